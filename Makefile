@@ -1,0 +1,115 @@
+# Builds the tool, the examples and the tests around msgstore.h. The library itself is
+# that one file and needs no building.
+#
+#   STB_INC=dir     where stb_ds.h is, when it is not in a usual place
+#   PREFIX=dir      where to install (/usr/local); DESTDIR=dir is put in front of it
+#   CC, CXX, CLANG  the compilers; CLANG is for the sanitizers
+#   JOBS=n          how many programs `make test` builds and runs at a time (2)
+
+CC     ?= cc
+CXX    ?= g++
+CLANG  ?= clang
+CFLAGS ?= -O2 -g
+PREFIX ?= /usr/local
+JOBS   ?= 2
+
+WARN   = -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wcast-qual \
+         -Werror
+C99    = -std=c99 $(WARN) -Wstrict-prototypes
+STB    = $(shell STB_INC="$(STB_INC)" sh tools/setup.sh stb)
+
+# Every tests/test_*.c is one program. It is linked to the variant's msgstore.o, unless
+# it takes in the implementation itself, to see the internals or to configure it.
+TESTS  = $(basename $(notdir $(wildcard tests/test_*.c)))
+OWN    = $(shell grep -l '^ *\# *define  *MSGSTORE_IMPLEMENTATION' tests/test_*.c)
+VALGRIND_TESTS = test_message test_record test_mem test_memory test_dialect test_fixed
+PKGS   = cmocka jansson libcjson sqlite3
+LIBS   = $(shell pkg-config --libs $(PKGS) 2>/dev/null || \
+                 echo -lcmocka -ljansson -lcjson -lsqlite3) -lm
+INC    = $(shell pkg-config --cflags-only-I $(PKGS) 2>/dev/null | sed 's/-I/-isystem /g')
+
+O2     = $(CC) $(C99) -O2 -g -pthread
+SAN    = $(CLANG) $(C99) -O1 -g -pthread -fsanitize=address,undefined \
+         -fno-sanitize-recover=all -fno-omit-frame-pointer
+TSAN   = $(CLANG) $(C99) -O1 -g -pthread -fsanitize=thread
+
+EXAMPLES = $(patsubst examples/%.c,build/%,$(wildcard examples/*.c))
+THREADS  = $(filter test_threads,$(TESTS))
+PROGRAMS = $(TESTS:%=build/o2/%) $(TESTS:%=build/san/%) $(THREADS:%=build/tsan/%)
+
+# What tests/run.sh runs, as variant:program. val is the o2 program under valgrind.
+SUITES = $(TESTS:%=o2:build/o2/%) $(patsubst %,sh:%,$(wildcard tests/test_*.sh)) \
+         $(TESTS:%=san:build/san/%) $(THREADS:%=tsan:build/tsan/%) \
+         $(patsubst %,val:build/o2/%,$(filter $(VALGRIND_TESTS),$(TESTS))) \
+         $(EXAMPLES:%=example:%) example:build/quickstart_cpp
+
+help: ## print these lines
+	@sed -n 's/^\([a-z]*\):.*## /make \1 - /p' Makefile
+
+demo: ## build the tool and the agent loop, let them run
+	@sh tools/setup.sh demo
+	@$(MAKE) --no-print-directory build/msgstore build/agent_loop
+	@bash tools/demo.sh
+
+test: ## build and run everything; the last line counts: N passed, N failed
+	@sh tools/setup.sh test
+	@if $(MAKE) --no-print-directory -k $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS)) all; \
+	then built=; else built=--unbuilt; fi; \
+	MS_TEST_JOBS=$(JOBS) bash tests/run.sh $$built $(SUITES)
+
+tool: build/msgstore ## build the command line tool, build/msgstore
+
+examples: $(EXAMPLES) ## build the examples into build/
+
+all: tool examples build/quickstart_cpp $(PROGRAMS) build/test_conformance
+
+install: tool ## install header, tool and pkg-config file under PREFIX
+	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/bin \
+	    $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	install -m 644 msgstore.h $(DESTDIR)$(PREFIX)/include/msgstore.h
+	install -m 755 build/msgstore $(DESTDIR)$(PREFIX)/bin/msgstore
+	version=$$(sed -n 's/^#define MSGSTORE_VERSION *"\(.*\)".*/\1/p' msgstore.h); \
+	sed -e "s|@PREFIX@|$(PREFIX)|" -e "s|@VERSION@|$$version|" tools/msgstore.pc.in \
+	    >$(DESTDIR)$(PREFIX)/lib/pkgconfig/msgstore.pc
+
+clean: ## remove build/
+	rm -rf build
+
+.PHONY: help demo test tool examples all install clean
+
+# build COMPILER-AND-FLAGS, LIBRARIES: compile and link the first prerequisite. The old
+# file goes first, so that a failed build leaves none behind.
+define build
+@mkdir -p $(@D)
+@rm -f $@
+@echo 'build $@'
+@$(1) -I. $(STB) -o $@ $< $(2)
+endef
+
+object = $(if $(filter $<,$(OWN)),,$(@D)/msgstore.o)
+header = msgstore.h Makefile
+shared = $(header) $(wildcard tests/*.h)
+
+build/msgstore: tools/msgstore.c $(header)
+	$(call build,$(CC) $(C99) $(CFLAGS) -pthread,)
+build/%: examples/%.c $(header)
+	$(call build,$(CC) $(C99) $(CFLAGS) -pthread,$(if $(findstring sqlite,$*),-lsqlite3))
+build/quickstart_cpp: examples/quickstart.c $(header)
+	$(call build,$(CXX) -x c++ -std=c++11 $(WARN) $(CFLAGS) -pthread,)
+
+build/o2/msgstore.o: tests/msgstore_impl.c $(header)
+	$(call build,$(O2) -c,)
+build/san/msgstore.o: tests/msgstore_impl.c $(header)
+	$(call build,$(SAN) -c,)
+build/tsan/msgstore.o: tests/msgstore_impl.c $(header)
+	$(call build,$(TSAN) -c,)
+
+build/o2/%: tests/%.c build/o2/msgstore.o $(shared)
+	$(call build,$(O2) $(INC),$(object) $(LIBS))
+build/san/%: tests/%.c build/san/msgstore.o $(shared)
+	$(call build,$(SAN) $(INC),$(object) $(LIBS))
+build/tsan/%: tests/%.c build/tsan/msgstore.o $(shared)
+	$(call build,$(TSAN) $(INC),$(object) $(LIBS))
+
+build/test_conformance: build/o2/test_conformance
+	@cp $< $@

@@ -1,0 +1,254 @@
+/* What the test programs share: cmocka, test data, random numbers, a failing allocator.
+ *
+ * A program that wants the library's internals defines MSGSTORE_IMPLEMENTATION and
+ * includes msgstore.h before this file. Environment: MS_TEST_SCALE, percent of the long
+ * loops to run; MS_TEST_SEED, another seed; MS_SHARED, the folder of test data (default
+ * ../shared).
+ */
+
+#ifndef SUPPORT_H
+#define SUPPORT_H
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifndef MSGSTORE_VERSION
+#include "../msgstore.h"
+#endif
+
+
+/* ---- how long, and with which seed ---- */
+
+/* Percent of the long loops to run, at least 1. */
+static inline unsigned test_scale(void)
+{
+    const char *text = getenv("MS_TEST_SCALE");
+    unsigned long scale = text != NULL ? strtoul(text, NULL, 10) : 100;
+    return scale < 1 ? 1 : scale > 100000 ? 100000 : (unsigned)scale;
+}
+
+/* n repetitions scaled, at least 1. */
+static inline size_t test_times(size_t n)
+{
+    size_t times = n * test_scale() / 100;
+    return times < 1 ? 1 : times;
+}
+
+/* The seed of this run; printed at the first call, so that a failure can be repeated. */
+static inline uint64_t test_seed(void)
+{
+    static bool known;
+    static uint64_t seed;
+    if (!known) {
+        const char *text = getenv("MS_TEST_SEED");
+        seed = text != NULL ? strtoull(text, NULL, 0) : 20260101;
+        known = true;
+        printf("MS_TEST_SEED=%llu\n", (unsigned long long)seed);
+        fflush(stdout);
+    }
+    return seed;
+}
+
+
+/* ---- random numbers: splitmix64, the state is one number ---- */
+
+static inline uint64_t test_random(uint64_t *state)
+{
+    uint64_t z = (*state += UINT64_C(0x9E3779B97F4A7C15));
+    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return z ^ (z >> 31);
+}
+
+/* 0 to n - 1; 0 for n = 0. */
+static inline uint64_t test_below(uint64_t *state, uint64_t n)
+{
+    return n == 0 ? 0 : test_random(state) % n;
+}
+
+/* True once in n times. */
+static inline bool test_one_in(uint64_t *state, uint64_t n)
+{
+    return test_below(state, n) == 0;
+}
+
+static inline void test_fill(uint64_t *state, void *out, size_t size)
+{
+    unsigned char *bytes = (unsigned char *)out;
+    for (size_t i = 0; i < size; i++)
+        bytes[i] = (unsigned char)(test_random(state) >> 32);
+}
+
+
+/* ---- an allocator that counts, checks and fails; for one thread ----
+ *
+ *     test_alloc heap;
+ *     for (size_t k = 1;; k++) {
+ *         test_alloc_init(&heap);
+ *         heap.fail_at = k;
+ *         ... work with heap.alloc: either it succeeds or says no memory ...
+ *         test_alloc_done(&heap);           every block is back, every size was right
+ *         if (heap.failed == 0) break;      k is beyond the last allocation
+ *     }
+ *
+ * A block always moves when it is resized, fresh bytes are 0xA5 and freed ones 0xDD, so
+ * that stale pointers and unset bytes show. */
+
+typedef struct test_alloc {
+    ms_alloc alloc;       /* give this to the library; ctx is the test_alloc */
+    size_t fail_at;       /* the k-th call that asks for memory fails, from 1; 0: none */
+    bool fail_from;       /* ... and all after it */
+    size_t limit_bytes;   /* no more live bytes than this; 0: no limit */
+    size_t calls;         /* that asked for memory */
+    size_t failed;        /* of them refused */
+    size_t live_blocks;
+    size_t live_bytes;
+    size_t peak_bytes;
+    size_t wrong;         /* blocks that are not ours, or whose old size was told wrong */
+} test_alloc;
+
+#define TEST_BLOCK_HEAD 32
+#define TEST_BLOCK_MAGIC UINT64_C(0x6b636f6c62207467)
+
+/* The size of a block; counts a promise as broken when it is none of ours or another size
+ * than told. */
+static inline size_t test_alloc_size(test_alloc *a, const void *ptr, size_t told)
+{
+    uint64_t head[2];
+    memcpy(head, (const char *)ptr - TEST_BLOCK_HEAD, sizeof head);
+    if (head[0] != TEST_BLOCK_MAGIC) {
+        fprintf(stderr, "allocator: a block that it never gave, or gave back before\n");
+        abort();
+    }
+    if (head[1] != told) {
+        fprintf(stderr, "allocator: old size told %llu, is %llu\n",
+                (unsigned long long)told, (unsigned long long)head[1]);
+        a->wrong++;
+    }
+    return (size_t)head[1];
+}
+
+static inline void *test_alloc_new(test_alloc *a, size_t size)
+{
+    uint64_t head[2] = {TEST_BLOCK_MAGIC, size};
+    if (size > SIZE_MAX - TEST_BLOCK_HEAD) return NULL;
+    char *block = (char *)malloc(TEST_BLOCK_HEAD + size);
+    if (block == NULL) return NULL;
+    memcpy(block, head, sizeof head);
+    memset(block + TEST_BLOCK_HEAD, 0xA5, size);
+    a->live_blocks++;
+    a->live_bytes += size;
+    if (a->live_bytes > a->peak_bytes) a->peak_bytes = a->live_bytes;
+    return block + TEST_BLOCK_HEAD;
+}
+
+static inline void test_alloc_free(test_alloc *a, void *ptr, size_t size)
+{
+    char *block = (char *)ptr - TEST_BLOCK_HEAD;
+    memset(block, 0xDD, TEST_BLOCK_HEAD + size);
+    a->live_blocks--;
+    a->live_bytes -= size;
+    free(block);
+}
+
+/* The resize function of ms_alloc. */
+static inline void *test_alloc_resize(void *ctx, void *ptr, size_t old_size,
+                                      size_t new_size)
+{
+    test_alloc *a = (test_alloc *)ctx;
+    size_t size = ptr != NULL ? test_alloc_size(a, ptr, old_size) : 0;
+    if (ptr == NULL && old_size != 0) a->wrong++;
+    if (new_size == 0) {
+        if (ptr != NULL) test_alloc_free(a, ptr, size);
+        return NULL;
+    }
+    a->calls++;
+    bool fail = a->fail_at != 0 &&
+                (a->calls == a->fail_at || (a->fail_from && a->calls > a->fail_at));
+    size_t others = a->live_bytes - size;
+    if (a->limit_bytes != 0)
+        fail = fail || others > a->limit_bytes || new_size > a->limit_bytes - others;
+    void *fresh = fail ? NULL : test_alloc_new(a, new_size);
+    if (fresh == NULL) {
+        a->failed++;
+        return NULL;
+    }
+    if (ptr != NULL) {
+        memcpy(fresh, ptr, size < new_size ? size : new_size);
+        test_alloc_free(a, ptr, size);
+    }
+    return fresh;
+}
+
+static inline void test_alloc_init(test_alloc *a)
+{
+    memset(a, 0, sizeof *a);
+    a->alloc.resize = test_alloc_resize;
+    a->alloc.ctx = a;
+}
+
+/* Asserts that all came back and that every old size was right. */
+static inline void test_alloc_done(const test_alloc *a)
+{
+    assert_int_equal(a->live_blocks, 0);
+    assert_int_equal(a->live_bytes, 0);
+    assert_int_equal(a->wrong, 0);
+}
+
+
+/* ---- files ---- */
+
+/* The bytes of a file, with a NUL behind them that *size does not count (size may be
+ * NULL); free() gives them back. NULL, and *size 0, when the file cannot be read. */
+static inline char *read_file(const char *path, size_t *size)
+{
+    FILE *file = fopen(path, "rb");
+    size_t used = 0, cap = 1 << 16;
+    char *bytes = (char *)malloc(cap);
+    if (size != NULL) *size = 0;
+    if (file == NULL || bytes == NULL) goto fail;
+    for (;;) {
+        used += fread(bytes + used, 1, cap - used - 1, file);
+        if (used < cap - 1) break;
+        cap *= 2;
+        char *more = (char *)realloc(bytes, cap);
+        if (more == NULL) goto fail;
+        bytes = more;
+    }
+    if (ferror(file)) goto fail;
+    fclose(file);
+    bytes[used] = '\0';
+    if (size != NULL) *size = used;
+    return bytes;
+fail:
+    if (file != NULL) fclose(file);
+    free(bytes);
+    return NULL;
+}
+
+/* Writes the path of a file or folder of the test data ("data/x.json") to buf. False, and
+ * one line printed, when it is not there: skip the test then. */
+static inline bool shared_path(char *buf, size_t size, const char *name)
+{
+    const char *root = getenv("MS_SHARED");
+    if (root == NULL || root[0] == '\0') root = "../shared";
+    int len = snprintf(buf, size, "%s/%s", root, name);
+    FILE *file = len > 0 && (size_t)len < size ? fopen(buf, "rb") : NULL;
+    if (file != NULL) {
+        fclose(file);
+        return true;
+    }
+    printf("skipped: no %s/%s\n", root, name);
+    fflush(stdout);
+    return false;
+}
+
+#endif /* SUPPORT_H */

@@ -1,0 +1,141 @@
+#!/bin/sh
+# Installs what `make demo` or `make test` needs and this machine lacks.
+#
+#   tools/setup.sh demo    a C compiler and stb_ds.h
+#   tools/setup.sh test    also the libraries, compilers and checkers of the tests
+#   tools/setup.sh stb     installs nothing, prints the compiler flag that finds stb_ds.h
+#
+# A thing is there when it works, however it came: each is tried. Where all is there,
+# nothing is done and nothing printed. Otherwise Debian's packages are installed with
+# apt-get, as root or through sudo; where that cannot be, the names are printed.
+# STB_INC=dir names the folder of stb_ds.h.
+set -u
+
+cc=${CC:-cc}
+empty='int main(void) { return 0; }'
+before_cmocka='#include <stdarg.h>\n#include <stddef.h>\n#include <stdint.h>'
+before_cmocka="$before_cmocka\n#include <setjmp.h>"
+tmp=$(mktemp -d) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+
+stb_flag()
+{
+    if [ -n "${STB_INC:-}" ]; then
+        echo "-isystem $STB_INC"
+        return
+    fi
+    for dir in $(pkg-config --cflags-only-I stb 2>/dev/null | sed 's/-I//g') \
+        /usr/include/stb /usr/local/include/stb /usr/local/include \
+        /opt/homebrew/include/stb; do
+        if [ -f "$dir/stb_ds.h" ]; then
+            echo "-isystem $dir"
+            return
+        fi
+    done
+}
+
+# compiles SOURCE FLAGS COMPILER...: does this program compile and link?
+# shellcheck disable=SC2086
+compiles()
+{
+    printf '%b\n' "$1" >"$tmp/try.c"
+    flags=$2
+    shift 2
+    "$@" -o "$tmp/try" "$tmp/try.c" $flags >/dev/null 2>&1
+}
+
+# library MODULE LINKNAME INCLUDES: is there a C library of this name?
+# shellcheck disable=SC2086
+library()
+{
+    found=$(pkg-config --cflags --libs "$1" 2>/dev/null) || found="-l$2"
+    compiles "$3\n$empty" "$found" $cc
+}
+
+# The sanitizer runtime is a package of its own that carries clang's version.
+clang_runtime()
+{
+    version=$(clang -dumpversion 2>/dev/null | sed 's/\..*//')
+    if [ -z "$version" ] && command -v apt-cache >/dev/null 2>&1; then
+        version=$(apt-cache depends clang 2>/dev/null |
+            sed -n 's/.*Depends: clang-\([0-9][0-9]*\)$/\1/p' | head -n 1)
+    fi
+    echo "libclang-rt-${version:-14}-dev"
+}
+
+# shellcheck disable=SC2086
+missing_for_demo()
+{
+    if compiles "#include <stdio.h>\n$empty" '' $cc; then
+        compiles "#include \"stb_ds.h\"\n$empty" "$(stb_flag)" $cc || echo libstb-dev
+    else
+        echo gcc libc6-dev
+        [ -n "$(stb_flag)" ] || echo libstb-dev
+    fi
+}
+
+missing_for_test()
+{
+    missing_for_demo
+    library cmocka cmocka "$before_cmocka\n#include <cmocka.h>" || echo libcmocka-dev
+    library jansson jansson '#include <jansson.h>' || echo libjansson-dev
+    library libcjson cjson '#include <cjson/cJSON.h>' || echo libcjson-dev
+    library sqlite3 sqlite3 '#include <sqlite3.h>' || echo libsqlite3-dev
+    compiles "#include <cstddef>\n$empty" '' g++ -x c++ || echo g++
+    compiles "#include <cstddef>\n$empty" '' clang++ -x c++ || echo clang
+    compiles "$empty" -fsanitize=address,undefined clang &&
+        compiles "$empty" -fsanitize=thread clang || echo clang "$(clang_runtime)"
+    compiles "#include <windows.h>\n$empty" '' x86_64-w64-mingw32-gcc ||
+        echo gcc-mingw-w64-x86-64
+    command -v valgrind >/dev/null 2>&1 || echo valgrind
+    command -v pkg-config >/dev/null 2>&1 || echo pkg-config
+}
+
+case ${1:-} in
+stb) stb_flag && exit 0 ;;
+demo | test) ;;
+*) echo "usage: tools/setup.sh demo|test|stb" >&2 && exit 2 ;;
+esac
+
+# One line of names, each once.
+missing()
+{
+    "missing_for_$1" | tr ' ' '\n' | sort -u | tr '\n' ' ' | sed 's/ $//'
+}
+
+# give_up REASON: say what to install and stop.
+give_up()
+{
+    echo "make $target needs packages: $names ($1)" >&2
+    [ ! -s "$tmp/log" ] || tail -n 20 "$tmp/log" >&2
+    exit 1
+}
+
+if [ -n "${STB_INC:-}" ] && [ ! -f "$STB_INC/stb_ds.h" ]; then
+    echo "STB_INC=$STB_INC: there is no stb_ds.h in it" >&2
+    exit 1
+fi
+target=$1
+names=$(missing "$target")
+[ -n "$names" ] || exit 0
+
+command -v apt-get >/dev/null 2>&1 || give_up "there is no apt-get to install them"
+if [ "$(id -u)" -eq 0 ]; then
+    root='env'
+elif sudo -n true 2>/dev/null; then
+    root='sudo -n env'
+else
+    give_up "not root, and sudo asks for a password"
+fi
+
+if ! $root apt-get -q update >"$tmp/log" 2>&1; then
+    echo "apt-get update failed; trying with the lists at hand" >&2
+fi
+names=$(missing "$target")
+echo "installing: $names"
+# shellcheck disable=SC2086
+$root DEBIAN_FRONTEND=noninteractive \
+    apt-get -q -y --no-install-recommends install $names >>"$tmp/log" 2>&1 </dev/null ||
+    give_up "apt-get could not install them"
+names=$(missing "$target")
+[ -z "$names" ] || give_up "still missing after the installation"
