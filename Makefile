@@ -38,9 +38,10 @@ THREADS  = $(filter test_threads,$(TESTS))
 PROGRAMS = $(TESTS:%=build/o2/%) $(TESTS:%=build/san/%) $(THREADS:%=build/tsan/%)
 
 # What tests/run.sh runs, as variant:program. val is the o2 program under valgrind.
-SUITES = $(TESTS:%=o2:build/o2/%) $(patsubst %,sh:%,$(wildcard tests/test_*.sh)) \
-         $(TESTS:%=san:build/san/%) $(THREADS:%=tsan:build/tsan/%) \
+SUITES = $(TESTS:%=o2:build/o2/%) \
          $(patsubst %,val:build/o2/%,$(filter $(VALGRIND_TESTS),$(TESTS))) \
+         $(patsubst %,sh:%,$(wildcard tests/test_*.sh)) \
+         $(TESTS:%=san:build/san/%) $(THREADS:%=tsan:build/tsan/%) \
          $(EXAMPLES:%=example:%) example:build/quickstart_cpp
 
 help: ## print these lines

@@ -26,8 +26,9 @@
  *         ms_envelope call = ms_action(MS_STR("list_tables"), ms_json(MS_STR("{}")));
  *         call.agent_key = MS_STR("worker");
  *         ms_str job = MS_STR("job_123");
- *         if (ms_append(store, job, &ask, NULL, &err) != MS_OK) return puts(err.message), 1;
- *         if (ms_append(store, job, &call, NULL, &err) != MS_OK) return puts(err.message), 1;
+ *         if (ms_append(store, job, &ask, NULL, &err) != MS_OK ||
+ *             ms_append(store, job, &call, NULL, &err) != MS_OK)
+ *             return puts(err.message), 1;
  *
  *         ms_memory memory;
  *         ms_memory_init(&memory, store, job, MS_STR("worker"));
@@ -36,7 +37,7 @@
  *         if (ms_get_history(&memory, &it, &err) != MS_OK) return puts(err.message), 1;
  *         while ((msg = ms_next(&it)) != NULL) {
  *             ms_str word = ms_type_name(msg);
- *             printf("%llu %.*s\n", (unsigned long long)ms_seq(msg), (int)word.len, word.ptr);
+ *             printf("%d %.*s\n", (int)ms_seq(msg), (int)word.len, word.ptr);
  *         }
  *         if (ms_cursor_close(&it, &err) != MS_OK) return puts(err.message), 1;
  *         ms_close(store);
@@ -55,7 +56,8 @@
  *     equal as JSON: unknown members, null, empty, number spelling included.
  *   - Every function that can fail says so by its result; nothing is kept in hidden state.
  *   - Any thread may append (appends to one store are serialised inside), any thread may
- *     read while others append, without a lock. Open, reset and close need the store alone.
+ *     read while others append; cursors take no lock. Open, reset and close need the store
+ *     alone.
  *   - An arena store lives as long as the process (or your buffer). The file that survives
  *     kill -9 and power cuts is not part of this version.
  *   - Checks (CRC32C) find accidents, every single flipped bit among them; they are no
@@ -145,8 +147,8 @@ extern "C" {
 
 /* ==== [api-types] strings, values, allocators ===================================== */
 
-/* A view of bytes, not NUL-terminated. NULL is absent, length 0 is empty. Whoever owns the
- * bytes decides how long the view holds. */
+/* A view of bytes, not NUL-terminated. NULL is absent, length 0 is empty. Whoever owns
+ * the bytes decides how long the view holds. */
 typedef struct ms_str {
     const char *ptr;
     size_t len; /* bytes */
@@ -207,7 +209,8 @@ typedef struct ms_arena {
 
 MS_API void ms_arena_init(ms_arena *a, const ms_alloc *alloc);         /* NULL: malloc */
 MS_API void ms_arena_init_fixed(ms_arena *a, void *buffer, size_t size);
-/* Aligned for any type, not zeroed; NULL when there is no more. size 0 gives a pointer. */
+/* Aligned for any type, not zeroed; NULL when there is no more. size 0 gives a pointer.
+ */
 MS_API void *ms_arena_alloc(ms_arena *a, size_t size);
 MS_API void ms_arena_reset(ms_arena *a);    /* forgets all, keeps the memory */
 MS_API void ms_arena_deinit(ms_arena *a);   /* gives all back; NULL is fine */
@@ -274,14 +277,18 @@ typedef struct ms_error {
     char message[256];    /* whole sentence, NUL-terminated, UTF-8 */
 } ms_error;
 
+/* For stores of your own: fills err (may be NULL) with a code and a message that is cut
+ * to what fits; returns the code. */
+MS_API ms_result ms_error_set(ms_error *err, ms_result code, const char *message);
+
 /* ==== [api-json] JSON text ===========================================================
  * A JSON value is an ms_str over its text: nothing is parsed into a tree. Check a text
- * once, then read from it on demand; reading functions never look outside their view, also
- * if the text was not checked. Members are found by scanning, so visit an object with an
- * iterator when you want several. RFC 8259; of its open points: numbers of any size are
- * accepted and kept as spelled, a byte order mark is refused, lone surrogate escapes and
- * bad UTF-8 are refused unless the options say repair, of equal member names the last
- * counts. */
+ * once, then read from it on demand; reading functions never look outside their view,
+ * also if the text was not checked. Members are found by scanning, so visit an object
+ * with an iterator when you want several. RFC 8259; of its open points: numbers of any
+ * size are accepted and kept as spelled, a byte order mark is refused, lone surrogate
+ * escapes and bad UTF-8 are refused unless the options say repair, of equal member
+ * names the last counts. */
 
 typedef enum ms_json_kind {
     MS_JSON_NONE,         /* no value */
@@ -299,13 +306,16 @@ typedef enum ms_json_kind {
 typedef struct ms_json_opts {
     unsigned max_depth;   /* 1 to MS_JSON_MAX_DEPTH; 0: MS_JSON_MAX_DEPTH */
     bool repair;          /* accept bad UTF-8 and lone surrogates; decoding a string then
-                             gives U+FFFD in their place */
+                             gives one U+FFFD for each run of bytes that could begin a
+                             character, each other bad byte, each lone surrogate */
 } ms_json_opts;
 
 /* Checks that text is exactly one JSON value (white space around it allowed) and sets
  * *value to the view of it (value may be NULL). opts NULL: defaults. MS_E_SYNTAX,
- * MS_E_UTF8 or MS_E_DEPTH with line, column and offset. One pass, no memory, no recursion,
- * about 300 bytes of stack. */
+ * MS_E_UTF8 (also a lone surrogate) or MS_E_DEPTH with line, column and offset, which
+ * the message also begins with: of the first byte that cannot stand there, or of the
+ * beginning of the word, escape or UTF-8 sequence that it breaks. MS_E_ARGUMENT:
+ * max_depth too large. One pass, no memory, no recursion, about 300 bytes of stack. */
 MS_API ms_result ms_json_check(ms_str text, const ms_json_opts *opts, ms_str *value,
                                ms_error *err);
 
@@ -329,8 +339,9 @@ typedef struct ms_json_iter {
 MS_API ms_json_iter ms_json_iterate(ms_str value);
 MS_API bool ms_json_next(ms_json_iter *it);
 
-/* Typed getters: MS_E_KIND for another kind, MS_E_RANGE when the number does not fit (an
- * integer spelled 1.0 or 1e3 is an integer). *out is set only on MS_OK. */
+/* Typed getters: MS_E_KIND for another kind, MS_E_RANGE when the number does not fit
+ * (an integer spelled 1.0 or 1e3 is an integer, 1.5 does not fit). *out is set only on
+ * MS_OK. */
 MS_API ms_result ms_json_bool(ms_str value, bool *out);
 MS_API ms_result ms_json_i64(ms_str value, int64_t *out);
 MS_API ms_result ms_json_u64(ms_str value, uint64_t *out);
@@ -342,8 +353,9 @@ MS_API ms_result ms_json_string(ms_str value, ms_arena *arena, ms_str *out);
 /* Is value a JSON string whose decoded text is text? */
 MS_API bool ms_json_string_is(ms_str value, ms_str text);
 
-/* Shortest decimal text that reads back as the same double, at most MS_F64_MAX bytes, no
- * NUL; returns the length. Not a finite number: "null". Locale plays no part. */
+/* Shortest decimal text that reads back as the same double, at most MS_F64_MAX bytes,
+ * no NUL; returns the length. Integers up to 1e21 have neither point nor exponent. Not
+ * a finite number: "null". Locale plays no part. */
 #define MS_F64_MAX 32
 MS_API size_t ms_f64_write(double value, char out[MS_F64_MAX]);
 /* A JSON number as a double, correctly rounded. MS_E_SYNTAX, MS_E_RANGE (overflow). */
@@ -363,8 +375,10 @@ typedef struct ms_buf {
 MS_API ms_result ms_buf_write(void *buf, const char *bytes, size_t len);
 MS_API ms_str ms_buf_text(const ms_buf *buf);
 
-/* The writer: call order makes the text, commas and colons come by themselves. Errors are
- * sticky; ms_json_finish returns the first. Nothing is allocated. */
+/* The writer: call order makes the text, commas and colons come by themselves. What
+ * makes no JSON (a value without a key in an object, an end that does not fit, an open
+ * container at the finish) is MS_E_ARGUMENT. Errors are sticky; ms_json_finish returns
+ * the first. Nothing is allocated. */
 typedef struct ms_json_writer {
     ms_write_fn write;
     void *ctx;
@@ -373,6 +387,7 @@ typedef struct ms_json_writer {
     bool has_item;        /* private from here */
     bool after_key;
     uint32_t depth;
+    uint32_t object[MS_JSON_MAX_DEPTH / 16]; /* a bit a level, twice the depth of reading */
     size_t used;
     char stage[256];
 } ms_json_writer;
@@ -512,8 +527,8 @@ MS_API ms_type ms_type_of_word(ms_str word);
 MS_API const char *ms_role_word(ms_role role);
 MS_API ms_role ms_role_of_word(ms_str word);   /* OTHER when it is no known word */
 
-/* The fields of a message. The number is its tag in stored bytes and never reused; TEXT is
- * plain text, VALUE text or JSON, OBJECT the text of a JSON object. */
+/* The fields of a message. The number is its tag in stored bytes and never reused; TEXT
+ * is plain text, VALUE text or JSON, OBJECT the text of a JSON object. */
 #define MS_FIELDS(X)                                                                  \
     X(1, LOCATION, location, TEXT)         /* conversation, job: an opaque key */     \
     X(2, AGENT_KEY, agent_key, TEXT)       /* which agent wrote it */                 \
@@ -549,8 +564,10 @@ enum {
     MS_FLAG_SYNCED = 2,    /* log files: all before it was synced; set by stores */
     MS_FLAG_REPAIRED = 4,  /* bad UTF-8 was replaced by U+FFFD; set when encoded */
     MS_FLAG_STAMPED = 8,   /* the time is the store's, the message came without */
-    MS_FLAG_JOINED = 16    /* goes on the message before it: one assistant turn whose text
-                              and calls came as one message in another format */
+    MS_FLAG_JOINED = 16,   /* goes on the message before it: one assistant turn whose text
+                              and calls came as one message in another format; append
+                              them in one batch, so that nothing comes between */
+    MS_FLAG_LENIENT = 32   /* read leniently: extra holds members of its format's own */
 };
 
 /* An open message: what a caller fills to append. Zeroed it has nothing; builders fill
@@ -559,7 +576,7 @@ enum {
 typedef struct ms_envelope {
     ms_type type;
     ms_role role;             /* 0: as the type says */
-    uint32_t flags;           /* MS_FLAG_*; of a caller only JOINED and STAMPED count */
+    uint32_t flags;           /* MS_FLAG_*; of a caller all but COMMIT and SYNCED */
     bool has_time;
     double time;              /* seconds since 1970-01-01 UTC */
     uint64_t seq;             /* position in a store; filled by ms_envelope_of */
@@ -619,10 +636,10 @@ MS_API ms_envelope ms_other(ms_str type_name, ms_value content);
 MS_API ms_str ms_normalize_agent_key(ms_str name, char *out);
 
 /* Looks at everything a message must fulfil to be stored: a known type, the required
- * fields of the type, a finite time, JSON that is JSON, objects that are objects, names of
- * 1 to MS_KEY_MAX bytes without NUL and valid UTF-8 (location, agent_key, key where they
- * are given; turn_id, which may be empty). err->path names the field. Text that is not UTF-8 passes: it is repaired
- * when encoded. Stores call this themselves. */
+ * fields of the type, a finite time, JSON that is JSON, objects that are objects, names
+ * of 1 to MS_KEY_MAX bytes without NUL and valid UTF-8 (location, agent_key, key where
+ * they are given; turn_id, which may be empty). err->path names the field. Text that is
+ * not UTF-8 passes: it is repaired when encoded. Stores call this themselves. */
 #define MS_KEY_MAX 1023
 MS_API ms_result ms_envelope_check(const ms_envelope *m, ms_error *err);
 
@@ -647,7 +664,8 @@ MS_API ms_value ms_content(const ms_msg *msg);
 /* All fields at once: a filled envelope whose views are into the message. */
 MS_API ms_envelope ms_envelope_of(const ms_msg *msg);
 /* A deep copy: every view of *out is in the arena. */
-MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena, ms_envelope *out);
+MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena,
+                                  ms_envelope *out);
 
 /* Encodes an envelope outside of any store (checked first); the message lies in the
  * arena. For tests, tools, and stores of your own. */
@@ -758,14 +776,15 @@ typedef struct ms_append_opts {
 } ms_append_opts;
 
 /* Appends one message to a location (absent: m->location). *seq receives its sequence
- * number; may be NULL. Numbers start at 1 and grow. A message with a key that the location
- * knows is not stored again: MS_OK and the number of the first, when type, role and all
- * fields are the same (the time is not compared), else MS_E_KEY_REUSED. Any thread. */
+ * number; may be NULL. Numbers start at 1 and grow. A message with a key that the
+ * location knows is not stored again: MS_OK and the number of the first, when type,
+ * role and all fields are the same (the time is not compared), else MS_E_KEY_REUSED.
+ * Any thread. */
 MS_API ms_result ms_append(ms_store *store, ms_str location, const ms_envelope *m,
                            uint64_t *seq, ms_error *err);
 
-/* Appends n messages, all or none, visible at once. n 0 is fine. On failure err->path says
- * which ("messages[2].args"). */
+/* Appends n messages, all or none, visible at once. n 0 is fine. On failure err->path
+ * says which ("messages[2].args"). */
 MS_API ms_result ms_append_batch(ms_store *store, const ms_envelope *messages, size_t n,
                                  const ms_append_opts *opts, ms_error *err);
 
@@ -774,11 +793,12 @@ MS_API ms_result ms_query_open(ms_store *store, const ms_query *query, ms_cursor
                                ms_error *err);
 
 /* The next message or NULL: at the end or after trouble, see ms_cursor_close. It is valid
- * until the cursor moves; an arena store keeps it until reset or close. Never allocates. */
+ * until the cursor moves; an arena store keeps it until reset or close, and allocates
+ * nothing here. */
 MS_API const ms_msg *ms_next(ms_cursor *it);
 
-/* Ends a cursor and says how it went: MS_OK, or MS_E_DAMAGED when records were skipped, or
- * what stopped it. A closed or zeroed cursor is fine. */
+/* Ends a cursor and says how it went: MS_OK, or MS_E_DAMAGED when records were skipped,
+ * or what stopped it. A closed or zeroed cursor is fine. */
 MS_API ms_result ms_cursor_close(ms_cursor *it, ms_error *err);
 
 /* Does the message belong to the query's views and filters? Order and limits aside. For
@@ -874,11 +894,12 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
                          ms_arena *arena, ms_copy_report *report, ms_error *err);
 
 /* ---- A store of your own: fill this table, embed struct ms_store first in your own
- * struct, set both members, and every function above and all of [api-memory] work on it.
- * Arguments have been checked before a function is called: envelopes fulfil
- * ms_envelope_check, locations are there, a query is resolved (views and agent_types are
- * not 0). Entries that may be NULL: cursor_close and sync (nothing to do), get (made from a
- * query), list and stat (then MS_E_UNSUPPORTED; histories use stat where it is there). */
+ * struct, set both members, and every function above and all of [api-memory] work on
+ * it. Arguments have been checked before a function is called: envelopes fulfil
+ * ms_envelope_check, locations are there, a query is resolved (views and agent_types
+ * are not 0). Entries that may be NULL: cursor_close and sync (nothing to do), get
+ * (made from a query), list and stat (then MS_E_UNSUPPORTED; histories use stat where
+ * it is there). */
 typedef struct ms_backend {
     /* All or none. The location of message i is location if that is not empty, else its
      * own. opts is never NULL; opts->seqs may be. */
@@ -913,7 +934,7 @@ typedef struct ms_mem_desc {
     size_t buffer_size;       /* at least MS_MEM_MIN */
     ms_alloc alloc;           /* {0}: malloc */
     size_t chunk_size;        /* records are kept in pieces of this size, a power of two;
-                                 0: 256 KiB; not for a buffer */
+                                 0: 64 KiB; not for a buffer */
     size_t max_message;       /* limit on one record in bytes; 0: 256 MiB */
     bool keep_unset_times;    /* false: a message without time is stamped from clock */
     ms_clock clock;           /* {0}: the system's */
@@ -935,15 +956,17 @@ MS_API ms_result ms_mem_open(ms_store **store, const ms_mem_desc *desc, ms_error
 MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
                                uint64_t *damaged, ms_error *err);
 
-/* The image of a store in a fixed buffer: its first bytes, contiguous. Valid to copy while
- * nothing is appended. Absent for a store on the heap. */
+/* The image of a store in a fixed buffer: its first bytes, contiguous. Valid to copy
+ * while nothing is appended. Absent for a store on the heap. */
 MS_API ms_str ms_mem_image(const ms_store *store);
 
-/* Bytes of buffer that n messages need when a message's fields take `field_bytes` in all
- * (location, agent key and everything else) and there are so many locations and
- * (location, agent) pairs; a safe upper bound. */
-MS_API size_t ms_mem_size(size_t n_messages, size_t field_bytes, size_t locations,
-                          size_t agents);
+/* Bytes of buffer that n messages surely fit into, when the fields of each take up to
+ * `field_bytes` in all (location, agent key and everything else), in so many locations
+ * and (location, agent) pairs, `keys` of them with an idempotency key. Appended in
+ * batches of more than 8, a batch needs 32 bytes more for each of its messages while it
+ * is appended. SIZE_MAX: more than can be said. */
+MS_API size_t ms_mem_size(size_t n, size_t field_bytes, size_t locations, size_t agents,
+                          size_t keys);
 
 /* Forgets all messages, keeps the memory for the next ones; sequence numbers start again
  * at 1. Needs the store alone. */
@@ -960,7 +983,8 @@ typedef enum ms_runtime {
 
 typedef enum ms_scope_kind {
     MS_SCOPE_ALL,             /* no scoping */
-    MS_SCOPE_ORCHESTRATOR,    /* the last `turns` messages of the conversation */
+    MS_SCOPE_ORCHESTRATOR,    /* the last `turns` messages of the conversation, whatever
+                                 conversation_limit says */
     MS_SCOPE_MANAGER,         /* synthesis messages of the previous phase */
     MS_SCOPE_WORKER,          /* task, action, observation, error of the agent after its
                                  own last task, and global observations after it; the task
@@ -1007,30 +1031,32 @@ typedef struct ms_memory {
 /* Zeroes, then sets the three members. */
 MS_API void ms_memory_init(ms_memory *memory, ms_store *store, ms_str location,
                            ms_str agent_key);
-/* Without a store, a location or an agent key: MS_E_ARGUMENT; said by every call that takes
- * a memory, and by this one at once. */
+/* Without a store, a location or an agent key: MS_E_ARGUMENT; said by every call that
+ * takes a memory, and by this one at once. */
 MS_API ms_result ms_memory_check(const ms_memory *memory, ms_error *err);
 
 /* The history as blocks: conversation, own agent, [team], global, each in order; or as a
  * timeline. With MERGE each block has the store's messages, then the runtime's. */
 MS_API ms_result ms_get_history(const ms_memory *memory, ms_cursor *it, ms_error *err);
 
-/* What the agent adds while it runs; see runtime_mode. Location and, when it has none, the
- * agent key are the memory's. *seq (may be NULL): number in the store written to, or 0. */
+/* What the agent adds while it runs; see runtime_mode. Location and, when it has none,
+ * the agent key are the memory's. *seq (may be NULL): number in the store written to,
+ * or 0. */
 MS_API ms_result ms_memory_add(const ms_memory *memory, const ms_envelope *m,
                                uint64_t *seq, ms_error *err);
 
 /* Scoping of a history given as an array: out has room for n pointers; returns how many
- * were kept. agent_key absent: the last task of any agent counts. */
+ * were kept. What is after the task is so by its place in the array, which is the order
+ * of sequence only in a timeline. agent_key absent: the last task of any agent counts. */
 MS_API size_t ms_scope_filter(const ms_scope *scope, ms_str agent_key,
                               const ms_msg *const *history, size_t n,
                               const ms_msg **out);
 
 /* ---- Shared in-memory memory: agents of a process that talk through one arena store.
  * The location is the namespace. A worker reads conversation, own stream, broadcasts; a
- * manager (one with subordinates) own stream, team agent after agent, broadcasts. What is
- * added goes to the own stream, whatever its type; but user, assistant, global_observation
- * and synthesis messages are read by everybody, whoever added them. */
+ * manager (one with subordinates) own stream, team agent after agent, broadcasts. What
+ * is added goes to the own stream, whatever its type; but user, assistant,
+ * global_observation and synthesis messages are read by everybody, whoever added them. */
 MS_API ms_result ms_shared_memory_init(ms_memory *memory, ms_store *store,
                                        ms_str name_space, ms_str agent_key,
                                        const ms_str *subordinates, size_t n_subordinates,
@@ -1085,7 +1111,7 @@ typedef struct ms_writer {
     bool array, with_location, open, calls_open;
     uint32_t emitted;
     struct ms__call *calls;       /* open calls of agents; an stb_ds array */
-    uint64_t written;
+    uint64_t written, last_seq;
 } ms_writer;
 
 typedef struct ms_writer_opts {
@@ -1109,8 +1135,9 @@ MS_API ms_result ms_writer_finish(ms_writer *w, ms_error *err);
 /* ==== [api-debug] looking inside ================================================== */
 
 /* Walks everything a store holds and reports the first broken promise: record checks,
- * order of sequence numbers, every record in just the streams it belongs to. An arena store
- * is walked inside (call it while nobody appends), any other through its cursors. */
+ * order of sequence numbers, every record in just the streams it belongs to. An arena
+ * store is walked inside (call it while nobody appends), any other through its cursors.
+ */
 MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 
 #ifdef __cplusplus
@@ -1124,10 +1151,10 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 #define MSGSTORE_IMPLEMENTED
 
 /* ==== [platform] compiler and system, decided once ===================================
- * Everything that differs between compilers and systems is a 0/1 macro or a small function
- * here; below, no function asks again. The library needs from the system: malloc (through
- * ms_alloc), the time of day, one lock. No <stdatomic.h>: C++11 cannot read it; the
- * builtins of gcc and clang and the Interlocked functions do the same.
+ * Everything that differs between compilers and systems is a 0/1 macro or a small
+ * function here; below, no function asks again. The library needs from the system:
+ * malloc (through ms_alloc), the time of day, one lock. No <stdatomic.h>: C++11 cannot
+ * read it; the builtins of gcc and clang and the Interlocked functions do the same.
  *
  * Atomics are 32-bit words and pointers only. Those are lock-free on every target, and a
  * 64-bit load on a 32-bit machine may be compiled to a write.
@@ -1313,12 +1340,12 @@ static double ms__system_time(void)
 
 
 /* ==== [bits] integers, bytes, checksum, hash =========================================
- * Stored integers are little-endian and read byte by byte or by a copy that compilers turn
- * into one load; no struct is ever written as it lies in memory.
+ * Stored integers are little-endian and read byte by byte or by a copy that compilers
+ * turn into one load; no struct is ever written as it lies in memory.
  *
- * The checksum is CRC32C (Castagnoli, reflected, polynomial 0x82F63B78): every burst of up
- * to 32 bits and, at our lengths, every 1 to 3 flipped bits are found for certain, and one
- * instruction computes it. Without the instruction a table of 256 words does.
+ * The checksum is CRC32C (Castagnoli, reflected, polynomial 0x82F63B78): every burst of
+ * up to 32 bits and, at our lengths, every 1 to 3 flipped bits are found for certain,
+ * and one instruction computes it. Without the instruction a table of 256 words does.
  *
  * The hash is SipHash-1-3: keyed, so that nobody who chooses locations can choose
  * collisions, and fast on short strings.
@@ -1500,15 +1527,15 @@ static uint64_t ms__hash(const uint64_t key[2], uint64_t salt, const char *text,
 
 /* ==== [arena] memory =================================================================
  * Two shapes: ms_alloc, a caller's allocator that is told old sizes, and the bump arena
- * over it. An arena's blocks double up to 1 MiB, so that a big job takes few of them and a
- * small one little; one that asks for more gets a block of its own size.
+ * over it. An arena's blocks double up to 32 KiB, so that a big job takes few of them
+ * and a small one little; one that asks for more gets a block of its own size.
  * (A1) What an arena gave out never moves before reset or deinit.
  * (A2) A failed allocation changes nothing.
  * ================================================================================== */
 
 #define MS__ALIGN ((size_t)16)
 #define MS__BLOCK_FIRST ((size_t)2048)
-#define MS__BLOCK_LAST ((size_t)1 << 20)
+#define MS__BLOCK_LAST ((size_t)1 << 15)
 
 static void *ms__resize(const ms_alloc *a, void *ptr, size_t old_size, size_t new_size)
 {
@@ -1540,10 +1567,10 @@ MS_API void ms_arena_init_fixed(ms_arena *a, void *buffer, size_t size)
     a->buffer_size = buffer ? size : 0;
 }
 
-static void *ms__arena_fixed(ms_arena *a, size_t size)
+static void *ms__arena_fixed(ms_arena *a, size_t size, size_t align)
 {
     uintptr_t at = (uintptr_t)a->buffer + a->buffer_used;
-    size_t pad = (size_t)(-at & (MS__ALIGN - 1));
+    size_t pad = (size_t)(-at & (align - 1));
     size_t left = a->buffer_size - a->buffer_used;
     if (pad > left || size > left - pad) return NULL;
     a->buffer_used += pad + size;
@@ -1559,38 +1586,77 @@ static ms__block *ms__block_get(ms_arena *a, size_t size)
         *at = b->before;
         return b;
     }
-    size_t want = a->block ? ms__min(a->block->size * 2, MS__BLOCK_LAST) : MS__BLOCK_FIRST;
+    size_t want =
+        a->block ? ms__min(a->block->size * 2, MS__BLOCK_LAST) : MS__BLOCK_FIRST;
     if (want < size + MS__BLOCK_HEAD) want = size + MS__BLOCK_HEAD;
     ms__block *b = (ms__block *)ms__resize(&a->alloc, NULL, 0, want);
     if (b) b->size = want;
     return b;
 }
 
+/* align is a power of two up to MS__ALIGN. */
+static void *ms__arena_take(ms_arena *a, size_t size, size_t align)
+{
+    if (a->buffer) return ms__arena_fixed(a, size, align);
+    if (size > SIZE_MAX / 2) return NULL;
+    ms__block *b = a->block;
+    size_t at = b ? (b->used + align - 1) & ~(align - 1) : 0;
+    if (b && at <= b->size && size <= b->size - at) {
+        b->used = at + size;
+        return (char *)b + at;
+    }
+    ms__block *fresh = ms__block_get(a, size);
+    if (!fresh) return NULL;
+    fresh->used = MS__BLOCK_HEAD + size;
+    bool behind = b && b->size - b->used > fresh->size - fresh->used;
+    fresh->before = behind ? b->before : b; /* the one with more room stays in use */
+    if (behind) b->before = fresh;
+    else a->block = fresh;
+    return (char *)fresh + MS__BLOCK_HEAD;
+}
+
 MS_API void *ms_arena_alloc(ms_arena *a, size_t size)
 {
-    if (a->buffer) return ms__arena_fixed(a, size);
-    if (size > SIZE_MAX / 2) return NULL;
-    size = (size + MS__ALIGN - 1) / MS__ALIGN * MS__ALIGN;
-    if (!a->block || size > a->block->size - a->block->used) {
-        ms__block *b = ms__block_get(a, size);
-        if (!b) return NULL;
-        b->used = MS__BLOCK_HEAD;
-        b->before = a->block;
-        a->block = b;
-    }
-    a->block->used += size;
-    return (char *)a->block + a->block->used - size;
+    return ms__arena_take(a, size, MS__ALIGN);
+}
+
+/* Where an arena stands. */
+typedef struct ms__arena_mark {
+    ms__block *block, *before;
+    size_t used;
+} ms__arena_mark;
+
+static ms__arena_mark ms__arena_mark_of(const ms_arena *a)
+{
+    ms__arena_mark mark;
+    mark.block = a->block;
+    mark.before = a->block ? a->block->before : NULL;
+    mark.used = a->block ? a->block->used : 0;
+    return mark;
+}
+
+static void ms__block_spare(ms_arena *a, ms__block **at)
+{
+    ms__block *b = *at;
+    *at = b->before;
+    b->before = a->spare;
+    a->spare = b;
+}
+
+/* Takes back everything since the mark; the oldest block ends up first among the spare,
+ * to be used first. */
+static void ms__arena_rewind(ms_arena *a, const ms__arena_mark *mark)
+{
+    while (a->block != mark->block) ms__block_spare(a, &a->block);
+    if (!a->block) return;
+    while (a->block->before != mark->before) ms__block_spare(a, &a->block->before);
+    a->block->used = mark->used;
 }
 
 MS_API void ms_arena_reset(ms_arena *a)
 {
     a->buffer_used = 0;
-    while (a->block) { /* the oldest ends up first, to be used first */
-        ms__block *b = a->block;
-        a->block = b->before;
-        b->before = a->spare;
-        a->spare = b;
-    }
+    while (a->block) ms__block_spare(a, &a->block);
 }
 
 MS_API void ms_arena_deinit(ms_arena *a)
@@ -1606,13 +1672,13 @@ MS_API void ms_arena_deinit(ms_arena *a)
 
 
 /* ==== [str] strings, UTF-8, numbers as text ==========================================
- * Bad UTF-8 is replaced as the WHATWG decoder does it: each maximal run of bytes that could
- * begin a character, or each single byte that could not, becomes one U+FFFD.
+ * Bad UTF-8 is replaced as the WHATWG decoder does it: each maximal run of bytes that
+ * could begin a character, or each single byte that could not, becomes one U+FFFD.
  *
- * Numbers are converted here and not by libc, whose printf and strtod obey the locale. The
- * usual cases (integers, times with up to 15 decimals) take a fast exact path: a decimal
- * n / 10^k with n < 2^53 and k <= 22 is one correctly rounded division. The others compare
- * exact big integers: slow (about 1 us), short, and right.
+ * Numbers are converted here and not by libc, whose printf and strtod obey the locale.
+ * The usual cases (integers, times with up to 15 decimals) take a fast exact path: a
+ * decimal n / 10^k with n < 2^51 and k <= 15 is one correctly rounded division. The
+ * others compare exact big integers: slow (1 to 3 us), short, and right.
  * (S1) ms_f64_read(ms_f64_write(v)) is v, bit for bit, for every finite v.
  * (S2) No decimal text with fewer digits reads back as v.
  * ================================================================================== */
@@ -1849,13 +1915,14 @@ static void ms__decimal_of(ms__decimal *d, uint64_t n, int exponent)
     while (d->n > 1 && d->digits[d->n - 1] == '0') d->n--;
 }
 
-/* Is v a short decimal? Tries n / 10^k with n < 2^50, k rising: the first hit has the
- * fewest digits. */
+/* Is v a short decimal? Tries n / 10^k, k rising: the first hit has the fewest digits.
+ * Below 2^51 the errors of v and of the product stay under a half together, so n is not
+ * missed. */
 static bool ms__shortest_fast(double v, ms__decimal *d)
 {
     for (int k = 0; k <= 15; k++) {
         double scaled = v * ms__pow10[k];
-        if (!(scaled < 1125899906842624.0)) return false;
+        if (!(scaled < 2251799813685248.0)) return false;
         uint64_t n = (uint64_t)(scaled + 0.5);
         if (n > 0 && (double)n / ms__pow10[k] == v) {
             ms__decimal_of(d, n, -k);
@@ -1887,8 +1954,7 @@ static void ms__shortest_exact(double v, ms__decimal *d)
     }
     int top = 64;
     while (!(p.m >> (top - 1) & 1)) top--;
-    int point = (int)((top + p.e) * 0.30103) - 1; /* log10(2): at most one too small */
-    if (top + p.e < 0) point--;
+    int point = (int)((top + p.e) * 0.30103) - 2; /* log10(2): at most two too small */
     if (point > 0) {
         ms__big_mul_pow10(&s, (unsigned)point);
     } else {
@@ -1972,7 +2038,7 @@ MS_API size_t ms_f64_write(double value, char out[MS_F64_MAX])
 typedef struct ms__number {
     bool negative;
     const char *digits; /* from the first that is not 0 */
-    const char *end;    /* behind the last digit before the exponent; a '.' may be inside */
+    const char *end; /* behind the last digit before the exponent; a '.' may be inside */
     uint64_t head;      /* the first 19 significant digits */
     int n;              /* significant digits, at most 771 are counted */
     bool more;          /* some digit behind those is not 0 */
@@ -2015,12 +2081,12 @@ static bool ms__number_split(ms_str text, ms__number *out)
         if (++p < end && (*p == '+' || *p == '-')) negative = *p++ == '-';
         if (p == end) return false;
         for (; p < end && *p >= '0' && *p <= '9'; p++)
-            if (e < 100000000) e = e * 10 + (*p - '0');
+            if (e < 100000000000000) e = e * 10 + (*p - '0');
         if (p[-1] < '0' || p[-1] > '9') return false;
         exponent += negative ? -e : e;
     }
-    if (exponent > 100000000) exponent = 100000000;
-    if (exponent < -100000000) exponent = -100000000;
+    if (exponent > 2000000000) exponent = 2000000000;
+    if (exponent < -2000000000) exponent = -2000000000;
     out->exponent = (int)exponent;
     return p == end;
 }
@@ -2130,7 +2196,8 @@ static void ms__line_add(ms__line *l, const char *p, size_t n)
     l->len += n;
 }
 
-/* A view for a person: at most 40 bytes, whole characters, nothing that moves a cursor. */
+/* A view for a person: at most 40 bytes, whole characters, nothing that moves a cursor.
+ */
 static void ms__line_add_view(ms__line *l, ms_str s)
 {
     size_t i = 0;
@@ -2188,6 +2255,11 @@ static ms_result ms__fail(ms_error *err, ms_result code, const char *format, ...
     return code;
 }
 
+MS_API ms_result ms_error_set(ms_error *err, ms_result code, const char *message)
+{
+    return ms__fail(err, code, "%s", message);
+}
+
 /* Puts text before the path of an error that was made already: "messages[3]" and ".". */
 static ms_result ms__fail_in(ms_error *err, ms_result code, const char *format, ...)
 {
@@ -2228,10 +2300,10 @@ static ms_result ms__no_arena(ms_error *err, const ms_arena *a, uint64_t size)
 
 
 /* ==== [json] scanner, views, writer ==================================================
- * Agents' messages arrive as JSON and most members are looked at once or never, so nothing
- * is parsed into a tree: one validating pass over the text, then views into it. The state
- * of the pass is a position, a depth and one bit a level (object or array), so there is no
- * recursion to overflow a stack and no memory to run out of.
+ * Agents' messages arrive as JSON and most members are looked at once or never, so
+ * nothing is parsed into a tree: one validating pass over the text, then views into it.
+ * The state of the pass is a position, a depth and one bit a level (object or array),
+ * so there is no recursion to overflow a stack and no memory to run out of.
  *
  * Reading functions walk the text again from the start of their view, quickly, since a
  * checked text needs no second validation; they are bounded by the view's end all the
@@ -2247,7 +2319,10 @@ typedef struct ms__scan {
     const char *expected; /* on failure: what should have stood at p */
 } ms__scan;
 
-static bool ms__is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
+static bool ms__is_space(char c)
+{
+    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+}
 static bool ms__is_digit(char c) { return c >= '0' && c <= '9'; }
 
 static const char *ms__skip_space(const char *p, const char *end)
@@ -2256,7 +2331,8 @@ static const char *ms__skip_space(const char *p, const char *end)
     return p;
 }
 
-static bool ms__scan_fail(ms__scan *s, const char *at, ms_result code, const char *expected)
+static bool ms__scan_fail(ms__scan *s, const char *at, ms_result code,
+                          const char *expected)
 {
     s->p = at;
     s->code = code;
@@ -2340,7 +2416,8 @@ static bool ms__scan_string(ms__scan *s)
     s->p++;
     for (;;) {
         s->p += ms__plain_run(s->p, s->end);
-        if (s->p >= s->end) return ms__scan_fail(s, s->end, MS_E_SYNTAX, "a closing '\"'");
+        if (s->p >= s->end)
+            return ms__scan_fail(s, s->end, MS_E_SYNTAX, "a closing '\"'");
         unsigned char c = (unsigned char)*s->p;
         if (c == '"') {
             s->p++;
@@ -2535,7 +2612,7 @@ static const char *ms__pass_string(const char *p, const char *end)
     for (p++; p < end && *p != '"'; p++) {
         p += ms__plain_run(p, end);
         if (p >= end || *p == '"') break;
-        if (*p == '\\') p++;
+        if (*p == '\\' && ++p == end) break;
     }
     return p < end ? p + 1 : end;
 }
@@ -2648,7 +2725,8 @@ static unsigned ms__string_char(const char **p, const char *end, char out[4])
 {
     const char *q = *p;
     if (*q != '\\') {
-        unsigned bad, len = ms__utf8_char((const unsigned char *)q, (size_t)(end - q), &bad);
+        unsigned bad,
+            len = ms__utf8_char((const unsigned char *)q, (size_t)(end - q), &bad);
         *p = q + (len ? len : bad);
         if (len == 0) return ms__utf8_write(0xFFFD, out);
         memcpy(out, q, len);
@@ -2668,7 +2746,8 @@ static unsigned ms__string_char(const char **p, const char *end, char out[4])
     }
     int unit = ms__hex4(q + 2, end);
     *p = unit < 0 ? q + 2 : q + 6;
-    if (unit < 0 || (unit >= 0xDC00 && unit <= 0xDFFF)) return ms__utf8_write(0xFFFD, out);
+    if (unit < 0 || (unit >= 0xDC00 && unit <= 0xDFFF))
+        return ms__utf8_write(0xFFFD, out);
     if (unit < 0xD800 || unit > 0xDFFF) return ms__utf8_write((uint32_t)unit, out);
     int low = end - q >= 12 && q[6] == '\\' && q[7] == 'u' ? ms__hex4(q + 8, end) : -1;
     if (low < 0xDC00 || low > 0xDFFF) return ms__utf8_write(0xFFFD, out);
@@ -2847,7 +2926,8 @@ MS_API void ms_json_init(ms_json_writer *w, ms_write_fn write, void *ctx, bool p
 
 static void ms__json_flush(ms_json_writer *w)
 {
-    if (w->result == MS_OK && w->used > 0) w->result = w->write(w->ctx, w->stage, w->used);
+    if (w->result == MS_OK && w->used > 0)
+        w->result = w->write(w->ctx, w->stage, w->used);
     w->used = 0;
 }
 
@@ -2871,9 +2951,22 @@ static void ms__json_newline(ms_json_writer *w)
     for (uint32_t i = 0; i < w->depth; i++) ms__json_bytes(w, "  ", 2);
 }
 
-/* What stands before a value or a member name. */
-static void ms__json_before(ms_json_writer *w)
+static void ms__json_misuse(ms_json_writer *w, ms_result code)
 {
+    if (w->result == MS_OK) w->result = code;
+}
+
+static bool ms__json_in_object(const ms_json_writer *w)
+{
+    uint32_t level = w->depth - 1;
+    return w->depth > 0 && (w->object[level >> 5] >> (level & 31) & 1);
+}
+
+/* What stands before a value or a member name. */
+static void ms__json_before(ms_json_writer *w, bool key)
+{
+    if (key != (ms__json_in_object(w) && !w->after_key))
+        ms__json_misuse(w, MS_E_ARGUMENT);
     if (w->after_key) {
         w->after_key = false;
         return;
@@ -2886,7 +2979,14 @@ static void ms__json_before(ms_json_writer *w)
 
 static void ms__json_open(ms_json_writer *w, char bracket)
 {
-    ms__json_before(w);
+    uint32_t bit = (uint32_t)1 << (w->depth & 31);
+    ms__json_before(w, false);
+    if (w->depth == 32 * sizeof w->object / sizeof w->object[0]) {
+        ms__json_misuse(w, MS_E_DEPTH);
+        return;
+    }
+    if (bracket == '{') w->object[w->depth >> 5] |= bit;
+    else w->object[w->depth >> 5] &= ~bit;
     ms__json_byte(w, bracket);
     w->depth++;
     w->has_item = false;
@@ -2894,8 +2994,8 @@ static void ms__json_open(ms_json_writer *w, char bracket)
 
 static void ms__json_close(ms_json_writer *w, char bracket)
 {
-    if (w->depth == 0) {
-        if (w->result == MS_OK) w->result = MS_E_ARGUMENT;
+    if (w->depth == 0 || w->after_key || ms__json_in_object(w) != (bracket == '}')) {
+        ms__json_misuse(w, MS_E_ARGUMENT);
         return;
     }
     w->depth--;
@@ -2952,20 +3052,20 @@ MS_API void ms_json_end_array(ms_json_writer *w) { ms__json_close(w, ']'); }
 
 MS_API void ms_json_key(ms_json_writer *w, ms_str name)
 {
-    ms__json_before(w);
+    ms__json_before(w, true);
     ms__json_text(w, name);
     ms__json_colon(w);
 }
 
 MS_API void ms_json_put_string(ms_json_writer *w, ms_str text)
 {
-    ms__json_before(w);
+    ms__json_before(w, false);
     ms__json_text(w, text);
 }
 
 static void ms__json_scalar(ms_json_writer *w, const char *p, size_t n)
 {
-    ms__json_before(w);
+    ms__json_before(w, false);
     ms__json_bytes(w, p, n);
 }
 
@@ -2996,8 +3096,10 @@ MS_API void ms_json_put_f64(ms_json_writer *w, double value)
     ms__json_scalar(w, text, ms_f64_write(value, text));
 }
 
-/* The string token at p as it is spelled, but for what is not valid; returns behind it. */
-static const char *ms__json_string_token(ms_json_writer *w, const char *p, const char *end)
+/* The string token at p as it is spelled, but for what is not valid; returns behind it.
+ */
+static const char *ms__json_string_token(ms_json_writer *w, const char *p,
+                                         const char *end)
 {
     const char *stop = ms__pass_string(p, end);
     ms__scan s;
@@ -3027,7 +3129,7 @@ MS_API void ms_json_put_raw(ms_json_writer *w, ms_str json)
 {
     const char *p = json.ptr, *end = json.ptr ? json.ptr + json.len : NULL;
     if (ms_json_kind_of(json) == MS_JSON_NONE) {
-        if (w->result == MS_OK) w->result = MS_E_ARGUMENT;
+        ms__json_misuse(w, MS_E_ARGUMENT);
         return;
     }
     while (p < end) {
@@ -3044,7 +3146,7 @@ MS_API void ms_json_put_raw(ms_json_writer *w, ms_str json)
             ms__json_colon(w);
             p++;
         } else if (c == '"') {
-            ms__json_before(w);
+            ms__json_before(w, ms__json_in_object(w) && !w->after_key);
             p = ms__json_string_token(w, p, end);
         } else {
             const char *stop = ms__pass_value(p, end);
@@ -3059,7 +3161,7 @@ MS_API void ms_json_separator(ms_json_writer *w, char c) { ms__json_byte(w, c); 
 MS_API ms_result ms_json_finish(ms_json_writer *w)
 {
     ms__json_flush(w);
-    if (w->result == MS_OK && w->depth > 0) w->result = MS_E_ARGUMENT;
+    if (w->depth > 0) ms__json_misuse(w, MS_E_ARGUMENT);
     return w->result;
 }
 
@@ -3130,7 +3232,11 @@ static const struct {
 };
 #define MS__ROLE_ROWS (sizeof ms__roles / sizeof ms__roles[0])
 
-typedef enum ms__field_kind { MS__KIND_TEXT, MS__KIND_VALUE, MS__KIND_OBJECT } ms__field_kind;
+typedef enum ms__field_kind {
+    MS__KIND_TEXT,
+    MS__KIND_VALUE,
+    MS__KIND_OBJECT
+} ms__field_kind;
 
 typedef struct ms__field_row {
     const char *name;
@@ -3305,8 +3411,8 @@ static ms_result ms__key_check(ms_str key, const char *name, bool may_be_empty,
     ms_result code = MS_OK;
     if (!key.ptr) return MS_OK;
     if (key.len == 0 && !may_be_empty)
-        code = ms__fail(err, MS_E_ARGUMENT, "%s is empty, 1 to %u bytes are allowed", name,
-                        (uint64_t)MS_KEY_MAX);
+        code = ms__fail(err, MS_E_ARGUMENT, "%s is empty, 1 to %u bytes are allowed",
+                        name, (uint64_t)MS_KEY_MAX);
     else if (key.len > MS_KEY_MAX)
         code = ms__fail(err, MS_E_TOO_LARGE, "%s has %u bytes, at most %u are allowed",
                         name, (uint64_t)key.len, (uint64_t)MS_KEY_MAX);
@@ -3314,7 +3420,8 @@ static ms_result ms__key_check(ms_str key, const char *name, bool may_be_empty,
         code = ms__fail(err, MS_E_ARGUMENT, "%s '%v' contains a NUL byte", name,
                         MS__V(key));
     else if (!ms_utf8_check(key, &bad))
-        code = ms__fail(err, MS_E_UTF8, "%s is not UTF-8 at byte %u", name, (uint64_t)bad);
+        code =
+            ms__fail(err, MS_E_UTF8, "%s is not UTF-8 at byte %u", name, (uint64_t)bad);
     return code == MS_OK ? MS_OK : ms__at_field(err, code, name);
 }
 
@@ -3323,8 +3430,12 @@ static ms_result ms__field_check(const ms_envelope *m, unsigned field, ms_error 
     const char *name = ms__fields[field].name;
     ms_str text = ms__field_text(m, field), value;
     if (text.len > UINT32_MAX / 8)
-        return ms__at_field(err, ms__fail(err, MS_E_TOO_LARGE, "%s has %u bytes, over the "
-                                          "limit", name, (uint64_t)text.len), name);
+        return ms__at_field(err,
+                            ms__fail(err, MS_E_TOO_LARGE,
+                                     "%s has %u bytes, over the "
+                                     "limit",
+                                     name, (uint64_t)text.len),
+                            name);
     if (!ms__field_is_json(m, field)) return MS_OK;
     ms_result code = ms_json_check(text, NULL, &value, err);
     if (code == MS_OK && ms__fields[field].kind == MS__KIND_OBJECT &&
@@ -3344,8 +3455,8 @@ static ms_result ms__head_check(const ms_envelope *m, ms_error *err)
         return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "%u is no role",
                                           (uint64_t)(unsigned)m->role), "role");
     if (m->role == MS_ROLE_OTHER && ms__is_empty(m->role_name))
-        return ms__at_field(err, ms__fail(err, MS_E_MISSING, "role OTHER needs role_name"),
-                            "role_name");
+        return ms__at_field(
+            err, ms__fail(err, MS_E_MISSING, "role OTHER needs role_name"), "role_name");
     if (m->has_time && !ms__finite(m->time))
         return ms__at_field(err, ms__fail(err, MS_E_RANGE, "the time is not a finite "
                                           "number"), "time");
@@ -3397,8 +3508,9 @@ MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena, ms_enve
 
 /* ==== [record] one encoded message ===================================================
  * A message is encoded once; the same bytes serve getters, views, images and copies. A
- * record is self-contained (location, agent key and turn inside), so damage elsewhere never
- * makes it meaningless. It starts on a multiple of 8 and is padded with zeros to one.
+ * record is self-contained (location, agent key and turn inside), so damage elsewhere
+ * never makes it meaningless. It starts on a multiple of 8 and is padded with zeros to
+ * one.
  *
  *   header, 32 bytes, integers little-endian
  *   offset size  field
@@ -3420,14 +3532,15 @@ MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena, ms_enve
  *                the length of the value in bytes
  *      d    ...  the values, in the order of the directory, nothing between
  *
- * The header check covers the body check, so the pair binds all bytes; of a record whose
- * body is damaged the header still tells size and sequence, so it costs just itself. The
- * seed (0 for a message on its own; in an image, from its id and the record's offset) makes
- * a record valid in its own place only: an image inside a message is no record.
+ * The header check covers the body check, so the pair binds all bytes; of a record
+ * whose body is damaged the header still tells size and sequence, so it costs just
+ * itself. The seed (0 for a message on its own; in an image, from its id and the
+ * record's offset) makes a record valid in its own place only: an image inside a
+ * message is no record.
  *
  * Small messages count, so entries have no offsets: a getter adds lengths up (3 to 6
- * entries, a few ns). Interned locations would save 5 to 20 bytes a message, and make every
- * record depend on another one.
+ * entries, a few ns). Interned locations would save 5 to 20 bytes a message, and make
+ * every record depend on another one.
  *
  * A record is valid if and only if
  * (R1) at least a header and a directory byte are there, and the size and its padding fit
@@ -3478,7 +3591,10 @@ typedef struct ms__layout {
     uint32_t size; /* of the record without padding */
 } ms__layout;
 
-static unsigned ms__length_code(uint32_t len) { return len < 256 ? 0 : len < 65536 ? 1 : 2; }
+static unsigned ms__length_code(uint32_t len)
+{
+    return len < 256 ? 0 : len < 65536 ? 1 : 2;
+}
 
 /* What the record of m will be. location, if not empty, stands in for m's own. */
 static ms_result ms__layout_of(const ms_envelope *m, ms_str location, ms__layout *l,
@@ -3506,8 +3622,10 @@ static ms_result ms__layout_of(const ms_envelope *m, ms_str location, ms__layout
         l->dir += 1 + (1u << ms__length_code((uint32_t)len));
     }
     if (MS__HEADER + l->dir + values > MS__RECORD_MAX)
-        return ms__fail(err, MS_E_TOO_LARGE, "the message has over %u bytes, the limit of "
-                        "a record is %u", values, MS__RECORD_MAX);
+        return ms__fail(err, MS_E_TOO_LARGE,
+                        "the message has over %u bytes, the limit of "
+                        "a record is %u",
+                        values, MS__RECORD_MAX);
     l->size = MS__HEADER + l->dir + (uint32_t)values;
     return MS_OK;
 }
@@ -3610,9 +3728,11 @@ static const char *ms__body_fault(const unsigned char *body, uint32_t size)
         unsigned tag = body[at], field = tag & 31, code = tag >> 6;
         uint32_t len = 0;
         if (code > 2) return "a length of unknown size in its directory";
-        if (field <= last || field >= MS_FIELD_COUNT) return "its fields are not in order";
+        if (field <= last || field >= MS_FIELD_COUNT)
+            return "its fields are not in order";
         if ((1u << code) > dir - at - 1) return "its directory is cut";
-        for (unsigned i = 0; i < 1u << code; i++) len |= (uint32_t)body[at + 1 + i] << 8 * i;
+        for (unsigned i = 0; i < 1u << code; i++)
+            len |= (uint32_t)body[at + 1 + i] << 8 * i;
         values += len;
         last = field;
         at += 1 + (1u << code);
@@ -3627,11 +3747,13 @@ static ms_result ms__damaged(ms_error *err, uint64_t offset, const char *what)
     return code;
 }
 
-/* R1 and R2: is there a record at r whose header can be trusted? offset is for messages. */
+/* R1 and R2: is there a record at r whose header can be trusted? offset is for
+ * messages. */
 static ms_result ms__check_header(const unsigned char *r, uint64_t left, uint32_t seed,
                                   uint64_t offset, ms_error *err)
 {
-    if (left < MS__HEADER + 8) return ms__damaged(err, offset, "less than a header is left");
+    if (left < MS__HEADER + 8)
+        return ms__damaged(err, offset, "less than a header is left");
     uint32_t size = ms__get32(r);
     if (!ms__header_holds(r, seed))
         return ms__damaged(err, offset, "its header does not match its check");
@@ -3653,8 +3775,10 @@ static ms_result ms__check_body(const unsigned char *r, uint64_t offset, ms_erro
                         offset, (uint64_t)r[4],
                         r[4] < MS__KIND_COUNT ? ms__kind_words[r[4]] : "unknown");
     if (r[5] == 0 || r[5] >= MS_TYPE_COUNT || r[6] >> 4 != 0)
-        return ms__fail(err, MS_E_FOREIGN, "record at %u: type %u, codec %u: written by a "
-                        "newer version", offset, (uint64_t)r[5], (uint64_t)(r[6] >> 4));
+        return ms__fail(err, MS_E_FOREIGN,
+                        "record at %u: type %u, codec %u: written by a "
+                        "newer version",
+                        offset, (uint64_t)r[5], (uint64_t)(r[6] >> 4));
     uint32_t check = ms__crc32c(0, r + MS__HEADER, ms__padded(size) - MS__HEADER);
     if (check != ms__get32(r + 24))
         return ms__damaged(err, offset, "its body does not match its check");
@@ -3749,7 +3873,8 @@ MS_API ms_envelope ms_envelope_of(const ms_msg *msg)
 }
 
 /* Of a caller's flags these are stored. */
-#define MS__CALLER_FLAGS ((uint32_t)(MS_FLAG_JOINED | MS_FLAG_STAMPED | MS_FLAG_REPAIRED))
+#define MS__CALLER_FLAGS                                                  \
+    ((uint32_t)(MS_FLAG_JOINED | MS_FLAG_STAMPED | MS_FLAG_REPAIRED | MS_FLAG_LENIENT))
 
 MS_API ms_result ms_encode(const ms_envelope *m, ms_arena *arena, const ms_msg **out,
                            ms_error *err)
@@ -3768,7 +3893,8 @@ MS_API ms_result ms_encode(const ms_envelope *m, ms_arena *arena, const ms_msg *
     return MS_OK;
 }
 
-MS_API ms_result ms_decode(const void *bytes, size_t size, const ms_msg **out, ms_error *err)
+MS_API ms_result ms_decode(const void *bytes, size_t size, const ms_msg **out,
+                           ms_error *err)
 {
     const unsigned char *r = (const unsigned char *)bytes;
     *out = NULL;
@@ -3785,24 +3911,26 @@ MS_API ms_result ms_decode(const void *bytes, size_t size, const ms_msg **out, m
 
 
 /* ==== [dialect] published message formats ============================================
- * A dialect is a table row: a name, a reader, a writer. Readers turn one JSON object into
- * envelopes, writers turn envelopes into JSON as they come, so that neither needs the whole
- * conversation. Nothing here knows a store.
+ * A dialect is a table row: a name, a reader, a writer. Readers turn one JSON object
+ * into envelopes, writers turn envelopes into JSON as they come, so that neither needs
+ * the whole conversation. Nothing here knows a store.
  *
- * Nothing is lost: a member that no field stands for is kept, as it is spelled, in `extra`
- * (of a tool call: in `call_extra`) and comes back. So does a known member whose value says
- * "nothing" (null, or empty text), since the builders of the framework leave those out.
+ * Nothing is lost: a member that no field stands for is kept, as it is spelled, in
+ * `extra` (of a tool call: in `call_extra`) and comes back. So does a known member
+ * whose value says "nothing" (null, or empty text), since the builders of the framework
+ * leave those out; and, read leniently, one of a wrong kind, with a neutral value in
+ * the field that the writer leaves out again. Of repeated members the last counts.
  *
- * framework. One message, one object. Members in the order of its builders: type, content,
- * tool, args, worker, task, from_manager, timestamp, phase_id, error_type, from_worker,
- * summary, turn_id, then the extra ones. location and agent_key are read into the fields
- * and written when asked for. What only other formats have travels in members of its own:
- * role, tool_call_id, joined, call, id, idempotency_key.
+ * framework. One message, one object. Members in the order of its builders: type,
+ * content, tool, args, worker, task, from_manager, timestamp, phase_id, error_type,
+ * from_worker, summary, turn_id, then the extra ones. location and agent_key are read
+ * into the fields and written when asked for. What only other formats have travels in
+ * members of its own: role, tool_call_id, joined, call, id, idempotency_key.
  *
- * openai. One chat message, one or more envelopes: content becomes a message, each of its
- * tool calls an ACTION that is JOINED to what stood before it; the writer puts them
- * together again. Arguments are the text of an object, not an object; text that is no JSON
- * is kept as text.
+ * openai. One chat message, one or more envelopes: content becomes a message, each of
+ * its tool calls an ACTION that is JOINED to what stood before it; the writer puts them
+ * together again. Arguments are the text of an object, not an object; text that is no
+ * JSON is kept as text.
  *
  * Crossing. What each type becomes:
  *   type                              openai                         framework
@@ -3818,23 +3946,26 @@ MS_API ms_result ms_decode(const void *bytes, size_t size, const ms_msg **out, m
  *   director_, injected_context       system text                    same word
  *   text of a role                    that role                      injected_context, role
  *   any other                         assistant text or their role   own word, lower case
- * Content that is JSON becomes its text where a format wants text. An extra member whose
- * name the target uses itself is moved into a member `extra`.
+ * Content that is JSON becomes its text where a format wants text. An extra member
+ * whose name means something else in the target is moved into a member `extra`. What
+ * the openai format has no place for (time, turn, summary, error type, phase) is left
+ * out: providers refuse members that they do not know.
  *
- * Which call does a result without an id answer? The oldest open one of the same agent and
- * turn; once an agent has got results and calls again, what was open before is closed. Ids
- * repeat in real traces, so an id is never looked up in a map of the whole conversation.
- * A call without an id is given call_<sequence number>.
+ * Which call does a result without an id answer? The oldest open one of the same agent
+ * and turn; once an agent has got results and calls again, what was open before is
+ * closed. Ids repeat in real traces, so an id is never looked up in a map of the whole
+ * conversation. A call without an id is given call_<sequence number>.
  * (D1) A reader gives envelopes that pass ms_envelope_check, or nothing and an error.
  * (D2) Written in the dialect it came from, a message equals its source as JSON.
  * ================================================================================== */
 
 #ifndef MSGSTORE_NO_DIALECTS
 
-/* ---- stb_ds, privately. Its functions and types get names of ours, all static, so that a
- * program that uses stb_ds itself, in this file or another one, meets nothing of this.
- * It ignores a NULL from its allocator and passes it no context; so the allocator is an
- * arena that the thread names before a call, and a failure leaves through longjmp. */
+/* ---- stb_ds, privately. Its functions and types get names of ours, all static, so
+ * that a program that uses stb_ds itself, in this file or another one, meets nothing of
+ * this. It ignores a NULL from its allocator and passes it no context; so the allocator
+ * is an arena that the thread names before a call, and a failure leaves through
+ * longjmp. */
 
 #include <setjmp.h>
 
@@ -3918,7 +4049,8 @@ MS__UNUSED static void *stbds_arrgrowf(void *, size_t, size_t, size_t);
 MS__UNUSED static void stbds_arrfreef(void *);
 MS__UNUSED static void stbds_hmfree_func(void *, size_t);
 MS__UNUSED static void *stbds_hmget_key(void *, size_t, void *, size_t, int);
-MS__UNUSED static void *stbds_hmget_key_ts(void *, size_t, void *, size_t, ptrdiff_t *, int);
+MS__UNUSED static void *stbds_hmget_key_ts(void *, size_t, void *, size_t, ptrdiff_t *,
+                                           int);
 MS__UNUSED static void *stbds_hmput_default(void *, size_t);
 MS__UNUSED static void *stbds_hmput_key(void *, size_t, void *, size_t, int);
 MS__UNUSED static void *stbds_hmdel_key(void *, size_t, void *, size_t, size_t, int);
@@ -3968,69 +4100,100 @@ MS__UNUSED static void *stbds_shmode_func(size_t, int);
 #pragma GCC diagnostic pop
 #endif
 
-/* ---- The open calls of a writer. */
+/* ---- The open calls of a writer, at most MS__CALLS_OPEN of them: the oldest makes room.
+ * A slot that is closed keeps its memory for the next call. */
+
+#define MS__CALLS_OPEN 256 /* twice the calls that a provider takes in one turn */
 
 typedef struct ms__call {
-    ms_str agent, turn, id; /* in the writer's arena */
-    bool old;               /* its agent has got a result since */
+    ms_str agent, turn, id; /* views into text */
+    char *text;
+    size_t cap;
+    uint64_t order;
+    bool open;
+    bool old; /* its agent has got a result since */
 } ms__call;
 
-static ms_str ms__arena_copy(ms_arena *arena, ms_str s)
-{
-    char *copy = s.ptr ? (char *)ms_arena_alloc(arena, s.len) : NULL;
-    if (copy && s.len) memcpy(copy, s.ptr, s.len);
-    return ms_str_n(copy, copy ? s.len : 0);
-}
-
-static bool ms__calls_push(ms_writer *w, const ms__call *call)
+/* stb_ds' array, grown by one zeroed slot; NULL: no memory. */
+static ms__call *ms__calls_grow(ms_writer *w)
 {
     ms__scratch scratch;
+    ms__call fresh;
+    memset(&fresh, 0, sizeof fresh);
     scratch.arena = w->arena;
     ms__scratch_now = &scratch;
     if (setjmp(scratch.no_memory) != 0) {
         ms__scratch_now = NULL;
-        return false;
+        return NULL;
     }
-    stbds_arrput(w->calls, *call);
+    stbds_arrput(w->calls, fresh);
     ms__scratch_now = NULL;
-    return true;
+    return &stbds_arrlast(w->calls);
 }
 
-/* A call is written: remembers its id; what its agent left open before is closed. */
-static ms_result ms__call_opens(ms_writer *w, const ms_envelope *m, ms_str id, ms_error *err)
+/* A slot for one more call; closes what the agent had left open before its last result.
+ */
+static ms__call *ms__call_slot(ms_writer *w, ms_str agent)
 {
-    ms__call call;
-    for (ptrdiff_t i = stbds_arrlen(w->calls); i-- > 0;)
-        if (w->calls[i].old && ms_str_equal(w->calls[i].agent, m->agent_key))
-            stbds_arrdel(w->calls, (size_t)i);
-    call.agent = ms__arena_copy(w->arena, m->agent_key);
-    call.turn = ms__arena_copy(w->arena, m->turn_id);
-    call.id = ms__arena_copy(w->arena, id);
-    call.old = false;
-    if (!call.agent.ptr != !m->agent_key.ptr || !call.turn.ptr != !m->turn_id.ptr ||
-        !call.id.ptr || !ms__calls_push(w, &call))
-        return ms__no_arena(err, w->arena, id.len);
+    ms__call *closed = NULL, *oldest = NULL;
+    for (ptrdiff_t i = 0; i < stbds_arrlen(w->calls); i++) {
+        ms__call *c = &w->calls[i];
+        if (c->open && c->old && ms_str_equal(c->agent, agent)) c->open = false;
+        if (!c->open) closed = c;
+        if (!oldest || c->order < oldest->order) oldest = c;
+    }
+    if (closed) return closed;
+    return stbds_arrlen(w->calls) < MS__CALLS_OPEN ? ms__calls_grow(w) : oldest;
+}
+
+/* Copies s to *at and steps behind it. */
+static ms_str ms__call_text(char **at, ms_str s)
+{
+    char *copy = s.ptr ? *at : NULL;
+    if (s.len > 0) memcpy(copy, s.ptr, s.len);
+    *at += s.len;
+    return ms_str_n(copy, s.len);
+}
+
+/* A call is written: remembers its id. */
+static ms_result ms__call_opens(ms_writer *w, const ms_envelope *m, ms_str id,
+                                ms_error *err)
+{
+    size_t size = m->agent_key.len + m->turn_id.len + id.len;
+    ms__call *c = ms__call_slot(w, m->agent_key);
+    if (c && size >= c->cap) {
+        size_t cap = size < 48 ? 64 : size * 2;
+        char *text = (char *)ms_arena_alloc(w->arena, cap);
+        c->open = false;
+        c->cap = text ? cap : 0;
+        c->text = text;
+    }
+    if (!c || !c->text) return ms__no_arena(err, w->arena, size);
+    char *at = c->text;
+    c->agent = ms__call_text(&at, m->agent_key);
+    c->turn = ms__call_text(&at, m->turn_id);
+    c->id = ms__call_text(&at, id);
+    c->order = w->written;
+    c->open = true;
+    c->old = false;
     return MS_OK;
 }
 
 /* A result is written: the id of the call that it answers, or absent. */
 static ms_str ms__call_answered(ms_writer *w, const ms_envelope *m)
 {
-    ms_str id = ms__absent();
+    ms__call *found = NULL;
     for (ptrdiff_t i = 0; i < stbds_arrlen(w->calls); i++) {
         ms__call *c = &w->calls[i];
-        if (!ms_str_equal(c->agent, m->agent_key)) continue;
+        if (!c->open || !ms_str_equal(c->agent, m->agent_key)) continue;
         bool answers = m->call_id.ptr ? ms_str_equal(c->id, m->call_id)
                                       : ms_str_equal(c->turn, m->turn_id);
-        if (!id.ptr && answers) {
-            id = c->id;
-            stbds_arrdel(w->calls, (size_t)i);
-            i--;
-        } else {
-            c->old = true;
-        }
+        c->old = true;
+        if (answers && (!found || c->order < found->order)) found = c;
     }
-    return id;
+    if (!found) return ms__absent();
+    found->open = false;
+    return found->id;
 }
 
 /* ---- What readers share. */
@@ -4115,13 +4278,19 @@ static ms_result ms__extra_end(ms__reader *r, ms_str *out)
 }
 
 /* The time of a message from a JSON number, with its spelling when that is not ours. */
-static ms_result ms__read_time(ms__reader *r, ms_str value, const char *name, ms_envelope *m)
+static ms_result ms__read_time(ms__reader *r, ms_str value, const char *name,
+                               ms_envelope *m)
 {
     char shortest[MS_F64_MAX];
+    if (ms_json_kind_of(value) != MS_JSON_NUMBER)
+        return ms__read_kind(r, name, "a number of seconds", value);
     if (ms_json_f64(value, &m->time) != MS_OK)
-        return ms__at_field(r->err, ms__fail(r->err, MS_E_RANGE, "%s is '%v', seconds as a "
-                                             "finite number were expected", name,
-                                             MS__V(value)), name);
+        return ms__at_field(r->err,
+                            ms__fail(r->err, MS_E_RANGE,
+                                     "%s is '%v', seconds as a "
+                                     "finite number were expected",
+                                     name, MS__V(value)),
+                            name);
     m->has_time = true;
     m->time_text = ms__absent();
     ms_str ours = ms_str_n(shortest, ms_f64_write(m->time, shortest));
@@ -4148,21 +4317,21 @@ static void ms__write_field(ms_writer *w, const char *name, ms_str text, bool js
     else ms_json_put_string(&w->json, text);
 }
 
-static void ms__write_place(ms_writer *w, const ms_envelope *m)
+static bool ms__has_member(ms_str object, const char *name)
 {
-    if (!w->with_location) return;
-    ms__write_field(w, "location", m->location, false);
-    ms__write_field(w, "agent_key", m->agent_key, false);
+    ms_str value;
+    return object.ptr && ms_json_member(object, ms_str_of(name), &value);
 }
 
-/* The members of extra; those whose name is in `taken` go into a member "extra". */
-static void ms__write_extra(ms_writer *w, ms_str extra, bool (*taken)(ms_writer *, ms_str))
+/* The members of extra; those for whom `taken` says so go into a member "extra". */
+static void ms__write_extra(ms_writer *w, ms_str extra,
+                            bool (*taken)(ms_writer *w, ms_str key, ms_str value))
 {
     bool moved = false;
     for (int pass = 0; pass < 2; pass++) {
         ms_json_iter it = ms_json_iterate(extra);
         while (ms_json_next(&it)) {
-            if (taken(w, it.key) != (pass == 1)) continue;
+            if (taken(w, it.key, it.value) != (pass == 1)) continue;
             if (pass == 1 && !moved) {
                 ms_json_key(&w->json, MS_STR("extra"));
                 ms_json_begin_object(&w->json);
@@ -4249,64 +4418,99 @@ static const char *ms__framework_expects(ms_field field, ms_json_kind kind, bool
     }
 }
 
-/* Puts a member into its field. *kept tells whether it belongs there; else it is extra. */
+/* Names that messages are found by have rules of their own. */
+static ms_result ms__framework_name(ms__reader *r, const struct ms__member *row,
+                                    ms_str text, bool *kept)
+{
+    bool turn = row->field == MS_F_TURN_ID;
+    bool name = turn || row->field == MS_F_LOCATION || row->field == MS_F_AGENT_KEY ||
+                row->field == MS_F_KEY;
+    if (!name) return MS_OK;
+    bool strict = row->own && !r->lenient;
+    ms_result code = ms__key_check(text, row->name, turn, strict ? r->err : NULL);
+    if (code == MS_OK || strict) return code;
+    *kept = false;
+    return MS_OK;
+}
+
+/* Puts a member into its field. *kept tells whether it belongs there; else it is extra.
+ */
 static ms_result ms__framework_take(ms__reader *r, const struct ms__member *row,
                                     ms_str value, ms_envelope *m, bool *kept)
 {
     ms_json_kind kind = ms_json_kind_of(value);
     bool required = ms__type_row_of(m->type)->required >> row->field & 1;
+    bool json = kind != MS_JSON_STRING;
     ms_str text;
     const char *expected = ms__framework_expects(row->field, kind, kept);
     if (!*kept && row->own && !r->lenient && (kind != MS_JSON_NULL || required))
         return ms__read_kind(r, row->name, expected, value);
     if (!*kept) return MS_OK;
-    bool json = kind != MS_JSON_STRING;
     MS__TRY(json ? ms__read_json(r, value, &text) : ms__read_text(r, value, &text));
-    bool key = row->field == MS_F_LOCATION || row->field == MS_F_AGENT_KEY ||
-               row->field == MS_F_KEY;
-    *kept = text.len > 0 || row->field == MS_F_CONTENT || required || (key && row->own);
-    if (key && !row->own && text.len > MS_KEY_MAX) *kept = false;
+    *kept = text.len > 0 || !row->own || required || row->field == MS_F_CONTENT ||
+            row->field == MS_F_LOCATION || row->field == MS_F_AGENT_KEY;
+    if (*kept) MS__TRY(ms__framework_name(r, row, text, kept));
     if (*kept) ms__field_set(m, row->field, text, json);
     return MS_OK;
 }
 
-static ms_result ms__framework_other(ms__reader *r, ms_str key, ms_str value, ms_envelope *m,
-                                     bool *kept)
+/* Of repeated members the last counts: the values, by row. */
+typedef struct ms__framework_last {
+    const char *row[MS__FRAMEWORK_ROWS];
+    const char *timestamp, *role, *joined;
+    ms_str type;
+} ms__framework_last;
+
+static const char **ms__framework_place(ms__framework_last *last, ms_str key)
 {
+    const struct ms__member *row = ms__framework_member(key);
+    if (row) return &last->row[row - ms__framework];
+    if (ms_json_string_is(key, MS_STR("timestamp"))) return &last->timestamp;
+    if (ms_json_string_is(key, MS_STR("role"))) return &last->role;
+    if (ms_json_string_is(key, MS_STR("joined"))) return &last->joined;
+    return NULL;
+}
+
+static ms_result ms__framework_time(ms__reader *r, ms_str value, ms_envelope *m,
+                                    bool *kept)
+{
+    double ignored;
     ms_json_kind kind = ms_json_kind_of(value);
-    if (ms_json_string_is(key, MS_STR("timestamp"))) {
-        *kept = kind == MS_JSON_NUMBER || (kind != MS_JSON_NULL && !r->lenient);
-        return *kept ? ms__read_time(r, value, "timestamp", m) : MS_OK;
-    }
-    if (ms_json_string_is(key, MS_STR("role")) && kind == MS_JSON_STRING) {
-        ms_str word;
-        MS__TRY(ms__read_text(r, value, &word));
-        *kept = word.len > 0;
-        if (!*kept) return MS_OK;
-        m->role = ms_role_of_word(word);
-        if (m->role == MS_ROLE_OTHER) m->role_name = word;
-    } else if (ms_json_string_is(key, MS_STR("joined")) && kind == MS_JSON_TRUE) {
-        m->flags |= MS_FLAG_JOINED;
-        *kept = true;
-    }
+    *kept = r->lenient ? ms_json_f64(value, &ignored) == MS_OK : kind != MS_JSON_NULL;
+    return *kept ? ms__read_time(r, value, "timestamp", m) : MS_OK;
+}
+
+static ms_result ms__framework_role(ms__reader *r, ms_str value, ms_envelope *m,
+                                    bool *kept)
+{
+    ms_str word;
+    if (ms_json_kind_of(value) != MS_JSON_STRING) return MS_OK;
+    MS__TRY(ms__read_text(r, value, &word));
+    *kept = word.len > 0;
+    if (!*kept) return MS_OK;
+    m->role = ms_role_of_word(word);
+    if (m->role == MS_ROLE_OTHER) m->role_name = word;
     return MS_OK;
 }
 
 /* The type must be known before the members: what is required depends on it. */
-static ms_result ms__framework_type(ms__reader *r, ms_envelope *m)
+static ms_result ms__framework_type(ms__reader *r, ms_str value, ms_envelope *m)
 {
-    ms_str value, word;
-    if (!ms_json_member(r->json, MS_STR("type"), &value))
-        return ms__read_missing(r, "type");
+    ms_str word;
+    if (!value.ptr) return ms__read_missing(r, "type");
     if (ms_json_kind_of(value) != MS_JSON_STRING)
         return ms__read_kind(r, "type", "a string", value);
     MS__TRY(ms__read_text(r, value, &word));
     m->type = ms_type_of_word(word);
-    bool own = m->type != MS_T_NONE && m->type != MS_T_TEXT && m->type < MS_T_INPUT_REQUIRED;
-    if (own || (r->lenient && m->type != MS_T_NONE)) return MS_OK;
+    bool known = m->type != MS_T_NONE && m->type != MS_T_TEXT;
+    if (known && (m->type < MS_T_INPUT_REQUIRED || r->lenient)) return MS_OK;
     if (!r->lenient || word.len == 0)
-        return ms__at_field(r->err, ms__fail(r->err, MS_E_TYPE, "type '%v' is not a word of "
-                                             "the framework format", MS__V(word)), "type");
+        return ms__at_field(r->err,
+                            ms__fail(r->err, MS_E_TYPE,
+                                     "type '%v' is not a word of "
+                                     "the framework format",
+                                     MS__V(word)),
+                            "type");
     m->type = MS_T_OTHER;
     m->type_name = word;
     return MS_OK;
@@ -4327,48 +4531,119 @@ static ms_result ms__read_required(ms__reader *r, ms_envelope *m)
     return MS_OK;
 }
 
+/* Is it a member of the framework's own that says something? A strict reader takes that
+ * in or refuses it; only null and empty text of what is optional it leaves as extra. */
+static bool ms__framework_owns(const struct ms__member *row, bool timestamp, ms_str value)
+{
+    if (ms_json_kind_of(value) == MS_JSON_NULL) return false;
+    if (!row) return timestamp;
+    return row->own && (row->field == MS_F_LOCATION || row->field == MS_F_AGENT_KEY ||
+                        !ms_json_string_is(value, MS_STR("")));
+}
+
+/* Takes one member in, or keeps it as extra. */
+static ms_result ms__framework_one(ms__reader *r, ms__framework_last *last, ms_str key,
+                                   ms_str value, ms_envelope *m)
+{
+    const char **place = ms__framework_place(last, key);
+    const struct ms__member *row = ms__framework_member(key);
+    bool kept = false;
+    if (place && *place != value.ptr) return MS_OK; /* a later one counts */
+    if (row) MS__TRY(ms__framework_take(r, row, value, m, &kept));
+    else if (place == &last->timestamp) MS__TRY(ms__framework_time(r, value, m, &kept));
+    else if (place == &last->role) MS__TRY(ms__framework_role(r, value, m, &kept));
+    else if (place == &last->joined && ms_json_kind_of(value) == MS_JSON_TRUE) {
+        m->flags |= MS_FLAG_JOINED;
+        kept = true;
+    }
+    if (kept) return MS_OK;
+    bool required = row && (ms__type_row_of(m->type)->required >> row->field & 1);
+    if (required || ms__framework_owns(row, place == &last->timestamp, value))
+        m->flags |= MS_FLAG_LENIENT;
+    ms__extra_put(r, key, value);
+    return MS_OK;
+}
+
 static ms_result ms__framework_read(ms__reader *r, ms_envelopes *out)
 {
     ms_envelope m;
+    ms__framework_last last;
     memset(&m, 0, sizeof m);
-    MS__TRY(ms__framework_type(r, &m));
-    ms__extra_begin(r);
+    memset(&last, 0, sizeof last);
     ms_json_iter it = ms_json_iterate(r->json);
     while (ms_json_next(&it)) {
-        if (ms_json_string_is(it.key, MS_STR("type"))) continue;
-        const struct ms__member *row = ms__framework_member(it.key);
-        bool kept = false;
-        if (row) MS__TRY(ms__framework_take(r, row, it.value, &m, &kept));
-        else MS__TRY(ms__framework_other(r, it.key, it.value, &m, &kept));
-        if (!kept) ms__extra_put(r, it.key, it.value);
+        const char **place = ms__framework_place(&last, it.key);
+        if (place) *place = it.value.ptr;
+        else if (ms_json_string_is(it.key, MS_STR("type"))) last.type = it.value;
     }
+    MS__TRY(ms__framework_type(r, last.type, &m));
+    ms__extra_begin(r);
+    it = ms_json_iterate(r->json);
+    while (ms_json_next(&it))
+        if (!ms_json_string_is(it.key, MS_STR("type")))
+            MS__TRY(ms__framework_one(r, &last, it.key, it.value, &m));
     MS__TRY(ms__extra_end(r, &m.extra));
     MS__TRY(ms__read_required(r, &m));
     MS__TRY(ms_envelope_check(&m, r->err));
     return ms__one_envelope(r, &m, out);
 }
 
-/* Has the writer put a member of that name itself? `emitted` has a bit for each row. */
-static bool ms__framework_taken(ms_writer *w, ms_str key)
+/* Would the reader take a guest's value into its field? */
+static bool ms__framework_fits(ms_writer *w, const struct ms__member *row, ms_str value)
 {
-    const struct ms__member *row = ms__framework_member(key);
-    if (row) return w->emitted >> (row - ms__framework) & 1;
-    if (ms_json_string_is(key, MS_STR("type"))) return true;
-    if (ms_json_string_is(key, MS_STR("timestamp"))) return w->emitted >> 29 & 1;
-    if (ms_json_string_is(key, MS_STR("role"))) return w->emitted >> 30 & 1;
-    return ms_json_string_is(key, MS_STR("joined")) && w->emitted >> 31;
+    bool fits;
+    ms_str text;
+    (void)ms__framework_expects(row->field, ms_json_kind_of(value), &fits);
+    if (!fits || row->field != MS_F_KEY) return fits;
+    return ms_json_string(value, w->arena, &text) == MS_OK &&
+           ms__key_check(text, row->name, false, NULL) == MS_OK;
 }
 
-static void ms__framework_fields(ms_writer *w, const ms_envelope *m, size_t from, size_t to)
+/* Must an extra member move, because its name is one that the writer has put itself, or
+ * one under which the reader would take it for something else? Bits of `emitted`: the
+ * rows, then timestamp, role, joined, and whether the framework's own oddities are to
+ * stay. */
+static bool ms__framework_taken(ms_writer *w, ms_str key, ms_str value)
+{
+    const struct ms__member *row = ms__framework_member(key);
+    bool stays = w->emitted >> 28 & 1;
+    if (row && (w->emitted >> (row - ms__framework) & 1)) return true;
+    if (row) {
+        return row->own ? !stays && ms__framework_owns(row, false, value)
+                        : ms__framework_fits(w, row, value);
+    }
+    if (ms_json_string_is(key, MS_STR("type"))) return true;
+    if (ms_json_string_is(key, MS_STR("timestamp")))
+        return (w->emitted >> 29 & 1) ||
+               (!stays && ms__framework_owns(NULL, true, value));
+    if (ms_json_string_is(key, MS_STR("role")))
+        return (w->emitted >> 30 & 1) || (ms_json_kind_of(value) == MS_JSON_STRING &&
+                                          !ms_json_string_is(value, MS_STR("")));
+    if (!ms_json_string_is(key, MS_STR("joined"))) return false;
+    return w->emitted >> 31 || ms_json_kind_of(value) == MS_JSON_TRUE;
+}
+
+/* Does the value only stand in for a member that is in extra (see ms__read_required)? */
+static bool ms__framework_stands_in(const ms_envelope *m, size_t row)
+{
+    ms_str text = ms__field_text(m, (unsigned)ms__framework[row].field);
+    bool neutral = text.len == 0 || ms_str_equal(text, MS_STR("{}")) ||
+                   ms_str_equal(text, MS_STR("null"));
+    return neutral && (m->flags & MS_FLAG_LENIENT) &&
+           ms__has_member(m->extra, ms__framework[row].name);
+}
+
+static void ms__framework_fields(ms_writer *w, const ms_envelope *m, size_t from,
+                                 size_t to)
 {
     uint32_t required = ms__type_row_of(m->type)->required;
     for (size_t i = from; i < to; i++) {
         ms_field field = ms__framework[i].field;
         ms_str text = ms__field_text(m, (unsigned)field);
         bool place = field == MS_F_LOCATION || field == MS_F_AGENT_KEY;
-        if (place && !w->with_location) continue;
-        if (text.len == 0 && field != MS_F_CONTENT && !(required >> field & 1)) continue;
-        if (!text.ptr) continue;
+        bool empty = text.len == 0 && field != MS_F_CONTENT && !(required >> field & 1);
+        if (!text.ptr || (place && !w->with_location)) continue;
+        if ((empty && ms__framework[i].own) || ms__framework_stands_in(m, i)) continue;
         ms__write_field(w, ms__framework[i].name, text,
                         ms__field_is_json(m, (unsigned)field));
         w->emitted |= (uint32_t)1 << i;
@@ -4384,7 +4659,7 @@ static ms_result ms__framework_write(ms_writer *w, const ms_envelope *m, ms_erro
     if (ms__is_empty(word))
         return ms__at_field(err, ms__fail(err, MS_E_TYPE, "type %u has no word",
                                           (uint64_t)(unsigned)m->type), "type");
-    w->emitted = 0;
+    w->emitted = m->flags & MS_FLAG_LENIENT ? (uint32_t)1 << 28 : 0;
     ms_json_begin_object(&w->json);
     ms__write_field(w, "type", word, false);
     ms__framework_fields(w, m, 0, MS__FRAMEWORK_HEAD);
@@ -4393,8 +4668,9 @@ static ms_result ms__framework_write(ms_writer *w, const ms_envelope *m, ms_erro
     ms__framework_fields(w, m, MS__FRAMEWORK_HEAD, MS__FRAMEWORK_ROWS);
     if (role) {
         ms_role r = ms__role_of(m->role, m->type);
-        ms__write_field(w, "role", r == MS_ROLE_OTHER ? m->role_name
-                                                      : ms_str_of(ms_role_word(r)), false);
+        ms__write_field(w, "role",
+                        r == MS_ROLE_OTHER ? m->role_name : ms_str_of(ms_role_word(r)),
+                        false);
         w->emitted |= (uint32_t)1 << 30;
     }
     if (m->flags & MS_FLAG_JOINED) {
@@ -4424,13 +4700,38 @@ static ms_str *ms__chat_member(ms__chat *c, ms_str key)
     return NULL;
 }
 
-/* Content: a string is text, all else JSON. */
-static ms_result ms__chat_content(ms__reader *r, ms_str value, ms_value *out)
+/* Are these content parts as the format has them: a list of objects with a type? */
+static bool ms__is_parts(ms_str json)
 {
-    bool json = ms_json_kind_of(value) != MS_JSON_STRING;
+    ms_str type;
+    size_t n = 0;
+    if (ms_json_kind_of(json) != MS_JSON_ARRAY) return false;
+    ms_json_iter it = ms_json_iterate(json);
+    for (; ms_json_next(&it); n++)
+        if (!ms_json_member(it.value, MS_STR("type"), &type) ||
+            ms_json_kind_of(type) != MS_JSON_STRING)
+            return false;
+    return n > 0;
+}
+
+/* Content: a string is text; null and a list of parts are JSON; all else does not fit, is
+ * an error, or when lenient extra, with null in its place. */
+static ms_result ms__chat_content(ms__reader *r, ms_str *value, ms_value *out)
+{
+    ms_json_kind kind = ms_json_kind_of(*value);
+    bool json = kind != MS_JSON_STRING;
     *out = ms_text(NULL);
-    if (!value.ptr) return MS_OK;
-    MS__TRY(json ? ms__read_json(r, value, &out->text) : ms__read_text(r, value, &out->text));
+    if (!value->ptr) return MS_OK;
+    if (json && kind != MS_JSON_NULL && !ms__is_parts(*value)) {
+        if (!r->lenient)
+            return ms__read_kind(r, "content", "a string, null or a list of parts",
+                                 *value);
+        *value = ms__absent();
+        *out = ms_json(MS_STR("null"));
+        return MS_OK;
+    }
+    MS__TRY(json ? ms__read_json(r, *value, &out->text)
+                 : ms__read_text(r, *value, &out->text));
     out->json = json;
     return MS_OK;
 }
@@ -4457,28 +4758,34 @@ static ms_result ms__call_args(ms__reader *r, ms_str value, ms_value *out)
     return MS_OK;
 }
 
+/* Keeps an unknown member of a call's function: {"function": {...}} in call_extra. */
+static void ms__function_rest(ms_json_writer *rest, ms_str key, ms_str value)
+{
+    if (rest->depth == 0) ms_json_begin_object(rest);
+    if (rest->depth == 1) {
+        ms_json_key(rest, MS_STR("function"));
+        ms_json_begin_object(rest);
+    }
+    ms_json_put_raw(rest, key);
+    ms__json_colon(rest);
+    ms_json_put_raw(rest, value);
+}
+
 static ms_result ms__call_function(ms__reader *r, ms_str function, ms_envelope *m,
                                    ms_json_writer *rest)
 {
     ms_json_iter it = ms_json_iterate(function);
-    uint32_t depth = rest->depth;
     if (!it.object) return ms__read_kind(r, "function", "an object", function);
     while (ms_json_next(&it)) {
+        bool text = ms_json_kind_of(it.value) == MS_JSON_STRING;
         if (ms_json_string_is(it.key, MS_STR("name"))) {
-            if (ms_json_kind_of(it.value) != MS_JSON_STRING)
-                return ms__read_kind(r, "function.name", "a string", it.value);
+            if (!text) return ms__read_kind(r, "function.name", "a string", it.value);
             MS__TRY(ms__read_text(r, it.value, &m->tool));
         } else if (ms_json_string_is(it.key, MS_STR("arguments"))) {
             MS__TRY(ms__call_args(r, it.value, &m->args));
+            if (!text) ms__function_rest(rest, it.key, it.value);
         } else {
-            if (rest->depth == 0) ms_json_begin_object(rest);
-            if (rest->depth == (depth ? depth : 1)) {
-                ms_json_key(rest, MS_STR("function"));
-                ms_json_begin_object(rest);
-            }
-            ms_json_put_raw(rest, it.key);
-            ms__json_colon(rest);
-            ms_json_put_raw(rest, it.value);
+            ms__function_rest(rest, it.key, it.value);
         }
     }
     if (rest->depth > 1) ms_json_end_object(rest);
@@ -4493,7 +4800,9 @@ static ms_result ms__chat_call(ms__reader *r, ms_str call, ms_envelope *m)
     ms_str function = ms__absent();
     bool has_type = false;
     ms_json_iter it = ms_json_iterate(call);
-    if (!it.object) return ms__read_kind(r, "", "an object", call);
+    if (!it.object)
+        return ms__fail(r->err, MS_E_KIND, "a tool call is '%v', an object was expected",
+                        MS__V(call));
     *m = ms_action(ms__absent(), ms_text(NULL));
     ms__extra_begin(r);
     while (ms_json_next(&it)) {
@@ -4504,17 +4813,22 @@ static ms_result ms__chat_call(ms__reader *r, ms_str call, ms_envelope *m)
         if (ms_json_string_is(it.key, MS_STR("type"))) {
             has_type = true;
             if (ms_json_string_is(it.value, MS_STR("function"))) continue;
+            if (ms_json_string_is(it.value, MS_STR("")) && !r->lenient)
+                return ms__read_kind(r, "type", "a word", it.value);
         }
-        if (ms_json_string_is(it.key, MS_STR("id")) &&
-            ms_json_kind_of(it.value) == MS_JSON_STRING) {
-            MS__TRY(ms__read_text(r, it.value, &m->call_id));
-            continue;
+        if (ms_json_string_is(it.key, MS_STR("id"))) {
+            bool text = ms_json_kind_of(it.value) == MS_JSON_STRING;
+            if (!text && !r->lenient) return ms__read_kind(r, "id", "a string", it.value);
+            if (text) {
+                MS__TRY(ms__read_text(r, it.value, &m->call_id));
+                continue;
+            }
         }
         ms__extra_put(r, it.key, it.value);
     }
     if (!function.ptr) return ms__read_missing(r, "function");
     if (!m->call_id.ptr && !r->lenient) return ms__read_missing(r, "id");
-    if (!has_type) ms__extra_put(r, MS_STR("\"type\""), MS_STR("null"));
+    if (!has_type) ms__extra_put(r, MS_STR("\"type\""), MS_STR("\"\"")); /* none */
     MS__TRY(ms__call_function(r, function, m, &r->writer));
     return ms__extra_end(r, &m->call_extra);
 }
@@ -4528,7 +4842,8 @@ static ms_result ms__chat_assistant(ms__reader *r, const ms__chat *c, ms_value c
     while (ms_json_next(&it)) n++;
     first = content.text.ptr && ms_json_kind_of(c->content) != MS_JSON_NULL ? 1 : 0;
     if (n == 0) first = 1;
-    ms_envelope *items = (ms_envelope *)ms_arena_alloc(r->arena, (n + first) * sizeof *items);
+    ms_envelope *items =
+        (ms_envelope *)ms_arena_alloc(r->arena, (n + first) * sizeof *items);
     if (!items) return ms__no_arena(r->err, r->arena, (n + first) * sizeof *items);
     if (first) items[0] = ms_assistant_message(content);
     it = ms_json_iterate(c->calls);
@@ -4581,7 +4896,8 @@ static ms_result ms__chat_members(ms__reader *r, ms__chat *c, ms_str *role)
         return ms__at_field(r->err, ms__fail(r->err, MS_E_TYPE, "role '%v' is not known",
                                              MS__V(*role)), "role");
     bool assistant = ms_str_equal(*role, MS_STR("assistant"));
-    bool tool = ms_str_equal(*role, MS_STR("tool")) || ms_str_equal(*role, MS_STR("function"));
+    bool tool =
+        ms_str_equal(*role, MS_STR("tool")) || ms_str_equal(*role, MS_STR("function"));
     ms_json_kind calls = ms_json_kind_of(c->calls);
     ms_str element;
     if (assistant && c->calls.ptr && calls != MS_JSON_ARRAY && calls != MS_JSON_NULL &&
@@ -4620,7 +4936,7 @@ static ms_result ms__openai_read(ms__reader *r, ms_envelopes *out)
         if (!r->lenient) return ms__read_missing(r, "content");
         content = ms_json(MS_STR("null"));
     } else {
-        MS__TRY(ms__chat_content(r, c.content, &content));
+        MS__TRY(ms__chat_content(r, &c.content, &content));
     }
     MS__TRY(ms__chat_extra(r, &c));
     if (assistant && r->lenient) { /* calls that are none are kept as they came */
@@ -4641,29 +4957,31 @@ static ms_result ms__openai_read(ms__reader *r, ms_envelopes *out)
     return MS_OK;
 }
 
-/* Are these content parts as the format has them: a list of objects with a type? */
-static bool ms__is_parts(ms_value v)
-{
-    ms_str type;
-    size_t n = 0;
-    if (!v.json || ms_json_kind_of(v.text) != MS_JSON_ARRAY) return false;
-    ms_json_iter it = ms_json_iterate(v.text);
-    for (; ms_json_next(&it); n++)
-        if (!ms_json_member(it.value, MS_STR("type"), &type) ||
-            ms_json_kind_of(type) != MS_JSON_STRING)
-            return false;
-    return n > 0;
-}
+/* Bits of `emitted`: what the open message has. */
+enum {
+    MS__CHAT_CONTENT = 1,
+    MS__CHAT_CALLS = 2,
+    MS__CHAT_CALL_ID = 4,
+    MS__CHAT_NAME = 8,
+    MS__CHAT_LOCATION = 16,
+    MS__CHAT_AGENT = 32,
+    MS__CHAT_ASSISTANT = 64 /* its role is assistant: calls may join */
+};
 
-static void ms__openai_content(ms_writer *w, ms_str before, ms_value v)
+/* The content member, unless it only stands in for one that is in extra. */
+static void ms__openai_content(ms_writer *w, const ms_envelope *m, ms_str before,
+                               ms_value v)
 {
     ms_json_kind kind = v.json ? ms_json_kind_of(v.text) : MS_JSON_NONE;
+    if (kind == MS_JSON_NULL && ms__has_member(m->extra, "content")) return;
     ms_json_key(&w->json, MS_STR("content"));
-    if (!before.len && (ms__is_parts(v) || kind == MS_JSON_NULL || kind == MS_JSON_STRING)) {
+    w->emitted |= MS__CHAT_CONTENT;
+    if (!before.len && (kind == MS_JSON_NULL || kind == MS_JSON_STRING ||
+                        (v.json && ms__is_parts(v.text)))) {
         ms_json_put_raw(&w->json, v.text);
         return;
     }
-    ms__json_before(&w->json);
+    ms__json_before(&w->json, false);
     ms__json_byte(&w->json, '"');
     ms__json_escaped(&w->json, before);
     if (kind == MS_JSON_STRING) { /* its inside is escaped already */
@@ -4676,25 +4994,40 @@ static void ms__openai_content(ms_writer *w, ms_str before, ms_value v)
     ms__json_byte(&w->json, '"');
 }
 
-enum { MS__CHAT_CONTENT = 1, MS__CHAT_CALLS = 2, MS__CHAT_CALL_ID = 4, MS__CHAT_NAME = 8,
-       MS__CHAT_PLACE = 16 };
-
-static bool ms__openai_taken(ms_writer *w, ms_str key)
+static bool ms__openai_taken(ms_writer *w, ms_str key, ms_str value)
 {
+    (void)value;
     if (ms_json_string_is(key, MS_STR("role"))) return true;
-    if (ms_json_string_is(key, MS_STR("content"))) return (w->emitted & MS__CHAT_CONTENT) != 0;
-    if (ms_json_string_is(key, MS_STR("tool_calls"))) return (w->emitted & MS__CHAT_CALLS) != 0;
+    if (ms_json_string_is(key, MS_STR("content")))
+        return (w->emitted & MS__CHAT_CONTENT) != 0;
+    if (ms_json_string_is(key, MS_STR("tool_calls")))
+        return (w->emitted & MS__CHAT_CALLS) != 0;
     if (ms_json_string_is(key, MS_STR("tool_call_id")))
         return (w->emitted & MS__CHAT_CALL_ID) != 0;
     if (ms_json_string_is(key, MS_STR("name"))) return (w->emitted & MS__CHAT_NAME) != 0;
-    return (w->emitted & MS__CHAT_PLACE) != 0 &&
-           (ms_json_string_is(key, MS_STR("location")) ||
-            ms_json_string_is(key, MS_STR("agent_key")));
+    if (ms_json_string_is(key, MS_STR("location")))
+        return (w->emitted & MS__CHAT_LOCATION) != 0;
+    return (w->emitted & MS__CHAT_AGENT) != 0 &&
+           ms_json_string_is(key, MS_STR("agent_key"));
 }
 
-static bool ms__openai_untaken(ms_writer *w, ms_str key)
+/* What comes last but for calls: place and extra members. */
+static void ms__openai_rest(ms_writer *w, const ms_envelope *m)
 {
-    (void)w;
+    if (w->with_location && m->location.ptr) {
+        ms__write_field(w, "location", m->location, false);
+        w->emitted |= MS__CHAT_LOCATION;
+    }
+    if (w->with_location && m->agent_key.ptr) {
+        ms__write_field(w, "agent_key", m->agent_key, false);
+        w->emitted |= MS__CHAT_AGENT;
+    }
+    ms__write_extra(w, m->extra, ms__openai_taken);
+}
+
+/* Members of call_extra that stand elsewhere in a call. */
+static bool ms__openai_placed(ms_str key)
+{
     return ms_json_string_is(key, MS_STR("type")) ||
            ms_json_string_is(key, MS_STR("function"));
 }
@@ -4710,7 +5043,8 @@ static void ms__openai_close(ms_writer *w)
 static void ms__openai_open(ms_writer *w, ms_str role)
 {
     ms__openai_close(w);
-    w->emitted = w->with_location ? (uint32_t)MS__CHAT_PLACE : 0;
+    w->emitted = 0;
+    if (ms_str_equal(role, MS_STR("assistant"))) w->emitted |= MS__CHAT_ASSISTANT;
     ms_json_begin_object(&w->json);
     w->open = true;
     ms__write_field(w, "role", role, false);
@@ -4723,13 +5057,15 @@ static void ms__openai_call(ms_writer *w, const ms_envelope *m, ms_str id)
     bool has_type = ms_json_member(m->call_extra, MS_STR("type"), &type);
     (void)ms_json_member(m->call_extra, MS_STR("function"), &function);
     ms_json_begin_object(&w->json);
-    ms__write_field(w, "id", id, false);
+    if (!ms__has_member(m->call_extra, "id")) ms__write_field(w, "id", id, false);
     if (!has_type) ms__write_field(w, "type", MS_STR("function"), false);
-    else if (ms_json_kind_of(type) != MS_JSON_NULL) ms__write_field(w, "type", type, true);
+    else if (!ms_json_string_is(type, MS_STR(""))) ms__write_field(w, "type", type, true);
     ms_json_key(&w->json, MS_STR("function"));
     ms_json_begin_object(&w->json);
     ms__write_field(w, "name", m->tool.ptr ? m->tool : MS_STR(""), false);
-    ms__write_field(w, "arguments", m->args.text.ptr ? m->args.text : MS_STR("{}"), false);
+    if (!ms__has_member(function, "arguments"))
+        ms__write_field(w, "arguments", m->args.text.ptr ? m->args.text : MS_STR("{}"),
+                        false);
     ms_json_iter it = ms_json_iterate(function);
     while (it.object && ms_json_next(&it)) {
         ms_json_put_raw(&w->json, it.key);
@@ -4739,12 +5075,20 @@ static void ms__openai_call(ms_writer *w, const ms_envelope *m, ms_str id)
     ms_json_end_object(&w->json);
     it = ms_json_iterate(m->call_extra);
     while (ms_json_next(&it)) {
-        if (ms__openai_untaken(w, it.key)) continue;
+        if (ms__openai_placed(it.key)) continue;
         ms_json_put_raw(&w->json, it.key);
         ms__json_colon(&w->json);
         ms_json_put_raw(&w->json, it.value);
     }
     ms_json_end_object(&w->json);
+}
+
+/* Does a call go on the message that is open? It must be the assistant's and the one
+ * right before; a history can have left that out. */
+static bool ms__openai_joins(const ms_writer *w, const ms_envelope *m)
+{
+    return (m->flags & MS_FLAG_JOINED) && w->open && (w->emitted & MS__CHAT_ASSISTANT) &&
+           (m->seq == 0 || m->seq == w->last_seq + 1);
 }
 
 static ms_result ms__openai_action(ms_writer *w, const ms_envelope *m, ms_error *err)
@@ -4756,15 +5100,13 @@ static ms_result ms__openai_action(ms_writer *w, const ms_envelope *m, ms_error 
         id = ms_str_n(derived, 5 + ms__u64_write(number, derived + 5));
     }
     MS__TRY(ms__call_opens(w, m, id, err));
-    if (!(m->flags & MS_FLAG_JOINED) || !w->open) {
+    if (!ms__openai_joins(w, m)) {
         ms__openai_open(w, MS_STR("assistant"));
-        w->emitted |= MS__CHAT_CALLS;
         if (m->content.text.ptr) {
-            ms__openai_content(w, ms__absent(), m->content);
-            w->emitted |= MS__CHAT_CONTENT;
+            ms__openai_content(w, m, ms__absent(), m->content);
         }
-        ms__write_place(w, m);
-        ms__write_extra(w, m->extra, ms__openai_taken);
+        w->emitted |= MS__CHAT_CALLS;
+        ms__openai_rest(w, m);
     }
     if (!w->calls_open) {
         ms_json_key(&w->json, MS_STR("tool_calls"));
@@ -4776,19 +5118,20 @@ static ms_result ms__openai_action(ms_writer *w, const ms_envelope *m, ms_error 
 }
 
 /* A message that is a role and a text; `before` stands in front of the text. */
-static void ms__openai_text(ms_writer *w, const ms_envelope *m, ms_str role, ms_str before,
-                            ms_str between)
+static void ms__openai_text(ms_writer *w, const ms_envelope *m, ms_str role,
+                            ms_str before, ms_str between)
 {
     ms_value content = m->content;
     if (m->type == MS_T_DELEGATION) content = ms_text_n(m->task);
-    if (m->type == MS_T_GLOBAL_OBSERVATION && m->summary.ptr) content = ms_text_n(m->summary);
+    if (m->type == MS_T_GLOBAL_OBSERVATION && m->summary.ptr)
+        content = ms_text_n(m->summary);
     ms__openai_open(w, role);
-    w->emitted |= MS__CHAT_CONTENT;
     if (between.len == 0 || before.len == 0) {
-        ms__openai_content(w, before, content);
+        ms__openai_content(w, m, before, content);
     } else {
+        w->emitted |= MS__CHAT_CONTENT;
         ms_json_key(&w->json, MS_STR("content"));
-        ms__json_before(&w->json);
+        ms__json_before(&w->json, false);
         ms__json_byte(&w->json, '"');
         ms__json_escaped(&w->json, m->type == MS_T_DELEGATION ? MS_STR("Delegated to ")
                                                               : MS_STR("["));
@@ -4797,23 +5140,22 @@ static void ms__openai_text(ms_writer *w, const ms_envelope *m, ms_str role, ms_
         ms__json_escaped(&w->json, content.text);
         ms__json_byte(&w->json, '"');
     }
-    ms__write_place(w, m);
-    ms__write_extra(w, m->extra, ms__openai_taken);
+    ms__openai_rest(w, m);
 }
 
 static void ms__openai_answer(ms_writer *w, const ms_envelope *m)
 {
     ms_str id = ms__call_answered(w, m);
-    if (m->call_id.ptr) id = m->call_id;
+    if (m->call_id.ptr || m->role != MS_ROLE_NONE) id = m->call_id;
     if (!id.ptr && m->role == MS_ROLE_NONE) {
-        ms__openai_text(w, m, MS_STR("user"), m->type == MS_T_ERROR ? MS_STR("Error: ")
-                                                                    : MS_STR("Observation: "),
+        ms__openai_text(w, m, MS_STR("user"),
+                        m->type == MS_T_ERROR ? MS_STR("Error: ")
+                                              : MS_STR("Observation: "),
                         ms__absent());
         return;
     }
     bool function = m->role == MS_ROLE_FUNCTION;
     ms__openai_open(w, function ? MS_STR("function") : MS_STR("tool"));
-    w->emitted |= MS__CHAT_CONTENT;
     if (id.ptr && (!function || m->call_id.ptr)) {
         ms__write_field(w, "tool_call_id", id, false);
         w->emitted |= MS__CHAT_CALL_ID;
@@ -4822,9 +5164,8 @@ static void ms__openai_answer(ms_writer *w, const ms_envelope *m)
         ms__write_field(w, "name", m->tool, false);
         w->emitted |= MS__CHAT_NAME;
     }
-    ms__openai_content(w, ms__absent(), m->content);
-    ms__write_place(w, m);
-    ms__write_extra(w, m->extra, ms__openai_taken);
+    ms__openai_content(w, m, ms__absent(), m->content);
+    ms__openai_rest(w, m);
 }
 
 static ms_result ms__openai_write(ms_writer *w, const ms_envelope *m, ms_error *err)
@@ -4842,7 +5183,8 @@ static ms_result ms__openai_write(ms_writer *w, const ms_envelope *m, ms_error *
         return MS_OK;
     case MS__AS_SOURCED_TEXT:
         ms__openai_text(w, m, MS_STR("user"),
-                        m->from_manager.ptr ? m->from_manager : m->from_worker, MS_STR("] "));
+                        m->from_manager.ptr ? m->from_manager : m->from_worker,
+                        MS_STR("] "));
         return MS_OK;
     case MS__AS_ASSISTANT_TEXT:
         word = MS_STR("assistant");
@@ -4866,7 +5208,8 @@ static const ms_dialect ms__dialects[] = {
 
 MS_API const ms_dialect *ms_dialect_at(size_t index)
 {
-    return index < sizeof ms__dialects / sizeof ms__dialects[0] ? &ms__dialects[index] : NULL;
+    return index < sizeof ms__dialects / sizeof ms__dialects[0] ? &ms__dialects[index]
+                                                                : NULL;
 }
 
 MS_API const ms_dialect *ms_dialect_find(ms_str name)
@@ -4918,8 +5261,8 @@ MS_API ms_result ms_read(const ms_dialect *dialect, ms_str json, const ms_read_o
 }
 
 MS_API ms_result ms_read_list(const ms_dialect *dialect, ms_str json,
-                              const ms_read_opts *opts, ms_arena *arena, ms_envelopes *out,
-                              ms_error *err)
+                              const ms_read_opts *opts, ms_arena *arena,
+                              ms_envelopes *out, ms_error *err)
 {
     ms__reader r;
     ms_str value;
@@ -4929,7 +5272,8 @@ MS_API ms_result ms_read_list(const ms_dialect *dialect, ms_str json,
     memset(out, 0, sizeof *out);
     MS__TRY(ms__reader_begin(&r, json, opts, arena, &value, err));
     if (ms_json_kind_of(value) != MS_JSON_ARRAY)
-        return ms__fail(err, MS_E_KIND, "a list of messages is '%v', an array was expected",
+        return ms__fail(err, MS_E_KIND,
+                        "a list of messages is '%v', an array was expected",
                         MS__V(value));
     size_t count = 0;
     ms_json_iter it = ms_json_iterate(value);
@@ -4977,6 +5321,7 @@ MS_API ms_result ms_writer_put(ms_writer *w, const ms_envelope *m, ms_error *err
     MS__TRY(w->dialect->write(w, m, err));
     if (!w->dialect->close && !w->array) ms_json_separator(&w->json, '\n');
     MS__TRY(ms__writer_result(w, err));
+    w->last_seq = m->seq;
     w->written++;
     return MS_OK;
 }
@@ -5105,8 +5450,8 @@ static ms_result ms__message_check(ms_str location, const ms_envelope *m, ms_err
 {
     MS__TRY(ms_envelope_check(m, err));
     if (ms__is_empty(location) && ms__is_empty(m->location))
-        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "the message has no location"),
-                            "location");
+        return ms__at_field(
+            err, ms__fail(err, MS_E_ARGUMENT, "the message has no location"), "location");
     return MS_OK;
 }
 
@@ -5168,12 +5513,17 @@ static ms_result ms__query_check(const ms_query *q, ms_error *err)
         return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "the agent view needs an "
                                           "agent key"), "agent_key");
     if ((q->views & MS_VIEW_TEAM) && q->n_agent_keys > 0 && !q->agent_keys)
-        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "n_agent_keys is %u without "
-                                          "agent_keys", (uint64_t)q->n_agent_keys),
+        return ms__at_field(err,
+                            ms__fail(err, MS_E_ARGUMENT,
+                                     "n_agent_keys is %u without "
+                                     "agent_keys",
+                                     (uint64_t)q->n_agent_keys),
                             "agent_keys");
     if ((q->views & MS_VIEW_TEAM) && q->n_agent_keys > MS_CURSOR_AGENTS && !q->arena)
-        return ms__fail(err, MS_E_ARENA, "a team of %u agents needs an arena, up to %u need "
-                        "none", (uint64_t)q->n_agent_keys, (uint64_t)MS_CURSOR_AGENTS);
+        return ms__fail(err, MS_E_ARENA,
+                        "a team of %u agents needs an arena, up to %u need "
+                        "none",
+                        (uint64_t)q->n_agent_keys, (uint64_t)MS_CURSOR_AGENTS);
     if ((q->has_since && q->since != q->since) || (q->has_until && q->until != q->until))
         return ms__fail(err, MS_E_RANGE, "since or until is not a number");
     return MS_OK;
@@ -5274,8 +5624,8 @@ static ms_query ms__view_query(ms_str location, unsigned view, size_t limit)
     return q;
 }
 
-MS_API ms_result ms_get_conversation_messages(ms_store *store, ms_str location, size_t limit,
-                                              ms_cursor *it, ms_error *err)
+MS_API ms_result ms_get_conversation_messages(ms_store *store, ms_str location,
+                                              size_t limit, ms_cursor *it, ms_error *err)
 {
     ms_query q = ms__view_query(location, MS_VIEW_CONVERSATION, limit);
     return ms_query_open(store, &q, it, err);
@@ -5331,8 +5681,8 @@ MS_API ms_result ms_get_by_seq(ms_store *store, uint64_t seq, ms_arena *arena,
     *msg = NULL;
     MS__TRY(ms__open_check(store, err));
     if (store->backend->get) return store->backend->get(store, seq, arena, msg, err);
-    if (seq == 0 || seq == UINT64_MAX) return ms__fail(err, MS_E_NOT_FOUND, "no message %u",
-                                                       seq);
+    if (seq == 0 || seq == UINT64_MAX)
+        return ms__fail(err, MS_E_NOT_FOUND, "no message %u", seq);
     MS__TRY(ms__find_one(store, seq, &it, &found, err));
     void *copy = found && arena ? ms_arena_alloc(arena, ms_size(found)) : NULL;
     if (copy) memcpy(copy, found, ms_size(found));
@@ -5414,7 +5764,8 @@ static int ms__str_order(ms_str a, ms_str b)
 
 static bool ms__cut_less(const void *a, const void *b)
 {
-    return ms__str_order(((const ms__cut *)a)->location, ((const ms__cut *)b)->location) < 0;
+    return ms__str_order(((const ms__cut *)a)->location, ((const ms__cut *)b)->location) <
+           0;
 }
 
 static const ms__cut *ms__cut_find(const ms__cut *cuts, size_t n, ms_str location)
@@ -5457,10 +5808,12 @@ static ms_result ms__cuts_make(ms_store *source, const ms_keep *keep, ms_arena *
     ms__cut *cuts = (ms__cut *)ms_arena_alloc(arena, n * sizeof *cuts);
     if (!cuts) return ms__no_arena(err, arena, n * sizeof *cuts);
     for (size_t i = 0; i < n; i++) {
-        cuts[i].location = keep->n_locations ? keep->locations[i] : listing.items[i].location;
+        cuts[i].location =
+            keep->n_locations ? keep->locations[i] : listing.items[i].location;
         cuts[i].from = 0;
         if (keep->newest > 0)
-            MS__TRY(ms__cut_at(source, cuts[i].location, keep, arena, &cuts[i].from, err));
+            MS__TRY(
+                ms__cut_at(source, cuts[i].location, keep, arena, &cuts[i].from, err));
     }
     ms__sort(cuts, n, sizeof *cuts, ms__cut_less);
     *out = cuts;
@@ -5468,7 +5821,8 @@ static ms_result ms__cuts_make(ms_store *source, const ms_keep *keep, ms_arena *
     return MS_OK;
 }
 
-static bool ms__keeps(const ms_keep *keep, const ms__cut *cuts, size_t n, const ms_msg *msg)
+static bool ms__keeps(const ms_keep *keep, const ms__cut *cuts, size_t n,
+                      const ms_msg *msg)
 {
     double t;
     if (keep->has_since && ms_time(msg, &t) && t < keep->since) return false;
@@ -5477,8 +5831,9 @@ static bool ms__keeps(const ms_keep *keep, const ms__cut *cuts, size_t n, const 
     return cut && ms_seq(msg) >= cut->from;
 }
 
-static ms_result ms__copy_run(ms_store *destination, ms_store *source, const ms_keep *keep,
-                              ms_arena *arena, ms_copy_report *report, ms_error *err)
+static ms_result ms__copy_run(ms_store *destination, ms_store *source,
+                              const ms_keep *keep, ms_arena *arena,
+                              ms_copy_report *report, ms_error *err)
 {
     ms__cut *cuts = NULL;
     size_t n_cuts = 0;
@@ -5532,16 +5887,18 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
 
 /* ==== [mem] the arena store ==========================================================
  * Records stand one behind the other in a space of virtual offsets that only grows; a
- * table maps it to memory: pieces of equal size on the heap, or the caller's one buffer. A
- * record never crosses a piece (a larger one gets several pieces in a row), so it never
- * moves. In a buffer the space is the buffer: its first bytes are an image that can be
- * saved and attached again, and everything that can be rebuilt is carved from its end.
+ * table maps it to memory: pieces of equal size on the heap, or the caller's one
+ * buffer. A record never crosses a piece (a larger one gets several pieces in a row),
+ * so it never moves. In a buffer the space is the buffer: its first bytes are an image
+ * that can be saved and attached again, and everything that can be rebuilt is carved
+ * from its end.
  *
  *      buffer   [ head 64 ][ record record record ... ->      <- postings, names, store ]
  *
- * Postings make views cost what they return. A stream is a list of record offsets in units
- * of 8 bytes (32 bits: 32 GiB), in chunks that grow by a quarter of what is there, never
- * move, and are linked both ways. A message is in these streams:
+ * Postings make views cost what they return. A stream is a list of record offsets in
+ * units of 8 bytes (32 bits: 32 GiB), in chunks that grow by a quarter of what is there
+ * (short streams by more), never move, and are linked both ways. A message is in these
+ * streams:
  *
  *      all                      every message
  *      location                 every message of a location
@@ -5556,9 +5913,10 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
  * Locations, agents and keys are nodes of hash tries (four children, two bits of a keyed
  * 64-bit hash a level). They need no resizing, so readers walk them while a writer adds.
  *
- * Writers hold the lock. An append makes room for everything first (that may fail, and
- * leaves nothing but spare room), then fills in records and postings, and last publishes
- * the new end with one release store. Readers take no lock: a cursor loads the end at its
+ * Writers hold the lock. An append first makes everything that can fail: names, in tries
+ * of its own; records behind the end; room for postings. If something is missing, all of
+ * that is taken back. Then it links the names, fills in the postings, and publishes the
+ * new end with one release store. Readers take no lock: a cursor loads the end at its
  * opening and ignores postings from there on. That makes batches atomic and cursors
  * snapshots.
  *
@@ -5576,20 +5934,26 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
  * (E1) Records below the published end never change.
  * (E2) Every stream is strictly rising; it holds exactly the records of its kind.
  * (E3) Sequence numbers rise with offsets.
- * (E4) A failed append leaves end, streams and keys as they were.
+ * (E4) A failed append leaves end, streams, names and memory as they were.
+ * (E5) What a failed append takes back no reader has seen: names were not linked, and a
+ *      chunk is stepped into only for a posting below the reader's end.
  * ================================================================================== */
 
 #define MS__IMAGE_HEAD 64u
 #define MS__IMAGE_VERSION 1u
 #define MS__UNITS_MAX 0xFFFFFFF0u
-#define MS__CHUNK_FIRST 4u
+#define MS__CHUNK_FIRST 8u
+#define MS__PIECE_SHIFT 16u /* 64 KiB: half of the last piece is lost on average */
 static const unsigned char ms__image_magic[8] = {0x89, 'M', 'S', 'G', 13, 10, 26, 10};
 
+/* The entries follow `first` directly; how many a chunk has follows from `first`. */
 typedef struct ms__chunk {
     struct ms__chunk *before;
     void *after;         /* ms__chunk, atomic */
-    uint32_t first, cap; /* index of the first entry; entries, which follow this head */
+    uint32_t first;      /* index of its first entry */
 } ms__chunk;
+
+#define MS__CHUNK_HEAD (offsetof(ms__chunk, first) + sizeof(uint32_t))
 
 typedef struct ms__stream {
     void *tail;     /* ms__chunk that takes the next entry; atomic */
@@ -5629,9 +5993,18 @@ typedef struct ms__agent {
 
 typedef struct ms__key {
     ms__node node;
+    struct ms__key *next;
     ms__loc *loc;
-    uint32_t unit; /* of the record that has it; 0: none yet */
+    uint32_t unit; /* of the record that has it */
 } ms__key;
+
+/* Nodes in order of creation, and the tries that find them. */
+typedef struct ms__names {
+    void *locs, *agents, *keys; /* roots */
+    ms__loc *first_loc, *last_loc;
+    ms__agent *first_agent, *last_agent;
+    ms__key *first_key, *last_key;
+} ms__names;
 
 /* A piece of memory for records. A big one serves several table entries. */
 typedef struct ms__piece {
@@ -5664,9 +6037,8 @@ typedef struct ms__mem {
     uint32_t end;        /* units; atomic */
     uint64_t last_seq, bytes;
     ms__stream all;
-    void *locs, *agents, *keys; /* roots of the tries */
-    ms__loc *first_loc, *last_loc;
-    ms__agent *first_agent, *last_agent;
+    ms__names names;
+    ms__names fresh; /* made by the append that runs, not seen by readers yet */
 } ms__mem;
 
 static ms__mem *ms__mem_of(ms_store *store) { return (ms__mem *)(void *)store; }
@@ -5686,18 +6058,20 @@ static uint32_t ms__mem_seed(const ms__mem *m, uint64_t offset)
     return ms__crc32c(0, bytes, 16);
 }
 
-/* ---- Memory for nodes and chunks: never given back before reset or close. */
+/* ---- Memory for nodes and chunks: given back at reset and close, and when an append
+ * fails. */
 
 static void *ms__mem_take(ms__mem *m, size_t size)
 {
     void *p;
+    if (size > SIZE_MAX / 2) return NULL;
     size = (size_t)ms__align8(size);
     if (m->fixed) {
         if (m->top < size || m->top - size < m->floor) return NULL;
         m->top -= size;
         p = m->buffer.base + m->top;
     } else {
-        p = ms_arena_alloc(&m->nodes, size);
+        p = ms__arena_take(&m->nodes, size, 8);
     }
     if (p) m->index_bytes += size;
     return p;
@@ -5706,32 +6080,42 @@ static void *ms__mem_take(ms__mem *m, size_t size)
 static ms_result ms__mem_no_room(const ms__mem *m, uint64_t size, ms_error *err)
 {
     if (!m->fixed) return ms__no_memory(err, size);
-    return ms__fail(err, MS_E_FULL, "the buffer of %u bytes is full: records end at %u, "
+    return ms__fail(err, MS_E_FULL,
+                    "the buffer of %u bytes is full: records end at %u, "
                     "the index begins at %u, %u bytes more were needed",
-                    (uint64_t)m->buffer.span, (uint64_t)m->end * 8, (uint64_t)m->top, size);
+                    (uint64_t)m->buffer.span, (uint64_t)m->end * 8, (uint64_t)m->top,
+                    size);
 }
 
 /* ---- Streams. */
 
 static uint32_t *ms__chunk_entries(const ms__chunk *c)
 {
-    return (uint32_t *)(void *)((char *)(uintptr_t)c + sizeof *c);
+    return (uint32_t *)(void *)((char *)(uintptr_t)c + MS__CHUNK_HEAD);
+}
+
+/* Entries of the chunk that begins at index `first`: as many as are before it while
+ * that is little, since then chunks' heads weigh more than room to spare; then a half,
+ * then a quarter. Odd, so that head and entries fill units of 8 bytes. */
+static uint32_t ms__chunk_cap(uint32_t first)
+{
+    uint32_t cap = first < 32 ? first : first < 72 ? first / 2 : first / 4;
+    return (cap < MS__CHUNK_FIRST ? MS__CHUNK_FIRST : cap) | 1;
 }
 
 /* Makes sure that one entry more than wanted so far can be pushed without failing. */
 static bool ms__stream_reserve(ms__mem *m, ms__stream *s)
 {
     if (s->count + s->wanted == s->cap) {
-        uint32_t cap = s->cap / 4 < MS__CHUNK_FIRST ? MS__CHUNK_FIRST : s->cap / 4;
-        cap += cap & 1; /* whole units of 8 bytes */
-        ms__chunk *c = (ms__chunk *)ms__mem_take(m, sizeof *c + cap * sizeof(uint32_t));
+        uint32_t cap = ms__chunk_cap(s->cap);
+        ms__chunk *c =
+            (ms__chunk *)ms__mem_take(m, MS__CHUNK_HEAD + cap * sizeof(uint32_t));
         if (!c) return false;
         ms__chunk *last = (ms__chunk *)s->tail;
         while (last && last->after) last = (ms__chunk *)last->after;
         c->before = last;
         c->after = NULL;
         c->first = s->cap;
-        c->cap = cap;
         s->cap += cap;
         if (last) ms__store_ptr(&last->after, c);
         else ms__store_ptr(&s->tail, c);
@@ -5743,13 +6127,27 @@ static bool ms__stream_reserve(ms__mem *m, ms__stream *s)
 static void ms__stream_push(ms__stream *s, uint32_t unit)
 {
     ms__chunk *c = (ms__chunk *)s->tail;
-    if (s->count - c->first == c->cap) {
+    if (s->count - c->first == ms__chunk_cap(c->first)) {
         c = (ms__chunk *)c->after;
         ms__store_ptr(&s->tail, c);
     }
     ms__chunk_entries(c)[s->count - c->first] = unit;
     ms__store32(&s->count, s->count + 1);
     s->wanted--;
+}
+
+/* Takes back what an append reserved: at its start the newest chunk was the last one. */
+static void ms__stream_undo(ms__stream *s)
+{
+    ms__chunk *c = (ms__chunk *)s->tail;
+    if (s->count == 0) {
+        ms__store_ptr(&s->tail, NULL);
+        s->cap = 0;
+    } else {
+        ms__store_ptr(&c->after, NULL);
+        s->cap = c->first + ms__chunk_cap(c->first);
+    }
+    s->wanted = 0;
 }
 
 /* The chunk with the entry of that index; index may be one behind the last entry. */
@@ -5773,14 +6171,32 @@ static uint32_t ms__stream_seen(const ms__stream *s, uint32_t end)
     return n;
 }
 
-/* Index of the first of n entries whose sequence number is at least seq: chunks from the
- * newest back, then halving inside one. */
+/* The record at a unit, or NULL when its header does not match its check. */
+static const ms_msg *ms__mem_msg(const ms__mem *m, uint32_t unit)
+{
+    const unsigned char *r = ms__mem_at(m, unit);
+    return ms__header_holds(r, ms__mem_seed(m, (uint64_t)unit * 8)) ? ms__msg(r) : NULL;
+}
+
+/* The first whole record among entries [from, to) of a chunk, or NULL. */
+static const ms_msg *ms__chunk_whole(const ms__mem *m, const ms__chunk *c, uint32_t from,
+                                     uint32_t to)
+{
+    const ms_msg *msg = NULL;
+    while (from < to && !(msg = ms__mem_msg(m, ms__chunk_entry(c, from)))) from++;
+    return msg;
+}
+
+/* An index among n entries so that all whole records before it have a smaller sequence
+ * number than seq, and all from it on do not. Chunks from the newest back, then halving
+ * inside one; a damaged record decides nothing. */
 static uint32_t ms__stream_find(const ms__mem *m, const ms__stream *s, uint32_t n,
                                 uint64_t seq)
 {
     const ms__chunk *c = n > 0 ? ms__stream_chunk(s, n - 1) : NULL;
+    const ms_msg *msg;
     while (c && c->before &&
-           ms_seq(ms__msg(ms__mem_at(m, ms__chunk_entry(c, c->first)))) >= seq) {
+           (!(msg = ms__chunk_whole(m, c, c->first, n)) || ms_seq(msg) >= seq)) {
         n = c->first;
         c = c->before;
     }
@@ -5788,7 +6204,8 @@ static uint32_t ms__stream_find(const ms__mem *m, const ms__stream *s, uint32_t 
     uint32_t low = c->first;
     while (low < n) {
         uint32_t middle = low + (n - low) / 2;
-        if (ms_seq(ms__msg(ms__mem_at(m, ms__chunk_entry(c, middle)))) < seq) low = middle + 1;
+        msg = ms__chunk_whole(m, c, middle, n);
+        if (msg && ms_seq(msg) < seq) low = middle + 1;
         else n = middle;
     }
     return low;
@@ -5821,7 +6238,7 @@ static ms__node *ms__trie_next(ms__path *p, uint64_t hash)
     return NULL;
 }
 
-/* A zeroed node of that size with a copy of name behind it; not in the trie yet. */
+/* A zeroed node of that size with a copy of name behind it. */
 static ms__node *ms__node_new(ms__mem *m, size_t size, uint64_t hash, ms_str name,
                               ms_str *copy)
 {
@@ -5836,81 +6253,152 @@ static ms__node *ms__node_new(ms__mem *m, size_t size, uint64_t hash, ms_str nam
     return n;
 }
 
-static ms__loc *ms__loc_find(ms__mem *m, ms_str name, ms__path *p, uint64_t *hash)
+/* Puts a node where a search for it will end. */
+static void ms__trie_link(void **root, ms__node *n)
+{
+    ms__path p = ms__trie(root, n->hash);
+    memset(n->child, 0, sizeof n->child);
+    while (ms__trie_next(&p, n->hash)) continue;
+    ms__store_ptr(p.slot, n);
+}
+
+static uint64_t ms__loc_hash(const ms__mem *m, ms_str name)
+{
+    return ms__hash(m->hash_key, 0, name.ptr, name.len);
+}
+
+static ms__loc *ms__loc_in(void **root, uint64_t hash, ms_str name)
 {
     ms__loc *l;
-    *hash = ms__hash(m->hash_key, 0, name.ptr, name.len);
-    *p = ms__trie(&m->locs, *hash);
-    while ((l = (ms__loc *)(void *)ms__trie_next(p, *hash)) != NULL)
+    ms__path p = ms__trie(root, hash);
+    while ((l = (ms__loc *)(void *)ms__trie_next(&p, hash)) != NULL)
         if (ms_str_equal(l->name, name)) return l;
     return NULL;
 }
 
+static ms__loc *ms__loc_find(ms__mem *m, ms_str name)
+{
+    return ms__loc_in(&m->names.locs, ms__loc_hash(m, name), name);
+}
+
+/* Finds or makes; what is made is fresh until the append commits. */
 static ms__loc *ms__loc_get(ms__mem *m, ms_str name)
 {
-    ms__path p;
-    uint64_t hash;
-    ms__loc *l = ms__loc_find(m, name, &p, &hash);
+    uint64_t hash = ms__loc_hash(m, name);
+    ms__names *fresh = &m->fresh;
+    ms__loc *l = ms__loc_in(&m->names.locs, hash, name);
+    if (!l) l = ms__loc_in(&fresh->locs, hash, name);
     if (l) return l;
     ms_str copy;
     l = (ms__loc *)(void *)ms__node_new(m, sizeof *l, hash, name, &copy);
     if (!l) return NULL;
     l->name = copy;
-    if (m->last_loc) m->last_loc->next = l;
-    else m->first_loc = l;
-    m->last_loc = l;
-    ms__store_ptr(p.slot, l);
+    if (fresh->last_loc) fresh->last_loc->next = l;
+    else fresh->first_loc = l;
+    fresh->last_loc = l;
+    ms__trie_link(&fresh->locs, &l->node);
     return l;
 }
 
-static ms__agent *ms__agent_find(ms__mem *m, const ms__loc *loc, ms_str key, ms__path *p,
-                                 uint64_t *hash)
+static uint64_t ms__agent_hash(const ms__mem *m, const ms__loc *loc, ms_str key)
+{
+    return ms__hash(m->hash_key, loc->node.hash, key.ptr, key.len);
+}
+
+static ms__agent *ms__agent_in(void **root, uint64_t hash, const ms__loc *loc, ms_str key)
 {
     ms__agent *a;
-    *hash = ms__hash(m->hash_key, loc->node.hash, key.ptr, key.len);
-    *p = ms__trie(&m->agents, *hash);
-    while ((a = (ms__agent *)(void *)ms__trie_next(p, *hash)) != NULL)
+    ms__path p = ms__trie(root, hash);
+    while ((a = (ms__agent *)(void *)ms__trie_next(&p, hash)) != NULL)
         if (a->loc == loc && ms_str_equal(a->key, key)) return a;
     return NULL;
 }
 
+static ms__agent *ms__agent_find(ms__mem *m, const ms__loc *loc, ms_str key)
+{
+    return ms__agent_in(&m->names.agents, ms__agent_hash(m, loc, key), loc, key);
+}
+
 static ms__agent *ms__agent_get(ms__mem *m, ms__loc *loc, ms_str key)
 {
-    ms__path p;
-    uint64_t hash;
-    ms__agent *a = ms__agent_find(m, loc, key, &p, &hash);
+    uint64_t hash = ms__agent_hash(m, loc, key);
+    ms__names *fresh = &m->fresh;
+    ms__agent *a = ms__agent_in(&m->names.agents, hash, loc, key);
+    if (!a) a = ms__agent_in(&fresh->agents, hash, loc, key);
     if (a) return a;
     ms_str copy;
     a = (ms__agent *)(void *)ms__node_new(m, sizeof *a, hash, key, &copy);
     if (!a) return NULL;
     a->loc = loc;
     a->key = copy;
-    if (m->last_agent) m->last_agent->next = a;
-    else m->first_agent = a;
-    m->last_agent = a;
-    ms__store_ptr(p.slot, a);
+    if (fresh->last_agent) fresh->last_agent->next = a;
+    else fresh->first_agent = a;
+    fresh->last_agent = a;
+    ms__trie_link(&fresh->agents, &a->node);
     return a;
 }
 
-/* The key's text is read from the record that has it. A node without a record is one that
- * a failed append left; it is used again for the same hash. */
-static ms__key *ms__key_get(ms__mem *m, ms__loc *loc, ms_str key)
+/* The key's text is read from the record that has it. */
+static ms__key *ms__key_in(const ms__mem *m, void **root, uint64_t hash,
+                           const ms__loc *loc, ms_str key)
 {
     ms__key *k;
-    uint64_t hash = ms__hash(m->hash_key, ~loc->node.hash, key.ptr, key.len);
-    ms__path p = ms__trie(&m->keys, hash);
+    ms__path p = ms__trie(root, hash);
     while ((k = (ms__key *)(void *)ms__trie_next(&p, hash)) != NULL) {
-        if (k->unit == 0) break;
         ms_str text = ms_get(ms__msg(ms__mem_at(m, k->unit)), MS_F_KEY).text;
         if (k->loc == loc && ms_str_equal(text, key)) return k;
     }
-    if (!k) {
-        k = (ms__key *)(void *)ms__node_new(m, sizeof *k, hash, ms_str_n("", 0), NULL);
-        if (!k) return NULL;
-        ms__store_ptr(p.slot, k);
-    }
+    return NULL;
+}
+
+static uint64_t ms__key_hash(const ms__mem *m, const ms__loc *loc, ms_str key)
+{
+    return ms__hash(m->hash_key, ~loc->node.hash, key.ptr, key.len);
+}
+
+static ms__key *ms__key_find(ms__mem *m, const ms__loc *loc, ms_str key)
+{
+    uint64_t hash = ms__key_hash(m, loc, key);
+    ms__key *k = ms__key_in(m, &m->names.keys, hash, loc, key);
+    return k ? k : ms__key_in(m, &m->fresh.keys, hash, loc, key);
+}
+
+/* For a record that stands at unit already. */
+static ms__key *ms__key_make(ms__mem *m, ms__loc *loc, ms_str key, uint32_t unit)
+{
+    ms__names *fresh = &m->fresh;
+    uint64_t hash = ms__key_hash(m, loc, key);
+    ms__key *k =
+        (ms__key *)(void *)ms__node_new(m, sizeof *k, hash, ms_str_n("", 0), NULL);
+    if (!k) return NULL;
     k->loc = loc;
+    k->unit = unit;
+    if (fresh->last_key) fresh->last_key->next = k;
+    else fresh->first_key = k;
+    fresh->last_key = k;
+    ms__trie_link(&fresh->keys, &k->node);
     return k;
+}
+
+/* Makes fresh nodes known to readers. */
+static void ms__names_link(ms__mem *m)
+{
+    ms__names *to = &m->names, *from = &m->fresh;
+    for (ms__loc *l = from->first_loc; l; l = l->next) ms__trie_link(&to->locs, &l->node);
+    for (ms__agent *a = from->first_agent; a; a = a->next)
+        ms__trie_link(&to->agents, &a->node);
+    for (ms__key *k = from->first_key; k; k = k->next) ms__trie_link(&to->keys, &k->node);
+    if (from->first_loc) {
+        if (to->last_loc) to->last_loc->next = from->first_loc;
+        else to->first_loc = from->first_loc;
+        to->last_loc = from->last_loc;
+    }
+    if (from->first_agent) {
+        if (to->last_agent) to->last_agent->next = from->first_agent;
+        else to->first_agent = from->first_agent;
+        to->last_agent = from->last_agent;
+    }
+    memset(from, 0, sizeof *from);
 }
 
 /* ---- Room for records. */
@@ -5956,7 +6444,8 @@ static bool ms__piece_takes(const ms__mem *m, size_t index, uint64_t size)
     return size <= (uint64_t)1 << m->shift || size <= ((ms__piece *)m->table)[index].span;
 }
 
-/* Where a record of that padded size can stand, at *offset or behind it; makes the room. */
+/* Where a record of that padded size can stand, at *offset or behind it; makes the
+ * room. */
 static ms_result ms__mem_place(ms__mem *m, uint64_t *offset, uint32_t size, ms_error *err)
 {
     if (m->fixed) {
@@ -5986,9 +6475,8 @@ static ms_result ms__mem_place(ms__mem *m, uint64_t *offset, uint32_t size, ms_e
 typedef struct ms__plan {
     ms__loc *loc;
     ms__agent *agent;   /* NULL: the message has none */
-    ms__key *key;       /* NULL: none */
-    uint32_t unit;      /* 0: a repeat, nothing is written */
-    bool new_key;
+    uint32_t unit;      /* of its record, or of the one that it repeats */
+    bool repeat;        /* nothing is written */
 } ms__plan;
 
 static ms__stream *ms__class_stream(ms__loc *loc, ms_type type)
@@ -6028,26 +6516,77 @@ static bool ms__plan_reserve(ms__mem *m, const ms__plan *p, ms_type type)
     return true;
 }
 
-static void ms__plans_undo(ms__mem *m, const ms__plan *plans, size_t n)
+/* Where memory stood before an append. */
+typedef struct ms__mark {
+    size_t top;
+    ms__arena_mark nodes;
+    uint64_t index_bytes;
+} ms__mark;
+
+static ms__mark ms__mem_mark(const ms__mem *m)
+{
+    ms__mark mark;
+    mark.top = m->top;
+    mark.nodes = ms__arena_mark_of(&m->nodes);
+    mark.index_bytes = m->index_bytes;
+    return mark;
+}
+
+/* Takes back all that a failed append made. */
+static void ms__plans_undo(ms__mem *m, const ms__plan *plans, size_t n,
+                           const ms__mark *mark)
 {
     for (size_t i = 0; i < n; i++) {
-        if (plans[i].new_key) plans[i].key->unit = 0;
         if (!plans[i].loc) continue;
-        plans[i].loc->all.wanted = 0;
-        plans[i].loc->conversation.wanted = plans[i].loc->global.wanted = 0;
-        if (plans[i].agent)
-            plans[i].agent->trace.wanted = plans[i].agent->rest.wanted = 0;
+        ms__stream_undo(&plans[i].loc->all);
+        ms__stream_undo(&plans[i].loc->conversation);
+        ms__stream_undo(&plans[i].loc->global);
+        if (!plans[i].agent) continue;
+        ms__stream_undo(&plans[i].agent->trace);
+        ms__stream_undo(&plans[i].agent->rest);
     }
-    m->all.wanted = 0;
+    ms__stream_undo(&m->all);
+    memset(&m->fresh, 0, sizeof m->fresh);
+    if (!m->fixed) ms__arena_rewind(&m->nodes, &mark->nodes);
+    m->top = mark->top;
+    m->index_bytes = mark->index_bytes;
     m->floor = (uint64_t)m->end * 8;
 }
 
-/* Are two records the same message? Time, sequence and flags aside. */
-static bool ms__same_message(const unsigned char *a, const unsigned char *b)
+/* Is a text, repaired, what is stored? */
+static bool ms__same_text(ms_str text, ms_str stored, bool repaired)
 {
-    uint32_t size = ms__get32(a);
-    return size == ms__get32(b) && memcmp(a + 4, b + 4, 3) == 0 &&
-           memcmp(a + MS__HEADER, b + MS__HEADER, size - MS__HEADER) == 0;
+    size_t n = 0;
+    if (!repaired) return ms_str_equal(text, stored);
+    for (size_t i = 0; i < text.len;) {
+        unsigned bad,
+            len = ms__utf8_char((const unsigned char *)text.ptr + i, text.len - i, &bad);
+        const char *piece = len ? text.ptr + i : "\xEF\xBF\xBD";
+        size_t size = len ? len : 3;
+        if (size > stored.len - n || memcmp(piece, stored.ptr + n, size) != 0)
+            return false;
+        n += size;
+        i += len ? len : bad;
+    }
+    return n == stored.len;
+}
+
+/* Is the envelope the message that the record holds? Time, sequence and flags aside. */
+static bool ms__same_message(const unsigned char *r, const ms_envelope *e,
+                             ms_str location, const ms__layout *l)
+{
+    ms__walk w = ms__walk_of(r);
+    ms__entry at;
+    if (ms__get32(r) != l->size || r[5] != (unsigned)e->type || r[6] != (unsigned)e->role)
+        return false;
+    for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
+        if (!(l->present >> f & 1)) continue;
+        ms_str text = f == MS_F_LOCATION ? location : ms__field_text(e, f);
+        if (!ms__walk_next(&w, &at) || at.field != f || at.json != (l->json >> f & 1) ||
+            !ms__same_text(text, at.text, l->repaired >> f & 1))
+            return false;
+    }
+    return !ms__walk_next(&w, &at);
 }
 
 typedef struct ms__append_run {
@@ -6069,12 +6608,33 @@ static ms_result ms__mem_header(const ms__append_run *run, const ms_envelope *e,
             return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "sequence %u does not "
                                               "follow %u", e->seq, seq - 1), "seq");
         seq = e->seq;
+    } else if (seq == UINT64_MAX) {
+        return ms__fail(err, MS_E_FULL, "all sequence numbers are used");
     } else if (!e->has_time && ms__finite(run->now)) {
         time_bits = ms__f64_bits(run->now);
         flags |= MS_FLAG_STAMPED;
     }
     ms__encode_header(e, l, seq, time_bits, flags, r);
     return MS_OK;
+}
+
+/* Is the message one that its location has stored under that key? Then the plan says
+ * so. */
+static ms_result ms__key_check_repeat(ms__mem *m, const ms_envelope *e, ms_str location,
+                                      const ms__layout *l, ms__plan *p, ms_error *err)
+{
+    const ms__key *k = e->key.ptr ? ms__key_find(m, p->loc, e->key) : NULL;
+    if (!k) return MS_OK;
+    const unsigned char *r = ms__mem_at(m, k->unit);
+    p->unit = k->unit;
+    p->repeat = ms__same_message(r, e, location, l);
+    if (p->repeat) return MS_OK;
+    return ms__at_field(err,
+                        ms__fail(err, MS_E_KEY_REUSED,
+                                 "key '%v' stands for message %u, "
+                                 "which is another one",
+                                 MS__V(e->key), ms_seq(ms__msg(r))),
+                        "key");
 }
 
 /* Step 1 of an append for one message: nodes, the record behind the end, room in the
@@ -6086,37 +6646,29 @@ static ms_result ms__mem_prepare(ms__mem *m, ms__append_run *run, const ms_envel
     ms_str location = ms__is_empty(run->location) ? e->location : run->location;
     MS__TRY(ms__layout_of(e, location, &l, err));
     if (l.size > m->max_message)
-        return ms__fail(err, MS_E_TOO_LARGE, "the message takes %u bytes, the limit is %u",
-                        (uint64_t)l.size, (uint64_t)m->max_message);
-    uint32_t padded = ms__padded(l.size);
+        return ms__fail(err, MS_E_TOO_LARGE,
+                        "the message takes %u bytes, the limit is %u", (uint64_t)l.size,
+                        (uint64_t)m->max_message);
     p->loc = ms__loc_get(m, location);
-    if (!p->loc) return ms__mem_no_room(m, sizeof *p->loc, err);
+    if (!p->loc) return ms__mem_no_room(m, sizeof *p->loc + location.len, err);
+    MS__TRY(ms__key_check_repeat(m, e, location, &l, p, err));
+    if (p->repeat) return MS_OK;
     if (e->agent_key.ptr) {
         p->agent = ms__agent_get(m, p->loc, e->agent_key);
-        if (!p->agent) return ms__mem_no_room(m, sizeof *p->agent, err);
+        if (!p->agent)
+            return ms__mem_no_room(m, sizeof *p->agent + e->agent_key.len, err);
     }
-    MS__TRY(ms__mem_place(m, &run->offset, padded, err));
-    uint32_t unit = (uint32_t)(run->offset / 8);
-    unsigned char *r = (unsigned char *)(uintptr_t)ms__mem_at(m, unit);
+    MS__TRY(ms__mem_place(m, &run->offset, ms__padded(l.size), err));
+    p->unit = (uint32_t)(run->offset / 8);
+    unsigned char *r = (unsigned char *)(uintptr_t)ms__mem_at(m, p->unit);
     MS__TRY(ms__mem_header(run, e, &l, r, err));
     ms__encode_body(e, location, &l, r + MS__HEADER);
-    if (e->key.ptr) {
-        p->key = ms__key_get(m, p->loc, e->key);
-        if (!p->key) return ms__mem_no_room(m, sizeof *p->key, err);
-        if (p->key->unit != 0) {
-            if (ms__same_message(ms__mem_at(m, p->key->unit), r)) return MS_OK;
-            return ms__at_field(err, ms__fail(err, MS_E_KEY_REUSED, "key '%v' stands for "
-                                              "message %u, which is another one",
-                                              MS__V(e->key), ms_seq(ms__msg(ms__mem_at(
-                                                  m, p->key->unit)))), "key");
-        }
-        p->key->unit = unit;
-        p->new_key = true;
-    }
+    if (e->key.ptr && !ms__key_make(m, p->loc, e->key, p->unit))
+        return ms__mem_no_room(m, sizeof(ms__key), err);
     if (!ms__plan_reserve(m, p, e->type))
-        return ms__mem_no_room(m, MS__CHUNK_FIRST * sizeof(uint32_t), err);
-    p->unit = unit;
-    run->offset += padded;
+        return ms__mem_no_room(
+            m, MS__CHUNK_HEAD + (MS__CHUNK_FIRST + 1) * sizeof(uint32_t), err);
+    run->offset += ms__padded(l.size);
     run->seq = ms_seq(ms__msg(r)) + 1;
     return MS_OK;
 }
@@ -6162,15 +6714,15 @@ static void ms__mem_commit(ms__mem *m, const ms__append_run *run, const ms__plan
 {
     size_t last = n;
     for (size_t i = 0; i < n; i++)
-        if (plans[i].unit) last = i;
+        if (!plans[i].repeat) last = i;
+    ms__names_link(m);
     for (size_t i = 0; i < n; i++) {
         const ms__plan *p = &plans[i];
-        uint32_t unit = p->unit ? p->unit : p->key->unit;
-        unsigned char *r = (unsigned char *)(uintptr_t)ms__mem_at(m, unit);
+        unsigned char *r = (unsigned char *)(uintptr_t)ms__mem_at(m, p->unit);
         if (seqs) seqs[i] = ms_seq(ms__msg(r));
-        if (!p->unit) continue;
+        if (p->repeat) continue;
         if (i == last) r[7] |= MS_FLAG_COMMIT;
-        ms__seal(r, ms__mem_seed(m, (uint64_t)unit * 8));
+        ms__seal(r, ms__mem_seed(m, (uint64_t)p->unit * 8));
         ms__mem_enter(m, p, r);
     }
     m->floor = run->offset;
@@ -6180,25 +6732,25 @@ static void ms__mem_commit(ms__mem *m, const ms__append_run *run, const ms__plan
 
 static ms_result ms__expect_check(ms__mem *m, const ms_append_opts *opts, ms_error *err)
 {
-    ms__path p;
-    uint64_t hash;
     if (!opts->expect) return MS_OK;
-    const ms__loc *loc = ms__loc_find(m, opts->location, &p, &hash);
+    const ms__loc *loc = ms__loc_find(m, opts->location);
     uint64_t last = loc ? loc->tally.last_seq : 0;
     if (last == opts->expect_seq) return MS_OK;
     return ms__fail(err, MS_E_CONFLICT, "the last message of '%v' is %u, %u was expected",
                     MS__V(opts->location), last, opts->expect_seq);
 }
 
-/* Room for the plans of a large batch. In a buffer they stand, for the time of the append,
- * right behind where its records will end: free room that nothing else reaches. */
+/* Room for the plans of a large batch. In a buffer they stand, for the time of the
+ * append, right behind where its records will end: free room that nothing else reaches.
+ */
 static ms__plan *ms__plans_get(ms__mem *m, ms_str location, const ms_envelope *messages,
                                size_t n)
 {
     ms__layout l;
     uint64_t at = (uint64_t)m->end * 8;
     if (n > SIZE_MAX / 2 / sizeof(ms__plan)) return NULL;
-    if (!m->fixed) return (ms__plan *)ms__resize(&m->alloc, NULL, 0, n * sizeof(ms__plan));
+    if (!m->fixed)
+        return (ms__plan *)ms__resize(&m->alloc, NULL, 0, n * sizeof(ms__plan));
     for (size_t i = 0; i < n; i++) {
         if (ms__layout_of(&messages[i], location, &l, NULL) != MS_OK) break;
         at += ms__padded(l.size);
@@ -6209,11 +6761,13 @@ static ms__plan *ms__plans_get(ms__mem *m, ms_str location, const ms_envelope *m
     return (ms__plan *)(void *)(m->buffer.base + at);
 }
 
-static ms_result ms__mem_append_run(ms__mem *m, ms_str location, const ms_envelope *messages,
-                                    size_t n, const ms_append_opts *opts, ms__plan *plans,
+static ms_result ms__mem_append_run(ms__mem *m, ms_str location,
+                                    const ms_envelope *messages, size_t n,
+                                    const ms_append_opts *opts, ms__plan *plans,
                                     ms_error *err)
 {
     ms__append_run run;
+    ms__mark mark = ms__mem_mark(m);
     ms_result code = ms__expect_check(m, opts, err);
     run.location = location;
     run.opts = opts;
@@ -6231,9 +6785,10 @@ static ms_result ms__mem_append_run(ms__mem *m, ms_str location, const ms_envelo
         ms__mem_commit(m, &run, plans, n, opts->seqs);
         return MS_OK;
     }
-    ms__plans_undo(m, plans, done);
-    return n > 1 && done > 0 ? ms__fail_in(err, code, "messages[%u]", (uint64_t)(done - 1))
-                             : code;
+    ms__plans_undo(m, plans, done, &mark);
+    return n > 1 && done > 0
+               ? ms__fail_in(err, code, "messages[%u]", (uint64_t)(done - 1))
+               : code;
 }
 
 #define MS__PLANS_SMALL 8
@@ -6255,9 +6810,10 @@ static ms_result ms__mem_append(ms_store *store, ms_str location,
     return code;
 }
 
-/* ---- Cursors. A head stands in one stream at `pos`; entries [lo, hi) belong to the query.
- * Walking forward it offers entry pos, walking backward entry pos - 1. The live heads form
- * a heap by the unit they offer, so merging k streams costs log k a message. */
+/* ---- Cursors. A head stands in one stream at `pos`; entries [lo, hi) belong to the
+ * query. Walking forward it offers entry pos, walking backward entry pos - 1. The live
+ * heads form a heap by the unit they offer, so merging k streams costs log k a message.
+ */
 
 static bool ms__head_load(ms__head *h, bool backward)
 {
@@ -6265,13 +6821,13 @@ static bool ms__head_load(ms__head *h, bool backward)
         if (h->pos == h->lo) return false;
         if (h->at == 0) {
             h->chunk = h->chunk->before;
-            h->at = h->chunk->cap;
+            h->at = ms__chunk_cap(h->chunk->first);
         }
         h->unit = ms__chunk_entries(h->chunk)[h->at - 1];
         return true;
     }
     if (h->pos == h->hi) return false;
-    if (h->at == h->chunk->cap) {
+    if (h->at == ms__chunk_cap(h->chunk->first)) {
         h->chunk = (const ms__chunk *)ms__load_ptr(&h->chunk->after);
         h->at = 0;
     }
@@ -6352,7 +6908,8 @@ static uint32_t ms__heads_pop(ms_cursor *it, ms_type_set *types)
 }
 
 /* The next record of the query in the direction of the heads, or NULL. */
-static const unsigned char *ms__mem_step(const ms__mem *m, ms_cursor *it, uint64_t *damaged)
+static const unsigned char *ms__mem_step(const ms__mem *m, ms_cursor *it,
+                                         uint64_t *damaged)
 {
     ms_type_set types;
     uint32_t unit;
@@ -6375,14 +6932,15 @@ static const unsigned char *ms__mem_step(const ms__mem *m, ms_cursor *it, uint64
     return NULL;
 }
 
-/* Does reading begin at the newest end? The newest n are counted from there also when they
- * are read oldest first. */
+/* Does reading begin at the newest end? The newest n are counted from there also when
+ * they are read oldest first. */
 static bool ms__starts_back(const ms_query *q)
 {
     return !q->by_time && (q->limit ? !q->oldest : q->reverse);
 }
 
-/* Adds a stream to a cursor that is being opened. `holds` is what the stream may contain. */
+/* Adds a stream to a cursor that is being opened. `holds` is what the stream may
+ * contain. */
 static ms_result ms__head_add(const ms__mem *m, ms_cursor *it, const ms__stream *s,
                               ms_type_set holds, ms_type_set types, uint32_t end,
                               ms_error *err)
@@ -6417,24 +6975,22 @@ static ms_result ms__head_add(const ms__mem *m, ms_cursor *it, const ms__stream 
 
 #define MS__TYPES_TRACE MS_TYPES_AGENT
 
-static ms_result ms__agent_heads(ms__mem *m, ms_cursor *it, const ms__loc *loc, ms_str key,
-                                 ms_type_set types, uint32_t end, ms_error *err)
+static ms_result ms__agent_heads(ms__mem *m, ms_cursor *it, const ms__loc *loc,
+                                 ms_str key, ms_type_set types, uint32_t end,
+                                 ms_error *err)
 {
-    ms__path p;
-    uint64_t hash;
     if (ms__is_empty(key)) return MS_OK;
-    const ms__agent *a = ms__agent_find(m, loc, key, &p, &hash);
+    const ms__agent *a = ms__agent_find(m, loc, key);
     if (!a) return MS_OK;
     MS__TRY(ms__head_add(m, it, &a->trace, MS__TYPES_TRACE, types, end, err));
-    return ms__head_add(m, it, &a->rest, MS_TYPES_ALL & ~MS__TYPES_TRACE, types, end, err);
+    return ms__head_add(m, it, &a->rest, MS_TYPES_ALL & ~MS__TYPES_TRACE, types, end,
+                        err);
 }
 
 /* The streams that hold what the query asks for. */
 static ms_result ms__mem_heads(ms__mem *m, ms_cursor *it, ms_error *err)
 {
     const ms_query *q = &it->query;
-    ms__path p;
-    uint64_t hash;
     uint32_t end = ms__load32(&m->end);
     if (ms__is_empty(q->location)) {
         bool everything = (q->views & MS_VIEW_TIMELINE) != 0;
@@ -6442,15 +6998,16 @@ static ms_result ms__mem_heads(ms__mem *m, ms_cursor *it, ms_error *err)
         it->filtered = !everything;
         return ms__head_add(m, it, &m->all, MS_TYPES_ALL, MS_TYPES_ALL, end, err);
     }
-    const ms__loc *loc = ms__loc_find(m, q->location, &p, &hash);
+    const ms__loc *loc = ms__loc_find(m, q->location);
     if (!loc) return MS_OK;
     if (q->views & MS_VIEW_TIMELINE)
         return ms__head_add(m, it, &loc->all, MS_TYPES_ALL, MS_TYPES_ALL, end, err);
     if (q->views & MS_VIEW_CONVERSATION)
-        MS__TRY(ms__head_add(m, it, &loc->conversation, MS_TYPES_CONVERSATION, MS_TYPES_ALL,
-                             end, err));
+        MS__TRY(ms__head_add(m, it, &loc->conversation, MS_TYPES_CONVERSATION,
+                             MS_TYPES_ALL, end, err));
     if (q->views & MS_VIEW_GLOBAL)
-        MS__TRY(ms__head_add(m, it, &loc->global, MS_TYPES_GLOBAL, MS_TYPES_ALL, end, err));
+        MS__TRY(
+            ms__head_add(m, it, &loc->global, MS_TYPES_GLOBAL, MS_TYPES_ALL, end, err));
     if (q->views & MS_VIEW_AGENT)
         MS__TRY(ms__agent_heads(m, it, loc, q->agent_key, q->agent_types, end, err));
     if (!(q->views & MS_VIEW_TEAM)) return MS_OK;
@@ -6475,13 +7032,14 @@ static bool ms__timed_less(const void *a, const void *b)
 static ms_result ms__mem_sort(const ms__mem *m, ms_cursor *it, ms_error *err)
 {
     const ms_query *q = &it->query;
-    double before_all = ms__f64_from(0xFFF0000000000000u), last = before_all; /* -infinity */
+    double before_all = ms__f64_from(0xFFF0000000000000u),
+           last = before_all; /* -infinity */
     size_t most = 0, n = 0;
     const unsigned char *r;
     for (uint32_t i = 0; i < it->n_heads; i++)
         most += ms__heads(it)[i].hi - ms__heads(it)[i].lo;
-    ms__timed *items = q->arena ? (ms__timed *)ms_arena_alloc(q->arena, most * sizeof *items)
-                                : NULL;
+    ms__timed *items =
+        q->arena ? (ms__timed *)ms_arena_alloc(q->arena, most * sizeof *items) : NULL;
     if (!items)
         return ms__fail(err, MS_E_ARENA, "order by time needs an arena with room for %u "
                         "bytes", (uint64_t)(most * sizeof *items));
@@ -6562,19 +7120,21 @@ static ms_result ms__mem_get(ms_store *store, uint64_t seq, ms_arena *arena,
                              const ms_msg **msg, ms_error *err)
 {
     ms__mem *m = ms__mem_of(store);
+    uint32_t damaged = 0, n = ms__stream_seen(&m->all, ms__load32(&m->end));
     (void)arena;
-    uint32_t n = ms__stream_seen(&m->all, ms__load32(&m->end));
-    uint32_t at = ms__stream_find(m, &m->all, n, seq);
-    if (at < n) {
+    for (uint32_t at = ms__stream_find(m, &m->all, n, seq); at < n; at++) {
         uint32_t unit = ms__chunk_entry(ms__stream_chunk(&m->all, at), at);
-        const unsigned char *r = ms__mem_at(m, unit);
-        if (!ms__header_holds(r, ms__mem_seed(m, (uint64_t)unit * 8)))
-            return ms__damaged(err, (uint64_t)unit * 8, "its header does not match its check");
-        if (ms_seq(ms__msg(r)) == seq) {
-            *msg = ms__msg(r);
+        const ms_msg *found = ms__mem_msg(m, unit);
+        if (found && ms_seq(found) == seq) {
+            *msg = found;
             return MS_OK;
         }
+        if (found) break;
+        damaged = unit;
     }
+    if (damaged)
+        return ms__damaged(err, (uint64_t)damaged * 8,
+                           "its header does not match its check");
     return ms__fail(err, MS_E_NOT_FOUND, "no message %u", seq);
 }
 
@@ -6609,17 +7169,20 @@ static size_t ms__mem_collect(const ms__mem *m, const ms_list_query *q, ms_info 
 {
     size_t n = 0;
     if (!q->agents) {
-        for (const ms__loc *l = m->first_loc; l; l = l->next) {
-            if (l->tally.messages == 0 || !ms_str_starts_with(l->name, q->prefix)) continue;
-            if (!ms__is_empty(q->location) && !ms_str_equal(l->name, q->location)) continue;
+        for (const ms__loc *l = m->names.first_loc; l; l = l->next) {
+            if (l->tally.messages == 0 || !ms_str_starts_with(l->name, q->prefix))
+                continue;
+            if (!ms__is_empty(q->location) && !ms_str_equal(l->name, q->location))
+                continue;
             if (items) items[n] = ms__info_of(&l->tally, l->name, ms__absent());
             n++;
         }
         return n;
     }
-    for (const ms__agent *a = m->first_agent; a; a = a->next) {
+    for (const ms__agent *a = m->names.first_agent; a; a = a->next) {
         if (a->tally.messages == 0 || !ms_str_starts_with(a->key, q->prefix)) continue;
-        if (!ms__is_empty(q->location) && !ms_str_equal(a->loc->name, q->location)) continue;
+        if (!ms__is_empty(q->location) && !ms_str_equal(a->loc->name, q->location))
+            continue;
         if (items) items[n] = ms__info_of(&a->tally, a->loc->name, a->key);
         n++;
     }
@@ -6743,20 +7306,26 @@ static ms_result ms__mem_desc_check(const ms_mem_desc *desc, ms_error *err)
     size_t chunk = desc->chunk_size;
     if (desc->buffer) {
         if (((uintptr_t)desc->buffer & 7) != 0)
-            return ms__fail(err, MS_E_ARGUMENT, "the buffer's address is not a multiple of "
+            return ms__fail(err, MS_E_ARGUMENT,
+                            "the buffer's address is not a multiple of "
                             "8");
         if (desc->buffer_size < MS_MEM_MIN)
-            return ms__fail(err, MS_E_ARGUMENT, "the buffer has %u bytes, at least %u are "
-                            "needed", (uint64_t)desc->buffer_size, (uint64_t)MS_MEM_MIN);
+            return ms__fail(err, MS_E_ARGUMENT,
+                            "the buffer has %u bytes, at least %u are "
+                            "needed",
+                            (uint64_t)desc->buffer_size, (uint64_t)MS_MEM_MIN);
         if ((uint64_t)desc->buffer_size / 8 > MS__UNITS_MAX)
             return ms__fail(err, MS_E_ARGUMENT, "the buffer has over 32 GiB");
     } else if (desc->buffer_size > 0) {
         return ms__fail(err, MS_E_ARGUMENT, "buffer_size is %u without a buffer",
                         (uint64_t)desc->buffer_size);
     }
-    if (chunk != 0 && ((chunk & (chunk - 1)) != 0 || chunk < 1024 || chunk > SIZE_MAX / 4))
-        return ms__fail(err, MS_E_ARGUMENT, "chunk_size is %u, a power of two from 1024 on "
-                        "was expected", (uint64_t)chunk);
+    if (chunk != 0 &&
+        ((chunk & (chunk - 1)) != 0 || chunk < 1024 || chunk > SIZE_MAX / 4))
+        return ms__fail(err, MS_E_ARGUMENT,
+                        "chunk_size is %u, a power of two from 1024 on "
+                        "was expected",
+                        (uint64_t)chunk);
     return MS_OK;
 }
 
@@ -6808,8 +7377,10 @@ MS_API ms_result ms_mem_open(ms_store **store, const ms_mem_desc *desc, ms_error
         memset(m, 0, sizeof *m);
         m->alloc = desc->alloc;
         ms_arena_init(&m->nodes, &m->alloc);
-        for (m->shift = 18; desc->chunk_size && (size_t)1 << m->shift != desc->chunk_size;)
-            m->shift = (size_t)1 << m->shift > desc->chunk_size ? m->shift - 1 : m->shift + 1;
+        for (m->shift = MS__PIECE_SHIFT;
+             desc->chunk_size && (size_t)1 << m->shift != desc->chunk_size;)
+            m->shift =
+                (size_t)1 << m->shift > desc->chunk_size ? m->shift - 1 : m->shift + 1;
         ms__mem_begin(m, desc);
     }
     m->store.open = MS_STORE_OPEN;
@@ -6824,9 +7395,7 @@ MS_API ms_result ms_mem_reset(ms_store *store, ms_error *err)
         return ms__fail(err, MS_E_UNSUPPORTED, "this is not an arena store");
     ms__mem *m = ms__mem_of(store);
     memset(&m->all, 0, sizeof m->all);
-    m->locs = m->agents = m->keys = NULL;
-    m->first_loc = m->last_loc = NULL;
-    m->first_agent = m->last_agent = NULL;
+    memset(&m->names, 0, sizeof m->names);
     m->last_seq = m->bytes = 0;
     m->end = MS__IMAGE_HEAD / 8;
     m->floor = MS__IMAGE_HEAD;
@@ -6850,20 +7419,37 @@ MS_API ms_str ms_mem_image(const ms_store *store)
     return ms_str_n((const char *)m->buffer.base, (size_t)ms__load32(&m->end) * 8);
 }
 
-/* Per message: header, padding, a directory of up to eight fields with lengths below
- * 64 KiB, four postings with a quarter of slack. Per location and agent: its node with a
- * name of up to 64 bytes, and the first chunks of its streams with a doubling of slack. */
-MS_API size_t ms_mem_size(size_t n_messages, size_t field_bytes, size_t locations,
-                          size_t agents)
+/* Sums that stay at SIZE_MAX when they would pass it. */
+static size_t ms__add_sat(size_t a, size_t b)
 {
-    uint64_t lengths = field_bytes < 256 ? 1 : 2;
-    uint64_t record = MS__HEADER + 1 + 8 * (1 + lengths) + field_bytes + 7;
-    uint64_t chunk = sizeof(ms__chunk) + 2 * MS__CHUNK_FIRST * sizeof(uint32_t);
-    uint64_t total = MS_MEM_MIN / 2 + n_messages * (record + 4 * 5);
-    total += locations * (sizeof(ms__loc) + 64 + 6 * chunk);
-    total += agents * (sizeof(ms__agent) + 64 + 4 * chunk) + 16 * chunk;
-    if (total < MS_MEM_MIN) total = MS_MEM_MIN;
-    return total > SIZE_MAX ? SIZE_MAX : (size_t)ms__align8(total);
+    return a > SIZE_MAX - b ? SIZE_MAX : a + b;
+}
+
+static size_t ms__mul_sat(size_t a, size_t b)
+{
+    return b > 0 && a > SIZE_MAX / b ? SIZE_MAX : a * b;
+}
+
+MS_API size_t ms_mem_size(size_t n, size_t field_bytes, size_t locations, size_t agents,
+                          size_t keys)
+{
+    size_t fields = MS_FIELD_COUNT - 1;
+    size_t dir = 1 + 2 * fields; /* tags and lengths; longer values have longer ones */
+    dir += ms__min(field_bytes / 256, fields) + 2 * ms__min(field_bytes / 65536, fields);
+    size_t record = ms__add_sat(MS__HEADER + dir + 7, field_bytes);
+    size_t postings = 19;        /* four of 4 bytes, and a fifth to spare */
+    size_t chunk = MS__CHUNK_HEAD + (MS__CHUNK_FIRST + 1) * sizeof(uint32_t);
+    size_t heads = 20 * sizeof(ms__chunk); /* of a stream that has grown */
+    size_t name = ms__min(field_bytes, MS_KEY_MAX) + 8;
+    size_t classes = ms__min(ms__mul_sat(locations, 2), n);
+    size_t total = MS_MEM_MIN / 2 + heads;
+    total = ms__add_sat(total, ms__mul_sat(n, ms__add_sat(record, postings)));
+    total = ms__add_sat(total, ms__mul_sat(locations, sizeof(ms__loc) + name + chunk));
+    total = ms__add_sat(total, ms__mul_sat(classes, chunk));
+    total = ms__add_sat(total, ms__mul_sat(agents, sizeof(ms__agent) + name + 2 * chunk));
+    total = ms__add_sat(total, ms__mul_sat(keys, sizeof(ms__key)));
+    if (total > SIZE_MAX - 7) return SIZE_MAX;
+    return total < MS_MEM_MIN ? MS_MEM_MIN : (size_t)ms__align8(total);
 }
 
 /* ---- Attaching: the image is verified whole before anything is written behind it. */
@@ -6889,12 +7475,14 @@ static ms_result ms__image_head(ms__image *im, bool salvage, ms_error *err)
 {
     const unsigned char *h = im->base;
     if (memcmp(h, ms__image_magic, 8) != 0)
-        return ms__fail(err, MS_E_FOREIGN, "the buffer does not begin with an image of an "
+        return ms__fail(err, MS_E_FOREIGN,
+                        "the buffer does not begin with an image of an "
                         "arena store");
     if (ms__get32(h + 32) != ms__crc32c(0, h, 24))
         return ms__damaged(err, 0, "the image's head does not match its check");
     if (ms__get32(h + 8) != MS__IMAGE_VERSION)
-        return ms__fail(err, MS_E_FOREIGN, "the image has version %u, this library reads %u",
+        return ms__fail(err, MS_E_FOREIGN,
+                        "the image has version %u, this library reads %u",
                         (uint64_t)ms__get32(h + 8), (uint64_t)MS__IMAGE_VERSION);
     im->id = ms__get64(h + 16);
     im->end = ms__get64(h + 24);
@@ -6903,8 +7491,9 @@ static ms_result ms__image_head(ms__image *im, bool salvage, ms_error *err)
                     im->end >= MS__IMAGE_HEAD && im->end <= im->size && im->end % 8 == 0;
     if (im->end_known) return MS_OK;
     if (!salvage)
-        return ms__damaged(err, 24, "the image's end does not match its check or lies behind "
-                                    "the buffer");
+        return ms__damaged(err, 24,
+                           "the image's end does not match its check or lies behind "
+                           "the buffer");
     im->end = im->size & ~(uint64_t)7;
     im->damaged++;
     return MS_OK;
@@ -6914,7 +7503,8 @@ static ms_result ms__image_head(ms__image *im, bool salvage, ms_error *err)
 static ms_result ms__image_record(const ms__image *im, ms_error *err)
 {
     const unsigned char *r = im->base + im->at;
-    MS__TRY(ms__check_header(r, im->end - im->at, ms__image_seed(im, im->at), im->at, err));
+    MS__TRY(
+        ms__check_header(r, im->end - im->at, ms__image_seed(im, im->at), im->at, err));
     MS__TRY(ms__check_body(r, im->at, err));
     ms_envelope e = ms_envelope_of(ms__msg(r));
     if (e.seq <= im->last_seq)
@@ -6976,17 +7566,16 @@ static ms_result ms__mem_adopt(ms__mem *m, const unsigned char *r, ms_error *err
     p.unit = (uint32_t)((uint64_t)(r - m->buffer.base) / 8);
     p.loc = ms__loc_get(m, ms_location(msg));
     if (p.loc && agent.ptr) p.agent = ms__agent_get(m, p.loc, agent);
-    if (p.loc && key.ptr) p.key = ms__key_get(m, p.loc, key);
-    if (!p.loc || (agent.ptr && !p.agent) || (key.ptr && !p.key) ||
-        !ms__plan_reserve(m, &p, ms_type_of(msg)))
+    if (!p.loc || (agent.ptr && !p.agent) || !ms__plan_reserve(m, &p, ms_type_of(msg)) ||
+        (key.ptr && !ms__key_find(m, p.loc, key) && !ms__key_make(m, p.loc, key, p.unit)))
         return ms__mem_no_room(m, sizeof(ms__loc), err);
-    if (p.key && p.key->unit == 0) p.key->unit = p.unit;
+    ms__names_link(m);
     ms__mem_enter(m, &p, r);
     return MS_OK;
 }
 
-MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc, uint64_t *damaged,
-                               ms_error *err)
+MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
+                               uint64_t *damaged, ms_error *err)
 {
     ms__image im;
     uint64_t end, committed;
@@ -7005,8 +7594,10 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc, uint64
     if (!im.end_known) end = committed; /* the rest of a batch may be missing */
     else end = im.end;
     if (end + sizeof(ms__mem) + 8 > im.size)
-        return ms__fail(err, MS_E_FULL, "the buffer has no room behind the image, which ends "
-                        "at %u of %u", end, im.size);
+        return ms__fail(err, MS_E_FULL,
+                        "the buffer has no room behind the image, which ends "
+                        "at %u of %u",
+                        end, im.size);
     ms__mem *m = ms__mem_in_buffer(desc);
     m->id = im.id;
     m->floor = end;
@@ -7024,8 +7615,8 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc, uint64
 
 /* ==== [memory] the history an agent reads ============================================
  * A history is a small program of steps run through one cursor: each step is one query
- * (block, and store or runtime store), opened when the one before has ended. All steps see
- * the stores as of the opening: the last sequence numbers then bound every query.
+ * (block, and store or runtime store), opened when the one before has ended. All steps
+ * see the stores as of the opening: the last sequence numbers then bound every query.
  *
  * In order of sequence instead of blocks, the steps are one query over the union of the
  * views, which stores answer as a merge.
@@ -7037,9 +7628,11 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc, uint64
  * the numbers shown are noted in the arena instead, of messages that a later block could
  * show.
  *
- * Limits. The newest n of a block are the runtime store's newest, filled up from the store,
- * and of what the scope lets through. Where a query cannot say it (a phase, a task that
- * only some types are cut at) a first pass counts, and the second one skips.
+ * Limits. The newest n of a block are the runtime store's newest, filled up from the
+ * store, and of what the scope lets through. Where a query cannot say it (a phase, a
+ * task that only some types are cut at) a first pass counts, and the second one skips.
+ * By time, a message without one takes that of the message before it in the query, also
+ * when the scope then leaves that one out.
  *
  * A cursor over a history belongs to a store of its own kind, below: its table makes
  * ms_next go on from step to step, over any backend.
@@ -7068,18 +7661,22 @@ MS_API void ms_memory_init(ms_memory *memory, ms_store *store, ms_str location,
 MS_API ms_result ms_memory_check(const ms_memory *memory, ms_error *err)
 {
     if (!memory || !memory->store)
-        return ms__fail(err, MS_E_ARGUMENT, "a memory needs a store, a location and an agent "
+        return ms__fail(err, MS_E_ARGUMENT,
+                        "a memory needs a store, a location and an agent "
                         "key: there is no store");
     MS__TRY(ms__open_check(memory->store, err));
     if (ms__is_empty(memory->location))
-        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "a memory needs a store, a "
-                                          "location and an agent key: the location is empty"),
+        return ms__at_field(err,
+                            ms__fail(err, MS_E_ARGUMENT,
+                                     "a memory needs a store, a "
+                                     "location and an agent key: the location is empty"),
                             "location");
     if (ms__is_empty(memory->agent_key))
         return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "a memory needs a store, a "
                                           "location and an agent key: the agent key is "
                                           "empty"), "agent_key");
-    if (memory->runtime_mode == MS_RUNTIME_MERGE) return ms__open_check(memory->runtime, err);
+    if (memory->runtime_mode == MS_RUNTIME_MERGE)
+        return ms__open_check(memory->runtime, err);
     return MS_OK;
 }
 
@@ -7098,7 +7695,7 @@ static bool ms__in_phase(const ms_scope *scope, const ms_msg *msg)
 {
     int64_t wanted, found;
     ms_value phase = ms_get(msg, MS_F_PHASE_ID);
-    return ms__scope_phase(scope, &wanted) && phase.text.ptr &&
+    return ms__scope_phase(scope, &wanted) && phase.text.ptr && phase.json &&
            ms_json_i64(phase.text, &found) == MS_OK && found == wanted;
 }
 
@@ -7121,7 +7718,8 @@ static bool ms__scope_keeps(const ms_scope *scope, ms_str agent_key, const ms_ms
     bool own = ms__is_empty(agent_key) || ms_str_equal(ms_agent_key(msg), agent_key);
     switch (scope->kind) {
     case MS_SCOPE_ORCHESTRATOR: return (bit & MS_TYPES_CONVERSATION) != 0;
-    case MS_SCOPE_MANAGER: return ms_type_of(msg) == MS_T_SYNTHESIS && ms__in_phase(scope, msg);
+    case MS_SCOPE_MANAGER:
+        return ms_type_of(msg) == MS_T_SYNTHESIS && ms__in_phase(scope, msg);
     case MS_SCOPE_WORKER:
         return task < i && ((own && (bit & MS__WORKER_TYPES)) ||
                             ms_type_of(msg) == MS_T_GLOBAL_OBSERVATION);
@@ -7159,7 +7757,8 @@ static ms_store *ms__history_store_of(const ms_memory *memory, unsigned which)
     return which == 0 ? memory->store : memory->runtime;
 }
 
-/* Is the agent's last task in the runtime store, so that all of the store is before it? */
+/* Is the agent's last task in the runtime store, so that all of the store is before it?
+ */
 static bool ms__task_elsewhere(const ms_cursor *it, unsigned which)
 {
     return which == 0 && it->task[1] > 0;
@@ -7223,7 +7822,8 @@ static ms_query ms__history_query(const ms_memory *memory, unsigned views, size_
     return q;
 }
 
-/* The query of one part of a block, as the scope narrows it; false: the block is empty. */
+/* The query of one part of a block, as the scope narrows it; false: the block is empty.
+ */
 static bool ms__block_query(const ms_cursor *it, unsigned which, ms__block_kind block,
                             unsigned part, ms_query *q)
 {
@@ -7307,7 +7907,9 @@ static bool ms__shown_before(const ms_cursor *it, unsigned which, ms__block_kind
             if (ms__block_holds(memory, (ms__block_kind)b, i, msg)) return true;
     }
     for (size_t i = 0; i < it->n_noted; i++)
-        if (it->noted[i] == (seq << 1 | which)) return true;
+        if (it->noted[i] >> 3 == seq && (it->noted[i] & 1) == which &&
+            (it->noted[i] >> 1 & 3) < (unsigned)block)
+            return true;
     return false;
 }
 
@@ -7329,7 +7931,7 @@ static ms_result ms__note(ms_cursor *it, unsigned which, ms__block_kind block,
         it->noted = more;
         it->cap_noted = cap;
     }
-    it->noted[it->n_noted++] = ms_seq(msg) << 1 | which;
+    it->noted[it->n_noted++] = ms_seq(msg) << 3 | (uint64_t)block << 1 | which;
     return MS_OK;
 }
 
@@ -7394,7 +7996,8 @@ static ms_result ms__step_count(const ms_cursor *history, const ms__stage *stage
     return code == MS_E_DAMAGED ? MS_OK : code;
 }
 
-/* Turns the limit of a block into that of one step: *skip messages are passed over first. */
+/* Turns the limit of a block into that of one step: *skip messages are passed over
+ * first. */
 static ms_result ms__step_limit(const ms_cursor *it, const ms__stage *stage, ms_query *q,
                                 size_t *skip, ms_error *err)
 {
@@ -7418,8 +8021,8 @@ static ms_result ms__step_limit(const ms_cursor *it, const ms__stage *stage, ms_
     return MS_OK;
 }
 
-/* Opens the query of a step, or finds it empty. Of the cursor only what a store uses is set
- * anew. */
+/* Opens the query of a step, or finds it empty. Of the cursor only what a store uses is
+ * set anew. */
 static ms_result ms__step_open(ms_cursor *it, const ms__stage *stage, bool *empty,
                                ms_error *err)
 {
@@ -7460,7 +8063,8 @@ static bool ms__history_shows(ms_cursor *it, const ms__stage *stage, const ms_ms
         return false;
     }
     if (memory->timeline || memory->keep_duplicates) return true;
-    if (it->seen_hi[which][b] == 0 || seq < it->seen_lo[which][b]) it->seen_lo[which][b] = seq;
+    if (it->seen_hi[which][b] == 0 || seq < it->seen_lo[which][b])
+        it->seen_lo[which][b] = seq;
     if (seq > it->seen_hi[which][b]) it->seen_hi[which][b] = seq;
     if (ms__shown_before(it, which, stage->block, msg)) return false;
     if (!ms__block_noted(memory, stage->block)) return true;
@@ -7537,11 +8141,12 @@ MS_API ms_result ms_get_history(const ms_memory *memory, ms_cursor *it, ms_error
     MS__TRY(ms_memory_check(memory, err));
     if (memory->by_time && !memory->arena)
         return ms__fail(err, MS_E_ARENA, "order by time needs an arena in the memory");
-    if (memory->n_subordinates > MS_CURSOR_AGENTS && !memory->team_by_agent &&
-        !memory->arena)
-        return ms__fail(err, MS_E_ARENA, "a team of %u agents needs an arena, up to %u need "
-                        "none", (uint64_t)memory->n_subordinates,
-                        (uint64_t)MS_CURSOR_AGENTS);
+    if (memory->n_subordinates > MS_CURSOR_AGENTS && !memory->arena &&
+        (memory->timeline || !memory->team_by_agent))
+        return ms__fail(err, MS_E_ARENA,
+                        "a team of %u agents needs an arena, up to %u need "
+                        "none",
+                        (uint64_t)memory->n_subordinates, (uint64_t)MS_CURSOR_AGENTS);
     if (ms__block_noted(memory, MS__BLOCK_TEAM) && !memory->timeline && !memory->arena)
         return ms__fail(err, MS_E_ARENA, "team_by_agent with team_limit needs an arena");
     bool merged = memory->runtime_mode == MS_RUNTIME_MERGE;
@@ -7562,8 +8167,8 @@ MS_API ms_result ms_get_history(const ms_memory *memory, ms_cursor *it, ms_error
 
 /* ---- Writing through a memory. */
 
-MS_API ms_result ms_memory_add(const ms_memory *memory, const ms_envelope *m, uint64_t *seq,
-                               ms_error *err)
+MS_API ms_result ms_memory_add(const ms_memory *memory, const ms_envelope *m,
+                               uint64_t *seq, ms_error *err)
 {
     if (seq) *seq = 0;
     MS__TRY(ms_memory_check(memory, err));
@@ -7571,13 +8176,15 @@ MS_API ms_result ms_memory_add(const ms_memory *memory, const ms_envelope *m, ui
     ms_envelope own = *m;
     if (!own.agent_key.ptr) own.agent_key = memory->agent_key;
     if (memory->runtime_mode == MS_RUNTIME_IGNORE) return ms_envelope_check(&own, err);
-    ms_store *to = memory->runtime_mode == MS_RUNTIME_STORE ? memory->store : memory->runtime;
+    ms_store *to =
+        memory->runtime_mode == MS_RUNTIME_STORE ? memory->store : memory->runtime;
     return ms_append(to, memory->location, &own, seq, err);
 }
 
-MS_API ms_result ms_shared_memory_init(ms_memory *memory, ms_store *store, ms_str name_space,
-                                       ms_str agent_key, const ms_str *subordinates,
-                                       size_t n_subordinates, ms_error *err)
+MS_API ms_result ms_shared_memory_init(ms_memory *memory, ms_store *store,
+                                       ms_str name_space, ms_str agent_key,
+                                       const ms_str *subordinates, size_t n_subordinates,
+                                       ms_error *err)
 {
     ms_memory_init(memory, store, name_space, agent_key);
     memory->subordinates = subordinates;
@@ -7612,8 +8219,11 @@ MS_API ms_result ms_memory_turn(const ms_memory *memory, ms_role role, ms_value 
     if (seq) *seq = 0;
     MS__TRY(ms_memory_check(memory, err));
     if (role != MS_ROLE_USER && role != MS_ROLE_ASSISTANT)
-        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "a turn is the user's or the "
-                                          "assistant's"), "role");
+        return ms__at_field(err,
+                            ms__fail(err, MS_E_ARGUMENT,
+                                     "a turn is the user's or the "
+                                     "assistant's"),
+                            "role");
     ms_envelope m = role == MS_ROLE_USER ? ms_user_message(content)
                                          : ms_assistant_message(content);
     return ms_append(memory->store, memory->location, &m, seq, err);
@@ -7621,29 +8231,41 @@ MS_API ms_result ms_memory_turn(const ms_memory *memory, ms_role role, ms_value 
 
 
 /* ==== [selfcheck] promises, walked ===================================================
- * For tests, for tools, for the moment when something looks impossible: everything is read
- * and the first broken invariant is reported with its number. An arena store is walked from
- * the inside: (E2) and (E3) over all streams, R1 to R5 over all records. Other stores are
- * walked through their cursors: order, and each message in the views that it belongs to.
+ * For tests, for tools, for the moment when something looks impossible: everything is
+ * read and the first broken invariant is reported with its number. An arena store is
+ * walked from the inside: (E2) and (E3) over all streams, R1 to R5 over all records.
+ * Other stores are walked through their cursors: order, and each message in the views
+ * that it belongs to.
  * ================================================================================== */
 
-/* One stream: rising units, its chunks linked both ways, every record of a kind that
- * belongs here. */
-static ms_result ms__check_stream(const ms__mem *m, const ms__stream *s, const ms__loc *loc,
-                                  const ms__agent *agent, ms_type_set types,
-                                  uint64_t *entries, ms_error *err)
+/* A posting of any stream: inside the store, and a whole record. Nothing is read from a
+ * record before this. */
+static ms_result ms__check_posting(const ms__mem *m, uint32_t unit, uint32_t last,
+                                   ms_error *err)
+{
+    uint64_t offset = (uint64_t)unit * 8;
+    if (unit <= last || unit >= m->end)
+        return ms__fail(err, MS_E_DAMAGED, "E2: the posting %u follows %u, the end is %u",
+                        (uint64_t)unit, (uint64_t)last, (uint64_t)m->end);
+    const unsigned char *r = ms__mem_at(m, unit);
+    uint64_t left = (uint64_t)m->end * 8 - offset;
+    MS__TRY(ms__check_header(r, left, ms__mem_seed(m, offset), offset, err));
+    return ms__check_body(r, offset, err);
+}
+
+/* One stream: rising postings of whole records that belong here, chunks linked. */
+static ms_result ms__check_stream(const ms__mem *m, const ms__stream *s,
+                                  const ms__loc *loc, const ms__agent *agent,
+                                  ms_type_set types, uint64_t *entries, ms_error *err)
 {
     uint32_t last = 0;
-    const ms__chunk *after = NULL;
+    const ms__chunk *before = NULL;
     if (s->wanted != 0) return ms__fail(err, MS_E_DAMAGED, "E4: room is still reserved");
     for (uint32_t i = 0; i < s->count; i++) {
         const ms__chunk *c = ms__stream_chunk(s, i);
         uint32_t unit = ms__chunk_entry(c, i);
-        if (unit <= last || unit >= m->end)
-            return ms__fail(err, MS_E_DAMAGED, "E2: entry %u of a stream is %u after %u, the "
-                            "end is %u", (uint64_t)i, (uint64_t)unit, (uint64_t)last,
-                            (uint64_t)m->end);
-        if (after && c != after && c->before != after)
+        MS__TRY(ms__check_posting(m, unit, last, err));
+        if (c->first == i && (c->before != before || (before && before->after != c)))
             return ms__fail(err, MS_E_DAMAGED, "E2: chunks are not linked at entry %u",
                             (uint64_t)i);
         const ms_msg *msg = ms__msg(ms__mem_at(m, unit));
@@ -7651,34 +8273,40 @@ static ms_result ms__check_stream(const ms__mem *m, const ms__stream *s, const m
         if (loc) right = right && ms_str_equal(ms_location(msg), loc->name);
         if (agent) right = right && ms_str_equal(ms_agent_key(msg), agent->key);
         if (!right)
-            return ms__fail(err, MS_E_DAMAGED, "E2: the record at %u is in a stream where it "
-                            "does not belong", (uint64_t)unit * 8);
+            return ms__fail(err, MS_E_DAMAGED,
+                            "E2: the record at %u is in a stream where it "
+                            "does not belong",
+                            (uint64_t)unit * 8);
         last = unit;
-        after = c;
+        before = c;
     }
     *entries += s->count;
     return MS_OK;
 }
 
-static ms_result ms__check_records(const ms__mem *m, uint64_t *agents, uint64_t *classed,
-                                   ms_error *err)
+/* Sequence numbers of all records, already checked, and what of them streams must hold.
+ */
+static ms_result ms__check_order(const ms__mem *m, uint64_t *agents, uint64_t *classed,
+                                 ms_error *err)
 {
     uint64_t last = 0;
     for (uint32_t i = 0; i < m->all.count; i++) {
-        uint64_t offset = (uint64_t)ms__chunk_entry(ms__stream_chunk(&m->all, i), i) * 8;
-        const unsigned char *r = ms__mem_at(m, (uint32_t)(offset / 8));
-        const ms_msg *msg = ms__msg(r);
-        MS__TRY(ms__check_header(r, MS__RECORD_MAX + 8, ms__mem_seed(m, offset), offset, err));
-        MS__TRY(ms__check_body(r, offset, err));
+        uint32_t unit = ms__chunk_entry(ms__stream_chunk(&m->all, i), i);
+        const ms_msg *msg = ms__msg(ms__mem_at(m, unit));
         if (ms_seq(msg) <= last)
-            return ms__damaged(err, offset, "E3: its sequence number does not follow");
+            return ms__damaged(err, (uint64_t)unit * 8,
+                               "E3: its sequence number does not "
+                               "follow");
         last = ms_seq(msg);
         if (ms_agent_key(msg).ptr) ++*agents;
-        if (MS_BIT(ms_type_of(msg)) & (MS_TYPES_CONVERSATION | MS_TYPES_GLOBAL)) ++*classed;
+        if (MS_BIT(ms_type_of(msg)) & (MS_TYPES_CONVERSATION | MS_TYPES_GLOBAL))
+            ++*classed;
     }
     if (last != m->last_seq)
-        return ms__fail(err, MS_E_DAMAGED, "E3: the last sequence number is %u, the store "
-                        "says %u", last, m->last_seq);
+        return ms__fail(err, MS_E_DAMAGED,
+                        "E3: the last sequence number is %u, the store "
+                        "says %u",
+                        last, m->last_seq);
     return MS_OK;
 }
 
@@ -7686,24 +8314,28 @@ static ms_result ms__check_mem(const ms__mem *m, ms_error *err)
 {
     uint64_t with_agent = 0, with_class = 0, all = 0, located = 0, classed = 0, owned = 0;
     MS__TRY(ms__check_stream(m, &m->all, NULL, NULL, MS_TYPES_ALL, &all, err));
-    MS__TRY(ms__check_records(m, &with_agent, &with_class, err));
-    for (const ms__loc *l = m->first_loc; l; l = l->next) {
+    MS__TRY(ms__check_order(m, &with_agent, &with_class, err));
+    for (const ms__loc *l = m->names.first_loc; l; l = l->next) {
         MS__TRY(ms__check_stream(m, &l->all, l, NULL, MS_TYPES_ALL, &located, err));
         MS__TRY(ms__check_stream(m, &l->conversation, l, NULL, MS_TYPES_CONVERSATION,
                                  &classed, err));
         MS__TRY(ms__check_stream(m, &l->global, l, NULL, MS_TYPES_GLOBAL, &classed, err));
         if (l->tally.messages != l->all.count)
-            return ms__fail(err, MS_E_DAMAGED, "E2: location '%v' counts %u messages and has "
-                            "%u", MS__V(l->name), l->tally.messages, (uint64_t)l->all.count);
+            return ms__fail(err, MS_E_DAMAGED,
+                            "E2: location '%v' counts %u messages and has "
+                            "%u",
+                            MS__V(l->name), l->tally.messages, (uint64_t)l->all.count);
     }
-    for (const ms__agent *a = m->first_agent; a; a = a->next) {
+    for (const ms__agent *a = m->names.first_agent; a; a = a->next) {
         MS__TRY(ms__check_stream(m, &a->trace, a->loc, a, MS__TYPES_TRACE, &owned, err));
         MS__TRY(ms__check_stream(m, &a->rest, a->loc, a, MS_TYPES_ALL & ~MS__TYPES_TRACE,
                                  &owned, err));
     }
     if (located != all || classed != with_class || owned != with_agent)
-        return ms__fail(err, MS_E_DAMAGED, "E2: %u messages, but streams hold %u by location, "
-                        "%u by class of %u", all, located, classed, with_class);
+        return ms__fail(err, MS_E_DAMAGED,
+                        "E2: %u messages, but streams hold %u by location, "
+                        "%u by class of %u",
+                        all, located, classed, with_class);
     return MS_OK;
 }
 

@@ -8,11 +8,13 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 limit=4096
 out=build/stack
+rm -rf "$out"
+mkdir -p "$out"
 
 gcc=
 for compiler in gcc "${CC:-cc}"; do
     if echo 'int main(void) { return 0; }' |
-        $compiler -x c - -c -o /dev/null -fcallgraph-info=su,da 2>/dev/null; then
+        $compiler -x c - -c -o "$out/probe.o" -fcallgraph-info=su,da 2>/dev/null; then
         gcc=$compiler
         break
     fi
@@ -22,8 +24,6 @@ if [ -z "$gcc" ]; then
     exit 0
 fi
 
-rm -rf "$out"
-mkdir -p "$out"
 # shellcheck disable=SC2046
 if ! $gcc -std=c99 -O2 $(sh tools/setup.sh stb) -fstack-usage -fcallgraph-info=su,da \
     -c tests/msgstore_impl.c -o "$out/msgstore.o" >"$out/log" 2>&1; then

@@ -1,0 +1,638 @@
+/* Bad input to the store half of the library, one row each: which code it gives, which
+ * field or word the error names, and that the store is as before.
+ */
+
+#include "stores.h"
+#include "twin.h"
+
+#define TEXT(literal) {literal, sizeof literal - 1}
+
+static char overlong[MS_KEY_MAX + 1];
+static char deep[1200];
+
+/* A store with a few messages, beside its twin. */
+typedef struct pair {
+    test_store s;
+    twin t;
+} pair;
+
+static pair open_pair(void **state)
+{
+    store_options options;
+    pair p;
+    uint64_t rng = 3;
+    memset(&options, 0, sizeof options);
+    memset(overlong, 'n', sizeof overlong);
+    memset(deep, '[', 600);
+    memset(deep + 600, ']', 600);
+    options.keep_unset_times = true;
+    options.max_message = 4096;
+    p.s = store_open((store_kind *)*state, &options);
+    twin_init(&p.t);
+    p.t.keep_unset_times = true;
+    for (int i = 0; i < 8; i++) {
+        ms_append_opts opts;
+        ms_envelope m = random_message(&rng);
+        if (m.content.text.len > 1000) m.content = ms_text("x");
+        memset(&opts, 0, sizeof opts);
+        opts.location = MS_STR("job");
+        if (i == 2) m = ms_observation(ms_text("first"));
+        if (i == 2) m.key = MS_STR("used");
+        twin_append_both(&p.t, p.s.store, &m, 1, &opts, false);
+    }
+    twin_must_equal(&p.t, p.s.store);
+    return p;
+}
+
+static void close_pair(pair *p)
+{
+    store_close(&p->s);
+    twin_deinit(&p->t);
+}
+
+/* The code, and a path or a part of the text where the row names one. */
+static void must_say(const char *name, ms_result got, ms_result want, const ms_error *err,
+                     const char *path, const char *text)
+{
+    if (got != want)
+        fail_msg("%s: %s (%s), not %s", name, ms_result_text(got),
+                 got != MS_OK ? err->message : "", ms_result_text(want));
+    if (got == MS_OK) return;
+    if (err->code != got) fail_msg("%s: the error has another code", name);
+    if (err->message[0] == '\0') fail_msg("%s: no message", name);
+    if (path != NULL && strcmp(err->path, path) != 0)
+        fail_msg("%s: path \"%s\", not \"%s\"", name, err->path, path);
+    if (text != NULL && strstr(err->message, text) == NULL)
+        fail_msg("%s: \"%s\" does not say \"%s\"", name, err->message, text);
+}
+
+
+/* ---- envelopes: a sound message with one field that is not ---- */
+
+static const struct field_row {
+    const char *name;
+    ms_type type;
+    ms_field field;
+    ms_str value;
+    bool json;
+    ms_result want;
+    const char *path;
+} field_rows[] = {
+    {"empty agent key", MS_T_TASK, MS_F_AGENT_KEY, TEXT(""), false, MS_E_ARGUMENT,
+     "agent_key"},
+    {"overlong agent key", MS_T_TASK, MS_F_AGENT_KEY, {overlong, MS_KEY_MAX + 1}, false,
+     MS_E_TOO_LARGE, "agent_key"},
+    {"NUL in agent key", MS_T_TASK, MS_F_AGENT_KEY, TEXT("a\0b"), false, MS_E_ARGUMENT,
+     "agent_key"},
+    {"bad UTF-8 in agent key", MS_T_TASK, MS_F_AGENT_KEY, TEXT("a\xff"), false, MS_E_UTF8,
+     "agent_key"},
+    {"overlong turn", MS_T_TASK, MS_F_TURN_ID, {overlong, MS_KEY_MAX + 1}, false,
+     MS_E_TOO_LARGE, "turn_id"},
+    {"NUL in turn", MS_T_TASK, MS_F_TURN_ID, TEXT("\0"), false, MS_E_ARGUMENT, "turn_id"},
+    {"bad UTF-8 in turn", MS_T_TASK, MS_F_TURN_ID, TEXT("\xc3"), false, MS_E_UTF8,
+     "turn_id"},
+    {"surrogate in turn", MS_T_TASK, MS_F_TURN_ID, TEXT("\xed\xa0\x80"), false, MS_E_UTF8,
+     "turn_id"},
+    {"empty key", MS_T_TASK, MS_F_KEY, TEXT(""), false, MS_E_ARGUMENT, "key"},
+    {"overlong key", MS_T_TASK, MS_F_KEY, {overlong, MS_KEY_MAX + 1}, false,
+     MS_E_TOO_LARGE, "key"},
+    {"NUL in key", MS_T_TASK, MS_F_KEY, TEXT("k\0"), false, MS_E_ARGUMENT, "key"},
+    {"overlong form in key", MS_T_TASK, MS_F_KEY, TEXT("\xc0\xaf"), false, MS_E_UTF8,
+     "key"},
+    {"key used before", MS_T_OBSERVATION, MS_F_KEY, TEXT("used"), false, MS_E_KEY_REUSED,
+     "key"},
+    {"content is half an object", MS_T_TASK, MS_F_CONTENT, TEXT("{\"a\":1"), true,
+     MS_E_SYNTAX, "content"},
+    {"content is no JSON at all", MS_T_TASK, MS_F_CONTENT, TEXT(""), true, MS_E_SYNTAX,
+     "content"},
+    {"content has two values", MS_T_TASK, MS_F_CONTENT, TEXT("1 2"), true, MS_E_SYNTAX,
+     "content"},
+    {"content has bad UTF-8 in JSON", MS_T_TASK, MS_F_CONTENT, TEXT("\"\xff\""), true,
+     MS_E_UTF8, "content"},
+    {"content is too deep", MS_T_TASK, MS_F_CONTENT, {deep, sizeof deep}, true,
+     MS_E_DEPTH, "content"},
+    {"args are no JSON", MS_T_ACTION, MS_F_ARGS, TEXT("{a:1}"), true, MS_E_SYNTAX,
+     "args"},
+    {"args have a comma too many", MS_T_ACTION, MS_F_ARGS, TEXT("{\"a\":1,}"), true,
+     MS_E_SYNTAX, "args"},
+    {"phase is no JSON", MS_T_SYNTHESIS, MS_F_PHASE_ID, TEXT("01"), true, MS_E_SYNTAX,
+     "phase_id"},
+    {"extra is no JSON", MS_T_TASK, MS_F_EXTRA, TEXT("{\"a\":}"), false, MS_E_SYNTAX,
+     "extra"},
+    {"extra is empty", MS_T_TASK, MS_F_EXTRA, TEXT(""), false, MS_E_SYNTAX, "extra"},
+    {"extra is an array", MS_T_TASK, MS_F_EXTRA, TEXT("[]"), false, MS_E_KIND, "extra"},
+    {"extra is null", MS_T_TASK, MS_F_EXTRA, TEXT("null"), false, MS_E_KIND, "extra"},
+    {"call_extra is a number", MS_T_ACTION, MS_F_CALL_EXTRA, TEXT("5"), false, MS_E_KIND,
+     "call_extra"},
+    {"call_extra is half", MS_T_ACTION, MS_F_CALL_EXTRA, TEXT("{"), false, MS_E_SYNTAX,
+     "call_extra"},
+};
+
+static void set_field(ms_envelope *m, ms_field field, ms_str text, bool json)
+{
+    ms_value value = {text, json};
+    switch (field) {
+#define SET_TEXT(member) m->member = text
+#define SET_OBJECT(member) m->member = text
+#define SET_VALUE(member) m->member = value
+#define MS__X(number, name, member, kind) \
+    case MS_F_##name: SET_##kind(member); break;
+        MS_FIELDS(MS__X)
+#undef MS__X
+    case MS_FIELD_COUNT:
+    default: break;
+    }
+}
+
+/* Alone, and as number 2 of a batch whose others are sound: the path says so, and nothing
+ * of the batch is stored. */
+static void must_refuse(pair *p, const char *name, const ms_envelope *bad, ms_result want,
+                        const char *path)
+{
+    ms_envelope batch[4];
+    ms_append_opts opts;
+    ms_error err;
+    char in_batch[64];
+    uint64_t seq = 77;
+    ms_result got = ms_append(p->s.store, MS_STR("job"), bad, &seq, &err);
+    must_say(name, got, want, &err, path, NULL);
+    memset(&opts, 0, sizeof opts);
+    for (int i = 0; i < 4; i++) batch[i] = ms_user_message(ms_text("sound"));
+    for (int i = 0; i < 4; i++) batch[i].location = MS_STR("fresh");
+    batch[2] = *bad;
+    batch[2].location = MS_STR("job");
+    got = ms_append_batch(p->s.store, batch, 4, &opts, &err);
+    snprintf(in_batch, sizeof in_batch, "messages[2].%s", path);
+    must_say(name, got, want, &err, path[0] != '\0' ? in_batch : "messages[2]", NULL);
+    twin_must_equal(&p->t, p->s.store);
+}
+
+static void a_bad_field_is_named(void **state)
+{
+    pair p = open_pair(state);
+    for (size_t i = 0; i < sizeof field_rows / sizeof field_rows[0]; i++) {
+        const struct field_row *row = &field_rows[i];
+        ms_envelope m = message_of(row->type, MS_STR("x"));
+        set_field(&m, row->field, row->value, row->json);
+        must_refuse(&p, row->name, &m, row->want, row->path);
+    }
+    close_pair(&p);
+}
+
+/* The fields that the type needs, as the guide has them. */
+static bool is_required(ms_type type, ms_field field)
+{
+    switch (type) {
+    case MS_T_ACTION: return field == MS_F_TOOL || field == MS_F_ARGS;
+    case MS_T_DELEGATION: return field == MS_F_WORKER || field == MS_F_TASK;
+    case MS_T_SYNTHESIS: return field == MS_F_CONTENT || field == MS_F_FROM_MANAGER;
+    case MS_T_OTHER: return field == MS_F_CONTENT || field == MS_F_TYPE_NAME;
+    default: return field == MS_F_CONTENT;
+    }
+}
+
+static void a_missing_field_is_named_for_each_type(void **state)
+{
+    pair p = open_pair(state);
+    for (int type = 1; type < MS_TYPE_COUNT; type++) {
+        for (int field = 1; field < MS_FIELD_COUNT; field++) {
+            if (!is_required((ms_type)type, (ms_field)field)) continue;
+            ms_envelope m = message_of((ms_type)type, MS_STR("x"));
+            set_field(&m, (ms_field)field, no_str(), false);
+            must_refuse(&p, ms_type_word((ms_type)type), &m, MS_E_MISSING,
+                        twin_field_name(field));
+        }
+    }
+    close_pair(&p);
+}
+
+static void types_and_times_and_roles_are_checked(void **state)
+{
+    static const int types[] = {0, -1, MS_TYPE_COUNT, 25, 63, 64, 65, 255, 1000000};
+    const double times[] = {(double)NAN, HUGE_VAL, -HUGE_VAL};
+    static const int roles[] = {-1, 7, 14, 16, 1000};
+    pair p = open_pair(state);
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        ms_envelope m = ms_user_message(ms_text("x"));
+        m.type = (ms_type)types[i];
+        must_refuse(&p, "unknown type", &m, MS_E_TYPE, "type");
+    }
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
+        ms_envelope m = ms_user_message(ms_text("x"));
+        m.has_time = true;
+        m.time = times[i];
+        must_refuse(&p, "no finite time", &m, MS_E_RANGE, "time");
+    }
+    for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++) {
+        ms_envelope m = ms_user_message(ms_text("x"));
+        m.role = (ms_role)roles[i];
+        must_refuse(&p, "unknown role", &m, MS_E_ARGUMENT, "role");
+    }
+    close_pair(&p);
+}
+
+static void a_message_over_the_limit_is_refused(void **state)
+{
+    static char text[8192];
+    pair p = open_pair(state);
+    memset(text, 't', sizeof text);
+    for (size_t len = 4096; len <= sizeof text; len += 512) {
+        ms_envelope m = ms_user_message(ms_text_n(ms_str_n(text, len)));
+        must_refuse(&p, "over max_message", &m, MS_E_TOO_LARGE, "");
+    }
+    close_pair(&p);
+}
+
+
+/* ---- locations ---- */
+
+static const struct location_row {
+    const char *name;
+    ms_str location;
+    ms_result want;
+} location_rows[] = {
+    {"no location", {NULL, 0}, MS_E_ARGUMENT},
+    {"empty location", TEXT(""), MS_E_ARGUMENT},
+    {"overlong location", {overlong, MS_KEY_MAX + 1}, MS_E_TOO_LARGE},
+    {"NUL in location", TEXT("a\0b"), MS_E_ARGUMENT},
+    {"bad UTF-8 in location", TEXT("\x80"), MS_E_UTF8},
+};
+
+static void a_bad_location_is_refused(void **state)
+{
+    pair p = open_pair(state);
+    for (size_t i = 0; i < sizeof location_rows / sizeof location_rows[0]; i++) {
+        const struct location_row *row = &location_rows[i];
+        ms_envelope m = ms_user_message(ms_text("x")), batch[3];
+        ms_append_opts opts;
+        ms_error err;
+        ms_result got = ms_append(p.s.store, row->location, &m, NULL, &err);
+        must_say(row->name, got, row->want, &err, "location", NULL);
+        m.location = row->location;
+        got = ms_append(p.s.store, no_str(), &m, NULL, &err);
+        must_say(row->name, got, row->want, &err, "location", NULL);
+        memset(&opts, 0, sizeof opts);
+        batch[0] = batch[1] = batch[2] = m;
+        batch[0].location = batch[1].location = MS_STR("fresh");
+        got = ms_append_batch(p.s.store, batch, 3, &opts, &err);
+        must_say(row->name, got, row->want, &err, "messages[2].location", NULL);
+        opts.location = row->location;
+        batch[2].location = MS_STR("fresh");
+        if (row->location.ptr != NULL) {
+            got = ms_append_batch(p.s.store, batch, 3, &opts, &err);
+            must_say(row->name, got, row->want, &err, "location", NULL);
+        }
+        twin_must_equal(&p.t, p.s.store);
+    }
+    close_pair(&p);
+}
+
+
+/* ---- queries ---- */
+
+static ms_str many[MS_CURSOR_AGENTS + 1];
+
+static const struct query_row {
+    const char *name;
+    ms_query q;               /* the team is set by its size */
+    ms_result want;
+    const char *text;
+} query_rows[] = {
+    {"agent view without key", {.location = TEXT("job"), .views = MS_VIEW_AGENT},
+     MS_E_ARGUMENT, "agent"},
+    {"union with agent view without key",
+     {.location = TEXT("job"), .views = MS_VIEW_AGENT | MS_VIEW_CONVERSATION},
+     MS_E_ARGUMENT, "agent"},
+    {"unknown view", {.location = TEXT("job"), .views = 32}, MS_E_ARGUMENT, "view"},
+    {"unknown view beside a known one",
+     {.location = TEXT("job"), .views = 0x80000001u}, MS_E_ARGUMENT, "view"},
+    {"large team without arena",
+     {.location = TEXT("job"), .views = MS_VIEW_TEAM,
+      .n_agent_keys = MS_CURSOR_AGENTS + 1},
+     MS_E_ARENA, "arena"},
+    {"by time without arena", {.location = TEXT("job"), .by_time = true}, MS_E_ARENA,
+     "arena"},
+    {"since is no number",
+     {.location = TEXT("job"), .has_since = true, .since = (double)NAN}, MS_E_RANGE,
+     NULL},
+    {"until is no number",
+     {.location = TEXT("job"), .has_until = true, .until = (double)NAN}, MS_E_RANGE,
+     NULL},
+};
+
+static void a_bad_query_opens_nothing(void **state)
+{
+    pair p = open_pair(state);
+    ms_cursor it;
+    ms_error err;
+    for (size_t i = 0; i < MS_CURSOR_AGENTS + 1; i++) {
+        static char names[MS_CURSOR_AGENTS + 1][8];
+        ms_append_opts opts;
+        snprintf(names[i], sizeof names[i], "a%zu", i);
+        many[i] = ms_str_of(names[i]);
+        ms_envelope m = ms_task(ms_text("x"));
+        m.agent_key = many[i];
+        memset(&opts, 0, sizeof opts);
+        opts.location = MS_STR("job");
+        twin_append_both(&p.t, p.s.store, &m, 1, &opts, false);
+    }
+    for (size_t i = 0; i < sizeof query_rows / sizeof query_rows[0]; i++) {
+        ms_query q = query_rows[i].q;
+        if (q.n_agent_keys != 0) q.agent_keys = many;
+        memset(&it, 0xA5, sizeof it);
+        ms_result got = ms_query_open(p.s.store, &q, &it, &err);
+        must_say(query_rows[i].name, got, query_rows[i].want, &err, NULL,
+                 query_rows[i].text);
+        assert_null(it.store);
+        assert_null(ms_next(&it));
+        assert_int_equal(ms_cursor_close(&it, NULL), got);
+    }
+    twin_must_equal(&p.t, p.s.store);
+    close_pair(&p);
+}
+
+/* An arena that is there but too small is said so; the same query with room works. */
+static void an_arena_too_small_is_said_so(void **state)
+{
+    pair p = open_pair(state);
+    char bytes[16];
+    for (int i = 0; i < 2; i++) {
+        ms_arena arena;
+        ms_listing listing;
+        ms_list_query list;
+        ms_cursor it;
+        ms_error err;
+        ms_query q = query_of(MS_STR("job"), 0);
+        memset(&list, 0, sizeof list);
+        ms_arena_init_fixed(&arena, bytes, i == 0 ? 0 : sizeof bytes);
+        q.by_time = true;
+        q.arena = &arena;
+        ms_result got = ms_query_open(p.s.store, &q, &it, &err);
+        must_say("by time", got, MS_E_ARENA, &err, NULL, "arena");
+        assert_null(ms_next(&it));
+        got = ms_list(p.s.store, &list, &arena, &listing, &err);
+        must_say("list", got, MS_E_ARENA, &err, NULL, NULL);
+        assert_int_equal(listing.count, 0);
+    }
+    ms_error err;
+    ms_list_query list;
+    ms_listing listing;
+    memset(&list, 0, sizeof list);
+    ms_result got = ms_list(p.s.store, &list, NULL, &listing, &err);
+    must_say("list without arena", got, MS_E_ARENA, &err, NULL, "arena");
+    close_pair(&p);
+}
+
+
+/* ---- options of an append ---- */
+
+static void options_that_cannot_be_met(void **state)
+{
+    pair p = open_pair(state);
+    ms_envelope two[2] = {ms_user_message(ms_text("x")), ms_user_message(ms_text("y"))};
+    ms_append_opts opts;
+    ms_error err;
+    uint64_t last = twin_last_seq(&p.t);
+    for (uint64_t wrong = 0; wrong < last + 3; wrong++) {
+        if (wrong == last) continue;
+        memset(&opts, 0, sizeof opts);
+        opts.location = MS_STR("job");
+        opts.expect = true;
+        opts.expect_seq = wrong;
+        ms_result got = ms_append_batch(p.s.store, two, 2, &opts, &err);
+        must_say("expect_seq", got, MS_E_CONFLICT, &err, NULL, NULL);
+    }
+    opts.location = no_str();
+    two[0].location = two[1].location = MS_STR("job");
+    opts.expect_seq = last;
+    ms_result got = ms_append_batch(p.s.store, two, 2, &opts, &err);
+    must_say("expect without location", got, MS_E_ARGUMENT, &err, NULL, "location");
+    memset(&opts, 0, sizeof opts);
+    opts.location = MS_STR("job");
+    opts.keep_seq = true;
+    two[0].seq = last + 5;
+    two[1].seq = last + 5;
+    got = ms_append_batch(p.s.store, two, 2, &opts, &err);
+    must_say("the same number twice", got, MS_E_ARGUMENT, &err, "messages[1].seq", NULL);
+    two[0].seq = last;
+    two[1].seq = last + 1;
+    got = ms_append_batch(p.s.store, two, 2, &opts, &err);
+    must_say("a number of before", got, MS_E_ARGUMENT, &err, "messages[0].seq", NULL);
+    two[0].seq = 0;
+    got = ms_append_batch(p.s.store, two, 2, &opts, &err);
+    must_say("number 0", got, MS_E_ARGUMENT, &err, "messages[0].seq", NULL);
+    twin_must_equal(&p.t, p.s.store);
+    close_pair(&p);
+}
+
+/* The same key twice in one batch, with other content: nothing of it is stored. */
+static void a_key_reused_inside_a_batch(void **state)
+{
+    pair p = open_pair(state);
+    ms_envelope batch[3];
+    ms_append_opts opts;
+    ms_error err;
+    memset(&opts, 0, sizeof opts);
+    opts.location = MS_STR("job");
+    for (int i = 0; i < 3; i++) batch[i] = ms_observation(ms_text(i < 2 ? "a" : "b"));
+    for (int i = 0; i < 3; i++) batch[i].key = MS_STR("fresh key");
+    ms_result got = ms_append_batch(p.s.store, batch, 3, &opts, &err);
+    must_say("reused in a batch", got, MS_E_KEY_REUSED, &err, "messages[2].key", NULL);
+    twin_must_equal(&p.t, p.s.store);
+    batch[2].content = ms_text("a");
+    assert_int_equal(ms_append_batch(p.s.store, batch, 3, &opts, &err), MS_OK);
+    close_pair(&p);
+}
+
+
+/* ---- handles and pointers ---- */
+
+static ms_result call_append(ms_store *store, ms_error *err)
+{
+    ms_envelope m = ms_user_message(ms_text("x"));
+    uint64_t seq;
+    return ms_append(store, MS_STR("job"), &m, &seq, err);
+}
+
+static ms_result call_batch(ms_store *store, ms_error *err)
+{
+    ms_envelope m = ms_user_message(ms_text("x"));
+    m.location = MS_STR("job");
+    return ms_append_batch(store, &m, 1, NULL, err);
+}
+
+static ms_result call_query(ms_store *store, ms_error *err)
+{
+    ms_query q = query_of(MS_STR("job"), 0);
+    ms_cursor it;
+    memset(&it, 0xA5, sizeof it);
+    ms_result result = ms_query_open(store, &q, &it, err);
+    return ms_next(&it) == NULL ? result : MS_OK;
+}
+
+static ms_result call_views(ms_store *store, ms_error *err)
+{
+    ms_str location = MS_STR("job"), agent = MS_STR("w1");
+    ms_cursor it[4];
+    ms_result a = ms_get_conversation_messages(store, location, 0, &it[0], NULL);
+    ms_result b = ms_get_agent_messages(store, location, agent, 0, &it[1], NULL);
+    ms_result c = ms_get_global_messages(store, location, 0, &it[2], NULL);
+    ms_result d = ms_get_team_messages(store, location, &agent, 1, 0, &it[3], err);
+    return a == d && b == d && c == d ? d : MS_OK;
+}
+
+static ms_result call_get(ms_store *store, ms_error *err)
+{
+    const ms_msg *msg;
+    return ms_get_by_seq(store, 1, NULL, &msg, err);
+}
+
+static ms_result call_stat(ms_store *store, ms_error *err)
+{
+    ms_stat stat;
+    return ms_store_stat(store, &stat, err);
+}
+
+static ms_result call_list(ms_store *store, ms_error *err)
+{
+    ms_list_query q;
+    ms_listing listing;
+    ms_arena arena;
+    memset(&q, 0, sizeof q);
+    ms_arena_init(&arena, NULL);
+    ms_result result = ms_list(store, &q, &arena, &listing, err);
+    ms_arena_deinit(&arena);
+    return result;
+}
+
+static ms_result call_sync(ms_store *store, ms_error *err)
+{
+    uint64_t seq;
+    return ms_sync(store, &seq, err);
+}
+
+static ms_result call_reset(ms_store *store, ms_error *err)
+{
+    return ms_mem_reset(store, err);
+}
+
+static ms_result call_selfcheck(ms_store *store, ms_error *err)
+{
+    return ms_selfcheck(store, err);
+}
+
+static ms_result call_copy_to(ms_store *store, ms_error *err)
+{
+    test_store s = store_open(store_kind_at(0), NULL);
+    ms_result result = ms_copy(store, s.store, NULL, NULL, NULL, err);
+    store_close(&s);
+    return result;
+}
+
+static ms_result call_copy_from(ms_store *store, ms_error *err)
+{
+    test_store s = store_open(store_kind_at(0), NULL);
+    ms_result result = ms_copy(s.store, store, NULL, NULL, NULL, err);
+    store_close(&s);
+    return result;
+}
+
+static const struct handle_row {
+    const char *name;
+    ms_result (*call)(ms_store *store, ms_error *err);
+} handle_rows[] = {
+    {"append", call_append},       {"append_batch", call_batch},
+    {"query_open", call_query},    {"the four views", call_views},
+    {"get_by_seq", call_get},      {"store_stat", call_stat},
+    {"list", call_list},           {"sync", call_sync},
+    {"mem_reset", call_reset},     {"selfcheck", call_selfcheck},
+    {"copy to", call_copy_to},     {"copy from", call_copy_from},
+};
+
+static void a_handle_that_is_not_open_is_refused(void **state)
+{
+    test_store s = store_open(store_kind_at(2), NULL);
+    struct ms_store zeroed;
+    ms_store *const handles[] = {NULL, &zeroed, s.store};
+    (void)state;
+    memset(&zeroed, 0, sizeof zeroed);
+    call_append(s.store, NULL);
+    ms_close(s.store);
+    for (size_t h = 0; h < 3; h++) {
+        for (size_t i = 0; i < sizeof handle_rows / sizeof handle_rows[0]; i++) {
+            ms_error err;
+            memset(&err, 0, sizeof err);
+            ms_result got = handle_rows[i].call(handles[h], &err);
+            must_say(handle_rows[i].name, got, MS_E_CLOSED, &err, NULL, NULL);
+            assert_int_equal(handle_rows[i].call(handles[h], NULL), MS_E_CLOSED);
+        }
+        assert_null(ms_mem_image(handles[h]).ptr);
+        ms_close(handles[h]);
+    }
+    s.store = NULL;
+    store_close(&s);
+}
+
+static void pointers_that_must_be_there(void **state)
+{
+    pair p = open_pair(state);
+    ms_store *store = p.s.store;
+    ms_envelope m = ms_user_message(ms_text("x"));
+    ms_query q = query_of(MS_STR("job"), 0);
+    ms_cursor it;
+    ms_arena arena;
+    ms_listing listing;
+    ms_arena_init(&arena, NULL);
+    assert_int_equal(ms_append(store, MS_STR("job"), NULL, NULL, NULL), MS_E_ARGUMENT);
+    assert_int_equal(ms_query_open(store, NULL, &it, NULL), MS_E_ARGUMENT);
+    q.n_agent_keys = 2;
+    q.views = MS_VIEW_TEAM;
+    assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_E_ARGUMENT);
+    assert_int_equal(ms_list(store, NULL, &arena, &listing, NULL), MS_OK);
+    assert_int_equal(listing.count, 1);
+    assert_int_equal(ms_copy(NULL, store, NULL, NULL, NULL, NULL), MS_E_CLOSED);
+    assert_int_equal(ms_copy(store, store, NULL, NULL, NULL, NULL), MS_E_ARGUMENT);
+    assert_int_equal(ms_cursor_close(NULL, NULL), MS_OK);
+    ms_close(NULL);
+    assert_int_equal(ms_append(store, MS_STR("job"), &m, NULL, NULL), MS_OK);
+    ms_arena_deinit(&arena);
+    close_pair(&p);
+}
+
+
+/* ---- descriptions ---- */
+
+static void a_bad_description_opens_nothing(void **state)
+{
+    static const size_t chunks[] = {1, 100, 4097, 5000, 262143, SIZE_MAX};
+    (void)state;
+    for (size_t i = 0; i < sizeof chunks / sizeof chunks[0]; i++) {
+        ms_mem_desc desc;
+        ms_store *store = (ms_store *)overlong;
+        ms_error err;
+        memset(&desc, 0, sizeof desc);
+        desc.chunk_size = chunks[i];
+        ms_result got = ms_mem_open(&store, &desc, &err);
+        must_say("chunk size", got, MS_E_ARGUMENT, &err, NULL, "chunk_size");
+        assert_null(store);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ON_EVERY_STORE(a_bad_field_is_named),
+        ON_EVERY_STORE(a_missing_field_is_named_for_each_type),
+        ON_EVERY_STORE(types_and_times_and_roles_are_checked),
+        ON_EVERY_STORE(a_message_over_the_limit_is_refused),
+        ON_EVERY_STORE(a_bad_location_is_refused),
+        ON_EVERY_STORE(a_bad_query_opens_nothing),
+        ON_EVERY_STORE(an_arena_too_small_is_said_so),
+        ON_EVERY_STORE(options_that_cannot_be_met),
+        ON_EVERY_STORE(a_key_reused_inside_a_batch),
+        cmocka_unit_test(a_handle_that_is_not_open_is_refused),
+        ON_EVERY_STORE(pointers_that_must_be_there),
+        cmocka_unit_test(a_bad_description_opens_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,365 @@
+/* Copies from store to store: what a keep rule takes against a naive count, what
+ * survives, what is counted, and what happens when the destination is full or the source
+ * damaged.
+ */
+
+#include "stores.h"
+#include "twin.h"
+
+typedef struct source {
+    test_store s;
+    twin t;
+} source;
+
+/* A random store of n messages, some with keys, some without time. */
+static source source_of(const store_kind *kind, size_t n, uint64_t seed)
+{
+    store_options options;
+    source from;
+    uint64_t rng = seed;
+    memset(&options, 0, sizeof options);
+    options.keep_unset_times = true;
+    options.room = (size_t)4 << 20;
+    from.s = store_open(kind, &options);
+    twin_init(&from.t);
+    from.t.keep_unset_times = true;
+    while (from.t.count < n) {
+        ms_append_opts opts;
+        ms_envelope batch[3];
+        char keys[3][16];
+        size_t size = 1 + (size_t)test_below(&rng, 3);
+        memset(&opts, 0, sizeof opts);
+        for (size_t i = 0; i < size; i++) {
+            batch[i] = random_message(&rng);
+            snprintf(keys[i], sizeof keys[i], "key-%zu", from.t.count + i);
+            if (test_one_in(&rng, 3)) batch[i].key = ms_str_of(keys[i]);
+        }
+        twin_append_both(&from.t, from.s.store, batch, size, &opts, false);
+    }
+    twin_must_equal(&from.t, from.s.store);
+    return from;
+}
+
+static void source_free(source *from)
+{
+    store_close(&from->s);
+    twin_deinit(&from->t);
+}
+
+/* Stamps what has no time, so that a copy that lost "unset" shows. */
+static test_store destination(const store_kind *kind, size_t room)
+{
+    static double now = 12345;
+    store_options options;
+    memset(&options, 0, sizeof options);
+    options.clock = clock_at(&now);
+    options.room = room;
+    return store_open(kind, &options);
+}
+
+/* Copies with the rule to an empty store of each kind, as the twin does. */
+static void must_copy(const source *from, const ms_keep *keep, const char *what)
+{
+    for (size_t k = 0; k < STORE_KINDS; k++) {
+        test_store s = destination(store_kind_at(k), (size_t)8 << 20);
+        ms_copy_report got, dry;
+        ms_keep count_only = *keep;
+        ms_error err;
+        twin to;
+        twin_init(&to);
+        ms_copy_report want = twin_copy(&to, &from->t, keep);
+        count_only.dry_run = true;
+        assert_int_equal(ms_copy(NULL, from->s.store, &count_only, NULL, &dry, NULL),
+                         MS_OK);
+        assert_memory_equal(&dry, &want, sizeof want);
+        assert_int_equal(ms_copy(s.store, from->s.store, &count_only, NULL, &dry, NULL),
+                         MS_OK);
+        assert_memory_equal(&dry, &want, sizeof want);
+        if (ms_copy(s.store, from->s.store, keep, NULL, &got, &err) != MS_OK)
+            fail_msg("%s: %s", what, err.message);
+        if (memcmp(&got, &want, sizeof want) != 0)
+            fail_msg("%s: copied %llu, dropped %llu; should be %llu, %llu", what,
+                     (unsigned long long)got.copied, (unsigned long long)got.dropped,
+                     (unsigned long long)want.copied, (unsigned long long)want.dropped);
+        twin_must_equal(&to, s.store);
+        twin_deinit(&to);
+        store_close(&s);
+    }
+}
+
+static void a_keep_rule_takes_what_it_says(void **state)
+{
+    source from = source_of((store_kind *)*state, 300, test_seed());
+    const ms_str names[] = {MS_STR("job_1"), MS_STR("a/b"), MS_STR("nowhere")};
+    for (int i = 0; i < 16; i++) {
+        char what[32];
+        ms_keep keep;
+        memset(&keep, 0, sizeof keep);
+        snprintf(what, sizeof what, "rule %d", i);
+        if (i % 2 != 0) keep.newest = (size_t)(i < 8 ? i : 1000);
+        keep.has_since = i / 2 % 2 != 0 && keep.newest == 0;
+        keep.since = i < 8 ? 2.25 : 100;
+        keep.locations = i / 4 % 2 != 0 ? names : NULL;
+        keep.n_locations = keep.locations == NULL ? 0 : i < 8 ? 2 : 3;
+        must_copy(&from, &keep, what);
+    }
+    source_free(&from);
+}
+
+/* A location named twice, and one that is not there. */
+static void names_of_locations_are_a_set(void **state)
+{
+    source from = source_of((store_kind *)*state, 60, test_seed());
+    const ms_str twice[] = {MS_STR("job_1"), MS_STR("job_1")};
+    const ms_str absent[] = {MS_STR("nowhere")};
+    ms_keep keep;
+    memset(&keep, 0, sizeof keep);
+    keep.locations = twice;
+    keep.n_locations = 2;
+    must_copy(&from, &keep, "twice");
+    keep.newest = 3;
+    must_copy(&from, &keep, "twice, newest");
+    keep.locations = absent;
+    keep.n_locations = 1;
+    must_copy(&from, &keep, "absent");
+    source_free(&from);
+}
+
+static void nothing_to_copy_is_fine(void **state)
+{
+    test_store a = store_open((store_kind *)*state, NULL), b = destination(a.kind, 0);
+    ms_copy_report report = {1, 2, 3, 4}, none = {0, 0, 0, 0};
+    assert_int_equal(ms_copy(b.store, a.store, NULL, NULL, &report, NULL), MS_OK);
+    assert_memory_equal(&report, &none, sizeof none);
+    assert_int_equal(ms_copy(b.store, a.store, NULL, NULL, NULL, NULL), MS_OK);
+    store_close(&a);
+    store_close(&b);
+}
+
+static void numbers_and_keys_survive(void **state)
+{
+    source from = source_of((store_kind *)*state, 100, test_seed());
+    test_store s = destination(store_kind_at(2), 0);
+    ms_envelope m = ms_user_message(ms_text("next"));
+    ms_keep keep;
+    twin to;
+    twin_init(&to);
+    memset(&keep, 0, sizeof keep);
+    keep.newest = 9;
+    assert_int_equal(ms_copy(s.store, from.s.store, &keep, NULL, NULL, NULL), MS_OK);
+    twin_copy(&to, &from.t, &keep);
+    for (size_t i = 0; i < to.count; i++) {
+        ms_envelope again = twin_envelope(to.items[i]);
+        uint64_t seq = 0;
+        if (again.key.ptr == NULL) continue;
+        assert_int_equal(ms_append(s.store, no_str(), &again, &seq, NULL), MS_OK);
+        assert_int_equal(seq, to.items[i]->seq);
+        again.turn_id = MS_STR("another turn");
+        assert_int_equal(ms_append(s.store, no_str(), &again, &seq, NULL),
+                         MS_E_KEY_REUSED);
+    }
+    twin_must_equal(&to, s.store);
+    assert_true(must_append(s.store, MS_STR("job"), &m) > twin_last_seq(&from.t));
+    twin_deinit(&to);
+    store_close(&s);
+    source_free(&from);
+}
+
+/* Copied in two parts: what came after the first copy goes behind it; nothing twice. */
+static void a_destination_takes_only_larger_numbers(void **state)
+{
+    source from = source_of((store_kind *)*state, 40, test_seed());
+    test_store s = destination(store_kind_at(0), 0);
+    ms_envelope m = ms_user_message(ms_text("other")), late = m;
+    ms_copy_report report;
+    m.has_time = late.has_time = true;
+    must_append(s.store, MS_STR("other"), &m);
+    assert_int_equal(ms_copy(s.store, from.s.store, NULL, NULL, &report, NULL),
+                     MS_E_ARGUMENT);
+    ms_query all = query_of(no_str(), 0);
+    assert_int_equal(count_of(s.store, &all), 1);
+    assert_int_equal(report.copied, 0);
+    assert_int_equal(ms_selfcheck(s.store, NULL), MS_OK);
+    late.location = MS_STR("fresh");
+    ms_append_opts opts;
+    memset(&opts, 0, sizeof opts);
+    twin_append_both(&from.t, from.s.store, &late, 1, &opts, false);
+    ms_keep keep;
+    memset(&keep, 0, sizeof keep);
+    keep.locations = &late.location;
+    keep.n_locations = 1;
+    assert_int_equal(ms_copy(s.store, from.s.store, &keep, NULL, &report, NULL), MS_OK);
+    assert_int_equal(report.copied, 1);
+    assert_int_equal(count_of(s.store, &all), 2);
+    store_close(&s);
+    source_free(&from);
+}
+
+/* The first part stays, the report tells how much, and the store is sound. */
+static void a_full_destination_keeps_the_first_part(void **state)
+{
+    source from = source_of((store_kind *)*state, 200, test_seed());
+    ms_keep everything;
+    twin to;
+    twin_init(&to);
+    memset(&everything, 0, sizeof everything);
+    twin_copy(&to, &from.t, &everything);
+    for (size_t room = MS_MEM_MIN; room < 60000; room += 1003) {
+        test_store s = destination(store_kind_at(2), room);
+        ms_copy_report report;
+        ms_error err;
+        twin part = to;
+        ms_result result = ms_copy(s.store, from.s.store, NULL, NULL, &report, &err);
+        assert_int_equal(result, MS_E_FULL);
+        assert_true(report.copied < from.t.count);
+        assert_int_equal(report.damaged, 0);
+        part.count = (size_t)report.copied;
+        twin_must_equal(&part, s.store);
+        store_close(&s);
+    }
+    twin_deinit(&to);
+    source_free(&from);
+}
+
+static void a_copy_needs_its_arena(void **state)
+{
+    static char bytes[4];
+    source from = source_of((store_kind *)*state, 40, test_seed());
+    test_store s = destination(store_kind_at(0), 0);
+    ms_arena small;
+    ms_keep keep;
+    memset(&keep, 0, sizeof keep);
+    keep.newest = 1;
+    ms_arena_init_fixed(&small, bytes, sizeof bytes);
+    ms_result result = ms_copy(s.store, from.s.store, &keep, &small, NULL, NULL);
+    assert_true(result == MS_E_ARENA || result == MS_E_NO_MEMORY);
+    ms_query all = query_of(no_str(), 0);
+    assert_int_equal(count_of(s.store, &all), 0);
+    store_close(&s);
+    source_free(&from);
+}
+
+
+/* ---- a source that cannot read some of its records ---- */
+
+typedef struct worn_store {
+    ms_store base;
+    ms_store *inside;
+    ms_cursor it;             /* one query at a time */
+    uint64_t bad_each;        /* each n-th sequence number is damaged */
+    bool stops;               /* ... and reading stops there */
+} worn_store;
+
+static ms_result worn_query(ms_store *store, ms_cursor *it, ms_error *err)
+{
+    worn_store *w = (worn_store *)store;
+    return ms_query_open(w->inside, &it->query, &w->it, err);
+}
+
+static const ms_msg *worn_next(ms_store *store, ms_cursor *it)
+{
+    worn_store *w = (worn_store *)store;
+    const ms_msg *msg;
+    while ((msg = ms_next(&w->it)) != NULL && ms_seq(msg) % w->bad_each == 0) {
+        it->damaged++;
+        if (w->stops) it->result = MS_E_IO;
+        if (w->stops) return NULL;
+    }
+    return msg;
+}
+
+static void worn_cursor_close(ms_store *store, ms_cursor *it)
+{
+    (void)it;
+    ms_cursor_close(&((worn_store *)store)->it, NULL);
+}
+
+static ms_result worn_list(ms_store *store, const ms_list_query *q, ms_arena *arena,
+                           ms_listing *out, ms_error *err)
+{
+    return ms_list(((worn_store *)store)->inside, q, arena, out, err);
+}
+
+static ms_result worn_stat(ms_store *store, ms_stat *out, ms_error *err)
+{
+    return ms_store_stat(((worn_store *)store)->inside, out, err);
+}
+
+static void worn_close(ms_store *store)
+{
+    (void)store;
+}
+
+static const ms_backend worn_backend = {NULL, worn_query, worn_next, worn_cursor_close,
+                                        NULL, worn_list, worn_stat, NULL, worn_close};
+
+static worn_store worn_over(ms_store *inside, uint64_t bad_each)
+{
+    worn_store w;
+    memset(&w, 0, sizeof w);
+    w.base.backend = &worn_backend;
+    w.base.open = MS_STORE_OPEN;
+    w.inside = inside;
+    w.bad_each = bad_each;
+    return w;
+}
+
+static void damaged_records_of_the_source_are_counted(void **state)
+{
+    source from = source_of((store_kind *)*state, 50, test_seed());
+    worn_store w = worn_over(from.s.store, 7);
+    test_store s = destination(store_kind_at(0), 0);
+    ms_copy_report report;
+    ms_cursor it;
+    ms_error err;
+    ms_query all = query_of(no_str(), 0);
+    size_t bad = 0;
+    for (size_t i = 0; i < from.t.count; i++) bad += from.t.items[i]->seq % 7 == 0;
+    assert_int_equal(ms_copy(s.store, &w.base, NULL, NULL, &report, NULL), MS_E_DAMAGED);
+    assert_int_equal(report.damaged, bad);
+    assert_int_equal(report.copied, from.t.count - bad);
+    assert_int_equal(count_of(s.store, &all), from.t.count - bad);
+    assert_int_equal(ms_selfcheck(s.store, NULL), MS_OK);
+    assert_int_equal(ms_query_open(&w.base, &all, &it, NULL), MS_OK);
+    while (ms_next(&it) != NULL) {}
+    assert_int_equal(it.damaged, bad);
+    assert_int_equal(ms_cursor_close(&it, &err), MS_E_DAMAGED);
+    assert_int_equal(err.code, MS_E_DAMAGED);
+    ms_close(&w.base);
+    store_close(&s);
+    source_free(&from);
+}
+
+/* Trouble that ends the reading ends the copy with its code; what came before stays. */
+static void a_source_that_stops_ends_the_copy(void **state)
+{
+    source from = source_of((store_kind *)*state, 50, test_seed());
+    worn_store w = worn_over(from.s.store, 20);
+    test_store s = destination(store_kind_at(0), 0);
+    ms_copy_report report;
+    ms_query all = query_of(no_str(), 0);
+    w.stops = true;
+    assert_int_equal(ms_copy(s.store, &w.base, NULL, NULL, &report, NULL), MS_E_IO);
+    assert_int_equal(report.copied, count_of(s.store, &all));
+    assert_true(report.copied < 20);
+    assert_int_equal(ms_selfcheck(s.store, NULL), MS_OK);
+    ms_close(&w.base);
+    store_close(&s);
+    source_free(&from);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ON_EVERY_STORE(a_keep_rule_takes_what_it_says),
+        ON_EVERY_STORE(names_of_locations_are_a_set),
+        ON_EVERY_STORE(nothing_to_copy_is_fine),
+        ON_EVERY_STORE(numbers_and_keys_survive),
+        ON_EVERY_STORE(a_destination_takes_only_larger_numbers),
+        ON_EVERY_STORE(a_full_destination_keeps_the_first_part),
+        ON_EVERY_STORE(a_copy_needs_its_arena),
+        ON_EVERY_STORE(damaged_records_of_the_source_are_counted),
+        ON_EVERY_STORE(a_source_that_stops_ends_the_copy),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,1866 @@
+/* Reading JSON: what is accepted and what is refused (JSONTestSuite, and generated and
+ * broken texts against jansson), where an error is said to be, nesting, the getters at
+ * their edges, decoding of strings, and that no function looks outside its view. Texts
+ * stand between two pages that may not be touched: one byte too far ends the program. */
+#define _GNU_SOURCE
+#include "support.h"
+
+#include <dirent.h>
+#include <jansson.h>
+#include <math.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* A text with NUL bytes inside. */
+#define T(literal) {literal, sizeof(literal) - 1}
+
+typedef struct span {
+    const char *bytes;
+    size_t len;
+} span;
+
+
+/* ---- the fence ---- */
+
+#define FENCED ((size_t)1 << 19) /* room for the longest text */
+
+static char *fenced; /* FENCED bytes with a forbidden page on either side */
+
+static int fence_up(void **state)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *map = (char *)mmap(NULL, FENCED + 2 * page, PROT_NONE,
+                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    (void)state;
+    if (map == MAP_FAILED) return -1;
+    fenced = map + page;
+    return mprotect(fenced, FENCED, PROT_READ | PROT_WRITE);
+}
+
+/* The bytes, right before the forbidden page. */
+static ms_str at_end(const void *bytes, size_t len)
+{
+    char *to = fenced + FENCED - len;
+    if (len > FENCED) abort();
+    memmove(to, bytes, len);
+    return ms_str_n(to, len);
+}
+
+/* The bytes, right behind the forbidden page. */
+static ms_str at_start(const void *bytes, size_t len)
+{
+    if (len > FENCED) abort();
+    memmove(fenced, bytes, len);
+    return ms_str_n(fenced, len);
+}
+
+static bool inside(ms_str part, ms_str whole)
+{
+    uintptr_t p = (uintptr_t)part.ptr, w = (uintptr_t)whole.ptr;
+    if (part.ptr == NULL) return part.len == 0;
+    return p >= w && part.len <= whole.len && p - w <= whole.len - part.len;
+}
+
+static bool same(ms_str s, const void *bytes, size_t len)
+{
+    return s.len == len && (len == 0 || memcmp(s.ptr, bytes, len) == 0);
+}
+
+/* Prints a text that made a test fail. */
+static void show(const char *why, const char *bytes, size_t len)
+{
+    fprintf(stderr, "%s: ", why);
+    for (size_t i = 0; i < len && i < 3000; i++) {
+        unsigned char c = (unsigned char)bytes[i];
+        if (c >= 0x20 && c < 0x7f) fputc(c, stderr);
+        else fprintf(stderr, "\\x%02x", c);
+    }
+    fprintf(stderr, " (%lu bytes)\n", (unsigned long)len);
+}
+
+
+/* ---- every reading function on a view, checked or not ---- */
+
+/* NULL, or what went wrong. */
+static const char *touch(ms_str v, ms_arena *arena)
+{
+    ms_str part = {NULL, 0}, decoded = {NULL, 0};
+    bool flag;
+    int64_t i;
+    uint64_t u;
+    double f;
+    size_t bad = 0;
+    if ((unsigned)ms_json_kind_of(v) > MS_JSON_OBJECT) return "no such kind";
+    (void)ms_json_bool(v, &flag);
+    (void)ms_json_i64(v, &i);
+    (void)ms_json_u64(v, &u);
+    (void)ms_json_f64(v, &f);
+    (void)ms_f64_read(v, &f);
+    (void)ms_json_string_is(v, MS_STR("abc"));
+    for (size_t n = 0; n < 3; n++) {
+        if (ms_json_element(v, n, &part) && !inside(part, v)) return "element outside";
+    }
+    if (ms_json_member(v, MS_STR("a"), &part) && !inside(part, v))
+        return "member outside";
+    if (ms_json_string(v, NULL, &decoded) == MS_OK && !inside(decoded, v))
+        return "a string without arena that is no view";
+    if (ms_json_string(v, arena, &decoded) == MS_OK && !ms_utf8_check(decoded, NULL))
+        return "a decoded string that is not UTF-8";
+    if (!ms_utf8_check(v, &bad) && bad >= v.len) return "bad UTF-8 behind the end";
+    return NULL;
+}
+
+/* The view, all that is in it, all in the last container in it, and so on. */
+static const char *visit(ms_str v, ms_arena *arena)
+{
+    const char *why = touch(v, arena);
+    for (ms_str at = v; at.ptr != NULL && why == NULL;) {
+        ms_str down = {NULL, 0};
+        ms_json_iter it = ms_json_iterate(at);
+        size_t steps = 0;
+        while (why == NULL && ms_json_next(&it)) {
+            if (++steps > at.len) return "an iterator without end";
+            if (!inside(it.key, at) || !inside(it.value, at)) return "item outside";
+            if ((it.key.ptr != NULL) != (ms_json_kind_of(at) == MS_JSON_OBJECT))
+                return "a key in an array, or none in an object";
+            why = touch(it.value, arena);
+            if (why == NULL && it.key.ptr != NULL) why = touch(it.key, arena);
+            if (ms_json_kind_of(it.value) >= MS_JSON_ARRAY) down = it.value;
+        }
+        if (down.ptr != NULL && down.len >= at.len) return "a value as long as its home";
+        at = down;
+    }
+    return why;
+}
+
+
+/* ---- positions ---- */
+
+/* Line and column of an offset, counted anew. */
+static void position(const char *bytes, uint64_t offset, uint32_t *line, uint32_t *column)
+{
+    *line = *column = 1;
+    for (uint64_t i = 0; i < offset; i++) {
+        if (bytes[i] == '\n') {
+            (*line)++;
+            *column = 1;
+        } else {
+            (*column)++;
+        }
+    }
+}
+
+/* Is the error of a refused text in order? The text before the offset must be blameless:
+ * cut there, it is accepted or said to end too early. Cut behind the byte at the offset,
+ * the error is the same, unless that byte begins a word, an escape or a character. */
+static const char *error_is_odd(ms_str json, const ms_json_opts *opts,
+                                const ms_error *err, bool cut)
+{
+    uint32_t line, column;
+    ms_error sub;
+    size_t o = (size_t)err->offset;
+    if (err->code != MS_E_SYNTAX && err->code != MS_E_UTF8 && err->code != MS_E_DEPTH)
+        return "an error of another kind";
+    if (err->offset > json.len) return "an error behind the end";
+    position(json.ptr, err->offset, &line, &column);
+    if (err->line != line || err->column != column) return "line or column is off";
+    if (err->message[0] == '\0' || !memchr(err->message, '\0', sizeof err->message))
+        return "no message";
+    if (!cut) return NULL;
+    if (ms_json_check(ms_str_n(json.ptr, o), opts, NULL, &sub) != MS_OK &&
+        (sub.code != MS_E_SYNTAX || sub.offset != o))
+        return "an error before the first error";
+    if (o == json.len) return NULL;
+    char c = json.ptr[o];
+    if ((c & 0x80) != 0 || (c != '\0' && strchr("tfn\\", c) != NULL)) return NULL;
+    if (ms_json_check(ms_str_n(json.ptr, o + 1), opts, NULL, &sub) != err->code ||
+        sub.offset != o)
+        return "an error that needs bytes behind it";
+    return NULL;
+}
+
+typedef struct broken {
+    span json;
+    ms_result code;
+    unsigned offset, line, column;
+} broken;
+
+/* The offset is that of the first byte that cannot stand there; of a word, an escape or
+ * a UTF-8 sequence that is wrong or cut off, its first byte. */
+/* clang-format off */
+static const broken brokens[] = {
+    /* nothing, or not all */
+    {T(""),                     MS_E_SYNTAX, 0, 1, 1},
+    {T("   "),                  MS_E_SYNTAX, 3, 1, 4},
+    {T("\n\n"),                 MS_E_SYNTAX, 2, 3, 1},
+    {T("["),                    MS_E_SYNTAX, 1, 1, 2},
+    {T("[1"),                   MS_E_SYNTAX, 2, 1, 3},
+    {T("[1,"),                  MS_E_SYNTAX, 3, 1, 4},
+    {T("{"),                    MS_E_SYNTAX, 1, 1, 2},
+    {T("{\"a\""),               MS_E_SYNTAX, 4, 1, 5},
+    {T("{\"a\":"),              MS_E_SYNTAX, 5, 1, 6},
+    {T("{\"a\":1,"),            MS_E_SYNTAX, 7, 1, 8},
+    {T("\""),                   MS_E_SYNTAX, 1, 1, 2},
+    {T("\"abc"),                MS_E_SYNTAX, 4, 1, 5},
+    {T("\"\\"),                 MS_E_SYNTAX, 2, 1, 3},
+    {T("\"\\u12"),              MS_E_SYNTAX, 1, 1, 2},
+    {T("nul"),                  MS_E_SYNTAX, 0, 1, 1},
+    {T("-"),                    MS_E_SYNTAX, 1, 1, 2},
+    {T("1."),                   MS_E_SYNTAX, 2, 1, 3},
+    {T("1e"),                   MS_E_SYNTAX, 2, 1, 3},
+    {T("1e+"),                  MS_E_SYNTAX, 3, 1, 4},
+    /* structure */
+    {T("[1,]"),                 MS_E_SYNTAX, 3, 1, 4},
+    {T("[,1]"),                 MS_E_SYNTAX, 1, 1, 2},
+    {T("[1 2]"),                MS_E_SYNTAX, 3, 1, 4},
+    {T("[1}"),                  MS_E_SYNTAX, 2, 1, 3},
+    {T("[}"),                   MS_E_SYNTAX, 1, 1, 2},
+    {T("]"),                    MS_E_SYNTAX, 0, 1, 1},
+    {T("{]"),                   MS_E_SYNTAX, 1, 1, 2},
+    {T("{\"a\":1]"),            MS_E_SYNTAX, 6, 1, 7},
+    {T("{\"a\":1,}"),           MS_E_SYNTAX, 7, 1, 8},
+    {T("{\"a\" 1}"),            MS_E_SYNTAX, 5, 1, 6},
+    {T("{\"a\",1}"),            MS_E_SYNTAX, 4, 1, 5},
+    {T("{\"a\":}"),             MS_E_SYNTAX, 5, 1, 6},
+    {T("{a:1}"),                MS_E_SYNTAX, 1, 1, 2},
+    {T("{1:1}"),                MS_E_SYNTAX, 1, 1, 2},
+    {T("{\"a\":1 \"b\":2}"),    MS_E_SYNTAX, 7, 1, 8},
+    {T("[\"a\":1]"),            MS_E_SYNTAX, 4, 1, 5},
+    {T("[] []"),                MS_E_SYNTAX, 3, 1, 4},
+    {T("[]\n x"),               MS_E_SYNTAX, 4, 2, 2},
+    {T("1,"),                   MS_E_SYNTAX, 1, 1, 2},
+    {T("[1]\0"),                MS_E_SYNTAX, 3, 1, 4},
+    {T("\0"),                   MS_E_SYNTAX, 0, 1, 1},
+    {T("[\f1]"),                MS_E_SYNTAX, 1, 1, 2},
+    {T("[1 /* one */]"),        MS_E_SYNTAX, 3, 1, 4},
+    {T("'a'"),                  MS_E_SYNTAX, 0, 1, 1},
+    /* words */
+    {T("nulL"),                 MS_E_SYNTAX, 0, 1, 1},
+    {T("nullx"),                MS_E_SYNTAX, 4, 1, 5},
+    {T("True"),                 MS_E_SYNTAX, 0, 1, 1},
+    {T("falsy"),                MS_E_SYNTAX, 0, 1, 1},
+    {T("NaN"),                  MS_E_SYNTAX, 0, 1, 1},
+    {T("-Infinity"),            MS_E_SYNTAX, 1, 1, 2},
+    /* numbers */
+    {T("+1"),                   MS_E_SYNTAX, 0, 1, 1},
+    {T("01"),                   MS_E_SYNTAX, 1, 1, 2},
+    {T("-01"),                  MS_E_SYNTAX, 2, 1, 3},
+    {T("00"),                   MS_E_SYNTAX, 1, 1, 2},
+    {T(".5"),                   MS_E_SYNTAX, 0, 1, 1},
+    {T("-.5"),                  MS_E_SYNTAX, 1, 1, 2},
+    {T("1.e1"),                 MS_E_SYNTAX, 2, 1, 3},
+    {T("1ex"),                  MS_E_SYNTAX, 2, 1, 3},
+    {T("[1e+]"),                MS_E_SYNTAX, 4, 1, 5},
+    {T("1.5.2"),                MS_E_SYNTAX, 3, 1, 4},
+    {T("1e1.0"),                MS_E_SYNTAX, 3, 1, 4},
+    {T("0x1"),                  MS_E_SYNTAX, 1, 1, 2},
+    {T("1 000"),                MS_E_SYNTAX, 2, 1, 3},
+    {T("--1"),                  MS_E_SYNTAX, 1, 1, 2},
+    /* strings */
+    {T("\"a\nb\""),             MS_E_SYNTAX, 2, 1, 3},
+    {T("\"a\tb\""),             MS_E_SYNTAX, 2, 1, 3},
+    {T("\"a\0b\""),             MS_E_SYNTAX, 2, 1, 3},
+    {T("\"a\x1f\""),            MS_E_SYNTAX, 2, 1, 3},
+    {T("\"\\x41\""),            MS_E_SYNTAX, 1, 1, 2},
+    {T("\"\\'\""),              MS_E_SYNTAX, 1, 1, 2},
+    {T("\"\\U0041\""),          MS_E_SYNTAX, 1, 1, 2},
+    {T("\"\\u12g4\""),          MS_E_SYNTAX, 1, 1, 2},
+    {T("\"\\u 123\""),          MS_E_SYNTAX, 1, 1, 2},
+    {T("\"\\\n\""),             MS_E_SYNTAX, 1, 1, 2},
+    /* UTF-8 */
+    {T("\"\xff\""),             MS_E_UTF8,   1, 1, 2},
+    {T("\"ab\xc3\""),           MS_E_UTF8,   3, 1, 4},
+    {T("\"\xe2\x82\""),         MS_E_UTF8,   1, 1, 2},
+    {T("\"\x80\""),             MS_E_UTF8,   1, 1, 2},
+    {T("\"\xc0\xaf\""),         MS_E_UTF8,   1, 1, 2},
+    {T("\"\xed\xa0\x80\""),     MS_E_UTF8,   1, 1, 2},
+    {T("\"\xf4\x90\x80\x80\""), MS_E_UTF8,   1, 1, 2},
+    {T("\"\xe2\x82\xac\xe2\""), MS_E_UTF8,   4, 1, 5},
+    {T("{\"\xe9\":1}"),         MS_E_UTF8,   2, 1, 3},
+    {T("[\"ok\",\n \"\xe9\"]"), MS_E_UTF8,   9, 2, 3},
+    {T("\"\\ud800\""),          MS_E_UTF8,   1, 1, 2},
+    {T("\"a\\udc00\""),         MS_E_UTF8,   2, 1, 3},
+    {T("\"\\ud800\\u0041\""),   MS_E_UTF8,   1, 1, 2},
+    {T("\"\\ud800\\ud800\\udc00\""), MS_E_UTF8, 1, 1, 2},
+    {T("\xef\xbb\xbf[]"),       MS_E_SYNTAX, 0, 1, 1},
+    {T("[\xe2\x80\x8b]"),       MS_E_SYNTAX, 1, 1, 2},
+    /* lines */
+    {T("{\n  \"a\": 1,\n  \"b\": tru\n}"), MS_E_SYNTAX, 19, 3, 8},
+    {T("[\r\n1,\r\n]"),         MS_E_SYNTAX, 7, 3, 1},
+    {T("\n\n\n  \"\\n\\n\\q\""), MS_E_SYNTAX, 10, 4, 8},
+};
+/* clang-format on */
+
+static void error_positions(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof brokens / sizeof *brokens; i++) {
+        const broken *b = &brokens[i];
+        ms_str json = at_end(b->json.bytes, b->json.len), value = MS_STR("untouched");
+        ms_error err;
+        memset(&err, 0, sizeof err);
+        ms_result got = ms_json_check(json, NULL, &value, &err);
+        bool right = got == b->code && err.code == b->code && err.offset == b->offset &&
+                     err.line == b->line && err.column == b->column;
+        if (!right) {
+            show("text", b->json.bytes, b->json.len);
+            fail_msg("%s: code %d at %llu, line %u, column %u", err.message, (int)got,
+                     (unsigned long long)err.offset, err.line, err.column);
+        }
+        assert_null(error_is_odd(json, NULL, &err, false));
+        assert_int_equal(ms_json_check(json, NULL, NULL, NULL), b->code);
+    }
+}
+
+/* A check that succeeds writes no error, and its value is the text without the white
+ * space around it. */
+static void success_leaves_error_alone(void **state)
+{
+    ms_str value, json = at_end(" \t\r\n[ 1 ] \n", 11);
+    ms_error err;
+    (void)state;
+    memset(&err, 0x5a, sizeof err);
+    assert_int_equal(ms_json_check(json, NULL, &value, &err), MS_OK);
+    assert_ptr_equal(value.ptr, json.ptr + 4);
+    assert_int_equal(value.len, 5);
+    for (size_t i = 0; i < sizeof err; i++)
+        assert_int_equal(((const unsigned char *)&err)[i], 0x5a);
+    assert_int_equal(ms_json_check(ms_str_of(NULL), NULL, NULL, &err), MS_E_SYNTAX);
+}
+
+
+/* ---- depth ---- */
+
+static void brackets(char *to, size_t n)
+{
+    memset(to, '[', n);
+    memset(to + n, ']', n);
+}
+
+/* {"a":{"a": ... 1 ... }} */
+static size_t braces(char *to, size_t n)
+{
+    for (size_t i = 0; i < n; i++) memcpy(to + 5 * i, "{\"a\":", 5);
+    to[5 * n] = '1';
+    memset(to + 5 * n + 1, '}', n);
+    return 6 * n + 1;
+}
+
+static void depth_is_exact(void **state)
+{
+    static const struct {
+        unsigned max_depth, limit;
+    } cases[] = {{0, 512}, {1, 1}, {2, 2}, {10, 10}, {511, 511}, {512, 512}};
+    static char text[8192];
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ms_json_opts opts = {cases[i].max_depth, false};
+        size_t limit = cases[i].limit;
+        ms_error err;
+        ms_str json;
+        brackets(text, limit);
+        json = at_end(text, 2 * limit);
+        assert_int_equal(ms_json_check(json, &opts, NULL, &err), MS_OK);
+        brackets(text, limit + 1);
+        json = at_end(text, 2 * limit + 2);
+        assert_int_equal(ms_json_check(json, &opts, NULL, &err), MS_E_DEPTH);
+        assert_int_equal(err.offset, limit);
+        assert_null(error_is_odd(json, &opts, &err, true));
+        json = at_end(text, braces(text, limit));
+        assert_int_equal(ms_json_check(json, &opts, NULL, &err), MS_OK);
+        json = at_end(text, braces(text, limit + 1));
+        assert_int_equal(ms_json_check(json, &opts, NULL, &err), MS_E_DEPTH);
+        assert_int_equal(err.offset, 5 * limit);
+        assert_null(error_is_odd(json, &opts, &err, true));
+    }
+}
+
+/* Depth counts what is open at a time, not what was opened in all. */
+static void depth_is_not_breadth(void **state)
+{
+    ms_json_opts opts = {2, false};
+    (void)state;
+    assert_int_equal(ms_json_check(MS_STR("[[],[],[],{},{},[1],[2]]"), &opts, NULL, NULL),
+                     MS_OK);
+    assert_int_equal(ms_json_check(MS_STR("[\"[[[[\",{\"{{{\":1}]"), &opts, NULL, NULL),
+                     MS_OK);
+    assert_int_equal(ms_json_check(MS_STR("[[],[{}]]"), &opts, NULL, NULL), MS_E_DEPTH);
+}
+
+static void hundred_thousand_brackets(void **state)
+{
+    size_t n = 100000;
+    char *text = (char *)malloc(2 * n);
+    ms_arena arena;
+    ms_error err;
+    (void)state;
+    memset(&arena, 0, sizeof arena);
+    assert_non_null(text);
+    brackets(text, n);
+    assert_int_equal(ms_json_check(at_end(text, n), NULL, NULL, &err), MS_E_DEPTH);
+    assert_int_equal(err.offset, 512);
+    assert_int_equal(ms_json_check(at_end(text, 2 * n), NULL, NULL, &err), MS_E_DEPTH);
+    assert_null(touch(at_end(text, n), &arena));
+    assert_null(touch(at_end(text, 2 * n), &arena));
+    ms_arena_deinit(&arena);
+    free(text);
+}
+
+/* Options beyond what the library can count are refused, not obeyed. */
+static void depth_option_is_checked(void **state)
+{
+    static const unsigned depths[] = {MS_JSON_MAX_DEPTH + 1, 1024, UINT32_MAX};
+    static char text[2 * (MS_JSON_MAX_DEPTH + 1)];
+    (void)state;
+    brackets(text, MS_JSON_MAX_DEPTH + 1);
+    for (size_t i = 0; i < 3; i++) {
+        ms_json_opts opts = {depths[i], false};
+        ms_str json = ms_str_n(text, sizeof text);
+        assert_int_not_equal(ms_json_check(json, &opts, NULL, NULL), MS_OK);
+    }
+}
+
+
+/* ---- getters ---- */
+
+typedef struct number_case {
+    const char *text;
+    ms_result i_result;
+    int64_t i;
+    ms_result u_result;
+    uint64_t u;
+    ms_result f_result;
+    double f;
+} number_case;
+
+#define R   MS_E_RANGE
+#define I63 ((uint64_t)1 << 63)
+#define I53 9007199254740993
+#define E18 1000000000000000000
+/* clang-format off */
+static const number_case numbers[] = {
+    {"0",                    MS_OK, 0,             MS_OK, 0,          MS_OK, 0.0},
+    {"-0",                   MS_OK, 0,             MS_OK, 0,          MS_OK, -0.0},
+    {"-0.0",                 MS_OK, 0,             MS_OK, 0,          MS_OK, -0.0},
+    {"-0e7",                 MS_OK, 0,             MS_OK, 0,          MS_OK, -0.0},
+    {"0e999999999999999999", MS_OK, 0,             MS_OK, 0,          MS_OK, 0.0},
+    {"1",                    MS_OK, 1,             MS_OK, 1,          MS_OK, 1.0},
+    {"-1",                   MS_OK, -1,            R,     0,          MS_OK, -1.0},
+    {"9223372036854775806",  MS_OK, INT64_MAX - 1, MS_OK, INT64_MAX - 1, MS_OK, 0x1p63},
+    {"9223372036854775807",  MS_OK, INT64_MAX,     MS_OK, INT64_MAX,  MS_OK, 0x1p63},
+    {"9223372036854775808",  R,     0,             MS_OK, I63,        MS_OK, 0x1p63},
+    {"-9223372036854775807", MS_OK, -INT64_MAX,    R,     0,          MS_OK, -0x1p63},
+    {"-9223372036854775808", MS_OK, INT64_MIN,     R,     0,          MS_OK, -0x1p63},
+    {"-9223372036854775809", R,     0,             R,     0,          MS_OK, -0x1p63},
+    {"18446744073709551614", R,     0,             MS_OK, UINT64_MAX - 1, MS_OK, 0x1p64},
+    {"18446744073709551615", R,     0,             MS_OK, UINT64_MAX, MS_OK, 0x1p64},
+    {"18446744073709551616", R,     0,             R,     0,          MS_OK, 0x1p64},
+    {"18446744073709551625", R,     0,             R,     0,          MS_OK, 0x1p64},
+    {"99999999999999999999", R,     0,             R,     0,          MS_OK, 1e20},
+    {"184467440737095516150", R,    0,             R,     0,          MS_OK, 0x1.4p67},
+    {"1.0",                  MS_OK, 1,             MS_OK, 1,          MS_OK, 1.0},
+    {"1.000000000000000000000000000", MS_OK, 1,    MS_OK, 1,          MS_OK, 1.0},
+    {"1e3",                  MS_OK, 1000,          MS_OK, 1000,       MS_OK, 1000.0},
+    {"1E+3",                 MS_OK, 1000,          MS_OK, 1000,       MS_OK, 1000.0},
+    {"-1e3",                 MS_OK, -1000,         R,     0,          MS_OK, -1000.0},
+    {"1000e-3",              MS_OK, 1,             MS_OK, 1,          MS_OK, 1.0},
+    {"1.5e1",                MS_OK, 15,            MS_OK, 15,         MS_OK, 15.0},
+    {"0.001e3",              MS_OK, 1,             MS_OK, 1,          MS_OK, 1.0},
+    {"1e18",                 MS_OK, E18,           MS_OK, E18,        MS_OK, 1e18},
+    {"1e19",                 R,     0,             MS_OK, 10ull * E18, MS_OK, 1e19},
+    {"1e20",                 R,     0,             R,     0,          MS_OK, 1e20},
+    {"9.223372036854775807e18", MS_OK, INT64_MAX,  MS_OK, INT64_MAX,  MS_OK, 0x1p63},
+    {"9.223372036854775808e18", R,  0,             MS_OK, I63,        MS_OK, 0x1p63},
+    {"-922337203685477580.8e1", MS_OK, INT64_MIN,  R,     0,          MS_OK, -0x1p63},
+    {"1.8446744073709551615e19", R, 0,             MS_OK, UINT64_MAX, MS_OK, 0x1p64},
+    {"9007199254740993.0",   MS_OK, I53,           MS_OK, I53,        MS_OK, 0x1p53},
+    {"1.5",                  R,     0,             R,     0,          MS_OK, 1.5},
+    {"-0.1",                 R,     0,             R,     0,          MS_OK, -0.1},
+    {"1e-1",                 R,     0,             R,     0,          MS_OK, 0.1},
+    {"1e-400",               R,     0,             R,     0,          MS_OK, 0.0},
+    {"-1e-400",              R,     0,             R,     0,          MS_OK, -0.0},
+    {"1e400",                R,     0,             R,     0,          R,     0.0},
+    {"-1e400",               R,     0,             R,     0,          R,     0.0},
+    {"1e99999999999999999999", R,   0,             R,     0,          R,     0.0},
+    {"1e-99999999999999999999", R,  0,             R,     0,          MS_OK, 0.0},
+    {"1e18446744073709551616", R,   0,             R,     0,          R,     0.0},
+    {"1e4294967296",         R,     0,             R,     0,          R,     0.0},
+    {"1e-4294967296",        R,     0,             R,     0,          MS_OK, 0.0},
+    {"0.0000000000000000000000000000000000000001e41",
+                             MS_OK, 10,            MS_OK, 10,         MS_OK, 10.0},
+};
+/* clang-format on */
+#undef R
+#undef I63
+#undef I53
+#undef E18
+
+static void numbers_at_their_edges(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++) {
+        const number_case *c = &numbers[n];
+        ms_str v = at_end(c->text, strlen(c->text));
+        int64_t i = 77;
+        uint64_t u = 77;
+        double f = 77;
+        bool right = ms_json_kind_of(v) == MS_JSON_NUMBER &&
+                     ms_json_i64(v, &i) == c->i_result &&
+                     i == (c->i_result == MS_OK ? c->i : 77) &&
+                     ms_json_u64(v, &u) == c->u_result &&
+                     u == (c->u_result == MS_OK ? c->u : 77) &&
+                     ms_json_f64(v, &f) == c->f_result;
+        if (c->f_result == MS_OK)
+            right = right && memcmp(&f, &c->f, sizeof f) == 0;
+        else
+            right = right && memcmp(&f, &(double){77}, sizeof f) == 0;
+        if (!right) fail_msg("%s: %lld %llu %.17g", c->text, (long long)i,
+                             (unsigned long long)u, f);
+    }
+}
+
+/* A digit counts however far behind it is: 1.000...0001 is no integer, 1.000...000 is. */
+static void integers_with_long_fractions(void **state)
+{
+    static char text[4096];
+    (void)state;
+    for (size_t zeros = 1; zeros < 4000; zeros += zeros < 900 ? 1 : 499) {
+        int64_t i = 77;
+        uint64_t u = 77;
+        memset(text, '0', sizeof text);
+        memcpy(text, "1.", 2);
+        text[2 + zeros] = '1';
+        ms_str v = at_end(text, 3 + zeros);
+        assert_int_equal(ms_json_i64(v, &i), MS_E_RANGE);
+        assert_int_equal(ms_json_u64(v, &u), MS_E_RANGE);
+        v.len--;
+        assert_int_equal(ms_json_i64(v, &i), MS_OK);
+        assert_int_equal(ms_json_u64(v, &u), MS_OK);
+        assert_true(i == 1 && u == 1);
+    }
+}
+
+/* Each getter on a value of each other kind: MS_E_KIND, and *out as it was. */
+static void getters_want_their_kind(void **state)
+{
+    static const char *const values[] = {NULL, "null", "false", "true", "1", "\"1\"",
+                                         "[1]", "{\"a\":1}", ""};
+    static const ms_json_kind kinds[] = {
+        MS_JSON_NONE,   MS_JSON_NULL,   MS_JSON_FALSE, MS_JSON_TRUE,  MS_JSON_NUMBER,
+        MS_JSON_STRING, MS_JSON_ARRAY, MS_JSON_OBJECT, MS_JSON_NONE};
+    (void)state;
+    for (size_t n = 0; n < sizeof values / sizeof *values; n++) {
+        ms_str v = ms_str_of(values[n]), s = MS_STR("untouched"), part = s;
+        ms_json_kind kind = kinds[n];
+        bool flag = true, is_bool = kind == MS_JSON_TRUE || kind == MS_JSON_FALSE;
+        int64_t i = 77;
+        uint64_t u = 77;
+        double f = 77;
+        bool is_number = kind == MS_JSON_NUMBER;
+        if (v.ptr != NULL) v = at_end(v.ptr, v.len);
+        assert_int_equal(ms_json_kind_of(v), kind);
+        assert_int_equal(ms_json_bool(v, &flag), is_bool ? MS_OK : MS_E_KIND);
+        assert_int_equal(flag, kind != MS_JSON_FALSE);
+        assert_int_equal(ms_json_i64(v, &i), is_number ? MS_OK : MS_E_KIND);
+        assert_int_equal(ms_json_u64(v, &u), is_number ? MS_OK : MS_E_KIND);
+        assert_int_equal(ms_json_f64(v, &f), is_number ? MS_OK : MS_E_KIND);
+        assert_int_equal(i, is_number ? 1 : 77);
+        assert_int_equal(u, is_number ? 1 : 77);
+        assert_true(f > 0 && (f < 2) == is_number);
+        assert_int_equal(ms_json_string(v, NULL, &s),
+                         kind == MS_JSON_STRING ? MS_OK : MS_E_KIND);
+        assert_true(ms_str_equal(s, kind == MS_JSON_STRING ? MS_STR("1")
+                                                           : MS_STR("untouched")));
+        assert_int_equal(ms_json_string_is(v, MS_STR("1")), kind == MS_JSON_STRING);
+        assert_int_equal(ms_json_member(v, MS_STR("a"), &part), kind == MS_JSON_OBJECT);
+        assert_int_equal(ms_json_element(v, 0, &part), kind == MS_JSON_ARRAY);
+        ms_json_iter it = ms_json_iterate(v);
+        assert_int_equal(ms_json_next(&it), kind >= MS_JSON_ARRAY);
+    }
+}
+
+
+/* ---- members, elements, iterators ---- */
+
+static void members_and_elements(void **state)
+{
+    const char *text = "{ \"a\" : 1 , \"b\\u0062\":[ 2 , {\"x\":[]} ,3 ], "
+                       "\"a\":{ \"a\" : 7 } , \"\" : \"e\", \"c\\\"\\\\\":null, "
+                       "\"\xc3\xa9\": 5 }";
+    ms_str json = at_end(text, strlen(text));
+    ms_str object, v, w;
+    (void)state;
+    assert_int_equal(ms_json_check(json, NULL, &object, NULL), MS_OK);
+    assert_true(ms_json_member(object, MS_STR("a"), &v)); /* the last counts */
+    assert_true(same(v, "{ \"a\" : 7 }", 11));
+    assert_true(ms_json_member(v, MS_STR("a"), &w) && same(w, "7", 1));
+    assert_true(ms_json_member(object, MS_STR("bb"), &v));
+    assert_true(same(v, "[ 2 , {\"x\":[]} ,3 ]", 19));
+    assert_true(ms_json_element(v, 0, &w) && same(w, "2", 1));
+    assert_true(ms_json_element(v, 1, &w) && same(w, "{\"x\":[]}", 8));
+    assert_true(ms_json_element(v, 2, &w) && same(w, "3", 1));
+    assert_false(ms_json_element(v, 3, &w));
+    assert_false(ms_json_element(v, SIZE_MAX, &w));
+    assert_true(ms_json_member(object, MS_STR(""), &v) && same(v, "\"e\"", 3));
+    assert_true(ms_json_member(object, MS_STR("c\"\\"), &v) && same(v, "null", 4));
+    assert_true(ms_json_member(object, MS_STR("\xc3\xa9"), &v) && same(v, "5", 1));
+    assert_false(ms_json_member(object, MS_STR("b"), &v));
+    assert_false(ms_json_member(object, MS_STR("b\\u0062"), &v));
+    assert_false(ms_json_member(object, MS_STR("x"), &v)); /* not from further inside */
+    assert_false(ms_json_member(object, ms_str_of(NULL), &v));
+}
+
+static void iterator_goes_through_all(void **state)
+{
+    static const struct {
+        const char *key, *value;
+    } want[] = {{"\"a\"", "1"}, {"\"a\"", "[ ]"}, {"\"\\u0061\"", "{\"b\":[1,2]}"},
+                {"\"s\"", "\"]}\\\"\""}, {"\"n\"", "-1.5e+3"}, {"\"t\"", "true"}};
+    const char *text = " {\"a\":1,\"a\" : [ ] ,\n\"\\u0061\":{\"b\":[1,2]}, "
+                       "\"s\":\"]}\\\"\",\"n\":-1.5e+3,\"t\":true } ";
+    ms_str json = at_end(text, strlen(text));
+    ms_str object;
+    size_t n = 0;
+    (void)state;
+    assert_int_equal(ms_json_check(json, NULL, &object, NULL), MS_OK);
+    ms_json_iter it = ms_json_iterate(object);
+    while (ms_json_next(&it)) {
+        assert_true(n < sizeof want / sizeof *want);
+        assert_true(same(it.key, want[n].key, strlen(want[n].key)));
+        assert_true(same(it.value, want[n].value, strlen(want[n].value)));
+        n++;
+    }
+    assert_int_equal(n, sizeof want / sizeof *want);
+    assert_false(ms_json_next(&it)); /* and stays at the end */
+    it = ms_json_iterate(MS_STR("[ ]"));
+    assert_false(ms_json_next(&it));
+    it = ms_json_iterate(MS_STR("{}"));
+    assert_false(ms_json_next(&it));
+}
+
+
+/* ---- strings ---- */
+
+#define FFFD "\xef\xbf\xbd"
+
+typedef struct decoding {
+    span json;            /* a string */
+    span decoded;
+    ms_result check;      /* without repair; with it always accepted */
+    bool view;            /* decoded without an arena */
+} decoding;
+
+/* clang-format off */
+static const decoding decodings[] = {
+    {T("\"\""),                       T(""),                  MS_OK, true},
+    {T("\"plain\""),                  T("plain"),             MS_OK, true},
+    {T("\"\xc3\xa9\xe2\x82\xac\""), T("\xc3\xa9\xe2\x82\xac"), MS_OK, true},
+    {T("\"\xf0\x9d\x84\x9e\""),     T("\xf0\x9d\x84\x9e"),  MS_OK, true},
+    {T("\"\x7f\""),                   T("\x7f"),              MS_OK, true},
+    {T("\"\xef\xbf\xbe\""),         T("\xef\xbf\xbe"),      MS_OK, true},
+    {T("\"\xf4\x8f\xbf\xbf\""),     T("\xf4\x8f\xbf\xbf"),  MS_OK, true},
+    {T("\"\\\"\\\\\\/\\b\\f\\n\\r\\t\""), T("\"\\/\b\f\n\r\t"), MS_OK, false},
+    {T("\"\\u0000\""),                T("\0"),                MS_OK, false},
+    {T("\"a\\u0000b\""),              T("a\0b"),              MS_OK, false},
+    {T("\"\\u0041\\u007f\\u0080\""),  T("A\x7f\xc2\x80"),     MS_OK, false},
+    {T("\"\\u07ff\\u0800\""),        T("\xdf\xbf\xe0\xa0\x80"), MS_OK, false},
+    {T("\"\\uffff\""),               T("\xef\xbf\xbf"),      MS_OK, false},
+    {T("\"\\uD7FF\\uE000\""),         T("\xed\x9f\xbf\xee\x80\x80"), MS_OK, false},
+    {T("\"\\uaBcD\""),                T("\xea\xaf\x8d"),      MS_OK, false},
+    {T("\"\\ud800\\udc00\""),         T("\xf0\x90\x80\x80"),  MS_OK, false},
+    {T("\"\\uDBFF\\uDFFF\""),         T("\xf4\x8f\xbf\xbf"),  MS_OK, false},
+    {T("\"\\ud834\\udd1e\""),         T("\xf0\x9d\x84\x9e"),  MS_OK, false},
+    {T("\"\\\\u0041\""),              T("\\u0041"),           MS_OK, false},
+    /* lone surrogates, one U+FFFD an escape */
+    {T("\"\\ud800\""),                T(FFFD),                MS_E_UTF8, false},
+    {T("\"\\udfff\""),                T(FFFD),                MS_E_UTF8, false},
+    {T("\"\\ud800x\""),               T(FFFD "x"),            MS_E_UTF8, false},
+    {T("\"\\ud800\\n\""),             T(FFFD "\n"),           MS_E_UTF8, false},
+    {T("\"\\ud800\\u0041\""),         T(FFFD "A"),            MS_E_UTF8, false},
+    {T("\"\\udc00\\ud800\""),         T(FFFD FFFD),           MS_E_UTF8, false},
+    {T("\"\\ud800\\ue000\""),         T(FFFD "\xee\x80\x80"), MS_E_UTF8, false},
+    {T("\"\\ud800\\udbff\""),         T(FFFD FFFD),           MS_E_UTF8, false},
+    {T("\"\\ud800\\ud834\\udd1e\""),  T(FFFD "\xf0\x9d\x84\x9e"), MS_E_UTF8, false},
+    {T("\"\\ud834\\udd1e\\udd1e\""),  T("\xf0\x9d\x84\x9e" FFFD), MS_E_UTF8, false},
+    {T("\"\\ud800\\\\udc00\""),       T(FFFD "\\udc00"),      MS_E_UTF8, false},
+    /* bad UTF-8, one U+FFFD for the beginning of a character that does not go on */
+    {T("\"\xff\""),                   T(FFFD),                MS_E_UTF8, false},
+    {T("\"\xe2\x82\""),               T(FFFD),                MS_E_UTF8, false},
+    {T("\"\xf0\x9d\x84z\""),          T(FFFD "z"),            MS_E_UTF8, false},
+    {T("\"\xf0\x80\x80\""),           T(FFFD FFFD FFFD),      MS_E_UTF8, false},
+    {T("\"a\x80z\""),                 T("a" FFFD "z"),        MS_E_UTF8, false},
+    {T("\"\xe9\""),                   T(FFFD),                MS_E_UTF8, false},
+    {T("\"\xc3\xa9\xe9 \xc3\xa9\""),  T("\xc3\xa9" FFFD " \xc3\xa9"), MS_E_UTF8, false},
+    {T("\"\xe9\\n\""),                T(FFFD "\n"),           MS_E_UTF8, false},
+};
+/* clang-format on */
+
+static void strings_are_decoded(void **state)
+{
+    ms_json_opts repair = {0, true};
+    ms_arena arena;
+    (void)state;
+    memset(&arena, 0, sizeof arena);
+    for (size_t i = 0; i < sizeof decodings / sizeof *decodings; i++) {
+        const decoding *d = &decodings[i];
+        ms_str v = at_end(d->json.bytes, d->json.len), view = MS_STR("untouched"), s;
+        bool right = ms_json_check(v, NULL, NULL, NULL) == d->check &&
+                     ms_json_check(v, &repair, NULL, NULL) == MS_OK;
+        ms_result none = ms_json_string(v, NULL, &view);
+        if (d->view) right = right && none == MS_OK && view.ptr == v.ptr + 1;
+        else right = right && none == MS_E_ARENA && same(view, "untouched", 9);
+        right = right && ms_json_string(v, &arena, &s) == MS_OK &&
+                same(s, d->decoded.bytes, d->decoded.len) &&
+                s.ptr != NULL && /* empty is not absent */
+                inside(s, v) == d->view && ms_json_string_is(v, s) &&
+                d->view == ms_json_string_is(v, ms_str_n(v.ptr + 1, v.len - 2)) &&
+                !ms_json_string_is(v, MS_STR("another"));
+        if (!right) {
+            show("string", v.ptr, v.len);
+            fail();
+        }
+    }
+    ms_arena_deinit(&arena);
+}
+
+static void string_is_compares_to_the_end(void **state)
+{
+    static const char *const spelled[] = {"\"abc\"", "\"a\\u0062c\"", "\"\\u0061bc\"",
+                                          "\"ab\\u0063\""};
+    (void)state;
+    for (size_t i = 0; i < sizeof spelled / sizeof *spelled; i++) {
+        ms_str v = at_end(spelled[i], strlen(spelled[i]));
+        assert_true(ms_json_string_is(v, MS_STR("abc")));
+        assert_false(ms_json_string_is(v, MS_STR("ab")));
+        assert_false(ms_json_string_is(v, MS_STR("abcd")));
+        assert_false(ms_json_string_is(v, MS_STR("abd")));
+        assert_false(ms_json_string_is(v, MS_STR("xbc")));
+        assert_false(ms_json_string_is(v, MS_STR("")));
+        assert_false(ms_json_string_is(v, ms_str_of(NULL)));
+    }
+    for (size_t len = 0; len < 4; len++) { /* the text may end anywhere, too */
+        ms_str cut = at_end("a\xe2\x82\xac", len);
+        assert_false(ms_json_string_is(MS_STR("\"a\xe2\x82\xac\""), cut));
+        assert_false(ms_json_string_is(MS_STR("\"\\u0061\\u20ac\""), cut));
+    }
+    assert_true(ms_json_string_is(MS_STR("\"\""), MS_STR("")));
+    assert_false(ms_json_string_is(MS_STR("\"\""), MS_STR("a")));
+    assert_false(ms_json_string_is(MS_STR("\"a\\u0000b\""), MS_STR("a")));
+}
+
+/* A string that does not end is none, checked or not. */
+static void string_without_end(void **state)
+{
+    static const char *const cut[] = {"\"", "\"abc", "\"abc\\", "\"\\u0061"};
+    ms_arena arena;
+    (void)state;
+    memset(&arena, 0, sizeof arena);
+    for (size_t i = 0; i < sizeof cut / sizeof *cut; i++) {
+        ms_str v = at_end(cut[i], strlen(cut[i])), s = MS_STR("untouched");
+        assert_int_not_equal(ms_json_string(v, &arena, &s), MS_OK);
+        assert_true(ms_str_equal(s, MS_STR("untouched")));
+        assert_false(ms_json_string_is(v, MS_STR("abc")));
+        assert_false(ms_json_string_is(v, MS_STR("ab")));
+    }
+    ms_arena_deinit(&arena);
+}
+
+/* An arena that is full or cannot grow: a code, and out as it was. */
+static void decoding_without_room(void **state)
+{
+    static char room[64];
+    char text[512];
+    ms_str v, s = MS_STR("untouched");
+    ms_arena arena;
+    test_alloc heap;
+    (void)state;
+    memset(text, 'x', sizeof text);
+    memcpy(text, "\"\\n", 3);
+    text[sizeof text - 1] = '"';
+    v = at_end(text, sizeof text);
+    ms_arena_init_fixed(&arena, room, sizeof room);
+    assert_int_equal(ms_json_string(v, &arena, &s), MS_E_ARENA);
+    assert_true(ms_str_equal(s, MS_STR("untouched")));
+    ms_arena_deinit(&arena);
+    test_alloc_init(&heap);
+    heap.fail_at = 1;
+    ms_arena_init(&arena, &heap.alloc);
+    assert_int_not_equal(ms_json_string(v, &arena, &s), MS_OK);
+    assert_true(ms_str_equal(s, MS_STR("untouched")));
+    assert_int_equal(ms_json_string(v, &arena, &s), MS_OK);
+    assert_int_equal(s.len, sizeof text - 3);
+    ms_arena_deinit(&arena);
+    test_alloc_done(&heap);
+}
+
+/* How many bytes at s form one code point of UTF-8; 0: none do. */
+static size_t utf8_step(const unsigned char *s, size_t left)
+{
+    size_t n = s[0] < 0x80 ? 1 : s[0] < 0xC2 ? 0 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3
+             : s[0] < 0xF5 ? 4 : 0;
+    if (n > left) return 0;
+    for (size_t i = 1; i < n; i++) {
+        if ((s[i] & 0xC0) != 0x80) return 0;
+    }
+    if (n == 3 && s[0] == 0xE0 && s[1] < 0xA0) return 0;
+    if (n == 3 && s[0] == 0xED && s[1] > 0x9F) return 0;
+    if (n == 4 && s[0] == 0xF0 && s[1] < 0x90) return 0;
+    if (n == 4 && s[0] == 0xF4 && s[1] > 0x8F) return 0;
+    return n;
+}
+
+static size_t put_utf8(char *to, uint32_t c)
+{
+    if (c < 0x80) {
+        to[0] = (char)c;
+        return 1;
+    }
+    size_t n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    for (size_t i = n - 1; i > 0; i--, c >>= 6) to[i] = (char)(0x80 | (c & 0x3F));
+    to[0] = (char)((n == 2 ? 0xC0u : n == 3 ? 0xE0u : 0xF0u) | c);
+    return n;
+}
+
+/* All sequences of up to three bytes, and all that begin a sequence of four. */
+static void utf8_against_twin(void **state)
+{
+    size_t stride = test_scale() >= 100 ? 1 : 251;
+    (void)state;
+    for (uint32_t n = 0; n < (1u << 24); n += (uint32_t)stride) {
+        unsigned char b[4] = {(unsigned char)(n >> 16), (unsigned char)(n >> 8),
+                              (unsigned char)n, 0x80};
+        size_t len = b[0] >= 0xF0 ? 4 : 3, want = 0, bad = 77;
+        for (size_t step; want < len && (step = utf8_step(b + want, len - want)) > 0;)
+            want += step;
+        bool good = ms_utf8_check(ms_str_n((const char *)b, len), &bad);
+        if (good != (want == len) || bad != (good ? 77 : want))
+            fail_msg("%02x %02x %02x: %lu", b[0], b[1], b[2], (unsigned long)bad);
+    }
+    assert_true(ms_utf8_check(ms_str_of(NULL), NULL));
+    assert_true(ms_utf8_check(MS_STR(""), NULL));
+}
+
+
+/* ---- JSONTestSuite ---- */
+
+/* What RFC 8259 leaves open, as tests/JSON.md lists it. */
+static const struct decision {
+    const char *name;
+    ms_result code;
+} decisions[] = {
+    {"i_number_double_huge_neg_exp.json", MS_OK},
+    {"i_number_huge_exp.json", MS_OK},
+    {"i_number_neg_int_huge_exp.json", MS_OK},
+    {"i_number_pos_double_huge_exp.json", MS_OK},
+    {"i_number_real_neg_overflow.json", MS_OK},
+    {"i_number_real_pos_overflow.json", MS_OK},
+    {"i_number_real_underflow.json", MS_OK},
+    {"i_number_too_big_neg_int.json", MS_OK},
+    {"i_number_too_big_pos_int.json", MS_OK},
+    {"i_number_very_big_negative_int.json", MS_OK},
+    {"i_object_key_lone_2nd_surrogate.json", MS_E_UTF8},
+    {"i_string_1st_surrogate_but_2nd_missing.json", MS_E_UTF8},
+    {"i_string_1st_valid_surrogate_2nd_invalid.json", MS_E_UTF8},
+    {"i_string_UTF-16LE_with_BOM.json", MS_E_SYNTAX},
+    {"i_string_UTF-8_invalid_sequence.json", MS_E_UTF8},
+    {"i_string_UTF8_surrogate_U+D800.json", MS_E_UTF8},
+    {"i_string_incomplete_surrogate_and_escape_valid.json", MS_E_UTF8},
+    {"i_string_incomplete_surrogate_pair.json", MS_E_UTF8},
+    {"i_string_incomplete_surrogates_escape_valid.json", MS_E_UTF8},
+    {"i_string_invalid_lonely_surrogate.json", MS_E_UTF8},
+    {"i_string_invalid_surrogate.json", MS_E_UTF8},
+    {"i_string_invalid_utf-8.json", MS_E_UTF8},
+    {"i_string_inverted_surrogates_U+1D11E.json", MS_E_UTF8},
+    {"i_string_iso_latin_1.json", MS_E_UTF8},
+    {"i_string_lone_second_surrogate.json", MS_E_UTF8},
+    {"i_string_lone_utf8_continuation_byte.json", MS_E_UTF8},
+    {"i_string_not_in_unicode_range.json", MS_E_UTF8},
+    {"i_string_overlong_sequence_2_bytes.json", MS_E_UTF8},
+    {"i_string_overlong_sequence_6_bytes.json", MS_E_UTF8},
+    {"i_string_overlong_sequence_6_bytes_null.json", MS_E_UTF8},
+    {"i_string_truncated-utf-8.json", MS_E_UTF8},
+    {"i_string_utf16BE_no_BOM.json", MS_E_SYNTAX},
+    {"i_string_utf16LE_no_BOM.json", MS_E_SYNTAX},
+    {"i_structure_500_nested_arrays.json", MS_OK},
+    {"i_structure_UTF-8_BOM_empty_object.json", MS_E_SYNTAX},
+};
+
+enum { DECISIONS = sizeof decisions / sizeof *decisions };
+
+static const struct decision *decision_of(const char *name)
+{
+    for (size_t i = 0; i < DECISIONS; i++) {
+        if (strcmp(decisions[i].name, name) == 0) return &decisions[i];
+    }
+    return NULL;
+}
+
+#define PARSING "data/json-test-suite/test_parsing"
+
+typedef struct suite {
+    char folder[512];
+    unsigned y, n, i, wrong; /* files of each kind; those that came out otherwise */
+} suite;
+
+/* Is the file dealt with as its name asks? Runs in the small thread: no assertions. */
+static bool suite_file(suite *s, const char *name, const ms_json_opts *opts)
+{
+    char path[1024];
+    size_t len = 0;
+    const struct decision *d = decision_of(name);
+    ms_arena arena;
+    ms_error err;
+    snprintf(path, sizeof path, "%s/%s", s->folder, name);
+    char *bytes = read_file(path, &len);
+    if (bytes == NULL || (name[0] == 'i' && d == NULL)) return false;
+    memset(&arena, 0, sizeof arena);
+    ms_str json = at_end(bytes, len), value;
+    ms_result got = ms_json_check(json, opts, &value, &err);
+    bool right = name[0] == 'y' ? got == MS_OK : name[0] == 'n' ? got != MS_OK
+                                                                : got == d->code;
+    if (right && got != MS_OK) right = error_is_odd(json, opts, &err, true) == NULL;
+    if (right && got == MS_OK) right = visit(value, &arena) == NULL;
+    if (right && len < 4096) right = visit(json, &arena) == NULL;
+    ms_arena_deinit(&arena);
+    free(bytes);
+    return right;
+}
+
+static void *suite_run(void *arg)
+{
+    suite *s = (suite *)arg;
+    DIR *dir = opendir(s->folder);
+    struct dirent *entry;
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        const char *name = entry->d_name;
+        if (name[0] == '\0' || name[1] != '_') continue;
+        if (name[0] == 'y') s->y++;
+        if (name[0] == 'n') s->n++;
+        if (name[0] == 'i') s->i++;
+        if (!suite_file(s, name, NULL)) {
+            fprintf(stderr, "wrong: %s\n", name);
+            s->wrong++;
+        }
+    }
+    if (dir != NULL) closedir(dir);
+    return NULL;
+}
+
+/* All of it on a stack of 64 KiB, or the least that the system allows. */
+static void suite_parsing(void **state)
+{
+    suite s;
+    pthread_attr_t attr;
+    pthread_t thread;
+    long least = sysconf(_SC_THREAD_STACK_MIN);
+    (void)state;
+    memset(&s, 0, sizeof s);
+    if (!shared_path(s.folder, sizeof s.folder, PARSING)) skip();
+    assert_int_equal(pthread_attr_init(&attr), 0);
+    assert_int_equal(
+        pthread_attr_setstacksize(&attr, least > 65536 ? (size_t)least : 65536), 0);
+    assert_int_equal(pthread_create(&thread, &attr, suite_run, &s), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    pthread_attr_destroy(&attr);
+    assert_int_equal(s.y, 95);
+    assert_int_equal(s.n, 188);
+    assert_int_equal(s.i, DECISIONS);
+    assert_int_equal(s.wrong, 0);
+}
+
+/* tests/JSON.md says of each open case what the table above says. */
+static void decisions_are_written_down(void **state)
+{
+    char *page = read_file("tests/JSON.md", NULL);
+    unsigned rows = 0;
+    (void)state;
+    if (page == NULL) {
+        printf("skipped: no tests/JSON.md here\n");
+        skip();
+    }
+    for (char *line = strtok(page, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+        char name[128], word[32], code[32];
+        int found = sscanf(line, "| `%127[^`]` | %31s `%31[^`]` |", name, word, code);
+        if (found != 3) continue;
+        const struct decision *d = decision_of(name);
+        if (d == NULL) fail_msg("%s is not decided", name);
+        assert_string_equal(word, d->code == MS_OK ? "accepted" : "refused");
+        assert_string_equal(code, d->code == MS_OK       ? "MS_OK"
+                                  : d->code == MS_E_UTF8 ? "MS_E_UTF8"
+                                                         : "MS_E_SYNTAX");
+        rows++;
+    }
+    assert_int_equal(rows, DECISIONS);
+    free(page);
+}
+
+
+/* ---- values against jansson's tree ---- */
+
+static const char *differs(ms_str v, json_t *j, ms_str original, const char *patched,
+                           ms_arena *arena);
+
+/* The integer that the text of a number spells, found by shifting its digits. False: it
+ * has a fraction or more than 20 digits. */
+static bool spells_integer(ms_str number, bool *negative, uint64_t *magnitude)
+{
+    static char digits[FENCED];
+    size_t n = 0, i = 0;
+    long scale = 0, exponent = 0;
+    bool fraction = false, down = false;
+    *negative = number.ptr[0] == '-';
+    *magnitude = 0;
+    for (i = *negative ? 1 : 0; i < number.len && (number.ptr[i] | 0x20) != 'e'; i++) {
+        if (number.ptr[i] == '.') {
+            fraction = true;
+            continue;
+        }
+        if (fraction) scale--;
+        if (n > 0 || number.ptr[i] != '0') digits[n++] = number.ptr[i];
+    }
+    for (; i < number.len; i++) {
+        if (number.ptr[i] == '-') down = true;
+        if (number.ptr[i] >= '0' && number.ptr[i] <= '9' && exponent < 100000000)
+            exponent = 10 * exponent + (number.ptr[i] - '0');
+    }
+    scale += down ? -exponent : exponent;
+    for (; n > 0 && digits[n - 1] == '0'; n--) scale++;
+    if (n == 0) return true;
+    if (scale < 0 || (long)n + scale > 20) return false;
+    for (; scale > 0; scale--) digits[n++] = '0';
+    for (i = 0; i < n; i++) {
+        uint64_t digit = (uint64_t)(digits[i] - '0');
+        if (*magnitude > (UINT64_MAX - digit) / 10) return false;
+        *magnitude = 10 * *magnitude + digit;
+    }
+    return true;
+}
+
+static const char *integer_differs(ms_str v)
+{
+    const uint64_t half = (uint64_t)1 << 63;
+    bool negative;
+    uint64_t magnitude, u = 77;
+    int64_t i = 77;
+    bool whole = spells_integer(v, &negative, &magnitude);
+    bool fits_i = whole && (negative ? magnitude <= half : magnitude < half);
+    bool fits_u = whole && (magnitude == 0 || !negative);
+    if (ms_json_i64(v, &i) != (fits_i ? MS_OK : MS_E_RANGE)) return "i64 result";
+    if (ms_json_u64(v, &u) != (fits_u ? MS_OK : MS_E_RANGE)) return "u64 result";
+    if (i != (!fits_i ? 77 : negative ? (int64_t)(0 - magnitude) : (int64_t)magnitude))
+        return "i64";
+    if (u != (fits_u ? magnitude : 77)) return "u64";
+    return NULL;
+}
+
+/* Our number, strtod's and jansson's (NULL: jansson cannot say it). */
+static const char *number_differs(ms_str v, json_t *j)
+{
+    static char copy[FENCED + 1];
+    double want, got = 77;
+    int64_t i;
+    memcpy(copy, v.ptr, v.len);
+    copy[v.len] = '\0';
+    want = strtod(copy, NULL);
+    if (ms_json_f64(v, &got) != (isinf(want) ? MS_E_RANGE : MS_OK)) return "f64 result";
+    if (isinf(want)) want = 77;
+    if (memcmp(&want, &got, sizeof got) != 0) return "f64 is not strtod's";
+    if (j == NULL) return integer_differs(v);
+    if (json_is_integer(j) &&
+        (ms_json_i64(v, &i) != MS_OK || i != json_integer_value(j)))
+        return "i64 is not jansson's";
+    if (json_is_real(j) && memcmp(&(double){json_real_value(j)}, &got, sizeof got) != 0)
+        return "f64 is not jansson's";
+    return integer_differs(v);
+}
+
+static const char *string_differs(ms_str v, json_t *j, ms_arena *arena)
+{
+    ms_str s, longer;
+    if (ms_json_string(v, arena, &s) != MS_OK) return "no string";
+    if (!same(s, json_string_value(j), json_string_length(j))) return "another string";
+    if (!ms_json_string_is(v, s)) return "string_is says no";
+    longer = ms_str_n(json_string_value(j), s.len + 1); /* with jansson's NUL */
+    if (ms_json_string_is(v, longer)) return "string_is says yes to a longer one";
+    return inside(s, v) != (memchr(v.ptr, '\\', v.len) == NULL) ? "view or copy" : NULL;
+}
+
+static const char *object_differs(ms_str v, json_t *j, ms_str original,
+                                  const char *patched, ms_arena *arena)
+{
+    void *first = json_object_iter(j); /* jansson keeps the order of first appearance */
+    ms_json_iter it = ms_json_iterate(v);
+    size_t distinct = 0;
+    while (ms_json_next(&it)) {
+        ms_str key, last;
+        char *name;
+        if (ms_json_string(it.key, arena, &key) != MS_OK) return "a key is no string";
+        if ((name = (char *)ms_arena_alloc(arena, key.len + 1)) == NULL) return "memory";
+        memcpy(name, key.ptr, key.len);
+        name[key.len] = '\0';
+        json_t *member = json_object_get(j, name);
+        if (member == NULL || !ms_json_member(v, key, &last)) return "a member is lost";
+        if (last.ptr < it.value.ptr) return "a later member of that name";
+        if (first != NULL && strcmp(json_object_iter_key(first), name) == 0)
+            first = json_object_iter_next(j, first);
+        if (last.ptr != it.value.ptr) continue;
+        distinct++;
+        const char *why = differs(it.value, member, original, patched, arena);
+        if (why != NULL) return why;
+    }
+    if (first != NULL) return "another order of members";
+    return distinct != json_object_size(j) ? "another number of members" : NULL;
+}
+
+static const char *array_differs(ms_str v, json_t *j, ms_str original,
+                                 const char *patched, ms_arena *arena)
+{
+    ms_json_iter it = ms_json_iterate(v);
+    size_t n = 0;
+    const char *why = NULL;
+    while (why == NULL && ms_json_next(&it)) {
+        if (n >= json_array_size(j)) return "too many elements";
+        why = differs(it.value, json_array_get(j, n++), original, patched, arena);
+    }
+    if (why == NULL && n != json_array_size(j)) why = "too few elements";
+    return why;
+}
+
+/* NULL, or in what the value v of the text `original` differs from jansson's value of the
+ * text `patched`, which is as long and has other numbers where jansson knows none. */
+static const char *differs(ms_str v, json_t *j, ms_str original, const char *patched,
+                           ms_arena *arena)
+{
+    static const ms_json_kind kinds[] = {MS_JSON_OBJECT, MS_JSON_ARRAY,  MS_JSON_STRING,
+                                         MS_JSON_NUMBER, MS_JSON_NUMBER, MS_JSON_TRUE,
+                                         MS_JSON_FALSE,  MS_JSON_NULL};
+    bool flag = true;
+    if (ms_json_kind_of(v) != kinds[json_typeof(j)]) return "another kind";
+    if (!inside(v, original)) return "outside";
+    switch (json_typeof(j)) {
+    case JSON_OBJECT: return object_differs(v, j, original, patched, arena);
+    case JSON_ARRAY: return array_differs(v, j, original, patched, arena);
+    case JSON_STRING: return string_differs(v, j, arena);
+    case JSON_INTEGER:
+    case JSON_REAL:
+        if (memcmp(v.ptr, patched + (v.ptr - original.ptr), v.len) != 0) j = NULL;
+        return number_differs(v, j);
+    case JSON_TRUE:
+    case JSON_FALSE:
+        if (ms_json_bool(v, &flag) != MS_OK || flag != json_is_true(j)) return "bool";
+        return NULL;
+    default: return NULL;
+    }
+}
+
+
+/* ---- what the texts of test_transform mean ---- */
+
+static const struct {
+    const char *name, *spelled; /* the number in [ ] */
+    ms_result i_result;
+    int64_t i;
+    double f;
+} transform_numbers[] = {
+    {"number_-9223372036854775808.json", "-9223372036854775808", MS_OK, INT64_MIN,
+     -0x1p63},
+    {"number_-9223372036854775809.json", "-9223372036854775809", MS_E_RANGE, 0, -0x1p63},
+    {"number_1.0.json", "1.0", MS_OK, 1, 1.0},
+    {"number_1.000000000000000005.json", "1.000000000000000005", MS_E_RANGE, 0, 1.0},
+    {"number_1000000000000000.json", "1000000000000000", MS_OK, 1000000000000000, 1e15},
+    {"number_10000000000000000999.json", "10000000000000000999", MS_E_RANGE, 0, 1e19},
+    {"number_1e-999.json", "1E-999", MS_E_RANGE, 0, 0.0},
+    {"number_1e6.json", "1E6", MS_OK, 1000000, 1e6},
+    {"number_9223372036854775807.json", "9223372036854775807", MS_OK, INT64_MAX, 0x1p63},
+    {"number_9223372036854775808.json", "9223372036854775808", MS_E_RANGE, 0, 0x1p63},
+};
+
+static const struct {
+    const char *name, *keys[2], *values[2]; /* names decoded, values as spelled */
+} transform_objects[] = {
+    {"object_key_nfc_nfd.json", {"\xc3\xa9", "e\xcc\x81"}, {"\"NFC\"", "\"NFD\""}},
+    {"object_key_nfd_nfc.json", {"e\xcc\x81", "\xc3\xa9"}, {"\"NFD\"", "\"NFC\""}},
+    {"object_same_key_different_values.json", {"a", "a"}, {"1", "2"}},
+    {"object_same_key_same_value.json", {"a", "a"}, {"1", "1"}},
+    {"object_same_key_unclear_values.json", {"a", "a"}, {"0", "-0"}},
+};
+
+/* Three bytes of a surrogate in UTF-8 are three mistakes: nothing begins with ED A0. */
+static const struct {
+    const char *name;
+    ms_result check;
+    span repaired; /* what the string in [ ] says when repaired */
+} transform_strings[] = {
+    {"string_1_escaped_invalid_codepoint.json", MS_E_UTF8, T(FFFD)},
+    {"string_1_invalid_codepoint.json", MS_E_UTF8, T(FFFD FFFD FFFD)},
+    {"string_2_escaped_invalid_codepoints.json", MS_E_UTF8, T(FFFD FFFD)},
+    {"string_2_invalid_codepoints.json", MS_E_UTF8, T(FFFD FFFD FFFD FFFD FFFD FFFD)},
+    {"string_3_escaped_invalid_codepoints.json", MS_E_UTF8, T(FFFD FFFD FFFD)},
+    {"string_3_invalid_codepoints.json", MS_E_UTF8,
+     T(FFFD FFFD FFFD FFFD FFFD FFFD FFFD FFFD FFFD)},
+    {"string_with_escaped_NULL.json", MS_OK, T("A\0B")},
+};
+
+#define TRANSFORM "data/json-test-suite/test_transform"
+
+/* The file's text, at the fence. */
+static ms_str transform_file(const char *name)
+{
+    char path[512], in_shared[256];
+    size_t len;
+    snprintf(in_shared, sizeof in_shared, TRANSFORM "/%s", name);
+    assert_true(shared_path(path, sizeof path, in_shared));
+    char *bytes = read_file(path, &len);
+    assert_non_null(bytes);
+    ms_str json = at_end(bytes, len);
+    free(bytes);
+    return json;
+}
+
+/* Jansson's tree of a text that it may refuse, and the values that we read. */
+static void jansson_agrees(ms_str json, ms_arena *arena)
+{
+    json_t *tree = json_loadb(json.ptr, json.len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+    ms_str v;
+    if (tree == NULL) return;
+    assert_int_equal(ms_json_check(json, NULL, &v, NULL), MS_OK);
+    assert_null(differs(v, tree, json, json.ptr, arena));
+    json_decref(tree);
+}
+
+static void transform_of_numbers(ms_arena *arena)
+{
+    for (size_t n = 0; n < sizeof transform_numbers / sizeof *transform_numbers; n++) {
+        ms_str json = transform_file(transform_numbers[n].name), v, e;
+        const char *spelled = transform_numbers[n].spelled;
+        int64_t i = 0;
+        double f;
+        assert_int_equal(ms_json_check(json, NULL, &v, NULL), MS_OK);
+        assert_true(ms_json_element(v, 0, &e));
+        assert_true(same(e, spelled, strlen(spelled)));
+        assert_int_equal(ms_json_i64(e, &i), transform_numbers[n].i_result);
+        assert_true(i == transform_numbers[n].i);
+        assert_int_equal(ms_json_f64(e, &f), MS_OK);
+        assert_memory_equal(&f, &transform_numbers[n].f, sizeof f);
+        jansson_agrees(json, arena);
+    }
+}
+
+static void transform_of_objects(ms_arena *arena)
+{
+    for (size_t n = 0; n < sizeof transform_objects / sizeof *transform_objects; n++) {
+        ms_str json = transform_file(transform_objects[n].name), v;
+        assert_int_equal(ms_json_check(json, NULL, &v, NULL), MS_OK);
+        ms_json_iter it = ms_json_iterate(v);
+        for (size_t m = 0; m < 2; m++) {
+            const char *key = transform_objects[n].keys[m];
+            const char *value = transform_objects[n].values[m];
+            assert_true(ms_json_next(&it));
+            assert_true(ms_json_string_is(it.key, ms_str_of(key)));
+            assert_true(same(it.value, value, strlen(value)));
+        }
+        assert_false(ms_json_next(&it));
+        assert_true(ms_json_member(v, ms_str_of(transform_objects[n].keys[1]), &v));
+        assert_true(same(v, transform_objects[n].values[1],
+                         strlen(transform_objects[n].values[1])));
+        jansson_agrees(json, arena);
+    }
+}
+
+static void transform_of_strings(ms_arena *arena)
+{
+    ms_json_opts repair = {0, true};
+    for (size_t n = 0; n < sizeof transform_strings / sizeof *transform_strings; n++) {
+        ms_str json = transform_file(transform_strings[n].name), v, e, s;
+        span want = transform_strings[n].repaired;
+        ms_result check = transform_strings[n].check;
+        assert_int_equal(ms_json_check(json, NULL, NULL, NULL), check);
+        assert_int_equal(ms_json_check(json, &repair, &v, NULL), MS_OK);
+        assert_true(ms_json_element(v, 0, &e));
+        assert_int_equal(ms_json_string(e, arena, &s), MS_OK);
+        assert_true(same(s, want.bytes, want.len));
+        jansson_agrees(json, arena);
+    }
+}
+
+static void suite_transform(void **state)
+{
+    char folder[512];
+    ms_arena arena;
+    (void)state;
+    if (!shared_path(folder, sizeof folder, TRANSFORM)) skip();
+    memset(&arena, 0, sizeof arena);
+    transform_of_numbers(&arena);
+    transform_of_objects(&arena);
+    transform_of_strings(&arena);
+    ms_arena_deinit(&arena);
+}
+
+
+/* ---- generated and broken texts against jansson ---- */
+
+enum { TEXT_MAX = 16384 };
+
+typedef struct maker {
+    uint64_t random;
+    size_t len;
+    char bytes[TEXT_MAX];
+} maker;
+
+static uint64_t below(maker *m, uint64_t n)
+{
+    return test_below(&m->random, n);
+}
+
+/* A text that becomes too long is cut off: then it is one of the broken ones. */
+static void add(maker *m, const char *bytes, size_t len)
+{
+    if (len > TEXT_MAX - m->len) len = TEXT_MAX - m->len;
+    memcpy(m->bytes + m->len, bytes, len);
+    m->len += len;
+}
+
+static void add_text(maker *m, const char *bytes)
+{
+    add(m, bytes, strlen(bytes));
+}
+
+static void make_space(maker *m)
+{
+    if (below(m, 4) != 0) return;
+    for (uint64_t n = below(m, 4); n > 0; n--) add(m, &" \t\n\r"[below(m, 4)], 1);
+}
+
+static void make_escape(maker *m, uint32_t unit)
+{
+    char text[8];
+    unit &= 0xFFFF;
+    snprintf(text, sizeof text, below(m, 2) ? "\\u%04x" : "\\u%04X", (unsigned)unit);
+    add(m, text, 6);
+}
+
+/* One code point or escape; now and then one that is not allowed. */
+static void make_character(maker *m)
+{
+    static const char *const escapes[] = {"\\\"", "\\\\", "\\/", "\\b",
+                                          "\\f",  "\\n",  "\\r", "\\t"};
+    char utf8[4];
+    uint32_t c = (uint32_t)below(m, 0x10F800);
+    if (c >= 0xD800) c += 0x800; /* anything but surrogates */
+    switch (below(m, 10)) {
+    case 0: add_text(m, escapes[below(m, 8)]); break;
+    case 1: make_escape(m, c < 0x10000 ? c : below(m, 40) ? 0x20 + c % 0x60 : 0); break;
+    case 2:
+        make_escape(m, 0xD800 + (uint32_t)below(m, 0x400));
+        if (below(m, 100) != 0) make_escape(m, 0xDC00 + (uint32_t)below(m, 0x400));
+        break;
+    case 3: add(m, utf8, put_utf8(utf8, 0x80 + c % 0x780)); break;
+    case 4: add(m, utf8, put_utf8(utf8, c < 0x80 ? c | 0x60 : c)); break;
+    default: add(m, utf8, put_utf8(utf8, 'a' + c % 26));
+    }
+    if (below(m, 2000) == 0) add(m, &"\x80\xbf\xc3\xe2\xed\xf0\xf4\xff"[below(m, 8)], 1);
+}
+
+static void make_string(maker *m)
+{
+    add_text(m, "\"");
+    for (uint64_t n = below(m, below(m, 10) ? 8 : 60); n > 0; n--) make_character(m);
+    add_text(m, "\"");
+}
+
+/* Names come often from a short list, one of them spelled in two ways. */
+static void make_name(maker *m)
+{
+    static const char *const names[] = {"\"a\"", "\"b\"", "\"\\u0061\"", "\"\"",
+                                        "\"ab\""};
+    if (below(m, 2)) add_text(m, names[below(m, 5)]);
+    else make_string(m);
+}
+
+static void make_digits(maker *m, uint64_t n)
+{
+    while (n-- > 0) add(m, &"0123456789"[below(m, 10)], 1);
+}
+
+static void make_number(maker *m)
+{
+    static const char *const edges[] = {
+        "0", "-0", "9223372036854775807", "9223372036854775808", "-9223372036854775808",
+        "-9223372036854775809", "18446744073709551615", "18446744073709551616", "1e400",
+        "-1E+999", "1e-400", "5e-324", "1.7976931348623157e308",
+        "1.7976931348623159e308"};
+    if (below(m, 6) == 0) {
+        add_text(m, edges[below(m, sizeof edges / sizeof *edges)]);
+        return;
+    }
+    if (below(m, 3) == 0) add_text(m, "-");
+    if (below(m, 8) == 0) {
+        add_text(m, "0");
+    } else {
+        add(m, &"123456789"[below(m, 9)], 1);
+        make_digits(m, below(m, below(m, 3) ? 4 : 24));
+    }
+    if (below(m, 2)) {
+        add_text(m, ".");
+        make_digits(m, 1 + below(m, below(m, 50) ? 6 : 900));
+    }
+    if (below(m, 3) == 0) {
+        static const char *const marks[] = {"e", "E", "e+", "E+", "e-", "E-"};
+        add_text(m, marks[below(m, 6)]);
+        make_digits(m, 1 + below(m, 3));
+    }
+}
+
+static void make_value(maker *m, unsigned depth)
+{
+    uint64_t kind = below(m, depth < 6 ? 9 : 5);
+    make_space(m);
+    if (kind == 0) {
+        add_text(m, below(m, 2) ? "true" : below(m, 2) ? "false" : "null");
+    } else if (kind < 3) {
+        make_number(m);
+    } else if (kind < 5) {
+        make_string(m);
+    } else {
+        bool object = kind < 7;
+        add_text(m, object ? "{" : "[");
+        for (uint64_t n = below(m, 5), i = 0; i < n; i++) {
+            if (i > 0) add_text(m, ",");
+            make_space(m);
+            if (object) {
+                make_name(m);
+                make_space(m);
+                add_text(m, ":");
+            }
+            make_value(m, depth + 1);
+        }
+        make_space(m);
+        add_text(m, object ? "}" : "]");
+    }
+    make_space(m);
+}
+
+/* Up to 700 arrays and objects around a value, often about as many as are allowed. */
+static void make_deep(maker *m)
+{
+    bool object[700];
+    size_t n = below(m, 3) ? 500 + (size_t)below(m, 20) : (size_t)below(m, 700);
+    for (size_t i = 0; i < n; i++) {
+        object[i] = below(m, 4) == 0;
+        add_text(m, object[i] ? "{\"k\":" : "[");
+    }
+    make_value(m, (unsigned)below(m, 7));
+    while (n-- > 0) add_text(m, object[n] ? "}" : "]");
+}
+
+static void make_text(maker *m)
+{
+    m->len = 0;
+    if (below(m, 300) == 0) make_deep(m);
+    else make_value(m, 0);
+}
+
+/* One change: a bit, a byte, a piece out, a piece in, a piece twice, the end off. */
+static void mutate(maker *m)
+{
+    static const char likely[] = "[]{}\",:\\0123456789-+.eEutfn \n"
+                                 "\x80\xc3\xe2\xef\xff\x1f"; /* and NUL */
+    char piece[32];
+    size_t at = (size_t)below(m, m->len + 1), n = (size_t)below(m, 8);
+    if (n > m->len - at) n = m->len - at;
+    switch (below(m, 6)) {
+    case 0: if (n > 0) m->bytes[at] = (char)(m->bytes[at] ^ (1 << below(m, 8))); return;
+    case 1: if (n > 0) m->bytes[at] = likely[below(m, sizeof likely)]; return;
+    case 2: break;
+    case 3:
+        for (size_t i = 0; i < 2; i++) piece[i] = likely[below(m, sizeof likely)];
+        if (m->len + 2 > TEXT_MAX) return;
+        memmove(m->bytes + at + 2, m->bytes + at, m->len - at);
+        memcpy(m->bytes + at, piece, 2);
+        m->len += 2;
+        return;
+    case 4:
+        if (m->len + n > TEXT_MAX) return;
+        memmove(m->bytes + at + n, m->bytes + at, m->len - at);
+        m->len += n;
+        return;
+    default: if (below(m, 4) == 0) m->len = at; return;
+    }
+    memmove(m->bytes + at, m->bytes + at + n, m->len - at - n);
+    m->len -= n;
+}
+
+static size_t digits_at(const char *bytes, size_t left)
+{
+    size_t n = 0;
+    while (n < left && bytes[n] >= '0' && bytes[n] <= '9') n++;
+    return n;
+}
+
+/* How long the number at the start of these bytes is; 0: there is none. */
+static size_t number_at(const char *bytes, size_t left)
+{
+    size_t n = left > 0 && bytes[0] == '-', more;
+    if ((more = digits_at(bytes + n, left - n)) == 0) return 0;
+    n += bytes[n] == '0' ? 1 : more;
+    if (n < left && bytes[n] == '.') {
+        if ((more = digits_at(bytes + n + 1, left - n - 1)) == 0) return n;
+        n += 1 + more;
+    }
+    if (n < left && (bytes[n] | 0x20) == 'e') {
+        size_t sign = n + 1 < left && (bytes[n + 1] == '+' || bytes[n + 1] == '-');
+        if ((more = digits_at(bytes + n + 1 + sign, left - n - 1 - sign)) == 0) return n;
+        n += 1 + sign + more;
+    }
+    return n;
+}
+
+/* The number that ends at `end` becomes 0, with blanks on both sides of it. */
+static void blank_number(char *bytes, size_t end)
+{
+    size_t at = end, n;
+    while (at > 0 && strchr("+-.eE0123456789", bytes[at - 1]) != NULL) at--;
+    while ((n = number_at(bytes + at, end - at)) != end - at) at += n > 0 ? n : 1;
+    memset(bytes + at, ' ', end - at);
+    bytes[at + 1] = '0';
+}
+
+/* The last \u0000 before `end` becomes \u0001. */
+static bool blank_nul(char *bytes, size_t end)
+{
+    for (size_t at = end; at-- > 0;) {
+        size_t slashes = 0;
+        if (end - at < 6 || memcmp(bytes + at, "\\u0000", 6) != 0) continue;
+        while (slashes < at && bytes[at - 1 - slashes] == '\\') slashes++;
+        if (slashes % 2 != 0) continue;
+        bytes[at + 5] = '1';
+        return true;
+    }
+    return false;
+}
+
+/* Jansson's tree, NULL when it refuses. Two things that only jansson refuses are written
+ * in another way first: numbers beyond its types, and \u0000 in the name of a member, of
+ * which *names tells. Its limit of depth (2048) is beyond ours. */
+static json_t *jansson_reads(char *bytes, size_t len, bool *names)
+{
+    json_error_t error;
+    *names = false;
+    for (;;) {
+        json_t *tree = json_loadb(bytes, len, JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
+        if (tree != NULL) return tree;
+        if (json_error_code(&error) == json_error_numeric_overflow) {
+            blank_number(bytes, (size_t)error.position);
+        } else if (json_error_code(&error) == json_error_null_byte_in_key) {
+            if (!blank_nul(bytes, (size_t)error.position)) return NULL;
+            *names = true;
+        } else {
+            return NULL;
+        }
+    }
+}
+
+/* How deep the brackets of a valid text nest. */
+static unsigned nesting(const char *bytes, size_t len)
+{
+    unsigned depth = 0, most = 0;
+    bool in_string = false;
+    for (size_t i = 0; i < len; i++) {
+        char c = bytes[i];
+        if (c == '"') in_string = !in_string;
+        else if (in_string) i += c == '\\';
+        else if (c == '[' || c == '{') most = ++depth > most ? depth : most;
+        else if (c == ']' || c == '}') depth--;
+    }
+    return most;
+}
+
+static uint32_t escaped_unit(const char *bytes, size_t left)
+{
+    char hex[5] = {0};
+    if (left < 6 || bytes[0] != '\\' || bytes[1] != 'u') return 0;
+    for (size_t i = 0; i < 4; i++) {
+        if (strchr("0123456789abcdefABCDEF", bytes[2 + i]) == NULL) return 0;
+        hex[i] = bytes[2 + i];
+    }
+    return (uint32_t)strtoul(hex, NULL, 16);
+}
+
+/* Makes a text good that is bad only in what repair accepts: each byte that is not UTF-8
+ * becomes '?', each lone surrogate \u003F. */
+static void sanitize(char *bytes, size_t len)
+{
+    bool in_string = false;
+    for (size_t i = 0, n; i < len; i += n) {
+        n = utf8_step((const unsigned char *)bytes + i, len - i);
+        if (n == 0) bytes[i] = '?', n = 1;
+    }
+    for (size_t i = 0; i < len; i++) {
+        uint32_t unit = in_string ? escaped_unit(bytes + i, len - i) : 0;
+        if (bytes[i] == '"') in_string = !in_string;
+        if (!in_string || bytes[i] != '\\') continue;
+        if (unit >= 0xD800 && unit < 0xDC00) {
+            uint32_t low = escaped_unit(bytes + i + 6, len - i - 6);
+            if (low >= 0xDC00 && low < 0xE000) {
+                i += 11;
+                continue;
+            }
+        }
+        if (unit >= 0xD800 && unit < 0xE000) memcpy(bytes + i, "\\u003F", 6);
+        i += unit != 0 ? 5 : 1;
+    }
+}
+
+/* The same verdict as jansson's, the same values; else what is wrong. A NUL byte outside
+ * strings is sometimes skipped by jansson, and never JSON: it is not asked then. */
+static const char *disagrees(const char *bytes, size_t len, bool repair, ms_arena *arena)
+{
+    static char patched[TEXT_MAX];
+    ms_json_opts opts = {0, repair};
+    ms_str json = at_end(bytes, len), v;
+    ms_error err;
+    bool names;
+    ms_result got = ms_json_check(json, &opts, &v, &err);
+    const char *why = got == MS_OK ? visit(v, arena)
+                                   : error_is_odd(json, &opts, &err, true);
+    if (why == NULL) why = visit(json, arena);
+    if (why != NULL) return why;
+    if (len > 0 && memchr(bytes, '\0', len) != NULL)
+        return got == MS_OK ? "a NUL byte is accepted" : NULL;
+    memcpy(patched, bytes, len);
+    if (repair) sanitize(patched, len);
+    json_t *tree = jansson_reads(patched, len, &names);
+    if (tree == NULL) return got == MS_OK ? "only jansson refuses" : NULL;
+    if (nesting(patched, len) > MS_JSON_MAX_DEPTH) {
+        why = got == MS_E_DEPTH ? NULL : "too deep, but not said so";
+    } else if (got != MS_OK) {
+        why = "only jansson accepts";
+    } else if (!repair) {
+        if (names) ms_json_check(json = at_end(patched, len), NULL, &v, NULL);
+        why = differs(v, tree, json, patched, arena);
+    }
+    json_decref(tree);
+    return why;
+}
+
+static void agreement(void **state)
+{
+    static maker m;
+    ms_arena arena;
+    size_t accepted = 0, times = test_times(100000);
+    (void)state;
+    memset(&arena, 0, sizeof arena);
+    m.random = test_seed();
+    for (size_t i = 0; i < times; i++) {
+        make_text(&m);
+        for (uint64_t n = below(&m, 2) ? 1 + below(&m, 4) : 0; n > 0; n--) mutate(&m);
+        const char *why = disagrees(m.bytes, m.len, false, &arena);
+        if (why == NULL) why = disagrees(m.bytes, m.len, true, &arena);
+        if (why != NULL) {
+            show(why, m.bytes, m.len);
+            fail_msg("text %lu: %s", (unsigned long)i, why);
+        }
+        accepted += ms_json_check(ms_str_n(m.bytes, m.len), NULL, NULL, NULL) == MS_OK;
+        ms_arena_reset(&arena);
+    }
+    ms_arena_deinit(&arena);
+    printf("%lu of %lu texts accepted\n", (unsigned long)accepted, (unsigned long)times);
+    assert_true(accepted > times / 3 && accepted < times - times / 10);
+}
+
+/* How many of these bytes, which do not form a code point, begin one all the same. */
+static size_t bad_run(const char *s, size_t left)
+{
+    for (size_t n = left < 3 ? left : 3; n > 1; n--) {
+        unsigned char whole[4];
+        memset(whole, 0x80, 4);
+        memcpy(whole, s, n);
+        if (utf8_step(whole, 4) > n) return n;
+    }
+    return 1;
+}
+
+/* A decoder of our own: one U+FFFD for each mistake. */
+static size_t decode_twin(const char *s, size_t len, char *to)
+{
+    static const char names[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
+    size_t n = 0;
+    for (size_t i = 1, step; i < len - 1; i += step) {
+        step = utf8_step((const unsigned char *)s + i, len - 1 - i);
+        if (s[i] != '\\') {
+            if (step > 0) memcpy(to + n, s + i, step);
+            n += step > 0 ? step : put_utf8(to + n, 0xFFFD);
+            if (step == 0) step = bad_run(s + i, len - 1 - i);
+            continue;
+        }
+        if (s[i + 1] != 'u') {
+            to[n++] = meant[strchr(names, s[i + 1]) - names];
+            step = 2;
+            continue;
+        }
+        uint32_t unit = escaped_unit(s + i, len - 1 - i);
+        uint32_t low = escaped_unit(s + i + 6, len - 7 - i);
+        step = 6;
+        if (unit >= 0xD800 && unit < 0xDC00 && low >= 0xDC00 && low < 0xE000) {
+            unit = 0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00);
+            step = 12;
+        }
+        n += put_utf8(to + n, unit >= 0xD800 && unit < 0xE000 ? 0xFFFD : unit);
+    }
+    return n;
+}
+
+static void decoding_against_twin(void **state)
+{
+    static maker m;
+    static char want[3 * TEXT_MAX];
+    ms_json_opts repair = {0, true};
+    ms_arena arena;
+    size_t done = 0, times = test_times(100000);
+    (void)state;
+    memset(&arena, 0, sizeof arena);
+    m.random = test_seed() + 1;
+    for (size_t i = 0; i < times; i++) {
+        ms_str v, s;
+        m.len = 0;
+        make_string(&m);
+        for (uint64_t n = below(&m, 5); n > 0 && m.len > 2; n--) {
+            size_t at = 1 + (size_t)below(&m, m.len - 2);
+            const char *lone = below(&m, 2) ? "\\uDbFf" : "\\udC00";
+            if (below(&m, 3)) m.bytes[at] = (char)(0x80 + below(&m, 0x80));
+            else if (m.len - at > 7) memcpy(m.bytes + at, lone, 6);
+        }
+        v = at_end(m.bytes, m.len);
+        if (ms_json_check(v, &repair, NULL, NULL) != MS_OK) continue;
+        size_t len = decode_twin(v.ptr, v.len, want);
+        bool right = ms_json_string(v, &arena, &s) == MS_OK && same(s, want, len) &&
+                     ms_json_string_is(v, s);
+        if (right && len > 0) right = !ms_json_string_is(v, ms_str_n(s.ptr, len - 1));
+        if (!right) {
+            show("string", v.ptr, v.len);
+            show("decoded", s.ptr, s.len);
+            show("expected", want, len);
+            fail_msg("text %lu", (unsigned long)i);
+        }
+        done++;
+        ms_arena_reset(&arena);
+    }
+    ms_arena_deinit(&arena);
+    assert_true(done > times / 2);
+}
+
+
+/* ---- views are never left ---- */
+
+static const char *const samples[] = {
+    "{\"a\":1,\"b\":[true,false,null],\"c\":{\"a\":\"x\\u0041\\ud834\\udd1e\"}}",
+    " [ -12.5e+30 , \"\xe2\x82\xac\xf0\x9d\x84\x9e\" , { \"a\" : { } , \"a\" : [ ] } ] ",
+    "\"abc\\n\\\"\\\\\xc3\xa9 \\uD800\"",
+    "-123456789012345678901234567890.5e-17",
+    "[[[[[[{\"a\":[{\"a\":[\"]]]\"]}]}]]]]]]",
+    "{\"\\u0061\":\"\\u0061\",\"abc\":\"abc\",\"a\":nulltrue}",
+    "tru\"e[{", "{\"a\"\"b\"}", "[,,,]", "{,}", "{:}", "[:]", "{\"a\":}", "]]]]", "}}",
+    ",", ":", "{\"a\" \"a\" : : 1 1 , , }", "[1 2 3]", "[\"a\":1]", "{1:2,3}", "{null:1}",
+    "[\\]", "\\",
+};
+
+/* Every piece of every sample, right before and right behind a forbidden page, in every
+ * reading function, without a check. */
+static void pieces_of_texts(void **state)
+{
+    ms_arena arena;
+    (void)state;
+    memset(&arena, 0, sizeof arena);
+    for (size_t n = 0; n < sizeof samples / sizeof *samples; n++) {
+        size_t len = strlen(samples[n]);
+        for (size_t from = 0; from <= len; from++) {
+            for (size_t to = from; to <= len; to++) {
+                const char *piece = samples[n] + from;
+                const char *why = visit(at_end(piece, to - from), &arena);
+                if (why == NULL) why = visit(at_start(piece, to - from), &arena);
+                if (why != NULL) {
+                    show(why, piece, to - from);
+                    fail();
+                }
+            }
+        }
+        ms_arena_reset(&arena);
+    }
+    ms_arena_deinit(&arena);
+}
+
+/* The same on the heap, where the sanitizer watches. */
+static void pieces_on_the_heap(void **state)
+{
+    ms_arena arena;
+    (void)state;
+    memset(&arena, 0, sizeof arena);
+    for (size_t n = 0; n < sizeof samples / sizeof *samples; n++) {
+        for (size_t len = 1; len <= strlen(samples[n]); len++) {
+            char *block = (char *)malloc(len);
+            assert_non_null(block);
+            memcpy(block, samples[n], len);
+            assert_null(visit(ms_str_n(block, len), &arena));
+            (void)ms_json_check(ms_str_n(block, len), NULL, NULL, NULL);
+            free(block);
+        }
+    }
+    ms_arena_deinit(&arena);
+}
+
+/* What no check let through, cut and changed at random. */
+static void broken_texts_unchecked(void **state)
+{
+    static maker m;
+    ms_arena arena;
+    size_t times = test_times(20000);
+    (void)state;
+    memset(&arena, 0, sizeof arena);
+    m.random = test_seed() + 2;
+    for (size_t i = 0; i < times; i++) {
+        make_text(&m);
+        for (uint64_t n = below(&m, 12); n > 0; n--) mutate(&m);
+        if (m.len > 600) m.len = 600;
+        size_t from = below(&m, 2) ? (size_t)below(&m, m.len + 1) : 0;
+        const char *why = visit(at_end(m.bytes + from, m.len - from), &arena);
+        if (why == NULL) why = visit(at_start(m.bytes, m.len), &arena);
+        if (why != NULL) {
+            show(why, m.bytes, m.len);
+            fail_msg("text %lu, from %lu", (unsigned long)i, (unsigned long)from);
+        }
+        ms_arena_reset(&arena);
+    }
+    ms_arena_deinit(&arena);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(error_positions),
+        cmocka_unit_test(success_leaves_error_alone),
+        cmocka_unit_test(depth_is_exact),
+        cmocka_unit_test(depth_is_not_breadth),
+        cmocka_unit_test(hundred_thousand_brackets),
+        cmocka_unit_test(depth_option_is_checked),
+        cmocka_unit_test(numbers_at_their_edges),
+        cmocka_unit_test(integers_with_long_fractions),
+        cmocka_unit_test(getters_want_their_kind),
+        cmocka_unit_test(members_and_elements),
+        cmocka_unit_test(iterator_goes_through_all),
+        cmocka_unit_test(strings_are_decoded),
+        cmocka_unit_test(string_is_compares_to_the_end),
+        cmocka_unit_test(string_without_end),
+        cmocka_unit_test(decoding_without_room),
+        cmocka_unit_test(decoding_against_twin),
+        cmocka_unit_test(utf8_against_twin),
+        cmocka_unit_test(suite_parsing),
+        cmocka_unit_test(decisions_are_written_down),
+        cmocka_unit_test(suite_transform),
+        cmocka_unit_test(agreement),
+        cmocka_unit_test(pieces_of_texts),
+        cmocka_unit_test(pieces_on_the_heap),
+        cmocka_unit_test(broken_texts_unchecked),
+    };
+    return cmocka_run_group_tests_name("json_read", tests, fence_up, NULL);
+}

@@ -1,0 +1,619 @@
+/* The arena store: how long pointers hold, who stamps times, what is refused for its
+ * size, what a message costs, and that what goes in comes out byte for byte.
+ */
+
+#define _POSIX_C_SOURCE 200809L
+#include "stores.h"
+#include "twin.h"
+
+#include <time.h>
+
+
+/* ---- lifetimes ---- */
+
+/* Pointers, and a copy of the bytes they stand for. */
+typedef struct kept {
+    const ms_msg *msg;
+    char *bytes;
+} kept;
+
+static void messages_stay_where_and_what_they_are(void **state)
+{
+    enum { KEPT = 1000 };
+    static kept early[KEPT];
+    size_t more = test_times(100000);
+    uint64_t rng = test_seed();
+    store_options options;
+    memset(&options, 0, sizeof options);
+    options.room = more * 1000 + ((size_t)4 << 20);
+    test_store s = store_open((store_kind *)*state, &options);
+    for (size_t i = 0; i < KEPT; i++) {
+        ms_envelope m = random_message(&rng);
+        uint64_t seq = must_append(s.store, no_str(), &m);
+        assert_int_equal(ms_get_by_seq(s.store, seq, NULL, &early[i].msg, NULL), MS_OK);
+        early[i].bytes = (char *)twin_memory(NULL, ms_size(early[i].msg));
+        memcpy(early[i].bytes, early[i].msg, ms_size(early[i].msg));
+    }
+    for (size_t i = 0; i < more; i++) {
+        ms_envelope m = random_message(&rng);
+        must_append(s.store, no_str(), &m);
+    }
+    for (size_t i = 0; i < KEPT; i++) {
+        const ms_msg *now;
+        assert_int_equal(ms_get_by_seq(s.store, ms_seq(early[i].msg), NULL, &now, NULL),
+                         MS_OK);
+        assert_ptr_equal(now, early[i].msg);
+        assert_memory_equal(now, early[i].bytes, ms_size(now));
+        free(early[i].bytes);
+    }
+    store_close(&s);
+}
+
+
+/* ---- times ---- */
+
+static double time_of(ms_store *store, uint64_t seq, bool *has, bool *stamped)
+{
+    const ms_msg *msg;
+    double time = -1;
+    assert_int_equal(ms_get_by_seq(store, seq, NULL, &msg, NULL), MS_OK);
+    *has = ms_time(msg, &time);
+    *stamped = (ms_flags(msg) & MS_FLAG_STAMPED) != 0;
+    return time;
+}
+
+static void unset_times_are_stamped_by_the_callers_clock(void **state)
+{
+    static const struct {
+        bool keep, set;
+        double time, now, want;
+        bool has, stamped;
+    } t[] = {
+        {false, false, 0, 1000.5, 1000.5, true, true},
+        {false, true, 7, 1000.5, 7, true, false},
+        {false, true, 0, 1000.5, 0, true, false},
+        {false, true, -1e9, 1000.5, -1e9, true, false},
+        {false, false, 0, 0, 0, true, true},
+        {true, false, 0, 1000.5, 0, false, false},
+        {true, true, 7, 1000.5, 7, true, false},
+    };
+    for (size_t i = 0; i < sizeof t / sizeof t[0]; i++) {
+        store_options options;
+        double now = t[i].now;
+        bool has, stamped;
+        memset(&options, 0, sizeof options);
+        options.clock = clock_at(&now);
+        options.keep_unset_times = t[i].keep;
+        test_store s = store_open((store_kind *)*state, &options);
+        ms_envelope m = ms_user_message(ms_text("x"));
+        m.has_time = t[i].set;
+        m.time = t[i].time;
+        uint64_t seq = must_append(s.store, MS_STR("job"), &m);
+        double time = time_of(s.store, seq, &has, &stamped);
+        assert_int_equal(has, t[i].has);
+        assert_int_equal(stamped, t[i].stamped);
+        if (has) assert_true(time == t[i].want);
+        store_close(&s);
+    }
+}
+
+static void a_clock_that_jumps_back_does_not_change_the_order(void **state)
+{
+    store_options options;
+    double now = 0;
+    memset(&options, 0, sizeof options);
+    options.clock = clock_at(&now);
+    test_store s = store_open((store_kind *)*state, &options);
+    for (int i = 0; i < 100; i++) {
+        ms_envelope m = ms_user_message(ms_text("x"));
+        now = i % 10 * 5 - 20;
+        must_append(s.store, MS_STR("job"), &m);
+    }
+    ms_query q = query_of(MS_STR("job"), 0);
+    for (int by_time = 0; by_time < 2; by_time++) {
+        ms_arena arena;
+        ms_cursor it;
+        const ms_msg *msg;
+        uint64_t last_seq = 0;
+        double last = -HUGE_VAL, time;
+        size_t n = 0;
+        ms_arena_init(&arena, NULL);
+        q.by_time = by_time;
+        q.arena = &arena;
+        assert_int_equal(ms_query_open(s.store, &q, &it, NULL), MS_OK);
+        while ((msg = ms_next(&it)) != NULL) {
+            assert_true(ms_time(msg, &time));
+            assert_true(time == (double)((ms_seq(msg) - 1) % 10 * 5) - 20);
+            if (by_time) assert_true(time >= last);
+            if (!by_time || time == last) assert_true(ms_seq(msg) > last_seq);
+            last = time;
+            last_seq = ms_seq(msg);
+            n++;
+        }
+        assert_int_equal(n, 100);
+        assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+        ms_arena_deinit(&arena);
+    }
+    store_close(&s);
+}
+
+/* A clock without a number gives no time; what is stored is finite. */
+static void a_broken_clock_stamps_nothing(void **state)
+{
+    const double says[] = {(double)NAN, HUGE_VAL, -HUGE_VAL};
+    for (size_t i = 0; i < sizeof says / sizeof says[0]; i++) {
+        store_options options;
+        double now = says[i];
+        bool has, stamped;
+        memset(&options, 0, sizeof options);
+        options.clock = clock_at(&now);
+        test_store s = store_open((store_kind *)*state, &options);
+        ms_envelope m = ms_user_message(ms_text("x"));
+        time_of(s.store, must_append(s.store, MS_STR("job"), &m), &has, &stamped);
+        assert_false(has || stamped);
+        assert_int_equal(ms_selfcheck(s.store, NULL), MS_OK);
+        store_close(&s);
+    }
+}
+
+static double system_time(void)
+{
+    struct timespec now;
+    assert_int_equal(clock_gettime(CLOCK_REALTIME, &now), 0);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* Tried three times, because the system's clock may be set meanwhile. */
+static void without_a_clock_it_is_the_systems(void **state)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_envelope m = ms_user_message(ms_text("x"));
+    bool right = false;
+    for (int i = 0; i < 3 && !right; i++) {
+        bool has, stamped;
+        double before = system_time();
+        uint64_t seq = must_append(s.store, MS_STR("job"), &m);
+        double after = system_time();
+        double stamp = time_of(s.store, seq, &has, &stamped);
+        assert_true(has && stamped);
+        right = stamp >= before - 0.001 && stamp <= after + 0.001;
+    }
+    assert_true(right);
+    store_close(&s);
+}
+
+
+/* ---- equal runs give equal bytes ---- */
+
+static ms_str run_once(test_store *s, uint64_t seed, ms_entropy entropy)
+{
+    static double now = 5;
+    store_options options;
+    uint64_t rng = seed;
+    memset(&options, 0, sizeof options);
+    options.clock = clock_at(&now);
+    options.entropy = entropy;
+    options.room = (size_t)1 << 20;
+    *s = store_open(store_kind_at(2), &options);
+    for (int i = 0; i < 300; i++) {
+        ms_envelope m = random_message(&rng);
+        must_append(s->store, no_str(), &m);
+    }
+    return ms_mem_image(s->store);
+}
+
+static void constant_entropy_gives_equal_images(void **state)
+{
+    test_store a, b, c;
+    ms_str one = run_once(&a, 1, constant_entropy());
+    ms_str two = run_once(&b, 1, constant_entropy());
+    ms_str other = run_once(&c, 2, constant_entropy());
+    (void)state;
+    assert_int_equal(one.len, two.len);
+    assert_memory_equal(one.ptr, two.ptr, one.len);
+    assert_true(other.len != one.len || memcmp(one.ptr, other.ptr, one.len) != 0);
+    store_close(&a);
+    store_close(&b);
+    store_close(&c);
+}
+
+
+/* ---- sizes ---- */
+
+static char *text_of(size_t len)
+{
+    char *text = (char *)twin_memory(NULL, len);
+    for (size_t i = 0; i < len; i++) text[i] = (char)('a' + i % 26);
+    return text;
+}
+
+/* The limit is on the record: one byte over it is refused, and nothing else changes. */
+static void a_record_over_max_message_is_refused(void **state)
+{
+    enum { LIMIT = 1024 };
+    store_options options;
+    char *text = text_of(LIMIT);
+    size_t stored = 0, refused = 0;
+    memset(&options, 0, sizeof options);
+    options.max_message = LIMIT;
+    test_store s = store_open((store_kind *)*state, &options);
+    for (size_t len = 0; len <= LIMIT; len++) {
+        ms_envelope m = ms_user_message(ms_text_n(ms_str_n(text, len)));
+        ms_arena arena;
+        const ms_msg *alone;
+        ms_error err;
+        ms_arena_init(&arena, NULL);
+        m.location = MS_STR("job");
+        m.has_time = true;
+        assert_int_equal(ms_encode(&m, &arena, &alone, NULL), MS_OK);
+        ms_result want = ms_size(alone) <= LIMIT ? MS_OK : MS_E_TOO_LARGE;
+        ms_result got = ms_append(s.store, no_str(), &m, NULL, &err);
+        if (got != want) fail_msg("%zu bytes: %s", len, ms_result_text(got));
+        stored += got == MS_OK;
+        refused += got != MS_OK;
+        ms_arena_deinit(&arena);
+    }
+    ms_query all = query_of(no_str(), 0);
+    assert_int_equal(count_of(s.store, &all), stored);
+    assert_true(stored > 0 && refused > 0);
+    assert_int_equal(ms_selfcheck(s.store, NULL), MS_OK);
+    free(text);
+    store_close(&s);
+}
+
+/* Larger than a chunk, and around its size. */
+static void messages_larger_than_a_chunk_fit(void **state)
+{
+    static const size_t lens[] = {3900,  3960,  4000,    4032,    4040, 4056,
+                                  4064,  4096,  4200,    262000,  1,    262140,
+                                  262144, 262200, 300000, 1000000, 8,   5000000};
+    store_options options;
+    char *text = text_of(5000000);
+    memset(&options, 0, sizeof options);
+    options.room = (size_t)16 << 20;
+    test_store s = store_open((store_kind *)*state, &options);
+    for (size_t i = 0; i < sizeof lens / sizeof lens[0]; i++) {
+        ms_envelope m = ms_user_message(ms_text_n(ms_str_n(text, lens[i])));
+        must_append(s.store, MS_STR("job"), &m);
+    }
+    for (size_t i = 0; i < sizeof lens / sizeof lens[0]; i++) {
+        const ms_msg *msg;
+        assert_int_equal(ms_get_by_seq(s.store, i + 1, NULL, &msg, NULL), MS_OK);
+        assert_int_equal(ms_content(msg).text.len, lens[i]);
+        assert_memory_equal(ms_content(msg).text.ptr, text, lens[i]);
+    }
+    assert_int_equal(ms_selfcheck(s.store, NULL), MS_OK);
+    free(text);
+    store_close(&s);
+}
+
+static void a_message_over_256_mib_is_refused(void **state)
+{
+    size_t len = (size_t)256 << 20;
+    if (test_scale() < 100) {
+        (void)state;
+        skip();
+    }
+    char *text = text_of(len);
+    test_store s = store_open(store_kind_at(0), NULL);
+    ms_envelope m = ms_user_message(ms_text_n(ms_str_n(text, len)));
+    assert_int_equal(ms_append(s.store, MS_STR("job"), &m, NULL, NULL), MS_E_TOO_LARGE);
+    m.content = ms_text_n(ms_str_n(text, len - 1024));
+    const ms_msg *msg;
+    uint64_t seq = must_append(s.store, MS_STR("job"), &m);
+    assert_int_equal(ms_get_by_seq(s.store, seq, NULL, &msg, NULL), MS_OK);
+    assert_int_equal(ms_content(msg).text.len, len - 1024);
+    assert_int_equal(memcmp(ms_content(msg).text.ptr, text, len - 1024), 0);
+    free(text);
+    store_close(&s);
+}
+
+
+/* ---- what a message costs ---- */
+
+/* 100,000 messages whose fields take 700 bytes, over 100 locations with 8 agents each. */
+static void a_message_costs_at_most_64_bytes_beside_its_fields(void **state)
+{
+    enum { MESSAGES = 100000, FIELDS = 700 };
+    static char text[FIELDS];
+    store_options options;
+    test_alloc heap;
+    ms_stat stat;
+    (void)state;
+    test_alloc_init(&heap);
+    memset(&options, 0, sizeof options);
+    memset(text, 't', sizeof text);
+    options.alloc = heap.alloc;
+    test_store s = store_open(store_kind_at(0), &options);
+    for (unsigned i = 0; i < MESSAGES; i++) {
+        char location[16], agent[16];
+        int used = snprintf(location, sizeof location, "job_%02u", i % 100);
+        used += snprintf(agent, sizeof agent, "worker_%u", i / 100 % 8);
+        ms_envelope m = ms_observation(ms_text_n(ms_str_n(text, FIELDS - (size_t)used)));
+        m.agent_key = ms_str_of(agent);
+        m.has_time = true;
+        m.time = i;
+        must_append(s.store, ms_str_of(location), &m);
+    }
+    double beside = (double)heap.live_bytes / MESSAGES - FIELDS;
+    printf("heap beside 700 bytes of fields: %.1f bytes a message\n", beside);
+    if (beside > 64) fail_msg("%.1f bytes a message", beside);
+    assert_int_equal(ms_store_stat(s.store, &stat, NULL), MS_OK);
+    assert_int_equal(stat.messages, MESSAGES);
+    assert_int_equal(stat.last_seq, MESSAGES);
+    assert_true(stat.bytes > (uint64_t)MESSAGES * FIELDS);
+    assert_true(stat.index_bytes > 0);
+    assert_true(stat.bytes + stat.index_bytes <= heap.live_bytes);
+    assert_int_equal(stat.room, 0);
+    store_close(&s);
+    test_alloc_done(&heap);
+}
+
+static void reset_keeps_memory_for_the_next_run(void **state)
+{
+    store_options options;
+    test_alloc heap;
+    size_t calls = 0, live = 0, messages = test_times(20000);
+    test_alloc_init(&heap);
+    memset(&options, 0, sizeof options);
+    options.alloc = heap.alloc;
+    options.room = messages * 1000 + ((size_t)1 << 20);
+    test_store s = store_open((store_kind *)*state, &options);
+    for (int run = 0; run < 4; run++) {
+        uint64_t rng = test_seed();
+        for (size_t i = 0; i < messages; i++) {
+            ms_envelope m = random_message(&rng);
+            char key[16];
+            snprintf(key, sizeof key, "key-%zu", i);
+            if (i % 4 == 0) m.key = ms_str_of(key);
+            assert_int_equal(must_append(s.store, no_str(), &m), i + 1);
+        }
+        if (run != 0) assert_int_equal(heap.calls, calls);
+        if (run != 0) assert_int_equal(heap.live_bytes, live);
+        calls = heap.calls;
+        live = heap.live_bytes;
+        assert_int_equal(ms_selfcheck(s.store, NULL), MS_OK);
+        assert_int_equal(ms_mem_reset(s.store, NULL), MS_OK);
+        ms_query all = query_of(no_str(), 0);
+        assert_int_equal(count_of(s.store, &all), 0);
+        assert_int_equal(ms_selfcheck(s.store, NULL), MS_OK);
+        assert_int_equal(heap.live_bytes, live);
+    }
+    store_close(&s);
+    test_alloc_done(&heap);
+}
+
+/* Refused appends, each with names of its own: not a byte more is in use. */
+static void refused_appends_do_not_grow_the_heap(void **state)
+{
+    static char text[4000];
+    store_options options;
+    test_alloc heap;
+    ms_stat before, after;
+    ms_envelope m = ms_observation(ms_text("x"));
+    test_alloc_init(&heap);
+    memset(&options, 0, sizeof options);
+    memset(text, 't', sizeof text);
+    options.alloc = heap.alloc;
+    options.max_message = 3000;
+    test_store s = store_open((store_kind *)*state, &options);
+    m.key = MS_STR("key");
+    must_append(s.store, MS_STR("job"), &m);
+    size_t live = heap.live_bytes;
+    assert_int_equal(ms_store_stat(s.store, &before, NULL), MS_OK);
+    for (int i = 0; i < 5000; i++) {
+        char name[24];
+        ms_envelope two[2] = {m, m};
+        snprintf(name, sizeof name, "name %d", i);
+        two[0].location = two[0].agent_key = two[0].key = ms_str_of(name);
+        two[1].location = MS_STR("job");
+        two[1].agent_key = ms_str_of(name);
+        if (i % 2) two[1] = two[0];
+        if (i % 2) two[1].content = ms_text_n(ms_str_n(text, sizeof text));
+        assert_int_not_equal(ms_append_batch(s.store, two, 2, NULL, NULL), MS_OK);
+    }
+    assert_int_equal(heap.live_bytes, live);
+    assert_int_equal(ms_store_stat(s.store, &after, NULL), MS_OK);
+    assert_memory_equal(&before, &after, sizeof before);
+    store_close(&s);
+    test_alloc_done(&heap);
+}
+
+static void reading_a_view_allocates_nothing(void **state)
+{
+    static const unsigned views[] = {MS_VIEW_CONVERSATION, MS_VIEW_AGENT, MS_VIEW_TEAM,
+                                     MS_VIEW_GLOBAL, MS_VIEW_TIMELINE, 31};
+    store_options options;
+    test_alloc heap;
+    uint64_t rng = test_seed();
+    ms_str team[] = {MS_STR("w1"), MS_STR("w2"), MS_STR("manager"), MS_STR("w10")};
+    const ms_msg *msg;
+    test_alloc_init(&heap);
+    memset(&options, 0, sizeof options);
+    options.alloc = heap.alloc;
+    test_store s = store_open((store_kind *)*state, &options);
+    for (int i = 0; i < 1000; i++) {
+        ms_envelope m = random_message(&rng);
+        must_append(s.store, no_str(), &m);
+    }
+    size_t calls = heap.calls;
+    for (int i = 0; i < 24; i++) {
+        ms_query q = query_of(i % 2 ? no_str() : MS_STR("job_1"), views[i % 6]);
+        q.agent_key = team[0];
+        q.agent_keys = team;
+        q.n_agent_keys = 4;
+        q.reverse = i >= 12;
+        q.limit = i % 5 == 0 ? 7 : 0;
+        if (i % 3 == 0) q.turn_id = MS_STR("turn_1");
+        assert_true(count_of(s.store, &q) > 0);
+    }
+    assert_int_equal(ms_get_by_seq(s.store, 500, NULL, &msg, NULL), MS_OK);
+    assert_int_equal(heap.calls, calls);
+    store_close(&s);
+    test_alloc_done(&heap);
+}
+
+
+/* ---- what goes in comes out ---- */
+
+/* Sets one field of an envelope by number. */
+static void set_field(ms_envelope *m, int number, ms_value value)
+{
+#define SET_TEXT(member) m->member = value.text
+#define SET_OBJECT(member) m->member = value.text
+#define SET_VALUE(member) m->member = value
+    switch (number) {
+#define MS__X(number, name, member, kind) \
+    case number: SET_##kind(member); break;
+        MS_FIELDS(MS__X)
+#undef MS__X
+    default: break;
+    }
+}
+
+static bool is_key(int number)
+{
+    return number == MS_F_LOCATION || number == MS_F_AGENT_KEY ||
+           number == MS_F_TURN_ID || number == MS_F_KEY;
+}
+
+static void must_come_back(ms_store *store, const ms_envelope *m, const char *what)
+{
+    const ms_msg *msg;
+    twin_msg *want = twin_msg_new(m, m->location);
+    want->seq = must_append(store, no_str(), m);
+    want->last = true;
+    assert_int_equal(ms_get_by_seq(store, want->seq, NULL, &msg, NULL), MS_OK);
+    twin_must_match(want, msg, what);
+    twin_msg_free(want);
+}
+
+/* Each field at lengths around which an encoding may change; 0 is empty, not absent. */
+static void every_field_comes_back_at_every_length(void **state)
+{
+    static const size_t lens[] = {
+        0,   1,   2,   7,    8,    15,   16,    31,    32,    63,    64,    65,
+        100, 126, 127, 128,  129,  253,  254,   255,   256,   257,   1022,  1023,
+        1024, 4095, 4096, 16383, 16384, 32767, 32768, 65534, 65535, 65536, 200000};
+    store_options options;
+    char *text = text_of(200000);
+    memset(&options, 0, sizeof options);
+    options.keep_unset_times = true;
+    options.room = (size_t)64 << 20;
+    test_store s = store_open((store_kind *)*state, &options);
+    for (int field = 1; field < MS_FIELD_COUNT; field++) {
+        for (size_t i = 0; i < sizeof lens / sizeof lens[0]; i++) {
+            ms_envelope m = ms_user_message(ms_text("x"));
+            ms_value value = ms_text_n(ms_str_n(text, lens[i]));
+            char *object = NULL;
+            if (is_key(field) && (lens[i] == 0 || lens[i] > MS_KEY_MAX)) continue;
+            if (field == MS_F_EXTRA || field == MS_F_CALL_EXTRA) {
+                if (lens[i] < 8) continue;
+                object = text_of(lens[i]);
+                memcpy(object, "{\"k\":\"", 6);
+                memcpy(object + lens[i] - 2, "\"}", 2);
+                value.text.ptr = object;
+            }
+            m.location = MS_STR("job");
+            set_field(&m, field, value);
+            must_come_back(s.store, &m, twin_field_name(field));
+            free(object);
+        }
+    }
+    free(text);
+    store_close(&s);
+}
+
+static void all_types_roles_and_flags_come_back(void **state)
+{
+    static const double times[] = {-0.0, 1e308, 5e-324, 1.0 / 3, -1e9};
+    store_options options;
+    memset(&options, 0, sizeof options);
+    options.keep_unset_times = true;
+    test_store s = store_open((store_kind *)*state, &options);
+    for (int type = 1; type < MS_TYPE_COUNT; type++) {
+        for (int role = 0; role <= (int)MS_ROLE_FUNCTION; role++) {
+            ms_envelope m = message_of((ms_type)type, MS_STR("x"));
+            m.location = MS_STR("job");
+            m.role = (ms_role)role;
+            m.flags = (uint32_t)(type * 7 + role) % 64;
+            m.has_time = role % 3 == 0;
+            m.time = times[type % 5];
+            must_come_back(s.store, &m, ms_type_word((ms_type)type));
+        }
+    }
+    ms_envelope m = ms_user_message(ms_text("x"));
+    m.location = MS_STR("job");
+    m.role = MS_ROLE_OTHER;
+    m.role_name = MS_STR("critic");
+    must_come_back(s.store, &m, "other role");
+    store_close(&s);
+}
+
+/* Texts and values that are easily lost or taken for each other. */
+static void awkward_values_come_back(void **state)
+{
+    const ms_value values[] = {
+        ms_text(""), ms_text_n(MS_STR("\0")), ms_text_n(MS_STR("a\0b\0")),
+        ms_json(MS_STR("null")), ms_json(MS_STR("false")), ms_json(MS_STR("\"\"")),
+        ms_json(MS_STR("{}")), ms_json(MS_STR("[]")), ms_json(MS_STR("0")),
+        ms_json(MS_STR("-0")), ms_json(MS_STR("1.000")), ms_json(MS_STR("1e400")),
+        ms_json(MS_STR("{\"b\":1,\"a\":2,\"b\":3}")), ms_json(MS_STR("\"\\u0000\"")),
+        ms_json(MS_STR("{\"a\" : [ 1 , 2 ]}")), ms_text("null"), ms_text("{}"),
+        ms_text("\xef\xbf\xbd"), ms_text("\xf4\x8f\xbf\xbf"), ms_text("a\xff|z"),
+        ms_text("\xf0\x9f\x91\xa8\xe2\x80\x8d\xf0\x9f\x91\xa9"),
+    };
+    test_store s = store_open((store_kind *)*state, NULL);
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        char what[32];
+        ms_envelope m = ms_observation(values[i]);
+        snprintf(what, sizeof what, "value %zu", i);
+        m.has_time = true;
+        m.location = MS_STR("job");
+        must_come_back(s.store, &m, what);
+    }
+    store_close(&s);
+}
+
+/* Two stores side by side share nothing. */
+static void stores_do_not_know_of_each_other(void **state)
+{
+    test_store a = store_open((store_kind *)*state, NULL);
+    test_store b = store_open((store_kind *)*state, NULL);
+    ms_envelope m = ms_user_message(ms_text("x"));
+    ms_query all = query_of(no_str(), 0);
+    m.key = MS_STR("k");
+    assert_int_equal(must_append(a.store, MS_STR("job"), &m), 1);
+    assert_int_equal(must_append(b.store, MS_STR("job"), &m), 1);
+    m.key = no_str();
+    must_append(a.store, MS_STR("job"), &m);
+    assert_int_equal(count_of(a.store, &all), 2);
+    assert_int_equal(count_of(b.store, &all), 1);
+    store_close(&a);
+    assert_int_equal(count_of(b.store, &all), 1);
+    store_close(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ON_EVERY_STORE(messages_stay_where_and_what_they_are),
+        ON_EVERY_STORE(unset_times_are_stamped_by_the_callers_clock),
+        ON_EVERY_STORE(a_clock_that_jumps_back_does_not_change_the_order),
+        ON_EVERY_STORE(a_broken_clock_stamps_nothing),
+        ON_EVERY_STORE(without_a_clock_it_is_the_systems),
+        cmocka_unit_test(constant_entropy_gives_equal_images),
+        ON_EVERY_STORE(a_record_over_max_message_is_refused),
+        ON_EVERY_STORE(messages_larger_than_a_chunk_fit),
+        cmocka_unit_test(a_message_over_256_mib_is_refused),
+        cmocka_unit_test(a_message_costs_at_most_64_bytes_beside_its_fields),
+        ON_EVERY_STORE(reset_keeps_memory_for_the_next_run),
+        ON_EVERY_STORE(refused_appends_do_not_grow_the_heap),
+        ON_EVERY_STORE(reading_a_view_allocates_nothing),
+        ON_EVERY_STORE(every_field_comes_back_at_every_length),
+        ON_EVERY_STORE(all_types_roles_and_flags_come_back),
+        ON_EVERY_STORE(awkward_values_come_back),
+        ON_EVERY_STORE(stores_do_not_know_of_each_other),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

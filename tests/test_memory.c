@@ -1,0 +1,1470 @@
+/* The history that an agent reads: blocks, limits, duplicates, timelines, scopes, runtime
+ * messages, shared memory. Small histories are answered by hand; random ones by a naive
+ * computation that collects from a plain array by what the manual says. All of it runs
+ * over the library's stores and over the SQLite store of the examples.
+ */
+
+#define _POSIX_C_SOURCE 200809L
+
+#define MSGSTORE_EXAMPLE_NO_MAIN
+#include "../examples/sqlite_store.c"
+
+#include "stores.h"
+
+#include <math.h>
+#include <unistd.h>
+
+static ms_result open_sqlite(test_store *s, const store_options *options, ms_error *err)
+{
+    (void)options;
+    return sqlite_store_open(&s->store, ":memory:", err);
+}
+
+static store_kind sqlite_kind = {"sqlite", false, false, open_sqlite};
+
+
+/* ---- the least store that somebody could write: an array, a query in sequence ---- */
+
+typedef struct array_store {
+    ms_store base;
+    ms_arena arena;
+    const ms_msg *items[4096];
+    size_t count;
+} array_store;
+
+static ms_result array_append(ms_store *store, ms_str location,
+                              const ms_envelope *messages, size_t n,
+                              const ms_append_opts *opts, ms_error *err)
+{
+    array_store *a = (array_store *)store;
+    for (size_t i = 0; i < n; i++) {
+        ms_envelope m = messages[i];
+        if (a->count + i >= 4096) return MS_E_FULL;
+        if (location.len != 0) m.location = location;
+        m.seq = a->count + i + 1;
+        ms_result result = ms_encode(&m, &a->arena, &a->items[a->count + i], err);
+        if (result != MS_OK) return result;
+        if (opts->seqs != NULL) opts->seqs[i] = m.seq;
+    }
+    a->count += n;
+    return MS_OK;
+}
+
+/* words: the next index, how many there are, how many matches to pass over, and a number
+ * that only this store may change. */
+static ms_result array_query(ms_store *store, ms_cursor *it, ms_error *err)
+{
+    array_store *a = (array_store *)store;
+    size_t matches = 0;
+    (void)err;
+    if (it->query.by_time || it->query.oldest) return MS_E_UNSUPPORTED;
+    for (size_t i = 0; i < a->count; i++)
+        matches += ms_query_match(&it->query, a->items[i]);
+    it->ctx = a;
+    it->words[0] = it->query.reverse ? a->count : 0;
+    it->words[1] = a->count;
+    it->words[2] = it->query.limit != 0 && matches > it->query.limit && !it->query.reverse
+                       ? matches - it->query.limit : 0;
+    it->words[3] = it->query.limit;
+    return MS_OK;
+}
+
+static const ms_msg *array_next(ms_store *store, ms_cursor *it)
+{
+    array_store *a = (array_store *)store;
+    assert_ptr_equal(it->ctx, a);
+    assert_int_equal(it->words[3], it->query.limit);
+    if (it->query.reverse) {
+        while (it->words[0]-- > 0)
+            if (ms_query_match(&it->query, a->items[it->words[0]]))
+                return a->items[it->words[0]];
+        it->words[0] = 0;
+        return NULL;
+    }
+    while (it->words[0] < it->words[1]) {
+        const ms_msg *msg = a->items[it->words[0]++];
+        if (!ms_query_match(&it->query, msg)) continue;
+        if (it->words[2] == 0) return msg;
+        it->words[2]--;
+    }
+    return NULL;
+}
+
+static void array_close(ms_store *store)
+{
+    ms_arena_deinit(&((array_store *)store)->arena);
+    free(store);
+}
+
+static ms_result open_array(test_store *s, const store_options *options, ms_error *err)
+{
+    static const ms_backend backend = {array_append, array_query, array_next, NULL, NULL,
+                                       NULL, NULL, NULL, array_close};
+    array_store *a = (array_store *)calloc(1, sizeof *a);
+    (void)options;
+    (void)err;
+    if (a == NULL) return MS_E_NO_MEMORY;
+    a->base.backend = &backend;
+    a->base.open = MS_STORE_OPEN;
+    s->store = &a->base;
+    return MS_OK;
+}
+
+static store_kind array_kind = {"an array", false, false, open_array};
+
+#define ON_ALL_STORES(test)                                       \
+    ON_EVERY_STORE(test),                                         \
+    {#test " in sqlite", test, NULL, NULL, &sqlite_kind},         \
+    {#test " in an array", test, NULL, NULL, &array_kind}
+
+
+/* ---- a store and the plain array of what was appended to it ---- */
+
+typedef struct row {
+    unsigned id;          /* unique over all stores of a test; kept in the field id */
+    uint64_t seq;
+    int job;              /* number of the location */
+    int agent;            /* number of the agent; NOBODY: no agent key */
+    ms_type type;
+    bool timed;
+    double time;
+    int phase;            /* NO_PHASE: none */
+} row;
+
+enum { NOBODY = -1, NO_PHASE = -1, MANAGER = 0, MAX_AGENTS = 64, MAX_ROWS = 4000 };
+
+typedef struct tape {
+    test_store s;
+    row rows[MAX_ROWS];
+    size_t n;
+} tape;
+
+/* The agent's key: manager, w1, w2, ... */
+static ms_str agent_name(int agent)
+{
+    static char names[MAX_AGENTS][8];
+    if (agent == NOBODY) return no_str();
+    if (agent == MANAGER) return MS_STR("manager");
+    snprintf(names[agent], sizeof names[agent], "w%d", agent);
+    return ms_str_of(names[agent]);
+}
+
+static ms_str job_name(int job)
+{
+    static const char *const names[] = {"job_0", "job_1", "job_10", "job"};
+    return ms_str_of(names[job]);
+}
+
+static tape *tape_open(const store_kind *kind)
+{
+    store_options options;
+    tape *t = (tape *)calloc(1, sizeof *t);
+    if (t == NULL) abort();
+    memset(&options, 0, sizeof options);
+    options.keep_unset_times = true;
+    options.room = (size_t)1 << 21;
+    t->s = store_open(kind, &options);
+    return t;
+}
+
+static void tape_close(tape *t)
+{
+    if (t == NULL) return;
+    store_close(&t->s);
+    free(t);
+}
+
+static void tape_add(tape *t, row r)
+{
+    static char id[16], phase[16];
+    ms_envelope m = message_of(r.type, MS_STR("text"));
+    assert_true(t->n < MAX_ROWS);
+    snprintf(id, sizeof id, "%u", r.id);
+    m.id = ms_str_of(id);
+    m.agent_key = agent_name(r.agent);
+    m.has_time = r.timed;
+    m.time = r.time;
+    snprintf(phase, sizeof phase, "%d", r.phase);
+    if (r.phase != NO_PHASE) m.phase_id = ms_json(ms_str_of(phase));
+    r.seq = must_append(t->s.store, job_name(r.job), &m);
+    t->rows[t->n++] = r;
+}
+
+static unsigned id_of(const ms_msg *msg)
+{
+    ms_str id = ms_get(msg, MS_F_ID).text;
+    unsigned n = 0;
+    for (size_t i = 0; i < id.len; i++) n = 10 * n + (unsigned)(id.ptr[i] - '0');
+    return n;
+}
+
+/* Reads a history; returns how many ids were written. */
+static size_t read_ids(const ms_memory *memory, unsigned *ids)
+{
+    ms_cursor it;
+    ms_error err;
+    const ms_msg *msg;
+    size_t n = 0;
+    if (ms_get_history(memory, &it, &err) != MS_OK) fail_msg("history: %s", err.message);
+    while ((msg = ms_next(&it)) != NULL && n < 4 * MAX_ROWS) ids[n++] = id_of(msg);
+    if (ms_cursor_close(&it, &err) != MS_OK) fail_msg("cursor: %s", err.message);
+    return n;
+}
+
+/* Ids as text, "1 4 7", cut when there are too many. */
+static const char *ids_text(const unsigned *ids, size_t n, char *out, size_t size)
+{
+    size_t used = 0;
+    out[0] = '\0';
+    for (size_t i = 0; i < n && used + 16 < size; i++)
+        used += (size_t)snprintf(out + used, size - used, i != 0 ? " %u" : "%u", ids[i]);
+    return out;
+}
+
+static void must_read(const ms_memory *memory, const char *what, const char *want)
+{
+    unsigned ids[256];
+    char got[1024];
+    size_t n = read_ids(memory, ids);
+    ids_text(ids, n, got, sizeof got);
+    if (strcmp(got, want) != 0) fail_msg("%s: \"%s\", should be \"%s\"", what, got, want);
+}
+
+
+/* ---- small histories, answered by hand ---- */
+
+#define W1 1
+#define W2 2
+
+static const struct { int job, agent; ms_type type; double time; int phase; } script[] = {
+    {1, NOBODY, MS_T_USER_MESSAGE, 10, -1},          /* 1 */
+    {1, MANAGER, MS_T_TASK, 20, -1},                 /* 2 */
+    {1, MANAGER, MS_T_STRATEGIC_PLAN, 30, -1},       /* 3: in no view but the team's */
+    {1, MANAGER, MS_T_DELEGATION, 40, -1},           /* 4 */
+    {1, W1, MS_T_TASK, 90, -1},                      /* 5 */
+    {1, W1, MS_T_ACTION, 60, -1},                    /* 6 */
+    {1, W1, MS_T_OBSERVATION, 70, -1},               /* 7 */
+    {1, NOBODY, MS_T_GLOBAL_OBSERVATION, 80, -1},    /* 8 */
+    {1, W2, MS_T_TASK, 50, -1},                      /* 9 */
+    {1, W2, MS_T_GLOBAL_OBSERVATION, 100, -1},       /* 10: with an agent key */
+    {1, W2, MS_T_FINAL, 110, -1},                    /* 11 */
+    {1, W1, MS_T_FINAL, 120, -1},                    /* 12 */
+    {1, MANAGER, MS_T_SYNTHESIS, 130, 0},            /* 13 */
+    {1, MANAGER, MS_T_FINAL, 140, -1},               /* 14 */
+    {1, NOBODY, MS_T_ASSISTANT_MESSAGE, 150, -1},    /* 15 */
+    {1, W1, MS_T_USER_MESSAGE, 5, -1},               /* 16: with an agent key */
+    {2, MANAGER, MS_T_TASK, 170, -1},                /* 17: of another location */
+    {2, NOBODY, MS_T_USER_MESSAGE, 180, -1},         /* 18 */
+    {1, MANAGER, MS_T_ERROR, 15, -1},                /* 19 */
+    {1, MANAGER, MS_T_SYNTHESIS, 200, 1},            /* 20 */
+};
+
+#define SCRIPT (sizeof script / sizeof script[0])
+
+static tape *script_open(const store_kind *kind)
+{
+    tape *t = tape_open(kind);
+    for (size_t i = 0; i < SCRIPT; i++) {
+        row r = {(unsigned)i + 1, 0, script[i].job, script[i].agent, script[i].type, true,
+                 script[i].time, script[i].phase};
+        tape_add(t, r);
+    }
+    return t;
+}
+
+/* Limits are in the order conversation, agent, team, global. */
+static const struct reading {
+    const char *name;
+    int agent;
+    const char *team;             /* agent numbers as digits: "12" */
+    size_t limits[4], limit;
+    unsigned flags;
+    ms_type_set agent_types;
+    const char *want;
+} readings[] = {
+#define DUPLICATES 1u
+#define BY_TIME 2u
+#define TIMELINE 4u
+#define NO_CONVERSATION 8u
+#define TEAM_BY_AGENT 16u
+    {"flat: conversation, own, global", MANAGER, "", {0}, 0, 0, 0,
+     "1 15 16 2 4 14 19 8 10 13 20"},
+    {"flat, of a worker", W1, "", {0}, 0, 0, 0, "1 15 16 5 6 7 12 8 10 13 20"},
+    {"flat, of nobody known", 9, "", {0}, 0, 0, 0, "1 15 16 8 10 13 20"},
+    {"team before global, duplicates dropped", MANAGER, "12", {0}, 0, 0, 0,
+     "1 15 16 2 4 14 19 5 6 7 9 10 11 12 8 13 20"},
+    {"duplicates kept", MANAGER, "12", {0}, 0, DUPLICATES, 0,
+     "1 15 16 2 4 14 19 5 6 7 9 10 11 12 16 8 10 13 20"},
+    {"the team is in order of the store", MANAGER, "21", {0}, 0, 0, 0,
+     "1 15 16 2 4 14 19 5 6 7 9 10 11 12 8 13 20"},
+    {"an agent named twice is there once", MANAGER, "11", {0}, 0, DUPLICATES, 0,
+     "1 15 16 2 4 14 19 5 6 7 12 16 8 10 13 20"},
+    {"one subordinate", MANAGER, "2", {0}, 0, 0, 0, "1 15 16 2 4 14 19 9 10 11 8 13 20"},
+    {"an unknown subordinate", MANAGER, "9", {0}, 0, 0, 0,
+     "1 15 16 2 4 14 19 8 10 13 20"},
+    {"itself among the subordinates", MANAGER, "01", {0}, 0, 0, 0,
+     "1 15 16 2 4 14 19 3 5 6 7 12 13 20 8 10"},
+    {"itself, duplicates kept", MANAGER, "01", {0}, 0, DUPLICATES, 0,
+     "1 15 16 2 4 14 19 2 3 4 5 6 7 12 13 14 16 19 20 8 10 13 20"},
+    {"limits keep the newest of each block", MANAGER, "1", {1, 2, 3, 1}, 0, DUPLICATES, 0,
+     "16 14 19 7 12 16 20"},
+    {"limits larger than the blocks", MANAGER, "2", {9, 9, 9, 9}, 0, 0, 0,
+     "1 15 16 2 4 14 19 9 10 11 8 13 20"},
+    {"a broadcast that the team's limit hides stands in global", MANAGER, "2",
+     {0, 0, 1, 0}, 0, 0, 0, "1 15 16 2 4 14 19 11 8 10 13 20"},
+    {"a turn that is shown is not repeated in team", W2, "1", {2, 0, 0, 0}, 0, 0, 0,
+     "15 16 9 11 5 6 7 12 8 10 13 20"},
+    {"blocks by time", MANAGER, "1", {0}, 0, BY_TIME | DUPLICATES, 0,
+     "16 1 15 19 2 4 14 16 6 7 5 12 8 10 13 20"},
+    {"by time, duplicates dropped", MANAGER, "12", {0}, 0, BY_TIME, 0,
+     "16 1 15 19 2 4 14 9 6 7 5 10 11 12 8 13 20"},
+    {"by time, limits keep the latest", MANAGER, "1", {2, 1, 2, 3}, 0,
+     BY_TIME | DUPLICATES, 0, "1 15 14 5 12 10 13 20"},
+    {"by time, a hidden turn stands in team", MANAGER, "1", {2, 1, 0, 1}, 0, BY_TIME, 0,
+     "1 15 14 16 6 7 5 12 20"},
+    {"no conversation", MANAGER, "1", {0}, 0, NO_CONVERSATION, 0,
+     "2 4 14 19 5 6 7 12 16 8 10 13 20"},
+    {"wide types bring plan and synthesis", MANAGER, "", {0}, 0, 0, MS_TYPES_AGENT_WIDE,
+     "1 15 16 2 3 4 13 14 19 20 8 10"},
+    {"only finals", MANAGER, "", {0}, 0, 0, MS_BIT(MS_T_FINAL), "1 15 16 14 8 10 13 20"},
+    {"timeline", MANAGER, "2", {0}, 0, TIMELINE, 0, "1 2 4 8 9 10 11 13 14 15 16 19 20"},
+    {"timeline without subordinates", W1, "", {0}, 0, TIMELINE, 0,
+     "1 5 6 7 8 10 12 13 15 16 20"},
+    {"timeline, newest 4", MANAGER, "2", {0}, 4, TIMELINE, 0, "15 16 19 20"},
+    {"timeline by time", MANAGER, "2", {0}, 0, TIMELINE | BY_TIME, 0,
+     "16 1 19 2 4 9 8 10 11 13 14 15 20"},
+    {"timeline by time, latest 3", MANAGER, "2", {0}, 3, TIMELINE | BY_TIME, 0,
+     "14 15 20"},
+    {"timeline without conversation", MANAGER, "2", {0}, 0, TIMELINE | NO_CONVERSATION, 0,
+     "2 4 8 9 10 11 13 14 19 20"},
+    {"team agent after agent", MANAGER, "21", {0}, 0, TEAM_BY_AGENT, 0,
+     "1 15 16 2 4 14 19 9 10 11 5 6 7 12 8 13 20"},
+    {"agent after agent, newest 2 of each", MANAGER, "21", {0, 0, 2, 0}, 0, TEAM_BY_AGENT,
+     0, "1 15 16 2 4 14 19 10 11 12 8 13 20"},
+    {"agent after agent, what a limit hides stands in global", MANAGER, "02",
+     {1, 1, 1, 0}, 0, TEAM_BY_AGENT, 0, "16 19 20 11 8 10 13"},
+    {"agent after agent, an agent named twice", MANAGER, "11", {0}, 0, TEAM_BY_AGENT, 0,
+     "1 15 16 2 4 14 19 5 6 7 12 5 6 7 12 8 10 13 20"},
+    {"agent after agent, named twice, duplicates kept", MANAGER, "22", {0}, 0,
+     TEAM_BY_AGENT | DUPLICATES, 0, "1 15 16 2 4 14 19 9 10 11 9 10 11 8 10 13 20"},
+};
+
+static ms_memory memory_of(ms_store *store, int job, int agent)
+{
+    ms_memory memory;
+    ms_memory_init(&memory, store, job_name(job), agent_name(agent));
+    return memory;
+}
+
+/* Numbers as digits to keys; out has room for all. */
+static size_t team_of(const char *digits, ms_str *out)
+{
+    size_t n = 0;
+    for (; digits[n] != '\0'; n++) out[n] = agent_name(digits[n] - '0');
+    return n;
+}
+
+static void set_flags(ms_memory *memory, unsigned flags)
+{
+    memory->keep_duplicates = (flags & DUPLICATES) != 0;
+    memory->by_time = (flags & BY_TIME) != 0;
+    memory->timeline = (flags & TIMELINE) != 0;
+    memory->no_conversation = (flags & NO_CONVERSATION) != 0;
+    memory->team_by_agent = (flags & TEAM_BY_AGENT) != 0;
+}
+
+static void blocks_are_in_order_and_within_limits(void **state)
+{
+    tape *t = script_open((const store_kind *)*state);
+    ms_arena arena;
+    ms_str team[8];
+    ms_arena_init(&arena, NULL);
+    for (size_t i = 0; i < sizeof readings / sizeof readings[0]; i++) {
+        const struct reading *r = &readings[i];
+        ms_memory memory = memory_of(t->s.store, 1, r->agent);
+        memory.n_subordinates = team_of(r->team, team);
+        memory.subordinates = team;
+        memory.agent_types = r->agent_types;
+        memory.conversation_limit = r->limits[0];
+        memory.agent_limit = r->limits[1];
+        memory.team_limit = r->limits[2];
+        memory.global_limit = r->limits[3];
+        memory.limit = r->limit;
+        set_flags(&memory, r->flags);
+        if (memory.by_time && *state == &array_kind) continue;
+        if (memory.by_time || memory.team_by_agent) memory.arena = &arena;
+        must_read(&memory, r->name, r->want);
+    }
+    ms_arena_deinit(&arena);
+    tape_close(t);
+}
+
+
+/* ---- the naive computation ---- */
+
+/* Who reads what, in plain numbers beside the ms_memory. */
+typedef struct reader {
+    int job, agent;
+    int team[MAX_AGENTS];
+    size_t n_team;
+    ms_str keys[MAX_AGENTS];      /* the team's, for the memory */
+    ms_memory memory;
+    const tape *tapes[2];         /* the store's; the runtime store's or NULL */
+    unsigned task_in;             /* where the reader's last task is: 0 or 1 */
+    uint64_t task;                /* its sequence there; 0: none */
+} reader;
+
+typedef struct picked {
+    const row *row;
+    unsigned from;                /* index in tapes */
+} picked;
+
+enum { CONVERSATION, OWN, TEAM, GLOBAL, BLOCKS };
+
+static void find_last_task(reader *r)
+{
+    r->task = 0;
+    for (unsigned from = 0; from < 2 && r->tapes[from] != NULL; from++) {
+        for (size_t i = 0; i < r->tapes[from]->n; i++) {
+            const row *m = &r->tapes[from]->rows[i];
+            if (m->job == r->job && m->agent == r->agent && m->type == MS_T_TASK) {
+                r->task_in = from;
+                r->task = m->seq;
+            }
+        }
+    }
+}
+
+/* -1, 0, 1: before the last task, that task, after it; without a task: 0. */
+static int beside_task(const reader *r, picked p)
+{
+    if (r->task == 0) return 0;
+    if (p.from != r->task_in) return p.from < r->task_in ? -1 : 1;
+    return (p.row->seq > r->task) - (p.row->seq < r->task);
+}
+
+static bool is_conversation(const row *m)
+{
+    return m->type == MS_T_USER_MESSAGE || m->type == MS_T_ASSISTANT_MESSAGE;
+}
+
+static bool in_block(const reader *r, const row *m, int block)
+{
+    ms_type_set own = r->memory.agent_types != 0 ? r->memory.agent_types : MS_TYPES_AGENT;
+    if (m->job != r->job) return false;
+    switch (block) {
+    case CONVERSATION: return !r->memory.no_conversation && is_conversation(m);
+    case OWN: return m->agent == r->agent && ((own >> m->type) & 1) != 0;
+    case TEAM:
+        for (size_t i = 0; i < r->n_team; i++)
+            if (m->agent == r->team[i]) return true;
+        return false;
+    default: return m->type == MS_T_GLOBAL_OBSERVATION || m->type == MS_T_SYNTHESIS;
+    }
+}
+
+/* Does the scope leave this message in its block? */
+static bool in_scope(const reader *r, picked p, int block)
+{
+    const ms_scope *s = &r->memory.scope;
+    const row *m = p.row;
+    int64_t phase = s->has_previous_phase ? s->previous_phase : s->phase - 1;
+    bool any_phase = s->has_previous_phase || (s->has_phase && s->phase > 0);
+    switch (s->kind) {
+    case MS_SCOPE_ORCHESTRATOR: return block == CONVERSATION;
+    case MS_SCOPE_MANAGER:
+        return block == GLOBAL && m->type == MS_T_SYNTHESIS && any_phase &&
+               m->phase != NO_PHASE && m->phase == phase;
+    case MS_SCOPE_WORKER:
+        if (beside_task(r, p) <= 0) return false;
+        if (block == GLOBAL) return m->type == MS_T_GLOBAL_OBSERVATION;
+        return block == OWN && (m->type == MS_T_ACTION || m->type == MS_T_OBSERVATION ||
+                                m->type == MS_T_ERROR);
+    case MS_SCOPE_SINCE_TASK: return block == CONVERSATION || beside_task(r, p) >= 0;
+    case MS_SCOPE_ALL:
+    default: return true;
+    }
+}
+
+/* Stable, by time; what has none takes that of the one before it, or stands first. */
+static void sort_by_time(picked *list, size_t n, bool untimed_first)
+{
+    static double when[MAX_ROWS];
+    for (size_t i = 0; i < n; i++) {
+        when[i] = i != 0 && !untimed_first ? when[i - 1] : -HUGE_VAL;
+        if (list[i].row->timed) when[i] = list[i].row->time;
+    }
+    for (size_t i = 1; i < n; i++) {
+        picked p = list[i];
+        double time = when[i];
+        size_t at = i;
+        for (; at > 0 && when[at - 1] > time; at--) {
+            when[at] = when[at - 1];
+            list[at] = list[at - 1];
+        }
+        when[at] = time;
+        list[at] = p;
+    }
+}
+
+/* Is the message in one of the blocks from first to last? scoped: and in scope there. */
+static bool in_blocks(const reader *r, picked p, int first, int last, bool scoped)
+{
+    for (int block = first; block <= last; block++)
+        if (in_block(r, p.row, block) && (!scoped || in_scope(r, p, block))) return true;
+    return false;
+}
+
+/* A phase, and in a timeline the last task, take out messages only after they are sorted:
+ * one without time can have the time of one that is then taken out. */
+static bool is_late(const ms_memory *m)
+{
+    return m->scope.kind == MS_SCOPE_MANAGER ||
+           (m->scope.kind == MS_SCOPE_SINCE_TASK && m->timeline);
+}
+
+/* One store's messages of the blocks, ordered and scoped. agent: of the team only this
+ * one, or NOBODY. */
+static size_t naive_store(const reader *r, unsigned from, int first, int last, int agent,
+                          picked *list)
+{
+    const ms_memory *m = &r->memory;
+    size_t n = 0, kept = 0;
+    for (size_t i = 0; i < r->tapes[from]->n; i++) {
+        picked p = {&r->tapes[from]->rows[i], from};
+        if (agent != NOBODY && p.row->agent != agent) continue;
+        if (m->scope.kind == MS_SCOPE_MANAGER && p.row->type != MS_T_SYNTHESIS) continue;
+        if (in_blocks(r, p, first, last, !is_late(m))) list[n++] = p;
+    }
+    if (m->by_time) sort_by_time(list, n, m->untimed_first);
+    for (size_t i = 0; i < n; i++)
+        if (in_blocks(r, list[i], first, last, true)) list[kept++] = list[i];
+    return kept;
+}
+
+/* The messages of the blocks from first to last, the store's before the runtime's; the
+ * newest `limit` of them. */
+static size_t naive_part(const reader *r, int first, int last, int agent, size_t limit,
+                         picked *list)
+{
+    size_t n = 0;
+    for (unsigned from = 0; from < 2 && r->tapes[from] != NULL; from++)
+        n += naive_store(r, from, first, last, agent, list + n);
+    if (limit == 0 || n <= limit) return n;
+    memmove(list, list + n - limit, limit * sizeof list[0]);
+    return limit;
+}
+
+static size_t limit_of(const ms_memory *m, int block)
+{
+    size_t turns = m->scope.turns != 0 ? m->scope.turns : 8;
+    const size_t limits[] = {m->conversation_limit, m->agent_limit, m->team_limit,
+                             m->global_limit};
+    if (m->scope.kind == MS_SCOPE_ORCHESTRATOR) return turns;
+    return limits[block];
+}
+
+/* Fills ids with the history; returns how many. */
+static size_t naive_history(reader *r, unsigned *ids)
+{
+    static picked list[2 * MAX_ROWS];
+    static int shown[2][MAX_ROWS];    /* in which block, from 1; a part repeats freely */
+    const ms_memory *m = &r->memory;
+    size_t n = 0;
+    memset(shown, 0, sizeof shown);
+    find_last_task(r);
+    if (m->timeline) {
+        bool turns = m->scope.kind == MS_SCOPE_ORCHESTRATOR;
+        n = naive_part(r, CONVERSATION, GLOBAL, NOBODY,
+                       turns ? limit_of(m, CONVERSATION) : m->limit, list);
+        for (size_t i = 0; i < n; i++) ids[i] = list[i].row->id;
+        return n;
+    }
+    for (int block = CONVERSATION; block < BLOCKS; block++) {
+        bool by_agent = block == TEAM && m->team_by_agent;
+        for (size_t part = 0; part < (by_agent ? r->n_team : 1); part++) {
+            size_t count = naive_part(r, block, block, by_agent ? r->team[part] : NOBODY,
+                                      limit_of(m, block), list);
+            for (size_t i = 0; i < count; i++) {
+                size_t at = (size_t)(list[i].row - r->tapes[list[i].from]->rows);
+                int *in = &shown[list[i].from][at];
+                if (*in != 0 && *in != block + 1 && !m->keep_duplicates) continue;
+                ids[n++] = list[i].row->id;
+                *in = block + 1;
+            }
+        }
+    }
+    return n;
+}
+
+static row random_row(uint64_t *rng, unsigned id)
+{
+    row r;
+    r.id = id;
+    r.seq = 0;
+    r.job = (int)test_below(rng, 3);
+    r.agent = (int)test_below(rng, 6) - 1;
+    r.type = (ms_type)(1 + test_below(rng, (uint64_t)MS_TYPE_COUNT - 1));
+    if (test_one_in(rng, 3)) r.type = (ms_type)(1 + test_below(rng, 8));
+    r.timed = !test_one_in(rng, 4);
+    r.time = (double)test_below(rng, 20) - 2;
+    r.phase = r.type == MS_T_SYNTHESIS ? (int)test_below(rng, 4) - 1 : NO_PHASE;
+    return r;
+}
+
+/* A random reader of a tape, merged with a runtime tape or NULL; small limits, so that
+ * they cut. */
+static void random_reader(uint64_t *rng, const tape *t, const tape *runtime,
+                          ms_arena *arena, reader *r)
+{
+    ms_memory *m = &r->memory;
+    size_t *const limits[] = {&m->conversation_limit, &m->agent_limit, &m->team_limit,
+                              &m->global_limit, &m->limit};
+    r->job = (int)test_below(rng, 4);
+    r->agent = (int)test_below(rng, 6);
+    r->n_team = (size_t)test_below(rng, 5);
+    r->tapes[0] = t;
+    r->tapes[1] = runtime;
+    *m = memory_of(t->s.store, r->job, r->agent);
+    for (size_t i = 0; i < r->n_team; i++) {
+        r->team[i] = (int)test_below(rng, 6);
+        r->keys[i] = agent_name(r->team[i]);
+    }
+    m->subordinates = r->keys;
+    m->n_subordinates = r->n_team;
+    set_flags(m, (unsigned)test_below(rng, 32));
+    if (t->s.kind == &array_kind) m->by_time = false;
+    m->untimed_first = test_one_in(rng, 2);
+    m->agent_types = test_one_in(rng, 3) ? MS_TYPES_AGENT_WIDE : 0;
+    if (test_one_in(rng, 8)) m->agent_types = MS_TYPES_ALL;
+    for (size_t i = 0; i < 5; i++)
+        *limits[i] = test_one_in(rng, 2) ? 0 : (size_t)test_below(rng, 12);
+    m->arena = arena;
+    if (runtime == NULL) return;
+    m->runtime_mode = MS_RUNTIME_MERGE;
+    m->runtime = runtime->s.store;
+}
+
+static void must_equal(const reader *r, const unsigned *want, size_t n_want,
+                       const unsigned *got, size_t n_got)
+{
+    const ms_memory *m = &r->memory;
+    char a[600], b[600];
+    if (n_want == n_got && memcmp(want, got, n_got * sizeof got[0]) == 0) return;
+    fail_msg("agent %d, team of %zu, timeline %d, duplicates %d, by agent %d, by time %d "
+             "(untimed first %d), limits %zu %zu %zu %zu, %zu, scope %d (%zu turns, "
+             "phase %d %d, previous %d %d): got %s, should be %s",
+             r->agent, r->n_team, m->timeline, m->keep_duplicates, m->team_by_agent,
+             m->by_time, m->untimed_first, m->conversation_limit, m->agent_limit,
+             m->team_limit, m->global_limit, m->limit, (int)m->scope.kind, m->scope.turns,
+             m->scope.has_phase, (int)m->scope.phase, m->scope.has_previous_phase,
+             (int)m->scope.previous_phase, ids_text(got, n_got, a, sizeof a),
+             ids_text(want, n_want, b, sizeof b));
+}
+
+static ms_scope random_scope(uint64_t *rng)
+{
+    ms_scope scope;
+    memset(&scope, 0, sizeof scope);
+    scope.kind = (ms_scope_kind)test_below(rng, (uint64_t)MS_SCOPE_SINCE_TASK + 1);
+    scope.turns = (size_t)test_below(rng, 6);
+    scope.has_phase = !test_one_in(rng, 4);
+    scope.phase = (int64_t)test_below(rng, 4);
+    scope.has_previous_phase = test_one_in(rng, 3);
+    scope.previous_phase = (int64_t)test_below(rng, 4);
+    return scope;
+}
+
+/* Many readers of a random store; merged and scoped, or not. */
+static void compare_with_naive(const store_kind *kind, bool merged, bool scoped)
+{
+    static unsigned want[4 * MAX_ROWS], got[4 * MAX_ROWS];
+    uint64_t rng = test_seed();
+    for (size_t round = 0; round < test_times(100); round++) {
+        tape *t = tape_open(kind), *runtime = merged ? tape_open(&store_kinds[0]) : NULL;
+        size_t n = (size_t)test_below(&rng, 200), n_more = (size_t)test_below(&rng, 60);
+        ms_arena arena;
+        ms_arena_init(&arena, NULL);
+        for (unsigned id = 1; id <= n; id++) tape_add(t, random_row(&rng, id));
+        for (unsigned id = 1; merged && id <= n_more; id++)
+            tape_add(runtime, random_row(&rng, 1000 + id));
+        for (int k = 0; k < 50; k++) {
+            reader r;
+            random_reader(&rng, t, runtime, &arena, &r);
+            if (scoped) r.memory.scope = random_scope(&rng);
+            size_t n_want = naive_history(&r, want);
+            must_equal(&r, want, n_want, got, read_ids(&r.memory, got));
+            ms_arena_reset(&arena);
+        }
+        ms_arena_deinit(&arena);
+        tape_close(runtime);
+        tape_close(t);
+    }
+}
+
+static void random_histories_equal_the_naive_ones(void **state)
+{
+    compare_with_naive((const store_kind *)*state, false, false);
+}
+
+static void random_merged_histories_equal_the_naive_ones(void **state)
+{
+    compare_with_naive((const store_kind *)*state, true, false);
+}
+
+static void random_scopes_equal_the_naive_ones(void **state)
+{
+    compare_with_naive((const store_kind *)*state, false, true);
+}
+
+static void random_merged_scopes_equal_the_naive_ones(void **state)
+{
+    compare_with_naive((const store_kind *)*state, true, true);
+}
+
+static void appends_while_reading_do_not_appear(void **state)
+{
+    static unsigned want[4 * MAX_ROWS], got[4 * MAX_ROWS];
+    uint64_t rng = test_seed();
+    for (size_t round = 0; round < test_times(300); round++) {
+        tape *t = tape_open((const store_kind *)*state);
+        tape *runtime = tape_open(&store_kinds[0]);
+        unsigned id = 1;
+        size_t n_got = 0, pause;
+        ms_arena arena;
+        reader r;
+        ms_cursor it;
+        const ms_msg *msg;
+        ms_arena_init(&arena, NULL);
+        for (; id <= 60; id++) tape_add(id % 3 != 0 ? t : runtime, random_row(&rng, id));
+        random_reader(&rng, t, test_one_in(&rng, 2) ? runtime : NULL, &arena, &r);
+        if (test_one_in(&rng, 2)) r.memory.scope = random_scope(&rng);
+        size_t n_want = naive_history(&r, want);
+        pause = (size_t)test_below(&rng, n_want + 1);
+        assert_int_equal(ms_get_history(&r.memory, &it, NULL), MS_OK);
+        while (n_got < pause && (msg = ms_next(&it)) != NULL) got[n_got++] = id_of(msg);
+        for (; id <= 120; id++) tape_add(id % 3 != 0 ? t : runtime, random_row(&rng, id));
+        while ((msg = ms_next(&it)) != NULL) got[n_got++] = id_of(msg);
+        assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+        must_equal(&r, want, n_want, got, n_got);
+        ms_arena_deinit(&arena);
+        tape_close(runtime);
+        tape_close(t);
+    }
+}
+
+
+/* ---- scopes ---- */
+
+static const struct { int agent; ms_type type; int phase; } scope_script[] = {
+    {NOBODY, MS_T_USER_MESSAGE, -1},         /* 1 */
+    {MANAGER, MS_T_TASK, -1},                /* 2 */
+    {MANAGER, MS_T_ACTION, -1},              /* 3 */
+    {W1, MS_T_TASK, -1},                     /* 4 */
+    {W1, MS_T_ACTION, -1},                   /* 5 */
+    {NOBODY, MS_T_GLOBAL_OBSERVATION, -1},   /* 6 */
+    {NOBODY, MS_T_ASSISTANT_MESSAGE, -1},    /* 7 */
+    {NOBODY, MS_T_USER_MESSAGE, -1},         /* 8 */
+    {MANAGER, MS_T_TASK, -1},                /* 9: the manager's last task */
+    {MANAGER, MS_T_ACTION, -1},              /* 10 */
+    {MANAGER, MS_T_OBSERVATION, -1},         /* 11 */
+    {W1, MS_T_TASK, -1},                     /* 12: a later one of a subordinate */
+    {W1, MS_T_ACTION, -1},                   /* 13 */
+    {W1, MS_T_ERROR, -1},                    /* 14 */
+    {W1, MS_T_GLOBAL_OBSERVATION, -1},       /* 15 */
+    {MANAGER, MS_T_SYNTHESIS, 0},            /* 16 */
+    {MANAGER, MS_T_SYNTHESIS, 1},            /* 17 */
+    {NOBODY, MS_T_SYNTHESIS, 1},             /* 18 */
+    {MANAGER, MS_T_ERROR, -1},               /* 19 */
+    {MANAGER, MS_T_FINAL, -1},               /* 20 */
+    {MANAGER, MS_T_DELEGATION, -1},          /* 21 */
+    {NOBODY, MS_T_SYNTHESIS, 2},             /* 22 */
+    {NOBODY, MS_T_ASSISTANT_MESSAGE, -1},    /* 23 */
+    {NOBODY, MS_T_SYNTHESIS, -1},            /* 24: of no phase */
+    {W2, MS_T_ACTION, -1},                   /* 25: an agent without a task */
+};
+
+static tape *scope_script_open(const store_kind *kind)
+{
+    tape *t = tape_open(kind);
+    for (size_t i = 0; i < sizeof scope_script / sizeof scope_script[0]; i++) {
+        row r = {(unsigned)i + 1, 0, 1, scope_script[i].agent, scope_script[i].type,
+                 false, 0, scope_script[i].phase};
+        tape_add(t, r);
+    }
+    return t;
+}
+
+#define ORCHESTRATE(turns) {MS_SCOPE_ORCHESTRATOR, turns, false, 0, false, 0}
+#define PHASE(now) {MS_SCOPE_MANAGER, 0, true, now, false, 0}
+#define PREVIOUS(phase, previous) {MS_SCOPE_MANAGER, 0, true, phase, true, previous}
+#define SCOPE(kind) {kind, 0, false, 0, false, 0}
+
+/* `blocks` is what get_history gives as blocks, `timeline` as a timeline, and what
+ * ms_scope_filter gives of the whole timeline as an array. */
+static const struct scoping {
+    const char *name;
+    ms_scope scope;
+    int agent;
+    const char *team, *blocks, *timeline;
+} scopings[] = {
+    {"all", SCOPE(MS_SCOPE_ALL), MANAGER, "",
+     "1 7 8 23 2 3 9 10 11 19 20 21 6 15 16 17 18 22 24",
+     "1 2 3 6 7 8 9 10 11 15 16 17 18 19 20 21 22 23 24"},
+    {"orchestrator: 8 by default", ORCHESTRATE(0), MANAGER, "1", "1 7 8 23", "1 7 8 23"},
+    {"orchestrator: the last 2", ORCHESTRATE(2), MANAGER, "1", "8 23", "8 23"},
+    {"orchestrator: more than there are", ORCHESTRATE(5), W2, "", "1 7 8 23", "1 7 8 23"},
+    {"manager: phase 2 sees phase 1", PHASE(2), MANAGER, "1", "17 18", "17 18"},
+    {"manager: phase 1 sees phase 0", PHASE(1), MANAGER, "", "16", "16"},
+    {"manager: phase 0 sees nothing", PHASE(0), MANAGER, "1", "", ""},
+    {"manager: phase -1 sees nothing", PHASE(-1), MANAGER, "1", "", ""},
+    {"manager: no phase, nothing", SCOPE(MS_SCOPE_MANAGER), MANAGER, "1", "", ""},
+    {"manager: the phase named wins", PREVIOUS(2, 2), MANAGER, "1", "22", "22"},
+    {"manager: phase 0 named", PREVIOUS(0, 0), MANAGER, "", "16", "16"},
+    {"manager: a phase that never was", PREVIOUS(2, 7), MANAGER, "", "", ""},
+    {"worker: after its task, without it", SCOPE(MS_SCOPE_WORKER), W1, "", "13 14 15",
+     "13 14 15"},
+    {"worker: a subordinate's later task does not hide its own traces",
+     SCOPE(MS_SCOPE_WORKER), MANAGER, "1", "10 11 19 15", "10 11 15 19"},
+    {"worker: no task, nothing", SCOPE(MS_SCOPE_WORKER), W2, "1", "", ""},
+    {"since task", SCOPE(MS_SCOPE_SINCE_TASK), MANAGER, "",
+     "1 7 8 23 9 10 11 19 20 21 15 16 17 18 22 24",
+     "1 7 8 9 10 11 15 16 17 18 19 20 21 22 23 24"},
+    {"since task: a subordinate's later task hides nothing", SCOPE(MS_SCOPE_SINCE_TASK),
+     MANAGER, "1", "1 7 8 23 9 10 11 19 20 21 12 13 14 15 16 17 18 22 24",
+     "1 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24"},
+    {"since task of a worker", SCOPE(MS_SCOPE_SINCE_TASK), W1, "",
+     "1 7 8 23 12 13 14 15 16 17 18 22 24", "1 7 8 12 13 14 15 16 17 18 22 23 24"},
+    {"since task: no task, everything", SCOPE(MS_SCOPE_SINCE_TASK), W2, "",
+     "1 7 8 23 25 6 15 16 17 18 22 24", "1 6 7 8 15 16 17 18 22 23 24 25"},
+};
+
+/* A timeline as an array of messages, which arena stores keep in place. */
+static size_t history_array(const ms_memory *memory, const ms_msg **out)
+{
+    ms_memory all = *memory;
+    ms_cursor it;
+    size_t n = 0;
+    all.timeline = true;
+    all.scope.kind = MS_SCOPE_ALL;
+    assert_int_equal(ms_get_history(&all, &it, NULL), MS_OK);
+    while ((out[n] = ms_next(&it)) != NULL) n++;
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    return n;
+}
+
+static const char *filtered_text(const ms_memory *memory, ms_str agent, char *out,
+                                 size_t size)
+{
+    static const ms_msg *all[MAX_ROWS + 1], *kept[MAX_ROWS];
+    static unsigned ids[MAX_ROWS];
+    size_t n = history_array(memory, all);
+    n = ms_scope_filter(&memory->scope, agent, all, n, kept);
+    for (size_t i = 0; i < n; i++) ids[i] = id_of(kept[i]);
+    return ids_text(ids, n, out, size);
+}
+
+static void scopes_keep_what_they_say(void **state)
+{
+    tape *t = scope_script_open((const store_kind *)*state);
+    bool lasting = *state != &sqlite_kind;    /* do messages outlive their cursor? */
+    for (size_t i = 0; i < sizeof scopings / sizeof scopings[0]; i++) {
+        const struct scoping *s = &scopings[i];
+        ms_memory memory = memory_of(t->s.store, 1, s->agent);
+        ms_str team[4];
+        char text[300];
+        memory.n_subordinates = team_of(s->team, team);
+        memory.subordinates = team;
+        memory.scope = s->scope;
+        must_read(&memory, s->name, s->blocks);
+        if (lasting && strcmp(filtered_text(&memory, memory.agent_key, text, sizeof text),
+                              s->timeline) != 0)
+            fail_msg("%s, filtered: %s, should be %s", s->name, text, s->timeline);
+        memory.timeline = true;
+        must_read(&memory, s->name, s->timeline);
+    }
+    tape_close(t);
+}
+
+static void a_filter_without_agent_counts_any_task(void **state)
+{
+    tape *t = scope_script_open((const store_kind *)*state);
+    ms_memory memory = memory_of(t->s.store, 1, MANAGER);
+    ms_str team[4];
+    char text[300];
+    memory.n_subordinates = team_of("1", team);
+    memory.subordinates = team;
+    memory.scope.kind = MS_SCOPE_WORKER;
+    filtered_text(&memory, no_str(), text, sizeof text);
+    assert_string_equal(text, "13 14 15 19");
+    tape_close(t);
+}
+
+/* On a whole timeline ms_scope_filter does what the scope of a memory does. */
+static void filtering_a_timeline_equals_reading_it_scoped(void **state)
+{
+    static unsigned want[4 * MAX_ROWS];
+    static char text[40000], should[40000];
+    uint64_t rng = test_seed();
+    for (size_t round = 0; round < test_times(40); round++) {
+        tape *t = tape_open((const store_kind *)*state);
+        size_t n = (size_t)test_below(&rng, 150);
+        for (unsigned id = 1; id <= n; id++) tape_add(t, random_row(&rng, id));
+        for (int k = 0; k < 50; k++) {
+            reader r;
+            random_reader(&rng, t, NULL, NULL, &r);
+            r.memory.timeline = true;
+            r.memory.by_time = r.memory.no_conversation = false;
+            r.memory.limit = 0;
+            r.memory.scope = random_scope(&rng);
+            size_t n_want = naive_history(&r, want);
+            filtered_text(&r.memory, r.memory.agent_key, text, sizeof text);
+            assert_string_equal(text, ids_text(want, n_want, should, sizeof should));
+        }
+        tape_close(t);
+    }
+}
+
+
+/* ---- runtime messages: the guide's options A, B and C ---- */
+
+static uint64_t messages_in(ms_store *store)
+{
+    ms_query all = query_of(no_str(), MS_VIEW_TIMELINE);
+    return count_of(store, &all);
+}
+
+/* What an agent adds, with an id. */
+static uint64_t must_add(const ms_memory *memory, ms_envelope m, const char *id)
+{
+    uint64_t seq = 77;
+    ms_error err;
+    m.id = ms_str_of(id);
+    if (ms_memory_add(memory, &m, &seq, &err) != MS_OK) fail_msg("add: %s", err.message);
+    return seq;
+}
+
+static void added_messages_are_ignored_by_default(void **state)
+{
+    tape *t = script_open((const store_kind *)*state);
+    ms_memory memory = memory_of(t->s.store, 1, MANAGER);
+    assert_int_equal(must_add(&memory, ms_task(ms_text("x")), "99"), 0);
+    assert_int_equal(messages_in(t->s.store), SCRIPT);
+    must_read(&memory, "ignored", "1 15 16 2 4 14 19 8 10 13 20");
+    assert_int_equal(ms_memory_add(&memory, NULL, NULL, NULL) == MS_OK, false);
+    tape_close(t);
+}
+
+static void added_messages_are_written_through(void **state)
+{
+    tape *t = script_open((const store_kind *)*state);
+    ms_memory memory = memory_of(t->s.store, 1, MANAGER);
+    ms_envelope by_w1 = ms_task(ms_text("of another agent"));
+    ms_envelope elsewhere = ms_final(ms_text("of another location"));
+    memory.runtime_mode = MS_RUNTIME_STORE;
+    by_w1.agent_key = agent_name(W1);
+    elsewhere.location = job_name(2);
+    assert_int_equal(must_add(&memory, ms_task(ms_text("own")), "21"), SCRIPT + 1);
+    assert_int_equal(must_add(&memory, by_w1, "22"), SCRIPT + 2);
+    assert_int_equal(must_add(&memory, elsewhere, "23"), SCRIPT + 3);
+    must_read(&memory, "written through", "1 15 16 2 4 14 19 21 23 8 10 13 20");
+    memory = memory_of(t->s.store, 1, W1);
+    must_read(&memory, "of the other agent", "1 15 16 5 6 7 12 22 8 10 13 20");
+    memory = memory_of(t->s.store, 2, MANAGER);
+    must_read(&memory, "of the other location", "18 17");
+    tape_close(t);
+}
+
+static void what_does_not_fit_is_not_added(void **state)
+{
+    static const ms_runtime modes[] = {MS_RUNTIME_STORE, MS_RUNTIME_MERGE};
+    tape *t = script_open((const store_kind *)*state);
+    ms_store *runtime;
+    ms_envelope no_tool = ms_action(no_str(), ms_json(MS_STR("{}")));
+    assert_int_equal(ms_mem_open(&runtime, NULL, NULL), MS_OK);
+    for (size_t i = 0; i < 2; i++) {
+        ms_memory memory = memory_of(t->s.store, 1, MANAGER);
+        uint64_t seq = 77;
+        ms_error err;
+        memory.runtime_mode = modes[i];
+        memory.runtime = runtime;
+        assert_int_equal(ms_memory_add(&memory, &no_tool, &seq, &err), MS_E_MISSING);
+        assert_int_equal(err.code, MS_E_MISSING);
+        assert_non_null(strstr(err.path, "tool"));
+        assert_int_equal(messages_in(t->s.store), SCRIPT);
+        assert_int_equal(messages_in(runtime), 0);
+    }
+    ms_close(runtime);
+    tape_close(t);
+}
+
+/* Sequence numbers of the two stores are equal: nothing may be taken for a duplicate. */
+static void runtime_messages_join_each_block(void **state)
+{
+    tape *t = script_open((const store_kind *)*state);
+    tape *runtime = tape_open(&store_kinds[0]);
+    ms_memory memory = memory_of(t->s.store, 1, MANAGER);
+    ms_str team[4];
+    ms_envelope report = ms_action(MS_STR("tool"), ms_json(MS_STR("{}")));
+    memory.runtime_mode = MS_RUNTIME_MERGE;
+    memory.runtime = runtime->s.store;
+    report.agent_key = agent_name(W1);
+    must_add(&memory, ms_task(ms_text("x")), "31");
+    must_add(&memory, ms_task(ms_text("x")), "32");
+    must_add(&memory, ms_task(ms_text("x")), "33");
+    must_add(&memory, report, "34");
+    must_add(&memory, ms_user_message(ms_text("x")), "35");
+    must_add(&memory, ms_global_observation(ms_text("x")), "36");
+    assert_int_equal(must_add(&memory, ms_final(ms_text("x")), "37"), 7);
+    assert_int_equal(messages_in(t->s.store), SCRIPT);
+    must_read(&memory, "merged", "1 15 16 35 2 4 14 19 31 32 33 37 8 10 13 20 36");
+    memory.n_subordinates = team_of("1", team);
+    memory.subordinates = team;
+    must_read(&memory, "merged, with a team",
+              "1 15 16 35 2 4 14 19 31 32 33 37 5 6 7 12 34 8 10 13 20 36");
+    memory.agent_limit = 5;
+    memory.conversation_limit = memory.global_limit = 1;
+    must_read(&memory, "merged, with limits", "35 19 31 32 33 37 5 6 7 12 16 34 36");
+    memory.timeline = true;
+    memory.limit = 9;
+    must_read(&memory, "merged, as a timeline", "19 20 31 32 33 34 35 36 37");
+    memory.timeline = false;
+    memory.conversation_limit = memory.agent_limit = memory.global_limit = 0;
+    assert_int_equal(ms_mem_reset(runtime->s.store, NULL), MS_OK);
+    must_read(&memory, "forgotten", "1 15 16 2 4 14 19 5 6 7 12 8 10 13 20");
+    tape_close(runtime);
+    tape_close(t);
+}
+
+static void a_task_added_while_running_is_the_last_one(void **state)
+{
+    tape *t = scope_script_open((const store_kind *)*state);
+    tape *runtime = tape_open(&store_kinds[0]);
+    ms_memory memory = memory_of(t->s.store, 1, MANAGER);
+    memory.runtime_mode = MS_RUNTIME_MERGE;
+    memory.runtime = runtime->s.store;
+    must_add(&memory, ms_action(MS_STR("early"), ms_json(MS_STR("{}"))), "31");
+    memory.scope.kind = MS_SCOPE_SINCE_TASK;
+    must_read(&memory, "the task is the store's",
+              "1 7 8 23 9 10 11 19 20 21 31 15 16 17 18 22 24");
+    memory.scope.kind = MS_SCOPE_WORKER;
+    must_read(&memory, "worker, the task is the store's", "10 11 19 31 15");
+    must_add(&memory, ms_task(ms_text("now")), "32");
+    must_add(&memory, ms_action(MS_STR("late"), ms_json(MS_STR("{}"))), "33");
+    must_add(&memory, ms_global_observation(ms_text("x")), "34");
+    must_read(&memory, "worker, the task was added", "33 34");
+    memory.scope.kind = MS_SCOPE_SINCE_TASK;
+    must_read(&memory, "the task was added", "1 7 8 23 32 33 34");
+    tape_close(runtime);
+    tape_close(t);
+}
+
+
+/* ---- shared in-memory memory ---- */
+
+static ms_memory shared_of(ms_store *store, const char *space, int agent,
+                           const ms_str *team, size_t n_team)
+{
+    ms_memory memory;
+    ms_error err;
+    if (ms_shared_memory_init(&memory, store, ms_str_of(space), agent_name(agent), team,
+                              n_team, &err) != MS_OK)
+        fail_msg("shared memory: %s", err.message);
+    return memory;
+}
+
+static ms_envelope with_id(ms_envelope m, const char *id)
+{
+    m.id = ms_str_of(id);
+    return m;
+}
+
+/* Two turns of conversation (1, 2), then what agents add and broadcast. */
+static tape *shared_open(const store_kind *kind, const char *space)
+{
+    tape *t = tape_open(kind);
+    ms_memory manager = shared_of(t->s.store, space, MANAGER, NULL, 0);
+    ms_memory w1 = shared_of(t->s.store, space, W1, NULL, 0);
+    ms_memory w2 = shared_of(t->s.store, space, W2, NULL, 0);
+    ms_envelope broadcast = with_id(ms_global_observation(ms_text("10 tables")), "7");
+    ms_envelope synthesis = with_id(ms_synthesis(ms_text("sum"), MS_STR("manager")), "9");
+    must_add(&manager, ms_task(ms_text("plan it")), "3");
+    must_add(&w2, ms_task(ms_text("look")), "4");
+    must_add(&w1, ms_action(MS_STR("tool"), ms_json(MS_STR("{}"))), "5");
+    must_add(&w2, ms_final(ms_text("done")), "6");
+    assert_int_equal(ms_memory_broadcast(&w1, &broadcast, NULL, NULL), MS_OK);
+    must_add(&w1, ms_strategic_plan(ms_json(MS_STR("{}"))), "8");
+    assert_int_equal(ms_memory_broadcast(&manager, &synthesis, NULL, NULL), MS_OK);
+    must_add(&w2, ms_data(ms_json(MS_STR("{}"))), "10");
+    return t;
+}
+
+static void a_shared_worker_sees_conversation_own_stream_and_broadcasts(void **state)
+{
+    tape *t = shared_open((const store_kind *)*state, "space");
+    ms_memory w1 = shared_of(t->s.store, "space", W1, NULL, 0);
+    ms_memory w2 = shared_of(t->s.store, "space", W2, NULL, 0);
+    ms_memory stranger = shared_of(t->s.store, "space", 5, NULL, 0);
+    must_read(&w1, "w1", "5 8 7 9");
+    must_read(&w2, "w2", "4 6 10 7 9");
+    must_read(&stranger, "a stranger", "7 9");
+    uint64_t seq = 0, next = 0;
+    assert_int_equal(ms_memory_turn(&w1, MS_ROLE_USER, ms_text("hi"), &seq, NULL), MS_OK);
+    assert_int_equal(ms_memory_turn(&w2, MS_ROLE_ASSISTANT, ms_text("ho"), &next, NULL),
+                     MS_OK);
+    assert_true(seq == 9 && next == 10);
+    must_read(&w1, "w1 with a conversation", "0 0 5 8 7 9");
+    must_read(&stranger, "a stranger with a conversation", "0 0 7 9");
+    tape_close(t);
+}
+
+static void a_shared_manager_sees_its_team_agent_after_agent(void **state)
+{
+    tape *t = shared_open((const store_kind *)*state, "space");
+    const struct { const char *team, *want; } teams[] = {
+        {"12", "3 5 8 4 6 10 7 9"},   {"21", "3 4 6 10 5 8 7 9"},
+        {"1", "3 5 8 7 9"},           {"9", "3 7 9"},
+        {"192", "3 5 8 4 6 10 7 9"},  {"121", "3 5 8 4 6 10 5 8 7 9"},
+        {"22", "3 4 6 10 4 6 10 7 9"},
+    };
+    for (size_t i = 0; i < sizeof teams / sizeof teams[0]; i++) {
+        ms_str team[4];
+        size_t n = team_of(teams[i].team, team);
+        ms_memory manager = shared_of(t->s.store, "space", MANAGER, team, n);
+        assert_int_equal(ms_memory_turn(&manager, MS_ROLE_USER, ms_text("x"), NULL, NULL),
+                         MS_OK);
+        must_read(&manager, teams[i].team, teams[i].want);
+    }
+    tape_close(t);
+}
+
+static void namespaces_do_not_see_each_other(void **state)
+{
+    tape *t = shared_open((const store_kind *)*state, "space");
+    static const char *const others[] = {"spac", "space2", "Space", "space/1", " "};
+    ms_str team[2];
+    size_t n = team_of("12", team);
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        ms_memory worker = shared_of(t->s.store, others[i], W1, NULL, 0);
+        ms_memory manager = shared_of(t->s.store, others[i], MANAGER, team, n);
+        must_read(&worker, others[i], "");
+        must_read(&manager, others[i], "");
+    }
+    tape_close(t);
+}
+
+static void a_broadcast_says_who_sent_it(void **state)
+{
+    tape *t = tape_open((const store_kind *)*state);
+    ms_memory w1 = shared_of(t->s.store, "space", W1, NULL, 0);
+    ms_envelope plain = ms_global_observation(ms_text("a"));
+    ms_envelope named = ms_global_observation(ms_text("b"));
+    ms_envelope synthesis = ms_synthesis(ms_text("c"), MS_STR("boss"));
+    ms_envelope wrong = ms_observation(ms_text("d"));
+    ms_cursor it;
+    const ms_msg *msg;
+    named.from_worker = MS_STR("somebody");
+    named.agent_key = MS_STR("w2");
+    assert_int_equal(ms_memory_broadcast(&w1, &plain, NULL, NULL), MS_OK);
+    assert_int_equal(ms_memory_broadcast(&w1, &named, NULL, NULL), MS_OK);
+    assert_int_equal(ms_memory_broadcast(&w1, &synthesis, NULL, NULL), MS_OK);
+    assert_int_not_equal(ms_memory_broadcast(&w1, &wrong, NULL, NULL), MS_OK);
+    assert_int_equal(messages_in(t->s.store), 3);
+    assert_int_equal(ms_get_history(&w1, &it, NULL), MS_OK);
+    for (int i = 0; i < 3; i++) {
+        static const char *const from[] = {"w1", "somebody", NULL};
+        msg = ms_next(&it);
+        assert_non_null(msg);
+        assert_null(ms_agent_key(msg).ptr);
+        assert_true(ms_str_equal(ms_get(msg, MS_F_FROM_WORKER).text, ms_str_of(from[i])));
+        assert_true(ms_str_equal(ms_location(msg), MS_STR("space")));
+    }
+    assert_null(ms_next(&it));
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    tape_close(t);
+}
+
+static void a_turn_is_of_user_or_assistant(void **state)
+{
+    tape *t = tape_open((const store_kind *)*state);
+    ms_memory w1 = shared_of(t->s.store, "space", W1, NULL, 0);
+    ms_cursor it;
+    const ms_msg *msg;
+    for (int role = 0; role < MS_ROLE_LIMIT; role++) {
+        bool fine = role == MS_ROLE_USER || role == MS_ROLE_ASSISTANT;
+        ms_result result = ms_memory_turn(&w1, (ms_role)role, ms_text("x"), NULL, NULL);
+        assert_int_equal(result == MS_OK, fine);
+    }
+    assert_int_equal(ms_memory_turn(&w1, MS_ROLE_USER, ms_text(NULL), NULL, NULL),
+                     MS_E_MISSING);
+    assert_int_equal(ms_get_history(&w1, &it, NULL), MS_OK);
+    msg = ms_next(&it);
+    assert_int_equal(ms_type_of(msg), MS_T_USER_MESSAGE);
+    assert_null(ms_agent_key(msg).ptr);
+    msg = ms_next(&it);
+    assert_int_equal(ms_type_of(msg), MS_T_ASSISTANT_MESSAGE);
+    assert_null(ms_next(&it));
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    tape_close(t);
+}
+
+/* What is read has the length it should each time; large and foreign texts are whole. */
+static void a_shared_stream_grows_by_what_is_added(void **state)
+{
+    static char large[100000];
+    static unsigned ids[4 * MAX_ROWS];
+    tape *t = tape_open((const store_kind *)*state);
+    ms_memory w1 = shared_of(t->s.store, "space", W1, NULL, 0);
+    ms_str text = MS_STR("\xe6\x97\xa5\xe6\x9c\xac \xf0\x9f\x99\x82 \xd7\xa9");
+    ms_cursor it;
+    const ms_msg *msg;
+    memset(large, 'x', sizeof large);
+    must_add(&w1, ms_observation(ms_text_n(ms_str_n(large, sizeof large))), "1");
+    must_add(&w1, ms_observation(ms_text_n(text)), "2");
+    assert_int_equal(ms_get_history(&w1, &it, NULL), MS_OK);
+    msg = ms_next(&it);
+    assert_true(ms_str_equal(ms_content(msg).text, ms_str_n(large, sizeof large)));
+    msg = ms_next(&it);
+    assert_true(ms_str_equal(ms_content(msg).text, text));
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    for (size_t i = 3; i < 3 + test_times(300); i++) {
+        must_add(&w1, ms_action(MS_STR("tool"), ms_json(MS_STR("{}"))), "3");
+        assert_int_equal(read_ids(&w1, ids), i);
+    }
+    tape_close(t);
+}
+
+
+/* ---- what is refused ---- */
+
+static void a_memory_without_store_location_or_agent_is_refused(void **state)
+{
+    tape *t = tape_open((const store_kind *)*state);
+    static char long_key[MS_KEY_MAX + 1];
+    memset(long_key, 'k', sizeof long_key);
+    const struct { bool store; ms_str location, agent; ms_result want; } cases[] = {
+        {true, MS_STR("job"), MS_STR("m"), MS_OK},
+        {true, ms_str_n(long_key, MS_KEY_MAX), ms_str_n(long_key, MS_KEY_MAX), MS_OK},
+        {false, MS_STR("job"), MS_STR("m"), MS_E_ARGUMENT},
+        {true, MS_STR(""), MS_STR("m"), MS_E_ARGUMENT},
+        {true, no_str(), MS_STR("m"), MS_E_ARGUMENT},
+        {true, MS_STR("job"), MS_STR(""), MS_E_ARGUMENT},
+        {true, MS_STR("job"), no_str(), MS_E_ARGUMENT},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ms_store *store = cases[i].store ? t->s.store : NULL;
+        ms_envelope m = ms_task(ms_text("x"));
+        ms_memory memory, shared;
+        ms_cursor it;
+        ms_error err;
+        ms_memory_init(&memory, store, cases[i].location, cases[i].agent);
+        assert_int_equal(ms_memory_check(&memory, &err), cases[i].want);
+        assert_int_equal(ms_get_history(&memory, &it, NULL), cases[i].want);
+        assert_null(ms_next(&it));
+        ms_cursor_close(&it, NULL);
+        memory.runtime_mode = MS_RUNTIME_STORE;
+        assert_int_equal(ms_memory_add(&memory, &m, NULL, NULL), cases[i].want);
+        ms_result result = ms_shared_memory_init(&shared, store, cases[i].location,
+                                                 cases[i].agent, NULL, 0, &err);
+        assert_int_equal(result, cases[i].want);
+        assert_int_equal(shared.store != NULL, result == MS_OK);
+        assert_int_equal(shared.agent_key.ptr != NULL, result == MS_OK);
+    }
+    assert_int_equal(messages_in(t->s.store), 2);
+    tape_close(t);
+}
+
+static void merging_needs_a_runtime_store(void **state)
+{
+    tape *t = script_open((const store_kind *)*state);
+    ms_memory memory = memory_of(t->s.store, 1, MANAGER);
+    ms_envelope m = ms_task(ms_text("x"));
+    ms_cursor it;
+    memory.runtime_mode = MS_RUNTIME_MERGE;
+    assert_int_not_equal(ms_memory_add(&memory, &m, NULL, NULL), MS_OK);
+    assert_int_not_equal(ms_get_history(&memory, &it, NULL), MS_OK);
+    assert_null(ms_next(&it));
+    assert_int_equal(messages_in(t->s.store), SCRIPT);
+    tape_close(t);
+}
+
+
+/* ---- many subordinates ---- */
+
+static size_t team_of_many(size_t n, reader *r)
+{
+    for (size_t i = 0; i < n; i++) {
+        r->team[i] = 1 + (int)i;
+        r->keys[i] = agent_name(r->team[i]);
+    }
+    r->n_team = n;
+    r->memory.subordinates = r->keys;
+    r->memory.n_subordinates = n;
+    return n;
+}
+
+/* A team of more than MS_CURSOR_AGENTS as one block or in a timeline: refused at once. */
+static void many_subordinates_need_an_arena(void **state)
+{
+    static unsigned want[MAX_ROWS], got[MAX_ROWS];
+    tape *t = tape_open((const store_kind *)*state);
+    uint64_t rng = test_seed();
+    for (unsigned id = 1; id <= 600; id++) {
+        row m = random_row(&rng, id);
+        m.job = 1;
+        m.agent = (int)test_below(&rng, 50) - 1;
+        tape_add(t, m);
+    }
+    for (size_t i = 0; i < 160; i++) {
+        reader r;
+        ms_arena arena;
+        ms_cursor it;
+        memset(&r, 0, sizeof r);
+        r.job = 1;
+        r.tapes[0] = t;
+        r.memory = memory_of(t->s.store, 1, MANAGER);
+        r.memory.timeline = i % 2 != 0;
+        r.memory.team_by_agent = i / 2 % 2 != 0;
+        size_t n = team_of_many(i / 4, &r), n_want = naive_history(&r, want);
+        if (n > MS_CURSOR_AGENTS && (r.memory.timeline || !r.memory.team_by_agent)) {
+            assert_int_equal(ms_get_history(&r.memory, &it, NULL), MS_E_ARENA);
+            assert_null(ms_next(&it));
+            ms_arena_init(&arena, NULL);
+            r.memory.arena = &arena;
+            must_equal(&r, want, n_want, got, read_ids(&r.memory, got));
+            ms_arena_deinit(&arena);
+        } else {
+            must_equal(&r, want, n_want, got, read_ids(&r.memory, got));
+        }
+    }
+    tape_close(t);
+}
+
+
+/* ---- agent keys ---- */
+
+static void agent_keys_are_normalized(void **state)
+{
+    static const struct { const char *name, *want; } cases[] = {
+        {"Research-Worker", "research_worker"}, {"Task Worker", "task_worker"},
+        {"TaskManager", "taskmanager"},         {"a-b c", "a_b_c"},
+        {"", ""},                               {"already_fine_1", "already_fine_1"},
+        {"AZ@[`{", "az@[`{"},                   {"- --", "____"},
+        {"\xc3\x84rger-\xc3\xa4", "\xc3\x84rger_\xc3\xa4"},
+        {"tab\tnew\n.", "tab\tnew\n."},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ms_str name = ms_str_of(cases[i].name), want = ms_str_of(cases[i].want);
+        char out[64], same[64];
+        memset(out, '#', sizeof out);
+        ms_str got = ms_normalize_agent_key(name, out);
+        assert_true(ms_str_equal(got, want));
+        assert_true(got.ptr == out || got.len == 0);
+        assert_int_equal(out[name.len], '#');
+        memcpy(same, name.ptr, name.len);
+        got = ms_normalize_agent_key(ms_str_n(same, name.len), same);
+        assert_true(ms_str_equal(got, want));
+    }
+    assert_int_equal(ms_normalize_agent_key(no_str(), NULL).len, 0);
+    char nul[4];
+    assert_true(ms_str_equal(ms_normalize_agent_key(ms_str_n("A\0B-", 4), nul),
+                             ms_str_n("a\0b_", 4)));
+}
+
+
+/* ---- the SQLite store's own: a file, and bytes that somebody changed ---- */
+
+static bool temporary_path(char *path, size_t size)
+{
+    const char *folder = getenv("TMPDIR");
+    snprintf(path, size, "%s/test_memory_XXXXXX", folder != NULL ? folder : "/tmp");
+    int file = mkstemp(path);
+    return file >= 0 && close(file) == 0;
+}
+
+static void a_sqlite_file_keeps_its_messages(void **state)
+{
+    static unsigned want[MAX_ROWS], got[MAX_ROWS];
+    char path[200];
+    ms_store *store;
+    uint64_t seq;
+    ms_envelope m = ms_task(ms_text("after reopening"));
+    (void)state;
+    assert_true(temporary_path(path, sizeof path));
+    assert_int_equal(sqlite_store_open(&store, path, NULL), MS_OK);
+    tape *t = script_open(&store_kinds[0]);
+    assert_int_equal(ms_copy(store, t->s.store, NULL, NULL, NULL, NULL), MS_OK);
+    ms_close(store);
+
+    assert_int_equal(sqlite_store_open(&store, path, NULL), MS_OK);
+    ms_memory memory = memory_of(t->s.store, 1, MANAGER);
+    size_t n = read_ids(&memory, want);
+    memory.store = store;
+    assert_int_equal(read_ids(&memory, got), n);
+    assert_memory_equal(got, want, n * sizeof got[0]);
+    assert_int_equal(ms_append(store, job_name(1), &m, &seq, NULL), MS_OK);
+    assert_int_equal(seq, SCRIPT + 1);
+    assert_int_equal(ms_selfcheck(store, NULL), MS_OK);
+    ms_close(store);
+    tape_close(t);
+    assert_int_equal(remove(path), 0);
+}
+
+static void a_damaged_row_is_skipped_and_told(void **state)
+{
+    tape *t = script_open(&sqlite_kind);
+    ms_memory memory = memory_of(t->s.store, 1, MANAGER);
+    sqlite_store *sqlite = (sqlite_store *)t->s.store;
+    unsigned ids[64];
+    char text[200];
+    size_t n = 0;
+    ms_cursor it;
+    ms_error err;
+    const ms_msg *msg;
+    (void)state;
+    const char *change = "UPDATE messages SET body = "
+                         "substr(body, 1, 40) || x'ff' || substr(body, 42) "
+                         "WHERE seq IN (4, 10)";
+    assert_int_equal(sqlite3_exec(sqlite->db, change, NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(ms_get_history(&memory, &it, &err), MS_OK);
+    while ((msg = ms_next(&it)) != NULL) ids[n++] = id_of(msg);
+    assert_string_equal(ids_text(ids, n, text, sizeof text), "1 15 16 2 14 19 8 13 20");
+    assert_int_equal(it.damaged, 2);
+    assert_int_equal(ms_cursor_close(&it, &err), MS_E_DAMAGED);
+    assert_int_equal(ms_get_by_seq(t->s.store, 4, NULL, &msg, &err), MS_E_ARENA);
+    tape_close(t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ON_ALL_STORES(blocks_are_in_order_and_within_limits),
+        ON_ALL_STORES(random_histories_equal_the_naive_ones),
+        ON_ALL_STORES(random_merged_histories_equal_the_naive_ones),
+        ON_ALL_STORES(appends_while_reading_do_not_appear),
+        ON_ALL_STORES(scopes_keep_what_they_say),
+        ON_ALL_STORES(random_scopes_equal_the_naive_ones),
+        ON_ALL_STORES(random_merged_scopes_equal_the_naive_ones),
+        ON_EVERY_STORE(a_filter_without_agent_counts_any_task),
+        ON_EVERY_STORE(filtering_a_timeline_equals_reading_it_scoped),
+        ON_ALL_STORES(added_messages_are_ignored_by_default),
+        ON_ALL_STORES(added_messages_are_written_through),
+        ON_ALL_STORES(what_does_not_fit_is_not_added),
+        ON_ALL_STORES(runtime_messages_join_each_block),
+        ON_ALL_STORES(a_task_added_while_running_is_the_last_one),
+        ON_ALL_STORES(a_shared_worker_sees_conversation_own_stream_and_broadcasts),
+        ON_ALL_STORES(a_shared_manager_sees_its_team_agent_after_agent),
+        ON_ALL_STORES(namespaces_do_not_see_each_other),
+        ON_ALL_STORES(a_broadcast_says_who_sent_it),
+        ON_ALL_STORES(a_turn_is_of_user_or_assistant),
+        ON_ALL_STORES(a_shared_stream_grows_by_what_is_added),
+        ON_ALL_STORES(a_memory_without_store_location_or_agent_is_refused),
+        ON_ALL_STORES(merging_needs_a_runtime_store),
+        ON_ALL_STORES(many_subordinates_need_an_arena),
+        cmocka_unit_test(agent_keys_are_normalized),
+        cmocka_unit_test(a_sqlite_file_keeps_its_messages),
+        cmocka_unit_test(a_damaged_row_is_skipped_and_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

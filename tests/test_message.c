@@ -1,0 +1,729 @@
+/* Types, words, builders and the check of an envelope. The tables here are written out by
+ * hand from the published formats: a number or word that changes, or a type that has no
+ * builder or no row, shows here. */
+
+#define _GNU_SOURCE
+
+/* These own constants of the form MS_*: they come first, and nothing may clash. */
+#if defined(__unix__) || defined(__APPLE__)
+#include <sys/mman.h>
+#include <sys/mount.h>
+#endif
+
+#include "support.h"
+
+#include <math.h>
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+static const ms_str absent = {NULL, 0};
+
+
+/* ---- one row per type ---- */
+
+static ms_value words(void)
+{
+    return ms_text("words");
+}
+
+static ms_envelope make(ms_type type)
+{
+    ms_envelope none;
+    switch (type) {
+    case MS_T_USER_MESSAGE: return ms_user_message(words());
+    case MS_T_ASSISTANT_MESSAGE: return ms_assistant_message(words());
+    case MS_T_TEXT: return ms_text_message(MS_ROLE_SYSTEM, words());
+    case MS_T_ACTION: return ms_action(MS_STR("grep"), ms_json(MS_STR("{\"a\":1}")));
+    case MS_T_OBSERVATION: return ms_observation(words());
+    case MS_T_ERROR: return ms_error_message(words(), MS_STR("ConnectionError"));
+    case MS_T_FINAL: return ms_final(words());
+    case MS_T_TASK: return ms_task(words());
+    case MS_T_SYNTHESIS: return ms_synthesis(words(), MS_STR("manager"));
+    case MS_T_STRATEGIC_PLAN: return ms_strategic_plan(words());
+    case MS_T_SUGGESTED_PLAN: return ms_suggested_plan(words());
+    case MS_T_SCRIPT_PLAN: return ms_script_plan(words());
+    case MS_T_SCRIPT_INSTRUCTION: return ms_script_instruction(words());
+    case MS_T_DELEGATION: return ms_delegation(MS_STR("to whom"), MS_STR("what"));
+    case MS_T_GLOBAL_OBSERVATION: return ms_global_observation(words());
+    case MS_T_DIRECTOR_CONTEXT: return ms_director_context(words());
+    case MS_T_INJECTED_CONTEXT: return ms_injected_context(words());
+    case MS_T_INPUT_REQUIRED: return ms_input_required(words());
+    case MS_T_APPROVAL_REQUIRED: return ms_approval_required(words());
+    case MS_T_DELTA: return ms_delta(words());
+    case MS_T_MULTIMODAL_PART: return ms_multimodal_part(MS_ROLE_USER, words());
+    case MS_T_DATA: return ms_data(words());
+    case MS_T_REASONING: return ms_reasoning(words());
+    case MS_T_OTHER: return ms_other(MS_STR("heartbeat"), words());
+    case MS_T_NONE:
+    case MS_TYPE_COUNT: break;
+    }
+    memset(&none, 0, sizeof none);
+    return none;
+}
+
+/* The fields that the builder sets; `needs` of them must be there. */
+enum {
+    CONTENT = 1 << MS_F_CONTENT,
+    CALL = 1 << MS_F_TOOL | 1 << MS_F_ARGS,
+    TO_WORKER = 1 << MS_F_WORKER | 1 << MS_F_TASK,
+    MANAGER = 1 << MS_F_FROM_MANAGER,
+    KIND = 1 << MS_F_ERROR_TYPE,
+    NAME = 1 << MS_F_TYPE_NAME
+};
+
+static const struct type_row {
+    unsigned stored;          /* as it stands in stored bytes */
+    ms_type type;
+    const char *word;
+    unsigned sets, needs;
+} type_rows[] = {
+    {1, MS_T_USER_MESSAGE, "user_message", CONTENT, CONTENT},
+    {2, MS_T_ASSISTANT_MESSAGE, "assistant_message", CONTENT, CONTENT},
+    {3, MS_T_TEXT, "text", CONTENT, CONTENT},
+    {4, MS_T_ACTION, "action", CALL, CALL},
+    {5, MS_T_OBSERVATION, "observation", CONTENT, CONTENT},
+    {6, MS_T_ERROR, "error", CONTENT | KIND, CONTENT},
+    {7, MS_T_FINAL, "final", CONTENT, CONTENT},
+    {8, MS_T_TASK, "task", CONTENT, CONTENT},
+    {9, MS_T_SYNTHESIS, "synthesis", CONTENT | MANAGER, CONTENT | MANAGER},
+    {10, MS_T_STRATEGIC_PLAN, "strategic_plan", CONTENT, CONTENT},
+    {11, MS_T_SUGGESTED_PLAN, "suggested_plan", CONTENT, CONTENT},
+    {12, MS_T_SCRIPT_PLAN, "script_plan", CONTENT, CONTENT},
+    {13, MS_T_SCRIPT_INSTRUCTION, "script_instruction", CONTENT, CONTENT},
+    {14, MS_T_DELEGATION, "delegation", TO_WORKER, TO_WORKER},
+    {15, MS_T_GLOBAL_OBSERVATION, "global_observation", CONTENT, CONTENT},
+    {16, MS_T_DIRECTOR_CONTEXT, "director_context", CONTENT, CONTENT},
+    {17, MS_T_INJECTED_CONTEXT, "injected_context", CONTENT, CONTENT},
+    {18, MS_T_INPUT_REQUIRED, "input_required", CONTENT, CONTENT},
+    {19, MS_T_APPROVAL_REQUIRED, "approval_required", CONTENT, CONTENT},
+    {20, MS_T_DELTA, "delta", CONTENT, CONTENT},
+    {21, MS_T_MULTIMODAL_PART, "multimodal_part", CONTENT, CONTENT},
+    {22, MS_T_DATA, "data", CONTENT, CONTENT},
+    {23, MS_T_REASONING, "reasoning", CONTENT, CONTENT},
+    {24, MS_T_OTHER, "", CONTENT | NAME, CONTENT | NAME},
+};
+
+static const struct type_row *row_of(ms_type type)
+{
+    for (size_t i = 0; i < COUNT(type_rows); i++) {
+        if (type_rows[i].type == type) return &type_rows[i];
+    }
+    return NULL;
+}
+
+
+/* ---- the fields of an envelope by number ---- */
+
+static const char *const field_names[MS_FIELD_COUNT] = {
+    "",
+#define X(number, name, member, kind) #member,
+    MS_FIELDS(X)
+#undef X
+};
+
+static ms_value from_TEXT(ms_str s) { return ms_text_n(s); }
+static ms_value from_OBJECT(ms_str s) { return ms_json(s); }
+static ms_value from_VALUE(ms_value v) { return v; }
+
+static ms_value field(const ms_envelope *m, unsigned number)
+{
+    switch (number) {
+#define X(number, name, member, kind) \
+    case number: return from_##kind(m->member);
+        MS_FIELDS(X)
+#undef X
+    default: return ms_text_n(absent);
+    }
+}
+
+static ms_str to_TEXT(ms_value v) { return v.text; }
+static ms_str to_OBJECT(ms_value v) { return v.text; }
+static ms_value to_VALUE(ms_value v) { return v; }
+
+static void set_field(ms_envelope *m, unsigned number, ms_value value)
+{
+    switch (number) {
+#define X(number, name, member, kind) \
+    case number: m->member = to_##kind(value); break;
+        MS_FIELDS(X)
+#undef X
+    default: break;
+    }
+}
+
+/* Is this check refused with that code, and the path the field's name? */
+static void refused(const ms_envelope *m, ms_result code, const char *path)
+{
+    ms_error err;
+    memset(&err, 0xA5, sizeof err);
+    assert_string_equal(ms_result_text(ms_envelope_check(m, &err)), ms_result_text(code));
+    assert_int_equal(err.code, code);
+    assert_string_equal(err.path, path);
+    assert_true(err.message[0] != '\0');
+    assert_int_equal(ms_envelope_check(m, NULL), code);
+}
+
+static void accepted(const ms_envelope *m)
+{
+    ms_error err;
+    if (ms_envelope_check(m, &err) != MS_OK) fail_msg("%s: %s", err.path, err.message);
+}
+
+
+/* ---- types and words ---- */
+
+static void every_type_has_a_row_and_a_builder(void **state)
+{
+    (void)state;
+    unsigned seen = 0;
+#define X(number, name, role, req, cls, proj, fw, env, task) \
+    assert_non_null(row_of(MS_T_##name));                    \
+    assert_int_equal(row_of(MS_T_##name)->stored, number);   \
+    seen++;
+    MS_TYPES(X)
+#undef X
+    assert_int_equal(seen, COUNT(type_rows));
+    assert_int_equal(seen + 1, MS_TYPE_COUNT);
+    for (size_t i = 0; i < COUNT(type_rows); i++) {
+        ms_envelope m = make(type_rows[i].type);
+        assert_int_equal(m.type, type_rows[i].type);
+        accepted(&m);
+    }
+}
+
+/* A builder sets what it was given and nothing beside. */
+static void builders_set_nothing_else(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(type_rows); i++) {
+        const struct type_row *row = &type_rows[i];
+        ms_envelope m = make(row->type);
+        for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
+            bool set = field(&m, f).text.ptr != NULL;
+            assert_int_equal(set, (row->sets >> f & 1u) != 0);
+        }
+        assert_false(m.has_time);
+        assert_int_equal(m.seq, 0);
+        assert_int_equal(m.flags, 0);
+        if (row->type != MS_T_TEXT && row->type != MS_T_MULTIMODAL_PART) {
+            assert_int_equal(m.role, MS_ROLE_NONE);
+        }
+    }
+    ms_envelope m = ms_text_message(MS_ROLE_DEVELOPER, words());
+    assert_int_equal(m.role, MS_ROLE_DEVELOPER);
+    m = ms_multimodal_part(MS_ROLE_ASSISTANT, words());
+    assert_int_equal(m.role, MS_ROLE_ASSISTANT);
+    m = ms_action(MS_STR("grep"), ms_json(MS_STR("{}")));
+    assert_true(ms_str_equal(m.tool, MS_STR("grep")));
+    assert_true(m.args.json);
+    m = ms_delegation(MS_STR("to whom"), MS_STR("what"));
+    assert_true(ms_str_equal(m.worker, MS_STR("to whom")));
+    assert_true(ms_str_equal(m.task, MS_STR("what")));
+}
+
+static void required_fields_are_named(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(type_rows); i++) {
+        const struct type_row *row = &type_rows[i];
+        for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
+            ms_envelope m = make(row->type);
+            set_field(&m, f, ms_text_n(absent));
+            if ((row->needs >> f & 1u) != 0) refused(&m, MS_E_MISSING, field_names[f]);
+            else accepted(&m);
+        }
+    }
+}
+
+/* Present is enough: empty text, false and null are content. */
+static void empty_is_not_missing(void **state)
+{
+    (void)state;
+    static const ms_value contents[] = {
+        {{"", 0}, false},  {{"null", 4}, true},  {{"false", 5}, true},
+        {{"0", 1}, true},  {{"{}", 2}, true},    {{" [ ] ", 5}, true},
+        {{"\"\"", 2}, true},
+    };
+    for (size_t i = 0; i < COUNT(contents); i++) {
+        ms_envelope m = ms_user_message(contents[i]);
+        accepted(&m);
+    }
+    ms_envelope m = ms_action(MS_STR(""), ms_json(MS_STR("{}")));
+    accepted(&m);
+    m = ms_delegation(MS_STR(""), MS_STR(""));
+    accepted(&m);
+}
+
+static void words_go_both_ways(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(type_rows); i++) {
+        const char *word = ms_type_word(type_rows[i].type);
+        assert_string_equal(word, type_rows[i].word);
+        if (word[0] != '\0') assert_int_equal(ms_type_of_word(ms_str_of(word)), i + 1);
+        for (size_t j = 0; j < i; j++) {
+            assert_string_not_equal(word, ms_type_word(type_rows[j].type));
+        }
+    }
+    static const struct {
+        const char *word;
+        size_t len;
+    } none[] = {
+        {"", 0},          {NULL, 0},    {"User_Message", 12}, {"user_messag", 11},
+        {" task", 5},     {"task ", 5}, {"tasks", 5},         {"task\0", 5},
+        {"tool_call", 9}, {"other", 5}, {"\xff", 1},
+    };
+    for (size_t i = 0; i < COUNT(none); i++) {
+        assert_int_equal(ms_type_of_word(ms_str_n(none[i].word, none[i].len)), MS_T_NONE);
+    }
+    static const int no_type[] = {0, MS_TYPE_COUNT, MS_TYPE_COUNT + 1, 63, 64, 255, 9999};
+    for (size_t i = 0; i < COUNT(no_type); i++) {
+        assert_string_equal(ms_type_word((ms_type)no_type[i]), "");
+    }
+}
+
+static void roles_go_both_ways(void **state)
+{
+    (void)state;
+    static const struct {
+        int number;
+        ms_role role;
+        const char *word;
+    } rows[] = {
+        {1, MS_ROLE_USER, "user"},           {2, MS_ROLE_ASSISTANT, "assistant"},
+        {3, MS_ROLE_SYSTEM, "system"},       {4, MS_ROLE_DEVELOPER, "developer"},
+        {5, MS_ROLE_TOOL, "tool"},           {6, MS_ROLE_FUNCTION, "function"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        assert_int_equal(rows[i].role, rows[i].number);
+        assert_string_equal(ms_role_word(rows[i].role), rows[i].word);
+        assert_int_equal(ms_role_of_word(ms_str_of(rows[i].word)), rows[i].role);
+    }
+    assert_int_equal(MS_ROLE_OTHER, 15);
+    assert_string_equal(ms_role_word(MS_ROLE_NONE), "");
+    assert_string_equal(ms_role_word(MS_ROLE_OTHER), "");
+    assert_string_equal(ms_role_word((ms_role)9), "");
+    assert_string_equal(ms_role_word((ms_role)200), "");
+    assert_int_equal(ms_role_of_word(MS_STR("narrator")), MS_ROLE_OTHER);
+    assert_int_equal(ms_role_of_word(MS_STR("User")), MS_ROLE_OTHER);
+    assert_int_equal(ms_role_of_word(MS_STR("user\0")), MS_ROLE_OTHER);
+    assert_int_equal(ms_role_of_word(MS_STR("use")), MS_ROLE_OTHER);
+    assert_int_equal(ms_role_of_word(MS_STR("")), MS_ROLE_OTHER);
+    assert_int_equal(ms_role_of_word(absent), MS_ROLE_OTHER);
+}
+
+/* Numbers of fields and flags stand in stored bytes. */
+static void numbers_stay(void **state)
+{
+    (void)state;
+    static const char *const names =
+        " location agent_key turn_id content tool args call_id worker task from_manager"
+        " from_worker phase_id summary error_type id key type_name role_name time_text"
+        " extra call_extra";
+    char all[512] = "";
+    for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
+        strcat(all, " ");
+        strcat(all, field_names[f]);
+    }
+    assert_string_equal(all, names);
+#define X(number, name, member, kind) assert_int_equal(MS_F_##name, number);
+    MS_FIELDS(X)
+#undef X
+    assert_int_equal(MS_F_LOCATION, 1);
+    assert_int_equal(MS_F_CALL_EXTRA, 21);
+    assert_int_equal(MS_FIELD_COUNT, 22);
+    assert_int_equal(MS_FLAG_COMMIT, 1);
+    assert_int_equal(MS_FLAG_SYNCED, 2);
+    assert_int_equal(MS_FLAG_REPAIRED, 4);
+    assert_int_equal(MS_FLAG_STAMPED, 8);
+    assert_int_equal(MS_FLAG_JOINED, 16);
+    assert_int_equal(MS_FLAG_LENIENT, 32);
+}
+
+static void sets_are_those_of_the_guide(void **state)
+{
+    (void)state;
+    ms_type_set all = 0;
+    for (size_t i = 0; i < COUNT(type_rows); i++) all |= MS_BIT(type_rows[i].type);
+    assert_true(all == MS_TYPES_ALL);
+    static const struct {
+        ms_type_set set;
+        const char *words;
+    } rows[] = {
+        {MS_TYPES_CONVERSATION, "user_message assistant_message "},
+        {MS_TYPES_GLOBAL, "synthesis global_observation "},
+        {MS_TYPES_AGENT, "action observation error final task delegation "},
+        {MS_TYPES_AGENT_WIDE,
+         "action observation error final task synthesis strategic_plan suggested_plan "
+         "script_plan script_instruction delegation director_context injected_context "},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char text[512] = "";
+        for (unsigned t = 0; t < 64; t++) {
+            if ((rows[i].set >> t & 1u) == 0) continue;
+            strcat(text, ms_type_word((ms_type)t));
+            strcat(text, " ");
+        }
+        assert_string_equal(text, rows[i].words);
+    }
+}
+
+static void results_have_texts(void **state)
+{
+    (void)state;
+    for (int i = 0; i < MS_RESULT_COUNT; i++) {
+        const char *text = ms_result_text((ms_result)i);
+        assert_true(text != NULL && text[0] != '\0');
+        for (int j = 0; j < i; j++) {
+            assert_string_not_equal(text, ms_result_text((ms_result)j));
+        }
+    }
+    assert_non_null(ms_result_text(MS_RESULT_COUNT));
+    assert_non_null(ms_result_text((ms_result)9999));
+    assert_int_equal(MS_OK, 0);
+}
+
+
+/* ---- the check ---- */
+
+static void unfit_types_and_roles(void **state)
+{
+    (void)state;
+    static const int types[] = {0, MS_TYPE_COUNT, 63, 64, 255, 256 + MS_T_TASK};
+    for (size_t i = 0; i < COUNT(types); i++) {
+        ms_envelope m = ms_task(words());
+        m.type = (ms_type)types[i];
+        refused(&m, MS_E_TYPE, "type");
+    }
+    static const int roles[] = {7, 9, 14, MS_ROLE_LIMIT, 17, 255, 256};
+    for (size_t i = 0; i < COUNT(roles); i++) {
+        ms_envelope m = ms_task(words());
+        m.role = (ms_role)roles[i];
+        refused(&m, MS_E_ARGUMENT, "role");
+    }
+    ms_envelope m = ms_task(words());
+    m.role = MS_ROLE_OTHER;
+    refused(&m, MS_E_MISSING, "role_name");
+    m.role_name = MS_STR("");
+    refused(&m, MS_E_MISSING, "role_name");
+    m.role_name = MS_STR("narrator");
+    accepted(&m);
+    m = ms_other(MS_STR(""), words());
+    refused(&m, MS_E_MISSING, "type_name");
+    memset(&m, 0, sizeof m);
+    refused(&m, MS_E_TYPE, "type");
+    assert_int_not_equal(ms_envelope_check(NULL, NULL), MS_OK);
+}
+
+static void times_must_be_finite(void **state)
+{
+    (void)state;
+    static const double good[] = {0.0, -1.0, 1e-300, 1234567890.125, 1e300, -0.0};
+    const double bad[] = {NAN, INFINITY, -INFINITY};
+    ms_envelope m = ms_task(words());
+    m.has_time = true;
+    for (size_t i = 0; i < COUNT(good); i++) {
+        m.time = good[i];
+        accepted(&m);
+    }
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        m.time = bad[i];
+        refused(&m, MS_E_RANGE, "time");
+        m.has_time = false;
+        accepted(&m);
+        m.has_time = true;
+    }
+}
+
+/* Whatever says that it is JSON must be. */
+static void json_must_be_json(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {
+        "", " ", "{", "{]", "[1,]", "nul", "\"", "01", "{\"a\":1}}", "{} {}", "NaN",
+        "{\"a\" 1}", "\"\x01\"", "[1", "'a'",
+    };
+    static const unsigned fields[] = {MS_F_CONTENT, MS_F_ARGS, MS_F_PHASE_ID, MS_F_EXTRA,
+                                      MS_F_CALL_EXTRA};
+    for (size_t i = 0; i < COUNT(fields); i++) {
+        ms_envelope m = make(MS_T_ACTION);
+        for (size_t j = 0; j < COUNT(bad); j++) {
+            set_field(&m, fields[i], ms_json(ms_str_of(bad[j])));
+            refused(&m, MS_E_SYNTAX, field_names[fields[i]]);
+        }
+        set_field(&m, fields[i], ms_json(MS_STR(" {\"a\": [1, 2.5e3, null]} ")));
+        accepted(&m);
+        set_field(&m, fields[i], ms_json(MS_STR("{\"a\": \"\\ud800\"}")));
+        assert_int_not_equal(ms_envelope_check(&m, NULL), MS_OK);
+    }
+    ms_envelope m = make(MS_T_USER_MESSAGE);
+    m.content = ms_text("{not JSON, but text");
+    accepted(&m);
+}
+
+static void too_deep_json(void **state)
+{
+    (void)state;
+    char text[2 * (MS_JSON_MAX_DEPTH + 1)];
+    for (size_t depth = MS_JSON_MAX_DEPTH; depth <= MS_JSON_MAX_DEPTH + 1; depth++) {
+        memset(text, '[', depth);
+        memset(text + depth, ']', depth);
+        ms_envelope m = ms_user_message(ms_json(ms_str_n(text, 2 * depth)));
+        if (depth <= MS_JSON_MAX_DEPTH) accepted(&m);
+        else refused(&m, MS_E_DEPTH, "content");
+    }
+}
+
+static void extra_must_be_an_object(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"[]", "null", "1", "\"{}\"", "true"};
+    static const unsigned fields[] = {MS_F_EXTRA, MS_F_CALL_EXTRA};
+    for (size_t i = 0; i < COUNT(fields); i++) {
+        for (size_t j = 0; j < COUNT(bad); j++) {
+            ms_envelope m = make(MS_T_USER_MESSAGE);
+            set_field(&m, fields[i], ms_json(ms_str_of(bad[j])));
+            refused(&m, MS_E_KIND, field_names[fields[i]]);
+        }
+    }
+}
+
+/* Location, agent key, turn id and idempotency key: at most 1023 bytes of UTF-8, no NUL;
+ * only a turn id may be empty. */
+static void keys_have_limits(void **state)
+{
+    (void)state;
+    static const unsigned fields[] = {MS_F_LOCATION, MS_F_AGENT_KEY, MS_F_TURN_ID,
+                                      MS_F_KEY};
+    static const struct {
+        const char *text;
+        size_t len;
+    } bad[] = {
+        {"", 0},         {"a\0b", 3},         {"\0", 1},         {"\xff", 1},
+        {"\xc0\xaf", 2}, {"\xed\xa0\x80", 3}, {"a\xe2\x82", 3}, {"\x80", 1},
+    };
+    char room[MS_KEY_MAX + 1];
+    memset(room, 'k', sizeof room);
+    for (size_t i = 0; i < COUNT(fields); i++) {
+        ms_envelope m = make(MS_T_USER_MESSAGE);
+        const char *name = field_names[fields[i]];
+        ms_error err;
+        set_field(&m, fields[i], ms_text_n(ms_str_n(room, MS_KEY_MAX)));
+        accepted(&m);
+        set_field(&m, fields[i], ms_text("\xe2\x82\xac/ {}'\"\\\n"));
+        accepted(&m);
+        set_field(&m, fields[i], ms_text_n(ms_str_n(room, sizeof room)));
+        assert_int_not_equal(ms_envelope_check(&m, &err), MS_OK);
+        assert_string_equal(err.path, name);
+        for (size_t j = 0; j < COUNT(bad); j++) {
+            set_field(&m, fields[i], ms_text_n(ms_str_n(bad[j].text, bad[j].len)));
+            if (bad[j].len == 0 && fields[i] == MS_F_TURN_ID) {
+                accepted(&m);
+                continue;
+            }
+            assert_int_not_equal(ms_envelope_check(&m, &err), MS_OK);
+            assert_string_equal(err.path, name);
+        }
+    }
+}
+
+static void text_that_is_not_utf8_passes(void **state)
+{
+    (void)state;
+    static const unsigned fields[] = {
+        MS_F_CONTENT,      MS_F_TOOL,        MS_F_ARGS,     MS_F_CALL_ID, MS_F_WORKER,
+        MS_F_TASK,         MS_F_FROM_WORKER, MS_F_PHASE_ID, MS_F_SUMMARY, MS_F_ERROR_TYPE,
+        MS_F_FROM_MANAGER, MS_F_ID,          MS_F_TYPE_NAME, MS_F_ROLE_NAME,
+        MS_F_TIME_TEXT,
+    };
+    for (size_t i = 0; i < COUNT(fields); i++) {
+        ms_envelope m = make(MS_T_OTHER);
+        set_field(&m, fields[i], ms_text("caf\xe9 \xf0\x9f"));
+        accepted(&m);
+    }
+}
+
+
+/* ---- copies ---- */
+
+/* Every field with its own words, each on the heap in a block of just its length. */
+static ms_envelope full(char **blocks)
+{
+    ms_envelope m = make(MS_T_ACTION);
+    for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
+        char text[64];
+        bool json = f == MS_F_EXTRA || f == MS_F_CALL_EXTRA || f == MS_F_ARGS;
+        int len = snprintf(text, sizeof text, json ? "{\"n\":%u}" : "field %u", f);
+        blocks[f] = (char *)malloc((size_t)len);
+        memcpy(blocks[f], text, (size_t)len);
+        ms_str s = ms_str_n(blocks[f], (size_t)len);
+        set_field(&m, f, json ? ms_json(s) : ms_text_n(s));
+    }
+    m.role = MS_ROLE_OTHER;
+    m.flags = MS_FLAG_JOINED;
+    m.has_time = true;
+    m.time = 12.5;
+    m.seq = 77;
+    return m;
+}
+
+static void copies_are_deep(void **state)
+{
+    (void)state;
+    char *blocks[MS_FIELD_COUNT];
+    char text[64];
+    ms_arena arena;
+    ms_envelope m = full(blocks), copy;
+    ms_arena_init(&arena, NULL);
+    assert_int_equal(ms_envelope_copy(&m, &arena, &copy), MS_OK);
+    for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
+        memset(blocks[f], '#', field(&m, f).text.len);
+        free(blocks[f]);
+    }
+    for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
+        bool json = f == MS_F_EXTRA || f == MS_F_CALL_EXTRA || f == MS_F_ARGS;
+        snprintf(text, sizeof text, json ? "{\"n\":%u}" : "field %u", f);
+        ms_value got = field(&copy, f);
+        assert_true(ms_str_equal(got.text, ms_str_of(text)));
+        assert_int_equal(got.json, json);
+    }
+    assert_int_equal(copy.type, MS_T_ACTION);
+    assert_int_equal(copy.role, MS_ROLE_OTHER);
+    assert_int_equal(copy.flags, MS_FLAG_JOINED);
+    assert_true(copy.has_time && copy.time == 12.5);
+    assert_int_equal(copy.seq, 77);
+    ms_arena_deinit(&arena);
+}
+
+static void copies_keep_absent_and_empty(void **state)
+{
+    (void)state;
+    ms_arena arena;
+    ms_arena_init(&arena, NULL);
+    for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
+        ms_envelope m, copy;
+        memset(&m, 0, sizeof m);
+        set_field(&m, f, ms_text(""));
+        assert_int_equal(ms_envelope_copy(&m, &arena, &copy), MS_OK);
+        for (unsigned g = 1; g < MS_FIELD_COUNT; g++) {
+            assert_int_equal(field(&copy, g).text.ptr != NULL, f == g);
+            assert_int_equal(field(&copy, g).text.len, 0);
+        }
+    }
+    ms_arena_deinit(&arena);
+}
+
+/* Without memory: a code, and nothing half-done. */
+static void copies_without_memory(void **state)
+{
+    (void)state;
+    char *blocks[MS_FIELD_COUNT];
+    char room[2048];
+    ms_envelope m = full(blocks), copy, zero;
+    size_t fits = 0;
+    memset(&zero, 0, sizeof zero);
+    for (size_t size = 0; size < sizeof room && fits == 0; size++) {
+        ms_arena arena;
+        ms_arena_init_fixed(&arena, room, size);
+        memset(&copy, 0xA5, sizeof copy);
+        ms_result result = ms_envelope_copy(&m, &arena, &copy);
+        if (result == MS_OK) {
+            fits = size;
+        } else {
+            assert_true(result == MS_E_ARENA || result == MS_E_NO_MEMORY);
+            assert_memory_equal(&copy, &zero, sizeof copy);
+        }
+        ms_arena_deinit(&arena);
+    }
+    assert_true(fits > 100);
+    test_alloc heap;
+    test_alloc_init(&heap);
+    heap.fail_at = 1;
+    ms_arena arena;
+    ms_arena_init(&arena, &heap.alloc);
+    assert_int_equal(ms_envelope_copy(&m, &arena, &copy), MS_E_NO_MEMORY);
+    assert_int_equal(ms_envelope_copy(&m, &arena, &copy), MS_OK);
+    ms_arena_deinit(&arena);
+    test_alloc_done(&heap);
+    for (unsigned f = 1; f < MS_FIELD_COUNT; f++) free(blocks[f]);
+}
+
+
+/* ---- small things ---- */
+
+static void agent_keys_are_normalised(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *in, *out;
+    } rows[] = {
+        {"Research-Worker", "research_worker"},
+        {"Task Worker", "task_worker"},
+        {"TaskManager", "taskmanager"},
+        {"a-b c", "a_b_c"},
+        {"", ""},
+        {"-- ", "___"},
+        {"A1\tB", "a1\tb"},
+        {"\xc3\x84-\xe2\x82\xac", "\xc3\x84_\xe2\x82\xac"},
+        {"AZaz@[`{", "azaz@[`{"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char room[64], in_place[64];
+        ms_str out = ms_normalize_agent_key(ms_str_of(rows[i].in), room);
+        assert_true(ms_str_equal(out, ms_str_of(rows[i].out)));
+        strcpy(in_place, rows[i].in);
+        out = ms_normalize_agent_key(ms_str_of(in_place), in_place);
+        assert_true(ms_str_equal(out, ms_str_of(rows[i].out)));
+    }
+}
+
+static void absent_and_empty_strings(void **state)
+{
+    (void)state;
+    assert_null(ms_str_of(NULL).ptr);
+    assert_non_null(ms_str_of("").ptr);
+    assert_null(ms_text(NULL).text.ptr);
+    assert_non_null(ms_text("").text.ptr);
+    assert_non_null(MS_STR("").ptr);
+    assert_int_equal(MS_STR("a\0b").len, 3);
+    assert_true(ms_str_equal(absent, absent));
+    assert_false(ms_str_equal(absent, MS_STR("")));
+    assert_false(ms_str_equal(MS_STR(""), absent));
+    assert_true(ms_str_equal(MS_STR(""), ms_str_of("")));
+    assert_false(ms_str_equal(MS_STR("a"), MS_STR("b")));
+    assert_false(ms_str_equal(MS_STR("a"), MS_STR("ab")));
+    assert_true(ms_str_starts_with(MS_STR("abc"), MS_STR("ab")));
+    assert_true(ms_str_starts_with(MS_STR("abc"), MS_STR("abc")));
+    assert_false(ms_str_starts_with(MS_STR("ab"), MS_STR("abc")));
+    assert_true(ms_str_starts_with(MS_STR("ab"), MS_STR("")));
+    assert_false(ms_text("x").json);
+    assert_true(ms_json(MS_STR("1")).json);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_type_has_a_row_and_a_builder),
+        cmocka_unit_test(builders_set_nothing_else),
+        cmocka_unit_test(required_fields_are_named),
+        cmocka_unit_test(empty_is_not_missing),
+        cmocka_unit_test(words_go_both_ways),
+        cmocka_unit_test(roles_go_both_ways),
+        cmocka_unit_test(numbers_stay),
+        cmocka_unit_test(sets_are_those_of_the_guide),
+        cmocka_unit_test(results_have_texts),
+        cmocka_unit_test(unfit_types_and_roles),
+        cmocka_unit_test(times_must_be_finite),
+        cmocka_unit_test(json_must_be_json),
+        cmocka_unit_test(too_deep_json),
+        cmocka_unit_test(extra_must_be_an_object),
+        cmocka_unit_test(keys_have_limits),
+        cmocka_unit_test(text_that_is_not_utf8_passes),
+        cmocka_unit_test(copies_are_deep),
+        cmocka_unit_test(copies_keep_absent_and_empty),
+        cmocka_unit_test(copies_without_memory),
+        cmocka_unit_test(agent_keys_are_normalised),
+        cmocka_unit_test(absent_and_empty_strings),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

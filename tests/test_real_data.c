@@ -1,0 +1,286 @@
+/* Histories that agents left behind are read, stored, read back and written again: what
+ * comes out is equal as JSON to what went in. 200 conversations of the tau-bench airline
+ * runs, five SWE-agent trajectories, and the demo session of this repository. */
+
+#define _POSIX_C_SOURCE 200809L
+
+#include "support.h"
+#include "json_equal.h"
+
+#include <dirent.h>
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+/* How many messages of each type a file becomes. */
+typedef struct tally {
+    size_t messages;          /* as the format counts */
+    size_t types[MS_TYPE_COUNT];
+    size_t joined;
+} tally;
+
+static void must(ms_result result, const ms_error *err)
+{
+    if (result != MS_OK) fail_msg("%s: %s", err->path, err->message);
+}
+
+static void start(ms_writer *w, const char *dialect, const ms_writer_opts *opts,
+                  ms_arena *arena, ms_buf *buf)
+{
+    memset(buf, 0, sizeof *buf);
+    buf->arena = arena;
+    ms_writer_init(w, ms_dialect_find(ms_str_of(dialect)), opts, arena, ms_buf_write,
+                   buf);
+}
+
+static void finish_and_compare(ms_writer *w, const ms_buf *buf, json_t *expected,
+                               unsigned options)
+{
+    ms_error err;
+    json_where where;
+    must(ms_writer_finish(w, &err), &err);
+    ms_str text = ms_buf_text(buf);
+    json_t *got = json_parse_n(text.ptr, text.len);
+    assert_non_null(got);
+    if (!json_same(got, expected, options, &where)) {
+        fail_msg("differs at %s", where.path);
+    }
+    json_decref(got);
+}
+
+static size_t field_bytes(const ms_envelope *m)
+{
+    return m->content.text.len + m->args.text.len + m->tool.len + m->call_id.len +
+           m->extra.len + m->call_extra.len + m->role_name.len + m->id.len +
+           sizeof "conversation";
+}
+
+/* A store on the heap, or for every second length in one buffer of just the size that
+ * ms_mem_size says, and what a batch needs. */
+static ms_store *open_store(const ms_envelopes *list, void **buffer)
+{
+    ms_store *store = NULL;
+    ms_mem_desc desc;
+    ms_error err;
+    memset(&desc, 0, sizeof desc);
+    desc.keep_unset_times = true;
+    *buffer = NULL;
+    if (list->count % 2 == 0) {
+        size_t most = 0;
+        for (size_t i = 0; i < list->count; i++) {
+            size_t bytes = field_bytes(&list->items[i]);
+            if (bytes > most) most = bytes;
+        }
+        desc.buffer_size = ms_mem_size(list->count, most, 1, 1, 0) + 32 * list->count;
+        desc.buffer = *buffer = malloc(desc.buffer_size);
+    }
+    must(ms_mem_open(&store, &desc, &err), &err);
+    return store;
+}
+
+/* Appends the list to a store and writes what the timeline gives. */
+static void through_a_store(const ms_envelopes *list, json_t *expected, ms_arena *arena)
+{
+    ms_writer_opts opts = {true, false, false};
+    ms_append_opts where;
+    ms_error err;
+    ms_query query;
+    ms_cursor it;
+    ms_writer w;
+    ms_buf buf;
+    const ms_msg *msg;
+    void *buffer;
+    size_t n = 0;
+    ms_store *store = open_store(list, &buffer);
+    memset(&where, 0, sizeof where);
+    where.location = MS_STR("conversation");
+    must(ms_append_batch(store, list->items, list->count, &where, &err), &err);
+    must(ms_selfcheck(store, &err), &err);
+    memset(&query, 0, sizeof query);
+    query.location = where.location;
+    query.views = MS_VIEW_TIMELINE;
+    start(&w, "openai", &opts, arena, &buf);
+    must(ms_query_open(store, &query, &it, &err), &err);
+    for (; (msg = ms_next(&it)) != NULL; n++) {
+        must(ms_writer_put_msg(&w, msg, &err), &err);
+    }
+    must(ms_cursor_close(&it, &err), &err);
+    assert_int_equal(n, list->count);
+    finish_and_compare(&w, &buf, expected, 0);
+    ms_close(store);
+    free(buffer);
+}
+
+/* Written in the framework's format, read from that and written as chat messages. */
+static void through_the_framework(const ms_envelopes *list, json_t *expected,
+                                  ms_arena *arena)
+{
+    ms_writer_opts opts = {true, false, false};
+    ms_envelopes back = {NULL, 0};
+    ms_error err;
+    ms_writer w;
+    ms_buf buf;
+    start(&w, "framework", &opts, arena, &buf);
+    for (size_t i = 0; i < list->count; i++) {
+        must(ms_writer_put(&w, &list->items[i], &err), &err);
+    }
+    must(ms_writer_finish(&w, &err), &err);
+    must(ms_read_list(ms_dialect_find(MS_STR("framework")), ms_buf_text(&buf), NULL,
+                      arena, &back, &err),
+         &err);
+    assert_int_equal(back.count, list->count);
+    start(&w, "openai", &opts, arena, &buf);
+    for (size_t i = 0; i < back.count; i++) {
+        must(ms_writer_put(&w, &back.items[i], &err), &err);
+    }
+    finish_and_compare(&w, &buf, expected, JSON_ARGUMENTS);
+}
+
+/* One message list: read strictly, written at once, by way of a store, and by way of the
+ * other format. */
+static void there_and_back(json_t *messages, tally *sum)
+{
+    ms_writer_opts opts = {true, false, false};
+    ms_arena arena;
+    ms_envelopes list = {NULL, 0};
+    ms_writer w;
+    ms_buf buf;
+    ms_error err;
+    char *text = json_dumps(messages, JSON_COMPACT);
+    ms_arena_init(&arena, NULL);
+    assert_non_null(text);
+    must(ms_read_list(ms_dialect_find(MS_STR("openai")), ms_str_of(text), NULL, &arena,
+                      &list, &err),
+         &err);
+    start(&w, "openai", &opts, &arena, &buf);
+    for (size_t i = 0; i < list.count; i++) {
+        must(ms_writer_put(&w, &list.items[i], &err), &err);
+        sum->types[list.items[i].type]++;
+        sum->joined += (list.items[i].flags & MS_FLAG_JOINED) != 0;
+    }
+    sum->messages += json_array_size(messages);
+    finish_and_compare(&w, &buf, messages, 0);
+    through_a_store(&list, messages, &arena);
+    through_the_framework(&list, messages, &arena);
+    ms_arena_deinit(&arena);
+    free(text);
+}
+
+static json_t *load(const char *path)
+{
+    size_t size;
+    char *bytes = read_file(path, &size);
+    assert_non_null(bytes);
+    json_t *value = json_parse_n(bytes, size);
+    assert_non_null(value);
+    free(bytes);
+    return value;
+}
+
+static void expect_types(const tally *sum, size_t user, size_t assistant, size_t text,
+                         size_t actions, size_t observations)
+{
+    assert_int_equal(sum->types[MS_T_USER_MESSAGE], user);
+    assert_int_equal(sum->types[MS_T_ASSISTANT_MESSAGE], assistant);
+    assert_int_equal(sum->types[MS_T_TEXT], text);
+    assert_int_equal(sum->types[MS_T_ACTION], actions);
+    assert_int_equal(sum->types[MS_T_OBSERVATION], observations);
+}
+
+/* 2,454 assistant messages: 1,290 of text alone, 90 of text with a call, 1,074 of a call
+ * with content null. */
+static void airline(void **state)
+{
+    (void)state;
+    char path[4096];
+    if (!shared_path(path, sizeof path, "data/tau-bench-airline/gpt-4o-airline.json")) {
+        skip();
+    }
+    json_t *records = load(path), *record;
+    tally sum;
+    size_t i;
+    memset(&sum, 0, sizeof sum);
+    assert_int_equal(json_array_size(records), 200);
+    json_array_foreach (records, i, record) {
+        there_and_back(json_object_get(record, "traj"), &sum);
+    }
+    assert_int_equal(sum.messages, 5308);
+    expect_types(&sum, 1490, 1290 + 90, 200, 1164, 1164);
+    assert_int_equal(sum.joined, 90);
+    json_decref(records);
+}
+
+#define REPLAY "sweagent-replay__marshmallow-code__marshmallow-1867__function_calling"
+
+static void trajectories(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        size_t messages, calls;
+    } rows[] = {
+        {"sweagent-function_calling_simple", 12, 5},
+        {REPLAY "__install-1", 24, 11},
+        {REPLAY "_replace__install-1", 24, 11},
+        {REPLAY "_replace_from_source", 28, 13},
+        {"swesmith-pandas-dev__pandas.95280573.pr_53856", 36, 17},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char name[512], path[4096];
+        tally sum;
+        memset(&sum, 0, sizeof sum);
+        snprintf(name, sizeof name, "data/swe-agent-traj/%s.traj", rows[i].name);
+        if (!shared_path(path, sizeof path, name)) skip();
+        json_t *file = load(path);
+        there_and_back(json_object_get(file, "history"), &sum);
+        assert_int_equal(sum.messages, rows[i].messages);
+        expect_types(&sum, 1, rows[i].calls, 1, rows[i].calls, rows[i].calls);
+        json_decref(file);
+    }
+}
+
+/* The demo has a message a line with the members location and agent_key. */
+static void demo_session(void **state)
+{
+    (void)state;
+    size_t size, n = 0;
+    char *bytes = read_file("tools/demo.jsonl", &size);
+    if (bytes == NULL) {
+        printf("skipped: no tools/demo.jsonl\n");
+        skip();
+    }
+    ms_writer_opts opts = {false, false, true};
+    for (char *line = bytes, *end; line < bytes + size; line = end + 1) {
+        ms_arena arena;
+        ms_envelopes one = {NULL, 0};
+        ms_writer w;
+        ms_buf buf;
+        ms_error err;
+        end = strchr(line, '\n');
+        if (end == NULL) end = bytes + size;
+        if (end == line) continue;
+        ms_arena_init(&arena, NULL);
+        must(ms_read(ms_dialect_find(MS_STR("framework")),
+                     ms_str_n(line, (size_t)(end - line)), NULL, &arena, &one, &err),
+             &err);
+        assert_int_equal(one.count, 1);
+        start(&w, "framework", &opts, &arena, &buf);
+        must(ms_writer_put(&w, &one.items[0], &err), &err);
+        json_t *expected = json_parse_n(line, (size_t)(end - line));
+        finish_and_compare(&w, &buf, expected, 0);
+        json_decref(expected);
+        ms_arena_deinit(&arena);
+        n++;
+    }
+    assert_true(n > 0);
+    free(bytes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(airline),
+        cmocka_unit_test(trajectories),
+        cmocka_unit_test(demo_session),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

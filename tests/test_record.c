@@ -1,0 +1,936 @@
+/* The encoded message: every set of fields goes in and comes out, every flipped bit and
+ * every cut is found, and the layout is the one that the essay of [record] tells. This
+ * program holds the implementation itself, for the checksum and its two ways. */
+
+#define _GNU_SOURCE
+#define MSGSTORE_IMPLEMENTATION
+#include "../msgstore.h"
+
+#include "support.h"
+
+#include <math.h>
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+
+/* ---- envelopes by field number ---- */
+
+static ms_value from_TEXT(ms_str s) { return ms_text_n(s); }
+static ms_value from_OBJECT(ms_str s) { return ms_json(s); }
+static ms_value from_VALUE(ms_value v) { return v; }
+static ms_str to_TEXT(ms_value v) { return v.text; }
+static ms_str to_OBJECT(ms_value v) { return v.text; }
+static ms_value to_VALUE(ms_value v) { return v; }
+
+static ms_value field(const ms_envelope *m, unsigned number)
+{
+    switch (number) {
+#define X(number, name, member, kind) \
+    case number: return from_##kind(m->member);
+        MS_FIELDS(X)
+#undef X
+    default: return ms_text(NULL);
+    }
+}
+
+static void set_field(ms_envelope *m, unsigned number, ms_value value)
+{
+    switch (number) {
+#define X(number, name, member, kind) \
+    case number: m->member = to_##kind(value); break;
+        MS_FIELDS(X)
+#undef X
+    default: break;
+    }
+}
+
+static bool is_key(unsigned f)
+{
+    return f == MS_F_LOCATION || f == MS_F_AGENT_KEY || f == MS_F_TURN_ID ||
+           f == MS_F_KEY;
+}
+
+static bool is_value(unsigned f)
+{
+    return f == MS_F_CONTENT || f == MS_F_ARGS || f == MS_F_PHASE_ID;
+}
+
+static bool is_object(unsigned f)
+{
+    return f == MS_F_EXTRA || f == MS_F_CALL_EXTRA;
+}
+
+
+/* ---- values of any length ---- */
+
+static uint64_t rng;
+static ms_arena arena;
+
+static int open_arena(void **state)
+{
+    (void)state;
+    ms_arena_init(&arena, NULL);
+    return 0;
+}
+
+static int close_arena(void **state)
+{
+    (void)state;
+    ms_arena_deinit(&arena);
+    return 0;
+}
+
+static size_t random_length(void)
+{
+    static const size_t edges[] = {0, 1, 2, 7, 8, 127, 128, 254, 255, 256, 257, 1000};
+    if (test_one_in(&rng, 300)) return 65534 + (size_t)test_below(&rng, 4);
+    return edges[test_below(&rng, COUNT(edges))];
+}
+
+static char *random_ascii(size_t len)
+{
+    char *text = (char *)ms_arena_alloc(&arena, len);
+    for (size_t i = 0; i < len; i++) text[i] = (char)('a' + test_below(&rng, 26));
+    return text;
+}
+
+/* A JSON text of just that length, or of the next one that there is. */
+static ms_str json_of_length(bool object, size_t len)
+{
+    if (object && len < 2) len = 2;
+    if (object && len > 2 && len < 7) len = 7;
+    if (!object && len < 1) len = 1;
+    char *text = random_ascii(len);
+    if (object) {
+        memcpy(text, "{\"a\":\"", len > 2 ? 6 : 1);
+        if (len == 7) memcpy(text, "{\"a\":1", 6);
+        else if (len > 7) text[len - 2] = '"';
+        text[len - 1] = '}';
+    } else if (len == 1) {
+        text[0] = '7';
+    } else {
+        text[0] = text[len - 1] = '"';
+    }
+    return ms_str_n(text, len);
+}
+
+static ms_value value_of_length(unsigned f, size_t len, bool json)
+{
+    if (is_object(f) || f == MS_F_ARGS || (is_value(f) && json)) {
+        return ms_json(json_of_length(f != MS_F_CONTENT && f != MS_F_PHASE_ID, len));
+    }
+    if (is_key(f)) len = len < 1 ? 1 : len > MS_KEY_MAX ? MS_KEY_MAX : len;
+    return ms_text_n(ms_str_n(random_ascii(len), len));
+}
+
+/* What every type's requirement is met by, so that any other field may be absent. */
+static ms_envelope smallest(void)
+{
+    ms_envelope m = ms_task(ms_text(""));
+    return m;
+}
+
+static ms_envelope random_envelope(uint32_t fields)
+{
+    ms_envelope m = smallest();
+    for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
+        if ((fields >> f & 1u) == 0) continue;
+        set_field(&m, f, value_of_length(f, random_length(), test_one_in(&rng, 2)));
+    }
+    if (test_one_in(&rng, 2)) m.role = (ms_role)test_below(&rng, 7);
+    if (test_one_in(&rng, 3)) m.flags = (uint32_t)test_random(&rng);
+    m.has_time = test_one_in(&rng, 2);
+    if (m.has_time) m.time = (double)(int64_t)test_random(&rng) / 1024.0;
+    m.seq = test_one_in(&rng, 2) ? test_random(&rng) : test_below(&rng, 10);
+    return m;
+}
+
+
+/* ---- in and out ---- */
+
+static const ms_msg *encoded(const ms_envelope *m)
+{
+    const ms_msg *msg = NULL;
+    ms_error err;
+    if (ms_encode(m, &arena, &msg, &err) != MS_OK) {
+        fail_msg("%s: %s", err.path, err.message);
+    }
+    return msg;
+}
+
+static bool same_value(ms_value a, ms_value b)
+{
+    return ms_str_equal(a.text, b.text) && (a.text.ptr == NULL || a.json == b.json);
+}
+
+/* Everything that the getters say is what the envelope has. */
+static void expect_same(const ms_msg *msg, const ms_envelope *m)
+{
+    const uint32_t of_a_caller = MS_FLAG_JOINED | MS_FLAG_STAMPED | MS_FLAG_REPAIRED |
+                                 MS_FLAG_LENIENT;
+    ms_envelope back = ms_envelope_of(msg);
+    double time = -7;
+    for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
+        ms_value want = field(m, f);
+        if (!same_value(field(&back, f), want) ||
+            !same_value(ms_get(msg, (ms_field)f), want)) {
+            fail_msg("field %u differs", f);
+        }
+    }
+    assert_true(ms_str_equal(ms_location(msg), m->location));
+    assert_true(ms_str_equal(ms_agent_key(msg), m->agent_key));
+    assert_true(ms_str_equal(ms_turn_id(msg), m->turn_id));
+    assert_true(same_value(ms_content(msg), m->content));
+    assert_int_equal(ms_type_of(msg), m->type);
+    assert_int_equal(back.type, m->type);
+    assert_int_equal(ms_flags(msg), m->flags & of_a_caller);
+    assert_int_equal(back.flags, ms_flags(msg));
+    assert_int_equal(ms_time(msg, &time), m->has_time);
+    assert_int_equal(back.has_time, m->has_time);
+    if (m->has_time) assert_true(time == m->time && back.time == m->time);
+    assert_true(back.seq == ms_seq(msg) && back.seq == m->seq);
+    if (m->role != MS_ROLE_NONE) assert_int_equal(ms_role_of(msg), m->role);
+    assert_int_not_equal(ms_role_of(msg), MS_ROLE_NONE);
+    assert_int_equal(ms_size(msg) % 8, 0);
+}
+
+/* The same message out of a copy of its bytes that ends where they end. */
+static void expect_decodes(const ms_msg *msg, const ms_envelope *m)
+{
+    size_t size = ms_size(msg);
+    void *bytes = malloc(size);
+    const ms_msg *again = NULL;
+    ms_error err;
+    memcpy(bytes, msg, size);
+    if (ms_decode(bytes, size, &again, &err) != MS_OK) fail_msg("%s", err.message);
+    assert_int_equal(ms_size(again), size);
+    expect_same(again, m);
+    free(bytes);
+}
+
+static void goes_through(const ms_envelope *m)
+{
+    const ms_msg *msg = encoded(m);
+    expect_same(msg, m);
+    expect_decodes(msg, m);
+}
+
+static void each_field_at_each_length(void **state)
+{
+    (void)state;
+    static const size_t lengths[] = {0,    1,     2,     15,    16,    63,   64,
+                                     127,  128,   254,   255,   256,   1022, 1023,
+                                     4096, 65534, 65535, 65536, 65537, 70000};
+    rng = test_seed();
+    for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
+        for (size_t i = 0; i < COUNT(lengths); i++) {
+            for (int json = 0; json <= is_value(f); json++) {
+                ms_envelope m = smallest();
+                set_field(&m, f, value_of_length(f, lengths[i], json != 0));
+                goes_through(&m);
+            }
+            ms_arena_reset(&arena);
+        }
+    }
+}
+
+static void each_pair_of_fields(void **state)
+{
+    (void)state;
+    rng = test_seed() + 1;
+    for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
+        for (unsigned g = f; g < MS_FIELD_COUNT; g++) {
+            uint32_t pair = UINT32_C(1) << f | UINT32_C(1) << g;
+            ms_envelope m = random_envelope(pair);
+            goes_through(&m);
+            m = random_envelope(~pair);
+            goes_through(&m);
+        }
+        ms_arena_reset(&arena);
+    }
+}
+
+static void random_sets_of_fields(void **state)
+{
+    (void)state;
+    rng = test_seed() + 2;
+    for (size_t n = test_times(20000); n > 0; n--) {
+        uint32_t fields = (uint32_t)test_random(&rng);
+        if (test_one_in(&rng, 2)) fields &= (uint32_t)test_random(&rng);
+        ms_envelope m = random_envelope(fields);
+        goes_through(&m);
+        if (n % 64 == 0) ms_arena_reset(&arena);
+    }
+}
+
+/* Empty text, JSON null and nothing at all are three things. */
+static void absent_empty_and_null(void **state)
+{
+    (void)state;
+    static const ms_value values[] = {
+        {{NULL, 0}, false}, {{"", 0}, false},       {{"null", 4}, true},
+        {{"null", 4}, false}, {{"\"\"", 2}, true}, {{"false", 5}, true},
+        {{"0", 1}, true},
+    };
+    for (size_t i = 0; i < COUNT(values); i++) {
+        ms_envelope m = ms_other(MS_STR("x"), ms_text(""));
+        m.phase_id = values[i];
+        goes_through(&m);
+        if (values[i].text.ptr == NULL) continue;
+        m = ms_observation(values[i]);
+        goes_through(&m);
+    }
+}
+
+/* What a message of that type is spoken by when it does not say. */
+static void expect_role(ms_type type, ms_role role)
+{
+    ms_envelope m = smallest();
+    m.type = type;
+    m.tool = m.worker = m.task = m.from_manager = m.type_name = MS_STR("x");
+    m.args = ms_json(MS_STR("{}"));
+    assert_int_equal(ms_role_of(encoded(&m)), role);
+}
+
+static void every_type_and_role(void **state)
+{
+    (void)state;
+    for (int t = 1; t < MS_TYPE_COUNT; t++) {
+        for (int r = 0; r < MS_ROLE_LIMIT; r++) {
+            ms_envelope m = smallest();
+            m.type = (ms_type)t;
+            m.role = (ms_role)r;
+            m.tool = m.worker = m.task = m.from_manager = MS_STR("x");
+            m.type_name = MS_STR("word");
+            m.role_name = MS_STR("narrator");
+            m.args = ms_json(MS_STR("{}"));
+            if (ms_envelope_check(&m, NULL) != MS_OK) continue;
+            goes_through(&m);
+            const ms_msg *msg = encoded(&m);
+            ms_str word = ms_str_of(ms_type_word(m.type));
+            if (t == MS_T_OTHER) word = m.type_name;
+            assert_true(ms_str_equal(ms_type_name(msg), word));
+            word = ms_str_of(ms_role_word(ms_role_of(msg)));
+            if (r == MS_ROLE_OTHER) word = m.role_name;
+            assert_true(ms_str_equal(ms_role_name(msg), word));
+        }
+        ms_arena_reset(&arena);
+    }
+#define X(number, name, role, req, cls, proj, fw, env, task_word) \
+    expect_role(MS_T_##name, MS_ROLE_##role);
+    MS_TYPES(X)
+#undef X
+}
+
+static void times_keep_every_bit(void **state)
+{
+    (void)state;
+    static const double times[] = {0.0,    -0.0,   0.1,    1234567890.5, -1.0,
+                                   5e-324, 1e308, -1e308, 1700000000.123456};
+    for (size_t i = 0; i < COUNT(times); i++) {
+        ms_envelope m = smallest();
+        double got;
+        m.has_time = true;
+        m.time = times[i];
+        assert_true(ms_time(encoded(&m), &got));
+        assert_memory_equal(&got, &times[i], sizeof got);
+    }
+    ms_envelope m = smallest();
+    m.time = 5; /* not set: has_time is false */
+    double got = 9;
+    assert_false(ms_time(encoded(&m), &got));
+}
+
+
+/* ---- damage ---- */
+
+/* Is this run of bytes refused as damaged, without a read beyond it? */
+static void expect_refused(const unsigned char *bytes, size_t size, size_t at,
+                           unsigned what)
+{
+    const ms_msg *msg = (const ms_msg *)(size_t)8;
+    ms_error err;
+    ms_result result = ms_decode(bytes, size, &msg, &err);
+    if (result == MS_OK || msg != NULL) {
+        fail_msg("byte %u of %u, change 0x%02x: not found", (unsigned)at, (unsigned)size,
+                 what);
+    }
+    assert_true(result == MS_E_DAMAGED);
+    assert_int_equal(err.code, result);
+    assert_true(err.message[0] != '\0');
+}
+
+/* All single bits, all bytes to 00 and FF and to a random other one, all lengths. */
+static void attack(const ms_envelope *m)
+{
+    const ms_msg *msg = encoded(m);
+    size_t size = ms_size(msg);
+    unsigned char *bytes = (unsigned char *)malloc(size);
+    memcpy(bytes, msg, size);
+    for (size_t i = 0; i < size; i++) {
+        unsigned char was = bytes[i];
+        for (unsigned bit = 0; bit < 8; bit++) {
+            bytes[i] = (unsigned char)(was ^ 1u << bit);
+            expect_refused(bytes, size, i, 1u << bit);
+        }
+        unsigned char others[3] = {0, 0xFF, (unsigned char)test_random(&rng)};
+        for (size_t k = 0; k < COUNT(others); k++) {
+            if (others[k] == was) continue;
+            bytes[i] = others[k];
+            expect_refused(bytes, size, i, others[k]);
+        }
+        bytes[i] = was;
+    }
+    for (size_t cut = 0; cut < size; cut++) {
+        unsigned char *part = (unsigned char *)malloc(cut + (cut == 0));
+        memcpy(part, bytes, cut);
+        expect_refused(part, cut, cut, 0);
+        free(part);
+    }
+    unsigned char *more = (unsigned char *)calloc(1, size + 8);
+    memcpy(more, bytes, size);
+    for (size_t end = size + 1; end <= size + 8; end++) {
+        expect_refused(more, end, size, 0);
+    }
+    free(more);
+    free(bytes);
+}
+
+static void every_flipped_bit_is_found(void **state)
+{
+    (void)state;
+    rng = test_seed() + 3;
+    ms_envelope m = smallest();
+    attack(&m);
+    m = ms_action(MS_STR("list_tables"), ms_json(MS_STR("{\"schema\":\"public\"}")));
+    m.has_time = true;
+    m.time = 1234567890.5;
+    m.agent_key = MS_STR("worker");
+    m.location = MS_STR("job_123");
+    attack(&m);
+    for (size_t pad = 0; pad < 8; pad++) { /* every amount of padding at the end */
+        m = ms_user_message(ms_text_n(ms_str_n("12345678", pad)));
+        attack(&m);
+    }
+    for (size_t n = test_times(40); n > 0; n--) {
+        uint32_t fields = (uint32_t)(test_random(&rng) & test_random(&rng));
+        m = random_envelope(fields & (uint32_t)test_random(&rng));
+        if (ms_size(encoded(&m)) < 3000) attack(&m);
+        ms_arena_reset(&arena);
+    }
+}
+
+static void nothing_and_noise(void **state)
+{
+    (void)state;
+    uint64_t words[64];
+    memset(words, 0, sizeof words);
+    rng = test_seed() + 4;
+    for (size_t size = 0; size <= sizeof words; size += 8) {
+        expect_refused((unsigned char *)words, size, 0, 0);
+    }
+    memset(words, 0xFF, sizeof words);
+    expect_refused((unsigned char *)words, sizeof words, 0, 0);
+    for (size_t n = test_times(20000); n > 0; n--) {
+        test_fill(&rng, words, sizeof words);
+        expect_refused((unsigned char *)words, sizeof words, 0, 0);
+    }
+    const ms_msg *msg;
+    assert_int_not_equal(ms_decode(NULL, 0, &msg, NULL), MS_OK);
+}
+
+
+/* ---- text that is not UTF-8 ---- */
+
+/* The rule of Unicode's chapter 3 and of WHATWG: each longest start of a character that
+ * goes no further becomes one U+FFFD. Returns the length of out; *bad when it did. */
+static size_t repair_reference(const unsigned char *in, size_t n, unsigned char *out,
+                               bool *bad)
+{
+    size_t len = 0;
+    *bad = false;
+    for (size_t i = 0; i < n;) {
+        unsigned lead = in[i], low = 0x80, high = 0xBF, more, k;
+        more = lead < 0x80 ? 0 : lead < 0xC2 ? 9 : lead < 0xE0 ? 1 : lead < 0xF0 ? 2
+             : lead < 0xF5 ? 3 : 9;
+        if (lead == 0xE0) low = 0xA0;
+        if (lead == 0xED) high = 0x9F;
+        if (lead == 0xF0) low = 0x90;
+        if (lead == 0xF4) high = 0x8F;
+        for (k = 1; more != 9 && k <= more; k++, low = 0x80, high = 0xBF) {
+            if (i + k >= n || in[i + k] < low || in[i + k] > high) break;
+        }
+        if (more != 9 && k > more) {
+            memcpy(out + len, in + i, k);
+            len += k;
+        } else {
+            memcpy(out + len, "\xEF\xBF\xBD", 3);
+            len += 3;
+            *bad = true;
+        }
+        i += k;
+    }
+    return len;
+}
+
+static void expect_repaired(const unsigned char *in, size_t n)
+{
+    static const unsigned texts[] = {MS_F_CONTENT, MS_F_TOOL, MS_F_ARGS, MS_F_CALL_ID,
+                                     MS_F_SUMMARY, MS_F_ID, MS_F_PHASE_ID};
+    unsigned char want[4096];
+    bool bad;
+    size_t len = repair_reference(in, n, want, &bad), at = 0;
+    unsigned f = texts[test_below(&rng, COUNT(texts))];
+    ms_envelope m = smallest();
+    unsigned char *exact = (unsigned char *)malloc(n + 1);
+    memcpy(exact, in, n);
+    set_field(&m, f, ms_text_n(ms_str_n((char *)exact, n)));
+    const ms_msg *msg = encoded(&m);
+    ms_value got = ms_get(msg, (ms_field)f);
+    if (got.text.len != len || memcmp(got.text.ptr, want, len) != 0) {
+        for (size_t i = 0; i < n; i++) fprintf(stderr, "%02x ", in[i]);
+        fail_msg("repaired in another way");
+    }
+    assert_int_equal((ms_flags(msg) & MS_FLAG_REPAIRED) != 0, bad);
+    assert_int_equal(ms_utf8_check(ms_str_n((char *)exact, n), &at), !bad);
+    free(exact);
+}
+
+/* Every two bytes, every lead with every second byte and a tail, and random runs. */
+static void bad_utf8_is_repaired(void **state)
+{
+    (void)state;
+    unsigned char in[1024];
+    rng = test_seed() + 5;
+    for (unsigned pair = 0; pair < 0x10000; pair++) {
+        in[0] = (unsigned char)(pair >> 8);
+        in[1] = (unsigned char)pair;
+        in[2] = (unsigned char)(test_one_in(&rng, 2) ? 0x80 : 'x');
+        in[3] = (unsigned char)(test_one_in(&rng, 2) ? 0xBF : 0x7F);
+        expect_repaired(in, test_one_in(&rng, 4) ? 2 : test_one_in(&rng, 2) ? 3 : 4);
+        if (pair % 256 == 0) ms_arena_reset(&arena);
+    }
+    static const char *const pieces[] = {
+        "a", "\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x98\x80", "\xE2\x82", "\xF0\x9F\x98",
+        "\xF0\x9F", "\x80", "\xBF", "\xC0", "\xC1", "\xED\xA0\x80", "\xED\x9F\xBF",
+        "\xE0\x80", "\xE0\xA0", "\xF4\x90", "\xF4\x8F\xBF\xBF", "\xF5", "\xFF", "\xFE",
+        "\xF0\x80", "\xEF\xBF\xBD", "\xEF\xBB\xBF", "abcdefghijklmnop",
+    };
+    for (size_t n = test_times(20000); n > 0; n--) {
+        size_t len = 0;
+        size_t most = test_one_in(&rng, 20) ? 60 : 10;
+        for (size_t k = (size_t)test_below(&rng, most); k > 0; k--) {
+            const char *piece = pieces[test_below(&rng, COUNT(pieces))];
+            memcpy(in + len, piece, strlen(piece));
+            len += strlen(piece);
+        }
+        expect_repaired(in, len);
+        if (n % 256 == 0) ms_arena_reset(&arena);
+    }
+}
+
+/* Bad bytes in JSON are no text to be repaired. */
+static void bad_utf8_in_json(void **state)
+{
+    (void)state;
+    ms_envelope m = smallest();
+    const ms_msg *msg = (const ms_msg *)(size_t)8;
+    ms_error err;
+    m.content = ms_json(MS_STR("\"\xff\""));
+    assert_int_equal(ms_encode(&m, &arena, &msg, &err), MS_E_UTF8);
+    assert_null(msg);
+    assert_string_equal(err.path, "content");
+    m.content = ms_text("");
+    m.extra = MS_STR("{\"a\":\"\xc3\"}");
+    assert_int_equal(ms_encode(&m, &arena, &msg, &err), MS_E_UTF8);
+    assert_string_equal(err.path, "extra");
+}
+
+
+/* ---- memory ---- */
+
+static void encoding_without_memory(void **state)
+{
+    (void)state;
+    static uint64_t room[256];
+    ms_envelope m = ms_action(MS_STR("t"), ms_json(MS_STR("{\"k\":[1,2,3]}")));
+    m.summary = MS_STR("caf\xe9");
+    size_t fits = 0;
+    for (size_t size = 0; size <= sizeof room && fits == 0; size += 8) {
+        ms_arena small;
+        const ms_msg *msg = (const ms_msg *)(size_t)8;
+        ms_arena_init_fixed(&small, room, size);
+        ms_result result = ms_encode(&m, &small, &msg, NULL);
+        if (result == MS_OK) {
+            fits = size;
+            assert_true(ms_str_equal(ms_get(msg, MS_F_SUMMARY).text,
+                                     MS_STR("caf\xEF\xBF\xBD")));
+        } else {
+            assert_true(result == MS_E_ARENA || result == MS_E_NO_MEMORY);
+            assert_null(msg);
+        }
+    }
+    assert_true(fits >= ms_size(encoded(&m)));
+    test_alloc heap;
+    ms_arena small;
+    const ms_msg *msg = NULL;
+    test_alloc_init(&heap);
+    heap.fail_at = 1;
+    ms_arena_init(&small, &heap.alloc);
+    assert_int_equal(ms_encode(&m, &small, &msg, NULL), MS_E_NO_MEMORY);
+    assert_null(msg);
+    assert_int_equal(ms_encode(&m, &small, &msg, NULL), MS_OK);
+    ms_arena_deinit(&small);
+    test_alloc_done(&heap);
+}
+
+static void encoding_checks_first(void **state)
+{
+    (void)state;
+    const ms_msg *msg = (const ms_msg *)(size_t)8;
+    ms_error err;
+    ms_envelope m = ms_action(MS_STR("t"), ms_json(MS_STR("{")));
+    assert_int_equal(ms_encode(&m, &arena, &msg, &err), MS_E_SYNTAX);
+    assert_string_equal(err.path, "args");
+    assert_null(msg);
+    m = ms_task(ms_text(NULL));
+    assert_int_equal(ms_encode(&m, &arena, &msg, &err), MS_E_MISSING);
+    assert_string_equal(err.path, "content");
+    m.type = MS_T_NONE;
+    assert_int_equal(ms_encode(&m, &arena, &msg, &err), MS_E_TYPE);
+}
+
+
+/* ---- CRC32C ---- */
+
+/* Bit by bit, from the polynomial: the oracle. */
+static uint32_t crc_bitwise(const unsigned char *bytes, size_t n)
+{
+    uint32_t crc = 0xFFFFFFFFu;
+    for (size_t i = 0; i < n; i++) {
+        crc ^= bytes[i];
+        for (int bit = 0; bit < 8; bit++) {
+            crc = crc >> 1 ^ (0x82F63B78u & (0u - (crc & 1u)));
+        }
+    }
+    return ~crc;
+}
+
+static void crc_of_known_texts(void **state)
+{
+    (void)state;
+    unsigned char zeros[32], ones[32], up[32], down[32];
+    for (unsigned i = 0; i < 32; i++) {
+        zeros[i] = 0;
+        ones[i] = 0xFF;
+        up[i] = (unsigned char)i;
+        down[i] = (unsigned char)(31 - i);
+    }
+    const struct {
+        const void *bytes;
+        size_t n;
+        uint32_t crc;
+    } rows[] = {
+        {zeros, 32, 0x8a9136aau}, {ones, 32, 0x62a8ab43u},       {up, 32, 0x46dd794eu},
+        {down, 32, 0x113fdb5cu},  {"123456789", 9, 0xe3069283u}, {"", 0, 0},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        const unsigned char *p = (const unsigned char *)rows[i].bytes;
+        assert_int_equal(crc_bitwise(p, rows[i].n), rows[i].crc);
+        assert_int_equal(ms__crc32c(0, p, rows[i].n), rows[i].crc);
+        assert_int_equal(ms__crc32c_table(0, p, rows[i].n), rows[i].crc);
+    }
+}
+
+/* Instruction and table against the oracle: any length, any address, in pieces. */
+static void crc_both_ways(void **state)
+{
+    (void)state;
+    static unsigned char bytes[5000];
+    rng = test_seed() + 6;
+    for (size_t n = test_times(5000); n > 0; n--) {
+        size_t at = (size_t)test_below(&rng, 16);
+        size_t len = (size_t)test_below(&rng, test_one_in(&rng, 10) ? 4900 : 100);
+        test_fill(&rng, bytes + at, len);
+        size_t cut = (size_t)test_below(&rng, len + 1);
+        uint32_t want = crc_bitwise(bytes + at, len);
+        assert_int_equal(ms__crc32c(0, bytes + at, len), want);
+        assert_int_equal(ms__crc32c_table(0, bytes + at, len), want);
+        uint32_t half = ms__crc32c(0, bytes + at, cut);
+        assert_int_equal(ms__crc32c(half, bytes + at + cut, len - cut), want);
+        assert_int_equal(ms__crc32c_table(half, bytes + at + cut, len - cut), want);
+#if MS__CRC_X86
+        if (!__builtin_cpu_supports("sse4.2")) continue;
+        assert_int_equal(ms__crc32c_x86(half, bytes + at + cut, len - cut), want);
+#endif
+    }
+}
+
+
+/* ---- the layout, by hand ---- */
+
+static void put(unsigned char *at, uint64_t value, int bytes)
+{
+    for (int i = 0; i < bytes; i++) at[i] = (unsigned char)(value >> 8 * i);
+}
+
+static uint64_t got(const unsigned char *at, int bytes)
+{
+    uint64_t value = 0;
+    for (int i = 0; i < bytes; i++) value |= (uint64_t)at[i] << 8 * i;
+    return value;
+}
+
+/* Both checks, and the padding before them. */
+static size_t sealed(unsigned char *r)
+{
+    size_t size = (size_t)got(r, 4), padded = (size + 7) / 8 * 8;
+    memset(r + size, 0, padded - size);
+    put(r + 24, crc_bitwise(r + 32, padded - 32), 4);
+    put(r + 28, crc_bitwise(r, 28), 4);
+    return padded;
+}
+
+/* A task: location "job_1", content {"a":1} as JSON, extra {}, type, time and sequence;
+ * every number here is an offset or a size of the essay. */
+static size_t by_hand(unsigned char *r)
+{
+    static const unsigned char directory[] = {7, 1, 5, 4 | 0x20, 7, 20 | 0x20, 2};
+    static const char values[] = "job_1{\"a\":1}{}";
+    double time = 1234567890.5;
+    uint64_t bits;
+    memcpy(&bits, &time, sizeof bits);
+    memset(r, 0, 32);
+    put(r, 32 + sizeof directory + sizeof values - 1, 4);
+    r[4] = 1; /* a message */
+    r[5] = 8; /* task */
+    r[6] = 2; /* assistant */
+    r[7] = MS_FLAG_JOINED;
+    put(r + 8, 0x0102030405060708u, 8);
+    put(r + 16, bits, 8);
+    memcpy(r + 32, directory, sizeof directory);
+    memcpy(r + 32 + sizeof directory, values, sizeof values - 1);
+    return sealed(r);
+}
+
+static ms_envelope the_same_by_builder(void)
+{
+    ms_envelope m = ms_task(ms_json(MS_STR("{\"a\":1}")));
+    m.role = MS_ROLE_ASSISTANT;
+    m.flags = MS_FLAG_JOINED;
+    m.location = MS_STR("job_1");
+    m.extra = MS_STR("{}");
+    m.has_time = true;
+    m.time = 1234567890.5;
+    m.seq = 0x0102030405060708u;
+    return m;
+}
+
+static void layout_is_that_of_the_essay(void **state)
+{
+    (void)state;
+    uint64_t room[16];
+    unsigned char *r = (unsigned char *)room;
+    ms_envelope m = the_same_by_builder();
+    const ms_msg *msg;
+    ms_error err;
+    size_t size = by_hand(r);
+    if (ms_decode(r, size, &msg, &err) != MS_OK) fail_msg("%s", err.message);
+    expect_same(msg, &m);
+    assert_int_equal(ms_size(encoded(&m)), size);
+    assert_memory_equal(encoded(&m), r, size);
+}
+
+/* No time is a NaN; lengths of 256 and 65536 take two and four bytes. */
+static void layout_of_lengths_and_no_time(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t len;
+        unsigned char directory[6];
+        size_t d;
+    } rows[] = {
+        {0, {3, 4, 0}, 3},
+        {255, {3, 4, 255}, 3},
+        {256, {4, 4 | 1 << 6, 0, 1}, 4},
+        {65535, {4, 4 | 1 << 6, 255, 255}, 4},
+        {65536, {6, 4 | 2 << 6, 0, 0, 1, 0}, 6},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        ms_envelope m = ms_task(value_of_length(MS_F_CONTENT, rows[i].len, false));
+        const unsigned char *r = (const unsigned char *)encoded(&m);
+        assert_int_equal(got(r, 4), 32 + rows[i].d + rows[i].len);
+        assert_memory_equal(r + 32, rows[i].directory, rows[i].d);
+        assert_memory_equal(r + 32 + rows[i].d, m.content.text.ptr, rows[i].len);
+        assert_int_equal(got(r + 22, 2) & 0x7FF0, 0x7FF0);
+        assert_int_not_equal(got(r + 16, 8) & UINT64_C(0xFFFFFFFFFFFFF), 0);
+    }
+}
+
+/* Records with right checks and wrong insides: told apart, never read beyond. */
+static void lies_with_right_checks(void **state)
+{
+    (void)state;
+    static const struct {
+        unsigned at;
+        unsigned char byte;
+        ms_result code;
+    } rows[] = {
+        {0, 32, MS_E_DAMAGED},      /* no body */
+        {0, 0, MS_E_DAMAGED},       /* less than a header */
+        {0, 45, MS_E_DAMAGED},      /* a byte less: the fields are too long */
+        {0, 47, MS_E_DAMAGED},      /* a byte more */
+        {1, 1, MS_E_DAMAGED},       /* far more than there is */
+        {3, 255, MS_E_DAMAGED},
+        {4, 0, MS_E_FOREIGN},       /* kinds */
+        {4, 2, MS_E_FOREIGN},
+        {4, 8, MS_E_FOREIGN},
+        {4, 200, MS_E_FOREIGN},
+        {5, 0, MS_E_FOREIGN},       /* types */
+        {5, MS_TYPE_COUNT, MS_E_FOREIGN},
+        {6, 0x12, MS_E_FOREIGN},    /* codec */
+        {32, 0, MS_E_DAMAGED},      /* directory: its size */
+        {32, 6, MS_E_DAMAGED},
+        {32, 8, MS_E_DAMAGED},
+        {32, 15, MS_E_DAMAGED},
+        {32, 255, MS_E_DAMAGED},
+        {33, 0, MS_E_DAMAGED},      /* tags: none, not rising, unknown */
+        {33, 4, MS_E_DAMAGED},
+        {33, 5, MS_E_DAMAGED},
+        {35, 1, MS_E_DAMAGED},
+        {37, 31, MS_E_DAMAGED},
+        {37, MS_FIELD_COUNT, MS_E_DAMAGED},
+        {33, 1 | 1 << 6, MS_E_DAMAGED},  /* lengths of another size */
+        {37, 20 | 2 << 6, MS_E_DAMAGED},
+        {37, 20 | 3 << 6, MS_E_DAMAGED},
+        {34, 4, MS_E_DAMAGED},      /* lengths that do not add up */
+        {34, 6, MS_E_DAMAGED},
+        {38, 255, MS_E_DAMAGED},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        uint64_t room[1024];
+        unsigned char *r = (unsigned char *)room;
+        const ms_msg *msg = (const ms_msg *)(size_t)8;
+        size_t size = by_hand(r);
+        memset(r + size, 0, sizeof room - size);
+        r[rows[i].at] = rows[i].byte;
+        if (got(r, 4) > 32 && got(r, 4) < sizeof room - 8) size = sealed(r);
+        else put(r + 28, crc_bitwise(r, 28), 4);
+        void *exact = malloc(size);
+        memcpy(exact, r, size);
+        ms_result result = ms_decode(exact, size, &msg, NULL);
+        if (result != rows[i].code) fail_msg("row %u: %d", (unsigned)i, (int)result);
+        assert_null(msg);
+        free(exact);
+    }
+}
+
+/* Bodies whose directory does not fit them. */
+static void bodies_with_right_checks(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t size;
+        unsigned char body[16];
+        bool holds;
+    } rows[] = {
+        {1, {1}, true},                            /* no fields */
+        {3, {3, 4, 0}, true},
+        {6, {3, 4, 3, 'a', 'b', 'c'}, true},
+        {2, {1, 4}, false},                        /* a byte that is no one's */
+        {2, {2, 4}, false},                        /* a tag without a length */
+        {5, {2, 4, 3, 'a', 'b'}, false},           /* ... but a value follows */
+        {5, {3, 4 | 1 << 6, 2, 0, 'a'}, false},    /* half a length */
+        {8, {4, 4 | 2 << 6, 3, 0, 0, 0, 'a', 'b'}, false},
+        {2, {3, 4}, false},                        /* longer than the body */
+        {7, {255, 1, 0, 2, 0, 3, 0}, false},
+        {8, {9, 1, 0, 2, 0, 3, 0, 4}, false},
+        {1, {0}, false},                           /* not even itself */
+        {1, {2}, false},
+        {4, {4, 4 | 1 << 6, 255, 255}, false},     /* far too long a value */
+        {6, {6, 4 | 2 << 6, 255, 255, 255, 255}, false},
+        {11, {11, 4 | 2 << 6, 1, 0, 0, 128, 5 | 2 << 6, 255, 255, 255, 127}, false},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        uint64_t room[16];
+        unsigned char *r = (unsigned char *)room;
+        const ms_msg *msg = NULL;
+        by_hand(r);
+        put(r, 32 + rows[i].size, 4);
+        memcpy(r + 32, rows[i].body, rows[i].size);
+        size_t size = sealed(r);
+        void *exact = malloc(size);
+        memcpy(exact, r, size);
+        ms_result result = ms_decode(exact, size, &msg, NULL);
+        if (result != (rows[i].holds ? MS_OK : MS_E_DAMAGED)) {
+            fail_msg("row %u: %s", (unsigned)i, ms_result_text(result));
+        }
+        free(exact);
+    }
+}
+
+/* Anything with right checks that is taken can be read without leaving its bytes. */
+static void noise_with_right_checks(void **state)
+{
+    (void)state;
+    size_t taken = 0, n = test_times(200000);
+    rng = test_seed() + 7;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t room[64];
+        unsigned char *r = (unsigned char *)room;
+        memset(room, 0, sizeof room);
+        size_t size = by_hand(r);
+        for (uint64_t k = 1 + test_below(&rng, 3); k > 0; k--) {
+            size_t at = test_one_in(&rng, 4) ? test_below(&rng, 9)
+                                             : 32 + test_below(&rng, size - 32);
+            r[at] = (unsigned char)(test_one_in(&rng, 2) ? test_below(&rng, 48)
+                                                         : test_random(&rng));
+        }
+        if (got(r, 4) < 32 || got(r, 4) > sizeof room - 8) put(r, size, 4);
+        size = sealed(r);
+        void *exact = malloc(size);
+        memcpy(exact, r, size);
+        const ms_msg *msg;
+        if (ms_decode(exact, size, &msg, NULL) == MS_OK) {
+            ms_envelope m = ms_envelope_of(msg);
+            size_t bytes = 0;
+            for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
+                ms_str text = ms_get(msg, (ms_field)f).text;
+                assert_true(ms_str_equal(text, field(&m, f).text));
+                for (size_t b = 0; b < text.len; b++) bytes += (unsigned char)text.ptr[b];
+            }
+            (void)ms_type_name(msg);
+            (void)ms_role_name(msg);
+            taken += bytes > 0;
+        }
+        free(exact);
+    }
+    assert_true(taken > n / 100);
+}
+
+int main(void)
+{
+#define WITH_ARENA(test) cmocka_unit_test_setup_teardown(test, open_arena, close_arena)
+    const struct CMUnitTest tests[] = {
+        WITH_ARENA(each_field_at_each_length),
+        WITH_ARENA(each_pair_of_fields),
+        WITH_ARENA(random_sets_of_fields),
+        WITH_ARENA(absent_empty_and_null),
+        WITH_ARENA(every_type_and_role),
+        WITH_ARENA(times_keep_every_bit),
+        WITH_ARENA(every_flipped_bit_is_found),
+        cmocka_unit_test(nothing_and_noise),
+        WITH_ARENA(bad_utf8_is_repaired),
+        WITH_ARENA(bad_utf8_in_json),
+        WITH_ARENA(encoding_without_memory),
+        WITH_ARENA(encoding_checks_first),
+        cmocka_unit_test(crc_of_known_texts),
+        cmocka_unit_test(crc_both_ways),
+        WITH_ARENA(layout_is_that_of_the_essay),
+        WITH_ARENA(layout_of_lengths_and_no_time),
+        cmocka_unit_test(lies_with_right_checks),
+        cmocka_unit_test(bodies_with_right_checks),
+        cmocka_unit_test(noise_with_right_checks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

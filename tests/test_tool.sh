@@ -1,0 +1,665 @@
+#!/usr/bin/env bash
+# The command line tool build/msgstore: every command, exit codes, bad input with its
+# position, detection of formats and conversations, streaming, what reaches a terminal,
+# round trips of recorded traces. Prints "ok NAME", "skip NAME: reason" or
+# "FAIL NAME: reason" a line.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+tool=${MSGSTORE:-build/msgstore}
+shared=${MS_SHARED:-../shared}/data
+demo=tools/demo.jsonl
+unset NO_COLOR
+export LC_ALL=C.UTF-8 # the tool has no locale; bash counts characters by it
+tmp=$(mktemp -d) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+failed=0
+
+ok()
+{
+    echo "ok $1"
+}
+
+fail()
+{
+    printf 'FAIL %s: %s\n' "$1" "$2"
+    failed=1
+}
+
+# run ARGUMENTS: the tool with the text $input as its standard input; its output goes to
+# $tmp/out and $tmp/err, its exit code to $status.
+input=
+status=0
+run()
+{
+    printf '%b' "$input" | "$tool" "$@" >"$tmp/out" 2>"$tmp/err"
+    status=$?
+}
+
+# matches FILE PATTERN: "" asks for an empty file, "*" for any, else a line has to match
+# the extended regular expression.
+matches()
+{
+    case $2 in
+    '') [ ! -s "$1" ] ;;
+    '*') true ;;
+    *) grep -qaE -e "$2" "$1" ;;
+    esac
+}
+
+# check NAME STATUS OUT ERR ARGUMENTS: exit code and patterns of output and messages.
+check()
+{
+    local name=$1 want=$2 out=$3 err=$4
+    shift 4
+    run "$@"
+    if [ "$status" -ne "$want" ]; then
+        fail "$name" "exit code $status instead of $want: $(head -n 1 "$tmp/err")"
+    elif ! matches "$tmp/out" "$out"; then
+        fail "$name" "output is not '$out': $(head -n 3 "$tmp/out" | tr '\n' '|')"
+    elif ! matches "$tmp/err" "$err"; then
+        fail "$name" "message is not '$err': $(head -n 2 "$tmp/err" | tr '\n' '|')"
+    else
+        ok "$name"
+    fi
+}
+
+# same NAME EXPECTED ACTUAL: two texts.
+same()
+{
+    if [ "$2" = "$3" ]; then ok "$1"; else fail "$1" "'$3' instead of '$2'"; fi
+}
+
+# column N ARGUMENTS: the Nth word of each line of the tool's output, on one line.
+column()
+{
+    local n=$1
+    shift
+    "$tool" "$@" 2>/dev/null | awk -v n="$n" '{ printf "%s%s", (NR > 1 ? " " : ""), $n }'
+}
+
+if [ ! -x "$tool" ]; then
+    fail tool "$tool is not built"
+    exit 1
+fi
+
+
+# ---- Help, version, usage.
+
+input=
+check no_arguments 2 '' 'a command is needed'
+check help 0 '^examples:' '' -h
+check help_long 0 '^exit code 6' '' --help
+check version 0 '^msgstore [0-9]+\.[0-9]+\.[0-9]+$' '' --version
+for command in convert view history info; do
+    run "$command" -h
+    first=$(head -n 1 "$tmp/out")
+    same "help_$command" "0 examples: 1" \
+        "$status $first $(grep -c "^usage: msgstore $command " "$tmp/out")"
+done
+check unknown_command 2 '' 'no such command: shwo' shwo
+check unknown_option 2 '' '--colour' view $demo --colour
+check unknown_short 2 '' '-x' view $demo -x
+check argument_missing 2 '' '--location' view $demo --location
+check option_of_another 2 '' 'takes no option --phase' view $demo --phase 1
+check to_missing 2 '' 'needs the option --to' convert $demo
+check agent_missing 2 '' 'needs the option --agent' history $demo
+check store_missing 2 '' 'needs a STORE' view
+check two_files 2 '' 'one file' view $demo $demo
+check unknown_dialect 2 '' 'message format.*klingon' convert --to klingon $demo
+check unknown_from 2 '' 'message format.*klingon' convert --from klingon --to openai $demo
+check unknown_format 2 '' 'table or a message format' view $demo --format klingon
+check bad_number 2 '' 'a number, not ten' view $demo -n ten
+check bad_number_negative 2 '' 'a number, not -1' view $demo -n -1
+check bad_phase 2 '' 'a number' history $demo --agent a --phase x
+check bad_scope 2 '' 'orchestrator, manager or worker' history $demo --agent a --scope all
+check empty_location 2 '' 'a name' view $demo --location ''
+check empty_agent 2 '' 'a name' history $demo --agent ''
+for team in '' 'a,' ',a' 'a,,b'; do
+    check "bad_team_'$team'" 2 '' 'agents with commas' view $demo --team "$team"
+done
+for date in yesterday 2026-02-30 2026-13-01 2026-03-02T24:00 2026-03-02T09:30:60 2026-03 \
+    2026-03-02T09 2026-03-02T09:30+01:00 2026-03-02T09:30:01. nan 1e999 ''; do
+    check "bad_time_'$date'" 2 '' '2026-03-02T09:30:00Z, not' view $demo --since "$date"
+done
+
+
+# ---- Bad input: exit code, nothing printed, and where in the file it is wrong.
+
+task='{"type":"task","content":"a"}'
+user='{"role":"user","content":"a"}'
+
+# bad NAME LINE COLUMN BYTE TEXT: the file is refused at that place.
+bad()
+{
+    input=$5
+    check "bad_$1" 1 '' "line $2, column $3 \(byte $4\): ." view -
+}
+
+bad member_missing 1 16 15 '{"type":"task",}'
+bad second_line 2 16 45 "$task\n{\"type\":\"task\",}\n$task\n"
+bad crlf 2 16 46 "$task\r\n{\"type\":\"task\",}\r\n"
+bad blank_lines 4 16 47 "\n\n$task\n{\"type\":\"task\",}\n\n"
+bad byte_order_mark 1 16 18 '\xef\xbb\xbf{"type":"task",}'
+bad second_byte_order_mark 1 1 3 '\xef\xbb\xbf\xef\xbb\xbf'"$task"
+bad byte_order_mark_inside 2 1 30 "$task\n\xef\xbb\xbf$task\n"
+bad in_array 3 16 49 "[\n $task,\n {\"type\":\"task\"+\"x\":1}\n]"
+bad no_comma 1 32 31 "[$task $task]"
+bad comma_at_end 1 32 31 "[$task,]"
+bad array_cut 1 31 30 "[$task"
+bad array_cut_behind_comma 1 32 31 "[$task,"
+bad bracket_behind 1 30 29 "$task]"
+bad object_cut 1 16 15 '{"type":"task",'
+bad two_commas 1 32 31 "[$task,,$task]"
+bad scalar 1 1 0 '5'
+bad text 2 1 30 "$task\nnonsense"
+bad no_dialect 1 1 0 '{"foo":1}'
+bad no_dialect_in_list 2 3 46 "{\"messages\":[$user,\n  {\"foo\":1}]}"
+bad no_object_in_list 1 44 43 "{\"messages\":[$user,5]}"
+bad no_object_in_array 1 32 31 "[$task,5]"
+bad utf8 1 29 28 '{"type":"task","content":"ab\xff"}'
+bad newline_in_string 1 28 27 '{"type":"task","content":"a\nb"}'
+bad unfinished_line 2 1 15 "{\"type\":\"task\"\n$task\n"
+bad list_item 3 9 54 "{\"messages\":[$user,\n{\n \"x\":[1,]}]}"
+
+input='{"type":"task"}'
+check bad_content_missing 1 '' 'line 1, column 1 \(byte 0\): framework.*content' view -
+input="$task\n{\"type\":\"taks\",\"content\":\"a\"}"
+check bad_type 1 '' 'line 2, .*type' view -
+check lenient 0 '^2 .* taks +a$' '' view - --lenient
+input='{"role":"user","content":5}'
+check bad_role_content 1 '' 'line 1, .*openai.*content' view -
+input=
+check missing_file 4 '' 'no_such_file: No such file' view "$tmp/no_such_file"
+check directory 1 '' 'directory' view "$tmp"
+check empty_file 0 '' 'no messages' view -
+check empty_convert 0 '' 'no messages' convert --to openai -
+check empty_array 0 '^\[ *\]$' 'no messages' convert --to openai --array -
+check empty_info 0 '^messages +0' 'no messages' info -
+check empty_history 4 '' 'no messages' history - --agent a
+check binary 1 '' 'line 1, column 1 \(byte 0\)' view "$tool"
+input='[]\n \n[ ]'
+check empty_arrays 0 '' 'no messages' view -
+
+head -c 100000 /dev/zero | tr '\0' '[' >"$tmp/deep"
+check deep 1 '' 'line 1, column 5[0-9][0-9] \(byte 5[0-9][0-9]\): ' view "$tmp/deep"
+{ printf '{"type":"task","content":' && cat "$tmp/deep"; } >"$tmp/deep2"
+check deep_content 1 '' 'line 1, column 5[0-9][0-9] ' view "$tmp/deep2"
+
+# A place far behind the first block of the reader.
+{ yes "$task" | head -n 10000 && echo '{"type":"task",}'; } >"$tmp/far"
+check bad_far 1 '' 'line 10001, column 16 \(byte 300015\)' view "$tmp/far"
+{ echo '[' && yes "$task," | head -n 10000 && echo '{"type":"task",}]'; } >"$tmp/far"
+check bad_far_in_array 1 '' 'line 10002, column 16 \(byte 310017\)' view "$tmp/far"
+
+# What was converted before stays; an array is all or nothing.
+input="$task\n$task\n{\"type\":\"task\",}"
+run convert --to framework -
+same convert_until_error "1 2" "$status $(grep -c '^{' "$tmp/out")"
+check array_all_or_nothing 1 '' 'line 3' convert --to framework --array -
+
+
+# ---- Which format, which conversation.
+
+# places NAME EXPECTED TEXT ARGUMENTS: the location of each message of talk.json.
+places()
+{
+    local name=$1 want=$2
+    printf '%b' "$3" >"$tmp/talk.json"
+    shift 3
+    run convert --to framework --with-location "$tmp/talk.json" "$@"
+    same "place_$name" "$want" "$(sed -E 's/.*"location":"([^"]*)".*/\1/' "$tmp/out" |
+        tr '\n' ' ' | sed 's/ $//')$(head -n 1 "$tmp/err")"
+}
+
+function='{"name":"f","arguments":"{}"}'
+calls='"tool_calls":[{"id":"c","type":"function","function":'$function'}]'
+call='{"role":"assistant","content":null,'$calls'}'
+answer='{"role":"tool","tool_call_id":"c","content":"r"}'
+step='{"action":"ls","observation":"a b"}'
+
+# recorded ID: a conversation of one message.
+recorded()
+{
+    printf '{"task_id":%s,"traj":[%s]}' "$1" "$user"
+}
+
+places lines 'talk talk' "$task\n$task"
+places lines_of_chat 'talk talk' "$user\n$user"
+places array 'talk talk' "[$task,$task]"
+places array_of_chat 'talk talk' "[$user,$call]"
+places two_arrays 'talk talk.2' "[$user]\n[$user]"
+places messages talk "{\"messages\":[$user]}"
+places traj talk "{\"traj\":[$user]}"
+places history 'talk talk' "{\"trajectory\":[$step],\"history\":[$user,$user]}"
+places trajectory talk "{\"trajectory\":[$user]}"
+places first_of_several talk "{\"history\":[$user,$user],\"messages\":[$user]}"
+places list_of_other_things 'talk talk' \
+    "{\"messages\":[\"a\"],\"traj\":[$step],\"history\":[$user,$user]}"
+places empty_list_is_no_list 'talk talk' "{\"messages\":[],\"history\":[$user,$user]}"
+places empty_conversation talk "[{\"messages\":[]},$user]"
+places framework_list 'talk talk' "{\"messages\":[$task,$task]}"
+places task_id '3 x' "$(recorded 3)\n$(recorded '"x"')"
+places task_id_of_no_use 'talk talk.2' "$(recorded null)\n$(recorded '""')"
+places instance_id abc "{\"instance_id\":\"abc\",\"messages\":[$user]}"
+places repeated '3 3.2 3.3 4' "[$(recorded 3),$(recorded 3),$(recorded 3),$(recorded 4)]"
+places taken '3.2 3 3.3' "[$(recorded '"3.2"'),$(recorded 3),$(recorded 3)]"
+places nameless 'talk talk.2' "[{\"traj\":[$user]},{\"traj\":[$user]}]"
+places mixed 'talk talk talk.2' "$task\n$user\n[$user]"
+places nested 'talk talk.2' "[[$user],[$user]]"
+here='{"type":"task","content":"a","location":"here"}'
+places located 'here talk' "$here\n$task"
+places named 'here there there.2' "$here\n[$user]\n[$user]" --location there
+
+input='{"type":"task","content":"a\\\\\\"]}[{"}\n'
+input=$input'[{"type":"task","content":"]\\\\"},'$task']'
+check brackets_in_strings 0 '^3 +- +stdin.2 +- +task +a$' '' view -
+
+# framework, chat: how a message is read shows in what it becomes.
+for text in "$user" "[$user]" "{\"traj\":[$user]}"; do
+    input=$text
+    check "chat_$text" 0 '"type": ?"user_message"' '' convert --to framework -
+done
+input='{"type":"task","role":"user","content":"a"}'
+check type_before_role 0 '"type": ?"task"' '' convert --to framework -
+input='{"type":"text","role":"user","content":"a"}'
+check role_before_odd_type 0 '"type": ?"user_message"' '' convert --to framework -
+input=$task
+check from_wins 1 '' 'openai message' convert --from openai --to framework -
+input='{"type":"message","role":"user","content":"a"}'
+check role_before_unknown_type 0 '"type": ?"user_message"' '' convert --to framework -
+
+# Agents of chats.
+input="$user\n$call\n$answer"
+check chat_agent 0 '^2 +- +assistant +action +f\(\{\}\)$' '' view -
+check chat_agent_set 0 '^3 +- +main +observation +r$' '' view - --agent main
+check chat_no_agent 0 '^1 +- +- +user_message +a$' '' view -
+check chat_history 0 '^3 .*observation' '' history - --agent assistant
+run convert --to framework --with-location -
+same convert_adds_no_agent "3 0" \
+    "$(grep -c type "$tmp/out") $(grep -c agent_key "$tmp/out")"
+run convert --to framework --with-location --agent me -
+same convert_sets_agent 2 "$(grep -cE '"agent_key": ?"me"' "$tmp/out")"
+# A call that one conversation leaves open is not answered in the next.
+input='[{"messages":[{"type":"action","tool":"t","args":{}}]},'
+input=$input'{"messages":[{"type":"observation","content":"r"}]}]'
+run convert --to openai -
+same calls_end_with_conversation "0 2 0" \
+    "$status $(wc -l <"$tmp/out") $(grep -c '"role":"tool"' "$tmp/out")"
+input=$task
+check stdin_name 0 'stdin$' '' info -
+
+
+# ---- view and history of the sample trace: which messages, in which order.
+
+same view_all "$(seq -s ' ' 31)" "$(column 1 view $demo)"
+same view_timeline "$(seq -s ' ' 31)" "$(column 1 view $demo --timeline)"
+same view_conversation '1 18 19 31' "$(column 1 view $demo --conversation)"
+same view_global '16 17' "$(column 1 view $demo --global)"
+same view_agent '3 5 20 30' "$(column 1 view $demo --agent orchestrator)"
+same view_agent_other "$(seq -s ' ' 7 15 | sed 's/ 8 / /')" \
+    "$(column 1 view $demo --agent data_worker)"
+same view_team "$(seq -s ' ' 6 16) $(seq -s ' ' 21 29)" \
+    "$(column 1 view $demo --team data_worker,report_worker)"
+same view_two "1 $(seq -s ' ' 16 19) 31" "$(column 1 view $demo --conversation --global)"
+same view_turn "$(seq -s ' ' 19 31)" "$(column 1 view $demo --turn turn_2)"
+same view_newest '30 31' "$(column 1 view $demo -n 2)"
+same view_oldest '1 2' "$(column 1 view $demo -n 2 --oldest)"
+same view_limit_0 31 "$(column 1 view $demo -n 0 | wc -w)"
+same view_since '2 3 4 5' \
+    "$(column 1 view $demo --since 2026-03-02T09:00:01Z --until 2026-03-02T09:00:08)"
+same view_since_number 30 "$(column 1 view $demo --since 1772442001 | wc -w)"
+same view_since_fraction '7 8' \
+    "$(column 1 view $demo --since 2026-03-02T09:00:08.25 --until '2026-03-02 09:00:12Z')"
+same view_until_date 0 "$(column 1 view $demo --until 2026-03-02 | wc -w)"
+same view_since_date 31 "$(column 1 view $demo --since 2026-03-02 | wc -w)"
+same view_location 31 "$(column 1 view $demo --location shop-osaka | wc -w)"
+check view_location_unknown 4 '' 'shop-osaka' view $demo --location shop-tokyo
+check view_agent_unknown 0 '' 'agents: .*report_worker' view $demo --agent data-worker
+
+team='data_worker,report_worker'
+own='1 18 19 31 3 5 20 30'
+same history_flat "$own 16 17" "$(column 1 history $demo --agent orchestrator)"
+same history_team "$own $(seq -s ' ' 6 16) $(seq -s ' ' 21 29) 17" \
+    "$(column 1 history $demo --agent orchestrator --team $team)"
+same history_worker "1 18 19 31 7 $(seq -s ' ' 9 15) 16 17" \
+    "$(column 1 history $demo --agent data_worker)"
+same history_timeline '1 3 5 16 17 18 19 20 30 31' \
+    "$(column 1 history $demo --agent orchestrator --timeline)"
+same history_limit '19 31 20 30 16 17' \
+    "$(column 1 history $demo --agent orchestrator -n 2)"
+same history_limit_timeline '30 31' \
+    "$(column 1 history $demo --agent orchestrator -n 2 --timeline)"
+same history_scope_orchestrator '19 31' \
+    "$(column 1 history $demo --agent orchestrator --scope orchestrator -n 2)"
+same history_scope_manager 17 \
+    "$(column 1 history $demo --agent orchestrator --scope manager --phase 1)"
+same history_scope_manager_first '' \
+    "$(column 1 history $demo --agent orchestrator --scope manager --phase 0)"
+same history_scope_worker "9 10 11 12 13 14 16" \
+    "$(column 1 history $demo --agent data_worker --scope worker)"
+check history_agent_unknown 0 '^ 1 ' 'no messages of agent who' history $demo --agent who
+
+input='[{"task_id":1,"traj":['$user']},{"task_id":2,"traj":['$call']}]'
+check history_location_missing 2 '' 'locations: (1, 2|2, 1)' history - --agent assistant
+check history_location 0 '^2 .*action' '' history - --agent assistant --location 2
+check view_two_locations 0 '^1 +- +1 +- +user_message' '' view -
+input='{"task_id":1,"traj":['$(yes "$user" | head -n 30 | tr '\n' ',')$user']}'
+check history_only_location 0 '^31 ' '*' history - --agent assistant
+
+# Formats: lines of the dialect.
+run history $demo --agent data_worker --timeline --format openai
+same format_openai "0 14 0" \
+    "$status $(grep -c '^{"role":' "$tmp/out") $(wc -c <"$tmp/err")"
+run view $demo --format framework
+same format_framework "0 31 0" \
+    "$status $(grep -c '^{' "$tmp/out") $(grep -c agent_key "$tmp/out")"
+run view $demo --format framework --with-location
+same format_with_location "0 27" "$status $(grep -c agent_key "$tmp/out")"
+
+# A call whose text is left out by the view is no part of the message before it.
+input=$user'\n{"role":"assistant","content":"text",'$calls'}\n'$answer'\n'
+input=$input'{"role":"assistant","content":"end"}'
+run history - --agent assistant --format openai
+same joined_alone '1' "$(grep -c '"content": *"end"}' "$tmp/out")"
+run history - --agent assistant --format openai --timeline
+same joined 4 "$(wc -l <"$tmp/out")"
+
+
+# ---- info: counts, the first rows.
+
+check info_messages 0 '^messages +31, [0-9]+ bytes and [0-9]+ of index$' '' info $demo
+check info_times 0 '^times +2026-03-02T09:00:00Z to 2026-03-02T09:01:38Z, 0 messages' '' \
+    info $demo
+check info_location 0 '^ +31 +[0-9]+ bytes  shop-osaka$' '' info $demo
+check info_agent 0 '^ +11 +[0-9]+ bytes  data_worker$' '' info $demo
+check info_no_agent 0 '^ +4 +[0-9]+ bytes  -$' '' info $demo
+check info_type 0 '^ +5 +[0-9]+ bytes  action$' '' info $demo
+check info_types 0 '^types +16$' '' info $demo
+for i in $(seq 30); do
+    echo '{"type":"task","content":"a","location":"l'"$i"'"}'
+done >"$tmp/many"
+check info_more 0 '^ +\.\.\. and 10 more$' '' info "$tmp/many"
+run info "$tmp/many"
+same info_rows 20 "$(grep -c 'bytes  l' "$tmp/out")"
+run info --all "$tmp/many"
+same info_all 30 "$(grep -c 'bytes  l' "$tmp/out")"
+input=$task
+check info_no_times 0 '^times +none$' '' info -
+
+
+# ---- What reaches a terminal: no control characters, columns below each other.
+
+nasty='\\u001b[31m\\u0007\\u007f\\u009b31m\\u202e\\u2066\\u200f\\u2028\\r\\n\\tx'
+input='{"type":"action","tool":"t'$nasty'","args":{"a":"'$nasty'"},
+"agent_key":"a'$nasty'"}
+{"type":"task","content":"c\\u0000'$nasty'","agent_key":"b","location":"l'$nasty'"}
+{"type":"delegation","worker":"w'$nasty'","task":"d'$nasty'"}'
+controls='[\001-\011\013-\037\177]|\302[\200-\237]'
+controls=$(printf '%b' "$controls"'|\342\200[\216\217\250-\256]|\342\201[\246-\251]')
+for command in 'view -' 'info -' 'history - --agent b --location stdin' \
+    'view - --location x'; do
+    # shellcheck disable=SC2086
+    run $command
+    if LC_ALL=C grep -qaE "$controls" "$tmp/out" "$tmp/err"; then
+        fail "clean_$command" "controls: $(cat -v "$tmp/out" "$tmp/err" | head -n 3)"
+    else
+        ok "clean_$command"
+    fi
+done
+run view -
+same clean_lines 3 "$(wc -l <"$tmp/out")"
+same clean_visible 3 "$(grep -c '␛\[31m␇␡�31m�' "$tmp/out")"
+input='{"type":"\\u001b[31m\\u202e","content":"a"}'
+run view -
+same clean_message "1 0" "$status $(LC_ALL=C grep -caE "$controls" "$tmp/err")"
+check clean_argument 4 '' '␛\[31m' view $demo --location "$(printf '\033[31m')"
+
+input='{"type":"task","content":"x","agent_key":"作業員"}
+{"type":"task","content":"x","agent_key":"worker"}
+{"type":"task","content":"x","agent_key":"e\\u0301te\\u0301"}
+{"type":"task","content":"x","agent_key":"🤖🤖"}
+{"type":"final","content":"x"}'
+run view -
+# shellcheck disable=SC2059
+same wide_columns "$(printf '1  -  作業員  task   x\n2  -  worker  task   x
+3  -  e\u0301te\u0301     task   x\n4  -  🤖🤖    task   x\n5  -  -       final  x')" "$(cat "$tmp/out")"
+
+kanji=$(printf '漢%.0s' $(seq 200))
+input='{"type":"user_message","content":"'$kanji'"}
+{"type":"user_message","content":"'${kanji//漢/ab}'"}'
+run view -
+same wide_cut "1  -  -  user_message  ${kanji:0:38}…" "$(head -n 1 "$tmp/out")"
+same narrow_cut 100 "$(tail -n 1 "$tmp/out" | sed 's/…/./' | tr -d '\n' | wc -c)"
+input='{"type":"task","content":"'${kanji:0:42}'"}
+{"type":"task","content":"'${kanji:0:43}'"}'
+run view -
+same wide_fits "${kanji:0:42}|${kanji:0:42}…" \
+    "$(awk '{ printf "%s%s", (NR > 1 ? "|" : ""), $5 }' "$tmp/out")"
+input='{"type":"task","content":"a'$(printf '\\u0301%.0s' $(seq 9000))'b"}'
+run view -
+same combining_bound "0 yes" "$status $([ "$(wc -c <"$tmp/out")" -lt 9000 ] && echo yes)"
+
+input='{"type":"task","content":"a\\r\\n\\t  b","agent_key":"'${kanji:0:20}'"}'
+run view -
+same long_name "1  -  ${kanji:0:11}…  task  a b" "$(cat "$tmp/out")"
+check body_action 0 'action +query\(\{"sql"' '' view $demo
+check body_delegation 0 'delegation +-> data_worker: Compare' '' view $demo
+
+input='{"type":"task","content":"a","timestamp":1e300}
+{"type":"task","content":"a","timestamp":-1.5}
+{"type":"task","content":"a","timestamp":253402300799}'
+run view -
+same odd_times '1e+300|1969-12-31T23:59:58Z|9999-12-31T23:59:59Z' \
+    "$(awk '{ printf "%s%s", (NR > 1 ? "|" : ""), $2 }' "$tmp/out")"
+
+# A terminal: colours, unless NO_COLOR says not; its width.
+if command -v script >/dev/null 2>&1 &&
+    script -qec true "$tmp/typescript" >/dev/null 2>&1 </dev/null; then
+    on_terminal()
+    {
+        script -qec "stty cols 110; $1 $tool view $demo" /dev/null </dev/null | tr -d '\r'
+    }
+    escape=$(printf '\033')
+    same terminal_colour 5 "$(on_terminal '' | grep -cF "${escape}[36maction${escape}[0m")"
+    same terminal_no_color 0 "$(on_terminal NO_COLOR=1 | grep -cF "$escape")"
+    same terminal_empty_no_color 31 "$(on_terminal NO_COLOR= | grep -cF "${escape}[0m")"
+    same terminal_width 110 \
+        "$(on_terminal NO_COLOR=1 | sed -n 3p | tr -d '\n' | sed 's/…/./' | wc -c)"
+    yes "$task" | head -n 700000 >"$tmp/long"
+    convert="$tool convert --to framework $tmp/long >/dev/null"
+    script -qec "$convert" /dev/null </dev/null >"$tmp/out"
+    same terminal_progress yes "$(grep -q '16 MB read' "$tmp/out" && echo yes)"
+    rm -f "$tmp/long"
+else
+    echo "skip terminal: there is no script(1) to pretend one"
+fi
+
+
+# ---- Output that cannot be written.
+
+"$tool" view "$tmp/many" --format framework 2>"$tmp/err" | head -n 0
+same closed_pipe_small ' ' " $(cat "$tmp/err")"
+yes "$task" | head -n 100000 >"$tmp/long"
+for arguments in 'view' 'view --format framework' 'history --agent a' \
+    'convert --to framework' 'convert --to openai --array'; do
+    # shellcheck disable=SC2086
+    { "$tool" $arguments "$tmp/long" 2>"$tmp/err"; echo $? >"$tmp/status"; } |
+        head -c 1 >/dev/null
+    same "closed_pipe_$arguments" "1 " "$(cat "$tmp/status") $(cat "$tmp/err")"
+done
+if [ -e /dev/full ]; then
+    for arguments in "view $demo" "info $demo" "convert --to openai $demo" -h 'view -h' \
+        "convert --array --to openai $demo" "view $demo --format openai" --version; do
+        # shellcheck disable=SC2086
+        "$tool" $arguments >/dev/full 2>"$tmp/err"
+        same "disk_full_$arguments" '1 1' \
+            "$? $(grep -c 'cannot write: No space' "$tmp/err")"
+    done
+fi
+
+
+# ---- Round trips, compared as JSON by a program of its own.
+
+equal=build/test_tool_equal
+mkdir -p build
+cat >"$tmp/equal.c" <<'END'
+/* Do two files hold the same messages? Those of conversations are taken out of them. */
+#include "json_equal.h"
+
+static void flatten(json_t *value, json_t *out)
+{
+    static const char *const names[] = {"messages", "traj", "history", "trajectory"};
+    size_t i;
+    json_t *item;
+    if (json_is_array(value)) {
+        json_array_foreach (value, i, item) flatten(item, out);
+        return;
+    }
+    for (i = 0; i < 4 && json_object_get(value, "role") == NULL; i++) {
+        json_t *list = json_object_get(value, names[i]);
+        if (json_object_get(json_array_get(list, 0), "role") == NULL) continue;
+        flatten(list, out);
+        return;
+    }
+    json_array_append(out, value);
+}
+
+static json_t *messages_of(const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    json_t *out = json_array(), *value;
+    json_error_t error;
+    if (file == NULL) return NULL;
+    while ((value = json_loadf(file, JSON_DISABLE_EOF_CHECK, &error)) != NULL) {
+        flatten(value, out);
+        json_decref(value);
+    }
+    fgetc(file);
+    if (!feof(file)) printf("%s: %s\n", path, error.text);
+    fclose(file);
+    return out;
+}
+
+int main(int argc, char **argv)
+{
+    json_where where;
+    json_t *a = argc > 2 ? messages_of(argv[1]) : NULL;
+    json_t *b = argc > 2 ? messages_of(argv[2]) : NULL;
+    bool same = a != NULL && b != NULL && json_array_size(a) > 0;
+    if (same) same = json_same(a, b, 0, &where);
+    if (same) {
+        printf("%lu\n", (unsigned long)json_array_size(a));
+    } else {
+        printf("differ at %s\n", json_array_size(a) > 0 ? where.path : "the start");
+    }
+    json_decref(a);
+    json_decref(b);
+    return same ? 0 : 1;
+}
+END
+# shellcheck disable=SC2046
+if ! ${CC:-cc} -std=c99 -Itests $(pkg-config --cflags jansson 2>/dev/null) -o $equal \
+    "$tmp/equal.c" $(pkg-config --libs jansson 2>/dev/null || echo -ljansson) -lm \
+    >"$tmp/out" 2>&1; then
+    echo "skip round_trips: $(grep -m 1 -E 'error|cannot' "$tmp/out")"
+    equal=
+fi
+
+# round NAME COUNT FILE ARGUMENTS: converted, the file has the same messages, so many.
+round()
+{
+    local name=$1 count=$2 file=$3
+    shift 3
+    [ -n "$equal" ] || return
+    run convert "$@" "$file"
+    cp "$tmp/out" "$tmp/round"
+    same "round_$name" "0 $count" "$status $($equal "$file" "$tmp/round" 2>&1)"
+}
+
+round demo 31 $demo --to framework --with-location
+round demo_from 31 $demo --from framework --to framework --with-location
+round demo_array 31 $demo --to framework --with-location --array
+"$tool" convert $demo --to framework --with-location --array >"$tmp/array.json"
+round array_input 31 "$tmp/array.json" --to framework --with-location
+sed 's/$/\r/; $s/$/\n\n/' $demo >"$tmp/crlf"
+round crlf 31 "$tmp/crlf" --to framework --with-location
+{ printf '\xef\xbb\xbf'; printf '%s' "$(cat $demo)"; } >"$tmp/mark"
+"$tool" convert "$tmp/mark" --to framework --with-location >"$tmp/out"
+[ -z "$equal" ] || same round_mark_no_newline 31 "$($equal $demo "$tmp/out")"
+"$tool" view $demo --format framework --with-location >"$tmp/out"
+[ -z "$equal" ] || same round_view 31 "$($equal $demo "$tmp/out")"
+"$tool" convert $demo --to framework --with-location | tail -n 1 >"$tmp/a"
+tail -n 1 $demo | "$tool" convert --to framework --with-location >"$tmp/b"
+same standard_input "$(cat "$tmp/a")" "$(cat "$tmp/b")"
+
+if [ -d "$shared/tau-bench-airline" ]; then
+    tau=$shared/tau-bench-airline/gpt-4o-airline.json
+    round tau 5308 "$tau" --from openai --to openai
+    round tau_detected 5308 "$tau" --to openai
+    round tau_array 5308 "$tau" --to openai --array
+    check tau_locations 0 '^locations +200$' '' info "$tau"
+    check tau_agent 0 '^ +2328 +[0-9]+ bytes  assistant$' '' info "$tau"
+    same tau_names '3 3.2 3.3 3.4' "$("$tool" info --all "$tau" | awk '{ print $4 }' |
+        grep -E '^3(\.|$)' | sort | tr '\n' ' ' | sed 's/ $//')"
+else
+    echo "skip tau: no $shared/tau-bench-airline"
+fi
+if [ -d "$shared/swe-agent-traj" ]; then
+    for file in "$shared"/swe-agent-traj/*.traj; do
+        name=${file##*/}
+        case $name in
+        *simple*) count=12 ;;
+        *install-1*) count=24 ;;
+        *from_source*) count=28 ;;
+        *) count=36 ;;
+        esac
+        round "swe_${name%.traj}" $count "$file" --to openai
+    done
+else
+    echo "skip swe: no $shared/swe-agent-traj"
+fi
+
+
+# ---- A file is not held: 200 MB go through 150 MB of address space.
+
+if [ "${MS_TEST_SCALE:-100}" -eq 100 ] &&
+    (ulimit -v 150000 && "$tool" --version) >/dev/null 2>&1; then
+    # big COUNT LINE: the line so many times.
+    big()
+    {
+        yes "$2" | head -n "$1"
+    }
+
+    # streamed NAME LINES ARGUMENTS: standard input through the limit, so many lines out.
+    streamed()
+    {
+        local name=$1 want=$2
+        shift 2
+        (ulimit -v 150000 && exec "$tool" "$@") 2>"$tmp/err" >"$tmp/lines"
+        same "streamed_$name" "0 $want" "$? $(wc -l <"$tmp/lines")$(head -n 1 "$tmp/err")"
+        rm -f "$tmp/lines"
+    }
+
+    text=$(printf 'word %.0s' $(seq 200))
+    long='{"type":"task","content":"'$text'","agent_key":"a"}'
+    { echo '['; big 200000 "$long,"; echo "$long]"; } |
+        streamed array 200001 convert --to framework -
+    big 200000 "$long" | streamed lines 200000 convert --to framework -
+    { echo '['; big 200000 '{"role":"user","content":"'"$text"'"},'; echo "$user]"; } |
+        streamed chat 200001 convert --to openai -
+    { echo '['; big 200000 '{"task_id":1,"traj":[{"role":"user","content":"'"$text"'"}]},'
+        echo "$user]"; } | streamed conversations 200001 convert --to openai -
+    { echo '{'; big 200000 "$long"; } >"$tmp/broken"
+    (ulimit -v 150000 && exec "$tool" convert --to framework "$tmp/broken") \
+        2>"$tmp/err" >"$tmp/out"
+    same streamed_broken "1 1" "$? $(grep -c 'line 2, column 1 (byte 2): ' "$tmp/err")"
+    rm -f "$tmp/broken"
+    { printf '{"type":"task","content":"'; head -c 270000000 /dev/zero | tr '\0' a; } |
+        "$tool" view - 2>"$tmp/err" >"$tmp/out"
+    same element_limit "1 1" \
+        "$? $(grep -c 'line 1, column 1 (byte 0): .*256 MiB' "$tmp/err")"
+else
+    echo "skip streaming: only with MS_TEST_SCALE 100 and where ulimit -v works"
+fi
+
+exit $failed

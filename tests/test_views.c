@@ -1,0 +1,1021 @@
+/* Views, queries, cursors, listings, batches, keys and compare-and-append, on every kind
+ * of store: answers written by hand beside the questions.
+ */
+
+#include "stores.h"
+
+
+/* ---- one small history, and what each query gives of it ---- */
+
+#define UNSET (-1.0)
+
+static const struct row {
+    const char *location, *agent;
+    ms_type type;
+    const char *turn;
+    double time;
+} rows[] = {
+    {"job", NULL, MS_T_USER_MESSAGE, "t1", 100},              /* 1 */
+    {"job", "manager", MS_T_TASK, "t1", 101},                 /* 2 */
+    {"job", "manager", MS_T_DELEGATION, "t1", 102},           /* 3 */
+    {"job", "w1", MS_T_TASK, "t1", 103},                      /* 4 */
+    {"job", "w1", MS_T_ACTION, "t1", 104},                    /* 5 */
+    {"job", "w1", MS_T_OBSERVATION, "t1", UNSET},             /* 6 */
+    {"other", NULL, MS_T_USER_MESSAGE, "t1", 50},             /* 7 */
+    {"job", "manager", MS_T_STRATEGIC_PLAN, "t1", UNSET},     /* 8 */
+    {"job", "w1", MS_T_GLOBAL_OBSERVATION, "t1", 106},        /* 9 */
+    {"job", "w2", MS_T_ERROR, "t1", 90},                      /* 10: clock jumped back */
+    {"job", "w1", MS_T_FINAL, "t1", 107},                     /* 11 */
+    {"job", "manager", MS_T_SYNTHESIS, "t1", 108},            /* 12 */
+    {"job", "manager", MS_T_ASSISTANT_MESSAGE, "t1", 109},    /* 13 */
+    {"job", NULL, MS_T_USER_MESSAGE, "t2", UNSET},            /* 14 */
+    {"other", "w1", MS_T_ACTION, "t1", 51},                   /* 15 */
+    {"job", "w2", MS_T_INJECTED_CONTEXT, "t2", 90},           /* 16 */
+    {"job", "w1", MS_T_DATA, "t2", 111},                      /* 17 */
+    {"job", "w2", MS_T_OTHER, "t2", 112},                     /* 18 */
+    {"job", NULL, MS_T_GLOBAL_OBSERVATION, NULL, UNSET},      /* 19 */
+    {"other", "w2", MS_T_GLOBAL_OBSERVATION, "t2", 52},       /* 20 */
+};
+
+#define ROWS (sizeof rows / sizeof rows[0])
+#define JOB "1 2 3 4 5 6 8 9 10 11 12 13 14 16 17 18 19"
+#define CONV MS_VIEW_CONVERSATION
+#define AGENT MS_VIEW_AGENT
+#define TEAM MS_VIEW_TEAM
+#define GLOBAL MS_VIEW_GLOBAL
+
+static const struct question {
+    const char *name, *location;
+    unsigned views;
+    const char *agent, *team;     /* team: keys with blanks between */
+    ms_type_set types, agent_types;
+    const char *turn;
+    double since, until;          /* 0: not asked */
+    unsigned after, before;       /* row numbers */
+    size_t limit;
+    bool oldest, reverse, by_time, untimed_first;
+    const char *answer;           /* row numbers */
+} questions[] = {
+    {.name = "conversation", .location = "job", .views = CONV, .answer = "1 13 14"},
+    {.name = "agent", .location = "job", .views = AGENT, .agent = "w1",
+     .answer = "4 5 6 11"},
+    {.name = "agent has no plans, synthesis, answers", .location = "job", .views = AGENT,
+     .agent = "manager", .answer = "2 3"},
+    {.name = "agent, wide", .location = "job", .views = AGENT, .agent = "manager",
+     .agent_types = MS_TYPES_AGENT_WIDE, .answer = "2 3 8 12"},
+    {.name = "agent, wide, contexts", .location = "job", .views = AGENT, .agent = "w2",
+     .agent_types = MS_TYPES_AGENT_WIDE, .answer = "10 16"},
+    {.name = "agent, own set", .location = "job", .views = AGENT, .agent = "w1",
+     .agent_types = MS_BIT(MS_T_ERROR) | MS_BIT(MS_T_FINAL) | MS_BIT(MS_T_DATA),
+     .answer = "11 17"},
+    {.name = "unknown agent", .location = "job", .views = AGENT, .agent = "nobody",
+     .answer = ""},
+    {.name = "half an agent's name", .location = "job", .views = AGENT, .agent = "w",
+     .answer = ""},
+    {.name = "global", .location = "job", .views = GLOBAL, .answer = "9 12 19"},
+    {.name = "team", .location = "job", .views = TEAM, .team = "w1 w2",
+     .answer = "4 5 6 9 10 11 16 17 18"},
+    {.name = "team, repeated and unknown", .location = "job", .views = TEAM,
+     .team = "w2 w1 nobody w2 w1", .answer = "4 5 6 9 10 11 16 17 18"},
+    {.name = "team of nobody", .location = "job", .views = TEAM, .team = "nobody",
+     .answer = ""},
+    {.name = "empty team", .location = "job", .views = TEAM, .answer = ""},
+    {.name = "timeline", .location = "job", .views = MS_VIEW_TIMELINE, .answer = JOB},
+    {.name = "no view is timeline", .location = "job", .answer = JOB},
+    {.name = "timeline and more", .location = "job",
+     .views = MS_VIEW_TIMELINE | CONV | TEAM, .answer = JOB},
+    {.name = "conversation and global", .location = "job", .views = CONV | GLOBAL,
+     .answer = "1 9 12 13 14 19"},
+    {.name = "conversation and team overlap", .location = "job", .views = CONV | TEAM,
+     .team = "manager", .answer = "1 2 3 8 12 13 14"},
+    {.name = "global and team overlap", .location = "job", .views = GLOBAL | TEAM,
+     .team = "manager w1", .answer = "2 3 4 5 6 8 9 11 12 13 17 19"},
+    {.name = "agent is in the team too", .location = "job", .views = AGENT | TEAM,
+     .agent = "w1", .team = "w1", .answer = "4 5 6 9 11 17"},
+    {.name = "agent beside the team", .location = "job", .views = AGENT | TEAM,
+     .agent = "manager", .team = "w2", .answer = "2 3 10 16 18"},
+    {.name = "wide agent and global overlap", .location = "job", .views = AGENT | GLOBAL,
+     .agent = "manager", .agent_types = MS_TYPES_AGENT_WIDE, .answer = "2 3 8 9 12 19"},
+    {.name = "agent whose set is the conversation", .location = "job",
+     .views = AGENT | CONV, .agent = "manager", .agent_types = MS_TYPES_ALL,
+     .answer = "1 2 3 8 12 13 14"},
+    {.name = "four views", .location = "job", .views = CONV | AGENT | TEAM | GLOBAL,
+     .agent = "manager", .team = "w1 w2",
+     .answer = "1 2 3 4 5 6 9 10 11 12 13 14 16 17 18 19"},
+    {.name = "types", .location = "job", .types = MS_BIT(MS_T_TASK), .answer = "2 4"},
+    {.name = "types of a team", .location = "job", .views = TEAM, .team = "w1",
+     .types = MS_BIT(MS_T_ACTION) | MS_BIT(MS_T_FINAL), .answer = "5 11"},
+    {.name = "types that a view lacks", .location = "job", .views = CONV,
+     .types = MS_BIT(MS_T_TASK), .answer = ""},
+    {.name = "types and agent types", .location = "job", .views = AGENT, .agent = "w1",
+     .types = MS_BIT(MS_T_TASK) | MS_BIT(MS_T_DATA), .answer = "4"},
+    {.name = "turn", .location = "job", .turn = "t2", .answer = "14 16 17 18"},
+    {.name = "turn of an agent", .location = "job", .views = AGENT, .agent = "w1",
+     .turn = "t1", .answer = "4 5 6 11"},
+    {.name = "unknown turn", .location = "job", .turn = "t3", .answer = ""},
+    {.name = "newest of a turn", .location = "job", .turn = "t1", .limit = 2,
+     .answer = "12 13"},
+    {.name = "since", .location = "job", .since = 104, .answer = "5 9 11 12 13 17 18"},
+    {.name = "until", .location = "job", .until = 102, .answer = "1 2 10 16"},
+    {.name = "since and until", .location = "job", .since = 102, .until = 107,
+     .answer = "3 4 5 9"},
+    {.name = "newest until", .location = "job", .until = 102, .limit = 2,
+     .answer = "10 16"},
+    {.name = "oldest until", .location = "job", .until = 102, .limit = 2, .oldest = true,
+     .answer = "1 2"},
+    {.name = "after", .location = "job", .views = CONV, .after = 1, .answer = "13 14"},
+    {.name = "after one of another location", .location = "job", .views = CONV,
+     .after = 7, .answer = "13 14"},
+    {.name = "after and before", .location = "job", .after = 13, .before = 17,
+     .answer = "14 16"},
+    {.name = "nothing between", .location = "job", .after = 13, .before = 14,
+     .answer = ""},
+    {.name = "after the last", .location = "job", .after = 20, .answer = ""},
+    {.name = "before the first", .location = "job", .before = 1, .answer = ""},
+    {.name = "after behind before", .location = "job", .after = 17, .before = 13,
+     .answer = ""},
+    {.name = "newest two", .location = "job", .views = CONV, .limit = 2,
+     .answer = "13 14"},
+    {.name = "oldest two", .location = "job", .views = CONV, .limit = 2, .oldest = true,
+     .answer = "1 13"},
+    {.name = "newest one", .location = "job", .limit = 1, .answer = "19"},
+    {.name = "limit beyond all", .location = "job", .views = CONV, .limit = 100,
+     .answer = "1 13 14"},
+    {.name = "newest two before", .location = "job", .before = 10, .limit = 2,
+     .answer = "8 9"},
+    {.name = "oldest two after", .location = "job", .after = 10, .limit = 2,
+     .oldest = true, .answer = "11 12"},
+    {.name = "newest of a union", .location = "job", .views = CONV | GLOBAL, .limit = 3,
+     .answer = "13 14 19"},
+    {.name = "oldest of a union", .location = "job", .views = CONV | GLOBAL, .limit = 3,
+     .oldest = true, .answer = "1 9 12"},
+    {.name = "reverse", .location = "job", .views = CONV, .reverse = true,
+     .answer = "14 13 1"},
+    {.name = "newest reversed", .location = "job", .views = TEAM, .team = "w1 w2",
+     .limit = 3, .reverse = true, .answer = "18 17 16"},
+    {.name = "oldest reversed", .location = "job", .views = TEAM, .team = "w1 w2",
+     .limit = 3, .oldest = true, .reverse = true, .answer = "6 5 4"},
+    {.name = "unknown location", .location = "nowhere", .answer = ""},
+    {.name = "half a location's name", .location = "jo", .answer = ""},
+    {.name = "everything",
+     .answer = "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20"},
+    {.name = "empty location is everything", .location = "", .types = MS_BIT(MS_T_ACTION),
+     .answer = "5 15"},
+    {.name = "conversation everywhere", .views = CONV, .answer = "1 7 13 14"},
+    {.name = "agent everywhere", .views = AGENT, .agent = "w1", .answer = "4 5 6 11 15"},
+    {.name = "team everywhere", .views = TEAM, .team = "w2", .answer = "10 16 18 20"},
+    {.name = "global everywhere", .views = GLOBAL, .answer = "9 12 19 20"},
+    {.name = "newest everywhere", .limit = 3, .answer = "18 19 20"},
+    {.name = "newest everywhere reversed", .limit = 3, .reverse = true,
+     .answer = "20 19 18"},
+    {.name = "oldest everywhere", .views = CONV, .limit = 2, .oldest = true,
+     .answer = "1 7"},
+    {.name = "turn everywhere", .turn = "t2", .answer = "14 16 17 18 20"},
+    {.name = "by time", .location = "job", .by_time = true,
+     .answer = "10 16 1 2 3 4 5 6 8 9 11 12 13 14 17 18 19"},
+    {.name = "by time, untimed first", .location = "job", .by_time = true,
+     .untimed_first = true, .answer = "6 8 14 19 10 16 1 2 3 4 5 9 11 12 13 17 18"},
+    {.name = "by time, reversed", .location = "job", .by_time = true, .reverse = true,
+     .answer = "19 18 17 14 13 12 11 9 8 6 5 4 3 2 1 16 10"},
+    {.name = "by time, a view", .location = "job", .views = CONV, .by_time = true,
+     .answer = "1 13 14"},
+    {.name = "by time, a team", .location = "job", .views = TEAM, .team = "w2 manager",
+     .by_time = true, .answer = "10 16 2 3 8 12 13 18"},
+    {.name = "by time everywhere", .views = CONV, .by_time = true, .answer = "7 1 13 14"},
+    {.name = "by time since", .location = "job", .by_time = true, .until = 104,
+     .answer = "10 16 1 2 3 4"},
+};
+
+#define QUESTIONS (sizeof questions / sizeof questions[0])
+
+typedef struct history {
+    test_store s;
+    uint64_t seq[ROWS + 1];   /* of each row, from 1 */
+} history;
+
+static history open_history(void **state)
+{
+    store_options options;
+    history h;
+    memset(&options, 0, sizeof options);
+    memset(&h, 0, sizeof h);
+    options.keep_unset_times = true;
+    h.s = store_open((store_kind *)*state, &options);
+    for (size_t i = 0; i < ROWS; i++) {
+        ms_envelope m = message_of(rows[i].type, MS_STR("text"));
+        m.agent_key = ms_str_of(rows[i].agent);
+        m.turn_id = ms_str_of(rows[i].turn);
+        m.has_time = rows[i].time >= 0;
+        m.time = m.has_time ? rows[i].time : 0;
+        h.seq[i + 1] = must_append(h.s.store, ms_str_of(rows[i].location), &m);
+    }
+    return h;
+}
+
+/* Splits at blanks. */
+static size_t split(const char *text, ms_str out[8])
+{
+    size_t n = 0;
+    for (const char *p = text; p != NULL && *p != '\0';) {
+        size_t len = strcspn(p, " ");
+        out[n++] = ms_str_n(p, len);
+        p += len + (p[len] == ' ');
+    }
+    return n;
+}
+
+static ms_query query_for(const history *h, const struct question *ask, ms_str team[8],
+                          ms_arena *arena)
+{
+    ms_query q = query_of(ms_str_of(ask->location), ask->views);
+    q.types = ask->types;
+    q.agent_types = ask->agent_types;
+    q.agent_key = ms_str_of(ask->agent);
+    q.n_agent_keys = split(ask->team, team);
+    q.agent_keys = q.n_agent_keys != 0 ? team : NULL;
+    q.turn_id = ms_str_of(ask->turn);
+    q.has_since = ask->since > 0;
+    q.since = ask->since;
+    q.has_until = ask->until > 0;
+    q.until = ask->until;
+    q.after_seq = h->seq[ask->after];
+    q.before_seq = h->seq[ask->before];
+    q.limit = ask->limit;
+    q.oldest = ask->oldest;
+    q.reverse = ask->reverse;
+    q.by_time = ask->by_time;
+    q.untimed_first = ask->untimed_first;
+    q.arena = arena;
+    return q;
+}
+
+/* The row of a sequence number. */
+static unsigned row_of(const history *h, uint64_t seq)
+{
+    for (unsigned i = 1; i <= ROWS; i++)
+        if (h->seq[i] == seq) return i;
+    fail_msg("no row has the sequence %llu", (unsigned long long)seq);
+    return 0;
+}
+
+/* Runs a cursor to its end and writes row numbers with blanks between. */
+static void rows_of(const history *h, ms_cursor *it, char out[128])
+{
+    const ms_msg *msg;
+    ms_error err;
+    size_t used = 0;
+    out[0] = '\0';
+    while ((msg = ms_next(it)) != NULL)
+        used += (size_t)snprintf(out + used, 128 - used, "%s%u", used != 0 ? " " : "",
+                                 row_of(h, ms_seq(msg)));
+    if (ms_cursor_close(it, &err) != MS_OK) fail_msg("cursor: %s", err.message);
+}
+
+static void queries_give_the_rows_written_beside_them(void **state)
+{
+    history h = open_history(state);
+    for (size_t i = 0; i < QUESTIONS; i++) {
+        ms_str team[8];
+        ms_arena arena;
+        ms_cursor it;
+        ms_error err;
+        char rows_got[128];
+        ms_arena_init(&arena, NULL);
+        ms_query q = query_for(&h, &questions[i], team, &arena);
+        if (ms_query_open(h.s.store, &q, &it, &err) != MS_OK)
+            fail_msg("%s: %s", questions[i].name, err.message);
+        rows_of(&h, &it, rows_got);
+        if (strcmp(rows_got, questions[i].answer) != 0)
+            fail_msg("%s: \"%s\", not \"%s\"", questions[i].name, rows_got,
+                     questions[i].answer);
+        ms_arena_deinit(&arena);
+    }
+    store_close(&h.s);
+}
+
+/* Is the number among those of the text? */
+static bool has_number(const char *text, unsigned number)
+{
+    for (const char *p = text; *p != '\0'; p += strcspn(p, " "), p += *p == ' ')
+        if (strtoul(p, NULL, 10) == number) return true;
+    return false;
+}
+
+static void a_query_matches_what_it_returns(void **state)
+{
+    history h = open_history(state);
+    for (size_t i = 0; i < QUESTIONS; i++) {
+        ms_str team[8];
+        ms_query q = query_for(&h, &questions[i], team, NULL);
+        if (q.limit != 0) continue;
+        for (unsigned row = 1; row <= ROWS; row++) {
+            const ms_msg *msg;
+            assert_int_equal(ms_get_by_seq(h.s.store, h.seq[row], NULL, &msg, NULL),
+                             MS_OK);
+            if (ms_query_match(&q, msg) != has_number(questions[i].answer, row))
+                fail_msg("%s: row %u", questions[i].name, row);
+        }
+    }
+    store_close(&h.s);
+}
+
+static void the_four_views_by_name(void **state)
+{
+    history h = open_history(state);
+    ms_str team[] = {MS_STR("w2"), MS_STR("w1")};
+    ms_str job = MS_STR("job");
+    ms_cursor it;
+    char got[128];
+    assert_int_equal(ms_get_conversation_messages(h.s.store, job, 0, &it, NULL), MS_OK);
+    rows_of(&h, &it, got);
+    assert_string_equal(got, "1 13 14");
+    assert_int_equal(ms_get_conversation_messages(h.s.store, job, 2, &it, NULL), MS_OK);
+    rows_of(&h, &it, got);
+    assert_string_equal(got, "13 14");
+    assert_int_equal(ms_get_agent_messages(h.s.store, job, MS_STR("w1"), 0, &it, NULL),
+                     MS_OK);
+    rows_of(&h, &it, got);
+    assert_string_equal(got, "4 5 6 11");
+    assert_int_equal(ms_get_agent_messages(h.s.store, job, MS_STR("w1"), 3, &it, NULL),
+                     MS_OK);
+    rows_of(&h, &it, got);
+    assert_string_equal(got, "5 6 11");
+    assert_int_equal(ms_get_global_messages(h.s.store, job, 0, &it, NULL), MS_OK);
+    rows_of(&h, &it, got);
+    assert_string_equal(got, "9 12 19");
+    assert_int_equal(ms_get_team_messages(h.s.store, job, team, 2, 0, &it, NULL), MS_OK);
+    rows_of(&h, &it, got);
+    assert_string_equal(got, "4 5 6 9 10 11 16 17 18");
+    assert_int_equal(ms_get_team_messages(h.s.store, job, team, 2, 4, &it, NULL), MS_OK);
+    rows_of(&h, &it, got);
+    assert_string_equal(got, "11 16 17 18");
+    assert_int_equal(ms_get_team_messages(h.s.store, job, NULL, 0, 0, &it, NULL), MS_OK);
+    rows_of(&h, &it, got);
+    assert_string_equal(got, "");
+    store_close(&h.s);
+}
+
+
+/* ---- cursors ---- */
+
+static void a_cursor_does_not_see_what_comes_later(void **state)
+{
+    static const unsigned views[] = {CONV, AGENT, TEAM, GLOBAL, MS_VIEW_TIMELINE,
+                                     CONV | AGENT | TEAM | GLOBAL};
+    history h = open_history(state);
+    ms_str team[] = {MS_STR("w1"), MS_STR("w2")};
+    for (size_t i = 0; i < 4 * sizeof views / sizeof views[0]; i++) {
+        ms_query q = query_of(i % 4 < 2 ? MS_STR("job") : no_str(), views[i / 4]);
+        ms_arena arena;
+        ms_cursor it;
+        size_t n = 0;
+        ms_arena_init(&arena, NULL);
+        q.agent_key = MS_STR("w1");
+        q.agent_keys = team;
+        q.n_agent_keys = 2;
+        q.by_time = i % 4 == 1;
+        q.reverse = i % 4 == 3;
+        q.arena = &arena;
+        size_t before = count_of(h.s.store, &q);
+        assert_int_equal(ms_query_open(h.s.store, &q, &it, NULL), MS_OK);
+        for (size_t k = 0; k < ROWS; k++) {
+            ms_envelope m = message_of(rows[k].type, MS_STR("later"));
+            m.agent_key = ms_str_of(rows[k].agent);
+            must_append(h.s.store, ms_str_of(rows[k].location), &m);
+            if (n < before && ms_next(&it) != NULL) n++;
+        }
+        while (ms_next(&it) != NULL) n++;
+        assert_int_equal(n, before);
+        assert_int_equal(it.returned, before);
+        assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+        assert_true(count_of(h.s.store, &q) > before);
+        ms_arena_deinit(&arena);
+    }
+    store_close(&h.s);
+}
+
+static void two_copies_of_a_cursor_go_on_on_their_own(void **state)
+{
+    history h = open_history(state);
+    ms_str team[] = {MS_STR("w1"), MS_STR("w2")};
+    ms_query q = query_of(MS_STR("job"), TEAM);
+    ms_cursor one, two;
+    char got[128];
+    q.agent_keys = team;
+    q.n_agent_keys = 2;
+    assert_int_equal(ms_query_open(h.s.store, &q, &one, NULL), MS_OK);
+    assert_int_equal(row_of(&h, ms_seq(ms_next(&one))), 4);
+    two = one;
+    assert_int_equal(row_of(&h, ms_seq(ms_next(&one))), 5);
+    assert_int_equal(row_of(&h, ms_seq(ms_next(&one))), 6);
+    rows_of(&h, &two, got);
+    assert_string_equal(got, "5 6 9 10 11 16 17 18");
+    rows_of(&h, &one, got);
+    assert_string_equal(got, "9 10 11 16 17 18");
+    store_close(&h.s);
+}
+
+static void the_end_of_a_cursor_is_quiet(void **state)
+{
+    history h = open_history(state);
+    ms_query q = query_of(MS_STR("job"), CONV);
+    ms_cursor it;
+    memset(&it, 0, sizeof it);
+    assert_null(ms_next(&it));
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    assert_int_equal(ms_query_open(h.s.store, &q, &it, NULL), MS_OK);
+    for (int i = 0; i < 3; i++) assert_non_null(ms_next(&it));
+    for (int i = 0; i < 3; i++) assert_null(ms_next(&it));
+    assert_int_equal(it.returned, 3);
+    assert_int_equal(it.damaged, 0);
+    for (int i = 0; i < 3; i++) assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    assert_null(ms_next(&it));
+    assert_int_equal(ms_query_open(h.s.store, &q, &it, NULL), MS_OK);
+    assert_non_null(ms_next(&it));
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    assert_null(ms_next(&it));
+    store_close(&h.s);
+}
+
+static void an_empty_store_answers_everything(void **state)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_str team[] = {MS_STR("w1"), MS_STR("w2")};
+    ms_list_query list;
+    ms_listing listing;
+    ms_arena arena;
+    ms_stat stat;
+    const ms_msg *msg = NULL;
+    ms_arena_init(&arena, NULL);
+    memset(&list, 0, sizeof list);
+    for (unsigned views = 0; views < 32; views++) {
+        ms_query q = query_of(views % 2 ? MS_STR("job") : no_str(), views);
+        q.agent_key = MS_STR("w1");
+        q.agent_keys = team;
+        q.n_agent_keys = 2;
+        q.by_time = views % 3 == 0;
+        q.arena = &arena;
+        assert_int_equal(count_of(s.store, &q), 0);
+    }
+    assert_int_equal(ms_get_by_seq(s.store, 1, NULL, &msg, NULL), MS_E_NOT_FOUND);
+    assert_int_equal(ms_list(s.store, &list, &arena, &listing, NULL), MS_OK);
+    assert_int_equal(listing.count, 0);
+    assert_int_equal(ms_store_stat(s.store, &stat, NULL), MS_OK);
+    assert_int_equal(stat.messages, 0);
+    assert_int_equal(stat.last_seq, 0);
+    assert_int_equal(ms_selfcheck(s.store, NULL), MS_OK);
+    ms_arena_deinit(&arena);
+    store_close(&s);
+}
+
+/* 60 agents take turns; a team of any size gives their messages in order of sequence. */
+static void a_team_of_many_agents_is_merged_in_order(void **state)
+{
+    enum { AGENTS = 60, MESSAGES = 1500 };
+    static char names[AGENTS][8];
+    test_store s = store_open((store_kind *)*state, NULL);
+    uint64_t rng = test_seed();
+    ms_str team[AGENTS];
+    uint8_t author[MESSAGES];
+    for (size_t i = 0; i < AGENTS; i++) {
+        snprintf(names[i], sizeof names[i], "a%02zu", i);
+        team[i] = ms_str_of(names[i]);
+    }
+    for (size_t i = 0; i < MESSAGES; i++) {
+        author[i] = (uint8_t)test_below(&rng, AGENTS);
+        ms_envelope m = ms_observation(ms_text_n(team[author[i]]));
+        m.agent_key = team[author[i]];
+        must_append(s.store, MS_STR("job"), &m);
+    }
+    for (size_t n = 0; n <= AGENTS; n++) {
+        ms_query q = query_of(MS_STR("job"), TEAM);
+        ms_arena arena;
+        ms_cursor it;
+        const ms_msg *msg;
+        size_t at = 0;
+        ms_arena_init(&arena, NULL);
+        q.agent_keys = team;
+        q.n_agent_keys = n;
+        q.reverse = n % 2 == 1;
+        q.arena = n > MS_CURSOR_AGENTS ? &arena : NULL;
+        assert_int_equal(ms_query_open(s.store, &q, &it, NULL), MS_OK);
+        while ((msg = ms_next(&it)) != NULL) {
+            while (author[q.reverse ? MESSAGES - 1 - at : at] >= n) at++;
+            size_t who = author[q.reverse ? MESSAGES - 1 - at : at];
+            assert_true(ms_str_equal(ms_agent_key(msg), team[who]));
+            assert_int_equal(ms_seq(msg), 1 + (q.reverse ? MESSAGES - 1 - at : at));
+            at++;
+        }
+        for (; at < MESSAGES; at++)
+            assert_true(author[q.reverse ? MESSAGES - 1 - at : at] >= n);
+        assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+        ms_arena_deinit(&arena);
+    }
+    store_close(&s);
+}
+
+/* As many agents as need no arena, each with messages of every type, in all views. */
+static void a_small_team_needs_no_arena(void **state)
+{
+    static char names[MS_CURSOR_AGENTS][8];
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_str team[MS_CURSOR_AGENTS];
+    size_t messages = 0;
+    for (size_t i = 0; i < MS_CURSOR_AGENTS; i++) {
+        snprintf(names[i], sizeof names[i], "a%zu", i);
+        team[i] = ms_str_of(names[i]);
+        for (int type = 1; type < MS_TYPE_COUNT; type++, messages++) {
+            ms_envelope m = message_of((ms_type)type, MS_STR("x"));
+            m.agent_key = team[i];
+            must_append(s.store, MS_STR("job"), &m);
+        }
+    }
+    for (size_t n = 0; n <= MS_CURSOR_AGENTS; n++) {
+        ms_query q = query_of(MS_STR("job"), TEAM);
+        q.agent_keys = team;
+        q.n_agent_keys = n;
+        assert_int_equal(count_of(s.store, &q), messages / MS_CURSOR_AGENTS * n);
+        q.views |= CONV | GLOBAL | AGENT;
+        q.agent_key = team[0];
+        q.limit = 5;
+        assert_int_equal(count_of(s.store, &q), 5);
+    }
+    store_close(&s);
+}
+
+static void pages_cover_a_view_once(void **state)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    for (int i = 0; i < 500; i++) {
+        ms_envelope m = message_of(i % 3 ? MS_T_ACTION : MS_T_USER_MESSAGE, MS_STR("x"));
+        m.agent_key = i % 5 ? MS_STR("w1") : no_str();
+        must_append(s.store, i % 7 ? MS_STR("job") : MS_STR("other"), &m);
+    }
+    for (int backwards = 0; backwards < 2; backwards++) {
+        ms_query q = query_of(MS_STR("job"), CONV);
+        size_t all = count_of(s.store, &q), seen = 0, page;
+        uint64_t last = backwards ? UINT64_MAX : 0;
+        q.limit = 7;
+        q.oldest = !backwards;
+        q.reverse = backwards;
+        do {
+            ms_cursor it;
+            const ms_msg *msg;
+            page = 0;
+            assert_int_equal(ms_query_open(s.store, &q, &it, NULL), MS_OK);
+            while ((msg = ms_next(&it)) != NULL) {
+                assert_true(backwards ? ms_seq(msg) < last : ms_seq(msg) > last);
+                last = ms_seq(msg);
+                page++;
+            }
+            assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+            seen += page;
+            if (backwards) q.before_seq = last;
+            else q.after_seq = last;
+        } while (page != 0);
+        assert_int_equal(seen, all);
+    }
+    store_close(&s);
+}
+
+/* Thousands of locations, some of whose names differ in their last byte only. */
+static void many_locations_are_kept_apart(void **state)
+{
+    enum { LOCATIONS = 2000, LEN = 1000 };
+    static char name[LEN + 8];
+    store_options options;
+    memset(&options, 0, sizeof options);
+    options.room = (size_t)16 << 20;
+    test_store s = store_open((store_kind *)*state, &options);
+    memset(name, 'l', sizeof name);
+    for (int round = 0; round < 4; round++) {
+        for (unsigned i = 0; i < LOCATIONS; i++) {
+            size_t from = i % 10 ? LEN - 2 : 0;     /* each tenth is a long one */
+            snprintf(name + LEN, sizeof name - LEN, "%u", i);
+            ms_envelope m = ms_observation(ms_text(name + LEN));
+            m.agent_key = round % 2 ? MS_STR("w1") : MS_STR("w2");
+            must_append(s.store, ms_str_of(name + from), &m);
+        }
+    }
+    for (unsigned i = 0; i < LOCATIONS; i++) {
+        snprintf(name + LEN, sizeof name - LEN, "%u", i);
+        ms_query q = query_of(ms_str_of(name + (i % 10 ? LEN - 2 : 0)), AGENT);
+        ms_cursor it;
+        q.agent_key = MS_STR("w2");
+        assert_int_equal(ms_query_open(s.store, &q, &it, NULL), MS_OK);
+        for (uint64_t round = 0; round < 4; round += 2) {
+            const ms_msg *msg = ms_next(&it);
+            assert_non_null(msg);
+            assert_int_equal(ms_seq(msg), round * LOCATIONS + i + 1);
+            assert_true(ms_str_equal(ms_content(msg).text, ms_str_of(name + LEN)));
+        }
+        assert_null(ms_next(&it));
+        assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    }
+    assert_int_equal(ms_selfcheck(s.store, NULL), MS_OK);
+    store_close(&s);
+}
+
+static void by_number_only_what_is_there(void **state)
+{
+    static const uint64_t absent[] = {0, 21, 22, 1000, UINT32_MAX, UINT64_MAX};
+    history h = open_history(state);
+    for (unsigned row = 1; row <= ROWS; row++) {
+        const ms_msg *msg = NULL;
+        assert_int_equal(ms_get_by_seq(h.s.store, h.seq[row], NULL, &msg, NULL), MS_OK);
+        assert_int_equal(ms_seq(msg), h.seq[row]);
+        assert_int_equal(ms_type_of(msg), rows[row - 1].type);
+    }
+    for (size_t i = 0; i < sizeof absent / sizeof absent[0]; i++) {
+        const ms_msg *msg = NULL;
+        ms_error err;
+        assert_int_equal(ms_get_by_seq(h.s.store, absent[i], NULL, &msg, &err),
+                         MS_E_NOT_FOUND);
+        assert_int_equal(err.code, MS_E_NOT_FOUND);
+        assert_null(msg);
+    }
+    store_close(&h.s);
+}
+
+
+/* ---- listings ---- */
+
+static const struct list_question {
+    bool agents;
+    const char *location, *prefix;
+    size_t limit;
+    const char *answer;       /* location/agent:messages,first-last, newest first */
+} list_questions[] = {
+    {false, NULL, NULL, 0, "other:3,7-20 job:17,1-19"},
+    {false, NULL, "", 0, "other:3,7-20 job:17,1-19"},
+    {false, NULL, NULL, 1, "other:3,7-20"},
+    {false, NULL, "jo", 0, "job:17,1-19"},
+    {false, NULL, "job", 0, "job:17,1-19"},
+    {false, NULL, "jobs", 0, ""},
+    {true, "job", NULL, 0, "job/w2:3,10-18 job/w1:6,4-17 job/manager:5,2-13"},
+    {true, "job", NULL, 2, "job/w2:3,10-18 job/w1:6,4-17"},
+    {true, "job", "w", 0, "job/w2:3,10-18 job/w1:6,4-17"},
+    {true, "job", "w1", 0, "job/w1:6,4-17"},
+    {true, "job", "x", 0, ""},
+    {true, "other", NULL, 0, "other/w2:1,20-20 other/w1:1,15-15"},
+    {true, "nowhere", NULL, 0, ""},
+    {true, NULL, "w2", 0, "other/w2:1,20-20 job/w2:3,10-18"},
+};
+
+static void listings_put_the_newest_activity_first(void **state)
+{
+    history h = open_history(state);
+    for (size_t i = 0; i < sizeof list_questions / sizeof list_questions[0]; i++) {
+        const struct list_question *ask = &list_questions[i];
+        ms_list_query q = {ask->agents, ms_str_of(ask->location), ms_str_of(ask->prefix),
+                           ask->limit};
+        ms_arena arena;
+        ms_listing got;
+        char text[512] = "";
+        size_t used = 0;
+        ms_arena_init(&arena, NULL);
+        assert_int_equal(ms_list(h.s.store, &q, &arena, &got, NULL), MS_OK);
+        for (size_t k = 0; k < got.count; k++) {
+            const ms_info *info = &got.items[k];
+            assert_true((info->agent_key.ptr != NULL) == ask->agents);
+            used += (size_t)snprintf(
+                text + used, sizeof text - used, "%s%.*s%s%.*s:%llu,%u-%u",
+                used != 0 ? " " : "", (int)info->location.len, info->location.ptr,
+                ask->agents ? "/" : "", (int)info->agent_key.len,
+                ask->agents ? info->agent_key.ptr : "",
+                (unsigned long long)info->messages, row_of(&h, info->first_seq),
+                row_of(&h, info->last_seq));
+        }
+        if (strcmp(text, ask->answer) != 0)
+            fail_msg("listing %zu: \"%s\", not \"%s\"", i, text, ask->answer);
+        ms_arena_deinit(&arena);
+    }
+    store_close(&h.s);
+}
+
+static void a_listing_tells_times_and_sizes(void **state)
+{
+    history h = open_history(state);
+    ms_list_query q = {true, MS_STR("job"), MS_STR("w2"), 0};
+    ms_arena arena;
+    ms_listing got;
+    uint64_t bytes = 0;
+    ms_arena_init(&arena, NULL);
+    assert_int_equal(ms_list(h.s.store, &q, &arena, &got, NULL), MS_OK);
+    assert_int_equal(got.count, 1);
+    for (unsigned row = 1; row <= ROWS; row++) {
+        const ms_msg *msg;
+        assert_int_equal(ms_get_by_seq(h.s.store, h.seq[row], NULL, &msg, NULL), MS_OK);
+        bool is_w2 = ms_str_equal(ms_agent_key(msg), MS_STR("w2"));
+        if (is_w2 && ms_str_equal(ms_location(msg), MS_STR("job"))) bytes += ms_size(msg);
+    }
+    assert_true(got.items[0].has_time);
+    assert_true(got.items[0].first_time == 90);
+    assert_true(got.items[0].last_time == 112);
+    assert_int_equal(got.items[0].bytes, bytes);
+    ms_envelope m = ms_task(ms_text("no time"));
+    m.agent_key = MS_STR("lonely");
+    must_append(h.s.store, MS_STR("job"), &m);
+    q.prefix = MS_STR("lonely");
+    assert_int_equal(ms_list(h.s.store, &q, &arena, &got, NULL), MS_OK);
+    assert_int_equal(got.count, 1);
+    assert_false(got.items[0].has_time);
+    ms_arena_deinit(&arena);
+    store_close(&h.s);
+}
+
+
+/* ---- appending: batches, keys, compare-and-append ---- */
+
+static size_t count_all(ms_store *store)
+{
+    ms_query q = query_of(no_str(), 0);
+    return count_of(store, &q);
+}
+
+static void a_batch_is_stored_whole(void **state)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_envelope batch[40];
+    uint64_t seqs[40];
+    ms_append_opts opts;
+    memset(&opts, 0, sizeof opts);
+    assert_int_equal(ms_append_batch(s.store, NULL, 0, &opts, NULL), MS_OK);
+    assert_int_equal(ms_append_batch(s.store, NULL, 0, NULL, NULL), MS_OK);
+    assert_int_equal(count_all(s.store), 0);
+    for (size_t i = 0; i < 40; i++) {
+        batch[i] = message_of((ms_type)(1 + i % 24), MS_STR("x"));
+        batch[i].location = i % 2 ? MS_STR("odd") : MS_STR("even");
+    }
+    opts.seqs = seqs;
+    assert_int_equal(ms_append_batch(s.store, batch, 40, &opts, NULL), MS_OK);
+    for (size_t i = 0; i < 40; i++) assert_true(seqs[i] > (i != 0 ? seqs[i - 1] : 0));
+    ms_query odd = query_of(MS_STR("odd"), 0);
+    assert_int_equal(count_of(s.store, &odd), 20);
+    opts.location = MS_STR("both");
+    assert_int_equal(ms_append_batch(s.store, batch, 40, &opts, NULL), MS_OK);
+    ms_query both = query_of(MS_STR("both"), 0);
+    assert_int_equal(count_of(s.store, &both), 40);
+    assert_int_equal(count_of(s.store, &odd), 20);
+    assert_int_equal(ms_append_batch(s.store, batch, 40, NULL, NULL), MS_OK);
+    assert_int_equal(count_of(s.store, &odd), 40);
+    assert_int_equal(ms_selfcheck(s.store, NULL), MS_OK);
+    store_close(&s);
+}
+
+static void the_location_of_the_call_goes_before_that_of_the_message(void **state)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_envelope m = ms_user_message(ms_text("x"));
+    const ms_msg *msg;
+    m.location = MS_STR("own");
+    uint64_t seq = must_append(s.store, no_str(), &m);
+    assert_int_equal(ms_get_by_seq(s.store, seq, NULL, &msg, NULL), MS_OK);
+    assert_true(ms_str_equal(ms_location(msg), MS_STR("own")));
+    seq = must_append(s.store, MS_STR("given"), &m);
+    assert_int_equal(ms_get_by_seq(s.store, seq, NULL, &msg, NULL), MS_OK);
+    assert_true(ms_str_equal(ms_location(msg), MS_STR("given")));
+    store_close(&s);
+}
+
+static ms_envelope keyed(const char *key, const char *text)
+{
+    ms_envelope m = ms_observation(ms_text(text));
+    m.agent_key = MS_STR("w1");
+    m.key = ms_str_of(key);
+    return m;
+}
+
+static void a_repeated_key_gives_the_first_number(void **state)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_envelope m = keyed("k1", "result"), other = keyed("k1", "another"), two[2];
+    ms_append_opts opts;
+    uint64_t seq = 0, seqs[2], first = must_append(s.store, MS_STR("job"), &m);
+    memset(&opts, 0, sizeof opts);
+    opts.seqs = seqs;
+    opts.location = MS_STR("job");
+    m.has_time = true;      /* the time is not compared */
+    m.time = 5;
+    assert_int_equal(must_append(s.store, MS_STR("job"), &m), first);
+    assert_int_equal(ms_append(s.store, MS_STR("job"), &other, &seq, NULL),
+                     MS_E_KEY_REUSED);
+    assert_int_equal(count_all(s.store), 1);
+    assert_true(must_append(s.store, MS_STR("elsewhere"), &other) > first);
+    other.key = MS_STR("k");
+    assert_true(must_append(s.store, MS_STR("job"), &other) > first);
+    other.key = no_str();
+    assert_true(must_append(s.store, MS_STR("job"), &other) > first);
+    assert_int_equal(count_all(s.store), 4);
+    two[0] = keyed("k2", "new");
+    two[1] = m;
+    assert_int_equal(ms_append_batch(s.store, two, 2, &opts, NULL), MS_OK);
+    assert_int_equal(seqs[1], first);
+    assert_int_equal(count_all(s.store), 5);
+    two[1] = keyed("k2", "new");
+    two[0] = keyed("k3", "also new");
+    two[1].key = two[0].key;
+    two[1].content = two[0].content;
+    assert_int_equal(ms_append_batch(s.store, two, 2, &opts, NULL), MS_OK);
+    assert_int_equal(seqs[0], seqs[1]);
+    assert_int_equal(count_all(s.store), 6);
+    assert_int_equal(ms_selfcheck(s.store, NULL), MS_OK);
+    store_close(&s);
+}
+
+/* Whatever differs beside the time makes a repeat a conflict. */
+static void a_key_stands_for_all_of_its_message(void **state)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_envelope m = keyed("k1", "1");
+    m.call_id = MS_STR("");
+    m.extra = MS_STR("{\"a\":1}");
+    must_append(s.store, MS_STR("job"), &m);
+    for (int i = 0; i < 10; i++) {
+        ms_envelope again = m;
+        uint64_t seq;
+        switch (i) {
+        case 0: again.type = MS_T_ERROR; break;
+        case 1: again.role = MS_ROLE_USER; break;
+        case 2: again.agent_key = MS_STR("w2"); break;
+        case 3: again.agent_key = no_str(); break;
+        case 4: again.turn_id = MS_STR("t1"); break;
+        case 5: again.content = ms_text("2"); break;
+        case 6: again.content = ms_json(MS_STR("1")); break;
+        case 7: again.call_id = no_str(); break;
+        case 8: again.extra = MS_STR("{\"a\":2}"); break;
+        default: again.time_text = MS_STR("12:00"); break;
+        }
+        if (ms_append(s.store, MS_STR("job"), &again, &seq, NULL) != MS_E_KEY_REUSED)
+            fail_msg("change %d was not found", i);
+    }
+    assert_int_equal(count_all(s.store), 1);
+    store_close(&s);
+}
+
+static void ten_thousand_keys_are_remembered(void **state)
+{
+    enum { KEYS = 10000 };
+    store_options options;
+    memset(&options, 0, sizeof options);
+    options.room = (size_t)8 << 20;
+    test_store s = store_open((store_kind *)*state, &options);
+    for (int round = 0; round < 2; round++) {
+        for (unsigned i = 0; i < KEYS; i++) {
+            char key[16];
+            snprintf(key, sizeof key, "key-%u", i);
+            ms_envelope m = keyed(key, "x");
+            uint64_t seq = must_append(s.store, i % 2 ? MS_STR("a") : MS_STR("b"), &m);
+            assert_int_equal(seq, i + 1);
+        }
+    }
+    assert_int_equal(count_all(s.store), KEYS);
+    assert_int_equal(ms_selfcheck(s.store, NULL), MS_OK);
+    store_close(&s);
+}
+
+static void compare_and_append(void **state)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_envelope m = ms_user_message(ms_text("x")), two[2];
+    uint64_t seqs[2] = {0, 0}, wrong;
+    ms_append_opts opts;
+    ms_error err;
+    memset(&opts, 0, sizeof opts);
+    two[0] = two[1] = m;
+    opts.location = MS_STR("job");
+    opts.expect = true;
+    opts.seqs = seqs;
+    opts.expect_seq = 1;
+    assert_int_equal(ms_append_batch(s.store, &m, 1, &opts, &err), MS_E_CONFLICT);
+    assert_int_equal(err.code, MS_E_CONFLICT);
+    opts.expect_seq = 0;
+    assert_int_equal(ms_append_batch(s.store, &m, 1, &opts, NULL), MS_OK);
+    assert_int_equal(ms_append_batch(s.store, &m, 1, &opts, NULL), MS_E_CONFLICT);
+    must_append(s.store, MS_STR("elsewhere"), &m);
+    opts.expect_seq = seqs[0];
+    assert_int_equal(ms_append_batch(s.store, two, 2, &opts, NULL), MS_OK);
+    for (wrong = 0; wrong < 10; wrong++) {
+        opts.expect_seq = wrong;
+        if (wrong == seqs[1]) continue;
+        assert_int_equal(ms_append_batch(s.store, two, 2, &opts, NULL), MS_E_CONFLICT);
+    }
+    assert_int_equal(count_all(s.store), 4);
+    opts.expect_seq = seqs[1];
+    assert_int_equal(ms_append_batch(s.store, two, 2, &opts, NULL), MS_OK);
+    assert_int_equal(count_all(s.store), 6);
+    store_close(&s);
+}
+
+static void kept_numbers_leave_gaps_that_are_not_found(void **state)
+{
+    static const uint64_t kept[] = {5, 6, 100, 100000, (uint64_t)1 << 40};
+    enum { KEPT = sizeof kept / sizeof kept[0] };
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_envelope m = ms_user_message(ms_text("x"));
+    ms_append_opts opts;
+    const ms_msg *msg;
+    memset(&opts, 0, sizeof opts);
+    opts.location = MS_STR("job");
+    opts.keep_seq = true;
+    for (size_t i = 0; i < KEPT; i++) {
+        m.seq = kept[i];
+        assert_int_equal(ms_append_batch(s.store, &m, 1, &opts, NULL), MS_OK);
+        assert_int_not_equal(ms_append_batch(s.store, &m, 1, &opts, NULL), MS_OK);
+    }
+    for (size_t i = 0; i < KEPT; i++) {
+        assert_int_equal(ms_get_by_seq(s.store, kept[i], NULL, &msg, NULL), MS_OK);
+        assert_int_equal(ms_seq(msg), kept[i]);
+        if (i != 1)
+            assert_int_equal(ms_get_by_seq(s.store, kept[i] - 1, NULL, &msg, NULL),
+                             MS_E_NOT_FOUND);
+    }
+    assert_true(must_append(s.store, MS_STR("job"), &m) > kept[KEPT - 1]);
+    ms_query q = query_of(MS_STR("job"), 0);
+    q.after_seq = 6;
+    q.before_seq = kept[KEPT - 1];
+    assert_int_equal(count_of(s.store, &q), 2);
+    q.after_seq = 50;
+    assert_int_equal(count_of(s.store, &q), 2);
+    q.after_seq = 100;
+    assert_int_equal(count_of(s.store, &q), 1);
+    assert_int_equal(ms_selfcheck(s.store, NULL), MS_OK);
+    store_close(&s);
+}
+
+/* Behind the largest number there is none: an error, not a number of before. */
+static void the_last_sequence_number_is_the_end(void **state)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_envelope m = ms_user_message(ms_text("x"));
+    ms_append_opts opts;
+    uint64_t last;
+    size_t stored = 1;
+    memset(&opts, 0, sizeof opts);
+    opts.location = MS_STR("job");
+    opts.keep_seq = true;
+    m.seq = last = UINT64_MAX - 3;
+    assert_int_equal(ms_append_batch(s.store, &m, 1, &opts, NULL), MS_OK);
+    for (int i = 0; i < 6; i++) {
+        uint64_t seq = 0;
+        if (ms_append(s.store, MS_STR("job"), &m, &seq, NULL) != MS_OK) continue;
+        if (seq <= last) fail_msg("after %llu comes %llu", (unsigned long long)last,
+                                  (unsigned long long)seq);
+        last = seq;
+        stored++;
+    }
+    ms_query all = query_of(no_str(), 0);
+    assert_int_equal(count_of(s.store, &all), stored);
+    assert_int_equal(ms_selfcheck(s.store, NULL), MS_OK);
+    store_close(&s);
+}
+
+/* Lengths at both ends of what is allowed. */
+static void the_longest_and_shortest_names_work(void **state)
+{
+    static char longest[MS_KEY_MAX];
+    test_store s = store_open((store_kind *)*state, NULL);
+    memset(longest, 'n', sizeof longest);
+    for (size_t len = 1; len <= MS_KEY_MAX; len += MS_KEY_MAX - 1) {
+        ms_str name = ms_str_n(longest, len);
+        ms_envelope m = keyed(NULL, "x");
+        m.agent_key = m.turn_id = m.key = name;
+        uint64_t seq = must_append(s.store, name, &m);
+        assert_int_equal(must_append(s.store, name, &m), seq);
+        ms_query q = query_of(name, AGENT);
+        q.agent_key = name;
+        q.turn_id = name;
+        assert_int_equal(count_of(s.store, &q), 1);
+    }
+    store_close(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ON_EVERY_STORE(queries_give_the_rows_written_beside_them),
+        ON_EVERY_STORE(a_query_matches_what_it_returns),
+        ON_EVERY_STORE(the_four_views_by_name),
+        ON_EVERY_STORE(a_cursor_does_not_see_what_comes_later),
+        ON_EVERY_STORE(two_copies_of_a_cursor_go_on_on_their_own),
+        ON_EVERY_STORE(the_end_of_a_cursor_is_quiet),
+        ON_EVERY_STORE(an_empty_store_answers_everything),
+        ON_EVERY_STORE(a_team_of_many_agents_is_merged_in_order),
+        ON_EVERY_STORE(a_small_team_needs_no_arena),
+        ON_EVERY_STORE(pages_cover_a_view_once),
+        ON_EVERY_STORE(many_locations_are_kept_apart),
+        ON_EVERY_STORE(by_number_only_what_is_there),
+        ON_EVERY_STORE(listings_put_the_newest_activity_first),
+        ON_EVERY_STORE(a_listing_tells_times_and_sizes),
+        ON_EVERY_STORE(a_batch_is_stored_whole),
+        ON_EVERY_STORE(the_location_of_the_call_goes_before_that_of_the_message),
+        ON_EVERY_STORE(a_repeated_key_gives_the_first_number),
+        ON_EVERY_STORE(a_key_stands_for_all_of_its_message),
+        ON_EVERY_STORE(ten_thousand_keys_are_remembered),
+        ON_EVERY_STORE(compare_and_append),
+        ON_EVERY_STORE(kept_numbers_leave_gaps_that_are_not_found),
+        ON_EVERY_STORE(the_last_sequence_number_is_the_end),
+        ON_EVERY_STORE(the_longest_and_shortest_names_work),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
