@@ -60,10 +60,12 @@
  *     alone.
  *   - An arena store lives as long as the process (or your buffer). The file that survives
  *     kill -9 and power cuts is not part of this version.
+ *   - An arena store checks headers at every read, bodies at attach and ms_selfcheck.
  *   - Checks (CRC32C) find accidents, every single flipped bit among them; they are no
  *     defence against somebody who edits bytes and recomputes the checks.
  *   - Limits: a message up to 256 MiB (less by option), an arena store up to 32 GiB,
- *     location, agent key, turn id and idempotency key 1 to 1023 bytes, JSON nesting 512.
+ *     location, agent key, turn id and idempotency key 1 to 1023 bytes, JSON nesting 512
+ *     (500 inside one field).
  *
  * ---- CONTENTS (search for the tag) ---------------------------------------------------
  *
@@ -215,8 +217,8 @@ MS_API void *ms_arena_alloc(ms_arena *a, size_t size);
 MS_API void ms_arena_reset(ms_arena *a);    /* forgets all, keeps the memory */
 MS_API void ms_arena_deinit(ms_arena *a);   /* gives all back; NULL is fine */
 
-/* The clock that stamps messages without a time: seconds since 1970 as a double. Zeroed:
- * the system's clock. */
+/* The clock that stamps messages without a time: seconds since 1970 as a double; not a
+ * finite number leaves them without. Zeroed: the system's clock. */
 typedef struct ms_clock {
     double (*now)(void *ctx);
     void *ctx;
@@ -641,6 +643,7 @@ MS_API ms_str ms_normalize_agent_key(ms_str name, char *out);
  * they are given; turn_id, which may be empty). err->path names the field. Text that is
  * not UTF-8 passes: it is repaired when encoded. Stores call this themselves. */
 #define MS_KEY_MAX 1023
+#define MS_FIELD_MAX_DEPTH 500 /* of JSON in a field: a message around it can be read again */
 MS_API ms_result ms_envelope_check(const ms_envelope *m, ms_error *err);
 
 /* An encoded message: an immutable run of bytes, read by getters. See [record] for its
@@ -717,7 +720,8 @@ typedef struct ms_query {
     bool oldest;              /* limit keeps the oldest n instead */
     bool reverse;             /* newest first; else oldest first */
     bool by_time;             /* order by time, ties by sequence; needs an arena. A message
-                                 without time takes that of the one before it */
+                                 without time takes that of the one before it in the
+                                 query; limit counts in this order */
     bool untimed_first;       /* by_time: messages without time stand first instead */
     ms_arena *arena;          /* for by_time, and for teams of over MS_CURSOR_AGENTS */
 } ms_query;
@@ -738,7 +742,8 @@ typedef struct ms__head {
 struct ms_memory;
 
 /* A running query: an open struct, no need to initialise. Copied, both go on on their own
- * (arena store). It sees the store as of its opening. For one thread at a time. */
+ * (arena store, query without an arena). It sees the store as of its opening. For one
+ * thread at a time. */
 typedef struct ms_cursor {
     ms_store *store;          /* NULL: closed */
     ms_result result;         /* MS_OK until trouble; sticky */
@@ -762,7 +767,8 @@ typedef struct ms_cursor {
     uint64_t snapshot[2], task[2];
     uint64_t seen_lo[2][4], seen_hi[2][4];
     uint64_t *noted;
-    size_t n_noted, cap_noted;
+    size_t n_noted, n_ranked, cap_noted;
+    unsigned ranked_for;
 } ms_cursor;
 
 typedef struct ms_append_opts {
@@ -777,9 +783,9 @@ typedef struct ms_append_opts {
 
 /* Appends one message to a location (absent: m->location). *seq receives its sequence
  * number; may be NULL. Numbers start at 1 and grow. A message with a key that the
- * location knows is not stored again: MS_OK and the number of the first, when type,
- * role and all fields are the same (the time is not compared), else MS_E_KEY_REUSED.
- * Any thread. */
+ * location knows is not stored again: MS_OK and the number of the first, when type, role as
+ * given and all fields are the same (the time is not compared), else MS_E_KEY_REUSED. Any
+ * thread. */
 MS_API ms_result ms_append(ms_store *store, ms_str location, const ms_envelope *m,
                            uint64_t *seq, ms_error *err);
 
@@ -889,7 +895,7 @@ typedef struct ms_copy_report {
  * those copied; an empty store is the usual one. The arena (NULL: one over malloc, freed
  * again) holds the listing of the source's locations. When the destination is full its
  * first part stays, and report (may be NULL) tells how much; on a dry run destination may
- * be NULL. */
+ * be NULL. MS_E_DAMAGED: records of the source could not be read, all others were copied. */
 MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep *keep,
                          ms_arena *arena, ms_copy_report *report, ms_error *err);
 
@@ -951,8 +957,8 @@ MS_API ms_result ms_mem_open(ms_store **store, const ms_mem_desc *desc, ms_error
  * appending. Every record is verified, then postings are rebuilt behind the image in one
  * scan. MS_E_FOREIGN: no image of ours; MS_E_DAMAGED: says at which offset (with salvage
  * the records that are whole are kept, and *damaged counts the others); MS_E_FULL: the
- * buffer has no room for the postings. On failure the image is as before. damaged may be
- * NULL. */
+ * buffer has no room for the postings. On failure the image is as before (when salvage had
+ * to find its end: up to the last whole record). damaged may be NULL. */
 MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
                                uint64_t *damaged, ms_error *err);
 
@@ -2894,6 +2900,7 @@ MS_API ms_result ms_json_i64(ms_str value, int64_t *out)
 MS_API ms_result ms_buf_write(void *buf, const char *bytes, size_t len)
 {
     ms_buf *b = (ms_buf *)buf;
+    if (len == 0) return MS_OK;
     if (len > b->cap - b->len) {
         size_t cap = b->cap < 256 ? 256 : b->cap;
         while (cap - b->len < len) {
@@ -2971,9 +2978,11 @@ static void ms__json_before(ms_json_writer *w, bool key)
         w->after_key = false;
         return;
     }
-    if (w->depth == 0) return;
-    if (w->has_item) ms__json_byte(w, ',');
-    ms__json_newline(w);
+    if (w->depth == 0 && w->has_item) ms__json_misuse(w, MS_E_ARGUMENT);
+    if (w->depth > 0) {
+        if (w->has_item) ms__json_byte(w, ',');
+        ms__json_newline(w);
+    }
     w->has_item = true;
 }
 
@@ -3156,7 +3165,11 @@ MS_API void ms_json_put_raw(ms_json_writer *w, ms_str json)
     }
 }
 
-MS_API void ms_json_separator(ms_json_writer *w, char c) { ms__json_byte(w, c); }
+MS_API void ms_json_separator(ms_json_writer *w, char c)
+{
+    if (w->depth == 0) w->has_item = false;
+    ms__json_byte(w, c);
+}
 
 MS_API ms_result ms_json_finish(ms_json_writer *w)
 {
@@ -3437,7 +3450,10 @@ static ms_result ms__field_check(const ms_envelope *m, unsigned field, ms_error 
                                      name, (uint64_t)text.len),
                             name);
     if (!ms__field_is_json(m, field)) return MS_OK;
-    ms_result code = ms_json_check(text, NULL, &value, err);
+    ms_json_opts opts;
+    memset(&opts, 0, sizeof opts);
+    opts.max_depth = MS_FIELD_MAX_DEPTH;
+    ms_result code = ms_json_check(text, &opts, &value, err);
     if (code == MS_OK && ms__fields[field].kind == MS__KIND_OBJECT &&
         ms_json_kind_of(value) != MS_JSON_OBJECT)
         code = ms__fail(err, MS_E_KIND, "%s is '%v', a JSON object was expected", name,
@@ -4323,26 +4339,33 @@ static bool ms__has_member(ms_str object, const char *name)
     return object.ptr && ms_json_member(object, ms_str_of(name), &value);
 }
 
-/* The members of extra; those for whom `taken` says so go into a member "extra". */
+/* The members of extra; those for whom `taken` says so go into a member "extra", then also
+ * one that is called so itself. */
 static void ms__write_extra(ms_writer *w, ms_str extra,
                             bool (*taken)(ms_writer *w, ms_str key, ms_str value))
 {
-    bool moved = false;
-    for (int pass = 0; pass < 2; pass++) {
-        ms_json_iter it = ms_json_iterate(extra);
+    bool some = false, all = true;
+    ms_json_iter it = ms_json_iterate(extra);
+    while (ms_json_next(&it)) {
+        if (taken(w, it.key, it.value)) some = true;
+        else all = false;
+    }
+    for (int pass = all && some ? 1 : 0; pass < (some ? 2 : 1); pass++) {
+        if (pass == 1) {
+            ms_json_key(&w->json, MS_STR("extra"));
+            ms_json_begin_object(&w->json);
+        }
+        it = ms_json_iterate(extra);
         while (ms_json_next(&it)) {
-            if (taken(w, it.key, it.value) != (pass == 1)) continue;
-            if (pass == 1 && !moved) {
-                ms_json_key(&w->json, MS_STR("extra"));
-                ms_json_begin_object(&w->json);
-                moved = true;
-            }
+            bool moves = taken(w, it.key, it.value) ||
+                         (some && ms_json_string_is(it.key, MS_STR("extra")));
+            if (moves != (pass == 1)) continue;
             ms_json_put_raw(&w->json, it.key);
             ms__json_colon(&w->json);
             ms_json_put_raw(&w->json, it.value);
         }
+        if (pass == 1) ms_json_end_object(&w->json);
     }
-    if (moved) ms_json_end_object(&w->json);
 }
 
 static void ms__write_time(ms_writer *w, const char *name, const ms_envelope *m)
@@ -4771,65 +4794,75 @@ static void ms__function_rest(ms_json_writer *rest, ms_str key, ms_str value)
     ms_json_put_raw(rest, value);
 }
 
-static ms_result ms__call_function(ms__reader *r, ms_str function, ms_envelope *m,
-                                   ms_json_writer *rest)
+static ms_result ms__call_function(ms__reader *r, ms_str function, ms_envelope *m)
 {
+    ms_str name, args;
     ms_json_iter it = ms_json_iterate(function);
     if (!it.object) return ms__read_kind(r, "function", "an object", function);
-    while (ms_json_next(&it)) {
-        bool text = ms_json_kind_of(it.value) == MS_JSON_STRING;
-        if (ms_json_string_is(it.key, MS_STR("name"))) {
-            if (!text) return ms__read_kind(r, "function.name", "a string", it.value);
-            MS__TRY(ms__read_text(r, it.value, &m->tool));
-        } else if (ms_json_string_is(it.key, MS_STR("arguments"))) {
-            MS__TRY(ms__call_args(r, it.value, &m->args));
-            if (!text) ms__function_rest(rest, it.key, it.value);
-        } else {
-            ms__function_rest(rest, it.key, it.value);
-        }
-    }
-    if (rest->depth > 1) ms_json_end_object(rest);
-    if (!m->tool.ptr) return ms__read_missing(r, "function.name");
-    if (!m->args.text.ptr) return ms__read_missing(r, "function.arguments");
+    if (!ms_json_member(function, MS_STR("name"), &name))
+        return ms__read_missing(r, "function.name");
+    if (!ms_json_member(function, MS_STR("arguments"), &args))
+        return ms__read_missing(r, "function.arguments");
+    if (ms_json_kind_of(name) != MS_JSON_STRING)
+        return ms__read_kind(r, "function.name", "a string", name);
+    MS__TRY(ms__read_text(r, name, &m->tool));
+    MS__TRY(ms__call_args(r, args, &m->args));
+    if (ms_json_kind_of(args) != MS_JSON_STRING)
+        ms__function_rest(&r->writer, MS_STR("\"arguments\""), args);
+    while (ms_json_next(&it))
+        if (!ms_json_string_is(it.key, MS_STR("name")) &&
+            !ms_json_string_is(it.key, MS_STR("arguments")))
+            ms__function_rest(&r->writer, it.key, it.value);
+    if (r->writer.depth > 1) ms_json_end_object(&r->writer);
+    return MS_OK;
+}
+
+/* The id of a call; what is none is kept when lenient. */
+static ms_result ms__call_id(ms__reader *r, ms_str call, ms_envelope *m)
+{
+    ms_str id;
+    bool there = ms_json_member(call, MS_STR("id"), &id);
+    if (!there && r->lenient) return MS_OK;
+    if (!there) return ms__read_missing(r, "id");
+    if (ms_json_kind_of(id) == MS_JSON_STRING) return ms__read_text(r, id, &m->call_id);
+    if (!r->lenient) return ms__read_kind(r, "id", "a string", id);
+    ms__extra_put(r, MS_STR("\"id\""), id);
+    return MS_OK;
+}
+
+/* The type of a call is "function" and not kept; another one is, and "" says that there is
+ * none. */
+static ms_result ms__call_type(ms__reader *r, ms_str call)
+{
+    ms_str type = MS_STR("\"\"");
+    bool there = ms_json_member(call, MS_STR("type"), &type);
+    if (ms_json_string_is(type, MS_STR("function"))) return MS_OK;
+    if (there && !r->lenient && ms_json_string_is(type, MS_STR("")))
+        return ms__read_kind(r, "type", "a word", type);
+    ms__extra_put(r, MS_STR("\"type\""), type);
     return MS_OK;
 }
 
 /* One tool call as an ACTION. */
 static ms_result ms__chat_call(ms__reader *r, ms_str call, ms_envelope *m)
 {
-    ms_str function = ms__absent();
-    bool has_type = false;
+    ms_str function;
     ms_json_iter it = ms_json_iterate(call);
     if (!it.object)
         return ms__fail(r->err, MS_E_KIND, "a tool call is '%v', an object was expected",
                         MS__V(call));
     *m = ms_action(ms__absent(), ms_text(NULL));
     ms__extra_begin(r);
-    while (ms_json_next(&it)) {
-        if (ms_json_string_is(it.key, MS_STR("function"))) {
-            function = it.value;
-            continue;
-        }
-        if (ms_json_string_is(it.key, MS_STR("type"))) {
-            has_type = true;
-            if (ms_json_string_is(it.value, MS_STR("function"))) continue;
-            if (ms_json_string_is(it.value, MS_STR("")) && !r->lenient)
-                return ms__read_kind(r, "type", "a word", it.value);
-        }
-        if (ms_json_string_is(it.key, MS_STR("id"))) {
-            bool text = ms_json_kind_of(it.value) == MS_JSON_STRING;
-            if (!text && !r->lenient) return ms__read_kind(r, "id", "a string", it.value);
-            if (text) {
-                MS__TRY(ms__read_text(r, it.value, &m->call_id));
-                continue;
-            }
-        }
-        ms__extra_put(r, it.key, it.value);
-    }
-    if (!function.ptr) return ms__read_missing(r, "function");
-    if (!m->call_id.ptr && !r->lenient) return ms__read_missing(r, "id");
-    if (!has_type) ms__extra_put(r, MS_STR("\"type\""), MS_STR("\"\"")); /* none */
-    MS__TRY(ms__call_function(r, function, m, &r->writer));
+    if (!ms_json_member(call, MS_STR("function"), &function))
+        return ms__read_missing(r, "function");
+    MS__TRY(ms__call_id(r, call, m));
+    MS__TRY(ms__call_type(r, call));
+    while (ms_json_next(&it))
+        if (!ms_json_string_is(it.key, MS_STR("id")) &&
+            !ms_json_string_is(it.key, MS_STR("type")) &&
+            !ms_json_string_is(it.key, MS_STR("function")))
+            ms__extra_put(r, it.key, it.value);
+    MS__TRY(ms__call_function(r, function, m));
     return ms__extra_end(r, &m->call_extra);
 }
 
@@ -5222,6 +5255,11 @@ MS_API const ms_dialect *ms_dialect_find(ms_str name)
 
 MS_API const char *ms_dialect_name(const ms_dialect *dialect) { return dialect->name; }
 
+static ms_result ms__dialect_check(const ms_dialect *dialect, ms_error *err)
+{
+    return dialect ? MS_OK : ms__fail(err, MS_E_ARGUMENT, "there is no such dialect");
+}
+
 static ms_result ms__read_one(ms__reader *r, const ms_dialect *d, ms_str value,
                               ms_envelopes *out)
 {
@@ -5256,6 +5294,7 @@ MS_API ms_result ms_read(const ms_dialect *dialect, ms_str json, const ms_read_o
     ms__reader r;
     ms_str value;
     memset(out, 0, sizeof *out);
+    MS__TRY(ms__dialect_check(dialect, err));
     MS__TRY(ms__reader_begin(&r, json, opts, arena, &value, err));
     return ms__read_one(&r, dialect, value, out);
 }
@@ -5270,6 +5309,7 @@ MS_API ms_result ms_read_list(const ms_dialect *dialect, ms_str json,
     ms_envelope *items = NULL;
     ms_envelopes one;
     memset(out, 0, sizeof *out);
+    MS__TRY(ms__dialect_check(dialect, err));
     MS__TRY(ms__reader_begin(&r, json, opts, arena, &value, err));
     if (ms_json_kind_of(value) != MS_JSON_ARRAY)
         return ms__fail(err, MS_E_KIND,
@@ -5316,6 +5356,7 @@ static ms_result ms__writer_result(ms_writer *w, ms_error *err)
 
 MS_API ms_result ms_writer_put(ms_writer *w, const ms_envelope *m, ms_error *err)
 {
+    MS__TRY(ms__dialect_check(w->dialect, err));
     MS__TRY(ms__writer_result(w, err));
     if (!w->arena) return ms__no_arena(err, NULL, sizeof(ms__call));
     MS__TRY(w->dialect->write(w, m, err));
@@ -5334,6 +5375,7 @@ MS_API ms_result ms_writer_put_msg(ms_writer *w, const ms_msg *msg, ms_error *er
 
 MS_API ms_result ms_writer_finish(ms_writer *w, ms_error *err)
 {
+    MS__TRY(ms__dialect_check(w->dialect, err));
     if (w->dialect->close) w->dialect->close(w);
     if (w->array) {
         ms_json_end_array(&w->json);
@@ -5478,23 +5520,6 @@ MS_API ms_result ms_append(ms_store *store, ms_str location, const ms_envelope *
     return MS_OK;
 }
 
-MS_API ms_result ms_append_batch(ms_store *store, const ms_envelope *messages, size_t n,
-                                 const ms_append_opts *opts, ms_error *err)
-{
-    ms_append_opts none;
-    memset(&none, 0, sizeof none);
-    if (!opts) opts = &none;
-    MS__TRY(ms__open_check(store, err));
-    if (opts->expect && ms__is_empty(opts->location))
-        return ms__fail(err, MS_E_ARGUMENT, "expect_seq needs a location in the options");
-    for (size_t i = 0; i < n; i++) {
-        ms_result code = ms__message_check(opts->location, &messages[i], err);
-        if (code != MS_OK) return ms__fail_in(err, code, "messages[%u]", (uint64_t)i);
-    }
-    if (n == 0 && !opts->expect) return MS_OK;
-    return ms__append(store, opts->location, messages, n, opts, err);
-}
-
 /* A query with every default filled in. */
 static ms_query ms__resolve(const ms_query *query)
 {
@@ -5622,6 +5647,47 @@ static ms_query ms__view_query(ms_str location, unsigned view, size_t limit)
     q.views = view;
     q.limit = limit;
     return q;
+}
+
+/* last: the sequence number of the location's last message, 0: it has none. */
+static ms_result ms__expect_last(const ms_append_opts *opts, uint64_t last, ms_error *err)
+{
+    if (last == opts->expect_seq) return MS_OK;
+    return ms__fail(err, MS_E_CONFLICT, "the last message of '%v' is %u, %u was expected",
+                    MS__V(opts->location), last, opts->expect_seq);
+}
+
+/* An append of nothing that expects something: only the comparison. */
+static ms_result ms__expect_only(ms_store *store, const ms_append_opts *opts, ms_error *err)
+{
+    ms_cursor it;
+    ms_query q = ms__view_query(opts->location, MS_VIEW_TIMELINE, 1);
+    q.reverse = true;
+    MS__TRY(ms_query_open(store, &q, &it, err));
+    const ms_msg *newest = ms_next(&it);
+    uint64_t last = newest ? ms_seq(newest) : 0;
+    MS__TRY(ms_cursor_close(&it, err));
+    return ms__expect_last(opts, last, err);
+}
+
+MS_API ms_result ms_append_batch(ms_store *store, const ms_envelope *messages, size_t n,
+                                 const ms_append_opts *opts, ms_error *err)
+{
+    ms_append_opts none;
+    memset(&none, 0, sizeof none);
+    if (!opts) opts = &none;
+    MS__TRY(ms__open_check(store, err));
+    if (opts->expect && ms__is_empty(opts->location))
+        return ms__fail(err, MS_E_ARGUMENT, "expect_seq needs a location in the options");
+    for (size_t i = 0; i < n; i++) {
+        ms_result code = ms__message_check(opts->location, &messages[i], err);
+        if (code != MS_OK) return ms__fail_in(err, code, "messages[%u]", (uint64_t)i);
+    }
+    if (n == 0) return opts->expect ? ms__expect_only(store, opts, err) : MS_OK;
+    ms_result code = ms__append(store, opts->location, messages, n, opts, err);
+    /* a store names the message where there are several */
+    if (code == MS_OK || n > 1 || code == MS_E_CONFLICT) return code;
+    return ms__fail_in(err, code, "messages[%u]", (uint64_t)0);
 }
 
 MS_API ms_result ms_get_conversation_messages(ms_store *store, ms_str location,
@@ -5853,7 +5919,9 @@ static ms_result ms__copy_run(ms_store *destination, ms_store *source,
             continue;
         }
         ms_envelope m = ms_envelope_of(msg);
-        if (!keep->dry_run) code = ms_append_batch(destination, &m, 1, &opts, err);
+        if (!keep->dry_run) code = ms__message_check(ms__absent(), &m, err);
+        if (!keep->dry_run && code == MS_OK)
+            code = ms__append(destination, ms__absent(), &m, 1, &opts, err);
         if (code != MS_OK) break;
         report->copied++;
         report->bytes += ms_size(msg);
@@ -6735,9 +6803,7 @@ static ms_result ms__expect_check(ms__mem *m, const ms_append_opts *opts, ms_err
     if (!opts->expect) return MS_OK;
     const ms__loc *loc = ms__loc_find(m, opts->location);
     uint64_t last = loc ? loc->tally.last_seq : 0;
-    if (last == opts->expect_seq) return MS_OK;
-    return ms__fail(err, MS_E_CONFLICT, "the last message of '%v' is %u, %u was expected",
-                    MS__V(opts->location), last, opts->expect_seq);
+    return ms__expect_last(opts, last, err);
 }
 
 /* Room for the plans of a large batch. In a buffer they stand, for the time of the
@@ -7038,6 +7104,7 @@ static ms_result ms__mem_sort(const ms__mem *m, ms_cursor *it, ms_error *err)
     const unsigned char *r;
     for (uint32_t i = 0; i < it->n_heads; i++)
         most += ms__heads(it)[i].hi - ms__heads(it)[i].lo;
+    if (most > SIZE_MAX / 2 / sizeof(ms__timed)) most = SIZE_MAX / 2 / sizeof(ms__timed);
     ms__timed *items =
         q->arena ? (ms__timed *)ms_arena_alloc(q->arena, most * sizeof *items) : NULL;
     if (!items)
@@ -7296,6 +7363,8 @@ static void ms__mem_begin(ms__mem *m, const ms_mem_desc *desc)
     m->hash_key[0] = random[0];
     m->hash_key[1] = random[1];
     m->id = random[2];
+    if (m->fixed && memcmp(m->buffer.base, ms__image_magic, 8) == 0)
+        m->id ^= ms__hash(m->hash_key, m->id, (const char *)m->buffer.base + 16, 8);
     m->end = MS__IMAGE_HEAD / 8;
     m->floor = MS__IMAGE_HEAD;
     ms__lock_init(&m->lock);
@@ -7401,8 +7470,9 @@ MS_API ms_result ms_mem_reset(ms_store *store, ms_error *err)
     m->floor = MS__IMAGE_HEAD;
     m->index_bytes = 0;
     ms_arena_reset(&m->nodes);
-    if (m->fixed) {
+    if (m->fixed) { /* a new id: what stands behind the new end is valid no more */
         size_t size = m->buffer.span & ~(size_t)7;
+        m->id ^= ms__hash(m->hash_key, m->id, (const char *)m->buffer.base + 16, 8);
         m->top = size - (size_t)ms__align8(sizeof *m);
         m->index_bytes = size - m->top;
         ms__image_begin(m);
@@ -7458,6 +7528,7 @@ typedef struct ms__image {
     const unsigned char *base;
     uint64_t size;     /* of the buffer */
     uint64_t id, end;
+    bool head_known;   /* false: salvage, records must prove the id */
     bool end_known;    /* false: salvage, the end is found by the scan */
     uint64_t at;       /* where the scan stands */
     uint64_t last_seq;
@@ -7478,7 +7549,8 @@ static ms_result ms__image_head(ms__image *im, bool salvage, ms_error *err)
         return ms__fail(err, MS_E_FOREIGN,
                         "the buffer does not begin with an image of an "
                         "arena store");
-    if (ms__get32(h + 32) != ms__crc32c(0, h, 24))
+    im->head_known = ms__get32(h + 32) == ms__crc32c(0, h, 24);
+    if (!im->head_known && !salvage)
         return ms__damaged(err, 0, "the image's head does not match its check");
     if (ms__get32(h + 8) != MS__IMAGE_VERSION)
         return ms__fail(err, MS_E_FOREIGN,
@@ -7489,6 +7561,7 @@ static ms_result ms__image_head(ms__image *im, bool salvage, ms_error *err)
     im->at = MS__IMAGE_HEAD;
     im->end_known = ms__get32(h + 36) == ms__crc32c(0, h + 16, 16) &&
                     im->end >= MS__IMAGE_HEAD && im->end <= im->size && im->end % 8 == 0;
+    if (!im->head_known) im->damaged++;
     if (im->end_known) return MS_OK;
     if (!salvage)
         return ms__damaged(err, 24,
@@ -7514,6 +7587,13 @@ static ms_result ms__image_record(const ms__image *im, ms_error *err)
     return MS_OK;
 }
 
+/* Does the header at the scan's position hold, so that its size can be trusted? */
+static bool ms__image_sized(const ms__image *im)
+{
+    return ms__check_header(im->base + im->at, im->end - im->at,
+                            ms__image_seed(im, im->at), 0, NULL) == MS_OK;
+}
+
 /* Steps to the next record that is whole, or returns MS_E_NOT_FOUND at the end. Without
  * salvage damage ends the scan; with it, a record whose header holds is skipped by its
  * size, otherwise the next valid header is looked for on the grid of 8 bytes. */
@@ -7530,15 +7610,11 @@ static ms_result ms__image_next(ms__image *im, bool salvage, const unsigned char
             return MS_OK;
         }
         if (!salvage) return code;
-        bool sized = ms__check_header(r, im->end - im->at, ms__image_seed(im, im->at), 0,
-                                      NULL) == MS_OK;
-        if (!im->end_known && !sized && ms__get32(r) == 0) break;
-        im->damaged++;
+        bool sized = ms__image_sized(im);
         im->at += sized ? ms__padded(ms__get32(r)) : 8;
-        while (!sized && im->at < im->end &&
-               ms__check_header(im->base + im->at, im->end - im->at,
-                                ms__image_seed(im, im->at), 0, NULL) != MS_OK)
-            im->at += 8;
+        while (!sized && im->at < im->end && !ms__image_sized(im)) im->at += 8;
+        /* behind an unknown end there is nothing to be damaged */
+        if (sized || im->end_known || im->at < im->end) im->damaged++;
     }
     return MS_E_NOT_FOUND;
 }
@@ -7591,21 +7667,29 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
     MS__TRY(ms__image_head(&im, desc->salvage, err));
     ms__image scan = im;
     MS__TRY(ms__image_verify(&scan, desc->salvage, &end, &committed, err));
-    if (!im.end_known) end = committed; /* the rest of a batch may be missing */
-    else end = im.end;
-    if (end + sizeof(ms__mem) + 8 > im.size)
+    if (!im.head_known && end == MS__IMAGE_HEAD)
+        return ms__damaged(err, 0, "the image's head does not match its check, and no record "
+                                   "matches the head");
+    uint64_t whole = im.end_known ? im.end : end; /* not written on until all has worked */
+    end = im.end_known ? im.end : committed; /* the rest of a batch may be missing */
+    if (whole + sizeof(ms__mem) + 8 > im.size)
         return ms__fail(err, MS_E_FULL,
                         "the buffer has no room behind the image, which ends "
                         "at %u of %u",
                         end, im.size);
     ms__mem *m = ms__mem_in_buffer(desc);
     m->id = im.id;
-    m->floor = end;
+    m->floor = whole;
     m->end = (uint32_t)(end / 8);
     im.end = end;
     while (ms__image_next(&im, desc->salvage, &r, NULL) == MS_OK)
         MS__TRY(ms__mem_adopt(m, r, err));
-    if (!im.end_known) ms__image_end(m, end);
+    m->floor = end;
+    if (!im.end_known) { /* what was given up does not come back */
+        memset(m->buffer.base + end, 0, m->top - (size_t)end);
+        ms__image_end(m, end);
+    }
+    ms__put32(m->buffer.base + 32, ms__crc32c(0, m->buffer.base, 24));
     if (damaged) *damaged = scan.damaged;
     m->store.open = MS_STORE_OPEN;
     *store = &m->store;
@@ -7675,9 +7759,15 @@ MS_API ms_result ms_memory_check(const ms_memory *memory, ms_error *err)
         return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "a memory needs a store, a "
                                           "location and an agent key: the agent key is "
                                           "empty"), "agent_key");
-    if (memory->runtime_mode == MS_RUNTIME_MERGE)
-        return ms__open_check(memory->runtime, err);
-    return MS_OK;
+    if (memory->n_subordinates > 0 && !memory->subordinates)
+        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "n_subordinates is %u without "
+                                          "subordinates", (uint64_t)memory->n_subordinates),
+                            "subordinates");
+    if (memory->runtime_mode != MS_RUNTIME_MERGE) return MS_OK;
+    if (memory->runtime == memory->store)
+        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "the runtime store is the store "
+                                          "itself"), "runtime");
+    return ms__open_check(memory->runtime, err);
 }
 
 /* ---- Scopes. */
@@ -7791,20 +7881,17 @@ static unsigned ms__block_parts(const ms_memory *memory, ms__block_kind block)
 }
 
 /* Could the block show this message? What a limit or the last task cuts away aside. */
-static bool ms__block_holds(const ms_memory *memory, ms__block_kind block, unsigned part,
-                            const ms_msg *msg)
+static bool ms__block_holds(const ms_memory *memory, ms__block_kind block, const ms_msg *msg)
 {
     ms_type_set bit = MS_BIT(ms_type_of(msg));
-    const ms_str *team = memory->subordinates;
     switch (block) {
-    case MS__BLOCK_CONVERSATION: return (bit & MS_TYPES_CONVERSATION) != 0;
+    case MS__BLOCK_CONVERSATION:
+        return !memory->no_conversation && (bit & MS_TYPES_CONVERSATION) != 0;
     case MS__BLOCK_OWN:
         return (bit & ms__own_types(memory)) &&
                ms_str_equal(ms_agent_key(msg), memory->agent_key);
     case MS__BLOCK_TEAM:
-        return memory->team_by_agent
-                   ? ms__among(ms_agent_key(msg), team + part, 1)
-                   : ms__among(ms_agent_key(msg), team, memory->n_subordinates);
+        return ms__among(ms_agent_key(msg), memory->subordinates, memory->n_subordinates);
     default: return (bit & MS_TYPES_GLOBAL) != 0;
     }
 }
@@ -7893,6 +7980,32 @@ static bool ms__block_noted(const ms_memory *memory, ms__block_kind block)
     return memory->by_time || (block == MS__BLOCK_TEAM && memory->team_by_agent);
 }
 
+/* The book of what was shown: sequence number, block, store, in one number; sorted when a
+ * block begins. */
+static uint64_t ms__note_of(uint64_t seq, unsigned block, unsigned which)
+{
+    return seq << 3 | (uint64_t)block << 1 | which;
+}
+
+static bool ms__note_less(const void *a, const void *b)
+{
+    return *(const uint64_t *)a < *(const uint64_t *)b;
+}
+
+static bool ms__noted_before(const ms_cursor *it, unsigned which, ms__block_kind block,
+                             uint64_t seq)
+{
+    size_t low = 0, high = it->n_ranked;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (it->noted[middle] < ms__note_of(seq, 0, 0)) low = middle + 1;
+        else high = middle;
+    }
+    for (; low < it->n_ranked && it->noted[low] < ms__note_of(seq, (unsigned)block, 0); low++)
+        if ((it->noted[low] & 1) == which) return true;
+    return false;
+}
+
 /* Was msg shown by an earlier block, from the same store? */
 static bool ms__shown_before(const ms_cursor *it, unsigned which, ms__block_kind block,
                              const ms_msg *msg)
@@ -7902,15 +8015,9 @@ static bool ms__shown_before(const ms_cursor *it, unsigned which, ms__block_kind
     for (unsigned b = 0; b < (unsigned)block; b++) {
         if (ms__block_noted(memory, (ms__block_kind)b)) continue;
         if (seq < it->seen_lo[which][b] || seq > it->seen_hi[which][b]) continue;
-        unsigned parts = ms__block_parts(memory, (ms__block_kind)b);
-        for (unsigned i = 0; i < parts; i++)
-            if (ms__block_holds(memory, (ms__block_kind)b, i, msg)) return true;
+        if (ms__block_holds(memory, (ms__block_kind)b, msg)) return true;
     }
-    for (size_t i = 0; i < it->n_noted; i++)
-        if (it->noted[i] >> 3 == seq && (it->noted[i] & 1) == which &&
-            (it->noted[i] >> 1 & 3) < (unsigned)block)
-            return true;
-    return false;
+    return ms__noted_before(it, which, block, seq);
 }
 
 /* Remembers that msg was shown, when a later block could show it again. */
@@ -7920,8 +8027,7 @@ static ms_result ms__note(ms_cursor *it, unsigned which, ms__block_kind block,
     const ms_memory *memory = it->memory;
     bool again = false;
     for (unsigned b = (unsigned)block + 1; b < MS__BLOCK_COUNT; b++)
-        for (unsigned i = 0; i < ms__block_parts(memory, (ms__block_kind)b); i++)
-            again = again || ms__block_holds(memory, (ms__block_kind)b, i, msg);
+        again = again || ms__block_holds(memory, (ms__block_kind)b, msg);
     if (!again) return MS_OK;
     if (it->n_noted == it->cap_noted) {
         size_t cap = it->cap_noted ? it->cap_noted * 2 : 16;
@@ -7931,7 +8037,7 @@ static ms_result ms__note(ms_cursor *it, unsigned which, ms__block_kind block,
         it->noted = more;
         it->cap_noted = cap;
     }
-    it->noted[it->n_noted++] = ms_seq(msg) << 3 | (uint64_t)block << 1 | which;
+    it->noted[it->n_noted++] = ms__note_of(ms_seq(msg), (unsigned)block, which);
     return MS_OK;
 }
 
@@ -8034,8 +8140,14 @@ static ms_result ms__step_open(ms_cursor *it, const ms__stage *stage, bool *empt
     MS__TRY(ms__step_limit(it, stage, &q, &it->skip, err));
     *empty = limited && q.limit == 0;
     if (*empty) return MS_OK;
+    if (it->ranked_for != (unsigned)stage->block) { /* only earlier blocks are asked for */
+        ms__sort(it->noted, it->n_noted, sizeof *it->noted, ms__note_less);
+        it->n_ranked = it->n_noted;
+        it->ranked_for = (unsigned)stage->block;
+    }
     it->query = ms__resolve(&q);
     it->ctx = NULL;
+    memset(it->words, 0, sizeof it->words);
     it->more = NULL;
     it->n_heads = it->n_live = 0;
     it->backward = it->filtered = it->scan = false;
@@ -8203,7 +8315,7 @@ MS_API ms_result ms_memory_broadcast(const ms_memory *memory, const ms_envelope 
 {
     if (seq) *seq = 0;
     MS__TRY(ms_memory_check(memory, err));
-    if (!m || !(MS_BIT(m->type) & MS_TYPES_GLOBAL))
+    if (!m || ms__type_row_of(m->type)->view_class != MS__CLASS_GLOBAL)
         return ms__at_field(err, ms__fail(err, MS_E_TYPE, "a broadcast is a "
                                           "global_observation or a synthesis"), "type");
     ms_envelope all = *m;

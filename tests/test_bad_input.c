@@ -111,6 +111,9 @@ static const struct field_row {
      MS_E_UTF8, "content"},
     {"content is too deep", MS_T_TASK, MS_F_CONTENT, {deep, sizeof deep}, true,
      MS_E_DEPTH, "content"},
+    {"content is one too deep", MS_T_TASK, MS_F_CONTENT,
+     {deep + 600 - (MS_FIELD_MAX_DEPTH + 1), 2 * (MS_FIELD_MAX_DEPTH + 1)}, true,
+     MS_E_DEPTH, "content"},
     {"args are no JSON", MS_T_ACTION, MS_F_ARGS, TEXT("{a:1}"), true, MS_E_SYNTAX,
      "args"},
     {"args have a comma too many", MS_T_ACTION, MS_F_ARGS, TEXT("{\"a\":1,}"), true,
@@ -600,6 +603,34 @@ static void pointers_that_must_be_there(void **state)
 }
 
 
+/* A memory that says it has subordinates and has none; a broadcast of no type. */
+static void a_bad_memory_or_broadcast(void **state)
+{
+    static const int types[] = {-1, 0, 25, 36, 64 + MS_T_SYNTHESIS, 100, 1000000};
+    pair p = open_pair(state);
+    ms_envelope m = ms_global_observation(ms_text("x"));
+    ms_memory memory;
+    ms_cursor it;
+    ms_error err;
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        ms_memory_init(&memory, p.s.store, MS_STR("job"), MS_STR("w1"));
+        m.type = (ms_type)types[i];
+        ms_result got = ms_memory_broadcast(&memory, &m, NULL, &err);
+        must_say("broadcast of no type", got, MS_E_TYPE, &err, "type", NULL);
+    }
+    memory.n_subordinates = 1;
+    for (int by_time = 0; by_time < 2; by_time++) {
+        memory.by_time = by_time;
+        memory.conversation_limit = (size_t)by_time;
+        ms_result got = ms_get_history(&memory, &it, &err);
+        must_say("no subordinates", got, MS_E_ARGUMENT, &err, NULL, "subordinates");
+        assert_null(ms_next(&it));
+    }
+    twin_must_equal(&p.t, p.s.store);
+    close_pair(&p);
+}
+
+
 /* ---- descriptions ---- */
 
 static void a_bad_description_opens_nothing(void **state)
@@ -632,6 +663,7 @@ int main(void)
         ON_EVERY_STORE(a_key_reused_inside_a_batch),
         cmocka_unit_test(a_handle_that_is_not_open_is_refused),
         ON_EVERY_STORE(pointers_that_must_be_there),
+        ON_EVERY_STORE(a_bad_memory_or_broadcast),
         cmocka_unit_test(a_bad_description_opens_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

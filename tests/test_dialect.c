@@ -697,7 +697,7 @@ static void nesting_has_a_limit(void **state)
     (void)state;
     static char text[8 * MS_JSON_MAX_DEPTH];
     for (unsigned list = 0; list <= 1; list++) {
-        const size_t most = MS_JSON_MAX_DEPTH;
+        const size_t most = MS_FIELD_MAX_DEPTH + 1 + list;
         for (size_t depth = most - 3; depth <= most + 1; depth++) {
             size_t inner = depth - 1 - list, n;
             n = (size_t)sprintf(text, "%s{\"type\":\"task\",\"content\":",

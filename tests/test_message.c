@@ -465,11 +465,11 @@ static void too_deep_json(void **state)
 {
     (void)state;
     char text[2 * (MS_JSON_MAX_DEPTH + 1)];
-    for (size_t depth = MS_JSON_MAX_DEPTH; depth <= MS_JSON_MAX_DEPTH + 1; depth++) {
+    for (size_t depth = MS_FIELD_MAX_DEPTH; depth <= MS_FIELD_MAX_DEPTH + 1; depth++) {
         memset(text, '[', depth);
         memset(text + depth, ']', depth);
         ms_envelope m = ms_user_message(ms_json(ms_str_n(text, 2 * depth)));
-        if (depth <= MS_JSON_MAX_DEPTH) accepted(&m);
+        if (depth <= MS_FIELD_MAX_DEPTH) accepted(&m);
         else refused(&m, MS_E_DEPTH, "content");
     }
 }

@@ -415,6 +415,41 @@ static void two_copies_of_a_cursor_go_on_on_their_own(void **state)
     store_close(&h.s);
 }
 
+/* The same with as many streams as a cursor holds without an arena. */
+static void copies_of_a_large_cursor_go_on_on_their_own(void **state)
+{
+    enum { AGENTS = MS_CURSOR_AGENTS, MESSAGES = 20 * AGENTS };
+    static char names[AGENTS][8];
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_str team[AGENTS];
+    for (size_t i = 0; i < MESSAGES; i++) {
+        ms_envelope m = message_of(i % 3 ? MS_T_TASK : MS_T_DATA, MS_STR("x"));
+        snprintf(names[i % AGENTS], sizeof names[0], "a%zu", i % AGENTS);
+        team[i % AGENTS] = m.agent_key = ms_str_of(names[i % AGENTS]);
+        must_append(s.store, MS_STR("job"), &m);
+    }
+    for (int backwards = 0; backwards < 2; backwards++) {
+        ms_query q = query_of(MS_STR("job"), TEAM | CONV | GLOBAL | AGENT);
+        ms_cursor it[3];
+        q.agent_key = MS_STR("a1");
+        q.agent_keys = team;
+        q.n_agent_keys = AGENTS;
+        q.reverse = backwards;
+        assert_int_equal(ms_query_open(s.store, &q, &it[0], NULL), MS_OK);
+        for (uint64_t n = 0; n < MESSAGES; n++) {
+            uint64_t want = q.reverse ? MESSAGES - n : n + 1;
+            if (n == 5) it[1] = it[0];
+            if (n == 50) it[2] = it[1];
+            for (int i = 0; i < (n < 5 ? 1 : n < 50 ? 2 : 3); i++)
+                assert_int_equal(ms_seq(ms_next(&it[i])), want);
+        }
+        for (int i = 0; i < 3; i++) assert_null(ms_next(&it[i]));
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(ms_cursor_close(&it[i], NULL), MS_OK);
+    }
+    store_close(&s);
+}
+
 static void the_end_of_a_cursor_is_quiet(void **state)
 {
     history h = open_history(state);
@@ -901,7 +936,10 @@ static void compare_and_append(void **state)
         assert_int_equal(ms_append_batch(s.store, two, 2, &opts, NULL), MS_E_CONFLICT);
     }
     assert_int_equal(count_all(s.store), 4);
+    assert_int_equal(ms_append_batch(s.store, NULL, 0, &opts, NULL), MS_E_CONFLICT);
     opts.expect_seq = seqs[1];
+    assert_int_equal(ms_append_batch(s.store, NULL, 0, &opts, NULL), MS_OK);
+    assert_int_equal(count_all(s.store), 4);
     assert_int_equal(ms_append_batch(s.store, two, 2, &opts, NULL), MS_OK);
     assert_int_equal(count_all(s.store), 6);
     store_close(&s);
@@ -954,6 +992,8 @@ static void the_last_sequence_number_is_the_end(void **state)
     memset(&opts, 0, sizeof opts);
     opts.location = MS_STR("job");
     opts.keep_seq = true;
+    m.seq = UINT64_MAX;
+    assert_int_equal(ms_append_batch(s.store, &m, 1, &opts, NULL), MS_E_ARGUMENT);
     m.seq = last = UINT64_MAX - 3;
     assert_int_equal(ms_append_batch(s.store, &m, 1, &opts, NULL), MS_OK);
     for (int i = 0; i < 6; i++) {
@@ -998,6 +1038,7 @@ int main(void)
         ON_EVERY_STORE(the_four_views_by_name),
         ON_EVERY_STORE(a_cursor_does_not_see_what_comes_later),
         ON_EVERY_STORE(two_copies_of_a_cursor_go_on_on_their_own),
+        ON_EVERY_STORE(copies_of_a_large_cursor_go_on_on_their_own),
         ON_EVERY_STORE(the_end_of_a_cursor_is_quiet),
         ON_EVERY_STORE(an_empty_store_answers_everything),
         ON_EVERY_STORE(a_team_of_many_agents_is_merged_in_order),
