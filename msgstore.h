@@ -6827,6 +6827,13 @@ static ms__plan *ms__plans_get(ms__mem *m, ms_str location, const ms_envelope *m
     return (ms__plan *)(void *)(m->buffer.base + at);
 }
 
+static bool ms__some_untimed(const ms_envelope *messages, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!messages[i].has_time) return true;
+    return false;
+}
+
 static ms_result ms__mem_append_run(ms__mem *m, ms_str location,
                                     const ms_envelope *messages, size_t n,
                                     const ms_append_opts *opts, ms__plan *plans,
@@ -6840,7 +6847,8 @@ static ms_result ms__mem_append_run(ms__mem *m, ms_str location,
     run.offset = (uint64_t)m->end * 8;
     run.seq = m->last_seq + 1;
     run.now = ms__f64_from(MS__TIME_UNSET);
-    if (!m->keep_unset_times && !opts->keep_seq) run.now = m->clock.now(m->clock.ctx);
+    if (!m->keep_unset_times && !opts->keep_seq && ms__some_untimed(messages, n))
+        run.now = m->clock.now(m->clock.ctx);
     size_t done = 0;
     while (code == MS_OK && done < n) {
         memset(&plans[done], 0, sizeof plans[done]);
