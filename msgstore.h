@@ -1117,7 +1117,7 @@ typedef struct ms_writer {
     bool array, with_location, open, calls_open;
     uint32_t emitted;
     struct ms__call *calls;       /* open calls of agents; an stb_ds array */
-    uint64_t written, last_seq;
+    uint64_t written, last_seq, last_id;
 } ms_writer;
 
 typedef struct ms_writer_opts {
@@ -1140,10 +1140,10 @@ MS_API ms_result ms_writer_finish(ms_writer *w, ms_error *err);
 
 /* ==== [api-debug] looking inside ================================================== */
 
-/* Walks everything a store holds and reports the first broken promise: record checks,
- * order of sequence numbers, every record in just the streams it belongs to. An arena
- * store is walked inside (call it while nobody appends), any other through its cursors.
- */
+/* Walks what a store holds and reports the first broken promise. An arena store is walked
+ * inside, while nobody appends: record checks, order of sequence numbers, every record in
+ * just the streams it belongs to. Of any other store a cursor reads everything: order,
+ * locations, and whether each message is one that a store takes. */
 MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 
 #ifdef __cplusplus
@@ -1533,8 +1533,9 @@ static uint64_t ms__hash(const uint64_t key[2], uint64_t salt, const char *text,
 
 /* ==== [arena] memory =================================================================
  * Two shapes: ms_alloc, a caller's allocator that is told old sizes, and the bump arena
- * over it. An arena's blocks double up to 32 KiB, so that a big job takes few of them
- * and a small one little; one that asks for more gets a block of its own size.
+ * over it. An arena's blocks double up to 32 KiB: beyond that, what stays unused in the
+ * last one weighs more than the calls saved. What asks for more gets a block of its own
+ * size, and the block with more room left stays the one in use.
  * (A1) What an arena gave out never moves before reset or deinit.
  * (A2) A failed allocation changes nothing.
  * ================================================================================== */
@@ -3207,7 +3208,6 @@ typedef enum ms__projection {
     MS__AS_SOURCED_TEXT
 } ms__projection;
 
-#define MS__FIELD_BIT(name) ((uint32_t)1 << MS_F_##name)
 enum {
     MS__NEED_C = 1 << MS_F_CONTENT,
     MS__NEED_TA = 1 << MS_F_TOOL | 1 << MS_F_ARGS,
@@ -3970,7 +3970,8 @@ MS_API ms_result ms_decode(const void *bytes, size_t size, const ms_msg **out,
  * Which call does a result without an id answer? The oldest open one of the same agent
  * and turn; once an agent has got results and calls again, what was open before is
  * closed. Ids repeat in real traces, so an id is never looked up in a map of the whole
- * conversation. A call without an id is given call_<sequence number>.
+ * conversation. A call without an id is given call_<sequence number>, or one more than
+ * the last given where that is not larger, so that no two are the same.
  * (D1) A reader gives envelopes that pass ms_envelope_check, or nothing and an error.
  * (D2) Written in the dialect it came from, a message equals its source as JSON.
  * ================================================================================== */
@@ -5130,6 +5131,8 @@ static ms_result ms__openai_action(ms_writer *w, const ms_envelope *m, ms_error 
     ms_str id = m->call_id;
     if (!id.ptr) {
         uint64_t number = m->seq ? m->seq : w->written + 1;
+        if (number <= w->last_id) number = w->last_id + 1;
+        w->last_id = number;
         id = ms_str_n(derived, 5 + ms__u64_write(number, derived + 5));
     }
     MS__TRY(ms__call_opens(w, m, id, err));
@@ -8354,8 +8357,8 @@ MS_API ms_result ms_memory_turn(const ms_memory *memory, ms_role role, ms_value 
  * For tests, for tools, for the moment when something looks impossible: everything is
  * read and the first broken invariant is reported with its number. An arena store is
  * walked from the inside: (E2) and (E3) over all streams, R1 to R5 over all records.
- * Other stores are walked through their cursors: order, and each message in the views
- * that it belongs to.
+ * Other stores are walked through a cursor over everything: order, locations, and each
+ * message one that a store takes. Keys are not walked.
  * ================================================================================== */
 
 /* A posting of any stream: inside the store, and a whole record. Nothing is read from a
@@ -8450,6 +8453,10 @@ static ms_result ms__check_mem(const ms__mem *m, ms_error *err)
         MS__TRY(ms__check_stream(m, &a->trace, a->loc, a, MS__TYPES_TRACE, &owned, err));
         MS__TRY(ms__check_stream(m, &a->rest, a->loc, a, MS_TYPES_ALL & ~MS__TYPES_TRACE,
                                  &owned, err));
+        if (a->tally.messages != (uint64_t)a->trace.count + a->rest.count)
+            return ms__fail(err, MS_E_DAMAGED, "E2: agent '%v' counts %u messages and has "
+                            "%u", MS__V(a->key), a->tally.messages,
+                            (uint64_t)a->trace.count + a->rest.count);
     }
     if (located != all || classed != with_class || owned != with_agent)
         return ms__fail(err, MS_E_DAMAGED,

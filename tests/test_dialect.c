@@ -1323,6 +1323,23 @@ static void ids_from_the_sequence(void **state)
                      ANSWER("call_42", "{\\\"n\\\": 1}") "]"), 0);
 }
 
+/* Two stores that are read as one history number their messages alike. */
+static void ids_are_never_the_same(void **state)
+{
+    (void)state;
+    ms_envelope four[4];
+    ms_envelopes list = {four, 4};
+    for (size_t i = 0; i < 4; i += 2) {
+        four[i] = ms_action(MS_STR("f"), ms_json(MS_STR("{}")));
+        four[i].seq = 1;
+        four[i + 1] = ms_observation(ms_text(i ? "second" : "first"));
+        four[i + 1].seq = 2;
+    }
+    same_json(written_encoded(OA, &list, true),
+              MS_STR("[" CALLED("call_1", "f", "{}") "," ANSWER("call_1", "first") ","
+                     CALLED("call_2", "f", "{}") "," ANSWER("call_2", "second") "]"), 0);
+}
+
 /* A call joins the message right before it, not one that a view has brought together. */
 static void calls_join_their_neighbour(void **state)
 {
@@ -1694,6 +1711,7 @@ int main(void)
         WITH_ARENA(mangled_messages),
         WITH_ARENA(what_each_becomes),
         WITH_ARENA(ids_from_the_sequence),
+        WITH_ARENA(ids_are_never_the_same),
         WITH_ARENA(calls_join_their_neighbour),
         WITH_ARENA(built_by_hand),
         WITH_ARENA(names_that_the_target_uses),

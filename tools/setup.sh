@@ -87,6 +87,8 @@ missing_for_test()
         compiles "$empty" -fsanitize=thread clang || echo clang "$(clang_runtime)"
     compiles "#include <windows.h>\n$empty" '' x86_64-w64-mingw32-gcc ||
         echo gcc-mingw-w64-x86-64
+    compiles "#include <windows.h>\n$empty" '' x86_64-w64-mingw32-g++ ||
+        echo g++-mingw-w64-x86-64
     command -v valgrind >/dev/null 2>&1 || echo valgrind
     command -v pkg-config >/dev/null 2>&1 || echo pkg-config
 }
