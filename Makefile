@@ -5,6 +5,8 @@
 #   PREFIX=dir      where to install (/usr/local); DESTDIR=dir is put in front of it
 #   CC, CXX, CLANG  the compilers; CLANG is for the sanitizers
 #   JOBS=n          how many programs `make test` builds and runs at a time (2)
+#   BENCH=options   for bench-gate, such as '--only sync'
+#   BENCH_DIR=dir   where bench-gate writes its files (build)
 
 CC     ?= cc
 CXX    ?= g++
@@ -34,7 +36,9 @@ SAN    = $(CLANG) $(C99) -O1 -g -pthread -fsanitize=address,undefined \
 TSAN   = $(CLANG) $(C99) -O1 -g -pthread -fsanitize=thread
 
 EXAMPLES = $(patsubst examples/%.c,build/%,$(wildcard examples/*.c))
-THREADS  = $(filter test_threads,$(TESTS))
+THREADS  = $(filter test_threads test_readers,$(TESTS))
+TORTURE  = $(filter test_crash test_corrupt test_full test_readers test_twin,$(TESTS))
+LONG     = $(TORTURE:%=build/o2/%) $(TORTURE:%=build/san/%)
 PROGRAMS = $(TESTS:%=build/o2/%) $(TESTS:%=build/san/%) $(THREADS:%=build/tsan/%)
 
 # What tests/run.sh runs, as variant:program. val is the o2 program under valgrind.
@@ -42,10 +46,10 @@ SUITES = $(TESTS:%=o2:build/o2/%) \
          $(patsubst %,val:build/o2/%,$(filter $(VALGRIND_TESTS),$(TESTS))) \
          $(patsubst %,sh:%,$(wildcard tests/test_*.sh)) \
          $(TESTS:%=san:build/san/%) $(THREADS:%=tsan:build/tsan/%) \
-         $(EXAMPLES:%=example:%) example:build/quickstart_cpp
+         $(EXAMPLES:%=example:%) example:build/quickstart_cpp example:build/first_gate
 
 help: ## print these lines
-	@sed -n 's/^\([a-z]*\):.*## /make \1 - /p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*## /make \1 - /p' Makefile
 
 demo: ## build the tool and the agent loop, let them run
 	@sh tools/setup.sh demo
@@ -58,11 +62,19 @@ test: ## build and run everything; the last line counts: N passed, N failed
 	then built=; else built=--unbuilt; fi; \
 	MS_TEST_JOBS=$(JOBS) bash tests/run.sh $$built $(SUITES)
 
+torture: $(LONG) ## the tests of crashes, damage, full disks, readers: ten times as long
+	@MS_TEST_SCALE=$${MS_TEST_SCALE:-1000} MS_TEST_TIMEOUT=7200 MS_TEST_JOBS=$(JOBS) \
+	    bash tests/run.sh $(TORTURE:%=o2:build/o2/%) $(TORTURE:%=san:build/san/%)
+
+bench-gate: build/first_gate ## measure the log file, each figure against its goal
+	@BENCH_DIR=$${BENCH_DIR:-build} build/first_gate $(BENCH)
+
 tool: build/msgstore ## build the command line tool, build/msgstore
 
 examples: $(EXAMPLES) ## build the examples into build/
 
-all: tool examples build/quickstart_cpp $(PROGRAMS) build/test_conformance
+all: tool examples build/quickstart_cpp build/first_gate $(PROGRAMS) \
+     build/test_conformance
 
 install: tool ## install header, tool and pkg-config file under PREFIX
 	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/bin \
@@ -76,7 +88,7 @@ install: tool ## install header, tool and pkg-config file under PREFIX
 clean: ## remove build/
 	rm -rf build
 
-.PHONY: help demo test tool examples all install clean
+.PHONY: help demo test torture bench-gate tool examples all install clean
 
 # build COMPILER-AND-FLAGS, LIBRARIES: compile and link the first prerequisite. The old
 # file goes first, so that a failed build leaves none behind.
@@ -97,6 +109,9 @@ build/%: examples/%.c $(header)
 	$(call build,$(CC) $(C99) $(CFLAGS) -pthread,$(if $(findstring sqlite,$*),-lsqlite3))
 build/quickstart_cpp: examples/quickstart.c $(header)
 	$(call build,$(CXX) -x c++ -std=c++11 $(WARN) $(CFLAGS) -pthread,)
+
+build/%: bench/%.c bench/data.h $(header)
+	$(call build,$(CC) $(C99) $(CFLAGS) -pthread,-lm)
 
 build/o2/msgstore.o: tests/msgstore_impl.c $(header)
 	$(call build,$(O2) -c,)

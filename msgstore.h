@@ -6,8 +6,9 @@
  * An agent program writes typed messages (what the user said, which tool was called, what
  * it returned, what a worker reported) and reads, before each step, the history that one
  * agent should see. This file is that store: message structs and builders, an in-memory
- * store that can live in one buffer of yours, merged histories, and readers and writers
- * of published message formats. It needs libc, and stb_ds for the formats.
+ * store that can live in one buffer of yours, a log file that appends at memory speed and
+ * survives kill -9 and power cuts, merged histories, and readers and writers of published
+ * message formats. It needs libc, and stb_ds for the formats.
  *
  * ---- A COMPLETE PROGRAM -------------------------------------------------------------
  *
@@ -19,7 +20,9 @@
  *     {
  *         ms_store *store;
  *         ms_error err;
- *         if (ms_mem_open(&store, NULL, &err) != MS_OK) return puts(err.message), 1;
+ *         static ms_log_desc desc; // zero: all defaults
+ *         desc.path = "agent.msl";
+ *         if (ms_log_open(&store, &desc, &err) != MS_OK) return puts(err.message), 1;
  *
  *         ms_envelope ask = ms_user_message(ms_text("List all tables"));
  *         ask.turn_id = MS_STR("turn_1");
@@ -44,39 +47,52 @@
  *         return 0;
  *     }
  *
- * It prints "1 user_message" and "2 action".
+ * It prints "1 user_message" and "2 action"; run again, four lines: the messages are still
+ * there. With ms_mem_open(&store, NULL, &err) the same program keeps them in memory.
  *
  * ---- WHAT IT GUARANTEES, AND WHAT NOT ------------------------------------------------
  *
  *   - An append either is whole and visible when it returns, or returns an error code and
  *     the store is as before. A batch is visible all at once or not at all.
  *   - A message never changes and never moves: pointers from an arena store stay valid
- *     until reset or close.
+ *     until reset or close, those from a log until close.
  *   - Whatever a dialect reader took in comes back when written in the same dialect,
  *     equal as JSON: unknown members, null, empty, number spelling included.
  *   - Every function that can fail says so by its result; nothing is kept in hidden state.
  *   - Any thread may append (appends to one store are serialised inside), any thread may
- *     read while others append; cursors take no lock. Open, reset and close need the store
- *     alone.
- *   - An arena store lives as long as the process (or your buffer). The file that survives
- *     kill -9 and power cuts is not part of this version.
- *   - An arena store checks headers at every read, bodies at attach and ms_selfcheck.
+ *     read while others append; cursors take no lock (on a log: but for the first look at
+ *     an old part of the file). Open, reset and close need the store alone.
+ *   - A log: what an append returned for survives the death of the process, in every
+ *     mode. A power cut takes nothing that was acknowledged durable, and of the rest only
+ *     the newest, never one from the middle. See DURABILITY.
+ *   - A log: damaged bytes cost the messages they are in, no others; it is said (cursor,
+ *     event, ms_log_stat, ms_log_verify), and nothing is cut away because of it.
+ *   - A log: a full disk is an error code before anything is visible.
+ *   - A log: one process writes, any number read. A child of fork cannot use its parent's
+ *     handle (MS_E_FORKED), but keeps the file locked while it lives.
+ *   - A log is for local file systems that can map and lock. Elsewhere it says so, or, on
+ *     network file systems, works as well as they keep maps and files the same. If
+ *     somebody cuts a file short while it is open, reading may end in SIGBUS: no library
+ *     can catch that in somebody else's program.
+ *   - An arena store checks headers at every read, bodies at attach and ms_selfcheck; a
+ *     log headers at every read, bodies at the first.
  *   - Checks (CRC32C) find accidents, every single flipped bit among them; they are no
  *     defence against somebody who edits bytes and recomputes the checks.
- *   - Limits: a message up to 256 MiB (less by option), an arena store up to 32 GiB,
- *     location, agent key, turn id and idempotency key 1 to 1023 bytes, JSON nesting 512
- *     (500 inside one field).
+ *   - Limits: a message up to 256 MiB (less by option), an arena store up to 32 GiB, a log
+ *     up to the address space, location, agent key, turn id and idempotency key 1 to 1023
+ *     bytes, JSON nesting 512 (500 inside one field).
  *
  * ---- CONTENTS (search for the tag) ---------------------------------------------------
  *
  *   interface       [api-config] [api-types] [api-error] [api-json] [api-message]
- *                   [api-store] [api-mem] [api-memory] [api-dialect] [api-debug]
+ *                   [api-store] [api-mem] [api-log] [api-memory] [api-dialect] [api-debug]
  *   implementation  [platform] [bits] [arena] [str] [fail] [json] [message] [record]
- *                   [dialect] [store] [mem] [memory] [selfcheck]
+ *                   [dialect] [store] [postings] [mem] [format] [os] [log] [memory]
+ *                   [selfcheck]
  *
  * The implementation is read from top to bottom: a section uses only what is above it.
  * The text half ([json] [message] [record] [dialect]) knows nothing of stores; the store
- * half ([store] [mem] [memory] [selfcheck]) knows nothing of dialects.
+ * half ([store] and what follows) knows nothing of dialects.
  *
  * ---- STRINGS -------------------------------------------------------------------------
  *
@@ -104,6 +120,26 @@
  *
  * ---- DURABILITY ----------------------------------------------------------------------
  *
+ * Two words. A message is visible when its append has returned: every reader sees it, and
+ * it is in the system's hands, so that the death of the process cannot take it. It is
+ * durable when a sync that began after that has returned: then a power cut cannot take it.
+ *
+ *   desc.sync       visible     durable                           a power cut may take
+ *   MS_SYNC_NONE    on return   when ms_sync or ms_close returns  all since then
+ *   MS_SYNC_EVERY   on return   at most sync_ms or sync_bytes     that much
+ *                               later, if appends or ticks go on
+ *   MS_SYNC_EACH    on return   on return                         nothing
+ *
+ * What it takes are the newest messages; a batch is there whole or not at all. ms_sync
+ * returns the highest durable sequence number. In MS_SYNC_EACH several threads share one
+ * sync; a single thread waits for the disk at each append, so append in batches. When a
+ * sync fails the handle refuses to go on (MS_E_POISONED): what the system had not written
+ * may be lost while it says otherwise. Close, look at the disk, open again.
+ * Not promised: anything against a disk that says "written" and has not.
+ *
+ * Opening a log after a crash needs nothing from you. Bytes of an append that had not
+ * finished are given up and stay in the file, spanned, until ms_log_rewrite.
+ *
  * An arena store in a fixed buffer is one contiguous image from the start of the buffer:
  * write those bytes anywhere (file, flash, socket), read them back into a buffer, and
  * ms_mem_attach() verifies every record before it trusts one. See ms_mem_image().
@@ -114,13 +150,26 @@
  *   MSGSTORE_NO_DIALECTS    no readers and writers of formats; stb_ds is not needed.
  *   MSGSTORE_NO_THREADS     no lock, no atomics: one thread at a time per store.
  *   MSGSTORE_NO_STDIO       the default MS_ASSERT traps instead of using assert().
- *   MSGSTORE_NO_LOG         no log file (accepted now, so that builds need not change).
+ *   MSGSTORE_NO_LOG         no log file, no system calls on files.
  *   MSGSTORE_STB_DS         where stb_ds.h is; default "stb_ds.h".
  *   MS_ASSERT(condition)    a promise inside the library; default assert(), so that
  *                           NDEBUG removes it. Wrong input is never an assert.
  *
- * MSGSTORE_STATIC and MSGSTORE_NO_DIALECTS must be the same in all files of a program.
+ * MSGSTORE_STATIC, MSGSTORE_NO_DIALECTS and MSGSTORE_NO_LOG must be the same in all files
+ * of a program. For the log on 32-bit Linux, include msgstore.h before any other header
+ * where the implementation is, so that files over 2 GiB work.
  */
+
+/* The log asks the system's headers for more than C99; works best when this file is the
+ * first that is included where the implementation is. */
+#if defined(MSGSTORE_IMPLEMENTATION) && !defined(MSGSTORE_NO_LOG)
+#if defined(__linux__) && !defined(_GNU_SOURCE)
+#define _GNU_SOURCE
+#endif
+#if defined(__linux__) && !defined(_FILE_OFFSET_BITS)
+#define _FILE_OFFSET_BITS 64
+#endif
+#endif
 
 #ifndef MSGSTORE_H
 #define MSGSTORE_H
@@ -255,7 +304,11 @@ typedef struct ms_entropy {
     X(E_DAMAGED,    "stored bytes are damaged")                           \
     X(E_FOREIGN,    "not written by this library or by a newer version")  \
     X(E_UNSUPPORTED,"this store cannot do that")                          \
-    X(E_IO,         "reading or writing failed")
+    X(E_IO,         "reading or writing failed")                          \
+    X(E_BUSY,       "somebody else is writing to it")                     \
+    X(E_READ_ONLY,  "opened for reading")                                 \
+    X(E_FORKED,     "the handle belongs to the parent process")           \
+    X(E_POISONED,   "a sync failed: what is durable is not known")
 
 typedef enum ms_result {
 #define MS__X(name, text) MS_##name,
@@ -731,19 +784,24 @@ typedef struct ms_query {
 #define MS_CURSOR_AGENTS 8
 #define MS__CURSOR_HEADS (2 * MS_CURSOR_AGENTS + 4)
 
-/* Where a cursor stands in one stream of an arena store; private. */
+/* Where a cursor stands in one stream of postings; private. */
 typedef struct ms__head {
-    const struct ms__chunk *chunk;
-    ms_type_set types;
-    uint32_t at, lo, pos, hi;
-    uint32_t unit;
+    const void *run;          /* of entries */
+    const unsigned char *record; /* what it offers, and */
+    uint64_t place;           /* its order */
+    uint64_t stream;          /* log: which, over all segments */
+    const struct ms__leaf *leaf; /* log: the segment's index; NULL: still in memory */
+    uint32_t types;           /* asked for of the stream, by bits */
+    uint32_t agent;           /* log: which of the query's names it is about */
+    uint32_t segment, lo, pos, hi;
 } ms__head;
 
 struct ms_memory;
 
-/* A running query: an open struct, no need to initialise. Copied, both go on on their own
- * (arena store, query without an arena). It sees the store as of its opening. For one
- * thread at a time. */
+/* A running query: an open struct, no need to initialise. It sees the store as of its
+ * opening. For one thread at a time. Of an arena store (and a query without an arena) it
+ * may be copied, both then go on on their own; of a log it must not be copied, and has to
+ * be closed: it keeps the memory that it reads. */
 typedef struct ms_cursor {
     ms_store *store;          /* NULL: closed */
     ms_result result;         /* MS_OK until trouble; sticky */
@@ -757,10 +815,13 @@ typedef struct ms_cursor {
     uint32_t n_heads, n_live;
     bool backward, filtered;
     bool scan;                /* whole store: check each message against the query */
-    uint32_t *sorted;         /* by_time: units in order */
+    const unsigned char **sorted; /* by_time: records in order */
     size_t n_sorted, sorted_at;
     size_t left;              /* messages that may still come */
-    uint32_t last_unit;
+    uint64_t last_place;
+    const struct ms__tail *tail; /* log: what is in memory, as of the opening */
+    uint64_t from, to;        /* log: places that belong to the query */
+    uint32_t pin;
     const struct ms_memory *memory; /* history: see [memory] */
     unsigned step;
     size_t skip;
@@ -828,6 +889,16 @@ MS_API ms_result ms_get_team_messages(ms_store *store, ms_str location,
 MS_API ms_result ms_get_by_seq(ms_store *store, uint64_t seq, ms_arena *arena,
                                const ms_msg **msg, ms_error *err);
 
+/* Positions count the messages that a location ever had, from 1, those included that a copy
+ * has left out since (see ms_copy): a message keeps its position for ever. (A copy that
+ * does not choose a location takes nothing of it over: there positions begin anew.) Costs a walk
+ * over the location's messages before it. MS_E_NOT_FOUND: no such message; of a position
+ * also when its message was left out. */
+MS_API ms_result ms_position(ms_store *store, uint64_t seq, uint64_t *position,
+                             ms_error *err);
+MS_API ms_result ms_get_by_position(ms_store *store, ms_str location, uint64_t position,
+                                    ms_arena *arena, const ms_msg **msg, ms_error *err);
+
 typedef struct ms_stat {
     uint64_t messages;
     uint64_t last_seq;        /* 0: none */
@@ -862,6 +933,8 @@ typedef struct ms_list_query {
     ms_str location;
     ms_str prefix;
     size_t limit;
+    bool emptied;             /* also locations of which a copy has left nothing: they have
+                                 0 messages, and positions to go on from */
 } ms_list_query;
 
 MS_API ms_result ms_list(ms_store *store, const ms_list_query *query, ms_arena *arena,
@@ -870,6 +943,22 @@ MS_API ms_result ms_list(ms_store *store, const ms_list_query *query, ms_arena *
 /* Makes all that was appended durable where the store can; *durable_seq (may be NULL)
  * receives the last sequence number known to be. An arena store: MS_OK and 0. */
 MS_API ms_result ms_sync(ms_store *store, uint64_t *durable_seq, ms_error *err);
+
+/* Does housekeeping for at most about budget_us microseconds: room and pages ahead,
+ * portions of index records, and in MS_SYNC_EVERY a due sync (which takes as long as the
+ * disk takes). For frame loops, with desc.ticked. Any store; others have nothing to do. */
+MS_API ms_result ms_tick(ms_store *store, uint32_t budget_us, ms_error *err);
+
+/* Looks whether another process has appended, and lets this handle's queries see it.
+ * *last_seq (may be NULL): the newest sequence number now. Queries do this by themselves;
+ * for any store. */
+MS_API ms_result ms_refresh(ms_store *store, uint64_t *last_seq, ms_error *err);
+
+/* Waits until the store has a message with a larger sequence number than after_seq, at
+ * most timeout_ms; MS_OK in both cases, *last_seq tells which. Polls with growing pauses
+ * of up to 5 ms. Any store, any thread. */
+MS_API ms_result ms_wait(ms_store *store, uint64_t after_seq, uint32_t timeout_ms,
+                         uint64_t *last_seq, ms_error *err);
 
 /* Frees what the store owns. Needs the store alone. NULL is fine. */
 MS_API void ms_close(ms_store *store);
@@ -903,9 +992,10 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
  * struct, set both members, and every function above and all of [api-memory] work on
  * it. Arguments have been checked before a function is called: envelopes fulfil
  * ms_envelope_check, locations are there, a query is resolved (views and agent_types
- * are not 0). Entries that may be NULL: cursor_close and sync (nothing to do), get
- * (made from a query), list and stat (then MS_E_UNSUPPORTED; histories use stat where
- * it is there). */
+ * are not 0). Entries that may be NULL: cursor_close, sync and tick (nothing to do), get
+ * and refresh (made from a query), list and stat (then MS_E_UNSUPPORTED; histories use
+ * stat where it is there), leave_out and left_out (positions then count what is there).
+ */
 typedef struct ms_backend {
     /* All or none. The location of message i is location if that is not empty, else its
      * own. opts is never NULL; opts->seqs may be. */
@@ -923,6 +1013,15 @@ typedef struct ms_backend {
     ms_result (*stat)(ms_store *store, ms_stat *out, ms_error *err);
     ms_result (*sync)(ms_store *store, uint64_t *durable_seq, ms_error *err);
     void (*close)(ms_store *store);
+    ms_result (*tick)(ms_store *store, uint32_t budget_us, ms_error *err);
+    ms_result (*refresh)(ms_store *store, uint64_t *last_seq, ms_error *err);
+    /* Notes that a copy left out `count` messages of a location, the last of them seq. */
+    ms_result (*leave_out)(ms_store *store, ms_str location, uint64_t seq, uint64_t count,
+                           ms_error *err);
+    /* How many messages of a location before seq were noted so; *next: the smallest seq
+     * noted from seq on, 0: none. */
+    ms_result (*left_out)(ms_store *store, ms_str location, uint64_t seq, uint64_t *count,
+                          uint64_t *next, ms_error *err);
 } ms_backend;
 
 #define MS_STORE_OPEN 0x4d53544fu /* value of `open` while a store is */
@@ -977,6 +1076,217 @@ MS_API size_t ms_mem_size(size_t n, size_t field_bytes, size_t locations, size_t
 /* Forgets all messages, keeps the memory for the next ones; sequence numbers start again
  * at 1. Needs the store alone. */
 MS_API ms_result ms_mem_reset(ms_store *store, ms_error *err);
+
+/* ==== [api-log] the log file =========================================================
+ * A store in one file that survives: the process's death at once, power cuts as far as
+ * it was synced. Reading is through a map of the file, appending at memory speed. One
+ * process writes (it holds a lock), any number read beside it, without locks and without
+ * writing a byte: read-only media, snapshots and copies made by `cp` while a writer runs
+ * just work. All functions of [api-store] and [api-memory] work on it. See [format] for
+ * the bytes.
+ *
+ * Two words: an appended message is *visible* when the append returns: every reader sees
+ * it, and it survives the death of the process. It is *durable* when a sync that began
+ * after it has returned: then it survives a power cut. */
+
+#ifndef MSGSTORE_NO_LOG
+
+typedef enum ms_log_mode {
+    MS_LOG_CREATE,            /* read and append; made when it is not there */
+    MS_LOG_WRITE,             /* read and append; must be there */
+    MS_LOG_NEW,               /* read and append; must not be there */
+    MS_LOG_READ               /* read only; takes no lock, writes nothing */
+} ms_log_mode;
+
+/* What a power cut can take. The death of the process takes nothing in any mode. */
+typedef enum ms_sync_mode {
+    MS_SYNC_NONE,             /* the messages since the last ms_sync, newest first: never
+                                 one from the middle */
+    MS_SYNC_EVERY,            /* the same, but an append (or ms_tick) syncs when sync_bytes
+                                 or sync_ms have passed since the last sync */
+    MS_SYNC_EACH              /* nothing that an append has returned for. Appends of
+                                 several threads share syncs */
+} ms_sync_mode;
+
+typedef enum ms_log_opening {
+    MS_OPEN_NORMAL,           /* a torn end is cut off, damage is kept, reported, and read
+                                 around */
+    MS_OPEN_STRICT,           /* either one is MS_E_DAMAGED */
+    MS_OPEN_SALVAGE           /* reads whatever is whole, also behind a torn end; with
+                                 MS_LOG_READ only */
+} ms_log_opening;
+
+typedef enum ms_log_engine {
+    MS_ENGINE_AUTO,           /* MAP for MS_SYNC_NONE on file systems known to keep room
+                                 once it is allocated, else WRITE */
+    MS_ENGINE_MAP,            /* stores into a map of allocated room: no system call */
+    MS_ENGINE_WRITE           /* one pwrite an append or batch */
+} ms_log_engine;
+
+typedef enum ms_log_event_kind {
+    MS_LOG_DAMAGE,            /* bytes that were written and cannot be read any more; they
+                                 stay where they are */
+    MS_LOG_VOIDED,            /* bytes behind the last whole append: given up, spanned */
+    MS_LOG_SYNC_FAILED,       /* the handle is poisoned from here on */
+    MS_LOG_INDEX_DAMAGE       /* an index record is damaged; its content is made anew from
+                                 the messages, nothing is lost */
+} ms_log_event_kind;
+
+typedef struct ms_log_event {
+    ms_log_event_kind kind;
+    uint64_t offset, length;  /* bytes of the file */
+    uint64_t after_seq;       /* sequence number before the range, */
+    uint64_t before_seq;      /* and behind it; 0: not known */
+    int sys_errno;            /* SYNC_FAILED */
+} ms_log_event;
+
+/* Called from inside the call that found it, perhaps under the store's lock: it must not
+ * call the store. */
+typedef struct ms_log_events {
+    void (*event)(void *ctx, const ms_log_event *event);
+    void *ctx;
+} ms_log_events;
+
+/* The file operations: the library's whole contact with the file system. All return 0 or
+ * an errno value (of <errno.h>, also on Windows). Any thread; ctx is handed through. */
+typedef intptr_t ms_file;
+
+enum {
+    MS_OS_READ = 1,           /* open: for reading; always set. map: readable */
+    MS_OS_WRITE = 2,          /* open: for writing too. map: writable, shared */
+    MS_OS_CREATE = 4,         /* made when it is not there, readable by the owner alone */
+    MS_OS_EXCLUSIVE = 8,      /* must not be there */
+    MS_OS_RANDOM = 16         /* map: pages are read and written one by one */
+};
+
+typedef struct ms_os_stat {
+    uint64_t size;            /* bytes */
+    uint64_t device, inode;   /* which file it is, under any of its names */
+    bool regular;             /* no folder, pipe or device */
+    bool keeps_room;          /* what was allocated can be written whatever happens */
+} ms_os_stat;
+
+typedef struct ms_os {
+    void *ctx;
+    /* Must not block on a pipe, must not be inherited by programs that are started. */
+    int (*open)(void *ctx, const char *path, unsigned how, ms_file *file);
+    int (*close)(void *ctx, ms_file file);
+    int (*stat)(void *ctx, ms_file file, ms_os_stat *out);
+    /* May do less than asked for; *done says how much, 0 at the end of the file. */
+    int (*read)(void *ctx, ms_file file, uint64_t offset, void *to, size_t size,
+                size_t *done);
+    int (*write)(void *ctx, ms_file file, uint64_t offset, const void *from, size_t size,
+                 size_t *done);
+    /* Makes room, the file grows to offset + size; EOPNOTSUPP: cannot. */
+    int (*allocate)(void *ctx, ms_file file, uint64_t offset, uint64_t size);
+    int (*sync)(void *ctx, ms_file file);
+    /* The one writer's lock, held until close; EAGAIN: somebody has it. ENOLCK: cannot. */
+    int (*lock)(void *ctx, ms_file file);
+    /* offset is a multiple of 64 KiB. The map may reach beyond the end of the file, which
+     * may grow into it. */
+    int (*map)(void *ctx, ms_file file, uint64_t offset, size_t size, unsigned how,
+               void **out);
+    int (*unmap)(void *ctx, void *map, size_t size);
+    /* Supplies pages of a writable map now, so that stores need not wait for them. */
+    int (*populate)(void *ctx, void *at, size_t size);
+    int (*rename)(void *ctx, const char *from, const char *to); /* replaces */
+    int (*remove)(void *ctx, const char *path);
+    int (*sync_folder)(void *ctx, const char *path); /* the folder that path lies in */
+    uint64_t (*boot)(void *ctx);    /* the same until the machine restarts; 0: unknown */
+    uint64_t (*micros)(void *ctx);  /* a clock that only goes forward */
+    void (*sleep)(void *ctx, uint64_t micros);
+    uint64_t (*process)(void *ctx); /* the process's number */
+    bool exact_maps;          /* maps cannot reach beyond the end of the file */
+} ms_os;
+
+/* Those of the system. Copy the struct to replace some of them. */
+MS_API const ms_os *ms_os_default(void);
+
+typedef struct ms_log_desc {
+    const char *path;         /* required; must not change while the store is open */
+    ms_log_mode mode;
+    ms_log_opening opening;
+    ms_log_engine engine;
+    ms_sync_mode sync;
+    size_t sync_bytes;        /* EVERY; 0: 1 MiB */
+    uint32_t sync_ms;         /* EVERY; 0: 1000 */
+    uint32_t lock_wait_ms;    /* how long to wait for another writer; 0: not at all */
+    size_t segment_size;      /* bytes between index records; 0: 4 MiB; at least 4096 */
+    size_t max_message;       /* limit on one record in bytes; 0: 256 MiB */
+    bool keep_unset_times;    /* false: a message without time is stamped from clock */
+    bool ticked;              /* ms_tick will be called: appends leave index portions, room
+                                 ahead and due syncs (not those of EACH) to it */
+    ms_clock clock;           /* {0}: the system's */
+    ms_entropy entropy;       /* {0}: see ms_entropy */
+    ms_alloc alloc;           /* {0}: malloc */
+    const ms_os *os;          /* NULL: the system's; must outlive the store */
+    ms_log_events events;     /* {0}: nobody is told */
+} ms_log_desc;
+
+#define MS_LOG_SEGMENT_MIN 4096
+
+/* Opens a log. MS_E_NOT_FOUND: nothing there (READ, WRITE); MS_E_CONFLICT: something there
+ * (NEW); MS_E_BUSY: another writer has it, with its process number in the text;
+ * MS_E_FOREIGN: not a log, or of a newer version: the file is not touched; MS_E_DAMAGED:
+ * see ms_log_opening; MS_E_IO: the system refused, err->sys_errno says why.
+ * A file of size 0 counts as not there, but MS_LOG_READ opens it as empty. */
+MS_API ms_result ms_log_open(ms_store **store, const ms_log_desc *desc, ms_error *err);
+
+typedef struct ms_log_info {
+    unsigned char id[16];     /* of the file, random */
+    double created;           /* seconds since 1970 */
+    uint64_t end;             /* bytes of the file in use: visible up to here */
+    uint64_t size;            /* bytes of the file, room ahead included */
+    uint64_t durable_end;     /* known to survive a power cut */
+    uint64_t durable_seq;     /* the last message below it */
+    uint64_t segments;        /* with an index record */
+    uint64_t levels;          /* of index records above those */
+    uint64_t damaged;         /* ranges of damage met since the store was opened, */
+    uint64_t damaged_bytes;   /* and their bytes */
+    uint64_t voided_bytes;    /* bytes behind a torn end, given up at the first append */
+    uint64_t lost_end;        /* not 0: the file once was durable up to here, and is cut */
+    uint64_t memory;          /* bytes that the handle has allocated */
+    uint64_t pid;             /* of the last writer; a hint */
+    ms_log_engine engine;     /* in use; AUTO for a reader */
+    bool poisoned;
+} ms_log_info;
+
+MS_API ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_error *err);
+
+/* What a walk over a whole file found. */
+typedef struct ms_log_report {
+    uint64_t bytes;           /* walked */
+    uint64_t messages;        /* whole */
+    uint64_t index_records, voids, other_records;
+    uint64_t damaged;         /* ranges that cannot be read, */
+    uint64_t damaged_bytes;   /* and their bytes */
+    uint64_t index_damaged;   /* index records that are damaged or do not fit */
+    uint64_t torn_bytes;      /* behind the last whole append, not spanned yet */
+    uint64_t last_seq;
+    uint64_t end;             /* where the last whole append ends */
+} ms_log_report;
+
+/* Reads every byte of a log, index records included, without writing: desc needs path, and
+ * may have os, alloc and events, which are told of each range. MS_OK: all is whole (a torn
+ * end is not damage); MS_E_DAMAGED: see report and err. While somebody appends, what was
+ * visible at the start is looked at. */
+MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
+                               ms_error *err);
+
+/* Copies what keep names (NULL: everything) from an open store into a new log at to->path:
+ * compaction, retention, repair (source opened for salvage), export of an arena store.
+ * Written under another name beside it, verified, synced, then renamed, so that
+ * at every moment the path has the old file or the whole new one. An existing file is
+ * replaced only with `replace`; readers of the old one finish on it, a store that has it
+ * open goes on with the old one and has to be opened anew. Sequence numbers, times, keys
+ * and positions stay. MS_E_BUSY: somebody else writes to the file to be replaced.
+ * MS_E_DAMAGED: records of the source could not be read; the new log has all others and is
+ * in place. With keep->dry_run nothing is written and `to` may be NULL. */
+MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool replace,
+                                const ms_keep *keep, ms_copy_report *report,
+                                ms_error *err);
+
+#endif /* MSGSTORE_NO_LOG */
 
 /* ==== [api-memory] the history that an agent reads ================================ */
 
@@ -1133,7 +1443,8 @@ MS_API void ms_writer_init(ms_writer *w, const ms_dialect *dialect,
 /* JOINED messages go on the one before. MS_E_TYPE: the dialect has no form for it. */
 MS_API ms_result ms_writer_put(ms_writer *w, const ms_envelope *m, ms_error *err);
 MS_API ms_result ms_writer_put_msg(ms_writer *w, const ms_msg *msg, ms_error *err);
-/* Must be called to end the last message; nothing may follow but init. */
+/* Must be called to end the last message, and the array. Without `array` more messages may
+ * follow; they begin a new line and are not joined to the last one. */
 MS_API ms_result ms_writer_finish(ms_writer *w, ms_error *err);
 
 #endif /* MSGSTORE_NO_DIALECTS */
@@ -1142,7 +1453,8 @@ MS_API ms_result ms_writer_finish(ms_writer *w, ms_error *err);
 
 /* Walks what a store holds and reports the first broken promise. An arena store is walked
  * inside, while nobody appends: record checks, order of sequence numbers, every record in
- * just the streams it belongs to. Of any other store a cursor reads everything: order,
+ * just the streams it belongs to. Of a log the index is made anew from the records, and
+ * compared. Of any other store a cursor reads everything: order,
  * locations, and whether each message is one that a store takes. */
 MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 
@@ -1173,6 +1485,17 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 #define MS__WINDOWS 1
 #else
 #define MS__WINDOWS 0
+#endif
+
+#if defined(__linux__)
+#define MS__LINUX 1
+#else
+#define MS__LINUX 0
+#endif
+#if defined(__APPLE__)
+#define MS__APPLE 1
+#else
+#define MS__APPLE 0
 #endif
 
 #if defined(MSGSTORE_NO_THREADS)
@@ -1207,6 +1530,7 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 #include <windows.h>
 #else
 #include <sys/time.h>
+#include <sys/select.h>
 #if MS__THREADS
 #include <pthread.h>
 #endif
@@ -1226,11 +1550,13 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 
 #if MS__GNUC
 #define MS__UNUSED __attribute__((unused))
+#define MS__APART __attribute__((noinline)) /* keeps large locals out of the caller's frame */
 #define MS__LIKELY(x) __builtin_expect(!!(x), 1)
 #define MS__UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define MS__PREFETCH(p) __builtin_prefetch(p)
 #else
 #define MS__UNUSED
+#define MS__APART
 #define MS__LIKELY(x) (x)
 #define MS__UNLIKELY(x) (x)
 #define MS__PREFETCH(p) ((void)(p))
@@ -1275,6 +1601,74 @@ static void ms__store_ptr(void **p, void *v)
     InterlockedExchangePointer((void *volatile *)p, v);
 }
 #endif
+
+/* Counters that several threads change, and what has to be seen in one order by all:
+ * full barriers. */
+#if !MS__THREADS
+static MS__UNUSED uint32_t ms__load32_full(const uint32_t *p) { return *p; }
+static MS__UNUSED void ms__store32_full(uint32_t *p, uint32_t v) { *p = v; }
+static MS__UNUSED uint32_t ms__add32(uint32_t *p, uint32_t v) { return *p += v; }
+static MS__UNUSED void ms__or32(uint32_t *p, uint32_t v) { *p |= v; }
+#elif MS__GNUC
+static MS__UNUSED uint32_t ms__load32_full(const uint32_t *p)
+{
+    return __atomic_load_n(p, __ATOMIC_SEQ_CST);
+}
+static MS__UNUSED void ms__store32_full(uint32_t *p, uint32_t v)
+{
+    __atomic_store_n(p, v, __ATOMIC_SEQ_CST);
+}
+static MS__UNUSED uint32_t ms__add32(uint32_t *p, uint32_t v)
+{
+    return __atomic_add_fetch(p, v, __ATOMIC_SEQ_CST);
+}
+static MS__UNUSED void ms__or32(uint32_t *p, uint32_t v)
+{
+    (void)__atomic_fetch_or(p, v, __ATOMIC_RELAXED);
+}
+#else
+static uint32_t ms__load32_full(const uint32_t *p)
+{
+    return (uint32_t)InterlockedOr((volatile LONG *)(uintptr_t)p, 0);
+}
+static void ms__store32_full(uint32_t *p, uint32_t v)
+{
+    InterlockedExchange((volatile LONG *)p, (LONG)v);
+}
+static uint32_t ms__add32(uint32_t *p, uint32_t v)
+{
+    return (uint32_t)InterlockedExchangeAdd((volatile LONG *)p, (LONG)v) + v;
+}
+static void ms__or32(uint32_t *p, uint32_t v) { InterlockedOr((volatile LONG *)p, (LONG)v); }
+#endif
+
+/* The watermark of a log: 8 bytes, little-endian, in a page that processes share. A host
+ * of 32 bits uses the low half: it cannot map a file of 4 GiB. */
+#if MS__GNUC && defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+#define MS__BIG_ENDIAN 1
+#else
+#define MS__BIG_ENDIAN 0
+#endif
+
+static MS__UNUSED uint64_t ms__load_mark(const unsigned char *p)
+{
+    uintptr_t word = (uintptr_t)ms__load_ptr((void *const *)(const void *)p);
+    if (!MS__BIG_ENDIAN) return word;
+    uint64_t v = 0;
+    for (unsigned i = 0; i < sizeof word; i++) v = v << 8 | (word >> 8 * i & 0xff);
+    return v;
+}
+
+static MS__UNUSED void ms__store_mark(unsigned char *p, uint64_t v)
+{
+    uintptr_t word = (uintptr_t)v;
+    if (MS__BIG_ENDIAN) {
+        word = 0;
+        for (unsigned i = 0; i < sizeof word; i++)
+            word = word << 8 | (uintptr_t)(v >> 8 * i & 0xff);
+    }
+    ms__store_ptr((void **)(void *)p, (void *)word);
+}
 
 /* A lock held for well under a microsecond. */
 typedef struct ms__lock {
@@ -1326,6 +1720,19 @@ static void ms__lock_give(ms__lock *l)
     ReleaseSRWLockExclusive(&l->lock);
 #else
     (void)pthread_mutex_unlock(&l->lock);
+#endif
+}
+
+/* Lets other threads run for about that long. */
+static void ms__pause(uint64_t micros)
+{
+#if MS__WINDOWS
+    Sleep((DWORD)((micros + 999) / 1000));
+#else
+    struct timeval time;
+    time.tv_sec = (time_t)(micros / 1000000);
+    time.tv_usec = (suseconds_t)(micros % 1000000);
+    (void)select(0, NULL, NULL, NULL, &time);
 #endif
 }
 
@@ -1458,16 +1865,91 @@ static uint32_t ms__crc32c_table(uint32_t crc, const unsigned char *p, size_t n)
 }
 
 #if MS__CRC_X86
-__attribute__((target("sse4.2"))) static uint32_t ms__crc32c_x86(uint32_t crc,
-                                                                const unsigned char *p,
-                                                                size_t n)
+/* x to the power 64 i - 33 modulo the polynomial, i from 1: multiplying a check by it, and
+ * reducing, appends 8 i zero bytes. */
+static const uint32_t ms__crc_powers[256] = {
+    0x00000001, 0x493c7d27, 0xf20c0dfe, 0xba4fc28e, 0x3da6d0cb, 0xddc0152b,
+    0x1c291d04, 0x9e4addf8, 0x740eef02, 0x39d3b296, 0x083a6eec, 0x0715ce53,
+    0xc49f4f67, 0x47db8317, 0x2ad91c30, 0x0d3b6092, 0x6992cea2, 0xc96cfdc0,
+    0x7e908048, 0x878a92a7, 0x1b3d8f29, 0xdaece73e, 0xf1d0f55e, 0xab7aff2a,
+    0xa87ab8a8, 0x2162d385, 0x8462d800, 0x83348832, 0x71d111a8, 0x299847d5,
+    0xffd852c6, 0xb9e02b86, 0xdcb17aa4, 0x18b33a4e, 0xf37c5aee, 0xb6dd949b,
+    0x6051d5a2, 0x78d9ccb7, 0x18b0d4ff, 0xbac2fd7b, 0x21f3d99c, 0xa60ce07b,
+    0x8f158014, 0xce7f39f4, 0xa00457f7, 0x61d82e56, 0x8d6d2c43, 0xd270f1a2,
+    0x00ac29cf, 0xc619809d, 0xe9adf796, 0x2b3cac5d, 0x96638b34, 0x65863b64,
+    0xe0e9f351, 0x1b03397f, 0x9af01f2d, 0xebb883bd, 0x2cff42cf, 0xb3e32c28,
+    0x88f25a3a, 0x064f7f26, 0x4e36f0b0, 0xdd7e3b0c, 0xbd6f81f8, 0xf285651c,
+    0x91c9bd4b, 0x10746f3c, 0x885f087b, 0xc7a68855, 0x4c144932, 0x271d9844,
+    0x52148f02, 0x8e766a0c, 0xa3c6f37a, 0x93a5f730, 0xd7c0557f, 0x6cb08e5c,
+    0x63ded06a, 0x6b749fb2, 0x4d56973c, 0x1393e203, 0x9669c9df, 0xcec3662e,
+    0xe417f38a, 0x96c515bb, 0x4b9e0f71, 0xe6fc4e6a, 0xd104b8fc, 0x8227bb8a,
+    0x5b397730, 0xb0cd4768, 0xe78eb416, 0x39c7ff35, 0x61ff0e01, 0xd7a4825c,
+    0x8d96551c, 0x0ab3844b, 0x0bf80dd2, 0x0167d312, 0x8821abed, 0xf6076544,
+    0x6a45d2b2, 0x26f6a60a, 0xd8d26619, 0xa741c1bf, 0xde87806c, 0x98d8d9cb,
+    0x14338754, 0x49c3cc9c, 0x5bd2011f, 0x68bce87a, 0xdd07448e, 0x57a3d037,
+    0xdde8f5b9, 0x6956fc3b, 0xa3e3e02c, 0x42d98888, 0xd73c7bea, 0x3771e98f,
+    0x80ff0093, 0xb42ae3d9, 0x8fe4c34d, 0x2178513a, 0xdf99fc11, 0xe0ac139e,
+    0x6c23e841, 0x170076fa, 0xfe314258, 0x444dd413, 0x0d8373a0, 0x6f345e45,
+    0x19e3635e, 0x41d17b64, 0x29f268b4, 0xff0dba97, 0x1dc0632a, 0xa2b73df1,
+    0x1614f396, 0xf872e54c, 0x9e2993d3, 0x1e41e9fc, 0x6bebd73c, 0x86d8e4d2,
+    0x63ae91e6, 0x651bd98b, 0xf8c9da7a, 0x5bb8f1bc, 0x945a19c1, 0xa90fd27a,
+    0xee8213b7, 0xb3af077a, 0x93781dc7, 0x4984d782, 0xccc4a1b9, 0xca6ef3ac,
+    0xa2c2d971, 0x234e0b26, 0x1cad4452, 0xdd66cbbb, 0x74922601, 0x4597456a,
+    0xc55f7eab, 0xe9e28eb4, 0xa1962329, 0x7b3ff57a, 0x2d370749, 0xc9c8b782,
+    0x397d84a1, 0x3f70cc6f, 0x79113270, 0x93e106a4, 0xbc817803, 0x62ec6c6d,
+    0x88eb3c07, 0xd813b325, 0x6e4cb630, 0x0df04680, 0x71971d5c, 0x2342001e,
+    0xf33b8bc6, 0x0a2a8d7e, 0x9fb3bbc0, 0x6d9a4957, 0x6ef22b23, 0xe8b6368b,
+    0xce2df768, 0xd2c3ed1a, 0xe53a4fc7, 0x995a5724, 0xbe60a91a, 0x9ef68d35,
+    0x1dfa0a15, 0x0c139b31, 0x8ec52396, 0xf2271e60, 0x0e766b11, 0x0b0bf8ca,
+    0x475846a4, 0x2664fd8b, 0xb2a3dfa6, 0xed64812d, 0xdc1a160c, 0x02ee03b2,
+    0x79afdf1c, 0x8604ae0f, 0x07ac6e46, 0x363bd6b3, 0x15f85253, 0x135c83fd,
+    0x1bec24dd, 0x5fabe670, 0x4c36cd5b, 0x35ec3279, 0xe0a22e29, 0x00bcf5f6,
+    0x7c2b6ed9, 0x8ae00689, 0x06ff88fd, 0x17f27698, 0xf7317cf0, 0x58ca5f00,
+    0x61b6e40b, 0xaa7c7ad5, 0xde8a97f8, 0xb5cfca28, 0x88f61445, 0xded288f8,
+    0xd4520e9e, 0x59f229bc, 0x0c592bd5, 0x6d390dec, 0x38edfaf3, 0x37170390,
+    0x72cbfcdb, 0x6353c1cc, 0x348331a5, 0xc4584f5c, 0xc3977c19, 0xf48642e9,
+    0xdafaea7c, 0x531377e2, 0x73db4c04, 0xdd35bc8d, 0x72675ce8, 0xb25b29f2,
+    0x3ec2ff83, 0x9a5ede41, 0xe8c7a017, 0xa563905d, 0xcf4bfaef, 0x45cddf4e,
+    0x6bde1ac7, 0xacfa3103, 0xae1175c2, 0xa51b6135,
+};
+
+typedef long long ms__v2di __attribute__((vector_size(16)));
+
+/* The check (as it stands inside, not inverted) after n * 8 zero bytes more. */
+__attribute__((target("sse4.2,pclmul"))) static uint64_t ms__crc_shift(uint64_t crc,
+                                                                      size_t n)
+{
+    ms__v2di a = {(long long)crc, 0}, b = {(long long)ms__crc_powers[n - 1], 0};
+    ms__v2di product = __builtin_ia32_pclmulqdq128(a, b, 0);
+    return __builtin_ia32_crc32di(0, (unsigned long long)product[0]);
+}
+
+static uint64_t ms__crc_word(const unsigned char *p)
+{
+    uint64_t v;
+    memcpy(&v, p, 8);
+    return v;
+}
+
+/* One instruction takes 8 bytes and its result is there three cycles later, so three parts
+ * are computed side by side and joined: 700 bytes in a third of the time. */
+__attribute__((target("sse4.2,pclmul"))) static uint32_t
+ms__crc32c_x86(uint32_t crc, const unsigned char *p, size_t n)
 {
     uint64_t c = ~crc;
-    for (; n >= 8; p += 8, n -= 8) {
-        uint64_t v;
-        memcpy(&v, p, 8);
-        c = __builtin_ia32_crc32di(c, v);
+    while (n >= 192) {
+        size_t words = n / 24 < 128 ? n / 24 : 128, part = words * 8;
+        uint64_t d = 0, e = 0;
+        for (size_t i = 0; i < part; i += 8) {
+            c = __builtin_ia32_crc32di(c, ms__crc_word(p + i));
+            d = __builtin_ia32_crc32di(d, ms__crc_word(p + part + i));
+            e = __builtin_ia32_crc32di(e, ms__crc_word(p + 2 * part + i));
+        }
+        c = ms__crc_shift(c, 2 * words) ^ ms__crc_shift(d, words) ^ e;
+        p += 3 * part;
+        n -= 3 * part;
     }
+    for (; n >= 8; p += 8, n -= 8) c = __builtin_ia32_crc32di(c, ms__crc_word(p));
     uint32_t c32 = (uint32_t)c;
     for (; n > 0; p++, n--) c32 = __builtin_ia32_crc32qi(c32, *p);
     return ~c32;
@@ -1478,7 +1960,8 @@ __attribute__((target("sse4.2"))) static uint32_t ms__crc32c_x86(uint32_t crc,
 static uint32_t ms__crc32c(uint32_t crc, const unsigned char *p, size_t n)
 {
 #if MS__CRC_X86
-    if (__builtin_cpu_supports("sse4.2")) return ms__crc32c_x86(crc, p, n);
+    if (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul"))
+        return ms__crc32c_x86(crc, p, n);
 #elif MS__CRC_ARM
     crc = ~crc;
     for (; n >= 8; p += 8, n -= 8) crc = __crc32cd(crc, ms__get64(p));
@@ -1753,15 +2236,25 @@ static unsigned ms__utf8_char(const unsigned char *p, size_t n, unsigned *bad)
     return len;
 }
 
-/* How many bytes from p on are ASCII, in steps of 8. */
+/* How many bytes from p on are ASCII; 32 at a time, since most text is. */
 static size_t ms__ascii_run(const unsigned char *p, size_t n)
 {
+    const uint64_t high = 0x8080808080808080u;
+    uint64_t w[4];
     size_t i = 0;
-    for (; i + 8 <= n; i += 8) {
-        uint64_t word;
-        memcpy(&word, p + i, 8);
-        if (word & 0x8080808080808080u) break;
+    for (; n - i >= sizeof w; i += sizeof w) {
+        memcpy(w, p + i, sizeof w);
+        if (((w[0] | w[1] | w[2] | w[3]) & high) != 0) break;
     }
+    for (; n - i >= 8; i += 8) {
+        memcpy(w, p + i, 8);
+        if ((w[0] & high) != 0) break;
+    }
+    if (n >= 8) { /* the last 8, some of them again */
+        memcpy(w, p + n - 8, 8);
+        if ((w[0] & high) == 0 && n - i < 8) return n;
+    }
+    while (i < n && p[i] < 0x80) i++;
     return i;
 }
 
@@ -3276,6 +3769,35 @@ static ms_str ms__field_text(const ms_envelope *m, unsigned field)
     return s;
 }
 
+/* The fields that an envelope has, by bits. */
+static uint32_t ms__fields_of(const ms_envelope *m)
+{
+    uint32_t set = 0;
+#define MS__PTR_TEXT(v) (v).ptr
+#define MS__PTR_OBJECT(v) (v).ptr
+#define MS__PTR_VALUE(v) (v).text.ptr
+#define MS__X(number, name, member, kind) \
+    set |= (uint32_t)(MS__PTR_##kind(m->member) != NULL) << number;
+    MS_FIELDS(MS__X)
+#undef MS__X
+#undef MS__PTR_TEXT
+#undef MS__PTR_OBJECT
+#undef MS__PTR_VALUE
+    return set;
+}
+
+/* The number of the lowest bit of a set that is not empty. */
+static unsigned ms__lowest(uint32_t set)
+{
+#if MS__GNUC
+    return (unsigned)__builtin_ctz(set);
+#else
+    unsigned n = 0;
+    while (!(set >> n & 1)) n++;
+    return n;
+#endif
+}
+
 static bool ms__field_is_json(const ms_envelope *m, unsigned field)
 {
     ms_value v;
@@ -3484,11 +4006,12 @@ MS_API ms_result ms_envelope_check(const ms_envelope *m, ms_error *err)
     if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no envelope");
     MS__TRY(ms__head_check(m, err));
     uint32_t required = ms__type_row_of(m->type)->required;
-    for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
-        ms_str text = ms__field_text(m, f);
-        if (text.ptr) {
+    uint32_t present = ms__fields_of(m);
+    for (uint32_t set = present | required; set; set &= set - 1) {
+        unsigned f = ms__lowest(set);
+        if (present >> f & 1) {
             MS__TRY(ms__field_check(m, f, err));
-        } else if (required >> f & 1) {
+        } else {
             const char *word = m->type == MS_T_OTHER ? "other" : ms_type_word(m->type);
             return ms__at_field(err, ms__fail(err, MS_E_MISSING, "a message of type %s "
                                               "needs %s", word, ms__fields[f].name),
@@ -3584,7 +4107,8 @@ MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena, ms_enve
     X(5, NOTE, "note")          /* attached to a message */               \
     X(6, LOCATION, "location")  /* facts about a location, last wins */   \
     X(7, BLOB, "blob")          /* a large value, out of line */          \
-    X(8, VOID, "void")          /* dead bytes, spanned */
+    X(8, VOID, "void")          /* dead bytes, spanned; a writer begins */ \
+    X(9, GAP, "gap")            /* messages that a copy left out */
 
 enum {
 #define MS__X(number, name, word) MS__KIND_##name = number,
@@ -3619,10 +4143,12 @@ static ms_result ms__layout_of(const ms_envelope *m, ms_str location, ms__layout
     uint64_t values = 0;
     memset(l, 0, sizeof *l);
     l->dir = 1;
-    for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
+    l->present = ms__fields_of(m);
+    if (!ms__is_empty(location)) l->present |= (uint32_t)1 << MS_F_LOCATION;
+    for (uint32_t set = l->present; set; set &= set - 1) {
+        unsigned f = ms__lowest(set);
         ms_str text = ms__field_text(m, f);
         if (f == MS_F_LOCATION && !ms__is_empty(location)) text = location;
-        if (!text.ptr) continue;
         uint64_t len = text.len;
         bool json = ms__field_is_json(m, f);
         if (json) {
@@ -3631,7 +4157,6 @@ static ms_result ms__layout_of(const ms_envelope *m, ms_str location, ms__layout
             len = ms__utf8_repair(text, NULL);
             l->repaired |= (uint32_t)1 << f;
         }
-        l->present |= (uint32_t)1 << f;
         values += len;
         if (values > MS__RECORD_MAX) break;
         l->len[f] = (uint32_t)len;
@@ -3654,8 +4179,8 @@ static void ms__encode_body(const ms_envelope *m, ms_str location, const ms__lay
 {
     unsigned char *dir = body + 1, *value = body + l->dir;
     body[0] = (unsigned char)l->dir;
-    for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
-        if (!(l->present >> f & 1)) continue;
+    for (uint32_t set = l->present; set; set &= set - 1) {
+        unsigned f = ms__lowest(set);
         ms_str text = ms__field_text(m, f);
         if (f == MS_F_LOCATION && !ms__is_empty(location)) text = location;
         uint32_t len = l->len[f];
@@ -5812,6 +6337,124 @@ MS_API ms_result ms_sync(ms_store *store, uint64_t *durable_seq, ms_error *err)
     return MS_OK;
 }
 
+MS_API ms_result ms_tick(ms_store *store, uint32_t budget_us, ms_error *err)
+{
+    MS__TRY(ms__open_check(store, err));
+    return store->backend->tick ? store->backend->tick(store, budget_us, err) : MS_OK;
+}
+
+MS_API ms_result ms_refresh(ms_store *store, uint64_t *last_seq, ms_error *err)
+{
+    uint64_t seq = 0;
+    if (last_seq) *last_seq = 0;
+    MS__TRY(ms__open_check(store, err));
+    if (store->backend->refresh) MS__TRY(store->backend->refresh(store, &seq, err));
+    else MS__TRY(ms__last_seq(store, &seq, err));
+    if (last_seq) *last_seq = seq;
+    return MS_OK;
+}
+
+MS_API ms_result ms_wait(ms_store *store, uint64_t after_seq, uint32_t timeout_ms,
+                         uint64_t *last_seq, ms_error *err)
+{
+    uint64_t seq = 0, pause = 50;
+    double end = ms__system_time() + timeout_ms / 1e3;
+    if (last_seq) *last_seq = 0;
+    for (;;) {
+        MS__TRY(ms_refresh(store, &seq, err));
+        double left = end - ms__system_time();
+        if (last_seq) *last_seq = seq;
+        if (seq > after_seq || !(left > 0)) return MS_OK;
+        if (left > timeout_ms / 1e3) end = ms__system_time(); /* the clock was set back */
+        if (left < (double)pause / 1e6) pause = (uint64_t)(left * 1e6) + 1;
+        ms__pause(pause);
+        if (pause < 5000) pause += pause / 2;
+    }
+}
+
+/* ---- Positions. */
+
+/* A walk over a location that knows the position of each message. */
+typedef struct ms__count {
+    ms_store *store;
+    ms_str location;
+    uint64_t there, gone; /* messages so far, and left out before them */
+    uint64_t next_gap;    /* the next sequence number where some were left out; 0: none */
+} ms__count;
+
+/* The position of the next message, whose sequence number is seq. */
+static ms_result ms__count_step(ms__count *c, uint64_t seq, uint64_t *position,
+                                ms_error *err)
+{
+    const ms_backend *backend = c->store->backend;
+    if (backend->left_out && (c->there == 0 || (c->next_gap > 0 && c->next_gap < seq)))
+        MS__TRY(backend->left_out(c->store, c->location, seq, &c->gone, &c->next_gap,
+                                  err));
+    c->there++;
+    *position = c->there + c->gone;
+    return MS_OK;
+}
+
+/* Walks a location until a message's number (or, with by_position, its position) is at
+ * least `wanted`; gives both, 0 and 0 when there is none. */
+static ms_result ms__count_to(ms_store *store, ms_str location, bool by_position,
+                              uint64_t wanted, uint64_t *seq, uint64_t *position,
+                              ms_error *err)
+{
+    ms_cursor it;
+    ms__count c;
+    const ms_msg *msg;
+    ms_result code = MS_OK;
+    ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, 0);
+    memset(&c, 0, sizeof c);
+    c.store = store;
+    c.location = location;
+    *seq = *position = 0;
+    MS__TRY(ms_query_open(store, &q, &it, err));
+    while (code == MS_OK && (msg = ms_next(&it)) != NULL) {
+        code = ms__count_step(&c, ms_seq(msg), position, err);
+        *seq = ms_seq(msg);
+        if ((by_position ? *position : *seq) >= wanted) break;
+        *seq = *position = 0;
+    }
+    ms_result end = ms_cursor_close(&it, code == MS_OK ? err : NULL);
+    if (code != MS_OK) return code;
+    return *seq > 0 && end == MS_E_DAMAGED ? MS_OK : end;
+}
+
+MS_API ms_result ms_position(ms_store *store, uint64_t seq, uint64_t *position,
+                             ms_error *err)
+{
+    ms_arena arena;
+    const ms_msg *msg;
+    uint64_t found = 0;
+    *position = 0;
+    memset(&arena, 0, sizeof arena);
+    ms_result code = ms_get_by_seq(store, seq, &arena, &msg, err);
+    if (code == MS_OK)
+        code = ms__count_to(store, ms_location(msg), false, seq, &found, position, err);
+    ms_arena_deinit(&arena);
+    if (code == MS_OK && found != seq)
+        code = ms__fail(err, MS_E_NOT_FOUND, "no message %u", seq);
+    if (code != MS_OK) *position = 0;
+    return code;
+}
+
+MS_API ms_result ms_get_by_position(ms_store *store, ms_str location, uint64_t position,
+                                    ms_arena *arena, const ms_msg **msg, ms_error *err)
+{
+    uint64_t seq, found;
+    *msg = NULL;
+    MS__TRY(ms__open_check(store, err));
+    if (ms__is_empty(location))
+        return ms__fail(err, MS_E_ARGUMENT, "a position needs a location");
+    MS__TRY(ms__count_to(store, location, true, position, &seq, &found, err));
+    if (found == position && position > 0)
+        return ms_get_by_seq(store, seq, arena, msg, err);
+    return ms__fail(err, MS_E_NOT_FOUND, "'%v' has no message at position %u",
+                    MS__V(location), position);
+}
+
 MS_API void ms_close(ms_store *store)
 {
     if (ms__open_check(store, NULL) == MS_OK) store->backend->close(store);
@@ -5822,6 +6465,8 @@ MS_API void ms_close(ms_store *store)
 typedef struct ms__cut {
     ms_str location;
     uint64_t from;
+    uint64_t dropped, last;   /* messages left out since the last one kept */
+    bool chosen;              /* else nothing of the location goes over, not its name */
 } ms__cut;
 
 static int ms__str_order(ms_str a, ms_str b)
@@ -5837,7 +6482,7 @@ static bool ms__cut_less(const void *a, const void *b)
            0;
 }
 
-static const ms__cut *ms__cut_find(const ms__cut *cuts, size_t n, ms_str location)
+static ms__cut *ms__cut_find(ms__cut *cuts, size_t n, ms_str location)
 {
     size_t low = 0;
     while (n > low) {
@@ -5851,7 +6496,7 @@ static const ms__cut *ms__cut_find(const ms__cut *cuts, size_t n, ms_str locatio
 }
 
 /* The sequence number of the oldest of the newest n messages. */
-static ms_result ms__cut_at(ms_store *source, ms_str location, const ms_keep *keep,
+static MS__APART ms_result ms__cut_at(ms_store *source, ms_str location, const ms_keep *keep,
                             ms_arena *arena, uint64_t *from, ms_error *err)
 {
     ms_cursor it;
@@ -5864,23 +6509,24 @@ static ms_result ms__cut_at(ms_store *source, ms_str location, const ms_keep *ke
     return code == MS_E_DAMAGED ? MS_OK : code;
 }
 
+/* One for each location of the source, sorted by location. */
 static ms_result ms__cuts_make(ms_store *source, const ms_keep *keep, ms_arena *arena,
                                ms__cut **out, size_t *n_out, ms_error *err)
 {
     ms_listing listing;
-    size_t n = keep->n_locations;
-    memset(&listing, 0, sizeof listing);
-    if (n == 0) {
-        MS__TRY(ms_list(source, NULL, arena, &listing, err));
-        n = listing.count;
-    }
+    ms_list_query all;
+    memset(&all, 0, sizeof all);
+    all.emptied = true;
+    MS__TRY(ms_list(source, &all, arena, &listing, err));
+    size_t n = listing.count;
     ms__cut *cuts = (ms__cut *)ms_arena_alloc(arena, n * sizeof *cuts);
     if (!cuts) return ms__no_arena(err, arena, n * sizeof *cuts);
     for (size_t i = 0; i < n; i++) {
-        cuts[i].location =
-            keep->n_locations ? keep->locations[i] : listing.items[i].location;
-        cuts[i].from = 0;
-        if (keep->newest > 0)
+        memset(&cuts[i], 0, sizeof cuts[i]);
+        cuts[i].location = listing.items[i].location;
+        cuts[i].chosen = keep->n_locations == 0 ||
+                         ms__among(cuts[i].location, keep->locations, keep->n_locations);
+        if (keep->newest > 0 && cuts[i].chosen)
             MS__TRY(
                 ms__cut_at(source, cuts[i].location, keep, arena, &cuts[i].from, err));
     }
@@ -5890,46 +6536,120 @@ static ms_result ms__cuts_make(ms_store *source, const ms_keep *keep, ms_arena *
     return MS_OK;
 }
 
-static bool ms__keeps(const ms_keep *keep, const ms__cut *cuts, size_t n,
-                      const ms_msg *msg)
+static bool ms__keeps(const ms_keep *keep, const ms__cut *cut, const ms_msg *msg)
 {
     double t;
     if (keep->has_since && ms_time(msg, &t) && t < keep->since) return false;
-    if (!cuts) return true;
-    const ms__cut *cut = ms__cut_find(cuts, n, ms_location(msg));
-    return cut && ms_seq(msg) >= cut->from;
+    return !cut || (cut->chosen && ms_seq(msg) >= cut->from);
 }
 
-static ms_result ms__copy_run(ms_store *destination, ms_store *source,
-                              const ms_keep *keep, ms_arena *arena,
-                              ms_copy_report *report, ms_error *err)
+/* One copy on its way. */
+typedef struct ms__copying {
+    ms_store *destination, *source;
+    const ms_keep *keep;
+    ms_copy_report *report;
+    ms__cut *cuts;            /* sorted by location; NULL: no need for them */
+    size_t n_cuts;
+    uint64_t unnamed;         /* last number of a location that is not chosen */
+} ms__copying;
+
+static bool ms__notes_gaps(const ms__copying *c)
 {
-    ms__cut *cuts = NULL;
-    size_t n_cuts = 0;
+    return !c->keep->dry_run && c->destination->backend->leave_out;
+}
+
+/* What was left out of a location since its last message that was kept. */
+static ms_result ms__copy_gap(const ms__copying *c, ms__cut *cut, ms_error *err)
+{
+    uint64_t dropped = cut ? cut->dropped : 0;
+    if (dropped == 0) return MS_OK;
+    cut->dropped = 0;
+    if (!ms__notes_gaps(c)) return MS_OK;
+    return c->destination->backend->leave_out(c->destination, cut->location, cut->last,
+                                              dropped, err);
+}
+
+/* The gaps that the source has already. */
+static ms_result ms__copy_gaps(const ms__copying *c, const ms__cut *cut, ms_error *err)
+{
+    uint64_t count, next, told = 0;
+    const ms_backend *from = c->source->backend, *to;
+    if (!ms__notes_gaps(c) || !from->left_out) return MS_OK;
+    to = c->destination->backend;
+    MS__TRY(from->left_out(c->source, cut->location, 0, &count, &next, err));
+    while (next > 0) { /* also one of nothing: it keeps a number */
+        uint64_t last = next;
+        MS__TRY(from->left_out(c->source, cut->location, last + 1, &count, &next, err));
+        MS__TRY(to->leave_out(c->destination, cut->location, last, count - told, err));
+        told = count;
+    }
+    return MS_OK;
+}
+
+static MS__APART ms_result ms__copy_one(ms__copying *c, const ms_msg *msg, ms_error *err)
+{
+    ms_append_opts opts;
+    ms__cut *cut =
+        c->cuts ? ms__cut_find(c->cuts, c->n_cuts, ms_location(msg)) : NULL;
+    if (!ms__keeps(c->keep, cut, msg)) {
+        c->report->dropped++;
+        if (!cut || !cut->chosen) c->unnamed = ms_seq(msg);
+        else cut->dropped++, cut->last = ms_seq(msg);
+        return MS_OK;
+    }
+    ms_envelope m = ms_envelope_of(msg);
+    if (!c->keep->dry_run) {
+        memset(&opts, 0, sizeof opts);
+        opts.keep_seq = true;
+        MS__TRY(ms__message_check(ms__absent(), &m, err));
+        MS__TRY(ms__copy_gap(c, cut, err));
+        MS__TRY(ms__append(c->destination, ms__absent(), &m, 1, &opts, err));
+    }
+    c->report->copied++;
+    c->report->bytes += ms_size(msg);
+    return MS_OK;
+}
+
+/* Numbers that messages of locations that are not chosen had are not used again: a gap of
+ * nothing says so. */
+static ms_result ms__copy_unnamed(const ms__copying *c, ms_error *err)
+{
+    for (size_t i = 0; i < c->n_cuts && c->unnamed > 0; i++)
+        if (c->cuts[i].chosen && ms__notes_gaps(c))
+            return c->destination->backend->leave_out(
+                c->destination, c->cuts[i].location, c->unnamed, 0, err);
+    return MS_OK;
+}
+
+/* What has to be known before the first message: cuts, and gaps of the source. */
+static MS__APART ms_result ms__copy_begin(ms__copying *c, ms_arena *arena, ms_error *err)
+{
+    const ms_keep *keep = c->keep;
+    bool gaps = ms__notes_gaps(c) && c->source->backend->left_out;
+    if (keep->newest > 0 || keep->n_locations > 0 || keep->has_since || gaps)
+        MS__TRY(ms__cuts_make(c->source, keep, arena, &c->cuts, &c->n_cuts, err));
+    for (size_t i = 0; i < c->n_cuts; i++)
+        if (c->cuts[i].chosen) MS__TRY(ms__copy_gaps(c, &c->cuts[i], err));
+    return MS_OK;
+}
+
+static MS__APART ms_result ms__copy_all(ms_store *source, ms_cursor *it, ms_error *err)
+{
+    ms_query q = ms__view_query(ms__absent(), MS_VIEW_TIMELINE, 0);
+    return ms_query_open(source, &q, it, err);
+}
+
+static MS__APART ms_result ms__copy_run(ms__copying *c, ms_error *err)
+{
     ms_cursor it;
     const ms_msg *msg;
-    ms_append_opts opts;
     ms_result code = MS_OK;
-    ms_query q = ms__view_query(ms__absent(), MS_VIEW_TIMELINE, 0);
-    if (keep->newest > 0 || keep->n_locations > 0)
-        MS__TRY(ms__cuts_make(source, keep, arena, &cuts, &n_cuts, err));
-    memset(&opts, 0, sizeof opts);
-    opts.keep_seq = true;
-    MS__TRY(ms_query_open(source, &q, &it, err));
-    while (code == MS_OK && (msg = ms_next(&it)) != NULL) {
-        if (!ms__keeps(keep, cuts, n_cuts, msg)) {
-            report->dropped++;
-            continue;
-        }
-        ms_envelope m = ms_envelope_of(msg);
-        if (!keep->dry_run) code = ms__message_check(ms__absent(), &m, err);
-        if (!keep->dry_run && code == MS_OK)
-            code = ms__append(destination, ms__absent(), &m, 1, &opts, err);
-        if (code != MS_OK) break;
-        report->copied++;
-        report->bytes += ms_size(msg);
-    }
-    report->damaged = it.damaged;
+    MS__TRY(ms__copy_all(c->source, &it, err));
+    while (code == MS_OK && (msg = ms_next(&it)) != NULL) code = ms__copy_one(c, msg, err);
+    c->report->damaged = it.damaged;
+    for (size_t i = 0; code == MS_OK && i < c->n_cuts; i++)
+        code = ms__copy_gap(c, &c->cuts[i], err);
+    if (code == MS_OK) code = ms__copy_unnamed(c, err);
     ms_result end = ms_cursor_close(&it, code == MS_OK ? err : NULL);
     return code != MS_OK ? code : end;
 }
@@ -5949,29 +6669,25 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
     if (!keep->dry_run) MS__TRY(ms__open_check(destination, err));
     if (destination == source)
         return ms__fail(err, MS_E_ARGUMENT, "source and destination are the same store");
-    ms_result code = ms__copy_run(destination, source, keep, arena ? arena : &own, report,
-                                  err);
+    ms__copying c;
+    memset(&c, 0, sizeof c);
+    c.destination = destination;
+    c.source = source;
+    c.keep = keep;
+    c.report = report;
+    ms_result code = ms__copy_begin(&c, arena ? arena : &own, err);
+    if (code == MS_OK) code = ms__copy_run(&c, err);
     ms_arena_deinit(&own);
     return code;
 }
 
-
-/* ==== [mem] the arena store ==========================================================
- * Records stand one behind the other in a space of virtual offsets that only grows; a
- * table maps it to memory: pieces of equal size on the heap, or the caller's one
- * buffer. A record never crosses a piece (a larger one gets several pieces in a row),
- * so it never moves. In a buffer the space is the buffer: its first bytes are an image
- * that can be saved and attached again, and everything that can be rebuilt is carved
- * from its end.
+/* ==== [postings] names and streams in memory =========================================
+ * Postings make views cost what they return. A stream is a list of 32-bit entries, each
+ * of which stands for a record (what it means is the store's: [mem] counts units of 8
+ * bytes, [log] counts records), in chunks that grow by a quarter of what is there (short
+ * streams by more), never move, and are linked both ways. A message is in these streams:
  *
- *      buffer   [ head 64 ][ record record record ... ->      <- postings, names, store ]
- *
- * Postings make views cost what they return. A stream is a list of record offsets in
- * units of 8 bytes (32 bits: 32 GiB), in chunks that grow by a quarter of what is there
- * (short streams by more), never move, and are linked both ways. A message is in these
- * streams:
- *
- *      all                      every message
+ *      all                      every message (only where the store asks for it)
  *      location                 every message of a location
  *      location, conversation   class CONVERSATION       location, global   class GLOBAL
  *      agent, trace             class TRACE              agent, rest        all other
@@ -5984,52 +6700,37 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
  * Locations, agents and keys are nodes of hash tries (four children, two bits of a keyed
  * 64-bit hash a level). They need no resizing, so readers walk them while a writer adds.
  *
- * Writers hold the lock. An append first makes everything that can fail: names, in tries
- * of its own; records behind the end; room for postings. If something is missing, all of
- * that is taken back. Then it links the names, fills in the postings, and publishes the
+ * Writers hold a lock of the store. An append first makes everything that can fail: names,
+ * in tries of its own; room for postings. If something is missing, all of that is taken
+ * back. Then it links the names and fills in the postings, and the store publishes its
  * new end with one release store. Readers take no lock: a cursor loads the end at its
  * opening and ignores postings from there on. That makes batches atomic and cursors
  * snapshots.
  *
- *   image head, 64 bytes
- *   offset size  field
- *      0     8   89 'M' 'S' 'G' 0D 0A 1A 0A
- *      8     4   version, 1
- *     12     4   zero
- *     16     8   id, random: seeds every header check together with the record's offset
- *     24     8   end: where the next record will stand
- *     32     4   check of bytes 0 to 23
- *     36     4   check of bytes 16 to 31
- *     40    24   zero
+ * A cursor is a merge: one head per stream it reads, in a heap by place. Where the entries
+ * of a head come from is the store's; it says so by an ms__feed.
  *
- * (E1) Records below the published end never change.
- * (E2) Every stream is strictly rising; it holds exactly the records of its kind.
- * (E3) Sequence numbers rise with offsets.
- * (E4) A failed append leaves end, streams, names and memory as they were.
- * (E5) What a failed append takes back no reader has seen: names were not linked, and a
- *      chunk is stepped into only for a posting below the reader's end.
+ * (P1) Every stream is strictly rising; it holds exactly the records of its kind.
+ * (P2) A failed append leaves streams, names and memory as they were.
+ * (P3) What a failed append takes back no reader has seen: names were not linked, and a
+ *      chunk is stepped into only for an entry below the reader's end.
  * ================================================================================== */
 
-#define MS__IMAGE_HEAD 64u
-#define MS__IMAGE_VERSION 1u
-#define MS__UNITS_MAX 0xFFFFFFF0u
 #define MS__CHUNK_FIRST 8u
-#define MS__PIECE_SHIFT 16u /* 64 KiB: half of the last piece is lost on average */
-static const unsigned char ms__image_magic[8] = {0x89, 'M', 'S', 'G', 13, 10, 26, 10};
 
 /* The entries follow `first` directly; how many a chunk has follows from `first`. */
 typedef struct ms__chunk {
     struct ms__chunk *before;
-    void *after;         /* ms__chunk, atomic */
-    uint32_t first;      /* index of its first entry */
+    void *after;    /* ms__chunk, atomic */
+    uint32_t first; /* index of its first entry */
 } ms__chunk;
 
 #define MS__CHUNK_HEAD (offsetof(ms__chunk, first) + sizeof(uint32_t))
 
 typedef struct ms__stream {
-    void *tail;     /* ms__chunk that takes the next entry; atomic */
-    uint32_t count; /* atomic */
-    uint32_t cap;   /* entries in all chunks */
+    void *tail;      /* ms__chunk that takes the next entry; atomic */
+    uint32_t count;  /* atomic */
+    uint32_t cap;    /* entries in all chunks */
     uint32_t wanted; /* reserved by the append that runs */
 } ms__stream;
 
@@ -6045,10 +6746,18 @@ typedef struct ms__tally {
     bool has_time;
 } ms__tally;
 
+/* Messages of a location that a copy left out. */
+typedef struct ms__gap {
+    struct ms__gap *next; /* atomic */
+    uint64_t seq, count;  /* the last of them; how many */
+    uint32_t entry;       /* log: of its record */
+} ms__gap;
+
 typedef struct ms__loc {
     ms__node node;
     struct ms__loc *next; /* in order of creation */
     ms_str name;
+    void *gaps; /* ms__gap, newest first; atomic */
     ms__tally tally;
     ms__stream all, conversation, global;
 } ms__loc;
@@ -6066,7 +6775,9 @@ typedef struct ms__key {
     ms__node node;
     struct ms__key *next;
     ms__loc *loc;
-    uint32_t unit; /* of the record that has it */
+    const unsigned char *record; /* that has it */
+    uint64_t offset;             /* log: where that is in the file, while it is written */
+    uint32_t entry;
 } ms__key;
 
 /* Nodes in order of creation, and the tries that find them. */
@@ -6077,85 +6788,47 @@ typedef struct ms__names {
     ms__key *first_key, *last_key;
 } ms__names;
 
-/* A piece of memory for records. A big one serves several table entries. */
-typedef struct ms__piece {
-    unsigned char *base;
-    size_t span; /* bytes from here to the end of its allocation; 0: not its start */
-} ms__piece;
-
-typedef struct ms__table {
-    struct ms__table *before; /* smaller ones: readers may still use them */
-    size_t cap;               /* pieces, which follow this head */
-} ms__table;
-
-typedef struct ms__mem {
-    ms_store store;
-    ms__lock lock;
-    ms_alloc alloc;
-    ms_clock clock;
-    bool fixed, keep_unset_times;
-    unsigned shift; /* log2 of the size of a piece */
-    size_t max_message;
-    uint64_t id, hash_key[2];
-    void *table;         /* ms__piece, atomic */
-    ms__table *tables;   /* heap: newest table */
-    size_t n_pieces;
-    ms__piece buffer;    /* fixed: the only piece */
-    size_t top;          /* fixed: what is above belongs to nodes */
-    uint64_t floor;      /* fixed: what is below belongs to records being written */
-    ms_arena nodes;      /* heap */
+typedef struct ms__live {
+    unsigned char *buffer; /* memory comes from its end; NULL: from nodes */
+    size_t top;            /* buffer: what is above belongs to nodes */
+    uint64_t floor;        /* buffer: what is below belongs to records */
+    ms_arena nodes;
     uint64_t index_bytes;
-    uint32_t end;        /* units; atomic */
-    uint64_t last_seq, bytes;
+    uint64_t hash_key[2];
+    uint64_t messages, last_seq, bytes;
+    uint64_t gap_seq;      /* largest number of a message that a copy left out */
+    bool list_all; /* `all` is kept */
     ms__stream all;
     ms__names names;
     ms__names fresh; /* made by the append that runs, not seen by readers yet */
-} ms__mem;
+} ms__live;
 
-static ms__mem *ms__mem_of(ms_store *store) { return (ms__mem *)(void *)store; }
+/* ---- Memory for nodes and chunks: given back together, and when an append fails. */
 
-static const unsigned char *ms__mem_at(const ms__mem *m, uint32_t unit)
-{
-    uint64_t offset = (uint64_t)unit * 8;
-    const ms__piece *table = (const ms__piece *)ms__load_ptr(&m->table);
-    return table[offset >> m->shift].base + (offset & (((uint64_t)1 << m->shift) - 1));
-}
-
-static uint32_t ms__mem_seed(const ms__mem *m, uint64_t offset)
-{
-    unsigned char bytes[16];
-    ms__put64(bytes, m->id);
-    ms__put64(bytes + 8, offset);
-    return ms__crc32c(0, bytes, 16);
-}
-
-/* ---- Memory for nodes and chunks: given back at reset and close, and when an append
- * fails. */
-
-static void *ms__mem_take(ms__mem *m, size_t size)
+static void *ms__live_take(ms__live *live, size_t size)
 {
     void *p;
     if (size > SIZE_MAX / 2) return NULL;
     size = (size_t)ms__align8(size);
-    if (m->fixed) {
-        if (m->top < size || m->top - size < m->floor) return NULL;
-        m->top -= size;
-        p = m->buffer.base + m->top;
+    if (live->buffer) {
+        if (live->top < size || live->top - size < live->floor) return NULL;
+        live->top -= size;
+        p = live->buffer + live->top;
     } else {
-        p = ms__arena_take(&m->nodes, size, 8);
+        p = ms__arena_take(&live->nodes, size, 8);
     }
-    if (p) m->index_bytes += size;
+    if (p) live->index_bytes += size;
     return p;
 }
 
-static ms_result ms__mem_no_room(const ms__mem *m, uint64_t size, ms_error *err)
+/* Forgets everything; nobody reads. Memory is kept for what comes next. */
+static void ms__live_reset(ms__live *live)
 {
-    if (!m->fixed) return ms__no_memory(err, size);
-    return ms__fail(err, MS_E_FULL,
-                    "the buffer of %u bytes is full: records end at %u, "
-                    "the index begins at %u, %u bytes more were needed",
-                    (uint64_t)m->buffer.span, (uint64_t)m->end * 8, (uint64_t)m->top,
-                    size);
+    memset(&live->all, 0, sizeof live->all);
+    memset(&live->names, 0, sizeof live->names);
+    memset(&live->fresh, 0, sizeof live->fresh);
+    live->messages = live->last_seq = live->bytes = live->index_bytes = live->gap_seq = 0;
+    ms_arena_reset(&live->nodes);
 }
 
 /* ---- Streams. */
@@ -6175,12 +6848,12 @@ static uint32_t ms__chunk_cap(uint32_t first)
 }
 
 /* Makes sure that one entry more than wanted so far can be pushed without failing. */
-static bool ms__stream_reserve(ms__mem *m, ms__stream *s)
+static bool ms__stream_reserve(ms__live *live, ms__stream *s)
 {
     if (s->count + s->wanted == s->cap) {
         uint32_t cap = ms__chunk_cap(s->cap);
         ms__chunk *c =
-            (ms__chunk *)ms__mem_take(m, MS__CHUNK_HEAD + cap * sizeof(uint32_t));
+            (ms__chunk *)ms__live_take(live, MS__CHUNK_HEAD + cap * sizeof(uint32_t));
         if (!c) return false;
         ms__chunk *last = (ms__chunk *)s->tail;
         while (last && last->after) last = (ms__chunk *)last->after;
@@ -6188,21 +6861,23 @@ static bool ms__stream_reserve(ms__mem *m, ms__stream *s)
         c->after = NULL;
         c->first = s->cap;
         s->cap += cap;
-        if (last) ms__store_ptr(&last->after, c);
-        else ms__store_ptr(&s->tail, c);
+        if (last)
+            ms__store_ptr(&last->after, c);
+        else
+            ms__store_ptr(&s->tail, c);
     }
     s->wanted++;
     return true;
 }
 
-static void ms__stream_push(ms__stream *s, uint32_t unit)
+static void ms__stream_push(ms__stream *s, uint32_t entry)
 {
     ms__chunk *c = (ms__chunk *)s->tail;
     if (s->count - c->first == ms__chunk_cap(c->first)) {
         c = (ms__chunk *)c->after;
         ms__store_ptr(&s->tail, c);
     }
-    ms__chunk_entries(c)[s->count - c->first] = unit;
+    ms__chunk_entries(c)[s->count - c->first] = entry;
     ms__store32(&s->count, s->count + 1);
     s->wanted--;
 }
@@ -6242,6 +6917,967 @@ static uint32_t ms__stream_seen(const ms__stream *s, uint32_t end)
     return n;
 }
 
+/* ---- Tries. A path is where a search stands: the next slot, and the hash bits left. */
+
+typedef struct ms__path {
+    void **slot;
+    uint64_t bits;
+} ms__path;
+
+static ms__path ms__trie(void **root, uint64_t hash)
+{
+    ms__path p;
+    p.slot = root;
+    p.bits = hash;
+    return p;
+}
+
+/* The next node with that hash, or NULL: then p->slot is where one would be put. */
+static ms__node *ms__trie_next(ms__path *p, uint64_t hash)
+{
+    ms__node *n;
+    while ((n = (ms__node *)ms__load_ptr(p->slot)) != NULL) {
+        p->slot = &n->child[p->bits >> 62];
+        p->bits <<= 2;
+        if (n->hash == hash) return n;
+    }
+    return NULL;
+}
+
+/* A zeroed node of that size with a copy of name behind it. */
+static ms__node *ms__node_new(ms__live *live, size_t size, uint64_t hash, ms_str name,
+                              ms_str *copy)
+{
+    ms__node *n = (ms__node *)ms__live_take(live, size + name.len);
+    if (!n) return NULL;
+    memset(n, 0, size);
+    n->hash = hash;
+    if (copy) {
+        memcpy((char *)n + size, name.ptr, name.len);
+        *copy = ms_str_n((char *)n + size, name.len);
+    }
+    return n;
+}
+
+/* Puts a node where a search for it will end. */
+static void ms__trie_link(void **root, ms__node *n)
+{
+    ms__path p = ms__trie(root, n->hash);
+    memset(n->child, 0, sizeof n->child);
+    while (ms__trie_next(&p, n->hash)) continue;
+    ms__store_ptr(p.slot, n);
+}
+
+static uint64_t ms__loc_hash(const ms__live *live, ms_str name)
+{
+    return ms__hash(live->hash_key, 0, name.ptr, name.len);
+}
+
+static ms__loc *ms__loc_in(void **root, uint64_t hash, ms_str name)
+{
+    ms__loc *l;
+    ms__path p = ms__trie(root, hash);
+    while ((l = (ms__loc *)(void *)ms__trie_next(&p, hash)) != NULL)
+        if (ms_str_equal(l->name, name)) return l;
+    return NULL;
+}
+
+static ms__loc *ms__loc_find(ms__live *live, ms_str name)
+{
+    return ms__loc_in(&live->names.locs, ms__loc_hash(live, name), name);
+}
+
+/* Finds or makes; what is made is fresh until the append commits. */
+static ms__loc *ms__loc_get(ms__live *live, ms_str name)
+{
+    uint64_t hash = ms__loc_hash(live, name);
+    ms__names *fresh = &live->fresh;
+    ms__loc *l = ms__loc_in(&live->names.locs, hash, name);
+    if (!l) l = ms__loc_in(&fresh->locs, hash, name);
+    if (l) return l;
+    ms_str copy;
+    l = (ms__loc *)(void *)ms__node_new(live, sizeof *l, hash, name, &copy);
+    if (!l) return NULL;
+    l->name = copy;
+    if (fresh->last_loc)
+        fresh->last_loc->next = l;
+    else
+        fresh->first_loc = l;
+    fresh->last_loc = l;
+    ms__trie_link(&fresh->locs, &l->node);
+    return l;
+}
+
+static uint64_t ms__agent_hash(const ms__live *live, const ms__loc *loc, ms_str key)
+{
+    return ms__hash(live->hash_key, loc->node.hash, key.ptr, key.len);
+}
+
+static ms__agent *ms__agent_in(void **root, uint64_t hash, const ms__loc *loc, ms_str key)
+{
+    ms__agent *a;
+    ms__path p = ms__trie(root, hash);
+    while ((a = (ms__agent *)(void *)ms__trie_next(&p, hash)) != NULL)
+        if (a->loc == loc && ms_str_equal(a->key, key)) return a;
+    return NULL;
+}
+
+static ms__agent *ms__agent_find(ms__live *live, const ms__loc *loc, ms_str key)
+{
+    return ms__agent_in(&live->names.agents, ms__agent_hash(live, loc, key), loc, key);
+}
+
+static ms__agent *ms__agent_get(ms__live *live, ms__loc *loc, ms_str key)
+{
+    uint64_t hash = ms__agent_hash(live, loc, key);
+    ms__names *fresh = &live->fresh;
+    ms__agent *a = ms__agent_in(&live->names.agents, hash, loc, key);
+    if (!a) a = ms__agent_in(&fresh->agents, hash, loc, key);
+    if (a) return a;
+    ms_str copy;
+    a = (ms__agent *)(void *)ms__node_new(live, sizeof *a, hash, key, &copy);
+    if (!a) return NULL;
+    a->loc = loc;
+    a->key = copy;
+    if (fresh->last_agent)
+        fresh->last_agent->next = a;
+    else
+        fresh->first_agent = a;
+    fresh->last_agent = a;
+    ms__trie_link(&fresh->agents, &a->node);
+    return a;
+}
+
+/* The key's text is read from the record that has it. */
+static ms__key *ms__key_in(void **root, uint64_t hash, const ms__loc *loc, ms_str key)
+{
+    ms__key *k;
+    ms__path p = ms__trie(root, hash);
+    while ((k = (ms__key *)(void *)ms__trie_next(&p, hash)) != NULL) {
+        ms_str text = ms_get(ms__msg(k->record), MS_F_KEY).text;
+        if (k->loc == loc && ms_str_equal(text, key)) return k;
+    }
+    return NULL;
+}
+
+static uint64_t ms__key_hash(const ms__live *live, const ms__loc *loc, ms_str key)
+{
+    return ms__hash(live->hash_key, ~loc->node.hash, key.ptr, key.len);
+}
+
+static ms__key *ms__key_find(ms__live *live, const ms__loc *loc, ms_str key)
+{
+    uint64_t hash = ms__key_hash(live, loc, key);
+    ms__key *k = ms__key_in(&live->names.keys, hash, loc, key);
+    return k ? k : ms__key_in(&live->fresh.keys, hash, loc, key);
+}
+
+/* For a record that is written already. */
+static ms__key *ms__key_make(ms__live *live, ms__loc *loc, ms_str key, uint32_t entry,
+                             const unsigned char *record)
+{
+    ms__names *fresh = &live->fresh;
+    uint64_t hash = ms__key_hash(live, loc, key);
+    ms__key *k =
+        (ms__key *)(void *)ms__node_new(live, sizeof *k, hash, ms_str_n("", 0), NULL);
+    if (!k) return NULL;
+    k->loc = loc;
+    k->entry = entry;
+    k->record = record;
+    if (fresh->last_key)
+        fresh->last_key->next = k;
+    else
+        fresh->first_key = k;
+    fresh->last_key = k;
+    ms__trie_link(&fresh->keys, &k->node);
+    return k;
+}
+
+/* Makes fresh nodes known to readers. */
+static void ms__names_link(ms__live *live)
+{
+    ms__names *to = &live->names, *from = &live->fresh;
+    for (ms__loc *l = from->first_loc; l; l = l->next) ms__trie_link(&to->locs, &l->node);
+    for (ms__agent *a = from->first_agent; a; a = a->next)
+        ms__trie_link(&to->agents, &a->node);
+    for (ms__key *k = from->first_key; k; k = k->next) ms__trie_link(&to->keys, &k->node);
+    if (from->first_loc) {
+        if (to->last_loc)
+            to->last_loc->next = from->first_loc;
+        else
+            to->first_loc = from->first_loc;
+        to->last_loc = from->last_loc;
+    }
+    if (from->first_agent) {
+        if (to->last_agent)
+            to->last_agent->next = from->first_agent;
+        else
+            to->first_agent = from->first_agent;
+        to->last_agent = from->last_agent;
+    }
+    if (from->first_key) {
+        if (to->last_key)
+            to->last_key->next = from->first_key;
+        else
+            to->first_key = from->first_key;
+        to->last_key = from->last_key;
+    }
+    memset(from, 0, sizeof *from);
+}
+
+/* ---- Appending. */
+
+/* What one message of an append needs, found before anything is changed. */
+typedef struct ms__plan {
+    ms__loc *loc;
+    ms__agent *agent; /* NULL: the message has none */
+    ms__key *key;     /* NULL: the message has none, or repeats one */
+    unsigned char *r; /* where its record is written */
+    uint32_t entry;   /* of its record */
+    uint64_t offset;  /* log: of its record in the file */
+    bool repeat;      /* nothing is written */
+    uint64_t repeats; /* the sequence number of the message that it repeats */
+} ms__plan;
+
+static ms__stream *ms__class_stream(ms__loc *loc, ms_type type)
+{
+    switch ((ms__class)ms__type_row_of(type)->view_class) {
+    case MS__CLASS_CONVERSATION:
+        return &loc->conversation;
+    case MS__CLASS_GLOBAL:
+        return &loc->global;
+    default:
+        return NULL;
+    }
+}
+
+static ms__stream *ms__agent_stream(ms__agent *agent, ms_type type)
+{
+    bool trace = ms__type_row_of(type)->view_class == MS__CLASS_TRACE;
+    return trace ? &agent->trace : &agent->rest;
+}
+
+/* The streams of a message; returns how many. */
+static unsigned ms__streams_of(ms__live *live, const ms__plan *p, ms_type type,
+                               ms__stream *out[4])
+{
+    unsigned n = 0;
+    ms__stream *by_class = ms__class_stream(p->loc, type);
+    if (live->list_all) out[n++] = &live->all;
+    out[n++] = &p->loc->all;
+    if (by_class) out[n++] = by_class;
+    if (p->agent) out[n++] = ms__agent_stream(p->agent, type);
+    return n;
+}
+
+static bool ms__plan_reserve(ms__live *live, const ms__plan *p, ms_type type)
+{
+    ms__stream *streams[4];
+    unsigned n = ms__streams_of(live, p, type, streams);
+    for (unsigned i = 0; i < n; i++)
+        if (!ms__stream_reserve(live, streams[i])) return false;
+    return true;
+}
+
+/* Where memory stood before an append. */
+typedef struct ms__mark {
+    size_t top;
+    ms__arena_mark nodes;
+    uint64_t index_bytes;
+} ms__mark;
+
+static ms__mark ms__live_mark(const ms__live *live)
+{
+    ms__mark mark;
+    mark.top = live->top;
+    mark.nodes = ms__arena_mark_of(&live->nodes);
+    mark.index_bytes = live->index_bytes;
+    return mark;
+}
+
+/* Takes back all that a failed append made. */
+static void ms__plans_undo(ms__live *live, const ms__plan *plans, size_t n,
+                           const ms__mark *mark)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!plans[i].loc) continue;
+        ms__stream_undo(&plans[i].loc->all);
+        ms__stream_undo(&plans[i].loc->conversation);
+        ms__stream_undo(&plans[i].loc->global);
+        if (!plans[i].agent) continue;
+        ms__stream_undo(&plans[i].agent->trace);
+        ms__stream_undo(&plans[i].agent->rest);
+    }
+    ms__stream_undo(&live->all);
+    memset(&live->fresh, 0, sizeof live->fresh);
+    if (!live->buffer) ms__arena_rewind(&live->nodes, &mark->nodes);
+    live->top = mark->top;
+    live->index_bytes = mark->index_bytes;
+}
+
+/* Is a text, repaired, what is stored? */
+static bool ms__same_text(ms_str text, ms_str stored, bool repaired)
+{
+    size_t n = 0;
+    if (!repaired) return ms_str_equal(text, stored);
+    for (size_t i = 0; i < text.len;) {
+        unsigned bad,
+            len = ms__utf8_char((const unsigned char *)text.ptr + i, text.len - i, &bad);
+        const char *piece = len ? text.ptr + i : "\xEF\xBF\xBD";
+        size_t size = len ? len : 3;
+        if (size > stored.len - n || memcmp(piece, stored.ptr + n, size) != 0)
+            return false;
+        n += size;
+        i += len ? len : bad;
+    }
+    return n == stored.len;
+}
+
+/* Is the envelope the message that the record holds? Time, sequence and flags aside. */
+static bool ms__same_message(const unsigned char *r, const ms_envelope *e,
+                             ms_str location, const ms__layout *l)
+{
+    ms__walk w = ms__walk_of(r);
+    ms__entry at;
+    if (ms__get32(r) != l->size || r[5] != (unsigned)e->type || r[6] != (unsigned)e->role)
+        return false;
+    for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
+        if (!(l->present >> f & 1)) continue;
+        ms_str text = f == MS_F_LOCATION ? location : ms__field_text(e, f);
+        if (!ms__walk_next(&w, &at) || at.field != f || at.json != (l->json >> f & 1) ||
+            !ms__same_text(text, at.text, l->repaired >> f & 1))
+            return false;
+    }
+    return !ms__walk_next(&w, &at);
+}
+
+static ms_result ms__size_check(uint32_t size, size_t limit, ms_error *err)
+{
+    if (size <= limit) return MS_OK;
+    return ms__fail(err, MS_E_TOO_LARGE, "the message takes %u bytes, the limit is %u",
+                    (uint64_t)size, (uint64_t)limit);
+}
+
+#define MS__PLANS_SMALL 8 /* so many need no memory */
+
+typedef struct ms__append_run {
+    ms_str location;
+    const ms_append_opts *opts;
+    uint64_t offset; /* of the next record */
+    uint64_t seq;    /* of the next message */
+    double now;      /* for messages without time, NaN: leave them so */
+} ms__append_run;
+
+static bool ms__some_untimed(const ms_envelope *messages, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!messages[i].has_time) return true;
+    return false;
+}
+
+/* The number of the next message: none is used again that a message had which a copy left
+ * out. A copy brings its own numbers, in order. */
+static uint64_t ms__next_seq(uint64_t last, uint64_t gap, const ms_append_opts *opts)
+{
+    return (last < gap && !opts->keep_seq ? gap : last) + 1;
+}
+
+/* clock NULL: messages keep unset times. */
+static void ms__run_begin(ms__append_run *run, ms_str location,
+                          const ms_envelope *messages, size_t n,
+                          const ms_append_opts *opts, const ms_clock *clock)
+{
+    run->location = location;
+    run->opts = opts;
+    run->now = ms__f64_from(MS__TIME_UNSET);
+    if (clock && !opts->keep_seq && ms__some_untimed(messages, n))
+        run->now = clock->now(clock->ctx);
+}
+
+/* Sequence number, time and flags of a message. */
+static ms_result ms__run_header(ms__append_run *run, const ms_envelope *e,
+                                const ms__layout *l, unsigned char *r, ms_error *err)
+{
+    uint64_t seq = run->seq, time_bits = ms__time_bits(e);
+    uint32_t flags = e->flags & MS__CALLER_FLAGS;
+    if (run->opts->keep_seq) {
+        if (e->seq < seq || e->seq == UINT64_MAX)
+            return ms__at_field(err,
+                                ms__fail(err, MS_E_ARGUMENT,
+                                         "sequence %u does not "
+                                         "follow %u",
+                                         e->seq, seq - 1),
+                                "seq");
+        seq = e->seq;
+    } else if (seq == UINT64_MAX) {
+        return ms__fail(err, MS_E_FULL, "all sequence numbers are used");
+    } else if (!e->has_time && ms__finite(run->now)) {
+        time_bits = ms__f64_bits(run->now);
+        flags |= MS_FLAG_STAMPED;
+    }
+    ms__encode_header(e, l, seq, time_bits, flags, r);
+    run->seq = seq + 1;
+    return MS_OK;
+}
+
+/* A message with a key that stands for the message in r already: the plan says that it
+ * repeats it, or it is another one. */
+static ms_result ms__plan_repeat(ms__plan *p, const ms_envelope *e, ms_str location,
+                                 const ms__layout *l, const unsigned char *r,
+                                 ms_error *err)
+{
+    p->repeat = ms__same_message(r, e, location, l);
+    p->repeats = ms_seq(ms__msg(r));
+    if (p->repeat) return MS_OK;
+    return ms__at_field(err,
+                        ms__fail(err, MS_E_KEY_REUSED,
+                                 "key '%v' stands for message %u, "
+                                 "which is another one",
+                                 MS__V(e->key), p->repeats),
+                        "key");
+}
+
+static void ms__tally_add(ms__tally *t, const ms_msg *msg)
+{
+    double time;
+    t->messages++;
+    t->bytes += ms_size(msg);
+    t->last_seq = ms_seq(msg);
+    if (t->first_seq == 0) t->first_seq = t->last_seq;
+    if (!ms_time(msg, &time)) return;
+    if (!t->has_time || time < t->first_time) t->first_time = time;
+    if (!t->has_time || time > t->last_time) t->last_time = time;
+    t->has_time = true;
+}
+
+/* Puts a whole record into its streams and tallies. */
+static void ms__live_enter(ms__live *live, const ms__plan *p, const unsigned char *r)
+{
+    ms__stream *streams[4];
+    const ms_msg *msg = ms__msg(r);
+    unsigned n = ms__streams_of(live, p, ms_type_of(msg), streams);
+    for (unsigned i = 0; i < n; i++) ms__stream_push(streams[i], p->entry);
+    ms__tally_add(&p->loc->tally, msg);
+    if (p->agent) ms__tally_add(&p->agent->tally, msg);
+    live->messages++;
+    live->last_seq = ms_seq(msg);
+    live->bytes += ms_size(msg);
+}
+
+/* Names, key and room for a record that is there already. False: no memory. */
+static bool ms__live_adopt(ms__live *live, ms__plan *p, uint32_t entry,
+                           const unsigned char *r)
+{
+    const ms_msg *msg = ms__msg(r);
+    ms_str agent = ms_agent_key(msg), key = ms_get(msg, MS_F_KEY).text;
+    memset(p, 0, sizeof *p);
+    p->entry = entry;
+    p->loc = ms__loc_get(live, ms_location(msg));
+    if (p->loc && agent.ptr) p->agent = ms__agent_get(live, p->loc, agent);
+    if (!p->loc || (agent.ptr && !p->agent) ||
+        !ms__plan_reserve(live, p, ms_type_of(msg)) ||
+        (key.ptr && !ms__key_find(live, p->loc, key) &&
+         !ms__key_make(live, p->loc, key, entry, r)))
+        return false;
+    ms__names_link(live);
+    ms__live_enter(live, p, r);
+    return true;
+}
+
+/* ---- Cursors. A head stands in one stream at `pos`; entries [lo, hi) belong to the
+ * query. Walking forward it offers entry pos, walking backward entry pos - 1. The live
+ * heads form a heap by the place they offer, so merging k streams costs log k a message.
+ * For a log, lo, pos and hi are indexes into the run of one segment. */
+
+typedef struct ms__feed {
+    /* Sets place and record to what the head offers in the cursor's direction; false: the
+     * head is at its end. */
+    bool (*load)(ms_store *store, ms_cursor *it, ms__head *h);
+    /* May the record that a head offered be shown? */
+    bool (*whole)(ms_store *store, const ms_cursor *it, const ms__head *h);
+    /* Moves a head back from its end, over at most n entries. */
+    void (*back)(ms_store *store, ms_cursor *it, ms__head *h, size_t n);
+    /* How many entries the head has in all. */
+    size_t (*count)(ms_store *store, ms_cursor *it, const ms__head *h);
+} ms__feed;
+
+#define MS__NO_PLACE UINT64_MAX
+
+static ms__head *ms__heads(ms_cursor *it)
+{
+    return it->more ? it->more : it->heads;
+}
+
+static bool ms__head_before(const ms__head *a, const ms__head *b, bool backward)
+{
+    return backward ? a->place > b->place : a->place < b->place;
+}
+
+static void ms__heads_sift(ms_cursor *it, uint32_t i)
+{
+    ms__head *heads = ms__heads(it);
+    for (;;) {
+        uint32_t child = 2 * i + 1;
+        if (child >= it->n_live) return;
+        if (child + 1 < it->n_live &&
+            ms__head_before(&heads[child + 1], &heads[child], it->backward))
+            child++;
+        if (!ms__head_before(&heads[child], &heads[i], it->backward)) return;
+        ms__head hold = heads[i];
+        heads[i] = heads[child];
+        heads[child] = hold;
+        i = child;
+    }
+}
+
+/* Turns all heads into the direction of the cursor and makes the heap. */
+static void ms__heads_turn(ms_store *store, const ms__feed *feed, ms_cursor *it,
+                           bool backward)
+{
+    ms__head *heads = ms__heads(it);
+    it->backward = backward;
+    it->n_live = 0;
+    it->last_place = MS__NO_PLACE;
+    for (uint32_t i = 0; i < it->n_heads; i++) {
+        if (!feed->load(store, it, &heads[i])) continue;
+        ms__head hold = heads[i];
+        heads[i] = heads[it->n_live];
+        heads[it->n_live++] = hold;
+    }
+    for (uint32_t i = it->n_live / 2; i-- > 0;) ms__heads_sift(it, i);
+}
+
+/* Steps the first head over what it offers. */
+static void ms__heads_pop(ms_store *store, const ms__feed *feed, ms_cursor *it)
+{
+    ms__head *heads = ms__heads(it), *h = &heads[0];
+    if (it->backward)
+        h->pos--;
+    else
+        h->pos++;
+    if (!feed->load(store, it, h)) {
+        ms__head hold = *h;
+        it->n_live--;
+        *h = heads[it->n_live];
+        heads[it->n_live] = hold;
+    }
+    if (it->n_live > 1) ms__heads_sift(it, 0);
+    if (it->n_live > 0) MS__PREFETCH(heads[0].record);
+}
+
+/* The next record of the query in the direction of the heads, or NULL. */
+static const unsigned char *ms__merge_step(ms_store *store, const ms__feed *feed,
+                                           ms_cursor *it, uint64_t *damaged)
+{
+    while (it->n_live > 0) {
+        const ms__head *h = &ms__heads(it)[0];
+        const unsigned char *r = h->record;
+        ms_type_set types = h->types;
+        bool again = h->place == it->last_place;
+        bool whole = again || feed->whole(store, it, h);
+        uint64_t place = h->place;
+        ms__heads_pop(store, feed, it);
+        if (again) continue;
+        if (!whole) {
+            it->last_place = place;
+            ++*damaged;
+            continue;
+        }
+        const ms_msg *msg = ms__msg(r);
+        if (!(MS_BIT(ms_type_of(msg)) & types)) continue;
+        if (it->scan ? !ms_query_match(&it->query, msg) : !ms__passes(&it->query, msg))
+            continue;
+        it->last_place = place;
+        return r;
+    }
+    return NULL;
+}
+
+/* Does reading begin at the newest end? The newest n are counted from there also when
+ * they are read oldest first. */
+static bool ms__starts_back(const ms_query *q)
+{
+    return !q->by_time && (q->limit ? !q->oldest : q->reverse);
+}
+
+/* Adds a head to a cursor that is being opened. `holds` is what its stream may contain,
+ * its types what is asked for of it. */
+static ms_result ms__head_put(ms_cursor *it, ms__head *h, ms_type_set holds,
+                              ms_error *err)
+{
+    const ms_query *q = &it->query;
+    if ((h->types & holds) != holds) it->filtered = true;
+    if (it->n_heads == MS__CURSOR_HEADS && !it->more) {
+        size_t most = MS__CURSOR_HEADS + 2 * q->n_agent_keys;
+        ms__head *more = q->n_agent_keys < UINT32_MAX / 4
+                             ? (ms__head *)ms_arena_alloc(q->arena, most * sizeof *h)
+                             : NULL;
+        if (!more) return ms__no_arena(err, q->arena, most * sizeof *h);
+        memcpy(more, it->heads, sizeof it->heads);
+        it->more = more;
+    }
+    ms__heads(it)[it->n_heads++] = *h;
+    return MS_OK;
+}
+
+#define MS__TYPES_TRACE MS_TYPES_AGENT
+
+/* ---- Order by time: the matching records are collected and sorted in the arena. */
+
+typedef struct ms__timed {
+    double time;
+    const unsigned char *record;
+} ms__timed;
+
+static bool ms__timed_less(const void *a, const void *b)
+{
+    const ms__timed *x = (const ms__timed *)a, *y = (const ms__timed *)b;
+    if (x->time != y->time) return x->time < y->time;
+    return ms_seq(ms__msg(x->record)) < ms_seq(ms__msg(y->record));
+}
+
+static ms_result ms__merge_sort(ms_store *store, const ms__feed *feed, ms_cursor *it,
+                                ms_error *err)
+{
+    const ms_query *q = &it->query;
+    double before_all = ms__f64_from(0xFFF0000000000000u),
+           last = before_all; /* -infinity */
+    size_t most = 0, n = 0, largest = SIZE_MAX / 2 / sizeof(ms__timed);
+    const unsigned char *r;
+    for (uint32_t i = 0; i < it->n_heads; i++)
+        most += ms__min(feed->count(store, it, &ms__heads(it)[i]), largest - most);
+    ms__timed *items =
+        q->arena ? (ms__timed *)ms_arena_alloc(q->arena, most * sizeof *items) : NULL;
+    if (!items)
+        return ms__fail(err, MS_E_ARENA,
+                        "order by time needs an arena with room for %u "
+                        "bytes",
+                        (uint64_t)(most * sizeof *items));
+    ms__heads_turn(store, feed, it, false);
+    while (n < most && (r = ms__merge_step(store, feed, it, &it->damaged)) != NULL) {
+        double t = last;
+        if (!ms_time(ms__msg(r), &t) && q->untimed_first)
+            t = before_all;
+        else
+            last = t;
+        items[n].time = t;
+        items[n].record = r;
+        n++;
+    }
+    ms__sort(items, n, sizeof *items, ms__timed_less);
+    it->sorted = (const unsigned char **)(void *)items;
+    for (size_t i = 0; i < n; i++) { /* records alone, in the same memory */
+        const unsigned char *record = items[i].record;
+        memcpy((char *)items + i * sizeof record, &record, sizeof record);
+    }
+    it->n_sorted = n;
+    size_t keep = q->limit && q->limit < n ? q->limit : n;
+    size_t from = q->oldest ? 0 : n - keep;
+    it->sorted_at = q->reverse ? from + keep : from;
+    it->left = keep;
+    return MS_OK;
+}
+
+static const ms_msg *ms__next_sorted(ms_cursor *it)
+{
+    const unsigned char *record;
+    if (it->left == 0) return NULL;
+    it->left--;
+    size_t at = it->query.reverse ? --it->sorted_at : it->sorted_at++;
+    memcpy(&record, (const char *)it->sorted + at * sizeof record, sizeof record);
+    return ms__msg(record);
+}
+
+/* Puts the heads where reading begins. The newest n oldest first: walks back n matches,
+ * then turns round; in one stream without filters that is a subtraction. */
+static void ms__merge_window(ms_store *store, const ms__feed *feed, ms_cursor *it)
+{
+    const ms_query *q = &it->query;
+    uint64_t unseen = 0;
+    bool back = ms__starts_back(q);
+    bool plain = !it->filtered && !q->turn_id.ptr && !q->has_since && !q->has_until;
+    it->left = q->limit ? q->limit : SIZE_MAX;
+    if (it->n_heads == 1 && plain && back && !q->reverse) {
+        feed->back(store, it, &ms__heads(it)[0], q->limit);
+        back = false;
+    }
+    ms__heads_turn(store, feed, it, back);
+    if (back == q->reverse) return;
+    for (size_t n = 0; n < q->limit && ms__merge_step(store, feed, it, &unseen); n++)
+        continue;
+    ms__heads_turn(store, feed, it, q->reverse);
+}
+
+/* What a query does once its heads are put. */
+static ms_result ms__merge_open(ms_store *store, const ms__feed *feed, ms_cursor *it,
+                                ms_error *err)
+{
+    if (it->query.by_time) return ms__merge_sort(store, feed, it, err);
+    ms__merge_window(store, feed, it);
+    return MS_OK;
+}
+
+static const ms_msg *ms__merge_next(ms_store *store, const ms__feed *feed, ms_cursor *it)
+{
+    if (it->sorted) return ms__next_sorted(it);
+    if (it->left == 0) return NULL;
+    const unsigned char *r = ms__merge_step(store, feed, it, &it->damaged);
+    if (!r) return NULL;
+    it->left--;
+    return ms__msg(r);
+}
+
+/* ---- Listings, under the lock. */
+
+static bool ms__info_less(const void *a, const void *b)
+{
+    const ms_info *x = (const ms_info *)a, *y = (const ms_info *)b;
+    if (x->last_seq != y->last_seq) return x->last_seq > y->last_seq;
+    int c = ms__str_order(x->location, y->location);
+    return c ? c < 0 : ms__str_order(x->agent_key, y->agent_key) < 0;
+}
+
+static ms_info ms__info_of(const ms__tally *t, ms_str location, ms_str agent_key)
+{
+    ms_info i;
+    memset(&i, 0, sizeof i);
+    i.location = location;
+    i.agent_key = agent_key;
+    i.messages = t->messages;
+    i.first_seq = t->first_seq;
+    i.last_seq = t->last_seq;
+    i.has_time = t->has_time;
+    i.first_time = t->first_time;
+    i.last_time = t->last_time;
+    i.bytes = t->bytes;
+    return i;
+}
+
+/* Walks what a listing asks for; items NULL only counts. */
+static size_t ms__live_collect(const ms__live *live, const ms_list_query *q,
+                               ms_info *items)
+{
+    size_t n = 0;
+    if (!q->agents) {
+        for (const ms__loc *l = live->names.first_loc; l; l = l->next) {
+            if (l->tally.messages == 0 && !(q->emptied && l->gaps)) continue;
+            if (!ms_str_starts_with(l->name, q->prefix)) continue;
+            if (!ms__is_empty(q->location) && !ms_str_equal(l->name, q->location))
+                continue;
+            if (items) items[n] = ms__info_of(&l->tally, l->name, ms__absent());
+            n++;
+        }
+        return n;
+    }
+    for (const ms__agent *a = live->names.first_agent; a; a = a->next) {
+        if (a->tally.messages == 0 || !ms_str_starts_with(a->key, q->prefix)) continue;
+        if (!ms__is_empty(q->location) && !ms_str_equal(a->loc->name, q->location))
+            continue;
+        if (items) items[n] = ms__info_of(&a->tally, a->loc->name, a->key);
+        n++;
+    }
+    return n;
+}
+
+/* A copy in the arena; false when it has no room. */
+static bool ms__keep_copy(ms_arena *arena, ms_str *s)
+{
+    char *copy = s->ptr ? (char *)ms_arena_alloc(arena, s->len) : NULL;
+    if (!copy) return !s->ptr;
+    if (s->len) memcpy(copy, s->ptr, s->len);
+    s->ptr = copy;
+    return true;
+}
+
+/* Sorts, cuts, and makes the names the caller's. */
+static ms_result ms__listing_finish(ms_info *items, size_t n, size_t limit,
+                                    ms_arena *arena, ms_listing *out, ms_error *err)
+{
+    ms__sort(items, n, sizeof *items, ms__info_less);
+    if (limit && limit < n) n = limit;
+    for (size_t i = 0; i < n; i++)
+        if (!ms__keep_copy(arena, &items[i].location) ||
+            !ms__keep_copy(arena, &items[i].agent_key))
+            return ms__no_arena(err, arena, items[i].location.len);
+    out->items = items;
+    out->count = n;
+    return MS_OK;
+}
+
+/* ---- Gaps: what copies left out, newest first. */
+
+static void ms__gap_add(ms__live *live, ms__loc *loc, ms__gap *gap, uint64_t seq,
+                        uint64_t count)
+{
+    if (seq > live->gap_seq) live->gap_seq = seq;
+    gap->seq = seq;
+    gap->count = count;
+    gap->next = (ms__gap *)loc->gaps;
+    ms__store_ptr(&loc->gaps, gap);
+}
+
+static void ms__gaps_sum(const ms__loc *loc, uint64_t seq, uint64_t *count,
+                         uint64_t *next)
+{
+    for (const ms__gap *g = (const ms__gap *)ms__load_ptr(&loc->gaps); g; g = g->next) {
+        if (g->seq < seq)
+            *count += g->count;
+        else if (*next == 0 || g->seq < *next)
+            *next = g->seq;
+    }
+}
+
+/* A record of kind GAP: `count` messages of a location were left out, the last of them
+ * seq. The count stands in the place of the time. Not sealed yet; returns its size. */
+#define MS__GAP_MAX (MS__HEADER + 4 + MS_KEY_MAX + 8)
+
+static uint32_t ms__gap_encode(ms_str location, uint64_t seq, uint64_t count,
+                               unsigned char *r)
+{
+    ms__layout l;
+    ms_envelope e;
+    memset(&e, 0, sizeof e);
+    (void)ms__layout_of(&e, location, &l, NULL);
+    ms__encode_header(&e, &l, seq, count, MS_FLAG_COMMIT, r);
+    r[4] = MS__KIND_GAP;
+    ms__encode_body(&e, location, &l, r + MS__HEADER);
+    return ms__padded(l.size);
+}
+
+/* The body of a GAP record whose header was checked. */
+static ms_result ms__gap_check(const unsigned char *r, uint64_t offset, ms_error *err)
+{
+    uint32_t size = ms__get32(r);
+    if (ms__crc32c(0, r + MS__HEADER, ms__padded(size) - MS__HEADER) != ms__get32(r + 24))
+        return ms__damaged(err, offset, "its body does not match its check");
+    const char *fault = ms__body_fault(r + MS__HEADER, size - MS__HEADER);
+    if (!fault && ms__is_empty(ms_location(ms__msg(r)))) fault = "it has no location";
+    return fault ? ms__damaged(err, offset, fault) : MS_OK;
+}
+
+/* ---- Where numbers come from when the caller does not say. */
+
+static double ms__default_now(void *ctx)
+{
+    (void)ctx;
+    return ms__system_time();
+}
+
+/* Time and addresses, mixed: differs from run to run. */
+static void ms__default_fill(void *ctx, void *out, size_t len)
+{
+    uint64_t seed[2], word;
+    unsigned char *p = (unsigned char *)out;
+    seed[0] = ms__f64_bits(ms__system_time());
+    seed[1] = (uint64_t)(uintptr_t)&seed ^ (uint64_t)(uintptr_t)out << 20;
+    (void)ctx;
+    for (size_t i = 0; i < len; i += 8) {
+        word = ms__hash(seed, i, (const char *)seed, sizeof seed);
+        memcpy(p + i, &word, ms__min(8, len - i));
+    }
+}
+
+/* ==== [mem] the arena store ==========================================================
+ * Records stand one behind the other in a space of virtual offsets that only grows; a
+ * table maps it to memory: pieces of equal size on the heap, or the caller's one
+ * buffer. A record never crosses a piece (a larger one gets several pieces in a row),
+ * so it never moves. In a buffer the space is the buffer: its first bytes are an image
+ * that can be saved and attached again, and everything that can be rebuilt is carved
+ * from its end.
+ *
+ *      buffer   [ head 64 ][ record record record ... ->      <- postings, names, store ]
+ *
+ * Entries of streams (see [postings]) are offsets in units of 8 bytes: 32 bits, 32 GiB.
+ *
+ * Writers hold the lock. An append first makes everything that can fail: names, records
+ * behind the end, room for postings. If something is missing, all of that is taken back.
+ * Then it fills in the postings and publishes the new end with one release store.
+ *
+ * What a copy left out is remembered by records of kind GAP in the image: sequence number
+ * of the last message left out, their count in the place of the time, and the location as
+ * the only field. They are in no stream and do not count as messages.
+ *
+ *   image head, 64 bytes
+ *   offset size  field
+ *      0     8   89 'M' 'S' 'G' 0D 0A 1A 0A
+ *      8     4   version, 1
+ *     12     4   zero
+ *     16     8   id, random: seeds every header check together with the record's offset
+ *     24     8   end: where the next record will stand
+ *     32     4   check of bytes 0 to 23
+ *     36     4   check of bytes 16 to 31
+ *     40    24   zero
+ *
+ * (E1) Records below the published end never change.
+ * (E2) Every stream is strictly rising; it holds exactly the records of its kind.
+ * (E3) Sequence numbers rise with offsets.
+ * (E4) A failed append leaves end, streams, names and memory as they were.
+ * ================================================================================== */
+
+#define MS__IMAGE_HEAD    64u
+#define MS__IMAGE_VERSION 1u
+#define MS__UNITS_MAX     0xFFFFFFF0u
+#define MS__PIECE_SHIFT   16u /* 64 KiB: half of the last piece is lost on average */
+static const unsigned char ms__image_magic[8] = {0x89, 'M', 'S', 'G', 13, 10, 26, 10};
+
+/* A piece of memory for records. A big one serves several table entries. */
+typedef struct ms__piece {
+    unsigned char *base;
+    size_t span; /* bytes from here to the end of its allocation; 0: not its start */
+} ms__piece;
+
+typedef struct ms__table {
+    struct ms__table *before; /* smaller ones: readers may still use them */
+    size_t cap;               /* pieces, which follow this head */
+} ms__table;
+
+typedef struct ms__mem {
+    ms_store store;
+    ms__lock lock;
+    ms_alloc alloc;
+    ms_clock clock;
+    bool fixed, keep_unset_times;
+    unsigned shift; /* log2 of the size of a piece */
+    size_t max_message;
+    uint64_t id;
+    void *table;       /* ms__piece, atomic */
+    ms__table *tables; /* heap: newest table */
+    size_t n_pieces;
+    ms__piece buffer; /* fixed: the only piece */
+    uint32_t end;     /* units; atomic */
+    ms__live live;
+} ms__mem;
+
+static ms__mem *ms__mem_of(ms_store *store)
+{
+    return (ms__mem *)(void *)store;
+}
+
+static const unsigned char *ms__mem_at(const ms__mem *m, uint32_t unit)
+{
+    uint64_t offset = (uint64_t)unit * 8;
+    const ms__piece *table = (const ms__piece *)ms__load_ptr(&m->table);
+    return table[offset >> m->shift].base + (offset & (((uint64_t)1 << m->shift) - 1));
+}
+
+static uint32_t ms__mem_seed(const ms__mem *m, uint64_t offset)
+{
+    unsigned char bytes[16];
+    ms__put64(bytes, m->id);
+    ms__put64(bytes + 8, offset);
+    return ms__crc32c(0, bytes, 16);
+}
+
+static ms_result ms__mem_no_room(const ms__mem *m, uint64_t size, ms_error *err)
+{
+    if (!m->fixed) return ms__no_memory(err, size);
+    return ms__fail(err, MS_E_FULL,
+                    "the buffer of %u bytes is full: records end at %u, "
+                    "the index begins at %u, %u bytes more were needed",
+                    (uint64_t)m->buffer.span, (uint64_t)m->end * 8, (uint64_t)m->live.top,
+                    size);
+}
+
 /* The record at a unit, or NULL when its header does not match its check. */
 static const ms_msg *ms__mem_msg(const ms__mem *m, uint32_t unit)
 {
@@ -6276,200 +7912,12 @@ static uint32_t ms__stream_find(const ms__mem *m, const ms__stream *s, uint32_t 
     while (low < n) {
         uint32_t middle = low + (n - low) / 2;
         msg = ms__chunk_whole(m, c, middle, n);
-        if (msg && ms_seq(msg) < seq) low = middle + 1;
-        else n = middle;
+        if (msg && ms_seq(msg) < seq)
+            low = middle + 1;
+        else
+            n = middle;
     }
     return low;
-}
-
-/* ---- Tries. A path is where a search stands: the next slot, and the hash bits left. */
-
-typedef struct ms__path {
-    void **slot;
-    uint64_t bits;
-} ms__path;
-
-static ms__path ms__trie(void **root, uint64_t hash)
-{
-    ms__path p;
-    p.slot = root;
-    p.bits = hash;
-    return p;
-}
-
-/* The next node with that hash, or NULL: then p->slot is where one would be put. */
-static ms__node *ms__trie_next(ms__path *p, uint64_t hash)
-{
-    ms__node *n;
-    while ((n = (ms__node *)ms__load_ptr(p->slot)) != NULL) {
-        p->slot = &n->child[p->bits >> 62];
-        p->bits <<= 2;
-        if (n->hash == hash) return n;
-    }
-    return NULL;
-}
-
-/* A zeroed node of that size with a copy of name behind it. */
-static ms__node *ms__node_new(ms__mem *m, size_t size, uint64_t hash, ms_str name,
-                              ms_str *copy)
-{
-    ms__node *n = (ms__node *)ms__mem_take(m, size + name.len);
-    if (!n) return NULL;
-    memset(n, 0, size);
-    n->hash = hash;
-    if (copy) {
-        memcpy((char *)n + size, name.ptr, name.len);
-        *copy = ms_str_n((char *)n + size, name.len);
-    }
-    return n;
-}
-
-/* Puts a node where a search for it will end. */
-static void ms__trie_link(void **root, ms__node *n)
-{
-    ms__path p = ms__trie(root, n->hash);
-    memset(n->child, 0, sizeof n->child);
-    while (ms__trie_next(&p, n->hash)) continue;
-    ms__store_ptr(p.slot, n);
-}
-
-static uint64_t ms__loc_hash(const ms__mem *m, ms_str name)
-{
-    return ms__hash(m->hash_key, 0, name.ptr, name.len);
-}
-
-static ms__loc *ms__loc_in(void **root, uint64_t hash, ms_str name)
-{
-    ms__loc *l;
-    ms__path p = ms__trie(root, hash);
-    while ((l = (ms__loc *)(void *)ms__trie_next(&p, hash)) != NULL)
-        if (ms_str_equal(l->name, name)) return l;
-    return NULL;
-}
-
-static ms__loc *ms__loc_find(ms__mem *m, ms_str name)
-{
-    return ms__loc_in(&m->names.locs, ms__loc_hash(m, name), name);
-}
-
-/* Finds or makes; what is made is fresh until the append commits. */
-static ms__loc *ms__loc_get(ms__mem *m, ms_str name)
-{
-    uint64_t hash = ms__loc_hash(m, name);
-    ms__names *fresh = &m->fresh;
-    ms__loc *l = ms__loc_in(&m->names.locs, hash, name);
-    if (!l) l = ms__loc_in(&fresh->locs, hash, name);
-    if (l) return l;
-    ms_str copy;
-    l = (ms__loc *)(void *)ms__node_new(m, sizeof *l, hash, name, &copy);
-    if (!l) return NULL;
-    l->name = copy;
-    if (fresh->last_loc) fresh->last_loc->next = l;
-    else fresh->first_loc = l;
-    fresh->last_loc = l;
-    ms__trie_link(&fresh->locs, &l->node);
-    return l;
-}
-
-static uint64_t ms__agent_hash(const ms__mem *m, const ms__loc *loc, ms_str key)
-{
-    return ms__hash(m->hash_key, loc->node.hash, key.ptr, key.len);
-}
-
-static ms__agent *ms__agent_in(void **root, uint64_t hash, const ms__loc *loc, ms_str key)
-{
-    ms__agent *a;
-    ms__path p = ms__trie(root, hash);
-    while ((a = (ms__agent *)(void *)ms__trie_next(&p, hash)) != NULL)
-        if (a->loc == loc && ms_str_equal(a->key, key)) return a;
-    return NULL;
-}
-
-static ms__agent *ms__agent_find(ms__mem *m, const ms__loc *loc, ms_str key)
-{
-    return ms__agent_in(&m->names.agents, ms__agent_hash(m, loc, key), loc, key);
-}
-
-static ms__agent *ms__agent_get(ms__mem *m, ms__loc *loc, ms_str key)
-{
-    uint64_t hash = ms__agent_hash(m, loc, key);
-    ms__names *fresh = &m->fresh;
-    ms__agent *a = ms__agent_in(&m->names.agents, hash, loc, key);
-    if (!a) a = ms__agent_in(&fresh->agents, hash, loc, key);
-    if (a) return a;
-    ms_str copy;
-    a = (ms__agent *)(void *)ms__node_new(m, sizeof *a, hash, key, &copy);
-    if (!a) return NULL;
-    a->loc = loc;
-    a->key = copy;
-    if (fresh->last_agent) fresh->last_agent->next = a;
-    else fresh->first_agent = a;
-    fresh->last_agent = a;
-    ms__trie_link(&fresh->agents, &a->node);
-    return a;
-}
-
-/* The key's text is read from the record that has it. */
-static ms__key *ms__key_in(const ms__mem *m, void **root, uint64_t hash,
-                           const ms__loc *loc, ms_str key)
-{
-    ms__key *k;
-    ms__path p = ms__trie(root, hash);
-    while ((k = (ms__key *)(void *)ms__trie_next(&p, hash)) != NULL) {
-        ms_str text = ms_get(ms__msg(ms__mem_at(m, k->unit)), MS_F_KEY).text;
-        if (k->loc == loc && ms_str_equal(text, key)) return k;
-    }
-    return NULL;
-}
-
-static uint64_t ms__key_hash(const ms__mem *m, const ms__loc *loc, ms_str key)
-{
-    return ms__hash(m->hash_key, ~loc->node.hash, key.ptr, key.len);
-}
-
-static ms__key *ms__key_find(ms__mem *m, const ms__loc *loc, ms_str key)
-{
-    uint64_t hash = ms__key_hash(m, loc, key);
-    ms__key *k = ms__key_in(m, &m->names.keys, hash, loc, key);
-    return k ? k : ms__key_in(m, &m->fresh.keys, hash, loc, key);
-}
-
-/* For a record that stands at unit already. */
-static ms__key *ms__key_make(ms__mem *m, ms__loc *loc, ms_str key, uint32_t unit)
-{
-    ms__names *fresh = &m->fresh;
-    uint64_t hash = ms__key_hash(m, loc, key);
-    ms__key *k =
-        (ms__key *)(void *)ms__node_new(m, sizeof *k, hash, ms_str_n("", 0), NULL);
-    if (!k) return NULL;
-    k->loc = loc;
-    k->unit = unit;
-    if (fresh->last_key) fresh->last_key->next = k;
-    else fresh->first_key = k;
-    fresh->last_key = k;
-    ms__trie_link(&fresh->keys, &k->node);
-    return k;
-}
-
-/* Makes fresh nodes known to readers. */
-static void ms__names_link(ms__mem *m)
-{
-    ms__names *to = &m->names, *from = &m->fresh;
-    for (ms__loc *l = from->first_loc; l; l = l->next) ms__trie_link(&to->locs, &l->node);
-    for (ms__agent *a = from->first_agent; a; a = a->next)
-        ms__trie_link(&to->agents, &a->node);
-    for (ms__key *k = from->first_key; k; k = k->next) ms__trie_link(&to->keys, &k->node);
-    if (from->first_loc) {
-        if (to->last_loc) to->last_loc->next = from->first_loc;
-        else to->first_loc = from->first_loc;
-        to->last_loc = from->last_loc;
-    }
-    if (from->first_agent) {
-        if (to->last_agent) to->last_agent->next = from->first_agent;
-        else to->first_agent = from->first_agent;
-        to->last_agent = from->last_agent;
-    }
-    memset(from, 0, sizeof *from);
 }
 
 /* ---- Room for records. */
@@ -6520,8 +7968,8 @@ static bool ms__piece_takes(const ms__mem *m, size_t index, uint64_t size)
 static ms_result ms__mem_place(ms__mem *m, uint64_t *offset, uint32_t size, ms_error *err)
 {
     if (m->fixed) {
-        if (*offset + size > m->top) return ms__mem_no_room(m, size, err);
-        if (m->floor < *offset + size) m->floor = *offset + size;
+        if (*offset + size > m->live.top) return ms__mem_no_room(m, size, err);
+        if (m->live.floor < *offset + size) m->live.floor = *offset + size;
         return MS_OK;
     }
     uint64_t piece = (uint64_t)1 << m->shift, in_piece = *offset & (piece - 1);
@@ -6542,232 +7990,37 @@ static ms_result ms__mem_place(ms__mem *m, uint64_t *offset, uint32_t size, ms_e
 
 /* ---- Appending. */
 
-/* What one message of an append needs, found before anything is changed. */
-typedef struct ms__plan {
-    ms__loc *loc;
-    ms__agent *agent;   /* NULL: the message has none */
-    uint32_t unit;      /* of its record, or of the one that it repeats */
-    bool repeat;        /* nothing is written */
-} ms__plan;
-
-static ms__stream *ms__class_stream(ms__loc *loc, ms_type type)
-{
-    switch ((ms__class)ms__type_row_of(type)->view_class) {
-    case MS__CLASS_CONVERSATION: return &loc->conversation;
-    case MS__CLASS_GLOBAL: return &loc->global;
-    default: return NULL;
-    }
-}
-
-static ms__stream *ms__agent_stream(ms__agent *agent, ms_type type)
-{
-    bool trace = ms__type_row_of(type)->view_class == MS__CLASS_TRACE;
-    return trace ? &agent->trace : &agent->rest;
-}
-
-/* The streams of a message; returns how many. */
-static unsigned ms__streams_of(ms__mem *m, const ms__plan *p, ms_type type,
-                               ms__stream *out[4])
-{
-    unsigned n = 0;
-    ms__stream *by_class = ms__class_stream(p->loc, type);
-    out[n++] = &m->all;
-    out[n++] = &p->loc->all;
-    if (by_class) out[n++] = by_class;
-    if (p->agent) out[n++] = ms__agent_stream(p->agent, type);
-    return n;
-}
-
-static bool ms__plan_reserve(ms__mem *m, const ms__plan *p, ms_type type)
-{
-    ms__stream *streams[4];
-    unsigned n = ms__streams_of(m, p, type, streams);
-    for (unsigned i = 0; i < n; i++)
-        if (!ms__stream_reserve(m, streams[i])) return false;
-    return true;
-}
-
-/* Where memory stood before an append. */
-typedef struct ms__mark {
-    size_t top;
-    ms__arena_mark nodes;
-    uint64_t index_bytes;
-} ms__mark;
-
-static ms__mark ms__mem_mark(const ms__mem *m)
-{
-    ms__mark mark;
-    mark.top = m->top;
-    mark.nodes = ms__arena_mark_of(&m->nodes);
-    mark.index_bytes = m->index_bytes;
-    return mark;
-}
-
-/* Takes back all that a failed append made. */
-static void ms__plans_undo(ms__mem *m, const ms__plan *plans, size_t n,
-                           const ms__mark *mark)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (!plans[i].loc) continue;
-        ms__stream_undo(&plans[i].loc->all);
-        ms__stream_undo(&plans[i].loc->conversation);
-        ms__stream_undo(&plans[i].loc->global);
-        if (!plans[i].agent) continue;
-        ms__stream_undo(&plans[i].agent->trace);
-        ms__stream_undo(&plans[i].agent->rest);
-    }
-    ms__stream_undo(&m->all);
-    memset(&m->fresh, 0, sizeof m->fresh);
-    if (!m->fixed) ms__arena_rewind(&m->nodes, &mark->nodes);
-    m->top = mark->top;
-    m->index_bytes = mark->index_bytes;
-    m->floor = (uint64_t)m->end * 8;
-}
-
-/* Is a text, repaired, what is stored? */
-static bool ms__same_text(ms_str text, ms_str stored, bool repaired)
-{
-    size_t n = 0;
-    if (!repaired) return ms_str_equal(text, stored);
-    for (size_t i = 0; i < text.len;) {
-        unsigned bad,
-            len = ms__utf8_char((const unsigned char *)text.ptr + i, text.len - i, &bad);
-        const char *piece = len ? text.ptr + i : "\xEF\xBF\xBD";
-        size_t size = len ? len : 3;
-        if (size > stored.len - n || memcmp(piece, stored.ptr + n, size) != 0)
-            return false;
-        n += size;
-        i += len ? len : bad;
-    }
-    return n == stored.len;
-}
-
-/* Is the envelope the message that the record holds? Time, sequence and flags aside. */
-static bool ms__same_message(const unsigned char *r, const ms_envelope *e,
-                             ms_str location, const ms__layout *l)
-{
-    ms__walk w = ms__walk_of(r);
-    ms__entry at;
-    if (ms__get32(r) != l->size || r[5] != (unsigned)e->type || r[6] != (unsigned)e->role)
-        return false;
-    for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
-        if (!(l->present >> f & 1)) continue;
-        ms_str text = f == MS_F_LOCATION ? location : ms__field_text(e, f);
-        if (!ms__walk_next(&w, &at) || at.field != f || at.json != (l->json >> f & 1) ||
-            !ms__same_text(text, at.text, l->repaired >> f & 1))
-            return false;
-    }
-    return !ms__walk_next(&w, &at);
-}
-
-typedef struct ms__append_run {
-    ms_str location;
-    const ms_append_opts *opts;
-    uint64_t offset;   /* of the next record */
-    uint64_t seq;      /* of the next message */
-    double now;        /* for messages without time, NaN: leave them so */
-} ms__append_run;
-
-/* Sequence number, time and flags of a message. */
-static ms_result ms__mem_header(const ms__append_run *run, const ms_envelope *e,
-                                const ms__layout *l, unsigned char *r, ms_error *err)
-{
-    uint64_t seq = run->seq, time_bits = ms__time_bits(e);
-    uint32_t flags = e->flags & MS__CALLER_FLAGS;
-    if (run->opts->keep_seq) {
-        if (e->seq < seq || e->seq == UINT64_MAX)
-            return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "sequence %u does not "
-                                              "follow %u", e->seq, seq - 1), "seq");
-        seq = e->seq;
-    } else if (seq == UINT64_MAX) {
-        return ms__fail(err, MS_E_FULL, "all sequence numbers are used");
-    } else if (!e->has_time && ms__finite(run->now)) {
-        time_bits = ms__f64_bits(run->now);
-        flags |= MS_FLAG_STAMPED;
-    }
-    ms__encode_header(e, l, seq, time_bits, flags, r);
-    return MS_OK;
-}
-
-/* Is the message one that its location has stored under that key? Then the plan says
- * so. */
-static ms_result ms__key_check_repeat(ms__mem *m, const ms_envelope *e, ms_str location,
-                                      const ms__layout *l, ms__plan *p, ms_error *err)
-{
-    const ms__key *k = e->key.ptr ? ms__key_find(m, p->loc, e->key) : NULL;
-    if (!k) return MS_OK;
-    const unsigned char *r = ms__mem_at(m, k->unit);
-    p->unit = k->unit;
-    p->repeat = ms__same_message(r, e, location, l);
-    if (p->repeat) return MS_OK;
-    return ms__at_field(err,
-                        ms__fail(err, MS_E_KEY_REUSED,
-                                 "key '%v' stands for message %u, "
-                                 "which is another one",
-                                 MS__V(e->key), ms_seq(ms__msg(r))),
-                        "key");
-}
-
 /* Step 1 of an append for one message: nodes, the record behind the end, room in the
  * streams. */
 static ms_result ms__mem_prepare(ms__mem *m, ms__append_run *run, const ms_envelope *e,
                                  ms__plan *p, ms_error *err)
 {
     ms__layout l;
+    ms__live *live = &m->live;
     ms_str location = ms__is_empty(run->location) ? e->location : run->location;
     MS__TRY(ms__layout_of(e, location, &l, err));
-    if (l.size > m->max_message)
-        return ms__fail(err, MS_E_TOO_LARGE,
-                        "the message takes %u bytes, the limit is %u", (uint64_t)l.size,
-                        (uint64_t)m->max_message);
-    p->loc = ms__loc_get(m, location);
+    MS__TRY(ms__size_check(l.size, m->max_message, err));
+    p->loc = ms__loc_get(live, location);
     if (!p->loc) return ms__mem_no_room(m, sizeof *p->loc + location.len, err);
-    MS__TRY(ms__key_check_repeat(m, e, location, &l, p, err));
-    if (p->repeat) return MS_OK;
+    const ms__key *known = e->key.ptr ? ms__key_find(live, p->loc, e->key) : NULL;
+    if (known) return ms__plan_repeat(p, e, location, &l, known->record, err);
     if (e->agent_key.ptr) {
-        p->agent = ms__agent_get(m, p->loc, e->agent_key);
+        p->agent = ms__agent_get(live, p->loc, e->agent_key);
         if (!p->agent)
             return ms__mem_no_room(m, sizeof *p->agent + e->agent_key.len, err);
     }
     MS__TRY(ms__mem_place(m, &run->offset, ms__padded(l.size), err));
-    p->unit = (uint32_t)(run->offset / 8);
-    unsigned char *r = (unsigned char *)(uintptr_t)ms__mem_at(m, p->unit);
-    MS__TRY(ms__mem_header(run, e, &l, r, err));
-    ms__encode_body(e, location, &l, r + MS__HEADER);
-    if (e->key.ptr && !ms__key_make(m, p->loc, e->key, p->unit))
+    p->entry = (uint32_t)(run->offset / 8);
+    p->r = (unsigned char *)(uintptr_t)ms__mem_at(m, p->entry);
+    MS__TRY(ms__run_header(run, e, &l, p->r, err));
+    ms__encode_body(e, location, &l, p->r + MS__HEADER);
+    if (e->key.ptr && !ms__key_make(live, p->loc, e->key, p->entry, p->r))
         return ms__mem_no_room(m, sizeof(ms__key), err);
-    if (!ms__plan_reserve(m, p, e->type))
+    if (!ms__plan_reserve(live, p, e->type))
         return ms__mem_no_room(
             m, MS__CHUNK_HEAD + (MS__CHUNK_FIRST + 1) * sizeof(uint32_t), err);
     run->offset += ms__padded(l.size);
-    run->seq = ms_seq(ms__msg(r)) + 1;
     return MS_OK;
-}
-
-static void ms__tally_add(ms__tally *t, const ms_msg *msg)
-{
-    double time;
-    t->messages++;
-    t->bytes += ms_size(msg);
-    t->last_seq = ms_seq(msg);
-    if (t->first_seq == 0) t->first_seq = t->last_seq;
-    if (!ms_time(msg, &time)) return;
-    if (!t->has_time || time < t->first_time) t->first_time = time;
-    if (!t->has_time || time > t->last_time) t->last_time = time;
-    t->has_time = true;
-}
-
-/* Puts a whole record into its streams and tallies. */
-static void ms__mem_enter(ms__mem *m, const ms__plan *p, const unsigned char *r)
-{
-    ms__stream *streams[4];
-    const ms_msg *msg = ms__msg(r);
-    unsigned n = ms__streams_of(m, p, ms_type_of(msg), streams);
-    for (unsigned i = 0; i < n; i++) ms__stream_push(streams[i], p->unit);
-    ms__tally_add(&p->loc->tally, msg);
-    if (p->agent) ms__tally_add(&p->agent->tally, msg);
-    m->last_seq = ms_seq(msg);
-    m->bytes += ms_size(msg);
 }
 
 /* In a buffer: the head says where records end. */
@@ -6779,6 +8032,13 @@ static void ms__image_end(ms__mem *m, uint64_t end)
     ms__put32(head + 36, ms__crc32c(0, head + 16, 16));
 }
 
+static void ms__mem_publish(ms__mem *m, uint64_t end)
+{
+    m->live.floor = end;
+    ms__image_end(m, end);
+    ms__store32(&m->end, (uint32_t)(end / 8));
+}
+
 /* Step 2: nothing can fail any more. */
 static void ms__mem_commit(ms__mem *m, const ms__append_run *run, const ms__plan *plans,
                            size_t n, uint64_t *seqs)
@@ -6786,25 +8046,22 @@ static void ms__mem_commit(ms__mem *m, const ms__append_run *run, const ms__plan
     size_t last = n;
     for (size_t i = 0; i < n; i++)
         if (!plans[i].repeat) last = i;
-    ms__names_link(m);
+    ms__names_link(&m->live);
     for (size_t i = 0; i < n; i++) {
         const ms__plan *p = &plans[i];
-        unsigned char *r = (unsigned char *)(uintptr_t)ms__mem_at(m, p->unit);
-        if (seqs) seqs[i] = ms_seq(ms__msg(r));
+        if (seqs) seqs[i] = p->repeat ? p->repeats : ms_seq(ms__msg(p->r));
         if (p->repeat) continue;
-        if (i == last) r[7] |= MS_FLAG_COMMIT;
-        ms__seal(r, ms__mem_seed(m, (uint64_t)p->unit * 8));
-        ms__mem_enter(m, p, r);
+        if (i == last) p->r[7] |= MS_FLAG_COMMIT;
+        ms__seal(p->r, ms__mem_seed(m, (uint64_t)p->entry * 8));
+        ms__live_enter(&m->live, p, p->r);
     }
-    m->floor = run->offset;
-    ms__image_end(m, run->offset);
-    ms__store32(&m->end, (uint32_t)(run->offset / 8));
+    ms__mem_publish(m, run->offset);
 }
 
 static ms_result ms__expect_check(ms__mem *m, const ms_append_opts *opts, ms_error *err)
 {
     if (!opts->expect) return MS_OK;
-    const ms__loc *loc = ms__loc_find(m, opts->location);
+    const ms__loc *loc = ms__loc_find(&m->live, opts->location);
     uint64_t last = loc ? loc->tally.last_seq : 0;
     return ms__expect_last(opts, last, err);
 }
@@ -6823,18 +8080,11 @@ static ms__plan *ms__plans_get(ms__mem *m, ms_str location, const ms_envelope *m
     for (size_t i = 0; i < n; i++) {
         if (ms__layout_of(&messages[i], location, &l, NULL) != MS_OK) break;
         at += ms__padded(l.size);
-        if (at > m->top) return NULL;
+        if (at > m->live.top) return NULL;
     }
-    if (m->top - at < n * sizeof(ms__plan)) return NULL;
-    m->floor = at + n * sizeof(ms__plan);
+    if (m->live.top - at < n * sizeof(ms__plan)) return NULL;
+    m->live.floor = at + n * sizeof(ms__plan);
     return (ms__plan *)(void *)(m->buffer.base + at);
-}
-
-static bool ms__some_untimed(const ms_envelope *messages, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (!messages[i].has_time) return true;
-    return false;
 }
 
 static ms_result ms__mem_append_run(ms__mem *m, ms_str location,
@@ -6843,15 +8093,12 @@ static ms_result ms__mem_append_run(ms__mem *m, ms_str location,
                                     ms_error *err)
 {
     ms__append_run run;
-    ms__mark mark = ms__mem_mark(m);
+    ms__mark mark = ms__live_mark(&m->live);
     ms_result code = ms__expect_check(m, opts, err);
-    run.location = location;
-    run.opts = opts;
+    ms__run_begin(&run, location, messages, n, opts,
+                  m->keep_unset_times ? NULL : &m->clock);
     run.offset = (uint64_t)m->end * 8;
-    run.seq = m->last_seq + 1;
-    run.now = ms__f64_from(MS__TIME_UNSET);
-    if (!m->keep_unset_times && !opts->keep_seq && ms__some_untimed(messages, n))
-        run.now = m->clock.now(m->clock.ctx);
+    run.seq = ms__next_seq(m->live.last_seq, m->live.gap_seq, opts);
     size_t done = 0;
     while (code == MS_OK && done < n) {
         memset(&plans[done], 0, sizeof plans[done]);
@@ -6862,13 +8109,12 @@ static ms_result ms__mem_append_run(ms__mem *m, ms_str location,
         ms__mem_commit(m, &run, plans, n, opts->seqs);
         return MS_OK;
     }
-    ms__plans_undo(m, plans, done, &mark);
+    ms__plans_undo(&m->live, plans, done, &mark);
+    m->live.floor = (uint64_t)m->end * 8;
     return n > 1 && done > 0
                ? ms__fail_in(err, code, "messages[%u]", (uint64_t)(done - 1))
                : code;
 }
-
-#define MS__PLANS_SMALL 8
 
 static ms_result ms__mem_append(ms_store *store, ms_str location,
                                 const ms_envelope *messages, size_t n,
@@ -6879,142 +8125,95 @@ static ms_result ms__mem_append(ms_store *store, ms_str location,
     ms_result code;
     ms__lock_take(&m->lock);
     if (n > MS__PLANS_SMALL) plans = ms__plans_get(m, location, messages, n);
-    if (plans) code = ms__mem_append_run(m, location, messages, n, opts, plans, err);
-    else code = ms__mem_no_room(m, n * sizeof(ms__plan), err);
+    if (plans)
+        code = ms__mem_append_run(m, location, messages, n, opts, plans, err);
+    else
+        code = ms__mem_no_room(m, n * sizeof(ms__plan), err);
     if (plans && plans != small && !m->fixed)
         (void)ms__resize(&m->alloc, plans, n * sizeof(ms__plan), 0);
     ms__lock_give(&m->lock);
     return code;
 }
 
-/* ---- Cursors. A head stands in one stream at `pos`; entries [lo, hi) belong to the
- * query. Walking forward it offers entry pos, walking backward entry pos - 1. The live
- * heads form a heap by the unit they offer, so merging k streams costs log k a message.
- */
-
-static bool ms__head_load(ms__head *h, bool backward)
+/* What a copy left out: a record of its own. */
+static ms_result ms__mem_leave_out(ms_store *store, ms_str location, uint64_t seq,
+                                   uint64_t count, ms_error *err)
 {
-    if (backward) {
-        if (h->pos == h->lo) return false;
-        if (h->at == 0) {
-            h->chunk = h->chunk->before;
-            h->at = ms__chunk_cap(h->chunk->first);
-        }
-        h->unit = ms__chunk_entries(h->chunk)[h->at - 1];
-        return true;
+    ms__mem *m = ms__mem_of(store);
+    unsigned char bytes[MS__GAP_MAX];
+    uint32_t size = ms__gap_encode(location, seq, count, bytes);
+    ms__lock_take(&m->lock);
+    ms__mark mark = ms__live_mark(&m->live);
+    uint64_t offset = (uint64_t)m->end * 8;
+    ms_result code = ms__mem_place(m, &offset, size, err);
+    ms__loc *loc = code == MS_OK ? ms__loc_get(&m->live, location) : NULL;
+    ms__gap *gap = loc ? (ms__gap *)ms__live_take(&m->live, sizeof *gap) : NULL;
+    if (gap) {
+        unsigned char *r =
+            (unsigned char *)(uintptr_t)ms__mem_at(m, (uint32_t)(offset / 8));
+        memcpy(r, bytes, size);
+        ms__seal(r, ms__mem_seed(m, offset));
+        ms__names_link(&m->live);
+        ms__gap_add(&m->live, loc, gap, seq, count);
+        ms__mem_publish(m, offset + size);
+    } else {
+        ms__plans_undo(&m->live, NULL, 0, &mark);
+        m->live.floor = (uint64_t)m->end * 8;
+        if (code == MS_OK) code = ms__mem_no_room(m, sizeof *loc, err);
     }
-    if (h->pos == h->hi) return false;
-    if (h->at == ms__chunk_cap(h->chunk->first)) {
-        h->chunk = (const ms__chunk *)ms__load_ptr(&h->chunk->after);
-        h->at = 0;
-    }
-    h->unit = ms__chunk_entries(h->chunk)[h->at];
+    ms__lock_give(&m->lock);
+    return code;
+}
+
+static ms_result ms__mem_left_out(ms_store *store, ms_str location, uint64_t seq,
+                                  uint64_t *count, uint64_t *next, ms_error *err)
+{
+    const ms__loc *loc = ms__loc_find(&ms__mem_of(store)->live, location);
+    (void)err;
+    *count = *next = 0;
+    if (loc) ms__gaps_sum(loc, seq, count, next);
+    return MS_OK;
+}
+
+/* ---- Cursors: entries are units, runs are chunks. */
+
+static bool ms__mem_load(ms_store *store, ms_cursor *it, ms__head *h)
+{
+    const ms__chunk *c = (const ms__chunk *)h->run;
+    if (it->backward ? h->pos == h->lo : h->pos == h->hi) return false;
+    uint32_t i = it->backward ? h->pos - 1 : h->pos;
+    while (c->first > i) c = c->before;
+    while (i - c->first >= ms__chunk_cap(c->first))
+        c = (const ms__chunk *)ms__load_ptr(&c->after);
+    uint32_t unit = ms__chunk_entry(c, i);
+    h->run = c;
+    h->place = unit;
+    h->record = ms__mem_at(ms__mem_of(store), unit);
     return true;
 }
 
-static void ms__head_step(ms__head *h, bool backward)
+static bool ms__mem_whole(ms_store *store, const ms_cursor *it, const ms__head *h)
 {
-    if (backward) h->pos--, h->at--;
-    else h->pos++, h->at++;
+    (void)it;
+    return ms__header_holds(h->record, ms__mem_seed(ms__mem_of(store), h->place * 8));
 }
 
-/* Moves a head back to pos. */
-static void ms__head_seek(ms__head *h, uint32_t pos)
+static void ms__mem_back(ms_store *store, ms_cursor *it, ms__head *h, size_t n)
 {
-    while (h->chunk->first > pos) h->chunk = h->chunk->before;
-    h->at = pos - h->chunk->first;
-    h->pos = pos;
+    (void)store;
+    (void)it;
+    h->pos = n < h->hi - h->lo ? h->hi - (uint32_t)n : h->lo;
 }
 
-static ms__head *ms__heads(ms_cursor *it) { return it->more ? it->more : it->heads; }
-
-static bool ms__head_before(const ms__head *a, const ms__head *b, bool backward)
+static size_t ms__mem_count(ms_store *store, ms_cursor *it, const ms__head *h)
 {
-    return backward ? a->unit > b->unit : a->unit < b->unit;
+    (void)store;
+    (void)it;
+    return h->hi - h->lo;
 }
 
-static void ms__heads_sift(ms_cursor *it, uint32_t i)
-{
-    ms__head *heads = ms__heads(it);
-    for (;;) {
-        uint32_t child = 2 * i + 1;
-        if (child >= it->n_live) return;
-        if (child + 1 < it->n_live &&
-            ms__head_before(&heads[child + 1], &heads[child], it->backward))
-            child++;
-        if (!ms__head_before(&heads[child], &heads[i], it->backward)) return;
-        ms__head hold = heads[i];
-        heads[i] = heads[child];
-        heads[child] = hold;
-        i = child;
-    }
-}
-
-/* Turns all heads into the direction of the cursor and makes the heap. */
-static void ms__heads_turn(ms_cursor *it, bool backward)
-{
-    ms__head *heads = ms__heads(it);
-    it->backward = backward;
-    it->n_live = 0;
-    it->last_unit = 0;
-    for (uint32_t i = 0; i < it->n_heads; i++) {
-        if (!ms__head_load(&heads[i], backward)) continue;
-        ms__head hold = heads[i];
-        heads[i] = heads[it->n_live];
-        heads[it->n_live++] = hold;
-    }
-    for (uint32_t i = it->n_live / 2; i-- > 0;) ms__heads_sift(it, i);
-}
-
-/* Takes the next unit and the types that its stream is asked for; 0 at the end. */
-static uint32_t ms__heads_pop(ms_cursor *it, ms_type_set *types)
-{
-    if (it->n_live == 0) return 0;
-    ms__head *heads = ms__heads(it), *h = &heads[0];
-    uint32_t unit = h->unit;
-    *types = h->types;
-    ms__head_step(h, it->backward);
-    if (!ms__head_load(h, it->backward)) {
-        ms__head hold = *h;
-        it->n_live--;
-        *h = heads[it->n_live];
-        heads[it->n_live] = hold;
-    }
-    if (it->n_live > 1) ms__heads_sift(it, 0);
-    return unit;
-}
-
-/* The next record of the query in the direction of the heads, or NULL. */
-static const unsigned char *ms__mem_step(const ms__mem *m, ms_cursor *it,
-                                         uint64_t *damaged)
-{
-    ms_type_set types;
-    uint32_t unit;
-    while ((unit = ms__heads_pop(it, &types)) != 0) {
-        const unsigned char *r = ms__mem_at(m, unit);
-        if (it->n_live > 0) MS__PREFETCH(ms__mem_at(m, ms__heads(it)[0].unit));
-        if (unit == it->last_unit) continue;
-        if (!ms__header_holds(r, ms__mem_seed(m, (uint64_t)unit * 8))) {
-            it->last_unit = unit;
-            ++*damaged;
-            continue;
-        }
-        const ms_msg *msg = ms__msg(r);
-        if (!(MS_BIT(ms_type_of(msg)) & types)) continue;
-        if (it->scan ? !ms_query_match(&it->query, msg) : !ms__passes(&it->query, msg))
-            continue;
-        it->last_unit = unit;
-        return r;
-    }
-    return NULL;
-}
-
-/* Does reading begin at the newest end? The newest n are counted from there also when
- * they are read oldest first. */
-static bool ms__starts_back(const ms_query *q)
-{
-    return !q->by_time && (q->limit ? !q->oldest : q->reverse);
-}
+static const ms__feed ms__mem_feed = {ms__mem_load, ms__mem_whole, ms__mem_back,
+                                      ms__mem_count};
 
 /* Adds a stream to a cursor that is being opened. `holds` is what the stream may
  * contain. */
@@ -7025,39 +8224,26 @@ static ms_result ms__head_add(const ms__mem *m, ms_cursor *it, const ms__stream 
     const ms_query *q = &it->query;
     ms__head h;
     memset(&h, 0, sizeof h);
-    h.types = types & q->types;
+    h.types = (uint32_t)(types & q->types);
     h.hi = ms__stream_seen(s, end);
     if (h.hi == 0 || !(h.types & holds)) return MS_OK;
-    h.chunk = ms__stream_chunk(s, h.hi - 1);
+    h.run = ms__stream_chunk(s, h.hi - 1);
     if (q->before_seq > 0) h.hi = ms__stream_find(m, s, h.hi, q->before_seq);
     if (q->after_seq > 0 && h.hi > 0) {
         if (q->after_seq == UINT64_MAX) return MS_OK;
         h.lo = ms__stream_find(m, s, h.hi, q->after_seq + 1);
     }
     if (h.lo >= h.hi) return MS_OK;
-    ms__head_seek(&h, ms__starts_back(q) ? h.hi : h.lo);
-    if ((h.types & holds) != holds) it->filtered = true;
-    if (it->n_heads == MS__CURSOR_HEADS && !it->more) {
-        size_t most = MS__CURSOR_HEADS + 2 * q->n_agent_keys;
-        ms__head *more = q->n_agent_keys < UINT32_MAX / 4
-                             ? (ms__head *)ms_arena_alloc(q->arena, most * sizeof h)
-                             : NULL;
-        if (!more) return ms__no_arena(err, q->arena, most * sizeof h);
-        memcpy(more, it->heads, sizeof it->heads);
-        it->more = more;
-    }
-    ms__heads(it)[it->n_heads++] = h;
-    return MS_OK;
+    h.pos = ms__starts_back(q) ? h.hi : h.lo;
+    return ms__head_put(it, &h, holds, err);
 }
-
-#define MS__TYPES_TRACE MS_TYPES_AGENT
 
 static ms_result ms__agent_heads(ms__mem *m, ms_cursor *it, const ms__loc *loc,
                                  ms_str key, ms_type_set types, uint32_t end,
                                  ms_error *err)
 {
     if (ms__is_empty(key)) return MS_OK;
-    const ms__agent *a = ms__agent_find(m, loc, key);
+    const ms__agent *a = ms__agent_find(&m->live, loc, key);
     if (!a) return MS_OK;
     MS__TRY(ms__head_add(m, it, &a->trace, MS__TYPES_TRACE, types, end, err));
     return ms__head_add(m, it, &a->rest, MS_TYPES_ALL & ~MS__TYPES_TRACE, types, end,
@@ -7073,9 +8259,9 @@ static ms_result ms__mem_heads(ms__mem *m, ms_cursor *it, ms_error *err)
         bool everything = (q->views & MS_VIEW_TIMELINE) != 0;
         it->scan = !everything;
         it->filtered = !everything;
-        return ms__head_add(m, it, &m->all, MS_TYPES_ALL, MS_TYPES_ALL, end, err);
+        return ms__head_add(m, it, &m->live.all, MS_TYPES_ALL, MS_TYPES_ALL, end, err);
     }
-    const ms__loc *loc = ms__loc_find(m, q->location);
+    const ms__loc *loc = ms__loc_find(&m->live, q->location);
     if (!loc) return MS_OK;
     if (q->views & MS_VIEW_TIMELINE)
         return ms__head_add(m, it, &loc->all, MS_TYPES_ALL, MS_TYPES_ALL, end, err);
@@ -7093,115 +8279,25 @@ static ms_result ms__mem_heads(ms__mem *m, ms_cursor *it, ms_error *err)
     return MS_OK;
 }
 
-/* ---- Order by time: the matching records are collected and sorted in the arena. */
-
-typedef struct ms__timed {
-    double time;
-    uint32_t unit;
-} ms__timed;
-
-static bool ms__timed_less(const void *a, const void *b)
-{
-    const ms__timed *x = (const ms__timed *)a, *y = (const ms__timed *)b;
-    return x->time != y->time ? x->time < y->time : x->unit < y->unit;
-}
-
-static ms_result ms__mem_sort(const ms__mem *m, ms_cursor *it, ms_error *err)
-{
-    const ms_query *q = &it->query;
-    double before_all = ms__f64_from(0xFFF0000000000000u),
-           last = before_all; /* -infinity */
-    size_t most = 0, n = 0;
-    const unsigned char *r;
-    for (uint32_t i = 0; i < it->n_heads; i++)
-        most += ms__heads(it)[i].hi - ms__heads(it)[i].lo;
-    if (most > SIZE_MAX / 2 / sizeof(ms__timed)) most = SIZE_MAX / 2 / sizeof(ms__timed);
-    ms__timed *items =
-        q->arena ? (ms__timed *)ms_arena_alloc(q->arena, most * sizeof *items) : NULL;
-    if (!items)
-        return ms__fail(err, MS_E_ARENA, "order by time needs an arena with room for %u "
-                        "bytes", (uint64_t)(most * sizeof *items));
-    ms__heads_turn(it, false);
-    while ((r = ms__mem_step(m, it, &it->damaged)) != NULL) {
-        double t = last;
-        if (!ms_time(ms__msg(r), &t) && q->untimed_first) t = before_all;
-        else last = t;
-        items[n].time = t;
-        items[n].unit = it->last_unit;
-        n++;
-    }
-    ms__sort(items, n, sizeof *items, ms__timed_less);
-    it->sorted = (uint32_t *)(void *)items;
-    for (size_t i = 0; i < n; i++) { /* units alone, in the same memory */
-        uint32_t unit = items[i].unit;
-        memcpy((char *)items + i * sizeof unit, &unit, sizeof unit);
-    }
-    it->n_sorted = n;
-    size_t keep = q->limit && q->limit < n ? q->limit : n;
-    size_t from = q->oldest ? 0 : n - keep;
-    it->sorted_at = q->reverse ? from + keep : from;
-    it->left = keep;
-    return MS_OK;
-}
-
-static const ms_msg *ms__mem_next_sorted(const ms__mem *m, ms_cursor *it)
-{
-    uint32_t unit;
-    if (it->left == 0) return NULL;
-    it->left--;
-    size_t at = it->query.reverse ? --it->sorted_at : it->sorted_at++;
-    memcpy(&unit, (const char *)it->sorted + at * sizeof unit, sizeof unit);
-    return ms__msg(ms__mem_at(m, unit));
-}
-
-/* Puts the heads where reading begins. The newest n oldest first: walks back n matches,
- * then turns round; in one stream without filters that is a subtraction. */
-static void ms__mem_window(const ms__mem *m, ms_cursor *it)
-{
-    const ms_query *q = &it->query;
-    uint64_t unseen = 0;
-    bool back = ms__starts_back(q);
-    bool plain = !it->filtered && !q->turn_id.ptr && !q->has_since && !q->has_until;
-    it->left = q->limit ? q->limit : SIZE_MAX;
-    if (it->n_heads == 1 && plain && back && !q->reverse) {
-        ms__head *h = &ms__heads(it)[0];
-        ms__head_seek(h, q->limit < h->hi - h->lo ? h->hi - (uint32_t)q->limit : h->lo);
-        back = false;
-    }
-    ms__heads_turn(it, back);
-    if (back == q->reverse) return;
-    for (size_t n = 0; n < q->limit && ms__mem_step(m, it, &unseen); n++) continue;
-    ms__heads_turn(it, q->reverse);
-}
-
 static ms_result ms__mem_query(ms_store *store, ms_cursor *it, ms_error *err)
 {
-    ms__mem *m = ms__mem_of(store);
-    MS__TRY(ms__mem_heads(m, it, err));
-    if (it->query.by_time) return ms__mem_sort(m, it, err);
-    ms__mem_window(m, it);
-    return MS_OK;
+    MS__TRY(ms__mem_heads(ms__mem_of(store), it, err));
+    return ms__merge_open(store, &ms__mem_feed, it, err);
 }
 
 static const ms_msg *ms__mem_next(ms_store *store, ms_cursor *it)
 {
-    const ms__mem *m = ms__mem_of(store);
-    if (it->sorted) return ms__mem_next_sorted(m, it);
-    if (it->left == 0) return NULL;
-    const unsigned char *r = ms__mem_step(m, it, &it->damaged);
-    if (!r) return NULL;
-    it->left--;
-    return ms__msg(r);
+    return ms__merge_next(store, &ms__mem_feed, it);
 }
 
 static ms_result ms__mem_get(ms_store *store, uint64_t seq, ms_arena *arena,
                              const ms_msg **msg, ms_error *err)
 {
     ms__mem *m = ms__mem_of(store);
-    uint32_t damaged = 0, n = ms__stream_seen(&m->all, ms__load32(&m->end));
+    uint32_t damaged = 0, n = ms__stream_seen(&m->live.all, ms__load32(&m->end));
     (void)arena;
-    for (uint32_t at = ms__stream_find(m, &m->all, n, seq); at < n; at++) {
-        uint32_t unit = ms__chunk_entry(ms__stream_chunk(&m->all, at), at);
+    for (uint32_t at = ms__stream_find(m, &m->live.all, n, seq); at < n; at++) {
+        uint32_t unit = ms__chunk_entry(ms__stream_chunk(&m->live.all, at), at);
         const ms_msg *found = ms__mem_msg(m, unit);
         if (found && ms_seq(found) == seq) {
             *msg = found;
@@ -7218,84 +8314,17 @@ static ms_result ms__mem_get(ms_store *store, uint64_t seq, ms_arena *arena,
 
 /* ---- Listings and figures, under the lock. */
 
-static bool ms__info_less(const void *a, const void *b)
-{
-    const ms_info *x = (const ms_info *)a, *y = (const ms_info *)b;
-    if (x->last_seq != y->last_seq) return x->last_seq > y->last_seq;
-    int c = ms__str_order(x->location, y->location);
-    return c ? c < 0 : ms__str_order(x->agent_key, y->agent_key) < 0;
-}
-
-static ms_info ms__info_of(const ms__tally *t, ms_str location, ms_str agent_key)
-{
-    ms_info i;
-    memset(&i, 0, sizeof i);
-    i.location = location;
-    i.agent_key = agent_key;
-    i.messages = t->messages;
-    i.first_seq = t->first_seq;
-    i.last_seq = t->last_seq;
-    i.has_time = t->has_time;
-    i.first_time = t->first_time;
-    i.last_time = t->last_time;
-    i.bytes = t->bytes;
-    return i;
-}
-
-/* Walks what a listing asks for; items NULL only counts. */
-static size_t ms__mem_collect(const ms__mem *m, const ms_list_query *q, ms_info *items)
-{
-    size_t n = 0;
-    if (!q->agents) {
-        for (const ms__loc *l = m->names.first_loc; l; l = l->next) {
-            if (l->tally.messages == 0 || !ms_str_starts_with(l->name, q->prefix))
-                continue;
-            if (!ms__is_empty(q->location) && !ms_str_equal(l->name, q->location))
-                continue;
-            if (items) items[n] = ms__info_of(&l->tally, l->name, ms__absent());
-            n++;
-        }
-        return n;
-    }
-    for (const ms__agent *a = m->names.first_agent; a; a = a->next) {
-        if (a->tally.messages == 0 || !ms_str_starts_with(a->key, q->prefix)) continue;
-        if (!ms__is_empty(q->location) && !ms_str_equal(a->loc->name, q->location))
-            continue;
-        if (items) items[n] = ms__info_of(&a->tally, a->loc->name, a->key);
-        n++;
-    }
-    return n;
-}
-
-/* A copy in the arena; false when it has no room. */
-static bool ms__keep_copy(ms_arena *arena, ms_str *s)
-{
-    char *copy = s->ptr ? (char *)ms_arena_alloc(arena, s->len) : NULL;
-    if (!copy) return !s->ptr;
-    if (s->len) memcpy(copy, s->ptr, s->len);
-    s->ptr = copy;
-    return true;
-}
-
 static ms_result ms__mem_list(ms_store *store, const ms_list_query *q, ms_arena *arena,
                               ms_listing *out, ms_error *err)
 {
     ms__mem *m = ms__mem_of(store);
     ms__lock_take(&m->lock);
-    size_t n = ms__mem_collect(m, q, NULL);
+    size_t n = ms__live_collect(&m->live, q, NULL);
     ms_info *items = (ms_info *)ms_arena_alloc(arena, n * sizeof *items);
-    if (items) (void)ms__mem_collect(m, q, items);
+    if (items) (void)ms__live_collect(&m->live, q, items);
     ms__lock_give(&m->lock);
     if (!items) return ms__no_arena(err, arena, n * sizeof *items);
-    ms__sort(items, n, sizeof *items, ms__info_less);
-    if (q->limit && q->limit < n) n = q->limit;
-    for (size_t i = 0; i < n; i++)
-        if (!ms__keep_copy(arena, &items[i].location) ||
-            !ms__keep_copy(arena, &items[i].agent_key))
-            return ms__no_arena(err, arena, items[i].location.len);
-    out->items = items;
-    out->count = n;
-    return MS_OK;
+    return ms__listing_finish(items, n, q->limit, arena, out, err);
 }
 
 static ms_result ms__mem_stat(ms_store *store, ms_stat *out, ms_error *err)
@@ -7303,11 +8332,11 @@ static ms_result ms__mem_stat(ms_store *store, ms_stat *out, ms_error *err)
     ms__mem *m = ms__mem_of(store);
     (void)err;
     ms__lock_take(&m->lock);
-    out->messages = m->all.count;
-    out->last_seq = m->last_seq;
-    out->bytes = m->bytes;
-    out->index_bytes = m->index_bytes;
-    out->room = m->fixed ? m->top - (uint64_t)m->end * 8 : 0;
+    out->messages = m->live.messages;
+    out->last_seq = m->live.last_seq;
+    out->bytes = m->live.bytes;
+    out->index_bytes = m->live.index_bytes;
+    out->room = m->fixed ? m->live.top - (uint64_t)m->end * 8 : 0;
     ms__lock_give(&m->lock);
     return MS_OK;
 }
@@ -7327,35 +8356,16 @@ static void ms__mem_close(ms_store *store)
         m->tables = t->before;
         (void)ms__resize(&alloc, t, sizeof *t + t->cap * sizeof(ms__piece), 0);
     }
-    ms_arena_deinit(&m->nodes);
+    ms_arena_deinit(&m->live.nodes);
     (void)ms__resize(&alloc, m, sizeof *m, 0);
 }
 
 static const ms_backend ms__mem_backend = {
-    ms__mem_append, ms__mem_query, ms__mem_next, NULL,         ms__mem_get,
-    ms__mem_list,   ms__mem_stat,  NULL,         ms__mem_close};
+    ms__mem_append,  ms__mem_query, ms__mem_next,  NULL, ms__mem_get, ms__mem_list,
+    ms__mem_stat,    NULL,          ms__mem_close, NULL, NULL,        ms__mem_leave_out,
+    ms__mem_left_out};
 
 /* ---- Opening. */
-
-static double ms__default_now(void *ctx)
-{
-    (void)ctx;
-    return ms__system_time();
-}
-
-/* Time and addresses, mixed: differs from run to run. */
-static void ms__default_fill(void *ctx, void *out, size_t len)
-{
-    uint64_t seed[2], word;
-    unsigned char *p = (unsigned char *)out;
-    seed[0] = ms__f64_bits(ms__system_time());
-    seed[1] = (uint64_t)(uintptr_t)&seed ^ (uint64_t)(uintptr_t)out << 20;
-    (void)ctx;
-    for (size_t i = 0; i < len; i += 8) {
-        word = ms__hash(seed, i, (const char *)seed, sizeof seed);
-        memcpy(p + i, &word, ms__min(8, len - i));
-    }
-}
 
 /* Sets everything that a store with nothing in it has; memory is set by the caller. */
 static void ms__mem_begin(ms__mem *m, const ms_mem_desc *desc)
@@ -7371,13 +8381,14 @@ static void ms__mem_begin(ms__mem *m, const ms_mem_desc *desc)
     if (!fill) fill = ms__default_fill;
     memset(random, 0, sizeof random);
     fill(desc->entropy.ctx, random, sizeof random);
-    m->hash_key[0] = random[0];
-    m->hash_key[1] = random[1];
+    m->live.hash_key[0] = random[0];
+    m->live.hash_key[1] = random[1];
     m->id = random[2];
     if (m->fixed && memcmp(m->buffer.base, ms__image_magic, 8) == 0)
-        m->id ^= ms__hash(m->hash_key, m->id, (const char *)m->buffer.base + 16, 8);
+        m->id ^= ms__hash(m->live.hash_key, m->id, (const char *)m->buffer.base + 16, 8);
     m->end = MS__IMAGE_HEAD / 8;
-    m->floor = MS__IMAGE_HEAD;
+    m->live.list_all = true;
+    m->live.floor = MS__IMAGE_HEAD;
     ms__lock_init(&m->lock);
 }
 
@@ -7421,8 +8432,9 @@ static ms__mem *ms__mem_in_buffer(const ms_mem_desc *desc)
     m->buffer.base = (unsigned char *)desc->buffer;
     m->buffer.span = desc->buffer_size;
     m->table = &m->buffer;
-    m->top = top;
-    m->index_bytes = size - top;
+    m->live.buffer = m->buffer.base;
+    m->live.top = top;
+    m->live.index_bytes = size - top;
     ms__mem_begin(m, desc);
     return m;
 }
@@ -7456,7 +8468,7 @@ MS_API ms_result ms_mem_open(ms_store **store, const ms_mem_desc *desc, ms_error
         if (!m) return ms__no_memory(err, sizeof *m);
         memset(m, 0, sizeof *m);
         m->alloc = desc->alloc;
-        ms_arena_init(&m->nodes, &m->alloc);
+        ms_arena_init(&m->live.nodes, &m->alloc);
         for (m->shift = MS__PIECE_SHIFT;
              desc->chunk_size && (size_t)1 << m->shift != desc->chunk_size;)
             m->shift =
@@ -7474,18 +8486,14 @@ MS_API ms_result ms_mem_reset(ms_store *store, ms_error *err)
     if (store->backend != &ms__mem_backend)
         return ms__fail(err, MS_E_UNSUPPORTED, "this is not an arena store");
     ms__mem *m = ms__mem_of(store);
-    memset(&m->all, 0, sizeof m->all);
-    memset(&m->names, 0, sizeof m->names);
-    m->last_seq = m->bytes = 0;
+    ms__live_reset(&m->live);
     m->end = MS__IMAGE_HEAD / 8;
-    m->floor = MS__IMAGE_HEAD;
-    m->index_bytes = 0;
-    ms_arena_reset(&m->nodes);
+    m->live.floor = MS__IMAGE_HEAD;
     if (m->fixed) { /* a new id: what stands behind the new end is valid no more */
         size_t size = m->buffer.span & ~(size_t)7;
-        m->id ^= ms__hash(m->hash_key, m->id, (const char *)m->buffer.base + 16, 8);
-        m->top = size - (size_t)ms__align8(sizeof *m);
-        m->index_bytes = size - m->top;
+        m->id ^= ms__hash(m->live.hash_key, m->id, (const char *)m->buffer.base + 16, 8);
+        m->live.top = size - (size_t)ms__align8(sizeof *m);
+        m->live.index_bytes = size - m->live.top;
         ms__image_begin(m);
     }
     return MS_OK;
@@ -7518,7 +8526,7 @@ MS_API size_t ms_mem_size(size_t n, size_t field_bytes, size_t locations, size_t
     size_t dir = 1 + 2 * fields; /* tags and lengths; longer values have longer ones */
     dir += ms__min(field_bytes / 256, fields) + 2 * ms__min(field_bytes / 65536, fields);
     size_t record = ms__add_sat(MS__HEADER + dir + 7, field_bytes);
-    size_t postings = 19;        /* four of 4 bytes, and a fifth to spare */
+    size_t postings = 19; /* four of 4 bytes, and a fifth to spare */
     size_t chunk = MS__CHUNK_HEAD + (MS__CHUNK_FIRST + 1) * sizeof(uint32_t);
     size_t heads = 20 * sizeof(ms__chunk); /* of a stream that has grown */
     size_t name = ms__min(field_bytes, MS_KEY_MAX) + 8;
@@ -7537,11 +8545,11 @@ MS_API size_t ms_mem_size(size_t n, size_t field_bytes, size_t locations, size_t
 
 typedef struct ms__image {
     const unsigned char *base;
-    uint64_t size;     /* of the buffer */
+    uint64_t size; /* of the buffer */
     uint64_t id, end;
-    bool head_known;   /* false: salvage, records must prove the id */
-    bool end_known;    /* false: salvage, the end is found by the scan */
-    uint64_t at;       /* where the scan stands */
+    bool head_known; /* false: salvage, records must prove the id */
+    bool end_known;  /* false: salvage, the end is found by the scan */
+    uint64_t at;     /* where the scan stands */
     uint64_t last_seq;
     uint64_t damaged;
 } ms__image;
@@ -7589,6 +8597,7 @@ static ms_result ms__image_record(const ms__image *im, ms_error *err)
     const unsigned char *r = im->base + im->at;
     MS__TRY(
         ms__check_header(r, im->end - im->at, ms__image_seed(im, im->at), im->at, err));
+    if (r[4] == MS__KIND_GAP) return ms__gap_check(r, im->at, err);
     MS__TRY(ms__check_body(r, im->at, err));
     ms_envelope e = ms_envelope_of(ms__msg(r));
     if (e.seq <= im->last_seq)
@@ -7615,7 +8624,7 @@ static ms_result ms__image_next(ms__image *im, bool salvage, const unsigned char
         const unsigned char *r = im->base + im->at;
         ms_result code = ms__image_record(im, err);
         if (code == MS_OK) {
-            im->last_seq = ms_seq(ms__msg(r));
+            if (r[4] == MS__KIND_MESSAGE) im->last_seq = ms_seq(ms__msg(r));
             im->at += ms__padded(ms__get32(r));
             *out = r;
             return MS_OK;
@@ -7647,18 +8656,17 @@ static ms_result ms__image_verify(ms__image *im, bool salvage, uint64_t *end,
 static ms_result ms__mem_adopt(ms__mem *m, const unsigned char *r, ms_error *err)
 {
     ms__plan p;
-    const ms_msg *msg = ms__msg(r);
-    ms_str agent = ms_agent_key(msg), key = ms_get(msg, MS_F_KEY).text;
-    memset(&p, 0, sizeof p);
-    p.unit = (uint32_t)((uint64_t)(r - m->buffer.base) / 8);
-    p.loc = ms__loc_get(m, ms_location(msg));
-    if (p.loc && agent.ptr) p.agent = ms__agent_get(m, p.loc, agent);
-    if (!p.loc || (agent.ptr && !p.agent) || !ms__plan_reserve(m, &p, ms_type_of(msg)) ||
-        (key.ptr && !ms__key_find(m, p.loc, key) && !ms__key_make(m, p.loc, key, p.unit)))
-        return ms__mem_no_room(m, sizeof(ms__loc), err);
-    ms__names_link(m);
-    ms__mem_enter(m, &p, r);
-    return MS_OK;
+    uint32_t unit = (uint32_t)((uint64_t)(r - m->buffer.base) / 8);
+    if (r[4] == MS__KIND_GAP) {
+        ms__loc *loc = ms__loc_get(&m->live, ms_location(ms__msg(r)));
+        ms__gap *gap = loc ? (ms__gap *)ms__live_take(&m->live, sizeof *gap) : NULL;
+        if (!gap) return ms__mem_no_room(m, sizeof *loc, err);
+        ms__names_link(&m->live);
+        ms__gap_add(&m->live, loc, gap, ms_seq(ms__msg(r)), ms__get64(r + 16));
+        return MS_OK;
+    }
+    if (ms__live_adopt(&m->live, &p, unit, r)) return MS_OK;
+    return ms__mem_no_room(m, sizeof(ms__loc), err);
 }
 
 MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
@@ -7679,9 +8687,11 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
     ms__image scan = im;
     MS__TRY(ms__image_verify(&scan, desc->salvage, &end, &committed, err));
     if (!im.head_known && end == MS__IMAGE_HEAD)
-        return ms__damaged(err, 0, "the image's head does not match its check, and no record "
-                                   "matches the head");
-    uint64_t whole = im.end_known ? im.end : end; /* not written on until all has worked */
+        return ms__damaged(err, 0,
+                           "the image's head does not match its check, and no record "
+                           "matches the head");
+    uint64_t whole =
+        im.end_known ? im.end : end;         /* not written on until all has worked */
     end = im.end_known ? im.end : committed; /* the rest of a batch may be missing */
     if (whole + sizeof(ms__mem) + 8 > im.size)
         return ms__fail(err, MS_E_FULL,
@@ -7690,14 +8700,14 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
                         end, im.size);
     ms__mem *m = ms__mem_in_buffer(desc);
     m->id = im.id;
-    m->floor = whole;
+    m->live.floor = whole;
     m->end = (uint32_t)(end / 8);
     im.end = end;
     while (ms__image_next(&im, desc->salvage, &r, NULL) == MS_OK)
         MS__TRY(ms__mem_adopt(m, r, err));
-    m->floor = end;
+    m->live.floor = end;
     if (!im.end_known) { /* what was given up does not come back */
-        memset(m->buffer.base + end, 0, m->top - (size_t)end);
+        memset(m->buffer.base + end, 0, m->live.top - (size_t)end);
         ms__image_end(m, end);
     }
     ms__put32(m->buffer.base + 32, ms__crc32c(0, m->buffer.base, 24));
@@ -7707,6 +8717,5382 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
     return MS_OK;
 }
 
+/* ==== [format] the bytes of a log file ===============================================
+ * One file, one stream of records, nothing beside it. This essay is the format: whoever
+ * knows [record] and this page can write another reader. Integers are little-endian,
+ * times IEEE 754 doubles in seconds since 1970 (a NaN: none), checks CRC32C.
+ *
+ *   0        4096                                           watermark      end of file
+ *   [ head   ][ record record record ... INDEX | record ... INDEX | ... ][ room, zeros ]
+ *              `------ segment 0 ------'         `-- segment 1 --'
+ *
+ * Nothing that stands below the watermark ever changes, nothing is ever moved, and space
+ * is never used twice. So readers need no locks, pointers into the map stay true, and a
+ * copy made while a writer runs is a file as a crash would have left it. What it costs:
+ * a file only grows; compaction is a copy into a new one (ms_log_rewrite).
+ *
+ *   head page, 4096 bytes; all that is not named is zero, and ignored
+ *   offset size  field
+ *      0     8   89 'M' 'S' 'L' 0D 0A 1A 0A
+ *      8     4   version, 1
+ *     12     4   size of the head, 4096: the first record stands there
+ *     16     4   compatible flags: a reader ignores those it does not know
+ *     20     4   incompatible flags: a reader refuses a file with one it does not know
+ *     24    16   id of the file, random
+ *     40     8   time of creation
+ *     48     4   kind of check, 1: CRC32C
+ *     52     4   check of bytes 0 to 51
+ *   live words, changed by the one writer in place
+ *   1024     8   watermark: what is below is visible. Stored last, with release; readers
+ *                load it with acquire and look no further
+ *   1088     8   offset of the newest LEAF (see below), 0: none
+ *   1096     8   offset of the LEAF before it, 0: none
+ *   1152     8   the writer: boot number of its machine, 0: unknown
+ *   1160     8   device,
+ *   1168     8   and inode of the file it writes to
+ *   1176     8   its process number
+ *   1184     4   its session
+ *   1188     4   check of bytes 1152 to 1187
+ *   1200     8   process number of who opened it for writing last: a hint for people
+ *   2048    44   slot 0,
+ *   2560    44   slot 1: what is durable. The valid one of the higher generation counts;
+ *                the other one is written next
+ *                   0   8   generation, rising
+ *                   8   8   durable end: all below had been synced when this was written
+ *                  16   8   sequence number of the last message below it
+ *                  24   8   newest LEAF below it, 0: none
+ *                  32   4   session
+ *                  36   4   zero
+ *                  40   4   check of bytes 0 to 39
+ *   3072  1024   ring of the last 64 sessions: session number n of the file in entry
+ *                n mod 64
+ *                   0   8   offset of its VOID record
+ *                   8   4   session
+ *                  12   4   check of bytes 0 to 11
+ *
+ * The live words share one page because every page that is stored to is written again by
+ * each sync. A slot is stored after the sync that it tells of, so what a disk holds of it
+ * is true, if one sync late; flags in the records catch up (SYNCED below).
+ *
+ * Sessions. Each time a file is opened for writing, the first thing written is a VOID
+ * record with a new random session. The header check of a record at offset o is
+ *
+ *     CRC32C(id of the file, o as 8 bytes, bytes 0 to 27 of the record) xor session
+ *
+ * so that a record counts only in its own file, place and session: not a stale sector,
+ * not a sector of another generation of the file, not a log stored inside a message.
+ *
+ *   kind MESSAGE, see [record]. Flags: COMMIT on the last record of each append; SYNCED
+ *   when all that stands before the record had been synced when it was written.
+ *
+ *   kind VOID, size 64, flag COMMIT; its check uses the session that it begins
+ *     32     8   where records go on: behind this record, or behind dead bytes
+ *     40     4   session of the records from there on
+ *     44     4   number of the session in the file, from 1
+ *     48     8   durable end when it was written, when that was behind this record (bytes
+ *                that were durable are lost: the file was cut), else 0
+ *     56     8   time of opening
+ *   With dead bytes to span, a second VOID that says the same stands right behind the
+ *   first, so that damage to one does not bring the dead back.
+ *
+ *   kind GAP: header sequence is that of the last message left out, header time an integer
+ *   that counts them, one field: LOCATION. See ms_copy.
+ *
+ *   kind INDEX: type 1 LEAF, 2 PART, 3 LEVEL; sequence of the message before it; flag
+ *   COMMIT; no time. A LEAF holds the postings of the records behind the LEAF before it,
+ *   which are its segment. Eight nodes of a level are summed up by one of the next: what
+ *   streams occur in which of the eight; written as PARTs, in portions, while appends go
+ *   on, and a LEVEL that lists them. Node j of level k stands for the segments j * 8^k to
+ *   (j + 1) * 8^k - 1; leaves are level 0.
+ *
+ *   Streams are numbers: the SipHash-1-3 (key: the id) of a location, of a location and an
+ *   agent key, of a location and an idempotency key, the low three bits replaced by a kind:
+ *     0 location   1 location, conversation   2 location, global   6 location, GAPs
+ *     3 agent, trace   4 agent, rest   5 key
+ *   A location l: sip(salt 0, l). With h = that: an agent sip(salt h, agent key), a key
+ *   sip(salt ~h, key); a salt is xored into the second half of the hash key.
+ *
+ *   LEAF body (offsets from the start of the record); first, what opening starts from
+ *     32     4   session in force
+ *     36     4   number of that session
+ *     40    32   8 x 4: how many nodes level k has, this one included
+ *     72     8   messages so far
+ *     80     8   their bytes
+ *     88     8   sequence number of the last one
+ *     96     4   how many roots
+ *    104     8   largest sequence number of a GAP so far
+ *    112    16   zero
+ *    then, what it holds
+ *    128     4   number of the segment
+ *    132     4   records in it: messages and GAPs, n
+ *    136     8   offset where the segment begins
+ *    144     8   first, 152: last sequence number of a message, 0: none
+ *    160     8   smallest, 168: largest time, NaN: none has one
+ *    176     8   messages, 184: their bytes
+ *    192     4   streams s   196: postings p   200: tallies t   204: sessions e
+ *    208     4   f: there are 2^f buckets      212: bytes of a posting, w: 2 or 4
+ *    216     4   damaged ranges between its records, known when it was written
+ *    220     4   zero
+ *    224         roots, 8 each: offsets of the nodes that no LEVEL stands for yet: of level 0
+ *                those from 8 x count of level 1 on, then of level 1, ... up to level 7
+ *                s x 8   streams, sorted
+ *                t x 8   smallest time, t x 8 largest time, of a tally
+ *                n x 4   where each record stands: bytes behind the segment's begin / 8
+ *                (s+1) x 4   where each stream's postings begin; bit 31: mixed
+ *                (2^f + 1) x 4   first stream of each bucket (the highest f bits of it)
+ *                t x 4   bytes of a tally
+ *                e x 4   first record of a session, e x 4 the session
+ *                p x w   postings: records by number, rising within a stream
+ *   A tally belongs to a location, or to an agent (trace and rest together), with at least
+ *   two messages in the segment and not mixed; they stand in the order of the streams. Of
+ *   a single message the record tells it all. Mixed: two names share the number, compare
+ *   the records.
+ *
+ *   LEVEL body
+ *     32     4   level   36: number   40: parts q   44: session in force
+ *     48     8   first, 56: last sequence number
+ *     64     8   smallest, 72: largest time
+ *     80     8   messages   88: their bytes
+ *     96    64   8 x 8: offsets of the nodes it stands for
+ *    160         q x 8: first stream of each PART, q x 8: its offset
+ *
+ *   PART body
+ *     32     4   level   36: number   40: place among the parts, from 0   44: streams s
+ *     48     4   session in force   52: zero
+ *     56         s x 8: streams, sorted; s x 1: bit i: occurs in node i of the eight
+ *
+ *   The session in the body of an INDEX record is the one that its header check needs: who
+ *   is sent to it by an offset can tell that it is of this file and place.
+ *
+ * A record at offset o of a file is valid if and only if
+ * (F1) R1 and R2 of [record] hold, with the check above and the session in force; a VOID's
+ *      body check holds and names the session of its check;
+ * (F2) its size fits below the watermark, or below the end of the file where that is not
+ *      to be trusted;
+ * (F3) a MESSAGE has a sequence number larger than all before it.
+ *
+ * The watermark is trusted when the writer's boot number, device and inode are those of
+ * this machine and file: then memory has kept everything since. Where it is not trusted,
+ * the end is looked for: from the newest LEAF below the durable end on, record by record
+ * to the first byte x that begins no valid one.
+ * (F4) x is below the trusted watermark or the durable end, or a valid record behind it has
+ *      SYNCED: bytes were damaged. They are kept and skipped: records go on where the next
+ *      valid header of a known session is found on the 8-byte grid.
+ * (F5) Otherwise what follows the trusted watermark, or else the last COMMIT before x, is
+ *      dead, whatever it holds: a write that had not finished, or that a power cut
+ *      reordered. The next writer spans it with VOID.
+ *
+ * Invariants: (F6) what is visible never changes and never moves. (F7) A record that was
+ * acknowledged durable is in front of x, or the loss is reported. (F8) Derived bytes
+ * (INDEX) never make a file unreadable: a bad one is made anew from its segment.
+ * ================================================================================== */
+
+#ifndef MSGSTORE_NO_LOG
+
+#define MS__HEAD_SIZE   4096u
+#define MS__LOG_VERSION 1u
+#define MS__AT_MARK     1024u
+#define MS__AT_HINT     1088u
+#define MS__AT_WRITER   1152u
+#define MS__AT_PID      1200u
+#define MS__AT_SLOTS    2048u
+#define MS__SLOT_STEP   512u
+#define MS__AT_RING     3072u
+#define MS__RING        64u
+#define MS__VOID_SIZE   64u
+#define MS__LEVELS      8u
+#define MS__FAN         8u
+#define MS__STATE_AT    32u
+#define MS__LEAF_FIXED  224u
+#define MS__LEVEL_FIXED 160u
+#define MS__PART_FIXED  56u
+#define MS__PART_MOST   1024u /* streams in a PART: 9 KiB, a few us to write and to check */
+#define MS__MIXED       0x80000000u
+
+enum { MS__INDEX_LEAF = 1, MS__INDEX_PART = 2, MS__INDEX_LEVEL = 3 };
+
+enum {
+    MS__S_LOCATION = 0,
+    MS__S_CONVERSATION = 1,
+    MS__S_GLOBAL = 2,
+    MS__S_TRACE = 3,
+    MS__S_REST = 4,
+    MS__S_KEY = 5,
+    MS__S_GAP = 6
+};
+
+static const unsigned char ms__log_magic[8] = {0x89, 'M', 'S', 'L', 13, 10, 26, 10};
+
+/* What a file is: from its head, never changed. */
+typedef struct ms__file_id {
+    unsigned char id[16];
+    double created;
+    uint32_t crc; /* of id: every header check goes on from it */
+    uint64_t hash_key[2];
+} ms__file_id;
+
+static void ms__file_id_set(ms__file_id *f, const unsigned char *id, double created)
+{
+    memcpy(f->id, id, 16);
+    f->created = created;
+    f->crc = ms__crc32c(0, id, 16);
+    f->hash_key[0] = ms__get64(id);
+    f->hash_key[1] = ms__get64(id + 8);
+}
+
+static void ms__head_encode(const ms__file_id *f, unsigned char *h)
+{
+    memset(h, 0, MS__HEAD_SIZE);
+    memcpy(h, ms__log_magic, 8);
+    ms__put32(h + 8, MS__LOG_VERSION);
+    ms__put32(h + 12, MS__HEAD_SIZE);
+    memcpy(h + 24, f->id, 16);
+    ms__put64(h + 40, ms__f64_bits(f->created));
+    ms__put32(h + 48, 1);
+    ms__put32(h + 52, ms__crc32c(0, h, 52));
+    ms__put64(h + MS__AT_MARK, MS__HEAD_SIZE);
+}
+
+/* The words before version are checked first: a newer version may check otherwise. */
+static ms_result ms__head_decode(const unsigned char *h, const char *path, ms__file_id *f,
+                                 ms_error *err)
+{
+    if (memcmp(h, ms__log_magic, 8) != 0)
+        return ms__fail(err, MS_E_FOREIGN, "'%s' does not begin like a log of messages",
+                        path);
+    uint32_t version = ms__get32(h + 8), flags = ms__get32(h + 20);
+    bool holds = ms__get32(h + 52) == ms__crc32c(0, h, 52);
+    if (version != MS__LOG_VERSION && holds)
+        return ms__fail(err, MS_E_FOREIGN,
+                        "'%s' has version %u, this library reads version %u", path,
+                        (uint64_t)version, (uint64_t)MS__LOG_VERSION);
+    if (!holds)
+        return ms__fail(err, MS_E_DAMAGED,
+                        "'%s': bytes 0 to 51 of the head do not match their check", path);
+    if (flags != 0)
+        return ms__fail(err, MS_E_FOREIGN,
+                        "'%s' has the incompatible flags %u, this library knows none",
+                        path, (uint64_t)flags);
+    if (ms__get32(h + 12) != MS__HEAD_SIZE || ms__get32(h + 48) != 1)
+        return ms__fail(err, MS_E_FOREIGN,
+                        "'%s' has a head of %u bytes and checks of kind %u, 4096 and 1 "
+                        "were expected",
+                        path, (uint64_t)ms__get32(h + 12), (uint64_t)ms__get32(h + 48));
+    ms__file_id_set(f, h + 24, ms__f64_from(ms__get64(h + 40)));
+    return MS_OK;
+}
+
+/* ---- The live words. */
+
+typedef struct ms__slot {
+    uint64_t generation, end, seq, hint;
+    uint32_t session;
+} ms__slot;
+
+static void ms__slot_encode(const ms__slot *s, unsigned char *p)
+{
+    ms__put64(p, s->generation);
+    ms__put64(p + 8, s->end);
+    ms__put64(p + 16, s->seq);
+    ms__put64(p + 24, s->hint);
+    ms__put32(p + 32, s->session);
+    ms__put32(p + 36, 0);
+    ms__put32(p + 40, ms__crc32c(0, p, 40));
+}
+
+static bool ms__slot_decode(ms__slot *s, const unsigned char *p)
+{
+    unsigned char copy[44];
+    memcpy(copy, p, sizeof copy);
+    s->generation = ms__get64(copy);
+    s->end = ms__get64(copy + 8);
+    s->seq = ms__get64(copy + 16);
+    s->hint = ms__get64(copy + 24);
+    s->session = ms__get32(copy + 32);
+    return ms__get32(copy + 40) == ms__crc32c(0, copy, 40) && s->end >= MS__HEAD_SIZE &&
+           s->end % 8 == 0;
+}
+
+/* The newest valid slot, zeros when there is none. */
+static ms__slot ms__slot_newest(const unsigned char *head)
+{
+    ms__slot a, b;
+    bool has_a = ms__slot_decode(&a, head + MS__AT_SLOTS);
+    bool has_b = ms__slot_decode(&b, head + MS__AT_SLOTS + MS__SLOT_STEP);
+    if (has_a && (!has_b || a.generation > b.generation)) return a;
+    if (has_b) return b;
+    memset(&a, 0, sizeof a);
+    return a;
+}
+
+typedef struct ms__writer_line {
+    uint64_t boot, device, inode, pid;
+    uint32_t session;
+} ms__writer_line;
+
+static void ms__writer_encode(const ms__writer_line *w, unsigned char *head)
+{
+    unsigned char *p = head + MS__AT_WRITER;
+    ms__put64(p, w->boot);
+    ms__put64(p + 8, w->device);
+    ms__put64(p + 16, w->inode);
+    ms__put64(p + 24, w->pid);
+    ms__put32(p + 32, w->session);
+    ms__put32(p + 36, ms__crc32c(0, p, 36));
+}
+
+static bool ms__writer_decode(ms__writer_line *w, const unsigned char *head)
+{
+    unsigned char p[40];
+    memcpy(p, head + MS__AT_WRITER, sizeof p);
+    w->boot = ms__get64(p);
+    w->device = ms__get64(p + 8);
+    w->inode = ms__get64(p + 16);
+    w->pid = ms__get64(p + 24);
+    w->session = ms__get32(p + 32);
+    return ms__get32(p + 36) == ms__crc32c(0, p, 36);
+}
+
+static void ms__ring_encode(unsigned char *head, uint32_t number, uint64_t offset,
+                            uint32_t session)
+{
+    unsigned char *p = head + MS__AT_RING + number % MS__RING * 16;
+    ms__put64(p, offset);
+    ms__put32(p + 8, session);
+    ms__put32(p + 12, ms__crc32c(0, p, 12));
+}
+
+/* ---- Records. */
+
+/* What the header check of the record at an offset is, session aside. */
+static uint32_t ms__log_check(const ms__file_id *f, uint64_t offset,
+                              const unsigned char *r)
+{
+    unsigned char at[8];
+    ms__put64(at, offset);
+    return ms__crc32c(ms__crc32c(f->crc, at, 8), r, 28);
+}
+
+/* The session that would make the header check match. */
+static uint32_t ms__log_session(const ms__file_id *f, uint64_t offset,
+                                const unsigned char *r)
+{
+    return ms__get32(r + 28) ^ ms__log_check(f, offset, r);
+}
+
+static uint32_t ms__body_crc(const unsigned char *r)
+{
+    return ms__crc32c(0, r + MS__HEADER, ms__padded(ms__get32(r)) - MS__HEADER);
+}
+
+/* Puts both checks on a record that is otherwise whole. */
+static void ms__log_seal(const ms__file_id *f, uint64_t offset, uint32_t session,
+                         unsigned char *r)
+{
+    ms__put32(r + 24, ms__body_crc(r));
+    ms__put32(r + 28, ms__log_check(f, offset, r) ^ session);
+}
+
+static bool ms__size_fits(const unsigned char *r, uint64_t left)
+{
+    if (left < MS__HEADER + 8) return false;
+    uint32_t size = ms__get32(r);
+    return size > MS__HEADER && size <= MS__RECORD_MAX && ms__padded(size) <= left;
+}
+
+typedef struct ms__void {
+    uint64_t next, lost, at;
+    uint32_t session, number;
+    double time;
+} ms__void;
+
+static void ms__void_encode(const ms__file_id *f, const ms__void *v, uint64_t offset,
+                            uint64_t seq, unsigned char *r)
+{
+    memset(r, 0, MS__VOID_SIZE);
+    ms__put32(r, MS__VOID_SIZE);
+    r[4] = MS__KIND_VOID;
+    r[7] = MS_FLAG_COMMIT;
+    ms__put64(r + 8, seq);
+    ms__put64(r + 16, MS__TIME_UNSET);
+    ms__put64(r + 32, v->next);
+    ms__put32(r + 40, v->session);
+    ms__put32(r + 44, v->number);
+    ms__put64(r + 48, v->lost);
+    ms__put64(r + 56, ms__f64_bits(v->time));
+    ms__log_seal(f, offset, v->session, r);
+}
+
+/* A VOID proves itself: its body names the session that its header check needs. */
+static bool ms__void_decode(const ms__file_id *f, uint64_t offset, uint64_t left,
+                            const unsigned char *r, ms__void *v)
+{
+    if (left < MS__VOID_SIZE || ms__get32(r) != MS__VOID_SIZE || r[4] != MS__KIND_VOID)
+        return false;
+    v->at = offset;
+    v->next = ms__get64(r + 32);
+    v->session = ms__get32(r + 40);
+    v->number = ms__get32(r + 44);
+    v->lost = ms__get64(r + 48);
+    v->time = ms__f64_from(ms__get64(r + 56));
+    return ms__log_session(f, offset, r) == v->session &&
+           ms__body_crc(r) == ms__get32(r + 24) && v->next % 8 == 0 &&
+           v->next >= offset + MS__VOID_SIZE && v->next <= offset + left;
+}
+
+/* Does a VOID that spans dead bytes stand there twice? */
+static bool ms__void_twice(const ms__file_id *f, const ms__void *v, uint64_t left,
+                           const unsigned char *r)
+{
+    ms__void copy;
+    if (v->next <= v->at + MS__VOID_SIZE) return true;
+    return ms__void_decode(f, v->at + MS__VOID_SIZE, left - MS__VOID_SIZE,
+                           r + MS__VOID_SIZE, &copy) &&
+           copy.next == v->next && copy.session == v->session;
+}
+
+/* ---- Streams as numbers. */
+
+static uint64_t ms__stream_of(uint64_t hash, unsigned kind)
+{
+    return (hash & ~(uint64_t)7) | kind;
+}
+
+static uint64_t ms__hash_location(const ms__file_id *f, ms_str location)
+{
+    return ms__hash(f->hash_key, 0, location.ptr, location.len);
+}
+
+static uint64_t ms__hash_agent(const ms__file_id *f, uint64_t location, ms_str agent)
+{
+    return ms__hash(f->hash_key, location, agent.ptr, agent.len);
+}
+
+static uint64_t ms__hash_key_of(const ms__file_id *f, uint64_t location, ms_str key)
+{
+    return ms__hash(f->hash_key, ~location, key.ptr, key.len);
+}
+
+/* ---- The state that a LEAF carries. */
+
+typedef struct ms__state {
+    uint32_t session, number;
+    uint32_t nodes[MS__LEVELS];
+    uint64_t messages, bytes, last_seq, gap_seq;
+} ms__state;
+
+static uint32_t ms__state_roots(const ms__state *s)
+{
+    uint32_t n = 0;
+    for (unsigned k = 0; k < MS__LEVELS; k++) {
+        uint32_t covered = k + 1 < MS__LEVELS ? s->nodes[k + 1] * MS__FAN : 0;
+        n += s->nodes[k] - covered;
+    }
+    return n;
+}
+
+static void ms__state_encode(const ms__state *s, unsigned char *r)
+{
+    unsigned char *p = r + MS__STATE_AT;
+    memset(p, 0, 96);
+    ms__put32(p, s->session);
+    ms__put32(p + 4, s->number);
+    for (unsigned k = 0; k < MS__LEVELS; k++) ms__put32(p + 8 + 4 * k, s->nodes[k]);
+    ms__put64(p + 40, s->messages);
+    ms__put64(p + 48, s->bytes);
+    ms__put64(p + 56, s->last_seq);
+    ms__put32(p + 64, ms__state_roots(s));
+    ms__put64(p + 72, s->gap_seq);
+}
+
+/* False when the counts cannot be. */
+static bool ms__state_decode(ms__state *s, const unsigned char *r, uint32_t *roots)
+{
+    const unsigned char *p = r + MS__STATE_AT;
+    bool sound = true;
+    s->session = ms__get32(p);
+    s->number = ms__get32(p + 4);
+    for (unsigned k = 0; k < MS__LEVELS; k++) {
+        s->nodes[k] = ms__get32(p + 8 + 4 * k);
+        if (s->nodes[k] > UINT32_MAX / MS__FAN) sound = false;
+        if (k > 0 && (uint64_t)s->nodes[k] * MS__FAN > s->nodes[k - 1]) sound = false;
+    }
+    s->messages = ms__get64(p + 40);
+    s->bytes = ms__get64(p + 48);
+    s->last_seq = ms__get64(p + 56);
+    *roots = ms__get32(p + 64);
+    s->gap_seq = ms__get64(p + 72);
+    return sound && *roots == ms__state_roots(s);
+}
+
+/* ---- A LEAF, read. */
+
+typedef struct ms__leaf {
+    uint64_t offset, base; /* of the record; of the segment */
+    uint64_t next;         /* behind the record */
+    uint32_t segment, n, streams, postings, tallies, sessions, bits, width, holes;
+    uint64_t first_seq, last_seq, messages, bytes;
+    double first_time, last_time;
+    ms__state state;
+    const unsigned char *roots, *stream, *least, *largest, *record, *begin, *bucket,
+        *size, *session_from, *session, *posting;
+    unsigned char *own; /* made in memory: the record itself, else NULL */
+    uint32_t own_size;
+    uint32_t *checked; /* a bit for each record whose body was found whole */
+} ms__leaf;
+
+static uint64_t ms__leaf_size(uint32_t roots, const ms__leaf *l)
+{
+    uint64_t s = l->streams, t = l->tallies;
+    return MS__LEAF_FIXED + (uint64_t)roots * 8 + s * 8 + t * 16 + (uint64_t)l->n * 4 +
+           (s + 1) * 4 + (((uint64_t)1 << l->bits) + 1) * 4 + t * 4 +
+           (uint64_t)l->sessions * 8 + (uint64_t)l->postings * l->width;
+}
+
+static void ms__leaf_arrays(ms__leaf *l, const unsigned char *r, uint32_t roots)
+{
+    const unsigned char *p = r + MS__LEAF_FIXED;
+    l->roots = p, p += (size_t)roots * 8;
+    l->stream = p, p += (size_t)l->streams * 8;
+    l->least = p, p += (size_t)l->tallies * 8;
+    l->largest = p, p += (size_t)l->tallies * 8;
+    l->record = p, p += (size_t)l->n * 4;
+    l->begin = p, p += ((size_t)l->streams + 1) * 4;
+    l->bucket = p, p += (((size_t)1 << l->bits) + 1) * 4;
+    l->size = p, p += (size_t)l->tallies * 4;
+    l->session_from = p, p += (size_t)l->sessions * 4;
+    l->session = p, p += (size_t)l->sessions * 4;
+    l->posting = p;
+}
+
+/* Reads the record at offset, whose checks hold, as a LEAF; false when what it says cannot
+ * be. What its arrays say is checked where it is used. */
+static bool ms__leaf_decode(ms__leaf *l, const unsigned char *r, uint64_t offset)
+{
+    uint32_t size = ms__get32(r), roots;
+    if (r[4] != MS__KIND_INDEX || r[5] != MS__INDEX_LEAF || size < MS__LEAF_FIXED)
+        return false;
+    if (!ms__state_decode(&l->state, r, &roots)) return false;
+    l->offset = offset;
+    l->next = offset + ms__padded(size);
+    l->segment = ms__get32(r + 128);
+    l->n = ms__get32(r + 132);
+    l->base = ms__get64(r + 136);
+    l->first_seq = ms__get64(r + 144);
+    l->last_seq = ms__get64(r + 152);
+    l->first_time = ms__f64_from(ms__get64(r + 160));
+    l->last_time = ms__f64_from(ms__get64(r + 168));
+    l->messages = ms__get64(r + 176);
+    l->bytes = ms__get64(r + 184);
+    l->streams = ms__get32(r + 192);
+    l->postings = ms__get32(r + 196);
+    l->tallies = ms__get32(r + 200);
+    l->sessions = ms__get32(r + 204);
+    l->bits = ms__get32(r + 208);
+    l->width = ms__get32(r + 212);
+    l->holes = ms__get32(r + 216);
+    if (l->bits > 26 || (l->width != 2 && l->width != 4) || l->base > offset ||
+        l->base % 8 != 0 || l->base < MS__HEAD_SIZE || l->tallies > l->streams ||
+        ms__leaf_size(roots, l) != size)
+        return false;
+    ms__leaf_arrays(l, r, roots);
+    return true;
+}
+
+static uint64_t ms__leaf_stream(const ms__leaf *l, uint32_t i)
+{
+    return ms__get64(l->stream + (size_t)i * 8);
+}
+
+/* The number of a stream among those of the leaf, or UINT32_MAX. */
+static uint32_t ms__leaf_find(const ms__leaf *l, uint64_t stream)
+{
+    uint32_t b = l->bits ? (uint32_t)(stream >> (64 - l->bits)) : 0;
+    uint32_t i = ms__get32(l->bucket + (size_t)b * 4);
+    uint32_t end = ms__get32(l->bucket + (size_t)b * 4 + 4);
+    if (end > l->streams) return UINT32_MAX;
+    for (; i < end; i++)
+        if (ms__leaf_stream(l, i) == stream) return i;
+    return UINT32_MAX;
+}
+
+/* The postings of a stream; false when they lie outside. */
+static bool ms__leaf_run(const ms__leaf *l, uint32_t i, const unsigned char **run,
+                         uint32_t *n, bool *mixed)
+{
+    uint32_t from = ms__get32(l->begin + (size_t)i * 4);
+    uint32_t to = ms__get32(l->begin + (size_t)i * 4 + 4) & ~MS__MIXED;
+    *mixed = (from & MS__MIXED) != 0;
+    from &= ~MS__MIXED;
+    if (from > to || to > l->postings) return false;
+    *run = l->posting + (size_t)from * l->width;
+    *n = to - from;
+    return true;
+}
+
+static uint32_t ms__posting(const unsigned char *run, uint32_t i, uint32_t width)
+{
+    const unsigned char *p = run + (size_t)i * width;
+    return width == 2 ? (uint32_t)p[0] | (uint32_t)p[1] << 8 : ms__get32(p);
+}
+
+/* Where record i stands in the file; 0 when that cannot be. */
+static uint64_t ms__leaf_offset(const ms__leaf *l, uint32_t i)
+{
+    if (i >= l->n) return 0;
+    uint64_t offset = l->base + (uint64_t)ms__get32(l->record + (size_t)i * 4) * 8;
+    return offset < l->offset ? offset : 0;
+}
+
+/* The session that record i was written in. */
+static uint32_t ms__leaf_session(const ms__leaf *l, uint32_t i)
+{
+    uint32_t low = 1, high = l->sessions;
+    while (low < high) { /* the first that begins behind i */
+        uint32_t middle = low + (high - low) / 2;
+        if (ms__get32(l->session_from + (size_t)middle * 4) <= i)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return l->sessions ? ms__get32(l->session + (size_t)(low - 1) * 4) : 0;
+}
+
+/* ---- A LEVEL, read. */
+
+typedef struct ms__level {
+    uint64_t offset;
+    uint32_t level, number, parts;
+    uint64_t first_seq, last_seq, messages, bytes;
+    double first_time, last_time;
+    uint64_t child[MS__FAN];
+    const unsigned char *first, *part;
+    uint32_t *checked; /* a bit for each part found whole */
+} ms__level;
+
+static bool ms__level_decode(ms__level *l, const unsigned char *r, uint64_t offset)
+{
+    uint32_t size = ms__get32(r);
+    if (r[4] != MS__KIND_INDEX || r[5] != MS__INDEX_LEVEL || size < MS__LEVEL_FIXED)
+        return false;
+    l->offset = offset;
+    l->level = ms__get32(r + 32);
+    l->number = ms__get32(r + 36);
+    l->parts = ms__get32(r + 40);
+    l->first_seq = ms__get64(r + 48);
+    l->last_seq = ms__get64(r + 56);
+    l->first_time = ms__f64_from(ms__get64(r + 64));
+    l->last_time = ms__f64_from(ms__get64(r + 72));
+    l->messages = ms__get64(r + 80);
+    l->bytes = ms__get64(r + 88);
+    for (unsigned i = 0; i < MS__FAN; i++) {
+        l->child[i] = ms__get64(r + 96 + 8 * i);
+        if (l->child[i] >= offset || l->child[i] < MS__HEAD_SIZE) return false;
+    }
+    if (l->level == 0 || l->level >= MS__LEVELS ||
+        MS__LEVEL_FIXED + (uint64_t)l->parts * 16 != size)
+        return false;
+    l->first = r + MS__LEVEL_FIXED;
+    l->part = l->first + (size_t)l->parts * 8;
+    return true;
+}
+
+static void ms__level_encode(const ms__level *l, uint32_t session, unsigned char *r)
+{
+    ms__put32(r + 32, l->level);
+    ms__put32(r + 36, l->number);
+    ms__put32(r + 40, l->parts);
+    ms__put32(r + 44, session);
+    ms__put64(r + 48, l->first_seq);
+    ms__put64(r + 56, l->last_seq);
+    ms__put64(r + 64, ms__f64_bits(l->first_time));
+    ms__put64(r + 72, ms__f64_bits(l->last_time));
+    ms__put64(r + 80, l->messages);
+    ms__put64(r + 88, l->bytes);
+    for (unsigned i = 0; i < MS__FAN; i++) ms__put64(r + 96 + 8 * i, l->child[i]);
+}
+
+/* Is an INDEX record, whose size fits, whole, and of this file and place? */
+static bool ms__index_holds(const ms__file_id *f, uint64_t offset, const unsigned char *r)
+{
+    uint32_t at = r[5] == MS__INDEX_LEAF ? 32 : r[5] == MS__INDEX_LEVEL ? 44 : 48;
+    return r[4] == MS__KIND_INDEX && ms__get32(r) >= MS__PART_FIXED &&
+           ms__log_session(f, offset, r) == ms__get32(r + at) &&
+           ms__body_crc(r) == ms__get32(r + 24);
+}
+
+/* Is this the PART that a LEVEL lists at that place? */
+static bool ms__part_holds(const unsigned char *r, const ms__level *l, uint32_t place)
+{
+    uint32_t size = ms__get32(r);
+    return r[4] == MS__KIND_INDEX && r[5] == MS__INDEX_PART && size >= MS__PART_FIXED &&
+           ms__get32(r + 32) == l->level && ms__get32(r + 36) == l->number &&
+           ms__get32(r + 40) == place &&
+           MS__PART_FIXED + (uint64_t)ms__get32(r + 44) * 9 == size;
+}
+
+/* In which of the eight a stream occurs, by bits; PARTs are sorted. */
+static unsigned ms__part_find(const unsigned char *r, uint64_t stream)
+{
+    uint32_t n = ms__get32(r + 44), low = 0, high = n;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (ms__get64(r + MS__PART_FIXED + (size_t)middle * 8) < stream)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == n || ms__get64(r + MS__PART_FIXED + (size_t)low * 8) != stream) return 0;
+    return r[MS__PART_FIXED + (size_t)n * 8 + low];
+}
+
+/* ==== [os] the system, through one table ==============================================
+ * The only section that makes system calls on files. What is used:
+ *
+ *   POSIX    open close fstat pread pwrite fdatasync fsync mmap munmap rename unlink
+ *            getpid clock_gettime nanosleep
+ *   Linux    fallocate, fcntl(F_OFD_SETLK), madvise(RANDOM, POPULATE_WRITE, WIPEONFORK),
+ *            fstatfs, /proc/sys/kernel/random/boot_id
+ *   macOS    fcntl(F_PREALLOCATE, F_FULLFSYNC), ftruncate, flock, sysctl(KERN_BOOTTIME)
+ *   Windows  CreateFile GetFileInformationByHandle ReadFile WriteFile SetEndOfFile
+ *            FlushFileBuffers LockFileEx CreateFileMapping MapViewOfFile MoveFileEx
+ *
+ * Everything else goes through a table, so that a test can be the disk. The functions do
+ * one thing each and decide nothing; what to do about a short write, an interrupt, a
+ * refusal is decided once, behind the table.
+ *
+ * A lock of fcntl's old kind is lost when any descriptor of the file is closed in the
+ * process; one that belongs to the open file (OFD) is not, and is what flock gives
+ * elsewhere. fork duplicates both: a child that lives on keeps the file locked.
+ *
+ * A map of a file can be longer than the file on POSIX systems: it starts to work as the
+ * file grows, so one map serves for a long time. On Windows it cannot (exact_maps), and
+ * files are mapped in pieces, each as long as the file was then.
+ * ================================================================================== */
+
+#include <errno.h>
+#include <time.h>
+
+#ifdef EDQUOT
+#define MS__EDQUOT EDQUOT
+#else
+#define MS__EDQUOT ENOSPC
+#endif
+
+#if MS__WINDOWS
+
+static int ms__win_error(void)
+{
+    switch (GetLastError()) {
+    case ERROR_FILE_NOT_FOUND:
+    case ERROR_PATH_NOT_FOUND:
+    case ERROR_INVALID_NAME:
+        return ENOENT;
+    case ERROR_FILE_EXISTS:
+    case ERROR_ALREADY_EXISTS:
+        return EEXIST;
+    case ERROR_ACCESS_DENIED:
+        return EACCES;
+    case ERROR_SHARING_VIOLATION:
+    case ERROR_LOCK_VIOLATION:
+    case ERROR_USER_MAPPED_FILE:
+        return EAGAIN;
+    case ERROR_DISK_FULL:
+    case ERROR_HANDLE_DISK_FULL:
+        return ENOSPC;
+    case ERROR_NOT_ENOUGH_MEMORY:
+    case ERROR_COMMITMENT_LIMIT:
+        return ENOMEM;
+    case ERROR_TOO_MANY_OPEN_FILES:
+        return EMFILE;
+    default:
+        return EIO;
+    }
+}
+
+static HANDLE ms__win_file(ms_file file)
+{
+    return (HANDLE)file;
+}
+
+/* A path as Windows wants it; free() it. */
+static wchar_t *ms__win_path(const char *path)
+{
+    int n = MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, NULL, 0);
+    wchar_t *wide = n > 0 ? (wchar_t *)malloc((size_t)n * sizeof *wide) : NULL;
+    if (wide) (void)MultiByteToWideChar(CP_UTF8, 0, path, -1, wide, n);
+    return wide;
+}
+
+static int ms__os_open(void *ctx, const char *path, unsigned how, ms_file *file)
+{
+    DWORD access = how & MS_OS_WRITE ? GENERIC_READ | GENERIC_WRITE : GENERIC_READ;
+    DWORD share = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE;
+    DWORD making = how & MS_OS_EXCLUSIVE ? CREATE_NEW
+                   : how & MS_OS_CREATE  ? OPEN_ALWAYS
+                                         : OPEN_EXISTING;
+    (void)ctx;
+    wchar_t *wide = ms__win_path(path);
+    if (!wide) return ENOENT;
+    HANDLE h =
+        CreateFileW(wide, access, share, NULL, making, FILE_ATTRIBUTE_NORMAL, NULL);
+    int code = h == INVALID_HANDLE_VALUE ? ms__win_error() : 0;
+    free(wide);
+    *file = (ms_file)h;
+    return code;
+}
+
+static int ms__os_close(void *ctx, ms_file file)
+{
+    (void)ctx;
+    return CloseHandle(ms__win_file(file)) ? 0 : ms__win_error();
+}
+
+static int ms__os_stat(void *ctx, ms_file file, ms_os_stat *out)
+{
+    BY_HANDLE_FILE_INFORMATION info;
+    (void)ctx;
+    memset(out, 0, sizeof *out);
+    if (!GetFileInformationByHandle(ms__win_file(file), &info)) return ms__win_error();
+    out->size = (uint64_t)info.nFileSizeHigh << 32 | info.nFileSizeLow;
+    out->device = info.dwVolumeSerialNumber;
+    out->inode = (uint64_t)info.nFileIndexHigh << 32 | info.nFileIndexLow;
+    out->regular = GetFileType(ms__win_file(file)) == FILE_TYPE_DISK &&
+                   !(info.dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY);
+    out->keeps_room = true;
+    return 0;
+}
+
+static OVERLAPPED ms__win_at(uint64_t offset)
+{
+    OVERLAPPED at;
+    memset(&at, 0, sizeof at);
+    at.Offset = (DWORD)offset;
+    at.OffsetHigh = (DWORD)(offset >> 32);
+    return at;
+}
+
+static int ms__os_read(void *ctx, ms_file file, uint64_t offset, void *to, size_t size,
+                       size_t *done)
+{
+    OVERLAPPED at = ms__win_at(offset);
+    DWORD n = 0, most = size > 1u << 30 ? 1u << 30 : (DWORD)size;
+    (void)ctx;
+    BOOL fine = ReadFile(ms__win_file(file), to, most, &n, &at);
+    *done = n;
+    return fine || GetLastError() == ERROR_HANDLE_EOF ? 0 : ms__win_error();
+}
+
+static int ms__os_write(void *ctx, ms_file file, uint64_t offset, const void *from,
+                        size_t size, size_t *done)
+{
+    OVERLAPPED at = ms__win_at(offset);
+    DWORD n = 0, most = size > 1u << 30 ? 1u << 30 : (DWORD)size;
+    (void)ctx;
+    BOOL fine = WriteFile(ms__win_file(file), from, most, &n, &at);
+    *done = n;
+    return fine ? 0 : ms__win_error();
+}
+
+static int ms__os_allocate(void *ctx, ms_file file, uint64_t offset, uint64_t size)
+{
+    ms_os_stat now;
+    LARGE_INTEGER end;
+    int code = ms__os_stat(ctx, file, &now);
+    if (code != 0 || now.size >= offset + size) return code;
+    end.QuadPart = (LONGLONG)(offset + size);
+    if (!SetFilePointerEx(ms__win_file(file), end, NULL, FILE_BEGIN) ||
+        !SetEndOfFile(ms__win_file(file)))
+        return ms__win_error();
+    return 0;
+}
+
+static int ms__os_sync(void *ctx, ms_file file)
+{
+    (void)ctx;
+    return FlushFileBuffers(ms__win_file(file)) ? 0 : ms__win_error();
+}
+
+/* One byte far behind every record: locked bytes cannot be read by others. */
+static int ms__os_lock(void *ctx, ms_file file)
+{
+    OVERLAPPED at = ms__win_at((uint64_t)1 << 62);
+    (void)ctx;
+    return LockFileEx(ms__win_file(file),
+                      LOCKFILE_EXCLUSIVE_LOCK | LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, &at)
+               ? 0
+               : ms__win_error();
+}
+
+static int ms__os_map(void *ctx, ms_file file, uint64_t offset, size_t size, unsigned how,
+                      void **out)
+{
+    DWORD protect = how & MS_OS_WRITE ? PAGE_READWRITE : PAGE_READONLY;
+    DWORD access = how & MS_OS_WRITE ? FILE_MAP_WRITE : FILE_MAP_READ;
+    (void)ctx;
+    HANDLE map = CreateFileMappingW(ms__win_file(file), NULL, protect, 0, 0, NULL);
+    *out = NULL;
+    if (!map) return ms__win_error();
+    *out = MapViewOfFile(map, access, (DWORD)(offset >> 32), (DWORD)offset, size);
+    int code = *out ? 0 : ms__win_error();
+    (void)CloseHandle(map); /* the view keeps it */
+    return code;
+}
+
+static int ms__os_unmap(void *ctx, void *map, size_t size)
+{
+    (void)ctx;
+    (void)size;
+    return UnmapViewOfFile(map) ? 0 : ms__win_error();
+}
+
+static int ms__os_populate(void *ctx, void *at, size_t size)
+{
+    (void)ctx;
+    (void)at;
+    (void)size;
+    return EOPNOTSUPP;
+}
+
+static int ms__os_rename(void *ctx, const char *from, const char *to)
+{
+    wchar_t *a = ms__win_path(from), *b = ms__win_path(to);
+    (void)ctx;
+    int code = !a || !b ? ENOENT
+               : MoveFileExW(a, b, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH)
+                   ? 0
+                   : ms__win_error();
+    free(a);
+    free(b);
+    return code;
+}
+
+static int ms__os_remove(void *ctx, const char *path)
+{
+    wchar_t *wide = ms__win_path(path);
+    (void)ctx;
+    int code = wide && DeleteFileW(wide) ? 0 : ms__win_error();
+    free(wide);
+    return code;
+}
+
+static int ms__os_sync_folder(void *ctx, const char *path)
+{
+    (void)ctx;
+    (void)path;
+    return 0; /* MoveFileEx has written through */
+}
+
+/* The time of the last start, in steps of ten seconds: clocks are corrected. */
+static uint64_t ms__os_boot(void *ctx)
+{
+    (void)ctx;
+    return (uint64_t)(ms__system_time() - (double)GetTickCount64() / 1e3) / 10;
+}
+
+static uint64_t ms__os_micros(void *ctx)
+{
+    LARGE_INTEGER now, second;
+    (void)ctx;
+    (void)QueryPerformanceCounter(&now);
+    (void)QueryPerformanceFrequency(&second);
+    return (uint64_t)((double)now.QuadPart / (double)second.QuadPart * 1e6);
+}
+
+static uint64_t ms__os_process(void *ctx)
+{
+    (void)ctx;
+    return GetCurrentProcessId();
+}
+
+#else /* POSIX */
+
+#include <fcntl.h>
+#include <stdio.h> /* rename */
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#if MS__LINUX
+#include <sys/vfs.h>
+#elif MS__APPLE
+#include <sys/file.h>
+#include <sys/param.h>
+#include <sys/mount.h>
+#include <sys/sysctl.h>
+#else
+#include <sys/file.h>
+#endif
+
+/* When the C library was taken in before with stricter settings, it kept these back. */
+#if MS__LINUX && !defined(__USE_GNU) && !defined(__cplusplus)
+#if defined(__USE_FILE_OFFSET64) && !defined(__LP64__)
+#define MS__WIDE(name) __asm__(name "64") /* as the system's headers would have it */
+#else
+#define MS__WIDE(name)
+#endif
+extern ssize_t pread(int fd, void *to, size_t size, off_t offset) MS__WIDE("pread");
+extern ssize_t pwrite(int fd, const void *from, size_t size, off_t offset)
+    MS__WIDE("pwrite");
+extern int fallocate(int fd, int mode, off_t offset, off_t size) MS__WIDE("fallocate");
+extern int fdatasync(int fd);
+extern int fsync(int fd);
+extern int madvise(void *at, size_t size, int advice);
+extern char *strchr(const char *text, int c);
+#endif
+#ifndef O_CLOEXEC
+#define MS__O_CLOEXEC 02000000
+#else
+#define MS__O_CLOEXEC O_CLOEXEC
+#endif
+#define MS__F_OFD_SETLK         37 /* Linux */
+#define MS__MADV_RANDOM         1
+#define MS__MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+
+static int ms__os_open(void *ctx, const char *path, unsigned how, ms_file *file)
+{
+    int flags = (how & MS_OS_WRITE ? O_RDWR : O_RDONLY) | MS__O_CLOEXEC | O_NONBLOCK;
+    (void)ctx;
+    if (how & MS_OS_CREATE) flags |= O_CREAT;
+    if (how & MS_OS_EXCLUSIVE) flags |= O_EXCL;
+    int fd = open(path, flags, 0600);
+    *file = fd;
+    return fd < 0 ? errno : 0;
+}
+
+static int ms__os_close(void *ctx, ms_file file)
+{
+    (void)ctx;
+    return close((int)file) == 0 ? 0 : errno;
+}
+
+/* File systems where an allocated block can be written whatever happens. On others (copy
+ * on write, network) a store into a map may end in SIGBUS. */
+static bool ms__keeps_room(int fd)
+{
+#if MS__LINUX
+    struct statfs fs;
+    if (fstatfs(fd, &fs) != 0) return false;
+    switch ((uint32_t)fs.f_type) {
+    case 0xEF53u:     /* ext2, ext3, ext4 */
+    case 0x58465342u: /* XFS */
+    case 0x01021994u: /* tmpfs */
+        return true;
+    default:
+        return false;
+    }
+#else
+    (void)fd;
+    return false;
+#endif
+}
+
+static int ms__os_stat(void *ctx, ms_file file, ms_os_stat *out)
+{
+    struct stat st;
+    (void)ctx;
+    memset(out, 0, sizeof *out);
+    if (fstat((int)file, &st) != 0) return errno;
+    out->size = (uint64_t)st.st_size;
+    out->device = (uint64_t)st.st_dev;
+    out->inode = (uint64_t)st.st_ino;
+    out->regular = S_ISREG(st.st_mode);
+    out->keeps_room = ms__keeps_room((int)file);
+    return 0;
+}
+
+static int ms__os_read(void *ctx, ms_file file, uint64_t offset, void *to, size_t size,
+                       size_t *done)
+{
+    (void)ctx;
+    ssize_t n = pread((int)file, to, size, (off_t)offset);
+    *done = n < 0 ? 0 : (size_t)n;
+    return n < 0 ? errno : 0;
+}
+
+static int ms__os_write(void *ctx, ms_file file, uint64_t offset, const void *from,
+                        size_t size, size_t *done)
+{
+    (void)ctx;
+    ssize_t n = pwrite((int)file, from, size, (off_t)offset);
+    *done = n < 0 ? 0 : (size_t)n;
+    return n < 0 ? errno : 0;
+}
+
+static int ms__os_allocate(void *ctx, ms_file file, uint64_t offset, uint64_t size)
+{
+    (void)ctx;
+#if MS__LINUX
+    return fallocate((int)file, 0, (off_t)offset, (off_t)size) == 0 ? 0 : errno;
+#elif MS__APPLE
+    fstore_t want;
+    ms_os_stat now;
+    int code = ms__os_stat(ctx, file, &now);
+    if (code != 0 || now.size >= offset + size) return code;
+    memset(&want, 0, sizeof want);
+    want.fst_flags = F_ALLOCATEALL;
+    want.fst_posmode = F_PEOFPOSMODE;
+    want.fst_length = (off_t)(offset + size - now.size);
+    if (fcntl((int)file, F_PREALLOCATE, &want) == -1) return errno;
+    return ftruncate((int)file, (off_t)(offset + size)) == 0 ? 0 : errno;
+#else
+    (void)file;
+    (void)offset;
+    (void)size;
+    return EOPNOTSUPP; /* posix_fallocate may write where somebody else does */
+#endif
+}
+
+static int ms__os_sync(void *ctx, ms_file file)
+{
+    (void)ctx;
+#if MS__APPLE
+    if (fcntl((int)file, F_FULLFSYNC) == 0)
+        return 0; /* fsync stops at the drive's cache */
+    return fsync((int)file) == 0 ? 0 : errno;
+#elif MS__LINUX
+    return fdatasync((int)file) == 0 ? 0 : errno;
+#else
+    return fsync((int)file) == 0 ? 0 : errno;
+#endif
+}
+
+static int ms__os_lock(void *ctx, ms_file file)
+{
+    (void)ctx;
+#if MS__LINUX
+    struct flock lock;
+    memset(&lock, 0, sizeof lock);
+    lock.l_type = F_WRLCK;
+    lock.l_whence = SEEK_SET;
+    int code = fcntl((int)file, MS__F_OFD_SETLK, &lock) == 0 ? 0 : errno;
+    if (code == EACCES) return EAGAIN;
+    return code == EINVAL || code == ENOSYS || code == EOPNOTSUPP ? ENOLCK : code;
+#else
+    if (flock((int)file, LOCK_EX | LOCK_NB) == 0) return 0;
+    return errno == EWOULDBLOCK ? EAGAIN : errno == EOPNOTSUPP ? ENOLCK : errno;
+#endif
+}
+
+static int ms__os_map(void *ctx, ms_file file, uint64_t offset, size_t size, unsigned how,
+                      void **out)
+{
+    int protect = how & MS_OS_WRITE ? PROT_READ | PROT_WRITE : PROT_READ;
+    (void)ctx;
+    void *p = mmap(NULL, size, protect, MAP_SHARED, (int)file, (off_t)offset);
+    *out = NULL;
+    if (p == MAP_FAILED) return errno;
+#if MS__LINUX
+    if (how & MS_OS_RANDOM) (void)madvise(p, size, MS__MADV_RANDOM);
+#endif
+    *out = p;
+    return 0;
+}
+
+static int ms__os_unmap(void *ctx, void *map, size_t size)
+{
+    (void)ctx;
+    return munmap(map, size) == 0 ? 0 : errno;
+}
+
+static int ms__os_populate(void *ctx, void *at, size_t size)
+{
+    (void)ctx;
+#if MS__LINUX
+    return madvise(at, size, MS__MADV_POPULATE_WRITE) == 0 ? 0 : errno;
+#else
+    (void)at;
+    (void)size;
+    return EOPNOTSUPP;
+#endif
+}
+
+static int ms__os_rename(void *ctx, const char *from, const char *to)
+{
+    (void)ctx;
+    return rename(from, to) == 0 ? 0 : errno;
+}
+
+static int ms__os_remove(void *ctx, const char *path)
+{
+    (void)ctx;
+    return unlink(path) == 0 ? 0 : errno;
+}
+
+/* The path up to its last slash is the folder's. */
+static int ms__os_sync_folder(void *ctx, const char *path)
+{
+    size_t n = strlen(path);
+    (void)ctx;
+    while (n > 0 && path[n - 1] != '/') n--;
+    char *folder = (char *)malloc(n + 2);
+    if (!folder) return ENOMEM;
+    if (n > 0)
+        memcpy(folder, path, n);
+    else
+        folder[n++] = '.';
+    folder[n] = 0;
+    int fd = open(folder, O_RDONLY | MS__O_CLOEXEC);
+    free(folder);
+    if (fd < 0) return errno;
+    int code = fsync(fd) == 0 ? 0 : errno;
+    (void)close(fd);
+    return code == EINVAL ? 0 : code; /* a file system that has no such thing */
+}
+
+static uint64_t ms__os_boot(void *ctx)
+{
+    static const uint64_t key[2] = {0x6d7367, 0x626f6f74};
+    (void)ctx;
+#if MS__LINUX
+    char text[64];
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | MS__O_CLOEXEC);
+    if (fd < 0) return 0;
+    ssize_t n = pread(fd, text, sizeof text, 0);
+    (void)close(fd);
+    return n > 0 ? ms__hash(key, 0, text, (size_t)n) | 1 : 0;
+#elif MS__APPLE
+    struct timeval boot;
+    size_t size = sizeof boot;
+    int name[2] = {CTL_KERN, KERN_BOOTTIME};
+    if (sysctl(name, 2, &boot, &size, NULL, 0) != 0) return 0;
+    return ms__hash(key, 0, (const char *)&boot.tv_sec, sizeof boot.tv_sec) | 1;
+#else
+    (void)key;
+    return 0;
+#endif
+}
+
+static uint64_t ms__os_micros(void *ctx)
+{
+    (void)ctx;
+#if defined(CLOCK_MONOTONIC)
+    struct timespec now;
+    if (clock_gettime(CLOCK_MONOTONIC, &now) == 0)
+        return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
+#endif
+    return (uint64_t)(ms__system_time() * 1e6);
+}
+
+static uint64_t ms__os_process(void *ctx)
+{
+    (void)ctx;
+    return (uint64_t)getpid();
+}
+
+#endif
+
+static void ms__os_sleep(void *ctx, uint64_t micros)
+{
+    (void)ctx;
+    ms__pause(micros);
+}
+
+static const ms_os ms__os_table = {
+    NULL,         ms__os_open,     ms__os_close,  ms__os_stat,    ms__os_read,
+    ms__os_write, ms__os_allocate, ms__os_sync,   ms__os_lock,    ms__os_map,
+    ms__os_unmap, ms__os_populate, ms__os_rename, ms__os_remove,  ms__os_sync_folder,
+    ms__os_boot,  ms__os_micros,   ms__os_sleep,  ms__os_process, MS__WINDOWS};
+
+MS_API const ms_os *ms_os_default(void)
+{
+    return &ms__os_table;
+}
+
+/* ---- Behind the table: what an answer means. */
+
+static ms_result ms__os_fail(ms_error *err, int code, const char *what, const char *path)
+{
+    ms_result result = code == ENOENT || code == ENOTDIR ? MS_E_NOT_FOUND
+                       : code == EEXIST                  ? MS_E_CONFLICT
+                       : code == EAGAIN || code == EBUSY ? MS_E_BUSY
+                       : code == ENOMEM                  ? MS_E_NO_MEMORY
+                       : code == ENOSPC || code == MS__EDQUOT || code == EFBIG ? MS_E_FULL
+                       : code == ENOLCK ? MS_E_UNSUPPORTED
+                                        : MS_E_IO;
+    const char *why = code == ENOENT || code == ENOTDIR  ? "there is no such file"
+                      : code == EEXIST                   ? "there is a file already"
+                      : code == EACCES || code == EPERM  ? "not allowed"
+                      : code == EROFS                    ? "the file system is read-only"
+                      : code == ENOSPC                   ? "the disk is full"
+                      : code == MS__EDQUOT               ? "the quota is used up"
+                      : code == EFBIG                    ? "over the limit for a file"
+                      : code == EMFILE || code == ENFILE ? "too many open files"
+                      : code == ENOLCK                   ? "the file system cannot lock"
+                      : code == EISDIR                   ? "it is a folder"
+                                                         : "the system refused";
+    (void)ms__fail(err, result, "%s '%s': %s (errno %u)", what, path, why,
+                   (uint64_t)code);
+    if (err) err->sys_errno = code;
+    return result;
+}
+
+static ms_result ms__os_cannot(ms_error *err, int code, const char *what,
+                               const char *path, const char *why)
+{
+    (void)ms__fail(err, MS_E_UNSUPPORTED, "%s '%s': %s", what, path, why);
+    if (err) err->sys_errno = code;
+    return MS_E_UNSUPPORTED;
+}
+
+/* All of it, or a code. */
+static int ms__os_write_all(const ms_os *os, ms_file file, uint64_t offset,
+                            const unsigned char *from, size_t size)
+{
+    while (size > 0) {
+        size_t done = 0;
+        int code = os->write(os->ctx, file, offset, from, size, &done);
+        if (code == EINTR) continue;
+        if (code != 0) return code;
+        if (done == 0 || done > size) return EIO;
+        from += done;
+        offset += done;
+        size -= done;
+    }
+    return 0;
+}
+
+/* Up to size bytes; *got is less only at the end of the file. */
+static int ms__os_read_all(const ms_os *os, ms_file file, uint64_t offset,
+                           unsigned char *to, size_t size, size_t *got)
+{
+    *got = 0;
+    while (*got < size) {
+        size_t done = 0;
+        int code = os->read(os->ctx, file, offset + *got, to + *got, size - *got, &done);
+        if (code == EINTR) continue;
+        if (code != 0) return code;
+        if (done == 0) return 0;
+        *got += ms__min(done, size - *got);
+    }
+    return 0;
+}
+
+static int ms__os_sync_done(const ms_os *os, ms_file file)
+{
+    int code = os->sync(os->ctx, file);
+    while (code == EINTR) code = os->sync(os->ctx, file);
+    return code;
+}
+
+/* ---- Fork. A page that a child finds wiped tells it so without a system call (getpid at
+ * each append costs about 116 ns); elsewhere the process number does. */
+
+typedef struct ms__fork_mark {
+    volatile unsigned char *page;
+    uint64_t process;
+} ms__fork_mark;
+
+#define MS__FORK_PAGE 4096u
+
+static void ms__fork_mark_set(ms__fork_mark *mark, const ms_os *os)
+{
+    mark->page = NULL;
+    mark->process = os->process(os->ctx);
+#if MS__LINUX
+    void *p = mmap(NULL, MS__FORK_PAGE, PROT_READ | PROT_WRITE, 0x22, -1, 0);
+    if (p == MAP_FAILED) return;
+    if (madvise(p, MS__FORK_PAGE, 18) != 0) { /* MADV_WIPEONFORK, Linux 4.14 */
+        (void)munmap(p, MS__FORK_PAGE);
+        return;
+    }
+    mark->page = (volatile unsigned char *)p;
+    *mark->page = 1;
+#endif
+}
+
+static bool ms__forked(const ms__fork_mark *mark, const ms_os *os)
+{
+    if (mark->page) return *mark->page == 0;
+    return mark->process != os->process(os->ctx);
+}
+
+static void ms__fork_mark_unset(ms__fork_mark *mark)
+{
+#if MS__LINUX
+    if (mark->page) (void)munmap((void *)(uintptr_t)mark->page, MS__FORK_PAGE);
+#endif
+    mark->page = NULL;
+}
+
+/* ==== [log] append-only log over a mapped file =======================================
+ * What [format] says, done. A handle maps the file to read, holds the postings of the
+ * newest, unfinished segment in memory (the tail), and finds everything older through the
+ * INDEX records in the file. So opening costs the same at any size, and so does memory.
+ *
+ * Tail. Records that no LEAF stands for yet, in the names and streams of [postings]; an
+ * entry is the number of the record in the segment. When the segment is full its LEAF is
+ * written and a fresh tail begins. The old one is freed when the last cursor that read it
+ * is closed: cursors pin the tail they began with by a counter, and take no lock.
+ *
+ * Nodes. LEAFs and LEVELs are read when they are first needed, checked once, and then
+ * known by a pointer in a table per level. The next segment that has a stream is found by
+ * skipping: from segment i, the highest node that begins at i is asked; where the stream
+ * is absent the whole node is stepped over. One that is damaged is made anew: a LEAF from
+ * the records of its segment, a LEVEL by asking all of its children.
+ *
+ * Writing. Under the lock: names, keys and room first, then the records, one release store
+ * of the watermark at the end. Two engines. MAP encodes into a window of 1 MiB that is
+ * mapped writable just ahead of the end, allocated, and populated in steps of 64 KiB (one
+ * step costs what 16 page faults would); everything else is mapped read-only, so that a
+ * stray pointer of the program cannot reach the history. WRITE encodes in memory and does
+ * one pwrite. Room is allocated in steps of a quarter of the file, 64 KiB to 4 MiB; a full
+ * disk shows there, before anything is visible. The head page is mapped alone and with
+ * random-access advice: in a large folio, storing to it made each sync write up to 2 MiB.
+ *
+ * Syncing happens outside the append lock, one at a time; who comes meanwhile finds on
+ * his turn that the one before has covered him, or covers all that wait behind him. A
+ * failed one is final: the system may have dropped the pages and call them clean.
+ *
+ * LEVELs are merged in portions of so many streams after each append, so that no append
+ * stalls; a LEAF is written at once: buckets by hash make sorting its streams linear.
+ *
+ * (L1) Bytes below the watermark never change; the writer alone moves it, forward.
+ * (L2) Entries of the tail below its end have whole records. Its end is stored last.
+ * (L3) Every segment below the count of level 0 can be read, from its LEAF or, where that
+ *      is damaged, from one made in memory.
+ * (L4) durable_end <= end; it moves after a sync that began when end was there.
+ * (L5) A failed append leaves names, postings, end and watermark as they were.
+ * (L6) A poisoned handle appends and syncs no more.
+ * ================================================================================== */
+
+#define MS__WINDOW          ((size_t)1 << 20)
+#define MS__POPULATE        ((size_t)64 << 10)
+#define MS__GRAIN           ((uint64_t)64 << 10) /* of maps; what Windows asks for */
+#define MS__ROOM_LEAST      ((uint64_t)64 << 10)
+#define MS__ROOM_MOST       ((uint64_t)4 << 20)
+#define MS__SEGMENT_DEFAULT ((size_t)4 << 20)
+#define MS__PIECES          64u
+#define MS__PINS            32u
+#define MS__BLOCKS          24u
+#define MS__BLOCK_ENTRIES   512u
+#define MS__SEGMENT_RECORDS 65536u /* so that postings take 2 bytes */
+#define MS__JOB_OUT         ((size_t)MS__PART_FIXED + MS__PART_MOST * 9 + 8)
+#define MS__JOB_PORTION     256u /* streams merged after an append: about 5 us */
+#define MS__FREE_LEAF       8u /* at close a LEAF is written for more than 1/8 of a segment */
+
+/* Where a record of the tail stands, and the session it was written in. */
+typedef struct ms__spot {
+    uint32_t unit; /* bytes behind the segment's begin / 8 */
+    uint32_t session;
+} ms__spot;
+
+typedef struct ms__tail {
+    ms__live live;
+    uint64_t base; /* where the segment begins */
+    uint32_t segment;
+    uint32_t count; /* records entered; under the lock */
+    uint32_t holes; /* damaged ranges between them */
+    uint32_t end;   /* of them visible; atomic */
+    uint64_t first_seq;
+    double first_time, last_time;
+    void *blocks[MS__BLOCKS]; /* ms__spot, each block as long as all before it */
+} ms__tail;
+
+typedef struct ms__piece_map {
+    uint64_t start;
+    unsigned char *base;
+    size_t size;
+} ms__piece_map;
+
+/* Nodes of one level. */
+typedef struct ms__entry_node {
+    void *node;      /* ms__leaf or ms__level; atomic */
+    uint64_t offset; /* of its record, 0: not known yet; under the lock */
+} ms__entry_node;
+
+typedef struct ms__nodes {
+    struct ms__nodes *before; /* smaller ones: readers may still use them */
+    uint32_t cap;
+} ms__nodes;
+
+/* The merge that makes the next node of a level. */
+typedef struct ms__job {
+    unsigned level; /* 0: no merge runs */
+    uint32_t number;
+    void *child[MS__FAN];
+    uint32_t part[MS__FAN], at[MS__FAN];  /* where it stands in each child */
+    const unsigned char *record[MS__FAN]; /* PART that is read */
+    bool broken;                          /* a child cannot be read */
+    uint32_t filled;                      /* streams in `out` */
+    unsigned char *out;                   /* the PART that is made */
+    uint32_t n_parts, cap_parts;
+    uint64_t *parts; /* first stream and offset of each PART written */
+} ms__job;
+
+typedef struct ms__log {
+    ms_store store;
+    ms__lock lock;      /* everything that is not atomic */
+    ms__lock sync_lock; /* taken before `lock`, held while the disk works */
+    ms_alloc alloc;
+    ms_clock clock;
+    ms_entropy entropy;
+    ms_log_events events;
+    const ms_os *os;
+    char *path;
+    size_t path_size;
+    ms_file file;
+    bool open_file, writer, salvage, strict, keep_unset_times, ticked, folder_synced;
+    bool no_allocate, poisoned, begun, no_levels, ignore_levels;
+    bool must_exist, must_be_new;
+    ms_log_engine engine;
+    ms_sync_mode sync;
+    size_t sync_bytes, segment_size, max_message;
+    uint32_t sync_ms;
+    ms__fork_mark fork_mark;
+    ms__file_id id;
+    ms_os_stat file_stat;
+    uint64_t boot;
+    unsigned char *head; /* mapped; NULL: the file is still empty */
+    void *head_now;      /* the same, for readers without the lock; atomic */
+    void *seen;          /* the watermark that a reader has caught up with, as a
+                                number; atomic */
+    ms__piece_map pieces[MS__PIECES];
+    uint32_t n_pieces;                  /* atomic */
+    uint64_t end;                       /* where the next record goes */
+    uint64_t stop;                      /* unbegun: how far dead bytes may reach */
+    uint64_t allocated;                 /* the file is known to have room up to here */
+    uint64_t last_seq, messages, bytes; /* of everything */
+    uint64_t gap_seq;        /* largest number of a message that a copy left out */
+    uint32_t has_gaps;         /* there are GAPs; atomic */
+    uint32_t session, session_number;
+    uint64_t hint, hint_before; /* newest LEAF, and the one before it */
+    uint64_t lost_end;
+    uint64_t generation; /* of the newest slot */
+    uint64_t durable_end, durable_seq;
+    uint64_t unsynced, synced_at; /* bytes, microseconds: for EVERY */
+    unsigned char *window;        /* MAP */
+    uint64_t window_start;
+    size_t window_size, window_ready;
+    unsigned char *staging; /* WRITE, and batches */
+    size_t staging_size;
+    void *tails[MS__PINS];   /* ms__tail: the one that takes records, and older ones that
+                                cursors still read */
+    uint32_t now;            /* the first is in slot now % MS__PINS; atomic */
+    uint32_t pins[MS__PINS]; /* cursors that read each; atomic */
+    ms__tail *spare;
+    void *tables[MS__LEVELS]; /* ms__entry_node; atomic */
+    ms__nodes *table_of[MS__LEVELS];
+    uint32_t nodes[MS__LEVELS]; /* how many; atomic */
+    ms__job job;
+    uint64_t n_damaged, damaged_bytes, voided_bytes;
+    uint64_t memory;
+} ms__log;
+
+static ms__log *ms__log_of(ms_store *store)
+{
+    return (ms__log *)(void *)store;
+}
+
+/* ---- Memory, counted. */
+
+static void *ms__log_resize(ms__log *log, void *p, size_t old_size, size_t new_size)
+{
+    void *q = ms__resize(&log->alloc, p, old_size, new_size);
+    if (q || new_size == 0) log->memory += new_size - old_size;
+    return q;
+}
+
+static void *ms__log_counted(void *ctx, void *p, size_t old_size, size_t new_size)
+{
+    return ms__log_resize((ms__log *)ctx, p, old_size, new_size);
+}
+
+static void ms__log_tell(const ms__log *log, ms_log_event_kind kind, uint64_t offset,
+                         uint64_t length, uint64_t after, uint64_t before, int code)
+{
+    ms_log_event e;
+    if (!log->events.event) return;
+    e.kind = kind;
+    e.offset = offset;
+    e.length = length;
+    e.after_seq = after;
+    e.before_seq = before;
+    e.sys_errno = code;
+    log->events.event(log->events.ctx, &e);
+}
+
+/* ---- The map. Pieces lie one behind the other, a newer one begins where the file ended
+ * when it was made; no record lies in two. */
+
+static const unsigned char *ms__log_at(const ms__log *log, uint64_t offset)
+{
+    uint32_t i = ms__load32(&log->n_pieces) - 1;
+    while (i > 0 && log->pieces[i].start > offset) i--;
+    return log->pieces[i].base + (offset - log->pieces[i].start);
+}
+
+static uint64_t ms__log_mapped(const ms__log *log)
+{
+    if (log->n_pieces == 0) return 0;
+    const ms__piece_map *p = &log->pieces[log->n_pieces - 1];
+    return p->start + p->size;
+}
+
+/* Makes sure that [from, upto) is mapped in one piece; the file reaches there or will.
+ * size is the file's. */
+static ms_result ms__log_reach(ms__log *log, uint64_t from, uint64_t upto, uint64_t size,
+                               ms_error *err)
+{
+    if (upto <= ms__log_mapped(log)) return MS_OK;
+    uint64_t start = log->n_pieces ? from & ~(MS__GRAIN - 1) : 0;
+    uint64_t least = upto - start, most = least;
+    if (log->os->exact_maps)
+        most = size > upto ? size - start : least;
+    else if (sizeof(size_t) > 4)
+        most = (uint64_t)1 << 30;
+    else
+        most = (uint64_t)16 << 20;
+    if (!log->os->exact_maps)
+        while (most < 4 * (upto - start)) most *= 2;
+    void *base = NULL;
+    int code = ENOMEM;
+    if (log->n_pieces < MS__PIECES)
+        for (; most >= least;
+             most = most > least && most / 2 < least ? least : most / 2) {
+            if (most > SIZE_MAX / 2) continue;
+            code = log->os->map(log->os->ctx, log->file, start, (size_t)most, MS_OS_READ,
+                                &base);
+            if (code == 0 || code != ENOMEM || most == least) break;
+        }
+    if (code != 0) {
+        if (code == ENODEV)
+            return ms__os_cannot(err, code, "mapping", log->path,
+                                 "this file system cannot map files");
+        return ms__os_fail(err, code, "mapping", log->path);
+    }
+    ms__piece_map *p = &log->pieces[log->n_pieces];
+    p->start = start;
+    p->base = (unsigned char *)base;
+    p->size = (size_t)most;
+    ms__store32(&log->n_pieces, log->n_pieces + 1);
+    return MS_OK;
+}
+
+/* ---- The tail. */
+
+static unsigned ms__block_of(uint32_t i, uint32_t *first)
+{
+    unsigned b = 0;
+    *first = 0;
+    for (uint32_t end = MS__BLOCK_ENTRIES; i >= end && b + 1 < MS__BLOCKS; end *= 2) {
+        *first = end;
+        b++;
+    }
+    return b;
+}
+
+static ms__spot *ms__tail_spot(const ms__tail *t, uint32_t i)
+{
+    uint32_t first;
+    unsigned b = ms__block_of(i, &first);
+    return (ms__spot *)t->blocks[b] + (i - first);
+}
+
+/* Room for record number i. */
+static bool ms__tail_reserve(ms__tail *t, uint32_t i)
+{
+    uint32_t first;
+    unsigned b = ms__block_of(i, &first);
+    size_t entries = b == 0 ? MS__BLOCK_ENTRIES : first;
+    if (!t->blocks[b]) t->blocks[b] = ms__live_take(&t->live, entries * sizeof(ms__spot));
+    return t->blocks[b] != NULL;
+}
+
+/* Takes back blocks made for records from count on: they lie in memory that is rewound. */
+static void ms__tail_unreserve(ms__tail *t)
+{
+    uint32_t first;
+    unsigned b = t->count ? ms__block_of(t->count - 1, &first) + 1 : 0;
+    for (; b < MS__BLOCKS; b++) t->blocks[b] = NULL;
+}
+
+static uint64_t ms__tail_offset(const ms__tail *t, uint32_t i)
+{
+    return t->base + (uint64_t)ms__tail_spot(t, i)->unit * 8;
+}
+
+static ms__tail *ms__tail_new(ms__log *log, uint64_t base, uint32_t segment)
+{
+    ms__tail *t = log->spare;
+    if (t) {
+        ms_arena nodes = t->live.nodes;
+        log->spare = NULL;
+        memset(t, 0, sizeof *t);
+        t->live.nodes = nodes;
+        ms__live_reset(&t->live);
+    } else {
+        t = (ms__tail *)ms__log_resize(log, NULL, 0, sizeof *t);
+        if (!t) return NULL;
+        ms_alloc counted;
+        counted.resize = ms__log_counted;
+        counted.ctx = log;
+        memset(t, 0, sizeof *t);
+        ms_arena_init(&t->live.nodes, &counted);
+    }
+    t->live.hash_key[0] = log->id.hash_key[0];
+    t->live.hash_key[1] = log->id.hash_key[1];
+    t->base = base;
+    t->segment = segment;
+    t->first_time = t->last_time = ms__f64_from(MS__TIME_UNSET);
+    return t;
+}
+
+static void ms__tail_free(ms__log *log, ms__tail *t)
+{
+    ms_arena_deinit(&t->live.nodes);
+    (void)ms__log_resize(log, t, sizeof *t, 0);
+}
+
+/* The tail that takes records: the slot of `now`. */
+static ms__tail *ms__tail_of(const ms__log *log)
+{
+    return (ms__tail *)log->tails[log->now % MS__PINS];
+}
+
+/* Frees old tails that nobody reads any more, but for one to use again. */
+static void ms__tails_sweep(ms__log *log)
+{
+    for (uint32_t i = 0; i < MS__PINS; i++) {
+        ms__tail *t = (ms__tail *)log->tails[i];
+        if (!t || i == log->now % MS__PINS || ms__load32_full(&log->pins[i]) != 0)
+            continue;
+        log->tails[i] = NULL;
+        if (log->spare)
+            ms__tail_free(log, t);
+        else
+            log->spare = t;
+    }
+}
+
+/* Is there a slot for one more tail? Not when that many old ones are still read. */
+static bool ms__tail_slot(ms__log *log, uint32_t *now)
+{
+    ms__tails_sweep(log);
+    for (uint32_t i = 1; i < MS__PINS; i++) {
+        *now = log->now + i;
+        if (!log->tails[*now % MS__PINS] &&
+            ms__load32_full(&log->pins[*now % MS__PINS]) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Puts a fresh tail in the place of the old one. */
+static void ms__tail_switch(ms__log *log, ms__tail *fresh, uint32_t now)
+{
+    log->tails[now % MS__PINS] = fresh;
+    ms__store32_full(&log->now, now);
+    ms__tails_sweep(log);
+}
+
+/* The tail as a reader holds it: pinned, so that it is not freed. That `now` is still the
+ * same after the count was raised means that no sweep can have missed it. */
+static const ms__tail *ms__tail_pin(ms__log *log, uint32_t *pin)
+{
+    for (;;) {
+        uint32_t now = ms__load32_full(&log->now);
+        *pin = now % MS__PINS;
+        (void)ms__add32(&log->pins[*pin], 1);
+        if (ms__load32_full(&log->now) == now) return (const ms__tail *)log->tails[*pin];
+        (void)ms__add32(&log->pins[*pin], (uint32_t)-1);
+    }
+}
+
+static void ms__tail_unpin(ms__log *log, uint32_t pin)
+{
+    (void)ms__add32(&log->pins[pin], (uint32_t)-1);
+}
+
+static void ms__tail_time(ms__tail *t, const ms_msg *msg)
+{
+    double time;
+    if (!ms_time(msg, &time)) return;
+    if (!(t->first_time <= time)) t->first_time = time;
+    if (!(t->last_time >= time)) t->last_time = time;
+}
+
+static bool ms__tail_enter_gap(ms__tail *t, const unsigned char *r)
+{
+    ms__loc *loc = ms__loc_get(&t->live, ms_location(ms__msg(r)));
+    ms__gap *gap = loc ? (ms__gap *)ms__live_take(&t->live, sizeof *gap) : NULL;
+    if (!gap) return false;
+    ms__names_link(&t->live);
+    gap->entry = t->count;
+    ms__gap_add(&t->live, loc, gap, ms_seq(ms__msg(r)), ms__get64(r + 16));
+    return true;
+}
+
+/* Enters a record that stands whole in the map; false: no memory, nothing has changed. */
+static bool ms__tail_enter(ms__tail *t, const unsigned char *r, uint64_t offset,
+                           uint32_t session)
+{
+    ms__plan p;
+    ms__mark mark = ms__live_mark(&t->live);
+    memset(&p, 0, sizeof p);
+    bool room = ms__tail_reserve(t, t->count);
+    if (room && r[4] == MS__KIND_GAP)
+        room = ms__tail_enter_gap(t, r);
+    else if (room)
+        room = ms__live_adopt(&t->live, &p, t->count, r);
+    if (!room) {
+        ms__plans_undo(&t->live, &p, 1, &mark);
+        ms__tail_unreserve(t);
+        return false;
+    }
+    ms__spot *spot = ms__tail_spot(t, t->count);
+    spot->unit = (uint32_t)((offset - t->base) / 8);
+    spot->session = session;
+    t->count++;
+    if (r[4] != MS__KIND_MESSAGE) return true;
+    if (t->first_seq == 0) t->first_seq = ms_seq(ms__msg(r));
+    ms__tail_time(t, ms__msg(r));
+    return true;
+}
+
+/* ---- Records by place. */
+
+/* Is the record at offset whole, in that session? left: how far it may reach. body: look
+ * at its body too. */
+static bool ms__log_holds(const ms__log *log, const unsigned char *r, uint64_t offset,
+                          uint64_t left, uint32_t session, bool body)
+{
+    if (left < MS__HEADER + 8 || ms__log_session(&log->id, offset, r) != session ||
+        !ms__size_fits(r, left))
+        return false;
+    if (!body) return true;
+    if (r[4] == MS__KIND_GAP) return ms__gap_check(r, offset, NULL) == MS_OK;
+    if (ms__check_body(r, offset, NULL) != MS_OK) return false;
+    return !ms__is_empty(ms_location(ms__msg(r)));
+}
+
+static bool ms__bit_get(uint32_t *bits, uint32_t i)
+{
+    return (ms__load32(&bits[i / 32]) >> (i % 32) & 1) != 0;
+}
+
+/* Record i of a leaf, its header checked, its body the first time. NULL: damaged. */
+static const unsigned char *ms__leaf_record(const ms__log *log, const ms__leaf *l,
+                                            uint32_t i)
+{
+    uint64_t offset = ms__leaf_offset(l, i);
+    if (offset == 0) return NULL;
+    const unsigned char *r = ms__log_at(log, offset);
+    bool known = ms__bit_get(l->checked, i);
+    if (!ms__log_holds(log, r, offset, l->offset - offset, ms__leaf_session(l, i),
+                       !known))
+        return NULL;
+    if (!known) ms__or32(&l->checked[i / 32], (uint32_t)1 << (i % 32));
+    return r;
+}
+
+static const unsigned char *ms__tail_record(const ms__log *log, const ms__tail *t,
+                                            uint32_t i)
+{
+    const ms__spot *spot = ms__tail_spot(t, i);
+    uint64_t offset = t->base + (uint64_t)spot->unit * 8;
+    const unsigned char *r = ms__log_at(log, offset);
+    return ms__log_session(&log->id, offset, r) == spot->session ? r : NULL;
+}
+
+/* ---- Making a LEAF from a tail. */
+
+typedef struct ms__row {
+    uint64_t stream;
+    const ms__stream *entries; /* NULL: the one entry, or gaps */
+    const ms__loc *gaps;
+    const ms__tally *tally; /* that stands with this stream, or NULL */
+    uint32_t entry, count;
+} ms__row;
+
+static void ms__row_add(ms__row *rows, uint32_t *n, uint64_t hash, unsigned kind,
+                        const ms__stream *s, const ms__tally *tally)
+{
+    if (s->count == 0) return;
+    if (rows) {
+        ms__row *row = &rows[*n];
+        memset(row, 0, sizeof *row);
+        row->stream = ms__stream_of(hash, kind);
+        row->entries = s;
+        row->count = s->count;
+        if (tally && tally->messages >= 2) row->tally = tally;
+    }
+    ++*n;
+}
+
+/* Every stream of a tail; rows NULL only counts. */
+static uint32_t ms__tail_rows(const ms__tail *t, ms__row *rows)
+{
+    uint32_t n = 0;
+    for (const ms__loc *l = t->live.names.first_loc; l; l = l->next) {
+        uint64_t h = l->node.hash;
+        uint32_t gaps = 0;
+        ms__row_add(rows, &n, h, MS__S_LOCATION, &l->all, &l->tally);
+        ms__row_add(rows, &n, h, MS__S_CONVERSATION, &l->conversation, NULL);
+        ms__row_add(rows, &n, h, MS__S_GLOBAL, &l->global, NULL);
+        for (const ms__gap *g = (const ms__gap *)l->gaps; g; g = g->next) gaps++;
+        if (gaps == 0) continue;
+        if (rows) {
+            memset(&rows[n], 0, sizeof rows[n]);
+            rows[n].stream = ms__stream_of(h, MS__S_GAP);
+            rows[n].gaps = l;
+            rows[n].count = gaps;
+        }
+        n++;
+    }
+    for (const ms__agent *a = t->live.names.first_agent; a; a = a->next) {
+        bool traces = a->trace.count > 0;
+        ms__row_add(rows, &n, a->node.hash, MS__S_TRACE, &a->trace, &a->tally);
+        ms__row_add(rows, &n, a->node.hash, MS__S_REST, &a->rest,
+                    traces ? NULL : &a->tally);
+    }
+    for (const ms__key *k = t->live.names.first_key; k; k = k->next) {
+        if (rows) {
+            memset(&rows[n], 0, sizeof rows[n]);
+            rows[n].stream = ms__stream_of(k->node.hash, MS__S_KEY);
+            rows[n].entry = k->entry;
+            rows[n].count = 1;
+        }
+        n++;
+    }
+    return n;
+}
+
+static uint32_t ms__row_bucket(const ms__row *row, uint32_t bits)
+{
+    return bits ? (uint32_t)(row->stream >> (64 - bits)) : 0;
+}
+
+/* Sorts rows by stream: into buckets by the highest bits, which are as good as random,
+ * then by insertion inside each. begin has (1 << bits) + 1 numbers: where buckets begin. */
+static void ms__rows_sort(const ms__row *rows, ms__row *sorted, uint32_t n,
+                          uint32_t *begin, uint32_t bits)
+{
+    uint32_t buckets = (uint32_t)1 << bits;
+    memset(begin, 0, ((size_t)buckets + 1) * sizeof *begin);
+    for (uint32_t i = 0; i < n; i++) begin[ms__row_bucket(&rows[i], bits)]++;
+    for (uint32_t b = 0, at = 0; b <= buckets; b++) {
+        uint32_t count = begin[b];
+        begin[b] = at;
+        at += count;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        sorted[begin[ms__row_bucket(&rows[i], bits)]++] = rows[i];
+    for (uint32_t b = buckets; b > 0; b--) begin[b] = begin[b - 1];
+    begin[0] = 0;
+    for (uint32_t i = 1; i < n; i++) {
+        ms__row hold = sorted[i];
+        uint32_t at = i;
+        for (; at > 0 && sorted[at - 1].stream > hold.stream; at--)
+            sorted[at] = sorted[at - 1];
+        sorted[at] = hold;
+    }
+}
+
+/* Puts the entries of a row to `to`; returns how many. */
+static uint32_t ms__row_entries(const ms__row *row, uint32_t *to)
+{
+    uint32_t n = 0;
+    if (row->gaps) {
+        for (const ms__gap *g = (const ms__gap *)row->gaps->gaps; g; g = g->next)
+            to[row->count - 1 - n++] = g->entry; /* newest first in the list */
+        return n;
+    }
+    if (!row->entries) {
+        to[0] = row->entry;
+        return 1;
+    }
+    const ms__chunk *c = (const ms__chunk *)row->entries->tail;
+    while (c->before) c = c->before;
+    for (; n < row->count; c = (const ms__chunk *)c->after) {
+        uint32_t cap = ms__chunk_cap(c->first);
+        for (uint32_t i = 0; i < cap && n < row->count; i++)
+            to[n++] = ms__chunk_entries(c)[i];
+    }
+    return n;
+}
+
+static bool ms__entry_less(const void *a, const void *b)
+{
+    return *(const uint32_t *)a < *(const uint32_t *)b;
+}
+
+/* Working memory for one LEAF. */
+typedef struct ms__leaf_work {
+    ms__row *rows, *sorted;
+    uint32_t *begin, *entries;
+    size_t size;
+    uint32_t n, bits;
+} ms__leaf_work;
+
+static bool ms__leaf_work_get(ms__log *log, const ms__tail *t, ms__leaf_work *w)
+{
+    w->n = ms__tail_rows(t, NULL);
+    for (w->bits = 0; w->bits < 26 && w->n >> w->bits > 8;) w->bits++;
+    size_t rows = (size_t)w->n * sizeof(ms__row);
+    size_t begin = (((size_t)1 << w->bits) + 1) * sizeof(uint32_t);
+    w->size = 2 * rows + begin + ((size_t)t->count + 1) * sizeof(uint32_t);
+    w->rows = (ms__row *)ms__log_resize(log, NULL, 0, w->size);
+    if (!w->rows) return false;
+    w->sorted = w->rows + w->n;
+    w->begin = (uint32_t *)(void *)(w->sorted + w->n);
+    w->entries = (uint32_t *)(void *)((char *)w->begin + begin);
+    (void)ms__tail_rows(t, w->rows);
+    ms__rows_sort(w->rows, w->sorted, w->n, w->begin, w->bits);
+    return true;
+}
+
+/* How many rows from i on have the same stream: more than one when names collide. */
+static uint32_t ms__rows_same(const ms__leaf_work *w, uint32_t i)
+{
+    uint32_t n = 1;
+    while (i + n < w->n && w->sorted[i + n].stream == w->sorted[i].stream) n++;
+    return n;
+}
+
+/* Counts what the arrays of the LEAF will hold. */
+static void ms__leaf_count(const ms__tail *t, const ms__leaf_work *w, ms__leaf *l)
+{
+    l->n = t->count;
+    l->width = t->count > 65536 ? 4 : 2;
+    l->bits = w->bits;
+    for (uint32_t i = 0, same; i < w->n; i += same) {
+        same = ms__rows_same(w, i);
+        l->streams++;
+        if (same == 1 && w->sorted[i].tally) l->tallies++;
+        for (uint32_t k = 0; k < same; k++) l->postings += w->sorted[i + k].count;
+    }
+    for (uint32_t i = 0; i < t->count; i++)
+        if (i == 0 || ms__tail_spot(t, i)->session != ms__tail_spot(t, i - 1)->session)
+            l->sessions++;
+}
+
+static void ms__put(const unsigned char *array, size_t i, uint32_t v)
+{
+    ms__put32((unsigned char *)(uintptr_t)array + i * 4, v);
+}
+
+static void ms__put_wide(const unsigned char *array, size_t i, uint64_t v)
+{
+    ms__put64((unsigned char *)(uintptr_t)array + i * 8, v);
+}
+
+static void ms__put_postings(const ms__leaf *l, uint32_t at, const uint32_t *entries,
+                             uint32_t n)
+{
+    unsigned char *p = (unsigned char *)(uintptr_t)l->posting + (size_t)at * l->width;
+    for (uint32_t i = 0; i < n; i++, p += l->width) {
+        if (l->width == 4) {
+            ms__put32(p, entries[i]);
+        } else {
+            p[0] = (unsigned char)entries[i];
+            p[1] = (unsigned char)(entries[i] >> 8);
+        }
+    }
+}
+
+/* Fills the arrays of streams, postings and tallies. */
+static void ms__leaf_fill(const ms__leaf_work *w, const ms__leaf *l)
+{
+    uint32_t at = 0, stream = 0, tally = 0, bucket = 0;
+    for (uint32_t i = 0, same; i < w->n; i += same, stream++) {
+        uint32_t n = 0;
+        const ms__row *row = &w->sorted[i];
+        same = ms__rows_same(w, i);
+        for (uint32_t k = 0; k < same; k++) n += ms__row_entries(&row[k], w->entries + n);
+        if (same > 1) ms__sort(w->entries, n, sizeof *w->entries, ms__entry_less);
+        for (; bucket <= ms__row_bucket(row, w->bits); bucket++)
+            ms__put(l->bucket, bucket, stream);
+        ms__put_wide(l->stream, stream, row->stream);
+        ms__put(l->begin, stream, at | (same > 1 ? MS__MIXED : 0));
+        ms__put_postings(l, at, w->entries, n);
+        at += n;
+        if (same > 1 || !row->tally) continue;
+        double none = ms__f64_from(MS__TIME_UNSET);
+        bool timed = row->tally->has_time;
+        ms__put_wide(l->least, tally,
+                     ms__f64_bits(timed ? row->tally->first_time : none));
+        ms__put_wide(l->largest, tally,
+                     ms__f64_bits(timed ? row->tally->last_time : none));
+        ms__put(l->size, tally, (uint32_t)row->tally->bytes);
+        tally++;
+    }
+    for (; bucket <= (uint32_t)1 << w->bits; bucket++) ms__put(l->bucket, bucket, stream);
+    ms__put(l->begin, stream, at);
+}
+
+static void ms__leaf_spots(const ms__tail *t, const ms__leaf *l)
+{
+    uint32_t e = 0;
+    for (uint32_t i = 0; i < t->count; i++) {
+        const ms__spot *spot = ms__tail_spot(t, i);
+        ms__put(l->record, i, spot->unit);
+        if (i > 0 && spot->session == ms__tail_spot(t, i - 1)->session) continue;
+        ms__put(l->session_from, e, i);
+        ms__put(l->session, e, spot->session);
+        e++;
+    }
+}
+
+static void ms__leaf_fixed(const ms__tail *t, const ms__leaf *l, unsigned char *r)
+{
+    ms__put32(r + 128, l->segment);
+    ms__put32(r + 132, l->n);
+    ms__put64(r + 136, l->base);
+    ms__put64(r + 144, t->first_seq);
+    ms__put64(r + 152, t->live.last_seq);
+    ms__put64(r + 160, ms__f64_bits(t->first_time));
+    ms__put64(r + 168, ms__f64_bits(t->last_time));
+    ms__put64(r + 176, t->live.messages);
+    ms__put64(r + 184, t->live.bytes);
+    ms__put32(r + 192, l->streams);
+    ms__put32(r + 196, l->postings);
+    ms__put32(r + 200, l->tallies);
+    ms__put32(r + 204, l->sessions);
+    ms__put32(r + 208, l->bits);
+    ms__put32(r + 212, l->width);
+    ms__put32(r + 216, t->holes);
+}
+
+/* The header of an INDEX record. */
+static void ms__index_header(unsigned char *r, uint64_t size, unsigned type, uint64_t seq)
+{
+    memset(r, 0, MS__HEADER);
+    ms__put32(r, (uint32_t)size);
+    r[4] = MS__KIND_INDEX;
+    r[5] = (unsigned char)type;
+    r[7] = MS_FLAG_COMMIT;
+    ms__put64(r + 8, seq);
+    ms__put64(r + 16, MS__TIME_UNSET);
+    memset(r + size, 0, (size_t)(ms__align8(size) - size));
+}
+
+/* The LEAF of a tail, without state and seal, in memory of its own. NULL: no memory, or
+ * it would be too large for a record (then *size is not 0). */
+static unsigned char *ms__leaf_make(ms__log *log, const ms__tail *t, uint32_t roots,
+                                    uint32_t *size)
+{
+    ms__leaf_work w;
+    ms__leaf l;
+    *size = 0;
+    if (!ms__leaf_work_get(log, t, &w)) return NULL;
+    memset(&l, 0, sizeof l);
+    l.segment = t->segment;
+    l.base = t->base;
+    ms__leaf_count(t, &w, &l);
+    uint64_t bytes = ms__leaf_size(roots, &l);
+    unsigned char *r = NULL;
+    if (bytes <= MS__RECORD_MAX) {
+        *size = (uint32_t)bytes;
+        r = (unsigned char *)ms__log_resize(log, NULL, 0, ms__padded(*size));
+    }
+    if (r) {
+        memset(r, 0, MS__LEAF_FIXED);
+        ms__index_header(r, bytes, MS__INDEX_LEAF, log->last_seq);
+        ms__leaf_arrays(&l, r, roots);
+        ms__leaf_fixed(t, &l, r);
+        ms__leaf_spots(t, &l);
+        ms__leaf_fill(&w, &l);
+    }
+    (void)ms__log_resize(log, w.rows, w.size, 0);
+    return r;
+}
+
+/* ---- Nodes. */
+
+static ms__entry_node *ms__node_entry(const ms__log *log, unsigned level, uint32_t i)
+{
+    return (ms__entry_node *)ms__load_ptr(&log->tables[level]) + i;
+}
+
+/* Room for node number i of a level. */
+static bool ms__nodes_reserve(ms__log *log, unsigned level, uint32_t i)
+{
+    ms__nodes *old = log->table_of[level];
+    uint32_t cap = old ? old->cap : 0;
+    if (i < cap) return true;
+    uint32_t wider = cap * 2 > i ? cap * 2 : i + 8;
+    size_t size = sizeof(ms__nodes) + (size_t)wider * sizeof(ms__entry_node);
+    ms__nodes *t = (ms__nodes *)ms__log_resize(log, NULL, 0, size);
+    if (!t) return false;
+    ms__entry_node *entries = (ms__entry_node *)(void *)(t + 1);
+    memset(entries, 0, (size_t)wider * sizeof *entries);
+    if (cap) memcpy(entries, log->tables[level], (size_t)cap * sizeof *entries);
+    t->before = old;
+    t->cap = wider;
+    log->table_of[level] = t;
+    ms__store_ptr(&log->tables[level], entries);
+    return true;
+}
+
+static void ms__leaf_free(ms__log *log, ms__leaf *l)
+{
+    if (l->own) (void)ms__log_resize(log, l->own, ms__padded(l->own_size), 0);
+    (void)ms__log_resize(log, l, sizeof *l + ((size_t)l->n / 32 + 1) * 4, 0);
+}
+
+static void ms__level_free(ms__log *log, ms__level *l)
+{
+    (void)ms__log_resize(log, l, sizeof *l + ((size_t)l->parts / 32 + 1) * 4, 0);
+}
+
+/* A leaf with its bits behind it. */
+static ms__leaf *ms__leaf_new(ms__log *log, const ms__leaf *from)
+{
+    size_t bits = ((size_t)from->n / 32 + 1) * 4;
+    ms__leaf *l = (ms__leaf *)ms__log_resize(log, NULL, 0, sizeof *l + bits);
+    if (!l) return NULL;
+    *l = *from;
+    l->checked = (uint32_t *)(void *)(l + 1);
+    memset(l->checked, 0, bits);
+    return l;
+}
+
+static ms__level *ms__level_new(ms__log *log, const ms__level *from)
+{
+    size_t bits = ((size_t)from->parts / 32 + 1) * 4;
+    ms__level *l = (ms__level *)ms__log_resize(log, NULL, 0, sizeof *l + bits);
+    if (!l) return NULL;
+    *l = *from;
+    l->checked = (uint32_t *)(void *)(l + 1);
+    memset(l->checked, 0, bits);
+    return l;
+}
+
+/* The record at offset, when it is an INDEX record whose checks hold in some session: who
+ * asks knows the offset from a checked place. */
+static const unsigned char *ms__index_record(const ms__log *log, uint64_t offset,
+                                             uint64_t limit)
+{
+    if (offset < MS__HEAD_SIZE || offset % 8 != 0 || offset >= limit) return NULL;
+    const unsigned char *r = ms__log_at(log, offset);
+    if (!ms__size_fits(r, limit - offset) || !ms__index_holds(&log->id, offset, r))
+        return NULL;
+    return r;
+}
+
+/* ---- Walking records, as opening, catching up and verifying do. */
+
+typedef struct ms__replay {
+    ms__log *log;
+    uint64_t at;      /* where the next record is expected */
+    uint64_t limit;   /* nothing is looked at from here on */
+    uint64_t trusted; /* what is invalid below this is damage */
+    uint64_t last_seq;
+    uint32_t session, number;
+    bool adopt; /* the session is not known yet: any of the file is taken */
+    bool quiet; /* damage is neither told nor counted */
+    uint64_t damaged, damaged_bytes, index_damaged;
+    uint32_t holes; /* damaged ranges since it was last set to 0 */
+} ms__replay;
+
+typedef enum ms__found {
+    MS__FOUND_RECORD, /* *r: whole, the scan stands behind it */
+    MS__FOUND_END,    /* at the limit, or at something invalid that is no damage */
+    MS__FOUND_FOREIGN /* a record that must be understood, and is not */
+} ms__found;
+
+static bool ms__known_kind(unsigned kind)
+{
+    return kind == MS__KIND_MESSAGE || kind == MS__KIND_INDEX || kind == MS__KIND_GAP ||
+           kind == MS__KIND_VOID;
+}
+
+/* Is a session one that this file had? Those of the ring, the slots, the writer. */
+static bool ms__session_known(const ms__log *log, uint32_t session)
+{
+    ms__writer_line w;
+    const unsigned char *ring = log->head + MS__AT_RING;
+    if (session == ms__slot_newest(log->head).session) return true;
+    if (ms__writer_decode(&w, log->head) && w.session == session) return true;
+    for (uint32_t i = 0; i < MS__RING; i++, ring += 16)
+        if (ms__get32(ring + 8) == session &&
+            ms__get32(ring + 12) == ms__crc32c(0, ring, 12))
+            return true;
+    return false;
+}
+
+/* Is the body of a record whose header holds whole, and its sequence number in order? */
+static bool ms__replay_body(const ms__replay *s, const unsigned char *r, uint64_t offset)
+{
+    switch (r[4]) {
+    case MS__KIND_MESSAGE:
+        return ms_seq(ms__msg(r)) > s->last_seq && ms_seq(ms__msg(r)) != UINT64_MAX &&
+               ms__check_body(r, offset, NULL) == MS_OK &&
+               !ms__is_empty(ms_location(ms__msg(r)));
+    case MS__KIND_GAP:
+        return ms__gap_check(r, offset, NULL) == MS_OK;
+    default:
+        return ms__body_crc(r) == ms__get32(r + 24);
+    }
+}
+
+/* Could a record begin here that goes on a known session? Cheap answers first. */
+static bool ms__replay_candidate(const ms__replay *s, uint64_t at, uint64_t limit,
+                                 uint32_t *session)
+{
+    ms__void v;
+    const unsigned char *r = ms__log_at(s->log, at);
+    if (!ms__known_kind(r[4]) || !ms__size_fits(r, limit - at)) return false;
+    if (ms__void_decode(&s->log->id, at, limit - at, r, &v)) {
+        *session = v.session;
+        return true;
+    }
+    uint32_t implied = ms__log_session(&s->log->id, at, r);
+    if (implied != s->session && !ms__session_known(s->log, implied)) return false;
+    if (!ms__replay_body(s, r, at)) return false;
+    *session = implied;
+    return true;
+}
+
+/* The next place on the grid, from `from` on, where a record of a known session begins;
+ * limit when there is none. */
+static uint64_t ms__replay_seek(const ms__replay *s, uint64_t from, uint64_t limit,
+                                uint32_t *session)
+{
+    for (uint64_t at = from; at < limit && limit - at >= MS__HEADER + 8; at += 8)
+        if (ms__replay_candidate(s, at, limit, session)) return at;
+    return limit;
+}
+
+/* The first VOID in a range, or its end. Where a file was cut in the middle of a record and
+ * written on, one stands inside of what was the record. */
+static uint64_t ms__replay_void(const ms__replay *s, uint64_t from, uint64_t upto)
+{
+    ms__void v;
+    for (; from < upto; from += 8)
+        if (ms__void_decode(&s->log->id, from, s->limit - from, ms__log_at(s->log, from),
+                            &v))
+            return from;
+    return upto;
+}
+
+/* Something invalid at s->at, below the trusted end: steps over it. */
+static void ms__replay_skip(ms__replay *s, bool sized)
+{
+    const unsigned char *r = ms__log_at(s->log, s->at);
+    uint64_t from = s->at, limit = s->trusted < s->limit ? s->trusted : s->limit;
+    bool index = sized && r[4] == MS__KIND_INDEX;
+    uint64_t before = 0;
+    if (sized) {
+        s->at = ms__replay_void(s, from + 8, from + ms__padded(ms__get32(r)));
+    } else {
+        s->at = ms__replay_seek(s, from + 8, limit, &s->session);
+    }
+    if (s->at < limit && limit - s->at >= MS__HEADER + 8) {
+        r = ms__log_at(s->log, s->at);
+        if (r[4] == MS__KIND_MESSAGE &&
+            ms__log_session(&s->log->id, s->at, r) == s->session)
+            before = ms_seq(ms__msg(r));
+    }
+    if (index) {
+        s->index_damaged++;
+    } else {
+        s->damaged++;
+        s->holes++;
+        s->damaged_bytes += s->at - from;
+    }
+    if (!s->quiet)
+        ms__log_tell(s->log, index ? MS_LOG_INDEX_DAMAGE : MS_LOG_DAMAGE, from,
+                     s->at - from, s->last_seq, before, 0);
+}
+
+/* The next whole record. Damage below the trusted end is stepped over. */
+static ms__found ms__replay_next(ms__replay *s, const unsigned char **out,
+                                 uint64_t *offset)
+{
+    ms__void v;
+    while (s->at < s->limit) {
+        const unsigned char *r = ms__log_at(s->log, s->at);
+        uint64_t left = s->limit - s->at;
+        bool sized = ms__size_fits(r, left);
+        *out = r;
+        *offset = s->at;
+        if (sized && r[4] == MS__KIND_VOID &&
+            ms__void_decode(&s->log->id, s->at, left, r, &v) &&
+            (s->at < s->trusted || ms__void_twice(&s->log->id, &v, left, r))) {
+            s->session = v.session;
+            s->number = v.number;
+            s->adopt = false;
+            s->at = v.next;
+            return MS__FOUND_RECORD;
+        }
+        uint32_t session = sized ? ms__log_session(&s->log->id, s->at, r) : 0;
+        if (sized && s->adopt && ms__known_kind(r[4]) &&
+            ms__session_known(s->log, session) && ms__replay_body(s, r, s->at)) {
+            s->session = session;
+            s->adopt = false;
+        }
+        sized = sized && session == s->session && r[4] != 0;
+        if (sized && r[4] >= 128) return MS__FOUND_FOREIGN;
+        if (sized && ms__replay_body(s, r, s->at)) {
+            if (r[4] == MS__KIND_MESSAGE) s->last_seq = ms_seq(ms__msg(r));
+            s->at += ms__padded(ms__get32(r));
+            return MS__FOUND_RECORD;
+        }
+        if (s->at >= s->trusted) return MS__FOUND_END;
+        ms__replay_skip(s, sized);
+    }
+    return MS__FOUND_END;
+}
+
+/* Does a record behind s->at say that all before it had been synced? Then what is invalid
+ * here is damage, and trusted moves there. */
+static bool ms__replay_synced(ms__replay *s)
+{
+    uint32_t session;
+    uint64_t at = s->at + 8, found = 0;
+    while ((at = ms__replay_seek(s, at, s->limit, &session)) < s->limit) {
+        const unsigned char *r = ms__log_at(s->log, at);
+        if (r[7] & MS_FLAG_SYNCED) found = at;
+        at += ms__padded(ms__get32(r));
+    }
+    if (found == 0) return false;
+    s->trusted = found;
+    return true;
+}
+
+/* ---- Nodes that have to be made anew. */
+
+/* Scans [from, upto) into a tail of its own and makes a LEAF in memory of it. */
+static MS__APART ms__leaf *ms__leaf_derive(ms__log *log, uint32_t segment, uint64_t from,
+                                 uint64_t upto, const ms__state *state)
+{
+    ms__replay s;
+    ms__leaf made, *leaf = NULL;
+    const unsigned char *r;
+    uint64_t offset;
+    uint32_t size = 0;
+    bool room = true;
+    memset(&s, 0, sizeof s);
+    s.log = log;
+    s.at = from;
+    s.limit = s.trusted = upto;
+    s.session = state ? state->session : 0;
+    s.last_seq = state ? state->last_seq : 0;
+    s.adopt = state == NULL;
+    s.quiet = true;
+    ms__tail *t = ms__tail_new(log, from, segment);
+    if (!t) return NULL;
+    while (room && ms__replay_next(&s, &r, &offset) == MS__FOUND_RECORD)
+        if (r[4] == MS__KIND_MESSAGE || r[4] == MS__KIND_GAP)
+            room = ms__tail_enter(t, r, offset, s.session);
+    t->holes = s.holes;
+    unsigned char *own = room ? ms__leaf_make(log, t, 0, &size) : NULL;
+    ms__tail_free(log, t);
+    if (!own) return NULL;
+    memset(own + MS__STATE_AT, 0, 96); /* no roots */
+    memset(&made, 0, sizeof made);
+    if (ms__leaf_decode(&made, own, upto)) leaf = ms__leaf_new(log, &made);
+    if (!leaf) {
+        (void)ms__log_resize(log, own, ms__padded(size), 0);
+        return NULL;
+    }
+    leaf->next = upto;
+    leaf->state.session = s.session;
+    leaf->state.last_seq = s.last_seq;
+    leaf->own = own;
+    leaf->own_size = size;
+    return leaf;
+}
+
+/* A LEVEL that cannot be read: all of its children are asked instead. Its children are
+ * found by walking the file. */
+static MS__APART ms__level *ms__level_derive(ms__log *log, unsigned level, uint32_t number)
+{
+    ms__level l;
+    ms__replay s;
+    const unsigned char *r;
+    uint64_t offset;
+    memset(&l, 0, sizeof l);
+    memset(&s, 0, sizeof s);
+    s.log = log;
+    s.at = MS__HEAD_SIZE;
+    s.limit = s.trusted = log->end;
+    s.adopt = s.quiet = true;
+    while (ms__replay_next(&s, &r, &offset) == MS__FOUND_RECORD) {
+        ms__leaf leaf;
+        ms__level below;
+        if (r[4] != MS__KIND_INDEX) continue;
+        if (level == 1 && ms__leaf_decode(&leaf, r, offset)) {
+            if (leaf.segment / MS__FAN == number)
+                l.child[leaf.segment % MS__FAN] = offset;
+        } else if (ms__level_decode(&below, r, offset) && below.level + 1 == level &&
+                   below.number / MS__FAN == number) {
+            l.child[below.number % MS__FAN] = offset;
+        }
+    }
+    l.level = level;
+    l.number = number;
+    l.last_seq = UINT64_MAX; /* not known: never stepped over */
+    l.first_time = l.last_time = ms__f64_from(MS__TIME_UNSET);
+    ms__log_tell(log, MS_LOG_INDEX_DAMAGE, 0, 0, 0, 0, 0);
+    return ms__level_new(log, &l);
+}
+
+/* Where a segment ends whose LEAF is not known: where the next one begins. */
+static MS__APART uint64_t ms__leaf_end(ms__log *log, uint32_t i, uint64_t from)
+{
+    ms__replay s;
+    ms__leaf leaf;
+    const unsigned char *r;
+    uint64_t offset;
+    memset(&s, 0, sizeof s);
+    s.log = log;
+    s.at = from;
+    s.limit = s.trusted = ms__tail_of(log)->base;
+    s.adopt = s.quiet = true;
+    while (ms__replay_next(&s, &r, &offset) == MS__FOUND_RECORD)
+        if (r[4] == MS__KIND_INDEX && ms__leaf_decode(&leaf, r, offset) &&
+            leaf.segment > i && leaf.base >= from)
+            return leaf.base;
+    return s.limit;
+}
+
+/* A LEVEL, read or made. NULL: no memory. */
+static ms__level *ms__level_load(ms__log *log, unsigned level, uint32_t i)
+{
+    ms__level l;
+    ms__entry_node *e = ms__node_entry(log, level, i);
+    if (e->node) return (ms__level *)e->node;
+    memset(&l, 0, sizeof l);
+    const unsigned char *r = ms__index_record(log, e->offset, log->end);
+    bool sound =
+        r && ms__level_decode(&l, r, e->offset) && l.level == level && l.number == i;
+    ms__level *node = sound ? ms__level_new(log, &l) : ms__level_derive(log, level, i);
+    if (node) ms__store_ptr(&e->node, node);
+    return node;
+}
+
+/* Makes known where a node stands: the LEVELs above it are read, the highest first, each
+ * of which tells where the next one down stands. False: no memory. */
+static bool ms__node_find(ms__log *log, unsigned level, uint32_t i)
+{
+    for (unsigned k = MS__LEVELS - 1; k > level; k--) {
+        uint32_t above = i >> 3 * (k - level), below = i >> 3 * (k - 1 - level);
+        if (above >= log->nodes[k] || ms__node_entry(log, k - 1, below)->offset) continue;
+        const ms__level *l = ms__level_load(log, k, above);
+        if (!l) return false;
+        ms__node_entry(log, k - 1, below)->offset = l->child[below % MS__FAN];
+    }
+    return true;
+}
+
+/* A LEAF, if it can be read. *room false: no memory. */
+static ms__leaf *ms__leaf_read(ms__log *log, uint32_t i, bool *room)
+{
+    ms__leaf l;
+    *room = ms__node_find(log, 0, i);
+    ms__entry_node *e = ms__node_entry(log, 0, i);
+    if (!*room || e->node) return (ms__leaf *)e->node;
+    memset(&l, 0, sizeof l);
+    const unsigned char *r = ms__index_record(log, e->offset, log->end);
+    if (!r || !ms__leaf_decode(&l, r, e->offset) || l.segment != i) return NULL;
+    ms__leaf *node = ms__leaf_new(log, &l);
+    *room = node != NULL;
+    if (node) ms__store_ptr(&e->node, node);
+    return node;
+}
+
+/* A LEAF, read or made; those before it that cannot be read are made first, since each
+ * says where the next segment begins. NULL: no memory. */
+static ms__leaf *ms__leaf_load(ms__log *log, uint32_t i)
+{
+    bool room;
+    uint32_t j = i;
+    ms__leaf *leaf = ms__leaf_read(log, i, &room);
+    while (!leaf && room && j > 0) {
+        leaf = ms__leaf_read(log, j - 1, &room);
+        if (!leaf) j--;
+    }
+    if (leaf && leaf->segment == i) return leaf;
+    for (; room && j <= i; j++) {
+        ms__entry_node *e = ms__node_entry(log, 0, j);
+        uint64_t from = leaf ? leaf->next : MS__HEAD_SIZE, upto = e->offset;
+        if (upto < from || upto > log->end) upto = ms__leaf_end(log, j, from);
+        leaf = ms__leaf_derive(log, j, from, upto, leaf ? &leaf->state : NULL);
+        if (!leaf) return NULL;
+        ms__log_tell(log, MS_LOG_INDEX_DAMAGE, from, upto - from, 0, 0, 0);
+        ms__store_ptr(&e->node, leaf);
+    }
+    return room ? leaf : NULL;
+}
+
+/* Under the lock. NULL: no memory. */
+static void *ms__node_get(ms__log *log, unsigned level, uint32_t i)
+{
+    void *node = ms__node_entry(log, level, i)->node;
+    if (node) return node;
+    if (level == 0) return ms__leaf_load(log, i);
+    return ms__node_find(log, level, i) ? ms__level_load(log, level, i) : NULL;
+}
+
+/* locked: the caller holds the lock. NULL: no memory. */
+static void *ms__node_of(ms__log *log, unsigned level, uint32_t i, bool locked)
+{
+    void *node = ms__load_ptr(&ms__node_entry(log, level, i)->node);
+    if (node) return node;
+    if (!locked) ms__lock_take(&log->lock);
+    node = ms__node_get(log, level, i);
+    if (!locked) ms__lock_give(&log->lock);
+    return node;
+}
+
+/* In which of its children does a LEVEL have a stream? When in doubt, in all. */
+static unsigned ms__level_find(const ms__log *log, const ms__level *l, uint64_t stream)
+{
+    uint32_t low = 0, high = l->parts;
+    if (l->last_seq == UINT64_MAX && l->parts == 0) return 0xFF;
+    while (low < high) { /* the first part that begins behind the stream */
+        uint32_t middle = low + (high - low) / 2;
+        if (ms__get64(l->first + (size_t)middle * 8) <= stream)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == 0) return 0;
+    uint32_t place = low - 1;
+    uint64_t offset = ms__get64(l->part + (size_t)place * 8);
+    const unsigned char *r;
+    if (ms__bit_get(l->checked, place)) {
+        r = ms__log_at(log, offset);
+    } else {
+        r = ms__index_record(log, offset, l->offset);
+        if (!r || !ms__part_holds(r, l, place)) return 0xFF;
+        ms__or32(&l->checked[place / 32], (uint32_t)1 << (place % 32));
+    }
+    return ms__part_find(r, stream);
+}
+
+/* How many segments a node of a level stands for. */
+static uint64_t ms__span(unsigned level)
+{
+    return (uint64_t)1 << (3 * level);
+}
+
+/* Can a query's time range meet nothing in a segment? */
+static bool ms__times_miss(const ms_query *q, double first, double last)
+{
+    if (first != first) return false; /* unknown, or none: look */
+    return (q->has_since && last < q->since) || (q->has_until && first >= q->until);
+}
+
+/* The next segment from i on (backward: from i downward) that may have the stream, below
+ * n; n: none (backward: UINT32_MAX). Steps over whole nodes where it is absent. */
+static uint32_t ms__segment_next(ms__log *log, uint64_t stream, uint32_t i, uint32_t n,
+                                 bool backward, bool locked, ms_result *result)
+{
+    for (uint64_t at = i; backward ? at != UINT64_MAX : at < n;) {
+        unsigned level = 0;
+        for (unsigned k = 1; k < MS__LEVELS; k++) {
+            uint64_t edge = backward ? at + 1 : at;
+            if (edge % ms__span(k) != 0 || at >> (3 * k) >= ms__load32(&log->nodes[k]))
+                break;
+            level = k;
+        }
+        for (;; level--) {
+            unsigned mask = 1;
+            void *node = ms__node_of(log, level, (uint32_t)(at >> (3 * level)), locked);
+            if (!node) {
+                *result = MS_E_NO_MEMORY;
+                return backward ? UINT32_MAX : n;
+            }
+            if (level == 0) {
+                if (ms__leaf_find((const ms__leaf *)node, stream) != UINT32_MAX)
+                    return (uint32_t)at;
+                break;
+            }
+            mask = ms__level_find(log, (const ms__level *)node, stream);
+            if (mask == 0) break;
+            /* into the first child that has it, from the side we come from */
+            unsigned child = backward ? 7 : 0;
+            while (!(mask >> child & 1)) child = backward ? child - 1 : child + 1;
+            uint64_t first = at & ~(ms__span(level) - 1);
+            at = first + child * ms__span(level - 1);
+            if (backward) at += ms__span(level - 1) - 1;
+        }
+        if (backward && at < ms__span(level)) return UINT32_MAX;
+        at = backward ? at - ms__span(level) : at + ms__span(level);
+    }
+    return backward ? UINT32_MAX : n;
+}
+
+/* ---- Finding messages by number. */
+
+/* The first whole message among records [i, n) of a leaf (or, leaf NULL, of a tail). */
+static const ms_msg *ms__segment_message(const ms__log *log, const ms__leaf *leaf,
+                                         const ms__tail *tail, uint32_t i, uint32_t n)
+{
+    for (; i < n; i++) {
+        const unsigned char *r =
+            leaf ? ms__leaf_record(log, leaf, i) : ms__tail_record(log, tail, i);
+        if (r && r[4] == MS__KIND_MESSAGE) return ms__msg(r);
+    }
+    return NULL;
+}
+
+/* How many records of a segment stand before the message with that number or a larger
+ * one; a damaged record decides nothing. */
+static uint32_t ms__segment_lower(const ms__log *log, const ms__leaf *leaf,
+                                  const ms__tail *tail, uint32_t n, uint64_t seq)
+{
+    uint32_t low = 0, high = n;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        const ms_msg *msg = ms__segment_message(log, leaf, tail, middle, high);
+        if (msg && ms_seq(msg) < seq)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static uint64_t ms__place(uint32_t segment, uint32_t record)
+{
+    return (uint64_t)segment << 32 | record;
+}
+
+/* The place of the first message with that number or a larger one. n: records of the tail
+ * that count. */
+static uint64_t ms__place_of(ms__log *log, const ms__tail *t, uint32_t n, uint64_t seq,
+                             bool locked)
+{
+    const ms_msg *first = ms__segment_message(log, NULL, t, 0, n);
+    if (first && ms_seq(first) <= seq)
+        return ms__place(t->segment, ms__segment_lower(log, NULL, t, n, seq));
+    for (uint64_t at = 0; at < t->segment;) {
+        unsigned level = 0;
+        while (level + 1 < MS__LEVELS && at % ms__span(level + 1) == 0 &&
+               at >> (3 * (level + 1)) < ms__load32(&log->nodes[level + 1]))
+            level++;
+        for (;; level--) {
+            void *node = ms__node_of(log, level, (uint32_t)(at >> (3 * level)), locked);
+            if (!node) return ms__place(t->segment, 0);
+            uint64_t last = level ? ((const ms__level *)node)->last_seq
+                                  : ((const ms__leaf *)node)->last_seq;
+            if (last < seq) break;
+            if (level > 0) continue;
+            const ms__leaf *l = (const ms__leaf *)node;
+            return ms__place((uint32_t)at, ms__segment_lower(log, l, NULL, l->n, seq));
+        }
+        at += ms__span(level);
+    }
+    return ms__place(t->segment, 0);
+}
+
+/* The record at a place, NULL: damaged, or none. */
+static const unsigned char *ms__place_record(ms__log *log, const ms__tail *t, uint32_t n,
+                                             uint64_t place)
+{
+    uint32_t segment = (uint32_t)(place >> 32), record = (uint32_t)place;
+    if (segment == t->segment) return record < n ? ms__tail_record(log, t, record) : NULL;
+    const ms__leaf *l = (const ms__leaf *)ms__node_of(log, 0, segment, false);
+    return l && record < l->n ? ms__leaf_record(log, l, record) : NULL;
+}
+
+/* ---- Cursors. A head reads the run of one stream in one segment, then goes on to the
+ * next segment that has the stream. */
+
+/* Which names a head is about: 0 the location, 1 the query's agent, 2 and on its team; with
+ * a bit more where names are compared record by record. */
+#define MS__COMPARE 0x80000000u
+
+static ms_str ms__head_agent(const ms_cursor *it, const ms__head *h)
+{
+    uint32_t agent = h->agent & ~MS__COMPARE;
+    if (agent == 0) return ms__absent();
+    return agent == 1 ? it->query.agent_key : it->query.agent_keys[agent - 2];
+}
+
+static bool ms__head_names(const ms_cursor *it, const ms__head *h, const ms_msg *msg)
+{
+    if (h->stream == 0) return true;
+    if (!ms_str_equal(ms_location(msg), it->query.location)) return false;
+    return (h->agent & ~MS__COMPARE) == 0 || ms_str_equal(ms_agent_key(msg), ms__head_agent(it, h));
+}
+
+/* The stream of a tail that a head reads, or NULL. */
+static const ms__stream *ms__head_stream(const ms_cursor *it, const ms__head *h)
+{
+    ms__live *live = (ms__live *)(uintptr_t)&it->tail->live;
+    ms__loc *loc = ms__loc_find(live, it->query.location);
+    if (!loc) return NULL;
+    switch (h->stream & 7) {
+    case MS__S_LOCATION:
+        return &loc->all;
+    case MS__S_CONVERSATION:
+        return &loc->conversation;
+    case MS__S_GLOBAL:
+        return &loc->global;
+    default:
+        break;
+    }
+    ms__agent *agent = ms__agent_find(live, loc, ms__head_agent(it, h));
+    if (!agent) return NULL;
+    return (h->stream & 7) == MS__S_TRACE ? &agent->trace : &agent->rest;
+}
+
+/* How many of n entries are below `entry`. */
+static uint32_t ms__stream_lower(const ms__stream *s, uint32_t n, uint32_t entry)
+{
+    uint32_t low = 0;
+    const ms__chunk *c = n > 0 ? ms__stream_chunk(s, n - 1) : NULL;
+    while (c && c->before && ms__chunk_entry(c, c->first) >= entry) {
+        n = c->first;
+        c = c->before;
+    }
+    if (c) low = c->first;
+    while (low < n) {
+        uint32_t middle = low + (n - low) / 2;
+        if (ms__chunk_entry(c, middle) < entry)
+            low = middle + 1;
+        else
+            n = middle;
+    }
+    return low;
+}
+
+static bool ms__page_tail(const ms_cursor *it, ms__head *h, uint32_t from, uint32_t to)
+{
+    h->leaf = NULL;
+    h->run = NULL;
+    if (h->stream == 0) {
+        h->lo = from < to ? from : to;
+        h->hi = to;
+        return h->lo < h->hi;
+    }
+    const ms__stream *s = ms__head_stream(it, h);
+    if (!s) return false;
+    h->hi = ms__stream_seen(s, to);
+    if (h->hi == 0) return false;
+    h->run = ms__stream_chunk(s, h->hi - 1);
+    h->lo = from > 0 ? ms__stream_lower(s, h->hi, from) : 0;
+    return h->lo < h->hi;
+}
+
+/* How many postings of a run are below `entry`. */
+static uint32_t ms__run_lower(const unsigned char *run, uint32_t n, uint32_t width,
+                              uint32_t entry)
+{
+    uint32_t low = 0;
+    while (low < n) {
+        uint32_t middle = low + (n - low) / 2;
+        if (ms__posting(run, middle, width) < entry)
+            low = middle + 1;
+        else
+            n = middle;
+    }
+    return low;
+}
+
+static bool ms__page_leaf(const ms__log *log, const ms_cursor *it, ms__head *h,
+                          const ms__leaf *l, uint32_t from, uint32_t to)
+{
+    const unsigned char *run;
+    uint32_t n;
+    bool mixed;
+    h->leaf = l;
+    h->run = NULL;
+    h->agent &= ~MS__COMPARE;
+    if (ms__times_miss(&it->query, l->first_time, l->last_time)) return false;
+    if (h->stream == 0) {
+        h->lo = from < l->n ? from : l->n;
+        h->hi = to < l->n ? to : l->n;
+        return h->lo < h->hi;
+    }
+    uint32_t i = ms__leaf_find(l, h->stream);
+    if (i == UINT32_MAX || !ms__leaf_run(l, i, &run, &n, &mixed)) return false;
+    h->run = run;
+    h->lo = from > 0 ? ms__run_lower(run, n, l->width, from) : 0;
+    h->hi = to < l->n ? ms__run_lower(run, n, l->width, to) : n;
+    if (h->lo >= h->hi) return false;
+    /* the number is one of 61 bits: look whether the names are the same */
+    uint32_t end = it->backward ? h->hi - 1 : h->lo;
+    const unsigned char *r = ms__leaf_record(log, l, ms__posting(run, end, l->width));
+    if (mixed || !r || !ms__head_names(it, h, ms__msg(r))) h->agent |= MS__COMPARE;
+    return true;
+}
+
+/* A cursor over everything counts damage that no posting knows of, once a segment:
+ * words[0] and words[1] are the first and last segment counted, plus one. */
+static void ms__page_holes(ms_cursor *it, uint32_t segment, uint32_t holes)
+{
+    if (it->words[1] != 0 && segment + 1 >= it->words[0] && segment + 1 <= it->words[1])
+        return;
+    if (it->words[1] == 0 || segment + 1 < it->words[0]) it->words[0] = segment + 1;
+    if (segment + 1 > it->words[1]) it->words[1] = segment + 1;
+    it->damaged += holes;
+}
+
+/* Sets a head to its run in a segment, within the query's bounds. */
+static bool ms__page(ms__log *log, ms_cursor *it, ms__head *h, uint32_t segment)
+{
+    uint32_t from = segment == it->from >> 32 ? (uint32_t)it->from : 0;
+    uint32_t to = segment == it->to >> 32 ? (uint32_t)it->to : UINT32_MAX;
+    bool some;
+    h->segment = segment;
+    if (segment == it->tail->segment) {
+        some = ms__page_tail(it, h, from, to);
+        if (h->stream == 0) ms__page_holes(it, segment, it->tail->holes);
+    } else {
+        const ms__leaf *l = (const ms__leaf *)ms__node_of(log, 0, segment, false);
+        if (!l) it->result = MS_E_NO_MEMORY;
+        some = l && ms__page_leaf(log, it, h, l, from, to);
+        if (l && h->stream == 0) ms__page_holes(it, segment, l->holes);
+    }
+    h->pos = it->backward ? h->hi : h->lo;
+    return some;
+}
+
+/* The next segment in the cursor's direction that may have the head's stream; false: there
+ * is none. */
+static bool ms__page_next(ms__log *log, ms_cursor *it, const ms__head *h, uint32_t *out)
+{
+    uint32_t tail = it->tail->segment, first = (uint32_t)(it->from >> 32);
+    uint32_t last = (uint32_t)((it->to - 1) >> 32), s;
+    if (it->backward) {
+        if (h->segment <= first) return false;
+        s = h->segment - 1;
+        if (h->stream != 0)
+            s = ms__segment_next(log, h->stream, s, tail, true, false, &it->result);
+        *out = s;
+        return s != UINT32_MAX && s >= first;
+    }
+    if (h->segment >= last) return false;
+    s = h->segment + 1;
+    if (h->stream != 0 && s < tail) {
+        uint32_t n = last < tail ? last + 1 : tail;
+        s = ms__segment_next(log, h->stream, s, n, false, false, &it->result);
+        if (s >= n && last < tail) return false;
+        if (s >= n) s = tail;
+    }
+    *out = s;
+    return true;
+}
+
+static bool ms__page_turn(ms__log *log, ms_cursor *it, ms__head *h)
+{
+    ms__head next = *h;
+    uint32_t segment;
+    while (it->result == MS_OK || it->result == MS_E_DAMAGED) {
+        if (!ms__page_next(log, it, &next, &segment)) return false;
+        if (!ms__page(log, it, &next, segment)) continue;
+        *h = next;
+        return true;
+    }
+    return false;
+}
+
+/* The entry of a head's run at i: the number of a record. */
+static uint32_t ms__head_entry(ms__head *h, uint32_t i)
+{
+    if (!h->run) return i;
+    if (h->leaf) return ms__posting((const unsigned char *)h->run, i, h->leaf->width);
+    const ms__chunk *c = (const ms__chunk *)h->run;
+    while (c->first > i) c = c->before;
+    while (i - c->first >= ms__chunk_cap(c->first))
+        c = (const ms__chunk *)ms__load_ptr(&c->after);
+    h->run = c;
+    return ms__chunk_entry(c, i);
+}
+
+/* Does a head not offer this record, though its run has it? One that is damaged is offered,
+ * and then counted. */
+static bool ms__head_skips(const ms__log *log, const ms_cursor *it, const ms__head *h,
+                           uint32_t entry)
+{
+    const unsigned char *r;
+    if (h->stream == 0) {
+        if (h->record[4] == MS__KIND_MESSAGE) return false;
+        r = h->leaf ? ms__leaf_record(log, h->leaf, entry)
+                    : ms__tail_record(log, it->tail, entry);
+        return r && r[4] == MS__KIND_GAP;
+    }
+    if (!h->leaf || !(h->agent & MS__COMPARE)) return false;
+    r = ms__leaf_record(log, h->leaf, entry);
+    return r && !ms__head_names(it, h, ms__msg(r));
+}
+
+static bool ms__log_load(ms_store *store, ms_cursor *it, ms__head *h)
+{
+    ms__log *log = ms__log_of(store);
+    for (;;) {
+        if (it->backward ? h->pos <= h->lo : h->pos >= h->hi) {
+            if (!ms__page_turn(log, it, h)) return false;
+            continue;
+        }
+        uint32_t entry = ms__head_entry(h, it->backward ? h->pos - 1 : h->pos);
+        uint64_t offset =
+            h->leaf ? ms__leaf_offset(h->leaf, entry) : ms__tail_offset(it->tail, entry);
+        h->place = ms__place(h->segment, entry);
+        h->record = offset ? ms__log_at(log, offset) : log->head;
+        if (!ms__head_skips(log, it, h, entry)) return true;
+        if (it->backward)
+            h->pos--;
+        else
+            h->pos++;
+    }
+}
+
+static bool ms__log_whole(ms_store *store, const ms_cursor *it, const ms__head *h)
+{
+    const ms__log *log = ms__log_of(store);
+    uint32_t entry = (uint32_t)h->place;
+    if (h->leaf) return ms__leaf_record(log, h->leaf, entry) != NULL;
+    return ms__tail_record(log, it->tail, entry) != NULL;
+}
+
+static void ms__log_back(ms_store *store, ms_cursor *it, ms__head *h, size_t n)
+{
+    it->backward = true;
+    h->pos = h->hi;
+    while (n > h->pos - h->lo) {
+        n -= h->pos - h->lo;
+        h->pos = h->lo;
+        if (!ms__page_turn(ms__log_of(store), it, h)) return;
+    }
+    h->pos -= (uint32_t)n;
+}
+
+static size_t ms__log_count(ms_store *store, ms_cursor *it, const ms__head *h)
+{
+    ms__head at = *h;
+    size_t n = at.hi - at.lo;
+    bool backward = it->backward;
+    it->backward = false;
+    while (ms__page_turn(ms__log_of(store), it, &at)) n += at.hi - at.lo;
+    it->backward = backward;
+    return n;
+}
+
+static const ms__feed ms__log_feed = {ms__log_load, ms__log_whole, ms__log_back,
+                                      ms__log_count};
+
+/* Adds a stream to a cursor that is being opened. */
+static ms_result ms__log_head(ms__log *log, ms_cursor *it, uint64_t stream, size_t agent,
+                              ms_type_set holds, ms_type_set types, ms_error *err)
+{
+    ms__head h;
+    bool back = ms__starts_back(&it->query);
+    uint32_t first = (uint32_t)(it->from >> 32);
+    uint32_t last = (uint32_t)((it->to - 1) >> 32);
+    memset(&h, 0, sizeof h);
+    h.types = (uint32_t)(types & it->query.types);
+    if (!(h.types & holds)) return MS_OK;
+    h.stream = stream;
+    h.agent = (uint32_t)agent;
+    it->backward = back;
+    if (!back && first < it->tail->segment && stream != 0) {
+        uint32_t n = last < it->tail->segment ? last + 1 : it->tail->segment;
+        uint32_t s = ms__segment_next(log, stream, first, n, false, false, &it->result);
+        if (s >= n && last < it->tail->segment) return MS_OK;
+        first = s >= n ? it->tail->segment : s;
+    }
+    if (!ms__page(log, it, &h, back ? last : first) && !ms__page_turn(log, it, &h))
+        return it->result == MS_E_NO_MEMORY ? ms__no_memory(err, 0) : MS_OK;
+    return ms__head_put(it, &h, holds, err);
+}
+
+static ms_result ms__log_agent_heads(ms__log *log, ms_cursor *it, uint64_t location,
+                                     ms_str key, size_t agent, ms_type_set types,
+                                     ms_error *err)
+{
+    if (ms__is_empty(key)) return MS_OK;
+    uint64_t hash = ms__hash_agent(&log->id, location, key);
+    MS__TRY(ms__log_head(log, it, ms__stream_of(hash, MS__S_TRACE), agent,
+                         MS__TYPES_TRACE, types, err));
+    return ms__log_head(log, it, ms__stream_of(hash, MS__S_REST), agent,
+                        MS_TYPES_ALL & ~MS__TYPES_TRACE, types, err);
+}
+
+/* The streams that hold what the query asks for. */
+static ms_result ms__log_heads(ms__log *log, ms_cursor *it, ms_error *err)
+{
+    const ms_query *q = &it->query;
+    if (ms__is_empty(q->location)) {
+        it->scan = !(q->views & MS_VIEW_TIMELINE);
+        it->filtered = it->scan || ms__load32(&log->has_gaps) != 0;
+        return ms__log_head(log, it, 0, 0, MS_TYPES_ALL, MS_TYPES_ALL, err);
+    }
+    uint64_t h = ms__hash_location(&log->id, q->location);
+    if (q->views & MS_VIEW_TIMELINE)
+        return ms__log_head(log, it, ms__stream_of(h, MS__S_LOCATION), 0, MS_TYPES_ALL,
+                            MS_TYPES_ALL, err);
+    if (q->views & MS_VIEW_CONVERSATION)
+        MS__TRY(ms__log_head(log, it, ms__stream_of(h, MS__S_CONVERSATION), 0,
+                             MS_TYPES_CONVERSATION, MS_TYPES_ALL, err));
+    if (q->views & MS_VIEW_GLOBAL)
+        MS__TRY(ms__log_head(log, it, ms__stream_of(h, MS__S_GLOBAL), 0, MS_TYPES_GLOBAL,
+                             MS_TYPES_ALL, err));
+    if (q->views & MS_VIEW_AGENT)
+        MS__TRY(ms__log_agent_heads(log, it, h, q->agent_key, 1, q->agent_types, err));
+    if (!(q->views & MS_VIEW_TEAM)) return MS_OK;
+    for (size_t i = 0; i < q->n_agent_keys; i++)
+        MS__TRY(
+            ms__log_agent_heads(log, it, h, q->agent_keys[i], i + 2, MS_TYPES_ALL, err));
+    return MS_OK;
+}
+
+/* What a cursor sees: bounds by sequence number, cut at what is visible now. */
+static void ms__log_bounds(ms__log *log, ms_cursor *it)
+{
+    const ms_query *q = &it->query;
+    uint32_t n = ms__load32(&it->tail->end);
+    it->from = 0;
+    it->to = ms__place(it->tail->segment, n);
+    if (q->before_seq > 0) {
+        uint64_t to = ms__place_of(log, it->tail, n, q->before_seq, false);
+        if (to < it->to) it->to = to;
+    }
+    if (q->after_seq == UINT64_MAX)
+        it->from = it->to;
+    else if (q->after_seq > 0)
+        it->from = ms__place_of(log, it->tail, n, q->after_seq + 1, false);
+}
+
+static ms_result ms__log_ready(const ms__log *log, ms_error *err)
+{
+    if (!ms__forked(&log->fork_mark, log->os)) return MS_OK;
+    return ms__fail(err, MS_E_FORKED,
+                    "'%s' was opened by process %u, this is a child of it: open it anew",
+                    log->path, log->fork_mark.process);
+}
+
+static ms_result ms__log_catch_up(ms__log *log, ms_error *err);
+
+static ms_result ms__log_query(ms_store *store, ms_cursor *it, ms_error *err)
+{
+    ms__log *log = ms__log_of(store);
+    MS__TRY(ms__log_ready(log, err));
+    if (!log->writer) MS__TRY(ms__log_catch_up(log, err));
+    it->tail = ms__tail_pin(log, &it->pin);
+    ms__log_bounds(log, it);
+    ms_result code = it->from < it->to ? ms__log_heads(log, it, err) : MS_OK;
+    if (code == MS_OK) code = ms__merge_open(store, &ms__log_feed, it, err);
+    if (code != MS_OK) {
+        ms__tail_unpin(log, it->pin);
+        it->tail = NULL;
+    }
+    return code;
+}
+
+static const ms_msg *ms__log_next(ms_store *store, ms_cursor *it)
+{
+    return ms__merge_next(store, &ms__log_feed, it);
+}
+
+static void ms__log_cursor_close(ms_store *store, ms_cursor *it)
+{
+    if (it->tail) ms__tail_unpin(ms__log_of(store), it->pin);
+    it->tail = NULL;
+}
+
+static ms_result ms__log_get(ms_store *store, uint64_t seq, ms_arena *arena,
+                             const ms_msg **msg, ms_error *err)
+{
+    uint32_t pin;
+    ms__log *log = ms__log_of(store);
+    (void)arena;
+    MS__TRY(ms__log_ready(log, err));
+    if (!log->writer) MS__TRY(ms__log_catch_up(log, err));
+    if (seq == 0 || seq == UINT64_MAX)
+        return ms__fail(err, MS_E_NOT_FOUND, "no message %u", seq);
+    const ms__tail *t = ms__tail_pin(log, &pin);
+    uint32_t n = ms__load32(&t->end), segment;
+    uint64_t place = ms__place_of(log, t, n, seq, false), last = ms__place(t->segment, n);
+    bool damaged = false;
+    ms_result code = MS_E_NOT_FOUND;
+    for (; place < last; place++) { /* damaged records may stand before it */
+        segment = (uint32_t)(place >> 32);
+        const ms__leaf *l = segment < t->segment
+                                ? (const ms__leaf *)ms__node_of(log, 0, segment, false)
+                                : NULL;
+        if (segment < t->segment && (!l || (uint32_t)place >= l->n)) {
+            place = ms__place(segment + 1, 0) - 1;
+            continue;
+        }
+        const unsigned char *r = ms__place_record(log, t, n, place);
+        if (r && r[4] != MS__KIND_MESSAGE) continue;
+        if (r && ms_seq(ms__msg(r)) == seq) {
+            *msg = ms__msg(r);
+            code = MS_OK;
+        }
+        if (r) break;
+        damaged = true;
+    }
+    ms__tail_unpin(log, pin);
+    if (code == MS_OK) return MS_OK;
+    if (damaged)
+        return ms__fail(err, MS_E_DAMAGED, "message %u, or one before it, is damaged",
+                        seq);
+    return ms__fail(err, MS_E_NOT_FOUND, "no message %u", seq);
+}
+
+/* ---- Listings. Tallies of all leaves and the tail are added up by the number of the
+ * location or agent; names come from the records. Two names with one number of 61 bits
+ * count as one here; nothing else takes them for one. */
+
+typedef struct ms__sum {
+    uint64_t hash; /* kind bits are 0 */
+    bool taken;
+    uint64_t messages, bytes;
+    uint64_t first, last; /* places */
+    double first_time, last_time;
+} ms__sum;
+
+typedef struct ms__sums {
+    ms__log *log;
+    ms__sum *items; /* a hash table, at most half full */
+    size_t cap, count;
+    uint32_t seen;           /* records of the tail */
+} ms__sums;
+
+static bool ms__sums_grow(ms__sums *s)
+{
+    size_t cap = s->cap ? s->cap * 2 : 256, old = s->cap * sizeof(ms__sum);
+    ms__sum *items = (ms__sum *)ms__resize(&s->log->alloc, NULL, 0, cap * sizeof *items);
+    if (!items) return false;
+    memset(items, 0, cap * sizeof *items);
+    for (size_t i = 0; i < s->cap; i++) {
+        if (!s->items[i].taken) continue;
+        size_t at = (size_t)(s->items[i].hash >> 3) & (cap - 1);
+        while (items[at].taken) at = (at + 1) & (cap - 1);
+        items[at] = s->items[i];
+    }
+    if (old) (void)ms__resize(&s->log->alloc, s->items, old, 0);
+    s->items = items;
+    s->cap = cap;
+    return true;
+}
+
+/* Adds what a segment has of a location or agent; segments come in order. */
+static bool ms__sums_add(ms__sums *s, const ms__sum *add)
+{
+    if (s->count * 2 >= s->cap && !ms__sums_grow(s)) return false;
+    size_t at = (size_t)(add->hash >> 3) & (s->cap - 1);
+    while (s->items[at].taken && s->items[at].hash != add->hash)
+        at = (at + 1) & (s->cap - 1);
+    ms__sum *sum = &s->items[at];
+    if (!sum->taken) {
+        *sum = *add;
+        sum->taken = true;
+        s->count++;
+        return true;
+    }
+    if (add->messages == 0) return true;
+    if (sum->messages == 0) sum->first = add->first;
+    sum->messages += add->messages;
+    sum->bytes += add->bytes;
+    sum->last = add->last;
+    if (!(sum->first_time <= add->first_time) && add->first_time == add->first_time)
+        sum->first_time = add->first_time;
+    if (!(sum->last_time >= add->last_time) && add->last_time == add->last_time)
+        sum->last_time = add->last_time;
+    return true;
+}
+
+/* The tally of a stream from its records: for one message, or for mixed names. */
+static void ms__sum_records(const ms__log *log, const ms__leaf *l,
+                            const unsigned char *run, uint32_t n, ms__sum *sum)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        double t;
+        const unsigned char *r = ms__leaf_record(log, l, ms__posting(run, i, l->width));
+        if (!r) continue;
+        sum->bytes += ms_size(ms__msg(r));
+        if (!ms_time(ms__msg(r), &t)) continue;
+        if (!(sum->first_time <= t)) sum->first_time = t;
+        if (!(sum->last_time >= t)) sum->last_time = t;
+    }
+}
+
+/* A location that has gaps, perhaps nothing else. */
+static bool ms__sums_gaps(ms__sums *s, uint64_t hash, uint64_t place)
+{
+    ms__sum sum;
+    memset(&sum, 0, sizeof sum);
+    sum.first_time = sum.last_time = ms__f64_from(MS__TIME_UNSET);
+    sum.hash = hash & ~(uint64_t)7;
+    sum.first = sum.last = place;
+    return ms__sums_add(s, &sum);
+}
+
+/* Adds the locations, or the agents, of a leaf. */
+static bool ms__sums_leaf(ms__sums *s, const ms__leaf *l, bool agents, bool emptied)
+{
+    uint32_t tally = 0;
+    for (uint32_t i = 0; i < l->streams; i++) {
+        const unsigned char *run, *rest;
+        uint32_t n, m = 0;
+        bool mixed, mixed_too = false;
+        uint64_t stream = ms__leaf_stream(l, i);
+        unsigned kind = (unsigned)(stream & 7);
+        if (kind == MS__S_CONVERSATION || kind == MS__S_GLOBAL || kind == MS__S_KEY)
+            continue;
+        if (!ms__leaf_run(l, i, &run, &n, &mixed) || n == 0) continue;
+        if (kind == MS__S_GAP) {
+            uint64_t place = ms__place(l->segment, ms__posting(run, 0, l->width));
+            if (emptied && !agents && !ms__sums_gaps(s, stream, place)) return false;
+            continue;
+        }
+        rest = run;
+        if (kind == MS__S_TRACE && i + 1 < l->streams &&
+            ms__leaf_stream(l, i + 1) == stream + 1) {
+            i++;
+            if (!ms__leaf_run(l, i, &rest, &m, &mixed_too)) m = 0;
+        }
+        ms__sum sum;
+        memset(&sum, 0, sizeof sum);
+        sum.first_time = sum.last_time = ms__f64_from(MS__TIME_UNSET);
+        bool tallied = n + m >= 2 && !mixed;
+        if (tallied && tally < l->tallies) {
+            sum.first_time = ms__f64_from(ms__get64(l->least + (size_t)tally * 8));
+            sum.last_time = ms__f64_from(ms__get64(l->largest + (size_t)tally * 8));
+            sum.bytes = ms__get32(l->size + (size_t)tally * 4);
+        }
+        if (tallied) tally++;
+        if ((kind == MS__S_LOCATION) == agents) continue;
+        if (!tallied) {
+            ms__sum_records(s->log, l, run, n, &sum);
+            ms__sum_records(s->log, l, rest, m, &sum);
+        }
+        sum.hash = stream & ~(uint64_t)7;
+        sum.messages = (uint64_t)n + m;
+        uint32_t first = ms__posting(run, 0, l->width);
+        uint32_t last = ms__posting(run, n - 1, l->width);
+        if (m > 0 && ms__posting(rest, 0, l->width) < first)
+            first = ms__posting(rest, 0, l->width);
+        if (m > 0 && ms__posting(rest, m - 1, l->width) > last)
+            last = ms__posting(rest, m - 1, l->width);
+        sum.first = ms__place(l->segment, first);
+        sum.last = ms__place(l->segment, last);
+        if (!ms__sums_add(s, &sum)) return false;
+    }
+    return true;
+}
+
+static void ms__sum_of_tally(ms__sum *sum, const ms__tally *t, uint64_t hash)
+{
+    memset(sum, 0, sizeof *sum);
+    sum->hash = hash & ~(uint64_t)7;
+    sum->messages = t->messages;
+    sum->bytes = t->bytes;
+    sum->first_time = t->has_time ? t->first_time : ms__f64_from(MS__TIME_UNSET);
+    sum->last_time = t->has_time ? t->last_time : ms__f64_from(MS__TIME_UNSET);
+}
+
+static uint32_t ms__stream_first(const ms__stream *s)
+{
+    return ms__chunk_entry(ms__stream_chunk(s, 0), 0);
+}
+
+static uint32_t ms__stream_last(const ms__stream *s)
+{
+    return ms__chunk_entry(ms__stream_chunk(s, s->count - 1), s->count - 1);
+}
+
+/* Adds those of the tail; under the lock. */
+static bool ms__sums_tail(ms__sums *s, const ms__tail *t, bool agents, bool emptied)
+{
+    ms__sum sum;
+    for (const ms__loc *l = t->live.names.first_loc; l && !agents; l = l->next) {
+        const ms__gap *gap = (const ms__gap *)l->gaps;
+        if (gap && emptied &&
+            !ms__sums_gaps(s, l->node.hash, ms__place(t->segment, gap->entry)))
+            return false;
+        if (l->tally.messages == 0) continue;
+        ms__sum_of_tally(&sum, &l->tally, l->node.hash);
+        sum.first = ms__place(t->segment, ms__stream_first(&l->all));
+        sum.last = ms__place(t->segment, ms__stream_last(&l->all));
+        if (!ms__sums_add(s, &sum)) return false;
+    }
+    for (const ms__agent *a = t->live.names.first_agent; a && agents; a = a->next) {
+        const ms__stream *x = a->trace.count ? &a->trace : &a->rest;
+        const ms__stream *y = a->rest.count ? &a->rest : &a->trace;
+        if (a->tally.messages == 0) continue;
+        uint32_t xf = ms__stream_first(x), yf = ms__stream_first(y);
+        uint32_t xl = ms__stream_last(x), yl = ms__stream_last(y);
+        ms__sum_of_tally(&sum, &a->tally, a->node.hash);
+        sum.first = ms__place(t->segment, xf < yf ? xf : yf);
+        sum.last = ms__place(t->segment, xl > yl ? xl : yl);
+        if (!ms__sums_add(s, &sum)) return false;
+    }
+    return true;
+}
+
+/* What a listing tells of one; false: it is not asked for, or no record tells its name. */
+static bool ms__sum_info(ms__log *log, const ms__tail *t, uint32_t n,
+                         const ms_list_query *q, const ms__sum *sum, ms_info *info)
+{
+    const unsigned char *first = ms__place_record(log, t, n, sum->first);
+    const unsigned char *last = ms__place_record(log, t, n, sum->last);
+    const unsigned char *named = first ? first : last;
+    memset(info, 0, sizeof *info);
+    if (!named) return false;
+    info->location = ms_location(ms__msg(named));
+    if (q->agents) info->agent_key = ms_agent_key(ms__msg(named));
+    if (!ms__is_empty(q->location) && !ms_str_equal(info->location, q->location))
+        return false;
+    if (!ms_str_starts_with(q->agents ? info->agent_key : info->location, q->prefix))
+        return false;
+    info->messages = sum->messages;
+    info->bytes = sum->bytes;
+    if (sum->messages == 0) return true;
+    info->first_seq = first ? ms_seq(ms__msg(first)) : 0;
+    info->last_seq = last ? ms_seq(ms__msg(last)) : info->first_seq;
+    info->has_time = sum->first_time == sum->first_time;
+    info->first_time = info->has_time ? sum->first_time : 0;
+    info->last_time = info->has_time ? sum->last_time : 0;
+    return true;
+}
+
+static ms_result ms__sums_list(ms__sums *s, const ms__tail *t, const ms_list_query *q,
+                               ms_arena *arena, ms_listing *out, ms_error *err)
+{
+    size_t n = 0, size = s->count * sizeof(ms_info);
+    ms_info *items = (ms_info *)ms_arena_alloc(arena, size);
+    if (!items) return ms__no_arena(err, arena, size);
+    for (size_t i = 0; i < s->cap; i++)
+        if (s->items[i].taken && ms__sum_info(s->log, t, s->seen, q, &s->items[i], &items[n])) n++;
+    return ms__listing_finish(items, n, q->limit, arena, out, err);
+}
+
+static ms_result ms__log_list(ms_store *store, const ms_list_query *q, ms_arena *arena,
+                              ms_listing *out, ms_error *err)
+{
+    uint32_t pin;
+    ms__sums s;
+    bool room = true;
+    ms__log *log = ms__log_of(store);
+    MS__TRY(ms__log_ready(log, err));
+    if (!log->writer) MS__TRY(ms__log_catch_up(log, err));
+    memset(&s, 0, sizeof s);
+    s.log = log;
+    ms__lock_take(
+        &log->lock); /* tallies of the tail are no words that can be read alone */
+    const ms__tail *t = ms__tail_pin(log, &pin);
+    for (uint32_t i = 0; room && i < t->segment; i++) {
+        const ms__leaf *l = (const ms__leaf *)ms__node_of(log, 0, i, true);
+        room = l && ms__sums_leaf(&s, l, q->agents, q->emptied);
+    }
+    room = room && ms__sums_tail(&s, t, q->agents, q->emptied);
+    s.seen = t->count;
+    ms__lock_give(&log->lock);
+    ms_result code = room ? ms__sums_list(&s, t, q, arena, out, err)
+                          : ms__no_memory(err, s.cap * sizeof(ms__sum));
+    ms__tail_unpin(log, pin);
+    if (s.items) (void)ms__resize(&log->alloc, s.items, s.cap * sizeof(ms__sum), 0);
+    return code;
+}
+
+static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err)
+{
+    ms__log *log = ms__log_of(store);
+    MS__TRY(ms__log_ready(log, err));
+    if (!log->writer) MS__TRY(ms__log_catch_up(log, err));
+    ms__lock_take(&log->lock);
+    out->messages = log->messages;
+    out->last_seq = log->last_seq;
+    out->bytes = log->bytes;
+    out->index_bytes = log->end > log->bytes ? log->end - log->bytes : 0;
+    ms__lock_give(&log->lock);
+    return MS_OK;
+}
+
+/* GAP records of a location: those of the tail in memory, older ones through the index. */
+static ms_result ms__log_left_out(ms_store *store, ms_str location, uint64_t seq,
+                                  uint64_t *count, uint64_t *next, ms_error *err)
+{
+    uint32_t pin;
+    ms__log *log = ms__log_of(store);
+    ms_result result = MS_OK;
+    *count = *next = 0;
+    MS__TRY(ms__log_ready(log, err));
+    uint64_t stream = ms__stream_of(ms__hash_location(&log->id, location), MS__S_GAP);
+    const ms__tail *t = ms__tail_pin(log, &pin);
+    for (uint32_t s = 0; s < t->segment; s++) {
+        const unsigned char *run;
+        uint32_t n, i;
+        bool mixed;
+        s = ms__segment_next(log, stream, s, t->segment, false, false, &result);
+        if (s >= t->segment) break;
+        const ms__leaf *l = (const ms__leaf *)ms__node_of(log, 0, s, false);
+        if (!l || (i = ms__leaf_find(l, stream)) == UINT32_MAX ||
+            !ms__leaf_run(l, i, &run, &n, &mixed))
+            continue;
+        for (i = 0; i < n; i++) {
+            const unsigned char *r =
+                ms__leaf_record(log, l, ms__posting(run, i, l->width));
+            if (!r || r[4] != MS__KIND_GAP ||
+                !ms_str_equal(ms_location(ms__msg(r)), location))
+                continue;
+            if (ms_seq(ms__msg(r)) < seq)
+                *count += ms__get64(r + 16);
+            else if (*next == 0 || ms_seq(ms__msg(r)) < *next)
+                *next = ms_seq(ms__msg(r));
+        }
+    }
+    const ms__loc *loc = ms__loc_find((ms__live *)(uintptr_t)&t->live, location);
+    if (loc) ms__gaps_sum(loc, seq, count, next);
+    ms__tail_unpin(log, pin);
+    return result == MS_OK ? MS_OK : ms__no_memory(err, sizeof(ms__leaf));
+}
+
+/* ---- Writing: room, then bytes. */
+
+/* Makes sure that the file has room up to `upto`. Nothing visible changes. */
+static ms_result ms__log_allocate(ms__log *log, uint64_t upto, ms_error *err)
+{
+    if (upto <= log->allocated || log->no_allocate) return MS_OK;
+    uint64_t from = log->allocated > log->end ? log->allocated : log->end;
+    uint64_t ahead = from / 4 & ~(MS__GRAIN - 1);
+    if (ahead < MS__ROOM_LEAST) ahead = MS__ROOM_LEAST;
+    if (ahead > MS__ROOM_MOST) ahead = MS__ROOM_MOST;
+    if (log->os->exact_maps && ahead < from) ahead = from; /* each step is a piece */
+    uint64_t goal = (upto + ahead) & ~(MS__ROOM_LEAST - 1);
+    if (goal < upto) goal = upto;
+    int code = log->os->allocate(log->os->ctx, log->file, from, goal - from);
+    while (code == EINTR)
+        code = log->os->allocate(log->os->ctx, log->file, from, goal - from);
+    if (code == ENOSPC || code == MS__EDQUOT || code == EFBIG) { /* just what is needed */
+        goal = (upto + 4095) & ~(uint64_t)4095;
+        code = log->os->allocate(log->os->ctx, log->file, from, goal - from);
+        if (code == EFBIG && goal > upto) {
+            goal = upto;
+            code = log->os->allocate(log->os->ctx, log->file, from, goal - from);
+        }
+    }
+    if (code == EOPNOTSUPP || code == ENOSYS || code == EINVAL) {
+        log->no_allocate = true;
+        log->engine = MS_ENGINE_WRITE;
+        return MS_OK;
+    }
+    if (code != 0) return ms__os_fail(err, code, "making room in", log->path);
+    log->allocated = goal;
+    return MS_OK;
+}
+
+static void ms__window_close(ms__log *log)
+{
+    if (log->window) (void)log->os->unmap(log->os->ctx, log->window, log->window_size);
+    log->window = NULL;
+    log->window_size = log->window_ready = 0;
+}
+
+/* MAP: makes sure that [from, upto), allocated, can be stored to. */
+static ms_result ms__window_reach(ms__log *log, uint64_t from, uint64_t upto,
+                                  ms_error *err)
+{
+    if (log->window && from >= log->window_start &&
+        upto <= log->window_start + log->window_size)
+        return MS_OK;
+    ms__window_close(log);
+    uint64_t start = from & ~(MS__GRAIN - 1), size = MS__WINDOW;
+    void *window = NULL;
+    if (upto - start > size) size = upto - start;
+    if (log->os->exact_maps && start + size > log->allocated)
+        size = log->allocated - start;
+    int code = size > SIZE_MAX / 2
+                   ? ENOMEM
+                   : log->os->map(log->os->ctx, log->file, start, (size_t)size,
+                                  MS_OS_READ | MS_OS_WRITE, &window);
+    if (code != 0) return ms__os_fail(err, code, "mapping for writing", log->path);
+    log->window = (unsigned char *)window;
+    log->window_start = start;
+    log->window_size = (size_t)size;
+    log->window_ready = (size_t)(from - start) & ~(size_t)4095;
+    return MS_OK;
+}
+
+/* Supplies pages of the window up to `upto` and a step ahead, as far as there is room. */
+static void ms__window_populate(ms__log *log, uint64_t upto, size_t step)
+{
+    uint64_t goal = upto - log->window_start + step;
+    uint64_t most = log->allocated - log->window_start;
+    if (upto - log->window_start <= log->window_ready) return;
+    if (goal > log->window_size) goal = log->window_size;
+    if (goal > most) goal = most;
+    size_t size = ((size_t)goal & ~(size_t)4095);
+    if (size <= log->window_ready) return;
+    (void)log->os->populate(log->os->ctx, log->window + log->window_ready,
+                            size - log->window_ready);
+    log->window_ready = size;
+}
+
+static bool ms__staging_reach(ms__log *log, size_t size)
+{
+    size_t cap = log->staging_size ? log->staging_size : 4096;
+    if (size <= log->staging_size) return true;
+    while (cap < size) cap = cap > SIZE_MAX / 2 ? size : cap * 2;
+    unsigned char *p =
+        (unsigned char *)ms__log_resize(log, log->staging, log->staging_size, cap);
+    if (!p) return false;
+    log->staging = p;
+    log->staging_size = cap;
+    return true;
+}
+
+/* A large batch leaves no large buffer behind. */
+static void ms__staging_trim(ms__log *log)
+{
+    if (log->staging_size <= (size_t)1 << 20) return;
+    (void)ms__log_resize(log, log->staging, log->staging_size, 0);
+    log->staging = NULL;
+    log->staging_size = 0;
+}
+
+/* Puts whole records, made elsewhere, into the file at offset: room, then bytes. Nothing
+ * is visible yet. */
+static ms_result ms__log_put(ms__log *log, uint64_t offset, const unsigned char *bytes,
+                             size_t size, ms_error *err)
+{
+    MS__TRY(ms__log_allocate(log, offset + size, err));
+    if (log->engine == MS_ENGINE_MAP) {
+        MS__TRY(ms__window_reach(log, offset, offset + size, err));
+        if (!log->ticked) ms__window_populate(log, offset + size, MS__POPULATE);
+        memcpy(log->window + (offset - log->window_start), bytes, size);
+    } else {
+        int code = ms__os_write_all(log->os, log->file, offset, bytes, size);
+        if (code != 0) return ms__os_fail(err, code, "writing to", log->path);
+    }
+    return ms__log_reach(log, offset, offset + size, log->allocated, err);
+}
+
+/* Makes what stands before `end` visible to everybody. */
+static void ms__log_publish(ms__log *log, uint64_t end)
+{
+    log->unsynced += end - log->end;
+    log->end = end;
+    ms__store_mark(log->head + MS__AT_MARK, end);
+}
+
+/* How far bytes reach that are not zero, from x on; at least x. */
+static uint64_t ms__log_dead_end(const ms__log *log, uint64_t x)
+{
+    if (log->stop <= x) return x;
+    const unsigned char *p = ms__log_at(log, x);
+    uint64_t n = log->stop - x;
+    while (n % 8 != 0 && p[n - 1] == 0) n--;
+    if (n % 8 != 0) return x + ms__align8(n);
+    while (n > 0 && ms__get64(p + n - 8) == 0) n -= 8;
+    return x + n;
+}
+
+static uint32_t ms__log_new_session(ms__log *log, uint64_t dead_end)
+{
+    unsigned char bytes[32];
+    void (*fill)(void *, void *, size_t) = log->entropy.fill;
+    if (!fill) fill = ms__default_fill;
+    memset(bytes, 0, sizeof bytes);
+    fill(log->entropy.ctx, bytes, 8);
+    uint64_t mixed = ms__hash(log->id.hash_key, log->session, (const char *)bytes, 8);
+    /* also what is dead goes in: with a constant source a session differs from the one
+     * whose remains stand behind it */
+    uint32_t dead = 0;
+    if (dead_end > log->end)
+        dead = ms__crc32c(
+            0, ms__log_at(log, log->end),
+            (size_t)((dead_end < log->stop ? dead_end : log->stop) - log->end));
+    ms__put64(bytes, mixed);
+    ms__put64(bytes + 8, log->end);
+    ms__put32(bytes + 16, dead);
+    ms__put32(bytes + 20, log->session_number);
+    uint64_t session = ms__hash(log->id.hash_key, 1, (const char *)bytes, sizeof bytes);
+    uint32_t word = (uint32_t)session;
+    return word == log->session || word == 0 ? word + 1 : word;
+}
+
+/* The first write of a handle: VOID, and behind it a new session. */
+static MS__APART ms_result ms__log_begin(ms__log *log, ms_error *err)
+{
+    ms__void v;
+    unsigned char bytes[2 * MS__VOID_SIZE];
+    ms__writer_line w;
+    if (log->begun) return MS_OK;
+    uint64_t dead = ms__log_dead_end(log, log->end);
+    size_t size = dead > log->end + MS__VOID_SIZE ? 2 * MS__VOID_SIZE : MS__VOID_SIZE;
+    memset(&v, 0, sizeof v);
+    v.next = dead > log->end + size ? dead : log->end + size;
+    v.session = ms__log_new_session(log, dead);
+    v.number = log->session_number + 1;
+    v.lost = log->lost_end;
+    v.time = log->clock.now(log->clock.ctx);
+    ms__void_encode(&log->id, &v, log->end, log->last_seq, bytes);
+    if (size > MS__VOID_SIZE)
+        ms__void_encode(&log->id, &v, log->end + MS__VOID_SIZE, log->last_seq,
+                        bytes + MS__VOID_SIZE);
+    MS__TRY(ms__log_allocate(log, v.next, err));
+    MS__TRY(ms__log_put(log, log->end, bytes, size, err));
+    MS__TRY(ms__log_reach(log, log->end, v.next, log->allocated, err));
+    ms__ring_encode(log->head, v.number, log->end, v.session);
+    w.boot = log->boot;
+    w.device = log->file_stat.device;
+    w.inode = log->file_stat.inode;
+    w.pid = log->fork_mark.process;
+    w.session = v.session;
+    if (dead > log->end) {
+        log->voided_bytes = dead - log->end;
+        ms__log_tell(log, MS_LOG_VOIDED, log->end, dead - log->end, log->last_seq, 0, 0);
+    }
+    log->session = v.session;
+    log->session_number = v.number;
+    log->begun = true;
+    ms__log_publish(log, v.next);
+    ms__writer_encode(&w, log->head);
+    return MS_OK;
+}
+
+/* ---- INDEX records. A LEAF when the segment is full; LEVELs in portions. */
+
+/* A whole INDEX record, but for its seal, becomes visible. *offset: where. */
+static ms_result ms__index_put(ms__log *log, unsigned char *r, uint64_t *offset,
+                               ms_error *err)
+{
+    *offset = log->end;
+    ms__log_seal(&log->id, log->end, log->session, r);
+    MS__TRY(ms__log_put(log, log->end, r, ms__padded(ms__get32(r)), err));
+    ms__log_publish(log, log->end + ms__padded(ms__get32(r)));
+    return MS_OK;
+}
+
+static ms__state ms__log_state(const ms__log *log)
+{
+    ms__state s;
+    memset(&s, 0, sizeof s);
+    s.session = log->session;
+    s.number = log->session_number;
+    for (unsigned k = 0; k < MS__LEVELS; k++) s.nodes[k] = log->nodes[k];
+    s.messages = log->messages;
+    s.bytes = log->bytes;
+    s.last_seq = log->last_seq;
+    s.gap_seq = log->gap_seq;
+    return s;
+}
+
+/* The offsets of the nodes that no LEVEL stands for; the last of level 0 is own. */
+static void ms__roots_encode(ms__log *log, const ms__state *s, uint64_t own,
+                             unsigned char *p)
+{
+    for (unsigned k = 0; k < MS__LEVELS; k++) {
+        uint32_t i = k + 1 < MS__LEVELS ? s->nodes[k + 1] * MS__FAN : 0;
+        for (; i < s->nodes[k]; i++, p += 8)
+            ms__put64(p, k == 0 && i + 1 == s->nodes[0]
+                             ? own
+                             : ms__node_entry(log, k, i)->offset);
+    }
+}
+
+/* A segment has its LEAF at offset; a fresh tail takes what follows. Everything that can
+ * fail was made before. */
+static void ms__segment_close(ms__log *log, uint64_t offset, ms__tail *fresh,
+                              uint32_t now)
+{
+    uint32_t i = log->nodes[0];
+    ms__node_entry(log, 0, i)->offset = offset;
+    ms__store32(&log->nodes[0], i + 1);
+    log->hint_before = log->hint;
+    log->hint = offset;
+    ms__tail_switch(log, fresh, now);
+}
+
+static void ms__hints_store(ms__log *log)
+{
+    ms__put64(log->head + MS__AT_HINT + 8, log->hint_before);
+    ms__put64(log->head + MS__AT_HINT, log->hint);
+}
+
+/* Writes the LEAF of the tail and begins the next segment. Without memory or room the
+ * tail goes on growing: later is early enough. */
+static MS__APART ms_result ms__leaf_write(ms__log *log, ms_error *err)
+{
+    ms__tail *t = ms__tail_of(log);
+    uint32_t size, now;
+    uint64_t offset = log->end;
+    if (t->count == 0 || !ms__tail_slot(log, &now)) return MS_OK;
+    MS__TRY(ms__log_begin(log, err));
+    ms__state state = ms__log_state(log);
+    state.nodes[0]++;
+    if (!ms__nodes_reserve(log, 0, state.nodes[0])) return ms__no_memory(err, 0);
+    unsigned char *r = ms__leaf_make(log, t, ms__state_roots(&state), &size);
+    if (!r) return ms__no_memory(err, size);
+    ms__state_encode(&state, r);
+    ms__tail *fresh = ms__tail_new(log, log->end + ms__padded(size), t->segment + 1);
+    ms_result code = fresh ? MS_OK : ms__no_memory(err, sizeof *fresh);
+    if (code == MS_OK) {
+        ms__roots_encode(log, &state, log->end, r + MS__LEAF_FIXED);
+        code = ms__index_put(log, r, &offset, err);
+    }
+    if (code == MS_OK) {
+        ms__segment_close(log, offset, fresh, now);
+        ms__hints_store(log);
+    } else if (fresh) {
+        ms__tail_free(log, fresh);
+    }
+    (void)ms__log_resize(log, r, ms__padded(size), 0);
+    return code;
+}
+
+/* The stream at which a merge stands in one of its children; false: at the end. */
+static bool ms__job_peek(const ms__log *log, ms__job *j, unsigned c, uint64_t *stream)
+{
+    if (j->level == 1) {
+        const ms__leaf *l = (const ms__leaf *)j->child[c];
+        if (j->at[c] >= l->streams) return false;
+        *stream = ms__leaf_stream(l, j->at[c]);
+        return true;
+    }
+    const ms__level *l = (const ms__level *)j->child[c];
+    while (j->part[c] < l->parts) {
+        if (!j->record[c]) {
+            uint64_t offset = ms__get64(l->part + (size_t)j->part[c] * 8);
+            j->record[c] = ms__index_record(log, offset, l->offset);
+            if (j->record[c] && !ms__part_holds(j->record[c], l, j->part[c]))
+                j->record[c] = NULL;
+        }
+        if (j->record[c] && j->at[c] < ms__get32(j->record[c] + 44)) {
+            *stream = ms__get64(j->record[c] + MS__PART_FIXED + (size_t)j->at[c] * 8);
+            return true;
+        }
+        if (!j->record[c]) j->broken = true;
+        j->part[c]++;
+        j->at[c] = 0;
+        j->record[c] = NULL;
+    }
+    return false;
+}
+
+/* Merges up to `most` streams into the PART that is made; false: all are merged. */
+static bool ms__job_merge(const ms__log *log, ms__job *j, uint32_t most)
+{
+    unsigned char *streams = j->out + MS__PART_FIXED;
+    unsigned char *masks = streams + (size_t)MS__PART_MOST * 8;
+    for (uint32_t n = 0; n < most && j->filled < MS__PART_MOST; n++) {
+        uint64_t least = UINT64_MAX, stream;
+        unsigned mask = 0;
+        for (unsigned c = 0; c < MS__FAN; c++) {
+            if (!ms__job_peek(log, j, c, &stream)) continue;
+            if (mask == 0 || stream < least) {
+                least = stream;
+                mask = 1u << c;
+            } else if (stream == least) {
+                mask |= 1u << c;
+            }
+        }
+        if (mask == 0) return false;
+        for (unsigned c = 0; c < MS__FAN; c++)
+            if (mask >> c & 1) j->at[c]++;
+        ms__put64(streams + (size_t)j->filled * 8, least);
+        masks[j->filled++] = (unsigned char)mask;
+    }
+    return true;
+}
+
+/* Writes the PART that was made. */
+static MS__APART ms_result ms__job_part(ms__log *log, ms__job *j, ms_error *err)
+{
+    uint64_t offset, first = ms__get64(j->out + MS__PART_FIXED);
+    uint64_t size = MS__PART_FIXED + (uint64_t)j->filled * 9;
+    if (j->n_parts == j->cap_parts) {
+        uint32_t cap = j->cap_parts ? j->cap_parts * 2 : 8;
+        uint64_t *parts = (uint64_t *)ms__log_resize(
+            log, j->parts, (size_t)j->cap_parts * 16, (size_t)cap * 16);
+        if (!parts) return ms__no_memory(err, (uint64_t)cap * 16);
+        j->parts = parts;
+        j->cap_parts = cap;
+    }
+    unsigned char *masks = j->out + MS__PART_FIXED + (size_t)MS__PART_MOST * 8;
+    memmove(j->out + MS__PART_FIXED + (size_t)j->filled * 8, masks, j->filled);
+    ms__index_header(j->out, size, MS__INDEX_PART, log->last_seq);
+    ms__put32(j->out + 32, j->level);
+    ms__put32(j->out + 36, j->number);
+    ms__put32(j->out + 40, j->n_parts);
+    ms__put32(j->out + 44, j->filled);
+    ms__put32(j->out + 48, log->session);
+    ms__put32(j->out + 52, 0);
+    MS__TRY(ms__index_put(log, j->out, &offset, err));
+    j->parts[(size_t)j->n_parts * 2] = first;
+    j->parts[(size_t)j->n_parts * 2 + 1] = offset;
+    j->n_parts++;
+    j->filled = 0;
+    return MS_OK;
+}
+
+/* What a LEVEL says of its children together. */
+static void ms__level_sum(ms__log *log, const ms__job *j, ms__level *l)
+{
+    double none = ms__f64_from(MS__TIME_UNSET);
+    memset(l, 0, sizeof *l);
+    l->level = j->level;
+    l->number = j->number;
+    l->parts = j->n_parts;
+    l->first_time = l->last_time = none;
+    for (unsigned c = 0; c < MS__FAN; c++) {
+        const ms__level *a = (const ms__level *)j->child[c];
+        const ms__leaf *b = (const ms__leaf *)j->child[c];
+        bool leaf = j->level == 1;
+        uint64_t first = leaf ? b->first_seq : a->first_seq;
+        double from = leaf ? b->first_time : a->first_time;
+        double to = leaf ? b->last_time : a->last_time;
+        if (l->first_seq == 0) l->first_seq = first;
+        if ((leaf ? b->last_seq : a->last_seq) > l->last_seq)
+            l->last_seq = leaf ? b->last_seq : a->last_seq;
+        if (!(l->first_time <= from)) l->first_time = from == from ? from : l->first_time;
+        if (!(l->last_time >= to)) l->last_time = to == to ? to : l->last_time;
+        l->messages += leaf ? b->messages : a->messages;
+        l->bytes += leaf ? b->bytes : a->bytes;
+        l->child[c] = ms__node_entry(log, j->level - 1, j->number * MS__FAN + c)->offset;
+    }
+}
+
+static void ms__job_end(ms__log *log)
+{
+    ms__job *j = &log->job;
+    if (j->parts) (void)ms__log_resize(log, j->parts, (size_t)j->cap_parts * 16, 0);
+    if (j->out) (void)ms__log_resize(log, j->out, MS__JOB_OUT, 0);
+    memset(j, 0, sizeof *j);
+}
+
+/* Writes the LEVEL: the merge is done. */
+static MS__APART ms_result ms__job_level(ms__log *log, ms__job *j, ms_error *err)
+{
+    ms__level l;
+    uint64_t offset, size = MS__LEVEL_FIXED + (uint64_t)j->n_parts * 16;
+    if (!ms__nodes_reserve(log, j->level, j->number + 1)) return ms__no_memory(err, 0);
+    unsigned char *r =
+        (unsigned char *)ms__log_resize(log, NULL, 0, (size_t)ms__align8(size));
+    if (!r) return ms__no_memory(err, size);
+    ms__level_sum(log, j, &l);
+    ms__index_header(r, size, MS__INDEX_LEVEL, log->last_seq);
+    ms__level_encode(&l, log->session, r);
+    for (uint32_t i = 0; i < j->n_parts; i++) {
+        ms__put64(r + MS__LEVEL_FIXED + (size_t)i * 8, j->parts[(size_t)i * 2]);
+        ms__put64(r + MS__LEVEL_FIXED + (size_t)(j->n_parts + i) * 8,
+                  j->parts[(size_t)i * 2 + 1]);
+    }
+    ms_result code = ms__index_put(log, r, &offset, err);
+    (void)ms__log_resize(log, r, (size_t)ms__align8(size), 0);
+    if (code != MS_OK) return code;
+    ms__node_entry(log, j->level, j->number)->offset = offset;
+    ms__store32(&log->nodes[j->level], j->number + 1);
+    return MS_OK;
+}
+
+/* Begins the merge that is due, if one is. */
+static MS__APART ms_result ms__job_begin(ms__log *log, ms_error *err)
+{
+    ms__job *j = &log->job;
+    unsigned level = 1;
+    while (level < MS__LEVELS &&
+           (log->nodes[level] + 1) * MS__FAN > log->nodes[level - 1])
+        level++;
+    if (level == MS__LEVELS) return MS_OK;
+    memset(j, 0, sizeof *j);
+    j->out = (unsigned char *)ms__log_resize(log, NULL, 0, MS__JOB_OUT);
+    if (!j->out) return ms__no_memory(err, MS__JOB_OUT);
+    j->level = level;
+    j->number = log->nodes[level];
+    for (unsigned c = 0; c < MS__FAN; c++) {
+        j->child[c] = ms__node_get(log, level - 1, j->number * MS__FAN + c);
+        if (!j->child[c]) j->broken = true;
+    }
+    return MS_OK;
+}
+
+/* A portion of the merge that runs or is due. *more: there is more to do. When a child
+ * cannot be read the merge is given up for this handle. */
+static ms_result ms__job_step(ms__log *log, uint32_t portion, bool *more, ms_error *err)
+{
+    ms__job *j = &log->job;
+    *more = false;
+    if (log->no_levels || !log->begun) return MS_OK;
+    if (j->level == 0) MS__TRY(ms__job_begin(log, err));
+    if (j->level == 0) return MS_OK;
+    *more = true;
+    if (j->broken) {
+        log->no_levels = true;
+        ms__job_end(log);
+        *more = false;
+        return MS_OK;
+    }
+    bool rest = ms__job_merge(log, j, portion);
+    ms_result code = MS_OK;
+    if (j->filled == MS__PART_MOST || (!rest && j->filled > 0))
+        code = ms__job_part(log, j, err);
+    if (code == MS_OK && !rest && !j->broken) {
+        code = ms__job_level(log, j, err);
+        if (code == MS_OK) ms__job_end(log);
+    }
+    return code;
+}
+
+/* What an append leaves to be done, in small portions. That it cannot be done now (no
+ * room, no memory) is no failure of the append: it is tried again later. */
+static void ms__log_housekeep(ms__log *log)
+{
+    bool more;
+    ms__tail *t = ms__tail_of(log);
+    if (log->end - t->base >= log->segment_size || t->count >= MS__SEGMENT_RECORDS)
+        (void)ms__leaf_write(log, NULL);
+    if (!log->ticked) (void)ms__job_step(log, MS__JOB_PORTION, &more, NULL);
+}
+
+/* ---- Appending. */
+
+/* The record of a location's message with that key in an older segment, or NULL. */
+static const unsigned char *ms__log_key(ms__log *log, ms_str location, ms_str key,
+                                        ms_result *result)
+{
+    const ms__tail *t = ms__tail_of(log);
+    uint64_t h = ms__hash_location(&log->id, location);
+    uint64_t stream = ms__stream_of(ms__hash_key_of(&log->id, h, key), MS__S_KEY);
+    for (uint32_t s = t->segment; s > 0;) {
+        const unsigned char *run;
+        uint32_t n;
+        bool mixed;
+        s = ms__segment_next(log, stream, s - 1, t->segment, true, true, result);
+        if (s == UINT32_MAX) return NULL;
+        const ms__leaf *l = (const ms__leaf *)ms__node_of(log, 0, s, true);
+        uint32_t i = l ? ms__leaf_find(l, stream) : UINT32_MAX;
+        if (i == UINT32_MAX || !ms__leaf_run(l, i, &run, &n, &mixed)) continue;
+        for (i = 0; i < n; i++) {
+            const unsigned char *r =
+                ms__leaf_record(log, l, ms__posting(run, i, l->width));
+            if (r && ms_str_equal(ms_location(ms__msg(r)), location) &&
+                ms_str_equal(ms_get(ms__msg(r), MS_F_KEY).text, key))
+                return r;
+        }
+    }
+    return NULL;
+}
+
+/* The sequence number of a location's last message, 0: none. */
+static uint64_t ms__log_last_of(ms__log *log, ms_str location, ms_result *result)
+{
+    const ms__tail *t = ms__tail_of(log);
+    const ms__loc *loc = ms__loc_find((ms__live *)(uintptr_t)&t->live, location);
+    if (loc && loc->tally.messages > 0) return loc->tally.last_seq;
+    uint64_t stream =
+        ms__stream_of(ms__hash_location(&log->id, location), MS__S_LOCATION);
+    for (uint32_t s = t->segment; s > 0;) {
+        const unsigned char *run;
+        uint32_t n;
+        bool mixed;
+        s = ms__segment_next(log, stream, s - 1, t->segment, true, true, result);
+        if (s == UINT32_MAX) return 0;
+        const ms__leaf *l = (const ms__leaf *)ms__node_of(log, 0, s, true);
+        uint32_t i = l ? ms__leaf_find(l, stream) : UINT32_MAX;
+        if (i == UINT32_MAX || !ms__leaf_run(l, i, &run, &n, &mixed)) continue;
+        while (n-- > 0) {
+            const unsigned char *r =
+                ms__leaf_record(log, l, ms__posting(run, n, l->width));
+            if (r && ms_str_equal(ms_location(ms__msg(r)), location))
+                return ms_seq(ms__msg(r));
+        }
+    }
+    return 0;
+}
+
+static ms_result ms__log_expect(ms__log *log, const ms_append_opts *opts, ms_error *err)
+{
+    ms_result result = MS_OK;
+    if (!opts->expect) return MS_OK;
+    uint64_t last = ms__log_last_of(log, opts->location, &result);
+    if (result != MS_OK) return ms__no_memory(err, sizeof(ms__leaf));
+    return ms__expect_last(opts, last, err);
+}
+
+/* One append on its way. Records are encoded where they will stand (MAP, one message) or
+ * in the staging buffer. */
+typedef struct ms__put_run {
+    ms__append_run run;
+    bool direct;
+    uint64_t start; /* file offset of the first record */
+    uint64_t dirty; /* direct: bytes were stored up to here */
+    uint32_t entry; /* number of the next record in the tail */
+} ms__put_run;
+
+/* Room for the next record, `size` bytes at p->run.offset. */
+static ms_result ms__put_room(ms__log *log, ms__put_run *p, uint32_t size,
+                              unsigned char **r, ms_error *err)
+{
+    uint64_t at = p->run.offset;
+    if (p->direct) {
+        MS__TRY(ms__log_allocate(log, at + size, err));
+        p->direct = log->engine == MS_ENGINE_MAP;
+    }
+    if (p->direct) {
+        MS__TRY(ms__window_reach(log, at, at + size, err));
+        if (!log->ticked) ms__window_populate(log, at + size, MS__POPULATE);
+        p->dirty = at + size;
+        *r = log->window + (at - log->window_start);
+        return MS_OK;
+    }
+    unsigned char *before = log->staging;
+    size_t old = (size_t)(at - p->start);
+    if (!ms__staging_reach(log, old + size)) return ms__no_memory(err, old + size);
+    if (before && log->staging != before) /* keys of this batch point into it */
+        for (ms__key *k = ms__tail_of(log)->live.fresh.first_key; k; k = k->next)
+            k->record = log->staging + (k->offset - p->start);
+    *r = log->staging + old;
+    return MS_OK;
+}
+
+/* Step 1 of an append for one message: nodes, the record, room in the streams. */
+static ms_result ms__log_prepare(ms__log *log, ms__put_run *p, const ms_envelope *e,
+                                 ms__plan *plan, ms_error *err)
+{
+    ms__layout l;
+    ms_result result = MS_OK;
+    ms__tail *t = ms__tail_of(log);
+    ms__live *live = &t->live;
+    ms_str location = ms__is_empty(p->run.location) ? e->location : p->run.location;
+    MS__TRY(ms__layout_of(e, location, &l, err));
+    MS__TRY(ms__size_check(l.size, log->max_message, err));
+    plan->loc = ms__loc_get(live, location);
+    if (!plan->loc) return ms__no_memory(err, sizeof *plan->loc);
+    if (e->key.ptr) {
+        const ms__key *k = ms__key_find(live, plan->loc, e->key);
+        const unsigned char *known =
+            k ? k->record : ms__log_key(log, location, e->key, &result);
+        if (result != MS_OK) return ms__no_memory(err, sizeof(ms__leaf));
+        if (known) return ms__plan_repeat(plan, e, location, &l, known, err);
+    }
+    if (e->agent_key.ptr) {
+        plan->agent = ms__agent_get(live, plan->loc, e->agent_key);
+        if (!plan->agent) return ms__no_memory(err, sizeof *plan->agent);
+    }
+    MS__TRY(ms__put_room(log, p, ms__padded(l.size), &plan->r, err));
+    plan->entry = p->entry;
+    plan->offset = p->run.offset;
+    MS__TRY(ms__run_header(&p->run, e, &l, plan->r, err));
+    ms__encode_body(e, location, &l, plan->r + MS__HEADER);
+    if (e->key.ptr) {
+        plan->key = ms__key_make(live, plan->loc, e->key, plan->entry, plan->r);
+        if (!plan->key) return ms__no_memory(err, sizeof *plan->key);
+        plan->key->offset = plan->offset;
+    }
+    if (!ms__plan_reserve(live, plan, e->type) || !ms__tail_reserve(t, plan->entry))
+        return ms__no_memory(err, MS__CHUNK_HEAD + MS__CHUNK_FIRST * sizeof(uint32_t));
+    p->run.offset += ms__padded(l.size);
+    p->entry++;
+    return MS_OK;
+}
+
+static unsigned char *ms__put_record(const ms__log *log, const ms__put_run *p,
+                                     const ms__plan *plan)
+{
+    return p->direct ? plan->r : log->staging + (plan->offset - p->start);
+}
+
+/* Step 2: flags and checks; then, when they were staged, the bytes go to the file. */
+static ms_result ms__put_seal(ms__log *log, const ms__put_run *p, const ms__plan *plans,
+                              size_t n, ms_error *err)
+{
+    size_t last = n;
+    bool synced = log->sync != MS_SYNC_NONE && log->durable_end >= log->end;
+    for (size_t i = 0; i < n; i++)
+        if (!plans[i].repeat) last = i;
+    for (size_t i = 0; i < n; i++) {
+        if (plans[i].repeat) continue;
+        unsigned char *r = ms__put_record(log, p, &plans[i]);
+        if (synced) r[7] |= MS_FLAG_SYNCED;
+        synced = false;
+        if (i == last) r[7] |= MS_FLAG_COMMIT;
+        ms__log_seal(&log->id, plans[i].offset, log->session, r);
+    }
+    size_t size = (size_t)(p->run.offset - p->start);
+    if (!p->direct) return ms__log_put(log, p->start, log->staging, size, err);
+    return ms__log_reach(log, p->start, p->run.offset, log->allocated, err);
+}
+
+/* Step 3: nothing can fail any more. */
+static void ms__put_commit(ms__log *log, const ms__put_run *p, const ms__plan *plans,
+                           size_t n)
+{
+    ms__tail *t = ms__tail_of(log);
+    ms__names_link(&t->live);
+    for (size_t i = 0; i < n; i++) {
+        const ms__plan *plan = &plans[i];
+        if (plan->repeat) continue;
+        const unsigned char *r = ms__log_at(log, plan->offset);
+        ms__spot *spot = ms__tail_spot(t, plan->entry);
+        spot->unit = (uint32_t)((plan->offset - t->base) / 8);
+        spot->session = log->session;
+        if (plan->key) plan->key->record = r;
+        ms__live_enter(&t->live, plan, ms__put_record(log, p, plan));
+        const ms_msg *msg = ms__msg(ms__put_record(log, p, plan));
+        if (t->first_seq == 0) t->first_seq = ms_seq(msg);
+        ms__tail_time(t, msg);
+        log->last_seq = ms_seq(msg);
+        log->messages++;
+        log->bytes += ms_size(msg);
+    }
+    t->count = p->entry;
+    ms__log_publish(log, p->run.offset);
+    ms__store32(&t->end, t->count);
+}
+
+/* What a failed append stored behind the end is made zero again. */
+static void ms__put_undo(ms__log *log, const ms__put_run *p, const ms__plan *plans,
+                         size_t n, const ms__mark *mark)
+{
+    ms__tail *t = ms__tail_of(log);
+    if (p->direct && p->dirty > p->start)
+        memset(log->window + (p->start - log->window_start), 0,
+               (size_t)(p->dirty - p->start));
+    ms__plans_undo(&t->live, plans, n, mark);
+    ms__tail_unreserve(t);
+}
+
+static MS__APART ms_result ms__log_append_run(ms__log *log, ms_str location,
+                                    const ms_envelope *messages, size_t n,
+                                    const ms_append_opts *opts, ms__plan *plans,
+                                    ms_error *err)
+{
+    ms__put_run p;
+    size_t done = 0;
+    MS__TRY(ms__log_expect(log, opts, err));
+    MS__TRY(ms__log_begin(log, err));
+    ms__mark mark = ms__live_mark(&ms__tail_of(log)->live);
+    ms_result code = MS_OK;
+    memset(&p, 0, sizeof p);
+    ms__run_begin(&p.run, location, messages, n, opts,
+                  log->keep_unset_times ? NULL : &log->clock);
+    p.run.seq = ms__next_seq(log->last_seq, log->gap_seq, opts);
+    p.run.offset = p.start = log->end;
+    p.entry = ms__tail_of(log)->count;
+    p.direct = n == 1 && log->engine == MS_ENGINE_MAP;
+    while (code == MS_OK && done < n) {
+        memset(&plans[done], 0, sizeof plans[done]);
+        code = ms__log_prepare(log, &p, &messages[done], &plans[done], err);
+        done++;
+    }
+    bool some = p.run.offset > p.start;
+    if (code == MS_OK && some) code = ms__put_seal(log, &p, plans, n, err);
+    if (code == MS_OK)
+        for (size_t i = 0; i < n && opts->seqs; i++)
+            opts->seqs[i] = plans[i].repeat
+                                ? plans[i].repeats
+                                : ms_seq(ms__msg(ms__put_record(log, &p, &plans[i])));
+    if (code == MS_OK && some) {
+        ms__put_commit(log, &p, plans, n);
+        return MS_OK;
+    }
+    ms__put_undo(log, &p, plans, done, &mark);
+    return code != MS_OK && n > 1 && done > 0
+               ? ms__fail_in(err, code, "messages[%u]", (uint64_t)(done - 1))
+               : code;
+}
+
+static ms_result ms__log_may_write(const ms__log *log, ms_error *err)
+{
+    MS__TRY(ms__log_ready(log, err));
+    if (log->writer) return MS_OK;
+    return ms__fail(err, MS_E_READ_ONLY, "'%s' was opened for reading", log->path);
+}
+
+static ms_result ms__log_poison_check(const ms__log *log, ms_error *err)
+{
+    if (!log->poisoned) return MS_OK;
+    return ms__fail(err, MS_E_POISONED,
+                    "a sync of '%s' failed: what is durable behind byte %u is not known; "
+                    "close it and open it anew",
+                    log->path, log->durable_end);
+}
+
+/* ---- Syncing. */
+
+static bool ms__sync_due(const ms__log *log)
+{
+    if (log->sync == MS_SYNC_EACH) return log->end > log->durable_end;
+    if (log->sync != MS_SYNC_EVERY || log->end <= log->durable_end) return false;
+    if (log->unsynced >= log->sync_bytes) return true;
+    return log->os->micros(log->os->ctx) - log->synced_at >=
+           (uint64_t)log->sync_ms * 1000;
+}
+
+static void ms__slot_store(ms__log *log)
+{
+    ms__slot s;
+    s.generation = ++log->generation;
+    s.end = log->durable_end;
+    s.seq = log->durable_seq;
+    s.hint = log->hint < log->durable_end ? log->hint : log->hint_before;
+    s.session = log->session;
+    ms__slot_encode(&s, log->head + MS__AT_SLOTS + (s.generation & 1) * MS__SLOT_STEP);
+}
+
+/* Makes durable what stands below goal. One at a time; who waited finds that it is done
+ * already, or does it for all who wait behind. */
+static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, ms_error *err)
+{
+    ms__lock_take(&log->sync_lock);
+    ms__lock_take(&log->lock);
+    ms_result code = ms__log_poison_check(log, err);
+    uint64_t end = log->end, seq = log->last_seq;
+    bool needed = code == MS_OK && log->durable_end < goal;
+    ms__lock_give(&log->lock);
+    if (needed) {
+        int failed = 0;
+        if (!log->folder_synced) failed = log->os->sync_folder(log->os->ctx, log->path);
+        if (failed == 0) failed = ms__os_sync_done(log->os, log->file);
+        ms__lock_take(&log->lock);
+        if (failed == 0) {
+            log->folder_synced = true;
+            log->durable_end = end;
+            log->durable_seq = seq;
+            log->unsynced = log->end - end;
+            log->synced_at = log->os->micros(log->os->ctx);
+            ms__slot_store(log);
+        } else {
+            log->poisoned = true;
+            code = ms__os_fail(err, failed, "syncing", log->path);
+            ms__log_tell(log, MS_LOG_SYNC_FAILED, log->durable_end,
+                         log->end - log->durable_end, log->durable_seq, 0, failed);
+        }
+        ms__lock_give(&log->lock);
+    }
+    ms__lock_give(&log->sync_lock);
+    return code;
+}
+
+static ms_result ms__log_append(ms_store *store, ms_str location,
+                                const ms_envelope *messages, size_t n,
+                                const ms_append_opts *opts, ms_error *err)
+{
+    ms__log *log = ms__log_of(store);
+    ms__plan small[MS__PLANS_SMALL], *plans = small;
+    MS__TRY(ms__log_may_write(log, err));
+    ms__lock_take(&log->lock);
+    ms_result code = ms__log_poison_check(log, err);
+    if (code == MS_OK && n > MS__PLANS_SMALL) {
+        plans = n < SIZE_MAX / 2 / sizeof *plans
+                    ? (ms__plan *)ms__log_resize(log, NULL, 0, n * sizeof *plans)
+                    : NULL;
+        if (!plans) code = ms__no_memory(err, n * sizeof *plans);
+    }
+    if (code == MS_OK)
+        code = ms__log_append_run(log, location, messages, n, opts, plans, err);
+    if (plans && plans != small) (void)ms__log_resize(log, plans, n * sizeof *plans, 0);
+    ms__staging_trim(log);
+    uint64_t goal = log->end;
+    bool due =
+        code == MS_OK && ms__sync_due(log) && (log->sync == MS_SYNC_EACH || !log->ticked);
+    if (code == MS_OK) ms__log_housekeep(log);
+    ms__lock_give(&log->lock);
+    return due ? ms__log_sync_to(log, goal, err) : code;
+}
+
+static ms_result ms__log_leave_out(ms_store *store, ms_str location, uint64_t seq,
+                                   uint64_t count, ms_error *err)
+{
+    ms__log *log = ms__log_of(store);
+    unsigned char bytes[MS__GAP_MAX];
+    MS__TRY(ms__log_may_write(log, err));
+    uint32_t size = ms__gap_encode(location, seq, count, bytes);
+    ms__lock_take(&log->lock);
+    ms_result code = ms__log_poison_check(log, err);
+    if (code == MS_OK) code = ms__log_begin(log, err);
+    uint64_t offset = log->end;
+    if (code == MS_OK) {
+        ms__log_seal(&log->id, offset, log->session, bytes);
+        code = ms__log_put(log, offset, bytes, size, err);
+    }
+    if (code == MS_OK) {
+        ms__tail *t = ms__tail_of(log);
+        if (ms__tail_enter(t, ms__log_at(log, offset), offset, log->session)) {
+            if (log->gap_seq < seq) log->gap_seq = seq;
+            ms__store32(&log->has_gaps, 1);
+            ms__log_publish(log, offset + size);
+            ms__store32(&t->end, t->count);
+            ms__log_housekeep(log);
+        } else {
+            code = ms__no_memory(err, sizeof(ms__gap));
+        }
+    }
+    ms__lock_give(&log->lock);
+    return code;
+}
+
+/* What a reader knows of durability: what the file says. */
+static uint64_t ms__log_durable_seq(const ms__log *log)
+{
+    if (log->writer) return log->durable_seq;
+    return log->head ? ms__slot_newest(log->head).seq : 0;
+}
+
+static ms_result ms__log_sync(ms_store *store, uint64_t *durable_seq, ms_error *err)
+{
+    ms__log *log = ms__log_of(store);
+    MS__TRY(ms__log_ready(log, err));
+    ms__lock_take(&log->lock);
+    uint64_t goal = log->end;
+    bool empty = !log->writer;
+    ms__lock_give(&log->lock);
+    if (!empty) MS__TRY(ms__log_sync_to(log, goal, err));
+    ms__lock_take(&log->lock);
+    *durable_seq = ms__log_durable_seq(log);
+    ms__lock_give(&log->lock);
+    return MS_OK;
+}
+
+static ms_result ms__log_tick(ms_store *store, uint32_t budget_us, ms_error *err)
+{
+    ms__log *log = ms__log_of(store);
+    MS__TRY(ms__log_ready(log, err));
+    if (!log->writer) return ms__log_catch_up(log, err);
+    uint64_t start = log->os->micros(log->os->ctx);
+    bool more = true;
+    ms__lock_take(&log->lock);
+    ms_result code = ms__log_poison_check(log, err);
+    if (code == MS_OK && log->begun && log->engine == MS_ENGINE_MAP) {
+        /* room for what may come until the next tick */
+        uint64_t ahead = log->end + MS__WINDOW / 4;
+        if (ms__log_allocate(log, ahead, NULL) == MS_OK && log->engine == MS_ENGINE_MAP &&
+            ms__window_reach(log, log->end, ahead, NULL) == MS_OK)
+            while (log->window_start + log->window_ready < ahead &&
+                   log->os->micros(log->os->ctx) - start < budget_us) {
+                size_t ready = log->window_ready;
+                ms__window_populate(log, log->window_start + ready + 1, MS__POPULATE);
+                if (log->window_ready == ready) break;
+            }
+    }
+    while (code == MS_OK && more && log->os->micros(log->os->ctx) - start < budget_us)
+        if (ms__job_step(log, MS__JOB_PORTION, &more, NULL) != MS_OK) break;
+    bool due = code == MS_OK && log->sync == MS_SYNC_EVERY && ms__sync_due(log);
+    uint64_t goal = log->end;
+    ms__lock_give(&log->lock);
+    return due ? ms__log_sync_to(log, goal, err) : code;
+}
+
+/* ---- Taking in records that stand in the file: opening and catching up. */
+
+/* A LEAF that the scan met: its segment needs no tail any more. Leaves that are missing
+ * before it will be made anew when they are asked for. */
+static ms_result ms__take_leaf(ms__log *log, const ms__leaf *leaf, ms_error *err)
+{
+    uint32_t now, i = log->nodes[0];
+    ms__tail *t = ms__tail_of(log);
+    if (leaf->segment < t->segment) return MS_OK;
+    if (leaf->segment - t->segment > leaf->offset / MS__LEAF_FIXED) return MS_OK; /* lies */
+    if (leaf->segment > t->segment + 1) log->ignore_levels = true;
+    if (!ms__tail_slot(log, &now)) return MS_E_BUSY;
+    if (!ms__nodes_reserve(log, 0, leaf->segment + 1)) return ms__no_memory(err, 0);
+    ms__tail *fresh = ms__tail_new(log, leaf->next, leaf->segment + 1);
+    if (!fresh) return ms__no_memory(err, sizeof *fresh);
+    for (; i < leaf->segment; i++) {
+        ms__node_entry(log, 0, i)->offset = leaf->base;
+        ms__store32(&log->nodes[0], i + 1);
+    }
+    ms__segment_close(log, leaf->offset, fresh, now);
+    return MS_OK;
+}
+
+static ms_result ms__take_level(ms__log *log, const ms__level *l, ms_error *err)
+{
+    if (log->ignore_levels || l->number != log->nodes[l->level] ||
+        (uint64_t)(l->number + 1) * MS__FAN > log->nodes[l->level - 1])
+        return MS_OK;
+    if (!ms__nodes_reserve(log, l->level, l->number + 1)) return ms__no_memory(err, 0);
+    ms__node_entry(log, l->level, l->number)->offset = l->offset;
+    ms__store32(&log->nodes[l->level], l->number + 1);
+    return MS_OK;
+}
+
+/* A whole record. MS_E_BUSY: it has to wait until old cursors are closed. */
+static ms_result ms__log_take(ms__log *log, ms__replay *s, const unsigned char *r,
+                              uint64_t offset, ms_error *err)
+{
+    ms__leaf leaf;
+    ms__level level;
+    ms__tail_of(log)->holes += s->holes;
+    s->holes = 0;
+    switch (r[4]) {
+    case MS__KIND_MESSAGE:
+    case MS__KIND_GAP:
+        if (!ms__tail_enter(ms__tail_of(log), r, offset, s->session))
+            return ms__no_memory(err, ms__padded(ms__get32(r)));
+        if (log->gap_seq < ms__tail_of(log)->live.gap_seq)
+            log->gap_seq = ms__tail_of(log)->live.gap_seq;
+        if (log->gap_seq > 0) ms__store32(&log->has_gaps, 1);
+        if (r[4] == MS__KIND_GAP) return MS_OK;
+        log->last_seq = ms_seq(ms__msg(r));
+        log->messages++;
+        log->bytes += ms_size(ms__msg(r));
+        return MS_OK;
+    case MS__KIND_INDEX:
+        memset(&leaf, 0, sizeof leaf);
+        memset(&level, 0, sizeof level);
+        if (ms__leaf_decode(&leaf, r, offset)) return ms__take_leaf(log, &leaf, err);
+        if (ms__level_decode(&level, r, offset)) return ms__take_level(log, &level, err);
+        return MS_OK;
+    default:
+        return MS_OK;
+    }
+}
+
+static void ms__replay_begin(ms__replay *s, ms__log *log)
+{
+    memset(s, 0, sizeof *s);
+    s->log = log;
+    s->at = log->end;
+    s->session = log->session;
+    s->number = log->session_number;
+    s->last_seq = log->last_seq;
+    s->adopt = log->session == 0;
+}
+
+static void ms__replay_counted(ms__log *log, const ms__replay *s)
+{
+    log->n_damaged += s->damaged;
+    log->damaged_bytes += s->damaged_bytes;
+}
+
+/* Takes what stands in [log->end, limit), all of it visible. */
+static ms_result ms__log_take_visible(ms__log *log, uint64_t limit, ms_error *err)
+{
+    ms__replay s;
+    const unsigned char *r;
+    uint64_t offset;
+    ms_result code = MS_OK;
+    ms__found found = MS__FOUND_END;
+    ms__replay_begin(&s, log);
+    s.limit = s.trusted = limit;
+    while (code == MS_OK &&
+           (found = ms__replay_next(&s, &r, &offset)) == MS__FOUND_RECORD) {
+        code = ms__log_take(log, &s, r, offset, err);
+        if (code != MS_OK) break;
+        log->end = s.at;
+        log->session = s.session;
+        log->session_number = s.number;
+    }
+    ms__replay_counted(log, &s);
+    ms__tail_of(log)->holes += s.holes;
+    if (code == MS_OK && found == MS__FOUND_FOREIGN)
+        return ms__fail(err, MS_E_FOREIGN,
+                        "'%s': a record at %u was written by a newer version", log->path,
+                        offset);
+    if (code == MS_OK) log->end = limit;
+    return code == MS_E_BUSY ? MS_OK : code;
+}
+
+/* Was the file's watermark stored by a writer of this machine since it started? */
+static bool ms__mark_trusted(const ms__log *log)
+{
+    ms__writer_line w;
+    return log->boot != 0 && ms__writer_decode(&w, log->head) && w.boot == log->boot &&
+           w.device == log->file_stat.device && w.inode == log->file_stat.inode;
+}
+
+static ms_result ms__log_attach(ms__log *log, ms_error *err);
+
+/* A reader looks whether the writer has gone on. */
+static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
+{
+    ms_result code = MS_OK;
+    ms_os_stat st;
+    const unsigned char *head = (const unsigned char *)ms__load_ptr(&log->head_now);
+    if (head && ms__load_mark(head + MS__AT_MARK) ==
+                    (uint64_t)(uintptr_t)ms__load_ptr(&log->seen))
+        return MS_OK;
+    ms__lock_take(&log->lock);
+    if (!log->head) code = ms__log_attach(log, err);
+    uint64_t mark = log->head ? ms__load_mark(log->head + MS__AT_MARK) : 0;
+    if (code == MS_OK && log->head && mark > log->end && ms__mark_trusted(log)) {
+        int failed = log->os->stat(log->os->ctx, log->file, &st);
+        uint64_t limit = failed == 0 && st.size < mark ? st.size & ~(uint64_t)7 : mark;
+        if (failed != 0) code = ms__os_fail(err, failed, "looking at", log->path);
+        if (code == MS_OK) code = ms__log_reach(log, log->end, limit, st.size, err);
+        if (code == MS_OK) code = ms__log_take_visible(log, limit, err);
+        ms__tail *t = ms__tail_of(log);
+        ms__store32(&t->end, t->count);
+    }
+    if (code == MS_OK && log->head && (log->end == mark || !ms__mark_trusted(log)))
+        ms__store_ptr(&log->seen, (void *)(uintptr_t)mark);
+    ms__lock_give(&log->lock);
+    return code;
+}
+
+static ms_result ms__log_refresh(ms_store *store, uint64_t *last_seq, ms_error *err)
+{
+    ms__log *log = ms__log_of(store);
+    MS__TRY(ms__log_ready(log, err));
+    if (!log->writer) MS__TRY(ms__log_catch_up(log, err));
+    ms__lock_take(&log->lock);
+    *last_seq = log->last_seq;
+    ms__lock_give(&log->lock);
+    return MS_OK;
+}
+
+/* ---- Opening. */
+
+/* The tail that a handle begins with; a reader of an empty file had an empty one. */
+static ms_result ms__tail_first(ms__log *log, uint64_t base, uint32_t segment,
+                                ms_error *err)
+{
+    uint32_t now = log->now;
+    if (ms__tail_of(log) && !ms__tail_slot(log, &now))
+        return ms__fail(err, MS_E_FULL, "'%s': over %u cursors are open", log->path,
+                        (uint64_t)MS__PINS - 2);
+    ms__tail *t = ms__tail_new(log, base, segment);
+    if (!t) return ms__no_memory(err, sizeof *t);
+    ms__tail_switch(log, t, now);
+    return MS_OK;
+}
+
+/* Where the scan begins: behind a LEAF that can be believed, else at the start. */
+static ms_result ms__log_start(ms__log *log, uint64_t trusted, bool same, uint64_t size,
+                               ms_error *err)
+{
+    uint64_t limit = trusted < size ? trusted : size;
+    uint64_t hints[3];
+    ms__leaf leaf;
+    hints[0] = same ? ms__get64(log->head + MS__AT_HINT) : 0;
+    hints[1] = same ? ms__get64(log->head + MS__AT_HINT + 8) : 0;
+    hints[2] = ms__slot_newest(log->head).hint;
+    log->end = MS__HEAD_SIZE;
+    uint32_t segment = 0, i = 0;
+    for (; i < 3; i++) {
+        const unsigned char *r = ms__index_record(log, hints[i], limit);
+        memset(&leaf, 0, sizeof leaf);
+        if (r && ms__leaf_decode(&leaf, r, hints[i]) &&
+            leaf.state.nodes[0] == leaf.segment + 1 &&
+            leaf.segment < hints[i] / MS__LEAF_FIXED)
+            break;
+    }
+    if (i < 3) {
+        const unsigned char *p = leaf.roots;
+        segment = leaf.segment + 1;
+        log->end = leaf.next;
+        log->session = leaf.state.session;
+        log->session_number = leaf.state.number;
+        log->messages = leaf.state.messages;
+        log->bytes = leaf.state.bytes;
+        log->last_seq = leaf.state.last_seq;
+        log->gap_seq = leaf.state.gap_seq;
+        log->has_gaps = log->gap_seq > 0;
+        log->hint = hints[i];
+        for (unsigned k = 0; k < MS__LEVELS; k++) {
+            uint32_t n = leaf.state.nodes[k];
+            uint32_t j = k + 1 < MS__LEVELS ? leaf.state.nodes[k + 1] * MS__FAN : 0;
+            if (n > 0 && !ms__nodes_reserve(log, k, n)) return ms__no_memory(err, n);
+            for (; j < n; j++, p += 8) ms__node_entry(log, k, j)->offset = ms__get64(p);
+            log->nodes[k] = n;
+        }
+    } else {
+        log->ignore_levels = true;
+    }
+    return ms__tail_first(log, log->end, segment, err);
+}
+
+/* Takes the records from `from` up to where the scan stands: a batch is complete. */
+static ms_result ms__take_range(ms__log *log, ms__replay from, uint64_t upto,
+                                ms_error *err)
+{
+    const unsigned char *r;
+    uint64_t offset;
+    while (from.at < upto && ms__replay_next(&from, &r, &offset) == MS__FOUND_RECORD)
+        MS__TRY(ms__log_take(log, &from, r, offset, err));
+    log->end = from.at;
+    log->session = from.session;
+    log->session_number = from.number;
+    return MS_OK;
+}
+
+/* Record by record to the end: below the trusted end everything, behind it whole appends
+ * only. */
+static ms_result ms__log_recover(ms__log *log, ms__replay *s, bool look_ahead,
+                                 ms_error *err)
+{
+    const unsigned char *r;
+    uint64_t offset;
+    for (;;) {
+        ms__replay before = *s; /* where the append that is looked at begins */
+        bool pending = false;
+        ms__found found = MS__FOUND_END;
+        ms__replay at = *s;
+        while ((found = ms__replay_next(s, &r, &offset)) == MS__FOUND_RECORD) {
+            if (offset < s->trusted || (r[7] & MS_FLAG_COMMIT)) {
+                if (!pending) before = at;
+                before.trusted = s->trusted;
+                before.quiet = true;
+                before.holes = s->holes = 0; /* counted as they are passed again */
+                MS__TRY(ms__take_range(log, before, s->at, err));
+                pending = false;
+            } else if (!pending) {
+                before = at;
+                pending = true;
+            }
+            at = *s;
+        }
+        if (found == MS__FOUND_FOREIGN)
+            return ms__fail(err, MS_E_FOREIGN,
+                            "'%s': a record at %u was written by a newer version",
+                            log->path, offset);
+        if (s->at >= s->limit && !pending) {
+            ms__tail_of(log)->holes += s->holes;
+            if (s->at > log->end && s->at <= s->trusted) log->end = s->at;
+            return MS_OK;
+        }
+        if (!look_ahead || s->at >= s->limit || !ms__replay_synced(s)) {
+            if (!pending)
+                log->end = s->at > log->end && s->at <= s->trusted ? s->at : log->end;
+            return MS_OK;
+        }
+        if (pending) { /* once more, as damage */
+            uint64_t trusted = s->trusted;
+            *s = before;
+            s->trusted = trusted;
+            s->quiet = false;
+        }
+    }
+}
+
+/* Strict opening: everything is read once, and has to be whole. */
+static ms_result ms__log_strict(ms__log *log, bool same, ms_error *err)
+{
+    ms__replay s;
+    const unsigned char *r;
+    uint64_t offset;
+    memset(&s, 0, sizeof s);
+    s.log = log;
+    s.at = MS__HEAD_SIZE;
+    s.limit = s.trusted = log->end;
+    s.adopt = s.quiet = true;
+    while (ms__replay_next(&s, &r, &offset) == MS__FOUND_RECORD) continue;
+    if (s.damaged + s.index_damaged > 0 || log->lost_end > log->end)
+        return ms__fail(err, MS_E_DAMAGED,
+                        "'%s': %u ranges with %u bytes and %u index records are damaged",
+                        log->path, s.damaged + (log->lost_end > log->end ? 1u : 0u),
+                        s.damaged_bytes, s.index_damaged);
+    if (same && !log->writer) return MS_OK; /* a writer may be at it behind the end */
+    if (ms__log_dead_end(log, log->end) == log->end) return MS_OK;
+    return ms__fail(err, MS_E_DAMAGED,
+                    "'%s': behind the last whole append, which ends at %u, stand bytes of "
+                    "one that is not", log->path, log->end);
+}
+
+/* Everything about the content of a file with a sound head. */
+static ms_result ms__log_attach_content(ms__log *log, ms_error *err)
+{
+    ms__replay s;
+    uint64_t mark = ms__load_mark(log->head + MS__AT_MARK); /* a writer may be at it: */
+    int failed = log->os->stat(log->os->ctx, log->file, &log->file_stat); /* in this order */
+    if (failed != 0) return ms__os_fail(err, failed, "looking at", log->path);
+    uint64_t size = log->file_stat.size;
+    ms__slot slot = ms__slot_newest(log->head);
+    bool same = ms__mark_trusted(log);
+    uint64_t trusted = same && mark > slot.end ? mark : slot.end;
+    MS__TRY(ms__log_reach(log, 0, size, size, err));
+    MS__TRY(ms__log_start(log, trusted, same, size, err));
+    log->stop = size;
+    ms__replay_begin(&s, log);
+    s.trusted = trusted;
+    s.limit = same && mark < size ? mark : size & ~(uint64_t)7;
+    if (log->salvage)
+        s.limit = s.trusted = ms__log_dead_end(log, MS__HEAD_SIZE) & ~(uint64_t)7;
+    MS__TRY(ms__log_recover(log, &s, !same && !log->salvage, err));
+    ms__replay_counted(log, &s);
+    if (same && log->end < mark && mark <= size) log->end = mark;
+    if (trusted > size) {
+        log->lost_end = trusted;
+        log->n_damaged++;
+        log->damaged_bytes += trusted - size;
+        ms__log_tell(log, MS_LOG_DAMAGE, size, trusted - size, log->last_seq, 0, 0);
+    }
+    if (log->writer && slot.seq > log->last_seq)
+        log->last_seq = slot.seq; /* numbers are not used again */
+    log->durable_end = slot.end < log->end ? slot.end : log->end;
+    if (s.trusted > log->durable_end && !same && !log->salvage && s.trusted <= log->end)
+        log->durable_end = s.trusted;
+    log->durable_seq = slot.seq;
+    log->generation = slot.generation;
+    ms__tail *t = ms__tail_of(log);
+    ms__store32(&t->end, t->count);
+    ms__store_ptr(&log->seen, (void *)(uintptr_t)(same ? log->end : mark));
+    return log->strict ? ms__log_strict(log, same, err) : MS_OK;
+}
+
+/* Is everything behind the head zero, and not more than creation allocates? */
+static bool ms__rest_is_zero(const ms__log *log)
+{
+    unsigned char part[512];
+    uint64_t at = MS__HEAD_SIZE;
+    if (log->file_stat.size > MS__HEAD_SIZE + 2 * MS__ROOM_LEAST) return false;
+    while (at < log->file_stat.size) {
+        size_t got = 0;
+        if (ms__os_read_all(log->os, log->file, at, part, sizeof part, &got) != 0 ||
+            got == 0)
+            return false;
+        for (size_t i = 0; i < got; i++)
+            if (part[i] != 0) return false;
+        at += got;
+    }
+    return true;
+}
+
+/* Is this what a creation leaves that was cut off: parts of a head without any live word
+ * but the first watermark, and zeros? got: bytes that the file has. */
+static bool ms__head_unborn(const unsigned char *h, size_t got)
+{
+    size_t same = 0;
+    bool zeros = true;
+    unsigned char mark[8];
+    ms__put64(mark, MS__HEAD_SIZE);
+    while (same < 8 && h[same] == ms__log_magic[same]) same++;
+    for (size_t i = same; i < 8; i++) zeros = zeros && h[i] == 0;
+    for (size_t i = same < 8 ? 8 : 56; i < MS__HEAD_SIZE; i++)
+        zeros = zeros && (h[i] == 0 || (i >= MS__AT_MARK && i < MS__AT_MARK + 8 &&
+                                        h[i] == mark[i - MS__AT_MARK]));
+    bool born = got == MS__HEAD_SIZE && same == 8 &&
+                ms__get32(h + 52) == ms__crc32c(0, h, 52) &&
+                ms__get64(h + MS__AT_MARK) == MS__HEAD_SIZE;
+    return zeros && !born;
+}
+
+/* Reads the head of a file that has one. *empty: the file is as good as new, which is so
+ * when it is empty or has but the first bytes of a head, and zeros. */
+static ms_result ms__log_head_read(ms__log *log, bool *empty, ms_error *err)
+{
+    unsigned char *h = (unsigned char *)ms__log_resize(log, NULL, 0, MS__HEAD_SIZE);
+    size_t got = 0;
+    if (!h) return ms__no_memory(err, MS__HEAD_SIZE);
+    int code = ms__os_read_all(log->os, log->file, 0, h, MS__HEAD_SIZE, &got);
+    ms_result result = code == 0 ? MS_OK : ms__os_fail(err, code, "reading", log->path);
+    if (got < MS__HEAD_SIZE) memset(h + got, 0, MS__HEAD_SIZE - got);
+    *empty = result == MS_OK && ms__head_unborn(h, got) && ms__rest_is_zero(log);
+    if (result == MS_OK && !*empty && got < MS__HEAD_SIZE)
+        result = ms__fail(err, memcmp(h, ms__log_magic, 8) ? MS_E_FOREIGN : MS_E_DAMAGED,
+                          "'%s' has %u bytes, a log has at least %u", log->path,
+                          (uint64_t)got, (uint64_t)MS__HEAD_SIZE);
+    if (result == MS_OK && !*empty) result = ms__head_decode(h, log->path, &log->id, err);
+    (void)ms__log_resize(log, h, MS__HEAD_SIZE, 0);
+    return result;
+}
+
+/* Makes room, then the head, of a file that is empty. */
+static ms_result ms__log_create(ms__log *log, ms_error *err)
+{
+    unsigned char id[16];
+    void (*fill)(void *, void *, size_t) = log->entropy.fill;
+    unsigned char *h = (unsigned char *)ms__log_resize(log, NULL, 0, MS__HEAD_SIZE);
+    if (!h) return ms__no_memory(err, MS__HEAD_SIZE);
+    memset(id, 0, sizeof id);
+    (fill ? fill : ms__default_fill)(log->entropy.ctx, id, sizeof id);
+    ms__file_id_set(&log->id, id, log->clock.now(log->clock.ctx));
+    ms__head_encode(&log->id, h);
+    log->end = 0;
+    ms_result code = ms__log_allocate(log, MS__HEAD_SIZE, err);
+    int failed =
+        code == MS_OK ? ms__os_write_all(log->os, log->file, 0, h, MS__HEAD_SIZE) : 0;
+    /* once: a power cut must not leave live words and records without the head */
+    if (code == MS_OK && failed == 0) failed = ms__os_sync_done(log->os, log->file);
+    if (code == MS_OK && failed == 0)
+        failed = log->os->sync_folder(log->os->ctx, log->path);
+    if (failed != 0) code = ms__os_fail(err, failed, "writing the head of", log->path);
+    (void)ms__log_resize(log, h, MS__HEAD_SIZE, 0);
+    if (code != MS_OK) return code;
+    log->folder_synced = true;
+    failed = log->os->stat(log->os->ctx, log->file, &log->file_stat);
+    return failed == 0 ? MS_OK : ms__os_fail(err, failed, "looking at", log->path);
+}
+
+/* Maps the head and takes in the content. A reader's file may still be empty. */
+static ms_result ms__log_attach(ms__log *log, ms_error *err)
+{
+    bool empty = true;
+    void *head = NULL;
+    int failed = log->os->stat(log->os->ctx, log->file, &log->file_stat);
+    if (failed != 0) return ms__os_fail(err, failed, "looking at", log->path);
+    ms_result code = ms__log_head_read(log, &empty, err);
+    if (!empty && log->must_be_new)
+        return ms__fail(err, MS_E_CONFLICT, "there is a file already at '%s'", log->path);
+    if (code != MS_OK) return code;
+    if (empty && !log->writer)
+        return ms__tail_of(log) ? MS_OK : ms__tail_first(log, MS__HEAD_SIZE, 0, err);
+    if (empty && log->must_exist)
+        return ms__fail(err, MS_E_NOT_FOUND, "'%s' is empty", log->path);
+    if (empty) MS__TRY(ms__log_create(log, err));
+    unsigned how = MS_OS_READ | MS_OS_RANDOM;
+    if (log->writer) how |= MS_OS_WRITE;
+    failed = log->os->map(log->os->ctx, log->file, 0, MS__HEAD_SIZE, how, &head);
+    if (failed != 0) return ms__os_fail(err, failed, "mapping", log->path);
+    log->head = (unsigned char *)head;
+    MS__TRY(ms__log_attach_content(log, err));
+    if (log->writer) ms__put64(log->head + MS__AT_PID, log->fork_mark.process);
+    ms__store_ptr(&log->head_now, log->head);
+    return MS_OK;
+}
+
+static ms_result ms__log_busy(const ms__log *log, ms_error *err)
+{
+    unsigned char pid[8];
+    size_t got = 0;
+    (void)ms__os_read_all(log->os, log->file, MS__AT_PID, pid, sizeof pid, &got);
+    uint64_t owner = got == sizeof pid ? ms__get64(pid) : 0;
+    if (owner == 0)
+        return ms__fail(err, MS_E_BUSY, "'%s' is being written by another process",
+                        log->path);
+    return ms__fail(err, MS_E_BUSY,
+                    "'%s' is being written by process %u, or by a child of it", log->path,
+                    owner);
+}
+
+/* The writer's lock, waited for. */
+static ms_result ms__log_lock(ms__log *log, uint32_t wait_ms, ms_error *err)
+{
+    uint64_t start = log->os->micros(log->os->ctx);
+    for (;;) {
+        int code = log->os->lock(log->os->ctx, log->file);
+        if (code == 0) return MS_OK;
+        if (code == EINTR) continue;
+        if (code == ENOLCK)
+            return ms__os_cannot(err, code, "locking", log->path,
+                                 "this file system cannot lock, and two writers could "
+                                 "destroy a log");
+        if (code != EAGAIN) return ms__os_fail(err, code, "locking", log->path);
+        if (log->os->micros(log->os->ctx) - start >= (uint64_t)wait_ms * 1000)
+            return ms__log_busy(log, err);
+        log->os->sleep(log->os->ctx, 1000);
+    }
+}
+
+static ms_result ms__log_file_open(ms__log *log, const ms_log_desc *desc, ms_error *err)
+{
+    unsigned how = MS_OS_READ;
+    if (log->writer) how |= MS_OS_WRITE;
+    if (desc->mode == MS_LOG_CREATE || desc->mode == MS_LOG_NEW) how |= MS_OS_CREATE;
+    int code = log->os->open(log->os->ctx, log->path, how, &log->file);
+    if (code == EISDIR)
+        return ms__fail(err, log->must_be_new ? MS_E_CONFLICT : MS_E_FOREIGN,
+                        "'%s' is a folder, not a log", log->path);
+    if (code != 0) return ms__os_fail(err, code, "opening", log->path);
+    log->open_file = true;
+    code = log->os->stat(log->os->ctx, log->file, &log->file_stat);
+    if (code != 0) return ms__os_fail(err, code, "looking at", log->path);
+    if (!log->file_stat.regular)
+        return ms__fail(err, log->must_be_new ? MS_E_CONFLICT : MS_E_FOREIGN,
+                        "'%s' is not a regular file", log->path);
+    if (log->writer) MS__TRY(ms__log_lock(log, desc->lock_wait_ms, err));
+    return ms__log_attach(log, err);
+}
+
+static void ms__log_free(ms__log *log)
+{
+    ms_alloc alloc = log->alloc;
+    ms__job_end(log);
+    for (unsigned k = 0; k < MS__LEVELS; k++) {
+        for (uint32_t i = 0; i < log->nodes[k]; i++) {
+            void *node = ms__node_entry(log, k, i)->node;
+            if (node && k == 0) ms__leaf_free(log, (ms__leaf *)node);
+            if (node && k > 0) ms__level_free(log, (ms__level *)node);
+        }
+        while (log->table_of[k]) {
+            ms__nodes *t = log->table_of[k];
+            log->table_of[k] = t->before;
+            (void)ms__log_resize(log, t, sizeof *t + t->cap * sizeof(ms__entry_node), 0);
+        }
+    }
+    for (uint32_t i = 0; i < MS__PINS; i++)
+        if (log->tails[i]) ms__tail_free(log, (ms__tail *)log->tails[i]);
+    if (log->spare) ms__tail_free(log, log->spare);
+    ms__window_close(log);
+    for (uint32_t i = 0; i < log->n_pieces; i++)
+        (void)log->os->unmap(log->os->ctx, log->pieces[i].base, log->pieces[i].size);
+    if (log->head) (void)log->os->unmap(log->os->ctx, log->head, MS__HEAD_SIZE);
+    if (log->open_file) (void)log->os->close(log->os->ctx, log->file);
+    if (log->staging) (void)ms__log_resize(log, log->staging, log->staging_size, 0);
+    if (log->path) (void)ms__log_resize(log, log->path, log->path_size, 0);
+    ms__fork_mark_unset(&log->fork_mark);
+    ms__lock_deinit(&log->lock);
+    ms__lock_deinit(&log->sync_lock);
+    (void)ms__resize(&alloc, log, sizeof *log, 0);
+}
+
+/* At the end of a writer: an index for what was added, if that is much, and a sync. A
+ * child of fork only frees. */
+static void ms__log_close(ms_store *store)
+{
+    ms__log *log = ms__log_of(store);
+    bool child = ms__forked(&log->fork_mark, log->os);
+    log->store.open = 0;
+    if (!child && log->writer && log->begun && !log->poisoned) {
+        ms__tail *t = ms__tail_of(log);
+        if (log->end - t->base > log->segment_size / MS__FREE_LEAF)
+            (void)ms__leaf_write(log, NULL);
+        if (log->end > log->durable_end && ms__log_sync_to(log, log->end, NULL) == MS_OK &&
+            ms__os_sync_done(log->os, log->file) == 0)
+            ms__slot_store(log); /* one slot is on the disk: the same into the other one */
+    }
+    ms__log_free(log);
+}
+
+static const ms_backend ms__log_backend = {
+    ms__log_append,  ms__log_query, ms__log_next,       ms__log_cursor_close,
+    ms__log_get,     ms__log_list,  ms__log_store_stat, ms__log_sync,
+    ms__log_close,   ms__log_tick,  ms__log_refresh,    ms__log_leave_out,
+    ms__log_left_out};
+
+static ms_result ms__log_desc_check(const ms_log_desc *desc, ms_error *err)
+{
+    if (!desc || !desc->path || !desc->path[0])
+        return ms__fail(err, MS_E_ARGUMENT, "a log needs a path");
+    if ((unsigned)desc->mode > MS_LOG_READ || (unsigned)desc->opening > MS_OPEN_SALVAGE ||
+        (unsigned)desc->sync > MS_SYNC_EACH || (unsigned)desc->engine > MS_ENGINE_WRITE)
+        return ms__fail(err, MS_E_ARGUMENT,
+                        "opening '%s': mode %u, opening %u, sync %u, "
+                        "engine %u: one is unknown",
+                        desc->path, (uint64_t)desc->mode, (uint64_t)desc->opening,
+                        (uint64_t)desc->sync, (uint64_t)desc->engine);
+    if (desc->opening == MS_OPEN_SALVAGE && desc->mode != MS_LOG_READ)
+        return ms__fail(err, MS_E_ARGUMENT,
+                        "opening '%s' for salvage is for reading only", desc->path);
+    if (desc->segment_size != 0 &&
+        (desc->segment_size < MS_LOG_SEGMENT_MIN || desc->segment_size > (size_t)1 << 30))
+        return ms__fail(err, MS_E_ARGUMENT,
+                        "opening '%s': segment_size is %u, %u to 2^30 were expected",
+                        desc->path, (uint64_t)desc->segment_size,
+                        (uint64_t)MS_LOG_SEGMENT_MIN);
+    return MS_OK;
+}
+
+static void ms__log_defaults(ms__log *log, const ms_log_desc *desc)
+{
+    log->store.backend = &ms__log_backend;
+    log->clock = desc->clock;
+    if (!log->clock.now) log->clock.now = ms__default_now;
+    log->entropy = desc->entropy;
+    log->events = desc->events;
+    log->os = desc->os ? desc->os : &ms__os_table;
+    log->writer = desc->mode != MS_LOG_READ;
+    log->must_exist = desc->mode == MS_LOG_WRITE;
+    log->must_be_new = desc->mode == MS_LOG_NEW;
+    log->salvage = desc->opening == MS_OPEN_SALVAGE;
+    log->strict = desc->opening == MS_OPEN_STRICT;
+    log->keep_unset_times = desc->keep_unset_times;
+    log->ticked = desc->ticked;
+    log->sync = desc->sync;
+    log->sync_bytes = desc->sync_bytes ? desc->sync_bytes : (size_t)1 << 20;
+    log->sync_ms = desc->sync_ms ? desc->sync_ms : 1000;
+    log->segment_size = desc->segment_size ? desc->segment_size : MS__SEGMENT_DEFAULT;
+    log->max_message = desc->max_message && desc->max_message < MS__RECORD_MAX
+                           ? desc->max_message
+                           : (size_t)MS__RECORD_MAX;
+    log->boot = log->os->boot(log->os->ctx);
+    log->synced_at = log->os->micros(log->os->ctx);
+    ms__fork_mark_set(&log->fork_mark, log->os);
+    ms__lock_init(&log->lock);
+    ms__lock_init(&log->sync_lock);
+}
+
+MS_API ms_result ms_log_open(ms_store **store, const ms_log_desc *desc, ms_error *err)
+{
+    *store = NULL;
+    MS__TRY(ms__log_desc_check(desc, err));
+    ms__log *log = (ms__log *)ms__resize(&desc->alloc, NULL, 0, sizeof *log);
+    if (!log) return ms__no_memory(err, sizeof *log);
+    memset(log, 0, sizeof *log);
+    log->alloc = desc->alloc;
+    log->memory = sizeof *log;
+    ms__log_defaults(log, desc);
+    log->path_size = strlen(desc->path) + 1;
+    log->path = (char *)ms__log_resize(log, NULL, 0, log->path_size);
+    ms_result code = log->path ? MS_OK : ms__no_memory(err, log->path_size);
+    if (log->path) memcpy(log->path, desc->path, log->path_size);
+    if (code == MS_OK) code = ms__log_file_open(log, desc, err);
+    if (code != MS_OK) {
+        ms__log_free(log);
+        return code;
+    }
+    log->engine = desc->engine;
+    bool map = log->sync == MS_SYNC_NONE && log->file_stat.keeps_room;
+    if (desc->engine == MS_ENGINE_AUTO && log->writer)
+        log->engine = map ? MS_ENGINE_MAP : MS_ENGINE_WRITE;
+    if (log->no_allocate) log->engine = MS_ENGINE_WRITE;
+    log->store.open = MS_STORE_OPEN;
+    *store = &log->store;
+    return MS_OK;
+}
+
+static ms_result ms__log_only(ms_store *store, ms_error *err)
+{
+    MS__TRY(ms__open_check(store, err));
+    if (store->backend == &ms__log_backend) return MS_OK;
+    return ms__fail(err, MS_E_UNSUPPORTED, "this store is not a log");
+}
+
+MS_API ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_error *err)
+{
+    ms_os_stat st;
+    memset(out, 0, sizeof *out);
+    MS__TRY(ms__log_only(store, err));
+    ms__log *log = ms__log_of(store);
+    MS__TRY(ms__log_ready(log, err));
+    if (!log->writer) MS__TRY(ms__log_catch_up(log, err));
+    ms__lock_take(&log->lock);
+    if (log->os->stat(log->os->ctx, log->file, &st) == 0) out->size = st.size;
+    memcpy(out->id, log->id.id, 16);
+    out->created = log->id.created;
+    out->end = log->end;
+    out->durable_end = log->durable_end;
+    out->durable_seq = log->durable_seq;
+    if (log->head && !log->writer) {
+        ms__slot slot = ms__slot_newest(log->head);
+        out->durable_end = slot.end;
+        out->durable_seq = slot.seq;
+    }
+    out->segments = log->nodes[0];
+    for (unsigned k = 1; k < MS__LEVELS; k++) out->levels += log->nodes[k];
+    out->damaged = log->n_damaged;
+    out->damaged_bytes = log->damaged_bytes;
+    out->voided_bytes = log->voided_bytes;
+    out->lost_end = log->lost_end;
+    out->memory = log->memory;
+    out->pid = log->head ? ms__get64(log->head + MS__AT_PID) : 0;
+    out->engine = log->writer ? log->engine : MS_ENGINE_AUTO;
+    out->poisoned = log->poisoned;
+    ms__lock_give(&log->lock);
+    return MS_OK;
+}
+
+/* ---- Verifying: every record, and whether LEAFs list just the records before them. */
+
+typedef struct ms__verify {
+    ms__replay replay;
+    uint32_t *units; /* of the records since the last LEAF */
+    size_t n, cap;
+    uint64_t base;
+    ms_log_report *report;
+} ms__verify;
+
+static bool ms__verify_note(ms__verify *v, uint64_t offset)
+{
+    ms__log *log = v->replay.log;
+    if (v->n == v->cap) {
+        size_t cap = v->cap ? v->cap * 2 : 1024;
+        uint32_t *units = (uint32_t *)ms__log_resize(
+            log, v->units, v->cap * sizeof *units, cap * sizeof *units);
+        if (!units) return false;
+        v->units = units;
+        v->cap = cap;
+    }
+    v->units[v->n++] = (uint32_t)((offset - v->base) / 8);
+    return true;
+}
+
+static void ms__verify_leaf(ms__verify *v, const unsigned char *r, uint64_t offset)
+{
+    ms__leaf l;
+    memset(&l, 0, sizeof l);
+    bool sound = ms__leaf_decode(&l, r, offset) && l.base == v->base && l.n == v->n;
+    for (uint32_t i = 0; sound && i < l.n; i++)
+        sound = ms__get32(l.record + (size_t)i * 4) == v->units[i];
+    for (uint32_t i = 0; sound && i < l.postings; i++)
+        sound = ms__posting(l.posting, i, l.width) < l.n;
+    v->n = 0;
+    v->base = v->replay.at;
+    if (sound || v->replay.damaged > 0) return; /* damaged records are in no list of ours */
+    v->report->index_damaged++;
+    ms__log_tell(v->replay.log, MS_LOG_INDEX_DAMAGE, offset, v->replay.at - offset,
+                 v->replay.last_seq, 0, 0);
+}
+
+/* A VOID that spans dead bytes stands there twice. */
+static void ms__verify_void(ms__verify *v, const unsigned char *r, uint64_t offset)
+{
+    ms__void a;
+    const ms__log *log = v->replay.log;
+    uint64_t left = v->replay.limit - offset, copy = offset + MS__VOID_SIZE;
+    if (!ms__void_decode(&log->id, offset, left, r, &a) ||
+        ms__void_twice(&log->id, &a, left, r))
+        return;
+    v->replay.damaged++;
+    v->replay.damaged_bytes += MS__VOID_SIZE;
+    ms__log_tell(log, MS_LOG_DAMAGE, copy, MS__VOID_SIZE, v->replay.last_seq, 0, 0);
+}
+
+static ms_result ms__verify_walk(ms__verify *v, ms_error *err)
+{
+    const unsigned char *r;
+    uint64_t offset;
+    ms__found found;
+    ms_log_report *report = v->report;
+    while ((found = ms__replay_next(&v->replay, &r, &offset)) == MS__FOUND_RECORD) {
+        if (r[4] == MS__KIND_MESSAGE)
+            report->messages++;
+        else if (r[4] == MS__KIND_INDEX)
+            report->index_records++;
+        else if (r[4] == MS__KIND_VOID)
+            report->voids++;
+        else
+            report->other_records++;
+        if (r[4] == MS__KIND_VOID) ms__verify_void(v, r, offset);
+        if (r[4] == MS__KIND_MESSAGE || r[4] == MS__KIND_GAP) {
+            if (!ms__verify_note(v, offset))
+                return ms__no_memory(err, v->cap * sizeof(uint32_t));
+        } else if (r[4] == MS__KIND_INDEX && r[5] == MS__INDEX_LEAF) {
+            ms__verify_leaf(v, r, offset);
+        }
+    }
+    if (found == MS__FOUND_FOREIGN)
+        return ms__fail(err, MS_E_FOREIGN,
+                        "a record at %u was written by a newer version", offset);
+    return MS_OK;
+}
+
+MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
+                               ms_error *err)
+{
+    ms_store *store;
+    ms__verify v;
+    memset(report, 0, sizeof *report);
+    MS__TRY(ms__log_desc_check(desc, err));
+    ms_log_desc d = *desc;
+    d.mode = MS_LOG_READ;
+    d.opening = MS_OPEN_NORMAL;
+    d.events.event = NULL; /* told once, by the walk */
+    MS__TRY(ms_log_open(&store, &d, err));
+    ms__log *log = ms__log_of(store);
+    log->events = desc->events;
+    memset(&v, 0, sizeof v);
+    v.replay.log = log;
+    v.replay.at = v.base = MS__HEAD_SIZE;
+    v.replay.limit = v.replay.trusted = log->end;
+    v.replay.adopt = true;
+    v.report = report;
+    ms_result code = log->head ? ms__verify_walk(&v, err) : MS_OK;
+    report->bytes = log->head ? log->end - MS__HEAD_SIZE : 0;
+    report->last_seq = v.replay.last_seq;
+    report->end = log->end;
+    report->damaged = v.replay.damaged;
+    report->damaged_bytes = v.replay.damaged_bytes;
+    report->index_damaged += v.replay.index_damaged;
+    if (log->lost_end > log->end) {
+        report->damaged++;
+        report->damaged_bytes += log->lost_end - log->end;
+        ms__log_tell(log, MS_LOG_DAMAGE, log->end, log->lost_end - log->end,
+                     log->last_seq, 0, 0);
+    }
+    if (log->head && !ms__mark_trusted(log))
+        report->torn_bytes = ms__log_dead_end(log, log->end) - log->end;
+    if (v.units) (void)ms__log_resize(log, v.units, v.cap * sizeof *v.units, 0);
+    if (code == MS_OK && (report->damaged > 0 || report->index_damaged > 0))
+        code = ms__fail(err, MS_E_DAMAGED,
+                        "'%s': %u damaged ranges with %u bytes, %u damaged index records",
+                        log->path, report->damaged, report->damaged_bytes,
+                        report->index_damaged);
+    ms_close(store);
+    return code;
+}
+
+/* ---- Writing a log anew. */
+
+/* A path beside another one; in memory of the allocator. */
+static char *ms__path_beside(const ms_alloc *alloc, const char *path, uint64_t number,
+                             size_t *size)
+{
+    static const char digits[] = "0123456789abcdef";
+    size_t n = strlen(path);
+    *size = n + 6 + 16 + 1;
+    char *p = (char *)ms__resize(alloc, NULL, 0, *size);
+    if (!p) return NULL;
+    memcpy(p, path, n);
+    memcpy(p + n, ".part-", 6);
+    for (unsigned i = 0; i < 16; i++) p[n + 6 + i] = digits[number >> (60 - 4 * i) & 15];
+    p[n + 22] = 0;
+    return p;
+}
+
+/* May the file at `to` be replaced? Holds its lock, unless source holds it already. */
+static ms_result ms__rewrite_lock(ms_store *source, const ms_log_desc *to, bool replace,
+                                  ms_store **held, ms_error *err)
+{
+    ms_file file;
+    ms_os_stat st;
+    const ms_os *os = to->os ? to->os : &ms__os_table;
+    *held = NULL;
+    int code = os->open(os->ctx, to->path, MS_OS_READ, &file);
+    if (code == ENOENT) return MS_OK;
+    if (code != 0) return ms__os_fail(err, code, "opening", to->path);
+    code = os->stat(os->ctx, file, &st);
+    (void)os->close(os->ctx, file);
+    if (code != 0) return ms__os_fail(err, code, "looking at", to->path);
+    if (!replace)
+        return ms__fail(err, MS_E_CONFLICT, "there is a file already at '%s'", to->path);
+    if (source->backend == &ms__log_backend) {
+        const ms__log *log = ms__log_of(source);
+        if (log->writer && log->file_stat.device == st.device &&
+            log->file_stat.inode == st.inode)
+            return MS_OK;
+    }
+    if (!st.regular || st.size == 0) return MS_OK;
+    ms_log_desc d = *to;
+    d.mode = MS_LOG_WRITE;
+    d.opening = MS_OPEN_NORMAL;
+    return ms_log_open(held, &d, err);
+}
+
+/* Copies, verifies, and puts the file `part` in its place. */
+static ms_result ms__rewrite_run(ms_store *source, const ms_log_desc *to,
+                                 const char *part, const ms_keep *keep,
+                                 ms_copy_report *report, ms_error *err)
+{
+    ms_store *store;
+    ms_log_report verified;
+    const ms_os *os = to->os ? to->os : &ms__os_table;
+    ms_log_desc d = *to;
+    d.path = part;
+    d.mode = MS_LOG_NEW;
+    d.opening = MS_OPEN_NORMAL;
+    d.sync = MS_SYNC_NONE;
+    MS__TRY(ms_log_open(&store, &d, err));
+    ms_result copied = ms_copy(store, source, keep, NULL, report, err);
+    ms_result code = copied == MS_E_DAMAGED ? MS_OK : copied;
+    if (code == MS_OK) code = ms_sync(store, NULL, err);
+    if (code == MS_OK) {
+        ms__log *log = ms__log_of(store);
+        int failed = ms__os_sync_done(log->os, log->file); /* the slot, too */
+        if (failed != 0) code = ms__os_fail(err, failed, "syncing", part);
+    }
+    ms_close(store);
+    if (code == MS_OK) code = ms_log_verify(&d, &verified, err);
+    if (code == MS_OK) {
+        int failed = os->rename(os->ctx, part, to->path);
+        if (failed == 0) failed = os->sync_folder(os->ctx, to->path);
+        if (failed != 0) code = ms__os_fail(err, failed, "putting in place", to->path);
+    }
+    return code != MS_OK ? code : copied;
+}
+
+MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool replace,
+                                const ms_keep *keep, ms_copy_report *report,
+                                ms_error *err)
+{
+    ms_copy_report unseen;
+    ms_store *held;
+    size_t size;
+    uint64_t number = 0;
+    if (!report) report = &unseen;
+    memset(report, 0, sizeof *report);
+    MS__TRY(ms__open_check(source, err));
+    if (keep && keep->dry_run) return ms_copy(NULL, source, keep, NULL, report, err);
+    MS__TRY(ms__log_desc_check(to, err));
+    MS__TRY(ms__rewrite_lock(source, to, replace, &held, err));
+    const ms_os *os = to->os ? to->os : &ms__os_table;
+    ms__default_fill(NULL, &number, sizeof number);
+    char *part = ms__path_beside(&to->alloc, to->path, number, &size);
+    if (!part) {
+        ms_close(held);
+        return ms__no_memory(err, size);
+    }
+    ms_result code = ms__rewrite_run(source, to, part, keep, report, err);
+    if (code != MS_OK && code != MS_E_DAMAGED) (void)os->remove(os->ctx, part);
+    (void)ms__resize(&to->alloc, part, size, 0);
+    ms_close(held);
+    return code;
+}
+
+#endif /* MSGSTORE_NO_LOG */
 
 /* ==== [memory] the history an agent reads ============================================
  * A history is a small program of steps run through one cursor: each step is one query
@@ -8163,7 +14549,8 @@ static ms_result ms__step_open(ms_cursor *it, const ms__stage *stage, bool *empt
     it->n_heads = it->n_live = 0;
     it->backward = it->filtered = it->scan = false;
     it->sorted = NULL;
-    it->last_unit = 0;
+    it->last_place = MS__NO_PLACE;
+    it->tail = NULL;
     MS__TRY(ms__query_check(&it->query, err));
     return store->backend->query(store, it, err);
 }
@@ -8236,7 +14623,7 @@ static void ms__history_close(ms_store *view, ms_cursor *it)
 
 static const ms_backend ms__history_backend = {NULL, NULL, ms__history_next,
                                                ms__history_close, NULL, NULL, NULL, NULL,
-                                               NULL};
+                                               NULL, NULL, NULL, NULL, NULL};
 /* The store that cursors over histories belong to; never written. */
 static ms_store ms__history_store = {&ms__history_backend, MS_STORE_OPEN};
 
@@ -8357,8 +14744,10 @@ MS_API ms_result ms_memory_turn(const ms_memory *memory, ms_role role, ms_value 
  * For tests, for tools, for the moment when something looks impossible: everything is
  * read and the first broken invariant is reported with its number. An arena store is
  * walked from the inside: (E2) and (E3) over all streams, R1 to R5 over all records.
- * Other stores are walked through a cursor over everything: order, locations, and each
- * message one that a store takes. Keys are not walked.
+ * A log: each LEAF has to be the one that its records give, each LEVEL has to know every
+ * stream below it. Logs and other stores are walked through a cursor over everything:
+ * order, locations, and each message one that a store takes. Keys of an arena store are
+ * not walked.
  * ================================================================================== */
 
 /* A posting of any stream: inside the store, and a whole record. Nothing is read from a
@@ -8413,8 +14802,8 @@ static ms_result ms__check_order(const ms__mem *m, uint64_t *agents, uint64_t *c
                                  ms_error *err)
 {
     uint64_t last = 0;
-    for (uint32_t i = 0; i < m->all.count; i++) {
-        uint32_t unit = ms__chunk_entry(ms__stream_chunk(&m->all, i), i);
+    for (uint32_t i = 0; i < m->live.all.count; i++) {
+        uint32_t unit = ms__chunk_entry(ms__stream_chunk(&m->live.all, i), i);
         const ms_msg *msg = ms__msg(ms__mem_at(m, unit));
         if (ms_seq(msg) <= last)
             return ms__damaged(err, (uint64_t)unit * 8,
@@ -8425,20 +14814,20 @@ static ms_result ms__check_order(const ms__mem *m, uint64_t *agents, uint64_t *c
         if (MS_BIT(ms_type_of(msg)) & (MS_TYPES_CONVERSATION | MS_TYPES_GLOBAL))
             ++*classed;
     }
-    if (last != m->last_seq)
+    if (last != m->live.last_seq)
         return ms__fail(err, MS_E_DAMAGED,
                         "E3: the last sequence number is %u, the store "
                         "says %u",
-                        last, m->last_seq);
+                        last, m->live.last_seq);
     return MS_OK;
 }
 
 static ms_result ms__check_mem(const ms__mem *m, ms_error *err)
 {
     uint64_t with_agent = 0, with_class = 0, all = 0, located = 0, classed = 0, owned = 0;
-    MS__TRY(ms__check_stream(m, &m->all, NULL, NULL, MS_TYPES_ALL, &all, err));
+    MS__TRY(ms__check_stream(m, &m->live.all, NULL, NULL, MS_TYPES_ALL, &all, err));
     MS__TRY(ms__check_order(m, &with_agent, &with_class, err));
-    for (const ms__loc *l = m->names.first_loc; l; l = l->next) {
+    for (const ms__loc *l = m->live.names.first_loc; l; l = l->next) {
         MS__TRY(ms__check_stream(m, &l->all, l, NULL, MS_TYPES_ALL, &located, err));
         MS__TRY(ms__check_stream(m, &l->conversation, l, NULL, MS_TYPES_CONVERSATION,
                                  &classed, err));
@@ -8449,7 +14838,7 @@ static ms_result ms__check_mem(const ms__mem *m, ms_error *err)
                             "%u",
                             MS__V(l->name), l->tally.messages, (uint64_t)l->all.count);
     }
-    for (const ms__agent *a = m->names.first_agent; a; a = a->next) {
+    for (const ms__agent *a = m->live.names.first_agent; a; a = a->next) {
         MS__TRY(ms__check_stream(m, &a->trace, a->loc, a, MS__TYPES_TRACE, &owned, err));
         MS__TRY(ms__check_stream(m, &a->rest, a->loc, a, MS_TYPES_ALL & ~MS__TYPES_TRACE,
                                  &owned, err));
@@ -8488,9 +14877,76 @@ static ms_result ms__check_cursors(ms_store *store, ms_error *err)
     return code != MS_OK ? code : end;
 }
 
+#ifndef MSGSTORE_NO_LOG
+
+/* Is a LEAF what the records of its segment give? */
+static ms_result ms__check_leaf(ms__log *log, const ms__leaf *l, const ms__leaf *before,
+                                ms_error *err)
+{
+    if (l->own || l->holes > 0) return MS_OK; /* damage is told elsewhere */
+    ms__leaf *made = ms__leaf_derive(log, l->segment, l->base, l->offset,
+                                     before ? &before->state : NULL);
+    if (!made) return ms__no_memory(err, sizeof *made);
+    size_t size = (size_t)(l->posting - l->stream) + (size_t)l->postings * l->width;
+    bool same = made->n == l->n && made->streams == l->streams &&
+                made->postings == l->postings && made->tallies == l->tallies &&
+                made->sessions == l->sessions && made->bits == l->bits &&
+                made->width == l->width && made->first_seq == l->first_seq &&
+                made->last_seq == l->last_seq && made->messages == l->messages &&
+                made->bytes == l->bytes && memcmp(made->stream, l->stream, size) == 0;
+    bool damaged = made->holes > 0;
+    ms__leaf_free(log, made);
+    if (same || damaged) return MS_OK;
+    return ms__fail(err, MS_E_DAMAGED,
+                    "L3: the index record at %u is not what its segment gives", l->offset);
+}
+
+/* Do the LEVELs above a leaf know its streams? */
+static ms_result ms__check_levels(ms__log *log, const ms__leaf *l, ms_error *err)
+{
+    for (unsigned k = 1; k < MS__LEVELS && l->segment >> 3 * k < log->nodes[k]; k++) {
+        const ms__level *level =
+            (const ms__level *)ms__node_get(log, k, l->segment >> 3 * k);
+        if (!level) return ms__no_memory(err, sizeof *level);
+        for (uint32_t i = 0; i < l->streams; i++) {
+            unsigned mask = ms__level_find(log, level, ms__leaf_stream(l, i));
+            if (mask >> (l->segment >> 3 * (k - 1) & 7) & 1) continue;
+            return ms__fail(err, MS_E_DAMAGED,
+                            "L3: level %u, node %u does not know stream %u of segment %u",
+                            (uint64_t)k, (uint64_t)(l->segment >> 3 * k), (uint64_t)i,
+                            (uint64_t)l->segment);
+        }
+    }
+    return MS_OK;
+}
+
+static ms_result ms__check_log(ms__log *log, ms_error *err)
+{
+    const ms__leaf *before = NULL;
+    ms_result code = ms__log_ready(log, err);
+    ms__lock_take(&log->lock);
+    for (uint32_t i = 0; code == MS_OK && i < log->nodes[0]; i++) {
+        const ms__leaf *l = (const ms__leaf *)ms__node_get(log, 0, i);
+        code = l ? ms__check_leaf(log, l, before, err) : ms__no_memory(err, sizeof *l);
+        if (code == MS_OK) code = ms__check_levels(log, l, err);
+        before = l;
+    }
+    if (code == MS_OK && log->durable_end > log->end)
+        code = ms__fail(err, MS_E_DAMAGED, "L4: durable up to %u, the end is %u",
+                        log->durable_end, log->end);
+    ms__lock_give(&log->lock);
+    return code;
+}
+
+#endif /* MSGSTORE_NO_LOG */
+
 MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err)
 {
     MS__TRY(ms__open_check(store, err));
+#ifndef MSGSTORE_NO_LOG
+    if (store->backend == &ms__log_backend)
+        MS__TRY(ms__check_log(ms__log_of(store), err));
+#endif
     if (store->backend == &ms__mem_backend) return ms__check_mem(ms__mem_of(store), err);
     return ms__check_cursors(store, err);
 }

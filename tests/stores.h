@@ -1,11 +1,99 @@
 /* The kinds of stores that tests run over, one row each, and messages to fill them with.
- * A test written against the rows holds for every kind.
+ * A test written against the rows holds for every kind. Files that tests make lie in one
+ * folder that is gone at the end. Define _POSIX_C_SOURCE 200809L before any include.
  */
 
 #ifndef STORES_H
 #define STORES_H
 
 #include "support.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+
+/* ---- files ---- */
+
+/* The path of a file in a folder, from malloc. */
+static inline char *scratch_file(const char *folder, const char *name)
+{
+    size_t size = strlen(folder) + strlen(name) + 2;
+    char *path = (char *)malloc(size);
+    if (path == NULL) abort();
+    snprintf(path, size, "%s/%s", folder, name);
+    return path;
+}
+
+/* Removes a file, or a folder with all that is in it. */
+static inline void scratch_remove(const char *path)
+{
+    struct stat about;
+    if (lstat(path, &about) != 0) return;
+    DIR *folder = S_ISDIR(about.st_mode) ? opendir(path) : NULL;
+    for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+        char *name = scratch_file(path, entry->d_name);
+        scratch_remove(name);
+        free(name);
+    }
+    if (folder != NULL) closedir(folder);
+    remove(path);
+}
+
+static char scratch_root[256];     /* empty: not made yet */
+static pid_t scratch_owner;
+
+static inline void scratch_at_exit(void)
+{
+    if (scratch_owner == getpid()) scratch_remove(scratch_root);
+}
+
+/* Memory is the quickest disk, where there is enough of it. */
+static inline const char *scratch_base(void)
+{
+    struct statvfs about;
+    const char *named = getenv("TMPDIR");
+    if (access("/dev/shm", W_OK | X_OK) == 0 && statvfs("/dev/shm", &about) == 0 &&
+        (uint64_t)about.f_bavail * about.f_frsize >= (uint64_t)1 << 30)
+        return "/dev/shm";
+    return named != NULL && named[0] != '\0' ? named : "/tmp";
+}
+
+/* A fresh folder, from malloc. It is removed at the end of the program at the latest. */
+static inline char *scratch_folder(void)
+{
+    static unsigned count;
+    size_t size = sizeof scratch_root + 16;
+    char *path = (char *)malloc(size);
+    if (path == NULL) abort();
+    if (scratch_root[0] == '\0') {
+        snprintf(scratch_root, sizeof scratch_root, "%s/msgstore_XXXXXX", scratch_base());
+        scratch_owner = getpid();
+        if (mkdtemp(scratch_root) == NULL || atexit(scratch_at_exit) != 0) {
+            perror(scratch_root);
+            abort();
+        }
+    }
+    snprintf(path, size, "%s/%u", scratch_root, count++);
+    if (mkdir(path, 0700) != 0) abort();
+    return path;
+}
+
+/* How many there are in a folder. */
+static inline size_t files_in(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    size_t n = 0;
+    assert_non_null(dir);
+    while (readdir(dir) != NULL) n++;
+    closedir(dir);
+    return n - 2;
+}
+
+
+/* ---- stores ---- */
 
 typedef struct store_options {
     size_t room;              /* bytes of a fixed buffer; 0: 1 MiB */
@@ -21,12 +109,15 @@ typedef struct test_store {
     const struct store_kind *kind;
     void *buffer;             /* of a fixed store, from malloc */
     size_t size;
+    char *folder, *path;      /* of a log, from malloc */
+    ms_log_desc log;          /* opens the log again */
 } test_store;
 
 typedef struct store_kind {
     const char *name;
     bool arena;               /* an arena store: can be reset */
     bool fixed;               /* lives in one buffer: has an image, can be full */
+    bool log;                 /* lives in a file: can be opened again */
     ms_result (*open)(test_store *s, const store_options *options, ms_error *err);
 } store_kind;
 
@@ -70,13 +161,73 @@ static inline ms_result open_fixed(test_store *s, const store_options *options,
     return ms_mem_open(&s->store, &desc, err);
 }
 
+/* Nothing is damaged in the logs that this file opens. */
+static inline void log_is_damaged(void *ctx, const ms_log_event *event)
+{
+    (void)ctx;
+    fprintf(stderr, "log: event %d at %llu, %llu bytes\n", (int)event->kind,
+            (unsigned long long)event->offset, (unsigned long long)event->length);
+    abort();
+}
+
+static inline ms_log_desc log_desc(const char *path, const store_options *options)
+{
+    ms_log_desc desc;
+    memset(&desc, 0, sizeof desc);
+    desc.path = path;
+    desc.max_message = options->max_message;
+    desc.keep_unset_times = options->keep_unset_times;
+    desc.alloc = options->alloc;
+    desc.clock = options->clock;
+    desc.entropy = options->entropy;
+    desc.events.event = log_is_damaged;
+    return desc;
+}
+
+/* The smallest segments, so that a few messages cross every kind of boundary. */
+static inline ms_result open_log(test_store *s, const store_options *options,
+                                 ms_log_engine engine, size_t segment, ms_error *err)
+{
+    s->folder = scratch_folder();
+    s->path = scratch_file(s->folder, "store.msl");
+    s->log = log_desc(s->path, options);
+    s->log.engine = engine;
+    s->log.segment_size = segment;
+    return ms_log_open(&s->store, &s->log, err);
+}
+
+static inline ms_result open_log_map(test_store *s, const store_options *options,
+                                     ms_error *err)
+{
+    return open_log(s, options, MS_ENGINE_MAP, MS_LOG_SEGMENT_MIN, err);
+}
+
+static inline ms_result open_log_write(test_store *s, const store_options *options,
+                                       ms_error *err)
+{
+    return open_log(s, options, MS_ENGINE_WRITE, MS_LOG_SEGMENT_MIN, err);
+}
+
+static inline ms_result open_log_plain(test_store *s, const store_options *options,
+                                       ms_error *err)
+{
+    return open_log(s, options, MS_ENGINE_AUTO, 0, err);
+}
+
 static store_kind store_kinds[] = {
-    {"heap", true, false, open_heap},
-    {"tiny chunks", true, false, open_tiny_chunks},
-    {"fixed buffer", true, true, open_fixed},
+    {"heap", true, false, false, open_heap},
+    {"tiny chunks", true, false, false, open_tiny_chunks},
+    {"fixed buffer", true, true, false, open_fixed},
+    {"log, map engine, tiny segments", false, false, true, open_log_map},
+    {"log, write engine, tiny segments", false, false, true, open_log_write},
+    {"log", false, false, true, open_log_plain},
 };
 
-#define STORE_KINDS (sizeof store_kinds / sizeof store_kinds[0])
+enum {
+    STORE_KINDS = sizeof store_kinds / sizeof store_kinds[0],
+    ARENA_KINDS = 3,          /* stand first */
+    LOG_KINDS = STORE_KINDS - ARENA_KINDS
+};
 
 static inline const store_kind *store_kind_at(size_t i)
 {
@@ -84,10 +235,17 @@ static inline const store_kind *store_kind_at(size_t i)
 }
 
 /* A cmocka row for each kind; the test's state is the kind. */
-#define ON_EVERY_STORE(test)                                        \
+#define ON_ARENA_STORES(test)                                       \
     {#test " on heap", test, NULL, NULL, &store_kinds[0]},          \
     {#test " in tiny chunks", test, NULL, NULL, &store_kinds[1]},   \
     {#test " in a buffer", test, NULL, NULL, &store_kinds[2]}
+
+#define ON_LOGS(test)                                                  \
+    {#test " in a mapped log", test, NULL, NULL, &store_kinds[3]},     \
+    {#test " in a written log", test, NULL, NULL, &store_kinds[4]},    \
+    {#test " in a log", test, NULL, NULL, &store_kinds[5]}
+
+#define ON_EVERY_STORE(test) ON_ARENA_STORES(test), ON_LOGS(test)
 
 /* Opens a store of that kind; options NULL: all defaults. */
 static inline test_store store_open(const store_kind *kind, const store_options *options)
@@ -107,7 +265,73 @@ static inline void store_close(test_store *s)
 {
     ms_close(s->store);
     free(s->buffer);
+    if (s->folder != NULL) scratch_remove(s->folder);
+    free(s->folder);
+    free(s->path);
     memset(s, 0, sizeof *s);
+}
+
+/* Closes a log and opens its file again; any other store stays as it is. */
+static inline void store_reopen(test_store *s)
+{
+    ms_error err;
+    if (!s->kind->log) return;
+    ms_close(s->store);
+    s->log.mode = MS_LOG_WRITE;
+    if (ms_log_open(&s->store, &s->log, &err) != MS_OK)
+        fail_msg("%s, again: %s", s->kind->name, err.message);
+}
+
+
+/* ---- a log by itself, and others beside it ---- */
+
+/* A log in a fresh folder, described, not opened. */
+static inline test_store log_at(size_t segment, ms_log_engine engine)
+{
+    store_options none;
+    test_store s;
+    memset(&none, 0, sizeof none);
+    memset(&s, 0, sizeof s);
+    s.kind = store_kind_at(STORE_KINDS - 1);
+    s.folder = scratch_folder();
+    s.path = scratch_file(s.folder, "test.msl");
+    s.log = log_desc(s.path, &none);
+    s.log.segment_size = segment;
+    s.log.engine = engine;
+    return s;
+}
+
+static inline void log_open(test_store *s)
+{
+    ms_error err;
+    if (ms_log_open(&s->store, &s->log, &err) != MS_OK) fail_msg("open: %s", err.message);
+}
+
+/* A second handle, for reading. */
+static inline ms_store *log_reader(const test_store *s)
+{
+    ms_log_desc desc = s->log;
+    ms_store *store;
+    ms_error err;
+    desc.mode = MS_LOG_READ;
+    if (ms_log_open(&store, &desc, &err) != MS_OK) fail_msg("read: %s", err.message);
+    return store;
+}
+
+static inline ms_log_info log_info_of(ms_store *store)
+{
+    ms_log_info info;
+    assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
+    return info;
+}
+
+/* For ms_os: the same device and inode for every file, so that equal runs give equal
+ * bytes. */
+static inline int stat_without_name(void *ctx, ms_file file, ms_os_stat *out)
+{
+    int code = ms_os_default()->stat(ctx, file, out);
+    out->device = out->inode = 7;
+    return code;
 }
 
 
@@ -190,6 +414,12 @@ static inline uint64_t must_append(ms_store *store, ms_str location, const ms_en
     return seq;
 }
 
+static inline uint64_t append_text(ms_store *store, const char *text)
+{
+    ms_envelope m = ms_observation(ms_text(text));
+    return must_append(store, MS_STR("job"), &m);
+}
+
 /* How many messages a query gives. */
 static inline size_t count_of(ms_store *store, const ms_query *q)
 {
@@ -200,6 +430,15 @@ static inline size_t count_of(ms_store *store, const ms_query *q)
     while (ms_next(&it) != NULL) n++;
     if (ms_cursor_close(&it, &err) != MS_OK) fail_msg("cursor: %s", err.message);
     return n;
+}
+
+/* A text of so many bytes, from malloc. */
+static inline char *large_text(size_t len)
+{
+    char *text = (char *)malloc(len);
+    if (text == NULL) abort();
+    for (size_t i = 0; i < len; i++) text[i] = (char)('a' + i % 26);
+    return text;
 }
 
 
@@ -314,6 +553,66 @@ static inline ms_envelope random_message(uint64_t *rng)
     m.agent_key = random_agent(rng);
     m.turn_id = random_turn(rng);
     return m;
+}
+
+
+/* ---- random questions ---- */
+
+enum { TEAM_MAX = 24 };
+
+static inline ms_str asked_agent(uint64_t *rng)
+{
+    ms_str agent = random_agent(rng);
+    return agent.ptr != NULL ? agent : MS_STR("nobody");
+}
+
+static inline size_t random_team(uint64_t *rng, ms_str team[TEAM_MAX])
+{
+    size_t n = (size_t)test_below(rng, test_one_in(rng, 8) ? TEAM_MAX + 1 : 5);
+    for (size_t i = 0; i < n; i++) team[i] = asked_agent(rng);
+    return n;
+}
+
+static inline ms_type_set random_types(uint64_t *rng)
+{
+    ms_type_set set = test_random(rng) & test_random(rng) & MS_TYPES_ALL;
+    return set != 0 ? set : MS_TYPES_GLOBAL;
+}
+
+static inline void random_bounds(uint64_t *rng, uint64_t last, ms_query *q)
+{
+    if (test_one_in(rng, 4)) q->turn_id = random_turn(rng);
+    q->has_since = test_one_in(rng, 5);
+    if (q->has_since) q->since = random_time(rng);
+    q->has_until = test_one_in(rng, 5);
+    if (q->has_until) q->until = random_time(rng);
+    if (test_one_in(rng, 5)) q->after_seq = test_below(rng, last + 2);
+    if (test_one_in(rng, 5)) q->before_seq = test_below(rng, last + 3);
+    if (test_one_in(rng, 3)) q->limit = (size_t)test_below(rng, 8);
+    q->oldest = test_one_in(rng, 3);
+    q->reverse = test_one_in(rng, 3);
+    q->by_time = test_one_in(rng, 4);
+    q->untimed_first = test_one_in(rng, 2);
+}
+
+/* last: the largest sequence number; team has to outlive the cursor. */
+static inline ms_query random_query(uint64_t *rng, uint64_t last, ms_str team[TEAM_MAX],
+                                    ms_arena *arena)
+{
+    ms_query q = query_of(random_location(rng), (unsigned)test_below(rng, 32));
+    if (test_one_in(rng, 2)) q.views = 1u << test_below(rng, 5);
+    if (test_one_in(rng, 4)) q.location = test_one_in(rng, 2) ? no_str() : MS_STR("");
+    if (test_one_in(rng, 20)) q.location = MS_STR("nowhere");
+    q.agent_key = asked_agent(rng);
+    q.agent_keys = team;
+    q.n_agent_keys = random_team(rng, team);
+    if (test_one_in(rng, 4)) q.types = random_types(rng);
+    if (test_one_in(rng, 4)) q.agent_types = random_types(rng);
+    if (test_one_in(rng, 4)) q.agent_types = MS_TYPES_AGENT_WIDE;
+    random_bounds(rng, last, &q);
+    if (q.by_time || q.n_agent_keys > MS_CURSOR_AGENTS || test_one_in(rng, 4))
+        q.arena = arena;
+    return q;
 }
 
 #endif /* STORES_H */

@@ -2,6 +2,7 @@
  * field or word the error names, and that the store is as before.
  */
 
+#define _POSIX_C_SOURCE 200809L
 #include "stores.h"
 #include "twin.h"
 

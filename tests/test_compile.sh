@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Compiles msgstore.h with several compilers, as C and as C++, in each configuration, and
-# beside stb_ds in the same program. No warning is allowed. Each build calls into the
-# library and is linked and run, but for Windows, where it is linked.
+# Compiles msgstore.h with several compilers, as C and as C++, in each configuration, for
+# other processors, and beside stb_ds in the same program. No warning is allowed. Each
+# build calls into the library and is linked and run, but for Windows, where it is linked,
+# and processors whose programs cannot run here.
 #
 # Prints "ok NAME", "skip NAME: reason" or "FAIL NAME: reason" a line.
 set -u
@@ -52,31 +53,36 @@ for language in gcc:c99 gcc:c11 gcc:c17 clang:c99 clang:c11 clang:c17 \
 $compiler -std=$standard $flags $stb -c \$src/implementation.c -o \$dir/implementation.o
 $compiler -std=$standard $flags -c \$src/user.c -o \$dir/user.o
 $compiler \$dir/user.o \$dir/implementation.o -pthread -o \$dir/user
-\$dir/user
+\$dir/user \$dir/use.msl
 END
     check "${compiler}_${standard}_system_headers" <<END
 $compiler -std=$standard $flags $stb -DSYSTEM_FIRST \$src/single.c \
     -pthread -o \$dir/single
 $compiler -std=$standard $flags -DSYSTEM_FIRST -c \$src/user.c -o \$dir/user.o
-\$dir/single
+\$dir/single \$dir/use.msl
 END
 done
 
 check optimised_gcc <<END
 gcc -std=c99 -O3 $warn_c $stb \$src/single.c -pthread -o \$dir/single
-\$dir/single
+\$dir/single \$dir/use.msl
 END
 check no_asserts_gcc <<END
 gcc -std=c99 -O2 -DNDEBUG $warn_c $stb \$src/single.c -pthread -o \$dir/single
-\$dir/single
+\$dir/single \$dir/use.msl
 END
 
-if echo 'int main(void) { return 0; }' | gcc -m32 -x c - -o "$out/m32" 2>/dev/null; then
-    check gcc_32_bit <<END
-gcc -m32 -std=c99 $warn_c $stb \$src/single.c -pthread -o \$dir/single
-\$dir/single
+# What system headers declare depends on these; ours must do with whatever it is.
+for feature in -std=gnu11 '-std=c99 -D_GNU_SOURCE' '-std=c99 -D_POSIX_C_SOURCE=200809L' \
+    '-std=c99 -D_XOPEN_SOURCE=700' '-std=gnu99 -D_FILE_OFFSET_BITS=64'; do
+    for first in '' -DSYSTEM_FIRST; do
+        name=${feature#*-D}
+        check "gcc_with_${name#-std=}${first:+_system_headers}" <<END
+gcc $feature $first $warn_c $stb \$src/single.c -pthread -o \$dir/single
+\$dir/single \$dir/use.msl
 END
-fi
+    done
+done
 
 for compiler in x86_64-w64-mingw32-gcc x86_64-w64-mingw32-g++; do
     flags="-std=c99 $warn_c"
@@ -97,19 +103,70 @@ END
 done
 
 
+# ---- Other processors. Where there is a compiler and, for foreign ones, an emulator, the
+# program runs. In any case clang compiles for one of 32 bits and for one that is also
+# big-endian, with the headers of this machine.
+
+for target in i686-linux-gnu: powerpc-linux-gnu:qemu-ppc s390x-linux-gnu:qemu-s390x \
+    aarch64-linux-gnu:qemu-aarch64 arm-linux-gnueabihf:qemu-arm; do
+    emulator=${target#*:}
+    compiler=$(command -v "${target%%:*}-gcc" "${target%%:*}-gcc-12" | head -n 1)
+    [ -n "$compiler" ] || continue
+    check "cross_${target%%-*}" <<END
+$compiler -std=c99 $warn_c $stb \$src/single.c -static -pthread -o \$dir/single
+if command -v ${emulator:-sh}; then $emulator \$dir/single \$dir/use.msl
+else echo 'note: not run'; fi
+END
+done
+if echo 'int main(void) { return 0; }' | gcc -m32 -x c - -o "$out/m32" 2>/dev/null; then
+    check gcc_32_bit <<END
+gcc -m32 -std=c99 $warn_c $stb \$src/single.c -pthread -o \$dir/single
+\$dir/single \$dir/use.msl
+END
+fi
+
+mkdir -p "$out/headers/gnu"
+: >"$out/headers/gnu/stubs-32.h"
+headers="-isystem $out/headers -isystem /usr/include/$(gcc -print-multiarch 2>/dev/null)"
+for target in i386-linux-gnu powerpc-linux-gnu; do
+    if ! have clang || ! echo 'int x;' |
+        clang --target=$target -x c - -c -o "$out/probe.o" 2>/dev/null; then
+        echo "skip compiled_for_${target%%-*}: no clang that can"
+        continue
+    fi
+    check "compiled_for_${target%%-*}" <<END
+clang --target=$target -std=c99 $warn_c '-D__regparm__(x)=unused' $headers $stb \
+    -c \$src/single.c -o \$dir/single.o
+END
+done
+# Offsets of 64 bits must go to the functions that take them.
+if have clang && [ -f "$out/probe.o" ]; then
+    check large_files_on_32_bit <<END
+for first in -DSYSTEM_LAST -DSYSTEM_FIRST; do
+    clang --target=i386-linux-gnu -std=c99 -D_FILE_OFFSET_BITS=64 \$first $headers $stb \
+        -c \$src/single.c -o \$dir/single.o
+    nm \$dir/single.o >\$dir/names
+    if grep -E ' U (open|fstat|mmap|pread|pwrite|fallocate|ftruncate)\$' \$dir/names
+    then exit 1; fi
+    grep -q ' U pread64' \$dir/names
+done
+END
+fi
+
+
 # ---- Implementation in C, user in C++, and the other way round.
 
 check c_implementation_c++_user <<END
 gcc -std=c99 $warn_c $stb -c \$src/implementation.c -o \$dir/implementation.o
 g++ -std=c++11 $warn -x c++ -c \$src/user.c -o \$dir/user.o
 g++ \$dir/user.o \$dir/implementation.o -pthread -o \$dir/user
-\$dir/user
+\$dir/user \$dir/use.msl
 END
 check c++_implementation_c_user <<END
 g++ -std=c++11 $warn -x c++ $stb -c \$src/implementation.c -o \$dir/implementation.o
 gcc -std=c99 $warn_c -c \$src/user.c -o \$dir/user.o
 g++ \$dir/user.o \$dir/implementation.o -pthread -o \$dir/user
-\$dir/user
+\$dir/user \$dir/use.msl
 END
 check exports_only_ms_names <<END
 gcc -std=c99 $stb -c \$src/implementation.c -o \$dir/implementation.o
@@ -131,7 +188,7 @@ switched()
         check "$1_${compiler%% *}" <<END
 $compiler $flags $2 $3 -c \$src/single.c -o \$dir/single.o
 ${compiler%% *} \$dir/single.o ${5:--pthread} -o \$dir/single
-\$dir/single
+\$dir/single \$dir/use.msl
 nm \$dir/single.o >\$dir/names
 ! grep -E '$4' \$dir/names
 END
@@ -141,7 +198,11 @@ END
 no_stb="-isystem $out/no_stb"
 threads=' U (pthread_|mtx_|call_once)'
 stdio=' U (__assert|_*f?printf|_*v?snprintf|fopen|fread|fwrite|f?puts|stderr|stdout)'
-log=' U (mmap|munmap|msync|fdatasync|fsync|pwrite|fallocate|ftruncate|open64?)$'
+# What only the log asks of the system.
+log='mmap|munmap|madvise|msync|fsync|fdatasync|pread|pwrite|fallocate|posix_fallocate'
+log="$log|ftruncate|open|openat|close|fcntl|flock|fstat|fstatfs|rename|unlink|syscall"
+log=" U ($log)(64)?\$|[Tt] (ms_log|ms_os|ms__log|ms__os)_"
+log_windows='CreateFile|MapViewOfFile|FlushFileBuffers|LockFile|WriteFile|ReadFile'
 switched MSGSTORE_STATIC -DMSGSTORE_STATIC "$stb" ' [TDBRC] ms_'
 switched MSGSTORE_NO_THREADS -DMSGSTORE_NO_THREADS "$stb" "$threads" ' '
 switched MSGSTORE_NO_STDIO -DMSGSTORE_NO_STDIO "$stb" "$stdio"
@@ -150,11 +211,43 @@ switched MSGSTORE_NO_DIALECTS -DMSGSTORE_NO_DIALECTS "$no_stb" \
 switched MSGSTORE_NO_LOG -DMSGSTORE_NO_LOG "$stb" "$log"
 switched all_switches "-DMSGSTORE_STATIC -DMSGSTORE_NO_THREADS -DMSGSTORE_NO_STDIO \
     -DMSGSTORE_NO_DIALECTS -DMSGSTORE_NO_LOG" "$no_stb" "$threads|$stdio|$log|stbds_"
+check the_log_is_seen_by_its_names <<END
+gcc -std=c99 $stb -c \$src/single.c -o \$dir/single.o
+nm \$dir/single.o >\$dir/names
+for name in ' U mmap' ' U f(data)?sync' ' T ms_log_open' ' T ms_os_'; do
+    grep -E '$log' \$dir/names | grep -Eq "\$name"
+done
+END
+check MSGSTORE_NO_LOG_has_no_log <<END
+gcc -std=c99 -fsyntax-only \$src/no_log.c
+! gcc -std=c99 -DMSGSTORE_NO_LOG -fsyntax-only \$src/no_log.c 2>\$dir/errors
+grep -q 'error: .*ms_log' \$dir/errors
+END
+if have x86_64-w64-mingw32-gcc; then
+    check windows_MSGSTORE_NO_LOG <<END
+x86_64-w64-mingw32-gcc -std=c99 $stb -c \$src/single.c -o \$dir/log.o
+x86_64-w64-mingw32-gcc -std=c99 -DMSGSTORE_NO_LOG $stb -c \$src/single.c -o \$dir/none.o
+x86_64-w64-mingw32-nm \$dir/log.o | grep -Eq '$log_windows'
+! x86_64-w64-mingw32-nm \$dir/none.o | grep -E '$log_windows'
+END
+fi
+# The smallest program: arena store and histories alone. It must not grow by what it does
+# not use.
+if [ "$(uname -m)" = x86_64 ] && have gcc && have size; then
+    check small_program <<END
+gcc -std=c99 -Os -ffunction-sections -fdata-sections -Wl,--gc-sections $warn_c \
+    \$src/small.c -o \$dir/small
+\$dir/small
+text=\$(size \$dir/small | awk 'NR == 2 { print \$1 }')
+echo "note: \$text bytes of code, at most 49152"
+[ "\$text" -le 49152 ]
+END
+fi
 check MSGSTORE_STB_DS <<END
 cp "$(set -- $stb; echo "${2:-.}")/stb_ds.h" \$dir/other_name.h
 gcc -std=c99 -I\$dir -isystem $out/no_stb -DMSGSTORE_STB_DS='"other_name.h"' \
     \$src/single.c -pthread -o \$dir/single
-\$dir/single
+\$dir/single \$dir/use.msl
 END
 
 
@@ -170,7 +263,7 @@ for compiler in 'gcc -std=c99' 'clang -std=c99' 'g++ -std=c++11 -x c++'; do
 $compiler $flags $stb -c \$src/implementation.c -o \$dir/implementation.o
 $compiler $flags $stb -c \$src/stb_user.c -o \$dir/user.o
 $name \$dir/user.o \$dir/implementation.o -pthread -o \$dir/user
-\$dir/user
+\$dir/user \$dir/use.msl
 END
     for order in before after; do
         for place in '' -DSTB_ELSEWHERE; do
@@ -191,7 +284,7 @@ if [ -n "$place" ]; then
     other=\$dir/stb.o
 fi
 $name \$dir/same.o \$other -pthread -o \$dir/same
-\$dir/same
+\$dir/same \$dir/use.msl
 END
         done
     done

@@ -5,11 +5,12 @@
  * Each vector names an operation (a row of `operations` below), its input and what the
  * original did. The operation gives a JSON object with the members that a vector expects
  * ("equals", "message_ids", "key_order"), or "error". An operation without a row fails.
- * Vectors that fail are printed with what was expected and what came. */
+ * A vector passes when it does so on every kind of store. Vectors that fail are printed
+ * with what was expected and what came. */
 
 #define _POSIX_C_SOURCE 200809L
 
-#include "../msgstore.h"
+#include "stores.h"
 #include "json_equal.h"
 
 #include <dirent.h>
@@ -21,6 +22,7 @@
 /* ---- between jansson and the library ---- */
 
 static ms_arena arena; /* of one vector */
+static const store_kind *kind; /* of the stores that a vector opens */
 
 static json_t *failure(const ms_error *err)
 {
@@ -118,16 +120,17 @@ static json_t *cursor_ids(ms_cursor *it, ms_error *err)
     return message_ids(end_writing(&w, &buf, result, err));
 }
 
-/* A store with the vector's rows: {"location", "agent_key", "msg"}. */
-static ms_result open_store(json_t *rows, ms_store **store, ms_error *err)
+/* A store with the vector's rows: {"location", "agent_key", "msg"}. A log is read after
+ * it was closed and opened again. */
+static ms_result open_store(json_t *rows, test_store *s, ms_error *err)
 {
-    ms_mem_desc desc;
+    store_options options;
     json_t *row;
     size_t i;
-    ms_result result;
-    memset(&desc, 0, sizeof desc);
-    desc.keep_unset_times = true;
-    result = ms_mem_open(store, &desc, err);
+    ms_result result = MS_OK;
+    memset(&options, 0, sizeof options);
+    options.keep_unset_times = true;
+    *s = store_open(kind, &options);
     json_array_foreach (rows, i, row) {
         ms_envelope m;
         if (result != MS_OK) break;
@@ -135,8 +138,9 @@ static ms_result open_store(json_t *rows, ms_store **store, ms_error *err)
         if (result != MS_OK) break;
         m.agent_key = text_of(json_object_get(row, "agent_key"));
         m.location = text_of(json_object_get(row, "location"));
-        result = ms_append(*store, m.location, &m, NULL, err);
+        result = ms_append(s->store, m.location, &m, NULL, err);
     }
+    store_reopen(s);
     return result;
 }
 
@@ -236,14 +240,14 @@ static json_t *op_build(json_t *input)
 static json_t *op_history(json_t *input)
 {
     json_t *args = json_object_get(input, "args"), *actual;
-    ms_store *store = NULL;
+    test_store s;
     ms_memory memory;
     ms_cursor it;
     ms_error err;
-    if (open_store(json_object_get(input, "rows"), &store, &err) != MS_OK) {
+    if (open_store(json_object_get(input, "rows"), &s, &err) != MS_OK) {
         actual = failure(&err);
     } else {
-        ms_memory_init(&memory, store, text_of(json_object_get(args, "location")),
+        ms_memory_init(&memory, s.store, text_of(json_object_get(args, "location")),
                        text_of(json_object_get(args, "agent_key")));
         memory.subordinates = list_of(json_object_get(args, "subordinates"),
                                       &memory.n_subordinates);
@@ -254,7 +258,7 @@ static json_t *op_history(json_t *input)
         actual = ms_get_history(&memory, &it, &err) != MS_OK ? failure(&err)
                                                              : cursor_ids(&it, &err);
     }
-    ms_close(store);
+    store_close(&s);
     return actual;
 }
 
@@ -263,19 +267,18 @@ static json_t *op_history_open(json_t *input)
 {
     json_t *args = json_object_get(input, "args");
     json_t *actual = json_object();
-    ms_store *store = NULL;
+    test_store s = store_open(kind, NULL);
     ms_memory memory;
     ms_cursor it;
     ms_error err;
-    if (ms_mem_open(&store, NULL, &err) != MS_OK) return failure(&err);
-    ms_memory_init(&memory, store, text_of(json_object_get(args, "location")),
+    ms_memory_init(&memory, s.store, text_of(json_object_get(args, "location")),
                    text_of(json_object_get(args, "agent_key")));
     if (ms_memory_check(&memory, &err) != MS_OK &&
         ms_get_history(&memory, &it, &err) != MS_OK) {
         json_decref(actual);
         actual = failure(&err);
     }
-    ms_close(store);
+    store_close(&s);
     return actual;
 }
 
@@ -289,7 +292,7 @@ static unsigned view_of(const char *name)
 
 static json_t *op_store_view(json_t *input)
 {
-    ms_store *store = NULL;
+    test_store s;
     ms_query query;
     ms_cursor it;
     ms_error err;
@@ -302,13 +305,13 @@ static json_t *op_store_view(json_t *input)
     query.limit = (size_t)json_integer_value(json_object_get(input, "limit"));
     query.oldest = query.by_time = query.untimed_first = true;
     query.arena = &arena;
-    if (open_store(json_object_get(input, "rows"), &store, &err) != MS_OK ||
-        ms_query_open(store, &query, &it, &err) != MS_OK) {
+    if (open_store(json_object_get(input, "rows"), &s, &err) != MS_OK ||
+        ms_query_open(s.store, &query, &it, &err) != MS_OK) {
         actual = failure(&err);
     } else {
         actual = cursor_ids(&it, &err);
     }
-    ms_close(store);
+    store_close(&s);
     return actual;
 }
 
@@ -431,7 +434,7 @@ static void print_json(const char *label, json_t *value)
     free(text);
 }
 
-static bool passes(json_t *vector)
+static bool passes_here(json_t *vector)
 {
     json_where where = {{0}, 0};
     const char *id = json_string_value(json_object_get(vector, "id"));
@@ -442,14 +445,24 @@ static bool passes(json_t *vector)
     bool good = actual != NULL && meets(actual, expect, &where);
     ms_arena_reset(&arena);
     if (!good) {
-        printf("FAIL %s %s: %s\n", id != NULL ? id : "(no id)",
-               op != NULL ? op : "(no op)", what != NULL ? what : "");
+        printf("FAIL %s %s: %s (%s)\n", id != NULL ? id : "(no id)",
+               op != NULL ? op : "(no op)", what != NULL ? what : "", kind->name);
         if (actual == NULL) printf("    no such operation here\n");
         if (where.path[0] != '\0') printf("    they differ at %s\n", where.path);
         print_json("expected", expect);
         print_json("actual  ", actual);
     }
     json_decref(actual);
+    return good;
+}
+
+static bool passes(json_t *vector)
+{
+    bool good = true;
+    for (size_t i = 0; good && i < STORE_KINDS; i++) {
+        kind = store_kind_at(i);
+        good = passes_here(vector);
+    }
     return good;
 }
 

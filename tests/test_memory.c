@@ -20,7 +20,7 @@ static ms_result open_sqlite(test_store *s, const store_options *options, ms_err
     return sqlite_store_open(&s->store, ":memory:", err);
 }
 
-static store_kind sqlite_kind = {"sqlite", false, false, open_sqlite};
+static store_kind sqlite_kind = {"sqlite", false, false, false, open_sqlite};
 
 
 /* ---- the least store that somebody could write: an array, a query in sequence ---- */
@@ -99,7 +99,8 @@ static void array_close(ms_store *store)
 static ms_result open_array(test_store *s, const store_options *options, ms_error *err)
 {
     static const ms_backend backend = {array_append, array_query, array_next, NULL, NULL,
-                                       NULL, NULL, NULL, array_close};
+                                       NULL, NULL, NULL, array_close, NULL, NULL,
+                                       NULL, NULL};
     array_store *a = (array_store *)calloc(1, sizeof *a);
     (void)options;
     (void)err;
@@ -110,7 +111,7 @@ static ms_result open_array(test_store *s, const store_options *options, ms_erro
     return MS_OK;
 }
 
-static store_kind array_kind = {"an array", false, false, open_array};
+static store_kind array_kind = {"an array", false, false, false, open_array};
 
 #define ON_ALL_STORES(test)                                       \
     ON_EVERY_STORE(test),                                         \

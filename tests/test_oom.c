@@ -3,6 +3,7 @@
  * leave the store as before and nothing behind, and work when memory is there again.
  */
 
+#define _POSIX_C_SOURCE 200809L
 #include "stores.h"
 #include "twin.h"
 

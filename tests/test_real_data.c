@@ -1,10 +1,11 @@
 /* Histories that agents left behind are read, stored, read back and written again: what
- * comes out is equal as JSON to what went in. 200 conversations of the tau-bench airline
- * runs, five SWE-agent trajectories, and the demo session of this repository. */
+ * comes out is equal as JSON to what went in, over every kind of store. 200 conversations
+ * of the tau-bench airline runs, five SWE-agent trajectories, and the demo session of
+ * this repository. */
 
 #define _POSIX_C_SOURCE 200809L
 
-#include "support.h"
+#include "stores.h"
 #include "json_equal.h"
 
 #include <dirent.h>
@@ -54,27 +55,20 @@ static size_t field_bytes(const ms_envelope *m)
            sizeof "conversation";
 }
 
-/* A store on the heap, or for every second length in one buffer of just the size that
- * ms_mem_size says, and what a batch needs. */
-static ms_store *open_store(const ms_envelopes *list, void **buffer)
+/* A store on the heap, a log, or one buffer of just the size that ms_mem_size says, and
+ * what a batch needs: the length of the list decides. */
+static test_store open_store(const ms_envelopes *list)
 {
-    ms_store *store = NULL;
-    ms_mem_desc desc;
-    ms_error err;
-    memset(&desc, 0, sizeof desc);
-    desc.keep_unset_times = true;
-    *buffer = NULL;
-    if (list->count % 2 == 0) {
-        size_t most = 0;
-        for (size_t i = 0; i < list->count; i++) {
-            size_t bytes = field_bytes(&list->items[i]);
-            if (bytes > most) most = bytes;
-        }
-        desc.buffer_size = ms_mem_size(list->count, most, 1, 1, 0) + 32 * list->count;
-        desc.buffer = *buffer = malloc(desc.buffer_size);
+    store_options options;
+    size_t most = 0;
+    memset(&options, 0, sizeof options);
+    options.keep_unset_times = true;
+    for (size_t i = 0; i < list->count; i++) {
+        size_t bytes = field_bytes(&list->items[i]);
+        if (bytes > most) most = bytes;
     }
-    must(ms_mem_open(&store, &desc, &err), &err);
-    return store;
+    options.room = ms_mem_size(list->count, most, 1, 1, 0) + 32 * list->count;
+    return store_open(store_kind_at(list->count), &options);
 }
 
 /* Appends the list to a store and writes what the timeline gives. */
@@ -88,26 +82,25 @@ static void through_a_store(const ms_envelopes *list, json_t *expected, ms_arena
     ms_writer w;
     ms_buf buf;
     const ms_msg *msg;
-    void *buffer;
     size_t n = 0;
-    ms_store *store = open_store(list, &buffer);
+    test_store s = open_store(list);
     memset(&where, 0, sizeof where);
     where.location = MS_STR("conversation");
-    must(ms_append_batch(store, list->items, list->count, &where, &err), &err);
-    must(ms_selfcheck(store, &err), &err);
+    must(ms_append_batch(s.store, list->items, list->count, &where, &err), &err);
+    store_reopen(&s);
+    must(ms_selfcheck(s.store, &err), &err);
     memset(&query, 0, sizeof query);
     query.location = where.location;
     query.views = MS_VIEW_TIMELINE;
     start(&w, "openai", &opts, arena, &buf);
-    must(ms_query_open(store, &query, &it, &err), &err);
+    must(ms_query_open(s.store, &query, &it, &err), &err);
     for (; (msg = ms_next(&it)) != NULL; n++) {
         must(ms_writer_put_msg(&w, msg, &err), &err);
     }
     must(ms_cursor_close(&it, &err), &err);
     assert_int_equal(n, list->count);
     finish_and_compare(&w, &buf, expected, 0);
-    ms_close(store);
-    free(buffer);
+    store_close(&s);
 }
 
 /* Written in the framework's format, read from that and written as chat messages. */

@@ -1,7 +1,10 @@
 /* Random sequences of operations on a store and on its naive twin: after each step both
  * hold the same messages and give the same answers. A failure names the sequence and the
- * step; MS_TEST_SEED repeats it. The stores are all arena stores and the SQLite example.
+ * step; MS_TEST_SEED repeats it. The stores are all arena stores, logs, which are closed,
+ * opened and rewritten between the steps, and the SQLite example.
  */
+
+#define _POSIX_C_SOURCE 200809L
 
 #define MSGSTORE_EXAMPLE_NO_MAIN
 #include "../examples/sqlite_store.c"
@@ -10,7 +13,7 @@
 #include "twin.h"
 
 /* On SQLite a step costs a hundred times more: most sequences are short there. */
-enum { SEQUENCES = 10000, STEPS = 40, STEPS_SHORT = 6, TEAM_MAX = 24 };
+enum { SEQUENCES = 10000, LOGS = 1000, STEPS = 40, STEPS_SHORT = 6 };
 
 typedef struct run {
     uint64_t rng;
@@ -45,60 +48,6 @@ static int tell_where(void **state)
 
 /* ---- questions ---- */
 
-static ms_str asked_agent(uint64_t *rng)
-{
-    ms_str agent = random_agent(rng);
-    return agent.ptr != NULL ? agent : MS_STR("nobody");
-}
-
-static size_t random_team(uint64_t *rng, ms_str team[TEAM_MAX])
-{
-    size_t n = (size_t)test_below(rng, test_one_in(rng, 8) ? TEAM_MAX + 1 : 5);
-    for (size_t i = 0; i < n; i++) team[i] = asked_agent(rng);
-    return n;
-}
-
-static ms_type_set random_types(uint64_t *rng)
-{
-    ms_type_set set = test_random(rng) & test_random(rng) & MS_TYPES_ALL;
-    return set != 0 ? set : MS_TYPES_GLOBAL;
-}
-
-static void random_bounds(uint64_t *rng, uint64_t last, ms_query *q)
-{
-    if (test_one_in(rng, 4)) q->turn_id = random_turn(rng);
-    q->has_since = test_one_in(rng, 5);
-    if (q->has_since) q->since = random_time(rng);
-    q->has_until = test_one_in(rng, 5);
-    if (q->has_until) q->until = random_time(rng);
-    if (test_one_in(rng, 5)) q->after_seq = test_below(rng, last + 2);
-    if (test_one_in(rng, 5)) q->before_seq = test_below(rng, last + 3);
-    if (test_one_in(rng, 3)) q->limit = (size_t)test_below(rng, 8);
-    q->oldest = test_one_in(rng, 3);
-    q->reverse = test_one_in(rng, 3);
-    q->by_time = test_one_in(rng, 4);
-    q->untimed_first = test_one_in(rng, 2);
-}
-
-static ms_query random_query(uint64_t *rng, uint64_t last, ms_str team[TEAM_MAX],
-                             ms_arena *arena)
-{
-    ms_query q = query_of(random_location(rng), (unsigned)test_below(rng, 32));
-    if (test_one_in(rng, 2)) q.views = 1u << test_below(rng, 5);
-    if (test_one_in(rng, 4)) q.location = test_one_in(rng, 2) ? no_str() : MS_STR("");
-    if (test_one_in(rng, 20)) q.location = MS_STR("nowhere");
-    q.agent_key = asked_agent(rng);
-    q.agent_keys = team;
-    q.n_agent_keys = random_team(rng, team);
-    if (test_one_in(rng, 4)) q.types = random_types(rng);
-    if (test_one_in(rng, 4)) q.agent_types = random_types(rng);
-    if (test_one_in(rng, 4)) q.agent_types = MS_TYPES_AGENT_WIDE;
-    random_bounds(rng, last, &q);
-    if (q.by_time || q.n_agent_keys > MS_CURSOR_AGENTS || test_one_in(rng, 4))
-        q.arena = arena;
-    return q;
-}
-
 /* ms_query_match says of each message what the twin says; order and limit aside. */
 static void must_match_alike(run *r, const ms_query *q)
 {
@@ -118,6 +67,8 @@ static void ask(run *r)
     ms_query q = random_query(rng, twin_last_seq(&r->t), team, &r->arena);
     twin_must_query(&r->t, r->s.store, &q);
     if (test_one_in(rng, 4)) must_match_alike(r, &q);
+    if (test_one_in(rng, 4) && r->t.count != 0)
+        twin_must_place(&r->t, r->s.store, (size_t)test_below(rng, r->t.count));
     if (!test_one_in(rng, 4)) return;
     const ms_str prefixes[] = {no_str(), MS_STR(""), MS_STR("job"), MS_STR("job_1"),
                                MS_STR("w"), MS_STR("w1"), MS_STR("zzz")};
@@ -241,7 +192,7 @@ static void step_keep_seq(run *r)
 {
     ms_envelope batch[3];
     ms_append_opts opts;
-    uint64_t seq = twin_last_seq(&r->t);
+    uint64_t seq = r->t.given;
     size_t n = 1 + (size_t)test_below(&r->rng, 3);
     memset(&opts, 0, sizeof opts);
     opts.keep_seq = true;
@@ -332,7 +283,9 @@ static void step_copy(run *r)
     ms_error err;
     twin second;
     options.room = 0;
-    test_store s = store_open(store_kind_at(test_below(&r->rng, STORE_KINDS)), &options);
+    bool to_log = r->s.kind->log || test_one_in(&r->rng, 8);
+    size_t kind = (size_t)test_below(&r->rng, to_log ? STORE_KINDS : ARENA_KINDS);
+    test_store s = store_open(store_kind_at(kind), &options);
     twin_init(&second);
     second.keep_unset_times = r->t.keep_unset_times;
     second.no_commit = false;
@@ -365,6 +318,74 @@ static void step_reset(run *r)
     twin_reset(&r->t);
 }
 
+/* Closes the log and opens it again. */
+static void step_reopen(run *r)
+{
+    if (!r->s.kind->log) return;
+    held_close(r);
+    store_reopen(&r->s);
+}
+
+/* Puts a copy of the log in its own place; the handle goes on with the old file until it
+ * is closed. */
+static void step_rewrite(run *r)
+{
+    ms_copy_report got, want;
+    ms_keep keep;
+    ms_str names[2];
+    ms_error err;
+    twin second;
+    if (!r->s.kind->log) return;
+    held_close(r);
+    twin_init(&second);
+    second.keep_unset_times = r->t.keep_unset_times;
+    second.now = r->t.now;
+    random_keep(r, &keep, names);
+    keep.dry_run = test_one_in(&r->rng, 5);
+    want = twin_copy(&second, &r->t, &keep);
+    if (ms_log_rewrite(r->s.store, &r->s.log, true, &keep, &got, &err) != MS_OK)
+        fail_msg("rewrite: %s", err.message);
+    assert_memory_equal(&got, &want, sizeof got);
+    twin_must_equal(&r->t, r->s.store);
+    if (!keep.dry_run) {
+        twin old = r->t;
+        r->t = second;
+        second = old;
+    }
+    twin_deinit(&second);
+    store_reopen(&r->s);
+}
+
+/* A second handle on the same file sees the same. */
+static void step_beside(run *r)
+{
+    test_store mine = r->s, other = r->s;
+    ms_error err;
+    if (!r->s.kind->log) return;
+    other.log.mode = MS_LOG_READ;
+    if (ms_log_open(&other.store, &other.log, &err) != MS_OK)
+        fail_msg("for reading: %s", err.message);
+    twin_must_equal(&r->t, other.store);
+    r->s = other;
+    ask(r);
+    r->s = mine;
+    ms_close(other.store);
+}
+
+/* None of these changes what a store holds. */
+static void step_housekeeping(run *r)
+{
+    uint64_t seq = 1, last = twin_last_seq(&r->t);
+    uint32_t budget = (uint32_t)test_below(&r->rng, 200);
+    assert_int_equal(ms_tick(r->s.store, budget, NULL), MS_OK);
+    assert_int_equal(ms_refresh(r->s.store, &seq, NULL), MS_OK);
+    assert_int_equal(seq, last);
+    assert_int_equal(ms_wait(r->s.store, last, 0, &seq, NULL), MS_OK);
+    assert_int_equal(seq, last);
+    assert_int_equal(ms_sync(r->s.store, &seq, NULL), MS_OK);
+    assert_int_equal(seq, r->s.kind->log ? last : 0);
+}
+
 static void step_clock(run *r)
 {
     r->t.now = random_time(&r->rng);
@@ -380,6 +401,8 @@ static const struct step {
     {"keep sequence", 3, step_keep_seq}, {"a bad batch", 5, step_bad},
     {"move the image", 3, step_image}, {"copy", 2, step_copy},
     {"reset", 1, step_reset},         {"set the clock", 7, step_clock},
+    {"open again", 4, step_reopen},   {"rewrite", 2, step_rewrite},
+    {"a second handle", 2, step_beside}, {"housekeeping", 2, step_housekeeping},
     {"hold a cursor", 5, held_open},  {"move the held cursor", 10, held_next},
     {"drain the held cursor", 3, held_close},
 };
@@ -400,7 +423,7 @@ static ms_result open_sqlite(test_store *s, const store_options *options, ms_err
     return sqlite_store_open(&s->store, ":memory:", err);
 }
 
-static store_kind sqlite_kind = {"sqlite", false, false, open_sqlite};
+static store_kind sqlite_kind = {"sqlite", false, false, false, open_sqlite};
 
 /* The SQLite example stamps no times and sets no flags. */
 static void one_sequence(const store_kind *kind, uint64_t seed, int length)
@@ -442,7 +465,20 @@ static void arena_stores_and_twin_agree(void **state)
     progress.done = false;
     for (size_t i = 0; i < times; i++) {
         progress.sequence = i;
-        one_sequence(store_kind_at(i), seed + i, STEPS);
+        one_sequence(store_kind_at(i % ARENA_KINDS), seed + i, STEPS);
+    }
+    progress.done = true;
+}
+
+static void logs_and_twin_agree(void **state)
+{
+    size_t times = test_times(LOGS);
+    uint64_t seed = test_seed();
+    (void)state;
+    progress.done = false;
+    for (size_t i = 0; i < times; i++) {
+        progress.sequence = i;
+        one_sequence(store_kind_at(ARENA_KINDS + i % LOG_KINDS), seed + i, STEPS);
     }
     progress.done = true;
 }
@@ -464,6 +500,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(arena_stores_and_twin_agree, tell_where),
+        cmocka_unit_test_teardown(logs_and_twin_agree, tell_where),
         cmocka_unit_test_teardown(sqlite_and_twin_agree, tell_where),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

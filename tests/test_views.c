@@ -2,6 +2,7 @@
  * of store: answers written by hand beside the questions.
  */
 
+#define _POSIX_C_SOURCE 200809L
 #include "stores.h"
 
 
@@ -703,7 +704,7 @@ static void listings_put_the_newest_activity_first(void **state)
     for (size_t i = 0; i < sizeof list_questions / sizeof list_questions[0]; i++) {
         const struct list_question *ask = &list_questions[i];
         ms_list_query q = {ask->agents, ms_str_of(ask->location), ms_str_of(ask->prefix),
-                           ask->limit};
+                           ask->limit, false};
         ms_arena arena;
         ms_listing got;
         char text[512] = "";
@@ -731,7 +732,7 @@ static void listings_put_the_newest_activity_first(void **state)
 static void a_listing_tells_times_and_sizes(void **state)
 {
     history h = open_history(state);
-    ms_list_query q = {true, MS_STR("job"), MS_STR("w2"), 0};
+    ms_list_query q = {true, MS_STR("job"), MS_STR("w2"), 0, false};
     ms_arena arena;
     ms_listing got;
     uint64_t bytes = 0;
@@ -1037,8 +1038,8 @@ int main(void)
         ON_EVERY_STORE(a_query_matches_what_it_returns),
         ON_EVERY_STORE(the_four_views_by_name),
         ON_EVERY_STORE(a_cursor_does_not_see_what_comes_later),
-        ON_EVERY_STORE(two_copies_of_a_cursor_go_on_on_their_own),
-        ON_EVERY_STORE(copies_of_a_large_cursor_go_on_on_their_own),
+        ON_ARENA_STORES(two_copies_of_a_cursor_go_on_on_their_own),
+        ON_ARENA_STORES(copies_of_a_large_cursor_go_on_on_their_own),
         ON_EVERY_STORE(the_end_of_a_cursor_is_quiet),
         ON_EVERY_STORE(an_empty_store_answers_everything),
         ON_EVERY_STORE(a_team_of_many_agents_is_merged_in_order),

@@ -21,13 +21,24 @@ typedef struct twin_msg {
     bool has_time;
     double time;
     uint64_t size;        /* of the record, learnt from the store */
+    uint64_t position;    /* among all that its location ever had, from 1 */
     ms_value field[MS_FIELD_COUNT];
     char *bytes;          /* of all fields */
 } twin_msg;
 
+/* How many messages a location ever had. */
+typedef struct twin_place {
+    char *location;
+    size_t len;
+    uint64_t ever;
+} twin_place;
+
 typedef struct twin {
     twin_msg **items;
     size_t count, cap;
+    twin_place *places;
+    size_t n_places;
+    uint64_t given;           /* the largest sequence number so far, left out ones too */
     bool keep_unset_times;
     bool no_commit;       /* the store sets no COMMIT flag */
     double now;           /* what the store's clock says at the next append */
@@ -271,13 +282,16 @@ static inline void twin_init(twin *t)
 static inline void twin_reset(twin *t)
 {
     for (size_t i = 0; i < t->count; i++) twin_msg_free(t->items[i]);
-    t->count = 0;
+    for (size_t i = 0; i < t->n_places; i++) free(t->places[i].location);
+    t->count = t->n_places = 0;
+    t->given = 0;
 }
 
 static inline void twin_deinit(twin *t)
 {
     twin_reset(t);
     free(t->items);
+    free(t->places);
     twin_init(t);
 }
 
@@ -293,8 +307,27 @@ static inline const twin_msg *twin_get(const twin *t, uint64_t seq)
     return NULL;
 }
 
+static inline twin_place *twin_place_of(twin *t, ms_str location)
+{
+    for (size_t i = 0; i < t->n_places; i++)
+        if (t->places[i].len == location.len &&
+            memcmp(t->places[i].location, location.ptr, location.len) == 0)
+            return &t->places[i];
+    size_t size = (t->n_places + 1) * sizeof t->places[0];
+    t->places = (twin_place *)twin_memory(t->places, size);
+    twin_place *place = &t->places[t->n_places++];
+    place->location = (char *)twin_memory(NULL, location.len);
+    memcpy(place->location, location.ptr, location.len);
+    place->len = location.len;
+    place->ever = 0;
+    return place;
+}
+
+/* Adds a message, the newest of its location. */
 static inline void twin_push(twin *t, twin_msg *m)
 {
+    m->position = ++twin_place_of(t, m->field[MS_F_LOCATION].text)->ever;
+    if (m->seq > t->given) t->given = m->seq;
     if (t->count == t->cap) {
         t->cap = t->cap != 0 ? 2 * t->cap : 16;
         t->items = (twin_msg **)twin_memory(t->items, t->cap * sizeof t->items[0]);
@@ -332,7 +365,7 @@ static inline ms_result twin_expect(const twin *t, const ms_envelope *messages, 
                                     const ms_append_opts *opts)
 {
     ms_result result = MS_OK;
-    uint64_t before = twin_last_seq(t);
+    uint64_t before = t->given;
     twin_msg **fresh = (twin_msg **)twin_memory(NULL, n * sizeof fresh[0]);
     for (size_t i = 0; i < n; i++) {
         fresh[i] = twin_msg_new(&messages[i], opts->location);
@@ -363,7 +396,7 @@ static inline void twin_add(twin *t, const ms_envelope *messages, size_t n,
             twin_msg_free(m);
             continue;
         }
-        if (seqs[i] <= twin_last_seq(t)) fail_msg("sequence numbers do not grow");
+        if (seqs[i] <= t->given) fail_msg("sequence numbers do not grow");
         if (opts->keep_seq && seqs[i] != messages[i].seq) fail_msg("sequence not kept");
         m->seq = seqs[i];
         if (!m->has_time && !t->keep_unset_times && !opts->keep_seq) {
@@ -530,23 +563,29 @@ static inline size_t twin_list(const twin *t, const ms_list_query *q, ms_info *o
     return q->limit != 0 && n > q->limit ? q->limit : n;
 }
 
+static inline bool twin_names(const ms_keep *keep, ms_str location)
+{
+    for (size_t k = 0; k < keep->n_locations; k++)
+        if (twin_str_equal(keep->locations[k], location)) return true;
+    return keep->n_locations == 0;
+}
+
 /* Does the keep rule take message i? Newest counts all messages of the location. */
 static inline bool twin_keeps(const twin *t, const ms_keep *keep, size_t i)
 {
     const twin_msg *m = t->items[i];
     ms_str location = m->field[MS_F_LOCATION].text;
-    bool named = keep->n_locations == 0;
     size_t newer = 0;
-    for (size_t k = 0; k < keep->n_locations; k++)
-        named = named || twin_str_equal(keep->locations[k], location);
-    if (!named) return false;
+    if (!twin_names(keep, location)) return false;
     if (keep->has_since && m->has_time && !(keep->since <= m->time)) return false;
     for (size_t k = i + 1; k < t->count; k++)
         newer += twin_str_equal(t->items[k]->field[MS_F_LOCATION].text, location);
     return keep->newest == 0 || newer < keep->newest;
 }
 
-/* Copies into an empty twin what `keep` takes. */
+/* Copies into an empty twin what `keep` takes. Positions stay, and what is left out
+ * counts in them; of a location that is not named nothing goes over. As long as there is
+ * one that is named, no number is given again. */
 static inline ms_copy_report twin_copy(twin *to, const twin *from, const ms_keep *keep)
 {
     ms_copy_report report;
@@ -564,6 +603,13 @@ static inline ms_copy_report twin_copy(twin *to, const twin *from, const ms_keep
         copy->seq = m.seq;
         copy->flags = from->items[i]->flags;
         twin_push(to, copy);
+        copy->position = from->items[i]->position;
+    }
+    for (size_t i = 0; !keep->dry_run && i < from->n_places; i++) {
+        ms_str location = ms_str_n(from->places[i].location, from->places[i].len);
+        if (!twin_names(keep, location)) continue;
+        twin_place_of(to, location)->ever = from->places[i].ever;
+        to->given = from->given;
     }
     return report;
 }
@@ -630,6 +676,34 @@ static inline void twin_must_list(const twin *t, ms_store *store, const ms_list_
     }
     ms_arena_deinit(&arena);
     free(want);
+}
+
+/* A message is where it is, and nothing is at a position that it has not. */
+static inline void twin_must_place(const twin *t, ms_store *store, size_t i)
+{
+    const twin_msg *want = t->items[i];
+    ms_str location = want->field[MS_F_LOCATION].text;
+    const ms_msg *msg;
+    uint64_t position = 0, other = want->position + 1;
+    ms_arena arena;
+    ms_error err;
+    ms_arena_init(&arena, NULL);
+    if (ms_position(store, want->seq, &position, &err) != MS_OK)
+        fail_msg("position: %s", err.message);
+    if (position != want->position)
+        fail_msg("message %llu: position %llu, should be %llu",
+                 (unsigned long long)want->seq, (unsigned long long)position,
+                 (unsigned long long)want->position);
+    if (ms_get_by_position(store, location, position, &arena, &msg, &err) != MS_OK)
+        fail_msg("by position: %s", err.message);
+    twin_must_match(want, msg, "by position");
+    bool there = false;
+    for (size_t k = 0; k < t->count; k++)
+        if (twin_str_equal(t->items[k]->field[MS_F_LOCATION].text, location))
+            there = there || t->items[k]->position == other;
+    assert_int_equal(ms_get_by_position(store, location, other, &arena, &msg, NULL),
+                     there ? MS_OK : MS_E_NOT_FOUND);
+    ms_arena_deinit(&arena);
 }
 
 /* What the store chose itself: the size of a record. It holds the fields and a header. */

@@ -1,13 +1,17 @@
 #!/usr/bin/env bash
 # A short tour: one written trace of an orchestrator and two workers, read through each
-# one's eyes; the agent loop of the examples; and, where it is at hand, a file of recorded
-# conversations. Run by `make demo`, which builds what is used here.
+# one's eyes; the agent loop of the examples; where it is at hand, a file of recorded
+# conversations; then the trace in a log, and a program that is killed while it appends to
+# a log. Run by `make demo`, which builds what is used here. Exit code 1 when something
+# did not go as it should.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 trace=tools/demo.jsonl
 recorded=../shared/data/tau-bench-airline/gpt-4o-airline.json
 PATH=$PWD/build:$PATH
 failed=0
+folder=$(mktemp -d) || exit 1
+trap 'rm -rf "$folder"' EXIT
 
 # show LINES COMMAND...: the command as one would type it, then the start of its output.
 show()
@@ -26,6 +30,54 @@ say()
     printf '\n== %s\n' "$1"
     shift
     [ $# -eq 0 ] || printf '   %s\n' "$@"
+}
+
+# wrong TEXT: what should not be.
+wrong()
+{
+    printf '   FAILED: %s\n' "$1"
+    failed=1
+}
+
+# Messages without end, a line each; "note 1", "note 2", ...
+stream()
+{
+    awk 'BEGIN {
+        for (i = 1; ; i++) {
+            print "{\"type\":\"observation\",\"content\":\"note " i "\",\"agent_key\":\"w\"}"
+        }
+    }' 2>/dev/null
+}
+
+# One process appends as fast as it can and is killed with SIGKILL; another one reads
+# back. Each number that the first has printed must be there, with its own message.
+kill_while_appending()
+{
+    local acknowledged stored missing
+    say "kill -9 in the middle of appending" \
+        "append prints the number of each message once it is stored; what it has printed" \
+        "when it dies must be in the log."
+    echo '$ stream | msgstore append stream.log --location job_7 >acknowledged &'
+    msgstore append stream.log --location job_7 < <(stream) >acknowledged &
+    local pid=$!
+    sleep 1
+    echo "\$ kill -9 $pid"
+    kill -9 $pid
+    wait $pid 2>/dev/null
+    echo '$ msgstore export stream.log >stored'
+    msgstore export stream.log >stored || wrong "export has failed"
+    acknowledged=$(wc -l <acknowledged)
+    stored=$(wc -l <stored)
+    # Number n was given to the note n, line n of what is read back.
+    missing=$(awk '
+        NR == FNR { notes[FNR] = $0; next }
+        index(notes[$1], "\"note " $1 "\"") == 0 { n++ }
+        END { print n + 0 }' stored acknowledged)
+    printf '   acknowledged %d, read back %d, missing %d\n' "$acknowledged" "$stored" \
+        "$missing"
+    [ "$acknowledged" -gt 0 ] || wrong "nothing was acknowledged within a second"
+    [ "$missing" -eq 0 ] || wrong "acknowledged messages are missing"
+    show 8 msgstore verify stream.log
 }
 
 if [ ! -x build/msgstore ]; then
@@ -61,6 +113,14 @@ if [ -f $recorded ]; then
     say "One of them, as its agent reads it: calls and results last, as its own trace"
     show 8 msgstore history $recorded --location 3.2 --agent assistant -n 4
 fi
+
+cp $trace "$folder/trace.jsonl"
+cd "$folder" || exit 1
+say "A log keeps them: one file, for one writer and any number of readers"
+show 2 msgstore import trace.log trace.jsonl
+show 12 msgstore info trace.log
+show 5 msgstore view trace.log --agent data_worker -n 5
+kill_while_appending
 
 say "That was it" "build/msgstore -h and README.md tell how to go on."
 exit $failed

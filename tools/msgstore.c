@@ -1,14 +1,16 @@
-/* msgstore - converts, shows and counts messages of agent programs.
+/* msgstore - keeps, converts, shows and counts messages of agent programs.
  *
  *     msgstore convert --from openai --to framework chat.jsonl
- *     msgstore view trace.jsonl --agent worker
- *     msgstore history trace.jsonl --agent manager --team worker,writer
- *     msgstore info trace.jsonl
+ *     msgstore import trace.log trace.jsonl
+ *     msgstore view trace.log --agent worker
+ *     msgstore history trace.log --agent manager --team worker,writer
+ *     msgstore follow trace.log
  *
  * A program on the public interface of msgstore.h alone. From the top: exit codes, text
- * for terminals, numbers and times, a counting table, the input (a splitter that never
- * holds a file; what a value is), the output, the commands, options and main. A function
- * that returns int returns an exit code, and whoever finds that it is not 0 says why. */
+ * for terminals, numbers and times, a counting table, options, the input (a splitter that
+ * never holds a file; what a value is; getting over what is damaged), the output, stores
+ * and what is damaged in them, the commands, help and main. A function that returns int
+ * returns an exit code, and whoever finds that it is not 0 says why. */
 
 #define _GNU_SOURCE
 #define MSGSTORE_IMPLEMENTATION
@@ -24,6 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -34,9 +37,13 @@
 
 enum { FINE, FAILED, USAGE, DAMAGED, NOT_FOUND, CONFLICT, BUSY };
 
+/* No exit code: what is at hand is bad and noted as such, the next may be good. */
+enum { SKIPPED = -1 };
+
 static const char *const exit_texts[] = {
     "fine", "failed: bad input, no memory, cannot read or write", "usage",
-    "stored bytes are damaged, or foreign", "no such file or location",
+    "stored bytes are damaged (the rest was used), or foreign",
+    "no such file or location",
     "conflict with what is stored", "busy: somebody else writes",
 };
 
@@ -51,6 +58,7 @@ static const struct {
     {MS_E_NOT_FOUND, NOT_FOUND},
     {MS_E_CONFLICT, CONFLICT},
     {MS_E_KEY_REUSED, CONFLICT},
+    {MS_E_BUSY, BUSY},
 };
 
 static int exit_code(ms_result result)
@@ -223,10 +231,10 @@ static void complain(const char *format, ...)
             (int)c.len, c.buf);
 }
 
-/* Says what a library call returned. */
+/* Says what a library call returned; what is NULL where the message tells it itself. */
 static int complain_of(const char *what, ms_result result, const ms_error *err)
 {
-    complain("%s: %s", what, err->message);
+    complain("%s%s%s", what != NULL ? what : "", what != NULL ? ": " : "", err->message);
     return exit_code(result);
 }
 
@@ -303,6 +311,14 @@ static const char *time_text(double seconds, char out[TIME_MAX])
     return out;
 }
 
+/* Seconds of a clock that only goes forward. */
+static double clock_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
 
 /* ---- A counting table: text -> number of times, bytes ------------------------------ */
 
@@ -317,12 +333,18 @@ typedef struct tally {
     size_t cap, used;
 } tally;
 
-static tally_row *tally_slot(const tally *t, ms_str text)
+static uint64_t hash_text(ms_str text)
 {
     uint64_t hash = 14695981039346656037u; /* FNV-1a */
     for (size_t i = 0; i < text.len; i++) {
         hash = (hash ^ (unsigned char)text.ptr[i]) * 1099511628211u;
     }
+    return hash;
+}
+
+static tally_row *tally_slot(const tally *t, ms_str text)
+{
+    uint64_t hash = hash_text(text);
     size_t at = (size_t)(hash ^ hash >> 32) & (t->cap - 1);
     while (t->rows[at].text.ptr != NULL && !ms_str_equal(t->rows[at].text, text)) {
         at = (at + 1) & (t->cap - 1);
@@ -346,6 +368,14 @@ static bool tally_grow(tally *t)
     return true;
 }
 
+static bool copy_text(ms_arena *arena, ms_str text, ms_str *out)
+{
+    char *copy = ms_arena_alloc(arena, text.len);
+    if (copy != NULL && text.len > 0) memcpy(copy, text.ptr, text.len);
+    *out = ms_str_n(copy, text.len);
+    return copy != NULL;
+}
+
 /* The row of a text, a new one with zeroes if need be, until the next call; NULL: no
  * memory. */
 static tally_row *tally_row_of(tally *t, ms_str text)
@@ -354,10 +384,7 @@ static tally_row *tally_row_of(tally *t, ms_str text)
     if (text.ptr == NULL) text = MS_STR("");
     tally_row *row = tally_slot(t, text);
     if (row->text.ptr != NULL) return row;
-    char *copy = ms_arena_alloc(&t->arena, text.len);
-    if (copy == NULL) return NULL;
-    memcpy(copy, text.ptr, text.len);
-    row->text = ms_str_n(copy, text.len);
+    if (!copy_text(&t->arena, text, &row->text)) return NULL;
     t->used++;
     return row;
 }
@@ -373,36 +400,48 @@ static void tally_free(tally *t)
 
 /* clang-format off */
 #define OPTIONS(X) /* name, word, does it take an argument */                           \
-    X(AGENT, "agent", 1)      X(ALL, "all", 0)        X(ARRAY, "array", 0)              \
-    X(CONVERSATION, "conversation", 0)                X(FORMAT, "format", 1)            \
-    X(FROM, "from", 1)        X(GLOBAL, "global", 0)  X(HELP, "help", 0)                \
-    X(LENIENT, "lenient", 0)  X(LIMIT, "limit", 1)    X(LOCATION, "location", 1)        \
-    X(OLDEST, "oldest", 0)    X(PHASE, "phase", 1)    X(SCOPE, "scope", 1)              \
-    X(SINCE, "since", 1)      X(TEAM, "team", 1)      X(TIMELINE, "timeline", 0)        \
-    X(TO, "to", 1)            X(TURN, "turn", 1)      X(UNTIL, "until", 1)              \
+    X(AFTER, "after", 1)      X(AGENT, "agent", 1)    X(ALL, "all", 0)                  \
+    X(ARRAY, "array", 0)      X(CONVERSATION, "conversation", 0)                        \
+    X(DRY_RUN, "dry-run", 0)  X(FORMAT, "format", 1)  X(FROM, "from", 1)                \
+    X(GLOBAL, "global", 0)    X(HELP, "help", 0)      X(JSON, "json", 0)                \
+    X(KEEP_GOING, "keep-going", 0)                    X(KEEP_LAST, "keep-last", 1)      \
+    X(KEYS, "keys", 0)        X(LENIENT, "lenient", 0)                                  \
+    X(LIMIT, "limit", 1)      X(LOCATION, "location", 1)                                \
+    X(OLDEST, "oldest", 0)    X(PHASE, "phase", 1)    X(REPLACE, "replace", 0)          \
+    X(SCOPE, "scope", 1)      X(SECONDS, "seconds", 1)                                  \
+    X(SINCE, "since", 1)      X(SYNC, "sync", 1)      X(TEAM, "team", 1)                \
+    X(TIMELINE, "timeline", 0)                        X(TO, "to", 1)                    \
+    X(TURN, "turn", 1)        X(UNTIL, "until", 1)                                      \
     X(WITH_LOCATION, "with-location", 0)
 /* clang-format on */
 
 enum {
-#define X(name, word, argument) O_##name,
+#define X(name, word, argument) OPT_##name,
     OPTIONS(X)
 #undef X
 };
 
-#define O_BIT(name) ((uint32_t)1 << O_##name)
-#define GIVEN(o, name) (((o)->given & O_BIT(name)) != 0)
+#define BIT(name) ((uint32_t)1 << OPT_##name)
+#define GIVEN(o, name) (((o)->given & BIT(name)) != 0)
+
+typedef enum sync_word { SYNC_UNSET, SYNC_NONE, SYNC_EACH, SYNC_END } sync_word;
 
 typedef struct options {
-    uint32_t given;           /* O_BIT of each that was given */
-    const char *input;        /* file, or "-" */
+    uint32_t given;           /* BIT of each that was given */
+    char **files;             /* the arguments that are no options; a file may be "-" */
+    size_t n_files;
     const ms_dialect *from;   /* NULL: look at each message */
     const ms_dialect *to;     /* NULL: a table */
     const char *location, *agent, *turn;
+    ms_str *locations;        /* each --location; `location` is the last of them */
+    size_t n_locations;
     ms_str *team;
-    size_t n_team, limit;
-    double since, until;
+    size_t n_team, limit, keep_last;
+    double since, until, seconds;
     ms_scope_kind scope;
     int64_t phase;
+    uint64_t after;
+    sync_word sync;
 } options;
 
 
@@ -410,16 +449,26 @@ typedef struct options {
  * It finds where a value ends by counting brackets outside of strings; whether the value
  * is JSON says ms_json_check afterwards. Only the value at hand is in memory, at most
  * ELEMENT_MAX bytes. Text that cannot become JSON is not collected: each time its length
- * has doubled, what is there is checked. */
+ * has doubled, what is there is checked, sooner where much of it is expected. */
 
 #define BLOCK_SIZE ((size_t)64 << 10)
 #define ELEMENT_MAX ((size_t)256 << 20)
 #define PROGRESS_STEP ((uint64_t)16 << 20)
 
+/* Something bad in the input, and where it is. */
+typedef struct fault {
+    uint64_t offset, line, column;
+    char text[512];
+} fault;
+
 typedef struct source {
     const char *name;         /* for messages */
     int fd;
     bool eof, progress;
+    bool lines;               /* a value ends with its line */
+    fault *fault;             /* not NULL: complaints about the input are noted here */
+    uint64_t messages;        /* found so far */
+    double began;             /* when the source was opened */
     char *buf;                /* bytes [start, len) are read and not used yet */
     size_t cap, start, len;
     uint64_t base;            /* offset in the file of buf[0] */
@@ -435,6 +484,7 @@ static int source_open(source *s, const char *path)
     s->name = standard ? "standard input" : path;
     s->line = 1;
     s->progress = isatty(STDERR_FILENO) != 0;
+    s->began = clock_seconds();
     s->fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     if (s->fd >= 0) return FINE;
     int code = errno == ENOENT ? NOT_FOUND : FAILED;
@@ -460,13 +510,23 @@ static void count_lines(const source *s, size_t len, uint64_t *line, uint64_t *l
     }
 }
 
-/* Says what is wrong at the byte `at` behind the start, and where that is in the file. */
+/* Says what is wrong at the byte `at` behind the start, and where that is in the file; or
+ * notes it, where bad input is skipped. */
 static int complain_at(const source *s, size_t at, const char *what, const char *text)
 {
-    uint64_t line = s->line, line_base = s->line_base, offset = s->base + s->start + at;
-    count_lines(s, at, &line, &line_base);
-    complain("%s: line %" PRIu64 ", column %" PRIu64 " (byte %" PRIu64 "): %s%s", s->name,
-             line, offset - line_base + 1, offset, what, text);
+    fault f;
+    uint64_t line_base = s->line_base;
+    f.line = s->line;
+    f.offset = s->base + s->start + at;
+    count_lines(s, at, &f.line, &line_base);
+    f.column = f.offset - line_base + 1;
+    snprintf(f.text, sizeof f.text, "%s%s", what, text);
+    if (s->fault != NULL) {
+        *s->fault = f;
+        return SKIPPED;
+    }
+    complain("%s: line %" PRIu64 ", column %" PRIu64 " (byte %" PRIu64 "): %s", s->name,
+             f.line, f.column, f.offset, f.text);
     return FAILED;
 }
 
@@ -514,7 +574,9 @@ static int source_read(source *s)
     uint64_t offset = s->base + s->len;
     if (!s->progress || offset - s->told < PROGRESS_STEP) return FINE;
     s->told = offset;
-    fprintf(stderr, "\r%" PRIu64 " MB read", offset / 1000000);
+    double seconds = clock_seconds() - s->began;
+    fprintf(stderr, "\r%" PRIu64 " MB read, %" PRIu64 " messages, %.0f MB/s\033[K",
+            offset / 1000000, s->messages, (double)offset / 1e6 / (seconds + 1e-9));
     return FINE;
 }
 
@@ -598,8 +660,9 @@ static const char *reason_of(const ms_error *err)
 static int next_value(source *s, ms_str *value)
 {
     splitter p = {0, false, false};
+    ms_json_opts opts = {0, s->fault != NULL};
     ms_error err;
-    size_t len = 0, look = BLOCK_SIZE;
+    size_t len = 0, look = s->fault != NULL ? BLOCK_SIZE / 64 : BLOCK_SIZE;
     for (split found = SPLIT_MORE; found != SPLIT_BEHIND; len++) {
         int code = s->start + len == s->len ? source_read(s) : FINE;
         if (code != FINE) return code;
@@ -607,11 +670,12 @@ static int next_value(source *s, ms_str *value)
         if (len == look && hopeless(s, len)) break;
         if (len == look) look *= 2;
         if (len >= ELEMENT_MAX) return complain_at(s, 0, "a value of over 256 MiB", "");
+        if (s->lines && s->buf[s->start + len] == '\n') break;
         found = splitter_step(&p, s->buf[s->start + len]);
         if (found == SPLIT_BEFORE && len > 0) break;
     }
     ms_str text = ms_str_n(s->buf + s->start, len);
-    if (ms_json_check(text, NULL, value, &err) == MS_OK) return FINE;
+    if (ms_json_check(text, &opts, value, &err) == MS_OK) return FINE;
     size_t at = err.offset < len ? (size_t)err.offset : len;
     return complain_at(s, at, reason_of(&err), "");
 }
@@ -627,14 +691,32 @@ static int next_value(source *s, ms_str *value)
  * the name of the file, with a running number where that was used before. All messages
  * that stand alone, a line each, are one conversation. */
 
-/* Where messages go. `at` is where they stand, for complain_at; `talk` is another number
- * for each conversation. */
+/* What one message object became. */
+typedef struct taken {
+    const source *source;
+    size_t at;                /* where the object stands, for complain_at */
+    ms_str json;              /* the object */
+    uint64_t number;          /* of the object in the file, from 1 */
+    uint64_t talk;            /* another number for each conversation */
+    ms_envelopes list;
+} taken;
+
+/* What was skipped, with --keep-going, in all files. */
+typedef struct rescue {
+    fault fault;              /* the last one */
+    uint64_t places, lines, bytes;
+    uint64_t repaired;        /* values with bad UTF-8 that were taken nevertheless */
+    uint64_t line;            /* of the last place in this file; 0: none yet */
+} rescue;
+
+/* Where messages go. */
 typedef struct sink {
-    int (*take)(void *ctx, const source *s, size_t at, uint64_t talk,
-                const ms_envelopes *list);
+    int (*take)(void *ctx, const taken *t);
     void *ctx;
     bool guess_agent;         /* calls and results of chats get an agent key */
     bool needs_location;
+    bool lines;               /* each value stands on a line of its own */
+    rescue *rescue;           /* not NULL: bad input is skipped */
 } sink;
 
 typedef struct reader {
@@ -644,7 +726,8 @@ typedef struct reader {
     ms_arena arena;           /* of the message at hand */
     tally names;              /* locations given so far */
     ms_str stem;              /* what a conversation without a name is called */
-    uint64_t messages, talks; /* so far */
+    uint64_t objects, talks;  /* so far */
+    uint64_t line_end;        /* where a line that is partly skipped ends in the file */
 } reader;
 
 typedef struct conversation {
@@ -690,13 +773,19 @@ static int name_conversation(reader *r, conversation *talk)
 #define TRACES (MS_TYPES_AGENT_WIDE & ~MS_TYPES_GLOBAL)
 #define FRAMEWORK_TYPES (MS_TYPES_AGENT_WIDE | MS_TYPES_CONVERSATION | MS_TYPES_GLOBAL)
 
+/* The agent that was named, for traces without one. */
+static void complete_agent(const options *o, ms_envelope *m)
+{
+    if (m->agent_key.ptr != NULL || o->agent == NULL) return;
+    if ((MS_BIT(m->type) & TRACES) != 0) m->agent_key = ms_str_of(o->agent);
+}
+
 /* Sets what the input lacks. */
 static int complete(reader *r, bool chat, conversation *talk, ms_envelope *m)
 {
-    const char *agent = r->options->agent;
-    if (m->agent_key.ptr == NULL && agent != NULL) {
-        if ((MS_BIT(m->type) & TRACES) != 0) m->agent_key = ms_str_of(agent);
-    } else if (m->agent_key.ptr == NULL && chat && r->sink->guess_agent) {
+    bool guess = chat && r->sink->guess_agent && r->options->agent == NULL;
+    complete_agent(r->options, m);
+    if (m->agent_key.ptr == NULL && guess) {
         if ((MS_BIT(m->type) & CHAT_TRACES) != 0) m->agent_key = MS_STR("assistant");
     }
     if (m->location.ptr != NULL || !r->sink->needs_location) return FINE;
@@ -722,23 +811,22 @@ static int take_message(reader *r, ms_str object, const ms_dialect *dialect,
                         conversation *talk)
 {
     ms_error err;
-    ms_envelopes list;
-    ms_read_opts opts = {0};
+    ms_read_opts opts = {GIVEN(r->options, LENIENT), r->sink->rescue != NULL};
     size_t at = offset_of(r, object);
     bool chat = strcmp(ms_dialect_name(dialect), "openai") == 0;
-    opts.lenient = GIVEN(r->options, LENIENT);
+    taken t = {&r->source, at, object, ++r->objects, talk->number, {NULL, 0}};
     ms_arena_reset(&r->arena);
-    if (ms_read(dialect, object, &opts, &r->arena, &list, &err) != MS_OK) {
+    if (ms_read(dialect, object, &opts, &r->arena, &t.list, &err) != MS_OK) {
         if (err.offset < object.len) at += (size_t)err.offset;
         const char *what = chat ? "openai message: " : "framework message: ";
         return complain_at(&r->source, at, what, err.message);
     }
-    for (size_t i = 0; i < list.count; i++) {
-        int code = complete(r, chat, talk, &list.items[i]);
+    for (size_t i = 0; i < t.list.count; i++) {
+        int code = complete(r, chat, talk, &t.list.items[i]);
         if (code != FINE) return code;
     }
-    r->messages += list.count;
-    return r->sink->take(r->sink->ctx, &r->source, at, talk->number, &list);
+    r->source.messages += t.list.count;
+    return r->sink->take(r->sink->ctx, &t);
 }
 
 /* The string in a member of an object, or absent. */
@@ -802,8 +890,22 @@ static ms_str find_name(reader *r, ms_str object)
     return ms_str_n(NULL, 0);
 }
 
+/* So many bytes from `offset` on were passed over; the fault says why. */
+static int note_skipped(const source *s, rescue *to, uint64_t offset, uint64_t bytes)
+{
+    const fault *f = &to->fault;
+    complain("%s: line %" PRIu64 ", column %" PRIu64 " (byte %" PRIu64
+             "): %s; skipped bytes %" PRIu64 " to %" PRIu64, s->name, f->line, f->column,
+             f->offset, f->text, offset, offset + bytes - 1);
+    to->places++;
+    to->bytes += bytes;
+    if (f->line != to->line) to->lines++;
+    to->line = f->line;
+    return FINE;
+}
+
 /* A message, or what should be one. */
-static int take_element(reader *r, ms_str value, conversation *talk)
+static int read_element(reader *r, ms_str value, conversation *talk)
 {
     size_t at = offset_of(r, value);
     const ms_dialect *dialect = r->options->from;
@@ -815,6 +917,15 @@ static int take_element(reader *r, ms_str value, conversation *talk)
     if (dialect != NULL) return take_message(r, value, dialect, talk);
     return complain_at(&r->source, at, "this message shows no dialect: ",
                        "\"type\" (framework) or \"role\" (openai) was expected");
+}
+
+/* The same; a bad one is skipped where that is wanted. */
+static int take_element(reader *r, ms_str value, conversation *talk)
+{
+    int code = read_element(r, value, talk);
+    if (code != SKIPPED) return code;
+    uint64_t offset = r->source.base + r->source.start + offset_of(r, value);
+    return note_skipped(&r->source, r->sink->rescue, offset, value.len);
 }
 
 static int take_list(reader *r, ms_str list, conversation *talk)
@@ -870,31 +981,198 @@ static int read_array(reader *r)
     return FINE;
 }
 
+/* ---- Getting over damage in JSON Lines, for --keep-going ------------------------------
+ * What cannot be read is passed over to the end of its line, to a NUL, or to an object in
+ * the line that must be one of its own: lines that were cut, and ran into the next one
+ * when somebody went on writing, and pages of NULs are what crashes leave behind. */
+
+/* How far the line goes: up to a newline, a NUL, or the end of the file. */
+static int line_length(source *s, size_t *len)
+{
+    for (*len = 0; *len < ELEMENT_MAX; ++*len) {
+        int code = s->start + *len == s->len ? source_read(s) : FINE;
+        if (code != FINE) return code;
+        if (s->start + *len == s->len) break;
+        char c = s->buf[s->start + *len];
+        if (c == '\n' || c == '\0') break;
+    }
+    return FINE;
+}
+
+/* Is this one object, with nothing behind it in the line but perhaps the next one? What
+ * stands inside of another object has a comma or a bracket behind it. *last: it ends the
+ * line. */
+static bool stands_alone(ms_str text, bool *last)
+{
+    ms_json_opts repair = {0, true};
+    ms_error err;
+    *last = ms_json_check(text, &repair, NULL, &err) == MS_OK;
+    if (*last) return true;
+    if (err.offset >= text.len || text.ptr[err.offset] != '{') return false;
+    text.len = (size_t)err.offset;
+    return ms_json_check(text, &repair, NULL, NULL) == MS_OK;
+}
+
+/* Where the next object of its own begins in a line whose byte `bad` is wrong, or the
+ * line's end. In front of the bad byte it may be in what looks like a string, since an
+ * object that is quoted in one has its quotes escaped; or where a value was to follow: it
+ * could then be part of the line, but a newline behind it was not written by a process
+ * that died inside of the line. */
+static size_t next_object(reader *r, ms_str line, size_t bad, bool newline)
+{
+    splitter p = {0, false, false};
+    bool last;
+    for (size_t i = 0; i < line.len; i++) {
+        ms_str rest = ms_str_n(line.ptr + i, line.len - i);
+        if (i > 0 && line.ptr[i] == '{' && stands_alone(rest, &last)) {
+            bool apart = i >= bad || p.string;
+            if (apart || (newline && last && dialect_of(r, rest) != NULL)) return i;
+        }
+        if (i < bad) splitter_step(&p, line.ptr[i]);
+    }
+    return line.len;
+}
+
+static int skip_line(reader *r)
+{
+    source *s = &r->source;
+    ms_json_opts repair = {0, true};
+    ms_error err;
+    size_t len, bad = 0;
+    uint64_t offset = s->base + s->start;
+    if (offset >= r->line_end) {
+        int code = line_length(s, &len);
+        if (code != FINE) return code;
+        r->line_end = offset + len;
+    }
+    len = (size_t)(r->line_end - offset);
+    ms_str line = ms_str_n(s->buf + s->start, len);
+    if (ms_json_check(line, &repair, NULL, &err) != MS_OK) {
+        bad = err.offset < len ? (size_t)err.offset : len;
+        complain_at(s, bad, reason_of(&err), "");
+    }
+    bool newline = s->start + len < s->len && s->buf[s->start + len] == '\n';
+    len = next_object(r, line, bad, newline);
+    source_take(s, len);
+    return note_skipped(s, r->sink->rescue, offset, len);
+}
+
+static int skip_nuls(reader *r)
+{
+    source *s = &r->source;
+    uint64_t offset = s->base + s->start;
+    int code = FINE;
+    complain_at(s, 0, "NUL bytes", "");
+    while (code == FINE) {
+        size_t len = 0;
+        while (s->start + len < s->len && s->buf[s->start + len] == '\0') len++;
+        source_take(s, len);
+        if (s->start < s->len || s->eof) break;
+        code = source_read(s);
+    }
+    note_skipped(s, r->sink->rescue, offset, s->base + s->start - offset);
+    return code;
+}
+
+/* Bytes that are no UTF-8 were replaced in this value: that is worth a word. */
+static void note_repaired(reader *r, ms_str value)
+{
+    ms_error err;
+    if (ms_json_check(value, NULL, NULL, &err) == MS_OK) return;
+    complain_at(&r->source, offset_of(r, value) + (size_t)err.offset, "", "");
+    const fault *f = &r->sink->rescue->fault;
+    complain("%s: line %" PRIu64 ", column %" PRIu64 " (byte %" PRIu64
+             "): bad UTF-8 was replaced by U+FFFD", r->source.name, f->line, f->column,
+             f->offset);
+    r->sink->rescue->repaired++;
+}
+
+/* Does an array of objects begin here? */
+static bool begins_list(const source *s)
+{
+    size_t at = s->start + 1;
+    while (at < s->len && is_space(s->buf[at])) at++;
+    return s->buf[s->start] == '[' && at < s->len && s->buf[at] == '{';
+}
+
+/* Of an array that is damaged somewhere the elements are read one by one: its bracket is
+ * passed over, and so are the commas between them, and its end. */
+static int skip_bracket(reader *r)
+{
+    source *s = &r->source;
+    source_take(s, 1);
+    return note_skipped(s, r->sink->rescue, s->base + s->start - 1, 1);
+}
+
+/* Is this value what is left of an object whose beginning is lost? It does not begin the
+ * line, and more of the object follows. */
+static bool is_rest(const source *s, ms_str value)
+{
+    const char *at = value.ptr + value.len, *end = s->buf + s->len;
+    const char *line = s->buf + s->start;
+    while (line > s->buf && (line[-1] == ' ' || line[-1] == '\t')) line--;
+    if (s->base + (uint64_t)(line - s->buf) <= s->line_base) return false;
+    while (at < end && (*at == ' ' || *at == '\t' || *at == ',' || *at == ']')) at++;
+    return at < end && (*at == '}' || *at == '"');
+}
+
+/* The next value, or past what is damaged. */
+static int rescue_value(reader *r, int c, conversation *talk)
+{
+    source *s = &r->source;
+    ms_str value;
+    if (c == '\0') return skip_nuls(r);
+    if (c == ',' || c == ']') {
+        source_take(s, 1);
+        return FINE;
+    }
+    int code = next_value(s, &value);
+    if (code == SKIPPED && begins_list(s)) return skip_bracket(r);
+    if (code == SKIPPED || (code == FINE && is_rest(s, value))) return skip_line(r);
+    if (code == FINE) note_repaired(r, value);
+    if (code == FINE) code = take_value(r, value, talk);
+    if (code == FINE) source_take(s, offset_of(r, value) + value.len);
+    return code;
+}
+
+
+/* ---- A whole file ------------------------------------------------------------------ */
+
 static int read_values(reader *r)
 {
+    source *s = &r->source;
     conversation lines = next_conversation(r);
-    int c, code = source_skip_byte_order_mark(&r->source);
+    int c, code = source_skip_byte_order_mark(s);
     while (code == FINE) {
-        code = source_peek(&r->source, &c);
+        code = source_peek(s, &c);
         if (code != FINE || c < 0) break;
-        code = c == '[' ? read_array(r) : read_value(r, &lines);
+        bool array = c == '[' && !s->lines;
+        code = s->fault != NULL ? rescue_value(r, c, &lines)
+               : array          ? read_array(r)
+                                : read_value(r, &lines);
     }
     return code;
 }
 
 /* Reads all of a file into a sink. */
-static int read_input(const options *o, const sink *to)
+static int read_input(const options *o, const char *path, const sink *to)
 {
     reader r;
     memset(&r, 0, sizeof r);
     r.options = o;
     r.sink = to;
-    r.stem = o->location != NULL ? ms_str_of(o->location) : stem_of(o->input);
-    int code = source_open(&r.source, o->input);
+    r.stem = o->location != NULL ? ms_str_of(o->location) : stem_of(path);
+    int code = source_open(&r.source, path);
     if (code != FINE) return code;
+    r.source.lines = to->lines;
+    if (to->rescue != NULL) {
+        r.source.fault = &to->rescue->fault;
+        to->rescue->line = 0;
+    }
     code = read_values(&r);
     source_close(&r.source);
-    if (code == FINE && r.messages == 0) complain("%s: no messages in it", r.source.name);
+    bool none = code == FINE && r.source.messages == 0;
+    if (none) complain("%s: no messages in it", r.source.name);
     ms_arena_deinit(&r.arena);
     tally_free(&r.names);
     return code;
@@ -921,6 +1199,19 @@ static void emit_text(output *out, const char *text)
     emit(out, text, strlen(text));
 }
 
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+static void emit_format(output *out, const char *format, ...)
+{
+    char text[512];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    emit_text(out, text);
+}
+
 static void emit_pad(output *out, unsigned used, unsigned width)
 {
     for (; used < width; used++) emit(out, " ", 1);
@@ -934,6 +1225,242 @@ static int output_end(output *out, int code)
     if (out->error != EPIPE) complain("cannot write: %s", strerror(out->error));
     return FAILED;
 }
+
+/* ---- Stores: the one place where they are opened ----------------------------------- */
+
+enum { EVENTS_MAX = 1000 };
+
+/* What a command works with. */
+typedef struct job {
+    const options *options;
+    ms_store *store;          /* NULL: none is open */
+    bool log;                 /* it is a log file, */
+    bool appends;             /* opened for appending */
+    ms_arena arena;
+    ms_log_event *events;     /* what a log reported, each range once, up to EVENTS_MAX */
+    size_t n_events, told;    /* how many, and how many of them were printed */
+} job;
+
+static void note_event(void *ctx, const ms_log_event *event)
+{
+    job *j = ctx;
+    for (size_t i = 0; i < j->n_events; i++) {
+        const ms_log_event *e = &j->events[i];
+        if (e->kind == event->kind && e->offset == event->offset) return;
+    }
+    if (j->events == NULL) j->events = calloc(EVENTS_MAX, sizeof *j->events);
+    if (j->events != NULL && j->n_events < EVENTS_MAX) j->events[j->n_events++] = *event;
+}
+
+enum { EVENT_TEXT = 200 };
+
+/* "damaged    bytes 4096 to 4199, between messages 3 and 5" */
+static const char *event_text(const ms_log_event *e, char out[EVENT_TEXT])
+{
+    static const char *const words[] = {"damaged", "torn", "sync", "index"};
+    uint64_t last = e->offset + (e->length > 0 ? e->length - 1 : 0);
+    int n = snprintf(out, EVENT_TEXT, "%-10s bytes %" PRIu64 " to %" PRIu64,
+                     (size_t)e->kind < COUNT_OF(words) ? words[e->kind] : "event",
+                     e->offset, last);
+    size_t len = (size_t)n, room = EVENT_TEXT - len;
+    if (e->kind == MS_LOG_SYNC_FAILED) {
+        snprintf(out + len, room, ": a sync failed: %s", strerror(e->sys_errno));
+    } else if (e->kind == MS_LOG_INDEX_DAMAGE) {
+        snprintf(out + len, room, ": made anew, nothing is lost");
+    } else if (e->after_seq > 0 && e->before_seq > 0) {
+        snprintf(out + len, room, ", between messages %" PRIu64 " and %" PRIu64,
+                 e->after_seq, e->before_seq);
+    } else if (e->after_seq > 0) {
+        snprintf(out + len, room, ", behind message %" PRIu64, e->after_seq);
+    } else if (e->before_seq > 0) {
+        snprintf(out + len, room, ", before message %" PRIu64, e->before_seq);
+    }
+    return out;
+}
+
+static void print_events(output *out, job *j)
+{
+    char text[EVENT_TEXT];
+    for (; j->told < j->n_events; j->told++) {
+        emit_format(out, "%s\n", event_text(&j->events[j->told], text));
+    }
+}
+
+/* The same on stderr, for commands whose output is something else. */
+static void complain_of_events(job *j)
+{
+    char text[EVENT_TEXT];
+    for (; j->told < j->n_events; j->told++) {
+        complain("%s: %s", j->options->files[0],
+                 event_text(&j->events[j->told], text));
+    }
+}
+
+/* Was anything found damaged that was to be read? */
+static bool met_damage(const job *j)
+{
+    for (size_t i = 0; i < j->n_events && !j->appends; i++) {
+        if (j->events[i].kind == MS_LOG_DAMAGE) return true;
+    }
+    return false;
+}
+
+/* Is the file a log? Its first bytes tell. */
+static bool is_log(const char *path)
+{
+    static const char magic[] = "\x89MSL\r\n\x1a\n";
+    char found[sizeof magic - 1];
+    struct stat st;
+    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode)) return false;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    ssize_t n = read(fd, found, sizeof found);
+    close(fd);
+    return n == (ssize_t)sizeof found && memcmp(found, magic, sizeof found) == 0;
+}
+
+static int open_log(job *j, const char *path, const ms_log_desc *how)
+{
+    ms_error err;
+    ms_log_desc desc = *how;
+    desc.path = path;
+    desc.events.event = note_event;
+    desc.events.ctx = j;
+    ms_result result = ms_log_open(&j->store, &desc, &err);
+    if (result != MS_OK) return complain_of(NULL, result, &err);
+    j->log = true;
+    return FINE;
+}
+
+static int open_to_read(job *j)
+{
+    ms_log_desc desc = {0};
+    desc.mode = MS_LOG_READ;
+    return open_log(j, j->options->files[0], &desc);
+}
+
+/* Can another message be stored although this one could not? */
+static bool is_about_message(ms_result result)
+{
+    static const ms_result results[] = {
+        MS_E_ARGUMENT, MS_E_TOO_LARGE, MS_E_KEY_REUSED, MS_E_SYNTAX, MS_E_UTF8,
+        MS_E_DEPTH,    MS_E_KIND,      MS_E_RANGE,      MS_E_MISSING, MS_E_TYPE,
+    };
+    for (size_t i = 0; i < COUNT_OF(results); i++) {
+        if (results[i] == result) return true;
+    }
+    return false;
+}
+
+/* Stores what an object became, all or nothing. seqs may be NULL. */
+static int store_messages(ms_store *store, const taken *t, uint64_t *seqs)
+{
+    ms_error err;
+    ms_append_opts opts = {0};
+    opts.seqs = seqs;
+    ms_result result = ms_append_batch(store, t->list.items, t->list.count, &opts, &err);
+    if (result == MS_OK) return FINE;
+    if (!is_about_message(result)) return complain_of("storing a message", result, &err);
+    int code = complain_at(t->source, t->at, "storing this message: ", err.message);
+    return code == SKIPPED ? SKIPPED : exit_code(result);
+}
+
+static int load_take(void *ctx, const taken *t)
+{
+    return store_messages(ctx, t, NULL);
+}
+
+/* Opens what the argument STORE names: a log for reading; a file of messages becomes a
+ * store in memory. */
+static int open_store(job *j)
+{
+    ms_error err;
+    ms_mem_desc desc = {0};
+    const char *path = j->options->files[0];
+    if (is_log(path)) return open_to_read(j);
+    desc.keep_unset_times = true;
+    ms_result result = ms_mem_open(&j->store, &desc, &err);
+    if (result != MS_OK) return complain_of("opening a store", result, &err);
+    sink to = {load_take, j->store, true, true, false, NULL};
+    return read_input(j->options, path, &to);
+}
+
+
+/* ---- Choosing what to look at ------------------------------------------------------ */
+
+/* Tells which locations, or agents, there are. */
+static void hint(const ms_listing *list, bool agents)
+{
+    char text[1024] = "";
+    size_t len = 0, shown = 0;
+    ms_str last = {NULL, 0};
+    for (size_t i = 0; i < list->count && shown < 10; i++) {
+        ms_str item = agents ? list->items[i].agent_key : list->items[i].location;
+        if (item.len == 0 || ms_str_equal(item, last)) continue;
+        len += (size_t)snprintf(text + len, sizeof text - len, "%s%.*s",
+                                shown > 0 ? ", " : "", item.len < 80 ? (int)item.len : 80,
+                                item.ptr);
+        last = item;
+        shown++;
+    }
+    const char *what = agents ? "agents" : "locations";
+    if (len > 0) complain("there are %s: %s%s", what, text, shown < 10 ? "" : ", ...");
+}
+
+/* Lists the locations, or the agents of one. A name that is not among them (a typing
+ * error, usually) is NOT_FOUND; absent: any will do. */
+static int look_up(job *j, bool agents, ms_str location, ms_str name, ms_listing *list)
+{
+    ms_error err;
+    ms_list_query query = {0};
+    query.agents = agents;
+    query.location = location;
+    ms_result result = ms_list(j->store, &query, &j->arena, list, &err);
+    if (result != MS_OK) return complain_of("listing the store", result, &err);
+    if (name.ptr == NULL) return FINE;
+    for (size_t i = 0; i < list->count; i++) {
+        ms_str item = agents ? list->items[i].agent_key : list->items[i].location;
+        if (ms_str_equal(item, name)) return FINE;
+    }
+    complain("no messages of %s %.*s", agents ? "agent" : "location",
+             name.len < 1024 ? (int)name.len : 1024, name.ptr);
+    hint(list, agents);
+    return NOT_FOUND;
+}
+
+/* Sets the location to show: that of the options, which must be there; where one is
+ * needed, the only one; else absent, for all. An agent may be new: then it is said. */
+static int choose_location(job *j, bool needed, ms_str *location)
+{
+    ms_listing list;
+    const options *o = j->options;
+    ms_str all = {NULL, 0};
+    int code = look_up(j, false, all, ms_str_of(o->location), &list);
+    if (code != FINE) return code;
+    *location = ms_str_of(o->location);
+    if (o->location == NULL && needed && list.count == 0) return NOT_FOUND;
+    if (o->location == NULL && needed && list.count > 1) {
+        complain("--location is needed");
+        hint(&list, false);
+        return USAGE;
+    }
+    if (o->location == NULL && needed) *location = list.items[0].location;
+    if (o->agent != NULL) look_up(j, true, *location, ms_str_of(o->agent), &list);
+    return FINE;
+}
+
+/* Is it among those that were named, if any were? */
+static bool is_wanted(const options *o, ms_str location)
+{
+    bool wanted = o->n_locations == 0;
+    for (size_t i = 0; i < o->n_locations && !wanted; i++) {
+        wanted = ms_str_equal(o->locations[i], location);
+    }
+    return wanted;
+}
+
+
+/* ---- Listings: lines of a format, tables ------------------------------------------- */
 
 /* What a view or a history shows; may be opened several times. */
 typedef struct listing {
@@ -980,7 +1507,8 @@ static int print_json(const options *o, const listing *l, output *out)
 
 /* The columns of a table, in their order, with their widths. */
 typedef struct table {
-    unsigned seq, time, location, agent, type, body; /* location 0: all the same */
+    unsigned seq, time, location, agent, type, body;
+    bool located;             /* there is a column of locations */
     bool colour;
 } table;
 
@@ -1013,32 +1541,50 @@ static unsigned line_width(void)
     return size.ws_col < 1000 ? size.ws_col : 1000;
 }
 
-/* Looks at all messages once, to align the columns. */
+static table new_table(void)
+{
+    table t = {0};
+    const char *no_colour = getenv("NO_COLOR");
+    t.agent = 1;
+    t.colour = isatty(STDOUT_FILENO) && (no_colour == NULL || no_colour[0] == '\0');
+    return t;
+}
+
+/* Makes room for a message in all columns but the last, which gets the rest. */
+static void table_fit(table *t, const ms_msg *msg)
+{
+    char text[TIME_MAX];
+    widen(&t->seq, seq_text(msg, text));
+    widen(&t->time, when_text(msg, text));
+    widen(&t->location, ms_location(msg));
+    widen(&t->agent, ms_agent_key(msg));
+    widen(&t->type, ms_type_name(msg));
+}
+
+static void table_fill(table *t)
+{
+    unsigned line = line_width(), used = t->seq + t->time + t->agent + t->type + 8;
+    if (t->located) used += t->location + 2;
+    t->body = line > used + 20 ? line - used : 20;
+}
+
+/* Looks at all messages once, to align the columns. What is damaged will be said when
+ * they are read again. */
 static int table_measure(const listing *l, table *t)
 {
     ms_cursor it;
-    const ms_msg *msg, *first = NULL;
-    bool several = false;
-    char text[TIME_MAX];
-    const char *no_colour = getenv("NO_COLOR");
+    const ms_msg *msg;
+    ms_str first = {NULL, 0};
     int code = listing_open(l, &it);
     if (code != FINE) return code;
     while ((msg = ms_next(&it)) != NULL) {
-        widen(&t->seq, seq_text(msg, text));
-        widen(&t->time, when_text(msg, text));
-        if (first == NULL) first = msg;
-        several = several || !ms_str_equal(ms_location(first), ms_location(msg));
-        widen(&t->location, ms_location(msg));
-        widen(&t->agent, ms_agent_key(msg));
-        widen(&t->type, ms_type_name(msg));
+        table_fit(t, msg);
+        if (first.ptr == NULL && !copy_text(l->arena, ms_location(msg), &first)) break;
+        t->located = t->located || !ms_str_equal(first, ms_location(msg));
     }
-    if (t->agent == 0) t->agent = 1;
-    if (!several) t->location = 0;
-    unsigned line = line_width(), used = t->seq + t->time + t->agent + t->type + 8;
-    if (several) used += t->location + 2;
-    t->body = line > used + 20 ? line - used : 20;
-    t->colour = isatty(STDOUT_FILENO) && (no_colour == NULL || no_colour[0] == '\0');
-    return listing_close(&it);
+    ms_cursor_close(&it, NULL);
+    table_fill(t);
+    return msg == NULL ? FINE : no_memory();
 }
 
 /* A column that is followed by another: padded, and two blanks. */
@@ -1098,7 +1644,7 @@ static void print_row(const table *t, const ms_msg *msg, output *out)
     emit_pad(out, (unsigned)seq.len, t->seq);
     put_column(out, seq, (unsigned)seq.len, NULL);
     put_column(out, when_text(msg, text), t->time, t->colour ? "\033[2m" : NULL);
-    if (t->location > 0) put_column(out, ms_location(msg), t->location, NULL);
+    if (t->located) put_column(out, ms_location(msg), t->location, NULL);
     put_column(out, ms_agent_key(msg), t->agent, NULL);
     put_column(out, ms_type_name(msg), t->type, type_colour(t, msg));
     cell body = cell_over(buf, sizeof buf, t->body);
@@ -1109,10 +1655,9 @@ static void print_row(const table *t, const ms_msg *msg, output *out)
 
 static int print_table(const listing *l, output *out)
 {
-    table t;
+    table t = new_table();
     ms_cursor it;
     const ms_msg *msg;
-    memset(&t, 0, sizeof t);
     int code = table_measure(l, &t);
     if (code == FINE) code = listing_open(l, &it);
     if (code != FINE) return code;
@@ -1128,23 +1673,23 @@ static int print_listing(const options *o, const listing *l)
 }
 
 
-/* ---- msgstore convert -------------------------------------------------------------- */
+/* ---- msgstore convert, msgstore export --------------------------------------------- */
 
 typedef struct converter {
     output out;
     const options *options;
-    ms_arena *arena;          /* of the writer */
+    const ms_dialect *to;
+    ms_writer_opts opts;
+    ms_arena arena;           /* of the writer */
     ms_writer writer;
     uint64_t talk;
 } converter;
 
 static void converter_begin(converter *c, uint64_t talk)
 {
-    const options *o = c->options;
-    ms_writer_opts opts = {GIVEN(o, ARRAY), false, GIVEN(o, WITH_LOCATION)};
     c->talk = talk;
-    ms_arena_reset(c->arena);
-    ms_writer_init(&c->writer, o->to, &opts, c->arena, emit, &c->out);
+    ms_arena_reset(&c->arena);
+    ms_writer_init(&c->writer, c->to, &c->opts, &c->arena, emit, &c->out);
 }
 
 static int converter_end(converter *c)
@@ -1157,21 +1702,77 @@ static int converter_end(converter *c)
 
 /* Open calls of one conversation are none of the next: each has a writer of its own, but
  * for an array, which is one. */
-static int convert_take(void *ctx, const source *s, size_t at, uint64_t talk,
-                        const ms_envelopes *list)
+static int converter_turn(converter *c, uint64_t talk)
+{
+    if (talk == c->talk || c->opts.array) return FINE;
+    if (converter_end(c) != FINE) return FAILED;
+    converter_begin(c, talk);
+    return FINE;
+}
+
+static int convert_take(void *ctx, const taken *t)
 {
     converter *c = ctx;
     ms_error err;
-    if (talk != c->talk && !GIVEN(c->options, ARRAY)) {
-        if (converter_end(c) != FINE) return FAILED;
-        converter_begin(c, talk);
-    }
-    for (size_t i = 0; i < list->count; i++) {
-        if (ms_writer_put(&c->writer, &list->items[i], &err) == MS_OK) continue;
+    if (converter_turn(c, t->talk) != FINE) return FAILED;
+    for (size_t i = 0; i < t->list.count; i++) {
+        if (ms_writer_put(&c->writer, &t->list.items[i], &err) == MS_OK) continue;
         if (c->out.error != 0) return FAILED;
-        return complain_at(s, at, "writing this message: ", err.message);
+        return complain_at(t->source, t->at, "writing this message: ", err.message);
     }
     return FINE;
+}
+
+/* The messages of a query that are wanted, as one conversation. */
+static int convert_query(converter *c, ms_store *store, const ms_query *q, uint64_t talk)
+{
+    listing l = {store, q, NULL, NULL};
+    ms_cursor it;
+    ms_error err;
+    const ms_msg *msg;
+    int code = converter_turn(c, talk);
+    if (code == FINE) code = listing_open(&l, &it);
+    if (code != FINE) return code;
+    while (code == FINE && (msg = ms_next(&it)) != NULL) {
+        if (!is_wanted(c->options, ms_location(msg))) continue;
+        ms_envelope m = ms_envelope_of(msg);
+        complete_agent(c->options, &m);
+        ms_result result = ms_writer_put(&c->writer, &m, &err);
+        if (result == MS_OK) continue;
+        complain("message %" PRIu64 ": %s", m.seq, err.message);
+        code = FAILED;
+    }
+    int closed = listing_close(&it);
+    return code != FINE ? code : closed;
+}
+
+static int by_first_seq(const void *a, const void *b)
+{
+    const ms_info *x = a, *y = b;
+    return (x->first_seq > y->first_seq) - (x->first_seq < y->first_seq);
+}
+
+/* A store as its messages came; but chats, which do not say whose they are, conversation
+ * after conversation. What is damaged is left out, and known at the end. */
+static int convert_store(converter *c, job *j)
+{
+    ms_listing list;
+    ms_query q = {0};
+    int code = look_up(j, false, q.location, q.location, &list);
+    for (size_t i = 0; i < c->options->n_locations && code == FINE; i++) {
+        code = look_up(j, false, q.location, c->options->locations[i], &list);
+    }
+    if (code != FINE) return code;
+    bool framework = strcmp(ms_dialect_name(c->to), "framework") == 0;
+    if (framework || c->opts.array) return convert_query(c, j->store, &q, 0);
+    if (list.count > 0) qsort(list.items, list.count, sizeof *list.items, by_first_seq);
+    for (size_t i = 0; i < list.count && (code == FINE || code == DAMAGED); i++) {
+        q.location = list.items[i].location;
+        int one = is_wanted(c->options, q.location)
+                      ? convert_query(c, j->store, &q, i) : FINE;
+        if (one != FINE) code = one;
+    }
+    return code;
 }
 
 /* An array is printed whole or not at all: until its end is known it is in a file. */
@@ -1186,125 +1787,61 @@ static int print_file(FILE *file)
     return output_end(&out, ferror(file) ? FAILED : FINE);
 }
 
-static int run_convert(const options *o, ms_store *store, ms_arena *arena)
+static int convert(job *j, const ms_dialect *to, bool with_location)
 {
     converter c;
+    const options *o = j->options;
     bool array = GIVEN(o, ARRAY);
-    sink to = {convert_take, &c, false, GIVEN(o, WITH_LOCATION)};
-    (void)store;
+    sink into = {convert_take, &c, false, with_location, false, NULL};
     memset(&c, 0, sizeof c);
     c.options = o;
-    c.arena = arena;
+    c.to = to;
+    c.opts.array = array;
+    c.opts.with_location = with_location;
     c.out.file = array ? tmpfile() : stdout;
     if (c.out.file == NULL) {
         complain("no temporary file for --array: %s", strerror(errno));
         return FAILED;
     }
     converter_begin(&c, 0);
-    int code = read_input(o, &to), ended = converter_end(&c);
+    int code = j->store != NULL ? convert_store(&c, j)
+                                : read_input(o, o->files[0], &into);
+    int ended = converter_end(&c);
     code = output_end(&c.out, code != FINE ? code : ended);
-    if (array && code == FINE) code = print_file(c.out.file);
+    if (array && (code == FINE || code == DAMAGED)) {
+        int printed = print_file(c.out.file);
+        if (printed != FINE) code = printed;
+    }
     if (array) fclose(c.out.file);
+    ms_arena_deinit(&c.arena);
     return code;
 }
 
-
-/* ---- Stores: the one place where one is opened, and choosing what to look at ------- */
-
-static int store_take(void *ctx, const source *s, size_t at, uint64_t talk,
-                      const ms_envelopes *list)
+static int run_convert(job *j)
 {
-    ms_error err;
-    ms_append_opts opts = {0};
-    (void)talk;
-    ms_result result = ms_append_batch(ctx, list->items, list->count, &opts, &err);
-    if (result == MS_OK) return FINE;
-    complain_at(s, at, "storing this message: ", err.message);
-    return exit_code(result);
+    const options *o = j->options;
+    int code = is_log(o->files[0]) ? open_to_read(j) : FINE;
+    return code == FINE ? convert(j, o->to, GIVEN(o, WITH_LOCATION)) : code;
 }
 
-/* Opens what the argument STORE names: a file of messages becomes a store in memory. The
- * caller closes *store whatever is returned. */
-static int open_store(const options *o, ms_store **store)
+static int run_export(job *j)
 {
-    ms_error err;
-    ms_mem_desc desc = {0};
-    desc.keep_unset_times = true;
-    ms_result result = ms_mem_open(store, &desc, &err);
-    if (result != MS_OK) return complain_of("opening a store", result, &err);
-    sink to = {store_take, *store, true, true};
-    return read_input(o, &to);
-}
-
-/* Tells which locations, or agents, there are. */
-static void hint(const ms_listing *list, bool agents)
-{
-    char text[1024] = "";
-    size_t len = 0, shown = 0;
-    ms_str last = {NULL, 0};
-    for (size_t i = 0; i < list->count && shown < 10; i++) {
-        ms_str item = agents ? list->items[i].agent_key : list->items[i].location;
-        if (item.len == 0 || ms_str_equal(item, last)) continue;
-        len += (size_t)snprintf(text + len, sizeof text - len, "%s%.*s",
-                                shown > 0 ? ", " : "", item.len < 80 ? (int)item.len : 80,
-                                item.ptr);
-        last = item;
-        shown++;
-    }
-    const char *what = agents ? "agents" : "locations";
-    if (len > 0) complain("there are %s: %s%s", what, text, shown < 10 ? "" : ", ...");
-}
-
-/* Lists the locations, or the agents of one. A name that is not among them (a typing
- * error, usually) is NOT_FOUND; NULL: any will do. */
-static int look_up(ms_store *store, bool agents, ms_str location, const char *name,
-                   ms_arena *arena, ms_listing *list)
-{
-    ms_error err;
-    ms_list_query query = {0};
-    query.agents = agents;
-    query.location = location;
-    ms_result result = ms_list(store, &query, arena, list, &err);
-    if (result != MS_OK) return complain_of("listing the store", result, &err);
-    if (name == NULL) return FINE;
-    for (size_t i = 0; i < list->count; i++) {
-        ms_str item = agents ? list->items[i].agent_key : list->items[i].location;
-        if (ms_str_equal(item, ms_str_of(name))) return FINE;
-    }
-    complain("no messages of %s %s", agents ? "agent" : "location", name);
-    hint(list, agents);
-    return NOT_FOUND;
-}
-
-/* Sets the location to show: that of the options, which must be there; where one is
- * needed, the only one; else absent, for all. An agent may be new: then it is said. */
-static int choose_location(const options *o, ms_store *store, bool needed,
-                           ms_arena *arena, ms_str *location)
-{
-    ms_listing list;
-    int code = look_up(store, false, ms_str_n(NULL, 0), o->location, arena, &list);
-    if (code != FINE) return code;
-    *location = ms_str_of(o->location);
-    if (o->location == NULL && needed && list.count == 0) return NOT_FOUND;
-    if (o->location == NULL && needed && list.count > 1) {
-        complain("--location is needed");
-        hint(&list, false);
+    const ms_dialect *framework = ms_dialect_find(MS_STR("framework"));
+    const ms_dialect *to = j->options->to != NULL ? j->options->to : framework;
+    if (GIVEN(j->options, FORMAT) && j->options->to == NULL) {
+        complain("export --format expects a message format, not table");
         return USAGE;
     }
-    if (o->location == NULL && needed) *location = list.items[0].location;
-    if (o->agent != NULL) look_up(store, true, *location, o->agent, arena, &list);
-    return FINE;
+    return convert(j, to, to == framework || GIVEN(j->options, WITH_LOCATION));
 }
 
 
 /* ---- msgstore view, msgstore history ----------------------------------------------- */
 
-static int run_view(const options *o, ms_store *store, ms_arena *arena)
+/* What the options ask for; any location. */
+static ms_query query_of(const options *o, ms_arena *arena)
 {
     ms_query q = {0};
-    listing l = {store, &q, NULL, arena};
-    int code = choose_location(o, store, false, arena, &q.location);
-    if (code != FINE) return code;
     if (GIVEN(o, CONVERSATION)) q.views |= MS_VIEW_CONVERSATION;
     if (GIVEN(o, AGENT)) q.views |= MS_VIEW_AGENT;
     if (GIVEN(o, TEAM)) q.views |= MS_VIEW_TEAM;
@@ -1321,17 +1858,26 @@ static int run_view(const options *o, ms_store *store, ms_arena *arena)
     q.limit = o->limit;
     q.oldest = GIVEN(o, OLDEST);
     q.arena = arena;
-    return print_listing(o, &l);
+    return q;
 }
 
-static int run_history(const options *o, ms_store *store, ms_arena *arena)
+static int run_view(job *j)
+{
+    ms_query q = query_of(j->options, &j->arena);
+    listing l = {j->store, &q, NULL, &j->arena};
+    int code = choose_location(j, false, &q.location);
+    return code == FINE ? print_listing(j->options, &l) : code;
+}
+
+static int run_history(job *j)
 {
     ms_memory m;
     ms_str location;
-    listing l = {store, NULL, &m, arena};
-    int code = choose_location(o, store, true, arena, &location);
+    const options *o = j->options;
+    listing l = {j->store, NULL, &m, &j->arena};
+    int code = choose_location(j, true, &location);
     if (code != FINE) return code;
-    ms_memory_init(&m, store, location, ms_str_of(o->agent));
+    ms_memory_init(&m, j->store, location, ms_str_of(o->agent));
     m.subordinates = o->team;
     m.n_subordinates = o->n_team;
     m.timeline = GIVEN(o, TIMELINE);
@@ -1341,19 +1887,23 @@ static int run_history(const options *o, ms_store *store, ms_arena *arena)
     m.scope.turns = o->limit;
     m.scope.has_phase = GIVEN(o, PHASE);
     m.scope.phase = o->phase;
-    m.arena = arena;
+    m.arena = &j->arena;
     return print_listing(o, &l);
 }
 
 
 /* ---- msgstore info ----------------------------------------------------------------- */
 
-enum { INFO_ROWS = 20 };
+enum { INFO_ROWS = 20, INFO_NEWEST = 5 };
 
 typedef struct census {
     tally locations, agents, types;
     uint64_t timed;           /* messages with a time */
     double first, last;
+    ms_stat stat;
+    ms_log_info log;          /* of a log */
+    char id[33];              /* hexadecimal */
+    ms_listing newest;        /* locations */
 } census;
 
 static bool count_in(tally *t, ms_str text, const ms_msg *msg)
@@ -1399,49 +1949,223 @@ static int by_count(const void *a, const void *b)
     return (x->text.len > y->text.len) - (x->text.len < y->text.len);
 }
 
-/* The rows are sorted in place: no look-ups afterwards. Unused ones count 0. */
-static void print_tally(output *out, const char *title, tally *t, bool all)
+/* Sorts the rows, unused ones last: no look-ups afterwards. How many to show. */
+static size_t tally_rank(tally *t, bool all)
 {
-    char text[80], buf[CELL_BYTES];
-    size_t n = all || t->used < INFO_ROWS ? t->used : INFO_ROWS;
-    snprintf(text, sizeof text, "%-10s %zu\n", title, t->used);
-    emit_text(out, text);
     if (t->used > 0) qsort(t->rows, t->cap, sizeof *t->rows, by_count);
-    for (size_t i = 0; i < n; i++) {
-        const tally_row *row = &t->rows[i];
-        cell name = cell_over(buf, sizeof buf, 60);
-        cell_put(&name, row->text.len > 0 ? row->text : MS_STR("-"));
-        snprintf(text, sizeof text, "%12" PRIu64 " %12" PRIu64 " bytes  ", row->count,
-                 row->bytes);
-        emit_text(out, text);
-        emit(out, name.buf, name.len);
-        emit(out, "\n", 1);
-    }
-    snprintf(text, sizeof text, "             ... and %zu more\n", t->used - n);
-    if (n < t->used) emit_text(out, text);
+    return all || t->used < INFO_ROWS ? t->used : INFO_ROWS;
 }
 
-static int run_info(const options *o, ms_store *store, ms_arena *arena)
+static void put_name(output *out, ms_str name)
 {
-    char text[256] = "", first[TIME_MAX], last[TIME_MAX];
+    char buf[CELL_BYTES];
+    cell c = cell_over(buf, sizeof buf, 60);
+    cell_put(&c, name.len > 0 ? name : MS_STR("-"));
+    emit(out, c.buf, c.len);
+    emit(out, "\n", 1);
+}
+
+static void print_tally(output *out, const char *title, tally *t, bool all)
+{
+    size_t n = tally_rank(t, all);
+    emit_format(out, "%-10s %zu\n", title, t->used);
+    for (size_t i = 0; i < n; i++) {
+        const tally_row *row = &t->rows[i];
+        emit_format(out, "%12" PRIu64 " %12" PRIu64 " bytes  ", row->count, row->bytes);
+        put_name(out, row->text);
+    }
+    if (n < t->used) emit_format(out, "             ... and %zu more\n", t->used - n);
+}
+
+static void print_log_info(output *out, job *j, const census *c)
+{
+    char made[TIME_MAX], text[TIME_MAX];
+    const ms_log_info *log = &c->log;
+    emit_format(out, "log        %s, made %s\n", c->id, time_text(log->created, made));
+    emit_format(out, "bytes      %" PRIu64 " in use, %" PRIu64 " in the file\n", log->end,
+                log->size);
+    emit_format(out, "durable    up to message %" PRIu64 " (byte %" PRIu64 ")\n",
+                log->durable_seq, log->durable_end);
+    emit_format(out, "index      %" PRIu64 " segments, %" PRIu64 " levels\n",
+                log->segments, log->levels);
+    emit_format(out, "writer     process %" PRIu64 " was the last\n", log->pid);
+    if (j->n_events == 0) emit_text(out, "damaged    nothing\n");
+    print_events(out, j);
+    if (log->lost_end != 0) {
+        emit_format(out, "cut        it was durable up to byte %" PRIu64 " once\n",
+                    log->lost_end);
+    }
+    for (size_t i = 0; i < c->newest.count && i < INFO_NEWEST; i++) {
+        const ms_info *info = &c->newest.items[i];
+        const char *when = info->has_time ? time_text(info->last_time, text) : "-";
+        emit_format(out, "%-10s %s %8" PRIu64 " messages  ", i == 0 ? "newest" : "", when,
+                    info->messages);
+        put_name(out, info->location);
+    }
+}
+
+static void print_info(output *out, job *j, census *c)
+{
+    char first[TIME_MAX], last[TIME_MAX];
+    bool all = GIVEN(j->options, ALL);
+    if (j->log) print_log_info(out, j, c);
+    emit_format(out, "messages   %" PRIu64 ", %" PRIu64 " bytes and %" PRIu64
+                " of index\n", c->stat.messages, c->stat.bytes, c->stat.index_bytes);
+    if (c->timed == 0) emit_text(out, "times      none\n");
+    else emit_format(out, "times      %s to %s, %" PRIu64 " messages without\n",
+                     time_text(c->first, first), time_text(c->last, last),
+                     c->stat.messages - c->timed);
+    print_tally(out, "locations", &c->locations, all);
+    print_tally(out, "agents", &c->agents, all);
+    print_tally(out, "types", &c->types, all);
+}
+
+static void json_u64(ms_json_writer *w, const char *name, uint64_t value)
+{
+    ms_json_key(w, ms_str_of(name));
+    ms_json_put_u64(w, value);
+}
+
+static void json_time(ms_json_writer *w, const char *name, bool known, double value)
+{
+    ms_json_key(w, ms_str_of(name));
+    if (known) ms_json_put_f64(w, value);
+    else ms_json_put_null(w);
+}
+
+static void json_text(ms_json_writer *w, const char *name, ms_str value)
+{
+    ms_json_key(w, ms_str_of(name));
+    if (value.ptr != NULL) ms_json_put_string(w, value);
+    else ms_json_put_null(w);
+}
+
+static void json_tally(ms_json_writer *w, const char *name, tally *t, bool all)
+{
+    size_t n = tally_rank(t, all);
+    ms_json_key(w, ms_str_of(name));
+    ms_json_begin_object(w);
+    json_u64(w, "count", t->used);
+    ms_json_key(w, MS_STR("rows"));
+    ms_json_begin_array(w);
+    for (size_t i = 0; i < n; i++) {
+        ms_json_begin_object(w);
+        json_text(w, "name", t->rows[i].text);
+        json_u64(w, "messages", t->rows[i].count);
+        json_u64(w, "bytes", t->rows[i].bytes);
+        ms_json_end_object(w);
+    }
+    ms_json_end_array(w);
+    ms_json_end_object(w);
+}
+
+static void json_events(ms_json_writer *w, const job *j)
+{
+    static const char *const kinds[] = {"damage", "torn", "sync", "index"};
+    ms_json_key(w, MS_STR("events"));
+    ms_json_begin_array(w);
+    for (size_t i = 0; i < j->n_events; i++) {
+        const ms_log_event *e = &j->events[i];
+        ms_json_begin_object(w);
+        json_text(w, "kind", ms_str_of((size_t)e->kind < 4 ? kinds[e->kind] : "other"));
+        json_u64(w, "offset", e->offset);
+        json_u64(w, "length", e->length);
+        json_u64(w, "after_seq", e->after_seq);
+        json_u64(w, "before_seq", e->before_seq);
+        ms_json_end_object(w);
+    }
+    ms_json_end_array(w);
+}
+
+static void json_newest(ms_json_writer *w, const ms_listing *newest)
+{
+    ms_json_key(w, MS_STR("newest"));
+    ms_json_begin_array(w);
+    for (size_t i = 0; i < newest->count && i < INFO_NEWEST; i++) {
+        const ms_info *info = &newest->items[i];
+        ms_json_begin_object(w);
+        json_text(w, "name", info->location);
+        json_u64(w, "messages", info->messages);
+        json_u64(w, "last_seq", info->last_seq);
+        json_time(w, "last_time", info->has_time, info->last_time);
+        ms_json_end_object(w);
+    }
+    ms_json_end_array(w);
+}
+
+static void json_log_info(ms_json_writer *w, job *j, const census *c)
+{
+    const ms_log_info *log = &c->log;
+    ms_json_key(w, MS_STR("log"));
+    ms_json_begin_object(w);
+    json_text(w, "id", ms_str_of(c->id));
+    json_time(w, "created", true, log->created);
+    json_u64(w, "end", log->end);
+    json_u64(w, "size", log->size);
+    json_u64(w, "durable_end", log->durable_end);
+    json_u64(w, "durable_seq", log->durable_seq);
+    json_u64(w, "segments", log->segments);
+    json_u64(w, "levels", log->levels);
+    json_u64(w, "damaged", log->damaged);
+    json_u64(w, "damaged_bytes", log->damaged_bytes);
+    json_u64(w, "lost_end", log->lost_end);
+    json_u64(w, "pid", log->pid);
+    json_events(w, j);
+    json_newest(w, &c->newest);
+    ms_json_end_object(w);
+    j->told = j->n_events;
+}
+
+static void print_info_json(output *out, job *j, census *c)
+{
+    ms_json_writer w;
+    bool all = GIVEN(j->options, ALL), timed = c->timed > 0;
+    ms_json_init(&w, emit, out, false);
+    ms_json_begin_object(&w);
+    json_u64(&w, "messages", c->stat.messages);
+    json_u64(&w, "last_seq", c->stat.last_seq);
+    json_u64(&w, "bytes", c->stat.bytes);
+    json_u64(&w, "index_bytes", c->stat.index_bytes);
+    json_time(&w, "first_time", timed, c->first);
+    json_time(&w, "last_time", timed, c->last);
+    json_u64(&w, "without_time", c->stat.messages - c->timed);
+    if (j->log) json_log_info(&w, j, c);
+    json_tally(&w, "locations", &c->locations, all);
+    json_tally(&w, "agents", &c->agents, all);
+    json_tally(&w, "types", &c->types, all);
+    ms_json_end_object(&w);
+    ms_json_separator(&w, '\n');
+    ms_json_finish(&w);
+}
+
+/* Figures of the log file. Damage is met while counting, so this comes after it. */
+static int look_at_log(job *j, census *c)
+{
+    ms_error err;
+    ms_list_query query = {0};
+    query.limit = INFO_NEWEST;
+    ms_result result = ms_log_stat(j->store, &c->log, &err);
+    if (result == MS_OK) result = ms_list(j->store, &query, &j->arena, &c->newest, &err);
+    if (result != MS_OK) return complain_of("counting", result, &err);
+    for (size_t i = 0; i < sizeof c->log.id; i++) {
+        snprintf(c->id + 2 * i, 3, "%02x", (unsigned)c->log.id[i]);
+    }
+    return c->log.lost_end != 0 ? DAMAGED : FINE;
+}
+
+static int run_info(job *j)
+{
     output out = {stdout, 0};
-    ms_stat stat;
     ms_error err;
     census c;
-    (void)arena;
     memset(&c, 0, sizeof c);
-    ms_result result = ms_store_stat(store, &stat, &err);
-    if (result != MS_OK) return complain_of("counting", result, &err);
-    int code = count_messages(store, &c);
-    snprintf(text, sizeof text, "messages   %" PRIu64 ", %" PRIu64 " bytes and %" PRIu64
-             " of index\n", stat.messages, stat.bytes, stat.index_bytes);
-    emit_text(&out, text);
-    snprintf(text, sizeof text, "times      %s to %s, %" PRIu64 " messages without\n",
-             time_text(c.first, first), time_text(c.last, last), stat.messages - c.timed);
-    emit_text(&out, c.timed > 0 ? text : "times      none\n");
-    print_tally(&out, "locations", &c.locations, GIVEN(o, ALL));
-    print_tally(&out, "agents", &c.agents, GIVEN(o, ALL));
-    print_tally(&out, "types", &c.types, GIVEN(o, ALL));
+    int code = count_messages(j->store, &c);
+    int looked = j->log ? look_at_log(j, &c) : FINE;
+    ms_result result = ms_store_stat(j->store, &c.stat, &err);
+    if (code == FINE) code = looked;
+    if (result != MS_OK) code = complain_of("counting", result, &err);
+    if (GIVEN(j->options, JSON)) print_info_json(&out, j, &c);
+    else print_info(&out, j, &c);
     tally_free(&c.locations);
     tally_free(&c.agents);
     tally_free(&c.types);
@@ -1449,12 +2173,443 @@ static int run_info(const options *o, ms_store *store, ms_arena *arena)
 }
 
 
+/* ---- msgstore import, msgstore append ---------------------------------------------- */
+
+typedef struct importer {
+    const options *options;
+    ms_store *store;
+    ms_arena arena;           /* of the object at hand */
+    uint64_t newest;          /* sequence number in the store, */
+    uint64_t last;            /* and that of the message at hand */
+    uint64_t added, known;    /* messages: new ones, and those whose key was there */
+    rescue rescue;
+} importer;
+
+/* Gives message i of an object a key that is the same whenever the file is imported. */
+static bool set_key(importer *im, const taken *t, size_t i)
+{
+    ms_envelope *m = &t->list.items[i];
+    ms_str id = m->id;
+    char *text = ms_arena_alloc(&im->arena, MS_KEY_MAX + 1);
+    if (m->key.ptr != NULL) return true;
+    if (text == NULL) return false;
+    bool fits = id.len > 0 && id.len < MS_KEY_MAX - 40 && ms_utf8_check(id, NULL) &&
+                memchr(id.ptr, '\0', id.len) == NULL;
+    int n = fits ? snprintf(text, MS_KEY_MAX, "id:%.*s", (int)id.len, id.ptr)
+                 : snprintf(text, MS_KEY_MAX, "line:%" PRIu64 ":%016" PRIx64, t->number,
+                            hash_text(t->json));
+    if (i > 0) n += snprintf(text + n, 24, "#%zu", i + 1);
+    m->key = ms_str_n(text, (size_t)n);
+    return true;
+}
+
+static int import_take(void *ctx, const taken *t)
+{
+    importer *im = ctx;
+    ms_arena_reset(&im->arena);
+    uint64_t *seqs = ms_arena_alloc(&im->arena, t->list.count * sizeof *seqs);
+    bool room = seqs != NULL;
+    for (size_t i = 0; i < t->list.count && room && GIVEN(im->options, KEYS); i++) {
+        room = set_key(im, t, i);
+    }
+    int code = room ? store_messages(im->store, t, seqs) : no_memory();
+    for (size_t i = 0; i < t->list.count && code == FINE; i++) {
+        bool known = seqs[i] <= im->newest;
+        if (known) im->known++;
+        else im->added++;
+        if (!known) im->newest = seqs[i];
+        im->last = seqs[i];
+    }
+    return code;
+}
+
+/* Before a log is made: are there messages to be had? */
+static int check_files(const options *o)
+{
+    for (size_t i = 1; i < o->n_files; i++) {
+        const char *path = o->files[i];
+        if (strcmp(path, "-") != 0 && access(path, R_OK) != 0) {
+            int code = errno == ENOENT ? NOT_FOUND : FAILED;
+            complain("%s: %s", path, strerror(errno));
+            return code;
+        }
+        if (!is_log(path)) continue;
+        complain("%s: this is a log; msgstore export makes messages of it", path);
+        return FAILED;
+    }
+    return FINE;
+}
+
+/* Opens, or makes, the log to append to. *newest: its last sequence number. */
+static int open_to_append(job *j, bool keep_unset_times, uint64_t *newest)
+{
+    ms_error err;
+    ms_log_desc desc = {0};
+    desc.mode = MS_LOG_CREATE;
+    desc.sync = j->options->sync == SYNC_EACH ? MS_SYNC_EACH : MS_SYNC_NONE;
+    desc.keep_unset_times = keep_unset_times;
+    j->appends = true;
+    int code = open_log(j, j->options->files[0], &desc);
+    if (code != FINE) return code;
+    ms_result result = ms_refresh(j->store, newest, &err);
+    return result == MS_OK ? FINE : complain_of("reading the log", result, &err);
+}
+
+static int print_import(const importer *im, int code)
+{
+    output out = {stdout, 0};
+    const rescue *lost = &im->rescue;
+    emit_format(&out, "appended   %" PRIu64 " messages, the last is number %" PRIu64 "\n",
+                im->added, im->newest);
+    if (GIVEN(im->options, KEYS)) {
+        emit_format(&out, "known      %" PRIu64 " messages were there already\n",
+                    im->known);
+    }
+    if (GIVEN(im->options, KEEP_GOING)) {
+        emit_format(&out, "skipped    %" PRIu64 " places in %" PRIu64 " lines, %" PRIu64
+                    " bytes\n", lost->places, lost->lines, lost->bytes);
+        emit_format(&out, "repaired   %" PRIu64 " with bad UTF-8\n", lost->repaired);
+        if (code == FINE && lost->places + lost->repaired > 0) code = DAMAGED;
+    }
+    return output_end(&out, code);
+}
+
+static int run_import(job *j)
+{
+    importer im;
+    ms_error err;
+    const options *o = j->options;
+    bool going = GIVEN(o, KEEP_GOING);
+    sink to = {import_take, &im, true, true, false, going ? &im.rescue : NULL};
+    memset(&im, 0, sizeof im);
+    int code = check_files(o);
+    if (code == FINE) code = open_to_append(j, true, &im.newest);
+    if (code != FINE) return code;
+    im.options = o;
+    im.store = j->store;
+    for (size_t i = 1; i < o->n_files && code == FINE; i++) {
+        code = read_input(o, o->files[i], &to);
+    }
+    if (o->sync != SYNC_NONE) {
+        ms_result result = ms_sync(j->store, NULL, &err);
+        if (result != MS_OK) code = complain_of("syncing", result, &err);
+    }
+    ms_arena_deinit(&im.arena);
+    return print_import(&im, code);
+}
+
+/* Appends, then tells the number: whoever reads it knows that the message is stored. */
+static int append_take(void *ctx, const taken *t)
+{
+    importer *im = ctx;
+    ms_str location = ms_str_of(im->options->location);
+    for (size_t i = 0; i < t->list.count; i++) {
+        ms_envelope *m = &t->list.items[i];
+        if (m->location.ptr == NULL) m->location = location;
+        if (m->location.ptr != NULL) continue;
+        return complain_at(t->source, t->at, "this message has no location: ",
+                           "the member \"location\", or --location, was expected");
+    }
+    int code = import_take(ctx, t);
+    if (code != FINE) return code;
+    output out = {stdout, 0};
+    emit_format(&out, "%" PRIu64 "\n", im->last);
+    return output_end(&out, FINE);
+}
+
+static int run_append(job *j)
+{
+    importer im;
+    sink to = {append_take, &im, true, false, true, NULL};
+    memset(&im, 0, sizeof im);
+    if (j->options->sync == SYNC_END) {
+        complain("append --sync expects none or each, not end");
+        return USAGE;
+    }
+    int code = open_to_append(j, false, &im.newest);
+    im.options = j->options;
+    im.store = j->store;
+    if (code == FINE) code = read_input(j->options, "-", &to);
+    ms_arena_deinit(&im.arena);
+    return code;
+}
+
+
+/* ---- msgstore follow --------------------------------------------------------------- */
+
+enum { FOLLOW_NEWEST = 10, FOLLOW_MS = 100 };
+
+static volatile sig_atomic_t stopped;
+
+static void stop(int signal_number)
+{
+    (void)signal_number;
+    stopped = 1;
+}
+
+typedef struct follower {
+    job *job;
+    output out;
+    table table;
+    ms_writer writer;
+    ms_arena arena;           /* of the writer */
+    struct stat file;         /* the one that is open */
+    uint64_t last;            /* everything up to here was looked at */
+    int code;                 /* DAMAGED when something could not be read */
+} follower;
+
+/* Prints what the query gives, each message whole. */
+static int follow_query(follower *f, const ms_query *q)
+{
+    ms_error err;
+    ms_result result = MS_OK;
+    ms_cursor it;
+    const ms_msg *msg;
+    listing l = {f->job->store, q, NULL, NULL};
+    bool json = f->job->options->to != NULL;
+    int code = listing_open(&l, &it);
+    if (code != FINE) return code;
+    while (result == MS_OK && f->out.error == 0 && (msg = ms_next(&it)) != NULL) {
+        if (json) {
+            result = ms_writer_put_msg(&f->writer, msg, &err);
+        } else {
+            table_fit(&f->table, msg);
+            table_fill(&f->table);
+            print_row(&f->table, msg, &f->out);
+        }
+    }
+    if (json && result == MS_OK) result = ms_writer_finish(&f->writer, &err);
+    if (result != MS_OK && f->out.error == 0) code = complain_of("writing", result, &err);
+    int closed = listing_close(&it);
+    if (closed == DAMAGED) f->code = DAMAGED;
+    complain_of_events(f->job);
+    if (code == FINE && closed != DAMAGED) code = closed;
+    return output_end(&f->out, code);
+}
+
+/* Another file has taken the log's place (a compaction): goes on with that one. */
+static int follow_file(follower *f)
+{
+    struct stat now;
+    job *j = f->job;
+    if (stat(j->options->files[0], &now) != 0) return FINE;
+    if (now.st_ino == f->file.st_ino && now.st_dev == f->file.st_dev) return FINE;
+    f->file = now;
+    ms_close(j->store);
+    j->store = NULL;
+    return open_to_read(j);
+}
+
+/* What came since the last time, or after a pause nothing. */
+static int follow_on(follower *f, ms_query *q, double left)
+{
+    ms_error err;
+    uint64_t newest;
+    uint32_t pause = left * 1e3 < FOLLOW_MS ? (uint32_t)(left * 1e3) : FOLLOW_MS;
+    ms_result result = ms_wait(f->job->store, f->last, pause, &newest, &err);
+    if (result != MS_OK) return complain_of("waiting", result, &err);
+    if (newest <= f->last) return follow_file(f);
+    q->after_seq = f->last;
+    q->before_seq = newest + 1;
+    f->last = newest;
+    return follow_query(f, q);
+}
+
+/* Begins with the newest messages, or behind the one that was named. */
+static int follow_begin(follower *f, ms_query *q)
+{
+    ms_error err;
+    const options *o = f->job->options;
+    ms_writer_opts opts = {false, false, GIVEN(o, WITH_LOCATION)};
+    ms_writer_init(&f->writer, o->to, &opts, &f->arena, emit, &f->out);
+    f->table = new_table();
+    f->table.located = o->location == NULL;
+    f->last = o->after;
+    if (GIVEN(o, AFTER)) return FINE;
+    ms_result result = ms_refresh(f->job->store, &f->last, &err);
+    if (result != MS_OK) return complain_of("reading the log", result, &err);
+    if (f->last == 0) return FINE;
+    listing l = {f->job->store, q, NULL, &f->job->arena};
+    q->limit = GIVEN(o, LIMIT) ? o->limit : FOLLOW_NEWEST;
+    q->before_seq = f->last + 1;
+    int code = o->to == NULL ? table_measure(&l, &f->table) : FINE;
+    f->table.located = o->location == NULL;
+    return code == FINE ? follow_query(f, q) : code;
+}
+
+static int run_follow(job *j)
+{
+    follower f;
+    struct sigaction act;
+    const options *o = j->options;
+    double end = clock_seconds() + (GIVEN(o, SECONDS) ? o->seconds : 1e12);
+    memset(&f, 0, sizeof f);
+    memset(&act, 0, sizeof act);
+    act.sa_handler = stop;
+    sigaction(SIGINT, &act, NULL);
+    sigaction(SIGTERM, &act, NULL);
+    f.job = j;
+    f.out.file = stdout;
+    stat(o->files[0], &f.file);
+    int code = open_to_read(j);
+    if (code != FINE) return code;
+    ms_query q = query_of(o, &j->arena);
+    q.location = ms_str_of(o->location);
+    code = follow_begin(&f, &q);
+    q.limit = 0;
+    while (code == FINE && !stopped) {
+        double left = end - clock_seconds();
+        if (left <= 0) break;
+        code = follow_on(&f, &q, left);
+    }
+    ms_arena_deinit(&f.arena);
+    return code != FINE ? code : f.code;
+}
+
+
+/* ---- msgstore verify, msgstore repair, msgstore compact ---------------------------- */
+
+static void print_event(void *ctx, const ms_log_event *event)
+{
+    char text[EVENT_TEXT];
+    emit_format(ctx, "%s\n", event_text(event, text));
+}
+
+static int run_verify(job *j)
+{
+    output out = {stdout, 0};
+    ms_error err;
+    ms_log_report r = {0};
+    ms_log_desc desc = {0};
+    desc.path = j->options->files[0];
+    desc.events.event = print_event;
+    desc.events.ctx = &out;
+    ms_result result = ms_log_verify(&desc, &r, &err);
+    if (result != MS_OK && result != MS_E_DAMAGED) {
+        return complain_of(NULL, result, &err);
+    }
+    emit_format(&out, "bytes      %" PRIu64 " looked at, in use up to %" PRIu64 "\n",
+                r.bytes, r.end);
+    emit_format(&out, "messages   %" PRIu64 " whole, the last is number %" PRIu64 "\n",
+                r.messages, r.last_seq);
+    emit_format(&out, "others     %" PRIu64 " index records, %" PRIu64 " voids, %" PRIu64
+                " more\n", r.index_records, r.voids, r.other_records);
+    emit_format(&out, "torn       %" PRIu64 " bytes behind the last whole append\n",
+                r.torn_bytes);
+    emit_format(&out, "unreadable %" PRIu64 " ranges, %" PRIu64 " bytes; %" PRIu64
+                " index records\n", r.damaged, r.damaged_bytes, r.index_damaged);
+    emit_format(&out, "verdict    %s\n", result == MS_OK ? "whole" : err.message);
+    return output_end(&out, exit_code(result));
+}
+
+/* "copied ... dropped ...": what was, or on a dry run would be, taken over. */
+static void print_copy(output *out, const ms_copy_report *r)
+{
+    emit_format(out, "copied     %" PRIu64 " messages, %" PRIu64 " bytes of records\n",
+                r->copied, r->bytes);
+    emit_format(out, "dropped    %" PRIu64 " messages\n", r->dropped);
+    emit_format(out, "lost       %" PRIu64 " records that cannot be read\n", r->damaged);
+}
+
+static uint64_t file_size(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
+}
+
+/* Writes what is to be kept of the open log into the file `path` (NULL on a dry run), and
+ * reports. */
+static int rewrite_into(job *j, const char *path, const ms_keep *keep)
+{
+    output out = {stdout, 0};
+    ms_error err;
+    ms_copy_report report = {0};
+    ms_log_info info;
+    ms_log_desc to = {0};
+    const options *o = j->options;
+    uint64_t before = file_size(o->files[0]);
+    to.path = path;
+    ms_result result = ms_log_rewrite(j->store, path != NULL ? &to : NULL,
+                                      GIVEN(o, REPLACE), keep, &report, &err);
+    if (result != MS_OK && result != MS_E_DAMAGED) {
+        return complain_of(NULL, result, &err);
+    }
+    int code = exit_code(result);
+    print_copy(&out, &report);
+    if (ms_log_stat(j->store, &info, NULL) == MS_OK && info.lost_end != 0) {
+        emit_format(&out, "cut        %s was durable up to byte %" PRIu64 " once\n",
+                    "the log", info.lost_end);
+        code = DAMAGED;
+    }
+    print_events(&out, j);
+    if (keep->dry_run) {
+        emit_format(&out, "file       %" PRIu64 " bytes; a dry run writes nothing\n",
+                    before);
+    } else {
+        emit_format(&out, "file       %" PRIu64 " bytes before, %" PRIu64 " after\n",
+                    before, file_size(path));
+    }
+    return output_end(&out, code);
+}
+
+/* The second argument is where to; a link stays: the file that it names is written. */
+static int rewrite(job *j, const ms_keep *keep)
+{
+    const options *o = j->options;
+    const char *path = o->n_files > 1 ? o->files[1] : NULL;
+    char *real = path != NULL ? realpath(path, NULL) : NULL;
+    int code = rewrite_into(j, real != NULL ? real : path, keep);
+    free(real);
+    return code;
+}
+
+static int run_repair(job *j)
+{
+    ms_keep all = {0};
+    ms_log_desc desc = {0};
+    desc.mode = MS_LOG_READ;
+    desc.opening = MS_OPEN_SALVAGE;
+    int code = open_log(j, j->options->files[0], &desc);
+    return code == FINE ? rewrite(j, &all) : code;
+}
+
+/* Are these two names of one file? */
+static bool is_same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev &&
+           x.st_ino == y.st_ino;
+}
+
+static int run_compact(job *j)
+{
+    ms_keep keep = {0};
+    ms_log_desc desc = {0};
+    const options *o = j->options;
+    keep.newest = o->keep_last;
+    keep.has_since = GIVEN(o, SINCE);
+    keep.since = o->since;
+    keep.locations = o->locations;
+    keep.n_locations = o->n_locations;
+    keep.dry_run = GIVEN(o, DRY_RUN);
+    if (o->n_files < 2 && !keep.dry_run) {
+        complain("compact needs a second file, OUT, or --dry-run");
+        return USAGE;
+    }
+    bool in_place = !keep.dry_run && GIVEN(o, REPLACE) &&
+                    is_same_file(o->files[0], o->files[1]);
+    desc.mode = in_place ? MS_LOG_WRITE : MS_LOG_READ; /* nobody else writes meanwhile */
+    int code = open_log(j, o->files[0], &desc);
+    return code == FINE ? rewrite(j, &keep) : code;
+}
+
+
 /* ---- Options, help, main ----------------------------------------------------------- */
 
-enum { O_FIRST = 256 }; /* getopt's value of the first option: none is a character */
+enum { OPT_FIRST = 256 }; /* getopt's value of the first option: none is a character */
 
 static const struct option long_options[] = {
-#define X(name, word, argument) {word, argument, NULL, O_FIRST + O_##name},
+#define X(name, word, argument) {word, argument, NULL, OPT_FIRST + OPT_##name},
     OPTIONS(X)
 #undef X
     {NULL, 0, NULL, 0},
@@ -1462,33 +2617,49 @@ static const struct option long_options[] = {
 
 typedef struct command {
     const char *name;
-    int (*run)(const options *o, ms_store *store, ms_arena *arena);
-    bool store;               /* the argument is a STORE, which run() gets opened */
+    int (*run)(job *j);
+    bool store;               /* the first argument is a STORE, which run() gets opened */
+    size_t least, most;       /* arguments; of one that may be left out, "-" is meant */
+    const char *arguments;    /* what is missing when there are too few */
     uint32_t takes, needs;    /* options */
     const char *help;
 } command;
 
+#define ANY_NUMBER SIZE_MAX
 #define INPUT_OPTIONS                                                                    \
-    (O_BIT(HELP) | O_BIT(LOCATION) | O_BIT(AGENT) | O_BIT(FROM) | O_BIT(LENIENT))
-#define PRINT_OPTIONS (O_BIT(FORMAT) | O_BIT(WITH_LOCATION) | O_BIT(LIMIT))
+    (BIT(HELP) | BIT(LOCATION) | BIT(AGENT) | BIT(FROM) | BIT(LENIENT))
+#define PRINT_OPTIONS (BIT(FORMAT) | BIT(WITH_LOCATION) | BIT(LIMIT))
+#define VIEW_OPTIONS                                                                     \
+    (BIT(CONVERSATION) | BIT(TEAM) | BIT(GLOBAL) | BIT(TIMELINE) | BIT(TURN) | \
+     BIT(SINCE) | BIT(UNTIL))
 
 #define INPUT_HELP                                                                       \
     "  --from FORMAT    the input's format; without it each message is looked at\n"      \
     "  --lenient        keep unknown types and odd members instead of refusing them\n"
+#define VIEW_HELP                                                                        \
+    "  --team A,B       everything that these agents wrote\n"                            \
+    "  --global         broadcasts: global_observation, synthesis\n"                     \
+    "  --timeline       everything (the default)\n"
+#define WHEN_HELP                                                                        \
+    "  --turn T         only this turn\n"                                                \
+    "  --since T        only from T on: seconds since 1970, 2026-03-02, or\n"            \
+    "                   2026-03-02T09:30:00Z (UTC)\n"                                    \
+    "  --until T        only before T\n"
 #define PRINT_HELP                                                                       \
     "  --format F       table (the default), or a message format\n"                      \
     "  --with-location  with a message format: write location and agent_key, too\n"
 
 /* clang-format off */
 static const command commands[] = {
-    {"convert", run_convert, false,
-     INPUT_OPTIONS | O_BIT(TO) | O_BIT(ARRAY) | O_BIT(WITH_LOCATION), O_BIT(TO),
+    {"convert", run_convert, false, 0, 1, "",
+     INPUT_OPTIONS | BIT(TO) | BIT(ARRAY) | BIT(WITH_LOCATION), BIT(TO),
      "examples:\n"
      "  msgstore convert --from openai --to framework chat.jsonl\n"
      "  msgstore convert --to openai --array <trace.jsonl >messages.json\n"
      "\n"
      "usage: msgstore convert [OPTION...] --to FORMAT [FILE|-]\n"
-     "Messages in, the same messages out in another format, in order, one a line.\n"
+     "Messages in, the same messages out in another format, in order, one a line. FILE\n"
+     "may also be a log: see msgstore export -h.\n"
      "\n"
      "  --to FORMAT      the output's format\n"
      INPUT_HELP
@@ -1496,12 +2667,11 @@ static const command commands[] = {
      "  --with-location  write the members location and agent_key, too\n"
      "  --location L     the location of messages that have none\n"
      "  --agent A        the agent of tasks, calls, results and plans that have none\n"},
-    {"view", run_view, true,
-     INPUT_OPTIONS | PRINT_OPTIONS | O_BIT(CONVERSATION) | O_BIT(TEAM) | O_BIT(GLOBAL) |
-     O_BIT(TIMELINE) | O_BIT(TURN) | O_BIT(SINCE) | O_BIT(UNTIL) | O_BIT(OLDEST), 0,
+    {"view", run_view, true, 1, 1, "a STORE",
+     INPUT_OPTIONS | PRINT_OPTIONS | VIEW_OPTIONS | BIT(OLDEST), 0,
      "examples:\n"
      "  msgstore view trace.jsonl -n 20\n"
-     "  msgstore view trace.jsonl --location job_42 --agent worker --since 2026-03-02\n"
+     "  msgstore view trace.log --location job_42 --agent worker --since 2026-03-02\n"
      "  msgstore view trace.jsonl --team worker,writer --format openai\n"
      "\n"
      "usage: msgstore view [OPTION...] STORE\n"
@@ -1510,19 +2680,14 @@ static const command commands[] = {
      "  --conversation   what user and assistant said\n"
      "  --agent A        what agent A did: task, action, observation, error, final,\n"
      "                   delegation; A is also the agent of those that have none\n"
-     "  --team A,B       everything that these agents wrote\n"
-     "  --global         broadcasts: global_observation, synthesis\n"
-     "  --timeline       everything (the default)\n"
+     VIEW_HELP
      "  --location L     only this location, and that of messages that have none\n"
-     "  --turn T         only this turn\n"
-     "  --since T        only from T on: seconds since 1970, 2026-03-02, or\n"
-     "                   2026-03-02T09:30:00Z (UTC)\n"
-     "  --until T        only before T\n"
+     WHEN_HELP
      "  -n, --limit N    the newest N; with --oldest the oldest N\n"
      PRINT_HELP INPUT_HELP},
-    {"history", run_history, true,
-     INPUT_OPTIONS | PRINT_OPTIONS | O_BIT(TEAM) | O_BIT(TIMELINE) | O_BIT(SCOPE) |
-     O_BIT(PHASE), O_BIT(AGENT),
+    {"history", run_history, true, 1, 1, "a STORE",
+     INPUT_OPTIONS | PRINT_OPTIONS | BIT(TEAM) | BIT(TIMELINE) | BIT(SCOPE) |
+     BIT(PHASE), BIT(AGENT),
      "examples:\n"
      "  msgstore history trace.jsonl --agent manager --team worker,writer\n"
      "  msgstore history trace.jsonl --agent worker --timeline --format openai\n"
@@ -1540,37 +2705,152 @@ static const command commands[] = {
      "  --phase N        for --scope manager: the phase that runs now\n"
      "  -n, --limit N    the newest N of each block; with --timeline, of all\n"
      PRINT_HELP INPUT_HELP},
-    {"info", run_info, true, INPUT_OPTIONS | O_BIT(ALL), 0,
+    {"info", run_info, true, 1, 1, "a STORE", INPUT_OPTIONS | BIT(ALL) | BIT(JSON), 0,
      "examples:\n"
-     "  msgstore info trace.jsonl\n"
-     "  msgstore info --all trace.jsonl\n"
+     "  msgstore info trace.log\n"
+     "  msgstore info --all --json trace.jsonl\n"
      "\n"
      "usage: msgstore info [OPTION...] STORE\n"
-     "Counts messages by location, agent and type, most first.\n"
+     "Counts messages by location, agent and type, most first. Of a log it also tells\n"
+     "what is in use, durable, indexed and damaged, who wrote last, and where to.\n"
      "\n"
      "  --all            all rows instead of the first 20\n"
+     "  --json           one JSON object\n"
      "  --location L     the location of messages that have none\n"
      "  --agent A        the agent of tasks, calls, results and plans that have none\n"
      INPUT_HELP},
+    {"import", run_import, false, 2, ANY_NUMBER, "a STORE and a FILE",
+     INPUT_OPTIONS | BIT(SYNC) | BIT(KEYS) | BIT(KEEP_GOING), 0,
+     "examples:\n"
+     "  msgstore import trace.log trace.jsonl\n"
+     "  msgstore import --keys --keep-going trace.log part-*.jsonl\n"
+     "\n"
+     "usage: msgstore import [OPTION...] STORE FILE...\n"
+     "Appends the messages of files to a log, which is made when it is not there. A\n"
+     "message is taken whole or not at all; one without a time stays without.\n"
+     "\n"
+     "  --keys           messages get keys made of their own id, or of their text and\n"
+     "                   number in the file: imported again, a file adds what is new\n"
+     "  --keep-going     for damaged JSON Lines: skip what cannot be read, take what is\n"
+     "                   whole, tell each place on standard error; exit code 3\n"
+     "  --sync S         end: one sync behind the last message (the default); each: one\n"
+     "                   for every message; none\n"
+     "  --location L     the location of messages that have none\n"
+     "  --agent A        the agent of tasks, calls, results and plans that have none\n"
+     INPUT_HELP},
+    {"append", run_append, false, 1, 1, "a STORE", INPUT_OPTIONS | BIT(SYNC), 0,
+     "examples:\n"
+     "  agent | msgstore append trace.log --location job_42\n"
+     "  agent | msgstore append trace.log --sync each >acknowledged\n"
+     "\n"
+     "usage: msgstore append [OPTION...] STORE <MESSAGES\n"
+     "Appends messages from standard input, a JSON object a line, to a log, which is\n"
+     "made when it is not there. For each it prints its number once it is stored: from\n"
+     "then on the death of the process does not take it, with --sync each no power cut.\n"
+     "Of an object that becomes several messages it is the number of the last. A bad\n"
+     "line ends it; what was before stays. A message without a time gets the present.\n"
+     "\n"
+     "  --location L     the location of messages that have none\n"
+     "  --sync S         none (the default), or each: what is printed is durable\n"
+     "  --agent A        the agent of tasks, calls, results and plans that have none\n"
+     INPUT_HELP},
+    {"follow", run_follow, false, 1, 1, "a STORE",
+     PRINT_OPTIONS | VIEW_OPTIONS | BIT(HELP) | BIT(LOCATION) | BIT(AGENT) |
+     BIT(AFTER) | BIT(SECONDS), 0,
+     "examples:\n"
+     "  msgstore follow trace.log --agent worker\n"
+     "  msgstore follow trace.log --after 120 --format framework --seconds 60\n"
+     "\n"
+     "usage: msgstore follow [OPTION...] STORE\n"
+     "Shows the newest messages of a log, then those that come, until interrupted.\n"
+     "\n"
+     "  -n, --limit N    begin with the newest N (10); 0: with all\n"
+     "  --after N        begin behind message number N instead\n"
+     "  --seconds S      stop after S seconds\n"
+     "  --conversation   what user and assistant said\n"
+     "  --agent A        what agent A did\n"
+     VIEW_HELP
+     "  --location L     only this location\n"
+     WHEN_HELP PRINT_HELP},
+    {"export", run_export, true, 1, 1, "a STORE",
+     INPUT_OPTIONS | BIT(FORMAT) | BIT(WITH_LOCATION) | BIT(ARRAY), 0,
+     "examples:\n"
+     "  msgstore export trace.log >trace.jsonl\n"
+     "  msgstore export trace.log --location job_42 --format openai\n"
+     "\n"
+     "usage: msgstore export [OPTION...] STORE\n"
+     "Writes all messages, one a line, as they came; in chat formats, which do not say\n"
+     "whose they are, conversation after conversation. msgstore import reads it back\n"
+     "(with --lenient also types that the framework format has no word for).\n"
+     "\n"
+     "  --format F       a message format; without it framework with location\n"
+     "  --location L     only this location; may be given several times\n"
+     "  --with-location  write the members location and agent_key in other formats, too\n"
+     "  --array          one array instead of lines; all or nothing\n"
+     "  --agent A        the agent of tasks, calls, results and plans that have none\n"
+     INPUT_HELP},
+    {"verify", run_verify, false, 1, 1, "a STORE", BIT(HELP), 0,
+     "examples:\n"
+     "  msgstore verify trace.log\n"
+     "\n"
+     "usage: msgstore verify STORE\n"
+     "Reads every byte of a log and tells what is damaged, a range a line. It changes\n"
+     "nothing. Exit code 0: whole, 3: damaged.\n"},
+    {"repair", run_repair, false, 2, 2, "IN and OUT", BIT(HELP) | BIT(REPLACE), 0,
+     "examples:\n"
+     "  msgstore repair trace.log whole.log\n"
+     "\n"
+     "usage: msgstore repair [OPTION...] IN OUT\n"
+     "Reads whatever is whole in the log IN and writes it to the new log OUT, with its\n"
+     "numbers. Exit code 0: nothing was lost; 3: something was, OUT has all the rest.\n"
+     "\n"
+     "  --replace        OUT may be there, and is replaced at once; it may be IN\n"},
+    {"compact", run_compact, false, 1, 2, "IN and OUT",
+     BIT(HELP) | BIT(KEEP_LAST) | BIT(SINCE) | BIT(LOCATION) | BIT(DRY_RUN) |
+     BIT(REPLACE), 0,
+     "examples:\n"
+     "  msgstore compact trace.log --keep-last 1000 --dry-run\n"
+     "  msgstore compact trace.log trace.log --keep-last 1000 --replace\n"
+     "\n"
+     "usage: msgstore compact [OPTION...] IN [OUT]\n"
+     "Copies a log, or what is to be kept of it, into the new log OUT. Messages keep\n"
+     "their numbers. Without a choice all are kept.\n"
+     "\n"
+     "  --keep-last N    the newest N of each location\n"
+     "  --since T        only from T on: seconds since 1970, 2026-03-02, or\n"
+     "                   2026-03-02T09:30:00Z (UTC); messages without a time stay\n"
+     "  --location L     only this location; may be given several times\n"
+     "  --dry-run        only tell what would be copied; OUT may be left out\n"
+     "  --replace        OUT may be there, and is replaced at once; it may be IN\n"},
 };
 
 static const char main_help[] =
     "examples:\n"
-    "  msgstore history trace.jsonl --agent worker\n"
+    "  msgstore import trace.log trace.jsonl\n"
+    "  msgstore history trace.log --agent worker\n"
     "  msgstore convert --from openai --to framework chat.jsonl\n"
     "\n"
-    "usage: msgstore COMMAND [OPTION...] [FILE]\n"
+    "usage: msgstore COMMAND [OPTION...] [FILE...]\n"
     "\n"
     "  convert   messages in, messages out, in another format\n"
     "  view      messages of a store: of an agent, a team, a turn, a time\n"
     "  history   what an agent reads before its next step\n"
     "  info      how many messages, of whom, of which types\n"
     "\n"
+    "  import    files of messages into a log\n"
+    "  append    messages from standard input to a log, as they come\n"
+    "  follow    the newest messages of a log, then those that come\n"
+    "  export    the messages of a store as lines\n"
+    "  verify    whether every byte of a log is whole\n"
+    "  repair    what is whole of a damaged log into a new one\n"
+    "  compact   what is to be kept of a log into a new one\n"
+    "\n"
     "msgstore COMMAND -h tells more, msgstore --version the version.\n"
     "\n"
-    "A STORE is a file of messages (- is standard input), JSON or JSON Lines: messages,\n"
-    "lists of messages, or objects that carry such a list under messages, traj, history\n"
-    "or trajectory.\n";
+    "A STORE is a log, which import, append, repair and compact write. view, history,\n"
+    "info and export also take a file of messages (- is standard input), JSON or JSON\n"
+    "Lines: messages, lists of messages, or objects that carry such a list under\n"
+    "messages, traj, history or trajectory.\n";
 /* clang-format on */
 
 static int print_help(const char *help, bool exits)
@@ -1645,6 +2925,37 @@ static bool set_name(const char **name, const char *text)
     return *text != '\0';
 }
 
+static bool set_location(options *o, const char *text)
+{
+    o->locations[o->n_locations++] = ms_str_of(text); /* has room for all arguments */
+    return set_name(&o->location, text);
+}
+
+static bool set_sync(options *o, const char *text)
+{
+    static const char *const words[] = {"", "none", "each", "end"};
+    o->sync = SYNC_UNSET;
+    for (size_t i = 1; i < COUNT_OF(words); i++) {
+        if (strcmp(words[i], text) == 0) o->sync = (sync_word)i;
+    }
+    return o->sync != SYNC_UNSET;
+}
+
+static bool set_phase(int64_t *phase, const char *text)
+{
+    return ms_json_i64(ms_str_of(text), phase) == MS_OK;
+}
+
+static bool set_seq(uint64_t *seq, const char *text)
+{
+    return ms_json_u64(ms_str_of(text), seq) == MS_OK;
+}
+
+static bool set_seconds(double *seconds, const char *text)
+{
+    return ms_f64_read(ms_str_of(text), seconds) == MS_OK && *seconds >= 0;
+}
+
 static bool set_count(size_t *count, const char *text)
 {
     uint64_t value = 0;
@@ -1660,20 +2971,24 @@ static const char *set_option(options *o, int id, const char *text)
     static const char name[] = "a name", when[] = "a number or 2026-03-02T09:30:00Z";
     o->given |= (uint32_t)1 << id;
     switch (id) {
-    case O_FROM: return set_dialect(&o->from, text) ? NULL : format;
-    case O_TO: return set_dialect(&o->to, text) ? NULL : format;
-    case O_FORMAT:
+    case OPT_FROM: return set_dialect(&o->from, text) ? NULL : format;
+    case OPT_TO: return set_dialect(&o->to, text) ? NULL : format;
+    case OPT_FORMAT:
         if (set_dialect(&o->to, text) || strcmp(text, "table") == 0) return NULL;
         return "table or a message format";
-    case O_TEAM: return set_team(o, text) ? NULL : "agents with commas between them";
-    case O_SCOPE: return set_scope(o, text) ? NULL : "orchestrator, manager or worker";
-    case O_LIMIT: return set_count(&o->limit, text) ? NULL : number;
-    case O_PHASE: return ms_json_i64(ms_str_of(text), &o->phase) == MS_OK ? NULL : number;
-    case O_SINCE: return parse_time(text, &o->since) ? NULL : when;
-    case O_UNTIL: return parse_time(text, &o->until) ? NULL : when;
-    case O_LOCATION: return set_name(&o->location, text) ? NULL : name;
-    case O_AGENT: return set_name(&o->agent, text) ? NULL : name;
-    case O_TURN: return set_name(&o->turn, text) ? NULL : name;
+    case OPT_TEAM: return set_team(o, text) ? NULL : "agents with commas between them";
+    case OPT_SCOPE: return set_scope(o, text) ? NULL : "orchestrator, manager or worker";
+    case OPT_LIMIT: return set_count(&o->limit, text) ? NULL : number;
+    case OPT_PHASE: return set_phase(&o->phase, text) ? NULL : number;
+    case OPT_SINCE: return parse_time(text, &o->since) ? NULL : when;
+    case OPT_UNTIL: return parse_time(text, &o->until) ? NULL : when;
+    case OPT_LOCATION: return set_location(o, text) ? NULL : name;
+    case OPT_AGENT: return set_name(&o->agent, text) ? NULL : name;
+    case OPT_KEEP_LAST: return set_count(&o->keep_last, text) ? NULL : number;
+    case OPT_AFTER: return set_seq(&o->after, text) ? NULL : number;
+    case OPT_SECONDS: return set_seconds(&o->seconds, text) ? NULL : number;
+    case OPT_SYNC: return set_sync(o, text) ? NULL : "none, each or end";
+    case OPT_TURN: return set_name(&o->turn, text) ? NULL : name;
     default: return NULL; /* it is enough that it is given */
     }
 }
@@ -1684,7 +2999,7 @@ static int parse_options(const command *c, int argc, char **argv, options *o)
     for (int got; (got = getopt_long(argc, argv, ":hn:", long_options, NULL)) != -1;) {
         if (got == ':') return bad_usage(c, "needs an argument for ", argv[optind - 1]);
         if (got == '?') return bad_usage(c, "does not understand ", argv[optind - 1]);
-        int id = got == 'h' ? O_HELP : got == 'n' ? O_LIMIT : got - O_FIRST;
+        int id = got == 'h' ? OPT_HELP : got == 'n' ? OPT_LIMIT : got - OPT_FIRST;
         const char *word = long_options[id].name;
         if ((c->takes >> id & 1) == 0) return bad_usage(c, "takes no option --", word);
         const char *expected = set_option(o, id, optarg);
@@ -1697,26 +3012,34 @@ static int parse_options(const command *c, int argc, char **argv, options *o)
         if (((c->needs & ~o->given) >> id & 1) == 0) continue;
         return bad_usage(c, "needs the option --", long_options[id].name);
     }
-    o->input = optind < argc ? argv[optind] : "-";
-    if (c->store && optind == argc) return bad_usage(c, "needs a STORE", "");
-    if (optind + 1 < argc) return bad_usage(c, "takes one file, not ", argv[optind + 1]);
-    return FINE;
+    static char *standard_input[] = {"-"};
+    o->files = optind < argc ? argv + optind : standard_input;
+    o->n_files = (size_t)(argc - optind);
+    if (o->n_files < c->least) return bad_usage(c, "needs ", c->arguments);
+    if (o->n_files <= c->most) return FINE;
+    return bad_usage(c, c->most > 1 ? "takes two files, not " : "takes one file, not ",
+                     o->files[c->most]);
 }
 
 static int run_command(const command *c, int argc, char **argv)
 {
     options o = {0};
-    ms_store *store = NULL;
-    ms_arena arena = {0};
-    int code = parse_options(c, argc, argv, &o);
+    job j = {0};
+    o.locations = calloc((size_t)argc, sizeof *o.locations);
+    int code = o.locations != NULL ? parse_options(c, argc, argv, &o) : no_memory();
+    j.options = &o;
     if (code == FINE && GIVEN(&o, HELP)) {
         code = print_help(c->help, false);
     } else if (code == FINE) {
-        if (c->store) code = open_store(&o, &store);
-        if (code == FINE) code = c->run(&o, store, &arena);
-        ms_close(store);
+        if (c->store) code = open_store(&j);
+        if (code == FINE) code = c->run(&j);
+        ms_close(j.store);
+        complain_of_events(&j);
+        if (code == FINE && met_damage(&j)) code = DAMAGED;
     }
-    ms_arena_deinit(&arena);
+    ms_arena_deinit(&j.arena);
+    free(j.events);
+    free(o.locations);
     free(o.team);
     return code;
 }

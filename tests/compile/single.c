@@ -4,7 +4,7 @@
 #include "../../msgstore.h"
 #include "use.h"
 
-int main(void)
+int main(int argc, char **argv)
 {
-    return use_msgstore();
+    return use_msgstore(argc > 1 ? argv[1] : "use.msl");
 }

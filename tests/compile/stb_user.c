@@ -5,7 +5,7 @@
 #include "use.h"
 #include "use_stb.h"
 
-int main(void)
+int main(int argc, char **argv)
 {
-    return use_both();
+    return use_both(argc > 1 ? argv[1] : "use.msl");
 }

@@ -1,5 +1,6 @@
 /* Small runs through the library that return 0 when all went well. The compile checks
- * call them: a switch that leaves the library empty shows when this is linked. */
+ * call them: a switch that leaves the library empty shows when this is linked. `path` is
+ * where a log may be written. */
 
 #include <string.h>
 
@@ -40,8 +41,48 @@ static int use_dialect(void)
     return 0;
 }
 
-static int use_msgstore(void)
+/* A log, written twice and read in between, beside its writer and alone. The file may be
+ * there already. */
+static int use_log(const char *path)
+{
+#ifndef MSGSTORE_NO_LOG
+    static const ms_sync_mode modes[] = {MS_SYNC_NONE, MS_SYNC_EACH};
+    ms_envelope message = ms_user_message(ms_text("kept"));
+    for (int i = 0; i < 2; i++) {
+        ms_store *writer = NULL, *reader = NULL;
+        uint64_t seq = 0, seen = 0, alone = 0;
+        ms_log_desc desc;
+        memset(&desc, 0, sizeof desc);
+        desc.path = path;
+        desc.sync = modes[i];
+        if (ms_log_open(&writer, &desc, NULL) != MS_OK) return 20;
+        if (ms_log_open(&reader, &desc, NULL) != MS_E_BUSY) return 27;
+        desc.mode = MS_LOG_READ;
+        ms_result read = ms_log_open(&reader, &desc, NULL);
+        ms_result result = ms_append(writer, MS_STR("job"), &message, &seq, NULL);
+        if (result == MS_OK) result = ms_tick(writer, 1000, NULL);
+        if (read == MS_OK) read = ms_wait(reader, seq - 1, 1000, &seen, NULL);
+        ms_close(reader);
+        ms_close(writer);
+        if (result != MS_OK || seq == 0) return 21;
+        if (read != MS_OK || seen != seq) return 22;
+        if (ms_log_open(&reader, &desc, NULL) != MS_OK) return 23;
+        read = ms_refresh(reader, &alone, NULL);
+        ms_close(reader);
+        if (read != MS_OK || alone != seq) return 24;
+        ms_log_report report;
+        if (ms_log_verify(&desc, &report, NULL) != MS_OK) return 25;
+        if (report.last_seq != seq) return 26;
+    }
+#else
+    (void)path;
+#endif
+    return 0;
+}
+
+static int use_msgstore(const char *path)
 {
     int failed = use_store();
-    return failed != 0 ? failed : use_dialect();
+    if (failed == 0) failed = use_dialect();
+    return failed != 0 ? failed : use_log(path);
 }

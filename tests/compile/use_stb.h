@@ -23,11 +23,11 @@ static int use_stb(void)
 }
 
 /* Both, in turns. */
-static int use_both(void)
+static int use_both(const char *path)
 {
     for (int i = 0; i < 3; i++) {
         int failed = use_stb();
-        if (failed == 0) failed = use_msgstore();
+        if (failed == 0) failed = use_msgstore(path);
         if (failed != 0) return failed;
     }
     return use_stb();

@@ -1,0 +1,756 @@
+/* Damaged and hostile bytes in log files.
+ *
+ * A reference log (two sessions, several segments with their index records, a level above
+ * them, batches, keys, a void range, closed cleanly) lies in memory and is damaged in
+ * every simple way: cut at each byte; each bit flipped; each byte set to 00, FF, one more
+ * and one less; sectors zeroed, exchanged, overwritten by others and by those of an older
+ * file. Each time it is opened and read: a message that is read is one that was written,
+ * byte for byte; every message whose bytes were not touched is read; what is missing is
+ * reported; ms_log_verify finds every single flipped bit. Some are opened for writing as
+ * well, appended to and opened again, or opened strictly or for salvage.
+ *
+ * Then records with valid checks and a wrong meaning, made with the library's own
+ * functions.
+ *
+ * At MS_TEST_SCALE=100 every 41st cut and every 25th bit and byte, from one on that the
+ * seed gives; at 1000 all of them: over 262,144 cuts, 524,288 flipped bits, 262,144
+ * changed bytes.
+ */
+
+#define _GNU_SOURCE
+#define MSGSTORE_IMPLEMENTATION
+#include "../msgstore.h"
+#include "logs.h"
+
+enum { ID_END = 56, LIVE = 1032, HEAD = 4096 }; /* offsets in the head page */
+enum { ROOM = 2 << 20, MOST = 4000, LAST_BOOT = 19 };
+
+/* Bytes of a record that was not finished, and of them those that the two VOIDs take that
+ * span it. The rest is dead: nobody reads it, no check covers it. */
+enum { TORN = 200, VOIDS = 128 };
+
+/* A log as it was written, and where its messages are. */
+typedef struct reference {
+    unsigned char *bytes;
+    size_t size, end;
+    size_t torn;              /* where the void range begins */
+    size_t count;             /* messages */
+    uint32_t at[MOST + 2];    /* offset of the message with that number, ... */
+    uint32_t size_of[MOST + 2];
+    uint16_t *number_at;      /* and back, by offset / 8 */
+    uint64_t seq_of[MOST + 2];
+    unsigned char *older;     /* the file as its first session left it */
+    unsigned char *foreign;   /* another file with the same messages */
+    scribe s;
+} reference;
+
+/* One damaged file in the making: bytes [lo, hi) of each range may differ. */
+typedef struct range {
+    size_t lo, hi;
+} range;
+
+typedef struct bench {
+    disk d;
+    reference r;
+    range damage[2];
+    size_t events, damage_events;
+    bool missing[MOST + 2];   /* of the last reading */
+    size_t lost;
+    char what[120];
+} bench;
+
+/* One in how many is tried; an odd number, so that each bit of a byte has its turn. */
+static size_t stride_of(size_t all)
+{
+    size_t scale = test_scale();
+    return scale >= 1000 ? 1 : (all * 100 / scale) | 1;
+}
+
+static void entropy_counts(void *ctx, void *out, size_t len)
+{
+    test_fill((uint64_t *)ctx, out, len);
+}
+
+static void on_event(void *ctx, const ms_log_event *event)
+{
+    bench *b = (bench *)ctx;
+    b->events++;
+    b->damage_events += event->kind == MS_LOG_DAMAGE;
+}
+
+static ms_log_desc desc_of(bench *b, ms_log_mode mode)
+{
+    ms_log_desc desc;
+    memset(&desc, 0, sizeof desc);
+    desc.path = "log.msl";
+    desc.mode = mode;
+    desc.os = &b->d.os;
+    desc.keep_unset_times = true;
+    desc.engine = MS_ENGINE_WRITE;
+    desc.segment_size = MS_LOG_SEGMENT_MIN;
+    desc.events.event = on_event;
+    desc.events.ctx = b;
+    return desc;
+}
+
+
+/* ---- making the reference ---- */
+
+static ms_store *must_open(const ms_log_desc *desc, const char *when)
+{
+    ms_store *store;
+    ms_error err;
+    if (ms_log_open(&store, desc, &err) != MS_OK) fail_msg("%s: %s", when, err.message);
+    return store;
+}
+
+/* Appends until the file has so many bytes. */
+static void write_up_to(bench *b, ms_store *store, uint64_t *n, uint64_t bytes)
+{
+    ms_log_info info;
+    do {
+        size_t count;
+        ms_error err;
+        if (scribe_append(&b->r.s, store, *n, b->r.seq_of, &count, &err) != MS_OK)
+            fail_msg("append: %s", err.message);
+        *n += count;
+        assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
+    } while (info.end < bytes && *n < MOST - SCRIBE_BATCH);
+}
+
+/* The whole file as it stands, in memory of the room's size. */
+static unsigned char *snapshot(const bench *b)
+{
+    unsigned char *bytes = (unsigned char *)calloc(1, ROOM);
+    if (bytes == NULL) abort();
+    memcpy(bytes, b->d.ro, (size_t)b->d.size);
+    return bytes;
+}
+
+/* Two sessions; between them the power is cut in the middle of a record. */
+static void write_log(bench *b, size_t bytes, uint64_t seed)
+{
+    reference *r = &b->r;
+    ms_log_info info;
+    ms_log_report report;
+    uint64_t n = 1, entropy = seed;
+    ms_log_desc desc = desc_of(b, MS_LOG_CREATE);
+    desc.entropy.fill = entropy_counts;
+    desc.entropy.ctx = &entropy;
+    disk_resize(&b->d, 0);
+    b->d.there = false;
+    b->d.boot = seed;
+    ms_store *store = must_open(&desc, "a new log");
+    write_up_to(b, store, &n, bytes / 2);
+    assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
+    ms_close(store);
+    free(r->older);
+    r->older = snapshot(b);
+    assert_int_equal(ms_log_verify(&desc, &report, NULL), MS_OK);
+    r->torn = (size_t)report.end;
+    disk_resize(&b->d, report.end + TORN);
+    memset(b->d.rw + report.end, 0x5a, TORN);
+    b->d.boot++;
+    b->events = 0;
+    store = must_open(&desc, "after a cut");
+    write_up_to(b, store, &n, report.end + 1);
+    assert_int_equal(b->events, 1);
+    write_up_to(b, store, &n, bytes);
+    ms_close(store);
+    store = must_open(&desc, "the end");
+    assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
+    ms_close(store);
+    assert_int_equal(b->d.boot, seed + 1);
+    r->count = (size_t)n - 1;
+    r->end = (size_t)info.end;
+    r->size = (size_t)b->d.size;
+    if (info.segments < 8 || info.levels == 0)
+        fail_msg("the log has %llu segments, %llu above",
+                 (unsigned long long)info.segments, (unsigned long long)info.levels);
+}
+
+/* Notes where each message lies: the only reading that is trusted, of the undamaged
+ * file, with every message compared to what its number says. */
+static void survey(bench *b)
+{
+    reference *r = &b->r;
+    ms_log_desc desc = desc_of(b, MS_LOG_READ);
+    ms_store *store = must_open(&desc, "the reference");
+    ms_query q;
+    ms_cursor it;
+    const ms_msg *msg;
+    memset(&q, 0, sizeof q);
+    r->number_at = (uint16_t *)calloc(ROOM / 8, sizeof r->number_at[0]);
+    if (r->number_at == NULL) abort();
+    tally t;
+    memset(&t, 0, sizeof t);
+    assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
+    while ((msg = ms_next(&it)) != NULL) {
+        if (!tally_add(&t, &r->s, msg, false, r->seq_of)) fail_msg("%s", t.wrong);
+        const unsigned char *p = (const unsigned char *)(const void *)msg;
+        assert_true(p >= b->d.ro + HEAD && p + ms_size(msg) <= b->d.ro + r->end);
+        r->at[t.last] = (uint32_t)(p - b->d.ro);
+        r->size_of[t.last] = (uint32_t)ms_size(msg);
+        r->number_at[(p - b->d.ro) / 8] = (uint16_t)t.last;
+    }
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    assert_int_equal(t.last, r->count);
+    ms_close(store);
+    ms_log_report report;
+    assert_int_equal(ms_log_verify(&desc, &report, NULL), MS_OK);
+    assert_true(report.voids > 0 && report.index_records > 8);
+    assert_int_equal(report.messages, r->count);
+    assert_int_equal(report.end, r->end);
+}
+
+static bench *bench_new(size_t bytes)
+{
+    bench *b = (bench *)calloc(1, sizeof *b);
+    if (b == NULL) abort();
+    disk_init(&b->d, ROOM);
+    b->r.s.salt = test_seed();
+    b->r.s.longest = 900;
+    write_log(b, bytes, 17);
+    b->r.foreign = snapshot(b);
+    b->d.inode++;
+    write_log(b, bytes, LAST_BOOT - 1);
+    b->r.bytes = snapshot(b);
+    survey(b);
+    printf("%zu messages in %zu bytes, the file has %zu\n", b->r.count, b->r.end,
+           b->r.size);
+    return b;
+}
+
+static void bench_free(bench *b)
+{
+    disk_deinit(&b->d);
+    free(b->r.bytes);
+    free(b->r.number_at);
+    free(b->r.older);
+    free(b->r.foreign);
+    free(b);
+}
+
+/* Undoes all damage. */
+static void restore(bench *b)
+{
+    disk_load(&b->d, b->r.bytes, b->r.size);
+    memset(b->damage, 0, sizeof b->damage);
+}
+
+
+/* ---- looking at a damaged file ---- */
+
+static bool touches(const bench *b, uint64_t n)
+{
+    size_t lo = b->r.at[n], hi = lo + b->r.size_of[n];
+    for (int i = 0; i < 2; i++)
+        if (lo < b->damage[i].hi && b->damage[i].lo < hi) return true;
+    return false;
+}
+
+/* The number of a message in the reference, that it must equal byte for byte. */
+static uint64_t number_of(const bench *b, const ms_msg *msg)
+{
+    const unsigned char *p = (const unsigned char *)(const void *)msg;
+    const reference *r = &b->r;
+    if (p < b->d.ro || p >= b->d.ro + b->d.size) {
+        const char *fault;
+        return scribe_number(&r->s, msg, &fault);
+    }
+    size_t at = (size_t)(p - b->d.ro);
+    uint64_t n = r->number_at[at / 8];
+    if (n == 0 || r->at[n] != at) return 0;
+    if (memcmp(p, r->bytes + at, r->size_of[n]) != 0) return 0;
+    return n;
+}
+
+/* Reads everything (with a sequence number below `before`, 0: no bound): O2, and which
+ * messages are missing. */
+static ms_result read_up_to(bench *b, ms_store *store, uint64_t before)
+{
+    ms_query q;
+    ms_cursor it;
+    const ms_msg *msg;
+    uint64_t last = 0;
+    ms_error err;
+    memset(&q, 0, sizeof q);
+    q.before_seq = before;
+    memset(b->missing, 1, b->r.count + 1);
+    b->lost = b->r.count;
+    ms_result result = ms_query_open(store, &q, &it, &err);
+    if (result != MS_OK) return result;
+    while ((msg = ms_next(&it)) != NULL) {
+        uint64_t n = number_of(b, msg);
+        if (n == 0) fail_msg("%s: a message that nobody wrote", b->what);
+        if (n <= last) fail_msg("%s: order of messages", b->what);
+        last = n;
+        b->missing[n] = false;
+        b->lost--;
+    }
+    return ms_cursor_close(&it, &err);
+}
+
+static ms_result read_all(bench *b, ms_store *store) { return read_up_to(b, store, 0); }
+
+/* O3: only messages whose bytes were touched may be missing; all of them when the file's
+ * own id was. */
+static void lost_only_what_was_touched(const bench *b)
+{
+    if (b->damage[0].lo < ID_END || b->damage[1].lo < ID_END) return;
+    for (uint64_t n = 1; n <= b->r.count; n++)
+        if (b->missing[n] && !touches(b, n))
+            fail_msg("%s: message %llu at %u is lost, which was not touched", b->what,
+                     (unsigned long long)n, b->r.at[n]);
+}
+
+static bool opens_with(bench *b, ms_log_opening opening, ms_log_mode mode,
+                       ms_store **store, ms_result *result)
+{
+    ms_log_desc desc = desc_of(b, mode);
+    ms_error err;
+    desc.opening = opening;
+    b->events = b->damage_events = 0;
+    *result = ms_log_open(store, &desc, &err);
+    if (*result == MS_OK) return true;
+    if (*result != MS_E_DAMAGED && *result != MS_E_FOREIGN)
+        fail_msg("%s: open: %s", b->what, err.message);
+    return false;
+}
+
+/* What must hold for a reader of any damaged file. False: it was refused, which may be
+ * for damage in the head page. */
+static bool look(bench *b)
+{
+    ms_store *store;
+    ms_log_info info;
+    ms_result result;
+    bool head = b->damage[0].lo < HEAD || b->damage[1].lo < HEAD;
+    if (!opens_with(b, MS_OPEN_NORMAL, MS_LOG_READ, &store, &result)) {
+        if (!head) fail_msg("%s: it is refused", b->what);
+        return false;
+    }
+    result = read_all(b, store);
+    assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
+    ms_close(store);
+    if (result != MS_OK && result != MS_E_DAMAGED)
+        fail_msg("%s: cursor: %s", b->what, ms_result_text(result));
+    lost_only_what_was_touched(b);
+    bool told = result != MS_OK || b->damage_events != 0 || info.damaged != 0 ||
+                info.lost_end != 0;
+    if (b->lost != 0 && !told && b->d.size >= LIVE)
+        fail_msg("%s: %zu messages are lost in silence", b->what, b->lost);
+    return true;
+}
+
+static ms_result verify(bench *b)
+{
+    ms_log_desc desc = desc_of(b, MS_LOG_READ);
+    ms_log_report report;
+    ms_error err;
+    ms_result result = ms_log_verify(&desc, &report, &err);
+    if (result != MS_OK && result != MS_E_DAMAGED && result != MS_E_FOREIGN)
+        fail_msg("%s: verify: %s", b->what, err.message);
+    return result;
+}
+
+/* The message that write_on appended, through a new handle. */
+static void must_have_new(bench *b, ms_store *store, uint64_t seq)
+{
+    const ms_msg *msg;
+    ms_arena arena;
+    ms_error err;
+    memset(&arena, 0, sizeof arena);
+    if (ms_get_by_seq(store, seq, &arena, &msg, &err) != MS_OK)
+        fail_msg("%s: the new message: %s", b->what, err.message);
+    assert_true(ms_str_equal(ms_content(msg).text, MS_STR("after the damage")));
+    ms_arena_deinit(&arena);
+}
+
+/* Opened for writing, appended to, opened again: what could be read still can. */
+static void write_on(bench *b)
+{
+    static bool missing[MOST + 2];
+    ms_store *store;
+    ms_result result;
+    ms_error err;
+    ms_envelope m = ms_observation(ms_text("after the damage"));
+    uint64_t seq = 0, last = 0;
+    bool head = b->damage[0].lo < HEAD || b->damage[1].lo < HEAD;
+    memcpy(missing, b->missing, sizeof missing);
+    if (!opens_with(b, MS_OPEN_NORMAL, MS_LOG_WRITE, &store, &result)) {
+        if (!head) fail_msg("%s: refused for writing", b->what);
+        return;
+    }
+    if (ms_append(store, MS_STR("new"), &m, &seq, &err) != MS_OK)
+        fail_msg("%s: append: %s", b->what, err.message);
+    ms_close(store);
+    if (!opens_with(b, MS_OPEN_NORMAL, MS_LOG_READ, &store, &result))
+        fail_msg("%s: refused after an append", b->what);
+    must_have_new(b, store, seq);
+    read_up_to(b, store, seq);
+    ms_close(store);
+    for (uint64_t n = 1; n <= b->r.count; n++) {
+        if (!missing[n]) last = b->r.seq_of[n];
+        if (b->missing[n] && !missing[n])
+            fail_msg("%s: message %llu is lost by writing on", b->what,
+                     (unsigned long long)n);
+    }
+    if (seq <= last) fail_msg("%s: a sequence number comes twice", b->what);
+}
+
+/* STRICT refuses what is damaged; SALVAGE reads at least as much as NORMAL. */
+static void other_openings(bench *b, bool damaged)
+{
+    ms_store *store;
+    ms_result result;
+    size_t lost = b->lost;
+    if (opens_with(b, MS_OPEN_STRICT, MS_LOG_READ, &store, &result)) {
+        ms_close(store);
+        if (damaged) fail_msg("%s: strict opening accepts it", b->what);
+    }
+    if (!opens_with(b, MS_OPEN_SALVAGE, MS_LOG_READ, &store, &result)) return;
+    read_all(b, store);
+    ms_close(store);
+    if (b->lost > lost)
+        fail_msg("%s: salvage loses %zu messages, not %zu", b->what, b->lost, lost);
+    lost_only_what_was_touched(b);
+}
+
+/* Everything that is looked at once in `rare` times; i counts the cases. */
+static void look_closer(bench *b, size_t i, size_t rare, bool damaged)
+{
+    if (i % rare != 0) return;
+    other_openings(b, damaged);
+    look(b);
+    write_on(b);
+    restore(b);
+}
+
+
+/* ---- the damage ---- */
+
+/* Marks the range that is going to differ. Half of the cases are seen after a restart of
+ * the machine. */
+static void damage_at(bench *b, size_t i, size_t lo, size_t hi)
+{
+    b->damage[0].lo = lo;
+    b->damage[0].hi = hi;
+    b->damage[1].lo = b->damage[1].hi = ROOM;
+    b->d.boot = i % 2 == 0 ? LAST_BOOT : LAST_BOOT + 1;
+}
+
+/* The file is cut to every length. */
+static void cut_at_every_byte(void **state)
+{
+    bench *b = bench_new((size_t)256 << 10);
+    size_t stride = stride_of(41), i = 0;
+    (void)state;
+    /* From the end to the beginning: each cut is of what the one before has left. */
+    for (size_t n = b->r.size - test_seed() % stride; n >= stride; n -= stride, i++) {
+        disk_resize(&b->d, n);
+        damage_at(b, i, n, ROOM);
+        snprintf(b->what, sizeof b->what, "cut to %zu bytes", n);
+        bool opened = look(b);
+        if (n >= b->r.end && b->lost != 0) fail_msg("%s: messages are lost", b->what);
+        if (n < b->r.end && n >= LIVE && verify(b) == MS_OK)
+            fail_msg("%s: verify does not find it", b->what);
+        if (opened) look_closer(b, i, 200, n < b->r.end);
+    }
+    bench_free(b);
+}
+
+/* Bits of the head page whose flipping ms_log_verify does not find, by byte. */
+static unsigned char unfound[HEAD];
+
+static void one_byte(bench *b, size_t i, size_t at, unsigned char value, const char *how)
+{
+    unsigned char old = b->r.bytes[at];
+    if (old == value) return;
+    b->d.rw[at] = value;
+    damage_at(b, i, at, at + 1);
+    snprintf(b->what, sizeof b->what, "byte %zu from %02x to %02x (%s)", at, old, value,
+             how);
+    bool opened = look(b);
+    if (opened && b->lost > 1) fail_msg("%s: %zu messages are lost", b->what, b->lost);
+    bool dead = at >= b->r.torn + VOIDS && at < b->r.torn + TORN;
+    if (at < b->r.end && verify(b) == MS_OK) {
+        if (at >= HEAD && !dead) fail_msg("%s: verify does not find it", b->what);
+        if (at < HEAD) unfound[at] |= (unsigned char)(old ^ value);
+    }
+    if (opened) look_closer(b, i, 300, b->lost != 0);
+    b->d.rw[at] = old;
+}
+
+static void each_bit_flipped(void **state)
+{
+    bench *b = bench_new((size_t)64 << 10);
+    size_t stride = stride_of(25), i = 0;
+    (void)state;
+    memset(unfound, 0, sizeof unfound);
+    for (size_t k = test_seed() % stride; k < b->r.end * 8; k += stride, i++) {
+        size_t at = k / 8;
+        one_byte(b, i, at, (unsigned char)(b->r.bytes[at] ^ 1u << k % 8), "flipped");
+    }
+    bench_free(b);
+}
+
+static void each_byte_changed(void **state)
+{
+    bench *b = bench_new((size_t)64 << 10);
+    size_t stride = stride_of(25), i = 0;
+    (void)state;
+    for (size_t k = test_seed() % stride; k < b->r.end * 4; k += stride, i++) {
+        size_t at = k / 4;
+        unsigned char old = b->r.bytes[at];
+        const unsigned char values[] = {0x00, 0xff, (unsigned char)(old + 1),
+                                        (unsigned char)(old - 1)};
+        one_byte(b, i, at, values[k % 4], "changed");
+    }
+    bench_free(b);
+}
+
+/* A sector gets other bytes. */
+static void one_sector(bench *b, size_t i, size_t at, size_t size,
+                       const unsigned char *bytes, const char *how)
+{
+    if (memcmp(b->r.bytes + at, bytes, size) == 0) return;
+    memcpy(b->d.rw + at, bytes, size);
+    damage_at(b, i, at, at + size);
+    snprintf(b->what, sizeof b->what, "%zu bytes at %zu %s", size, at, how);
+    bool opened = look(b);
+    if (at >= HEAD && at < b->r.end && verify(b) == MS_OK)
+        fail_msg("%s: verify does not find it", b->what);
+    if (opened) look_closer(b, i, 20, b->lost != 0);
+    memcpy(b->d.rw + at, b->r.bytes + at, size);
+}
+
+static void two_sectors_exchanged(bench *b, size_t i, size_t one, size_t other,
+                                  size_t size)
+{
+    if (memcmp(b->r.bytes + one, b->r.bytes + other, size) == 0) return;
+    memcpy(b->d.rw + one, b->r.bytes + other, size);
+    memcpy(b->d.rw + other, b->r.bytes + one, size);
+    damage_at(b, i, one, one + size);
+    b->damage[1].lo = other;
+    b->damage[1].hi = other + size;
+    snprintf(b->what, sizeof b->what, "%zu bytes at %zu and %zu exchanged", size, one,
+             other);
+    bool opened = look(b);
+    if (one >= HEAD && other >= HEAD && verify(b) == MS_OK)
+        fail_msg("%s: verify does not find it", b->what);
+    if (opened) look_closer(b, i, 20, b->lost != 0);
+    memcpy(b->d.rw + one, b->r.bytes + one, size);
+    memcpy(b->d.rw + other, b->r.bytes + other, size);
+}
+
+static void sectors(bench *b, size_t size, uint64_t *rng)
+{
+    static const unsigned char zeros[HEAD];
+    size_t n = b->r.end / size, i = 0, pairs = n * n / stride_of(10);
+    for (size_t at = 0; at + size <= b->r.end; at += size) {
+        size_t other = test_below(rng, n) * size;
+        one_sector(b, i++, at, size, zeros, "zeroed");
+        one_sector(b, i++, at, size, b->r.bytes + other, "overwritten by others");
+        one_sector(b, i++, at, size, b->r.older + at, "as they were before");
+        one_sector(b, i++, at, size, b->r.foreign + at, "of another file");
+    }
+    for (size_t k = 0; k < pairs; k++)
+        two_sectors_exchanged(b, i++, test_below(rng, n) * size,
+                              test_below(rng, n) * size, size);
+}
+
+static void sectors_zeroed_exchanged_and_stale(void **state)
+{
+    bench *b = bench_new((size_t)64 << 10);
+    uint64_t rng = test_seed();
+    (void)state;
+    sectors(b, 512, &rng);
+    sectors(b, 4096, &rng);
+    bench_free(b);
+}
+
+
+/* ---- valid checks, wrong meaning ---- */
+
+static ms__file_id id_of(const bench *b)
+{
+    ms__file_id id;
+    ms__file_id_set(&id, b->r.bytes + 24, 0);
+    return id;
+}
+
+/* Makes the header check of the record at an offset match again; body: the body's too. */
+static void reseal(bench *b, size_t at, bool body)
+{
+    ms__file_id id = id_of(b);
+    uint32_t session = ms__log_session(&id, at, b->r.bytes + at);
+    unsigned char *r = b->d.rw + at;
+    if (body) ms__log_seal(&id, at, session, r);
+    else ms__put32(r + 28, ms__log_check(&id, at, r) ^ session);
+}
+
+/* The record that the test itself has made. */
+static bool is_made_up(const bench *b, const ms_msg *msg)
+{
+    const unsigned char *p = (const unsigned char *)(const void *)msg;
+    return p == b->d.ro + b->damage[0].lo;
+}
+
+/* Whatever it says: no message that nobody wrote, no end of the process, no endless
+ * reading; what is appended then is there. */
+static void survive(bench *b)
+{
+    ms_store *store;
+    ms_result result;
+    ms_query q;
+    ms_cursor it;
+    const ms_msg *msg;
+    verify(b);
+    if (!opens_with(b, MS_OPEN_NORMAL, MS_LOG_READ, &store, &result)) return;
+    for (int i = 0; i < 3; i++) {
+        size_t n = 0;
+        memset(&q, 0, sizeof q);
+        if (i > 0) q.location = MS_STR("job_1");
+        if (i > 1) q.limit = 20;
+        if (ms_query_open(store, &q, &it, NULL) != MS_OK) continue;
+        while ((msg = ms_next(&it)) != NULL && n++ < 100 * b->r.count)
+            if (number_of(b, msg) == 0 && !is_made_up(b, msg))
+                fail_msg("%s: a message that nobody wrote", b->what);
+        if (n >= 100 * b->r.count) fail_msg("%s: reading has no end", b->what);
+        ms_cursor_close(&it, NULL);
+    }
+    ms_list_query list;
+    ms_listing listing;
+    ms_arena arena;
+    memset(&list, 0, sizeof list);
+    memset(&arena, 0, sizeof arena);
+    ms_list(store, &list, &arena, &listing, NULL);
+    ms_arena_deinit(&arena);
+    ms_close(store);
+}
+
+/* Sizes, sequence numbers and kinds of a message. */
+static void records_that_lie(void **state)
+{
+    static const uint32_t sizes[] = {0, 1, 31, 32, 33, 39, 1u << 20, 0x10000000,
+                                     0x7fffffff, 0x80000000, 0xfffffff8, 0xffffffff};
+    bench *b = bench_new((size_t)64 << 10);
+    (void)state;
+    for (size_t n = 2; n < b->r.count; n += 7) {
+        size_t at = b->r.at[n], size = b->r.size_of[n];
+        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+            damage_at(b, i, at, at + size);
+            ms__put32(b->d.rw + at, sizes[i]);
+            reseal(b, at, false);
+            snprintf(b->what, sizeof b->what, "record at %zu with size %u", at, sizes[i]);
+            look(b);
+            if (verify(b) == MS_OK) fail_msg("%s: verify does not find it", b->what);
+            restore(b);
+        }
+        const uint64_t seqs[] = {0, 1, b->r.seq_of[n - 1], UINT64_MAX};
+        for (size_t i = 0; i < 4; i++) {
+            damage_at(b, i, at, at + size);
+            ms__put64(b->d.rw + at + 8, seqs[i]);
+            reseal(b, at, false);
+            snprintf(b->what, sizeof b->what, "record at %zu with number %llu", at,
+                     (unsigned long long)seqs[i]);
+            if (verify(b) == MS_OK) fail_msg("%s: verify does not find it", b->what);
+            survive(b);
+            restore(b);
+        }
+    }
+    bench_free(b);
+}
+
+/* A kind below 128 that is not known is stepped over, one from 128 on is refused. */
+static void kinds_of_a_later_version(void **state)
+{
+    bench *b = bench_new((size_t)64 << 10);
+    (void)state;
+    for (size_t n = 2; n < b->r.count; n += 7) {
+        size_t at = b->r.at[n];
+        damage_at(b, n, at, at + b->r.size_of[n]);
+        b->d.rw[at + 4] = 100;
+        reseal(b, at, false);
+        snprintf(b->what, sizeof b->what, "record at %zu of kind 100", at);
+        survive(b);
+        b->d.rw[at + 4] = 200;
+        reseal(b, at, false);
+        snprintf(b->what, sizeof b->what, "record at %zu of kind 200", at);
+        if (verify(b) != MS_E_FOREIGN) fail_msg("%s: it is accepted", b->what);
+        restore(b);
+    }
+    bench_free(b);
+}
+
+/* INDEX records, each word of them in turn replaced. */
+static void index_records_that_lie(void **state)
+{
+    bench *b = bench_new((size_t)64 << 10);
+    size_t stride = stride_of(10), k = test_seed() % stride;
+    uint64_t rng = test_seed();
+    (void)state;
+    for (size_t at = HEAD; at + 40 < b->r.end;) {
+        const unsigned char *r = b->r.bytes + at;
+        size_t size = ms__padded(ms__get32(r));
+        for (size_t i = 32; r[4] == MS__KIND_INDEX && i + 4 <= size; i += 4, k++) {
+            uint32_t old = ms__get32(r + i);
+            const uint32_t words[] = {0,       0xffffffff, old + 1,    old - 1,
+                                      old * 2, 0x80000000, old ^ 4096,
+                                      (uint32_t)test_random(&rng)};
+            if (k % stride != 0) continue;
+            for (size_t w = 0; w < sizeof words / sizeof words[0]; w++) {
+                damage_at(b, w, at, at + size);
+                ms__put32(b->d.rw + at + i, words[w]);
+                reseal(b, at, true);
+                snprintf(b->what, sizeof b->what, "index at %zu, word at %zu is %u", at,
+                         i, words[w]);
+                survive(b);
+            }
+            memcpy(b->d.rw + at, r, size);
+        }
+        at = r[4] == MS__KIND_VOID ? (size_t)ms__get64(r + 32) : at + size;
+    }
+    bench_free(b);
+}
+
+/* Records of this very file, stored inside a message; then its header is damaged: they
+ * must not be taken for records. */
+static void a_log_inside_a_message(void **state)
+{
+    bench *b = bench_new((size_t)64 << 10);
+    size_t tried = 0;
+    (void)state;
+    for (size_t n = 10; n < b->r.count; n++) {
+        size_t at = b->r.at[n], size = b->r.size_of[n], from = (at + 200) & ~(size_t)7;
+        if (size < 600) continue;
+        damage_at(b, n, at, at + size);
+        memcpy(b->d.rw + from, b->r.bytes + b->r.at[2], at + size - 8 - from);
+        reseal(b, at, true);
+        b->d.rw[at] ^= 8;
+        snprintf(b->what, sizeof b->what, "a log inside the message at %zu", at);
+        look(b);
+        if (b->lost != 1) fail_msg("%s: %zu messages are lost", b->what, b->lost);
+        restore(b);
+        tried++;
+    }
+    assert_true(tried > 0);
+    bench_free(b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cut_at_every_byte),
+        cmocka_unit_test(each_bit_flipped),
+        cmocka_unit_test(each_byte_changed),
+        cmocka_unit_test(sectors_zeroed_exchanged_and_stale),
+        cmocka_unit_test(records_that_lie),
+        cmocka_unit_test(kinds_of_a_later_version),
+        cmocka_unit_test(index_records_that_lie),
+        cmocka_unit_test(a_log_inside_a_message),
+    };
+    scribe_page();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
