@@ -810,7 +810,6 @@ typedef struct ms_cursor {
     ms_query query;           /* as resolved; private from here */
     void *ctx;                /* for stores of your own */
     uint64_t words[4];        /* for stores of your own */
-    ms__head heads[MS__CURSOR_HEADS];
     ms__head *more;           /* in the arena, when heads do not suffice */
     uint32_t n_heads, n_live;
     bool backward, filtered;
@@ -830,6 +829,7 @@ typedef struct ms_cursor {
     uint64_t *noted;
     size_t n_noted, n_ranked, cap_noted;
     unsigned ranked_for;
+    ms__head heads[MS__CURSOR_HEADS]; /* last: not zeroed, n_heads of them are set */
 } ms_cursor;
 
 typedef struct ms_append_opts {
@@ -1956,12 +1956,34 @@ ms__crc32c_x86(uint32_t crc, const unsigned char *p, size_t n)
 }
 #endif
 
+#if MS__CRC_X86
+static bool ms__crc_fast(void)
+{
+    return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");
+}
+#endif
+
+/* The check of an 8-byte number and the first 28 bytes of a record, going on from crc:
+ * what every read of a log computes, without loops. */
+#if MS__CRC_X86
+__attribute__((target("sse4.2,pclmul"))) static MS__UNUSED uint32_t
+ms__crc_header_x86(uint32_t crc, uint64_t number, const unsigned char *r)
+{
+    uint64_t c = __builtin_ia32_crc32di(~crc, number);
+    uint32_t last;
+    c = __builtin_ia32_crc32di(c, ms__crc_word(r));
+    c = __builtin_ia32_crc32di(c, ms__crc_word(r + 8));
+    c = __builtin_ia32_crc32di(c, ms__crc_word(r + 16));
+    memcpy(&last, r + 24, 4);
+    return ~(uint32_t)__builtin_ia32_crc32si((uint32_t)c, last);
+}
+#endif
+
 /* Goes on from the check of the bytes before (0: nothing before). */
 static uint32_t ms__crc32c(uint32_t crc, const unsigned char *p, size_t n)
 {
 #if MS__CRC_X86
-    if (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul"))
-        return ms__crc32c_x86(crc, p, n);
+    if (ms__crc_fast()) return ms__crc32c_x86(crc, p, n);
 #elif MS__CRC_ARM
     crc = ~crc;
     for (; n >= 8; p += 8, n -= 8) crc = __crc32cd(crc, ms__get64(p));
@@ -2242,6 +2264,13 @@ static size_t ms__ascii_run(const unsigned char *p, size_t n)
     const uint64_t high = 0x8080808080808080u;
     uint64_t w[4];
     size_t i = 0;
+#if defined(__SSE2__) && MS__GNUC
+    typedef char ms__v16 __attribute__((vector_size(16)));
+    for (ms__v16 v[4]; n - i >= sizeof v; i += sizeof v) {
+        memcpy(v, p + i, sizeof v);
+        if (__builtin_ia32_pmovmskb128((v[0] | v[1]) | (v[2] | v[3])) != 0) break;
+    }
+#endif
     for (; n - i >= sizeof w; i += sizeof w) {
         memcpy(w, p + i, sizeof w);
         if (((w[0] | w[1] | w[2] | w[3]) & high) != 0) break;
@@ -2253,6 +2282,11 @@ static size_t ms__ascii_run(const unsigned char *p, size_t n)
     if (n >= 8) { /* the last 8, some of them again */
         memcpy(w, p + n - 8, 8);
         if ((w[0] & high) == 0 && n - i < 8) return n;
+    } else if (n >= 4) { /* names are short */
+        uint32_t first, last;
+        memcpy(&first, p, 4);
+        memcpy(&last, p + n - 4, 4);
+        if (((first | last) & 0x80808080u) == 0) return n;
     }
     while (i < n && p[i] < 0x80) i++;
     return i;
@@ -6085,7 +6119,7 @@ static ms_result ms__query_check(const ms_query *q, ms_error *err)
 MS_API ms_result ms_query_open(ms_store *store, const ms_query *query, ms_cursor *it,
                                ms_error *err)
 {
-    memset(it, 0, sizeof *it);
+    memset(it, 0, offsetof(ms_cursor, heads));
     MS__TRY(ms__open_check(store, err));
     if (!query) return ms__fail(err, MS_E_ARGUMENT, "there is no query");
     it->query = ms__resolve(query);
@@ -6465,8 +6499,8 @@ MS_API void ms_close(ms_store *store)
 typedef struct ms__cut {
     ms_str location;
     uint64_t from;
-    uint64_t dropped, last;   /* messages left out since the last one kept */
-    bool chosen;              /* else nothing of the location goes over, not its name */
+    uint64_t dropped, last; /* messages left out since the last one kept */
+    bool chosen;            /* else nothing of the location goes over, not its name */
 } ms__cut;
 
 static int ms__str_order(ms_str a, ms_str b)
@@ -6489,15 +6523,18 @@ static ms__cut *ms__cut_find(ms__cut *cuts, size_t n, ms_str location)
         size_t middle = low + (n - low) / 2;
         int c = ms__str_order(cuts[middle].location, location);
         if (c == 0) return &cuts[middle];
-        if (c < 0) low = middle + 1;
-        else n = middle;
+        if (c < 0)
+            low = middle + 1;
+        else
+            n = middle;
     }
     return NULL;
 }
 
 /* The sequence number of the oldest of the newest n messages. */
-static MS__APART ms_result ms__cut_at(ms_store *source, ms_str location, const ms_keep *keep,
-                            ms_arena *arena, uint64_t *from, ms_error *err)
+static MS__APART ms_result ms__cut_at(ms_store *source, ms_str location,
+                                      const ms_keep *keep, ms_arena *arena,
+                                      uint64_t *from, ms_error *err)
 {
     ms_cursor it;
     ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, keep->newest);
@@ -6548,9 +6585,9 @@ typedef struct ms__copying {
     ms_store *destination, *source;
     const ms_keep *keep;
     ms_copy_report *report;
-    ms__cut *cuts;            /* sorted by location; NULL: no need for them */
+    ms__cut *cuts; /* sorted by location; NULL: no need for them */
     size_t n_cuts;
-    uint64_t unnamed;         /* last number of a location that is not chosen */
+    uint64_t unnamed; /* last number of a location that is not chosen */
 } ms__copying;
 
 static bool ms__notes_gaps(const ms__copying *c)
@@ -6589,12 +6626,13 @@ static ms_result ms__copy_gaps(const ms__copying *c, const ms__cut *cut, ms_erro
 static MS__APART ms_result ms__copy_one(ms__copying *c, const ms_msg *msg, ms_error *err)
 {
     ms_append_opts opts;
-    ms__cut *cut =
-        c->cuts ? ms__cut_find(c->cuts, c->n_cuts, ms_location(msg)) : NULL;
+    ms__cut *cut = c->cuts ? ms__cut_find(c->cuts, c->n_cuts, ms_location(msg)) : NULL;
     if (!ms__keeps(c->keep, cut, msg)) {
         c->report->dropped++;
-        if (!cut || !cut->chosen) c->unnamed = ms_seq(msg);
-        else cut->dropped++, cut->last = ms_seq(msg);
+        if (!cut || !cut->chosen)
+            c->unnamed = ms_seq(msg);
+        else
+            cut->dropped++, cut->last = ms_seq(msg);
         return MS_OK;
     }
     ms_envelope m = ms_envelope_of(msg);
@@ -6616,8 +6654,8 @@ static ms_result ms__copy_unnamed(const ms__copying *c, ms_error *err)
 {
     for (size_t i = 0; i < c->n_cuts && c->unnamed > 0; i++)
         if (c->cuts[i].chosen && ms__notes_gaps(c))
-            return c->destination->backend->leave_out(
-                c->destination, c->cuts[i].location, c->unnamed, 0, err);
+            return c->destination->backend->leave_out(c->destination, c->cuts[i].location,
+                                                      c->unnamed, 0, err);
     return MS_OK;
 }
 
@@ -6645,7 +6683,8 @@ static MS__APART ms_result ms__copy_run(ms__copying *c, ms_error *err)
     const ms_msg *msg;
     ms_result code = MS_OK;
     MS__TRY(ms__copy_all(c->source, &it, err));
-    while (code == MS_OK && (msg = ms_next(&it)) != NULL) code = ms__copy_one(c, msg, err);
+    while (code == MS_OK && (msg = ms_next(&it)) != NULL)
+        code = ms__copy_one(c, msg, err);
     c->report->damaged = it.damaged;
     for (size_t i = 0; code == MS_OK && i < c->n_cuts; i++)
         code = ms__copy_gap(c, &c->cuts[i], err);
@@ -6796,8 +6835,8 @@ typedef struct ms__live {
     uint64_t index_bytes;
     uint64_t hash_key[2];
     uint64_t messages, last_seq, bytes;
-    uint64_t gap_seq;      /* largest number of a message that a copy left out */
-    bool list_all; /* `all` is kept */
+    uint64_t gap_seq; /* largest number of a message that a copy left out */
+    bool list_all;    /* `all` is kept */
     ms__stream all;
     ms__names names;
     ms__names fresh; /* made by the append that runs, not seen by readers yet */
@@ -9069,6 +9108,9 @@ static uint32_t ms__log_check(const ms__file_id *f, uint64_t offset,
                               const unsigned char *r)
 {
     unsigned char at[8];
+#if MS__CRC_X86
+    if (ms__crc_fast()) return ms__crc_header_x86(f->crc, offset, r);
+#endif
     ms__put64(at, offset);
     return ms__crc32c(ms__crc32c(f->crc, at, 8), r, 28);
 }
@@ -10135,9 +10177,10 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
  * mapped writable just ahead of the end, allocated, and populated in steps of 64 KiB (one
  * step costs what 16 page faults would); everything else is mapped read-only, so that a
  * stray pointer of the program cannot reach the history. WRITE encodes in memory and does
- * one pwrite. Room is allocated in steps of a quarter of the file, 64 KiB to 4 MiB; a full
- * disk shows there, before anything is visible. The head page is mapped alone and with
- * random-access advice: in a large folio, storing to it made each sync write up to 2 MiB.
+ * one pwrite. Room is allocated in steps of a quarter of the file, 64 KiB to 1 MiB (steps of
+ * 4 MiB showed as appends of 2 ms, of 1 MiB as 0.6 ms, at the same mean); a full disk shows
+ * there, before anything is visible. The head page is mapped alone and with random-access
+ * advice: in a large folio, storing to it made each sync write up to 2 MiB.
  *
  * Syncing happens outside the append lock, one at a time; who comes meanwhile finds on
  * his turn that the one before has covered him, or covers all that wait behind him. A
@@ -10159,7 +10202,7 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
 #define MS__POPULATE        ((size_t)64 << 10)
 #define MS__GRAIN           ((uint64_t)64 << 10) /* of maps; what Windows asks for */
 #define MS__ROOM_LEAST      ((uint64_t)64 << 10)
-#define MS__ROOM_MOST       ((uint64_t)4 << 20)
+#define MS__ROOM_MOST       ((uint64_t)1 << 20)
 #define MS__SEGMENT_DEFAULT ((size_t)4 << 20)
 #define MS__PIECES          64u
 #define MS__PINS            32u
@@ -10252,8 +10295,8 @@ typedef struct ms__log {
     uint64_t stop;                      /* unbegun: how far dead bytes may reach */
     uint64_t allocated;                 /* the file is known to have room up to here */
     uint64_t last_seq, messages, bytes; /* of everything */
-    uint64_t gap_seq;        /* largest number of a message that a copy left out */
-    uint32_t has_gaps;         /* there are GAPs; atomic */
+    uint64_t gap_seq;  /* largest number of a message that a copy left out */
+    uint32_t has_gaps; /* there are GAPs; atomic */
     uint32_t session, session_number;
     uint64_t hint, hint_before; /* newest LEAF, and the one before it */
     uint64_t lost_end;
@@ -10274,6 +10317,7 @@ typedef struct ms__log {
     ms__nodes *table_of[MS__LEVELS];
     uint32_t nodes[MS__LEVELS]; /* how many; atomic */
     ms__job job;
+    uint32_t no_job_at; /* with so many leaves no merge was due */
     uint64_t n_damaged, damaged_bytes, voided_bytes;
     uint64_t memory;
 } ms__log;
@@ -11155,7 +11199,7 @@ static bool ms__replay_synced(ms__replay *s)
 
 /* Scans [from, upto) into a tail of its own and makes a LEAF in memory of it. */
 static MS__APART ms__leaf *ms__leaf_derive(ms__log *log, uint32_t segment, uint64_t from,
-                                 uint64_t upto, const ms__state *state)
+                                           uint64_t upto, const ms__state *state)
 {
     ms__replay s;
     ms__leaf made, *leaf = NULL;
@@ -11197,7 +11241,8 @@ static MS__APART ms__leaf *ms__leaf_derive(ms__log *log, uint32_t segment, uint6
 
 /* A LEVEL that cannot be read: all of its children are asked instead. Its children are
  * found by walking the file. */
-static MS__APART ms__level *ms__level_derive(ms__log *log, unsigned level, uint32_t number)
+static MS__APART ms__level *ms__level_derive(ms__log *log, unsigned level,
+                                             uint32_t number)
 {
     ms__level l;
     ms__replay s;
@@ -11508,7 +11553,8 @@ static bool ms__head_names(const ms_cursor *it, const ms__head *h, const ms_msg 
 {
     if (h->stream == 0) return true;
     if (!ms_str_equal(ms_location(msg), it->query.location)) return false;
-    return (h->agent & ~MS__COMPARE) == 0 || ms_str_equal(ms_agent_key(msg), ms__head_agent(it, h));
+    return (h->agent & ~MS__COMPARE) == 0 ||
+           ms_str_equal(ms_agent_key(msg), ms__head_agent(it, h));
 }
 
 /* The stream of a tail that a head reads, or NULL. */
@@ -11944,7 +11990,7 @@ typedef struct ms__sums {
     ms__log *log;
     ms__sum *items; /* a hash table, at most half full */
     size_t cap, count;
-    uint32_t seen;           /* records of the tail */
+    uint32_t seen; /* records of the tail */
 } ms__sums;
 
 static bool ms__sums_grow(ms__sums *s)
@@ -12153,7 +12199,9 @@ static ms_result ms__sums_list(ms__sums *s, const ms__tail *t, const ms_list_que
     ms_info *items = (ms_info *)ms_arena_alloc(arena, size);
     if (!items) return ms__no_arena(err, arena, size);
     for (size_t i = 0; i < s->cap; i++)
-        if (s->items[i].taken && ms__sum_info(s->log, t, s->seen, q, &s->items[i], &items[n])) n++;
+        if (s->items[i].taken &&
+            ms__sum_info(s->log, t, s->seen, q, &s->items[i], &items[n]))
+            n++;
     return ms__listing_finish(items, n, q->limit, arena, out, err);
 }
 
@@ -12705,7 +12753,9 @@ static ms_result ms__job_step(ms__log *log, uint32_t portion, bool *more, ms_err
     ms__job *j = &log->job;
     *more = false;
     if (log->no_levels || !log->begun) return MS_OK;
+    if (j->level == 0 && log->nodes[0] == log->no_job_at) return MS_OK;
     if (j->level == 0) MS__TRY(ms__job_begin(log, err));
+    log->no_job_at = j->level == 0 ? log->nodes[0] : UINT32_MAX;
     if (j->level == 0) return MS_OK;
     *more = true;
     if (j->broken) {
@@ -12945,9 +12995,9 @@ static void ms__put_undo(ms__log *log, const ms__put_run *p, const ms__plan *pla
 }
 
 static MS__APART ms_result ms__log_append_run(ms__log *log, ms_str location,
-                                    const ms_envelope *messages, size_t n,
-                                    const ms_append_opts *opts, ms__plan *plans,
-                                    ms_error *err)
+                                              const ms_envelope *messages, size_t n,
+                                              const ms_append_opts *opts, ms__plan *plans,
+                                              ms_error *err)
 {
     ms__put_run p;
     size_t done = 0;
@@ -13174,7 +13224,8 @@ static ms_result ms__take_leaf(ms__log *log, const ms__leaf *leaf, ms_error *err
     uint32_t now, i = log->nodes[0];
     ms__tail *t = ms__tail_of(log);
     if (leaf->segment < t->segment) return MS_OK;
-    if (leaf->segment - t->segment > leaf->offset / MS__LEAF_FIXED) return MS_OK; /* lies */
+    if (leaf->segment - t->segment > leaf->offset / MS__LEAF_FIXED)
+        return MS_OK; /* lies */
     if (leaf->segment > t->segment + 1) log->ignore_levels = true;
     if (!ms__tail_slot(log, &now)) return MS_E_BUSY;
     if (!ms__nodes_reserve(log, 0, leaf->segment + 1)) return ms__no_memory(err, 0);
@@ -13467,9 +13518,11 @@ static ms_result ms__log_strict(ms__log *log, bool same, ms_error *err)
                         s.damaged_bytes, s.index_damaged);
     if (same && !log->writer) return MS_OK; /* a writer may be at it behind the end */
     if (ms__log_dead_end(log, log->end) == log->end) return MS_OK;
-    return ms__fail(err, MS_E_DAMAGED,
-                    "'%s': behind the last whole append, which ends at %u, stand bytes of "
-                    "one that is not", log->path, log->end);
+    return ms__fail(
+        err, MS_E_DAMAGED,
+        "'%s': behind the last whole append, which ends at %u, stand bytes of "
+        "one that is not",
+        log->path, log->end);
 }
 
 /* Everything about the content of a file with a sound head. */
@@ -13477,7 +13530,8 @@ static ms_result ms__log_attach_content(ms__log *log, ms_error *err)
 {
     ms__replay s;
     uint64_t mark = ms__load_mark(log->head + MS__AT_MARK); /* a writer may be at it: */
-    int failed = log->os->stat(log->os->ctx, log->file, &log->file_stat); /* in this order */
+    int failed =
+        log->os->stat(log->os->ctx, log->file, &log->file_stat); /* in this order */
     if (failed != 0) return ms__os_fail(err, failed, "looking at", log->path);
     uint64_t size = log->file_stat.size;
     ms__slot slot = ms__slot_newest(log->head);
@@ -13720,9 +13774,11 @@ static void ms__log_close(ms_store *store)
         ms__tail *t = ms__tail_of(log);
         if (log->end - t->base > log->segment_size / MS__FREE_LEAF)
             (void)ms__leaf_write(log, NULL);
-        if (log->end > log->durable_end && ms__log_sync_to(log, log->end, NULL) == MS_OK &&
+        if (log->end > log->durable_end &&
+            ms__log_sync_to(log, log->end, NULL) == MS_OK &&
             ms__os_sync_done(log->os, log->file) == 0)
-            ms__slot_store(log); /* one slot is on the disk: the same into the other one */
+            ms__slot_store(
+                log); /* one slot is on the disk: the same into the other one */
     }
     ms__log_free(log);
 }
@@ -13891,7 +13947,8 @@ static void ms__verify_leaf(ms__verify *v, const unsigned char *r, uint64_t offs
         sound = ms__posting(l.posting, i, l.width) < l.n;
     v->n = 0;
     v->base = v->replay.at;
-    if (sound || v->replay.damaged > 0) return; /* damaged records are in no list of ours */
+    if (sound || v->replay.damaged > 0)
+        return; /* damaged records are in no list of ours */
     v->report->index_damaged++;
     ms__log_tell(v->replay.log, MS_LOG_INDEX_DAMAGE, offset, v->replay.at - offset,
                  v->replay.last_seq, 0, 0);
@@ -14153,17 +14210,26 @@ MS_API ms_result ms_memory_check(const ms_memory *memory, ms_error *err)
                                      "location and an agent key: the location is empty"),
                             "location");
     if (ms__is_empty(memory->agent_key))
-        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "a memory needs a store, a "
-                                          "location and an agent key: the agent key is "
-                                          "empty"), "agent_key");
+        return ms__at_field(err,
+                            ms__fail(err, MS_E_ARGUMENT,
+                                     "a memory needs a store, a "
+                                     "location and an agent key: the agent key is "
+                                     "empty"),
+                            "agent_key");
     if (memory->n_subordinates > 0 && !memory->subordinates)
-        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "n_subordinates is %u without "
-                                          "subordinates", (uint64_t)memory->n_subordinates),
+        return ms__at_field(err,
+                            ms__fail(err, MS_E_ARGUMENT,
+                                     "n_subordinates is %u without "
+                                     "subordinates",
+                                     (uint64_t)memory->n_subordinates),
                             "subordinates");
     if (memory->runtime_mode != MS_RUNTIME_MERGE) return MS_OK;
     if (memory->runtime == memory->store)
-        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "the runtime store is the store "
-                                          "itself"), "runtime");
+        return ms__at_field(err,
+                            ms__fail(err, MS_E_ARGUMENT,
+                                     "the runtime store is the store "
+                                     "itself"),
+                            "runtime");
     return ms__open_check(memory->runtime, err);
 }
 
@@ -14172,9 +14238,12 @@ MS_API ms_result ms_memory_check(const ms_memory *memory, ms_error *err)
 /* Which phase a manager is shown; false: none. */
 static bool ms__scope_phase(const ms_scope *scope, int64_t *phase)
 {
-    if (scope->has_previous_phase) *phase = scope->previous_phase;
-    else if (scope->has_phase && scope->phase > 0) *phase = scope->phase - 1;
-    else return false;
+    if (scope->has_previous_phase)
+        *phase = scope->previous_phase;
+    else if (scope->has_phase && scope->phase > 0)
+        *phase = scope->phase - 1;
+    else
+        return false;
     return true;
 }
 
@@ -14187,8 +14256,8 @@ static bool ms__in_phase(const ms_scope *scope, const ms_msg *msg)
 }
 
 #define MS__SCOPE_TURNS 8
-#define MS__WORKER_TYPES                                                      \
-    (MS_BIT(MS_T_TASK) | MS_BIT(MS_T_ACTION) | MS_BIT(MS_T_OBSERVATION) |     \
+#define MS__WORKER_TYPES                                                                 \
+    (MS_BIT(MS_T_TASK) | MS_BIT(MS_T_ACTION) | MS_BIT(MS_T_OBSERVATION) |                \
      MS_BIT(MS_T_ERROR))
 
 static bool ms__is_own_task(const ms_msg *msg, ms_str agent_key)
@@ -14204,7 +14273,8 @@ static bool ms__scope_keeps(const ms_scope *scope, ms_str agent_key, const ms_ms
     ms_type_set bit = MS_BIT(ms_type_of(msg));
     bool own = ms__is_empty(agent_key) || ms_str_equal(ms_agent_key(msg), agent_key);
     switch (scope->kind) {
-    case MS_SCOPE_ORCHESTRATOR: return (bit & MS_TYPES_CONVERSATION) != 0;
+    case MS_SCOPE_ORCHESTRATOR:
+        return (bit & MS_TYPES_CONVERSATION) != 0;
     case MS_SCOPE_MANAGER:
         return ms_type_of(msg) == MS_T_SYNTHESIS && ms__in_phase(scope, msg);
     case MS_SCOPE_WORKER:
@@ -14212,7 +14282,8 @@ static bool ms__scope_keeps(const ms_scope *scope, ms_str agent_key, const ms_ms
                             ms_type_of(msg) == MS_T_GLOBAL_OBSERVATION);
     case MS_SCOPE_SINCE_TASK:
         return task == n || task <= i || (bit & MS_TYPES_CONVERSATION) != 0;
-    case MS_SCOPE_ALL: break;
+    case MS_SCOPE_ALL:
+        break;
     }
     return true;
 }
@@ -14230,8 +14301,10 @@ MS_API size_t ms_scope_filter(const ms_scope *scope, ms_str agent_key,
     kept = 0;
     for (size_t i = 0; i < n; i++) {
         if (!ms__scope_keeps(scope, agent_key, history[i], i, task, n)) continue;
-        if (skip > 0) skip--;
-        else out[kept++] = history[i];
+        if (skip > 0)
+            skip--;
+        else
+            out[kept++] = history[i];
     }
     return kept;
 }
@@ -14260,10 +14333,14 @@ static ms_type_set ms__own_types(const ms_memory *memory)
 static size_t ms__block_limit(const ms_memory *memory, ms__block_kind block)
 {
     switch (block) {
-    case MS__BLOCK_CONVERSATION: return memory->conversation_limit;
-    case MS__BLOCK_OWN: return memory->agent_limit;
-    case MS__BLOCK_TEAM: return memory->team_limit;
-    default: return memory->global_limit;
+    case MS__BLOCK_CONVERSATION:
+        return memory->conversation_limit;
+    case MS__BLOCK_OWN:
+        return memory->agent_limit;
+    case MS__BLOCK_TEAM:
+        return memory->team_limit;
+    default:
+        return memory->global_limit;
     }
 }
 
@@ -14278,7 +14355,8 @@ static unsigned ms__block_parts(const ms_memory *memory, ms__block_kind block)
 }
 
 /* Could the block show this message? What a limit or the last task cuts away aside. */
-static bool ms__block_holds(const ms_memory *memory, ms__block_kind block, const ms_msg *msg)
+static bool ms__block_holds(const ms_memory *memory, ms__block_kind block,
+                            const ms_msg *msg)
 {
     ms_type_set bit = MS_BIT(ms_type_of(msg));
     switch (block) {
@@ -14289,7 +14367,8 @@ static bool ms__block_holds(const ms_memory *memory, ms__block_kind block, const
                ms_str_equal(ms_agent_key(msg), memory->agent_key);
     case MS__BLOCK_TEAM:
         return ms__among(ms_agent_key(msg), memory->subordinates, memory->n_subordinates);
-    default: return (bit & MS_TYPES_GLOBAL) != 0;
+    default:
+        return (bit & MS_TYPES_GLOBAL) != 0;
     }
 }
 
@@ -14337,7 +14416,8 @@ static bool ms__block_query(const ms_cursor *it, unsigned which, ms__block_kind 
         if (block == MS__BLOCK_CONVERSATION) return true;
         if (it->task[which] > 0) q->after_seq = it->task[which] - 1;
         return !ms__task_elsewhere(it, which);
-    case MS_SCOPE_ALL: break;
+    case MS_SCOPE_ALL:
+        break;
     }
     return true;
 }
@@ -14365,7 +14445,8 @@ static bool ms__timeline_query(const ms_cursor *it, unsigned which, ms_query *q)
         q->types = MS__WORKER_TYPES | MS_BIT(MS_T_GLOBAL_OBSERVATION);
         q->after_seq = it->task[which];
         return !ms__task_elsewhere(it, which) && it->task[0] + it->task[1] > 0;
-    default: return true;
+    default:
+        return true;
     }
 }
 
@@ -14395,10 +14476,13 @@ static bool ms__noted_before(const ms_cursor *it, unsigned which, ms__block_kind
     size_t low = 0, high = it->n_ranked;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (it->noted[middle] < ms__note_of(seq, 0, 0)) low = middle + 1;
-        else high = middle;
+        if (it->noted[middle] < ms__note_of(seq, 0, 0))
+            low = middle + 1;
+        else
+            high = middle;
     }
-    for (; low < it->n_ranked && it->noted[low] < ms__note_of(seq, (unsigned)block, 0); low++)
+    for (; low < it->n_ranked && it->noted[low] < ms__note_of(seq, (unsigned)block, 0);
+         low++)
         if ((it->noted[low] & 1) == which) return true;
     return false;
 }
