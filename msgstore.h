@@ -1642,6 +1642,16 @@ static uint32_t ms__add32(uint32_t *p, uint32_t v)
 static void ms__or32(uint32_t *p, uint32_t v) { InterlockedOr((volatile LONG *)p, (LONG)v); }
 #endif
 
+/* What stands before it is done before what stands behind it, for other processes too. */
+static MS__UNUSED void ms__fence(void)
+{
+#if MS__GNUC
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+#elif MS__WINDOWS
+    MemoryBarrier();
+#endif
+}
+
 /* The watermark of a log: 8 bytes, little-endian, in a page that processes share. A host
  * of 32 bits uses the low half: it cannot map a file of 4 GiB. */
 #if MS__GNUC && defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
@@ -7318,7 +7328,8 @@ static bool ms__some_untimed(const ms_envelope *messages, size_t n)
  * out. A copy brings its own numbers, in order. */
 static uint64_t ms__next_seq(uint64_t last, uint64_t gap, const ms_append_opts *opts)
 {
-    return (last < gap && !opts->keep_seq ? gap : last) + 1;
+    uint64_t largest = last < gap && !opts->keep_seq ? gap : last;
+    return largest == UINT64_MAX ? largest : largest + 1; /* the largest is never given */
 }
 
 /* clock NULL: messages keep unset times. */
@@ -7791,6 +7802,8 @@ static ms_result ms__gap_check(const unsigned char *r, uint64_t offset, ms_error
         return ms__damaged(err, offset, "its body does not match its check");
     const char *fault = ms__body_fault(r + MS__HEADER, size - MS__HEADER);
     if (!fault && ms__is_empty(ms_location(ms__msg(r)))) fault = "it has no location";
+    if (!fault && (r[5] != 0 || ms_seq(ms__msg(r)) == UINT64_MAX))
+        fault = "it has a type, or a sequence number that nobody can have";
     return fault ? ms__damaged(err, offset, fault) : MS_OK;
 }
 
@@ -9049,7 +9062,7 @@ static bool ms__slot_decode(ms__slot *s, const unsigned char *p)
     s->hint = ms__get64(copy + 24);
     s->session = ms__get32(copy + 32);
     return ms__get32(copy + 40) == ms__crc32c(0, copy, 40) && s->end >= MS__HEAD_SIZE &&
-           s->end % 8 == 0;
+           s->end % 8 == 0 && s->seq != UINT64_MAX;
 }
 
 /* The newest valid slot, zeros when there is none. */
@@ -9264,6 +9277,7 @@ static bool ms__state_decode(ms__state *s, const unsigned char *r, uint32_t *roo
     s->last_seq = ms__get64(p + 56);
     *roots = ms__get32(p + 64);
     s->gap_seq = ms__get64(p + 72);
+    sound = sound && s->last_seq != UINT64_MAX && s->gap_seq != UINT64_MAX;
     return sound && *roots == ms__state_roots(s);
 }
 
@@ -9338,6 +9352,12 @@ static bool ms__leaf_decode(ms__leaf *l, const unsigned char *r, uint64_t offset
         ms__leaf_size(roots, l) != size)
         return false;
     ms__leaf_arrays(l, r, roots);
+    uint32_t last = 0;
+    for (uint32_t i = 0; i <= l->streams; i++) { /* runs lie one behind the other */
+        uint32_t begin = ms__get32(l->begin + (size_t)i * 4) & ~MS__MIXED;
+        if (begin < last || begin > l->postings) return false;
+        last = begin;
+    }
     return true;
 }
 
@@ -10116,6 +10136,13 @@ static int ms__os_sync_done(const ms_os *os, ms_file file)
     return code;
 }
 
+static int ms__os_allocated(const ms_os *os, ms_file file, uint64_t from, uint64_t size)
+{
+    int code = os->allocate(os->ctx, file, from, size);
+    while (code == EINTR) code = os->allocate(os->ctx, file, from, size);
+    return code;
+}
+
 /* ---- Fork. A page that a child finds wiped tells it so without a system call (getpid at
  * each append costs about 116 ns); elsewhere the process number does. */
 
@@ -10317,7 +10344,8 @@ typedef struct ms__log {
     ms__nodes *table_of[MS__LEVELS];
     uint32_t nodes[MS__LEVELS]; /* how many; atomic */
     ms__job job;
-    uint32_t no_job_at; /* with so many leaves no merge was due */
+    uint64_t leaf_again; /* no LEAF is tried before the end is there */
+    uint32_t no_job_at;  /* with so many leaves no merge was due */
     uint64_t n_damaged, damaged_bytes, voided_bytes;
     uint64_t memory;
 } ms__log;
@@ -10380,14 +10408,14 @@ static ms_result ms__log_reach(ms__log *log, uint64_t from, uint64_t upto, uint6
     if (upto <= ms__log_mapped(log)) return MS_OK;
     uint64_t start = log->n_pieces ? from & ~(MS__GRAIN - 1) : 0;
     uint64_t least = upto - start, most = least;
-    if (log->os->exact_maps)
+    if (least > SIZE_MAX / 8) return ms__os_fail(err, EFBIG, "mapping", log->path);
+    if (log->os->exact_maps) {
         most = size > upto ? size - start : least;
-    else if (sizeof(size_t) > 4)
-        most = (uint64_t)1 << 30;
-    else
-        most = (uint64_t)16 << 20;
-    if (!log->os->exact_maps)
-        while (most < 4 * (upto - start)) most *= 2;
+    } else { /* as much as there was before, so that few pieces reach far */
+        most = sizeof(size_t) > 4 ? (uint64_t)1 << 30 : (uint64_t)16 << 20;
+        while (most < 4 * least || (most < ms__log_mapped(log) && most < SIZE_MAX / 8))
+            most *= 2;
+    }
     void *base = NULL;
     int code = ENOMEM;
     if (log->n_pieces < MS__PIECES)
@@ -11072,7 +11100,7 @@ static bool ms__replay_body(const ms__replay *s, const unsigned char *r, uint64_
 
 /* Could a record begin here that goes on a known session? Cheap answers first. */
 static bool ms__replay_candidate(const ms__replay *s, uint64_t at, uint64_t limit,
-                                 uint32_t *session)
+                                 uint64_t *budget, uint32_t *session)
 {
     ms__void v;
     const unsigned char *r = ms__log_at(s->log, at);
@@ -11083,6 +11111,9 @@ static bool ms__replay_candidate(const ms__replay *s, uint64_t at, uint64_t limi
     }
     uint32_t implied = ms__log_session(&s->log->id, at, r);
     if (implied != s->session && !ms__session_known(s->log, implied)) return false;
+    uint32_t size = ms__padded(ms__get32(r));
+    if (size > *budget && size > 65536) return false; /* somebody wants us to be slow */
+    *budget -= size < *budget ? size : *budget;
     if (!ms__replay_body(s, r, at)) return false;
     *session = implied;
     return true;
@@ -11093,8 +11124,10 @@ static bool ms__replay_candidate(const ms__replay *s, uint64_t at, uint64_t limi
 static uint64_t ms__replay_seek(const ms__replay *s, uint64_t from, uint64_t limit,
                                 uint32_t *session)
 {
+    uint64_t budget =
+        limit > from ? 4 * (limit - from) : 0; /* bytes of bodies to look at */
     for (uint64_t at = from; at < limit && limit - at >= MS__HEADER + 8; at += 8)
-        if (ms__replay_candidate(s, at, limit, session)) return at;
+        if (ms__replay_candidate(s, at, limit, &budget, session)) return at;
     return limit;
 }
 
@@ -11784,8 +11817,9 @@ static bool ms__log_whole(ms_store *store, const ms_cursor *it, const ms__head *
 {
     const ms__log *log = ms__log_of(store);
     uint32_t entry = (uint32_t)h->place;
-    if (h->leaf) return ms__leaf_record(log, h->leaf, entry) != NULL;
-    return ms__tail_record(log, it->tail, entry) != NULL;
+    const unsigned char *r = h->leaf ? ms__leaf_record(log, h->leaf, entry)
+                                     : ms__tail_record(log, it->tail, entry);
+    return r && r[4] == MS__KIND_MESSAGE;
 }
 
 static void ms__log_back(ms_store *store, ms_cursor *it, ms__head *h, size_t n)
@@ -12299,15 +12333,13 @@ static ms_result ms__log_allocate(ms__log *log, uint64_t upto, ms_error *err)
     if (log->os->exact_maps && ahead < from) ahead = from; /* each step is a piece */
     uint64_t goal = (upto + ahead) & ~(MS__ROOM_LEAST - 1);
     if (goal < upto) goal = upto;
-    int code = log->os->allocate(log->os->ctx, log->file, from, goal - from);
-    while (code == EINTR)
-        code = log->os->allocate(log->os->ctx, log->file, from, goal - from);
+    int code = ms__os_allocated(log->os, log->file, from, goal - from);
     if (code == ENOSPC || code == MS__EDQUOT || code == EFBIG) { /* just what is needed */
         goal = (upto + 4095) & ~(uint64_t)4095;
-        code = log->os->allocate(log->os->ctx, log->file, from, goal - from);
+        code = ms__os_allocated(log->os, log->file, from, goal - from);
         if (code == EFBIG && goal > upto) {
             goal = upto;
-            code = log->os->allocate(log->os->ctx, log->file, from, goal - from);
+            code = ms__os_allocated(log->os, log->file, from, goal - from);
         }
     }
     if (code == EOPNOTSUPP || code == ENOSYS || code == EINVAL) {
@@ -12395,15 +12427,15 @@ static ms_result ms__log_put(ms__log *log, uint64_t offset, const unsigned char 
                              size_t size, ms_error *err)
 {
     MS__TRY(ms__log_allocate(log, offset + size, err));
+    MS__TRY(ms__log_reach(log, offset, offset + size, log->allocated, err));
     if (log->engine == MS_ENGINE_MAP) {
         MS__TRY(ms__window_reach(log, offset, offset + size, err));
         if (!log->ticked) ms__window_populate(log, offset + size, MS__POPULATE);
         memcpy(log->window + (offset - log->window_start), bytes, size);
-    } else {
-        int code = ms__os_write_all(log->os, log->file, offset, bytes, size);
-        if (code != 0) return ms__os_fail(err, code, "writing to", log->path);
+        return MS_OK;
     }
-    return ms__log_reach(log, offset, offset + size, log->allocated, err);
+    int code = ms__os_write_all(log->os, log->file, offset, bytes, size);
+    return code == 0 ? MS_OK : ms__os_fail(err, code, "writing to", log->path);
 }
 
 /* Makes what stands before `end` visible to everybody. */
@@ -12486,6 +12518,7 @@ static MS__APART ms_result ms__log_begin(ms__log *log, ms_error *err)
     log->session_number = v.number;
     log->begun = true;
     ms__log_publish(log, v.next);
+    ms__fence(); /* who trusts the writer's line sees this watermark */
     ms__writer_encode(&w, log->head);
     return MS_OK;
 }
@@ -12782,7 +12815,8 @@ static void ms__log_housekeep(ms__log *log)
     bool more;
     ms__tail *t = ms__tail_of(log);
     if (log->end - t->base >= log->segment_size || t->count >= MS__SEGMENT_RECORDS)
-        (void)ms__leaf_write(log, NULL);
+        if (log->end >= log->leaf_again && ms__leaf_write(log, NULL) != MS_OK)
+            log->leaf_again = log->end + log->segment_size / 8; /* not at each append */
     if (!log->ticked) (void)ms__job_step(log, MS__JOB_PORTION, &more, NULL);
 }
 
@@ -13085,6 +13119,9 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, ms_error *err)
     if (needed) {
         int failed = 0;
         if (!log->folder_synced) failed = log->os->sync_folder(log->os->ctx, log->path);
+        if (failed == EACCES || failed == EPERM)
+            failed = 0; /* a folder nobody may read */
+        bool tried = failed != EMFILE && failed != ENFILE && failed != ENOMEM;
         if (failed == 0) failed = ms__os_sync_done(log->os, log->file);
         ms__lock_take(&log->lock);
         if (failed == 0) {
@@ -13094,6 +13131,8 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, ms_error *err)
             log->unsynced = log->end - end;
             log->synced_at = log->os->micros(log->os->ctx);
             ms__slot_store(log);
+        } else if (!tried) {
+            code = ms__os_fail(err, failed, "syncing the folder of", log->path);
         } else {
             log->poisoned = true;
             code = ms__os_fail(err, failed, "syncing", log->path);
@@ -13224,8 +13263,7 @@ static ms_result ms__take_leaf(ms__log *log, const ms__leaf *leaf, ms_error *err
     uint32_t now, i = log->nodes[0];
     ms__tail *t = ms__tail_of(log);
     if (leaf->segment < t->segment) return MS_OK;
-    if (leaf->segment - t->segment > leaf->offset / MS__LEAF_FIXED)
-        return MS_OK; /* lies */
+    if (leaf->segment >= leaf->offset / MS__LEAF_FIXED) return MS_OK; /* it lies */
     if (leaf->segment > t->segment + 1) log->ignore_levels = true;
     if (!ms__tail_slot(log, &now)) return MS_E_BUSY;
     if (!ms__nodes_reserve(log, 0, leaf->segment + 1)) return ms__no_memory(err, 0);
@@ -13349,7 +13387,10 @@ static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
     ms__lock_take(&log->lock);
     if (!log->head) code = ms__log_attach(log, err);
     uint64_t mark = log->head ? ms__load_mark(log->head + MS__AT_MARK) : 0;
-    if (code == MS_OK && log->head && mark > log->end && ms__mark_trusted(log)) {
+    bool same = log->head && ms__mark_trusted(log);
+    ms__fence();
+    if (same) mark = ms__load_mark(log->head + MS__AT_MARK);
+    if (code == MS_OK && same && mark > log->end) {
         int failed = log->os->stat(log->os->ctx, log->file, &st);
         uint64_t limit = failed == 0 && st.size < mark ? st.size & ~(uint64_t)7 : mark;
         if (failed != 0) code = ms__os_fail(err, failed, "looking at", log->path);
@@ -13358,7 +13399,7 @@ static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
         ms__tail *t = ms__tail_of(log);
         ms__store32(&t->end, t->count);
     }
-    if (code == MS_OK && log->head && (log->end == mark || !ms__mark_trusted(log)))
+    if (code == MS_OK && log->head && (log->end == mark || !same))
         ms__store_ptr(&log->seen, (void *)(uintptr_t)mark);
     ms__lock_give(&log->lock);
     return code;
@@ -13529,13 +13570,13 @@ static ms_result ms__log_strict(ms__log *log, bool same, ms_error *err)
 static ms_result ms__log_attach_content(ms__log *log, ms_error *err)
 {
     ms__replay s;
-    uint64_t mark = ms__load_mark(log->head + MS__AT_MARK); /* a writer may be at it: */
-    int failed =
-        log->os->stat(log->os->ctx, log->file, &log->file_stat); /* in this order */
+    bool same = ms__mark_trusted(log); /* a writer may be at it: in this order */
+    ms__fence();
+    uint64_t mark = ms__load_mark(log->head + MS__AT_MARK);
+    int failed = log->os->stat(log->os->ctx, log->file, &log->file_stat);
     if (failed != 0) return ms__os_fail(err, failed, "looking at", log->path);
     uint64_t size = log->file_stat.size;
     ms__slot slot = ms__slot_newest(log->head);
-    bool same = ms__mark_trusted(log);
     uint64_t trusted = same && mark > slot.end ? mark : slot.end;
     MS__TRY(ms__log_reach(log, 0, size, size, err));
     MS__TRY(ms__log_start(log, trusted, same, size, err));
@@ -13651,6 +13692,30 @@ static ms_result ms__log_create(ms__log *log, ms_error *err)
     return failed == 0 ? MS_OK : ms__os_fail(err, failed, "looking at", log->path);
 }
 
+/* Nothing has been taken in: a reader begins again at its next query. */
+static void ms__log_detach(ms__log *log)
+{
+    for (uint32_t i = 0; i < log->n_pieces; i++)
+        (void)log->os->unmap(log->os->ctx, log->pieces[i].base, log->pieces[i].size);
+    ms__store32(&log->n_pieces, 0);
+    (void)log->os->unmap(log->os->ctx, log->head, MS__HEAD_SIZE);
+    log->head = NULL;
+    for (unsigned k = 0; k < MS__LEVELS; k++) {
+        for (uint32_t i = 0; i < log->nodes[k]; i++) {
+            void *node = ms__node_entry(log, k, i)->node;
+            ms__node_entry(log, k, i)->node = NULL;
+            if (node && k == 0) ms__leaf_free(log, (ms__leaf *)node);
+            if (node && k > 0) ms__level_free(log, (ms__level *)node);
+        }
+        ms__store32(&log->nodes[k], 0);
+    }
+    log->end = log->last_seq = log->messages = log->bytes = log->gap_seq = 0;
+    log->hint = log->hint_before = log->n_damaged = log->damaged_bytes = 0;
+    log->session = log->session_number = 0;
+    log->lost_end = 0;
+    log->ignore_levels = false;
+}
+
 /* Maps the head and takes in the content. A reader's file may still be empty. */
 static ms_result ms__log_attach(ms__log *log, ms_error *err)
 {
@@ -13672,7 +13737,11 @@ static ms_result ms__log_attach(ms__log *log, ms_error *err)
     failed = log->os->map(log->os->ctx, log->file, 0, MS__HEAD_SIZE, how, &head);
     if (failed != 0) return ms__os_fail(err, failed, "mapping", log->path);
     log->head = (unsigned char *)head;
-    MS__TRY(ms__log_attach_content(log, err));
+    code = ms__log_attach_content(log, err);
+    if (code != MS_OK) {
+        ms__log_detach(log);
+        return code;
+    }
     if (log->writer) ms__put64(log->head + MS__AT_PID, log->fork_mark.process);
     ms__store_ptr(&log->head_now, log->head);
     return MS_OK;
@@ -13711,7 +13780,7 @@ static ms_result ms__log_lock(ms__log *log, uint32_t wait_ms, ms_error *err)
     }
 }
 
-static ms_result ms__log_file_open(ms__log *log, const ms_log_desc *desc, ms_error *err)
+static ms_result ms__log_file_once(ms__log *log, const ms_log_desc *desc, ms_error *err)
 {
     unsigned how = MS_OS_READ;
     if (log->writer) how |= MS_OS_WRITE;
@@ -13727,7 +13796,32 @@ static ms_result ms__log_file_open(ms__log *log, const ms_log_desc *desc, ms_err
     if (!log->file_stat.regular)
         return ms__fail(err, log->must_be_new ? MS_E_CONFLICT : MS_E_FOREIGN,
                         "'%s' is not a regular file", log->path);
-    if (log->writer) MS__TRY(ms__log_lock(log, desc->lock_wait_ms, err));
+    return log->writer ? ms__log_lock(log, desc->lock_wait_ms, err) : MS_OK;
+}
+
+/* Does the path still name the file that is open? Somebody may have put another one in its
+ * place before the lock was had. */
+static bool ms__log_in_place(const ms__log *log)
+{
+    ms_file file;
+    ms_os_stat st;
+    int code = log->os->open(log->os->ctx, log->path, MS_OS_READ, &file);
+    if (code == ENOENT) return false;
+    if (code != 0) return true; /* cannot tell */
+    code = log->os->stat(log->os->ctx, file, &st);
+    (void)log->os->close(log->os->ctx, file);
+    return code != 0 ||
+           (st.device == log->file_stat.device && st.inode == log->file_stat.inode);
+}
+
+static ms_result ms__log_file_open(ms__log *log, const ms_log_desc *desc, ms_error *err)
+{
+    for (;;) {
+        MS__TRY(ms__log_file_once(log, desc, err));
+        if (!log->writer || ms__log_in_place(log)) break;
+        (void)log->os->close(log->os->ctx, log->file);
+        log->open_file = false;
+    }
     return ms__log_attach(log, err);
 }
 
@@ -14060,33 +14154,60 @@ static char *ms__path_beside(const ms_alloc *alloc, const char *path, uint64_t n
     return p;
 }
 
-/* May the file at `to` be replaced? Holds its lock, unless source holds it already. */
-static ms_result ms__rewrite_lock(ms_store *source, const ms_log_desc *to, bool replace,
-                                  ms_store **held, ms_error *err)
+/* What keeps others from the place that a rewritten log is put in. */
+typedef struct ms__hold {
+    const ms_os *os;
+    ms_store *store; /* the log that is replaced, open for writing */
+    ms_file file;    /* or an empty file, locked */
+    bool locked, made;
+} ms__hold;
+
+/* Takes the place: its lock, if it is there (unless source holds that already), else an
+ * empty file is made and locked. */
+static ms_result ms__hold_take(ms__hold *h, ms_store *source, const ms_log_desc *to,
+                               bool replace, ms_error *err)
 {
-    ms_file file;
     ms_os_stat st;
-    const ms_os *os = to->os ? to->os : &ms__os_table;
-    *held = NULL;
-    int code = os->open(os->ctx, to->path, MS_OS_READ, &file);
-    if (code == ENOENT) return MS_OK;
-    if (code != 0) return ms__os_fail(err, code, "opening", to->path);
-    code = os->stat(os->ctx, file, &st);
-    (void)os->close(os->ctx, file);
-    if (code != 0) return ms__os_fail(err, code, "looking at", to->path);
-    if (!replace)
-        return ms__fail(err, MS_E_CONFLICT, "there is a file already at '%s'", to->path);
-    if (source->backend == &ms__log_backend) {
-        const ms__log *log = ms__log_of(source);
-        if (log->writer && log->file_stat.device == st.device &&
-            log->file_stat.inode == st.inode)
-            return MS_OK;
+    unsigned how = MS_OS_READ | MS_OS_WRITE;
+    int code =
+        h->os->open(h->os->ctx, to->path, how | MS_OS_CREATE | MS_OS_EXCLUSIVE, &h->file);
+    h->made = code == 0;
+    if (h->made && h->os->exact_maps) { /* an open file could not be replaced */
+        (void)h->os->close(h->os->ctx, h->file);
+        (void)h->os->remove(h->os->ctx, to->path);
+        return MS_OK;
     }
-    if (!st.regular || st.size == 0) return MS_OK;
+    if (!h->made && code != EEXIST) return ms__os_fail(err, code, "making", to->path);
+    if (!h->made && !replace)
+        return ms__fail(err, MS_E_CONFLICT, "there is a file already at '%s'", to->path);
+    if (!h->made) code = h->os->open(h->os->ctx, to->path, how, &h->file);
+    if (code != 0) return ms__os_fail(err, code, "opening", to->path);
+    code = h->os->stat(h->os->ctx, h->file, &st);
+    bool own = false;
+    if (code == 0 && source->backend == &ms__log_backend) {
+        const ms__log *log = ms__log_of(source);
+        own = log->writer && log->file_stat.device == st.device &&
+              log->file_stat.inode == st.inode;
+    }
+    if (code == 0 && !own && st.regular && st.size == 0)
+        code = h->os->lock(h->os->ctx, h->file);
+    h->locked = code == 0 && !own && st.regular && st.size == 0;
+    if (!h->locked) (void)h->os->close(h->os->ctx, h->file);
+    if (code != 0) return ms__os_fail(err, code, "taking", to->path);
+    if (h->locked || own || !st.regular) return MS_OK;
     ms_log_desc d = *to;
     d.mode = MS_LOG_WRITE;
     d.opening = MS_OPEN_NORMAL;
-    return ms_log_open(held, &d, err);
+    return ms_log_open(&h->store, &d, err);
+}
+
+/* done: the new log is in its place. */
+static void ms__hold_give(ms__hold *h, const char *path, bool done)
+{
+    if (h->locked && h->made && !done) (void)h->os->remove(h->os->ctx, path);
+    if (h->locked) (void)h->os->close(h->os->ctx, h->file);
+    h->locked = false;
+    ms_close(h->store);
 }
 
 /* Copies, verifies, and puts the file `part` in its place. */
@@ -14126,7 +14247,7 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
                                 ms_error *err)
 {
     ms_copy_report unseen;
-    ms_store *held;
+    ms__hold hold;
     size_t size;
     uint64_t number = 0;
     if (!report) report = &unseen;
@@ -14134,18 +14255,20 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
     MS__TRY(ms__open_check(source, err));
     if (keep && keep->dry_run) return ms_copy(NULL, source, keep, NULL, report, err);
     MS__TRY(ms__log_desc_check(to, err));
-    MS__TRY(ms__rewrite_lock(source, to, replace, &held, err));
     const ms_os *os = to->os ? to->os : &ms__os_table;
+    memset(&hold, 0, sizeof hold);
+    hold.os = os;
+    MS__TRY(ms__hold_take(&hold, source, to, replace, err));
     ms__default_fill(NULL, &number, sizeof number);
     char *part = ms__path_beside(&to->alloc, to->path, number, &size);
     if (!part) {
-        ms_close(held);
+        ms__hold_give(&hold, to->path, false);
         return ms__no_memory(err, size);
     }
     ms_result code = ms__rewrite_run(source, to, part, keep, report, err);
     if (code != MS_OK && code != MS_E_DAMAGED) (void)os->remove(os->ctx, part);
     (void)ms__resize(&to->alloc, part, size, 0);
-    ms_close(held);
+    ms__hold_give(&hold, to->path, code == MS_OK || code == MS_E_DAMAGED);
     return code;
 }
 
@@ -14575,8 +14698,8 @@ static ms_result ms__step_count(const ms_cursor *history, const ms__stage *stage
     if (!ms__step_query(history, stage, &q)) return MS_OK;
     q.limit = 0;
     q.by_time = false;
-    MS__TRY(ms_query_open(ms__history_store_of(history->memory, stage->which), &q, &it,
-                          err));
+    MS__TRY(
+        ms_query_open(ms__history_store_of(history->memory, stage->which), &q, &it, err));
     while (*count < most && (msg = ms_next(&it)) != NULL)
         if (ms__scope_passes(history, stage->which, msg)) ++*count;
     ms_result code = ms_cursor_close(&it, err);
@@ -14621,7 +14744,8 @@ static ms_result ms__step_open(ms_cursor *it, const ms__stage *stage, bool *empt
     MS__TRY(ms__step_limit(it, stage, &q, &it->skip, err));
     *empty = limited && q.limit == 0;
     if (*empty) return MS_OK;
-    if (it->ranked_for != (unsigned)stage->block) { /* only earlier blocks are asked for */
+    if (it->ranked_for !=
+        (unsigned)stage->block) { /* only earlier blocks are asked for */
         ms__sort(it->noted, it->n_noted, sizeof *it->noted, ms__note_less);
         it->n_ranked = it->n_noted;
         it->ranked_for = (unsigned)stage->block;
@@ -14705,9 +14829,19 @@ static void ms__history_close(ms_store *view, ms_cursor *it)
         ms__step_close(it, &stage);
 }
 
-static const ms_backend ms__history_backend = {NULL, NULL, ms__history_next,
-                                               ms__history_close, NULL, NULL, NULL, NULL,
-                                               NULL, NULL, NULL, NULL, NULL};
+static const ms_backend ms__history_backend = {NULL,
+                                               NULL,
+                                               ms__history_next,
+                                               ms__history_close,
+                                               NULL,
+                                               NULL,
+                                               NULL,
+                                               NULL,
+                                               NULL,
+                                               NULL,
+                                               NULL,
+                                               NULL,
+                                               NULL};
 /* The store that cursors over histories belong to; never written. */
 static ms_store ms__history_store = {&ms__history_backend, MS_STORE_OPEN};
 
@@ -14751,8 +14885,8 @@ MS_API ms_result ms_get_history(const ms_memory *memory, ms_cursor *it, ms_error
         ms_store *store = ms__history_store_of(memory, which);
         MS__TRY(ms__last_seq(store, &it->snapshot[which], err));
         if (tasks)
-            MS__TRY(ms__last_task(memory, which, it->snapshot[which], &it->task[which],
-                                  err));
+            MS__TRY(
+                ms__last_task(memory, which, it->snapshot[which], &it->task[which], err));
     }
     it->memory = memory;
     it->store = &ms__history_store;
