@@ -1,0 +1,553 @@
+/* What a log once fell into: one test for each, named after it. Most of them put a second
+ * process's work, or a failure, at one exact place of the first one's, through a replaced
+ * function of the table of file operations; the others are files that somebody made to be
+ * slow, large, or wrong, with checks that hold.
+ */
+
+#define _GNU_SOURCE
+#define MSGSTORE_IMPLEMENTATION
+#include "../msgstore.h"
+#include "support.h"
+#include "logs.h"
+
+static char folder[256], path[300];
+
+/* A fresh path; desc opens it. */
+static ms_log_desc desc_of(ms_log_mode mode)
+{
+    ms_log_desc desc;
+    memset(&desc, 0, sizeof desc);
+    desc.path = path;
+    desc.mode = mode;
+    return desc;
+}
+
+static ms_store *must_open(const ms_log_desc *desc)
+{
+    ms_store *store;
+    ms_error err;
+    if (ms_log_open(&store, desc, &err) != MS_OK) fail_msg("open: %s", err.message);
+    return store;
+}
+
+static ms_result append(ms_store *store, const char *text, uint64_t *seq)
+{
+    ms_envelope m = ms_user_message(ms_text(text));
+    return ms_append(store, MS_STR("here"), &m, seq, NULL);
+}
+
+static size_t count_of(ms_store *store)
+{
+    ms_query all;
+    ms_cursor it;
+    size_t n = 0;
+    memset(&all, 0, sizeof all);
+    assert_int_equal(ms_query_open(store, &all, &it, NULL), MS_OK);
+    while (ms_next(&it) != NULL) n++;
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    return n;
+}
+
+static size_t count_at_path(void)
+{
+    ms_log_desc desc = desc_of(MS_LOG_READ);
+    ms_store *store = must_open(&desc);
+    size_t n = count_of(store);
+    ms_close(store);
+    return n;
+}
+
+/* A new log of n messages, synced and closed. */
+static void make_log(size_t n)
+{
+    ms_log_desc desc = desc_of(MS_LOG_NEW);
+    (void)remove(path);
+    ms_store *store = must_open(&desc);
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(append(store, "hello", NULL), MS_OK);
+    assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
+    ms_close(store);
+}
+
+static void write_at(uint64_t offset, const void *bytes, size_t size)
+{
+    FILE *f = fopen(path, "r+b");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, (long)offset, SEEK_SET), 0);
+    assert_int_equal(fwrite(bytes, 1, size, f), size);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void read_at(uint64_t offset, void *bytes, size_t size)
+{
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, (long)offset, SEEK_SET), 0);
+    assert_int_equal(fread(bytes, 1, size, f), size);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* As if the machine had been started anew since the last writer. */
+static void start_the_machine_anew(void)
+{
+    unsigned char head[MS__HEAD_SIZE];
+    ms__writer_line w;
+    read_at(0, head, sizeof head);
+    assert_true(ms__writer_decode(&w, head));
+    w.boot ^= 2;
+    ms__writer_encode(&w, head);
+    write_at(0, head, sizeof head);
+}
+
+/* What a crafted file goes on from: its id, its session, and where its records end. */
+typedef struct craft {
+    unsigned char head[MS__HEAD_SIZE];
+    ms__file_id id;
+    uint32_t session;
+    uint64_t end;
+} craft;
+
+static craft craft_of(void)
+{
+    craft c;
+    ms_log_desc desc = desc_of(MS_LOG_READ);
+    read_at(0, c.head, sizeof c.head);
+    assert_int_equal(ms__head_decode(c.head, path, &c.id, NULL), MS_OK);
+    ms_store *store = must_open(&desc);
+    c.session = ms__log_of(store)->session;
+    c.end = ms__log_of(store)->end;
+    ms_close(store);
+    return c;
+}
+
+
+/* ---- other processes, in between ---- */
+
+static bool armed;
+
+/* Another process writes the log anew just before this one gets the lock. */
+static int lock_after_a_rewrite(void *ctx, ms_file file)
+{
+    if (armed) {
+        ms_log_desc from = desc_of(MS_LOG_READ), to = desc_of(MS_LOG_CREATE);
+        armed = false;
+        ms_store *source = must_open(&from);
+        assert_int_equal(ms_log_rewrite(source, &to, true, NULL, NULL, NULL), MS_OK);
+        ms_close(source);
+    }
+    return ms_os_default()->lock(ctx, file);
+}
+
+static void a_lock_on_a_file_that_was_replaced_is_no_lock(void **state)
+{
+    ms_os os = *ms_os_default();
+    ms_log_desc desc = desc_of(MS_LOG_WRITE);
+    (void)state;
+    make_log(3);
+    os.lock = lock_after_a_rewrite;
+    desc.os = &os;
+    armed = true;
+    ms_store *store = must_open(&desc);
+    assert_false(armed);
+    assert_int_equal(append(store, "acknowledged", NULL), MS_OK);
+    assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
+    ms_close(store);
+    assert_int_equal(count_at_path(), 4);
+}
+
+static ms_result intruder;
+
+/* Another process makes a log where this one is about to put one. */
+static int rename_after_a_creation(void *ctx, const char *from, const char *to)
+{
+    ms_store *store;
+    ms_log_desc desc = desc_of(MS_LOG_CREATE);
+    intruder = ms_log_open(&store, &desc, NULL);
+    if (intruder == MS_OK) {
+        assert_int_equal(append(store, "precious", NULL), MS_OK);
+        assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
+        ms_close(store);
+    }
+    return ms_os_default()->rename(ctx, from, to);
+}
+
+static void a_rewrite_buries_no_log_that_was_made_meanwhile(void **state)
+{
+    char source_path[320];
+    ms_os os = *ms_os_default();
+    ms_log_desc from = desc_of(MS_LOG_READ), to = desc_of(MS_LOG_CREATE);
+    (void)state;
+    make_log(3);
+    snprintf(source_path, sizeof source_path, "%s.source", path);
+    assert_int_equal(rename(path, source_path), 0);
+    from.path = source_path;
+    ms_store *source = must_open(&from);
+    os.rename = rename_after_a_creation;
+    to.os = &os;
+    intruder = MS_OK;
+    ms_result code = ms_log_rewrite(source, &to, false, NULL, NULL, NULL);
+    ms_close(source);
+    (void)remove(source_path);
+    assert_int_equal(code, MS_OK);
+    assert_int_equal(intruder, MS_E_BUSY); /* told so, instead of losing its message */
+    assert_int_equal(count_at_path(), 3);
+}
+
+static int no_room(void *ctx, ms_file file, uint64_t offset, uint64_t size)
+{
+    (void)ctx;
+    (void)file;
+    (void)offset;
+    (void)size;
+    return ENOSPC;
+}
+
+static void a_rewrite_that_fails_leaves_nothing_at_the_place(void **state)
+{
+    char target[320];
+    ms_os os = *ms_os_default();
+    ms_log_desc from = desc_of(MS_LOG_READ), to = desc_of(MS_LOG_CREATE);
+    (void)state;
+    make_log(3);
+    ms_store *source = must_open(&from);
+    snprintf(target, sizeof target, "%s.target", path);
+    os.allocate = no_room;
+    to.os = &os;
+    to.path = target;
+    assert_int_equal(ms_log_rewrite(source, &to, false, NULL, NULL, NULL), MS_E_FULL);
+    ms_close(source);
+    assert_int_equal(folder_count(folder), 1); /* the source */
+}
+
+static int stats_left;
+
+/* A writer begins at the third look at the file that a reader takes. */
+static int stat_before_a_writer(void *ctx, ms_file file, ms_os_stat *out)
+{
+    if (stats_left > 0 && --stats_left == 0) {
+        ms_log_desc desc = desc_of(MS_LOG_WRITE);
+        ms_store *writer = must_open(&desc);
+        assert_int_equal(append(writer, "after the start", NULL), MS_OK);
+        ms_close(writer);
+    }
+    return ms_os_default()->stat(ctx, file, out);
+}
+
+static void a_watermark_of_before_the_start_is_not_believed(void **state)
+{
+    (void)state;
+    for (int look = 1; look < 8; look++) {
+        unsigned char mark[8];
+        ms_log_info info;
+        ms_os os = *ms_os_default();
+        ms_log_desc read = desc_of(MS_LOG_READ), write = desc_of(MS_LOG_WRITE);
+        make_log(5);
+        start_the_machine_anew();
+        read_at(MS__AT_MARK, mark, sizeof mark);
+        ms__put64(mark, ms__get64(mark) + 8192); /* what stood there was lost */
+        write_at(MS__AT_MARK, mark, sizeof mark);
+        os.stat = stat_before_a_writer;
+        read.os = &os;
+        stats_left = look;
+        ms_store *reader = must_open(&read);
+        stats_left = 0;
+        ms_store *writer = must_open(&write);
+        assert_int_equal(append(writer, "first", NULL), MS_OK);
+        size_t there = count_of(writer);
+        assert_int_equal(count_of(reader), there);
+        for (int i = 0; i < 200; i++)
+            assert_int_equal(append(writer, "later", NULL), MS_OK);
+        assert_int_equal(count_of(reader), there + 200);
+        assert_int_equal(ms_log_stat(reader, &info, NULL), MS_OK);
+        assert_int_equal(info.damaged, 0);
+        ms_close(writer);
+        ms_close(reader);
+    }
+}
+
+
+/* ---- what fails, half-way ---- */
+
+static void *resize_until(void *ctx, void *ptr, size_t old_size, size_t new_size)
+{
+    long *left = (long *)ctx;
+    if (new_size > old_size && *left > 0 && --*left == 0) return NULL;
+    if (new_size != 0) return realloc(ptr, new_size);
+    free(ptr);
+    return NULL;
+}
+
+static void a_reader_without_memory_begins_again(void **state)
+{
+    long left = 0;
+    bool all = false;
+    (void)state;
+    for (long fail = 1; !all; fail++) {
+        ms_stat stat;
+        uint64_t seq;
+        ms_log_desc read = desc_of(MS_LOG_READ), write = desc_of(MS_LOG_CREATE);
+        assert_true(write_file(path, "", 0)); /* empty: nothing to take in yet */
+        read.alloc.resize = resize_until;
+        read.alloc.ctx = &left;
+        write.segment_size = MS_LOG_SEGMENT_MIN;
+        ms_store *reader = must_open(&read), *writer = must_open(&write);
+        for (int i = 0; i < 500; i++)
+            assert_int_equal(append(writer, "hello", NULL), MS_OK);
+        left = fail;
+        ms_result code = ms_refresh(reader, &seq, NULL);
+        all = left > 0;
+        left = 0;
+        assert_int_equal(code, all ? MS_OK : MS_E_NO_MEMORY);
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(append(writer, "hello", NULL), MS_OK);
+        assert_int_equal(count_of(reader), 503);
+        assert_int_equal(ms_store_stat(reader, &stat, NULL), MS_OK);
+        assert_int_equal(stat.messages, 503);
+        ms_close(writer);
+        ms_close(reader);
+    }
+}
+
+static int no_descriptor_for_the_folder(void *ctx, const char *of)
+{
+    (void)ctx;
+    (void)of;
+    return armed ? EMFILE : 0;
+}
+
+static void a_folder_that_cannot_be_opened_poisons_nothing(void **state)
+{
+    ms_os os = *ms_os_default();
+    ms_log_desc desc = desc_of(MS_LOG_WRITE);
+    (void)state;
+    make_log(1);
+    os.sync_folder = no_descriptor_for_the_folder;
+    desc.os = &os;
+    ms_store *store = must_open(&desc);
+    assert_int_equal(append(store, "a", NULL), MS_OK);
+    armed = true;
+    assert_int_not_equal(ms_sync(store, NULL, NULL), MS_OK);
+    armed = false;
+    assert_int_equal(append(store, "b", NULL), MS_OK);
+    assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
+    ms_close(store);
+    assert_int_equal(count_at_path(), 3);
+}
+
+static int no_large_map(void *ctx, ms_file file, uint64_t offset, size_t size,
+                        unsigned how, void **out)
+{
+    if (armed && size > (size_t)1 << 20) return ENOMEM;
+    return ms_os_default()->map(ctx, file, offset, size, how, out);
+}
+
+static void an_append_that_failed_does_not_come_back(void **state)
+{
+    enum { BIG = 3 << 20 };
+    ms_os os = *ms_os_default();
+    ms_log_desc desc = desc_of(MS_LOG_WRITE);
+    char *big = (char *)malloc(BIG);
+    (void)state;
+    assert_non_null(big);
+    memset(big, 'z', BIG - 1);
+    big[BIG - 1] = 0;
+    make_log(1);
+    os.map = no_large_map;
+    os.exact_maps = true;
+    desc.os = &os;
+    desc.engine = MS_ENGINE_WRITE;
+    ms_store *store = must_open(&desc);
+    assert_int_equal(append(store, "a", NULL), MS_OK);
+    armed = true;
+    assert_int_equal(append(store, big, NULL), MS_E_NO_MEMORY);
+    armed = false;
+    assert_int_equal(count_of(store), 2);
+    ms_close(store);
+    free(big);
+    start_the_machine_anew();
+    assert_int_equal(count_at_path(), 2);
+}
+
+
+/* ---- files that were made to be slow, large, or wrong ---- */
+
+/* Leaves that each claim a segment as far off as one leaf may. */
+static void lying_segment_numbers_cost_no_memory(void **state)
+{
+    enum { SIZE = 240, FILE_SIZE = 128 << 10 };
+    uint64_t segment = 0;
+    ms_log_info info;
+    ms_log_desc desc = desc_of(MS_LOG_READ);
+    (void)state;
+    make_log(1);
+    craft c = craft_of();
+    for (uint64_t at = c.end; at < FILE_SIZE; at += SIZE) {
+        unsigned char r[SIZE];
+        memset(r, 0, sizeof r);
+        ms__index_header(r, SIZE - 4, MS__INDEX_LEAF, 1);
+        segment += at / MS__LEAF_FIXED - 1;
+        ms__put32(r + 32, c.session);
+        ms__put32(r + 128, (uint32_t)segment++);
+        ms__put64(r + 136, MS__HEAD_SIZE);
+        ms__put32(r + 212, 2);
+        ms__log_seal(&c.id, at, c.session, r);
+        write_at(at, r, sizeof r);
+    }
+    memset(c.head + MS__AT_SLOTS, 0, 1024);
+    memset(c.head + MS__AT_HINT, 0, 120);
+    write_at(0, c.head, sizeof c.head);
+    ms_store *store = must_open(&desc);
+    assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
+    assert_true(info.segments <= FILE_SIZE / MS__LEAF_FIXED);
+    assert_true(info.memory < (uint64_t)1 << 20);
+    ms_close(store);
+}
+
+/* Headers that hold every 40 bytes, each with a body up to the end that does not. Twice
+ * the file may take twice the time, not four times. */
+static double time_to_open_nested(uint64_t size)
+{
+    unsigned char *bytes = (unsigned char *)calloc(1, size);
+    assert_non_null(bytes);
+    make_log(1);
+    craft c = craft_of();
+    for (uint64_t at = c.end + 40; at + 64 < size; at += 40) {
+        unsigned char *r = bytes + at;
+        ms__put32(r, (uint32_t)(size - at));
+        r[4] = MS__KIND_MESSAGE;
+        r[5] = MS_T_USER_MESSAGE;
+        ms__put64(r + 8, 100);
+        ms__put32(r + 24, 1);
+        ms__put32(r + 28, ms__log_check(&c.id, at, r) ^ c.session);
+    }
+    write_at(c.end, bytes + c.end, size - c.end);
+    free(bytes);
+    ms__slot slot = ms__slot_newest(c.head);
+    slot.end = size;
+    slot.generation += 5;
+    ms__slot_encode(&slot, c.head + MS__AT_SLOTS);
+    memset(c.head + MS__AT_SLOTS + MS__SLOT_STEP, 0, 44);
+    memset(c.head + MS__AT_WRITER, 0, 40);
+    write_at(0, c.head, sizeof c.head);
+    ms_log_desc desc = desc_of(MS_LOG_READ);
+    double start = now_ms();
+    ms_store *store = must_open(&desc);
+    double took = now_ms() - start;
+    ms_close(store);
+    return took;
+}
+
+static void nested_sizes_cost_no_time(void **state)
+{
+    (void)state;
+    double took = time_to_open_nested((uint64_t)4 << 20);
+    if (took > 2000) fail_msg("opening 4 MiB took %.0f ms", took);
+}
+
+static void a_file_of_three_exbibytes_is_refused(void **state)
+{
+    ms_error err;
+    ms_store *store;
+    ms_log_desc desc = desc_of(MS_LOG_READ);
+    (void)state;
+    make_log(1);
+    if (truncate(path, (off_t)3 << 60) != 0) {
+        print_message("no such sparse file can be made here\n");
+        skip();
+    }
+    alarm(20); /* it never came back */
+    assert_int_not_equal(ms_log_open(&store, &desc, &err), MS_OK);
+    alarm(0);
+    assert_non_null(strstr(err.message, path));
+    assert_int_equal(truncate(path, 0), 0);
+}
+
+static void the_largest_number_is_never_given(void **state)
+{
+    uint64_t seq = 77;
+    ms_log_desc desc = desc_of(MS_LOG_WRITE);
+    (void)state;
+    make_log(2);
+    craft c = craft_of();
+    ms__slot slot = ms__slot_newest(c.head);
+    slot.seq = UINT64_MAX;
+    slot.generation += 5;
+    ms__slot_encode(&slot, c.head + MS__AT_SLOTS);
+    write_at(0, c.head, sizeof c.head);
+    ms_store *store = must_open(&desc);
+    assert_int_equal(append(store, "x", &seq), MS_OK);
+    assert_true(seq > 2 && seq < UINT64_MAX);
+    ms_close(store);
+    assert_int_equal(count_at_path(), 3);
+}
+
+/* Each map is as large as all before it, so that 64 of them reach as far as files go. */
+static int map_nothing(void *ctx, ms_file file, uint64_t offset, size_t size,
+                       unsigned how, void **out)
+{
+    static unsigned char nothing[1];
+    (void)ctx;
+    (void)file;
+    (void)offset;
+    (void)size;
+    (void)how;
+    *out = nothing;
+    return 0;
+}
+
+static int unmap_nothing(void *ctx, void *map, size_t size)
+{
+    (void)ctx;
+    (void)map;
+    (void)size;
+    return 0;
+}
+
+static void a_handle_grows_beyond_64_gibibytes(void **state)
+{
+    ms_os os = *ms_os_default();
+    ms_log_desc desc = desc_of(MS_LOG_READ);
+    (void)state;
+    if (sizeof(size_t) < 8) skip();
+    make_log(1);
+    ms_store *store = must_open(&desc);
+    ms__log *log = ms__log_of(store);
+    uint32_t pieces = log->n_pieces;
+    os.map = map_nothing;
+    os.unmap = unmap_nothing;
+    log->os = &os;
+    for (uint64_t at = (uint64_t)1 << 20; at < (uint64_t)1 << 39; at += (uint64_t)1 << 26) {
+        uint64_t upto = at + ((uint64_t)1 << 26);
+        assert_int_equal(ms__log_reach(log, at, upto, upto, NULL), MS_OK);
+    }
+    assert_true(log->n_pieces < MS__PIECES / 2);
+    log->n_pieces = pieces; /* the others are nothing to be given back */
+    log->os = ms_os_default();
+    ms_close(store);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_lock_on_a_file_that_was_replaced_is_no_lock),
+        cmocka_unit_test(a_rewrite_buries_no_log_that_was_made_meanwhile),
+        cmocka_unit_test(a_rewrite_that_fails_leaves_nothing_at_the_place),
+        cmocka_unit_test(a_watermark_of_before_the_start_is_not_believed),
+        cmocka_unit_test(a_reader_without_memory_begins_again),
+        cmocka_unit_test(a_folder_that_cannot_be_opened_poisons_nothing),
+        cmocka_unit_test(an_append_that_failed_does_not_come_back),
+        cmocka_unit_test(lying_segment_numbers_cost_no_memory),
+        cmocka_unit_test(nested_sizes_cost_no_time),
+        cmocka_unit_test(the_largest_number_is_never_given),
+        cmocka_unit_test(a_handle_grows_beyond_64_gibibytes),
+        cmocka_unit_test(a_file_of_three_exbibytes_is_refused),
+    };
+    /* memory takes the sparse file, which most disks refuse */
+    if (getenv("TMPDIR") == NULL && access("/dev/shm", W_OK) == 0)
+        setenv("TMPDIR", "/dev/shm", 1);
+    folder_make(folder, sizeof folder);
+    snprintf(path, sizeof path, "%s/log.msl", folder);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    folder_remove(folder);
+    return failed;
+}
