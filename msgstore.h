@@ -1471,7 +1471,8 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 /* ==== [platform] compiler and system, decided once ===================================
  * Everything that differs between compilers and systems is a 0/1 macro or a small
  * function here; below, no function asks again. The library needs from the system:
- * malloc (through ms_alloc), the time of day, one lock. No <stdatomic.h>: C++11 cannot
+ * malloc (through ms_alloc), the time of day, one lock, a pause; what it needs of files is
+ * in [os]. No <stdatomic.h>: C++11 cannot
  * read it; the builtins of gcc and clang and the Interlocked functions do the same.
  *
  * Atomics are 32-bit words and pointers only. Those are lock-free on every target, and a
@@ -1730,6 +1731,60 @@ static void ms__lock_give(ms__lock *l)
     ReleaseSRWLockExclusive(&l->lock);
 #else
     (void)pthread_mutex_unlock(&l->lock);
+#endif
+}
+
+/* Something that threads wait for, under a lock that is given while they wait. */
+typedef struct ms__signal {
+#if !MS__THREADS
+    char none;
+#elif MS__WINDOWS
+    CONDITION_VARIABLE signal;
+#else
+    pthread_cond_t signal;
+#endif
+} ms__signal;
+
+static MS__UNUSED void ms__signal_init(ms__signal *s)
+{
+#if !MS__THREADS
+    s->none = 0;
+#elif MS__WINDOWS
+    InitializeConditionVariable(&s->signal);
+#else
+    (void)pthread_cond_init(&s->signal, NULL);
+#endif
+}
+
+static MS__UNUSED void ms__signal_deinit(ms__signal *s)
+{
+#if MS__THREADS && !MS__WINDOWS
+    (void)pthread_cond_destroy(&s->signal);
+#else
+    (void)s;
+#endif
+}
+
+static MS__UNUSED void ms__signal_wait(ms__signal *s, ms__lock *l)
+{
+#if !MS__THREADS
+    (void)s;
+    (void)l;
+#elif MS__WINDOWS
+    (void)SleepConditionVariableSRW(&s->signal, &l->lock, INFINITE, 0);
+#else
+    (void)pthread_cond_wait(&s->signal, &l->lock);
+#endif
+}
+
+static MS__UNUSED void ms__signal_all(ms__signal *s)
+{
+#if !MS__THREADS
+    (void)s;
+#elif MS__WINDOWS
+    WakeAllConditionVariable(&s->signal);
+#else
+    (void)pthread_cond_broadcast(&s->signal);
 #endif
 }
 
@@ -7841,9 +7896,8 @@ static void ms__default_fill(void *ctx, void *out, size_t len)
  *
  * Entries of streams (see [postings]) are offsets in units of 8 bytes: 32 bits, 32 GiB.
  *
- * Writers hold the lock. An append first makes everything that can fail: names, records
- * behind the end, room for postings. If something is missing, all of that is taken back.
- * Then it fills in the postings and publishes the new end with one release store.
+ * An append goes as [postings] says; its records are written behind the end before the
+ * names are linked, and the end is what is published.
  *
  * What a copy left out is remembered by records of kind GAP in the image: sequence number
  * of the last message left out, their count in the place of the time, and the location as
@@ -7861,9 +7915,8 @@ static void ms__default_fill(void *ctx, void *out, size_t len)
  *     40    24   zero
  *
  * (E1) Records below the published end never change.
- * (E2) Every stream is strictly rising; it holds exactly the records of its kind.
- * (E3) Sequence numbers rise with offsets.
- * (E4) A failed append leaves end, streams, names and memory as they were.
+ * (E2) Sequence numbers rise with offsets.
+ * (P1) and (P2) of [postings] hold; a failed append leaves the end as it was, too.
  * ================================================================================== */
 
 #define MS__IMAGE_HEAD    64u
@@ -10209,9 +10262,11 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
  * there, before anything is visible. The head page is mapped alone and with random-access
  * advice: in a large folio, storing to it made each sync write up to 2 MiB.
  *
- * Syncing happens outside the append lock, one at a time; who comes meanwhile finds on
- * his turn that the one before has covered him, or covers all that wait behind him. A
- * failed one is final: the system may have dropped the pages and call them clean.
+ * Syncing happens outside the append lock, one at a time. Who comes meanwhile waits for its
+ * end, not for his turn: the next sync then covers all who appended during this one. (With
+ * a lock to queue at, the thread that had just synced took it again before those it had
+ * woken, and each append had a sync of its own.) A failed one is final: the system may
+ * have dropped the pages and call them clean.
  *
  * LEVELs are merged in portions of so many streams after each append, so that no append
  * stalls; a LEAF is written at once: buckets by hash make sorting its streams linear.
@@ -10238,7 +10293,7 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
 #define MS__SEGMENT_RECORDS 65536u /* so that postings take 2 bytes */
 #define MS__JOB_OUT         ((size_t)MS__PART_FIXED + MS__PART_MOST * 9 + 8)
 #define MS__JOB_PORTION     256u /* streams merged after an append: about 5 us */
-#define MS__FREE_LEAF       8u /* at close a LEAF is written for more than 1/8 of a segment */
+#define MS__CLOSE_LEAF       8u /* at close a LEAF is written for more than 1/8 of a segment */
 
 /* Where a record of the tail stands, and the session it was written in. */
 typedef struct ms__spot {
@@ -10292,7 +10347,8 @@ typedef struct ms__job {
 typedef struct ms__log {
     ms_store store;
     ms__lock lock;      /* everything that is not atomic */
-    ms__lock sync_lock; /* taken before `lock`, held while the disk works */
+    ms__signal synced;       /* a sync has ended; waited for under `lock` */
+    bool syncing;            /* somebody waits for the disk, without the lock */
     ms_alloc alloc;
     ms_clock clock;
     ms_entropy entropy;
@@ -11058,7 +11114,7 @@ typedef struct ms__replay {
 } ms__replay;
 
 typedef enum ms__found {
-    MS__FOUND_RECORD, /* *r: whole, the scan stands behind it */
+    MS__FOUND_RECORD, /* *r: whole, the replay stands behind it */
     MS__FOUND_END,    /* at the limit, or at something invalid that is no damage */
     MS__FOUND_FOREIGN /* a record that must be understood, and is not */
 } ms__found;
@@ -13106,42 +13162,57 @@ static void ms__slot_store(ms__log *log)
     ms__slot_encode(&s, log->head + MS__AT_SLOTS + (s.generation & 1) * MS__SLOT_STEP);
 }
 
-/* Makes durable what stands below goal. One at a time; who waited finds that it is done
- * already, or does it for all who wait behind. */
+/* The folder once, then the file. *tried: the system was asked to write. */
+static int ms__log_flush(const ms__log *log, bool *tried)
+{
+    int failed = 0;
+    if (!log->folder_synced) failed = log->os->sync_folder(log->os->ctx, log->path);
+    if (failed == EACCES || failed == EPERM) failed = 0; /* a folder nobody may read */
+    *tried = failed != EMFILE && failed != ENFILE && failed != ENOMEM;
+    return failed == 0 ? ms__os_sync_done(log->os, log->file) : failed;
+}
+
+/* One sync of all that is visible now, for everybody who waits. The lock is held at both
+ * ends, not while the disk works. */
+static ms_result ms__log_sync_now(ms__log *log, ms_error *err)
+{
+    uint64_t end = log->end, seq = log->last_seq;
+    bool tried = true;
+    log->syncing = true;
+    ms__lock_give(&log->lock);
+    int failed = ms__log_flush(log, &tried);
+    ms__lock_take(&log->lock);
+    log->syncing = false;
+    if (failed == 0) {
+        log->folder_synced = true;
+        log->durable_end = end;
+        log->durable_seq = seq;
+        log->unsynced = log->end - end;
+        log->synced_at = log->os->micros(log->os->ctx);
+        ms__slot_store(log);
+    } else if (tried) {
+        log->poisoned = true;
+        ms__log_tell(log, MS_LOG_SYNC_FAILED, log->durable_end,
+                     log->end - log->durable_end, log->durable_seq, 0, failed);
+    }
+    ms__signal_all(&log->synced);
+    if (failed == 0) return MS_OK;
+    return ms__os_fail(err, failed, tried ? "syncing" : "syncing the folder of",
+                       log->path);
+}
+
+/* Makes durable what stands below goal: by waiting for the sync that runs, and, where that
+ * began too early, by one of our own. */
 static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, ms_error *err)
 {
-    ms__lock_take(&log->sync_lock);
     ms__lock_take(&log->lock);
     ms_result code = ms__log_poison_check(log, err);
-    uint64_t end = log->end, seq = log->last_seq;
-    bool needed = code == MS_OK && log->durable_end < goal;
-    ms__lock_give(&log->lock);
-    if (needed) {
-        int failed = 0;
-        if (!log->folder_synced) failed = log->os->sync_folder(log->os->ctx, log->path);
-        if (failed == EACCES || failed == EPERM)
-            failed = 0; /* a folder nobody may read */
-        bool tried = failed != EMFILE && failed != ENFILE && failed != ENOMEM;
-        if (failed == 0) failed = ms__os_sync_done(log->os, log->file);
-        ms__lock_take(&log->lock);
-        if (failed == 0) {
-            log->folder_synced = true;
-            log->durable_end = end;
-            log->durable_seq = seq;
-            log->unsynced = log->end - end;
-            log->synced_at = log->os->micros(log->os->ctx);
-            ms__slot_store(log);
-        } else if (!tried) {
-            code = ms__os_fail(err, failed, "syncing the folder of", log->path);
-        } else {
-            log->poisoned = true;
-            code = ms__os_fail(err, failed, "syncing", log->path);
-            ms__log_tell(log, MS_LOG_SYNC_FAILED, log->durable_end,
-                         log->end - log->durable_end, log->durable_seq, 0, failed);
-        }
-        ms__lock_give(&log->lock);
+    while (code == MS_OK && log->durable_end < goal) {
+        if (log->syncing) ms__signal_wait(&log->synced, &log->lock);
+        else code = ms__log_sync_now(log, err);
+        if (code == MS_OK) code = ms__log_poison_check(log, err);
     }
-    ms__lock_give(&log->sync_lock);
+    ms__lock_give(&log->lock);
     return code;
 }
 
@@ -13256,7 +13327,7 @@ static ms_result ms__log_tick(ms_store *store, uint32_t budget_us, ms_error *err
 
 /* ---- Taking in records that stand in the file: opening and catching up. */
 
-/* A LEAF that the scan met: its segment needs no tail any more. Leaves that are missing
+/* A LEAF that the replay met: its segment needs no tail any more. Leaves that are missing
  * before it will be made anew when they are asked for. */
 static ms_result ms__take_leaf(ms__log *log, const ms__leaf *leaf, ms_error *err)
 {
@@ -13432,7 +13503,7 @@ static ms_result ms__tail_first(ms__log *log, uint64_t base, uint32_t segment,
     return MS_OK;
 }
 
-/* Where the scan begins: behind a LEAF that can be believed, else at the start. */
+/* Where the replay begins: behind a LEAF that can be believed, else at the start. */
 static ms_result ms__log_start(ms__log *log, uint64_t trusted, bool same, uint64_t size,
                                ms_error *err)
 {
@@ -13477,7 +13548,7 @@ static ms_result ms__log_start(ms__log *log, uint64_t trusted, bool same, uint64
     return ms__tail_first(log, log->end, segment, err);
 }
 
-/* Takes the records from `from` up to where the scan stands: a batch is complete. */
+/* Takes the records from `from` up to where the replay stands: a batch is complete. */
 static ms_result ms__take_range(ms__log *log, ms__replay from, uint64_t upto,
                                 ms_error *err)
 {
@@ -13853,7 +13924,7 @@ static void ms__log_free(ms__log *log)
     if (log->path) (void)ms__log_resize(log, log->path, log->path_size, 0);
     ms__fork_mark_unset(&log->fork_mark);
     ms__lock_deinit(&log->lock);
-    ms__lock_deinit(&log->sync_lock);
+    ms__signal_deinit(&log->synced);
     (void)ms__resize(&alloc, log, sizeof *log, 0);
 }
 
@@ -13866,7 +13937,7 @@ static void ms__log_close(ms_store *store)
     log->store.open = 0;
     if (!child && log->writer && log->begun && !log->poisoned) {
         ms__tail *t = ms__tail_of(log);
-        if (log->end - t->base > log->segment_size / MS__FREE_LEAF)
+        if (log->end - t->base > log->segment_size / MS__CLOSE_LEAF)
             (void)ms__leaf_write(log, NULL);
         if (log->end > log->durable_end &&
             ms__log_sync_to(log, log->end, NULL) == MS_OK &&
@@ -13932,7 +14003,7 @@ static void ms__log_defaults(ms__log *log, const ms_log_desc *desc)
     log->synced_at = log->os->micros(log->os->ctx);
     ms__fork_mark_set(&log->fork_mark, log->os);
     ms__lock_init(&log->lock);
-    ms__lock_init(&log->sync_lock);
+    ms__signal_init(&log->synced);
 }
 
 MS_API ms_result ms_log_open(ms_store **store, const ms_log_desc *desc, ms_error *err)
@@ -14961,7 +15032,7 @@ MS_API ms_result ms_memory_turn(const ms_memory *memory, ms_role role, ms_value 
 /* ==== [selfcheck] promises, walked ===================================================
  * For tests, for tools, for the moment when something looks impossible: everything is
  * read and the first broken invariant is reported with its number. An arena store is
- * walked from the inside: (E2) and (E3) over all streams, R1 to R5 over all records.
+ * walked from the inside: (P1) and (E2) over all streams, R1 to R5 over all records.
  * A log: each LEAF has to be the one that its records give, each LEVEL has to know every
  * stream below it. Logs and other stores are walked through a cursor over everything:
  * order, locations, and each message one that a store takes. Keys of an arena store are
@@ -14975,7 +15046,7 @@ static ms_result ms__check_posting(const ms__mem *m, uint32_t unit, uint32_t las
 {
     uint64_t offset = (uint64_t)unit * 8;
     if (unit <= last || unit >= m->end)
-        return ms__fail(err, MS_E_DAMAGED, "E2: the posting %u follows %u, the end is %u",
+        return ms__fail(err, MS_E_DAMAGED, "P1: the posting %u follows %u, the end is %u",
                         (uint64_t)unit, (uint64_t)last, (uint64_t)m->end);
     const unsigned char *r = ms__mem_at(m, unit);
     uint64_t left = (uint64_t)m->end * 8 - offset;
@@ -14990,13 +15061,13 @@ static ms_result ms__check_stream(const ms__mem *m, const ms__stream *s,
 {
     uint32_t last = 0;
     const ms__chunk *before = NULL;
-    if (s->wanted != 0) return ms__fail(err, MS_E_DAMAGED, "E4: room is still reserved");
+    if (s->wanted != 0) return ms__fail(err, MS_E_DAMAGED, "P2: room is still reserved");
     for (uint32_t i = 0; i < s->count; i++) {
         const ms__chunk *c = ms__stream_chunk(s, i);
         uint32_t unit = ms__chunk_entry(c, i);
         MS__TRY(ms__check_posting(m, unit, last, err));
         if (c->first == i && (c->before != before || (before && before->after != c)))
-            return ms__fail(err, MS_E_DAMAGED, "E2: chunks are not linked at entry %u",
+            return ms__fail(err, MS_E_DAMAGED, "P1: chunks are not linked at entry %u",
                             (uint64_t)i);
         const ms_msg *msg = ms__msg(ms__mem_at(m, unit));
         bool right = (MS_BIT(ms_type_of(msg)) & types) != 0;
@@ -15004,7 +15075,7 @@ static ms_result ms__check_stream(const ms__mem *m, const ms__stream *s,
         if (agent) right = right && ms_str_equal(ms_agent_key(msg), agent->key);
         if (!right)
             return ms__fail(err, MS_E_DAMAGED,
-                            "E2: the record at %u is in a stream where it "
+                            "P1: the record at %u is in a stream where it "
                             "does not belong",
                             (uint64_t)unit * 8);
         last = unit;
@@ -15025,7 +15096,7 @@ static ms_result ms__check_order(const ms__mem *m, uint64_t *agents, uint64_t *c
         const ms_msg *msg = ms__msg(ms__mem_at(m, unit));
         if (ms_seq(msg) <= last)
             return ms__damaged(err, (uint64_t)unit * 8,
-                               "E3: its sequence number does not "
+                               "E2: its sequence number does not "
                                "follow");
         last = ms_seq(msg);
         if (ms_agent_key(msg).ptr) ++*agents;
@@ -15034,7 +15105,7 @@ static ms_result ms__check_order(const ms__mem *m, uint64_t *agents, uint64_t *c
     }
     if (last != m->live.last_seq)
         return ms__fail(err, MS_E_DAMAGED,
-                        "E3: the last sequence number is %u, the store "
+                        "E2: the last sequence number is %u, the store "
                         "says %u",
                         last, m->live.last_seq);
     return MS_OK;
@@ -15052,7 +15123,7 @@ static ms_result ms__check_mem(const ms__mem *m, ms_error *err)
         MS__TRY(ms__check_stream(m, &l->global, l, NULL, MS_TYPES_GLOBAL, &classed, err));
         if (l->tally.messages != l->all.count)
             return ms__fail(err, MS_E_DAMAGED,
-                            "E2: location '%v' counts %u messages and has "
+                            "P1: location '%v' counts %u messages and has "
                             "%u",
                             MS__V(l->name), l->tally.messages, (uint64_t)l->all.count);
     }
@@ -15061,13 +15132,13 @@ static ms_result ms__check_mem(const ms__mem *m, ms_error *err)
         MS__TRY(ms__check_stream(m, &a->rest, a->loc, a, MS_TYPES_ALL & ~MS__TYPES_TRACE,
                                  &owned, err));
         if (a->tally.messages != (uint64_t)a->trace.count + a->rest.count)
-            return ms__fail(err, MS_E_DAMAGED, "E2: agent '%v' counts %u messages and has "
+            return ms__fail(err, MS_E_DAMAGED, "P1: agent '%v' counts %u messages and has "
                             "%u", MS__V(a->key), a->tally.messages,
                             (uint64_t)a->trace.count + a->rest.count);
     }
     if (located != all || classed != with_class || owned != with_agent)
         return ms__fail(err, MS_E_DAMAGED,
-                        "E2: %u messages, but streams hold %u by location, "
+                        "P1: %u messages, but streams hold %u by location, "
                         "%u by class of %u",
                         all, located, classed, with_class);
     return MS_OK;
