@@ -1229,7 +1229,9 @@ typedef struct ms_log_desc {
  * (NEW); MS_E_BUSY: another writer has it, with its process number in the text;
  * MS_E_FOREIGN: not a log, or of a newer version: the file is not touched; MS_E_DAMAGED:
  * see ms_log_opening; MS_E_IO: the system refused, err->sys_errno says why.
- * A file of size 0 counts as not there, but MS_LOG_READ opens it as empty. */
+ * A file of size 0, or with parts of a head and nothing else, as a creation leaves that was
+ * cut off, counts as not there; MS_LOG_READ opens it as empty, MS_OPEN_STRICT refuses all
+ * but size 0 (MS_E_DAMAGED). */
 MS_API ms_result ms_log_open(ms_store **store, const ms_log_desc *desc, ms_error *err);
 
 typedef struct ms_log_info {
@@ -13162,14 +13164,34 @@ static void ms__slot_store(ms__log *log)
     ms__slot_encode(&s, log->head + MS__AT_SLOTS + (s.generation & 1) * MS__SLOT_STEP);
 }
 
-/* The folder once, then the file. *tried: the system was asked to write. */
-static int ms__log_flush(const ms__log *log, bool *tried)
+/* From here on nobody knows what is durable behind the durable end. Under the lock. */
+static ms_result ms__log_poison(ms__log *log, int failed, const char *what, ms_error *err)
 {
-    int failed = 0;
-    if (!log->folder_synced) failed = log->os->sync_folder(log->os->ctx, log->path);
-    if (failed == EACCES || failed == EPERM) failed = 0; /* a folder nobody may read */
-    *tried = failed != EMFILE && failed != ENFILE && failed != ENOMEM;
-    return failed == 0 ? ms__os_sync_done(log->os, log->file) : failed;
+    log->poisoned = true;
+    ms__log_tell(log, MS_LOG_SYNC_FAILED, log->durable_end, log->end - log->durable_end,
+                 log->durable_seq, 0, failed);
+    return ms__os_fail(err, failed, what, log->path);
+}
+
+/* The file's name has to be durable, too: its folder is synced once a handle, before the
+ * first append that needs it is visible. That it could not be opened poisons nothing; one
+ * that nobody may read is left alone. */
+static ms_result ms__log_folder(ms__log *log, ms_error *err)
+{
+    ms__lock_take(&log->lock);
+    bool done = log->folder_synced;
+    ms__lock_give(&log->lock);
+    if (done) return MS_OK;
+    int failed = log->os->sync_folder(log->os->ctx, log->path);
+    while (failed == EINTR) failed = log->os->sync_folder(log->os->ctx, log->path);
+    if (failed == EMFILE || failed == ENFILE || failed == ENOMEM)
+        return ms__os_fail(err, failed, "syncing the folder of", log->path);
+    ms__lock_take(&log->lock);
+    ms_result code = MS_OK;
+    if (failed == 0 || failed == EACCES || failed == EPERM) log->folder_synced = true;
+    else code = ms__log_poison(log, failed, "syncing the folder of", err);
+    ms__lock_give(&log->lock);
+    return code;
 }
 
 /* One sync of all that is visible now, for everybody who waits. The lock is held at both
@@ -13177,34 +13199,30 @@ static int ms__log_flush(const ms__log *log, bool *tried)
 static ms_result ms__log_sync_now(ms__log *log, ms_error *err)
 {
     uint64_t end = log->end, seq = log->last_seq;
-    bool tried = true;
+    ms_result code = MS_OK;
     log->syncing = true;
     ms__lock_give(&log->lock);
-    int failed = ms__log_flush(log, &tried);
+    int failed = ms__os_sync_done(log->os, log->file);
     ms__lock_take(&log->lock);
     log->syncing = false;
     if (failed == 0) {
-        log->folder_synced = true;
         log->durable_end = end;
         log->durable_seq = seq;
         log->unsynced = log->end - end;
         log->synced_at = log->os->micros(log->os->ctx);
         ms__slot_store(log);
-    } else if (tried) {
-        log->poisoned = true;
-        ms__log_tell(log, MS_LOG_SYNC_FAILED, log->durable_end,
-                     log->end - log->durable_end, log->durable_seq, 0, failed);
+    } else {
+        code = ms__log_poison(log, failed, "syncing", err);
     }
     ms__signal_all(&log->synced);
-    if (failed == 0) return MS_OK;
-    return ms__os_fail(err, failed, tried ? "syncing" : "syncing the folder of",
-                       log->path);
+    return code;
 }
 
 /* Makes durable what stands below goal: by waiting for the sync that runs, and, where that
  * began too early, by one of our own. */
 static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, ms_error *err)
 {
+    MS__TRY(ms__log_folder(log, err));
     ms__lock_take(&log->lock);
     ms_result code = ms__log_poison_check(log, err);
     while (code == MS_OK && log->durable_end < goal) {
@@ -13223,6 +13241,7 @@ static ms_result ms__log_append(ms_store *store, ms_str location,
     ms__log *log = ms__log_of(store);
     ms__plan small[MS__PLANS_SMALL], *plans = small;
     MS__TRY(ms__log_may_write(log, err));
+    if (log->sync != MS_SYNC_NONE) MS__TRY(ms__log_folder(log, err));
     ms__lock_take(&log->lock);
     ms_result code = ms__log_poison_check(log, err);
     if (code == MS_OK && n > MS__PLANS_SMALL) {
@@ -13798,6 +13817,10 @@ static ms_result ms__log_attach(ms__log *log, ms_error *err)
     if (!empty && log->must_be_new)
         return ms__fail(err, MS_E_CONFLICT, "there is a file already at '%s'", log->path);
     if (code != MS_OK) return code;
+    if (empty && log->strict && log->file_stat.size > 0)
+        return ms__fail(err, MS_E_DAMAGED,
+                        "'%s' has %u bytes, and no head that was written whole", log->path,
+                        log->file_stat.size);
     if (empty && !log->writer)
         return ms__tail_of(log) ? MS_OK : ms__tail_first(log, MS__HEAD_SIZE, 0, err);
     if (empty && log->must_exist)
