@@ -85,14 +85,15 @@
  * ---- CONTENTS (search for the tag) ---------------------------------------------------
  *
  *   interface       [api-config] [api-types] [api-error] [api-json] [api-message]
- *                   [api-store] [api-mem] [api-log] [api-memory] [api-dialect] [api-debug]
+ *                   [api-store] [api-mem] [api-log] [api-memory] [api-dialect]
+ *                   [api-shorten] [api-project] [api-session] [api-task] [api-debug]
  *   implementation  [platform] [bits] [arena] [str] [fail] [json] [message] [record]
- *                   [dialect] [store] [postings] [mem] [format] [os] [log] [memory]
- *                   [selfcheck]
+ *                   [dialect] [shorten] [project] [store] [postings] [mem] [format] [os]
+ *                   [log] [memory] [session] [task] [selfcheck]
  *
  * The implementation is read from top to bottom: a section uses only what is above it.
- * The text half ([json] [message] [record] [dialect]) knows nothing of stores; the store
- * half ([store] and what follows) knows nothing of dialects.
+ * The text half ([json] to [project]) knows nothing of stores; the store half ([store] to
+ * [memory]) knows nothing of dialects. [session] and [task] stand on both.
  *
  * ---- STRINGS -------------------------------------------------------------------------
  *
@@ -416,6 +417,14 @@ MS_API size_t ms_f64_write(double value, char out[MS_F64_MAX]);
 /* A JSON number as a double, correctly rounded. MS_E_SYNTAX, MS_E_RANGE (overflow). */
 MS_API ms_result ms_f64_read(ms_str text, double *out);
 
+/* Seconds since 1970 as RFC 3339 writes them in UTC: "2024-01-15T10:30:00Z", fractions to
+ * the microsecond where there are any, no NUL; returns the length, 0 outside of the years
+ * 1 to 9999. And back: also with a blank for the T, an offset for the Z ("+01:00"; none
+ * means UTC), up to 9 digits of fraction. MS_E_SYNTAX, MS_E_RANGE (no such day). */
+#define MS_ISO_MAX 32
+MS_API size_t ms_iso_write(double seconds, char out[MS_ISO_MAX]);
+MS_API ms_result ms_iso_read(ms_str text, double *seconds);
+
 /* Where written bytes go. Anything but MS_OK ends the writing and comes back to you. */
 typedef ms_result (*ms_write_fn)(void *ctx, const char *bytes, size_t len);
 
@@ -723,6 +732,10 @@ MS_API ms_envelope ms_envelope_of(const ms_msg *msg);
 MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena,
                                   ms_envelope *out);
 
+/* Gives one message after the other, NULL at the end; each is valid until the next call. See
+ * ms_next_of for one that goes over a cursor. */
+typedef const ms_msg *(*ms_next_fn)(void *ctx);
+
 /* Encodes an envelope outside of any store (checked first); the message lies in the
  * arena. For tests, tools, and stores of your own. */
 MS_API ms_result ms_encode(const ms_envelope *m, ms_arena *arena, const ms_msg **out,
@@ -863,6 +876,9 @@ MS_API ms_result ms_query_open(ms_store *store, const ms_query *query, ms_cursor
  * until the cursor moves; an arena store keeps it until reset or close, and allocates
  * nothing here. */
 MS_API const ms_msg *ms_next(ms_cursor *it);
+
+/* The same as an ms_next_fn, whose ctx is the cursor. */
+MS_API const ms_msg *ms_next_of(void *cursor);
 
 /* Ends a cursor and says how it went: MS_OK, or MS_E_DAMAGED when records were skipped,
  * or what stopped it. A closed or zeroed cursor is fine. */
@@ -1387,12 +1403,28 @@ MS_API ms_result ms_memory_broadcast(const ms_memory *memory, const ms_envelope 
 MS_API ms_result ms_memory_turn(const ms_memory *memory, ms_role role, ms_value content,
                                 uint64_t *seq, ms_error *err);
 
-/* ==== [api-dialect] published message formats ===================================== */
+/* ==== [api-dialect] published message formats ========================================
+ * A dialect reads and writes the messages of one format, one JSON object each:
+ *
+ *   framework      {"type": "action", "tool": s, "args": {}, "timestamp": seconds}
+ *   session        {"role": s, "content": s, "tool_name": s, "tool_call_id": s, ...}
+ *   task           {"id", "task_id", "content": {"type": "text", "author": "user", ...}, ...}
+ *                  or such a content alone
+ *   envelope       {"schema": "agents-api.message", "version": 1, "type": s, ...}
+ *   envelope-rows  the same as rows {"role", "content", "metadata"} for a provider
+ *   openai         chat messages {"role": s, "content": s, "tool_calls": [...]}
+ *   chat-strict    the same, as local servers want them
+ *   anthropic      {"role": "user" or "assistant", "content": s or [blocks]}
+ *   gemini         {"role": "user" or "model", "parts": [...]}
+ *   pydantic-ai    {"kind": "request" or "response", "parts": [...]}
+ *
+ * What is read in a dialect and written in it is equal as JSON; see [dialect] for the
+ * table of what becomes of each type in another one, and for the exceptions. A list of
+ * messages that a provider takes comes from [api-project]; a dialect alone writes what is
+ * there, whatever a provider thinks of it. */
 
 #ifndef MSGSTORE_NO_DIALECTS
 
-/* "framework": {"type": "action", "tool": ..., "args": {...}, "timestamp": ...}
- * "openai":    chat messages {"role": "assistant", "content": null, "tool_calls": [...]} */
 typedef struct ms_dialect ms_dialect;
 
 MS_API const ms_dialect *ms_dialect_find(ms_str name);     /* NULL: no such */
@@ -1416,29 +1448,39 @@ typedef struct ms_envelopes {
  * must live as long as the envelopes. All or nothing; err->path names the member. */
 MS_API ms_result ms_read(const ms_dialect *dialect, ms_str json, const ms_read_opts *opts,
                          ms_arena *arena, ms_envelopes *out, ms_error *err);
-/* Reads an array of message objects. Paths begin with "messages[3].". */
+/* Reads an array of message objects, or the body of a request that holds one (anthropic:
+ * system and messages; gemini: systemInstruction and contents; elsewhere: messages).
+ * Paths begin with "messages[3].". */
 MS_API ms_result ms_read_list(const ms_dialect *dialect, ms_str json,
                               const ms_read_opts *opts, ms_arena *arena,
                               ms_envelopes *out, ms_error *err);
 
 /* Writes messages as they come: one JSON value a line, or one array. */
 typedef struct ms_writer {
-    const ms_dialect *dialect;    /* private, all of it */
-    ms_json_writer json;
+    ms_json_writer json;      /* for the write function of a dialect of your own; all else
+                                 is private */
+    const ms_dialect *dialect;
     ms_arena *arena;
-    bool array, with_location, open, calls_open;
+    bool array, with_location, defaults, open, calls_open, paired;
     uint32_t emitted;
-    struct ms__call *calls;       /* open calls of agents; an stb_ds array */
-    uint64_t written, last_seq, last_id;
+    struct ms__call *calls;   /* open calls of agents; an stb_ds array */
+    ms_envelope *held;        /* messages that may still be joined, with copies of */
+    struct ms__held_text *held_text; /* their fields */
+    size_t n_held, cap_held;
+    ms_buf scratch;           /* text put together for one message */
+    uint64_t written, last_seq, last_id, n_calls;
 } ms_writer;
 
 typedef struct ms_writer_opts {
     bool array;               /* one array instead of a line each */
     bool pretty;
-    bool with_location;       /* adds the members location and agent_key */
+    bool with_location;       /* adds where a message belongs: the members location and
+                                 agent_key, or what the format has for it */
+    bool defaults;            /* task: optional members are written with their defaults */
 } ms_writer_opts;
 
-/* The arena holds what must be remembered between messages (ids of open calls). */
+/* The arena holds what must be remembered between messages (ids of open calls, messages
+ * that others may be joined to). */
 MS_API void ms_writer_init(ms_writer *w, const ms_dialect *dialect,
                            const ms_writer_opts *opts, ms_arena *arena,
                            ms_write_fn write, void *ctx);
@@ -1448,6 +1490,583 @@ MS_API ms_result ms_writer_put_msg(ms_writer *w, const ms_msg *msg, ms_error *er
 /* Must be called to end the last message, and the array. Without `array` more messages may
  * follow; they begin a new line and are not joined to the last one. */
 MS_API ms_result ms_writer_finish(ms_writer *w, ms_error *err);
+
+/* A reader at work, as a dialect's read function gets it. */
+typedef struct ms_reader {
+    ms_str json;              /* one JSON object, checked */
+    bool lenient, repair;
+    ms_arena *arena;          /* for envelopes and what they view */
+    ms_error *err;            /* may be NULL; see ms_error_set */
+    ms_buf extra;             /* private from here */
+    ms_json_writer writer;
+} ms_reader;
+
+/* A dialect of your own: fill this and pass it wherever a dialect is asked for. */
+struct ms_dialect {
+    const char *name;
+    const char *list;         /* member of a request body that holds the messages; NULL:
+                                 "messages" */
+    const char *system;       /* and the one with the system text; NULL: none */
+    bool system_parts;        /* which is {"parts": [{"text": s}]}, not a string */
+    bool joins;               /* a JOINED message is written together with those before */
+    /* Reads one message: out->items in the arena; what it gives is checked afterwards. */
+    ms_result (*read)(ms_reader *r, ms_envelopes *out);
+    /* Writes n messages as one JSON value to w->json; n is 1 unless `joins`. */
+    ms_result (*write)(ms_writer *w, const ms_envelope *m, size_t n, ms_error *err);
+    void (*close)(ms_writer *w); /* ends a value that write has left open; NULL: none is */
+};
+
+/* ---- The envelope format: its builders, and lists of its messages. They work on
+ * envelopes of any origin, by what the format would call them. All of them take an arena
+ * (NULL: MS_E_ARENA) in which the results, and what they view beside the arguments, live;
+ * on failure the results are empty. Any thread, with an arena of its own. */
+
+/* What the row {role, content, metadata} says. role: any word; content: text, or JSON
+ * that is a list or an object; metadata: the text of an object, or absent. The type is
+ * taken from metadata as from a row that is read (its member type, then content that is
+ * no text, then its member error), but nothing else is. MS_E_KIND for what does not fit,
+ * with its path. */
+MS_API ms_result ms_row(ms_str role, ms_value content, ms_str metadata, ms_arena *arena,
+                        ms_envelope *out, ms_error *err);
+/* A tool call of the assistant: tool and parameters are tool and args of an ACTION, turn
+ * stands in call_extra as payload.turn. metadata as above; its member tool_call_id, when
+ * that is a text, is the call_id. */
+MS_API ms_result ms_tool_call(ms_value content, ms_str tool, ms_value parameters,
+                              int64_t turn, ms_str metadata, ms_arena *arena,
+                              ms_envelope *out, ms_error *err);
+/* The result, told by the user as in the original: an OBSERVATION. payload (the text of
+ * an object, or absent) has what else is to be said: success, turn, tool_data, media,
+ * error; tool, unless absent or empty, comes before a tool_name in it. */
+MS_API ms_result ms_tool_result(ms_value content, ms_str tool, ms_str payload,
+                                ms_str metadata, ms_arena *arena, ms_envelope *out,
+                                ms_error *err);
+
+/* Makes neighbours of one role into one MULTIMODAL_PART, for providers that want roles to
+ * alternate. Its content are the texts (of messages of type text, not empty), joined by a
+ * blank line; its call_extra {"parts": [...]} has the messages whole, as envelopes; its
+ * metadata are those of the first; id and time are in the parts alone; location, agent
+ * and turn are kept where all have the same. A message that such parts were made into
+ * before gives its parts, so that nothing nests, and doing it twice changes nothing.
+ * Messages without such a neighbour stay as they are. MS_E_DEPTH when a part is nested
+ * too deeply to stand in another message; the path begins with messages[index]. */
+MS_API ms_result ms_coalesce(const ms_envelope *items, size_t n, ms_arena *arena,
+                             ms_envelopes *out, ms_error *err);
+
+/* A tool call without a result, or a result without a call. */
+typedef struct ms_orphan {
+    size_t index;             /* in the list */
+    bool is_call;             /* else it is a result */
+    ms_str tool, call_id;     /* views of the message's; absent: it has none */
+} ms_orphan;
+
+typedef struct ms_pairs {
+    ms_orphan *orphans;       /* in the arena, by index */
+    size_t count;             /* 0: every call and every result has its other half */
+} ms_pairs;
+
+/* Which ACTION belongs to which OBSERVATION? A result with a call_id answers the oldest
+ * open call before it with that id; one without the oldest open call without an id and
+ * with the same tool. An ERROR with a call_id answers too, but is never an orphan. The
+ * time is linear in n, whatever the names. */
+MS_API ms_result ms_pair_check(const ms_envelope *items, size_t n, ms_arena *arena,
+                               ms_pairs *out, ms_error *err);
+/* The list without its orphans; removed (may be NULL) tells them. When a message goes
+ * that others were JOINED to, the first of those that stay stands on its own. */
+MS_API ms_result ms_prune(const ms_envelope *items, size_t n, ms_arena *arena,
+                          ms_envelopes *out, ms_pairs *removed, ms_error *err);
+
+/* ---- Task messages that arrive in pieces. A delta is a JSON object of one of the kinds
+ *
+ *   {"type": "text", "text_delta": s}
+ *   {"type": "data", "data_delta": s}
+ *   {"type": "tool_request", "tool_call_id": s, "name": s, "arguments_delta": s}
+ *   {"type": "tool_response", "tool_call_id": s, "name": s, "content_delta": s}
+ *   {"type": "reasoning_summary", "summary_index": n, "summary_delta": s}
+ *   {"type": "reasoning_content", "content_index": n, "content_delta": s}
+ *
+ * and a part that is null or missing is empty. */
+
+/* What has come so far; private. For one thread at a time. */
+typedef struct ms_deltas {
+    ms_arena *arena;
+    unsigned kind;
+    size_t count;
+    ms_str call_id, name;
+    ms_buf text;
+    struct ms__fragment *first, *last;
+} ms_deltas;
+
+/* The arena holds all parts, and must live as long. */
+MS_API void ms_deltas_init(ms_deltas *d, ms_arena *arena);
+
+/* Adds one delta. A message has one kind of deltas, but the two of reasoning may mix; id
+ * and name of a tool are those of the first. MS_E_TYPE, MS_E_KIND, MS_E_MISSING and what
+ * ms_json_check says: the state is then as it was. */
+MS_API ms_result ms_deltas_put(ms_deltas *d, ms_str delta_json, ms_error *err);
+
+/* The whole message, of an agent: views are into the arena, until the next put. data and
+ * arguments must now be a JSON object (MS_E_SYNTAX, MS_E_KIND); texts of a reasoning are
+ * joined by index, in its order, empty ones left out, and when none is left the message
+ * is an empty text. MS_E_MISSING: there was no delta. More may be put afterwards. */
+MS_API ms_result ms_deltas_finish(ms_deltas *d, ms_envelope *out, ms_error *err);
+
+/* Writes an array of deltas with neighbours of one kind (and tool_call_id, or index)
+ * merged into one; it keeps the members of the first. null in the array, an update
+ * without a delta, stays and keeps its neighbours apart. Allocates nothing; what is wrong
+ * is found before anything is written, err->path names it ("deltas[2].type"). */
+MS_API ms_result ms_deltas_merge(ms_str list, ms_json_writer *w, ms_error *err);
+
+/* ---- Task messages as chat messages for a model, one for each.
+ *
+ *   text            {"role": "user" or "assistant", "content": s}
+ *   data            the same, the content is the text of the JSON
+ *   tool_request    {"role": "assistant", "content": null, "tool_calls": [one]}
+ *   tool_response   {"role": "tool", "tool_call_id": s, "name": s, "content": s}; of an
+ *                   error the content begins with "Error: "
+ *   reasoning       nothing
+ *
+ * A converter of your own writes one JSON value, or nothing when the message is to be
+ * left out; an error that it returns ends the conversion. NULL: as above. A type that the
+ * task format does not have goes to the one of the kind that it would be written as, see
+ * [dialect]. History that a provider does not refuse comes from [api-project]. */
+typedef ms_result (*ms_task_convert_fn)(void *ctx, const ms_envelope *m,
+                                        ms_json_writer *w);
+
+typedef struct ms_task_converters {
+    void *ctx;
+    ms_task_convert_fn text, data, tool_request, tool_response, reasoning;
+} ms_task_converters;
+
+/* Writes one array. converters NULL: all defaults. The arena holds ids of open calls, and
+ * text that is put together. On failure err->path begins with "messages[3]", and what was
+ * written is not finished. */
+MS_API ms_result ms_task_convert(const ms_envelope *items, size_t n,
+                                 const ms_task_converters *converters, ms_arena *arena,
+                                 ms_json_writer *w, ms_error *err);
+
+#endif /* MSGSTORE_NO_DIALECTS */
+
+/* ==== [api-shorten] long texts =======================================================
+ * A long text becomes its beginning, a hint, its end:
+ *
+ *     the first 200 characters
+ *
+ *     ... [Message truncated - REM LOOKUP session-abc-msg-5 to recover full content] ...
+ *
+ *     the last 200 characters
+ *
+ * The key in the hint is what the full text can be found by (see ms_session_lookup);
+ * without one the hint tells how many characters are left out. Characters are code
+ * points, as the origin of the format counts them; what is not UTF-8 counts as the U+FFFD
+ * that would stand for it. All functions are pure: any thread. */
+
+typedef struct ms_shorten_opts {
+    size_t keep;              /* characters at each end; 0: 200. A text of more than twice
+                                 that is shortened */
+    bool may_grow;            /* as the origin: also where the result is no smaller, and
+                                 what was shortened before once more */
+    bool clusters;            /* cut a little earlier rather than between what belongs
+                                 together: see [shorten] for what does */
+} ms_shorten_opts;
+
+/* Would ms_shorten change the text? opts NULL: defaults. key absent or empty: none. */
+MS_API bool ms_shorten_needed(ms_str text, const ms_shorten_opts *opts, ms_str key);
+
+/* *out is the shortened text, in the arena; or text itself where there is nothing to
+ * gain: it is short, was shortened before, or would not lose a byte (see may_grow).
+ * MS_E_ARENA, MS_E_NO_MEMORY; *out is absent then. */
+MS_API ms_result ms_shorten(ms_str text, const ms_shorten_opts *opts, ms_str key,
+                            ms_arena *arena, ms_str *out, ms_error *err);
+
+/* The same with a message's content, if that is text (or a JSON string, which becomes
+ * text): where it is shortened, `extra` gets the members _compressed (true),
+ * _original_length (characters) and, with a key, _entity_key. A system message, a message
+ * that says it is shortened, and all other content stay as they are. Which messages to
+ * shorten is the caller's choice: results and what users say are better left whole. New
+ * texts are in the arena. On failure m is as before. */
+MS_API ms_result ms_shorten_message(ms_envelope *m, const ms_shorten_opts *opts,
+                                    ms_str key, ms_arena *arena, ms_error *err);
+
+/* Does the message say that it is shortened? */
+MS_API bool ms_is_shortened(const ms_envelope *m);
+/* The key of what it was, absent when it has none; a view into m, or into the arena when
+ * it is spelled with escapes (NULL: MS_E_ARENA). */
+MS_API ms_result ms_shortened_key(const ms_envelope *m, ms_arena *arena, ms_str *key);
+
+/* Makes `full`, which is not copied, the content again and takes the three members away.
+ * On failure m is as before. */
+MS_API ms_result ms_restore_message(ms_envelope *m, ms_str full, ms_arena *arena,
+                                    ms_error *err);
+
+/* The key of a message of a session: "session-<session id>-msg-<index>", of over
+ * MS_ENTITY_KEY_CHARS characters made shorter. Writes it to out, no NUL; returns its
+ * length. */
+#define MS_ENTITY_KEY_CHARS 255
+#define MS_ENTITY_KEY_MAX 1024 /* bytes: four a character, and some */
+MS_API size_t ms_entity_key(ms_str session_id, uint64_t index,
+                            char out[MS_ENTITY_KEY_MAX]);
+
+/* A key of over max_chars characters (0: MS_ENTITY_KEY_CHARS) becomes its first
+ * max_chars - 9, a hyphen, and the first 8 hexadecimal digits of the MD5 of the whole;
+ * less than 9 is taken as 9. out has room for key.len bytes and may be key.ptr; returns
+ * the view of it. */
+MS_API ms_str ms_shorten_key(ms_str key, size_t max_chars, char *out);
+
+/* ==== [api-project] a history that no provider refuses ===============================
+ * A provider takes a list of messages only when every tool call in it is answered, every
+ * result has its call, ids and names have its form, roles come in its order. A stored
+ * history often is not like that: a window cut it, a run was interrupted, it came from
+ * another provider. The projector makes of any messages a list that is, and changes as
+ * little as it can: see [project] for each step and its order.
+ *
+ *     ms_project_opts opts = {0};                       // no window: everything
+ *     opts.newest = 40;
+ *     ms_query_open(store, &query, &it, &err);
+ *     ms_project(ms_profile_find(MS_STR("anthropic")), &opts, ms_next_of, &it, &arena,
+ *                ms_buf_write, &buf, NULL, &err);
+ *     ms_cursor_close(&it, &err);
+ *
+ * The same input gives the same bytes. What was projected, read back and projected again
+ * is the same. With the window's start where it was, more messages only change the end of
+ * the list, from the turn that they belong to, so that a provider's prompt cache holds.
+ * Give it messages in order of sequence (a timeline), not blocks. */
+
+#ifndef MSGSTORE_NO_DIALECTS
+
+typedef enum ms_system_place {
+    MS_SYSTEM_ANYWHERE,       /* a message wherever it stands */
+    MS_SYSTEM_FIRST,          /* one message, the first; later ones are user text */
+    MS_SYSTEM_APART           /* a member of the request; later ones are user text */
+} ms_system_place;
+
+typedef enum ms_call_ids {
+    MS_IDS_ANY,               /* any text */
+    MS_IDS_WORD,              /* letters, digits, '_' and '-' */
+    MS_IDS_ALNUM              /* letters and digits */
+} ms_call_ids;
+
+/* What a provider accepts. Copy one and change it for a server of your own. */
+typedef struct ms_profile {
+    const char *name;
+    const char *dialect;      /* how messages are written: openai, anthropic, gemini or
+                                 pydantic-ai; chat-strict is written as openai */
+    ms_system_place system;
+    ms_call_ids ids;
+    size_t id_min, id_max;    /* bytes of a call id; 0: no bound */
+    size_t name_max;          /* bytes of a tool name, of [a-zA-Z0-9_-] */
+    bool start_user;          /* what is first but for system text is the user's */
+    bool results_together;    /* the results of a turn are one message */
+    bool results_take_text;   /* user text that follows goes on that message */
+    bool results_json;        /* a result may be JSON; else it is made text */
+    bool trim;                /* assistant text does not end in white space */
+    bool outcomes;            /* a result says how it came about: outcome */
+    bool signatures;          /* the first call of a message carries a thoughtSignature */
+    const char *start_text;   /* stands in where a user's message must be first */
+    const char *no_result;    /* result of a call that was never answered */
+} ms_profile;
+
+/* "openai", "chat-strict", "anthropic", "gemini", "pydantic-ai". */
+MS_API const ms_profile *ms_profile_find(ms_str name);     /* NULL: no such */
+MS_API const ms_profile *ms_profile_at(size_t index);      /* NULL behind the last */
+
+/* How much of a window a text takes: tokens, bytes, whatever the budget counts. Results
+ * that are made up or shortened later are not counted anew. */
+typedef size_t (*ms_count_fn)(void *ctx, ms_value text);
+/* An estimate of tokens: letters of prose count a quarter, of JSON a third, of other
+ * alphabets a half, Chinese, Japanese and Korean characters one. ctx is not used. */
+MS_API size_t ms_count_tokens(void *ctx, ms_value text);
+MS_API size_t ms_count_bytes(void *ctx, ms_value text);
+
+typedef struct ms_project_opts {
+    ms_str agent_key;         /* who reads: what other agents did is told as user text;
+                                 absent: all is one's own */
+    ms_str system;            /* a system prompt in front of what the history has */
+    size_t newest;            /* the window: at most so many messages, 0: all. Never cuts a
+                                 turn: the newest one is there whole, whatever its size */
+    size_t budget;            /* and at most so many tokens; 0: no bound. MS_E_TOO_LARGE
+                                 when the newest turn alone takes more */
+    size_t step;              /* the window's start moves by so many messages (with a
+                                 budget: tokens) at a time, so that what is sent begins the
+                                 same for a while; 0: by one */
+    ms_count_fn count;        /* NULL: ms_count_tokens, and 4 for each message */
+    void *count_ctx;
+    bool keep_open;           /* calls of the last turn without a result stay so, for a
+                                 caller who is about to add it; no provider takes that */
+    bool stable;              /* what messages view outlives the projector (an arena store,
+                                 a log): nothing is copied */
+    bool shorten;             /* assistant text as ms_shorten makes it, by */
+    ms_shorten_opts shorten_opts;
+    size_t fresh;             /* results of all but the newest so many turns (the user's
+                                 count, too) are shortened, moving on by `fresh_step`
+                                 turns at a time; 0: never */
+    size_t fresh_step;        /* 0: fresh */
+    /* The key for a shortened message, written to out; its length, 0: none. NULL: none. */
+    size_t (*key)(void *ctx, const ms_envelope *m, char out[MS_ENTITY_KEY_MAX]);
+    void *key_ctx;
+} ms_project_opts;
+
+/* What was done. Counts are of messages of the history unless they say otherwise; those
+ * with a star count what the last write wrote, the others everything so far. */
+typedef struct ms_project_report {
+    uint64_t read;            /* messages given */
+    uint64_t left_out;        /* before the window */
+    uint64_t dropped;         /* never sent, empty, doubled, or results without a call */
+    uint64_t orphans;         /* of these: results whose call is not there */
+    uint64_t duplicates;      /* of these: further results of one call */
+    uint64_t wrapped;         /* said in another form: context, observation or arguments that
+                                 are not what the provider wants */
+    uint64_t renamed;         /* call ids and tool names changed */
+    uint64_t shortened;
+    uint64_t synthesised;     /* * results made up for calls without one */
+    uint64_t merged;          /* * texts that went on the message before */
+    uint64_t started;         /* * 1: start_text was put in front */
+    uint64_t cost;            /* of the window, in units of the budget */
+    uint64_t newest_turn;     /* and of its newest turn alone, with the system text */
+    uint64_t first_seq;       /* of the first message in the window; 0: none */
+} ms_project_report;
+
+/* The whole in one call: reads messages until next gives NULL and writes the request body:
+ * an array of messages, or an object with the system text and the messages (anthropic:
+ * system, messages; gemini: systemInstruction, contents). All memory is taken from the
+ * arena. Whether the cursor met trouble says ms_cursor_close. report may be NULL; it is
+ * set on MS_E_TOO_LARGE, too. Nothing is written on failure but what `write` refused. */
+MS_API ms_result ms_project(const ms_profile *profile, const ms_project_opts *opts,
+                            ms_next_fn next, void *next_ctx, ms_arena *arena,
+                            ms_write_fn write, void *write_ctx,
+                            ms_project_report *report, ms_error *err);
+
+typedef struct ms__name_table {
+    struct ms__name *slots;
+    size_t cap, n;
+} ms__name_table;
+
+/* The same step by step, for a history that grows. A projector is an open struct; it and
+ * what it took from the arena live until the arena is reset. For one thread. */
+typedef struct ms_projector {
+    ms_project_report report; /* the rest is private */
+    ms_profile profile;
+    ms_project_opts opts;
+    ms_arena *arena;
+    ms_writer writer;
+    struct ms__item *items;
+    struct ms__group *groups;
+    size_t n_items, cap_items, n_groups, cap_groups;
+    size_t pinned;            /* groups at the start that are system text */
+    uint64_t system_cost;     /* of opts.system */
+    ms__name_table ids, calls, agents;
+    ms_buf system, text;      /* system text apart; text of the message being written */
+    ms_envelope *row;         /* messages of one written message, behind room for a text */
+    size_t n_row, cap_row, n_texts;
+    ms_str first_text;
+    unsigned side;            /* whose message is being written */
+    size_t written;           /* messages written so far */
+    size_t dirty;             /* first group that changed since the last write */
+    size_t start;             /* first group of the window at the last write */
+    size_t emitted;           /* groups at the last write */
+    size_t old_results;       /* groups whose results are shortened */
+    bool begun;               /* there was a write */
+    struct ms__item *question; /* an input_required that nobody has answered */
+    ms_str question_agent;
+} ms_projector;
+
+MS_API ms_result ms_projector_init(ms_projector *p, const ms_profile *profile,
+                                   const ms_project_opts *opts, ms_arena *arena,
+                                   ms_error *err);
+/* Takes in one more message; all or nothing. */
+MS_API ms_result ms_projector_add(ms_projector *p, const ms_envelope *m, ms_error *err);
+MS_API ms_result ms_projector_add_msg(ms_projector *p, const ms_msg *msg, ms_error *err);
+
+/* Of the list that was written before, the first `keep` messages still stand; all behind
+ * them are replaced by what is written now. */
+typedef struct ms_project_change {
+    size_t keep;
+    size_t count;             /* messages in the whole list */
+} ms_project_change;
+
+/* Writes an array: the messages from the first one that changed since the last write, the
+ * first time all. The cost is theirs, not the history's. change may be NULL. On failure
+ * the next write begins from the start. MS_E_TOO_LARGE: see `budget`. */
+MS_API ms_result ms_projector_write(ms_projector *p, ms_write_fn write, void *ctx,
+                                    ms_project_change *change, ms_error *err);
+/* The system text as of the last write, where the profile has it apart; else absent. */
+MS_API ms_str ms_projector_system(const ms_projector *p);
+
+#endif /* MSGSTORE_NO_DIALECTS */
+
+#ifndef MSGSTORE_NO_DIALECTS
+
+/* ==== [api-task] the messages of a task ==============================================
+ * A task is a location, its messages are task messages: what the task dialect reads and
+ * writes. A message is known by the id that it was given, else by its sequence number in
+ * decimal. To list a task as JSON write its messages with the writer of the dialect
+ * "task" and the option with_location. */
+
+typedef struct ms_task_opts {
+    bool has_created_at;      /* else the message's own time, or the store's clock */
+    double created_at;        /* seconds since 1970; of a batch that of the first */
+    ms_str id;                /* absent: the message's own; not for a batch */
+} ms_task_opts;
+
+/* Appends a message to a task. opts NULL: defaults; *seq (may be NULL) receives its
+ * sequence number. Errors as of ms_append. */
+MS_API ms_result ms_task_create(ms_store *store, ms_str task_id,
+                                const ms_envelope *content,
+                                const ms_task_opts *opts, uint64_t *seq, ms_error *err);
+
+/* Appends n messages, all or none, in order. Message i gets created_at plus i
+ * milliseconds, rounded to the millisecond; without created_at the system's clock counts,
+ * and messages that have a time keep it. seqs (may be NULL) receives n numbers. n 0 is
+ * fine. The arena holds n envelopes. */
+MS_API ms_result ms_task_create_batch(ms_store *store, ms_str task_id,
+                                      const ms_envelope *contents, size_t n,
+                                      const ms_task_opts *opts, ms_arena *arena,
+                                      uint64_t *seqs, ms_error *err);
+
+/* The message of that id. A number names the message of that sequence number when that
+ * has no id of its own; otherwise the task is searched, newest first. MS_E_NOT_FOUND: the
+ * task has no such message, whatever other tasks have. *msg is in the store or in the
+ * arena. */
+MS_API ms_result ms_task_get(ms_store *store, ms_str task_id, ms_str id, ms_arena *arena,
+                             const ms_msg **msg, ms_error *err);
+
+/* Which messages of a task, and in which order. Zeroed: the newest 50, newest first. */
+typedef struct ms_task_query {
+    ms_str task_id;
+    size_t limit;             /* messages of a page; 0: 50 */
+    bool has_page;            /* the page with the number page_number, from 1; it moves */
+    int64_t page_number;      /*   when messages are appended, a cursor does not */
+    ms_str cursor;            /* go on behind the page that gave it; absent: begin */
+    bool oldest_first;        /* else newest first */
+    bool by_time;             /* order by created_at, ties by sequence, which sorts the
+                                 whole task for each page; else by sequence */
+    ms_str filters;           /* JSON, see below; absent: all messages */
+} ms_task_query;
+
+typedef struct ms_task_page {
+    const ms_msg **items;     /* copies, in the arena */
+    size_t count;
+    bool has_more;            /* there is at least one more in that direction */
+    ms_str next_cursor;       /* behind the last one, for the same order */
+    ms_str prev_cursor;       /* before the first one, for the other order. Both: of an
+                                 empty page where it began; absent when that is the end */
+} ms_task_page;
+
+/* One page. next_cursor goes on; do so while has_more. prev_cursor given to a query in
+ * the other order goes back: after a page with the newest first it finds, oldest first,
+ * just what has been appended since, also when there was nothing for a while. Cursors are
+ * opaque text of letters, digits, '-' and '_'; what is appended never makes them skip or
+ * repeat a message.
+ *
+ * Filters are a list of objects; each names what a message must be:
+ *
+ *   [{"content": {"type": "data", "data": {"status": "ok"}}, "streaming_status": "DONE"},
+ *    {"content": {"type": "text"}, "exclude": true}]
+ *
+ * content is part of a content object as the dialect writes it with its defaults: each of
+ * its members must be there and equal, objects inside likewise, arrays element by
+ * element; null is also equal to what is missing. A message passes when it matches one of
+ * the filters (or all of them exclude), and none of those that exclude. A member that no
+ * message has matches nothing. At most 12 levels of nesting.
+ *
+ * The cost follows the page where there are no filters and no by_time; with filters, the
+ * messages looked at until the page is full. MS_E_ARGUMENT: a page number below 1, a
+ * cursor that is none, or of the other order, or together with a page number (err->path
+ * names the member); MS_E_NOT_FOUND: by_time, the message at the cursor is gone;
+ * MS_E_SYNTAX, MS_E_KIND, MS_E_DEPTH: bad filters; MS_E_DAMAGED: messages could not be
+ * read, the page has the rest. */
+MS_API ms_result ms_task_list(ms_store *store, const ms_task_query *query,
+                              ms_arena *arena,
+                              ms_task_page *page, ms_error *err);
+
+#endif /* MSGSTORE_NO_DIALECTS */
+
+/* ==== [api-session] conversations of users ===========================================
+ * A session is a conversation of one user, kept in full in any store and loaded with long
+ * answers shortened. Each of its messages has a key, "session-<session id>-msg-<index>",
+ * that a hint may show to a model; the key finds the full message for as long as the
+ * message is there: the index counts all messages that the session ever had, from 0, and
+ * never changes (see ms_position). Users cannot reach each other's sessions: the user is
+ * part of the location that everything here asks for. Text half and store half meet here:
+ * rows are envelopes, as the session dialect reads and writes them. */
+
+#ifndef MSGSTORE_NO_DIALECTS
+
+/* An open struct; init fills it, nothing has to be freed. It holds copies of the ids. For
+ * any number of threads at once. */
+typedef struct ms_session {
+    ms_store *store;
+    bool keep_system;         /* also store system rows; they are not stored otherwise */
+    uint16_t id_at, location_len;   /* private from here */
+    char location_text[MS_KEY_MAX + 1];
+} ms_session;
+
+/* Ids are any UTF-8 without NUL, not empty; user and session id together have room for
+ * 1000 bytes at least (MS_KEY_MAX less what keeps them apart). MS_E_ARGUMENT,
+ * MS_E_TOO_LARGE, MS_E_UTF8; the session is zeroed then, and refused by all below. */
+MS_API ms_result ms_session_init(ms_session *session, ms_store *store, ms_str user_id,
+                                 ms_str session_id, ms_error *err);
+/* Where its messages are: "<bytes of the user id>:<user id>/<session id>". Valid as long
+ * as the session. For queries and memories of your own. */
+MS_API ms_str ms_session_location(const ms_session *session);
+
+/* Appends rows, all or none. System rows (TEXT of role system) are left out unless
+ * keep_system; seqs (may be NULL) receives n sequence numbers, 0 for those. A location in
+ * a row is ignored. The arena (NULL: one over malloc, freed again) is used when rows are
+ * left out. */
+MS_API ms_result ms_session_store(const ms_session *session, const ms_envelope *rows,
+                                  size_t n, ms_arena *arena, uint64_t *seqs,
+                                  ms_error *err);
+/* The same with the JSON text of a list of rows in the session dialect. */
+MS_API ms_result ms_session_store_json(const ms_session *session, ms_str json,
+                                       const ms_read_opts *opts, ms_arena *arena,
+                                       ms_error *err);
+
+typedef struct ms_session_load_opts {
+    bool compress_on_load;    /* shorten what the assistant says, where it is long */
+    ms_shorten_opts shorten;  /* how */
+    size_t newest;            /* the newest n rows; 0: all. Keys are the same */
+    bool plain;               /* as the origin gives them: role, content, time, tool name,
+                                 call id and arguments; without id and other members */
+} ms_session_load_opts;
+
+/* The rows of a session, oldest first, as envelopes in the arena. opts NULL: all, in
+ * full. No such session: none. MS_E_DAMAGED: some could not be read, *out has the others;
+ * after any other failure it is empty. With compress_on_load it costs a walk over the
+ * session, else what it returns. */
+MS_API ms_result ms_session_load(const ms_session *session,
+                                 const ms_session_load_opts *opts, ms_arena *arena,
+                                 ms_envelopes *out, ms_error *err);
+
+/* The message of that key, in full, in the arena. MS_E_NOT_FOUND: it is no key, there is
+ * no such message of this user, or a copy has left it out (see ms_copy). Costs a walk
+ * over the session; of a shortened key (see ms_entity_key) over all of the user's
+ * sessions whose ids begin alike. */
+MS_API ms_result ms_session_lookup(ms_store *store, ms_str user_id, ms_str key,
+                                   ms_arena *arena, ms_envelope *out, ms_error *err);
+
+/* The sessions of a user, newest activity first; limit 0: all. `location` of an item is
+ * the session id alone. */
+MS_API ms_result ms_session_list(ms_store *store, ms_str user_id, size_t limit,
+                                 ms_arena *arena, ms_listing *out, ms_error *err);
+
+typedef struct ms_model_opts {
+    ms_str system_prompt;     /* comes first, as a system text; absent or empty: none */
+    ms_str model_name;        /* of recovered answers; absent: "recovered" */
+} ms_model_opts;
+
+/* Rows as a model's messages: what the pydantic-ai dialect then writes as requests and
+ * responses. An assistant's row with the tool rows right behind it becomes one response
+ * (calls in order, then text, JOINED) and one request with all results (JOINED); a tool
+ * row without one, a response and a request of its own. A call that nobody answered
+ * stays. System texts and unknown roles are left out. See [session] for the rules. *out
+ * is in the arena and views rows. */
+MS_API ms_result ms_session_model_messages(const ms_envelope *rows, size_t n,
+                                           const ms_model_opts *opts, ms_arena *arena,
+                                           ms_envelopes *out, ms_error *err);
+
+/* A tool name as providers accept it: each character but A-Z a-z 0-9 _ - becomes one '_'.
+ * out has room for name.len bytes and may be name.ptr. Returns the view of out. */
+MS_API ms_str ms_sanitize_tool_name(ms_str name, char *out);
 
 #endif /* MSGSTORE_NO_DIALECTS */
 
@@ -2762,6 +3381,153 @@ MS_API ms_result ms_f64_read(ms_str text, double *out)
         }
     }
     *out = d.negative ? -v : v;
+    return MS_OK;
+}
+
+/* Days since 1970-01-01 of a day of the Gregorian calendar, and back: both count from the
+ * 1st of March of a year that begins a 400-year cycle, so that the leap day comes last. */
+#define MS__DAYS_TO_EPOCH 719468 /* from 0000-03-01 */
+
+static int64_t ms__days_of(int64_t year, unsigned month, unsigned day)
+{
+    year -= month <= 2;
+    int64_t era = year / 400, of_era = year - era * 400;
+    int64_t of_year = (153 * ((int64_t)month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
+    return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year -
+           MS__DAYS_TO_EPOCH;
+}
+
+static void ms__date_of(int64_t days, unsigned date[3])
+{
+    days += MS__DAYS_TO_EPOCH;
+    int64_t era = days / 146097, of_era = days - era * 146097;
+    int64_t year = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
+    int64_t of_year = of_era - (365 * year + year / 4 - year / 100);
+    int64_t month = (5 * of_year + 2) / 153;
+    date[2] = (unsigned)(of_year - (153 * month + 2) / 5 + 1);
+    date[1] = (unsigned)(month < 10 ? month + 3 : month - 9);
+    date[0] = (unsigned)(year + era * 400 + (date[1] <= 2));
+}
+
+static void ms__put_digits(char *out, unsigned digits, uint64_t v)
+{
+    while (digits-- > 0) {
+        out[digits] = (char)('0' + v % 10);
+        v /= 10;
+    }
+}
+
+#define MS__YEAR_1 (-62135596800.0)
+#define MS__YEAR_10000 253402300800.0
+
+MS_API size_t ms_iso_write(double seconds, char out[MS_ISO_MAX])
+{
+    unsigned date[3], width = 6;
+    if (!(seconds >= MS__YEAR_1 && seconds < MS__YEAR_10000)) return 0;
+    int64_t whole = (int64_t)(seconds - MS__YEAR_1);
+    double part = seconds - MS__YEAR_1 - (double)whole;
+    if (seconds >= 0) {
+        whole = (int64_t)seconds - (int64_t)MS__YEAR_1;
+        part = seconds - (double)(int64_t)seconds;
+    }
+    uint64_t micros = (uint64_t)(part * 1e6 + 0.5);
+    if (micros == 1000000) {
+        whole++;
+        micros = 0;
+    }
+    int64_t of_day = whole % 86400;
+    ms__date_of((whole - of_day) / 86400 + (int64_t)MS__YEAR_1 / 86400, date);
+    memcpy(out, "0000-00-00T00:00:00", 19);
+    ms__put_digits(out, 4, date[0]);
+    ms__put_digits(out + 5, 2, date[1]);
+    ms__put_digits(out + 8, 2, date[2]);
+    ms__put_digits(out + 11, 2, (uint64_t)(of_day / 3600));
+    ms__put_digits(out + 14, 2, (uint64_t)(of_day / 60 % 60));
+    ms__put_digits(out + 17, 2, (uint64_t)(of_day % 60));
+    size_t len = 19;
+    if (micros > 0) {
+        if (micros % 1000 == 0) {
+            width = 3;
+            micros /= 1000;
+        }
+        out[len] = '.';
+        ms__put_digits(out + len + 1, width, micros);
+        len += 1 + width;
+    }
+    out[len] = 'Z';
+    return len + 1;
+}
+
+/* n decimal digits at *p; false: there are fewer. */
+static bool ms__get_digits(ms_str *s, unsigned n, unsigned *out)
+{
+    *out = 0;
+    if (s->len < n) return false;
+    for (unsigned i = 0; i < n; i++) {
+        char c = s->ptr[i];
+        if (c < '0' || c > '9') return false;
+        *out = *out * 10 + (unsigned)(c - '0');
+    }
+    s->ptr += n;
+    s->len -= n;
+    return true;
+}
+
+static bool ms__get_char(ms_str *s, char c)
+{
+    if (s->len == 0 || *s->ptr != c) return false;
+    s->ptr++;
+    s->len--;
+    return true;
+}
+
+/* Behind the seconds: a fraction, an offset. Added to *seconds. */
+static bool ms__iso_tail(ms_str s, double *seconds)
+{
+    unsigned hours = 0, minutes = 0, digit, places = 0;
+    double part = 0, scale = 1;
+    if (ms__get_char(&s, '.')) {
+        for (; places < 9 && ms__get_digits(&s, 1, &digit); places++) {
+            part = part * 10 + digit;
+            scale *= 10;
+        }
+        if (places == 0) return false;
+    }
+    if (!ms__get_char(&s, 'Z') && s.len > 0) {
+        bool west = ms__get_char(&s, '-');
+        if (!west && !ms__get_char(&s, '+')) return false;
+        if (!ms__get_digits(&s, 2, &hours)) return false;
+        (void)ms__get_char(&s, ':');
+        if (!ms__get_digits(&s, 2, &minutes) || hours > 23 || minutes > 59) return false;
+        double offset = hours * 3600.0 + minutes * 60.0;
+        *seconds += west ? offset : -offset;
+    }
+    *seconds += part / scale;
+    return s.len == 0;
+}
+
+MS_API ms_result ms_iso_read(ms_str text, double *seconds)
+{
+    static const unsigned char days[12] = {31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    unsigned year, month, day, hour, minute, second;
+    ms_str s = text;
+    if (!ms__get_digits(&s, 4, &year) || !ms__get_char(&s, '-') ||
+        !ms__get_digits(&s, 2, &month) || !ms__get_char(&s, '-') ||
+        !ms__get_digits(&s, 2, &day) ||
+        (!ms__get_char(&s, 'T') && !ms__get_char(&s, ' ')) ||
+        !ms__get_digits(&s, 2, &hour) || !ms__get_char(&s, ':') ||
+        !ms__get_digits(&s, 2, &minute) || !ms__get_char(&s, ':') ||
+        !ms__get_digits(&s, 2, &second))
+        return MS_E_SYNTAX;
+    if (year < 1 || month < 1 || month > 12 || day < 1 || day > days[month - 1] ||
+        hour > 23 || minute > 59 || second > 60)
+        return MS_E_RANGE;
+    if (month == 2 && day == 29 && (year % 4 != 0 || (year % 100 == 0 && year % 400 != 0)))
+        return MS_E_RANGE;
+    double t = (double)ms__days_of(year, month, day) * 86400.0 + hour * 3600.0 +
+               minute * 60.0 + second;
+    if (!ms__iso_tail(s, &t)) return MS_E_SYNTAX;
+    *seconds = t;
     return MS_OK;
 }
 
@@ -4555,7 +5321,8 @@ MS_API ms_result ms_decode(const void *bytes, size_t size, const ms_msg **out,
 /* ==== [dialect] published message formats ============================================
  * A dialect is a table row: a name, a reader, a writer. Readers turn one JSON object
  * into envelopes, writers turn envelopes into JSON as they come, so that neither needs
- * the whole conversation. Nothing here knows a store.
+ * the whole conversation. Where the messages of one turn are one object, the writer holds
+ * them back until another turn begins. Nothing here knows a store.
  *
  * Nothing is lost: a member that no field stands for is kept, as it is spelled, in
  * `extra` (of a tool call: in `call_extra`) and comes back. So does a known member
@@ -4574,8 +5341,19 @@ MS_API ms_result ms_decode(const void *bytes, size_t size, const ms_msg **out,
  * together again. Arguments are the text of an object, not an object; text that is no
  * JSON is kept as text.
  *
- * Crossing. What each type becomes:
- *   type                              openai                         framework
+ * anthropic, gemini, pydantic-ai: a message is a list of blocks; chat-strict is written as
+ * openai, and differs only when a history is projected. session, task, envelope: what a
+ * format has no member for goes into an object "msgstore", so that every message comes
+ * back from them as it was. The rules of each stand where it begins, with what it makes of
+ * each type.
+ *
+ * Exceptions to "equal as JSON": envelope gives back rows in their canonical form;
+ * pydantic-ai gives an id to a call that has none, as its readers would; members that
+ * stand beside the parts of a systemInstruction are not kept.
+ *
+ * Crossing. What each type becomes in the chat formats (openai, chat-strict, anthropic,
+ * gemini, pydantic-ai; their words differ, their meaning does not):
+ *   type                              chat                           framework
  *   user_message, task, script_
  *     instruction                     user text                      same word
  *   assistant_message, final, plans   assistant text                 same word
@@ -4588,15 +5366,17 @@ MS_API ms_result ms_decode(const void *bytes, size_t size, const ms_msg **out,
  *   director_, injected_context       system text                    same word
  *   text of a role                    that role                      injected_context, role
  *   any other                         assistant text or their role   own word, lower case
- * Content that is JSON becomes its text where a format wants text. An extra member
- * whose name means something else in the target is moved into a member `extra`. What
- * the openai format has no place for (time, turn, summary, error type, phase) is left
- * out: providers refuse members that they do not know.
+ * So between chat formats roles, texts, tools, arguments, ids and order are kept; between
+ * the others everything is. Content that is JSON becomes its text where a format wants
+ * text. An extra member whose name means something else in the target is moved into a
+ * member `extra`. What the chat formats have no place for (time, turn, summary, error type,
+ * phase) is left out: providers refuse members that they do not know.
  *
  * Which call does a result without an id answer? The oldest open one of the same agent
  * and turn; once an agent has got results and calls again, what was open before is
  * closed. Ids repeat in real traces, so an id is never looked up in a map of the whole
- * conversation. A call without an id is given call_<sequence number>, or one more than
+ * conversation. Of several open calls one of the result's tool comes first. A call without
+ * an id is given call_<sequence number>, or one more than
  * the last given where that is not larger, so that no two are the same.
  * (D1) A reader gives envelopes that pass ms_envelope_check, or nothing and an error.
  * (D2) Written in the dialect it came from, a message equals its source as JSON.
@@ -4749,7 +5529,7 @@ MS__UNUSED static void *stbds_shmode_func(size_t, int);
 #define MS__CALLS_OPEN 256 /* twice the calls that a provider takes in one turn */
 
 typedef struct ms__call {
-    ms_str agent, turn, id; /* views into text */
+    ms_str agent, turn, id, tool; /* views into text */
     char *text;
     size_t cap;
     uint64_t order;
@@ -4802,7 +5582,7 @@ static ms_str ms__call_text(char **at, ms_str s)
 static ms_result ms__call_opens(ms_writer *w, const ms_envelope *m, ms_str id,
                                 ms_error *err)
 {
-    size_t size = m->agent_key.len + m->turn_id.len + id.len;
+    size_t size = m->agent_key.len + m->turn_id.len + id.len + m->tool.len;
     ms__call *c = ms__call_slot(w, m->agent_key);
     if (c && size >= c->cap) {
         size_t cap = size < 48 ? 64 : size * 2;
@@ -4816,14 +5596,24 @@ static ms_result ms__call_opens(ms_writer *w, const ms_envelope *m, ms_str id,
     c->agent = ms__call_text(&at, m->agent_key);
     c->turn = ms__call_text(&at, m->turn_id);
     c->id = ms__call_text(&at, id);
-    c->order = w->written;
+    c->tool = ms__call_text(&at, m->tool);
+    c->order = w->n_calls++;
     c->open = true;
     c->old = false;
     return MS_OK;
 }
 
-/* A result is written: the id of the call that it answers, or absent. */
-static ms_str ms__call_answered(ms_writer *w, const ms_envelope *m)
+/* Does a call come before another one as what a result answers? One of the result's tool
+ * first, then the older one. */
+static bool ms__call_is_nearer(const ms__call *c, const ms__call *than, ms_str tool)
+{
+    bool same = tool.ptr && ms_str_equal(c->tool, tool);
+    bool same_than = tool.ptr && ms_str_equal(than->tool, tool);
+    return same != same_than ? same : c->order < than->order;
+}
+
+/* A result is written: the call that it answers, or NULL. */
+static const ms__call *ms__call_answered(ms_writer *w, const ms_envelope *m)
 {
     ms__call *found = NULL;
     for (ptrdiff_t i = 0; i < stbds_arrlen(w->calls); i++) {
@@ -4832,53 +5622,64 @@ static ms_str ms__call_answered(ms_writer *w, const ms_envelope *m)
         bool answers = m->call_id.ptr ? ms_str_equal(c->id, m->call_id)
                                       : ms_str_equal(c->turn, m->turn_id);
         c->old = true;
-        if (answers && (!found || c->order < found->order)) found = c;
+        if (answers && (!found || ms__call_is_nearer(c, found, m->tool))) found = c;
     }
-    if (!found) return ms__absent();
-    found->open = false;
-    return found->id;
+    if (found) found->open = false;
+    return found;
+}
+
+#define MS__DERIVED_ID 32 /* room for "call_" and a number */
+
+/* A call is about to be written: its id, or one derived from its sequence number. What was
+ * paired before (see [project]) needs no remembering. */
+static ms_result ms__call_begins(ms_writer *w, const ms_envelope *m,
+                                 char derived[MS__DERIVED_ID], ms_str *id, ms_error *err)
+{
+    *id = m->call_id;
+    if (!id->ptr) {
+        uint64_t number = m->seq ? m->seq : w->written + 1;
+        if (number <= w->last_id) number = w->last_id + 1;
+        w->last_id = number;
+        memcpy(derived, "call_", 5);
+        *id = ms_str_n(derived, 5 + ms__u64_write(number, derived + 5));
+    }
+    return w->paired ? MS_OK : ms__call_opens(w, m, *id, err);
+}
+
+/* The id and the tool of a result about to be written, its own or those of its call. */
+static void ms__call_ends(ms_writer *w, const ms_envelope *m, ms_str *id, ms_str *tool)
+{
+    const ms__call *call = w->paired ? NULL : ms__call_answered(w, m);
+    *id = m->call_id.ptr || !call ? m->call_id : call->id;
+    *tool = m->tool.ptr || !call ? m->tool : call->tool;
 }
 
 /* ---- What readers share. */
 
-typedef struct ms__reader {
-    ms_str json; /* checked */
-    bool lenient, repair;
-    ms_arena *arena;
-    ms_error *err;
-    ms_buf extra;          /* object being written, empty: nothing yet */
-    ms_json_writer writer; /* of extra */
-} ms__reader;
+/* Of a reader, `extra` is the object being written (empty: nothing yet), by `writer`. */
 
-struct ms_dialect {
-    const char *name;
-    ms_result (*read)(ms__reader *r, ms_envelopes *out);
-    ms_result (*write)(ms_writer *w, const ms_envelope *m, ms_error *err);
-    void (*close)(ms_writer *w); /* ends the message that is open */
-};
-
-static ms_result ms__read_kind(ms__reader *r, const char *name, const char *expected,
+static ms_result ms__read_kind(ms_reader *r, const char *name, const char *expected,
                                ms_str found)
 {
     return ms__at_field(r->err, ms__fail(r->err, MS_E_KIND, "%s is '%v', %s was expected",
                                          name, MS__V(found), expected), name);
 }
 
-static ms_result ms__read_missing(ms__reader *r, const char *name)
+static ms_result ms__read_missing(ms_reader *r, const char *name)
 {
     return ms__at_field(r->err, ms__fail(r->err, MS_E_MISSING, "the member %s is missing",
                                          name), name);
 }
 
 /* The text of a JSON string into *out. */
-static ms_result ms__read_text(ms__reader *r, ms_str value, ms_str *out)
+static ms_result ms__read_text(ms_reader *r, ms_str value, ms_str *out)
 {
     ms_result code = ms_json_string(value, r->arena, out);
     return code == MS_OK ? MS_OK : ms__no_arena(r->err, r->arena, value.len);
 }
 
 /* A JSON value as it is; with repair, cleaned of what no reader would take. */
-static ms_result ms__read_json(ms__reader *r, ms_str value, ms_str *out)
+static ms_result ms__read_json(ms_reader *r, ms_str value, ms_str *out)
 {
     *out = value;
     if (!r->repair || ms_json_check(value, NULL, NULL, NULL) == MS_OK) return MS_OK;
@@ -4893,7 +5694,7 @@ static ms_result ms__read_json(ms__reader *r, ms_str value, ms_str *out)
     return MS_OK;
 }
 
-static void ms__extra_begin(ms__reader *r)
+static void ms__extra_begin(ms_reader *r)
 {
     memset(&r->extra, 0, sizeof r->extra);
     r->extra.arena = r->arena;
@@ -4901,7 +5702,7 @@ static void ms__extra_begin(ms__reader *r)
 }
 
 /* Keeps a member as it is spelled. */
-static void ms__extra_put(ms__reader *r, ms_str key, ms_str value)
+static void ms__extra_put(ms_reader *r, ms_str key, ms_str value)
 {
     if (r->writer.depth == 0) ms_json_begin_object(&r->writer);
     ms_json_put_raw(&r->writer, key);
@@ -4909,7 +5710,7 @@ static void ms__extra_put(ms__reader *r, ms_str key, ms_str value)
     ms_json_put_raw(&r->writer, value);
 }
 
-static ms_result ms__extra_end(ms__reader *r, ms_str *out)
+static ms_result ms__extra_end(ms_reader *r, ms_str *out)
 {
     *out = ms__absent();
     if (r->writer.depth == 0) return MS_OK;
@@ -4921,7 +5722,7 @@ static ms_result ms__extra_end(ms__reader *r, ms_str *out)
 }
 
 /* The time of a message from a JSON number, with its spelling when that is not ours. */
-static ms_result ms__read_time(ms__reader *r, ms_str value, const char *name,
+static ms_result ms__read_time(ms_reader *r, ms_str value, const char *name,
                                ms_envelope *m)
 {
     char shortest[MS_F64_MAX];
@@ -4941,7 +5742,7 @@ static ms_result ms__read_time(ms__reader *r, ms_str value, const char *name,
     return MS_OK;
 }
 
-static ms_result ms__one_envelope(ms__reader *r, const ms_envelope *m, ms_envelopes *out)
+static ms_result ms__one_envelope(ms_reader *r, const ms_envelope *m, ms_envelopes *out)
 {
     out->items = (ms_envelope *)ms_arena_alloc(r->arena, sizeof *m);
     if (!out->items) return ms__no_arena(r->err, r->arena, sizeof *m);
@@ -4958,6 +5759,27 @@ static void ms__write_field(ms_writer *w, const char *name, ms_str text, bool js
     ms_json_key(&w->json, ms_str_of(name));
     if (json) ms_json_put_raw(&w->json, text);
     else ms_json_put_string(&w->json, text);
+}
+
+/* Is the key one of a list of names that ends with NULL? */
+static bool ms__is_named(ms_str key, const char *const *names)
+{
+    for (; names && *names; names++)
+        if (ms_json_string_is(key, ms_str_of(*names))) return true;
+    return false;
+}
+
+/* The members of an object as they are, but for the names of the list. */
+static void ms__put_members(ms_writer *w, ms_str object, const char *const *but)
+{
+    ms_json_iter it = ms_json_iterate(object);
+    if (!object.ptr || !it.object) return;
+    while (ms_json_next(&it)) {
+        if (ms__is_named(it.key, but)) continue;
+        ms_json_put_raw(&w->json, it.key);
+        ms__json_colon(&w->json);
+        ms_json_put_raw(&w->json, it.value);
+    }
 }
 
 static bool ms__has_member(ms_str object, const char *name)
@@ -5005,6 +5827,178 @@ static void ms__write_time(ms_writer *w, const char *name, const ms_envelope *m)
         ms_json_put_raw(&w->json, m->time_text);
     else
         ms_json_put_f64(&w->json, m->time);
+}
+
+/* ---- What a format has no place for, in an object "msgstore" where the format lets one
+ * keep something: fields by the names of MS_FIELDS, and type, role, joined, time. `said` has
+ * the bits of what the format itself says; type and role are what its reader would make of
+ * what was written. A bit of TIME_TEXT means that the time is said. */
+
+#define MS__REST "msgstore"
+#define MS__REST_NEVER ((uint32_t)1 << MS_F_EXTRA | (uint32_t)1 << MS_F_TIME_TEXT)
+#define MS__REST_PLACE ((uint32_t)1 << MS_F_LOCATION | (uint32_t)1 << MS_F_AGENT_KEY)
+#define MS__SAID(field) ((uint32_t)1 << MS_F_##field)
+
+static void ms__rest_write(ms_writer *w, const ms_envelope *m, ms_type type, ms_role role,
+                           uint32_t said)
+{
+    uint32_t set = ms__fields_of(m) & ~said & ~MS__REST_NEVER;
+    ms_role is = ms__role_of(m->role, m->type);
+    bool time = m->has_time && !(said & MS__SAID(TIME_TEXT));
+    bool joined = (m->flags & MS_FLAG_JOINED) != 0;
+    if (!w->with_location) set &= ~MS__REST_PLACE;
+    if (type == m->type) set &= ~MS__SAID(TYPE_NAME);
+    if (role == is) set &= ~MS__SAID(ROLE_NAME);
+    if (set == 0 && type == m->type && role == is && !time && !joined) return;
+    ms_json_key(&w->json, MS_STR(MS__REST));
+    ms_json_begin_object(&w->json);
+    if (type != m->type && m->type != MS_T_OTHER)
+        ms__write_field(w, "type", ms_str_of(ms_type_word(m->type)), false);
+    if (role != is && is != MS_ROLE_OTHER)
+        ms__write_field(w, "role", ms_str_of(ms_role_word(is)), false);
+    if (joined) ms__write_field(w, "joined", MS_STR("true"), true);
+    if (time) {
+        ms_json_key(&w->json, MS_STR("time"));
+        ms_json_put_f64(&w->json, m->time);
+    }
+    for (; set; set &= set - 1) {
+        unsigned f = ms__lowest(set);
+        ms__write_field(w, ms__fields[f].name, ms__field_text(m, f),
+                        ms__field_is_json(m, f));
+    }
+    ms_json_end_object(&w->json);
+}
+
+static unsigned ms__field_named(ms_str key)
+{
+    for (unsigned f = 1; f < MS_FIELD_COUNT; f++)
+        if (ms_json_string_is(key, ms_str_of(ms__fields[f].name))) return f;
+    return 0;
+}
+
+/* One member of the object into its place; false: it does not fit. */
+static bool ms__rest_take(ms_reader *r, ms_str key, ms_str value, ms_envelope *m)
+{
+    ms_json_kind kind = ms_json_kind_of(value);
+    unsigned f = ms__field_named(key);
+    ms_str text = value;
+    if (ms_json_string_is(key, MS_STR("time")))
+        return (m->has_time = ms_json_f64(value, &m->time) == MS_OK);
+    if (ms_json_string_is(key, MS_STR("joined"))) {
+        if (kind == MS_JSON_TRUE) m->flags |= MS_FLAG_JOINED;
+        return kind == MS_JSON_TRUE;
+    }
+    if (kind == MS_JSON_STRING && ms_json_string(value, r->arena, &text) != MS_OK)
+        return false;
+    if (ms_json_string_is(key, MS_STR("type"))) {
+        m->type = kind == MS_JSON_STRING ? ms_type_of_word(text) : MS_T_NONE;
+        return m->type != MS_T_NONE;
+    }
+    if (ms_json_string_is(key, MS_STR("role"))) {
+        m->role = kind == MS_JSON_STRING ? ms_role_of_word(text) : MS_ROLE_OTHER;
+        return m->role != MS_ROLE_OTHER;
+    }
+    if (f == 0 || (MS__REST_NEVER >> f & 1)) return false;
+    if (ms__fields[f].kind == MS__KIND_TEXT && kind != MS_JSON_STRING) return false;
+    if (ms__fields[f].kind == MS__KIND_OBJECT && kind != MS_JSON_OBJECT) return false;
+    if (f == MS_F_TYPE_NAME) m->type = MS_T_OTHER;
+    if (f == MS_F_ROLE_NAME) m->role = MS_ROLE_OTHER;
+    ms__field_set(m, f, text, kind != MS_JSON_STRING);
+    return true;
+}
+
+/* Sets what the object says, over what the format said. When it does not fit: an error, or
+ * when lenient *kept is false, nothing is set, and the object is extra. */
+static ms_result ms__rest_read(ms_reader *r, ms_str value, ms_envelope *m, bool *kept)
+{
+    ms_envelope with = *m;
+    ms_json_iter it = ms_json_iterate(value);
+    *kept = ms_json_kind_of(value) == MS_JSON_OBJECT;
+    while (*kept && ms_json_next(&it)) *kept = ms__rest_take(r, it.key, it.value, &with);
+    if (*kept) *m = with;
+    if (*kept || r->lenient) return MS_OK;
+    if (!it.object) return ms__read_kind(r, MS__REST, "an object", value);
+    ms_result code = ms__fail(r->err, MS_E_TYPE, "%v is '%v', no field holds that",
+                              MS__V(it.key), MS__V(it.value));
+    return ms__at_field(r->err, code, MS__REST);
+}
+
+/* ---- How chat formats say a message: a role and a value. */
+
+/* USER, ASSISTANT, TOOL for a result; of a message that is a role and a text its role. */
+static ms_role ms__chat_role(const ms_envelope *m)
+{
+    switch ((ms__projection)ms__type_row_of(m->type)->projection) {
+    case MS__AS_CALL:
+    case MS__AS_DELEGATE:
+        return MS_ROLE_ASSISTANT;
+    case MS__AS_ANSWER:
+        return MS_ROLE_TOOL;
+    case MS__AS_USER_TEXT:
+    case MS__AS_SOURCED_TEXT:
+        return MS_ROLE_USER;
+    case MS__AS_ASSISTANT_TEXT:
+        return m->role == MS_ROLE_USER ? MS_ROLE_USER : MS_ROLE_ASSISTANT;
+    case MS__AS_ROLE_TEXT:
+        break;
+    }
+    return ms__role_of(m->role, m->type);
+}
+
+static bool ms__is_answer(const ms_envelope *m)
+{
+    return ms__type_row_of(m->type)->projection == MS__AS_ANSWER;
+}
+
+/* The word of a role that ms__chat_role gave. */
+static ms_str ms__chat_word(const ms_envelope *m, ms_role role)
+{
+    return role == MS_ROLE_OTHER ? m->role_name : ms_str_of(ms_role_word(role));
+}
+
+/* What stands before a result that answers no call, in a user's text. */
+static ms_str ms__answer_prefix(const ms_envelope *m)
+{
+    return m->type == MS_T_ERROR ? MS_STR("Error: ") : MS_STR("Observation: ");
+}
+
+static void ms__buf_add(ms_buf *buf, ms_result *code, ms_str s)
+{
+    if (*code == MS_OK && s.len > 0) *code = ms_buf_write(buf, s.ptr, s.len);
+}
+
+/* What is said: the content, but for delegations and what has a source a text that tells
+ * it, put together in `scratch` and valid until that is written to again. */
+static ms_result ms__chat_said(const ms_envelope *m, ms_buf *scratch, ms_value *out)
+{
+    ms_result code = MS_OK;
+    bool delegation = m->type == MS_T_DELEGATION;
+    ms_str source = delegation ? m->worker
+                    : m->from_manager.ptr ? m->from_manager : m->from_worker;
+    *out = m->content;
+    if (m->type == MS_T_GLOBAL_OBSERVATION && m->summary.ptr)
+        *out = ms_text_n(m->summary);
+    if (!delegation && (m->type != MS_T_GLOBAL_OBSERVATION || !source.len) &&
+        (m->type != MS_T_SYNTHESIS || !source.len))
+        return MS_OK;
+    scratch->len = 0;
+    if (delegation && !source.len) {
+        *out = ms_text_n(m->task);
+        return MS_OK;
+    }
+    ms__buf_add(scratch, &code, delegation ? MS_STR("Delegated to ") : MS_STR("["));
+    ms__buf_add(scratch, &code, source);
+    ms__buf_add(scratch, &code, delegation ? MS_STR(": ") : MS_STR("] "));
+    ms__buf_add(scratch, &code, delegation ? m->task : out->text);
+    *out = ms_text_n(ms_buf_text(scratch));
+    return code;
+}
+
+/* Is the message the next one of the turn that came before? A history can have left out
+ * what it was joined to. */
+static bool ms__joins(const ms_writer *w, const ms_envelope *m)
+{
+    return (m->flags & MS_FLAG_JOINED) && (m->seq == 0 || m->seq == w->last_seq + 1);
 }
 
 /* ---- framework */
@@ -5069,7 +6063,7 @@ static const char *ms__framework_expects(ms_field field, ms_json_kind kind, bool
 }
 
 /* Names that messages are found by have rules of their own. */
-static ms_result ms__framework_name(ms__reader *r, const struct ms__member *row,
+static ms_result ms__framework_name(ms_reader *r, const struct ms__member *row,
                                     ms_str text, bool *kept)
 {
     bool turn = row->field == MS_F_TURN_ID;
@@ -5085,7 +6079,7 @@ static ms_result ms__framework_name(ms__reader *r, const struct ms__member *row,
 
 /* Puts a member into its field. *kept tells whether it belongs there; else it is extra.
  */
-static ms_result ms__framework_take(ms__reader *r, const struct ms__member *row,
+static ms_result ms__framework_take(ms_reader *r, const struct ms__member *row,
                                     ms_str value, ms_envelope *m, bool *kept)
 {
     ms_json_kind kind = ms_json_kind_of(value);
@@ -5121,7 +6115,7 @@ static const char **ms__framework_place(ms__framework_last *last, ms_str key)
     return NULL;
 }
 
-static ms_result ms__framework_time(ms__reader *r, ms_str value, ms_envelope *m,
+static ms_result ms__framework_time(ms_reader *r, ms_str value, ms_envelope *m,
                                     bool *kept)
 {
     double ignored;
@@ -5130,7 +6124,7 @@ static ms_result ms__framework_time(ms__reader *r, ms_str value, ms_envelope *m,
     return *kept ? ms__read_time(r, value, "timestamp", m) : MS_OK;
 }
 
-static ms_result ms__framework_role(ms__reader *r, ms_str value, ms_envelope *m,
+static ms_result ms__framework_role(ms_reader *r, ms_str value, ms_envelope *m,
                                     bool *kept)
 {
     ms_str word;
@@ -5144,7 +6138,7 @@ static ms_result ms__framework_role(ms__reader *r, ms_str value, ms_envelope *m,
 }
 
 /* The type must be known before the members: what is required depends on it. */
-static ms_result ms__framework_type(ms__reader *r, ms_str value, ms_envelope *m)
+static ms_result ms__framework_type(ms_reader *r, ms_str value, ms_envelope *m)
 {
     ms_str word;
     if (!value.ptr) return ms__read_missing(r, "type");
@@ -5167,7 +6161,7 @@ static ms_result ms__framework_type(ms__reader *r, ms_str value, ms_envelope *m)
 }
 
 /* What is required but missing: an error, or when lenient a neutral value. */
-static ms_result ms__read_required(ms__reader *r, ms_envelope *m)
+static ms_result ms__read_required(ms_reader *r, ms_envelope *m)
 {
     uint32_t required = ms__type_row_of(m->type)->required;
     for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
@@ -5192,7 +6186,7 @@ static bool ms__framework_owns(const struct ms__member *row, bool timestamp, ms_
 }
 
 /* Takes one member in, or keeps it as extra. */
-static ms_result ms__framework_one(ms__reader *r, ms__framework_last *last, ms_str key,
+static ms_result ms__framework_one(ms_reader *r, ms__framework_last *last, ms_str key,
                                    ms_str value, ms_envelope *m)
 {
     const char **place = ms__framework_place(last, key);
@@ -5214,7 +6208,7 @@ static ms_result ms__framework_one(ms__reader *r, ms__framework_last *last, ms_s
     return MS_OK;
 }
 
-static ms_result ms__framework_read(ms__reader *r, ms_envelopes *out)
+static ms_result ms__framework_read(ms_reader *r, ms_envelopes *out)
 {
     ms_envelope m;
     ms__framework_last last;
@@ -5234,7 +6228,6 @@ static ms_result ms__framework_read(ms__reader *r, ms_envelopes *out)
             MS__TRY(ms__framework_one(r, &last, it.key, it.value, &m));
     MS__TRY(ms__extra_end(r, &m.extra));
     MS__TRY(ms__read_required(r, &m));
-    MS__TRY(ms_envelope_check(&m, r->err));
     return ms__one_envelope(r, &m, out);
 }
 
@@ -5300,8 +6293,10 @@ static void ms__framework_fields(ms_writer *w, const ms_envelope *m, size_t from
     }
 }
 
-static ms_result ms__framework_write(ms_writer *w, const ms_envelope *m, ms_error *err)
+static ms_result ms__framework_write(ms_writer *w, const ms_envelope *m, size_t n,
+                                     ms_error *err)
 {
+    (void)n;
     bool role = m->role != MS_ROLE_NONE || m->type == MS_T_TEXT;
     ms_str word = m->type == MS_T_OTHER ? m->type_name
                   : m->type == MS_T_TEXT ? MS_STR("injected_context")
@@ -5366,7 +6361,7 @@ static bool ms__is_parts(ms_str json)
 
 /* Content: a string is text; null and a list of parts are JSON; all else does not fit, is
  * an error, or when lenient extra, with null in its place. */
-static ms_result ms__chat_content(ms__reader *r, ms_str *value, ms_value *out)
+static ms_result ms__chat_content(ms_reader *r, ms_str *value, ms_value *out)
 {
     ms_json_kind kind = ms_json_kind_of(*value);
     bool json = kind != MS_JSON_STRING;
@@ -5386,13 +6381,13 @@ static ms_result ms__chat_content(ms__reader *r, ms_str *value, ms_value *out)
     return MS_OK;
 }
 
-static ms_result ms__call_path(ms__reader *r, ms_result code, size_t index)
+static ms_result ms__call_path(ms_reader *r, ms_result code, size_t index)
 {
     return ms__fail_in(r->err, code, "tool_calls[%u]", (uint64_t)index);
 }
 
 /* Arguments come as a string that should hold an object; only then they are JSON. */
-static ms_result ms__call_args(ms__reader *r, ms_str value, ms_value *out)
+static ms_result ms__call_args(ms_reader *r, ms_str value, ms_value *out)
 {
     ms_str inner;
     ms_json_kind kind = ms_json_kind_of(value);
@@ -5421,7 +6416,7 @@ static void ms__function_rest(ms_json_writer *rest, ms_str key, ms_str value)
     ms_json_put_raw(rest, value);
 }
 
-static ms_result ms__call_function(ms__reader *r, ms_str function, ms_envelope *m)
+static ms_result ms__call_function(ms_reader *r, ms_str function, ms_envelope *m)
 {
     ms_str name, args;
     ms_json_iter it = ms_json_iterate(function);
@@ -5445,7 +6440,7 @@ static ms_result ms__call_function(ms__reader *r, ms_str function, ms_envelope *
 }
 
 /* The id of a call; what is none is kept when lenient. */
-static ms_result ms__call_id(ms__reader *r, ms_str call, ms_envelope *m)
+static ms_result ms__call_id(ms_reader *r, ms_str call, ms_envelope *m)
 {
     ms_str id;
     bool there = ms_json_member(call, MS_STR("id"), &id);
@@ -5459,7 +6454,7 @@ static ms_result ms__call_id(ms__reader *r, ms_str call, ms_envelope *m)
 
 /* The type of a call is "function" and not kept; another one is, and "" says that there is
  * none. */
-static ms_result ms__call_type(ms__reader *r, ms_str call)
+static ms_result ms__call_type(ms_reader *r, ms_str call)
 {
     ms_str type = MS_STR("\"\"");
     bool there = ms_json_member(call, MS_STR("type"), &type);
@@ -5471,7 +6466,7 @@ static ms_result ms__call_type(ms__reader *r, ms_str call)
 }
 
 /* One tool call as an ACTION. */
-static ms_result ms__chat_call(ms__reader *r, ms_str call, ms_envelope *m)
+static ms_result ms__chat_call(ms_reader *r, ms_str call, ms_envelope *m)
 {
     ms_str function;
     ms_json_iter it = ms_json_iterate(call);
@@ -5493,7 +6488,7 @@ static ms_result ms__chat_call(ms__reader *r, ms_str call, ms_envelope *m)
     return ms__extra_end(r, &m->call_extra);
 }
 
-static ms_result ms__chat_assistant(ms__reader *r, const ms__chat *c, ms_value content,
+static ms_result ms__chat_assistant(ms_reader *r, const ms__chat *c, ms_value content,
                                     ms_envelopes *out)
 {
     size_t n = 0, first;
@@ -5522,7 +6517,7 @@ static ms_result ms__chat_assistant(ms__reader *r, const ms__chat *c, ms_value c
 }
 
 /* Everything but an assistant's message. */
-static ms_result ms__chat_other(ms__reader *r, const ms__chat *c, ms_str role,
+static ms_result ms__chat_other(ms_reader *r, const ms__chat *c, ms_str role,
                                 ms_value content, ms_envelopes *out)
 {
     ms_envelope m = ms_text_message(ms_role_of_word(role), content);
@@ -5541,7 +6536,7 @@ static ms_result ms__chat_other(ms__reader *r, const ms__chat *c, ms_str role,
 }
 
 /* Sorts the members; those that do not fit their place or the role go to extra. */
-static ms_result ms__chat_members(ms__reader *r, ms__chat *c, ms_str *role)
+static ms_result ms__chat_members(ms_reader *r, ms__chat *c, ms_str *role)
 {
     ms_json_iter it = ms_json_iterate(r->json);
     while (ms_json_next(&it)) {
@@ -5573,7 +6568,7 @@ static ms_result ms__chat_members(ms__reader *r, ms__chat *c, ms_str *role)
     return MS_OK;
 }
 
-static ms_result ms__chat_extra(ms__reader *r, ms__chat *c)
+static ms_result ms__chat_extra(ms_reader *r, ms__chat *c)
 {
     ms__extra_begin(r);
     ms_json_iter it = ms_json_iterate(r->json);
@@ -5584,7 +6579,7 @@ static ms_result ms__chat_extra(ms__reader *r, ms__chat *c)
     return ms__extra_end(r, &c->extra);
 }
 
-static ms_result ms__openai_read(ms__reader *r, ms_envelopes *out)
+static ms_result ms__openai_message(ms_reader *r, ms_envelopes *out)
 {
     ms__chat c;
     ms_str role;
@@ -5610,10 +6605,23 @@ static ms_result ms__openai_read(ms__reader *r, ms_envelopes *out)
         if (!content.text.ptr) content = ms_json(MS_STR("null"));
         MS__TRY(ms__chat_extra(r, &c));
     }
-    if (assistant) MS__TRY(ms__chat_assistant(r, &c, content, out));
-    else MS__TRY(ms__chat_other(r, &c, role, content, out));
-    for (size_t i = 0; i < out->count; i++)
-        MS__TRY(ms_envelope_check(&out->items[i], r->err));
+    return assistant ? ms__chat_assistant(r, &c, content, out)
+                     : ms__chat_other(r, &c, role, content, out);
+}
+
+/* Read leniently, what a strict reader takes is read the same; the rest says so. */
+static ms_result ms__openai_read(ms_reader *r, ms_envelopes *out)
+{
+    ms_error *err = r->err;
+    bool lenient = r->lenient;
+    r->lenient = false;
+    if (lenient) r->err = NULL;
+    ms_result code = ms__openai_message(r, out);
+    r->lenient = lenient;
+    r->err = err;
+    if (code == MS_OK || !lenient) return code;
+    MS__TRY(ms__openai_message(r, out));
+    out->items[0].flags |= MS_FLAG_LENIENT;
     return MS_OK;
 }
 
@@ -5625,7 +6633,9 @@ enum {
     MS__CHAT_NAME = 8,
     MS__CHAT_LOCATION = 16,
     MS__CHAT_AGENT = 32,
-    MS__CHAT_ASSISTANT = 64 /* its role is assistant: calls may join */
+    MS__CHAT_ASSISTANT = 64, /* its role is assistant: calls may join */
+    MS__CHAT_TOOL = 128,     /* its role is tool or function */
+    MS__CHAT_LENIENT = 256   /* extra may hold misfits of the format's own */
 };
 
 /* The content member, unless it only stands in for one that is in extra. */
@@ -5654,17 +6664,27 @@ static void ms__openai_content(ms_writer *w, const ms_envelope *m, ms_str before
     ms__json_byte(&w->json, '"');
 }
 
+/* Must an extra member move? Its name is one that the writer has put, or one under which
+ * the reader would take it for something, or refuse it. */
 static bool ms__openai_taken(ms_writer *w, ms_str key, ms_str value)
 {
-    (void)value;
+    ms_str first;
+    ms_json_kind kind = ms_json_kind_of(value);
+    bool strict = !(w->emitted & MS__CHAT_LENIENT);
+    bool tool = (w->emitted & MS__CHAT_TOOL) != 0;
     if (ms_json_string_is(key, MS_STR("role"))) return true;
     if (ms_json_string_is(key, MS_STR("content")))
-        return (w->emitted & MS__CHAT_CONTENT) != 0;
-    if (ms_json_string_is(key, MS_STR("tool_calls")))
-        return (w->emitted & MS__CHAT_CALLS) != 0;
+        return strict || (w->emitted & MS__CHAT_CONTENT);
+    if (ms_json_string_is(key, MS_STR("tool_calls"))) {
+        bool empty = kind == MS_JSON_NULL ||
+                     (kind == MS_JSON_ARRAY && !ms_json_element(value, 0, &first));
+        return (w->emitted & MS__CHAT_CALLS) ||
+               ((w->emitted & MS__CHAT_ASSISTANT) && !empty && strict);
+    }
     if (ms_json_string_is(key, MS_STR("tool_call_id")))
-        return (w->emitted & MS__CHAT_CALL_ID) != 0;
-    if (ms_json_string_is(key, MS_STR("name"))) return (w->emitted & MS__CHAT_NAME) != 0;
+        return (w->emitted & MS__CHAT_CALL_ID) || (tool && kind != MS_JSON_NULL && strict);
+    if (ms_json_string_is(key, MS_STR("name")))
+        return (w->emitted & MS__CHAT_NAME) || (tool && kind == MS_JSON_STRING);
     if (ms_json_string_is(key, MS_STR("location")))
         return (w->emitted & MS__CHAT_LOCATION) != 0;
     return (w->emitted & MS__CHAT_AGENT) != 0 &&
@@ -5682,14 +6702,8 @@ static void ms__openai_rest(ms_writer *w, const ms_envelope *m)
         ms__write_field(w, "agent_key", m->agent_key, false);
         w->emitted |= MS__CHAT_AGENT;
     }
+    if (m->flags & MS_FLAG_LENIENT) w->emitted |= MS__CHAT_LENIENT;
     ms__write_extra(w, m->extra, ms__openai_taken);
-}
-
-/* Members of call_extra that stand elsewhere in a call. */
-static bool ms__openai_placed(ms_str key)
-{
-    return ms_json_string_is(key, MS_STR("type")) ||
-           ms_json_string_is(key, MS_STR("function"));
 }
 
 static void ms__openai_close(ms_writer *w)
@@ -5705,6 +6719,8 @@ static void ms__openai_open(ms_writer *w, ms_str role)
     ms__openai_close(w);
     w->emitted = 0;
     if (ms_str_equal(role, MS_STR("assistant"))) w->emitted |= MS__CHAT_ASSISTANT;
+    if (ms_str_equal(role, MS_STR("tool")) || ms_str_equal(role, MS_STR("function")))
+        w->emitted |= MS__CHAT_TOOL;
     ms_json_begin_object(&w->json);
     w->open = true;
     ms__write_field(w, "role", role, false);
@@ -5713,33 +6729,27 @@ static void ms__openai_open(ms_writer *w, ms_str role)
 /* One element of tool_calls. */
 static void ms__openai_call(ms_writer *w, const ms_envelope *m, ms_str id)
 {
-    ms_str type = ms__absent(), function = ms__absent();
+    static const char *const inside[] = {"arguments", "name", NULL};
+    static const char *const placed[] = {"id", "type", "function", NULL};
+    ms_str type = ms__absent(), function = ms__absent(), args;
     bool has_type = ms_json_member(m->call_extra, MS_STR("type"), &type);
     (void)ms_json_member(m->call_extra, MS_STR("function"), &function);
+    bool own_id = m->call_id.ptr || !ms__has_member(m->call_extra, "id");
+    bool own_args = !ms_json_member(function, MS_STR("arguments"), &args) ||
+                    ms_json_kind_of(args) != MS_JSON_OBJECT || !m->args.json;
     ms_json_begin_object(&w->json);
-    if (!ms__has_member(m->call_extra, "id")) ms__write_field(w, "id", id, false);
+    if (own_id) ms__write_field(w, "id", id, false);
     if (!has_type) ms__write_field(w, "type", MS_STR("function"), false);
     else if (!ms_json_string_is(type, MS_STR(""))) ms__write_field(w, "type", type, true);
     ms_json_key(&w->json, MS_STR("function"));
     ms_json_begin_object(&w->json);
     ms__write_field(w, "name", m->tool.ptr ? m->tool : MS_STR(""), false);
-    if (!ms__has_member(function, "arguments"))
+    if (own_args)
         ms__write_field(w, "arguments", m->args.text.ptr ? m->args.text : MS_STR("{}"),
                         false);
-    ms_json_iter it = ms_json_iterate(function);
-    while (it.object && ms_json_next(&it)) {
-        ms_json_put_raw(&w->json, it.key);
-        ms__json_colon(&w->json);
-        ms_json_put_raw(&w->json, it.value);
-    }
+    ms__put_members(w, function, own_args ? inside : inside + 1);
     ms_json_end_object(&w->json);
-    it = ms_json_iterate(m->call_extra);
-    while (ms_json_next(&it)) {
-        if (ms__openai_placed(it.key)) continue;
-        ms_json_put_raw(&w->json, it.key);
-        ms__json_colon(&w->json);
-        ms_json_put_raw(&w->json, it.value);
-    }
+    ms__put_members(w, m->call_extra, own_id ? placed : placed + 1);
     ms_json_end_object(&w->json);
 }
 
@@ -5747,21 +6757,14 @@ static void ms__openai_call(ms_writer *w, const ms_envelope *m, ms_str id)
  * right before; a history can have left that out. */
 static bool ms__openai_joins(const ms_writer *w, const ms_envelope *m)
 {
-    return (m->flags & MS_FLAG_JOINED) && w->open && (w->emitted & MS__CHAT_ASSISTANT) &&
-           (m->seq == 0 || m->seq == w->last_seq + 1);
+    return ms__joins(w, m) && w->open && (w->emitted & MS__CHAT_ASSISTANT);
 }
 
 static ms_result ms__openai_action(ms_writer *w, const ms_envelope *m, ms_error *err)
 {
-    char derived[32] = "call_";
-    ms_str id = m->call_id;
-    if (!id.ptr) {
-        uint64_t number = m->seq ? m->seq : w->written + 1;
-        if (number <= w->last_id) number = w->last_id + 1;
-        w->last_id = number;
-        id = ms_str_n(derived, 5 + ms__u64_write(number, derived + 5));
-    }
-    MS__TRY(ms__call_opens(w, m, id, err));
+    char derived[MS__DERIVED_ID];
+    ms_str id;
+    MS__TRY(ms__call_begins(w, m, derived, &id, err));
     if (!ms__openai_joins(w, m)) {
         ms__openai_open(w, MS_STR("assistant"));
         if (m->content.text.ptr) {
@@ -5780,42 +6783,26 @@ static ms_result ms__openai_action(ms_writer *w, const ms_envelope *m, ms_error 
 }
 
 /* A message that is a role and a text; `before` stands in front of the text. */
-static void ms__openai_text(ms_writer *w, const ms_envelope *m, ms_str role,
-                            ms_str before, ms_str between)
+static ms_result ms__openai_text(ms_writer *w, const ms_envelope *m, ms_str role,
+                                 ms_str before, ms_error *err)
 {
-    ms_value content = m->content;
-    if (m->type == MS_T_DELEGATION) content = ms_text_n(m->task);
-    if (m->type == MS_T_GLOBAL_OBSERVATION && m->summary.ptr)
-        content = ms_text_n(m->summary);
+    ms_value said;
+    if (ms__chat_said(m, &w->scratch, &said) != MS_OK)
+        return ms__no_arena(err, w->arena, m->content.text.len);
     ms__openai_open(w, role);
-    if (between.len == 0 || before.len == 0) {
-        ms__openai_content(w, m, before, content);
-    } else {
-        w->emitted |= MS__CHAT_CONTENT;
-        ms_json_key(&w->json, MS_STR("content"));
-        ms__json_before(&w->json, false);
-        ms__json_byte(&w->json, '"');
-        ms__json_escaped(&w->json, m->type == MS_T_DELEGATION ? MS_STR("Delegated to ")
-                                                              : MS_STR("["));
-        ms__json_escaped(&w->json, before);
-        ms__json_escaped(&w->json, between);
-        ms__json_escaped(&w->json, content.text);
-        ms__json_byte(&w->json, '"');
-    }
+    ms__openai_content(w, m, before, said);
     ms__openai_rest(w, m);
+    return MS_OK;
 }
 
-static void ms__openai_answer(ms_writer *w, const ms_envelope *m)
+static ms_result ms__openai_answer(ms_writer *w, const ms_envelope *m, ms_error *err)
 {
-    ms_str id = ms__call_answered(w, m);
-    if (m->call_id.ptr || m->role != MS_ROLE_NONE) id = m->call_id;
-    if (!id.ptr && m->role == MS_ROLE_NONE) {
-        ms__openai_text(w, m, MS_STR("user"),
-                        m->type == MS_T_ERROR ? MS_STR("Error: ")
-                                              : MS_STR("Observation: "),
-                        ms__absent());
-        return;
-    }
+    ms_str id, tool;
+    bool row = m->role == MS_ROLE_TOOL || m->role == MS_ROLE_FUNCTION; /* as it came */
+    ms__call_ends(w, m, &id, &tool);
+    if (row) id = m->call_id;
+    if (!id.ptr && !row)
+        return ms__openai_text(w, m, MS_STR("user"), ms__answer_prefix(m), err);
     bool function = m->role == MS_ROLE_FUNCTION;
     ms__openai_open(w, function ? MS_STR("function") : MS_STR("tool"));
     if (id.ptr && (!function || m->call_id.ptr)) {
@@ -5828,44 +6815,4601 @@ static void ms__openai_answer(ms_writer *w, const ms_envelope *m)
     }
     ms__openai_content(w, m, ms__absent(), m->content);
     ms__openai_rest(w, m);
+    return MS_OK;
 }
 
-static ms_result ms__openai_write(ms_writer *w, const ms_envelope *m, ms_error *err)
+static ms_result ms__openai_write(ms_writer *w, const ms_envelope *m, size_t n,
+                                  ms_error *err)
+{
+    ms_role role = ms__chat_role(m);
+    (void)n;
+    if (m->type == MS_T_ACTION) return ms__openai_action(w, m, err);
+    if (ms__is_answer(m)) return ms__openai_answer(w, m, err);
+    return ms__openai_text(w, m, ms__chat_word(m, role), ms__absent(), err);
+}
+
+/* ---- envelope, envelope-rows.
+ *
+ * Reading is normalising. An object is an envelope when version and type say something,
+ * and schema says something or payload or data is there; else it is a row {role, content,
+ * metadata}, whose type, and for tools whose payload, is in its metadata. Both become the
+ * same messages, and what is written is always the canonical envelope: schema, version,
+ * type, role, content, payload, metadata, then id, created_at and all others. So
+ * canonical envelopes come back equal as JSON, rows and drafts as their canonical form;
+ * reading that again changes nothing.
+ *
+ *   what is wrong                                   code           path
+ *   version neither 1 nor "1"                       MS_E_FOREIGN   version
+ *     and neither a number nor a text               MS_E_KIND      version
+ *   type none of the nine words                     MS_E_TYPE      type
+ *     and no text                                   MS_E_KIND      type
+ *   role no text, or empty                          MS_E_KIND      role
+ *   content neither text nor list nor object        MS_E_KIND      content
+ *   msgstore in metadata not as it is written       MS_E_TYPE, MS_E_KIND
+ *                                                                  metadata.msgstore
+ *   a message that is no object                     MS_E_KIND
+ *   no JSON, bad UTF-8, nested too deeply           MS_E_SYNTAX, MS_E_UTF8, MS_E_DEPTH
+ *
+ * What the original drops without a word is dropped here too: payload and metadata that
+ * are no objects, data beside a payload, the schema's value; of a row schema, version,
+ * type, payload and data; an id or a time that is no text. Read leniently all this is
+ * kept, and so is what a strict reader refuses; only lists in payload and metadata of an
+ * envelope, which the original keeps, are always kept. Members of other names are kept
+ * too, where the original drops them.
+ *
+ * Where things are:
+ *   payload.tool_name                 tool        of tool_call, a text; of tool_result,
+ *                                                 when it is not empty
+ *   payload.parameters                args        of tool_call, an object; or a text
+ *   all else in payload               call_extra
+ *   metadata.tool_call_id             call_id     of these two and error, a text
+ *   metadata.msgstore                 fields that the format has no place for
+ *   all else in metadata              extra, in a member metadata
+ *   id, created_at                    id, time
+ *   all others, updated_at too        extra
+ *
+ * An action must have a tool and args. Where the payload names none, they are "" and {},
+ * and call_extra has "tool_name": "" or "parameters": {} to say that there was none: what
+ * is a text or an object never stays there otherwise. Empty content of a tool_call is
+ * none.
+ *
+ * Members of extra whose names mean something in an envelope go into a member "extra"; a
+ * reader takes them out again, so that a message of another format finds its own.
+ *
+ * Crossing. What each type becomes, and what it is read as:
+ *   user_message, assistant_message   text of that role              the same
+ *   text of a role (injected_         text of that role              text, or the
+ *     context with a role too)                                       messages above
+ *   action, observation               tool_call, tool_result         the same
+ *   error, final                      error, final_result            the same
+ *   input_required, approval_required, delta, multimodal_part        the same
+ *   any other                         text of its chat role          by msgstore the same
+ * Content that is JSON but neither list nor object stands as its text, and in msgstore.
+ * Delegations and what has a source say so in the text; their content is in msgstore.
+ *
+ * envelope-rows reads the same and writes what a provider gets: role, content, and in
+ * metadata, in this order of precedence: the type (over a metadata.type), the metadata
+ * (null too), the payload but for a member type. No metadata when there would be only the
+ * type text. Id, times, other members and msgstore are not told.
+ * (E1) What was written is read strictly, and written again it is the same text.
+ * (E2) A row is the projection of the envelope that would be written.
+ * Cost: one pass over the members and one over each of payload and metadata for each name
+ * asked for; folding uses a table, so that it is linear in the members too. */
+
+enum {
+    MS__ENV_SCHEMA,
+    MS__ENV_VERSION,
+    MS__ENV_TYPE,
+    MS__ENV_ROLE,
+    MS__ENV_CONTENT,
+    MS__ENV_PAYLOAD,
+    MS__ENV_DATA,
+    MS__ENV_METADATA,
+    MS__ENV_ID,
+    MS__ENV_CREATED_AT,
+    MS__ENV_UPDATED_AT,
+    MS__ENV_EXTRA,
+    MS__ENV_MEMBERS
+};
+
+static const char *const ms__env_members[MS__ENV_MEMBERS] = {
+    "schema",   "version", "type",       "role",       "content", "payload", "data",
+    "metadata", "id",      "created_at", "updated_at", "extra"};
+
+#define MS__ENV_NAME "agents-api.message"
+#define MS__ENV_BIT(which) ((uint32_t)1 << (which))
+
+static const char *const ms__env_words[MS_TYPE_COUNT] = {
+    "",
+#define MS__X(number, name, role, req, cls, proj, fw, env, task) env,
+    MS_TYPES(MS__X)
+#undef MS__X
+};
+
+/* One object at reading: its members, and what becomes of them. */
+typedef struct ms__env {
+    ms_str in[MS__ENV_MEMBERS]; /* JSON texts; absent: not there */
+    uint32_t kept;              /* those that are kept in extra, by bit */
+    ms_str rest;                /* metadata.msgstore; absent: none, or it stays there */
+    bool pairs;                 /* metadata.tool_call_id is the call_id */
+} ms__env;
+
+static unsigned ms__env_member(ms_str key)
+{
+    unsigned i = 0;
+    while (i < MS__ENV_MEMBERS && !ms_json_string_is(key, ms_str_of(ms__env_members[i])))
+        i++;
+    return i;
+}
+
+static bool ms__env_says(ms_str value)
+{
+    ms_json_kind kind = ms_json_kind_of(value);
+    return kind != MS_JSON_NONE && kind != MS_JSON_NULL;
+}
+
+static bool ms__env_is_word(ms_str value)
+{
+    return ms_json_kind_of(value) == MS_JSON_STRING &&
+           !ms_json_string_is(value, MS_STR(""));
+}
+
+/* An array or object without anything in it? */
+static bool ms__env_is_hollow(ms_str value)
+{
+    ms_json_kind kind = ms_json_kind_of(value);
+    ms_json_iter it = ms_json_iterate(value);
+    return (kind == MS_JSON_ARRAY || kind == MS_JSON_OBJECT) && !ms_json_next(&it);
+}
+
+static bool ms__env_is_full(ms_str value)
+{
+    return ms_json_kind_of(value) == MS_JSON_OBJECT && !ms__env_is_hollow(value);
+}
+
+/* Types whose metadata.tool_call_id is the call_id. */
+static bool ms__env_has_call_id(ms_type type)
+{
+    return type == MS_T_ACTION || type == MS_T_OBSERVATION || type == MS_T_ERROR;
+}
+
+static bool ms__env_names_tool(ms_type type)
+{
+    return type == MS_T_ACTION || type == MS_T_OBSERVATION;
+}
+
+static void ms__env_put(ms_json_writer *w, ms_str key, ms_str value)
+{
+    ms_json_put_raw(w, key);
+    ms__json_colon(w);
+    ms_json_put_raw(w, value);
+}
+
+/* ---- Which members of extra can stand in an envelope under their own name. */
+
+/* Read from there, is this object the metadata in extra again? */
+static bool ms__env_metadata_fits(ms_type type, ms_str value)
+{
+    ms_str id;
+    if (!ms__env_is_full(value) || ms__has_member(value, MS__REST)) return false;
+    return !ms__env_has_call_id(type) ||
+           !ms_json_member(value, MS_STR("tool_call_id"), &id) || !ms__env_is_word(id);
+}
+
+/* Must a member of extra move into "extra"? Of any name but that. */
+static bool ms__env_moves(ms_type type, ms_str key, ms_str value, ms_arena *arena)
+{
+    ms_str text;
+    double seconds;
+    switch (ms__env_member(key)) {
+    case MS__ENV_METADATA:
+        return !ms__env_metadata_fits(type, value);
+    case MS__ENV_CREATED_AT:
+        return !ms__env_is_word(value) ||
+               ms_json_string(value, arena, &text) != MS_OK ||
+               ms_iso_read(text, &seconds) == MS_OK;
+    case MS__ENV_UPDATED_AT:
+        return !ms__env_is_word(value);
+    case MS__ENV_EXTRA:
+    case MS__ENV_MEMBERS:
+        return false;
+    default:
+        return true;
+    }
+}
+
+/* Is it an object "extra" that a writer has made: one of members that move, or of one
+ * that would be taken for it? *names gets the names in it, of all levels, by bit. */
+static bool ms__env_unwraps(ms_type type, ms_str value, ms_arena *arena, uint32_t *names)
+{
+    bool moved = false;
+    for (*names = 0; !moved && ms_json_kind_of(value) == MS_JSON_OBJECT;) {
+        ms_str inner = ms__absent();
+        ms_json_iter it = ms_json_iterate(value);
+        while (ms_json_next(&it)) {
+            unsigned which = ms__env_member(it.key);
+            bool outer = which == MS__ENV_EXTRA;
+            if (outer) inner = it.value;
+            else if (!ms__env_moves(type, it.key, it.value, arena)) return false;
+            moved = moved || !outer;
+            *names |= MS__ENV_BIT(which);
+        }
+        value = inner;
+    }
+    return moved;
+}
+
+/* ---- Reading. */
+
+/* What a strict reader refuses and a lenient one keeps. */
+static ms_result ms__env_refuse(ms_reader *r, ms__env *e, unsigned which, ms_result code,
+                                const char *expected)
+{
+    const char *name = ms__env_members[which];
+    e->kept |= MS__ENV_BIT(which);
+    if (r->lenient) return MS_OK;
+    return ms__at_field(r->err, ms__fail(r->err, code, "%s is '%v', %s was expected",
+                                         name, MS__V(e->in[which]), expected), name);
+}
+
+/* What the original drops: a lenient reader keeps it. */
+static void ms__env_drop(ms_reader *r, ms__env *e, unsigned which)
+{
+    ms_str value = e->in[which];
+    if (r->lenient && ms__env_says(value) && !ms__env_is_hollow(value))
+        e->kept |= MS__ENV_BIT(which);
+}
+
+/* The same of what should be an object; the original keeps lists there. */
+static void ms__env_drop_map(ms_reader *r, ms__env *e, unsigned which)
+{
+    ms_str value = e->in[which];
+    ms__env_drop(r, e, which);
+    if (ms_json_kind_of(value) == MS_JSON_ARRAY && !ms__env_is_hollow(value))
+        e->kept |= MS__ENV_BIT(which);
+}
+
+static bool ms__env_is_envelope(const ms__env *e)
+{
+    return ms__env_says(e->in[MS__ENV_VERSION]) &&
+           ms__env_says(e->in[MS__ENV_TYPE]) &&
+           (ms__env_says(e->in[MS__ENV_SCHEMA]) || e->in[MS__ENV_PAYLOAD].ptr ||
+            e->in[MS__ENV_DATA].ptr);
+}
+
+static ms_result ms__env_version(ms_reader *r, ms__env *e)
+{
+    ms_str value = e->in[MS__ENV_VERSION];
+    ms_json_kind kind = ms_json_kind_of(value);
+    bool foreign = kind == MS_JSON_NUMBER || kind == MS_JSON_STRING;
+    if (ms_str_equal(value, MS_STR("1")) || ms_json_string_is(value, MS_STR("1")))
+        return MS_OK;
+    return ms__env_refuse(r, e, MS__ENV_VERSION, foreign ? MS_E_FOREIGN : MS_E_KIND,
+                          "the integer 1");
+}
+
+/* The type of a JSON string; NONE when it is no word of the format. */
+static ms_type ms__env_type_of(ms_str value)
+{
+    for (unsigned i = MS_T_TEXT; i < MS_TYPE_COUNT; i++)
+        if (ms__env_words[i][0] && ms_json_string_is(value, ms_str_of(ms__env_words[i])))
+            return (ms_type)i;
+    return MS_T_NONE;
+}
+
+static ms_result ms__env_type(ms_reader *r, ms__env *e, ms_envelope *m)
+{
+    ms_str value = e->in[MS__ENV_TYPE];
+    bool text = ms_json_kind_of(value) == MS_JSON_STRING;
+    m->type = ms__env_type_of(value);
+    if (m->type != MS_T_NONE) return MS_OK;
+    m->type = MS_T_TEXT;
+    if (!r->lenient || !ms__env_is_word(value))
+        return ms__env_refuse(r, e, MS__ENV_TYPE, text ? MS_E_TYPE : MS_E_KIND,
+                              text ? "a word of the envelope format" : "a string");
+    m->type = MS_T_OTHER;
+    return ms__read_text(r, value, &m->type_name);
+}
+
+/* The type of a row. */
+static ms_type ms__env_infer(ms_str metadata, bool plain)
+{
+    ms_str value = ms__absent();
+    ms_type type = MS_T_NONE;
+    if (ms_json_member(metadata, MS_STR("type"), &value)) type = ms__env_type_of(value);
+    if (type != MS_T_NONE) return type;
+    if (!plain || ms_json_string_is(value, MS_STR("multimodal")))
+        return MS_T_MULTIMODAL_PART;
+    bool error = ms_json_member(metadata, MS_STR("error"), &value);
+    return error && ms__env_says(value) ? MS_T_ERROR : MS_T_TEXT;
+}
+
+static bool ms__env_is_plain(ms_str content)
+{
+    ms_json_kind kind = ms_json_kind_of(content);
+    return kind != MS_JSON_ARRAY && kind != MS_JSON_OBJECT;
+}
+
+/* The envelope's payload, which drafts of the format called data. */
+static ms_str ms__env_payload_of(ms_reader *r, ms__env *e)
+{
+    ms_str payload = e->in[MS__ENV_PAYLOAD], data = e->in[MS__ENV_DATA];
+    bool full = ms__env_is_full(payload);
+    bool draft = !full && ms_json_kind_of(data) == MS_JSON_OBJECT;
+    if (!full) ms__env_drop_map(r, e, MS__ENV_PAYLOAD);
+    if (!draft) ms__env_drop(r, e, MS__ENV_DATA);
+    return full ? payload : draft ? data : ms__absent();
+}
+
+/* What is promoted from the metadata of a row, by presence. */
+static bool ms__env_promotes(ms_type type, ms_str key)
+{
+    static const char *const call[] = {"tool_name", "parameters", "turn", NULL};
+    static const char *const result[] = {"tool_name", "success", "turn", "tool_data",
+                                         "media", "error", NULL};
+    const char *const *name = type == MS_T_ACTION ? call : result;
+    if (!ms__env_names_tool(type)) return false;
+    while (*name && !ms_json_string_is(key, ms_str_of(*name))) name++;
+    return *name != NULL;
+}
+
+/* Sets who speaks, and with it what a text is. */
+static void ms__env_speaks(ms_envelope *m, ms_str word)
+{
+    ms_role role = ms_role_of_word(word);
+    if (m->type == MS_T_TEXT && role == MS_ROLE_USER) m->type = MS_T_USER_MESSAGE;
+    if (m->type == MS_T_TEXT && role == MS_ROLE_ASSISTANT)
+        m->type = MS_T_ASSISTANT_MESSAGE;
+    m->role = role == ms__role_of(MS_ROLE_NONE, m->type) ? MS_ROLE_NONE : role;
+    if (role == MS_ROLE_OTHER) m->role_name = word;
+}
+
+static ms_result ms__env_role(ms_reader *r, ms__env *e, ms_envelope *m)
+{
+    ms_str value = e->in[MS__ENV_ROLE];
+    bool tool = m->type == MS_T_OBSERVATION || m->type == MS_T_INPUT_REQUIRED ||
+                m->type == MS_T_APPROVAL_REQUIRED;
+    ms_str word = tool ? MS_STR("tool") : MS_STR("assistant");
+    if (ms__env_is_word(value)) MS__TRY(ms__read_text(r, value, &word));
+    else if (ms__env_says(value))
+        MS__TRY(ms__env_refuse(r, e, MS__ENV_ROLE, MS_E_KIND, "a text that is not "
+                               "empty"));
+    ms__env_speaks(m, word);
+    return MS_OK;
+}
+
+static ms_result ms__env_content(ms_reader *r, ms__env *e, ms_envelope *m)
+{
+    ms_str value = e->in[MS__ENV_CONTENT];
+    ms_json_kind kind = ms_json_kind_of(value);
+    m->content = ms_text("");
+    if (kind == MS_JSON_STRING) {
+        MS__TRY(ms__read_text(r, value, &m->content.text));
+    } else if (ms__env_says(value)) {
+        if (ms__env_is_plain(value) && !r->lenient)
+            return ms__read_kind(r, "content", "a string, a list or an object", value);
+        m->content.json = true;
+        MS__TRY(ms__read_json(r, value, &m->content.text));
+    }
+    if (m->type == MS_T_ACTION && m->content.text.len == 0) m->content = ms_text(NULL);
+    return MS_OK;
+}
+
+/* Parameters are an object, or text that was meant to be one. */
+static bool ms__env_are_args(ms_str value)
+{
+    ms_json_kind kind = ms_json_kind_of(value);
+    return kind == MS_JSON_OBJECT || kind == MS_JSON_STRING;
+}
+
+/* Tool and args of a call that names none, and the marks in call_extra that say so. The
+ * fields in rest are set afterwards. */
+static void ms__env_no_payload(ms_reader *r, const ms__env *e, bool tool, bool args)
+{
+    bool whole = ms__has_member(e->rest, "call_extra");
+    if (!tool && !whole && !ms__has_member(e->rest, "tool"))
+        ms__extra_put(r, MS_STR("\"tool_name\""), MS_STR("\"\""));
+    if (!args && !whole && !ms__has_member(e->rest, "args"))
+        ms__extra_put(r, MS_STR("\"parameters\""), MS_STR("{}"));
+}
+
+/* Sorts a payload, or what a row's metadata promote, into tool, args and call_extra. */
+static ms_result ms__env_payload(ms_reader *r, const ms__env *e, ms_str source, bool row,
+                                 ms_envelope *m)
+{
+    bool call = m->type == MS_T_ACTION;
+    ms_str tool = ms__absent(), args = ms__absent();
+    bool has_tool = ms_json_member(source, MS_STR("tool_name"), &tool);
+    bool has_args = ms_json_member(source, MS_STR("parameters"), &args);
+    bool tool_fits = call ? ms_json_kind_of(tool) == MS_JSON_STRING
+                          : m->type == MS_T_OBSERVATION && ms__env_is_word(tool);
+    bool args_fit = call && ms__env_are_args(args);
+    ms__extra_begin(r);
+    ms_json_iter it = ms_json_iterate(source);
+    while (it.object && ms_json_next(&it)) {
+        if (row && !ms__env_promotes(m->type, it.key)) continue;
+        if (tool_fits && ms_json_string_is(it.key, MS_STR("tool_name"))) continue;
+        if (args_fit && ms_json_string_is(it.key, MS_STR("parameters"))) continue;
+        ms__extra_put(r, it.key, it.value);
+    }
+    if (call) m->tool = MS_STR("");
+    if (call) m->args = ms_json(MS_STR("{}"));
+    if (call) ms__env_no_payload(r, e, has_tool, has_args);
+    if (tool_fits) MS__TRY(ms__read_text(r, tool, &m->tool));
+    if (args_fit) {
+        m->args.json = ms_json_kind_of(args) == MS_JSON_OBJECT;
+        MS__TRY(m->args.json ? ms__read_json(r, args, &m->args.text)
+                             : ms__read_text(r, args, &m->args.text));
+    }
+    return ms__extra_end(r, &m->call_extra);
+}
+
+static ms_result ms__env_identity(ms_reader *r, ms__env *e, ms_envelope *m)
+{
+    char ours[MS_ISO_MAX];
+    ms_str id = e->in[MS__ENV_ID], created = e->in[MS__ENV_CREATED_AT], text;
+    if (ms__env_is_word(id)) MS__TRY(ms__read_text(r, id, &m->id));
+    else ms__env_drop(r, e, MS__ENV_ID);
+    if (ms__env_is_word(e->in[MS__ENV_UPDATED_AT]))
+        e->kept |= MS__ENV_BIT(MS__ENV_UPDATED_AT);
+    ms__env_drop(r, e, MS__ENV_UPDATED_AT);
+    if (!ms__env_is_word(created)) {
+        ms__env_drop(r, e, MS__ENV_CREATED_AT);
+        return MS_OK;
+    }
+    MS__TRY(ms__read_text(r, created, &text));
+    m->has_time = ms_iso_read(text, &m->time) == MS_OK;
+    if (!m->has_time) m->time = 0;
+    if (!m->has_time) e->kept |= MS__ENV_BIT(MS__ENV_CREATED_AT);
+    else if (!ms_str_equal(ms_str_n(ours, ms_iso_write(m->time, ours)), text))
+        m->time_text = text;
+    return MS_OK;
+}
+
+/* The fields that the format has no place for. A delegation has no content of its own:
+ * what was read there was made up to tell it. */
+static ms_result ms__env_rest(ms_reader *r, ms__env *e, ms_envelope *m)
+{
+    bool kept;
+    if (!e->rest.ptr) return MS_OK;
+    ms_result code = ms__rest_read(r, e->rest, m, &kept);
+    if (code != MS_OK) return ms__fail_in(r->err, code, "metadata");
+    if (!kept) e->rest = ms__absent();
+    if (kept && m->type == MS_T_DELEGATION && !ms__has_member(e->rest, "content"))
+        m->content = ms_text(NULL);
+    return ms__read_required(r, m);
+}
+
+/* metadata.tool_call_id becomes the call_id, unless rest has said one. */
+static ms_result ms__env_call_id(ms_reader *r, ms__env *e, ms_envelope *m)
+{
+    ms_str id;
+    if (!ms__env_has_call_id(m->type) || m->call_id.ptr ||
+        !ms_json_member(e->in[MS__ENV_METADATA], MS_STR("tool_call_id"), &id) ||
+        !ms__env_is_word(id))
+        return MS_OK;
+    e->pairs = true;
+    return ms__read_text(r, id, &m->call_id);
+}
+
+/* Does this member of metadata stand in a field? */
+static bool ms__env_is_placed(const ms__env *e, ms_str key)
+{
+    return (e->pairs && ms_json_string_is(key, MS_STR("tool_call_id"))) ||
+           (e->rest.ptr && ms_json_string_is(key, MS_STR(MS__REST)));
+}
+
+/* Puts what remains of the metadata into extra, if anything does. */
+static void ms__env_metadata(ms_reader *r, ms__env *e)
+{
+    bool some = false;
+    ms_json_iter it = ms_json_iterate(e->in[MS__ENV_METADATA]);
+    while (it.object && ms_json_next(&it)) {
+        if (ms__env_is_placed(e, it.key)) continue;
+        if (!some) {
+            if (r->writer.depth == 0) ms_json_begin_object(&r->writer);
+            ms_json_key(&r->writer, MS_STR("metadata"));
+            ms_json_begin_object(&r->writer);
+            e->kept |= MS__ENV_BIT(MS__ENV_METADATA);
+        }
+        some = true;
+        ms__env_put(&r->writer, it.key, it.value);
+    }
+    if (some) ms_json_end_object(&r->writer);
+}
+
+/* Puts the members of one object that are kept. */
+static void ms__env_keep(ms_reader *r, const ms__env *e, bool unwrap)
+{
+    ms_json_iter it = ms_json_iterate(r->json);
+    while (ms_json_next(&it)) {
+        unsigned which = ms__env_member(it.key);
+        bool known = which < MS__ENV_MEMBERS;
+        bool map = which == MS__ENV_METADATA &&
+                   ms_json_kind_of(it.value) == MS_JSON_OBJECT;
+        if (known && it.value.ptr != e->in[which].ptr) continue; /* a later one counts */
+        if (map || (known && which != MS__ENV_EXTRA && !(e->kept >> which & 1))) continue;
+        if (which != MS__ENV_EXTRA || !unwrap) {
+            ms__extra_put(r, it.key, it.value);
+            continue;
+        }
+        ms_json_iter in = ms_json_iterate(it.value);
+        while (ms_json_next(&in)) ms__extra_put(r, in.key, in.value);
+    }
+}
+
+static ms_result ms__env_extra(ms_reader *r, ms__env *e, ms_envelope *m)
+{
+    uint32_t names;
+    ms__extra_begin(r);
+    ms__env_metadata(r, e);
+    bool unwrap = ms__env_unwraps(m->type, e->in[MS__ENV_EXTRA], r->arena, &names) &&
+                  !(names & e->kept);
+    ms__env_keep(r, e, unwrap);
+    return ms__extra_end(r, &m->extra);
+}
+
+/* From metadata on, all that a row and an envelope have in common. */
+static ms_result ms__env_make(ms_reader *r, ms__env *e, ms_str payload, bool row,
+                              ms_envelope *m)
+{
+    ms_str metadata = e->in[MS__ENV_METADATA];
+    if (ms_json_kind_of(metadata) == MS_JSON_OBJECT)
+        (void)ms_json_member(metadata, MS_STR(MS__REST), &e->rest);
+    else
+        ms__env_drop_map(r, e, MS__ENV_METADATA);
+    MS__TRY(ms__env_role(r, e, m));
+    MS__TRY(ms__env_content(r, e, m));
+    MS__TRY(ms__env_payload(r, e, payload, row, m));
+    MS__TRY(ms__env_identity(r, e, m));
+    MS__TRY(ms__env_rest(r, e, m));
+    MS__TRY(ms__env_call_id(r, e, m));
+    return ms__env_extra(r, e, m);
+}
+
+static ms_result ms__env_read(ms_reader *r, ms_envelopes *out)
+{
+    ms__env e;
+    ms_str payload;
+    ms_envelope *m = (ms_envelope *)ms_arena_alloc(r->arena, sizeof *m);
+    if (!m) return ms__no_arena(r->err, r->arena, sizeof *m);
+    memset(m, 0, sizeof *m);
+    memset(&e, 0, sizeof e);
+    ms_json_iter it = ms_json_iterate(r->json);
+    while (ms_json_next(&it)) {
+        unsigned which = ms__env_member(it.key);
+        if (which < MS__ENV_MEMBERS) e.in[which] = it.value;
+    }
+    bool row = !ms__env_is_envelope(&e);
+    if (row) {
+        for (unsigned i = MS__ENV_SCHEMA; i <= MS__ENV_DATA; i++)
+            if (i != MS__ENV_ROLE && i != MS__ENV_CONTENT) ms__env_drop(r, &e, i);
+        payload = e.in[MS__ENV_METADATA];
+        m->type = ms__env_infer(payload, ms__env_is_plain(e.in[MS__ENV_CONTENT]));
+    } else {
+        MS__TRY(ms__env_version(r, &e));
+        MS__TRY(ms__env_type(r, &e, m));
+        payload = ms__env_payload_of(r, &e);
+    }
+    MS__TRY(ms__env_make(r, &e, payload, row, m));
+    out->items = m;
+    out->count = 1;
+    return MS_OK;
+}
+
+/* ---- Writing. */
+
+/* How the format says a message. */
+typedef struct ms__form {
+    ms_str word, role_word;
+    ms_type type;      /* what a reader makes of it, without rest */
+    ms_role role;      /* and who speaks then, once rest has set the type */
+    ms_value content;
+    bool content_said; /* the reader finds the content in it */
+    bool tool, args;   /* payload.tool_name and payload.parameters are written */
+    bool call_extra;   /* so is call_extra */
+    ms_str metadata;   /* of extra; absent: does not fit or not there */
+} ms__form;
+
+/* Marks in call_extra that say that a call names no tool, no parameters. */
+static bool ms__env_is_mark(const ms_envelope *m, ms_str key, ms_str value)
+{
+    if (m->type != MS_T_ACTION) return false;
+    if (ms_json_string_is(key, MS_STR("tool_name")))
+        return ms_json_string_is(value, MS_STR(""));
+    return ms_json_string_is(key, MS_STR("parameters")) &&
+           ms_json_kind_of(value) == MS_JSON_OBJECT && ms__env_is_hollow(value);
+}
+
+static bool ms__env_call_extra_fits(const ms_envelope *m)
+{
+    bool call = m->type == MS_T_ACTION;
+    ms_str tool = ms__absent(), args = ms__absent();
+    if (!m->call_extra.ptr || ms__env_is_hollow(m->call_extra)) return false;
+    if (ms__env_names_tool(m->type) &&
+        ms_json_member(m->call_extra, MS_STR("tool_name"), &tool)) {
+        if (m->tool.len > 0 || ms__env_is_word(tool)) return false;
+    }
+    if (!call || !ms_json_member(m->call_extra, MS_STR("parameters"), &args)) return true;
+    return m->args.json && ms_json_kind_of(m->args.text) == MS_JSON_OBJECT &&
+           ms__env_is_hollow(m->args.text) &&
+           (!ms__env_are_args(args) ||
+            ms__env_is_mark(m, MS_STR("\"parameters\""), args));
+}
+
+static void ms__env_form_payload(const ms_envelope *m, ms__form *f)
+{
+    bool call = m->type == MS_T_ACTION;
+    f->call_extra = ms__env_call_extra_fits(m);
+    ms_str inside = f->call_extra ? m->call_extra : ms__absent();
+    f->tool = (m->type == MS_T_OBSERVATION && m->tool.len > 0) ||
+              (call && !ms__has_member(inside, "tool_name"));
+    f->args = call && (!m->args.json || ms__env_are_args(m->args.text)) &&
+              !ms__has_member(inside, "parameters");
+}
+
+/* Does a text of a role stand for the message, with no more said? */
+static bool ms__env_is_role_text(const ms_envelope *m)
+{
+    return m->type == MS_T_TEXT ||
+           (m->type == MS_T_INJECTED_CONTEXT && m->role != MS_ROLE_NONE &&
+            m->role != MS_ROLE_USER && m->role != MS_ROLE_ASSISTANT);
+}
+
+static void ms__env_form_head(const ms_envelope *m, ms__form *f)
+{
+    ms_envelope read;
+    ms_role is = ms__role_of(m->role, m->type);
+    const char *word = ms__env_words[m->type];
+    ms_role role = word[0] ? is : ms__chat_role(m);
+    f->word = word[0] ? ms_str_of(word) : MS_STR("text");
+    f->role_word = ms__chat_word(m, role);
+    memset(&read, 0, sizeof read);
+    read.type = ms_str_equal(f->word, MS_STR("text")) ? MS_T_TEXT : m->type;
+    ms__env_speaks(&read, f->role_word);
+    f->type = ms__env_is_role_text(m) ? m->type : read.type;
+    f->role = f->type == m->type ? is : ms__role_of(read.role, m->type);
+}
+
+/* Content is text, a list or an object; all else stands as its text, and null as none. */
+static ms_result ms__env_form_content(const ms_envelope *m, ms_buf *scratch, ms__form *f)
+{
+    MS__TRY(ms__chat_said(m, scratch, &f->content));
+    ms_value *v = &f->content;
+    ms_json_kind kind = v->json ? ms_json_kind_of(v->text) : MS_JSON_STRING;
+    bool told = m->type == MS_T_DELEGATION || m->type == MS_T_SYNTHESIS ||
+                m->type == MS_T_GLOBAL_OBSERVATION;
+    bool empty = v->text.len == 0 || (v->json && ms_json_string_is(v->text, MS_STR("")));
+    f->content_said = !told && (kind == MS_JSON_STRING || !ms__env_is_plain(v->text)) &&
+                      (m->type != MS_T_ACTION || !empty);
+    if (kind == MS_JSON_NULL || !v->text.ptr) *v = ms_text("");
+    if (kind != MS_JSON_STRING && ms__env_is_plain(v->text)) v->json = false;
+    return MS_OK;
+}
+
+static ms_result ms__env_form_of(ms_writer *w, const ms_envelope *m, ms__form *f,
+                                 ms_error *err)
+{
+    ms_str value;
+    memset(f, 0, sizeof *f);
+    if (m->type == MS_T_NONE || (unsigned)m->type >= MS_TYPE_COUNT)
+        return ms__at_field(err, ms__fail(err, MS_E_TYPE, "type %u has no word",
+                                          (uint64_t)(unsigned)m->type), "type");
+    if (ms__env_form_content(m, &w->scratch, f) != MS_OK)
+        return ms__no_arena(err, w->arena, m->content.text.len);
+    ms__env_form_head(m, f);
+    ms__env_form_payload(m, f);
+    if (ms_json_member(m->extra, MS_STR("metadata"), &value) &&
+        ms__env_metadata_fits(m->type, value))
+        f->metadata = value;
+    return MS_OK;
+}
+
+/* Is the call_id written into metadata? */
+static bool ms__env_form_has_call_id(const ms_envelope *m, const ms__form *f)
+{
+    return ms__env_has_call_id(m->type) && m->call_id.len > 0 &&
+           !ms__has_member(f->metadata, "tool_call_id");
+}
+
+static void ms__env_form_say(ms_writer *w, const ms__form *f)
+{
+    ms__write_field(w, "role", f->role_word, false);
+    ms__write_field(w, "content", f->content.text, f->content.json);
+}
+
+/* The time as text; *exact tells whether it is the very same when it is read. Absent when
+ * there is none, or when extra has a created_at that stays. */
+static ms_str ms__env_form_time(const ms_writer *w, const ms_envelope *m,
+                                char out[MS_ISO_MAX], bool *exact)
+{
+    static const char name[] = "\"created_at\"";
+    double seconds;
+    ms_str value, text = m->time_text;
+    *exact = false;
+    if (!m->has_time) return ms__absent();
+    if (ms_json_member(m->extra, MS_STR("created_at"), &value) &&
+        !ms__env_moves(m->type, ms_str_of(name), value, w->arena))
+        return ms__absent();
+    *exact = text.ptr && ms_iso_read(text, &seconds) == MS_OK && seconds == m->time;
+    if (*exact) return text;
+    text = ms_str_n(out, ms_iso_write(m->time, out));
+    *exact = text.len > 0 && ms_iso_read(text, &seconds) == MS_OK && seconds == m->time;
+    return text.len > 0 ? text : ms__absent();
+}
+
+static void ms__env_write_payload(ms_writer *w, const ms_envelope *m, const ms__form *f)
+{
+    ms_json_key(&w->json, MS_STR("payload"));
+    ms_json_begin_object(&w->json);
+    if (f->tool) ms__write_field(w, "tool_name", m->tool, false);
+    if (f->args) ms__write_field(w, "parameters", m->args.text, m->args.json);
+    ms_json_iter it = ms_json_iterate(f->call_extra ? m->call_extra : ms__absent());
+    while (ms_json_next(&it))
+        if (!ms__env_is_mark(m, it.key, it.value))
+            ms__env_put(&w->json, it.key, it.value);
+    ms_json_end_object(&w->json);
+}
+
+static void ms__env_write_metadata(ms_writer *w, const ms_envelope *m, const ms__form *f,
+                                   bool time_said)
+{
+    bool paired = ms__env_form_has_call_id(m, f);
+    uint32_t said = f->content_said ? MS__SAID(CONTENT) : 0;
+    if (m->type == MS_T_ACTION || f->tool) said |= MS__SAID(TOOL);
+    if (m->type == MS_T_ACTION && (!m->args.json || ms__env_are_args(m->args.text)))
+        said |= MS__SAID(ARGS);
+    if (f->call_extra) said |= MS__SAID(CALL_EXTRA);
+    if (paired) said |= MS__SAID(CALL_ID);
+    if (m->id.len > 0) said |= MS__SAID(ID);
+    if (time_said) said |= MS__SAID(TIME_TEXT);
+    ms_json_key(&w->json, MS_STR("metadata"));
+    ms_json_begin_object(&w->json);
+    ms_json_iter it = ms_json_iterate(f->metadata);
+    while (ms_json_next(&it)) ms__env_put(&w->json, it.key, it.value);
+    if (paired) ms__write_field(w, "tool_call_id", m->call_id, false);
+    ms__rest_write(w, m, f->type, f->role, said);
+    ms_json_end_object(&w->json);
+}
+
+/* Does any member of extra move into "extra"? One of that name does when a reader would
+ * take it apart: that is, unless what stays has a name that is in it. */
+static bool ms__env_some_move(const ms_writer *w, const ms_envelope *m)
+{
+    uint32_t names, stay = 0;
+    ms_str inner = ms__absent();
+    ms_json_iter it = ms_json_iterate(m->extra);
+    while (ms_json_next(&it)) {
+        unsigned which = ms__env_member(it.key);
+        if (which == MS__ENV_EXTRA) inner = it.value;
+        else if (ms__env_moves(m->type, it.key, it.value, w->arena)) return true;
+        else stay |= MS__ENV_BIT(which);
+    }
+    stay &= MS__ENV_BIT(MS__ENV_MEMBERS) - 1;
+    return ms__env_unwraps(m->type, inner, w->arena, &names) && !(names & stay);
+}
+
+/* All of extra but the metadata, which are written already. */
+static void ms__env_write_extra(ms_writer *w, const ms_envelope *m)
+{
+    bool some = ms__env_some_move(w, m);
+    ms_json_iter it;
+    for (int pass = 0; pass < (some ? 2 : 1); pass++) {
+        if (pass) ms_json_key(&w->json, MS_STR("extra"));
+        if (pass) ms_json_begin_object(&w->json);
+        it = ms_json_iterate(m->extra);
+        while (ms_json_next(&it)) {
+            unsigned which = ms__env_member(it.key);
+            bool moves = (some && which == MS__ENV_EXTRA) ||
+                         ms__env_moves(m->type, it.key, it.value, w->arena);
+            if (moves == (pass == 1) && (moves || which != MS__ENV_METADATA))
+                ms__env_put(&w->json, it.key, it.value);
+        }
+        if (pass) ms_json_end_object(&w->json);
+    }
+}
+
+static ms_result ms__env_write(ms_writer *w, const ms_envelope *m, size_t n,
+                               ms_error *err)
+{
+    ms__form f;
+    char room[MS_ISO_MAX];
+    bool exact;
+    (void)n;
+    MS__TRY(ms__env_form_of(w, m, &f, err));
+    ms_str time = ms__env_form_time(w, m, room, &exact);
+    ms_json_begin_object(&w->json);
+    ms__write_field(w, "schema", MS_STR(MS__ENV_NAME), false);
+    ms__write_field(w, "version", MS_STR("1"), true);
+    ms__write_field(w, "type", f.word, false);
+    ms__env_form_say(w, &f);
+    ms__env_write_payload(w, m, &f);
+    ms__env_write_metadata(w, m, &f, exact);
+    if (m->id.len > 0) ms__write_field(w, "id", m->id, false);
+    ms__write_field(w, "created_at", time, false);
+    ms__env_write_extra(w, m);
+    ms_json_end_object(&w->json);
+    return MS_OK;
+}
+
+/* ---- A table of words: open addressing, never more than half full. The words of
+ * strangers are hashed with a key of this run, so that they cannot all be made to meet.
+ * */
+
+typedef struct ms__word {
+    ms_str text;        /* NULL: the slot is free */
+    uint64_t kind;      /* words of different kinds are different */
+    size_t first, last; /* of a queue, one more than the index; 0: empty */
+} ms__word;
+
+typedef struct ms__words {
+    ms__word *slots;
+    size_t mask;
+    uint64_t key[2];
+} ms__words;
+
+/* How many slots n words need: a power of two. */
+static size_t ms__words_cap(size_t n)
+{
+    size_t cap = 8;
+    while (cap / 2 < n) cap *= 2;
+    return cap;
+}
+
+static void ms__words_init(ms__words *t, ms__word *slots, size_t cap)
+{
+    memset(slots, 0, cap * sizeof *slots);
+    t->slots = slots;
+    t->mask = cap - 1;
+    t->key[0] = (uint64_t)(uintptr_t)slots * 0x9E3779B97F4A7C15u;
+    t->key[1] = (uint64_t)(uintptr_t)t ^ 0xD6E8FEB86659FD93u;
+}
+
+/* The slot of a word, or the free one where it belongs. */
+static ms__word *ms__words_at(const ms__words *t, ms_str text, uint64_t kind)
+{
+    size_t i = (size_t)ms__hash(t->key, kind, text.ptr, text.len) & t->mask;
+    for (;; i = (i + 1) & t->mask) {
+        ms__word *slot = &t->slots[i];
+        if (!slot->text.ptr || (slot->kind == kind && ms_str_equal(slot->text, text)))
+            return slot;
+    }
+}
+
+/* ---- The rows of a provider. */
+
+/* Room in the writer's scratch, for what is there only while one message is written. */
+static void *ms__env_room(ms_writer *w, size_t size)
+{
+    ms_buf *b = &w->scratch;
+    b->len = 0;
+    if (b->cap < size) {
+        char *room = (char *)ms_arena_alloc(w->arena, size * 2);
+        if (!room) return NULL;
+        b->ptr = room;
+        b->cap = size * 2;
+    }
+    return b->ptr;
+}
+
+/* The names that a row's metadata have before the payload comes, and "type". */
+static ms_result ms__env_rows_names(ms_writer *w, const ms_envelope *m, const ms__form *f,
+                                    ms__words *t)
+{
+    size_t n = 2;
+    ms_str name;
+    ms_json_iter it = ms_json_iterate(f->metadata);
+    while (ms_json_next(&it)) n++;
+    size_t cap = ms__words_cap(n);
+    ms__word *slots = (ms__word *)ms__env_room(w, cap * sizeof *slots);
+    if (!slots) return MS_E_NO_MEMORY;
+    ms__words_init(t, slots, cap);
+    ms__words_at(t, MS_STR("type"), 0)->text = MS_STR("type");
+    if (ms__env_form_has_call_id(m, f))
+        ms__words_at(t, MS_STR("tool_call_id"), 0)->text = MS_STR("tool_call_id");
+    it = ms_json_iterate(f->metadata);
+    while (ms_json_next(&it)) {
+        MS__TRY(ms_json_string(it.key, w->arena, &name));
+        ms__words_at(t, name, 0)->text = name;
+    }
+    return MS_OK;
+}
+
+/* One member of the payload, unless metadata has that name. */
+static ms_result ms__env_rows_fold(ms_writer *w, const ms__words *t, ms_str key,
+                                   ms_str text, bool json)
+{
+    ms_str name;
+    MS__TRY(ms_json_string(key, w->arena, &name));
+    if (ms__words_at(t, name, 0)->text.ptr) return MS_OK;
+    ms_json_put_raw(&w->json, key);
+    ms__json_colon(&w->json);
+    if (json) ms_json_put_raw(&w->json, text);
+    else ms_json_put_string(&w->json, text);
+    return MS_OK;
+}
+
+/* Does the payload have a member? */
+static bool ms__env_rows_has_payload(const ms_envelope *m, const ms__form *f)
+{
+    if (f->tool || f->args) return true;
+    ms_json_iter it = ms_json_iterate(f->call_extra ? m->call_extra : ms__absent());
+    while (ms_json_next(&it))
+        if (!ms__env_is_mark(m, it.key, it.value)) return true;
+    return false;
+}
+
+static ms_result ms__env_rows_payload(ms_writer *w, const ms_envelope *m,
+                                      const ms__form *f, const ms__words *t)
+{
+    if (f->tool)
+        MS__TRY(ms__env_rows_fold(w, t, MS_STR("\"tool_name\""), m->tool, false));
+    if (f->args)
+        MS__TRY(ms__env_rows_fold(w, t, MS_STR("\"parameters\""), m->args.text,
+                              m->args.json));
+    ms_json_iter it = ms_json_iterate(f->call_extra ? m->call_extra : ms__absent());
+    while (ms_json_next(&it))
+        if (!ms__env_is_mark(m, it.key, it.value))
+            MS__TRY(ms__env_rows_fold(w, t, it.key, it.value, true));
+    return MS_OK;
+}
+
+static ms_result ms__env_rows_metadata(ms_writer *w, const ms_envelope *m,
+                                       const ms__form *f, const ms__words *t)
+{
+    bool typed = false;
+    ms_json_key(&w->json, MS_STR("metadata"));
+    ms_json_begin_object(&w->json);
+    ms_json_iter it = ms_json_iterate(f->metadata);
+    while (ms_json_next(&it)) {
+        bool type = ms_json_string_is(it.key, MS_STR("type"));
+        if (type) ms__write_field(w, "type", f->word, false);
+        else ms__env_put(&w->json, it.key, it.value);
+        typed = typed || type;
+    }
+    if (ms__env_form_has_call_id(m, f))
+        ms__write_field(w, "tool_call_id", m->call_id, false);
+    if (!typed) ms__write_field(w, "type", f->word, false);
+    MS__TRY(ms__env_rows_payload(w, m, f, t));
+    ms_json_end_object(&w->json);
+    return MS_OK;
+}
+
+static ms_result ms__env_rows_write(ms_writer *w, const ms_envelope *m, size_t n,
+                                    ms_error *err)
+{
+    ms__form f;
+    ms__words names;
+    (void)n;
+    MS__TRY(ms__env_form_of(w, m, &f, err));
+    bool metadata = !ms_str_equal(f.word, MS_STR("text")) || f.metadata.ptr ||
+                    ms__env_form_has_call_id(m, &f) || ms__env_rows_has_payload(m, &f);
+    ms_json_begin_object(&w->json);
+    ms__env_form_say(w, &f);
+    ms_result code = metadata ? ms__env_rows_names(w, m, &f, &names) : MS_OK;
+    if (code == MS_OK && metadata) code = ms__env_rows_metadata(w, m, &f, &names);
+    if (code != MS_OK) {
+        w->json.result = code; /* half of it is written */
+        return ms__no_arena(err, w->arena, m->extra.len);
+    }
+    ms_json_end_object(&w->json);
+    return MS_OK;
+}
+
+/* ---- Builders. */
+
+/* A reader that has no object of its own, and the metadata, checked. */
+static ms_result ms__env_build_begin(ms_reader *r, ms__env *e, ms_str metadata,
+                                     ms_arena *arena, ms_envelope *out, ms_error *err)
+{
+    memset(r, 0, sizeof *r);
+    memset(e, 0, sizeof *e);
+    memset(out, 0, sizeof *out);
+    r->arena = arena;
+    r->err = err;
+    if (!arena) return ms__no_arena(err, arena, metadata.len);
+    if (!metadata.ptr) return MS_OK;
+    ms_result code = ms_json_check(metadata, NULL, &e->in[MS__ENV_METADATA], err);
+    if (code != MS_OK) return ms__at_field(err, code, "metadata");
+    if (ms_json_kind_of(metadata) != MS_JSON_OBJECT)
+        return ms__read_kind(r, "metadata", "an object", metadata);
+    return MS_OK;
+}
+
+/* Call id and extra from the metadata, then the checks that every message must pass. */
+static ms_result ms__env_build_end(ms_reader *r, ms__env *e, const ms_envelope *m,
+                                   ms_envelope *out)
+{
+    ms_envelope made = *m;
+    MS__TRY(ms__env_call_id(r, e, &made));
+    MS__TRY(ms__env_extra(r, e, &made));
+    MS__TRY(ms_envelope_check(&made, r->err));
+    *out = made;
+    return MS_OK;
+}
+
+MS_API ms_result ms_row(ms_str role, ms_value content, ms_str metadata, ms_arena *arena,
+                        ms_envelope *out, ms_error *err)
+{
+    ms_reader r;
+    ms__env e;
+    ms_envelope m;
+    MS__TRY(ms__env_build_begin(&r, &e, metadata, arena, out, err));
+    ms_json_kind kind = content.json ? ms_json_kind_of(content.text) : MS_JSON_STRING;
+    bool plain = kind == MS_JSON_STRING;
+    if (ms__is_empty(role)) return ms__read_kind(&r, "role", "a word", role);
+    if (!plain && ms__env_is_plain(content.text))
+        return ms__read_kind(&r, "content", "a text, a list or an object", content.text);
+    memset(&m, 0, sizeof m);
+    m.type = ms__env_infer(e.in[MS__ENV_METADATA], plain);
+    ms__env_speaks(&m, role);
+    MS__TRY(ms__env_payload(&r, &e, ms__absent(), true, &m));
+    m.content = content.text.ptr ? content : ms_text("");
+    if (m.type == MS_T_ACTION && content.text.len == 0) m.content = ms_text(NULL);
+    return ms__env_build_end(&r, &e, &m, out);
+}
+
+MS_API ms_result ms_tool_call(ms_value content, ms_str tool, ms_value parameters,
+                              int64_t turn, ms_str metadata, ms_arena *arena,
+                              ms_envelope *out, ms_error *err)
+{
+    ms_reader r;
+    ms__env e;
+    char digits[21];
+    bool minus = turn < 0;
+    MS__TRY(ms__env_build_begin(&r, &e, metadata, arena, out, err));
+    ms_envelope m = ms_action(tool, parameters);
+    if (content.text.len > 0) m.content = content;
+    digits[0] = '-';
+    size_t n = ms__u64_write(minus ? 0 - (uint64_t)turn : (uint64_t)turn, digits + minus);
+    ms__extra_begin(&r);
+    ms__extra_put(&r, MS_STR("\"turn\""), ms_str_n(digits, n + minus));
+    MS__TRY(ms__extra_end(&r, &m.call_extra));
+    return ms__env_build_end(&r, &e, &m, out);
+}
+
+MS_API ms_result ms_tool_result(ms_value content, ms_str tool, ms_str payload,
+                                ms_str metadata, ms_arena *arena, ms_envelope *out,
+                                ms_error *err)
+{
+    ms_reader r;
+    ms__env e;
+    MS__TRY(ms__env_build_begin(&r, &e, metadata, arena, out, err));
+    if (payload.ptr) {
+        ms_result code = ms_json_check(payload, NULL, &payload, err);
+        if (code != MS_OK) return ms__at_field(err, code, "payload");
+        if (ms_json_kind_of(payload) != MS_JSON_OBJECT)
+            return ms__read_kind(&r, "payload", "an object", payload);
+    }
+    ms_envelope m = ms_observation(content.text.ptr ? content : ms_text(""));
+    m.role = MS_ROLE_USER;
+    if (tool.len == 0) {
+        MS__TRY(ms__env_payload(&r, &e, payload, false, &m));
+    } else {
+        m.tool = tool;
+        ms__extra_begin(&r);
+        ms_json_iter it = ms_json_iterate(payload);
+        while (ms_json_next(&it))
+            if (!ms_json_string_is(it.key, MS_STR("tool_name")))
+                ms__extra_put(&r, it.key, it.value);
+        MS__TRY(ms__extra_end(&r, &m.call_extra));
+    }
+    return ms__env_build_end(&r, &e, &m, out);
+}
+
+/* ---- Neighbours of one role. */
+
+/* Lies in the arena: a writer and a reader on the stack are too much. */
+typedef struct ms__env_merger {
+    ms_arena *arena;
+    ms_error *err;
+    ms_json_writer json;    /* writes call_extra, then extra */
+    ms_buf out, text, said; /* what it writes, the joined texts, one text put together */
+    ms_writer part;         /* writes one part */
+    ms_buf part_text;
+} ms__env_merger;
+
+static ms_str ms__env_role_word(const ms_envelope *m)
 {
     ms_role role = ms__role_of(m->role, m->type);
-    ms_str word = role == MS_ROLE_OTHER ? m->role_name : ms_str_of(ms_role_word(role));
-    switch ((ms__projection)ms__type_row_of(m->type)->projection) {
-    case MS__AS_CALL:
-        return ms__openai_action(w, m, err);
-    case MS__AS_ANSWER:
-        ms__openai_answer(w, m);
+    return ms__env_words[m->type][0] ? ms__chat_word(m, role)
+                                     : ms__chat_word(m, ms__chat_role(m));
+}
+
+/* Adds one message to the parts, and its text to the text. */
+static ms_result ms__env_merge_part(ms__env_merger *c, const ms_envelope *m)
+{
+    ms__form f;
+    ms_result code = MS_OK;
+    c->part_text.len = 0;
+    MS__TRY(ms__env_form_of(&c->part, m, &f, c->err));
+    if (ms_str_equal(f.word, MS_STR("text")) && f.content.text.len > 0) {
+        if (f.content.json && !ms__env_is_plain(f.content.text)) f.content = ms_text("");
+        if (f.content.json)
+            code = ms_json_string(f.content.text, c->arena, &f.content.text);
+        if (c->text.len > 0 && f.content.text.len > 0)
+            ms__buf_add(&c->text, &code, MS_STR("\n\n"));
+        ms__buf_add(&c->text, &code, f.content.text);
+        if (code != MS_OK) return ms__no_arena(c->err, c->arena, f.content.text.len);
+    }
+    MS__TRY(ms_writer_put(&c->part, m, c->err));
+    MS__TRY(ms_writer_finish(&c->part, c->err));
+    ms_json_put_raw(&c->json, ms_buf_text(&c->part_text));
+    return MS_OK;
+}
+
+/* The messages in the parts of one that was made here before; none when it is no such. */
+static ms_result ms__env_merge_flatten(ms__env_merger *c, const ms_envelope *m,
+                                       ms_envelopes *out)
+{
+    ms_str parts;
+    memset(out, 0, sizeof *out);
+    if (m->type != MS_T_MULTIMODAL_PART ||
+        !ms_json_member(m->call_extra, MS_STR("parts"), &parts) ||
+        ms_json_kind_of(parts) != MS_JSON_ARRAY)
         return MS_OK;
-    case MS__AS_DELEGATE:
-        ms__openai_text(w, m, MS_STR("assistant"), m->worker, MS_STR(": "));
-        return MS_OK;
-    case MS__AS_SOURCED_TEXT:
-        ms__openai_text(w, m, MS_STR("user"),
-                        m->from_manager.ptr ? m->from_manager : m->from_worker,
-                        MS_STR("] "));
-        return MS_OK;
-    case MS__AS_ASSISTANT_TEXT:
-        word = MS_STR("assistant");
-        break;
-    case MS__AS_USER_TEXT:
-        word = MS_STR("user");
-        break;
-    case MS__AS_ROLE_TEXT:
+    ms_result code = ms_read_list(c->part.dialect, parts, NULL, c->arena, out, NULL);
+    if (code == MS_E_NO_MEMORY || code == MS_E_ARENA)
+        return ms__no_arena(c->err, c->arena, parts.len);
+    return MS_OK;
+}
+
+static ms_result ms__env_merge_parts(ms__env_merger *c, const ms_envelope *run, size_t n)
+{
+    ms_json_begin_object(&c->json);
+    ms_json_key(&c->json, MS_STR("parts"));
+    ms_json_begin_array(&c->json);
+    for (size_t i = 0; i < n; i++) {
+        ms_envelopes inner;
+        MS__TRY(ms__env_merge_flatten(c, &run[i], &inner));
+        if (inner.count == 0) MS__TRY(ms__env_merge_part(c, &run[i]));
+        for (size_t k = 0; k < inner.count; k++)
+            MS__TRY(ms__env_merge_part(c, &inner.items[k]));
+    }
+    ms_json_end_array(&c->json);
+    ms_json_end_object(&c->json);
+    return MS_OK;
+}
+
+/* The metadata of the first message, as extra of the merged one. */
+static void ms__env_merge_metadata(ms__env_merger *c, const ms_envelope *first)
+{
+    ms__form f;
+    memset(&f, 0, sizeof f);
+    if (ms_json_member(first->extra, MS_STR("metadata"), &f.metadata) &&
+        !ms__env_metadata_fits(first->type, f.metadata))
+        f.metadata = ms__absent();
+    bool paired = ms__env_form_has_call_id(first, &f);
+    if (!f.metadata.ptr && !paired) return;
+    ms_json_begin_object(&c->json);
+    ms_json_key(&c->json, MS_STR("metadata"));
+    ms_json_begin_object(&c->json);
+    ms_json_iter it = ms_json_iterate(f.metadata);
+    while (ms_json_next(&it)) ms__env_put(&c->json, it.key, it.value);
+    if (paired) {
+        ms_json_key(&c->json, MS_STR("tool_call_id"));
+        ms_json_put_string(&c->json, first->call_id);
+    }
+    ms_json_end_object(&c->json);
+    ms_json_end_object(&c->json);
+}
+
+/* Ends the JSON text that is being written and begins the next; *out is absent when there
+ * was none. */
+static ms_result ms__env_merge_text(ms__env_merger *c, ms_str *out)
+{
+    if (ms_json_finish(&c->json) != MS_OK)
+        return ms__no_arena(c->err, c->arena, c->out.len);
+    *out = c->out.len > 0 ? ms_buf_text(&c->out) : ms__absent();
+    memset(&c->out, 0, sizeof c->out);
+    c->out.arena = c->arena;
+    ms_json_init(&c->json, ms_buf_write, &c->out, false);
+    return MS_OK;
+}
+
+/* Where it belongs, as far as all agree. */
+static void ms__env_merge_place(const ms_envelope *run, size_t n, ms_envelope *m)
+{
+    m->location = run[0].location;
+    m->agent_key = run[0].agent_key;
+    m->turn_id = run[0].turn_id;
+    for (size_t i = 1; i < n; i++) {
+        if (!ms_str_equal(run[i].location, m->location)) m->location = ms__absent();
+        if (!ms_str_equal(run[i].agent_key, m->agent_key)) m->agent_key = ms__absent();
+        if (!ms_str_equal(run[i].turn_id, m->turn_id)) m->turn_id = ms__absent();
+    }
+}
+
+static ms_result ms__env_merge_run(ms__env_merger *c, const ms_envelope *run, size_t n,
+                                   ms_envelope *m)
+{
+    memset(m, 0, sizeof *m);
+    memset(&c->text, 0, sizeof c->text);
+    c->text.arena = c->arena;
+    m->type = MS_T_MULTIMODAL_PART;
+    ms__env_speaks(m, ms__env_role_word(run));
+    MS__TRY(ms__env_merge_parts(c, run, n));
+    MS__TRY(ms__env_merge_text(c, &m->call_extra));
+    ms__env_merge_metadata(c, run);
+    MS__TRY(ms__env_merge_text(c, &m->extra));
+    m->content = ms_text_n(ms_buf_text(&c->text));
+    ms__env_merge_place(run, n, m);
+    return ms_envelope_check(m, c->err);
+}
+
+static ms__env_merger *ms__env_merger_new(ms_arena *arena, ms_error *err)
+{
+    ms_str none;
+    ms_writer_opts opts;
+    ms__env_merger *c = (ms__env_merger *)ms_arena_alloc(arena, sizeof *c);
+    if (!c) return NULL;
+    memset(c, 0, sizeof *c);
+    memset(&opts, 0, sizeof opts);
+    opts.with_location = true;
+    c->arena = c->part_text.arena = arena;
+    c->err = err;
+    ms_writer_init(&c->part, ms_dialect_find(MS_STR("envelope")), &opts, arena,
+                   ms_buf_write, &c->part_text);
+    (void)ms__env_merge_text(c, &none);
+    return c;
+}
+
+static ms_result ms__env_list_check(const ms_envelope *items, size_t n, ms_arena *arena,
+                                    ms_error *err)
+{
+    if (!arena) return ms__no_arena(err, arena, n * sizeof *items);
+    if (n > 0 && !items)
+        return ms__fail(err, MS_E_ARGUMENT, "there are %u messages and no list",
+                        (uint64_t)n);
+    for (size_t i = 0; i < n; i++) {
+        if (items[i].type != MS_T_NONE && (unsigned)items[i].type < MS_TYPE_COUNT)
+            continue;
+        ms_result code = ms__fail(err, MS_E_TYPE, "%u is no message type",
+                                  (uint64_t)(unsigned)items[i].type);
+        (void)ms__at_field(err, code, "type");
+        return ms__fail_in(err, code, "messages[%u]", (uint64_t)i);
+    }
+    return MS_OK;
+}
+
+MS_API ms_result ms_coalesce(const ms_envelope *items, size_t n, ms_arena *arena,
+                             ms_envelopes *out, ms_error *err)
+{
+    memset(out, 0, sizeof *out);
+    MS__TRY(ms__env_list_check(items, n, arena, err));
+    ms_envelope *made = (ms_envelope *)ms_arena_alloc(arena, n * sizeof *made);
+    ms__env_merger *c = made ? ms__env_merger_new(arena, err) : NULL;
+    if (!c) return ms__no_arena(err, arena, n * sizeof *made + sizeof *c);
+    size_t count = 0;
+    for (size_t i = 0, next; i < n; i = next) {
+        ms_str role = ms__env_role_word(&items[i]);
+        for (next = i + 1; next < n; next++)
+            if (!ms_str_equal(ms__env_role_word(&items[next]), role)) break;
+        made[count] = items[i];
+        if (next > i + 1) {
+            ms_result code = ms__env_merge_run(c, items + i, next - i, &made[count]);
+            if (code != MS_OK)
+                return ms__fail_in(err, code, "messages[%u]", (uint64_t)i);
+        }
+        count++;
+    }
+    out->items = made;
+    out->count = count;
+    return MS_OK;
+}
+
+/* ---- Calls and results. Open calls wait in a queue for each id, and for each tool of
+ * those without an id; a result takes the first. What is left over waits for ever.
+ * (E3) A message is looked at once, whatever the names: no time but linear. */
+
+enum { MS__BY_TOOL, MS__BY_ID };
+
+/* The queue that a message belongs to. */
+static ms__word *ms__pair_queue(const ms__words *t, const ms_envelope *m)
+{
+    bool id = m->call_id.len > 0;
+    ms_str text = id ? m->call_id : m->tool.ptr ? m->tool : MS_STR("");
+    uint64_t kind = id ? MS__BY_ID : MS__BY_TOOL;
+    ms__word *word = ms__words_at(t, text, kind);
+    word->text = text;
+    word->kind = kind;
+    return word;
+}
+
+/* Does a message answer calls? An error does only where it names one. */
+static bool ms__pair_answers(const ms_envelope *m)
+{
+    return m->type == MS_T_OBSERVATION ||
+           (m->type == MS_T_ERROR && m->call_id.len > 0);
+}
+
+/* Sets lonely[i] for every orphan. next[i] is the call that waits behind call i. */
+static size_t ms__pair_all(const ms_envelope *items, size_t n, const ms__words *t,
+                           size_t *next, bool *lonely)
+{
+    size_t orphans = 0;
+    for (size_t i = 0; i < n; i++) {
+        lonely[i] = false;
+        if (items[i].type != MS_T_ACTION && !ms__pair_answers(&items[i])) continue;
+        ms__word *queue = ms__pair_queue(t, &items[i]);
+        if (items[i].type == MS_T_ACTION) {
+            next[i] = 0;
+            if (queue->first) next[queue->last - 1] = i + 1;
+            else queue->first = i + 1;
+            queue->last = i + 1;
+            lonely[i] = true;
+            orphans++;
+        } else if (queue->first) {
+            lonely[queue->first - 1] = false;
+            queue->first = next[queue->first - 1];
+            orphans--;
+        } else if (items[i].type == MS_T_OBSERVATION) {
+            lonely[i] = true;
+            orphans++;
+        }
+    }
+    return orphans;
+}
+
+MS_API ms_result ms_pair_check(const ms_envelope *items, size_t n, ms_arena *arena,
+                               ms_pairs *out, ms_error *err)
+{
+    ms__words words;
+    size_t halves = 0;
+    memset(out, 0, sizeof *out);
+    MS__TRY(ms__env_list_check(items, n, arena, err));
+    for (size_t i = 0; i < n; i++)
+        halves += items[i].type == MS_T_ACTION || ms__pair_answers(&items[i]);
+    size_t cap = ms__words_cap(halves);
+    ms__word *slots = (ms__word *)ms_arena_alloc(arena, cap * sizeof *slots);
+    size_t *next = (size_t *)ms_arena_alloc(arena, n * sizeof *next);
+    bool *lonely = (bool *)ms_arena_alloc(arena, n * sizeof *lonely);
+    if (!slots || !next || !lonely) return ms__no_arena(err, arena, cap * sizeof *slots);
+    ms__words_init(&words, slots, cap);
+    size_t count = ms__pair_all(items, n, &words, next, lonely), k = 0;
+    ms_orphan *orphans = (ms_orphan *)ms_arena_alloc(arena, count * sizeof *orphans);
+    if (!orphans) return ms__no_arena(err, arena, count * sizeof *orphans);
+    for (size_t i = 0; i < n; i++) {
+        if (!lonely[i]) continue;
+        orphans[k].index = i;
+        orphans[k].is_call = items[i].type == MS_T_ACTION;
+        orphans[k].tool = items[i].tool;
+        orphans[k].call_id = items[i].call_id;
+        k++;
+    }
+    out->orphans = orphans;
+    out->count = count;
+    return MS_OK;
+}
+
+MS_API ms_result ms_prune(const ms_envelope *items, size_t n, ms_arena *arena,
+                          ms_envelopes *out, ms_pairs *removed, ms_error *err)
+{
+    ms_pairs pairs;
+    memset(out, 0, sizeof *out);
+    if (removed) memset(removed, 0, sizeof *removed);
+    MS__TRY(ms_pair_check(items, n, arena, &pairs, err));
+    size_t kept = 0, k = 0;
+    ms_envelope *made =
+        (ms_envelope *)ms_arena_alloc(arena, (n - pairs.count) * sizeof *made);
+    if (!made) return ms__no_arena(err, arena, (n - pairs.count) * sizeof *made);
+    bool headless = false; /* the message that the next ones are joined to is gone */
+    for (size_t i = 0; i < n; i++) {
+        bool joined = (items[i].flags & MS_FLAG_JOINED) != 0;
+        if (k < pairs.count && pairs.orphans[k].index == i) {
+            headless = !joined || headless;
+            k++;
+            continue;
+        }
+        made[kept] = items[i];
+        if (headless) made[kept].flags &= ~(uint32_t)MS_FLAG_JOINED;
+        headless = false;
+        kept++;
+    }
+    out->items = made;
+    out->count = kept;
+    if (removed) *removed = pairs;
+    return MS_OK;
+}
+
+/* ---- task
+ *
+ * A task message is a content object with a wrapper around it that says where and when:
+ *
+ *   {"id", "task_id", "content": {"type", "author", ...}, "streaming_status",
+ *    "created_at", "updated_at"}
+ *
+ * and a content object may stand alone. An object is a wrapper when its content is an
+ * object and it has neither type nor author. Reading checks the content as its origin
+ * does: author user or agent, five types, each with its members; `result` of a tool
+ * response, which the published guide shows, is refused as it is there, and taken when
+ * lenient.
+ *
+ * Where things go: id, task_id, created_at are id, location, time. What else a wrapper
+ * has is extra, and a wrapper always has an extra, if only {}: that is how the writer
+ * knows that there was one. Of a content object, what fits no field (format, style,
+ * attachments, is_error false) is call_extra. So a bare content comes back bare.
+ *
+ *   type                           content
+ *   user_message                   text, author user
+ *   assistant_message, final       text, author agent
+ *   text of a role                 text, author user if the role is, else agent
+ *   action                         tool_request
+ *   observation, error             tool_response; is_error true says which
+ *   reasoning                      reasoning; a text becomes its only `content`
+ *   data that is an object         data
+ *   any other                      data, in it the members that the framework format has:
+ *                                  {"type": "task", "content": ...}
+ *
+ * What has no place stands in a member "msgstore" of the content (see ms__rest_write), so
+ * every message comes back as it was; but that a call without an id, and a result without
+ * id or name, get what the format requires and keep it. A wrapper without a place has
+ * the task_id "", which is read as none. Through the framework format goes all but the
+ * spelling of created_at, and the wrapper itself where neither `extra` has a member nor
+ * with_location was set.
+ *
+ * Read leniently, a word that is no author is a role, and a content that does not fit at
+ * all becomes OTHER: its content is the whole object, written again as it came.
+ */
+
+typedef enum ms__task_kind {
+    MS__TASK_TEXT,
+    MS__TASK_DATA,
+    MS__TASK_REQUEST,
+    MS__TASK_RESPONSE,
+    MS__TASK_REASONING,
+    MS__TASK_KINDS
+} ms__task_kind;
+
+static const char *const ms__task_words[MS__TASK_KINDS] = {
+    "text", "data", "tool_request", "tool_response", "reasoning"};
+
+/* What may stand in a member. */
+typedef enum ms__task_rule {
+    MS__TASK_IS_STRING,
+    MS__TASK_IS_OBJECT,
+    MS__TASK_IS_ANY,
+    MS__TASK_IS_TEXTS,
+    MS__TASK_IS_FORMAT,
+    MS__TASK_IS_STYLE,
+    MS__TASK_IS_FILES,
+    MS__TASK_IS_FLAG
+} ms__task_rule;
+
+/* The members of contents; `kinds` by bits. Those that are required are read into fields,
+ * the others are kept in call_extra. */
+static const struct ms__task_member {
+    const char *name;
+    unsigned kinds;
+    ms__task_rule rule;
+    bool required, null;    /* null: may also be null */
+    const char *fallback;   /* written with the option `defaults` */
+} ms__task_members[] = {
+    {"content", 1 << MS__TASK_TEXT, MS__TASK_IS_STRING, true, false, NULL},
+    {"content", 1 << MS__TASK_RESPONSE, MS__TASK_IS_ANY, true, true, NULL},
+    {"data", 1 << MS__TASK_DATA, MS__TASK_IS_OBJECT, true, false, NULL},
+    {"tool_call_id", 1 << MS__TASK_REQUEST | 1 << MS__TASK_RESPONSE, MS__TASK_IS_STRING,
+     true, false, NULL},
+    {"name", 1 << MS__TASK_REQUEST | 1 << MS__TASK_RESPONSE, MS__TASK_IS_STRING, true,
+     false, NULL},
+    {"arguments", 1 << MS__TASK_REQUEST, MS__TASK_IS_OBJECT, true, false, NULL},
+    {"summary", 1 << MS__TASK_REASONING, MS__TASK_IS_TEXTS, true, false, NULL},
+    {"content", 1 << MS__TASK_REASONING, MS__TASK_IS_TEXTS, false, true, "null"},
+    {"format", 1 << MS__TASK_TEXT, MS__TASK_IS_FORMAT, false, false, "\"plain\""},
+    {"style", (1 << MS__TASK_KINDS) - 1, MS__TASK_IS_STYLE, false, false, "\"static\""},
+    {"attachments", 1 << MS__TASK_TEXT, MS__TASK_IS_FILES, false, true, "null"},
+    {"is_error", 1 << MS__TASK_RESPONSE, MS__TASK_IS_FLAG, false, true, "null"},
+};
+#define MS__TASK_ROWS (sizeof ms__task_members / sizeof ms__task_members[0])
+
+/* A content object, sorted: of repeated members the last. */
+typedef struct ms__task_parts {
+    ms__task_kind kind;
+    ms_role author;           /* NONE: agent */
+    ms_str type, said_by, rest, result;
+    ms_str row[MS__TASK_ROWS];
+} ms__task_parts;
+
+/* The row of a member of such contents; MS__TASK_ROWS: there is none. */
+static size_t ms__task_row_of(ms__task_kind kind, ms_str key)
+{
+    size_t i = 0;
+    for (; i < MS__TASK_ROWS; i++)
+        if ((ms__task_members[i].kinds >> kind & 1) &&
+            ms_json_string_is(key, ms_str_of(ms__task_members[i].name)))
+            break;
+    return i;
+}
+
+/* The value of a member by its name; absent: it is not there. */
+static ms_str ms__task_part(const ms__task_parts *t, const char *name)
+{
+    for (size_t i = 0; i < MS__TASK_ROWS; i++)
+        if ((ms__task_members[i].kinds >> t->kind & 1) &&
+            strcmp(ms__task_members[i].name, name) == 0)
+            return t->row[i];
+    return ms__absent();
+}
+
+static bool ms__task_string_in(ms_str object, const char *name)
+{
+    ms_str value;
+    return ms_json_member(object, ms_str_of(name), &value) &&
+           ms_json_kind_of(value) == MS_JSON_STRING;
+}
+
+/* An attachment as the guide has it (name, url, mime_type) or as its code (file_id, name,
+ * size, type). */
+static bool ms__task_is_file(ms_str file)
+{
+    ms_str size;
+    if (!ms__task_string_in(file, "name")) return false;
+    if (ms__task_string_in(file, "url")) return ms__task_string_in(file, "mime_type");
+    return ms__task_string_in(file, "file_id") && ms__task_string_in(file, "type") &&
+           ms_json_member(file, MS_STR("size"), &size) &&
+           ms_json_kind_of(size) == MS_JSON_NUMBER;
+}
+
+/* The first element that does not fit a list of texts or files; its length, if all do. */
+static size_t ms__task_misfit(ms_str list, bool files)
+{
+    size_t i = 0;
+    ms_json_iter it = ms_json_iterate(list);
+    for (; ms_json_next(&it); i++)
+        if (files ? !ms__task_is_file(it.value)
+                  : ms_json_kind_of(it.value) != MS_JSON_STRING)
+            break;
+    return i;
+}
+
+static bool ms__task_list_fits(ms_str value, bool files)
+{
+    ms_str element;
+    return ms_json_kind_of(value) == MS_JSON_ARRAY &&
+           !ms_json_element(value, ms__task_misfit(value, files), &element);
+}
+
+/* Does a value fit the rule? *expected says what would. */
+static bool ms__task_fits(ms__task_rule rule, ms_str value, const char **expected)
+{
+    ms_json_kind kind = ms_json_kind_of(value);
+    switch (rule) {
+    case MS__TASK_IS_STRING:
+        *expected = "a string";
+        return kind == MS_JSON_STRING;
+    case MS__TASK_IS_OBJECT:
+        *expected = "an object";
+        return kind == MS_JSON_OBJECT;
+    case MS__TASK_IS_TEXTS:
+        *expected = "a list of strings";
+        return ms__task_list_fits(value, false);
+    case MS__TASK_IS_FORMAT:
+        *expected = "plain, markdown or code";
+        return ms_json_string_is(value, MS_STR("plain")) ||
+               ms_json_string_is(value, MS_STR("markdown")) ||
+               ms_json_string_is(value, MS_STR("code"));
+    case MS__TASK_IS_STYLE:
+        *expected = "static or active";
+        return ms_json_string_is(value, MS_STR("static")) ||
+               ms_json_string_is(value, MS_STR("active"));
+    case MS__TASK_IS_FILES:
+        *expected = "a list of attachments (name, url and mime_type, or file_id, name, "
+                    "size and type)";
+        return ms__task_list_fits(value, true);
+    case MS__TASK_IS_FLAG:
+        *expected = "true, false or null";
+        return kind == MS_JSON_TRUE || kind == MS_JSON_FALSE;
+    case MS__TASK_IS_ANY:
         break;
     }
-    ms__openai_text(w, m, word, ms__absent(), ms__absent());
+    *expected = "any value";
+    return true;
+}
+
+static bool ms__task_row_fits(size_t row, ms_str value, const char **expected)
+{
+    const struct ms__task_member *member = &ms__task_members[row];
+    bool fits = ms__task_fits(member->rule, value, expected);
+    return fits || (member->null && ms_json_kind_of(value) == MS_JSON_NULL);
+}
+
+static ms_result ms__task_check(ms_reader *r, const ms__task_parts *t, size_t row,
+                                ms_envelope *m)
+{
+    const struct ms__task_member *member = &ms__task_members[row];
+    const char *expected;
+    ms_str value = t->row[row], element;
+    if (!(member->kinds >> t->kind & 1)) return MS_OK;
+    if (!value.ptr) return member->required ? ms__read_missing(r, member->name) : MS_OK;
+    if (ms__task_row_fits(row, value, &expected)) return MS_OK;
+    bool files = member->rule == MS__TASK_IS_FILES;
+    bool texts = member->rule == MS__TASK_IS_TEXTS;
+    if (r->lenient && !member->required && !texts) { /* kept in call_extra */
+        m->flags |= MS_FLAG_LENIENT;
+        return MS_OK;
+    }
+    size_t at = files || texts ? ms__task_misfit(value, files) : 0;
+    if ((files || texts) && ms_json_element(value, at, &element)) {
+        ms_result code = ms__fail(r->err, MS_E_KIND, "%s[%u] is '%v', in %s",
+                                  member->name, (uint64_t)at, MS__V(element), expected);
+        return ms__fail_in(r->err, code, "%s[%u]", member->name, (uint64_t)at);
+    }
+    return ms__read_kind(r, member->name, expected, value);
+}
+
+static ms_result ms__task_word(ms_reader *r, const char *name, ms_str value, ms_str *word)
+{
+    if (!value.ptr) return ms__read_missing(r, name);
+    if (ms_json_kind_of(value) != MS_JSON_STRING)
+        return ms__read_kind(r, name, "a string", value);
+    return ms__read_text(r, value, word);
+}
+
+/* Who speaks. Read leniently any other word is a role, and kept in call_extra. */
+static ms_result ms__task_author(ms_reader *r, const ms__task_parts *t, ms_envelope *m)
+{
+    ms_str word;
+    MS__TRY(ms__task_word(r, "author", t->said_by, &word));
+    if (ms_str_equal(word, MS_STR("user")) || ms_str_equal(word, MS_STR("agent")))
+        return MS_OK;
+    if (!r->lenient || word.len == 0) {
+        ms_result code = ms__fail(r->err, MS_E_TYPE, "author is '%v', user or agent was "
+                                  "expected", MS__V(word));
+        return ms__at_field(r->err, code, "author");
+    }
+    m->flags |= MS_FLAG_LENIENT;
+    m->role = ms_role_of_word(word);
+    if (m->role == MS_ROLE_OTHER) m->role_name = word;
+    return MS_OK;
+}
+
+static ms_result ms__task_sort(ms_reader *r, ms_str content, ms__task_parts *t)
+{
+    ms_str word;
+    unsigned kind = 0;
+    memset(t, 0, sizeof *t);
+    (void)ms_json_member(content, MS_STR("type"), &t->type);
+    MS__TRY(ms__task_word(r, "type", t->type, &word));
+    while (kind < MS__TASK_KINDS && !ms_str_equal(word, ms_str_of(ms__task_words[kind])))
+        kind++;
+    if (kind == MS__TASK_KINDS) {
+        ms_result code = ms__fail(r->err, MS_E_TYPE, "type '%v' is no content of a task "
+                                  "message", MS__V(word));
+        return ms__at_field(r->err, code, "type");
+    }
+    t->kind = (ms__task_kind)kind;
+    ms_json_iter it = ms_json_iterate(content);
+    while (ms_json_next(&it)) {
+        size_t row = ms__task_row_of(t->kind, it.key);
+        if (row < MS__TASK_ROWS) t->row[row] = it.value;
+        else if (ms_json_string_is(it.key, MS_STR("author"))) t->said_by = it.value;
+        else if (ms_json_string_is(it.key, MS_STR(MS__REST))) t->rest = it.value;
+        else if (ms_json_string_is(it.key, MS_STR("result"))) t->result = it.value;
+    }
+    return MS_OK;
+}
+
+/* Is a member of the content in a field, or dealt with elsewhere? */
+static bool ms__task_placed(const ms__task_parts *t, const ms_envelope *m, ms_str key,
+                            ms_str value)
+{
+    size_t row = ms__task_row_of(t->kind, key);
+    if (ms_json_string_is(key, MS_STR("type"))) return true;
+    if (ms_json_string_is(key, MS_STR("author")))
+        return m->role == MS_ROLE_NONE || value.ptr != t->said_by.ptr;
+    if (ms_json_string_is(key, MS_STR(MS__REST))) return true;
+    if (row == MS__TASK_ROWS) return false;
+    if (t->row[row].ptr != value.ptr) return true; /* a later one counts */
+    if (ms__task_members[row].rule == MS__TASK_IS_FLAG)
+        return ms_json_kind_of(value) == MS_JSON_TRUE;
+    return ms__task_members[row].required ||
+        ms__task_members[row].rule == MS__TASK_IS_TEXTS;
+}
+
+/* The other members. */
+static ms_result ms__task_others(ms_reader *r, const ms__task_parts *t, ms_str content,
+                                 bool rest, ms_envelope *m)
+{
+    ms_json_iter it = ms_json_iterate(content);
+    ms__extra_begin(r);
+    while (ms_json_next(&it))
+        if (!ms__task_placed(t, m, it.key, it.value))
+            ms__extra_put(r, it.key, it.value);
+    if (rest) ms__extra_put(r, MS_STR("\"" MS__REST "\""), t->rest);
+    return ms__extra_end(r, &m->call_extra);
+}
+
+/* Content that may be text or any JSON. */
+static ms_result ms__task_value(ms_reader *r, ms_str value, ms_value *out)
+{
+    out->json = ms_json_kind_of(value) != MS_JSON_STRING;
+    return out->json ? ms__read_json(r, value, &out->text)
+                     : ms__read_text(r, value, &out->text);
+}
+
+/* summary and content of a reasoning, as one object. */
+static ms_result ms__task_reasoning(ms_reader *r, const ms__task_parts *t, ms_envelope *m)
+{
+    ms_str content = ms__task_part(t, "content");
+    ms__extra_begin(r);
+    ms__extra_put(r, MS_STR("\"summary\""), ms__task_part(t, "summary"));
+    if (content.ptr) ms__extra_put(r, MS_STR("\"content\""), content);
+    m->content.json = true;
+    return ms__extra_end(r, &m->content.text);
+}
+
+/* Type and fields, by the kind of content. */
+static ms_result ms__task_fields(ms_reader *r, const ms__task_parts *t, ms_envelope *m)
+{
+    bool error = ms_json_kind_of(ms__task_part(t, "is_error")) == MS_JSON_TRUE;
+    switch (t->kind) {
+    case MS__TASK_TEXT:
+        m->type = MS_T_ASSISTANT_MESSAGE;
+        if (ms_json_string_is(t->said_by, MS_STR("user"))) m->type = MS_T_USER_MESSAGE;
+        if (m->role != MS_ROLE_NONE) m->type = MS_T_TEXT;
+        return ms__task_value(r, ms__task_part(t, "content"), &m->content);
+    case MS__TASK_DATA:
+        m->type = MS_T_DATA;
+        return ms__task_value(r, ms__task_part(t, "data"), &m->content);
+    case MS__TASK_REASONING:
+        m->type = MS_T_REASONING;
+        return ms__task_reasoning(r, t, m);
+    case MS__TASK_REQUEST:
+        m->type = MS_T_ACTION;
+        MS__TRY(ms__task_value(r, ms__task_part(t, "arguments"), &m->args));
+        break;
+    case MS__TASK_RESPONSE:
+    case MS__TASK_KINDS:
+        m->type = error ? MS_T_ERROR : MS_T_OBSERVATION;
+        MS__TRY(ms__task_value(r, ms__task_part(t, "content"), &m->content));
+        break;
+    }
+    MS__TRY(ms__read_text(r, ms__task_part(t, "name"), &m->tool));
+    return ms__read_text(r, ms__task_part(t, "tool_call_id"), &m->call_id);
+}
+
+/* Does data hold the members of a message of another type? Its msgstore says so. */
+static bool ms__task_holds_message(const ms__task_parts *t)
+{
+    return t->kind == MS__TASK_DATA && (ms__has_member(t->rest, "type") ||
+                                        ms__has_member(t->rest, "type_name"));
+}
+
+/* Is it a member that the framework format has in front of a message's data? */
+static bool ms__task_carries(const struct ms__member *row)
+{
+    return row && row->own && row->field != MS_F_LOCATION &&
+           row->field != MS_F_AGENT_KEY;
+}
+
+/* Are these members only what the writer adds with the option `defaults`? */
+static bool ms__task_only_defaults(ms__task_kind kind, ms_str others)
+{
+    ms_json_iter it = ms_json_iterate(others);
+    while (ms_json_next(&it)) {
+        size_t row = ms__task_row_of(kind, it.key);
+        if (row == MS__TASK_ROWS || !ms__task_members[row].fallback ||
+            !ms_str_equal(it.value, ms_str_of(ms__task_members[row].fallback)))
+            return false;
+    }
+    return true;
+}
+
+/* What "msgstore" says, over what the format said. *kept false: it does not fit. */
+static ms_result ms__task_rest(ms_reader *r, const ms__task_parts *t, ms_envelope *m,
+                               bool *kept)
+{
+    ms_envelope with = *m;
+    ms_str others = m->call_extra;
+    with.call_extra = ms__absent();
+    if (ms__task_holds_message(t)) {
+        with.content = ms_text(NULL);
+        ms_json_iter it = ms_json_iterate(ms__task_part(t, "data"));
+        while (ms_json_next(&it))
+            if (ms__task_carries(ms__framework_member(it.key)))
+                (void)ms__rest_take(r, it.key, it.value, &with);
+    }
+    MS__TRY(ms__rest_read(r, t->rest, &with, kept));
+    if (*kept && with.call_extra.ptr && !ms__task_only_defaults(t->kind, others)) {
+        *kept = false;
+        if (!r->lenient) {
+            ms_result code = ms__fail(r->err, MS_E_TYPE,
+                                      "call_extra is there and members "
+                                      "that belong to it");
+            return ms__at_field(r->err, code, MS__REST);
+        }
+    }
+    if (*kept && with.call_extra.ptr) others = with.call_extra;
+    if (*kept) *m = with;
+    m->call_extra = others;
+    return MS_OK;
+}
+
+/* One content object. */
+static ms_result ms__task_content(ms_reader *r, ms_str content, ms_envelope *m)
+{
+    ms__task_parts t;
+    bool kept = true;
+    MS__TRY(ms__task_sort(r, content, &t));
+    MS__TRY(ms__task_author(r, &t, m));
+    for (size_t i = 0; i < MS__TASK_ROWS; i++) {
+        bool response = ms__task_members[i].rule == MS__TASK_IS_ANY;
+        if (response && r->lenient && t.kind == MS__TASK_RESPONSE && !t.row[i].ptr) {
+            t.row[i] = t.result; /* stays in call_extra */
+            m->flags |= MS_FLAG_LENIENT;
+        }
+        MS__TRY(ms__task_check(r, &t, i, m));
+    }
+    MS__TRY(ms__task_fields(r, &t, m));
+    ms_type type = m->type;
+    MS__TRY(ms__task_others(r, &t, content, false, m));
+    if (t.rest.ptr) MS__TRY(ms__task_rest(r, &t, m, &kept));
+    if (!kept) {
+        m->flags |= MS_FLAG_LENIENT;
+        MS__TRY(ms__task_others(r, &t, content, true, m));
+    }
+    if (m->type == type && m->role == MS_ROLE_NONE && t.kind != MS__TASK_TEXT &&
+        ms_json_string_is(t.said_by, MS_STR("user")))
+        m->role = MS_ROLE_USER;
+    return MS_OK;
+}
+
+/* A content that does not fit, kept whole. */
+static ms_result ms__task_whole(ms_reader *r, ms_str content, ms_envelope *m)
+{
+    ms_str type = ms__absent();
+    (void)ms_json_member(content, MS_STR("type"), &type);
+    memset(m, 0, sizeof *m);
+    m->flags = MS_FLAG_LENIENT;
+    m->type = MS_T_OTHER;
+    m->type_name = MS_STR("task_content");
+    if (ms_json_kind_of(type) == MS_JSON_STRING && !ms_json_string_is(type, MS_STR("")))
+        MS__TRY(ms__read_text(r, type, &m->type_name));
+    m->content.json = true;
+    return ms__read_json(r, content, &m->content.text);
+}
+
+static ms_result ms__task_any_content(ms_reader *r, ms_str content, ms_envelope *m)
+{
+    ms_error *err = r->err;
+    if (r->lenient) r->err = NULL;
+    ms_result code = ms__task_content(r, content, m);
+    r->err = err;
+    if (code == MS_OK || !r->lenient) return code;
+    if (code == MS_E_NO_MEMORY || code == MS_E_ARENA)
+        return ms__no_arena(err, r->arena, content.len);
+    return ms__task_whole(r, content, m);
+}
+
+/* The members of a wrapper that have a place; absent: not there, or it did not fit. */
+typedef struct ms__task_wrap {
+    ms_str id, task_id, content, created_at, status, updated_at;
+} ms__task_wrap;
+
+static ms_str *ms__task_wrap_member(ms__task_wrap *t, ms_str key)
+{
+    if (ms_json_string_is(key, MS_STR("id"))) return &t->id;
+    if (ms_json_string_is(key, MS_STR("task_id"))) return &t->task_id;
+    if (ms_json_string_is(key, MS_STR("content"))) return &t->content;
+    if (ms_json_string_is(key, MS_STR("created_at"))) return &t->created_at;
+    if (ms_json_string_is(key, MS_STR("streaming_status"))) return &t->status;
+    return ms_json_string_is(key, MS_STR("updated_at")) ? &t->updated_at : NULL;
+}
+
+static bool ms__task_is_status(ms_str value)
+{
+    return ms_json_kind_of(value) == MS_JSON_NULL ||
+           ms_json_string_is(value, MS_STR("IN_PROGRESS")) ||
+           ms_json_string_is(value, MS_STR("DONE"));
+}
+
+/* A date and time; its text is ASCII, so it needs no decoding unless it hides that. */
+static bool ms__task_is_time(ms_str value, double *seconds)
+{
+    ms_str inside;
+    return ms__string_inside(value, &inside) && ms_iso_read(inside, seconds) == MS_OK;
+}
+
+/* created_at, with its spelling when that is not ours. A time that msgstore gave stays
+ * when created_at is what it looks like: it is the exact one. */
+static void ms__task_time(ms_envelope *m, ms_str value)
+{
+    char ours[MS_ISO_MAX];
+    ms_str spelled = ms__absent();
+    (void)ms__string_inside(value, &spelled);
+    if (m->has_time &&
+        ms_str_equal(spelled, ms_str_n(ours, ms_iso_write(m->time, ours))))
+        return;
+    m->has_time = ms__task_is_time(value, &m->time);
+    if (!ms_str_equal(spelled, ms_str_n(ours, ms_iso_write(m->time, ours))))
+        m->time_text = spelled;
+}
+
+/* Checks what stands in the wrapper; what does not fit is an error, or when lenient
+ * extra: its place is made absent. */
+static ms_result ms__task_wrap_check(ms_reader *r, ms__task_wrap *t, uint32_t *flags)
+{
+    double ignored;
+    bool lenient = r->lenient, null_time = ms_json_kind_of(t->created_at) == MS_JSON_NULL;
+    ms_json_kind id = ms_json_kind_of(t->id);
+    ms_str task = ms__absent();
+    if (!t->task_id.ptr && !lenient) return ms__read_missing(r, "task_id");
+    if (t->id.ptr && id != MS_JSON_STRING && id != MS_JSON_NULL && !lenient)
+        return ms__read_kind(r, "id", "a string or null", t->id);
+    if (t->status.ptr && !ms__task_is_status(t->status) && !lenient)
+        return ms__read_kind(r, "streaming_status", "IN_PROGRESS, DONE or null",
+                             t->status);
+    if (t->created_at.ptr && !null_time && !lenient &&
+        !ms__task_is_time(t->created_at, &ignored))
+        return ms__read_kind(r, "created_at", "a date and time, or null", t->created_at);
+    if (t->updated_at.ptr && !lenient && !ms__task_is_time(t->updated_at, &ignored) &&
+        ms_json_kind_of(t->updated_at) != MS_JSON_NULL)
+        return ms__read_kind(r, "updated_at", "a date and time, or null", t->updated_at);
+    if (id != MS_JSON_STRING) t->id = ms__absent();
+    if (!ms__task_is_time(t->created_at, &ignored)) t->created_at = ms__absent();
+    if (ms_json_kind_of(t->task_id) == MS_JSON_STRING)
+        MS__TRY(ms__read_text(r, t->task_id, &task));
+    else if (!lenient) return ms__read_kind(r, "task_id", "a string", t->task_id);
+    ms_result code = ms__key_check(task, "task_id", true, lenient ? NULL : r->err);
+    if (code != MS_OK && !lenient) return code;
+    if (!task.ptr || code != MS_OK || (lenient && task.len == 0)) {
+        t->task_id = ms__absent();
+        *flags |= MS_FLAG_LENIENT;
+    }
+    return MS_OK;
+}
+
+static ms_result ms__task_wrapped(ms_reader *r, ms_envelope *m)
+{
+    ms__task_wrap t;
+    uint32_t flags = 0;
+    memset(&t, 0, sizeof t);
+    ms_json_iter it = ms_json_iterate(r->json);
+    while (ms_json_next(&it)) {
+        ms_str *place = ms__task_wrap_member(&t, it.key);
+        if (place) *place = it.value;
+    }
+    MS__TRY(ms__task_wrap_check(r, &t, &flags));
+    ms_result code = ms__task_any_content(r, t.content, m);
+    if (code != MS_OK) return ms__fail_in(r->err, code, "content");
+    m->flags |= flags;
+    if (t.id.ptr) MS__TRY(ms__read_text(r, t.id, &m->id));
+    if (t.task_id.ptr) MS__TRY(ms__read_text(r, t.task_id, &m->location));
+    if (m->location.len == 0) m->location = ms__absent();
+    if (t.created_at.ptr) ms__task_time(m, t.created_at);
+    t.status = t.updated_at = ms__absent();
+    ms__extra_begin(r);
+    it = ms_json_iterate(r->json);
+    while (ms_json_next(&it)) {
+        ms_str *place = ms__task_wrap_member(&t, it.key);
+        if (!place || !place->ptr) ms__extra_put(r, it.key, it.value);
+    }
+    MS__TRY(ms__extra_end(r, &m->extra));
+    if (!m->extra.ptr) m->extra = MS_STR("{}");
+    return MS_OK;
+}
+
+static ms_result ms__task_read(ms_reader *r, ms_envelopes *out)
+{
+    ms_envelope m;
+    ms_str content = ms__absent();
+    memset(&m, 0, sizeof m);
+    bool wrapper = ms_json_member(r->json, MS_STR("content"), &content) &&
+                   ms_json_kind_of(content) == MS_JSON_OBJECT &&
+                   !ms__has_member(r->json, "type") && !ms__has_member(r->json, "author");
+    if (wrapper) MS__TRY(ms__task_wrapped(r, &m));
+    else MS__TRY(ms__task_any_content(r, r->json, &m));
+    return ms__one_envelope(r, &m, out);
+}
+
+/* ---- and back */
+
+static bool ms__value_is_object(ms_value v)
+{
+    return v.json && ms_json_kind_of(v.text) == MS_JSON_OBJECT;
+}
+
+/* The kind of content that a message is written as. */
+static ms__task_kind ms__task_kind_of(const ms_envelope *m)
+{
+    switch (m->type) {
+    case MS_T_USER_MESSAGE:
+    case MS_T_ASSISTANT_MESSAGE:
+    case MS_T_TEXT:
+    case MS_T_FINAL:
+        return MS__TASK_TEXT;
+    case MS_T_ACTION:
+        return MS__TASK_REQUEST;
+    case MS_T_OBSERVATION:
+    case MS_T_ERROR:
+        return MS__TASK_RESPONSE;
+    case MS_T_REASONING:
+        return MS__TASK_REASONING;
+    default:
+        return MS__TASK_DATA;
+    }
+}
+
+/* What is being written, and what the format has said of it. */
+typedef struct ms__task_out {
+    ms__task_kind kind;
+    uint32_t said;
+    bool user;                /* the author */
+    bool odd;                 /* its author is in call_extra, see ms__task_author */
+    bool flat;                /* call_extra stands among the members */
+    ms_str id, name;          /* of a call or result */
+    ms_type type;             /* as it will be read */
+    char derived[MS__DERIVED_ID];
+} ms__task_out;
+
+/* Would the reader put this member of call_extra back there? */
+static bool ms__task_returns(const ms_envelope *m, ms__task_kind kind, ms_str key,
+                             ms_str value)
+{
+    const char *expected;
+    size_t row = ms__task_row_of(kind, key);
+    bool lenient = (m->flags & MS_FLAG_LENIENT) != 0;
+    if (ms_json_string_is(key, MS_STR("type"))) return false;
+    if (ms_json_string_is(key, MS_STR("author")) ||
+        ms_json_string_is(key, MS_STR(MS__REST)))
+        return lenient;
+    if (row == MS__TASK_ROWS) return true;
+    if (ms__task_members[row].required || ms__task_members[row].rule == MS__TASK_IS_TEXTS)
+        return false;
+    if (ms__task_members[row].rule == MS__TASK_IS_FLAG &&
+        (m->type == MS_T_ERROR || ms_json_kind_of(value) == MS_JSON_TRUE))
+        return false;
+    return lenient || ms__task_row_fits(row, value, &expected);
+}
+
+static bool ms__task_is_flat(const ms_envelope *m, ms__task_kind kind)
+{
+    size_t n = 0;
+    ms_json_iter it = ms_json_iterate(m->call_extra);
+    for (; ms_json_next(&it); n++)
+        if (!ms__task_returns(m, kind, it.key, it.value)) return false;
+    return n > 0;
+}
+
+/* An id for a result that answers no call. */
+static ms_str ms__task_made_up(ms_writer *w, const ms_envelope *m,
+                               char derived[MS__DERIVED_ID])
+{
+    uint64_t number = m->seq ? m->seq : w->written + 1;
+    if (number <= w->last_id) number = w->last_id + 1;
+    w->last_id = number;
+    memcpy(derived, "call_", 5);
+    return ms_str_n(derived, 5 + ms__u64_write(number, derived + 5));
+}
+
+/* Ids and names that the format requires, made up where there are none. */
+static ms_result ms__task_names(ms_writer *w, const ms_envelope *m, ms__task_out *o,
+                                ms_error *err)
+{
+    o->name = m->tool;
+    if (o->kind == MS__TASK_REQUEST)
+        return ms__call_begins(w, m, o->derived, &o->id, err);
+    ms__call_ends(w, m, &o->id, &o->name);
+    if (!o->id.ptr) o->id = ms__task_made_up(w, m, o->derived);
+    if (!o->name.ptr) o->name = MS_STR("unknown_tool");
+    return MS_OK;
+}
+
+/* A text as a string: of a JSON string what it says, of other JSON its text. */
+static void ms__task_put_text(ms_writer *w, ms_value v)
+{
+    if (v.json && ms_json_kind_of(v.text) == MS_JSON_STRING)
+        ms_json_put_raw(&w->json, v.text);
+    else
+        ms_json_put_string(&w->json, v.text);
+}
+
+/* Is it summary and content as the format has them? */
+static bool ms__task_is_reasoning(ms_value v)
+{
+    ms_str summary;
+    const char *expected;
+    if (!ms__value_is_object(v) || !ms_json_member(v.text, MS_STR("summary"), &summary))
+        return false;
+    ms_json_iter it = ms_json_iterate(v.text);
+    while (ms_json_next(&it)) {
+        size_t row = ms__task_row_of(MS__TASK_REASONING, it.key);
+        if (row == MS__TASK_ROWS || ms__task_members[row].rule != MS__TASK_IS_TEXTS ||
+            !ms__task_row_fits(row, it.value, &expected))
+            return false;
+    }
+    return true;
+}
+
+static void ms__task_write_reasoning(ms_writer *w, const ms_envelope *m, ms__task_out *o)
+{
+    if (!ms__task_is_reasoning(m->content)) {
+        ms__write_field(w, "summary", MS_STR("[]"), true);
+        ms_json_key(&w->json, MS_STR("content"));
+        ms_json_begin_array(&w->json);
+        ms__task_put_text(w, m->content);
+        ms_json_end_array(&w->json);
+        return;
+    }
+    o->said |= MS__SAID(CONTENT);
+    ms__put_members(w, m->content.text, NULL);
+    if (w->defaults && !ms__has_member(m->content.text, "content"))
+        ms__write_field(w, "content", MS_STR("null"), true);
+}
+
+/* A message of another type, as the members that the framework format has. */
+static void ms__task_write_data(ms_writer *w, const ms_envelope *m, ms__task_out *o)
+{
+    ms_json_key(&w->json, MS_STR("data"));
+    if (m->type == MS_T_DATA && ms__value_is_object(m->content)) {
+        ms_json_put_raw(&w->json, m->content.text);
+        o->said |= MS__SAID(CONTENT);
+        return;
+    }
+    o->type = MS_T_NONE; /* msgstore says the type */
+    ms_json_begin_object(&w->json);
+    ms__write_field(w, "type", m->type == MS_T_OTHER ? m->type_name
+                                                     : ms_str_of(ms_type_word(m->type)),
+                    false);
+    for (size_t i = 0; i < MS__FRAMEWORK_ROWS; i++) {
+        ms_field field = ms__framework[i].field;
+        if (!ms__task_carries(&ms__framework[i])) continue;
+        ms__write_field(w, ms__framework[i].name, ms__field_text(m, (unsigned)field),
+                        ms__field_is_json(m, (unsigned)field));
+        o->said |= (uint32_t)1 << field;
+    }
+    ms_json_end_object(&w->json);
+}
+
+static void ms__task_write_call(ms_writer *w, const ms_envelope *m, ms__task_out *o)
+{
+    o->said |= MS__SAID(CALL_ID) | MS__SAID(TOOL);
+    ms__write_field(w, "tool_call_id", o->id, false);
+    ms__write_field(w, "name", o->name, false);
+    if (o->kind == MS__TASK_REQUEST) {
+        bool object = ms__value_is_object(m->args);
+        ms__write_field(w, "arguments", object ? m->args.text : MS_STR("{}"), true);
+        if (object) o->said |= MS__SAID(ARGS);
+        return;
+    }
+    o->said |= MS__SAID(CONTENT);
+    bool stands_in = (m->flags & MS_FLAG_LENIENT) && o->flat &&
+                     ms__has_member(m->call_extra, "result");
+    if (!stands_in) ms__write_field(w, "content", m->content.text, m->content.json);
+    if (m->type == MS_T_ERROR) ms__write_field(w, "is_error", MS_STR("true"), true);
+}
+
+static void ms__task_write_defaults(ms_writer *w, const ms_envelope *m,
+                                    const ms__task_out *o)
+{
+    for (size_t i = 0; i < MS__TASK_ROWS; i++) {
+        const struct ms__task_member *row = &ms__task_members[i];
+        bool said = row->rule == MS__TASK_IS_TEXTS ||
+                    (row->rule == MS__TASK_IS_FLAG && m->type == MS_T_ERROR) ||
+                    (o->flat && ms__has_member(m->call_extra, row->name));
+        if (row->fallback && (row->kinds >> o->kind & 1) && !said)
+            ms__write_field(w, row->name, ms_str_of(row->fallback), true);
+    }
+}
+
+/* The members by kind. */
+static void ms__task_write_fields(ms_writer *w, const ms_envelope *m, ms__task_out *o)
+{
+    switch (o->kind) {
+    case MS__TASK_TEXT:
+        o->type = o->odd ? MS_T_TEXT : o->user ? MS_T_USER_MESSAGE
+                                               : MS_T_ASSISTANT_MESSAGE;
+        ms_json_key(&w->json, MS_STR("content"));
+        ms__task_put_text(w, m->content);
+        if (!m->content.json || ms_json_kind_of(m->content.text) == MS_JSON_STRING)
+            o->said |= MS__SAID(CONTENT);
+        break;
+    case MS__TASK_DATA:
+        ms__task_write_data(w, m, o);
+        break;
+    case MS__TASK_REASONING:
+        ms__task_write_reasoning(w, m, o);
+        break;
+    case MS__TASK_REQUEST:
+    case MS__TASK_RESPONSE:
+    case MS__TASK_KINDS:
+        ms__task_write_call(w, m, o);
+        break;
+    }
+}
+
+static void ms__task_write_content(ms_writer *w, const ms_envelope *m, ms__task_out *o)
+{
+    ms_json_begin_object(&w->json);
+    ms__write_field(w, "type", ms_str_of(ms__task_words[o->kind]), false);
+    if (!o->odd)
+        ms__write_field(w, "author", o->user ? MS_STR("user") : MS_STR("agent"), false);
+    ms__task_write_fields(w, m, o);
+    if (w->defaults) ms__task_write_defaults(w, m, o);
+    if (o->flat) ms__put_members(w, m->call_extra, NULL);
+    if (o->flat) o->said |= MS__SAID(CALL_EXTRA);
+    /* the role that the reader will set, or that none is set */
+    bool author = o->type == m->type && o->kind != MS__TASK_TEXT && o->user;
+    bool same = m->role == (author ? MS_ROLE_USER : MS_ROLE_NONE) || o->odd;
+    ms_role role = same ? ms__role_of(m->role, m->type) : MS_ROLE_NONE;
+    ms__rest_write(w, m, o->type, role, o->said);
+    ms_json_end_object(&w->json);
+}
+
+/* Bits of `emitted`, of a wrapper: what is written already, and whether what a lenient
+ * reader kept may stay where it was. */
+enum {
+    MS__TASK_HAS_ID = 1,
+    MS__TASK_HAS_TASK = 2,
+    MS__TASK_HAS_TIME = 4,
+    MS__TASK_STAYS = 8
+};
+
+/* Members of extra that the reader would take for something else. */
+static bool ms__task_taken(ms_writer *w, ms_str key, ms_str value)
+{
+    double ignored;
+    bool stays = (w->emitted & MS__TASK_STAYS) != 0;
+    bool null = ms_json_kind_of(value) == MS_JSON_NULL;
+    bool time = ms__task_is_time(value, &ignored);
+    if (ms_json_string_is(key, MS_STR("id")))
+        return (w->emitted & MS__TASK_HAS_ID) || (!null && !stays) ||
+               ms_json_kind_of(value) == MS_JSON_STRING;
+    if (ms_json_string_is(key, MS_STR("created_at")))
+        return (w->emitted & MS__TASK_HAS_TIME) || time || (!null && !stays);
+    if (ms_json_string_is(key, MS_STR("task_id")))
+        return (w->emitted & MS__TASK_HAS_TASK) != 0;
+    if (ms_json_string_is(key, MS_STR("updated_at"))) return !time && !null && !stays;
+    if (ms_json_string_is(key, MS_STR("streaming_status")))
+        return !ms__task_is_status(value) && !stays;
+    return ms_json_string_is(key, MS_STR("content")) ||
+           ms_json_string_is(key, MS_STR("type")) ||
+           ms_json_string_is(key, MS_STR("author"));
+}
+
+/* What stands before the content. */
+static void ms__task_open(ms_writer *w, const ms_envelope *m, ms__task_out *o)
+{
+    char number[20];
+    ms_str id = m->id;
+    bool lenient = (m->flags & MS_FLAG_LENIENT) != 0;
+    if (!id.ptr && m->seq > 0 && !ms__has_member(m->extra, "id"))
+        id = ms_str_n(number, ms__u64_write(m->seq, number));
+    w->emitted = lenient ? MS__TASK_STAYS : 0;
+    ms_json_begin_object(&w->json);
+    ms__write_field(w, "id", id, false);
+    if (id.ptr) w->emitted |= MS__TASK_HAS_ID;
+    if (m->location.ptr || !lenient) {
+        ms__write_field(w, "task_id", m->location.ptr ? m->location : MS_STR(""), false);
+        w->emitted |= MS__TASK_HAS_TASK;
+    }
+    ms_json_key(&w->json, MS_STR("content"));
+    o->said |= MS__SAID(ID) | MS__SAID(LOCATION);
+}
+
+/* The time as created_at spells it; empty: it cannot. */
+static ms_str ms__task_spelled(const ms_envelope *m, char out[MS_ISO_MAX], bool *exact)
+{
+    double seconds = 0;
+    ms_str text = m->time_text;
+    *exact = false;
+    if (!m->has_time) return ms_str_n(out, 0);
+    if (!text.ptr || ms_iso_read(text, &seconds) != MS_OK || seconds != m->time)
+        text = ms_str_n(out, ms_iso_write(m->time, out));
+    *exact = text.len > 0 && ms_iso_read(text, &seconds) == MS_OK && seconds == m->time;
+    return text;
+}
+
+/* Was this content kept as it came? */
+static bool ms__task_kept_whole(const ms_envelope *m)
+{
+    return m->type == MS_T_OTHER && (m->flags & MS_FLAG_LENIENT) &&
+           ms__value_is_object(m->content) && !m->call_extra.ptr;
+}
+
+static ms_result ms__task_begin(ms_writer *w, const ms_envelope *m, ms__task_out *o,
+                                ms_error *err)
+{
+    memset(o, 0, sizeof *o);
+    o->kind = ms__task_kind_of(m);
+    o->type = m->type;
+    o->flat = ms__task_is_flat(m, o->kind);
+    o->odd = (m->flags & MS_FLAG_LENIENT) && o->flat &&
+             ms__has_member(m->call_extra, "author");
+    o->user = m->role == MS_ROLE_USER || ms__chat_role(m) == MS_ROLE_USER;
+    if (o->kind != MS__TASK_REQUEST && o->kind != MS__TASK_RESPONSE) return MS_OK;
+    return ms__task_names(w, m, o, err);
+}
+
+static ms_result ms__task_write(ms_writer *w, const ms_envelope *m, size_t n,
+                                ms_error *err)
+{
+    ms__task_out o;
+    char iso[MS_ISO_MAX];
+    bool exact, wrapper = m->extra.ptr || w->with_location;
+    bool stamped = (m->flags & MS_FLAG_STAMPED) && ms__has_member(m->extra, "created_at");
+    (void)n;
+    MS__TRY(ms__task_begin(w, m, &o, err));
+    ms_str time = ms__task_spelled(m, iso, &exact);
+    if (stamped) time.len = 0; /* it came without one, and said so */
+    if (wrapper) ms__task_open(w, m, &o);
+    if (wrapper && (exact || stamped)) o.said |= MS__SAID(TIME_TEXT);
+    if (ms__task_kept_whole(m)) ms_json_put_raw(&w->json, m->content.text);
+    else ms__task_write_content(w, m, &o);
+    if (!wrapper) return MS_OK;
+    if (time.len > 0) {
+        ms__write_field(w, "created_at", time, false);
+        w->emitted |= MS__TASK_HAS_TIME;
+    }
+    ms__write_extra(w, m->extra, ms__task_taken);
+    ms_json_end_object(&w->json);
+    return MS_OK;
+}
+
+/* ---- deltas: the pieces in which a task message is streamed.
+ *
+ * A delta names its kind and one part. Parts of texts are joined in one buffer that
+ * doubles; those of a reasoning come for several lists at once, each with the number of
+ * its place: they are kept in a list and sorted at the end (merge sort, stable), so that
+ * a place of 10^18, or a hundred thousand different ones, cost no more than any other.
+ * (D3) A delta that is refused leaves the state as it was.
+ */
+
+enum {
+    MS__DELTA_NONE,
+    MS__DELTA_TEXT,
+    MS__DELTA_DATA,
+    MS__DELTA_REQUEST,
+    MS__DELTA_RESPONSE,
+    MS__DELTA_SUMMARY,
+    MS__DELTA_THOUGHT,
+    MS__DELTA_KINDS
+};
+
+static const struct ms__delta_row {
+    const char *word, *part, *index; /* index NULL: has none */
+    bool named;                      /* tool_call_id and name */
+} ms__delta_rows[MS__DELTA_KINDS] = {
+    {"", "", NULL, false},
+    {"text", "text_delta", NULL, false},
+    {"data", "data_delta", NULL, false},
+    {"tool_request", "arguments_delta", NULL, true},
+    {"tool_response", "content_delta", NULL, true},
+    {"reasoning_summary", "summary_delta", "summary_index", false},
+    {"reasoning_content", "content_delta", "content_index", false},
+};
+
+/* A delta taken apart; texts are JSON strings. */
+typedef struct ms__delta {
+    unsigned kind;
+    int64_t index;
+    ms_str part, call_id, name;
+} ms__delta;
+
+typedef struct ms__fragment {
+    struct ms__fragment *next;
+    int64_t index;
+    bool thought;             /* of content, not of the summary */
+    ms_str text;
+} ms__fragment;
+
+static ms_result ms__delta_string(ms_str json, const char *name, bool may_lack,
+                                  ms_str *out,
+                                  ms_error *err)
+{
+    ms_reader r;
+    *out = ms__absent();
+    r.err = err;
+    bool there = ms_json_member(json, ms_str_of(name), out);
+    bool null = ms_json_kind_of(*out) == MS_JSON_NULL;
+    if (may_lack && (!there || null)) *out = MS_STR("\"\"");
+    else if (!there) return ms__read_missing(&r, name);
+    else if (ms_json_kind_of(*out) != MS_JSON_STRING)
+        return ms__read_kind(&r, name, "a string", *out);
+    return MS_OK;
+}
+
+/* json is checked. */
+static ms_result ms__delta_read(ms_str json, ms__delta *d, ms_error *err)
+{
+    ms_str type, index;
+    ms_reader r;
+    memset(d, 0, sizeof *d);
+    r.err = err;
+    if (ms_json_kind_of(json) != MS_JSON_OBJECT)
+        return ms__fail(err, MS_E_KIND, "a delta is '%v', an object was expected",
+                        MS__V(json));
+    MS__TRY(ms__delta_string(json, "type", false, &type, err));
+    for (unsigned i = 1; i < MS__DELTA_KINDS; i++)
+        if (ms_json_string_is(type, ms_str_of(ms__delta_rows[i].word))) d->kind = i;
+    if (d->kind == MS__DELTA_NONE)
+        return ms__at_field(err, ms__fail(err, MS_E_TYPE, "type %v is no kind of delta",
+                                          MS__V(type)), "type");
+    const struct ms__delta_row *row = &ms__delta_rows[d->kind];
+    MS__TRY(ms__delta_string(json, row->part, true, &d->part, err));
+    if (row->named) {
+        MS__TRY(ms__delta_string(json, "tool_call_id", false, &d->call_id, err));
+        MS__TRY(ms__delta_string(json, "name", false, &d->name, err));
+    }
+    if (!row->index) return MS_OK;
+    if (!ms_json_member(json, ms_str_of(row->index), &index))
+        return ms__read_missing(&r, row->index);
+    if (ms_json_i64(index, &d->index) != MS_OK)
+        return ms__read_kind(&r, row->index, "a whole number", index);
+    return MS_OK;
+}
+
+static bool ms__delta_reasons(unsigned kind)
+{
+    return kind == MS__DELTA_SUMMARY || kind == MS__DELTA_THOUGHT;
+}
+
+/* A copy of what a JSON string says. */
+static ms_result ms__delta_copy(ms_arena *arena, ms_str json, ms_str *out)
+{
+    ms_str text;
+    MS__TRY(ms_json_string(json, arena, &text));
+    char *copy = (char *)ms_arena_alloc(arena, text.len);
+    if (!copy) return arena->buffer ? MS_E_ARENA : MS_E_NO_MEMORY;
+    if (text.len > 0) memcpy(copy, text.ptr, text.len);
+    *out = ms_str_n(copy, text.len);
+    return MS_OK;
+}
+
+MS_API void ms_deltas_init(ms_deltas *d, ms_arena *arena)
+{
+    memset(d, 0, sizeof *d);
+    d->arena = d->text.arena = arena;
+}
+
+static ms_result ms__deltas_fragment(ms_deltas *d, const ms__delta *delta)
+{
+    ms_str text;
+    MS__TRY(ms__delta_copy(d->arena, delta->part, &text));
+    ms__fragment *f = (ms__fragment *)ms_arena_alloc(d->arena, sizeof *f);
+    if (!f) return d->arena->buffer ? MS_E_ARENA : MS_E_NO_MEMORY;
+    f->next = NULL;
+    f->index = delta->index;
+    f->thought = delta->kind == MS__DELTA_THOUGHT;
+    f->text = text;
+    if (d->last) d->last->next = f;
+    else d->first = f;
+    d->last = f;
+    return MS_OK;
+}
+
+static ms_result ms__deltas_add(ms_deltas *d, const ms__delta *delta)
+{
+    ms_str text, call_id = d->call_id, name = d->name;
+    if (ms__delta_reasons(delta->kind)) return ms__deltas_fragment(d, delta);
+    if (delta->call_id.ptr && d->kind == MS__DELTA_NONE) {
+        MS__TRY(ms__delta_copy(d->arena, delta->call_id, &call_id));
+        MS__TRY(ms__delta_copy(d->arena, delta->name, &name));
+    }
+    MS__TRY(ms_json_string(delta->part, d->arena, &text));
+    MS__TRY(ms_buf_write(&d->text, text.ptr, text.len));
+    d->call_id = call_id;
+    d->name = name;
+    return MS_OK;
+}
+
+MS_API ms_result ms_deltas_put(ms_deltas *d, ms_str delta_json, ms_error *err)
+{
+    ms__delta delta;
+    ms_str json;
+    if (!d->arena) return ms__no_arena(err, NULL, delta_json.len);
+    MS__TRY(ms_json_check(delta_json, NULL, &json, err));
+    MS__TRY(ms__delta_read(json, &delta, err));
+    bool reasons = ms__delta_reasons(d->kind);
+    if (d->kind != MS__DELTA_NONE && d->kind != delta.kind &&
+        !(reasons && ms__delta_reasons(delta.kind))) {
+        ms_result code = ms__fail(err, MS_E_TYPE, "a delta of the kind %s follows one of "
+                                  "the kind %s", ms__delta_rows[delta.kind].word,
+                                  reasons ? "reasoning" : ms__delta_rows[d->kind].word);
+        return ms__at_field(err, code, "type");
+    }
+    if (ms__deltas_add(d, &delta) != MS_OK)
+        return ms__no_arena(err, d->arena, delta_json.len);
+    d->kind = delta.kind;
+    d->count++;
+    return MS_OK;
+}
+
+static bool ms__fragment_before(const ms__fragment *a, const ms__fragment *b)
+{
+    if (a->thought != b->thought) return !a->thought;
+    return a->index < b->index;
+}
+
+/* Two sorted lists into one; of equal ones those of a first. */
+static ms__fragment *ms__fragments_merge(ms__fragment *a, ms__fragment *b)
+{
+    ms__fragment *first = NULL, **at = &first;
+    while (a && b) {
+        ms__fragment **from = ms__fragment_before(b, a) ? &b : &a;
+        *at = *from;
+        at = &(*at)->next;
+        *from = *at;
+    }
+    *at = a ? a : b;
+    return first;
+}
+
+/* Sorts: slot i holds nothing or a sorted list of 2^i, like the digits of a number. */
+static ms__fragment *ms__fragments_sort(ms__fragment *list)
+{
+    ms__fragment *slot[48], *all = NULL;
+    unsigned used = 0, i;
+    while (list) {
+        ms__fragment *one = list;
+        list = list->next;
+        one->next = NULL;
+        for (i = 0; i < used && slot[i]; i++) {
+            one = ms__fragments_merge(slot[i], one);
+            slot[i] = NULL;
+        }
+        if (i == used) used++;
+        slot[i] = one;
+    }
+    for (i = 0; i < used; i++) all = ms__fragments_merge(slot[i], all);
+    return all;
+}
+
+/* The texts of one list, joined by index; empty ones are left out. */
+static void ms__fragments_write(ms_json_writer *w, const ms__fragment *list, bool thought)
+{
+    const ms__fragment *next;
+    ms_json_begin_array(w);
+    for (; list; list = next) {
+        size_t len = 0;
+        for (next = list; next && !ms__fragment_before(list, next); next = next->next)
+            len += next->text.len;
+        if (list->thought != thought || len == 0) continue;
+        ms__json_before(w, false);
+        ms__json_byte(w, '"');
+        for (; list != next; list = list->next) ms__json_escaped(w, list->text);
+        ms__json_byte(w, '"');
+    }
+    ms_json_end_array(w);
+}
+
+/* A writer into a fresh buffer; ms__text_done ends it. */
+static void ms__text_begin(ms_json_writer *w, ms_buf *buf, ms_arena *arena)
+{
+    memset(buf, 0, sizeof *buf);
+    buf->arena = arena;
+    ms_json_init(w, ms_buf_write, buf, false);
+}
+
+static bool ms__fragments_say(const ms__fragment *list, bool thought)
+{
+    for (; list; list = list->next)
+        if (list->thought == thought && list->text.len > 0) return true;
+    return false;
+}
+
+static ms_result ms__deltas_reasoning(ms_deltas *d, ms_envelope *out, ms_error *err)
+{
+    ms_json_writer w;
+    ms_buf buf;
+    d->first = ms__fragments_sort(d->first);
+    for (d->last = d->first; d->last->next;) d->last = d->last->next;
+    bool thoughts = ms__fragments_say(d->first, true);
+    *out = ms_assistant_message(ms_text(""));
+    if (!thoughts && !ms__fragments_say(d->first, false)) return MS_OK;
+    ms__text_begin(&w, &buf, d->arena);
+    ms_json_begin_object(&w);
+    ms_json_key(&w, MS_STR("summary"));
+    ms__fragments_write(&w, d->first, false);
+    ms_json_key(&w, MS_STR("content"));
+    if (thoughts) ms__fragments_write(&w, d->first, true);
+    else ms_json_put_null(&w);
+    ms_json_end_object(&w);
+    if (ms_json_finish(&w) != MS_OK) return ms__no_arena(err, d->arena, buf.len);
+    *out = ms_reasoning(ms_json(ms_buf_text(&buf)));
+    return MS_OK;
+}
+
+/* What was joined, as the object that it must be. */
+static ms_result ms__deltas_object(const ms_deltas *d, ms_value *out, ms_error *err)
+{
+    ms_json_opts opts;
+    const char *name = d->kind == MS__DELTA_DATA ? "data" : "arguments";
+    memset(&opts, 0, sizeof opts);
+    opts.max_depth = MS_FIELD_MAX_DEPTH;
+    out->json = true;
+    ms_result code = ms_json_check(ms_buf_text(&d->text), &opts, &out->text, err);
+    if (code == MS_OK && ms_json_kind_of(out->text) != MS_JSON_OBJECT)
+        code = ms__fail(err, MS_E_KIND, "%s is '%v', an object was expected", name,
+                        MS__V(out->text));
+    return code == MS_OK ? MS_OK : ms__at_field(err, code, name);
+}
+
+MS_API ms_result ms_deltas_finish(ms_deltas *d, ms_envelope *out, ms_error *err)
+{
+    ms_value value = ms_text_n(ms_buf_text(&d->text));
+    memset(out, 0, sizeof *out);
+    if (d->count == 0)
+        return ms__fail(err, MS_E_MISSING, "there was no delta to make a message of");
+    if (ms__delta_reasons(d->kind)) return ms__deltas_reasoning(d, out, err);
+    if (d->kind == MS__DELTA_DATA || d->kind == MS__DELTA_REQUEST)
+        MS__TRY(ms__deltas_object(d, &value, err));
+    if (d->kind == MS__DELTA_TEXT) *out = ms_assistant_message(value);
+    else if (d->kind == MS__DELTA_DATA) *out = ms_data(value);
+    else if (d->kind == MS__DELTA_REQUEST) *out = ms_action(d->name, value);
+    else *out = ms_observation(value);
+    out->tool = d->name;
+    out->call_id = d->call_id;
+    return MS_OK;
+}
+
+/* Does b go on the text of a? */
+static bool ms__delta_continues(const ms__delta *a, const ms__delta *b)
+{
+    ms_str inside;
+    if (a->kind == MS__DELTA_NONE || a->kind != b->kind || a->index != b->index)
+        return false;
+    if (!a->call_id.ptr) return true;
+    if (ms__string_inside(a->call_id, &inside) && !memchr(inside.ptr, '\\', inside.len))
+        return ms_json_string_is(b->call_id, inside);
+    return ms_str_equal(a->call_id, b->call_id);
+}
+
+/* One delta of a list; null stands for an update without a delta, and is of no kind. */
+static ms_result ms__delta_of_list(ms_str json, ms__delta *d, ms_error *err)
+{
+    memset(d, 0, sizeof *d);
+    return ms_json_kind_of(json) == MS_JSON_NULL ? MS_OK : ms__delta_read(json, d, err);
+}
+
+/* The members of the first delta, and the joined parts of all up to `end`. */
+static void ms__deltas_write(ms_json_writer *w, ms_str first, ms_json_iter it,
+                             size_t more)
+{
+    ms__delta d;
+    ms_str inside, json = first;
+    (void)ms__delta_read(first, &d, NULL);
+    ms_str part = ms_str_of(ms__delta_rows[d.kind].part);
+    ms_json_begin_object(w);
+    ms_json_iter members = ms_json_iterate(first);
+    while (ms_json_next(&members)) {
+        if (ms_json_string_is(members.key, part)) continue;
+        ms_json_put_raw(w, members.key);
+        ms__json_colon(w);
+        ms_json_put_raw(w, members.value);
+    }
+    ms_json_key(w, part);
+    ms__json_before(w, false);
+    ms__json_byte(w, '"');
+    for (;; json = it.value) {
+        (void)ms__delta_read(json, &d, NULL);
+        if (ms__string_inside(d.part, &inside)) ms__json_bytes(w, inside.ptr, inside.len);
+        if (more-- == 0 || !ms_json_next(&it)) break;
+    }
+    ms__json_byte(w, '"');
+    ms_json_end_object(w);
+}
+
+MS_API ms_result ms_deltas_merge(ms_str list, ms_json_writer *w, ms_error *err)
+{
+    ms__delta first, next;
+    ms_str value;
+    size_t i = 0;
+    MS__TRY(ms_json_check(list, NULL, &value, err));
+    if (ms_json_kind_of(value) != MS_JSON_ARRAY)
+        return ms__fail(err, MS_E_KIND, "the deltas are '%v', an array was expected",
+                        MS__V(value));
+    ms_json_iter it = ms_json_iterate(value);
+    for (; ms_json_next(&it); i++) {
+        ms_result code = ms__delta_of_list(it.value, &first, err);
+        if (code != MS_OK) return ms__fail_in(err, code, "deltas[%u]", (uint64_t)i);
+    }
+    ms_json_begin_array(w);
+    it = ms_json_iterate(value);
+    bool some = ms_json_next(&it);
+    while (some) {
+        size_t more = 0;
+        ms_str json = it.value;
+        ms_json_iter start = it;
+        (void)ms__delta_of_list(json, &first, NULL);
+        while ((some = ms_json_next(&it)) == true) {
+            (void)ms__delta_of_list(it.value, &next, NULL);
+            if (!ms__delta_continues(&first, &next)) break;
+            more++;
+        }
+        if (more == 0) ms_json_put_raw(w, json);
+        else ms__deltas_write(w, json, start, more);
+    }
+    ms_json_end_array(w);
+    return w->result == MS_OK ? MS_OK : ms__fail(err, w->result, "writing deltas failed");
+}
+
+/* ---- task contents as chat messages, one each. The caller may say for each kind what
+ * becomes of it. */
+
+static void ms__convert_text(ms_json_writer *w, ms_value v, bool error)
+{
+    ms_str inside;
+    ms__json_before(w, false);
+    ms__json_byte(w, '"');
+    if (error) ms__json_bytes(w, "Error: ", 7);
+    if (v.json && ms__string_inside(v.text, &inside))
+        ms__json_bytes(w, inside.ptr, inside.len);
+    else ms__json_escaped(w, v.text);
+    ms__json_byte(w, '"');
+}
+
+static void ms__convert_key(ms_json_writer *w, const char *key, ms_str text)
+{
+    ms_json_key(w, ms_str_of(key));
+    ms_json_put_string(w, text);
+}
+
+static void ms__convert_call(ms_json_writer *w, const ms_envelope *m,
+                             const ms__task_out *o)
+{
+    ms__convert_key(w, "role", MS_STR("assistant"));
+    ms_json_key(w, MS_STR("content"));
+    if (m->content.text.ptr) ms__convert_text(w, m->content, false);
+    else ms_json_put_null(w);
+    ms_json_key(w, MS_STR("tool_calls"));
+    ms_json_begin_array(w);
+    ms_json_begin_object(w);
+    ms__convert_key(w, "id", o->id);
+    ms__convert_key(w, "type", MS_STR("function"));
+    ms_json_key(w, MS_STR("function"));
+    ms_json_begin_object(w);
+    ms__convert_key(w, "name", o->name);
+    ms__convert_key(w, "arguments", m->args.text);
+    ms_json_end_object(w);
+    ms_json_end_object(w);
+    ms_json_end_array(w);
+}
+
+static void ms__convert_answer(ms_json_writer *w, const ms_envelope *m,
+                               const ms__task_out *o)
+{
+    ms__convert_key(w, "role", MS_STR("tool"));
+    ms__convert_key(w, "tool_call_id", o->id);
+    ms__convert_key(w, "name", o->name);
+    ms_json_key(w, MS_STR("content"));
+    ms__convert_text(w, m->content, m->type == MS_T_ERROR);
+}
+
+static void ms__convert_said(ms_json_writer *w, const ms_envelope *m, ms_value said)
+{
+    ms_role role = ms__chat_role(m);
+    ms__convert_key(w, "role", role == MS_ROLE_OTHER ? m->role_name
+                                                     : ms_str_of(ms_role_word(role)));
+    ms_json_key(w, MS_STR("content"));
+    ms__convert_text(w, said, false);
+}
+
+/* A message as it is converted when the caller does not say how. */
+static ms_result ms__convert_default(ms_json_writer *w, const ms_envelope *m,
+                                     const ms__task_out *o, ms_buf *scratch)
+{
+    ms_value said;
+    if (o->kind == MS__TASK_REASONING) return MS_OK;
+    MS__TRY(ms__chat_said(m, scratch, &said));
+    ms_json_begin_object(w);
+    if (o->kind == MS__TASK_REQUEST) ms__convert_call(w, m, o);
+    else if (o->kind == MS__TASK_RESPONSE) ms__convert_answer(w, m, o);
+    else ms__convert_said(w, m, said);
+    ms_json_end_object(w);
+    return MS_OK;
+}
+
+static ms_task_convert_fn ms__converter_of(const ms_task_converters *c,
+                                           ms__task_kind kind)
+{
+    switch (kind) {
+    case MS__TASK_TEXT:
+        return c->text;
+    case MS__TASK_DATA:
+        return c->data;
+    case MS__TASK_REQUEST:
+        return c->tool_request;
+    case MS__TASK_RESPONSE:
+        return c->tool_response;
+    case MS__TASK_REASONING:
+    case MS__TASK_KINDS:
+        break;
+    }
+    return c->reasoning;
+}
+
+/* What of the task writer is wanted here is its memory of open calls. */
+static ms_result ms__convert_one(ms_writer *calls, const ms_envelope *m,
+                                 const ms_task_converters *c, ms_json_writer *w,
+                                 ms_error *err)
+{
+    ms__task_out o;
+    ms_task_convert_fn convert = ms__converter_of(c, ms__task_kind_of(m));
+    MS__TRY(ms_envelope_check(m, err));
+    MS__TRY(ms__task_begin(calls, m, &o, err));
+    calls->written++;
+    uint32_t depth = w->depth;
+    ms_result code = convert ? convert(c->ctx, m, w)
+                             : ms__convert_default(w, m, &o, &calls->scratch);
+    if (code == MS_OK) code = w->result;
+    if (code == MS_OK && (w->depth != depth || w->after_key)) code = MS_E_ARGUMENT;
+    return code == MS_OK ? MS_OK : ms__fail(err, code, "the message was not converted");
+}
+
+MS_API ms_result ms_task_convert(const ms_envelope *items, size_t n,
+                                 const ms_task_converters *converters, ms_arena *arena,
+                                 ms_json_writer *w, ms_error *err)
+{
+    ms_task_converters defaults;
+    if (!arena) return ms__no_arena(err, NULL, sizeof(ms_writer));
+    memset(&defaults, 0, sizeof defaults);
+    ms_writer *calls = (ms_writer *)ms_arena_alloc(arena, sizeof *calls);
+    if (!calls) return ms__no_arena(err, arena, sizeof *calls);
+    ms_writer_init(calls, NULL, NULL, arena, ms_buf_write, &calls->scratch);
+    ms_json_begin_array(w);
+    for (size_t i = 0; i < n; i++) {
+        ms_result code = ms__convert_one(calls, &items[i],
+                                         converters ? converters : &defaults, w, err);
+        if (code != MS_OK) return ms__fail_in(err, code, "messages[%u]", (uint64_t)i);
+    }
+    ms_json_end_array(w);
+    return w->result == MS_OK ? MS_OK : ms__fail(err, w->result, "writing failed");
+}
+
+/* ---- session. Rows of a conversation, as an agent service keeps them:
+ *
+ *   message form   {role, content, timestamp, tool_name, tool_call_id, tool_arguments}
+ *   stored form    {id, session_id, user_id, tenant_id, role, content, created_at,
+ *                   metadata: {timestamp, tool_name, tool_call_id, tool_arguments, ...},
+ *                   tool_calls: {items: [...]}, ...}
+ *
+ * Both are read alike, one row as one envelope. The role decides the type: user,
+ * assistant, tool (an observation with tool, call id and arguments); any other word is a
+ * text of that role. A row without role is the assistant's, as for the origin; one
+ * without content has null; one of the two must be there. Content is text; other JSON is
+ * kept as it is. Time is `timestamp`, else `created_at`, else metadata.timestamp: RFC
+ * 3339 text or seconds. Tool members count on tool rows only, those of the row before
+ * those of its metadata. An assistant's row whose tool_calls is {"items": [one]}, with a
+ * tool_name and tool_arguments in it, is an action. More calls, or other forms, stay as
+ * they are.
+ *
+ * What only the stored form has stays in `extra` as a whole, also what fields were drawn
+ * from: the writer leaves out a member that extra already says, so that each form comes
+ * back as it was, and writes one beside it when the field was changed since. That costs a
+ * stored row its tool members twice.
+ *
+ * Crossing: what becomes of each type.
+ *   user_message                       user
+ *   assistant_message                  assistant
+ *   observation                        tool
+ *   text of a role                     that role
+ *   action                             assistant with tool_calls, a row of its own: a
+ *                                      call that nobody answers must not be lost
+ *   error                              tool                            and msgstore
+ *   task, script_instruction           user                            and msgstore
+ *   final, plans, reasoning, data,
+ *     delta, input_, approval_required assistant                       and msgstore
+ *   delegation                         assistant "Delegated to w: task", msgstore
+ *   synthesis, global_observation      user "[source] text"            and msgstore
+ *   director_, injected_context        system                          and msgstore
+ *   multimodal_part, any other         its role                        and msgstore
+ * The object "msgstore" has what the row has no place for, here and where a known type
+ * has more (turn, agent, key, joined, ...); the reader puts it back. */
+
+enum {
+    MS__ROW_ROLE,
+    MS__ROW_CONTENT,
+    MS__ROW_TIMESTAMP,
+    MS__ROW_CREATED,
+    MS__ROW_ID,
+    MS__ROW_TOOL,
+    MS__ROW_CALL_ID,
+    MS__ROW_ARGS,
+    MS__ROW_CALLS,
+    MS__ROW_METADATA,
+    MS__ROW_REST,
+    MS__ROW_MEMBERS
+};
+
+static const char *const ms__row_names[MS__ROW_MEMBERS] = {
+    "role",         "content",        "timestamp",  "created_at", "id",    "tool_name",
+    "tool_call_id", "tool_arguments", "tool_calls", "metadata",   MS__REST};
+
+/* Bits of `emitted`: the members, and what the message is like. */
+#define MS__ROW_BIT(member) ((uint32_t)1 << MS__ROW_##member)
+#define MS__ROW_STAYS ((uint32_t)1 << 16)      /* oddities in extra are the row's own */
+#define MS__ROW_IS_TOOL ((uint32_t)1 << 17)
+#define MS__ROW_IS_ASSISTANT ((uint32_t)1 << 18)
+#define MS__ROW_HAS_TIME ((uint32_t)1 << 19)
+#define MS__ROW_KEEP(member) ((uint32_t)1 << (20 + MS__ROW_##member)) /* extra says it */
+
+typedef struct ms__session_row {
+    ms_str last[MS__ROW_MEMBERS]; /* JSON texts; of repeated members the last */
+    uint32_t taken;               /* members that fields stand for; the rest is extra */
+} ms__session_row;
+
+static unsigned ms__row_member(ms_str key)
+{
+    unsigned i = 0;
+    while (i < MS__ROW_MEMBERS && !ms_json_string_is(key, ms_str_of(ms__row_names[i])))
+        i++;
+    return i;
+}
+
+/* null and empty text say nothing. */
+static bool ms__row_says(ms_str value)
+{
+    ms_json_kind kind = ms_json_kind_of(value);
+    return kind != MS_JSON_NONE && kind != MS_JSON_NULL &&
+           !ms_json_string_is(value, MS_STR(""));
+}
+
+/* Metadata counts where it has a name. */
+static bool ms__row_is_name(ms_str value)
+{
+    return ms_json_kind_of(value) == MS_JSON_STRING && ms__row_says(value);
+}
+
+/* Metadata is an object, or the text of one; absent when it is neither. */
+static ms_str ms__row_object(ms_str value, ms_arena *arena)
+{
+    ms_str text;
+    if (ms_json_kind_of(value) == MS_JSON_STRING) {
+        if (ms_json_string(value, arena, &text) != MS_OK ||
+            ms_json_check(text, NULL, &value, NULL) != MS_OK)
+            return ms__absent();
+    }
+    return ms_json_kind_of(value) == MS_JSON_OBJECT ? value : ms__absent();
+}
+
+/* A member of an object that may be absent. */
+static ms_str ms__row_in(ms_str object, const char *name)
+{
+    ms_str value = ms__absent();
+    if (object.ptr) (void)ms_json_member(object, ms_str_of(name), &value);
+    return value;
+}
+
+/* A time is text of at most 64 bytes, or a number. */
+static bool ms__row_clock(ms_str value, double *seconds)
+{
+    char room[64];
+    ms_arena arena;
+    ms_str text;
+    if (ms_json_kind_of(value) == MS_JSON_NUMBER)
+        return ms_json_f64(value, seconds) == MS_OK;
+    if (ms_json_kind_of(value) != MS_JSON_STRING) return false;
+    ms_arena_init_fixed(&arena, room, sizeof room);
+    return ms_json_string(value, &arena, &text) == MS_OK &&
+           ms_iso_read(text, seconds) == MS_OK;
+}
+
+/* The time of a row that has no timestamp. */
+static bool ms__row_other_time(ms_str created, ms_str metadata, double *seconds)
+{
+    return ms__row_clock(created, seconds) ||
+           ms__row_clock(ms__row_in(metadata, "timestamp"), seconds);
+}
+
+/* The next byte that is no white space between tokens; -1 at the end. */
+static int ms__row_token(ms_str s, size_t *at, bool *quoted)
+{
+    while (!*quoted && *at < s.len && memchr(" \t\r\n", s.ptr[*at], 4)) ++*at;
+    if (*at >= s.len) return -1;
+    char c = s.ptr[(*at)++];
+    bool escaped = *quoted && c == '\\' && *at < s.len;
+    if (escaped) return 256 + (unsigned char)s.ptr[(*at)++];
+    if (c == '"') *quoted = !*quoted;
+    return (unsigned char)c;
+}
+
+/* Are two JSON texts the same but for white space? */
+static bool ms__row_alike(ms_str a, ms_str b)
+{
+    size_t i = 0, k = 0;
+    bool in_a = false, in_b = false;
+    for (;;) {
+        int x = ms__row_token(a, &i, &in_a);
+        if (x != ms__row_token(b, &k, &in_b)) return false;
+        if (x < 0) return a.ptr && b.ptr;
+    }
+}
+
+/* Is the member that value? */
+static bool ms__row_is_value(ms_str member, ms_value v)
+{
+    return v.json ? ms__row_alike(member, v.text) : ms_json_string_is(member, v.text);
+}
+
+/* ---- Reading rows. */
+
+static ms_result ms__row_role(ms_reader *r, ms__session_row *row, ms_envelope *m)
+{
+    ms_str value = row->last[MS__ROW_ROLE], word = ms__absent();
+    if (ms_json_kind_of(value) == MS_JSON_STRING) MS__TRY(ms__read_text(r, value, &word));
+    if (word.len == 0) {
+        if (!row->last[MS__ROW_CONTENT].ptr && (!value.ptr || r->lenient))
+            return ms__read_missing(r, "role");
+        if (value.ptr && !r->lenient) return ms__read_kind(r, "role", "a word", value);
+        m->type = MS_T_ASSISTANT_MESSAGE;
+        m->role = MS_ROLE_ASSISTANT; /* said, so that the writer knows: it was not */
+        m->flags |= MS_FLAG_LENIENT;
+        return MS_OK;
+    }
+    row->taken |= MS__ROW_BIT(ROLE);
+    ms_role role = ms_role_of_word(word);
+    m->type = role == MS_ROLE_USER        ? MS_T_USER_MESSAGE
+              : role == MS_ROLE_ASSISTANT ? MS_T_ASSISTANT_MESSAGE
+              : role == MS_ROLE_TOOL      ? MS_T_OBSERVATION
+                                          : MS_T_TEXT;
+    if (m->type == MS_T_TEXT && role != MS_ROLE_SYSTEM) m->role = role;
+    if (role == MS_ROLE_OTHER) m->role_name = word;
+    return MS_OK;
+}
+
+/* A JSON value as text or JSON. */
+static ms_result ms__row_value(ms_reader *r, ms_str value, ms_value *out)
+{
+    out->json = ms_json_kind_of(value) != MS_JSON_STRING;
+    return out->json ? ms__read_json(r, value, &out->text)
+                     : ms__read_text(r, value, &out->text);
+}
+
+/* Null stands in where there is no content; the member itself, if any, stays in extra. */
+static ms_result ms__row_content(ms_reader *r, ms__session_row *row, ms_envelope *m)
+{
+    ms_str value = row->last[MS__ROW_CONTENT];
+    if (m->type == MS_T_ACTION && !value.ptr) return MS_OK;
+    if (!value.ptr || ms_json_kind_of(value) == MS_JSON_NULL) {
+        m->content = ms_json(MS_STR("null"));
+        m->flags |= MS_FLAG_LENIENT;
+        return MS_OK;
+    }
+    row->taken |= MS__ROW_BIT(CONTENT);
+    return ms__row_value(r, value, &m->content);
+}
+
+/* Is `calls` {"items": [a call as the writer below makes it]}? Gives that call. */
+static bool ms__row_call(ms_str calls, ms_str *call)
+{
+    ms_str name, id, second;
+    ms_json_iter it = ms_json_iterate(calls);
+    if (!it.object || !ms_json_next(&it) || !ms_json_string_is(it.key, MS_STR("items")))
+        return false;
+    if (!ms_json_element(it.value, 0, call) || ms_json_element(it.value, 1, &second))
+        return false;
+    if (ms_json_next(&it) || ms_json_kind_of(*call) != MS_JSON_OBJECT) return false;
+    name = ms__row_in(*call, "tool_name");
+    id = ms__row_in(*call, "tool_call_id");
+    return ms_json_kind_of(name) == MS_JSON_STRING &&
+           (!id.ptr || ms_json_kind_of(id) == MS_JSON_STRING) &&
+           ms__row_in(*call, "tool_arguments").ptr;
+}
+
+static ms_result ms__row_action(ms_reader *r, ms__session_row *row, ms_envelope *m)
+{
+    ms_str call, id;
+    if (m->type != MS_T_ASSISTANT_MESSAGE || !(row->taken & MS__ROW_BIT(ROLE)) ||
+        !ms__row_call(row->last[MS__ROW_CALLS], &call))
+        return MS_OK;
+    m->type = MS_T_ACTION;
+    row->taken |= MS__ROW_BIT(CALLS);
+    id = ms__row_in(call, "tool_call_id");
+    MS__TRY(ms__read_text(r, ms__row_in(call, "tool_name"), &m->tool));
+    if (id.ptr) MS__TRY(ms__read_text(r, id, &m->call_id));
+    MS__TRY(ms__row_value(r, ms__row_in(call, "tool_arguments"), &m->args));
+    ms__extra_begin(r);
+    ms_json_iter it = ms_json_iterate(call);
+    while (ms_json_next(&it)) {
+        unsigned i = ms__row_member(it.key);
+        if (i != MS__ROW_TOOL && i != MS__ROW_CALL_ID && i != MS__ROW_ARGS)
+            ms__extra_put(r, it.key, it.value);
+    }
+    return ms__extra_end(r, &m->call_extra);
+}
+
+/* The time, with its spelling when that is not ours. */
+static ms_result ms__row_time(ms_reader *r, ms__session_row *row, ms_str metadata,
+                              ms_envelope *m)
+{
+    char ours[MS_ISO_MAX];
+    double other;
+    ms_str value = row->last[MS__ROW_TIMESTAMP];
+    m->has_time = ms__row_clock(value, &m->time);
+    if (!m->has_time) {
+        bool wrong = ms__row_says(value);
+        if (wrong && !r->lenient)
+            return ms__read_kind(r, "timestamp", "an RFC 3339 time or seconds", value);
+        if (wrong) m->flags |= MS_FLAG_LENIENT;
+        m->has_time = ms__row_other_time(row->last[MS__ROW_CREATED], metadata, &m->time);
+        return MS_OK;
+    }
+    if (ms__row_other_time(row->last[MS__ROW_CREATED], metadata, &other) &&
+        other == m->time)
+        return MS_OK; /* said twice: all of it stays in extra */
+    row->taken |= MS__ROW_BIT(TIMESTAMP);
+    m->time_text = value;
+    if (ms_json_kind_of(value) == MS_JSON_NUMBER) return MS_OK;
+    MS__TRY(ms__read_text(r, value, &m->time_text));
+    if (ms_str_equal(m->time_text, ms_str_n(ours, ms_iso_write(m->time, ours))))
+        m->time_text = ms__absent();
+    return MS_OK;
+}
+
+/* Tool name or call id: of the row, else of its metadata. */
+static ms_result ms__row_name(ms_reader *r, ms__session_row *row, unsigned member,
+                              ms_str metadata, ms_envelope *m, ms_str *out)
+{
+    ms_str value = row->last[member];
+    ms_str inside = ms__row_in(metadata, ms__row_names[member]);
+    ms_json_kind kind = ms_json_kind_of(value);
+    if (kind == MS_JSON_STRING) {
+        MS__TRY(ms__read_text(r, value, out));
+        if (!ms_json_string_is(inside, *out)) row->taken |= (uint32_t)1 << member;
+        return MS_OK;
+    }
+    if (kind != MS_JSON_NONE && kind != MS_JSON_NULL) {
+        if (!r->lenient)
+            return ms__read_kind(r, ms__row_names[member], "a string", value);
+        m->flags |= MS_FLAG_LENIENT;
+    }
+    return ms__row_is_name(inside) ? ms__read_text(r, inside, out) : MS_OK;
+}
+
+static ms_result ms__row_tool(ms_reader *r, ms__session_row *row, ms_str metadata,
+                              ms_envelope *m)
+{
+    ms_str args = row->last[MS__ROW_ARGS];
+    if (m->type != MS_T_OBSERVATION) return MS_OK;
+    MS__TRY(ms__row_name(r, row, MS__ROW_TOOL, metadata, m, &m->tool));
+    MS__TRY(ms__row_name(r, row, MS__ROW_CALL_ID, metadata, m, &m->call_id));
+    ms_str inside = ms__row_in(metadata, "tool_arguments");
+    bool own = args.ptr && ms_json_kind_of(args) != MS_JSON_NULL;
+    if (!own) args = inside;
+    if (!args.ptr || ms_json_kind_of(args) == MS_JSON_NULL) return MS_OK;
+    MS__TRY(ms__row_value(r, args, &m->args));
+    if (own && !ms__row_is_value(inside, m->args)) row->taken |= MS__ROW_BIT(ARGS);
+    return MS_OK;
+}
+
+/* Sets what "msgstore" says; `row` has been read. */
+static ms_result ms__row_rest(ms_reader *r, ms__session_row *row, ms_envelope *m)
+{
+    bool kept;
+    ms_str rest = row->last[MS__ROW_REST];
+    ms_role said = ms__role_of(m->role, m->type), usual;
+    if (!rest.ptr) return MS_OK;
+    MS__TRY(ms__rest_read(r, rest, m, &kept));
+    if (!kept) m->flags |= MS_FLAG_LENIENT;
+    if (!kept) return MS_OK;
+    row->taken |= MS__ROW_BIT(REST);
+    if (m->type == MS_T_DELEGATION && !ms__row_in(rest, "content").ptr)
+        m->content = ms_text(NULL); /* the row's text was made of worker and task */
+    if (ms__row_in(rest, "time").ptr) m->time_text = ms__absent();
+    if (!(row->taken & MS__ROW_BIT(ROLE))) return MS_OK;
+    usual = ms__role_of(MS_ROLE_NONE, m->type);
+    if (m->role == MS_ROLE_NONE && said != usual) m->role = said;
+    else if (m->role == usual) m->role = MS_ROLE_NONE;
+    return MS_OK;
+}
+
+static ms_result ms__row_extra(ms_reader *r, const ms__session_row *row, ms_envelope *m)
+{
+    ms__extra_begin(r);
+    ms_json_iter it = ms_json_iterate(r->json);
+    while (ms_json_next(&it)) {
+        unsigned i = ms__row_member(it.key);
+        bool known = i < MS__ROW_MEMBERS;
+        if (known && (row->taken >> i & 1)) continue;
+        if (known && row->last[i].ptr != it.value.ptr) continue; /* a later one counts */
+        ms__extra_put(r, it.key, it.value);
+    }
+    return ms__extra_end(r, &m->extra);
+}
+
+static ms_result ms__session_read(ms_reader *r, ms_envelopes *out)
+{
+    ms_envelope m;
+    ms__session_row row;
+    memset(&m, 0, sizeof m);
+    memset(&row, 0, sizeof row);
+    ms_json_iter it = ms_json_iterate(r->json);
+    while (ms_json_next(&it)) {
+        unsigned i = ms__row_member(it.key);
+        if (i < MS__ROW_MEMBERS) row.last[i] = it.value;
+    }
+    ms_str metadata = ms__row_object(row.last[MS__ROW_METADATA], r->arena);
+    MS__TRY(ms__row_role(r, &row, &m));
+    MS__TRY(ms__row_action(r, &row, &m));
+    MS__TRY(ms__row_content(r, &row, &m));
+    MS__TRY(ms__row_time(r, &row, metadata, &m));
+    MS__TRY(ms__row_tool(r, &row, metadata, &m));
+    if (ms_json_kind_of(row.last[MS__ROW_ID]) == MS_JSON_STRING) {
+        row.taken |= MS__ROW_BIT(ID);
+        MS__TRY(ms__read_text(r, row.last[MS__ROW_ID], &m.id));
+    }
+    MS__TRY(ms__row_rest(r, &row, &m));
+    MS__TRY(ms__row_extra(r, &row, &m));
+    return ms__one_envelope(r, &m, out);
+}
+
+/* ---- Writing rows. */
+
+/* Would a tool row with that metadata be read with a member that this message has not? */
+static bool ms__row_draws(const ms_envelope *m, ms_str metadata, bool tool)
+{
+    double ignored;
+    if (!m->has_time && ms__row_clock(ms__row_in(metadata, "timestamp"), &ignored))
+        return true;
+    if (!tool) return false;
+    ms_str args = ms__row_in(metadata, "tool_arguments");
+    return (!m->tool.ptr && ms__row_is_name(ms__row_in(metadata, "tool_name"))) ||
+           (!m->call_id.ptr && ms__row_is_name(ms__row_in(metadata, "tool_call_id"))) ||
+           (!m->args.text.ptr && args.ptr && ms_json_kind_of(args) != MS_JSON_NULL);
+}
+
+/* Must an extra member move, because the row has one of that name, or because it would be
+ * read as something that it is not? */
+static bool ms__session_taken(ms_writer *w, ms_str key, ms_str value)
+{
+    double ignored;
+    ms_str call;
+    bool stays = (w->emitted & MS__ROW_STAYS) != 0;
+    bool tool = (w->emitted & MS__ROW_IS_TOOL) != 0;
+    unsigned i = ms__row_member(key);
+    if (i == MS__ROW_MEMBERS || (w->emitted >> (20 + i) & 1)) return false;
+    if (w->emitted >> i & 1) return true;
+    switch (i) {
+    case MS__ROW_TIMESTAMP:
+        return ms__row_says(value) && (!stays || ms__row_clock(value, &ignored));
+    case MS__ROW_CREATED:
+        return !(w->emitted & MS__ROW_HAS_TIME) && ms__row_clock(value, &ignored);
+    case MS__ROW_ID: return ms_json_kind_of(value) == MS_JSON_STRING;
+    case MS__ROW_TOOL:
+    case MS__ROW_CALL_ID:
+        if (!tool || ms_json_kind_of(value) == MS_JSON_NULL) return false;
+        return !stays || ms_json_kind_of(value) == MS_JSON_STRING;
+    case MS__ROW_ARGS: return tool && ms_json_kind_of(value) != MS_JSON_NULL;
+    case MS__ROW_CALLS:
+        return (w->emitted & MS__ROW_IS_ASSISTANT) && (w->emitted & MS__ROW_BIT(ROLE)) &&
+               ms__row_call(value, &call);
+    case MS__ROW_METADATA: return false;
+    default: return !stays;
+    }
+}
+
+static void ms__row_put(ms_writer *w, unsigned member, ms_str text, bool json)
+{
+    ms__write_field(w, ms__row_names[member], text, json);
+    w->emitted |= (uint32_t)1 << member;
+}
+
+/* Writes the time, if extra does not say it; is it said exactly? */
+static bool ms__row_put_time(ms_writer *w, const ms_envelope *m, ms_str metadata)
+{
+    char iso[MS_ISO_MAX];
+    double seconds;
+    ms_str text = m->time_text;
+    if (!m->has_time) return false;
+    bool own = ms__row_clock(ms__row_in(m->extra, "timestamp"), &seconds);
+    if (!own)
+        own = ms__row_other_time(ms__row_in(m->extra, "created_at"), metadata, &seconds);
+    if (own && seconds == m->time) {
+        w->emitted |= MS__ROW_KEEP(TIMESTAMP);
+        return true;
+    }
+    if (text.ptr && ms_json_kind_of(text) == MS_JSON_NUMBER &&
+        ms_json_f64(text, &seconds) == MS_OK && seconds == m->time) {
+        ms__row_put(w, MS__ROW_TIMESTAMP, text, true);
+        return true;
+    }
+    if (!text.ptr || ms_iso_read(text, &seconds) != MS_OK || seconds != m->time)
+        text = ms_str_n(iso, ms_iso_write(m->time, iso));
+    if (text.len > 0) ms__row_put(w, MS__ROW_TIMESTAMP, text, false);
+    return text.len > 0 && ms_iso_read(text, &seconds) == MS_OK && seconds == m->time;
+}
+
+/* Writes a name or the arguments of a tool row, unless extra or the metadata in it has
+ * just that already. */
+static void ms__row_put_said(ms_writer *w, const ms_envelope *m, ms_str metadata,
+                             unsigned member, ms_value v)
+{
+    const char *name = ms__row_names[member];
+    ms_str own = ms__row_in(m->extra, name), inside = ms__row_in(metadata, name);
+    bool args = member == MS__ROW_ARGS;
+    ms_json_kind kind = ms_json_kind_of(own);
+    if (!v.text.ptr) return;
+    if (args ? kind == MS_JSON_NONE || kind == MS_JSON_NULL : kind != MS_JSON_STRING)
+        own = args || ms__row_is_name(inside) ? inside : ms__absent();
+    if (own.ptr && ms__row_is_value(own, v)) w->emitted |= (uint32_t)1 << (20 + member);
+    else ms__row_put(w, member, v.text, v.json);
+}
+
+/* What a tool row says of its call. Returns the fields that are said. */
+static uint32_t ms__row_put_tool(ms_writer *w, const ms_envelope *m, ms_str metadata)
+{
+    uint32_t said = MS__SAID(TOOL) | MS__SAID(CALL_ID);
+    ms__row_put_said(w, m, metadata, MS__ROW_TOOL, ms_text_n(m->tool));
+    ms__row_put_said(w, m, metadata, MS__ROW_CALL_ID, ms_text_n(m->call_id));
+    if (m->args.json && ms_json_kind_of(m->args.text) == MS_JSON_NULL) return said;
+    ms__row_put_said(w, m, metadata, MS__ROW_ARGS, m->args);
+    return said | MS__SAID(ARGS);
+}
+
+/* An action's call; is all of call_extra in it? */
+static bool ms__row_put_call(ms_writer *w, const ms_envelope *m)
+{
+    ms_json_iter it = ms_json_iterate(m->call_extra);
+    bool fits = true, some = false;
+    while (it.object && ms_json_next(&it)) {
+        unsigned i = ms__row_member(it.key);
+        if (i == MS__ROW_TOOL || i == MS__ROW_CALL_ID || i == MS__ROW_ARGS) fits = false;
+        some = true;
+    }
+    ms_json_key(&w->json, MS_STR("tool_calls"));
+    ms_json_begin_object(&w->json);
+    ms_json_key(&w->json, MS_STR("items"));
+    ms_json_begin_array(&w->json);
+    ms_json_begin_object(&w->json);
+    ms__write_field(w, "tool_name", m->tool, false);
+    ms__write_field(w, "tool_call_id", m->call_id, false);
+    ms__write_field(w, "tool_arguments", m->args.text, m->args.json);
+    it = ms_json_iterate(m->call_extra);
+    while (fits && it.object && ms_json_next(&it)) {
+        ms_json_put_raw(&w->json, it.key);
+        ms__json_colon(&w->json);
+        ms_json_put_raw(&w->json, it.value);
+    }
+    ms_json_end_object(&w->json);
+    ms_json_end_array(&w->json);
+    ms_json_end_object(&w->json);
+    w->emitted |= MS__ROW_BIT(CALLS);
+    return fits && some;
+}
+
+/* Role and content, but for what only stands in for a member that the row had not. */
+static ms_result ms__row_put_head(ms_writer *w, const ms_envelope *m, ms_role role,
+                                  uint32_t *said, ms_error *err)
+{
+    ms_value v = m->content;
+    bool odd = (m->flags & MS_FLAG_LENIENT) != 0;
+    if (m->type != MS_T_ACTION && ms__chat_said(m, &w->scratch, &v) != MS_OK)
+        return ms__no_arena(err, w->arena, m->content.text.len);
+    bool stands_in = odd && v.json && ms_json_kind_of(v.text) == MS_JSON_NULL;
+    bool content = v.text.ptr && !stands_in;
+    bool unsaid =
+        odd && m->type == MS_T_ASSISTANT_MESSAGE && m->role == MS_ROLE_ASSISTANT;
+    if (!unsaid || (!content && !ms__has_member(m->extra, "content")))
+        ms__row_put(w, MS__ROW_ROLE, ms__chat_word(m, role), false);
+    if (content) ms__row_put(w, MS__ROW_CONTENT, v.text, v.json);
+    if (m->type != MS_T_DELEGATION && (stands_in || v.text.ptr == m->content.text.ptr))
+        *said |= MS__SAID(CONTENT);
+    return MS_OK;
+}
+
+/* The type that a row is read as. */
+static ms_type ms__row_type(const ms_envelope *m, ms_role role)
+{
+    if (role == MS_ROLE_USER) return MS_T_USER_MESSAGE;
+    if (role == MS_ROLE_TOOL) return MS_T_OBSERVATION;
+    if (role != MS_ROLE_ASSISTANT) return MS_T_TEXT;
+    return m->type == MS_T_ACTION ? MS_T_ACTION : MS_T_ASSISTANT_MESSAGE;
+}
+
+static ms_result ms__session_write(ms_writer *w, const ms_envelope *m, size_t n,
+                                   ms_error *err)
+{
+    ms_role role = ms__chat_role(m);
+    bool tool = role == MS_ROLE_TOOL;
+    uint32_t said = MS__SAID(ID);
+    ms_str metadata = ms__row_object(ms__row_in(m->extra, "metadata"), w->arena);
+    (void)n;
+    w->emitted = tool ? MS__ROW_IS_TOOL : 0;
+    if (m->flags & MS_FLAG_LENIENT) w->emitted |= MS__ROW_STAYS;
+    if (m->has_time) w->emitted |= MS__ROW_HAS_TIME;
+    if (role == MS_ROLE_ASSISTANT) w->emitted |= MS__ROW_IS_ASSISTANT;
+    if (ms__row_draws(m, metadata, tool)) {
+        w->emitted |= MS__ROW_BIT(METADATA);
+        metadata = ms__absent();
+    }
+    ms_json_begin_object(&w->json);
+    if (m->id.ptr) ms__row_put(w, MS__ROW_ID, m->id, false);
+    MS__TRY(ms__row_put_head(w, m, role, &said, err));
+    if (ms__row_put_time(w, m, metadata)) said |= MS__SAID(TIME_TEXT);
+    if (tool) said |= ms__row_put_tool(w, m, metadata);
+    if (m->type == MS_T_ACTION) {
+        said |= MS__SAID(TOOL) | MS__SAID(ARGS) | MS__SAID(CALL_ID);
+        if (ms__row_put_call(w, m)) said |= MS__SAID(CALL_EXTRA);
+    }
+    ms__rest_write(w, m, ms__row_type(m, role), role, said);
+    ms__write_extra(w, m->extra, ms__session_taken);
+    ms_json_end_object(&w->json);
+    return MS_OK;
+}
+
+/* ---- Formats whose messages are lists of blocks (or parts): anthropic, gemini,
+ * pydantic-ai. A block that is a text, a call, a result or reasoning becomes a message of
+ * its own, all but the first JOINED; any other stays JSON, in a multimodal_part whose
+ * content is a list of it alone. What a block has beside is call_extra, what the message
+ * has beside is extra of the first. */
+
+typedef enum ms__form_kind {
+    MS__FORM_OTHER,
+    MS__FORM_TEXT,
+    MS__FORM_CALL,
+    MS__FORM_RESULT,
+    MS__FORM_REASONING
+} ms__form_kind;
+
+typedef struct ms__block_format {
+    const char *list;  /* the member that holds the blocks */
+    bool whole;        /* a list with texts and others only stays one message, and content
+                          that is such a list is written as its blocks */
+    bool lists;        /* one block can hold a list */
+    ms__form_kind (*kind)(ms_str block);
+    /* Fills m from a block of that kind; of MS__FORM_TEXT the type is set. */
+    ms_result (*take)(ms_reader *r, ms__form_kind kind, ms_str block, ms_envelope *m);
+    /* Writes m as one block, or as several that it holds. */
+    ms_result (*put)(ms_writer *w, const ms_envelope *m, ms_error *err);
+} ms__block_format;
+
+/* A text of that role. */
+static ms_envelope ms__role_text(ms_role role, ms_value content)
+{
+    if (role == MS_ROLE_USER) return ms_user_message(content);
+    if (role == MS_ROLE_ASSISTANT) return ms_assistant_message(content);
+    return ms_text_message(role == MS_ROLE_SYSTEM ? MS_ROLE_NONE : role, content);
+}
+
+/* A value between brackets. */
+static ms_result ms__bracketed(ms_reader *r, ms_str value, ms_str *out)
+{
+    char *list = (char *)ms_arena_alloc(r->arena, value.len + 2);
+    if (!list) return ms__no_arena(r->err, r->arena, value.len + 2);
+    list[0] = '[';
+    memcpy(list + 1, value.ptr, value.len);
+    list[value.len + 1] = ']';
+    *out = ms_str_n(list, value.len + 2);
+    return MS_OK;
+}
+
+/* A block that is none of the kinds, kept as it is. */
+static ms_result ms__block_kept(ms_reader *r, ms_role role, ms_str block, ms_envelope *m)
+{
+    ms_str list;
+    MS__TRY(ms__read_json(r, block, &list));
+    MS__TRY(ms__bracketed(r, list, &list));
+    *m = ms_multimodal_part(role, ms_json(list));
+    return MS_OK;
+}
+
+/* One block as a message; what is none, or stands in a message of the other side, is kept. */
+static ms_result ms__block_one(ms_reader *r, const ms__block_format *f, ms_role role,
+                               ms_str block, ms_envelope *m)
+{
+    ms__form_kind kind = f->kind(block);
+    ms_error *err = r->err;
+    if (ms_json_kind_of(block) != MS_JSON_OBJECT && !r->lenient)
+        return ms__fail(err, MS_E_KIND, "it is '%v', an object was expected",
+                        MS__V(block));
+    if (kind == MS__FORM_OTHER) return ms__block_kept(r, role, block, m);
+    *m = ms__role_text(role, ms_text(NULL));
+    if (r->lenient) r->err = NULL;
+    ms_result code = f->take(r, kind, block, m);
+    r->err = err;
+    if (code == MS_E_NO_MEMORY || code == MS_E_ARENA)
+        return ms__no_arena(err, r->arena, block.len);
+    if (code == MS_OK) {
+        bool assistant = ms__chat_role(m) == MS_ROLE_ASSISTANT;
+        if (assistant == (role == MS_ROLE_ASSISTANT) &&
+            (role != MS_ROLE_SYSTEM || kind == MS__FORM_TEXT))
+            return MS_OK;
+    } else if (!r->lenient) {
+        return code;
+    }
+    return ms__block_kept(r, role, block, m);
+}
+
+/* Is there a block that must be a message of its own? *n: how many blocks. */
+static bool ms__blocks_split(const ms__block_format *f, ms_str list, size_t *n)
+{
+    bool split = !f->whole;
+    ms_json_iter it = ms_json_iterate(list);
+    for (*n = 0; ms_json_next(&it); ++*n) {
+        ms__form_kind kind = f->kind(it.value);
+        if (kind != MS__FORM_TEXT && kind != MS__FORM_OTHER) split = true;
+    }
+    return split;
+}
+
+/* Is every element an object with a type, a text one with a text? The error is the first's
+ * that is not. */
+static ms_result ms__blocks_check(ms_reader *r, const char *name, ms_str list)
+{
+    ms_str type, text;
+    ms_error *err = r->lenient ? NULL : r->err;
+    ms_json_iter it = ms_json_iterate(list);
+    for (size_t i = 0; ms_json_next(&it); i++) {
+        const char *member = "type", *expected = "a string";
+        bool found = ms_json_member(it.value, MS_STR("type"), &type);
+        text = type;
+        if (ms_json_kind_of(it.value) != MS_JSON_OBJECT) {
+            member = "";
+            expected = "an object";
+            text = it.value;
+        } else if (found && ms_json_string_is(type, MS_STR("text"))) {
+            found = ms_json_member(it.value, MS_STR("text"), &text);
+            member = "text";
+        }
+        if (found && *member && ms_json_kind_of(text) == MS_JSON_STRING) continue;
+        ms_result code =
+            found || !*member
+                ? ms__fail(err, MS_E_KIND, "%s[%u]: it is '%v', %s was expected", name,
+                           (uint64_t)i, MS__V(text), expected)
+                : ms__fail(err, MS_E_MISSING, "%s[%u]: the member %s is missing", name,
+                           (uint64_t)i, member);
+        if (*member) code = ms__fail_in(err, code, "%s", member);
+        return ms__fail_in(err, code, "%s[%u]", name, (uint64_t)i);
+    }
+    return MS_OK;
+}
+
+/* The blocks of a message of that role; extra is the message's. */
+static ms_result ms__blocks_read(ms_reader *r, const ms__block_format *f, ms_role role,
+                                 ms_str list, ms_str extra, ms_envelopes *out)
+{
+    size_t n, i = 0;
+    ms_str text;
+    bool split = ms__blocks_split(f, list, &n);
+    if (!split || n == 0) {
+        ms_result code = split ? MS_OK : ms__blocks_check(r, f->list, list);
+        if (code != MS_OK && !r->lenient) return code;
+        MS__TRY(ms__read_json(r, list, &text));
+        ms_envelope m = split || code != MS_OK ? ms_multimodal_part(role, ms_json(text))
+                                               : ms__role_text(role, ms_json(text));
+        m.extra = extra;
+        return ms__one_envelope(r, &m, out);
+    }
+    out->items = (ms_envelope *)ms_arena_alloc(r->arena, n * sizeof *out->items);
+    if (!out->items) return ms__no_arena(r->err, r->arena, n * sizeof *out->items);
+    ms_json_iter it = ms_json_iterate(list);
+    for (; ms_json_next(&it); i++) {
+        ms_result code = ms__block_one(r, f, role, it.value, &out->items[i]);
+        if (code != MS_OK)
+            return ms__fail_in(r->err, code, "%s[%u]", f->list, (uint64_t)i);
+        if (i > 0) out->items[i].flags |= MS_FLAG_JOINED;
+    }
+    out->items[0].extra = extra;
+    out->count = n;
+    return MS_OK;
+}
+
+/* A string member of a block. Missing: absent when it is optional. */
+static ms_result ms__block_text(ms_reader *r, ms_str block, const char *name,
+                                bool optional, ms_str *out)
+{
+    ms_str value;
+    *out = ms__absent();
+    if (!ms_json_member(block, ms_str_of(name), &value))
+        return optional ? MS_OK : ms__read_missing(r, name);
+    if (ms_json_kind_of(value) == MS_JSON_STRING) return ms__read_text(r, value, out);
+    if (optional && ms_json_kind_of(value) == MS_JSON_NULL) return MS_OK;
+    return ms__read_kind(r, name, "a string", value);
+}
+
+/* The members of an object but those named, as they are spelled, as an object or absent. A
+ * member that may be null is not taken for its field then, and is kept, too. */
+static ms_result ms__members_beside(ms_reader *r, ms_str object, const char *const *names,
+                                    const char *const *nullable, ms_str *out)
+{
+    ms__extra_begin(r);
+    ms_json_iter it = ms_json_iterate(object);
+    while (ms_json_next(&it)) {
+        bool null = ms_json_kind_of(it.value) == MS_JSON_NULL;
+        if (!ms__is_named(it.key, names) && (null || !ms__is_named(it.key, nullable)))
+            ms__extra_put(r, it.key, it.value);
+    }
+    return ms__extra_end(r, out);
+}
+
+/* Text as it is; JSON: a string decoded when it must be, else its text. */
+static ms_result ms__put_as_string(ms_writer *w, ms_value v)
+{
+    if (v.json && ms_json_kind_of(v.text) == MS_JSON_STRING)
+        ms_json_put_raw(&w->json, v.text);
+    else ms_json_put_string(&w->json, v.text.ptr ? v.text : MS_STR(""));
+    return MS_OK;
+}
+
+static void ms__put_value(ms_writer *w, ms_value v)
+{
+    if (v.json) ms_json_put_raw(&w->json, v.text);
+    else ms_json_put_string(&w->json, v.text.ptr ? v.text : MS_STR(""));
+}
+
+/* A list of objects with a type, or an empty one. */
+static bool ms__is_blocks(ms_str list)
+{
+    ms_str first;
+    return ms__is_parts(list) || !ms_json_element(list, 0, &first);
+}
+
+/* Is the content a list of blocks already, whose elements can stand among others? */
+static bool ms__holds_blocks(const ms__block_format *f, const ms_envelope *m)
+{
+    if (!m->content.json || ms_json_kind_of(m->content.text) != MS_JSON_ARRAY)
+        return false;
+    if (m->type == MS_T_MULTIMODAL_PART) return true;
+    if (!f->whole || m->type == MS_T_ACTION || ms__is_answer(m)) return false;
+    return ms__is_blocks(m->content.text);
+}
+
+/* An empty list of blocks, of a format that has such. */
+static bool ms__says_nothing(const ms_envelope *m)
+{
+    ms_str first;
+    return m->content.json && m->type != MS_T_ACTION && !ms__is_answer(m) &&
+           ms_json_kind_of(m->content.text) == MS_JSON_ARRAY &&
+           !ms_json_element(m->content.text, 0, &first);
+}
+
+static void ms__put_blocks(ms_writer *w, ms_str list)
+{
+    ms_json_iter it = ms_json_iterate(list);
+    while (ms_json_next(&it)) ms_json_put_raw(&w->json, it.value);
+}
+
+/* Arguments as an object; what is none is kept under a name that providers know for it. */
+#define MS__INVALID_JSON "INVALID_JSON"
+
+static void ms__put_args(ms_writer *w, ms_value args)
+{
+    ms_str object;
+    if (args.json && ms_json_kind_of(args.text) == MS_JSON_OBJECT) {
+        ms_json_put_raw(&w->json, args.text);
+        return;
+    }
+    if (!args.json && ms_json_check(args.text, NULL, &object, NULL) == MS_OK &&
+        ms_json_kind_of(object) == MS_JSON_OBJECT) {
+        ms_json_put_raw(&w->json, object);
+        return;
+    }
+    ms_json_begin_object(&w->json);
+    if (args.text.len > 0)
+        ms__write_field(w, MS__INVALID_JSON, args.text, args.json);
+    ms_json_end_object(&w->json);
+}
+
+/* Bits of `emitted`: the members that a message has beside its extra ones. */
+static const char *const ms__block_members[] = {"role",     "kind",      "content", "parts",
+                                                "location", "agent_key", NULL};
+enum {
+    MS__PUT_ROLE = 1,
+    MS__PUT_KIND = 2,
+    MS__PUT_CONTENT = 4,
+    MS__PUT_PARTS = 8,
+    MS__PUT_LOCATION = 16,
+    MS__PUT_AGENT = 32
+};
+
+/* Which member of a message moves, because the writer has put one of that name. */
+static bool ms__block_taken(ms_writer *w, ms_str key, ms_str value)
+{
+    (void)value;
+    for (unsigned i = 0; ms__block_members[i]; i++)
+        if (ms_json_string_is(key, ms_str_of(ms__block_members[i])))
+            return w->emitted >> i & 1;
+    return false;
+}
+
+/* The end of a message that has put those members. */
+static void ms__put_place_and_extra(ms_writer *w, const ms_envelope *m, uint32_t emitted)
+{
+    w->emitted = emitted;
+    if (w->with_location && m->location.ptr) w->emitted |= MS__PUT_LOCATION;
+    if (w->with_location && m->agent_key.ptr) w->emitted |= MS__PUT_AGENT;
+    if (w->with_location) ms__write_field(w, "location", m->location, false);
+    if (w->with_location) ms__write_field(w, "agent_key", m->agent_key, false);
+    ms__write_extra(w, m->extra, ms__block_taken);
+}
+
+/* A message that was none of the format's, read leniently: as it came. */
+#define MS__RAW_MESSAGE "message"
+
+static ms_result ms__raw_message(ms_reader *r, ms_result code, ms_envelopes *out)
+{
+    ms_str text;
+    if (code == MS_OK || !r->lenient) return code;
+    if (code == MS_E_NO_MEMORY || code == MS_E_ARENA) return code;
+    MS__TRY(ms__read_json(r, r->json, &text));
+    ms_envelope m = ms_other(MS_STR(MS__RAW_MESSAGE), ms_json(text));
+    return ms__one_envelope(r, &m, out);
+}
+
+static bool ms__is_raw_message(const ms_envelope *m)
+{
+    return m->type == MS_T_OTHER && m->content.json && m->role == MS_ROLE_NONE &&
+           ms_str_equal(m->type_name, MS_STR(MS__RAW_MESSAGE)) &&
+           ms_json_kind_of(m->content.text) == MS_JSON_OBJECT;
+}
+
+/* On whose side a message stands: the assistant's, the system's, else the user's. */
+static ms_role ms__side_of(const ms_envelope *m)
+{
+    ms_role role = ms__chat_role(m);
+    if (role == MS_ROLE_ASSISTANT) return role;
+    return role == MS_ROLE_SYSTEM || role == MS_ROLE_DEVELOPER ? MS_ROLE_SYSTEM
+                                                               : MS_ROLE_USER;
+}
+
+/* How many messages from the first on stand in one message of the format: those of one
+ * side. A request of pydantic-ai holds system and user (`system_too`). */
+static size_t ms__side_run(const ms_envelope *m, size_t n, bool system_too)
+{
+    size_t i = 1;
+    ms_role side = ms__side_of(m);
+    for (; i < n && !ms__is_raw_message(&m[i]); i++) {
+        ms_role other = ms__side_of(&m[i]);
+        if (system_too && side != MS_ROLE_ASSISTANT && other != MS_ROLE_ASSISTANT) continue;
+        if (other != side) break;
+    }
+    return i;
+}
+
+/* Between two messages that came as one, and before each: writes it if it is a raw one. */
+static bool ms__put_raw_message(ms_writer *w, const ms_envelope *m, size_t index)
+{
+    if (index > 0 && !w->array) ms_json_separator(&w->json, '\n');
+    if (!ms__is_raw_message(m)) return false;
+    ms_json_put_raw(&w->json, m->content.text);
+    return true;
+}
+
+/* Does a call have a text beside it? */
+static bool ms__call_says(const ms_envelope *m)
+{
+    return m->type == MS_T_ACTION && m->content.text.len > 0 &&
+           !(m->content.json && ms_json_kind_of(m->content.text) == MS_JSON_NULL);
+}
+
+/* The list of blocks, behind its key. */
+static ms_result ms__blocks_put(ms_writer *w, const ms__block_format *f,
+                                const ms_envelope *m, size_t n, ms_error *err)
+{
+    ms_json_key(&w->json, ms_str_of(f->list));
+    ms_json_begin_array(&w->json);
+    for (size_t i = 0; i < n; i++) {
+        if (ms__call_says(&m[i])) {
+            ms_envelope said = ms_assistant_message(m[i].content);
+            MS__TRY(f->put(w, &said, err));
+        }
+        if (ms__holds_blocks(f, &m[i])) ms__put_blocks(w, m[i].content.text);
+        else if (f->lists || !ms__says_nothing(&m[i])) MS__TRY(f->put(w, &m[i], err));
+    }
+    ms_json_end_array(&w->json);
+    return MS_OK;
+}
+
+/* A list of blocks that are plain texts and nothing else? */
+static bool ms__is_texts(ms_str list)
+{
+    ms_str type, text;
+    size_t n = 0;
+    if (ms_json_kind_of(list) != MS_JSON_ARRAY) return false;
+    ms_json_iter it = ms_json_iterate(list);
+    for (; ms_json_next(&it); n++)
+        if (!ms_json_member(it.value, MS_STR("type"), &type) ||
+            !ms_json_string_is(type, MS_STR("text")) ||
+            !ms_json_member(it.value, MS_STR("text"), &text) ||
+            ms_json_kind_of(text) != MS_JSON_STRING)
+            return false;
+    return n > 0;
+}
+
+/* The texts of such a list as one JSON string, with a blank line between. Their insides are
+ * escaped already. */
+static ms_result ms__put_texts(ms_writer *w, ms_str list, const char *name, ms_str before)
+{
+    ms_str text, inside;
+    ms_json_key(&w->json, ms_str_of(name));
+    ms__json_before(&w->json, false);
+    ms__json_byte(&w->json, '"');
+    ms__json_escaped(&w->json, before);
+    ms_json_iter it = ms_json_iterate(list);
+    for (bool first = true; ms_json_next(&it); first = false) {
+        if (!first) ms__json_bytes(&w->json, "\\n\\n", 4);
+        if (ms_json_member(it.value, MS_STR("text"), &text) &&
+            ms__string_inside(text, &inside))
+            ms__json_bytes(&w->json, inside.ptr, inside.len);
+    }
+    ms__json_byte(&w->json, '"');
+    return MS_OK;
+}
+
+/* Said as a text: what ms__chat_said tells, as a JSON string. */
+static ms_result ms__put_said(ms_writer *w, const ms_envelope *m, const char *name,
+                              ms_str before, ms_error *err)
+{
+    ms_value said;
+    if (ms__chat_said(m, &w->scratch, &said) != MS_OK)
+        return ms__no_arena(err, w->arena, m->content.text.len);
+    if (said.json && ms__is_texts(said.text))
+        return ms__put_texts(w, said.text, name, before);
+    ms_json_key(&w->json, ms_str_of(name));
+    if (before.len == 0) {
+        ms__put_as_string(w, said);
+        return MS_OK;
+    }
+    ms__json_before(&w->json, false);
+    ms__json_byte(&w->json, '"');
+    ms__json_escaped(&w->json, before);
+    ms__json_escaped(&w->json, said.text);
+    ms__json_byte(&w->json, '"');
+    return MS_OK;
+}
+
+/* ---- anthropic */
+
+static ms__form_kind ms__anthropic_kind(ms_str block)
+{
+    ms_str type;
+    if (!ms_json_member(block, MS_STR("type"), &type)) return MS__FORM_OTHER;
+    if (ms_json_string_is(type, MS_STR("text"))) return MS__FORM_TEXT;
+    if (ms_json_string_is(type, MS_STR("tool_use"))) return MS__FORM_CALL;
+    if (ms_json_string_is(type, MS_STR("tool_result"))) return MS__FORM_RESULT;
+    if (ms_json_string_is(type, MS_STR("thinking"))) return MS__FORM_REASONING;
+    return MS__FORM_OTHER;
+}
+
+/* The members of each kind of block that stand for something; others are call_extra. */
+static const char *const ms__anthropic_text[] = {"type", "text", NULL};
+static const char *const ms__anthropic_thinking[] = {"type", "thinking", NULL};
+static const char *const ms__anthropic_call[] = {"type", "id", "name", "input", NULL};
+static const char *const ms__anthropic_result[] = {"type", "tool_use_id", "content", NULL};
+static const char *const ms__anthropic_error[] = {"type", "tool_use_id", "content",
+                                                  "is_error", NULL};
+
+static ms_result ms__anthropic_take_call(ms_reader *r, ms_str block, ms_envelope *m)
+{
+    ms_str input;
+    *m = ms_action(ms__absent(), ms_text(NULL));
+    MS__TRY(ms__block_text(r, block, "id", false, &m->call_id));
+    MS__TRY(ms__block_text(r, block, "name", false, &m->tool));
+    if (!ms_json_member(block, MS_STR("input"), &input))
+        return ms__read_missing(r, "input");
+    if (ms_json_kind_of(input) != MS_JSON_OBJECT)
+        return ms__read_kind(r, "input", "an object", input);
+    m->args.json = true;
+    MS__TRY(ms__read_json(r, input, &m->args.text));
+    return ms__members_beside(r, block, ms__anthropic_call, NULL, &m->call_extra);
+}
+
+/* A result without content has null there, and is written without again. is_error true
+ * makes it an error, false is kept. */
+static ms_result ms__anthropic_take_result(ms_reader *r, ms_str block, ms_envelope *m)
+{
+    ms_str content = MS_STR("null"), failed;
+    bool there = ms_json_member(block, MS_STR("content"), &content);
+    ms_json_kind kind = ms_json_kind_of(content);
+    *m = ms_observation(ms_json(content));
+    if (ms_json_member(block, MS_STR("is_error"), &failed)) {
+        ms_json_kind is = ms_json_kind_of(failed);
+        if (is != MS_JSON_TRUE && is != MS_JSON_FALSE)
+            return ms__read_kind(r, "is_error", "true or false", failed);
+        if (is == MS_JSON_TRUE) m->type = MS_T_ERROR;
+    }
+    MS__TRY(ms__block_text(r, block, "tool_use_id", false, &m->call_id));
+    if (there && kind != MS_JSON_STRING && kind != MS_JSON_ARRAY)
+        return ms__read_kind(r, "content", "a string or a list of blocks", content);
+    if (kind == MS_JSON_ARRAY) MS__TRY(ms__blocks_check(r, "content", content));
+    m->content.json = kind != MS_JSON_STRING;
+    MS__TRY(m->content.json ? ms__read_json(r, content, &m->content.text)
+                            : ms__read_text(r, content, &m->content.text));
+    return ms__members_beside(r, block,
+                              m->type == MS_T_ERROR ? ms__anthropic_error
+                                                    : ms__anthropic_result,
+                              NULL, &m->call_extra);
+}
+
+static ms_result ms__anthropic_take(ms_reader *r, ms__form_kind kind, ms_str block,
+                                    ms_envelope *m)
+{
+    bool thinking = kind == MS__FORM_REASONING;
+    if (kind == MS__FORM_CALL) return ms__anthropic_take_call(r, block, m);
+    if (kind == MS__FORM_RESULT) return ms__anthropic_take_result(r, block, m);
+    if (thinking) *m = ms_reasoning(ms_text(NULL));
+    MS__TRY(ms__block_text(r, block, thinking ? "thinking" : "text", false,
+                           &m->content.text));
+    return ms__members_beside(r, block, thinking ? ms__anthropic_thinking
+                                                 : ms__anthropic_text,
+                              NULL, &m->call_extra);
+}
+
+static ms_result ms__anthropic_put_text(ms_writer *w, const ms_envelope *m, ms_str before,
+                                        ms_error *err)
+{
+    bool thinking = m->type == MS_T_REASONING;
+    const char *name = thinking ? "thinking" : "text";
+    ms__write_field(w, "type", ms_str_of(name), false);
+    MS__TRY(ms__put_said(w, m, name, before, err));
+    ms__put_members(w, m->call_extra, thinking ? ms__anthropic_thinking
+                                               : ms__anthropic_text);
+    return MS_OK;
+}
+
+/* A result; one that answers no call is a text that says what it is. */
+static ms_result ms__anthropic_put_result(ms_writer *w, const ms_envelope *m,
+                                          ms_error *err)
+{
+    ms_str id, tool;
+    bool failed = m->type == MS_T_ERROR;
+    ms_json_kind kind = m->content.json ? ms_json_kind_of(m->content.text) : MS_JSON_NONE;
+    ms__call_ends(w, m, &id, &tool);
+    if (!id.ptr) return ms__anthropic_put_text(w, m, ms__answer_prefix(m), err);
+    ms__write_field(w, "type", MS_STR("tool_result"), false);
+    ms__write_field(w, "tool_use_id", id, false);
+    if (kind == MS_JSON_ARRAY && ms__is_blocks(m->content.text))
+        ms__write_field(w, "content", m->content.text, true);
+    else if (kind != MS_JSON_NULL)
+        MS__TRY(ms__put_said(w, m, "content", ms__absent(), err));
+    if (failed) ms__write_field(w, "is_error", MS_STR("true"), true);
+    ms_str flag;
+    bool no_error = ms_json_member(m->call_extra, MS_STR("is_error"), &flag) &&
+                    ms_json_kind_of(flag) == MS_JSON_FALSE && !failed;
+    ms__put_members(w, m->call_extra, no_error ? ms__anthropic_result : ms__anthropic_error);
+    return MS_OK;
+}
+
+static ms_result ms__anthropic_put_call(ms_writer *w, const ms_envelope *m, ms_error *err)
+{
+    char derived[MS__DERIVED_ID];
+    ms_str id;
+    MS__TRY(ms__call_begins(w, m, derived, &id, err));
+    ms__write_field(w, "type", MS_STR("tool_use"), false);
+    ms__write_field(w, "id", id, false);
+    ms__write_field(w, "name", m->tool, false);
+    ms_json_key(&w->json, MS_STR("input"));
+    ms__put_args(w, m->args);
+    ms__put_members(w, m->call_extra, ms__anthropic_call);
+    return MS_OK;
+}
+
+static ms_result ms__anthropic_put(ms_writer *w, const ms_envelope *m, ms_error *err)
+{
+    ms_json_begin_object(&w->json);
+    if (m->type == MS_T_ACTION) MS__TRY(ms__anthropic_put_call(w, m, err));
+    else if (ms__is_answer(m)) MS__TRY(ms__anthropic_put_result(w, m, err));
+    else MS__TRY(ms__anthropic_put_text(w, m, ms__absent(), err));
+    ms_json_end_object(&w->json);
+    return MS_OK;
+}
+
+static const ms__block_format ms__anthropic = {"content", true, false, ms__anthropic_kind,
+                                               ms__anthropic_take, ms__anthropic_put};
+
+/* The members role and the one with the content; *extra is what is beside them. */
+static ms_result ms__blocks_open(ms_reader *r, const char *role_name, const char *list_name,
+                                 ms_str *role, ms_str *list, ms_str *extra)
+{
+    const char *names[3];
+    names[0] = role_name;
+    names[1] = list_name;
+    names[2] = NULL;
+    MS__TRY(ms__block_text(r, r->json, role_name, false, role));
+    if (!ms_json_member(r->json, ms_str_of(list_name), list))
+        return ms__read_missing(r, list_name);
+    return ms__members_beside(r, r->json, names, NULL, extra);
+}
+
+static ms_result ms__role_unknown(ms_reader *r, const char *name, ms_str word,
+                                  const char *expected)
+{
+    return ms__at_field(r->err, ms__fail(r->err, MS_E_TYPE, "%s '%v', %s was expected",
+                                         name, MS__V(word), expected), name);
+}
+
+static ms_result ms__anthropic_message(ms_reader *r, ms_envelopes *out)
+{
+    ms_str word, content, extra, text;
+    MS__TRY(ms__blocks_open(r, "role", "content", &word, &content, &extra));
+    ms_role role = ms_role_of_word(word);
+    if (role != MS_ROLE_USER && role != MS_ROLE_ASSISTANT && role != MS_ROLE_SYSTEM)
+        return ms__role_unknown(r, "role", word, "user, assistant or system");
+    if (ms_json_kind_of(content) == MS_JSON_ARRAY)
+        return ms__blocks_read(r, &ms__anthropic, role, content, extra, out);
+    if (ms_json_kind_of(content) != MS_JSON_STRING)
+        return ms__read_kind(r, "content", "a string or a list of blocks", content);
+    MS__TRY(ms__read_text(r, content, &text));
+    ms_envelope m = ms__role_text(role, ms_text_n(text));
+    m.extra = extra;
+    return ms__one_envelope(r, &m, out);
+}
+
+/* Leniently, a message that is none of the format's is kept as it came. */
+static ms_result ms__blocks_message(ms_reader *r, ms_envelopes *out,
+                                    ms_result (*read)(ms_reader *r, ms_envelopes *out))
+{
+    ms_error *err = r->err;
+    if (r->lenient) r->err = NULL;
+    ms_result code = read(r, out);
+    r->err = err;
+    if (r->lenient && (code == MS_E_NO_MEMORY || code == MS_E_ARENA))
+        return ms__no_arena(err, r->arena, r->json.len);
+    return ms__raw_message(r, code, out);
+}
+
+static ms_result ms__anthropic_read(ms_reader *r, ms_envelopes *out)
+{
+    return ms__blocks_message(r, out, ms__anthropic_message);
+}
+
+/* Is it written as a string, not as a list of blocks? */
+static bool ms__anthropic_plain(const ms_envelope *m, size_t n)
+{
+    return n == 1 && !m->call_extra.ptr && m->type != MS_T_ACTION && !ms__is_answer(m) &&
+           m->type != MS_T_REASONING && !ms__holds_blocks(&ms__anthropic, m);
+}
+
+static ms_result ms__anthropic_write(ms_writer *w, const ms_envelope *m, size_t n,
+                                     ms_error *err)
+{
+    for (size_t i = 0, run; i < n; i += run, m += run) {
+        run = 1;
+        if (ms__put_raw_message(w, m, i)) continue;
+        run = ms__side_run(m, n - i, false);
+        ms_json_begin_object(&w->json);
+        ms__write_field(w, "role", ms_str_of(ms_role_word(ms__side_of(m))), false);
+        if (ms__anthropic_plain(m, run))
+            MS__TRY(ms__put_said(w, m, "content", ms__absent(), err));
+        else MS__TRY(ms__blocks_put(w, &ms__anthropic, m, run, err));
+        ms__put_place_and_extra(w, m, MS__PUT_ROLE | MS__PUT_CONTENT);
+        ms_json_end_object(&w->json);
+    }
+    return MS_OK;
+}
+
+/* ---- gemini. A call without arguments has the empty text as arguments. A response is an
+ * object: what is none is put into {"result": ...}, an error into {"error": ...}, and both
+ * are taken out again when reading. */
+
+static ms__form_kind ms__gemini_kind(ms_str block)
+{
+    ms_str value;
+    bool call = ms_json_member(block, MS_STR("functionCall"), &value);
+    bool result = ms_json_member(block, MS_STR("functionResponse"), &value);
+    bool text = ms_json_member(block, MS_STR("text"), &value);
+    if (call + result + text != 1) return MS__FORM_OTHER;
+    if (call) return MS__FORM_CALL;
+    if (result) return MS__FORM_RESULT;
+    return ms_json_member(block, MS_STR("thought"), &value) &&
+                   ms_json_kind_of(value) == MS_JSON_TRUE
+               ? MS__FORM_REASONING
+               : MS__FORM_TEXT;
+}
+
+static const char *const ms__gemini_text[] = {"text", NULL};
+static const char *const ms__gemini_thought[] = {"text", "thought", NULL};
+static const char *const ms__gemini_call[] = {"name", "args", NULL};
+static const char *const ms__gemini_result[] = {"name", "response", NULL};
+static const char *const ms__gemini_nullable[] = {"id", NULL};
+/* What a part is; call_extra cannot make it something else. */
+static const char *const ms__gemini_forms[] = {"thought", "text", "functionCall",
+                                               "functionResponse", NULL};
+
+/* What stands beside in the part, and in the object inside: {"functionCall": {...}, ...}. */
+static ms_result ms__gemini_beside(ms_reader *r, ms_str block, const char *name,
+                                   ms_str inner, const char *const *names, ms_str *out)
+{
+    const char *outer[2];
+    ms_str rest;
+    outer[0] = name;
+    outer[1] = NULL;
+    MS__TRY(ms__members_beside(r, inner, names, ms__gemini_nullable, &rest));
+    if (!rest.ptr) return ms__members_beside(r, block, outer, NULL, out);
+    ms__extra_begin(r);
+    ms_json_begin_object(&r->writer);
+    ms_json_key(&r->writer, ms_str_of(name));
+    ms_json_put_raw(&r->writer, rest);
+    ms_json_iter it = ms_json_iterate(block);
+    while (ms_json_next(&it))
+        if (!ms_json_string_is(it.key, ms_str_of(name)))
+            ms__extra_put(r, it.key, it.value);
+    return ms__extra_end(r, out);
+}
+
+static ms_result ms__gemini_call_inside(ms_reader *r, ms_str call, ms_envelope *m)
+{
+    ms_str args;
+    *m = ms_action(ms__absent(), ms_text(""));
+    MS__TRY(ms__block_text(r, call, "name", false, &m->tool));
+    MS__TRY(ms__block_text(r, call, "id", true, &m->call_id));
+    if (!ms_json_member(call, MS_STR("args"), &args)) return MS_OK;
+    if (ms_json_kind_of(args) != MS_JSON_OBJECT)
+        return ms__read_kind(r, "args", "an object", args);
+    m->args.json = true;
+    return ms__read_json(r, args, &m->args.text);
+}
+
+/* The one member of an object, if it has that name and no other. */
+static bool ms__only_member(ms_str object, const char *name, ms_str *value)
+{
+    ms_json_iter it = ms_json_iterate(object);
+    if (!it.object || !ms_json_next(&it)) return false;
+    if (!ms_json_string_is(it.key, ms_str_of(name))) return false;
+    *value = it.value;
+    return !ms_json_next(&it);
+}
+
+/* Must a result be put into {"result": ...}? What is no object, and what would be taken out
+ * of something else when read. */
+static bool ms__gemini_wraps(ms_str value)
+{
+    ms_str inside;
+    while (ms__only_member(value, "result", &inside)) value = inside;
+    return ms_json_kind_of(value) != MS_JSON_OBJECT ||
+           ms__only_member(value, "error", &inside);
+}
+
+static ms_result ms__gemini_result_inside(ms_reader *r, ms_str answer, ms_envelope *m)
+{
+    ms_str inside, response;
+    if (!ms_json_member(answer, MS_STR("response"), &response))
+        return ms__read_missing(r, "response");
+    if (ms_json_kind_of(response) != MS_JSON_OBJECT)
+        return ms__read_kind(r, "response", "an object", response);
+    *m = ms_observation(ms_json(response));
+    if (ms__only_member(response, "error", &inside)) {
+        m->type = MS_T_ERROR;
+        m->content.text = inside;
+    } else if (ms__only_member(response, "result", &inside) &&
+               ms__gemini_wraps(inside)) {
+        m->content.text = inside;
+    }
+    m->content.json = ms_json_kind_of(m->content.text) != MS_JSON_STRING;
+    MS__TRY(m->content.json ? ms__read_json(r, m->content.text, &m->content.text)
+                            : ms__read_text(r, m->content.text, &m->content.text));
+    MS__TRY(ms__block_text(r, answer, "name", false, &m->tool));
+    return ms__block_text(r, answer, "id", true, &m->call_id);
+}
+
+/* A call or a result: the object that the part holds under that name. */
+static ms_result ms__gemini_function(ms_reader *r, ms_str block, bool call, ms_envelope *m)
+{
+    const char *name = call ? "functionCall" : "functionResponse";
+    ms_str inner;
+    (void)ms_json_member(block, ms_str_of(name), &inner);
+    if (ms_json_kind_of(inner) != MS_JSON_OBJECT)
+        return ms__read_kind(r, name, "an object", inner);
+    ms_result code = call ? ms__gemini_call_inside(r, inner, m)
+                          : ms__gemini_result_inside(r, inner, m);
+    if (code != MS_OK) return ms__fail_in(r->err, code, "%s", name);
+    return ms__gemini_beside(r, block, name, inner,
+                             call ? ms__gemini_call : ms__gemini_result, &m->call_extra);
+}
+
+static ms_result ms__gemini_take(ms_reader *r, ms__form_kind kind, ms_str block,
+                                 ms_envelope *m)
+{
+    bool thought = kind == MS__FORM_REASONING;
+    if (kind == MS__FORM_CALL || kind == MS__FORM_RESULT)
+        return ms__gemini_function(r, block, kind == MS__FORM_CALL, m);
+    if (thought) *m = ms_reasoning(ms_text(NULL));
+    MS__TRY(ms__block_text(r, block, "text", false, &m->content.text));
+    return ms__members_beside(r, block, thought ? ms__gemini_thought : ms__gemini_text,
+                              NULL, &m->call_extra);
+}
+
+/* The end of the object inside a part: its id, and what call_extra has of it. */
+static void ms__gemini_inner_end(ms_writer *w, const ms_envelope *m, const char *name,
+                                 const char *const *names)
+{
+    static const char *const ids[] = {"id", NULL};
+    ms_str inner;
+    ms__write_field(w, "id", m->call_id, false);
+    if (ms_json_member(m->call_extra, ms_str_of(name), &inner)) {
+        ms_json_iter it = ms_json_iterate(inner);
+        while (it.object && ms_json_next(&it)) {
+            if (ms__is_named(it.key, names)) continue;
+            if (m->call_id.ptr && ms__is_named(it.key, ids)) continue;
+            ms_json_put_raw(&w->json, it.key);
+            ms__json_colon(&w->json);
+            ms_json_put_raw(&w->json, it.value);
+        }
+    }
+    ms_json_end_object(&w->json);
+}
+
+static ms_result ms__gemini_put_call(ms_writer *w, const ms_envelope *m, ms_error *err)
+{
+    char derived[MS__DERIVED_ID];
+    ms_str id;
+    MS__TRY(ms__call_begins(w, m, derived, &id, err));
+    ms_json_key(&w->json, MS_STR("functionCall"));
+    ms_json_begin_object(&w->json);
+    ms__write_field(w, "name", m->tool, false);
+    if (m->args.json || m->args.text.len > 0) {
+        ms_json_key(&w->json, MS_STR("args"));
+        ms__put_args(w, m->args);
+    }
+    ms__gemini_inner_end(w, m, "functionCall", ms__gemini_call);
+    ms__put_members(w, m->call_extra, ms__gemini_forms + 1);
+    return MS_OK;
+}
+
+static void ms__gemini_response(ms_writer *w, const ms_envelope *m)
+{
+    bool object = m->content.json && !ms__gemini_wraps(m->content.text);
+    ms_json_key(&w->json, MS_STR("response"));
+    if (object && m->type != MS_T_ERROR) {
+        ms_json_put_raw(&w->json, m->content.text);
+        return;
+    }
+    ms_json_begin_object(&w->json);
+    ms_json_key(&w->json, m->type == MS_T_ERROR ? MS_STR("error") : MS_STR("result"));
+    ms__put_value(w, m->content);
+    ms_json_end_object(&w->json);
+}
+
+static ms_result ms__gemini_put_text(ms_writer *w, const ms_envelope *m, ms_str before,
+                                     ms_error *err)
+{
+    bool thought = m->type == MS_T_REASONING;
+    MS__TRY(ms__put_said(w, m, "text", before, err));
+    if (thought) ms__write_field(w, "thought", MS_STR("true"), true);
+    ms_str said;
+    bool is_true = ms_json_member(m->call_extra, MS_STR("thought"), &said) &&
+                   ms_json_kind_of(said) == MS_JSON_TRUE;
+    ms__put_members(w, m->call_extra, thought || is_true ? ms__gemini_forms
+                                                         : ms__gemini_forms + 1);
+    return MS_OK;
+}
+
+static ms_result ms__gemini_put_result(ms_writer *w, const ms_envelope *m, ms_error *err)
+{
+    ms_str id, tool;
+    ms__call_ends(w, m, &id, &tool);
+    if (!tool.ptr) return ms__gemini_put_text(w, m, ms__answer_prefix(m), err);
+    ms_json_key(&w->json, MS_STR("functionResponse"));
+    ms_json_begin_object(&w->json);
+    ms__write_field(w, "name", tool, false);
+    ms__gemini_response(w, m);
+    ms__gemini_inner_end(w, m, "functionResponse", ms__gemini_result);
+    ms__put_members(w, m->call_extra, ms__gemini_forms + 1);
+    return MS_OK;
+}
+
+static ms_result ms__gemini_put(ms_writer *w, const ms_envelope *m, ms_error *err)
+{
+    ms_json_begin_object(&w->json);
+    if (m->type == MS_T_ACTION) MS__TRY(ms__gemini_put_call(w, m, err));
+    else if (ms__is_answer(m)) MS__TRY(ms__gemini_put_result(w, m, err));
+    else MS__TRY(ms__gemini_put_text(w, m, ms__absent(), err));
+    ms_json_end_object(&w->json);
+    return MS_OK;
+}
+
+static const ms__block_format ms__gemini = {"parts", false, false, ms__gemini_kind,
+                                            ms__gemini_take, ms__gemini_put};
+
+static ms_result ms__gemini_message(ms_reader *r, ms_envelopes *out)
+{
+    ms_str word, parts, extra;
+    MS__TRY(ms__blocks_open(r, "role", "parts", &word, &parts, &extra));
+    ms_role role = ms_str_equal(word, MS_STR("model"))    ? MS_ROLE_ASSISTANT
+                   : ms_str_equal(word, MS_STR("user"))   ? MS_ROLE_USER
+                   : ms_str_equal(word, MS_STR("system")) ? MS_ROLE_SYSTEM
+                                                          : MS_ROLE_NONE;
+    if (role == MS_ROLE_NONE) return ms__role_unknown(r, "role", word, "user or model");
+    if (ms_json_kind_of(parts) != MS_JSON_ARRAY)
+        return ms__read_kind(r, "parts", "a list of parts", parts);
+    return ms__blocks_read(r, &ms__gemini, role, parts, extra, out);
+}
+
+static ms_result ms__gemini_read(ms_reader *r, ms_envelopes *out)
+{
+    return ms__blocks_message(r, out, ms__gemini_message);
+}
+
+static ms_result ms__gemini_write(ms_writer *w, const ms_envelope *m, size_t n,
+                                  ms_error *err)
+{
+    for (size_t i = 0, run; i < n; i += run, m += run) {
+        ms_role side = ms__side_of(m);
+        run = 1;
+        if (ms__put_raw_message(w, m, i)) continue;
+        run = ms__side_run(m, n - i, false);
+        ms_json_begin_object(&w->json);
+        ms__write_field(w, "role", side == MS_ROLE_ASSISTANT
+                                       ? MS_STR("model")
+                                       : ms_str_of(ms_role_word(side)), false);
+        MS__TRY(ms__blocks_put(w, &ms__gemini, m, run, err));
+        ms__put_place_and_extra(w, m, MS__PUT_ROLE | MS__PUT_PARTS);
+        ms_json_end_object(&w->json);
+    }
+    return MS_OK;
+}
+
+/* ---- pydantic-ai. Arguments may be a string: then they are text, also when it holds an
+ * object. A retry-prompt is an error that keeps its part_kind in call_extra; without a tool
+ * it is a text to the model and answers no call. */
+
+static ms__form_kind ms__pydantic_kind(ms_str block)
+{
+    static const struct {
+        const char *word;
+        ms__form_kind kind;
+    } kinds[] = {
+        {"user-prompt", MS__FORM_TEXT},   {"system-prompt", MS__FORM_TEXT},
+        {"text", MS__FORM_TEXT},          {"tool-call", MS__FORM_CALL},
+        {"tool-return", MS__FORM_RESULT}, {"retry-prompt", MS__FORM_RESULT},
+        {"thinking", MS__FORM_REASONING},
+    };
+    ms_str word;
+    if (!ms_json_member(block, MS_STR("part_kind"), &word)) return MS__FORM_OTHER;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (ms_json_string_is(word, ms_str_of(kinds[i].word))) return kinds[i].kind;
+    return MS__FORM_OTHER;
+}
+
+static const char *const ms__pydantic_text[] = {"part_kind", "content", NULL};
+static const char *const ms__pydantic_call[] = {"part_kind", "tool_name", NULL};
+static const char *const ms__pydantic_return[] = {"part_kind", "tool_name", "content", NULL};
+static const char *const ms__pydantic_failed[] = {"part_kind", "tool_name", "content",
+                                                  "outcome", NULL};
+static const char *const ms__pydantic_retry[] = {"content", NULL};
+static const char *const ms__pydantic_call_null[] = {"tool_call_id", "args", NULL};
+static const char *const ms__pydantic_null[] = {"tool_call_id", "tool_name", NULL};
+
+static ms_result ms__pydantic_take_call(ms_reader *r, ms_str block, ms_envelope *m)
+{
+    ms_str args;
+    *m = ms_action(ms__absent(), ms_text(""));
+    MS__TRY(ms__block_text(r, block, "tool_name", false, &m->tool));
+    MS__TRY(ms__block_text(r, block, "tool_call_id", true, &m->call_id));
+    if (ms_json_member(block, MS_STR("args"), &args)) {
+        ms_json_kind kind = ms_json_kind_of(args);
+        if (kind == MS_JSON_STRING) MS__TRY(ms__read_text(r, args, &m->args.text));
+        else if (kind == MS_JSON_OBJECT) MS__TRY(ms__read_json(r, args, &m->args.text));
+        else if (kind != MS_JSON_NULL)
+            return ms__read_kind(r, "args", "an object, a string or null", args);
+        m->args.json = kind == MS_JSON_OBJECT;
+        if (kind == MS_JSON_STRING && m->args.text.len == 0)
+            m->args = ms_json(MS_STR("\"\"")); /* there, and empty */
+    }
+    return ms__members_beside(r, block, ms__pydantic_call, ms__pydantic_call_null,
+                              &m->call_extra);
+}
+
+static ms_result ms__pydantic_take_result(ms_reader *r, ms_str block, ms_envelope *m)
+{
+    ms_str content, outcome, kind;
+    const char *const *names = ms__pydantic_return;
+    (void)ms_json_member(block, MS_STR("part_kind"), &kind);
+    bool retry = ms_json_string_is(kind, MS_STR("retry-prompt"));
+    if (!ms_json_member(block, MS_STR("content"), &content))
+        return ms__read_missing(r, "content");
+    *m = ms_observation(ms_json(content));
+    m->content.json = ms_json_kind_of(content) != MS_JSON_STRING;
+    MS__TRY(m->content.json ? ms__read_json(r, content, &m->content.text)
+                            : ms__read_text(r, content, &m->content.text));
+    MS__TRY(ms__block_text(r, block, "tool_name", retry, &m->tool));
+    MS__TRY(ms__block_text(r, block, "tool_call_id", true, &m->call_id));
+    if (retry) {
+        m->type = MS_T_ERROR;
+        names = ms__pydantic_retry;
+    } else if (ms_json_member(block, MS_STR("outcome"), &outcome) &&
+               ms_json_string_is(outcome, MS_STR("failed"))) {
+        m->type = MS_T_ERROR;
+        names = ms__pydantic_failed;
+    }
+    return ms__members_beside(r, block, names, ms__pydantic_null, &m->call_extra);
+}
+
+/* A text part: a system's and the model's is a string, a user's may be a list. */
+static ms_result ms__pydantic_take_text(ms_reader *r, ms_str block, ms_envelope *m)
+{
+    ms_str content, kind;
+    (void)ms_json_member(block, MS_STR("part_kind"), &kind);
+    if (!ms_json_member(block, MS_STR("content"), &content))
+        return ms__read_missing(r, "content");
+    ms_json_kind is = ms_json_kind_of(content);
+    bool user = ms_json_string_is(kind, MS_STR("user-prompt"));
+    *m = ms__role_text(user                                           ? MS_ROLE_USER
+                       : ms_json_string_is(kind, MS_STR("text"))      ? MS_ROLE_ASSISTANT
+                                                                      : MS_ROLE_SYSTEM,
+                       ms_text(NULL));
+    if (is == MS_JSON_STRING) {
+        MS__TRY(ms__read_text(r, content, &m->content.text));
+    } else {
+        if (!user || is != MS_JSON_ARRAY)
+            return ms__read_kind(r, "content", user ? "a string or a list" : "a string",
+                                 content);
+        m->content.json = true;
+        MS__TRY(ms__read_json(r, content, &m->content.text));
+    }
+    return ms__members_beside(r, block, ms__pydantic_text, NULL, &m->call_extra);
+}
+
+static ms_result ms__pydantic_take(ms_reader *r, ms__form_kind kind, ms_str block,
+                                   ms_envelope *m)
+{
+    if (kind == MS__FORM_CALL) return ms__pydantic_take_call(r, block, m);
+    if (kind == MS__FORM_RESULT) return ms__pydantic_take_result(r, block, m);
+    if (kind == MS__FORM_TEXT) return ms__pydantic_take_text(r, block, m);
+    *m = ms_reasoning(ms_text(NULL));
+    MS__TRY(ms__block_text(r, block, "content", false, &m->content.text));
+    return ms__members_beside(r, block, ms__pydantic_text, NULL, &m->call_extra);
+}
+
+/* Members of call_extra that were null where a field has no value. */
+static void ms__pydantic_rest(ms_writer *w, const ms_envelope *m, uint32_t written)
+{
+    static const char *const names[] = {"part_kind", "tool_name", "tool_call_id",
+                                        "args",      "content",   "outcome", NULL};
+    ms_json_iter it = ms_json_iterate(m->call_extra);
+    while (m->call_extra.ptr && it.object && ms_json_next(&it)) {
+        bool taken = false;
+        for (unsigned i = 0; names[i]; i++)
+            taken = taken || ((written >> i & 1) &&
+                              ms_json_string_is(it.key, ms_str_of(names[i])));
+        if (taken) continue;
+        ms_json_put_raw(&w->json, it.key);
+        ms__json_colon(&w->json);
+        ms_json_put_raw(&w->json, it.value);
+    }
+}
+
+enum {
+    MS__SAYS_KIND = 1,
+    MS__SAYS_TOOL = 2,
+    MS__SAYS_ID = 4,
+    MS__SAYS_ARGS = 8,
+    MS__SAYS_CONTENT = 16,
+    MS__SAYS_OUTCOME = 32
+};
+
+/* A call has an id, its own or a derived one, unless it says that it has none. */
+static ms_result ms__pydantic_put_call(ms_writer *w, const ms_envelope *m, ms_error *err)
+{
+    char derived[MS__DERIVED_ID];
+    ms_str id;
+    uint32_t written = MS__SAYS_KIND | MS__SAYS_TOOL;
+    ms_json_kind kind = m->args.json ? ms_json_kind_of(m->args.text) : MS_JSON_NONE;
+    MS__TRY(ms__call_begins(w, m, derived, &id, err));
+    if (!m->call_id.ptr && ms__has_member(m->call_extra, "tool_call_id"))
+        id = ms__absent();
+    ms__write_field(w, "part_kind", MS_STR("tool-call"), false);
+    ms__write_field(w, "tool_name", m->tool, false);
+    if (m->args.text.len > 0) {
+        bool raw = kind == MS_JSON_OBJECT || kind == MS_JSON_STRING;
+        ms__write_field(w, "args", m->args.text, raw);
+        written |= MS__SAYS_ARGS;
+    }
+    ms__write_field(w, "tool_call_id", id, false);
+    if (id.ptr) written |= MS__SAYS_ID;
+    ms__pydantic_rest(w, m, written);
+    return MS_OK;
+}
+
+static ms_result ms__pydantic_put_text(ms_writer *w, const ms_envelope *m, ms_str before,
+                                       ms_error *err)
+{
+    ms_role side = ms__side_of(m);
+    const char *kind = side == MS_ROLE_SYSTEM         ? "system-prompt"
+                       : side != MS_ROLE_ASSISTANT    ? "user-prompt"
+                       : m->type == MS_T_REASONING ? "thinking"
+                                                   : "text";
+    ms__write_field(w, "part_kind", ms_str_of(kind), false);
+    if (side == MS_ROLE_USER && m->content.json && before.len == 0 &&
+        ms_json_kind_of(m->content.text) == MS_JSON_ARRAY && !ms__is_texts(m->content.text))
+        ms__write_field(w, "content", m->content.text, true);
+    else MS__TRY(ms__put_said(w, m, "content", before, err));
+    ms__pydantic_rest(w, m, MS__SAYS_KIND | MS__SAYS_CONTENT);
+    return MS_OK;
+}
+
+/* A result of nothing that was called, by no tool, is what the user tells. */
+static ms_result ms__pydantic_put_result(ms_writer *w, const ms_envelope *m,
+                                         ms_error *err)
+{
+    ms_str id = m->call_id, tool = m->tool;
+    uint32_t written = MS__SAYS_CONTENT;
+    ms_str kind, outcome;
+    bool retry = m->type == MS_T_ERROR &&
+                 ms_json_member(m->call_extra, MS_STR("part_kind"), &kind) &&
+                 ms_json_string_is(kind, MS_STR("retry-prompt"));
+    if (!retry && ms_json_member(m->call_extra, MS_STR("outcome"), &outcome) &&
+        ms_json_string_is(outcome, MS_STR("failed")))
+        written |= MS__SAYS_OUTCOME; /* that is what an ERROR says by itself */
+    if (!retry || m->tool.ptr) ms__call_ends(w, m, &id, &tool);
+    if (!m->call_id.ptr && ms__has_member(m->call_extra, "tool_call_id"))
+        id = ms__absent();
+    if (!id.ptr && !tool.ptr && !retry)
+        return ms__pydantic_put_text(w, m, ms__answer_prefix(m), err);
+    if (!retry) {
+        ms__write_field(w, "part_kind", MS_STR("tool-return"), false);
+        written |= MS__SAYS_KIND;
+        if (!tool.ptr) tool = MS_STR("unknown_tool");
+    }
+    ms__write_field(w, "tool_name", tool, false);
+    ms_json_key(&w->json, MS_STR("content"));
+    ms__put_value(w, m->content);
+    ms__write_field(w, "tool_call_id", id, false);
+    if (m->type == MS_T_ERROR && !retry) {
+        ms__write_field(w, "outcome", MS_STR("failed"), false);
+        written |= MS__SAYS_OUTCOME;
+    }
+    if (tool.ptr) written |= MS__SAYS_TOOL;
+    if (id.ptr) written |= MS__SAYS_ID;
+    ms__pydantic_rest(w, m, written);
+    return MS_OK;
+}
+
+static ms_result ms__pydantic_put(ms_writer *w, const ms_envelope *m, ms_error *err)
+{
+    ms_json_begin_object(&w->json);
+    if (m->type == MS_T_ACTION) MS__TRY(ms__pydantic_put_call(w, m, err));
+    else if (ms__is_answer(m)) MS__TRY(ms__pydantic_put_result(w, m, err));
+    else MS__TRY(ms__pydantic_put_text(w, m, ms__absent(), err));
+    ms_json_end_object(&w->json);
+    return MS_OK;
+}
+
+static const ms__block_format ms__pydantic = {"parts", false, true, ms__pydantic_kind,
+                                              ms__pydantic_take, ms__pydantic_put};
+
+static ms_result ms__pydantic_message(ms_reader *r, ms_envelopes *out)
+{
+    ms_str word, parts, extra;
+    MS__TRY(ms__blocks_open(r, "kind", "parts", &word, &parts, &extra));
+    bool response = ms_str_equal(word, MS_STR("response"));
+    if (!response && !ms_str_equal(word, MS_STR("request")))
+        return ms__role_unknown(r, "kind", word, "request or response");
+    if (ms_json_kind_of(parts) != MS_JSON_ARRAY)
+        return ms__read_kind(r, "parts", "a list of parts", parts);
+    return ms__blocks_read(r, &ms__pydantic, response ? MS_ROLE_ASSISTANT : MS_ROLE_USER,
+                           parts, extra, out);
+}
+
+static ms_result ms__pydantic_read(ms_reader *r, ms_envelopes *out)
+{
+    return ms__blocks_message(r, out, ms__pydantic_message);
+}
+
+static ms_result ms__pydantic_write(ms_writer *w, const ms_envelope *m, size_t n,
+                                    ms_error *err)
+{
+    for (size_t i = 0, run; i < n; i += run, m += run) {
+        bool response = ms__side_of(m) == MS_ROLE_ASSISTANT;
+        run = 1;
+        if (ms__put_raw_message(w, m, i)) continue;
+        run = ms__side_run(m, n - i, true);
+        ms_json_begin_object(&w->json);
+        ms__write_field(w, "kind", response ? MS_STR("response") : MS_STR("request"),
+                        false);
+        MS__TRY(ms__blocks_put(w, &ms__pydantic, m, run, err));
+        ms__put_place_and_extra(w, m, MS__PUT_KIND | MS__PUT_PARTS);
+        ms_json_end_object(&w->json);
+    }
     return MS_OK;
 }
 
 /* ---- The table, and the functions over it. */
 
 static const ms_dialect ms__dialects[] = {
-    {"framework", ms__framework_read, ms__framework_write, NULL},
-    {"openai", ms__openai_read, ms__openai_write, ms__openai_close},
+    {"framework", NULL, NULL, false, false, ms__framework_read, ms__framework_write, NULL},
+    {"task", NULL, NULL, false, false, ms__task_read, ms__task_write, NULL},
+    {"session", NULL, NULL, false, false, ms__session_read, ms__session_write, NULL},
+    {"envelope", NULL, NULL, false, false, ms__env_read, ms__env_write, NULL},
+    {"envelope-rows", NULL, NULL, false, false, ms__env_read, ms__env_rows_write, NULL},
+    {"openai", NULL, NULL, false, false, ms__openai_read, ms__openai_write, ms__openai_close},
+    {"chat-strict", NULL, NULL, false, false, ms__openai_read, ms__openai_write,
+     ms__openai_close},
+    {"anthropic", NULL, "system", false, true, ms__anthropic_read, ms__anthropic_write, NULL},
+    {"gemini", "contents", "systemInstruction", true, true, ms__gemini_read, ms__gemini_write,
+     NULL},
+    {"pydantic-ai", NULL, NULL, false, true, ms__pydantic_read, ms__pydantic_write, NULL},
 };
 
 MS_API const ms_dialect *ms_dialect_at(size_t index)
@@ -5889,7 +11433,7 @@ static ms_result ms__dialect_check(const ms_dialect *dialect, ms_error *err)
     return dialect ? MS_OK : ms__fail(err, MS_E_ARGUMENT, "there is no such dialect");
 }
 
-static ms_result ms__read_one(ms__reader *r, const ms_dialect *d, ms_str value,
+static ms_result ms__read_one(ms_reader *r, const ms_dialect *d, ms_str value,
                               ms_envelopes *out)
 {
     ms_result code = MS_OK;
@@ -5899,11 +11443,13 @@ static ms_result ms__read_one(ms__reader *r, const ms_dialect *d, ms_str value,
                         MS__V(value));
     r->json = value;
     if (code == MS_OK) code = d->read(r, out);
+    for (size_t i = 0; code == MS_OK && i < out->count; i++)
+        code = ms_envelope_check(&out->items[i], r->err);
     if (code != MS_OK) memset(out, 0, sizeof *out);
     return code;
 }
 
-static ms_result ms__reader_begin(ms__reader *r, ms_str json, const ms_read_opts *opts,
+static ms_result ms__reader_begin(ms_reader *r, ms_str json, const ms_read_opts *opts,
                                   ms_arena *arena, ms_str *value, ms_error *err)
 {
     ms_json_opts how;
@@ -5920,7 +11466,7 @@ static ms_result ms__reader_begin(ms__reader *r, ms_str json, const ms_read_opts
 MS_API ms_result ms_read(const ms_dialect *dialect, ms_str json, const ms_read_opts *opts,
                          ms_arena *arena, ms_envelopes *out, ms_error *err)
 {
-    ms__reader r;
+    ms_reader r;
     ms_str value;
     memset(out, 0, sizeof *out);
     MS__TRY(ms__dialect_check(dialect, err));
@@ -5928,39 +11474,98 @@ MS_API ms_result ms_read(const ms_dialect *dialect, ms_str json, const ms_read_o
     return ms__read_one(&r, dialect, value, out);
 }
 
+/* A list of envelopes that grows in an arena. */
+typedef struct ms__list {
+    ms_envelopes list;
+    size_t cap;
+} ms__list;
+
+static ms_result ms__list_add(ms_reader *r, ms__list *all, const ms_envelopes *more)
+{
+    size_t count = all->list.count + more->count;
+    if (count > all->cap) {
+        size_t cap = count * 2 + 16;
+        ms_envelope *items = (ms_envelope *)ms_arena_alloc(r->arena, cap * sizeof *items);
+        if (!items) return ms__no_arena(r->err, r->arena, cap * sizeof *items);
+        if (all->list.count > 0)
+            memcpy(items, all->list.items, all->list.count * sizeof *items);
+        all->list.items = items;
+        all->cap = cap;
+    }
+    memcpy(all->list.items + all->list.count, more->items,
+           more->count * sizeof *more->items);
+    all->list.count = count;
+    return MS_OK;
+}
+
+/* The system text of a request body, as the dialect reads a message of role system with the
+ * same content: a string, a list of blocks; or with the same members: an object with
+ * parts. */
+static ms_result ms__read_system(ms_reader *r, const ms_dialect *d, ms_str value,
+                                 ms__list *all)
+{
+    static const char before[] = "{\"role\":\"system\",\"content\":";
+    static const char after[] = ",\"role\":\"system\"}";
+    ms_envelopes one;
+    ms_json_kind kind = ms_json_kind_of(value);
+    if (d->system_parts ? kind != MS_JSON_OBJECT
+                        : kind != MS_JSON_STRING && kind != MS_JSON_ARRAY)
+        return ms__read_kind(r, d->system, d->system_parts ? "an object with parts"
+                                                           : "a text or a list of blocks",
+                             value);
+    size_t len = d->system_parts ? value.len - 1 : value.len;
+    char *text = (char *)ms_arena_alloc(r->arena, value.len + sizeof before + sizeof after);
+    if (!text) return ms__no_arena(r->err, r->arena, value.len);
+    ms_str message = ms_str_n(text, 0);
+    if (!d->system_parts) memcpy(text, before, message.len = sizeof before - 1);
+    memcpy(text + message.len, value.ptr, len);
+    message.len += len;
+    memcpy(text + message.len, d->system_parts ? after : "}",
+           d->system_parts ? sizeof after - 1 : 1);
+    message.len += d->system_parts ? sizeof after - 1 : 1;
+    ms_result code = ms__read_one(r, d, message, &one);
+    if (code != MS_OK) return ms__fail_in(r->err, code, "%s", d->system);
+    return ms__list_add(r, all, &one);
+}
+
+/* Steps from a request body to its list of messages; its system text is the first one. */
+static ms_result ms__read_body(ms_reader *r, const ms_dialect *d, ms_str *value,
+                               ms__list *all)
+{
+    ms_str system, body = *value;
+    ms_str name = ms_str_of(d->list ? d->list : "messages");
+    bool object = ms_json_kind_of(body) == MS_JSON_OBJECT;
+    if (object && ms_json_member(body, name, value)) {
+        if (d->system && ms_json_member(body, ms_str_of(d->system), &system) &&
+            ms_json_kind_of(system) != MS_JSON_NULL)
+            MS__TRY(ms__read_system(r, d, system, all));
+    }
+    if (ms_json_kind_of(*value) == MS_JSON_ARRAY) return MS_OK;
+    return ms__fail(r->err, MS_E_KIND, "a list of messages is '%v', an array was expected",
+                    MS__V(*value));
+}
+
 MS_API ms_result ms_read_list(const ms_dialect *dialect, ms_str json,
                               const ms_read_opts *opts, ms_arena *arena,
                               ms_envelopes *out, ms_error *err)
 {
-    ms__reader r;
+    ms_reader r;
     ms_str value;
-    size_t cap = 0, index = 0;
-    ms_envelope *items = NULL;
+    ms__list all;
     ms_envelopes one;
     memset(out, 0, sizeof *out);
+    memset(&all, 0, sizeof all);
     MS__TRY(ms__dialect_check(dialect, err));
     MS__TRY(ms__reader_begin(&r, json, opts, arena, &value, err));
-    if (ms_json_kind_of(value) != MS_JSON_ARRAY)
-        return ms__fail(err, MS_E_KIND,
-                        "a list of messages is '%v', an array was expected",
-                        MS__V(value));
-    size_t count = 0;
+    MS__TRY(ms__read_body(&r, dialect, &value, &all));
+    size_t index = 0;
     ms_json_iter it = ms_json_iterate(value);
     for (; ms_json_next(&it); index++) {
         ms_result code = ms__read_one(&r, dialect, it.value, &one);
+        if (code == MS_OK) code = ms__list_add(&r, &all, &one);
         if (code != MS_OK) return ms__fail_in(err, code, "messages[%u]", (uint64_t)index);
-        if (count + one.count > cap) {
-            cap = (cap + one.count) * 2 + 16;
-            ms_envelope *more = (ms_envelope *)ms_arena_alloc(arena, cap * sizeof *more);
-            if (!more) return ms__no_arena(err, arena, cap * sizeof *more);
-            if (count) memcpy(more, items, count * sizeof *more);
-            items = more;
-        }
-        memcpy(items + count, one.items, one.count * sizeof *items);
-        count += one.count;
     }
-    out->items = items;
-    out->count = count;
+    *out = all.list;
     return MS_OK;
 }
 
@@ -5973,6 +11578,8 @@ MS_API void ms_writer_init(ms_writer *w, const ms_dialect *dialect,
     w->arena = arena;
     w->array = opts && opts->array;
     w->with_location = opts && opts->with_location;
+    w->defaults = opts && opts->defaults;
+    w->scratch.arena = arena;
     ms_json_init(&w->json, write, ctx, opts && opts->pretty);
     if (w->array) ms_json_begin_array(&w->json);
 }
@@ -5983,14 +11590,90 @@ static ms_result ms__writer_result(ms_writer *w, ms_error *err)
     return ms__fail(err, w->json.result, "writing message %u failed", w->written + 1);
 }
 
+/* Writes n messages as one; they count as written. What fails half way spoils the text, so
+ * the writer then refuses to go on. */
+static ms_result ms__writer_emit(ms_writer *w, const ms_envelope *m, size_t n,
+                                 ms_error *err)
+{
+    ms_result code = w->dialect->write(w, m, n, err);
+    if (code != MS_OK) {
+        if (n > 1 || w->dialect->joins) w->json.result = code;
+        return code;
+    }
+    if (!w->dialect->close && !w->array) ms_json_separator(&w->json, '\n');
+    return ms__writer_result(w, err);
+}
+
+static ms_result ms__held_flush(ms_writer *w, ms_error *err)
+{
+    size_t n = w->n_held;
+    w->n_held = 0;
+    return n > 0 ? ms__writer_emit(w, w->held, n, err) : MS_OK;
+}
+
+/* The text of the fields of a held message; its room is used again. */
+typedef struct ms__held_text {
+    char *ptr;
+    size_t cap;
+} ms__held_text;
+
+static bool ms__held_grow(ms_writer *w)
+{
+    size_t cap = w->cap_held * 2 + 8;
+    ms_envelope *held = (ms_envelope *)ms_arena_alloc(w->arena, cap * sizeof *held);
+    ms__held_text *text =
+        (ms__held_text *)ms_arena_alloc(w->arena, cap * sizeof *text);
+    if (!held || !text) return false;
+    memset(text, 0, cap * sizeof *text);
+    if (w->cap_held > 0) {
+        memcpy(held, w->held, w->cap_held * sizeof *held);
+        memcpy(text, w->held_text, w->cap_held * sizeof *text);
+    }
+    w->held = held;
+    w->held_text = text;
+    w->cap_held = cap;
+    return true;
+}
+
+/* Keeps a copy of a message until it is known whether others join it. */
+static ms_result ms__hold_back(ms_writer *w, const ms_envelope *m, ms_error *err)
+{
+    size_t size = 0;
+    if (w->n_held == w->cap_held && !ms__held_grow(w))
+        return ms__no_arena(err, w->arena, sizeof *m);
+    ms_envelope *copy = &w->held[w->n_held];
+    ms__held_text *text = &w->held_text[w->n_held];
+    for (unsigned f = 1; f < MS_FIELD_COUNT; f++) size += ms__field_text(m, f).len;
+    if (size >= text->cap) {
+        text->cap = size + size / 2 + 64;
+        text->ptr = (char *)ms_arena_alloc(w->arena, text->cap);
+        if (!text->ptr) text->cap = 0;
+        if (!text->ptr) return ms__no_arena(err, w->arena, size);
+    }
+    *copy = *m;
+    char *at = text->ptr;
+    for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
+        ms_str s = ms__field_text(m, f);
+        if (!s.ptr) continue;
+        if (s.len > 0) memcpy(at, s.ptr, s.len);
+        ms__field_set(copy, f, ms_str_n(at, s.len), ms__field_is_json(m, f));
+        at += s.len;
+    }
+    w->n_held++;
+    return MS_OK;
+}
+
 MS_API ms_result ms_writer_put(ms_writer *w, const ms_envelope *m, ms_error *err)
 {
     MS__TRY(ms__dialect_check(w->dialect, err));
     MS__TRY(ms__writer_result(w, err));
     if (!w->arena) return ms__no_arena(err, NULL, sizeof(ms__call));
-    MS__TRY(w->dialect->write(w, m, err));
-    if (!w->dialect->close && !w->array) ms_json_separator(&w->json, '\n');
-    MS__TRY(ms__writer_result(w, err));
+    if (w->dialect->joins) {
+        if (!ms__joins(w, m)) MS__TRY(ms__held_flush(w, err));
+        MS__TRY(ms__hold_back(w, m, err));
+    } else {
+        MS__TRY(ms__writer_emit(w, m, 1, err));
+    }
     w->last_seq = m->seq;
     w->written++;
     return MS_OK;
@@ -6005,6 +11688,7 @@ MS_API ms_result ms_writer_put_msg(ms_writer *w, const ms_msg *msg, ms_error *er
 MS_API ms_result ms_writer_finish(ms_writer *w, ms_error *err)
 {
     MS__TRY(ms__dialect_check(w->dialect, err));
+    MS__TRY(ms__held_flush(w, err));
     if (w->dialect->close) w->dialect->close(w);
     if (w->array) {
         ms_json_end_array(&w->json);
@@ -6068,6 +11752,2026 @@ MS_API ms_result ms_writer_finish(ms_writer *w, ms_error *err)
 #ifndef MS__STB_SHORT_NAMES_OFF
 #undef STBDS_NO_SHORT_NAMES
 #endif
+
+#endif /* MSGSTORE_NO_DIALECTS */
+
+
+/* ==== [shorten] long texts ===========================================================
+ * A history that is read again and again need not carry every long answer in full: its
+ * beginning and end remind the model, and a key in between lets it ask for the rest. The
+ * store keeps everything; only what is read is shortened. Works on texts and envelopes,
+ * knows neither formats nor stores.
+ *
+ *     |<---- keep ---->|                                        |<---- keep ---->|
+ *     [      head      ][           left out                   ][      tail      ]
+ *     [      head      ] \n\n... [Message truncated - ...] ...\n\n [    tail      ]
+ *
+ * The format and its figures are those of the origin: 200 characters at each end, from
+ * 401 on; characters are code points. Three things are done better. The origin does not
+ * look at the size, so that a text of 401 to 486 characters grows; it shortens again what
+ * is short, and the inner key is lost with the middle; it takes a length of 0 for
+ * "everything".
+ *
+ * With `clusters` a cut that would fall inside of what a reader sees as one character
+ * moves outwards, by at most 32 characters. Held together are: a character and the marks
+ * behind it (the combining blocks of Unicode for Latin, Greek, Cyrillic and symbols, the
+ * points of Hebrew, Arabic, Thai and Devanagari, the voicing marks of Kana, the vowels
+ * and finals of Hangul), variation selectors, emoji modifiers and tags, both sides of a
+ * joiner, the two letters of a flag, CR and LF. Other scripts are cut anywhere between
+ * code points.
+ *
+ * Was a text shortened before? A message has a flag. Of a text alone it shows: there is a
+ * hint, and what stands before it is about as long as what follows, within the 32
+ * characters that a cut may move. A long text that quotes a hint is not taken for one.
+ *
+ * MD5 (RFC 1321) is here because keys of the origin's have it in them. It finds
+ * accidents; who wants two keys to be the same can have that, in sessions of his own.
+ *
+ * Cost: one pass to count; the text is copied only when it is shortened.
+ * (X1) Unless may_grow: a result has fewer bytes than the text, or is the text.
+ * (X2) Unless may_grow: a shortened text is not shortened, with whatever options.
+ * (X3) Head and tail are the text's own bytes; no code point is divided.
+ * ================================================================================== */
+
+#define MS__KEEP 200
+#define MS__CLUSTER_REACH 32
+
+/* The bytes of the first character; of what is none those that one U+FFFD replaces. */
+static size_t ms__char_size(ms_str s)
+{
+    unsigned bad, len = ms__utf8_char((const unsigned char *)s.ptr, s.len, &bad);
+    return len ? len : bad;
+}
+
+/* How many bytes the first n characters have (fewer when there are no more); *count is
+ * how many there were. */
+static size_t ms__chars_span(ms_str s, size_t n, size_t *count)
+{
+    size_t i = 0;
+    *count = 0;
+    while (i < s.len && *count < n) {
+        size_t left = ms__min(s.len - i, n - *count);
+        size_t ascii = ms__ascii_run((const unsigned char *)s.ptr + i, left);
+        *count += ascii;
+        i += ascii;
+        if (ascii == left) continue;
+        i += ms__char_size(ms_str_n(s.ptr + i, s.len - i));
+        ++*count;
+    }
+    return i;
+}
+
+static size_t ms__chars(ms_str s)
+{
+    size_t count;
+    (void)ms__chars_span(s, s.len, &count);
+    return count;
+}
+
+/* ---- What belongs together. */
+
+/* Characters that go on the one before, first and last of each range. */
+static const uint32_t ms__marks[][2] = {
+    {0x0300, 0x036F},   {0x0483, 0x0489},   {0x0591, 0x05BD},   {0x05BF, 0x05BF},
+    {0x05C1, 0x05C2},   {0x05C4, 0x05C5},   {0x05C7, 0x05C7},   {0x0610, 0x061A},
+    {0x064B, 0x065F},   {0x0670, 0x0670},   {0x06D6, 0x06DC},   {0x06DF, 0x06E4},
+    {0x06E7, 0x06E8},   {0x06EA, 0x06ED},   {0x0900, 0x0903},   {0x093A, 0x093C},
+    {0x093E, 0x094F},   {0x0951, 0x0957},   {0x0962, 0x0963},   {0x0E31, 0x0E31},
+    {0x0E34, 0x0E3A},   {0x0E47, 0x0E4E},   {0x1160, 0x11FF},   {0x180B, 0x180D},
+    {0x1AB0, 0x1AFF},   {0x1DC0, 0x1DFF},   {0x200C, 0x200D},   {0x20D0, 0x20FF},
+    {0x3099, 0x309A},   {0xFE00, 0xFE0F},   {0xFE20, 0xFE2F},   {0x1F3FB, 0x1F3FF},
+    {0xE0020, 0xE007F}, {0xE0100, 0xE01EF},
+};
+#define MS__MARK_ROWS (sizeof ms__marks / sizeof ms__marks[0])
+
+static bool ms__is_mark(uint32_t c)
+{
+    for (size_t i = 0; i < MS__MARK_ROWS && c >= ms__marks[i][0]; i++)
+        if (c <= ms__marks[i][1]) return true;
+    return false;
+}
+
+/* The code point of the first character; U+FFFD for what is none. */
+static uint32_t ms__char_code(ms_str s)
+{
+    const unsigned char *p = (const unsigned char *)s.ptr;
+    unsigned bad, len = s.len > 0 ? ms__utf8_char(p, s.len, &bad) : 0;
+    if (len == 0) return 0xFFFD;
+    uint32_t c = len == 1 ? p[0] : p[0] & (0xFFu >> (len + 1));
+    for (unsigned i = 1; i < len; i++) c = c << 6 | (p[i] & 63u);
+    return c;
+}
+
+/* Where the character before byte `at` begins; 0 < at. */
+static size_t ms__char_before(ms_str s, size_t at)
+{
+    size_t from = at - 1;
+    while (from > 0 && at - from < 4 && ((unsigned char)s.ptr[from] & 0xC0) == 0x80)
+        from--;
+    return from + ms__char_size(ms_str_n(s.ptr + from, at - from)) == at ? from : at - 1;
+}
+
+static bool ms__is_flag_letter(uint32_t c) { return c >= 0x1F1E6 && c <= 0x1F1FF; }
+
+/* Flags are pairs of letters: is the one that ends at byte `at` the first of a pair? */
+static bool ms__is_half_flag(ms_str s, size_t at)
+{
+    bool odd = false;
+    while (at > 0) {
+        at = ms__char_before(s, at);
+        if (!ms__is_flag_letter(ms__char_code(ms_str_n(s.ptr + at, s.len - at)))) break;
+        odd = !odd;
+    }
+    return odd;
+}
+
+/* Would a cut at byte `at` divide what belongs together? */
+static bool ms__is_inside(ms_str s, size_t at)
+{
+    if (at == 0 || at >= s.len) return false;
+    size_t from = ms__char_before(s, at);
+    uint32_t before = ms__char_code(ms_str_n(s.ptr + from, s.len - from));
+    uint32_t after = ms__char_code(ms_str_n(s.ptr + at, s.len - at));
+    if (ms__is_mark(after) || before == 0x200D) return true;
+    if (before == '\r' && after == '\n') return true;
+    return ms__is_flag_letter(before) && ms__is_flag_letter(after) &&
+           ms__is_half_flag(s, at);
+}
+
+/* Moves a cut outwards until it divides nothing, or not at all; returns by how many
+ * characters. */
+static size_t ms__cut_outwards(ms_str s, size_t *cut, bool back)
+{
+    size_t at = *cut, moved = 0;
+    while (moved < MS__CLUSTER_REACH && ms__is_inside(s, at)) {
+        at = back ? ms__char_before(s, at)
+                  : at + ms__char_size(ms_str_n(s.ptr + at, s.len - at));
+        moved++;
+    }
+    if (ms__is_inside(s, at)) return 0;
+    *cut = at;
+    return moved;
+}
+
+/* ---- Texts. */
+
+typedef struct ms__short {
+    size_t chars;      /* of the whole text */
+    size_t head, tail; /* the head ends at byte `head`, the tail begins at byte `tail` */
+    size_t omitted;    /* characters between them */
+    size_t size;       /* bytes of the result */
+} ms__short;
+
+#define MS__HINT "\n\n... [Message truncated - "
+
+/* Puts text at out[*len], or only counts when out is NULL. */
+static void ms__put_text(char *out, size_t *len, ms_str text)
+{
+    if (out && text.len > 0) memcpy(out + *len, text.ptr, text.len);
+    *len += text.len;
+}
+
+/* The hint; out NULL only counts. Returns its length. */
+static size_t ms__hint_write(size_t omitted, ms_str key, char *out)
+{
+    char digits[20];
+    size_t len = 0;
+    bool keyed = key.len > 0;
+    ms_str number = ms_str_n(digits, ms__u64_write((uint64_t)omitted, digits));
+    ms__put_text(out, &len, MS_STR(MS__HINT));
+    if (keyed) ms__put_text(out, &len, MS_STR("REM LOOKUP "));
+    ms__put_text(out, &len, keyed ? key : number);
+    ms__put_text(out, &len, keyed ? MS_STR(" to recover full content")
+                                  : MS_STR(" characters omitted"));
+    ms__put_text(out, &len, MS_STR("] ...\n\n"));
+    return len;
+}
+
+/* The place of `what` in s from byte `from` on; s.len: nowhere. */
+static size_t ms__find_text(ms_str s, size_t from, ms_str what)
+{
+    while (from < s.len) {
+        const char *p = (const char *)memchr(s.ptr + from, what.ptr[0], s.len - from);
+        if (!p) break;
+        from = (size_t)(p - s.ptr);
+        if (ms_str_starts_with(ms_str_n(p, s.len - from), what)) return from;
+        from++;
+    }
+    return s.len;
+}
+
+/* Does the text look shortened: a hint with about as much before as behind it? */
+static bool ms__has_hint(ms_str s, size_t chars)
+{
+    size_t at = 0, before = 0;
+    for (;;) {
+        size_t hint = ms__find_text(s, at, MS_STR(MS__HINT));
+        if (hint == s.len) return false;
+        size_t end = ms__find_text(s, hint, MS_STR("] ...\n\n"));
+        if (end == s.len) return false;
+        end += sizeof "] ...\n\n" - 1;
+        before += ms__chars(ms_str_n(s.ptr + at, hint - at));
+        size_t inside = ms__chars(ms_str_n(s.ptr + hint, end - hint));
+        size_t behind = chars - before - inside;
+        size_t apart = before > behind ? before - behind : behind - before;
+        if (apart <= MS__CLUSTER_REACH) return true;
+        before += inside;
+        at = end;
+    }
+}
+
+/* How to shorten the text; false: not at all. */
+static bool ms__short_plan(ms_str text, const ms_shorten_opts *opts, ms_str key,
+                           ms__short *s)
+{
+    size_t keep = opts && opts->keep > 0 ? opts->keep : MS__KEEP, ignored, middle;
+    bool may_grow = opts && opts->may_grow;
+    memset(s, 0, sizeof *s);
+    if (!text.ptr || text.len / 2 < keep) return false;
+    s->chars = ms__chars(text);
+    if (s->chars / 2 < keep || s->chars == 2 * keep) return false;
+    s->omitted = s->chars - 2 * keep;
+    s->head = ms__chars_span(text, keep, &ignored);
+    middle = ms__chars_span(ms_str_n(text.ptr + s->head, text.len - s->head), s->omitted,
+                            &ignored);
+    s->tail = s->head + middle;
+    if (opts && opts->clusters) {
+        s->omitted += ms__cut_outwards(text, &s->head, true);
+        s->omitted += ms__cut_outwards(text, &s->tail, false);
+    }
+    s->size = s->head + ms__hint_write(s->omitted, key, NULL) + (text.len - s->tail);
+    return may_grow || (s->size < text.len && !ms__has_hint(text, s->chars));
+}
+
+MS_API bool ms_shorten_needed(ms_str text, const ms_shorten_opts *opts, ms_str key)
+{
+    ms__short s;
+    return ms__short_plan(text, opts, key, &s);
+}
+
+static ms_result ms__short_write(ms_str text, const ms__short *s, ms_str key,
+                                 ms_arena *arena, ms_str *out, ms_error *err)
+{
+    size_t len = 0;
+    char *p = arena ? (char *)ms_arena_alloc(arena, s->size) : NULL;
+    *out = ms__absent();
+    if (!p) return ms__no_arena(err, arena, s->size);
+    ms__put_text(p, &len, ms_str_n(text.ptr, s->head));
+    len += ms__hint_write(s->omitted, key, p + len);
+    ms__put_text(p, &len, ms_str_n(text.ptr + s->tail, text.len - s->tail));
+    *out = ms_str_n(p, len);
+    return MS_OK;
+}
+
+MS_API ms_result ms_shorten(ms_str text, const ms_shorten_opts *opts, ms_str key,
+                            ms_arena *arena, ms_str *out, ms_error *err)
+{
+    ms__short s;
+    *out = text;
+    if (!ms__short_plan(text, opts, key, &s)) return MS_OK;
+    return ms__short_write(text, &s, key, arena, out, err);
+}
+
+/* ---- Messages. */
+
+static bool ms__is_short_flag(ms_str key)
+{
+    return ms_json_string_is(key, MS_STR("_compressed")) ||
+           ms_json_string_is(key, MS_STR("_original_length")) ||
+           ms_json_string_is(key, MS_STR("_entity_key"));
+}
+
+/* `extra` without the flags, and with new ones for a text of so many characters (0:
+ * none). Absent when it has no member. */
+static ms_result ms__short_extra(ms_str extra, size_t chars, ms_str key, ms_arena *arena,
+                                 ms_str *out, ms_error *err)
+{
+    ms_buf buf;
+    ms_json_writer w;
+    size_t n = 0;
+    memset(&buf, 0, sizeof buf);
+    buf.arena = arena;
+    *out = ms__absent();
+    ms_json_init(&w, ms_buf_write, &buf, false);
+    ms_json_begin_object(&w);
+    ms_json_iter it = ms_json_iterate(extra);
+    while (it.object && ms_json_next(&it)) {
+        if (ms__is_short_flag(it.key)) continue;
+        ms_json_put_raw(&w, it.key);
+        ms__json_colon(&w);
+        ms_json_put_raw(&w, it.value);
+        n++;
+    }
+    if (chars == 0 && n == 0) return MS_OK;
+    if (chars > 0) {
+        ms_json_key(&w, MS_STR("_compressed"));
+        ms_json_put_bool(&w, true);
+        ms_json_key(&w, MS_STR("_original_length"));
+        ms_json_put_u64(&w, chars);
+    }
+    if (chars > 0 && key.len > 0) {
+        ms_json_key(&w, MS_STR("_entity_key"));
+        ms_json_put_string(&w, key);
+    }
+    ms_json_end_object(&w);
+    if (ms_json_finish(&w) != MS_OK) return ms__no_arena(err, arena, extra.len + key.len);
+    *out = ms_buf_text(&buf);
+    return MS_OK;
+}
+
+MS_API bool ms_is_shortened(const ms_envelope *m)
+{
+    ms_str flag;
+    return m->extra.ptr && ms_json_member(m->extra, MS_STR("_compressed"), &flag) &&
+           ms_json_kind_of(flag) == MS_JSON_TRUE;
+}
+
+MS_API ms_result ms_shortened_key(const ms_envelope *m, ms_arena *arena, ms_str *key)
+{
+    ms_str value;
+    *key = ms__absent();
+    if (!ms_is_shortened(m) || !ms_json_member(m->extra, MS_STR("_entity_key"), &value) ||
+        ms_json_kind_of(value) != MS_JSON_STRING)
+        return MS_OK;
+    return ms_json_string(value, arena, key);
+}
+
+MS_API ms_result ms_shorten_message(ms_envelope *m, const ms_shorten_opts *opts,
+                                    ms_str key, ms_arena *arena, ms_error *err)
+{
+    ms__short s;
+    ms_str text = m->content.text, extra, is;
+    bool may_grow = opts && opts->may_grow;
+    if (ms__role_of(m->role, m->type) == MS_ROLE_SYSTEM) return MS_OK;
+    if (ms_is_shortened(m) && !may_grow) return MS_OK;
+    if (m->content.json) {
+        if (ms_json_kind_of(text) != MS_JSON_STRING) return MS_OK;
+        if (ms_json_string(text, arena, &is) != MS_OK)
+            return ms__no_arena(err, arena, text.len);
+        text = is;
+    }
+    if (!ms__short_plan(text, opts, key, &s)) return MS_OK;
+    MS__TRY(ms__short_write(text, &s, key, arena, &is, err));
+    MS__TRY(ms__short_extra(m->extra, s.chars, key, arena, &extra, err));
+    m->content = ms_text_n(is);
+    m->extra = extra;
+    return MS_OK;
+}
+
+MS_API ms_result ms_restore_message(ms_envelope *m, ms_str full, ms_arena *arena,
+                                    ms_error *err)
+{
+    ms_str extra;
+    if (!arena) return ms__no_arena(err, arena, m->extra.len);
+    MS__TRY(ms__short_extra(m->extra, 0, ms__absent(), arena, &extra, err));
+    m->content = ms_text_n(full);
+    m->extra = extra;
+    return MS_OK;
+}
+
+/* ---- Keys, and MD5 as RFC 1321 has it. */
+
+typedef struct ms__md5 {
+    uint32_t state[4];
+    uint64_t size; /* bytes so far */
+    unsigned char block[64];
+} ms__md5;
+
+/* The whole part of 2^32 times the sine of 1 to 64 radians, without its sign. */
+static const uint32_t ms__md5_sine[64] = {
+    0xd76aa478, 0xe8c7b756, 0x242070db, 0xc1bdceee, 0xf57c0faf, 0x4787c62a,
+    0xa8304613, 0xfd469501, 0x698098d8, 0x8b44f7af, 0xffff5bb1, 0x895cd7be,
+    0x6b901122, 0xfd987193, 0xa679438e, 0x49b40821, 0xf61e2562, 0xc040b340,
+    0x265e5a51, 0xe9b6c7aa, 0xd62f105d, 0x02441453, 0xd8a1e681, 0xe7d3fbc8,
+    0x21e1cde6, 0xc33707d6, 0xf4d50d87, 0x455a14ed, 0xa9e3e905, 0xfcefa3f8,
+    0x676f02d9, 0x8d2a4c8a, 0xfffa3942, 0x8771f681, 0x6d9d6122, 0xfde5380c,
+    0xa4beea44, 0x4bdecfa9, 0xf6bb4b60, 0xbebfbc70, 0x289b7ec6, 0xeaa127fa,
+    0xd4ef3085, 0x04881d05, 0xd9d4d039, 0xe6db99e5, 0x1fa27cf8, 0xc4ac5665,
+    0xf4292244, 0x432aff97, 0xab9423a7, 0xfc93a039, 0x655b59c3, 0x8f0ccc92,
+    0xffeff47d, 0x85845dd1, 0x6fa87e4f, 0xfe2ce6e0, 0xa3014314, 0x4e0811a1,
+    0xf7537e82, 0xbd3af235, 0x2ad7d2bb, 0xeb86d391,
+};
+
+/* By how many bits step i of a round turns. */
+static const unsigned char ms__md5_turn[4][4] = {
+    {7, 12, 17, 22}, {5, 9, 14, 20}, {4, 11, 16, 23}, {6, 10, 15, 21}};
+
+static void ms__md5_block(uint32_t state[4], const unsigned char *block)
+{
+    uint32_t a = state[0], b = state[1], c = state[2], d = state[3];
+    for (unsigned i = 0; i < 64; i++) {
+        unsigned round = i / 16, word, turn = ms__md5_turn[round][i % 4];
+        uint32_t f;
+        if (round == 0) {
+            f = (b & c) | (~b & d);
+            word = i;
+        } else if (round == 1) {
+            f = (d & b) | (~d & c);
+            word = 5 * i + 1;
+        } else if (round == 2) {
+            f = b ^ c ^ d;
+            word = 3 * i + 5;
+        } else {
+            f = c ^ (b | ~d);
+            word = 7 * i;
+        }
+        f += a + ms__md5_sine[i] + ms__get32(block + word % 16 * 4);
+        a = d;
+        d = c;
+        c = b;
+        b += f << turn | f >> (32 - turn);
+    }
+    state[0] += a;
+    state[1] += b;
+    state[2] += c;
+    state[3] += d;
+}
+
+static void ms__md5_begin(ms__md5 *h)
+{
+    memset(h, 0, sizeof *h);
+    h->state[0] = 0x67452301;
+    h->state[1] = 0xefcdab89;
+    h->state[2] = 0x98badcfe;
+    h->state[3] = 0x10325476;
+}
+
+static void ms__md5_add(ms__md5 *h, ms_str s)
+{
+    for (size_t i = 0; i < s.len;) {
+        size_t at = (size_t)(h->size % 64), n = ms__min(64 - at, s.len - i);
+        memcpy(h->block + at, s.ptr + i, n);
+        h->size += n;
+        i += n;
+        if (at + n == 64) ms__md5_block(h->state, h->block);
+    }
+}
+
+/* Ends the sum; writes its first four bytes as 8 hexadecimal digits. */
+static void ms__md5_end(ms__md5 *h, char out[8])
+{
+    static const char hex[] = "0123456789abcdef";
+    uint64_t bits = h->size * 8;
+    size_t at = (size_t)(h->size % 64);
+    memset(h->block + at, 0, 64 - at);
+    h->block[at] = 0x80;
+    if (at >= 56) {
+        ms__md5_block(h->state, h->block);
+        memset(h->block, 0, 64);
+    }
+    ms__put64(h->block + 56, bits);
+    ms__md5_block(h->state, h->block);
+    for (unsigned i = 0; i < 8; i++)
+        out[i] = hex[h->state[0] >> (i / 2 * 8 + (i % 2 ? 0 : 4)) & 15];
+}
+
+/* The key that these parts make, shortened to max_chars; writes to out. */
+static size_t ms__key_join(const ms_str *part, size_t n, size_t max_chars, char *out)
+{
+    ms__md5 sum;
+    size_t chars = 0, kept = 0, len = 0;
+    for (size_t i = 0; i < n; i++) chars += ms__chars(part[i]);
+    size_t room = chars <= max_chars ? chars : max_chars - 9;
+    ms__md5_begin(&sum);
+    for (size_t i = 0; i < n; i++) {
+        size_t count;
+        if (chars > max_chars) ms__md5_add(&sum, part[i]);
+        size_t size = ms__chars_span(part[i], room - kept, &count);
+        if (size > 0) memmove(out + len, part[i].ptr, size);
+        len += size;
+        kept += count;
+    }
+    if (chars <= max_chars) return len;
+    out[len] = '-';
+    ms__md5_end(&sum, out + len + 1);
+    return len + 9;
+}
+
+MS_API size_t ms_entity_key(ms_str session_id, uint64_t index,
+                            char out[MS_ENTITY_KEY_MAX])
+{
+    char digits[20];
+    ms_str part[4];
+    part[0] = MS_STR("session-");
+    part[1] = session_id;
+    part[2] = MS_STR("-msg-");
+    part[3] = ms_str_n(digits, ms__u64_write(index, digits));
+    return ms__key_join(part, 4, MS_ENTITY_KEY_CHARS, out);
+}
+
+MS_API ms_str ms_shorten_key(ms_str key, size_t max_chars, char *out)
+{
+    if (max_chars == 0) max_chars = MS_ENTITY_KEY_CHARS;
+    size_t len = ms__key_join(&key, 1, max_chars < 9 ? 9 : max_chars, out);
+    return ms_str_n(key.ptr ? out : NULL, len);
+}
+
+
+/* ==== [project] a history that no provider refuses ===================================
+ * What users lose most sessions to is one step: a list of messages that the provider
+ * answers with an error, for ever, because something cut a tool call from its result. A
+ * stored history is allowed to be like that; what is sent is not. The projector goes from
+ * one to the other. It knows messages and dialects, and takes messages from a
+ * next-function, so it works on every store, and on lists without any.
+ *
+ *   messages -> items -> groups -> window -> one provider message after the other
+ *
+ * Adding a message (each step once per message, its result is kept):
+ *   1  What it says to a chat model: user text, assistant text, system text, call, result,
+ *      or nothing. See the table. Lists of text parts become one text; other parts are
+ *      told by their type. Text that is white space only is not sent.
+ *   2  A result is paired by place: with the nearest call before it of the same agent and
+ *      id that has no result yet (of several in one turn the oldest); one without an id with the oldest such call of its
+ *      agent's newest turn, of the same tool if it names one. Never through a map of ids
+ *      alone: ids repeat in real traces. A second result is dropped, one whose call is not
+ *      there, too; one without an id becomes user text instead, for frameworks observe
+ *      without having acted. A result that carries its own arguments (a session row)
+ *      brings its call along.
+ *   3  It joins a group. A group is one assistant turn: texts and calls that follow each
+ *      other, and the results of those calls, wherever they came. User text and system
+ *      text are groups of their own.
+ *   4  A call gets its id for good: its own if it has the profile's form and came first,
+ *      else one derived from it. The same map for call and result, no two the same.
+ *
+ * Writing:
+ *   5  The window begins at a group, so no turn is cut. Its start depends on counts from
+ *      the first message on, not on what was written before.
+ *   6  Calls without a result get one that says so. Results go right behind their calls,
+ *      in the order of the calls.
+ *   7  Neighbours of one role become one message, texts with a blank line between.
+ *   8  If the user must be first and is not, start_text is put there.
+ *   9  The dialect writes the message, without any member that the format does not have.
+ *
+ * What each type says, for who reads it (agent_key; absent: everybody is the reader):
+ *   user_message, task, script_instruction      user text
+ *   assistant_message, final, plans, data       assistant text (data of a user: user text);
+ *                                               a final that repeats its neighbour: nothing
+ *   text of a role, multimodal_part, other      text of that role
+ *   director_context, injected_context          system text; where that must be first, behind
+ *                                               the first message: user text in <context>
+ *   action                                      call
+ *   observation, error                          result, see 2
+ *   delegation                                  call of a tool named delegate
+ *   synthesis                                   the reader's own: assistant text; else user
+ *                                               text with its source
+ *   global_observation                          user text with its source
+ *   what another agent did (all but the          user text that begins with his name
+ *     conversation, contexts, global ones)
+ *   input_required                              assistant text once the user answers, till
+ *                                               then nothing
+ *   approval_required, delta, reasoning         nothing
+ * Reasoning of one model means nothing to another, and a signed block that is altered in
+ * any way is refused; leaving it out is always accepted. The one thing that is sent back
+ * is Gemini's thoughtSignature of a call. Where there is none, the value that is
+ * documented as the last resort stands in, on every first call and not only those of the
+ * running turn, so that the list's beginning does not change when a turn ends.
+ *
+ * What is written again when a message is added: from the group that it belongs to, or,
+ * where that group's text went on the message before, from there. Groups remember at which
+ * message they began.
+ *
+ * Cost: some 200 bytes and 1 us a message to add, and its text where the caller's does not
+ * stay; writing costs what is written. Tables keep every lookup O(1), for hostile ids too.
+ * (P1) In what is written each call has one result behind it, each result its call before.
+ * (P2) Equal input gives equal bytes, whatever was written in between.
+ * (P3) Reading what was written and projecting it gives the same bytes.
+ * (P4) With the same start, adding changes nothing before the group that it touches.
+ * ================================================================================== */
+
+#ifndef MSGSTORE_NO_DIALECTS
+
+#define MS__NO_RESULT "No result: the call was interrupted."
+#define MS__ID_LEAST 8 /* bytes: room to tell ids apart */
+#define MS__START "(The conversation begins.)"
+
+static const ms_profile ms__profiles[] = {
+    {"openai", "openai", MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false, false,
+     false, false, false, false, MS__START, MS__NO_RESULT},
+    {"chat-strict", "chat-strict", MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
+     false, false, false, false, false, MS__START, MS__NO_RESULT},
+    {"anthropic", "anthropic", MS_SYSTEM_APART, MS_IDS_WORD, 1, 64, 64, true, true, true,
+     false, true, false, false, MS__START, MS__NO_RESULT},
+    {"gemini", "gemini", MS_SYSTEM_APART, MS_IDS_ANY, 1, 64, 64, true, true, false, true,
+     false, false, true, MS__START, MS__NO_RESULT},
+    {"pydantic-ai", "pydantic-ai", MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 0, 64, false, true,
+     true, true, false, true, false, MS__START, MS__NO_RESULT},
+};
+
+MS_API const ms_profile *ms_profile_at(size_t index)
+{
+    return index < sizeof ms__profiles / sizeof ms__profiles[0] ? &ms__profiles[index]
+                                                                : NULL;
+}
+
+MS_API const ms_profile *ms_profile_find(ms_str name)
+{
+    const ms_profile *p;
+    for (size_t i = 0; (p = ms_profile_at(i)) != NULL; i++)
+        if (ms_str_equal(name, ms_str_of(p->name))) return p;
+    return NULL;
+}
+
+/* ---- How much a text is. */
+
+MS_API size_t ms_count_bytes(void *ctx, ms_value text)
+{
+    (void)ctx;
+    return text.text.len;
+}
+
+/* Is the code point of a script whose characters are words or syllables? */
+static bool ms__is_wide_script(uint32_t c)
+{
+    return (c >= 0x2E80 && c <= 0x9FFF) || (c >= 0xAC00 && c <= 0xD7FF) ||
+           (c >= 0xF900 && c <= 0xFAFF) || (c >= 0xFF00 && c <= 0xFFEF) || c >= 0x20000;
+}
+
+/* The code point of a character of len bytes. */
+static uint32_t ms__code_point(const char *p, unsigned len)
+{
+    static const unsigned char first[5] = {0, 0x7F, 0x1F, 0x0F, 0x07};
+    uint32_t c = (unsigned char)p[0] & first[len];
+    for (unsigned i = 1; i < len; i++) c = c << 6 | ((unsigned char)p[i] & 0x3Fu);
+    return c;
+}
+
+MS_API size_t ms_count_tokens(void *ctx, ms_value text)
+{
+    size_t twelfths = 0, i = 0;
+    (void)ctx;
+    while (i < text.text.len) {
+        const unsigned char *at = (const unsigned char *)text.text.ptr + i;
+        size_t ascii = ms__ascii_run(at, text.text.len - i);
+        unsigned bad, len;
+        twelfths += ascii * (text.json ? 4 : 3);
+        i += ascii;
+        if (i == text.text.len) break;
+        len = ms__utf8_char(at + ascii, text.text.len - i, &bad);
+        bool wide = len > 2 && ms__is_wide_script(ms__code_point(text.text.ptr + i, len));
+        twelfths += wide ? 12 : 6;
+        i += len ? len : bad;
+    }
+    return (twelfths + 11) / 12;
+}
+
+/* ---- Names in a table: open addressing, linear, at most half full. */
+
+typedef struct ms__name {
+    uint64_t hash; /* 0: free */
+    ms_str first, second;
+    uint32_t value, tries;
+} ms__name;
+
+static ms__name *ms__name_slot(const ms__name_table *t, uint64_t hash, ms_str first,
+                               ms_str second)
+{
+    size_t at = (size_t)hash & (t->cap - 1);
+    while (t->slots[at].hash != 0) {
+        ms__name *n = &t->slots[at];
+        if (n->hash == hash && ms_str_equal(n->first, first) &&
+            ms_str_equal(n->second, second))
+            return n;
+        at = (at + 1) & (t->cap - 1);
+    }
+    return &t->slots[at];
+}
+
+static bool ms__names_grow(ms__name_table *t, ms_arena *arena)
+{
+    ms__name_table wider = *t;
+    wider.cap = t->cap ? t->cap * 2 : 32;
+    wider.slots = (ms__name *)ms_arena_alloc(arena, wider.cap * sizeof *wider.slots);
+    if (!wider.slots) return false;
+    memset(wider.slots, 0, wider.cap * sizeof *wider.slots);
+    for (size_t i = 0; i < t->cap; i++) {
+        ms__name *n = &t->slots[i];
+        if (n->hash != 0)
+            *ms__name_slot(&wider, n->hash, n->first, n->second) = *n;
+    }
+    *t = wider;
+    return true;
+}
+
+/* Where the table lies is the key: nobody can choose names that collide. Never 0. */
+static uint64_t ms__name_hash(const ms__name_table *t, ms_str first, ms_str second)
+{
+    uint64_t key[2];
+    key[0] = (uint64_t)(uintptr_t)t;
+    key[1] = key[0] ^ 0x9E3779B97F4A7C15u;
+    uint64_t hash = ms__hash(key, first.ptr ? 1 : 2, first.ptr, first.len);
+    return ms__hash(key, hash ^ (second.ptr ? 1u : 2u), second.ptr, second.len) | 1;
+}
+
+/* The entry of a pair of names, or NULL. */
+static ms__name *ms__name_known(const ms__name_table *t, ms_str first, ms_str second)
+{
+    if (t->cap == 0) return NULL;
+    ms__name *n = ms__name_slot(t, ms__name_hash(t, first, second), first, second);
+    return n->hash != 0 ? n : NULL;
+}
+
+/* The same, made with value 0 when there was none; the views are kept. Pointers to entries
+ * hold until the next is made. NULL: no memory. */
+static ms__name *ms__name_of(ms__name_table *t, ms_arena *arena, ms_str first,
+                             ms_str second)
+{
+    if ((t->n + 1) * 2 > t->cap && !ms__names_grow(t, arena)) return NULL;
+    uint64_t hash = ms__name_hash(t, first, second);
+    ms__name *n = ms__name_slot(t, hash, first, second);
+    if (n->hash != 0) return n;
+    n->hash = hash;
+    n->first = first;
+    n->second = second;
+    t->n++;
+    return n;
+}
+
+/* ---- Items and groups. */
+
+typedef enum ms__item_kind {
+    MS__ITEM_NONE, /* not sent */
+    MS__ITEM_SYSTEM,
+    MS__ITEM_USER,
+    MS__ITEM_ASSISTANT,
+    MS__ITEM_CALL,
+    MS__ITEM_RESULT
+} ms__item_kind;
+
+typedef struct ms__item {
+    ms__item_kind kind;
+    bool failed, final, delegation;
+    uint32_t group;
+    uint32_t next;   /* in its group: item + 1; 0: the last */
+    uint32_t answer; /* of a call: its result, item + 1 */
+    uint32_t before; /* of a call: an earlier one of the same agent and id, item + 1 */
+    uint64_t seq, cost; /* cost: of all items up to this one */
+    ms_value text;   /* what is said; of a call its arguments */
+    ms_str short_text; /* of an old result */
+    ms_str tool, id, turn, beside; /* beside: call_extra */
+} ms__item;
+
+typedef struct ms__group {
+    ms__item_kind kind; /* SYSTEM, USER, ASSISTANT */
+    bool has_results;
+    bool merged;        /* what it wrote begins on the message before */
+    uint32_t first, last; /* items */
+    uint32_t unanswered, oldest; /* calls; where to look for the oldest, item + 1 */
+    size_t begins;      /* at which message */
+    ms_str agent;
+} ms__group;
+
+#define MS__ITEMS_MOST (UINT32_MAX / 2)
+
+/* Room for two more items of `size` bytes behind the first n of an array that grows by
+ * doubling. */
+static ms_result ms__room_for_two(ms_arena *arena, void **items, size_t *cap, size_t n,
+                                  size_t size, ms_error *err)
+{
+    if (n + 2 <= *cap) return MS_OK;
+    size_t wider = *cap * 2 + 16;
+    void *more = ms_arena_alloc(arena, wider * size);
+    if (!more) return ms__no_arena(err, arena, wider * size);
+    if (n > 0) memcpy(more, *items, n * size);
+    *items = more;
+    *cap = wider;
+    return MS_OK;
+}
+
+static ms_result ms__item_room(ms_projector *p, ms_error *err)
+{
+    void *items = p->items, *groups = p->groups;
+    if (p->n_items + 2 >= MS__ITEMS_MOST)
+        return ms__fail(err, MS_E_TOO_LARGE, "over %u messages", (uint64_t)p->n_items);
+    MS__TRY(ms__room_for_two(p->arena, &items, &p->cap_items, p->n_items,
+                             sizeof(ms__item), err));
+    p->items = (ms__item *)items;
+    MS__TRY(ms__room_for_two(p->arena, &groups, &p->cap_groups, p->n_groups,
+                             sizeof(ms__group), err));
+    p->groups = (ms__group *)groups;
+    return MS_OK;
+}
+
+static void ms__dirty(ms_projector *p, size_t group)
+{
+    if (group < p->dirty) p->dirty = group;
+}
+
+/* ---- Step 1: what a message says. */
+
+/* What Unicode calls white space. */
+static bool ms__is_blank(ms_str s)
+{
+    size_t i = 0;
+    while (i < s.len) {
+        unsigned char b = (unsigned char)s.ptr[i];
+        unsigned bad, len;
+        if (b < 0x80) {
+            if (b != ' ' && (b < 9 || b > 13)) return false;
+            i++;
+            continue;
+        }
+        len = ms__utf8_char((const unsigned char *)s.ptr + i, s.len - i, &bad);
+        uint32_t c = len ? ms__code_point(s.ptr + i, len) : 0xFFFD;
+        if (c != 0x85 && c != 0xA0 && c != 0x1680 && (c < 0x2000 || c > 0x200A) &&
+            c != 0x2028 && c != 0x2029 && c != 0x202F && c != 0x205F && c != 0x3000)
+            return false;
+        i += len;
+    }
+    return true;
+}
+
+/* Without the white space at its end. */
+static ms_str ms__trim_end(ms_str s)
+{
+    while (s.len > 0) {
+        size_t last = s.len - 1;
+        while (last > 0 && s.len - last < 4 && ((unsigned char)s.ptr[last] & 0xC0) == 0x80)
+            last--;
+        if (!ms__is_blank(ms_str_n(s.ptr + last, s.len - last))) break;
+        s.len = last;
+    }
+    return s;
+}
+
+/* A copy that stays, or the view itself where the caller's stays. */
+static ms_result ms__stays(ms_projector *p, ms_str s, ms_str *out, ms_error *err)
+{
+    *out = s;
+    if (p->opts.stable || !s.ptr) return MS_OK;
+    char *copy = (char *)ms_arena_alloc(p->arena, s.len);
+    if (!copy) return ms__no_arena(err, p->arena, s.len);
+    if (s.len > 0) memcpy(copy, s.ptr, s.len);
+    *out = ms_str_n(copy, s.len);
+    return MS_OK;
+}
+
+/* Up to five texts in a row, in the arena. */
+static ms_result ms__glued(ms_projector *p, const ms_str *parts, size_t n, ms_str *out,
+                           ms_error *err)
+{
+    size_t len = 0;
+    for (size_t i = 0; i < n; i++) len += parts[i].len;
+    char *text = (char *)ms_arena_alloc(p->arena, len), *at = text;
+    if (!text) return ms__no_arena(err, p->arena, len);
+    for (size_t i = 0; i < n; i++) {
+        if (parts[i].len > 0) memcpy(at, parts[i].ptr, parts[i].len);
+        at += parts[i].len;
+    }
+    *out = ms_str_n(text, len);
+    return MS_OK;
+}
+
+static ms_result ms__around(ms_projector *p, ms_str before, ms_str *text, ms_str after,
+                            ms_error *err)
+{
+    ms_str parts[3];
+    parts[0] = before;
+    parts[1] = *text;
+    parts[2] = after;
+    return ms__glued(p, parts, 3, text, err);
+}
+
+/* What an element of a list is as a part of a message: not one (NULL), a text (its
+ * member), or something else that has a name. Only forms that the formats have count: a
+ * list of search results with a member "text" is data. */
+static const char *ms__part_form(ms_str part, bool strings, bool *text)
+{
+    static const struct {
+        const char *type, *member;
+        bool text;
+    } forms[] = {
+        {"text", "text", true},
+        {"input_text", "text", true},
+        {"output_text", "text", true},
+        {"refusal", "refusal", true},
+        {"image_url", "image_url", false},
+        {"input_image", "image_url", false},
+        {"image", "source", false},
+        {"image", "data", false},
+        {"document", "source", false},
+        {"input_audio", "input_audio", false},
+        {"file", "file", false},
+        {"redacted_thinking", "data", false},
+    };
+    ms_str type, value;
+    *text = ms_json_kind_of(part) == MS_JSON_STRING;
+    if (*text) return strings ? "" : NULL;
+    if (ms_json_member(part, MS_STR("type"), &type)) {
+        for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+            if (!ms_json_string_is(type, ms_str_of(forms[i].type)) ||
+                !ms_json_member(part, ms_str_of(forms[i].member), &value))
+                continue;
+            *text = forms[i].text;
+            if (!*text) return forms[i].type;
+            return ms_json_kind_of(value) == MS_JSON_STRING ? forms[i].member : NULL;
+        }
+        return NULL;
+    }
+    if (ms__only_member(part, "inlineData", &value)) return "inlineData";
+    if (ms__only_member(part, "fileData", &value)) return "fileData";
+    *text = ms__only_member(part, "text", &value) &&
+            ms_json_kind_of(value) == MS_JSON_STRING;
+    return *text ? "text" : NULL;
+}
+
+/* Is it a list of parts of a message? In results a list of strings is data. */
+static bool ms__is_said_in_parts(ms_str json, bool strings)
+{
+    bool text;
+    size_t n = 0;
+    if (ms_json_kind_of(json) != MS_JSON_ARRAY) return false;
+    ms_json_iter it = ms_json_iterate(json);
+    for (; ms_json_next(&it); n++)
+        if (!ms__part_form(it.value, strings, &text)) return false;
+    return n > 0;
+}
+
+/* The text of one part of a list; of what is none its name in brackets. */
+static ms_result ms__part_said(ms_projector *p, ms_str part, ms_str *text, ms_error *err)
+{
+    bool is_text;
+    const char *name = ms__part_form(part, true, &is_text);
+    if (!is_text) {
+        *text = ms_str_of(name);
+        return ms__around(p, MS_STR("["), text, MS_STR(" left out]"), err);
+    }
+    if (*name) (void)ms_json_member(part, ms_str_of(name), &part);
+    MS__TRY(ms__stays(p, part, &part, err));
+    if (ms_json_string(part, p->arena, text) == MS_OK) return MS_OK;
+    return ms__no_arena(err, p->arena, part.len);
+}
+
+/* A list of parts as one text. */
+static ms_result ms__parts_said(ms_projector *p, ms_str list, ms_str *out, ms_error *err)
+{
+    ms_buf buf;
+    ms_result code = MS_OK;
+    memset(&buf, 0, sizeof buf);
+    buf.arena = p->arena;
+    ms_json_iter it = ms_json_iterate(list);
+    while (code == MS_OK && ms_json_next(&it)) {
+        ms_str text;
+        MS__TRY(ms__part_said(p, it.value, &text, err));
+        if (ms__is_blank(text)) continue;
+        if (buf.len == 0 && it.rest.len <= 1) {
+            *out = text;
+            return MS_OK;
+        }
+        if (buf.len > 0) ms__buf_add(&buf, &code, MS_STR("\n\n"));
+        ms__buf_add(&buf, &code, text);
+    }
+    *out = ms_buf_text(&buf);
+    if (!out->ptr) *out = MS_STR("");
+    return code == MS_OK ? MS_OK : ms__no_arena(err, p->arena, list.len);
+}
+
+/* A value as the text that a model reads; what is JSON may stay so. */
+static ms_result ms__value_said(ms_projector *p, ms_value v, bool result, ms_value *out,
+                                ms_error *err)
+{
+    bool json = result && p->profile.results_json;
+    ms_str first;
+    *out = v;
+    if (v.json && ms__is_said_in_parts(v.text, !result)) {
+        out->json = false;
+        return ms__parts_said(p, v.text, &out->text, err);
+    }
+    ms_json_kind kind = v.json ? ms_json_kind_of(v.text) : MS_JSON_NONE;
+    MS__TRY(ms__stays(p, v.text, &out->text, err));
+    if (kind == MS_JSON_STRING) {
+        out->json = false;
+        if (ms_json_string(out->text, p->arena, &out->text) != MS_OK)
+            return ms__no_arena(err, p->arena, v.text.len);
+    } else if (kind == MS_JSON_NULL ||
+               (kind == MS_JSON_ARRAY && !ms_json_element(v.text, 0, &first))) {
+        *out = ms_text("");
+    } else {
+        out->json = v.json && json;
+    }
+    if (!out->json && !ms_utf8_check(out->text, NULL)) {
+        char *whole = (char *)ms_arena_alloc(p->arena, ms__utf8_repair(out->text, NULL));
+        if (!whole) return ms__no_arena(err, p->arena, out->text.len);
+        out->text = ms_str_n(whole, ms__utf8_repair(out->text, whole));
+    }
+    return MS_OK;
+}
+
+/* Did another agent than the reader do this? The conversation and what is for all belongs
+ * to nobody. */
+static bool ms__is_anothers(const ms_projector *p, const ms_envelope *m)
+{
+    ms__class c = (ms__class)ms__type_row_of(m->type)->view_class;
+    if (!p->opts.agent_key.ptr || !m->agent_key.ptr) return false;
+    if (c == MS__CLASS_CONVERSATION || c == MS__CLASS_GLOBAL) return false;
+    if (m->type == MS_T_DIRECTOR_CONTEXT || m->type == MS_T_INJECTED_CONTEXT ||
+        m->type == MS_T_TEXT)
+        return false;
+    return !ms_str_equal(p->opts.agent_key, m->agent_key);
+}
+
+/* What another agent did, as the reader is told it: "[worker] search {"q": 1}". */
+static ms_result ms__anothers_said(ms_projector *p, const ms_envelope *m, ms__item *item,
+                                   ms_error *err)
+{
+    ms_str parts[5];
+    item->kind = MS__ITEM_USER;
+    if (m->type == MS_T_ACTION) item->text = ms_text_n(m->args.text);
+    if (m->type == MS_T_DELEGATION) item->text = ms_text_n(m->task);
+    parts[0] = MS_STR("[");
+    parts[1] = m->agent_key;
+    parts[2] = m->type == MS_T_ERROR ? MS_STR("] Error: ") : MS_STR("] ");
+    parts[3] = m->type == MS_T_ACTION ? m->tool
+               : m->type == MS_T_DELEGATION ? m->worker : MS_STR("");
+    parts[4] = m->type == MS_T_ACTION ? MS_STR(" ")
+               : m->type == MS_T_DELEGATION ? MS_STR(": ") : MS_STR("");
+    ms_str text = item->text.text, before;
+    if (m->type != MS_T_ACTION && ms__is_blank(text)) {
+        item->kind = MS__ITEM_NONE;
+        return MS_OK;
+    }
+    p->report.wrapped++;
+    MS__TRY(ms__glued(p, parts, 5, &before, err));
+    MS__TRY(ms__around(p, before, &text, MS_STR(""), err));
+    item->text = ms_text_n(text);
+    return MS_OK;
+}
+
+static bool ms__is_word_char(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || ms__is_digit(c) ||
+           c == '_' || c == '-';
+}
+
+/* A tool name as providers take it. */
+static ms_result ms__tool_named(ms_projector *p, ms_str name, ms_str *out, ms_error *err)
+{
+    size_t n = 0, i = 0;
+    if (!name.len) name = MS_STR("unknown_tool");
+    char *text = (char *)ms_arena_alloc(p->arena, name.len);
+    if (!text) return ms__no_arena(err, p->arena, name.len);
+    while (i < name.len && (p->profile.name_max == 0 || n < p->profile.name_max)) {
+        unsigned bad;
+        unsigned len = ms__utf8_char((const unsigned char *)name.ptr + i, name.len - i,
+                                     &bad);
+        text[n++] = len == 1 && ms__is_word_char(name.ptr[i]) ? name.ptr[i] : '_';
+        i += len ? len : bad;
+    }
+    *out = ms_str_n(text, n);
+    if (!ms_str_equal(*out, name)) p->report.renamed++;
+    return MS_OK;
+}
+
+/* The arguments of a call: an object, or the text that the model gave for one. */
+static ms_result ms__call_said(ms_projector *p, const ms_envelope *m, ms__item *item,
+                               ms_error *err)
+{
+    item->kind = MS__ITEM_CALL;
+    MS__TRY(ms__tool_named(p, m->tool, &item->tool, err));
+    MS__TRY(ms__stays(p, m->turn_id, &item->turn, err));
+    item->text = m->args;
+    if (ms__is_blank(m->args.text) || ms_str_equal(ms__trim(m->args.text), MS_STR("null")))
+        item->text = ms_json(MS_STR("{}"));
+    MS__TRY(ms__stays(p, item->text.text, &item->text.text, err));
+    if (!item->text.json || ms_json_kind_of(item->text.text) != MS_JSON_OBJECT)
+        p->report.wrapped++;
+    return MS_OK;
+}
+
+static ms_result ms__delegation_said(ms_projector *p, const ms_envelope *m,
+                                     ms__item *item, ms_error *err)
+{
+    ms_json_writer w;
+    ms_buf buf;
+    memset(&buf, 0, sizeof buf);
+    buf.arena = p->arena;
+    ms_json_init(&w, ms_buf_write, &buf, false);
+    ms_json_begin_object(&w);
+    ms_json_key(&w, MS_STR("worker"));
+    ms_json_put_string(&w, m->worker);
+    ms_json_key(&w, MS_STR("task"));
+    ms_json_put_string(&w, m->task);
+    ms_json_end_object(&w);
+    if (ms_json_finish(&w) != MS_OK) return ms__no_arena(err, p->arena, m->task.len);
+    item->kind = MS__ITEM_CALL;
+    item->delegation = true;
+    item->tool = MS_STR("delegate");
+    item->text = ms_json(ms_buf_text(&buf));
+    return ms__stays(p, m->turn_id, &item->turn, err);
+}
+
+static ms_result ms__sourced_said(ms_projector *p, const ms_envelope *m, ms__item *item,
+                                  ms_error *err)
+{
+    ms_str source = m->from_manager.ptr ? m->from_manager : m->from_worker;
+    bool own = m->type == MS_T_SYNTHESIS && p->opts.agent_key.ptr &&
+               (ms_str_equal(p->opts.agent_key, m->agent_key) ||
+                ms_str_equal(p->opts.agent_key, source));
+    item->kind = own ? MS__ITEM_ASSISTANT : MS__ITEM_USER;
+    if (m->type == MS_T_GLOBAL_OBSERVATION && m->summary.ptr) {
+        item->text = ms_text_n(m->summary);
+        MS__TRY(ms__stays(p, m->summary, &item->text.text, err));
+    }
+    if (own && p->profile.trim) item->text.text = ms__trim_end(item->text.text);
+    if (own || !source.len || ms__is_blank(item->text.text)) return MS_OK;
+    ms_str before = source;
+    MS__TRY(ms__around(p, MS_STR("["), &before, MS_STR("] "), err));
+    return ms__around(p, before, &item->text.text, MS_STR(""), err);
+}
+
+/* System text that may stand here, or what becomes of it. */
+static ms_result ms__system_said(ms_projector *p, ms__item *item, ms_error *err)
+{
+    item->kind = MS__ITEM_SYSTEM;
+    bool first = p->pinned == p->n_groups;
+    if (first || p->profile.system == MS_SYSTEM_ANYWHERE || ms__is_blank(item->text.text))
+        return MS_OK;
+    item->kind = MS__ITEM_USER;
+    p->report.wrapped++;
+    return ms__around(p, MS_STR("<context>\n"), &item->text.text, MS_STR("\n</context>"),
+                      err);
+}
+
+/* One member of call_extra that a provider wants back: a string that is not empty, one of
+ * those values unless that is NULL. */
+static ms_result ms__kept_beside(ms_projector *p, ms_str extra, const char *name,
+                                 const char *const *values, ms_str *out, ms_error *err)
+{
+    ms_str value, parts[5];
+    *out = ms__absent();
+    if (!extra.ptr || !ms_json_member(extra, ms_str_of(name), &value) ||
+        ms_json_kind_of(value) != MS_JSON_STRING || value.len <= 2 ||
+        (values && !ms__is_named(value, values)))
+        return MS_OK;
+    parts[0] = MS_STR("{\"");
+    parts[1] = ms_str_of(name);
+    parts[2] = MS_STR("\":");
+    parts[3] = value;
+    parts[4] = MS_STR("}");
+    return ms__glued(p, parts, 5, out, err);
+}
+
+/* Text of the assistant, shortened when asked for. */
+static ms_result ms__assistant_said(ms_projector *p, const ms_envelope *m, ms__item *item,
+                                    ms_error *err)
+{
+    char key[MS_ENTITY_KEY_MAX];
+    ms_str before = item->text.text;
+    item->kind = MS__ITEM_ASSISTANT;
+    item->final = m->type == MS_T_FINAL;
+    if (p->opts.shorten) {
+        size_t len = p->opts.key ? p->opts.key(p->opts.key_ctx, m, key) : 0;
+        MS__TRY(ms_shorten(before, &p->opts.shorten_opts, ms_str_n(key, len), p->arena,
+                           &item->text.text, err));
+        if (item->text.text.ptr != before.ptr) p->report.shortened++;
+    }
+    if (p->profile.trim) item->text.text = ms__trim_end(item->text.text);
+    return MS_OK;
+}
+
+static ms_result ms__result_said(ms_projector *p, const ms_envelope *m, ms__item *item,
+                                 ms_error *err)
+{
+    item->kind = MS__ITEM_RESULT;
+    item->failed = m->type == MS_T_ERROR;
+    return ms__stays(p, m->turn_id, &item->turn, err);
+}
+
+/* Fills kind, text and what goes with it. */
+static ms_result ms__item_said(ms_projector *p, const ms_envelope *m, ms__item *item,
+                               ms_error *err)
+{
+    ms_role role = ms__chat_role(m);
+    memset(item, 0, sizeof *item);
+    item->seq = m->seq;
+    if (m->type == MS_T_DELTA || m->type == MS_T_APPROVAL_REQUIRED ||
+        m->type == MS_T_REASONING)
+        return MS_OK;
+    MS__TRY(ms__value_said(p, m->content, ms__is_answer(m), &item->text, err));
+    if (ms__is_anothers(p, m)) return ms__anothers_said(p, m, item, err);
+    if (m->type == MS_T_ACTION) return ms__call_said(p, m, item, err);
+    if (m->type == MS_T_DELEGATION) return ms__delegation_said(p, m, item, err);
+    if (ms__is_answer(m)) return ms__result_said(p, m, item, err);
+    if (m->type == MS_T_SYNTHESIS || m->type == MS_T_GLOBAL_OBSERVATION)
+        MS__TRY(ms__sourced_said(p, m, item, err));
+    else if (role == MS_ROLE_SYSTEM || role == MS_ROLE_DEVELOPER)
+        MS__TRY(ms__system_said(p, item, err));
+    else if (role == MS_ROLE_ASSISTANT) MS__TRY(ms__assistant_said(p, m, item, err));
+    else item->kind = MS__ITEM_USER;
+    if (ms__is_blank(item->text.text)) item->kind = MS__ITEM_NONE;
+    return MS_OK;
+}
+
+/* ---- Step 4: ids. */
+
+static bool ms__id_char(const ms_profile *profile, char c)
+{
+    if (profile->ids == MS_IDS_ANY) return true;
+    return ms__is_word_char(c) &&
+           (profile->ids == MS_IDS_WORD || (c != '_' && c != '-'));
+}
+
+static bool ms__id_fits(const ms_profile *profile, ms_str id)
+{
+    if (id.len == 0 || id.len < profile->id_min) return false;
+    if (profile->id_max != 0 && id.len > profile->id_max) return false;
+    for (size_t i = 0; i < id.len; i++)
+        if (!ms__id_char(profile, id.ptr[i])) return false;
+    return ms_utf8_check(id, NULL);
+}
+
+/* The n-th id derived from one that does not fit or is taken (n 0: the first): as much of it
+ * as there is room for, then what tells it from others. */
+static ms_result ms__id_derive(ms_projector *p, ms_str id, uint32_t n, ms_str *out,
+                               ms_error *err)
+{
+    static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
+    static const uint64_t key[2] = {0x6d73677374, 0x6f72652e68};
+    bool alnum = p->profile.ids == MS_IDS_ALNUM, fits = ms__id_fits(&p->profile, id);
+    char tail[32];
+    size_t tail_len = 0, max = p->profile.id_max, len = 0;
+    if (fits && n > 0 && !alnum) {
+        tail[tail_len++] = '_';
+        tail_len += ms__u64_write((uint64_t)n + 1, tail + tail_len);
+    } else {
+        uint64_t hash = ms__hash(key, n, id.ptr, id.len);
+        size_t want = p->profile.id_min > 9 ? p->profile.id_min : 9;
+        if (want > 24) want = 24;
+        if (max != 0 && want > max) want = max;
+        if (!alnum && want > 1) tail[tail_len++] = '_';
+        for (; tail_len < want; hash = hash / 36 + (hash % 36 << 57))
+            tail[tail_len++] = digits[hash % 36];
+    }
+    char *text = (char *)ms_arena_alloc(p->arena, id.len + sizeof tail);
+    if (!text) return ms__no_arena(err, p->arena, id.len);
+    size_t room = max == 0 ? id.len : max > tail_len ? max - tail_len : 0;
+    if (p->profile.id_min == max && max != 0) room = max - ms__min(max, tail_len);
+    for (size_t i = 0; i < id.len && len < room; i++)
+        text[len++] = ms__id_char(&p->profile, id.ptr[i]) && (unsigned char)id.ptr[i] < 0x80
+                          ? id.ptr[i]
+                          : alnum ? 'x' : '_';
+    memcpy(text + len, tail, tail_len);
+    *out = ms_str_n(text, len + tail_len);
+    return MS_OK;
+}
+
+/* The id by which a call goes: its own, or the first derived one that is free. */
+static ms_result ms__id_give(ms_projector *p, ms_str own, ms_str *out, ms_error *err)
+{
+    bool fits = ms__id_fits(&p->profile, own);
+    ms_str id = own;
+    for (bool first = true;; first = false) {
+        if (!first || !fits) {
+            ms__name *from = ms__name_of(&p->ids, p->arena, own, ms__absent());
+            if (!from) return ms__no_arena(err, p->arena, sizeof *from);
+            if (fits && from->tries == 0) from->tries = 1;
+            MS__TRY(ms__id_derive(p, own, from->tries++, &id, err));
+        }
+        ms__name *made = ms__name_of(&p->ids, p->arena, id, ms__absent());
+        if (!made) return ms__no_arena(err, p->arena, sizeof *made);
+        if (made->value != 0) continue;
+        made->value = 1;
+        if (!ms_str_equal(id, own)) p->report.renamed++;
+        *out = id;
+        return MS_OK;
+    }
+}
+
+/* A call without an id has one from its sequence number, or its place. */
+static ms_result ms__id_own(ms_projector *p, const ms_envelope *m, ms_str *out,
+                            ms_error *err)
+{
+    char derived[MS__DERIVED_ID];
+    if (m->call_id.len > 0) return ms__stays(p, m->call_id, out, err);
+    memcpy(derived, "call_", 5);
+    uint64_t number = m->seq ? m->seq : p->report.read + 1;
+    ms_str id = ms_str_n(derived, 5 + ms__u64_write(number, derived + 5));
+    *out = id;
+    return ms__around(p, ms__absent(), out, ms__absent(), err);
+}
+
+/* ---- Steps 2 and 3: pairs and groups. */
+
+static uint64_t ms__text_cost(const ms_projector *p, ms_value text)
+{
+    if (p->opts.count) return p->opts.count(p->opts.count_ctx, text);
+    return 4 + ms_count_tokens(NULL, text);
+}
+
+static uint64_t ms__item_cost(const ms_projector *p, const ms__item *item)
+{
+    uint64_t cost = ms__text_cost(p, item->text);
+    if (!item->tool.len) return cost;
+    if (p->opts.count) return cost + p->opts.count(p->opts.count_ctx, ms_text_n(item->tool));
+    return cost + ms_count_tokens(NULL, ms_text_n(item->tool));
+}
+
+static size_t ms__item_push(ms_projector *p, ms__item *item)
+{
+    size_t at = p->n_items++;
+    item->cost = ms__item_cost(p, item) + (at > 0 ? p->items[at - 1].cost : 0);
+    p->items[at] = *item;
+    return at;
+}
+
+static bool ms__group_takes(const ms_projector *p, ms_str agent)
+{
+    if (p->n_groups == 0) return false;
+    const ms__group *g = &p->groups[p->n_groups - 1];
+    return g->kind == MS__ITEM_ASSISTANT && !g->has_results &&
+           ms_str_equal(g->agent, agent);
+}
+
+/* Puts text or a call into the turn that it belongs to, or into one of its own. The
+ * agent's name stays. */
+static ms_result ms__item_join(ms_projector *p, ms__item *item, ms_str agent,
+                               ms_error *err)
+{
+    bool turn = item->kind == MS__ITEM_ASSISTANT || item->kind == MS__ITEM_CALL;
+    bool joins = turn && ms__group_takes(p, agent);
+    if (!joins) {
+        ms__name *last = ms__name_of(&p->agents, p->arena, agent, ms__absent());
+        if (!last) return ms__no_arena(err, p->arena, sizeof *last);
+        ms__group *fresh = &p->groups[p->n_groups];
+        memset(fresh, 0, sizeof *fresh);
+        fresh->kind = turn ? MS__ITEM_ASSISTANT : item->kind;
+        fresh->agent = agent;
+        fresh->first = fresh->last = (uint32_t)p->n_items;
+        if (p->n_groups > 0 && p->opts.keep_open) ms__dirty(p, p->n_groups - 1);
+        if (item->kind == MS__ITEM_SYSTEM && p->pinned == p->n_groups) p->pinned++;
+        if (turn) last->value = (uint32_t)p->n_groups + 1;
+        p->n_groups++;
+    }
+    ms__group *g = &p->groups[p->n_groups - 1];
+    item->group = (uint32_t)(p->n_groups - 1);
+    size_t at = ms__item_push(p, item);
+    if (joins) p->items[g->last].next = (uint32_t)at + 1;
+    g->last = (uint32_t)at;
+    if (item->kind == MS__ITEM_CALL && g->unanswered++ == 0)
+        g->oldest = (uint32_t)at + 1;
+    ms__dirty(p, p->n_groups - 1);
+    return MS_OK;
+}
+
+/* Remembers a call by its own id, behind those of before. */
+static ms_result ms__call_add(ms_projector *p, const ms_envelope *m, ms__item *item,
+                              ms_error *err)
+{
+    ms_str own, agent;
+    MS__TRY(ms__id_own(p, m, &own, err));
+    MS__TRY(ms__stays(p, m->agent_key, &agent, err));
+    ms__name *name = ms__name_of(&p->calls, p->arena, own, agent);
+    if (!name || !ms__name_of(&p->agents, p->arena, agent, ms__absent()))
+        return ms__no_arena(err, p->arena, sizeof *name);
+    if (p->profile.signatures)
+        MS__TRY(ms__kept_beside(p, m->call_extra, "thoughtSignature", NULL, &item->beside,
+                                err));
+    MS__TRY(ms__id_give(p, own, &item->id, err));
+    item->before = name->value;
+    MS__TRY(ms__item_join(p, item, agent, err));
+    name->value = (uint32_t)p->n_items;
+    return MS_OK;
+}
+
+/* The call of that agent and id without a result that is nearest, of several in one turn
+ * the oldest: item + 1, or 0. *known: there was such a call at all. */
+static uint32_t ms__call_by_id(ms_projector *p, const ms_envelope *m, bool *known)
+{
+    ms__name *name = ms__name_known(&p->calls, m->call_id, m->agent_key);
+    *known = name && name->value != 0;
+    if (!*known) return 0;
+    uint32_t at = name->value;
+    while (p->items[at - 1].answer && p->items[at - 1].before)
+        at = p->items[at - 1].before;
+    name->value = at; /* those behind it are answered for good */
+    if (p->items[at - 1].answer) return 0;
+    uint32_t turn = p->items[at - 1].group, before = p->items[at - 1].before;
+    for (unsigned looked = 0; before != 0 && looked < MS__CALLS_OPEN; looked++) {
+        const ms__item *call = &p->items[before - 1];
+        if (call->answer || call->group != turn) break;
+        at = before;
+        before = call->before;
+    }
+    return at;
+}
+
+/* The oldest call without a result in the agent's newest turn: item + 1, or 0. */
+static uint32_t ms__call_by_place(ms_projector *p, const ms_envelope *m)
+{
+    ms__name *last = ms__name_known(&p->agents, m->agent_key, ms__absent());
+    if (!last || last->value == 0) return 0;
+    ms__group *g = &p->groups[last->value - 1];
+    uint32_t at = g->unanswered ? g->oldest : 0, found = 0;
+    while (at != 0 && (p->items[at - 1].kind != MS__ITEM_CALL || p->items[at - 1].answer))
+        at = p->items[at - 1].next;
+    g->oldest = at;
+    for (unsigned looked = 0; at != 0 && looked < MS__CALLS_OPEN; at = p->items[at - 1].next) {
+        const ms__item *call = &p->items[at - 1];
+        if (call->kind != MS__ITEM_CALL || call->answer) continue;
+        looked++;
+        if (m->turn_id.ptr && call->turn.ptr && !ms_str_equal(m->turn_id, call->turn))
+            continue;
+        if (!m->tool.len || ms_str_equal(m->tool, call->tool)) return at;
+        if (!found) found = at;
+    }
+    return found;
+}
+
+static ms_result ms__result_attach(ms_projector *p, ms__item *item, uint32_t call)
+{
+    ms__item *c = &p->items[call - 1];
+    ms__group *g = &p->groups[c->group];
+    c->answer = (uint32_t)p->n_items + 1;
+    item->group = c->group;
+    g->unanswered--;
+    g->has_results = true;
+    ms__dirty(p, c->group);
+    (void)ms__item_push(p, item);
+    return MS_OK;
+}
+
+/* A result that brings its arguments along is call and result in one. */
+static ms_result ms__result_with_call(ms_projector *p, const ms_envelope *m, ms__item *item,
+                             ms_error *err)
+{
+    ms__item call;
+    memset(&call, 0, sizeof call);
+    call.seq = m->seq;
+    MS__TRY(ms__call_said(p, m, &call, err));
+    MS__TRY(ms__call_add(p, m, &call, err));
+    return ms__result_attach(p, item, (uint32_t)p->n_items);
+}
+
+/* An observation of nothing that was called is told by the user. */
+static ms_result ms__observed(ms_projector *p, const ms_envelope *m, ms__item *item,
+                              ms_error *err)
+{
+    if (ms__is_blank(item->text.text)) {
+        p->report.dropped++;
+        return MS_OK;
+    }
+    p->report.wrapped++;
+    item->kind = MS__ITEM_USER;
+    item->text.json = false;
+    MS__TRY(ms__around(p, ms__answer_prefix(m), &item->text.text, MS_STR(""), err));
+    return ms__item_join(p, item, ms__absent(), err);
+}
+
+static ms_result ms__result_add(ms_projector *p, const ms_envelope *m, ms__item *item,
+                                ms_error *err)
+{
+    static const char *const outcomes[] = {"success", "denied", "interrupted", NULL};
+    bool known = false;
+    uint32_t call = m->call_id.len > 0 ? ms__call_by_id(p, m, &known)
+                                       : ms__call_by_place(p, m);
+    if (p->profile.results_json && (!item->text.json ||
+                                    ms_json_kind_of(item->text.text) != MS_JSON_OBJECT))
+        p->report.wrapped += p->profile.signatures;
+    if (p->profile.outcomes)
+        MS__TRY(ms__kept_beside(p, m->call_extra, "outcome", outcomes, &item->beside, err));
+    if (call != 0) return ms__result_attach(p, item, call);
+    if (m->args.text.ptr && !known) return ms__result_with_call(p, m, item, err);
+    if (m->call_id.len == 0) return ms__observed(p, m, item, err);
+    p->report.dropped++;
+    if (known) p->report.duplicates++;
+    else p->report.orphans++;
+    return MS_OK;
+}
+
+/* Does a final only repeat the text before it, or that text a final? */
+static bool ms__repeats(const ms_projector *p, const ms__item *item)
+{
+    if (item->kind != MS__ITEM_ASSISTANT || p->n_groups == 0) return false;
+    const ms__item *last = &p->items[p->groups[p->n_groups - 1].last];
+    return last->kind == MS__ITEM_ASSISTANT && (item->final || last->final) &&
+           ms_str_equal(last->text.text, item->text.text);
+}
+
+/* A question to the user waits; it is told when the user's text comes next. */
+static ms_result ms__question_wait(ms_projector *p, const ms_envelope *m,
+                                   const ms__item *item, ms_error *err)
+{
+    ms__item *question = (ms__item *)ms_arena_alloc(p->arena, sizeof *question);
+    if (!question) return ms__no_arena(err, p->arena, sizeof *question);
+    MS__TRY(ms__stays(p, m->agent_key, &p->question_agent, err));
+    *question = *item;
+    if (p->question) p->report.dropped++;
+    p->question = question;
+    return MS_OK;
+}
+
+static ms_result ms__question_tell(ms_projector *p, const ms_envelope *m, ms_error *err)
+{
+    ms__item *question = p->question;
+    if (!question) return MS_OK;
+    p->question = NULL;
+    if (ms__chat_role(m) != MS_ROLE_USER || ms__is_anothers(p, m)) {
+        p->report.dropped++;
+        return MS_OK;
+    }
+    ms_result code = ms__item_join(p, question, p->question_agent, err);
+    if (code != MS_OK) p->question = question;
+    return code;
+}
+
+/* What a call says beside it is a text of its turn. */
+static ms_result ms__said_first(ms_projector *p, const ms_envelope *m, ms_error *err)
+{
+    ms__item item;
+    ms_str agent;
+    ms_envelope said = ms_assistant_message(m->content);
+    said.agent_key = m->agent_key;
+    said.seq = m->seq;
+    MS__TRY(ms__item_said(p, &said, &item, err));
+    if (item.kind == MS__ITEM_NONE) return MS_OK;
+    MS__TRY(ms__stays(p, m->agent_key, &agent, err));
+    return ms__item_join(p, &item, agent, err);
+}
+
+static ms_result ms__item_add(ms_projector *p, const ms_envelope *m, ms__item *item,
+                              ms_error *err)
+{
+    ms_str agent = ms__absent();
+    if (item->kind == MS__ITEM_NONE || ms__repeats(p, item)) {
+        p->report.dropped++;
+        return MS_OK;
+    }
+    if (m->type == MS_T_INPUT_REQUIRED && item->kind == MS__ITEM_ASSISTANT)
+        return ms__question_wait(p, m, item, err);
+    MS__TRY(ms__question_tell(p, m, err));
+    if (item->kind == MS__ITEM_CALL && ms__call_says(m)) MS__TRY(ms__said_first(p, m, err));
+    if (item->kind == MS__ITEM_CALL) return ms__call_add(p, m, item, err);
+    if (item->kind == MS__ITEM_RESULT) return ms__result_add(p, m, item, err);
+    if (item->kind == MS__ITEM_ASSISTANT) MS__TRY(ms__stays(p, m->agent_key, &agent, err));
+    return ms__item_join(p, item, agent, err);
+}
+
+MS_API ms_result ms_projector_add(ms_projector *p, const ms_envelope *m, ms_error *err)
+{
+    ms__item item;
+    if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no message to project");
+    MS__TRY(ms__item_room(p, err));
+    ms_project_report before = p->report;
+    ms_result code = ms__item_said(p, m, &item, err);
+    if (code == MS_OK) code = ms__item_add(p, m, &item, err);
+    if (code != MS_OK) p->report = before;
+    else p->report.read++;
+    return code;
+}
+
+MS_API ms_result ms_projector_add_msg(ms_projector *p, const ms_msg *msg, ms_error *err)
+{
+    ms_envelope m = ms_envelope_of(msg);
+    return ms_projector_add(p, &m, err);
+}
+
+/* Writes to nowhere, until there is somewhere. */
+static ms_result ms__write_nothing(void *ctx, const char *bytes, size_t len)
+{
+    (void)ctx;
+    (void)bytes;
+    (void)len;
+    return MS_OK;
+}
+
+MS_API ms_result ms_projector_init(ms_projector *p, const ms_profile *profile,
+                                   const ms_project_opts *opts, ms_arena *arena,
+                                   ms_error *err)
+{
+    ms_writer_opts how;
+    memset(p, 0, sizeof *p);
+    memset(&how, 0, sizeof how);
+    if (!profile || !profile->dialect)
+        return ms__fail(err, MS_E_ARGUMENT, "there is no such profile");
+    if (!arena) return ms__no_arena(err, arena, sizeof(ms__item));
+    const ms_dialect *dialect = ms_dialect_find(ms_str_of(profile->dialect));
+    if (!dialect)
+        return ms__fail(err, MS_E_ARGUMENT, "profile %s is written as %s, which is no "
+                        "dialect", profile->name ? profile->name : "", profile->dialect);
+    if (profile->id_max != 0 && profile->id_max < MS__ID_LEAST)
+        return ms__fail(err, MS_E_ARGUMENT, "profile %s: ids of at most %u bytes, at least "
+                        "%u are needed", profile->name ? profile->name : "",
+                        (uint64_t)profile->id_max, (uint64_t)MS__ID_LEAST);
+    p->profile = *profile;
+    if (opts) p->opts = *opts;
+    if (ms__is_blank(p->opts.system)) p->opts.system = ms__absent();
+    else p->system_cost = ms__text_cost(p, ms_text_n(p->opts.system));
+    p->arena = arena;
+    p->system.arena = p->text.arena = arena;
+    how.array = true;
+    ms_writer_init(&p->writer, dialect, &how, arena, ms__write_nothing, NULL);
+    p->writer.paired = true;
+    return MS_OK;
+}
+
+/* ---- Step 5: the window. */
+
+/* How much is before a group, of items or of their cost. */
+static uint64_t ms__before_group(const ms_projector *p, size_t group, bool cost)
+{
+    if (group >= p->n_groups) {
+        if (!cost) return p->n_items;
+        return p->n_items > 0 ? p->items[p->n_items - 1].cost : 0;
+    }
+    uint32_t first = p->groups[group].first;
+    if (!cost) return first;
+    return first > 0 ? p->items[first - 1].cost : 0;
+}
+
+/* The first group, none of the pinned ones, that has at least so much before it. */
+static size_t ms__group_behind(const ms_projector *p, uint64_t much, bool cost)
+{
+    size_t low = p->pinned, high = p->n_groups;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (ms__before_group(p, middle, cost) >= much) high = middle;
+        else low = middle + 1;
+    }
+    return low;
+}
+
+/* The first group of a window of `most`, moved on in steps; n_groups: none fits. */
+static size_t ms__window(const ms_projector *p, uint64_t most, bool cost)
+{
+    uint64_t pinned = ms__before_group(p, p->pinned, cost);
+    uint64_t all = ms__before_group(p, p->n_groups, cost), over;
+    uint64_t step = p->opts.step && (cost || !p->opts.budget) ? p->opts.step : 1;
+    if (!cost) all -= pinned; /* the system text is beside the count, but in the budget */
+    if (most == 0 || all <= most) return p->pinned;
+    over = all - most;
+    over = (over + step - 1) / step * step;
+    size_t group = ms__group_behind(p, pinned + over, cost);
+    if (group == p->n_groups && step > 1) /* a step behind the end: what is needed */
+        group = ms__group_behind(p, pinned + all - most, cost);
+    return group;
+}
+
+static ms_result ms__window_start(ms_projector *p, size_t *start, ms_error *err)
+{
+    ms_project_report *r = &p->report;
+    size_t last = p->n_groups > p->pinned ? p->n_groups - 1 : p->n_groups;
+    uint64_t pinned = p->system_cost + ms__before_group(p, p->pinned, true);
+    uint64_t all = ms__before_group(p, p->n_groups, true);
+    r->newest_turn = pinned + all - ms__before_group(p, last, true);
+    if (p->opts.budget && r->newest_turn > p->opts.budget)
+        return ms__fail(err, MS_E_TOO_LARGE, "the newest turn takes %u, the budget is %u",
+                        r->newest_turn, (uint64_t)p->opts.budget);
+    size_t by_cost = p->pinned;
+    if (p->opts.budget) by_cost = ms__window(p, p->opts.budget - p->system_cost, true);
+    *start = ms__window(p, p->opts.newest, false);
+    if (*start > last) *start = last;
+    if (by_cost > *start) *start = by_cost;
+    r->left_out = ms__before_group(p, *start, false) - ms__before_group(p, p->pinned, false);
+    r->cost = pinned + all - ms__before_group(p, *start, true);
+    r->first_seq = *start < p->n_groups ? p->items[p->groups[*start].first].seq : 0;
+    return MS_OK;
+}
+
+/* ---- Steps 6 to 9: one provider message after the other. */
+
+enum {
+    MS__SIDE_NONE,
+    MS__SIDE_SYSTEM,
+    MS__SIDE_USER,
+    MS__SIDE_ASSISTANT,
+    MS__SIDE_RESULTS
+};
+
+#define MS__SIGNATURE "{\"thoughtSignature\":\"skip_thought_signature_validator\"}"
+
+/* Ends the message that is being put together. */
+static ms_result ms__side_flush(ms_projector *p, ms_error *err)
+{
+    ms_envelope *row = p->row + 1;
+    size_t n = p->n_row;
+    ms_writer *w = &p->writer;
+    if (p->n_texts > 0) {
+        ms_value said = ms_text_n(p->n_texts > 1 ? ms_buf_text(&p->text) : p->first_text);
+        ms_role role = p->side == MS__SIDE_ASSISTANT ? MS_ROLE_ASSISTANT
+                       : p->side == MS__SIDE_SYSTEM  ? MS_ROLE_SYSTEM
+                                                     : MS_ROLE_USER;
+        ms_envelope *text = p->side == MS__SIDE_ASSISTANT ? --row : row + n;
+        *text = ms__role_text(role, said);
+        n++;
+    }
+    p->n_row = p->n_texts = 0;
+    p->side = MS__SIDE_NONE;
+    if (n == 0) return MS_OK;
+    for (size_t i = 1; i < n; i++) row[i].flags |= MS_FLAG_JOINED;
+    p->written++;
+    if (w->dialect->joins) return ms__writer_emit(w, row, n, err);
+    for (size_t i = 0; i < n; i++) MS__TRY(ms__writer_emit(w, &row[i], 1, err));
+    if (w->dialect->close) w->dialect->close(w);
+    return MS_OK;
+}
+
+/* Begins a message of that side, or goes on with one. */
+static ms_result ms__side_open(ms_projector *p, unsigned side, ms_error *err)
+{
+    if (p->side == side && side != MS__SIDE_RESULTS) return MS_OK;
+    if (p->side == MS__SIDE_RESULTS && side == MS__SIDE_USER &&
+        p->profile.results_take_text)
+        return MS_OK;
+    MS__TRY(ms__side_flush(p, err));
+    p->side = side;
+    return MS_OK;
+}
+
+static ms_result ms__side_text(ms_projector *p, ms_str text, ms_error *err)
+{
+    ms_result code = MS_OK;
+    if (p->n_texts == 0) {
+        p->first_text = text;
+    } else {
+        if (p->n_texts == 1) {
+            p->text.len = 0;
+            ms__buf_add(&p->text, &code, p->first_text);
+        }
+        ms__buf_add(&p->text, &code, MS_STR("\n\n"));
+        ms__buf_add(&p->text, &code, text);
+        p->report.merged++;
+    }
+    p->n_texts++;
+    return code == MS_OK ? MS_OK : ms__no_arena(err, p->arena, text.len);
+}
+
+/* One more message for the row; there is room for a text before and one behind. */
+static ms_result ms__side_row(ms_projector *p, ms_envelope **out, ms_error *err)
+{
+    void *row = p->row;
+    MS__TRY(ms__room_for_two(p->arena, &row, &p->cap_row, p->n_row + 1, sizeof **out,
+                             err));
+    p->row = (ms_envelope *)row;
+    *out = &p->row[++p->n_row];
+    memset(*out, 0, sizeof **out);
+    return MS_OK;
+}
+
+static ms_result ms__emit_call(ms_projector *p, const ms__item *item, ms_error *err)
+{
+    ms_envelope *m;
+    bool first = p->n_row == 0;
+    MS__TRY(ms__side_row(p, &m, err));
+    *m = ms_action(item->tool, item->text);
+    m->call_id = item->id;
+    m->call_extra = item->beside;
+    if (p->profile.signatures && first && !item->beside.ptr)
+        m->call_extra = MS_STR(MS__SIGNATURE);
+    return MS_OK;
+}
+
+/* The content of a result that has become old; it is shortened once. */
+static ms_result ms__result_old(ms_projector *p, ms__item *result, ms_envelope *m,
+                                ms_error *err)
+{
+    ms_str whole = result->text.text;
+    if (result->text.json) return MS_OK;
+    if (!result->short_text.ptr) {
+        MS__TRY(ms_shorten(whole, &p->opts.shorten_opts, ms__absent(), p->arena,
+                           &result->short_text, err));
+        if (result->short_text.ptr != whole.ptr) p->report.shortened++;
+    }
+    m->content = ms_text_n(result->short_text);
+    return MS_OK;
+}
+
+/* The result of a call, or what stands in for it. */
+static ms_result ms__emit_result(ms_projector *p, const ms__item *call, ms_error *err)
+{
+    ms_envelope *m;
+    ms__item *result = call->answer ? &p->items[call->answer - 1] : NULL;
+    const char *missing = p->profile.no_result ? p->profile.no_result : MS__NO_RESULT;
+    MS__TRY(ms__side_row(p, &m, err));
+    if (result) {
+        *m = ms_observation(result->text);
+        if (result->failed) m->type = MS_T_ERROR;
+        if (call->group < p->old_results) MS__TRY(ms__result_old(p, result, m, err));
+        m->call_extra = result->beside;
+    } else {
+        *m = ms_observation(ms_text(call->delegation ? "Delegated." : missing));
+        if (!call->delegation && !p->profile.outcomes) m->type = MS_T_ERROR;
+        if (!call->delegation && p->profile.outcomes)
+            m->call_extra = MS_STR("{\"outcome\":\"interrupted\"}");
+        p->report.synthesised++;
+    }
+    if (p->profile.results_together) m->tool = call->tool; /* openai needs none */
+    m->call_id = call->id;
+    return MS_OK;
+}
+
+/* All results of a turn, in the order of its calls. */
+static ms_result ms__emit_results(ms_projector *p, const ms__group *g, bool open,
+                                  ms_error *err)
+{
+    for (uint32_t at = g->first + 1; at != 0; at = p->items[at - 1].next) {
+        const ms__item *call = &p->items[at - 1];
+        if (call->kind != MS__ITEM_CALL || (open && !call->answer)) continue;
+        if (p->side != MS__SIDE_RESULTS || !p->profile.results_together)
+            MS__TRY(ms__side_open(p, MS__SIDE_RESULTS, err));
+        MS__TRY(ms__emit_result(p, call, err));
+    }
+    return MS_OK;
+}
+
+static ms_result ms__emit_turn(ms_projector *p, const ms__group *g, bool open,
+                               ms_error *err)
+{
+    bool calls = false;
+    for (uint32_t at = g->first + 1; at != 0; at = p->items[at - 1].next) {
+        const ms__item *item = &p->items[at - 1];
+        if (item->kind == MS__ITEM_CALL) MS__TRY(ms__emit_call(p, item, err));
+        else MS__TRY(ms__side_text(p, item->text.text, err));
+        calls = calls || item->kind == MS__ITEM_CALL;
+    }
+    return calls ? ms__emit_results(p, g, open, err) : MS_OK;
+}
+
+static ms_result ms__emit_group(ms_projector *p, size_t index, ms_error *err)
+{
+    ms__group *g = &p->groups[index];
+    unsigned side = g->kind == MS__ITEM_SYSTEM ? MS__SIDE_SYSTEM
+                    : g->kind == MS__ITEM_USER ? MS__SIDE_USER
+                                               : MS__SIDE_ASSISTANT;
+    size_t before = p->written;
+    bool going = p->side != MS__SIDE_NONE;
+    MS__TRY(ms__side_open(p, side, err));
+    g->merged = going && p->written == before;
+    g->begins = p->written;
+    if (side != MS__SIDE_ASSISTANT)
+        return ms__side_text(p, p->items[g->first].text.text, err);
+    return ms__emit_turn(p, g, p->opts.keep_open && index + 1 == p->n_groups, err);
+}
+
+/* What stands before the window: the system text, if it is a message, and a user's message
+ * when one must be first. */
+static ms_result ms__emit_start(ms_projector *p, size_t start, ms_error *err)
+{
+    bool apart = p->profile.system == MS_SYSTEM_APART;
+    const char *text = p->profile.start_text ? p->profile.start_text : MS__START;
+    if (!apart && p->opts.system.len > 0) {
+        MS__TRY(ms__side_open(p, MS__SIDE_SYSTEM, err));
+        MS__TRY(ms__side_text(p, p->opts.system, err));
+    }
+    for (size_t i = 0; i < p->pinned && !apart; i++) MS__TRY(ms__emit_group(p, i, err));
+    bool user = start < p->n_groups && p->groups[start].kind == MS__ITEM_USER;
+    if (!p->profile.start_user || user) return MS_OK;
+    p->report.started = 1;
+    MS__TRY(ms__side_open(p, MS__SIDE_USER, err));
+    return ms__side_text(p, ms_str_of(text), err);
+}
+
+/* Where results are old: before so many groups. */
+static void ms__results_age(ms_projector *p)
+{
+    size_t fresh = p->opts.fresh, step = p->opts.fresh_step ? p->opts.fresh_step : fresh;
+    if (fresh == 0 || p->n_groups <= fresh) return;
+    size_t old = (p->n_groups - fresh) / step * step;
+    if (old > p->old_results) ms__dirty(p, p->old_results);
+    p->old_results = old;
+}
+
+/* Could what a group writes go on the message of the one before it? */
+static bool ms__may_merge(const ms_projector *p, size_t group)
+{
+    ms__item_kind before = p->groups[group - 1].kind, kind = p->groups[group].kind;
+    if (before == kind) return true;
+    return before == MS__ITEM_ASSISTANT && kind == MS__ITEM_USER &&
+           p->profile.results_take_text;
+}
+
+/* Where writing begins: the first group to write, and how many messages stand. */
+static size_t ms__resume(const ms_projector *p, size_t start, size_t *keep)
+{
+    size_t group = p->dirty;
+    *keep = 0;
+    if (!p->begun || start != p->start) return start;
+    while (group > start && group < p->n_groups &&
+           (group < p->emitted ? p->groups[group].merged : ms__may_merge(p, group)))
+        group--;
+    if (group <= start) return start;
+    *keep = group < p->emitted ? p->groups[group].begins : p->written;
+    return group;
+}
+
+/* The system text where it is apart. */
+static ms_result ms__system_apart(ms_projector *p, ms_error *err)
+{
+    ms_result code = MS_OK;
+    p->system.len = 0;
+    if (p->profile.system != MS_SYSTEM_APART) return MS_OK;
+    ms__buf_add(&p->system, &code, p->opts.system);
+    for (size_t i = 0; i < p->pinned; i++) {
+        if (p->system.len > 0) ms__buf_add(&p->system, &code, MS_STR("\n\n"));
+        ms__buf_add(&p->system, &code, p->items[p->groups[i].first].text.text);
+    }
+    return code == MS_OK ? MS_OK : ms__no_arena(err, p->arena, p->opts.system.len);
+}
+
+MS_API ms_str ms_projector_system(const ms_projector *p)
+{
+    return p->system.len > 0 ? ms_buf_text(&p->system) : ms__absent();
+}
+
+/* The members of a request body up to the list of messages. */
+static void ms__body_begin(ms_projector *p)
+{
+    ms_json_writer *json = &p->writer.json;
+    const ms_dialect *d = p->writer.dialect;
+    ms_json_begin_object(json);
+    if (p->system.len > 0) {
+        ms_json_key(json, ms_str_of(d->system ? d->system : "system"));
+        if (d->system_parts) {
+            ms_json_begin_object(json);
+            ms_json_key(json, MS_STR("parts"));
+            ms_json_begin_array(json);
+            ms_json_begin_object(json);
+            ms_json_key(json, MS_STR("text"));
+        }
+        ms_json_put_string(json, ms_buf_text(&p->system));
+        if (d->system_parts) {
+            ms_json_end_object(json);
+            ms_json_end_array(json);
+            ms_json_end_object(json);
+        }
+    }
+    ms_json_key(json, ms_str_of(d->list ? d->list : "messages"));
+}
+
+static ms_result ms__emit_all(ms_projector *p, size_t start, size_t group, ms_error *err)
+{
+    if (group == start) MS__TRY(ms__emit_start(p, start, err));
+    for (; group < p->n_groups; group++) MS__TRY(ms__emit_group(p, group, err));
+    return ms__side_flush(p, err);
+}
+
+/* Writes the messages from `keep` on, which begin with a group; with `body` the whole
+ * request. */
+static ms_result ms__write_from(ms_projector *p, size_t start, size_t group, size_t keep,
+                                bool body, ms_write_fn write, void *ctx, ms_error *err)
+{
+    ms_json_writer *json = &p->writer.json;
+    void *row = p->row;
+    MS__TRY(ms__room_for_two(p->arena, &row, &p->cap_row, 0, sizeof *p->row, err));
+    p->row = (ms_envelope *)row;
+    MS__TRY(ms__system_apart(p, err));
+    body = body && p->profile.system == MS_SYSTEM_APART;
+    p->begun = false;
+    p->written = keep;
+    p->side = MS__SIDE_NONE;
+    p->n_row = p->n_texts = 0;
+    p->writer.open = p->writer.calls_open = false; /* of a write that failed */
+    p->report.synthesised = p->report.merged = p->report.started = 0;
+    ms_json_init(json, write, ctx, false);
+    if (body) ms__body_begin(p);
+    ms_json_begin_array(json);
+    MS__TRY(ms__emit_all(p, start, group, err));
+    ms_json_end_array(json);
+    if (body) ms_json_end_object(json);
+    (void)ms_json_finish(json);
+    MS__TRY(ms__writer_result(&p->writer, err));
+    p->begun = true;
+    p->start = start;
+    p->dirty = p->emitted = p->n_groups;
+    return MS_OK;
+}
+
+static ms_result ms__projector_write(ms_projector *p, bool body, ms_write_fn write,
+                                     void *ctx, ms_project_change *change, ms_error *err)
+{
+    size_t start = 0, keep = 0;
+    if (change) memset(change, 0, sizeof *change);
+    MS__TRY(ms__window_start(p, &start, err));
+    ms__results_age(p);
+    size_t group = ms__resume(p, start, &keep);
+    MS__TRY(ms__write_from(p, start, group, keep, body, write, ctx, err));
+    if (change) change->keep = keep;
+    if (change) change->count = p->written;
+    return MS_OK;
+}
+
+MS_API ms_result ms_projector_write(ms_projector *p, ms_write_fn write, void *ctx,
+                                    ms_project_change *change, ms_error *err)
+{
+    if (!p->arena || !write)
+        return ms__fail(err, MS_E_ARGUMENT, "a projector without init, or nowhere to "
+                        "write to");
+    return ms__projector_write(p, false, write, ctx, change, err);
+}
+
+MS_API ms_result ms_project(const ms_profile *profile, const ms_project_opts *opts,
+                            ms_next_fn next, void *next_ctx, ms_arena *arena,
+                            ms_write_fn write, void *write_ctx,
+                            ms_project_report *report, ms_error *err)
+{
+    ms_projector *p = arena ? (ms_projector *)ms_arena_alloc(arena, sizeof *p) : NULL;
+    const ms_msg *msg;
+    if (report) memset(report, 0, sizeof *report);
+    if (!p) return ms__no_arena(err, arena, sizeof *p);
+    MS__TRY(ms_projector_init(p, profile, opts, arena, err));
+    while ((msg = next(next_ctx)) != NULL) MS__TRY(ms_projector_add_msg(p, msg, err));
+    ms_result code = ms__projector_write(p, true, write, write_ctx, NULL, err);
+    if (report) *report = p->report;
+    return code;
+}
 
 #endif /* MSGSTORE_NO_DIALECTS */
 
@@ -6205,6 +13909,8 @@ MS_API const ms_msg *ms_next(ms_cursor *it)
     if (it->damaged > 0 && it->result == MS_OK) it->result = MS_E_DAMAGED;
     return msg;
 }
+
+MS_API const ms_msg *ms_next_of(void *cursor) { return ms_next((ms_cursor *)cursor); }
 
 MS_API ms_result ms_cursor_close(ms_cursor *it, ms_error *err)
 {
@@ -6484,15 +14190,15 @@ typedef struct ms__count {
 } ms__count;
 
 /* The position of the next message, whose sequence number is seq. */
-static ms_result ms__count_step(ms__count *c, uint64_t seq, uint64_t *position,
-                                ms_error *err)
+static ms_result ms__count_step(ms__count *c, const ms_cursor *it, uint64_t seq,
+                                uint64_t *position, ms_error *err)
 {
     const ms_backend *backend = c->store->backend;
     if (backend->left_out && (c->there == 0 || (c->next_gap > 0 && c->next_gap < seq)))
         MS__TRY(backend->left_out(c->store, c->location, seq, &c->gone, &c->next_gap,
                                   err));
     c->there++;
-    *position = c->there + c->gone;
+    *position = c->there + c->gone + it->damaged;
     return MS_OK;
 }
 
@@ -6513,7 +14219,7 @@ static ms_result ms__count_to(ms_store *store, ms_str location, bool by_position
     *seq = *position = 0;
     MS__TRY(ms_query_open(store, &q, &it, err));
     while (code == MS_OK && (msg = ms_next(&it)) != NULL) {
-        code = ms__count_step(&c, ms_seq(msg), position, err);
+        code = ms__count_step(&c, &it, ms_seq(msg), position, err);
         *seq = ms_seq(msg);
         if ((by_position ? *position : *seq) >= wanted) break;
         *seq = *position = 0;
@@ -15050,6 +22756,1312 @@ MS_API ms_result ms_memory_turn(const ms_memory *memory, ms_role role, ms_value 
                                          : ms_assistant_message(content);
     return ms_append(memory->store, memory->location, &m, seq, err);
 }
+
+
+/* ==== [task] the messages of a task ==================================================
+ * A thin layer on both halves: a task is a location, a page is a query bounded by a
+ * sequence number. A cursor holds that number, not a time: appending never moves a
+ * message before another one, so pages have neither gaps nor repeats while messages come
+ * in, and a filter cannot get into their way, since it only looks at what the query
+ * gives. By time the cursor's number is looked up in the sorted task; that costs the
+ * task, as the sort does.
+ *
+ * A filter is compared with the text that the task dialect writes for a message, so that
+ * it sees what a reader of the page sees, defaults included. The text is made in the
+ * arena and taken back after each message.
+ * (K1) Pages in one direction, put together, are the filtered task, each message once.
+ * (K2) What a listing leaves in the arena is its page, some 5 KiB of its own, and by time
+ *      the sorted task; filters leave nothing.
+ * ================================================================================== */
+
+#ifndef MSGSTORE_NO_DIALECTS
+
+#define MS__TASK_LIMIT 50
+#define MS__TASK_DEPTH 12   /* of the partial record in a filter */
+#define MS__TASK_CURSOR 128 /* bytes, more than any cursor has */
+
+static ms_result ms__task_id_check(ms_str task_id, ms_error *err)
+{
+    if (task_id.ptr) return ms__key_check(task_id, "task_id", false, err);
+    return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "there is no task_id"),
+                        "task_id");
+}
+
+static void ms__task_created(ms_envelope *m, double seconds)
+{
+    m->has_time = true;
+    m->time = seconds;
+    m->time_text = ms__absent();
+}
+
+MS_API ms_result ms_task_create(ms_store *store, ms_str task_id,
+                                const ms_envelope *content,
+                                const ms_task_opts *opts, uint64_t *seq, ms_error *err)
+{
+    ms_envelope m = *content;
+    if (seq) *seq = 0;
+    MS__TRY(ms__task_id_check(task_id, err));
+    m.location = task_id;
+    if (opts && opts->id.ptr) m.id = opts->id;
+    if (opts && opts->has_created_at) ms__task_created(&m, opts->created_at);
+    return ms_append(store, task_id, &m, seq, err);
+}
+
+/* base and i milliseconds, as a whole number of milliseconds where that is exact. */
+static double ms__task_moment(double base, size_t i)
+{
+    double ms = base * 1000.0;
+    if (!(ms > -4e15 && ms < 4e15)) return base + (double)i / 1000.0;
+    double whole = (double)(int64_t)(ms < 0 ? ms - 0.5 : ms + 0.5);
+    return (whole + (double)i) / 1000.0;
+}
+
+MS_API ms_result ms_task_create_batch(ms_store *store, ms_str task_id,
+                                      const ms_envelope *contents, size_t n,
+                                      const ms_task_opts *opts, ms_arena *arena,
+                                      uint64_t *seqs, ms_error *err)
+{
+    ms_append_opts how;
+    bool given = opts && opts->has_created_at;
+    memset(&how, 0, sizeof how);
+    how.location = task_id;
+    how.seqs = seqs;
+    MS__TRY(ms__open_check(store, err));
+    MS__TRY(ms__task_id_check(task_id, err));
+    if (opts && opts->id.ptr)
+        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "one id for a batch"),
+                            "id");
+    if (n == 0) return MS_OK;
+    ms_envelope *m = arena && n < SIZE_MAX / sizeof *m
+                         ? (ms_envelope *)ms_arena_alloc(arena, n * sizeof *m) : NULL;
+    if (!m) return ms__no_arena(err, arena, (uint64_t)n * sizeof *m);
+    double base = given ? opts->created_at : ms__system_time();
+    for (size_t i = 0; i < n; i++) {
+        m[i] = contents[i];
+        m[i].location = task_id;
+        if (given || !m[i].has_time) ms__task_created(&m[i], ms__task_moment(base, i));
+    }
+    return ms_append_batch(store, m, n, &how, err);
+}
+
+/* A decimal number as it is written here, from 1 on; 0: it is none. */
+static uint64_t ms__task_number(ms_str id)
+{
+    uint64_t v = 0;
+    if (id.len == 0 || id.len > 20 || id.ptr[0] == '0') return 0;
+    for (size_t i = 0; i < id.len; i++) {
+        unsigned digit = (unsigned)(unsigned char)id.ptr[i] - '0';
+        if (digit > 9 || v > (UINT64_MAX - digit) / 10) return 0;
+        v = v * 10 + digit;
+    }
+    return v;
+}
+
+static ms_result ms__task_copy(const ms_msg *msg, ms_arena *arena, const ms_msg **out,
+                               ms_error *err)
+{
+    void *copy = ms_arena_alloc(arena, ms_size(msg));
+    if (!copy) return ms__no_arena(err, arena, ms_size(msg));
+    memcpy(copy, msg, ms_size(msg));
+    *out = (const ms_msg *)copy;
+    return MS_OK;
+}
+
+static ms_result ms__task_search(ms_store *store, ms_str task_id, ms_str id,
+                                 ms_arena *arena, const ms_msg **msg, ms_error *err)
+{
+    ms_cursor it;
+    const ms_msg *at;
+    ms_query q = ms__view_query(task_id, MS_VIEW_TIMELINE, 0);
+    ms_result code = MS_OK;
+    q.reverse = true;
+    MS__TRY(ms_query_open(store, &q, &it, err));
+    while ((at = ms_next(&it)) != NULL)
+        if (ms_str_equal(ms_get(at, MS_F_ID).text, id)) break;
+    if (at) code = ms__task_copy(at, arena, msg, err);
+    ms_result closed = ms_cursor_close(&it, at ? NULL : err);
+    if (at || closed != MS_OK) return at ? code : closed;
+    return ms__fail(err, MS_E_NOT_FOUND, "task '%v' has no message '%v'", MS__V(task_id),
+                    MS__V(id));
+}
+
+MS_API ms_result ms_task_get(ms_store *store, ms_str task_id, ms_str id, ms_arena *arena,
+                             const ms_msg **msg, ms_error *err)
+{
+    const ms_msg *found;
+    uint64_t seq = ms__task_number(id);
+    *msg = NULL;
+    MS__TRY(ms__open_check(store, err));
+    MS__TRY(ms__task_id_check(task_id, err));
+    if (!arena) return ms__no_arena(err, NULL, sizeof(ms_envelope));
+    if (!id.ptr) return ms__fail(err, MS_E_ARGUMENT, "there is no id to look for");
+    if (seq > 0) {
+        ms_result code = ms_get_by_seq(store, seq, arena, &found, err);
+        if (code != MS_OK && code != MS_E_NOT_FOUND) return code;
+        if (code == MS_OK && ms_str_equal(ms_location(found), task_id) &&
+            !ms_get(found, MS_F_ID).text.ptr) {
+            *msg = found;
+            return MS_OK;
+        }
+    }
+    return ms__task_search(store, task_id, id, arena, msg, err);
+}
+
+/* ---- Cursors: a small JSON object as URL-safe base64 without padding. */
+
+static const char ms__base64[] =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+static size_t ms__base64_write(ms_str in, char *out)
+{
+    size_t n = 0;
+    uint32_t bits = 0, have = 0;
+    for (size_t i = 0; i < in.len; i++) {
+        bits = bits << 8 | (unsigned char)in.ptr[i];
+        for (have += 8; have >= 6; have -= 6)
+            out[n++] = ms__base64[bits >> (have - 6) & 63];
+    }
+    if (have > 0) out[n++] = ms__base64[bits << (6 - have) & 63];
+    return n;
+}
+
+/* False: it is none. Bits behind the last whole byte must be 0. */
+static bool ms__base64_read(ms_str in, char *out, size_t *len)
+{
+    uint32_t bits = 0, have = 0;
+    *len = 0;
+    for (size_t i = 0; i < in.len; i++) {
+        const char *at = in.ptr[i] ? strchr(ms__base64, in.ptr[i]) : NULL;
+        if (!at) return false;
+        bits = bits << 6 | (uint32_t)(at - ms__base64);
+        have += 6;
+        if (have < 8) continue;
+        have -= 8;
+        out[(*len)++] = (char)(unsigned char)(bits >> have & 255);
+    }
+    return have < 6 && (bits & ((1u << have) - 1)) == 0;
+}
+
+/* The number in a cursor, from 1; 0: it is no cursor. */
+static uint64_t ms__task_cursor_seq(ms_str cursor, bool *by_time)
+{
+    char text[MS__TASK_CURSOR];
+    ms_str json, v, seq, by = ms__absent();
+    uint64_t version = 0, number = 0;
+    size_t len;
+    if (cursor.len > sizeof text || !ms__base64_read(cursor, text, &len)) return 0;
+    if (ms_json_check(ms_str_n(text, len), NULL, &json, NULL) != MS_OK ||
+        !ms_json_member(json, MS_STR("v"), &v) || ms_json_u64(v, &version) != MS_OK ||
+        !ms_json_member(json, MS_STR("seq"), &seq) || ms_json_u64(seq, &number) != MS_OK)
+        return 0;
+    *by_time = ms_json_member(json, MS_STR("by"), &by);
+    if (version != 1 || (*by_time && !ms_json_string_is(by, MS_STR("time")))) return 0;
+    return number;
+}
+
+static ms_result ms__task_cursor_read(const ms_task_query *q, uint64_t *seq,
+                                      ms_error *err)
+{
+    bool by_time = false;
+    ms_result code = MS_OK;
+    *seq = 0;
+    if (!q->cursor.ptr) return MS_OK;
+    *seq = ms__task_cursor_seq(q->cursor, &by_time);
+    if (*seq == 0)
+        code = ms__fail(err, MS_E_ARGUMENT, "'%v' is no cursor", MS__V(q->cursor));
+    else if (by_time != q->by_time)
+        code = ms__fail(err, MS_E_ARGUMENT, "the cursor is of an order by %s",
+                        by_time ? "time" : "sequence");
+    else if (q->has_page)
+        code = ms__fail(err, MS_E_ARGUMENT, "a cursor and a page number together");
+    return code == MS_OK ? MS_OK : ms__at_field(err, code, "cursor");
+}
+
+/* ---- Filters. */
+
+static ms_result ms__filter_check(ms_str filter, ms_error *err)
+{
+    ms_reader r;
+    r.err = err;
+    ms_json_iter it = ms_json_iterate(filter);
+    if (!it.object)
+        return ms__fail(err, MS_E_KIND, "a filter is '%v', an object was expected",
+                        MS__V(filter));
+    while (ms_json_next(&it)) {
+        ms_json_kind kind = ms_json_kind_of(it.value);
+        if (ms_json_string_is(it.key, MS_STR("content")) && kind != MS_JSON_OBJECT &&
+            kind != MS_JSON_NULL)
+            return ms__read_kind(&r, "content", "an object", it.value);
+        if (ms_json_string_is(it.key, MS_STR("streaming_status")) &&
+            kind != MS_JSON_STRING && kind != MS_JSON_NULL)
+            return ms__read_kind(&r, "streaming_status", "a string", it.value);
+        if (ms_json_string_is(it.key, MS_STR("exclude")) && kind != MS_JSON_TRUE &&
+            kind != MS_JSON_FALSE)
+            return ms__read_kind(&r, "exclude", "true or false", it.value);
+    }
+    return MS_OK;
+}
+
+static ms_result ms__filters_check(ms_str text, ms_str *filters, ms_error *err)
+{
+    ms_json_opts opts;
+    size_t i = 0;
+    *filters = ms__absent();
+    if (!text.ptr) return MS_OK;
+    memset(&opts, 0, sizeof opts);
+    opts.max_depth = MS__TASK_DEPTH + 2; /* the list and the filter */
+    ms_result code = ms_json_check(text, &opts, filters, err);
+    if (code == MS_OK && ms_json_kind_of(*filters) != MS_JSON_ARRAY)
+        code = ms__fail(err, MS_E_KIND, "the filters are '%v', an array was expected",
+                        MS__V(*filters));
+    if (code != MS_OK) return ms__at_field(err, code, "filters");
+    ms_json_iter it = ms_json_iterate(*filters);
+    for (; ms_json_next(&it); i++) {
+        code = ms__filter_check(it.value, err);
+        if (code != MS_OK) return ms__fail_in(err, code, "filters[%u]", (uint64_t)i);
+    }
+    return MS_OK;
+}
+
+static bool ms__same_number(ms_str a, ms_str b)
+{
+    int64_t i, j;
+    double x, y;
+    if (ms_json_i64(a, &i) == MS_OK && ms_json_i64(b, &j) == MS_OK) return i == j;
+    if (ms_json_f64(a, &x) == MS_OK && ms_json_f64(b, &y) == MS_OK) return x == y;
+    return ms_str_equal(ms__trim(a), ms__trim(b));
+}
+
+/* Are two values equal that are neither objects nor arrays? What strings say is decoded
+ * into the arena; *code tells whether it had room. */
+static bool ms__same_scalar(ms_str want, ms_str have, ms_arena *arena, ms_result *code)
+{
+    ms_str text;
+    ms_json_kind kind = ms_json_kind_of(want), other = ms_json_kind_of(have);
+    if (kind == MS_JSON_NULL) return other == MS_JSON_NULL || other == MS_JSON_NONE;
+    if (kind != other) return false;
+    if (kind == MS_JSON_NUMBER) return ms__same_number(want, have);
+    if (kind != MS_JSON_STRING) return true;
+    *code = ms_json_string(want, arena, &text);
+    return *code == MS_OK && ms_json_string_is(have, text);
+}
+
+typedef struct ms__match {
+    ms_json_iter want, have;  /* have: of an array */
+    ms_str object;
+} ms__match;
+
+static void ms__match_enter(ms__match *level, ms_str want, ms_str have)
+{
+    level->want = ms_json_iterate(want);
+    level->have = ms_json_iterate(have);
+    level->object = have;
+}
+
+/* The value that stands opposite the current one; absent: none. */
+static ms_str ms__match_opposite(ms__match *level, ms_arena *arena, ms_result *code)
+{
+    ms_str name, value = ms__absent();
+    if (!level->want.object) {
+        (void)ms_json_next(&level->have);
+        return level->have.value;
+    }
+    *code = ms_json_string(level->want.key, arena, &name);
+    if (*code == MS_OK) (void)ms_json_member(level->object, name, &value);
+    return value;
+}
+
+/* Does `have` say all that `want`, an object, says? */
+static bool ms__matches(ms_str want, ms_str have, ms_arena *arena, ms_result *code)
+{
+    ms__match level[MS__TASK_DEPTH];
+    unsigned depth = 1;
+    ms__match_enter(&level[0], want, have);
+    while (depth > 0) {
+        ms__match *l = &level[depth - 1];
+        if (!ms_json_next(&l->want)) {
+            if (!l->want.object && ms_json_next(&l->have)) return false; /* longer */
+            depth--;
+            continue;
+        }
+        ms_str value = ms__match_opposite(l, arena, code);
+        ms_json_kind kind = ms_json_kind_of(l->want.value);
+        bool inside = kind == MS_JSON_OBJECT || kind == MS_JSON_ARRAY;
+        if (*code != MS_OK) return false;
+        if (inside ? ms_json_kind_of(value) != kind
+                   : !ms__same_scalar(l->want.value, value, arena, code))
+            return false;
+        if (!inside) continue;
+        MS_ASSERT(depth < MS__TASK_DEPTH);
+        ms__match_enter(&level[depth++], l->want.value, value);
+    }
+    return true;
+}
+
+/* One filter and one message. */
+static bool ms__filter_matches(ms_str filter, ms_str message, ms_arena *arena,
+                               ms_result *code)
+{
+    ms_json_iter it = ms_json_iterate(filter);
+    while (ms_json_next(&it)) {
+        ms_str value = ms__absent();
+        bool content = ms_json_string_is(it.key, MS_STR("content"));
+        if (ms_json_string_is(it.key, MS_STR("exclude"))) continue;
+        if (!content && !ms_json_string_is(it.key, MS_STR("streaming_status")))
+            return false;
+        if (ms_json_kind_of(it.value) == MS_JSON_NULL) continue; /* not asked for */
+        (void)ms_json_member(message,
+                             content ? MS_STR("content") : MS_STR("streaming_status"),
+                             &value);
+        if (content ? !ms__matches(it.value, value, arena, code)
+                    : !ms__same_scalar(it.value, value, arena, code))
+            return false;
+    }
+    return *code == MS_OK;
+}
+
+/* All filters and one message: one that includes, if there are any, and none that
+ * excludes. */
+static bool ms__filters_pass(ms_str filters, ms_str message, ms_arena *arena,
+                             ms_result *code)
+{
+    bool including = false, included = false;
+    ms_json_iter it = ms_json_iterate(filters);
+    while (ms_json_next(&it)) {
+        ms_str exclude;
+        bool excludes = ms_json_member(it.value, MS_STR("exclude"), &exclude) &&
+                        ms_json_kind_of(exclude) == MS_JSON_TRUE;
+        including = including || !excludes;
+        if (!excludes && included) continue;
+        if (!ms__filter_matches(it.value, message, arena, code)) continue;
+        if (excludes) return false;
+        included = true;
+    }
+    return included || !including;
+}
+
+/* ---- Pages. */
+
+/* A listing at work. */
+typedef struct ms__task_walk {
+    const ms_task_query *query;
+    ms_arena *arena;
+    ms_str filters;
+    uint64_t at;              /* the cursor's number; 0: from the beginning */
+    bool waits;               /* by time: that message has not come yet */
+    uint64_t skip;            /* messages of pages before */
+    size_t limit, cap;
+    ms_cursor it;
+    ms_writer writer;
+    ms_buf text;
+} ms__task_walk;
+
+/* Does the message pass the filters? What that takes in the arena is given back. */
+static ms_result ms__task_passes(ms__task_walk *t, const ms_msg *msg, bool *passes,
+                                 ms_error *err)
+{
+    ms_writer_opts opts;
+    ms_arena *arena = t->arena;
+    size_t used = arena->buffer_used;
+    ms__arena_mark mark = ms__arena_mark_of(arena);
+    memset(&opts, 0, sizeof opts);
+    memset(&t->text, 0, sizeof t->text);
+    opts.with_location = opts.defaults = true;
+    t->text.arena = arena;
+    ms_writer_init(&t->writer, ms_dialect_find(MS_STR("task")), &opts, arena,
+                   ms_buf_write,
+                   &t->text);
+    ms_result code = ms_writer_put_msg(&t->writer, msg, err);
+    if (code == MS_OK) code = ms_writer_finish(&t->writer, err);
+    if (code == MS_OK) {
+        *passes = ms__filters_pass(t->filters, ms_buf_text(&t->text), arena, &code);
+        if (code != MS_OK) (void)ms__no_arena(err, arena, t->text.len);
+    }
+    ms__arena_rewind(arena, &mark);
+    arena->buffer_used = used;
+    return code;
+}
+
+static ms_result ms__task_add(ms__task_walk *t, const ms_msg *msg, ms_task_page *page,
+                              ms_error *err)
+{
+    if (page->count == t->cap) {
+        size_t cap = ms__min(t->cap * 2 + 64, t->limit);
+        const ms_msg **items = (const ms_msg **)ms_arena_alloc(t->arena,
+                                                               cap * sizeof *items);
+        if (!items) return ms__no_arena(err, t->arena, cap * sizeof *items);
+        if (t->cap > 0) memcpy(items, page->items, page->count * sizeof *items);
+        page->items = items;
+        t->cap = cap;
+    }
+    MS__TRY(ms__task_copy(msg, t->arena, &page->items[page->count], err));
+    page->count++;
+    return MS_OK;
+}
+
+/* Reads until the page is full and one more is seen. */
+static ms_result ms__task_fill(ms__task_walk *t, ms_task_page *page, ms_error *err)
+{
+    const ms_msg *msg;
+    while ((msg = ms_next(&t->it)) != NULL) {
+        bool passes = true;
+        if (t->waits) {
+            t->waits = ms_seq(msg) != t->at;
+            continue;
+        }
+        if (t->filters.ptr) MS__TRY(ms__task_passes(t, msg, &passes, err));
+        if (!passes) continue;
+        if (t->skip > 0) {
+            t->skip--;
+            continue;
+        }
+        page->has_more = page->count == t->limit;
+        if (page->has_more) break;
+        MS__TRY(ms__task_add(t, msg, page, err));
+    }
+    return MS_OK;
+}
+
+static ms_result ms__task_open_walk(ms_store *store, ms__task_walk *t, ms_error *err)
+{
+    const ms_task_query *query = t->query;
+    ms_query q = ms__view_query(query->task_id, MS_VIEW_TIMELINE, 0);
+    q.reverse = !query->oldest_first;
+    q.oldest = query->oldest_first;
+    q.by_time = query->by_time;
+    q.arena = t->arena;
+    t->waits = query->by_time && t->at > 0;
+    if (!query->by_time && query->oldest_first) q.after_seq = t->at;
+    if (!query->by_time && !query->oldest_first) q.before_seq = t->at;
+    if (!t->filters.ptr && !t->waits && t->skip < SIZE_MAX / 2 && t->limit < SIZE_MAX / 2)
+        q.limit = (size_t)t->skip + t->limit + 1;
+    return ms_query_open(store, &q, &t->it, err);
+}
+
+/* The cursor of a message; 0: none. */
+static ms_result ms__task_cursor_write(uint64_t seq, const ms__task_walk *t, ms_str *out,
+                                       ms_error *err)
+{
+    char json[MS__TASK_CURSOR / 2] = "{\"v\":1,\"seq\":";
+    size_t n = strlen(json);
+    if (seq == 0) return MS_OK;
+    n += ms__u64_write(seq, json + n);
+    if (t->query->by_time) memcpy(json + n, ",\"by\":\"time\"", 12);
+    if (t->query->by_time) n += 12;
+    json[n++] = '}';
+    char *text = (char *)ms_arena_alloc(t->arena, MS__TASK_CURSOR);
+    if (!text) return ms__no_arena(err, t->arena, MS__TASK_CURSOR);
+    *out = ms_str_n(text, ms__base64_write(ms_str_n(json, n), text));
+    return MS_OK;
+}
+
+/* How many messages stand on the pages before. */
+static ms_result ms__task_skips(ms__task_walk *t, ms_error *err)
+{
+    const ms_task_query *q = t->query;
+    t->limit = q->limit ? q->limit : MS__TASK_LIMIT;
+    if (!q->has_page) return MS_OK;
+    if (q->page_number < 1)
+        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "pages count from 1"),
+                            "page_number");
+    uint64_t before = (uint64_t)q->page_number - 1;
+    t->skip = before > UINT64_MAX / t->limit ? UINT64_MAX : before * t->limit;
+    return MS_OK;
+}
+
+/* The page, and how reading it went. */
+static ms_result ms__task_page_of(ms_store *store, ms__task_walk *t, ms_task_page *page,
+                                  ms_error *err)
+{
+    MS__TRY(ms__task_open_walk(store, t, err));
+    ms_result code = ms__task_fill(t, page, err);
+    ms_result closed = ms_cursor_close(&t->it, code == MS_OK ? err : NULL);
+    if (code != MS_OK || (closed != MS_OK && closed != MS_E_DAMAGED))
+        return code != MS_OK ? code : closed;
+    if (t->waits)
+        return ms__at_field(err, ms__fail(err, MS_E_NOT_FOUND,
+                                          "the cursor's message %u is "
+                                          "not in the task", t->at), "cursor");
+    uint64_t first = page->count > 0 ? ms_seq(page->items[0]) : t->at;
+    uint64_t last = page->count > 0 ? ms_seq(page->items[page->count - 1]) : t->at;
+    MS__TRY(ms__task_cursor_write(first, t, &page->prev_cursor, err));
+    MS__TRY(ms__task_cursor_write(last, t, &page->next_cursor, err));
+    return closed;
+}
+
+MS_API ms_result ms_task_list(ms_store *store, const ms_task_query *query,
+                              ms_arena *arena,
+                              ms_task_page *page, ms_error *err)
+{
+    memset(page, 0, sizeof *page);
+    MS__TRY(ms__open_check(store, err));
+    MS__TRY(ms__task_id_check(query->task_id, err));
+    ms__task_walk *t =
+        arena ? (ms__task_walk *)ms_arena_alloc(arena, sizeof *t) : NULL;
+    if (!t) return ms__no_arena(err, arena, sizeof *t);
+    memset(t, 0, sizeof *t);
+    t->query = query;
+    t->arena = arena;
+    MS__TRY(ms__task_cursor_read(query, &t->at, err));
+    MS__TRY(ms__task_skips(t, err));
+    MS__TRY(ms__filters_check(query->filters, &t->filters, err));
+    ms_result code = ms__task_page_of(store, t, page, err);
+    if (code != MS_OK && code != MS_E_DAMAGED) memset(page, 0, sizeof *page);
+    return code;
+}
+
+#endif /* MSGSTORE_NO_DIALECTS */
+
+
+/* ==== [session] conversations of users ===============================================
+ * The one section that stands on both halves: rows are read by a dialect, texts are
+ * shortened, messages are in a store. It has no state of its own.
+ *
+ *     store  |  "7:user-12/abc"   1 2 3 4 5 6 ...      all in full
+ *     load   |   user  tool  assistant[head ... session-abc-msg-2 ... tail]
+ *     lookup |   (user-12, session-abc-msg-2)  ->  the full text
+ *
+ * Where a session is. The location is "<bytes of the user id>:<user id>/<session id>".
+ * The number ends at the first colon and says where the user id ends, whatever is in it:
+ * no two pairs have one location, and the locations that begin with "<n>:<user>/" are
+ * those of that user. There is no other way in, so there is nothing to check afterwards.
+ *
+ * Keys. The origin counts rows as they are loaded, so that a key means another row once
+ * the window moves. Here the index is the permanent position in the location, less one;
+ * it survives windows, reopening and compaction. A key of over 255 characters has lost
+ * its end to a checksum: it is looked for among the sessions whose ids fit its beginning,
+ * message by message, and what is found is only returned if its own key is the one asked
+ * for. (A full key of exactly 255 characters may look like a shortened one. The full one
+ * is tried first.)
+ *
+ * Model messages. The origin's conversion, with its rules:
+ *   system prompt        a system text, first, by itself
+ *   user                 a user message; null is ""
+ *   assistant and the    calls in order, then the text unless it is empty, JOINED: one
+ *     tools behind it    response; then all results, JOINED: one request
+ *   tool by itself       a response with the call, a request with the result
+ *   system, unknown      nothing; but they part an assistant from its tools
+ *   name, id             unknown_tool and call_<row> where they are missing or empty; the
+ *                        name sanitised
+ *   arguments            the row's, if it has some; else its content where that is a JSON
+ *                        object (as the origin stores what a tool was asked); else {}
+ *   result               content that is JSON as JSON, empty {}, other text {"raw": text}
+ * Better than the origin: arguments are always an object, and actions (which its rows do
+ * not have) keep their place: one belongs to the assistant's row that it is JOINED to, or
+ * begins a response; a result goes with the action of its id, else the next one open. Of
+ * one response the first 256 actions that are open are looked at for that.
+ * (N1) Nothing here reads or writes a location that does not begin with the user.
+ * (N2) What lookup returns has the key that was asked for.
+ * ================================================================================== */
+
+#ifndef MSGSTORE_NO_DIALECTS
+
+/* "<n>:<user>/" at out, which has room for MS_KEY_MAX bytes; *len may be NULL. */
+static ms_result ms__session_user(ms_str user_id, char *out, size_t *len, ms_error *err)
+{
+    if (ms__is_empty(user_id))
+        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "the user id is empty"),
+                            "user_id");
+    MS__TRY(ms__key_check(user_id, "user_id", false, err));
+    if (user_id.len > MS_KEY_MAX - 7) /* "1023:", "/" and a session id */
+        return ms__at_field(err,
+                            ms__fail(err, MS_E_TOO_LARGE, "user_id has %u bytes, there "
+                                     "is room for %u", (uint64_t)user_id.len,
+                                     (uint64_t)MS_KEY_MAX - 7),
+                            "user_id");
+    size_t at = ms__u64_write(user_id.len, out);
+    out[at++] = ':';
+    ms__put_text(out, &at, user_id);
+    out[at++] = '/';
+    *len = at;
+    return MS_OK;
+}
+
+MS_API ms_result ms_session_init(ms_session *session, ms_store *store, ms_str user_id,
+                                 ms_str session_id, ms_error *err)
+{
+    size_t at = 0;
+    memset(session, 0, sizeof *session);
+    if (!store) return ms__fail(err, MS_E_ARGUMENT, "a session needs a store");
+    if (ms__is_empty(session_id))
+        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "the session id is empty"),
+                            "session_id");
+    MS__TRY(ms__key_check(session_id, "session_id", false, err));
+    MS__TRY(ms__session_user(user_id, session->location_text, &at, err));
+    if (session_id.len > MS_KEY_MAX - at)
+        return ms__at_field(err,
+                            ms__fail(err, MS_E_TOO_LARGE, "session_id has %u bytes, with "
+                                     "this user there is room for %u",
+                                     (uint64_t)session_id.len,
+                                     (uint64_t)(MS_KEY_MAX - at)),
+                            "session_id");
+    session->store = store;
+    session->id_at = (uint16_t)at;
+    ms__put_text(session->location_text, &at, session_id);
+    session->location_len = (uint16_t)at;
+    return MS_OK;
+}
+
+MS_API ms_str ms_session_location(const ms_session *session)
+{
+    return ms_str_n(session->location_text, session->location_len);
+}
+
+static ms_str ms__session_id(const ms_session *session)
+{
+    return ms_str_n(session->location_text + session->id_at,
+                    (size_t)(session->location_len - session->id_at));
+}
+
+/* An empty location would mean all of them. */
+static ms_result ms__session_check(const ms_session *session, ms_error *err)
+{
+    if (session && session->store && session->location_len > session->id_at &&
+        session->id_at > 0 && session->location_len <= MS_KEY_MAX)
+        return MS_OK;
+    return ms__fail(err, MS_E_ARGUMENT, "the session was not initialised");
+}
+
+/* ---- Storing. */
+
+static bool ms__is_system_row(const ms_envelope *m)
+{
+    return m->type == MS_T_TEXT && ms__role_of(m->role, m->type) == MS_ROLE_SYSTEM;
+}
+
+/* Appends those of the n rows that are not the system's; `numbers` has room for them. */
+static ms_result ms__session_some(const ms_session *session, const ms_envelope *rows,
+                                  size_t n, ms_envelope *kept, uint64_t *numbers,
+                                  uint64_t *seqs, ms_error *err)
+{
+    ms_append_opts opts;
+    size_t count = 0;
+    memset(&opts, 0, sizeof opts);
+    opts.location = ms_session_location(session);
+    opts.seqs = numbers;
+    for (size_t i = 0; i < n; i++)
+        if (!ms__is_system_row(&rows[i])) kept[count++] = rows[i];
+    MS__TRY(ms_append_batch(session->store, kept, count, &opts, err));
+    count = 0;
+    for (size_t i = 0; seqs && i < n; i++)
+        seqs[i] = ms__is_system_row(&rows[i]) ? 0 : numbers[count++];
+    return MS_OK;
+}
+
+MS_API ms_result ms_session_store(const ms_session *session, const ms_envelope *rows,
+                                  size_t n, ms_arena *arena, uint64_t *seqs,
+                                  ms_error *err)
+{
+    ms_arena own;
+    ms_append_opts opts;
+    size_t system = 0;
+    MS__TRY(ms__session_check(session, err));
+    for (size_t i = 0; !session->keep_system && i < n; i++)
+        system += ms__is_system_row(&rows[i]);
+    if (system == 0) {
+        memset(&opts, 0, sizeof opts);
+        opts.location = ms_session_location(session);
+        opts.seqs = seqs;
+        return ms_append_batch(session->store, rows, n, &opts, err);
+    }
+    memset(&own, 0, sizeof own);
+    if (!arena) arena = &own;
+    size_t room = n - system + 1;
+    ms_envelope *kept = (ms_envelope *)ms_arena_alloc(arena, room * sizeof *kept);
+    uint64_t *numbers = (uint64_t *)ms_arena_alloc(arena, room * sizeof *numbers);
+    ms_result code =
+        kept && numbers
+            ? ms__session_some(session, rows, n, kept, numbers, seqs, err)
+            : ms__no_arena(err, arena, room * (sizeof *kept + sizeof *numbers));
+    ms_arena_deinit(&own);
+    return code;
+}
+
+MS_API ms_result ms_session_store_json(const ms_session *session, ms_str json,
+                                       const ms_read_opts *opts, ms_arena *arena,
+                                       ms_error *err)
+{
+    ms_envelopes rows;
+    MS__TRY(ms__session_check(session, err));
+    MS__TRY(ms_read_list(ms_dialect_find(MS_STR("session")), json, opts, arena, &rows,
+                         err));
+    return ms_session_store(session, rows.items, rows.count, arena, NULL, err);
+}
+
+/* ---- Loading. */
+
+/* A walk over a session that knows the index of each message. The cursor is large: it
+ * lies in the arena, like all that a result needs. */
+typedef struct ms__tour {
+    ms_arena *arena;
+    ms_cursor *it;
+    ms__count count;
+    bool counts;
+    uint64_t position; /* of the last message, when it counts */
+} ms__tour;
+
+/* newest 0: all. */
+static ms_result ms__tour_open(ms__tour *tour, ms_store *store, ms_str location,
+                               size_t newest, bool counts, ms_arena *arena, ms_error *err)
+{
+    ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, newest);
+    memset(tour, 0, sizeof *tour);
+    if (!arena) return ms__no_arena(err, arena, sizeof *tour->it);
+    tour->arena = arena;
+    tour->counts = counts;
+    tour->count.store = store;
+    tour->count.location = location;
+    tour->it = (ms_cursor *)ms_arena_alloc(arena, sizeof *tour->it);
+    if (!tour->it) return ms__no_arena(err, arena, sizeof *tour->it);
+    return ms_query_open(store, &q, tour->it, err);
+}
+
+/* The first message of a window: how many stood before it? */
+static ms_result ms__tour_start(ms__tour *tour, uint64_t seq, ms_error *err)
+{
+    ms__count *c = &tour->count;
+    const ms_backend *backend = c->store->backend;
+    MS__TRY(ms_position(c->store, seq, &tour->position, err));
+    if (backend->left_out)
+        MS__TRY(backend->left_out(c->store, c->location, seq, &c->gone, &c->next_gap,
+                                  err));
+    c->there = tour->position - c->gone - tour->it->damaged;
+    return MS_OK;
+}
+
+/* The next message; NULL at the end, or after a failure in *code. */
+static const ms_msg *ms__tour_next(ms__tour *tour, ms_result *code, ms_error *err)
+{
+    const ms_msg *msg = *code == MS_OK ? ms_next(tour->it) : NULL;
+    if (!msg || !tour->counts) return msg;
+    if (tour->count.there == 0) *code = ms__tour_start(tour, ms_seq(msg), err);
+    else *code = ms__count_step(&tour->count, tour->it, ms_seq(msg), &tour->position,
+                                err);
+    return *code == MS_OK ? msg : NULL;
+}
+
+/* Closes; `code` is what went wrong before. */
+static ms_result ms__tour_close(ms__tour *tour, ms_result code, ms_error *err)
+{
+    ms_result end = ms_cursor_close(tour->it, code == MS_OK ? err : NULL);
+    return code != MS_OK ? code : end;
+}
+
+/* Leaves of a row what the origin leaves. */
+static void ms__row_plain(ms_envelope *m)
+{
+    ms_envelope all = *m;
+    memset(m, 0, sizeof *m);
+    m->type = all.type;
+    m->role = all.role;
+    m->role_name = all.role_name;
+    m->type_name = all.type_name;
+    m->seq = all.seq;
+    m->has_time = all.has_time;
+    m->time = all.time;
+    m->content = all.content;
+    m->tool = all.tool;
+    m->args = all.args;
+    m->call_id = all.call_id;
+    m->worker = all.worker;
+    m->task = all.task;
+    m->from_manager = all.from_manager;
+}
+
+/* One message as a row in the arena; position 0: it is not shortened. */
+static MS__APART ms_result ms__session_row_of(const ms_session *session,
+                                              const ms_session_load_opts *opts,
+                                              const ms_msg *msg, uint64_t position,
+                                              ms_arena *arena, ms_envelope *out,
+                                              ms_error *err)
+{
+    ms_envelope m = ms_envelope_of(msg);
+    if (opts && opts->plain) ms__row_plain(&m);
+    if (ms_envelope_copy(&m, arena, out) != MS_OK)
+        return ms__no_arena(err, arena, ms_size(msg));
+    if (position == 0 || ms__chat_role(out) != MS_ROLE_ASSISTANT ||
+        out->content.text.len <= 2 * (opts->shorten.keep ? opts->shorten.keep : 1))
+        return MS_OK;
+    char *key = (char *)ms_arena_alloc(arena, MS_ENTITY_KEY_MAX);
+    if (!key) return ms__no_arena(err, arena, MS_ENTITY_KEY_MAX);
+    size_t len = ms_entity_key(ms__session_id(session), position - 1, key);
+    return ms_shorten_message(out, &opts->shorten, ms_str_n(key, len), arena, err);
+}
+
+/* Makes room for one more row. */
+static ms_result ms__session_room(ms_envelopes *rows, size_t *cap, ms_arena *arena,
+                                  ms_error *err)
+{
+    if (rows->count < *cap) return MS_OK;
+    size_t more = *cap * 2 + 16;
+    ms_envelope *items = (ms_envelope *)ms_arena_alloc(arena, more * sizeof *items);
+    if (!items) return ms__no_arena(err, arena, more * sizeof *items);
+    if (rows->count > 0) memcpy(items, rows->items, rows->count * sizeof *items);
+    rows->items = items;
+    *cap = more;
+    return MS_OK;
+}
+
+MS_API ms_result ms_session_load(const ms_session *session,
+                                 const ms_session_load_opts *opts, ms_arena *arena,
+                                 ms_envelopes *out, ms_error *err)
+{
+    ms__tour tour;
+    const ms_msg *msg;
+    size_t cap = 0;
+    bool shorten = opts && opts->compress_on_load;
+    memset(out, 0, sizeof *out);
+    MS__TRY(ms__session_check(session, err));
+    MS__TRY(ms__tour_open(&tour, session->store, ms_session_location(session),
+                          opts ? opts->newest : 0, shorten, arena, err));
+    ms_result code = MS_OK;
+    while ((msg = ms__tour_next(&tour, &code, err)) != NULL) {
+        code = ms__session_room(out, &cap, arena, err);
+        if (code == MS_OK)
+            code = ms__session_row_of(session, opts, msg, tour.position, arena,
+                                      &out->items[out->count], err);
+        if (code == MS_OK) out->count++;
+    }
+    code = ms__tour_close(&tour, code, err);
+    if (code != MS_OK && code != MS_E_DAMAGED) memset(out, 0, sizeof *out);
+    return code;
+}
+
+/* ---- Finding. */
+
+/* Cuts a key into session id and index, as ms_entity_key puts them together. */
+static bool ms__key_parse(ms_str key, ms_str *id, uint64_t *index)
+{
+    const size_t head = sizeof "session-" - 1, middle = sizeof "-msg-" - 1;
+    size_t digits = 0;
+    if (!ms_str_starts_with(key, MS_STR("session-"))) return false;
+    while (digits < key.len - head && key.ptr[key.len - 1 - digits] >= '0' &&
+           key.ptr[key.len - 1 - digits] <= '9')
+        digits++;
+    if (digits == 0 || digits > 20 || key.len < head + middle + digits) return false;
+    ms_str end = ms_str_n(key.ptr + key.len - digits - middle, middle + digits);
+    if (!ms_str_starts_with(end, MS_STR("-msg-"))) return false;
+    *id = ms_str_n(key.ptr + head, key.len - head - end.len);
+    return ms_json_u64(ms_str_n(end.ptr + middle, digits), index) == MS_OK &&
+           *index < UINT64_MAX;
+}
+
+static ms_result ms__not_found(ms_str key, ms_error *err)
+{
+    return ms__fail(err, MS_E_NOT_FOUND, "there is no message '%v' of this user",
+                    MS__V(key));
+}
+
+/* A message whose key is known to be the one; a copy in the arena. */
+static MS__APART ms_result ms__lookup_copy(const ms_msg *msg, ms_arena *arena,
+                                           ms_envelope *out, ms_error *err)
+{
+    ms_envelope m = ms_envelope_of(msg);
+    return ms_envelope_copy(&m, arena, out) == MS_OK
+               ? MS_OK
+               : ms__no_arena(err, arena, ms_size(msg));
+}
+
+/* By session id and index; room is for MS_ENTITY_KEY_MAX bytes. */
+static ms_result ms__lookup_exact(ms_store *store, ms_str user_id, ms_str key, char *room,
+                                  ms_arena *arena, ms_envelope *out, ms_error *err)
+{
+    ms_str id;
+    uint64_t index;
+    const ms_msg *msg;
+    size_t len = 0;
+    if (!ms__key_parse(key, &id, &index) || id.len == 0 ||
+        !ms_str_equal(ms_str_n(room, ms_entity_key(id, index, room)), key))
+        return ms__not_found(key, err);
+    MS__TRY(ms__session_user(user_id, room, &len, err));
+    if (id.len > MS_KEY_MAX - len) return ms__not_found(key, err);
+    ms__put_text(room, &len, id);
+    ms_result code =
+        ms_get_by_position(store, ms_str_n(room, len), index + 1, arena, &msg, err);
+    if (code == MS_E_NOT_FOUND) return ms__not_found(key, err);
+    return code == MS_OK ? ms__lookup_copy(msg, arena, out, err) : code;
+}
+
+/* Could a message of that session have the shortened key? */
+static bool ms__key_fits(ms_str key, ms_str id)
+{
+    ms_str rest = ms_str_n(key.ptr + 8, key.len - 8 - 9); /* "session-", the checksum */
+    size_t n = ms__min(rest.len, id.len);
+    return memcmp(rest.ptr, id.ptr, n) == 0;
+}
+
+/* Walks one session. */
+static ms_result ms__lookup_walk(ms_store *store, ms_str location, ms_str id, ms_str key,
+                                 char *room, ms_arena *arena, ms_envelope *out,
+                                 ms_error *err)
+{
+    ms__tour tour;
+    const ms_msg *msg;
+    MS__TRY(ms__tour_open(&tour, store, location, 0, true, arena, err));
+    ms_result code = MS_OK;
+    while ((msg = ms__tour_next(&tour, &code, err)) != NULL) {
+        size_t len = ms_entity_key(id, tour.position - 1, room);
+        if (ms_str_equal(ms_str_n(room, len), key)) break;
+    }
+    if (msg) code = ms__lookup_copy(msg, arena, out, err);
+    bool found = msg && code == MS_OK;
+    code = ms__tour_close(&tour, code, err);
+    if (found && code == MS_E_DAMAGED) return MS_OK;
+    return code == MS_OK && !found ? MS_E_NOT_FOUND : code;
+}
+
+/* The locations of a user's sessions; the first *len bytes of each are the user's. */
+static MS__APART ms_result ms__user_sessions(ms_store *store, ms_str user_id, size_t limit,
+                                             char *room, size_t *len, ms_arena *arena,
+                                             ms_listing *list, ms_error *err)
+{
+    ms_list_query q;
+    memset(&q, 0, sizeof q);
+    MS__TRY(ms__session_user(user_id, room, len, err));
+    q.prefix = ms_str_n(room, *len);
+    q.limit = limit;
+    return ms_list(store, &q, arena, list, err);
+}
+
+/* A shortened key: all of the user's sessions that may have it. */
+static ms_result ms__lookup_long(ms_store *store, ms_str user_id, ms_str key, char *room,
+                                 ms_arena *arena, ms_envelope *out, ms_error *err)
+{
+    ms_listing list;
+    size_t len = 0;
+    ms_result damaged = MS_OK;
+    MS__TRY(ms__user_sessions(store, user_id, 0, room, &len, arena, &list, err));
+    for (size_t i = 0; i < list.count; i++) {
+        ms_str at = list.items[i].location;
+        ms_str id = ms_str_n(at.ptr + len, at.len - len);
+        if (!ms__key_fits(key, id)) continue;
+        ms_result code = ms__lookup_walk(store, at, id, key, room, arena, out, err);
+        if (code == MS_E_DAMAGED) damaged = code;
+        else if (code != MS_E_NOT_FOUND) return code;
+    }
+    return damaged == MS_OK ? ms__not_found(key, err) : damaged;
+}
+
+MS_API ms_result ms_session_lookup(ms_store *store, ms_str user_id, ms_str key,
+                                   ms_arena *arena, ms_envelope *out, ms_error *err)
+{
+    memset(out, 0, sizeof *out);
+    char *room = arena ? (char *)ms_arena_alloc(arena, MS_ENTITY_KEY_MAX) : NULL;
+    if (!room) return ms__no_arena(err, arena, MS_ENTITY_KEY_MAX);
+    if (!ms_str_starts_with(key, MS_STR("session-"))) return ms__not_found(key, err);
+    if (key.len > MS_ENTITY_KEY_MAX) return ms__not_found(key, err);
+    ms_result code = ms__lookup_exact(store, user_id, key, room, arena, out, err);
+    if (code == MS_E_NOT_FOUND && ms__chars(key) == MS_ENTITY_KEY_CHARS)
+        code = ms__lookup_long(store, user_id, key, room, arena, out, err);
+    if (code != MS_OK) memset(out, 0, sizeof *out);
+    return code;
+}
+
+MS_API ms_result ms_session_list(ms_store *store, ms_str user_id, size_t limit,
+                                 ms_arena *arena, ms_listing *out, ms_error *err)
+{
+    size_t len = 0;
+    memset(out, 0, sizeof *out);
+    char *room = arena ? (char *)ms_arena_alloc(arena, MS_KEY_MAX) : NULL;
+    if (!room) return ms__no_arena(err, arena, MS_KEY_MAX);
+    MS__TRY(ms__user_sessions(store, user_id, limit, room, &len, arena, out, err));
+    for (size_t i = 0; i < out->count; i++) {
+        out->items[i].location.ptr += len;
+        out->items[i].location.len -= len;
+    }
+    return MS_OK;
+}
+
+/* ---- For a model. */
+
+MS_API ms_str ms_sanitize_tool_name(ms_str name, char *out)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < name.len; n++) {
+        size_t len = ms__char_size(ms_str_n(name.ptr + i, name.len - i));
+        char c = name.ptr[i];
+        bool fits = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+                    (c >= '0' && c <= '9') || c == '_' || c == '-';
+        out[n] = fits ? c : '_';
+        i += len;
+    }
+    return ms_str_n(name.ptr ? out : NULL, n);
+}
+
+/* Where model messages are put; there is room for all. */
+typedef struct ms__model {
+    const ms_envelope *rows;
+    size_t n;
+    ms_arena *arena;
+    ms_error *err;
+    ms_str extra;      /* of the first message of a response */
+    ms_envelope *items;
+    size_t count;
+    size_t side;       /* where the response or request began */
+} ms__model;
+
+static bool ms__is_assistant_row(const ms_envelope *m)
+{
+    return m->type != MS_T_ACTION && ms__chat_role(m) == MS_ROLE_ASSISTANT;
+}
+
+/* A new message with the row's time and place. */
+static ms_envelope *ms__model_add(ms__model *d, const ms_envelope *row, ms_type type)
+{
+    ms_envelope *m = &d->items[d->count];
+    memset(m, 0, sizeof *m);
+    m->type = type;
+    if (d->count > d->side) m->flags = MS_FLAG_JOINED;
+    d->count++;
+    if (!row) return m;
+    m->has_time = row->has_time;
+    m->time = row->time;
+    m->time_text = row->time_text;
+    m->agent_key = row->agent_key;
+    m->turn_id = row->turn_id;
+    return m;
+}
+
+/* Text of the arena. */
+static ms_result ms__model_text(ms__model *d, size_t size, char **out)
+{
+    *out = (char *)ms_arena_alloc(d->arena, size);
+    return *out ? MS_OK : ms__no_arena(d->err, d->arena, size);
+}
+
+/* The name and the id of a call or a result of the row. */
+static ms_result ms__model_names(ms__model *d, size_t row, ms_envelope *m)
+{
+    char *text;
+    m->tool = d->rows[row].tool.len > 0 ? d->rows[row].tool : MS_STR("unknown_tool");
+    m->call_id = d->rows[row].call_id;
+    MS__TRY(ms__model_text(d, m->tool.len + 32, &text));
+    m->tool = ms_sanitize_tool_name(m->tool, text);
+    if (m->call_id.len > 0) return MS_OK;
+    text += m->tool.len;
+    memcpy(text, "call_", 5);
+    m->call_id = ms_str_n(text, 5 + ms__u64_write(row, text + 5));
+    return MS_OK;
+}
+
+/* Text that is JSON, or JSON: the value; absent for other text. */
+static ms_str ms__model_json(ms_value v)
+{
+    ms_str value;
+    ms_json_opts opts;
+    memset(&opts, 0, sizeof opts);
+    opts.max_depth = MS_FIELD_MAX_DEPTH;
+    return ms_json_check(v.text, &opts, &value, NULL) == MS_OK ? value : ms__absent();
+}
+
+static ms_value ms__model_args(const ms_envelope *row)
+{
+    ms_str args = ms__model_json(row->args);
+    if (!row->args.text.ptr && !row->content.json) args = ms__model_json(row->content);
+    return ms_json(ms_json_kind_of(args) == MS_JSON_OBJECT ? args : MS_STR("{}"));
+}
+
+static ms_result ms__model_result(ms__model *d, const ms_envelope *row, ms_value *out)
+{
+    ms_buf buf;
+    ms_json_writer w;
+    bool null = row->content.json && ms_json_kind_of(row->content.text) == MS_JSON_NULL;
+    *out = ms_json(MS_STR("{}"));
+    if (row->content.text.len == 0 || null) return MS_OK;
+    *out = row->content;
+    if (row->content.json) return MS_OK;
+    *out = ms_json(ms__model_json(row->content));
+    if (out->text.ptr) return MS_OK;
+    memset(&buf, 0, sizeof buf);
+    buf.arena = d->arena;
+    ms_json_init(&w, ms_buf_write, &buf, false);
+    ms_json_begin_object(&w);
+    ms_json_key(&w, MS_STR("raw"));
+    ms_json_put_string(&w, row->content.text);
+    ms_json_end_object(&w);
+    if (ms_json_finish(&w) != MS_OK)
+        return ms__no_arena(d->err, d->arena, row->content.text.len);
+    *out = ms_json(ms_buf_text(&buf));
+    return MS_OK;
+}
+
+/* What a row says, as text; *out absent when that is nothing. */
+static ms_result ms__model_said(ms__model *d, const ms_envelope *row, ms_value *out)
+{
+    ms_buf buf;
+    memset(&buf, 0, sizeof buf);
+    buf.arena = d->arena;
+    if (ms__chat_said(row, &buf, out) != MS_OK)
+        return ms__no_arena(d->err, d->arena, row->content.text.len);
+    ms_json_kind kind = out->json ? ms_json_kind_of(out->text) : MS_JSON_NONE;
+    if (kind == MS_JSON_STRING) {
+        if (ms_json_string(out->text, d->arena, &out->text) != MS_OK)
+            return ms__no_arena(d->err, d->arena, out->text.len);
+        out->json = false;
+    }
+    if (kind == MS_JSON_NULL || out->text.len == 0) *out = ms_text(NULL);
+    return MS_OK;
+}
+
+static ms_result ms__model_user(ms__model *d, size_t row)
+{
+    ms_value said;
+    MS__TRY(ms__model_said(d, &d->rows[row], &said));
+    d->side = d->count;
+    ms_envelope *m = ms__model_add(d, &d->rows[row], MS_T_USER_MESSAGE);
+    m->content = said.text.ptr ? said : ms_text("");
+    return MS_OK;
+}
+
+/* One response and the request that answers it, from rows [from, to): an assistant's or
+ * none, actions, then results from `results` on. */
+typedef struct ms__exchange {
+    size_t from, results, to;
+    ms_envelope *calls; /* of the actions, in items */
+    size_t n_calls;
+    size_t first_open;
+    unsigned char *answered; /* of each of them */
+} ms__exchange;
+
+/* Which of the actions' calls does a result answer? n_calls: none of them. */
+static size_t ms__exchange_find(const ms__exchange *x, ms_str id)
+{
+    size_t seen = 0;
+    for (size_t i = x->first_open; i < x->n_calls && seen < MS__CALLS_OPEN; i++) {
+        if (x->answered[i]) continue;
+        if (id.len == 0 || ms_str_equal(x->calls[i].call_id, id)) return i;
+        seen++;
+    }
+    return x->n_calls;
+}
+
+static ms_result ms__exchange_call(ms__model *d, size_t row)
+{
+    ms_envelope *m = ms__model_add(d, &d->rows[row], MS_T_ACTION);
+    m->args = ms__model_args(&d->rows[row]);
+    return ms__model_names(d, row, m);
+}
+
+/* The calls: those of the actions, then those that only have a result. The id of each
+ * result's call goes to ids. */
+static ms_result ms__exchange_calls(ms__model *d, ms__exchange *x, ms_str *ids)
+{
+    x->calls = &d->items[d->count];
+    for (size_t i = x->from; i < x->results; i++)
+        if (d->rows[i].type == MS_T_ACTION) MS__TRY(ms__exchange_call(d, i));
+    x->n_calls = d->count - d->side;
+    MS__TRY(ms__model_text(d, x->n_calls + 1, (char **)(void *)&x->answered));
+    memset(x->answered, 0, x->n_calls + 1);
+    for (size_t i = x->results; i < x->to; i++) {
+        size_t call = ms__exchange_find(x, d->rows[i].call_id);
+        if (call == x->n_calls) {
+            MS__TRY(ms__exchange_call(d, i));
+            ids[i - x->results] = d->items[d->count - 1].call_id;
+            continue;
+        }
+        x->answered[call] = 1;
+        ids[i - x->results] = x->calls[call].call_id;
+        while (x->first_open < x->n_calls && x->answered[x->first_open]) x->first_open++;
+    }
+    return MS_OK;
+}
+
+static ms_result ms__exchange_results(ms__model *d, const ms__exchange *x,
+                                      const ms_str *ids)
+{
+    d->side = d->count;
+    for (size_t i = x->results; i < x->to; i++) {
+        ms_envelope *m = ms__model_add(d, &d->rows[i], d->rows[i].type);
+        MS__TRY(ms__model_names(d, i, m));
+        MS__TRY(ms__model_result(d, &d->rows[i], &m->content));
+        m->error_type = d->rows[i].error_type;
+        m->call_id = ids[i - x->results];
+    }
+    return MS_OK;
+}
+
+static bool ms__is_joined_call(const ms_envelope *m)
+{
+    return m->type == MS_T_ACTION && (m->flags & MS_FLAG_JOINED) != 0;
+}
+
+/* From the row on: an exchange, or what an assistant said; *next is the row behind it. */
+static ms_result ms__model_exchange(ms__model *d, size_t row, size_t *next)
+{
+    ms__exchange x;
+    ms_value said = ms_text(NULL);
+    char *ids;
+    memset(&x, 0, sizeof x);
+    bool spoken = ms__is_assistant_row(&d->rows[row]);
+    x.from = row;
+    x.results = ms__is_answer(&d->rows[row]) ? row : row + 1;
+    while (x.results > row && x.results < d->n && ms__is_joined_call(&d->rows[x.results]))
+        x.results++;
+    x.to = x.results == row ? row + 1 : x.results;
+    while (x.results > row && x.to < d->n && ms__is_answer(&d->rows[x.to])) x.to++;
+    *next = x.to;
+    if (spoken) MS__TRY(ms__model_said(d, &d->rows[row], &said));
+    MS__TRY(ms__model_text(d, (x.to - x.results + 1) * sizeof(ms_str), &ids));
+    d->side = d->count;
+    MS__TRY(ms__exchange_calls(d, &x, (ms_str *)(void *)ids));
+    if (said.text.ptr)
+        ms__model_add(d, &d->rows[row], MS_T_ASSISTANT_MESSAGE)->content = said;
+    if (d->count > d->side) d->items[d->side].extra = d->extra;
+    return ms__exchange_results(d, &x, (const ms_str *)(const void *)ids);
+}
+
+/* {"model_name": name} */
+static ms_result ms__model_begin(ms__model *d, const ms_model_opts *opts)
+{
+    ms_buf buf;
+    ms_json_writer w;
+    ms_str name = opts && opts->model_name.ptr ? opts->model_name : MS_STR("recovered");
+    memset(&buf, 0, sizeof buf);
+    buf.arena = d->arena;
+    ms_json_init(&w, ms_buf_write, &buf, false);
+    ms_json_begin_object(&w);
+    ms_json_key(&w, MS_STR("model_name"));
+    ms_json_put_string(&w, name);
+    ms_json_end_object(&w);
+    if (ms_json_finish(&w) != MS_OK) return ms__no_arena(d->err, d->arena, name.len);
+    d->extra = ms_buf_text(&buf);
+    if (!opts || opts->system_prompt.len == 0) return MS_OK;
+    ms__model_add(d, NULL, MS_T_TEXT)->content = ms_text_n(opts->system_prompt);
+    return MS_OK;
+}
+
+MS_API ms_result ms_session_model_messages(const ms_envelope *rows, size_t n,
+                                           const ms_model_opts *opts, ms_arena *arena,
+                                           ms_envelopes *out, ms_error *err)
+{
+    ms__model d;
+    size_t next, size;
+    memset(out, 0, sizeof *out);
+    memset(&d, 0, sizeof d);
+    if (n > SIZE_MAX / 4 / sizeof *rows)
+        return ms__fail(err, MS_E_TOO_LARGE, "%u rows are too many", (uint64_t)n);
+    size = (2 * n + 1) * sizeof *d.items; /* a call and a result of a row, a prompt */
+    if (arena) d.items = (ms_envelope *)ms_arena_alloc(arena, size);
+    if (!d.items) return ms__no_arena(err, arena, size);
+    d.rows = rows;
+    d.n = n;
+    d.arena = arena;
+    d.err = err;
+    MS__TRY(ms__model_begin(&d, opts));
+    for (size_t i = 0; i < n; i = next) {
+        next = i + 1;
+        if (rows[i].type == MS_T_ACTION || ms__is_answer(&rows[i]) ||
+            ms__is_assistant_row(&rows[i]))
+            MS__TRY(ms__model_exchange(&d, i, &next));
+        else if (ms__chat_role(&rows[i]) == MS_ROLE_USER)
+            MS__TRY(ms__model_user(&d, i));
+    }
+    out->items = d.items;
+    out->count = d.count;
+    return MS_OK;
+}
+
+#endif /* MSGSTORE_NO_DIALECTS */
 
 
 /* ==== [selfcheck] promises, walked ===================================================

@@ -72,7 +72,7 @@ static ms_result read_message(json_t *value, bool lenient, ms_envelope *out,
 /* Starts a writer of one array in the framework dialect. */
 static void start_writing(ms_writer *w, ms_buf *buf)
 {
-    ms_writer_opts opts = {false, false, false};
+    ms_writer_opts opts = {false, false, false, false};
     memset(buf, 0, sizeof *buf);
     buf->arena = &arena;
     opts.array = true;
@@ -383,6 +383,11 @@ static json_t *op_normalize_agent_key(json_t *input)
 }
 
 
+#include "conform_envelope.h"
+#include "conform_session.h"
+#include "conform_task.h"
+
+
 /* ---- the vectors ---- */
 
 static const struct {
@@ -395,6 +400,26 @@ static const struct {
     {"store_view", op_store_view},
     {"history_filter", op_history_filter},
     {"normalize_agent_key", op_normalize_agent_key},
+    {"compress", op_compress},
+    {"decompress", op_decompress},
+    {"entity_key", op_entity_key},
+    {"load_session", op_load_session},
+    {"to_model_messages", op_to_model_messages},
+    {"sanitize_tool_name", op_sanitize_tool_name},
+    {"validate_content", op_validate_content},
+    {"accumulate_deltas", op_accumulate_deltas},
+    {"merge_consecutive_deltas", op_merge_consecutive_deltas},
+    {"to_llm_messages", op_to_llm_messages},
+    {"normalize", op_normalize},
+    {"normalize_many", op_normalize_many},
+    {"to_provider", op_to_provider},
+    {"to_provider_many", op_to_provider_many},
+    {"text", op_text},
+    {"tool_call", op_tool_call},
+    {"tool_result", op_tool_result},
+    {"coalesce", op_coalesce},
+    {"pairs", op_pairs},
+    {"prune", op_prune},
 };
 
 /* NULL: no such operation. */

@@ -1,0 +1,1381 @@
+/* The message envelope format: what a row or an envelope is normalised to, what is
+ * refused and where, what comes back from other formats, the rows of a provider,
+ * neighbours merged, calls paired with results. Expected JSON is written by hand, or made
+ * by jansson from the rules of the format. */
+
+#define _POSIX_C_SOURCE 200809L
+
+#include "support.h"
+#include "json_equal.h"
+
+#include <time.h>
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+#define ENV "envelope"
+#define ROWS "envelope-rows"
+#define FW "framework"
+#define OA "openai"
+
+/* A canonical envelope from its parts. */
+#define CANONICAL(type, role, content, payload, metadata)                             \
+    "{\"schema\":\"agents-api.message\",\"version\":1,\"type\":\"" type               \
+    "\",\"role\":\"" role "\",\"content\":" content ",\"payload\":" payload           \
+    ",\"metadata\":" metadata "}"
+/* The same with members behind. */
+#define CANONICAL_AND(type, role, content, payload, metadata, more)                   \
+    "{\"schema\":\"agents-api.message\",\"version\":1,\"type\":\"" type               \
+    "\",\"role\":\"" role "\",\"content\":" content ",\"payload\":" payload           \
+    ",\"metadata\":" metadata "," more "}"
+
+
+/* ---- helpers ---- */
+
+static ms_arena arena; /* of one test */
+
+static int open_arena(void **state)
+{
+    (void)state;
+    ms_arena_init(&arena, NULL);
+    return 0;
+}
+
+static int close_arena(void **state)
+{
+    (void)state;
+    ms_arena_deinit(&arena);
+    return 0;
+}
+
+static const ms_dialect *dialect(const char *name)
+{
+    const ms_dialect *found = ms_dialect_find(ms_str_of(name));
+    assert_non_null(found);
+    return found;
+}
+
+enum { STRICT = 0, LENIENT = 1, REPAIR = 2 };
+
+static ms_result read_with(const char *name, ms_str json, unsigned how, ms_arena *a,
+                           ms_envelopes *out, ms_error *err)
+{
+    ms_read_opts opts = {(how & LENIENT) != 0, (how & REPAIR) != 0};
+    memset(out, 0xA5, sizeof *out);
+    memset(err, 0xA5, sizeof *err);
+    return json.len > 0 && json.ptr[0] == '['
+               ? ms_read_list(dialect(name), json, &opts, a, out, err)
+               : ms_read(dialect(name), json, &opts, a, out, err);
+}
+
+static ms_envelopes reads(const char *name, ms_str json, unsigned how)
+{
+    ms_envelopes list;
+    ms_error err;
+    if (read_with(name, json, how, &arena, &list, &err) != MS_OK)
+        fail_msg("%s: %.*s\n%s: %s", name, (int)json.len, json.ptr, err.path,
+                 err.message);
+    return list;
+}
+
+/* One array; with location and agent key. Half of the time as encoded messages. */
+static ms_str written(const char *name, const ms_envelopes *list)
+{
+    static unsigned turns;
+    ms_writer_opts opts;
+    ms_result result = MS_OK;
+    ms_writer w;
+    ms_buf buf;
+    ms_error err;
+    memset(&buf, 0, sizeof buf);
+    memset(&opts, 0, sizeof opts);
+    buf.arena = &arena;
+    opts.array = opts.with_location = true;
+    ms_writer_init(&w, dialect(name), &opts, &arena, ms_buf_write, &buf);
+    for (size_t i = 0; i < list->count && result == MS_OK; i++) {
+        const ms_msg *msg = NULL;
+        if (turns++ % 2 == 0) result = ms_encode(&list->items[i], &arena, &msg, &err);
+        else result = ms_writer_put(&w, &list->items[i], &err);
+        if (msg != NULL) result = ms_writer_put_msg(&w, msg, &err);
+    }
+    if (result == MS_OK) result = ms_writer_finish(&w, &err);
+    if (result != MS_OK) fail_msg("%s: %s: %s", name, err.path, err.message);
+    ms_str text = ms_buf_text(&buf);
+    text.len--; /* without the end of the line */
+    return text;
+}
+
+static json_t *parsed(ms_str json)
+{
+    json_t *value = json_parse_n(json.ptr, json.len);
+    if (value == NULL) fail_msg("no JSON: %.*s", (int)json.len, json.ptr);
+    return value;
+}
+
+/* Does a member stand twice in an object? */
+static bool repeats(ms_str json)
+{
+    size_t flags = JSON_ALLOW_NUL | JSON_DECODE_ANY | JSON_REJECT_DUPLICATES;
+    json_t *value = json_loadb(json.ptr, json.len, flags, NULL);
+    json_decref(value);
+    return value == NULL;
+}
+
+static void same_value(json_t *a, json_t *b, ms_str source)
+{
+    json_where where = {{0}, 0};
+    if (json_same(a, b, JSON_ARGUMENTS, &where)) return;
+    char *x = json_dumps(a, JSON_ENCODE_ANY), *y = json_dumps(b, JSON_ENCODE_ANY);
+    print_error("of %.*s\n", (int)source.len, source.ptr);
+    fail_msg("differ at \"%s\"\n   got %s\nexpect %s", where.path, x, y);
+}
+
+static void same_json(ms_str got, ms_str expected)
+{
+    json_t *a = parsed(got), *b = parsed(expected);
+    same_value(a, b, expected);
+    if (repeats(got) && !repeats(expected))
+        fail_msg("twice: %.*s", (int)got.len, got.ptr);
+    json_decref(a);
+    json_decref(b);
+}
+
+static void same_text(ms_str got, ms_str expected)
+{
+    if (!ms_str_equal(got, expected))
+        fail_msg("   got %.*s\nexpect %.*s", (int)got.len, got.ptr, (int)expected.len,
+                 expected.ptr);
+}
+
+/* A text in the arena, put together. */
+static ms_str joined(const char *a, ms_str b, const char *c)
+{
+    size_t x = strlen(a), y = strlen(c);
+    char *text = (char *)ms_arena_alloc(&arena, x + b.len + y);
+    memcpy(text, a, x);
+    if (b.len > 0) memcpy(text + x, b.ptr, b.len);
+    memcpy(text + x + b.len, c, y);
+    return ms_str_n(text, x + b.len + y);
+}
+
+static ms_str as_list(const char *json)
+{
+    return joined("[", ms_str_of(json), "]");
+}
+
+static ms_str dumped(json_t *value)
+{
+    size_t len = json_dumpb(value, NULL, 0, JSON_ENCODE_ANY | JSON_COMPACT);
+    char *text = (char *)ms_arena_alloc(&arena, len);
+    json_dumpb(value, text, len, JSON_ENCODE_ANY | JSON_COMPACT);
+    return ms_str_n(text, len);
+}
+
+/* Reads `json` (a list) in one dialect, writes it in another. */
+static ms_str crossed(const char *from, ms_str json, unsigned how, const char *to)
+{
+    ms_envelopes list = reads(from, json, how);
+    return written(to, &list);
+}
+
+/* What is written is canonical: read strictly, it is written the same. */
+static void is_stable(ms_str canonical)
+{
+    same_text(crossed(ENV, canonical, STRICT, ENV), canonical);
+}
+
+
+/* ---- normalising ---- */
+
+static const struct {
+    const char *name, *json, *canonical;
+} rows[] = {
+    {"the drafts' data becomes payload",
+     "{\"version\":1,\"type\":\"delta\",\"content\":\"p\",\"data\":{\"i\":0}}",
+     CANONICAL("delta", "assistant", "\"p\"", "{\"i\":0}", "{}")},
+    {"an empty payload gives way to data, a list in data does not count",
+     "{\"version\":1,\"type\":\"delta\",\"payload\":{},\"data\":[1]}",
+     CANONICAL("delta", "assistant", "\"\"", "{}", "{}")},
+    {"data null is enough to be an envelope",
+     "{\"version\":1,\"type\":\"error\",\"data\":null}",
+     CANONICAL("error", "assistant", "\"\"", "{}", "{}")},
+    {"a schema of another name is rewritten",
+     "{\"schema\":\"x\",\"version\":\"1\",\"type\":\"text\",\"role\":\"user\"}",
+     CANONICAL("text", "user", "\"\"", "{}", "{}")},
+    {"a row's type, version and payload say nothing",
+     "{\"type\":\"tool_call\",\"payload\":{\"a\":1},\"role\":\"user\",\"content\":\"c\"}",
+     CANONICAL("text", "user", "\"c\"", "{}", "{}")},
+    {"a row's result: six members are promoted, null too",
+     "{\"content\":\"r\",\"metadata\":{\"type\":\"tool_result\",\"tool_name\":\"t\","
+     "\"success\":null,\"turn\":2,\"tool_data\":{},\"media\":[],\"error\":\"e\","
+     "\"parameters\":{}}}",
+     CANONICAL("tool_result", "tool", "\"r\"",
+               "{\"tool_name\":\"t\",\"success\":null,\"turn\":2,\"tool_data\":{},"
+               "\"media\":[],\"error\":\"e\"}",
+               "{\"type\":\"tool_result\",\"tool_name\":\"t\",\"success\":null,"
+               "\"turn\":2,\"tool_data\":{},\"media\":[],\"error\":\"e\","
+               "\"parameters\":{}}")},
+    {"metadata.type multimodal", "{\"metadata\":{\"type\":\"multimodal\"}}",
+     CANONICAL("multimodal_part", "assistant", "\"\"", "{}",
+               "{\"type\":\"multimodal\"}")},
+    {"content that is an object", "{\"content\":{\"a\":[]},\"metadata\":{\"error\":1}}",
+     CANONICAL("multimodal_part", "assistant", "{\"a\":[]}", "{}", "{\"error\":1}")},
+    {"metadata.error false counts", "{\"metadata\":{\"error\":false}}",
+     CANONICAL("error", "assistant", "\"\"", "{}", "{\"error\":false}")},
+    {"metadata.error null does not", "{\"metadata\":{\"error\":null}}",
+     CANONICAL("text", "assistant", "\"\"", "{}", "{\"error\":null}")},
+    {"role null is none", "{\"role\":null,\"content\":null}",
+     CANONICAL("text", "assistant", "\"\"", "{}", "{}")},
+    {"the last of equal names counts",
+     "{\"role\":\"user\",\"content\":5,\"content\":\"b\",\"role\":\"critic\"}",
+     CANONICAL("text", "critic", "\"b\"", "{}", "{}")},
+    {"escapes in names and words",
+     "{\"r\\u006fle\":\"us\\u0065r\",\"content\":\"\\ud83d\\ude00\"}",
+     CANONICAL("text", "user", "\"\\ud83d\\ude00\"", "{}", "{}")},
+    {"ids and times that are no text are dropped",
+     "{\"id\":5,\"created_at\":\"\",\"updated_at\":null,\"content\":\"x\"}",
+     CANONICAL("text", "assistant", "\"x\"", "{}", "{}")},
+    {"lists for payload and metadata are kept beside",
+     "{\"schema\":\"\",\"version\":1,\"type\":\"delta\",\"payload\":[1],"
+     "\"metadata\":[2]}",
+     CANONICAL_AND("delta", "assistant", "\"\"", "{}", "{}",
+                   "\"extra\":{\"payload\":[1],\"metadata\":[2]}")},
+};
+
+static void rows_become_canonical(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        ms_str got = crossed(ENV, as_list(rows[i].json), STRICT, ENV);
+        same_json(got, as_list(rows[i].canonical));
+        is_stable(got);
+        same_json(crossed(ROWS, as_list(rows[i].json), STRICT, ENV), got);
+    }
+}
+
+/* Canonical: these come back equal. */
+static const char *const canonical[] = {
+    CANONICAL("text", "user", "\"hi\"", "{}", "{}"),
+    CANONICAL("text", "assistant", "\"\"", "{}", "{}"),
+    CANONICAL("text", "system", "\"be kind\"", "{\"a\":{}}", "{\"b\":[]}"),
+    CANONICAL("text", "critic", "[]", "{}", "{\"type\":\"x\"}"),
+    CANONICAL("tool_call", "assistant", "\"\"", "{}", "{}"),
+    CANONICAL("tool_call", "assistant", "\"c\"", "{\"tool_name\":\"\"}", "{}"),
+    CANONICAL("tool_call", "assistant", "\"c\"", "{\"parameters\":{}}", "{}"),
+    CANONICAL("tool_call", "user", "[1]", "{\"parameters\":[],\"tool_name\":null}", "{}"),
+    CANONICAL("tool_call", "tool", "{}",
+              "{\"parameters\":\"{broken\",\"tool_name\":\"t\",\"turn\":1}", "{}"),
+    CANONICAL("tool_call", "x", "\"c\"", "{\"parameters\":null,\"tool_name\":7}",
+              "{\"tool_call_id\":\"\"}"),
+    CANONICAL("tool_call", "assistant", "\"c\"",
+              "{\"tool_name\":\"t\",\"parameters\":{\"a\":1.0}}",
+              "{\"tool_call_id\":\"c1\",\"x\":null}"),
+    CANONICAL("tool_result", "tool", "\"r\"", "{\"tool_name\":null,\"parameters\":{}}",
+              "{\"tool_call_id\":{}}"),
+    CANONICAL("tool_result", "user", "\"r\"", "{\"tool_name\":\"\",\"turn\":1e2}",
+              "{\"tool_call_id\":\"c1\"}"),
+    CANONICAL("error", "assistant", "\"boom\"", "{\"tool_name\":\"t\",\"parameters\":{}}",
+              "{\"error\":\"E\",\"tool_call_id\":\"c\"}"),
+    CANONICAL("final_result", "assistant", "\"done\"", "{\"status\":\"complete\"}",
+              "{\"tool_call_id\":\"kept here\"}"),
+    CANONICAL("input_required", "tool", "\"?\"", "{\"a\":{\"b\":[[],{}]}}", "{}"),
+    CANONICAL("approval_required", "tool", "\"?\"", "{\"tool_name\":\"t\"}", "{}"),
+    CANONICAL("delta", "assistant", "\"p\"", "{\"index\":0}", "{}"),
+    CANONICAL("multimodal_part", "user", "[{\"type\":\"image\"}]", "{}", "{}"),
+    CANONICAL("multimodal_part", "assistant", "\"\"", "{\"parts\":[{\"a\":1}]}", "{}"),
+    CANONICAL_AND("text", "user", "\"hi\"", "{}", "{}",
+                  "\"id\":\"m1\",\"created_at\":\"2026-04-28 12:00:00\","
+                  "\"updated_at\":\"later\",\"mid\":null,\"own\":{}"),
+    CANONICAL_AND("text", "user", "\"hi\"", "{}", "{}",
+                  "\"created_at\":\"2026-04-28T12:00:00.25Z\",\"tool\":5,\"task\":\"t\""),
+    CANONICAL_AND("text", "user", "\"hi\"", "{}", "{}", "\"created_at\":\"n\\u006fw\""),
+    CANONICAL_AND("text", "user", "\"hi\"", "{}", "{}",
+                  "\"created_at\":\"0099-04-28 12:00:00+01:00\",\"extra\":{\"a\":1}"),
+    CANONICAL_AND("text", "user", "\"hi\"", "{}", "{}", "\"extra\":{\"payload\":1}"),
+    CANONICAL_AND("text", "user", "\"hi\"", "{}", "{\"a\":1}",
+                  "\"extra\":{\"metadata\":{}}"),
+    CANONICAL_AND("text", "user", "\"hi\"", "{}", "{}",
+                  "\"extra\":{\"extra\":{\"role\":1}}"),
+    CANONICAL_AND("text", "user", "\"hi\"", "{}", "{}",
+                  "\"extra\":{\"extra\":5,\"role\":1}"),
+    CANONICAL_AND("text", "user", "\"hi\"", "{}", "{}",
+                  "\"extra\":{\"role\":1,\"b\":2},\"msgstore\":{\"type\":\"task\"}"),
+    CANONICAL_AND("text", "user", "\"hi\"", "{}", "{}", "\"extra\":[]"),
+};
+
+static void canonical_envelopes_come_back(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(canonical); i++) {
+        ms_str json = as_list(canonical[i]);
+        ms_str got = crossed(ENV, json, STRICT, ENV);
+        same_json(got, json);
+        is_stable(got);
+        same_json(crossed(ENV, json, LENIENT, ENV), json);
+    }
+}
+
+static void numbers_keep_their_spelling(void **state)
+{
+    (void)state;
+    ms_str got = crossed(ENV, as_list(CANONICAL("tool_call", "assistant", "[1.50]",
+                                                "{\"tool_name\":\"t\",\"parameters\":"
+                                                "{\"a\":1e+2},\"turn\":0.10}",
+                                                "{\"z\":-0.0}")), STRICT, ENV);
+    const char *tokens[] = {"[1.50]", ":1e+2}", ":0.10}", ":-0.0}"};
+    ms_str text = joined("", got, "");
+    for (size_t i = 0; i < COUNT(tokens); i++) {
+        bool found = false;
+        for (size_t k = 0; k < text.len; k++)
+            found = found || ms_str_starts_with(ms_str_n(text.ptr + k, text.len - k),
+                                                ms_str_of(tokens[i]));
+        if (!found) fail_msg("no %s in %.*s", tokens[i], (int)text.len, text.ptr);
+    }
+}
+
+/* The fields that others find. */
+static void fields_are_filled(void **state)
+{
+    (void)state;
+    ms_envelopes list = reads(ENV, as_list(CANONICAL_AND(
+        "tool_call", "assistant", "\"\"",
+        "{\"turn\":1,\"parameters\":{\"q\":1},\"tool_name\":\"search\"}",
+        "{\"tool_call_id\":\"c1\",\"k\":2}", "\"id\":\"m\",\"created_at\":"
+        "\"1970-01-01T00:00:07Z\",\"own\":3")), STRICT);
+    const ms_envelope *m = &list.items[0];
+    assert_int_equal(list.count, 1);
+    assert_int_equal(m->type, MS_T_ACTION);
+    assert_int_equal(m->role, MS_ROLE_NONE);
+    assert_null(m->content.text.ptr);
+    same_text(m->tool, MS_STR("search"));
+    same_text(m->args.text, MS_STR("{\"q\":1}"));
+    assert_true(m->args.json);
+    same_text(m->call_id, MS_STR("c1"));
+    same_text(m->id, MS_STR("m"));
+    assert_true(m->has_time && m->time == 7);
+    assert_null(m->time_text.ptr);
+    same_text(m->call_extra, MS_STR("{\"turn\":1}"));
+    same_text(m->extra, MS_STR("{\"metadata\":{\"k\":2},\"own\":3}"));
+}
+
+/* Every input of the vectors, as far as it is read. */
+static void vectors_are_stable(void **state)
+{
+    char path[512], *text, *line, *save = NULL;
+    size_t seen = 0;
+    (void)state;
+    if (!shared_path(path, sizeof path, "conformance/envelope.jsonl")) skip();
+    text = read_file(path, NULL);
+    assert_non_null(text);
+    for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+        json_t *vector = parsed(ms_str_of(line));
+        json_t *input = json_object_get(vector, "input");
+        json_t *expect = json_object_get(vector, "expect");
+        if (!json_is_array(input)) input = json_pack("[O]", input);
+        else json_incref(input);
+        if (json_object_get(expect, "error") == NULL) {
+            ms_str got = crossed(ENV, dumped(input), STRICT, ENV);
+            is_stable(got);
+            same_json(crossed(ENV, dumped(input), LENIENT | REPAIR, ROWS),
+                      crossed(ENV, got, STRICT, ROWS));
+            seen++;
+        }
+        json_decref(input);
+        json_decref(vector);
+    }
+    free(text);
+    assert_true(seen > 30);
+}
+
+
+/* ---- what is refused ---- */
+
+#define TYPED(members) "{\"schema\":\"s\",\"version\":1,\"type\":\"text\"," members "}"
+
+static const struct {
+    const char *json, *path;
+    ms_result code;
+} refused[] = {
+    {"{\"schema\":1,\"version\":2,\"type\":\"x\"}", "version", MS_E_FOREIGN},
+    {"{\"schema\":1,\"version\":1.0,\"type\":\"text\"}", "version", MS_E_FOREIGN},
+    {"{\"schema\":1,\"version\":\"1abc\",\"type\":\"text\"}", "version", MS_E_FOREIGN},
+    {"{\"schema\":1,\"version\":true,\"type\":\"text\"}", "version", MS_E_KIND},
+    {"{\"schema\":1,\"version\":[1],\"type\":\"text\"}", "version", MS_E_KIND},
+    {"{\"schema\":1,\"version\":1,\"type\":\"Text\"}", "type", MS_E_TYPE},
+    {"{\"schema\":1,\"version\":1,\"type\":\"\"}", "type", MS_E_TYPE},
+    {"{\"schema\":1,\"version\":1,\"type\":\"user_message\"}", "type", MS_E_TYPE},
+    {"{\"schema\":1,\"version\":1,\"type\":{}}", "type", MS_E_KIND},
+    {TYPED("\"role\":\"\""), "role", MS_E_KIND},
+    {TYPED("\"role\":5"), "role", MS_E_KIND},
+    {TYPED("\"role\":[]"), "role", MS_E_KIND},
+    {TYPED("\"content\":false"), "content", MS_E_KIND},
+    {TYPED("\"content\":7"), "content", MS_E_KIND},
+    {"{\"role\":false}", "role", MS_E_KIND},
+    {"{\"content\":0}", "content", MS_E_KIND},
+    {TYPED("\"metadata\":{\"msgstore\":5}"), "metadata.msgstore", MS_E_KIND},
+    {TYPED("\"metadata\":{\"msgstore\":null}"), "metadata.msgstore", MS_E_KIND},
+    {TYPED("\"metadata\":{\"msgstore\":{\"type\":\"x\"}}"), "metadata.msgstore",
+     MS_E_TYPE},
+    {TYPED("\"metadata\":{\"msgstore\":{\"extra\":{}}}"), "metadata.msgstore",
+     MS_E_TYPE},
+    {TYPED("\"metadata\":{\"msgstore\":{\"type\":\"action\"}}"), "tool", MS_E_MISSING},
+    {TYPED("\"metadata\":{\"msgstore\":{\"agent_key\":\"\"}}"), "agent_key",
+     MS_E_ARGUMENT},
+    {"5", "", MS_E_KIND},
+    {"[]", "", MS_E_KIND},
+};
+
+static void wrong_kinds_are_refused(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(refused); i++) {
+        char expected[96];
+        ms_envelopes out;
+        ms_error err;
+        ms_str json = joined("[{\"content\":\"a\"},", ms_str_of(refused[i].json), "]");
+        const char *dot = refused[i].path[0] != '\0' ? "." : "";
+        ms_result code = read_with(ENV, json, STRICT, &arena, &out, &err);
+        snprintf(expected, sizeof expected, "messages[1]%s%s", dot, refused[i].path);
+        if (code != refused[i].code || strcmp(err.path, expected) != 0)
+            fail_msg("%s: %s at \"%s\" (%s)", refused[i].json, ms_result_text(code),
+                     err.path, err.message);
+        assert_int_equal(err.code, code);
+        assert_null(out.items);
+        assert_int_equal(out.count, 0);
+        if (refused[i].json[0] != '{') continue;
+        code = read_with(ENV, ms_str_of(refused[i].json), STRICT, &arena, &out, &err);
+        assert_int_equal(code, refused[i].code);
+        assert_string_equal(err.path, refused[i].path);
+    }
+}
+
+static void text_must_be_json(void **state)
+{
+    static const struct {
+        const char *json;
+        ms_result code;
+        unsigned how;
+    } bad[] = {
+        {"{\"content\":\"\xff\"}", MS_E_UTF8, STRICT},
+        {"{\"content\":\"\\ud800\"}", MS_E_UTF8, STRICT},
+        {"{\"metadata\":{\"\\udc00\":1}}", MS_E_UTF8, LENIENT},
+        {"{\"content\":NaN}", MS_E_SYNTAX, LENIENT | REPAIR},
+        {"{\"content\":\"a\"", MS_E_SYNTAX, STRICT},
+        {"", MS_E_SYNTAX, STRICT},
+    };
+    ms_envelopes out;
+    ms_error err;
+    (void)state;
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        ms_result code = read_with(ENV, ms_str_of(bad[i].json), bad[i].how, &arena, &out,
+                                   &err);
+        assert_int_equal(code, bad[i].code);
+        assert_int_equal(out.count, 0);
+    }
+    ms_str got = crossed(ENV, MS_STR("[{\"role\":\"\xff\",\"content\":\"a\\ud800\","
+                                     "\"metadata\":{\"x\":\"\xc3\"}}]"), REPAIR, ENV);
+    same_json(got, as_list(CANONICAL("text", "\xEF\xBF\xBD", "\"a\xEF\xBF\xBD\"", "{}",
+                                     "{\"x\":\"\xEF\xBF\xBD\"}")));
+}
+
+/* depth brackets in a member of an envelope. */
+static ms_str nested(const char *before, size_t depth, const char *after)
+{
+    char *brackets = (char *)ms_arena_alloc(&arena, 2 * depth);
+    memset(brackets, '[', depth);
+    memset(brackets + depth, ']', depth);
+    return joined(before, ms_str_n(brackets, 2 * depth), after);
+}
+
+static void nesting_ends_somewhere(void **state)
+{
+    static const char *const where[] = {"\"content\":", "\"payload\":{\"a\":",
+                                        "\"metadata\":{\"a\":"};
+    (void)state;
+    for (size_t i = 0; i < COUNT(where); i++) {
+        ms_envelopes out;
+        ms_error err;
+        ms_str before = joined("{\"version\":1,\"schema\":1,\"type\":\"text\",",
+                               ms_str_of(where[i]), "\0");
+        const char *after = i > 0 ? "}}" : "}";
+        char *c = (char *)ms_arena_alloc(&arena, before.len + 1);
+        memcpy(c, before.ptr, before.len);
+        c[before.len] = '\0';
+        ms_str fine = nested(c, 498, after);
+        ms_envelopes list = reads(ENV, fine, STRICT);
+        same_json(written(ENV, &list), written(ENV, &list));
+        assert_int_equal(read_with(ENV, nested(c, 510, after), STRICT, &arena, &out,
+                                   &err), MS_E_DEPTH);
+        assert_int_equal(read_with(ENV, nested(c, 100000, after), LENIENT, &arena, &out,
+                                   &err), MS_E_DEPTH);
+        assert_int_equal(out.count, 0);
+    }
+}
+
+
+/* ---- read leniently, nothing is dropped ---- */
+
+static const struct {
+    const char *json, *canonical;
+} lenient[] = {
+    {"{\"schema\":1,\"version\":2,\"type\":\"text\",\"role\":\"user\"}",
+     CANONICAL_AND("text", "user", "\"\"", "{}", "{}", "\"extra\":{\"version\":2}")},
+    {"{\"schema\":1,\"version\":1,\"type\":\"wish\",\"role\":\"user\",\"content\":\"x\"}",
+     CANONICAL("text", "user", "\"x\"", "{}",
+               "{\"msgstore\":{\"type_name\":\"wish\"}}")},
+    {"{\"schema\":1,\"version\":1,\"type\":[],\"role\":5}",
+     CANONICAL_AND("text", "assistant", "\"\"", "{}", "{}",
+                   "\"extra\":{\"type\":[],\"role\":5}")},
+    {"{\"role\":\"\",\"content\":false}",
+     CANONICAL_AND("text", "assistant", "\"false\"", "{}",
+                   "{\"msgstore\":{\"content\":false}}", "\"extra\":{\"role\":\"\"}")},
+    {"{\"type\":\"t\",\"version\":1,\"role\":\"user\",\"metadata\":\"m\",\"id\":5}",
+     CANONICAL_AND("text", "user", "\"\"", "{}", "{}",
+                   "\"extra\":{\"type\":\"t\",\"version\":1,\"metadata\":\"m\","
+                   "\"id\":5}")},
+    {"{\"version\":1,\"type\":\"delta\",\"payload\":{\"a\":1},\"data\":{\"b\":2}}",
+     CANONICAL_AND("delta", "assistant", "\"\"", "{\"a\":1}", "{}",
+                   "\"extra\":{\"data\":{\"b\":2}}")},
+    {TYPED("\"role\":\"user\",\"metadata\":{\"msgstore\":{\"type\":5}}"),
+     CANONICAL_AND("text", "user", "\"\"", "{}", "{}",
+                   "\"extra\":{\"metadata\":{\"msgstore\":{\"type\":5}}}")},
+};
+
+static void lenient_reading_keeps_all(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(lenient); i++) {
+        ms_str got = crossed(ENV, as_list(lenient[i].json), LENIENT, ENV);
+        same_json(got, as_list(lenient[i].canonical));
+        is_stable(got);
+    }
+}
+
+
+/* ---- random messages ---- */
+
+static const char *const words[] = {"a",       "role",     "type",       "payload",
+                                    "content", "metadata", "data",       "id",
+                                    "schema",  "version",  "created_at", "updated_at",
+                                    "extra",   "msgstore", "tool",       "tool_name",
+                                    "task",    "call",     "parameters", "tool_call_id",
+                                    "turn",    "error",    "parts",      "\xC3\xA4"};
+
+static const char *random_word(uint64_t *state)
+{
+    return words[test_below(state, COUNT(words))];
+}
+
+/* A value of any kind, at most three levels deep. */
+static json_t *random_value(uint64_t *state, unsigned depth)
+{
+    static const char *const texts[] = {"", "x", "2026-04-28 12:00:00", "{}", "tool_call",
+                                        "user", "error", "a\"b\\\n\xF0\x9F\x98\x80"};
+    json_t *value;
+    size_t n = (size_t)test_below(state, 3);
+    switch (test_below(state, depth > 0 ? 8 : 5)) {
+    case 0: return json_null();
+    case 1: return json_boolean(test_one_in(state, 2));
+    case 2: return json_integer((json_int_t)test_below(state, 3));
+    case 3: return json_real((double)test_below(state, 1000) / 8);
+    case 4: return json_string(texts[test_below(state, COUNT(texts))]);
+    case 5:
+        value = json_array();
+        while (n-- > 0) json_array_append_new(value, random_value(state, depth - 1));
+        return value;
+    default:
+        value = json_object();
+        while (n-- > 0)
+            json_object_set_new(value, random_word(state),
+                                random_value(state, depth - 1));
+        return value;
+    }
+}
+
+static json_t *random_object(uint64_t *state)
+{
+    json_t *object = json_object();
+    for (size_t n = (size_t)test_below(state, 4); n > 0; n--)
+        json_object_set_new(object, random_word(state), random_value(state, 2));
+    return object;
+}
+
+/* "msgstore" in metadata is this library's own. */
+static json_t *random_metadata(uint64_t *state)
+{
+    json_t *object = random_object(state);
+    json_object_del(object, "msgstore");
+    return object;
+}
+
+static const char *const types[] = {"text", "tool_call", "tool_result", "input_required",
+                                    "approval_required", "final_result", "error",
+                                    "delta", "multimodal_part"};
+static const char *const roles[] = {"user", "assistant", "system", "tool", "critic"};
+
+static json_t *random_canonical(uint64_t *state)
+{
+    json_t *content = random_value(state, 2);
+    while (!json_is_string(content) && !json_is_array(content) &&
+           !json_is_object(content)) {
+        json_decref(content);
+        content = random_value(state, 2);
+    }
+    json_t *value = json_pack(
+        "{s:s, s:i, s:s, s:s, s:o, s:o, s:o}", "schema", "agents-api.message", "version",
+        1, "type", types[test_below(state, COUNT(types))], "role",
+        roles[test_below(state, COUNT(roles))], "content", content, "payload",
+        random_object(state), "metadata", random_metadata(state));
+    if (test_one_in(state, 2)) json_object_set_new(value, "id", json_string("m1"));
+    if (test_one_in(state, 2))
+        json_object_set_new(value, "created_at", json_string("2026-04-28 12:00:00"));
+    if (test_one_in(state, 2))
+        json_object_set_new(value, "extra", random_value(state, 3));
+    if (test_one_in(state, 3))
+        json_object_set_new(value, "own", random_value(state, 2));
+    return value;
+}
+
+/* What the format's rules make a canonical envelope's row. */
+static json_t *projected(json_t *envelope)
+{
+    json_t *metadata = json_deep_copy(json_object_get(envelope, "metadata"));
+    json_t *payload = json_object_get(envelope, "payload"), *value;
+    json_t *type = json_object_get(envelope, "type");
+    json_t *row = json_pack("{s:O, s:O}", "role", json_object_get(envelope, "role"),
+                            "content", json_object_get(envelope, "content"));
+    const char *key;
+    json_object_del(metadata, "msgstore");
+    if (strcmp(json_string_value(type), "text") != 0 || json_object_size(payload) > 0 ||
+        json_object_size(metadata) > 0)
+        json_object_set(metadata, "type", type);
+    json_object_foreach (payload, key, value)
+        if (json_object_get(metadata, key) == NULL) json_object_set(metadata, key, value);
+    if (json_object_size(metadata) > 0) json_object_set(row, "metadata", metadata);
+    json_decref(metadata);
+    return row;
+}
+
+/* The rows of a list are the projections of the envelopes that are written for it. */
+static void rows_are_projections(const ms_envelopes *list)
+{
+    ms_str canon = written(ENV, list), got = written(ROWS, list);
+    json_t *envelopes = parsed(canon), *have = parsed(got), *one;
+    size_t i;
+    assert_int_equal(json_array_size(have), list->count);
+    json_array_foreach (envelopes, i, one) {
+        json_t *expected = projected(one);
+        same_value(json_array_get(have, i), expected, canon);
+        json_decref(expected);
+    }
+    json_decref(envelopes);
+    json_decref(have);
+}
+
+static void random_canonical_envelopes_come_back(void **state)
+{
+    uint64_t seed = test_seed();
+    (void)state;
+    for (size_t i = 0; i < test_times(8000); i++) {
+        json_t *list = json_pack("[o]", random_canonical(&seed));
+        ms_str json = dumped(list);
+        ms_envelopes out = reads(ENV, json, STRICT);
+        ms_str got = written(ENV, &out);
+        same_json(got, json);
+        is_stable(got);
+        rows_are_projections(&out);
+        json_decref(list);
+        ms_arena_reset(&arena);
+    }
+}
+
+/* By way of the framework format too. */
+static void canonical_envelopes_cross_the_framework(void **state)
+{
+    uint64_t seed = test_seed() + 1;
+    (void)state;
+    for (size_t i = 0; i < test_times(8000); i++) {
+        json_t *m = random_canonical(&seed), *list = json_pack("[o]", m);
+        if (json_object_get(m, "created_at") != NULL) /* as the writer spells it */
+            json_object_set_new(m, "created_at", json_string("2026-04-28T12:00:00Z"));
+        json_object_del(m, "extra"); /* there it can be taken for the framework's own */
+        ms_str json = dumped(list);
+        ms_str there = crossed(ENV, json, STRICT, FW);
+        same_json(crossed(FW, there, LENIENT, ENV), json);
+        json_decref(list);
+        ms_arena_reset(&arena);
+    }
+}
+
+/* Any object at all: refused, or made canonical once and for all. */
+static void random_objects_are_stable(void **state)
+{
+    uint64_t seed = test_seed() + 2;
+    size_t taken = 0, n = test_times(8000);
+    (void)state;
+    for (size_t i = 0; i < n; i++) {
+        json_t *value = random_canonical(&seed);
+        for (size_t k = (size_t)test_below(&seed, 4); k > 0; k--) {
+            if (test_one_in(&seed, 2)) json_object_del(value, random_word(&seed));
+            else json_object_set_new(value, random_word(&seed), random_value(&seed, 3));
+        }
+        json_t *list = json_pack("[o]", value);
+        ms_str json = dumped(list);
+        ms_envelopes out;
+        ms_error err;
+        for (unsigned how = STRICT; how <= LENIENT; how++) {
+            if (read_with(ENV, json, how, &arena, &out, &err) != MS_OK) {
+                assert_int_equal(out.count, 0);
+                continue;
+            }
+            taken++;
+            is_stable(written(ENV, &out));
+            rows_are_projections(&out);
+        }
+        json_decref(list);
+        ms_arena_reset(&arena);
+    }
+    assert_true(taken > n / 2);
+}
+
+
+/* ---- crossing from other formats ---- */
+
+/* A framework message with a random choice of what it may have. */
+static json_t *random_framework(uint64_t *state)
+{
+    ms_type type = (ms_type)(1 + test_below(state, MS_T_INPUT_REQUIRED - 1));
+    if (type == MS_T_TEXT) type = MS_T_TASK;
+    json_t *value = json_pack("{s:s}", "type", ms_type_word(type));
+    bool content = type != MS_T_ACTION && type != MS_T_DELEGATION;
+    if (content || test_one_in(state, 4))
+        json_object_set_new(value, "content", random_value(state, 2));
+    if (type == MS_T_ACTION) {
+        json_object_set_new(value, "tool", json_string(test_one_in(state, 3) ? "" : "t"));
+        json_object_set_new(value, "args", test_one_in(state, 4) ? json_string("{x")
+                                                                 : random_object(state));
+    }
+    if (type == MS_T_DELEGATION) {
+        json_object_set_new(value, "worker", json_string("w"));
+        json_object_set_new(value, "task", json_string(""));
+    }
+    if (type == MS_T_SYNTHESIS)
+        json_object_set_new(value, "from_manager", json_string("m"));
+    if (type == MS_T_GLOBAL_OBSERVATION && test_one_in(state, 2))
+        json_object_set_new(value, "from_worker", json_string("w"));
+    static const char *const optional[] = {"turn_id", "agent_key", "location", "id",
+                                           "tool_call_id", "error_type", "summary",
+                                           "idempotency_key"};
+    for (size_t i = 0; i < COUNT(optional); i++)
+        if (test_one_in(state, 4))
+            json_object_set_new(value, optional[i], json_string("some"));
+    if (test_one_in(state, 2))
+        json_object_set_new(value, "timestamp", json_real(1700000000.123456789));
+    if (test_one_in(state, 3)) json_object_set_new(value, "joined", json_true());
+    if (test_one_in(state, 3))
+        json_object_set_new(value, "call", random_object(state));
+    if (test_one_in(state, 3))
+        json_object_set_new(value, "metadata", random_value(state, 2));
+    static const char *const foreign[] = {"payload", "data", "schema", "version", "mid",
+                                          "created_at", "updated_at", "extra"};
+    for (size_t i = 0; i < COUNT(foreign); i++)
+        if (test_one_in(state, 6))
+            json_object_set_new(value, foreign[i], random_value(state, 3));
+    return value;
+}
+
+static void framework_messages_come_back(void **state)
+{
+    uint64_t seed = test_seed() + 3;
+    (void)state;
+    for (size_t i = 0; i < test_times(8000); i++) {
+        json_t *list = json_pack("[o]", random_framework(&seed));
+        ms_str json = dumped(list);
+        ms_envelopes out = reads(FW, json, STRICT);
+        ms_str source = written(FW, &out); /* the writer may move members to "extra" */
+        ms_str there = crossed(FW, source, STRICT, ENV);
+        is_stable(there);
+        same_json(crossed(ENV, there, STRICT, FW), source);
+        rows_are_projections(&out);
+        json_decref(list);
+        ms_arena_reset(&arena);
+    }
+}
+
+/* Words that the format lacks stand as texts; rows do not say what they were. */
+static void other_types_become_texts(void **state)
+{
+    static const struct {
+        const char *framework, *envelope, *row;
+    } table[] = {
+        {"{\"type\":\"task\",\"content\":\"go\",\"turn_id\":\"t1\"}",
+         CANONICAL("text", "user", "\"go\"", "{}",
+                   "{\"msgstore\":{\"type\":\"task\",\"turn_id\":\"t1\"}}"),
+         "{\"role\":\"user\",\"content\":\"go\"}"},
+        {"{\"type\":\"delegation\",\"worker\":\"w\",\"task\":\"do\"}",
+         CANONICAL("text", "assistant", "\"Delegated to w: do\"", "{}",
+                   "{\"msgstore\":{\"type\":\"delegation\",\"worker\":\"w\","
+                   "\"task\":\"do\"}}"),
+         "{\"role\":\"assistant\",\"content\":\"Delegated to w: do\"}"},
+        {"{\"type\":\"synthesis\",\"content\":{\"a\":1},\"from_manager\":\"m\"}",
+         CANONICAL("text", "user", "\"[m] {\\\"a\\\":1}\"", "{}",
+                   "{\"msgstore\":{\"type\":\"synthesis\","
+                   "\"content\":{\"a\":1},\"from_manager\":\"m\"}}"),
+         "{\"role\":\"user\",\"content\":\"[m] {\\\"a\\\":1}\"}"},
+        {"{\"type\":\"observation\",\"content\":null}",
+         CANONICAL("tool_result", "tool", "\"\"", "{}",
+                   "{\"msgstore\":{\"content\":null}}"),
+         "{\"role\":\"tool\",\"content\":\"\",\"metadata\":{\"type\":\"tool_result\"}}"},
+        {"{\"type\":\"action\",\"tool\":\"\",\"args\":{},\"content\":\"\"}",
+         CANONICAL("tool_call", "assistant", "\"\"",
+                   "{\"tool_name\":\"\",\"parameters\":{}}",
+                   "{\"msgstore\":{\"content\":\"\"}}"),
+         "{\"role\":\"assistant\",\"content\":\"\",\"metadata\":{\"type\":"
+         "\"tool_call\",\"tool_name\":\"\",\"parameters\":{}}}"},
+        {"{\"type\":\"director_context\",\"content\":\"be\"}",
+         CANONICAL("text", "system", "\"be\"", "{}",
+                   "{\"msgstore\":{\"type\":\"director_context\"}}"),
+         "{\"role\":\"system\",\"content\":\"be\"}"},
+        {"{\"type\":\"injected_context\",\"content\":\"be\",\"role\":\"system\"}",
+         CANONICAL("text", "system", "\"be\"", "{}", "{}"),
+         "{\"role\":\"system\",\"content\":\"be\"}"},
+        {"{\"type\":\"action\",\"tool\":\"t\",\"args\":{},\"tool_call_id\":\"c\","
+         "\"metadata\":{\"k\":1}}",
+         CANONICAL("tool_call", "assistant", "\"\"",
+                   "{\"tool_name\":\"t\",\"parameters\":{}}",
+                   "{\"k\":1,\"tool_call_id\":\"c\"}"),
+         "{\"role\":\"assistant\",\"content\":\"\",\"metadata\":{\"k\":1,"
+         "\"tool_call_id\":\"c\",\"type\":\"tool_call\",\"tool_name\":\"t\","
+         "\"parameters\":{}}}"},
+        {"{\"type\":\"final\",\"content\":\"x\",\"payload\":{\"p\":1},\"timestamp\":0}",
+         CANONICAL_AND("final_result", "assistant", "\"x\"", "{}", "{}",
+                       "\"created_at\":\"1970-01-01T00:00:00Z\","
+                       "\"extra\":{\"payload\":{\"p\":1}}"),
+         "{\"role\":\"assistant\",\"content\":\"x\","
+         "\"metadata\":{\"type\":\"final_result\"}}"},
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT(table); i++) {
+        ms_str source = as_list(table[i].framework);
+        ms_str there = crossed(FW, source, STRICT, ENV);
+        same_json(there, as_list(table[i].envelope));
+        same_json(crossed(ENV, there, STRICT, FW), source);
+        same_json(crossed(FW, source, STRICT, ROWS), as_list(table[i].row));
+    }
+}
+
+static void chats_come_back(void **state)
+{
+    static const char chat[] =
+        "[{\"role\":\"system\",\"content\":\"be kind\"},"
+        "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"}],"
+        "\"name\":\"n\",\"metadata\":{\"k\":[]}},"
+        "{\"role\":\"assistant\",\"content\":null},"
+        "{\"role\":\"assistant\",\"content\":\"two\",\"payload\":5,\"tool_calls\":["
+        "{\"id\":\"c1\",\"type\":\"function\",\"function\":{\"name\":\"f\","
+        "\"arguments\":\"{\\\"a\\\": 1}\"},\"index\":0},"
+        "{\"id\":\"c2\",\"type\":\"custom\",\"function\":{\"name\":\"\","
+        "\"arguments\":\"{broken\",\"tool_name\":\"x\"},\"parameters\":{}}]},"
+        "{\"role\":\"tool\",\"tool_call_id\":\"c1\",\"name\":\"f\",\"content\":\"r\"},"
+        "{\"role\":\"tool\",\"tool_call_id\":\"c2\",\"content\":\"\",\"type\":\"x\"},"
+        "{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"c3\",\"type\":\"function\","
+        "\"function\":{\"name\":\"g\",\"arguments\":\"{}\"}}]},"
+        "{\"role\":\"developer\",\"content\":\"d\"}]";
+    (void)state;
+    ms_str there = crossed(OA, ms_str_of(chat), STRICT, ENV);
+    is_stable(there);
+    same_json(crossed(ENV, there, STRICT, OA), ms_str_of(chat));
+}
+
+/* What only a program can build. */
+static void built_messages_come_back(void **state)
+{
+    ms_envelope all[6];
+    ms_envelopes list = {all, COUNT(all)};
+    (void)state;
+    all[0] = ms_action(MS_STR("t"), ms_json(MS_STR("[1]")));
+    all[1] = ms_user_message(ms_json(MS_STR("\"quoted\"")));
+    all[2] = ms_other(MS_STR("wish"), ms_text("x"));
+    all[2].id = MS_STR("");
+    all[2].role = MS_ROLE_OTHER;
+    all[2].role_name = MS_STR("elf");
+    all[3] = ms_final(ms_text("x"));
+    all[3].has_time = true;
+    all[3].time = 1e18;
+    all[4] = ms_error_message(ms_text("e"), MS_STR("kind"));
+    all[4].call_id = MS_STR("");
+    all[4].tool = MS_STR("t");
+    all[5] = ms_delegation(MS_STR("w"), MS_STR("t"));
+    all[5].content = ms_text("c");
+    all[5].phase_id = ms_json(MS_STR("1.0"));
+    ms_str there = written(ENV, &list);
+    is_stable(there);
+    ms_envelopes back = reads(ENV, there, STRICT);
+    assert_int_equal(back.count, COUNT(all));
+    all[1].content = ms_text("quoted");
+    for (size_t i = 0; i < COUNT(all); i++) {
+        ms_envelope *m = &back.items[i];
+        assert_int_equal(m->type, all[i].type);
+        assert_true(m->has_time == all[i].has_time && m->time == all[i].time);
+#define SAME(member)                                       \
+    same_text(m->member, all[i].member);                   \
+    assert_true((m->member.ptr != NULL) == (all[i].member.ptr != NULL));
+        SAME(content.text) SAME(args.text) SAME(tool) SAME(id) SAME(call_id)
+        SAME(type_name) SAME(role_name) SAME(error_type) SAME(worker) SAME(task)
+        SAME(phase_id.text) SAME(extra) SAME(call_extra)
+#undef SAME
+    }
+    all[0].type = MS_T_NONE;
+    ms_writer w;
+    ms_buf buf;
+    ms_error err;
+    memset(&buf, 0, sizeof buf);
+    buf.arena = &arena;
+    ms_writer_init(&w, dialect(ENV), NULL, &arena, ms_buf_write, &buf);
+    assert_int_equal(ms_writer_put(&w, &all[0], &err), MS_E_TYPE);
+    assert_string_equal(err.path, "type");
+}
+
+
+/* ---- builders ---- */
+
+static void builders_build(void **state)
+{
+    ms_envelope all[4];
+    ms_envelopes list = {all, COUNT(all)};
+    ms_error err;
+    ms_str none = {NULL, 0};
+    (void)state;
+    assert_int_equal(ms_row(MS_STR("user"), ms_json(MS_STR("[1]")), none, &arena, &all[0],
+                            &err), MS_OK);
+    assert_int_equal(ms_row(MS_STR("assistant"), ms_text(NULL),
+                            MS_STR("{\"type\":\"tool_call\",\"tool_name\":\"t\"}"),
+                            &arena, &all[1], &err), MS_OK);
+    assert_int_equal(ms_tool_call(ms_text("c"), MS_STR("t"), ms_json(MS_STR("{}")),
+                                  INT64_MIN, MS_STR("{\"tool_call_id\":\"i\",\"k\":1}"),
+                                  &arena, &all[2], &err), MS_OK);
+    assert_int_equal(ms_tool_result(ms_text("r"), MS_STR("t"),
+                                    MS_STR("{\"tool_name\":5,\"turn\":1}"), none, &arena,
+                                    &all[3], &err), MS_OK);
+    same_json(written(ENV, &list), MS_STR(
+        "[" CANONICAL("multimodal_part", "user", "[1]", "{}", "{}") ","
+        CANONICAL("tool_call", "assistant", "\"\"", "{}",
+                  "{\"type\":\"tool_call\",\"tool_name\":\"t\"}") ","
+        CANONICAL("tool_call", "assistant", "\"c\"", "{\"tool_name\":\"t\","
+                  "\"parameters\":{},\"turn\":-9223372036854775808}",
+                  "{\"tool_call_id\":\"i\",\"k\":1}") ","
+        CANONICAL("tool_result", "user", "\"r\"", "{\"tool_name\":\"t\",\"turn\":1}",
+                  "{}") "]"));
+    same_text(all[2].call_id, MS_STR("i"));
+}
+
+static void builders_refuse(void **state)
+{
+    ms_envelope m;
+    ms_error err;
+    ms_str none = {NULL, 0}, user = MS_STR("user");
+    (void)state;
+#define REFUSES(call, result, where)              \
+    memset(&m, 0xA5, sizeof m);                   \
+    assert_int_equal(call, result);               \
+    assert_string_equal(err.path, where);         \
+    assert_int_equal(m.type, MS_T_NONE);
+    REFUSES(ms_row(none, ms_text("a"), none, &arena, &m, &err), MS_E_KIND, "role")
+    REFUSES(ms_row(MS_STR(""), ms_text("a"), none, &arena, &m, &err), MS_E_KIND, "role")
+    REFUSES(ms_row(user, ms_json(MS_STR("5")), none, &arena, &m, &err), MS_E_KIND,
+            "content")
+    REFUSES(ms_row(user, ms_json(MS_STR("[")), none, &arena, &m, &err), MS_E_SYNTAX,
+            "content")
+    REFUSES(ms_row(user, ms_text("a"), MS_STR("[]"), &arena, &m, &err), MS_E_KIND,
+            "metadata")
+    REFUSES(ms_row(user, ms_text("a"), MS_STR("{"), &arena, &m, &err), MS_E_SYNTAX,
+            "metadata")
+    REFUSES(ms_tool_call(ms_text("a"), none, ms_json(MS_STR("{}")), 1, none, &arena, &m,
+                         &err), MS_E_MISSING, "tool")
+    REFUSES(ms_tool_call(ms_text("a"), user, ms_text(NULL), 1, none, &arena, &m, &err),
+            MS_E_MISSING, "args")
+    REFUSES(ms_tool_result(ms_text("a"), user, MS_STR("5"), none, &arena, &m, &err),
+            MS_E_KIND, "payload")
+    REFUSES(ms_row(user, ms_text("a"), none, NULL, &m, &err), MS_E_ARENA, "")
+#undef REFUSES
+}
+
+
+/* ---- neighbours of one role ---- */
+
+static ms_envelopes merged(const ms_envelopes *list)
+{
+    ms_envelopes out;
+    ms_error err;
+    if (ms_coalesce(list->items, list->count, &arena, &out, &err) != MS_OK)
+        fail_msg("%s: %s", err.path, err.message);
+    return out;
+}
+
+/* The parts of all messages: themselves, or what they were merged from. */
+static json_t *all_parts(ms_str json)
+{
+    json_t *list = parsed(json), *out = json_array(), *m;
+    size_t i;
+    json_array_foreach (list, i, m) {
+        json_t *parts = json_object_get(json_object_get(m, "payload"), "parts");
+        bool made = json_is_array(parts) && json_array_size(parts) > 1;
+        if (made) json_array_extend(out, parts);
+        else json_array_append(out, m);
+    }
+    json_decref(list);
+    return out;
+}
+
+static void merging_loses_nothing(void **state)
+{
+    uint64_t seed = test_seed() + 4;
+    (void)state;
+    for (size_t i = 0; i < test_times(1500); i++) {
+        json_t *list = json_array();
+        for (size_t n = (size_t)test_below(&seed, 12); n > 0; n--)
+            json_array_append_new(list, test_one_in(&seed, 2) ? random_canonical(&seed)
+                                                              : random_framework(&seed));
+        json_t *m;
+        size_t k;
+        json_array_foreach (list, k, m) { /* no parts but those that are made here */
+            json_object_del(json_object_get(m, "payload"), "parts");
+            json_object_del(json_object_get(m, "call"), "parts");
+        }
+        ms_envelopes in = {NULL, 0}, one;
+        in.items = (ms_envelope *)ms_arena_alloc(&arena, 12 * sizeof *in.items);
+        json_array_foreach (list, k, m) {
+            const char *from = json_object_get(m, "schema") != NULL &&
+                                       json_object_get(m, "version") != NULL ? ENV : FW;
+            ms_error err;
+            if (read_with(from, dumped(m), STRICT, &arena, &one, &err) == MS_OK)
+                in.items[in.count++] = one.items[0];
+        }
+        ms_envelopes out = merged(&in), again = merged(&out);
+        ms_str text = written(ENV, &out);
+        same_text(written(ENV, &again), text);
+        json_t *have = all_parts(text), *expected = parsed(written(ENV, &in));
+        same_value(have, expected, text);
+        json_t *outs = parsed(text);
+        for (k = 1; k < json_array_size(outs); k++)
+            assert_false(json_equal(
+                json_object_get(json_array_get(outs, k), "role"),
+                json_object_get(json_array_get(outs, k - 1), "role")));
+        json_decref(outs);
+        json_decref(have);
+        json_decref(expected);
+        json_decref(list);
+        ms_arena_reset(&arena);
+    }
+}
+
+static void merged_messages_are_flattened(void **state)
+{
+    (void)state;
+    ms_envelopes list = reads(ENV, MS_STR(
+        "[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"user\",\"content\":\"\"},"
+        "{\"role\":\"user\",\"content\":\"b\",\"id\":\"m\"}]"), STRICT);
+    ms_envelopes first = merged(&list);
+    assert_int_equal(first.count, 1);
+    assert_int_equal(first.items[0].type, MS_T_MULTIMODAL_PART);
+    same_text(first.items[0].content.text, MS_STR("a\n\nb"));
+    assert_null(first.items[0].id.ptr);
+    ms_envelope both[2];
+    both[0] = first.items[0];
+    both[1] = list.items[0];
+    both[1].agent_key = MS_STR("me");
+    list.items = both;
+    list.count = 2;
+    ms_envelopes second = merged(&list);
+    assert_int_equal(second.count, 1);
+    same_text(second.items[0].content.text, MS_STR("a\n\nb\n\na"));
+    json_t *parts = all_parts(written(ENV, &second));
+    assert_int_equal(json_array_size(parts), 4);
+    json_t *place = json_object_get(json_object_get(json_array_get(parts, 3),
+                                                    "metadata"), "msgstore");
+    assert_string_equal(json_string_value(json_object_get(place, "agent_key")), "me");
+    json_decref(parts);
+    assert_null(second.items[0].agent_key.ptr);
+}
+
+/* Parts that are no messages are not taken apart. */
+static void strange_parts_stay_whole(void **state)
+{
+    (void)state;
+    ms_envelopes list = reads(ENV, MS_STR(
+        "[" CANONICAL("multimodal_part", "user", "\"\"", "{\"parts\":[{\"role\":5}]}",
+                      "{}") ","
+        CANONICAL("multimodal_part", "user", "\"\"", "{\"parts\":[]}", "{}") ","
+        CANONICAL("multimodal_part", "user", "\"\"", "{\"parts\":[[]],\"x\":1}", "{}")
+        "]"), STRICT);
+    ms_envelopes out = merged(&list);
+    json_t *parts = all_parts(written(ENV, &out));
+    json_t *expected = parsed(written(ENV, &list));
+    same_value(parts, expected, MS_STR("parts"));
+    json_decref(parts);
+    json_decref(expected);
+}
+
+static void merging_can_be_too_deep(void **state)
+{
+    ms_envelopes out;
+    ms_error err;
+    (void)state;
+    ms_str json = nested("[{\"role\":\"x\"},{\"role\":\"user\"},{\"role\":\"user\","
+                         "\"content\":", 499, "}]");
+    ms_envelopes list = reads(ENV, json, STRICT);
+    assert_int_equal(ms_coalesce(list.items, list.count, &arena, &out, &err), MS_E_DEPTH);
+    assert_string_equal(err.path, "messages[1].call_extra");
+    assert_int_equal(out.count, 0);
+    list.items[2].type = MS_T_NONE;
+    assert_int_equal(ms_coalesce(list.items, list.count, &arena, &out, &err), MS_E_TYPE);
+    assert_string_equal(err.path, "messages[2].type");
+    assert_int_equal(ms_coalesce(list.items, 2, NULL, &out, &err), MS_E_ARENA);
+    assert_int_equal(ms_coalesce(NULL, 0, &arena, &out, &err), MS_OK);
+    assert_int_equal(out.count, 0);
+}
+
+
+/* ---- calls and results ---- */
+
+static bool plainly_same(ms_str a, ms_str b)
+{
+    return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
+}
+
+/* Sets lonely[i], with a look back at all calls for each result. */
+static void naive_pairs(const ms_envelope *m, size_t n, bool *lonely)
+{
+    for (size_t i = 0; i < n; i++) {
+        bool result = m[i].type == MS_T_OBSERVATION;
+        lonely[i] = m[i].type == MS_T_ACTION || result;
+        if (!result && (m[i].type != MS_T_ERROR || m[i].call_id.len == 0)) continue;
+        for (size_t k = 0; k < i; k++) {
+            bool by_id = m[k].call_id.len > 0;
+            if (m[k].type != MS_T_ACTION || !lonely[k]) continue;
+            if (by_id != (m[i].call_id.len > 0)) continue;
+            if (by_id ? !plainly_same(m[k].call_id, m[i].call_id)
+                      : !plainly_same(m[k].tool, m[i].tool))
+                continue;
+            lonely[k] = lonely[i] = false;
+            break;
+        }
+    }
+}
+
+static ms_envelope random_half(uint64_t *state)
+{
+    static const char *const names[] = {"a", "b", "", "ab", NULL};
+    ms_envelope m = ms_user_message(ms_text("x"));
+    uint64_t what = test_below(state, 8);
+    if (what < 3) m = ms_action(MS_STR("a"), ms_json(MS_STR("{}")));
+    else if (what < 6) m = ms_observation(ms_text("r"));
+    else if (what < 7) m = ms_error_message(ms_text("e"), ms_str_of(NULL));
+    m.tool = ms_str_of(names[test_below(state, COUNT(names))]);
+    if (test_one_in(state, 2))
+        m.call_id = ms_str_of(names[test_below(state, COUNT(names))]);
+    if (m.type == MS_T_ACTION && m.tool.ptr == NULL) m.tool = MS_STR("c");
+    if (test_one_in(state, 3)) m.flags = MS_FLAG_JOINED;
+    return m;
+}
+
+static void pairs_equal_a_naive_twin(void **state)
+{
+    uint64_t seed = test_seed() + 5;
+    (void)state;
+    for (size_t round = 0; round < test_times(3000); round++) {
+        ms_envelope m[64];
+        bool lonely[64];
+        ms_pairs pairs, removed, left;
+        ms_envelopes kept;
+        ms_error err;
+        size_t n = (size_t)test_below(&seed, 65), k = 0, at = 0;
+        for (size_t i = 0; i < n; i++) m[i] = random_half(&seed);
+        naive_pairs(m, n, lonely);
+        assert_int_equal(ms_pair_check(m, n, &arena, &pairs, &err), MS_OK);
+        assert_int_equal(ms_prune(m, n, &arena, &kept, &removed, &err), MS_OK);
+        bool headless = false;
+        for (size_t i = 0; i < n; i++) {
+            bool joins = (m[i].flags & MS_FLAG_JOINED) != 0;
+            if (lonely[i]) {
+                const ms_orphan *o = &pairs.orphans[k];
+                assert_true(k < pairs.count && o->index == i);
+                assert_true(o->is_call == (m[i].type == MS_T_ACTION));
+                assert_ptr_equal(o->tool.ptr, m[i].tool.ptr);
+                assert_int_equal(removed.orphans[k].index, i);
+                if (!joins) headless = true;
+                k++;
+                continue;
+            }
+            assert_true(at < kept.count);
+            assert_int_equal(kept.items[at].type, m[i].type);
+            assert_ptr_equal(kept.items[at].tool.ptr, m[i].tool.ptr);
+            assert_true(((kept.items[at].flags & MS_FLAG_JOINED) != 0) ==
+                        (joins && !headless));
+            headless = false;
+            at++;
+        }
+        assert_int_equal(k, pairs.count);
+        assert_int_equal(at, kept.count);
+        assert_int_equal(ms_pair_check(kept.items, kept.count, &arena, &left, &err),
+                         MS_OK);
+        assert_int_equal(left.count, 0);
+        ms_arena_reset(&arena);
+    }
+}
+
+/* Many calls of one tool, of many tools, none answered until the end: a search through
+ * the open calls would take some 10^10 steps. */
+static void pairs_are_linear(void **state)
+{
+    enum { HALF = 100000 };
+    char *ids = (char *)malloc(HALF * 8);
+    ms_envelope *m = (ms_envelope *)malloc(2 * HALF * sizeof *m);
+    (void)state;
+    assert_true(ids != NULL && m != NULL);
+    for (unsigned way = 0; way < 3; way++) {
+        ms_pairs pairs;
+        ms_error err;
+        clock_t start = clock();
+        for (size_t i = 0; i < HALF; i++) {
+            char *id = ids + 8 * i;
+            size_t answers = way == 2 ? HALF - 1 - i : i;
+            snprintf(id, 8, "%07lu", (unsigned long)i);
+            m[i] = ms_action(MS_STR("t"), ms_json(MS_STR("{}")));
+            m[HALF + answers] = ms_observation(ms_text("r"));
+            m[HALF + answers].tool = MS_STR("t");
+            if (way > 0) m[i].call_id = m[HALF + answers].call_id = ms_str_n(id, 7);
+        }
+        assert_int_equal(ms_pair_check(m, 2 * HALF, &arena, &pairs, &err), MS_OK);
+        assert_int_equal(pairs.count, 0);
+        assert_int_equal(ms_pair_check(m, HALF, &arena, &pairs, &err), MS_OK);
+        assert_int_equal(pairs.count, HALF);
+        assert_true((double)(clock() - start) / CLOCKS_PER_SEC < 10);
+        ms_arena_reset(&arena);
+    }
+    free(ids);
+    free(m);
+}
+
+/* A row with as many names in metadata as in payload. */
+static void folding_is_linear(void **state)
+{
+    enum { NAMES = 50000 };
+    json_t *metadata = json_object(), *payload = json_object();
+    char name[16];
+    (void)state;
+    for (unsigned i = 0; i < NAMES; i++) {
+        snprintf(name, sizeof name, "n%u", i);
+        json_object_set_new(metadata, name, json_integer(1));
+        snprintf(name, sizeof name, "n%u", i + NAMES / 2);
+        json_object_set_new(payload, name, json_integer(2));
+    }
+    json_t *list = json_pack("[{s:s, s:i, s:s, s:o, s:o}]", "schema", "s", "version", 1,
+                             "type", "delta", "payload", payload, "metadata", metadata);
+    clock_t start = clock();
+    ms_envelopes out = reads(ENV, dumped(list), STRICT);
+    ms_str text = written(ROWS, &out);
+    assert_true((double)(clock() - start) / CLOCKS_PER_SEC < 5);
+    json_t *rows_out = parsed(text);
+    json_t *folded = json_object_get(json_array_get(rows_out, 0), "metadata");
+    assert_int_equal(json_object_size(folded), NAMES + NAMES / 2 + 1);
+    json_decref(rows_out);
+    json_decref(list);
+}
+
+
+/* ---- no memory ---- */
+
+/* Everything once, in this arena; the first failure. */
+static ms_result work(ms_arena *a, ms_error *err)
+{
+    static const char json[] =
+        "[" CANONICAL_AND("tool_call", "assistant", "\"c\\n\"", "{\"tool_name\":\"a\\n\","
+                          "\"turn\":1}", "{\"k\\n\":1,\"tool_call_id\":\"i\"}",
+                          "\"id\":\"\\n\",\"created_at\":\"x\\n\"") ","
+        CANONICAL("text", "assistant", "\"hello\"", "{}", "{}") ","
+        CANONICAL("tool_result", "user", "\"r\"", "{}", "{}") "]";
+    ms_envelopes list, out;
+    ms_pairs pairs;
+    ms_envelope m;
+    ms_result code = read_with(ENV, ms_str_of(json), STRICT, a, &list, err);
+    if (code != MS_OK) return assert_null(list.items), code;
+    code = ms_coalesce(list.items, list.count, a, &out, err);
+    if (code != MS_OK) return assert_null(out.items), code;
+    code = ms_prune(list.items, list.count, a, &out, &pairs, err);
+    if (code != MS_OK) return assert_true(out.count == 0 && pairs.count == 0), code;
+    code = ms_tool_call(ms_text("c"), MS_STR("t"), ms_json(MS_STR("{}")), 1,
+                        MS_STR("{\"a\":1}"), a, &m, err);
+    if (code != MS_OK) return assert_int_equal(m.type, MS_T_NONE), code;
+    ms_writer w;
+    ms_buf buf;
+    memset(&buf, 0, sizeof buf);
+    buf.arena = a;
+    ms_writer_init(&w, dialect(ROWS), NULL, a, ms_buf_write, &buf);
+    for (size_t i = 0; i < list.count && code == MS_OK; i++)
+        code = ms_writer_put(&w, &list.items[i], err);
+    return code == MS_OK ? ms_writer_finish(&w, err) : code;
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    test_alloc heap;
+    ms_error err;
+    (void)state;
+    for (size_t k = 1;; k++) {
+        ms_arena a;
+        test_alloc_init(&heap);
+        heap.fail_at = k;
+        heap.fail_from = true;
+        ms_arena_init(&a, &heap.alloc);
+        ms_result code = work(&a, &err);
+        ms_arena_deinit(&a);
+        test_alloc_done(&heap);
+        assert_int_equal(code, heap.failed > 0 ? MS_E_NO_MEMORY : MS_OK);
+        if (heap.failed == 0) break;
+        assert_true(err.message[0] != '\0');
+    }
+    static char room[65536];
+    size_t size = 0;
+    for (ms_result code = MS_E_ARENA; code != MS_OK; size += 40) {
+        ms_arena a;
+        assert_true(size < sizeof room);
+        ms_arena_init_fixed(&a, room, size);
+        code = work(&a, &err);
+        if (code != MS_OK) assert_int_equal(code, MS_E_ARENA);
+    }
+}
+
+#define T(test) cmocka_unit_test_setup_teardown(test, open_arena, close_arena)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(rows_become_canonical),
+        T(canonical_envelopes_come_back),
+        T(numbers_keep_their_spelling),
+        T(fields_are_filled),
+        T(vectors_are_stable),
+        T(wrong_kinds_are_refused),
+        T(text_must_be_json),
+        T(nesting_ends_somewhere),
+        T(lenient_reading_keeps_all),
+        T(random_canonical_envelopes_come_back),
+        T(canonical_envelopes_cross_the_framework),
+        T(random_objects_are_stable),
+        T(framework_messages_come_back),
+        T(other_types_become_texts),
+        T(chats_come_back),
+        T(built_messages_come_back),
+        T(builders_build),
+        T(builders_refuse),
+        T(merging_loses_nothing),
+        T(merged_messages_are_flattened),
+        T(strange_parts_stay_whole),
+        T(merging_can_be_too_deep),
+        T(pairs_equal_a_naive_twin),
+        T(pairs_are_linear),
+        T(folding_is_linear),
+        T(every_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
