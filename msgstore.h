@@ -12470,12 +12470,17 @@ static ms__name *ms__name_known(const ms__name_table *t, ms_str first, ms_str se
     return n->hash != 0 ? n : NULL;
 }
 
-/* The same, made with value 0 when there was none; the views are kept. Pointers to entries
- * hold until the next is made. NULL: no memory. */
-static ms__name *ms__name_of(ms__name_table *t, ms_arena *arena, ms_str first,
-                             ms_str second)
+/* Room for so many more; false: no memory. */
+static bool ms__names_room(ms__name_table *t, ms_arena *arena, size_t more)
 {
-    if ((t->n + 1) * 2 > t->cap && !ms__names_grow(t, arena)) return NULL;
+    while ((t->n + more) * 2 > t->cap)
+        if (!ms__names_grow(t, arena)) return false;
+    return true;
+}
+
+/* The same, made with value 0 when there was none; the views are kept. There is room. */
+static ms__name *ms__name_of(ms__name_table *t, ms_str first, ms_str second)
+{
     uint64_t hash = ms__name_hash(t, first, second);
     ms__name *n = ms__name_slot(t, hash, first, second);
     if (n->hash != 0) return n;
@@ -12522,12 +12527,12 @@ typedef struct ms__group {
 
 #define MS__ITEMS_MOST (UINT32_MAX / 2)
 
-/* Room for two more items of `size` bytes behind the first n of an array that grows by
+/* Room for four more items of `size` bytes behind the first n of an array that grows by
  * doubling. */
-static ms_result ms__room_for_two(ms_arena *arena, void **items, size_t *cap, size_t n,
+static ms_result ms__room_for_four(ms_arena *arena, void **items, size_t *cap, size_t n,
                                   size_t size, ms_error *err)
 {
-    if (n + 2 <= *cap) return MS_OK;
+    if (n + 4 <= *cap) return MS_OK;
     size_t wider = *cap * 2 + 16;
     void *more = ms_arena_alloc(arena, wider * size);
     if (!more) return ms__no_arena(err, arena, wider * size);
@@ -12542,10 +12547,10 @@ static ms_result ms__item_room(ms_projector *p, ms_error *err)
     void *items = p->items, *groups = p->groups;
     if (p->n_items + 2 >= MS__ITEMS_MOST)
         return ms__fail(err, MS_E_TOO_LARGE, "over %u messages", (uint64_t)p->n_items);
-    MS__TRY(ms__room_for_two(p->arena, &items, &p->cap_items, p->n_items,
+    MS__TRY(ms__room_for_four(p->arena, &items, &p->cap_items, p->n_items,
                              sizeof(ms__item), err));
     p->items = (ms__item *)items;
-    MS__TRY(ms__room_for_two(p->arena, &groups, &p->cap_groups, p->n_groups,
+    MS__TRY(ms__room_for_four(p->arena, &groups, &p->cap_groups, p->n_groups,
                              sizeof(ms__group), err));
     p->groups = (ms__group *)groups;
     return MS_OK;
@@ -12979,15 +12984,16 @@ static bool ms__id_fits(const ms_profile *profile, ms_str id)
     return ms_utf8_check(id, NULL);
 }
 
+#define MS__ID_TAIL 32 /* bytes that a derived id may be longer than its origin */
+
 /* The n-th id derived from one that does not fit or is taken (n 0: the first): as much of it
- * as there is room for, then what tells it from others. */
-static ms_result ms__id_derive(ms_projector *p, ms_str id, uint32_t n, ms_str *out,
-                               ms_error *err)
+ * as there is room for, then what tells it from others. Written to text. */
+static ms_str ms__id_derive(const ms_projector *p, ms_str id, uint32_t n, char *text)
 {
     static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
     static const uint64_t key[2] = {0x6d73677374, 0x6f72652e68};
     bool alnum = p->profile.ids == MS_IDS_ALNUM, fits = ms__id_fits(&p->profile, id);
-    char tail[32];
+    char tail[MS__ID_TAIL];
     size_t tail_len = 0, max = p->profile.id_max, len = 0;
     if (fits && n > 0 && !alnum) {
         tail[tail_len++] = '_';
@@ -13001,8 +13007,6 @@ static ms_result ms__id_derive(ms_projector *p, ms_str id, uint32_t n, ms_str *o
         for (; tail_len < want; hash = hash / 36 + (hash % 36 << 57))
             tail[tail_len++] = digits[hash % 36];
     }
-    char *text = (char *)ms_arena_alloc(p->arena, id.len + sizeof tail);
-    if (!text) return ms__no_arena(err, p->arena, id.len);
     size_t room = max == 0 ? id.len : max > tail_len ? max - tail_len : 0;
     if (p->profile.id_min == max && max != 0) room = max - ms__min(max, tail_len);
     for (size_t i = 0; i < id.len && len < room; i++)
@@ -13010,30 +13014,26 @@ static ms_result ms__id_derive(ms_projector *p, ms_str id, uint32_t n, ms_str *o
                           ? id.ptr[i]
                           : alnum ? 'x' : '_';
     memcpy(text + len, tail, tail_len);
-    *out = ms_str_n(text, len + tail_len);
-    return MS_OK;
+    return ms_str_n(text, len + tail_len);
 }
 
-/* The id by which a call goes: its own, or the first derived one that is free. */
-static ms_result ms__id_give(ms_projector *p, ms_str own, ms_str *out, ms_error *err)
+/* The id by which a call goes: its own, or the first derived one that is free, in `text`.
+ * The table has room for two. */
+static ms_str ms__id_give(ms_projector *p, ms_str own, char *text)
 {
     bool fits = ms__id_fits(&p->profile, own);
+    ms__name *from = ms__name_of(&p->ids, own, ms__absent()), *made = from;
     ms_str id = own;
-    for (bool first = true;; first = false) {
-        if (!first || !fits) {
-            ms__name *from = ms__name_of(&p->ids, p->arena, own, ms__absent());
-            if (!from) return ms__no_arena(err, p->arena, sizeof *from);
-            if (fits && from->tries == 0) from->tries = 1;
-            MS__TRY(ms__id_derive(p, own, from->tries++, &id, err));
-        }
-        ms__name *made = ms__name_of(&p->ids, p->arena, id, ms__absent());
-        if (!made) return ms__no_arena(err, p->arena, sizeof *made);
-        if (made->value != 0) continue;
-        made->value = 1;
-        if (!ms_str_equal(id, own)) p->report.renamed++;
-        *out = id;
-        return MS_OK;
+    while (!made || made->value != 0 || !fits) {
+        if (fits && from->tries == 0) from->tries = 1;
+        id = ms__id_derive(p, own, from->tries++, text);
+        made = ms__name_known(&p->ids, id, ms__absent());
+        if (!made || made->value == 0) break;
     }
+    if (!made) made = ms__name_of(&p->ids, id, ms__absent());
+    made->value = 1;
+    if (!ms_str_equal(id, own)) p->report.renamed++;
+    return id;
 }
 
 /* A call without an id has one from its sequence number, or its place. */
@@ -13082,15 +13082,12 @@ static bool ms__group_takes(const ms_projector *p, ms_str agent)
 }
 
 /* Puts text or a call into the turn that it belongs to, or into one of its own. The
- * agent's name stays. */
-static ms_result ms__item_join(ms_projector *p, ms__item *item, ms_str agent,
-                               ms_error *err)
+ * agent's name stays, and there is room for everything. */
+static void ms__item_join(ms_projector *p, ms__item *item, ms_str agent)
 {
     bool turn = item->kind == MS__ITEM_ASSISTANT || item->kind == MS__ITEM_CALL;
     bool joins = turn && ms__group_takes(p, agent);
     if (!joins) {
-        ms__name *last = ms__name_of(&p->agents, p->arena, agent, ms__absent());
-        if (!last) return ms__no_arena(err, p->arena, sizeof *last);
         ms__group *fresh = &p->groups[p->n_groups];
         memset(fresh, 0, sizeof *fresh);
         fresh->kind = turn ? MS__ITEM_ASSISTANT : item->kind;
@@ -13098,8 +13095,10 @@ static ms_result ms__item_join(ms_projector *p, ms__item *item, ms_str agent,
         fresh->first = fresh->last = (uint32_t)p->n_items;
         if (p->n_groups > 0 && p->opts.keep_open) ms__dirty(p, p->n_groups - 1);
         if (item->kind == MS__ITEM_SYSTEM && p->pinned == p->n_groups) p->pinned++;
-        if (turn) last->value = (uint32_t)p->n_groups + 1;
         p->n_groups++;
+        if (turn)
+            ms__name_of(&p->agents, agent, ms__absent())->value =
+                (uint32_t)p->n_groups;
     }
     ms__group *g = &p->groups[p->n_groups - 1];
     item->group = (uint32_t)(p->n_groups - 1);
@@ -13109,27 +13108,6 @@ static ms_result ms__item_join(ms_projector *p, ms__item *item, ms_str agent,
     if (item->kind == MS__ITEM_CALL && g->unanswered++ == 0)
         g->oldest = (uint32_t)at + 1;
     ms__dirty(p, p->n_groups - 1);
-    return MS_OK;
-}
-
-/* Remembers a call by its own id, behind those of before. */
-static ms_result ms__call_add(ms_projector *p, const ms_envelope *m, ms__item *item,
-                              ms_error *err)
-{
-    ms_str own, agent;
-    MS__TRY(ms__id_own(p, m, &own, err));
-    MS__TRY(ms__stays(p, m->agent_key, &agent, err));
-    ms__name *name = ms__name_of(&p->calls, p->arena, own, agent);
-    if (!name || !ms__name_of(&p->agents, p->arena, agent, ms__absent()))
-        return ms__no_arena(err, p->arena, sizeof *name);
-    if (p->profile.signatures)
-        MS__TRY(ms__kept_beside(p, m->call_extra, "thoughtSignature", NULL, &item->beside,
-                                err));
-    MS__TRY(ms__id_give(p, own, &item->id, err));
-    item->before = name->value;
-    MS__TRY(ms__item_join(p, item, agent, err));
-    name->value = (uint32_t)p->n_items;
-    return MS_OK;
 }
 
 /* The call of that agent and id without a result that is nearest, of several in one turn
@@ -13176,7 +13154,110 @@ static uint32_t ms__call_by_place(ms_projector *p, const ms_envelope *m)
     return found;
 }
 
-static ms_result ms__result_attach(ms_projector *p, ms__item *item, uint32_t call)
+/* ---- Adding, in two halves: the first takes all memory that is needed and changes nothing
+ * else, the second cannot fail. */
+
+typedef struct ms__adding {
+    ms__item item;    /* what the message says */
+    ms__item beside;  /* the text of a call that says something, too */
+    ms__item call;    /* what a result brings along */
+    ms__item *question;
+    ms_str agent, own; /* agent key, id of the call as it came: they stay */
+    char *id_text;    /* room for a derived one */
+    uint32_t answers; /* the call that a result answers: item + 1 */
+    bool orphan, duplicate;
+} ms__adding;
+
+static ms_result ms__call_prepare(ms_projector *p, const ms_envelope *m, ms__item *item,
+                                  ms__adding *a, ms_error *err)
+{
+    MS__TRY(ms__id_own(p, m, &a->own, err));
+    a->id_text = (char *)ms_arena_alloc(p->arena, a->own.len + MS__ID_TAIL);
+    if (!a->id_text) return ms__no_arena(err, p->arena, a->own.len);
+    if (!p->profile.signatures) return MS_OK;
+    return ms__kept_beside(p, m->call_extra, "thoughtSignature", NULL, &item->beside, err);
+}
+
+/* An observation of nothing that was called is told by the user. */
+static ms_result ms__observed(ms_projector *p, const ms_envelope *m, ms__item *item,
+                              ms_error *err)
+{
+    item->kind = ms__is_blank(item->text.text) ? MS__ITEM_NONE : MS__ITEM_USER;
+    item->text.json = false;
+    if (item->kind == MS__ITEM_NONE) return MS_OK;
+    p->report.wrapped++;
+    return ms__around(p, ms__answer_prefix(m), &item->text.text, MS_STR(""), err);
+}
+
+/* Step 2. A result that brings its arguments along is call and result in one. */
+static ms_result ms__result_prepare(ms_projector *p, const ms_envelope *m, ms__adding *a,
+                                    ms_error *err)
+{
+    static const char *const outcomes[] = {"success", "denied", "interrupted", NULL};
+    bool known = false, object;
+    ms__item *item = &a->item;
+    a->answers = m->call_id.len > 0 ? ms__call_by_id(p, m, &known)
+                                    : ms__call_by_place(p, m);
+    object = item->text.json && ms_json_kind_of(item->text.text) == MS_JSON_OBJECT;
+    if (p->profile.signatures && !object) p->report.wrapped++;
+    if (p->profile.outcomes)
+        MS__TRY(ms__kept_beside(p, m->call_extra, "outcome", outcomes, &item->beside, err));
+    if (a->answers) return MS_OK;
+    if (m->args.text.ptr && !known) {
+        a->call.seq = m->seq;
+        MS__TRY(ms__call_said(p, m, &a->call, err));
+        return ms__call_prepare(p, m, &a->call, a, err);
+    }
+    if (m->call_id.len == 0) return ms__observed(p, m, item, err);
+    item->kind = MS__ITEM_NONE;
+    a->duplicate = known;
+    a->orphan = !known;
+    return MS_OK;
+}
+
+/* What a call says beside it is a text of its turn. */
+static ms_result ms__beside_prepare(ms_projector *p, const ms_envelope *m, ms__adding *a,
+                                    ms_error *err)
+{
+    ms_envelope said = ms_assistant_message(m->content);
+    if (!ms__call_says(m)) return MS_OK;
+    said.agent_key = m->agent_key;
+    said.seq = m->seq;
+    return ms__item_said(p, &said, &a->beside, err);
+}
+
+static ms_result ms__add_prepare(ms_projector *p, const ms_envelope *m, ms__adding *a,
+                                 ms_error *err)
+{
+    memset(a, 0, sizeof *a);
+    MS__TRY(ms__item_room(p, err));
+    if (!ms__names_room(&p->ids, p->arena, 2) || !ms__names_room(&p->calls, p->arena, 1) ||
+        !ms__names_room(&p->agents, p->arena, 2))
+        return ms__no_arena(err, p->arena, p->ids.cap * sizeof(ms__name));
+    MS__TRY(ms__item_said(p, m, &a->item, err));
+    if (a->item.kind == MS__ITEM_NONE) return MS_OK;
+    MS__TRY(ms__stays(p, m->agent_key, &a->agent, err));
+    if (a->item.kind == MS__ITEM_RESULT) return ms__result_prepare(p, m, a, err);
+    if (a->item.kind == MS__ITEM_CALL) {
+        MS__TRY(ms__beside_prepare(p, m, a, err));
+        return ms__call_prepare(p, m, &a->item, a, err);
+    }
+    if (m->type != MS_T_INPUT_REQUIRED || a->item.kind != MS__ITEM_ASSISTANT) return MS_OK;
+    a->question = (ms__item *)ms_arena_alloc(p->arena, sizeof *a->question);
+    return a->question ? MS_OK : ms__no_arena(err, p->arena, sizeof *a->question);
+}
+
+/* Remembers a call by its own id, behind those of before. */
+static void ms__call_add(ms_projector *p, ms__item *item, const ms__adding *a)
+{
+    ms__name *name = ms__name_of(&p->calls, a->own, a->agent);
+    item->id = ms__id_give(p, a->own, a->id_text);
+    item->before = name->value;
+    ms__item_join(p, item, a->agent);
+    name->value = (uint32_t)p->n_items;
+}
+
+static void ms__result_attach(ms_projector *p, ms__item *item, uint32_t call)
 {
     ms__item *c = &p->items[call - 1];
     ms__group *g = &p->groups[c->group];
@@ -13186,55 +13267,6 @@ static ms_result ms__result_attach(ms_projector *p, ms__item *item, uint32_t cal
     g->has_results = true;
     ms__dirty(p, c->group);
     (void)ms__item_push(p, item);
-    return MS_OK;
-}
-
-/* A result that brings its arguments along is call and result in one. */
-static ms_result ms__result_with_call(ms_projector *p, const ms_envelope *m, ms__item *item,
-                             ms_error *err)
-{
-    ms__item call;
-    memset(&call, 0, sizeof call);
-    call.seq = m->seq;
-    MS__TRY(ms__call_said(p, m, &call, err));
-    MS__TRY(ms__call_add(p, m, &call, err));
-    return ms__result_attach(p, item, (uint32_t)p->n_items);
-}
-
-/* An observation of nothing that was called is told by the user. */
-static ms_result ms__observed(ms_projector *p, const ms_envelope *m, ms__item *item,
-                              ms_error *err)
-{
-    if (ms__is_blank(item->text.text)) {
-        p->report.dropped++;
-        return MS_OK;
-    }
-    p->report.wrapped++;
-    item->kind = MS__ITEM_USER;
-    item->text.json = false;
-    MS__TRY(ms__around(p, ms__answer_prefix(m), &item->text.text, MS_STR(""), err));
-    return ms__item_join(p, item, ms__absent(), err);
-}
-
-static ms_result ms__result_add(ms_projector *p, const ms_envelope *m, ms__item *item,
-                                ms_error *err)
-{
-    static const char *const outcomes[] = {"success", "denied", "interrupted", NULL};
-    bool known = false;
-    uint32_t call = m->call_id.len > 0 ? ms__call_by_id(p, m, &known)
-                                       : ms__call_by_place(p, m);
-    if (p->profile.results_json && (!item->text.json ||
-                                    ms_json_kind_of(item->text.text) != MS_JSON_OBJECT))
-        p->report.wrapped += p->profile.signatures;
-    if (p->profile.outcomes)
-        MS__TRY(ms__kept_beside(p, m->call_extra, "outcome", outcomes, &item->beside, err));
-    if (call != 0) return ms__result_attach(p, item, call);
-    if (m->args.text.ptr && !known) return ms__result_with_call(p, m, item, err);
-    if (m->call_id.len == 0) return ms__observed(p, m, item, err);
-    p->report.dropped++;
-    if (known) p->report.duplicates++;
-    else p->report.orphans++;
-    return MS_OK;
 }
 
 /* Does a final only repeat the text before it, or that text a final? */
@@ -13246,76 +13278,57 @@ static bool ms__repeats(const ms_projector *p, const ms__item *item)
            ms_str_equal(last->text.text, item->text.text);
 }
 
-/* A question to the user waits; it is told when the user's text comes next. */
-static ms_result ms__question_wait(ms_projector *p, const ms_envelope *m,
-                                   const ms__item *item, ms_error *err)
-{
-    ms__item *question = (ms__item *)ms_arena_alloc(p->arena, sizeof *question);
-    if (!question) return ms__no_arena(err, p->arena, sizeof *question);
-    MS__TRY(ms__stays(p, m->agent_key, &p->question_agent, err));
-    *question = *item;
-    if (p->question) p->report.dropped++;
-    p->question = question;
-    return MS_OK;
-}
-
-static ms_result ms__question_tell(ms_projector *p, const ms_envelope *m, ms_error *err)
+/* A question waits; it is told when the user's text comes next, else never. */
+static void ms__question_tell(ms_projector *p, const ms_envelope *m)
 {
     ms__item *question = p->question;
-    if (!question) return MS_OK;
+    if (!question) return;
     p->question = NULL;
-    if (ms__chat_role(m) != MS_ROLE_USER || ms__is_anothers(p, m)) {
-        p->report.dropped++;
-        return MS_OK;
-    }
-    ms_result code = ms__item_join(p, question, p->question_agent, err);
-    if (code != MS_OK) p->question = question;
-    return code;
+    if (ms__chat_role(m) == MS_ROLE_USER && !ms__is_anothers(p, m))
+        ms__item_join(p, question, p->question_agent);
+    else p->report.dropped++;
 }
 
-/* What a call says beside it is a text of its turn. */
-static ms_result ms__said_first(ms_projector *p, const ms_envelope *m, ms_error *err)
+static void ms__add_commit(ms_projector *p, const ms_envelope *m, ms__adding *a)
 {
-    ms__item item;
-    ms_str agent;
-    ms_envelope said = ms_assistant_message(m->content);
-    said.agent_key = m->agent_key;
-    said.seq = m->seq;
-    MS__TRY(ms__item_said(p, &said, &item, err));
-    if (item.kind == MS__ITEM_NONE) return MS_OK;
-    MS__TRY(ms__stays(p, m->agent_key, &agent, err));
-    return ms__item_join(p, &item, agent, err);
-}
-
-static ms_result ms__item_add(ms_projector *p, const ms_envelope *m, ms__item *item,
-                              ms_error *err)
-{
-    ms_str agent = ms__absent();
-    if (item->kind == MS__ITEM_NONE || ms__repeats(p, item)) {
+    ms__item_kind kind = a->item.kind;
+    if (kind == MS__ITEM_NONE || ms__repeats(p, &a->item)) {
         p->report.dropped++;
-        return MS_OK;
+        p->report.orphans += a->orphan;
+        p->report.duplicates += a->duplicate;
+        return;
     }
-    if (m->type == MS_T_INPUT_REQUIRED && item->kind == MS__ITEM_ASSISTANT)
-        return ms__question_wait(p, m, item, err);
-    MS__TRY(ms__question_tell(p, m, err));
-    if (item->kind == MS__ITEM_CALL && ms__call_says(m)) MS__TRY(ms__said_first(p, m, err));
-    if (item->kind == MS__ITEM_CALL) return ms__call_add(p, m, item, err);
-    if (item->kind == MS__ITEM_RESULT) return ms__result_add(p, m, item, err);
-    if (item->kind == MS__ITEM_ASSISTANT) MS__TRY(ms__stays(p, m->agent_key, &agent, err));
-    return ms__item_join(p, item, agent, err);
+    if (a->question) {
+        if (p->question) p->report.dropped++;
+        *a->question = a->item;
+        p->question = a->question;
+        p->question_agent = a->agent;
+        return;
+    }
+    ms__question_tell(p, m);
+    if (a->beside.kind != MS__ITEM_NONE) ms__item_join(p, &a->beside, a->agent);
+    if (a->call.kind != MS__ITEM_NONE) {
+        ms__call_add(p, &a->call, a);
+        a->answers = (uint32_t)p->n_items;
+    }
+    if (kind == MS__ITEM_CALL) ms__call_add(p, &a->item, a);
+    else if (kind == MS__ITEM_RESULT) ms__result_attach(p, &a->item, a->answers);
+    else ms__item_join(p, &a->item, kind == MS__ITEM_ASSISTANT ? a->agent : ms__absent());
 }
 
 MS_API ms_result ms_projector_add(ms_projector *p, const ms_envelope *m, ms_error *err)
 {
-    ms__item item;
+    ms__adding adding;
     if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no message to project");
-    MS__TRY(ms__item_room(p, err));
     ms_project_report before = p->report;
-    ms_result code = ms__item_said(p, m, &item, err);
-    if (code == MS_OK) code = ms__item_add(p, m, &item, err);
-    if (code != MS_OK) p->report = before;
-    else p->report.read++;
-    return code;
+    ms_result code = ms__add_prepare(p, m, &adding, err);
+    if (code != MS_OK) {
+        p->report = before;
+        return code;
+    }
+    ms__add_commit(p, m, &adding);
+    p->report.read++;
+    return MS_OK;
 }
 
 MS_API ms_result ms_projector_add_msg(ms_projector *p, const ms_msg *msg, ms_error *err)
@@ -13498,7 +13511,7 @@ static ms_result ms__side_text(ms_projector *p, ms_str text, ms_error *err)
 static ms_result ms__side_row(ms_projector *p, ms_envelope **out, ms_error *err)
 {
     void *row = p->row;
-    MS__TRY(ms__room_for_two(p->arena, &row, &p->cap_row, p->n_row + 1, sizeof **out,
+    MS__TRY(ms__room_for_four(p->arena, &row, &p->cap_row, p->n_row + 1, sizeof **out,
                              err));
     p->row = (ms_envelope *)row;
     *out = &p->row[++p->n_row];
@@ -13710,7 +13723,7 @@ static ms_result ms__write_from(ms_projector *p, size_t start, size_t group, siz
 {
     ms_json_writer *json = &p->writer.json;
     void *row = p->row;
-    MS__TRY(ms__room_for_two(p->arena, &row, &p->cap_row, 0, sizeof *p->row, err));
+    MS__TRY(ms__room_for_four(p->arena, &row, &p->cap_row, 0, sizeof *p->row, err));
     p->row = (ms_envelope *)row;
     MS__TRY(ms__system_apart(p, err));
     body = body && p->profile.system == MS_SYSTEM_APART;
