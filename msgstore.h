@@ -1853,6 +1853,7 @@ typedef struct ms_projector {
     size_t n_items, cap_items, n_groups, cap_groups;
     size_t pinned;            /* groups at the start that are system text */
     uint64_t system_cost;     /* of opts.system */
+    char *key;                /* room for one, when opts.key gives them */
     ms__name_table ids, calls, agents;
     ms_buf system, text;      /* system text apart; text of the message being written */
     ms_envelope *row;         /* messages of one written message, behind room for a text */
@@ -12919,13 +12920,12 @@ static ms_result ms__kept_beside(ms_projector *p, ms_str extra, const char *name
 static ms_result ms__assistant_said(ms_projector *p, const ms_envelope *m, ms__item *item,
                                     ms_error *err)
 {
-    char key[MS_ENTITY_KEY_MAX];
     ms_str before = item->text.text;
     item->kind = MS__ITEM_ASSISTANT;
     item->final = m->type == MS_T_FINAL;
     if (p->opts.shorten) {
-        size_t len = p->opts.key ? p->opts.key(p->opts.key_ctx, m, key) : 0;
-        MS__TRY(ms_shorten(before, &p->opts.shorten_opts, ms_str_n(key, len), p->arena,
+        size_t len = p->key ? p->opts.key(p->opts.key_ctx, m, p->key) : 0;
+        MS__TRY(ms_shorten(before, &p->opts.shorten_opts, ms_str_n(p->key, len), p->arena,
                            &item->text.text, err));
         if (item->text.text.ptr != before.ptr) p->report.shortened++;
     }
@@ -13370,6 +13370,10 @@ MS_API ms_result ms_projector_init(ms_projector *p, const ms_profile *profile,
     else p->system_cost = ms__text_cost(p, ms_text_n(p->opts.system));
     p->arena = arena;
     p->system.arena = p->text.arena = arena;
+    if (p->opts.shorten && p->opts.key) {
+        p->key = (char *)ms_arena_alloc(arena, MS_ENTITY_KEY_MAX);
+        if (!p->key) return ms__no_arena(err, arena, MS_ENTITY_KEY_MAX);
+    }
     how.array = true;
     ms_writer_init(&p->writer, dialect, &how, arena, ms__write_nothing, NULL);
     p->writer.paired = true;

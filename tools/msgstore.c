@@ -1,6 +1,8 @@
 /* msgstore - keeps, converts, shows and counts messages of agent programs.
  *
  *     msgstore convert --from openai --to framework chat.jsonl
+ *     msgstore history trace.log --format anthropic -n 40
+ *     msgstore check --as anthropic request.json
  *     msgstore import trace.log trace.jsonl
  *     msgstore view trace.log --agent worker
  *     msgstore history trace.log --agent manager --team worker,writer
@@ -15,6 +17,8 @@
 #define _GNU_SOURCE
 #define MSGSTORE_IMPLEMENTATION
 #include "../msgstore.h"
+#include "lint.h"
+#include "transcripts.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -401,17 +405,19 @@ static void tally_free(tally *t)
 /* clang-format off */
 #define OPTIONS(X) /* name, word, does it take an argument */                           \
     X(AFTER, "after", 1)      X(AGENT, "agent", 1)    X(ALL, "all", 0)                  \
-    X(ARRAY, "array", 0)      X(CONVERSATION, "conversation", 0)                        \
+    X(ARRAY, "array", 0)      X(AS, "as", 1)          X(BUDGET, "budget", 1)            \
+    X(CONVERSATION, "conversation", 0)                                                  \
     X(DRY_RUN, "dry-run", 0)  X(FORMAT, "format", 1)  X(FROM, "from", 1)                \
     X(GLOBAL, "global", 0)    X(HELP, "help", 0)      X(JSON, "json", 0)                \
     X(KEEP_GOING, "keep-going", 0)                    X(KEEP_LAST, "keep-last", 1)      \
     X(KEYS, "keys", 0)        X(LENIENT, "lenient", 0)                                  \
     X(LIMIT, "limit", 1)      X(LOCATION, "location", 1)                                \
     X(OLDEST, "oldest", 0)    X(PHASE, "phase", 1)    X(REPLACE, "replace", 0)          \
-    X(SCOPE, "scope", 1)      X(SECONDS, "seconds", 1)                                  \
-    X(SINCE, "since", 1)      X(SYNC, "sync", 1)      X(TEAM, "team", 1)                \
-    X(TIMELINE, "timeline", 0)                        X(TO, "to", 1)                    \
-    X(TURN, "turn", 1)        X(UNTIL, "until", 1)                                      \
+    X(REPORT, "report", 0)    X(SCOPE, "scope", 1)    X(SECONDS, "seconds", 1)          \
+    X(SINCE, "since", 1)      X(STEP, "step", 1)      X(SYNC, "sync", 1)                \
+    X(SYSTEM, "system", 1)    X(TEAM, "team", 1)      X(TIMELINE, "timeline", 0)        \
+    X(TO, "to", 1)            X(TURN, "turn", 1)      X(UNTIL, "until", 1)              \
+    X(USER, "user", 1)                                                                  \
     X(WITH_LOCATION, "with-location", 0)
 /* clang-format on */
 
@@ -421,22 +427,23 @@ enum {
 #undef X
 };
 
-#define BIT(name) ((uint32_t)1 << OPT_##name)
+#define BIT(name) ((uint64_t)1 << OPT_##name)
 #define GIVEN(o, name) (((o)->given & BIT(name)) != 0)
 
 typedef enum sync_word { SYNC_UNSET, SYNC_NONE, SYNC_EACH, SYNC_END } sync_word;
 
 typedef struct options {
-    uint32_t given;           /* BIT of each that was given */
+    uint64_t given;           /* BIT of each that was given */
     char **files;             /* the arguments that are no options; a file may be "-" */
     size_t n_files;
     const ms_dialect *from;   /* NULL: look at each message */
     const ms_dialect *to;     /* NULL: a table */
-    const char *location, *agent, *turn;
+    const ms_profile *provider; /* of --as, or of --format when it names one */
+    const char *location, *agent, *turn, *system, *user;
     ms_str *locations;        /* each --location; `location` is the last of them */
     size_t n_locations;
     ms_str *team;
-    size_t n_team, limit, keep_last;
+    size_t n_team, limit, keep_last, budget, step;
     double since, until, seconds;
     ms_scope_kind scope;
     int64_t phase;
@@ -684,12 +691,15 @@ static int next_value(source *s, ms_str *value)
 /* ---- Messages in the input ------------------------------------------------------------
  * A value at the top level, or in an array there, is one of
  *
- *   a message        {"type": "task", ...} or {"role": "user", ...}
- *   a conversation   {"task_id": 3, "traj": [message, ...]}, or an array of messages
+ *   a message        {"type": "task", ...}, {"role": "user", ...}, ...
+ *   a conversation   {"task_id": 3, "traj": [message, ...]}, the body of a request
+ *                    {"system": s, "messages": [message, ...]}, or an array of messages
+ *   an entry         of a transcript, {"type": "message", "message": {...}}; those that
+ *                    are no messages are counted
  *
- * Each message without a location gets that of its conversation: task_id, instance_id or
- * the name of the file, with a running number where that was used before. All messages
- * that stand alone, a line each, are one conversation. */
+ * Each message without a location gets that of its conversation: task_id, instance_id, a
+ * session's id, or the name of the file, with a running number where that was used
+ * before. All messages that stand alone, a line each, are one conversation. */
 
 /* What one message object became. */
 typedef struct taken {
@@ -725,6 +735,8 @@ typedef struct reader {
     const sink *sink;
     ms_arena arena;           /* of the message at hand */
     tally names;              /* locations given so far */
+    tally others;             /* types of entries that are no messages */
+    const ms_dialect *transcript; /* the file is one of this format */
     ms_str stem;              /* what a conversation without a name is called */
     uint64_t objects, talks;  /* so far */
     uint64_t line_end;        /* where a line that is partly skipped ends in the file */
@@ -734,6 +746,7 @@ typedef struct conversation {
     uint64_t number;
     ms_str name;              /* its own; absent: the reader's stem */
     ms_str location;          /* absent until a message needs it */
+    const ms_dialect *dialect; /* of messages that could be of several; NULL: openai */
 } conversation;
 
 /* "dir/trace.jsonl" -> "trace". */
@@ -807,26 +820,16 @@ static size_t offset_of(const reader *r, ms_str part)
     return (size_t)(part.ptr - (r->source.buf + r->source.start));
 }
 
-static int take_message(reader *r, ms_str object, const ms_dialect *dialect,
-                        conversation *talk)
+/* Hands on what an object became. */
+static int deliver(reader *r, const ms_dialect *dialect, conversation *talk, taken *t)
 {
-    ms_error err;
-    ms_read_opts opts = {GIVEN(r->options, LENIENT), r->sink->rescue != NULL};
-    size_t at = offset_of(r, object);
-    bool chat = strcmp(ms_dialect_name(dialect), "openai") == 0;
-    taken t = {&r->source, at, object, ++r->objects, talk->number, {NULL, 0}};
-    ms_arena_reset(&r->arena);
-    if (ms_read(dialect, object, &opts, &r->arena, &t.list, &err) != MS_OK) {
-        if (err.offset < object.len) at += (size_t)err.offset;
-        const char *what = chat ? "openai message: " : "framework message: ";
-        return complain_at(&r->source, at, what, err.message);
-    }
-    for (size_t i = 0; i < t.list.count; i++) {
-        int code = complete(r, chat, talk, &t.list.items[i]);
+    bool chat = strcmp(ms_dialect_name(dialect), "framework") != 0;
+    for (size_t i = 0; i < t->list.count; i++) {
+        int code = complete(r, chat, talk, &t->list.items[i]);
         if (code != FINE) return code;
     }
-    r->source.messages += t.list.count;
-    return r->sink->take(r->sink->ctx, &t);
+    r->source.messages += t->list.count;
+    return r->sink->take(r->sink->ctx, t);
 }
 
 /* The string in a member of an object, or absent. */
@@ -839,16 +842,229 @@ static ms_str string_member(reader *r, ms_str object, const char *name)
     return text;
 }
 
-/* The dialect of a message object; NULL when it shows none. */
-static const ms_dialect *dialect_of(reader *r, ms_str object)
+/* An entry of a transcript that is no message. A session begins a conversation of its
+ * own, with its id as the name. */
+static int note_other(reader *r, ms_str object, conversation *talk)
 {
+    ms_str type = string_member(r, object, "type"), id = string_member(r, object, "id");
+    tally_row *row = tally_row_of(&r->others, type);
+    if (row == NULL) return no_memory();
+    row->count++;
+    if (!ms_str_equal(type, MS_STR("session")) || id.len == 0) return FINE;
+    if (!r->sink->needs_location || r->options->location != NULL) return FINE;
+    *talk = next_conversation(r);
+    return copy_text(&r->names.arena, id, &talk->name) ? FINE : no_memory();
+}
+
+static int take_message(reader *r, ms_str object, const ms_dialect *dialect,
+                        conversation *talk)
+{
+    ms_error err;
+    char what[64];
+    ms_read_opts opts = {GIVEN(r->options, LENIENT), r->sink->rescue != NULL};
+    size_t at = offset_of(r, object);
+    taken t = {&r->source, at, object, ++r->objects, talk->number, {NULL, 0}};
     ms_arena_reset(&r->arena);
-    ms_type type = ms_type_of_word(string_member(r, object, "type"));
-    if ((MS_BIT(type) & FRAMEWORK_TYPES) != 0) {
-        return ms_dialect_find(MS_STR("framework"));
+    if (ms_read(dialect, object, &opts, &r->arena, &t.list, &err) != MS_OK) {
+        if (err.offset < object.len) at += (size_t)err.offset;
+        snprintf(what, sizeof what, "%s message: ", ms_dialect_name(dialect));
+        return complain_at(&r->source, at, what, err.message);
     }
-    if (string_member(r, object, "role").ptr == NULL) return NULL;
-    return ms_dialect_find(MS_STR("openai"));
+    if (t.list.count == 0) return note_other(r, object, talk);
+    return deliver(r, dialect, talk, &t);
+}
+
+/* The system text of a request body stands beside its messages. It is read as a body that
+ * has no others. */
+static int take_system(reader *r, const ms_dialect *d, ms_str body, conversation *talk)
+{
+    static const char form[] = "{\"%s\":%.*s,\"%s\":[]}";
+    ms_error err;
+    ms_str value;
+    ms_read_opts opts = {GIVEN(r->options, LENIENT), r->sink->rescue != NULL};
+    if (d == NULL || d->system == NULL) return FINE;
+    if (!ms_json_member(body, ms_str_of(d->system), &value)) return FINE;
+    taken t = {&r->source, offset_of(r, value), value, ++r->objects, talk->number,
+               {NULL, 0}};
+    ms_arena_reset(&r->arena);
+    size_t cap = value.len + strlen(d->system) + sizeof form + 64;
+    char *text = ms_arena_alloc(&r->arena, cap);
+    if (text == NULL) return no_memory();
+    int n = snprintf(text, cap, form, d->system, (int)value.len, value.ptr,
+                     d->list != NULL ? d->list : "messages");
+    ms_str json = ms_str_n(text, (size_t)n);
+    if (ms_read_list(d, json, &opts, &r->arena, &t.list, &err) != MS_OK) {
+        return complain_at(&r->source, t.at, "the system text: ", err.message);
+    }
+    return t.list.count > 0 ? deliver(r, d, talk, &t) : FINE;
+}
+
+
+/* ---- Which format a message is in -------------------------------------------------- */
+
+#define MEMBERS(X) /* that tell one format from another */                               \
+    X(type) X(role) X(kind) X(parts) X(content) X(author) X(schema) X(version)           \
+    X(payload) X(data) X(metadata) X(message) X(uuid) X(sessionId) X(leafUuid) X(cwd)    \
+    X(tool_name) X(tool_arguments)
+
+/* What an object has of them: JSON values, absent ones NULL. */
+typedef struct shape {
+#define X(name) ms_str name;
+    MEMBERS(X)
+#undef X
+    ms_type framework;        /* the type that its word means in the framework format */
+} shape;
+
+/* Is the JSON text of a member name this one? Hardly any is spelled with escapes. */
+static bool key_is(ms_str key, ms_str name)
+{
+    if (memchr(key.ptr, '\\', key.len) != NULL) return ms_json_string_is(key, name);
+    return key.len == name.len + 2 && memcmp(key.ptr + 1, name.ptr, name.len) == 0;
+}
+
+static shape shape_of(reader *r, ms_str object)
+{
+    shape s;
+    ms_str word = {NULL, 0};
+    memset(&s, 0, sizeof s);
+    ms_json_iter it = ms_json_iterate(object);
+    while (ms_json_next(&it)) {
+#define X(name) if (key_is(it.key, MS_STR(#name))) s.name = it.value;
+        MEMBERS(X)
+#undef X
+    }
+    ms_arena_reset(&r->arena);
+    ms_json_string(s.type, &r->arena, &word);
+    s.framework = ms_type_of_word(word);
+    return s;
+}
+
+static bool is_kind(ms_str value, ms_json_kind kind)
+{
+    return value.ptr != NULL && ms_json_kind_of(value) == kind;
+}
+
+/* Is it a JSON string that is one of these words, with blanks around each? */
+static bool is_word(ms_str value, const char *words)
+{
+    char text[40];
+    if (!is_kind(value, MS_JSON_STRING) || value.len < 3 || value.len > 32) return false;
+    snprintf(text, sizeof text, " %.*s ", (int)value.len - 2, value.ptr + 1);
+    return strstr(words, text) != NULL;
+}
+
+#define ENVELOPE_WORDS                                                                   \
+    " text tool_call tool_result input_required approval_required error delta "         \
+    "final_result multimodal_part "
+
+static bool shows_envelope(const shape *s)
+{
+    ms_str type;
+    if (ms_json_string_is(s->schema, MS_STR("agents-api.message"))) return true;
+    if (s->version.ptr != NULL && is_word(s->type, ENVELOPE_WORDS) &&
+        (s->payload.ptr != NULL || s->data.ptr != NULL)) {
+        return true;
+    }
+    return is_kind(s->role, MS_JSON_STRING) && is_kind(s->metadata, MS_JSON_OBJECT) &&
+           ms_json_member(s->metadata, MS_STR("type"), &type) &&
+           is_word(type, ENVELOPE_WORDS);
+}
+
+static bool shows_task(const shape *s)
+{
+    static const char words[] = " text data tool_request tool_response reasoning ";
+    ms_str type = s->type, author = s->author;
+    if (is_kind(s->content, MS_JSON_OBJECT) && type.ptr == NULL && author.ptr == NULL) {
+        if (!ms_json_member(s->content, MS_STR("type"), &type)) return false;
+        if (!ms_json_member(s->content, MS_STR("author"), &author)) return false;
+    }
+    return is_word(type, words) && is_kind(author, MS_JSON_STRING);
+}
+
+static bool shows_pydantic(const shape *s)
+{
+    return is_word(s->kind, " request response ") && is_kind(s->parts, MS_JSON_ARRAY);
+}
+
+static bool shows_gemini(const shape *s)
+{
+    return is_kind(s->parts, MS_JSON_ARRAY) && s->kind.ptr == NULL;
+}
+
+static bool shows_claude_code(const shape *s)
+{
+    if (is_word(s->type, " file-history-snapshot queue-operation ")) return true;
+    if (ms_json_string_is(s->type, MS_STR("summary"))) return s->leafUuid.ptr != NULL;
+    return is_kind(s->type, MS_JSON_STRING) && s->role.ptr == NULL &&
+           s->uuid.ptr != NULL && (s->message.ptr != NULL || s->sessionId.ptr != NULL);
+}
+
+static bool shows_pi(const shape *s)
+{
+    if (ms_json_string_is(s->type, MS_STR("session"))) return s->cwd.ptr != NULL;
+    return ms_json_string_is(s->type, MS_STR("message")) && s->role.ptr == NULL &&
+           is_kind(s->message, MS_JSON_OBJECT);
+}
+
+static bool shows_framework(const shape *s)
+{
+    return (MS_BIT(s->framework) & FRAMEWORK_TYPES) != 0;
+}
+
+/* Blocks that only this format has, or a whole answer of the provider. */
+static bool shows_anthropic(const shape *s)
+{
+    ms_str type;
+    if (!is_kind(s->role, MS_JSON_STRING) || !is_kind(s->content, MS_JSON_ARRAY)) {
+        return false;
+    }
+    if (ms_json_string_is(s->type, MS_STR("message"))) return true;
+    ms_json_iter it = ms_json_iterate(s->content);
+    while (ms_json_next(&it)) {
+        if (ms_json_member(it.value, MS_STR("type"), &type) &&
+            is_word(type, " tool_use tool_result thinking redacted_thinking image "
+                          "document ")) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool shows_session(const shape *s)
+{
+    return is_kind(s->role, MS_JSON_STRING) &&
+           (s->tool_name.ptr != NULL || s->tool_arguments.ptr != NULL);
+}
+
+/* In this order: the first that fits is the one. */
+static const struct {
+    const char *dialect;
+    bool (*shows)(const shape *s);
+} formats[] = {
+    {"envelope", shows_envelope},       {"task", shows_task},
+    {"pydantic-ai", shows_pydantic},    {"gemini", shows_gemini},
+    {"claude-code", shows_claude_code}, {"pi", shows_pi},
+    {"framework", shows_framework},     {"anthropic", shows_anthropic},
+    {"session", shows_session},
+};
+
+/* A format to read: one of the library, or of a transcript. */
+static const ms_dialect *find_format(ms_str name)
+{
+    const ms_dialect *dialect = ms_dialect_find(name);
+    return dialect != NULL ? dialect : transcript_find(name);
+}
+
+/* The dialect of a message object; NULL when it shows none. One that has a role and
+ * nothing else that tells is of the dialect `otherwise` (NULL: openai). */
+static const ms_dialect *dialect_of(reader *r, ms_str object, const ms_dialect *otherwise)
+{
+    shape s = shape_of(r, object);
+    for (size_t i = 0; i < COUNT_OF(formats); i++) {
+        if (formats[i].shows(&s)) return find_format(ms_str_of(formats[i].dialect));
+    }
+    if (!is_kind(s.role, MS_JSON_STRING)) return NULL;
+    return otherwise != NULL ? otherwise : ms_dialect_find(MS_STR("openai"));
 }
 
 static bool is_object(ms_str value)
@@ -857,22 +1073,39 @@ static bool is_object(ms_str value)
 }
 
 /* Does the object carry a list of messages? Of several the first in this order counts; an
- * empty list is one when there is no other. */
+ * empty list is one when there is no other, and so is one of objects that show no format
+ * when the options say what they are. */
 static bool find_list(reader *r, ms_str object, ms_str *list)
 {
-    static const char *const names[] = {"messages", "traj", "history", "trajectory"};
+    static const char *const names[] = {"messages", "contents", "traj", "history",
+                                        "trajectory"};
     ms_str value, first;
+    bool any = r->options->from != NULL;
     list->ptr = NULL;
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         if (!ms_json_member(object, ms_str_of(names[i]), &value)) continue;
         if (ms_json_kind_of(value) != MS_JSON_ARRAY) continue;
         bool empty = !ms_json_element(value, 0, &first);
-        if (empty && list->ptr == NULL) *list = value;
-        if (empty || !is_object(first) || dialect_of(r, first) == NULL) continue;
+        bool shown = !empty && is_object(first) && dialect_of(r, first, NULL) != NULL;
+        if ((empty || (any && is_object(first))) && list->ptr == NULL) *list = value;
+        if (!shown) continue;
         *list = value;
         break;
     }
     return list->ptr != NULL;
+}
+
+/* Beside the messages of a request its system text says whose format it is. */
+static const ms_dialect *dialect_of_body(const reader *r, ms_str object)
+{
+    ms_str value;
+    if (r->options->from != NULL) return r->options->from;
+    if (ms_json_member(object, MS_STR("contents"), &value)) {
+        return ms_dialect_find(MS_STR("gemini"));
+    }
+    bool apart = ms_json_member(object, MS_STR("system"), &value) &&
+                 (is_kind(value, MS_JSON_STRING) || is_kind(value, MS_JSON_ARRAY));
+    return apart ? ms_dialect_find(MS_STR("anthropic")) : NULL;
 }
 
 /* A number as it is spelled, or the text of a string; else absent. */
@@ -904,28 +1137,42 @@ static int note_skipped(const source *s, rescue *to, uint64_t offset, uint64_t b
     return FINE;
 }
 
+/* The format that a message is to be read in; NULL: it shows none. In a transcript lines
+ * that show none are still its own. */
+static const ms_dialect *format_of(reader *r, ms_str value, const conversation *talk)
+{
+    if (r->options->from != NULL) return r->options->from;
+    const ms_dialect *dialect = dialect_of(r, value, talk->dialect);
+    if (dialect != NULL && dialect->write == NULL) r->transcript = dialect;
+    if (dialect != NULL || r->transcript != NULL) {
+        return dialect != NULL ? dialect : r->transcript;
+    }
+    bool typed = string_member(r, value, "type").ptr != NULL;
+    return typed ? ms_dialect_find(MS_STR("framework")) : NULL;
+}
+
 /* A message, or what should be one. */
 static int read_element(reader *r, ms_str value, conversation *talk)
 {
     size_t at = offset_of(r, value);
-    const ms_dialect *dialect = r->options->from;
     if (!is_object(value)) return complain_at(&r->source, at, "no message object", "");
-    if (dialect == NULL) dialect = dialect_of(r, value);
-    if (dialect == NULL && string_member(r, value, "type").ptr != NULL) {
-        dialect = ms_dialect_find(MS_STR("framework"));
-    }
+    const ms_dialect *dialect = format_of(r, value, talk);
     if (dialect != NULL) return take_message(r, value, dialect, talk);
-    return complain_at(&r->source, at, "this message shows no dialect: ",
-                       "\"type\" (framework) or \"role\" (openai) was expected");
+    return complain_at(&r->source, at, "this message shows no format: ",
+                       "\"type\" or \"role\" was expected; --from names a format");
+}
+
+static int skip_element(reader *r, ms_str value)
+{
+    uint64_t offset = r->source.base + r->source.start + offset_of(r, value);
+    return note_skipped(&r->source, r->sink->rescue, offset, value.len);
 }
 
 /* The same; a bad one is skipped where that is wanted. */
 static int take_element(reader *r, ms_str value, conversation *talk)
 {
     int code = read_element(r, value, talk);
-    if (code != SKIPPED) return code;
-    uint64_t offset = r->source.base + r->source.start + offset_of(r, value);
-    return note_skipped(&r->source, r->sink->rescue, offset, value.len);
+    return code == SKIPPED ? skip_element(r, value) : code;
 }
 
 static int take_list(reader *r, ms_str list, conversation *talk)
@@ -942,10 +1189,13 @@ static int take_value(reader *r, ms_str value, conversation *talk)
     conversation own = next_conversation(r);
     ms_str list;
     if (ms_json_kind_of(value) == MS_JSON_ARRAY) return take_list(r, value, &own);
-    bool object = is_object(value) && dialect_of(r, value) == NULL;
+    bool object = is_object(value) && dialect_of(r, value, NULL) == NULL;
     if (!object || !find_list(r, value, &list)) return take_element(r, value, talk);
     if (r->sink->needs_location) own.name = find_name(r, value);
-    return take_list(r, list, &own);
+    own.dialect = dialect_of_body(r, value);
+    int code = take_system(r, own.dialect, value, &own);
+    if (code == SKIPPED) code = skip_element(r, value);
+    return code == FINE ? take_list(r, list, &own) : code;
 }
 
 static int read_value(reader *r, conversation *talk)
@@ -1026,7 +1276,7 @@ static size_t next_object(reader *r, ms_str line, size_t bad, bool newline)
         ms_str rest = ms_str_n(line.ptr + i, line.len - i);
         if (i > 0 && line.ptr[i] == '{' && stands_alone(rest, &last)) {
             bool apart = i >= bad || p.string;
-            if (apart || (newline && last && dialect_of(r, rest) != NULL)) return i;
+            if (apart || (newline && last && dialect_of(r, rest, NULL) != NULL)) return i;
         }
         if (i < bad) splitter_step(&p, line.ptr[i]);
     }
@@ -1154,6 +1404,22 @@ static int read_values(reader *r)
     return code;
 }
 
+/* Tells what of a transcript was left out. */
+static void complain_of_others(reader *r)
+{
+    char text[1024];
+    size_t len = 0;
+    for (size_t i = 0; i < r->others.cap && len < sizeof text; i++) {
+        const tally_row *row = &r->others.rows[i];
+        if (row->text.ptr == NULL) continue;
+        len += (size_t)snprintf(text + len, sizeof text - len, "%s%" PRIu64 " %.*s",
+                                len > 0 ? ", " : "", row->count,
+                                row->text.len < 60 ? (int)row->text.len : 60,
+                                row->text.ptr);
+    }
+    if (len > 0) complain("%s: left out what is no message: %s", r->source.name, text);
+}
+
 /* Reads all of a file into a sink. */
 static int read_input(const options *o, const char *path, const sink *to)
 {
@@ -1173,7 +1439,9 @@ static int read_input(const options *o, const char *path, const sink *to)
     source_close(&r.source);
     bool none = code == FINE && r.source.messages == 0;
     if (none) complain("%s: no messages in it", r.source.name);
+    complain_of_others(&r);
     ms_arena_deinit(&r.arena);
+    tally_free(&r.others);
     tally_free(&r.names);
     return code;
 }
@@ -1428,23 +1696,23 @@ static int look_up(job *j, bool agents, ms_str location, ms_str name, ms_listing
     return NOT_FOUND;
 }
 
-/* Sets the location to show: that of the options, which must be there; where one is
+/* Sets the location to show: the one that is named, which must be there; where one is
  * needed, the only one; else absent, for all. An agent may be new: then it is said. */
-static int choose_location(job *j, bool needed, ms_str *location)
+static int choose_location(job *j, const char *name, bool needed, ms_str *location)
 {
     ms_listing list;
     const options *o = j->options;
     ms_str all = {NULL, 0};
-    int code = look_up(j, false, all, ms_str_of(o->location), &list);
+    int code = look_up(j, false, all, ms_str_of(name), &list);
     if (code != FINE) return code;
-    *location = ms_str_of(o->location);
-    if (o->location == NULL && needed && list.count == 0) return NOT_FOUND;
-    if (o->location == NULL && needed && list.count > 1) {
+    *location = ms_str_of(name);
+    if (name == NULL && needed && list.count == 0) return NOT_FOUND;
+    if (name == NULL && needed && list.count > 1) {
         complain("--location is needed");
         hint(&list, false);
         return USAGE;
     }
-    if (o->location == NULL && needed) *location = list.items[0].location;
+    if (name == NULL && needed) *location = list.items[0].location;
     if (o->agent != NULL) look_up(j, true, *location, ms_str_of(o->agent), &list);
     return FINE;
 }
@@ -1489,7 +1757,7 @@ static int print_json(const options *o, const listing *l, output *out)
 {
     ms_error err;
     ms_writer w;
-    ms_writer_opts opts = {false, false, GIVEN(o, WITH_LOCATION)};
+    ms_writer_opts opts = {false, false, GIVEN(o, WITH_LOCATION), false};
     ms_cursor it;
     const ms_msg *msg;
     ms_result result = MS_OK;
@@ -1865,8 +2133,112 @@ static int run_view(job *j)
 {
     ms_query q = query_of(j->options, &j->arena);
     listing l = {j->store, &q, NULL, &j->arena};
-    int code = choose_location(j, false, &q.location);
+    int code = choose_location(j, j->options->location, false, &q.location);
     return code == FINE ? print_listing(j->options, &l) : code;
+}
+
+/* One agent's view of a location, as the options have it. */
+static void set_memory(job *j, ms_str location, ms_memory *m)
+{
+    const options *o = j->options;
+    ms_memory_init(m, j->store, location, ms_str_of(o->agent));
+    m->subordinates = o->team;
+    m->n_subordinates = o->n_team;
+    m->timeline = GIVEN(o, TIMELINE);
+    m->conversation_limit = m->agent_limit = m->team_limit = m->global_limit = o->limit;
+    m->limit = o->limit;
+    m->scope.kind = o->scope;
+    m->scope.turns = o->limit;
+    m->scope.has_phase = GIVEN(o, PHASE);
+    m->scope.phase = o->phase;
+    m->arena = &j->arena;
+}
+
+static void print_report(const ms_project_report *r)
+{
+    const struct {
+        uint64_t count;
+        const char *what;
+    } rows[] = {
+        {r->read, "messages read"},
+        {r->left_out, "left out before the window"},
+        {r->dropped, "dropped: never sent, empty, doubled, or results without a call"},
+        {r->orphans, "of these: results whose call is not there"},
+        {r->duplicates, "of these: further results of one call"},
+        {r->wrapped, "said in another form"},
+        {r->renamed, "call ids and tool names changed"},
+        {r->shortened, "shortened"},
+        {r->synthesised, "results made up for calls without one"},
+        {r->merged, "texts that went on the message before"},
+        {r->started, "messages put in front, so that the user begins"},
+        {r->cost, "tokens, by estimate, in the window"},
+        {r->newest_turn, "of these: the newest turn, with the system text"},
+        {r->first_seq, "is the number of the first message in the window"},
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        fprintf(stderr, "%10" PRIu64 "  %s\n", rows[i].count, rows[i].what);
+    }
+}
+
+/* The messages of a location as the body of a request that the provider takes. */
+static int project(job *j, ms_str location)
+{
+    ms_error err;
+    ms_cursor it;
+    output out = {stdout, 0};
+    ms_project_report report = {0};
+    ms_project_opts opts = {0};
+    const options *o = j->options;
+    ms_query all = {0};
+    listing l = {j->store, &all, NULL, NULL};
+    all.location = location;
+    opts.agent_key = ms_str_of(o->agent);
+    opts.system = ms_str_of(o->system);
+    opts.newest = o->limit;
+    opts.budget = o->budget;
+    opts.step = o->step;
+    opts.stable = true;
+    int code = listing_open(&l, &it);
+    if (code != FINE) return code;
+    ms_result result = ms_project(o->provider, &opts, ms_next_of, &it, &j->arena, emit,
+                                  &out, &report, &err);
+    if (result == MS_OK) emit(&out, "\n", 1);
+    else if (out.error == 0) code = complain_of(NULL, result, &err);
+    if (GIVEN(o, REPORT) && out.error == 0) print_report(&report);
+    int closed = listing_close(&it);
+    return output_end(&out, code != FINE ? code : closed);
+}
+
+/* Is it to be a request? These options list the messages as they are, also in the words
+ * of a provider. */
+static bool is_request(const options *o)
+{
+    return o->provider != NULL && !GIVEN(o, TEAM) && !GIVEN(o, TIMELINE) &&
+           !GIVEN(o, SCOPE) && !GIVEN(o, PHASE) && !GIVEN(o, WITH_LOCATION);
+}
+
+/* Do the options of a history fit each other? */
+static int check_history(const options *o)
+{
+    static const struct {
+        uint64_t bit;
+        const char *word;
+    } of_requests[] = {
+        {BIT(BUDGET), "budget"}, {BIT(REPORT), "report"}, {BIT(STEP), "step"},
+        {BIT(SYSTEM), "system"},
+    };
+    if (GIVEN(o, FORMAT) && is_request(o)) return FINE;
+    for (size_t i = 0; i < COUNT_OF(of_requests); i++) {
+        if ((o->given & of_requests[i].bit) == 0) continue;
+        complain("history --%s is for requests: it needs --format PROVIDER, and none of "
+                 "--team, --timeline, --scope, --phase, --with-location",
+                 of_requests[i].word);
+        return USAGE;
+    }
+    if (o->agent != NULL) return FINE;
+    complain("history needs the option --agent, or --format PROVIDER");
+    fprintf(stderr, "msgstore history -h tells more\n");
+    return USAGE;
 }
 
 static int run_history(job *j)
@@ -1875,20 +2247,238 @@ static int run_history(job *j)
     ms_str location;
     const options *o = j->options;
     listing l = {j->store, NULL, &m, &j->arena};
-    int code = choose_location(j, true, &location);
+    int code = check_history(o);
+    if (code == FINE) code = open_store(j);
     if (code != FINE) return code;
-    ms_memory_init(&m, j->store, location, ms_str_of(o->agent));
-    m.subordinates = o->team;
-    m.n_subordinates = o->n_team;
-    m.timeline = GIVEN(o, TIMELINE);
-    m.conversation_limit = m.agent_limit = m.team_limit = m.global_limit = o->limit;
-    m.limit = o->limit;
-    m.scope.kind = o->scope;
-    m.scope.turns = o->limit;
-    m.scope.has_phase = GIVEN(o, PHASE);
-    m.scope.phase = o->phase;
-    m.arena = &j->arena;
+    const char *name = o->n_files > 1 ? o->files[1] : o->location;
+    code = choose_location(j, name, true, &location);
+    if (code != FINE) return code;
+    if (is_request(o)) return project(j, location);
+    set_memory(j, location, &m);
     return print_listing(o, &l);
+}
+
+
+/* ---- msgstore lookup --------------------------------------------------------------- */
+
+/* "session-<location>-msg-<n>": the location and n. */
+static bool parse_key(ms_str key, ms_str *location, uint64_t *index)
+{
+    static const char mark[] = "-msg-";
+    const size_t len = sizeof mark - 1;
+    size_t at = key.len;
+    if (!ms_str_starts_with(key, MS_STR("session-"))) return false;
+    while (at > 8 + len && memcmp(key.ptr + at - len, mark, len) != 0) at--;
+    if (at <= 8 + len || at == key.len || key.ptr[at] == '-') return false;
+    *location = ms_str_n(key.ptr + 8, at - len - 8);
+    return ms_json_u64(ms_str_n(key.ptr + at, key.len - at), index) == MS_OK &&
+           *index < UINT64_MAX;
+}
+
+/* The text of a message to a file as it is; to a terminal without what could steer it. */
+static void emit_message_text(output *out, ms_str text)
+{
+    char bytes[4];
+    bool plain = isatty(fileno(out->file)) == 0;
+    if (plain) emit(out, text.ptr, text.len);
+    while (!plain && text.len > 0 && out->error == 0) {
+        uint32_t point = next_point(&text);
+        bool line = point == '\n' || point == '\t';
+        emit(out, bytes, put_utf8(bytes, line ? point : visible(point)));
+    }
+    if (text.len == 0 || text.ptr[text.len - 1] != '\n') emit(out, "\n", 1);
+}
+
+/* What was found: its text; in a format, or when it has none, the whole message. */
+static int print_found(job *j, const ms_envelope *m)
+{
+    output out = {stdout, 0};
+    ms_error err;
+    ms_writer w;
+    ms_result result = MS_OK;
+    const ms_dialect *to = j->options->to;
+    ms_writer_opts opts = {false, false, GIVEN(j->options, WITH_LOCATION), false};
+    if (to == NULL && m->content.text.ptr != NULL) {
+        emit_message_text(&out, m->content.text);
+        return output_end(&out, FINE);
+    }
+    if (to == NULL) to = ms_dialect_find(MS_STR("framework"));
+    ms_writer_init(&w, to, &opts, &j->arena, emit, &out);
+    result = ms_writer_put(&w, m, &err);
+    if (result == MS_OK) result = ms_writer_finish(&w, &err);
+    int code = result == MS_OK || out.error != 0 ? FINE : complain_of(NULL, result, &err);
+    return output_end(&out, code);
+}
+
+/* The message of a key in a location of that name. */
+static ms_result find_plain(job *j, ms_str key, ms_envelope *m, ms_error *err)
+{
+    ms_str location;
+    uint64_t index;
+    const ms_msg *msg;
+    if (!parse_key(key, &location, &index)) {
+        return ms_error_set(err, MS_E_NOT_FOUND,
+                            "no key; session-ID-msg-NUMBER was expected");
+    }
+    ms_result result = ms_get_by_position(j->store, location, index + 1, &j->arena, &msg,
+                                          err);
+    if (result == MS_OK) *m = ms_envelope_of(msg);
+    return result;
+}
+
+static int run_lookup(job *j)
+{
+    ms_error err;
+    ms_envelope m;
+    const options *o = j->options;
+    ms_str key = ms_str_of(o->files[1]);
+    ms_result result = o->user != NULL
+                           ? ms_session_lookup(j->store, ms_str_of(o->user), key,
+                                               &j->arena, &m, &err)
+                           : find_plain(j, key, &m, &err);
+    if (result == MS_OK) return print_found(j, &m);
+    if (result != MS_E_NOT_FOUND) return complain_of(o->files[1], result, &err);
+    complain("%s: not found%s%s%s; %s", o->files[1], o->user != NULL ? " for user " : "",
+             o->user != NULL ? o->user : "",
+             o->user != NULL ? "" : " (the key of a user's session needs --user)",
+             err.message);
+    return FAILED;
+}
+
+
+/* ---- msgstore check ---------------------------------------------------------------- */
+
+typedef struct checker {
+    output out;
+    const char *file;
+    ms_arena arena;           /* of the file at hand */
+    uint64_t found;           /* violations in all files */
+} checker;
+
+static void check_report(void *ctx, const char *path, const char *text)
+{
+    checker *c = ctx;
+    char line[4096];
+    cell shown = cell_over(line, sizeof line, sizeof line);
+    cell_put(&shown, ms_str_of(c->file));
+    cell_put(&shown, MS_STR(": "));
+    cell_put(&shown, ms_str_of(path));
+    if (path[0] != '\0') cell_put(&shown, MS_STR(": "));
+    cell_put(&shown, ms_str_of(text));
+    emit(&c->out, shown.buf, shown.len);
+    emit(&c->out, "\n", 1);
+    c->found++;
+}
+
+/* Reads a whole file. */
+static int read_whole(source *s)
+{
+    int code = source_skip_byte_order_mark(s);
+    while (code == FINE && !s->eof) {
+        if (s->len - s->start >= ELEMENT_MAX) {
+            return complain_at(s, 0, "a file of over 256 MiB", "");
+        }
+        code = source_read(s);
+    }
+    return code;
+}
+
+/* Lines of one message each make a list; *json is absent when they do not. */
+static int list_of_lines(checker *c, ms_str text, ms_str *json)
+{
+    ms_str value;
+    ms_buf list = {&c->arena, NULL, 0, 0};
+    ms_result result = MS_OK;
+    *json = ms_str_n(NULL, 0);
+    while (text.len > 0) {
+        const char *end = memchr(text.ptr, '\n', text.len);
+        size_t len = end != NULL ? (size_t)(end - text.ptr) : text.len;
+        size_t used = len + (end != NULL);
+        ms_str line = ms_str_n(text.ptr, len);
+        text = ms_str_n(text.ptr + used, text.len - used);
+        while (line.len > 0 && is_space(line.ptr[line.len - 1])) line.len--;
+        if (line.len == 0) continue;
+        if (ms_json_check(line, NULL, &value, NULL) != MS_OK || !is_object(value)) {
+            return FINE;
+        }
+        if (result == MS_OK) result = ms_buf_write(&list, list.len > 0 ? "," : "[", 1);
+        if (result == MS_OK) result = ms_buf_write(&list, value.ptr, value.len);
+    }
+    if (result == MS_OK && list.len > 0) result = ms_buf_write(&list, "]", 1);
+    if (result != MS_OK) return no_memory();
+    *json = ms_buf_text(&list);
+    return FINE;
+}
+
+/* Of the body of a request only what is about messages is checked. Where the system text
+ * stands beside them, a list alone is taken for a body without one. */
+static int messages_of(checker *c, const ms_profile *provider, ms_str *json)
+{
+    ms_str value, body = *json;
+    const ms_dialect *d = ms_dialect_find(ms_str_of(provider->dialect));
+    ms_str list = ms_str_of(d->list != NULL ? d->list : "messages");
+    ms_buf buf = {&c->arena, NULL, 0, 0};
+    ms_json_writer w;
+    bool alone = is_kind(body, MS_JSON_ARRAY);
+    if (!alone && (!is_object(body) || !ms_json_member(body, list, &value))) return FINE;
+    if (!alone) *json = value;
+    if (d->system == NULL) return FINE;
+    ms_json_init(&w, ms_buf_write, &buf, false);
+    ms_json_begin_object(&w);
+    if (!alone && ms_json_member(body, ms_str_of(d->system), &value)) {
+        ms_json_key(&w, ms_str_of(d->system));
+        ms_json_put_raw(&w, value);
+    }
+    ms_json_key(&w, list);
+    ms_json_put_raw(&w, *json);
+    ms_json_end_object(&w);
+    if (ms_json_finish(&w) != MS_OK) return no_memory();
+    *json = ms_buf_text(&buf);
+    return FINE;
+}
+
+static int check_text(checker *c, const ms_profile *provider, source *s)
+{
+    ms_error err;
+    ms_str json, text = ms_str_n(s->buf + s->start, s->len - s->start);
+    int code = FINE;
+    if (ms_json_check(text, NULL, &json, &err) != MS_OK) {
+        code = list_of_lines(c, text, &json);
+        if (code == FINE && json.ptr == NULL) {
+            size_t at = err.offset < text.len ? (size_t)err.offset : text.len;
+            return complain_at(s, at, reason_of(&err), "");
+        }
+    }
+    if (code == FINE) code = messages_of(c, provider, &json);
+    if (code != FINE) return code;
+    int found = lint_request(provider->name, json, &c->arena, check_report, c);
+    return found >= 0 ? FINE : no_memory();
+}
+
+/* Exit codes are those of a checker: 0 fine, 1 something found, 2 could not look. */
+static int run_check(job *j)
+{
+    checker c;
+    source s;
+    int worst = FINE;
+    const options *o = j->options;
+    size_t n = o->n_files > 0 ? o->n_files : 1;     /* none: standard input */
+    memset(&c, 0, sizeof c);
+    c.out.file = stdout;
+    for (size_t i = 0; i < n; i++) {
+        int code = source_open(&s, o->files[i]);
+        c.file = s.name;
+        if (code == FINE) {
+            code = read_whole(&s);
+            if (code == FINE) code = check_text(&c, o->provider, &s);
+            source_close(&s);
+        }
+        if (code != FINE) worst = USAGE;
+        ms_arena_reset(&c.arena);
+    }
+    ms_arena_deinit(&c.arena);
+    if (worst == FINE && c.found > 0) worst = FAILED;
+    return output_end(&c.out, worst);
 }
 
 
@@ -2420,7 +3010,7 @@ static int follow_begin(follower *f, ms_query *q)
 {
     ms_error err;
     const options *o = f->job->options;
-    ms_writer_opts opts = {false, false, GIVEN(o, WITH_LOCATION)};
+    ms_writer_opts opts = {false, false, GIVEN(o, WITH_LOCATION), false};
     ms_writer_init(&f->writer, o->to, &opts, &f->arena, emit, &f->out);
     f->table = new_table();
     f->table.located = o->location == NULL;
@@ -2621,7 +3211,7 @@ typedef struct command {
     bool store;               /* the first argument is a STORE, which run() gets opened */
     size_t least, most;       /* arguments; of one that may be left out, "-" is meant */
     const char *arguments;    /* what is missing when there are too few */
-    uint32_t takes, needs;    /* options */
+    uint64_t takes, needs;    /* options */
     const char *help;
 } command;
 
@@ -2685,26 +3275,71 @@ static const command commands[] = {
      WHEN_HELP
      "  -n, --limit N    the newest N; with --oldest the oldest N\n"
      PRINT_HELP INPUT_HELP},
-    {"history", run_history, true, 1, 1, "a STORE",
+    {"history", run_history, false, 1, 2, "a STORE",
      INPUT_OPTIONS | PRINT_OPTIONS | BIT(TEAM) | BIT(TIMELINE) | BIT(SCOPE) |
-     BIT(PHASE), BIT(AGENT),
+     BIT(PHASE) | BIT(BUDGET) | BIT(REPORT) | BIT(STEP) | BIT(SYSTEM), 0,
      "examples:\n"
+     "  msgstore history trace.log job_42 --format anthropic -n 40 >request.json\n"
+     "  msgstore history trace.log --format openai --budget 8000 --report\n"
      "  msgstore history trace.jsonl --agent manager --team worker,writer\n"
-     "  msgstore history trace.jsonl --agent worker --timeline --format openai\n"
      "\n"
-     "usage: msgstore history [OPTION...] STORE --agent A\n"
-     "Shows what an agent reads before its next step: the conversation, its own trace,\n"
-     "its team's, the broadcasts.\n"
+     "usage: msgstore history [OPTION...] STORE [LOCATION] --format PROVIDER\n"
+     "       msgstore history [OPTION...] STORE [LOCATION] --agent A\n"
+     "The first prints everything of a location as the body of a request that the\n"
+     "provider does not refuse, on one line. The second shows what an agent reads\n"
+     "before its next step: the conversation, its own trace, its team's, the\n"
+     "broadcasts.\n"
      "\n"
-     "  --agent A        the agent, and that of traces that have none\n"
+     "  --format F       a provider; or table, or another message format, a line each\n"
+     "  --agent A        who reads: in a request, what others did is told as user text;\n"
+     "                   also the agent of traces that have none\n"
+     "  --location L     the same as LOCATION, and that of messages that have none;\n"
+     "                   one of them is needed when there are several\n"
+     "in a request:\n"
+     "  -n, --limit N    the newest N messages, never less than the newest turn\n"
+     "  --budget N       the newest N tokens, by estimate; with -n both hold\n"
+     "  --step K         the window moves on by K (messages, or with --budget tokens)\n"
+     "                   at a time, so that requests begin alike for a while\n"
+     "  --system TEXT    a system prompt in front\n"
+     "  --report         tell on standard error what was changed\n"
+     "in a list, also in a provider's format:\n"
      "  --team A,B       the agents under it\n"
-     "  --location L     the location; needed when there are several\n"
      "  --timeline       in one order instead of block after block\n"
      "  --scope S        less: orchestrator (the end of the conversation), manager (the\n"
      "                   synthesis of the phase before), worker (since its last task)\n"
      "  --phase N        for --scope manager: the phase that runs now\n"
      "  -n, --limit N    the newest N of each block; with --timeline, of all\n"
-     PRINT_HELP INPUT_HELP},
+     "  --with-location  with a message format: write location and agent_key, too\n"
+     INPUT_HELP},
+    {"lookup", run_lookup, true, 2, 2, "a STORE and a KEY",
+     INPUT_OPTIONS | BIT(USER) | BIT(FORMAT) | BIT(WITH_LOCATION), 0,
+     "examples:\n"
+     "  msgstore lookup trace.log session-abc-msg-5 --user ann\n"
+     "  msgstore lookup trace.log session-job_42-msg-0 --format framework\n"
+     "\n"
+     "usage: msgstore lookup [OPTION...] STORE KEY\n"
+     "Prints the original of a shortened message: the text that the KEY in its hint\n"
+     "names. Without --user session-L-msg-N is message N, from 0, of location L. Exit\n"
+     "code 1: there is no such message.\n"
+     "\n"
+     "  --user U         the user whose session it is\n"
+     "  --format F       the whole message in a message format\n"
+     "  --with-location  with a message format: write location and agent_key, too\n"
+     "  --location L     the location of messages that have none\n"
+     "  --agent A        the agent of tasks, calls, results and plans that have none\n"
+     INPUT_HELP},
+    {"check", run_check, false, 0, ANY_NUMBER, "", BIT(HELP) | BIT(AS), BIT(AS),
+     "examples:\n"
+     "  msgstore check --as anthropic request.json\n"
+     "  msgstore history trace.log --format openai | msgstore check --as openai -\n"
+     "\n"
+     "usage: msgstore check --as PROVIDER [FILE|-]...\n"
+     "Tells what the provider would refuse in a list of messages, a line each. A FILE\n"
+     "holds the body of a request, a list of messages, or a message a line. Nothing is\n"
+     "printed when all is fine. Exit code 0: fine; 1: something would be refused; 2: a\n"
+     "file that cannot be read, or is no JSON.\n"
+     "\n"
+     "  --as PROVIDER    whose rules\n"},
     {"info", run_info, true, 1, 1, "a STORE", INPUT_OPTIONS | BIT(ALL) | BIT(JSON), 0,
      "examples:\n"
      "  msgstore info trace.log\n"
@@ -2828,13 +3463,17 @@ static const char main_help[] =
     "examples:\n"
     "  msgstore import trace.log trace.jsonl\n"
     "  msgstore history trace.log --agent worker\n"
+    "  msgstore history trace.log --format anthropic -n 40\n"
+    "  msgstore check --as anthropic request.json\n"
     "  msgstore convert --from openai --to framework chat.jsonl\n"
     "\n"
     "usage: msgstore COMMAND [OPTION...] [FILE...]\n"
     "\n"
     "  convert   messages in, messages out, in another format\n"
     "  view      messages of a store: of an agent, a team, a turn, a time\n"
-    "  history   what an agent reads before its next step\n"
+    "  history   what an agent reads before its next step; requests for a provider\n"
+    "  lookup    the original of a message that was shortened\n"
+    "  check     whether a provider would take a list of messages\n"
     "  info      how many messages, of whom, of which types\n"
     "\n"
     "  import    files of messages into a log\n"
@@ -2848,21 +3487,29 @@ static const char main_help[] =
     "msgstore COMMAND -h tells more, msgstore --version the version.\n"
     "\n"
     "A STORE is a log, which import, append, repair and compact write. view, history,\n"
-    "info and export also take a file of messages (- is standard input), JSON or JSON\n"
-    "Lines: messages, lists of messages, or objects that carry such a list under\n"
-    "messages, traj, history or trajectory.\n";
+    "lookup, info and export also take a file of messages (- is standard input), JSON\n"
+    "or JSON Lines: messages, lists of messages, bodies of requests, or objects that\n"
+    "carry such a list under messages, contents, traj, history or trajectory; and the\n"
+    "transcripts of other programs.\n";
 /* clang-format on */
 
 static int print_help(const char *help, bool exits)
 {
     output out = {stdout, 0};
     char text[128];
-    const ms_dialect *d;
     emit_text(&out, help);
     emit_text(&out, "\nmessage formats:");
-    for (size_t i = 0; (d = ms_dialect_at(i)) != NULL; i++) {
-        emit_text(&out, " ");
-        emit_text(&out, ms_dialect_name(d));
+    for (size_t i = 0; ms_dialect_at(i) != NULL; i++) {
+        if (i == 6) emit_text(&out, "\n   ");
+        emit_format(&out, " %s", ms_dialect_name(ms_dialect_at(i)));
+    }
+    emit_text(&out, "\nto read only:");
+    for (size_t i = 0; i < COUNT_OF(transcripts); i++) {
+        emit_format(&out, " %s", ms_dialect_name(&transcripts[i]));
+    }
+    emit_text(&out, "\nproviders:");
+    for (size_t i = 0; ms_profile_at(i) != NULL; i++) {
+        emit_format(&out, " %s", ms_profile_at(i)->name);
     }
     emit_text(&out, "\n");
     for (size_t i = 0; exits && i < COUNT_OF(exit_texts); i++) {
@@ -2919,6 +3566,25 @@ static bool set_dialect(const ms_dialect **dialect, const char *text)
     return *dialect != NULL;
 }
 
+static bool set_from(const ms_dialect **dialect, const char *text)
+{
+    *dialect = find_format(ms_str_of(text));
+    return *dialect != NULL;
+}
+
+static bool set_provider(const ms_profile **provider, const char *text)
+{
+    *provider = ms_profile_find(ms_str_of(text));
+    return *provider != NULL;
+}
+
+/* A format of messages; the name of a provider is that of its format, too. */
+static bool set_format(options *o, const char *text)
+{
+    set_provider(&o->provider, text);
+    return set_dialect(&o->to, text) || strcmp(text, "table") == 0;
+}
+
 static bool set_name(const char **name, const char *text)
 {
     *name = text;
@@ -2968,14 +3634,18 @@ static bool set_count(size_t *count, const char *text)
 static const char *set_option(options *o, int id, const char *text)
 {
     static const char format[] = "a message format", number[] = "a number";
+    static const char table_or[] = "table or a message format";
     static const char name[] = "a name", when[] = "a number or 2026-03-02T09:30:00Z";
-    o->given |= (uint32_t)1 << id;
+    o->given |= (uint64_t)1 << id;
     switch (id) {
-    case OPT_FROM: return set_dialect(&o->from, text) ? NULL : format;
+    case OPT_FROM: return set_from(&o->from, text) ? NULL : format;
     case OPT_TO: return set_dialect(&o->to, text) ? NULL : format;
-    case OPT_FORMAT:
-        if (set_dialect(&o->to, text) || strcmp(text, "table") == 0) return NULL;
-        return "table or a message format";
+    case OPT_FORMAT: return set_format(o, text) ? NULL : table_or;
+    case OPT_AS: return set_provider(&o->provider, text) ? NULL : "a provider";
+    case OPT_BUDGET: return set_count(&o->budget, text) ? NULL : number;
+    case OPT_STEP: return set_count(&o->step, text) ? NULL : number;
+    case OPT_SYSTEM: return set_name(&o->system, text) ? NULL : "a text";
+    case OPT_USER: return set_name(&o->user, text) ? NULL : name;
     case OPT_TEAM: return set_team(o, text) ? NULL : "agents with commas between them";
     case OPT_SCOPE: return set_scope(o, text) ? NULL : "orchestrator, manager or worker";
     case OPT_LIMIT: return set_count(&o->limit, text) ? NULL : number;
@@ -2993,6 +3663,31 @@ static const char *set_option(options *o, int id, const char *text)
     }
 }
 
+/* The names that an option takes are told when it is given another one. */
+static int bad_word(const command *c, int id, const char *text, const char *word)
+{
+    int code = bad_usage(c, text, word);
+    uint64_t formats_of = BIT(FROM) | BIT(TO) | BIT(FORMAT);
+    if ((formats_of >> id & 1) != 0) {
+        fprintf(stderr, "message formats:");
+        for (size_t i = 0; ms_dialect_at(i) != NULL; i++) {
+            fprintf(stderr, " %s", ms_dialect_name(ms_dialect_at(i)));
+        }
+        for (size_t i = 0; id == OPT_FROM && i < COUNT_OF(transcripts); i++) {
+            fprintf(stderr, " %s", ms_dialect_name(&transcripts[i]));
+        }
+        fprintf(stderr, "\n");
+    }
+    if (id == OPT_AS || (id == OPT_FORMAT && strcmp(c->name, "history") == 0)) {
+        fprintf(stderr, "providers:");
+        for (size_t i = 0; ms_profile_at(i) != NULL; i++) {
+            fprintf(stderr, " %s", ms_profile_at(i)->name);
+        }
+        fprintf(stderr, "\n");
+    }
+    return code;
+}
+
 static int parse_options(const command *c, int argc, char **argv, options *o)
 {
     char text[128];
@@ -3005,7 +3700,7 @@ static int parse_options(const command *c, int argc, char **argv, options *o)
         const char *expected = set_option(o, id, optarg);
         if (expected == NULL) continue;
         snprintf(text, sizeof text, "--%s expects %s, not ", word, expected);
-        return bad_usage(c, text, optarg);
+        return bad_word(c, id, text, optarg);
     }
     if (GIVEN(o, HELP)) return FINE;
     for (int id = 0; long_options[id].name != NULL; id++) {
