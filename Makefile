@@ -37,7 +37,8 @@ TSAN   = $(CLANG) $(C99) -O1 -g -pthread -fsanitize=thread
 
 EXAMPLES = $(patsubst examples/%.c,build/%,$(wildcard examples/*.c))
 THREADS  = $(filter test_threads test_readers,$(TESTS))
-TORTURE  = $(filter test_crash test_corrupt test_full test_readers test_twin,$(TESTS))
+TORTURE  = $(filter test_crash test_corrupt test_full test_readers test_twin test_project,\
+             $(TESTS))
 LONG     = $(TORTURE:%=build/o2/%) $(TORTURE:%=build/san/%)
 PROGRAMS = $(TESTS:%=build/o2/%) $(TESTS:%=build/san/%) $(THREADS:%=build/tsan/%)
 
@@ -62,7 +63,7 @@ test: ## build and run everything; the last line counts: N passed, N failed
 	then built=; else built=--unbuilt; fi; \
 	MS_TEST_JOBS=$(JOBS) bash tests/run.sh $$built $(SUITES)
 
-torture: $(LONG) ## the tests of crashes, damage, full disks, readers: ten times as long
+torture: $(LONG) ## the tests of crashes, damage, full disks, readers, histories: ten times as long
 	@MS_TEST_SCALE=$${MS_TEST_SCALE:-1000} MS_TEST_TIMEOUT=7200 MS_TEST_JOBS=$(JOBS) \
 	    bash tests/run.sh $(TORTURE:%=o2:build/o2/%) $(TORTURE:%=san:build/san/%)
 
@@ -101,9 +102,10 @@ endef
 
 object = $(if $(filter $<,$(OWN)),,$(@D)/msgstore.o)
 header = msgstore.h Makefile
-shared = $(header) $(wildcard tests/*.h)
+tool   = $(wildcard tools/*.h)
+shared = $(header) $(wildcard tests/*.h) $(tool)
 
-build/msgstore: tools/msgstore.c $(header)
+build/msgstore: tools/msgstore.c $(tool) $(header)
 	$(call build,$(CC) $(C99) $(CFLAGS) -pthread,)
 build/%: examples/%.c $(header)
 	$(call build,$(CC) $(C99) $(CFLAGS) -pthread,$(if $(findstring sqlite,$*),-lsqlite3))
@@ -115,6 +117,8 @@ build/%: bench/%.c bench/data.h $(header)
 
 build/o2/msgstore.o: tests/msgstore_impl.c $(header)
 	$(call build,$(O2) -c,)
+build/o2/test_lint build/san/test_lint: tests/test_providers.c
+
 build/san/msgstore.o: tests/msgstore_impl.c $(header)
 	$(call build,$(SAN) -c,)
 build/tsan/msgstore.o: tests/msgstore_impl.c $(header)

@@ -1769,6 +1769,10 @@ typedef struct ms_profile {
 MS_API const ms_profile *ms_profile_find(ms_str name);     /* NULL: no such */
 MS_API const ms_profile *ms_profile_at(size_t index);      /* NULL behind the last */
 
+/* A tool name as providers accept it: each character but A-Z a-z 0-9 _ - becomes one '_'.
+ * out has room for name.len bytes and may be name.ptr. Returns the view of out. */
+MS_API ms_str ms_sanitize_tool_name(ms_str name, char *out);
+
 /* How much of a window a text takes: tokens, bytes, whatever the budget counts. Results
  * that are made up or shortened later are not counted anew. */
 typedef size_t (*ms_count_fn)(void *ctx, ms_value text);
@@ -2064,10 +2068,6 @@ typedef struct ms_model_opts {
 MS_API ms_result ms_session_model_messages(const ms_envelope *rows, size_t n,
                                            const ms_model_opts *opts, ms_arena *arena,
                                            ms_envelopes *out, ms_error *err);
-
-/* A tool name as providers accept it: each character but A-Z a-z 0-9 _ - becomes one '_'.
- * out has room for name.len bytes and may be name.ptr. Returns the view of out. */
-MS_API ms_str ms_sanitize_tool_name(ms_str name, char *out);
 
 #endif /* MSGSTORE_NO_DIALECTS */
 
@@ -5631,19 +5631,23 @@ static const ms__call *ms__call_answered(ms_writer *w, const ms_envelope *m)
 
 #define MS__DERIVED_ID 32 /* room for "call_" and a number */
 
-/* A call is about to be written: its id, or one derived from its sequence number. What was
- * paired before (see [project]) needs no remembering. */
+/* An id from the sequence number, or one more than the last. */
+static ms_str ms__id_made_up(ms_writer *w, const ms_envelope *m,
+                             char derived[MS__DERIVED_ID])
+{
+    uint64_t number = m->seq ? m->seq : w->written + 1;
+    if (number <= w->last_id) number = w->last_id + 1;
+    w->last_id = number;
+    memcpy(derived, "call_", 5);
+    return ms_str_n(derived, 5 + ms__u64_write(number, derived + 5));
+}
+
+/* A call is about to be written: its id, or one made up. What was paired before (see
+ * [project]) needs no remembering. */
 static ms_result ms__call_begins(ms_writer *w, const ms_envelope *m,
                                  char derived[MS__DERIVED_ID], ms_str *id, ms_error *err)
 {
-    *id = m->call_id;
-    if (!id->ptr) {
-        uint64_t number = m->seq ? m->seq : w->written + 1;
-        if (number <= w->last_id) number = w->last_id + 1;
-        w->last_id = number;
-        memcpy(derived, "call_", 5);
-        *id = ms_str_n(derived, 5 + ms__u64_write(number, derived + 5));
-    }
+    *id = m->call_id.ptr ? m->call_id : ms__id_made_up(w, m, derived);
     return w->paired ? MS_OK : ms__call_opens(w, m, *id, err);
 }
 
@@ -6683,7 +6687,8 @@ static bool ms__openai_taken(ms_writer *w, ms_str key, ms_str value)
                ((w->emitted & MS__CHAT_ASSISTANT) && !empty && strict);
     }
     if (ms_json_string_is(key, MS_STR("tool_call_id")))
-        return (w->emitted & MS__CHAT_CALL_ID) || (tool && kind != MS_JSON_NULL && strict);
+        return (w->emitted & MS__CHAT_CALL_ID) ||
+               (tool && kind != MS_JSON_NULL && strict);
     if (ms_json_string_is(key, MS_STR("name")))
         return (w->emitted & MS__CHAT_NAME) || (tool && kind == MS_JSON_STRING);
     if (ms_json_string_is(key, MS_STR("location")))
@@ -8872,17 +8877,6 @@ static bool ms__task_is_flat(const ms_envelope *m, ms__task_kind kind)
     return n > 0;
 }
 
-/* An id for a result that answers no call. */
-static ms_str ms__task_made_up(ms_writer *w, const ms_envelope *m,
-                               char derived[MS__DERIVED_ID])
-{
-    uint64_t number = m->seq ? m->seq : w->written + 1;
-    if (number <= w->last_id) number = w->last_id + 1;
-    w->last_id = number;
-    memcpy(derived, "call_", 5);
-    return ms_str_n(derived, 5 + ms__u64_write(number, derived + 5));
-}
-
 /* Ids and names that the format requires, made up where there are none. */
 static ms_result ms__task_names(ms_writer *w, const ms_envelope *m, ms__task_out *o,
                                 ms_error *err)
@@ -8891,7 +8885,7 @@ static ms_result ms__task_names(ms_writer *w, const ms_envelope *m, ms__task_out
     if (o->kind == MS__TASK_REQUEST)
         return ms__call_begins(w, m, o->derived, &o->id, err);
     ms__call_ends(w, m, &o->id, &o->name);
-    if (!o->id.ptr) o->id = ms__task_made_up(w, m, o->derived);
+    if (!o->id.ptr) o->id = ms__id_made_up(w, m, o->derived);
     if (!o->name.ptr) o->name = MS_STR("unknown_tool");
     return MS_OK;
 }
@@ -10483,8 +10477,8 @@ static void ms__put_args(ms_writer *w, ms_value args)
 }
 
 /* Bits of `emitted`: the members that a message has beside its extra ones. */
-static const char *const ms__block_members[] = {"role",     "kind",      "content", "parts",
-                                                "location", "agent_key", NULL};
+static const char *const ms__block_members[] = {
+    "role", "kind", "content", "parts", "location", "agent_key", NULL};
 enum {
     MS__PUT_ROLE = 1,
     MS__PUT_KIND = 2,
@@ -10552,7 +10546,8 @@ static size_t ms__side_run(const ms_envelope *m, size_t n, bool system_too)
     ms_role side = ms__side_of(m);
     for (; i < n && !ms__is_raw_message(&m[i]); i++) {
         ms_role other = ms__side_of(&m[i]);
-        if (system_too && side != MS_ROLE_ASSISTANT && other != MS_ROLE_ASSISTANT) continue;
+        if (system_too && side != MS_ROLE_ASSISTANT && other != MS_ROLE_ASSISTANT)
+            continue;
         if (other != side) break;
     }
     return i;
@@ -10667,7 +10662,8 @@ static ms__form_kind ms__anthropic_kind(ms_str block)
 static const char *const ms__anthropic_text[] = {"type", "text", NULL};
 static const char *const ms__anthropic_thinking[] = {"type", "thinking", NULL};
 static const char *const ms__anthropic_call[] = {"type", "id", "name", "input", NULL};
-static const char *const ms__anthropic_result[] = {"type", "tool_use_id", "content", NULL};
+static const char *const ms__anthropic_result[] = {"type", "tool_use_id", "content",
+                                                   NULL};
 static const char *const ms__anthropic_error[] = {"type", "tool_use_id", "content",
                                                   "is_error", NULL};
 
@@ -10758,7 +10754,8 @@ static ms_result ms__anthropic_put_result(ms_writer *w, const ms_envelope *m,
     ms_str flag;
     bool no_error = ms_json_member(m->call_extra, MS_STR("is_error"), &flag) &&
                     ms_json_kind_of(flag) == MS_JSON_FALSE && !failed;
-    ms__put_members(w, m->call_extra, no_error ? ms__anthropic_result : ms__anthropic_error);
+    ms__put_members(w, m->call_extra,
+                    no_error ? ms__anthropic_result : ms__anthropic_error);
     return MS_OK;
 }
 
@@ -10790,8 +10787,9 @@ static const ms__block_format ms__anthropic = {"content", true, false, ms__anthr
                                                ms__anthropic_take, ms__anthropic_put};
 
 /* The members role and the one with the content; *extra is what is beside them. */
-static ms_result ms__blocks_open(ms_reader *r, const char *role_name, const char *list_name,
-                                 ms_str *role, ms_str *list, ms_str *extra)
+static ms_result ms__blocks_open(ms_reader *r, const char *role_name,
+                                 const char *list_name, ms_str *role, ms_str *list,
+                                 ms_str *extra)
 {
     const char *names[3];
     names[0] = role_name;
@@ -10975,7 +10973,8 @@ static ms_result ms__gemini_result_inside(ms_reader *r, ms_str answer, ms_envelo
 }
 
 /* A call or a result: the object that the part holds under that name. */
-static ms_result ms__gemini_function(ms_reader *r, ms_str block, bool call, ms_envelope *m)
+static ms_result ms__gemini_function(ms_reader *r, ms_str block, bool call,
+                                     ms_envelope *m)
 {
     const char *name = call ? "functionCall" : "functionResponse";
     ms_str inner;
@@ -11155,7 +11154,8 @@ static ms__form_kind ms__pydantic_kind(ms_str block)
 
 static const char *const ms__pydantic_text[] = {"part_kind", "content", NULL};
 static const char *const ms__pydantic_call[] = {"part_kind", "tool_name", NULL};
-static const char *const ms__pydantic_return[] = {"part_kind", "tool_name", "content", NULL};
+static const char *const ms__pydantic_return[] = {"part_kind", "tool_name", "content",
+                                                  NULL};
 static const char *const ms__pydantic_failed[] = {"part_kind", "tool_name", "content",
                                                   "outcome", NULL};
 static const char *const ms__pydantic_retry[] = {"content", NULL};
@@ -11303,7 +11303,8 @@ static ms_result ms__pydantic_put_text(ms_writer *w, const ms_envelope *m, ms_st
                                                    : "text";
     ms__write_field(w, "part_kind", ms_str_of(kind), false);
     if (side == MS_ROLE_USER && m->content.json && before.len == 0 &&
-        ms_json_kind_of(m->content.text) == MS_JSON_ARRAY && !ms__is_texts(m->content.text))
+        ms_json_kind_of(m->content.text) == MS_JSON_ARRAY &&
+        !ms__is_texts(m->content.text))
         ms__write_field(w, "content", m->content.text, true);
     else MS__TRY(ms__put_said(w, m, "content", before, err));
     ms__pydantic_rest(w, m, MS__SAYS_KIND | MS__SAYS_CONTENT);
@@ -11399,17 +11400,20 @@ static ms_result ms__pydantic_write(ms_writer *w, const ms_envelope *m, size_t n
 /* ---- The table, and the functions over it. */
 
 static const ms_dialect ms__dialects[] = {
-    {"framework", NULL, NULL, false, false, ms__framework_read, ms__framework_write, NULL},
+    {"framework", NULL, NULL, false, false, ms__framework_read, ms__framework_write,
+     NULL},
     {"task", NULL, NULL, false, false, ms__task_read, ms__task_write, NULL},
     {"session", NULL, NULL, false, false, ms__session_read, ms__session_write, NULL},
     {"envelope", NULL, NULL, false, false, ms__env_read, ms__env_write, NULL},
     {"envelope-rows", NULL, NULL, false, false, ms__env_read, ms__env_rows_write, NULL},
-    {"openai", NULL, NULL, false, false, ms__openai_read, ms__openai_write, ms__openai_close},
+    {"openai", NULL, NULL, false, false, ms__openai_read, ms__openai_write,
+     ms__openai_close},
     {"chat-strict", NULL, NULL, false, false, ms__openai_read, ms__openai_write,
      ms__openai_close},
-    {"anthropic", NULL, "system", false, true, ms__anthropic_read, ms__anthropic_write, NULL},
-    {"gemini", "contents", "systemInstruction", true, true, ms__gemini_read, ms__gemini_write,
+    {"anthropic", NULL, "system", false, true, ms__anthropic_read, ms__anthropic_write,
      NULL},
+    {"gemini", "contents", "systemInstruction", true, true, ms__gemini_read,
+     ms__gemini_write, NULL},
     {"pydantic-ai", NULL, NULL, false, true, ms__pydantic_read, ms__pydantic_write, NULL},
 };
 
@@ -11515,7 +11519,8 @@ static ms_result ms__read_system(ms_reader *r, const ms_dialect *d, ms_str value
                                                            : "a text or a list of blocks",
                              value);
     size_t len = d->system_parts ? value.len - 1 : value.len;
-    char *text = (char *)ms_arena_alloc(r->arena, value.len + sizeof before + sizeof after);
+    char *text =
+        (char *)ms_arena_alloc(r->arena, value.len + sizeof before + sizeof after);
     if (!text) return ms__no_arena(r->err, r->arena, value.len);
     ms_str message = ms_str_n(text, 0);
     if (!d->system_parts) memcpy(text, before, message.len = sizeof before - 1);
@@ -11542,8 +11547,8 @@ static ms_result ms__read_body(ms_reader *r, const ms_dialect *d, ms_str *value,
             MS__TRY(ms__read_system(r, d, system, all));
     }
     if (ms_json_kind_of(*value) == MS_JSON_ARRAY) return MS_OK;
-    return ms__fail(r->err, MS_E_KIND, "a list of messages is '%v', an array was expected",
-                    MS__V(*value));
+    return ms__fail(r->err, MS_E_KIND,
+                    "a list of messages is '%v', an array was expected", MS__V(*value));
 }
 
 MS_API ms_result ms_read_list(const ms_dialect *dialect, ms_str json,
@@ -12282,12 +12287,12 @@ MS_API ms_str ms_shorten_key(ms_str key, size_t max_chars, char *out)
  *      or nothing. See the table. Lists of text parts become one text; other parts are
  *      told by their type. Text that is white space only is not sent.
  *   2  A result is paired by place: with the nearest call before it of the same agent and
- *      id that has no result yet (of several in one turn the oldest); one without an id with the oldest such call of its
- *      agent's newest turn, of the same tool if it names one. Never through a map of ids
- *      alone: ids repeat in real traces. A second result is dropped, one whose call is not
- *      there, too; one without an id becomes user text instead, for frameworks observe
- *      without having acted. A result that carries its own arguments (a session row)
- *      brings its call along.
+ *      id that has no result yet (of several in one turn the oldest); one without an id
+ *      with the oldest such call of its agent's newest turn, of the same tool if it names
+ *      one. Never through a map of ids alone: ids repeat in real traces. A second result
+ *      is dropped, one whose call is not there, too; one without an id becomes user text
+ *      instead, for frameworks observe without having acted. A result that carries its
+ *      own arguments (a session row) brings its call along.
  *   3  It joins a group. A group is one assistant turn: texts and calls that follow each
  *      other, and the results of those calls, wherever they came. User text and system
  *      text are groups of their own.
@@ -12591,7 +12596,8 @@ static ms_str ms__trim_end(ms_str s)
 {
     while (s.len > 0) {
         size_t last = s.len - 1;
-        while (last > 0 && s.len - last < 4 && ((unsigned char)s.ptr[last] & 0xC0) == 0x80)
+        while (last > 0 && s.len - last < 4 &&
+               ((unsigned char)s.ptr[last] & 0xC0) == 0x80)
             last--;
         if (!ms__is_blank(ms_str_n(s.ptr + last, s.len - last))) break;
         s.len = last;
@@ -12808,21 +12814,26 @@ static bool ms__is_word_char(char c)
            c == '_' || c == '-';
 }
 
-/* A tool name as providers take it. */
-static ms_result ms__tool_named(ms_projector *p, ms_str name, ms_str *out, ms_error *err)
+MS_API ms_str ms_sanitize_tool_name(ms_str name, char *out)
 {
     size_t n = 0, i = 0;
+    while (i < name.len) {
+        const unsigned char *at = (const unsigned char *)name.ptr + i;
+        unsigned bad, len = ms__utf8_char(at, name.len - i, &bad);
+        out[n++] = len == 1 && ms__is_word_char(name.ptr[i]) ? name.ptr[i] : '_';
+        i += len ? len : bad;
+    }
+    return ms_str_n(name.ptr ? out : NULL, n);
+}
+
+/* The name of a tool, no longer than the profile lets it be. */
+static ms_result ms__tool_named(ms_projector *p, ms_str name, ms_str *out, ms_error *err)
+{
     if (!name.len) name = MS_STR("unknown_tool");
     char *text = (char *)ms_arena_alloc(p->arena, name.len);
     if (!text) return ms__no_arena(err, p->arena, name.len);
-    while (i < name.len && (p->profile.name_max == 0 || n < p->profile.name_max)) {
-        unsigned bad;
-        unsigned len = ms__utf8_char((const unsigned char *)name.ptr + i, name.len - i,
-                                     &bad);
-        text[n++] = len == 1 && ms__is_word_char(name.ptr[i]) ? name.ptr[i] : '_';
-        i += len ? len : bad;
-    }
-    *out = ms_str_n(text, n);
+    *out = ms_sanitize_tool_name(name, text);
+    if (p->profile.name_max != 0) out->len = ms__min(out->len, p->profile.name_max);
     if (!ms_str_equal(*out, name)) p->report.renamed++;
     return MS_OK;
 }
@@ -12835,7 +12846,8 @@ static ms_result ms__call_said(ms_projector *p, const ms_envelope *m, ms__item *
     MS__TRY(ms__tool_named(p, m->tool, &item->tool, err));
     MS__TRY(ms__stays(p, m->turn_id, &item->turn, err));
     item->text = m->args;
-    if (ms__is_blank(m->args.text) || ms_str_equal(ms__trim(m->args.text), MS_STR("null")))
+    if (ms__is_blank(m->args.text) ||
+        ms_str_equal(ms__trim(m->args.text), MS_STR("null")))
         item->text = ms_json(MS_STR("{}"));
     MS__TRY(ms__stays(p, item->text.text, &item->text.text, err));
     if (!item->text.json || ms_json_kind_of(item->text.text) != MS_JSON_OBJECT)
@@ -13010,9 +13022,11 @@ static ms_str ms__id_derive(const ms_projector *p, ms_str id, uint32_t n, char *
     size_t room = max == 0 ? id.len : max > tail_len ? max - tail_len : 0;
     if (p->profile.id_min == max && max != 0) room = max - ms__min(max, tail_len);
     for (size_t i = 0; i < id.len && len < room; i++)
-        text[len++] = ms__id_char(&p->profile, id.ptr[i]) && (unsigned char)id.ptr[i] < 0x80
-                          ? id.ptr[i]
-                          : alnum ? 'x' : '_';
+        text[len++] =
+            ms__id_char(&p->profile, id.ptr[i]) && (unsigned char)id.ptr[i] < 0x80
+                ? id.ptr[i]
+            : alnum ? 'x'
+                    : '_';
     memcpy(text + len, tail, tail_len);
     return ms_str_n(text, len + tail_len);
 }
@@ -13061,7 +13075,8 @@ static uint64_t ms__item_cost(const ms_projector *p, const ms__item *item)
 {
     uint64_t cost = ms__text_cost(p, item->text);
     if (!item->tool.len) return cost;
-    if (p->opts.count) return cost + p->opts.count(p->opts.count_ctx, ms_text_n(item->tool));
+    if (p->opts.count)
+        return cost + p->opts.count(p->opts.count_ctx, ms_text_n(item->tool));
     return cost + ms_count_tokens(NULL, ms_text_n(item->tool));
 }
 
@@ -13142,7 +13157,8 @@ static uint32_t ms__call_by_place(ms_projector *p, const ms_envelope *m)
     while (at != 0 && (p->items[at - 1].kind != MS__ITEM_CALL || p->items[at - 1].answer))
         at = p->items[at - 1].next;
     g->oldest = at;
-    for (unsigned looked = 0; at != 0 && looked < MS__CALLS_OPEN; at = p->items[at - 1].next) {
+    for (unsigned looked = 0; at != 0 && looked < MS__CALLS_OPEN;
+         at = p->items[at - 1].next) {
         const ms__item *call = &p->items[at - 1];
         if (call->kind != MS__ITEM_CALL || call->answer) continue;
         looked++;
@@ -13175,7 +13191,8 @@ static ms_result ms__call_prepare(ms_projector *p, const ms_envelope *m, ms__ite
     a->id_text = (char *)ms_arena_alloc(p->arena, a->own.len + MS__ID_TAIL);
     if (!a->id_text) return ms__no_arena(err, p->arena, a->own.len);
     if (!p->profile.signatures) return MS_OK;
-    return ms__kept_beside(p, m->call_extra, "thoughtSignature", NULL, &item->beside, err);
+    return ms__kept_beside(p, m->call_extra, "thoughtSignature", NULL, &item->beside,
+                           err);
 }
 
 /* An observation of nothing that was called is told by the user. */
@@ -13201,7 +13218,8 @@ static ms_result ms__result_prepare(ms_projector *p, const ms_envelope *m, ms__a
     object = item->text.json && ms_json_kind_of(item->text.text) == MS_JSON_OBJECT;
     if (p->profile.signatures && !object) p->report.wrapped++;
     if (p->profile.outcomes)
-        MS__TRY(ms__kept_beside(p, m->call_extra, "outcome", outcomes, &item->beside, err));
+        MS__TRY(
+            ms__kept_beside(p, m->call_extra, "outcome", outcomes, &item->beside, err));
     if (a->answers) return MS_OK;
     if (m->args.text.ptr && !known) {
         a->call.seq = m->seq;
@@ -13231,7 +13249,8 @@ static ms_result ms__add_prepare(ms_projector *p, const ms_envelope *m, ms__addi
 {
     memset(a, 0, sizeof *a);
     MS__TRY(ms__item_room(p, err));
-    if (!ms__names_room(&p->ids, p->arena, 2) || !ms__names_room(&p->calls, p->arena, 1) ||
+    if (!ms__names_room(&p->ids, p->arena, 2) ||
+        !ms__names_room(&p->calls, p->arena, 1) ||
         !ms__names_room(&p->agents, p->arena, 2))
         return ms__no_arena(err, p->arena, p->ids.cap * sizeof(ms__name));
     MS__TRY(ms__item_said(p, m, &a->item, err));
@@ -13242,7 +13261,8 @@ static ms_result ms__add_prepare(ms_projector *p, const ms_envelope *m, ms__addi
         MS__TRY(ms__beside_prepare(p, m, a, err));
         return ms__call_prepare(p, m, &a->item, a, err);
     }
-    if (m->type != MS_T_INPUT_REQUIRED || a->item.kind != MS__ITEM_ASSISTANT) return MS_OK;
+    if (m->type != MS_T_INPUT_REQUIRED || a->item.kind != MS__ITEM_ASSISTANT)
+        return MS_OK;
     a->question = (ms__item *)ms_arena_alloc(p->arena, sizeof *a->question);
     return a->question ? MS_OK : ms__no_arena(err, p->arena, sizeof *a->question);
 }
@@ -13361,9 +13381,11 @@ MS_API ms_result ms_projector_init(ms_projector *p, const ms_profile *profile,
         return ms__fail(err, MS_E_ARGUMENT, "profile %s is written as %s, which is no "
                         "dialect", profile->name ? profile->name : "", profile->dialect);
     if (profile->id_max != 0 && profile->id_max < MS__ID_LEAST)
-        return ms__fail(err, MS_E_ARGUMENT, "profile %s: ids of at most %u bytes, at least "
-                        "%u are needed", profile->name ? profile->name : "",
-                        (uint64_t)profile->id_max, (uint64_t)MS__ID_LEAST);
+        return ms__fail(err, MS_E_ARGUMENT,
+                        "profile %s: ids of at most %u bytes, at least "
+                        "%u are needed",
+                        profile->name ? profile->name : "", (uint64_t)profile->id_max,
+                        (uint64_t)MS__ID_LEAST);
     p->profile = *profile;
     if (opts) p->opts = *opts;
     if (ms__is_blank(p->opts.system)) p->opts.system = ms__absent();
@@ -13437,7 +13459,8 @@ static ms_result ms__window_start(ms_projector *p, size_t *start, ms_error *err)
     *start = ms__window(p, p->opts.newest, false);
     if (*start > last) *start = last;
     if (by_cost > *start) *start = by_cost;
-    r->left_out = ms__before_group(p, *start, false) - ms__before_group(p, p->pinned, false);
+    r->left_out =
+        ms__before_group(p, *start, false) - ms__before_group(p, p->pinned, false);
     r->cost = pinned + all - ms__before_group(p, *start, true);
     r->first_seq = *start < p->n_groups ? p->items[p->groups[*start].first].seq : 0;
     return MS_OK;
@@ -23790,20 +23813,6 @@ MS_API ms_result ms_session_list(ms_store *store, ms_str user_id, size_t limit,
 }
 
 /* ---- For a model. */
-
-MS_API ms_str ms_sanitize_tool_name(ms_str name, char *out)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < name.len; n++) {
-        size_t len = ms__char_size(ms_str_n(name.ptr + i, name.len - i));
-        char c = name.ptr[i];
-        bool fits = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
-                    (c >= '0' && c <= '9') || c == '_' || c == '-';
-        out[n] = fits ? c : '_';
-        i += len;
-    }
-    return ms_str_n(name.ptr ? out : NULL, n);
-}
 
 /* Where model messages are put; there is room for all. */
 typedef struct ms__model {
