@@ -1763,6 +1763,7 @@ typedef struct ms_profile {
     bool signatures;          /* the first call of a message carries a thoughtSignature */
     const char *start_text;   /* stands in where a user's message must be first */
     const char *no_result;    /* result of a call that was never answered */
+    const ms_dialect *own;    /* written by a dialect of your own instead; NULL: none */
 } ms_profile;
 
 /* "openai", "chat-strict", "anthropic", "gemini", "pydantic-ai". */
@@ -1877,7 +1878,8 @@ typedef struct ms_projector {
 MS_API ms_result ms_projector_init(ms_projector *p, const ms_profile *profile,
                                    const ms_project_opts *opts, ms_arena *arena,
                                    ms_error *err);
-/* Takes in one more message; all or nothing. */
+/* Takes in one more message; all or nothing. An envelope is checked like one that is
+ * stored. */
 MS_API ms_result ms_projector_add(ms_projector *p, const ms_envelope *m, ms_error *err);
 MS_API ms_result ms_projector_add_msg(ms_projector *p, const ms_msg *msg, ms_error *err);
 
@@ -12352,15 +12354,15 @@ MS_API ms_str ms_shorten_key(ms_str key, size_t max_chars, char *out)
 
 static const ms_profile ms__profiles[] = {
     {"openai", "openai", MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false, false,
-     false, false, false, false, MS__START, MS__NO_RESULT},
+     false, false, false, false, MS__START, MS__NO_RESULT, NULL},
     {"chat-strict", "chat-strict", MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
-     false, false, false, false, false, MS__START, MS__NO_RESULT},
+     false, false, false, false, false, MS__START, MS__NO_RESULT, NULL},
     {"anthropic", "anthropic", MS_SYSTEM_APART, MS_IDS_WORD, 1, 64, 64, true, true, true,
-     false, true, false, false, MS__START, MS__NO_RESULT},
+     false, true, false, false, MS__START, MS__NO_RESULT, NULL},
     {"gemini", "gemini", MS_SYSTEM_APART, MS_IDS_ANY, 1, 64, 64, true, true, false, true,
-     false, false, true, MS__START, MS__NO_RESULT},
+     false, false, true, MS__START, MS__NO_RESULT, NULL},
     {"pydantic-ai", "pydantic-ai", MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 0, 64, false, true,
-     true, true, false, true, false, MS__START, MS__NO_RESULT},
+     true, true, false, true, false, MS__START, MS__NO_RESULT, NULL},
 };
 
 MS_API const ms_profile *ms_profile_at(size_t index)
@@ -13336,10 +13338,9 @@ static void ms__add_commit(ms_projector *p, const ms_envelope *m, ms__adding *a)
     else ms__item_join(p, &a->item, kind == MS__ITEM_ASSISTANT ? a->agent : ms__absent());
 }
 
-MS_API ms_result ms_projector_add(ms_projector *p, const ms_envelope *m, ms_error *err)
+static ms_result ms__projector_add(ms_projector *p, const ms_envelope *m, ms_error *err)
 {
     ms__adding adding;
-    if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no message to project");
     ms_project_report before = p->report;
     ms_result code = ms__add_prepare(p, m, &adding, err);
     if (code != MS_OK) {
@@ -13351,10 +13352,24 @@ MS_API ms_result ms_projector_add(ms_projector *p, const ms_envelope *m, ms_erro
     return MS_OK;
 }
 
+static ms_result ms__projector_check(const ms_projector *p, ms_error *err)
+{
+    if (p->arena) return MS_OK;
+    return ms__fail(err, MS_E_ARGUMENT, "the projector was not initialised");
+}
+
+MS_API ms_result ms_projector_add(ms_projector *p, const ms_envelope *m, ms_error *err)
+{
+    MS__TRY(ms__projector_check(p, err));
+    MS__TRY(ms_envelope_check(m, err));
+    return ms__projector_add(p, m, err);
+}
+
 MS_API ms_result ms_projector_add_msg(ms_projector *p, const ms_msg *msg, ms_error *err)
 {
+    MS__TRY(ms__projector_check(p, err));
     ms_envelope m = ms_envelope_of(msg);
-    return ms_projector_add(p, &m, err);
+    return ms__projector_add(p, &m, err);
 }
 
 /* Writes to nowhere, until there is somewhere. */
@@ -13373,10 +13388,11 @@ MS_API ms_result ms_projector_init(ms_projector *p, const ms_profile *profile,
     ms_writer_opts how;
     memset(p, 0, sizeof *p);
     memset(&how, 0, sizeof how);
-    if (!profile || !profile->dialect)
+    if (!profile || (!profile->dialect && !profile->own))
         return ms__fail(err, MS_E_ARGUMENT, "there is no such profile");
     if (!arena) return ms__no_arena(err, arena, sizeof(ms__item));
-    const ms_dialect *dialect = ms_dialect_find(ms_str_of(profile->dialect));
+    const ms_dialect *dialect = profile->own;
+    if (!dialect) dialect = ms_dialect_find(ms_str_of(profile->dialect));
     if (!dialect)
         return ms__fail(err, MS_E_ARGUMENT, "profile %s is written as %s, which is no "
                         "dialect", profile->name ? profile->name : "", profile->dialect);
@@ -13791,9 +13807,8 @@ static ms_result ms__projector_write(ms_projector *p, bool body, ms_write_fn wri
 MS_API ms_result ms_projector_write(ms_projector *p, ms_write_fn write, void *ctx,
                                     ms_project_change *change, ms_error *err)
 {
-    if (!p->arena || !write)
-        return ms__fail(err, MS_E_ARGUMENT, "a projector without init, or nowhere to "
-                        "write to");
+    MS__TRY(ms__projector_check(p, err));
+    if (!write) return ms__fail(err, MS_E_ARGUMENT, "nowhere to write to");
     return ms__projector_write(p, false, write, ctx, change, err);
 }
 

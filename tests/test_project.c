@@ -1835,6 +1835,29 @@ static void test_wrong_profiles(void **state)
     assert_int_equal(ms_projector_write(&p, NULL, NULL, NULL, NULL), MS_E_ARGUMENT);
 }
 
+/* Writes just the types, message by message: a dialect of a program's own. */
+static ms_result own_write(ms_writer *w, const ms_envelope *m, size_t n, ms_error *err)
+{
+    (void)err;
+    ms_json_begin_array(&w->json);
+    for (size_t i = 0; i < n; i++)
+        ms_json_put_string(&w->json, ms_str_of(ms_type_word(m[i].type)));
+    ms_json_end_array(&w->json);
+    return MS_OK;
+}
+
+static void test_own_dialect(void **state)
+{
+    static const ms_dialect words = {"words", NULL, NULL, false, true,
+                                     NULL,    own_write, NULL};
+    ms_profile own = *profile_of("anthropic");
+    history h = history_told("framework", SAYS("a") CALL("x", "f"));
+    (void)state;
+    own.own = &words;
+    ms_str body = projected_all(&own, &everything, &h);
+    assert_true(has_text(body, "[[\"user_message\"],[\"action\"],[\"error\"]]"));
+}
+
 /* A profile's own words stand in, in any dialect of the list. */
 static void test_own_profile(void **state)
 {
@@ -2570,7 +2593,8 @@ static const struct CMUnitTest more_tests[] = {
     TEST(own_counter), TEST(system_over_budget), TEST(system_prompt_counts),
     TEST(count_tokens),
     TEST(keep_open), TEST(system_prompt), TEST(shorten), TEST(fresh),
-    TEST(wrong_profiles), TEST(own_profile), TEST(white_space_at_the_end),
+    TEST(wrong_profiles), TEST(own_profile), TEST(own_dialect),
+    TEST(white_space_at_the_end),
     TEST(writing_fails), TEST(store_stays),
     TEST(hostile), TEST(pairs), TEST(no_utf8),
     TEST(failing_memory), TEST(small_buffers), TEST(failing_heap),
