@@ -1855,7 +1855,8 @@ static void test_own_dialect(void **state)
     (void)state;
     own.own = &words;
     ms_str body = projected_all(&own, &everything, &h);
-    assert_true(has_text(body, "[[\"user_message\"],[\"action\"],[\"error\"]]"));
+    assert_true(has_text(body, "[[\"user_message\"],"
+                               "[\"assistant_message\",\"action\"],[\"error\"]]"));
 }
 
 /* A profile's own words stand in, in any dialect of the list. */

@@ -10,9 +10,11 @@
  *
  * A program on the public interface of msgstore.h alone. From the top: exit codes, text
  * for terminals, numbers and times, a counting table, options, the input (a splitter that
- * never holds a file; what a value is; getting over what is damaged), the output, stores
- * and what is damaged in them, the commands, help and main. A function that returns int
- * returns an exit code, and whoever finds that it is not 0 says why. */
+ * never holds a file; what a value is, and in which format; getting over what is
+ * damaged), the output, stores and what is damaged in them, the commands, help and main.
+ * Transcripts of other programs are in transcripts.h, the rules of providers in lint.h. A
+ * function that returns int returns an exit code, and whoever finds that it is not 0 says
+ * why. */
 
 #define _GNU_SOURCE
 #define MSGSTORE_IMPLEMENTATION
@@ -905,7 +907,7 @@ static int take_system(reader *r, const ms_dialect *d, ms_str body, conversation
 #define MEMBERS(X) /* that tell one format from another */                               \
     X(type) X(role) X(kind) X(parts) X(content) X(author) X(schema) X(version)           \
     X(payload) X(data) X(metadata) X(message) X(uuid) X(sessionId) X(leafUuid) X(cwd)    \
-    X(tool_name) X(tool_arguments)
+    X(tool_name) X(tool_arguments) X(tool_calls) X(timestamp) X(created_at) X(msgstore)
 
 /* What an object has of them: JSON values, absent ones NULL. */
 typedef struct shape {
@@ -1030,10 +1032,24 @@ static bool shows_anthropic(const shape *s)
     return false;
 }
 
+/* Is it the JSON text of a time like "2026-03-02T09:00:00Z"? */
+static bool is_time(ms_str value)
+{
+    double seconds;
+    return is_kind(value, MS_JSON_STRING) &&
+           ms_iso_read(ms_str_n(value.ptr + 1, value.len - 2), &seconds) == MS_OK;
+}
+
+/* A row says when; its calls are no list. */
 static bool shows_session(const shape *s)
 {
-    return is_kind(s->role, MS_JSON_STRING) &&
-           (s->tool_name.ptr != NULL || s->tool_arguments.ptr != NULL);
+    if (!is_kind(s->role, MS_JSON_STRING) || is_kind(s->tool_calls, MS_JSON_ARRAY)) {
+        return false;
+    }
+    return s->tool_name.ptr != NULL || s->tool_arguments.ptr != NULL ||
+           is_kind(s->tool_calls, MS_JSON_OBJECT) ||
+           is_kind(s->msgstore, MS_JSON_OBJECT) || is_time(s->timestamp) ||
+           is_time(s->created_at);
 }
 
 /* In this order: the first that fits is the one. */
@@ -2007,7 +2023,7 @@ static int convert_query(converter *c, ms_store *store, const ms_query *q, uint6
         complete_agent(c->options, &m);
         ms_result result = ms_writer_put(&c->writer, &m, &err);
         if (result == MS_OK) continue;
-        complain("message %" PRIu64 ": %s", m.seq, err.message);
+        if (c->out.error == 0) complain("message %" PRIu64 ": %s", m.seq, err.message);
         code = FAILED;
     }
     int closed = listing_close(&it);
@@ -2406,7 +2422,7 @@ static int list_of_lines(checker *c, ms_str text, ms_str *json)
     }
     if (result == MS_OK && list.len > 0) result = ms_buf_write(&list, "]", 1);
     if (result != MS_OK) return no_memory();
-    *json = ms_buf_text(&list);
+    if (list.len > 0) *json = ms_buf_text(&list);
     return FINE;
 }
 

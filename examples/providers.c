@@ -1,0 +1,93 @@
+/* One history, four providers: a conversation with tool calls is stored once and written
+ * as the requests that OpenAI, Anthropic, Gemini and strict local servers take. The
+ * window is the newest four messages: it begins at a turn, never between a call and its
+ * result. One call was never answered; a result that says so stands in. Left out: sending
+ * anything, token budgets, and the projector that writes only what is new. Build and run
+ * by hand, in the folder of msgstore.h:
+ *
+ *     cc -std=c99 -pthread -I/usr/include/stb -o providers examples/providers.c
+ */
+#define MSGSTORE_IMPLEMENTATION
+#include "../msgstore.h"
+
+#include <stdio.h>
+
+static ms_result to_stdout(void *ctx, const char *bytes, size_t len)
+{
+    (void)ctx;
+    return fwrite(bytes, 1, len, stdout) == len ? MS_OK : MS_E_IO;
+}
+
+/* A tool call; its id is what the provider of the day gave. */
+static ms_envelope call(const char *id, const char *args)
+{
+    ms_envelope m = ms_action(MS_STR("weather"), ms_json(ms_str_of(args)));
+    m.agent_key = MS_STR("assistant");
+    m.call_id = ms_str_of(id);
+    return m;
+}
+
+static ms_envelope answer(const char *id, const char *text)
+{
+    ms_envelope m = ms_observation(ms_text(text));
+    m.agent_key = MS_STR("assistant");
+    m.call_id = ms_str_of(id);
+    return m;
+}
+
+static ms_result fill(ms_store *store, ms_str chat, ms_error *err)
+{
+    ms_envelope list[8];
+    ms_append_opts opts = {0};
+    opts.location = chat;
+    list[0] = ms_text_message(MS_ROLE_SYSTEM, ms_text("You are a weather service."));
+    list[1] = ms_user_message(ms_text("Hello"));
+    list[2] = ms_assistant_message(ms_text("Hello! Which place?"));
+    list[3] = ms_user_message(ms_text("Osaka and Kobe, please"));
+    list[4] = call("call:1", "{\"place\":\"Osaka\"}");
+    list[5] = call("call:2", "{\"place\":\"Kobe\"}");
+    list[6] = answer("call:1", "12 degrees, rain");
+    list[7] = ms_user_message(ms_text("And where is the answer for Kobe?"));
+    return ms_append_batch(store, list, 8, &opts, err);
+}
+
+/* Prints the request for one provider, and what had to be done for it. */
+static ms_result print_request(ms_store *store, ms_str chat, const char *provider,
+                               ms_error *err)
+{
+    ms_arena arena = {0};
+    ms_project_opts opts = {0};
+    ms_project_report report;
+    ms_query query = {0};           /* everything of the location, in order */
+    ms_cursor it;
+    query.location = chat;
+    opts.newest = 4;
+    opts.stable = true;             /* messages of a store stay where they are */
+    ms_result result = ms_query_open(store, &query, &it, err);
+    if (result != MS_OK) return result;
+    printf("%s: ", provider);
+    result = ms_project(ms_profile_find(ms_str_of(provider)), &opts, ms_next_of, &it,
+                        &arena, to_stdout, NULL, &report, err);
+    ms_result closed = ms_cursor_close(&it, result == MS_OK ? err : NULL);
+    if (result == MS_OK)
+        printf("\n  (left out %d, results made up %d, ids and names changed %d)\n\n",
+               (int)report.left_out, (int)report.synthesised, (int)report.renamed);
+    ms_arena_deinit(&arena);
+    return result == MS_OK ? closed : result;
+}
+
+int main(void)
+{
+    static const char *const providers[] = {"openai", "anthropic", "gemini",
+                                            "chat-strict"};
+    ms_store *store;
+    ms_error err;
+    ms_str chat = MS_STR("chat_1");
+    if (ms_mem_open(&store, NULL, &err) != MS_OK) return puts(err.message), 1;
+    ms_result result = fill(store, chat, &err);
+    for (int i = 0; i < 4 && result == MS_OK; i++)
+        result = print_request(store, chat, providers[i], &err);
+    if (result != MS_OK) fprintf(stderr, "%s\n", err.message);
+    ms_close(store);
+    return result != MS_OK;
+}
