@@ -89,11 +89,11 @@
  *                   [api-shorten] [api-project] [api-session] [api-task] [api-debug]
  *   implementation  [platform] [bits] [arena] [str] [fail] [json] [message] [record]
  *                   [dialect] [shorten] [project] [store] [postings] [mem] [format] [os]
- *                   [log] [memory] [session] [task] [selfcheck]
+ *                   [log] [memory] [task] [session] [selfcheck]
  *
  * The implementation is read from top to bottom: a section uses only what is above it.
  * The text half ([json] to [project]) knows nothing of stores; the store half ([store] to
- * [memory]) knows nothing of dialects. [session] and [task] stand on both.
+ * [memory]) knows nothing of dialects. [task] and [session] stand on both.
  *
  * ---- STRINGS -------------------------------------------------------------------------
  *
@@ -1729,7 +1729,9 @@ MS_API ms_str ms_shorten_key(ms_str key, size_t max_chars, char *out);
  * The same input gives the same bytes. What was projected, read back and projected again
  * is the same. With the window's start where it was, more messages only change the end of
  * the list, from the turn that they belong to, so that a provider's prompt cache holds.
- * Give it messages in order of sequence (a timeline), not blocks. */
+ * Give it messages in order of sequence (a timeline), not blocks. It sends text, calls and
+ * results: of a list of parts the texts; a picture or file in it is told as "[image left
+ * out]", and reasoning is not sent. */
 
 #ifndef MSGSTORE_NO_DIALECTS
 
@@ -1745,7 +1747,8 @@ typedef enum ms_call_ids {
     MS_IDS_ALNUM              /* letters and digits */
 } ms_call_ids;
 
-/* What a provider accepts. Copy one and change it for a server of your own. */
+/* What a provider accepts. Copy one and change it for a server of your own. The strings in
+ * it must live as long as what uses it. */
 typedef struct ms_profile {
     const char *name;
     const char *dialect;      /* how messages are written: openai, anthropic, gemini or
@@ -1774,8 +1777,8 @@ MS_API const ms_profile *ms_profile_at(size_t index);      /* NULL behind the la
  * out has room for name.len bytes and may be name.ptr. Returns the view of out. */
 MS_API ms_str ms_sanitize_tool_name(ms_str name, char *out);
 
-/* How much of a window a text takes: tokens, bytes, whatever the budget counts. Results
- * that are made up or shortened later are not counted anew. */
+/* How much of a window a text takes: tokens, bytes, whatever the budget counts. What is made
+ * up (results, start_text) is not counted, what is shortened later counts as it was. */
 typedef size_t (*ms_count_fn)(void *ctx, ms_value text);
 /* An estimate of tokens: letters of prose count a quarter, of JSON a third, of other
  * alphabets a half, Chinese, Japanese and Korean characters one. ctx is not used. */
@@ -1818,8 +1821,9 @@ typedef struct ms_project_report {
     uint64_t dropped;         /* never sent, empty, doubled, or results without a call */
     uint64_t orphans;         /* of these: results whose call is not there */
     uint64_t duplicates;      /* of these: further results of one call */
-    uint64_t wrapped;         /* said in another form: context, observation or arguments that
-                                 are not what the provider wants */
+    uint64_t wrapped;         /* said in another form: context, observation, what another
+                                 agent did, arguments and results that are not what the
+                                 provider wants, parts that are no text */
     uint64_t renamed;         /* call ids and tool names changed */
     uint64_t shortened;
     uint64_t synthesised;     /* * results made up for calls without one */
@@ -1834,7 +1838,8 @@ typedef struct ms_project_report {
  * an array of messages, or an object with the system text and the messages (anthropic:
  * system, messages; gemini: systemInstruction, contents). All memory is taken from the
  * arena. Whether the cursor met trouble says ms_cursor_close. report may be NULL; it is
- * set on MS_E_TOO_LARGE, too. Nothing is written on failure but what `write` refused. */
+ * set on MS_E_TOO_LARGE, too; then nothing was written. After any other failure what was
+ * given to `write` is not whole. */
 MS_API ms_result ms_project(const ms_profile *profile, const ms_project_opts *opts,
                             ms_next_fn next, void *next_ctx, ms_arena *arena,
                             ms_write_fn write, void *write_ctx,
@@ -1843,6 +1848,7 @@ MS_API ms_result ms_project(const ms_profile *profile, const ms_project_opts *op
 typedef struct ms__name_table {
     struct ms__name *slots;
     size_t cap, n;
+    uint64_t key[2];
 } ms__name_table;
 
 /* The same step by step, for a history that grows. A projector is an open struct; it and
@@ -1857,9 +1863,9 @@ typedef struct ms_projector {
     struct ms__group *groups;
     size_t n_items, cap_items, n_groups, cap_groups;
     size_t pinned;            /* groups at the start that are system text */
-    uint64_t system_cost;     /* of opts.system */
+    uint64_t system_cost, cost; /* of opts.system, of all items */
     char *key;                /* room for one, when opts.key gives them */
-    ms__name_table ids, calls, agents;
+    ms__name_table ids, calls, tools, agents;
     ms_buf system, text;      /* system text apart; text of the message being written */
     ms_envelope *row;         /* messages of one written message, behind room for a text */
     size_t n_row, cap_row, n_texts;
@@ -1891,7 +1897,8 @@ typedef struct ms_project_change {
 } ms_project_change;
 
 /* Writes an array: the messages from the first one that changed since the last write, the
- * first time all. The cost is theirs, not the history's. change may be NULL. On failure
+ * first time all. The cost is theirs and a look over the window's turns, not the history's. change may be
+ * NULL. On failure
  * the next write begins from the start. MS_E_TOO_LARGE: see `budget`. */
 MS_API ms_result ms_projector_write(ms_projector *p, ms_write_fn write, void *ctx,
                                     ms_project_change *change, ms_error *err);
@@ -5372,7 +5379,8 @@ MS_API ms_result ms_decode(const void *bytes, size_t size, const ms_msg **out,
  * So between chat formats roles, texts, tools, arguments, ids and order are kept; between
  * the others everything is. Content that is JSON becomes its text where a format wants
  * text. An extra member whose name means something else in the target is moved into a
- * member `extra`. What the chat formats have no place for (time, turn, summary, error type,
+ * member `extra`, all others go along: a dialect alone is no filter, the projector is. What
+ * the chat formats have no place for (time, turn, summary, error type,
  * phase) is left out: providers refuse members that they do not know.
  *
  * Which call does a result without an id answer? The oldest open one of the same agent
@@ -6154,7 +6162,7 @@ static ms_result ms__framework_type(ms_reader *r, ms_str value, ms_envelope *m)
     MS__TRY(ms__read_text(r, value, &word));
     m->type = ms_type_of_word(word);
     bool known = m->type != MS_T_NONE && m->type != MS_T_TEXT;
-    if (known && (m->type < MS_T_INPUT_REQUIRED || r->lenient)) return MS_OK;
+    if (known) return MS_OK; /* those of other formats come from our own writer */
     if (!r->lenient || word.len == 0)
         return ms__at_field(r->err,
                             ms__fail(r->err, MS_E_TYPE,
@@ -10413,8 +10421,9 @@ static ms_result ms__members_beside(ms_reader *r, ms_str object, const char *con
 /* Text as it is; JSON: a string decoded when it must be, else its text. */
 static ms_result ms__put_as_string(ms_writer *w, ms_value v)
 {
-    if (v.json && ms_json_kind_of(v.text) == MS_JSON_STRING)
-        ms_json_put_raw(&w->json, v.text);
+    ms_json_kind kind = v.json ? ms_json_kind_of(v.text) : MS_JSON_NONE;
+    if (kind == MS_JSON_STRING) ms_json_put_raw(&w->json, v.text);
+    else if (kind == MS_JSON_NULL) ms_json_put_string(&w->json, MS_STR(""));
     else ms_json_put_string(&w->json, v.text.ptr ? v.text : MS_STR(""));
     return MS_OK;
 }
@@ -11544,8 +11553,10 @@ static ms_result ms__read_body(ms_reader *r, const ms_dialect *d, ms_str *value,
     ms_str name = ms_str_of(d->list ? d->list : "messages");
     bool object = ms_json_kind_of(body) == MS_JSON_OBJECT;
     if (object && ms_json_member(body, name, value)) {
-        if (d->system && ms_json_member(body, ms_str_of(d->system), &system) &&
-            ms_json_kind_of(system) != MS_JSON_NULL)
+        bool said = d->system && ms_json_member(body, ms_str_of(d->system), &system);
+        if (!said && d->system_parts) /* as the service also takes it */
+            said = ms_json_member(body, MS_STR("system_instruction"), &system);
+        if (said && ms_json_kind_of(system) != MS_JSON_NULL)
             MS__TRY(ms__read_system(r, d, system, all));
     }
     if (ms_json_kind_of(*value) == MS_JSON_ARRAY) return MS_OK;
@@ -11673,6 +11684,7 @@ static ms_result ms__hold_back(ms_writer *w, const ms_envelope *m, ms_error *err
 
 MS_API ms_result ms_writer_put(ms_writer *w, const ms_envelope *m, ms_error *err)
 {
+    if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no message to write");
     MS__TRY(ms__dialect_check(w->dialect, err));
     MS__TRY(ms__writer_result(w, err));
     if (!w->arena) return ms__no_arena(err, NULL, sizeof(ms__call));
@@ -11971,20 +11983,22 @@ static size_t ms__find_text(ms_str s, size_t from, ms_str what)
 /* Does the text look shortened: a hint with about as much before as behind it? */
 static bool ms__has_hint(ms_str s, size_t chars)
 {
-    size_t at = 0, before = 0;
+    size_t at = 0, before = 0, end = 0, to_end = 0;
     for (;;) {
-        size_t hint = ms__find_text(s, at, MS_STR(MS__HINT));
+        size_t hint = ms__find_text(s, at, MS_STR(MS__HINT)), begin = sizeof MS__HINT - 1;
         if (hint == s.len) return false;
-        size_t end = ms__find_text(s, hint, MS_STR("] ...\n\n"));
-        if (end == s.len) return false;
-        end += sizeof "] ...\n\n" - 1;
         before += ms__chars(ms_str_n(s.ptr + at, hint - at));
-        size_t inside = ms__chars(ms_str_n(s.ptr + hint, end - hint));
-        size_t behind = chars - before - inside;
+        if (hint >= end) { /* several begins, of quotes that were cut, can have one end */
+            end = ms__find_text(s, hint, MS_STR("] ...\n\n"));
+            if (end == s.len) return false;
+            end += sizeof "] ...\n\n" - 1;
+            to_end = before + ms__chars(ms_str_n(s.ptr + hint, end - hint));
+        }
+        size_t behind = chars - to_end;
         size_t apart = before > behind ? before - behind : behind - before;
         if (apart <= MS__CLUSTER_REACH) return true;
-        before += inside;
-        at = end;
+        before += ms__chars(ms_str_n(s.ptr + hint, begin));
+        at = hint + begin;
     }
 }
 
@@ -12108,8 +12122,10 @@ MS_API ms_result ms_shorten_message(ms_envelope *m, const ms_shorten_opts *opts,
                                     ms_str key, ms_arena *arena, ms_error *err)
 {
     ms__short s;
-    ms_str text = m->content.text, extra, is;
+    ms_str text, extra, is;
     bool may_grow = opts && opts->may_grow;
+    if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no message to shorten");
+    text = m->content.text;
     if (ms__role_of(m->role, m->type) == MS_ROLE_SYSTEM) return MS_OK;
     if (ms_is_shortened(m) && !may_grow) return MS_OK;
     if (m->content.json) {
@@ -12460,14 +12476,19 @@ static bool ms__names_grow(ms__name_table *t, ms_arena *arena)
     return true;
 }
 
-/* Where the table lies is the key: nobody can choose names that collide. Never 0. */
+/* Never 0. */
 static uint64_t ms__name_hash(const ms__name_table *t, ms_str first, ms_str second)
 {
-    uint64_t key[2];
-    key[0] = (uint64_t)(uintptr_t)t;
-    key[1] = key[0] ^ 0x9E3779B97F4A7C15u;
-    uint64_t hash = ms__hash(key, first.ptr ? 1 : 2, first.ptr, first.len);
-    return ms__hash(key, hash ^ (second.ptr ? 1u : 2u), second.ptr, second.len) | 1;
+    uint64_t hash = ms__hash(t->key, first.ptr ? 1 : 2, first.ptr, first.len);
+    return ms__hash(t->key, hash ^ (second.ptr ? 1u : 2u), second.ptr, second.len) | 1;
+}
+
+/* Where it began to live is the key: nobody can choose names that collide. */
+static void ms__names_init(ms__name_table *t, const ms_arena *arena)
+{
+    memset(t, 0, sizeof *t);
+    t->key[0] = (uint64_t)(uintptr_t)t * 0x9E3779B97F4A7C15u;
+    t->key[1] = (uint64_t)(uintptr_t)arena ^ 0x9E3779B97F4A7C15u;
 }
 
 /* The entry of a pair of names, or NULL. */
@@ -12517,10 +12538,11 @@ typedef struct ms__item {
     uint32_t next;   /* in its group: item + 1; 0: the last */
     uint32_t answer; /* of a call: its result, item + 1 */
     uint32_t before; /* of a call: an earlier one of the same agent and id, item + 1 */
-    uint64_t seq, cost; /* cost: of all items up to this one */
+    uint64_t seq;
     ms_value text;   /* what is said; of a call its arguments */
     ms_str short_text; /* of an old result */
     ms_str tool, id, turn, beside; /* beside: call_extra */
+    uint32_t same;   /* of a call: the next one of its turn and tool, item + 1 */
 } ms__item;
 
 typedef struct ms__group {
@@ -12528,6 +12550,8 @@ typedef struct ms__group {
     bool has_results;
     bool merged;        /* what it wrote begins on the message before */
     uint32_t first, last; /* items */
+    uint32_t count;     /* of items, late results included */
+    uint64_t cost;      /* theirs */
     uint32_t unanswered, oldest; /* calls; where to look for the oldest, item + 1 */
     size_t begins;      /* at which message */
     ms_str agent;
@@ -12706,6 +12730,7 @@ static ms_result ms__part_said(ms_projector *p, ms_str part, ms_str *text, ms_er
     bool is_text;
     const char *name = ms__part_form(part, true, &is_text);
     if (!is_text) {
+        p->report.wrapped++;
         *text = ms_str_of(name);
         return ms__around(p, MS_STR("["), text, MS_STR(" left out]"), err);
     }
@@ -13009,7 +13034,8 @@ static ms_str ms__id_derive(const ms_projector *p, ms_str id, uint32_t n, char *
     bool alnum = p->profile.ids == MS_IDS_ALNUM, fits = ms__id_fits(&p->profile, id);
     char tail[MS__ID_TAIL];
     size_t tail_len = 0, max = p->profile.id_max, len = 0;
-    if (fits && n > 0 && !alnum) {
+    bool whole = max == 0 || id.len + 12 <= max; /* with a number behind it */
+    if (fits && n > 0 && !alnum && whole) {
         tail[tail_len++] = '_';
         tail_len += ms__u64_write((uint64_t)n + 1, tail + tail_len);
     } else {
@@ -13085,8 +13111,11 @@ static uint64_t ms__item_cost(const ms_projector *p, const ms__item *item)
 static size_t ms__item_push(ms_projector *p, ms__item *item)
 {
     size_t at = p->n_items++;
-    item->cost = ms__item_cost(p, item) + (at > 0 ? p->items[at - 1].cost : 0);
+    uint64_t cost = ms__item_cost(p, item);
     p->items[at] = *item;
+    p->groups[item->group].count++;
+    p->groups[item->group].cost += cost;
+    p->cost += cost;
     return at;
 }
 
@@ -13149,27 +13178,36 @@ static uint32_t ms__call_by_id(ms_projector *p, const ms_envelope *m, bool *know
     return at;
 }
 
-/* The oldest call without a result in the agent's newest turn: item + 1, or 0. */
+/* Does a call belong to the turn that the result names, if it names one? */
+static bool ms__turn_fits(const ms_envelope *m, const ms__item *call)
+{
+    return !m->turn_id.ptr || !call->turn.ptr || ms_str_equal(m->turn_id, call->turn);
+}
+
+/* The oldest call without a result in the agent's newest turn, of the tool that the result
+ * names if it names one: item + 1, or 0. */
 static uint32_t ms__call_by_place(ms_projector *p, const ms_envelope *m)
 {
     ms__name *last = ms__name_known(&p->agents, m->agent_key, ms__absent());
-    if (!last || last->value == 0) return 0;
+    ms__name *tool = ms__name_known(&p->tools, m->tool, m->agent_key);
+    bool named = m->tool.len > 0;
+    if (!last || last->value == 0 || (named && !tool)) return 0;
     ms__group *g = &p->groups[last->value - 1];
-    uint32_t at = g->unanswered ? g->oldest : 0, found = 0;
-    while (at != 0 && (p->items[at - 1].kind != MS__ITEM_CALL || p->items[at - 1].answer))
-        at = p->items[at - 1].next;
-    g->oldest = at;
-    for (unsigned looked = 0; at != 0 && looked < MS__CALLS_OPEN;
-         at = p->items[at - 1].next) {
+    uint32_t *head = named ? &tool->value : &g->oldest;
+    if (g->unanswered == 0 || (named && p->items[*head - 1].group + 1 != last->value))
+        return 0;
+    for (uint32_t at = *head, looked = 0; at != 0 && looked < MS__CALLS_OPEN; looked++) {
         const ms__item *call = &p->items[at - 1];
-        if (call->kind != MS__ITEM_CALL || call->answer) continue;
-        looked++;
-        if (m->turn_id.ptr && call->turn.ptr && !ms_str_equal(m->turn_id, call->turn))
-            continue;
-        if (!m->tool.len || ms_str_equal(m->tool, call->tool)) return at;
-        if (!found) found = at;
+        uint32_t next = named ? call->same : call->next;
+        bool open = call->kind == MS__ITEM_CALL && !call->answer;
+        if (open && ms__turn_fits(m, call)) return at;
+        if (!open && at == *head && next != 0) {
+            *head = next; /* it is answered for good */
+            looked--;
+        }
+        at = next;
     }
-    return found;
+    return 0;
 }
 
 /* ---- Adding, in two halves: the first takes all memory that is needed and changes nothing
@@ -13180,7 +13218,7 @@ typedef struct ms__adding {
     ms__item beside;  /* the text of a call that says something, too */
     ms__item call;    /* what a result brings along */
     ms__item *question;
-    ms_str agent, own; /* agent key, id of the call as it came: they stay */
+    ms_str agent, own, tool; /* agent key, id and tool of a call as they came: they stay */
     char *id_text;    /* room for a derived one */
     uint32_t answers; /* the call that a result answers: item + 1 */
     bool orphan, duplicate;
@@ -13190,6 +13228,7 @@ static ms_result ms__call_prepare(ms_projector *p, const ms_envelope *m, ms__ite
                                   ms__adding *a, ms_error *err)
 {
     MS__TRY(ms__id_own(p, m, &a->own, err));
+    MS__TRY(ms__stays(p, m->tool, &a->tool, err));
     a->id_text = (char *)ms_arena_alloc(p->arena, a->own.len + MS__ID_TAIL);
     if (!a->id_text) return ms__no_arena(err, p->arena, a->own.len);
     if (!p->profile.signatures) return MS_OK;
@@ -13253,6 +13292,7 @@ static ms_result ms__add_prepare(ms_projector *p, const ms_envelope *m, ms__addi
     MS__TRY(ms__item_room(p, err));
     if (!ms__names_room(&p->ids, p->arena, 2) ||
         !ms__names_room(&p->calls, p->arena, 1) ||
+        !ms__names_room(&p->tools, p->arena, 1) ||
         !ms__names_room(&p->agents, p->arena, 2))
         return ms__no_arena(err, p->arena, p->ids.cap * sizeof(ms__name));
     MS__TRY(ms__item_said(p, m, &a->item, err));
@@ -13273,10 +13313,15 @@ static ms_result ms__add_prepare(ms_projector *p, const ms_envelope *m, ms__addi
 static void ms__call_add(ms_projector *p, ms__item *item, const ms__adding *a)
 {
     ms__name *name = ms__name_of(&p->calls, a->own, a->agent);
+    ms__name *tool = ms__name_of(&p->tools, a->tool, a->agent);
     item->id = ms__id_give(p, a->own, a->id_text);
     item->before = name->value;
     ms__item_join(p, item, a->agent);
     name->value = (uint32_t)p->n_items;
+    bool turn_goes_on = tool->value != 0 && p->items[tool->value - 1].group == item->group;
+    if (turn_goes_on) p->items[tool->tries - 1].same = name->value;
+    else tool->value = name->value;
+    tool->tries = name->value; /* the last one of the tool */
 }
 
 static void ms__result_attach(ms_projector *p, ms__item *item, uint32_t call)
@@ -13295,8 +13340,9 @@ static void ms__result_attach(ms_projector *p, ms__item *item, uint32_t call)
 static bool ms__repeats(const ms_projector *p, const ms__item *item)
 {
     if (item->kind != MS__ITEM_ASSISTANT || p->n_groups == 0) return false;
-    const ms__item *last = &p->items[p->groups[p->n_groups - 1].last];
-    return last->kind == MS__ITEM_ASSISTANT && (item->final || last->final) &&
+    const ms__group *g = &p->groups[p->n_groups - 1];
+    const ms__item *last = &p->items[g->last];
+    return !g->has_results && last->kind == MS__ITEM_ASSISTANT && (item->final || last->final) &&
            ms_str_equal(last->text.text, item->text.text);
 }
 
@@ -13338,10 +13384,46 @@ static void ms__add_commit(ms_projector *p, const ms_envelope *m, ms__adding *a)
     else ms__item_join(p, &a->item, kind == MS__ITEM_ASSISTANT ? a->agent : ms__absent());
 }
 
+/* Members of the openai format that say what content and calls do not: a refusal is the
+ * text, the deprecated function_call is a call. *out is m, or what it says then. */
+static ms_result ms__members_said(ms_projector *p, const ms_envelope *m,
+                                  const ms_envelope **out, ms_error *err)
+{
+    ms_str call, name = ms__absent(), args, refusal = ms__absent();
+    *out = m;
+    if (m->type != MS_T_ASSISTANT_MESSAGE || !m->extra.ptr) return MS_OK;
+    bool calls = ms_json_member(m->extra, MS_STR("function_call"), &call) &&
+                 ms_json_member(call, MS_STR("name"), &name) &&
+                 ms_json_kind_of(name) == MS_JSON_STRING &&
+                 ms_json_member(call, MS_STR("arguments"), &args) &&
+                 ms_json_kind_of(args) == MS_JSON_STRING;
+    bool refuses = m->content.json && ms_json_kind_of(m->content.text) == MS_JSON_NULL &&
+                   ms_json_member(m->extra, MS_STR("refusal"), &refusal) &&
+                   ms_json_kind_of(refusal) == MS_JSON_STRING;
+    if (!calls && !refuses) return MS_OK;
+    ms_envelope *said = (ms_envelope *)ms_arena_alloc(p->arena, sizeof *said);
+    if (!said) return ms__no_arena(err, p->arena, sizeof *said);
+    *said = *m;
+    *out = said;
+    ms_result code = MS_OK;
+    if (refuses) {
+        said->content.json = false;
+        code = ms_json_string(refusal, p->arena, &said->content.text);
+    }
+    if (calls && code == MS_OK) {
+        said->type = MS_T_ACTION;
+        said->args.json = false;
+        code = ms_json_string(name, p->arena, &said->tool);
+        if (code == MS_OK) code = ms_json_string(args, p->arena, &said->args.text);
+    }
+    return code == MS_OK ? MS_OK : ms__no_arena(err, p->arena, m->extra.len);
+}
+
 static ms_result ms__projector_add(ms_projector *p, const ms_envelope *m, ms_error *err)
 {
     ms__adding adding;
     ms_project_report before = p->report;
+    MS__TRY(ms__members_said(p, m, &m, err));
     ms_result code = ms__add_prepare(p, m, &adding, err);
     if (code != MS_OK) {
         p->report = before;
@@ -13368,6 +13450,7 @@ MS_API ms_result ms_projector_add(ms_projector *p, const ms_envelope *m, ms_erro
 MS_API ms_result ms_projector_add_msg(ms_projector *p, const ms_msg *msg, ms_error *err)
 {
     MS__TRY(ms__projector_check(p, err));
+    if (!msg) return ms__fail(err, MS_E_ARGUMENT, "there is no message to project");
     ms_envelope m = ms_envelope_of(msg);
     return ms__projector_add(p, &m, err);
 }
@@ -13404,9 +13487,17 @@ MS_API ms_result ms_projector_init(ms_projector *p, const ms_profile *profile,
                         (uint64_t)MS__ID_LEAST);
     p->profile = *profile;
     if (opts) p->opts = *opts;
+    ms__names_init(&p->ids, arena);
+    ms__names_init(&p->calls, arena);
+    ms__names_init(&p->tools, arena);
+    ms__names_init(&p->agents, arena);
     if (ms__is_blank(p->opts.system)) p->opts.system = ms__absent();
     else p->system_cost = ms__text_cost(p, ms_text_n(p->opts.system));
     p->arena = arena;
+    if (p->opts.system.ptr)
+        MS__TRY(ms__glued(p, &p->opts.system, 1, &p->opts.system, err));
+    if (p->opts.agent_key.ptr)
+        MS__TRY(ms__glued(p, &p->opts.agent_key, 1, &p->opts.agent_key, err));
     p->system.arena = p->text.arena = arena;
     if (p->opts.shorten && p->opts.key) {
         p->key = (char *)ms_arena_alloc(arena, MS_ENTITY_KEY_MAX);
@@ -13420,64 +13511,64 @@ MS_API ms_result ms_projector_init(ms_projector *p, const ms_profile *profile,
 
 /* ---- Step 5: the window. */
 
-/* How much is before a group, of items or of their cost. */
-static uint64_t ms__before_group(const ms_projector *p, size_t group, bool cost)
+/* How much some groups have, items or their cost. */
+static uint64_t ms__groups_sum(const ms_projector *p, size_t from, size_t to, bool cost)
 {
-    if (group >= p->n_groups) {
-        if (!cost) return p->n_items;
-        return p->n_items > 0 ? p->items[p->n_items - 1].cost : 0;
-    }
-    uint32_t first = p->groups[group].first;
-    if (!cost) return first;
-    return first > 0 ? p->items[first - 1].cost : 0;
+    uint64_t sum = 0;
+    for (; from < to; from++)
+        sum += cost ? p->groups[from].cost : p->groups[from].count;
+    return sum;
 }
 
-/* The first group, none of the pinned ones, that has at least so much before it. */
-static size_t ms__group_behind(const ms_projector *p, uint64_t much, bool cost)
+/* The first of the newest groups that have no more than `most` together. */
+static size_t ms__newest_groups(const ms_projector *p, uint64_t most, bool cost)
 {
-    size_t low = p->pinned, high = p->n_groups;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (ms__before_group(p, middle, cost) >= much) high = middle;
-        else low = middle + 1;
+    uint64_t sum = 0;
+    size_t group = p->n_groups;
+    for (; group > p->pinned; group--) {
+        sum += cost ? p->groups[group - 1].cost : p->groups[group - 1].count;
+        if (sum > most) break;
     }
-    return low;
+    return group;
 }
 
-/* The first group of a window of `most`, moved on in steps; n_groups: none fits. */
+/* The first group of a window of `most`, which moves on in steps; the pinned ones are
+ * beside it. */
 static size_t ms__window(const ms_projector *p, uint64_t most, bool cost)
 {
-    uint64_t pinned = ms__before_group(p, p->pinned, cost);
-    uint64_t all = ms__before_group(p, p->n_groups, cost), over;
+    uint64_t all = (cost ? p->cost : p->n_items) - ms__groups_sum(p, 0, p->pinned, cost);
     uint64_t step = p->opts.step && (cost || !p->opts.budget) ? p->opts.step : 1;
-    if (!cost) all -= pinned; /* the system text is beside the count, but in the budget */
-    if (most == 0 || all <= most) return p->pinned;
-    over = all - most;
-    over = (over + step - 1) / step * step;
-    size_t group = ms__group_behind(p, pinned + over, cost);
-    if (group == p->n_groups && step > 1) /* a step behind the end: what is needed */
-        group = ms__group_behind(p, pinned + all - most, cost);
-    return group;
+    if (all <= most) return p->pinned;
+    uint64_t over = all - most, rest = over % step;
+    if (rest > 0 && step - rest < most) {
+        size_t group = ms__newest_groups(p, most - (step - rest), cost);
+        if (group < p->n_groups) return group;
+    } /* a step behind the end: what is needed */
+    return ms__newest_groups(p, most, cost);
 }
 
 static ms_result ms__window_start(ms_projector *p, size_t *start, ms_error *err)
 {
     ms_project_report *r = &p->report;
     size_t last = p->n_groups > p->pinned ? p->n_groups - 1 : p->n_groups;
-    uint64_t pinned = p->system_cost + ms__before_group(p, p->pinned, true);
-    uint64_t all = ms__before_group(p, p->n_groups, true);
-    r->newest_turn = pinned + all - ms__before_group(p, last, true);
+    uint64_t fixed = p->system_cost + ms__groups_sum(p, 0, p->pinned, true);
+    r->newest_turn = fixed + ms__groups_sum(p, last, p->n_groups, true);
     if (p->opts.budget && r->newest_turn > p->opts.budget)
         return ms__fail(err, MS_E_TOO_LARGE, "the newest turn takes %u, the budget is %u",
                         r->newest_turn, (uint64_t)p->opts.budget);
     size_t by_cost = p->pinned;
-    if (p->opts.budget) by_cost = ms__window(p, p->opts.budget - p->system_cost, true);
-    *start = ms__window(p, p->opts.newest, false);
+    if (p->opts.budget) by_cost = ms__window(p, p->opts.budget - fixed, true);
+    *start = p->pinned;
+    if (p->opts.newest) *start = ms__window(p, p->opts.newest, false);
     if (*start > last) *start = last;
     if (by_cost > *start) *start = by_cost;
-    r->left_out =
-        ms__before_group(p, *start, false) - ms__before_group(p, p->pinned, false);
-    r->cost = pinned + all - ms__before_group(p, *start, true);
+    r->left_out = 0;
+    r->cost = p->system_cost + p->cost;
+    if (*start > p->pinned) {
+        r->left_out = p->n_items - ms__groups_sum(p, 0, p->pinned, false) -
+                      ms__groups_sum(p, *start, p->n_groups, false);
+        r->cost = fixed + ms__groups_sum(p, *start, p->n_groups, true);
+    }
     r->first_seq = *start < p->n_groups ? p->items[p->groups[*start].first].seq : 0;
     return MS_OK;
 }
@@ -13821,6 +13912,8 @@ MS_API ms_result ms_project(const ms_profile *profile, const ms_project_opts *op
     const ms_msg *msg;
     if (report) memset(report, 0, sizeof *report);
     if (!p) return ms__no_arena(err, arena, sizeof *p);
+    if (!next || !write)
+        return ms__fail(err, MS_E_ARGUMENT, "a history needs messages and a place to go");
     MS__TRY(ms_projector_init(p, profile, opts, arena, err));
     while ((msg = next(next_ctx)) != NULL) MS__TRY(ms_projector_add_msg(p, msg, err));
     ms_result code = ms__projector_write(p, true, write, write_ctx, NULL, err);
@@ -22853,9 +22946,10 @@ MS_API ms_result ms_task_create(ms_store *store, ms_str task_id,
                                 const ms_envelope *content,
                                 const ms_task_opts *opts, uint64_t *seq, ms_error *err)
 {
-    ms_envelope m = *content;
     if (seq) *seq = 0;
+    if (!content) return ms__fail(err, MS_E_ARGUMENT, "there is no message to create");
     MS__TRY(ms__task_id_check(task_id, err));
+    ms_envelope m = *content;
     m.location = task_id;
     if (opts && opts->id.ptr) m.id = opts->id;
     if (opts && opts->has_created_at) ms__task_created(&m, opts->created_at);
@@ -22883,6 +22977,8 @@ MS_API ms_result ms_task_create_batch(ms_store *store, ms_str task_id,
     how.seqs = seqs;
     MS__TRY(ms__open_check(store, err));
     MS__TRY(ms__task_id_check(task_id, err));
+    if (!contents && n > 0)
+        return ms__fail(err, MS_E_ARGUMENT, "there are no messages to create");
     if (opts && opts->id.ptr)
         return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "one id for a batch"),
                             "id");
@@ -22952,7 +23048,7 @@ MS_API ms_result ms_task_get(ms_store *store, ms_str task_id, ms_str id, ms_aren
     if (!id.ptr) return ms__fail(err, MS_E_ARGUMENT, "there is no id to look for");
     if (seq > 0) {
         ms_result code = ms_get_by_seq(store, seq, arena, &found, err);
-        if (code != MS_OK && code != MS_E_NOT_FOUND) return code;
+        if (code != MS_OK && code != MS_E_NOT_FOUND && code != MS_E_DAMAGED) return code;
         if (code == MS_OK && ms_str_equal(ms_location(found), task_id) &&
             !ms_get(found, MS_F_ID).text.ptr) {
             *msg = found;
@@ -23350,6 +23446,7 @@ MS_API ms_result ms_task_list(ms_store *store, const ms_task_query *query,
 {
     memset(page, 0, sizeof *page);
     MS__TRY(ms__open_check(store, err));
+    if (!query) return ms__fail(err, MS_E_ARGUMENT, "there is no query");
     MS__TRY(ms__task_id_check(query->task_id, err));
     ms__task_walk *t =
         arena ? (ms__task_walk *)ms_arena_alloc(arena, sizeof *t) : NULL;
@@ -23511,6 +23608,7 @@ MS_API ms_result ms_session_store(const ms_session *session, const ms_envelope *
     ms_append_opts opts;
     size_t system = 0;
     MS__TRY(ms__session_check(session, err));
+    if (!rows && n > 0) return ms__fail(err, MS_E_ARGUMENT, "there are no rows to store");
     for (size_t i = 0; !session->keep_system && i < n; i++)
         system += ms__is_system_row(&rows[i]);
     if (system == 0) {

@@ -728,7 +728,6 @@ static const struct {
     {FW, "{\"type\":\"heartbeat\",\"content\":\"x\",\"n\":[1.0]}", MS_T_OTHER},
     {FW, "{\"type\":\"Task\",\"content\":{}}", MS_T_OTHER},
     {FW, "{\"type\":\"text\",\"content\":\"x\"}", MS_T_NONE},
-    {FW, "{\"type\":\"delta\",\"content\":\"x\"}", MS_T_NONE},
     {FW, "{\"type\":\"task\",\"content\":\"x\",\"agent_key\":\"\"}", MS_T_TASK},
     {FW, "{\"type\":\"task\",\"content\":\"x\",\"location\":\"\"}", MS_T_TASK},
     {FW, "{\"type\":\"task\",\"content\":\"x\",\"location\":[]}", MS_T_TASK},
