@@ -7104,6 +7104,12 @@ static ms_result ms__env_version(ms_reader *r, ms__env *e)
                           "the integer 1");
 }
 
+/* The format's word of a type, "" when it has none. */
+static const char *ms__env_word(ms_type type)
+{
+    return (unsigned)type < MS_TYPE_COUNT ? ms__env_words[(unsigned)type] : "";
+}
+
 /* The type of a JSON string; NONE when it is no word of the format. */
 static ms_type ms__env_type_of(ms_str value)
 {
@@ -7476,7 +7482,7 @@ static void ms__env_form_head(const ms_envelope *m, ms__form *f)
 {
     ms_envelope read;
     ms_role is = ms__role_of(m->role, m->type);
-    const char *word = ms__env_words[m->type];
+    const char *word = ms__env_word(m->type);
     ms_role role = word[0] ? is : ms__chat_role(m);
     f->word = word[0] ? ms_str_of(word) : MS_STR("text");
     f->role_word = ms__chat_word(m, role);
@@ -7928,8 +7934,8 @@ typedef struct ms__env_merger {
 static ms_str ms__env_role_word(const ms_envelope *m)
 {
     ms_role role = ms__role_of(m->role, m->type);
-    return ms__env_words[m->type][0] ? ms__chat_word(m, role)
-                                     : ms__chat_word(m, ms__chat_role(m));
+    return ms__env_word(m->type)[0] ? ms__chat_word(m, role)
+                                    : ms__chat_word(m, ms__chat_role(m));
 }
 
 /* Adds one message to the parts, and its text to the text. */
@@ -11988,7 +11994,8 @@ static bool ms__has_hint(ms_str s, size_t chars)
         size_t hint = ms__find_text(s, at, MS_STR(MS__HINT)), begin = sizeof MS__HINT - 1;
         if (hint == s.len) return false;
         before += ms__chars(ms_str_n(s.ptr + at, hint - at));
-        if (hint >= end) { /* several begins, of quotes that were cut, can have one end */
+        if (end < hint + begin + sizeof "] ...\n\n" - 1) {
+            /* several begins, of quotes that were cut, can have one end behind them all */
             end = ms__find_text(s, hint, MS_STR("] ...\n\n"));
             if (end == s.len) return false;
             end += sizeof "] ...\n\n" - 1;
@@ -12823,7 +12830,7 @@ static ms_result ms__anothers_said(ms_projector *p, const ms_envelope *m, ms__it
                : m->type == MS_T_DELEGATION ? m->worker : MS_STR("");
     parts[4] = m->type == MS_T_ACTION ? MS_STR(" ")
                : m->type == MS_T_DELEGATION ? MS_STR(": ") : MS_STR("");
-    ms_str text = item->text.text, before;
+    ms_str text = item->text.text, before = ms__absent();
     if (m->type != MS_T_ACTION && ms__is_blank(text)) {
         item->kind = MS__ITEM_NONE;
         return MS_OK;

@@ -1009,6 +1009,11 @@ static const struct {
          "\"contents\":[]}",
      "[{\"role\":\"system\",\"parts\":[{\"text\":\"a\"},{\"text\":\"b\",\"x\":1}]}]"},
     {GE, "{\"systemInstruction\":null,\"contents\":[]}", "[]"},
+    {GE, "{\"contents\":[{\"role\":\"user\",\"parts\":[{\"text\":\"a\"}]}],"
+         "\"system_instruction\":{\"parts\":[{\"text\":\"s\"}]}}",
+     "[{\"role\":\"system\",\"parts\":[{\"text\":\"s\"}]},{\"role\":\"user\",\"parts\":"
+     "[{\"text\":\"a\"}]}]"},
+    {GE, "{\"system_instruction\":null,\"contents\":[]}", "[]"},
     {GE, "{\"contents\":[],\"generationConfig\":{}}", "[]"},
     {GE, "[{\"role\":\"model\",\"parts\":[]}]", "[{\"role\":\"model\",\"parts\":[]}]"},
     {PY, "[{\"kind\":\"request\",\"parts\":[]}]",
@@ -1859,6 +1864,31 @@ static void extras_change_no_meaning(void **state)
     }
 }
 
+/* Null content is no content: no model reads the word "null". */
+static void null_content_says_nothing(void **state)
+{
+    (void)state;
+    static const char *const rows[] = {
+        "[{\"role\":\"assistant\",\"content\":null,\"refusal\":\"no\"}]",
+        "[{\"role\":\"assistant\",\"content\":null,\"function_call\":{}}]",
+        "[{\"role\":\"assistant\",\"content\":null}]",
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        ms_envelopes list = reads(OA, ms_str_of(rows[i]), STRICT);
+        for (size_t k = 0; k < COUNT(block_formats); k++) {
+            ms_str out = written(block_formats[k], &list, true);
+            for (size_t at = 0; at + 6 <= out.len; at++)
+                if (memcmp(out.ptr + at, "\"null\"", 6) == 0)
+                    fail_msg("%s: %.*s", block_formats[k], (int)out.len, out.ptr);
+        }
+        ms_str text = written(AN, &list, true);
+        json_t *all = json_parse_n(text.ptr, text.len);
+        json_t *content = json_object_get(json_array_get(all, 0), "content");
+        assert_true(json_is_string(content) && json_string_length(content) == 0);
+        json_decref(all);
+    }
+}
+
 /* A conversation of random texts, calls and results with ids of their own. */
 static ms_envelopes random_story(uint64_t *rnd)
 {
@@ -2475,6 +2505,7 @@ int main(void)
         TEST(deep_messages),
         TEST(formats_keep_what_they_promise),
         TEST(extras_change_no_meaning),
+        TEST(null_content_says_nothing),
         TEST(random_stories_cross),
         TEST(turns_become_messages),
         TEST(a_gap_joins_nothing),

@@ -781,6 +781,34 @@ static void lenient_brings_all_back(void **state)
     }
 }
 
+/* Every word that the framework writer has is read strictly, too; but not "text", which
+ * is a user_message or assistant_message there, nor a word of nobody. */
+static void words_of_all_types_are_read(void **state)
+{
+    (void)state;
+    for (int type = 1; type < MS_TYPE_COUNT; type++) {
+        ms_envelope m;
+        ms_envelopes list = {&m, 1}, back;
+        ms_error err;
+        memset(&m, 0, sizeof m);
+        m.type = (ms_type)type;
+        m.content = ms_text("x");
+        m.tool = m.worker = m.task = m.from_manager = m.summary = MS_STR("w");
+        if (type == MS_T_ACTION) m.args = ms_json(MS_STR("{}"));
+        if (type == MS_T_OTHER) m.type_name = MS_STR("heartbeat");
+        ms_str text = written(FW, &list, true);
+        if (type == MS_T_OTHER) {
+            assert_int_equal(read_n(FW, text, STRICT, &back, &err), MS_E_TYPE);
+            continue;
+        }
+        if (read_n(FW, text, STRICT, &back, &err) != MS_OK)
+            fail_msg("%.*s\n%s: %s", (int)text.len, text.ptr, err.path, err.message);
+        assert_int_equal(back.count, 1);
+        if (type != MS_T_TEXT) assert_int_equal(back.items[0].type, type);
+        same_text(written(FW, &back, true), text);
+    }
+}
+
 /* A time that no double can say is kept as it is spelled. */
 static void lenient_time_out_of_range(void **state)
 {
@@ -1607,6 +1635,29 @@ static void writing_fails(void **state)
     }
 }
 
+/* No message is an error, in every format, and the writer goes on. */
+static void no_message_is_refused(void **state)
+{
+    (void)state;
+    const ms_dialect *d;
+    for (size_t i = 0; (d = ms_dialect_at(i)) != NULL; i++) {
+        ms_envelope m = ms_user_message(ms_text("x"));
+        ms_envelopes list = {&m, 1};
+        ms_str alone = written(ms_dialect_name(d), &list, false);
+        ms_writer w;
+        ms_buf buf;
+        ms_error err;
+        memset(&buf, 0, sizeof buf);
+        buf.arena = &arena;
+        ms_writer_init(&w, d, NULL, &arena, ms_buf_write, &buf);
+        assert_int_equal(ms_writer_put(&w, NULL, &err), MS_E_ARGUMENT);
+        assert_int_equal(err.code, MS_E_ARGUMENT);
+        assert_int_equal(ms_writer_put(&w, &m, &err), MS_OK);
+        assert_int_equal(ms_writer_finish(&w, &err), MS_OK);
+        same_text(ms_buf_text(&buf), alone);
+    }
+}
+
 /* Wherever memory ends: a code, nothing half-done, nothing lost. */
 static void reading_without_memory(void **state)
 {
@@ -1703,6 +1754,7 @@ int main(void)
         WITH_ARENA(repaired_inside_json),
         WITH_ARENA(nesting_has_a_limit),
         WITH_ARENA(lenient_brings_all_back),
+        WITH_ARENA(words_of_all_types_are_read),
         WITH_ARENA(lenient_time_out_of_range),
         WITH_ARENA(lenient_fills_in),
         WITH_ARENA(random_framework_messages),
@@ -1718,6 +1770,7 @@ int main(void)
         WITH_ARENA(with_location),
         WITH_ARENA(lines_and_arrays),
         WITH_ARENA(writing_fails),
+        WITH_ARENA(no_message_is_refused),
         WITH_ARENA(reading_without_memory),
         WITH_ARENA(reading_in_a_small_buffer),
         WITH_ARENA(dialects_are_listed),

@@ -790,6 +790,30 @@ static const trouble troubles[] = {
      "{'type':'observation','content':'of f','tool':'f'},", "openai",
      "[" O_USER("u") "," O_CALLS(O_CALL("call_2", "f") "," O_CALL("call_3", "g")) ","
      O_RESULT("call_2", "of f") "," O_RESULT("call_3", "of g") "]", "", NULL},
+    {"results that name tools with strange characters", "gemini",
+     "{'role':'user','parts':[{'text':'u'}]},{'role':'model','parts':[{'functionCall':{"
+     "'name':'ls','args':{}}},{'functionCall':{'name':'fs.read','args':{}}}]},{'role':"
+     "'user','parts':[{'functionResponse':{'name':'fs.read','response':{'result':"
+     "'of fs.read'}}},{'functionResponse':{'name':'ls','response':{'result':'of ls'}}}"
+     "]},", "openai",
+     "[" O_USER("u") "," O_CALLS(O_CALL("call_2", "ls") "," O_CALL("call_3", "fs_read"))
+     "," O_RESULT("call_2", "of ls") "," O_RESULT("call_3", "of fs.read") "]", NULL,
+     NULL},
+    {"one result, of a tool with strange characters", "framework",
+     USER("u") ACTED("ls") ACTED("fs.read")
+     "{'type':'observation','content':'of fs.read','tool':'fs.read'},", "openai",
+     "[" O_USER("u") "," O_CALLS(O_CALL("call_2", "ls") "," O_CALL("call_3", "fs_read"))
+     "," O_RESULT("call_2", NEVER) "," O_RESULT("call_3", "of fs.read") "]", NULL, NULL},
+    {"a result of a tool that was not called", "framework",
+     USER("u") ACTED("f") "{'type':'observation','content':'of g','tool':'g'},", "openai",
+     "[" O_USER("u") "," O_CALLS(O_CALL("call_2", "f")) "," O_RESULT("call_2", NEVER) ","
+     O_USER("Observation: of g") "]", "wrapped 1 synthesised 1", NULL},
+    {"a result that brings its call along while another one is open", "framework",
+     USER("u") ACTED("f")
+     "{'type':'observation','tool':'g','args':{'q':1},'content':'of g'},", "openai",
+     "[" O_USER("u") "," O_CALLS(O_CALL("call_2", "f") ","
+     O_CALL_WITH("call_3", "g", "{\\'q\\':1}")) "," O_RESULT("call_2", NEVER) ","
+     O_RESULT("call_3", "of g") "]", "synthesised 1", NULL},
     {"an observation of nothing called", "framework",
      USER("u") OBSERVED("rain") ACTED("f") OBSERVED("1") OBSERVED("2"), "openai",
      "[" O_USER("u\\n\\nObservation: rain") "," O_CALLS(O_CALL("call_3", "f")) ","
@@ -882,6 +906,10 @@ static const trouble troubles[] = {
      SAYS("so") USER("w") PLAIN("final", "other"), "openai",
      "[" O_USER("u") "," O_SAYS("done") "," O_USER("v") "," O_SAYS("so") "," O_USER("w")
      "," O_SAYS("other") "]", "dropped 2", NULL},
+    {"a final that repeats what was said before results", "framework",
+     USER("u") CALL("x", "f") SAYS("ok") RESULT("x", "1") PLAIN("final", "ok"), "openai",
+     "[" O_USER("u") ",{'role':'assistant','content':'ok','tool_calls':["
+     O_CALL("x", "f") "]}," O_RESULT("x", "1") "," O_SAYS("ok") "]", "", NULL},
     {"a delegation of one's own", "framework",
      USER("u") BY("boss", "delegation", "'worker':'w','task':'dig'") USER("v"), "openai",
      "[" O_USER("u") "," O_CALLS(O_CALL_WITH("call_2", "delegate",
@@ -928,6 +956,23 @@ static const trouble troubles[] = {
      "{'role':'user','content':[{'type':'text','text':'see'},{'type':'image_url',"
      "'image_url':{'url':'data:'}},{'type':'text','text':' '}]},", "anthropic",
      "{'messages':[{'role':'user','content':'see\\n\\n[image_url left out]'}]}", NULL,
+     NULL},
+    {"a picture beside a text is left out and counted", "anthropic",
+     "{'role':'user','content':[{'type':'text','text':'what is it'},{'type':'image',"
+     "'source':{'type':'base64','media_type':'image/png','data':'AAAA'}}]},", "anthropic",
+     "{'messages':[{'role':'user','content':'what is it\\n\\n[image left out]'}]}",
+     "wrapped 1", NULL},
+    {"a refusal beside null content", "openai",
+     "{'role':'user','content':'u'},{'role':'assistant','content':null,'refusal':"
+     "'I cannot'},{'role':'user','content':'v'},", "openai",
+     "[" O_USER("u") "," O_SAYS("I cannot") "," O_USER("v") "]", NULL, NULL},
+    {"a call as the function_call of old", "openai",
+     "{'role':'user','content':'u'},{'role':'assistant','content':null,'function_call':"
+     "{'name':'f','arguments':'{\\'a\\':1}'}},{'role':'function','name':'f','content':"
+     "'r'},", "anthropic",
+     "{'messages':[{'role':'user','content':'u'},{'role':'assistant','content':["
+     "{'type':'tool_use','id':'call_2','name':'f','input':{'a':1}}]},{'role':'user',"
+     "'content':[{'type':'tool_result','tool_use_id':'call_2','content':'r'}]}]}", NULL,
      NULL},
     {"parts that are no text, alone", "framework",
      "{'type':'multimodal_part','role':'user','content':[{'type':'image','source':{}}]},"
@@ -1648,6 +1693,55 @@ static void test_system_prompt_counts(void **state)
     }
 }
 
+/* However large the step: the window moves on, no further than what is needed. */
+static void test_huge_steps(void **state)
+{
+    history h = history_told("framework",
+                             USER("a") SAYS("b") USER("c") SAYS("d") USER("e"));
+    static const size_t steps[] = {100, SIZE_MAX / 2, SIZE_MAX - 3, SIZE_MAX - 1,
+                                   SIZE_MAX};
+    ms_str left = quoted("[" O_SAYS("d") "," O_USER("e") "]");
+    (void)state;
+    for (size_t i = 0; i < 2 * COUNT(steps); i++) {
+        ms_project_opts opts = everything;
+        ms_project_report report;
+        opts.count = ms_count_bytes;
+        opts.step = steps[i / 2];
+        if (i % 2 == 0) opts.newest = 2;
+        else opts.budget = 2;
+        ms_str body = projected(profile_of("openai"), &opts, &h, 0, h.n, &report, NULL);
+        assert_true(ms_str_equal(body, left));
+        assert_int_equal(report.left_out, 3);
+        assert_int_equal(report.cost, 2);
+    }
+}
+
+/* A result that comes when the talk has gone on costs where its call is: what is newest
+ * is not too large because of it, and the window has no less room. */
+static void test_late_results_cost_at_their_calls(void **state)
+{
+    ms_project_opts opts = everything;
+    ms_project_report report;
+    history h = history_told("framework",
+                             USER("go") CALL("x", "ls") USER("hi")
+                             RESULT("x", FORTY "0123456789"));
+    ms_str newest = quoted("[" O_USER("hi") "]");
+    (void)state;
+    opts.count = ms_count_bytes;
+    for (size_t i = 0; i < 2; i++) {
+        opts.budget = i == 0 ? 40 : 0;
+        opts.newest = i == 0 ? 0 : 1;
+        ms_str body = projected(profile_of("openai"), &opts, &h, 0, h.n, &report, NULL);
+        assert_true(ms_str_equal(body, newest));
+        assert_int_equal(report.newest_turn, 2);
+        assert_int_equal(report.cost, 2);
+        assert_int_equal(report.left_out, 3);
+    }
+    opts.newest = 0;
+    (void)projected(profile_of("openai"), &opts, &h, 0, h.n, &report, NULL);
+    assert_int_equal(report.cost, strlen("go" "ls" "{}" FORTY "0123456789" "hi"));
+}
+
 static void test_count_tokens(void **state)
 {
     static const struct {
@@ -1744,6 +1838,88 @@ static void test_system_prompt(void **state)
         body = projected(profile, &opts, told, 0, 0, NULL, NULL);
         must_accept(profile, body, told);
     }
+}
+
+/* What the options say is copied: their texts may change or go. */
+static void test_options_are_copied(void **state)
+{
+    char system[] = "be good", reader[] = "a";
+    ms_project_opts opts = everything;
+    history h = history_told("framework",
+                             USER("u") BY("a", "final", "'content':'mine'")
+                             BY("b", "final", "'content':'theirs'"));
+    (void)state;
+    opts.system = ms_str_of(system);
+    opts.agent_key = ms_str_of(reader);
+    for (size_t k = 0; k < PROFILES; k++) {
+        ms_projector p;
+        sent s;
+        memset(&s, 0, sizeof s);
+        memcpy(system, "be good", sizeof system);
+        reader[0] = 'a';
+        ms_str body = projected_all(ms_profile_at(k), &opts, &h);
+        must_begin(&p, ms_profile_at(k), &opts);
+        memset(system, 'Z', sizeof system - 1);
+        reader[0] = 'b';
+        for (size_t i = 0; i < h.n; i++) must_add(&p, h.msgs[i]);
+        must_update(&s, &p, NULL);
+        assert_true(ms_str_equal(sent_list(&s), list_in(body)));
+        same_system(&p, body);
+        sent_free(&s);
+    }
+}
+
+/* A projector that is moved, as an array that grows moves it, knows its ids and calls. */
+static void test_moved_projector(void **state)
+{
+    history h = history_told("framework",
+                             USER("u") CALL("x", "f") RESULT("x", "1") CALL("x", "g")
+                             ACTED("h") OBSERVED("of h") RESULT("x", "2") USER("v"));
+    (void)state;
+    for (size_t cut = 0; cut <= h.n; cut++) {
+        ms_str whole = projected_all(profile_of("openai"), &everything, &h);
+        ms_projector *from = (ms_projector *)malloc(sizeof *from);
+        ms_projector *to = (ms_projector *)malloc(sizeof *to);
+        sent s;
+        memset(&s, 0, sizeof s);
+        assert_true(from != NULL && to != NULL);
+        must_begin(from, profile_of("openai"), &everything);
+        for (size_t i = 0; i < cut; i++) must_add(from, h.msgs[i]);
+        memcpy(to, from, sizeof *to);
+        memset(from, 0xA5, sizeof *from);
+        for (size_t i = cut; i < h.n; i++) must_add(to, h.msgs[i]);
+        must_update(&s, to, NULL);
+        assert_true(ms_str_equal(sent_list(&s), whole));
+        sent_free(&s);
+        free(from);
+        free(to);
+    }
+}
+
+/* No message, nowhere to go: an error, and the projector goes on. */
+static void test_nothing_given(void **state)
+{
+    const ms_profile *openai = profile_of("openai");
+    history h = history_told("framework", USER("u"));
+    feed f = {&h, 0, 1};
+    ms_projector p;
+    ms_error err;
+    sent s;
+    (void)state;
+    memset(&s, 0, sizeof s);
+    must_begin(&p, openai, &everything);
+    assert_int_equal(ms_projector_add(&p, NULL, &err), MS_E_ARGUMENT);
+    assert_int_equal(ms_projector_add_msg(&p, NULL, &err), MS_E_ARGUMENT);
+    assert_int_equal(ms_projector_write(&p, NULL, &s, NULL, &err), MS_E_ARGUMENT);
+    assert_int_equal(ms_project(openai, NULL, NULL, &f, &work, sent_write, &s, NULL,
+                                &err), MS_E_ARGUMENT);
+    assert_int_equal(ms_project(openai, NULL, feed_next, &f, &work, NULL, &s, NULL, &err),
+                     MS_E_ARGUMENT);
+    assert_int_equal(s.n_fresh, 0);
+    must_add(&p, h.msgs[0]);
+    must_update(&s, &p, NULL);
+    assert_true(ms_str_equal(sent_list(&s), quoted("[" O_USER("u") "]")));
+    sent_free(&s);
 }
 
 static size_t key_of(void *ctx, const ms_envelope *m, char out[MS_ENTITY_KEY_MAX])
@@ -2489,10 +2665,12 @@ enum {
     NO_ID_OTHER_TOOL,     /* the same, results name a tool that none of the calls has */
     NO_ID_BACKWARDS,      /* results name tools from the last call to the first */
     LONG_ID,              /* one id that does not fit */
+    ALIKE_IDS,            /* ids that fill their room, alike to near the end, each twice */
+    NO_ID_ONE_OPEN,       /* no ids, a first call of another tool is never answered */
     WAYS
 };
 
-static ms_envelope hard_message(int way, size_t i, size_t n, char tool[24])
+static ms_envelope hard_message(int way, size_t i, size_t n, char text[48])
 {
     bool call = way == ONE_ID_TURNS ? i < 2 * n && i % 2 == 0 : i < n;
     ms_envelope m = call ? ms_action(MS_STR("f"), ms_json(MS_STR("{}")))
@@ -2504,9 +2682,16 @@ static ms_envelope hard_message(int way, size_t i, size_t n, char tool[24])
     if (way <= ONE_ID_OPEN) m.call_id = MS_STR("x");
     if (way == LONG_ID) m.call_id = MS_STR(FORTY FORTY);
     if (way == NO_ID_OTHER_TOOL && !call) m.tool = MS_STR("g");
+    if (way == NO_ID_ONE_OPEN) m.tool = i == 0 ? MS_STR("g") : MS_STR("f");
+    if (way == ALIKE_IDS) {
+        size_t which = i % (n / 2);
+        memcpy(text, FORTY, 40);
+        for (size_t k = 37; k < 40; k++, which /= 64) text[k] = (char)('0' + which % 64);
+        m.call_id = ms_str_n(text, 40);
+    }
     if (way != NO_ID_BACKWARDS) return m;
-    snprintf(tool, 24, "f%lu", (unsigned long)(call ? i : 2 * n - 1 - i));
-    m.tool = ms_str_of(tool);
+    snprintf(text, 48, "f%lu", (unsigned long)(call ? i : 2 * n - 1 - i));
+    m.tool = ms_str_of(text);
     return m;
 }
 
@@ -2515,8 +2700,8 @@ static history history_hard(int way, size_t n)
     size_t all = way == ONE_ID_TURNS ? 3 * n : way == ONE_ID_OPEN ? n : 2 * n;
     history h = history_of(all);
     for (size_t i = 0; i < all; i++) {
-        char tool[24];
-        assert_true(history_add(&h, hard_message(way, i, n, tool)));
+        char text[48];
+        assert_true(history_add(&h, hard_message(way, i, n, text)));
     }
     return h;
 }
@@ -2597,7 +2782,9 @@ static const struct CMUnitTest more_tests[] = {
     TEST(newest), TEST(budget), TEST(newest_and_budget), TEST(budget_of_traces),
     TEST(own_counter), TEST(system_over_budget), TEST(system_prompt_counts),
     TEST(count_tokens),
+    TEST(huge_steps), TEST(late_results_cost_at_their_calls),
     TEST(keep_open), TEST(system_prompt), TEST(shorten), TEST(fresh),
+    TEST(options_are_copied), TEST(moved_projector), TEST(nothing_given),
     TEST(wrong_profiles), TEST(own_profile), TEST(own_dialect),
     TEST(white_space_at_the_end),
     TEST(writing_fails), TEST(store_stays),

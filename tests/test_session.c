@@ -636,6 +636,49 @@ static void test_hostile_names(void **state)
     store_close(&s);
 }
 
+/* A damaged message keeps its place: the keys behind it find what they did. */
+static void test_keys_behind_damage(void **state)
+{
+    test_store s = store_open(store_kind_at(2), NULL); /* the one in a buffer of ours */
+    ms_session session = session_of(s.store, MS_STR("u"), MS_STR("s"));
+    const ms_msg *msg;
+    uint64_t at = 0;
+    ms_error err;
+    (void)state;
+    for (size_t i = 0; i < 6; i++) {
+        ms_envelope m = numbered_row(2 + 3 * i);
+        must_store(&session, &m, 1);
+    }
+    assert_int_equal(ms_get_by_seq(s.store, 3, &arena, &msg, &err), MS_OK);
+    char *damaged = (char *)s.buffer + ((const char *)msg - (const char *)s.buffer);
+    damaged[20] ^= 1;
+    assert_int_equal(ms_get_by_seq(s.store, 3, &arena, &msg, &err), MS_E_DAMAGED);
+    for (uint64_t i = 4; i <= 6; i++) {
+        char name[MS_ENTITY_KEY_MAX];
+        ms_envelope full, row = numbered_row((size_t)(3 * i - 1));
+        assert_int_equal(ms_position(s.store, i, &at, &err), MS_OK);
+        assert_int_equal(at, i);
+        ms_str key = ms_str_n(name, ms_entity_key(MS_STR("s"), i - 1, name));
+        assert_int_equal(ms_session_lookup(s.store, MS_STR("u"), key, &arena, &full,
+                                           &err), MS_OK);
+        must_be(full.content.text, row.content.text);
+    }
+    store_close(&s);
+}
+
+static void test_no_rows(void **state)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_session session = session_of(s.store, MS_STR("u"), MS_STR("s"));
+    ms_query all = query_of(no_str(), 0);
+    ms_error err;
+    assert_int_equal(ms_session_store(&session, NULL, 1, &arena, NULL, &err),
+                     MS_E_ARGUMENT);
+    assert_int_equal(err.code, MS_E_ARGUMENT);
+    assert_int_equal(count_of(s.store, &all), 0);
+    store_close(&s);
+}
+
 static void test_refused_names(void **state)
 {
     test_store s = store_open(store_kind_at(0), NULL);
@@ -1072,6 +1115,8 @@ int main(void)
         ON_EVERY_STORE(test_all_or_none),
         ON_EVERY_STORE(test_plain_rows),
         ON_EVERY_STORE(test_what_is_shortened),
+        WITH_RESET(test_keys_behind_damage),
+        ON_EVERY_STORE(test_no_rows),
         WITH_RESET(test_refused_names),
         WITH_RESET(test_no_memory),
         WITH_RESET(test_model_actions),

@@ -233,6 +233,33 @@ static void test_quoted_hint(void **state)
     assert_false(ms_shorten_needed(middle, NULL, none()));
 }
 
+/* A cut through a hint that is quoted leaves its beginning or its end in the result: that
+ * is still a shortened text. */
+static void test_cut_through_a_quoted_hint(void **state)
+{
+    const ms_str keys[] = {MS_STR("session-abcdefghijklmnop-msg-17"), MS_STR("")};
+    const size_t keeps[] = {40, 100, 200, 210};
+    ms_str hint = MS_STR("\n\n... [Message truncated - REM LOOKUP session-abc-msg-5 to "
+                         "recover full content] ...\n\n");
+    (void)state;
+    for (size_t at = 100; at < 3000; at += at == 210 ? 2580 : 5) {
+        for (size_t k = 0; k < COUNT(keys); k++) {
+            ms_str text = joined(joined(times("x", at), hint),
+                                 times("x", 3100 - at - hint.len));
+            ms_str once = shortened(text, NULL, keys[k]);
+            assert_true(once.ptr != text.ptr);
+            for (size_t i = 0; i < 2 * COUNT(keeps); i++) {
+                ms_shorten_opts opts = keeping(keeps[i / 2]);
+                ms_str twice = shortened(once, &opts, keys[i % 2]);
+                if (twice.ptr != once.ptr)
+                    fail_msg("a hint at %lu, keep %lu: shortened twice",
+                             (unsigned long)at, (unsigned long)keeps[i / 2]);
+            }
+        }
+        ms_arena_reset(&arena);
+    }
+}
+
 
 /* ---- cuts ---- */
 
@@ -398,6 +425,16 @@ static void test_message_without_key(void **state)
     assert_null(key.ptr);
     assert_int_equal(ms_restore_message(&m, MS_STR("all"), &arena, NULL), MS_OK);
     assert_null(m.extra.ptr);
+}
+
+static void test_no_message(void **state)
+{
+    ms_error err;
+    (void)state;
+    memset(&err, 0, sizeof err);
+    assert_int_equal(ms_shorten_message(NULL, NULL, MS_STR("k"), &arena, &err),
+                     MS_E_ARGUMENT);
+    assert_int_equal(err.code, MS_E_ARGUMENT);
 }
 
 /* A message that says so is not shortened again, however long it still is. */
@@ -584,6 +621,7 @@ int main(void)
         cmocka_unit_test_setup(test_never_twice, reset),
         cmocka_unit_test_setup(test_twice_when_asked, reset),
         cmocka_unit_test_setup(test_quoted_hint, reset),
+        cmocka_unit_test_setup(test_cut_through_a_quoted_hint, reset),
         cmocka_unit_test_setup(test_clusters, reset),
         cmocka_unit_test_setup(test_many_flags, reset),
         cmocka_unit_test_setup(test_tower_of_marks, reset),
@@ -592,6 +630,7 @@ int main(void)
         cmocka_unit_test_setup(test_broken_text_counts, reset),
         cmocka_unit_test_setup(test_message, reset),
         cmocka_unit_test_setup(test_message_without_key, reset),
+        cmocka_unit_test_setup(test_no_message, reset),
         cmocka_unit_test_setup(test_message_never_twice, reset),
         cmocka_unit_test_setup(test_messages_left_alone, reset),
         cmocka_unit_test_setup(test_no_room, reset),

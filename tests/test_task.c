@@ -1243,6 +1243,73 @@ static void a_message_is_found_by_its_id(void **state)
     store_close(&s);
 }
 
+/* Flips bits of one byte of a file that is open elsewhere. */
+static void flip_byte(FILE *file, size_t at, const char *bytes, int bits)
+{
+    assert_int_equal(fseek(file, (long)at, SEEK_SET), 0);
+    assert_int_not_equal(fputc((unsigned char)bytes[at] ^ bits, file), EOF);
+    assert_int_equal(fflush(file), 0);
+}
+
+/* The id of a message can be the number of another task's: when that one is damaged, the
+ * message is found all the same. */
+static void damage_of_another_task_hides_nothing(void **state)
+{
+    test_store s = log_at(0, MS_ENGINE_AUTO);
+    ms_envelope theirs = ms_user_message(ms_text("of another task")), m;
+    ms_task_opts opts;
+    uint64_t seq;
+    ms_error err;
+    size_t size, at = 0;
+    (void)state;
+    s.log.events.event = NULL;
+    log_open(&s);
+    memset(&opts, 0, sizeof opts);
+    opts.id = MS_STR("1");
+    m = ms_user_message(ms_text("mine"));
+    assert_int_equal(ms_task_create(s.store, MS_STR("u"), &theirs, NULL, &seq, &err),
+                     MS_OK);
+    assert_int_equal(seq, 1);
+    assert_int_equal(ms_task_create(s.store, MS_STR("t"), &m, &opts, &seq, &err), MS_OK);
+    char *bytes = read_file(s.path, &size);
+    assert_non_null(bytes);
+    while (memcmp(bytes + at, theirs.content.text.ptr, theirs.content.text.len) != 0)
+        assert_true(++at + theirs.content.text.len < size);
+    FILE *file = fopen(s.path, "r+b");
+    assert_non_null(file);
+    for (size_t i = at - 140; i < at + theirs.content.text.len; i++) {
+        const ms_msg *mine, *none;
+        flip_byte(file, i, bytes, 0x41);
+        ms_result code = ms_task_get(s.store, MS_STR("t"), opts.id, &arena, &mine, &err);
+        if (code != MS_OK || ms_seq(mine) != seq)
+            fail_msg("byte -%ld: %d %s", (long)(at - i), (int)code, err.message);
+        assert_int_equal(ms_task_get(s.store, MS_STR("t"), MS_STR("9"), &arena, &none,
+                                     &err), MS_E_NOT_FOUND);
+        flip_byte(file, i, bytes, 0);
+    }
+    fclose(file);
+    free(bytes);
+    store_close(&s);
+}
+
+/* No message, no messages, no question: an error, and the task stays as it is. */
+static void nothing_given_is_refused(void **state)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_str t = MS_STR("t");
+    ms_query all = query_of(ms_str_n(NULL, 0), 0);
+    ms_task_page page;
+    uint64_t seq;
+    ms_error err;
+    assert_int_equal(ms_task_create(s.store, t, NULL, NULL, &seq, &err), MS_E_ARGUMENT);
+    assert_int_equal(ms_task_create_batch(s.store, t, NULL, 1, NULL, &arena, &seq, &err),
+                     MS_E_ARGUMENT);
+    assert_int_equal(ms_task_list(s.store, NULL, &arena, &page, &err), MS_E_ARGUMENT);
+    assert_int_equal(err.code, MS_E_ARGUMENT);
+    assert_int_equal(count_of(s.store, &all), 0);
+    store_close(&s);
+}
+
 #define DEEP(n) "[{\"content\":" n "}]"
 
 static void bad_questions_are_refused(void **state)
@@ -1429,6 +1496,8 @@ int main(void)
         ON_EVERY_STORE(a_page_has_fifty_and_the_newest_first),
         ON_EVERY_STORE(a_batch_counts_milliseconds),
         ON_EVERY_STORE(a_message_is_found_by_its_id),
+        cmocka_unit_test(damage_of_another_task_hides_nothing),
+        ON_EVERY_STORE(nothing_given_is_refused),
         ON_EVERY_STORE(bad_questions_are_refused),
         ON_EVERY_STORE(listings_fit_in_a_fixed_arena),
     };
