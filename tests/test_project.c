@@ -2730,7 +2730,7 @@ static void test_no_quadratic_pairs(void **state)
         double whole = least_time_of(profile_of("openai"), &many);
         printf("way %d: %lu messages in %.3f s, a quarter of them in %.3f s\n", way,
                (unsigned long)many.n, whole, quarter);
-        if (whole > 0.05) assert_true(whole < 10 * quarter);
+        if (whole > 0.5) assert_true(whole < 10 * quarter);
     }
 }
 
