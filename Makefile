@@ -24,7 +24,7 @@ STB    = $(shell STB_INC="$(STB_INC)" sh tools/setup.sh stb)
 # it takes in the implementation itself, to see the internals or to configure it.
 TESTS  = $(basename $(notdir $(wildcard tests/test_*.c)))
 OWN    = $(shell grep -l '^ *\# *define  *MSGSTORE_IMPLEMENTATION' tests/test_*.c)
-VALGRIND_TESTS = test_message test_record test_mem test_dialect
+VALGRIND_TESTS = test_message test_record test_dialect
 PKGS   = cmocka jansson libcjson sqlite3
 LIBS   = $(shell pkg-config --libs $(PKGS) 2>/dev/null || \
                  echo -lcmocka -ljansson -lcjson -lsqlite3) -lm

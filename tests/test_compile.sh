@@ -108,7 +108,7 @@ $compiler $flags -c \$src/user.c -o \$dir/user.o
 $compiler \$dir/user.o \$dir/implementation.o -o \$dir/user.exe
 END
     check "${name}_system_headers" <<END
-$compiler $flags $stb -DSYSTEM_FIRST \$src/single.c -o \$dir/single.exe
+$compiler $flags $stb -DSYSTEM_FIRST -fsyntax-only \$src/single.c
 END
 done
 
