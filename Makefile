@@ -21,10 +21,11 @@ C99    = -std=c99 $(WARN) -Wstrict-prototypes
 STB    = $(shell STB_INC="$(STB_INC)" sh tools/setup.sh stb)
 
 # Every tests/test_*.c is one program. It is linked to the variant's msgstore.o, unless
-# it takes in the implementation itself, to see the internals or to configure it.
+# it takes in the implementation itself, to see the internals or to configure it. What is
+# optimised is the object; the programs around it are compiled quickly.
 TESTS  = $(basename $(notdir $(wildcard tests/test_*.c)))
 OWN    = $(shell grep -l '^ *\# *define  *MSGSTORE_IMPLEMENTATION' tests/test_*.c)
-VALGRIND_TESTS = test_message test_record test_dialect
+VALGRIND_TESTS = test_message test_record test_mem test_dialect
 PKGS   = cmocka jansson libcjson sqlite3
 LIBS   = $(shell pkg-config --libs $(PKGS) 2>/dev/null || \
                  echo -lcmocka -ljansson -lcjson -lsqlite3) -lm
@@ -63,7 +64,7 @@ test: ## build and run everything; the last line counts: N passed, N failed
 	then built=; else built=--unbuilt; fi; \
 	MS_TEST_JOBS=$(JOBS) bash tests/run.sh $$built $(SUITES)
 
-torture: $(LONG) ## the tests of crashes, damage, full disks, readers, histories: ten times as long
+torture: $(LONG) ## the tests of crashes, damage, disks, readers, histories: ten times as long
 	@MS_TEST_SCALE=$${MS_TEST_SCALE:-1000} MS_TEST_TIMEOUT=7200 MS_TEST_JOBS=$(JOBS) \
 	    bash tests/run.sh $(TORTURE:%=o2:build/o2/%) $(TORTURE:%=san:build/san/%)
 
@@ -101,8 +102,6 @@ define build
 endef
 
 object = $(if $(filter $<,$(OWN)),,$(@D)/msgstore.o)
-# Those that take in the implementation cost a compilation of it each: a quick one.
-quick  = $(if $(filter $<,$(OWN)),$(1),)
 header = msgstore.h Makefile
 tool   = $(wildcard tools/*.h)
 shared = $(header) $(wildcard tests/*.h) $(tool)
@@ -119,19 +118,19 @@ build/%: bench/%.c bench/data.h $(header)
 
 build/o2/msgstore.o: tests/msgstore_impl.c $(header)
 	$(call build,$(O2) -c,)
-build/o2/test_lint build/san/test_lint: tests/test_providers.c
-
 build/san/msgstore.o: tests/msgstore_impl.c $(header)
 	$(call build,$(SAN) -c,)
 build/tsan/msgstore.o: tests/msgstore_impl.c $(header)
 	$(call build,$(TSAN) -c,)
 
 build/o2/%: tests/%.c build/o2/msgstore.o $(shared)
-	$(call build,$(O2) $(call quick,-O1) $(INC),$(object) $(LIBS))
+	$(call build,$(O2) -O1 $(INC),$(object) $(LIBS))
 build/san/%: tests/%.c build/san/msgstore.o $(shared)
-	$(call build,$(SAN) $(call quick,-O0) $(INC),$(object) $(LIBS))
+	$(call build,$(SAN) -O0 $(INC),$(object) $(LIBS))
 build/tsan/%: tests/%.c build/tsan/msgstore.o $(shared)
 	$(call build,$(TSAN) $(INC),$(object) $(LIBS))
+
+build/o2/test_lint build/san/test_lint: tests/test_providers.c
 
 build/test_conformance: build/o2/test_conformance
 	@cp $< $@

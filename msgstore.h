@@ -1897,9 +1897,9 @@ typedef struct ms_project_change {
 } ms_project_change;
 
 /* Writes an array: the messages from the first one that changed since the last write, the
- * first time all. The cost is theirs and a look over the window's turns, not the history's. change may be
- * NULL. On failure
- * the next write begins from the start. MS_E_TOO_LARGE: see `budget`. */
+ * first time all. The cost is theirs and a look over the window's turns, not the
+ * history's. change may be NULL. On failure the next write begins from the start.
+ * MS_E_TOO_LARGE: see `budget`. */
 MS_API ms_result ms_projector_write(ms_projector *p, ms_write_fn write, void *ctx,
                                     ms_project_change *change, ms_error *err);
 /* The system text as of the last write, where the profile has it apart; else absent. */

@@ -6,10 +6,8 @@
 
 #define _POSIX_C_SOURCE 200809L
 
-#include "support.h"
+#include "dialects.h"
 #include "json_equal.h"
-
-#define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
 #define AN "anthropic"
 #define GE "gemini"
@@ -21,31 +19,6 @@ static const char *const block_formats[] = {AN, GE, PY};
 
 
 /* ---- helpers ---- */
-
-static ms_arena arena; /* of one test; may be reset between its cases */
-
-static int open_arena(void **state)
-{
-    (void)state;
-    ms_arena_init(&arena, NULL);
-    return 0;
-}
-
-static int close_arena(void **state)
-{
-    (void)state;
-    ms_arena_deinit(&arena);
-    return 0;
-}
-
-enum { STRICT = 0, LENIENT = 1, REPAIR = 2 };
-
-static const ms_dialect *dialect(const char *name)
-{
-    const ms_dialect *found = ms_dialect_find(ms_str_of(name));
-    assert_non_null(found);
-    return found;
-}
 
 /* Reads one message, or a list of them when it begins with a bracket. */
 static ms_result read_in(const char *name, ms_str json, unsigned how, ms_arena *in,

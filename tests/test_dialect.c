@@ -5,10 +5,8 @@
 
 #define _POSIX_C_SOURCE 200809L
 
-#include "support.h"
+#include "dialects.h"
 #include "json_equal.h"
-
-#define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
 #define FW "framework"
 #define OA "openai"
@@ -16,37 +14,12 @@
 
 /* ---- helpers ---- */
 
-static ms_arena arena; /* of one test */
-
-static int open_arena(void **state)
-{
-    (void)state;
-    ms_arena_init(&arena, NULL);
-    return 0;
-}
-
-static int close_arena(void **state)
-{
-    (void)state;
-    ms_arena_deinit(&arena);
-    return 0;
-}
-
-static const ms_dialect *dialect(const char *name)
-{
-    const ms_dialect *found = ms_dialect_find(ms_str_of(name));
-    assert_non_null(found);
-    return found;
-}
-
 static bool is_list(ms_str json)
 {
     size_t i = 0;
     while (i < json.len && strchr(" \t\r\n", json.ptr[i]) != NULL) i++;
     return i < json.len && json.ptr[i] == '[';
 }
-
-enum { STRICT = 0, LENIENT = 1, REPAIR = 2 };
 
 #define CALL(id, name, arguments)                                                       \
     "{\"id\":\"" id "\",\"type\":\"function\",\"function\":{\"name\":\"" name           \

@@ -5,12 +5,11 @@
 
 #define _POSIX_C_SOURCE 200809L
 
-#include "support.h"
+#include "dialects.h"
 #include "json_equal.h"
 
 #include <time.h>
 
-#define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
 #define ENV "envelope"
 #define ROWS "envelope-rows"
@@ -30,31 +29,6 @@
 
 
 /* ---- helpers ---- */
-
-static ms_arena arena; /* of one test */
-
-static int open_arena(void **state)
-{
-    (void)state;
-    ms_arena_init(&arena, NULL);
-    return 0;
-}
-
-static int close_arena(void **state)
-{
-    (void)state;
-    ms_arena_deinit(&arena);
-    return 0;
-}
-
-static const ms_dialect *dialect(const char *name)
-{
-    const ms_dialect *found = ms_dialect_find(ms_str_of(name));
-    assert_non_null(found);
-    return found;
-}
-
-enum { STRICT = 0, LENIENT = 1, REPAIR = 2 };
 
 static ms_result read_with(const char *name, ms_str json, unsigned how, ms_arena *a,
                            ms_envelopes *out, ms_error *err)

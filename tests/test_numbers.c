@@ -123,7 +123,7 @@ static void random_bits(void **state)
 {
     uint64_t random = test_seed();
     (void)state;
-    for (size_t i = test_times(400000); i > 0; i--) {
+    for (size_t i = test_times(1000000); i > 0; i--) {
         double d = of_bits(test_random(&random));
         char text[40];
         if (!isfinite(d)) continue;
@@ -138,7 +138,7 @@ static void everyday_numbers(void **state)
 {
     uint64_t random = test_seed() + 1;
     (void)state;
-    for (size_t i = test_times(100000); i > 0; i--) {
+    for (size_t i = test_times(300000); i > 0; i--) {
         uint64_t limit = UINT64_C(1) << test_below(&random, 63);
         double whole = (double)test_below(&random, limit);
         double scale = pow(10, (double)test_below(&random, 12));
@@ -259,7 +259,7 @@ static void random_texts(void **state)
     static char text[2048];
     uint64_t random = test_seed() + 2;
     (void)state;
-    for (size_t i = test_times(100000); i > 0; i--) {
+    for (size_t i = test_times(300000); i > 0; i--) {
         size_t n = 0;
         size_t before = (size_t)test_below(&random, test_one_in(&random, 20) ? 900 : 20);
         size_t behind = (size_t)test_below(&random, test_one_in(&random, 20) ? 900 : 20);
@@ -464,7 +464,7 @@ static void jansson_reads_and_writes(void **state)
     const size_t flags = JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL;
     uint64_t random = test_seed() + 4;
     (void)state;
-    for (size_t i = test_times(50000); i > 0; i--) {
+    for (size_t i = test_times(100000); i > 0; i--) {
         char text[MS_F64_MAX + 1];
         double d = of_bits(test_random(&random)), back;
         int64_t n;

@@ -45,10 +45,11 @@ static const ms_profile *profile_of(const char *name)
     return profile;
 }
 
+/* Processor time: others on the machine do not count. */
 static double seconds_now(void)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
@@ -2711,7 +2712,7 @@ static history history_hard(int way, size_t n)
 static double least_time_of(const ms_profile *profile, const history *h)
 {
     double least = 1e9;
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 7; i++) {
         double took = time_of(profile, h);
         if (took < least) least = took;
     }
@@ -2731,7 +2732,7 @@ static void test_no_quadratic_pairs(void **state)
         double whole = least_time_of(profile_of("openai"), &many);
         printf("way %d: %lu messages in %.3f s, a quarter of them in %.3f s\n", way,
                (unsigned long)many.n, whole, quarter);
-        if (whole > 0.5) assert_true(whole < 10 * quarter);
+        if (whole > 0.05) assert_true(whole < 10 * quarter);
     }
 }
 

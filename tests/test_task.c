@@ -6,35 +6,11 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include "stores.h"
+#include "dialects.h"
 #include "json_equal.h"
-
-#define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
 
 /* ---- helpers ---- */
-
-static ms_arena arena; /* of one test */
-
-static int open_arena(void **state)
-{
-    (void)state;
-    ms_arena_init(&arena, NULL);
-    return 0;
-}
-
-static int close_arena(void **state)
-{
-    (void)state;
-    ms_arena_deinit(&arena);
-    return 0;
-}
-
-static const ms_dialect *dialect(const char *name)
-{
-    const ms_dialect *found = ms_dialect_find(ms_str_of(name));
-    assert_non_null(found);
-    return found;
-}
 
 static ms_result try_read(const char *name, ms_str json, bool lenient, ms_envelopes *out,
                           ms_error *err)

@@ -5,82 +5,9 @@
 # Prints "ok NAME", "skip NAME: reason" or "FAIL NAME: reason" a line.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-tool=${MSGSTORE:-build/msgstore}
-shared=${MS_SHARED:-../shared}/data
-demo=tools/demo.jsonl
-unset NO_COLOR
-export LC_ALL=C.UTF-8
-tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
+. tests/tool_checks.sh
+input_format='%s\n'
 providers='openai chat-strict anthropic gemini pydantic-ai'
-failed=0
-
-ok()
-{
-    echo "ok $1"
-}
-
-fail()
-{
-    printf 'FAIL %s: %s\n' "$1" "$2"
-    failed=1
-}
-
-# run ARGUMENTS: the tool with the text $input as its standard input; its output goes to
-# $tmp/out and $tmp/err, its exit code to $status.
-input=
-status=0
-run()
-{
-    printf '%s\n' "$input" | "$tool" "$@" >"$tmp/out" 2>"$tmp/err"
-    status=$?
-}
-
-# matches FILE PATTERN: "" asks for an empty file, "*" for any, else a line has to match
-# the extended regular expression.
-matches()
-{
-    case $2 in
-    '') [ ! -s "$1" ] ;;
-    '*') true ;;
-    *) grep -qaE -e "$2" "$1" ;;
-    esac
-}
-
-# check NAME STATUS OUT ERR ARGUMENTS: exit code and patterns of output and messages.
-check()
-{
-    local name=$1 want=$2 out=$3 err=$4
-    shift 4
-    run "$@"
-    if [ "$status" -ne "$want" ]; then
-        fail "$name" "exit code $status instead of $want: $(head -n 1 "$tmp/err")"
-    elif ! matches "$tmp/out" "$out"; then
-        fail "$name" "output is not '$out': $(head -n 3 "$tmp/out" | tr '\n' '|')"
-    elif ! matches "$tmp/err" "$err"; then
-        fail "$name" "message is not '$err': $(head -n 2 "$tmp/err" | tr '\n' '|')"
-    else
-        ok "$name"
-    fi
-}
-
-# same NAME EXPECTED ACTUAL: two texts.
-same()
-{
-    if [ "$2" = "$3" ]; then ok "$1"; else fail "$1" "'$3' instead of '$2'"; fi
-}
-
-# equal NAME FILE FILE: two files, which must not be empty.
-equal()
-{
-    if [ ! -s "$2" ]; then
-        fail "$1" "$2 is empty: $(head -n 1 "$tmp/err")"
-    elif cmp -s "$2" "$3"; then
-        ok "$1"
-    else
-        fail "$1" "$(diff "$2" "$3" | head -n 3 | cut -c 1-200 | tr '\n' '|')"
-    fi
-}
 
 if [ ! -x "$tool" ]; then
     fail tool "$tool is not built"

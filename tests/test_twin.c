@@ -13,7 +13,7 @@
 #include "twin.h"
 
 /* On SQLite a step costs a hundred times more: most sequences are short there. */
-enum { SEQUENCES = 4000, LOGS = 600, STEPS = 40, STEPS_SHORT = 6 };
+enum { SEQUENCES = 10000, LOGS = 1000, STEPS = 40, STEPS_SHORT = 6 };
 
 typedef struct run {
     uint64_t rng;
