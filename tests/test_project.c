@@ -2473,6 +2473,51 @@ static void test_no_utf8(void **state)
 }
 
 
+/* Lends one message at a time, and takes it back with the next call. */
+typedef struct lender {
+    feed of;
+    void *lent;
+    size_t size;
+} lender;
+
+static const ms_msg *lender_next(void *ctx)
+{
+    lender *l = (lender *)ctx;
+    const ms_msg *msg = feed_next(&l->of);
+    if (l->lent) memset(l->lent, 0xA5, l->size);
+    free(l->lent);
+    l->lent = NULL;
+    if (!msg) return NULL;
+    l->size = ms_size(msg);
+    l->lent = malloc(l->size);
+    assert_non_null(l->lent);
+    memcpy(l->lent, msg, l->size);
+    return (const ms_msg *)l->lent;
+}
+
+static void test_messages_that_are_only_lent(void **state)
+{
+    uint64_t random = test_seed();
+    (void)state;
+    for (size_t i = test_times(400); i-- > 0; (void)reset(NULL)) {
+        history h = hostile_history(&random, 40);
+        ms_project_opts opts = hostile_opts(&random);
+        const ms_profile *profile = ms_profile_at(i % PROFILES);
+        lender l = {{&h, 0, h.n}, NULL, 0};
+        ms_buf out;
+        memset(&out, 0, sizeof out);
+        out.arena = &work;
+        opts.budget = 0;
+        opts.stable = false;
+        ms_str whole = projected_all(profile, &opts, &h);
+        assert_int_equal(ms_project(profile, &opts, lender_next, &l, &work, ms_buf_write,
+                                    &out, NULL, NULL), MS_OK);
+        assert_true(ms_str_equal(ms_buf_text(&out), whole));
+        assert_null(l.lent);
+    }
+}
+
+
 /* ---- memory that fails ---- */
 
 static uint64_t fixed[1 << 17]; /* a megabyte */
@@ -2789,7 +2834,7 @@ static const struct CMUnitTest more_tests[] = {
     TEST(options_are_copied), TEST(moved_projector), TEST(nothing_given),
     TEST(wrong_profiles), TEST(own_profile), TEST(own_dialect),
     TEST(white_space_at_the_end),
-    TEST(writing_fails), TEST(store_stays),
+    TEST(writing_fails), TEST(store_stays), TEST(messages_that_are_only_lent),
     TEST(hostile), TEST(pairs), TEST(no_utf8),
     TEST(failing_memory), TEST(small_buffers), TEST(failing_heap),
     TEST(no_quadratic_pairs), TEST(speed),
