@@ -85,11 +85,13 @@
  * ---- CONTENTS (search for the tag) ---------------------------------------------------
  *
  *   interface       [api-config] [api-types] [api-error] [api-json] [api-message]
- *                   [api-store] [api-mem] [api-log] [api-memory] [api-dialect]
+ *                   [api-store] [api-change] [api-mem] [api-log] [api-union]
+ *                   [api-memory] [api-find] [api-dialect]
  *                   [api-shorten] [api-project] [api-session] [api-task] [api-debug]
  *   implementation  [platform] [bits] [arena] [str] [fail] [json] [message] [record]
- *                   [dialect] [shorten] [project] [store] [postings] [mem] [format] [os]
- *                   [log] [memory] [task] [session] [selfcheck]
+ *                   [dialect] [shorten] [project] [store] [change] [copy] [postings]
+ *                   [mem] [format] [os] [log] [union] [memory] [find] [usage] [task]
+ *                   [session] [selfcheck]
  *
  * The implementation is read from top to bottom: a section uses only what is above it.
  * The text half ([json] to [project]) knows nothing of stores; the store half ([store] to
@@ -309,7 +311,8 @@ typedef struct ms_entropy {
     X(E_BUSY,       "somebody else is writing to it")                     \
     X(E_READ_ONLY,  "opened for reading")                                 \
     X(E_FORKED,     "the handle belongs to the parent process")           \
-    X(E_POISONED,   "a sync failed: what is durable is not known")
+    X(E_POISONED,   "a sync failed: what is durable is not known")        \
+    X(E_HIDDEN,     "the message is hidden")
 
 typedef enum ms_result {
 #define MS__X(name, text) MS_##name,
@@ -631,7 +634,11 @@ enum {
     MS_FLAG_JOINED = 16,   /* goes on the message before it: one assistant turn whose text
                               and calls came as one message in another format; append
                               them in one batch, so that nothing comes between */
-    MS_FLAG_LENIENT = 32   /* read leniently: extra holds members of its format's own */
+    MS_FLAG_LENIENT = 32,  /* read leniently: extra holds members of its format's own */
+    MS_FLAG_AMENDED = 64,  /* was replaced since it was appended; set by stores */
+    MS_FLAG_REDACTED = 128,    /* what it said was erased; set by stores */
+    MS_FLAG_UNFINISHED = 256   /* a stream began it and has not ended it: it is being
+                                  written, or was interrupted; set by stores */
 };
 
 /* An open message: what a caller fills to append. Zeroed it has nothing; builders fill
@@ -640,7 +647,8 @@ enum {
 typedef struct ms_envelope {
     ms_type type;
     ms_role role;             /* 0: as the type says */
-    uint32_t flags;           /* MS_FLAG_*; of a caller all but COMMIT and SYNCED */
+    uint32_t flags;           /* MS_FLAG_*; those that stores set are ignored when it is
+                                 appended */
     bool has_time;
     double time;              /* seconds since 1970-01-01 UTC */
     uint64_t seq;             /* position in a store; filled by ms_envelope_of */
@@ -712,6 +720,18 @@ MS_API ms_result ms_envelope_check(const ms_envelope *m, ms_error *err);
  * layout. Views that getters return live as long as the message. */
 typedef struct ms_msg ms_msg;
 
+/* What a record is. A raw query (see ms_query) gives records of every kind; getters work
+ * on all of them, ms_type_of is MS_T_NONE but of the first two. */
+typedef enum ms_kind {
+    MS_KIND_MESSAGE = 1,
+    MS_KIND_AMEND = 3,        /* the message as it is from here on; ms_seq is its number */
+    MS_KIND_HIDE = 4,         /* content: {"first": number, "last": number,
+                                 "messages": how many were visible before} */
+    MS_KIND_NOTE = 5,         /* ms_seq: of the message; type_name: kind of note; content */
+    MS_KIND_LOCATION = 6,     /* content: facts about the location; ms_seq 0 */
+    MS_KIND_PIECE = 10        /* ms_seq: of the message; content: text that goes on it */
+} ms_kind;
+
 MS_API ms_type ms_type_of(const ms_msg *msg);
 MS_API ms_str ms_type_name(const ms_msg *msg);      /* its word, of OTHER the stored one */
 MS_API ms_role ms_role_of(const ms_msg *msg);       /* never NONE: the type's if unset */
@@ -720,6 +740,7 @@ MS_API uint32_t ms_flags(const ms_msg *msg);
 MS_API uint64_t ms_seq(const ms_msg *msg);
 MS_API bool ms_time(const ms_msg *msg, double *seconds);   /* false: has none */
 MS_API size_t ms_size(const ms_msg *msg);           /* bytes, with header and padding */
+MS_API ms_kind ms_kind_of(const ms_msg *msg);       /* MESSAGE or AMEND but in raw queries */
 MS_API ms_value ms_get(const ms_msg *msg, ms_field field); /* absent: text.ptr NULL */
 MS_API ms_str ms_location(const ms_msg *msg);
 MS_API ms_str ms_agent_key(const ms_msg *msg);
@@ -789,8 +810,34 @@ typedef struct ms_query {
                                  without time takes that of the one before it in the
                                  query; limit counts in this order */
     bool untimed_first;       /* by_time: messages without time stand first instead */
-    ms_arena *arena;          /* for by_time, and for teams of over MS_CURSOR_AGENTS */
+    bool by_seq;              /* order of sequence also in a store whose own order is
+                                 another: see MS_UNION_BY_TIME */
+    ms_arena *arena;          /* for by_time, for teams of over MS_CURSOR_AGENTS, and for
+                                 the text so far of unfinished messages (see
+                                 ms_stream_begin) */
+    unsigned raw;             /* MS_RAW_*: records of these kinds, each as it stands:
+                                 changes are not applied, hidden messages are there. With
+                                 TIMELINE alone, without by_time; types, turn and times
+                                 filter messages only, after_seq and before_seq bound by
+                                 place: behind that message (where there is none, from the
+                                 next one on), before that one. 0: messages as they are
+                                 now */
+    uint64_t about_seq;       /* raw: only records of this message or about it; needs a
+                                 location; 0: all. PIECES without it cost a walk over the
+                                 whole store */
+    uint64_t as_of;           /* private: nothing from this place on */
 } ms_query;
+
+/* Kinds of records for ms_query.raw, by bits. */
+enum {
+    MS_RAW_MESSAGES = 1,
+    MS_RAW_AMENDS = 2,
+    MS_RAW_HIDES = 4,
+    MS_RAW_NOTES = 8,
+    MS_RAW_LOCATIONS = 16,
+    MS_RAW_PIECES = 32,
+    MS_RAW_ALL = 63
+};
 
 /* A team of so many agents needs no arena: a cursor has room for two streams of each, the
  * two of the own agent, the conversation and the global messages. */
@@ -810,6 +857,7 @@ typedef struct ms__head {
 } ms__head;
 
 struct ms_memory;
+struct ms__control;
 
 /* A running query: an open struct, no need to initialise. It sees the store as of its
  * opening. For one thread at a time. Of an arena store (and a query without an arena) it
@@ -827,6 +875,9 @@ typedef struct ms_cursor {
     uint32_t n_heads, n_live;
     bool backward, filtered;
     bool scan;                /* whole store: check each message against the query */
+    bool changed;             /* messages of the query may be changed ones */
+    const struct ms__control *control; /* of the location: how; NULL: look for each */
+    uint64_t now;             /* what has a place from here on has not happened */
     const unsigned char **sorted; /* by_time: records in order */
     size_t n_sorted, sorted_at;
     size_t left;              /* messages that may still come */
@@ -835,9 +886,10 @@ typedef struct ms_cursor {
     uint64_t from, to;        /* log: places that belong to the query */
     uint32_t pin;
     const struct ms_memory *memory; /* history: see [memory] */
+    ms_store *frozen[2];      /* history: snapshots of unions */
     unsigned step;
     size_t skip;
-    uint64_t snapshot[2], task[2];
+    uint64_t snapshot[2], as_of[2], task[2];
     uint64_t seen_lo[2][4], seen_hi[2][4];
     uint64_t *noted;
     size_t n_noted, n_ranked, cap_noted;
@@ -847,8 +899,9 @@ typedef struct ms_cursor {
 
 typedef struct ms_append_opts {
     ms_str location;          /* of all messages; absent: each message's own */
-    bool expect;              /* compare and append: MS_E_CONFLICT unless the last message
-                                 of `location` has the sequence expect_seq (0: none yet) */
+    bool expect;              /* compare and append: MS_E_CONFLICT unless the last visible
+                                 message of `location` has the sequence expect_seq (0: it
+                                 has none) */
     uint64_t expect_seq;
     bool keep_seq;            /* use the sequence of each envelope, larger than all so far,
                                  and its flags; for copies */
@@ -858,7 +911,8 @@ typedef struct ms_append_opts {
 /* Appends one message to a location (absent: m->location). *seq receives its sequence
  * number; may be NULL. Numbers start at 1 and grow. A message with a key that the
  * location knows is not stored again: MS_OK and the number of the first, when type, role as
- * given and all fields are the same (the time is not compared), else MS_E_KEY_REUSED. Any
+ * given and all fields are the same as when it was appended (the time is not compared),
+ * else MS_E_KEY_REUSED. A hidden message keeps its key until a copy leaves it out. Any
  * thread. */
 MS_API ms_result ms_append(ms_store *store, ms_str location, const ms_envelope *m,
                            uint64_t *seq, ms_error *err);
@@ -885,7 +939,8 @@ MS_API const ms_msg *ms_next_of(void *cursor);
 MS_API ms_result ms_cursor_close(ms_cursor *it, ms_error *err);
 
 /* Does the message belong to the query's views and filters? Order and limits aside. For
- * stores of your own and for filters over arrays. */
+ * stores of your own and for filters over arrays. Of a raw query bounds by sequence are
+ * left aside, too. */
 MS_API bool ms_query_match(const ms_query *query, const ms_msg *msg);
 
 /* The four views by their names in the guide: newest n (0: all), oldest first. */
@@ -900,27 +955,32 @@ MS_API ms_result ms_get_team_messages(ms_store *store, ms_str location,
                                       const ms_str *agent_keys, size_t n_agent_keys,
                                       size_t limit, ms_cursor *it, ms_error *err);
 
-/* The message of that sequence number. MS_E_NOT_FOUND, MS_E_DAMAGED. A store that cannot
- * lend it copies it into the arena (an arena store needs none). */
+/* The message of that sequence number. MS_E_NOT_FOUND, also when it is hidden;
+ * MS_E_DAMAGED. A store that cannot lend it copies it into the arena (arena stores and logs
+ * need none, but for the text so far of an unfinished message). */
 MS_API ms_result ms_get_by_seq(ms_store *store, uint64_t seq, ms_arena *arena,
                                const ms_msg **msg, ms_error *err);
 
-/* Positions count the messages that a location ever had, from 1, those included that a copy
- * has left out since (see ms_copy): a message keeps its position for ever. (A copy that
- * does not choose a location takes nothing of it over: there positions begin anew.) Costs a walk
- * over the location's messages before it. MS_E_NOT_FOUND: no such message; of a position
- * also when its message was left out. */
+/* Positions count the messages that a location ever had, from 1, hidden ones and those that
+ * a copy has left out since (see ms_copy) included: a message keeps its position for ever.
+ * (A copy that does not choose a location takes nothing of it over: there positions begin
+ * anew.) Costs a walk over the location's messages before it. MS_E_NOT_FOUND: no such
+ * message, or it is hidden; of a position also when its message was left out. */
 MS_API ms_result ms_position(ms_store *store, uint64_t seq, uint64_t *position,
                              ms_error *err);
 MS_API ms_result ms_get_by_position(ms_store *store, ms_str location, uint64_t position,
                                     ms_arena *arena, const ms_msg **msg, ms_error *err);
 
 typedef struct ms_stat {
-    uint64_t messages;
-    uint64_t last_seq;        /* 0: none */
-    uint64_t bytes;           /* of records, headers and padding included */
+    uint64_t messages;        /* visible */
+    uint64_t last_seq;        /* the largest ever given, of a hidden one too; 0: none */
+    uint64_t bytes;           /* of the records of messages as appended, hidden ones too,
+                                 headers and padding included */
     uint64_t index_bytes;     /* of everything beside them */
     uint64_t room;            /* bytes still free in a fixed buffer, else 0 */
+    uint64_t hidden;          /* messages that are not visible */
+    uint64_t changes;         /* records that are no messages: see ms_kind */
+    uint64_t as_of;           /* private: a place behind all that is there */
 } ms_stat;
 
 MS_API ms_result ms_store_stat(ms_store *store, ms_stat *out, ms_error *err);
@@ -993,10 +1053,13 @@ typedef struct ms_copy_report {
     uint64_t copied, dropped; /* messages */
     uint64_t bytes;           /* of the copied records in the source */
     uint64_t damaged;         /* records of the source that could not be read */
+    uint64_t notes;           /* copied; notes of messages that were not are left out */
+    uint64_t unplaced;        /* notes and facts that the destination has no place for */
 } ms_copy_report;
 
 /* Appends what `keep` (NULL: all) names from source to destination, in order, with its
- * sequence numbers, times and keys. The destination's numbers must all be smaller than
+ * sequence numbers, times and keys, as it is now: amended messages as amended, hidden ones
+ * left out, unfinished ones with their text so far; then notes and facts of locations. The destination's numbers must all be smaller than
  * those copied; an empty store is the usual one. The arena (NULL: one over malloc, freed
  * again) holds the listing of the source's locations. When the destination is full its
  * first part stays, and report (may be NULL) tells how much; on a dry run destination may
@@ -1010,8 +1073,8 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
  * ms_envelope_check, locations are there, a query is resolved (views and agent_types
  * are not 0). Entries that may be NULL: cursor_close, sync and tick (nothing to do), get
  * and refresh (made from a query), list and stat (then MS_E_UNSUPPORTED; histories use
- * stat where it is there), leave_out and left_out (positions then count what is there).
- */
+ * stat where it is there), leave_out and left_out (positions then count what is there),
+ * change and erase (then nothing can be changed; a query with raw is refused). */
 typedef struct ms_backend {
     /* All or none. The location of message i is location if that is not empty, else its
      * own. opts is never NULL; opts->seqs may be. */
@@ -1038,6 +1101,14 @@ typedef struct ms_backend {
      * noted from seq on, 0: none. */
     ms_result (*left_out)(ms_store *store, ms_str location, uint64_t seq, uint64_t *count,
                           uint64_t *next, ms_error *err);
+    /* n records for one location, all or none: messages, and as the last one perhaps a
+     * change, whose ms_kind is in the bits from 16 on of its flags, its number in seq (of a
+     * new message 0). Checks under its lock what only it can know, see ms_amend and the
+     * others. Of a HIDE, opts->seqs receives how many it hid; 0: nothing was written. */
+    ms_result (*change)(ms_store *store, ms_str location, const ms_envelope *records,
+                        size_t n, const ms_append_opts *opts, ms_error *err);
+    /* Overwrites what a record that the store lent says (ms__blank), its checks anew. */
+    ms_result (*erase)(ms_store *store, const ms_msg *record, ms_error *err);
 } ms_backend;
 
 #define MS_STORE_OPEN 0x4d53544fu /* value of `open` while a store is */
@@ -1046,6 +1117,194 @@ struct ms_store {
     const ms_backend *backend;    /* the one pointer to code; set again after a reload */
     uint32_t open;                /* MS_STORE_OPEN, else the handle is refused */
 };
+
+/* ==== [api-change] change without rewriting ==========================================
+ * What was appended stays; a change is a record of its own that refers to an earlier
+ * message by its sequence number. Views, newest n, counts, listings, positions by number,
+ * histories and lookup see the result; a query with `raw` sees every record as it stands.
+ * ms_copy folds changes into what it writes: the copy has only the result.
+ *
+ * All functions here work on arena stores and logs; on stores of your own that have no
+ * `change` they return MS_E_UNSUPPORTED. Any thread. What cannot be done is a code, and
+ * nothing has changed: MS_E_NOT_FOUND, no message has that number; MS_E_ARGUMENT, it is of
+ * another location than the one named; MS_E_HIDDEN, it is hidden already. A cursor that was
+ * open before goes on as if nothing had happened. */
+
+/* Replaces a message; number, place in every view, and what may not change stay. What the
+ * envelope leaves unset of time (with time_text), turn_id, id, key, location and agent_key
+ * is the old message's, and so is MS_FLAG_JOINED; everything else is as the envelope says. The message has MS_FLAG_AMENDED
+ * then. A role of 0 is as the type says. MS_E_TYPE: the type is another one;
+ * MS_E_ARGUMENT: location, agent key or key is another one (err->path names it);
+ * MS_E_CONFLICT: it is redacted. Other errors as of ms_append. */
+MS_API ms_result ms_amend(ms_store *store, uint64_t seq, const ms_envelope *m,
+                          ms_error *err);
+
+/* Takes one message out of every view. It can still be redacted. */
+MS_API ms_result ms_hide(ms_store *store, uint64_t seq, ms_error *err);
+
+/* Hides what a location has from first_seq to last_seq (both included; UINT64_MAX: to the
+ * newest there is now). *hidden (may be NULL) receives how many were visible until now; 0 is
+ * no error. MS_E_RANGE: first_seq is larger than last_seq. */
+MS_API ms_result ms_hide_range(ms_store *store, ms_str location, uint64_t first_seq,
+                               uint64_t last_seq, uint64_t *hidden, ms_error *err);
+
+/* Goes back to a message of the location: hides everything behind it. seq 0: everything
+ * (clears the location). */
+MS_API ms_result ms_rewind(ms_store *store, ms_str location, uint64_t seq,
+                           uint64_t *hidden, ms_error *err);
+
+/* Erases what a message says, hidden or not. A visible one is amended first (which can fail
+ * as ms_amend does); then, where it stands, in its record and in those that amend it, its
+ * pieces and its notes (but those of the kind "usage": they tell what it cost), texts are
+ * overwritten with "[redacted]" cut or filled with spaces, JSON with an empty value. Kept are number, time, type, role, location,
+ * agent key, turn, id, key, call_id and the name of the tool. Views show it with
+ * MS_FLAG_REDACTED and the content "[redacted]" (arguments {}). A log is synced before this
+ * returns. After a failure the message may be shown as redacted while its bytes are still
+ * there: call again, that erases again. Bytes of an append that was
+ * cut off by a crash, and was made again, stay where they are until ms_log_rewrite. Nobody
+ * may hold the message (or a note of it) meanwhile: this is the one
+ * function that changes bytes that readers see. Of a copy made earlier nothing is
+ * erased. */
+MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err);
+
+/* Attaches a value to a message: a rating, a verdict, what it cost. kind: a word of your
+ * own, 1 to MS_KEY_MAX bytes. A note carries location, agent key and turn of its message,
+ * and the time it was made. Read notes with a raw query for MS_RAW_NOTES (about_seq: of one
+ * message): ms_seq is the message's number, ms_get(MS_F_TYPE_NAME) the kind, ms_content the
+ * value. Notes of a hidden message stay until a copy leaves them out. */
+MS_API ms_result ms_note(ms_store *store, uint64_t seq, ms_str kind, ms_value value,
+                         ms_error *err);
+
+/* Facts about a location: a JSON object (title, cwd, model, user, parent, what you like).
+ * Setting replaces the members that are named, null removes one; the last word counts. A
+ * location may have facts before it has messages; listings do not show it then. */
+MS_API ms_result ms_location_set(ms_store *store, ms_str location, ms_str facts,
+                                 ms_error *err);
+/* All members in force, in the arena; "{}" when there are none. */
+MS_API ms_result ms_location_get(ms_store *store, ms_str location, ms_arena *arena,
+                                 ms_str *facts, ms_error *err);
+
+/* Branches off: the location `to` gets what `from` shows up to the message seq (0: of an
+ * empty history, nothing), with new numbers, times and keys kept, in one append, and with
+ * the facts {"parent": from, "parent_seq": seq} beside those of `from`, but for its own
+ * parent. Neither location sees what is done to the other. The arena (NULL: one over
+ * malloc) holds the messages meanwhile. MS_E_CONFLICT: `to` has messages, hidden ones too; MS_E_HIDDEN,
+ * MS_E_NOT_FOUND, MS_E_ARGUMENT: seq is not a visible message of `from`. */
+MS_API ms_result ms_fork(ms_store *store, ms_str from, uint64_t seq, ms_str to,
+                         ms_arena *arena, ms_error *err);
+
+/* ---- Streams: a message that is being written. It stands in the views from the beginning,
+ * with MS_FLAG_UNFINISHED and what it had then; a query with an arena (and ms_get_by_seq
+ * with one) shows it with all text so far. Pieces are records: other processes follow
+ * them, and when the writer dies the message stays unfinished, with the text that was
+ * there. Once ended, it is an amended message without pieces. */
+
+typedef struct ms_stream_opts {
+    uint32_t flush_ms;        /* pieces are put together until so many milliseconds have */
+    uint32_t flush_chars;     /*   passed or characters are there; 0: 50 and 128. The first
+                                   goes out at once */
+    bool every_part;          /* no coalescing: each part is a record */
+    ms_clock clock;           /* {0}: the system's */
+} ms_stream_opts;
+
+#define MS__STREAM_ROOM 1024
+
+/* An open struct; begin fills it. For one thread at a time; nothing has to be freed. */
+typedef struct ms_stream {
+    ms_store *store;          /* NULL: not begun, or ended */
+    uint64_t seq;             /* of the message */
+    ms_stream_opts opts;      /* private from here */
+    double flushed;           /* when; 0: nothing yet */
+    uint32_t chars;
+    uint32_t n_pending;
+    char pending[MS__STREAM_ROOM];
+} ms_stream;
+
+/* Appends the message that is to be written, as far as it is known: type, agent key, turn,
+ * tool and call id, content or args to begin with (absent: empty). Text that is fed goes on
+ * the content, of an ACTION on its args (the text of a JSON object). */
+MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str location,
+                                 const ms_envelope *m, const ms_stream_opts *opts,
+                                 ms_error *err);
+/* More text. Bytes of a character that is cut are held back until the rest comes.
+ * MS_E_CLOSED: ended, here or by somebody else (told when a piece goes out); MS_E_HIDDEN:
+ * the message was hidden. On failure nothing of the part was taken. */
+MS_API ms_result ms_stream_feed(ms_stream *stream, ms_str part, ms_error *err);
+/* Makes visible what was held together. */
+MS_API ms_result ms_stream_flush(ms_stream *stream, ms_error *err);
+/* The message is whole: as `final` says (its absent fields as of ms_amend), or, NULL, with
+ * the text that was fed. The arena (NULL: one over malloc) holds it meanwhile. On failure
+ * the stream stays open. */
+MS_API ms_result ms_stream_end(ms_stream *stream, const ms_envelope *final_message,
+                               ms_arena *arena, ms_error *err);
+
+/* What a follower sees of a message that is being written. */
+typedef struct ms_stream_text {
+    ms_str text;              /* from byte `from` on, in the arena */
+    uint64_t next;            /* where the next call goes on */
+    bool ended;               /* text is the rest of the final one, which may have other
+                                 words than what was fed; empty when it is shorter */
+} ms_stream_text;
+
+/* The text of the message's stream from byte `from` on (0: all of it). Any process that
+ * has the store open. MS_E_RANGE: the text has not so many bytes. */
+MS_API ms_result ms_stream_read(ms_store *store, uint64_t seq, uint64_t from,
+                                ms_arena *arena, ms_stream_text *out, ms_error *err);
+/* Ends a stream whose writer is gone: the text so far becomes the message, which keeps
+ * MS_FLAG_UNFINISHED. MS_E_CLOSED: it has ended. */
+MS_API ms_result ms_stream_recover(ms_store *store, uint64_t seq, ms_arena *arena,
+                                   ms_error *err);
+
+/* ---- What it cost: notes of the kind "usage", added up. */
+
+typedef struct ms_usage {
+    uint64_t notes;           /* how many were added up; not written */
+    uint64_t input_tokens, output_tokens;
+    uint64_t cached_tokens;   /* of the input, read from a cache */
+    uint64_t reasoning_tokens;/* of the output */
+    double seconds;           /* duration */
+} ms_usage;
+
+/* Attaches a usage note to a message: the members that are not 0, in JSON. Errors as of
+ * ms_note; MS_E_RANGE: seconds is below 0 or no finite number. */
+MS_API ms_result ms_note_usage(ms_store *store, uint64_t seq, const ms_usage *usage,
+                               ms_error *err);
+
+typedef enum ms_usage_by {
+    MS_USAGE_BY_LOCATION,
+    MS_USAGE_BY_AGENT,        /* agents of each location; messages without one together */
+    MS_USAGE_BY_TURN          /* turns of each location; likewise */
+} ms_usage_by;
+
+typedef struct ms_usage_query {
+    ms_usage_by by;
+    ms_str location;          /* absent: all */
+    ms_str agent_key;         /* only of this agent; absent: all */
+    ms_str turn_id;           /* only of this turn; absent: all */
+    bool hidden;              /* also of messages that are hidden: what was really spent, as
+                                 far as no copy has left it out */
+} ms_usage_query;
+
+typedef struct ms_usage_item {
+    ms_str location, agent_key, turn_id; /* in the arena; absent where not asked for by `by`,
+                                            or where messages have none */
+    ms_usage usage;
+} ms_usage_item;
+
+typedef struct ms_usage_list {
+    ms_usage_item *items;     /* in the arena, in order of their first note */
+    size_t count;
+    ms_usage total;
+} ms_usage_list;
+
+/* Adds up the members input_tokens, output_tokens, cached_tokens, reasoning_tokens
+ * and seconds of usage notes, whoever wrote them; a member that is missing or no number
+ * or is below 0 counts 0, of a fraction the whole tokens; sums stay at UINT64_MAX. A note
+ * counts for the agent and the turn that its message had when it was made. query NULL: all
+ * by location. MS_E_DAMAGED: some notes could not be read, *out has the others; after any
+ * other failure it is empty. */
+MS_API ms_result ms_usage_sum(ms_store *store, const ms_usage_query *query,
+                              ms_arena *arena, ms_usage_list *out, ms_error *err);
 
 /* ==== [api-mem] the arena store =================================================== */
 
@@ -1196,8 +1455,10 @@ typedef struct ms_os {
     /* Makes room, the file grows to offset + size; EOPNOTSUPP: cannot. */
     int (*allocate)(void *ctx, ms_file file, uint64_t offset, uint64_t size);
     int (*sync)(void *ctx, ms_file file);
-    /* The one writer's lock, held until close; EAGAIN: somebody has it. ENOLCK: cannot. */
+    /* The writer's lock, held until unlock or close; EAGAIN: somebody has it. ENOLCK:
+     * cannot. */
     int (*lock)(void *ctx, ms_file file);
+    int (*unlock)(void *ctx, ms_file file);
     /* offset is a multiple of 64 KiB. The map may reach beyond the end of the file, which
      * may grow into it. */
     int (*map)(void *ctx, ms_file file, uint64_t offset, size_t size, unsigned how,
@@ -1232,6 +1493,12 @@ typedef struct ms_log_desc {
     bool keep_unset_times;    /* false: a message without time is stamped from clock */
     bool ticked;              /* ms_tick will be called: appends leave index portions, room
                                  ahead and due syncs (not those of EACH) to it */
+    bool shared;              /* writing only: several processes write at once. The lock is
+                                 not held from opening to closing but taken for each append
+                                 or batch, which first takes in what the others have
+                                 appended. An append waits at most lock_wait_ms (0: 1000)
+                                 for it, then MS_E_BUSY, nothing appended. MS_E_CONFLICT: a
+                                 compaction has put a new file in its place, open it anew */
     ms_clock clock;           /* {0}: the system's */
     ms_entropy entropy;       /* {0}: see ms_entropy */
     ms_alloc alloc;           /* {0}: malloc */
@@ -1305,6 +1572,80 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
                                 ms_error *err);
 
 #endif /* MSGSTORE_NO_LOG */
+
+/* ==== [api-union] several stores as one ==============================================
+ * A read-only store over others: the files of several workers, a log and the arena store
+ * of what runs now, old files and the new one. Queries, views, histories, listings,
+ * lookup by number, positions and ms_copy work on it; ms_append and all that changes
+ * messages say MS_E_READ_ONLY. It copies nothing when it is opened, and sees what is
+ * appended to its stores later.
+ *
+ * A message's number in the union is unique, and stays: (index of its store << 40) | its
+ * number there; see ms_union_origin. 53 bits hold it, so JSON numbers do. A copy of a
+ * union keeps these numbers.
+ *
+ * The order of a query (and of what limit counts) is
+ *
+ *   BY_STORE   all of the first store, then all of the second, ...: numbers rise
+ *   BY_TIME    by time, ties by store; the messages of one store stay in their order. A
+ *              message without time takes that of the one before it in its store (there:
+ *              in the query), the first ones stand first
+ *
+ * BY_TIME is a merge: of the next messages of all stores the one with the oldest time
+ * comes first, read backwards the one with the newest. The two are the same order as long
+ * as no store's times go back. Where they do, a store still keeps its order, but its
+ * messages can stand elsewhere among those of others when it is read backwards, and which
+ * are the newest n is found backwards. For the exact order of times use query.by_time: it
+ * sorts in its arena, ties by number, whatever the order of the union is; a message
+ * without time takes that of the one before it in its store. For the order of numbers, as
+ * ms_copy uses it, query.by_seq.
+ *
+ *   - after_seq and before_seq bound numbers of the union: in BY_TIME they are no points
+ *     of time.
+ *   - Histories: "after the last task" is so in the order of the union.
+ *   - Positions count in order of numbers what is there now, hidden ones too: what other
+ *     stores append moves them.
+ *   - What was changed in a store shows in the union. A query with raw goes from store
+ *     to store; numbers that stand in a content (what a HIDE hides) are those of its
+ *     store. Of facts about one location the word of the last store counts.
+ *   - Listings are sums over the stores; newest activity is the largest last_time in
+ *     BY_TIME (those without behind them), else the largest number.
+ *   - ms_refresh, ms_wait: the newest number is that of the last store that has messages;
+ *     wait for the stores themselves to hear of each.
+ *   - Messages are lent until the cursor moves, those of by_time stay in the arena;
+ *     ms_get_by_seq needs an arena. A cursor must be closed, not copied.
+ *   - An open cursor takes about 1.7 KB for each store from alloc (a history: 80 bytes
+ *     more).
+ *
+ * Any thread, as far as that is so of its stores. They must outlive it: it does not own
+ * them. */
+
+typedef enum ms_union_order {
+    MS_UNION_BY_STORE,
+    MS_UNION_BY_TIME
+} ms_union_order;
+
+/* Not more than so many stores. */
+#define MS_UNION_MAX 8192
+
+typedef struct ms_union_desc {
+    ms_store *const *stores;  /* copied; in order of their index */
+    size_t n_stores;          /* 0: an empty store */
+    ms_union_order order;
+    ms_alloc alloc;           /* {0}: malloc */
+} ms_union_desc;
+
+/* MS_E_CLOSED, MS_E_ARGUMENT: a store is closed, NULL, or there twice, err->path names it
+ * ("stores[2]"); MS_E_UNSUPPORTED: it is a union itself; MS_E_RANGE: too many. A number
+ * of 2^40 or more, as a copy of a union has, is MS_E_RANGE when it is met. */
+MS_API ms_result ms_union_open(ms_store **store, const ms_union_desc *desc,
+                               ms_error *err);
+
+/* Which store a number of the union belongs to, and the number there; whether there is
+ * such a message is not looked at. Both pointers may be NULL. MS_E_ARGUMENT: the store is
+ * no union; MS_E_NOT_FOUND: the number is of none of its stores. */
+MS_API ms_result ms_union_origin(ms_store *store, uint64_t seq, size_t *which,
+                                 uint64_t *own_seq, ms_error *err);
 
 /* ==== [api-memory] the history that an agent reads ================================ */
 
@@ -1402,6 +1743,109 @@ MS_API ms_result ms_memory_broadcast(const ms_memory *memory, const ms_envelope 
 /* A turn of the conversation: role USER or ASSISTANT. */
 MS_API ms_result ms_memory_turn(const ms_memory *memory, ms_role role, ms_value content,
                                 uint64_t *seq, ms_error *err);
+
+/* ==== [api-find] text in messages ====================================================
+ * Looks for a text in the fields of messages, newest message first, at about the speed at
+ * which memory is read; nothing is indexed, nothing is allocated. Any store.
+ *
+ *     ms_find_query q;
+ *     memset(&q, 0, sizeof q);
+ *     q.query.location = MS_STR("job_123");
+ *     q.text = MS_STR("timeout");
+ *     if (ms_find_open(store, &q, &finder, &err) != MS_OK) ...
+ *     while (ms_find_next(&finder, &found)) ...
+ *     if (ms_find_close(&finder, &err) != MS_OK) ...
+ *
+ * What is a match. In a value that is plain text: the bytes of the text looked for, where
+ * ASCII letters match in both cases unless exact_case is set; other letters match as they
+ * are (no case, no accents, no normal forms). In a value that is JSON there are two ways:
+ * as it is spelled in the JSON text, so that "limit":10 can be looked for; and as one
+ * string of it reads, so that say "hi" is found in "say \"hi\"", and a word of any script
+ * where it is spelled with escapes (\u00e9, \u00E9, pairs of them) in part or in whole.
+ * An escape is one character: the n of a line end that is spelled \n is no letter n. A
+ * match never reaches from one field into the next. */
+
+/* The fields that people read, by bits: what a query looks into unless it says. */
+#define MS_FIND_TEXT                                                               \
+    ((uint32_t)1 << MS_F_CONTENT | (uint32_t)1 << MS_F_TOOL |                      \
+     (uint32_t)1 << MS_F_ARGS | (uint32_t)1 << MS_F_TASK |                         \
+     (uint32_t)1 << MS_F_SUMMARY | (uint32_t)1 << MS_F_ERROR_TYPE)
+/* All fields, also names, numbers of other systems, and members without a field. */
+#define MS_FIND_ALL (((uint32_t)1 << MS_FIELD_COUNT) - 2)
+
+typedef struct ms_find_query {
+    ms_query query;           /* which messages: view, location, agent, turn, times and so
+                                 on; limit: how many of them are looked at; reverse is
+                                 set from oldest_first */
+    bool oldest_first;        /* else newest first */
+    ms_str text;              /* what to look for, valid UTF-8; must outlive the finder */
+    bool exact_case;          /* else ASCII letters match in both cases */
+    uint32_t fields;          /* bits 1 << MS_F_*; 0: MS_FIND_TEXT */
+} ms_find_query;
+
+/* One match: bytes of ms_get(msg, field).text as it is stored. In JSON, length may be
+ * another one than that of the text looked for. */
+typedef struct ms_found {
+    const ms_msg *msg;        /* valid until the finder goes to the next message */
+    ms_field field;
+    size_t at, length;
+} ms_found;
+
+/* A text made ready to be looked for; private. */
+typedef struct ms__needle {
+    ms_str text;
+    bool exact;
+    bool plain;               /* no character that JSON usually spells as an escape, but
+                                 perhaps as \u */
+    unsigned char first, second; /* its two rarest characters, as they are compared, */
+    unsigned char first_case, second_case; /* what is set in a byte before that, */
+    size_t first_at, second_at; /* and where in the text they are */
+} ms__needle;
+
+/* A running search: an open struct, no need to initialise. What is said of ms_cursor
+ * about threads and copies holds for it. */
+typedef struct ms_finder {
+    const ms_msg *msg;        /* of the last match; NULL: none. Private from here: */
+    ms_field field;           /* where ms_find_more goes on */
+    size_t from;
+    uint32_t fields;
+    ms__needle needle;
+    ms_cursor it;             /* result, returned (messages looked at), damaged */
+} ms_finder;
+
+/* Begins a search. On failure the finder is closed and finds nothing. MS_E_ARGUMENT: the
+ * text is empty, or fields has unknown bits; MS_E_UTF8: the text is cut or not valid;
+ * others as of ms_query_open. */
+MS_API ms_result ms_find_open(ms_store *store, const ms_find_query *query,
+                              ms_finder *finder, ms_error *err);
+
+/* The next message that has a match, and its first match: in order of field numbers, then
+ * of bytes. False at the end or after trouble, see ms_find_close. */
+MS_API bool ms_find_next(ms_finder *finder, ms_found *found);
+
+/* The next match in the message that was found last; matches do not overlap. False: it
+ * has no more. */
+MS_API bool ms_find_more(ms_finder *finder, ms_found *found);
+
+/* Ends a search and says how it went, as ms_cursor_close does. A closed or zeroed finder
+ * is fine. */
+MS_API ms_result ms_find_close(ms_finder *finder, ms_error *err);
+
+/* Where text has the needle, from byte `from` on; SIZE_MAX: it has not, or the needle is
+ * empty. Bytes, no JSON, no escapes. At worst it costs the product of both lengths, else
+ * what reading the text costs. */
+MS_API size_t ms_find_in(ms_str text, ms_str needle, bool exact_case, size_t from);
+
+/* The same in a value, JSON as described above; *length (may be NULL) receives how many
+ * bytes match. `from` must not be inside an escape. */
+MS_API size_t ms_find_in_value(ms_value value, ms_str needle, bool exact_case,
+                               size_t from, size_t *length);
+
+/* What stands around a match: a view into text that has the match and at most `around`
+ * characters (code points) on each side of it, never a part of one. Where its ptr is
+ * behind text.ptr something was cut off before it, likewise behind. A match that is not
+ * within text gives an absent view. */
+MS_API ms_str ms_find_snippet(ms_str text, size_t at, size_t length, size_t around);
 
 /* ==== [api-dialect] published message formats ========================================
  * A dialect reads and writes the messages of one format, one JSON object each:
@@ -1992,6 +2436,57 @@ MS_API ms_result ms_task_list(ms_store *store, const ms_task_query *query,
                               ms_arena *arena,
                               ms_task_page *page, ms_error *err);
 
+/* What becomes of a message of a task. */
+typedef struct ms_task_change {
+    ms_str id;                /* of the message, as ms_task_get finds it */
+    const ms_envelope *content; /* instead of what it said; NULL: that stays */
+    ms_str streaming_status;  /* "IN_PROGRESS" or "DONE"; absent: stays as it is */
+    bool has_updated_at;      /* else the system's clock */
+    double updated_at;        /* seconds since 1970 */
+} ms_task_change;
+
+/* Replaces the content of a message (see ms_amend). It keeps id, task, created_at and
+ * place, gets a new updated_at, and keeps what stood around the content, unless `content`
+ * was read with a wrapper of its own: then that one's other members count. A message that
+ * is being streamed ends with this, with the text so far when there is no content.
+ * MS_E_TYPE: content of another type. (The format's origin allows that. Here a message
+ * stands in views by its type, and stays there: delete it and create another one.)
+ * MS_E_NOT_FOUND: the task has no such message, whatever other tasks have; nothing has
+ * changed then. MS_E_ARGUMENT: no such streaming_status; MS_E_RANGE: updated_at is no
+ * time that a date spells. *msg (may be NULL) is the message as it is now, in the store
+ * or in the arena. */
+MS_API ms_result ms_task_update(ms_store *store, ms_str task_id,
+                                const ms_task_change *change, ms_arena *arena,
+                                const ms_msg **msg, ms_error *err);
+
+/* The same for n changes, one after the other; those whose message the task does not have
+ * are skipped. *updated (may be NULL) receives how many were not. All are looked at
+ * before the first one is done; an error later on (err->path begins with "changes[2]")
+ * leaves those before it done. Messages that have an id of their own are looked for in
+ * one walk over the task. MS_E_DAMAGED: some of its messages could not be read, all
+ * others were seen to. */
+MS_API ms_result ms_task_update_batch(ms_store *store, ms_str task_id,
+                                      const ms_task_change *changes, size_t n,
+                                      ms_arena *arena, size_t *updated, ms_error *err);
+
+/* Hides the messages of these ids, one after the other. Ids that the task does not have
+ * are skipped; *deleted (may be NULL) receives how many messages are gone. Costs and
+ * errors as of ms_task_update_batch ("ids[2]"). */
+MS_API ms_result ms_task_delete(ms_store *store, ms_str task_id, const ms_str *ids,
+                                size_t n, ms_arena *arena, size_t *deleted,
+                                ms_error *err);
+/* Hides all messages that the task has now; *deleted may be NULL. */
+MS_API ms_result ms_task_delete_all(ms_store *store, ms_str task_id, uint64_t *deleted,
+                                    ms_error *err);
+
+/* Ends a stream (see ms_stream_begin, whose location is the task) as the format has it:
+ * the message has the streaming_status DONE and a new updated_at, by the stream's clock.
+ * While it was open it was IN_PROGRESS; ms_stream_end alone leaves no status. DATA that
+ * was fed must be the text of a JSON object now, else MS_E_SYNTAX, MS_E_KIND. Arguments
+ * and all else as of ms_stream_end. */
+MS_API ms_result ms_task_stream_end(ms_stream *stream, const ms_envelope *final_message,
+                                    ms_arena *arena, ms_error *err);
+
 #endif /* MSGSTORE_NO_DIALECTS */
 
 /* ==== [api-session] conversations of users ===========================================
@@ -2078,6 +2573,59 @@ MS_API ms_result ms_session_model_messages(const ms_envelope *rows, size_t n,
                                            const ms_model_opts *opts, ms_arena *arena,
                                            ms_envelopes *out, ms_error *err);
 
+/* ---- Changing a session. What is taken away is hidden, see [api-change]: it keeps its
+ * index, so that the keys of all other rows stay what they were. The protocol that agent
+ * kits ask of a session is: get_items ms_session_load, add_items ms_session_store,
+ * pop_item and clear_session the next two. */
+
+/* Takes the newest row away: *out is a copy in the arena, the message is hidden.
+ * MS_E_NOT_FOUND: there is none. MS_E_DAMAGED: the newest ones cannot be read; nothing is
+ * taken then. Several threads never get the same row. */
+MS_API ms_result ms_session_pop(const ms_session *session, ms_arena *arena,
+                                ms_envelope *out, ms_error *err);
+/* Takes all rows away that there are now; *cleared (may be NULL) receives how many. Title
+ * and read mark stay. */
+MS_API ms_result ms_session_clear(const ms_session *session, uint64_t *cleared,
+                                  ms_error *err);
+/* Deletes a session as far as its user can see: takes all rows away, forgets title and
+ * read mark, and notes when (by the clock; NULL: the system's). It is in no list any
+ * more, nor in any view or search of the store; the next copy leaves its messages out.
+ * Rows stored afterwards begin a session with the same id; its keys go on from there.
+ * What had been done when this fails stays; once more completes it. */
+MS_API ms_result ms_session_delete(const ms_session *session, const ms_clock *clock,
+                                   uint64_t *hidden, ms_error *err);
+
+/* The title, a fact of the location (see ms_location_set); absent: none any more. The
+ * arena (NULL: one over malloc, freed again) holds its text as JSON. */
+MS_API ms_result ms_session_rename(const ms_session *session, ms_str title,
+                                   ms_arena *arena, ms_error *err);
+/* Notes how far the user has read: to the message of that sequence number; 0: all that
+ * there is now. It may also go back. */
+MS_API ms_result ms_session_mark_read(const ms_session *session, uint64_t seq,
+                                      ms_error *err);
+
+typedef struct ms_session_facts {
+    ms_str title;             /* absent: none */
+    uint64_t read_seq;        /* 0: nothing was read */
+    bool has_deleted_at;      /* it was deleted once */
+    double deleted_at;        /* seconds since 1970 */
+    ms_str all;               /* every fact of the location: a JSON object */
+} ms_session_facts;
+
+/* What is known of a session, in the arena; of one that never was, nothing. */
+MS_API ms_result ms_session_about(const ms_session *session, ms_arena *arena,
+                                  ms_session_facts *out, ms_error *err);
+/* How many messages of the assistant are newer than the read mark; calls of tools and
+ * their results do not count. The arena holds the facts. Costs a walk over what is newer.
+ * MS_E_DAMAGED: some could not be read, the others are counted. */
+MS_API ms_result ms_session_unread(const ms_session *session, ms_arena *arena,
+                                   uint64_t *unread, ms_error *err);
+/* The titles of a listing that ms_session_list made for this user: titles has room for
+ * list->count. Costs one look at the facts for each. */
+MS_API ms_result ms_session_titles(ms_store *store, ms_str user_id,
+                                   const ms_listing *list, ms_arena *arena,
+                                   ms_str *titles, ms_error *err);
+
 #endif /* MSGSTORE_NO_DIALECTS */
 
 /* ==== [api-debug] looking inside ================================================== */
@@ -2140,6 +2688,19 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 #define MS__GNUC 1
 #else
 #define MS__GNUC 0
+#endif
+
+/* Many bytes compared at once: 16 where the compiler knows the processor to, 32 where it
+ * does at run time. */
+#if MS__GNUC && defined(__SSE2__)
+#define MS__SSE2 1
+#else
+#define MS__SSE2 0
+#endif
+#if MS__SSE2 && defined(__x86_64__)
+#define MS__AVX2 1
+#else
+#define MS__AVX2 0
 #endif
 
 /* CRC32C in one instruction: asked for at run time on x86, at compile time on ARM. */
@@ -4932,9 +5493,10 @@ MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena, ms_enve
  *   offset size  field
  *      0     4   size of the record: header and body, without padding
  *      4     1   kind, see MS__KINDS
- *      5     1   type number, see MS_TYPES
- *      6     1   role number in the low four bits; codec in the high four: 0, plain
- *      7     1   flags, MS_FLAG_*
+ *      5     1   type number, see MS_TYPES; 0 but of MESSAGE and AMEND
+ *      6     1   role number in the low four bits; then three of codec: 0, plain; the
+ *                highest is MS_FLAG_UNFINISHED
+ *      7     1   flags, MS_FLAG_* below 256
  *      8     8   sequence number
  *     16     8   time, IEEE 754 double, seconds since 1970; a NaN: the message has none
  *     24     4   body check: CRC32C from byte 32 to the end of the padding
@@ -4969,11 +5531,21 @@ MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena, ms_enve
  *
  * Kinds below 128 may be skipped by a reader that does not know them; a kind from 128 on
  * means that the file must not be read without.
+ *
+ * Changes are records of the same form. An AMEND is a whole message with the sequence
+ * number and time of the one that it replaces, so views lend it as it stands. The others
+ * have no type, the sequence number of the message they are about (a HIDE: of the first, a
+ * LOCATION: 0), the time they were made, LOCATION among their fields, and
+ *   HIDE      CONTENT {"first":a,"last":b,"messages":n}: n visible ones of a to b were hidden
+ *   NOTE      TYPE_NAME the kind of note, CONTENT its value, AGENT_KEY, TURN_ID as the message
+ *   LOCATION  CONTENT an object of facts, null for one that goes
+ *   PIECE     CONTENT text that goes on the message's content, of an ACTION on its args
  * ================================================================================== */
 
 #define MS__HEADER 32u
 #define MS__TIME_UNSET 0x7FF8000000000000u
 #define MS__TAG_JSON 0x20u
+#define MS__UNFINISHED 0x80u /* in byte 6 */
 #define MS__RECORD_MAX ((uint64_t)256 << 20)
 
 #define MS__KINDS(X)                                                      \
@@ -4985,7 +5557,8 @@ MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena, ms_enve
     X(6, LOCATION, "location")  /* facts about a location, last wins */   \
     X(7, BLOB, "blob")          /* a large value, out of line */          \
     X(8, VOID, "void")          /* dead bytes, spanned; a writer begins */ \
-    X(9, GAP, "gap")            /* messages that a copy left out */
+    X(9, GAP, "gap")            /* messages that a copy left out */       \
+    X(10, PIECE, "piece")       /* text of a message being written */
 
 enum {
 #define MS__X(number, name, word) MS__KIND_##name = number,
@@ -5071,13 +5644,24 @@ static void ms__encode_body(const ms_envelope *m, ms_str location, const ms__lay
     memset(value, 0, ms__padded(l->size) - l->size);
 }
 
+/* The kind of record that an envelope stands for on its way into a store: in the bits of
+ * its flags from 16 on; none: a message. */
+#define MS__KIND_SHIFT 16u
+
+static unsigned ms__kind_of(const ms_envelope *m)
+{
+    unsigned kind = m->flags >> MS__KIND_SHIFT & 255u;
+    return kind ? kind : (unsigned)MS__KIND_MESSAGE;
+}
+
 static void ms__encode_header(const ms_envelope *m, const ms__layout *l, uint64_t seq,
                               uint64_t time_bits, uint32_t flags, unsigned char *r)
 {
     ms__put32(r, l->size);
-    r[4] = MS__KIND_MESSAGE;
+    r[4] = (unsigned char)ms__kind_of(m);
     r[5] = (unsigned char)m->type;
-    r[6] = (unsigned char)m->role;
+    r[6] = (unsigned char)((unsigned)m->role |
+                           (flags & MS_FLAG_UNFINISHED ? MS__UNFINISHED : 0u));
     r[7] = (unsigned char)(flags | (l->repaired ? (uint32_t)MS_FLAG_REPAIRED : 0u));
     ms__put64(r + 8, seq);
     ms__put64(r + 16, time_bits);
@@ -5184,24 +5768,38 @@ static ms_result ms__check_header(const unsigned char *r, uint64_t left, uint32_
     return MS_OK;
 }
 
-/* R3 to R5 of a record whose header was checked. */
-static ms_result ms__check_body(const unsigned char *r, uint64_t offset, ms_error *err)
+static ms_result ms__foreign(ms_error *err, uint64_t offset, const unsigned char *r)
+{
+    return ms__fail(err, MS_E_FOREIGN,
+                    "record at %u: kind %u (%s), type %u, codec %u: no message, or written "
+                    "by a newer version",
+                    offset, (uint64_t)r[4],
+                    r[4] < MS__KIND_COUNT ? ms__kind_words[r[4]] : "unknown",
+                    (uint64_t)r[5], (uint64_t)(r[6] >> 4 & 7));
+}
+
+/* R4 and R5 of a record whose header was checked. */
+static ms_result ms__check_fields(const unsigned char *r, uint64_t offset, ms_error *err)
 {
     uint32_t size = ms__get32(r);
-    if (r[4] != MS__KIND_MESSAGE)
-        return ms__fail(err, MS_E_FOREIGN, "record at %u: kind %u (%s) is not a message",
-                        offset, (uint64_t)r[4],
-                        r[4] < MS__KIND_COUNT ? ms__kind_words[r[4]] : "unknown");
-    if (r[5] == 0 || r[5] >= MS_TYPE_COUNT || r[6] >> 4 != 0)
-        return ms__fail(err, MS_E_FOREIGN,
-                        "record at %u: type %u, codec %u: written by a "
-                        "newer version",
-                        offset, (uint64_t)r[5], (uint64_t)(r[6] >> 4));
     uint32_t check = ms__crc32c(0, r + MS__HEADER, ms__padded(size) - MS__HEADER);
     if (check != ms__get32(r + 24))
         return ms__damaged(err, offset, "its body does not match its check");
     const char *fault = ms__body_fault(r + MS__HEADER, size - MS__HEADER);
     return fault ? ms__damaged(err, offset, fault) : MS_OK;
+}
+
+static bool ms__is_message(const unsigned char *r)
+{
+    return r[4] == MS__KIND_MESSAGE || r[4] == MS__KIND_AMEND;
+}
+
+/* R3 to R5 of a message whose header was checked. */
+static ms_result ms__check_body(const unsigned char *r, uint64_t offset, ms_error *err)
+{
+    if (!ms__is_message(r) || r[5] == 0 || r[5] >= MS_TYPE_COUNT || (r[6] & 0x70) != 0)
+        return ms__foreign(err, offset, r);
+    return ms__check_fields(r, offset, err);
 }
 
 static const unsigned char *ms__bytes(const ms_msg *msg)
@@ -5215,7 +5813,14 @@ static const ms_msg *ms__msg(const unsigned char *r)
 }
 
 MS_API ms_type ms_type_of(const ms_msg *msg) { return (ms_type)ms__bytes(msg)[5]; }
-MS_API uint32_t ms_flags(const ms_msg *msg) { return ms__bytes(msg)[7]; }
+MS_API ms_kind ms_kind_of(const ms_msg *msg) { return (ms_kind)ms__bytes(msg)[4]; }
+
+MS_API uint32_t ms_flags(const ms_msg *msg)
+{
+    const unsigned char *r = ms__bytes(msg);
+    return r[7] | (r[6] & MS__UNFINISHED ? (uint32_t)MS_FLAG_UNFINISHED : 0u);
+}
+
 MS_API uint64_t ms_seq(const ms_msg *msg) { return ms__get64(ms__bytes(msg) + 8); }
 
 MS_API size_t ms_size(const ms_msg *msg)
@@ -5294,21 +5899,85 @@ MS_API ms_envelope ms_envelope_of(const ms_msg *msg)
 #define MS__CALLER_FLAGS                                                  \
     ((uint32_t)(MS_FLAG_JOINED | MS_FLAG_STAMPED | MS_FLAG_REPAIRED | MS_FLAG_LENIENT))
 
-MS_API ms_result ms_encode(const ms_envelope *m, ms_arena *arena, const ms_msg **out,
-                           ms_error *err)
+/* And of a message that a store hands on as it is. */
+#define MS__COPY_FLAGS                                                    \
+    (MS__CALLER_FLAGS |                                                   \
+     (uint32_t)(MS_FLAG_AMENDED | MS_FLAG_REDACTED | MS_FLAG_UNFINISHED))
+
+/* A message of its own in the arena; m was checked. */
+static ms_result ms__encode_loose(const ms_envelope *m, uint32_t flags, ms_arena *arena,
+                                  const ms_msg **out, ms_error *err)
 {
     ms__layout l;
-    *out = NULL;
-    MS__TRY(ms_envelope_check(m, err));
     MS__TRY(ms__layout_of(m, ms__absent(), &l, err));
     uint32_t padded = ms__padded(l.size);
     unsigned char *r = arena ? (unsigned char *)ms_arena_alloc(arena, padded) : NULL;
     if (!r) return ms__no_arena(err, arena, padded);
-    ms__encode_header(m, &l, m->seq, ms__time_bits(m), m->flags & MS__CALLER_FLAGS, r);
+    ms__encode_header(m, &l, m->seq, ms__time_bits(m), flags, r);
     ms__encode_body(m, ms__absent(), &l, r + MS__HEADER);
     ms__seal(r, 0);
     *out = ms__msg(r);
     return MS_OK;
+}
+
+MS_API ms_result ms_encode(const ms_envelope *m, ms_arena *arena, const ms_msg **out,
+                           ms_error *err)
+{
+    *out = NULL;
+    MS__TRY(ms_envelope_check(m, err));
+    ms_envelope e = *m;
+    e.flags &= MS__CALLER_FLAGS;
+    return ms__encode_loose(&e, e.flags, arena, out, err);
+}
+
+/* A record of any kind whose header was checked, as stores hold them. */
+static ms_result ms__check_record(const unsigned char *r, uint64_t offset, ms_error *err)
+{
+    if (ms__is_message(r)) MS__TRY(ms__check_body(r, offset, err));
+    else MS__TRY(ms__check_fields(r, offset, err));
+    if (ms__is_empty(ms_location(ms__msg(r))))
+        return ms__damaged(err, offset, "it has no location");
+    if (!ms__is_message(r) && (r[5] != 0 || (r[6] & 0x70) != 0))
+        return ms__damaged(err, offset, "it has a type or a codec");
+    if (ms_seq(ms__msg(r)) == UINT64_MAX)
+        return ms__damaged(err, offset, "a sequence number that nobody can have");
+    return MS_OK;
+}
+
+/* Kinds of records that refer to messages before them. */
+static bool ms__is_change(const unsigned char *r)
+{
+    return (r[4] >= MS__KIND_AMEND && r[4] <= MS__KIND_LOCATION) ||
+           r[4] == MS__KIND_PIECE;
+}
+
+/* ---- Erasing. What names things stays, so that the record keeps its place everywhere;
+ * lengths stay, so that whoever reads meanwhile stays inside. */
+
+#define MS__REDACTED "[redacted]"
+#define MS__KEPT_FIELDS                                                                \
+    (1u << MS_F_LOCATION | 1u << MS_F_AGENT_KEY | 1u << MS_F_TURN_ID | 1u << MS_F_ID | \
+     1u << MS_F_KEY | 1u << MS_F_CALL_ID | 1u << MS_F_TOOL | 1u << MS_F_TYPE_NAME |    \
+     1u << MS_F_ROLE_NAME | 1u << MS_F_TIME_TEXT)
+
+static void ms__blank_value(const ms__entry *e)
+{
+    char *p = (char *)(uintptr_t)e->text.ptr;
+    size_t n = e->text.len;
+    const char *empty = MS__REDACTED;
+    if (n == 0) return;
+    if (e->json) empty = *p == '{' ? "{}" : *p == '[' ? "[]" : *p == '"' ? "\"\"" : "0";
+    for (size_t i = 0; i < n; i++) p[i] = *empty ? *empty++ : ' ';
+}
+
+/* Overwrites what a record says; its checks are the caller's. */
+static void ms__blank(unsigned char *r)
+{
+    ms__walk w = ms__walk_of(r);
+    ms__entry e;
+    while (ms__walk_next(&w, &e))
+        if (!(MS__KEPT_FIELDS >> e.field & 1)) ms__blank_value(&e);
+    r[7] |= MS_FLAG_REDACTED;
 }
 
 MS_API ms_result ms_decode(const void *bytes, size_t size, const ms_msg **out,
@@ -8268,7 +8937,8 @@ MS_API ms_result ms_prune(const ms_envelope *items, size_t n, ms_arena *arena,
  * id or name, get what the format requires and keep it. A wrapper without a place has
  * the task_id "", which is read as none. Through the framework format goes all but the
  * spelling of created_at, and the wrapper itself where neither `extra` has a member nor
- * with_location was set.
+ * with_location was set. A message that a stream began and has not ended is written with
+ * the streaming_status IN_PROGRESS, unless its wrapper says one itself.
  *
  * Read leniently, a word that is no author is a role, and a content that does not fit at
  * all becomes OTHER: its content is the whole object, written again as it came.
@@ -9152,6 +9822,8 @@ static ms_result ms__task_write(ms_writer *w, const ms_envelope *m, size_t n,
         ms__write_field(w, "created_at", time, false);
         w->emitted |= MS__TASK_HAS_TIME;
     }
+    if ((m->flags & MS_FLAG_UNFINISHED) && !ms__has_member(m->extra, "streaming_status"))
+        ms__write_field(w, "streaming_status", MS_STR("IN_PROGRESS"), false);
     ms__write_extra(w, m->extra, ms__task_taken);
     ms_json_end_object(&w->json);
     return MS_OK;
@@ -13977,6 +14649,23 @@ static void ms__sort(void *items, size_t n, size_t size,
     }
 }
 
+/* A copy in the arena; false when it has no room. */
+static bool ms__keep_copy(ms_arena *arena, ms_str *s)
+{
+    char *copy = s->ptr ? (char *)ms_arena_alloc(arena, s->len) : NULL;
+    if (!copy) return !s->ptr;
+    if (s->len) memcpy(copy, s->ptr, s->len);
+    s->ptr = copy;
+    return true;
+}
+
+static int ms__str_order(ms_str a, ms_str b)
+{
+    size_t n = ms__min(a.len, b.len);
+    int c = n ? memcmp(a.ptr, b.ptr, n) : 0;
+    return c ? c : (a.len > b.len) - (a.len < b.len);
+}
+
 static ms_result ms__open_check(const ms_store *store, ms_error *err)
 {
     if (!store) return ms__fail(err, MS_E_CLOSED, "there is no store");
@@ -14048,6 +14737,14 @@ static ms_result ms__query_check(const ms_query *q, ms_error *err)
                         (uint64_t)q->n_agent_keys, (uint64_t)MS_CURSOR_AGENTS);
     if ((q->has_since && q->since != q->since) || (q->has_until && q->until != q->until))
         return ms__fail(err, MS_E_RANGE, "since or until is not a number");
+    if (q->raw > MS_RAW_ALL)
+        return ms__fail(err, MS_E_ARGUMENT, "%u is no set of kinds", (uint64_t)q->raw);
+    if (q->raw && (q->views != MS_VIEW_TIMELINE || q->by_time))
+        return ms__fail(err, MS_E_ARGUMENT, "a raw query is over the timeline, in order of "
+                        "sequence");
+    if (q->about_seq && (!q->raw || ms__is_empty(q->location)))
+        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "about_seq needs raw and a "
+                                          "location"), "about_seq");
     return MS_OK;
 }
 
@@ -14059,22 +14756,16 @@ MS_API ms_result ms_query_open(ms_store *store, const ms_query *query, ms_cursor
     if (!query) return ms__fail(err, MS_E_ARGUMENT, "there is no query");
     it->query = ms__resolve(query);
     ms_result code = ms__query_check(&it->query, err);
+    if (code == MS_OK && it->query.raw && !store->backend->change) {
+        if (it->query.raw & ~(unsigned)MS_RAW_MESSAGES)
+            code = ms__fail(err, MS_E_UNSUPPORTED, "this store has no changes to tell of");
+        it->query.raw = 0;
+    }
     if (code == MS_OK) code = store->backend->query(store, it, err);
     if (code == MS_OK) it->store = store;
     else it->result = code;
     return code;
 }
-
-MS_API const ms_msg *ms_next(ms_cursor *it)
-{
-    if (!it->store || (it->result != MS_OK && it->result != MS_E_DAMAGED)) return NULL;
-    const ms_msg *msg = it->store->backend->next(it->store, it);
-    if (msg) it->returned++;
-    if (it->damaged > 0 && it->result == MS_OK) it->result = MS_E_DAMAGED;
-    return msg;
-}
-
-MS_API const ms_msg *ms_next_of(void *cursor) { return ms_next((ms_cursor *)cursor); }
 
 MS_API ms_result ms_cursor_close(ms_cursor *it, ms_error *err)
 {
@@ -14091,6 +14782,130 @@ MS_API ms_result ms_cursor_close(ms_cursor *it, ms_error *err)
                         it->returned, ms_result_text(it->result));
     return MS_OK;
 }
+
+static ms_query ms__view_query(ms_str location, unsigned view, size_t limit)
+{
+    ms_query q;
+    memset(&q, 0, sizeof q);
+    q.location = location;
+    q.views = view;
+    q.limit = limit;
+    return q;
+}
+
+/* ---- Messages that are being written: what was fed stands behind what they began with. */
+
+static ms_field ms__fed_field(ms_type type)
+{
+    return type == MS_T_ACTION ? MS_F_ARGS : MS_F_CONTENT;
+}
+
+static bool ms__is_open(const ms_msg *msg)
+{
+    return ms_kind_of(msg) == MS_KIND_MESSAGE && (ms_flags(msg) & MS_FLAG_UNFINISHED);
+}
+
+/* What putting a message together needs; in the arena, since stacks are small. */
+typedef struct ms__fed {
+    ms_cursor it;
+    ms_query q;
+    ms_envelope e;
+    ms_buf buf; /* the text */
+} ms__fed;
+
+static ms__fed *ms__fed_new(ms_arena *arena)
+{
+    ms__fed *f = (ms__fed *)ms_arena_alloc(arena, sizeof *f);
+    if (!f) return NULL;
+    memset(f, 0, sizeof *f);
+    f->buf.arena = arena;
+    return f;
+}
+
+/* Puts a text into the field that is fed: arguments that are JSON are an object. */
+static void ms__fed_set(ms_envelope *e, ms_str text)
+{
+    ms_str object;
+    ms_value v = ms_text_n(text);
+    if (e->type == MS_T_ACTION && ms_json_check(text, NULL, &object, NULL) == MS_OK &&
+        ms_json_kind_of(object) == MS_JSON_OBJECT)
+        v = ms_json(object);
+    if (e->type == MS_T_ACTION) e->args = v;
+    else e->content = v;
+}
+
+/* Reads an open message: f->e with the whole text, as far as it stands before as_of, and
+ * rest behind it. */
+static MS__APART ms_result ms__fed_read(ms_store *store, const ms_msg *msg, uint64_t as_of,
+                                        ms_str rest, ms__fed *f, ms_error *err)
+{
+    const ms_msg *piece;
+    ms_str text = ms_get(msg, ms__fed_field(ms_type_of(msg))).text;
+    f->e = ms_envelope_of(msg);
+    f->q.location = f->e.location;
+    f->q.raw = MS_RAW_PIECES;
+    f->q.about_seq = f->e.seq;
+    f->q.as_of = as_of;
+    ms_result code = ms_buf_write(&f->buf, text.ptr, text.len);
+    MS__TRY(ms_query_open(store, &f->q, &f->it, err));
+    while (code == MS_OK && (piece = store->backend->next(store, &f->it)) != NULL) {
+        text = ms_content(piece).text;
+        code = ms_buf_write(&f->buf, text.ptr, text.len);
+    }
+    if (code == MS_OK) code = ms_buf_write(&f->buf, rest.ptr, rest.len);
+    ms_result end = ms_cursor_close(&f->it, code == MS_OK ? err : NULL);
+    if (code != MS_OK) return ms__no_arena(err, f->buf.arena, text.len);
+    ms__fed_set(&f->e, ms_buf_text(&f->buf));
+    return end;
+}
+
+/* An open message with all text so far, in the arena; itself when nothing was fed. */
+static MS__APART ms_result ms__fed_message(ms_store *store, const ms_msg *msg,
+                                           uint64_t as_of, ms_arena *arena,
+                                           const ms_msg **out, ms_error *err)
+{
+    *out = msg;
+    if (!store->backend->change) return MS_OK;
+    ms__fed *f = ms__fed_new(arena);
+    if (!f) return ms__no_arena(err, arena, sizeof *f);
+    ms_result code = ms__fed_read(store, msg, as_of, ms__absent(), f, err);
+    if (code != MS_OK && code != MS_E_DAMAGED) return code;
+    if (f->buf.len == ms_get(msg, ms__fed_field(f->e.type)).text.len) return code;
+    MS__TRY(ms__encode_loose(&f->e, f->e.flags, arena, out, err));
+    return code;
+}
+
+/* What a cursor with an arena gives for a message of a store: of an open one all text so
+ * far. */
+static const ms_msg *ms__with_fed(ms_cursor *it, ms_store *store, const ms_msg *msg)
+{
+    if (!ms__is_open(msg)) return msg;
+    ms_result code = ms__fed_message(store, msg, it->now, it->query.arena, &msg, NULL);
+    if (code == MS_OK) return msg;
+    if (code == MS_E_DAMAGED) it->damaged++;
+    it->result = code;
+    return code == MS_E_DAMAGED ? msg : NULL;
+}
+
+/* The next message as the store has it. */
+static const ms_msg *ms__next(ms_cursor *it)
+{
+    if (!it->store || (it->result != MS_OK && it->result != MS_E_DAMAGED)) return NULL;
+    const ms_msg *msg = it->store->backend->next(it->store, it);
+    if (msg) it->returned++;
+    if (it->damaged > 0 && it->result == MS_OK) it->result = MS_E_DAMAGED;
+    return msg;
+}
+
+MS_API const ms_msg *ms_next(ms_cursor *it)
+{
+    const ms_msg *msg = ms__next(it);
+    if (msg && it->query.arena && !it->query.raw && !it->memory)
+        return ms__with_fed(it, it->store, msg);
+    return msg;
+}
+
+MS_API const ms_msg *ms_next_of(void *cursor) { return ms_next((ms_cursor *)cursor); }
 
 static bool ms__among(ms_str key, const ms_str *keys, size_t n)
 {
@@ -14126,26 +14941,66 @@ static bool ms__passes(const ms_query *q, const ms_msg *msg)
     return !(q->has_since && t < q->since) && !(q->has_until && t >= q->until);
 }
 
+static unsigned ms__raw_bit(const ms_msg *msg)
+{
+    switch (ms_kind_of(msg)) {
+    case MS_KIND_MESSAGE:
+        return MS_RAW_MESSAGES;
+    case MS_KIND_AMEND:
+        return MS_RAW_AMENDS;
+    case MS_KIND_HIDE:
+        return MS_RAW_HIDES;
+    case MS_KIND_NOTE:
+        return MS_RAW_NOTES;
+    case MS_KIND_LOCATION:
+        return MS_RAW_LOCATIONS;
+    case MS_KIND_PIECE:
+        return MS_RAW_PIECES;
+    }
+    return 0;
+}
+
+/* The numbers in a HIDE; false: it is none that we wrote. */
+static bool ms__hide_read(const ms_msg *msg, uint64_t *first, uint64_t *last,
+                          uint64_t *messages)
+{
+    ms_str v, json = ms_content(msg).text;
+    return ms_json_member(json, MS_STR("first"), &v) && ms_json_u64(v, first) == MS_OK &&
+           ms_json_member(json, MS_STR("last"), &v) && ms_json_u64(v, last) == MS_OK &&
+           ms_json_member(json, MS_STR("messages"), &v) &&
+           ms_json_u64(v, messages) == MS_OK && *first <= *last;
+}
+
+static bool ms__is_about(const ms_msg *msg, uint64_t seq)
+{
+    uint64_t first, last, messages;
+    if (ms_kind_of(msg) != MS_KIND_HIDE) return ms_seq(msg) == seq;
+    return ms__hide_read(msg, &first, &last, &messages) && first <= seq && seq <= last;
+}
+
+/* Does a raw query give this record? */
+static bool ms__raw_passes(const ms_query *q, const ms_msg *msg)
+{
+    unsigned bit = ms__raw_bit(msg);
+    if (!(q->raw & bit)) return false;
+    if (!ms__is_empty(q->location) && !ms_str_equal(ms_location(msg), q->location))
+        return false;
+    if (q->about_seq && !ms__is_about(msg, q->about_seq)) return false;
+    if (bit != MS_RAW_MESSAGES) return true;
+    return (MS_BIT(ms_type_of(msg)) & q->types) && ms__passes(q, msg);
+}
+
 MS_API bool ms_query_match(const ms_query *query, const ms_msg *msg)
 {
     ms_query q = ms__resolve(query);
     uint64_t seq = ms_seq(msg);
+    if (q.raw) return ms__raw_passes(&q, msg);
     if (!(MS_BIT(ms_type_of(msg)) & q.types)) return false;
     if (seq <= q.after_seq && q.after_seq > 0) return false;
     if (q.before_seq > 0 && seq >= q.before_seq) return false;
     if (!ms__is_empty(q.location) && !ms_str_equal(ms_location(msg), q.location))
         return false;
     return ms__in_views(&q, msg) && ms__passes(&q, msg);
-}
-
-static ms_query ms__view_query(ms_str location, unsigned view, size_t limit)
-{
-    ms_query q;
-    memset(&q, 0, sizeof q);
-    q.location = location;
-    q.views = view;
-    q.limit = limit;
-    return q;
 }
 
 /* last: the sequence number of the location's last message, 0: it has none. */
@@ -14163,7 +15018,7 @@ static ms_result ms__expect_only(ms_store *store, const ms_append_opts *opts, ms
     ms_query q = ms__view_query(opts->location, MS_VIEW_TIMELINE, 1);
     q.reverse = true;
     MS__TRY(ms_query_open(store, &q, &it, err));
-    const ms_msg *newest = ms_next(&it);
+    const ms_msg *newest = ms__next(&it);
     uint64_t last = newest ? ms_seq(newest) : 0;
     MS__TRY(ms_cursor_close(&it, err));
     return ms__expect_last(opts, last, err);
@@ -14234,29 +15089,44 @@ static ms_result ms__find_one(ms_store *store, uint64_t seq, ms_cursor *it,
     }
     *msg = NULL;
     MS__TRY(ms_query_open(store, &q, it, err));
-    *msg = ms_next(it);
+    *msg = ms__next(it);
     return MS_OK;
 }
 
-MS_API ms_result ms_get_by_seq(ms_store *store, uint64_t seq, ms_arena *arena,
-                               const ms_msg **msg, ms_error *err)
+/* As ms_get_by_seq; but of a hidden message MS_E_HIDDEN, and *msg is the message as it was
+ * appended; of an open one what it began with. */
+static ms_result ms__get(ms_store *store, uint64_t seq, ms_arena *arena,
+                         const ms_msg **msg, ms_error *err)
 {
-    ms_cursor it;
     const ms_msg *found;
     *msg = NULL;
     MS__TRY(ms__open_check(store, err));
     if (store->backend->get) return store->backend->get(store, seq, arena, msg, err);
     if (seq == 0 || seq == UINT64_MAX)
         return ms__fail(err, MS_E_NOT_FOUND, "no message %u", seq);
-    MS__TRY(ms__find_one(store, seq, &it, &found, err));
-    void *copy = found && arena ? ms_arena_alloc(arena, ms_size(found)) : NULL;
+    ms_cursor *it = arena ? (ms_cursor *)ms_arena_alloc(arena, sizeof *it) : NULL;
+    if (!it) return ms__no_arena(err, arena, sizeof *it);
+    MS__TRY(ms__find_one(store, seq, it, &found, err));
+    void *copy = found ? ms_arena_alloc(arena, ms_size(found)) : NULL;
     if (copy) memcpy(copy, found, ms_size(found));
-    ms_result code = ms_cursor_close(&it, err);
+    ms_result code = ms_cursor_close(it, err);
     if (code != MS_OK) return code;
     if (!found) return ms__fail(err, MS_E_NOT_FOUND, "no message %u", seq);
     if (!copy) return ms__no_arena(err, arena, 0);
     *msg = (const ms_msg *)copy;
     return MS_OK;
+}
+
+MS_API ms_result ms_get_by_seq(ms_store *store, uint64_t seq, ms_arena *arena,
+                               const ms_msg **msg, ms_error *err)
+{
+    ms_result code = ms__get(store, seq, arena, msg, err);
+    if (code == MS_OK && arena && ms__is_open(*msg))
+        code = ms__fed_message(store, *msg, 0, arena, msg, err);
+    if (code == MS_OK) return MS_OK;
+    *msg = NULL;
+    if (code != MS_E_HIDDEN) return code;
+    return ms__fail(err, MS_E_NOT_FOUND, "message %u is hidden", seq);
 }
 
 MS_API ms_result ms_store_stat(ms_store *store, ms_stat *out, ms_error *err)
@@ -14268,16 +15138,20 @@ MS_API ms_result ms_store_stat(ms_store *store, ms_stat *out, ms_error *err)
     return store->backend->stat(store, out, err);
 }
 
-static ms_result ms__last_seq(ms_store *store, uint64_t *seq, ms_error *err)
+/* The largest sequence number and the end of what is there now. */
+static ms_result ms__store_now(ms_store *store, uint64_t *seq, uint64_t *as_of,
+                               ms_error *err)
 {
     ms_stat stat;
     ms_cursor it;
     const ms_msg *newest;
-    *seq = 0;
+    *seq = *as_of = 0;
     MS__TRY(ms__open_check(store, err));
     if (store->backend->stat) {
+        memset(&stat, 0, sizeof stat);
         MS__TRY(store->backend->stat(store, &stat, err));
         *seq = stat.last_seq;
+        *as_of = stat.as_of;
         return MS_OK;
     }
     MS__TRY(ms__find_one(store, 0, &it, &newest, err));
@@ -14316,11 +15190,11 @@ MS_API ms_result ms_tick(ms_store *store, uint32_t budget_us, ms_error *err)
 
 MS_API ms_result ms_refresh(ms_store *store, uint64_t *last_seq, ms_error *err)
 {
-    uint64_t seq = 0;
+    uint64_t as_of, seq = 0;
     if (last_seq) *last_seq = 0;
     MS__TRY(ms__open_check(store, err));
     if (store->backend->refresh) MS__TRY(store->backend->refresh(store, &seq, err));
-    else MS__TRY(ms__last_seq(store, &seq, err));
+    else MS__TRY(ms__store_now(store, &seq, &as_of, err));
     if (last_seq) *last_seq = seq;
     return MS_OK;
 }
@@ -14377,12 +15251,13 @@ static ms_result ms__count_to(ms_store *store, ms_str location, bool by_position
     const ms_msg *msg;
     ms_result code = MS_OK;
     ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, 0);
+    q.raw = MS_RAW_MESSAGES; /* hidden ones count, too */
     memset(&c, 0, sizeof c);
     c.store = store;
     c.location = location;
     *seq = *position = 0;
     MS__TRY(ms_query_open(store, &q, &it, err));
-    while (code == MS_OK && (msg = ms_next(&it)) != NULL) {
+    while (code == MS_OK && (msg = ms__next(&it)) != NULL) {
         code = ms__count_step(&c, &it, ms_seq(msg), position, err);
         *seq = ms_seq(msg);
         if ((by_position ? *position : *seq) >= wanted) break;
@@ -14431,7 +15306,796 @@ MS_API void ms_close(ms_store *store)
     if (ms__open_check(store, NULL) == MS_OK) store->backend->close(store);
 }
 
-/* ---- Copying. `cuts` says from which sequence number on a location is kept. */
+/* ==== [change] change without rewriting ==============================================
+ * A session that people edit, rewind, annotate and stream into, over a file that only
+ * grows: each change is a record that names the message it is about. This section makes
+ * those records; stores check under their lock what only they can know (is the message
+ * still there, is it visible, is its stream open) and answer queries with the result.
+ *
+ * Why records and not edits in place: readers hold pointers and take no locks, what was
+ * durable stays so, and the past can be shown. What it costs: a view of a location that
+ * was changed asks for each message what became of it (a look into a small trie, some 20
+ * ns, and a walk over hidden ranges); a location that was not costs nothing. Space comes
+ * back with ms_copy.
+ *
+ * One thing is done in place: redaction. First an AMEND says what is shown from now on,
+ * and is synced; only then the bytes are overwritten. So a crash in the middle leaves a
+ * message that is shown as redacted, and at worst a damaged record that nobody is shown.
+ *
+ * A stream is a message that is appended when it begins, pieces that follow, and an AMEND
+ * with the whole text at the end. Pieces are streams of their own in the index, so that
+ * nobody but who follows them ever reads them.
+ *
+ * (C1) A change that was refused has changed nothing.
+ * (C2) The number, place, type, agent and key of a message never change.
+ * (C3) What ms_redact returned for stands nowhere in the store any more.
+ * ================================================================================== */
+
+static ms_result ms__can_change(const ms_store *store, ms_error *err)
+{
+    MS__TRY(ms__open_check(store, err));
+    if (store->backend->change) return MS_OK;
+    return ms__fail(err, MS_E_UNSUPPORTED, "this store cannot change what it holds");
+}
+
+/* In an envelope's flags: the stream must be open; a time that is not set stays so. */
+#define MS__CHANGE_OPEN  0x1000000u
+#define MS__CHANGE_AS_IS 0x2000000u
+
+/* Appends one change; *told (may be NULL) receives what the store says of it. last: of a
+ * HIDE. */
+static ms_result ms__change_put(ms_store *store, ms_kind kind, ms_envelope *m,
+                                uint64_t last, uint64_t *told, ms_error *err)
+{
+    ms_append_opts opts;
+    uint64_t number = 0;
+    memset(&opts, 0, sizeof opts);
+    opts.seqs = &number;
+    opts.expect_seq = last;
+    m->flags |= (uint32_t)kind << MS__KIND_SHIFT;
+    MS__TRY(ms__key_check(m->location, "location", false, err));
+    ms_result code = store->backend->change(store, m->location, m, 1, &opts, err);
+    if (told) *told = code == MS_OK ? number : 0;
+    return code;
+}
+
+/* What an amended message keeps of the old one. */
+static void ms__amend_inherit(ms_envelope *m, const ms_envelope *old)
+{
+    if (!m->has_time) {
+        m->has_time = old->has_time;
+        m->time = old->time;
+        if (!m->time_text.ptr) m->time_text = old->time_text;
+        m->flags |= old->flags & MS_FLAG_STAMPED;
+    }
+    if (!m->turn_id.ptr) m->turn_id = old->turn_id;
+    if (!m->id.ptr) m->id = old->id;
+    if (!m->agent_key.ptr) m->agent_key = old->agent_key;
+    if (!m->key.ptr) m->key = old->key;
+    if (ms__is_empty(m->location)) m->location = old->location;
+    m->flags |= old->flags & MS_FLAG_JOINED;
+    m->seq = old->seq;
+}
+
+static ms_result ms__amend_same(ms_str new_text, ms_str old_text, const char *name,
+                                ms_error *err)
+{
+    if (ms_str_equal(new_text, old_text)) return MS_OK;
+    return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "the %s of a message cannot be "
+                                      "changed: it is '%v', not '%v'", name,
+                                      MS__V(old_text), MS__V(new_text)), name);
+}
+
+/* flags: of the new record, beside those that the caller of ms_amend may set. */
+static MS__APART ms_result ms__amend(ms_store *store, const ms_msg *msg,
+                                     const ms_envelope *m, uint32_t flags, ms_error *err)
+{
+    ms_envelope e = *m, old = ms_envelope_of(msg);
+    e.flags &= MS__CALLER_FLAGS;
+    ms__amend_inherit(&e, &old);
+    if (e.type != old.type)
+        return ms__at_field(
+            err, ms__fail(err, MS_E_TYPE, "message %u is of type %s, not %s", old.seq,
+                          ms_type_word(old.type), ms_type_word(e.type)),
+            "type");
+    MS__TRY(ms__amend_same(e.location, old.location, "location", err));
+    MS__TRY(ms__amend_same(e.agent_key, old.agent_key, "agent_key", err));
+    MS__TRY(ms__amend_same(e.key, old.key, "key", err));
+    MS__TRY(ms__message_check(ms__absent(), &e, err));
+    e.flags |= flags;
+    return ms__change_put(store, MS_KIND_AMEND, &e, 0, NULL, err);
+}
+
+/* The message that a change is about; *own is an arena of the caller's for stores that
+ * copy. */
+static ms_result ms__change_target(ms_store *store, uint64_t seq, ms_arena *own,
+                                   const ms_msg **msg, ms_error *err)
+{
+    memset(own, 0, sizeof *own);
+    MS__TRY(ms__can_change(store, err));
+    return ms__get(store, seq, own, msg, err);
+}
+
+MS_API ms_result ms_amend(ms_store *store, uint64_t seq, const ms_envelope *m,
+                          ms_error *err)
+{
+    ms_arena own;
+    const ms_msg *msg;
+    ms_result code = ms__change_target(store, seq, &own, &msg, err);
+    if (code == MS_OK && !m) code = ms__fail(err, MS_E_ARGUMENT, "there is no envelope");
+    if (code == MS_OK) code = ms__amend(store, msg, m, MS_FLAG_AMENDED, err);
+    ms_arena_deinit(&own);
+    return code;
+}
+
+static ms_result ms__hide(ms_store *store, ms_str location, uint64_t first, uint64_t last,
+                          uint64_t *hidden, ms_error *err)
+{
+    ms_envelope e;
+    memset(&e, 0, sizeof e);
+    e.location = location;
+    e.seq = first;
+    return ms__change_put(store, MS_KIND_HIDE, &e, last, hidden, err);
+}
+
+MS_API ms_result ms_hide(ms_store *store, uint64_t seq, ms_error *err)
+{
+    ms_arena own;
+    const ms_msg *msg;
+    uint64_t hidden = 0;
+    ms_result code = ms__change_target(store, seq, &own, &msg, err);
+    if (code == MS_OK) code = ms__hide(store, ms_location(msg), seq, seq, &hidden, err);
+    if (code == MS_OK && hidden == 0)
+        code = ms__fail(err, MS_E_HIDDEN, "message %u is hidden", seq);
+    ms_arena_deinit(&own);
+    return code;
+}
+
+MS_API ms_result ms_hide_range(ms_store *store, ms_str location, uint64_t first_seq,
+                               uint64_t last_seq, uint64_t *hidden, ms_error *err)
+{
+    if (hidden) *hidden = 0;
+    MS__TRY(ms__can_change(store, err));
+    if (first_seq > last_seq)
+        return ms__fail(err, MS_E_RANGE, "the range from %u to %u has nothing in it",
+                        first_seq, last_seq);
+    if (ms__is_empty(location))
+        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "there is no location"),
+                            "location");
+    return ms__hide(store, location, first_seq ? first_seq : 1, last_seq, hidden, err);
+}
+
+/* Is seq a visible message of that location? 0 is as good. */
+static ms_result ms__stands_in(ms_store *store, ms_str location, uint64_t seq,
+                               ms_error *err)
+{
+    ms_arena own;
+    const ms_msg *msg;
+    if (ms__is_empty(location))
+        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "there is no location"),
+                            "location");
+    if (seq == 0) return MS_OK;
+    ms_result code = ms__change_target(store, seq, &own, &msg, err);
+    if (code == MS_OK && !ms_str_equal(ms_location(msg), location))
+        code = ms__fail(err, MS_E_ARGUMENT, "message %u is of location '%v', not of '%v'",
+                        seq, MS__V(ms_location(msg)), MS__V(location));
+    ms_arena_deinit(&own);
+    return code;
+}
+
+MS_API ms_result ms_rewind(ms_store *store, ms_str location, uint64_t seq,
+                           uint64_t *hidden, ms_error *err)
+{
+    if (hidden) *hidden = 0;
+    MS__TRY(ms__can_change(store, err));
+    MS__TRY(ms__stands_in(store, location, seq, err));
+    return ms__hide(store, location, seq + 1, UINT64_MAX, hidden, err);
+}
+
+/* ---- Notes and facts. */
+
+MS_API ms_result ms_note(ms_store *store, uint64_t seq, ms_str kind, ms_value value,
+                         ms_error *err)
+{
+    ms_arena own;
+    const ms_msg *msg;
+    ms_result code = ms__change_target(store, seq, &own, &msg, err);
+    if (code == MS_OK && !kind.ptr)
+        code = ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "a note has a kind"), "kind");
+    if (code == MS_OK) code = ms__key_check(kind, "kind", false, err);
+    if (code == MS_OK) {
+        ms_envelope old = ms_envelope_of(msg), e;
+        memset(&e, 0, sizeof e);
+        e.location = old.location;
+        e.agent_key = old.agent_key;
+        e.turn_id = old.turn_id;
+        e.type_name = kind;
+        e.content = value;
+        e.seq = seq;
+        code = ms__field_check(&e, MS_F_CONTENT, err);
+        if (code == MS_OK)
+            code = ms__change_put(store, MS_KIND_NOTE, &e, 0, NULL, err);
+    }
+    ms_arena_deinit(&own);
+    return code;
+}
+
+MS_API ms_result ms_location_set(ms_store *store, ms_str location, ms_str facts,
+                                 ms_error *err)
+{
+    ms_envelope e;
+    memset(&e, 0, sizeof e);
+    MS__TRY(ms__can_change(store, err));
+    if (ms__is_empty(location))
+        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "there is no location"),
+                            "location");
+    e.location = location;
+    e.content = ms_json(facts);
+    MS__TRY(ms__field_check(&e, MS_F_CONTENT, err));
+    if (ms_json_kind_of(facts) != MS_JSON_OBJECT)
+        return ms__at_field(err, ms__fail(err, MS_E_KIND, "facts are a JSON object"),
+                            "facts");
+    return ms__change_put(store, MS_KIND_LOCATION, &e, 0, NULL, err);
+}
+
+/* One member of one record of facts. */
+typedef struct ms__fact {
+    ms_str key, value; /* key decoded */
+    uint64_t order;    /* in which the members were set */
+    uint64_t first;    /* when the key came first */
+} ms__fact;
+
+static bool ms__fact_by_key(const void *a, const void *b)
+{
+    const ms__fact *x = (const ms__fact *)a, *y = (const ms__fact *)b;
+    int c = ms__str_order(x->key, y->key);
+    return c ? c < 0 : x->order < y->order;
+}
+
+static bool ms__fact_by_first(const void *a, const void *b)
+{
+    return ((const ms__fact *)a)->first < ((const ms__fact *)b)->first;
+}
+
+typedef struct ms__facts {
+    ms_arena *arena;
+    ms__fact *items;
+    size_t count, cap;
+} ms__facts;
+
+static ms_result ms__facts_add(ms__facts *f, ms_str object, ms_error *err)
+{
+    ms_json_iter it = ms_json_iterate(object);
+    while (ms_json_next(&it)) {
+        if (f->count == f->cap) {
+            size_t cap = f->cap ? f->cap * 2 : 16;
+            ms__fact *more = (ms__fact *)ms_arena_alloc(f->arena, cap * sizeof *more);
+            if (!more) return ms__no_arena(err, f->arena, cap * sizeof *more);
+            if (f->count) memcpy(more, f->items, f->count * sizeof *more);
+            f->items = more;
+            f->cap = cap;
+        }
+        ms__fact *fact = &f->items[f->count];
+        fact->value = it.value;
+        if (ms_json_string(it.key, f->arena, &fact->key) != MS_OK ||
+            !ms__keep_copy(f->arena, &fact->key) || !ms__keep_copy(f->arena, &fact->value))
+            return ms__no_arena(err, f->arena, it.key.len + it.value.len);
+        fact->order = fact->first = f->count++;
+    }
+    return MS_OK;
+}
+
+/* The last word on each key, in the order in which keys came first. */
+static void ms__facts_fold(ms__facts *f)
+{
+    size_t n = 0;
+    ms__sort(f->items, f->count, sizeof *f->items, ms__fact_by_key);
+    for (size_t i = 0; i < f->count; i++) {
+        ms__fact fact = f->items[i];
+        if (n > 0 && ms_str_equal(f->items[n - 1].key, fact.key)) {
+            fact.first = f->items[n - 1].first;
+            n--;
+        }
+        f->items[n++] = fact;
+    }
+    f->count = n;
+    ms__sort(f->items, n, sizeof *f->items, ms__fact_by_first);
+}
+
+/* Adds what all records of a location say, oldest first. */
+static MS__APART ms_result ms__facts_read(ms_store *store, ms_str location, ms__facts *f,
+                                          ms_error *err)
+{
+    const ms_msg *msg;
+    ms_result code = MS_OK;
+    ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, 0);
+    ms_cursor *it = (ms_cursor *)ms_arena_alloc(f->arena, sizeof *it);
+    if (!it) return ms__no_arena(err, f->arena, sizeof *it);
+    q.raw = MS_RAW_LOCATIONS;
+    MS__TRY(ms_query_open(store, &q, it, err));
+    while (code == MS_OK && (msg = ms_next(it)) != NULL)
+        code = ms__facts_add(f, ms_content(msg).text, err);
+    ms_result end = ms_cursor_close(it, code == MS_OK ? err : NULL);
+    return code == MS_OK ? end : code;
+}
+
+/* Their text; members whose value is null are left out. */
+static MS__APART ms_result ms__facts_text(const ms__facts *f, ms_str *out, ms_error *err)
+{
+    ms_json_writer *w = (ms_json_writer *)ms_arena_alloc(f->arena, sizeof *w);
+    ms_buf buf;
+    memset(&buf, 0, sizeof buf);
+    buf.arena = f->arena;
+    if (!w) return ms__no_arena(err, f->arena, sizeof *w);
+    ms_json_init(w, ms_buf_write, &buf, false);
+    ms_json_begin_object(w);
+    for (size_t i = 0; i < f->count; i++) {
+        if (ms_json_kind_of(f->items[i].value) == MS_JSON_NULL) continue;
+        ms_json_key(w, f->items[i].key);
+        ms_json_put_raw(w, f->items[i].value);
+    }
+    ms_json_end_object(w);
+    if (ms_json_finish(w) != MS_OK) return ms__no_arena(err, f->arena, buf.len);
+    *out = ms_buf_text(&buf);
+    return MS_OK;
+}
+
+MS_API ms_result ms_location_get(ms_store *store, ms_str location, ms_arena *arena,
+                                 ms_str *facts, ms_error *err)
+{
+    ms__facts f;
+    *facts = ms__absent();
+    memset(&f, 0, sizeof f);
+    f.arena = arena;
+    MS__TRY(ms__can_change(store, err));
+    if (!arena) return ms__no_arena(err, NULL, sizeof(ms_cursor));
+    if (ms__is_empty(location))
+        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "there is no location"),
+                            "location");
+    ms_result code = ms__facts_read(store, location, &f, err);
+    if (code != MS_OK && code != MS_E_DAMAGED) return code;
+    ms__facts_fold(&f);
+    MS__TRY(ms__facts_text(&f, facts, err));
+    return code;
+}
+
+/* ---- Branches. */
+
+/* Records of a fork on their way. */
+typedef struct ms__fork {
+    ms_store *store;
+    ms_arena *arena;
+    ms_envelope *items;
+    size_t count, cap;
+} ms__fork;
+
+static ms_result ms__fork_add(ms__fork *f, const ms_envelope *m, ms_kind kind,
+                              ms_error *err)
+{
+    if (f->count == f->cap) {
+        size_t cap = f->cap ? f->cap * 2 : 16;
+        ms_envelope *more = (ms_envelope *)ms_arena_alloc(f->arena, cap * sizeof *more);
+        if (!more) return ms__no_arena(err, f->arena, cap * sizeof *more);
+        if (f->count) memcpy(more, f->items, f->count * sizeof *more);
+        f->items = more;
+        f->cap = cap;
+    }
+    ms_envelope *e = &f->items[f->count];
+    if (ms_envelope_copy(m, f->arena, e) != MS_OK)
+        return ms__no_arena(err, f->arena, m->content.text.len);
+    e->location = ms__absent();
+    e->flags = (m->flags & MS__COPY_FLAGS) | (uint32_t)kind << MS__KIND_SHIFT |
+               (kind == MS_KIND_MESSAGE ? MS__CHANGE_AS_IS : 0u);
+    e->seq = 0;
+    f->count++;
+    return MS_OK;
+}
+
+/* Everything that `from` shows up to seq. */
+static MS__APART ms_result ms__fork_read(ms__fork *f, ms_str from, uint64_t seq,
+                                         ms_error *err)
+{
+    const ms_msg *msg;
+    ms_result code = MS_OK;
+    ms_query q = ms__view_query(from, MS_VIEW_TIMELINE, 0);
+    ms_cursor *it = (ms_cursor *)ms_arena_alloc(f->arena, sizeof *it);
+    if (!it) return ms__no_arena(err, f->arena, sizeof *it);
+    q.before_seq = seq + 1;
+    q.arena = f->arena;
+    MS__TRY(ms_query_open(f->store, &q, it, err));
+    while (code == MS_OK && (msg = ms_next(it)) != NULL) {
+        ms_envelope m = ms_envelope_of(msg);
+        code = ms__fork_add(f, &m, MS_KIND_MESSAGE, err);
+    }
+    ms_result end = ms_cursor_close(it, code == MS_OK ? err : NULL);
+    return code == MS_OK ? end : code;
+}
+
+/* The facts of the new location. */
+static MS__APART ms_result ms__fork_facts(ms__fork *f, ms_str from, uint64_t seq,
+                                          ms_error *err)
+{
+    ms__facts facts;
+    ms_envelope e;
+    ms_str text;
+    ms_buf buf;
+    char number[24];
+    ms_json_writer *w = (ms_json_writer *)ms_arena_alloc(f->arena, sizeof *w);
+    memset(&facts, 0, sizeof facts);
+    memset(&buf, 0, sizeof buf);
+    memset(&e, 0, sizeof e);
+    facts.arena = buf.arena = f->arena;
+    if (!w) return ms__no_arena(err, f->arena, sizeof *w);
+    MS__TRY(ms__facts_read(f->store, from, &facts, err));
+    ms_json_init(w, ms_buf_write, &buf, false);
+    ms_json_begin_object(w);
+    ms_json_key(w, MS_STR("parent"));
+    ms_json_put_string(w, from);
+    ms_json_key(w, MS_STR("parent_seq"));
+    ms_json_put_raw(w, ms_str_n(number, ms__u64_write(seq, number)));
+    ms_json_end_object(w);
+    if (ms_json_finish(w) != MS_OK) return ms__no_arena(err, f->arena, buf.len);
+    MS__TRY(ms__facts_add(&facts, ms_buf_text(&buf), err));
+    ms__facts_fold(&facts);
+    MS__TRY(ms__facts_text(&facts, &text, err));
+    e.content = ms_json(text);
+    return ms__fork_add(f, &e, MS_KIND_LOCATION, err);
+}
+
+/* Has a location, or had it ever, a message? */
+static MS__APART ms_result ms__fork_empty(ms__fork *f, ms_str to, ms_error *err)
+{
+    ms_query q = ms__view_query(to, MS_VIEW_TIMELINE, 1);
+    ms_cursor *it = (ms_cursor *)ms_arena_alloc(f->arena, sizeof *it);
+    if (!it) return ms__no_arena(err, f->arena, sizeof *it);
+    q.raw = MS_RAW_MESSAGES;
+    MS__TRY(ms_query_open(f->store, &q, it, err));
+    const ms_msg *msg = ms_next(it);
+    uint64_t seq = msg ? ms_seq(msg) : 0;
+    ms_result code = ms_cursor_close(it, err);
+    if (code != MS_OK || seq == 0) return code;
+    return ms__fail(err, MS_E_CONFLICT, "'%v' has messages: %u is the newest", MS__V(to),
+                    seq);
+}
+
+static ms_result ms__fork_run(ms__fork *f, ms_str from, uint64_t seq, ms_str to,
+                              ms_error *err)
+{
+    ms_append_opts opts;
+    memset(&opts, 0, sizeof opts);
+    opts.location = to;
+    opts.expect = true;
+    MS__TRY(ms__fork_empty(f, to, err));
+    MS__TRY(ms__fork_read(f, from, seq, err));
+    MS__TRY(ms__fork_facts(f, from, seq, err));
+    return f->store->backend->change(f->store, to, f->items, f->count, &opts, err);
+}
+
+MS_API ms_result ms_fork(ms_store *store, ms_str from, uint64_t seq, ms_str to,
+                         ms_arena *arena, ms_error *err)
+{
+    ms_arena own;
+    ms__fork f;
+    memset(&own, 0, sizeof own);
+    memset(&f, 0, sizeof f);
+    MS__TRY(ms__can_change(store, err));
+    MS__TRY(ms__stands_in(store, from, seq, err));
+    if (ms__is_empty(to))
+        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "there is no location to "
+                                          "fork into"), "to");
+    MS__TRY(ms__key_check(to, "to", false, err));
+    f.store = store;
+    f.arena = arena ? arena : &own;
+    ms_result code = ms__fork_run(&f, from, seq, to, err);
+    ms_arena_deinit(&own);
+    return code;
+}
+
+/* ---- Redaction. */
+
+#define MS__USAGE "usage" /* notes of this kind are numbers: see ms_note_usage */
+
+/* What a redacted message shows. */
+static ms_envelope ms__redacted(const ms_msg *msg)
+{
+    ms_envelope old = ms_envelope_of(msg), e;
+    ms_str word = MS_STR(MS__REDACTED);
+    memset(&e, 0, sizeof e);
+    e.type = old.type;
+    e.role = old.role;
+    e.role_name = old.role_name;
+    e.type_name = old.type_name;
+    e.tool = old.tool;
+    e.call_id = old.call_id;
+    if (old.args.text.ptr) e.args = ms_json(MS_STR("{}"));
+    if (old.content.text.ptr || old.type != MS_T_ACTION) e.content = ms_text_n(word);
+    if (old.worker.ptr) e.worker = word;
+    if (old.task.ptr) e.task = word;
+    if (old.from_manager.ptr) e.from_manager = word;
+    return e;
+}
+
+static MS__APART ms_result ms__redact_erase(ms_store *store, ms_arena *arena,
+                                            const ms_msg *own, ms_error *err)
+{
+    const ms_msg *msg;
+    ms_result code = MS_OK;
+    ms_query q = ms__view_query(ms_location(own), MS_VIEW_TIMELINE, 0);
+    ms_cursor *it = (ms_cursor *)ms_arena_alloc(arena, sizeof *it);
+    if (!it) return ms__no_arena(err, arena, sizeof *it);
+    q.raw = MS_RAW_MESSAGES | MS_RAW_AMENDS | MS_RAW_NOTES | MS_RAW_PIECES;
+    q.about_seq = ms_seq(own);
+    MS__TRY(ms_query_open(store, &q, it, err));
+    while (code == MS_OK && (msg = ms_next(it)) != NULL) {
+        bool cost = ms_kind_of(msg) == MS_KIND_NOTE &&
+                    ms_str_equal(ms_get(msg, MS_F_TYPE_NAME).text, MS_STR(MS__USAGE));
+        if (!cost) code = store->backend->erase(store, msg, err);
+    }
+    ms_result end = ms_cursor_close(it, NULL);
+    (void)end; /* what was damaged cannot be read by anybody */
+    return code;
+}
+
+MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err)
+{
+    ms_arena own;
+    const ms_msg *msg;
+    ms_result code = ms__change_target(store, seq, &own, &msg, err);
+    bool hidden = code == MS_E_HIDDEN;
+    if (code == MS_OK && !(ms_flags(msg) & MS_FLAG_REDACTED)) {
+        ms_envelope e = ms__redacted(msg);
+        code = ms__amend(store, msg, &e, MS_FLAG_REDACTED, err);
+        if (code == MS_OK) code = ms_sync(store, NULL, err);
+    }
+    if (code == MS_OK || hidden) code = ms__redact_erase(store, &own, msg, err);
+    if (code == MS_OK) code = ms_sync(store, NULL, err);
+    ms_arena_deinit(&own);
+    return code;
+}
+
+/* ---- Streams. */
+
+#define MS__STREAM_MS    50
+#define MS__STREAM_CHARS 128
+
+static double ms__stream_now(const ms_stream *s)
+{
+    return s->opts.clock.now ? s->opts.clock.now(s->opts.clock.ctx) : ms__system_time();
+}
+
+MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str location,
+                                 const ms_envelope *m, const ms_stream_opts *opts,
+                                 ms_error *err)
+{
+    ms_append_opts how;
+    memset(stream, 0, sizeof *stream);
+    memset(&how, 0, sizeof how);
+    MS__TRY(ms__can_change(store, err));
+    if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no envelope");
+    ms_envelope e = *m;
+    ms_value *fed = e.type == MS_T_ACTION ? &e.args : &e.content;
+    const char *name = e.type == MS_T_ACTION ? "args" : "content";
+    if (!fed->text.ptr) *fed = ms_text_n(MS_STR(""));
+    if (fed->json)
+        return ms__at_field(err, ms__fail(err, MS_E_KIND, "what is fed goes on text, not "
+                                          "on JSON"), name);
+    if (ms__is_empty(location)) location = e.location;
+    MS__TRY(ms__message_check(location, &e, err));
+    e.flags = (e.flags & MS__CALLER_FLAGS) | (uint32_t)MS_FLAG_UNFINISHED |
+              (uint32_t)MS_KIND_MESSAGE << MS__KIND_SHIFT;
+    how.seqs = &stream->seq;
+    if (opts) stream->opts = *opts;
+    MS__TRY(store->backend->change(store, location, &e, 1, &how, err));
+    stream->store = store;
+    return MS_OK;
+}
+
+static ms_result ms__stream_check(const ms_stream *s, ms_error *err)
+{
+    if (s && s->store) return MS_OK;
+    return ms__fail(err, MS_E_CLOSED, "the stream was not begun, or has ended");
+}
+
+/* Appends a piece. */
+static MS__APART ms_result ms__stream_put(ms_stream *s, ms_str text, ms_error *err)
+{
+    ms_arena own;
+    const ms_msg *msg;
+    if (text.len == 0) return MS_OK;
+    ms_result code = ms__change_target(s->store, s->seq, &own, &msg, err);
+    if (code == MS_OK) {
+        ms_envelope e;
+        memset(&e, 0, sizeof e);
+        e.location = ms_location(msg);
+        e.seq = s->seq;
+        e.content = ms_text_n(text);
+        code = ms__change_put(s->store, MS_KIND_PIECE, &e, 0, NULL, err);
+    }
+    ms_arena_deinit(&own);
+    return code;
+}
+
+/* How many bytes at the end of a text are a character that is not whole yet. */
+static size_t ms__cut_tail(ms_str text)
+{
+    for (size_t n = 1; n <= 3 && n <= text.len; n++) {
+        unsigned bad, c = (unsigned char)text.ptr[text.len - n];
+        if ((c & 0xC0) == 0x80) continue;
+        if (c < 0xC2 || c > 0xF4) return 0;
+        size_t whole = c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
+        if (n >= whole) return 0;
+        /* what can never become a character is not waited for */
+        (void)ms__utf8_char((const unsigned char *)text.ptr + text.len - n, n, &bad);
+        return bad == n ? n : 0;
+    }
+    return 0;
+}
+
+/* Writes out all that is pending but for a character that is cut. */
+static ms_result ms__stream_out(ms_stream *s, ms_error *err)
+{
+    ms_str text = ms_str_n(s->pending, s->n_pending);
+    size_t keep = ms__cut_tail(text);
+    text.len -= keep;
+    MS__TRY(ms__stream_put(s, text, err));
+    if (text.len == 0) return MS_OK;
+    memmove(s->pending, s->pending + text.len, keep);
+    s->n_pending = (uint32_t)keep;
+    s->chars = keep > 0; /* the one that is cut */
+    s->flushed = ms__stream_now(s);
+    return MS_OK;
+}
+
+static bool ms__stream_due(const ms_stream *s)
+{
+    uint32_t chars = s->opts.flush_chars ? s->opts.flush_chars : MS__STREAM_CHARS;
+    uint32_t wait = s->opts.flush_ms ? s->opts.flush_ms : MS__STREAM_MS;
+    if (s->opts.every_part || s->chars >= chars || s->flushed == 0) return true;
+    double passed = ms__stream_now(s) - s->flushed;
+    return passed < 0 || passed * 1e3 >= (double)wait;
+}
+
+static void ms__stream_hold(ms_stream *s, ms_str part)
+{
+    memcpy(s->pending + s->n_pending, part.ptr, part.len);
+    s->n_pending += (uint32_t)part.len;
+    for (size_t i = 0; i < part.len; i++)
+        if (((unsigned char)part.ptr[i] & 0xC0) != 0x80) s->chars++;
+}
+
+/* A part that the stream has no room for goes out as it is, behind a cut character. */
+static MS__APART ms_result ms__stream_large(ms_stream *s, ms_str part, ms_error *err)
+{
+    ms_arena own;
+    memset(&own, 0, sizeof own);
+    size_t n = s->n_pending + part.len;
+    char *text = n > part.len ? (char *)ms_arena_alloc(&own, n) : (char *)(uintptr_t)part.ptr;
+    if (!text) return ms__no_memory(err, n);
+    if (n > part.len) {
+        memcpy(text, s->pending, s->n_pending);
+        memcpy(text + s->n_pending, part.ptr, part.len);
+    }
+    size_t keep = ms__cut_tail(ms_str_n(text, n));
+    ms_result code = ms__stream_put(s, ms_str_n(text, n - keep), err);
+    if (code == MS_OK) {
+        s->n_pending = s->chars = 0;
+        ms__stream_hold(s, ms_str_n(text + n - keep, keep));
+        s->flushed = ms__stream_now(s);
+    }
+    ms_arena_deinit(&own);
+    return code;
+}
+
+MS_API ms_result ms_stream_feed(ms_stream *stream, ms_str part, ms_error *err)
+{
+    MS__TRY(ms__stream_check(stream, err));
+    if (part.len == 0) return MS_OK;
+    if (part.len > MS__STREAM_ROOM - stream->n_pending) {
+        MS__TRY(ms__stream_out(stream, err));
+        if (part.len > MS__STREAM_ROOM - stream->n_pending)
+            return ms__stream_large(stream, part, err);
+    }
+    uint32_t chars = stream->chars, n_pending = stream->n_pending;
+    ms__stream_hold(stream, part);
+    if (!ms__stream_due(stream)) return MS_OK;
+    ms_result code = ms__stream_out(stream, err);
+    if (code == MS_OK) return MS_OK;
+    stream->n_pending = n_pending;
+    stream->chars = chars;
+    return code;
+}
+
+MS_API ms_result ms_stream_flush(ms_stream *stream, ms_error *err)
+{
+    MS__TRY(ms__stream_check(stream, err));
+    return ms__stream_out(stream, err);
+}
+
+/* The open message becomes what it is with the text so far, and rest behind it. */
+static MS__APART ms_result ms__stream_fold(ms_store *store, const ms_msg *msg, ms_str rest,
+                                           uint32_t flags, ms_arena *arena, ms_error *err)
+{
+    if (!ms__is_open(msg))
+        return ms__fail(err, MS_E_CLOSED, "message %u is not being written", ms_seq(msg));
+    ms__fed *f = ms__fed_new(arena);
+    if (!f) return ms__no_arena(err, arena, sizeof *f);
+    MS__TRY(ms__fed_read(store, msg, 0, rest, f, err));
+    return ms__amend(store, msg, &f->e, flags | MS__CHANGE_OPEN, err);
+}
+
+MS_API ms_result ms_stream_end(ms_stream *stream, const ms_envelope *final_message,
+                               ms_arena *arena, ms_error *err)
+{
+    ms_arena own;
+    const ms_msg *msg;
+    MS__TRY(ms__stream_check(stream, err));
+    ms_store *store = stream->store;
+    ms_str rest = ms_str_n(stream->pending, stream->n_pending);
+    ms_result code = ms__change_target(store, stream->seq, &own, &msg, err);
+    if (code == MS_OK && final_message)
+        code = ms__amend(store, msg, final_message,
+                         (uint32_t)MS_FLAG_AMENDED | MS__CHANGE_OPEN, err);
+    else if (code == MS_OK)
+        code = ms__stream_fold(store, msg, rest, MS_FLAG_AMENDED, arena ? arena : &own,
+                               err);
+    ms_arena_deinit(&own);
+    if (code == MS_OK) memset(stream, 0, sizeof *stream);
+    return code;
+}
+
+MS_API ms_result ms_stream_recover(ms_store *store, uint64_t seq, ms_arena *arena,
+                                   ms_error *err)
+{
+    ms_arena own;
+    const ms_msg *msg;
+    ms_result code = ms__change_target(store, seq, &own, &msg, err);
+    if (code == MS_OK)
+        code = ms__stream_fold(store, msg, ms_str_n("", 0),
+                               (uint32_t)(MS_FLAG_AMENDED | MS_FLAG_UNFINISHED),
+                               arena ? arena : &own, err);
+    ms_arena_deinit(&own);
+    return code;
+}
+
+MS_API ms_result ms_stream_read(ms_store *store, uint64_t seq, uint64_t from,
+                                ms_arena *arena, ms_stream_text *out, ms_error *err)
+{
+    const ms_msg *msg;
+    ms_result code = MS_OK;
+    memset(out, 0, sizeof *out);
+    MS__TRY(ms__can_change(store, err));
+    if (!arena) return ms__no_arena(err, NULL, sizeof(ms_cursor));
+    MS__TRY(ms__get(store, seq, arena, &msg, err));
+    ms_str text = ms_get(msg, ms__fed_field(ms_type_of(msg))).text;
+    out->ended = !ms__is_open(msg);
+    if (!out->ended) {
+        ms__fed *f = ms__fed_new(arena);
+        if (!f) return ms__no_arena(err, arena, sizeof *f);
+        code = ms__fed_read(store, msg, 0, ms__absent(), f, err);
+        if (code != MS_OK && code != MS_E_DAMAGED) return code;
+        text = ms_buf_text(&f->buf);
+        if (from > text.len)
+            return ms__fail(err, MS_E_RANGE, "the text has %u bytes, not %u",
+                            (uint64_t)text.len, from);
+    }
+    size_t skip = from < text.len ? (size_t)from : text.len;
+    out->text = ms_str_n(text.ptr ? text.ptr + skip : "", text.len - skip);
+    out->next = text.len;
+    return code;
+}
+
+/* ==== [copy] from one store into another =============================================
+ * Compaction, retention, repair, export, loading: all are ms_copy. It reads the source
+ * twice at the same time when something was changed there: as it stands, to know what was
+ * hidden, and as it shows itself, to know what to write. So a copy has no changes but notes
+ * and facts, and no byte of what was hidden, redacted or amended away.
+ *
+ * What is left out leaves its count (leave_out), so that positions stay true.
+ * (Y1) The destination shows what the source shows, as far as it is kept, with the same
+ *      numbers, positions, notes and facts.
+ * ================================================================================== */
+
+/* `cuts` says from which sequence number on a location is kept. */
 
 typedef struct ms__cut {
     ms_str location;
@@ -14439,13 +16103,6 @@ typedef struct ms__cut {
     uint64_t dropped, last; /* messages left out since the last one kept */
     bool chosen;            /* else nothing of the location goes over, not its name */
 } ms__cut;
-
-static int ms__str_order(ms_str a, ms_str b)
-{
-    size_t n = ms__min(a.len, b.len);
-    int c = n ? memcmp(a.ptr, b.ptr, n) : 0;
-    return c ? c : (a.len > b.len) - (a.len < b.len);
-}
 
 static bool ms__cut_less(const void *a, const void *b)
 {
@@ -14470,16 +16127,15 @@ static ms__cut *ms__cut_find(ms__cut *cuts, size_t n, ms_str location)
 
 /* The sequence number of the oldest of the newest n messages. */
 static MS__APART ms_result ms__cut_at(ms_store *source, ms_str location,
-                                      const ms_keep *keep, ms_arena *arena,
+                                      const ms_keep *keep, ms_cursor *it,
                                       uint64_t *from, ms_error *err)
 {
-    ms_cursor it;
     ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, keep->newest);
-    q.arena = arena;
-    MS__TRY(ms_query_open(source, &q, &it, err));
-    const ms_msg *oldest = ms_next(&it);
+    q.by_seq = true;
+    MS__TRY(ms_query_open(source, &q, it, err));
+    const ms_msg *oldest = ms__next(it);
     *from = oldest ? ms_seq(oldest) : 0;
-    ms_result code = ms_cursor_close(&it, err);
+    ms_result code = ms_cursor_close(it, err);
     return code == MS_E_DAMAGED ? MS_OK : code;
 }
 
@@ -14494,7 +16150,8 @@ static ms_result ms__cuts_make(ms_store *source, const ms_keep *keep, ms_arena *
     MS__TRY(ms_list(source, &all, arena, &listing, err));
     size_t n = listing.count;
     ms__cut *cuts = (ms__cut *)ms_arena_alloc(arena, n * sizeof *cuts);
-    if (!cuts) return ms__no_arena(err, arena, n * sizeof *cuts);
+    ms_cursor *it = (ms_cursor *)ms_arena_alloc(arena, sizeof *it);
+    if (!cuts || !it) return ms__no_arena(err, arena, n * sizeof *cuts);
     for (size_t i = 0; i < n; i++) {
         memset(&cuts[i], 0, sizeof cuts[i]);
         cuts[i].location = listing.items[i].location;
@@ -14502,7 +16159,7 @@ static ms_result ms__cuts_make(ms_store *source, const ms_keep *keep, ms_arena *
                          ms__among(cuts[i].location, keep->locations, keep->n_locations);
         if (keep->newest > 0 && cuts[i].chosen)
             MS__TRY(
-                ms__cut_at(source, cuts[i].location, keep, arena, &cuts[i].from, err));
+                ms__cut_at(source, cuts[i].location, keep, it, &cuts[i].from, err));
     }
     ms__sort(cuts, n, sizeof *cuts, ms__cut_less);
     *out = cuts;
@@ -14522,9 +16179,11 @@ typedef struct ms__copying {
     ms_store *destination, *source;
     const ms_keep *keep;
     ms_copy_report *report;
+    ms_arena *arena;
     ms__cut *cuts; /* sorted by location; NULL: no need for them */
     size_t n_cuts;
     uint64_t unnamed; /* last number of a location that is not chosen */
+    bool changed;     /* the source has changes */
 } ms__copying;
 
 static bool ms__notes_gaps(const ms__copying *c)
@@ -14560,11 +16219,13 @@ static ms_result ms__copy_gaps(const ms__copying *c, const ms__cut *cut, ms_erro
     return MS_OK;
 }
 
-static MS__APART ms_result ms__copy_one(ms__copying *c, const ms_msg *msg, ms_error *err)
+/* hidden: it is left out whatever keep says. */
+static MS__APART ms_result ms__copy_one(ms__copying *c, const ms_msg *msg, bool hidden,
+                                        ms_error *err)
 {
     ms_append_opts opts;
     ms__cut *cut = c->cuts ? ms__cut_find(c->cuts, c->n_cuts, ms_location(msg)) : NULL;
-    if (!ms__keeps(c->keep, cut, msg)) {
+    if (hidden || !ms__keeps(c->keep, cut, msg)) {
         c->report->dropped++;
         if (!cut || !cut->chosen)
             c->unnamed = ms_seq(msg);
@@ -14601,33 +16262,158 @@ static MS__APART ms_result ms__copy_begin(ms__copying *c, ms_arena *arena, ms_er
 {
     const ms_keep *keep = c->keep;
     bool gaps = ms__notes_gaps(c) && c->source->backend->left_out;
-    if (keep->newest > 0 || keep->n_locations > 0 || keep->has_since || gaps)
+    if (keep->newest > 0 || keep->n_locations > 0 || keep->has_since || gaps || c->changed)
         MS__TRY(ms__cuts_make(c->source, keep, arena, &c->cuts, &c->n_cuts, err));
     for (size_t i = 0; i < c->n_cuts; i++)
         if (c->cuts[i].chosen) MS__TRY(ms__copy_gaps(c, &c->cuts[i], err));
     return MS_OK;
 }
 
-static MS__APART ms_result ms__copy_all(ms_store *source, ms_cursor *it, ms_error *err)
+/* A cursor over everything of the source, in the arena. raw: kinds as they stand. */
+static MS__APART ms_result ms__copy_open(const ms__copying *c, unsigned raw, ms_cursor **it,
+                                         ms_error *err)
 {
     ms_query q = ms__view_query(ms__absent(), MS_VIEW_TIMELINE, 0);
-    return ms_query_open(source, &q, it, err);
+    *it = (ms_cursor *)ms_arena_alloc(c->arena, sizeof **it);
+    if (!*it) return ms__no_arena(err, c->arena, sizeof **it);
+    q.raw = raw;
+    q.by_seq = true; /* numbers are kept: they have to rise */
+    q.arena = c->arena;
+    return ms_query_open(c->source, &q, *it, err);
+}
+
+/* Steps a message through both cursors: `now` shows what `all` has, but for what is hidden,
+ * and but for records that are damaged and were replaced. */
+static ms_result ms__copy_step(ms__copying *c, const ms_msg *msg, ms_cursor *now,
+                               const ms_msg **ahead, ms_error *err)
+{
+    if (!now) return ms__copy_one(c, msg, false, err);
+    uint64_t seq = ms_seq(msg);
+    if (!*ahead) *ahead = ms_next(now);
+    for (; *ahead && ms_seq(*ahead) < seq; *ahead = ms_next(now))
+        MS__TRY(ms__copy_one(c, *ahead, false, err));
+    if (!*ahead || ms_seq(*ahead) > seq) return ms__copy_one(c, msg, true, err);
+    msg = *ahead;
+    *ahead = NULL;
+    return ms__copy_one(c, msg, false, err);
 }
 
 static MS__APART ms_result ms__copy_run(ms__copying *c, ms_error *err)
 {
-    ms_cursor it;
-    const ms_msg *msg;
-    ms_result code = MS_OK;
-    MS__TRY(ms__copy_all(c->source, &it, err));
-    while (code == MS_OK && (msg = ms_next(&it)) != NULL)
-        code = ms__copy_one(c, msg, err);
-    c->report->damaged = it.damaged;
+    ms_cursor *all, *now = NULL;
+    const ms_msg *msg, *ahead = NULL;
+    MS__TRY(ms__copy_open(c, MS_RAW_MESSAGES, &all, err));
+    ms_result code = c->changed ? ms__copy_open(c, 0, &now, err) : MS_OK;
+    while (code == MS_OK && (msg = ms_next(all)) != NULL)
+        code = ms__copy_step(c, msg, now, &ahead, err);
+    for (; code == MS_OK && now && (ahead || (ahead = ms_next(now)) != NULL); ahead = NULL)
+        code = ms__copy_one(c, ahead, false, err);
+    c->report->damaged = all->damaged;
+    if (now && now->damaged > all->damaged) c->report->damaged = now->damaged;
     for (size_t i = 0; code == MS_OK && i < c->n_cuts; i++)
         code = ms__copy_gap(c, &c->cuts[i], err);
     if (code == MS_OK) code = ms__copy_unnamed(c, err);
-    ms_result end = ms_cursor_close(&it, code == MS_OK ? err : NULL);
-    return code != MS_OK ? code : end;
+    ms_result end = ms_cursor_close(all, code == MS_OK ? err : NULL);
+    ms_result shown = ms_cursor_close(now, code == MS_OK && end == MS_OK ? err : NULL);
+    if (code != MS_OK) return code;
+    return end != MS_OK ? end : shown;
+}
+
+/* A note goes with its message. */
+static MS__APART ms_result ms__copy_note(ms__copying *c, const ms_msg *note, ms_error *err)
+{
+    const ms_msg *msg;
+    ms_envelope e = ms_envelope_of(note);
+    ms__cut *cut = ms__cut_find(c->cuts, c->n_cuts, ms_location(note));
+    ms_result code = ms__get(c->source, e.seq, c->arena, &msg, err);
+    if (code == MS_E_HIDDEN || code == MS_E_NOT_FOUND || code == MS_E_DAMAGED) return MS_OK;
+    if (code != MS_OK || !ms__keeps(c->keep, cut, msg)) return code;
+    if (!c->keep->dry_run && !c->destination->backend->change) {
+        c->report->unplaced++;
+        return MS_OK;
+    }
+    c->report->notes++;
+    if (c->keep->dry_run) return MS_OK;
+    e.flags = 0;
+    return ms__change_put(c->destination, MS_KIND_NOTE, &e, 0, NULL, err);
+}
+
+/* Facts of a location: what is in force, in one record. */
+static MS__APART ms_result ms__copy_facts(ms__copying *c, ms_str location, ms_error *err)
+{
+    ms_str facts;
+    ms__cut *cut = ms__cut_find(c->cuts, c->n_cuts, location);
+    if ((cut && !cut->chosen) || c->keep->dry_run) return MS_OK;
+    if (!cut && c->keep->n_locations > 0 &&
+        !ms__among(location, c->keep->locations, c->keep->n_locations))
+        return MS_OK;
+    ms_result code = ms_location_get(c->source, location, c->arena, &facts, err);
+    if (code != MS_OK && code != MS_E_DAMAGED) return code;
+    if (ms_str_equal(facts, MS_STR("{}"))) return MS_OK;
+    if (c->destination->backend->change)
+        return ms_location_set(c->destination, location, facts, err);
+    c->report->unplaced++;
+    return MS_OK;
+}
+
+static bool ms__text_less(const void *a, const void *b)
+{
+    return ms__str_order(*(const ms_str *)a, *(const ms_str *)b) < 0;
+}
+
+/* Notes in order, and the names of locations that have facts. */
+static ms_result ms__copy_notes(ms__copying *c, ms_str **names, size_t *n, ms_error *err)
+{
+    ms_cursor *it;
+    const ms_msg *msg;
+    size_t cap = 0;
+    *n = 0;
+    *names = NULL;
+    MS__TRY(ms__copy_open(c, MS_RAW_NOTES | MS_RAW_LOCATIONS, &it, err));
+    ms_result code = MS_OK;
+    while (code == MS_OK && (msg = ms_next(it)) != NULL) {
+        if (ms_kind_of(msg) == MS_KIND_NOTE) {
+            code = ms__copy_note(c, msg, err);
+            continue;
+        }
+        if (*n == cap) {
+            cap = cap ? cap * 2 : 16;
+            ms_str *more = (ms_str *)ms_arena_alloc(c->arena, cap * sizeof *more);
+            if (more && *n) memcpy(more, *names, *n * sizeof *more);
+            if (!more) code = ms__no_arena(err, c->arena, cap * sizeof *more);
+            else *names = more;
+        }
+        if (code != MS_OK) continue;
+        ms_str *name = &(*names)[*n];
+        *name = ms_location(msg);
+        if (ms__keep_copy(c->arena, name)) ++*n;
+        else code = ms__no_arena(err, c->arena, name->len);
+    }
+    ms_result end = ms_cursor_close(it, code == MS_OK ? err : NULL);
+    return code == MS_OK ? end : code;
+}
+
+static MS__APART ms_result ms__copy_rest(ms__copying *c, ms_error *err)
+{
+    ms_str *names;
+    size_t n;
+    if (!c->changed) return MS_OK;
+    ms_result damaged = ms__copy_notes(c, &names, &n, err);
+    if (damaged != MS_OK && damaged != MS_E_DAMAGED) return damaged;
+    ms__sort(names, n, sizeof *names, ms__text_less);
+    for (size_t i = 0; i < n; i++)
+        if (i == 0 || !ms_str_equal(names[i], names[i - 1]))
+            MS__TRY(ms__copy_facts(c, names[i], err));
+    return damaged;
+}
+
+static ms_result ms__copy_changed(ms__copying *c, ms_error *err)
+{
+    ms_stat stat;
+    if (!c->source->backend->change || !c->source->backend->stat) return MS_OK;
+    MS__TRY(ms_store_stat(c->source, &stat, err));
+    c->changed = stat.changes > 0;
+    return MS_OK;
 }
 
 MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep *keep,
@@ -14651,8 +16437,14 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
     c.source = source;
     c.keep = keep;
     c.report = report;
-    ms_result code = ms__copy_begin(&c, arena ? arena : &own, err);
+    c.arena = arena ? arena : &own;
+    ms_result code = ms__copy_changed(&c, err);
+    if (code == MS_OK) code = ms__copy_begin(&c, c.arena, err);
     if (code == MS_OK) code = ms__copy_run(&c, err);
+    if (code == MS_OK || code == MS_E_DAMAGED) {
+        ms_result rest = ms__copy_rest(&c, err);
+        if (rest != MS_OK && (code == MS_OK || rest != MS_E_DAMAGED)) code = rest;
+    }
     ms_arena_deinit(&own);
     return code;
 }
@@ -14712,8 +16504,15 @@ typedef struct ms__stream {
 
 typedef struct ms__node {
     void *child[4]; /* ms__node, atomic */
+    struct ms__node *next; /* in order of creation */
     uint64_t hash;
 } ms__node;
+
+/* Nodes of one kind: a trie that finds them, and their order. */
+typedef struct ms__chain {
+    void *root;
+    ms__node *first, *last;
+} ms__chain;
 
 /* What listings tell; changed under the lock. */
 typedef struct ms__tally {
@@ -14731,16 +16530,15 @@ typedef struct ms__gap {
 
 typedef struct ms__loc {
     ms__node node;
-    struct ms__loc *next; /* in order of creation */
     ms_str name;
-    void *gaps; /* ms__gap, newest first; atomic */
+    void *gaps;    /* ms__gap, newest first; atomic */
+    void *control; /* ms__control, atomic; NULL: nothing was ever changed */
     ms__tally tally;
     ms__stream all, conversation, global;
 } ms__loc;
 
 typedef struct ms__agent {
     ms__node node;
-    struct ms__agent *next;
     ms__loc *loc;
     ms_str key;
     ms__tally tally;
@@ -14749,20 +16547,54 @@ typedef struct ms__agent {
 
 typedef struct ms__key {
     ms__node node;
-    struct ms__key *next;
     ms__loc *loc;
     const unsigned char *record; /* that has it */
     uint64_t offset;             /* log: where that is in the file, while it is written */
     uint32_t entry;
 } ms__key;
 
-/* Nodes in order of creation, and the tries that find them. */
+/* A message that was written in pieces. */
+typedef struct ms__flow {
+    ms__node node;
+    ms__loc *loc;
+    uint64_t seq;
+    ms__stream pieces;
+} ms__flow;
+
 typedef struct ms__names {
-    void *locs, *agents, *keys; /* roots */
-    ms__loc *first_loc, *last_loc;
-    ms__agent *first_agent, *last_agent;
-    ms__key *first_key, *last_key;
+    ms__chain locs, agents, keys, flows;
 } ms__names;
+
+/* What became of one message: each version counts from its place on, the newest first. */
+typedef struct ms__version {
+    struct ms__version *before;
+    uint64_t place;
+    const unsigned char *record; /* that shows it; NULL: it was hidden */
+} ms__version;
+
+typedef struct ms__changed {
+    ms__node node; /* hash: of seq */
+    uint64_t seq;
+    void *newest; /* ms__version; atomic */
+} ms__changed;
+
+/* A range of hidden messages. */
+typedef struct ms__range {
+    struct ms__range *before; /* made earlier, */
+    struct ms__range *skip;   /* the newest of those that does not lie inside this one */
+    uint64_t place, first, last;
+    uint64_t reach; /* the largest `last` of this one and all before it */
+} ms__range;
+
+/* What was changed in a location. */
+typedef struct ms__control {
+    ms__stream changes, facts; /* AMEND and HIDE; NOTE and LOCATION */
+    void *changed;             /* trie of ms__changed, by sequence number */
+    void *ranges;              /* ms__range, newest first; atomic */
+    uint64_t hidden;           /* messages; under the lock */
+    uint64_t damaged;          /* log: changes that could not be read */
+    uint32_t loaded;           /* log: the above is as the file has it; atomic */
+} ms__control;
 
 typedef struct ms__live {
     unsigned char *buffer; /* memory comes from its end; NULL: from nodes */
@@ -14773,8 +16605,10 @@ typedef struct ms__live {
     uint64_t hash_key[2];
     uint64_t messages, last_seq, bytes;
     uint64_t gap_seq; /* largest number of a message that a copy left out */
-    bool list_all;    /* `all` is kept */
-    ms__stream all;
+    uint64_t hidden, changes;
+    bool list_all;    /* `all` and `others` are kept */
+    ms__stream all;   /* messages */
+    ms__stream others; /* records that change them */
     ms__names names;
     ms__names fresh; /* made by the append that runs, not seen by readers yet */
 } ms__live;
@@ -14801,9 +16635,11 @@ static void *ms__live_take(ms__live *live, size_t size)
 static void ms__live_reset(ms__live *live)
 {
     memset(&live->all, 0, sizeof live->all);
+    memset(&live->others, 0, sizeof live->others);
     memset(&live->names, 0, sizeof live->names);
     memset(&live->fresh, 0, sizeof live->fresh);
     live->messages = live->last_seq = live->bytes = live->index_bytes = live->gap_seq = 0;
+    live->hidden = live->changes = 0;
     ms_arena_reset(&live->nodes);
 }
 
@@ -14893,6 +16729,26 @@ static uint32_t ms__stream_seen(const ms__stream *s, uint32_t end)
     return n;
 }
 
+/* How many of n entries are below `entry`. */
+static uint32_t ms__stream_lower(const ms__stream *s, uint32_t n, uint32_t entry)
+{
+    uint32_t low = 0;
+    const ms__chunk *c = n > 0 ? ms__stream_chunk(s, n - 1) : NULL;
+    while (c && c->before && ms__chunk_entry(c, c->first) >= entry) {
+        n = c->first;
+        c = c->before;
+    }
+    if (c) low = c->first;
+    while (low < n) {
+        uint32_t middle = low + (n - low) / 2;
+        if (ms__chunk_entry(c, middle) < entry)
+            low = middle + 1;
+        else
+            n = middle;
+    }
+    return low;
+}
+
 /* ---- Tries. A path is where a search stands: the next slot, and the hash bits left. */
 
 typedef struct ms__path {
@@ -14944,6 +16800,31 @@ static void ms__trie_link(void **root, ms__node *n)
     ms__store_ptr(p.slot, n);
 }
 
+/* Puts a node, found by nobody yet, at the end of a list. */
+static void ms__chain_add(ms__chain *list, ms__node *n)
+{
+    n->next = NULL;
+    if (list->last) list->last->next = n;
+    else list->first = n;
+    list->last = n;
+    ms__trie_link(&list->root, n);
+}
+
+static ms__loc *ms__loc_at(const ms__node *n)
+{
+    return (ms__loc *)(void *)(uintptr_t)n;
+}
+
+static ms__agent *ms__agent_at(const ms__node *n)
+{
+    return (ms__agent *)(void *)(uintptr_t)n;
+}
+
+static ms__flow *ms__flow_at(const ms__node *n)
+{
+    return (ms__flow *)(void *)(uintptr_t)n;
+}
+
 static uint64_t ms__loc_hash(const ms__live *live, ms_str name)
 {
     return ms__hash(live->hash_key, 0, name.ptr, name.len);
@@ -14960,27 +16841,21 @@ static ms__loc *ms__loc_in(void **root, uint64_t hash, ms_str name)
 
 static ms__loc *ms__loc_find(ms__live *live, ms_str name)
 {
-    return ms__loc_in(&live->names.locs, ms__loc_hash(live, name), name);
+    return ms__loc_in(&live->names.locs.root, ms__loc_hash(live, name), name);
 }
 
 /* Finds or makes; what is made is fresh until the append commits. */
 static ms__loc *ms__loc_get(ms__live *live, ms_str name)
 {
     uint64_t hash = ms__loc_hash(live, name);
-    ms__names *fresh = &live->fresh;
-    ms__loc *l = ms__loc_in(&live->names.locs, hash, name);
-    if (!l) l = ms__loc_in(&fresh->locs, hash, name);
+    ms__loc *l = ms__loc_in(&live->names.locs.root, hash, name);
+    if (!l) l = ms__loc_in(&live->fresh.locs.root, hash, name);
     if (l) return l;
     ms_str copy;
     l = (ms__loc *)(void *)ms__node_new(live, sizeof *l, hash, name, &copy);
     if (!l) return NULL;
     l->name = copy;
-    if (fresh->last_loc)
-        fresh->last_loc->next = l;
-    else
-        fresh->first_loc = l;
-    fresh->last_loc = l;
-    ms__trie_link(&fresh->locs, &l->node);
+    ms__chain_add(&live->fresh.locs, &l->node);
     return l;
 }
 
@@ -15000,27 +16875,22 @@ static ms__agent *ms__agent_in(void **root, uint64_t hash, const ms__loc *loc, m
 
 static ms__agent *ms__agent_find(ms__live *live, const ms__loc *loc, ms_str key)
 {
-    return ms__agent_in(&live->names.agents, ms__agent_hash(live, loc, key), loc, key);
+    return ms__agent_in(&live->names.agents.root, ms__agent_hash(live, loc, key), loc,
+                        key);
 }
 
 static ms__agent *ms__agent_get(ms__live *live, ms__loc *loc, ms_str key)
 {
     uint64_t hash = ms__agent_hash(live, loc, key);
-    ms__names *fresh = &live->fresh;
-    ms__agent *a = ms__agent_in(&live->names.agents, hash, loc, key);
-    if (!a) a = ms__agent_in(&fresh->agents, hash, loc, key);
+    ms__agent *a = ms__agent_in(&live->names.agents.root, hash, loc, key);
+    if (!a) a = ms__agent_in(&live->fresh.agents.root, hash, loc, key);
     if (a) return a;
     ms_str copy;
     a = (ms__agent *)(void *)ms__node_new(live, sizeof *a, hash, key, &copy);
     if (!a) return NULL;
     a->loc = loc;
     a->key = copy;
-    if (fresh->last_agent)
-        fresh->last_agent->next = a;
-    else
-        fresh->first_agent = a;
-    fresh->last_agent = a;
-    ms__trie_link(&fresh->agents, &a->node);
+    ms__chain_add(&live->fresh.agents, &a->node);
     return a;
 }
 
@@ -15044,15 +16914,14 @@ static uint64_t ms__key_hash(const ms__live *live, const ms__loc *loc, ms_str ke
 static ms__key *ms__key_find(ms__live *live, const ms__loc *loc, ms_str key)
 {
     uint64_t hash = ms__key_hash(live, loc, key);
-    ms__key *k = ms__key_in(&live->names.keys, hash, loc, key);
-    return k ? k : ms__key_in(&live->fresh.keys, hash, loc, key);
+    ms__key *k = ms__key_in(&live->names.keys.root, hash, loc, key);
+    return k ? k : ms__key_in(&live->fresh.keys.root, hash, loc, key);
 }
 
 /* For a record that is written already. */
 static ms__key *ms__key_make(ms__live *live, ms__loc *loc, ms_str key, uint32_t entry,
                              const unsigned char *record)
 {
-    ms__names *fresh = &live->fresh;
     uint64_t hash = ms__key_hash(live, loc, key);
     ms__key *k =
         (ms__key *)(void *)ms__node_new(live, sizeof *k, hash, ms_str_n("", 0), NULL);
@@ -15060,45 +16929,279 @@ static ms__key *ms__key_make(ms__live *live, ms__loc *loc, ms_str key, uint32_t 
     k->loc = loc;
     k->entry = entry;
     k->record = record;
-    if (fresh->last_key)
-        fresh->last_key->next = k;
-    else
-        fresh->first_key = k;
-    fresh->last_key = k;
-    ms__trie_link(&fresh->keys, &k->node);
+    ms__chain_add(&live->fresh.keys, &k->node);
     return k;
+}
+
+/* Pieces of message number seq of the location with that hash. */
+static uint64_t ms__flow_hash(const uint64_t key[2], uint64_t location, uint64_t seq)
+{
+    unsigned char bytes[8];
+    ms__put64(bytes, seq);
+    return ms__hash(key, location ^ 2, (const char *)bytes, sizeof bytes);
+}
+
+static ms__flow *ms__flow_in(void **root, uint64_t hash, const ms__loc *loc, uint64_t seq)
+{
+    ms__flow *f;
+    ms__path p = ms__trie(root, hash);
+    while ((f = ms__flow_at(ms__trie_next(&p, hash))) != NULL)
+        if (f->loc == loc && f->seq == seq) return f;
+    return NULL;
+}
+
+static ms__flow *ms__flow_find(ms__live *live, const ms__loc *loc, uint64_t seq)
+{
+    uint64_t hash = ms__flow_hash(live->hash_key, loc->node.hash, seq);
+    return ms__flow_in(&live->names.flows.root, hash, loc, seq);
+}
+
+static ms__flow *ms__flow_get(ms__live *live, ms__loc *loc, uint64_t seq)
+{
+    ms__flow *f = ms__flow_find(live, loc, seq);
+    if (f) return f;
+    uint64_t hash = ms__flow_hash(live->hash_key, loc->node.hash, seq);
+    f = ms__flow_at(ms__node_new(live, sizeof *f, hash, ms_str_n("", 0), NULL));
+    if (!f) return NULL;
+    f->loc = loc;
+    f->seq = seq;
+    ms__chain_add(&live->fresh.flows, &f->node);
+    return f;
+}
+
+static void ms__chain_link(ms__chain *to, ms__chain *from)
+{
+    for (ms__node *n = from->first; n; n = n->next) ms__trie_link(&to->root, n);
+    if (!from->first) return;
+    if (to->last) to->last->next = from->first;
+    else to->first = from->first;
+    to->last = from->last;
 }
 
 /* Makes fresh nodes known to readers. */
 static void ms__names_link(ms__live *live)
 {
     ms__names *to = &live->names, *from = &live->fresh;
-    for (ms__loc *l = from->first_loc; l; l = l->next) ms__trie_link(&to->locs, &l->node);
-    for (ms__agent *a = from->first_agent; a; a = a->next)
-        ms__trie_link(&to->agents, &a->node);
-    for (ms__key *k = from->first_key; k; k = k->next) ms__trie_link(&to->keys, &k->node);
-    if (from->first_loc) {
-        if (to->last_loc)
-            to->last_loc->next = from->first_loc;
-        else
-            to->first_loc = from->first_loc;
-        to->last_loc = from->last_loc;
-    }
-    if (from->first_agent) {
-        if (to->last_agent)
-            to->last_agent->next = from->first_agent;
-        else
-            to->first_agent = from->first_agent;
-        to->last_agent = from->last_agent;
-    }
-    if (from->first_key) {
-        if (to->last_key)
-            to->last_key->next = from->first_key;
-        else
-            to->first_key = from->first_key;
-        to->last_key = from->last_key;
-    }
+    ms__chain_link(&to->locs, &from->locs);
+    ms__chain_link(&to->agents, &from->agents);
+    ms__chain_link(&to->keys, &from->keys);
+    ms__chain_link(&to->flows, &from->flows);
     memset(from, 0, sizeof *from);
+}
+
+/* ---- Changes. A reader knows a place, its end: what was changed from there on has not
+ * happened for it. So nothing is taken back and nothing moves, and an open cursor goes on
+ * over what it saw at its opening. Hidden ranges are asked the newest first; ranges inside a
+ * newer one are stepped over, and the search ends where no older one reaches. */
+
+static uint64_t ms__seq_hash(uint64_t seq)
+{
+    return seq * 0x9E3779B97F4A7C15u;
+}
+
+static ms__changed *ms__changed_find(const ms__control *c, uint64_t seq)
+{
+    ms__changed *m;
+    uint64_t hash = ms__seq_hash(seq);
+    ms__path p = ms__trie((void **)(uintptr_t)&c->changed, hash);
+    while ((m = (ms__changed *)(void *)ms__trie_next(&p, hash)) != NULL)
+        if (m->seq == seq) return m;
+    return NULL;
+}
+
+/* The record that stands for message number seq, whose own is r, for a reader that knows
+ * what is before `end`; *place (of r) becomes its place. NULL: it is hidden. */
+static const unsigned char *ms__shown(const ms__control *c, const unsigned char *r,
+                                      uint64_t seq, uint64_t end, uint64_t *place)
+{
+    const ms__range *range = (const ms__range *)ms__load_ptr(&c->ranges);
+    while (range && range->reach >= seq) {
+        if (range->place >= end) {
+            range = range->before;
+            continue;
+        }
+        if (range->first <= seq && seq <= range->last) return NULL;
+        range = range->skip;
+    }
+    const ms__changed *m = ms__changed_find(c, seq);
+    const ms__version *v = m ? (const ms__version *)ms__load_ptr(&m->newest) : NULL;
+    while (v && v->place >= end) v = v->before;
+    if (!v) return r;
+    *place = v->place;
+    return v->record;
+}
+
+/* What one AMEND or HIDE needs to count, made before it is written. */
+typedef struct ms__edit {
+    ms__changed *changed;
+    ms__version *version;
+    ms__range *range;
+    bool fresh; /* changed is in no trie yet */
+} ms__edit;
+
+static bool ms__edit_reserve(ms__live *live, const ms__control *c, uint64_t first,
+                             uint64_t last, ms__edit *e)
+{
+    memset(e, 0, sizeof *e);
+    if (first < last) {
+        e->range = (ms__range *)ms__live_take(live, sizeof *e->range);
+        if (!e->range) return false;
+        memset(e->range, 0, sizeof *e->range);
+        e->range->first = first;
+        e->range->last = last;
+        return true;
+    }
+    e->changed = ms__changed_find(c, first);
+    e->fresh = !e->changed;
+    if (e->fresh)
+        e->changed = (ms__changed *)(void *)ms__node_new(
+            live, sizeof *e->changed, ms__seq_hash(first), ms_str_n("", 0), NULL);
+    e->version = (ms__version *)ms__live_take(live, sizeof *e->version);
+    if (!e->changed || !e->version) return false;
+    e->changed->seq = first;
+    return true;
+}
+
+static void ms__range_link(ms__control *c, ms__range *range, uint64_t place)
+{
+    ms__range *before = (ms__range *)c->ranges, *skip = before;
+    range->place = place;
+    range->before = before;
+    range->reach = range->last;
+    if (before && before->reach > range->reach) range->reach = before->reach;
+    while (skip && skip->first >= range->first && skip->last <= range->last)
+        skip = skip->skip;
+    range->skip = skip;
+    ms__store_ptr(&c->ranges, range);
+}
+
+/* From place on the change counts. record: the AMEND; NULL: a HIDE. */
+static void ms__edit_link(ms__control *c, const ms__edit *e, uint64_t place,
+                          const unsigned char *record)
+{
+    if (e->range) {
+        ms__range_link(c, e->range, place);
+        return;
+    }
+    e->version->before = (ms__version *)e->changed->newest;
+    e->version->place = place;
+    e->version->record = record;
+    ms__store_ptr(&e->changed->newest, e->version);
+    if (e->fresh) ms__trie_link(&c->changed, &e->changed->node);
+}
+
+#define MS__HIDE_TEXT 96
+
+static ms_value ms__hide_text(char out[MS__HIDE_TEXT], uint64_t first, uint64_t last,
+                              uint64_t messages)
+{
+    static const char *const names[] = {"{\"first\":", ",\"last\":", ",\"messages\":"};
+    uint64_t numbers[3];
+    size_t n = 0;
+    numbers[0] = first, numbers[1] = last, numbers[2] = messages;
+    for (unsigned i = 0; i < 3; i++) {
+        size_t len = strlen(names[i]);
+        memcpy(out + n, names[i], len);
+        n += len;
+        n += ms__u64_write(numbers[i], out + n);
+    }
+    out[n++] = '}';
+    return ms_json(ms_str_n(out, n));
+}
+
+/* What a change record needs in the names and streams of a live part. */
+typedef struct ms__change {
+    ms__loc *loc;
+    ms__control *control; /* that its location gets; NULL: it has one, or needs none */
+    ms__flow *flow;       /* of a PIECE, else NULL */
+} ms__change;
+
+static ms__stream *ms__change_stream(const ms__change *ch, unsigned kind)
+{
+    if (ch->flow) return &ch->flow->pieces;
+    ms__control *c = ch->control ? ch->control : (ms__control *)ch->loc->control;
+    return kind == MS__KIND_AMEND || kind == MS__KIND_HIDE ? &c->changes : &c->facts;
+}
+
+static bool ms__change_reserve(ms__live *live, ms__loc *loc, unsigned kind, uint64_t seq,
+                               ms__change *ch)
+{
+    memset(ch, 0, sizeof *ch);
+    ch->loc = loc;
+    if (kind == MS__KIND_PIECE) {
+        ch->flow = ms__flow_get(live, loc, seq);
+        if (!ch->flow) return false;
+    } else if (!loc->control) {
+        ch->control = (ms__control *)ms__live_take(live, sizeof *ch->control);
+        if (!ch->control) return false;
+        memset(ch->control, 0, sizeof *ch->control);
+    }
+    if (live->list_all && !ms__stream_reserve(live, &live->others)) return false;
+    return ms__stream_reserve(live, ms__change_stream(ch, kind));
+}
+
+static void ms__change_enter(ms__live *live, const ms__change *ch, unsigned kind,
+                             uint32_t entry)
+{
+    ms__stream_push(ms__change_stream(ch, kind), entry);
+    if (live->list_all) ms__stream_push(&live->others, entry);
+    if (ch->control) ms__store_ptr(&ch->loc->control, ch->control);
+    live->changes++;
+}
+
+/* The one change that an append may bring. */
+typedef struct ms__change_run {
+    unsigned kind; /* 0: none */
+    ms__change enter;
+    ms__edit edit;
+    ms__control *control; /* that the edit is for */
+    uint64_t first, last; /* HIDE */
+    uint64_t hidden;      /* visible messages that it hides */
+    ms__arena_mark mark;  /* log: where the memory of edits stood, when `control` is set */
+    char text[MS__HIDE_TEXT];
+} ms__change_run;
+
+/* May this change be made? own: the record of the message that it is about, NULL: there is
+ * none; shown: what stands for it now, NULL: it is hidden. */
+static ms_result ms__change_check(const ms_envelope *e, ms_str location,
+                                  const unsigned char *own, const unsigned char *shown,
+                                  ms_error *err)
+{
+    unsigned kind = ms__kind_of(e);
+    if (kind == MS__KIND_LOCATION) return MS_OK;
+    if (!own) return ms__fail(err, MS_E_NOT_FOUND, "no message %u", e->seq);
+    if (!ms_str_equal(ms_location(ms__msg(own)), location))
+        return ms__at_field(
+            err, ms__fail(err, MS_E_ARGUMENT, "message %u is of location '%v', not of '%v'",
+                          e->seq, MS__V(ms_location(ms__msg(own))), MS__V(location)),
+            "location");
+    if (!shown) return ms__fail(err, MS_E_HIDDEN, "message %u is hidden", e->seq);
+    uint32_t flags = ms_flags(ms__msg(shown));
+    bool open = shown[4] == MS__KIND_MESSAGE && (flags & MS_FLAG_UNFINISHED);
+    if ((kind == MS__KIND_PIECE || (e->flags & MS__CHANGE_OPEN)) && !open)
+        return ms__fail(err, MS_E_CLOSED, "message %u is not being written", e->seq);
+    if (kind != MS__KIND_AMEND) return MS_OK;
+    if (own[5] != (unsigned)e->type)
+        return ms__at_field(
+            err, ms__fail(err, MS_E_TYPE, "message %u is of type %s, not %s", e->seq,
+                          ms_type_word((ms_type)own[5]), ms_type_word(e->type)),
+            "type");
+    if ((flags & MS_FLAG_REDACTED) && !(e->flags & MS_FLAG_REDACTED))
+        return ms__fail(err, MS_E_CONFLICT, "message %u is redacted", e->seq);
+    return MS_OK;
+}
+
+/* Takes back what was reserved; memory is rewound by the caller. */
+static void ms__change_undo(ms__live *live, const ms__change *ch)
+{
+    ms__stream_undo(&live->others);
+    if (!ch->loc) return;
+    ms__control *c = (ms__control *)ch->loc->control;
+    if (c) {
+        ms__stream_undo(&c->changes);
+        ms__stream_undo(&c->facts);
+    }
+    if (ch->flow) ms__stream_undo(&ch->flow->pieces);
 }
 
 /* ---- Appending. */
@@ -15185,6 +17288,7 @@ static void ms__plans_undo(ms__live *live, const ms__plan *plans, size_t n,
         ms__stream_undo(&plans[i].agent->rest);
     }
     ms__stream_undo(&live->all);
+    ms__stream_undo(&live->others);
     memset(&live->fresh, 0, sizeof live->fresh);
     if (!live->buffer) ms__arena_rewind(&live->nodes, &mark->nodes);
     live->top = mark->top;
@@ -15215,7 +17319,8 @@ static bool ms__same_message(const unsigned char *r, const ms_envelope *e,
 {
     ms__walk w = ms__walk_of(r);
     ms__entry at;
-    if (ms__get32(r) != l->size || r[5] != (unsigned)e->type || r[6] != (unsigned)e->role)
+    if (ms__get32(r) != l->size || r[5] != (unsigned)e->type ||
+        (r[6] & 15) != (unsigned)e->role)
         return false;
     for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
         if (!(l->present >> f & 1)) continue;
@@ -15241,7 +17346,8 @@ typedef struct ms__append_run {
     const ms_append_opts *opts;
     uint64_t offset; /* of the next record */
     uint64_t seq;    /* of the next message */
-    double now;      /* for messages without time, NaN: leave them so */
+    double now;      /* for what has no time; NaN: nothing has none */
+    bool stamp;      /* messages, too; else only changes */
 } ms__append_run;
 
 static bool ms__some_untimed(const ms_envelope *messages, size_t n)
@@ -15259,16 +17365,29 @@ static uint64_t ms__next_seq(uint64_t last, uint64_t gap, const ms_append_opts *
     return largest == UINT64_MAX ? largest : largest + 1; /* the largest is never given */
 }
 
-/* clock NULL: messages keep unset times. */
+/* stamp: messages do not keep unset times. */
 static void ms__run_begin(ms__append_run *run, ms_str location,
                           const ms_envelope *messages, size_t n,
-                          const ms_append_opts *opts, const ms_clock *clock)
+                          const ms_append_opts *opts, const ms_clock *clock, bool stamp)
 {
     run->location = location;
     run->opts = opts;
     run->now = ms__f64_from(MS__TIME_UNSET);
-    if (clock && !opts->keep_seq && ms__some_untimed(messages, n))
+    run->stamp = stamp && !opts->keep_seq;
+    bool change = ms__kind_of(&messages[n - 1]) != MS__KIND_MESSAGE;
+    if ((run->stamp || change) && ms__some_untimed(messages, n))
         run->now = clock->now(clock->ctx);
+}
+
+/* A change has the number of its message, and the time it was made; an AMEND is the
+ * message and has its time. */
+static void ms__run_change(const ms__append_run *run, const ms_envelope *e,
+                           const ms__layout *l, unsigned char *r)
+{
+    uint64_t time_bits = ms__time_bits(e);
+    if (!e->has_time && ms__kind_of(e) != MS__KIND_AMEND && ms__finite(run->now))
+        time_bits = ms__f64_bits(run->now);
+    ms__encode_header(e, l, e->seq, time_bits, e->flags & MS__COPY_FLAGS, r);
 }
 
 /* Sequence number, time and flags of a message. */
@@ -15276,7 +17395,8 @@ static ms_result ms__run_header(ms__append_run *run, const ms_envelope *e,
                                 const ms__layout *l, unsigned char *r, ms_error *err)
 {
     uint64_t seq = run->seq, time_bits = ms__time_bits(e);
-    uint32_t flags = e->flags & MS__CALLER_FLAGS;
+    bool given = run->opts->keep_seq || e->flags >> MS__KIND_SHIFT != 0;
+    uint32_t flags = e->flags & (given ? MS__COPY_FLAGS : MS__CALLER_FLAGS);
     if (run->opts->keep_seq) {
         if (e->seq < seq || e->seq == UINT64_MAX)
             return ms__at_field(err,
@@ -15288,7 +17408,8 @@ static ms_result ms__run_header(ms__append_run *run, const ms_envelope *e,
         seq = e->seq;
     } else if (seq == UINT64_MAX) {
         return ms__fail(err, MS_E_FULL, "all sequence numbers are used");
-    } else if (!e->has_time && ms__finite(run->now)) {
+    } else if (!e->has_time && run->stamp && ms__finite(run->now) &&
+               !(e->flags & MS__CHANGE_AS_IS)) {
         time_bits = ms__f64_bits(run->now);
         flags |= MS_FLAG_STAMPED;
     }
@@ -15361,6 +17482,19 @@ static bool ms__live_adopt(ms__live *live, ms__plan *p, uint32_t entry,
     return true;
 }
 
+/* The same of a change. False: no memory. */
+static bool ms__live_adopt_change(ms__live *live, ms__change *ch, uint32_t entry,
+                                  const unsigned char *r)
+{
+    const ms_msg *msg = ms__msg(r);
+    memset(ch, 0, sizeof *ch);
+    ms__loc *loc = ms__loc_get(live, ms_location(msg));
+    if (!loc || !ms__change_reserve(live, loc, r[4], ms_seq(msg), ch)) return false;
+    ms__names_link(live);
+    ms__change_enter(live, ch, r[4], entry);
+    return true;
+}
+
 /* ---- Cursors. A head stands in one stream at `pos`; entries [lo, hi) belong to the
  * query. Walking forward it offers entry pos, walking backward entry pos - 1. The live
  * heads form a heap by the place they offer, so merging k streams costs log k a message.
@@ -15376,6 +17510,11 @@ typedef struct ms__feed {
     void (*back)(ms_store *store, ms_cursor *it, ms__head *h, size_t n);
     /* How many entries the head has in all. */
     size_t (*count)(ms_store *store, ms_cursor *it, const ms__head *h);
+    /* Where messages may be changed: the record that stands for the one offered, NULL when
+     * it is hidden. *whole: as `whole` said of the one offered; becomes that of the one
+     * returned. */
+    const unsigned char *(*shown)(ms_store *store, const ms_cursor *it, const ms__head *h,
+                                  bool *whole);
 } ms__feed;
 
 #define MS__NO_PLACE UINT64_MAX
@@ -15453,17 +17592,22 @@ static const unsigned char *ms__merge_step(ms_store *store, const ms__feed *feed
         bool again = h->place == it->last_place;
         bool whole = again || feed->whole(store, it, h);
         uint64_t place = h->place;
+        if (it->changed && !again) r = feed->shown(store, it, h, &whole);
         ms__heads_pop(store, feed, it);
-        if (again) continue;
+        if (again || !r) continue;
         if (!whole) {
             it->last_place = place;
             ++*damaged;
             continue;
         }
         const ms_msg *msg = ms__msg(r);
-        if (!(MS_BIT(ms_type_of(msg)) & types)) continue;
-        if (it->scan ? !ms_query_match(&it->query, msg) : !ms__passes(&it->query, msg))
-            continue;
+        if (it->query.raw) {
+            if (!ms__raw_passes(&it->query, msg)) continue;
+        } else {
+            if (!(MS_BIT(ms_type_of(msg)) & types)) continue;
+            if (it->scan ? !ms_query_match(&it->query, msg) : !ms__passes(&it->query, msg))
+                continue;
+        }
         it->last_place = place;
         return r;
     }
@@ -15572,7 +17716,8 @@ static void ms__merge_window(ms_store *store, const ms__feed *feed, ms_cursor *i
     const ms_query *q = &it->query;
     uint64_t unseen = 0;
     bool back = ms__starts_back(q);
-    bool plain = !it->filtered && !q->turn_id.ptr && !q->has_since && !q->has_until;
+    bool plain = !it->filtered && !it->changed && !q->raw && !q->turn_id.ptr &&
+                 !q->has_since && !q->has_until;
     it->left = q->limit ? q->limit : SIZE_MAX;
     if (it->n_heads == 1 && plain && back && !q->reverse) {
         feed->back(store, it, &ms__heads(it)[0], q->limit);
@@ -15630,42 +17775,6 @@ static ms_info ms__info_of(const ms__tally *t, ms_str location, ms_str agent_key
     return i;
 }
 
-/* Walks what a listing asks for; items NULL only counts. */
-static size_t ms__live_collect(const ms__live *live, const ms_list_query *q,
-                               ms_info *items)
-{
-    size_t n = 0;
-    if (!q->agents) {
-        for (const ms__loc *l = live->names.first_loc; l; l = l->next) {
-            if (l->tally.messages == 0 && !(q->emptied && l->gaps)) continue;
-            if (!ms_str_starts_with(l->name, q->prefix)) continue;
-            if (!ms__is_empty(q->location) && !ms_str_equal(l->name, q->location))
-                continue;
-            if (items) items[n] = ms__info_of(&l->tally, l->name, ms__absent());
-            n++;
-        }
-        return n;
-    }
-    for (const ms__agent *a = live->names.first_agent; a; a = a->next) {
-        if (a->tally.messages == 0 || !ms_str_starts_with(a->key, q->prefix)) continue;
-        if (!ms__is_empty(q->location) && !ms_str_equal(a->loc->name, q->location))
-            continue;
-        if (items) items[n] = ms__info_of(&a->tally, a->loc->name, a->key);
-        n++;
-    }
-    return n;
-}
-
-/* A copy in the arena; false when it has no room. */
-static bool ms__keep_copy(ms_arena *arena, ms_str *s)
-{
-    char *copy = s->ptr ? (char *)ms_arena_alloc(arena, s->len) : NULL;
-    if (!copy) return !s->ptr;
-    if (s->len) memcpy(copy, s->ptr, s->len);
-    s->ptr = copy;
-    return true;
-}
-
 /* Sorts, cuts, and makes the names the caller's. */
 static ms_result ms__listing_finish(ms_info *items, size_t n, size_t limit,
                                     ms_arena *arena, ms_listing *out, ms_error *err)
@@ -15721,19 +17830,6 @@ static uint32_t ms__gap_encode(ms_str location, uint64_t seq, uint64_t count,
     return ms__padded(l.size);
 }
 
-/* The body of a GAP record whose header was checked. */
-static ms_result ms__gap_check(const unsigned char *r, uint64_t offset, ms_error *err)
-{
-    uint32_t size = ms__get32(r);
-    if (ms__crc32c(0, r + MS__HEADER, ms__padded(size) - MS__HEADER) != ms__get32(r + 24))
-        return ms__damaged(err, offset, "its body does not match its check");
-    const char *fault = ms__body_fault(r + MS__HEADER, size - MS__HEADER);
-    if (!fault && ms__is_empty(ms_location(ms__msg(r)))) fault = "it has no location";
-    if (!fault && (r[5] != 0 || ms_seq(ms__msg(r)) == UINT64_MAX))
-        fault = "it has a type, or a sequence number that nobody can have";
-    return fault ? ms__damaged(err, offset, fault) : MS_OK;
-}
-
 /* ---- Where numbers come from when the caller does not say. */
 
 static double ms__default_now(void *ctx)
@@ -15773,7 +17869,9 @@ static void ms__default_fill(void *ctx, void *out, size_t len)
  *
  * What a copy left out is remembered by records of kind GAP in the image: sequence number
  * of the last message left out, their count in the place of the time, and the location as
- * the only field. They are in no stream and do not count as messages.
+ * the only field. They are in no stream and do not count as messages. Changes are records
+ * among the others, in streams of their own, and counted in as [postings] says; the place
+ * of a change is its unit.
  *
  *   image head, 64 bytes
  *   offset size  field
@@ -15967,6 +18065,90 @@ static ms_result ms__mem_place(ms__mem *m, uint64_t *offset, uint32_t size, ms_e
 
 /* ---- Appending. */
 
+/* The record of message number seq as it was appended. NULL: there is none, or (then
+ * *damaged is the unit of one) it may be a damaged one. */
+static const unsigned char *ms__mem_own(const ms__mem *m, uint64_t seq, uint32_t *unit,
+                                        uint32_t *damaged)
+{
+    uint32_t n = ms__stream_seen(&m->live.all, ms__load32(&m->end));
+    *damaged = *unit = 0;
+    for (uint32_t at = ms__stream_find(m, &m->live.all, n, seq); at < n; at++) {
+        *unit = ms__chunk_entry(ms__stream_chunk(&m->live.all, at), at);
+        const ms_msg *found = ms__mem_msg(m, *unit);
+        if (found) return ms_seq(found) == seq ? ms__bytes(found) : NULL;
+        *damaged = *unit;
+    }
+    return NULL;
+}
+
+/* What stands for the record at a unit, header holding, for a reader that knows `end`.
+ * NULL: it is hidden. *whole false: what stands for it is damaged. */
+static const unsigned char *ms__mem_now(const ms__mem *m, const ms__control *control,
+                                        uint32_t unit, uint64_t end, bool *whole)
+{
+    uint64_t place = unit;
+    const unsigned char *r = ms__mem_at(m, unit);
+    if (!control) return r;
+    r = ms__shown(control, r, ms_seq(ms__msg(r)), end, &place);
+    if (r && place != unit) *whole = ms__header_holds(r, ms__mem_seed(m, place * 8));
+    return r;
+}
+
+/* Is there anything to look for in the changes of a location? */
+static const ms__control *ms__control_of(const ms__loc *loc)
+{
+    const ms__control *c =
+        loc ? (const ms__control *)ms__load_ptr((void *const *)&loc->control) : NULL;
+    return c && ms__load32(&c->changes.count) > 0 ? c : NULL;
+}
+
+/* How many messages of a location from first to last are visible. */
+static uint64_t ms__mem_visible(const ms__mem *m, const ms__loc *loc, uint64_t first,
+                                uint64_t last)
+{
+    uint64_t n = 0;
+    bool whole = true;
+    const ms__control *control = ms__control_of(loc);
+    for (uint32_t i = ms__stream_find(m, &loc->all, loc->all.count, first);
+         i < loc->all.count; i++) {
+        uint32_t unit = ms__chunk_entry(ms__stream_chunk(&loc->all, i), i);
+        const ms_msg *msg = ms__mem_msg(m, unit);
+        if (!msg) continue;
+        if (ms_seq(msg) > last) break;
+        if (ms__mem_now(m, control, unit, UINT64_MAX, &whole)) n++;
+    }
+    return n;
+}
+
+/* Step 1 for a change: may it be made, and what does it say? *none: there is nothing to
+ * do. */
+static MS__APART ms_result ms__mem_change_begin(const ms__mem *m, const ms__append_run *run,
+                                                ms_envelope *e, ms_str location,
+                                                ms__change_run *c, bool *none,
+                                                ms_error *err)
+{
+    uint32_t unit, damaged;
+    bool whole = true;
+    const ms__loc *loc = ms__loc_find((ms__live *)(uintptr_t)&m->live, location);
+    c->kind = ms__kind_of(e);
+    c->first = c->last = e->seq;
+    *none = false;
+    if (c->kind != MS__KIND_HIDE) {
+        const unsigned char *own = ms__mem_own(m, e->seq, &unit, &damaged), *shown = own;
+        if (own) shown = ms__mem_now(m, ms__control_of(loc), unit, UINT64_MAX, &whole);
+        if (damaged && !own) return ms__damaged(err, (uint64_t)damaged * 8,
+                                                "its header does not match its check");
+        return ms__change_check(e, location, own, shown, err);
+    }
+    c->last = run->opts->expect_seq;
+    if (c->last > m->live.last_seq) c->last = m->live.last_seq;
+    if (loc && c->first <= c->last)
+        c->hidden = ms__mem_visible(m, loc, c->first, c->last);
+    *none = c->hidden == 0;
+    e->content = ms__hide_text(c->text, c->first, c->last, c->hidden);
+    return MS_OK;
+}
+
 /* Step 1 of an append for one message: nodes, the record behind the end, room in the
  * streams. */
 static ms_result ms__mem_prepare(ms__mem *m, ms__append_run *run, const ms_envelope *e,
@@ -16000,6 +18182,35 @@ static ms_result ms__mem_prepare(ms__mem *m, ms__append_run *run, const ms_envel
     return MS_OK;
 }
 
+/* The same for a change. */
+static MS__APART ms_result ms__mem_prepare_change(ms__mem *m, ms__append_run *run,
+                                                  const ms_envelope *given, ms__plan *p,
+                                                  ms__change_run *c, ms_error *err)
+{
+    ms__layout l;
+    ms__live *live = &m->live;
+    ms_envelope e = *given;
+    ms_str location = ms__is_empty(run->location) ? e.location : run->location;
+    MS__TRY(ms__mem_change_begin(m, run, &e, location, c, &p->repeat, err));
+    if (p->repeat) return MS_OK;
+    MS__TRY(ms__layout_of(&e, location, &l, err));
+    MS__TRY(ms__size_check(l.size, m->max_message, err));
+    ms__loc *loc = ms__loc_get(live, location);
+    if (!loc) return ms__mem_no_room(m, sizeof *loc + location.len, err);
+    MS__TRY(ms__mem_place(m, &run->offset, ms__padded(l.size), err));
+    p->entry = (uint32_t)(run->offset / 8);
+    p->r = (unsigned char *)(uintptr_t)ms__mem_at(m, p->entry);
+    ms__run_change(run, &e, &l, p->r);
+    ms__encode_body(&e, location, &l, p->r + MS__HEADER);
+    bool room = ms__change_reserve(live, loc, c->kind, e.seq, &c->enter);
+    c->control = c->enter.control ? c->enter.control : (ms__control *)loc->control;
+    if (room && (c->kind == MS__KIND_AMEND || c->kind == MS__KIND_HIDE))
+        room = ms__edit_reserve(live, c->control, c->first, c->last, &c->edit);
+    if (!room) return ms__mem_no_room(m, sizeof(ms__control), err);
+    run->offset += ms__padded(l.size);
+    return MS_OK;
+}
+
 /* In a buffer: the head says where records end. */
 static void ms__image_end(ms__mem *m, uint64_t end)
 {
@@ -16018,9 +18229,10 @@ static void ms__mem_publish(ms__mem *m, uint64_t end)
 
 /* Step 2: nothing can fail any more. */
 static void ms__mem_commit(ms__mem *m, const ms__append_run *run, const ms__plan *plans,
-                           size_t n, uint64_t *seqs)
+                           size_t n, const ms__change_run *c)
 {
     size_t last = n;
+    uint64_t *seqs = run->opts->seqs;
     for (size_t i = 0; i < n; i++)
         if (!plans[i].repeat) last = i;
     ms__names_link(&m->live);
@@ -16030,17 +18242,42 @@ static void ms__mem_commit(ms__mem *m, const ms__append_run *run, const ms__plan
         if (p->repeat) continue;
         if (i == last) p->r[7] |= MS_FLAG_COMMIT;
         ms__seal(p->r, ms__mem_seed(m, (uint64_t)p->entry * 8));
-        ms__live_enter(&m->live, p, p->r);
+        if (c->kind && i + 1 == n) {
+            ms__change_enter(&m->live, &c->enter, c->kind, p->entry);
+            if (seqs && c->kind == MS__KIND_HIDE) seqs[i] = c->hidden;
+        } else {
+            ms__live_enter(&m->live, p, p->r);
+        }
+    }
+    if (c->kind == MS__KIND_AMEND || (c->kind == MS__KIND_HIDE && c->hidden > 0)) {
+        const ms__plan *p = &plans[n - 1];
+        ms__edit_link(c->control, &c->edit, p->entry,
+                      c->kind == MS__KIND_AMEND ? p->r : NULL);
+        c->control->hidden += c->hidden;
+        m->live.hidden += c->hidden;
     }
     ms__mem_publish(m, run->offset);
+}
+
+/* The number of the last visible message of a location; 0: it has none. */
+static uint64_t ms__mem_last_of(const ms__mem *m, const ms__loc *loc)
+{
+    bool whole = true;
+    const ms__control *control = ms__control_of(loc);
+    if (!control) return loc ? loc->tally.last_seq : 0;
+    for (uint32_t i = loc->all.count; i-- > 0;) {
+        uint32_t unit = ms__chunk_entry(ms__stream_chunk(&loc->all, i), i);
+        const ms_msg *msg = ms__mem_msg(m, unit);
+        if (msg && ms__mem_now(m, control, unit, UINT64_MAX, &whole)) return ms_seq(msg);
+    }
+    return 0;
 }
 
 static ms_result ms__expect_check(ms__mem *m, const ms_append_opts *opts, ms_error *err)
 {
     if (!opts->expect) return MS_OK;
     const ms__loc *loc = ms__loc_find(&m->live, opts->location);
-    uint64_t last = loc ? loc->tally.last_seq : 0;
-    return ms__expect_last(opts, last, err);
+    return ms__expect_last(opts, ms__mem_last_of(m, loc), err);
 }
 
 /* Room for the plans of a large batch. In a buffer they stand, for the time of the
@@ -16070,22 +18307,27 @@ static ms_result ms__mem_append_run(ms__mem *m, ms_str location,
                                     ms_error *err)
 {
     ms__append_run run;
+    ms__change_run c;
     ms__mark mark = ms__live_mark(&m->live);
     ms_result code = ms__expect_check(m, opts, err);
-    ms__run_begin(&run, location, messages, n, opts,
-                  m->keep_unset_times ? NULL : &m->clock);
+    memset(&c, 0, sizeof c);
+    ms__run_begin(&run, location, messages, n, opts, &m->clock, !m->keep_unset_times);
     run.offset = (uint64_t)m->end * 8;
     run.seq = ms__next_seq(m->live.last_seq, m->live.gap_seq, opts);
     size_t done = 0;
     while (code == MS_OK && done < n) {
-        memset(&plans[done], 0, sizeof plans[done]);
-        code = ms__mem_prepare(m, &run, &messages[done], &plans[done], err);
-        done++;
+        ms__plan *p = &plans[done];
+        const ms_envelope *e = &messages[done++];
+        memset(p, 0, sizeof *p);
+        code = ms__kind_of(e) == MS__KIND_MESSAGE
+                   ? ms__mem_prepare(m, &run, e, p, err)
+                   : ms__mem_prepare_change(m, &run, e, p, &c, err);
     }
     if (code == MS_OK) {
-        ms__mem_commit(m, &run, plans, n, opts->seqs);
+        ms__mem_commit(m, &run, plans, n, &c);
         return MS_OK;
     }
+    ms__change_undo(&m->live, &c.enter);
     ms__plans_undo(&m->live, plans, done, &mark);
     m->live.floor = (uint64_t)m->end * 8;
     return n > 1 && done > 0
@@ -16189,8 +18431,19 @@ static size_t ms__mem_count(ms_store *store, ms_cursor *it, const ms__head *h)
     return h->hi - h->lo;
 }
 
+static const unsigned char *ms__mem_shown(ms_store *store, const ms_cursor *it,
+                                          const ms__head *h, bool *whole)
+{
+    ms__mem *m = ms__mem_of(store);
+    const ms__control *control = it->control;
+    if (!*whole) return h->record;
+    if (!control)
+        control = ms__control_of(ms__loc_find(&m->live, ms_location(ms__msg(h->record))));
+    return ms__mem_now(m, control, (uint32_t)h->place, it->now, whole);
+}
+
 static const ms__feed ms__mem_feed = {ms__mem_load, ms__mem_whole, ms__mem_back,
-                                      ms__mem_count};
+                                      ms__mem_count, ms__mem_shown};
 
 /* Adds a stream to a cursor that is being opened. `holds` is what the stream may
  * contain. */
@@ -16227,19 +18480,91 @@ static ms_result ms__agent_heads(ms__mem *m, ms_cursor *it, const ms__loc *loc,
                         err);
 }
 
+/* Adds a stream to a raw query, between two units. */
+static ms_result ms__mem_raw_head(ms_cursor *it, const ms__stream *s, uint32_t from,
+                                  uint32_t to, ms_error *err)
+{
+    ms__head h;
+    memset(&h, 0, sizeof h);
+    h.types = UINT32_MAX;
+    h.hi = ms__stream_seen(s, (uint32_t)it->now);
+    if (h.hi == 0) return MS_OK;
+    h.run = ms__stream_chunk(s, h.hi - 1);
+    if (from > 0) h.lo = ms__stream_lower(s, h.hi, from);
+    if (to < it->now) h.hi = ms__stream_lower(s, h.hi, to);
+    if (h.lo >= h.hi) return MS_OK;
+    h.pos = ms__starts_back(&it->query) ? h.hi : h.lo;
+    return ms__head_put(it, &h, MS_TYPES_ALL, err);
+}
+
+/* The unit behind the message seq; where there is none, that of the next one. */
+static uint32_t ms__mem_behind(const ms__mem *m, uint64_t seq, uint32_t end)
+{
+    const ms__stream *all = &m->live.all;
+    uint32_t n = ms__stream_seen(all, end);
+    uint32_t i = n > 0 ? ms__stream_find(m, all, n, seq) : 0;
+    if (i == n) return end;
+    uint32_t unit = ms__chunk_entry(ms__stream_chunk(all, i), i);
+    const ms_msg *msg = ms__mem_msg(m, unit);
+    return msg && ms_seq(msg) == seq ? unit + 1 : unit;
+}
+
+/* The streams of a raw query. */
+static MS__APART ms_result ms__mem_raw_heads(ms__mem *m, ms_cursor *it, ms_error *err)
+{
+    const ms_query *q = &it->query;
+    uint32_t end = (uint32_t)it->now;
+    uint32_t from = q->after_seq ? ms__mem_behind(m, q->after_seq, end) : 0, to = end;
+    uint32_t unit, damaged;
+    if (q->before_seq > 0) {
+        uint32_t n = ms__stream_seen(&m->live.all, end);
+        uint32_t i = n > 0 ? ms__stream_find(m, &m->live.all, n, q->before_seq) : 0;
+        if (i < n) to = ms__chunk_entry(ms__stream_chunk(&m->live.all, i), i);
+    }
+    bool changes = (q->raw & (MS_RAW_AMENDS | MS_RAW_HIDES)) != 0;
+    bool facts = (q->raw & (MS_RAW_NOTES | MS_RAW_LOCATIONS)) != 0;
+    if (ms__is_empty(q->location) || ((q->raw & MS_RAW_PIECES) && !q->about_seq)) {
+        if (q->raw & MS_RAW_MESSAGES)
+            MS__TRY(ms__mem_raw_head(it, &m->live.all, from, to, err));
+        return q->raw & ~(unsigned)MS_RAW_MESSAGES
+                   ? ms__mem_raw_head(it, &m->live.others, from, to, err)
+                   : MS_OK;
+    }
+    const ms__loc *loc = ms__loc_find(&m->live, q->location);
+    if (!loc) return MS_OK;
+    const ms__control *c =
+        (const ms__control *)ms__load_ptr((void *const *)&loc->control);
+    if (changes && c) MS__TRY(ms__mem_raw_head(it, &c->changes, from, to, err));
+    if (facts && c) MS__TRY(ms__mem_raw_head(it, &c->facts, from, to, err));
+    if (q->raw & MS_RAW_PIECES) {
+        const ms__flow *flow = ms__flow_find(&m->live, loc, q->about_seq);
+        if (flow) MS__TRY(ms__mem_raw_head(it, &flow->pieces, from, to, err));
+    }
+    if (!(q->raw & MS_RAW_MESSAGES)) return MS_OK;
+    if (q->about_seq && !ms__mem_own(m, q->about_seq, &unit, &damaged)) return MS_OK;
+    if (q->about_seq) {
+        from = from < unit ? unit : from;
+        to = to > unit + 1 ? unit + 1 : to;
+    }
+    return ms__mem_raw_head(it, &loc->all, from, to, err);
+}
+
 /* The streams that hold what the query asks for. */
 static ms_result ms__mem_heads(ms__mem *m, ms_cursor *it, ms_error *err)
 {
     const ms_query *q = &it->query;
-    uint32_t end = ms__load32(&m->end);
+    uint32_t end = (uint32_t)it->now;
     if (ms__is_empty(q->location)) {
         bool everything = (q->views & MS_VIEW_TIMELINE) != 0;
         it->scan = !everything;
         it->filtered = !everything;
+        it->changed = ms__load32(&m->live.others.count) > 0;
         return ms__head_add(m, it, &m->live.all, MS_TYPES_ALL, MS_TYPES_ALL, end, err);
     }
     const ms__loc *loc = ms__loc_find(&m->live, q->location);
     if (!loc) return MS_OK;
+    it->control = ms__control_of(loc);
+    it->changed = it->control != NULL;
     if (q->views & MS_VIEW_TIMELINE)
         return ms__head_add(m, it, &loc->all, MS_TYPES_ALL, MS_TYPES_ALL, end, err);
     if (q->views & MS_VIEW_CONVERSATION)
@@ -16258,7 +18583,11 @@ static ms_result ms__mem_heads(ms__mem *m, ms_cursor *it, ms_error *err)
 
 static ms_result ms__mem_query(ms_store *store, ms_cursor *it, ms_error *err)
 {
-    MS__TRY(ms__mem_heads(ms__mem_of(store), it, err));
+    ms__mem *m = ms__mem_of(store);
+    const ms_query *q = &it->query;
+    it->now = ms__load32(&m->end);
+    if (q->as_of > 0 && q->as_of < it->now) it->now = q->as_of;
+    MS__TRY(q->raw ? ms__mem_raw_heads(m, it, err) : ms__mem_heads(m, it, err));
     return ms__merge_open(store, &ms__mem_feed, it, err);
 }
 
@@ -16271,34 +18600,124 @@ static ms_result ms__mem_get(ms_store *store, uint64_t seq, ms_arena *arena,
                              const ms_msg **msg, ms_error *err)
 {
     ms__mem *m = ms__mem_of(store);
-    uint32_t damaged = 0, n = ms__stream_seen(&m->live.all, ms__load32(&m->end));
+    uint32_t damaged, unit;
+    bool whole = true;
+    uint64_t end = ms__load32(&m->end);
+    const unsigned char *own = ms__mem_own(m, seq, &unit, &damaged), *r = own;
     (void)arena;
-    for (uint32_t at = ms__stream_find(m, &m->live.all, n, seq); at < n; at++) {
-        uint32_t unit = ms__chunk_entry(ms__stream_chunk(&m->live.all, at), at);
-        const ms_msg *found = ms__mem_msg(m, unit);
-        if (found && ms_seq(found) == seq) {
-            *msg = found;
-            return MS_OK;
-        }
-        if (found) break;
+    if (!own && !damaged) return ms__fail(err, MS_E_NOT_FOUND, "no message %u", seq);
+    if (own) {
+        const ms__loc *loc = ms__loc_find(&m->live, ms_location(ms__msg(own)));
+        r = ms__mem_now(m, ms__control_of(loc), unit, end, &whole);
         damaged = unit;
     }
-    if (damaged)
+    if (!own || !whole)
         return ms__damaged(err, (uint64_t)damaged * 8,
                            "its header does not match its check");
-    return ms__fail(err, MS_E_NOT_FOUND, "no message %u", seq);
+    *msg = ms__msg(r ? r : own);
+    return r ? MS_OK : ms__fail(err, MS_E_HIDDEN, "message %u is hidden", seq);
+}
+
+/* Overwrites what a record says. Readers of other messages go on. */
+static ms_result ms__mem_erase(ms_store *store, const ms_msg *record, ms_error *err)
+{
+    ms__mem *m = ms__mem_of(store);
+    unsigned char *r = (unsigned char *)(uintptr_t)ms__bytes(record);
+    uint32_t seed, padded = ms__padded(ms__get32(r));
+    (void)err;
+    ms__lock_take(&m->lock);
+    /* which of the two words a header check is made of is not known here: what the check
+     * was without its seed is */
+    seed = ms__get32(r + 28) ^ ms__crc32c(0, r, 28);
+    ms__blank(r);
+    ms__put32(r + 24, ms__crc32c(0, r + MS__HEADER, padded - MS__HEADER));
+    ms__put32(r + 28, ms__crc32c(0, r, 28) ^ seed);
+    ms__lock_give(&m->lock);
+    return MS_OK;
 }
 
 /* ---- Listings and figures, under the lock. */
+
+/* Of the messages that HIDEs count some may be damaged, and not be among the messages. */
+static uint64_t ms__hidden_of(uint64_t hidden, uint64_t messages)
+{
+    return hidden < messages ? hidden : messages;
+}
+
+/* Adds the visible messages of a stream to a tally. */
+static void ms__tally_visible(const ms__mem *m, const ms__stream *s,
+                              const ms__control *control, ms__tally *t)
+{
+    for (uint32_t i = 0; i < s->count; i++) {
+        uint32_t unit = ms__chunk_entry(ms__stream_chunk(s, i), i);
+        const ms_msg *msg = ms__mem_msg(m, unit);
+        bool whole = true;
+        const unsigned char *r =
+            msg ? ms__mem_now(m, control, unit, UINT64_MAX, &whole) : NULL;
+        if (!r || !whole) continue;
+        uint64_t first = t->first_seq, last = t->last_seq, seq = ms_seq(msg);
+        ms__tally_add(t, ms__msg(r));
+        t->first_seq = first && first < seq ? first : seq;
+        t->last_seq = last > seq ? last : seq;
+    }
+}
+
+/* What a listing tells of a location, or (agent not NULL) of an agent in it. */
+static ms__tally ms__tally_now(const ms__mem *m, const ms__loc *loc,
+                               const ms__agent *agent)
+{
+    ms__tally t;
+    const ms__control *control = ms__control_of(loc);
+    if (!control) return agent ? agent->tally : loc->tally;
+    memset(&t, 0, sizeof t);
+    if (agent) {
+        ms__tally_visible(m, &agent->trace, control, &t);
+        ms__tally_visible(m, &agent->rest, control, &t);
+    } else {
+        ms__tally_visible(m, &loc->all, control, &t);
+    }
+    return t;
+}
+
+/* Walks what a listing asks for; items NULL only counts, at most. */
+static size_t ms__mem_collect(const ms__mem *m, const ms_list_query *q, ms_info *items)
+{
+    size_t n = 0;
+    const ms__names *names = &m->live.names;
+    for (const ms__loc *l = ms__loc_at(names->locs.first); l && !q->agents;
+         l = ms__loc_at(l->node.next)) {
+        if (!ms_str_starts_with(l->name, q->prefix)) continue;
+        if (!ms__is_empty(q->location) && !ms_str_equal(l->name, q->location)) continue;
+        if (items) {
+            ms__tally t = ms__tally_now(m, l, NULL);
+            if (t.messages == 0 && !q->emptied) continue;
+            items[n] = ms__info_of(&t, l->name, ms__absent());
+        }
+        n++;
+    }
+    for (const ms__agent *a = ms__agent_at(names->agents.first); a && q->agents;
+         a = ms__agent_at(a->node.next)) {
+        if (!ms_str_starts_with(a->key, q->prefix)) continue;
+        if (!ms__is_empty(q->location) && !ms_str_equal(a->loc->name, q->location))
+            continue;
+        if (items) {
+            ms__tally t = ms__tally_now(m, a->loc, a);
+            if (t.messages == 0) continue;
+            items[n] = ms__info_of(&t, a->loc->name, a->key);
+        }
+        n++;
+    }
+    return n;
+}
 
 static ms_result ms__mem_list(ms_store *store, const ms_list_query *q, ms_arena *arena,
                               ms_listing *out, ms_error *err)
 {
     ms__mem *m = ms__mem_of(store);
     ms__lock_take(&m->lock);
-    size_t n = ms__live_collect(&m->live, q, NULL);
+    size_t n = ms__mem_collect(m, q, NULL);
     ms_info *items = (ms_info *)ms_arena_alloc(arena, n * sizeof *items);
-    if (items) (void)ms__live_collect(&m->live, q, items);
+    if (items) n = ms__mem_collect(m, q, items);
     ms__lock_give(&m->lock);
     if (!items) return ms__no_arena(err, arena, n * sizeof *items);
     return ms__listing_finish(items, n, q->limit, arena, out, err);
@@ -16309,7 +18728,10 @@ static ms_result ms__mem_stat(ms_store *store, ms_stat *out, ms_error *err)
     ms__mem *m = ms__mem_of(store);
     (void)err;
     ms__lock_take(&m->lock);
-    out->messages = m->live.messages;
+    out->hidden = ms__hidden_of(m->live.hidden, m->live.messages);
+    out->messages = m->live.messages - out->hidden;
+    out->changes = m->live.changes;
+    out->as_of = ms__load32(&m->end);
     out->last_seq = m->live.last_seq;
     out->bytes = m->live.bytes;
     out->index_bytes = m->live.index_bytes;
@@ -16340,7 +18762,7 @@ static void ms__mem_close(ms_store *store)
 static const ms_backend ms__mem_backend = {
     ms__mem_append,  ms__mem_query, ms__mem_next,  NULL, ms__mem_get, ms__mem_list,
     ms__mem_stat,    NULL,          ms__mem_close, NULL, NULL,        ms__mem_leave_out,
-    ms__mem_left_out};
+    ms__mem_left_out, ms__mem_append, ms__mem_erase};
 
 /* ---- Opening. */
 
@@ -16574,12 +18996,14 @@ static ms_result ms__image_record(const ms__image *im, ms_error *err)
     const unsigned char *r = im->base + im->at;
     MS__TRY(
         ms__check_header(r, im->end - im->at, ms__image_seed(im, im->at), im->at, err));
-    if (r[4] == MS__KIND_GAP) return ms__gap_check(r, im->at, err);
-    MS__TRY(ms__check_body(r, im->at, err));
+    if (r[4] != MS__KIND_GAP && r[4] != MS__KIND_MESSAGE && !ms__is_change(r))
+        return ms__foreign(err, im->at, r);
+    MS__TRY(ms__check_record(r, im->at, err));
+    if (!ms__is_message(r)) return MS_OK;
     ms_envelope e = ms_envelope_of(ms__msg(r));
-    if (e.seq <= im->last_seq)
+    if (r[4] == MS__KIND_MESSAGE && e.seq <= im->last_seq)
         return ms__damaged(err, im->at, "its sequence number does not follow");
-    if (ms__is_empty(e.location) || ms_envelope_check(&e, NULL) != MS_OK)
+    if (ms_envelope_check(&e, NULL) != MS_OK)
         return ms__damaged(err, im->at, "it is no message that a store takes");
     return MS_OK;
 }
@@ -16630,10 +19054,32 @@ static ms_result ms__image_verify(ms__image *im, bool salvage, uint64_t *end,
     return code == MS_E_NOT_FOUND ? MS_OK : code;
 }
 
+/* Counts in a change that stands in the image. False: no room. */
+static bool ms__mem_adopt_change(ms__mem *m, const unsigned char *r, uint32_t unit)
+{
+    ms__change ch;
+    ms__edit edit;
+    uint64_t first = ms_seq(ms__msg(r)), last = first, hidden = 0;
+    if (!ms__live_adopt_change(&m->live, &ch, unit, r)) return false;
+    if (r[4] != MS__KIND_AMEND && r[4] != MS__KIND_HIDE) return true;
+    if (r[4] == MS__KIND_HIDE && !ms__hide_read(ms__msg(r), &first, &last, &hidden))
+        return true;
+    ms__control *c = (ms__control *)ch.loc->control;
+    if (!ms__edit_reserve(&m->live, c, first, last, &edit)) return false;
+    ms__edit_link(c, &edit, unit, r[4] == MS__KIND_AMEND ? r : NULL);
+    c->hidden += hidden;
+    m->live.hidden += hidden;
+    return true;
+}
+
 static ms_result ms__mem_adopt(ms__mem *m, const unsigned char *r, ms_error *err)
 {
     ms__plan p;
     uint32_t unit = (uint32_t)((uint64_t)(r - m->buffer.base) / 8);
+    if (ms__is_change(r))
+        return ms__mem_adopt_change(m, r, unit)
+                   ? MS_OK
+                   : ms__mem_no_room(m, sizeof(ms__control), err);
     if (r[4] == MS__KIND_GAP) {
         ms__loc *loc = ms__loc_get(&m->live, ms_location(ms__msg(r)));
         ms__gap *gap = loc ? (ms__gap *)ms__live_take(&m->live, sizeof *gap) : NULL;
@@ -16731,6 +19177,10 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *   1184     4   its session
  *   1188     4   check of bytes 1152 to 1187
  *   1200     8   process number of who opened it for writing last: a hint for people
+ *   1208     8   shared writers: up to where one of them may be writing; not above the
+ *                watermark when none is, or died at it
+ *   1216     4   shared writers: the session that they write in together
+ *   1224     4   1: a compaction has put another file in the place of this one
  *   2048    44   slot 0,
  *   2560    44   slot 1: what is durable. The valid one of the higher generation counts;
  *                the other one is written next
@@ -16775,6 +19225,10 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *   kind GAP: header sequence is that of the last message left out, header time an integer
  *   that counts them, one field: LOCATION. See ms_copy.
  *
+ *   kinds AMEND, HIDE, NOTE, LOCATION, PIECE: see [record]. What is redacted is written over
+ *   where it stands: the values of its fields, flag REDACTED, both checks. That is the one
+ *   exception to (F6), made after an AMEND that stands for the message was synced.
+ *
  *   kind INDEX: type 1 LEAF, 2 PART, 3 LEVEL; sequence of the message before it; flag
  *   COMMIT; no time. A LEAF holds the postings of the records behind the LEAF before it,
  *   which are its segment. Eight nodes of a level are summed up by one of the next: what
@@ -16785,9 +19239,11 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *   Streams are numbers: the SipHash-1-3 (key: the id) of a location, of a location and an
  *   agent key, of a location and an idempotency key, the low three bits replaced by a kind:
  *     0 location   1 location, conversation   2 location, global   6 location, GAPs
- *     3 agent, trace   4 agent, rest   5 key
+ *     3 agent, trace   4 agent, rest   5 key   7 changes
  *   A location l: sip(salt 0, l). With h = that: an agent sip(salt h, agent key), a key
- *   sip(salt ~h, key); a salt is xored into the second half of the hash key.
+ *   sip(salt ~h, key); a salt is xored into the second half of the hash key. Of kind 7 are
+ *   AMEND and HIDE of a location: h; its NOTE and LOCATION records: sip(salt h xor 1,
+ *   nothing); PIECEs of message q in it: sip(salt h xor 2, q as 8 bytes).
  *
  *   LEAF body (offsets from the start of the record); first, what opening starts from
  *     32     4   session in force
@@ -16798,10 +19254,11 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *     88     8   sequence number of the last one
  *     96     4   how many roots
  *    104     8   largest sequence number of a GAP so far
- *    112    16   zero
+ *    112     8   changes so far: records of kinds AMEND to LOCATION, and PIECE
+ *    120     8   messages that HIDEs have hidden so far
  *    then, what it holds
  *    128     4   number of the segment
- *    132     4   records in it: messages and GAPs, n
+ *    132     4   records in it, n: messages, GAPs, changes
  *    136     8   offset where the segment begins
  *    144     8   first, 152: last sequence number of a message, 0: none
  *    160     8   smallest, 168: largest time, NaN: none has one
@@ -16809,7 +19266,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *    192     4   streams s   196: postings p   200: tallies t   204: sessions e
  *    208     4   f: there are 2^f buckets      212: bytes of a posting, w: 2 or 4
  *    216     4   damaged ranges between its records, known when it was written
- *    220     4   zero
+ *    220     4   x: how many numbers the filter has; 2^32 - 1: every location counts
  *    224         roots, 8 each: offsets of the nodes that no LEVEL stands for yet: of level 0
  *                those from 8 x count of level 1 on, then of level 1, ... up to level 7
  *                s x 8   streams, sorted
@@ -16820,6 +19277,8 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *                t x 4   bytes of a tally
  *                e x 4   first record of a session, e x 4 the session
  *                p x w   postings: records by number, rising within a stream
+ *                x x 2   filter: the highest 16 bits of h of each location that has an
+ *                        AMEND or HIDE so far, in this segment or an older one
  *   A tally belongs to a location, or to an agent (trace and rest together), with at least
  *   two messages in the segment and not mixed; they stand in the order of the streams. Of
  *   a single message the record tells it all. Mixed: two names share the number, compare
@@ -16872,6 +19331,9 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
 #define MS__AT_HINT     1088u
 #define MS__AT_WRITER   1152u
 #define MS__AT_PID      1200u
+#define MS__AT_BUSY     1208u
+#define MS__AT_TOGETHER 1216u
+#define MS__AT_REPLACED 1224u
 #define MS__AT_SLOTS    2048u
 #define MS__SLOT_STEP   512u
 #define MS__AT_RING     3072u
@@ -16895,7 +19357,8 @@ enum {
     MS__S_TRACE = 3,
     MS__S_REST = 4,
     MS__S_KEY = 5,
-    MS__S_GAP = 6
+    MS__S_GAP = 6,
+    MS__S_CHANGE = 7
 };
 
 static const unsigned char ms__log_magic[8] = {0x89, 'M', 'S', 'L', 13, 10, 26, 10};
@@ -17148,6 +19611,12 @@ static uint64_t ms__hash_agent(const ms__file_id *f, uint64_t location, ms_str a
     return ms__hash(f->hash_key, location, agent.ptr, agent.len);
 }
 
+/* Of facts: of its own, so that views never meet them. */
+static uint64_t ms__facts_hash(const uint64_t key[2], uint64_t location)
+{
+    return ms__hash(key, location ^ 1, "", 0);
+}
+
 static uint64_t ms__hash_key_of(const ms__file_id *f, uint64_t location, ms_str key)
 {
     return ms__hash(f->hash_key, ~location, key.ptr, key.len);
@@ -17158,7 +19627,7 @@ static uint64_t ms__hash_key_of(const ms__file_id *f, uint64_t location, ms_str 
 typedef struct ms__state {
     uint32_t session, number;
     uint32_t nodes[MS__LEVELS];
-    uint64_t messages, bytes, last_seq, gap_seq;
+    uint64_t messages, bytes, last_seq, gap_seq, changes, hidden;
 } ms__state;
 
 static uint32_t ms__state_roots(const ms__state *s)
@@ -17183,6 +19652,8 @@ static void ms__state_encode(const ms__state *s, unsigned char *r)
     ms__put64(p + 56, s->last_seq);
     ms__put32(p + 64, ms__state_roots(s));
     ms__put64(p + 72, s->gap_seq);
+    ms__put64(p + 80, s->changes);
+    ms__put64(p + 88, s->hidden);
 }
 
 /* False when the counts cannot be. */
@@ -17202,6 +19673,8 @@ static bool ms__state_decode(ms__state *s, const unsigned char *r, uint32_t *roo
     s->last_seq = ms__get64(p + 56);
     *roots = ms__get32(p + 64);
     s->gap_seq = ms__get64(p + 72);
+    s->changes = ms__get64(p + 80);
+    s->hidden = ms__get64(p + 88);
     sound = sound && s->last_seq != UINT64_MAX && s->gap_seq != UINT64_MAX;
     return sound && *roots == ms__state_roots(s);
 }
@@ -17212,11 +19685,12 @@ typedef struct ms__leaf {
     uint64_t offset, base; /* of the record; of the segment */
     uint64_t next;         /* behind the record */
     uint32_t segment, n, streams, postings, tallies, sessions, bits, width, holes;
+    uint32_t filters; /* UINT32_MAX: too many to write them down */
     uint64_t first_seq, last_seq, messages, bytes;
     double first_time, last_time;
     ms__state state;
     const unsigned char *roots, *stream, *least, *largest, *record, *begin, *bucket,
-        *size, *session_from, *session, *posting;
+        *size, *session_from, *session, *posting, *filter;
     unsigned char *own; /* made in memory: the record itself, else NULL */
     uint32_t own_size;
     uint32_t *checked; /* a bit for each record whose body was found whole */
@@ -17227,7 +19701,8 @@ static uint64_t ms__leaf_size(uint32_t roots, const ms__leaf *l)
     uint64_t s = l->streams, t = l->tallies;
     return MS__LEAF_FIXED + (uint64_t)roots * 8 + s * 8 + t * 16 + (uint64_t)l->n * 4 +
            (s + 1) * 4 + (((uint64_t)1 << l->bits) + 1) * 4 + t * 4 +
-           (uint64_t)l->sessions * 8 + (uint64_t)l->postings * l->width;
+           (uint64_t)l->sessions * 8 + (uint64_t)l->postings * l->width +
+           (l->filters == UINT32_MAX ? 0 : (uint64_t)l->filters * 2);
 }
 
 static void ms__leaf_arrays(ms__leaf *l, const unsigned char *r, uint32_t roots)
@@ -17243,7 +19718,8 @@ static void ms__leaf_arrays(ms__leaf *l, const unsigned char *r, uint32_t roots)
     l->size = p, p += (size_t)l->tallies * 4;
     l->session_from = p, p += (size_t)l->sessions * 4;
     l->session = p, p += (size_t)l->sessions * 4;
-    l->posting = p;
+    l->posting = p, p += (size_t)l->postings * l->width;
+    l->filter = p;
 }
 
 /* Reads the record at offset, whose checks hold, as a LEAF; false when what it says cannot
@@ -17272,6 +19748,7 @@ static bool ms__leaf_decode(ms__leaf *l, const unsigned char *r, uint64_t offset
     l->bits = ms__get32(r + 208);
     l->width = ms__get32(r + 212);
     l->holes = ms__get32(r + 216);
+    l->filters = ms__get32(r + 220);
     if (l->bits > 26 || (l->width != 2 && l->width != 4) || l->base > offset ||
         l->base % 8 != 0 || l->base < MS__HEAD_SIZE || l->tallies > l->streams ||
         ms__leaf_size(roots, l) != size)
@@ -17611,6 +20088,13 @@ static int ms__os_lock(void *ctx, ms_file file)
                : ms__win_error();
 }
 
+static int ms__os_unlock(void *ctx, ms_file file)
+{
+    OVERLAPPED at = ms__win_at((uint64_t)1 << 62);
+    (void)ctx;
+    return UnlockFileEx(ms__win_file(file), 0, 1, 0, &at) ? 0 : ms__win_error();
+}
+
 static int ms__os_map(void *ctx, ms_file file, uint64_t offset, size_t size, unsigned how,
                       void **out)
 {
@@ -17843,20 +20327,42 @@ static int ms__os_sync(void *ctx, ms_file file)
 #endif
 }
 
-static int ms__os_lock(void *ctx, ms_file file)
-{
-    (void)ctx;
 #if MS__LINUX
+static int ms__os_set_lock(ms_file file, int type)
+{
     struct flock lock;
     memset(&lock, 0, sizeof lock);
-    lock.l_type = F_WRLCK;
+    lock.l_type = (short)type;
     lock.l_whence = SEEK_SET;
     int code = fcntl((int)file, MS__F_OFD_SETLK, &lock) == 0 ? 0 : errno;
     if (code == EACCES) return EAGAIN;
     return code == EINVAL || code == ENOSYS || code == EOPNOTSUPP ? ENOLCK : code;
+}
 #else
-    if (flock((int)file, LOCK_EX | LOCK_NB) == 0) return 0;
+static int ms__os_set_lock(ms_file file, int operation)
+{
+    if (flock((int)file, operation) == 0) return 0;
     return errno == EWOULDBLOCK ? EAGAIN : errno == EOPNOTSUPP ? ENOLCK : errno;
+}
+#endif
+
+static int ms__os_lock(void *ctx, ms_file file)
+{
+    (void)ctx;
+#if MS__LINUX
+    return ms__os_set_lock(file, F_WRLCK);
+#else
+    return ms__os_set_lock(file, LOCK_EX | LOCK_NB);
+#endif
+}
+
+static int ms__os_unlock(void *ctx, ms_file file)
+{
+    (void)ctx;
+#if MS__LINUX
+    return ms__os_set_lock(file, F_UNLCK);
+#else
+    return ms__os_set_lock(file, LOCK_UN);
 #endif
 }
 
@@ -17976,9 +20482,10 @@ static void ms__os_sleep(void *ctx, uint64_t micros)
 
 static const ms_os ms__os_table = {
     NULL,         ms__os_open,     ms__os_close,  ms__os_stat,    ms__os_read,
-    ms__os_write, ms__os_allocate, ms__os_sync,   ms__os_lock,    ms__os_map,
-    ms__os_unmap, ms__os_populate, ms__os_rename, ms__os_remove,  ms__os_sync_folder,
-    ms__os_boot,  ms__os_micros,   ms__os_sleep,  ms__os_process, MS__WINDOWS};
+    ms__os_write, ms__os_allocate, ms__os_sync,   ms__os_lock,    ms__os_unlock,
+    ms__os_map,   ms__os_unmap,    ms__os_populate, ms__os_rename, ms__os_remove,
+    ms__os_sync_folder, ms__os_boot, ms__os_micros, ms__os_sleep, ms__os_process,
+    MS__WINDOWS};
 
 MS_API const ms_os *ms_os_default(void)
 {
@@ -18134,11 +20641,25 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
  * there, before anything is visible. The head page is mapped alone and with random-access
  * advice: in a large folio, storing to it made each sync write up to 2 MiB.
  *
+ * Several writers. In shared mode the file's lock is taken for each append: catch up as a
+ * reader does (most of it before the lock is had), append, give the lock back. All write in
+ * one session, so that taking turns costs no bytes. Before a writer stores behind the
+ * watermark it says up to where; who finds that said and the watermark behind it knows that
+ * a writer died there, and begins a new session over its remains. So does who comes after an
+ * exclusive writer or a restart of the machine. Waiting is by trying again, a few times at
+ * once, then with pauses: the system has no lock that can be waited for with a bound and is
+ * given back when its owner is killed. LEVELs are merged by whoever wrote the last LEAF.
+ *
  * Syncing happens outside the append lock, one at a time. Who comes meanwhile waits for its
  * end, not for his turn: the next sync then covers all who appended during this one. (With
  * a lock to queue at, the thread that had just synced took it again before those it had
  * woken, and each append had a sync of its own.) A failed one is final: the system may
  * have dropped the pages and call them clean.
+ *
+ * Changes. A view has to know whether its location has any, at no cost. One bit of 65536 by
+ * the location's hash says that it may; the bits are in each LEAF (as a list: mostly there
+ * are few), so opening has them. Only where the bit is set the location's AMENDs and HIDEs
+ * are read, once a handle, and then kept as [postings] describes: some 64 bytes each.
  *
  * LEVELs are merged in portions of so many streams after each append, so that no append
  * stalls; a LEAF is written at once: buckets by hash make sorting its streams linear.
@@ -18165,6 +20686,10 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
 #define MS__SEGMENT_RECORDS 65536u /* so that postings take 2 bytes */
 #define MS__JOB_OUT         ((size_t)MS__PART_FIXED + MS__PART_MOST * 9 + 8)
 #define MS__JOB_PORTION     256u /* streams merged after an append: about 5 us */
+#define MS__LOCK_TRIES      16u /* of a lock that others hold for microseconds */
+#define MS__LOCK_PAUSE      50u /* microseconds, then */
+#define MS__TOUCHED         65536u
+#define MS__TOUCHED_MOST    8192u /* more are not written down */
 #define MS__CLOSE_LEAF       8u /* at close a LEAF is written for more than 1/8 of a segment */
 
 /* Where a record of the tail stands, and the session it was written in. */
@@ -18230,6 +20755,9 @@ typedef struct ms__log {
     size_t path_size;
     ms_file file;
     bool open_file, writer, salvage, strict, keep_unset_times, ticked, folder_synced;
+    bool shared;         /* several write: the lock is had only while `inside` */
+    bool inside, merges; /* merges: LEVELs are this handle's to merge */
+    uint32_t lock_wait_ms;
     bool no_allocate, poisoned, begun, no_levels, ignore_levels;
     bool must_exist, must_be_new;
     ms_log_engine engine;
@@ -18251,16 +20779,22 @@ typedef struct ms__log {
     uint64_t allocated;                 /* the file is known to have room up to here */
     uint64_t last_seq, messages, bytes; /* of everything */
     uint64_t gap_seq;  /* largest number of a message that a copy left out */
-    uint32_t has_gaps; /* there are GAPs; atomic */
+    uint32_t has_gaps; /* there are records that are no messages; atomic */
+    uint64_t changes, hidden;
+    void *touched;      /* MS__TOUCHED bits: locations with an AMEND or HIDE; atomic */
+    uint32_t n_touched; /* bits set */
+    ms__live edits;     /* what became of messages, of locations that were asked for */
     uint32_t session, session_number;
     uint64_t hint, hint_before; /* newest LEAF, and the one before it */
     uint64_t lost_end;
     uint64_t generation; /* of the newest slot */
     uint64_t durable_end, durable_seq;
+    uint64_t erased; /* the lowest offset erased since the last sync began */
     uint64_t unsynced, synced_at; /* bytes, microseconds: for EVERY */
     unsigned char *window;        /* MAP */
     uint64_t window_start;
     size_t window_size, window_ready;
+    ms__plan plans[MS__PLANS_SMALL]; /* of the append that runs */
     unsigned char *staging; /* WRITE, and batches */
     size_t staging_size;
     void *tails[MS__PINS];   /* ms__tail: the one that takes records, and older ones that
@@ -18527,14 +21061,19 @@ static bool ms__tail_enter(ms__tail *t, const unsigned char *r, uint64_t offset,
                            uint32_t session)
 {
     ms__plan p;
+    ms__change ch;
     ms__mark mark = ms__live_mark(&t->live);
     memset(&p, 0, sizeof p);
+    memset(&ch, 0, sizeof ch);
     bool room = ms__tail_reserve(t, t->count);
     if (room && r[4] == MS__KIND_GAP)
         room = ms__tail_enter_gap(t, r);
+    else if (room && ms__is_change(r))
+        room = ms__live_adopt_change(&t->live, &ch, t->count, r);
     else if (room)
         room = ms__live_adopt(&t->live, &p, t->count, r);
     if (!room) {
+        ms__change_undo(&t->live, &ch);
         ms__plans_undo(&t->live, &p, 1, &mark);
         ms__tail_unreserve(t);
         return false;
@@ -18551,6 +21090,12 @@ static bool ms__tail_enter(ms__tail *t, const unsigned char *r, uint64_t offset,
 
 /* ---- Records by place. */
 
+/* Is it of a kind that segments list? */
+static bool ms__is_listed(const unsigned char *r)
+{
+    return r[4] == MS__KIND_MESSAGE || r[4] == MS__KIND_GAP || ms__is_change(r);
+}
+
 /* Is the record at offset whole, in that session? left: how far it may reach. body: look
  * at its body too. */
 static bool ms__log_holds(const ms__log *log, const unsigned char *r, uint64_t offset,
@@ -18559,10 +21104,7 @@ static bool ms__log_holds(const ms__log *log, const unsigned char *r, uint64_t o
     if (left < MS__HEADER + 8 || ms__log_session(&log->id, offset, r) != session ||
         !ms__size_fits(r, left))
         return false;
-    if (!body) return true;
-    if (r[4] == MS__KIND_GAP) return ms__gap_check(r, offset, NULL) == MS_OK;
-    if (ms__check_body(r, offset, NULL) != MS_OK) return false;
-    return !ms__is_empty(ms_location(ms__msg(r)));
+    return !body || (ms__is_listed(r) && ms__check_record(r, offset, NULL) == MS_OK);
 }
 
 static bool ms__bit_get(uint32_t *bits, uint32_t i)
@@ -18619,33 +21161,48 @@ static void ms__row_add(ms__row *rows, uint32_t *n, uint64_t hash, unsigned kind
     ++*n;
 }
 
+static ms__key *ms__key_at(const ms__node *n)
+{
+    return (ms__key *)(void *)(uintptr_t)n;
+}
+
 /* Every stream of a tail; rows NULL only counts. */
 static uint32_t ms__tail_rows(const ms__tail *t, ms__row *rows)
 {
     uint32_t n = 0;
-    for (const ms__loc *l = t->live.names.first_loc; l; l = l->next) {
+    for (const ms__loc *l = ms__loc_at(t->live.names.locs.first); l;
+         l = ms__loc_at(l->node.next)) {
         uint64_t h = l->node.hash;
         uint32_t gaps = 0;
         ms__row_add(rows, &n, h, MS__S_LOCATION, &l->all, &l->tally);
         ms__row_add(rows, &n, h, MS__S_CONVERSATION, &l->conversation, NULL);
         ms__row_add(rows, &n, h, MS__S_GLOBAL, &l->global, NULL);
         for (const ms__gap *g = (const ms__gap *)l->gaps; g; g = g->next) gaps++;
-        if (gaps == 0) continue;
-        if (rows) {
+        if (gaps > 0 && rows) {
             memset(&rows[n], 0, sizeof rows[n]);
             rows[n].stream = ms__stream_of(h, MS__S_GAP);
             rows[n].gaps = l;
             rows[n].count = gaps;
         }
-        n++;
+        if (gaps > 0) n++;
+        const ms__control *c = (const ms__control *)l->control;
+        if (!c) continue;
+        ms__row_add(rows, &n, h, MS__S_CHANGE, &c->changes, NULL);
+        ms__row_add(rows, &n, ms__facts_hash(t->live.hash_key, h), MS__S_CHANGE, &c->facts,
+                    NULL);
     }
-    for (const ms__agent *a = t->live.names.first_agent; a; a = a->next) {
+    for (const ms__flow *f = ms__flow_at(t->live.names.flows.first); f;
+         f = ms__flow_at(f->node.next))
+        ms__row_add(rows, &n, f->node.hash, MS__S_CHANGE, &f->pieces, NULL);
+    for (const ms__agent *a = ms__agent_at(t->live.names.agents.first); a;
+         a = ms__agent_at(a->node.next)) {
         bool traces = a->trace.count > 0;
         ms__row_add(rows, &n, a->node.hash, MS__S_TRACE, &a->trace, &a->tally);
         ms__row_add(rows, &n, a->node.hash, MS__S_REST, &a->rest,
                     traces ? NULL : &a->tally);
     }
-    for (const ms__key *k = t->live.names.first_key; k; k = k->next) {
+    for (const ms__key *k = ms__key_at(t->live.names.keys.first); k;
+         k = ms__key_at(k->node.next)) {
         if (rows) {
             memset(&rows[n], 0, sizeof rows[n]);
             rows[n].stream = ms__stream_of(k->node.hash, MS__S_KEY);
@@ -18790,6 +21347,24 @@ static void ms__put_postings(const ms__leaf *l, uint32_t at, const uint32_t *ent
     }
 }
 
+/* How many numbers the filter of a LEAF that is written now has. */
+static uint32_t ms__filter_count(const ms__log *log)
+{
+    return log->n_touched > MS__TOUCHED_MOST ? UINT32_MAX : log->n_touched;
+}
+
+static void ms__filter_put(const ms__log *log, const ms__leaf *l)
+{
+    unsigned char *p = (unsigned char *)(uintptr_t)l->filter;
+    const uint32_t *bits = (const uint32_t *)log->touched;
+    if (l->filters == 0 || l->filters == UINT32_MAX) return;
+    for (uint32_t i = 0; i < MS__TOUCHED; i++) {
+        if (!(bits[i / 32] >> (i % 32) & 1)) continue;
+        *p++ = (unsigned char)i;
+        *p++ = (unsigned char)(i >> 8);
+    }
+}
+
 /* Fills the arrays of streams, postings and tallies. */
 static void ms__leaf_fill(const ms__leaf_work *w, const ms__leaf *l)
 {
@@ -18851,6 +21426,7 @@ static void ms__leaf_fixed(const ms__tail *t, const ms__leaf *l, unsigned char *
     ms__put32(r + 208, l->bits);
     ms__put32(r + 212, l->width);
     ms__put32(r + 216, t->holes);
+    ms__put32(r + 220, l->filters);
 }
 
 /* The header of an INDEX record. */
@@ -18879,6 +21455,7 @@ static unsigned char *ms__leaf_make(ms__log *log, const ms__tail *t, uint32_t ro
     l.segment = t->segment;
     l.base = t->base;
     ms__leaf_count(t, &w, &l);
+    l.filters = ms__filter_count(log);
     uint64_t bytes = ms__leaf_size(roots, &l);
     unsigned char *r = NULL;
     if (bytes <= MS__RECORD_MAX) {
@@ -18892,6 +21469,7 @@ static unsigned char *ms__leaf_make(ms__log *log, const ms__tail *t, uint32_t ro
         ms__leaf_fixed(t, &l, r);
         ms__leaf_spots(t, &l);
         ms__leaf_fill(&w, &l);
+        ms__filter_put(log, &l);
     }
     (void)ms__log_resize(log, w.rows, w.size, 0);
     return r;
@@ -18993,8 +21571,7 @@ typedef enum ms__found {
 
 static bool ms__known_kind(unsigned kind)
 {
-    return kind == MS__KIND_MESSAGE || kind == MS__KIND_INDEX || kind == MS__KIND_GAP ||
-           kind == MS__KIND_VOID;
+    return kind > 0 && kind < MS__KIND_COUNT && kind != MS__KIND_BLOB;
 }
 
 /* Is a session one that this file had? Those of the ring, the slots, the writer. */
@@ -19014,16 +21591,9 @@ static bool ms__session_known(const ms__log *log, uint32_t session)
 /* Is the body of a record whose header holds whole, and its sequence number in order? */
 static bool ms__replay_body(const ms__replay *s, const unsigned char *r, uint64_t offset)
 {
-    switch (r[4]) {
-    case MS__KIND_MESSAGE:
-        return ms_seq(ms__msg(r)) > s->last_seq && ms_seq(ms__msg(r)) != UINT64_MAX &&
-               ms__check_body(r, offset, NULL) == MS_OK &&
-               !ms__is_empty(ms_location(ms__msg(r)));
-    case MS__KIND_GAP:
-        return ms__gap_check(r, offset, NULL) == MS_OK;
-    default:
-        return ms__body_crc(r) == ms__get32(r + 24);
-    }
+    if (!ms__is_listed(r)) return ms__body_crc(r) == ms__get32(r + 24);
+    return (r[4] != MS__KIND_MESSAGE || ms_seq(ms__msg(r)) > s->last_seq) &&
+           ms__check_record(r, offset, NULL) == MS_OK;
 }
 
 /* Could a record begin here that goes on a known session? Cheap answers first. */
@@ -19179,8 +21749,7 @@ static MS__APART ms__leaf *ms__leaf_derive(ms__log *log, uint32_t segment, uint6
     ms__tail *t = ms__tail_new(log, from, segment);
     if (!t) return NULL;
     while (room && ms__replay_next(&s, &r, &offset) == MS__FOUND_RECORD)
-        if (r[4] == MS__KIND_MESSAGE || r[4] == MS__KIND_GAP)
-            room = ms__tail_enter(t, r, offset, s.session);
+        if (ms__is_listed(r)) room = ms__tail_enter(t, r, offset, s.session);
     t->holes = s.holes;
     unsigned char *own = room ? ms__leaf_make(log, t, 0, &size) : NULL;
     ms__tail_free(log, t);
@@ -19200,6 +21769,21 @@ static MS__APART ms__leaf *ms__leaf_derive(ms__log *log, uint32_t segment, uint6
     return leaf;
 }
 
+/* Notes where a child of a LEVEL stands, if this INDEX record is one. */
+static MS__APART void ms__level_child(ms__level *l, const unsigned char *r,
+                                      uint64_t offset)
+{
+    ms__leaf leaf;
+    ms__level below;
+    if (l->level == 1 && ms__leaf_decode(&leaf, r, offset)) {
+        if (leaf.segment / MS__FAN == l->number)
+            l->child[leaf.segment % MS__FAN] = offset;
+    } else if (ms__level_decode(&below, r, offset) && below.level + 1 == l->level &&
+               below.number / MS__FAN == l->number) {
+        l->child[below.number % MS__FAN] = offset;
+    }
+}
+
 /* A LEVEL that cannot be read: all of its children are asked instead. Its children are
  * found by walking the file. */
 static MS__APART ms__level *ms__level_derive(ms__log *log, unsigned level,
@@ -19215,20 +21799,10 @@ static MS__APART ms__level *ms__level_derive(ms__log *log, unsigned level,
     s.at = MS__HEAD_SIZE;
     s.limit = s.trusted = log->end;
     s.adopt = s.quiet = true;
-    while (ms__replay_next(&s, &r, &offset) == MS__FOUND_RECORD) {
-        ms__leaf leaf;
-        ms__level below;
-        if (r[4] != MS__KIND_INDEX) continue;
-        if (level == 1 && ms__leaf_decode(&leaf, r, offset)) {
-            if (leaf.segment / MS__FAN == number)
-                l.child[leaf.segment % MS__FAN] = offset;
-        } else if (ms__level_decode(&below, r, offset) && below.level + 1 == level &&
-                   below.number / MS__FAN == number) {
-            l.child[below.number % MS__FAN] = offset;
-        }
-    }
     l.level = level;
     l.number = number;
+    while (ms__replay_next(&s, &r, &offset) == MS__FOUND_RECORD)
+        if (r[4] == MS__KIND_INDEX) ms__level_child(&l, r, offset);
     l.last_seq = UINT64_MAX; /* not known: never stepped over */
     l.first_time = l.last_time = ms__f64_from(MS__TIME_UNSET);
     ms__log_tell(log, MS_LOG_INDEX_DAMAGE, 0, 0, 0, 0, 0);
@@ -19283,13 +21857,11 @@ static bool ms__node_find(ms__log *log, unsigned level, uint32_t i)
     return true;
 }
 
-/* A LEAF, if it can be read. *room false: no memory. */
-static ms__leaf *ms__leaf_read(ms__log *log, uint32_t i, bool *room)
+/* The LEAF that stands where its place is known; NULL: it cannot be read. */
+static MS__APART ms__leaf *ms__leaf_here(ms__log *log, uint32_t i, bool *room)
 {
     ms__leaf l;
-    *room = ms__node_find(log, 0, i);
     ms__entry_node *e = ms__node_entry(log, 0, i);
-    if (!*room || e->node) return (ms__leaf *)e->node;
     memset(&l, 0, sizeof l);
     const unsigned char *r = ms__index_record(log, e->offset, log->end);
     if (!r || !ms__leaf_decode(&l, r, e->offset) || l.segment != i) return NULL;
@@ -19297,6 +21869,14 @@ static ms__leaf *ms__leaf_read(ms__log *log, uint32_t i, bool *room)
     *room = node != NULL;
     if (node) ms__store_ptr(&e->node, node);
     return node;
+}
+
+/* A LEAF, if it can be read. *room false: no memory. */
+static ms__leaf *ms__leaf_read(ms__log *log, uint32_t i, bool *room)
+{
+    *room = ms__node_find(log, 0, i);
+    ms__entry_node *e = ms__node_entry(log, 0, i);
+    return !*room || e->node ? (ms__leaf *)e->node : ms__leaf_here(log, i, room);
 }
 
 /* A LEAF, read or made; those before it that cannot be read are made first, since each
@@ -19488,12 +22068,258 @@ static uint64_t ms__place_of(ms__log *log, const ms__tail *t, uint32_t n, uint64
 
 /* The record at a place, NULL: damaged, or none. */
 static const unsigned char *ms__place_record(ms__log *log, const ms__tail *t, uint32_t n,
-                                             uint64_t place)
+                                             uint64_t place, bool locked)
 {
     uint32_t segment = (uint32_t)(place >> 32), record = (uint32_t)place;
     if (segment == t->segment) return record < n ? ms__tail_record(log, t, record) : NULL;
-    const ms__leaf *l = (const ms__leaf *)ms__node_of(log, 0, segment, false);
+    const ms__leaf *l = (const ms__leaf *)ms__node_of(log, 0, segment, locked);
     return l && record < l->n ? ms__leaf_record(log, l, record) : NULL;
+}
+
+/* The record of message number seq as it was appended, and its place. NULL: there is none,
+ * or (*damaged) it may be a damaged one. n: records of the tail that count. */
+static const unsigned char *ms__log_own(ms__log *log, const ms__tail *t, uint32_t n,
+                                        uint64_t seq, bool locked, uint64_t *place,
+                                        bool *damaged)
+{
+    uint64_t at = ms__place_of(log, t, n, seq, locked), last = ms__place(t->segment, n);
+    *damaged = false;
+    for (; at < last; at++) { /* damaged records may stand before it */
+        uint32_t segment = (uint32_t)(at >> 32);
+        const ms__leaf *l = segment < t->segment
+                                ? (const ms__leaf *)ms__node_of(log, 0, segment, locked)
+                                : NULL;
+        if (segment < t->segment && (!l || (uint32_t)at >= l->n)) {
+            at = ms__place(segment + 1, 0) - 1;
+            continue;
+        }
+        const unsigned char *r = ms__place_record(log, t, n, at, locked);
+        *place = at;
+        if (r && r[4] == MS__KIND_MESSAGE) return ms_seq(ms__msg(r)) == seq ? r : NULL;
+        if (!r) *damaged = true;
+    }
+    return NULL;
+}
+
+/* The records of one stream, segment by segment. */
+typedef struct ms__each {
+    ms__log *log;
+    const ms__tail *tail;
+    uint64_t stream;
+    const ms__stream *live; /* what the tail has of it, NULL: nothing, */
+    uint32_t seen;          /* and how many entries of that count */
+    bool backward, locked, tail_done;
+    uint32_t segment;       /* forward: the next one; backward: all from here on are done */
+    const ms__leaf *leaf;   /* of the run; NULL: that of the tail */
+    const unsigned char *run;
+    uint32_t lo, hi;        /* what is left of it */
+} ms__each;
+
+static void ms__each_begin(ms__each *e, ms__log *log, const ms__tail *t, uint64_t stream,
+                           const ms__stream *live, uint32_t end, bool backward,
+                           bool locked)
+{
+    memset(e, 0, sizeof *e);
+    e->log = log;
+    e->tail = t;
+    e->stream = stream;
+    e->live = live;
+    e->seen = live ? ms__stream_seen(live, end) : 0;
+    e->backward = backward;
+    e->locked = locked;
+    e->segment = backward ? t->segment : 0;
+}
+
+/* The next run; false: there is none. */
+static bool ms__each_page(ms__each *e, ms_result *result)
+{
+    bool mixed;
+    uint32_t n = e->tail->segment, s = n;
+    if (e->backward && e->tail_done) {
+        s = e->segment > 0 ? ms__segment_next(e->log, e->stream, e->segment - 1, n, true,
+                                              e->locked, result)
+                           : UINT32_MAX;
+        if (s == UINT32_MAX) return false;
+        e->segment = s;
+    } else if (!e->backward && !e->tail_done) {
+        s = ms__segment_next(e->log, e->stream, e->segment, n, false, e->locked, result);
+        e->segment = s + 1;
+    } else if (e->tail_done) {
+        return false;
+    }
+    if (s >= n) {
+        e->tail_done = true;
+        e->leaf = NULL;
+        e->lo = 0;
+        e->hi = e->seen;
+        return *result == MS_OK;
+    }
+    e->lo = e->hi = 0;
+    e->leaf = (const ms__leaf *)ms__node_of(e->log, 0, s, e->locked);
+    uint32_t i = e->leaf ? ms__leaf_find(e->leaf, e->stream) : UINT32_MAX;
+    if (i != UINT32_MAX && !ms__leaf_run(e->leaf, i, &e->run, &e->hi, &mixed)) e->hi = 0;
+    e->run = e->hi > 0 ? e->run : NULL;
+    return true;
+}
+
+/* *r NULL: the record is damaged. False: at the end, or without memory (*result). */
+static bool ms__each_next(ms__each *e, const unsigned char **r, uint64_t *place,
+                          ms_result *result)
+{
+    while (e->lo >= e->hi)
+        if (!ms__each_page(e, result)) return false;
+    uint32_t i = e->backward ? --e->hi : e->lo++;
+    uint32_t entry = e->leaf ? ms__posting(e->run, i, e->leaf->width)
+                             : ms__chunk_entry(ms__stream_chunk(e->live, i), i);
+    uint32_t segment = e->leaf ? e->leaf->segment : e->tail->segment;
+    *place = ms__place(segment, entry);
+    *r = e->leaf ? ms__leaf_record(e->log, e->leaf, entry)
+                 : ms__tail_record(e->log, e->tail, entry);
+    return true;
+}
+
+/* ---- Changes: which locations have any, and what became of their messages. */
+
+static uint32_t ms__touch_bit(uint64_t location)
+{
+    return (uint32_t)(location >> 48);
+}
+
+/* Remembers that a location has changes. False: no memory. */
+static bool ms__touch(ms__log *log, uint32_t bit)
+{
+    uint32_t *bits = (uint32_t *)log->touched;
+    if (!bits) {
+        bits = (uint32_t *)ms__log_resize(log, NULL, 0, MS__TOUCHED / 8);
+        if (!bits) return false;
+        memset(bits, 0, MS__TOUCHED / 8);
+        ms__store_ptr(&log->touched, bits);
+    }
+    if (ms__bit_get(bits, bit)) return true;
+    ms__or32(&bits[bit / 32], (uint32_t)1 << (bit % 32));
+    log->n_touched++;
+    return true;
+}
+
+static bool ms__is_touched(const ms__log *log, uint64_t location)
+{
+    uint32_t *bits = (uint32_t *)ms__load_ptr((void *const *)&log->touched);
+    return bits && ms__bit_get(bits, ms__touch_bit(location));
+}
+
+/* Takes over the filter of the LEAF that opening starts from. */
+static bool ms__touch_all(ms__log *log, const ms__leaf *l)
+{
+    bool every = l->filters == UINT32_MAX;
+    for (uint32_t i = 0; i < (every ? MS__TOUCHED : l->filters); i++) {
+        const unsigned char *p = l->filter + (size_t)i * 2;
+        if (!ms__touch(log, every ? i : (uint32_t)p[0] | (uint32_t)p[1] << 8)) return false;
+    }
+    return true;
+}
+
+/* Counts an AMEND or HIDE in. False: no memory. */
+static bool ms__edit_add(ms__live *edits, ms__control *c, const unsigned char *r,
+                         uint64_t place)
+{
+    ms__edit edit;
+    uint64_t first = ms_seq(ms__msg(r)), last = first, hidden = 0;
+    bool hide = r[4] == MS__KIND_HIDE;
+    if (hide && !ms__hide_read(ms__msg(r), &first, &last, &hidden)) return true;
+    if (!ms__edit_reserve(edits, c, first, last, &edit)) return false;
+    ms__edit_link(c, &edit, place, hide ? NULL : r);
+    c->hidden += hidden;
+    return true;
+}
+
+static ms__control *ms__edits_of(const ms__log *log, ms_str location)
+{
+    ms__live *edits = (ms__live *)(uintptr_t)&log->edits;
+    const ms__loc *loc = ms__loc_find(edits, location);
+    ms__control *c =
+        loc ? (ms__control *)ms__load_ptr((void *const *)&loc->control) : NULL;
+    return c && ms__load32(&c->loaded) ? c : NULL;
+}
+
+/* Reads the changes of a location; under the lock. NULL: no memory. */
+static MS__APART ms__control *ms__edits_load(ms__log *log, ms_str location)
+{
+    ms__each e;
+    const unsigned char *r;
+    uint64_t place;
+    ms_result result = MS_OK;
+    const ms__tail *t = ms__tail_of(log);
+    const ms__loc *live = ms__loc_find((ms__live *)(uintptr_t)&t->live, location);
+    const ms__control *now = live ? (const ms__control *)live->control : NULL;
+    ms__control *c = ms__edits_of(log, location);
+    if (c) return c;
+    uint64_t h = ms__hash_location(&log->id, location);
+    ms__loc *loc = ms__loc_get(&log->edits, location);
+    if (loc) c = (ms__control *)ms__live_take(&log->edits, sizeof *c);
+    if (!c) return NULL;
+    memset(c, 0, sizeof *c);
+    ms__names_link(&log->edits);
+    ms__each_begin(&e, log, t, ms__stream_of(h, MS__S_CHANGE), now ? &now->changes : NULL,
+                   t->count, false, true);
+    while (ms__each_next(&e, &r, &place, &result)) {
+        if (!r) c->damaged++;
+        else if (ms_str_equal(ms_location(ms__msg(r)), location) &&
+                 !ms__edit_add(&log->edits, c, r, place))
+            return NULL;
+    }
+    if (result != MS_OK) return NULL;
+    ms__store_ptr(&loc->control, c);
+    ms__store32(&c->loaded, 1);
+    return c;
+}
+
+/* The changes of a location, NULL: it has none, or there is no memory (*result). */
+static const ms__control *ms__log_control(ms__log *log, ms_str location, uint64_t hash,
+                                          bool locked, ms_result *result)
+{
+    if (!ms__is_touched(log, hash)) return NULL;
+    const ms__control *c = ms__edits_of(log, location);
+    if (!c) {
+        if (!locked) ms__lock_take(&log->lock);
+        c = ms__edits_load(log, location);
+        if (!locked) ms__lock_give(&log->lock);
+        if (!c) *result = MS_E_NO_MEMORY;
+        if (!c) return NULL;
+    }
+    return ms__load_ptr(&c->changed) || ms__load_ptr(&c->ranges) || c->damaged ? c : NULL;
+}
+
+/* A change that stands in the file behind what is known: counts it in, the tail included.
+ * False: no memory, and nothing has changed. */
+static MS__APART bool ms__change_take(ms__log *log, const unsigned char *r,
+                                      uint64_t offset, uint32_t session)
+{
+    ms_str location = ms_location(ms__msg(r));
+    uint64_t first = ms_seq(ms__msg(r)), last = first, hidden = 0;
+    ms__tail *t = ms__tail_of(log);
+    ms__arena_mark mark = ms__arena_mark_of(&log->edits.nodes);
+    ms__edit edit;
+    ms__control *c = NULL;
+    bool hide = r[4] == MS__KIND_HIDE, counts = hide || r[4] == MS__KIND_AMEND;
+    if (hide && !ms__hide_read(ms__msg(r), &first, &last, &hidden)) counts = false;
+    if (counts) {
+        uint64_t h = ms__hash_location(&log->id, location);
+        if (!ms__touch(log, ms__touch_bit(h))) return false;
+        c = ms__edits_of(log, location);
+        if (c && !ms__edit_reserve(&log->edits, c, first, last, &edit)) return false;
+    }
+    if (!ms__tail_enter(t, r, offset, session)) {
+        ms__arena_rewind(&log->edits.nodes, &mark);
+        return false;
+    }
+    if (c) {
+        ms__edit_link(c, &edit, ms__place(t->segment, t->count - 1), hide ? NULL : r);
+        c->hidden += hidden;
+    }
+    log->hidden += hidden;
+    log->changes++;
+    ms__store32(&log->has_gaps, 1);
+    return true;
 }
 
 /* ---- Cursors. A head reads the run of one stream in one segment, then goes on to the
@@ -19503,10 +22329,14 @@ static const unsigned char *ms__place_record(ms__log *log, const ms__tail *t, ui
  * a bit more where names are compared record by record. */
 #define MS__COMPARE 0x80000000u
 
+/* Instead of a name: the facts of the location, pieces of the message asked for. */
+#define MS__OF_FACTS  0x40000000u
+#define MS__OF_PIECES 0x40000001u
+
 static ms_str ms__head_agent(const ms_cursor *it, const ms__head *h)
 {
     uint32_t agent = h->agent & ~MS__COMPARE;
-    if (agent == 0) return ms__absent();
+    if (agent == 0 || agent >= MS__OF_FACTS) return ms__absent();
     return agent == 1 ? it->query.agent_key : it->query.agent_keys[agent - 2];
 }
 
@@ -19514,8 +22344,22 @@ static bool ms__head_names(const ms_cursor *it, const ms__head *h, const ms_msg 
 {
     if (h->stream == 0) return true;
     if (!ms_str_equal(ms_location(msg), it->query.location)) return false;
-    return (h->agent & ~MS__COMPARE) == 0 ||
-           ms_str_equal(ms_agent_key(msg), ms__head_agent(it, h));
+    ms_str agent = ms__head_agent(it, h);
+    return !agent.ptr || ms_str_equal(ms_agent_key(msg), agent);
+}
+
+/* The changes, facts or pieces in a tail that a head reads, or NULL. */
+static const ms__stream *ms__head_changes(ms__live *live, const ms_cursor *it,
+                                          const ms__loc *loc, uint32_t which)
+{
+    const ms__control *c =
+        (const ms__control *)ms__load_ptr((void *const *)&loc->control);
+    if (which == MS__OF_PIECES) {
+        const ms__flow *f = ms__flow_find(live, loc, it->query.about_seq);
+        return f ? &f->pieces : NULL;
+    }
+    if (!c) return NULL;
+    return which == MS__OF_FACTS ? &c->facts : &c->changes;
 }
 
 /* The stream of a tail that a head reads, or NULL. */
@@ -19531,32 +22375,14 @@ static const ms__stream *ms__head_stream(const ms_cursor *it, const ms__head *h)
         return &loc->conversation;
     case MS__S_GLOBAL:
         return &loc->global;
+    case MS__S_CHANGE:
+        return ms__head_changes(live, it, loc, h->agent & ~MS__COMPARE);
     default:
         break;
     }
     ms__agent *agent = ms__agent_find(live, loc, ms__head_agent(it, h));
     if (!agent) return NULL;
     return (h->stream & 7) == MS__S_TRACE ? &agent->trace : &agent->rest;
-}
-
-/* How many of n entries are below `entry`. */
-static uint32_t ms__stream_lower(const ms__stream *s, uint32_t n, uint32_t entry)
-{
-    uint32_t low = 0;
-    const ms__chunk *c = n > 0 ? ms__stream_chunk(s, n - 1) : NULL;
-    while (c && c->before && ms__chunk_entry(c, c->first) >= entry) {
-        n = c->first;
-        c = c->before;
-    }
-    if (c) low = c->first;
-    while (low < n) {
-        uint32_t middle = low + (n - low) / 2;
-        if (ms__chunk_entry(c, middle) < entry)
-            low = middle + 1;
-        else
-            n = middle;
-    }
-    return low;
 }
 
 static bool ms__page_tail(const ms_cursor *it, ms__head *h, uint32_t from, uint32_t to)
@@ -19601,7 +22427,8 @@ static bool ms__page_leaf(const ms__log *log, const ms_cursor *it, ms__head *h,
     h->leaf = l;
     h->run = NULL;
     h->agent &= ~MS__COMPARE;
-    if (ms__times_miss(&it->query, l->first_time, l->last_time)) return false;
+    if (!it->changed && ms__times_miss(&it->query, l->first_time, l->last_time))
+        return false; /* an amended message may have another time */
     if (h->stream == 0) {
         h->lo = from < l->n ? from : l->n;
         h->hi = to < l->n ? to : l->n;
@@ -19710,10 +22537,12 @@ static bool ms__head_skips(const ms__log *log, const ms_cursor *it, const ms__he
 {
     const unsigned char *r;
     if (h->stream == 0) {
+        /* where all are messages nothing is touched: that would be a cache miss too early */
+        if (h->leaf && h->leaf->messages == h->leaf->n) return false;
         if (h->record[4] == MS__KIND_MESSAGE) return false;
         r = h->leaf ? ms__leaf_record(log, h->leaf, entry)
                     : ms__tail_record(log, it->tail, entry);
-        return r && r[4] == MS__KIND_GAP;
+        return r && (r[4] == MS__KIND_GAP || (ms__is_change(r) && !it->query.raw));
     }
     if (!h->leaf || !(h->agent & MS__COMPARE)) return false;
     r = ms__leaf_record(log, h->leaf, entry);
@@ -19747,7 +22576,40 @@ static bool ms__log_whole(ms_store *store, const ms_cursor *it, const ms__head *
     uint32_t entry = (uint32_t)h->place;
     const unsigned char *r = h->leaf ? ms__leaf_record(log, h->leaf, entry)
                                      : ms__tail_record(log, it->tail, entry);
-    return r && r[4] == MS__KIND_MESSAGE;
+    return r && (r[4] == MS__KIND_MESSAGE || it->query.raw);
+}
+
+/* Can the header of the record that a head offers be trusted, though its body is not? */
+static bool ms__log_headed(const ms__log *log, const ms_cursor *it, const ms__head *h)
+{
+    uint32_t entry = (uint32_t)h->place;
+    uint64_t offset = h->leaf ? ms__leaf_offset(h->leaf, entry)
+                              : ms__tail_offset(it->tail, entry);
+    uint32_t session = h->leaf ? ms__leaf_session(h->leaf, entry)
+                               : ms__tail_spot(it->tail, entry)->session;
+    uint64_t end = h->leaf ? h->leaf->offset : log->end;
+    return offset != 0 && ms__log_holds(log, h->record, offset, end - offset, session, false);
+}
+
+static const unsigned char *ms__log_shown(ms_store *store, const ms_cursor *it,
+                                          const ms__head *h, bool *whole)
+{
+    ms__log *log = ms__log_of(store);
+    const ms__control *control = it->control;
+    ms_result result = MS_OK;
+    uint64_t place = h->place;
+    if (!*whole && (!control || !ms__log_headed(log, it, h))) return h->record;
+    if (!control) {
+        ms_str location = ms_location(ms__msg(h->record));
+        uint64_t hash = ms__hash_location(&log->id, location);
+        control = ms__log_control(log, location, hash, false, &result);
+        if (result != MS_OK) *whole = false; /* cannot be told: counted, not shown */
+        if (!control) return h->record;
+    }
+    const unsigned char *r =
+        ms__shown(control, h->record, ms_seq(ms__msg(h->record)), it->now, &place);
+    if (!r || place != h->place) *whole = true;
+    return r;
 }
 
 static void ms__log_back(ms_store *store, ms_cursor *it, ms__head *h, size_t n)
@@ -19774,7 +22636,7 @@ static size_t ms__log_count(ms_store *store, ms_cursor *it, const ms__head *h)
 }
 
 static const ms__feed ms__log_feed = {ms__log_load, ms__log_whole, ms__log_back,
-                                      ms__log_count};
+                                      ms__log_count, ms__log_shown};
 
 /* Adds a stream to a cursor that is being opened. */
 static ms_result ms__log_head(ms__log *log, ms_cursor *it, uint64_t stream, size_t agent,
@@ -19820,9 +22682,15 @@ static ms_result ms__log_heads(ms__log *log, ms_cursor *it, ms_error *err)
     if (ms__is_empty(q->location)) {
         it->scan = !(q->views & MS_VIEW_TIMELINE);
         it->filtered = it->scan || ms__load32(&log->has_gaps) != 0;
+        it->changed = ms__load_ptr((void *const *)&log->touched) != NULL;
         return ms__log_head(log, it, 0, 0, MS_TYPES_ALL, MS_TYPES_ALL, err);
     }
     uint64_t h = ms__hash_location(&log->id, q->location);
+    ms_result result = MS_OK;
+    it->control = ms__log_control(log, q->location, h, false, &result);
+    if (result != MS_OK) return ms__no_memory(err, sizeof(ms__control));
+    it->changed = it->control != NULL;
+    if (it->control) it->damaged += it->control->damaged;
     if (q->views & MS_VIEW_TIMELINE)
         return ms__log_head(log, it, ms__stream_of(h, MS__S_LOCATION), 0, MS_TYPES_ALL,
                             MS_TYPES_ALL, err);
@@ -19841,21 +22709,70 @@ static ms_result ms__log_heads(ms__log *log, ms_cursor *it, ms_error *err)
     return MS_OK;
 }
 
+/* The streams of a raw query. */
+static MS__APART ms_result ms__log_raw_heads(ms__log *log, ms_cursor *it, ms_error *err)
+{
+    const ms_query *q = &it->query;
+    uint64_t place, h = ms__hash_location(&log->id, q->location);
+    bool damaged;
+    ms_type_set all = MS_TYPES_ALL;
+    it->filtered = true;
+    if (ms__is_empty(q->location) || ((q->raw & MS_RAW_PIECES) && !q->about_seq))
+        return ms__log_head(log, it, 0, 0, all, all, err);
+    if (q->raw & (MS_RAW_AMENDS | MS_RAW_HIDES))
+        MS__TRY(ms__log_head(log, it, ms__stream_of(h, MS__S_CHANGE), 0, all, all, err));
+    if (q->raw & (MS_RAW_NOTES | MS_RAW_LOCATIONS))
+        MS__TRY(ms__log_head(
+            log, it, ms__stream_of(ms__facts_hash(log->id.hash_key, h), MS__S_CHANGE),
+            MS__OF_FACTS, all, all, err));
+    if (q->raw & MS_RAW_PIECES)
+        MS__TRY(ms__log_head(
+            log, it,
+            ms__stream_of(ms__flow_hash(log->id.hash_key, h, q->about_seq), MS__S_CHANGE),
+            MS__OF_PIECES, all, all, err));
+    if (!(q->raw & MS_RAW_MESSAGES)) return MS_OK;
+    uint64_t from = it->from, to = it->to;
+    if (q->about_seq) { /* one record: the bounds are for this head alone */
+        uint32_t n = ms__load32(&it->tail->end);
+        if (!ms__log_own(log, it->tail, n, q->about_seq, false, &place, &damaged))
+            return MS_OK;
+        if (place < from || place >= to) return MS_OK;
+    }
+    return ms__log_head(log, it, ms__stream_of(h, MS__S_LOCATION), 0, all, all, err);
+}
+
+/* A raw query: behind the message after_seq, not from the next one on. */
+static uint64_t ms__log_behind(ms__log *log, const ms_cursor *it, uint32_t n)
+{
+    const ms_query *q = &it->query;
+    uint64_t place = it->to;
+    bool damaged;
+    if (!q->raw) return ms__place_of(log, it->tail, n, q->after_seq + 1, false);
+    return ms__log_own(log, it->tail, n, q->after_seq, false, &place, &damaged) ? place + 1
+                                                                                : place;
+}
+
 /* What a cursor sees: bounds by sequence number, cut at what is visible now. */
 static void ms__log_bounds(ms__log *log, ms_cursor *it)
 {
     const ms_query *q = &it->query;
     uint32_t n = ms__load32(&it->tail->end);
+    bool damaged;
     it->from = 0;
-    it->to = ms__place(it->tail->segment, n);
+    it->to = it->now = ms__place(it->tail->segment, n);
+    if (q->as_of > 0 && q->as_of < it->now) it->to = it->now = q->as_of;
     if (q->before_seq > 0) {
         uint64_t to = ms__place_of(log, it->tail, n, q->before_seq, false);
+        if (q->raw) { /* changes may stand between that place and the message */
+            to = it->to;
+            (void)ms__log_own(log, it->tail, n, q->before_seq, false, &to, &damaged);
+        }
         if (to < it->to) it->to = to;
     }
     if (q->after_seq == UINT64_MAX)
         it->from = it->to;
     else if (q->after_seq > 0)
-        it->from = ms__place_of(log, it->tail, n, q->after_seq + 1, false);
+        it->from = ms__log_behind(log, it, n);
 }
 
 static ms_result ms__log_ready(const ms__log *log, ms_error *err)
@@ -19868,14 +22785,25 @@ static ms_result ms__log_ready(const ms__log *log, ms_error *err)
 
 static ms_result ms__log_catch_up(ms__log *log, ms_error *err);
 
+/* Do others write to the file? */
+static bool ms__log_follows(const ms__log *log)
+{
+    return !log->writer || log->shared;
+}
+
+static ms_result ms__log_enter(ms__log *log, ms_error *err);
+static void ms__log_leave(ms__log *log);
+
 static ms_result ms__log_query(ms_store *store, ms_cursor *it, ms_error *err)
 {
     ms__log *log = ms__log_of(store);
     MS__TRY(ms__log_ready(log, err));
-    if (!log->writer) MS__TRY(ms__log_catch_up(log, err));
+    if (ms__log_follows(log)) MS__TRY(ms__log_catch_up(log, err));
     it->tail = ms__tail_pin(log, &it->pin);
     ms__log_bounds(log, it);
-    ms_result code = it->from < it->to ? ms__log_heads(log, it, err) : MS_OK;
+    ms_result code = MS_OK;
+    if (it->from < it->to)
+        code = it->query.raw ? ms__log_raw_heads(log, it, err) : ms__log_heads(log, it, err);
     if (code == MS_OK) code = ms__merge_open(store, &ms__log_feed, it, err);
     if (code != MS_OK) {
         ms__tail_unpin(log, it->pin);
@@ -19899,37 +22827,29 @@ static ms_result ms__log_get(ms_store *store, uint64_t seq, ms_arena *arena,
                              const ms_msg **msg, ms_error *err)
 {
     uint32_t pin;
+    uint64_t place = 0;
+    bool damaged;
     ms__log *log = ms__log_of(store);
+    ms_result result = MS_OK;
     (void)arena;
     MS__TRY(ms__log_ready(log, err));
-    if (!log->writer) MS__TRY(ms__log_catch_up(log, err));
+    if (ms__log_follows(log)) MS__TRY(ms__log_catch_up(log, err));
     if (seq == 0 || seq == UINT64_MAX)
         return ms__fail(err, MS_E_NOT_FOUND, "no message %u", seq);
     const ms__tail *t = ms__tail_pin(log, &pin);
-    uint32_t n = ms__load32(&t->end), segment;
-    uint64_t place = ms__place_of(log, t, n, seq, false), last = ms__place(t->segment, n);
-    bool damaged = false;
-    ms_result code = MS_E_NOT_FOUND;
-    for (; place < last; place++) { /* damaged records may stand before it */
-        segment = (uint32_t)(place >> 32);
-        const ms__leaf *l = segment < t->segment
-                                ? (const ms__leaf *)ms__node_of(log, 0, segment, false)
-                                : NULL;
-        if (segment < t->segment && (!l || (uint32_t)place >= l->n)) {
-            place = ms__place(segment + 1, 0) - 1;
-            continue;
-        }
-        const unsigned char *r = ms__place_record(log, t, n, place);
-        if (r && r[4] != MS__KIND_MESSAGE) continue;
-        if (r && ms_seq(ms__msg(r)) == seq) {
-            *msg = ms__msg(r);
-            code = MS_OK;
-        }
-        if (r) break;
-        damaged = true;
-    }
+    uint32_t n = ms__load32(&t->end);
+    const unsigned char *own = ms__log_own(log, t, n, seq, false, &place, &damaged), *r = own;
+    uint64_t end = ms__place(t->segment, n);
     ms__tail_unpin(log, pin);
-    if (code == MS_OK) return MS_OK;
+    if (own) {
+        ms_str location = ms_location(ms__msg(own));
+        uint64_t h = ms__hash_location(&log->id, location);
+        const ms__control *c = ms__log_control(log, location, h, false, &result);
+        if (result != MS_OK) return ms__no_memory(err, sizeof *c);
+        if (c) r = ms__shown(c, own, seq, end, &place);
+        *msg = ms__msg(r ? r : own);
+        return r ? MS_OK : ms__fail(err, MS_E_HIDDEN, "message %u is hidden", seq);
+    }
     if (damaged)
         return ms__fail(err, MS_E_DAMAGED, "message %u, or one before it, is damaged",
                         seq);
@@ -20035,7 +22955,8 @@ static bool ms__sums_leaf(ms__sums *s, const ms__leaf *l, bool agents, bool empt
         bool mixed, mixed_too = false;
         uint64_t stream = ms__leaf_stream(l, i);
         unsigned kind = (unsigned)(stream & 7);
-        if (kind == MS__S_CONVERSATION || kind == MS__S_GLOBAL || kind == MS__S_KEY)
+        if (kind == MS__S_CONVERSATION || kind == MS__S_GLOBAL || kind == MS__S_KEY ||
+            kind == MS__S_CHANGE)
             continue;
         if (!ms__leaf_run(l, i, &run, &n, &mixed) || n == 0) continue;
         if (kind == MS__S_GAP) {
@@ -20103,7 +23024,8 @@ static uint32_t ms__stream_last(const ms__stream *s)
 static bool ms__sums_tail(ms__sums *s, const ms__tail *t, bool agents, bool emptied)
 {
     ms__sum sum;
-    for (const ms__loc *l = t->live.names.first_loc; l && !agents; l = l->next) {
+    for (const ms__loc *l = ms__loc_at(t->live.names.locs.first); l && !agents;
+         l = ms__loc_at(l->node.next)) {
         const ms__gap *gap = (const ms__gap *)l->gaps;
         if (gap && emptied &&
             !ms__sums_gaps(s, l->node.hash, ms__place(t->segment, gap->entry)))
@@ -20114,7 +23036,8 @@ static bool ms__sums_tail(ms__sums *s, const ms__tail *t, bool agents, bool empt
         sum.last = ms__place(t->segment, ms__stream_last(&l->all));
         if (!ms__sums_add(s, &sum)) return false;
     }
-    for (const ms__agent *a = t->live.names.first_agent; a && agents; a = a->next) {
+    for (const ms__agent *a = ms__agent_at(t->live.names.agents.first); a && agents;
+         a = ms__agent_at(a->node.next)) {
         const ms__stream *x = a->trace.count ? &a->trace : &a->rest;
         const ms__stream *y = a->rest.count ? &a->rest : &a->trace;
         if (a->tally.messages == 0) continue;
@@ -20132,8 +23055,8 @@ static bool ms__sums_tail(ms__sums *s, const ms__tail *t, bool agents, bool empt
 static bool ms__sum_info(ms__log *log, const ms__tail *t, uint32_t n,
                          const ms_list_query *q, const ms__sum *sum, ms_info *info)
 {
-    const unsigned char *first = ms__place_record(log, t, n, sum->first);
-    const unsigned char *last = ms__place_record(log, t, n, sum->last);
+    const unsigned char *first = ms__place_record(log, t, n, sum->first, false);
+    const unsigned char *last = ms__place_record(log, t, n, sum->last, false);
     const unsigned char *named = first ? first : last;
     memset(info, 0, sizeof *info);
     if (!named) return false;
@@ -20154,16 +23077,71 @@ static bool ms__sum_info(ms__log *log, const ms__tail *t, uint32_t n,
     return true;
 }
 
+/* Adds the visible messages of a stream to a tally. */
+static void ms__sum_visible(ms__each *e, ms_str location, const ms__control *c,
+                            ms__tally *t, ms_result *result)
+{
+    const unsigned char *r;
+    uint64_t place, first = t->first_seq, last = t->last_seq;
+    while (ms__each_next(e, &r, &place, result)) {
+        if (!r || r[4] != MS__KIND_MESSAGE) continue;
+        if (!ms_str_equal(ms_location(ms__msg(r)), location)) continue;
+        uint64_t seq = ms_seq(ms__msg(r));
+        r = ms__shown(c, r, seq, UINT64_MAX, &place);
+        if (!r) continue;
+        ms__tally_add(t, ms__msg(r));
+        if (first == 0 || seq < first) first = seq;
+        if (seq > last) last = seq;
+    }
+    t->first_seq = first;
+    t->last_seq = last;
+}
+
+/* Of a location that was changed a listing counts anew. */
+static MS__APART ms_result ms__sum_again(ms__log *log, const ms__tail *t, uint32_t seen,
+                                         ms_info *info)
+{
+    ms__each e;
+    ms__tally sum;
+    ms_result result = MS_OK;
+    ms__live *live = (ms__live *)(uintptr_t)&t->live;
+    uint64_t h = ms__hash_location(&log->id, info->location);
+    const ms__control *c = ms__log_control(log, info->location, h, false, &result);
+    if (!c) return result;
+    const ms__loc *loc = ms__loc_find(live, info->location);
+    memset(&sum, 0, sizeof sum);
+    if (!info->agent_key.ptr) {
+        ms__each_begin(&e, log, t, ms__stream_of(h, MS__S_LOCATION), loc ? &loc->all : NULL,
+                       seen, false, false);
+        ms__sum_visible(&e, info->location, c, &sum, &result);
+    } else {
+        uint64_t a = ms__hash_agent(&log->id, h, info->agent_key);
+        const ms__agent *agent = loc ? ms__agent_find(live, loc, info->agent_key) : NULL;
+        ms__each_begin(&e, log, t, ms__stream_of(a, MS__S_TRACE),
+                       agent ? &agent->trace : NULL, seen, false, false);
+        ms__sum_visible(&e, info->location, c, &sum, &result);
+        ms__each_begin(&e, log, t, ms__stream_of(a, MS__S_REST),
+                       agent ? &agent->rest : NULL, seen, false, false);
+        ms__sum_visible(&e, info->location, c, &sum, &result);
+    }
+    *info = ms__info_of(&sum, info->location, info->agent_key);
+    return result;
+}
+
 static ms_result ms__sums_list(ms__sums *s, const ms__tail *t, const ms_list_query *q,
                                ms_arena *arena, ms_listing *out, ms_error *err)
 {
     size_t n = 0, size = s->count * sizeof(ms_info);
     ms_info *items = (ms_info *)ms_arena_alloc(arena, size);
     if (!items) return ms__no_arena(err, arena, size);
-    for (size_t i = 0; i < s->cap; i++)
-        if (s->items[i].taken &&
-            ms__sum_info(s->log, t, s->seen, q, &s->items[i], &items[n]))
-            n++;
+    for (size_t i = 0; i < s->cap; i++) {
+        if (!s->items[i].taken ||
+            !ms__sum_info(s->log, t, s->seen, q, &s->items[i], &items[n]))
+            continue;
+        if (ms__sum_again(s->log, t, s->seen, &items[n]) != MS_OK)
+            return ms__no_memory(err, sizeof(ms__control));
+        if (items[n].messages > 0 || (q->emptied && !q->agents)) n++;
+    }
     return ms__listing_finish(items, n, q->limit, arena, out, err);
 }
 
@@ -20175,7 +23153,7 @@ static ms_result ms__log_list(ms_store *store, const ms_list_query *q, ms_arena 
     bool room = true;
     ms__log *log = ms__log_of(store);
     MS__TRY(ms__log_ready(log, err));
-    if (!log->writer) MS__TRY(ms__log_catch_up(log, err));
+    if (ms__log_follows(log)) MS__TRY(ms__log_catch_up(log, err));
     memset(&s, 0, sizeof s);
     s.log = log;
     ms__lock_take(
@@ -20199,9 +23177,12 @@ static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err
 {
     ms__log *log = ms__log_of(store);
     MS__TRY(ms__log_ready(log, err));
-    if (!log->writer) MS__TRY(ms__log_catch_up(log, err));
+    if (ms__log_follows(log)) MS__TRY(ms__log_catch_up(log, err));
     ms__lock_take(&log->lock);
-    out->messages = log->messages;
+    out->hidden = ms__hidden_of(log->hidden, log->messages);
+    out->messages = log->messages - out->hidden;
+    out->changes = log->changes;
+    out->as_of = ms__place(ms__tail_of(log)->segment, ms__tail_of(log)->count);
     out->last_seq = log->last_seq;
     out->bytes = log->bytes;
     out->index_bytes = log->end > log->bytes ? log->end - log->bytes : 0;
@@ -20214,33 +23195,21 @@ static ms_result ms__log_left_out(ms_store *store, ms_str location, uint64_t seq
                                   uint64_t *count, uint64_t *next, ms_error *err)
 {
     uint32_t pin;
+    ms__each e;
+    const unsigned char *r;
+    uint64_t place;
     ms__log *log = ms__log_of(store);
     ms_result result = MS_OK;
     *count = *next = 0;
     MS__TRY(ms__log_ready(log, err));
     uint64_t stream = ms__stream_of(ms__hash_location(&log->id, location), MS__S_GAP);
     const ms__tail *t = ms__tail_pin(log, &pin);
-    for (uint32_t s = 0; s < t->segment; s++) {
-        const unsigned char *run;
-        uint32_t n, i;
-        bool mixed;
-        s = ms__segment_next(log, stream, s, t->segment, false, false, &result);
-        if (s >= t->segment) break;
-        const ms__leaf *l = (const ms__leaf *)ms__node_of(log, 0, s, false);
-        if (!l || (i = ms__leaf_find(l, stream)) == UINT32_MAX ||
-            !ms__leaf_run(l, i, &run, &n, &mixed))
+    ms__each_begin(&e, log, t, stream, NULL, 0, false, false);
+    while (ms__each_next(&e, &r, &place, &result)) {
+        if (!r || r[4] != MS__KIND_GAP || !ms_str_equal(ms_location(ms__msg(r)), location))
             continue;
-        for (i = 0; i < n; i++) {
-            const unsigned char *r =
-                ms__leaf_record(log, l, ms__posting(run, i, l->width));
-            if (!r || r[4] != MS__KIND_GAP ||
-                !ms_str_equal(ms_location(ms__msg(r)), location))
-                continue;
-            if (ms_seq(ms__msg(r)) < seq)
-                *count += ms__get64(r + 16);
-            else if (*next == 0 || ms_seq(ms__msg(r)) < *next)
-                *next = ms_seq(ms__msg(r));
-        }
+        if (ms_seq(ms__msg(r)) < seq) *count += ms__get64(r + 16);
+        else if (*next == 0 || ms_seq(ms__msg(r)) < *next) *next = ms_seq(ms__msg(r));
     }
     const ms__loc *loc = ms__loc_find((ms__live *)(uintptr_t)&t->live, location);
     if (loc) ms__gaps_sum(loc, seq, count, next);
@@ -20249,6 +23218,14 @@ static ms_result ms__log_left_out(ms_store *store, ms_str location, uint64_t seq
 }
 
 /* ---- Writing: room, then bytes. */
+
+/* Tells other writers that bytes up to `upto` may be stored from here on. */
+static void ms__log_busy_to(ms__log *log, uint64_t upto)
+{
+    if (!log->shared || ms__load_mark(log->head + MS__AT_BUSY) >= upto) return;
+    ms__store_mark(log->head + MS__AT_BUSY, upto);
+    ms__fence();
+}
 
 /* Makes sure that the file has room up to `upto`. Nothing visible changes. */
 static ms_result ms__log_allocate(ms__log *log, uint64_t upto, ms_error *err)
@@ -20356,6 +23333,7 @@ static ms_result ms__log_put(ms__log *log, uint64_t offset, const unsigned char 
 {
     MS__TRY(ms__log_allocate(log, offset + size, err));
     MS__TRY(ms__log_reach(log, offset, offset + size, log->allocated, err));
+    ms__log_busy_to(log, offset + size);
     if (log->engine == MS_ENGINE_MAP) {
         MS__TRY(ms__window_reach(log, offset, offset + size, err));
         if (!log->ticked) ms__window_populate(log, offset + size, MS__POPULATE);
@@ -20372,6 +23350,7 @@ static void ms__log_publish(ms__log *log, uint64_t end)
     log->unsynced += end - log->end;
     log->end = end;
     ms__store_mark(log->head + MS__AT_MARK, end);
+    if (log->shared) ms__store_ptr(&log->seen, (void *)(uintptr_t)end);
 }
 
 /* How far bytes reach that are not zero, from x on; at least x. */
@@ -20445,6 +23424,7 @@ static MS__APART ms_result ms__log_begin(ms__log *log, ms_error *err)
     log->session = v.session;
     log->session_number = v.number;
     log->begun = true;
+    ms__put32(log->head + MS__AT_TOGETHER, log->shared ? v.session : 0);
     ms__log_publish(log, v.next);
     ms__fence(); /* who trusts the writer's line sees this watermark */
     ms__writer_encode(&w, log->head);
@@ -20475,6 +23455,8 @@ static ms__state ms__log_state(const ms__log *log)
     s.bytes = log->bytes;
     s.last_seq = log->last_seq;
     s.gap_seq = log->gap_seq;
+    s.changes = log->changes;
+    s.hidden = log->hidden;
     return s;
 }
 
@@ -20534,6 +23516,7 @@ static MS__APART ms_result ms__leaf_write(ms__log *log, ms_error *err)
     if (code == MS_OK) {
         ms__segment_close(log, offset, fresh, now);
         ms__hints_store(log);
+        log->merges = true;
     } else if (fresh) {
         ms__tail_free(log, fresh);
     }
@@ -20713,7 +23696,8 @@ static ms_result ms__job_step(ms__log *log, uint32_t portion, bool *more, ms_err
 {
     ms__job *j = &log->job;
     *more = false;
-    if (log->no_levels || !log->begun) return MS_OK;
+    if (log->no_levels || !log->begun || (log->shared && !log->merges)) return MS_OK;
+    if (j->level > 0 && log->nodes[j->level] != j->number) ms__job_end(log);
     if (j->level == 0 && log->nodes[0] == log->no_job_at) return MS_OK;
     if (j->level == 0) MS__TRY(ms__job_begin(log, err));
     log->no_job_at = j->level == 0 ? log->nodes[0] : UINT32_MAX;
@@ -20754,54 +23738,59 @@ static void ms__log_housekeep(ms__log *log)
 static const unsigned char *ms__log_key(ms__log *log, ms_str location, ms_str key,
                                         ms_result *result)
 {
-    const ms__tail *t = ms__tail_of(log);
-    uint64_t h = ms__hash_location(&log->id, location);
+    ms__each e;
+    const unsigned char *r;
+    uint64_t place, h = ms__hash_location(&log->id, location);
     uint64_t stream = ms__stream_of(ms__hash_key_of(&log->id, h, key), MS__S_KEY);
-    for (uint32_t s = t->segment; s > 0;) {
-        const unsigned char *run;
-        uint32_t n;
-        bool mixed;
-        s = ms__segment_next(log, stream, s - 1, t->segment, true, true, result);
-        if (s == UINT32_MAX) return NULL;
-        const ms__leaf *l = (const ms__leaf *)ms__node_of(log, 0, s, true);
-        uint32_t i = l ? ms__leaf_find(l, stream) : UINT32_MAX;
-        if (i == UINT32_MAX || !ms__leaf_run(l, i, &run, &n, &mixed)) continue;
-        for (i = 0; i < n; i++) {
-            const unsigned char *r =
-                ms__leaf_record(log, l, ms__posting(run, i, l->width));
-            if (r && ms_str_equal(ms_location(ms__msg(r)), location) &&
-                ms_str_equal(ms_get(ms__msg(r), MS_F_KEY).text, key))
-                return r;
-        }
-    }
+    ms__each_begin(&e, log, ms__tail_of(log), stream, NULL, 0, true, true);
+    while (ms__each_next(&e, &r, &place, result))
+        if (r && ms_str_equal(ms_location(ms__msg(r)), location) &&
+            ms_str_equal(ms_get(ms__msg(r), MS_F_KEY).text, key))
+            return r;
     return NULL;
 }
 
-/* The sequence number of a location's last message, 0: none. */
-static uint64_t ms__log_last_of(ms__log *log, ms_str location, ms_result *result)
+/* Begins a walk back over a location's messages; under the lock. */
+static void ms__each_message(ms__each *e, ms__log *log, ms_str location, uint64_t hash)
 {
     const ms__tail *t = ms__tail_of(log);
     const ms__loc *loc = ms__loc_find((ms__live *)(uintptr_t)&t->live, location);
-    if (loc && loc->tally.messages > 0) return loc->tally.last_seq;
-    uint64_t stream =
-        ms__stream_of(ms__hash_location(&log->id, location), MS__S_LOCATION);
-    for (uint32_t s = t->segment; s > 0;) {
-        const unsigned char *run;
-        uint32_t n;
-        bool mixed;
-        s = ms__segment_next(log, stream, s - 1, t->segment, true, true, result);
-        if (s == UINT32_MAX) return 0;
-        const ms__leaf *l = (const ms__leaf *)ms__node_of(log, 0, s, true);
-        uint32_t i = l ? ms__leaf_find(l, stream) : UINT32_MAX;
-        if (i == UINT32_MAX || !ms__leaf_run(l, i, &run, &n, &mixed)) continue;
-        while (n-- > 0) {
-            const unsigned char *r =
-                ms__leaf_record(log, l, ms__posting(run, n, l->width));
-            if (r && ms_str_equal(ms_location(ms__msg(r)), location))
-                return ms_seq(ms__msg(r));
-        }
+    ms__each_begin(e, log, t, ms__stream_of(hash, MS__S_LOCATION), loc ? &loc->all : NULL,
+                   t->count, true, true);
+}
+
+/* The sequence number of a location's last visible message, 0: none. */
+static uint64_t ms__log_last_of(ms__log *log, ms_str location, ms_result *result)
+{
+    ms__each e;
+    const unsigned char *r;
+    uint64_t place, hash = ms__hash_location(&log->id, location);
+    const ms__control *c = ms__log_control(log, location, hash, true, result);
+    ms__each_message(&e, log, location, hash);
+    while (*result == MS_OK && ms__each_next(&e, &r, &place, result)) {
+        if (!r || !ms_str_equal(ms_location(ms__msg(r)), location)) continue;
+        uint64_t seq = ms_seq(ms__msg(r));
+        if (!c || ms__shown(c, r, seq, UINT64_MAX, &place)) return seq;
     }
     return 0;
+}
+
+/* How many messages of a location from first to last are visible; under the lock. */
+static uint64_t ms__log_visible(ms__log *log, ms_str location, uint64_t first,
+                                uint64_t last, ms_result *result)
+{
+    ms__each e;
+    const unsigned char *r;
+    uint64_t n = 0, place, hash = ms__hash_location(&log->id, location);
+    const ms__control *c = ms__log_control(log, location, hash, true, result);
+    ms__each_message(&e, log, location, hash);
+    while (*result == MS_OK && ms__each_next(&e, &r, &place, result)) {
+        if (!r || !ms_str_equal(ms_location(ms__msg(r)), location)) continue;
+        uint64_t seq = ms_seq(ms__msg(r));
+        if (seq < first) break;
+        if (seq <= last && (!c || ms__shown(c, r, seq, UINT64_MAX, &place))) n++;
+    }
+    return n;
 }
 
 static ms_result ms__log_expect(ms__log *log, const ms_append_opts *opts, ms_error *err)
@@ -20835,6 +23824,7 @@ static ms_result ms__put_room(ms__log *log, ms__put_run *p, uint32_t size,
     if (p->direct) {
         MS__TRY(ms__window_reach(log, at, at + size, err));
         if (!log->ticked) ms__window_populate(log, at + size, MS__POPULATE);
+        ms__log_busy_to(log, at + size);
         p->dirty = at + size;
         *r = log->window + (at - log->window_start);
         return MS_OK;
@@ -20843,14 +23833,15 @@ static ms_result ms__put_room(ms__log *log, ms__put_run *p, uint32_t size,
     size_t old = (size_t)(at - p->start);
     if (!ms__staging_reach(log, old + size)) return ms__no_memory(err, old + size);
     if (before && log->staging != before) /* keys of this batch point into it */
-        for (ms__key *k = ms__tail_of(log)->live.fresh.first_key; k; k = k->next)
+        for (ms__key *k = ms__key_at(ms__tail_of(log)->live.fresh.keys.first); k;
+             k = ms__key_at(k->node.next))
             k->record = log->staging + (k->offset - p->start);
     *r = log->staging + old;
     return MS_OK;
 }
 
 /* Step 1 of an append for one message: nodes, the record, room in the streams. */
-static ms_result ms__log_prepare(ms__log *log, ms__put_run *p, const ms_envelope *e,
+static MS__APART ms_result ms__log_prepare(ms__log *log, ms__put_run *p, const ms_envelope *e,
                                  ms__plan *plan, ms_error *err)
 {
     ms__layout l;
@@ -20890,6 +23881,99 @@ static ms_result ms__log_prepare(ms__log *log, ms__put_run *p, const ms_envelope
     return MS_OK;
 }
 
+/* How many visible messages a HIDE hides. */
+static MS__APART ms_result ms__log_hide_begin(ms__log *log, const ms__put_run *p,
+                                              ms_str location, ms__change_run *c,
+                                              ms_error *err)
+{
+    ms_result result = MS_OK;
+    c->last = p->run.opts->expect_seq;
+    if (c->last > log->last_seq) c->last = log->last_seq;
+    if (c->first <= c->last)
+        c->hidden = ms__log_visible(log, location, c->first, c->last, &result);
+    return result == MS_OK ? MS_OK : ms__no_memory(err, sizeof(ms__leaf));
+}
+
+/* May this change be made? */
+static MS__APART ms_result ms__log_change_begin(ms__log *log, const ms__put_run *p,
+                                                const ms_envelope *e, ms_str location,
+                                                ms__change_run *c, ms_error *err)
+{
+    uint64_t place = 0;
+    bool damaged;
+    const ms__tail *t = ms__tail_of(log);
+    ms_result result = MS_OK;
+    c->kind = ms__kind_of(e);
+    c->first = c->last = e->seq;
+    if (c->kind == MS__KIND_LOCATION) return MS_OK;
+    uint64_t hash = ms__hash_location(&log->id, location);
+    const ms__control *control = ms__log_control(log, location, hash, true, &result);
+    if (result != MS_OK) return ms__no_memory(err, sizeof(ms__control));
+    if (c->kind == MS__KIND_HIDE) return ms__log_hide_begin(log, p, location, c, err);
+    const unsigned char *own =
+        ms__log_own(log, t, t->count, e->seq, true, &place, &damaged);
+    const unsigned char *shown = own;
+    if (!own && damaged)
+        return ms__fail(err, MS_E_DAMAGED, "message %u, or one before it, is damaged",
+                        e->seq);
+    if (own && control) shown = ms__shown(control, own, e->seq, UINT64_MAX, &place);
+    return ms__change_check(e, location, own, shown, err);
+}
+
+/* Room to count a change in: in the tail, and of an AMEND or HIDE in what is known of its
+ * location. */
+static MS__APART ms_result ms__log_change_room(ms__log *log, const ms__put_run *p,
+                                               ms_str location, uint64_t seq,
+                                               ms__change_run *c, ms_error *err)
+{
+    ms__tail *t = ms__tail_of(log);
+    ms__loc *loc = ms__loc_get(&t->live, location);
+    bool room = loc && ms__tail_reserve(t, p->entry) &&
+                ms__change_reserve(&t->live, loc, c->kind, seq, &c->enter);
+    if (room && (c->kind == MS__KIND_AMEND || c->kind == MS__KIND_HIDE)) {
+        uint64_t hash = ms__hash_location(&log->id, location);
+        c->control = ms__edits_load(log, location);
+        c->mark = ms__arena_mark_of(&log->edits.nodes);
+        room = c->control && ms__touch(log, ms__touch_bit(hash)) &&
+               ms__edit_reserve(&log->edits, c->control, c->first, c->last, &c->edit);
+    }
+    return room ? MS_OK : ms__no_memory(err, sizeof(ms__control));
+}
+
+/* The record of a change. */
+static MS__APART ms_result ms__log_change_encode(ms__log *log, ms__put_run *p,
+                                                 const ms_envelope *given, ms_str location,
+                                                 ms__plan *plan, ms__change_run *c,
+                                                 ms_error *err)
+{
+    ms__layout l;
+    ms_envelope e = *given;
+    if (c->kind == MS__KIND_HIDE)
+        e.content = ms__hide_text(c->text, c->first, c->last, c->hidden);
+    MS__TRY(ms__layout_of(&e, location, &l, err));
+    MS__TRY(ms__size_check(l.size, log->max_message, err));
+    MS__TRY(ms__put_room(log, p, ms__padded(l.size), &plan->r, err));
+    plan->entry = p->entry++;
+    plan->offset = p->run.offset;
+    ms__run_change(&p->run, &e, &l, plan->r);
+    ms__encode_body(&e, location, &l, plan->r + MS__HEADER);
+    p->run.offset += ms__padded(l.size);
+    return MS_OK;
+}
+
+/* The same as ms__log_prepare for a change. */
+static MS__APART ms_result ms__log_prepare_change(ms__log *log, ms__put_run *p,
+                                                  const ms_envelope *e, ms__plan *plan,
+                                                  ms__change_run *c, ms_error *err)
+{
+    ms_str location = ms__is_empty(p->run.location) ? e->location : p->run.location;
+    MS__TRY(ms__log_change_begin(log, p, e, location, c, err));
+    plan->repeat = c->kind == MS__KIND_HIDE && c->hidden == 0; /* nothing is written */
+    if (plan->repeat) return MS_OK;
+    MS__TRY(ms__log_change_room(log, p, location, e->seq, c, err));
+    return ms__log_change_encode(log, p, e, location, plan, c, err);
+}
+
 static unsigned char *ms__put_record(const ms__log *log, const ms__put_run *p,
                                      const ms__plan *plan)
 {
@@ -20917,9 +24001,23 @@ static ms_result ms__put_seal(ms__log *log, const ms__put_run *p, const ms__plan
     return ms__log_reach(log, p->start, p->run.offset, log->allocated, err);
 }
 
+/* Counts a change in whose bytes are in the file. */
+static void ms__put_change(ms__log *log, const ms__plan *plan, const ms__change_run *c)
+{
+    ms__tail *t = ms__tail_of(log);
+    ms__change_enter(&t->live, &c->enter, c->kind, plan->entry);
+    log->changes++;
+    log->hidden += c->hidden;
+    ms__store32(&log->has_gaps, 1);
+    if (c->kind != MS__KIND_AMEND && c->kind != MS__KIND_HIDE) return;
+    c->control->hidden += c->hidden;
+    ms__edit_link(c->control, &c->edit, ms__place(t->segment, plan->entry),
+                  c->kind == MS__KIND_AMEND ? ms__log_at(log, plan->offset) : NULL);
+}
+
 /* Step 3: nothing can fail any more. */
 static void ms__put_commit(ms__log *log, const ms__put_run *p, const ms__plan *plans,
-                           size_t n)
+                           size_t n, const ms__change_run *c)
 {
     ms__tail *t = ms__tail_of(log);
     ms__names_link(&t->live);
@@ -20930,6 +24028,10 @@ static void ms__put_commit(ms__log *log, const ms__put_run *p, const ms__plan *p
         ms__spot *spot = ms__tail_spot(t, plan->entry);
         spot->unit = (uint32_t)((plan->offset - t->base) / 8);
         spot->session = log->session;
+        if (c->kind && i + 1 == n) {
+            ms__put_change(log, plan, c);
+            break;
+        }
         if (plan->key) plan->key->record = r;
         ms__live_enter(&t->live, plan, ms__put_record(log, p, plan));
         const ms_msg *msg = ms__msg(ms__put_record(log, p, plan));
@@ -20952,6 +24054,10 @@ static void ms__put_undo(ms__log *log, const ms__put_run *p, const ms__plan *pla
     if (p->direct && p->dirty > p->start)
         memset(log->window + (p->start - log->window_start), 0,
                (size_t)(p->dirty - p->start));
+    if (p->direct && log->shared) { /* nothing is left there */
+        ms__fence();
+        ms__store_mark(log->head + MS__AT_BUSY, log->end);
+    }
     ms__plans_undo(&t->live, plans, n, mark);
     ms__tail_unreserve(t);
 }
@@ -20962,22 +24068,27 @@ static MS__APART ms_result ms__log_append_run(ms__log *log, ms_str location,
                                               ms_error *err)
 {
     ms__put_run p;
+    ms__change_run c;
     size_t done = 0;
     MS__TRY(ms__log_expect(log, opts, err));
     MS__TRY(ms__log_begin(log, err));
+    memset(&c, 0, sizeof c);
     ms__mark mark = ms__live_mark(&ms__tail_of(log)->live);
     ms_result code = MS_OK;
     memset(&p, 0, sizeof p);
-    ms__run_begin(&p.run, location, messages, n, opts,
-                  log->keep_unset_times ? NULL : &log->clock);
+    ms__run_begin(&p.run, location, messages, n, opts, &log->clock,
+                  !log->keep_unset_times);
     p.run.seq = ms__next_seq(log->last_seq, log->gap_seq, opts);
     p.run.offset = p.start = log->end;
     p.entry = ms__tail_of(log)->count;
     p.direct = n == 1 && log->engine == MS_ENGINE_MAP;
     while (code == MS_OK && done < n) {
-        memset(&plans[done], 0, sizeof plans[done]);
-        code = ms__log_prepare(log, &p, &messages[done], &plans[done], err);
-        done++;
+        ms__plan *plan = &plans[done];
+        const ms_envelope *e = &messages[done++];
+        memset(plan, 0, sizeof *plan);
+        code = ms__kind_of(e) == MS__KIND_MESSAGE
+                   ? ms__log_prepare(log, &p, e, plan, err)
+                   : ms__log_prepare_change(log, &p, e, plan, &c, err);
     }
     bool some = p.run.offset > p.start;
     if (code == MS_OK && some) code = ms__put_seal(log, &p, plans, n, err);
@@ -20986,10 +24097,14 @@ static MS__APART ms_result ms__log_append_run(ms__log *log, ms_str location,
             opts->seqs[i] = plans[i].repeat
                                 ? plans[i].repeats
                                 : ms_seq(ms__msg(ms__put_record(log, &p, &plans[i])));
+    if (code == MS_OK && c.kind == MS__KIND_HIDE && opts->seqs)
+        opts->seqs[n - 1] = c.hidden;
     if (code == MS_OK && some) {
-        ms__put_commit(log, &p, plans, n);
+        ms__put_commit(log, &p, plans, n, &c);
         return MS_OK;
     }
+    ms__change_undo(&ms__tail_of(log)->live, &c.enter);
+    if (c.control) ms__arena_rewind(&log->edits.nodes, &c.mark);
     ms__put_undo(log, &p, plans, done, &mark);
     return code != MS_OK && n > 1 && done > 0
                ? ms__fail_in(err, code, "messages[%u]", (uint64_t)(done - 1))
@@ -21026,12 +24141,19 @@ static bool ms__sync_due(const ms__log *log)
 static void ms__slot_store(ms__log *log)
 {
     ms__slot s;
+    bool locked = log->shared && !log->inside;
+    if (log->shared) { /* others store slots, too; what is not told now is told later */
+        if (locked && log->os->lock(log->os->ctx, log->file) != 0) return;
+        s = ms__slot_newest(log->head);
+        if (s.generation > log->generation) log->generation = s.generation;
+    }
     s.generation = ++log->generation;
     s.end = log->durable_end;
     s.seq = log->durable_seq;
     s.hint = log->hint < log->durable_end ? log->hint : log->hint_before;
     s.session = log->session;
     ms__slot_encode(&s, log->head + MS__AT_SLOTS + (s.generation & 1) * MS__SLOT_STEP);
+    if (locked) (void)log->os->unlock(log->os->ctx, log->file);
 }
 
 /* From here on nobody knows what is durable behind the durable end. Under the lock. */
@@ -21071,12 +24193,13 @@ static ms_result ms__log_sync_now(ms__log *log, ms_error *err)
     uint64_t end = log->end, seq = log->last_seq;
     ms_result code = MS_OK;
     log->syncing = true;
+    log->erased = UINT64_MAX;
     ms__lock_give(&log->lock);
     int failed = ms__os_sync_done(log->os, log->file);
     ms__lock_take(&log->lock);
     log->syncing = false;
     if (failed == 0) {
-        log->durable_end = end;
+        log->durable_end = end < log->erased ? end : log->erased;
         log->durable_seq = seq;
         log->unsynced = log->end - end;
         log->synced_at = log->os->micros(log->os->ctx);
@@ -21109,11 +24232,12 @@ static ms_result ms__log_append(ms_store *store, ms_str location,
                                 const ms_append_opts *opts, ms_error *err)
 {
     ms__log *log = ms__log_of(store);
-    ms__plan small[MS__PLANS_SMALL], *plans = small;
+    ms__plan *plans = log->plans;
     MS__TRY(ms__log_may_write(log, err));
     if (log->sync != MS_SYNC_NONE) MS__TRY(ms__log_folder(log, err));
     ms__lock_take(&log->lock);
     ms_result code = ms__log_poison_check(log, err);
+    if (code == MS_OK) code = ms__log_enter(log, err);
     if (code == MS_OK && n > MS__PLANS_SMALL) {
         plans = n < SIZE_MAX / 2 / sizeof *plans
                     ? (ms__plan *)ms__log_resize(log, NULL, 0, n * sizeof *plans)
@@ -21122,14 +24246,59 @@ static ms_result ms__log_append(ms_store *store, ms_str location,
     }
     if (code == MS_OK)
         code = ms__log_append_run(log, location, messages, n, opts, plans, err);
-    if (plans && plans != small) (void)ms__log_resize(log, plans, n * sizeof *plans, 0);
+    if (plans && plans != log->plans)
+        (void)ms__log_resize(log, plans, n * sizeof *plans, 0);
     ms__staging_trim(log);
     uint64_t goal = log->end;
     bool due =
         code == MS_OK && ms__sync_due(log) && (log->sync == MS_SYNC_EACH || !log->ticked);
     if (code == MS_OK) ms__log_housekeep(log);
+    ms__log_leave(log);
     ms__lock_give(&log->lock);
     return due ? ms__log_sync_to(log, goal, err) : code;
+}
+
+/* Where a record that the store lent stands in the file; 0: it lent none such. */
+static uint64_t ms__log_where(const ms__log *log, const unsigned char *r)
+{
+    for (uint32_t i = 0; i < log->n_pieces; i++) {
+        const ms__piece_map *p = &log->pieces[i];
+        if (r >= p->base && r < p->base + p->size)
+            return p->start + (uint64_t)(r - p->base);
+    }
+    return 0;
+}
+
+/* Overwrites what a record says, where it stands in the file. */
+static ms_result ms__log_erase(ms_store *store, const ms_msg *record, ms_error *err)
+{
+    ms__log *log = ms__log_of(store);
+    const unsigned char *r = ms__bytes(record);
+    uint32_t padded = ms__padded(ms__get32(r));
+    MS__TRY(ms__log_may_write(log, err));
+    ms__lock_take(&log->lock);
+    ms_result code = ms__log_poison_check(log, err);
+    if (code == MS_OK) code = ms__log_enter(log, err);
+    uint64_t offset = ms__log_where(log, r);
+    if (code == MS_OK && offset == 0)
+        code = ms__fail(err, MS_E_ARGUMENT, "the message is not one that '%s' lent",
+                        log->path);
+    if (code == MS_OK && !ms__staging_reach(log, padded))
+        code = ms__no_memory(err, padded);
+    if (code == MS_OK) {
+        uint32_t session = ms__log_session(&log->id, offset, r);
+        memcpy(log->staging, r, padded);
+        ms__blank(log->staging);
+        ms__log_seal(&log->id, offset, session, log->staging);
+        int failed =
+            ms__os_write_all(log->os, log->file, offset, log->staging, padded);
+        if (failed != 0) code = ms__os_fail(err, failed, "writing to", log->path);
+        if (log->durable_end > offset) log->durable_end = offset;
+        if (log->erased > offset) log->erased = offset;
+    }
+    ms__log_leave(log);
+    ms__lock_give(&log->lock);
+    return code;
 }
 
 static ms_result ms__log_leave_out(ms_store *store, ms_str location, uint64_t seq,
@@ -21141,6 +24310,7 @@ static ms_result ms__log_leave_out(ms_store *store, ms_str location, uint64_t se
     uint32_t size = ms__gap_encode(location, seq, count, bytes);
     ms__lock_take(&log->lock);
     ms_result code = ms__log_poison_check(log, err);
+    if (code == MS_OK) code = ms__log_enter(log, err);
     if (code == MS_OK) code = ms__log_begin(log, err);
     uint64_t offset = log->end;
     if (code == MS_OK) {
@@ -21159,6 +24329,7 @@ static ms_result ms__log_leave_out(ms_store *store, ms_str location, uint64_t se
             code = ms__no_memory(err, sizeof(ms__gap));
         }
     }
+    ms__log_leave(log);
     ms__lock_give(&log->lock);
     return code;
 }
@@ -21194,6 +24365,7 @@ static ms_result ms__log_tick(ms_store *store, uint32_t budget_us, ms_error *err
     bool more = true;
     ms__lock_take(&log->lock);
     ms_result code = ms__log_poison_check(log, err);
+    if (code == MS_OK) code = ms__log_enter(log, err);
     if (code == MS_OK && log->begun && log->engine == MS_ENGINE_MAP) {
         /* room for what may come until the next tick */
         uint64_t ahead = log->end + MS__WINDOW / 4;
@@ -21210,6 +24382,7 @@ static ms_result ms__log_tick(ms_store *store, uint32_t budget_us, ms_error *err
         if (ms__job_step(log, MS__JOB_PORTION, &more, NULL) != MS_OK) break;
     bool due = code == MS_OK && log->sync == MS_SYNC_EVERY && ms__sync_due(log);
     uint64_t goal = log->end;
+    ms__log_leave(log);
     ms__lock_give(&log->lock);
     return due ? ms__log_sync_to(log, goal, err) : code;
 }
@@ -21234,6 +24407,7 @@ static ms_result ms__take_leaf(ms__log *log, const ms__leaf *leaf, ms_error *err
         ms__store32(&log->nodes[0], i + 1);
     }
     ms__segment_close(log, leaf->offset, fresh, now);
+    log->merges = false;
     return MS_OK;
 }
 
@@ -21257,6 +24431,14 @@ static ms_result ms__log_take(ms__log *log, ms__replay *s, const unsigned char *
     ms__tail_of(log)->holes += s->holes;
     s->holes = 0;
     switch (r[4]) {
+    case MS__KIND_AMEND:
+    case MS__KIND_HIDE:
+    case MS__KIND_NOTE:
+    case MS__KIND_LOCATION:
+    case MS__KIND_PIECE:
+        if (!ms__change_take(log, r, offset, s->session))
+            return ms__no_memory(err, ms__padded(ms__get32(r)));
+        return MS_OK;
     case MS__KIND_MESSAGE:
     case MS__KIND_GAP:
         if (!ms__tail_enter(ms__tail_of(log), r, offset, s->session))
@@ -21335,32 +24517,47 @@ static bool ms__mark_trusted(const ms__log *log)
 
 static ms_result ms__log_attach(ms__log *log, ms_error *err);
 
-/* A reader looks whether the writer has gone on. */
-static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
+/* Takes in what others have appended; under the lock. */
+static ms_result ms__log_follow(ms__log *log, ms_error *err)
 {
     ms_result code = MS_OK;
     ms_os_stat st;
-    const unsigned char *head = (const unsigned char *)ms__load_ptr(&log->head_now);
-    if (head && ms__load_mark(head + MS__AT_MARK) ==
-                    (uint64_t)(uintptr_t)ms__load_ptr(&log->seen))
-        return MS_OK;
-    ms__lock_take(&log->lock);
     if (!log->head) code = ms__log_attach(log, err);
     uint64_t mark = log->head ? ms__load_mark(log->head + MS__AT_MARK) : 0;
+    if (code == MS_OK && log->head && mark == log->end) {
+        ms__store_ptr(&log->seen, (void *)(uintptr_t)mark);
+        return MS_OK;
+    }
     bool same = log->head && ms__mark_trusted(log);
     ms__fence();
     if (same) mark = ms__load_mark(log->head + MS__AT_MARK);
     if (code == MS_OK && same && mark > log->end) {
-        int failed = log->os->stat(log->os->ctx, log->file, &st);
-        uint64_t limit = failed == 0 && st.size < mark ? st.size & ~(uint64_t)7 : mark;
-        if (failed != 0) code = ms__os_fail(err, failed, "looking at", log->path);
-        if (code == MS_OK) code = ms__log_reach(log, log->end, limit, st.size, err);
+        uint64_t limit = mark, size = log->allocated;
+        if (mark > ms__log_mapped(log) || !log->writer) {
+            int failed = log->os->stat(log->os->ctx, log->file, &st);
+            if (failed != 0) code = ms__os_fail(err, failed, "looking at", log->path);
+            size = st.size;
+            if (failed == 0 && size < mark) limit = size & ~(uint64_t)7;
+        }
+        if (code == MS_OK) code = ms__log_reach(log, log->end, limit, size, err);
         if (code == MS_OK) code = ms__log_take_visible(log, limit, err);
         ms__tail *t = ms__tail_of(log);
         ms__store32(&t->end, t->count);
     }
     if (code == MS_OK && log->head && (log->end == mark || !same))
         ms__store_ptr(&log->seen, (void *)(uintptr_t)mark);
+    return code;
+}
+
+/* A reader, or one of several writers, looks whether others have gone on. */
+static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
+{
+    const unsigned char *head = (const unsigned char *)ms__load_ptr(&log->head_now);
+    if (head && ms__load_mark(head + MS__AT_MARK) ==
+                    (uint64_t)(uintptr_t)ms__load_ptr(&log->seen))
+        return MS_OK;
+    ms__lock_take(&log->lock);
+    ms_result code = ms__log_follow(log, err);
     ms__lock_give(&log->lock);
     return code;
 }
@@ -21369,7 +24566,7 @@ static ms_result ms__log_refresh(ms_store *store, uint64_t *last_seq, ms_error *
 {
     ms__log *log = ms__log_of(store);
     MS__TRY(ms__log_ready(log, err));
-    if (!log->writer) MS__TRY(ms__log_catch_up(log, err));
+    if (ms__log_follows(log)) MS__TRY(ms__log_catch_up(log, err));
     ms__lock_take(&log->lock);
     *last_seq = log->last_seq;
     ms__lock_give(&log->lock);
@@ -21422,8 +24619,11 @@ static ms_result ms__log_start(ms__log *log, uint64_t trusted, bool same, uint64
         log->bytes = leaf.state.bytes;
         log->last_seq = leaf.state.last_seq;
         log->gap_seq = leaf.state.gap_seq;
-        log->has_gaps = log->gap_seq > 0;
+        log->changes = leaf.state.changes;
+        log->hidden = leaf.state.hidden;
+        log->has_gaps = log->gap_seq > 0 || log->changes > 0;
         log->hint = hints[i];
+        if (!ms__touch_all(log, &leaf)) return ms__no_memory(err, MS__TOUCHED / 8);
         for (unsigned k = 0; k < MS__LEVELS; k++) {
             uint32_t n = leaf.state.nodes[k];
             uint32_t j = k + 1 < MS__LEVELS ? leaf.state.nodes[k + 1] * MS__FAN : 0;
@@ -21670,6 +24870,7 @@ static void ms__log_detach(ms__log *log)
         ms__store32(&log->nodes[k], 0);
     }
     log->end = log->last_seq = log->messages = log->bytes = log->gap_seq = 0;
+    log->changes = log->hidden = 0;
     log->hint = log->hint_before = log->n_damaged = log->damaged_bytes = 0;
     log->session = log->session_number = 0;
     log->lost_end = 0;
@@ -21696,6 +24897,8 @@ static ms_result ms__log_attach(ms__log *log, ms_error *err)
     if (empty && log->must_exist)
         return ms__fail(err, MS_E_NOT_FOUND, "'%s' is empty", log->path);
     if (empty) MS__TRY(ms__log_create(log, err));
+    log->edits.hash_key[0] = log->id.hash_key[0];
+    log->edits.hash_key[1] = log->id.hash_key[1];
     unsigned how = MS_OS_READ | MS_OS_RANDOM;
     if (log->writer) how |= MS_OS_WRITE;
     failed = log->os->map(log->os->ctx, log->file, 0, MS__HEAD_SIZE, how, &head);
@@ -21725,13 +24928,16 @@ static ms_result ms__log_busy(const ms__log *log, ms_error *err)
                     owner);
 }
 
-/* The writer's lock, waited for. */
+/* The writer's lock, waited for. Others hold it for some microseconds where all are shared
+ * writers: a few tries at once, then pauses. */
 static ms_result ms__log_lock(ms__log *log, uint32_t wait_ms, ms_error *err)
 {
-    uint64_t start = log->os->micros(log->os->ctx);
-    for (;;) {
+    uint64_t start = 0;
+    for (uint32_t tries = 0;; tries++) {
         int code = log->os->lock(log->os->ctx, log->file);
         if (code == 0) return MS_OK;
+        if (code == EAGAIN && log->shared && tries < MS__LOCK_TRIES) continue;
+        if (tries == 0 || start == 0) start = log->os->micros(log->os->ctx);
         if (code == EINTR) continue;
         if (code == ENOLCK)
             return ms__os_cannot(err, code, "locking", log->path,
@@ -21740,8 +24946,55 @@ static ms_result ms__log_lock(ms__log *log, uint32_t wait_ms, ms_error *err)
         if (code != EAGAIN) return ms__os_fail(err, code, "locking", log->path);
         if (log->os->micros(log->os->ctx) - start >= (uint64_t)wait_ms * 1000)
             return ms__log_busy(log, err);
-        log->os->sleep(log->os->ctx, 1000);
+        log->os->sleep(log->os->ctx, log->shared ? MS__LOCK_PAUSE : 1000);
     }
+}
+
+/* A shared writer before it writes: may it go on in the session that the others write in? If
+ * not it begins a new one, with its first bytes. */
+static ms_result ms__log_join(ms__log *log, ms_error *err)
+{
+    ms_os_stat st;
+    uint64_t mark = ms__load_mark(log->head + MS__AT_MARK);
+    log->begun = ms__mark_trusted(log) && log->end == mark && log->session != 0 &&
+                 ms__get32(log->head + MS__AT_TOGETHER) == log->session &&
+                 ms__load_mark(log->head + MS__AT_BUSY) <= mark;
+    if (log->begun) return MS_OK;
+    int failed = log->os->stat(log->os->ctx, log->file, &st);
+    if (failed != 0) return ms__os_fail(err, failed, "looking at", log->path);
+    log->stop = st.size;
+    return ms__log_reach(log, log->end, st.size, st.size, err);
+}
+
+/* Shared writers: from here to ms__log_leave this handle alone writes, and knows everything
+ * that others have written. Under the handle's lock. */
+static ms_result ms__log_enter(ms__log *log, ms_error *err)
+{
+    if (!log->shared) return MS_OK;
+    MS__TRY(ms__log_follow(log, err)); /* most of it while others may still write */
+    MS__TRY(ms__log_lock(log, log->lock_wait_ms, err));
+    log->inside = true;
+    ms_result code = MS_OK;
+    if (ms__get32(log->head + MS__AT_REPLACED) != 0)
+        code = ms__fail(err, MS_E_CONFLICT,
+                        "a compaction has put a new file in the place of '%s': open it "
+                        "anew", log->path);
+    if (code == MS_OK) code = ms__log_follow(log, err);
+    if (code == MS_OK && ms__mark_trusted(log) &&
+        log->end != ms__load_mark(log->head + MS__AT_MARK))
+        code = ms__fail(err, MS_E_BUSY,
+                        "'%s' cannot be followed while over %u cursors are open", log->path,
+                        (uint64_t)MS__PINS - 2);
+    if (code == MS_OK) code = ms__log_join(log, err);
+    if (code != MS_OK) ms__log_leave(log);
+    return code;
+}
+
+static void ms__log_leave(ms__log *log)
+{
+    if (!log->shared || !log->inside) return;
+    log->inside = false;
+    (void)log->os->unlock(log->os->ctx, log->file);
 }
 
 static ms_result ms__log_file_once(ms__log *log, const ms_log_desc *desc, ms_error *err)
@@ -21760,7 +25013,8 @@ static ms_result ms__log_file_once(ms__log *log, const ms_log_desc *desc, ms_err
     if (!log->file_stat.regular)
         return ms__fail(err, log->must_be_new ? MS_E_CONFLICT : MS_E_FOREIGN,
                         "'%s' is not a regular file", log->path);
-    return log->writer ? ms__log_lock(log, desc->lock_wait_ms, err) : MS_OK;
+    uint32_t wait = log->shared ? log->lock_wait_ms : desc->lock_wait_ms;
+    return log->writer ? ms__log_lock(log, wait, err) : MS_OK;
 }
 
 /* Does the path still name the file that is open? Somebody may have put another one in its
@@ -21786,7 +25040,10 @@ static ms_result ms__log_file_open(ms__log *log, const ms_log_desc *desc, ms_err
         (void)log->os->close(log->os->ctx, log->file);
         log->open_file = false;
     }
-    return ms__log_attach(log, err);
+    ms_result code = ms__log_attach(log, err);
+    if (code == MS_OK && log->writer) ms__put32(log->head + MS__AT_REPLACED, 0);
+    if (log->shared) (void)log->os->unlock(log->os->ctx, log->file);
+    return code;
 }
 
 static void ms__log_free(ms__log *log)
@@ -21814,6 +25071,8 @@ static void ms__log_free(ms__log *log)
     if (log->head) (void)log->os->unmap(log->os->ctx, log->head, MS__HEAD_SIZE);
     if (log->open_file) (void)log->os->close(log->os->ctx, log->file);
     if (log->staging) (void)ms__log_resize(log, log->staging, log->staging_size, 0);
+    if (log->touched) (void)ms__log_resize(log, log->touched, MS__TOUCHED / 8, 0);
+    ms_arena_deinit(&log->edits.nodes);
     if (log->path) (void)ms__log_resize(log, log->path, log->path_size, 0);
     ms__fork_mark_unset(&log->fork_mark);
     ms__lock_deinit(&log->lock);
@@ -21829,9 +25088,10 @@ static void ms__log_close(ms_store *store)
     bool child = ms__forked(&log->fork_mark, log->os);
     log->store.open = 0;
     if (!child && log->writer && log->begun && !log->poisoned) {
-        ms__tail *t = ms__tail_of(log);
-        if (log->end - t->base > log->segment_size / MS__CLOSE_LEAF)
+        bool may = ms__log_enter(log, NULL) == MS_OK;
+        if (may && log->end - ms__tail_of(log)->base > log->segment_size / MS__CLOSE_LEAF)
             (void)ms__leaf_write(log, NULL);
+        ms__log_leave(log);
         if (log->end > log->durable_end &&
             ms__log_sync_to(log, log->end, NULL) == MS_OK &&
             ms__os_sync_done(log->os, log->file) == 0)
@@ -21845,7 +25105,7 @@ static const ms_backend ms__log_backend = {
     ms__log_append,  ms__log_query, ms__log_next,       ms__log_cursor_close,
     ms__log_get,     ms__log_list,  ms__log_store_stat, ms__log_sync,
     ms__log_close,   ms__log_tick,  ms__log_refresh,    ms__log_leave_out,
-    ms__log_left_out};
+    ms__log_left_out, ms__log_append, ms__log_erase};
 
 static ms_result ms__log_desc_check(const ms_log_desc *desc, ms_error *err)
 {
@@ -21885,6 +25145,8 @@ static void ms__log_defaults(ms__log *log, const ms_log_desc *desc)
     log->strict = desc->opening == MS_OPEN_STRICT;
     log->keep_unset_times = desc->keep_unset_times;
     log->ticked = desc->ticked;
+    log->shared = desc->shared && log->writer;
+    log->lock_wait_ms = desc->lock_wait_ms ? desc->lock_wait_ms : 1000;
     log->sync = desc->sync;
     log->sync_bytes = desc->sync_bytes ? desc->sync_bytes : (size_t)1 << 20;
     log->sync_ms = desc->sync_ms ? desc->sync_ms : 1000;
@@ -21892,6 +25154,10 @@ static void ms__log_defaults(ms__log *log, const ms_log_desc *desc)
     log->max_message = desc->max_message && desc->max_message < MS__RECORD_MAX
                            ? desc->max_message
                            : (size_t)MS__RECORD_MAX;
+    ms_alloc counted;
+    counted.resize = ms__log_counted;
+    counted.ctx = log;
+    ms_arena_init(&log->edits.nodes, &counted);
     log->boot = log->os->boot(log->os->ctx);
     log->synced_at = log->os->micros(log->os->ctx);
     ms__fork_mark_set(&log->fork_mark, log->os);
@@ -21942,7 +25208,7 @@ MS_API ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_error *err)
     MS__TRY(ms__log_only(store, err));
     ms__log *log = ms__log_of(store);
     MS__TRY(ms__log_ready(log, err));
-    if (!log->writer) MS__TRY(ms__log_catch_up(log, err));
+    if (ms__log_follows(log)) MS__TRY(ms__log_catch_up(log, err));
     ms__lock_take(&log->lock);
     if (log->os->stat(log->os->ctx, log->file, &st) == 0) out->size = st.size;
     memcpy(out->id, log->id.id, 16);
@@ -22042,7 +25308,7 @@ static ms_result ms__verify_walk(ms__verify *v, ms_error *err)
         else
             report->other_records++;
         if (r[4] == MS__KIND_VOID) ms__verify_void(v, r, offset);
-        if (r[4] == MS__KIND_MESSAGE || r[4] == MS__KIND_GAP) {
+        if (ms__is_listed(r)) {
             if (!ms__verify_note(v, offset))
                 return ms__no_memory(err, v->cap * sizeof(uint32_t));
         } else if (r[4] == MS__KIND_INDEX && r[5] == MS__INDEX_LEAF) {
@@ -22122,6 +25388,7 @@ static char *ms__path_beside(const ms_alloc *alloc, const char *path, uint64_t n
 typedef struct ms__hold {
     const ms_os *os;
     ms_store *store; /* the log that is replaced, open for writing */
+    ms_store *own;   /* or the source, which is that log */
     ms_file file;    /* or an empty file, locked */
     bool locked, made;
 } ms__hold;
@@ -22150,11 +25417,12 @@ static ms_result ms__hold_take(ms__hold *h, ms_store *source, const ms_log_desc 
     bool own = false;
     if (code == 0 && source->backend == &ms__log_backend) {
         const ms__log *log = ms__log_of(source);
-        own = log->writer && log->file_stat.device == st.device &&
+        own = log->writer && !log->shared && log->file_stat.device == st.device &&
               log->file_stat.inode == st.inode;
     }
     if (code == 0 && !own && st.regular && st.size == 0)
         code = h->os->lock(h->os->ctx, h->file);
+    if (own) h->own = source;
     h->locked = code == 0 && !own && st.regular && st.size == 0;
     if (!h->locked) (void)h->os->close(h->os->ctx, h->file);
     if (code != 0) return ms__os_fail(err, code, "taking", to->path);
@@ -22162,7 +25430,16 @@ static ms_result ms__hold_take(ms__hold *h, ms_store *source, const ms_log_desc 
     ms_log_desc d = *to;
     d.mode = MS_LOG_WRITE;
     d.opening = MS_OPEN_NORMAL;
+    d.shared = false;
     return ms_log_open(&h->store, &d, err);
+}
+
+/* Tells shared writers of the log that is replaced that it is. */
+static void ms__hold_mark(const ms__hold *h, uint32_t replaced)
+{
+    ms_store *old = h->store ? h->store : h->own;
+    if (old) ms__put32(ms__log_of(old)->head + MS__AT_REPLACED, replaced);
+    ms__fence();
 }
 
 /* done: the new log is in its place. */
@@ -22176,8 +25453,9 @@ static void ms__hold_give(ms__hold *h, const char *path, bool done)
 
 /* Copies, verifies, and puts the file `part` in its place. */
 static ms_result ms__rewrite_run(ms_store *source, const ms_log_desc *to,
-                                 const char *part, const ms_keep *keep,
-                                 ms_copy_report *report, ms_error *err)
+                                 const char *part, const ms__hold *hold,
+                                 const ms_keep *keep, ms_copy_report *report,
+                                 ms_error *err)
 {
     ms_store *store;
     ms_log_report verified;
@@ -22187,6 +25465,7 @@ static ms_result ms__rewrite_run(ms_store *source, const ms_log_desc *to,
     d.mode = MS_LOG_NEW;
     d.opening = MS_OPEN_NORMAL;
     d.sync = MS_SYNC_NONE;
+    d.shared = false;
     MS__TRY(ms_log_open(&store, &d, err));
     ms_result copied = ms_copy(store, source, keep, NULL, report, err);
     ms_result code = copied == MS_E_DAMAGED ? MS_OK : copied;
@@ -22199,7 +25478,9 @@ static ms_result ms__rewrite_run(ms_store *source, const ms_log_desc *to,
     ms_close(store);
     if (code == MS_OK) code = ms_log_verify(&d, &verified, err);
     if (code == MS_OK) {
+        ms__hold_mark(hold, 1);
         int failed = os->rename(os->ctx, part, to->path);
+        if (failed != 0) ms__hold_mark(hold, 0);
         if (failed == 0) failed = os->sync_folder(os->ctx, to->path);
         if (failed != 0) code = ms__os_fail(err, failed, "putting in place", to->path);
     }
@@ -22229,7 +25510,7 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
         ms__hold_give(&hold, to->path, false);
         return ms__no_memory(err, size);
     }
-    ms_result code = ms__rewrite_run(source, to, part, keep, report, err);
+    ms_result code = ms__rewrite_run(source, to, part, &hold, keep, report, err);
     if (code != MS_OK && code != MS_E_DAMAGED) (void)os->remove(os->ctx, part);
     (void)ms__resize(&to->alloc, part, size, 0);
     ms__hold_give(&hold, to->path, code == MS_OK || code == MS_E_DAMAGED);
@@ -22238,10 +25519,1014 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
 
 #endif /* MSGSTORE_NO_LOG */
 
+/* ==== [union] several stores as one ==================================================
+ * A cursor over a union is a row of lanes, one for each store that can have something,
+ * each with a cursor of its own; a heap of lanes says whose head comes next. BY_STORE
+ * compares only the lanes' places in the row, so a lane is read when the one before is
+ * through; BY_TIME compares the times of heads, which are therefore read at the opening.
+ * All cursors are opened together, so that a query sees the stores as of its opening.
+ * Lanes, heap and the message lent lie in memory from the union's alloc and hang on
+ * it->ctx.
+ *
+ *      stores[0]  lane  ... m m [head] -.
+ *      stores[1]  lane  ... m [head] ----+-- heap -- head, renumbered, copied -- ms_next
+ *      stores[2]  lane  ... m m m [head]-'
+ *
+ * Numbers. A record carries its number in its header, so what is lent is a copy with
+ * another number and a new header check, that of a message on its own; the check of the
+ * body goes with the bytes.
+ *
+ * Time of a message without one. Forwards the lane knows the time of the one before.
+ * Backwards the one before has not been read yet: a scout, a second cursor of the lane's
+ * query, looks for the next older message with a time once for each run without.
+ *
+ * Windows. The newest n newest first, and the oldest n oldest first, are the first n
+ * heads. The other way round a first pass goes in from the window's far end and notes
+ * what range of each store belongs to it; the second one reads these ranges in the
+ * direction asked for. Records of a raw query have no ranges by number; their lanes are
+ * cut by count.
+ *
+ * by_time. One store after the other is read; with a limit n, a heap of the n that stay
+ * has the one to go first at its root, and its copy's bytes are used for the next.
+ *
+ * Text so far of unfinished messages is put on by ms_next, of the union's cursor; so
+ * lanes ask their stores without it. Its pieces are a raw query about one message, which
+ * has one lane, and can be as of a place in that store.
+ *
+ * Snapshots, for histories. Several queries must see the same: a snapshot is a union with
+ * bounds for each store, its last number and its place as of the snapshot. "After the
+ * last task" is a bound for each store too, found by reading back in the order of the
+ * union until the task comes. And what a block has shown is, in each store, a range of
+ * numbers.
+ *
+ * The cost of a query: a cursor for each store, then per message a copy and log(stores)
+ * comparisons.
+ *
+ * (U1) A number of the union is larger than 2^40 times the index of its store, and
+ *      smaller than that times the next index; 0 is no number.
+ * (U2) The messages of one store come in its order, backwards in the reverse of it; only
+ *      by_time may change that.
+ * (U3) Of heads with equal keys that of the smaller index is first (backwards: last).
+ * (U4) What is lent is valid by itself: it passes ms_decode.
+ * (U5) A failed opening leaves no cursor of a store open.
+ * ================================================================================== */
+
+#define MS__UNION_SHIFT 40u
+#define MS__UNION_BLOCKS 4u /* of a history */
+
+/* What a snapshot knows of one store. */
+typedef struct ms__bound {
+    uint64_t last; /* its newest number, and */
+    uint64_t as_of; /* a place behind all that it had; 0: it has no places */
+    uint64_t task; /* its own number: what is behind it is behind the agent's last task */
+    uint64_t lo[MS__UNION_BLOCKS], hi[MS__UNION_BLOCKS]; /* shown; the union's numbers */
+} ms__bound;
+
+typedef struct ms__union {
+    ms_store store;
+    ms_alloc alloc;
+    ms_union_order order;
+    size_t n, size;    /* stores; bytes of this allocation */
+    ms_store **stores; /* behind this head, of a snapshot those of the union */
+    ms__bound *bounds; /* of a snapshot, behind this head; else NULL */
+} ms__union;
+
+/* One store in a query. Its numbers here are those of the store. */
+typedef struct ms__lane {
+    size_t which;       /* index of the store */
+    uint64_t after, before; /* bounds of the query; 0: none */
+    uint64_t as_of;     /* likewise, a place */
+    bool loaded;        /* head is what the cursor gave last */
+    const ms_msg *head; /* NULL: at its end */
+    double key;         /* where the head stands */
+    double carry;       /* time for messages without */
+    uint64_t carry_seq; /* backwards: of the message that carry is of; UINT64_MAX: none */
+    uint64_t lo, hi;    /* range that the first pass saw; 0: nothing */
+    size_t count;       /* records in it */
+    double first_key;   /* key of the oldest of them */
+    uint64_t damaged;   /* of the cursors' counts, told already */
+    ms_cursor it;
+} ms__lane;
+
+/* A message of a query by time. */
+typedef struct ms__pick {
+    double key;
+    uint64_t number;
+    uint64_t now; /* of the lane's cursor */
+    unsigned char *r;
+    size_t room;
+} ms__pick;
+
+/* A query that runs. */
+typedef struct ms__run {
+    size_t size;   /* bytes of this allocation */
+    ms__lane *lanes;
+    ms__lane **heap;
+    size_t n, live; /* lanes, and those in the heap */
+    bool timed, backward;
+    unsigned char *record; /* what is lent */
+    size_t room;
+    ms__pick *slots; /* by time: those that stay */
+    size_t n_slots, cap_slots, at;
+    ms_query query; /* of the lane that is being opened */
+    ms_cursor scout;
+} ms__run;
+
+static ms__union *ms__union_of(ms_store *store)
+{
+    return (ms__union *)(void *)store;
+}
+
+static uint64_t ms__union_number(size_t which, uint64_t own)
+{
+    return own ? (uint64_t)which << MS__UNION_SHIFT | own : 0;
+}
+
+static uint64_t ms__union_own(uint64_t number)
+{
+    return number & (((uint64_t)1 << MS__UNION_SHIFT) - 1);
+}
+
+static uint64_t ms__union_which(uint64_t number) { return number >> MS__UNION_SHIFT; }
+
+static ms_result ms__union_in(ms_error *err, ms_result code, size_t which)
+{
+    return ms__fail_in(err, code, "stores[%u]", (uint64_t)which);
+}
+
+static ms_result ms__union_range(size_t which, uint64_t own, ms_error *err)
+{
+    if (ms__union_which(own) == 0) return MS_OK;
+    return ms__union_in(err, ms__fail(err, MS_E_RANGE, "number %u is 2^40 or more: it "
+                                      "has no place in a union", own), which);
+}
+
+/* Puts the union's number on the copy of a record. */
+static void ms__renumber(unsigned char *r, size_t which)
+{
+    ms__put64(r + 8, ms__union_number(which, ms__get64(r + 8)));
+    ms__put32(r + 28, ms__crc32c(0, r, 28));
+}
+
+/* ---- Lanes. */
+
+/* The kinds of records to ask a store for: one without changes has only messages. */
+static unsigned ms__lane_raw(const ms__union *u, const ms_query *q, size_t which)
+{
+    const ms_store *s = u->stores[which];
+    if (ms__open_check(s, NULL) != MS_OK || s->backend->change) return q->raw;
+    return q->raw & MS_RAW_MESSAGES;
+}
+
+/* The bounds of a query in one store; false: it can have nothing. The after_seq of a
+ * snapshot is its task. */
+static bool ms__lane_bounds(const ms__union *u, const ms_query *q, size_t which,
+                            ms__lane *lane)
+{
+    uint64_t after = 0, before = 0;
+    const ms__bound *b = u->bounds ? &u->bounds[which] : NULL;
+    if (q->about_seq && ms__union_which(q->about_seq) != which) return false;
+    if (q->about_seq && ms__union_own(q->about_seq) == 0) return false;
+    if (q->raw && !ms__lane_raw(u, q, which)) return false;
+    if (b) {
+        after = q->after_seq ? b->task : 0;
+        before = q->raw ? 0 : b->last + 1; /* raw bounds are places: as_of does it */
+        if (b->last <= after) return false;
+    } else if (ms__union_which(q->after_seq) > which) {
+        return false;
+    } else if (ms__union_which(q->after_seq) == which) {
+        after = ms__union_own(q->after_seq);
+    }
+    if (q->before_seq && ms__union_which(q->before_seq) <= which) {
+        uint64_t own = ms__union_own(q->before_seq);
+        if (ms__union_which(q->before_seq) < which || own == 0) return false;
+        if (before == 0 || own < before) before = own;
+    }
+    if (lane) lane->after = after;
+    if (lane) lane->before = before;
+    if (lane) lane->as_of = q->about_seq ? q->as_of : 0;
+    if (lane && b && lane->as_of == 0) lane->as_of = b->as_of;
+    return true;
+}
+
+/* The query of a lane, in run->query. */
+static void ms__lane_query(const ms__union *u, const ms_query *q, ms__run *run,
+                           const ms__lane *lane)
+{
+    run->query = *q;
+    run->query.raw = ms__lane_raw(u, q, lane->which);
+    run->query.as_of = lane->as_of;
+    run->query.after_seq = lane->after;
+    run->query.before_seq = lane->before;
+    run->query.about_seq = ms__union_own(q->about_seq);
+    run->query.by_time = run->query.by_seq = false;
+    run->query.limit = 0;
+    run->query.reverse = run->backward;
+}
+
+static double ms__before_all(void)
+{
+    return ms__f64_from(0xFFF0000000000000u); /* -infinity */
+}
+
+static bool ms__sound(ms_result code) { return code == MS_OK || code == MS_E_DAMAGED; }
+
+/* As ms_next, but without the text so far of unfinished messages. */
+static const ms_msg *ms__lane_next(ms_cursor *it)
+{
+    if (!it->store || !ms__sound(it->result)) return NULL;
+    const ms_msg *msg = it->store->backend->next(it->store, it);
+    if (msg) it->returned++;
+    return msg;
+}
+
+/* The time of the next older message than the head that has one. */
+static void ms__lane_scout(const ms__union *u, ms_cursor *it, ms__run *run,
+                           ms__lane *lane)
+{
+    const ms_msg *msg;
+    lane->carry = ms__before_all();
+    lane->carry_seq = 0;
+    ms__lane_query(u, &it->query, run, lane);
+    run->query.before_seq = ms_seq(lane->head);
+    ms_result code =
+        ms_query_open(u->stores[lane->which], &run->query, &run->scout, NULL);
+    while (code == MS_OK && (msg = ms__lane_next(&run->scout)) != NULL) {
+        if (!ms_time(msg, &lane->carry)) continue;
+        lane->carry_seq = ms_seq(msg);
+        break;
+    }
+    ms_result end = ms_cursor_close(&run->scout, NULL);
+    if (code == MS_OK) code = end;
+    if (!ms__sound(code)) it->result = code;
+}
+
+static void ms__lane_key(const ms__union *u, ms_cursor *it, ms__run *run, ms__lane *lane)
+{
+    if (!run->timed) return;
+    if (ms_time(lane->head, &lane->key)) {
+        if (!run->backward) lane->carry = lane->key;
+        return;
+    }
+    if (run->backward && ms_seq(lane->head) <= lane->carry_seq)
+        ms__lane_scout(u, it, run, lane);
+    lane->key = lane->carry;
+}
+
+/* Reads the next head. What is skipped counts in the union's cursor. */
+static void ms__lane_load(const ms__union *u, ms_cursor *it, ms__run *run, ms__lane *lane)
+{
+    lane->loaded = true;
+    lane->key = 0;
+    lane->head = ms__lane_next(&lane->it);
+    if (lane->it.damaged > lane->damaged) {
+        it->damaged += lane->it.damaged - lane->damaged;
+        lane->damaged = lane->it.damaged;
+    }
+    if (!lane->head) {
+        if (!ms__sound(lane->it.result)) it->result = lane->it.result;
+        return;
+    }
+    if (ms__union_which(ms_seq(lane->head)) != 0) {
+        it->result = MS_E_RANGE;
+        lane->head = NULL;
+        return;
+    }
+    ms__lane_key(u, it, run, lane);
+    if (!ms__sound(it->result)) lane->head = NULL;
+}
+
+static bool ms__lane_first(const ms__run *run, const ms__lane *a, const ms__lane *b)
+{
+    if (run->timed && a->key != b->key) return (a->key < b->key) != run->backward;
+    return (a->which < b->which) != run->backward;
+}
+
+static void ms__heap_down(ms__run *run, size_t at)
+{
+    ms__lane **heap = run->heap;
+    for (size_t child; (child = 2 * at + 1) < run->live; at = child) {
+        if (child + 1 < run->live && ms__lane_first(run, heap[child + 1], heap[child]))
+            child++;
+        if (!ms__lane_first(run, heap[child], heap[at])) break;
+        ms__lane *hold = heap[at];
+        heap[at] = heap[child];
+        heap[child] = hold;
+    }
+}
+
+/* The lane whose head is next, NULL: the end, or trouble in it->result. */
+static ms__lane *ms__run_top(const ms__union *u, ms_cursor *it, ms__run *run)
+{
+    while (run->live > 0) {
+        ms__lane *lane = run->heap[0];
+        if (lane->loaded) return lane;
+        ms__lane_load(u, it, run, lane);
+        if (!ms__sound(it->result)) return NULL;
+        if (!lane->head) run->heap[0] = run->heap[--run->live];
+        ms__heap_down(run, 0);
+    }
+    return NULL;
+}
+
+static void ms__run_close(ms__run *run)
+{
+    for (size_t i = 0; i < run->n; i++) (void)ms_cursor_close(&run->lanes[i].it, NULL);
+    run->live = 0;
+}
+
+/* Gives back all memory of a query; NULL is fine. */
+static void ms__run_free(const ms__union *u, ms__run *run)
+{
+    if (!run) return;
+    ms__run_close(run);
+    if (run->record) (void)ms__resize(&u->alloc, run->record, run->room, 0);
+    if (run->slots)
+        (void)ms__resize(&u->alloc, run->slots, run->cap_slots * sizeof *run->slots, 0);
+    (void)ms__resize(&u->alloc, run, run->size, 0);
+}
+
+/* Makes the run of a query, its lanes not open. */
+static ms__run *ms__run_make(const ms__union *u, const ms_query *q, ms_error *err)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < u->n; i++)
+        if (ms__lane_bounds(u, q, i, NULL)) n++;
+    size_t size = sizeof(ms__run) + n * (sizeof(ms__lane) + sizeof(ms__lane *));
+    ms__run *run = (ms__run *)ms__resize(&u->alloc, NULL, 0, size);
+    if (!run) {
+        (void)ms__no_memory(err, size);
+        return NULL;
+    }
+    memset(run, 0, sizeof *run);
+    run->size = size;
+    run->lanes = (ms__lane *)(void *)(run + 1);
+    run->heap = (ms__lane **)(void *)(run->lanes + n);
+    for (size_t i = 0; i < u->n; i++) {
+        ms__lane *lane = &run->lanes[run->n];
+        if (run->n == n || !ms__lane_bounds(u, q, i, NULL)) continue;
+        memset(lane, 0, sizeof *lane);
+        (void)ms__lane_bounds(u, q, i, lane);
+        lane->which = i;
+        run->n++;
+    }
+    return run;
+}
+
+/* ---- Merging. */
+
+/* Opens the cursor of a lane. second: on the range that a first pass saw. */
+static ms_result ms__lane_open(const ms__union *u, const ms_cursor *it, ms__run *run,
+                               ms__lane *lane, bool second, ms_error *err)
+{
+    ms__lane_query(u, &it->query, run, lane);
+    run->query.limit = it->query.limit;
+    if (second && it->query.raw) {
+        run->query.limit = lane->count;
+    } else if (second) {
+        run->query.limit = 0;
+        run->query.after_seq = lane->lo - 1;
+        run->query.before_seq = lane->hi + 1;
+    }
+    lane->loaded = false;
+    lane->head = NULL;
+    lane->carry = second && !run->backward ? lane->first_key : ms__before_all();
+    lane->carry_seq = UINT64_MAX;
+    ms_result code =
+        ms_query_open(u->stores[lane->which], &run->query, &lane->it, err);
+    if (code != MS_OK) return ms__union_in(err, code, lane->which);
+    if (lane->as_of == 0) lane->as_of = lane->it.now; /* a second pass sees the same */
+    return MS_OK;
+}
+
+/* Opens the cursors of all lanes and makes the heap. */
+static ms_result ms__run_open(const ms__union *u, ms_cursor *it, ms__run *run,
+                              bool backward, bool second, ms_error *err)
+{
+    run->backward = backward;
+    run->live = 0;
+    for (size_t i = 0; i < run->n; i++) {
+        ms__lane *lane = &run->lanes[i];
+        if (second && lane->count == 0) continue;
+        MS__TRY(ms__lane_open(u, it, run, lane, second, err));
+        run->heap[run->live++] = lane;
+    }
+    for (size_t i = run->timed ? run->live : 0; i-- > 0;) {
+        ms__lane_load(u, it, run, run->heap[i]);
+        if (!ms__sound(it->result))
+            return ms__union_in(err, ms__fail(err, it->result, "reading stopped: %s",
+                                              ms_result_text(it->result)),
+                                run->heap[i]->which);
+        if (!run->heap[i]->head) run->heap[i] = run->heap[--run->live];
+    }
+    for (size_t i = run->live / 2; i-- > 0;) ms__heap_down(run, i);
+    return MS_OK;
+}
+
+/* The first pass: what of each store is in the window. What it skips counts as damage;
+ * of what the second one skips, only what is more. */
+static ms_result ms__run_window(const ms__union *u, ms_cursor *it, ms__run *run,
+                                ms_error *err)
+{
+    ms__lane *lane;
+    MS__TRY(ms__run_open(u, it, run, !it->query.reverse, false, err));
+    for (size_t left = it->query.limit; left > 0; left--) {
+        if ((lane = ms__run_top(u, it, run)) == NULL) break;
+        uint64_t seq = ms_seq(lane->head);
+        if (lane->count == 0 || seq < lane->lo) lane->lo = seq;
+        if (lane->count == 0 || seq > lane->hi) lane->hi = seq;
+        if (lane->count == 0 || run->backward) lane->first_key = lane->key;
+        lane->count++;
+        lane->loaded = false;
+    }
+    ms__run_close(run);
+    if (ms__sound(it->result)) return MS_OK;
+    return ms__fail(err, it->result, "reading stopped: %s", ms_result_text(it->result));
+}
+
+static ms_result ms__run_merge(const ms__union *u, ms_cursor *it, ms__run *run,
+                               ms_error *err)
+{
+    ms_query *q = &it->query;
+    if (q->limit == SIZE_MAX) q->limit = 0;
+    run->timed = u->order == MS_UNION_BY_TIME && !q->by_seq && !q->raw;
+    it->left = q->limit ? q->limit : SIZE_MAX;
+    bool twice = q->limit > 0 && q->oldest == q->reverse;
+    if (twice) MS__TRY(ms__run_window(u, it, run, err));
+    return ms__run_open(u, it, run, q->reverse, twice, err);
+}
+
+/* ---- By time. */
+
+static bool ms__pick_less(const void *a, const void *b)
+{
+    const ms__pick *x = (const ms__pick *)a, *y = (const ms__pick *)b;
+    return x->key != y->key ? x->key < y->key : x->number < y->number;
+}
+
+/* Does a leave the window before b? */
+static bool ms__pick_goes(const ms_query *q, const ms__pick *a, const ms__pick *b)
+{
+    return q->oldest ? ms__pick_less(b, a) : ms__pick_less(a, b);
+}
+
+static void ms__picks_down(const ms_query *q, ms__run *run, size_t at)
+{
+    ms__pick *s = run->slots;
+    for (size_t child; (child = 2 * at + 1) < run->n_slots; at = child) {
+        if (child + 1 < run->n_slots && ms__pick_goes(q, &s[child + 1], &s[child]))
+            child++;
+        if (!ms__pick_goes(q, &s[child], &s[at])) break;
+        ms__pick hold = s[at];
+        s[at] = s[child];
+        s[child] = hold;
+    }
+}
+
+/* One slot more, at the end; NULL: no memory. */
+static ms__pick *ms__picks_add(const ms__union *u, ms__run *run)
+{
+    if (run->n_slots == run->cap_slots) {
+        size_t old = run->cap_slots * sizeof *run->slots;
+        size_t cap = run->cap_slots ? 2 * run->cap_slots : 64;
+        ms__pick *more = run->cap_slots < SIZE_MAX / 4 / sizeof *more
+                             ? (ms__pick *)ms__resize(&u->alloc, run->slots, old,
+                                                      cap * sizeof *more)
+                             : NULL;
+        if (!more) return NULL;
+        run->slots = more;
+        run->cap_slots = cap;
+    }
+    ms__pick *slot = &run->slots[run->n_slots++];
+    memset(slot, 0, sizeof *slot);
+    return slot;
+}
+
+/* Copies a lane's head into a slot. */
+static ms_result ms__pick_fill(ms__pick *slot, const ms__lane *lane, ms_arena *arena,
+                               ms_error *err)
+{
+    size_t size = ms_size(lane->head);
+    if (size > slot->room) {
+        slot->r = (unsigned char *)ms_arena_alloc(arena, size);
+        if (!slot->r) return ms__no_arena(err, arena, size);
+        slot->room = size;
+    }
+    memcpy(slot->r, lane->head, size);
+    ms__renumber(slot->r, lane->which);
+    slot->key = lane->key;
+    slot->number = ms__union_number(lane->which, ms_seq(lane->head));
+    slot->now = lane->it.now;
+    return MS_OK;
+}
+
+/* Takes a lane's head in, if it belongs to the window so far. */
+static ms_result ms__picks_take(const ms__union *u, const ms_query *q, ms__run *run,
+                                const ms__lane *lane, ms_error *err)
+{
+    if (q->limit == 0 || run->n_slots < q->limit) {
+        ms__pick *slot = ms__picks_add(u, run);
+        if (!slot) return ms__no_memory(err, sizeof *slot);
+        MS__TRY(ms__pick_fill(slot, lane, q->arena, err));
+        for (size_t i = run->n_slots == q->limit ? run->n_slots / 2 : 0; i-- > 0;)
+            ms__picks_down(q, run, i);
+        return MS_OK;
+    }
+    ms__pick fresh;
+    memset(&fresh, 0, sizeof fresh);
+    fresh.key = lane->key;
+    fresh.number = ms__union_number(lane->which, ms_seq(lane->head));
+    if (ms__pick_goes(q, &fresh, &run->slots[0])) return MS_OK;
+    MS__TRY(ms__pick_fill(&run->slots[0], lane, q->arena, err));
+    ms__picks_down(q, run, 0);
+    return MS_OK;
+}
+
+/* All of one store. */
+static ms_result ms__run_collect(const ms__union *u, ms_cursor *it, ms__run *run,
+                                 ms__lane *lane, ms_error *err)
+{
+    const ms_query *q = &it->query;
+    double t;
+    ms__lane_query(u, q, run, lane);
+    lane->carry = ms__before_all();
+    ms_result code =
+        ms_query_open(u->stores[lane->which], &run->query, &lane->it, err);
+    if (code != MS_OK) return ms__union_in(err, code, lane->which);
+    while (code == MS_OK) {
+        ms__lane_load(u, it, run, lane);
+        if (!lane->head) break;
+        if (q->untimed_first && !ms_time(lane->head, &t)) lane->key = ms__before_all();
+        code = ms__picks_take(u, q, run, lane, err);
+    }
+    (void)ms_cursor_close(&lane->it, NULL);
+    if (code != MS_OK || ms__sound(it->result)) return code;
+    return ms__union_in(err, ms__fail(err, it->result, "reading stopped: %s",
+                                      ms_result_text(it->result)), lane->which);
+}
+
+static ms_result ms__run_sort(const ms__union *u, ms_cursor *it, ms__run *run,
+                              ms_error *err)
+{
+    if (!it->query.arena)
+        return ms__fail(err, MS_E_ARENA, "order by time needs an arena");
+    run->timed = true;
+    for (size_t i = 0; i < run->n; i++)
+        MS__TRY(ms__run_collect(u, it, run, &run->lanes[i], err));
+    ms__sort(run->slots, run->n_slots, sizeof *run->slots, ms__pick_less);
+    it->left = run->n_slots;
+    run->at = it->query.reverse ? run->n_slots : 0;
+    return MS_OK;
+}
+
+/* ---- The table of functions. */
+
+static ms_result ms__union_query(ms_store *store, ms_cursor *it, ms_error *err)
+{
+    const ms__union *u = ms__union_of(store);
+    ms__run *run = ms__run_make(u, &it->query, err);
+    it->ctx = NULL;
+    it->left = 0;
+    if (!run) return MS_E_NO_MEMORY;
+    ms_result code = it->query.by_time ? ms__run_sort(u, it, run, err)
+                                       : ms__run_merge(u, it, run, err);
+    if (code == MS_OK) it->ctx = run;
+    else ms__run_free(u, run);
+    return code;
+}
+
+/* The lane's head, renumbered; NULL: no memory. */
+static const ms_msg *ms__run_lend(const ms__union *u, ms__run *run, const ms__lane *lane)
+{
+    size_t size = ms_size(lane->head);
+    if (size > run->room) {
+        size_t room = (size + size / 4 + 511) / 512 * 512;
+        unsigned char *more =
+            (unsigned char *)ms__resize(&u->alloc, run->record, run->room, room);
+        if (!more) return NULL;
+        run->record = more;
+        run->room = room;
+    }
+    memcpy(run->record, lane->head, size);
+    ms__renumber(run->record, lane->which);
+    return ms__msg(run->record);
+}
+
+static const ms_msg *ms__union_next(ms_store *store, ms_cursor *it)
+{
+    const ms__union *u = ms__union_of(store);
+    ms__run *run = (ms__run *)it->ctx;
+    if (!run || it->left == 0) return NULL;
+    if (it->query.by_time) {
+        const ms__pick *slot =
+            &run->slots[it->query.reverse ? --run->at : run->at++];
+        it->left--;
+        it->now = slot->now;
+        return ms__msg(slot->r);
+    }
+    ms__lane *lane = ms__run_top(u, it, run);
+    if (!lane) return NULL;
+    const ms_msg *msg = ms__run_lend(u, run, lane);
+    if (!msg) it->result = MS_E_NO_MEMORY;
+    it->now = lane->it.now;
+    lane->loaded = false;
+    it->left--;
+    return msg;
+}
+
+static void ms__union_cursor_close(ms_store *store, ms_cursor *it)
+{
+    ms__run_free(ms__union_of(store), (ms__run *)it->ctx);
+    it->ctx = NULL;
+}
+
+static ms_result ms__union_get(ms_store *store, uint64_t seq, ms_arena *arena,
+                               const ms_msg **msg, ms_error *err)
+{
+    const ms__union *u = ms__union_of(store);
+    const ms_msg *found;
+    uint64_t which = ms__union_which(seq), own = ms__union_own(seq);
+    if (which >= u->n || own == 0)
+        return ms__fail(err, MS_E_NOT_FOUND, "no message %u", seq);
+    ms_result code = ms__get(u->stores[which], own, arena, &found, err);
+    if (code != MS_OK) (void)ms__union_in(err, code, (size_t)which);
+    if (code != MS_OK && code != MS_E_HIDDEN) return code;
+    size_t size = ms_size(found);
+    unsigned char *r = arena ? (unsigned char *)ms_arena_alloc(arena, size) : NULL;
+    if (!r) return ms__no_arena(err, arena, size);
+    memcpy(r, found, size);
+    ms__renumber(r, (size_t)which);
+    *msg = ms__msg(r);
+    return code;
+}
+
+static ms_result ms__union_stat(ms_store *store, ms_stat *out, ms_error *err)
+{
+    const ms__union *u = ms__union_of(store);
+    ms_stat one;
+    memset(out, 0, sizeof *out);
+    for (size_t i = 0; i < u->n; i++) {
+        ms_result code = ms_store_stat(u->stores[i], &one, err);
+        if (code != MS_OK) return ms__union_in(err, code, i);
+        MS__TRY(ms__union_range(i, one.last_seq, err));
+        out->messages += one.messages;
+        out->bytes += one.bytes;
+        out->index_bytes += one.index_bytes;
+        out->room += one.room;
+        out->hidden += one.hidden;
+        out->changes += one.changes;
+        if (one.last_seq) out->last_seq = ms__union_number(i, one.last_seq);
+    }
+    return MS_OK;
+}
+
+static ms_result ms__union_refresh(ms_store *store, uint64_t *last_seq, ms_error *err)
+{
+    const ms__union *u = ms__union_of(store);
+    uint64_t own;
+    for (size_t i = 0; i < u->n; i++) {
+        ms_result code = ms_refresh(u->stores[i], &own, err);
+        if (code != MS_OK) return ms__union_in(err, code, i);
+        MS__TRY(ms__union_range(i, own, err));
+        if (own) *last_seq = ms__union_number(i, own);
+    }
+    return MS_OK;
+}
+
+static ms_result ms__union_read_only(ms_error *err)
+{
+    return ms__fail(err, MS_E_READ_ONLY, "a union is for reading: append to one of its "
+                    "stores");
+}
+
+static ms_result ms__union_append(ms_store *store, ms_str location,
+                                  const ms_envelope *messages, size_t n,
+                                  const ms_append_opts *opts, ms_error *err)
+{
+    (void)store, (void)location, (void)messages, (void)n, (void)opts;
+    return ms__union_read_only(err);
+}
+
+static ms_result ms__union_erase(ms_store *store, const ms_msg *record, ms_error *err)
+{
+    (void)store, (void)record;
+    return ms__union_read_only(err);
+}
+
+static void ms__union_close(ms_store *store)
+{
+    ms__union *u = ms__union_of(store);
+    ms_alloc alloc = u->alloc;
+    u->store.open = 0;
+    (void)ms__resize(&alloc, u, u->size, 0);
+}
+
+/* ---- Listings. */
+
+static bool ms__info_name_less(const void *a, const void *b)
+{
+    const ms_info *x = (const ms_info *)a, *y = (const ms_info *)b;
+    int c = ms__str_order(x->location, y->location);
+    return c ? c < 0 : ms__str_order(x->agent_key, y->agent_key) < 0;
+}
+
+/* Newest activity first, by time where there is one. */
+static bool ms__info_later(const void *a, const void *b)
+{
+    const ms_info *x = (const ms_info *)a, *y = (const ms_info *)b;
+    if (x->has_time != y->has_time) return x->has_time;
+    if (x->has_time && x->last_time != y->last_time) return x->last_time > y->last_time;
+    return ms__info_less(a, b);
+}
+
+/* Adds what another store has of the same name. */
+static void ms__info_add(ms_info *sum, const ms_info *more)
+{
+    if (sum->messages == 0 || more->messages == 0) { /* of nothing left, a number stays */
+        if (more->messages > 0 || sum->messages + more->messages == 0) *sum = *more;
+        return;
+    }
+    sum->messages += more->messages;
+    sum->bytes += more->bytes;
+    if (more->first_seq < sum->first_seq) sum->first_seq = more->first_seq;
+    if (more->last_seq > sum->last_seq) sum->last_seq = more->last_seq;
+    if (!more->has_time) return;
+    if (!sum->has_time || more->first_time < sum->first_time)
+        sum->first_time = more->first_time;
+    if (!sum->has_time || more->last_time > sum->last_time)
+        sum->last_time = more->last_time;
+    sum->has_time = true;
+}
+
+/* The listings of all stores, one behind the other, with the union's numbers. */
+static ms_result ms__union_gather(const ms__union *u, const ms_list_query *q,
+                                  ms_arena *arena, ms_listing *out, ms_error *err)
+{
+    size_t n = 0, at = 0;
+    ms_listing *parts = (ms_listing *)ms_arena_alloc(arena, u->n * sizeof *parts);
+    if (!parts) return ms__no_arena(err, arena, u->n * sizeof *parts);
+    ms_list_query all = *q;
+    all.limit = 0;
+    for (size_t i = 0; i < u->n; i++) {
+        ms_result code = ms_list(u->stores[i], &all, arena, &parts[i], err);
+        if (code != MS_OK) return ms__union_in(err, code, i);
+        n += parts[i].count;
+    }
+    out->items = (ms_info *)ms_arena_alloc(arena, n * sizeof *out->items);
+    if (!out->items) return ms__no_arena(err, arena, n * sizeof *out->items);
+    for (size_t i = 0; i < u->n; i++) {
+        for (size_t k = 0; k < parts[i].count; k++) {
+            ms_info *info = &out->items[at++];
+            *info = parts[i].items[k];
+            MS__TRY(ms__union_range(i, info->last_seq, err));
+            info->first_seq = ms__union_number(i, info->first_seq);
+            info->last_seq = ms__union_number(i, info->last_seq);
+        }
+    }
+    out->count = n;
+    return MS_OK;
+}
+
+/* Makes one of those of the same name. */
+static size_t ms__infos_join(ms_info *items, size_t n)
+{
+    size_t kept = 0;
+    ms__sort(items, n, sizeof *items, ms__info_name_less);
+    for (size_t i = 0; i < n; i++) {
+        if (kept > 0 && !ms__info_name_less(&items[kept - 1], &items[i]))
+            ms__info_add(&items[kept - 1], &items[i]);
+        else
+            items[kept++] = items[i];
+    }
+    return kept;
+}
+
+static ms_result ms__union_list_in(const ms__union *u, const ms_list_query *q,
+                                   ms_arena *work, ms_arena *arena, ms_listing *out,
+                                   ms_error *err)
+{
+    ms_listing all;
+    memset(&all, 0, sizeof all);
+    MS__TRY(ms__union_gather(u, q, work, &all, err));
+    size_t n = ms__infos_join(all.items, all.count);
+    ms__sort(all.items, n, sizeof *all.items,
+             u->order == MS_UNION_BY_TIME ? ms__info_later : ms__info_less);
+    if (q->limit && q->limit < n) n = q->limit;
+    ms_info *items = (ms_info *)ms_arena_alloc(arena, n * sizeof *items);
+    if (!items) return ms__no_arena(err, arena, n * sizeof *items);
+    for (size_t i = 0; i < n; i++) {
+        items[i] = all.items[i];
+        if (!ms__keep_copy(arena, &items[i].location) ||
+            !ms__keep_copy(arena, &items[i].agent_key))
+            return ms__no_arena(err, arena, items[i].location.len);
+    }
+    out->items = items;
+    out->count = n;
+    return MS_OK;
+}
+
+static ms_result ms__union_list(ms_store *store, const ms_list_query *q, ms_arena *arena,
+                                ms_listing *out, ms_error *err)
+{
+    const ms__union *u = ms__union_of(store);
+    ms_arena work;
+    ms_arena_init(&work, &u->alloc);
+    ms_result code = ms__union_list_in(u, q, &work, arena, out, err);
+    ms_arena_deinit(&work);
+    return code;
+}
+
+static const ms_backend ms__union_backend = {
+    ms__union_append, ms__union_query, ms__union_next,    ms__union_cursor_close,
+    ms__union_get,    ms__union_list,  ms__union_stat,    NULL,
+    ms__union_close,  NULL,            ms__union_refresh, NULL,
+    NULL,             ms__union_append, ms__union_erase};
+
+/* ---- Opening. */
+
+static ms_result ms__union_check_one(const ms_union_desc *desc, size_t i, ms_error *err)
+{
+    const ms_store *s = desc->stores[i];
+    if (!s)
+        return ms__union_in(err, ms__fail(err, MS_E_ARGUMENT, "there is no store"), i);
+    ms_result code = ms__open_check(s, err);
+    if (code != MS_OK) return ms__union_in(err, code, i);
+    if (s->backend == &ms__union_backend)
+        return ms__union_in(err, ms__fail(err, MS_E_UNSUPPORTED, "a union of unions: "
+                                          "give it the stores of that union"), i);
+    return MS_OK;
+}
+
+static ms_result ms__union_check(const ms_union_desc *desc, ms_error *err)
+{
+    if (!desc) return ms__fail(err, MS_E_ARGUMENT, "a union needs a description");
+    if (desc->order != MS_UNION_BY_STORE && desc->order != MS_UNION_BY_TIME)
+        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "%u is no order of a union",
+                                          (uint64_t)(unsigned)desc->order), "order");
+    if (desc->n_stores > 0 && !desc->stores)
+        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "n_stores is %u without "
+                                          "stores", (uint64_t)desc->n_stores), "stores");
+    if (desc->n_stores > MS_UNION_MAX)
+        return ms__at_field(err, ms__fail(err, MS_E_RANGE, "%u stores, a union has at "
+                                          "most %u", (uint64_t)desc->n_stores,
+                                          (uint64_t)MS_UNION_MAX), "n_stores");
+    for (size_t i = 0; i < desc->n_stores; i++)
+        MS__TRY(ms__union_check_one(desc, i, err));
+    return MS_OK;
+}
+
+static bool ms__store_less(const void *a, const void *b)
+{
+    const ms_store *x, *y;
+    memcpy(&x, a, sizeof x);
+    memcpy(&y, b, sizeof y);
+    return (uintptr_t)x < (uintptr_t)y;
+}
+
+/* Is a store there twice? `sorted` are the stores, to be put in another order. */
+static ms_result ms__union_twice(const ms_union_desc *desc, ms_store **sorted,
+                                 ms_error *err)
+{
+    size_t n = desc->n_stores, first = 0, at = 1;
+    ms__sort(sorted, n, sizeof *sorted, ms__store_less);
+    while (at < n && sorted[at] != sorted[at - 1]) at++;
+    if (at >= n) return MS_OK;
+    while (desc->stores[first] != sorted[at]) first++;
+    size_t again = first + 1;
+    while (desc->stores[again] != sorted[at]) again++;
+    return ms__union_in(err, ms__fail(err, MS_E_ARGUMENT, "the store is stores[%u] "
+                                      "already", (uint64_t)first), again);
+}
+
+/* A union, or with bounds a snapshot of one, whose stores are not set. */
+static ms__union *ms__union_make(const ms_alloc *alloc, ms_union_order order, size_t n,
+                                 bool bounds, ms_error *err)
+{
+    size_t each = bounds ? sizeof(ms__bound) : sizeof(ms_store *);
+    size_t size = sizeof(ms__union) + n * each;
+    ms__union *u = (ms__union *)ms__resize(alloc, NULL, 0, size);
+    if (!u) {
+        (void)ms__no_memory(err, size);
+        return NULL;
+    }
+    memset(u, 0, size);
+    u->store.backend = &ms__union_backend;
+    u->store.open = MS_STORE_OPEN;
+    u->alloc = *alloc;
+    u->order = order;
+    u->n = n;
+    u->size = size;
+    if (bounds) u->bounds = (ms__bound *)(void *)(u + 1);
+    else u->stores = (ms_store **)(void *)(u + 1);
+    return u;
+}
+
+MS_API ms_result ms_union_open(ms_store **store, const ms_union_desc *desc, ms_error *err)
+{
+    *store = NULL;
+    MS__TRY(ms__union_check(desc, err));
+    size_t n = desc->n_stores;
+    ms__union *u = ms__union_make(&desc->alloc, desc->order, n, false, err);
+    if (!u) return MS_E_NO_MEMORY;
+    if (n > 0) memcpy(u->stores, desc->stores, n * sizeof *u->stores);
+    ms_result code = ms__union_twice(desc, u->stores, err);
+    if (n > 0) memcpy(u->stores, desc->stores, n * sizeof *u->stores);
+    if (code != MS_OK) ms__union_close(&u->store);
+    else *store = &u->store;
+    return code;
+}
+
+MS_API ms_result ms_union_origin(ms_store *store, uint64_t seq, size_t *which,
+                                 uint64_t *own_seq, ms_error *err)
+{
+    if (which) *which = 0;
+    if (own_seq) *own_seq = 0;
+    MS__TRY(ms__open_check(store, err));
+    if (store->backend != &ms__union_backend)
+        return ms__fail(err, MS_E_ARGUMENT, "the store is no union");
+    if (ms__union_which(seq) >= ms__union_of(store)->n || ms__union_own(seq) == 0)
+        return ms__fail(err, MS_E_NOT_FOUND, "the number %u is of no store of this union",
+                        seq);
+    if (which) *which = (size_t)ms__union_which(seq);
+    if (own_seq) *own_seq = ms__union_own(seq);
+    return MS_OK;
+}
+
+/* ---- Snapshots, for [memory]. */
+
+/* Of a union, the union as of now; *out NULL: the store is none. To be given back with
+ * ms_close. */
+static ms_result ms__union_freeze(ms_store *store, ms_store **out, ms_error *err)
+{
+    *out = NULL;
+    if (store->backend != &ms__union_backend) return MS_OK;
+    const ms__union *u = ms__union_of(store);
+    ms__union *frozen = ms__union_make(&u->alloc, u->order, u->n, true, err);
+    if (!frozen) return MS_E_NO_MEMORY;
+    frozen->stores = u->stores;
+    for (size_t i = 0; i < u->n; i++) {
+        ms__bound *b = &frozen->bounds[i];
+        ms_result code = ms__store_now(u->stores[i], &b->last, &b->as_of, err);
+        if (code == MS_OK) code = ms__union_range(i, b->last, err);
+        else (void)ms__union_in(err, code, i);
+        if (code == MS_OK) continue;
+        ms__union_close(&frozen->store);
+        return code;
+    }
+    *out = &frozen->store;
+    return MS_OK;
+}
+
+/* Notes which messages of a location come after the task, in the order of the union; with
+ * `included` the task, too. From here on any after_seq of a query means that. */
+static MS__APART ms_result ms__frozen_task(ms_store *frozen, ms_str location,
+                                           uint64_t task, bool included, ms_error *err)
+{
+    ms_cursor it;
+    const ms_msg *msg;
+    const ms__union *u = ms__union_of(frozen);
+    ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, 0);
+    q.reverse = true;
+    for (size_t i = 0; i < u->n; i++) u->bounds[i].task = u->bounds[i].last;
+    MS__TRY(ms_query_open(frozen, &q, &it, err));
+    while ((msg = ms__lane_next(&it)) != NULL && ms_seq(msg) != task)
+        u->bounds[ms__union_which(ms_seq(msg))].task = ms__union_own(ms_seq(msg)) - 1;
+    u->bounds[ms__union_which(task)].task = ms__union_own(task) - (included ? 1 : 0);
+    ms_result code = ms_cursor_close(&it, err);
+    return code == MS_E_DAMAGED ? MS_OK : code;
+}
+
+/* Is a message behind the task? */
+static bool ms__frozen_after(ms_store *frozen, uint64_t seq)
+{
+    const ms__bound *b = &ms__union_of(frozen)->bounds[ms__union_which(seq)];
+    return ms__union_own(seq) > b->task;
+}
+
+/* The range of numbers that a block of a history has shown, in the store of seq. */
+static void ms__frozen_seen(ms_store *frozen, uint64_t seq, unsigned block, uint64_t *lo,
+                            uint64_t *hi)
+{
+    const ms__bound *b = &ms__union_of(frozen)->bounds[ms__union_which(seq)];
+    *lo = b->lo[block];
+    *hi = b->hi[block];
+}
+
+/* Widens that range. */
+static void ms__frozen_show(ms_store *frozen, uint64_t seq, unsigned block)
+{
+    ms__bound *b = &ms__union_of(frozen)->bounds[ms__union_which(seq)];
+    MS_ASSERT(block < MS__UNION_BLOCKS);
+    if (b->hi[block] == 0 || seq < b->lo[block]) b->lo[block] = seq;
+    if (seq > b->hi[block]) b->hi[block] = seq;
+}
+
+
 /* ==== [memory] the history an agent reads ============================================
  * A history is a small program of steps run through one cursor: each step is one query
  * (block, and store or runtime store), opened when the one before has ended. All steps
- * see the stores as of the opening: the last sequence numbers then bound every query.
+ * see the stores as of the opening: the last sequence numbers then bound every query, in
+ * a union those of each store (see its snapshots).
  *
  * In order of sequence instead of blocks, the steps are one query over the union of the
  * views, which stores answer as a merge.
@@ -22399,9 +26684,10 @@ MS_API size_t ms_scope_filter(const ms_scope *scope, ms_str agent_key,
 /* ---- Steps. task[0] and task[1] of the cursor are the sequence numbers of the agent's
  * last task in the store and in the runtime store, 0 for none. */
 
-static ms_store *ms__history_store_of(const ms_memory *memory, unsigned which)
+static ms_store *ms__history_store_of(const ms_cursor *it, unsigned which)
 {
-    return which == 0 ? memory->store : memory->runtime;
+    if (it->frozen[which]) return it->frozen[which];
+    return which == 0 ? it->memory->store : it->memory->runtime;
 }
 
 /* Is the agent's last task in the runtime store, so that all of the store is before it?
@@ -22501,7 +26787,8 @@ static bool ms__block_query(const ms_cursor *it, unsigned which, ms__block_kind 
                !ms__task_elsewhere(it, which) && it->task[0] + it->task[1] > 0;
     case MS_SCOPE_SINCE_TASK:
         if (block == MS__BLOCK_CONVERSATION) return true;
-        if (it->task[which] > 0) q->after_seq = it->task[which] - 1;
+        if (it->task[which] > 0)
+            q->after_seq = it->task[which] - (it->frozen[which] ? 0 : 1);
         return !ms__task_elsewhere(it, which);
     case MS_SCOPE_ALL:
         break;
@@ -22574,15 +26861,25 @@ static bool ms__noted_before(const ms_cursor *it, unsigned which, ms__block_kind
     return false;
 }
 
+/* The range that a block has shown of a store; of a union, of the store of this number. */
+static void ms__block_range(const ms_cursor *it, unsigned which, unsigned block,
+                            uint64_t seq, uint64_t *lo, uint64_t *hi)
+{
+    *lo = it->seen_lo[which][block];
+    *hi = it->seen_hi[which][block];
+    if (it->frozen[which]) ms__frozen_seen(it->frozen[which], seq, block, lo, hi);
+}
+
 /* Was msg shown by an earlier block, from the same store? */
 static bool ms__shown_before(const ms_cursor *it, unsigned which, ms__block_kind block,
                              const ms_msg *msg)
 {
     const ms_memory *memory = it->memory;
-    uint64_t seq = ms_seq(msg);
+    uint64_t seq = ms_seq(msg), lo, hi;
     for (unsigned b = 0; b < (unsigned)block; b++) {
         if (ms__block_noted(memory, (ms__block_kind)b)) continue;
-        if (seq < it->seen_lo[which][b] || seq > it->seen_hi[which][b]) continue;
+        ms__block_range(it, which, b, seq, &lo, &hi);
+        if (seq < lo || seq > hi) continue;
         if (ms__block_holds(memory, (ms__block_kind)b, msg)) return true;
     }
     return ms__noted_before(it, which, block, seq);
@@ -22632,13 +26929,22 @@ static bool ms__stage_at(const ms_memory *memory, unsigned step, ms__stage *out)
     return false;
 }
 
+/* Is a message of a timeline the agent's last task, or behind it? */
+static bool ms__from_task(const ms_cursor *it, unsigned which, uint64_t seq)
+{
+    if (it->task[which] > 0 && it->frozen[which])
+        return ms__frozen_after(it->frozen[which], seq);
+    return seq >= it->task[which];
+}
+
 /* Does the scope let a message through that the query of the step gave? */
 static bool ms__scope_passes(const ms_cursor *it, unsigned which, const ms_msg *msg)
 {
     const ms_memory *memory = it->memory;
     if (memory->scope.kind == MS_SCOPE_MANAGER) return ms__in_phase(&memory->scope, msg);
     if (!memory->timeline || memory->scope.kind != MS_SCOPE_SINCE_TASK) return true;
-    if (!ms__task_elsewhere(it, which) && ms_seq(msg) >= it->task[which]) return true;
+    if (!ms__task_elsewhere(it, which) && ms__from_task(it, which, ms_seq(msg)))
+        return true;
     return !memory->no_conversation && (MS_BIT(ms_type_of(msg)) & MS_TYPES_CONVERSATION);
 }
 
@@ -22648,6 +26954,7 @@ static bool ms__step_query(const ms_cursor *it, const ms__stage *stage, ms_query
                     ? ms__timeline_query(it, stage->which, q)
                     : ms__block_query(it, stage->which, stage->block, stage->part, q);
     q->before_seq = it->snapshot[stage->which] + 1;
+    q->as_of = it->as_of[stage->which];
     return some;
 }
 
@@ -22663,8 +26970,8 @@ static ms_result ms__step_count(const ms_cursor *history, const ms__stage *stage
     q.limit = 0;
     q.by_time = false;
     MS__TRY(
-        ms_query_open(ms__history_store_of(history->memory, stage->which), &q, &it, err));
-    while (*count < most && (msg = ms_next(&it)) != NULL)
+        ms_query_open(ms__history_store_of(history, stage->which), &q, &it, err));
+    while (*count < most && (msg = ms__next(&it)) != NULL)
         if (ms__scope_passes(history, stage->which, msg)) ++*count;
     ms_result code = ms_cursor_close(&it, err);
     return code == MS_E_DAMAGED ? MS_OK : code;
@@ -22700,7 +27007,7 @@ static ms_result ms__step_limit(const ms_cursor *it, const ms__stage *stage, ms_
 static ms_result ms__step_open(ms_cursor *it, const ms__stage *stage, bool *empty,
                                ms_error *err)
 {
-    ms_store *store = ms__history_store_of(it->memory, stage->which);
+    ms_store *store = ms__history_store_of(it, stage->which);
     ms_query q;
     *empty = !ms__step_query(it, stage, &q);
     if (*empty) return MS_OK;
@@ -22719,7 +27026,8 @@ static ms_result ms__step_open(ms_cursor *it, const ms__stage *stage, bool *empt
     memset(it->words, 0, sizeof it->words);
     it->more = NULL;
     it->n_heads = it->n_live = 0;
-    it->backward = it->filtered = it->scan = false;
+    it->backward = it->filtered = it->scan = it->changed = false;
+    it->control = NULL;
     it->sorted = NULL;
     it->last_place = MS__NO_PLACE;
     it->tail = NULL;
@@ -22729,8 +27037,20 @@ static ms_result ms__step_open(ms_cursor *it, const ms__stage *stage, bool *empt
 
 static void ms__step_close(ms_cursor *it, const ms__stage *stage)
 {
-    ms_store *store = ms__history_store_of(it->memory, stage->which);
+    ms_store *store = ms__history_store_of(it, stage->which);
     if (store->backend->cursor_close) store->backend->cursor_close(store, it);
+}
+
+/* Widens the range that a block has shown. */
+static void ms__block_shows(ms_cursor *it, unsigned which, unsigned block, uint64_t seq)
+{
+    if (it->frozen[which]) {
+        ms__frozen_show(it->frozen[which], seq, block);
+        return;
+    }
+    if (it->seen_hi[which][block] == 0 || seq < it->seen_lo[which][block])
+        it->seen_lo[which][block] = seq;
+    if (seq > it->seen_hi[which][block]) it->seen_hi[which][block] = seq;
 }
 
 /* Is the message of this stage to be shown? Keeps the book of what was. */
@@ -22745,9 +27065,7 @@ static bool ms__history_shows(ms_cursor *it, const ms__stage *stage, const ms_ms
         return false;
     }
     if (memory->timeline || memory->keep_duplicates) return true;
-    if (it->seen_hi[which][b] == 0 || seq < it->seen_lo[which][b])
-        it->seen_lo[which][b] = seq;
-    if (seq > it->seen_hi[which][b]) it->seen_hi[which][b] = seq;
+    ms__block_shows(it, which, b, seq);
     if (ms__shown_before(it, which, stage->block, msg)) return false;
     if (!ms__block_noted(memory, stage->block)) return true;
     ms_result code = ms__note(it, which, stage->block, msg);
@@ -22760,7 +27078,7 @@ static const ms_msg *ms__history_next(ms_store *view, ms_cursor *it)
     ms__stage stage;
     (void)view;
     while (ms__stage_at(it->memory, it->step >> 1, &stage)) {
-        ms_store *store = ms__history_store_of(it->memory, stage.which);
+        ms_store *store = ms__history_store_of(it, stage.which);
         if (!(it->step & 1)) { /* the step is not open yet */
             bool empty;
             ms_result code = ms__step_open(it, &stage, &empty, NULL);
@@ -22777,12 +27095,20 @@ static const ms_msg *ms__history_next(ms_store *view, ms_cursor *it)
             ms__step_close(it, &stage);
             it->step++;
         } else if (ms__history_shows(it, &stage, msg)) {
-            return msg;
+            return it->query.arena ? ms__with_fed(it, store, msg) : msg;
         } else if (it->result != MS_OK && it->result != MS_E_DAMAGED) {
             return NULL;
         }
     }
     return NULL;
+}
+
+static void ms__history_thaw(ms_cursor *it)
+{
+    for (unsigned which = 0; which < 2; which++) {
+        ms_close(it->frozen[which]);
+        it->frozen[which] = NULL;
+    }
 }
 
 static void ms__history_close(ms_store *view, ms_cursor *it)
@@ -22791,40 +27117,52 @@ static void ms__history_close(ms_store *view, ms_cursor *it)
     (void)view;
     if ((it->step & 1) && ms__stage_at(it->memory, it->step >> 1, &stage))
         ms__step_close(it, &stage);
+    ms__history_thaw(it);
 }
 
-static const ms_backend ms__history_backend = {NULL,
-                                               NULL,
-                                               ms__history_next,
-                                               ms__history_close,
-                                               NULL,
-                                               NULL,
-                                               NULL,
-                                               NULL,
-                                               NULL,
-                                               NULL,
-                                               NULL,
-                                               NULL,
-                                               NULL};
+static const ms_backend ms__history_backend = {
+    NULL, NULL, ms__history_next, ms__history_close, NULL, NULL, NULL, NULL, NULL, NULL,
+    NULL, NULL, NULL,             NULL,              NULL};
 /* The store that cursors over histories belong to; never written. */
 static ms_store ms__history_store = {&ms__history_backend, MS_STORE_OPEN};
 
-/* The sequence number of the agent's last task as of the snapshot, 0: none. */
-static ms_result ms__last_task(const ms_memory *memory, unsigned which, uint64_t snapshot,
-                               uint64_t *task, ms_error *err)
+/* Sets the sequence number of the agent's last task as of the snapshot, 0: none. */
+static MS__APART ms_result ms__last_task(ms_cursor *history, unsigned which,
+                                         ms_error *err)
 {
     ms_cursor it;
+    const ms_memory *memory = history->memory;
+    uint64_t *task = &history->task[which];
     ms_query q = ms__view_query(memory->location, MS_VIEW_AGENT, 1);
     q.agent_key = memory->agent_key;
     q.types = MS_BIT(MS_T_TASK);
     q.reverse = true;
-    q.before_seq = snapshot + 1;
+    q.before_seq = history->snapshot[which] + 1;
+    q.as_of = history->as_of[which];
     *task = 0;
-    MS__TRY(ms_query_open(ms__history_store_of(memory, which), &q, &it, err));
-    const ms_msg *msg = ms_next(&it);
+    MS__TRY(ms_query_open(ms__history_store_of(history, which), &q, &it, err));
+    const ms_msg *msg = ms__next(&it);
     if (msg) *task = ms_seq(msg);
     ms_result code = ms_cursor_close(&it, err);
     return code == MS_E_DAMAGED ? MS_OK : code;
+}
+
+/* What a history sees of one of its stores, and the agent's last task there. A union is
+ * bounded in each of its stores. */
+static ms_result ms__history_bound(ms_cursor *it, unsigned which, ms_error *err)
+{
+    const ms_memory *memory = it->memory;
+    ms_scope_kind kind = memory->scope.kind;
+    ms_store *store = ms__history_store_of(it, which);
+    MS__TRY(ms__union_freeze(store, &it->frozen[which], err));
+    it->snapshot[which] = UINT64_MAX;
+    if (!it->frozen[which])
+        MS__TRY(ms__store_now(store, &it->snapshot[which], &it->as_of[which], err));
+    if (kind != MS_SCOPE_WORKER && kind != MS_SCOPE_SINCE_TASK) return MS_OK;
+    MS__TRY(ms__last_task(it, which, err));
+    if (!it->frozen[which] || it->task[which] == 0) return MS_OK;
+    return ms__frozen_task(it->frozen[which], memory->location, it->task[which],
+                           kind == MS_SCOPE_SINCE_TASK, err);
 }
 
 MS_API ms_result ms_get_history(const ms_memory *memory, ms_cursor *it, ms_error *err)
@@ -22842,19 +27180,14 @@ MS_API ms_result ms_get_history(const ms_memory *memory, ms_cursor *it, ms_error
     if (ms__block_noted(memory, MS__BLOCK_TEAM) && !memory->timeline && !memory->arena)
         return ms__fail(err, MS_E_ARENA, "team_by_agent with team_limit needs an arena");
     bool merged = memory->runtime_mode == MS_RUNTIME_MERGE;
-    bool tasks = memory->scope.kind == MS_SCOPE_WORKER ||
-                 memory->scope.kind == MS_SCOPE_SINCE_TASK;
+    ms_result code = MS_OK;
     it->snapshot[1] = UINT64_MAX;
-    for (unsigned which = 0; which < (merged ? 2u : 1u); which++) {
-        ms_store *store = ms__history_store_of(memory, which);
-        MS__TRY(ms__last_seq(store, &it->snapshot[which], err));
-        if (tasks)
-            MS__TRY(
-                ms__last_task(memory, which, it->snapshot[which], &it->task[which], err));
-    }
     it->memory = memory;
-    it->store = &ms__history_store;
-    return MS_OK;
+    for (unsigned which = 0; code == MS_OK && which < (merged ? 2u : 1u); which++)
+        code = ms__history_bound(it, which, err);
+    if (code == MS_OK) it->store = &ms__history_store;
+    else ms__history_thaw(it);
+    return code;
 }
 
 /* ---- Writing through a memory. */
@@ -22922,6 +27255,786 @@ MS_API ms_result ms_memory_turn(const ms_memory *memory, ms_role role, ms_value 
 }
 
 
+/* ==== [find] text in messages ========================================================
+ * A cursor gives the messages, one after the other; of each the fields that are asked for
+ * are searched where they lie. No index of words: it would be as large as the text, and
+ * would have to be kept in step; memory is read at several GB/s.
+ *
+ * Searching. A text is at s when all its bytes are. Two of them are looked at first, of
+ * many places s at once: the two that are rarest in usual text, at their distance. What
+ * passes is compared in full. Case: 0x20 is set in the byte of the text where the
+ * character is an ASCII letter, in the needle's beforehand. The same is written three
+ * times: for twice 32 places (AVX2, asked for at run time: half as fast again), 16 (SSE2)
+ * and 8 (anywhere). The last step overlaps the one before it, so that nothing beyond a
+ * text is read, and only texts of fewer places are done by smaller steps.
+ *
+ * JSON. Its text is cut into tokens: an escape (a pair of surrogates is one), or a byte.
+ * A match begins and ends at a token. One without escapes lies in a run between two
+ * escapes, as it is. One with escapes has a first one, e; it begins at most a needle's
+ * length before e, behind the escape before; from each of these places both ways are
+ * tried: as it reads, as it is spelled. A search of the whole value comes first: where
+ * the needle is nowhere, right or wrong, and no escape could stand for a part of it,
+ * there is nothing to cut; most values end there. For a needle without quotes, slashes,
+ * backslashes and control characters only escapes of the form \uXXXX could.
+ *
+ * Memory. Newest first, the processor does not foresee where the next message is: it
+ * expects rising addresses. Stores append one record behind the other, so what comes next
+ * mostly ends where this message begins: those bytes are asked for while this message is
+ * searched. A hint: it is never wrong to ask, and it made searching a log twice as fast.
+ *
+ * Cost: per message the cursor and the directory; at worst, of a text that is nearly
+ * everywhere, the product of both lengths.
+ * (W1) No byte outside a value is read.
+ * (W2) All three ways find the same.
+ * (W3) Matches come in order, do not overlap, and are whole characters.
+ * ================================================================================== */
+
+static unsigned char ms__fold(unsigned char c)
+{
+    return (unsigned char)(c - 'A') < 26 ? (unsigned char)(c | 0x20) : c;
+}
+
+/* What is set in a byte that is compared with c: the bit in which the cases differ. */
+static unsigned char ms__case_bit(unsigned char c, bool exact)
+{
+    return !exact && (unsigned char)((c | 0x20) - 'a') < 26 ? 0x20 : 0;
+}
+
+/* A larger number for characters that are rarer in text, code and JSON. */
+static unsigned ms__rarity(unsigned char c)
+{
+    static const char often[] = " etaoinsrhldcu\nmfpgwyb,v.k\"01:2-_/{}()=;'x3456789jqz";
+    const char *at = c ? strchr(often, (char)ms__fold(c)) : NULL;
+    if (c >= 0xC0) return 1; /* begins a character of a script that has it everywhere */
+    return at ? (unsigned)(at - often) + 1 : (unsigned)sizeof often;
+}
+
+/* Where the rarest character is; not at `other`, and of the same kind only if there is no
+ * other kind. */
+static size_t ms__rarest(ms_str text, size_t other)
+{
+    size_t best = other == 0 && text.len > 1 ? 1 : 0;
+    unsigned most = 0;
+    for (size_t i = 0; i < text.len; i++) {
+        unsigned char c = (unsigned char)text.ptr[i];
+        unsigned rarity = ms__rarity(c);
+        if (i == other) continue;
+        if (other < text.len && c == (unsigned char)text.ptr[other]) rarity = 0;
+        if (rarity <= most) continue;
+        most = rarity;
+        best = i;
+    }
+    return best;
+}
+
+/* text is not empty. */
+static void ms__needle_make(ms__needle *n, ms_str text, bool exact)
+{
+    memset(n, 0, sizeof *n);
+    n->text = text;
+    n->exact = exact;
+    n->plain = true;
+    for (size_t i = 0; i < text.len; i++) {
+        unsigned char c = (unsigned char)text.ptr[i];
+        if (c < 0x20 || c == '"' || c == '\\' || c == '/') n->plain = false;
+    }
+    n->first_at = ms__rarest(text, SIZE_MAX);
+    n->second_at = ms__rarest(text, n->first_at);
+    n->first = (unsigned char)text.ptr[n->first_at];
+    n->second = (unsigned char)text.ptr[n->second_at];
+    n->first_case = ms__case_bit(n->first, exact);
+    n->second_case = ms__case_bit(n->second, exact);
+    n->first = (unsigned char)(n->first | n->first_case);
+    n->second = (unsigned char)(n->second | n->second_case);
+}
+
+/* A hint that memory so far away will be read soon; it need not be there. */
+static void ms__ahead(const char *p, intptr_t distance)
+{
+    MS__PREFETCH((const void *)((uintptr_t)p + (uintptr_t)distance));
+}
+
+/* Are n bytes the same, as the needle compares? */
+static bool ms__bytes_match(const ms__needle *needle, const char *a, const char *b,
+                            size_t n)
+{
+    if (needle->exact) return memcmp(a, b, n) == 0;
+    for (size_t i = 0; i < n; i++)
+        if (ms__fold((unsigned char)a[i]) != ms__fold((unsigned char)b[i])) return false;
+    return true;
+}
+
+/* Is the needle at p? There are as many bytes. */
+static bool ms__needle_is(const ms__needle *n, const char *p)
+{
+    return ((unsigned char)p[n->first_at] | n->first_case) == n->first &&
+           ((unsigned char)p[n->second_at] | n->second_case) == n->second &&
+           ms__bytes_match(n, p, n->text.ptr, n->text.len);
+}
+
+/* The lowest of the places p + 0 to p + places - 1 that has the needle; `places` if none.
+ * The ways below do the same. */
+static size_t ms__find_bytes(const ms__needle *n, const char *p, size_t places)
+{
+    size_t s = 0;
+    while (s < places && !ms__needle_is(n, p + s)) s++;
+    return s;
+}
+
+/* May one of 8 places have the needle? */
+static bool ms__find_word(const ms__needle *n, const char *p)
+{
+    const uint64_t ones = 0x0101010101010101u;
+    uint64_t a, b;
+    memcpy(&a, p + n->first_at, 8);
+    memcpy(&b, p + n->second_at, 8);
+    a = (a | n->first_case * ones) ^ n->first * ones; /* 0 where it is the character */
+    b = (b | n->second_case * ones) ^ n->second * ones;
+    a |= b;
+    return ((a - ones) & ~a & 0x80 * ones) != 0;
+}
+
+static size_t ms__find_words(const ms__needle *n, const char *p, size_t places)
+{
+    if (places < 8) return ms__find_bytes(n, p, places);
+    for (size_t s = 0;;) {
+        if (ms__find_word(n, p + s)) {
+            size_t at = ms__find_bytes(n, p + s, 8);
+            if (at < 8) return s + at;
+        }
+        if (s == places - 8) return places;
+        s = places - s < 16 ? places - 8 : s + 8;
+    }
+}
+
+#if MS__SSE2
+typedef char ms__bytes16 __attribute__((vector_size(16)));
+
+static size_t ms__find_sse2(const ms__needle *n, const char *p, size_t places)
+{
+    ms__bytes16 zero = {0}, a, b;
+    ms__bytes16 first = zero + (char)n->first, first_case = zero + (char)n->first_case;
+    ms__bytes16 second = zero + (char)n->second;
+    ms__bytes16 second_case = zero + (char)n->second_case;
+    const char *at_first = p + n->first_at, *at_second = p + n->second_at;
+    if (places < 16) return ms__find_words(n, p, places);
+    for (size_t s = 0;;) {
+        memcpy(&a, at_first + s, sizeof a);
+        memcpy(&b, at_second + s, sizeof b);
+        a = (ms__bytes16)((a | first_case) == first);
+        b = (ms__bytes16)((b | second_case) == second);
+        uint32_t hits = (uint32_t)__builtin_ia32_pmovmskb128(a & b);
+        for (; hits; hits &= hits - 1) {
+            size_t at = s + ms__lowest(hits);
+            if (ms__needle_is(n, p + at)) return at;
+        }
+        if (s == places - 16) return places;
+        s = places - s < 32 ? places - 16 : s + 16;
+    }
+}
+#endif
+
+#if MS__AVX2
+typedef char ms__bytes32 __attribute__((vector_size(32)));
+
+__attribute__((target("avx2"))) static size_t
+ms__find_avx2(const ms__needle *n, const char *p, size_t places)
+{
+    ms__bytes32 zero = {0}, a, b, c, d;
+    ms__bytes32 first = zero + (char)n->first, first_case = zero + (char)n->first_case;
+    ms__bytes32 second = zero + (char)n->second;
+    ms__bytes32 second_case = zero + (char)n->second_case;
+    const char *at_first = p + n->first_at, *at_second = p + n->second_at;
+    if (places < 64) return ms__find_sse2(n, p, places);
+    for (size_t s = 0;;) {
+        ms__ahead(at_first + s, 1024);
+        memcpy(&a, at_first + s, sizeof a);
+        memcpy(&b, at_second + s, sizeof b);
+        memcpy(&c, at_first + s + 32, sizeof c);
+        memcpy(&d, at_second + s + 32, sizeof d);
+        a = (ms__bytes32)((a | first_case) == first) &
+            (ms__bytes32)((b | second_case) == second);
+        c = (ms__bytes32)((c | first_case) == first) &
+            (ms__bytes32)((d | second_case) == second);
+        uint64_t hits = (uint32_t)__builtin_ia32_pmovmskb256(a) |
+                        (uint64_t)(uint32_t)__builtin_ia32_pmovmskb256(c) << 32;
+        for (; hits; hits &= hits - 1) {
+            size_t at = s + (size_t)__builtin_ctzll(hits);
+            if (ms__needle_is(n, p + at)) return at;
+        }
+        if (s == places - 64) return places;
+        s = places - s < 128 ? places - 64 : s + 64;
+    }
+}
+#endif
+
+/* The first place in len bytes from p; SIZE_MAX: none. */
+static size_t ms__needle_find(const ms__needle *n, const char *p, size_t len)
+{
+    if (len < n->text.len) return SIZE_MAX;
+    size_t places = len - n->text.len + 1, at;
+#if MS__AVX2
+    if (places >= 64 && __builtin_cpu_supports("avx2"))
+        at = ms__find_avx2(n, p, places);
+    else
+#endif
+#if MS__SSE2
+        at = ms__find_sse2(n, p, places);
+#else
+        at = ms__find_words(n, p, places);
+#endif
+    return at < places ? at : SIZE_MAX;
+}
+
+/* ---- JSON, by tokens. */
+
+/* Is the needle at p as it is spelled there, in whole tokens? Its end, or NULL. */
+static const char *ms__spelled_at(const ms__needle *n, const char *p, const char *end)
+{
+    char out[4];
+    if ((size_t)(end - p) < n->text.len || !ms__needle_is(n, p)) return NULL;
+    const char *stop = p + n->text.len;
+    while (p < stop) {
+        if (*p == '\\') (void)ms__string_char(&p, end, out);
+        else p++;
+    }
+    return p == stop ? p : NULL;
+}
+
+/* The same as a string reads there; a quote ends the string. */
+static const char *ms__read_at(const ms__needle *n, const char *p, const char *end)
+{
+    char out[4];
+    for (size_t i = 0; i < n->text.len;) {
+        unsigned len = 1;
+        if (p == end || *p == '"') return NULL;
+        if (*p == '\\') len = ms__string_char(&p, end, out);
+        else out[0] = *p++;
+        if (len > n->text.len - i || !ms__bytes_match(n, out, n->text.ptr + i, len))
+            return NULL;
+        i += len;
+    }
+    return p;
+}
+
+/* The first match with the escape at `escape` in it, and none before that, that begins
+ * at `from` or later. Returns where, with its end; NULL: none. */
+static const char *ms__find_over(const ms__needle *n, const char *from,
+                                 const char *escape, const char *end,
+                                 const char **stop)
+{
+    size_t before = ms__min((size_t)(escape - from), n->text.len - 1);
+    for (const char *p = escape - before; p <= escape; p++) {
+        const char *needle = n->text.ptr;
+        if (p < escape && !ms__bytes_match(n, p, needle, 1)) continue;
+        *stop = ms__read_at(n, p, end);
+        if (!*stop && !n->plain) *stop = ms__spelled_at(n, p, end);
+        if (*stop) return p;
+    }
+    return NULL;
+}
+
+static size_t ms__find_tokens(const ms__needle *n, ms_str json, size_t from,
+                              size_t *length)
+{
+    const char *p = json.ptr + from, *end = json.ptr + json.len, *stop;
+    char out[4];
+    while (p < end) {
+        const char *escape = (const char *)memchr(p, '\\', (size_t)(end - p));
+        size_t at = ms__needle_find(n, p, (size_t)((escape ? escape : end) - p));
+        *length = n->text.len;
+        if (at != SIZE_MAX) return (size_t)(p - json.ptr) + at;
+        if (!escape) break;
+        const char *begin = ms__find_over(n, p, escape, end, &stop);
+        if (begin) {
+            *length = (size_t)(stop - begin);
+            return (size_t)(begin - json.ptr);
+        }
+        p = escape;
+        (void)ms__string_char(&p, end, out);
+    }
+    return SIZE_MAX;
+}
+
+/* The needle that finds escapes of the form \uXXXX. */
+static const ms__needle ms__escape_u = {{"\\u", 2}, true, false, '\\', 'u', 0, 0, 0, 1};
+
+static size_t ms__find_value(const ms__needle *n, ms_str text, bool json, size_t from,
+                             size_t *length)
+{
+    if (from >= text.len) return SIZE_MAX;
+    const char *p = text.ptr + from;
+    size_t len = text.len - from;
+    size_t at = ms__needle_find(n, p, len);
+    *length = n->text.len;
+    if (!json) return at != SIZE_MAX ? from + at : SIZE_MAX;
+    bool escapes = n->plain ? ms__needle_find(&ms__escape_u, p, len) != SIZE_MAX
+                            : memchr(p, '\\', len) != NULL;
+    if (at == SIZE_MAX && !escapes) return SIZE_MAX;
+    return ms__find_tokens(n, text, from, length);
+}
+
+MS_API size_t ms_find_in(ms_str text, ms_str needle, bool exact_case, size_t from)
+{
+    size_t length;
+    return ms_find_in_value(ms_text_n(text), needle, exact_case, from, &length);
+}
+
+MS_API size_t ms_find_in_value(ms_value value, ms_str needle, bool exact_case,
+                               size_t from, size_t *length)
+{
+    ms__needle n;
+    size_t at = SIZE_MAX, len = 0;
+    if (!ms__is_empty(needle)) {
+        ms__needle_make(&n, needle, exact_case);
+        at = ms__find_value(&n, value.text, value.json, from, &len);
+    }
+    if (length) *length = at == SIZE_MAX ? 0 : len;
+    return at;
+}
+
+/* ---- Over a store. */
+
+static ms_result ms__find_check(const ms_find_query *query, ms_error *err)
+{
+    size_t bad = 0;
+    if (!query) return ms__fail(err, MS_E_ARGUMENT, "there is no query");
+    if (ms__is_empty(query->text))
+        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "there is no text to look "
+                                          "for"), "text");
+    if (query->fields & ~MS_FIND_ALL)
+        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "%u is no set of fields",
+                                          (uint64_t)query->fields), "fields");
+    if (ms_utf8_check(query->text, &bad)) return MS_OK;
+    return ms__at_field(err, ms__fail(err, MS_E_UTF8, "the text to look for is not valid "
+                                      "UTF-8 at byte %u", (uint64_t)bad), "text");
+}
+
+MS_API ms_result ms_find_open(ms_store *store, const ms_find_query *query,
+                              ms_finder *finder, ms_error *err)
+{
+    memset(finder, 0, offsetof(ms_finder, it) + offsetof(ms_cursor, heads));
+    finder->it.result = ms__find_check(query, err);
+    if (finder->it.result != MS_OK) return finder->it.result;
+    ms_query q = query->query;
+    q.reverse = !query->oldest_first;
+    finder->fields = query->fields ? query->fields : MS_FIND_TEXT;
+    ms__needle_make(&finder->needle, query->text, query->exact_case);
+    return ms_query_open(store, &q, &finder->it, err);
+}
+
+/* The first match from byte `from` of `field` on. */
+static bool ms__find_in_message(ms_finder *f, const ms_msg *msg, unsigned field,
+                                size_t from, ms_found *found)
+{
+    ms__walk w = ms__walk_of(ms__bytes(msg));
+    ms__entry e;
+    while (ms__walk_next(&w, &e)) {
+        if (!(f->fields >> e.field & 1) || e.field < field) continue;
+        size_t begin = e.field == field ? from : 0;
+        size_t at = ms__find_value(&f->needle, e.text, e.json, begin, &found->length);
+        if (at == SIZE_MAX) continue;
+        f->msg = found->msg = msg;
+        f->field = found->field = (ms_field)e.field;
+        found->at = at;
+        f->from = at + found->length;
+        return true;
+    }
+    f->msg = NULL;
+    return false;
+}
+
+/* Asks for what mostly comes next, newest first. */
+static void ms__find_ahead(const ms_msg *msg)
+{
+    const char *p = (const char *)(const void *)msg;
+    for (int i = 1; i <= 16; i++) ms__ahead(p, -64 * i);
+}
+
+MS_API bool ms_find_next(ms_finder *finder, ms_found *found)
+{
+    const ms_msg *msg;
+    memset(found, 0, sizeof *found);
+    finder->msg = NULL;
+    while ((msg = ms_next(&finder->it)) != NULL) {
+        if (finder->it.query.reverse) ms__find_ahead(msg);
+        if (ms__find_in_message(finder, msg, 0, 0, found)) return true;
+    }
+    memset(found, 0, sizeof *found);
+    return false;
+}
+
+MS_API bool ms_find_more(ms_finder *finder, ms_found *found)
+{
+    const ms_msg *msg = finder->msg;
+    memset(found, 0, sizeof *found);
+    if (!msg) return false;
+    if (ms__find_in_message(finder, msg, (unsigned)finder->field, finder->from, found))
+        return true;
+    memset(found, 0, sizeof *found);
+    return false;
+}
+
+MS_API ms_result ms_find_close(ms_finder *finder, ms_error *err)
+{
+    if (!finder) return MS_OK;
+    finder->msg = NULL;
+    return ms_cursor_close(&finder->it, err);
+}
+
+/* ---- Around a match. */
+
+static bool ms__inside_char(char c) { return ((unsigned char)c & 0xC0) == 0x80; }
+
+MS_API ms_str ms_find_snippet(ms_str text, size_t at, size_t length, size_t around)
+{
+    if (!text.ptr || at > text.len || length > text.len - at) return ms__absent();
+    size_t begin = at, end = at + length;
+    while (begin > 0 && begin < text.len && ms__inside_char(text.ptr[begin])) begin--;
+    while (end < text.len && ms__inside_char(text.ptr[end])) end++;
+    for (size_t n = 0; n < around && begin > 0; n++)
+        do begin--;
+        while (begin > 0 && ms__inside_char(text.ptr[begin]));
+    for (size_t n = 0; n < around && end < text.len; n++)
+        do end++;
+        while (end < text.len && ms__inside_char(text.ptr[end]));
+    return ms_str_n(text.ptr + begin, end - begin);
+}
+
+/* ==== [usage] what it cost ===========================================================
+ * What a message cost is a note of the kind "usage", a JSON object of numbers. So it is
+ * a record like any other: it survives, goes with its message into a copy, and other
+ * programs can write it. Nothing is added up while messages come in; a sum is one walk
+ * over the notes of the location (or of the store), and says what they say.
+ *
+ * Cost. The notes are walked once, each looks its group up in a table of hashes. Where
+ * the store has hidden something, each message that has notes is asked for by its number;
+ * notes of one message that follow each other ask once. The arena holds the groups, at
+ * most twice (they double), their names, and a cursor.
+ * (U1) The total is the sum of the items, unless one stays at UINT64_MAX.
+ * (U2) A note counts for the agent and the turn that its message had when it was made.
+ * ================================================================================== */
+
+/* More than the five members take: their names and signs 82 bytes, four numbers of 20
+ * digits, one of MS_F64_MAX. */
+#define MS__USAGE_TEXT 256
+
+typedef struct ms__usage_text {
+    size_t len;
+    char bytes[MS__USAGE_TEXT];
+} ms__usage_text;
+
+static ms_result ms__usage_write(void *ctx, const char *bytes, size_t len)
+{
+    ms__usage_text *text = (ms__usage_text *)ctx;
+    MS_ASSERT(len <= sizeof text->bytes - text->len);
+    memcpy(text->bytes + text->len, bytes, len);
+    text->len += len;
+    return MS_OK;
+}
+
+static void ms__usage_put(ms_json_writer *w, ms_str name, uint64_t count)
+{
+    if (count == 0) return;
+    ms_json_key(w, name);
+    ms_json_put_u64(w, count);
+}
+
+/* Members that are 0 are left out. */
+static MS__APART void ms__usage_spell(const ms_usage *usage, ms__usage_text *out)
+{
+    ms_json_writer w;
+    out->len = 0;
+    ms_json_init(&w, ms__usage_write, out, false);
+    ms_json_begin_object(&w);
+    ms__usage_put(&w, MS_STR("input_tokens"), usage->input_tokens);
+    ms__usage_put(&w, MS_STR("output_tokens"), usage->output_tokens);
+    ms__usage_put(&w, MS_STR("cached_tokens"), usage->cached_tokens);
+    ms__usage_put(&w, MS_STR("reasoning_tokens"), usage->reasoning_tokens);
+    if (usage->seconds > 0) {
+        ms_json_key(&w, MS_STR("seconds"));
+        ms_json_put_f64(&w, usage->seconds);
+    }
+    ms_json_end_object(&w);
+    (void)ms_json_finish(&w);
+}
+
+MS_API ms_result ms_note_usage(ms_store *store, uint64_t seq, const ms_usage *usage,
+                               ms_error *err)
+{
+    ms__usage_text text;
+    MS__TRY(ms__open_check(store, err));
+    if (!usage) return ms__fail(err, MS_E_ARGUMENT, "there is no usage to note");
+    if (!ms__finite(usage->seconds) || usage->seconds < 0)
+        return ms__at_field(err, ms__fail(err, MS_E_RANGE, "seconds is no duration"),
+                            "seconds");
+    ms__usage_spell(usage, &text);
+    return ms_note(store, seq, MS_STR(MS__USAGE),
+                   ms_json(ms_str_n(text.bytes, text.len)), err);
+}
+
+/* ---- Reading and adding. */
+
+/* The member of that name, a fraction cut off; 0: there is none, or it is below 0. */
+static uint64_t ms__usage_count(ms_str note, ms_str name)
+{
+    ms_str value;
+    uint64_t count = 0;
+    double d;
+    if (!ms_json_member(note, name, &value) ||
+        ms_json_kind_of(value) != MS_JSON_NUMBER || ms_json_u64(value, &count) == MS_OK)
+        return count;
+    if (ms__trim(value).ptr[0] == '-') return 0;
+    if (ms_json_f64(value, &d) != MS_OK || d >= 18446744073709551616.0) return UINT64_MAX;
+    return (uint64_t)d;
+}
+
+/* What a note says; anything but an object says nothing. */
+static ms_usage ms__usage_read(ms_value note)
+{
+    ms_usage u;
+    ms_str value;
+    double seconds;
+    memset(&u, 0, sizeof u);
+    u.notes = 1;
+    if (!note.json || ms_json_kind_of(note.text) != MS_JSON_OBJECT) return u;
+    u.input_tokens = ms__usage_count(note.text, MS_STR("input_tokens"));
+    u.output_tokens = ms__usage_count(note.text, MS_STR("output_tokens"));
+    u.cached_tokens = ms__usage_count(note.text, MS_STR("cached_tokens"));
+    u.reasoning_tokens = ms__usage_count(note.text, MS_STR("reasoning_tokens"));
+    if (ms_json_member(note.text, MS_STR("seconds"), &value) &&
+        ms_json_f64(value, &seconds) == MS_OK && seconds > 0)
+        u.seconds = seconds;
+    return u;
+}
+
+static void ms__count_up(uint64_t *sum, uint64_t more)
+{
+    *sum = more > UINT64_MAX - *sum ? UINT64_MAX : *sum + more;
+}
+
+static void ms__usage_add(ms_usage *sum, const ms_usage *u)
+{
+    ms__count_up(&sum->notes, u->notes);
+    ms__count_up(&sum->input_tokens, u->input_tokens);
+    ms__count_up(&sum->output_tokens, u->output_tokens);
+    ms__count_up(&sum->cached_tokens, u->cached_tokens);
+    ms__count_up(&sum->reasoning_tokens, u->reasoning_tokens);
+    if (ms__finite(sum->seconds + u->seconds)) sum->seconds += u->seconds;
+}
+
+/* ---- Groups: the items, and a table that finds them: open addressing, linear, at most
+ * half full. */
+
+typedef struct ms__usage_slot {
+    uint64_t hash;
+    size_t item;              /* one more than its index; 0: the slot is free */
+} ms__usage_slot;
+
+/* A sum at work. The cursor is large: it lies in the arena with the rest. */
+typedef struct ms__summing {
+    ms_store *store;
+    const ms_usage_query *query;
+    ms_arena *arena;
+    ms_usage_list *list;
+    ms__usage_slot *slots;
+    size_t n_slots, cap;      /* slots, a power of two; room for items */
+    uint64_t key[2];
+    bool asks;                /* a message may be hidden */
+    bool shown;               /* so was the one asked for last, whose number is */
+    uint64_t asked;
+    ms_cursor it;
+} ms__summing;
+
+/* What parts groups of one location. */
+static ms_str ms__usage_part(const ms__summing *s, const ms_msg *note)
+{
+    if (s->query->by == MS_USAGE_BY_AGENT) return ms_agent_key(note);
+    return s->query->by == MS_USAGE_BY_TURN ? ms_turn_id(note) : ms__absent();
+}
+
+static bool ms__usage_is(const ms_usage_item *item, ms_str location, ms_str part)
+{
+    ms_str own = item->agent_key.ptr ? item->agent_key : item->turn_id;
+    return ms_str_equal(own, part) && ms_str_equal(item->location, location);
+}
+
+static bool ms__usage_widen(ms__summing *s)
+{
+    size_t n = s->n_slots ? s->n_slots * 2 : 32;
+    ms__usage_slot *wider = (ms__usage_slot *)ms_arena_alloc(s->arena, n * sizeof *wider);
+    if (!wider) return false;
+    memset(wider, 0, n * sizeof *wider);
+    for (size_t i = 0; i < s->n_slots; i++) {
+        size_t at = (size_t)s->slots[i].hash & (n - 1);
+        if (s->slots[i].item == 0) continue;
+        while (wider[at].item > 0) at = (at + 1) & (n - 1);
+        wider[at] = s->slots[i];
+    }
+    s->slots = wider;
+    s->n_slots = n;
+    return true;
+}
+
+/* Room for one more item, and for its slot. */
+static bool ms__usage_room(ms__summing *s)
+{
+    ms_usage_list *list = s->list;
+    if ((list->count + 1) * 2 > s->n_slots && !ms__usage_widen(s)) return false;
+    if (list->count < s->cap) return true;
+    size_t cap = s->cap * 2 + 8;
+    ms_usage_item *items = (ms_usage_item *)ms_arena_alloc(s->arena, cap * sizeof *items);
+    if (!items) return false;
+    if (list->count > 0) memcpy(items, list->items, list->count * sizeof *items);
+    list->items = items;
+    s->cap = cap;
+    return true;
+}
+
+/* A copy in the arena; absent stays absent. */
+static bool ms__usage_name(ms__summing *s, ms_str name, ms_str *out)
+{
+    *out = ms__absent();
+    if (!name.ptr) return true;
+    char *copy = (char *)ms_arena_alloc(s->arena, name.len);
+    if (!copy) return false;
+    if (name.len > 0) memcpy(copy, name.ptr, name.len);
+    *out = ms_str_n(copy, name.len);
+    return true;
+}
+
+/* A new group; neighbours share the name of their location. */
+static bool ms__usage_begin(ms__summing *s, ms_str location, ms_str part)
+{
+    ms_usage_list *list = s->list;
+    ms_usage_item *item = &list->items[list->count];
+    memset(item, 0, sizeof *item);
+    if (list->count > 0 && ms_str_equal(item[-1].location, location))
+        item->location = item[-1].location;
+    else if (!ms__usage_name(s, location, &item->location)) return false;
+    ms_str *name = s->query->by == MS_USAGE_BY_TURN ? &item->turn_id : &item->agent_key;
+    if (!ms__usage_name(s, part, name)) return false;
+    list->count++;
+    return true;
+}
+
+/* The group of a note, made when there is none; NULL: the arena has no room. */
+static ms_usage_item *ms__usage_group(ms__summing *s, const ms_msg *note)
+{
+    ms_str location = ms_location(note), part = ms__usage_part(s, note);
+    uint64_t hash = ms__hash(s->key, part.ptr ? 1 : 0, location.ptr, location.len);
+    if (part.ptr) hash = ms__hash(s->key, hash, part.ptr, part.len);
+    if (!ms__usage_room(s)) return NULL;
+    size_t at = (size_t)hash & (s->n_slots - 1);
+    for (; s->slots[at].item > 0; at = (at + 1) & (s->n_slots - 1)) {
+        ms_usage_item *item = &s->list->items[s->slots[at].item - 1];
+        if (s->slots[at].hash == hash && ms__usage_is(item, location, part)) return item;
+    }
+    if (!ms__usage_begin(s, location, part)) return NULL;
+    s->slots[at].hash = hash;
+    s->slots[at].item = s->list->count;
+    return &s->list->items[s->list->count - 1];
+}
+
+/* ---- The walk. */
+
+/* Is the message of the note in a view? One that cannot be read is. A store that cannot
+ * lend it is asked again with the arena, which then has back what that took. */
+static ms_result ms__usage_look(ms__summing *s, const ms_msg *note, bool *shown,
+                                ms_error *err)
+{
+    const ms_msg *msg;
+    *shown = s->shown;
+    if (!s->asks || s->asked == ms_seq(note)) return MS_OK;
+    s->asked = ms_seq(note);
+    ms_result code = ms_get_by_seq(s->store, s->asked, NULL, &msg, NULL);
+    if (code == MS_E_ARENA) {
+        ms__arena_mark mark = ms__arena_mark_of(s->arena);
+        size_t used = s->arena->buffer_used;
+        code = ms_get_by_seq(s->store, s->asked, s->arena, &msg, err);
+        ms__arena_rewind(s->arena, &mark);
+        s->arena->buffer_used = used;
+        if (code == MS_E_ARENA || code == MS_E_NO_MEMORY) return code;
+    }
+    *shown = s->shown = code != MS_E_NOT_FOUND;
+    return MS_OK;
+}
+
+static bool ms__usage_asked_for(const ms_usage_query *q, const ms_msg *note)
+{
+    if (!ms_str_equal(ms_get(note, MS_F_TYPE_NAME).text, MS_STR(MS__USAGE))) return false;
+    if (q->agent_key.ptr && !ms_str_equal(ms_agent_key(note), q->agent_key)) return false;
+    return !q->turn_id.ptr || ms_str_equal(ms_turn_id(note), q->turn_id);
+}
+
+/* One note that was asked for. */
+static ms_result ms__usage_note(ms__summing *s, const ms_msg *note, ms_error *err)
+{
+    bool shown;
+    MS__TRY(ms__usage_look(s, note, &shown, err));
+    if (!shown) return MS_OK;
+    ms_usage u = ms__usage_read(ms_content(note));
+    ms_usage_item *item = ms__usage_group(s, note);
+    if (!item) return ms__no_arena(err, s->arena, sizeof *item);
+    ms__usage_add(&item->usage, &u);
+    ms__usage_add(&s->list->total, &u);
+    return MS_OK;
+}
+
+static MS__APART ms_result ms__usage_open(ms__summing *s, ms_error *err)
+{
+    ms_query q = ms__view_query(s->query->location, MS_VIEW_TIMELINE, 0);
+    q.raw = MS_RAW_NOTES;
+    return ms_query_open(s->store, &q, &s->it, err);
+}
+
+static ms_result ms__usage_walk(ms__summing *s, ms_error *err)
+{
+    const ms_msg *note;
+    ms_result code = MS_OK;
+    MS__TRY(ms__usage_open(s, err));
+    while (code == MS_OK && (note = ms_next(&s->it)) != NULL)
+        if (ms__usage_asked_for(s->query, note)) code = ms__usage_note(s, note, err);
+    ms_result end = ms_cursor_close(&s->it, code == MS_OK ? err : NULL);
+    return code != MS_OK ? code : end;
+}
+
+/* A store that cannot tell may have hidden something. */
+static bool ms__usage_asks(ms_store *store, const ms_usage_query *query)
+{
+    ms_stat stat;
+    if (query->hidden) return false;
+    return ms_store_stat(store, &stat, NULL) != MS_OK || stat.hidden > 0;
+}
+
+MS_API ms_result ms_usage_sum(ms_store *store, const ms_usage_query *query,
+                              ms_arena *arena, ms_usage_list *out, ms_error *err)
+{
+    ms_usage_query all;
+    memset(out, 0, sizeof *out);
+    memset(&all, 0, sizeof all);
+    if (!query) query = &all;
+    MS__TRY(ms__open_check(store, err));
+    if ((unsigned)query->by > MS_USAGE_BY_TURN)
+        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "%u is no way to group",
+                                          (uint64_t)query->by), "by");
+    ms__summing *s = arena ? (ms__summing *)ms_arena_alloc(arena, sizeof *s) : NULL;
+    if (!s) return ms__no_arena(err, arena, sizeof *s);
+    memset(s, 0, sizeof *s);
+    s->store = store;
+    s->query = query;
+    s->arena = arena;
+    s->list = out;
+    s->key[0] = (uint64_t)(uintptr_t)s * 0x9E3779B97F4A7C15u;
+    s->key[1] = (uint64_t)(uintptr_t)out ^ 0xD6E8FEB86659FD93u;
+    s->shown = true;
+    s->asks = ms__usage_asks(store, query);
+    ms_result code = ms__usage_walk(s, err);
+    if (code != MS_OK && code != MS_E_DAMAGED) memset(out, 0, sizeof *out);
+    return code;
+}
+
+
 /* ==== [task] the messages of a task ==================================================
  * A thin layer on both halves: a task is a location, a page is a query bounded by a
  * sequence number. A cursor holds that number, not a time: appending never moves a
@@ -22936,6 +28049,7 @@ MS_API ms_result ms_memory_turn(const ms_memory *memory, ms_role role, ms_value 
  * (K1) Pages in one direction, put together, are the filtered task, each message once.
  * (K2) What a listing leaves in the arena is its page, some 5 KiB of its own, and by time
  *      the sorted task; filters leave nothing.
+ * (K3) Whatever a change does not name stays: id, time, place, status, other members.
  * ================================================================================== */
 
 #ifndef MSGSTORE_NO_DIALECTS
@@ -23034,44 +28148,67 @@ static ms_result ms__task_copy(const ms_msg *msg, ms_arena *arena, const ms_msg 
     return MS_OK;
 }
 
-static ms_result ms__task_search(ms_store *store, ms_str task_id, ms_str id,
-                                 ms_arena *arena, const ms_msg **msg, ms_error *err)
+static ms_result ms__task_gone(ms_str task_id, ms_str id, ms_error *err)
+{
+    return ms__fail(err, MS_E_NOT_FOUND, "task '%v' has no message '%v'", MS__V(task_id),
+                    MS__V(id));
+}
+
+/* Over a task, newest first; the query is not in the frame of who reads. */
+static MS__APART ms_result ms__task_back(ms_store *store, ms_str task_id, ms_cursor *it,
+                                         ms_error *err)
+{
+    ms_query q = ms__view_query(task_id, MS_VIEW_TIMELINE, 0);
+    q.reverse = true;
+    return ms_query_open(store, &q, it, err);
+}
+
+/* The newest message of that id: a copy, or the number of one that is not finished. */
+static MS__APART ms_result ms__task_search(ms_store *store, ms_str task_id, ms_str id,
+                                           ms_arena *arena, const ms_msg **msg,
+                                           uint64_t *seq, ms_error *err)
 {
     ms_cursor it;
     const ms_msg *at;
-    ms_query q = ms__view_query(task_id, MS_VIEW_TIMELINE, 0);
     ms_result code = MS_OK;
-    q.reverse = true;
-    MS__TRY(ms_query_open(store, &q, &it, err));
-    while ((at = ms_next(&it)) != NULL)
+    MS__TRY(ms__task_back(store, task_id, &it, err));
+    while ((at = ms__next(&it)) != NULL)
         if (ms_str_equal(ms_get(at, MS_F_ID).text, id)) break;
-    if (at) code = ms__task_copy(at, arena, msg, err);
+    bool open = at && (ms_flags(at) & MS_FLAG_UNFINISHED) != 0;
+    *seq = open ? ms_seq(at) : 0;
+    if (at && !open) code = ms__task_copy(at, arena, msg, err);
     ms_result closed = ms_cursor_close(&it, at ? NULL : err);
     if (at || closed != MS_OK) return at ? code : closed;
-    return ms__fail(err, MS_E_NOT_FOUND, "task '%v' has no message '%v'", MS__V(task_id),
-                    MS__V(id));
+    return ms__task_gone(task_id, id, err);
+}
+
+/* The message that a number names, when that has no id of its own; NULL: none. */
+static ms_result ms__task_by_number(ms_store *store, ms_str task_id, ms_str id,
+                                    ms_arena *arena, const ms_msg **msg, ms_error *err)
+{
+    uint64_t seq = ms__task_number(id);
+    *msg = NULL;
+    if (seq == 0) return MS_OK;
+    ms_result code = ms_get_by_seq(store, seq, arena, msg, err);
+    if (code == MS_OK && (!ms_str_equal(ms_location(*msg), task_id) ||
+                          ms_get(*msg, MS_F_ID).text.ptr))
+        *msg = NULL;
+    return code == MS_E_NOT_FOUND || code == MS_E_DAMAGED ? MS_OK : code;
 }
 
 MS_API ms_result ms_task_get(ms_store *store, ms_str task_id, ms_str id, ms_arena *arena,
                              const ms_msg **msg, ms_error *err)
 {
-    const ms_msg *found;
-    uint64_t seq = ms__task_number(id);
+    uint64_t seq = 0;
     *msg = NULL;
     MS__TRY(ms__open_check(store, err));
     MS__TRY(ms__task_id_check(task_id, err));
     if (!arena) return ms__no_arena(err, NULL, sizeof(ms_envelope));
     if (!id.ptr) return ms__fail(err, MS_E_ARGUMENT, "there is no id to look for");
-    if (seq > 0) {
-        ms_result code = ms_get_by_seq(store, seq, arena, &found, err);
-        if (code != MS_OK && code != MS_E_NOT_FOUND && code != MS_E_DAMAGED) return code;
-        if (code == MS_OK && ms_str_equal(ms_location(found), task_id) &&
-            !ms_get(found, MS_F_ID).text.ptr) {
-            *msg = found;
-            return MS_OK;
-        }
-    }
-    return ms__task_search(store, task_id, id, arena, msg, err);
+    MS__TRY(ms__task_by_number(store, task_id, id, arena, msg, err));
+    if (*msg) return MS_OK;
+    MS__TRY(ms__task_search(store, task_id, id, arena, msg, &seq, err));
+    return seq > 0 ? ms_get_by_seq(store, seq, arena, msg, err) : MS_OK;
 }
 
 /* ---- Cursors: a small JSON object as URL-safe base64 without padding. */
@@ -23396,6 +28533,7 @@ static ms_result ms__task_open_walk(ms_store *store, ms__task_walk *t, ms_error 
     q.reverse = !query->oldest_first;
     q.oldest = query->oldest_first;
     q.by_time = query->by_time;
+    q.by_seq = true;
     q.arena = t->arena;
     t->waits = query->by_time && t->at > 0;
     if (!query->by_time && query->oldest_first) q.after_seq = t->at;
@@ -23475,6 +28613,331 @@ MS_API ms_result ms_task_list(ms_store *store, const ms_task_query *query,
     MS__TRY(ms__filters_check(query->filters, &t->filters, err));
     ms_result code = ms__task_page_of(store, t, page, err);
     if (code != MS_OK && code != MS_E_DAMAGED) memset(page, 0, sizeof *page);
+    return code;
+}
+
+/* ---- Changes. An update is an amended message: its content is the new one, its extra
+ * has another updated_at, and status where one was named. Both stand in extra because
+ * that is where the dialect reads and writes them. Many messages are found together: by
+ * number where an id is one, and those that are left in one walk, newest first. */
+
+/* Neither absent nor empty; the time as updated_at spells it is at `iso`. */
+static ms_result ms__task_change_check(const ms_task_change *c, char iso[MS_ISO_MAX],
+                                       size_t *len, ms_error *err)
+{
+    ms_str status = c->streaming_status;
+    if (!c->id.ptr)
+        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "there is no id to look "
+                                          "for"), "id");
+    if (status.ptr && !ms_str_equal(status, MS_STR("DONE")) &&
+        !ms_str_equal(status, MS_STR("IN_PROGRESS")))
+        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "'%v' is no status, "
+                                          "IN_PROGRESS and DONE are", MS__V(status)),
+                            "streaming_status");
+    *len = ms_iso_write(c->has_updated_at ? c->updated_at : ms__system_time(), iso);
+    if (*len > 0) return MS_OK;
+    return ms__at_field(err, ms__fail(err, MS_E_RANGE, "no date spells that time"),
+                        "updated_at");
+}
+
+/* The members of a wrapper but for updated_at and, when there is a new one (the text of a
+ * JSON value), the status; then those. */
+static MS__APART ms_result ms__task_wrap_again(ms_str extra, ms_str status, ms_str iso,
+                                               ms_arena *arena, ms_str *out,
+                                               ms_error *err)
+{
+    ms_buf buf;
+    ms_json_writer w;
+    ms_json_iter it = ms_json_iterate(extra);
+    memset(&buf, 0, sizeof buf);
+    buf.arena = arena;
+    ms_json_init(&w, ms_buf_write, &buf, false);
+    ms_json_begin_object(&w);
+    while (ms_json_next(&it)) {
+        if (ms_json_string_is(it.key, MS_STR("updated_at"))) continue;
+        if (status.ptr && ms_json_string_is(it.key, MS_STR("streaming_status"))) continue;
+        ms_json_put_raw(&w, it.key);
+        ms__json_colon(&w);
+        ms_json_put_raw(&w, it.value);
+    }
+    if (status.ptr) {
+        ms_json_key(&w, MS_STR("streaming_status"));
+        ms_json_put_raw(&w, status);
+    }
+    ms_json_key(&w, MS_STR("updated_at"));
+    ms_json_put_string(&w, iso);
+    ms_json_end_object(&w);
+    if (ms_json_finish(&w) != MS_OK) return ms__no_arena(err, arena, extra.len);
+    *out = ms_buf_text(&buf);
+    return MS_OK;
+}
+
+/* The status that a message has, as JSON; absent: none. */
+static ms_str ms__task_status(ms_str extra, bool unfinished)
+{
+    ms_str status = ms__absent();
+    (void)ms_json_member(extra, MS_STR("streaming_status"), &status);
+    if (ms_json_kind_of(status) != MS_JSON_NULL && status.ptr) return status;
+    return unfinished ? MS_STR("\"IN_PROGRESS\"") : ms__absent();
+}
+
+/* The message as it will be: *m is the old one, or has the new content. status: JSON;
+ * absent: as it was. */
+static ms_result ms__task_changed(const ms_msg *old, ms_str status, ms_str iso,
+                                  ms_arena *arena, ms_envelope *m, ms_error *err)
+{
+    ms_str was = ms_get(old, MS_F_EXTRA).text, own = ms__task_status(m->extra, false);
+    if (!status.ptr) status = own;
+    if (!status.ptr)
+        status = ms__task_status(was, (ms_flags(old) & MS_FLAG_UNFINISHED) != 0);
+    m->location = ms_location(old);
+    m->id = m->time_text = ms__absent();
+    m->has_time = false;
+    return ms__task_wrap_again(m->extra.ptr ? m->extra : was, status, iso, arena,
+                               &m->extra, err);
+}
+
+static MS__APART ms_result ms__task_amend(ms_store *store, const ms_task_change *c,
+                                          ms_str iso, const ms_msg *old, ms_arena *arena,
+                                          ms_error *err)
+{
+    ms_envelope m = c->content ? *c->content : ms_envelope_of(old);
+    ms_str status = ms__absent();
+    if (c->streaming_status.ptr)
+        status = c->streaming_status.len == 4 ? MS_STR("\"DONE\"")
+                                              : MS_STR("\"IN_PROGRESS\"");
+    MS__TRY(ms__task_changed(old, status, iso, arena, &m, err));
+    return ms_amend(store, ms_seq(old), &m, err);
+}
+
+MS_API ms_result ms_task_update(ms_store *store, ms_str task_id,
+                                const ms_task_change *change, ms_arena *arena,
+                                const ms_msg **msg, ms_error *err)
+{
+    const ms_msg *old;
+    char iso[MS_ISO_MAX];
+    size_t len;
+    if (msg) *msg = NULL;
+    MS__TRY(ms__open_check(store, err));
+    MS__TRY(ms__task_id_check(task_id, err));
+    if (!change) return ms__fail(err, MS_E_ARGUMENT, "there is no change to make");
+    MS__TRY(ms__task_change_check(change, iso, &len, err));
+    MS__TRY(ms_task_get(store, task_id, change->id, arena, &old, err));
+    uint64_t seq = ms_seq(old);
+    ms_result code = ms__task_amend(store, change, ms_str_n(iso, len), old, arena, err);
+    if (code == MS_E_HIDDEN) return ms__task_gone(task_id, change->id, err);
+    if (code != MS_OK || !msg) return code;
+    return ms_get_by_seq(store, seq, arena, msg, err);
+}
+
+/* ---- Several messages at once. */
+
+/* Ids that are looked for. */
+typedef struct ms__task_wanted {
+    ms__words words;          /* first: one more than the index of an id's seq */
+    uint64_t *seqs;           /* 0: the task has no such message */
+    size_t left;              /* ids not found so far */
+} ms__task_wanted;
+
+static ms_result ms__task_wanted_init(ms__task_wanted *w, size_t n, ms_arena *arena,
+                                      ms_error *err)
+{
+    memset(w, 0, sizeof *w);
+    if (n > SIZE_MAX / 8 / sizeof(ms__word))
+        return ms__fail(err, MS_E_TOO_LARGE, "%u ids are too many", (uint64_t)n);
+    size_t cap = ms__words_cap(n), size = cap * sizeof(ms__word);
+    ms__word *slots = arena ? (ms__word *)ms_arena_alloc(arena, size) : NULL;
+    if (slots) w->seqs = (uint64_t *)ms_arena_alloc(arena, n * sizeof *w->seqs);
+    if (!w->seqs) return ms__no_arena(err, arena, size + n * sizeof *w->seqs);
+    memset(w->seqs, 0, n * sizeof *w->seqs);
+    ms__words_init(&w->words, slots, cap);
+    return MS_OK;
+}
+
+/* Asks for the id of that index; a number is looked up at once. What that takes in the
+ * arena is given back. */
+static ms_result ms__task_want(ms__task_wanted *w, ms_store *store, ms_str task_id,
+                               ms_str id, size_t index, ms_arena *arena, ms_error *err)
+{
+    const ms_msg *msg;
+    ms__word *word = ms__words_at(&w->words, id, 0);
+    size_t used = arena->buffer_used;
+    ms__arena_mark mark = ms__arena_mark_of(arena);
+    if (word->text.ptr) return MS_OK;
+    word->text = id;
+    word->first = index + 1;
+    MS__TRY(ms__task_by_number(store, task_id, id, arena, &msg, err));
+    if (msg) w->seqs[index] = ms_seq(msg);
+    else w->left++;
+    ms__arena_rewind(arena, &mark);
+    arena->buffer_used = used;
+    return MS_OK;
+}
+
+/* The number of the message of that id, 0: none. */
+static uint64_t ms__task_wanted_seq(const ms__task_wanted *w, ms_str id)
+{
+    return w->seqs[ms__words_at(&w->words, id, 0)->first - 1];
+}
+
+/* Walks the task until all ids that are left are found, each in its newest message.
+ * MS_E_DAMAGED: it ended, and some messages could not be read. */
+static MS__APART ms_result ms__task_find(ms_store *store, ms_str task_id,
+                                         ms__task_wanted *w, ms_error *err)
+{
+    ms_cursor it;
+    const ms_msg *msg;
+    if (w->left == 0) return MS_OK;
+    MS__TRY(ms__task_back(store, task_id, &it, err));
+    while (w->left > 0 && (msg = ms_next(&it)) != NULL) {
+        ms_str id = ms_get(msg, MS_F_ID).text;
+        ms__word *word = id.ptr ? ms__words_at(&w->words, id, 0) : NULL;
+        if (!word || !word->text.ptr || w->seqs[word->first - 1] > 0) continue;
+        w->seqs[word->first - 1] = ms_seq(msg);
+        w->left--;
+    }
+    ms_result closed = ms_cursor_close(&it, w->left > 0 ? err : NULL);
+    return w->left > 0 ? closed : MS_OK;
+}
+
+static ms_result ms__task_many_check(ms_store *store, ms_str task_id, const void *list,
+                                     size_t n, ms_error *err)
+{
+    MS__TRY(ms__open_check(store, err));
+    MS__TRY(ms__task_id_check(task_id, err));
+    if (list || n == 0) return MS_OK;
+    return ms__fail(err, MS_E_ARGUMENT, "the list is missing");
+}
+
+/* One change of a batch; *done tells whether the task has the message. */
+static ms_result ms__task_update_one(ms_store *store, const ms_task_change *c,
+                                     uint64_t seq, ms_arena *arena, bool *done,
+                                     ms_error *err)
+{
+    const ms_msg *old;
+    char iso[MS_ISO_MAX];
+    size_t len;
+    *done = false;
+    if (seq == 0) return MS_OK;
+    MS__TRY(ms__task_change_check(c, iso, &len, err));
+    ms_result code = ms_get_by_seq(store, seq, arena, &old, err);
+    if (code == MS_OK)
+        code = ms__task_amend(store, c, ms_str_n(iso, len), old, arena, err);
+    *done = code == MS_OK;
+    return code == MS_E_HIDDEN || code == MS_E_NOT_FOUND ? MS_OK : code;
+}
+
+MS_API ms_result ms_task_update_batch(ms_store *store, ms_str task_id,
+                                      const ms_task_change *changes, size_t n,
+                                      ms_arena *arena, size_t *updated, ms_error *err)
+{
+    ms__task_wanted w;
+    char iso[MS_ISO_MAX];
+    size_t len, count = 0;
+    if (updated) *updated = 0;
+    MS__TRY(ms__task_many_check(store, task_id, changes, n, err));
+    for (size_t i = 0; i < n; i++) {
+        ms_result code = ms__task_change_check(&changes[i], iso, &len, err);
+        if (code != MS_OK) return ms__fail_in(err, code, "changes[%u]", (uint64_t)i);
+    }
+    if (n == 0) return MS_OK;
+    MS__TRY(ms__task_wanted_init(&w, n, arena, err));
+    for (size_t i = 0; i < n; i++)
+        MS__TRY(ms__task_want(&w, store, task_id, changes[i].id, i, arena, err));
+    ms_result found = ms__task_find(store, task_id, &w, err);
+    if (found != MS_OK && found != MS_E_DAMAGED) return found;
+    for (size_t i = 0; i < n; i++) {
+        bool done;
+        uint64_t seq = ms__task_wanted_seq(&w, changes[i].id);
+        ms_result code = ms__task_update_one(store, &changes[i], seq, arena, &done, err);
+        if (code != MS_OK) return ms__fail_in(err, code, "changes[%u]", (uint64_t)i);
+        count += done;
+        if (updated) *updated = count;
+    }
+    return found;
+}
+
+MS_API ms_result ms_task_delete(ms_store *store, ms_str task_id, const ms_str *ids,
+                                size_t n, ms_arena *arena, size_t *deleted, ms_error *err)
+{
+    ms__task_wanted w;
+    size_t count = 0;
+    if (deleted) *deleted = 0;
+    MS__TRY(ms__task_many_check(store, task_id, ids, n, err));
+    for (size_t i = 0; i < n; i++)
+        if (!ids[i].ptr)
+            return ms__fail_in(err, ms__fail(err, MS_E_ARGUMENT, "there is no id to look "
+                                             "for"), "ids[%u]", (uint64_t)i);
+    if (n == 0) return MS_OK;
+    MS__TRY(ms__task_wanted_init(&w, n, arena, err));
+    for (size_t i = 0; i < n; i++)
+        MS__TRY(ms__task_want(&w, store, task_id, ids[i], i, arena, err));
+    ms_result found = ms__task_find(store, task_id, &w, err);
+    if (found != MS_OK && found != MS_E_DAMAGED) return found;
+    for (size_t i = 0; i < n; i++) {
+        ms_result code = w.seqs[i] > 0 ? ms_hide(store, w.seqs[i], err) : MS_E_NOT_FOUND;
+        if (code != MS_OK && code != MS_E_HIDDEN && code != MS_E_NOT_FOUND)
+            return ms__fail_in(err, code, "ids[%u]", (uint64_t)i);
+        count += code == MS_OK;
+        if (deleted) *deleted = count;
+    }
+    return found;
+}
+
+MS_API ms_result ms_task_delete_all(ms_store *store, ms_str task_id, uint64_t *deleted,
+                                    ms_error *err)
+{
+    if (deleted) *deleted = 0;
+    MS__TRY(ms__open_check(store, err));
+    MS__TRY(ms__task_id_check(task_id, err));
+    return ms_rewind(store, task_id, 0, deleted, err);
+}
+
+/* ---- The end of a stream. */
+
+/* DATA whose text was fed is that JSON. */
+static ms_result ms__task_fed(ms_envelope *m, ms_error *err)
+{
+    ms_str json;
+    ms_json_opts opts;
+    if (m->type != MS_T_DATA || m->content.json) return MS_OK;
+    memset(&opts, 0, sizeof opts);
+    opts.max_depth = MS_FIELD_MAX_DEPTH;
+    ms_result code = ms_json_check(m->content.text, &opts, &json, err);
+    if (code == MS_OK && ms_json_kind_of(json) != MS_JSON_OBJECT)
+        code = ms__fail(err, MS_E_KIND, "the data are '%v', an object was expected",
+                        MS__V(json));
+    m->content = ms_json(json);
+    return code == MS_OK ? MS_OK : ms__at_field(err, code, "content");
+}
+
+static MS__APART ms_result ms__task_ended(ms_stream *stream, const ms_envelope *given,
+                                          ms_arena *arena, ms_error *err)
+{
+    const ms_msg *old;
+    char iso[MS_ISO_MAX];
+    const ms_clock *clock = &stream->opts.clock;
+    double now = clock->now ? clock->now(clock->ctx) : ms__system_time();
+    size_t len = ms__finite(now) ? ms_iso_write(now, iso) : 0;
+    if (len == 0) len = ms_iso_write(ms__system_time(), iso);
+    MS__TRY(ms_get_by_seq(stream->store, stream->seq, arena, &old, err));
+    ms_envelope m = given ? *given : ms_envelope_of(old);
+    if (!given) MS__TRY(ms__task_fed(&m, err));
+    MS__TRY(ms__task_changed(old, MS_STR("\"DONE\""), ms_str_n(iso, len), arena, &m,
+                             err));
+    return ms_stream_end(stream, &m, arena, err);
+}
+
+MS_API ms_result ms_task_stream_end(ms_stream *stream, const ms_envelope *final_message,
+                                    ms_arena *arena, ms_error *err)
+{
+    ms_arena own;
+    if (!stream || !stream->store) return ms__fail(err, MS_E_CLOSED, "no stream is open");
+    MS__TRY(ms__open_check(stream->store, err));
+    MS__TRY(ms_stream_flush(stream, err));
+    memset(&own, 0, sizeof own);
+    ms_result code = ms__task_ended(stream, final_message, arena ? arena : &own, err);
+    ms_arena_deinit(&own);
     return code;
 }
 
@@ -23664,37 +29127,50 @@ MS_API ms_result ms_session_store_json(const ms_session *session, ms_str json,
 typedef struct ms__tour {
     ms_arena *arena;
     ms_cursor *it;
-    ms__count count;
-    bool counts;
+    ms_cursor *all;    /* when it counts: over every message, hidden ones too */
+    ms__count count;   /* along them, as far as */
+    uint64_t at, at_position;
     uint64_t position; /* of the last message, when it counts */
 } ms__tour;
 
 /* newest 0: all. */
-static ms_result ms__tour_open(ms__tour *tour, ms_store *store, ms_str location,
-                               size_t newest, bool counts, ms_arena *arena, ms_error *err)
+static MS__APART ms_result ms__tour_open(ms__tour *tour, ms_store *store, ms_str location,
+                                         size_t newest, bool counts, ms_arena *arena,
+                                         ms_error *err)
 {
     ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, newest);
+    q.by_seq = counts; /* as positions count */
     memset(tour, 0, sizeof *tour);
     if (!arena) return ms__no_arena(err, arena, sizeof *tour->it);
     tour->arena = arena;
-    tour->counts = counts;
     tour->count.store = store;
     tour->count.location = location;
-    tour->it = (ms_cursor *)ms_arena_alloc(arena, sizeof *tour->it);
-    if (!tour->it) return ms__no_arena(err, arena, sizeof *tour->it);
-    return ms_query_open(store, &q, tour->it, err);
+    tour->it = (ms_cursor *)ms_arena_alloc(arena, 2 * sizeof *tour->it);
+    if (!tour->it) return ms__no_arena(err, arena, 2 * sizeof *tour->it);
+    q.arena = arena;
+    MS__TRY(ms_query_open(store, &q, tour->it, err));
+    if (!counts) return MS_OK;
+    q.arena = NULL;
+    q.limit = 0;
+    q.raw = MS_RAW_MESSAGES;
+    tour->all = tour->it + 1;
+    ms_result code = ms_query_open(store, &q, tour->all, err);
+    if (code != MS_OK) (void)ms_cursor_close(tour->it, NULL);
+    return code;
 }
 
-/* The first message of a window: how many stood before it? */
-static ms_result ms__tour_start(ms__tour *tour, uint64_t seq, ms_error *err)
+/* The walk over all messages goes as far as to this one. It may go further when the record
+ * that a changed message came as is damaged. */
+static ms_result ms__tour_step(ms__tour *tour, uint64_t seq, ms_error *err)
 {
-    ms__count *c = &tour->count;
-    const ms_backend *backend = c->store->backend;
-    MS__TRY(ms_position(c->store, seq, &tour->position, err));
-    if (backend->left_out)
-        MS__TRY(backend->left_out(c->store, c->location, seq, &c->gone, &c->next_gap,
-                                  err));
-    c->there = tour->position - c->gone - tour->it->damaged;
+    const ms_msg *msg = NULL;
+    while (tour->at < seq && (msg = ms_next(tour->all)) != NULL) {
+        tour->at = ms_seq(msg);
+        MS__TRY(ms__count_step(&tour->count, tour->all, tour->at, &tour->at_position,
+                               err));
+    }
+    if (tour->at < seq) tour->position++;
+    else tour->position = tour->at_position - (tour->at > seq);
     return MS_OK;
 }
 
@@ -23702,17 +29178,17 @@ static ms_result ms__tour_start(ms__tour *tour, uint64_t seq, ms_error *err)
 static const ms_msg *ms__tour_next(ms__tour *tour, ms_result *code, ms_error *err)
 {
     const ms_msg *msg = *code == MS_OK ? ms_next(tour->it) : NULL;
-    if (!msg || !tour->counts) return msg;
-    if (tour->count.there == 0) *code = ms__tour_start(tour, ms_seq(msg), err);
-    else *code = ms__count_step(&tour->count, tour->it, ms_seq(msg), &tour->position,
-                                err);
+    if (!msg || !tour->all) return msg;
+    *code = ms__tour_step(tour, ms_seq(msg), err);
     return *code == MS_OK ? msg : NULL;
 }
 
 /* Closes; `code` is what went wrong before. */
 static ms_result ms__tour_close(ms__tour *tour, ms_result code, ms_error *err)
 {
-    ms_result end = ms_cursor_close(tour->it, code == MS_OK ? err : NULL);
+    ms_result end = ms_cursor_close(tour->all, code == MS_OK ? err : NULL);
+    if (code == MS_OK && end != MS_E_DAMAGED) code = end;
+    end = ms_cursor_close(tour->it, code == MS_OK ? err : NULL);
     return code != MS_OK ? code : end;
 }
 
@@ -23937,6 +29413,202 @@ MS_API ms_result ms_session_list(ms_store *store, ms_str user_id, size_t limit,
     for (size_t i = 0; i < out->count; i++) {
         out->items[i].location.ptr += len;
         out->items[i].location.len -= len;
+    }
+    return MS_OK;
+}
+
+/* ---- Taking away. */
+
+/* The newest row: a copy in the arena, its number in out->seq. */
+static MS__APART ms_result ms__session_newest(const ms_session *session, ms_arena *arena,
+                                              ms_envelope *out, ms_error *err)
+{
+    ms_cursor it;
+    ms_query q = ms__view_query(ms_session_location(session), MS_VIEW_TIMELINE, 1);
+    q.arena = arena;
+    MS__TRY(ms_query_open(session->store, &q, &it, err));
+    const ms_msg *msg = ms_next(&it);
+    ms_result code = msg ? ms__lookup_copy(msg, arena, out, err) : MS_E_NOT_FOUND;
+    ms_result closed = ms_cursor_close(&it, code == MS_OK || !msg ? err : NULL);
+    if (closed == MS_OK && !msg) return ms__fail(err, code, "the session has no rows");
+    return msg && code != MS_OK ? code : closed;
+}
+
+MS_API ms_result ms_session_pop(const ms_session *session, ms_arena *arena,
+                                ms_envelope *out, ms_error *err)
+{
+    ms_result code;
+    memset(out, 0, sizeof *out);
+    MS__TRY(ms__session_check(session, err));
+    if (!arena) return ms__no_arena(err, NULL, sizeof *out);
+    do { /* again when somebody else has taken it meanwhile */
+        code = ms__session_newest(session, arena, out, err);
+        if (code == MS_OK) code = ms_hide(session->store, out->seq, err);
+    } while (code == MS_E_HIDDEN);
+    if (code != MS_OK) memset(out, 0, sizeof *out);
+    return code;
+}
+
+MS_API ms_result ms_session_clear(const ms_session *session, uint64_t *cleared,
+                                  ms_error *err)
+{
+    if (cleared) *cleared = 0;
+    MS__TRY(ms__session_check(session, err));
+    return ms_rewind(session->store, ms_session_location(session), 0, cleared, err);
+}
+
+/* ---- What is known of a session: facts of its location. */
+
+MS_API ms_result ms_session_delete(const ms_session *session, const ms_clock *clock,
+                                   uint64_t *hidden, ms_error *err)
+{
+    char facts[96] = "{\"title\":null,\"read_seq\":null,\"deleted_at\":\"";
+    size_t len = strlen(facts), date = 0;
+    double now = clock && clock->now ? clock->now(clock->ctx) : ms__system_time();
+    if (hidden) *hidden = 0;
+    MS__TRY(ms__session_check(session, err));
+    if (ms__finite(now)) date = ms_iso_write(now, facts + len);
+    if (date == 0) return ms__fail(err, MS_E_RANGE, "no date spells the clock's time");
+    memcpy(facts + len + date, "\"}", 2);
+    MS__TRY(ms_rewind(session->store, ms_session_location(session), 0, hidden, err));
+    return ms_location_set(session->store, ms_session_location(session),
+                           ms_str_n(facts, len + date + 2), err);
+}
+
+/* {"title": title} */
+static MS__APART ms_result ms__session_titled(ms_str title, ms_arena *arena, ms_str *out,
+                                              ms_error *err)
+{
+    ms_buf buf;
+    ms_json_writer w;
+    memset(&buf, 0, sizeof buf);
+    buf.arena = arena;
+    ms_json_init(&w, ms_buf_write, &buf, false);
+    ms_json_begin_object(&w);
+    ms_json_key(&w, MS_STR("title"));
+    if (title.ptr) ms_json_put_string(&w, title);
+    else ms_json_put_null(&w);
+    ms_json_end_object(&w);
+    if (ms_json_finish(&w) != MS_OK) return ms__no_arena(err, arena, title.len);
+    *out = ms_buf_text(&buf);
+    return MS_OK;
+}
+
+MS_API ms_result ms_session_rename(const ms_session *session, ms_str title,
+                                   ms_arena *arena, ms_error *err)
+{
+    ms_arena own;
+    ms_str facts;
+    MS__TRY(ms__session_check(session, err));
+    memset(&own, 0, sizeof own);
+    ms_result code = ms__session_titled(title, arena ? arena : &own, &facts, err);
+    if (code == MS_OK)
+        code = ms_location_set(session->store, ms_session_location(session), facts, err);
+    ms_arena_deinit(&own);
+    return code;
+}
+
+/* The number of the newest row that can be read; 0: there is none. */
+static MS__APART ms_result ms__session_last(const ms_session *session, uint64_t *seq,
+                                            ms_error *err)
+{
+    ms_cursor it;
+    ms_query q = ms__view_query(ms_session_location(session), MS_VIEW_TIMELINE, 1);
+    q.reverse = true;
+    MS__TRY(ms_query_open(session->store, &q, &it, err));
+    const ms_msg *msg = ms_next(&it);
+    *seq = msg ? ms_seq(msg) : 0;
+    ms_result code = ms_cursor_close(&it, err);
+    return code == MS_E_DAMAGED ? MS_OK : code;
+}
+
+MS_API ms_result ms_session_mark_read(const ms_session *session, uint64_t seq,
+                                      ms_error *err)
+{
+    char facts[48] = "{\"read_seq\":";
+    size_t len = strlen(facts);
+    MS__TRY(ms__session_check(session, err));
+    if (seq == 0) MS__TRY(ms__session_last(session, &seq, err));
+    len += ms__u64_write(seq, facts + len);
+    facts[len++] = '}';
+    return ms_location_set(session->store, ms_session_location(session),
+                           ms_str_n(facts, len), err);
+}
+
+/* A fact that is a text; absent: there is none. */
+static ms_result ms__session_text(ms_str facts, ms_str name, ms_arena *arena, ms_str *out,
+                                  ms_error *err)
+{
+    ms_str value = ms__absent();
+    *out = ms__absent();
+    if (!ms_json_member(facts, name, &value) ||
+        ms_json_kind_of(value) != MS_JSON_STRING ||
+        ms_json_string(value, arena, out) == MS_OK)
+        return MS_OK;
+    return ms__no_arena(err, arena, value.len);
+}
+
+MS_API ms_result ms_session_about(const ms_session *session, ms_arena *arena,
+                                  ms_session_facts *out, ms_error *err)
+{
+    ms_str value;
+    ms_session_facts f;
+    memset(out, 0, sizeof *out);
+    memset(&f, 0, sizeof f);
+    MS__TRY(ms__session_check(session, err));
+    if (!arena) return ms__no_arena(err, NULL, sizeof *out);
+    MS__TRY(ms_location_get(session->store, ms_session_location(session), arena, &f.all,
+                            err));
+    MS__TRY(ms__session_text(f.all, MS_STR("title"), arena, &f.title, err));
+    if (ms_json_member(f.all, MS_STR("read_seq"), &value))
+        (void)ms_json_u64(value, &f.read_seq);
+    MS__TRY(ms__session_text(f.all, MS_STR("deleted_at"), arena, &value, err));
+    f.has_deleted_at = value.ptr && ms_iso_read(value, &f.deleted_at) == MS_OK;
+    *out = f;
+    return MS_OK;
+}
+
+static MS__APART ms_result ms__session_newer(const ms_session *session, uint64_t seq,
+                                             uint64_t *unread, ms_error *err)
+{
+    ms_cursor it;
+    const ms_msg *msg;
+    ms_query q = ms__view_query(ms_session_location(session), MS_VIEW_TIMELINE, 0);
+    q.after_seq = seq;
+    q.types = MS_TYPES_ALL & ~(MS_BIT(MS_T_ACTION) | MS_BIT(MS_T_OBSERVATION));
+    MS__TRY(ms_query_open(session->store, &q, &it, err));
+    while ((msg = ms_next(&it)) != NULL) *unread += ms_role_of(msg) == MS_ROLE_ASSISTANT;
+    return ms_cursor_close(&it, err);
+}
+
+MS_API ms_result ms_session_unread(const ms_session *session, ms_arena *arena,
+                                   uint64_t *unread, ms_error *err)
+{
+    ms_session_facts facts;
+    *unread = 0;
+    MS__TRY(ms_session_about(session, arena, &facts, err));
+    return ms__session_newer(session, facts.read_seq, unread, err);
+}
+
+MS_API ms_result ms_session_titles(ms_store *store, ms_str user_id,
+                                   const ms_listing *list, ms_arena *arena,
+                                   ms_str *titles, ms_error *err)
+{
+    ms_str facts;
+    size_t len = 0;
+    for (size_t i = 0; i < list->count; i++) titles[i] = ms__absent();
+    char *room = arena ? (char *)ms_arena_alloc(arena, MS_KEY_MAX) : NULL;
+    if (!room) return ms__no_arena(err, arena, MS_KEY_MAX);
+    MS__TRY(ms__session_user(user_id, room, &len, err));
+    for (size_t i = 0; i < list->count; i++) {
+        ms_str id = list->items[i].location;
+        size_t at = len;
+        if (id.len > MS_KEY_MAX - len)
+            return ms__fail(err, MS_E_ARGUMENT, "'%v' is no session of this user",
+                            MS__V(id));
+        ms__put_text(room, &at, id);
+        MS__TRY(ms_location_get(store, ms_str_n(room, at), arena, &facts, err));
+        MS__TRY(ms__session_text(facts, MS_STR("title"), arena, &titles[i], err));
     }
     return MS_OK;
 }
@@ -24306,7 +29978,8 @@ static ms_result ms__check_mem(const ms__mem *m, ms_error *err)
     uint64_t with_agent = 0, with_class = 0, all = 0, located = 0, classed = 0, owned = 0;
     MS__TRY(ms__check_stream(m, &m->live.all, NULL, NULL, MS_TYPES_ALL, &all, err));
     MS__TRY(ms__check_order(m, &with_agent, &with_class, err));
-    for (const ms__loc *l = m->live.names.first_loc; l; l = l->next) {
+    for (const ms__loc *l = ms__loc_at(m->live.names.locs.first); l;
+         l = ms__loc_at(l->node.next)) {
         MS__TRY(ms__check_stream(m, &l->all, l, NULL, MS_TYPES_ALL, &located, err));
         MS__TRY(ms__check_stream(m, &l->conversation, l, NULL, MS_TYPES_CONVERSATION,
                                  &classed, err));
@@ -24317,7 +29990,8 @@ static ms_result ms__check_mem(const ms__mem *m, ms_error *err)
                             "%u",
                             MS__V(l->name), l->tally.messages, (uint64_t)l->all.count);
     }
-    for (const ms__agent *a = m->live.names.first_agent; a; a = a->next) {
+    for (const ms__agent *a = ms__agent_at(m->live.names.agents.first); a;
+         a = ms__agent_at(a->node.next)) {
         MS__TRY(ms__check_stream(m, &a->trace, a->loc, a, MS__TYPES_TRACE, &owned, err));
         MS__TRY(ms__check_stream(m, &a->rest, a->loc, a, MS_TYPES_ALL & ~MS__TYPES_TRACE,
                                  &owned, err));
@@ -24341,8 +30015,9 @@ static ms_result ms__check_cursors(ms_store *store, ms_error *err)
     uint64_t last = 0;
     ms_result code = MS_OK;
     ms_query q = ms__view_query(ms__absent(), MS_VIEW_TIMELINE, 0);
+    q.by_seq = true;
     MS__TRY(ms_query_open(store, &q, &it, err));
-    while (code == MS_OK && (msg = ms_next(&it)) != NULL) {
+    while (code == MS_OK && (msg = ms__next(&it)) != NULL) {
         ms_envelope m = ms_envelope_of(msg);
         if (m.seq <= last)
             code = ms__fail(err, MS_E_DAMAGED, "message %u comes after %u", m.seq, last);

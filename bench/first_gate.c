@@ -31,6 +31,14 @@
  *            reader and for a writer. The file is in the page cache.
  *   crash    The same where the writer was killed (SIGKILL) while it appended.
  *   verify   ms_log_verify of the whole file, in the page cache, one thread.
+ *   search   A text looked for in all messages of a file of 1074 N bytes (1 GiB for
+ *            1000000), in the page cache, one thread: the bytes of the file by the time
+ *            of a whole search, without regard to the case of letters. One text that is
+ *            nowhere, one of common letters that is nowhere though its words are
+ *            everywhere, and one in every 16384th message. Each with a fresh handle,
+ *            whose first pass maps the pages and computes the checks, and again with the
+ *            same one. Beside it the floor: the file read into a buffer of 256 KiB, and
+ *            its map added up by words, the first time with its page faults, and again.
  *   disk     Blocks of the closed file, against the bytes of all fields (payload and 8
  *            bytes of time, location, agent key and type word).
  *   memory   Of a writer that appended N: what RssAnon of /proc/self/status grew by, and
@@ -711,6 +719,105 @@ static void run_disk(size_t n)
            (double)st.st_blocks * 512 / fields, "", 1.12);
 }
 
+/* ---- search ---- */
+
+enum { RARE = 16384 };            /* one message in so many has the rare text */
+
+/* Appends until the file has so many bytes; returns how many messages have the text. */
+static size_t write_searched(uint64_t bytes)
+{
+    ms_error err;
+    ms_stat stat;
+    size_t rare = 0;
+    ms_store *store = new_log(false);
+    memset(&stat, 0, sizeof stat);
+    for (size_t i = 0; stat.bytes < bytes; i++) {
+        ms_envelope m = bench_message(data, i % data->count);
+        if (i % RARE == RARE / 2) {
+            m = ms_user_message(ms_text("the answer was: Xylophone, in wood"));
+            m.location = bench_name(data->locations[i % BENCH_LOCATIONS]);
+            rare++;
+        }
+        must(ms_append(store, m.location, &m, NULL, &err), &err);
+        if (i % 256 == 0) must(ms_store_stat(store, &stat, &err), &err);
+    }
+    ms_close(store);
+    return rare;
+}
+
+/* Nanoseconds that a whole search takes. */
+static double search(ms_store *store, const char *text, size_t wanted_matches)
+{
+    static ms_finder finder;
+    ms_find_query query;
+    ms_found found;
+    ms_error err;
+    size_t matches = 0;
+    memset(&query, 0, sizeof query);
+    query.text = bench_name(text);
+    uint64_t begin = now_ns();
+    must(ms_find_open(store, &query, &finder, &err), &err);
+    while (ms_find_next(&finder, &found)) matches++;
+    uint64_t looked_at = finder.it.returned;
+    must(ms_find_close(&finder, &err), &err);
+    double spent = since_ns(begin);
+    sink += looked_at;
+    if (matches != wanted_matches) die("search", "not as many matches as there are");
+    return spent;
+}
+
+/* The file read, and its map added up twice. */
+static void measure_floor(size_t bytes)
+{
+    static char piece[256 << 10];
+    int file = open(path, O_RDONLY);
+    must_have(file >= 0, path);
+    uint64_t begin = now_ns();
+    while (read(file, piece, sizeof piece) > 0) sink += (unsigned char)piece[0];
+    record_rate("  the file read", (double)bytes / since_ns(begin), "GB/s", 0);
+    void *map = mmap(NULL, bytes, PROT_READ, MAP_SHARED, file, 0);
+    must_have(map != MAP_FAILED, "a map");
+    for (int pass = 0; pass < 2; pass++) {
+        unsigned long long sum = 0;
+        const uint64_t *words = (const uint64_t *)map;
+        begin = now_ns();
+        for (size_t i = 0; i < bytes / 8; i++) sum += words[i];
+        sink += sum;
+        record_rate(pass == 0 ? "  its map added up, first time"
+                              : "  its map added up, again",
+                    (double)bytes / since_ns(begin), "GB/s", 0);
+    }
+    munmap(map, bytes);
+    close(file);
+}
+
+static void run_search(void)
+{
+    static const struct {
+        const char *text, *what;
+        bool rare;
+    } rows[] = {{"zeppelin", "search, nowhere", false},
+                {"the rows of the table", "search, common letters", false},
+                {"xylophone", "search, rare", true}};
+    struct stat st;
+    size_t rare = write_searched((uint64_t)n_messages * 1074);
+    read_file();
+    must_have(stat(path, &st) == 0, path);
+    double bytes = (double)st.st_size;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char label[64];
+        size_t matches = rows[i].rare ? rare : 0;
+        ms_store *store = open_log(MS_LOG_READ, MS_SYNC_NONE, false);
+        double first = search(store, rows[i].text, matches);
+        double again = search(store, rows[i].text, matches);
+        ms_close(store);
+        snprintf(label, sizeof label, "%s, first pass", rows[i].what);
+        record_rate(label, bytes / first, "GB/s", 0);
+        record_rate(rows[i].what, bytes / again, "GB/s", 3);
+    }
+    measure_floor((size_t)st.st_size);
+}
+
 static void run_closed(size_t n)
 {
     ms_store *store = new_log(false);
@@ -788,6 +895,7 @@ static void run_all(void)
     if (wanted("sync")) run_sync();
     for (int i = 0; i < 3; i++)
         if (closed && (i == 2 || sizes[i] < n_messages)) run_closed(sizes[i]);
+    if (wanted("search")) run_search();
     for (int i = 0; i < 3; i++)
         if (wanted("crash") && (i == 2 || sizes[i] < n_messages)) run_crash(sizes[i]);
 }

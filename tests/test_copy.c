@@ -129,7 +129,7 @@ static void names_of_locations_are_a_set(void **state)
 static void nothing_to_copy_is_fine(void **state)
 {
     test_store a = store_open((store_kind *)*state, NULL), b = destination(a.kind, 0);
-    ms_copy_report report = {1, 2, 3, 4}, none = {0, 0, 0, 0};
+    ms_copy_report report = {1, 2, 3, 4, 5, 6}, none = {0, 0, 0, 0, 0, 0};
     assert_int_equal(ms_copy(b.store, a.store, NULL, NULL, &report, NULL), MS_OK);
     assert_memory_equal(&report, &none, sizeof none);
     assert_int_equal(ms_copy(b.store, a.store, NULL, NULL, NULL, NULL), MS_OK);
@@ -293,7 +293,8 @@ static void worn_close(ms_store *store)
 
 static const ms_backend worn_backend = {NULL, worn_query, worn_next, worn_cursor_close,
                                         NULL, worn_list, worn_stat, NULL, worn_close,
-                                        NULL, NULL, NULL, NULL};
+                                        NULL, NULL, NULL, NULL,
+                                        NULL, NULL};
 
 static worn_store worn_over(ms_store *inside, uint64_t bad_each)
 {

@@ -1,0 +1,940 @@
+/* Search: that every way of looking finds what a slow one finds, at every alignment and
+ * at the very end of a page; that escapes in JSON hide nothing and make nothing up; that
+ * a search over a store gives the messages of its query in order, with all their matches,
+ * field by field; that bad questions are refused and damage is told.
+ */
+
+#define _GNU_SOURCE
+#define MSGSTORE_NO_DIALECTS
+#define MSGSTORE_IMPLEMENTATION
+#include "../msgstore.h"
+
+#include "stores.h"
+#include "twin.h"
+
+#include <jansson.h>
+#include <sys/mman.h>
+
+
+/* ---- slow answers to compare with ---- */
+
+static unsigned char slow_lower(unsigned char c)
+{
+    return c >= 'A' && c <= 'Z' ? (unsigned char)(c + 32) : c;
+}
+
+static bool slow_same(char a, char b, bool exact)
+{
+    if (exact) return a == b;
+    return slow_lower((unsigned char)a) == slow_lower((unsigned char)b);
+}
+
+static size_t slow_find(ms_str text, ms_str needle, bool exact, size_t from)
+{
+    if (needle.len == 0) return SIZE_MAX;
+    for (size_t s = from; s + needle.len <= text.len; s++) {
+        size_t i = 0;
+        while (i < needle.len && slow_same(text.ptr[s + i], needle.ptr[i], exact)) i++;
+        if (i == needle.len) return s;
+    }
+    return SIZE_MAX;
+}
+
+/* JSON text cut into escapes and single bytes, with what each reads as. */
+typedef struct token {
+    size_t at, len;
+    char read[4];
+    size_t n_read;
+} token;
+
+static unsigned slow_hex(const char *p)
+{
+    char digits[5] = {p[0], p[1], p[2], p[3], '\0'};
+    return (unsigned)strtoul(digits, NULL, 16);
+}
+
+static size_t slow_utf8(unsigned c, char *out)
+{
+    static const unsigned from[] = {0x80, 0x800, 0x10000, 0x110000};
+    static const unsigned char lead[] = {0, 0xC0, 0xE0, 0xF0};
+    size_t n = 0;
+    while (c >= from[n]) n++;
+    for (size_t i = n; i > 0; i--, c >>= 6) out[i] = (char)(0x80 | (c & 63));
+    out[0] = (char)(lead[n] | c);
+    return n + 1;
+}
+
+static token slow_escape(ms_str json, size_t at)
+{
+    static const char names[] = "\"\\/bfnrt", reads[] = "\"\\/\b\f\n\r\t";
+    const char *p = json.ptr + at;
+    token t = {at, 2, {0}, 1};
+    if (p[1] != 'u') {
+        t.read[0] = reads[strchr(names, p[1]) - names];
+        return t;
+    }
+    unsigned c = slow_hex(p + 2);
+    t.len = 6;
+    if (c >= 0xD800 && c < 0xDC00 && at + 12 <= json.len && p[6] == '\\' && p[7] == 'u') {
+        unsigned low = slow_hex(p + 8);
+        if (low >= 0xDC00 && low < 0xE000) {
+            t.len = 12;
+            c = 0x10000 + (c - 0xD800) * 0x400 + (low - 0xDC00);
+        }
+    }
+    if (c >= 0xD800 && c < 0xE000) c = 0xFFFD;
+    t.n_read = slow_utf8(c, t.read);
+    return t;
+}
+
+static size_t slow_tokens(ms_str json, token *out)
+{
+    size_t n = 0;
+    for (size_t at = 0; at < json.len; at += out[n++].len) {
+        token byte = {at, 1, {json.ptr[at]}, 1};
+        out[n] = json.ptr[at] == '\\' ? slow_escape(json, at) : byte;
+    }
+    return n;
+}
+
+/* How many tokens the needle takes as they read, from t on; 0: it is not there. */
+static size_t slow_read(const token *t, size_t n, ms_str json, ms_str needle, bool exact)
+{
+    size_t i = 0, used = 0;
+    for (; i < needle.len && used < n; used++) {
+        const token *one = &t[used];
+        if (one->len == 1 && json.ptr[one->at] == '"') return 0;
+        if (one->n_read > needle.len - i) return 0;
+        for (size_t k = 0; k < one->n_read; k++)
+            if (!slow_same(one->read[k], needle.ptr[i++], exact)) return 0;
+    }
+    return i == needle.len ? used : 0;
+}
+
+/* The same as they are spelled. */
+static size_t slow_spelled(const token *t, size_t n, ms_str json, ms_str needle,
+                           bool exact)
+{
+    size_t i = 0, used = 0;
+    for (; i < needle.len && used < n; used++) {
+        if (t[used].len > needle.len - i) return 0;
+        for (size_t k = 0; k < t[used].len; k++)
+            if (!slow_same(json.ptr[t[used].at + k], needle.ptr[i++], exact)) return 0;
+    }
+    return i == needle.len ? used : 0;
+}
+
+static size_t slow_find_json(ms_str json, ms_str needle, bool exact, size_t from,
+                             size_t *length)
+{
+    token *t = (token *)twin_memory(NULL, (json.len + 1) * sizeof *t);
+    size_t n = slow_tokens(json, t), at = SIZE_MAX;
+    for (size_t i = 0; i < n && at == SIZE_MAX && needle.len > 0; i++) {
+        if (t[i].at < from) continue;
+        size_t used = slow_read(t + i, n - i, json, needle, exact);
+        if (used == 0) used = slow_spelled(t + i, n - i, json, needle, exact);
+        if (used == 0) continue;
+        at = t[i].at;
+        *length = t[i + used - 1].at + t[i + used - 1].len - at;
+    }
+    free(t);
+    return at;
+}
+
+static size_t slow_find_value(ms_value v, ms_str needle, bool exact, size_t from,
+                              size_t *length)
+{
+    *length = needle.len;
+    if (v.json) return slow_find_json(v.text, needle, exact, from, length);
+    return slow_find(v.text, needle, exact, from);
+}
+
+
+/* ---- the ways of looking ---- */
+
+typedef size_t (*way_fn)(const ms__needle *n, const char *p, size_t places);
+
+static const struct {
+    const char *name;
+    way_fn find;
+} ways[] = {
+    {"bytes", ms__find_bytes},
+    {"words", ms__find_words},
+#if MS__SSE2
+    {"SSE2", ms__find_sse2},
+#endif
+#if MS__AVX2
+    {"AVX2", ms__find_avx2},
+#endif
+};
+
+static bool way_works(size_t way)
+{
+#if MS__AVX2
+    if (strcmp(ways[way].name, "AVX2") == 0) return __builtin_cpu_supports("avx2");
+#endif
+    return ways[way].name != NULL;
+}
+
+/* Every way, and the public function, from one place on. */
+static void must_agree(ms_str text, ms_str needle, bool exact, size_t from)
+{
+    size_t want = slow_find(text, needle, exact, from);
+    size_t got = ms_find_in(text, needle, exact, from);
+    if (got != want) fail_msg("'%.*s' at %zd, not %zd", (int)needle.len, needle.ptr,
+                              (ssize_t)got, (ssize_t)want);
+    if (needle.len == 0 || from > text.len || text.len - from < needle.len) return;
+    ms__needle n;
+    ms__needle_make(&n, needle, exact);
+    size_t places = text.len - from - needle.len + 1;
+    for (size_t w = 0; w < sizeof ways / sizeof ways[0]; w++) {
+        if (!way_works(w)) continue;
+        size_t at = ways[w].find(&n, text.ptr + from, places);
+        at = at < places ? from + at : SIZE_MAX;
+        if (at != want) fail_msg("%s: '%.*s' at %zd, not %zd", ways[w].name,
+                                 (int)needle.len, needle.ptr, (ssize_t)at, (ssize_t)want);
+    }
+}
+
+/* Few different bytes, so that much is nearly there. */
+static void random_bytes(uint64_t *rng, char *out, size_t len)
+{
+    static const char *const sets[] = {"ab", "aAbB", "a", "aB@`[{",
+                                       "etaoin shrdlu,.ZzQq"};
+    const char *set = sets[test_below(rng, 5)];
+    bool any = test_one_in(rng, 6);
+    for (size_t i = 0; i < len; i++)
+        out[i] = any ? (char)test_random(rng) : set[test_below(rng, strlen(set))];
+}
+
+/* A part of the text, perhaps with one byte changed, or anything. */
+static ms_str random_needle(uint64_t *rng, ms_str text, char *out, size_t most)
+{
+    size_t len = 1 + (size_t)test_below(rng, test_one_in(rng, 3) ? most : 6);
+    random_bytes(rng, out, len);
+    if (text.len >= len && !test_one_in(rng, 3))
+        memcpy(out, text.ptr + test_below(rng, text.len - len + 1), len);
+    if (test_one_in(rng, 3)) out[test_below(rng, len)] ^= 0x20;
+    if (test_one_in(rng, 4)) out[test_below(rng, len)] = 'x';
+    return ms_str_n(out, len);
+}
+
+static void all_ways_find_the_same_at_every_alignment(void **state)
+{
+    enum { MOST = 300, NEEDLE = 80 };
+    static char room[64 + MOST], needle[NEEDLE];
+    uint64_t rng = test_seed();
+    (void)state;
+    for (size_t round = 0; round < test_times(100000); round++) {
+        size_t len = (size_t)test_below(&rng, test_one_in(&rng, 2) ? MOST + 1 : 50);
+        char *text = room + round % 64;
+        random_bytes(&rng, text, len);
+        ms_str t = ms_str_n(text, len), n = random_needle(&rng, t, needle, NEEDLE);
+        size_t from = test_one_in(&rng, 2) ? 0 : (size_t)test_below(&rng, len + 3);
+        must_agree(t, n, test_one_in(&rng, 2), from);
+    }
+}
+
+/* The needle at each place of texts of each length, once, with two neighbours that are
+ * nearly it. */
+static void each_place_of_each_length_is_found(void **state)
+{
+    static const char *const needles[] = {"z", "Zq", "a-long-needle-of-29-characters"};
+    char text[160];
+    (void)state;
+    for (size_t k = 0; k < 3; k++) {
+        ms_str needle = ms_str_of(needles[k]);
+        for (size_t len = needle.len; len <= sizeof text; len++)
+            for (size_t at = 0; at + needle.len <= len; at++) {
+                memset(text, 'a', sizeof text);
+                memcpy(text + at, needle.ptr, needle.len);
+                must_agree(ms_str_n(text, len), needle, k % 2 == 1, 0);
+                text[at + needle.len - 1] ^= 1;
+                must_agree(ms_str_n(text, len), needle, k % 2 == 1, 0);
+            }
+    }
+}
+
+/* Pages without access on both sides: one byte too many is the end of the program. */
+static char *fenced_page(size_t *size)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+    char *map = (char *)mmap(NULL, 3 * page, PROT_NONE, flags, -1, 0);
+    assert_true(map != (char *)MAP_FAILED);
+    assert_int_equal(mprotect(map + page, page, PROT_READ | PROT_WRITE), 0);
+    *size = page;
+    return map + page;
+}
+
+static void nothing_is_read_beyond_a_text(void **state)
+{
+    static char needle[100];
+    uint64_t rng = test_seed();
+    size_t size;
+    char *page = fenced_page(&size);
+    (void)state;
+    for (size_t round = 0; round < test_times(40000); round++) {
+        size_t len = (size_t)test_below(&rng, 260);
+        char *text = test_one_in(&rng, 2) ? page : page + size - len;
+        random_bytes(&rng, text, len);
+        ms_str t = ms_str_n(text, len);
+        must_agree(t, random_needle(&rng, t, needle, sizeof needle),
+                   test_one_in(&rng, 2), 0);
+    }
+    munmap(page - size, 3 * size);
+}
+
+static void only_letters_of_ascii_have_two_cases(void **state)
+{
+    (void)state;
+    for (int a = 0; a < 256; a++)
+        for (int b = 0; b < 256; b++) {
+            char text[40], needle = (char)b;
+            memset(text, 0, sizeof text);
+            text[39] = (char)a;
+            bool letters = a < 128 && b < 128 && (a | 32) == (b | 32) &&
+                           (a | 32) >= 'a' && (a | 32) <= 'z';
+            ms_str t = ms_str_n(text, 40), n = ms_str_n(&needle, 1);
+            size_t want = b == 0 ? 0 : a == b || letters ? 39 : SIZE_MAX;
+            assert_int_equal(ms_find_in(t, n, false, 0), want);
+            want = b == 0 ? 0 : a == b ? 39 : SIZE_MAX;
+            assert_int_equal(ms_find_in(t, n, true, 0), want);
+        }
+    ms_str capital = MS_STR("\xc3\x89t\xc3\x89"), small = MS_STR("\xc3\xa9");
+    assert_int_equal(ms_find_in(capital, small, false, 0), SIZE_MAX);
+}
+
+static void empty_and_absent_texts_have_nothing(void **state)
+{
+    size_t length = 7;
+    (void)state;
+    assert_int_equal(ms_find_in(MS_STR("abc"), MS_STR(""), false, 0), SIZE_MAX);
+    assert_int_equal(ms_find_in(MS_STR("abc"), no_str(), false, 0), SIZE_MAX);
+    assert_int_equal(ms_find_in(no_str(), MS_STR("a"), false, 0), SIZE_MAX);
+    assert_int_equal(ms_find_in(MS_STR(""), MS_STR("a"), false, 0), SIZE_MAX);
+    assert_int_equal(ms_find_in(MS_STR("abc"), MS_STR("abcd"), false, 0), SIZE_MAX);
+    assert_int_equal(ms_find_in(MS_STR("abc"), MS_STR("c"), false, 3), SIZE_MAX);
+    assert_int_equal(ms_find_in(MS_STR("abc"), MS_STR("c"), false, SIZE_MAX), SIZE_MAX);
+    assert_int_equal(ms_find_in(MS_STR("abc"), MS_STR("abc"), false, 0), 0);
+    assert_int_equal(
+        ms_find_in_value(ms_json(MS_STR("\"a\"")), MS_STR("b"), false, 0, &length),
+        SIZE_MAX);
+    assert_int_equal(length, 0);
+    assert_int_equal(ms_find_in_value(ms_text(NULL), MS_STR("b"), false, 0, NULL),
+                     SIZE_MAX);
+}
+
+
+/* ---- JSON ---- */
+
+static void escapes_hide_nothing_and_make_nothing_up(void **state)
+{
+    enum { NO = -1 };
+    static const struct {
+        const char *json, *needle;
+        int at, length;
+        bool exact;
+    } t[] = {
+        {"\"say \\\"hi\\\" now\"", "say \"hi\"", 1, 10, true},
+        {"\"say \\\"hi\\\" now\"", "say \\\"hi\\\"", 1, 10, true}, /* as spelled */
+        {"\"say \\\"hi\"", "say \"hi\"", NO, 0, true}, /* a quote ends the string */
+        {"{\"limit\":10}", "\"limit\":10", 1, 10, true},
+        {"{\"limit\":10}", "LIMIT", 2, 5, false},
+        {"{\"limit\":10}", "LIMIT", NO, 0, true},
+        {"\"line\\name\"", "name", NO, 0, true}, /* a line end, and "ame" */
+        {"\"line\\name\"", "line\name", 1, 9, true},
+        {"\"line\\name\"", "\\name", 5, 5, true},
+        {"\"line\\name\"", "ame", 7, 3, true},
+        {"\"C:\\\\users\\\\me\"", "C:\\users\\me", 1, 13, true},
+        {"\"C:\\\\users\\\\me\"", "C:\\\\users\\\\me", 1, 13, true},
+        {"\"C:\\\\users\"", "users", 5, 5, true}, /* no escape with u */
+        {"\"a\\nb\"", "\\", NO, 0, true}, /* there is no backslash in what it says */
+        {"\"a\\\\b\"", "\\", 2, 2, true},
+        {"\"a\\\\nb\"", "\n", NO, 0, true},
+        {"\"a\\\\nb\"", "nb", 4, 2, true},
+        {"\"a\\/b\"", "a/b", 1, 4, true},
+        {"\"a/b\"", "a/b", 1, 3, true},
+        {"\"a/b\"", "a\\/b", NO, 0, true},
+        {"\"caf\\u00e9\"", "caf\xc3\xa9", 1, 9, true},
+        {"\"caf\\u00E9\"", "caf\xc3\xa9", 1, 9, true},
+        {"\"CAF\\u00E9!\"", "caf\xc3\xa9!", 1, 10, false},
+        {"\"caf\xc3\xa9\"", "caf\xc3\xa9", 1, 5, true},
+        {"\"caf\\u00e9\"", "\\u00e9", 4, 6, true},
+        {"\"caf\\u00e9\"", "\\u00E9", NO, 0, true},
+        {"\"caf\\u00e9\"", "\\u00E9", 4, 6, false},
+        {"\"caf\\u00e9\"", "00e9", NO, 0, true}, /* inside an escape */
+        {"\"caf\\u00e9\"", "u00e9", NO, 0, true},
+        {"\"caf\\u00e9\"", "caf\\u00", NO, 0, true},
+        {"\"\\u0041bc\"", "abc", 1, 8, false}, /* ASCII may be escaped as well */
+        {"\"\\u0041bc\"", "abc", NO, 0, true},
+        {"\"x \\u003cb\\u003e y\"", "<b>", 3, 13, true},
+        {"\"\\ud83d\\ude42 ok\"", "\xf0\x9f\x99\x82 ok", 1, 15, true},
+        {"\"\\uD83D\\uDE42 ok\"", "\xf0\x9f\x99\x82", 1, 12, true},
+        {"\"\\uD83D\\uDE42\"", "\\uDE42", NO, 0, true}, /* half a pair */
+        {"\"\\uD83D\\uDE42\"", "\\uD83D\\uDE42", 1, 12, true},
+        {"\"\\u00e9\xc3\xa9\\u00E9\"", "\xc3\xa9\xc3\xa9\xc3\xa9", 1, 14, true},
+        {"\"\\u65e5\\u672c\"", "\xe6\x97\xa5\xe6\x9c\xac", 1, 12, true},
+        {"\"\\u65e5\\u672c\"", "\xe6\x9c\xac", 7, 6, true},
+        {"\"\\t\\t\\tend\"", "\t\tend", 3, 7, true},
+        {"\"\\b\\f\\r\"", "\b\f\r", 1, 6, true},
+        {"\"\\u000a\"", "\n", 1, 6, true},
+        {"\"\\u0022q\\\"\"", "\"q\"", 1, 9, true},
+        {"[\"ab\",\"cd\"]", "abcd", NO, 0, true},
+        {"[\"ab\",\"cd\"]", "ab\",\"cd", 2, 7, true},
+        {"[\"a\\nb\",\"cd\"]", "a\nb\",\"cd", NO, 0, true}, /* neither way as a whole */
+        {"[1.50,true]", "50,TR", 3, 5, false},
+        {"\"aa\\\"a\\\"\"", "a\"", 2, 3, true},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof t / sizeof t[0]; i++) {
+        size_t length = 99, slow_length = 0;
+        ms_str json = ms_str_of(t[i].json), needle = ms_str_of(t[i].needle);
+        size_t at = ms_find_in_value(ms_json(json), needle, t[i].exact, 0, &length);
+        size_t want = t[i].at < 0 ? SIZE_MAX : (size_t)t[i].at;
+        if (at != want || length != (size_t)t[i].length)
+            fail_msg("%s in %s: %zu bytes at %zd, not %d at %d", t[i].needle, t[i].json,
+                     length, (ssize_t)at, t[i].length, t[i].at);
+        assert_int_equal(slow_find_json(json, needle, t[i].exact, 0, &slow_length), want);
+        assert_int_equal(slow_length, (size_t)t[i].length);
+    }
+}
+
+/* One character in a random spelling; returns bytes. */
+static size_t spell(uint64_t *rng, unsigned c, char *out)
+{
+    static const char names[] = "\"\\/bfnrt", reads[] = "\"\\/\b\f\n\r\t";
+    const char *at = c < 128 ? strchr(reads, (int)c) : NULL;
+    const char *form = test_one_in(rng, 2) ? "\\u%04x" : "\\u%04X";
+    bool must = c < 0x20 || c == '"' || c == '\\';
+    if (!must && !test_one_in(rng, 4)) return slow_utf8(c, out);
+    if (at != NULL && !test_one_in(rng, 3)) {
+        out[0] = '\\';
+        out[1] = names[at - reads];
+        return 2;
+    }
+    if (c < 0x10000) return (size_t)sprintf(out, form, c);
+    size_t n = (size_t)sprintf(out, form, 0xD800 + ((c - 0x10000) >> 10));
+    return n + (size_t)sprintf(out + n, form, 0xDC00 + (c & 0x3FF));
+}
+
+/* ["...","..."]; what the strings say goes to `say`, one behind the other, with its first
+ * and last byte for each in `ends`. */
+typedef struct spelled {
+    char json[2000], say[600];
+    size_t len, said, strings, ends[5][2];
+} spelled;
+
+static void random_json(uint64_t *rng, spelled *s)
+{
+    static const unsigned list[] = {'a', 'A', 'b', 'n', 'u', '0', '9', ' ', '"', '\\',
+                                    '/', '\n', '\t', 0xE9, 0xC9, 0x65E5, 0x1F642, 0xFFFD};
+    size_t kinds = 2 + (size_t)test_below(rng, 17);
+    memset(s, 0, sizeof *s);
+    s->json[s->len++] = '[';
+    s->strings = 1 + (size_t)test_below(rng, 4);
+    for (size_t i = 0; i < s->strings; i++) {
+        if (i > 0) s->json[s->len++] = ',';
+        s->json[s->len++] = '"';
+        s->ends[i][0] = s->said;
+        for (size_t n = (size_t)test_below(rng, 30); n > 0; n--) {
+            unsigned c = list[test_below(rng, kinds)];
+            s->len += spell(rng, c, s->json + s->len);
+            s->said += slow_utf8(c, s->say + s->said);
+        }
+        s->ends[i][1] = s->said;
+        s->json[s->len++] = '"';
+    }
+    s->json[s->len++] = ']';
+}
+
+/* A part of what a string says or of how it is spelled, cut at characters. */
+static ms_str json_needle(uint64_t *rng, const spelled *s, char *out)
+{
+    bool said = !test_one_in(rng, 4);
+    const char *from = said ? s->say : s->json;
+    size_t len = said ? s->said : s->len, at = (size_t)test_below(rng, len + 1);
+    size_t n = 1 + (size_t)test_below(rng, test_one_in(rng, 4) ? 30 : 5);
+    if (len == 0) return MS_STR("a");
+    if (n > len - at) n = len - at;
+    while (at > 0 && ((unsigned char)from[at] & 0xC0) == 0x80) at--, n++;
+    while (at + n < len && ((unsigned char)from[at + n] & 0xC0) == 0x80) n++;
+    memcpy(out, from + at, n);
+    if (n > 0 && test_one_in(rng, 5) && (unsigned char)out[0] < 128)
+        out[0] = test_one_in(rng, 2) ? 'A' : '\\';
+    return n > 0 ? ms_str_n(out, n) : MS_STR("\\");
+}
+
+static void any_spelling_in_json_is_found(void **state)
+{
+    static spelled s;
+    static char room[2000];
+    uint64_t rng = test_seed();
+    (void)state;
+    for (size_t round = 0; round < test_times(30000); round++) {
+        random_json(&rng, &s);
+        ms_str needle = json_needle(&rng, &s, room);
+        ms_value v = ms_json(ms_str_n(s.json, s.len));
+        bool exact = test_one_in(&rng, 2);
+        for (size_t from = 0;;) { /* all matches, one after the other */
+            size_t got_len = 0, want_len = 0;
+            size_t want = slow_find_json(v.text, needle, exact, from, &want_len);
+            size_t got = ms_find_in_value(v, needle, exact, from, &got_len);
+            if (got != want || got_len != want_len)
+                fail_msg("'%.*s' in %s from %zu: %zu at %zd, not %zu at %zd",
+                         (int)needle.len, needle.ptr, s.json, from, got_len, (ssize_t)got,
+                         want_len, (ssize_t)want);
+            if (got == SIZE_MAX) break;
+            from = got + got_len;
+        }
+    }
+}
+
+/* Another reader of JSON: what one of its strings has is found. */
+static void what_jansson_reads_is_found(void **state)
+{
+    static spelled s;
+    static char room[2000];
+    uint64_t rng = test_seed() + 1;
+    size_t found = 0;
+    (void)state;
+    for (size_t round = 0; round < test_times(20000); round++) {
+        random_json(&rng, &s);
+        ms_str needle = json_needle(&rng, &s, room);
+        json_t *list = json_loadb(s.json, s.len, JSON_ALLOW_NUL, NULL);
+        bool there = false;
+        assert_int_equal(json_array_size(list), s.strings);
+        for (size_t i = 0; i < s.strings; i++) {
+            json_t *one = json_array_get(list, i);
+            ms_str said = ms_str_n(json_string_value(one), json_string_length(one));
+            assert_int_equal(said.len, s.ends[i][1] - s.ends[i][0]);
+            there = there || slow_find(said, needle, true, 0) != SIZE_MAX;
+        }
+        json_decref(list);
+        if (!there) continue;
+        found++;
+        ms_value v = ms_json(ms_str_n(s.json, s.len));
+        if (ms_find_in_value(v, needle, true, 0, NULL) == SIZE_MAX)
+            fail_msg("'%.*s' is not found in %s", (int)needle.len, needle.ptr, s.json);
+    }
+    assert_true(found > test_times(20000) / 8);
+}
+
+static void json_is_not_read_beyond_its_end(void **state)
+{
+    static spelled s;
+    static char room[2000];
+    uint64_t rng = test_seed() + 2;
+    size_t size;
+    char *page = fenced_page(&size);
+    (void)state;
+    for (size_t round = 0; round < test_times(20000); round++) {
+        random_json(&rng, &s);
+        size_t len = test_one_in(&rng, 2) ? s.len : (size_t)test_below(&rng, s.len + 1);
+        bool front = test_one_in(&rng, 2); /* also cut anywhere: it only must not crash */
+        char *text = front ? page : page + size - len;
+        memcpy(text, s.json, len);
+        ms_value v = ms_json(ms_str_n(text, len));
+        ms_str needle = json_needle(&rng, &s, room);
+        size_t length, from = 0, at;
+        while ((at = ms_find_in_value(v, needle, false, from, &length)) != SIZE_MAX) {
+            assert_true(at >= from && length > 0 && at + length <= len);
+            from = at + length;
+        }
+    }
+    munmap(page - size, 3 * size);
+}
+
+
+/* ---- snippets ---- */
+
+static void snippets_are_whole_characters(void **state)
+{
+    uint64_t rng = test_seed();
+    (void)state;
+    for (size_t round = 0; round < test_times(20000); round++) {
+        static const unsigned list[] = {'a', ' ', 0xE9, 0x65E5, 0x1F642};
+        char text[400];
+        size_t start[101], n = 1 + (size_t)test_below(&rng, 99), len = 0;
+        for (size_t i = 0; i < n; i++) {
+            start[i] = len;
+            len += slow_utf8(list[test_below(&rng, 5)], text + len);
+        }
+        start[n] = len;
+        size_t from = (size_t)test_below(&rng, n + 1);
+        size_t to = from + (size_t)test_below(&rng, n - from + 1);
+        size_t around = (size_t)test_below(&rng, test_one_in(&rng, 3) ? 200 : 10);
+        size_t first = from > around ? from - around : 0;
+        size_t last = n - to > around ? to + around : n;
+        ms_str got = ms_find_snippet(ms_str_n(text, len), start[from],
+                                     start[to] - start[from], around);
+        assert_ptr_equal(got.ptr, text + start[first]);
+        assert_int_equal(got.len, start[last] - start[first]);
+        assert_true(ms_utf8_check(got, NULL));
+    }
+}
+
+static void snippets_of_nothing_are_absent(void **state)
+{
+    ms_str text = MS_STR("x\xc3\xa9y");
+    (void)state;
+    assert_null(ms_find_snippet(text, 5, 0, 3).ptr);
+    assert_null(ms_find_snippet(text, 1, 4, 3).ptr);
+    assert_null(ms_find_snippet(text, 1, SIZE_MAX, 3).ptr);
+    assert_null(ms_find_snippet(text, SIZE_MAX, 1, 3).ptr);
+    assert_null(ms_find_snippet(no_str(), 0, 0, 3).ptr);
+    assert_int_equal(ms_find_snippet(text, 0, 4, SIZE_MAX).len, 4);
+    assert_int_equal(ms_find_snippet(text, 4, 0, SIZE_MAX).len, 4);
+    assert_int_equal(ms_find_snippet(text, 2, 1, 0).len, 2); /* the whole of the e */
+    assert_int_equal(ms_find_snippet(text, 1, 1, 0).len, 2);
+}
+
+
+/* ---- over stores ---- */
+
+static ms_find_query ask(const char *text)
+{
+    ms_find_query q;
+    memset(&q, 0, sizeof q);
+    q.text = ms_str_of(text);
+    return q;
+}
+
+static void must_open(ms_store *store, const ms_find_query *q, ms_finder *f)
+{
+    ms_error err;
+    if (ms_find_open(store, q, f, &err) != MS_OK) fail_msg("find: %s", err.message);
+}
+
+/* How many matches there are. */
+static size_t matches_of(ms_store *store, const ms_find_query *q)
+{
+    static ms_finder f;
+    ms_found found;
+    ms_error err;
+    size_t n = 0;
+    must_open(store, q, &f);
+    while (ms_find_next(&f, &found)) {
+        do n++;
+        while (ms_find_more(&f, &found));
+        assert_false(ms_find_more(&f, &found));
+    }
+    assert_false(ms_find_next(&f, &found));
+    assert_null(found.msg);
+    if (ms_find_close(&f, &err) != MS_OK) fail_msg("find: %s", err.message);
+    return n;
+}
+
+/* All matches in one message, as the twin has it. */
+static void must_find_all_in(const twin_msg *m, const ms_find_query *q, ms_finder *f,
+                             bool *begun)
+{
+    uint32_t fields = q->fields != 0 ? q->fields : MS_FIND_TEXT;
+    for (int i = 1; i < MS_FIELD_COUNT; i++) {
+        if ((fields >> i & 1) == 0 || m->field[i].text.ptr == NULL) continue;
+        for (size_t from = 0;;) {
+            ms_found found;
+            size_t length;
+            size_t at = slow_find_value(m->field[i], q->text, q->exact_case, from,
+                                        &length);
+            if (at == SIZE_MAX) break;
+            assert_true(*begun ? ms_find_more(f, &found) : ms_find_next(f, &found));
+            assert_int_equal(ms_seq(found.msg), m->seq);
+            assert_int_equal(found.field, i);
+            assert_int_equal(found.at, at);
+            assert_int_equal(found.length, length);
+            *begun = true;
+            from = at + length;
+        }
+    }
+}
+
+static size_t must_find(const twin *t, ms_store *store, const ms_find_query *q)
+{
+    static ms_finder f;
+    const twin_msg **want =
+        (const twin_msg **)twin_memory(NULL, (t->count + 1) * sizeof want[0]);
+    ms_query plain = q->query;
+    ms_found found;
+    ms_error err;
+    size_t with = 0;
+    plain.reverse = !q->oldest_first;
+    size_t n = twin_query(t, &plain, want);
+    must_open(store, q, &f);
+    for (size_t i = 0; i < n; i++) {
+        bool begun = false;
+        must_find_all_in(want[i], q, &f, &begun);
+        if (begun) assert_false(ms_find_more(&f, &found));
+        with += begun;
+    }
+    assert_false(ms_find_next(&f, &found));
+    assert_int_equal(f.it.returned, n);
+    if (ms_find_close(&f, &err) != MS_OK) fail_msg("find: %s", err.message);
+    free(want);
+    return with;
+}
+
+static void a_search_is_its_query_filtered(void **state)
+{
+    static const char *const texts[] = {
+        "x", "12345678", "\"q\"", "b", "MORE", "lines \"", "\xc3\xa9", "null", "abcdef",
+        "0123456789:;<=>?@ab", "\\u00e9", "a\":", "job", "w1", "\n", "\xf0\x9f\x99\x82"};
+    uint64_t rng = test_seed();
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_arena arena;
+    twin t;
+    size_t with = 0;
+    twin_init(&t);
+    t.keep_unset_times = true;
+    ms_arena_init(&arena, NULL);
+    for (size_t round = 0; round < test_times(30); round++) {
+        for (size_t i = 0; i < 20; i++) {
+            ms_append_opts opts;
+            ms_envelope m = random_message(&rng);
+            memset(&opts, 0, sizeof opts);
+            if (!m.has_time) m.has_time = true, m.time = 5;
+            assert_int_equal(twin_append_both(&t, s.store, &m, 1, &opts, NULL), MS_OK);
+        }
+        for (size_t i = 0; i < 30; i++) {
+            ms_str team[TEAM_MAX];
+            ms_find_query q = ask(texts[test_below(&rng, 16)]);
+            q.query = random_query(&rng, twin_last_seq(&t), team, &arena);
+            q.oldest_first = test_one_in(&rng, 3);
+            q.exact_case = test_one_in(&rng, 3);
+            if (test_one_in(&rng, 3)) q.fields = MS_FIND_ALL;
+            if (test_one_in(&rng, 4))
+                q.fields = (uint32_t)test_random(&rng) & MS_FIND_ALL;
+            with += must_find(&t, s.store, &q);
+            ms_arena_reset(&arena);
+        }
+        if (round % 8 == 7) store_reopen(&s);
+    }
+    assert_true(with >= test_times(30)); /* it was not all in vain */
+    ms_arena_deinit(&arena);
+    twin_deinit(&t);
+    store_close(&s);
+}
+
+static void no_match_reaches_from_one_field_into_the_next(void **state)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_str args = MS_STR("{\"begin\":\"args_end\"}");
+    ms_envelope m = ms_action(MS_STR("tool_end"), ms_json(args));
+    m.agent_key = MS_STR("agent");
+    m.content = ms_text("content_end");
+    m.call_id = MS_STR("call_1");
+    must_append(s.store, MS_STR("place"), &m);
+    static const struct {
+        const char *text;
+        uint32_t fields;
+        size_t n;
+    } t[] = {
+        {"content_end", 0, 1},   {"endtool", MS_FIND_ALL, 0}, {"end{", MS_FIND_ALL, 0},
+        {"}call", MS_FIND_ALL, 0}, {"placeagent", MS_FIND_ALL, 0}, {"_end", 0, 3},
+        {"place", 0, 0},         {"place", MS_FIND_ALL, 1},   {"agent", 0, 0},
+        {"agent", 1u << MS_F_AGENT_KEY, 1}, {"call_1", 0, 0}, {"call_1", MS_FIND_ALL, 1},
+        {"_end", 1u << MS_F_TOOL, 1},       {"_end", 1u << MS_F_ARGS, 1},
+    };
+    for (size_t i = 0; i < sizeof t / sizeof t[0]; i++) {
+        ms_find_query q = ask(t[i].text);
+        q.fields = t[i].fields;
+        if (matches_of(s.store, &q) != t[i].n) fail_msg("%s", t[i].text);
+    }
+    store_close(&s);
+}
+
+static void matches_do_not_overlap(void **state)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_envelope m = ms_observation(ms_text("aaaaaaa"));
+    must_append(s.store, MS_STR("job"), &m);
+    ms_find_query q = ask("aa");
+    assert_int_equal(matches_of(s.store, &q), 3);
+    store_close(&s);
+}
+
+/* The finder sees the store as of its opening, and messages stay as in any cursor. */
+static void what_comes_later_is_not_seen(void **state)
+{
+    static ms_finder f;
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_find_query q = ask("word");
+    ms_found found;
+    append_text(s.store, "a word");
+    append_text(s.store, "a word more");
+    must_open(s.store, &q, &f);
+    assert_true(ms_find_next(&f, &found));
+    assert_int_equal(ms_seq(found.msg), 2);
+    append_text(s.store, "one more word");
+    assert_true(ms_find_next(&f, &found));
+    assert_int_equal(ms_seq(found.msg), 1);
+    assert_false(ms_find_next(&f, &found));
+    assert_int_equal(ms_find_close(&f, NULL), MS_OK);
+    assert_int_equal(ms_find_close(&f, NULL), MS_OK);
+    assert_false(ms_find_next(&f, &found));
+    assert_false(ms_find_more(&f, &found));
+    assert_int_equal(matches_of(s.store, &q), 3);
+    store_close(&s);
+}
+
+/* Amended, hidden, redacted, still being written: as views show it; raw, as it stands. */
+static void changed_messages_are_searched_as_they_are_now(void **state)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_find_query before = ask("before"), after = ask("after"), part = ask("be written");
+    ms_arena arena;
+    ms_stream stream;
+    uint64_t first = append_text(s.store, "as it was before");
+    uint64_t second = append_text(s.store, "also before");
+    uint64_t third = append_text(s.store, "a third one before");
+    ms_envelope m = ms_observation(ms_text("as it is after"));
+    assert_int_equal(ms_amend(s.store, first, &m, NULL), MS_OK);
+    assert_int_equal(ms_hide(s.store, second, NULL), MS_OK);
+    assert_int_equal(matches_of(s.store, &before), 1);
+    assert_int_equal(matches_of(s.store, &after), 1);
+    before.query.raw = MS_RAW_MESSAGES;
+    assert_int_equal(matches_of(s.store, &before), 3);
+    assert_int_equal(ms_redact(s.store, third, NULL), MS_OK);
+    assert_int_equal(matches_of(s.store, &before), 2);
+    before.query.raw = 0;
+    assert_int_equal(matches_of(s.store, &before), 0);
+
+    m = ms_assistant_message(ms_text("to be "));
+    ms_arena_init(&arena, NULL);
+    assert_int_equal(ms_stream_begin(&stream, s.store, MS_STR("job"), &m, NULL, NULL),
+                     MS_OK);
+    assert_int_equal(ms_stream_feed(&stream, MS_STR("written"), NULL), MS_OK);
+    assert_int_equal(ms_stream_flush(&stream, NULL), MS_OK);
+    assert_int_equal(matches_of(s.store, &part), 0);
+    part.query.arena = &arena;
+    assert_int_equal(matches_of(s.store, &part), 1);
+    part.query.arena = NULL;
+    assert_int_equal(ms_stream_end(&stream, NULL, NULL, NULL), MS_OK);
+    assert_int_equal(matches_of(s.store, &part), 1);
+    ms_arena_deinit(&arena);
+    store_close(&s);
+}
+
+static void a_search_allocates_nothing(void **state)
+{
+    store_options options;
+    test_alloc heap;
+    test_alloc_init(&heap);
+    memset(&options, 0, sizeof options);
+    options.alloc = heap.alloc;
+    test_store s = store_open((store_kind *)*state, &options);
+    for (int i = 0; i < 200; i++) append_text(s.store, "a word and \"another\" word");
+    size_t calls = heap.calls;
+    ms_find_query q = ask("\"another\"");
+    assert_int_equal(matches_of(s.store, &q), 200);
+    assert_int_equal(heap.calls, calls);
+    store_close(&s);
+    test_alloc_done(&heap);
+}
+
+static void bad_questions_are_refused(void **state)
+{
+    static ms_finder f;
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_found found;
+    ms_error err;
+    append_text(s.store, "word");
+    static const struct {
+        ms_str text;
+        uint32_t fields;
+        unsigned views;
+        ms_result want;
+        const char *path;
+    } t[] = {
+        {{"", 0}, 0, 0, MS_E_ARGUMENT, "text"},
+        {{NULL, 0}, 0, 0, MS_E_ARGUMENT, "text"},
+        {{"\xc3", 1}, 0, 0, MS_E_UTF8, "text"},
+        {{"\xa9", 1}, 0, 0, MS_E_UTF8, "text"},
+        {{"word\xff", 5}, 0, 0, MS_E_UTF8, "text"},
+        {{"word", 4}, 1, 0, MS_E_ARGUMENT, "fields"},
+        {{"word", 4}, (uint32_t)1 << MS_FIELD_COUNT, 0, MS_E_ARGUMENT, "fields"},
+        {{"word", 4}, 0, MS_VIEW_AGENT, MS_E_ARGUMENT, "agent_key"},
+        {{"word", 4}, 0, 64, MS_E_ARGUMENT, ""},
+    };
+    for (size_t i = 0; i < sizeof t / sizeof t[0]; i++) {
+        ms_find_query q = ask("");
+        q.text = t[i].text;
+        q.fields = t[i].fields;
+        q.query.views = t[i].views;
+        memset(&f, 0x5A, sizeof f);
+        assert_int_equal(ms_find_open(s.store, &q, &f, &err), t[i].want);
+        assert_string_equal(err.path, t[i].path);
+        assert_false(ms_find_next(&f, &found));
+        assert_false(ms_find_more(&f, &found));
+        assert_int_equal(ms_find_close(&f, NULL), t[i].want);
+    }
+    ms_find_query q = ask("word");
+    assert_int_equal(ms_find_open(s.store, NULL, &f, &err), MS_E_ARGUMENT);
+    assert_int_equal(ms_find_open(NULL, &q, &f, &err), MS_E_CLOSED);
+    assert_false(ms_find_next(&f, &found));
+    assert_int_equal(ms_find_close(NULL, NULL), MS_OK);
+    memset(&f, 0, sizeof f);
+    assert_int_equal(ms_find_close(&f, NULL), MS_OK);
+    store_close(&s);
+}
+
+static void damage_costs_one_message_and_is_told(void **state)
+{
+    enum { COUNT = 5000 };
+    static ms_finder f;
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_find_query q = ask("needle");
+    ms_found found;
+    ms_error err;
+    size_t n = 0, size;
+    for (int i = 0; i < COUNT; i++) {
+        char text[64];
+        snprintf(text, sizeof text, "message %d has a Needle, and so on", i);
+        append_text(s.store, text);
+    }
+    assert_int_equal(matches_of(s.store, &q), COUNT);
+    ms_close(s.store);
+    char *bytes = read_file(s.path, &size);
+    size_t at = slow_find(ms_str_n(bytes, size), MS_STR("message 77 has"), true, 0);
+    assert_true(at != SIZE_MAX);
+    FILE *file = fopen(s.path, "r+b");
+    assert_non_null(file);
+    fseek(file, (long)at, SEEK_SET);
+    fputc('M', file);
+    fclose(file);
+    free(bytes);
+    s.log.mode = MS_LOG_READ;
+    memset(&s.log.events, 0, sizeof s.log.events); /* which end the test */
+    log_open(&s);
+    must_open(s.store, &q, &f);
+    while (ms_find_next(&f, &found)) n++;
+    assert_int_equal(n, COUNT - 1);
+    assert_int_equal(ms_find_close(&f, &err), MS_E_DAMAGED);
+    store_close(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_ways_find_the_same_at_every_alignment),
+        cmocka_unit_test(each_place_of_each_length_is_found),
+        cmocka_unit_test(nothing_is_read_beyond_a_text),
+        cmocka_unit_test(only_letters_of_ascii_have_two_cases),
+        cmocka_unit_test(empty_and_absent_texts_have_nothing),
+        cmocka_unit_test(escapes_hide_nothing_and_make_nothing_up),
+        cmocka_unit_test(any_spelling_in_json_is_found),
+        cmocka_unit_test(what_jansson_reads_is_found),
+        cmocka_unit_test(json_is_not_read_beyond_its_end),
+        cmocka_unit_test(snippets_are_whole_characters),
+        cmocka_unit_test(snippets_of_nothing_are_absent),
+        ON_EVERY_STORE(a_search_is_its_query_filtered),
+        ON_EVERY_STORE(no_match_reaches_from_one_field_into_the_next),
+        ON_EVERY_STORE(matches_do_not_overlap),
+        ON_EVERY_STORE(what_comes_later_is_not_seen),
+        ON_EVERY_STORE(changed_messages_are_searched_as_they_are_now),
+        ON_ARENA_STORES(a_search_allocates_nothing),
+        ON_EVERY_STORE(bad_questions_are_refused),
+        ON_LOGS(damage_costs_one_message_and_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,543 @@
+/* Usage: notes of what messages cost, added up in every way against arrays and loops;
+ * notes that other programs wrote, with what they may hold; hidden messages; copies; no
+ * memory; and that many groups cost no more than one. */
+
+#define _POSIX_C_SOURCE 200809L
+#include "stores.h"
+
+#include <math.h>
+#include <time.h>
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+static ms_arena arena;
+
+static int reset(void **state)
+{
+    (void)state;
+    ms_arena_reset(&arena);
+    return 0;
+}
+
+static int release(void **state)
+{
+    (void)state;
+    ms_arena_deinit(&arena);
+    return 0;
+}
+
+
+/* ---- the array beside the store ---- */
+
+enum { MANY = 600 };
+
+typedef struct twin {
+    size_t n_messages, n_notes;
+    struct twin_message {
+        uint64_t seq;
+        ms_str location, agent, turn; /* static */
+        bool hidden;
+    } messages[MANY];
+    struct twin_note {
+        size_t message;
+        ms_usage usage;
+    } notes[MANY];
+} twin;
+
+static void grow(uint64_t *rng, ms_store *store, twin *t)
+{
+    struct twin_message *row = &t->messages[t->n_messages++];
+    ms_envelope m = ms_observation(ms_text("x"));
+    assert_true(t->n_messages <= MANY);
+    memset(row, 0, sizeof *row);
+    row->location = random_location(rng);
+    row->agent = m.agent_key = random_agent(rng);
+    row->turn = m.turn_id = test_one_in(rng, 8) ? MS_STR("") : random_turn(rng);
+    row->seq = must_append(store, row->location, &m);
+}
+
+/* Small numbers, 0 among them; quarters of a second, so that sums are exact. */
+static ms_usage random_usage(uint64_t *rng)
+{
+    ms_usage u;
+    memset(&u, 0, sizeof u);
+    u.notes = 7; /* not written */
+    u.input_tokens = test_below(rng, 1000);
+    u.output_tokens = test_below(rng, 3);
+    if (test_one_in(rng, 2)) u.cached_tokens = test_below(rng, 100);
+    if (test_one_in(rng, 2)) u.reasoning_tokens = test_below(rng, 100);
+    u.seconds = (double)test_below(rng, 40) / 4;
+    return u;
+}
+
+/* A note of what a message cost, or of something else. */
+static void remark(uint64_t *rng, ms_store *store, twin *t)
+{
+    size_t at = (size_t)test_below(rng, t->n_messages);
+    struct twin_message *row = &t->messages[at];
+    ms_error err;
+    if (row->hidden) return;
+    if (test_one_in(rng, 6)) {
+        if (ms_note(store, row->seq, MS_STR("rating"),
+                    ms_json(MS_STR("{\"input_tokens\":5}")), &err) != MS_OK)
+            fail_msg("note: %s", err.message);
+        return;
+    }
+    struct twin_note *note = &t->notes[t->n_notes++];
+    note->message = at;
+    note->usage = random_usage(rng);
+    if (ms_note_usage(store, row->seq, &note->usage, &err) != MS_OK)
+        fail_msg("usage: %s", err.message);
+    note->usage.notes = 1;
+}
+
+static void conceal(uint64_t *rng, ms_store *store, twin *t)
+{
+    struct twin_message *row = &t->messages[test_below(rng, t->n_messages)];
+    ms_error err;
+    if (row->hidden) return;
+    if (ms_hide(store, row->seq, &err) != MS_OK) fail_msg("hide: %s", err.message);
+    row->hidden = true;
+}
+
+/* What a message says is erased; what it cost is not. */
+static void erase(uint64_t *rng, ms_store *store, twin *t)
+{
+    ms_error err;
+    uint64_t seq = t->messages[test_below(rng, t->n_messages)].seq;
+    if (ms_redact(store, seq, &err) != MS_OK) fail_msg("redact: %s", err.message);
+}
+
+static void add_up(ms_usage *sum, const ms_usage *u)
+{
+    sum->notes += u->notes;
+    sum->input_tokens += u->input_tokens;
+    sum->output_tokens += u->output_tokens;
+    sum->cached_tokens += u->cached_tokens;
+    sum->reasoning_tokens += u->reasoning_tokens;
+    sum->seconds += u->seconds;
+}
+
+static void must_be_usage(const ms_usage *got, const ms_usage *want)
+{
+    assert_int_equal(got->notes, want->notes);
+    assert_int_equal(got->input_tokens, want->input_tokens);
+    assert_int_equal(got->output_tokens, want->output_tokens);
+    assert_int_equal(got->cached_tokens, want->cached_tokens);
+    assert_int_equal(got->reasoning_tokens, want->reasoning_tokens);
+    assert_true(got->seconds == want->seconds);
+}
+
+/* What the twin has for a query, item by item in order of the first note. */
+static size_t twin_sum(const twin *t, const ms_usage_query *q, ms_usage_item out[MANY],
+                       ms_usage *total)
+{
+    size_t n = 0;
+    memset(total, 0, sizeof *total);
+    for (size_t i = 0; i < t->n_notes; i++) {
+        const struct twin_message *m = &t->messages[t->notes[i].message];
+        size_t at = 0;
+        if (q->location.ptr && !ms_str_equal(q->location, m->location)) continue;
+        if (q->agent_key.ptr && !ms_str_equal(q->agent_key, m->agent)) continue;
+        if (q->turn_id.ptr && !ms_str_equal(q->turn_id, m->turn)) continue;
+        if (m->hidden && !q->hidden) continue;
+        ms_str agent = q->by == MS_USAGE_BY_AGENT ? m->agent : no_str();
+        ms_str turn = q->by == MS_USAGE_BY_TURN ? m->turn : no_str();
+        while (at < n && (!ms_str_equal(out[at].location, m->location) ||
+                          !ms_str_equal(out[at].agent_key, agent) ||
+                          !ms_str_equal(out[at].turn_id, turn)))
+            at++;
+        if (at == n) {
+            memset(&out[n], 0, sizeof out[n]);
+            out[n].location = m->location;
+            out[n].agent_key = agent;
+            out[n++].turn_id = turn;
+        }
+        add_up(&out[at].usage, &t->notes[i].usage);
+        add_up(total, &t->notes[i].usage);
+    }
+    return n;
+}
+
+static ms_usage_list sum_of(ms_store *store, const ms_usage_query *q)
+{
+    ms_usage_list list;
+    ms_error err;
+    if (ms_usage_sum(store, q, &arena, &list, &err) != MS_OK)
+        fail_msg("sum: %s", err.message);
+    return list;
+}
+
+static void must_agree(ms_store *store, const twin *t, const ms_usage_query *q)
+{
+    static ms_usage_item want[MANY];
+    ms_usage total;
+    size_t n = twin_sum(t, q, want, &total);
+    ms_usage_list list = sum_of(store, q);
+    assert_int_equal(list.count, n);
+    must_be_usage(&list.total, &total);
+    for (size_t i = 0; i < n; i++) {
+        assert_true(ms_str_equal(list.items[i].location, want[i].location));
+        assert_true(ms_str_equal(list.items[i].agent_key, want[i].agent_key));
+        assert_true(ms_str_equal(list.items[i].turn_id, want[i].turn_id));
+        must_be_usage(&list.items[i].usage, &want[i].usage);
+    }
+}
+
+static ms_usage_query random_question(uint64_t *rng)
+{
+    const ms_usage_by by[] = {MS_USAGE_BY_LOCATION, MS_USAGE_BY_AGENT, MS_USAGE_BY_TURN};
+    ms_usage_query q;
+    memset(&q, 0, sizeof q);
+    q.by = by[test_below(rng, 3)];
+    if (test_one_in(rng, 3)) q.location = random_location(rng);
+    if (test_one_in(rng, 4)) q.agent_key = random_agent(rng);
+    if (test_one_in(rng, 4)) q.turn_id = test_one_in(rng, 4) ? MS_STR("")
+                                                             : random_turn(rng);
+    q.hidden = test_one_in(rng, 2);
+    return q;
+}
+
+
+/* ---- sums ---- */
+
+static void sums_are_those_of_the_array(void **state)
+{
+    static twin t;
+    uint64_t rng = test_seed();
+    store_options options;
+    memset(&options, 0, sizeof options);
+    options.room = (size_t)4 << 20;
+    test_store s = store_open((store_kind *)*state, &options);
+    memset(&t, 0, sizeof t);
+    for (size_t i = 0; i < 300; i++) {
+        if (t.n_messages == 0 || test_one_in(&rng, 3)) grow(&rng, s.store, &t);
+        else remark(&rng, s.store, &t);
+        if (i > 100 && test_one_in(&rng, 12)) conceal(&rng, s.store, &t);
+        if (i > 100 && test_one_in(&rng, 20)) erase(&rng, s.store, &t);
+        if (i % 10 > 0) continue;
+        for (size_t n = test_times(10); n > 0; n--) {
+            ms_usage_query q = random_question(&rng);
+            must_agree(s.store, &t, &q);
+            ms_arena_reset(&arena);
+        }
+        if (i == 200) store_reopen(&s);
+    }
+    store_reopen(&s);
+    ms_usage_query all;
+    memset(&all, 0, sizeof all);
+    must_agree(s.store, &t, &all);
+    assert_int_equal(sum_of(s.store, NULL).total.notes,
+                     sum_of(s.store, &all).total.notes);
+    all.hidden = true;
+    must_agree(s.store, &t, &all);
+    assert_true(sum_of(s.store, &all).total.notes == t.n_notes);
+    store_close(&s);
+}
+
+/* A copy has the notes of the messages that it has. */
+static void a_copy_costs_what_it_shows(void **state)
+{
+    static twin t;
+    uint64_t rng = test_seed() + 1;
+    ms_usage_query q;
+    ms_error err;
+    test_store s = store_open((store_kind *)*state, NULL);
+    test_store to = store_open((store_kind *)*state, NULL);
+    memset(&t, 0, sizeof t);
+    memset(&q, 0, sizeof q);
+    for (int i = 0; i < 40; i++) grow(&rng, s.store, &t);
+    for (int i = 0; i < 120; i++) remark(&rng, s.store, &t);
+    for (int i = 0; i < 10; i++) conceal(&rng, s.store, &t);
+    if (ms_copy(to.store, s.store, NULL, NULL, NULL, &err) != MS_OK)
+        fail_msg("copy: %s", err.message);
+    ms_usage shown = sum_of(s.store, &q).total;
+    assert_true(shown.notes > 0);
+    q.hidden = true;
+    ms_usage copied = sum_of(to.store, &q).total, spent = sum_of(s.store, &q).total;
+    must_be_usage(&copied, &shown);
+    assert_true(spent.notes > shown.notes);
+    store_close(&to);
+    store_close(&s);
+}
+
+/* A whole location, a range: whatever hid it. */
+static void cleared_locations_cost_nothing(void **state)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_usage_query q;
+    ms_usage u;
+    uint64_t hidden = 0;
+    ms_error err;
+    memset(&q, 0, sizeof q);
+    memset(&u, 0, sizeof u);
+    u.output_tokens = 1;
+    for (int i = 0; i < 6; i++) {
+        uint64_t seq = append_text(s.store, "x");
+        for (int k = 0; k <= i; k++)
+            assert_int_equal(ms_note_usage(s.store, seq, &u, &err), MS_OK);
+    }
+    assert_int_equal(sum_of(s.store, &q).total.output_tokens, 21);
+    assert_int_equal(ms_rewind(s.store, MS_STR("job"), 4, &hidden, &err), MS_OK);
+    assert_int_equal(hidden, 2);
+    assert_int_equal(sum_of(s.store, &q).total.output_tokens, 10);
+    assert_int_equal(ms_rewind(s.store, MS_STR("job"), 0, &hidden, &err), MS_OK);
+    store_reopen(&s);
+    assert_int_equal(sum_of(s.store, &q).total.output_tokens, 0);
+    assert_int_equal(sum_of(s.store, &q).count, 0);
+    q.hidden = true;
+    assert_int_equal(sum_of(s.store, &q).total.output_tokens, 21);
+    store_close(&s);
+}
+
+
+/* ---- what notes may say ---- */
+
+static const struct {
+    const char *note;
+    bool text;                /* the note is a text */
+    uint64_t input, output, cached, reasoning;
+    double seconds;
+} said[] = {
+    {"{}", false, 0, 0, 0, 0, 0},
+    {"{\"input_tokens\":3,\"output_tokens\":4,\"cached_tokens\":2,"
+     "\"reasoning_tokens\":1,\"seconds\":0.5}", false, 3, 4, 2, 1, 0.5},
+    {" { \"inp\\u0075t_tokens\" : 3.0 , \"more\" : {\"input_tokens\":9} } ", false, 3, 0,
+     0, 0, 0},
+    {"{\"input_tokens\":1,\"input_tokens\":2}", false, 2, 0, 0, 0, 0},
+    {"{\"input_tokens\":12e1,\"output_tokens\":1.999}", false, 120, 1, 0, 0, 0},
+    {"{\"input_tokens\":-1,\"output_tokens\":-0,\"seconds\":-2}", false, 0, 0, 0, 0, 0},
+    {"{\"input_tokens\":\"5\",\"output_tokens\":null,\"cached_tokens\":[7],"
+     "\"seconds\":\"1\"}", false, 0, 0, 0, 0, 0},
+    {"{\"input_tokens\":18446744073709551615,\"output_tokens\":18446744073709551616,"
+     "\"cached_tokens\":1e400,\"reasoning_tokens\":-1e400,\"seconds\":1e400}", false,
+     UINT64_MAX, UINT64_MAX, UINT64_MAX, 0, 0},
+    {"{\"input_tokens\":1e-400,\"output_tokens\":0.1e1}", false, 0, 1, 0, 0, 0},
+    {"[{\"input_tokens\":1}]", false, 0, 0, 0, 0, 0},
+    {"7", false, 0, 0, 0, 0, 0},
+    {"\"{\\\"input_tokens\\\":1}\"", false, 0, 0, 0, 0, 0},
+    {"{\"input_tokens\":1}", true, 0, 0, 0, 0, 0},
+    {"", true, 0, 0, 0, 0, 0},
+};
+
+static void any_note_can_be_read(void **state)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    for (size_t i = 0; i < COUNT(said); i++) {
+        ms_value v = said[i].text ? ms_text(said[i].note)
+                                  : ms_json(ms_str_of(said[i].note));
+        ms_usage_query q;
+        ms_error err;
+        char place[16];
+        memset(&q, 0, sizeof q);
+        snprintf(place, sizeof place, "place %zu", i);
+        q.location = ms_str_of(place);
+        ms_envelope m = ms_final(ms_text("x"));
+        uint64_t seq = must_append(s.store, q.location, &m);
+        if (ms_note(s.store, seq, MS_STR("usage"), v, &err) != MS_OK)
+            fail_msg("%s: %s", said[i].note, err.message);
+        ms_usage got = sum_of(s.store, &q).total;
+        ms_usage want = {1, said[i].input, said[i].output, said[i].cached,
+                         said[i].reasoning, said[i].seconds};
+        if (memcmp(&got, &want, sizeof got) != 0) fail_msg("%s", said[i].note);
+    }
+    store_close(&s);
+}
+
+/* What is written is read, the largest numbers too, and sums do not go round. */
+static void sums_stay_at_the_top(void **state)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_usage u = {0, UINT64_MAX - 1, UINT64_MAX, 1, UINT64_MAX / 2 + 1, 1e308};
+    ms_error err;
+    ms_usage_query q;
+    uint64_t seq = append_text(s.store, "x");
+    memset(&q, 0, sizeof q);
+    assert_int_equal(ms_note_usage(s.store, seq, &u, &err), MS_OK);
+    u.notes = 1;
+    ms_usage got = sum_of(s.store, &q).total;
+    must_be_usage(&got, &u);
+    seq = append_text(s.store, "y");
+    assert_int_equal(ms_note_usage(s.store, seq, &u, &err), MS_OK);
+    got = sum_of(s.store, &q).total;
+    ms_usage top = {2, UINT64_MAX, UINT64_MAX, 2, UINT64_MAX, 1e308};
+    must_be_usage(&got, &top);
+    store_close(&s);
+}
+
+static void what_is_noted_is_an_object(void **state)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_usage u = {9, 1, 0, 0, 20, 0.25};
+    ms_cursor it;
+    ms_error err;
+    uint64_t seq = append_text(s.store, "x");
+    ms_query q = query_of(MS_STR("job"), 0);
+    q.raw = MS_RAW_NOTES;
+    assert_int_equal(ms_note_usage(s.store, seq, &u, &err), MS_OK);
+    assert_int_equal(ms_query_open(s.store, &q, &it, &err), MS_OK);
+    const ms_msg *note = ms_next(&it);
+    assert_non_null(note);
+    assert_int_equal(ms_seq(note), seq);
+    assert_true(ms_content(note).json);
+    assert_true(ms_str_equal(ms_content(note).text,
+                             MS_STR("{\"input_tokens\":1,\"reasoning_tokens\":20,"
+                                    "\"seconds\":0.25}")));
+    assert_null(ms_next(&it));
+    assert_int_equal(ms_cursor_close(&it, &err), MS_OK);
+    store_close(&s);
+}
+
+
+/* ---- what cannot be done ---- */
+
+static void bad_usage_is_refused(void **state)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    const double bad[] = {-1, (double)NAN, (double)INFINITY, -(double)INFINITY};
+    ms_usage_query q;
+    ms_usage_list list;
+    ms_usage u;
+    ms_error err;
+    uint64_t seq = append_text(s.store, "x");
+    memset(&u, 0, sizeof u);
+    memset(&q, 0, sizeof q);
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        u.seconds = bad[i];
+        assert_int_equal(ms_note_usage(s.store, seq, &u, &err), MS_E_RANGE);
+        assert_string_equal(err.path, "seconds");
+    }
+    u.seconds = 0;
+    assert_int_equal(ms_note_usage(s.store, seq, NULL, &err), MS_E_ARGUMENT);
+    assert_int_equal(ms_note_usage(s.store, seq + 1, &u, &err), MS_E_NOT_FOUND);
+    assert_int_equal(ms_note_usage(NULL, seq, &u, &err), MS_E_CLOSED);
+    assert_int_equal(ms_usage_sum(NULL, &q, &arena, &list, &err), MS_E_CLOSED);
+    assert_int_equal(ms_usage_sum(s.store, &q, NULL, &list, &err), MS_E_ARENA);
+    q.by = (ms_usage_by)3;
+    assert_int_equal(ms_usage_sum(s.store, &q, &arena, &list, &err), MS_E_ARGUMENT);
+    assert_string_equal(err.path, "by");
+    assert_int_equal(sum_of(s.store, NULL).count, 0);
+    store_close(&s);
+}
+
+/* Agents of two locations, alternating. */
+static void fill(ms_store *store, size_t agents, size_t notes)
+{
+    ms_usage u = {0, 1, 2, 0, 0, 0};
+    ms_error err;
+    for (size_t i = 0; i < notes; i++) {
+        ms_envelope m = ms_action(MS_STR("t"), ms_json(MS_STR("{}")));
+        char agent[32];
+        snprintf(agent, sizeof agent, "agent %zu", i % agents);
+        m.agent_key = ms_str_of(agent);
+        uint64_t seq = must_append(store, i % 2 ? MS_STR("odd") : MS_STR("even"), &m);
+        if (ms_note_usage(store, seq, &u, &err) != MS_OK) fail_msg("%s", err.message);
+    }
+}
+
+static void any_allocation_may_fail(void **state)
+{
+    test_store s = store_open(store_kind_at(0), NULL);
+    ms_usage_query q;
+    (void)state;
+    memset(&q, 0, sizeof q);
+    q.by = MS_USAGE_BY_AGENT;
+    fill(s.store, 300, 600);
+    for (size_t k = 1;; k++) {
+        test_alloc heap;
+        ms_arena a;
+        ms_error err;
+        ms_usage_list list;
+        test_alloc_init(&heap);
+        heap.fail_at = k;
+        ms_arena_init(&a, &heap.alloc);
+        ms_result code = ms_usage_sum(s.store, &q, &a, &list, &err);
+        assert_int_equal(code, heap.failed > 0 ? MS_E_NO_MEMORY : MS_OK);
+        assert_int_equal(list.count, code == MS_OK ? 300 : 0);
+        assert_int_equal(list.total.notes, code == MS_OK ? 600 : 0);
+        ms_arena_deinit(&a);
+        test_alloc_done(&heap);
+        if (heap.failed == 0) break;
+        assert_true(k < 100);
+    }
+    store_close(&s);
+}
+
+static void sums_fit_in_a_fixed_arena(void **state)
+{
+    static char room[64000];
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_usage_query q;
+    size_t fits = 0;
+    memset(&q, 0, sizeof q);
+    q.by = MS_USAGE_BY_AGENT;
+    fill(s.store, 60, 200);
+    for (size_t size = 0; size <= sizeof room; size += 1000) {
+        ms_arena small;
+        ms_usage_list list;
+        ms_error err;
+        ms_arena_init_fixed(&small, room, size);
+        ms_result code = ms_usage_sum(s.store, &q, &small, &list, &err);
+        assert_true(code == MS_OK || code == MS_E_ARENA);
+        if (code == MS_OK && fits == 0) fits = size;
+        if (fits > 0) assert_int_equal(code, MS_OK);
+        assert_int_equal(list.count, code == MS_OK ? 60 : 0);
+    }
+    assert_true(fits > 0);
+    store_close(&s);
+}
+
+/* The quickest of three. */
+static double seconds_of(ms_store *store, const ms_usage_query *q, size_t groups)
+{
+    double best = 1e9;
+    for (int i = 0; i < 3; i++) {
+        clock_t from = clock();
+        assert_int_equal(sum_of(store, q).count, groups);
+        double took = (double)(clock() - from) / CLOCKS_PER_SEC;
+        if (took < best) best = took;
+        ms_arena_reset(&arena);
+    }
+    return best;
+}
+
+/* Ten thousand agents, or something hidden, cost little more than one sum of all. */
+static void many_groups_are_no_trouble(void **state)
+{
+    size_t agents = test_times(5000) * 2, notes = agents * 10;
+    test_store s = store_open(store_kind_at(0), NULL);
+    ms_usage_query q;
+    ms_error err;
+    (void)state;
+    memset(&q, 0, sizeof q);
+    fill(s.store, agents, notes);
+    double plain = seconds_of(s.store, &q, 2);
+    q.by = MS_USAGE_BY_AGENT;
+    double parted = seconds_of(s.store, &q, agents);
+    assert_int_equal(ms_hide(s.store, 1, &err), MS_OK);
+    double asking = seconds_of(s.store, &q, agents);
+    printf("%zu notes: %.1f ms, %zu agents %.1f ms, with hidden ones %.1f ms\n", notes,
+           plain * 1e3, agents, parted * 1e3, asking * 1e3);
+    assert_true(parted < plain * 10 + 0.05);
+    assert_true(asking < plain * 15 + 0.05);
+    store_close(&s);
+}
+
+#define WITH_RESET(test) cmocka_unit_test_setup(test, reset)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ON_EVERY_STORE(sums_are_those_of_the_array),
+        ON_EVERY_STORE(a_copy_costs_what_it_shows),
+        ON_EVERY_STORE(cleared_locations_cost_nothing),
+        ON_EVERY_STORE(any_note_can_be_read),
+        ON_EVERY_STORE(sums_stay_at_the_top),
+        ON_EVERY_STORE(what_is_noted_is_an_object),
+        ON_EVERY_STORE(bad_usage_is_refused),
+        ON_EVERY_STORE(sums_fit_in_a_fixed_arena),
+        WITH_RESET(any_allocation_may_fail),
+        WITH_RESET(many_groups_are_no_trouble),
+    };
+    return cmocka_run_group_tests_name("usage", tests, NULL, release);
+}
