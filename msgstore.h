@@ -1107,8 +1107,10 @@ typedef struct ms_backend {
      * others. Of a HIDE, opts->seqs receives how many it hid; 0: nothing was written. */
     ms_result (*change)(ms_store *store, ms_str location, const ms_envelope *records,
                         size_t n, const ms_append_opts *opts, ms_error *err);
-    /* Overwrites what a record that the store lent says (ms__blank), its checks anew. */
-    ms_result (*erase)(ms_store *store, const ms_msg *record, ms_error *err);
+    /* Erases what a record that the store lent says; first (overwrite false) it is marked,
+     * then, when that is durable, overwritten. See [record]. */
+    ms_result (*erase)(ms_store *store, const ms_msg *record, bool overwrite,
+                       ms_error *err);
 } ms_backend;
 
 #define MS_STORE_OPEN 0x4d53544fu /* value of `open` while a store is */
@@ -5499,7 +5501,9 @@ MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena, ms_enve
  *      7     1   flags, MS_FLAG_* below 256
  *      8     8   sequence number
  *     16     8   time, IEEE 754 double, seconds since 1970; a NaN: the message has none
- *     24     4   body check: CRC32C from byte 32 to the end of the padding
+ *     24     4   body check: CRC32C from byte 32 to the end of the padding; ERASED (below)
+ *                when what the record said is being, or was, overwritten: then the body
+ *                is not checked. A CRC that is ERASED by chance is stored as one more
  *     28     4   header check: CRC32C of bytes 0 to 27, continued from the seed of its home
  *
  *   body
@@ -5525,7 +5529,7 @@ MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena, ms_enve
  *      in what is left;
  * (R2) the header check matches;
  * (R3) kind, type and codec are known;
- * (R4) the body check matches;
+ * (R4) the body check matches, or is ERASED;
  * (R5) the directory lies inside the body, tags rise, length sizes are known, and the
  *      lengths add up to exactly the rest of the body.
  *
@@ -5546,6 +5550,7 @@ MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena, ms_enve
 #define MS__TIME_UNSET 0x7FF8000000000000u
 #define MS__TAG_JSON 0x20u
 #define MS__UNFINISHED 0x80u /* in byte 6 */
+#define MS__ERASED 0x44455241u /* a body check: "ARED" */
 #define MS__RECORD_MAX ((uint64_t)256 << 20)
 
 #define MS__KINDS(X)                                                      \
@@ -5667,11 +5672,22 @@ static void ms__encode_header(const ms_envelope *m, const ms__layout *l, uint64_
     ms__put64(r + 16, time_bits);
 }
 
+static uint32_t ms__body_check(const unsigned char *r)
+{
+    uint32_t crc =
+        ms__crc32c(0, r + MS__HEADER, ms__padded(ms__get32(r)) - MS__HEADER);
+    return crc == MS__ERASED ? crc + 1 : crc;
+}
+
+static bool ms__is_erased(const unsigned char *r)
+{
+    return ms__get32(r + 24) == MS__ERASED;
+}
+
 /* Puts both checks on a record that is otherwise whole. */
 static void ms__seal(unsigned char *r, uint32_t seed)
 {
-    uint32_t padded = ms__padded(ms__get32(r));
-    ms__put32(r + 24, ms__crc32c(0, r + MS__HEADER, padded - MS__HEADER));
+    ms__put32(r + 24, ms__body_check(r));
     ms__put32(r + 28, ms__crc32c(seed, r, 28));
 }
 
@@ -5782,8 +5798,7 @@ static ms_result ms__foreign(ms_error *err, uint64_t offset, const unsigned char
 static ms_result ms__check_fields(const unsigned char *r, uint64_t offset, ms_error *err)
 {
     uint32_t size = ms__get32(r);
-    uint32_t check = ms__crc32c(0, r + MS__HEADER, ms__padded(size) - MS__HEADER);
-    if (check != ms__get32(r + 24))
+    if (!ms__is_erased(r) && ms__body_check(r) != ms__get32(r + 24))
         return ms__damaged(err, offset, "its body does not match its check");
     const char *fault = ms__body_fault(r + MS__HEADER, size - MS__HEADER);
     return fault ? ms__damaged(err, offset, fault) : MS_OK;
@@ -5818,7 +5833,8 @@ MS_API ms_kind ms_kind_of(const ms_msg *msg) { return (ms_kind)ms__bytes(msg)[4]
 MS_API uint32_t ms_flags(const ms_msg *msg)
 {
     const unsigned char *r = ms__bytes(msg);
-    return r[7] | (r[6] & MS__UNFINISHED ? (uint32_t)MS_FLAG_UNFINISHED : 0u);
+    return r[7] | (r[6] & MS__UNFINISHED ? (uint32_t)MS_FLAG_UNFINISHED : 0u) |
+           (ms__is_erased(r) ? (uint32_t)MS_FLAG_REDACTED : 0u);
 }
 
 MS_API uint64_t ms_seq(const ms_msg *msg) { return ms__get64(ms__bytes(msg) + 8); }
@@ -5952,7 +5968,9 @@ static bool ms__is_change(const unsigned char *r)
 }
 
 /* ---- Erasing. What names things stays, so that the record keeps its place everywhere;
- * lengths stay, so that whoever reads meanwhile stays inside. */
+ * lengths stay, so that whoever reads meanwhile stays inside. First the two checks change,
+ * eight bytes that lie in one unit of any disk: from then on the body is not checked, so at
+ * no moment is there a record that does not hold. Then the body is overwritten. */
 
 #define MS__REDACTED "[redacted]"
 #define MS__KEPT_FIELDS                                                                \
@@ -5970,14 +5988,13 @@ static void ms__blank_value(const ms__entry *e)
     for (size_t i = 0; i < n; i++) p[i] = *empty ? *empty++ : ' ';
 }
 
-/* Overwrites what a record says; its checks are the caller's. */
+/* Overwrites what a record says. */
 static void ms__blank(unsigned char *r)
 {
     ms__walk w = ms__walk_of(r);
     ms__entry e;
     while (ms__walk_next(&w, &e))
         if (!(MS__KEPT_FIELDS >> e.field & 1)) ms__blank_value(&e);
-    r[7] |= MS_FLAG_REDACTED;
 }
 
 MS_API ms_result ms_decode(const void *bytes, size_t size, const ms_msg **out,
@@ -15318,9 +15335,10 @@ MS_API void ms_close(ms_store *store)
  * ns, and a walk over hidden ranges); a location that was not costs nothing. Space comes
  * back with ms_copy.
  *
- * One thing is done in place: redaction. First an AMEND says what is shown from now on,
- * and is synced; only then the bytes are overwritten. So a crash in the middle leaves a
- * message that is shown as redacted, and at worst a damaged record that nobody is shown.
+ * One thing is done in place: redaction. First an AMEND says what is shown from now on, and
+ * all records that say something are marked as erased; that is synced; only then their bytes
+ * are overwritten, and synced. So a crash in the middle leaves a message that is shown as
+ * redacted, whose records all hold, and ms_redact called again finishes.
  *
  * A stream is a message that is appended when it begins, pieces that follow, and an AMEND
  * with the whole text at the end. Pieces are streams of their own in the index, so that
@@ -15815,8 +15833,19 @@ static ms_envelope ms__redacted(const ms_msg *msg)
     return e;
 }
 
+/* Is it what a redacted message shows, or a note of what one cost? */
+static bool ms__redact_keeps(const ms_msg *msg)
+{
+    if (ms_kind_of(msg) == MS_KIND_AMEND)
+        return (ms_flags(msg) & MS_FLAG_REDACTED) && ms_str_equal(ms_content(msg).text,
+                                                                  MS_STR(MS__REDACTED));
+    return ms_kind_of(msg) == MS_KIND_NOTE &&
+           ms_str_equal(ms_get(msg, MS_F_TYPE_NAME).text, MS_STR(MS__USAGE));
+}
+
 static MS__APART ms_result ms__redact_erase(ms_store *store, ms_arena *arena,
-                                            const ms_msg *own, ms_error *err)
+                                            const ms_msg *own, bool overwrite,
+                                            ms_error *err)
 {
     const ms_msg *msg;
     ms_result code = MS_OK;
@@ -15826,14 +15855,11 @@ static MS__APART ms_result ms__redact_erase(ms_store *store, ms_arena *arena,
     q.raw = MS_RAW_MESSAGES | MS_RAW_AMENDS | MS_RAW_NOTES | MS_RAW_PIECES;
     q.about_seq = ms_seq(own);
     MS__TRY(ms_query_open(store, &q, it, err));
-    while (code == MS_OK && (msg = ms_next(it)) != NULL) {
-        bool cost = ms_kind_of(msg) == MS_KIND_NOTE &&
-                    ms_str_equal(ms_get(msg, MS_F_TYPE_NAME).text, MS_STR(MS__USAGE));
-        if (!cost) code = store->backend->erase(store, msg, err);
-    }
+    while (code == MS_OK && (msg = ms_next(it)) != NULL)
+        if (!ms__redact_keeps(msg)) code = store->backend->erase(store, msg, overwrite, err);
     ms_result end = ms_cursor_close(it, NULL);
     (void)end; /* what was damaged cannot be read by anybody */
-    return code;
+    return code == MS_OK ? ms_sync(store, NULL, err) : code;
 }
 
 MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err)
@@ -15845,10 +15871,9 @@ MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err)
     if (code == MS_OK && !(ms_flags(msg) & MS_FLAG_REDACTED)) {
         ms_envelope e = ms__redacted(msg);
         code = ms__amend(store, msg, &e, MS_FLAG_REDACTED, err);
-        if (code == MS_OK) code = ms_sync(store, NULL, err);
     }
-    if (code == MS_OK || hidden) code = ms__redact_erase(store, &own, msg, err);
-    if (code == MS_OK) code = ms_sync(store, NULL, err);
+    if (code == MS_OK || hidden) code = ms__redact_erase(store, &own, msg, false, err);
+    if (code == MS_OK) code = ms__redact_erase(store, &own, msg, true, err);
     ms_arena_deinit(&own);
     return code;
 }
@@ -16749,6 +16774,26 @@ static uint32_t ms__stream_lower(const ms__stream *s, uint32_t n, uint32_t entry
     return low;
 }
 
+/* The same of entries [lo, hi), beginning at a chunk that is near. */
+static uint32_t ms__chunks_lower(const ms__chunk *c, uint32_t lo, uint32_t hi,
+                                 uint32_t entry)
+{
+    const ms__chunk *after;
+    while (c->first > lo && ms__chunk_entry(c, c->first) >= entry) c = c->before;
+    while (c->first + ms__chunk_cap(c->first) < hi &&
+           (after = (const ms__chunk *)ms__load_ptr(&c->after)) != NULL &&
+           ms__chunk_entry(after, after->first) < entry)
+        c = after;
+    uint32_t end = c->first + ms__chunk_cap(c->first);
+    uint32_t low = lo > c->first ? lo : c->first, high = hi < end ? hi : end;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (ms__chunk_entry(c, middle) < entry) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
 /* ---- Tries. A path is where a search stands: the next slot, and the hash bits left. */
 
 typedef struct ms__path {
@@ -16992,7 +17037,8 @@ static void ms__names_link(ms__live *live)
 /* ---- Changes. A reader knows a place, its end: what was changed from there on has not
  * happened for it. So nothing is taken back and nothing moves, and an open cursor goes on
  * over what it saw at its opening. Hidden ranges are asked the newest first; ranges inside a
- * newer one are stepped over, and the search ends where no older one reaches. */
+ * newer one are stepped over, and the search ends where no older one reaches. Who walks over
+ * messages leaps over a wide range, so that what is hidden costs nothing. */
 
 static uint64_t ms__seq_hash(uint64_t seq)
 {
@@ -17009,26 +17055,39 @@ static ms__changed *ms__changed_find(const ms__control *c, uint64_t seq)
     return NULL;
 }
 
+/* The range that hides message number seq from a reader that knows what is before `end`;
+ * NULL: none does. */
+static const ms__range *ms__hidden_by(const ms__control *c, uint64_t seq, uint64_t end)
+{
+    const ms__range *range = (const ms__range *)ms__load_ptr(&c->ranges);
+    while (range && range->reach >= seq) {
+        if (range->place < end && range->first <= seq && seq <= range->last) return range;
+        range = range->place < end ? range->skip : range->before;
+    }
+    return NULL;
+}
+
 /* The record that stands for message number seq, whose own is r, for a reader that knows
  * what is before `end`; *place (of r) becomes its place. NULL: it is hidden. */
 static const unsigned char *ms__shown(const ms__control *c, const unsigned char *r,
                                       uint64_t seq, uint64_t end, uint64_t *place)
 {
-    const ms__range *range = (const ms__range *)ms__load_ptr(&c->ranges);
-    while (range && range->reach >= seq) {
-        if (range->place >= end) {
-            range = range->before;
-            continue;
-        }
-        if (range->first <= seq && seq <= range->last) return NULL;
-        range = range->skip;
-    }
+    if (ms__hidden_by(c, seq, end)) return NULL;
     const ms__changed *m = ms__changed_find(c, seq);
     const ms__version *v = m ? (const ms__version *)ms__load_ptr(&m->newest) : NULL;
     while (v && v->place >= end) v = v->before;
     if (!v) return r;
     *place = v->place;
     return v->record;
+}
+
+/* A range so wide is stepped over at once by who walks over messages. */
+#define MS__LEAP 16u
+
+static const ms__range *ms__leap_over(const ms__control *c, uint64_t seq, uint64_t end)
+{
+    const ms__range *range = ms__hidden_by(c, seq, end);
+    return range && range->last - range->first >= MS__LEAP ? range : NULL;
 }
 
 /* What one AMEND or HIDE needs to count, made before it is written. */
@@ -17511,9 +17570,9 @@ typedef struct ms__feed {
     /* How many entries the head has in all. */
     size_t (*count)(ms_store *store, ms_cursor *it, const ms__head *h);
     /* Where messages may be changed: the record that stands for the one offered, NULL when
-     * it is hidden. *whole: as `whole` said of the one offered; becomes that of the one
-     * returned. */
-    const unsigned char *(*shown)(ms_store *store, const ms_cursor *it, const ms__head *h,
+     * it is hidden (then the head may step on over others that are). *whole: as `whole`
+     * said of the one offered; becomes that of the one returned. */
+    const unsigned char *(*shown)(ms_store *store, const ms_cursor *it, ms__head *h,
                                   bool *whole);
 } ms__feed;
 
@@ -17586,7 +17645,7 @@ static const unsigned char *ms__merge_step(ms_store *store, const ms__feed *feed
                                            ms_cursor *it, uint64_t *damaged)
 {
     while (it->n_live > 0) {
-        const ms__head *h = &ms__heads(it)[0];
+        ms__head *h = &ms__heads(it)[0];
         const unsigned char *r = h->record;
         ms_type_set types = h->types;
         bool again = h->place == it->last_place;
@@ -18102,6 +18161,14 @@ static const ms__control *ms__control_of(const ms__loc *loc)
     return c && ms__load32(&c->changes.count) > 0 ? c : NULL;
 }
 
+/* A walk back has met the hidden message seq, entry i: before which entry it goes on. */
+static uint32_t ms__mem_over(const ms__mem *m, const ms__stream *s,
+                             const ms__control *control, uint64_t seq, uint32_t i)
+{
+    const ms__range *range = ms__leap_over(control, seq, UINT64_MAX);
+    return range ? ms__stream_find(m, s, i, range->first) : i;
+}
+
 /* How many messages of a location from first to last are visible. */
 static uint64_t ms__mem_visible(const ms__mem *m, const ms__loc *loc, uint64_t first,
                                 uint64_t last)
@@ -18109,13 +18176,13 @@ static uint64_t ms__mem_visible(const ms__mem *m, const ms__loc *loc, uint64_t f
     uint64_t n = 0;
     bool whole = true;
     const ms__control *control = ms__control_of(loc);
-    for (uint32_t i = ms__stream_find(m, &loc->all, loc->all.count, first);
-         i < loc->all.count; i++) {
+    for (uint32_t i = loc->all.count; i-- > 0;) {
         uint32_t unit = ms__chunk_entry(ms__stream_chunk(&loc->all, i), i);
         const ms_msg *msg = ms__mem_msg(m, unit);
         if (!msg) continue;
-        if (ms_seq(msg) > last) break;
-        if (ms__mem_now(m, control, unit, UINT64_MAX, &whole)) n++;
+        if (ms_seq(msg) < first) break;
+        if (ms__mem_now(m, control, unit, UINT64_MAX, &whole)) n += ms_seq(msg) <= last;
+        else i = ms__mem_over(m, &loc->all, control, ms_seq(msg), i);
     }
     return n;
 }
@@ -18268,7 +18335,9 @@ static uint64_t ms__mem_last_of(const ms__mem *m, const ms__loc *loc)
     for (uint32_t i = loc->all.count; i-- > 0;) {
         uint32_t unit = ms__chunk_entry(ms__stream_chunk(&loc->all, i), i);
         const ms_msg *msg = ms__mem_msg(m, unit);
-        if (msg && ms__mem_now(m, control, unit, UINT64_MAX, &whole)) return ms_seq(msg);
+        if (!msg) continue;
+        if (ms__mem_now(m, control, unit, UINT64_MAX, &whole)) return ms_seq(msg);
+        i = ms__mem_over(m, &loc->all, control, ms_seq(msg), i);
     }
     return 0;
 }
@@ -18431,15 +18500,34 @@ static size_t ms__mem_count(ms_store *store, ms_cursor *it, const ms__head *h)
     return h->hi - h->lo;
 }
 
+/* Where the pop of a head that leaps has to find it, when it stands at i and goes on at
+ * `to`: backward before that entry, forward at it. */
+static void ms__head_leap(ms__head *h, bool backward, uint32_t to)
+{
+    if (backward) h->pos = to < h->pos ? to + 1 : h->pos;
+    else h->pos = to > h->pos ? to - 1 : h->pos;
+}
+
 static const unsigned char *ms__mem_shown(ms_store *store, const ms_cursor *it,
-                                          const ms__head *h, bool *whole)
+                                          ms__head *h, bool *whole)
 {
     ms__mem *m = ms__mem_of(store);
     const ms__control *control = it->control;
+    const ms__stream *all = &m->live.all;
     if (!*whole) return h->record;
     if (!control)
         control = ms__control_of(ms__loc_find(&m->live, ms_location(ms__msg(h->record))));
-    return ms__mem_now(m, control, (uint32_t)h->place, it->now, whole);
+    uint64_t seq = ms_seq(ms__msg(h->record));
+    const unsigned char *r = ms__mem_now(m, control, (uint32_t)h->place, it->now, whole);
+    const ms__range *range =
+        r || !it->control ? NULL : ms__leap_over(control, seq, it->now);
+    if (!range) return r;
+    uint32_t n = ms__stream_seen(all, (uint32_t)it->now);
+    uint32_t i = ms__stream_find(m, all, n, it->backward ? range->first : range->last + 1);
+    uint32_t unit = i < n ? ms__chunk_entry(ms__stream_chunk(all, i), i) : UINT32_MAX;
+    ms__head_leap(h, it->backward,
+                  ms__chunks_lower((const ms__chunk *)h->run, h->lo, h->hi, unit));
+    return NULL;
 }
 
 static const ms__feed ms__mem_feed = {ms__mem_load, ms__mem_whole, ms__mem_back,
@@ -18618,20 +18706,21 @@ static ms_result ms__mem_get(ms_store *store, uint64_t seq, ms_arena *arena,
     return r ? MS_OK : ms__fail(err, MS_E_HIDDEN, "message %u is hidden", seq);
 }
 
-/* Overwrites what a record says. Readers of other messages go on. */
-static ms_result ms__mem_erase(ms_store *store, const ms_msg *record, ms_error *err)
+/* Readers of other messages go on. */
+static ms_result ms__mem_erase(ms_store *store, const ms_msg *record, bool overwrite,
+                               ms_error *err)
 {
     ms__mem *m = ms__mem_of(store);
     unsigned char *r = (unsigned char *)(uintptr_t)ms__bytes(record);
-    uint32_t seed, padded = ms__padded(ms__get32(r));
     (void)err;
     ms__lock_take(&m->lock);
-    /* which of the two words a header check is made of is not known here: what the check
-     * was without its seed is */
-    seed = ms__get32(r + 28) ^ ms__crc32c(0, r, 28);
-    ms__blank(r);
-    ms__put32(r + 24, ms__crc32c(0, r + MS__HEADER, padded - MS__HEADER));
-    ms__put32(r + 28, ms__crc32c(0, r, 28) ^ seed);
+    if (overwrite) {
+        ms__blank(r);
+    } else { /* the seed, which the place gives, is what the check has beside the bytes */
+        uint32_t seed = ms__get32(r + 28) ^ ms__crc32c(0, r, 28);
+        ms__put32(r + 24, MS__ERASED);
+        ms__put32(r + 28, ms__crc32c(0, r, 28) ^ seed);
+    }
     ms__lock_give(&m->lock);
     return MS_OK;
 }
@@ -19225,9 +19314,9 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *   kind GAP: header sequence is that of the last message left out, header time an integer
  *   that counts them, one field: LOCATION. See ms_copy.
  *
- *   kinds AMEND, HIDE, NOTE, LOCATION, PIECE: see [record]. What is redacted is written over
- *   where it stands: the values of its fields, flag REDACTED, both checks. That is the one
- *   exception to (F6), made after an AMEND that stands for the message was synced.
+ *   kinds AMEND, HIDE, NOTE, LOCATION, PIECE: see [record]. What is redacted is erased where
+ *   it stands: its two checks, then, when that and an AMEND that stands for it are durable,
+ *   the values of its fields. That is the one exception to (F6).
  *
  *   kind INDEX: type 1 LEAF, 2 PART, 3 LEVEL; sequence of the message before it; flag
  *   COMMIT; no time. A LEAF holds the postings of the records behind the LEAF before it,
@@ -19523,16 +19612,11 @@ static uint32_t ms__log_session(const ms__file_id *f, uint64_t offset,
     return ms__get32(r + 28) ^ ms__log_check(f, offset, r);
 }
 
-static uint32_t ms__body_crc(const unsigned char *r)
-{
-    return ms__crc32c(0, r + MS__HEADER, ms__padded(ms__get32(r)) - MS__HEADER);
-}
-
 /* Puts both checks on a record that is otherwise whole. */
 static void ms__log_seal(const ms__file_id *f, uint64_t offset, uint32_t session,
                          unsigned char *r)
 {
-    ms__put32(r + 24, ms__body_crc(r));
+    ms__put32(r + 24, ms__body_check(r));
     ms__put32(r + 28, ms__log_check(f, offset, r) ^ session);
 }
 
@@ -19579,7 +19663,7 @@ static bool ms__void_decode(const ms__file_id *f, uint64_t offset, uint64_t left
     v->lost = ms__get64(r + 48);
     v->time = ms__f64_from(ms__get64(r + 56));
     return ms__log_session(f, offset, r) == v->session &&
-           ms__body_crc(r) == ms__get32(r + 24) && v->next % 8 == 0 &&
+           ms__body_check(r) == ms__get32(r + 24) && v->next % 8 == 0 &&
            v->next >= offset + MS__VOID_SIZE && v->next <= offset + left;
 }
 
@@ -19694,6 +19778,8 @@ typedef struct ms__leaf {
     unsigned char *own; /* made in memory: the record itself, else NULL */
     uint32_t own_size;
     uint32_t *checked; /* a bit for each record whose body was found whole */
+    void *which;       /* a bit for each record that is a message; made when it is needed,
+                          atomic */
 } ms__leaf;
 
 static uint64_t ms__leaf_size(uint32_t roots, const ms__leaf *l)
@@ -19882,7 +19968,7 @@ static bool ms__index_holds(const ms__file_id *f, uint64_t offset, const unsigne
     uint32_t at = r[5] == MS__INDEX_LEAF ? 32 : r[5] == MS__INDEX_LEVEL ? 44 : 48;
     return r[4] == MS__KIND_INDEX && ms__get32(r) >= MS__PART_FIXED &&
            ms__log_session(f, offset, r) == ms__get32(r + at) &&
-           ms__body_crc(r) == ms__get32(r + 24);
+           ms__body_check(r) == ms__get32(r + 24);
 }
 
 /* Is this the PART that a LEVEL lists at that place? */
@@ -20965,6 +21051,7 @@ static ms__tail *ms__tail_new(ms__log *log, uint64_t base, uint32_t segment)
     }
     t->live.hash_key[0] = log->id.hash_key[0];
     t->live.hash_key[1] = log->id.hash_key[1];
+    t->live.list_all = true;
     t->base = base;
     t->segment = segment;
     t->first_time = t->last_time = ms__f64_from(MS__TIME_UNSET);
@@ -21502,10 +21589,16 @@ static bool ms__nodes_reserve(ms__log *log, unsigned level, uint32_t i)
     return true;
 }
 
+static size_t ms__leaf_bits(const ms__leaf *l)
+{
+    return ((size_t)l->n / 32 + 1) * 4;
+}
+
 static void ms__leaf_free(ms__log *log, ms__leaf *l)
 {
+    if (l->which) (void)ms__log_resize(log, l->which, ms__leaf_bits(l), 0);
     if (l->own) (void)ms__log_resize(log, l->own, ms__padded(l->own_size), 0);
-    (void)ms__log_resize(log, l, sizeof *l + ((size_t)l->n / 32 + 1) * 4, 0);
+    (void)ms__log_resize(log, l, sizeof *l + ms__leaf_bits(l), 0);
 }
 
 static void ms__level_free(ms__log *log, ms__level *l)
@@ -21516,10 +21609,11 @@ static void ms__level_free(ms__log *log, ms__level *l)
 /* A leaf with its bits behind it. */
 static ms__leaf *ms__leaf_new(ms__log *log, const ms__leaf *from)
 {
-    size_t bits = ((size_t)from->n / 32 + 1) * 4;
+    size_t bits = ms__leaf_bits(from);
     ms__leaf *l = (ms__leaf *)ms__log_resize(log, NULL, 0, sizeof *l + bits);
     if (!l) return NULL;
     *l = *from;
+    l->which = NULL;
     l->checked = (uint32_t *)(void *)(l + 1);
     memset(l->checked, 0, bits);
     return l;
@@ -21591,7 +21685,7 @@ static bool ms__session_known(const ms__log *log, uint32_t session)
 /* Is the body of a record whose header holds whole, and its sequence number in order? */
 static bool ms__replay_body(const ms__replay *s, const unsigned char *r, uint64_t offset)
 {
-    if (!ms__is_listed(r)) return ms__body_crc(r) == ms__get32(r + 24);
+    if (!ms__is_listed(r)) return ms__body_check(r) == ms__get32(r + 24);
     return (r[4] != MS__KIND_MESSAGE || ms_seq(ms__msg(r)) > s->last_seq) &&
            ms__check_record(r, offset, NULL) == MS_OK;
 }
@@ -22004,11 +22098,60 @@ static uint32_t ms__segment_next(ms__log *log, uint64_t stream, uint32_t i, uint
 
 /* ---- Finding messages by number. */
 
-/* The first whole message among records [i, n) of a leaf (or, leaf NULL, of a tail). */
-static const ms_msg *ms__segment_message(const ms__log *log, const ms__leaf *leaf,
-                                         const ms__tail *tail, uint32_t i, uint32_t n)
+/* Which records of a leaf are messages: those that streams of locations have. NULL: all, or
+ * there is no memory to say. */
+static const uint32_t *ms__leaf_which(ms__log *log, const ms__leaf *leaf, bool locked)
 {
-    for (; i < n; i++) {
+    ms__leaf *l = (ms__leaf *)(uintptr_t)leaf;
+    uint32_t *bits = (uint32_t *)ms__load_ptr(&l->which);
+    if (bits || l->messages == l->n) return bits;
+    if (!locked) ms__lock_take(&log->lock);
+    bits = (uint32_t *)l->which;
+    if (!bits) bits = (uint32_t *)ms__log_resize(log, NULL, 0, ms__leaf_bits(l));
+    if (bits && !l->which) {
+        const unsigned char *run;
+        uint32_t n, entry;
+        bool mixed;
+        memset(bits, 0, ms__leaf_bits(l));
+        for (uint32_t i = 0; i < l->streams; i++) {
+            if ((ms__leaf_stream(l, i) & 7) != MS__S_LOCATION) continue;
+            if (!ms__leaf_run(l, i, &run, &n, &mixed)) continue;
+            for (uint32_t k = 0; k < n; k++)
+                if ((entry = ms__posting(run, k, l->width)) < l->n)
+                    bits[entry / 32] |= (uint32_t)1 << (entry % 32);
+        }
+        ms__store_ptr(&l->which, bits);
+    }
+    if (!locked) ms__lock_give(&log->lock);
+    return bits;
+}
+
+/* The first record from i on, below n, that is a message. */
+static uint32_t ms__segment_skip(ms__log *log, const ms__leaf *leaf, const ms__tail *tail,
+                                 uint32_t i, uint32_t n, bool locked)
+{
+    if (leaf) {
+        const uint32_t *bits = ms__leaf_which(log, leaf, locked);
+        while (bits && i < n && !(bits[i / 32] >> (i % 32) & 1))
+            i = bits[i / 32] >> (i % 32) ? i + 1 : (i | 31) + 1;
+        return i < n ? i : n;
+    }
+    const ms__stream *all = &tail->live.all;
+    uint32_t count = ms__load32(&all->count);
+    if (count == n) return i; /* all are */
+    uint32_t at = ms__stream_lower(all, count, i);
+    if (at == count) return n;
+    uint32_t entry = ms__chunk_entry(ms__stream_chunk(all, at), at);
+    return entry < n ? entry : n;
+}
+
+/* The first whole message among records [i, n) of a leaf (or, leaf NULL, of a tail). */
+static const ms_msg *ms__segment_message(ms__log *log, const ms__leaf *leaf,
+                                         const ms__tail *tail, uint32_t i, uint32_t n,
+                                         bool locked)
+{
+    for (i = ms__segment_skip(log, leaf, tail, i, n, locked); i < n;
+         i = ms__segment_skip(log, leaf, tail, i + 1, n, locked)) {
         const unsigned char *r =
             leaf ? ms__leaf_record(log, leaf, i) : ms__tail_record(log, tail, i);
         if (r && r[4] == MS__KIND_MESSAGE) return ms__msg(r);
@@ -22018,13 +22161,14 @@ static const ms_msg *ms__segment_message(const ms__log *log, const ms__leaf *lea
 
 /* How many records of a segment stand before the message with that number or a larger
  * one; a damaged record decides nothing. */
-static uint32_t ms__segment_lower(const ms__log *log, const ms__leaf *leaf,
-                                  const ms__tail *tail, uint32_t n, uint64_t seq)
+static uint32_t ms__segment_lower(ms__log *log, const ms__leaf *leaf,
+                                  const ms__tail *tail, uint32_t n, uint64_t seq,
+                                  bool locked)
 {
     uint32_t low = 0, high = n;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        const ms_msg *msg = ms__segment_message(log, leaf, tail, middle, high);
+        const ms_msg *msg = ms__segment_message(log, leaf, tail, middle, high, locked);
         if (msg && ms_seq(msg) < seq)
             low = middle + 1;
         else
@@ -22043,9 +22187,9 @@ static uint64_t ms__place(uint32_t segment, uint32_t record)
 static uint64_t ms__place_of(ms__log *log, const ms__tail *t, uint32_t n, uint64_t seq,
                              bool locked)
 {
-    const ms_msg *first = ms__segment_message(log, NULL, t, 0, n);
+    const ms_msg *first = ms__segment_message(log, NULL, t, 0, n, locked);
     if (first && ms_seq(first) <= seq)
-        return ms__place(t->segment, ms__segment_lower(log, NULL, t, n, seq));
+        return ms__place(t->segment, ms__segment_lower(log, NULL, t, n, seq, locked));
     for (uint64_t at = 0; at < t->segment;) {
         unsigned level = 0;
         while (level + 1 < MS__LEVELS && at % ms__span(level + 1) == 0 &&
@@ -22059,7 +22203,8 @@ static uint64_t ms__place_of(ms__log *log, const ms__tail *t, uint32_t n, uint64
             if (last < seq) break;
             if (level > 0) continue;
             const ms__leaf *l = (const ms__leaf *)node;
-            return ms__place((uint32_t)at, ms__segment_lower(log, l, NULL, l->n, seq));
+            return ms__place((uint32_t)at,
+                             ms__segment_lower(log, l, NULL, l->n, seq, locked));
         }
         at += ms__span(level);
     }
@@ -22085,14 +22230,17 @@ static const unsigned char *ms__log_own(ms__log *log, const ms__tail *t, uint32_
     uint64_t at = ms__place_of(log, t, n, seq, locked), last = ms__place(t->segment, n);
     *damaged = false;
     for (; at < last; at++) { /* damaged records may stand before it */
-        uint32_t segment = (uint32_t)(at >> 32);
+        uint32_t segment = (uint32_t)(at >> 32), i = (uint32_t)at;
         const ms__leaf *l = segment < t->segment
                                 ? (const ms__leaf *)ms__node_of(log, 0, segment, locked)
                                 : NULL;
-        if (segment < t->segment && (!l || (uint32_t)at >= l->n)) {
+        uint32_t end = segment == t->segment ? n : l ? l->n : 0;
+        if (i < end) i = ms__segment_skip(log, l, t, i, end, locked);
+        if (i >= end) {
             at = ms__place(segment + 1, 0) - 1;
             continue;
         }
+        at = ms__place(segment, i);
         const unsigned char *r = ms__place_record(log, t, n, at, locked);
         *place = at;
         if (r && r[4] == MS__KIND_MESSAGE) return ms_seq(ms__msg(r)) == seq ? r : NULL;
@@ -22113,6 +22261,7 @@ typedef struct ms__each {
     const ms__leaf *leaf;   /* of the run; NULL: that of the tail */
     const unsigned char *run;
     uint32_t lo, hi;        /* what is left of it */
+    uint64_t below;         /* backward: goes on before this place */
 } ms__each;
 
 static void ms__each_begin(ms__each *e, ms__log *log, const ms__tail *t, uint64_t stream,
@@ -22128,6 +22277,33 @@ static void ms__each_begin(ms__each *e, ms__log *log, const ms__tail *t, uint64_
     e->backward = backward;
     e->locked = locked;
     e->segment = backward ? t->segment : 0;
+    e->below = UINT64_MAX;
+}
+
+/* Leaves of the run what is before the place to go on from. */
+static void ms__each_cut(ms__each *e)
+{
+    uint32_t segment = e->leaf ? e->leaf->segment : e->tail->segment;
+    uint32_t entry = (uint32_t)e->below, low = e->lo, high = e->hi;
+    if (e->below == UINT64_MAX || segment < e->below >> 32) return;
+    if (segment > e->below >> 32) low = high = e->lo;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        uint32_t at = e->leaf ? ms__posting(e->run, middle, e->leaf->width)
+                              : ms__chunk_entry(ms__stream_chunk(e->live, middle), middle);
+        if (at < entry) low = middle + 1;
+        else high = middle;
+    }
+    e->hi = low;
+}
+
+/* A walk back goes on before that place. */
+static void ms__each_leap(ms__each *e, uint64_t place)
+{
+    uint32_t segment = (uint32_t)(place >> 32);
+    e->below = place;
+    if (e->tail_done && segment + 1 < e->segment) e->segment = segment + 1;
+    ms__each_cut(e);
 }
 
 /* The next run; false: there is none. */
@@ -22152,6 +22328,7 @@ static bool ms__each_page(ms__each *e, ms_result *result)
         e->leaf = NULL;
         e->lo = 0;
         e->hi = e->seen;
+        ms__each_cut(e);
         return *result == MS_OK;
     }
     e->lo = e->hi = 0;
@@ -22159,6 +22336,7 @@ static bool ms__each_page(ms__each *e, ms_result *result)
     uint32_t i = e->leaf ? ms__leaf_find(e->leaf, e->stream) : UINT32_MAX;
     if (i != UINT32_MAX && !ms__leaf_run(e->leaf, i, &e->run, &e->hi, &mixed)) e->hi = 0;
     e->run = e->hi > 0 ? e->run : NULL;
+    if (e->hi > 0) ms__each_cut(e);
     return true;
 }
 
@@ -22591,8 +22769,25 @@ static bool ms__log_headed(const ms__log *log, const ms_cursor *it, const ms__he
     return offset != 0 && ms__log_holds(log, h->record, offset, end - offset, session, false);
 }
 
+/* Steps a head of a location over a hidden range, as far as its run goes. */
+static void ms__log_leap(ms__log *log, const ms_cursor *it, ms__head *h,
+                         const ms__range *range)
+{
+    uint32_t n = ms__load32(&it->tail->end), to;
+    uint64_t place = ms__place_of(log, it->tail, n,
+                                  it->backward ? range->first : range->last + 1, false);
+    uint32_t segment = (uint32_t)(place >> 32), entry = (uint32_t)place;
+    if (segment < h->segment) to = h->lo;
+    else if (segment > h->segment) to = h->hi;
+    else if (!h->run) to = entry < h->hi ? entry : h->hi;
+    else if (!h->leaf)
+        to = ms__chunks_lower((const ms__chunk *)h->run, h->lo, h->hi, entry);
+    else to = ms__run_lower((const unsigned char *)h->run, h->hi, h->leaf->width, entry);
+    ms__head_leap(h, it->backward, to > h->lo ? to : h->lo);
+}
+
 static const unsigned char *ms__log_shown(ms_store *store, const ms_cursor *it,
-                                          const ms__head *h, bool *whole)
+                                          ms__head *h, bool *whole)
 {
     ms__log *log = ms__log_of(store);
     const ms__control *control = it->control;
@@ -22606,9 +22801,12 @@ static const unsigned char *ms__log_shown(ms_store *store, const ms_cursor *it,
         if (result != MS_OK) *whole = false; /* cannot be told: counted, not shown */
         if (!control) return h->record;
     }
-    const unsigned char *r =
-        ms__shown(control, h->record, ms_seq(ms__msg(h->record)), it->now, &place);
+    uint64_t seq = ms_seq(ms__msg(h->record));
+    const unsigned char *r = ms__shown(control, h->record, seq, it->now, &place);
     if (!r || place != h->place) *whole = true;
+    const ms__range *range =
+        r || !it->control ? NULL : ms__leap_over(control, seq, it->now);
+    if (range) ms__log_leap(log, it, h, range);
     return r;
 }
 
@@ -23759,6 +23957,14 @@ static void ms__each_message(ms__each *e, ms__log *log, ms_str location, uint64_
                    t->count, true, true);
 }
 
+/* A walk back has met the hidden message seq: it goes on before the range that hides it. */
+static void ms__each_over(ms__each *e, const ms__control *c, uint64_t seq)
+{
+    const ms__range *range = ms__leap_over(c, seq, UINT64_MAX);
+    if (range)
+        ms__each_leap(e, ms__place_of(e->log, e->tail, e->tail->count, range->first, true));
+}
+
 /* The sequence number of a location's last visible message, 0: none. */
 static uint64_t ms__log_last_of(ms__log *log, ms_str location, ms_result *result)
 {
@@ -23771,6 +23977,7 @@ static uint64_t ms__log_last_of(ms__log *log, ms_str location, ms_result *result
         if (!r || !ms_str_equal(ms_location(ms__msg(r)), location)) continue;
         uint64_t seq = ms_seq(ms__msg(r));
         if (!c || ms__shown(c, r, seq, UINT64_MAX, &place)) return seq;
+        ms__each_over(&e, c, seq);
     }
     return 0;
 }
@@ -23788,7 +23995,8 @@ static uint64_t ms__log_visible(ms__log *log, ms_str location, uint64_t first,
         if (!r || !ms_str_equal(ms_location(ms__msg(r)), location)) continue;
         uint64_t seq = ms_seq(ms__msg(r));
         if (seq < first) break;
-        if (seq <= last && (!c || ms__shown(c, r, seq, UINT64_MAX, &place))) n++;
+        if (!c || ms__shown(c, r, seq, UINT64_MAX, &place)) n += seq <= last;
+        else ms__each_over(&e, c, seq);
     }
     return n;
 }
@@ -24269,8 +24477,36 @@ static uint64_t ms__log_where(const ms__log *log, const unsigned char *r)
     return 0;
 }
 
-/* Overwrites what a record says, where it stands in the file. */
-static ms_result ms__log_erase(ms_store *store, const ms_msg *record, ms_error *err)
+/* Stores bytes below the end: only erasing does. */
+static ms_result ms__log_over(ms__log *log, uint64_t offset, const unsigned char *bytes,
+                              size_t size, ms_error *err)
+{
+    int failed = ms__os_write_all(log->os, log->file, offset, bytes, size);
+    if (log->durable_end > offset) log->durable_end = offset;
+    if (log->erased > offset) log->erased = offset;
+    return failed == 0 ? MS_OK : ms__os_fail(err, failed, "writing to", log->path);
+}
+
+/* A record with other checks, or another body, where it stands in the file. */
+static ms_result ms__log_erase_at(ms__log *log, uint64_t offset, const unsigned char *r,
+                                  bool overwrite, ms_error *err)
+{
+    uint32_t padded = ms__padded(ms__get32(r));
+    unsigned char *copy = log->staging;
+    memcpy(copy, r, padded);
+    if (overwrite) {
+        ms__blank(copy);
+        return ms__log_over(log, offset + MS__HEADER, copy + MS__HEADER,
+                            padded - MS__HEADER, err);
+    }
+    uint32_t session = ms__log_session(&log->id, offset, r);
+    ms__put32(copy + 24, MS__ERASED);
+    ms__put32(copy + 28, ms__log_check(&log->id, offset, copy) ^ session);
+    return ms__log_over(log, offset + 24, copy + 24, 8, err);
+}
+
+static ms_result ms__log_erase(ms_store *store, const ms_msg *record, bool overwrite,
+                               ms_error *err)
 {
     ms__log *log = ms__log_of(store);
     const unsigned char *r = ms__bytes(record);
@@ -24285,17 +24521,8 @@ static ms_result ms__log_erase(ms_store *store, const ms_msg *record, ms_error *
                         log->path);
     if (code == MS_OK && !ms__staging_reach(log, padded))
         code = ms__no_memory(err, padded);
-    if (code == MS_OK) {
-        uint32_t session = ms__log_session(&log->id, offset, r);
-        memcpy(log->staging, r, padded);
-        ms__blank(log->staging);
-        ms__log_seal(&log->id, offset, session, log->staging);
-        int failed =
-            ms__os_write_all(log->os, log->file, offset, log->staging, padded);
-        if (failed != 0) code = ms__os_fail(err, failed, "writing to", log->path);
-        if (log->durable_end > offset) log->durable_end = offset;
-        if (log->erased > offset) log->erased = offset;
-    }
+    if (code == MS_OK) code = ms__log_erase_at(log, offset, r, overwrite, err);
+    ms__staging_trim(log);
     ms__log_leave(log);
     ms__lock_give(&log->lock);
     return code;
@@ -26207,9 +26434,10 @@ static ms_result ms__union_append(ms_store *store, ms_str location,
     return ms__union_read_only(err);
 }
 
-static ms_result ms__union_erase(ms_store *store, const ms_msg *record, ms_error *err)
+static ms_result ms__union_erase(ms_store *store, const ms_msg *record, bool overwrite,
+                                 ms_error *err)
 {
-    (void)store, (void)record;
+    (void)store, (void)record, (void)overwrite;
     return ms__union_read_only(err);
 }
 

@@ -3,8 +3,14 @@
  * windows, reopening and compaction; what a model is shown. */
 
 #define _POSIX_C_SOURCE 200809L
+
+#define MSGSTORE_EXAMPLE_NO_MAIN
+#include "../examples/sqlite_store.c"
+
 #include "stores.h"
 #include "json_equal.h"
+
+#include <pthread.h>
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
@@ -891,6 +897,544 @@ static void test_no_memory(void **state)
 }
 
 
+/* ---- sessions that change ---- */
+
+static ms_result open_sqlite(test_store *s, const store_options *options, ms_error *err)
+{
+    (void)options;
+    return sqlite_store_open(&s->store, ":memory:", err);
+}
+
+static store_kind sqlite_kind = {"sqlite", false, false, false, open_sqlite};
+
+/* What a session has shown, row after row; the place in it is the index. */
+typedef struct kept_session {
+    size_t n;
+    struct kept_row {
+        uint64_t seq;
+        bool gone;
+    } rows[200];
+} kept_session;
+
+static void kept_store(const ms_session *session, kept_session *k)
+{
+    ms_envelope m = numbered_row(k->n);
+    ms_error err;
+    assert_true(k->n < COUNT(k->rows));
+    k->rows[k->n].gone = false;
+    if (ms_session_store(session, &m, 1, NULL, &k->rows[k->n].seq, &err) != MS_OK)
+        fail_msg("store: %s", err.message);
+    k->n++;
+}
+
+static void kept_pop(const ms_session *session, kept_session *k)
+{
+    ms_envelope out;
+    ms_error err;
+    size_t at = k->n;
+    while (at > 0 && k->rows[at - 1].gone) at--;
+    ms_result code = ms_session_pop(session, &arena, &out, &err);
+    assert_int_equal(code, at > 0 ? MS_OK : MS_E_NOT_FOUND);
+    assert_int_equal(out.seq, at > 0 ? k->rows[at - 1].seq : 0);
+    if (at == 0) return;
+    must_be(out.content.text, numbered_row(at - 1).content.text);
+    k->rows[at - 1].gone = true;
+}
+
+/* Hides one in the middle: a message that somebody took out of the conversation. */
+static void kept_hide(uint64_t *rng, const ms_session *session, kept_session *k)
+{
+    ms_error err;
+    size_t at = (size_t)test_below(rng, k->n + 1);
+    if (at >= k->n || k->rows[at].gone) return;
+    assert_int_equal(ms_hide(session->store, k->rows[at].seq, &err), MS_OK);
+    k->rows[at].gone = true;
+}
+
+static void kept_clear(const ms_session *session, kept_session *k)
+{
+    uint64_t cleared, expected = 0;
+    ms_error err;
+    for (size_t i = 0; i < k->n; i++) {
+        expected += !k->rows[i].gone;
+        k->rows[i].gone = true;
+    }
+    assert_int_equal(ms_session_clear(session, &cleared, &err), MS_OK);
+    assert_int_equal(cleared, expected);
+}
+
+/* The newest n (0: all), each with the key of its place; gone ones have none. */
+static void must_be_kept(const ms_session *session, const kept_session *k, size_t newest)
+{
+    ms_session_load_opts opts = compressing(newest);
+    ms_envelopes rows = loaded(session, &opts);
+    size_t there = 0, at = 0;
+    for (size_t i = 0; i < k->n; i++) there += !k->rows[i].gone;
+    size_t skip = newest > 0 && newest < there ? there - newest : 0;
+    assert_int_equal(rows.count, there - skip);
+    for (size_t i = 0; i < k->n; i++) {
+        char name[MS_ENTITY_KEY_MAX];
+        ms_envelope full, want = numbered_row(i);
+        ms_error err;
+        ms_str shown, key = ms_str_n(name, ms_entity_key(MS_STR("s"), i, name));
+        ms_result code = ms_session_lookup(session->store, MS_STR("u"), key, &arena,
+                                           &full, &err);
+        assert_int_equal(code, k->rows[i].gone ? MS_E_NOT_FOUND : MS_OK);
+        if (k->rows[i].gone) continue;
+        must_be(full.content.text, want.content.text);
+        if (skip > 0) {
+            skip--;
+            continue;
+        }
+        assert_int_equal(rows.items[at].seq, k->rows[i].seq);
+        assert_int_equal(ms_shortened_key(&rows.items[at++], &arena, &shown), MS_OK);
+        if (want.type == MS_T_ASSISTANT_MESSAGE) must_be(shown, key);
+    }
+    assert_int_equal(at, rows.count);
+}
+
+/* Rows come and go in any order: what is left keeps its keys. */
+static void test_keys_while_rows_go(void **state)
+{
+    static kept_session k;
+    uint64_t rng = test_seed() + 2;
+    test_store s = store_open(*state, NULL);
+    ms_session session = session_of(s.store, MS_STR("u"), MS_STR("s"));
+    ms_session other = session_of(s.store, MS_STR("v"), MS_STR("s"));
+    ms_envelope noise = ms_user_message(ms_text("noise"));
+    k.n = 0;
+    for (size_t i = 0, n = 40 + test_times(60); i < n; i++) {
+        uint64_t what = test_below(&rng, 20);
+        if (what < 11) kept_store(&session, &k);
+        else if (what < 14) kept_pop(&session, &k);
+        else if (what < 17) kept_hide(&rng, &session, &k);
+        else if (what < 19) must_store(&other, &noise, 1);
+        else if (test_one_in(&rng, 3)) kept_clear(&session, &k);
+        if (i == n / 2) {
+            store_reopen(&s);
+            session = session_of(s.store, MS_STR("u"), MS_STR("s"));
+            other = session_of(s.store, MS_STR("v"), MS_STR("s"));
+        }
+        if (i % 7 == 0) must_be_kept(&session, &k, (size_t)test_below(&rng, 12));
+        ms_arena_reset(&arena);
+    }
+    must_be_kept(&session, &k, 0);
+    kept_clear(&session, &k);
+    kept_pop(&session, &k);
+    kept_store(&session, &k);
+    must_be_kept(&session, &k, 0);
+    store_close(&s);
+}
+
+/* A copy counts hidden rows as left out: keys are the same there. */
+static void test_keys_after_a_copy_of_holes(void **state)
+{
+    static kept_session k;
+    uint64_t rng = test_seed() + 3;
+    ms_error err;
+    test_store s = store_open(*state, NULL), to = store_open(*state, NULL);
+    ms_session session = session_of(s.store, MS_STR("u"), MS_STR("s"));
+    k.n = 0;
+    for (int i = 0; i < 30; i++) kept_store(&session, &k);
+    for (int i = 0; i < 12; i++) kept_hide(&rng, &session, &k);
+    kept_pop(&session, &k);
+    if (ms_copy(to.store, s.store, NULL, NULL, NULL, &err) != MS_OK)
+        fail_msg("copy: %s", err.message);
+    session = session_of(to.store, MS_STR("u"), MS_STR("s"));
+    must_be_kept(&session, &k, 0);
+    kept_store(&session, &k);
+    store_reopen(&to);
+    session = session_of(to.store, MS_STR("u"), MS_STR("s"));
+    must_be_kept(&session, &k, 0);
+    store_close(&to);
+    store_close(&s);
+}
+
+typedef struct popper {
+    ms_session session;
+    ms_arena arena;
+    unsigned char seen[400];
+    ms_result end;
+} popper;
+
+static void *pop_all(void *ctx)
+{
+    popper *p = (popper *)ctx;
+    ms_envelope out;
+    while ((p->end = ms_session_pop(&p->session, &p->arena, &out, NULL)) == MS_OK) {
+        p->seen[out.seq]++;
+        ms_arena_reset(&p->arena);
+    }
+    return NULL;
+}
+
+/* Two threads take rows away: each row once. */
+static void test_rows_are_taken_once(void **state)
+{
+    static popper poppers[2];
+    test_store s = store_open(*state, NULL);
+    pthread_t threads[2];
+    memset(poppers, 0, sizeof poppers);
+    for (int i = 1; i < 400; i++) {
+        ms_session session = session_of(s.store, MS_STR("u"), MS_STR("s"));
+        ms_envelope m = ms_user_message(ms_text("x"));
+        must_store(&session, &m, 1);
+    }
+    for (int i = 0; i < 2; i++) {
+        poppers[i].session = session_of(s.store, MS_STR("u"), MS_STR("s"));
+        assert_int_equal(pthread_create(&threads[i], NULL, pop_all, &poppers[i]), 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(poppers[i].end, MS_E_NOT_FOUND);
+        ms_arena_deinit(&poppers[i].arena);
+    }
+    for (int i = 1; i < 400; i++)
+        assert_int_equal(poppers[0].seen[i] + poppers[1].seen[i], 1);
+    store_close(&s);
+}
+
+static ms_session_facts about(const ms_session *session)
+{
+    ms_session_facts facts;
+    ms_error err;
+    if (ms_session_about(session, &arena, &facts, &err) != MS_OK)
+        fail_msg("about: %s", err.message);
+    return facts;
+}
+
+static uint64_t unread_of(const ms_session *session)
+{
+    uint64_t n = 0;
+    ms_error err;
+    if (ms_session_unread(session, &arena, &n, &err) != MS_OK)
+        fail_msg("unread: %s", err.message);
+    return n;
+}
+
+static void test_titles(void **state)
+{
+    test_store s = store_open(*state, NULL);
+    const ms_str names[] = {MS_STR("plain"), MS_STR("\"q\"\\\n\0x"), MS_STR(""),
+                            MS_STR("\xe6\x97\xa5"), times("long ", 2000)};
+    ms_session session = session_of(s.store, MS_STR("u"), MS_STR("s"));
+    ms_session other = session_of(s.store, MS_STR("v"), MS_STR("s"));
+    ms_error err;
+    assert_null(about(&session).title.ptr);
+    must_be(about(&session).all, MS_STR("{}"));
+    assert_int_equal(ms_session_rename(&other, MS_STR("of v"), NULL, &err), MS_OK);
+    for (size_t i = 0; i < COUNT(names); i++) {
+        if (ms_session_rename(&session, names[i], i % 2 ? &arena : NULL, &err) != MS_OK)
+            fail_msg("rename: %s", err.message);
+        must_be(about(&session).title, names[i]);
+    }
+    store_reopen(&s);
+    session = session_of(s.store, MS_STR("u"), MS_STR("s"));
+    other = session_of(s.store, MS_STR("v"), MS_STR("s"));
+    must_be(about(&session).title, names[COUNT(names) - 1]);
+    assert_int_equal(ms_session_rename(&session, MS_STR("a\xff"), NULL, &err), MS_OK);
+    must_be(about(&session).title, MS_STR("a\xef\xbf\xbd"));
+    assert_int_equal(ms_session_mark_read(&session, 7, &err), MS_OK);
+    assert_int_equal(ms_session_rename(&session, no_str(), NULL, &err), MS_OK);
+    assert_null(about(&session).title.ptr);
+    assert_int_equal(about(&session).read_seq, 7);
+    must_be(about(&other).title, MS_STR("of v"));
+    /* A fact that is no text is no title. */
+    assert_int_equal(ms_location_set(s.store, ms_session_location(&session),
+                                     MS_STR("{\"title\":[1],\"read_seq\":\"x\","
+                                            "\"deleted_at\":\"never\",\"own\":2}"), &err),
+                     MS_OK);
+    ms_session_facts facts = about(&session);
+    assert_true(!facts.title.ptr && facts.read_seq == 0 && !facts.has_deleted_at);
+    must_be_json(facts.all, MS_STR("{\"title\":[1],\"read_seq\":\"x\",\"own\":2,"
+                                   "\"deleted_at\":\"never\"}"), "all facts");
+    store_close(&s);
+}
+
+/* Titles belong to the sessions of the list, whoever else has one of that name. */
+static void test_titles_of_a_list(void **state)
+{
+    test_store s = store_open(*state, NULL);
+    ms_listing list;
+    ms_str titles[40];
+    ms_error err;
+    for (int i = 0; i < 40; i++) {
+        char id[16], title[32];
+        snprintf(id, sizeof id, "s%d", i / 2);
+        snprintf(title, sizeof title, "%s of %s", id, i % 2 ? "u" : "v");
+        ms_session session = session_of(s.store, i % 2 ? MS_STR("u") : MS_STR("v"),
+                                        ms_str_of(id));
+        ms_envelope m = ms_user_message(ms_text("x"));
+        must_store(&session, &m, 1);
+        if (i % 5 > 0)
+            assert_int_equal(ms_session_rename(&session, ms_str_of(title), NULL, &err),
+                             MS_OK);
+    }
+    store_reopen(&s);
+    assert_int_equal(ms_session_list(s.store, MS_STR("u"), 0, &arena, &list, &err),
+                     MS_OK);
+    assert_int_equal(list.count, 20);
+    if (ms_session_titles(s.store, MS_STR("u"), &list, &arena, titles, &err) != MS_OK)
+        fail_msg("titles: %s", err.message);
+    for (size_t i = 0; i < list.count; i++) {
+        char id[16], want[32];
+        ms_str at = list.items[i].location;
+        snprintf(id, sizeof id, "%.*s", (int)at.len, at.ptr);
+        snprintf(want, sizeof want, "%s of u", id);
+        if ((atoi(id + 1) * 2 + 1) % 5 > 0) must_be(titles[i], ms_str_of(want));
+        else assert_null(titles[i].ptr);
+    }
+    list.items[0].location = times("x", 1022);
+    assert_int_equal(ms_session_titles(s.store, MS_STR("u"), &list, &arena, titles, &err),
+                     MS_E_ARGUMENT);
+    assert_int_equal(ms_session_titles(s.store, MS_STR("u"), &list, NULL, titles, &err),
+                     MS_E_ARENA);
+    store_close(&s);
+}
+
+#define CALL_ROW                                                              \
+    "{\"role\":\"assistant\",\"tool_calls\":{\"items\":[{\"tool_name\":\"t\"," \
+    "\"tool_arguments\":{}}]}}"
+
+/* What counts as unread, against a loop over all rows. */
+static void test_unread(void **state)
+{
+    uint64_t rng = test_seed() + 4, seqs[60], mark = 0;
+    bool said[60];
+    test_store s = store_open(*state, NULL);
+    ms_session session = session_of(s.store, MS_STR("u"), MS_STR("s"));
+    ms_error err;
+    assert_int_equal(unread_of(&session), 0);
+    for (size_t i = 0; i < 60; i++) {
+        static const char *const rows[] = {
+            "{\"role\":\"user\",\"content\":\"u\"}",
+            "{\"role\":\"assistant\",\"content\":\"a\"}",
+            "{\"role\":\"tool\",\"content\":\"{}\",\"tool_name\":\"t\"}",
+            CALL_ROW};
+        size_t what = (size_t)test_below(&rng, 4), expected = 0;
+        ms_envelope m = row_of(rows[what]);
+        said[i] = what == 1;
+        assert_int_equal(ms_session_store(&session, &m, 1, NULL, &seqs[i], &err), MS_OK);
+        if (test_one_in(&rng, 6)) {
+            mark = test_one_in(&rng, 3) ? 0 : seqs[test_below(&rng, i + 1)];
+            assert_int_equal(ms_session_mark_read(&session, mark, &err), MS_OK);
+            if (mark == 0) mark = seqs[i];
+            assert_int_equal(about(&session).read_seq, mark);
+        }
+        if (test_one_in(&rng, 8) && ms_hide(s.store, seqs[i / 2], &err) == MS_OK)
+            said[i / 2] = false;
+        for (size_t k = 0; k <= i; k++) expected += said[k] && seqs[k] > mark;
+        assert_int_equal(unread_of(&session), expected);
+    }
+    assert_int_equal(ms_session_mark_read(&session, UINT64_MAX, &err), MS_OK);
+    store_reopen(&s);
+    session = session_of(s.store, MS_STR("u"), MS_STR("s"));
+    assert_int_equal(unread_of(&session), 0);
+    assert_int_equal(about(&session).read_seq, UINT64_MAX);
+    store_close(&s);
+}
+
+static void test_deleted_sessions(void **state)
+{
+    test_store s = store_open(*state, NULL);
+    ms_session mine = session_of(s.store, MS_STR("u"), MS_STR("s"));
+    ms_session other = session_of(s.store, MS_STR("u"), MS_STR("t"));
+    ms_query all = query_of(no_str(), 0);
+    double now = 1700000000.5;
+    ms_clock clock = clock_at(&now);
+    ms_envelope m = ms_assistant_message(ms_text("x")), found;
+    ms_listing list;
+    uint64_t hidden;
+    ms_error err;
+    for (int i = 0; i < 3; i++) must_store(&mine, &m, 1);
+    must_store(&other, &m, 1);
+    assert_int_equal(ms_session_rename(&mine, MS_STR("secret"), NULL, &err), MS_OK);
+    assert_int_equal(ms_session_mark_read(&mine, 2, &err), MS_OK);
+    if (ms_session_delete(&mine, &clock, &hidden, &err) != MS_OK)
+        fail_msg("delete: %s", err.message);
+    assert_int_equal(hidden, 3);
+    store_reopen(&s);
+    mine = session_of(s.store, MS_STR("u"), MS_STR("s"));
+    assert_int_equal(count_of(s.store, &all), 1);
+    assert_int_equal(loaded(&mine, NULL).count, 0);
+    assert_int_equal(ms_session_lookup(s.store, MS_STR("u"), MS_STR("session-s-msg-0"),
+                                       &arena, &found, &err), MS_E_NOT_FOUND);
+    assert_int_equal(ms_session_list(s.store, MS_STR("u"), 0, &arena, &list, &err),
+                     MS_OK);
+    assert_int_equal(list.count, 1);
+    must_be(list.items[0].location, MS_STR("t"));
+    ms_session_facts facts = about(&mine);
+    assert_true(!facts.title.ptr && facts.read_seq == 0);
+    assert_true(facts.has_deleted_at && facts.deleted_at == now);
+    assert_int_equal(ms_session_delete(&mine, NULL, &hidden, &err), MS_OK);
+    assert_int_equal(hidden, 0);
+    assert_true(about(&mine).deleted_at > now);
+    must_store(&mine, &m, 1); /* again: keys go on */
+    assert_int_equal(ms_session_lookup(s.store, MS_STR("u"), MS_STR("session-s-msg-3"),
+                                       &arena, &found, &err), MS_OK);
+    assert_int_equal(unread_of(&mine), 1);
+    now = 1e300;
+    assert_int_equal(ms_session_delete(&mine, &clock, &hidden, &err), MS_E_RANGE);
+    assert_int_equal(loaded(&mine, NULL).count, 1);
+    store_close(&s);
+}
+
+/* A row that is being written is there with its text so far; popped, it is gone. */
+static void test_rows_being_written(void **state)
+{
+    test_store s = store_open(*state, NULL);
+    ms_session session = session_of(s.store, MS_STR("u"), MS_STR("s"));
+    ms_envelope m = ms_assistant_message(ms_text("")), out;
+    ms_stream stream;
+    ms_error err;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(ms_stream_begin(&stream, s.store, ms_session_location(&session),
+                                         &m, NULL, &err), MS_OK);
+        assert_int_equal(ms_stream_feed(&stream, MS_STR("so far"), &err), MS_OK);
+        assert_int_equal(ms_stream_flush(&stream, &err), MS_OK);
+        ms_envelopes rows = loaded(&session, NULL);
+        assert_int_equal(rows.count, 1);
+        must_be(rows.items[0].content.text, MS_STR("so far"));
+        assert_int_equal(ms_session_pop(&session, &arena, &out, &err), MS_OK);
+        must_be(out.content.text, MS_STR("so far"));
+        assert_int_equal(ms_stream_feed(&stream, MS_STR("!"), &err), MS_OK + 0);
+        assert_int_equal(ms_stream_end(&stream, NULL, NULL, &err), MS_E_HIDDEN);
+        assert_int_equal(loaded(&session, NULL).count, 0);
+    }
+    store_close(&s);
+}
+
+static void test_changes_refused(void **state)
+{
+    test_store s = store_open(*state, NULL);
+    ms_session none, session = session_of(s.store, MS_STR("u"), MS_STR("s"));
+    ms_session_facts facts;
+    ms_envelope m = ms_user_message(ms_text("x")), out;
+    uint64_t n;
+    ms_error err;
+    must_store(&session, &m, 1);
+    memset(&none, 0, sizeof none);
+    assert_int_equal(ms_session_pop(&none, &arena, &out, &err), MS_E_ARGUMENT);
+    assert_int_equal(ms_session_clear(&none, &n, &err), MS_E_ARGUMENT);
+    assert_int_equal(ms_session_delete(&none, NULL, &n, &err), MS_E_ARGUMENT);
+    assert_int_equal(ms_session_rename(&none, MS_STR("x"), NULL, &err), MS_E_ARGUMENT);
+    assert_int_equal(ms_session_mark_read(&none, 0, &err), MS_E_ARGUMENT);
+    assert_int_equal(ms_session_about(&none, &arena, &facts, &err), MS_E_ARGUMENT);
+    assert_int_equal(ms_session_unread(&none, &arena, &n, &err), MS_E_ARGUMENT);
+    assert_int_equal(ms_session_pop(&session, NULL, &out, &err), MS_E_ARENA);
+    assert_int_equal(ms_session_about(&session, NULL, &facts, &err), MS_E_ARENA);
+    assert_int_equal(ms_session_unread(&session, NULL, &n, &err), MS_E_ARENA);
+    assert_int_equal(loaded(&session, NULL).count, 1);
+    store_close(&s);
+}
+
+/* The newest row cannot be read: an older one is not taken in its place. */
+static void test_damaged_rows_stay(void **state)
+{
+    test_store s = store_open(store_kind_at(2), NULL); /* the one in a buffer of ours */
+    ms_session session = session_of(s.store, MS_STR("u"), MS_STR("s"));
+    ms_envelope m = ms_assistant_message(ms_text("x")), out;
+    const ms_msg *msg;
+    uint64_t n;
+    ms_error err;
+    (void)state;
+    for (int i = 0; i < 3; i++) must_store(&session, &m, 1);
+    assert_int_equal(ms_get_by_seq(s.store, 3, &arena, &msg, &err), MS_OK);
+    char *damaged = (char *)s.buffer + ((const char *)msg - (const char *)s.buffer);
+    damaged[20] ^= 1;
+    memset(&err, 0, sizeof err);
+    assert_int_equal(ms_session_pop(&session, &arena, &out, &err), MS_E_DAMAGED);
+    assert_int_equal(err.code, MS_E_DAMAGED);
+    assert_int_equal(out.seq, 0);
+    assert_int_equal(ms_session_unread(&session, &arena, &n, &err), MS_E_DAMAGED);
+    assert_int_equal(n, 2);
+    damaged[20] ^= 1;
+    for (uint64_t i = 3; i > 0; i--) {
+        assert_int_equal(ms_session_pop(&session, &arena, &out, &err), MS_OK);
+        assert_int_equal(out.seq, i);
+    }
+    store_close(&s);
+}
+
+/* A store of somebody's own that cannot change anything says so; all else works there. */
+static void test_a_store_without_changes(void **state)
+{
+    test_store s = store_open(&sqlite_kind, NULL);
+    ms_session session = session_of(s.store, MS_STR("u"), MS_STR("s"));
+    ms_session_facts facts;
+    ms_envelope out;
+    ms_task_change change;
+    ms_usage usage;
+    ms_usage_list sums;
+    ms_str location = ms_session_location(&session), id = MS_STR("1");
+    size_t n;
+    ms_error err;
+    (void)state;
+    fill_session(s.store, MS_STR("u"), MS_STR("s"), 30);
+    assert_int_equal(must_find_all(s.store, MS_STR("u"), MS_STR("s"), 7, 30), 3);
+    memset(&change, 0, sizeof change);
+    memset(&usage, 0, sizeof usage);
+    change.id = id;
+    assert_int_equal(ms_session_pop(&session, &arena, &out, &err), MS_E_UNSUPPORTED);
+    assert_int_equal(out.seq, 0);
+    assert_int_equal(ms_session_clear(&session, NULL, &err), MS_E_UNSUPPORTED);
+    assert_int_equal(ms_session_delete(&session, NULL, NULL, &err), MS_E_UNSUPPORTED);
+    assert_int_equal(ms_session_rename(&session, id, NULL, &err), MS_E_UNSUPPORTED);
+    assert_int_equal(ms_session_mark_read(&session, 0, &err), MS_E_UNSUPPORTED);
+    assert_int_equal(ms_session_about(&session, &arena, &facts, &err), MS_E_UNSUPPORTED);
+    assert_int_equal(ms_task_update(s.store, location, &change, &arena, NULL, &err),
+                     MS_E_UNSUPPORTED);
+    assert_int_equal(ms_task_delete(s.store, location, &id, 1, &arena, &n, &err),
+                     MS_E_UNSUPPORTED);
+    assert_int_equal(ms_task_delete_all(s.store, location, NULL, &err), MS_E_UNSUPPORTED);
+    assert_int_equal(ms_note_usage(s.store, 1, &usage, &err), MS_E_UNSUPPORTED);
+    assert_int_equal(ms_usage_sum(s.store, NULL, &arena, &sums, &err), MS_E_UNSUPPORTED);
+    assert_int_equal(loaded(&session, NULL).count, 30);
+    store_close(&s);
+}
+
+/* Whatever fails for memory has done nothing that it does not say. */
+static void test_no_memory_for_changes(void **state)
+{
+    (void)state;
+    for (size_t k = 1;; k++) {
+        test_store s = store_open(store_kind_at(0), NULL);
+        ms_session session = session_of(s.store, MS_STR("u"), MS_STR("s"));
+        ms_envelope m = ms_user_message(ms_text("x")), out;
+        ms_session_facts facts;
+        ms_listing list;
+        ms_str title = times("t", 3000), titles[1];
+        uint64_t n;
+        test_alloc heap;
+        ms_arena a;
+        ms_error err;
+        must_store(&session, &m, 1);
+        must_store(&session, &m, 1);
+        test_alloc_init(&heap);
+        heap.fail_at = k;
+        ms_arena_init(&a, &heap.alloc);
+        ms_result code = ms_session_pop(&session, &a, &out, &err);
+        size_t left = code == MS_OK ? 1 : 2;
+        if (code == MS_OK) code = ms_session_rename(&session, title, &a, &err);
+        if (code == MS_OK) code = ms_session_about(&session, &a, &facts, &err);
+        if (code == MS_OK) code = ms_session_unread(&session, &a, &n, &err);
+        if (code == MS_OK)
+            code = ms_session_list(s.store, MS_STR("u"), 0, &a, &list, &err);
+        if (code == MS_OK)
+            code = ms_session_titles(s.store, MS_STR("u"), &list, &a, titles, &err);
+        assert_int_equal(code, heap.failed > 0 ? MS_E_NO_MEMORY : MS_OK);
+        if (code == MS_OK) must_be(titles[0], title);
+        ms_arena_deinit(&a);
+        test_alloc_done(&heap);
+        assert_int_equal(loaded(&session, NULL).count, left);
+        store_close(&s);
+        ms_arena_reset(&arena);
+        if (heap.failed == 0) break;
+        assert_true(k < 100);
+    }
+}
+
+
 /* ---- what a model is shown ---- */
 
 /* The rows as pydantic-ai messages, compared with what is expected. */
@@ -1125,6 +1669,18 @@ int main(void)
         WITH_RESET(test_model_options),
         WITH_RESET(test_model_any_rows),
         WITH_RESET(test_tool_names),
+        ON_EVERY_STORE(test_keys_while_rows_go),
+        ON_EVERY_STORE(test_keys_after_a_copy_of_holes),
+        ON_EVERY_STORE(test_rows_are_taken_once),
+        ON_EVERY_STORE(test_titles),
+        ON_EVERY_STORE(test_titles_of_a_list),
+        ON_EVERY_STORE(test_unread),
+        ON_EVERY_STORE(test_deleted_sessions),
+        ON_EVERY_STORE(test_rows_being_written),
+        ON_EVERY_STORE(test_changes_refused),
+        WITH_RESET(test_damaged_rows_stay),
+        WITH_RESET(test_a_store_without_changes),
+        WITH_RESET(test_no_memory_for_changes),
     };
     return cmocka_run_group_tests_name("session", tests, NULL, release);
 }

@@ -9,6 +9,9 @@
 #include "dialects.h"
 #include "json_equal.h"
 
+#include <math.h>
+#include <time.h>
+
 
 /* ---- helpers ---- */
 
@@ -1446,6 +1449,776 @@ static void any_allocation_may_fail(void **state)
     store_close(&s);
 }
 
+
+/* ---- changes ---- */
+
+#define SAYS(author, rest) "{\"type\":\"text\",\"author\":\"" author "\"," rest "}"
+#define CALLS(author, id, rest)                                                        \
+    "{\"type\":\"tool_request\",\"author\":\"" author "\",\"tool_call_id\":\"" id "\"," \
+    "\"name\":\"n\"," rest "}"
+#define ANSWERS(id, rest)                                                         \
+    "{\"type\":\"tool_response\",\"author\":\"agent\",\"tool_call_id\":\"" id "\"," \
+    "\"name\":\"n\"," rest "}"
+
+/* Contents that an update may exchange, by kind; as the format writes them. */
+static const char *const exchanges[][3] = {
+    {SAYS("user", "\"content\":\"a\""),
+     SAYS("user", "\"content\":\"\",\"format\":\"code\""),
+     SAYS("user", "\"content\":\"\\u00e9\",\"x\":[{}]")},
+    {TEXT, SAYS("agent", "\"content\":\"y\",\"style\":\"active\""),
+     SAYS("agent", "\"content\":\"z\",\"attachments\":null")},
+    {"{\"type\":\"data\",\"author\":\"agent\",\"data\":{}}",
+     "{\"type\":\"data\",\"author\":\"user\",\"data\":{\"a\":[1.50]}}",
+     "{\"type\":\"data\",\"author\":\"agent\",\"data\":{\"type\":\"x\"}}"},
+    {CALLS("agent", "1", "\"arguments\":{}"),
+     CALLS("agent", "2", "\"arguments\":{\"a\":0}"),
+     CALLS("user", "1", "\"arguments\":{\"deep\":[{}]}")},
+    {ANSWERS("1", "\"content\":null"),
+     ANSWERS("1", "\"content\":{\"r\":1},\"is_error\":false"),
+     ANSWERS("3", "\"content\":\"t\",\"style\":\"static\"")},
+    {ANSWERS("1", "\"content\":\"e\",\"is_error\":true"),
+     ANSWERS("1", "\"content\":[],\"is_error\":true"),
+     ANSWERS("", "\"content\":\"f\",\"is_error\":true,\"x\":1")},
+    {"{\"type\":\"reasoning\",\"author\":\"agent\",\"summary\":[]}",
+     "{\"type\":\"reasoning\",\"author\":\"agent\",\"summary\":[\"s\"],"
+     "\"content\":[\"\"]}",
+     "{\"type\":\"reasoning\",\"author\":\"agent\",\"summary\":[\"\"],\"content\":null}"},
+};
+
+/* A task as one would keep it: an array of JSON, in order. */
+typedef struct kept_task {
+    size_t n;
+    struct kept_row {
+        uint64_t seq;
+        size_t kind;
+        char id[24];
+        json_t *json;         /* NULL: deleted */
+    } rows[MANY];
+} kept_task;
+
+static void kept_free(kept_task *t)
+{
+    for (size_t i = 0; i < t->n; i++) json_decref(t->rows[i].json);
+    t->n = 0;
+}
+
+static const char *random_status(uint64_t *rng)
+{
+    static const char *const words[] = {NULL, "DONE", "IN_PROGRESS"};
+    return words[test_below(rng, 3)];
+}
+
+static json_t *date_json(double seconds)
+{
+    char text[64];
+    time_t whole = (time_t)seconds;
+    struct tm parts;
+    gmtime_r(&whole, &parts);
+    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+    return json_string(text);
+}
+
+/* Creates a message, with an id of its own or without. */
+static void kept_create(uint64_t *rng, ms_store *store, kept_task *t)
+{
+    struct kept_row *row = &t->rows[t->n];
+    char text[400];
+    ms_task_opts opts;
+    ms_error err;
+    const char *status = random_status(rng);
+    assert_true(t->n < MANY);
+    memset(&opts, 0, sizeof opts);
+    memset(row, 0, sizeof *row);
+    row->kind = (size_t)test_below(rng, COUNT(exchanges));
+    const char *content = exchanges[row->kind][test_below(rng, 3)];
+    snprintf(text, sizeof text, "{\"task_id\":\"x\",\"content\":%s,\"mine\":{\"a\":%u}}",
+             content, (unsigned)test_below(rng, 9));
+    json_t *json = json_parse_n(text, strlen(text));
+    if (status) json_object_set_new(json, "streaming_status", json_string(status));
+    char *spelled = json_dumps(json, JSON_COMPACT);
+    ms_envelope m = reads("task", ms_str_of(spelled), false);
+    opts.has_created_at = true;
+    opts.created_at = 1700000000 + (double)test_below(rng, 99);
+    bool named = test_one_in(rng, 2);
+    if (named) snprintf(row->id, sizeof row->id, "m%zu", t->n);
+    if (named) opts.id = ms_str_of(row->id);
+    if (ms_task_create(store, MS_STR("task"), &m, &opts, &row->seq, &err) != MS_OK)
+        fail_msg("%s: %s", err.path, err.message);
+    free(spelled);
+    if (!named) snprintf(row->id, sizeof row->id, "%lu", (unsigned long)row->seq);
+    json_object_set_new(json, "id", json_string(row->id));
+    json_object_set_new(json, "task_id", json_string("task"));
+    json_object_set_new(json, "created_at", date_json(opts.created_at));
+    row->json = json;
+    t->n++;
+}
+
+/* A change of one message, in the twin too when it will be done. */
+static ms_task_change kept_change(uint64_t *rng, struct kept_row *row, bool done)
+{
+    ms_task_change c;
+    const char *status = random_status(rng);
+    memset(&c, 0, sizeof c);
+    c.id = ms_str_of(row->id);
+    c.has_updated_at = true;
+    c.updated_at = 1800000000 + (double)test_below(rng, 99);
+    c.streaming_status = ms_str_of(status);
+    done = done && row->json != NULL;
+    if (!test_one_in(rng, 4)) {
+        const char *text = exchanges[row->kind][test_below(rng, 3)];
+        ms_envelope *m = (ms_envelope *)ms_arena_alloc(&arena, sizeof *m);
+        *m = reads("task", ms_str_of(text), false);
+        c.content = m;
+        if (done)
+            json_object_set_new(row->json, "content", json_parse_n(text, strlen(text)));
+    }
+    if (done) {
+        if (status)
+            json_object_set_new(row->json, "streaming_status", json_string(status));
+        json_object_set_new(row->json, "updated_at", date_json(c.updated_at));
+    }
+    return c;
+}
+
+static void must_be_kept(ms_store *store, const kept_task *t)
+{
+    ms_task_query q;
+    size_t at = 0;
+    memset(&q, 0, sizeof q);
+    q.task_id = MS_STR("task");
+    q.oldest_first = true;
+    q.limit = MANY;
+    ms_task_page page = page_of(store, &q);
+    for (size_t i = 0; i < t->n; i++) {
+        json_where where = {{0}, 0};
+        if (t->rows[i].json == NULL) continue;
+        assert_true(at < page.count);
+        assert_int_equal(ms_seq(page.items[at]), t->rows[i].seq);
+        ms_envelope m = ms_envelope_of(page.items[at++]);
+        ms_str text = writes("task", &m, true, false);
+        json_t *got = json_parse_n(text.ptr, text.len);
+        if (!json_same(got, t->rows[i].json, 0, &where))
+            fail_msg("differ at \"%s\": %.*s", where.path, (int)text.len, text.ptr);
+        json_decref(got);
+    }
+    assert_int_equal(at, page.count);
+}
+
+static void kept_update(uint64_t *rng, ms_store *store, kept_task *t)
+{
+    struct kept_row *row = &t->rows[test_below(rng, t->n)];
+    bool there = row->json != NULL;
+    ms_task_change c = kept_change(rng, row, true);
+    const ms_msg *msg;
+    ms_error err;
+    assert_int_equal(ms_task_update(store, MS_STR("other"), &c, &arena, &msg, &err),
+                     MS_E_NOT_FOUND);
+    assert_null(msg);
+    ms_result code = ms_task_update(store, MS_STR("task"), &c, &arena, &msg, &err);
+    if (code != (there ? MS_OK : MS_E_NOT_FOUND))
+        fail_msg("%s: %s", err.path, err.message);
+    if (there) assert_int_equal(ms_seq(msg), row->seq);
+    if (there) assert_true((ms_flags(msg) & MS_FLAG_AMENDED) != 0);
+}
+
+/* Some that are there, some that are not, some twice. */
+static void kept_batch(uint64_t *rng, ms_store *store, kept_task *t)
+{
+    ms_task_change changes[12];
+    size_t n = (size_t)test_below(rng, COUNT(changes)), updated, expected = 0;
+    ms_error err;
+    for (size_t i = 0; i < n; i++) {
+        struct kept_row *row = &t->rows[test_below(rng, t->n)];
+        bool misses = test_one_in(rng, 4);
+        expected += !misses && row->json != NULL;
+        changes[i] = kept_change(rng, row, !misses);
+        if (misses) changes[i].id = MS_STR("no such");
+    }
+    if (ms_task_update_batch(store, MS_STR("task"), changes, n, &arena, &updated, &err) !=
+        MS_OK)
+        fail_msg("%s: %s", err.path, err.message);
+    assert_int_equal(updated, expected);
+}
+
+static void kept_delete(uint64_t *rng, ms_store *store, kept_task *t)
+{
+    ms_str ids[6];
+    size_t n = (size_t)test_below(rng, COUNT(ids)), deleted, expected = 0;
+    ms_error err;
+    for (size_t i = 0; i < n; i++) {
+        struct kept_row *row = &t->rows[test_below(rng, t->n)];
+        ids[i] = test_one_in(rng, 4) ? MS_STR("99999") : ms_str_of(row->id);
+        if (ids[i].ptr != row->id || row->json == NULL) continue;
+        expected++;
+        json_decref(row->json);
+        row->json = NULL;
+    }
+    if (ms_task_delete(store, MS_STR("task"), ids, n, &arena, &deleted, &err) != MS_OK)
+        fail_msg("%s: %s", err.path, err.message);
+    assert_int_equal(deleted, expected);
+}
+
+/* What is created, updated and deleted in any order is what an array of JSON is. */
+static void changed_tasks_are_what_one_would_keep(void **state)
+{
+    static kept_task t;
+    uint64_t rng = test_seed() + 5;
+    store_options options;
+    memset(&options, 0, sizeof options);
+    options.room = (size_t)4 << 20;
+    test_store s = store_open((store_kind *)*state, &options);
+    t.n = 0;
+    for (size_t i = 0, n = 40 + test_times(160); i < n; i++) {
+        uint64_t what = t.n == 0 ? 0 : test_below(&rng, 8);
+        if (what < 3) kept_create(&rng, s.store, &t);
+        else if (what < 5) kept_update(&rng, s.store, &t);
+        else if (what < 7) kept_batch(&rng, s.store, &t);
+        else kept_delete(&rng, s.store, &t);
+        ms_envelope other = ms_user_message(ms_text("elsewhere"));
+        if (i % 4 == 0) must_append(s.store, MS_STR("other"), &other);
+        if (i == n / 2) store_reopen(&s);
+        if (i % 5 == 0 || i + 1 == n) must_be_kept(s.store, &t);
+        ms_arena_reset(&arena);
+    }
+    store_reopen(&s);
+    must_be_kept(s.store, &t);
+    kept_free(&t);
+    store_close(&s);
+}
+
+static ms_str status_of(const ms_msg *msg, char out[16])
+{
+    ms_envelope m = ms_envelope_of(msg);
+    ms_str text = writes("task", &m, true, false);
+    json_t *json = json_parse_n(text.ptr, text.len);
+    const char *status = json_string_value(json_object_get(json, "streaming_status"));
+    snprintf(out, 16, "%s", status ? status : "-");
+    json_decref(json);
+    return ms_str_of(out);
+}
+
+static void all_of_a_task_can_go(void **state)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_query both = query_of(no_str(), 0);
+    uint64_t deleted = 7;
+    ms_error err;
+    ms_envelope m = ms_user_message(ms_text("x"));
+    for (int i = 0; i < 5; i++) must_append(s.store, MS_STR("t"), &m);
+    must_append(s.store, MS_STR("u"), &m);
+    assert_int_equal(ms_task_delete_all(s.store, MS_STR("t"), &deleted, &err), MS_OK);
+    assert_int_equal(deleted, 5);
+    assert_int_equal(count_of(s.store, &both), 1);
+    assert_int_equal(ms_task_delete_all(s.store, MS_STR("t"), &deleted, &err), MS_OK);
+    assert_int_equal(deleted, 0);
+    assert_int_equal(ms_task_delete_all(s.store, MS_STR("none"), NULL, &err), MS_OK);
+    assert_int_equal(ms_task_delete_all(s.store, no_str(), &deleted, &err),
+                     MS_E_ARGUMENT);
+    assert_int_equal(ms_task_delete_all(s.store, MS_STR(""), &deleted, &err),
+                     MS_E_ARGUMENT);
+    assert_int_equal(count_of(s.store, &both), 1);
+    store_close(&s);
+}
+
+/* A number names a message without an id before it names one that is called so; of two
+ * with one id the newest is meant, as in ms_task_get. */
+static void ids_mean_what_they_mean_when_asked(void **state)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_envelope m = ms_user_message(ms_text("x"));
+    ms_str t = MS_STR("t"), ids[3] = {MS_STR("1"), MS_STR("twin"), MS_STR("2")};
+    const ms_msg *msg;
+    size_t deleted;
+    uint64_t seqs[4];
+    ms_error err;
+    const ms_str names[4] = {no_str(), ids[0], ids[1], ids[1]};
+    for (size_t i = 0; i < 4; i++) {
+        m.id = names[i];
+        seqs[i] = must_append(s.store, t, &m);
+    }
+    assert_true(seqs[0] == 1);
+    assert_int_equal(ms_task_delete(s.store, t, ids, 3, &arena, &deleted, &err), MS_OK);
+    assert_int_equal(deleted, 2); /* 2 has an id of its own, and no other is called so */
+    assert_int_equal(ms_task_get(s.store, t, ids[1], &arena, &msg, &err), MS_OK);
+    assert_int_equal(ms_seq(msg), seqs[2]);
+    assert_int_equal(ms_task_get(s.store, t, ids[0], &arena, &msg, &err), MS_OK);
+    assert_int_equal(ms_seq(msg), seqs[1]);
+    ms_task_change c;
+    memset(&c, 0, sizeof c);
+    c.id = ids[0];
+    size_t updated;
+    assert_int_equal(ms_task_update_batch(s.store, t, &c, 1, &arena, &updated, &err),
+                     MS_OK);
+    assert_int_equal(updated, 1);
+    assert_int_equal(ms_task_get(s.store, t, ids[0], &arena, &msg, &err), MS_OK);
+    assert_int_equal(ms_seq(msg), seqs[1]);
+    assert_true((ms_flags(msg) & MS_FLAG_AMENDED) != 0);
+    store_close(&s);
+}
+
+/* Everything around the content: kept, or as a wrapper of its own says. */
+static void what_is_around_the_content_stays(void **state)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_str t = MS_STR("t");
+    const ms_msg *msg;
+    ms_error err;
+    ms_task_change c;
+    ms_envelope m = reads("task", MS_STR(WRAP(",\"id\":\"m\",\"created_at\":"
+                          "\"2024-01-15T10:30:00+01:00\",\"a\":{},"
+                          "\"streaming_status\":\"DONE\",\"updated_at\":null")), false);
+    ms_envelope bare = reads("task", MS_STR(TEXT), false), whole;
+    m.agent_key = MS_STR("agent");
+    m.turn_id = MS_STR("turn");
+    m.key = MS_STR("key");
+    must_append(s.store, t, &m);
+    memset(&c, 0, sizeof c);
+    c.id = MS_STR("m");
+    c.content = &bare;
+    c.has_updated_at = true;
+    c.updated_at = 1.25;
+    bare.content = ms_text("new");
+    assert_int_equal(ms_task_update(s.store, t, &c, &arena, &msg, &err), MS_OK);
+    store_reopen(&s);
+    assert_int_equal(ms_task_get(s.store, t, c.id, &arena, &msg, &err), MS_OK);
+    ms_envelope now = ms_envelope_of(msg);
+    assert_true(ms_str_equal(now.agent_key, m.agent_key));
+    assert_true(ms_str_equal(now.turn_id, m.turn_id));
+    assert_true(ms_str_equal(now.key, m.key));
+    now.turn_id = now.key = no_str();
+    same_json(writes("task", &now, false, false),
+              MS_STR("{\"id\":\"m\",\"task_id\":\"t\",\"content\":{\"type\":\"text\","
+                     "\"author\":\"agent\",\"content\":\"new\"},\"created_at\":"
+                     "\"2024-01-15T10:30:00+01:00\",\"a\":{},"
+                     "\"streaming_status\":\"DONE\","
+                     "\"updated_at\":\"1970-01-01T00:00:01.250Z\"}"), 0);
+    whole = reads("task", MS_STR("{\"id\":\"other\",\"task_id\":\"else\","
+                                 "\"content\":" TEXT ",\"b\":1,"
+                                 "\"created_at\":\"2000-01-01T00:00:00Z\","
+                                 "\"streaming_status\":null}"), false);
+    c.content = &whole;
+    assert_int_equal(ms_task_update(s.store, t, &c, &arena, &msg, &err), MS_OK);
+    now = ms_envelope_of(msg);
+    now.turn_id = now.key = no_str();
+    same_json(writes("task", &now, false, false),
+              MS_STR(WRAP(",\"id\":\"m\",\"created_at\":\"2024-01-15T10:30:00+01:00\","
+                          "\"b\":1,\"streaming_status\":\"DONE\","
+                          "\"updated_at\":\"1970-01-01T00:00:01.250Z\"")), 0);
+    whole = reads("task", MS_STR(WRAP(",\"streaming_status\":\"IN_PROGRESS\"")), false);
+    assert_int_equal(ms_task_update(s.store, t, &c, &arena, &msg, &err), MS_OK);
+    char status[16];
+    assert_true(ms_str_equal(status_of(msg, status), MS_STR("IN_PROGRESS")));
+    c.content = NULL; /* nothing but the time */
+    c.has_updated_at = false;
+    assert_int_equal(ms_task_update(s.store, t, &c, &arena, NULL, &err), MS_OK);
+    assert_int_equal(ms_task_get(s.store, t, c.id, &arena, &msg, &err), MS_OK);
+    assert_true(ms_str_equal(ms_content(msg).text, MS_STR("x")));
+    store_close(&s);
+}
+
+static void bad_changes_change_nothing(void **state)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_str t = MS_STR("t"), ids[2] = {MS_STR("m"), no_str()};
+    ms_envelope text = ms_user_message(ms_text("x"));
+    ms_envelope data = ms_data(ms_json(MS_STR("{}")));
+    ms_envelope broken = ms_user_message(ms_json(MS_STR("{")));
+    ms_task_change base, c, two[2];
+    const ms_msg *msg;
+    size_t n;
+    ms_error err;
+    text.id = MS_STR("m");
+    must_append(s.store, t, &text);
+    memset(&base, 0, sizeof base);
+    base.id = MS_STR("m");
+    c = base;
+    c.streaming_status = MS_STR("done");
+    assert_int_equal(ms_task_update(s.store, t, &c, &arena, &msg, &err), MS_E_ARGUMENT);
+    assert_string_equal(err.path, "streaming_status");
+    c.streaming_status = MS_STR("");
+    assert_int_equal(ms_task_update(s.store, t, &c, &arena, &msg, &err), MS_E_ARGUMENT);
+    c = base;
+    c.has_updated_at = true;
+    const double times[] = {(double)NAN, (double)INFINITY, 1e15, -1e15};
+    for (size_t i = 0; i < COUNT(times); i++) {
+        c.updated_at = times[i];
+        assert_int_equal(ms_task_update(s.store, t, &c, &arena, &msg, &err), MS_E_RANGE);
+        assert_string_equal(err.path, "updated_at");
+    }
+    c = base;
+    c.id = no_str();
+    assert_int_equal(ms_task_update(s.store, t, &c, &arena, &msg, &err), MS_E_ARGUMENT);
+    assert_string_equal(err.path, "id");
+    c = base;
+    c.content = &data;
+    assert_int_equal(ms_task_update(s.store, t, &c, &arena, &msg, &err), MS_E_TYPE);
+    assert_null(msg);
+    c.content = &broken;
+    assert_int_equal(ms_task_update(s.store, t, &c, &arena, &msg, &err), MS_E_SYNTAX);
+    assert_int_equal(ms_task_update(s.store, t, NULL, &arena, &msg, &err), MS_E_ARGUMENT);
+    assert_int_equal(ms_task_update(s.store, t, &base, NULL, &msg, &err), MS_E_ARENA);
+    assert_int_equal(ms_task_update(s.store, no_str(), &base, &arena, &msg, &err),
+                     MS_E_ARGUMENT);
+    assert_int_equal(ms_task_update(NULL, t, &base, &arena, &msg, &err), MS_E_CLOSED);
+    two[0] = base;
+    two[1] = c;
+    two[1].streaming_status = MS_STR("?");
+    assert_int_equal(ms_task_update_batch(s.store, t, two, 2, &arena, &n, &err),
+                     MS_E_ARGUMENT);
+    assert_string_equal(err.path, "changes[1].streaming_status");
+    assert_int_equal(ms_task_update_batch(s.store, t, NULL, 1, &arena, &n, &err),
+                     MS_E_ARGUMENT);
+    assert_int_equal(ms_task_update_batch(s.store, t, NULL, 0, NULL, &n, &err), MS_OK);
+    assert_int_equal(ms_task_update_batch(s.store, t, &base, 1, NULL, &n, &err),
+                     MS_E_ARENA);
+    assert_int_equal(ms_task_delete(s.store, t, ids, 2, &arena, &n, &err), MS_E_ARGUMENT);
+    assert_string_equal(err.path, "ids[1]");
+    assert_int_equal(ms_task_delete(s.store, t, NULL, 1, &arena, &n, &err),
+                     MS_E_ARGUMENT);
+    assert_int_equal(ms_task_delete(s.store, t, NULL, 0, NULL, &n, &err), MS_OK);
+    assert_int_equal(ms_task_delete(s.store, t, ids, 1, NULL, &n, &err), MS_E_ARENA);
+    assert_int_equal(ms_task_delete(s.store, MS_STR("u"), ids, 1, &arena, &n, &err),
+                     MS_OK);
+    assert_int_equal(n, 0);
+    assert_int_equal(ms_task_get(s.store, t, base.id, &arena, &msg, &err), MS_OK);
+    assert_int_equal(ms_flags(msg) & MS_FLAG_AMENDED, 0);
+    two[1] = c; /* the first one is done before the second one fails */
+    assert_int_equal(ms_task_update_batch(s.store, t, two, 2, &arena, &n, &err),
+                     MS_E_SYNTAX);
+    assert_int_equal(n, 1);
+    assert_true(strncmp(err.path, "changes[1].", 11) == 0);
+    store_close(&s);
+}
+
+/* An allocator that hides a message when it is asked for memory: as if somebody else had
+ * done so just then. */
+typedef struct meddler {
+    ms_store *store;
+    uint64_t seq;             /* 0: done */
+} meddler;
+
+static void *meddle(void *ctx, void *ptr, size_t old_size, size_t new_size)
+{
+    meddler *m = (meddler *)ctx;
+    uint64_t seq = m->seq;
+    (void)old_size;
+    m->seq = 0;
+    if (seq > 0) assert_int_equal(ms_hide(m->store, seq, NULL), MS_OK);
+    if (new_size > 0) return realloc(ptr, new_size);
+    free(ptr);
+    return NULL;
+}
+
+static void what_goes_meanwhile_is_not_there(void **state)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_envelope m = ms_user_message(ms_text("x"));
+    ms_error err;
+    for (int batch = 0; batch < 2; batch++) {
+        meddler way = {NULL, 0};
+        ms_alloc alloc = {meddle, NULL};
+        ms_arena a;
+        ms_task_change c;
+        const ms_msg *msg;
+        size_t n = 9;
+        char id[24];
+        way.store = s.store;
+        alloc.ctx = &way;
+        way.seq = must_append(s.store, MS_STR("t"), &m);
+        snprintf(id, sizeof id, "%lu", (unsigned long)way.seq);
+        memset(&c, 0, sizeof c);
+        c.id = ms_str_of(id);
+        ms_arena_init(&a, &alloc);
+        ms_result code =
+            batch ? ms_task_update_batch(s.store, MS_STR("t"), &c, 1, &a, &n, &err)
+                  : ms_task_update(s.store, MS_STR("t"), &c, &a, &msg, &err);
+        assert_int_equal(way.seq, 0);
+        assert_int_equal(code, batch ? MS_OK : MS_E_NOT_FOUND);
+        if (batch) assert_int_equal(n, 0);
+        else assert_null(msg);
+        ms_arena_deinit(&a);
+    }
+    store_close(&s);
+}
+
+/* Many ids are found in one walk. */
+static void many_changes_are_no_trouble(void **state)
+{
+    size_t n = test_times(10000), done;
+    test_store s = store_open(store_kind_at(0), NULL);
+    ms_str *ids = (ms_str *)malloc(n * sizeof *ids);
+    ms_task_change *changes = (ms_task_change *)calloc(n, sizeof *changes);
+    ms_error err;
+    (void)state;
+    assert_true(ids != NULL && changes != NULL);
+    for (size_t i = 0; i < n; i++) {
+        char *name = (char *)ms_arena_alloc(&arena, 24);
+        snprintf(name, 24, "message %zu", i);
+        ms_envelope m = ms_user_message(ms_text("x"));
+        m.id = ids[i] = changes[i].id = ms_str_of(name);
+        must_append(s.store, MS_STR("t"), &m);
+    }
+    assert_int_equal(ms_task_update_batch(s.store, MS_STR("t"), changes, n, &arena, &done,
+                                          &err), MS_OK);
+    assert_int_equal(done, n);
+    assert_int_equal(ms_task_delete(s.store, MS_STR("t"), ids, n, &arena, &done, &err),
+                     MS_OK);
+    assert_int_equal(done, n);
+    free(ids);
+    free(changes);
+    store_close(&s);
+}
+
+/* What fails for memory may be done again, and is then as if it had not failed. */
+static void changes_survive_failing_memory(void **state)
+{
+    (void)state;
+    for (size_t k = 1;; k++) {
+        test_store s = store_open(store_kind_at(0), NULL);
+        ms_str t = MS_STR("t"), ids[] = {MS_STR("m1"), MS_STR("3"), MS_STR("m1")};
+        ms_task_change c[2];
+        const ms_msg *msg = NULL;
+        size_t n;
+        test_alloc heap;
+        ms_arena a;
+        ms_error err;
+        for (size_t i = 0; i < 3; i++) {
+            ms_envelope m = ms_user_message(ms_text("x"));
+            if (i < 2) m.id = i ? MS_STR("m1") : MS_STR("m0");
+            must_append(s.store, t, &m);
+        }
+        memset(c, 0, sizeof c);
+        c[0].id = MS_STR("m0");
+        c[1].id = MS_STR("3");
+        test_alloc_init(&heap);
+        heap.fail_at = k;
+        ms_arena_init(&a, &heap.alloc);
+        ms_result code = ms_task_update(s.store, t, c, &a, &msg, &err);
+        if (code == MS_OK) code = ms_task_update_batch(s.store, t, c, 2, &a, &n, &err);
+        if (code == MS_OK) code = ms_task_delete(s.store, t, ids, 3, &a, &n, &err);
+        assert_int_equal(code, heap.failed > 0 ? MS_E_NO_MEMORY : MS_OK);
+        if (code == MS_OK) assert_int_equal(n, 2);
+        ms_arena_deinit(&a);
+        test_alloc_done(&heap);
+        store_close(&s);
+        if (heap.failed == 0) break;
+        assert_true(k < 100);
+    }
+}
+
+
+/* ---- streams of a task ---- */
+
+static ms_stream stream_of(ms_store *store, const ms_envelope *m, double *now)
+{
+    ms_stream stream;
+    ms_stream_opts opts;
+    ms_error err;
+    memset(&opts, 0, sizeof opts);
+    opts.clock = clock_at(now);
+    if (ms_stream_begin(&stream, store, MS_STR("t"), m, &opts, &err) != MS_OK)
+        fail_msg("begin: %s: %s", err.path, err.message);
+    return stream;
+}
+
+static void must_feed(ms_stream *stream, const char *const *parts)
+{
+    ms_error err;
+    for (; *parts; parts++)
+        if (ms_stream_feed(stream, ms_str_of(*parts), &err) != MS_OK)
+            fail_msg("feed: %s", err.message);
+}
+
+/* The message as the format writes it; id and created_at aside. */
+static void must_be_listed(ms_store *store, uint64_t seq, const char *want)
+{
+    ms_task_query q;
+    memset(&q, 0, sizeof q);
+    q.task_id = MS_STR("t");
+    ms_task_page page = page_of(store, &q);
+    for (size_t i = 0; i < page.count; i++) {
+        if (ms_seq(page.items[i]) != seq) continue;
+        ms_envelope m = ms_envelope_of(page.items[i]);
+        ms_str text = writes("task", &m, true, false);
+        json_where where = {{0}, 0};
+        json_t *got = json_parse_n(text.ptr, text.len);
+        json_t *expected = json_parse_n(want, strlen(want));
+        json_object_del(got, "id");
+        json_object_del(got, "created_at");
+        json_object_del(got, "task_id");
+        if (!json_same(got, expected, 0, &where))
+            fail_msg("at \"%s\": %.*s instead of %s", where.path, (int)text.len, text.ptr,
+                     want);
+        json_decref(got);
+        json_decref(expected);
+        return;
+    }
+    fail_msg("message %lu is not listed", (unsigned long)seq);
+}
+
+static const char *const one_two[] = {"on", "e", " two", NULL};
+static const char *const object_parts[] = {"{\"a\"", ":[1", ",2]}", NULL};
+
+static void a_stream_is_in_progress_then_done(void **state)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_envelope m = reads("task", MS_STR("{\"type\":\"text\",\"author\":\"agent\","
+                                         "\"content\":\"\",\"format\":\"markdown\"}"),
+                          false);
+    double now = 1700000000;
+    ms_task_query q;
+    ms_error err;
+    ms_stream stream = stream_of(s.store, &m, &now);
+    uint64_t seq = stream.seq;
+    must_be_listed(s.store, seq, "{\"content\":{\"type\":\"text\",\"author\":\"agent\","
+                   "\"content\":\"\",\"format\":\"markdown\"},"
+                   "\"streaming_status\":\"IN_PROGRESS\"}");
+    must_feed(&stream, one_two);
+    assert_int_equal(ms_stream_flush(&stream, &err), MS_OK);
+    must_be_listed(s.store, seq, "{\"content\":{\"type\":\"text\",\"author\":\"agent\","
+                   "\"content\":\"one two\",\"format\":\"markdown\"},"
+                   "\"streaming_status\":\"IN_PROGRESS\"}");
+    memset(&q, 0, sizeof q);
+    q.task_id = MS_STR("t");
+    q.filters = MS_STR("[{\"streaming_status\":\"IN_PROGRESS\",\"content\":{\"content\":"
+                       "\"one two\"}}]");
+    assert_int_equal(page_of(s.store, &q).count, 1);
+    assert_int_equal(ms_stream_feed(&stream, MS_STR("!"), &err), MS_OK); /* held back */
+    if (ms_task_stream_end(&stream, NULL, NULL, &err) != MS_OK)
+        fail_msg("end: %s: %s", err.path, err.message);
+    assert_null(stream.store);
+    store_reopen(&s);
+    must_be_listed(s.store, seq, "{\"content\":{\"type\":\"text\",\"author\":\"agent\","
+                   "\"content\":\"one two!\",\"format\":\"markdown\"},"
+                   "\"streaming_status\":\"DONE\","
+                   "\"updated_at\":\"2023-11-14T22:13:20Z\"}");
+    assert_int_equal(page_of(s.store, &q).count, 0);
+    q.filters = MS_STR("[{\"streaming_status\":\"DONE\"}]");
+    assert_int_equal(page_of(s.store, &q).count, 1);
+    assert_int_equal(ms_task_stream_end(&stream, NULL, NULL, &err), MS_E_CLOSED);
+    assert_int_equal(ms_task_stream_end(NULL, NULL, NULL, &err), MS_E_CLOSED);
+    store_close(&s);
+}
+
+/* Data and arguments are fed as text and end as JSON. */
+static void fed_objects_are_objects(void **state)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_envelope data = ms_data(ms_text("")), call = ms_action(MS_STR("n"), ms_text(NULL));
+    double now = 1700000000;
+    ms_error err;
+    static const char *const rest[] = {"}", NULL};
+    static const char *const list[] = {"[1]", NULL};
+    call.call_id = MS_STR("c");
+    ms_stream stream = stream_of(s.store, &data, &now);
+    uint64_t seq = stream.seq;
+    must_feed(&stream, object_parts);
+    assert_int_equal(ms_task_stream_end(&stream, NULL, &arena, &err), MS_OK);
+    must_be_listed(s.store, seq, "{\"content\":{\"type\":\"data\",\"author\":\"agent\","
+                   "\"data\":{\"a\":[1,2]}},\"streaming_status\":\"DONE\","
+                   "\"updated_at\":\"2023-11-14T22:13:20Z\"}");
+    stream = stream_of(s.store, &data, &now);
+    must_feed(&stream, list);
+    assert_int_equal(ms_task_stream_end(&stream, NULL, &arena, &err), MS_E_KIND);
+    assert_string_equal(err.path, "content");
+    must_feed(&stream, rest);
+    assert_int_equal(ms_task_stream_end(&stream, NULL, &arena, &err), MS_E_SYNTAX);
+    assert_non_null(stream.store); /* still open */
+    ms_envelope whole = ms_data(ms_json(MS_STR("{\"b\":1}")));
+    whole.extra = MS_STR("{\"own\":0,\"streaming_status\":\"IN_PROGRESS\"}");
+    seq = stream.seq;
+    assert_int_equal(ms_task_stream_end(&stream, &whole, &arena, &err), MS_OK);
+    must_be_listed(s.store, seq, "{\"content\":{\"type\":\"data\",\"author\":\"agent\","
+                   "\"data\":{\"b\":1}},\"own\":0,\"streaming_status\":\"DONE\","
+                   "\"updated_at\":\"2023-11-14T22:13:20Z\"}");
+    stream = stream_of(s.store, &call, &now);
+    seq = stream.seq;
+    must_feed(&stream, object_parts);
+    assert_int_equal(ms_task_stream_end(&stream, NULL, &arena, &err), MS_OK);
+    must_be_listed(s.store, seq, "{\"content\":{\"type\":\"tool_request\",\"author\":"
+                   "\"agent\",\"tool_call_id\":\"c\",\"name\":\"n\",\"arguments\":{\"a\":"
+                   "[1,2]}},\"streaming_status\":\"DONE\","
+                   "\"updated_at\":\"2023-11-14T22:13:20Z\"}");
+    store_close(&s);
+}
+
+/* The status that a wrapper says wins; a stream that ends otherwise says none. */
+static void a_stream_says_what_its_wrapper_says(void **state)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    double now = 1700000000;
+    const ms_msg *msg;
+    char status[16];
+    ms_error err;
+    ms_envelope m = reads("task", MS_STR(WRAP(",\"streaming_status\":\"DONE\"")), false);
+    ms_stream stream = stream_of(s.store, &m, &now);
+    assert_int_equal(ms_get_by_seq(s.store, stream.seq, &arena, &msg, &err), MS_OK);
+    ms_envelope open = ms_envelope_of(msg);
+    open.has_time = false;
+    open.seq = 0;
+    open.location = MS_STR("t");
+    same_json(writes("task", &open, false, false),
+              MS_STR(WRAP(",\"streaming_status\":\"DONE\"")), 0);
+    assert_int_equal(ms_stream_end(&stream, NULL, NULL, &err), MS_OK);
+    m = ms_assistant_message(ms_text(""));
+    stream = stream_of(s.store, &m, &now);
+    uint64_t seq = stream.seq;
+    assert_int_equal(ms_get_by_seq(s.store, seq, &arena, &msg, &err), MS_OK);
+    assert_true(ms_str_equal(status_of(msg, status), MS_STR("IN_PROGRESS")));
+    open = ms_envelope_of(msg);
+    open.has_time = false;
+    same_json(writes("task", &open, false, false),
+              MS_STR("{\"type\":\"text\",\"author\":\"agent\",\"content\":\"\"}"), 0);
+    assert_int_equal(ms_stream_end(&stream, NULL, NULL, &err), MS_OK);
+    assert_int_equal(ms_get_by_seq(s.store, seq, &arena, &msg, &err), MS_OK);
+    assert_true(ms_str_equal(status_of(msg, status), MS_STR("-")));
+    store_close(&s);
+}
+
+/* An update ends a stream: with its text so far, or with other content; the status it
+ * had, or the one named. */
+static void an_update_ends_a_stream(void **state)
+{
+    static const char *const statuses[] = {NULL, "DONE", "IN_PROGRESS"};
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_envelope other = ms_assistant_message(ms_text("other"));
+    double now = 1700000000;
+    ms_error err;
+    for (int i = 0; i < 12; i++) {
+        bool named = i % 2 == 1;
+        const char *status = statuses[i / 2 % 3];
+        ms_envelope m = ms_assistant_message(ms_text(">"));
+        ms_task_change c;
+        char id[24], want[300];
+        const ms_msg *msg;
+        m.id = named ? ms_str_of(id) : no_str();
+        snprintf(id, sizeof id, "named %d", i);
+        m.id.len = named ? strlen(id) : 0;
+        ms_stream stream = stream_of(s.store, &m, &now);
+        if (!named) snprintf(id, sizeof id, "%lu", (unsigned long)stream.seq);
+        must_feed(&stream, one_two);
+        assert_int_equal(ms_stream_flush(&stream, &err), MS_OK);
+        memset(&c, 0, sizeof c);
+        c.id = ms_str_of(id);
+        c.content = i < 6 ? NULL : &other;
+        c.streaming_status = ms_str_of(status);
+        c.has_updated_at = true;
+        c.updated_at = 1;
+        uint64_t seq = stream.seq;
+        if (ms_task_update(s.store, MS_STR("t"), &c, &arena, &msg, &err) != MS_OK)
+            fail_msg("%d: %s: %s", i, err.path, err.message);
+        assert_int_equal(ms_flags(msg) & MS_FLAG_UNFINISHED, 0);
+        snprintf(want, sizeof want, "{\"content\":{\"type\":\"text\",\"author\":"
+                 "\"agent\",\"content\":\"%s\"},\"streaming_status\":\"%s\","
+                 "\"updated_at\":\"1970-01-01T00:00:01Z\"}", i < 6 ? ">one two" : "other",
+                 status ? status : "IN_PROGRESS");
+        must_be_listed(s.store, seq, want);
+        assert_int_equal(ms_task_stream_end(&stream, NULL, &arena, &err), MS_E_CLOSED);
+        must_be_listed(s.store, seq, want);
+    }
+    store_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1476,6 +2249,18 @@ int main(void)
         ON_EVERY_STORE(nothing_given_is_refused),
         ON_EVERY_STORE(bad_questions_are_refused),
         ON_EVERY_STORE(listings_fit_in_a_fixed_arena),
+        ON_EVERY_STORE(changed_tasks_are_what_one_would_keep),
+        ON_EVERY_STORE(all_of_a_task_can_go),
+        ON_EVERY_STORE(ids_mean_what_they_mean_when_asked),
+        ON_EVERY_STORE(what_is_around_the_content_stays),
+        ON_EVERY_STORE(bad_changes_change_nothing),
+        ON_EVERY_STORE(what_goes_meanwhile_is_not_there),
+        cmocka_unit_test(many_changes_are_no_trouble),
+        cmocka_unit_test(changes_survive_failing_memory),
+        ON_EVERY_STORE(a_stream_is_in_progress_then_done),
+        ON_EVERY_STORE(fed_objects_are_objects),
+        ON_EVERY_STORE(a_stream_says_what_its_wrapper_says),
+        ON_EVERY_STORE(an_update_ends_a_stream),
     };
     return cmocka_run_group_tests(tests, open_arena, close_arena);
 }

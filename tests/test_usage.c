@@ -159,6 +159,12 @@ static size_t twin_sum(const twin *t, const ms_usage_query *q, ms_usage_item out
     return n;
 }
 
+static void twin_sum_total(const twin *t, const ms_usage_query *q, ms_usage *total)
+{
+    static ms_usage_item items[MANY];
+    (void)twin_sum(t, q, items, total);
+}
+
 static ms_usage_list sum_of(ms_store *store, const ms_usage_query *q)
 {
     ms_usage_list list;
@@ -288,6 +294,73 @@ static void cleared_locations_cost_nothing(void **state)
     q.hidden = true;
     assert_int_equal(sum_of(s.store, &q).total.output_tokens, 21);
     store_close(&s);
+}
+
+/* Another handle, opened before anything was there, sees what this one has done. */
+static void readers_add_up_what_is_there(void **state)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_store *reader = log_reader(&s);
+    ms_usage u = {0, 0, 1, 0, 0, 0};
+    ms_usage_query q;
+    ms_error err;
+    memset(&q, 0, sizeof q);
+    for (uint64_t i = 1; i <= 4; i++) {
+        uint64_t seq = append_text(s.store, "x");
+        assert_int_equal(ms_note_usage(s.store, seq, &u, &err), MS_OK);
+        assert_int_equal(sum_of(reader, &q).total.notes, i);
+    }
+    for (uint64_t i = 1; i <= 4; i++) {
+        assert_int_equal(ms_hide(s.store, i, &err), MS_OK);
+        assert_int_equal(sum_of(reader, &q).total.notes, 4 - i);
+    }
+    ms_close(reader);
+    store_close(&s);
+}
+
+/* A union, which cannot lend a message: the same sum, and the arena has back what asking
+ * for hidden messages took. */
+static void a_union_costs_what_its_stores_cost(void **state)
+{
+    static twin t[2];
+    static char room[24000];
+    uint64_t rng = test_seed() + 2;
+    test_store s[2];
+    ms_store *stores[2], *both;
+    ms_union_desc desc;
+    ms_usage_query q;
+    ms_error err;
+    memset(&desc, 0, sizeof desc);
+    memset(&q, 0, sizeof q);
+    for (int i = 0; i < 2; i++) {
+        s[i] = store_open((store_kind *)*state, NULL);
+        stores[i] = s[i].store;
+        memset(&t[i], 0, sizeof t[i]);
+        for (int k = 0; k < 60; k++) grow(&rng, stores[i], &t[i]);
+        for (int k = 0; k < 200; k++) remark(&rng, stores[i], &t[i]);
+        for (int k = 0; k < 20; k++) conceal(&rng, stores[i], &t[i]);
+    }
+    desc.stores = stores;
+    desc.n_stores = 2;
+    if (ms_union_open(&both, &desc, &err) != MS_OK) fail_msg("union: %s", err.message);
+    for (int i = 0; i < 20; i++) {
+        ms_usage sum, second;
+        ms_arena small;
+        ms_usage_list list;
+        twin_sum_total(&t[0], &q, &sum);
+        twin_sum_total(&t[1], &q, &second);
+        add_up(&sum, &second);
+        ms_arena_init_fixed(&small, room, sizeof room);
+        if (ms_usage_sum(both, &q, &small, &list, &err) != MS_OK)
+            fail_msg("sum: %s", err.message);
+        must_be_usage(&list.total, &sum);
+        q = random_question(&rng);
+    }
+    q.location = no_str();
+    q.by = MS_USAGE_BY_LOCATION;
+    assert_true(sum_of(both, &q).count <= 5); /* one item each, of both stores */
+    ms_close(both);
+    for (int i = 0; i < 2; i++) store_close(&s[i]);
 }
 
 
@@ -531,6 +604,8 @@ int main(void)
         ON_EVERY_STORE(sums_are_those_of_the_array),
         ON_EVERY_STORE(a_copy_costs_what_it_shows),
         ON_EVERY_STORE(cleared_locations_cost_nothing),
+        ON_LOGS(readers_add_up_what_is_there),
+        ON_EVERY_STORE(a_union_costs_what_its_stores_cost),
         ON_EVERY_STORE(any_note_can_be_read),
         ON_EVERY_STORE(sums_stay_at_the_top),
         ON_EVERY_STORE(what_is_noted_is_an_object),
