@@ -55,7 +55,8 @@
  *   - An append either is whole and visible when it returns, or returns an error code and
  *     the store is as before. A batch is visible all at once or not at all.
  *   - A message never changes and never moves: pointers from an arena store stay valid
- *     until reset or close, those from a log until close.
+ *     until reset or close, those from a log until close. What edits, hides or replaces
+ *     one is a record of its own (see CHANGES); only ms_redact overwrites bytes.
  *   - Whatever a dialect reader took in comes back when written in the same dialect,
  *     equal as JSON: unknown members, null, empty, number spelling included.
  *   - Every function that can fail says so by its result; nothing is kept in hidden state.
@@ -68,7 +69,8 @@
  *   - A log: damaged bytes cost the messages they are in, no others; it is said (cursor,
  *     event, ms_log_stat, ms_log_verify), and nothing is cut away because of it.
  *   - A log: a full disk is an error code before anything is visible.
- *   - A log: one process writes, any number read. A child of fork cannot use its parent's
+ *   - A log: one process writes (several, when all open it with desc.shared), any number
+ *     read. A child of fork cannot use its parent's
  *     handle (MS_E_FORKED), but keeps the file locked while it lives.
  *   - A log is for local file systems that can map and lock. Elsewhere it says so, or, on
  *     network file systems, works as well as they keep maps and files the same. If
@@ -86,8 +88,8 @@
  *
  *   interface       [api-config] [api-types] [api-error] [api-json] [api-message]
  *                   [api-store] [api-change] [api-mem] [api-log] [api-union]
- *                   [api-memory] [api-find] [api-dialect]
- *                   [api-shorten] [api-project] [api-session] [api-task] [api-debug]
+ *                   [api-memory] [api-find] [api-dialect] [api-shorten] [api-project]
+ *                   [api-task] [api-session] [api-debug]
  *   implementation  [platform] [bits] [arena] [str] [fail] [json] [message] [record]
  *                   [dialect] [shorten] [project] [store] [change] [copy] [postings]
  *                   [mem] [format] [os] [log] [union] [memory] [find] [usage] [task]
@@ -96,6 +98,20 @@
  * The implementation is read from top to bottom: a section uses only what is above it.
  * The text half ([json] to [project]) knows nothing of stores; the store half ([store] to
  * [memory]) knows nothing of dialects. [task] and [session] stand on both.
+ *
+ * ---- CHANGES -------------------------------------------------------------------------
+ *
+ * People edit, rewind, annotate, branch and stream. Each of these is one call, in arena
+ * stores and logs; views, counts, listings, histories and projections show the result:
+ *
+ *   ms_amend        the message says something else     ms_hide, ms_hide_range, ms_rewind
+ *   ms_fork         a new location that begins alike    ms_redact     erased for good
+ *   ms_note         a value beside a message            ms_note_usage, ms_usage_sum
+ *   ms_location_set title, model, user of a location    ms_stream_*   text as it comes
+ *
+ * The past stays in the file until ms_log_rewrite (or ms_copy) makes one that has only the
+ * result; a query with `raw` shows all of it. ms_find searches the text of a view. ms_union
+ * reads several stores as one.
  *
  * ---- STRINGS -------------------------------------------------------------------------
  *
@@ -903,8 +919,8 @@ typedef struct ms_append_opts {
                                  message of `location` has the sequence expect_seq (0: it
                                  has none) */
     uint64_t expect_seq;
-    bool keep_seq;            /* use the sequence of each envelope, larger than all so far,
-                                 and its flags; for copies */
+    bool keep_seq;            /* use the sequence of each envelope, larger than those of all
+                                 messages that are there, and its flags; for copies */
     uint64_t *seqs;           /* receives n sequence numbers; may be NULL */
 } ms_append_opts;
 
@@ -1030,9 +1046,10 @@ MS_API ms_result ms_tick(ms_store *store, uint32_t budget_us, ms_error *err);
  * for any store. */
 MS_API ms_result ms_refresh(ms_store *store, uint64_t *last_seq, ms_error *err);
 
-/* Waits until the store has a message with a larger sequence number than after_seq, at
- * most timeout_ms; MS_OK in both cases, *last_seq tells which. Polls with growing pauses
- * of up to 5 ms. Any store, any thread. */
+/* Waits until the store has a message with a larger sequence number than after_seq, or
+ * something was changed since the call began (an amendment, a piece of a stream), at most
+ * timeout_ms; MS_OK in all cases, *last_seq tells whether there are new messages. Polls
+ * with growing pauses of up to 5 ms. Any store, any thread. */
 MS_API ms_result ms_wait(ms_store *store, uint64_t after_seq, uint32_t timeout_ms,
                          uint64_t *last_seq, ms_error *err);
 
@@ -1058,12 +1075,13 @@ typedef struct ms_copy_report {
 } ms_copy_report;
 
 /* Appends what `keep` (NULL: all) names from source to destination, in order, with its
- * sequence numbers, times and keys, as it is now: amended messages as amended, hidden ones
- * left out, unfinished ones with their text so far; then notes and facts of locations. The destination's numbers must all be smaller than
- * those copied; an empty store is the usual one. The arena (NULL: one over malloc, freed
- * again) holds the listing of the source's locations. When the destination is full its
- * first part stays, and report (may be NULL) tells how much; on a dry run destination may
- * be NULL. MS_E_DAMAGED: records of the source could not be read, all others were copied. */
+ * sequence numbers, times and keys, as it is now: amended messages as amended, hidden
+ * ones left out, unfinished ones with their text so far; then notes and facts of
+ * locations. The destination's numbers must all be smaller than those copied; an empty
+ * store is the usual one. The arena (NULL: one over malloc, freed again) holds the
+ * listing of the source's locations. When the destination is full its first part stays,
+ * and report (may be NULL) tells how much; on a dry run destination may be NULL.
+ * MS_E_DAMAGED: records of the source could not be read, all others were copied. */
 MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep *keep,
                          ms_arena *arena, ms_copy_report *report, ms_error *err);
 
@@ -1107,9 +1125,9 @@ typedef struct ms_backend {
      * others. Of a HIDE, opts->seqs receives how many it hid; 0: nothing was written. */
     ms_result (*change)(ms_store *store, ms_str location, const ms_envelope *records,
                         size_t n, const ms_append_opts *opts, ms_error *err);
-    /* Erases what a record that the store lent says; first (overwrite false) it is marked,
-     * then, when that is durable, overwritten. See [record]. */
-    ms_result (*erase)(ms_store *store, const ms_msg *record, bool overwrite,
+    /* Erases what a record that the store lent says: a step of three, each durable before
+     * the next. See [record]. */
+    ms_result (*erase)(ms_store *store, const ms_msg *record, unsigned step,
                        ms_error *err);
 } ms_backend;
 
@@ -1133,11 +1151,12 @@ struct ms_store {
  * open before goes on as if nothing had happened. */
 
 /* Replaces a message; number, place in every view, and what may not change stay. What the
- * envelope leaves unset of time (with time_text), turn_id, id, key, location and agent_key
- * is the old message's, and so is MS_FLAG_JOINED; everything else is as the envelope says. The message has MS_FLAG_AMENDED
- * then. A role of 0 is as the type says. MS_E_TYPE: the type is another one;
- * MS_E_ARGUMENT: location, agent key or key is another one (err->path names it);
- * MS_E_CONFLICT: it is redacted. Other errors as of ms_append. */
+ * envelope leaves unset of time (with time_text), turn_id, id, key, location and
+ * agent_key is the old message's, and so is MS_FLAG_JOINED; everything else is as the
+ * envelope says. The message has MS_FLAG_AMENDED then. A role of 0 is as the type says.
+ * MS_E_TYPE: the type is another one; MS_E_ARGUMENT: location, agent key or key is
+ * another one (err->path names it); MS_E_CONFLICT: it is redacted. Other errors as of
+ * ms_append. */
 MS_API ms_result ms_amend(ms_store *store, uint64_t seq, const ms_envelope *m,
                           ms_error *err);
 
@@ -1145,8 +1164,8 @@ MS_API ms_result ms_amend(ms_store *store, uint64_t seq, const ms_envelope *m,
 MS_API ms_result ms_hide(ms_store *store, uint64_t seq, ms_error *err);
 
 /* Hides what a location has from first_seq to last_seq (both included; UINT64_MAX: to the
- * newest there is now). *hidden (may be NULL) receives how many were visible until now; 0 is
- * no error. MS_E_RANGE: first_seq is larger than last_seq. */
+ * newest there is now). *hidden (may be NULL) receives how many were visible until now; 0
+ * is no error. MS_E_RANGE: first_seq is larger than last_seq. */
 MS_API ms_result ms_hide_range(ms_store *store, ms_str location, uint64_t first_seq,
                                uint64_t last_seq, uint64_t *hidden, ms_error *err);
 
@@ -1155,18 +1174,18 @@ MS_API ms_result ms_hide_range(ms_store *store, ms_str location, uint64_t first_
 MS_API ms_result ms_rewind(ms_store *store, ms_str location, uint64_t seq,
                            uint64_t *hidden, ms_error *err);
 
-/* Erases what a message says, hidden or not. A visible one is amended first (which can fail
- * as ms_amend does); then, where it stands, in its record and in those that amend it, its
- * pieces and its notes (but those of the kind "usage": they tell what it cost), texts are
- * overwritten with "[redacted]" cut or filled with spaces, JSON with an empty value. Kept are number, time, type, role, location,
- * agent key, turn, id, key, call_id and the name of the tool. Views show it with
- * MS_FLAG_REDACTED and the content "[redacted]" (arguments {}). A log is synced before this
- * returns. After a failure the message may be shown as redacted while its bytes are still
- * there: call again, that erases again. Bytes of an append that was
- * cut off by a crash, and was made again, stay where they are until ms_log_rewrite. Nobody
- * may hold the message (or a note of it) meanwhile: this is the one
- * function that changes bytes that readers see. Of a copy made earlier nothing is
- * erased. */
+/* Erases what a message says, hidden or not. A visible one is amended first (which can
+ * fail as ms_amend does); then, where it stands, in its record and in those that amend
+ * it, its pieces and its notes (but those of the kind "usage": they tell what it cost),
+ * texts are overwritten with "[redacted]" cut or filled with spaces, JSON with an empty
+ * value. Kept are number, time, type, role, location, agent key, turn, id, key, call_id
+ * and the name of the tool. Views show it with MS_FLAG_REDACTED and the content
+ * "[redacted]" (arguments {}). A log is synced before this returns. After a failure the
+ * message may be shown as redacted while its bytes are still there: call again, that
+ * erases again. Bytes of an append that was cut off by a crash, and was made again, stay
+ * where they are until ms_log_rewrite. Nobody may hold the message (or a note of it)
+ * meanwhile: this is the one function that changes bytes that readers see. Of a copy made
+ * earlier nothing is erased. */
 MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err);
 
 /* Attaches a value to a message: a rating, a verdict, what it cost. kind: a word of your
@@ -1190,8 +1209,9 @@ MS_API ms_result ms_location_get(ms_store *store, ms_str location, ms_arena *are
  * empty history, nothing), with new numbers, times and keys kept, in one append, and with
  * the facts {"parent": from, "parent_seq": seq} beside those of `from`, but for its own
  * parent. Neither location sees what is done to the other. The arena (NULL: one over
- * malloc) holds the messages meanwhile. MS_E_CONFLICT: `to` has messages, hidden ones too; MS_E_HIDDEN,
- * MS_E_NOT_FOUND, MS_E_ARGUMENT: seq is not a visible message of `from`. */
+ * malloc) holds the messages meanwhile. MS_E_CONFLICT: `to` has messages, hidden ones
+ * too; MS_E_HIDDEN, MS_E_NOT_FOUND, MS_E_ARGUMENT: seq is not a visible message of
+ * `from`. */
 MS_API ms_result ms_fork(ms_store *store, ms_str from, uint64_t seq, ms_str to,
                          ms_arena *arena, ms_error *err);
 
@@ -1500,7 +1520,8 @@ typedef struct ms_log_desc {
                                  or batch, which first takes in what the others have
                                  appended. An append waits at most lock_wait_ms (0: 1000)
                                  for it, then MS_E_BUSY, nothing appended. MS_E_CONFLICT: a
-                                 compaction has put a new file in its place, open it anew */
+                                 compaction has put a new file in its place, open it anew.
+                                 MS_E_UNSUPPORTED at opening: os->boot does not know */
     ms_clock clock;           /* {0}: the system's */
     ms_entropy entropy;       /* {0}: see ms_entropy */
     ms_alloc alloc;           /* {0}: malloc */
@@ -5502,8 +5523,8 @@ MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena, ms_enve
  *      8     8   sequence number
  *     16     8   time, IEEE 754 double, seconds since 1970; a NaN: the message has none
  *     24     4   body check: CRC32C from byte 32 to the end of the padding; ERASED (below)
- *                when what the record said is being, or was, overwritten: then the body
- *                is not checked. A CRC that is ERASED by chance is stored as one more
+ *                while what the record said is being overwritten: then the body is not
+ *                checked. A CRC that is ERASED by chance is stored as one more
  *     28     4   header check: CRC32C of bytes 0 to 27, continued from the seed of its home
  *
  *   body
@@ -5970,7 +5991,10 @@ static bool ms__is_change(const unsigned char *r)
 /* ---- Erasing. What names things stays, so that the record keeps its place everywhere;
  * lengths stay, so that whoever reads meanwhile stays inside. First the two checks change,
  * eight bytes that lie in one unit of any disk: from then on the body is not checked, so at
- * no moment is there a record that does not hold. Then the body is overwritten. */
+ * no moment is there a record that does not hold. Then the body is overwritten, and at last
+ * it gets a check again. */
+
+enum { MS__ERASE_MARK, MS__ERASE_BODY, MS__ERASE_DONE, MS__ERASE_STEPS };
 
 #define MS__REDACTED "[redacted]"
 #define MS__KEPT_FIELDS                                                                \
@@ -6531,9 +6555,9 @@ static void ms__write_time(ms_writer *w, const char *name, const ms_envelope *m)
 }
 
 /* ---- What a format has no place for, in an object "msgstore" where the format lets one
- * keep something: fields by the names of MS_FIELDS, and type, role, joined, time. `said` has
- * the bits of what the format itself says; type and role are what its reader would make of
- * what was written. A bit of TIME_TEXT means that the time is said. */
+ * keep something: fields by the names of MS_FIELDS, and type, role, joined, time. `said`
+ * has the bits of what the format itself says; type and role are what its reader would
+ * make of what was written. A bit of TIME_TEXT means that the time is said. */
 
 #define MS__REST "msgstore"
 #define MS__REST_NEVER ((uint32_t)1 << MS_F_EXTRA | (uint32_t)1 << MS_F_TIME_TEXT)
@@ -15216,17 +15240,32 @@ MS_API ms_result ms_refresh(ms_store *store, uint64_t *last_seq, ms_error *err)
     return MS_OK;
 }
 
+/* How many changes a store has; 0 of one that cannot have any. */
+static ms_result ms__changes_now(ms_store *store, uint64_t *changes, ms_error *err)
+{
+    ms_stat stat;
+    *changes = 0;
+    MS__TRY(ms__open_check(store, err));
+    if (!store->backend->change || !store->backend->stat) return MS_OK;
+    memset(&stat, 0, sizeof stat);
+    MS__TRY(store->backend->stat(store, &stat, err));
+    *changes = stat.changes;
+    return MS_OK;
+}
+
 MS_API ms_result ms_wait(ms_store *store, uint64_t after_seq, uint32_t timeout_ms,
                          uint64_t *last_seq, ms_error *err)
 {
-    uint64_t seq = 0, pause = 50;
+    uint64_t seq = 0, pause = 50, before, changes;
     double end = ms__system_time() + timeout_ms / 1e3;
     if (last_seq) *last_seq = 0;
+    MS__TRY(ms__changes_now(store, &before, err));
     for (;;) {
         MS__TRY(ms_refresh(store, &seq, err));
+        MS__TRY(ms__changes_now(store, &changes, err));
         double left = end - ms__system_time();
         if (last_seq) *last_seq = seq;
-        if (seq > after_seq || !(left > 0)) return MS_OK;
+        if (seq > after_seq || changes != before || !(left > 0)) return MS_OK;
         if (left > timeout_ms / 1e3) end = ms__system_time(); /* the clock was set back */
         if (left < (double)pause / 1e6) pause = (uint64_t)(left * 1e6) + 1;
         ms__pause(pause);
@@ -15335,10 +15374,11 @@ MS_API void ms_close(ms_store *store)
  * ns, and a walk over hidden ranges); a location that was not costs nothing. Space comes
  * back with ms_copy.
  *
- * One thing is done in place: redaction. First an AMEND says what is shown from now on, and
- * all records that say something are marked as erased; that is synced; only then their bytes
- * are overwritten, and synced. So a crash in the middle leaves a message that is shown as
- * redacted, whose records all hold, and ms_redact called again finishes.
+ * One thing is done in place: redaction. First an AMEND says what is shown from now on,
+ * and all records that say something are marked as erased; that is synced; only then
+ * their bytes are overwritten, synced, and checked again. So a crash in the middle leaves
+ * a message that is shown as redacted, whose records all hold, and ms_redact called again
+ * finishes.
  *
  * A stream is a message that is appended when it begins, pieces that follow, and an AMEND
  * with the whole text at the end. Pieces are streams of their own in the index, so that
@@ -15595,8 +15635,11 @@ static ms_result ms__facts_add(ms__facts *f, ms_str object, ms_error *err)
         }
         ms__fact *fact = &f->items[f->count];
         fact->value = it.value;
-        if (ms_json_string(it.key, f->arena, &fact->key) != MS_OK ||
-            !ms__keep_copy(f->arena, &fact->key) || !ms__keep_copy(f->arena, &fact->value))
+        ms_result read = ms_json_string(it.key, f->arena, &fact->key);
+        if (read != MS_OK && read != MS_E_ARENA && read != MS_E_NO_MEMORY)
+            continue; /* no name that anybody can ask for */
+        if (read != MS_OK || !ms__keep_copy(f->arena, &fact->key) ||
+            !ms__keep_copy(f->arena, &fact->value))
             return ms__no_arena(err, f->arena, it.key.len + it.value.len);
         fact->order = fact->first = f->count++;
     }
@@ -15844,7 +15887,7 @@ static bool ms__redact_keeps(const ms_msg *msg)
 }
 
 static MS__APART ms_result ms__redact_erase(ms_store *store, ms_arena *arena,
-                                            const ms_msg *own, bool overwrite,
+                                            const ms_msg *own, unsigned step,
                                             ms_error *err)
 {
     const ms_msg *msg;
@@ -15856,7 +15899,7 @@ static MS__APART ms_result ms__redact_erase(ms_store *store, ms_arena *arena,
     q.about_seq = ms_seq(own);
     MS__TRY(ms_query_open(store, &q, it, err));
     while (code == MS_OK && (msg = ms_next(it)) != NULL)
-        if (!ms__redact_keeps(msg)) code = store->backend->erase(store, msg, overwrite, err);
+        if (!ms__redact_keeps(msg)) code = store->backend->erase(store, msg, step, err);
     ms_result end = ms_cursor_close(it, NULL);
     (void)end; /* what was damaged cannot be read by anybody */
     return code == MS_OK ? ms_sync(store, NULL, err) : code;
@@ -15866,14 +15909,19 @@ MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err)
 {
     ms_arena own;
     const ms_msg *msg;
-    ms_result code = ms__change_target(store, seq, &own, &msg, err);
+    ms_result code = ms__change_target(store, seq, &own, &msg, NULL);
+    if (code != MS_OK && code != MS_E_HIDDEN) { /* once more, to be told why */
+        ms_arena_deinit(&own);
+        code = ms__change_target(store, seq, &own, &msg, err);
+    }
     bool hidden = code == MS_E_HIDDEN;
     if (code == MS_OK && !(ms_flags(msg) & MS_FLAG_REDACTED)) {
         ms_envelope e = ms__redacted(msg);
         code = ms__amend(store, msg, &e, MS_FLAG_REDACTED, err);
     }
-    if (code == MS_OK || hidden) code = ms__redact_erase(store, &own, msg, false, err);
-    if (code == MS_OK) code = ms__redact_erase(store, &own, msg, true, err);
+    if (hidden) code = MS_OK;
+    for (unsigned step = 0; step < MS__ERASE_STEPS && code == MS_OK; step++)
+        code = ms__redact_erase(store, &own, msg, step, err);
     ms_arena_deinit(&own);
     return code;
 }
@@ -15905,6 +15953,7 @@ MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str loca
         return ms__at_field(err, ms__fail(err, MS_E_KIND, "what is fed goes on text, not "
                                           "on JSON"), name);
     if (ms__is_empty(location)) location = e.location;
+    MS__TRY(ms__key_check(location, "location", false, err));
     MS__TRY(ms__message_check(location, &e, err));
     e.flags = (e.flags & MS__CALLER_FLAGS) | (uint32_t)MS_FLAG_UNFINISHED |
               (uint32_t)MS_KIND_MESSAGE << MS__KIND_SHIFT;
@@ -16209,6 +16258,7 @@ typedef struct ms__copying {
     size_t n_cuts;
     uint64_t unnamed; /* last number of a location that is not chosen */
     bool changed;     /* the source has changes */
+    uint64_t unfit;   /* records that no destination takes */
 } ms__copying;
 
 static bool ms__notes_gaps(const ms__copying *c)
@@ -16227,8 +16277,8 @@ static ms_result ms__copy_gap(const ms__copying *c, ms__cut *cut, ms_error *err)
                                               dropped, err);
 }
 
-/* The gaps that the source has already. */
-static ms_result ms__copy_gaps(const ms__copying *c, const ms__cut *cut, ms_error *err)
+/* The gaps that the source has already; of a location that is not chosen only the numbers. */
+static ms_result ms__copy_gaps(ms__copying *c, const ms__cut *cut, ms_error *err)
 {
     uint64_t count, next, told = 0;
     const ms_backend *from = c->source->backend, *to;
@@ -16238,6 +16288,10 @@ static ms_result ms__copy_gaps(const ms__copying *c, const ms__cut *cut, ms_erro
     while (next > 0) { /* also one of nothing: it keeps a number */
         uint64_t last = next;
         MS__TRY(from->left_out(c->source, cut->location, last + 1, &count, &next, err));
+        if (!cut->chosen) {
+            if (last > c->unnamed) c->unnamed = last;
+            continue;
+        }
         MS__TRY(to->leave_out(c->destination, cut->location, last, count - told, err));
         told = count;
     }
@@ -16252,17 +16306,20 @@ static MS__APART ms_result ms__copy_one(ms__copying *c, const ms_msg *msg, bool 
     ms__cut *cut = c->cuts ? ms__cut_find(c->cuts, c->n_cuts, ms_location(msg)) : NULL;
     if (hidden || !ms__keeps(c->keep, cut, msg)) {
         c->report->dropped++;
-        if (!cut || !cut->chosen)
-            c->unnamed = ms_seq(msg);
-        else
+        if (cut && cut->chosen)
             cut->dropped++, cut->last = ms_seq(msg);
+        else if (ms_seq(msg) > c->unnamed)
+            c->unnamed = ms_seq(msg);
         return MS_OK;
     }
     ms_envelope m = ms_envelope_of(msg);
     if (!c->keep->dry_run) {
         memset(&opts, 0, sizeof opts);
         opts.keep_seq = true;
-        MS__TRY(ms__message_check(ms__absent(), &m, err));
+        if (ms__message_check(ms__absent(), &m, NULL) != MS_OK) {
+            c->unfit++; /* no message that a store takes: as good as damaged */
+            return MS_OK;
+        }
         MS__TRY(ms__copy_gap(c, cut, err));
         MS__TRY(ms__append(c->destination, ms__absent(), &m, 1, &opts, err));
     }
@@ -16290,7 +16347,7 @@ static MS__APART ms_result ms__copy_begin(ms__copying *c, ms_arena *arena, ms_er
     if (keep->newest > 0 || keep->n_locations > 0 || keep->has_since || gaps || c->changed)
         MS__TRY(ms__cuts_make(c->source, keep, arena, &c->cuts, &c->n_cuts, err));
     for (size_t i = 0; i < c->n_cuts; i++)
-        if (c->cuts[i].chosen) MS__TRY(ms__copy_gaps(c, &c->cuts[i], err));
+        MS__TRY(ms__copy_gaps(c, &c->cuts[i], err));
     return MS_OK;
 }
 
@@ -16305,6 +16362,13 @@ static MS__APART ms_result ms__copy_open(const ms__copying *c, unsigned raw, ms_
     q.by_seq = true; /* numbers are kept: they have to rise */
     q.arena = c->arena;
     return ms_query_open(c->source, &q, *it, err);
+}
+
+static ms_result ms__copy_unfit(const ms__copying *c, ms_error *err)
+{
+    if (c->unfit == 0) return MS_OK;
+    return ms__fail(err, MS_E_DAMAGED,
+                    "%u records were left out: they are none that a store takes", c->unfit);
 }
 
 /* Steps a message through both cursors: `now` shows what `all` has, but for what is hidden,
@@ -16335,13 +16399,14 @@ static MS__APART ms_result ms__copy_run(ms__copying *c, ms_error *err)
         code = ms__copy_one(c, ahead, false, err);
     c->report->damaged = all->damaged;
     if (now && now->damaged > all->damaged) c->report->damaged = now->damaged;
+    c->report->damaged += c->unfit;
     for (size_t i = 0; code == MS_OK && i < c->n_cuts; i++)
         code = ms__copy_gap(c, &c->cuts[i], err);
     if (code == MS_OK) code = ms__copy_unnamed(c, err);
     ms_result end = ms_cursor_close(all, code == MS_OK ? err : NULL);
     ms_result shown = ms_cursor_close(now, code == MS_OK && end == MS_OK ? err : NULL);
-    if (code != MS_OK) return code;
-    return end != MS_OK ? end : shown;
+    if (code == MS_OK) code = end != MS_OK ? end : shown;
+    return code == MS_OK ? ms__copy_unfit(c, err) : code;
 }
 
 /* A note goes with its message. */
@@ -16355,6 +16420,13 @@ static MS__APART ms_result ms__copy_note(ms__copying *c, const ms_msg *note, ms_
     if (code != MS_OK || !ms__keeps(c->keep, cut, msg)) return code;
     if (!c->keep->dry_run && !c->destination->backend->change) {
         c->report->unplaced++;
+        return MS_OK;
+    }
+    if (!ms_str_equal(ms_location(msg), e.location) || !e.type_name.ptr ||
+        ms__key_check(e.type_name, "kind", false, NULL) != MS_OK ||
+        ms__field_check(&e, MS_F_CONTENT, NULL) != MS_OK) {
+        c->unfit++;
+        c->report->damaged++;
         return MS_OK;
     }
     c->report->notes++;
@@ -16429,15 +16501,14 @@ static MS__APART ms_result ms__copy_rest(ms__copying *c, ms_error *err)
     for (size_t i = 0; i < n; i++)
         if (i == 0 || !ms_str_equal(names[i], names[i - 1]))
             MS__TRY(ms__copy_facts(c, names[i], err));
-    return damaged;
+    return damaged == MS_OK ? ms__copy_unfit(c, err) : damaged;
 }
 
 static ms_result ms__copy_changed(ms__copying *c, ms_error *err)
 {
-    ms_stat stat;
-    if (!c->source->backend->change || !c->source->backend->stat) return MS_OK;
-    MS__TRY(ms_store_stat(c->source, &stat, err));
-    c->changed = stat.changes > 0;
+    uint64_t changes;
+    MS__TRY(ms__changes_now(c->source, &changes, err));
+    c->changed = changes > 0;
     return MS_OK;
 }
 
@@ -16485,6 +16556,11 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
  *      location, conversation   class CONVERSATION       location, global   class GLOBAL
  *      agent, trace             class TRACE              agent, rest        all other
  *
+ * and a change is in one of these (and, where the store asks for it, in all changes):
+ *
+ *      location, changes        AMEND, HIDE            location, facts   NOTE, LOCATION
+ *      message, pieces          PIECE
+ *
  * so each of the four views is one stream, or a merge of two per agent, and nothing is
  * read to be thrown away but by turn, time or an unusual type set. Growth by a quarter
  * wastes a tenth on average; doubling wasted a third, which was most of the difference to
@@ -16507,6 +16583,7 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
  * (P2) A failed append leaves streams, names and memory as they were.
  * (P3) What a failed append takes back no reader has seen: names were not linked, and a
  *      chunk is stepped into only for an entry below the reader's end.
+ * (P4) A location's `hidden` is the number of its messages that no reader of now is shown.
  * ================================================================================== */
 
 #define MS__CHUNK_FIRST 8u
@@ -16606,9 +16683,10 @@ typedef struct ms__changed {
 /* A range of hidden messages. */
 typedef struct ms__range {
     struct ms__range *before; /* made earlier, */
-    struct ms__range *skip;   /* the newest of those that does not lie inside this one */
+    struct ms__range *jump;   /* one farther back: see ms__range_link */
     uint64_t place, first, last;
-    uint64_t reach; /* the largest `last` of this one and all before it */
+    uint64_t low, high; /* least and largest number hidden by this one and those up to jump */
+    uint32_t depth;     /* how many there are, this one included */
 } ms__range;
 
 /* What was changed in a location. */
@@ -17036,9 +17114,10 @@ static void ms__names_link(ms__live *live)
 
 /* ---- Changes. A reader knows a place, its end: what was changed from there on has not
  * happened for it. So nothing is taken back and nothing moves, and an open cursor goes on
- * over what it saw at its opening. Hidden ranges are asked the newest first; ranges inside a
- * newer one are stepped over, and the search ends where no older one reaches. Who walks over
- * messages leaps over a wide range, so that what is hidden costs nothing. */
+ * over what it saw at its opening. Hidden ranges are asked the newest first, with jumps
+ * over runs of them that lie elsewhere: some log(ranges) steps where they were made in an
+ * order, up or down, nested or not. Who walks over messages leaps over a wide range, so
+ * that what is hidden costs nothing. */
 
 static uint64_t ms__seq_hash(uint64_t seq)
 {
@@ -17060,9 +17139,11 @@ static ms__changed *ms__changed_find(const ms__control *c, uint64_t seq)
 static const ms__range *ms__hidden_by(const ms__control *c, uint64_t seq, uint64_t end)
 {
     const ms__range *range = (const ms__range *)ms__load_ptr(&c->ranges);
-    while (range && range->reach >= seq) {
+    while (range) {
         if (range->place < end && range->first <= seq && seq <= range->last) return range;
-        range = range->place < end ? range->skip : range->before;
+        bool all_later = range->jump && range->jump->place >= end;
+        range = all_later || seq < range->low || seq > range->high ? range->jump
+                                                                   : range->before;
     }
     return NULL;
 }
@@ -17117,20 +17198,30 @@ static bool ms__edit_reserve(ms__live *live, const ms__control *c, uint64_t firs
             live, sizeof *e->changed, ms__seq_hash(first), ms_str_n("", 0), NULL);
     e->version = (ms__version *)ms__live_take(live, sizeof *e->version);
     if (!e->changed || !e->version) return false;
-    e->changed->seq = first;
+    if (e->fresh) e->changed->seq = first;
     return true;
 }
 
+/* Jumps are as long as the two behind them together, when those are of one length: from any
+ * range any older one is some 2 log(ranges) steps away. */
 static void ms__range_link(ms__control *c, ms__range *range, uint64_t place)
 {
-    ms__range *before = (ms__range *)c->ranges, *skip = before;
+    ms__range *before = (ms__range *)c->ranges;
+    const ms__range *next = before ? before->jump : NULL;
+    uint32_t depth = before ? before->depth : 0, mid = next ? next->depth : 0;
+    uint32_t far = next && next->jump ? next->jump->depth : 0;
     range->place = place;
-    range->before = before;
-    range->reach = range->last;
-    if (before && before->reach > range->reach) range->reach = before->reach;
-    while (skip && skip->first >= range->first && skip->last <= range->last)
-        skip = skip->skip;
-    range->skip = skip;
+    range->before = range->jump = before;
+    range->depth = depth + 1;
+    range->low = range->first;
+    range->high = range->last;
+    if (next && depth - mid == mid - far) {
+        range->jump = next->jump;
+        if (before->low < range->low) range->low = before->low;
+        if (next->low < range->low) range->low = next->low;
+        if (before->high > range->high) range->high = before->high;
+        if (next->high > range->high) range->high = next->high;
+    }
     ms__store_ptr(&c->ranges, range);
 }
 
@@ -17571,8 +17662,8 @@ typedef struct ms__feed {
     size_t (*count)(ms_store *store, ms_cursor *it, const ms__head *h);
     /* Where messages may be changed: the record that stands for the one offered, NULL when
      * it is hidden (then the head may step on over others that are). *whole: as `whole`
-     * said of the one offered; becomes that of the one returned. */
-    const unsigned char *(*shown)(ms_store *store, const ms_cursor *it, ms__head *h,
+     * said of the one offered; becomes that of the one returned. Trouble: it->result. */
+    const unsigned char *(*shown)(ms_store *store, ms_cursor *it, ms__head *h,
                                   bool *whole);
 } ms__feed;
 
@@ -17651,7 +17742,10 @@ static const unsigned char *ms__merge_step(ms_store *store, const ms__feed *feed
         bool again = h->place == it->last_place;
         bool whole = again || feed->whole(store, it, h);
         uint64_t place = h->place;
-        if (it->changed && !again) r = feed->shown(store, it, h, &whole);
+        if (it->changed && !again) {
+            r = feed->shown(store, it, h, &whole);
+            if (it->result != MS_OK && it->result != MS_E_DAMAGED) return NULL;
+        }
         ms__heads_pop(store, feed, it);
         if (again || !r) continue;
         if (!whole) {
@@ -18176,12 +18270,14 @@ static uint64_t ms__mem_visible(const ms__mem *m, const ms__loc *loc, uint64_t f
     uint64_t n = 0;
     bool whole = true;
     const ms__control *control = ms__control_of(loc);
-    for (uint32_t i = loc->all.count; i-- > 0;) {
+    uint32_t i = loc->all.count;
+    if (last < UINT64_MAX) i = ms__stream_find(m, &loc->all, i, last + 1);
+    while (i-- > 0) {
         uint32_t unit = ms__chunk_entry(ms__stream_chunk(&loc->all, i), i);
         const ms_msg *msg = ms__mem_msg(m, unit);
         if (!msg) continue;
         if (ms_seq(msg) < first) break;
-        if (ms__mem_now(m, control, unit, UINT64_MAX, &whole)) n += ms_seq(msg) <= last;
+        if (ms__mem_now(m, control, unit, UINT64_MAX, &whole)) n++;
         else i = ms__mem_over(m, &loc->all, control, ms_seq(msg), i);
     }
     return n;
@@ -18508,7 +18604,7 @@ static void ms__head_leap(ms__head *h, bool backward, uint32_t to)
     else h->pos = to > h->pos ? to - 1 : h->pos;
 }
 
-static const unsigned char *ms__mem_shown(ms_store *store, const ms_cursor *it,
+static const unsigned char *ms__mem_shown(ms_store *store, ms_cursor *it,
                                           ms__head *h, bool *whole)
 {
     ms__mem *m = ms__mem_of(store);
@@ -18707,18 +18803,18 @@ static ms_result ms__mem_get(ms_store *store, uint64_t seq, ms_arena *arena,
 }
 
 /* Readers of other messages go on. */
-static ms_result ms__mem_erase(ms_store *store, const ms_msg *record, bool overwrite,
+static ms_result ms__mem_erase(ms_store *store, const ms_msg *record, unsigned step,
                                ms_error *err)
 {
     ms__mem *m = ms__mem_of(store);
     unsigned char *r = (unsigned char *)(uintptr_t)ms__bytes(record);
     (void)err;
     ms__lock_take(&m->lock);
-    if (overwrite) {
+    if (step == MS__ERASE_BODY) {
         ms__blank(r);
     } else { /* the seed, which the place gives, is what the check has beside the bytes */
         uint32_t seed = ms__get32(r + 28) ^ ms__crc32c(0, r, 28);
-        ms__put32(r + 24, MS__ERASED);
+        ms__put32(r + 24, step == MS__ERASE_MARK ? MS__ERASED : ms__body_check(r));
         ms__put32(r + 28, ms__crc32c(0, r, 28) ^ seed);
     }
     ms__lock_give(&m->lock);
@@ -18726,12 +18822,6 @@ static ms_result ms__mem_erase(ms_store *store, const ms_msg *record, bool overw
 }
 
 /* ---- Listings and figures, under the lock. */
-
-/* Of the messages that HIDEs count some may be damaged, and not be among the messages. */
-static uint64_t ms__hidden_of(uint64_t hidden, uint64_t messages)
-{
-    return hidden < messages ? hidden : messages;
-}
 
 /* Adds the visible messages of a stream to a tally. */
 static void ms__tally_visible(const ms__mem *m, const ms__stream *s,
@@ -18817,7 +18907,7 @@ static ms_result ms__mem_stat(ms_store *store, ms_stat *out, ms_error *err)
     ms__mem *m = ms__mem_of(store);
     (void)err;
     ms__lock_take(&m->lock);
-    out->hidden = ms__hidden_of(m->live.hidden, m->live.messages);
+    out->hidden = m->live.hidden;
     out->messages = m->live.messages - out->hidden;
     out->changes = m->live.changes;
     out->as_of = ms__load32(&m->end);
@@ -19154,6 +19244,8 @@ static bool ms__mem_adopt_change(ms__mem *m, const unsigned char *r, uint32_t un
     if (r[4] == MS__KIND_HIDE && !ms__hide_read(ms__msg(r), &first, &last, &hidden))
         return true;
     ms__control *c = (ms__control *)ch.loc->control;
+    hidden = 0; /* counted: messages may be damaged */
+    if (r[4] == MS__KIND_HIDE) hidden = ms__mem_visible(m, ch.loc, first, last);
     if (!ms__edit_reserve(&m->live, c, first, last, &edit)) return false;
     ms__edit_link(c, &edit, unit, r[4] == MS__KIND_AMEND ? r : NULL);
     c->hidden += hidden;
@@ -20717,24 +20809,26 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
  * is absent the whole node is stepped over. One that is damaged is made anew: a LEAF from
  * the records of its segment, a LEVEL by asking all of its children.
  *
- * Writing. Under the lock: names, keys and room first, then the records, one release store
- * of the watermark at the end. Two engines. MAP encodes into a window of 1 MiB that is
- * mapped writable just ahead of the end, allocated, and populated in steps of 64 KiB (one
- * step costs what 16 page faults would); everything else is mapped read-only, so that a
- * stray pointer of the program cannot reach the history. WRITE encodes in memory and does
- * one pwrite. Room is allocated in steps of a quarter of the file, 64 KiB to 1 MiB (steps of
- * 4 MiB showed as appends of 2 ms, of 1 MiB as 0.6 ms, at the same mean); a full disk shows
- * there, before anything is visible. The head page is mapped alone and with random-access
- * advice: in a large folio, storing to it made each sync write up to 2 MiB.
+ * Writing. Under the lock: names, keys and room first, then the records, one release
+ * store of the watermark at the end. Two engines. MAP encodes into a window of 1 MiB that
+ * is mapped writable just ahead of the end, allocated, and populated in steps of 64 KiB
+ * (one step costs what 16 page faults would); everything else is mapped read-only, so
+ * that a stray pointer of the program cannot reach the history. WRITE encodes in memory
+ * and does one pwrite. Room is allocated in steps of a quarter of the file, 64 KiB to 1
+ * MiB (steps of 4 MiB showed as appends of 2 ms, of 1 MiB as 0.6 ms, at the same mean); a
+ * full disk shows there, before anything is visible. The head page is mapped alone and
+ * with random-access advice: in a large folio, storing to it made each sync write up to 2
+ * MiB.
  *
  * Several writers. In shared mode the file's lock is taken for each append: catch up as a
- * reader does (most of it before the lock is had), append, give the lock back. All write in
- * one session, so that taking turns costs no bytes. Before a writer stores behind the
- * watermark it says up to where; who finds that said and the watermark behind it knows that
- * a writer died there, and begins a new session over its remains. So does who comes after an
- * exclusive writer or a restart of the machine. Waiting is by trying again, a few times at
- * once, then with pauses: the system has no lock that can be waited for with a bound and is
- * given back when its owner is killed. LEVELs are merged by whoever wrote the last LEAF.
+ * reader does (most of it before the lock is had), append, give the lock back. All write
+ * in one session, so that taking turns costs no bytes. Before a writer stores behind the
+ * watermark it says up to where; who finds that said and the watermark behind it knows
+ * that a writer died there, and begins a new session over its remains. So does who comes
+ * after an exclusive writer or a restart of the machine. Waiting is by trying again, a
+ * few times at once, then with pauses: the system has no lock that can be waited for with
+ * a bound and is given back when its owner is killed. LEVELs are merged by whoever wrote
+ * the last LEAF.
  *
  * Syncing happens outside the append lock, one at a time. Who comes meanwhile waits for its
  * end, not for his turn: the next sync then covers all who appended during this one. (With
@@ -20789,7 +20883,7 @@ typedef struct ms__tail {
     uint64_t base; /* where the segment begins */
     uint32_t segment;
     uint32_t count; /* records entered; under the lock */
-    uint32_t holes; /* damaged ranges between them */
+    uint32_t holes; /* damaged ranges between them; atomic */
     uint32_t end;   /* of them visible; atomic */
     uint64_t first_seq;
     double first_time, last_time;
@@ -22183,9 +22277,9 @@ static uint64_t ms__place(uint32_t segment, uint32_t record)
 }
 
 /* The place of the first message with that number or a larger one. n: records of the tail
- * that count. */
+ * that count. *result: what stopped the search. */
 static uint64_t ms__place_of(ms__log *log, const ms__tail *t, uint32_t n, uint64_t seq,
-                             bool locked)
+                             bool locked, ms_result *result)
 {
     const ms_msg *first = ms__segment_message(log, NULL, t, 0, n, locked);
     if (first && ms_seq(first) <= seq)
@@ -22197,7 +22291,10 @@ static uint64_t ms__place_of(ms__log *log, const ms__tail *t, uint32_t n, uint64
             level++;
         for (;; level--) {
             void *node = ms__node_of(log, level, (uint32_t)(at >> (3 * level)), locked);
-            if (!node) return ms__place(t->segment, 0);
+            if (!node) {
+                *result = MS_E_NO_MEMORY;
+                return ms__place(t->segment, n);
+            }
             uint64_t last = level ? ((const ms__level *)node)->last_seq
                                   : ((const ms__leaf *)node)->last_seq;
             if (last < seq) break;
@@ -22222,19 +22319,25 @@ static const unsigned char *ms__place_record(ms__log *log, const ms__tail *t, ui
 }
 
 /* The record of message number seq as it was appended, and its place. NULL: there is none,
- * or (*damaged) it may be a damaged one. n: records of the tail that count. */
+ * or (*damaged) it may be a damaged one, or there is no memory (*result). n: records of the
+ * tail that count. */
 static const unsigned char *ms__log_own(ms__log *log, const ms__tail *t, uint32_t n,
                                         uint64_t seq, bool locked, uint64_t *place,
-                                        bool *damaged)
+                                        bool *damaged, ms_result *result)
 {
-    uint64_t at = ms__place_of(log, t, n, seq, locked), last = ms__place(t->segment, n);
+    uint64_t at = ms__place_of(log, t, n, seq, locked, result);
+    uint64_t last = ms__place(t->segment, n);
     *damaged = false;
     for (; at < last; at++) { /* damaged records may stand before it */
         uint32_t segment = (uint32_t)(at >> 32), i = (uint32_t)at;
         const ms__leaf *l = segment < t->segment
                                 ? (const ms__leaf *)ms__node_of(log, 0, segment, locked)
                                 : NULL;
-        uint32_t end = segment == t->segment ? n : l ? l->n : 0;
+        if (segment < t->segment && !l) {
+            *result = MS_E_NO_MEMORY;
+            return NULL;
+        }
+        uint32_t end = segment == t->segment ? n : l->n;
         if (i < end) i = ms__segment_skip(log, l, t, i, end, locked);
         if (i >= end) {
             at = ms__place(segment + 1, 0) - 1;
@@ -22645,7 +22748,8 @@ static bool ms__page(ms__log *log, ms_cursor *it, ms__head *h, uint32_t segment)
     h->segment = segment;
     if (segment == it->tail->segment) {
         some = ms__page_tail(it, h, from, to);
-        if (h->stream == 0) ms__page_holes(it, segment, it->tail->holes);
+        if (h->stream == 0)
+            ms__page_holes(it, segment, ms__load32(&it->tail->holes));
     } else {
         const ms__leaf *l = (const ms__leaf *)ms__node_of(log, 0, segment, false);
         if (!l) it->result = MS_E_NO_MEMORY;
@@ -22770,12 +22874,13 @@ static bool ms__log_headed(const ms__log *log, const ms_cursor *it, const ms__he
 }
 
 /* Steps a head of a location over a hidden range, as far as its run goes. */
-static void ms__log_leap(ms__log *log, const ms_cursor *it, ms__head *h,
+static void ms__log_leap(ms__log *log, ms_cursor *it, ms__head *h,
                          const ms__range *range)
 {
     uint32_t n = ms__load32(&it->tail->end), to;
     uint64_t place = ms__place_of(log, it->tail, n,
-                                  it->backward ? range->first : range->last + 1, false);
+                                  it->backward ? range->first : range->last + 1, false,
+                                  &it->result);
     uint32_t segment = (uint32_t)(place >> 32), entry = (uint32_t)place;
     if (segment < h->segment) to = h->lo;
     else if (segment > h->segment) to = h->hi;
@@ -22786,7 +22891,7 @@ static void ms__log_leap(ms__log *log, const ms_cursor *it, ms__head *h,
     ms__head_leap(h, it->backward, to > h->lo ? to : h->lo);
 }
 
-static const unsigned char *ms__log_shown(ms_store *store, const ms_cursor *it,
+static const unsigned char *ms__log_shown(ms_store *store, ms_cursor *it,
                                           ms__head *h, bool *whole)
 {
     ms__log *log = ms__log_of(store);
@@ -22798,7 +22903,7 @@ static const unsigned char *ms__log_shown(ms_store *store, const ms_cursor *it,
         ms_str location = ms_location(ms__msg(h->record));
         uint64_t hash = ms__hash_location(&log->id, location);
         control = ms__log_control(log, location, hash, false, &result);
-        if (result != MS_OK) *whole = false; /* cannot be told: counted, not shown */
+        if (result != MS_OK) it->result = result;
         if (!control) return h->record;
     }
     uint64_t seq = ms_seq(ms__msg(h->record));
@@ -22932,22 +23037,25 @@ static MS__APART ms_result ms__log_raw_heads(ms__log *log, ms_cursor *it, ms_err
     uint64_t from = it->from, to = it->to;
     if (q->about_seq) { /* one record: the bounds are for this head alone */
         uint32_t n = ms__load32(&it->tail->end);
-        if (!ms__log_own(log, it->tail, n, q->about_seq, false, &place, &damaged))
-            return MS_OK;
+        if (!ms__log_own(log, it->tail, n, q->about_seq, false, &place, &damaged,
+                         &it->result))
+            return it->result == MS_E_NO_MEMORY ? ms__no_memory(err, 0) : MS_OK;
         if (place < from || place >= to) return MS_OK;
     }
     return ms__log_head(log, it, ms__stream_of(h, MS__S_LOCATION), 0, all, all, err);
 }
 
 /* A raw query: behind the message after_seq, not from the next one on. */
-static uint64_t ms__log_behind(ms__log *log, const ms_cursor *it, uint32_t n)
+static uint64_t ms__log_behind(ms__log *log, ms_cursor *it, uint32_t n)
 {
     const ms_query *q = &it->query;
     uint64_t place = it->to;
     bool damaged;
-    if (!q->raw) return ms__place_of(log, it->tail, n, q->after_seq + 1, false);
-    return ms__log_own(log, it->tail, n, q->after_seq, false, &place, &damaged) ? place + 1
-                                                                                : place;
+    if (!q->raw)
+        return ms__place_of(log, it->tail, n, q->after_seq + 1, false, &it->result);
+    bool own = ms__log_own(log, it->tail, n, q->after_seq, false, &place, &damaged,
+                           &it->result) != NULL;
+    return own ? place + 1 : place;
 }
 
 /* What a cursor sees: bounds by sequence number, cut at what is visible now. */
@@ -22960,10 +23068,12 @@ static void ms__log_bounds(ms__log *log, ms_cursor *it)
     it->to = it->now = ms__place(it->tail->segment, n);
     if (q->as_of > 0 && q->as_of < it->now) it->to = it->now = q->as_of;
     if (q->before_seq > 0) {
-        uint64_t to = ms__place_of(log, it->tail, n, q->before_seq, false);
+        uint64_t to =
+            ms__place_of(log, it->tail, n, q->before_seq, false, &it->result);
         if (q->raw) { /* changes may stand between that place and the message */
             to = it->to;
-            (void)ms__log_own(log, it->tail, n, q->before_seq, false, &to, &damaged);
+            (void)ms__log_own(log, it->tail, n, q->before_seq, false, &to, &damaged,
+                              &it->result);
         }
         if (to < it->to) it->to = to;
     }
@@ -23000,7 +23110,9 @@ static ms_result ms__log_query(ms_store *store, ms_cursor *it, ms_error *err)
     it->tail = ms__tail_pin(log, &it->pin);
     ms__log_bounds(log, it);
     ms_result code = MS_OK;
-    if (it->from < it->to)
+    if (it->result == MS_E_NO_MEMORY)
+        code = ms__no_memory(err, sizeof(ms__leaf));
+    else if (it->from < it->to)
         code = it->query.raw ? ms__log_raw_heads(log, it, err) : ms__log_heads(log, it, err);
     if (code == MS_OK) code = ms__merge_open(store, &ms__log_feed, it, err);
     if (code != MS_OK) {
@@ -23036,9 +23148,12 @@ static ms_result ms__log_get(ms_store *store, uint64_t seq, ms_arena *arena,
         return ms__fail(err, MS_E_NOT_FOUND, "no message %u", seq);
     const ms__tail *t = ms__tail_pin(log, &pin);
     uint32_t n = ms__load32(&t->end);
-    const unsigned char *own = ms__log_own(log, t, n, seq, false, &place, &damaged), *r = own;
+    const unsigned char *own =
+        ms__log_own(log, t, n, seq, false, &place, &damaged, &result);
+    const unsigned char *r = own;
     uint64_t end = ms__place(t->segment, n);
     ms__tail_unpin(log, pin);
+    if (result != MS_OK) return ms__no_memory(err, sizeof(ms__leaf));
     if (own) {
         ms_str location = ms_location(ms__msg(own));
         uint64_t h = ms__hash_location(&log->id, location);
@@ -23377,7 +23492,8 @@ static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err
     MS__TRY(ms__log_ready(log, err));
     if (ms__log_follows(log)) MS__TRY(ms__log_catch_up(log, err));
     ms__lock_take(&log->lock);
-    out->hidden = ms__hidden_of(log->hidden, log->messages);
+    /* of those that HIDEs count some may be damaged, and not be among the messages */
+    out->hidden = log->hidden < log->messages ? log->hidden : log->messages;
     out->messages = log->messages - out->hidden;
     out->changes = log->changes;
     out->as_of = ms__place(ms__tail_of(log)->segment, ms__tail_of(log)->count);
@@ -23623,6 +23739,7 @@ static MS__APART ms_result ms__log_begin(ms__log *log, ms_error *err)
     log->session_number = v.number;
     log->begun = true;
     ms__put32(log->head + MS__AT_TOGETHER, log->shared ? v.session : 0);
+    ms__store_mark(log->head + MS__AT_BUSY, v.next); /* what was left there is spanned */
     ms__log_publish(log, v.next);
     ms__fence(); /* who trusts the writer's line sees this watermark */
     ms__writer_encode(&w, log->head);
@@ -23958,11 +24075,13 @@ static void ms__each_message(ms__each *e, ms__log *log, ms_str location, uint64_
 }
 
 /* A walk back has met the hidden message seq: it goes on before the range that hides it. */
-static void ms__each_over(ms__each *e, const ms__control *c, uint64_t seq)
+static void ms__each_over(ms__each *e, const ms__control *c, uint64_t seq,
+                          ms_result *result)
 {
     const ms__range *range = ms__leap_over(c, seq, UINT64_MAX);
     if (range)
-        ms__each_leap(e, ms__place_of(e->log, e->tail, e->tail->count, range->first, true));
+        ms__each_leap(e, ms__place_of(e->log, e->tail, e->tail->count, range->first, true,
+                                      result));
 }
 
 /* The sequence number of a location's last visible message, 0: none. */
@@ -23977,7 +24096,7 @@ static uint64_t ms__log_last_of(ms__log *log, ms_str location, ms_result *result
         if (!r || !ms_str_equal(ms_location(ms__msg(r)), location)) continue;
         uint64_t seq = ms_seq(ms__msg(r));
         if (!c || ms__shown(c, r, seq, UINT64_MAX, &place)) return seq;
-        ms__each_over(&e, c, seq);
+        ms__each_over(&e, c, seq, result);
     }
     return 0;
 }
@@ -23991,12 +24110,15 @@ static uint64_t ms__log_visible(ms__log *log, ms_str location, uint64_t first,
     uint64_t n = 0, place, hash = ms__hash_location(&log->id, location);
     const ms__control *c = ms__log_control(log, location, hash, true, result);
     ms__each_message(&e, log, location, hash);
+    if (last < log->last_seq)
+        ms__each_leap(&e,
+                      ms__place_of(log, e.tail, e.tail->count, last + 1, true, result));
     while (*result == MS_OK && ms__each_next(&e, &r, &place, result)) {
         if (!r || !ms_str_equal(ms_location(ms__msg(r)), location)) continue;
         uint64_t seq = ms_seq(ms__msg(r));
         if (seq < first) break;
-        if (!c || ms__shown(c, r, seq, UINT64_MAX, &place)) n += seq <= last;
-        else ms__each_over(&e, c, seq);
+        if (!c || ms__shown(c, r, seq, UINT64_MAX, &place)) n++;
+        else ms__each_over(&e, c, seq, result);
     }
     return n;
 }
@@ -24119,8 +24241,9 @@ static MS__APART ms_result ms__log_change_begin(ms__log *log, const ms__put_run 
     if (result != MS_OK) return ms__no_memory(err, sizeof(ms__control));
     if (c->kind == MS__KIND_HIDE) return ms__log_hide_begin(log, p, location, c, err);
     const unsigned char *own =
-        ms__log_own(log, t, t->count, e->seq, true, &place, &damaged);
+        ms__log_own(log, t, t->count, e->seq, true, &place, &damaged, &result);
     const unsigned char *shown = own;
+    if (result != MS_OK) return ms__no_memory(err, sizeof(ms__leaf));
     if (!own && damaged)
         return ms__fail(err, MS_E_DAMAGED, "message %u, or one before it, is damaged",
                         e->seq);
@@ -24354,6 +24477,11 @@ static void ms__slot_store(ms__log *log)
         if (locked && log->os->lock(log->os->ctx, log->file) != 0) return;
         s = ms__slot_newest(log->head);
         if (s.generation > log->generation) log->generation = s.generation;
+        if (s.end > log->durable_end && s.end <= ms__load_mark(log->head + MS__AT_MARK)) {
+            /* another one's sync ended first, and covered more */
+            if (locked) (void)log->os->unlock(log->os->ctx, log->file);
+            return;
+        }
     }
     s.generation = ++log->generation;
     s.end = log->durable_end;
@@ -24489,23 +24617,23 @@ static ms_result ms__log_over(ms__log *log, uint64_t offset, const unsigned char
 
 /* A record with other checks, or another body, where it stands in the file. */
 static ms_result ms__log_erase_at(ms__log *log, uint64_t offset, const unsigned char *r,
-                                  bool overwrite, ms_error *err)
+                                  unsigned step, ms_error *err)
 {
     uint32_t padded = ms__padded(ms__get32(r));
     unsigned char *copy = log->staging;
     memcpy(copy, r, padded);
-    if (overwrite) {
+    if (step == MS__ERASE_BODY) {
         ms__blank(copy);
         return ms__log_over(log, offset + MS__HEADER, copy + MS__HEADER,
                             padded - MS__HEADER, err);
     }
     uint32_t session = ms__log_session(&log->id, offset, r);
-    ms__put32(copy + 24, MS__ERASED);
+    ms__put32(copy + 24, step == MS__ERASE_MARK ? MS__ERASED : ms__body_check(r));
     ms__put32(copy + 28, ms__log_check(&log->id, offset, copy) ^ session);
     return ms__log_over(log, offset + 24, copy + 24, 8, err);
 }
 
-static ms_result ms__log_erase(ms_store *store, const ms_msg *record, bool overwrite,
+static ms_result ms__log_erase(ms_store *store, const ms_msg *record, unsigned step,
                                ms_error *err)
 {
     ms__log *log = ms__log_of(store);
@@ -24521,7 +24649,7 @@ static ms_result ms__log_erase(ms_store *store, const ms_msg *record, bool overw
                         log->path);
     if (code == MS_OK && !ms__staging_reach(log, padded))
         code = ms__no_memory(err, padded);
-    if (code == MS_OK) code = ms__log_erase_at(log, offset, r, overwrite, err);
+    if (code == MS_OK) code = ms__log_erase_at(log, offset, r, step, err);
     ms__staging_trim(log);
     ms__log_leave(log);
     ms__lock_give(&log->lock);
@@ -24572,6 +24700,7 @@ static ms_result ms__log_sync(ms_store *store, uint64_t *durable_seq, ms_error *
 {
     ms__log *log = ms__log_of(store);
     MS__TRY(ms__log_ready(log, err));
+    if (log->shared) MS__TRY(ms__log_catch_up(log, err)); /* what others have appended, too */
     ms__lock_take(&log->lock);
     uint64_t goal = log->end;
     bool empty = !log->writer;
@@ -24649,13 +24778,20 @@ static ms_result ms__take_level(ms__log *log, const ms__level *l, ms_error *err)
     return MS_OK;
 }
 
+/* Readers look at the count without the lock. */
+static void ms__holes_add(ms__log *log, uint32_t holes)
+{
+    ms__tail *t = ms__tail_of(log);
+    if (holes > 0) ms__store32(&t->holes, t->holes + holes);
+}
+
 /* A whole record. MS_E_BUSY: it has to wait until old cursors are closed. */
 static ms_result ms__log_take(ms__log *log, ms__replay *s, const unsigned char *r,
                               uint64_t offset, ms_error *err)
 {
     ms__leaf leaf;
     ms__level level;
-    ms__tail_of(log)->holes += s->holes;
+    ms__holes_add(log, s->holes);
     s->holes = 0;
     switch (r[4]) {
     case MS__KIND_AMEND:
@@ -24725,7 +24861,7 @@ static ms_result ms__log_take_visible(ms__log *log, uint64_t limit, ms_error *er
         log->session_number = s.number;
     }
     ms__replay_counted(log, &s);
-    ms__tail_of(log)->holes += s.holes;
+    ms__holes_add(log, s.holes);
     if (code == MS_OK && found == MS__FOUND_FOREIGN)
         return ms__fail(err, MS_E_FOREIGN,
                         "'%s': a record at %u was written by a newer version", log->path,
@@ -24909,7 +25045,7 @@ static ms_result ms__log_recover(ms__log *log, ms__replay *s, bool look_ahead,
                             "'%s': a record at %u was written by a newer version",
                             log->path, offset);
         if (s->at >= s->limit && !pending) {
-            ms__tail_of(log)->holes += s->holes;
+            ms__holes_add(log, s->holes);
             if (s->at > log->end && s->at <= s->trusted) log->end = s->at;
             return MS_OK;
         }
@@ -25345,6 +25481,12 @@ static ms_result ms__log_desc_check(const ms_log_desc *desc, ms_error *err)
                         "engine %u: one is unknown",
                         desc->path, (uint64_t)desc->mode, (uint64_t)desc->opening,
                         (uint64_t)desc->sync, (uint64_t)desc->engine);
+    const ms_os *os = desc->os ? desc->os : &ms__os_table;
+    if (desc->shared && desc->mode != MS_LOG_READ && os->boot(os->ctx) == 0)
+        return ms__fail(err, MS_E_UNSUPPORTED,
+                        "opening '%s' shared: this system does not tell when it was started, "
+                        "and without that writers cannot trust each other's watermark",
+                        desc->path);
     if (desc->opening == MS_OPEN_SALVAGE && desc->mode != MS_LOG_READ)
         return ms__fail(err, MS_E_ARGUMENT,
                         "opening '%s' for salvage is for reading only", desc->path);
@@ -26434,10 +26576,10 @@ static ms_result ms__union_append(ms_store *store, ms_str location,
     return ms__union_read_only(err);
 }
 
-static ms_result ms__union_erase(ms_store *store, const ms_msg *record, bool overwrite,
+static ms_result ms__union_erase(ms_store *store, const ms_msg *record, unsigned step,
                                  ms_error *err)
 {
-    (void)store, (void)record, (void)overwrite;
+    (void)store, (void)record, (void)step;
     return ms__union_read_only(err);
 }
 
@@ -30122,7 +30264,7 @@ MS_API ms_result ms_session_model_messages(const ms_envelope *rows, size_t n,
 /* ==== [selfcheck] promises, walked ===================================================
  * For tests, for tools, for the moment when something looks impossible: everything is
  * read and the first broken invariant is reported with its number. An arena store is
- * walked from the inside: (P1) and (E2) over all streams, R1 to R5 over all records.
+ * walked from the inside: (P1), (P4) and (E2) over all streams, R1 to R5 over all records.
  * A log: each LEAF has to be the one that its records give, each LEVEL has to know every
  * stream below it. Logs and other stores are walked through a cursor over everything:
  * order, locations, and each message one that a store takes. Keys of an arena store are
@@ -30141,7 +30283,63 @@ static ms_result ms__check_posting(const ms__mem *m, uint32_t unit, uint32_t las
     const unsigned char *r = ms__mem_at(m, unit);
     uint64_t left = (uint64_t)m->end * 8 - offset;
     MS__TRY(ms__check_header(r, left, ms__mem_seed(m, offset), offset, err));
-    return ms__check_body(r, offset, err);
+    return ms__check_record(r, offset, err);
+}
+
+/* Do the entries of a stream of changes rise, are they whole, of those kinds (by bits) and of
+ * that location? loc NULL: of any. */
+static ms_result ms__check_changes(const ms__mem *m, const ms__stream *s,
+                                   const ms__loc *loc, unsigned kinds, uint64_t *entries,
+                                   ms_error *err)
+{
+    uint32_t last = 0;
+    if (s->wanted != 0) return ms__fail(err, MS_E_DAMAGED, "P2: room is still reserved");
+    for (uint32_t i = 0; i < s->count; i++) {
+        uint32_t unit = ms__chunk_entry(ms__stream_chunk(s, i), i);
+        MS__TRY(ms__check_posting(m, unit, last, err));
+        const ms_msg *msg = ms__msg(ms__mem_at(m, unit));
+        if (!(kinds >> (unsigned)ms_kind_of(msg) & 1) ||
+            (loc && !ms_str_equal(ms_location(msg), loc->name)))
+            return ms__fail(err, MS_E_DAMAGED,
+                            "P1: the change at %u is in a stream where it does not belong",
+                            (uint64_t)unit * 8);
+        last = unit;
+    }
+    *entries += s->count;
+    return MS_OK;
+}
+
+#define MS__KINDS_EDITS (1u << MS__KIND_AMEND | 1u << MS__KIND_HIDE)
+#define MS__KINDS_FACTS (1u << MS__KIND_NOTE | 1u << MS__KIND_LOCATION)
+#define MS__KINDS_PIECES (1u << MS__KIND_PIECE)
+
+/* The streams of changes, and what they say is hidden. */
+static ms_result ms__check_controls(const ms__mem *m, ms_error *err)
+{
+    uint64_t all = 0, placed = 0, hidden = 0;
+    MS__TRY(ms__check_changes(m, &m->live.others, NULL,
+                              MS__KINDS_EDITS | MS__KINDS_FACTS | MS__KINDS_PIECES, &all,
+                              err));
+    for (const ms__loc *l = ms__loc_at(m->live.names.locs.first); l;
+         l = ms__loc_at(l->node.next)) {
+        const ms__control *c = (const ms__control *)l->control;
+        if (!c) continue;
+        MS__TRY(ms__check_changes(m, &c->changes, l, MS__KINDS_EDITS, &placed, err));
+        MS__TRY(ms__check_changes(m, &c->facts, l, MS__KINDS_FACTS, &placed, err));
+        uint64_t visible = ms__mem_visible(m, l, 0, UINT64_MAX);
+        if (visible + c->hidden != l->all.count)
+            return ms__fail(err, MS_E_DAMAGED,
+                            "P4: '%v' has %u messages, %u visible and %u hidden",
+                            MS__V(l->name), (uint64_t)l->all.count, visible, c->hidden);
+        hidden += c->hidden;
+    }
+    for (const ms__flow *f = ms__flow_at(m->live.names.flows.first); f;
+         f = ms__flow_at(f->node.next))
+        MS__TRY(ms__check_changes(m, &f->pieces, f->loc, MS__KINDS_PIECES, &placed, err));
+    if (all == placed && all == m->live.changes && hidden == m->live.hidden) return MS_OK;
+    return ms__fail(err, MS_E_DAMAGED,
+                    "P1: %u changes, %u in streams; P4: %u hidden of locations, %u of all",
+                    all, placed, hidden, m->live.hidden);
 }
 
 /* One stream: rising postings of whole records that belong here, chunks linked. */
@@ -30233,7 +30431,7 @@ static ms_result ms__check_mem(const ms__mem *m, ms_error *err)
                         "P1: %u messages, but streams hold %u by location, "
                         "%u by class of %u",
                         all, located, classed, with_class);
-    return MS_OK;
+    return ms__check_controls(m, err);
 }
 
 static ms_result ms__check_cursors(ms_store *store, ms_error *err)

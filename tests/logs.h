@@ -470,6 +470,14 @@ static inline int disk_lock(void *ctx, ms_file file)
     return 0;
 }
 
+static inline int disk_unlock(void *ctx, ms_file file)
+{
+    disk *d = (disk *)ctx;
+    if (file != 2) return EBADF;
+    d->locked = false;
+    return 0;
+}
+
 static inline int disk_map(void *ctx, ms_file file, uint64_t offset, size_t size,
                            unsigned how, void **out)
 {
@@ -546,9 +554,9 @@ static inline void disk_init(disk *d, size_t room)
 {
     const ms_os os = {d,         disk_open,   disk_close,       disk_stat,
                       disk_read, disk_write,  disk_allocate,    disk_sync,
-                      disk_lock, disk_map,    disk_unmap,       disk_populate,
-                      disk_rename, disk_remove, disk_sync_folder, disk_boot,
-                      disk_micros, disk_sleep, disk_process, false};
+                      disk_lock, disk_unlock, disk_map,         disk_unmap,
+                      disk_populate, disk_rename, disk_remove,  disk_sync_folder,
+                      disk_boot, disk_micros, disk_sleep, disk_process, false};
     memset(d, 0, sizeof *d);
     d->os = os;
     d->room = room;
@@ -594,9 +602,9 @@ static inline void disk_is_idle(const disk *d)
 
 #define TRIP_CALLS(X)                                                              \
     X(OPEN, open) X(CLOSE, close) X(STAT, stat) X(READ, read) X(WRITE, write)      \
-    X(ALLOCATE, allocate) X(SYNC, sync) X(LOCK, lock) X(MAP, map)                  \
-    X(UNMAP, unmap) X(POPULATE, populate) X(RENAME, rename) X(REMOVE, remove)      \
-    X(SYNC_FOLDER, sync_folder)
+    X(ALLOCATE, allocate) X(SYNC, sync) X(LOCK, lock) X(UNLOCK, unlock)            \
+    X(MAP, map) X(UNMAP, unmap) X(POPULATE, populate) X(RENAME, rename)            \
+    X(REMOVE, remove) X(SYNC_FOLDER, sync_folder)
 
 typedef enum trip_call {
 #define X(name, word) CALL_##name,
@@ -637,6 +645,7 @@ typedef struct trip {
     bool from;            /* and at all after it */
     int code;             /* errno value */
     size_t bytes;
+    size_t whole;         /* EXIT_HALF: writes up to this size are not torn */
     uint64_t calls;       /* counted so far */
     uint64_t hits;        /* trouble made so far */
     trip_call last_hit;
@@ -715,6 +724,7 @@ static inline int trip_write(void *ctx, ms_file file, uint64_t offset, const voi
     trip *t = (trip *)ctx;
     bool hit = trip_enter(t, CALL_WRITE), part = false;
     size_t some = t->how == TRIP_EXIT_HALF ? size / 2 : t->bytes;
+    if (t->how == TRIP_EXIT_HALF && size <= t->whole) some = 0;
     *done = 0;
     if (trip_refuses(t, hit)) return t->code;
     part = hit && t->how != TRIP_EXIT_AFTER && some < size;
@@ -749,6 +759,14 @@ static inline int trip_lock(void *ctx, ms_file file)
     bool hit = trip_enter(t, CALL_LOCK);
     if (trip_refuses(t, hit)) return t->code;
     return trip_leave(t, hit, t->below->lock(t->below->ctx, file));
+}
+
+static inline int trip_unlock(void *ctx, ms_file file)
+{
+    trip *t = (trip *)ctx;
+    bool hit = trip_enter(t, CALL_UNLOCK);
+    if (trip_refuses(t, hit)) return t->code;
+    return trip_leave(t, hit, t->below->unlock(t->below->ctx, file));
 }
 
 static inline int trip_map(void *ctx, ms_file file, uint64_t offset, size_t size,
@@ -832,9 +850,10 @@ static inline void trip_init(trip *t, const ms_os *below)
 {
     const ms_os os = {t,         trip_open,   trip_close,       trip_stat,
                       trip_read, trip_write,  trip_allocate,    trip_sync,
-                      trip_lock, trip_map,    trip_unmap,       trip_populate,
-                      trip_rename, trip_remove, trip_sync_folder, trip_boot,
-                      trip_micros, trip_sleep, trip_process, below->exact_maps};
+                      trip_lock, trip_unlock, trip_map,         trip_unmap,
+                      trip_populate, trip_rename, trip_remove,  trip_sync_folder,
+                      trip_boot, trip_micros, trip_sleep, trip_process,
+                      below->exact_maps};
     memset(t, 0, sizeof *t);
     t->os = os;
     t->below = below;

@@ -9,6 +9,10 @@
  * reported; ms_log_verify finds every single flipped bit. Some are opened for writing as
  * well, appended to and opened again, or opened strictly or for salvage.
  *
+ * A second reference holds changes of every kind. There, what is shown must be what the
+ * records that can be read say together, and each record whose bytes were not touched can
+ * be read: a flipped bit in a change costs that change alone.
+ *
  * Then records with valid checks and a wrong meaning, made with the library's own
  * functions.
  *
@@ -20,7 +24,7 @@
 #define _GNU_SOURCE
 #define MSGSTORE_IMPLEMENTATION
 #include "../msgstore.h"
-#include "logs.h"
+#include "diary.h"
 
 enum { ID_END = 56, LIVE = 1032, HEAD = 4096 }; /* offsets in the head page */
 enum { ROOM = 2 << 20, MOST = 4000, LAST_BOOT = 19 };
@@ -741,6 +745,350 @@ static void a_log_inside_a_message(void **state)
     bench_free(b);
 }
 
+
+/* ---- changes of every kind ---- */
+
+enum { STEPS = 170, RECORDS = 1000, VISIBLE = 1000 };
+
+/* A log that a diary was written into, and where its records are. */
+typedef struct changed {
+    bench b;
+    diary d;
+    size_t n;
+    uint32_t at[RECORDS], size_of[RECORDS];
+    bool read[RECORDS];       /* of the last look */
+    uint64_t kinds[16];       /* how many of each */
+} changed;
+
+/* What the records that could be read say together about one message. */
+typedef struct folded {
+    uint64_t seq;
+    ms_str location;
+    bool visible, open, ghost; /* ghost: only its amend can be read */
+    char text[2 * DIARY_LONGEST + 1000];
+    size_t len;
+} folded;
+
+static folded fold[VISIBLE];
+static size_t n_fold;
+
+static folded *fold_of(uint64_t seq)
+{
+    for (size_t i = 0; i < n_fold; i++)
+        if (fold[i].seq == seq) return &fold[i];
+    return NULL;
+}
+
+static void fold_text(folded *f, ms_str text, size_t at)
+{
+    assert_true(at + text.len <= sizeof f->text);
+    memcpy(f->text + at, text.ptr, text.len);
+    f->len = at + text.len;
+}
+
+static uint64_t fold_number(ms_str object, const char *name)
+{
+    char text[120];
+    snprintf(text, sizeof text, "%.*s", (int)object.len, object.ptr);
+    const char *at = strstr(text, name);
+    assert_non_null(at);
+    return strtoull(strchr(at, ':') + 1, NULL, 10);
+}
+
+static void fold_hide(const ms_msg *msg)
+{
+    uint64_t first = fold_number(ms_content(msg).text, "\"first\"");
+    uint64_t last = fold_number(ms_content(msg).text, "\"last\"");
+    for (size_t i = 0; i < n_fold; i++)
+        if (fold[i].seq >= first && fold[i].seq <= last &&
+            ms_str_equal(fold[i].location, ms_location(msg)))
+            fold[i].visible = false;
+}
+
+static void fold_record(const ms_msg *msg)
+{
+    folded *f = fold_of(ms_seq(msg));
+    ms_kind kind = ms_kind_of(msg);
+    ms_str text = ms_content(msg).text;
+    if (kind == MS_KIND_HIDE) fold_hide(msg);
+    if (kind == MS_KIND_PIECE && f != NULL && f->open) fold_text(f, text, f->len);
+    if (kind != MS_KIND_MESSAGE && kind != MS_KIND_AMEND) return;
+    if (f == NULL) {
+        assert_true(n_fold < VISIBLE);
+        f = &fold[n_fold++];
+        memset(f, 0, offsetof(folded, text));
+        f->seq = ms_seq(msg);
+        f->location = ms_location(msg);
+        f->visible = true;
+        f->ghost = kind == MS_KIND_AMEND;
+    }
+    f->open = kind == MS_KIND_MESSAGE && (ms_flags(msg) & MS_FLAG_UNFINISHED) != 0;
+    fold_text(f, text, 0);
+}
+
+static size_t record_at(const changed *c, size_t offset)
+{
+    for (size_t i = 0; i < c->n; i++)
+        if (c->at[i] == offset) return i;
+    return SIZE_MAX;
+}
+
+/* Reads every record as it stands: none that nobody wrote, in order. */
+static ms_result read_records(changed *c, ms_store *store)
+{
+    bench *b = &c->b;
+    ms_query q;
+    ms_cursor it;
+    const ms_msg *msg;
+    size_t last = 0;
+    memset(&q, 0, sizeof q);
+    memset(c->read, 0, sizeof c->read);
+    q.raw = MS_RAW_ALL;
+    n_fold = 0;
+    ms_result result = ms_query_open(store, &q, &it, NULL);
+    if (result != MS_OK) return result;
+    while ((msg = ms_next(&it)) != NULL) {
+        const unsigned char *p = (const unsigned char *)(const void *)msg;
+        size_t i = p >= b->d.ro && p < b->d.ro + b->d.size
+                       ? record_at(c, (size_t)(p - b->d.ro))
+                       : SIZE_MAX;
+        if (i == SIZE_MAX || memcmp(p, b->r.bytes + c->at[i], c->size_of[i]) != 0)
+            fail_msg("%s: a record that nobody wrote", b->what);
+        if (i < last) fail_msg("%s: order of records", b->what);
+        last = i;
+        c->read[i] = true;
+        fold_record(msg);
+    }
+    return ms_cursor_close(&it, NULL);
+}
+
+/* A store shows what its readable records say. Of a message that is lost itself an amend
+ * may be shown, or not. */
+static void must_show_fold(changed *c, ms_store *store)
+{
+    ms_query q;
+    ms_cursor it;
+    ms_arena arena;
+    const ms_msg *msg;
+    size_t i = 0;
+    memset(&q, 0, sizeof q);
+    ms_arena_init(&arena, NULL);
+    q.arena = &arena;
+    assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
+    while ((msg = ms_next(&it)) != NULL) {
+        while (i < n_fold && (!fold[i].visible || (fold[i].ghost &&
+                                                   fold[i].seq != ms_seq(msg))))
+            i++;
+        if (i == n_fold || fold[i].seq != ms_seq(msg))
+            fail_msg("%s: message %llu is shown, should be %llu", c->b.what,
+                     (unsigned long long)ms_seq(msg),
+                     i < n_fold ? (unsigned long long)fold[i].seq : 0);
+        ms_str want = ms_str_n(fold[i].text, fold[i].len);
+        if (!ms_str_equal(ms_content(msg).text, want))
+            fail_msg("%s: message %llu says something else", c->b.what,
+                     (unsigned long long)ms_seq(msg));
+        i++;
+    }
+    while (i < n_fold && (!fold[i].visible || fold[i].ghost)) i++;
+    if (i != n_fold)
+        fail_msg("%s: message %llu is not shown", c->b.what,
+                 (unsigned long long)fold[i].seq);
+    ms_cursor_close(&it, NULL);
+    ms_arena_deinit(&arena);
+}
+
+static int by_seq(const void *a, const void *b)
+{
+    const folded *x = (const folded *)a, *y = (const folded *)b;
+    return x->seq < y->seq ? -1 : x->seq > y->seq;
+}
+
+/* How many records are missing; a missing one was touched, and it is said. */
+static size_t look_at_changes(changed *c)
+{
+    bench *b = &c->b;
+    ms_store *store;
+    ms_log_info info;
+    ms_result result;
+    size_t lost = 0;
+    bool head = b->damage[0].lo < HEAD;
+    if (!opens_with(b, MS_OPEN_NORMAL, MS_LOG_READ, &store, &result)) {
+        if (!head) fail_msg("%s: it is refused", b->what);
+        return 0;
+    }
+    result = read_records(c, store);
+    qsort(fold, n_fold, sizeof fold[0], by_seq);
+    must_show_fold(c, store);
+    assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
+    ms_close(store);
+    for (size_t i = 0; i < c->n; i++) {
+        bool touched = c->at[i] < b->damage[0].hi &&
+                       b->damage[0].lo < c->at[i] + c->size_of[i];
+        lost += !c->read[i];
+        if (!c->read[i] && !touched && b->damage[0].lo >= ID_END)
+            fail_msg("%s: the record at %u is lost, which was not touched", b->what,
+                     c->at[i]);
+    }
+    bool told = result != MS_OK || b->damage_events != 0 || info.damaged != 0 ||
+                info.lost_end != 0;
+    if (lost != 0 && !told && b->d.size >= LIVE)
+        fail_msg("%s: %zu records are lost in silence", b->what, lost);
+    return lost;
+}
+
+/* The damaged log is changed further and opened again. */
+static void change_on(changed *c)
+{
+    bench *b = &c->b;
+    ms_store *store;
+    ms_result result;
+    ms_error err;
+    ms_envelope m = ms_assistant_message(ms_text("after the damage"));
+    uint64_t seq = 0;
+    if (!opens_with(b, MS_OPEN_NORMAL, MS_LOG_WRITE, &store, &result)) return;
+    if (ms_append(store, MS_STR("place_0"), &m, &seq, &err) != MS_OK)
+        fail_msg("%s: append: %s", b->what, err.message);
+    m.content = ms_text("amended after the damage");
+    if (ms_amend(store, seq, &m, &err) != MS_OK)
+        fail_msg("%s: amend: %s", b->what, err.message);
+    for (size_t i = 0; i < n_fold; i += 9) {
+        if (!fold[i].visible || fold[i].ghost) continue;
+        if (ms_hide(store, fold[i].seq, &err) != MS_OK)
+            fail_msg("%s: hide: %s", b->what, err.message);
+        fold[i].visible = false;
+    }
+    ms_close(store);
+    if (!opens_with(b, MS_OPEN_NORMAL, MS_LOG_READ, &store, &result))
+        fail_msg("%s: refused after changes", b->what);
+    folded *f = &fold[n_fold++];
+    memset(f, 0, offsetof(folded, text));
+    f->seq = seq;
+    f->visible = true;
+    fold_text(f, MS_STR("amended after the damage"), 0);
+    must_show_fold(c, store);
+    ms_close(store);
+    restore(b);
+}
+
+/* Every step, then a second session with some more. */
+static changed *changed_new(void)
+{
+    changed *c = (changed *)calloc(1, sizeof *c);
+    bench *b = &c->b;
+    ms_error err;
+    ms_query q;
+    ms_cursor it;
+    const ms_msg *msg;
+    uint64_t entropy = 5;
+    ms_log_info info;
+    if (c == NULL) abort();
+    disk_init(&b->d, ROOM);
+    b->d.boot = LAST_BOOT;
+    ms_log_desc desc = desc_of(b, MS_LOG_CREATE);
+    desc.entropy.fill = entropy_counts;
+    desc.entropy.ctx = &entropy;
+    diary_begin(&c->d, test_seed());
+    for (int session = 0; session < 2; session++) {
+        ms_store *store = must_open(&desc, "a log of changes");
+        for (int i = 0; i < STEPS / 2; i++)
+            if (diary_step(&c->d, store, &err) != MS_OK) fail_msg("%s", err.message);
+        ms_close(store);
+        diary_writer_gone(&c->d);
+    }
+    b->r.bytes = snapshot(b);
+    b->r.size = (size_t)b->d.size;
+    desc.mode = MS_LOG_READ;
+    ms_store *store = must_open(&desc, "the reference");
+    assert_null(diary_differs(&c->d, store));
+    memset(&q, 0, sizeof q);
+    q.raw = MS_RAW_ALL;
+    assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
+    while ((msg = ms_next(&it)) != NULL) {
+        const unsigned char *p = (const unsigned char *)(const void *)msg;
+        assert_true(p >= b->d.ro + HEAD && c->n < RECORDS);
+        c->at[c->n] = (uint32_t)(p - b->d.ro);
+        c->size_of[c->n++] = (uint32_t)ms_size(msg);
+        c->kinds[ms_kind_of(msg)]++;
+    }
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
+    b->r.end = (size_t)info.end;
+    ms_close(store);
+    assert_true(c->kinds[MS_KIND_AMEND] > 5 && c->kinds[MS_KIND_HIDE] > 5 &&
+                c->kinds[MS_KIND_NOTE] > 5 && c->kinds[MS_KIND_LOCATION] > 2 &&
+                c->kinds[MS_KIND_PIECE] > 5);
+    restore(b);
+    snprintf(b->what, sizeof b->what, "no damage");
+    damage_at(b, 0, ROOM, ROOM);
+    assert_int_equal(look_at_changes(c), 0);
+    printf("%zu records in %zu bytes\n", c->n, b->r.end);
+    return c;
+}
+
+static void changed_free(changed *c)
+{
+    disk_deinit(&c->b.d);
+    free(c->b.r.bytes);
+    free(c);
+}
+
+static void each_bit_of_changes_flipped(void **state)
+{
+    changed *c = changed_new();
+    bench *b = &c->b;
+    size_t stride = stride_of(201), i = 0;
+    (void)state;
+    for (size_t k = HEAD * 8 + test_seed() % stride; k < b->r.end * 8; k += stride, i++) {
+        size_t at = k / 8;
+        b->d.rw[at] = (unsigned char)(b->r.bytes[at] ^ 1u << k % 8);
+        damage_at(b, i, at, at + 1);
+        snprintf(b->what, sizeof b->what, "bit %zu of byte %zu flipped", k % 8, at);
+        if (look_at_changes(c) > 1)
+            fail_msg("%s: it costs more than one record", b->what);
+        if (verify(b) == MS_OK) fail_msg("%s: verify does not find it", b->what);
+        if (i % 50 == 0) change_on(c);
+        b->d.rw[at] = b->r.bytes[at];
+    }
+    changed_free(c);
+}
+
+/* A sector of changes, of an older state of the file or zeroed. */
+static void sectors_of_changes_lost(void **state)
+{
+    changed *c = changed_new();
+    bench *b = &c->b;
+    (void)state;
+    for (size_t at = HEAD, i = 0; at + 512 <= b->r.end; at += 512, i++) {
+        memset(b->d.rw + at, 0, 512);
+        damage_at(b, i, at, at + 512);
+        snprintf(b->what, sizeof b->what, "sector at %zu zeroed", at);
+        look_at_changes(c);
+        if (i % 8 == 0) change_on(c);
+        memcpy(b->d.rw + at, b->r.bytes + at, 512);
+    }
+    changed_free(c);
+}
+
+static void changes_cut_at_every_byte(void **state)
+{
+    changed *c = changed_new();
+    bench *b = &c->b;
+    size_t stride = stride_of(61), i = 0;
+    (void)state;
+    size_t n = b->r.end - test_seed() % stride;
+    for (; n >= HEAD + stride; n -= stride, i++) {
+        disk_resize(&b->d, n);
+        damage_at(b, i, n, ROOM);
+        snprintf(b->what, sizeof b->what, "changes cut to %zu bytes", n);
+        look_at_changes(c);
+        if (verify(b) == MS_OK) fail_msg("%s: verify does not find it", b->what);
+        if (i % 50 != 0) continue;
+        change_on(c);
+    }
+    changed_free(c);
+}
+
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -752,6 +1100,9 @@ int main(void)
         cmocka_unit_test(kinds_of_a_later_version),
         cmocka_unit_test(index_records_that_lie),
         cmocka_unit_test(a_log_inside_a_message),
+        cmocka_unit_test(each_bit_of_changes_flipped),
+        cmocka_unit_test(sectors_of_changes_lost),
+        cmocka_unit_test(changes_cut_at_every_byte),
     };
     scribe_page();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,13 +7,17 @@
  * what the last sync has seen, with a random choice of the sectors that differ from it;
  * after it only what was durable must be there.
  *
+ * The same with changes of every kind: a diary knows what a store shows after each step,
+ * so every step that returned must be in force, and the one that was on its way wholly or
+ * not at all.
+ *
  * At MS_TEST_SCALE=100: 200 kills and 2,000 images of a cut; every file operation of the
  * scripts, the end before and inside it (behind it: every third); every eleventh length
  * of a new file. At 1000 ten times as many, and all of the latter.
  */
 
 #define _GNU_SOURCE
-#include "logs.h"
+#include "diary.h"
 
 #include <sys/resource.h>
 
@@ -848,6 +852,373 @@ static void power_is_cut(void **state)
     free(c);
 }
 
+
+/* ---- changes of every kind ---- */
+
+typedef struct diary_run {
+    char folder[300], path[320];
+    diary d, state;           /* what was done; what was found */
+    ms_log_engine engine;
+    const ms_os *os;
+    uint64_t damage;
+} diary_run;
+
+/* An erasure that was on its way may leave a record that cannot be read. */
+static void on_diary_event(void *ctx, const ms_log_event *event)
+{
+    diary_run *r = (diary_run *)ctx;
+    if (event->kind == MS_LOG_DAMAGE || event->kind == MS_LOG_INDEX_DAMAGE) r->damage++;
+}
+
+static ms_log_desc diary_desc(diary_run *r, ms_log_mode mode)
+{
+    ms_log_desc desc;
+    memset(&desc, 0, sizeof desc);
+    desc.path = r->path;
+    desc.mode = mode;
+    desc.engine = mode == MS_LOG_READ ? MS_ENGINE_AUTO : r->engine;
+    desc.segment_size = MS_LOG_SEGMENT_MIN;
+    desc.os = r->os;
+    desc.events.event = on_diary_event;
+    desc.events.ctx = r;
+    return desc;
+}
+
+static diary_run *diary_run_new(ms_log_engine engine, const ms_os *os, const char *folder)
+{
+    diary_run *r = (diary_run *)calloc(1, sizeof *r);
+    if (r == NULL) abort();
+    snprintf(r->folder, sizeof r->folder, "%s", folder);
+    snprintf(r->path, sizeof r->path, "%s/log.msl", folder);
+    r->engine = engine;
+    r->os = os;
+    return r;
+}
+
+/* Was the step on its way a redaction? That is not done in one piece. */
+static bool was_redacting(const diary_run *r, int told)
+{
+    static diary next;
+    diary_replay(&r->d, told + 1, &next);
+    return next.redacting;
+}
+
+/* A redaction that had not returned is shown, but its bytes may be there: once more. */
+static void finish_redaction(diary_run *r, ms_store *store, const char *when)
+{
+    ms_error err;
+    if (diary_learn(&r->state, store) != MS_OK) return;
+    if (ms_redact(store, r->state.items[r->state.redacted].seq, &err) != MS_OK)
+        fail_msg("%s: redact again: %s", when, err.message);
+}
+
+/* Opened for reading and for writing: all `told` steps are in force, perhaps the next one
+ * too. Goes on with what was found. */
+static void must_be_told(diary_run *r, int told, const char *when)
+{
+    const char *what = "";
+    bool redacting = was_redacting(r, told);
+    for (int writing = 0; writing < 2; writing++) {
+        ms_log_desc desc = diary_desc(r, writing ? MS_LOG_CREATE : MS_LOG_READ);
+        ms_store *store;
+        ms_error err;
+        size_t size;
+        r->damage = 0;
+        ms_result result = ms_log_open(&store, &desc, &err);
+        if (result != MS_OK && !writing && told == 0) continue;
+        if (result != MS_OK) fail_msg("%s: open: %s", when, err.message);
+        int found = diary_find(&r->d, store, told, told + 1, &r->state, &what);
+        if (found < 0 && redacting) { /* shown so, but not all of it is erased */
+            found = told + 1;
+            diary_replay(&r->d, found, &r->state);
+        } else if (found < 0) {
+            fail_msg("%s: after %d steps: %s", when, told, what);
+        }
+        if (ms_selfcheck(store, &err) != MS_OK && !redacting)
+            fail_msg("%s: %s", when, err.message);
+        bool half = redacting && found > told;
+        if (half && writing) finish_redaction(r, store, when);
+        if (half && writing && (what = diary_differs(&r->state, store)) != NULL)
+            fail_msg("%s: redacted again: %s", when, what);
+        ms_close(store);
+        if (r->damage != 0 && !redacting) fail_msg("%s: damage is reported", when);
+        char *bytes = read_file(r->path, &size);
+        diary_forget_dead((unsigned char *)bytes, size);
+        if (found >= 0 && (!half || writing) && diary_leaks(&r->state, bytes, size))
+            fail_msg("%s: what was erased is in the file", when);
+        free(bytes);
+    }
+}
+
+/* Acknowledged steps are told in memory that outlives the child. */
+static void diary_script_steps(diary_run *r, telling *t, ms_store *store, int steps)
+{
+    ms_error err;
+    t->step++;
+    for (int i = 0; i < steps; i++) {
+        ms_result result = diary_step(&r->d, store, &err);
+        if (result != MS_OK) script_fails(t, result, &err);
+        __atomic_store_n(&t->told, (uint64_t)r->d.steps, __ATOMIC_RELEASE);
+    }
+}
+
+static ms_store *diary_script_open(diary_run *r, telling *t, const ms_os *os)
+{
+    ms_log_desc desc = diary_desc(r, MS_LOG_CREATE);
+    ms_store *store;
+    ms_error err;
+    t->step++;
+    desc.os = os;
+    ms_result result = ms_log_open(&store, &desc, &err);
+    if (result != MS_OK) script_fails(t, result, &err);
+    return store;
+}
+
+static void diary_script(diary_run *r, telling *t, const ms_os *os)
+{
+    ms_store *store = diary_script_open(r, t, os);
+    diary_script_steps(r, t, store, 60);
+    script_sync(t, store);
+    diary_script_steps(r, t, store, 30);
+    ms_close(store);
+    store = diary_script_open(r, t, os);
+    diary_script_steps(r, t, store, 60);
+    ms_close(store);
+}
+
+/* The child's diary dies with it: the lost writer is put down before. */
+static bool diary_in_child(diary_run *r, telling *t, trip *os)
+{
+    int status;
+    pid_t child = fork_child();
+    if (child == 0) {
+        diary_script(r, t, &os->os);
+        t->calls = os->calls;
+        _exit(0);
+    }
+    waitpid(child, &status, 0);
+    if (t->failed != 0) fail_msg("%s", t->message);
+    if (!WIFEXITED(status) || (WEXITSTATUS(status) != 0 && WEXITSTATUS(status) != 9))
+        fail_msg("step %d: the child ended with status %d", t->step, status);
+    return WEXITSTATUS(status) == 0;
+}
+
+static void changes_end_at_every_call(diary_run *r, trip_how how, uint64_t *calls)
+{
+    telling *t = telling_new();
+    ms_os below = os_without_sync();
+    uint64_t stride = test_scale() < 1000 ? 1000 / test_scale() : 1;
+    bool done = false;
+    for (uint64_t k = 1 + test_seed() % stride; !done; k += stride) {
+        char when[80];
+        trip os;
+        folder_empty(r->folder);
+        memset(t, 0, sizeof *t);
+        trip_init(&os, &below);
+        if (how == TRIP_EXIT_HALF) os.kinds = TRIP_BIT(WRITE);
+        os.how = how;
+        os.at = k;
+        os.whole = 8;                   /* a mark of erasing, in one sector */
+        diary_begin(&r->d, test_seed() + k / 100);
+        r->d.lost[r->d.n_lost++] = 90;  /* the script closes after 90 steps */
+        done = diary_in_child(r, t, &os);
+        *calls = t->calls;
+        snprintf(when, sizeof when, "changes, the end (%d) at call %llu, in step %d",
+                 (int)how, (unsigned long long)k, t->step);
+        must_be_told(r, (int)t->told, when);
+    }
+    munmap(t, sizeof *t);
+}
+
+static void changes_killed_at_every_file_operation(void **state)
+{
+    char folder[300];
+    ms_os os = os_without_sync();
+    uint64_t calls = 0;
+    folder_make(folder, sizeof folder);
+    diary_run *r = diary_run_new(*(const ms_log_engine *)*state, &os, folder);
+    changes_end_at_every_call(r, TRIP_EXIT_BEFORE, &calls);
+    printf("%llu file operations in the script of changes\n", (unsigned long long)calls);
+    changes_end_at_every_call(r, TRIP_EXIT_HALF, &calls);
+    changes_end_at_every_call(r, TRIP_EXIT_AFTER, &calls);
+    free(r);
+    folder_remove(folder);
+}
+
+/* A child goes on with the diary until it is killed, then the next one. */
+static void changes_killed_at_random_times(void **state)
+{
+    char folder[300];
+    ms_os os = os_without_sync();
+    uint64_t rng = test_seed() + 5, steps = 0;
+    telling *t = telling_new();
+    folder_make(folder, sizeof folder);
+    diary_run *r = diary_run_new(*(const ms_log_engine *)*state, &os, folder);
+    diary_begin(&r->d, test_seed());
+    for (size_t i = 0; i < test_times(40); i++) {
+        int status;
+        memset(t, 0, sizeof *t);
+        t->told = (uint64_t)r->d.steps;
+        pid_t child = fork_child();
+        if (child == 0) {
+            ms_store *store = diary_script_open(r, t, &os);
+            diary_script_steps(r, t, store, 1 << 20);
+        }
+        int before = r->d.steps;
+        uint64_t enough = (uint64_t)before + 1 + test_below(&rng, 25);
+        double until = now_ms() + 2000;
+        while (__atomic_load_n(&t->told, __ATOMIC_ACQUIRE) < enough && now_ms() < until)
+            pause_us(20);
+        pause_us(test_below(&rng, 100));
+        kill(child, SIGKILL);
+        waitpid(child, &status, 0);
+        if (t->failed != 0) fail_msg("%s", t->message);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+        must_be_told(r, (int)t->told, "changes, killed");
+        steps += (uint64_t)(r->state.steps - before);
+        if (r->state.count > 600 || r->state.n_lost > DIARY_LOST - 2) {
+            folder_empty(r->folder);
+            diary_begin(&r->d, test_random(&rng));
+        } else {
+            r->d = r->state;
+            diary_writer_gone(&r->d);
+        }
+    }
+    printf("%llu steps between %zu kills\n", (unsigned long long)steps, test_times(40));
+    munmap(t, sizeof *t);
+    free(r);
+    folder_remove(folder);
+}
+
+/* The power is cut between two steps, or at a write or sync in the middle of one. */
+static struct moment {
+    cutter *c;
+    bool armed;               /* the next call that is drawn makes an image */
+    bool taken;
+} moment;
+
+static void perhaps_cut(void)
+{
+    if (!moment.armed || moment.taken || !test_one_in(&moment.c->rng, 4)) return;
+    cut_power(moment.c, &moment.c->from, &moment.c->to[0]);
+    moment.taken = true;
+}
+
+static int cut_write(void *ctx, ms_file file, uint64_t offset, const void *from,
+                     size_t size, size_t *done)
+{
+    perhaps_cut();
+    return disk_write(ctx, file, offset, from, size, done);
+}
+
+static int cut_sync(void *ctx, ms_file file)
+{
+    perhaps_cut();
+    int code = disk_sync(ctx, file);
+    perhaps_cut();
+    return code;
+}
+
+/* One image: a prefix of the steps is there, all that were durable among them. */
+static bool must_be_a_prefix(diary_run *r, cutter *c, int durable, bool middle)
+{
+    bool lost = false, redacting = middle && r->d.redacting;
+    int steps = r->d.steps;
+    for (int writing = 0; writing < 2; writing++) {
+        const char *what = "";
+        ms_store *after;
+        ms_error err;
+        ms_log_desc desc = diary_desc(r, writing ? MS_LOG_CREATE : MS_LOG_READ);
+        desc.os = &c->to[0].os;
+        r->damage = 0;
+        ms_result result = ms_log_open(&after, &desc, &err);
+        if (result != MS_OK && durable == 0 && !writing) continue;
+        if (result != MS_OK) fail_msg("after a cut: %s", err.message);
+        int found = diary_find(&r->d, after, durable, steps, &r->state, &what);
+        if (found < 0 && redacting) {
+            found = steps;
+            diary_replay(&r->d, steps, &r->state);
+            r->state.redacting = true;
+        }
+        if (found < 0)
+            fail_msg("a cut after %d steps, %d durable: %s", steps, durable, what);
+        bool half = redacting && found == steps;
+        if (half && writing) finish_redaction(r, after, "after a cut");
+        if (half && writing && (what = diary_differs(&r->state, after)) != NULL)
+            fail_msg("redacted again after a cut: %s", what);
+        lost = lost || found < steps;
+        memcpy(c->image, c->to[0].ro, (size_t)c->to[0].size);
+        diary_forget_dead(c->image, (size_t)c->to[0].size);
+        if ((!half || writing) && diary_leaks(&r->state, c->image, (size_t)c->to[0].size))
+            fail_msg("a cut brings back what was erased");
+        ms_close(after);
+        if (r->damage != 0) fail_msg("a cut: damage is reported");
+    }
+    return lost;
+}
+
+static uint64_t changes_under_cuts(diary_run *r, cutter *c, const ms_os *os)
+{
+    ms_error err;
+    ms_log_desc desc = diary_desc(r, MS_LOG_CREATE);
+    uint64_t lost = 0;
+    int durable = 0;
+    c->from.there = false;
+    c->from.synced_size = 0;
+    disk_resize(&c->from, 0);
+    memset(c->from.synced, 0, DISK_ROOM);
+    c->from.boot = test_random(&c->rng) | 1;
+    c->from.inode++;
+    desc.os = os;
+    ms_store *store = must_open(&desc, "changes under cuts");
+    diary_begin(&r->d, test_random(&c->rng));
+    for (int i = 0; i < 150; i++) {
+        moment.taken = false;
+        moment.armed = test_one_in(&c->rng, 4);
+        if (diary_step(&r->d, store, &err) != MS_OK)
+            fail_msg("changes under cuts, step %d: %s", i, err.message);
+        moment.armed = false;
+        if (moment.taken) lost += must_be_a_prefix(r, c, durable, true);
+        if (r->d.redacting) durable = r->d.steps;
+        if (test_one_in(&c->rng, 30)) {
+            assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
+            durable = r->d.steps;
+        }
+        if (!test_one_in(&c->rng, 8)) continue;
+        cut_power(c, &c->from, &c->to[0]);
+        lost += must_be_a_prefix(r, c, durable, false);
+    }
+    ms_close(store);
+    return lost;
+}
+
+static void power_is_cut_among_changes(void **state)
+{
+    cutter *c = (cutter *)calloc(1, sizeof *c);
+    diary_run *r = diary_run_new(*(const ms_log_engine *)*state, NULL, "nowhere");
+    uint64_t wanted = test_times(300), lost = 0;
+    if (c == NULL) abort();
+    c->rng = test_seed() + 11;
+    disk_init(&c->from, DISK_ROOM);
+    disk_init(&c->to[0], DISK_ROOM);
+    c->from.keep_synced = c->to[0].keep_synced = true;
+    c->image = (unsigned char *)malloc(DISK_ROOM);
+    if (c->image == NULL) abort();
+    ms_os os = c->from.os;
+    os.write = cut_write;
+    os.sync = cut_sync;
+    moment.c = c;
+    while (c->images < wanted) lost += changes_under_cuts(r, c, &os);
+    printf("%llu images among changes, %llu of them lost steps\n",
+           (unsigned long long)c->images, (unsigned long long)lost);
+    if (wanted > 100) assert_true(lost > wanted / 20);
+    free(c->image);
+    disk_deinit(&c->from);
+    disk_deinit(&c->to[0]);
+    free(r);
+    free(c);
+}
+
 static ms_log_engine engines[] = {MS_ENGINE_MAP, MS_ENGINE_WRITE};
 
 #define WITH_EACH_ENGINE(test)                                    \
@@ -862,6 +1233,9 @@ int main(void)
         WITH_EACH_ENGINE(killed_while_recovering),
         cmocka_unit_test(a_new_file_of_every_length),
         WITH_EACH_ENGINE(power_is_cut),
+        WITH_EACH_ENGINE(changes_killed_at_every_file_operation),
+        WITH_EACH_ENGINE(changes_killed_at_random_times),
+        WITH_EACH_ENGINE(power_is_cut_among_changes),
     };
     scribe_page();
     return cmocka_run_group_tests(tests, NULL, NULL);

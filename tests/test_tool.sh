@@ -42,7 +42,7 @@ check option_of_another 2 '' 'takes no option --phase' view $demo --phase 1
 check to_missing 2 '' 'needs the option --to' convert $demo
 check agent_missing 2 '' 'needs the option --agent' history $demo
 check store_missing 2 '' 'needs a STORE' view
-check two_files 2 '' 'one file' view $demo $demo
+check two_files 2 '' 'one file' export $demo $demo
 check unknown_dialect 2 '' 'message format.*klingon' convert --to klingon $demo
 check unknown_from 2 '' 'message format.*klingon' convert --from klingon --to openai $demo
 check unknown_format 2 '' 'table or a message format' view $demo --format klingon

@@ -2,6 +2,9 @@
  * end to the other. It is written from the words of the public interface and knows
  * nothing of how a store does it. What a store may choose freely (its sequence numbers,
  * the size of a record) the twin is told, and checks that it keeps the rules.
+ *
+ * A change makes a fresh copy of the message beside the old one, so that what a cursor
+ * was promised at its opening stays. Only redaction changes copies that there are.
  */
 
 #ifndef TWIN_H
@@ -9,44 +12,67 @@
 
 #include "support.h"
 
+#include <jansson.h>
 #include <math.h>
 
 typedef struct twin_msg {
     uint64_t seq;
+    ms_kind kind;         /* MESSAGE or AMEND; HIDE and NOTE in `records` only */
     ms_type type;
     ms_role given;        /* as the envelope had it */
     ms_role role;         /* as getters tell it, never NONE */
-    uint32_t flags;       /* those of TWIN_FLAGS */
+    uint32_t flags;       /* those of TWIN_SHOWN */
+    uint32_t loose;       /* of them those that are not compared */
     bool last, inside;    /* of its append or batch; neither: not known */
     bool has_time;
     double time;
     uint64_t size;        /* of the record, learnt from the store */
     uint64_t position;    /* among all that its location ever had, from 1 */
+    bool hidden;
+    bool redacted;        /* what it says is gone */
+    bool open;            /* a stream writes it */
+    bool folded;          /* UNFINISHED, but its pieces went into it when it was copied */
+    struct twin_msg *first;   /* as it was appended; NULL: this is it */
+    struct twin_msg *so_far;  /* with the text so far of its stream; NULL: no more */
+    uint64_t lowest, highest, hid; /* HIDE: of what was visible until then */
+    uint64_t from, to;        /* HIDE: as it was asked for, no further than the newest */
     ms_value field[MS_FIELD_COUNT];
     char *bytes;          /* of all fields */
 } twin_msg;
 
-/* How many messages a location ever had. */
+/* How many messages a location ever had, and what is known about it. */
 typedef struct twin_place {
     char *location;
     size_t len;
     uint64_t ever;
+    json_t *facts;            /* NULL: none */
 } twin_place;
 
-typedef struct twin {
+typedef struct twin_list_of {
     twin_msg **items;
     size_t count, cap;
+} twin_list_of;
+
+typedef struct twin {
+    twin_msg **items;     /* messages as they are now, hidden ones among them */
+    size_t count, cap;
+    twin_list_of records; /* each as it stands: messages, amends, hides and notes */
+    twin_list_of others;  /* texts so far, and all else that has to be freed */
     twin_place *places;
     size_t n_places;
     uint64_t given;           /* the largest sequence number so far, left out ones too */
     bool keep_unset_times;
     bool no_commit;       /* the store sets no COMMIT flag */
+    uint64_t facts;       /* records of facts */
+    bool raw;             /* the store can change: look at each record as it stands */
     double now;           /* what the store's clock says at the next append */
 } twin;
 
 /* What a caller may set: all but what stores set themselves. */
 #define TWIN_FLAGS ((uint32_t)(MS_FLAG_JOINED | MS_FLAG_STAMPED | MS_FLAG_REPAIRED | \
                                MS_FLAG_LENIENT))
+#define TWIN_SHOWN (TWIN_FLAGS | (uint32_t)(MS_FLAG_AMENDED | MS_FLAG_REDACTED | \
+                                            MS_FLAG_UNFINISHED))
 
 
 /* ---- one message ---- */
@@ -185,6 +211,7 @@ static inline twin_msg *twin_msg_new(const ms_envelope *m, ms_str location)
     size_t room = 0, used = 0;
     bool repaired = false;
     memset(out, 0, sizeof *out);
+    out->kind = MS_KIND_MESSAGE;
     twin_fields(m, field);
     if (location.ptr != NULL && location.len != 0)
         field[MS_F_LOCATION] = twin_text_value(location);
@@ -215,17 +242,56 @@ static inline bool twin_same_content(const twin_msg *a, const twin_msg *b)
     return true;
 }
 
+/* Is this what redaction leaves of a text: "[redacted]" cut or filled with spaces, or an
+ * empty JSON value? */
+static inline bool twin_is_erased(ms_value value)
+{
+    static const char *const nothing[] = {"{}", "[]", "\"\"", "null", "0", ""};
+    ms_str text = value.text;
+    while (text.len > 0 && text.ptr[text.len - 1] == ' ') text.len--;
+    if (!value.json)
+        return text.len <= 10 && memcmp("[redacted]", text.ptr, text.len) == 0;
+    for (size_t i = 0; i < sizeof nothing / sizeof nothing[0]; i++)
+        if (ms_str_equal(text, ms_str_of(nothing[i]))) return true;
+    return false;
+}
+
+/* The fields of a redacted message; raw: of one record, else of what views show. */
+static inline const char *twin_redacted_differs(const twin_msg *want, const ms_msg *got,
+                                                bool raw)
+{
+    for (int i = 1; i < MS_FIELD_COUNT; i++) {
+        ms_value old = want->field[i], is = ms_get(got, (ms_field)i);
+        bool word = i == MS_F_TYPE_NAME || i == MS_F_ROLE_NAME || i == MS_F_TIME_TEXT;
+        bool kept = i == MS_F_LOCATION || i == MS_F_AGENT_KEY || i == MS_F_TURN_ID ||
+                    i == MS_F_ID || i == MS_F_KEY || i == MS_F_CALL_ID || i == MS_F_TOOL;
+        if (kept && !twin_value_equal(old, is)) return twin_field_name(i);
+        if (kept || (word && twin_value_equal(old, is))) continue;
+        bool shown = !raw && is.text.ptr != NULL &&
+                     ((i == MS_F_CONTENT &&
+                       twin_value_equal(is, twin_text_value(MS_STR("[redacted]")))) ||
+                      (i == MS_F_ARGS && ms_str_equal(is.text, MS_STR("{}"))));
+        if (shown) continue;
+        if (!raw && old.text.ptr != NULL && (i == MS_F_CONTENT || i == MS_F_ARGS))
+            return twin_field_name(i);
+        if (is.text.ptr != NULL && !twin_is_erased(is)) return twin_field_name(i);
+    }
+    return NULL;
+}
+
 /* NULL when the store's message is the twin's; else what differs. */
 static inline const char *twin_differs(const twin_msg *want, const ms_msg *got)
 {
     ms_envelope m = ms_envelope_of(got);
     ms_value field[MS_FIELD_COUNT];
     double time = 0;
+    bool open = want->open || want->folded;
     if (ms_seq(got) != want->seq || m.seq != want->seq) return "seq";
     if (ms_type_of(got) != want->type || m.type != want->type) return "type";
     if (ms_role_of(got) != want->role) return "role";
     if (m.role != MS_ROLE_NONE && m.role != want->role) return "role of the envelope";
-    if ((ms_flags(got) & TWIN_FLAGS) != want->flags) return "flags";
+    if (((ms_flags(got) ^ want->flags) & TWIN_SHOWN & ~want->loose) != 0) return "flags";
+    if (((m.flags ^ ms_flags(got)) & TWIN_SHOWN) != 0) return "flags of the envelope";
     if (want->last && (ms_flags(got) & MS_FLAG_COMMIT) == 0) return "no commit flag";
     if (want->inside && (ms_flags(got) & MS_FLAG_COMMIT) != 0) return "a commit flag";
     if (ms_time(got, &time) != want->has_time || m.has_time != want->has_time)
@@ -234,8 +300,13 @@ static inline const char *twin_differs(const twin_msg *want, const ms_msg *got)
     if (want->has_time && memcmp(&m.time, &want->time, sizeof time) != 0)
         return "time of the envelope";
     if (want->size != 0 && ms_size(got) != want->size) return "size";
+    if (want->redacted) return twin_redacted_differs(want, got, false);
     twin_fields(&m, field);
     for (int i = 1; i < MS_FIELD_COUNT; i++) {
+        if (i == MS_F_ARGS && open) {
+            if (!twin_str_equal(m.args.text, want->field[i].text)) return "args";
+            continue;
+        }
         if (!twin_value_equal(ms_get(got, (ms_field)i), want->field[i]) ||
             !twin_value_equal(field[i], want->field[i]))
             return twin_field_name(i);
@@ -279,18 +350,40 @@ static inline void twin_init(twin *t)
     memset(t, 0, sizeof *t);
 }
 
+static inline twin_msg *twin_put(twin_list_of *list, twin_msg *m)
+{
+    if (list->count == list->cap) {
+        list->cap = list->cap != 0 ? 2 * list->cap : 16;
+        list->items =
+            (twin_msg **)twin_memory(list->items, list->cap * sizeof list->items[0]);
+    }
+    return list->items[list->count++] = m;
+}
+
+static inline void twin_empty(twin_list_of *list)
+{
+    for (size_t i = 0; i < list->count; i++) twin_msg_free(list->items[i]);
+    list->count = 0;
+}
+
 static inline void twin_reset(twin *t)
 {
-    for (size_t i = 0; i < t->count; i++) twin_msg_free(t->items[i]);
-    for (size_t i = 0; i < t->n_places; i++) free(t->places[i].location);
+    twin_empty(&t->records);
+    twin_empty(&t->others);
+    for (size_t i = 0; i < t->n_places; i++) {
+        free(t->places[i].location);
+        json_decref(t->places[i].facts);
+    }
     t->count = t->n_places = 0;
-    t->given = 0;
+    t->given = t->facts = 0;
 }
 
 static inline void twin_deinit(twin *t)
 {
     twin_reset(t);
     free(t->items);
+    free(t->records.items);
+    free(t->others.items);
     free(t->places);
     twin_init(t);
 }
@@ -320,6 +413,7 @@ static inline twin_place *twin_place_of(twin *t, ms_str location)
     memcpy(place->location, location.ptr, location.len);
     place->len = location.len;
     place->ever = 0;
+    place->facts = NULL;
     return place;
 }
 
@@ -333,19 +427,27 @@ static inline void twin_push(twin *t, twin_msg *m)
         t->items = (twin_msg **)twin_memory(t->items, t->cap * sizeof t->items[0]);
     }
     t->items[t->count++] = m;
+    twin_put(&t->records, m);
 }
 
-/* The sequence of the last message of a location; 0: none yet. */
+/* The sequence of the last visible message of a location; 0: none. */
 static inline uint64_t twin_last_of(const twin *t, ms_str location)
 {
     for (size_t i = t->count; i-- > 0;)
-        if (twin_str_equal(t->items[i]->field[MS_F_LOCATION].text, location))
+        if (!t->items[i]->hidden &&
+            twin_str_equal(t->items[i]->field[MS_F_LOCATION].text, location))
             return t->items[i]->seq;
     return 0;
 }
 
-/* Who has the key of m in its location: among all messages, then among the `fresh` ones
- * of the same batch. NULL when nobody, or m has no key. */
+/* As it was appended, before all changes. */
+static inline const twin_msg *twin_first(const twin_msg *m)
+{
+    return m->first != NULL ? m->first : m;
+}
+
+/* Who has the key of m in its location: among all messages, hidden ones too, then among
+ * the `fresh` ones of the same batch. NULL when nobody, or m has no key. */
 static inline const twin_msg *twin_key_holder(const twin *t, twin_msg *const *fresh,
                                               size_t n_fresh, const twin_msg *m)
 {
@@ -354,7 +456,7 @@ static inline const twin_msg *twin_key_holder(const twin *t, twin_msg *const *fr
         const twin_msg *old = i < t->count ? t->items[i] : fresh[i - t->count];
         if (twin_value_equal(old->field[MS_F_KEY], m->field[MS_F_KEY]) &&
             twin_value_equal(old->field[MS_F_LOCATION], m->field[MS_F_LOCATION]))
-            return old;
+            return twin_first(old);
     }
     return NULL;
 }
@@ -411,6 +513,20 @@ static inline void twin_add(twin *t, const ms_envelope *messages, size_t n,
     if (last != NULL) last->last = !t->no_commit;
 }
 
+/* Does one of them have the key of a redacted message? Then nobody can compare. */
+static inline bool twin_asks_redacted(const twin *t, const ms_envelope *messages,
+                                      size_t n, const ms_append_opts *opts)
+{
+    bool asks = false;
+    for (size_t i = 0; i < n; i++) {
+        twin_msg *m = twin_msg_new(&messages[i], opts->location);
+        const twin_msg *old = twin_key_holder(t, NULL, 0, m);
+        asks = asks || (old != NULL && old->redacted);
+        twin_msg_free(m);
+    }
+    return asks;
+}
+
 /* Appends to both and compares the answers. MS_E_FULL is accepted when may_be_full is
  * set: the twin is as before then. */
 static inline ms_result twin_append_both(twin *t, ms_store *store,
@@ -425,7 +541,10 @@ static inline ms_result twin_append_both(twin *t, ms_store *store,
     ms_result want = twin_expect(t, messages, n, &both);
     ms_result got = ms_append_batch(store, messages, n, &both, &err);
     if (got == MS_E_FULL && may_be_full) return got;
-    if (got != want)
+    bool either = got != want && (got == MS_OK || got == MS_E_KEY_REUSED) &&
+                  (want == MS_OK || want == MS_E_KEY_REUSED) &&
+                  twin_asks_redacted(t, messages, n, opts);
+    if (got != want && !either)
         fail_msg("append says %s (%s), should say %s", ms_result_text(got),
                  got != MS_OK ? err.message : "", ms_result_text(want));
     if (got == MS_OK) twin_add(t, messages, n, &both, seqs);
@@ -499,13 +618,9 @@ static inline void twin_sort_by_time(const twin_msg **list, size_t n, bool untim
     free(when);
 }
 
-/* The answer to a query: count of messages written to out, which has room for all. */
-static inline size_t twin_query(const twin *t, const ms_query *q, const twin_msg **out)
+/* Limit and order. */
+static inline size_t twin_cut(const ms_query *q, const twin_msg **out, size_t n)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < t->count; i++)
-        if (twin_match(q, t->items[i])) out[n++] = t->items[i];
-    if (q->by_time) twin_sort_by_time(out, n, q->untimed_first);
     if (q->limit != 0 && n > q->limit) {
         if (!q->oldest) memmove(out, out + n - q->limit, q->limit * sizeof out[0]);
         n = q->limit;
@@ -516,6 +631,19 @@ static inline size_t twin_query(const twin *t, const ms_query *q, const twin_msg
         out[n - 1 - i] = m;
     }
     return n;
+}
+
+/* The answer to a query: count of messages written to out, which has room for all. */
+static inline size_t twin_query(const twin *t, const ms_query *q, const twin_msg **out)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < t->count; i++) {
+        const twin_msg *m = t->items[i];
+        if (m->hidden || !twin_match(q, m)) continue;
+        out[n++] = q->arena != NULL && m->so_far != NULL ? m->so_far : m;
+    }
+    if (q->by_time) twin_sort_by_time(out, n, q->untimed_first);
+    return twin_cut(q, out, n);
 }
 
 
@@ -542,7 +670,7 @@ static inline size_t twin_list(const twin *t, const ms_list_query *q, ms_info *o
         ms_str location = m->field[MS_F_LOCATION].text;
         ms_str agent = q->agents ? m->field[MS_F_AGENT_KEY].text : ms_str_n(NULL, 0);
         size_t at = 0;
-        if (q->agents && agent.ptr == NULL) continue;
+        if (m->hidden || (q->agents && agent.ptr == NULL)) continue;
         if (q->agents && q->location.ptr != NULL && q->location.len != 0 &&
             !twin_str_equal(location, q->location))
             continue;
@@ -570,22 +698,67 @@ static inline bool twin_names(const ms_keep *keep, ms_str location)
     return keep->n_locations == 0;
 }
 
-/* Does the keep rule take message i? Newest counts all messages of the location. */
+/* Does the keep rule take message i? Newest counts what is visible of the location. */
 static inline bool twin_keeps(const twin *t, const ms_keep *keep, size_t i)
 {
     const twin_msg *m = t->items[i];
     ms_str location = m->field[MS_F_LOCATION].text;
     size_t newer = 0;
-    if (!twin_names(keep, location)) return false;
+    if (m->hidden || !twin_names(keep, location)) return false;
     if (keep->has_since && m->has_time && !(keep->since <= m->time)) return false;
     for (size_t k = i + 1; k < t->count; k++)
-        newer += twin_str_equal(t->items[k]->field[MS_F_LOCATION].text, location);
+        newer += !t->items[k]->hidden &&
+                 twin_str_equal(t->items[k]->field[MS_F_LOCATION].text, location);
     return keep->newest == 0 || newer < keep->newest;
 }
 
+/* A fresh copy of a message as views show it, to be appended to `location` (absent: its
+ * own): the texts of changes are in it, and no traces of them. */
+static inline twin_msg *twin_fold(const twin_msg *m, ms_str location)
+{
+    const twin_msg *shown = m->so_far != NULL ? m->so_far : m;
+    ms_envelope envelope = twin_envelope(shown);
+    twin_msg *copy = twin_msg_new(&envelope, location);
+    copy->seq = m->seq;
+    copy->flags = m->flags;
+    copy->loose = m->loose;
+    copy->redacted = m->redacted;
+    copy->folded = (m->flags & (uint32_t)MS_FLAG_UNFINISHED) != 0;
+    return copy;
+}
+
+/* Copies the notes of messages that were copied, and the facts of named locations. */
+static inline void twin_copy_rest(twin *to, const twin *from, const ms_keep *keep,
+                                  ms_copy_report *report)
+{
+    for (size_t i = 0; i < from->records.count; i++) {
+        const twin_msg *note = from->records.items[i];
+        bool kept = false;
+        if (note->kind != MS_KIND_NOTE) continue;
+        for (size_t k = 0; k < from->count; k++)
+            kept = kept ||
+                   (from->items[k]->seq == note->seq && twin_keeps(from, keep, k));
+        report->notes += kept;
+        if (!kept || keep->dry_run) continue;
+        ms_envelope m = twin_envelope(note);
+        twin_msg *copy = twin_msg_new(&m, m.location);
+        copy->seq = note->seq;
+        copy->kind = MS_KIND_NOTE;
+        copy->redacted = note->redacted;
+        twin_put(&to->records, copy);
+    }
+    for (size_t i = 0; !keep->dry_run && i < from->n_places; i++) {
+        ms_str location = ms_str_n(from->places[i].location, from->places[i].len);
+        if (!twin_names(keep, location) || from->places[i].facts == NULL) continue;
+        if (json_object_size(from->places[i].facts) == 0) continue;
+        twin_place_of(to, location)->facts = json_copy(from->places[i].facts);
+        to->facts++;
+    }
+}
+
 /* Copies into an empty twin what `keep` takes. Positions stay, and what is left out
- * counts in them; of a location that is not named nothing goes over. As long as there is
- * one that is named, no number is given again. */
+ * counts in them; of a location that is not named nothing goes over. No number is given
+ * again that a message of the source has; without names, none that one ever had. */
 static inline ms_copy_report twin_copy(twin *to, const twin *from, const ms_keep *keep)
 {
     ms_copy_report report;
@@ -598,18 +771,17 @@ static inline ms_copy_report twin_copy(twin *to, const twin *from, const ms_keep
         report.copied++;
         report.bytes += from->items[i]->size;
         if (keep->dry_run) continue;
-        ms_envelope m = twin_envelope(from->items[i]);
-        twin_msg *copy = twin_msg_new(&m, m.location);
-        copy->seq = m.seq;
-        copy->flags = from->items[i]->flags;
+        twin_msg *copy = twin_fold(from->items[i], ms_str_n(NULL, 0));
         twin_push(to, copy);
         copy->position = from->items[i]->position;
     }
+    twin_copy_rest(to, from, keep, &report);
     for (size_t i = 0; !keep->dry_run && i < from->n_places; i++) {
         ms_str location = ms_str_n(from->places[i].location, from->places[i].len);
-        if (!twin_names(keep, location)) continue;
+        if (!twin_names(keep, location) || from->places[i].ever == 0) continue;
         twin_place_of(to, location)->ever = from->places[i].ever;
-        to->given = from->given;
+        uint64_t given = keep->n_locations == 0 ? from->given : twin_last_seq(from);
+        if (given > to->given) to->given = given;
     }
     return report;
 }
@@ -678,6 +850,20 @@ static inline void twin_must_list(const twin *t, ms_store *store, const ms_list_
     free(want);
 }
 
+/* A hidden message keeps its position, and nobody finds it there. */
+static inline void twin_must_not_place(const twin_msg *m, ms_store *store,
+                                       ms_arena *arena)
+{
+    const ms_msg *msg;
+    uint64_t position;
+    ms_str location = m->field[MS_F_LOCATION].text;
+    assert_int_equal(ms_position(store, m->seq, &position, NULL), MS_E_NOT_FOUND);
+    assert_int_equal(
+        ms_get_by_position(store, location, m->position, arena, &msg, NULL),
+        MS_E_NOT_FOUND);
+    assert_int_equal(ms_get_by_seq(store, m->seq, arena, &msg, NULL), MS_E_NOT_FOUND);
+}
+
 /* A message is where it is, and nothing is at a position that it has not. */
 static inline void twin_must_place(const twin *t, ms_store *store, size_t i)
 {
@@ -688,6 +874,11 @@ static inline void twin_must_place(const twin *t, ms_store *store, size_t i)
     ms_arena arena;
     ms_error err;
     ms_arena_init(&arena, NULL);
+    if (want->hidden) {
+        twin_must_not_place(want, store, &arena);
+        ms_arena_deinit(&arena);
+        return;
+    }
     if (ms_position(store, want->seq, &position, &err) != MS_OK)
         fail_msg("position: %s", err.message);
     if (position != want->position)
@@ -696,11 +887,12 @@ static inline void twin_must_place(const twin *t, ms_store *store, size_t i)
                  (unsigned long long)want->position);
     if (ms_get_by_position(store, location, position, &arena, &msg, &err) != MS_OK)
         fail_msg("by position: %s", err.message);
-    twin_must_match(want, msg, "by position");
+    if (want->so_far == NULL || twin_differs(want->so_far, msg) != NULL)
+        twin_must_match(want, msg, "by position");
     bool there = false;
     for (size_t k = 0; k < t->count; k++)
         if (twin_str_equal(t->items[k]->field[MS_F_LOCATION].text, location))
-            there = there || t->items[k]->position == other;
+            there = there || (t->items[k]->position == other && !t->items[k]->hidden);
     assert_int_equal(ms_get_by_position(store, location, other, &arena, &msg, NULL),
                      there ? MS_OK : MS_E_NOT_FOUND);
     ms_arena_deinit(&arena);
@@ -712,38 +904,888 @@ static inline void twin_learn_size(twin_msg *m, const ms_msg *msg)
     size_t fields = 0;
     if (m->size != 0) return;
     m->size = ms_size(msg);
-    for (int f = 1; f < MS_FIELD_COUNT; f++) fields += m->field[f].text.len;
+    for (int f = 1; !m->redacted && f < MS_FIELD_COUNT; f++)
+        fields += m->field[f].text.len;
     assert_true(m->size > fields);
     assert_int_equal(m->size % 8, 0);
 }
 
-/* Every message, forwards and by number, the totals, and the store's own check. */
+/* One message by its number, with an arena and without. */
+static inline void twin_must_get(twin_msg *want, ms_store *store, ms_arena *arena)
+{
+    const ms_msg *msg;
+    ms_error err;
+    if (want->hidden) {
+        assert_int_equal(ms_get_by_seq(store, want->seq, arena, &msg, NULL),
+                         MS_E_NOT_FOUND);
+        return;
+    }
+    if (ms_get_by_seq(store, want->seq, arena, &msg, &err) != MS_OK)
+        fail_msg("by number: %s", err.message);
+    if (want->so_far == NULL) twin_learn_size(want, msg);
+    twin_must_match(want->so_far != NULL ? want->so_far : want, msg, "by number");
+    if (want->so_far == NULL) return;
+    if (ms_get_by_seq(store, want->seq, NULL, &msg, &err) != MS_OK)
+        fail_msg("by number, without arena: %s", err.message);
+    twin_must_match(want, msg, "by number, without arena");
+}
+
+
+/* ---- records as they stand ---- */
+
+/* A member of an object of numbers. */
+static inline uint64_t twin_number_in(ms_str object, const char *name)
+{
+    char text[200], quoted[20];
+    size_t len = object.len < sizeof text - 1 ? object.len : sizeof text - 1;
+    if (len != 0) memcpy(text, object.ptr, len);
+    text[len] = '\0';
+    snprintf(quoted, sizeof quoted, "\"%s\"", name);
+    const char *at = strstr(text, quoted);
+    if (at == NULL || (at = strchr(at, ':')) == NULL) fail_msg("a HIDE says %s", text);
+    return strtoull(at + 1, NULL, 10);
+}
+
+/* What differs between one of the twin's records and the store's, or NULL. */
+static inline const char *twin_raw_differs(const twin_msg *want, const ms_msg *got)
+{
+    double time = 0;
+    if (ms_kind_of(got) != want->kind) return "kind";
+    if (!twin_str_equal(ms_location(got), want->field[MS_F_LOCATION].text))
+        return "location";
+    if (want->kind == MS_KIND_HIDE) {
+        ms_str says = ms_content(got).text;
+        if (twin_number_in(says, "messages") != want->hid) return "how many it hides";
+        if (twin_number_in(says, "first") > want->lowest) return "the first it hides";
+        return twin_number_in(says, "last") < want->highest ? "the last it hides" : NULL;
+    }
+    if (ms_seq(got) != want->seq) return "seq";
+    if (ms_time(got, &time) != want->has_time) return "has time";
+    if (want->has_time && memcmp(&time, &want->time, sizeof time) != 0) return "time";
+    if (want->kind == MS_KIND_NOTE && ms_type_of(got) != MS_T_NONE) return "type";
+    if (want->kind != MS_KIND_NOTE && ms_type_of(got) != want->type) return "type";
+    if (want->kind != MS_KIND_NOTE && ms_role_of(got) != want->role) return "role";
+    if (want->redacted) return twin_redacted_differs(want, got, true);
+    for (int i = 1; i < MS_FIELD_COUNT; i++) {
+        ms_value is = ms_get(got, (ms_field)i);
+        bool alike = twin_value_equal(is, want->field[i]);
+        if (i == MS_F_ARGS && (want->open || want->folded || want->so_far != NULL))
+            alike = twin_str_equal(is.text, want->field[i].text);
+        if (!alike) return twin_field_name(i);
+    }
+    return NULL;
+}
+
+static inline void twin_must_match_raw(const twin_msg *want, const ms_msg *got,
+                                       const char *where)
+{
+    const char *what = twin_raw_differs(want, got);
+    if (what != NULL)
+        fail_msg("%s: record of kind %d about message %llu: %s differs", where,
+                 (int)want->kind, (unsigned long long)want->seq, what);
+}
+
+static inline unsigned twin_raw_bit(ms_kind kind)
+{
+    switch (kind) {
+    case MS_KIND_MESSAGE: return MS_RAW_MESSAGES;
+    case MS_KIND_AMEND: return MS_RAW_AMENDS;
+    case MS_KIND_HIDE: return MS_RAW_HIDES;
+    case MS_KIND_NOTE: return MS_RAW_NOTES;
+    case MS_KIND_LOCATION: return MS_RAW_LOCATIONS;
+    case MS_KIND_PIECE: return MS_RAW_PIECES;
+    default: return 0;
+    }
+}
+
+/* The answer to a raw query without locations and pieces, of which the twin keeps no
+ * records. after_seq and before_seq are 0 or numbers of messages that there are. */
+static inline size_t twin_raw_query(const twin *t, const ms_query *q,
+                                    const twin_msg **out)
+{
+    size_t n = 0;
+    bool begun = q->after_seq == 0;
+    for (size_t i = 0; i < t->records.count; i++) {
+        const twin_msg *m = t->records.items[i];
+        ms_query all = *q;
+        bool message = m->kind == MS_KIND_MESSAGE;
+        if (message && m->seq == q->before_seq) break;
+        bool takes = begun && (twin_raw_bit(m->kind) & q->raw) != 0;
+        if (message && m->seq == q->after_seq) begun = true;
+        all.views = MS_VIEW_TIMELINE;
+        all.after_seq = all.before_seq = 0;
+        if (!message) {
+            all.types = 0;
+            all.turn_id = ms_str_n(NULL, 0);
+            all.has_since = all.has_until = false;
+        }
+        bool about = m->kind == MS_KIND_HIDE
+                         ? m->from <= q->about_seq && q->about_seq <= m->to
+                         : m->seq == q->about_seq;
+        if (q->about_seq != 0 && !about) takes = false;
+        twin_msg shown = *m;
+        if (shown.seq == 0) shown.seq = 1;
+        if (takes && twin_match(&all, &shown)) out[n++] = m;
+    }
+    return twin_cut(q, out, n);
+}
+
+static inline void twin_must_read_raw(const twin_msg *const *want, size_t n,
+                                      ms_cursor *it, const char *where)
+{
+    ms_error err;
+    const ms_msg *msg;
+    size_t i = 0;
+    while ((msg = ms_next(it)) != NULL) {
+        if (i == n) fail_msg("%s: more than the %zu records expected", where, n);
+        twin_must_match_raw(want[i++], msg, where);
+    }
+    if (i != n) fail_msg("%s: %zu records where %zu were expected", where, i, n);
+    if (ms_cursor_close(it, &err) != MS_OK) fail_msg("%s: %s", where, err.message);
+}
+
+static inline void twin_must_query_raw(const twin *t, ms_store *store, const ms_query *q)
+{
+    const twin_msg **want = (const twin_msg **)twin_memory(
+        NULL, (t->records.count + 1) * sizeof want[0]);
+    size_t n = twin_raw_query(t, q, want);
+    ms_cursor it;
+    ms_error err;
+    if (ms_query_open(store, q, &it, &err) != MS_OK)
+        fail_msg("raw query: %s", err.message);
+    twin_must_read_raw(want, n, &it, "raw query");
+    free(want);
+}
+
+/* Every record as it stands. Learns their sizes. *changes: those that are no messages. */
+static inline void twin_must_equal_raw(twin *t, ms_store *store, uint64_t *changes)
+{
+    ms_query all;
+    ms_cursor it;
+    ms_error err;
+    const ms_msg *msg;
+    size_t i = 0, facts = 0;
+    *changes = 0;
+    memset(&all, 0, sizeof all);
+    all.raw = MS_RAW_ALL;
+    if (ms_query_open(store, &all, &it, &err) != MS_OK) fail_msg("raw: %s", err.message);
+    while ((msg = ms_next(&it)) != NULL) {
+        ms_kind kind = ms_kind_of(msg);
+        *changes += kind != MS_KIND_MESSAGE;
+        facts += kind == MS_KIND_LOCATION;
+        if (kind == MS_KIND_LOCATION || kind == MS_KIND_PIECE) continue;
+        if (i == t->records.count) fail_msg("raw: a record too much, kind %d", (int)kind);
+        twin_msg *want = t->records.items[i++];
+        twin_must_match_raw(want, msg, "raw");
+        if (kind == MS_KIND_MESSAGE || kind == MS_KIND_AMEND) twin_learn_size(want, msg);
+    }
+    assert_int_equal(facts, t->facts);
+    if (i != t->records.count)
+        fail_msg("raw: %zu records where %zu were expected", i, t->records.count);
+    if (ms_cursor_close(&it, &err) != MS_OK) fail_msg("raw: %s", err.message);
+}
+
+/* What the pieces of an unfinished message say together is the end of its text. */
+static inline void twin_must_equal_pieces(const twin *t, ms_store *store)
+{
+    for (size_t i = 0; i < t->count; i++) {
+        const twin_msg *m = t->items[i];
+        if (m->so_far == NULL || m->redacted || !m->open) continue;
+        int field = m->type == MS_T_ACTION ? MS_F_ARGS : MS_F_CONTENT;
+        ms_str rest = m->so_far->field[field].text;
+        ms_query q;
+        ms_cursor it;
+        const ms_msg *msg;
+        memset(&q, 0, sizeof q);
+        q.location = m->field[MS_F_LOCATION].text;
+        q.raw = MS_RAW_PIECES;
+        q.about_seq = m->seq;
+        rest = ms_str_n(rest.ptr + m->field[field].text.len,
+                        rest.len - m->field[field].text.len);
+        assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
+        while ((msg = ms_next(&it)) != NULL) {
+            ms_str piece = ms_content(msg).text;
+            assert_int_equal(ms_kind_of(msg), MS_KIND_PIECE);
+            assert_int_equal(ms_seq(msg), m->seq);
+            assert_true(twin_starts_with(rest, piece));
+            rest = ms_str_n(rest.ptr + piece.len, rest.len - piece.len);
+        }
+        assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+        assert_int_equal(rest.len, 0);
+    }
+}
+
+/* The facts of every location that the twin has heard of. */
+static inline void twin_must_equal_facts(const twin *t, ms_store *store, ms_arena *arena)
+{
+    for (size_t i = 0; i < t->n_places; i++) {
+        const twin_place *place = &t->places[i];
+        ms_str facts;
+        ms_error err;
+        if (ms_location_get(store, ms_str_n(place->location, place->len), arena, &facts,
+                            &err) != MS_OK)
+            fail_msg("facts: %s", err.message);
+        json_t *got = json_loadb(facts.ptr, facts.len, 0, NULL);
+        json_t *want = place->facts != NULL ? json_incref(place->facts) : json_object();
+        if (got == NULL || !json_equal(got, want))
+            fail_msg("facts of %.*s: %.*s", (int)place->len, place->location,
+                     (int)facts.len, facts.ptr);
+        json_decref(got);
+        json_decref(want);
+    }
+}
+
+/* The totals. */
+static inline void twin_must_count(const twin *t, ms_store *store, uint64_t *changes)
+{
+    ms_stat stat;
+    uint64_t bytes = 0, hidden = 0;
+    for (size_t i = 0; i < t->count; i++) {
+        bytes += twin_first(t->items[i])->size;
+        hidden += t->items[i]->hidden;
+    }
+    assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
+    assert_int_equal(stat.messages, t->count - hidden);
+    assert_int_equal(stat.hidden, hidden);
+    assert_int_equal(stat.last_seq, twin_last_seq(t));
+    assert_int_equal(stat.bytes, bytes);
+    if (changes != NULL) assert_int_equal(stat.changes, *changes);
+}
+
+/* A quick look: every message that is visible, and the totals. Learns sizes. */
+static inline void twin_must_look(twin *t, ms_store *store)
+{
+    ms_query all;
+    ms_cursor it;
+    ms_error err;
+    const ms_msg *msg;
+    size_t i = 0;
+    memset(&all, 0, sizeof all);
+    assert_int_equal(ms_query_open(store, &all, &it, NULL), MS_OK);
+    while ((msg = ms_next(&it)) != NULL) {
+        while (i < t->count && t->items[i]->hidden) i++;
+        if (i == t->count) fail_msg("look: a message too much");
+        twin_learn_size(t->items[i], msg);
+        twin_must_match(t->items[i++], msg, "look");
+    }
+    while (i < t->count && t->items[i]->hidden) i++;
+    if (i != t->count) fail_msg("look: a message is missing");
+    if (ms_cursor_close(&it, &err) != MS_OK) fail_msg("look: %s", err.message);
+    twin_must_count(t, store, NULL);
+}
+
+/* Every message, forwards and by number, every record, the totals, and the store's own
+ * check. */
 static inline void twin_must_equal(twin *t, ms_store *store)
 {
     ms_query all;
     ms_cursor it;
-    ms_stat stat;
     ms_error err;
     ms_arena arena;
-    uint64_t bytes = 0;
+    uint64_t changes = 0;
+    const twin_msg **want =
+        (const twin_msg **)twin_memory(NULL, (t->count + 1) * sizeof want[0]);
     ms_arena_init(&arena, NULL);
     memset(&all, 0, sizeof all);
     if (ms_selfcheck(store, &err) != MS_OK) fail_msg("selfcheck: %s", err.message);
-    assert_int_equal(ms_query_open(store, &all, &it, NULL), MS_OK);
-    twin_must_read((const twin_msg *const *)t->items, t->count, &it, "everything");
-    for (size_t i = 0; i < t->count; i++) {
-        const ms_msg *msg;
-        if (ms_get_by_seq(store, t->items[i]->seq, &arena, &msg, &err) != MS_OK)
-            fail_msg("by number: %s", err.message);
-        twin_learn_size(t->items[i], msg);
-        twin_must_match(t->items[i], msg, "by number");
-        bytes += t->items[i]->size;
+    if (t->raw) {
+        twin_must_equal_raw(t, store, &changes);
+        twin_must_equal_pieces(t, store);
+        twin_must_equal_facts(t, store, &arena);
     }
+    size_t n = twin_query(t, &all, want);
+    assert_int_equal(ms_query_open(store, &all, &it, NULL), MS_OK);
+    twin_must_read(want, n, &it, "everything");
+    for (size_t i = 0; i < t->count; i++) twin_must_get(t->items[i], store, &arena);
     ms_arena_deinit(&arena);
-    assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
-    assert_int_equal(stat.messages, t->count);
-    assert_int_equal(stat.last_seq, twin_last_seq(t));
-    assert_int_equal(stat.bytes, bytes);
+    free(want);
+    twin_must_count(t, store, &changes);
+}
+
+
+/* ---- changes ----
+ * Each is tried on both. What may be wrong with it is a set of results, for more than one
+ * thing can be; MS_E_FULL is fine where the store may be full. */
+
+#define TWIN_BIT(result) (UINT64_C(1) << (unsigned)(result))
+
+static inline bool twin_answer(uint64_t allowed, ms_result got, bool may_be_full,
+                               const char *what, const ms_error *err)
+{
+    if (got == MS_E_FULL && may_be_full) return false;
+    if ((allowed & TWIN_BIT(got)) != 0) return got == MS_OK;
+    for (unsigned i = 0; i < MS_RESULT_COUNT; i++)
+        if ((allowed >> i & 1) != 0)
+            fail_msg("%s says %s (%s), should say %s", what, ms_result_text(got),
+                     got != MS_OK ? err->message : "", ms_result_text((ms_result)i));
+    return false;
+}
+
+/* Where the message of that number is; SIZE_MAX: nowhere. */
+static inline size_t twin_at(const twin *t, uint64_t seq)
+{
+    for (size_t i = 0; i < t->count; i++)
+        if (t->items[i]->seq == seq) return i;
+    return SIZE_MAX;
+}
+
+/* The results of a change of message i when it is hidden or not there; 0: it is. */
+static inline uint64_t twin_unfit(const twin *t, size_t i)
+{
+    if (i == SIZE_MAX) return TWIN_BIT(MS_E_NOT_FOUND);
+    return t->items[i]->hidden ? TWIN_BIT(MS_E_HIDDEN) : 0;
+}
+
+static inline twin_msg *twin_new_record(twin *t, ms_kind kind, const ms_envelope *m,
+                                        uint64_t seq)
+{
+    twin_msg *record = twin_msg_new(m, ms_str_n(NULL, 0));
+    record->kind = kind;
+    record->seq = seq;
+    return twin_put(&t->records, record);
+}
+
+static inline bool twin_other(ms_str given, const twin_msg *old, ms_field field)
+{
+    return given.ptr != NULL && !twin_str_equal(given, old->field[field].text);
+}
+
+/* What an amended message may not change. */
+static inline uint64_t twin_unfit_amend(const twin *t, size_t i, const ms_envelope *m)
+{
+    uint64_t wrong = twin_unfit(t, i);
+    if (i == SIZE_MAX) return wrong;
+    const twin_msg *old = t->items[i];
+    if (m->type != old->type) wrong |= TWIN_BIT(MS_E_TYPE);
+    if (old->redacted) wrong |= TWIN_BIT(MS_E_CONFLICT);
+    if (twin_other(m->location, old, MS_F_LOCATION) ||
+        twin_other(m->agent_key, old, MS_F_AGENT_KEY) ||
+        twin_other(m->key, old, MS_F_KEY))
+        wrong |= TWIN_BIT(MS_E_ARGUMENT);
+    return wrong;
+}
+
+/* Replaces message i. unfinished: the flag stays (a recovered stream). */
+static inline twin_msg *twin_replace(twin *t, size_t i, const ms_envelope *m,
+                                     bool unfinished)
+{
+    twin_msg *old = t->items[i];
+    ms_envelope full = *m;
+    uint32_t loose = 0;
+    ms_str *const kept[] = {&full.turn_id, &full.id, &full.key, &full.location,
+                            &full.agent_key};
+    const ms_field from[] = {MS_F_TURN_ID, MS_F_ID, MS_F_KEY, MS_F_LOCATION,
+                             MS_F_AGENT_KEY};
+    for (size_t k = 0; k < 5; k++) {
+        if (kept[k]->ptr != NULL) continue;
+        *kept[k] = old->field[from[k]].text;
+        if (kept[k]->ptr != NULL) loose |= old->flags & (uint32_t)MS_FLAG_REPAIRED;
+    }
+    if (!full.has_time) {
+        full.has_time = old->has_time;
+        full.time = old->time;
+        full.flags |= old->flags & (uint32_t)MS_FLAG_STAMPED;
+        if (full.time_text.ptr == NULL) full.time_text = old->field[MS_F_TIME_TEXT].text;
+    }
+    full.flags |= old->flags & (uint32_t)MS_FLAG_JOINED;
+    twin_msg *record = twin_new_record(t, MS_KIND_AMEND, &full, old->seq);
+    record->flags |= (uint32_t)MS_FLAG_AMENDED;
+    if (unfinished) record->flags |= (uint32_t)MS_FLAG_UNFINISHED;
+    record->loose = loose | old->loose;
+    record->first = old->first != NULL ? old->first : old;
+    record->position = old->position;
+    return t->items[i] = record;
+}
+
+static inline bool twin_amend_both(twin *t, ms_store *store, uint64_t seq,
+                                   const ms_envelope *m, bool may_be_full)
+{
+    ms_error err;
+    size_t i = twin_at(t, seq);
+    uint64_t wrong = twin_unfit_amend(t, i, m);
+    ms_result got = ms_amend(store, seq, m, &err);
+    if (!twin_answer(wrong ? wrong : TWIN_BIT(MS_OK), got, may_be_full, "amend", &err))
+        return false;
+    twin_replace(t, i, m, false);
+    return true;
+}
+
+/* Hides what a location shows from first to last; how many. */
+static inline uint64_t twin_hide_range(twin *t, ms_str location, uint64_t first,
+                                       uint64_t last)
+{
+    uint64_t n = 0, lowest = 0, highest = 0;
+    ms_envelope m;
+    for (size_t i = 0; i < t->count; i++) {
+        twin_msg *old = t->items[i];
+        if (old->hidden || old->seq < first || old->seq > last ||
+            !twin_str_equal(old->field[MS_F_LOCATION].text, location))
+            continue;
+        old->hidden = true;
+        if (n++ == 0) lowest = old->seq;
+        highest = old->seq;
+    }
+    if (n == 0) return 0;
+    memset(&m, 0, sizeof m);
+    m.location = location;
+    twin_msg *record = twin_new_record(t, MS_KIND_HIDE, &m, 0);
+    record->lowest = lowest;
+    record->highest = highest;
+    record->hid = n;
+    record->from = first;
+    record->to = last < twin_last_seq(t) ? last : twin_last_seq(t);
+    return n;
+}
+
+static inline bool twin_hide_both(twin *t, ms_store *store, uint64_t seq,
+                                  bool may_be_full)
+{
+    ms_error err;
+    size_t i = twin_at(t, seq);
+    uint64_t wrong = twin_unfit(t, i);
+    ms_result got = ms_hide(store, seq, &err);
+    if (!twin_answer(wrong ? wrong : TWIN_BIT(MS_OK), got, may_be_full, "hide", &err))
+        return false;
+    twin_hide_range(t, t->items[i]->field[MS_F_LOCATION].text, seq, seq);
+    return true;
+}
+
+static inline bool twin_hide_range_both(twin *t, ms_store *store, ms_str location,
+                                        uint64_t first, uint64_t last, bool may_be_full)
+{
+    ms_error err;
+    uint64_t hidden = 77;
+    ms_result got = ms_hide_range(store, location, first, last, &hidden, &err);
+    uint64_t allowed = TWIN_BIT(first > last ? MS_E_RANGE : MS_OK);
+    if (!twin_answer(allowed, got, may_be_full, "hide a range", &err)) return false;
+    assert_int_equal(hidden, twin_hide_range(t, location, first, last));
+    return true;
+}
+
+static inline bool twin_rewind_both(twin *t, ms_store *store, ms_str location,
+                                    uint64_t seq, bool may_be_full)
+{
+    ms_error err;
+    uint64_t hidden = 77;
+    size_t i = twin_at(t, seq);
+    uint64_t wrong = seq != 0 ? twin_unfit(t, i) : 0;
+    if (seq != 0 && i != SIZE_MAX &&
+        !twin_str_equal(t->items[i]->field[MS_F_LOCATION].text, location))
+        wrong |= TWIN_BIT(MS_E_ARGUMENT);
+    ms_result got = ms_rewind(store, location, seq, &hidden, &err);
+    if (!twin_answer(wrong ? wrong : TWIN_BIT(MS_OK), got, may_be_full, "rewind", &err))
+        return false;
+    assert_int_equal(hidden, twin_hide_range(t, location, seq + 1, UINT64_MAX));
+    return true;
+}
+
+/* The one change of copies that there are: the caller sees that no cursor holds one. What
+ * is visible is shown by an amend from then on. */
+static inline bool twin_redact_both(twin *t, ms_store *store, uint64_t seq,
+                                    bool may_be_full)
+{
+    ms_error err;
+    size_t at = twin_at(t, seq);
+    ms_result got = ms_redact(store, seq, &err);
+    uint64_t allowed = TWIN_BIT(at == SIZE_MAX ? MS_E_NOT_FOUND : MS_OK);
+    if (!twin_answer(allowed, got, may_be_full, "redact", &err)) return false;
+    twin_msg *m = t->items[at];
+    if (!m->hidden && !m->redacted) {
+        ms_envelope shown = twin_envelope(m);
+        m = twin_replace(t, at, &shown, false);
+        m->flags &= ~(uint32_t)MS_FLAG_AMENDED;
+        m->flags |= (uint32_t)MS_FLAG_REDACTED;
+        m->loose |= (uint32_t)(MS_FLAG_AMENDED | MS_FLAG_LENIENT | MS_FLAG_REPAIRED |
+                               MS_FLAG_UNFINISHED);
+    }
+    for (size_t i = 0; i < t->records.count; i++) {
+        twin_msg *record = t->records.items[i];
+        bool cost = record->kind == MS_KIND_NOTE &&
+                    ms_str_equal(record->field[MS_F_TYPE_NAME].text, MS_STR("usage"));
+        if (record->seq == seq && record->kind != MS_KIND_HIDE && !cost)
+            record->redacted = true;
+    }
+    return true;
+}
+
+static inline bool twin_note_both(twin *t, ms_store *store, uint64_t seq, ms_str kind,
+                                  ms_value value, bool may_be_full)
+{
+    ms_error err;
+    size_t i = twin_at(t, seq);
+    uint64_t wrong = twin_unfit(t, i);
+    ms_envelope m;
+    ms_result got = ms_note(store, seq, kind, value, &err);
+    if (!twin_answer(wrong ? wrong : TWIN_BIT(MS_OK), got, may_be_full, "note", &err))
+        return false;
+    memset(&m, 0, sizeof m);
+    m.location = t->items[i]->field[MS_F_LOCATION].text;
+    m.agent_key = t->items[i]->field[MS_F_AGENT_KEY].text;
+    m.turn_id = t->items[i]->field[MS_F_TURN_ID].text;
+    m.type_name = kind;
+    m.content = value;
+    m.has_time = true;
+    m.time = t->now;
+    twin_new_record(t, MS_KIND_NOTE, &m, seq);
+    return true;
+}
+
+/* Replaces members, null removes one. */
+static inline void twin_set_facts(twin_place *place, json_t *facts)
+{
+    const char *name;
+    json_t *value;
+    if (place->facts == NULL) place->facts = json_object();
+    json_object_foreach(facts, name, value) {
+        if (json_is_null(value)) json_object_del(place->facts, name);
+        else json_object_set(place->facts, name, value);
+    }
+}
+
+static inline bool twin_facts_both(twin *t, ms_store *store, ms_str location,
+                                   ms_str facts, bool may_be_full)
+{
+    ms_error err;
+    ms_result got = ms_location_set(store, location, facts, &err);
+    if (!twin_answer(TWIN_BIT(MS_OK), got, may_be_full, "facts", &err)) return false;
+    json_t *json = json_loadb(facts.ptr, facts.len, 0, NULL);
+    assert_non_null(json);
+    twin_set_facts(twin_place_of(t, location), json);
+    json_decref(json);
+    t->facts++;
+    return true;
+}
+
+/* Messages of a location, hidden ones too. */
+static inline size_t twin_count_of(const twin *t, ms_str location)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < t->count; i++)
+        n += twin_str_equal(t->items[i]->field[MS_F_LOCATION].text, location);
+    return n;
+}
+
+/* The twin takes over what a fork has made; the numbers are the store's and must rise. */
+static inline void twin_fork(twin *t, ms_store *store, ms_str from, uint64_t seq,
+                             ms_str to)
+{
+    ms_cursor it;
+    ms_query q;
+    twin_msg *last = NULL;
+    json_t *facts = json_object();
+    size_t count = t->count;
+    memset(&q, 0, sizeof q);
+    q.location = to;
+    assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
+    for (size_t i = 0; i < count; i++) {
+        const twin_msg *m = t->items[i];
+        if (m->hidden || m->seq > seq ||
+            !twin_str_equal(m->field[MS_F_LOCATION].text, from))
+            continue;
+        const ms_msg *got = ms_next(&it);
+        twin_msg *copy = twin_fold(m, to);
+        if (got == NULL) fail_msg("fork: a message is missing");
+        if (ms_seq(got) <= t->given) fail_msg("fork: numbers do not grow");
+        copy->seq = ms_seq(got);
+        twin_push(t, copy);
+        if (last != NULL) last->inside = true;
+        last = copy;
+    }
+    if (ms_next(&it) != NULL) fail_msg("fork: a message too much");
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    if (twin_place_of(t, from)->facts != NULL)
+        json_object_update(facts, twin_place_of(t, from)->facts);
+    json_object_set_new(facts, "parent", json_stringn(from.ptr, from.len));
+    json_object_set_new(facts, "parent_seq", json_integer((json_int_t)seq));
+    twin_set_facts(twin_place_of(t, to), facts);
+    json_decref(facts);
+    t->facts++;
+}
+
+static inline bool twin_fork_both(twin *t, ms_store *store, ms_str from, uint64_t seq,
+                                  ms_str to, ms_arena *arena, bool may_be_full)
+{
+    ms_error err;
+    size_t i = twin_at(t, seq);
+    uint64_t wrong = seq != 0 ? twin_unfit(t, i) : 0;
+    if (seq != 0 && i != SIZE_MAX &&
+        !twin_str_equal(t->items[i]->field[MS_F_LOCATION].text, from))
+        wrong |= TWIN_BIT(MS_E_ARGUMENT);
+    if (twin_count_of(t, to) != 0) wrong |= TWIN_BIT(MS_E_CONFLICT);
+    ms_result got = ms_fork(store, from, seq, to, arena, &err);
+    if (wrong == 0 && twin_place_of(t, to)->ever != 0) /* a copy left them out */
+        wrong = TWIN_BIT(MS_OK) | TWIN_BIT(MS_E_CONFLICT);
+    if (!twin_answer(wrong ? wrong : TWIN_BIT(MS_OK), got, may_be_full, "fork", &err))
+        return false;
+    twin_fork(t, store, from, seq, to);
+    return true;
+}
+
+
+/* ---- streams ---- */
+
+/* The writer's side of a message that is being written. */
+typedef struct twin_stream {
+    ms_stream s;
+    ms_stream_opts opts;
+    uint64_t seq;             /* 0: none */
+    char *fed;                /* all text, the one to begin with included */
+    size_t len;
+    size_t shown;             /* bytes of it that readers see */
+    size_t begun;             /* bytes that it began with */
+    bool first;               /* nothing of what was fed went out yet */
+} twin_stream;
+
+static inline ms_field twin_stream_field(const twin_msg *m)
+{
+    return m->type == MS_T_ACTION ? MS_F_ARGS : MS_F_CONTENT;
+}
+
+static inline void twin_stream_forget(twin_stream *w)
+{
+    free(w->fed);
+    memset(w, 0, sizeof *w);
+}
+
+/* Appends the unfinished message. content (args of an action) is text or absent. */
+static inline bool twin_begin_both(twin *t, ms_store *store, twin_stream *w,
+                                   ms_str location, const ms_envelope *m,
+                                   const ms_stream_opts *opts, bool may_be_full)
+{
+    ms_error err;
+    ms_append_opts append;
+    ms_envelope begun = *m;
+    ms_value *text = m->type == MS_T_ACTION ? &begun.args : &begun.content;
+    if (text->text.ptr == NULL) *text = ms_text("");
+    twin_stream_forget(w);
+    w->opts = *opts;
+    ms_result got = ms_stream_begin(&w->s, store, location, m, opts, &err);
+    if (!twin_answer(TWIN_BIT(MS_OK), got, may_be_full, "begin a stream", &err)) {
+        assert_null(w->s.store);
+        return false;
+    }
+    memset(&append, 0, sizeof append);
+    append.location = location;
+    w->seq = w->s.seq;
+    twin_add(t, &begun, 1, &append, &w->seq);
+    twin_msg *item = t->items[t->count - 1];
+    item->flags |= (uint32_t)MS_FLAG_UNFINISHED;
+    item->open = true;
+    ms_str says = item->field[twin_stream_field(item)].text;
+    w->fed = (char *)twin_memory(NULL, says.len);
+    memcpy(w->fed, says.ptr, says.len);
+    w->len = w->shown = w->begun = says.len;
+    w->first = true;
+    return true;
+}
+
+/* What a writer is told whose message is not what it was; 0: it is. */
+static inline uint64_t twin_unfit_stream(const twin *t, const twin_stream *w)
+{
+    const twin_msg *m = twin_get(t, w->seq);
+    uint64_t wrong = m->hidden ? TWIN_BIT(MS_E_HIDDEN) : 0;
+    if (!m->open || m->redacted) wrong |= TWIN_BIT(MS_E_CLOSED);
+    return wrong;
+}
+
+/* Views with an arena show so much of the text from now on. */
+static inline void twin_show(twin *t, twin_stream *w, size_t len)
+{
+    twin_msg *m = t->items[twin_at(t, w->seq)];
+    ms_envelope shown = twin_envelope(m);
+    ms_str text = ms_str_n(w->fed, len);
+    w->shown = len;
+    if (len > w->begun) w->first = false;
+    if (len == w->begun) return;
+    if (m->type == MS_T_ACTION) shown.args = twin_text_value(text);
+    else shown.content = twin_text_value(text);
+    twin_msg *so_far = twin_msg_new(&shown, ms_str_n(NULL, 0));
+    so_far->seq = m->seq;
+    so_far->flags = m->flags;
+    so_far->loose = m->loose;
+    so_far->open = true;
+    so_far->position = m->position;
+    m->so_far = twin_put(&t->others, so_far);
+}
+
+/* Bytes at the end of a text that begin a character and do not end it. */
+static inline size_t twin_cut_character(const char *text, size_t len)
+{
+    for (size_t n = 1; n <= 3 && n <= len; n++) {
+        unsigned char c = (unsigned char)text[len - n];
+        if (c < 0x80) return 0;
+        if (c >= 0xc0)
+            return twin_character((const unsigned char *)text + len - n, n) != 0 ? 0 : n;
+    }
+    return 0;
+}
+
+static inline size_t twin_characters(const char *text, size_t len)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < len; i++) n += ((unsigned char)text[i] & 0xc0) != 0x80;
+    return n;
+}
+
+/* How much of the text readers see: not less than before, whole characters, and all but
+ * what may be held together. */
+static inline void twin_must_follow(twin *t, ms_store *store, twin_stream *w,
+                                    bool flushed)
+{
+    ms_stream_text got;
+    ms_arena arena;
+    ms_error err;
+    ms_arena_init(&arena, NULL);
+    if (ms_stream_read(store, w->seq, 0, &arena, &got, &err) != MS_OK)
+        fail_msg("following a stream: %s", err.message);
+    if (got.ended) fail_msg("an open stream has ended");
+    if (got.next != got.text.len) fail_msg("a stream goes on at another place");
+    if (got.text.len < w->shown || got.text.len > w->len ||
+        memcmp(got.text.ptr, w->fed, got.text.len) != 0)
+        fail_msg("a stream says something else: %zu bytes, %zu were seen, %zu were fed",
+                 got.text.len, w->shown, w->len);
+    size_t whole = w->len - twin_cut_character(w->fed, w->len);
+    size_t most = w->opts.flush_chars != 0 ? w->opts.flush_chars : 128;
+    size_t held = got.text.len < whole
+                      ? twin_characters(w->fed + got.text.len, whole - got.text.len)
+                      : 0;
+    if (got.text.len > whole) fail_msg("a stream shows half a character");
+    if (held != 0 && (flushed || w->opts.every_part || w->first))
+        fail_msg("a stream holds %zu characters back", held);
+    if (held >= most) fail_msg("a stream holds %zu characters together", held);
+    twin_show(t, w, got.text.len);
+    size_t from = got.text.len / 2;
+    assert_int_equal(ms_stream_read(store, w->seq, got.text.len + 1, &arena, &got, NULL),
+                     MS_E_RANGE);
+    assert_int_equal(ms_stream_read(store, w->seq, from, &arena, &got, NULL), MS_OK);
+    assert_true(twin_str_equal(got.text, ms_str_n(w->fed + from, w->shown - from)));
+    ms_arena_deinit(&arena);
+}
+
+/* The answer to a feed or flush: true when the twin is to go on with it. Text that is
+ * held together finds out later that the message is not what it was. */
+static inline bool twin_stream_answer(const twin *t, const twin_stream *w, ms_result got,
+                                      bool may_hold, bool may_be_full, const char *what,
+                                      const ms_error *err)
+{
+    uint64_t wrong = twin_unfit_stream(t, w);
+    uint64_t allowed = wrong ? wrong : TWIN_BIT(MS_OK);
+    if (may_hold) allowed |= TWIN_BIT(MS_OK);
+    return twin_answer(allowed, got, may_be_full, what, err) && wrong == 0;
+}
+
+static inline bool twin_feed_both(twin *t, ms_store *store, twin_stream *w, ms_str part,
+                                  bool may_be_full)
+{
+    ms_error err;
+    ms_result got = ms_stream_feed(&w->s, part, &err);
+    size_t len = w->len + part.len;
+    char *fed = (char *)twin_memory(NULL, len);
+    memcpy(fed, w->fed, w->len);
+    if (part.len != 0) memcpy(fed + w->len, part.ptr, part.len);
+    bool whole = w->shown < len - twin_cut_character(fed, len);
+    bool may_hold = !(w->opts.every_part || w->first) || !whole;
+    if (!twin_stream_answer(t, w, got, may_hold, may_be_full, "feed", &err)) {
+        free(fed);
+        if (twin_unfit_stream(t, w) == 0) twin_must_follow(t, store, w, false);
+        return false;
+    }
+    free(w->fed);
+    w->fed = fed;
+    w->len = len;
+    twin_must_follow(t, store, w, false);
+    return true;
+}
+
+static inline bool twin_flush_both(twin *t, ms_store *store, twin_stream *w,
+                                   bool may_be_full)
+{
+    ms_error err;
+    ms_result got = ms_stream_flush(&w->s, &err);
+    bool may_hold = w->shown >= w->len - twin_cut_character(w->fed, w->len);
+    if (!twin_stream_answer(t, w, got, may_hold, may_be_full, "flush", &err))
+        return false;
+    twin_must_follow(t, store, w, true);
+    return true;
+}
+
+/* The text of a message that was streamed, in its field: of an action JSON when it is an
+ * object. */
+static inline ms_envelope twin_streamed(const twin_msg *m, ms_str text)
+{
+    ms_envelope out = twin_envelope(m);
+    if (m->type == MS_T_ACTION) {
+        json_t *json = json_loadb(text.ptr, text.len, JSON_ALLOW_NUL, NULL);
+        out.args = twin_text_value(text);
+        out.args.json = json_is_object(json);
+        json_decref(json);
+    } else {
+        out.content = twin_text_value(text);
+    }
+    return out;
+}
+
+/* The follower's last look. */
+static inline void twin_must_have_ended(ms_store *store, uint64_t seq, ms_str text,
+                                        size_t from)
+{
+    ms_stream_text got;
+    ms_arena arena;
+    ms_arena_init(&arena, NULL);
+    assert_int_equal(ms_stream_read(store, seq, from, &arena, &got, NULL), MS_OK);
+    assert_true(got.ended);
+    size_t rest = from < text.len ? text.len - from : 0;
+    assert_int_equal(got.text.len, rest);
+    if (rest != 0) assert_memory_equal(got.text.ptr, text.ptr + from, rest);
+    ms_arena_deinit(&arena);
+}
+
+/* final: NULL, or what the message is in the end. */
+static inline bool twin_end_both(twin *t, ms_store *store, twin_stream *w,
+                                 const ms_envelope *final, bool may_be_full)
+{
+    ms_error err;
+    size_t i = twin_at(t, w->seq), shown = w->shown;
+    uint64_t wrong = twin_unfit_stream(t, w);
+    if (final != NULL) wrong |= twin_unfit_amend(t, i, final);
+    ms_result got = ms_stream_end(&w->s, final, NULL, &err);
+    if (!twin_answer(wrong ? wrong : TWIN_BIT(MS_OK), got, may_be_full, "end", &err)) {
+        /* What was held together may have gone out. */
+        if (wrong == 0 || wrong == TWIN_BIT(MS_E_TYPE))
+            twin_must_follow(t, store, w, false);
+        return false;
+    }
+    assert_null(w->s.store);
+    ms_str fed = ms_str_n(w->fed, w->len);
+    ms_envelope whole = twin_streamed(t->items[i], fed);
+    twin_msg *m = twin_replace(t, i, final != NULL ? final : &whole, false);
+    if (final == NULL) m->loose |= (uint32_t)MS_FLAG_REPAIRED;
+    twin_must_have_ended(store, w->seq, m->field[twin_stream_field(m)].text, shown);
+    twin_stream_forget(w);
+    return true;
+}
+
+/* Ends the stream of a message whose writer is gone. */
+static inline bool twin_recover_both(twin *t, ms_store *store, uint64_t seq,
+                                     bool may_be_full)
+{
+    ms_error err;
+    ms_arena arena;
+    size_t i = twin_at(t, seq);
+    uint64_t wrong = twin_unfit(t, i);
+    const twin_msg *m = i != SIZE_MAX ? t->items[i] : NULL;
+    if (m != NULL && (!m->open || m->redacted)) wrong |= TWIN_BIT(MS_E_CLOSED);
+    if (wrong == TWIN_BIT(MS_E_CLOSED) && m->folded) wrong |= TWIN_BIT(MS_OK);
+    ms_arena_init(&arena, NULL);
+    ms_result got = ms_stream_recover(store, seq, &arena, &err);
+    ms_arena_deinit(&arena);
+    if (!twin_answer(wrong ? wrong : TWIN_BIT(MS_OK), got, may_be_full, "recover", &err))
+        return false;
+    const twin_msg *shown = m->so_far != NULL ? m->so_far : m;
+    ms_envelope whole = twin_streamed(m, shown->field[twin_stream_field(m)].text);
+    twin_msg *now = twin_replace(t, i, &whole, true);
+    now->loose |= (uint32_t)MS_FLAG_REPAIRED;
+    return true;
 }
 
 #endif /* TWIN_H */

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # A short tour: one written trace of an orchestrator and two workers, read through each
 # one's eyes; the agent loop of the examples; where it is at hand, a file of recorded
-# conversations; then the trace in a log, and a program that is killed while it appends to
-# a log. Run by `make demo`, which builds what is used here. Exit code 1 when something
-# did not go as it should.
+# conversations; then the trace in a log, changed, and a program that is killed while it
+# appends to a log. Run by `make demo`, which builds what is used here. Exit code 1 when
+# something did not go as it should.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 trace=tools/demo.jsonl
@@ -120,6 +120,16 @@ say "A log keeps them: one file, for one writer and any number of readers"
 show 2 msgstore import trace.log trace.jsonl
 show 12 msgstore info trace.log
 show 5 msgstore view trace.log --agent data_worker -n 5
+show 3 msgstore search trace.log 'note is saved'
+
+say "The question is put in another way, and what came behind it is taken back" \
+    "Nothing is rewritten: a change is a record of its own, and --raw shows every word." \
+    "The first run goes on beside it, in a fork."
+show 1 msgstore fork trace.log shop-osaka 31 shop-osaka.first
+show 1 msgstore amend trace.log 1 'Why did the Kyoto shops sell less?'
+show 1 msgstore rewind trace.log --location shop-osaka 1
+show 2 msgstore view trace.log --location shop-osaka
+show 3 msgstore view trace.log --location shop-osaka --raw -n 3
 kill_while_appending
 
 say "That was it" "build/msgstore -h and README.md tell how to go on."

@@ -7,14 +7,17 @@
  *     msgstore view trace.log --agent worker
  *     msgstore history trace.log --agent manager --team worker,writer
  *     msgstore follow trace.log
+ *     msgstore rewind trace.log 120
+ *     msgstore diff run1.log run2.log
  *
  * A program on the public interface of msgstore.h alone. From the top: exit codes, text
  * for terminals, numbers and times, a counting table, options, the input (a splitter that
  * never holds a file; what a value is, and in which format; getting over what is
  * damaged), the output, stores and what is damaged in them, the commands, help and main.
- * Transcripts of other programs are in transcripts.h, the rules of providers in lint.h. A
- * function that returns int returns an exit code, and whoever finds that it is not 0 says
- * why. */
+ * Transcripts of other programs are in transcripts.h, the rules of providers in lint.h;
+ * raw.h, search.h, diff.h, usage.h and changes.h go on with this file where it takes them
+ * in. A function that returns int returns an exit code, and whoever finds that it is not
+ * 0 says why. */
 
 #define _GNU_SOURCE
 #define MSGSTORE_IMPLEMENTATION
@@ -64,6 +67,7 @@ static const struct {
     {MS_E_NOT_FOUND, NOT_FOUND},
     {MS_E_CONFLICT, CONFLICT},
     {MS_E_KEY_REUSED, CONFLICT},
+    {MS_E_HIDDEN, CONFLICT},
     {MS_E_BUSY, BUSY},
 };
 
@@ -253,6 +257,11 @@ static int no_memory(void)
 
 /* ---- Numbers and times ------------------------------------------------------------- */
 
+static bool parse_number(const char *text, uint64_t *out)
+{
+    return ms_json_u64(ms_str_of(text), out) == MS_OK;
+}
+
 /* Takes n digits off the text. */
 static bool parse_digits(const char **text, size_t n, int *out)
 {
@@ -407,19 +416,23 @@ static void tally_free(tally *t)
 /* clang-format off */
 #define OPTIONS(X) /* name, word, does it take an argument */                           \
     X(AFTER, "after", 1)      X(AGENT, "agent", 1)    X(ALL, "all", 0)                  \
-    X(ARRAY, "array", 0)      X(AS, "as", 1)          X(BUDGET, "budget", 1)            \
+    X(ALSO, "also", 1)        X(APPLY, "apply", 0)    X(ARRAY, "array", 0)              \
+    X(AS, "as", 1)            X(BUDGET, "budget", 1)  X(BY_STORE, "by-store", 0)        \
     X(CONVERSATION, "conversation", 0)                                                  \
-    X(DRY_RUN, "dry-run", 0)  X(FORMAT, "format", 1)  X(FROM, "from", 1)                \
+    X(DRY_RUN, "dry-run", 0)  X(EXACT, "exact-case", 0)                                 \
+    X(FIELDS, "all-fields", 0)                                                          \
+    X(FORMAT, "format", 1)    X(FROM, "from", 1)                                        \
     X(GLOBAL, "global", 0)    X(HELP, "help", 0)      X(JSON, "json", 0)                \
     X(KEEP_GOING, "keep-going", 0)                    X(KEEP_LAST, "keep-last", 1)      \
     X(KEYS, "keys", 0)        X(LENIENT, "lenient", 0)                                  \
     X(LIMIT, "limit", 1)      X(LOCATION, "location", 1)                                \
-    X(OLDEST, "oldest", 0)    X(PHASE, "phase", 1)    X(REPLACE, "replace", 0)          \
-    X(REPORT, "report", 0)    X(SCOPE, "scope", 1)    X(SECONDS, "seconds", 1)          \
+    X(OLDEST, "oldest", 0)    X(PHASE, "phase", 1)    X(RAW, "raw", 0)                  \
+    X(REPLACE, "replace", 0)  X(REPORT, "report", 0)  X(SCOPE, "scope", 1)              \
+    X(SECONDS, "seconds", 1)  X(SHARED, "shared", 0)                                    \
     X(SINCE, "since", 1)      X(STEP, "step", 1)      X(SYNC, "sync", 1)                \
     X(SYSTEM, "system", 1)    X(TEAM, "team", 1)      X(TIMELINE, "timeline", 0)        \
     X(TO, "to", 1)            X(TURN, "turn", 1)      X(UNTIL, "until", 1)              \
-    X(USER, "user", 1)                                                                  \
+    X(USAGE, "usage", 0)      X(USER, "user", 1)      X(WAIT, "wait", 1)                \
     X(WITH_LOCATION, "with-location", 0)
 /* clang-format on */
 
@@ -431,6 +444,9 @@ enum {
 
 #define BIT(name) ((uint64_t)1 << OPT_##name)
 #define GIVEN(o, name) (((o)->given & BIT(name)) != 0)
+#define VIEW_OPTIONS                                                                     \
+    (BIT(CONVERSATION) | BIT(TEAM) | BIT(GLOBAL) | BIT(TIMELINE) | BIT(TURN) | \
+     BIT(SINCE) | BIT(UNTIL))
 
 typedef enum sync_word { SYNC_UNSET, SYNC_NONE, SYNC_EACH, SYNC_END } sync_word;
 
@@ -451,6 +467,9 @@ typedef struct options {
     int64_t phase;
     uint64_t after;
     sync_word sync;
+    uint32_t wait_ms;         /* for another writer */
+    bool also_times, also_numbers; /* of diff: compare them, too */
+    uint32_t also_skip;       /* and which fields not: bits 1 << MS_F_* */
 } options;
 
 
@@ -1523,7 +1542,15 @@ typedef struct job {
     ms_arena arena;
     ms_log_event *events;     /* what a log reported, each range once, up to EVENTS_MAX */
     size_t n_events, told;    /* how many, and how many of them were printed */
+    struct part *parts;       /* the stores that `store` joins; none: it is one itself */
+    size_t n_parts;
 } job;
+
+/* One of several stores that are read as one. */
+typedef struct part {
+    job job;
+    options options;          /* with its own file as the first */
+} part;
 
 static void note_event(void *ctx, const ms_log_event *event)
 {
@@ -1587,6 +1614,13 @@ static bool met_damage(const job *j)
         if (j->events[i].kind == MS_LOG_DAMAGE) return true;
     }
     return false;
+}
+
+/* How a log is opened for writing, as far as the options say. */
+static void set_writing(const options *o, ms_log_desc *desc)
+{
+    desc->shared = GIVEN(o, SHARED);
+    desc->lock_wait_ms = o->wait_ms;
 }
 
 /* Is the file a log? Its first bytes tell. */
@@ -1667,6 +1701,64 @@ static int open_store(job *j)
     if (result != MS_OK) return complain_of("opening a store", result, &err);
     sink to = {load_take, j->store, true, true, false, NULL};
     return read_input(j->options, path, &to);
+}
+
+/* Joins the parts of a job into one store. */
+static int join_parts(job *j)
+{
+    ms_error err;
+    ms_union_desc desc;
+    memset(&desc, 0, sizeof desc);
+    ms_store **stores = ms_arena_alloc(&j->arena, j->n_parts * sizeof *stores);
+    if (stores == NULL) return no_memory();
+    for (size_t i = 0; i < j->n_parts; i++) stores[i] = j->parts[i].job.store;
+    desc.stores = stores;
+    desc.n_stores = j->n_parts;
+    desc.order = GIVEN(j->options, BY_STORE) ? MS_UNION_BY_STORE : MS_UNION_BY_TIME;
+    ms_result result = ms_union_open(&j->store, &desc, &err);
+    return result == MS_OK ? FINE : complain_of("joining the stores", result, &err);
+}
+
+/* Opens the first n arguments as one store. */
+static int open_stores(job *j, size_t n)
+{
+    if (n == 1) return open_store(j);
+    j->parts = calloc(n, sizeof *j->parts);
+    if (j->parts == NULL) return no_memory();
+    for (; j->n_parts < n; j->n_parts++) {
+        part *p = &j->parts[j->n_parts];
+        p->options = *j->options;
+        p->options.files = j->options->files + j->n_parts;
+        p->job.options = &p->options;
+        int code = open_store(&p->job);
+        if (code == FINE) continue;
+        j->n_parts++; /* it may be half open */
+        return code;
+    }
+    return join_parts(j);
+}
+
+/* The store, when it is several in one, else NULL. */
+static ms_store *joined_store(const job *j)
+{
+    return j->n_parts > 0 ? j->store : NULL;
+}
+
+/* Closes what is open; DAMAGED when something that was read could not be. */
+static int close_job(job *j)
+{
+    int code = FINE;
+    ms_close(j->store);
+    j->store = NULL;
+    for (size_t i = 0; i < j->n_parts; i++) {
+        if (close_job(&j->parts[i].job) != FINE) code = DAMAGED;
+    }
+    complain_of_events(j);
+    if (met_damage(j)) code = DAMAGED;
+    ms_arena_deinit(&j->arena);
+    free(j->parts);
+    free(j->events);
+    return code;
 }
 
 
@@ -1752,6 +1844,7 @@ typedef struct listing {
     const ms_query *query;    /* used when memory is NULL */
     const ms_memory *memory;
     ms_arena *arena;
+    ms_store *joined;         /* store, when it is several in one, else NULL */
 } listing;
 
 static int listing_open(const listing *l, ms_cursor *it)
@@ -1791,9 +1884,10 @@ static int print_json(const options *o, const listing *l, output *out)
 
 /* The columns of a table, in their order, with their widths. */
 typedef struct table {
-    unsigned seq, time, location, agent, type, body;
+    unsigned seq, time, location, agent, kind, type, body;
     bool located;             /* there is a column of locations */
     bool colour;
+    ms_store *joined;         /* several stores in one: numbers name the store, too */
 } table;
 
 enum { CELL_BYTES = 8192, NAME_LIMIT = 24 };
@@ -1806,9 +1900,37 @@ static void widen(unsigned *column, ms_str text)
     if (c.width > *column) *column = c.width;
 }
 
-static ms_str seq_text(const ms_msg *msg, char out[TIME_MAX])
+/* Is the record a message, or about one and no more? */
+static bool is_of_message(const ms_msg *msg)
 {
-    return ms_str_n(out, (size_t)snprintf(out, TIME_MAX, "%" PRIu64, ms_seq(msg)));
+    return ms_kind_of(msg) != MS_KIND_HIDE && ms_kind_of(msg) != MS_KIND_LOCATION;
+}
+
+/* "17", of the second of several stores "2:17". t may be NULL. */
+static ms_str seq_text(const table *t, const ms_msg *msg, char out[TIME_MAX])
+{
+    uint64_t own, seq = ms_seq(msg);
+    size_t which;
+    if (!is_of_message(msg)) return MS_STR("-");
+    int n = t != NULL && t->joined != NULL &&
+                    ms_union_origin(t->joined, seq, &which, &own, NULL) == MS_OK
+                ? snprintf(out, TIME_MAX, "%zu:%" PRIu64, which + 1, own)
+                : snprintf(out, TIME_MAX, "%" PRIu64, seq);
+    return ms_str_n(out, (size_t)n);
+}
+
+/* Marks of what was done to a message: * amended, ~ still being written. */
+static ms_str type_text(const ms_msg *msg, char out[CELL_BYTES])
+{
+    ms_str word = ms_type_name(msg);
+    uint32_t flags = ms_flags(msg);
+    if (ms_kind_of(msg) == MS_KIND_HIDE) return MS_STR("hide");
+    const char *mark = (flags & MS_FLAG_UNFINISHED) != 0 ? "~"
+                       : (flags & MS_FLAG_AMENDED) != 0  ? "*"
+                                                         : "";
+    if (mark[0] == '\0' || word.len > CELL_BYTES / 2) return word;
+    int n = snprintf(out, CELL_BYTES, "%.*s%s", (int)word.len, word.ptr, mark);
+    return ms_str_n(out, (size_t)n);
 }
 
 static ms_str when_text(const ms_msg *msg, char out[TIME_MAX])
@@ -1825,10 +1947,12 @@ static unsigned line_width(void)
     return size.ws_col < 1000 ? size.ws_col : 1000;
 }
 
-static table new_table(void)
+/* joined: several stores in one, whose numbers are to be told apart, else NULL. */
+static table new_table(ms_store *joined)
 {
     table t = {0};
     const char *no_colour = getenv("NO_COLOR");
+    t.joined = joined;
     t.agent = 1;
     t.colour = isatty(STDOUT_FILENO) && (no_colour == NULL || no_colour[0] == '\0');
     return t;
@@ -1837,18 +1961,19 @@ static table new_table(void)
 /* Makes room for a message in all columns but the last, which gets the rest. */
 static void table_fit(table *t, const ms_msg *msg)
 {
-    char text[TIME_MAX];
-    widen(&t->seq, seq_text(msg, text));
+    char text[TIME_MAX], type[CELL_BYTES];
+    widen(&t->seq, seq_text(t, msg, text));
     widen(&t->time, when_text(msg, text));
     widen(&t->location, ms_location(msg));
     widen(&t->agent, ms_agent_key(msg));
-    widen(&t->type, ms_type_name(msg));
+    widen(&t->type, type_text(msg, type));
 }
 
 static void table_fill(table *t)
 {
     unsigned line = line_width(), used = t->seq + t->time + t->agent + t->type + 8;
     if (t->located) used += t->location + 2;
+    if (t->kind > 0) used += t->kind + 2;
     t->body = line > used + 20 ? line - used : 20;
 }
 
@@ -1921,16 +2046,23 @@ static const char *type_colour(const table *t, const ms_msg *msg)
     return NULL;
 }
 
-static void print_row(const table *t, const ms_msg *msg, output *out)
+/* All but the last one. */
+static void print_columns(const table *t, const ms_msg *msg, output *out)
 {
-    char text[TIME_MAX], buf[CELL_BYTES];
-    ms_str seq = seq_text(msg, text);
+    char text[TIME_MAX], type[CELL_BYTES];
+    ms_str seq = seq_text(t, msg, text);
     emit_pad(out, (unsigned)seq.len, t->seq);
     put_column(out, seq, (unsigned)seq.len, NULL);
     put_column(out, when_text(msg, text), t->time, t->colour ? "\033[2m" : NULL);
     if (t->located) put_column(out, ms_location(msg), t->location, NULL);
     put_column(out, ms_agent_key(msg), t->agent, NULL);
-    put_column(out, ms_type_name(msg), t->type, type_colour(t, msg));
+    put_column(out, type_text(msg, type), t->type, type_colour(t, msg));
+}
+
+static void print_row(const table *t, const ms_msg *msg, output *out)
+{
+    char buf[CELL_BYTES];
+    print_columns(t, msg, out);
     cell body = cell_over(buf, sizeof buf, t->body);
     put_body(&body, msg);
     emit(out, body.buf, body.len);
@@ -1939,7 +2071,7 @@ static void print_row(const table *t, const ms_msg *msg, output *out)
 
 static int print_table(const listing *l, output *out)
 {
-    table t = new_table();
+    table t = new_table(l->joined);
     ms_cursor it;
     const ms_msg *msg;
     int code = table_measure(l, &t);
@@ -1955,6 +2087,8 @@ static int print_listing(const options *o, const listing *l)
     int code = o->to != NULL ? print_json(o, l, &out) : print_table(l, &out);
     return output_end(&out, code);
 }
+
+#include "raw.h"
 
 
 /* ---- msgstore convert, msgstore export --------------------------------------------- */
@@ -2010,7 +2144,7 @@ static int convert_take(void *ctx, const taken *t)
 /* The messages of a query that are wanted, as one conversation. */
 static int convert_query(converter *c, ms_store *store, const ms_query *q, uint64_t talk)
 {
-    listing l = {store, q, NULL, NULL};
+    listing l = {store, q, NULL, NULL, NULL};
     ms_cursor it;
     ms_error err;
     const ms_msg *msg;
@@ -2147,10 +2281,19 @@ static ms_query query_of(const options *o, ms_arena *arena)
 
 static int run_view(job *j)
 {
-    ms_query q = query_of(j->options, &j->arena);
-    listing l = {j->store, &q, NULL, &j->arena};
-    int code = choose_location(j, j->options->location, false, &q.location);
-    return code == FINE ? print_listing(j->options, &l) : code;
+    const options *o = j->options;
+    ms_query q = query_of(o, &j->arena);
+    listing l = {NULL, &q, NULL, &j->arena, NULL};
+    int code = check_raw("view", o);
+    if (code == FINE) code = open_stores(j, o->n_files);
+    l.store = j->store;
+    l.joined = joined_store(j);
+    if (code == FINE) code = choose_location(j, o->location, false, &q.location);
+    if (code != FINE) return code;
+    if (!GIVEN(o, RAW)) return print_listing(o, &l);
+    q.raw = MS_RAW_ALL;
+    q.arena = NULL;
+    return print_raw(o, &l);
 }
 
 /* One agent's view of a location, as the options have it. */
@@ -2206,7 +2349,7 @@ static int project(job *j, ms_str location)
     ms_project_opts opts = {0};
     const options *o = j->options;
     ms_query all = {0};
-    listing l = {j->store, &all, NULL, NULL};
+    listing l = {j->store, &all, NULL, NULL, NULL};
     all.location = location;
     opts.agent_key = ms_str_of(o->agent);
     opts.system = ms_str_of(o->system);
@@ -2262,7 +2405,7 @@ static int run_history(job *j)
     ms_memory m;
     ms_str location;
     const options *o = j->options;
-    listing l = {j->store, NULL, &m, &j->arena};
+    listing l = {j->store, NULL, &m, &j->arena, NULL};
     int code = check_history(o);
     if (code == FINE) code = open_store(j);
     if (code != FINE) return code;
@@ -2273,6 +2416,10 @@ static int run_history(job *j)
     set_memory(j, location, &m);
     return print_listing(o, &l);
 }
+
+
+#include "diff.h"
+#include "search.h"
 
 
 /* ---- msgstore lookup --------------------------------------------------------------- */
@@ -2524,7 +2671,7 @@ static bool count_in(tally *t, ms_str text, const ms_msg *msg)
 static int count_messages(ms_store *store, census *c)
 {
     ms_query all = {0};
-    listing l = {store, &all, NULL, NULL};
+    listing l = {store, &all, NULL, NULL, NULL};
     ms_cursor it;
     const ms_msg *msg;
     double seconds;
@@ -2617,6 +2764,10 @@ static void print_info(output *out, job *j, census *c)
     if (j->log) print_log_info(out, j, c);
     emit_format(out, "messages   %" PRIu64 ", %" PRIu64 " bytes and %" PRIu64
                 " of index\n", c->stat.messages, c->stat.bytes, c->stat.index_bytes);
+    if (c->stat.changes > 0 || c->stat.hidden > 0) {
+        emit_format(out, "changes    %" PRIu64 " records, %" PRIu64 " messages hidden\n",
+                    c->stat.changes, c->stat.hidden);
+    }
     if (c->timed == 0) emit_text(out, "times      none\n");
     else emit_format(out, "times      %s to %s, %" PRIu64 " messages without\n",
                      time_text(c->first, first), time_text(c->last, last),
@@ -2722,9 +2873,12 @@ static void json_log_info(ms_json_writer *w, job *j, const census *c)
     j->told = j->n_events;
 }
 
-static void print_info_json(output *out, job *j, census *c)
+#include "usage.h"
+
+static int print_info_json(output *out, job *j, census *c)
 {
     ms_json_writer w;
+    int code = FINE;
     bool all = GIVEN(j->options, ALL), timed = c->timed > 0;
     ms_json_init(&w, emit, out, false);
     ms_json_begin_object(&w);
@@ -2732,6 +2886,8 @@ static void print_info_json(output *out, job *j, census *c)
     json_u64(&w, "last_seq", c->stat.last_seq);
     json_u64(&w, "bytes", c->stat.bytes);
     json_u64(&w, "index_bytes", c->stat.index_bytes);
+    json_u64(&w, "hidden", c->stat.hidden);
+    json_u64(&w, "changes", c->stat.changes);
     json_time(&w, "first_time", timed, c->first);
     json_time(&w, "last_time", timed, c->last);
     json_u64(&w, "without_time", c->stat.messages - c->timed);
@@ -2739,9 +2895,11 @@ static void print_info_json(output *out, job *j, census *c)
     json_tally(&w, "locations", &c->locations, all);
     json_tally(&w, "agents", &c->agents, all);
     json_tally(&w, "types", &c->types, all);
+    if (GIVEN(j->options, USAGE)) code = json_usage(&w, j);
     ms_json_end_object(&w);
     ms_json_separator(&w, '\n');
     ms_json_finish(&w);
+    return code;
 }
 
 /* Figures of the log file. Damage is met while counting, so this comes after it. */
@@ -2765,13 +2923,20 @@ static int run_info(job *j)
     ms_error err;
     census c;
     memset(&c, 0, sizeof c);
-    int code = count_messages(j->store, &c);
-    int looked = j->log ? look_at_log(j, &c) : FINE;
+    int code = open_stores(j, j->options->n_files);
+    if (code != FINE) return code;
+    code = count_messages(j->store, &c);
+    int looked = j->log ? look_at_log(j, &c) : FINE, used = FINE;
     ms_result result = ms_store_stat(j->store, &c.stat, &err);
     if (code == FINE) code = looked;
     if (result != MS_OK) code = complain_of("counting", result, &err);
-    if (GIVEN(j->options, JSON)) print_info_json(&out, j, &c);
-    else print_info(&out, j, &c);
+    if (GIVEN(j->options, JSON)) {
+        used = print_info_json(&out, j, &c);
+    } else {
+        print_info(&out, j, &c);
+        if (GIVEN(j->options, USAGE)) used = print_usage(&out, j);
+    }
+    if (code == FINE) code = used;
     tally_free(&c.locations);
     tally_free(&c.agents);
     tally_free(&c.types);
@@ -2854,6 +3019,7 @@ static int open_to_append(job *j, bool keep_unset_times, uint64_t *newest)
     desc.mode = MS_LOG_CREATE;
     desc.sync = j->options->sync == SYNC_EACH ? MS_SYNC_EACH : MS_SYNC_NONE;
     desc.keep_unset_times = keep_unset_times;
+    set_writing(j->options, &desc);
     j->appends = true;
     int code = open_log(j, j->options->files[0], &desc);
     if (code != FINE) return code;
@@ -2961,36 +3127,137 @@ typedef struct follower {
     ms_arena arena;           /* of the writer */
     struct stat file;         /* the one that is open */
     uint64_t last;            /* everything up to here was looked at */
+    uint64_t mark;            /* changes behind this message were looked at, */
+    size_t marked;            /* so many of them */
+    uint64_t *writing;        /* messages that were not finished when they came */
+    size_t n_writing, cap_writing;
     int code;                 /* DAMAGED when something could not be read */
 } follower;
 
-/* Prints what the query gives, each message whole. */
-static int follow_query(follower *f, const ms_query *q)
+/* In a message format each is printed when it is whole: of one that is being written only
+ * the number is kept. */
+static int follow_later(follower *f, uint64_t seq)
+{
+    if (f->n_writing == f->cap_writing) {
+        size_t cap = f->cap_writing > 0 ? 2 * f->cap_writing : 16;
+        uint64_t *writing = realloc(f->writing, cap * sizeof *writing);
+        if (writing == NULL) return no_memory();
+        f->writing = writing;
+        f->cap_writing = cap;
+    }
+    f->writing[f->n_writing++] = seq;
+    return FINE;
+}
+
+/* Was it one of those? Then it is none any more. */
+static bool follow_ended(follower *f, uint64_t seq)
+{
+    for (size_t i = 0; i < f->n_writing; i++) {
+        if (f->writing[i] != seq) continue;
+        f->writing[i] = f->writing[--f->n_writing];
+        return true;
+    }
+    return false;
+}
+
+static void follow_row(follower *f, const ms_msg *msg)
+{
+    if (GIVEN(f->job->options, RAW)) raw_fit(&f->table, msg);
+    else table_fit(&f->table, msg);
+    table_fill(&f->table);
+    if (GIVEN(f->job->options, RAW)) raw_row(&f->table, msg, &f->out);
+    else print_row(&f->table, msg, &f->out);
+}
+
+static int follow_print(follower *f, const ms_msg *msg)
+{
+    ms_error err;
+    const options *o = f->job->options;
+    if (GIVEN(o, JSON)) raw_line(msg, &f->out);
+    else if (o->to == NULL) follow_row(f, msg);
+    if (o->to == NULL) return FINE;
+    ms_result result = ms_writer_put_msg(&f->writer, msg, &err);
+    if (result == MS_OK || f->out.error != 0) return FINE;
+    return complain_of("writing", result, &err);
+}
+
+/* The end of what was read with a cursor; all of it is printed then. */
+static int follow_end(follower *f, ms_cursor *it, int code)
 {
     ms_error err;
     ms_result result = MS_OK;
-    ms_cursor it;
-    const ms_msg *msg;
-    listing l = {f->job->store, q, NULL, NULL};
-    bool json = f->job->options->to != NULL;
-    int code = listing_open(&l, &it);
-    if (code != FINE) return code;
-    while (result == MS_OK && f->out.error == 0 && (msg = ms_next(&it)) != NULL) {
-        if (json) {
-            result = ms_writer_put_msg(&f->writer, msg, &err);
-        } else {
-            table_fit(&f->table, msg);
-            table_fill(&f->table);
-            print_row(&f->table, msg, &f->out);
-        }
+    if (f->job->options->to != NULL) result = ms_writer_finish(&f->writer, &err);
+    if (result != MS_OK && code == FINE && f->out.error == 0) {
+        code = complain_of("writing", result, &err);
     }
-    if (json && result == MS_OK) result = ms_writer_finish(&f->writer, &err);
-    if (result != MS_OK && f->out.error == 0) code = complain_of("writing", result, &err);
-    int closed = listing_close(&it);
+    int closed = listing_close(it);
     if (closed == DAMAGED) f->code = DAMAGED;
     complain_of_events(f->job);
     if (code == FINE && closed != DAMAGED) code = closed;
     return output_end(&f->out, code);
+}
+
+/* Prints what the query gives, each message whole. */
+static int follow_query(follower *f, const ms_query *q)
+{
+    ms_cursor it;
+    const ms_msg *msg;
+    listing l = {f->job->store, q, NULL, NULL, NULL};
+    bool whole = f->job->options->to != NULL;
+    ms_arena_reset(&f->job->arena);
+    int code = listing_open(&l, &it);
+    if (code != FINE) return code;
+    while (code == FINE && f->out.error == 0 && (msg = ms_next(&it)) != NULL) {
+        bool later = whole && (ms_flags(msg) & MS_FLAG_UNFINISHED) != 0;
+        code = later ? follow_later(f, ms_seq(msg)) : follow_print(f, msg);
+    }
+    return follow_end(f, &it, code);
+}
+
+/* A change of a message that was shown: the message as it is now, or what was hidden. */
+static int follow_change(follower *f, const ms_query *q, const ms_msg *change)
+{
+    const ms_msg *msg;
+    job *j = f->job;
+    uint64_t seq = ms_seq(change);
+    bool format = j->options->to != NULL;
+    if (ms_kind_of(change) == MS_KIND_HIDE && !format) return follow_print(f, change);
+    if (ms_kind_of(change) != MS_KIND_AMEND || seq > f->last) return FINE;
+    if (format && !follow_ended(f, seq)) return FINE;
+    ms_arena_reset(&j->arena);
+    if (ms_get_by_seq(j->store, seq, &j->arena, &msg, NULL) != MS_OK) return FINE;
+    return ms_query_match(q, msg) ? follow_print(f, msg) : FINE;
+}
+
+/* Shows what was done since the last time to messages that were shown; with --raw every
+ * record that came. Silent: only remembers where they are. */
+static int follow_changes(follower *f, const ms_query *q, bool silent)
+{
+    ms_cursor it;
+    const ms_msg *msg;
+    bool raw = GIVEN(f->job->options, RAW);
+    size_t at = 0;
+    ms_query records = {0};
+    listing l = {f->job->store, &records, NULL, NULL, NULL};
+    records.location = q->location;
+    records.after_seq = f->mark;
+    records.raw = raw ? MS_RAW_ALL : MS_RAW_MESSAGES | MS_RAW_AMENDS | MS_RAW_HIDES;
+    int code = listing_open(&l, &it);
+    if (code != FINE) return code;
+    while (code == FINE && f->out.error == 0 && (msg = ms_next(&it)) != NULL) {
+        bool message = ms_kind_of(msg) == MS_KIND_MESSAGE;
+        if (message) {
+            f->mark = ms_seq(msg);
+            f->marked = at = 0;
+        } else if (at++ < f->marked) {
+            continue;
+        } else {
+            f->marked = at;
+        }
+        if (silent) continue;
+        code = raw ? follow_print(f, msg) : message ? FINE : follow_change(f, q, msg);
+    }
+    return follow_end(f, &it, code);
 }
 
 /* Another file has taken the log's place (a compaction): goes on with that one. */
@@ -3001,6 +3268,8 @@ static int follow_file(follower *f)
     if (stat(j->options->files[0], &now) != 0) return FINE;
     if (now.st_ino == f->file.st_ino && now.st_dev == f->file.st_dev) return FINE;
     f->file = now;
+    f->mark = f->last;
+    f->marked = 0;
     ms_close(j->store);
     j->store = NULL;
     return open_to_read(j);
@@ -3014,31 +3283,42 @@ static int follow_on(follower *f, ms_query *q, double left)
     uint32_t pause = left * 1e3 < FOLLOW_MS ? (uint32_t)(left * 1e3) : FOLLOW_MS;
     ms_result result = ms_wait(f->job->store, f->last, pause, &newest, &err);
     if (result != MS_OK) return complain_of("waiting", result, &err);
+    int code = follow_changes(f, q, false);
+    if (code != FINE) return code;
     if (newest <= f->last) return follow_file(f);
     q->after_seq = f->last;
     q->before_seq = newest + 1;
     f->last = newest;
-    return follow_query(f, q);
+    return GIVEN(f->job->options, RAW) ? FINE : follow_query(f, q);
 }
 
-/* Begins with the newest messages, or behind the one that was named. */
+/* Begins with the newest messages (with --raw, records), or behind the one that was
+ * named. */
 static int follow_begin(follower *f, ms_query *q)
 {
     ms_error err;
     const options *o = f->job->options;
     ms_writer_opts opts = {false, false, GIVEN(o, WITH_LOCATION), false};
     ms_writer_init(&f->writer, o->to, &opts, &f->arena, emit, &f->out);
-    f->table = new_table();
+    f->table = new_table(NULL);
     f->table.located = o->location == NULL;
-    f->last = o->after;
+    f->last = f->mark = o->after;
     if (GIVEN(o, AFTER)) return FINE;
     ms_result result = ms_refresh(f->job->store, &f->last, &err);
     if (result != MS_OK) return complain_of("reading the log", result, &err);
-    if (f->last == 0) return FINE;
-    listing l = {f->job->store, q, NULL, &f->job->arena};
+    f->mark = f->last;
+    int code = follow_changes(f, q, true);
+    if (code != FINE || (f->last == 0 && f->marked == 0)) return code;
+    listing l = {f->job->store, q, NULL, &f->job->arena, NULL};
     q->limit = GIVEN(o, LIMIT) ? o->limit : FOLLOW_NEWEST;
-    q->before_seq = f->last + 1;
-    int code = o->to == NULL ? table_measure(&l, &f->table) : FINE;
+    if (GIVEN(o, RAW)) {
+        q->raw = MS_RAW_ALL;
+        q->arena = NULL;
+        code = GIVEN(o, JSON) ? FINE : raw_measure(&l, &f->table);
+    } else {
+        q->before_seq = f->last + 1;
+        code = o->to == NULL ? table_measure(&l, &f->table) : FINE;
+    }
     f->table.located = o->location == NULL;
     return code == FINE ? follow_query(f, q) : code;
 }
@@ -3057,7 +3337,8 @@ static int run_follow(job *j)
     f.job = j;
     f.out.file = stdout;
     stat(o->files[0], &f.file);
-    int code = open_to_read(j);
+    int code = check_raw("follow", o);
+    if (code == FINE) code = open_to_read(j);
     if (code != FINE) return code;
     ms_query q = query_of(o, &j->arena);
     q.location = ms_str_of(o->location);
@@ -3069,6 +3350,7 @@ static int run_follow(job *j)
         code = follow_on(&f, &q, left);
     }
     ms_arena_deinit(&f.arena);
+    free(f.writing);
     return code != FINE ? code : f.code;
 }
 
@@ -3115,6 +3397,7 @@ static void print_copy(output *out, const ms_copy_report *r)
                 r->copied, r->bytes);
     emit_format(out, "dropped    %" PRIu64 " messages\n", r->dropped);
     emit_format(out, "lost       %" PRIu64 " records that cannot be read\n", r->damaged);
+    if (r->notes > 0) emit_format(out, "notes      %" PRIu64 "\n", r->notes);
 }
 
 static uint64_t file_size(const char *path)
@@ -3135,6 +3418,7 @@ static int rewrite_into(job *j, const char *path, const ms_keep *keep)
     const options *o = j->options;
     uint64_t before = file_size(o->files[0]);
     to.path = path;
+    to.lock_wait_ms = o->wait_ms;
     ms_result result = ms_log_rewrite(j->store, path != NULL ? &to : NULL,
                                       GIVEN(o, REPLACE), keep, &report, &err);
     if (result != MS_OK && result != MS_E_DAMAGED) {
@@ -3205,9 +3489,13 @@ static int run_compact(job *j)
     bool in_place = !keep.dry_run && GIVEN(o, REPLACE) &&
                     is_same_file(o->files[0], o->files[1]);
     desc.mode = in_place ? MS_LOG_WRITE : MS_LOG_READ; /* nobody else writes meanwhile */
+    desc.lock_wait_ms = o->wait_ms;
     int code = open_log(j, o->files[0], &desc);
     return code == FINE ? rewrite(j, &keep) : code;
 }
+
+
+#include "changes.h"
 
 
 /* ---- Options, help, main ----------------------------------------------------------- */
@@ -3235,9 +3523,6 @@ typedef struct command {
 #define INPUT_OPTIONS                                                                    \
     (BIT(HELP) | BIT(LOCATION) | BIT(AGENT) | BIT(FROM) | BIT(LENIENT))
 #define PRINT_OPTIONS (BIT(FORMAT) | BIT(WITH_LOCATION) | BIT(LIMIT))
-#define VIEW_OPTIONS                                                                     \
-    (BIT(CONVERSATION) | BIT(TEAM) | BIT(GLOBAL) | BIT(TIMELINE) | BIT(TURN) | \
-     BIT(SINCE) | BIT(UNTIL))
 
 #define INPUT_HELP                                                                       \
     "  --from FORMAT    the input's format; without it each message is looked at\n"      \
@@ -3251,6 +3536,13 @@ typedef struct command {
     "  --since T        only from T on: seconds since 1970, 2026-03-02, or\n"            \
     "                   2026-03-02T09:30:00Z (UTC)\n"                                    \
     "  --until T        only before T\n"
+#define WRITE_OPTIONS (BIT(HELP) | BIT(WAIT) | BIT(SHARED))
+#define WRITE_HELP                                                                       \
+    "  --wait MS        wait so long when somebody else writes\n"                        \
+    "  --shared         write beside others that do, too: each append takes its turn\n"
+#define JOIN_HELP                                                                        \
+    "Several STOREs are read as one, in order of time: 2:17 is message 17 of the\n"      \
+    "second.\n"
 #define PRINT_HELP                                                                       \
     "  --format F       table (the default), or a message format\n"                      \
     "  --with-location  with a message format: write location and agent_key, too\n"
@@ -3273,15 +3565,19 @@ static const command commands[] = {
      "  --with-location  write the members location and agent_key, too\n"
      "  --location L     the location of messages that have none\n"
      "  --agent A        the agent of tasks, calls, results and plans that have none\n"},
-    {"view", run_view, true, 1, 1, "a STORE",
-     INPUT_OPTIONS | PRINT_OPTIONS | VIEW_OPTIONS | BIT(OLDEST), 0,
+    {"view", run_view, false, 1, ANY_NUMBER, "a STORE",
+     INPUT_OPTIONS | PRINT_OPTIONS | VIEW_OPTIONS | BIT(OLDEST) | BIT(RAW) | BIT(JSON) |
+     BIT(BY_STORE), 0,
      "examples:\n"
      "  msgstore view trace.jsonl -n 20\n"
      "  msgstore view trace.log --location job_42 --agent worker --since 2026-03-02\n"
      "  msgstore view trace.jsonl --team worker,writer --format openai\n"
+     "  msgstore view trace.log --raw\n"
      "\n"
-     "usage: msgstore view [OPTION...] STORE\n"
-     "Shows messages: all, or the views that are named, together.\n"
+     "usage: msgstore view [OPTION...] STORE...\n"
+     "Shows messages: all, or the views that are named, together. A type with a * was\n"
+     "amended, one with a ~ is being written (or its writer died).\n"
+     JOIN_HELP
      "\n"
      "  --conversation   what user and assistant said\n"
      "  --agent A        what agent A did: task, action, observation, error, final,\n"
@@ -3290,7 +3586,57 @@ static const command commands[] = {
      "  --location L     only this location, and that of messages that have none\n"
      WHEN_HELP
      "  -n, --limit N    the newest N; with --oldest the oldest N\n"
+     "  --raw            every record as it stands, with its kind: messages, hidden\n"
+     "                   ones too, what amends and hides them, notes, facts of\n"
+     "                   locations, pieces of streams; --turn and times then choose\n"
+     "                   among messages only\n"
+     "  --json           with --raw: an object a line\n"
+     "  --by-store       of several: one after the other, not in order of time\n"
      PRINT_HELP INPUT_HELP},
+    {"search", run_search, false, 2, ANY_NUMBER, "a STORE and a TEXT",
+     INPUT_OPTIONS | PRINT_OPTIONS | VIEW_OPTIONS | BIT(OLDEST) | BIT(ALL) |
+     BIT(FIELDS) | BIT(EXACT) | BIT(BY_STORE), 0,
+     "examples:\n"
+     "  msgstore search trace.log 'rate limit' -n 20\n"
+     "  msgstore search one.log two.log timeout --agent worker --all\n"
+     "\n"
+     "usage: msgstore search [OPTION...] STORE... TEXT\n"
+     "Shows the messages that have the TEXT, newest first, with what stands around it:\n"
+     "in content, tool, arguments, task, summary and type of error. ASCII letters match\n"
+     "in both cases. In JSON it is found as it is spelled, and as its strings read.\n"
+     "Exit code 1: nothing was found.\n"
+     JOIN_HELP
+     "\n"
+     "  --exact-case     letters match in their own case only\n"
+     "  --all-fields     look into all fields: names, ids and other members, too\n"
+     "  --all            a row for each place, not for each message\n"
+     "  -n, --limit N    stop after N messages\n"
+     "  --oldest         oldest first\n"
+     "  --by-store       of several: one after the other, not in order of time\n"
+     "  --conversation   what user and assistant said\n"
+     "  --agent A        what agent A did; also the agent of traces that have none\n"
+     VIEW_HELP
+     "  --location L     only this location, and that of messages that have none\n"
+     WHEN_HELP PRINT_HELP INPUT_HELP},
+    {"diff", run_diff, false, 2, 2, "two STOREs",
+     INPUT_OPTIONS | VIEW_OPTIONS | BIT(ALSO), 0,
+     "examples:\n"
+     "  msgstore diff monday.log tuesday.log --agent worker\n"
+     "  msgstore diff trace.log trace.log --location job_42 --location job_42.fork\n"
+     "\n"
+     "usage: msgstore diff [OPTION...] A B\n"
+     "Compares two runs, message by message, and tells the first difference: the place,\n"
+     "the field, and both values around it. JSON is compared by what it says. Without\n"
+     "--also, times, numbers of messages, and ids (location, turn, id, key, call_id)\n"
+     "are not compared, nor members that no field stands for. Exit code 0: equal; 1:\n"
+     "different; 2: a store that cannot be read.\n"
+     "\n"
+     "  --also WORDS     compare these, too: times, ids, numbers, rest; with commas\n"
+     "                   between them. rest: members that no field stands for\n"
+     "  --location L     only this location; given again: that is the one of B\n"
+     "  --conversation   what user and assistant said\n"
+     "  --agent A        what agent A did; also the agent of traces that have none\n"
+     VIEW_HELP WHEN_HELP INPUT_HELP},
     {"history", run_history, false, 1, 2, "a STORE",
      INPUT_OPTIONS | PRINT_OPTIONS | BIT(TEAM) | BIT(TIMELINE) | BIT(SCOPE) |
      BIT(PHASE) | BIT(BUDGET) | BIT(REPORT) | BIT(STEP) | BIT(SYSTEM), 0,
@@ -3356,22 +3702,27 @@ static const command commands[] = {
      "file that cannot be read, or is no JSON.\n"
      "\n"
      "  --as PROVIDER    whose rules\n"},
-    {"info", run_info, true, 1, 1, "a STORE", INPUT_OPTIONS | BIT(ALL) | BIT(JSON), 0,
+    {"info", run_info, false, 1, ANY_NUMBER, "a STORE",
+     INPUT_OPTIONS | BIT(ALL) | BIT(JSON) | BIT(USAGE), 0,
      "examples:\n"
      "  msgstore info trace.log\n"
      "  msgstore info --all --json trace.jsonl\n"
+     "  msgstore info trace.log --usage\n"
      "\n"
-     "usage: msgstore info [OPTION...] STORE\n"
+     "usage: msgstore info [OPTION...] STORE...\n"
      "Counts messages by location, agent and type, most first. Of a log it also tells\n"
      "what is in use, durable, indexed and damaged, who wrote last, and where to.\n"
+     "Several STOREs are counted as one.\n"
      "\n"
+     "  --usage          what it cost, by location, agent and turn: usage notes of\n"
+     "                   messages added up (see msgstore note -h), but of hidden ones\n"
      "  --all            all rows instead of the first 20\n"
      "  --json           one JSON object\n"
      "  --location L     the location of messages that have none\n"
      "  --agent A        the agent of tasks, calls, results and plans that have none\n"
      INPUT_HELP},
     {"import", run_import, false, 2, ANY_NUMBER, "a STORE and a FILE",
-     INPUT_OPTIONS | BIT(SYNC) | BIT(KEYS) | BIT(KEEP_GOING), 0,
+     INPUT_OPTIONS | WRITE_OPTIONS | BIT(SYNC) | BIT(KEYS) | BIT(KEEP_GOING), 0,
      "examples:\n"
      "  msgstore import trace.log trace.jsonl\n"
      "  msgstore import --keys --keep-going trace.log part-*.jsonl\n"
@@ -3386,10 +3737,12 @@ static const command commands[] = {
      "                   whole, tell each place on standard error; exit code 3\n"
      "  --sync S         end: one sync behind the last message (the default); each: one\n"
      "                   for every message; none\n"
+     WRITE_HELP
      "  --location L     the location of messages that have none\n"
      "  --agent A        the agent of tasks, calls, results and plans that have none\n"
      INPUT_HELP},
-    {"append", run_append, false, 1, 1, "a STORE", INPUT_OPTIONS | BIT(SYNC), 0,
+    {"append", run_append, false, 1, 1, "a STORE",
+     INPUT_OPTIONS | WRITE_OPTIONS | BIT(SYNC), 0,
      "examples:\n"
      "  agent | msgstore append trace.log --location job_42\n"
      "  agent | msgstore append trace.log --sync each >acknowledged\n"
@@ -3403,21 +3756,29 @@ static const command commands[] = {
      "\n"
      "  --location L     the location of messages that have none\n"
      "  --sync S         none (the default), or each: what is printed is durable\n"
+     WRITE_HELP
      "  --agent A        the agent of tasks, calls, results and plans that have none\n"
      INPUT_HELP},
     {"follow", run_follow, false, 1, 1, "a STORE",
      PRINT_OPTIONS | VIEW_OPTIONS | BIT(HELP) | BIT(LOCATION) | BIT(AGENT) |
-     BIT(AFTER) | BIT(SECONDS), 0,
+     BIT(AFTER) | BIT(SECONDS) | BIT(RAW) | BIT(JSON), 0,
      "examples:\n"
      "  msgstore follow trace.log --agent worker\n"
+     "  msgstore follow trace.log --raw\n"
      "  msgstore follow trace.log --after 120 --format framework --seconds 60\n"
      "\n"
      "usage: msgstore follow [OPTION...] STORE\n"
-     "Shows the newest messages of a log, then those that come, until interrupted.\n"
+     "Shows the newest messages of a log, then those that come, until interrupted. A\n"
+     "message that is amended meanwhile is shown again, with a * behind its type; one\n"
+     "that is being written when it begins, with a ~, and when it ends. In a message\n"
+     "format each is written once, when it is whole.\n"
      "\n"
      "  -n, --limit N    begin with the newest N (10); 0: with all\n"
      "  --after N        begin behind message number N instead\n"
      "  --seconds S      stop after S seconds\n"
+     "  --raw            every record that comes, as view --raw shows it: pieces of\n"
+     "                   messages that are being written, too\n"
+     "  --json           with --raw: an object a line\n"
      "  --conversation   what user and assistant said\n"
      "  --agent A        what agent A did\n"
      VIEW_HELP
@@ -3440,6 +3801,105 @@ static const command commands[] = {
      "  --array          one array instead of lines; all or nothing\n"
      "  --agent A        the agent of tasks, calls, results and plans that have none\n"
      INPUT_HELP},
+    {"amend", run_amend, false, 2, 3, "a STORE and a NUMBER",
+     WRITE_OPTIONS | BIT(JSON) | BIT(FROM) | BIT(LENIENT), 0,
+     "examples:\n"
+     "  msgstore amend trace.log 17 'List the tables of 2026'\n"
+     "  msgstore amend trace.log 18 '{\"limit\":10}'\n"
+     "  msgstore amend trace.log 19 --json <result.json\n"
+     "\n"
+     "usage: msgstore amend [OPTION...] STORE NUMBER [TEXT|-]\n"
+     "Replaces what a message says; its number and its place in every view stay. TEXT\n"
+     "is the content, of an action its arguments, of a delegation its task; without it,\n"
+     "it is read from standard input.\n"
+     "\n"
+     "  --json           TEXT is JSON\n"
+     "  --from FORMAT    TEXT is a whole message in this format, of the same type\n"
+     "  --lenient        keep odd members of it instead of refusing them\n"
+     WRITE_HELP},
+    {"hide", run_hide, false, 2, ANY_NUMBER, "a STORE and a NUMBER",
+     WRITE_OPTIONS | BIT(LOCATION), 0,
+     "examples:\n"
+     "  msgstore hide trace.log 17\n"
+     "  msgstore hide trace.log 17 20-29 --location job_42\n"
+     "\n"
+     "usage: msgstore hide [OPTION...] STORE NUMBER|FIRST-LAST...\n"
+     "Takes messages out of every view. They stay in the file, where view --raw shows\n"
+     "them, until msgstore compact.\n"
+     "\n"
+     "  --location L     whose messages a range hides, when there are several locations\n"
+     WRITE_HELP},
+    {"rewind", run_rewind, false, 2, 2, "a STORE and a NUMBER",
+     WRITE_OPTIONS | BIT(LOCATION) | BIT(DRY_RUN), 0,
+     "examples:\n"
+     "  msgstore rewind trace.log --location job_42 17\n"
+     "  msgstore rewind trace.log --location job_42 0\n"
+     "\n"
+     "usage: msgstore rewind [OPTION...] STORE NUMBER\n"
+     "Goes back to a message of a location: hides everything behind it. 0 hides all.\n"
+     "\n"
+     "  --location L     which location, when there are several\n"
+     "  --dry-run        only tell how many it would hide\n"
+     WRITE_HELP},
+    {"fork", run_fork, false, 4, 4, "a STORE, FROM, a NUMBER and TO", WRITE_OPTIONS, 0,
+     "examples:\n"
+     "  msgstore fork trace.log job_42 17 job_42.second\n"
+     "\n"
+     "usage: msgstore fork [OPTION...] STORE FROM NUMBER TO\n"
+     "Gives the new location TO what FROM shows up to a message, with new numbers. The\n"
+     "facts of TO say where it comes from. What is done to one is not seen in the\n"
+     "other.\n"
+     "\n"
+     WRITE_HELP},
+    {"note", run_note, false, 2, 4, "a STORE and a NUMBER",
+     WRITE_OPTIONS | BIT(JSON), 0,
+     "examples:\n"
+     "  msgstore note trace.log 17 rating 5 --json\n"
+     "  msgstore note trace.log 17 usage '{\"input_tokens\":900}' --json\n"
+     "  msgstore note trace.log 17\n"
+     "\n"
+     "usage: msgstore note [OPTION...] STORE NUMBER [KIND [VALUE|-]]\n"
+     "Attaches a value to a message. Without VALUE it is true, - reads it from standard\n"
+     "input; without KIND the notes of the message are shown. msgstore info --usage\n"
+     "adds up those of the kind usage: their members input_tokens, output_tokens,\n"
+     "cached_tokens, reasoning_tokens and seconds.\n"
+     "\n"
+     "  --json           VALUE is JSON; without KIND: an object a line\n"
+     WRITE_HELP},
+    {"location", run_location, false, 2, 3, "a STORE and a LOCATION", WRITE_OPTIONS, 0,
+     "examples:\n"
+     "  msgstore location trace.log job_42\n"
+     "  msgstore location trace.log job_42 '{\"title\":\"Tables\",\"model\":null}'\n"
+     "\n"
+     "usage: msgstore location [OPTION...] STORE LOCATION [FACTS|-]\n"
+     "Prints what is known about a location, a JSON object; or sets the members of\n"
+     "FACTS, of which null removes one. - reads them from standard input.\n"
+     "\n"
+     WRITE_HELP},
+    {"redact", run_redact, false, 1, ANY_NUMBER, "a STORE",
+     WRITE_OPTIONS | VIEW_OPTIONS | BIT(AGENT) | BIT(LOCATION) | BIT(LIMIT) |
+     BIT(OLDEST) | BIT(RAW) | BIT(APPLY), 0,
+     "examples:\n"
+     "  msgstore redact trace.log 17 18\n"
+     "  msgstore redact trace.log --agent worker --until 2026-03-02 --raw --apply\n"
+     "\n"
+     "usage: msgstore redact [OPTION...] STORE NUMBER...\n"
+     "       msgstore redact [OPTION...] STORE, with options that choose\n"
+     "Erases what messages say where it stands in the file: content, arguments, notes\n"
+     "(but usage), what they said before they were amended. Number, time, type, agent,\n"
+     "ids stay. Without --apply it only shows what would be erased. It cannot be\n"
+     "undone. Copies, backups and other logs keep what they have, and so does what a\n"
+     "crash left of an append, until msgstore compact. Nobody should read meanwhile.\n"
+     "\n"
+     "  --apply          do it\n"
+     "  --raw            hidden messages, too\n"
+     "  --conversation   what user and assistant said\n"
+     "  --agent A        what agent A did\n"
+     VIEW_HELP
+     "  --location L     only this location\n"
+     WHEN_HELP
+     "  -n, --limit N    the newest N of these; with --oldest the oldest N\n"
+     WRITE_HELP},
     {"verify", run_verify, false, 1, 1, "a STORE", BIT(HELP), 0,
      "examples:\n"
      "  msgstore verify trace.log\n"
@@ -3447,7 +3907,8 @@ static const command commands[] = {
      "usage: msgstore verify STORE\n"
      "Reads every byte of a log and tells what is damaged, a range a line. It changes\n"
      "nothing. Exit code 0: whole, 3: damaged.\n"},
-    {"repair", run_repair, false, 2, 2, "IN and OUT", BIT(HELP) | BIT(REPLACE), 0,
+    {"repair", run_repair, false, 2, 2, "IN and OUT",
+     BIT(HELP) | BIT(REPLACE) | BIT(WAIT), 0,
      "examples:\n"
      "  msgstore repair trace.log whole.log\n"
      "\n"
@@ -3455,24 +3916,27 @@ static const command commands[] = {
      "Reads whatever is whole in the log IN and writes it to the new log OUT, with its\n"
      "numbers. Exit code 0: nothing was lost; 3: something was, OUT has all the rest.\n"
      "\n"
-     "  --replace        OUT may be there, and is replaced at once; it may be IN\n"},
+     "  --replace        OUT may be there, and is replaced at once; it may be IN\n"
+     "  --wait MS        wait so long when somebody else writes to OUT\n"},
     {"compact", run_compact, false, 1, 2, "IN and OUT",
      BIT(HELP) | BIT(KEEP_LAST) | BIT(SINCE) | BIT(LOCATION) | BIT(DRY_RUN) |
-     BIT(REPLACE), 0,
+     BIT(REPLACE) | BIT(WAIT), 0,
      "examples:\n"
      "  msgstore compact trace.log --keep-last 1000 --dry-run\n"
      "  msgstore compact trace.log trace.log --keep-last 1000 --replace\n"
      "\n"
      "usage: msgstore compact [OPTION...] IN [OUT]\n"
      "Copies a log, or what is to be kept of it, into the new log OUT. Messages keep\n"
-     "their numbers. Without a choice all are kept.\n"
+     "their numbers. Without a choice all are kept, as they are now: what was hidden,\n"
+     "and what amended messages said before, is left out.\n"
      "\n"
      "  --keep-last N    the newest N of each location\n"
      "  --since T        only from T on: seconds since 1970, 2026-03-02, or\n"
      "                   2026-03-02T09:30:00Z (UTC); messages without a time stay\n"
      "  --location L     only this location; may be given several times\n"
      "  --dry-run        only tell what would be copied; OUT may be left out\n"
-     "  --replace        OUT may be there, and is replaced at once; it may be IN\n"},
+     "  --replace        OUT may be there, and is replaced at once; it may be IN\n"
+     "  --wait MS        wait so long when somebody else writes\n"},
 };
 
 static const char main_help[] =
@@ -3488,9 +3952,11 @@ static const char main_help[] =
     "  convert   messages in, messages out, in another format\n"
     "  view      messages of a store: of an agent, a team, a turn, a time\n"
     "  history   what an agent reads before its next step; requests for a provider\n"
+    "  search    messages that have a text\n"
+    "  diff      where two runs part\n"
     "  lookup    the original of a message that was shortened\n"
     "  check     whether a provider would take a list of messages\n"
-    "  info      how many messages, of whom, of which types\n"
+    "  info      how many messages, of whom, of which types; what they cost\n"
     "\n"
     "  import    files of messages into a log\n"
     "  append    messages from standard input to a log, as they come\n"
@@ -3500,13 +3966,22 @@ static const char main_help[] =
     "  repair    what is whole of a damaged log into a new one\n"
     "  compact   what is to be kept of a log into a new one\n"
     "\n"
+    "  amend     say something else in a message of a log\n"
+    "  hide      take messages out of every view\n"
+    "  rewind    go back to a message of a location\n"
+    "  fork      go on in another way from a message\n"
+    "  note      attach a value to a message: a rating, what it cost\n"
+    "  location  facts about a location: a title, a model\n"
+    "  redact    erase what messages say\n"
+    "\n"
     "msgstore COMMAND -h tells more, msgstore --version the version.\n"
     "\n"
-    "A STORE is a log, which import, append, repair and compact write. view, history,\n"
-    "lookup, info and export also take a file of messages (- is standard input), JSON\n"
-    "or JSON Lines: messages, lists of messages, bodies of requests, or objects that\n"
-    "carry such a list under messages, contents, traj, history or trajectory; and the\n"
-    "transcripts of other programs.\n";
+    "A STORE is a log, which import, append, repair, compact and the last seven write.\n"
+    "view, history, search, diff, lookup, info and export also take a file of messages\n"
+    "(- is standard input), JSON or JSON Lines: messages, lists of messages, bodies of\n"
+    "requests, or objects that carry such a list under messages, contents, traj,\n"
+    "history or trajectory; and the transcripts of other programs. view, search and\n"
+    "info take several stores.\n";
 /* clang-format on */
 
 static int print_help(const char *help, bool exits)
@@ -3628,9 +4103,36 @@ static bool set_phase(int64_t *phase, const char *text)
     return ms_json_i64(ms_str_of(text), phase) == MS_OK;
 }
 
-static bool set_seq(uint64_t *seq, const char *text)
+static bool set_wait(uint32_t *wait_ms, const char *text)
 {
-    return ms_json_u64(ms_str_of(text), seq) == MS_OK;
+    uint64_t value = 0;
+    bool good = parse_number(text, &value) && value <= UINT32_MAX;
+    *wait_ms = (uint32_t)value;
+    return good;
+}
+
+/* What else is to be compared, "times,ids": each word takes fields off those that are
+ * left out. */
+static bool set_also(options *o, const char *text)
+{
+    static const struct {
+        const char *word;
+        uint32_t fields;
+    } words[] = {{"times", DIFF_TIMES}, {"ids", DIFF_IDS}, {"rest", DIFF_REST},
+                 {"numbers", 0}};
+    for (;; text++) {
+        size_t i = 0, len = strcspn(text, ",");
+        while (i < COUNT_OF(words) && (strlen(words[i].word) != len ||
+                                       memcmp(words[i].word, text, len) != 0)) {
+            i++;
+        }
+        if (i == COUNT_OF(words)) return false;
+        o->also_skip &= ~words[i].fields;
+        o->also_times = o->also_times || i == 0;
+        o->also_numbers = o->also_numbers || i == 3;
+        text += len;
+        if (*text == '\0') return true;
+    }
 }
 
 static bool set_seconds(double *seconds, const char *text)
@@ -3671,7 +4173,9 @@ static const char *set_option(options *o, int id, const char *text)
     case OPT_LOCATION: return set_location(o, text) ? NULL : name;
     case OPT_AGENT: return set_name(&o->agent, text) ? NULL : name;
     case OPT_KEEP_LAST: return set_count(&o->keep_last, text) ? NULL : number;
-    case OPT_AFTER: return set_seq(&o->after, text) ? NULL : number;
+    case OPT_AFTER: return parse_number(text, &o->after) ? NULL : number;
+    case OPT_WAIT: return set_wait(&o->wait_ms, text) ? NULL : "milliseconds";
+    case OPT_ALSO: return set_also(o, text) ? NULL : "words of times, ids, numbers, rest";
     case OPT_SECONDS: return set_seconds(&o->seconds, text) ? NULL : number;
     case OPT_SYNC: return set_sync(o, text) ? NULL : "none, each or end";
     case OPT_TURN: return set_name(&o->turn, text) ? NULL : name;
@@ -3728,7 +4232,9 @@ static int parse_options(const command *c, int argc, char **argv, options *o)
     o->n_files = (size_t)(argc - optind);
     if (o->n_files < c->least) return bad_usage(c, "needs ", c->arguments);
     if (o->n_files <= c->most) return FINE;
-    return bad_usage(c, c->most > 1 ? "takes two files, not " : "takes one file, not ",
+    static const char *const most[] = {"", "takes one file, not ",
+                                       "takes two files, not "};
+    return bad_usage(c, c->most < COUNT_OF(most) ? most[c->most] : "takes no ",
                      o->files[c->most]);
 }
 
@@ -3736,6 +4242,7 @@ static int run_command(const command *c, int argc, char **argv)
 {
     options o = {0};
     job j = {0};
+    o.also_skip = DIFF_TIMES | DIFF_IDS | DIFF_REST;
     o.locations = calloc((size_t)argc, sizeof *o.locations);
     int code = o.locations != NULL ? parse_options(c, argc, argv, &o) : no_memory();
     j.options = &o;
@@ -3744,12 +4251,9 @@ static int run_command(const command *c, int argc, char **argv)
     } else if (code == FINE) {
         if (c->store) code = open_store(&j);
         if (code == FINE) code = c->run(&j);
-        ms_close(j.store);
-        complain_of_events(&j);
-        if (code == FINE && met_damage(&j)) code = DAMAGED;
+        int closed = close_job(&j);
+        if (code == FINE) code = closed;
     }
-    ms_arena_deinit(&j.arena);
-    free(j.events);
     free(o.locations);
     free(o.team);
     return code;

@@ -1,0 +1,169 @@
+/* msgstore search: the messages that have a text, newest first, each with what stands
+ * around it. It uses the stores and listings of msgstore.c. */
+
+#ifndef SEARCH_H
+#define SEARCH_H
+
+typedef struct searcher {
+    job *job;
+    output out;
+    table table;
+    ms_writer writer;
+    ms_arena arena;           /* of the writer */
+    uint64_t messages;        /* found */
+} searcher;
+
+static const char *field_word(ms_field field)
+{
+    static const char *const names[] = {
+        "",
+#define X(number, name, member, kind) #member,
+        MS_FIELDS(X)
+#undef X
+    };
+    return field < MS_FIELD_COUNT ? names[field] : "";
+}
+
+/* What stands around a match: pieces of the text. */
+typedef struct snippet {
+    ms_str before, match, behind;
+    bool cut_before, cut_behind;
+} snippet;
+
+/* The end of a text, at most so many columns of it. */
+static ms_str last_columns(ms_str text, size_t columns)
+{
+    size_t width = 0;
+    ms_str rest = text;
+    while (rest.len > 0) width += columns_of(visible(next_point(&rest)));
+    while (text.len > 0 && width > columns) {
+        width -= columns_of(visible(next_point(&text)));
+    }
+    return text;
+}
+
+/* Room on one side that is not needed there is for the other. What is too much behind it
+ * is cut when it is printed. */
+static snippet snippet_of(ms_str text, const ms_found *f, size_t room)
+{
+    snippet s;
+    size_t around = room > f->length ? room - f->length : 0;
+    ms_str near = ms_find_snippet(text, f->at, f->length, around);
+    const char *end = near.ptr + near.len;
+    s.match = ms_str_n(text.ptr + f->at, f->length);
+    s.behind = ms_str_n(s.match.ptr + f->length,
+                        (size_t)(end - (s.match.ptr + f->length)));
+    size_t left = s.behind.len < around / 2 ? around - s.behind.len : around / 2;
+    s.before = last_columns(ms_str_n(near.ptr, (size_t)(s.match.ptr - near.ptr)), left);
+    s.cut_before = s.before.ptr > text.ptr;
+    s.cut_behind = end < text.ptr + text.len;
+    return s;
+}
+
+/* Prints what was put into the cell, in a colour or not; it goes on behind that. */
+static void emit_cell(cell *c, const char *colour, output *out)
+{
+    if (colour != NULL) emit_text(out, colour);
+    emit(out, c->buf, c->len);
+    if (colour != NULL) emit_text(out, "\033[0m");
+    c->buf += c->len;
+    c->cap -= c->len;
+    c->len = c->cut = 0;
+    c->cut_width = c->width;
+}
+
+static void print_snippet(const searcher *s, const ms_found *f, output *out)
+{
+    char buf[CELL_BYTES];
+    const char *word = field_word(f->field);
+    bool named = f->field != MS_F_CONTENT;
+    size_t used = (named ? strlen(word) + 2 : 0) + 2;
+    size_t room = s->table.body > used ? s->table.body - used : 0;
+    snippet text = snippet_of(ms_get(f->msg, f->field).text, f, room);
+    cell c = cell_over(buf, sizeof buf, s->table.body);
+    if (named) cell_put(&c, ms_str_of(word));
+    if (named) cell_put(&c, MS_STR(": "));
+    if (text.cut_before) cell_put(&c, MS_STR("\xe2\x80\xa6"));
+    cell_put(&c, text.before);
+    emit_cell(&c, NULL, out);
+    cell_put(&c, text.match);
+    emit_cell(&c, s->table.colour ? "\033[1;33m" : NULL, out);
+    cell_put(&c, text.behind);
+    if (text.cut_behind) cell_put(&c, MS_STR("\xe2\x80\xa6"));
+    emit_cell(&c, NULL, out);
+    emit_text(out, "\n");
+}
+
+/* The first match of a message; with --all each, a row for each. */
+static void print_matches(searcher *s, ms_finder *finder, ms_found *f)
+{
+    bool all = GIVEN(s->job->options, ALL);
+    do {
+        table_fit(&s->table, f->msg);
+        table_fill(&s->table);
+        print_columns(&s->table, f->msg, &s->out);
+        print_snippet(s, f, &s->out);
+    } while (all && s->out.error == 0 && ms_find_more(finder, f));
+}
+
+/* -n counts what is found, not what is looked at. */
+static int search_all(searcher *s, ms_finder *finder)
+{
+    ms_error err;
+    ms_found f;
+    ms_result result = MS_OK;
+    const options *o = s->job->options;
+    while (result == MS_OK && s->out.error == 0 &&
+           (o->limit == 0 || s->messages < o->limit) && ms_find_next(finder, &f)) {
+        s->messages++;
+        if (o->to != NULL) result = ms_writer_put_msg(&s->writer, f.msg, &err);
+        else print_matches(s, finder, &f);
+    }
+    if (o->to != NULL && result == MS_OK) result = ms_writer_finish(&s->writer, &err);
+    if (result == MS_OK || s->out.error != 0) return FINE;
+    return complain_of("writing", result, &err);
+}
+
+static int search_in(searcher *s, const ms_find_query *q)
+{
+    ms_error err;
+    ms_finder finder;
+    const options *o = s->job->options;
+    ms_writer_opts opts = {false, false, GIVEN(o, WITH_LOCATION), false};
+    s->table = new_table(joined_store(s->job));
+    s->table.located = o->location == NULL;
+    ms_writer_init(&s->writer, o->to, &opts, &s->arena, emit, &s->out);
+    ms_result result = ms_find_open(s->job->store, q, &finder, &err);
+    if (result != MS_OK) return complain_of("searching", result, &err);
+    int code = search_all(s, &finder);
+    result = ms_find_close(&finder, &err);
+    if (result == MS_OK || code != FINE) return code;
+    return complain_of("searching", result, &err);
+}
+
+/* Exit code 1 when nothing was found, as of a checker. */
+static int run_search(job *j)
+{
+    searcher s;
+    ms_find_query q;
+    const options *o = j->options;
+    memset(&s, 0, sizeof s);
+    memset(&q, 0, sizeof q);
+    s.job = j;
+    s.out.file = stdout;
+    int code = open_stores(j, o->n_files - 1);
+    q.query = query_of(o, &j->arena);
+    if (code == FINE) code = choose_location(j, o->location, false, &q.query.location);
+    q.query.limit = 0;
+    q.query.oldest = false;
+    q.oldest_first = GIVEN(o, OLDEST);
+    q.text = ms_str_of(o->files[o->n_files - 1]);
+    q.exact_case = GIVEN(o, EXACT);
+    q.fields = GIVEN(o, FIELDS) ? MS_FIND_ALL : 0;
+    if (code == FINE) code = search_in(&s, &q);
+    ms_arena_deinit(&s.arena);
+    if (code == FINE && s.messages == 0) code = FAILED;
+    return output_end(&s.out, code);
+}
+
+#endif /* SEARCH_H */
