@@ -38,7 +38,7 @@ SAN    = $(CLANG) $(C99) -O1 -g -pthread -fsanitize=address,undefined \
 TSAN   = $(CLANG) $(C99) -O1 -g -pthread -fsanitize=thread -DMSGSTORE_NO_DIALECTS
 
 EXAMPLES = $(patsubst examples/%.c,build/%,$(wildcard examples/*.c))
-THREADS  = $(filter test_threads test_readers test_change,$(TESTS))
+THREADS  = $(filter test_threads test_readers test_change test_shared,$(TESTS))
 TORTURE  = $(filter test_crash test_corrupt test_full test_readers test_twin test_project,\
              $(TESTS))
 LONG     = $(TORTURE:%=build/o2/%) $(TORTURE:%=build/san/%)

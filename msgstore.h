@@ -170,6 +170,9 @@
  *   MSGSTORE_NO_THREADS     no lock, no atomics: one thread at a time per store.
  *   MSGSTORE_NO_STDIO       the default MS_ASSERT traps instead of using assert().
  *   MSGSTORE_NO_LOG         no log file, no system calls on files.
+ *   MSGSTORE_NO_CHANGES     nothing can be amended, hidden, noted, streamed (the functions
+ *                           say MS_E_UNSUPPORTED), and images and logs in which something
+ *                           was are refused: 11 KiB less in the smallest program.
  *   MSGSTORE_STB_DS         where stb_ds.h is; default "stb_ds.h".
  *   MS_ASSERT(condition)    a promise inside the library; default assert(), so that
  *                           NDEBUG removes it. Wrong input is never an assert.
@@ -663,8 +666,8 @@ enum {
 typedef struct ms_envelope {
     ms_type type;
     ms_role role;             /* 0: as the type says */
-    uint32_t flags;           /* MS_FLAG_*; those that stores set are ignored when it is
-                                 appended */
+    uint32_t flags;           /* MS_FLAG_*, below 65536; those that stores set are ignored
+                                 when it is appended */
     bool has_time;
     double time;              /* seconds since 1970-01-01 UTC */
     uint64_t seq;             /* position in a store; filled by ms_envelope_of */
@@ -1129,6 +1132,7 @@ typedef struct ms_backend {
      * the next. See [record]. */
     ms_result (*erase)(ms_store *store, const ms_msg *record, unsigned step,
                        ms_error *err);
+    const struct ms__snapshots *snapshots; /* of unions; NULL */
 } ms_backend;
 
 #define MS_STORE_OPEN 0x4d53544fu /* value of `open` while a store is */
@@ -5980,6 +5984,13 @@ static ms_result ms__check_record(const unsigned char *r, uint64_t offset, ms_er
         return ms__damaged(err, offset, "a sequence number that nobody can have");
     return MS_OK;
 }
+
+/* Whether the library knows changes: what only they need is then dead code. */
+#ifdef MSGSTORE_NO_CHANGES
+#define MS__CHANGES 0
+#else
+#define MS__CHANGES 1
+#endif
 
 /* Kinds of records that refer to messages before them. */
 static bool ms__is_change(const unsigned char *r)
@@ -14718,6 +14729,9 @@ static ms_result ms__open_check(const ms_store *store, ms_error *err)
 static ms_result ms__message_check(ms_str location, const ms_envelope *m, ms_error *err)
 {
     MS__TRY(ms_envelope_check(m, err));
+    if (m->flags >> MS__KIND_SHIFT) /* those bits are for changes, see [change] */
+        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "%u is no set of flags",
+                                          (uint64_t)m->flags), "flags");
     if (ms__is_empty(location) && ms__is_empty(m->location))
         return ms__at_field(
             err, ms__fail(err, MS_E_ARGUMENT, "the message has no location"), "location");
@@ -14834,6 +14848,18 @@ static ms_query ms__view_query(ms_str location, unsigned view, size_t limit)
     return q;
 }
 
+/* What a history needs of a store whose sequence numbers alone do not say what it saw: see
+ * [union]. Only a table, so that programs without unions do not carry their code. */
+typedef struct ms__snapshots {
+    ms_result (*freeze)(ms_store *store, ms_store **out, ms_error *err);
+    ms_result (*task)(ms_store *frozen, ms_str location, uint64_t task, bool included,
+                      ms_error *err);
+    bool (*after)(ms_store *frozen, uint64_t seq);
+    void (*seen)(ms_store *frozen, uint64_t seq, unsigned block, uint64_t *lo,
+                 uint64_t *hi);
+    void (*show)(ms_store *frozen, uint64_t seq, unsigned block);
+} ms__snapshots;
+
 /* ---- Messages that are being written: what was fed stands behind what they began with. */
 
 static ms_field ms__fed_field(ms_type type)
@@ -14941,7 +14967,7 @@ static const ms_msg *ms__next(ms_cursor *it)
 MS_API const ms_msg *ms_next(ms_cursor *it)
 {
     const ms_msg *msg = ms__next(it);
-    if (msg && it->query.arena && !it->query.raw && !it->memory)
+    if (MS__CHANGES && msg && it->query.arena && !it->query.raw && !it->memory)
         return ms__with_fed(it, it->store, msg);
     return msg;
 }
@@ -15035,7 +15061,7 @@ MS_API bool ms_query_match(const ms_query *query, const ms_msg *msg)
 {
     ms_query q = ms__resolve(query);
     uint64_t seq = ms_seq(msg);
-    if (q.raw) return ms__raw_passes(&q, msg);
+    if (MS__CHANGES && q.raw) return ms__raw_passes(&q, msg);
     if (!(MS_BIT(ms_type_of(msg)) & q.types)) return false;
     if (seq <= q.after_seq && q.after_seq > 0) return false;
     if (q.before_seq > 0 && seq >= q.before_seq) return false;
@@ -15162,7 +15188,7 @@ MS_API ms_result ms_get_by_seq(ms_store *store, uint64_t seq, ms_arena *arena,
                                const ms_msg **msg, ms_error *err)
 {
     ms_result code = ms__get(store, seq, arena, msg, err);
-    if (code == MS_OK && arena && ms__is_open(*msg))
+    if (MS__CHANGES && code == MS_OK && arena && ms__is_open(*msg))
         code = ms__fed_message(store, *msg, 0, arena, msg, err);
     if (code == MS_OK) return MS_OK;
     *msg = NULL;
@@ -17209,13 +17235,13 @@ static void ms__range_link(ms__control *c, ms__range *range, uint64_t place)
     ms__range *before = (ms__range *)c->ranges;
     const ms__range *next = before ? before->jump : NULL;
     uint32_t depth = before ? before->depth : 0, mid = next ? next->depth : 0;
-    uint32_t far = next && next->jump ? next->jump->depth : 0;
+    uint32_t back = next && next->jump ? next->jump->depth : 0;
     range->place = place;
     range->before = range->jump = before;
     range->depth = depth + 1;
     range->low = range->first;
     range->high = range->last;
-    if (next && depth - mid == mid - far) {
+    if (next && depth - mid == mid - back) {
         range->jump = next->jump;
         if (before->low < range->low) range->low = before->low;
         if (next->low < range->low) range->low = next->low;
@@ -17742,7 +17768,7 @@ static const unsigned char *ms__merge_step(ms_store *store, const ms__feed *feed
         bool again = h->place == it->last_place;
         bool whole = again || feed->whole(store, it, h);
         uint64_t place = h->place;
-        if (it->changed && !again) {
+        if (MS__CHANGES && it->changed && !again) {
             r = feed->shown(store, it, h, &whole);
             if (it->result != MS_OK && it->result != MS_E_DAMAGED) return NULL;
         }
@@ -17754,7 +17780,7 @@ static const unsigned char *ms__merge_step(ms_store *store, const ms__feed *feed
             continue;
         }
         const ms_msg *msg = ms__msg(r);
-        if (it->query.raw) {
+        if (MS__CHANGES && it->query.raw) {
             if (!ms__raw_passes(&it->query, msg)) continue;
         } else {
             if (!(MS_BIT(ms_type_of(msg)) & types)) continue;
@@ -18241,7 +18267,7 @@ static const unsigned char *ms__mem_now(const ms__mem *m, const ms__control *con
 {
     uint64_t place = unit;
     const unsigned char *r = ms__mem_at(m, unit);
-    if (!control) return r;
+    if (!MS__CHANGES || !control) return r;
     r = ms__shown(control, r, ms_seq(ms__msg(r)), end, &place);
     if (r && place != unit) *whole = ms__header_holds(r, ms__mem_seed(m, place * 8));
     return r;
@@ -18251,7 +18277,9 @@ static const unsigned char *ms__mem_now(const ms__mem *m, const ms__control *con
 static const ms__control *ms__control_of(const ms__loc *loc)
 {
     const ms__control *c =
-        loc ? (const ms__control *)ms__load_ptr((void *const *)&loc->control) : NULL;
+        loc && MS__CHANGES
+            ? (const ms__control *)ms__load_ptr((void *const *)&loc->control)
+            : NULL;
     return c && ms__load32(&c->changes.count) > 0 ? c : NULL;
 }
 
@@ -18405,14 +18433,15 @@ static void ms__mem_commit(ms__mem *m, const ms__append_run *run, const ms__plan
         if (p->repeat) continue;
         if (i == last) p->r[7] |= MS_FLAG_COMMIT;
         ms__seal(p->r, ms__mem_seed(m, (uint64_t)p->entry * 8));
-        if (c->kind && i + 1 == n) {
+        if (MS__CHANGES && c->kind && i + 1 == n) {
             ms__change_enter(&m->live, &c->enter, c->kind, p->entry);
             if (seqs && c->kind == MS__KIND_HIDE) seqs[i] = c->hidden;
         } else {
             ms__live_enter(&m->live, p, p->r);
         }
     }
-    if (c->kind == MS__KIND_AMEND || (c->kind == MS__KIND_HIDE && c->hidden > 0)) {
+    if (MS__CHANGES &&
+        (c->kind == MS__KIND_AMEND || (c->kind == MS__KIND_HIDE && c->hidden > 0))) {
         const ms__plan *p = &plans[n - 1];
         ms__edit_link(c->control, &c->edit, p->entry,
                       c->kind == MS__KIND_AMEND ? p->r : NULL);
@@ -18427,7 +18456,7 @@ static uint64_t ms__mem_last_of(const ms__mem *m, const ms__loc *loc)
 {
     bool whole = true;
     const ms__control *control = ms__control_of(loc);
-    if (!control) return loc ? loc->tally.last_seq : 0;
+    if (!MS__CHANGES || !control) return loc ? loc->tally.last_seq : 0;
     for (uint32_t i = loc->all.count; i-- > 0;) {
         uint32_t unit = ms__chunk_entry(ms__stream_chunk(&loc->all, i), i);
         const ms_msg *msg = ms__mem_msg(m, unit);
@@ -18484,7 +18513,7 @@ static ms_result ms__mem_append_run(ms__mem *m, ms_str location,
         ms__plan *p = &plans[done];
         const ms_envelope *e = &messages[done++];
         memset(p, 0, sizeof *p);
-        code = ms__kind_of(e) == MS__KIND_MESSAGE
+        code = !MS__CHANGES || ms__kind_of(e) == MS__KIND_MESSAGE
                    ? ms__mem_prepare(m, &run, e, p, err)
                    : ms__mem_prepare_change(m, &run, e, p, &c, err);
     }
@@ -18492,7 +18521,7 @@ static ms_result ms__mem_append_run(ms__mem *m, ms_str location,
         ms__mem_commit(m, &run, plans, n, &c);
         return MS_OK;
     }
-    ms__change_undo(&m->live, &c.enter);
+    if (MS__CHANGES) ms__change_undo(&m->live, &c.enter);
     ms__plans_undo(&m->live, plans, done, &mark);
     m->live.floor = (uint64_t)m->end * 8;
     return n > 1 && done > 0
@@ -18627,7 +18656,7 @@ static const unsigned char *ms__mem_shown(ms_store *store, ms_cursor *it,
 }
 
 static const ms__feed ms__mem_feed = {ms__mem_load, ms__mem_whole, ms__mem_back,
-                                      ms__mem_count, ms__mem_shown};
+                                      ms__mem_count, MS__CHANGES ? ms__mem_shown : NULL};
 
 /* Adds a stream to a cursor that is being opened. `holds` is what the stream may
  * contain. */
@@ -18771,7 +18800,8 @@ static ms_result ms__mem_query(ms_store *store, ms_cursor *it, ms_error *err)
     const ms_query *q = &it->query;
     it->now = ms__load32(&m->end);
     if (q->as_of > 0 && q->as_of < it->now) it->now = q->as_of;
-    MS__TRY(q->raw ? ms__mem_raw_heads(m, it, err) : ms__mem_heads(m, it, err));
+    MS__TRY(MS__CHANGES && q->raw ? ms__mem_raw_heads(m, it, err)
+                                  : ms__mem_heads(m, it, err));
     return ms__merge_open(store, &ms__mem_feed, it, err);
 }
 
@@ -18847,7 +18877,7 @@ static ms__tally ms__tally_now(const ms__mem *m, const ms__loc *loc,
 {
     ms__tally t;
     const ms__control *control = ms__control_of(loc);
-    if (!control) return agent ? agent->tally : loc->tally;
+    if (!MS__CHANGES || !control) return agent ? agent->tally : loc->tally;
     memset(&t, 0, sizeof t);
     if (agent) {
         ms__tally_visible(m, &agent->trace, control, &t);
@@ -18941,7 +18971,8 @@ static void ms__mem_close(ms_store *store)
 static const ms_backend ms__mem_backend = {
     ms__mem_append,  ms__mem_query, ms__mem_next,  NULL, ms__mem_get, ms__mem_list,
     ms__mem_stat,    NULL,          ms__mem_close, NULL, NULL,        ms__mem_leave_out,
-    ms__mem_left_out, ms__mem_append, ms__mem_erase};
+    ms__mem_left_out, MS__CHANGES ? ms__mem_append : NULL,
+    MS__CHANGES ? ms__mem_erase : NULL, NULL};
 
 /* ---- Opening. */
 
@@ -19175,7 +19206,8 @@ static ms_result ms__image_record(const ms__image *im, ms_error *err)
     const unsigned char *r = im->base + im->at;
     MS__TRY(
         ms__check_header(r, im->end - im->at, ms__image_seed(im, im->at), im->at, err));
-    if (r[4] != MS__KIND_GAP && r[4] != MS__KIND_MESSAGE && !ms__is_change(r))
+    if (r[4] != MS__KIND_GAP && r[4] != MS__KIND_MESSAGE &&
+        (!MS__CHANGES || !ms__is_change(r)))
         return ms__foreign(err, im->at, r);
     MS__TRY(ms__check_record(r, im->at, err));
     if (!ms__is_message(r)) return MS_OK;
@@ -21886,7 +21918,8 @@ static ms__found ms__replay_next(ms__replay *s, const unsigned char **out,
             s->adopt = false;
         }
         sized = sized && session == s->session && r[4] != 0;
-        if (sized && r[4] >= 128) return MS__FOUND_FOREIGN;
+        if (sized && (r[4] >= 128 || (!MS__CHANGES && ms__is_change(r))))
+            return MS__FOUND_FOREIGN;
         if (sized && ms__replay_body(s, r, s->at)) {
             if (r[4] == MS__KIND_MESSAGE) s->last_seq = ms_seq(ms__msg(r));
             s->at += ms__padded(ms__get32(r));
@@ -24982,6 +25015,10 @@ static ms_result ms__log_start(ms__log *log, uint64_t trusted, bool same, uint64
         log->bytes = leaf.state.bytes;
         log->last_seq = leaf.state.last_seq;
         log->gap_seq = leaf.state.gap_seq;
+        if (!MS__CHANGES && leaf.state.changes > 0)
+            return ms__fail(err, MS_E_FOREIGN,
+                            "'%s' has changes, and this program was built without them",
+                            log->path);
         log->changes = leaf.state.changes;
         log->hidden = leaf.state.hidden;
         log->has_gaps = log->gap_seq > 0 || log->changes > 0;
@@ -25178,7 +25215,12 @@ static ms_result ms__log_head_read(ms__log *log, bool *empty, ms_error *err)
     int code = ms__os_read_all(log->os, log->file, 0, h, MS__HEAD_SIZE, &got);
     ms_result result = code == 0 ? MS_OK : ms__os_fail(err, code, "reading", log->path);
     if (got < MS__HEAD_SIZE) memset(h + got, 0, MS__HEAD_SIZE - got);
-    *empty = result == MS_OK && ms__head_unborn(h, got) && ms__rest_is_zero(log);
+    bool unborn = result == MS_OK && ms__head_unborn(h, got);
+    *empty = unborn && ms__rest_is_zero(log);
+    if (unborn && !*empty) { /* it may have been written since */
+        code = ms__os_read_all(log->os, log->file, 0, h, MS__HEAD_SIZE, &got);
+        if (code != 0) result = ms__os_fail(err, code, "reading", log->path);
+    }
     if (result == MS_OK && !*empty && got < MS__HEAD_SIZE)
         result = ms__fail(err, memcmp(h, ms__log_magic, 8) ? MS_E_FOREIGN : MS_E_DAMAGED,
                           "'%s' has %u bytes, a log has at least %u", log->path,
@@ -25468,7 +25510,8 @@ static const ms_backend ms__log_backend = {
     ms__log_append,  ms__log_query, ms__log_next,       ms__log_cursor_close,
     ms__log_get,     ms__log_list,  ms__log_store_stat, ms__log_sync,
     ms__log_close,   ms__log_tick,  ms__log_refresh,    ms__log_leave_out,
-    ms__log_left_out, ms__log_append, ms__log_erase};
+    ms__log_left_out, MS__CHANGES ? ms__log_append : NULL,
+    MS__CHANGES ? ms__log_erase : NULL, NULL};
 
 static ms_result ms__log_desc_check(const ms_log_desc *desc, ms_error *err)
 {
@@ -26706,68 +26749,6 @@ static ms_result ms__union_list(ms_store *store, const ms_list_query *q, ms_aren
     return code;
 }
 
-static const ms_backend ms__union_backend = {
-    ms__union_append, ms__union_query, ms__union_next,    ms__union_cursor_close,
-    ms__union_get,    ms__union_list,  ms__union_stat,    NULL,
-    ms__union_close,  NULL,            ms__union_refresh, NULL,
-    NULL,             ms__union_append, ms__union_erase};
-
-/* ---- Opening. */
-
-static ms_result ms__union_check_one(const ms_union_desc *desc, size_t i, ms_error *err)
-{
-    const ms_store *s = desc->stores[i];
-    if (!s)
-        return ms__union_in(err, ms__fail(err, MS_E_ARGUMENT, "there is no store"), i);
-    ms_result code = ms__open_check(s, err);
-    if (code != MS_OK) return ms__union_in(err, code, i);
-    if (s->backend == &ms__union_backend)
-        return ms__union_in(err, ms__fail(err, MS_E_UNSUPPORTED, "a union of unions: "
-                                          "give it the stores of that union"), i);
-    return MS_OK;
-}
-
-static ms_result ms__union_check(const ms_union_desc *desc, ms_error *err)
-{
-    if (!desc) return ms__fail(err, MS_E_ARGUMENT, "a union needs a description");
-    if (desc->order != MS_UNION_BY_STORE && desc->order != MS_UNION_BY_TIME)
-        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "%u is no order of a union",
-                                          (uint64_t)(unsigned)desc->order), "order");
-    if (desc->n_stores > 0 && !desc->stores)
-        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "n_stores is %u without "
-                                          "stores", (uint64_t)desc->n_stores), "stores");
-    if (desc->n_stores > MS_UNION_MAX)
-        return ms__at_field(err, ms__fail(err, MS_E_RANGE, "%u stores, a union has at "
-                                          "most %u", (uint64_t)desc->n_stores,
-                                          (uint64_t)MS_UNION_MAX), "n_stores");
-    for (size_t i = 0; i < desc->n_stores; i++)
-        MS__TRY(ms__union_check_one(desc, i, err));
-    return MS_OK;
-}
-
-static bool ms__store_less(const void *a, const void *b)
-{
-    const ms_store *x, *y;
-    memcpy(&x, a, sizeof x);
-    memcpy(&y, b, sizeof y);
-    return (uintptr_t)x < (uintptr_t)y;
-}
-
-/* Is a store there twice? `sorted` are the stores, to be put in another order. */
-static ms_result ms__union_twice(const ms_union_desc *desc, ms_store **sorted,
-                                 ms_error *err)
-{
-    size_t n = desc->n_stores, first = 0, at = 1;
-    ms__sort(sorted, n, sizeof *sorted, ms__store_less);
-    while (at < n && sorted[at] != sorted[at - 1]) at++;
-    if (at >= n) return MS_OK;
-    while (desc->stores[first] != sorted[at]) first++;
-    size_t again = first + 1;
-    while (desc->stores[again] != sorted[at]) again++;
-    return ms__union_in(err, ms__fail(err, MS_E_ARGUMENT, "the store is stores[%u] "
-                                      "already", (uint64_t)first), again);
-}
-
 /* A union, or with bounds a snapshot of one, whose stores are not set. */
 static ms__union *ms__union_make(const ms_alloc *alloc, ms_union_order order, size_t n,
                                  bool bounds, ms_error *err)
@@ -26780,7 +26761,6 @@ static ms__union *ms__union_make(const ms_alloc *alloc, ms_union_order order, si
         return NULL;
     }
     memset(u, 0, size);
-    u->store.backend = &ms__union_backend;
     u->store.open = MS_STORE_OPEN;
     u->alloc = *alloc;
     u->order = order;
@@ -26791,48 +26771,16 @@ static ms__union *ms__union_make(const ms_alloc *alloc, ms_union_order order, si
     return u;
 }
 
-MS_API ms_result ms_union_open(ms_store **store, const ms_union_desc *desc, ms_error *err)
-{
-    *store = NULL;
-    MS__TRY(ms__union_check(desc, err));
-    size_t n = desc->n_stores;
-    ms__union *u = ms__union_make(&desc->alloc, desc->order, n, false, err);
-    if (!u) return MS_E_NO_MEMORY;
-    if (n > 0) memcpy(u->stores, desc->stores, n * sizeof *u->stores);
-    ms_result code = ms__union_twice(desc, u->stores, err);
-    if (n > 0) memcpy(u->stores, desc->stores, n * sizeof *u->stores);
-    if (code != MS_OK) ms__union_close(&u->store);
-    else *store = &u->store;
-    return code;
-}
-
-MS_API ms_result ms_union_origin(ms_store *store, uint64_t seq, size_t *which,
-                                 uint64_t *own_seq, ms_error *err)
-{
-    if (which) *which = 0;
-    if (own_seq) *own_seq = 0;
-    MS__TRY(ms__open_check(store, err));
-    if (store->backend != &ms__union_backend)
-        return ms__fail(err, MS_E_ARGUMENT, "the store is no union");
-    if (ms__union_which(seq) >= ms__union_of(store)->n || ms__union_own(seq) == 0)
-        return ms__fail(err, MS_E_NOT_FOUND, "the number %u is of no store of this union",
-                        seq);
-    if (which) *which = (size_t)ms__union_which(seq);
-    if (own_seq) *own_seq = ms__union_own(seq);
-    return MS_OK;
-}
-
 /* ---- Snapshots, for [memory]. */
 
-/* Of a union, the union as of now; *out NULL: the store is none. To be given back with
- * ms_close. */
+/* The union as of now. To be given back with ms_close. */
 static ms_result ms__union_freeze(ms_store *store, ms_store **out, ms_error *err)
 {
     *out = NULL;
-    if (store->backend != &ms__union_backend) return MS_OK;
     const ms__union *u = ms__union_of(store);
     ms__union *frozen = ms__union_make(&u->alloc, u->order, u->n, true, err);
     if (!frozen) return MS_E_NO_MEMORY;
+    frozen->store.backend = store->backend;
     frozen->stores = u->stores;
     for (size_t i = 0; i < u->n; i++) {
         ms__bound *b = &frozen->bounds[i];
@@ -26891,6 +26839,104 @@ static void ms__frozen_show(ms_store *frozen, uint64_t seq, unsigned block)
     if (seq > b->hi[block]) b->hi[block] = seq;
 }
 
+static const ms__snapshots ms__union_snapshots = {ms__union_freeze, ms__frozen_task,
+                                                  ms__frozen_after, ms__frozen_seen,
+                                                  ms__frozen_show};
+
+static const ms_backend ms__union_backend = {
+    ms__union_append, ms__union_query, ms__union_next,    ms__union_cursor_close,
+    ms__union_get,    ms__union_list,  ms__union_stat,    NULL,
+    ms__union_close,  NULL,            ms__union_refresh, NULL,
+    NULL,             ms__union_append, ms__union_erase,
+    &ms__union_snapshots};
+
+/* ---- Opening. */
+
+static ms_result ms__union_check_one(const ms_union_desc *desc, size_t i, ms_error *err)
+{
+    const ms_store *s = desc->stores[i];
+    if (!s)
+        return ms__union_in(err, ms__fail(err, MS_E_ARGUMENT, "there is no store"), i);
+    ms_result code = ms__open_check(s, err);
+    if (code != MS_OK) return ms__union_in(err, code, i);
+    if (s->backend == &ms__union_backend)
+        return ms__union_in(err, ms__fail(err, MS_E_UNSUPPORTED, "a union of unions: "
+                                          "give it the stores of that union"), i);
+    return MS_OK;
+}
+
+static ms_result ms__union_check(const ms_union_desc *desc, ms_error *err)
+{
+    if (!desc) return ms__fail(err, MS_E_ARGUMENT, "a union needs a description");
+    if (desc->order != MS_UNION_BY_STORE && desc->order != MS_UNION_BY_TIME)
+        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "%u is no order of a union",
+                                          (uint64_t)(unsigned)desc->order), "order");
+    if (desc->n_stores > 0 && !desc->stores)
+        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "n_stores is %u without "
+                                          "stores", (uint64_t)desc->n_stores), "stores");
+    if (desc->n_stores > MS_UNION_MAX)
+        return ms__at_field(err, ms__fail(err, MS_E_RANGE, "%u stores, a union has at "
+                                          "most %u", (uint64_t)desc->n_stores,
+                                          (uint64_t)MS_UNION_MAX), "n_stores");
+    for (size_t i = 0; i < desc->n_stores; i++)
+        MS__TRY(ms__union_check_one(desc, i, err));
+    return MS_OK;
+}
+
+static bool ms__store_less(const void *a, const void *b)
+{
+    const ms_store *x, *y;
+    memcpy(&x, a, sizeof x);
+    memcpy(&y, b, sizeof y);
+    return (uintptr_t)x < (uintptr_t)y;
+}
+
+/* Is a store there twice? `sorted` are the stores, to be put in another order. */
+static ms_result ms__union_twice(const ms_union_desc *desc, ms_store **sorted,
+                                 ms_error *err)
+{
+    size_t n = desc->n_stores, first = 0, at = 1;
+    ms__sort(sorted, n, sizeof *sorted, ms__store_less);
+    while (at < n && sorted[at] != sorted[at - 1]) at++;
+    if (at >= n) return MS_OK;
+    while (desc->stores[first] != sorted[at]) first++;
+    size_t again = first + 1;
+    while (desc->stores[again] != sorted[at]) again++;
+    return ms__union_in(err, ms__fail(err, MS_E_ARGUMENT, "the store is stores[%u] "
+                                      "already", (uint64_t)first), again);
+}
+
+MS_API ms_result ms_union_open(ms_store **store, const ms_union_desc *desc, ms_error *err)
+{
+    *store = NULL;
+    MS__TRY(ms__union_check(desc, err));
+    size_t n = desc->n_stores;
+    ms__union *u = ms__union_make(&desc->alloc, desc->order, n, false, err);
+    if (!u) return MS_E_NO_MEMORY;
+    u->store.backend = &ms__union_backend;
+    if (n > 0) memcpy(u->stores, desc->stores, n * sizeof *u->stores);
+    ms_result code = ms__union_twice(desc, u->stores, err);
+    if (n > 0) memcpy(u->stores, desc->stores, n * sizeof *u->stores);
+    if (code != MS_OK) ms__union_close(&u->store);
+    else *store = &u->store;
+    return code;
+}
+
+MS_API ms_result ms_union_origin(ms_store *store, uint64_t seq, size_t *which,
+                                 uint64_t *own_seq, ms_error *err)
+{
+    if (which) *which = 0;
+    if (own_seq) *own_seq = 0;
+    MS__TRY(ms__open_check(store, err));
+    if (store->backend != &ms__union_backend)
+        return ms__fail(err, MS_E_ARGUMENT, "the store is no union");
+    if (ms__union_which(seq) >= ms__union_of(store)->n || ms__union_own(seq) == 0)
+        return ms__fail(err, MS_E_NOT_FOUND, "the number %u is of no store of this union",
+                        seq);
+    if (which) *which = (size_t)ms__union_which(seq);
+    if (own_seq) *own_seq = ms__union_own(seq);
+    return MS_OK;
+}
 
 /* ==== [memory] the history an agent reads ============================================
  * A history is a small program of steps run through one cursor: each step is one query
@@ -27237,7 +27283,7 @@ static void ms__block_range(const ms_cursor *it, unsigned which, unsigned block,
 {
     *lo = it->seen_lo[which][block];
     *hi = it->seen_hi[which][block];
-    if (it->frozen[which]) ms__frozen_seen(it->frozen[which], seq, block, lo, hi);
+    if (it->frozen[which]) it->frozen[which]->backend->snapshots->seen(it->frozen[which], seq, block, lo, hi);
 }
 
 /* Was msg shown by an earlier block, from the same store? */
@@ -27303,7 +27349,7 @@ static bool ms__stage_at(const ms_memory *memory, unsigned step, ms__stage *out)
 static bool ms__from_task(const ms_cursor *it, unsigned which, uint64_t seq)
 {
     if (it->task[which] > 0 && it->frozen[which])
-        return ms__frozen_after(it->frozen[which], seq);
+        return it->frozen[which]->backend->snapshots->after(it->frozen[which], seq);
     return seq >= it->task[which];
 }
 
@@ -27415,7 +27461,7 @@ static void ms__step_close(ms_cursor *it, const ms__stage *stage)
 static void ms__block_shows(ms_cursor *it, unsigned which, unsigned block, uint64_t seq)
 {
     if (it->frozen[which]) {
-        ms__frozen_show(it->frozen[which], seq, block);
+        it->frozen[which]->backend->snapshots->show(it->frozen[which], seq, block);
         return;
     }
     if (it->seen_hi[which][block] == 0 || seq < it->seen_lo[which][block])
@@ -27465,7 +27511,7 @@ static const ms_msg *ms__history_next(ms_store *view, ms_cursor *it)
             ms__step_close(it, &stage);
             it->step++;
         } else if (ms__history_shows(it, &stage, msg)) {
-            return it->query.arena ? ms__with_fed(it, store, msg) : msg;
+            return MS__CHANGES && it->query.arena ? ms__with_fed(it, store, msg) : msg;
         } else if (it->result != MS_OK && it->result != MS_E_DAMAGED) {
             return NULL;
         }
@@ -27492,7 +27538,7 @@ static void ms__history_close(ms_store *view, ms_cursor *it)
 
 static const ms_backend ms__history_backend = {
     NULL, NULL, ms__history_next, ms__history_close, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, NULL, NULL,             NULL,              NULL};
+    NULL, NULL, NULL,             NULL,              NULL, NULL};
 /* The store that cursors over histories belong to; never written. */
 static ms_store ms__history_store = {&ms__history_backend, MS_STORE_OPEN};
 
@@ -27524,15 +27570,16 @@ static ms_result ms__history_bound(ms_cursor *it, unsigned which, ms_error *err)
     const ms_memory *memory = it->memory;
     ms_scope_kind kind = memory->scope.kind;
     ms_store *store = ms__history_store_of(it, which);
-    MS__TRY(ms__union_freeze(store, &it->frozen[which], err));
+    const ms__snapshots *s = store->backend->snapshots;
+    if (s) MS__TRY(s->freeze(store, &it->frozen[which], err));
     it->snapshot[which] = UINT64_MAX;
     if (!it->frozen[which])
         MS__TRY(ms__store_now(store, &it->snapshot[which], &it->as_of[which], err));
     if (kind != MS_SCOPE_WORKER && kind != MS_SCOPE_SINCE_TASK) return MS_OK;
     MS__TRY(ms__last_task(it, which, err));
     if (!it->frozen[which] || it->task[which] == 0) return MS_OK;
-    return ms__frozen_task(it->frozen[which], memory->location, it->task[which],
-                           kind == MS_SCOPE_SINCE_TASK, err);
+    return s->task(it->frozen[which], memory->location, it->task[which],
+                   kind == MS_SCOPE_SINCE_TASK, err);
 }
 
 MS_API ms_result ms_get_history(const ms_memory *memory, ms_cursor *it, ms_error *err)

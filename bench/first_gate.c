@@ -43,6 +43,19 @@
  *            bytes of time, location, agent key and type word).
  *   memory   Of a writer that appended N: what RssAnon of /proc/self/status grew by, and
  *            what the handle says that it has allocated.
+ *   writers  1, 2 and 4 processes that append 25000 messages each to one log that is
+ *            shared (ms_log_desc.shared), from an empty file: appends of all in a second,
+ *            the longest that an append of any took, and how much the slowest writer had
+ *            done when the first one had done all (its share; 100 %: as much). Beside it
+ *            as many processes that only take the lock and give it back, with the same
+ *            tries and pauses.
+ *   changes  The newest 20 and the whole conversation of locations drawn at random, in
+ *            three stores of at most 200000 messages: one without any change, another one
+ *            like it, and one in which one location of the 100 (never drawn) has amends
+ *            (one for each 100 of its messages) and rewinds (by 10, one for each 1000).
+ *            The three take turns, block by block; told are the medians of the blocks and
+ *            by how many percent the second and the third are above the first. Then the
+ *            same of the changed location itself. Once in logs, once in arena stores.
  *
  * A line tells the median of the runs, and in brackets the least and the most. Files of
  * tail, views, open, verify and disk are read once in full before. Messages: see data.h.
@@ -78,12 +91,13 @@ static size_t n_runs = 5;
 static const char *only;
 static bench_data *data;
 static char folder[4096], path[4096 + 16];
+static char others[2][4096 + 16]; /* more logs, of the group changes */
 static volatile unsigned long long sink; /* what is read goes here, so that it is read */
 
 
 /* ---- figures: what was measured in each run ---- */
 
-enum { FIGURES = 64, RUNS = 100 };
+enum { FIGURES = 128, RUNS = 100 };
 
 typedef struct figure {
     char what[64];
@@ -157,14 +171,22 @@ static void print_figure(figure *f)
 
 static volatile pid_t child; /* the writer to be killed; 0: none */
 
+enum { WRITERS_MOST = 4 };
+
+static volatile pid_t writers[WRITERS_MOST]; /* of the group writers; 0: none */
+
 static void clean_up(void)
 {
     if (child > 0) {
         kill(child, SIGKILL);
         waitpid(child, NULL, 0);
     }
+    for (int i = 0; i < WRITERS_MOST; i++)
+        if (writers[i] > 0) kill(writers[i], SIGKILL);
     if (folder[0] == '\0') return;
     unlink(path);
+    unlink(others[0]);
+    unlink(others[1]);
     rmdir(folder);
 }
 
@@ -882,6 +904,291 @@ static void run_crash(size_t n)
 }
 
 
+/* ---- writers ---- */
+
+enum { SHARE = 25000 };           /* appends of one writer */
+
+/* What writers tell; memory that they share. */
+typedef struct crew {
+    int ready, go;
+    uint64_t done[WRITERS_MOST];  /* so far */
+    uint64_t slowest[WRITERS_MOST]; /* ns of the longest one */
+    uint64_t begun, ended;        /* ns of the clock; ended: the last of them */
+    uint64_t behind;              /* done by the slowest when the first had ended, + 1 */
+} crew;
+
+static void crew_start(crew *c)
+{
+    __atomic_add_fetch(&c->ready, 1, __ATOMIC_ACQ_REL);
+    while (!__atomic_load_n(&c->go, __ATOMIC_ACQUIRE)) continue;
+}
+
+static void crew_count(crew *c, size_t who, uint64_t spent)
+{
+    if (spent > c->slowest[who]) c->slowest[who] = spent;
+    __atomic_store_n(&c->done[who], c->done[who] + 1, __ATOMIC_RELEASE);
+}
+
+static void crew_end(crew *c, size_t n)
+{
+    uint64_t least = SHARE, now = now_ns(), none = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t done = __atomic_load_n(&c->done[i], __ATOMIC_ACQUIRE);
+        if (done < least) least = done;
+    }
+    __atomic_compare_exchange_n(&c->behind, &none, least + 1, false, __ATOMIC_ACQ_REL,
+                                __ATOMIC_ACQUIRE);
+    for (uint64_t was = __atomic_load_n(&c->ended, __ATOMIC_ACQUIRE); was < now;)
+        if (__atomic_compare_exchange_n(&c->ended, &was, now, false, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_ACQUIRE))
+            break;
+}
+
+static void crew_appends(crew *c, size_t who, size_t n)
+{
+    ms_store *store;
+    ms_error err;
+    ms_log_desc desc;
+    memset(&desc, 0, sizeof desc);
+    desc.path = path;
+    desc.shared = true;
+    must(ms_log_open(&store, &desc, &err), &err);
+    crew_start(c);
+    for (size_t i = 0; i < SHARE; i++) {
+        ms_envelope m = bench_message(data, (who * SHARE + i) % data->count);
+        uint64_t begin = now_ns();
+        must(ms_append(store, m.location, &m, NULL, &err), &err);
+        crew_count(c, who, now_ns() - begin);
+    }
+    crew_end(c, n);
+    ms_close(store);
+}
+
+/* The floor: the lock of a file, taken and given back; 16 tries at once, then pauses of
+ * 50 us. */
+static void crew_locks(crew *c, size_t who, size_t n)
+{
+    const ms_os *os = ms_os_default();
+    ms_file file;
+    if (os->open(os->ctx, path, MS_OS_READ | MS_OS_WRITE | MS_OS_CREATE, &file) != 0)
+        die(path, "it cannot be opened");
+    crew_start(c);
+    for (size_t i = 0; i < SHARE; i++) {
+        uint64_t begin = now_ns();
+        for (int tries = 1; os->lock(os->ctx, file) != 0; tries++)
+            if (tries > 16) os->sleep(os->ctx, 50);
+        os->unlock(os->ctx, file);
+        crew_count(c, who, now_ns() - begin);
+    }
+    crew_end(c, n);
+    os->close(os->ctx, file);
+}
+
+static void crew_member(crew *c, size_t who, size_t n,
+                        void (*work)(crew *, size_t, size_t))
+{
+    folder[0] = '\0'; /* the parent's to remove */
+    for (int i = 0; i < WRITERS_MOST; i++) writers[i] = 0;
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    work(c, who, n);
+    _exit(0);
+}
+
+/* n processes begin together; *c tells how it went. */
+static void crew_run(crew *c, size_t n, void (*work)(crew *, size_t, size_t))
+{
+    memset(c, 0, sizeof *c);
+    unlink(path);
+    for (size_t i = 0; i < n; i++) {
+        pid_t pid = fork();
+        must_have(pid >= 0, "fork");
+        if (pid == 0) crew_member(c, i, n, work);
+        writers[i] = pid;
+    }
+    while (__atomic_load_n(&c->ready, __ATOMIC_ACQUIRE) < (int)n) {
+        int status;
+        if (waitpid(-1, &status, WNOHANG) > 0) die("a writer", "it ended too early");
+        usleep(100);
+    }
+    c->begun = now_ns();
+    __atomic_store_n(&c->go, 1, __ATOMIC_RELEASE);
+    for (size_t i = 0; i < n; i++) {
+        int status;
+        must_have(waitpid(writers[i], &status, 0) == writers[i], "waiting for a writer");
+        writers[i] = 0;
+        if (status != 0) die("a writer", "it failed");
+    }
+}
+
+static void record_crew(const crew *c, size_t n, bool appends)
+{
+    char label[64];
+    const char *who = n == 1 ? "writer" : "writers";
+    double rate = (double)(n * SHARE) / (double)(c->ended - c->begun) * 1e6;
+    uint64_t slowest = 0;
+    for (size_t i = 0; i < n; i++)
+        if (c->slowest[i] > slowest) slowest = c->slowest[i];
+    snprintf(label, sizeof label, appends ? "%zu %s, appends" : "  %zu %s, bare locks", n,
+             who);
+    record_rate(label, rate, "1000/s", appends ? 200 : 0);
+    snprintf(label, sizeof label,
+             appends ? "%zu %s, longest append" : "  %zu %s, longest bare lock", n, who);
+    record(label, (double)slowest / 1e6, "ms", appends ? 100 : 0);
+    if (n == 1) return;
+    snprintf(label, sizeof label,
+             appends ? "%zu %s, share of the slowest"
+                     : "  %zu %s, bare, share of the slowest",
+             n, who);
+    record(label, 100 * (double)(c->behind - 1) / SHARE, "%", 0);
+}
+
+static void run_writers(void)
+{
+    static crew *c;
+    if (c == NULL) {
+        void *memory = mmap(NULL, sizeof *c, PROT_READ | PROT_WRITE,
+                            MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        must_have(memory != MAP_FAILED, "shared memory");
+        c = (crew *)memory;
+    }
+    ms_close(new_log(false)); /* tells the engine */
+    for (size_t n = 1; n <= WRITERS_MOST; n *= 2) {
+        ms_stat stat;
+        ms_error err;
+        crew_run(c, n, crew_appends);
+        record_crew(c, n, true);
+        ms_store *store = open_log(MS_LOG_READ, MS_SYNC_NONE, false);
+        must(ms_store_stat(store, &stat, &err), &err);
+        ms_close(store);
+        if (stat.messages != n * SHARE) die("several writers", "messages are missing");
+        crew_run(c, n, crew_locks);
+        record_crew(c, n, false);
+        unlink(path);
+    }
+}
+
+
+/* ---- changes ---- */
+
+enum { PLAIN, AGAIN, CHANGED, KINDS, ALTERED = 1, BLOCKS = 99, AT_MOST = 200000 };
+
+/* Appends n messages; with changes in the location ALTERED. */
+static void fill(ms_store *store, size_t n, bool change)
+{
+    static uint64_t seqs[AT_MOST];
+    static size_t from[AT_MOST];
+    uint64_t state = 5, hidden;
+    size_t mine = 0;
+    ms_error err;
+    for (size_t i = 0; i < n; i++) {
+        ms_envelope m = bench_message(data, i);
+        must(ms_append(store, m.location, &m, &seqs[mine], &err), &err);
+        if (data->items[i].location != ALTERED || !change) continue;
+        from[mine++] = i;
+        if (mine % 100 == 50) {
+            size_t pick = bench_below(&state, mine);
+            ms_envelope other = bench_message(data, from[pick]);
+            ms_result result = ms_amend(store, seqs[pick], &other, &err);
+            if (result != MS_E_HIDDEN) must(result, &err);
+        }
+        if (mine % 1000 == 0)
+            must(ms_rewind(store, m.location, seqs[mine - 11], &hidden, &err), &err);
+    }
+}
+
+/* Nanoseconds a query (limit 20) or a message (0). */
+static double read_block(ms_store *store, size_t limit, bool altered, uint64_t draw,
+                         size_t *rows)
+{
+    size_t queries = limit > 0 ? 2000 : altered ? 8 : 60;
+    ms_cursor it;
+    ms_error err;
+    *rows = 0;
+    uint64_t begin = now_ns();
+    for (size_t i = 0; i < queries; i++) {
+        size_t at = bench_below(&draw, BENCH_LOCATIONS - 1);
+        at = altered ? ALTERED : at + (at >= ALTERED);
+        ms_str location = bench_name(data->locations[at]);
+        must(ms_get_conversation_messages(store, location, limit, &it, &err), &err);
+        *rows += read_all(&it);
+    }
+    return since_ns(begin) / (double)(limit > 0 ? queries : *rows);
+}
+
+static void compare_blocks(ms_store *const stores[KINDS], const char *kind, size_t limit,
+                           bool altered)
+{
+    static const char *const names[KINDS] = {"no changes", "again", "changes"};
+    static double times[KINDS][BLOCKS];
+    char label[64];
+    const char *what = limit > 0 ? "newest 20" : "view";
+    for (size_t block = 0; block <= BLOCKS; block++) {
+        size_t rows[KINDS];
+        for (size_t turn = 0; turn < KINDS; turn++) {
+            size_t k = (block + turn) % KINDS;
+            double spent = read_block(stores[k], limit, altered, block, &rows[k]);
+            if (block > 0) times[k][block - 1] = spent; /* the first one warms up */
+        }
+        if (rows[PLAIN] != rows[AGAIN] || (!altered && rows[PLAIN] != rows[CHANGED]))
+            die("changes", "a view has other messages");
+    }
+    for (size_t k = 0; k < KINDS; k++)
+        qsort(times[k], BLOCKS, sizeof times[k][0], compare_doubles);
+    double plain = times[PLAIN][BLOCKS / 2];
+    snprintf(label, sizeof label, "%s, %s%s, %s", kind, what, altered ? " of one" : "",
+             names[PLAIN]);
+    record(label, plain, limit > 0 ? "ns/query" : "ns/message", 0);
+    for (size_t k = AGAIN; k < KINDS; k++) {
+        double value = times[k][BLOCKS / 2];
+        bool other = k == CHANGED && !altered;
+        snprintf(label, sizeof label, "%s, %s%s, %s", kind, what, altered ? " of it" : "",
+                 k == AGAIN ? "the same again" : other ? "others changed" : "changed");
+        record(label, 100 * (value / plain - 1), "% more", other ? 3 : 0);
+    }
+}
+
+static ms_store *changes_log(const char *at, size_t n, bool change)
+{
+    char kept[sizeof path];
+    memcpy(kept, path, sizeof path);
+    if (at != path) memcpy(path, at, sizeof path);
+    ms_store *store = new_log(false);
+    fill(store, n, change);
+    ms_close(store);
+    read_file();
+    store = open_log(MS_LOG_READ, MS_SYNC_NONE, false);
+    memcpy(path, kept, sizeof path);
+    return store;
+}
+
+static void run_changes(void)
+{
+    size_t n = n_messages < AT_MOST ? n_messages : AT_MOST;
+    ms_store *stores[KINDS];
+    ms_error err;
+    for (int arena = 0; arena < 2; arena++) {
+        const char *kind = arena ? "arena" : "log";
+        for (size_t k = 0; k < KINDS; k++) {
+            if (!arena) {
+                stores[k] = changes_log(k == 0 ? path : others[k - 1], n, k == CHANGED);
+                continue;
+            }
+            must(ms_mem_open(&stores[k], NULL, &err), &err);
+            fill(stores[k], n, k == CHANGED);
+        }
+        for (int altered = 0; altered < 2; altered++) {
+            compare_blocks(stores, kind, 20, altered);
+            compare_blocks(stores, kind, 0, altered);
+        }
+        for (size_t k = 0; k < KINDS; k++) ms_close(stores[k]);
+        unlink(others[0]);
+        unlink(others[1]);
+        unlink(path);
+    }
+}
+
+
 /* ---- all of it ---- */
 
 static void run_all(void)
@@ -898,6 +1205,8 @@ static void run_all(void)
     if (wanted("search")) run_search();
     for (int i = 0; i < 3; i++)
         if (wanted("crash") && (i == 2 || sizes[i] < n_messages)) run_crash(sizes[i]);
+    if (wanted("writers")) run_writers();
+    if (wanted("changes")) run_changes();
 }
 
 static void print_head(void)
@@ -931,6 +1240,8 @@ static void make_folder(const char *where)
         die(where, "no folder can be made there");
     }
     snprintf(path, sizeof path, "%s/gate.msl", folder);
+    snprintf(others[0], sizeof others[0], "%s/gate-1.msl", folder);
+    snprintf(others[1], sizeof others[1], "%s/gate-2.msl", folder);
     signal(SIGINT, on_signal);
     signal(SIGTERM, on_signal);
 }

@@ -318,7 +318,7 @@ static const ms_backend sq_backend = {
     sq_append, sq_query, sq_next, sq_cursor_close,
     sq_get, sq_list, sq_stat, NULL, sq_close,
     NULL, NULL, NULL, NULL, /* tick, refresh, leave_out, left_out */
-    NULL, NULL, /* change, erase */
+    NULL, NULL, NULL, /* change, erase, and what unions need */
 };
 
 static ms_result sqlite_store_open(ms_store **store, const char *path, ms_error *err)

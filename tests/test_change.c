@@ -7,10 +7,12 @@
 #include "stores.h"
 #include "json_equal.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <time.h>
 
 /* A text that occurs nowhere else: what is erased must not be found in any byte. */
 #define SECRET "Xq7-secret-Zk9"
@@ -2871,6 +2873,688 @@ static void two_that_change(void **state)
 }
 
 
+/* ---- what went wrong once ---- */
+
+/* A character whose first byte alone was fed counts, wherever the piece before it went
+ * out: with flush_chars 20 the twentieth character goes out, not the one behind it. */
+static void a_cut_character_counts(void **state)
+{
+    static const char rest[] = "\x97\xa5" "aaaaaaaaaaaaaaaaaa";
+    test_store s = open_store(state);
+    ms_envelope m = ms_assistant_message(ms_text(""));
+    ms_stream_opts opts;
+    ms_error err;
+    char *text = large_text(9000);
+    text[8999] = '\xe6';
+    memset(&opts, 0, sizeof opts);
+    opts.flush_chars = 20;
+    opts.flush_ms = 1000000;
+    opts.clock = clock_at(&now);
+    for (int large = 0; large < 2; large++) {
+        ms_stream w = begin(s.store, &m, &opts);
+        ms_query raw = query_of(JOB, 0);
+        raw.raw = MS_RAW_PIECES;
+        raw.about_seq = w.seq;
+        if (large)
+            must_ok(ms_stream_feed(&w, ms_str_n(text, 9000), &err), &err, "feed");
+        else feed(&w, "x\xe6");
+        size_t pieces = count_of(s.store, &raw);
+        assert_true(pieces > 0);
+        feed(&w, rest);               /* 19 characters */
+        assert_int_equal(count_of(s.store, &raw), pieces);
+        feed(&w, "b");
+        assert_int_equal(count_of(s.store, &raw), pieces + 1);
+        raw.limit = 1;
+        must_give(s.store, &raw, "\xe6\x97\xa5" "aaaaaaaaaaaaaaaaaab|");
+    }
+    free(text);
+    store_close(&s);
+}
+
+/* Behind that message, before that one: where records stand, not their numbers. */
+static void raw_bounds_go_by_place(void **state)
+{
+    test_store s = open_store(state);
+    ms_error err;
+    ms_query q = query_of(JOB, 0);
+    uint64_t a = say(s.store, "a"), b = say(s.store, "b");
+    amend(s.store, a, "A");
+    must_ok(ms_note(s.store, a, MS_STR("k"), ms_text("n"), &err), &err, "note");
+    uint64_t c = say(s.store, "c");
+    amend(s.store, c, "C");
+    amend(s.store, b, "B");
+    uint64_t d = say(s.store, "d");
+    for (int i = 0; i < 150; i++) amend(s.store, d, "over the ends of segments");
+    uint64_t e = say(s.store, "e");
+    q.raw = MS_RAW_ALL;
+    for (int round = 0; round < 3; round++) {
+        q.after_seq = b;
+        q.before_seq = c;
+        must_give(s.store, &q, "A|n|");
+        q.after_seq = a;
+        must_give(s.store, &q, "b|A|n|");
+        q.before_seq = 0;
+        q.raw = MS_RAW_AMENDS;
+        assert_int_equal(count_of(s.store, &q), 153);
+        q.after_seq = d;
+        assert_int_equal(count_of(s.store, &q), 150);
+        q.before_seq = e;
+        assert_int_equal(count_of(s.store, &q), 150);
+        q.after_seq = c;
+        q.before_seq = d;
+        must_give(s.store, &q, "C|B|");
+        q.after_seq = 0;
+        q.before_seq = c;
+        q.raw = MS_RAW_ALL;
+        must_give(s.store, &q, "a|b|A|n|");
+        for (int i = 0; i < 40; i++) say_at(s.store, OTHER_JOB, "many more");
+        must_survive(&s);
+    }
+    store_close(&s);
+}
+
+
+/* Writes that stop at the n-th: of a long one half is done, of a short one nothing. */
+typedef struct breaking_os {
+    ms_os os;
+    uint64_t writes, breaks_at;   /* 0: never */
+} breaking_os;
+
+static int breaking_write(void *ctx, ms_file file, uint64_t offset, const void *from,
+                          size_t size, size_t *done)
+{
+    breaking_os *b = (breaking_os *)ctx;
+    const ms_os *below = ms_os_default();
+    *done = 0;
+    if (b->breaks_at == 0 || ++b->writes < b->breaks_at)
+        return below->write(below->ctx, file, offset, from, size, done);
+    if (b->writes == b->breaks_at && size > 64)
+        below->write(below->ctx, file, offset, from, size / 2, done);
+    *done = 0;
+    return EIO;
+}
+
+/* Whatever write is the last one: the message is shown, as it was or as redacted, and
+ * called again ms_redact erases what is left. */
+static void a_redaction_is_cut_off(void **state)
+{
+    const store_kind *kind = (const store_kind *)*state;
+    char secret[20 * sizeof SECRET] = "";
+    if (!kind->log) return;
+    for (int i = 0; i < 20; i++) strcat(secret, SECRET);
+    for (uint64_t k = 1;; k++) {
+        test_store s = open_store(state);
+        breaking_os b;
+        ms_error err;
+        memset(&b, 0, sizeof b);
+        b.os = *ms_os_default();
+        b.os.ctx = &b;
+        b.os.write = breaking_write;
+        uint64_t seq = say(s.store, secret);
+        must_ok(ms_note(s.store, seq, MS_STR("k"), ms_text(secret), &err), &err, "note");
+        say(s.store, "behind");
+        ms_close(s.store);
+        memset(&s.log.events, 0, sizeof s.log.events); /* a torn end is no damage */
+        s.log.mode = MS_LOG_WRITE;
+        s.log.os = &b.os;
+        log_open(&s);
+        b.breaks_at = k;
+        ms_result got = ms_redact(s.store, seq, &err);
+        bool broken = b.writes >= k;
+        b.breaks_at = 0;
+        assert_int_equal(got != MS_OK, broken);
+        s.log.os = NULL;
+        store_reopen(&s);
+        ms_query q = query_of(JOB, 0);
+        assert_int_equal(count_of(s.store, &q), 2);
+        if (!shows_redacted(s.store, seq)) must_have_text(must_get(s.store, seq), secret);
+        must_ok(ms_redact(s.store, seq, &err), &err, "redact again");
+        must_show(s.store, JOB, "[redacted]|behind|");
+        assert_int_equal(times_stored(&s, SECRET), 0);
+        store_close(&s);
+        if (!broken) break;
+        if (k > 100) fail_msg("writes without end");
+    }
+}
+
+
+/* ---- work that grows too fast ---- */
+
+/* Seconds of this thread. */
+static double processor_time(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* Four times as much takes less than eight times as long, in the best of some tries: what
+ * grows with the square takes sixteen times as long in each. */
+static void must_grow_slowly(void **state, double (*work)(test_store *s, int n), int n)
+{
+    double best = 1e9;
+    for (int i = 0; i < 5 && best >= 8; i++) {
+        double took[2];
+        for (int k = 0; k < 2; k++) {
+            test_store s = open_store(state);
+            took[k] = work(&s, k ? 4 * n : n);
+            store_close(&s);
+        }
+        double ratio = took[1] / (took[0] > 1e-4 ? took[0] : 1e-4);
+        if (ratio < best) best = ratio;
+    }
+    if (best >= 8) fail_msg("four times as much takes %.1f times as long", best);
+}
+
+static double amends_of_one(test_store *s, int n)
+{
+    uint64_t seq = say(s->store, "v0");
+    const ms_msg *msg;
+    double start = processor_time();
+    for (int i = 0; i < n; i++) {
+        amend(s->store, seq, "v");
+        assert_int_equal(ms_get_by_seq(s->store, seq, NULL, &msg, NULL), MS_OK);
+    }
+    return processor_time() - start;
+}
+
+static double appends_and_rewinds(test_store *s, int n)
+{
+    uint64_t seq = say(s->store, "first");
+    double start = processor_time();
+    for (int i = 0; i < n; i++) {
+        say(s->store, "x");
+        must_rewind(s->store, seq, 1);
+    }
+    return processor_time() - start;
+}
+
+/* Of 3 n messages the first two of each three. */
+static double hide_pairs(test_store *s, int n, bool newest_first)
+{
+    uint64_t first = say(s->store, "x"), hidden;
+    for (int i = 1; i < 3 * n; i++) say(s->store, "x");
+    double start = processor_time();
+    for (int i = 0; i < n; i++) {
+        uint64_t from = first + 3 * (uint64_t)(newest_first ? n - 1 - i : i);
+        assert_int_equal(
+            ms_hide_range(s->store, JOB, from, from + 1, &hidden, NULL), MS_OK);
+        assert_int_equal(hidden, 2);
+    }
+    return processor_time() - start;
+}
+
+static double pairs_newest_first(test_store *s, int n) { return hide_pairs(s, n, true); }
+static double pairs_oldest_first(test_store *s, int n) { return hide_pairs(s, n, false); }
+
+static double views_of_pairs(test_store *s, int n)
+{
+    ms_query q = query_of(JOB, 0);
+    double start, took;
+    hide_pairs(s, n, true);
+    start = processor_time();
+    assert_int_equal(count_of(s->store, &q), n);
+    took = processor_time() - start;
+    return took;
+}
+
+static void changes_of_one_message_stay_quick(void **state)
+{
+    must_grow_slowly(state, amends_of_one, 700);
+    must_grow_slowly(state, appends_and_rewinds, 700);
+}
+
+static void hidden_pairs_stay_quick(void **state)
+{
+    must_grow_slowly(state, pairs_newest_first, 200);
+    must_grow_slowly(state, pairs_oldest_first, 200);
+    must_grow_slowly(state, views_of_pairs, 500);
+}
+
+
+/* ---- memory that is gone once, and messages far behind ---- */
+
+typedef struct far_away {
+    ms_store *store;
+    uint64_t seq, stream;     /* of a message, of one that is being written */
+    int round;
+} far_away;
+
+static ms_result far_amend(far_away *f, ms_error *err)
+{
+    ms_envelope m = ms_user_message(ms_text("amended"));
+    return ms_amend(f->store, f->seq, &m, err);
+}
+
+static ms_result far_hide(far_away *f, ms_error *err)
+{
+    return ms_hide(f->store, f->seq, err);
+}
+
+static ms_result far_note(far_away *f, ms_error *err)
+{
+    return ms_note(f->store, f->seq, MS_STR("k"), ms_text("n"), err);
+}
+
+static ms_result far_fork(far_away *f, ms_error *err)
+{
+    char to[20];
+    snprintf(to, sizeof to, "branch %d", f->round);
+    return ms_fork(f->store, JOB, f->seq, ms_str_of(to), NULL, err);
+}
+
+static ms_result far_rewind(far_away *f, ms_error *err)
+{
+    return ms_rewind(f->store, OTHER_JOB, 1, NULL, err);
+}
+
+static ms_result far_get(far_away *f, ms_error *err)
+{
+    const ms_msg *msg;
+    return ms_get_by_seq(f->store, f->seq, NULL, &msg, err);
+}
+
+static ms_result far_position(far_away *f, ms_error *err)
+{
+    uint64_t position;
+    return ms_position(f->store, f->seq, &position, err);
+}
+
+static ms_result far_read(far_away *f, ms_error *err)
+{
+    ms_stream_text text;
+    ms_arena arena;
+    ms_arena_init(&arena, NULL);
+    ms_result got = ms_stream_read(f->store, f->stream, 0, &arena, &text, err);
+    ms_arena_deinit(&arena);
+    return got;
+}
+
+static ms_result far_recover(far_away *f, ms_error *err)
+{
+    return ms_stream_recover(f->store, f->stream, NULL, err);
+}
+
+static ms_result far_redact(far_away *f, ms_error *err)
+{
+    return ms_redact(f->store, f->seq, err);
+}
+
+enum { FAR = 150, FAR_STREAMS = 30 };
+
+/* Messages "m31;" and so on behind the streams, all in JOB but for the first three. */
+static test_store far_store(const store_kind *kind, test_alloc *heap)
+{
+    store_options options;
+    ms_envelope m = ms_assistant_message(ms_text("begun"));
+    test_alloc_init(heap);
+    memset(&options, 0, sizeof options);
+    options.alloc = heap->alloc;
+    options.clock = clock_at(&now);
+    options.room = (size_t)1 << 20;
+    test_store s = store_open(kind, &options);
+    for (int i = 0; i < 3; i++) say_at(s.store, OTHER_JOB, "other");
+    for (int i = 3; i < FAR_STREAMS; i++) (void)begin_each(s.store, &m);
+    for (int i = FAR_STREAMS; i < FAR; i++) {
+        char text[60];
+        snprintf(text, sizeof text, "m%d; and words, so that there are segments", i + 1);
+        say(s.store, text);
+    }
+    return s;
+}
+
+/* Each allocation of a call fails once, on a log that was just opened: the code says so,
+ * and the same call does it then. Of a message of its own each time. */
+static void far_without_memory(test_store *s, test_alloc *heap, far_away *f,
+                               ms_result (*run)(far_away *f, ms_error *err), bool hidden)
+{
+    for (size_t k = 1; k < 20; k++) {
+        ms_error err;
+        char text[20];
+        if (hidden) hide(s->store, f->seq);
+        store_reopen(s);
+        f->store = s->store;
+        size_t failed = heap->failed;
+        heap->fail_at = heap->calls + k;
+        ms_result got = run(f, &err);
+        heap->fail_at = 0;
+        failed = heap->failed - failed;
+        if (got != MS_OK && got != MS_E_NO_MEMORY && got != MS_E_ARENA)
+            fail_msg("allocation %zu fails: %s", k, err.message);
+        if (got != MS_OK) must_ok(run(f, &err), &err, "with memory");
+        snprintf(text, sizeof text, "m%d;", (int)f->seq);
+        if (run == far_redact && lies_open(s))
+            assert_int_equal(times_stored(s, text), 0);
+        f->seq++;
+        f->stream++;
+        f->round++;
+        if (failed == 0) break;
+    }
+}
+
+static void no_memory_is_not_no_message(void **state)
+{
+    static const struct {
+        ms_result (*run)(far_away *f, ms_error *err);
+    } calls[] = {{far_get}, {far_position}, {far_amend}, {far_hide}, {far_note},
+                 {far_rewind}, {far_read}, {far_recover}, {far_fork}};
+    test_alloc heap;
+    test_store s = far_store((const store_kind *)*state, &heap);
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        far_away f = {NULL, FAR_STREAMS + 1 + 12 * i, 4, 0};
+        far_without_memory(&s, &heap, &f, calls[i].run, false);
+    }
+    store_close(&s);
+    test_alloc_done(&heap);
+}
+
+/* Hidden or not: called again it erases. */
+static void a_redaction_without_memory(void **state)
+{
+    test_alloc heap;
+    test_store s = far_store((const store_kind *)*state, &heap);
+    for (int hidden = 0; hidden < 2; hidden++) {
+        far_away f = {NULL, FAR_STREAMS + 1 + 40 * (uint64_t)hidden, 4, 0};
+        far_without_memory(&s, &heap, &f, far_redact, hidden == 1);
+    }
+    store_close(&s);
+    test_alloc_done(&heap);
+}
+
+
+/* The location that is named is checked as that of an append. */
+static void a_stream_is_of_a_location(void **state)
+{
+    test_store s = open_store(state);
+    ms_envelope m = ms_assistant_message(ms_text("x"));
+    char *text = large_text(70000);
+    const ms_str places[] = {MS_STR("a\xff"), MS_STR("a\0b"), ms_str_n(text, 2000),
+                             ms_str_n(text, 70000)};
+    char *before = picture(s.store);
+    for (size_t i = 0; i < 4; i++) {
+        ms_stream w;
+        ms_result want = ms_append(s.store, places[i], &m, NULL, NULL);
+        assert_int_not_equal(want, MS_OK);
+        assert_int_equal(ms_stream_begin(&w, s.store, places[i], &m, NULL, NULL), want);
+        assert_null(w.store);
+    }
+    must_be_as(s.store, before, "locations that are none");
+    free(text);
+    store_close(&s);
+}
+
+/* What went well says nothing of an error. */
+static void a_success_tells_no_error(void **state)
+{
+    test_store s = open_store(state);
+    ms_error err, untouched;
+    memset(&err, 0x5a, sizeof err);
+    untouched = err;
+    uint64_t seq = say(s.store, "shown"), hidden = say(s.store, "hidden");
+    hide(s.store, hidden);
+    assert_int_equal(ms_redact(s.store, hidden, &err), MS_OK);
+    assert_memory_equal(&err, &untouched, sizeof err);
+    assert_int_equal(ms_redact(s.store, seq, &err), MS_OK);
+    assert_int_equal(ms_redact(s.store, seq, &err), MS_OK);
+    assert_memory_equal(&err, &untouched, sizeof err);
+    assert_int_equal(ms_redact(s.store, hidden + 1, &err), MS_E_NOT_FOUND);
+    assert_int_equal(err.code, MS_E_NOT_FOUND);
+    store_close(&s);
+}
+
+
+/* ---- a store that lends what it reads ---- */
+
+/* A store over another one. What its cursors give is gone when they move: overwritten,
+ * and no memory of the program any more. It can change what it gives. */
+typedef struct lender {
+    ms_store base;
+    ms_store *inside;
+    void (*forge)(unsigned char *record, const ms_msg *msg);
+} lender;
+
+typedef struct loan {
+    ms_cursor it;
+    unsigned char *record;
+    size_t size;
+} loan;
+
+static void loan_ends(loan *l)
+{
+    if (l->record != NULL) memset(l->record, 0xDD, l->size);
+    free(l->record);
+    l->record = NULL;
+}
+
+static ms_result lender_query(ms_store *store, ms_cursor *it, ms_error *err)
+{
+    loan *l = (loan *)calloc(1, sizeof *l);
+    ms_query q = it->query;
+    if (l == NULL) abort();
+    it->ctx = l;
+    if (!q.by_time) q.arena = NULL;  /* texts so far are put together outside */
+    ms_result got = ms_query_open(((lender *)store)->inside, &q, &l->it, err);
+    if (got != MS_OK) free(l);
+    return got;
+}
+
+static const ms_msg *lender_next(ms_store *store, ms_cursor *it)
+{
+    loan *l = (loan *)it->ctx;
+    void (*forge)(unsigned char *record, const ms_msg *msg) = ((lender *)store)->forge;
+    loan_ends(l);
+    const ms_msg *msg = ms_next(&l->it);
+    it->result = l->it.result;
+    it->damaged = l->it.damaged;
+    if (msg == NULL) return NULL;
+    l->size = (ms_size(msg) + 7) / 8 * 8;
+    l->record = (unsigned char *)malloc(l->size);
+    if (l->record == NULL) abort();
+    memcpy(l->record, msg, l->size);
+    if (forge != NULL) forge(l->record, (const ms_msg *)(void *)l->record);
+    return (const ms_msg *)(void *)l->record;
+}
+
+static void lender_cursor_close(ms_store *store, ms_cursor *it)
+{
+    loan *l = (loan *)it->ctx;
+    (void)store;
+    loan_ends(l);
+    ms_cursor_close(&l->it, NULL);
+    free(l);
+}
+
+static ms_result lender_get(ms_store *store, uint64_t seq, ms_arena *arena,
+                            const ms_msg **msg, ms_error *err)
+{
+    ms_store *inside = ((lender *)store)->inside;
+    return inside->backend->get(inside, seq, arena, msg, err);
+}
+
+static ms_result lender_list(ms_store *store, const ms_list_query *q, ms_arena *arena,
+                             ms_listing *out, ms_error *err)
+{
+    return ms_list(((lender *)store)->inside, q, arena, out, err);
+}
+
+static ms_result lender_stat(ms_store *store, ms_stat *out, ms_error *err)
+{
+    return ms_store_stat(((lender *)store)->inside, out, err);
+}
+
+static void lender_close(ms_store *store)
+{
+    (void)store;
+}
+
+static ms_result lender_change(ms_store *store, ms_str location,
+                               const ms_envelope *records, size_t n,
+                               const ms_append_opts *opts, ms_error *err)
+{
+    ms_store *inside = ((lender *)store)->inside;
+    return inside->backend->change(inside, location, records, n, opts, err);
+}
+
+static const ms_backend lender_backend = {NULL, lender_query, lender_next,
+                                          lender_cursor_close, lender_get, lender_list,
+                                          lender_stat, NULL, lender_close, NULL, NULL,
+                                          NULL, NULL, lender_change, NULL, NULL};
+
+static lender lender_over(ms_store *inside)
+{
+    lender l;
+    memset(&l, 0, sizeof l);
+    l.base.backend = &lender_backend;
+    l.base.open = MS_STORE_OPEN;
+    l.inside = inside;
+    return l;
+}
+
+/* Facts, copies, forks and streams read with a cursor and use what it gave later. */
+static void what_is_lent_is_not_kept(void **state)
+{
+    static const char want[] = "{\"title\":\"two\",\"long\":[1,2,3],\"n\":5}";
+    test_store s = open_store(state), to = store_open(store_kind_at(0), NULL);
+    lender l = lender_over(s.store);
+    ms_envelope m = ms_assistant_message(ms_text("begun"));
+    ms_error err;
+    ms_stream_text text;
+    ms_arena arena;
+    ms_arena_init(&arena, NULL);
+    uint64_t seq = say(s.store, "one");
+    set_facts(s.store, JOB, "{\"title\":\"one\",\"long\":[1,2,3]}");
+    set_facts(s.store, OTHER_JOB, "{\"other\":\"facts\"}");
+    set_facts(s.store, JOB, "{\"title\":\"two\",\"n\":5}");
+    must_ok(ms_note(s.store, seq, MS_STR("k"), ms_text("noted"), &err), &err, "note");
+    ms_stream w = begin_each(s.store, &m);
+    feed(&w, " so");
+    feed(&w, " far");
+    must_have_facts(&l.base, JOB, want);
+    must_have_facts(&l.base, OTHER_JOB, "{\"other\":\"facts\"}");
+    must_show_scene(&l.base, "one|begun so far|");
+    must_ok(ms_stream_read(&l.base, w.seq, 0, &arena, &text, &err), &err, "follow");
+    assert_true(ms_str_equal(text.text, MS_STR("begun so far")));
+    must_ok(ms_copy(to.store, &l.base, NULL, NULL, NULL, &err), &err, "copy");
+    must_have_facts(to.store, JOB, want);
+    must_have_facts(to.store, OTHER_JOB, "{\"other\":\"facts\"}");
+    must_show(to.store, JOB, "one|begun so far|");
+    ms_query notes = query_of(JOB, 0);
+    notes.raw = MS_RAW_NOTES;
+    must_give(to.store, &notes, "noted|");
+    fork_to(&l.base, JOB, w.seq, MS_STR("branch"));
+    must_show(s.store, MS_STR("branch"), "one|begun so far|");
+    must_have_facts(s.store, MS_STR("branch"), "{\"title\":\"two\",\"long\":[1,2,3],"
+                    "\"n\":5,\"parent\":\"job\",\"parent_seq\":2}");
+    must_ok(ms_stream_recover(&l.base, w.seq, NULL, &err), &err, "recover");
+    must_show(s.store, JOB, "one|begun so far|");
+    ms_arena_deinit(&arena);
+    store_close(&s);
+    store_close(&to);
+}
+
+
+/* ---- records that no function here writes ---- */
+
+static void write_record(ms_store *store, ms_kind kind, ms_envelope *e)
+{
+    ms_append_opts opts;
+    ms_error err;
+    memset(&opts, 0, sizeof opts);
+    e->location = JOB;
+    e->flags = (e->flags & 0xFFFFu) | (uint32_t)kind << 16;
+    must_ok(store->backend->change(store, JOB, e, 1, &opts, &err), &err, "write");
+}
+
+/* A note of another location than its message. */
+static void forge_location(unsigned char *record, const ms_msg *msg)
+{
+    ms_str location = ms_location(msg);
+    if (ms_kind_of(msg) != MS_KIND_NOTE ||
+        !ms_str_equal(ms_content(msg).text, MS_STR("forged")))
+        return;
+    record[location.ptr - (const char *)record] = 'x';
+}
+
+/* What cannot stand in a copy is left out and told; all else is copied. */
+static void a_copy_without_what_is_none(void **state)
+{
+    for (int trouble = 0; trouble < 4; trouble++) {
+        test_store s = open_store(state), to = store_open(store_kind_at(0), NULL);
+        lender l = lender_over(s.store);
+        ms_copy_report report;
+        ms_envelope e;
+        ms_error err;
+        memset(&e, 0, sizeof e);
+        say(s.store, "a");
+        e.seq = say(s.store, "b");
+        uint64_t c = say(s.store, "c");
+        if (trouble == 0) e.content = ms_text("no kind");
+        if (trouble == 0) write_record(s.store, MS_KIND_NOTE, &e);
+        if (trouble == 1)
+            must_ok(ms_note(s.store, e.seq, MS_STR("k"), ms_text("forged"), &err), &err,
+                    "note");
+        e.type = MS_T_USER_MESSAGE;
+        e.flags = MS_FLAG_AMENDED;
+        if (trouble == 2) write_record(s.store, MS_KIND_AMEND, &e); /* no content */
+        e.seq = 0;
+        e.type = MS_T_NONE;
+        e.flags = 0;
+        e.content = ms_json(MS_STR("{\"a\":1,\"c\":2}"));
+        write_record(s.store, MS_KIND_LOCATION, &e);
+        e.content = ms_json(MS_STR("[3,{\"a\":4}]")); /* facts have names */
+        write_record(s.store, MS_KIND_LOCATION, &e);
+        e.content = ms_text("none");
+        write_record(s.store, MS_KIND_LOCATION, &e);
+        must_ok(ms_note(s.store, c, MS_STR("k"), ms_text("noted"), &err), &err, "note");
+        must_have_facts(s.store, JOB, "{\"a\":1,\"c\":2}");
+        l.forge = forge_location;
+        ms_result got = ms_copy(to.store, &l.base, NULL, NULL, &report, &err);
+        if (got != (trouble < 3 ? MS_E_DAMAGED : MS_OK))
+            fail_msg("trouble %d: %s", trouble, ms_result_text(got));
+        assert_int_equal(report.damaged, trouble < 3);
+        assert_int_equal(report.copied, trouble == 2 ? 2 : 3);
+        assert_int_equal(report.notes, 1);
+        must_show(to.store, JOB, trouble == 2 ? "a|c|" : "a|b|c|");
+        must_have_facts(to.store, JOB, "{\"a\":1,\"c\":2}");
+        ms_query notes = query_of(JOB, 0);
+        notes.raw = MS_RAW_NOTES;
+        must_give(to.store, &notes, "noted|");
+        fork_to(s.store, JOB, 1, MS_STR("branch"));
+        must_have_facts(s.store, MS_STR("branch"),
+                        "{\"a\":1,\"c\":2,\"parent\":\"job\",\"parent_seq\":1}");
+        store_close(&s);
+        store_close(&to);
+    }
+}
+
+/* A copy of a copy that names another location: numbers that the first copy noted as left
+ * out are not given again. */
+static void a_copy_of_a_copy_gives_no_number_again(void **state)
+{
+    for (int kept = 0; kept < 2; kept++) {
+        test_store from = open_store(state), to = open_store(state);
+        test_store last = open_store(state);
+        const ms_str names[] = {OTHER_JOB};
+        ms_keep keep;
+        uint64_t seq = 0;
+        say_at(from.store, OTHER_JOB, "other");
+        if (kept) say(from.store, "kept");
+        for (int i = 0; i < 5; i++) hide(from.store, seq = say(from.store, "hidden"));
+        assert_int_equal(ms_copy(to.store, from.store, NULL, NULL, NULL, NULL), MS_OK);
+        memset(&keep, 0, sizeof keep);
+        keep.locations = names;
+        keep.n_locations = 1;
+        assert_int_equal(ms_copy(last.store, to.store, &keep, NULL, NULL, NULL), MS_OK);
+        must_show(last.store, OTHER_JOB, "other|");
+        must_show(last.store, JOB, "");
+        assert_true(say(last.store, "next") > seq);
+        store_close(&from);
+        store_close(&to);
+        store_close(&last);
+    }
+}
+
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -2934,6 +3618,18 @@ int main(void)
         ON_EVERY_STORE(processes_that_change_at_once),
         ON_EVERY_STORE(one_changes_one_reads),
         ON_EVERY_STORE(two_that_change),
+        ON_EVERY_STORE(a_cut_character_counts),
+        ON_EVERY_STORE(raw_bounds_go_by_place),
+        ON_LOGS(a_redaction_is_cut_off),
+        ON_EVERY_STORE(changes_of_one_message_stay_quick),
+        ON_EVERY_STORE(hidden_pairs_stay_quick),
+        ON_EVERY_STORE(no_memory_is_not_no_message),
+        ON_EVERY_STORE(a_redaction_without_memory),
+        ON_EVERY_STORE(a_stream_is_of_a_location),
+        ON_EVERY_STORE(a_success_tells_no_error),
+        ON_EVERY_STORE(what_is_lent_is_not_kept),
+        ON_EVERY_STORE(a_copy_without_what_is_none),
+        ON_EVERY_STORE(a_copy_of_a_copy_gives_no_number_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

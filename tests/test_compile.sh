@@ -219,6 +219,7 @@ switched MSGSTORE_NO_STDIO -DMSGSTORE_NO_STDIO "$stb" "$stdio"
 switched MSGSTORE_NO_DIALECTS -DMSGSTORE_NO_DIALECTS "$no_stb" \
     'stbds_|ms_(read_list|writer_put)'
 switched MSGSTORE_NO_LOG -DMSGSTORE_NO_LOG "$stb" "$log"
+switched MSGSTORE_NO_CHANGES '-DMSGSTORE_NO_CHANGES -DMSGSTORE_NO_DIALECTS' "$no_stb" 'stbds_'
 switched all_switches "-DMSGSTORE_STATIC -DMSGSTORE_NO_THREADS -DMSGSTORE_NO_STDIO \
     -DMSGSTORE_NO_DIALECTS -DMSGSTORE_NO_LOG" "$no_stb" "$threads|$stdio|$log|stbds_"
 check the_log_is_seen_by_its_names <<END

@@ -5,6 +5,7 @@
 #define MSGSTORE_NO_DIALECTS
 #define MSGSTORE_NO_STDIO
 #define MSGSTORE_NO_THREADS
+#define MSGSTORE_NO_CHANGES
 #define MSGSTORE_IMPLEMENTATION
 #include "../../msgstore.h"
 
