@@ -1381,8 +1381,8 @@ MS_API ms_result ms_mem_reset(ms_store *store, ms_error *err);
 /* ==== [api-log] the log file =========================================================
  * A store in one file that survives: the process's death at once, power cuts as far as
  * it was synced. Reading is through a map of the file, appending at memory speed. One
- * process writes (it holds a lock), any number read beside it, without locks and without
- * writing a byte: read-only media, snapshots and copies made by `cp` while a writer runs
+ * process writes (it holds a lock; with `shared` several take turns), any number read
+ * beside it, without locks and without writing a byte: read-only media, snapshots and copies made by `cp` while a writer runs
  * just work. All functions of [api-store] and [api-memory] work on it. See [format] for
  * the bytes.
  *
@@ -25086,7 +25086,11 @@ static ms_result ms__log_recover(ms__log *log, ms__replay *s, bool look_ahead,
             if (s->at > log->end && s->at <= s->trusted) log->end = s->at;
             return MS_OK;
         }
-        if (!look_ahead || s->at >= s->limit || !ms__replay_synced(s)) {
+        bool damage = look_ahead && s->at < s->limit && ms__replay_synced(s);
+        /* unless a writer has begun meanwhile and is at work here: the next look of a reader
+         * takes in what it writes */
+        if (damage && !log->writer && ms__mark_trusted(log)) damage = false;
+        if (!damage) {
             if (!pending)
                 log->end = s->at > log->end && s->at <= s->trusted ? s->at : log->end;
             return MS_OK;
