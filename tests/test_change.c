@@ -3284,6 +3284,63 @@ static void a_stream_is_of_a_location(void **state)
 }
 
 /* What went well says nothing of an error. */
+/* The kind of a record stands in flags on its way into a store: a caller cannot set it. */
+static void flags_of_a_caller_make_no_change(void **state)
+{
+    test_store s = open_store(state);
+    uint64_t seq = say(s.store, "stays"), hidden = 0;
+    ms_stat before, after;
+    ms_error err;
+    assert_int_equal(ms_store_stat(s.store, &before, NULL), MS_OK);
+    for (unsigned bit = 16; bit < 32; bit++) {
+        ms_envelope m = ms_user_message(ms_text("another"));
+        m.flags = (uint32_t)1 << bit;
+        m.seq = seq;
+        assert_int_equal(ms_append(s.store, MS_STR("job"), &m, &hidden, &err),
+                         MS_E_ARGUMENT);
+        assert_string_equal(err.path, "flags");
+        assert_int_equal(ms_append_batch(s.store, &m, 1, NULL, NULL), MS_E_ARGUMENT);
+    }
+    assert_int_equal(ms_store_stat(s.store, &after, NULL), MS_OK);
+    assert_memory_equal(&before, &after, sizeof before);
+    store_close(&s);
+}
+
+typedef struct late_note {
+    ms_store *store;
+    uint64_t seq;
+    ms_result result;
+} late_note;
+
+static void *note_late(void *arg)
+{
+    late_note *l = (late_note *)arg;
+    struct timespec pause = {0, 30000000};
+    nanosleep(&pause, NULL);
+    l->result = ms_note(l->store, l->seq, MS_STR("k"), ms_text("v"), NULL);
+    return NULL;
+}
+
+static void a_change_wakes_who_waits(void **state)
+{
+    test_store s = open_store(state);
+    pthread_t thread;
+    struct timespec from, to;
+    late_note l = {NULL, 0, MS_E_IO};
+    l.store = s.store;
+    l.seq = say(s.store, "first");
+    uint64_t seq = 0;
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    if (pthread_create(&thread, NULL, note_late, &l) != 0) abort();
+    assert_int_equal(ms_wait(s.store, l.seq, 20000, &seq, NULL), MS_OK);
+    pthread_join(thread, NULL);
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    assert_int_equal(l.result, MS_OK);
+    assert_int_equal(seq, l.seq);
+    assert_true(to.tv_sec - from.tv_sec < 15);
+    store_close(&s);
+}
+
 static void a_success_tells_no_error(void **state)
 {
     test_store s = open_store(state);
@@ -3559,6 +3616,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         ON_EVERY_STORE(what_an_amend_leaves_unset),
+        ON_EVERY_STORE(flags_of_a_caller_make_no_change),
+        ON_EVERY_STORE(a_change_wakes_who_waits),
         ON_EVERY_STORE(what_an_amend_sets),
         ON_EVERY_STORE(an_amended_message_keeps_its_place),
         ON_EVERY_STORE(what_cannot_be_amended),

@@ -247,6 +247,13 @@ for name in ' U mmap' ' U f(data)?sync' ' T ms_log_open' ' T ms_os_'; do
     grep -E '$log' \$dir/names | grep -Eq "\$name"
 done
 END
+check MSGSTORE_NO_CHANGES_refuses_a_changed_log <<END
+gcc -std=c99 \$src/changed.c -pthread -o \$dir/with
+gcc -std=c99 -DMSGSTORE_NO_CHANGES \$src/changed.c -pthread -o \$dir/without
+\$dir/with \$dir/changed.msl make
+\$dir/with \$dir/changed.msl
+\$dir/without \$dir/changed.msl
+END
 check MSGSTORE_NO_LOG_has_no_log <<END
 gcc -std=c99 -fsyntax-only \$src/no_log.c
 ! gcc -std=c99 -DMSGSTORE_NO_LOG -fsyntax-only \$src/no_log.c 2>\$dir/errors
