@@ -925,6 +925,8 @@ typedef struct ms_append_opts {
     bool keep_seq;            /* use the sequence of each envelope, larger than those of all
                                  messages that are there, and its flags; for copies */
     uint64_t *seqs;           /* receives n sequence numbers; may be NULL */
+    const ms_envelope *measured; /* private: messages of which is known what follows */
+    const struct ms__layout *layout; /* private: of the one; NULL: all text is UTF-8 */
 } ms_append_opts;
 
 /* Appends one message to a location (absent: m->location). *seq receives its sequence
@@ -2719,10 +2721,17 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 
 /* Many bytes compared at once: 16 where the compiler knows the processor to, 32 where it
  * does at run time. */
-#if MS__GNUC && defined(__SSE2__)
+#if MS__GNUC && defined(__SSE2__) && !defined(MSGSTORE_NO_SIMD)
 #define MS__SSE2 1
+#include <emmintrin.h>
 #else
 #define MS__SSE2 0
+#endif
+#if MS__GNUC && defined(__ARM_NEON) && defined(__aarch64__) && !defined(MSGSTORE_NO_SIMD)
+#define MS__NEON 1
+#include <arm_neon.h>
+#else
+#define MS__NEON 0
 #endif
 #if MS__SSE2 && defined(__x86_64__)
 #define MS__AVX2 1
@@ -2774,12 +2783,14 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 #define MS__LIKELY(x) __builtin_expect(!!(x), 1)
 #define MS__UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define MS__PREFETCH(p) __builtin_prefetch(p)
+#define MS__PREFETCH_WRITE(p) __builtin_prefetch(p, 1)
 #else
 #define MS__UNUSED
 #define MS__APART
 #define MS__LIKELY(x) (x)
 #define MS__UNLIKELY(x) (x)
 #define MS__PREFETCH(p) ((void)(p))
+#define MS__PREFETCH_WRITE(p) ((void)(p))
 #endif
 
 /* One writer stores with release, readers load with acquire. */
@@ -3542,36 +3553,116 @@ static unsigned ms__utf8_char(const unsigned char *p, size_t n, unsigned *bad)
     return len;
 }
 
-/* How many bytes from p on are ASCII; 32 at a time, since most text is. */
-static size_t ms__ascii_run(const unsigned char *p, size_t n)
+/* ---- Sixteen bytes at a time. */
+
+#if MS__NEON
+/* The index of the first byte that is not zero; 16: all are. */
+static unsigned ms__neon_first(uint8x16_t odd)
+{
+    uint8x8_t halves = vshrn_n_u16(vreinterpretq_u16_u8(vcgtq_u8(odd, vdupq_n_u8(0))), 4);
+    uint64_t bits = vget_lane_u64(vreinterpret_u64_u8(halves), 0);
+    return bits ? (unsigned)__builtin_ctzll(bits) / 4 : 16;
+}
+#endif
+
+#if MS__SSE2
+static unsigned ms__sse2_first(__m128i odd) /* bytes with their high bit set */
+{
+    unsigned bits = (unsigned)_mm_movemask_epi8(odd);
+    return bits ? (unsigned)__builtin_ctz(bits) : 16;
+}
+
+static __m128i ms__sse2_load(const unsigned char *p)
+{
+    return _mm_loadu_si128((const __m128i *)(const void *)p);
+}
+#endif
+
+#define MS__WIDE (MS__SSE2 || MS__NEON)
+
+#if MS__WIDE
+/* How many of 16 bytes come before the first one that is not ASCII. */
+static unsigned ms__ascii_16(const unsigned char *p)
+{
+#if MS__SSE2
+    return ms__sse2_first(ms__sse2_load(p));
+#else
+    return ms__neon_first(vandq_u8(vld1q_u8(p), vdupq_n_u8(0x80)));
+#endif
+}
+
+/* And before the first one that JSON text has to look at: a quote, a backslash, a control
+ * character, or no ASCII. */
+static unsigned ms__plain_16(const unsigned char *p)
+{
+#if MS__SSE2
+    __m128i v = ms__sse2_load(p); /* compared as signed: what is not ASCII is below, too */
+    __m128i marks = _mm_or_si128(_mm_cmpeq_epi8(v, _mm_set1_epi8('"')),
+                                 _mm_cmpeq_epi8(v, _mm_set1_epi8('\\')));
+    return ms__sse2_first(_mm_or_si128(marks, _mm_cmplt_epi8(v, _mm_set1_epi8(0x20))));
+#else
+    uint8x16_t v = vld1q_u8(p);
+    uint8x16_t marks = vorrq_u8(vceqq_u8(v, vdupq_n_u8('"')), vceqq_u8(v, vdupq_n_u8('\\')));
+    uint8x16_t ends = vorrq_u8(vcltq_u8(v, vdupq_n_u8(0x20)), vcgeq_u8(v, vdupq_n_u8(0x80)));
+    return ms__neon_first(vorrq_u8(marks, ends));
+#endif
+}
+#endif
+
+#if MS__SSE2
+/* How many bytes before the first 64 with one that is not ASCII. */
+static size_t ms__ascii_64s(const unsigned char *p, size_t n)
+{
+    size_t i = 0;
+    for (; n - i >= 64; i += 64) {
+        __m128i a = _mm_or_si128(ms__sse2_load(p + i), ms__sse2_load(p + i + 16));
+        __m128i b = _mm_or_si128(ms__sse2_load(p + i + 32), ms__sse2_load(p + i + 48));
+        if (_mm_movemask_epi8(_mm_or_si128(a, b)) != 0) break;
+    }
+    return i;
+}
+#endif
+
+/* Are n < 16 bytes ASCII? By loads that overlap. */
+static bool ms__ascii_few(const unsigned char *p, size_t n)
 {
     const uint64_t high = 0x8080808080808080u;
-    uint64_t w[4];
-    size_t i = 0;
-#if defined(__SSE2__) && MS__GNUC
-    typedef char ms__v16 __attribute__((vector_size(16)));
-    for (ms__v16 v[4]; n - i >= sizeof v; i += sizeof v) {
-        memcpy(v, p + i, sizeof v);
-        if (__builtin_ia32_pmovmskb128((v[0] | v[1]) | (v[2] | v[3])) != 0) break;
+    uint64_t first = 0, last = 0;
+    if (n >= 8) {
+        memcpy(&first, p, 8);
+        memcpy(&last, p + n - 8, 8);
+        return ((first | last) & high) == 0;
     }
-#endif
-    for (; n - i >= sizeof w; i += sizeof w) {
-        memcpy(w, p + i, sizeof w);
-        if (((w[0] | w[1] | w[2] | w[3]) & high) != 0) break;
-    }
-    for (; n - i >= 8; i += 8) {
-        memcpy(w, p + i, 8);
-        if ((w[0] & high) != 0) break;
-    }
-    if (n >= 8) { /* the last 8, some of them again */
-        memcpy(w, p + n - 8, 8);
-        if ((w[0] & high) == 0 && n - i < 8) return n;
-    } else if (n >= 4) { /* names are short */
-        uint32_t first, last;
+    if (n >= 4) {
         memcpy(&first, p, 4);
         memcpy(&last, p + n - 4, 4);
-        if (((first | last) & 0x80808080u) == 0) return n;
+        return ((first | last) & high) == 0;
     }
+    unsigned char seen = 0;
+    for (size_t i = 0; i < n; i++) seen |= p[i];
+    return seen < 0x80;
+}
+
+/* How many bytes from p on are ASCII. */
+static size_t ms__ascii_run(const unsigned char *p, size_t n)
+{
+    size_t i = 0;
+    if (n < 16 && ms__ascii_few(p, n)) return n;
+#if MS__SSE2
+    i = ms__ascii_64s(p, n);
+#endif
+#if MS__WIDE
+    for (; n - i >= 16; i += 16) {
+        unsigned run = ms__ascii_16(p + i);
+        if (run < 16) return i + run;
+    }
+    if (n >= 16 && ms__ascii_16(p + n - 16) == 16) return n; /* some of them again */
+#else
+    for (uint64_t w; n - i >= 8; i += 8) {
+        memcpy(&w, p + i, 8);
+        if ((w & 0x8080808080808080u) != 0) break;
+    }
+#endif
     while (i < n && p[i] < 0x80) i++;
     return i;
 }
@@ -4325,6 +4416,12 @@ static int ms__hex4(const char *p, const char *end)
 static size_t ms__plain_run(const char *p, const char *end)
 {
     const char *start = p;
+#if MS__WIDE
+    for (; end - p >= 16; p += 16) {
+        unsigned run = ms__plain_16((const unsigned char *)p);
+        if (run < 16) return (size_t)(p - start) + run;
+    }
+#endif
     while (p < end) {
         const char *stop = end - p < 8 ? end : p + 8;
         if (end - p >= 8) {
@@ -5403,13 +5500,34 @@ static ms_result ms__at_field(ms_error *err, ms_result code, const char *name)
     return ms__fail_in(err, code, "%s", name);
 }
 
+/* Are all bytes ASCII and none of them zero? False is no verdict yet. */
+static bool ms__is_plain_name(ms_str name)
+{
+    const uint64_t ones = 0x0101010101010101u, high = 0x8080808080808080u;
+    uint64_t seen = 0, word = ones, last = ones;
+    if (name.len >= 8) {
+        for (size_t i = 0; i + 8 <= name.len && i < MS_KEY_MAX; i += 8) {
+            memcpy(&word, name.ptr + i, 8);
+            seen |= (word - ones) | word;
+        }
+        memcpy(&last, name.ptr + name.len - 8, 8);
+    } else if (name.len >= 4) {
+        memcpy(&word, name.ptr, 4);
+        memcpy(&last, name.ptr + name.len - 4, 4);
+    } else {
+        memcpy(&word, name.ptr, name.len);
+    }
+    seen |= (word - ones) | word | (last - ones) | last;
+    return name.len <= MS_KEY_MAX && (seen & high) == 0;
+}
+
 /* A name that messages are found by: location, agent key, turn id, idempotency key. */
 static ms_result ms__key_check(ms_str key, const char *name, bool may_be_empty,
                                ms_error *err)
 {
     size_t bad;
     ms_result code = MS_OK;
-    if (!key.ptr) return MS_OK;
+    if (!key.ptr || (key.len > 0 && ms__is_plain_name(key))) return MS_OK;
     if (key.len == 0 && !may_be_empty)
         code = ms__fail(err, MS_E_ARGUMENT, "%s is empty, 1 to %u bytes are allowed",
                         name, (uint64_t)MS_KEY_MAX);
@@ -5425,11 +5543,13 @@ static ms_result ms__key_check(ms_str key, const char *name, bool may_be_empty,
     return code == MS_OK ? MS_OK : ms__at_field(err, code, name);
 }
 
+#define MS__VALUE_MAX (UINT32_MAX / 8)
+
 static ms_result ms__field_check(const ms_envelope *m, unsigned field, ms_error *err)
 {
     const char *name = ms__fields[field].name;
     ms_str text = ms__field_text(m, field), value;
-    if (text.len > UINT32_MAX / 8)
+    if (text.len > MS__VALUE_MAX)
         return ms__at_field(err,
                             ms__fail(err, MS_E_TOO_LARGE,
                                      "%s has %u bytes, over the "
@@ -5466,30 +5586,20 @@ static ms_result ms__head_check(const ms_envelope *m, ms_error *err)
     return MS_OK;
 }
 
-MS_API ms_result ms_envelope_check(const ms_envelope *m, ms_error *err)
+/* Fields that its type asks for and m has not. */
+static ms_result ms__required_check(const ms_envelope *m, uint32_t present, ms_error *err)
 {
-    if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no envelope");
-    MS__TRY(ms__head_check(m, err));
-    uint32_t required = ms__type_row_of(m->type)->required;
-    uint32_t present = ms__fields_of(m);
-    for (uint32_t set = present | required; set; set &= set - 1) {
-        unsigned f = ms__lowest(set);
-        if (present >> f & 1) {
-            MS__TRY(ms__field_check(m, f, err));
-        } else {
-            const char *word = m->type == MS_T_OTHER ? "other" : ms_type_word(m->type);
-            return ms__at_field(err, ms__fail(err, MS_E_MISSING, "a message of type %s "
-                                              "needs %s", word, ms__fields[f].name),
-                                ms__fields[f].name);
-        }
+    uint32_t missing = ms__type_row_of(m->type)->required & ~present;
+    const char *word = m->type == MS_T_OTHER ? "other" : ms_type_word(m->type);
+    if (missing) {
+        const char *name = ms__fields[ms__lowest(missing)].name;
+        return ms__at_field(err, ms__fail(err, MS_E_MISSING, "a message of type %s "
+                                          "needs %s", word, name), name);
     }
     if (m->type == MS_T_OTHER && ms__is_empty(m->type_name))
         return ms__at_field(err, ms__fail(err, MS_E_MISSING, "type OTHER needs a name"),
                             "type_name");
-    MS__TRY(ms__key_check(m->location, "location", false, err));
-    MS__TRY(ms__key_check(m->agent_key, "agent_key", false, err));
-    MS__TRY(ms__key_check(m->turn_id, "turn_id", true, err));
-    return ms__key_check(m->key, "key", false, err);
+    return MS_OK;
 }
 
 MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena, ms_envelope *out)
@@ -5604,11 +5714,21 @@ static const char *const ms__kind_words[MS__KIND_COUNT] = {
 #undef MS__X
 };
 
+/* One value on its way into a record. */
+typedef struct ms__part {
+    ms_str text; /* as given */
+    uint32_t len; /* as stored, after repair */
+    unsigned char field, tag;
+    bool repaired;
+} ms__part;
+
 typedef struct ms__layout {
-    uint32_t len[MS_FIELD_COUNT]; /* of each value, after repair */
-    uint32_t present, json, repaired; /* fields, by bit */
+    uint64_t values; /* bytes */
+    uint32_t present, repaired; /* fields, by bit */
     uint32_t dir;  /* bytes of directory */
     uint32_t size; /* of the record without padding */
+    uint32_t n_parts;
+    ms__part parts[MS_FIELD_COUNT]; /* fields rising; n_parts of them are set */
 } ms__layout;
 
 static unsigned ms__length_code(uint32_t len)
@@ -5616,62 +5736,124 @@ static unsigned ms__length_code(uint32_t len)
     return len < 256 ? 0 : len < 65536 ? 1 : 2;
 }
 
-/* What the record of m will be. location, if not empty, stands in for m's own. */
-static ms_result ms__layout_of(const ms_envelope *m, ms_str location, ms__layout *l,
-                               ms_error *err)
+/* How much is known of a message that is measured. */
+typedef enum ms__known {
+    MS__NOTHING, /* it is checked, too */
+    MS__CHECKED, /* by ms_envelope_check, its location by ms__key_check */
+    MS__UTF8     /* checked, and all text in it is UTF-8 */
+} ms__known;
+
+#define MS__NAME_FIELDS                                                            \
+    (1u << MS_F_LOCATION | 1u << MS_F_AGENT_KEY | 1u << MS_F_TURN_ID | 1u << MS_F_KEY)
+
+static ms_result ms__measure_part(const ms_envelope *m, unsigned field, ms_str text,
+                                  bool json, ms__known known, ms__layout *l, ms_error *err)
 {
-    uint64_t values = 0;
-    memset(l, 0, sizeof *l);
-    l->dir = 1;
-    l->present = ms__fields_of(m);
-    if (!ms__is_empty(location)) l->present |= (uint32_t)1 << MS_F_LOCATION;
-    for (uint32_t set = l->present; set; set &= set - 1) {
-        unsigned f = ms__lowest(set);
-        ms_str text = ms__field_text(m, f);
-        if (f == MS_F_LOCATION && !ms__is_empty(location)) text = location;
-        uint64_t len = text.len;
-        bool json = ms__field_is_json(m, f);
-        if (json) {
-            l->json |= (uint32_t)1 << f;
-        } else if (!ms_utf8_check(text, NULL)) {
-            len = ms__utf8_repair(text, NULL);
-            l->repaired |= (uint32_t)1 << f;
-        }
-        values += len;
-        if (values > MS__RECORD_MAX) break;
-        l->len[f] = (uint32_t)len;
-        l->dir += 1 + (1u << ms__length_code((uint32_t)len));
+    ms__part *part = &l->parts[l->n_parts++];
+    bool check = known == MS__NOTHING, name = MS__NAME_FIELDS >> field & 1;
+    bool ascii = json || known == MS__UTF8 || (name && ms__is_plain_name(text));
+    if (check && (json || text.len > MS__VALUE_MAX)) MS__TRY(ms__field_check(m, field, err));
+    if (check && name && !(ascii && text.len))
+        MS__TRY(ms__key_check(text, ms__fields[field].name, field == MS_F_TURN_ID, err));
+    part->text = text;
+    part->len = (uint32_t)text.len;
+    part->repaired = !ascii && !ms_utf8_check(text, NULL);
+    if (part->repaired) {
+        part->len = (uint32_t)ms__utf8_repair(text, NULL);
+        l->repaired |= (uint32_t)1 << field;
     }
-    if (MS__HEADER + l->dir + values > MS__RECORD_MAX)
+    unsigned code = ms__length_code(part->len);
+    part->field = (unsigned char)field;
+    part->tag = (unsigned char)(field | (json ? MS__TAG_JSON : 0u) | code << 6);
+    l->present |= (uint32_t)1 << field;
+    l->values += part->len;
+    l->dir += 1 + (1u << code);
+    return MS_OK;
+}
+
+#define MS__STR_TEXT(v) (v)
+#define MS__STR_OBJECT(v) (v)
+#define MS__STR_VALUE(v) (v).text
+#define MS__IS_JSON_TEXT(v) false
+#define MS__IS_JSON_OBJECT(v) true
+#define MS__IS_JSON_VALUE(v) (v).json
+
+/* What the record of m will be. location, if not empty, stands in for m's own. */
+static ms_result ms__measure(const ms_envelope *m, ms_str location, ms__known known,
+                             ms__layout *l, ms_error *err)
+{
+    bool given = !ms__is_empty(location);
+    l->values = l->present = l->repaired = l->n_parts = 0;
+    l->dir = 1;
+    if (known == MS__NOTHING) MS__TRY(ms__head_check(m, err));
+    if (given) MS__TRY(ms__measure_part(m, MS_F_LOCATION, location, false, known, l, err));
+    if (given && known == MS__NOTHING)
+        MS__TRY(ms__key_check(m->location, "location", false, err));
+#define MS__X(number, name, member, kind)                                               \
+    if (MS__STR_##kind(m->member).ptr && !(number == MS_F_LOCATION && given))           \
+        MS__TRY(ms__measure_part(m, number, MS__STR_##kind(m->member),                  \
+                                 MS__IS_JSON_##kind(m->member), known, l, err));
+    MS_FIELDS(MS__X)
+#undef MS__X
+    if (known == MS__NOTHING) MS__TRY(ms__required_check(m, l->present, err));
+    if (MS__HEADER + l->dir + l->values > MS__RECORD_MAX)
         return ms__fail(err, MS_E_TOO_LARGE,
                         "the message has over %u bytes, the limit of "
                         "a record is %u",
-                        values, MS__RECORD_MAX);
-    l->size = MS__HEADER + l->dir + (uint32_t)values;
+                        l->values, MS__RECORD_MAX);
+    l->size = MS__HEADER + l->dir + (uint32_t)l->values;
     return MS_OK;
+}
+
+MS_API ms_result ms_envelope_check(const ms_envelope *m, ms_error *err)
+{
+    ms__layout l;
+    if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no envelope");
+    return ms__measure(m, ms__absent(), MS__NOTHING, &l, err);
 }
 
 /* The size that a record takes, padding included. */
 static uint32_t ms__padded(uint32_t size) { return (uint32_t)ms__align8(size); }
 
-static void ms__encode_body(const ms_envelope *m, ms_str location, const ms__layout *l,
-                            unsigned char *body)
+/* Copies n bytes; names and words without a call. */
+static void ms__copy_text(unsigned char *to, const char *from, size_t n)
+{
+    uint64_t first, last;
+    uint32_t head, end;
+    if (n > 16) {
+        memcpy(to, from, n);
+    } else if (n >= 8) {
+        memcpy(&first, from, 8);
+        memcpy(&last, from + n - 8, 8);
+        memcpy(to, &first, 8);
+        memcpy(to + n - 8, &last, 8);
+    } else if (n >= 4) {
+        memcpy(&head, from, 4);
+        memcpy(&end, from + n - 4, 4);
+        memcpy(to, &head, 4);
+        memcpy(to + n - 4, &end, 4);
+    } else {
+        for (size_t i = 0; i < n; i++) to[i] = (unsigned char)from[i];
+    }
+}
+
+static void ms__encode_body(const ms__layout *l, unsigned char *body)
 {
     unsigned char *dir = body + 1, *value = body + l->dir;
     body[0] = (unsigned char)l->dir;
-    for (uint32_t set = l->present; set; set &= set - 1) {
-        unsigned f = ms__lowest(set);
-        ms_str text = ms__field_text(m, f);
-        if (f == MS_F_LOCATION && !ms__is_empty(location)) text = location;
-        uint32_t len = l->len[f];
-        unsigned code = ms__length_code(len);
-        *dir++ = (unsigned char)(f | (l->json >> f & 1 ? MS__TAG_JSON : 0u) | code << 6);
-        for (unsigned i = 0; i < 1u << code; i++) *dir++ = (unsigned char)(len >> 8 * i);
-        if (l->repaired >> f & 1) (void)ms__utf8_repair(text, (char *)value);
-        else if (len > 0) memcpy(value, text.ptr, len);
-        value += len;
+    for (unsigned i = 0; i < l->n_parts; i++) {
+        const ms__part *part = &l->parts[i];
+        unsigned code = part->tag >> 6;
+        *dir++ = part->tag;
+        *dir++ = (unsigned char)part->len;
+        if (code > 0) *dir++ = (unsigned char)(part->len >> 8);
+        if (code > 1) *dir++ = (unsigned char)(part->len >> 16);
+        if (code > 1) *dir++ = (unsigned char)(part->len >> 24);
+        if (part->repaired) (void)ms__utf8_repair(part->text, (char *)value);
+        else ms__copy_text(value, part->text.ptr, part->len);
+        value += part->len;
     }
-    memset(value, 0, ms__padded(l->size) - l->size);
+    for (unsigned rest = (0u - l->size) & 7; rest > 0; rest--) *value++ = 0;
 }
 
 /* The kind of record that an envelope stands for on its way into a store: in the bits of
@@ -5950,12 +6132,12 @@ static ms_result ms__encode_loose(const ms_envelope *m, uint32_t flags, ms_arena
                                   const ms_msg **out, ms_error *err)
 {
     ms__layout l;
-    MS__TRY(ms__layout_of(m, ms__absent(), &l, err));
+    MS__TRY(ms__measure(m, ms__absent(), MS__CHECKED, &l, err));
     uint32_t padded = ms__padded(l.size);
     unsigned char *r = arena ? (unsigned char *)ms_arena_alloc(arena, padded) : NULL;
     if (!r) return ms__no_arena(err, arena, padded);
     ms__encode_header(m, &l, m->seq, ms__time_bits(m), flags, r);
-    ms__encode_body(m, ms__absent(), &l, r + MS__HEADER);
+    ms__encode_body(&l, r + MS__HEADER);
     ms__seal(r, 0);
     *out = ms__msg(r);
     return MS_OK;
@@ -14739,9 +14921,19 @@ static ms_result ms__open_check(const ms_store *store, ms_error *err)
     return MS_OK;
 }
 
-static ms_result ms__message_check(ms_str location, const ms_envelope *m, ms_error *err)
+/* Asks for the beginning of a text that will be read soon. */
+static void ms__text_soon(ms_str text)
 {
-    MS__TRY(ms_envelope_check(m, err));
+    size_t most = ms__min(text.len, 1024);
+    for (size_t i = 0; i < most; i += 64) MS__PREFETCH(text.ptr + i);
+}
+
+/* Checks a message on its way into a store and measures its record. */
+static ms_result ms__message_measure(ms_str location, const ms_envelope *m, ms__layout *l,
+                                     ms_error *err)
+{
+    if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no envelope");
+    MS__TRY(ms__measure(m, location, MS__NOTHING, l, err));
     if (m->flags >> MS__KIND_SHIFT) /* those bits are for changes, see [change] */
         return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "%u is no set of flags",
                                           (uint64_t)m->flags), "flags");
@@ -14749,6 +14941,12 @@ static ms_result ms__message_check(ms_str location, const ms_envelope *m, ms_err
         return ms__at_field(
             err, ms__fail(err, MS_E_ARGUMENT, "the message has no location"), "location");
     return MS_OK;
+}
+
+static ms_result ms__message_check(ms_str location, const ms_envelope *m, ms_error *err)
+{
+    ms__layout l;
+    return ms__message_measure(location, m, &l, err);
 }
 
 static ms_result ms__append(ms_store *store, ms_str location, const ms_envelope *messages,
@@ -14763,12 +14961,17 @@ MS_API ms_result ms_append(ms_store *store, ms_str location, const ms_envelope *
                            uint64_t *seq, ms_error *err)
 {
     ms_append_opts opts;
+    ms__layout layout;
     uint64_t number = 0;
     memset(&opts, 0, sizeof opts);
     opts.seqs = &number;
+    opts.measured = m;
+    opts.layout = &layout;
     if (seq) *seq = 0;
     MS__TRY(ms__open_check(store, err));
-    MS__TRY(ms__message_check(location, m, err));
+    ms__text_soon(m->content.text);
+    ms__text_soon(m->args.text);
+    MS__TRY(ms__message_measure(location, m, &layout, err));
     MS__TRY(ms__append(store, location, m, 1, &opts, err));
     if (seq) *seq = number;
     return MS_OK;
@@ -15107,18 +15310,23 @@ static ms_result ms__expect_only(ms_store *store, const ms_append_opts *opts, ms
 MS_API ms_result ms_append_batch(ms_store *store, const ms_envelope *messages, size_t n,
                                  const ms_append_opts *opts, ms_error *err)
 {
-    ms_append_opts none;
-    memset(&none, 0, sizeof none);
-    if (!opts) opts = &none;
+    ms_append_opts own;
+    ms__layout layout;
+    uint32_t repaired = 0;
+    memset(&own, 0, sizeof own);
+    if (opts) own = *opts;
     MS__TRY(ms__open_check(store, err));
-    if (opts->expect && ms__is_empty(opts->location))
+    if (own.expect && ms__is_empty(own.location))
         return ms__fail(err, MS_E_ARGUMENT, "expect_seq needs a location in the options");
     for (size_t i = 0; i < n; i++) {
-        ms_result code = ms__message_check(opts->location, &messages[i], err);
+        ms_result code = ms__message_measure(own.location, &messages[i], &layout, err);
         if (code != MS_OK) return ms__fail_in(err, code, "messages[%u]", (uint64_t)i);
+        repaired |= layout.repaired;
     }
-    if (n == 0) return opts->expect ? ms__expect_only(store, opts, err) : MS_OK;
-    ms_result code = ms__append(store, opts->location, messages, n, opts, err);
+    if (n == 0) return own.expect ? ms__expect_only(store, &own, err) : MS_OK;
+    own.measured = repaired ? NULL : messages;
+    own.layout = n == 1 ? &layout : NULL;
+    ms_result code = ms__append(store, own.location, messages, n, &own, err);
     /* a store names the message where there are several */
     if (code == MS_OK || n > 1 || code == MS_E_CONFLICT) return code;
     return ms__fail_in(err, code, "messages[%u]", (uint64_t)0);
@@ -16633,6 +16841,7 @@ typedef struct ms__stream {
     uint32_t count;  /* atomic */
     uint32_t cap;    /* entries in all chunks */
     uint32_t wanted; /* reserved by the append that runs */
+    uint32_t first;  /* of the tail; for writers */
 } ms__stream;
 
 typedef struct ms__node {
@@ -16698,6 +16907,16 @@ typedef struct ms__names {
     ms__chain locs, agents, keys, flows;
 } ms__names;
 
+/* Names that were looked up lately, each in the one place that its bytes say: most appends
+ * hash nothing and walk no trie. Writers change it under their lock, readers look. */
+#define MS__RECENT_LOCS 8u /* bits of a place */
+#define MS__RECENT_AGENTS 10u
+
+typedef struct ms__recent {
+    void *locs[1 << MS__RECENT_LOCS];     /* ms__loc; atomic */
+    void *agents[1 << MS__RECENT_AGENTS]; /* ms__agent; atomic */
+} ms__recent;
+
 /* What became of one message: each version counts from its place on, the newest first. */
 typedef struct ms__version {
     struct ms__version *before;
@@ -16745,6 +16964,7 @@ typedef struct ms__live {
     ms__stream others; /* records that change them */
     ms__names names;
     ms__names fresh; /* made by the append that runs, not seen by readers yet */
+    void *recent; /* ms__recent; NULL: too few messages for one, or a buffer; atomic */
 } ms__live;
 
 /* ---- Memory for nodes and chunks: given back together, and when an append fails. */
@@ -16774,6 +16994,7 @@ static void ms__live_reset(ms__live *live)
     memset(&live->fresh, 0, sizeof live->fresh);
     live->messages = live->last_seq = live->bytes = live->index_bytes = live->gap_seq = 0;
     live->hidden = live->changes = 0;
+    live->recent = NULL;
     ms_arena_reset(&live->nodes);
 }
 
@@ -16807,23 +17028,31 @@ static bool ms__stream_reserve(ms__live *live, ms__stream *s)
         c->after = NULL;
         c->first = s->cap;
         s->cap += cap;
-        if (last)
+        if (last) {
             ms__store_ptr(&last->after, c);
-        else
+        } else {
+            s->first = 0;
             ms__store_ptr(&s->tail, c);
+        }
     }
     s->wanted++;
     return true;
 }
 
+/* Where the next entry of a stream that has a chunk goes, as long as its tail has room. */
+static uint32_t *ms__stream_next(const ms__stream *s)
+{
+    return ms__chunk_entries((const ms__chunk *)s->tail) + (s->count - s->first);
+}
+
 static void ms__stream_push(ms__stream *s, uint32_t entry)
 {
-    ms__chunk *c = (ms__chunk *)s->tail;
-    if (s->count - c->first == ms__chunk_cap(c->first)) {
-        c = (ms__chunk *)c->after;
+    if (s->count - s->first == ms__chunk_cap(s->first)) {
+        ms__chunk *c = (ms__chunk *)((ms__chunk *)s->tail)->after;
+        s->first = c->first;
         ms__store_ptr(&s->tail, c);
     }
-    ms__chunk_entries(c)[s->count - c->first] = entry;
+    *ms__stream_next(s) = entry;
     ms__store32(&s->count, s->count + 1);
     s->wanted--;
 }
@@ -16993,16 +17222,71 @@ static ms__loc *ms__loc_in(void **root, uint64_t hash, ms_str name)
     return NULL;
 }
 
+/* A number of few bits from a name: of its ends, so that it costs little. */
+static uint32_t ms__name_mark(ms_str name, uint64_t salt)
+{
+    uint64_t first = 0, last = 0;
+    if (name.len >= 8) {
+        memcpy(&first, name.ptr, 8);
+        memcpy(&last, name.ptr + name.len - 8, 8);
+    } else {
+        for (size_t i = 0; i < name.len; i++) first = first << 8 | (unsigned char)name.ptr[i];
+    }
+    first ^= salt ^ name.len << 56;
+    last = (last ^ first >> 32) * 0x9E3779B97F4A7C15u;
+    return (uint32_t)((first * 0xD6E8FEB86659FD93u + last) >> 32);
+}
+
+static void **ms__recent_loc(ms__live *live, ms_str name)
+{
+    ms__recent *recent = (ms__recent *)ms__load_ptr(&live->recent);
+    return recent ? &recent->locs[ms__name_mark(name, 0) >> (32 - MS__RECENT_LOCS)] : NULL;
+}
+
+static void **ms__recent_agent(ms__live *live, const ms__loc *loc, ms_str key)
+{
+    ms__recent *recent = (ms__recent *)ms__load_ptr(&live->recent);
+    uint32_t mark = recent ? ms__name_mark(key, loc->node.hash) : 0;
+    return recent ? &recent->agents[mark >> (32 - MS__RECENT_AGENTS)] : NULL;
+}
+
+static ms__loc *ms__loc_known(void **slot, ms_str name)
+{
+    ms__loc *l = slot ? (ms__loc *)ms__load_ptr(slot) : NULL;
+    return l && ms_str_equal(l->name, name) ? l : NULL;
+}
+
+static ms__agent *ms__agent_known(void **slot, const ms__loc *loc, ms_str key)
+{
+    ms__agent *a = slot ? (ms__agent *)ms__load_ptr(slot) : NULL;
+    return a && a->loc == loc && ms_str_equal(a->key, key) ? a : NULL;
+}
+
+/* Once there are more messages than a small store has. */
+static void ms__recent_make(ms__live *live)
+{
+    if (live->recent || live->buffer || live->messages < 1u << MS__RECENT_AGENTS) return;
+    ms__recent *recent = (ms__recent *)ms__live_take(live, sizeof *recent);
+    if (!recent) return;
+    memset(recent, 0, sizeof *recent);
+    ms__store_ptr(&live->recent, recent);
+}
+
 static ms__loc *ms__loc_find(ms__live *live, ms_str name)
 {
-    return ms__loc_in(&live->names.locs.root, ms__loc_hash(live, name), name);
+    ms__loc *l = ms__loc_known(ms__recent_loc(live, name), name);
+    return l ? l : ms__loc_in(&live->names.locs.root, ms__loc_hash(live, name), name);
 }
 
 /* Finds or makes; what is made is fresh until the append commits. */
 static ms__loc *ms__loc_get(ms__live *live, ms_str name)
 {
+    void **slot = ms__recent_loc(live, name);
+    ms__loc *l = ms__loc_known(slot, name);
+    if (l) return l;
     uint64_t hash = ms__loc_hash(live, name);
-    ms__loc *l = ms__loc_in(&live->names.locs.root, hash, name);
+    l = ms__loc_in(&live->names.locs.root, hash, name);
+    if (l && slot) ms__store_ptr(slot, l);
     if (!l) l = ms__loc_in(&live->fresh.locs.root, hash, name);
     if (l) return l;
     ms_str copy;
@@ -17029,14 +17313,19 @@ static ms__agent *ms__agent_in(void **root, uint64_t hash, const ms__loc *loc, m
 
 static ms__agent *ms__agent_find(ms__live *live, const ms__loc *loc, ms_str key)
 {
-    return ms__agent_in(&live->names.agents.root, ms__agent_hash(live, loc, key), loc,
-                        key);
+    ms__agent *a = ms__agent_known(ms__recent_agent(live, loc, key), loc, key);
+    return a ? a : ms__agent_in(&live->names.agents.root, ms__agent_hash(live, loc, key),
+                                loc, key);
 }
 
 static ms__agent *ms__agent_get(ms__live *live, ms__loc *loc, ms_str key)
 {
+    void **slot = ms__recent_agent(live, loc, key);
+    ms__agent *a = ms__agent_known(slot, loc, key);
+    if (a) return a;
     uint64_t hash = ms__agent_hash(live, loc, key);
-    ms__agent *a = ms__agent_in(&live->names.agents.root, hash, loc, key);
+    a = ms__agent_in(&live->names.agents.root, hash, loc, key);
+    if (a && slot) ms__store_ptr(slot, a);
     if (!a) a = ms__agent_in(&live->fresh.agents.root, hash, loc, key);
     if (a) return a;
     ms_str copy;
@@ -17136,6 +17425,8 @@ static void ms__chain_link(ms__chain *to, ms__chain *from)
 static void ms__names_link(ms__live *live)
 {
     ms__names *to = &live->names, *from = &live->fresh;
+    if (!from->locs.first && !from->agents.first && !from->keys.first && !from->flows.first)
+        return;
     ms__chain_link(&to->locs, &from->locs);
     ms__chain_link(&to->agents, &from->agents);
     ms__chain_link(&to->keys, &from->keys);
@@ -17397,6 +17688,8 @@ typedef struct ms__plan {
     uint64_t offset;  /* log: of its record in the file */
     bool repeat;      /* nothing is written */
     uint64_t repeats; /* the sequence number of the message that it repeats */
+    ms__stream *streams[4]; /* that the message goes into */
+    unsigned n_streams;
 } ms__plan;
 
 static ms__stream *ms__class_stream(ms__loc *loc, ms_type type)
@@ -17417,25 +17710,25 @@ static ms__stream *ms__agent_stream(ms__agent *agent, ms_type type)
     return trace ? &agent->trace : &agent->rest;
 }
 
-/* The streams of a message; returns how many. */
-static unsigned ms__streams_of(ms__live *live, const ms__plan *p, ms_type type,
-                               ms__stream *out[4])
+/* Finds the streams of a message. What will be written there is asked for, since a record
+ * is made before it is needed. */
+static void ms__plan_streams(ms__live *live, ms__plan *p, ms_type type)
 {
     unsigned n = 0;
     ms__stream *by_class = ms__class_stream(p->loc, type);
-    if (live->list_all) out[n++] = &live->all;
-    out[n++] = &p->loc->all;
-    if (by_class) out[n++] = by_class;
-    if (p->agent) out[n++] = ms__agent_stream(p->agent, type);
-    return n;
+    if (live->list_all) p->streams[n++] = &live->all;
+    p->streams[n++] = &p->loc->all;
+    if (by_class) p->streams[n++] = by_class;
+    if (p->agent) p->streams[n++] = ms__agent_stream(p->agent, type);
+    p->n_streams = n;
+    for (unsigned i = 0; i < n; i++)
+        if (p->streams[i]->tail) MS__PREFETCH(ms__stream_next(p->streams[i]));
 }
 
-static bool ms__plan_reserve(ms__live *live, const ms__plan *p, ms_type type)
+static bool ms__plan_reserve(ms__live *live, const ms__plan *p)
 {
-    ms__stream *streams[4];
-    unsigned n = ms__streams_of(live, p, type, streams);
-    for (unsigned i = 0; i < n; i++)
-        if (!ms__stream_reserve(live, streams[i])) return false;
+    for (unsigned i = 0; i < p->n_streams; i++)
+        if (!ms__stream_reserve(live, p->streams[i])) return false;
     return true;
 }
 
@@ -17496,18 +17789,18 @@ static bool ms__same_text(ms_str text, ms_str stored, bool repaired)
 
 /* Is the envelope the message that the record holds? Time, sequence and flags aside. */
 static bool ms__same_message(const unsigned char *r, const ms_envelope *e,
-                             ms_str location, const ms__layout *l)
+                             const ms__layout *l)
 {
     ms__walk w = ms__walk_of(r);
     ms__entry at;
     if (ms__get32(r) != l->size || r[5] != (unsigned)e->type ||
         (r[6] & 15) != (unsigned)e->role)
         return false;
-    for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
-        if (!(l->present >> f & 1)) continue;
-        ms_str text = f == MS_F_LOCATION ? location : ms__field_text(e, f);
-        if (!ms__walk_next(&w, &at) || at.field != f || at.json != (l->json >> f & 1) ||
-            !ms__same_text(text, at.text, l->repaired >> f & 1))
+    for (unsigned i = 0; i < l->n_parts; i++) {
+        const ms__part *part = &l->parts[i];
+        if (!ms__walk_next(&w, &at) || at.field != part->field ||
+            at.json != ((part->tag & MS__TAG_JSON) != 0) ||
+            !ms__same_text(part->text, at.text, part->repaired))
             return false;
     }
     return !ms__walk_next(&w, &at);
@@ -17529,6 +17822,8 @@ typedef struct ms__append_run {
     uint64_t seq;    /* of the next message */
     double now;      /* for what has no time; NaN: nothing has none */
     bool stamp;      /* messages, too; else only changes */
+    ms__known known; /* of all messages */
+    const ms__layout *layout; /* of the only one; NULL: none was made yet */
 } ms__append_run;
 
 static bool ms__some_untimed(const ms_envelope *messages, size_t n)
@@ -17554,10 +17849,23 @@ static void ms__run_begin(ms__append_run *run, ms_str location,
     run->location = location;
     run->opts = opts;
     run->now = ms__f64_from(MS__TIME_UNSET);
+    run->layout = opts->measured == messages && n == 1 ? opts->layout : NULL;
+    run->known = opts->measured == messages && !run->layout ? MS__UTF8 : MS__CHECKED;
     run->stamp = stamp && !opts->keep_seq;
     bool change = ms__kind_of(&messages[n - 1]) != MS__KIND_MESSAGE;
     if ((run->stamp || change) && ms__some_untimed(messages, n))
         run->now = clock->now(clock->ctx);
+}
+
+/* What the record of a message will be: known already, or found now, in *room. */
+static ms_result ms__run_measure(const ms__append_run *run, const ms_envelope *e,
+                                 ms_str location, ms__layout *room, const ms__layout **l,
+                                 ms_error *err)
+{
+    *l = run->layout;
+    if (*l && ms_str_equal((*l)->parts[0].text, location)) return MS_OK;
+    *l = room;
+    return ms__measure(e, location, run->known, room, err);
 }
 
 /* A change has the number of its message, and the time it was made; an AMEND is the
@@ -17601,11 +17909,10 @@ static ms_result ms__run_header(ms__append_run *run, const ms_envelope *e,
 
 /* A message with a key that stands for the message in r already: the plan says that it
  * repeats it, or it is another one. */
-static ms_result ms__plan_repeat(ms__plan *p, const ms_envelope *e, ms_str location,
-                                 const ms__layout *l, const unsigned char *r,
+static ms_result ms__plan_repeat(ms__plan *p, const ms_envelope *e, const ms__layout *l, const unsigned char *r,
                                  ms_error *err)
 {
-    p->repeat = ms__same_message(r, e, location, l);
+    p->repeat = ms__same_message(r, e, l);
     p->repeats = ms_seq(ms__msg(r));
     if (p->repeat) return MS_OK;
     return ms__at_field(err,
@@ -17632,15 +17939,14 @@ static void ms__tally_add(ms__tally *t, const ms_msg *msg)
 /* Puts a whole record into its streams and tallies. */
 static void ms__live_enter(ms__live *live, const ms__plan *p, const unsigned char *r)
 {
-    ms__stream *streams[4];
     const ms_msg *msg = ms__msg(r);
-    unsigned n = ms__streams_of(live, p, ms_type_of(msg), streams);
-    for (unsigned i = 0; i < n; i++) ms__stream_push(streams[i], p->entry);
+    for (unsigned i = 0; i < p->n_streams; i++) ms__stream_push(p->streams[i], p->entry);
     ms__tally_add(&p->loc->tally, msg);
     if (p->agent) ms__tally_add(&p->agent->tally, msg);
     live->messages++;
     live->last_seq = ms_seq(msg);
     live->bytes += ms_size(msg);
+    ms__recent_make(live);
 }
 
 /* Names, key and room for a record that is there already. False: no memory. */
@@ -17653,8 +17959,9 @@ static bool ms__live_adopt(ms__live *live, ms__plan *p, uint32_t entry,
     p->entry = entry;
     p->loc = ms__loc_get(live, ms_location(msg));
     if (p->loc && agent.ptr) p->agent = ms__agent_get(live, p->loc, agent);
-    if (!p->loc || (agent.ptr && !p->agent) ||
-        !ms__plan_reserve(live, p, ms_type_of(msg)) ||
+    if (!p->loc || (agent.ptr && !p->agent)) return false;
+    ms__plan_streams(live, p, ms_type_of(msg));
+    if (!ms__plan_reserve(live, p) ||
         (key.ptr && !ms__key_find(live, p->loc, key) &&
          !ms__key_make(live, p->loc, key, entry, r)))
         return false;
@@ -18007,10 +18314,10 @@ static uint32_t ms__gap_encode(ms_str location, uint64_t seq, uint64_t count,
     ms__layout l;
     ms_envelope e;
     memset(&e, 0, sizeof e);
-    (void)ms__layout_of(&e, location, &l, NULL);
+    (void)ms__measure(&e, location, MS__CHECKED, &l, NULL);
     ms__encode_header(&e, &l, seq, count, MS_FLAG_COMMIT, r);
     r[4] = MS__KIND_GAP;
-    ms__encode_body(&e, location, &l, r + MS__HEADER);
+    ms__encode_body(&l, r + MS__HEADER);
     return ms__padded(l.size);
 }
 
@@ -18345,36 +18652,48 @@ static MS__APART ms_result ms__mem_change_begin(const ms__mem *m, const ms__appe
     return MS_OK;
 }
 
+/* Asks for the memory that a record will be written to, while its names are looked up. */
+static void ms__mem_soon(const ms__mem *m, uint64_t offset, uint32_t size)
+{
+    uint32_t most = size < 1024 ? size : 1024;
+    if (!m->fixed && offset >> m->shift >= m->n_pieces) return;
+    const unsigned char *r = ms__mem_at(m, (uint32_t)(offset / 8));
+    for (uint32_t i = 0; i < most; i += 64) MS__PREFETCH_WRITE(r + i);
+}
+
 /* Step 1 of an append for one message: nodes, the record behind the end, room in the
  * streams. */
 static ms_result ms__mem_prepare(ms__mem *m, ms__append_run *run, const ms_envelope *e,
                                  ms__plan *p, ms_error *err)
 {
-    ms__layout l;
+    ms__layout room;
+    const ms__layout *l;
     ms__live *live = &m->live;
     ms_str location = ms__is_empty(run->location) ? e->location : run->location;
-    MS__TRY(ms__layout_of(e, location, &l, err));
-    MS__TRY(ms__size_check(l.size, m->max_message, err));
+    MS__TRY(ms__run_measure(run, e, location, &room, &l, err));
+    MS__TRY(ms__size_check(l->size, m->max_message, err));
+    ms__mem_soon(m, run->offset, l->size);
     p->loc = ms__loc_get(live, location);
     if (!p->loc) return ms__mem_no_room(m, sizeof *p->loc + location.len, err);
     const ms__key *known = e->key.ptr ? ms__key_find(live, p->loc, e->key) : NULL;
-    if (known) return ms__plan_repeat(p, e, location, &l, known->record, err);
+    if (known) return ms__plan_repeat(p, e, l, known->record, err);
     if (e->agent_key.ptr) {
         p->agent = ms__agent_get(live, p->loc, e->agent_key);
         if (!p->agent)
             return ms__mem_no_room(m, sizeof *p->agent + e->agent_key.len, err);
     }
-    MS__TRY(ms__mem_place(m, &run->offset, ms__padded(l.size), err));
+    ms__plan_streams(live, p, e->type);
+    MS__TRY(ms__mem_place(m, &run->offset, ms__padded(l->size), err));
     p->entry = (uint32_t)(run->offset / 8);
     p->r = (unsigned char *)(uintptr_t)ms__mem_at(m, p->entry);
-    MS__TRY(ms__run_header(run, e, &l, p->r, err));
-    ms__encode_body(e, location, &l, p->r + MS__HEADER);
+    MS__TRY(ms__run_header(run, e, l, p->r, err));
+    ms__encode_body(l, p->r + MS__HEADER);
     if (e->key.ptr && !ms__key_make(live, p->loc, e->key, p->entry, p->r))
         return ms__mem_no_room(m, sizeof(ms__key), err);
-    if (!ms__plan_reserve(live, p, e->type))
+    if (!ms__plan_reserve(live, p))
         return ms__mem_no_room(
             m, MS__CHUNK_HEAD + (MS__CHUNK_FIRST + 1) * sizeof(uint32_t), err);
-    run->offset += ms__padded(l.size);
+    run->offset += ms__padded(l->size);
     return MS_OK;
 }
 
@@ -18389,7 +18708,7 @@ static MS__APART ms_result ms__mem_prepare_change(ms__mem *m, ms__append_run *ru
     ms_str location = ms__is_empty(run->location) ? e.location : run->location;
     MS__TRY(ms__mem_change_begin(m, run, &e, location, c, &p->repeat, err));
     if (p->repeat) return MS_OK;
-    MS__TRY(ms__layout_of(&e, location, &l, err));
+    MS__TRY(ms__measure(&e, location, MS__CHECKED, &l, err));
     MS__TRY(ms__size_check(l.size, m->max_message, err));
     ms__loc *loc = ms__loc_get(live, location);
     if (!loc) return ms__mem_no_room(m, sizeof *loc + location.len, err);
@@ -18397,7 +18716,7 @@ static MS__APART ms_result ms__mem_prepare_change(ms__mem *m, ms__append_run *ru
     p->entry = (uint32_t)(run->offset / 8);
     p->r = (unsigned char *)(uintptr_t)ms__mem_at(m, p->entry);
     ms__run_change(run, &e, &l, p->r);
-    ms__encode_body(&e, location, &l, p->r + MS__HEADER);
+    ms__encode_body(&l, p->r + MS__HEADER);
     bool room = ms__change_reserve(live, loc, c->kind, e.seq, &c->enter);
     c->control = c->enter.control ? c->enter.control : (ms__control *)loc->control;
     if (room && (c->kind == MS__KIND_AMEND || c->kind == MS__KIND_HIDE))
@@ -18491,7 +18810,7 @@ static ms__plan *ms__plans_get(ms__mem *m, ms_str location, const ms_envelope *m
     if (!m->fixed)
         return (ms__plan *)ms__resize(&m->alloc, NULL, 0, n * sizeof(ms__plan));
     for (size_t i = 0; i < n; i++) {
-        if (ms__layout_of(&messages[i], location, &l, NULL) != MS_OK) break;
+        if (ms__measure(&messages[i], location, MS__CHECKED, &l, NULL) != MS_OK) break;
         at += ms__padded(l.size);
         if (at > m->live.top) return NULL;
     }
@@ -24212,13 +24531,14 @@ static ms_result ms__put_room(ms__log *log, ms__put_run *p, uint32_t size,
 static MS__APART ms_result ms__log_prepare(ms__log *log, ms__put_run *p, const ms_envelope *e,
                                  ms__plan *plan, ms_error *err)
 {
-    ms__layout l;
+    ms__layout room;
+    const ms__layout *l;
     ms_result result = MS_OK;
     ms__tail *t = ms__tail_of(log);
     ms__live *live = &t->live;
     ms_str location = ms__is_empty(p->run.location) ? e->location : p->run.location;
-    MS__TRY(ms__layout_of(e, location, &l, err));
-    MS__TRY(ms__size_check(l.size, log->max_message, err));
+    MS__TRY(ms__run_measure(&p->run, e, location, &room, &l, err));
+    MS__TRY(ms__size_check(l->size, log->max_message, err));
     plan->loc = ms__loc_get(live, location);
     if (!plan->loc) return ms__no_memory(err, sizeof *plan->loc);
     if (e->key.ptr) {
@@ -24226,25 +24546,26 @@ static MS__APART ms_result ms__log_prepare(ms__log *log, ms__put_run *p, const m
         const unsigned char *known =
             k ? k->record : ms__log_key(log, location, e->key, &result);
         if (result != MS_OK) return ms__no_memory(err, sizeof(ms__leaf));
-        if (known) return ms__plan_repeat(plan, e, location, &l, known, err);
+        if (known) return ms__plan_repeat(plan, e, l, known, err);
     }
     if (e->agent_key.ptr) {
         plan->agent = ms__agent_get(live, plan->loc, e->agent_key);
         if (!plan->agent) return ms__no_memory(err, sizeof *plan->agent);
     }
-    MS__TRY(ms__put_room(log, p, ms__padded(l.size), &plan->r, err));
+    ms__plan_streams(live, plan, e->type);
+    MS__TRY(ms__put_room(log, p, ms__padded(l->size), &plan->r, err));
     plan->entry = p->entry;
     plan->offset = p->run.offset;
-    MS__TRY(ms__run_header(&p->run, e, &l, plan->r, err));
-    ms__encode_body(e, location, &l, plan->r + MS__HEADER);
+    MS__TRY(ms__run_header(&p->run, e, l, plan->r, err));
+    ms__encode_body(l, plan->r + MS__HEADER);
     if (e->key.ptr) {
         plan->key = ms__key_make(live, plan->loc, e->key, plan->entry, plan->r);
         if (!plan->key) return ms__no_memory(err, sizeof *plan->key);
         plan->key->offset = plan->offset;
     }
-    if (!ms__plan_reserve(live, plan, e->type) || !ms__tail_reserve(t, plan->entry))
+    if (!ms__plan_reserve(live, plan) || !ms__tail_reserve(t, plan->entry))
         return ms__no_memory(err, MS__CHUNK_HEAD + MS__CHUNK_FIRST * sizeof(uint32_t));
-    p->run.offset += ms__padded(l.size);
+    p->run.offset += ms__padded(l->size);
     p->entry++;
     return MS_OK;
 }
@@ -24319,13 +24640,13 @@ static MS__APART ms_result ms__log_change_encode(ms__log *log, ms__put_run *p,
     ms_envelope e = *given;
     if (c->kind == MS__KIND_HIDE)
         e.content = ms__hide_text(c->text, c->first, c->last, c->hidden);
-    MS__TRY(ms__layout_of(&e, location, &l, err));
+    MS__TRY(ms__measure(&e, location, MS__CHECKED, &l, err));
     MS__TRY(ms__size_check(l.size, log->max_message, err));
     MS__TRY(ms__put_room(log, p, ms__padded(l.size), &plan->r, err));
     plan->entry = p->entry++;
     plan->offset = p->run.offset;
     ms__run_change(&p->run, &e, &l, plan->r);
-    ms__encode_body(&e, location, &l, plan->r + MS__HEADER);
+    ms__encode_body(&l, plan->r + MS__HEADER);
     p->run.offset += ms__padded(l.size);
     return MS_OK;
 }
