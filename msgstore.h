@@ -768,6 +768,10 @@ MS_API ms_value ms_content(const ms_msg *msg);
 
 /* All fields at once: a filled envelope whose views are into the message. */
 MS_API ms_envelope ms_envelope_of(const ms_msg *msg);
+
+/* The same without an envelope, for loops over many messages: sets fields[f] of each field
+ * that is there, leaves the others as they are, and returns the set (bit 1 << f). */
+MS_API uint32_t ms_fields(const ms_msg *msg, ms_value fields[MS_FIELD_COUNT]);
 /* A deep copy: every view of *out is in the arena. */
 MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena,
                                   ms_envelope *out);
@@ -873,7 +877,17 @@ typedef struct ms__head {
     uint32_t types;           /* asked for of the stream, by bits */
     uint32_t agent;           /* log: which of the query's names it is about */
     uint32_t segment, lo, pos, hi;
+    uint32_t found;           /* log: the stream's number in the next leaf, and one; 0:
+                                 unknown */
 } ms__head;
+
+/* Where a head was, to come back to. */
+typedef struct ms__visit {
+    const void *run;
+    const struct ms__leaf *leaf;
+    uint32_t agent, segment, lo, hi;
+} ms__visit;
+#define MS__VISITS 8
 
 struct ms_memory;
 struct ms__control;
@@ -895,6 +909,7 @@ typedef struct ms_cursor {
     bool backward, filtered;
     bool scan;                /* whole store: check each message against the query */
     bool changed;             /* messages of the query may be changed ones */
+    bool plain;               /* one stream, all of whose messages are asked for */
     const struct ms__control *control; /* of the location: how; NULL: look for each */
     uint64_t now;             /* what has a place from here on has not happened */
     const unsigned char **sorted; /* by_time: records in order */
@@ -913,7 +928,9 @@ typedef struct ms_cursor {
     uint64_t *noted;
     size_t n_noted, n_ranked, cap_noted;
     unsigned ranked_for;
-    ms__head heads[MS__CURSOR_HEADS]; /* last: not zeroed, n_heads of them are set */
+    uint32_t n_visits;
+    ms__head heads[MS__CURSOR_HEADS]; /* from here on not zeroed: n_heads are set, */
+    ms__visit visits[MS__VISITS];     /* and n_visits */
 } ms_cursor;
 
 typedef struct ms_append_opts {
@@ -1516,7 +1533,7 @@ typedef struct ms_log_desc {
     size_t sync_bytes;        /* EVERY; 0: 1 MiB */
     uint32_t sync_ms;         /* EVERY; 0: 1000 */
     uint32_t lock_wait_ms;    /* how long to wait for another writer; 0: not at all */
-    size_t segment_size;      /* bytes between index records; 0: 4 MiB; at least 4096 */
+    size_t segment_size;      /* bytes between index records; 0: 8 MiB; at least 4096 */
     size_t max_message;       /* limit on one record in bytes; 0: 256 MiB */
     bool keep_unset_times;    /* false: a message without time is stamped from clock */
     bool ticked;              /* ms_tick will be called: appends leave index portions, room
@@ -5273,14 +5290,14 @@ enum {
 
 typedef struct ms__type_row {
     const char *word;
-    uint8_t number, role, view_class, projection;
+    uint8_t length, number, role, view_class, projection;
     uint32_t required; /* fields, by bit */
 } ms__type_row;
 
 static const ms__type_row ms__types[MS_TYPE_COUNT] = {
-    {"", 0, 0, MS__CLASS_PLAIN, MS__AS_ROLE_TEXT, 0},
+    {"", 0, 0, 0, MS__CLASS_PLAIN, MS__AS_ROLE_TEXT, 0},
 #define MS__X(number, name, role, req, cls, proj, fw, env, task) \
-    {fw, number, MS_ROLE_##role, MS__CLASS_##cls, MS__AS_##proj, (uint32_t)MS__NEED_##req},
+    {fw, sizeof fw - 1, number, MS_ROLE_##role, MS__CLASS_##cls, MS__AS_##proj, (uint32_t)MS__NEED_##req},
     MS_TYPES(MS__X)
 #undef MS__X
 };
@@ -6082,7 +6099,7 @@ MS_API ms_str ms_type_name(const ms_msg *msg)
 {
     ms_type type = ms_type_of(msg);
     if (type == MS_T_OTHER) return ms_get(msg, MS_F_TYPE_NAME).text;
-    return ms_str_of(ms_type_word(type));
+    return ms_str_n(ms_type_word(type), ms__type_row_of(type)->length);
 }
 
 static ms_role ms__role_of(ms_role role, ms_type type)
@@ -6116,6 +6133,19 @@ MS_API ms_envelope ms_envelope_of(const ms_msg *msg)
     m.seq = ms_seq(msg);
     while (ms__walk_next(&w, &e)) ms__field_set(&m, e.field, e.text, e.json);
     return m;
+}
+
+MS_API uint32_t ms_fields(const ms_msg *msg, ms_value fields[MS_FIELD_COUNT])
+{
+    ms__walk w = ms__walk_of(ms__bytes(msg));
+    ms__entry e;
+    uint32_t set = 0;
+    while (ms__walk_next(&w, &e)) {
+        fields[e.field].text = e.text;
+        fields[e.field].json = e.json;
+        set |= (uint32_t)1 << e.field;
+    }
+    return set;
 }
 
 /* Of a caller's flags these are stored. */
@@ -18207,10 +18237,10 @@ static void ms__merge_window(ms_store *store, const ms__feed *feed, ms_cursor *i
     const ms_query *q = &it->query;
     uint64_t unseen = 0;
     bool back = ms__starts_back(q);
-    bool plain = !it->filtered && !it->changed && !q->raw && !q->turn_id.ptr &&
-                 !q->has_since && !q->has_until;
+    it->plain = it->n_heads == 1 && !it->filtered && !it->changed && !q->raw &&
+                !q->turn_id.ptr && !q->has_since && !q->has_until;
     it->left = q->limit ? q->limit : SIZE_MAX;
-    if (it->n_heads == 1 && plain && back && !q->reverse) {
+    if (it->plain && back && !q->reverse) {
         feed->back(store, it, &ms__heads(it)[0], q->limit);
         back = false;
     }
@@ -21214,7 +21244,7 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
 #define MS__GRAIN           ((uint64_t)64 << 10) /* of maps; what Windows asks for */
 #define MS__ROOM_LEAST      ((uint64_t)64 << 10)
 #define MS__ROOM_MOST       ((uint64_t)1 << 20)
-#define MS__SEGMENT_DEFAULT ((size_t)4 << 20)
+#define MS__SEGMENT_DEFAULT ((size_t)8 << 20)
 #define MS__PIECES          64u
 #define MS__PINS            32u
 #define MS__BLOCKS          24u
@@ -21656,11 +21686,10 @@ static const unsigned char *ms__leaf_record(const ms__log *log, const ms__leaf *
     uint64_t offset = ms__leaf_offset(l, i);
     if (offset == 0) return NULL;
     const unsigned char *r = ms__log_at(log, offset);
-    bool known = ms__bit_get(l->checked, i);
-    if (!ms__log_holds(log, r, offset, l->offset - offset, ms__leaf_session(l, i),
-                       !known))
+    if (ms__bit_get(l->checked, i)) return ms__size_fits(r, l->offset - offset) ? r : NULL;
+    if (!ms__log_holds(log, r, offset, l->offset - offset, ms__leaf_session(l, i), true))
         return NULL;
-    if (!known) ms__or32(&l->checked[i / 32], (uint32_t)1 << (i % 32));
+    ms__or32(&l->checked[i / 32], (uint32_t)1 << (i % 32));
     return r;
 }
 
@@ -22508,9 +22537,11 @@ static bool ms__times_miss(const ms_query *q, double first, double last)
 }
 
 /* The next segment from i on (backward: from i downward) that may have the stream, below
- * n; n: none (backward: UINT32_MAX). Steps over whole nodes where it is absent. */
+ * n; n: none (backward: UINT32_MAX). Steps over whole nodes where it is absent. *found, if
+ * not NULL: the stream's number in the segment's leaf, and one. */
 static uint32_t ms__segment_next(ms__log *log, uint64_t stream, uint32_t i, uint32_t n,
-                                 bool backward, bool locked, ms_result *result)
+                                 bool backward, bool locked, uint32_t *found,
+                                 ms_result *result)
 {
     for (uint64_t at = i; backward ? at != UINT64_MAX : at < n;) {
         unsigned level = 0;
@@ -22528,8 +22559,9 @@ static uint32_t ms__segment_next(ms__log *log, uint64_t stream, uint32_t i, uint
                 return backward ? UINT32_MAX : n;
             }
             if (level == 0) {
-                if (ms__leaf_find((const ms__leaf *)node, stream) != UINT32_MAX)
-                    return (uint32_t)at;
+                uint32_t number = ms__leaf_find((const ms__leaf *)node, stream) + 1;
+                if (found) *found = number;
+                if (number > 0) return (uint32_t)at;
                 break;
             }
             mask = ms__level_find(log, (const ms__level *)node, stream);
@@ -22773,12 +22805,13 @@ static bool ms__each_page(ms__each *e, ms_result *result)
     uint32_t n = e->tail->segment, s = n;
     if (e->backward && e->tail_done) {
         s = e->segment > 0 ? ms__segment_next(e->log, e->stream, e->segment - 1, n, true,
-                                              e->locked, result)
+                                              e->locked, NULL, result)
                            : UINT32_MAX;
         if (s == UINT32_MAX) return false;
         e->segment = s;
     } else if (!e->backward && !e->tail_done) {
-        s = ms__segment_next(e->log, e->stream, e->segment, n, false, e->locked, result);
+        s = ms__segment_next(e->log, e->stream, e->segment, n, false, e->locked, NULL,
+                             result);
         e->segment = s + 1;
     } else if (e->tail_done) {
         return false;
@@ -23072,7 +23105,8 @@ static bool ms__page_leaf(const ms__log *log, const ms_cursor *it, ms__head *h,
         h->hi = to < l->n ? to : l->n;
         return h->lo < h->hi;
     }
-    uint32_t i = ms__leaf_find(l, h->stream);
+    uint32_t i = (h->found ? h->found : ms__leaf_find(l, h->stream) + 1) - 1;
+    h->found = 0;
     if (i == UINT32_MAX || !ms__leaf_run(l, i, &run, &n, &mixed)) return false;
     h->run = run;
     h->lo = from > 0 ? ms__run_lower(run, n, l->width, from) : 0;
@@ -23097,6 +23131,32 @@ static void ms__page_holes(ms_cursor *it, uint32_t segment, uint32_t holes)
 }
 
 /* Sets a head to its run in a segment, within the query's bounds. */
+/* Records lie all over the file: the memory of so many is asked for at a time. */
+#define MS__AHEAD 6u
+
+/* Asks for the record that a head in a leaf will offer `ahead` steps from now. */
+static void ms__head_soon(const ms__log *log, const ms_cursor *it, const ms__head *h,
+                          uint32_t ahead)
+{
+    uint32_t left = it->backward ? h->pos - h->lo : h->hi - h->pos;
+    if (left <= ahead) return;
+    uint32_t at = it->backward ? h->pos - 1 - ahead : h->pos + ahead;
+    uint32_t entry =
+        h->run ? ms__posting((const unsigned char *)h->run, at, h->leaf->width) : at;
+    uint64_t offset = ms__leaf_offset(h->leaf, entry);
+    if (offset == 0) return;
+    const unsigned char *r = ms__log_at(log, offset);
+    MS__PREFETCH(r);
+    MS__PREFETCH(r + 64);
+}
+
+/* The first records of a page, all at once. */
+static void ms__page_soon(const ms__log *log, const ms_cursor *it, const ms__head *h)
+{
+    if (h->leaf)
+        for (uint32_t i = 0; i < MS__AHEAD; i++) ms__head_soon(log, it, h, i);
+}
+
 static bool ms__page(ms__log *log, ms_cursor *it, ms__head *h, uint32_t segment)
 {
     uint32_t from = segment == it->from >> 32 ? (uint32_t)it->from : 0;
@@ -23104,6 +23164,7 @@ static bool ms__page(ms__log *log, ms_cursor *it, ms__head *h, uint32_t segment)
     bool some;
     h->segment = segment;
     if (segment == it->tail->segment) {
+        h->found = 0;
         some = ms__page_tail(it, h, from, to);
         if (h->stream == 0)
             ms__page_holes(it, segment, ms__load32(&it->tail->holes));
@@ -23114,12 +23175,13 @@ static bool ms__page(ms__log *log, ms_cursor *it, ms__head *h, uint32_t segment)
         if (l && h->stream == 0) ms__page_holes(it, segment, l->holes);
     }
     h->pos = it->backward ? h->hi : h->lo;
+    if (some) ms__page_soon(log, it, h);
     return some;
 }
 
 /* The next segment in the cursor's direction that may have the head's stream; false: there
  * is none. */
-static bool ms__page_next(ms__log *log, ms_cursor *it, const ms__head *h, uint32_t *out)
+static bool ms__page_next(ms__log *log, ms_cursor *it, ms__head *h, uint32_t *out)
 {
     uint32_t tail = it->tail->segment, first = (uint32_t)(it->from >> 32);
     uint32_t last = (uint32_t)((it->to - 1) >> 32), s;
@@ -23127,7 +23189,8 @@ static bool ms__page_next(ms__log *log, ms_cursor *it, const ms__head *h, uint32
         if (h->segment <= first) return false;
         s = h->segment - 1;
         if (h->stream != 0)
-            s = ms__segment_next(log, h->stream, s, tail, true, false, &it->result);
+            s = ms__segment_next(log, h->stream, s, tail, true, false, &h->found,
+                                 &it->result);
         *out = s;
         return s != UINT32_MAX && s >= first;
     }
@@ -23135,7 +23198,7 @@ static bool ms__page_next(ms__log *log, ms_cursor *it, const ms__head *h, uint32
     s = h->segment + 1;
     if (h->stream != 0 && s < tail) {
         uint32_t n = last < tail ? last + 1 : tail;
-        s = ms__segment_next(log, h->stream, s, n, false, false, &it->result);
+        s = ms__segment_next(log, h->stream, s, n, false, false, &h->found, &it->result);
         if (s >= n && last < tail) return false;
         if (s >= n) s = tail;
     }
@@ -23147,6 +23210,17 @@ static bool ms__page_turn(ms__log *log, ms_cursor *it, ms__head *h)
 {
     ms__head next = *h;
     uint32_t segment;
+    if (!it->backward && it->n_visits > 0) {
+        const ms__visit *v = &it->visits[--it->n_visits];
+        h->run = v->run;
+        h->leaf = v->leaf;
+        h->agent = v->agent;
+        h->segment = v->segment;
+        h->pos = h->lo = v->lo;
+        h->hi = v->hi;
+        ms__page_soon(log, it, h);
+        return true;
+    }
     while (it->result == MS_OK || it->result == MS_E_DAMAGED) {
         if (!ms__page_next(log, it, &next, &segment)) return false;
         if (!ms__page(log, it, &next, segment)) continue;
@@ -23197,6 +23271,7 @@ static bool ms__log_load(ms_store *store, ms_cursor *it, ms__head *h)
             continue;
         }
         uint32_t entry = ms__head_entry(h, it->backward ? h->pos - 1 : h->pos);
+        if (h->leaf) ms__head_soon(log, it, h, MS__AHEAD);
         uint64_t offset =
             h->leaf ? ms__leaf_offset(h->leaf, entry) : ms__tail_offset(it->tail, entry);
         h->place = ms__place(h->segment, entry);
@@ -23274,14 +23349,26 @@ static const unsigned char *ms__log_shown(ms_store *store, ms_cursor *it,
 
 static void ms__log_back(ms_store *store, ms_cursor *it, ms__head *h, size_t n)
 {
+    uint32_t visits = 0;
     it->backward = true;
     h->pos = h->hi;
     while (n > h->pos - h->lo) {
+        ms__visit v;
+        v.run = h->run;
+        v.leaf = h->leaf;
+        v.agent = h->agent;
+        v.segment = h->segment;
+        v.lo = h->lo;
+        v.hi = h->hi;
         n -= h->pos - h->lo;
         h->pos = h->lo;
-        if (!ms__page_turn(ms__log_of(store), it, h)) return;
+        if (!ms__page_turn(ms__log_of(store), it, h)) break;
+        if (visits < MS__VISITS) it->visits[visits] = v;
+        visits++;
+        if (h->pos - h->lo >= n) break;
     }
-    h->pos -= (uint32_t)n;
+    if (n <= h->pos - h->lo) h->pos -= (uint32_t)n;
+    it->n_visits = visits <= MS__VISITS ? visits : 0;
 }
 
 static size_t ms__log_count(ms_store *store, ms_cursor *it, const ms__head *h)
@@ -23314,7 +23401,8 @@ static ms_result ms__log_head(ms__log *log, ms_cursor *it, uint64_t stream, size
     it->backward = back;
     if (!back && first < it->tail->segment && stream != 0) {
         uint32_t n = last < it->tail->segment ? last + 1 : it->tail->segment;
-        uint32_t s = ms__segment_next(log, stream, first, n, false, false, &it->result);
+        uint32_t s = ms__segment_next(log, stream, first, n, false, false, &h.found,
+                                      &it->result);
         if (s >= n && last < it->tail->segment) return MS_OK;
         first = s >= n ? it->tail->segment : s;
     }
@@ -23467,6 +23555,7 @@ static ms_result ms__log_query(ms_store *store, ms_cursor *it, ms_error *err)
     it->tail = ms__tail_pin(log, &it->pin);
     ms__log_bounds(log, it);
     ms_result code = MS_OK;
+    it->plain = false;
     if (it->result == MS_E_NO_MEMORY)
         code = ms__no_memory(err, sizeof(ms__leaf));
     else if (it->from < it->to)
@@ -23479,8 +23568,38 @@ static ms_result ms__log_query(ms_store *store, ms_cursor *it, ms_error *err)
     return code;
 }
 
+/* The next message of a plain cursor in a page of a leaf, as ms__merge_step gives it. NULL:
+ * that has to look (the page is at its end, in memory, or of several names; the record is
+ * not known to be whole, or is no message). */
+static const unsigned char *ms__page_step(const ms__log *log, const ms_cursor *it,
+                                          ms__head *h)
+{
+    const ms__leaf *l = h->leaf;
+    if (!l || !h->run || (h->agent & MS__COMPARE) ||
+        (it->backward ? h->pos <= h->lo : h->pos >= h->hi))
+        return NULL;
+    uint32_t at = it->backward ? h->pos - 1 : h->pos;
+    uint32_t entry = ms__posting((const unsigned char *)h->run, at, l->width);
+    ms__head_soon(log, it, h, MS__AHEAD);
+    uint64_t offset = ms__leaf_offset(l, entry);
+    if (offset == 0 || !ms__bit_get(l->checked, entry)) return NULL;
+    const unsigned char *r = ms__log_at(log, offset);
+    if (r[4] != MS__KIND_MESSAGE || !ms__size_fits(r, l->offset - offset)) return NULL;
+    h->pos = it->backward ? at : at + 1;
+    return r;
+}
+
 static const ms_msg *ms__log_next(ms_store *store, ms_cursor *it)
 {
+    if (it->plain && it->left > 0 && it->n_live > 0) {
+        const unsigned char *r = ms__page_step(ms__log_of(store), it, &it->heads[0]);
+        if (r) {
+            it->left--;
+            return ms__msg(r);
+        }
+        /* what the head offered was given already */
+        if (!ms__log_load(store, it, &it->heads[0])) it->n_live = 0;
+    }
     return ms__merge_next(store, &ms__log_feed, it);
 }
 
