@@ -4464,12 +4464,21 @@ static size_t ms__plain_run(const char *p, const char *end)
 }
 
 /* A backslash at s->p: steps behind the escape. */
+static bool ms__is_escape(char c)
+{
+    switch (c) {
+    case '"': case '\\': case '/': case 'b': case 'f': case 'n': case 'r': case 't':
+        return true;
+    default: return false;
+    }
+}
+
 static bool ms__scan_escape(ms__scan *s)
 {
     const char *p = s->p;
     if (p + 1 >= s->end) return ms__scan_fail(s, s->end, MS_E_SYNTAX, "an escape");
     if (p[1] != 'u') {
-        if (!p[1] || !strchr("\"\\/bfnrt", p[1]))
+        if (!ms__is_escape(p[1]))
             return ms__scan_fail(s, p, MS_E_SYNTAX, "an escape (\\\" \\\\ \\/ \\b \\f "
                                                     "\\n \\r \\t or \\u)");
         s->p = p + 2;
@@ -16939,8 +16948,9 @@ typedef struct ms__names {
 
 /* Names that were looked up lately, each in the one place that its bytes say: most appends
  * hash nothing and walk no trie. Writers change it under their lock, readers look. */
-#define MS__RECENT_LOCS 8u /* bits of a place */
-#define MS__RECENT_AGENTS 10u
+#define MS__RECENT_LEAST 1024u /* messages */
+#define MS__RECENT_LOCS 8u     /* bits of a place */
+#define MS__RECENT_AGENTS 12u
 
 typedef struct ms__recent {
     void *locs[1 << MS__RECENT_LOCS];     /* ms__loc; atomic */
@@ -17295,7 +17305,7 @@ static ms__agent *ms__agent_known(void **slot, const ms__loc *loc, ms_str key)
 /* Once there are more messages than a small store has. */
 static void ms__recent_make(ms__live *live)
 {
-    if (live->recent || live->buffer || live->messages < 1u << MS__RECENT_AGENTS) return;
+    if (live->recent || live->buffer || live->messages < MS__RECENT_LEAST) return;
     ms__recent *recent = (ms__recent *)ms__live_take(live, sizeof *recent);
     if (!recent) return;
     memset(recent, 0, sizeof *recent);
@@ -21240,7 +21250,7 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
  * ================================================================================== */
 
 #define MS__WINDOW          ((size_t)1 << 20)
-#define MS__POPULATE        ((size_t)64 << 10)
+#define MS__SUPPLY          ((size_t)256 << 10)
 #define MS__GRAIN           ((uint64_t)64 << 10) /* of maps; what Windows asks for */
 #define MS__ROOM_LEAST      ((uint64_t)64 << 10)
 #define MS__ROOM_MOST       ((uint64_t)1 << 20)
@@ -24079,18 +24089,36 @@ static ms_result ms__window_reach(ms__log *log, uint64_t from, uint64_t upto,
     return MS_OK;
 }
 
-/* Supplies pages of the window up to `upto` and a step ahead, as far as there is room. */
-static void ms__window_populate(ms__log *log, uint64_t upto, size_t step)
+/* Zeros, where nothing was written yet: memory of the processor's, and of the file in large
+ * pieces, since it is written in large ones. What fails here is found when it matters. */
+static unsigned char ms__zeros[MS__SUPPLY];
+
+static void ms__log_blank(const ms__log *log, uint64_t from, uint64_t upto)
 {
-    uint64_t goal = upto - log->window_start + step;
+    uint64_t clear = (log->end + 4095) & ~(uint64_t)4095; /* before it are records */
+    if (from < clear) from = clear;
+    while (from < upto) {
+        uint64_t size = upto - from < sizeof ms__zeros ? upto - from : sizeof ms__zeros;
+        if (ms__os_write_all(log->os, log->file, from, ms__zeros, (size_t)size) != 0) return;
+        from += size;
+    }
+}
+
+/* Pages for the window up to `upto` and a step farther, as far as there is room in the
+ * file. Who ticks has them mapped, too. */
+static void ms__window_supply(ms__log *log, uint64_t upto)
+{
+    uint64_t goal = upto - log->window_start + MS__SUPPLY;
     uint64_t most = log->allocated - log->window_start;
     if (upto - log->window_start <= log->window_ready) return;
     if (goal > log->window_size) goal = log->window_size;
     if (goal > most) goal = most;
     size_t size = ((size_t)goal & ~(size_t)4095);
     if (size <= log->window_ready) return;
-    (void)log->os->populate(log->os->ctx, log->window + log->window_ready,
-                            size - log->window_ready);
+    ms__log_blank(log, log->window_start + log->window_ready, log->window_start + size);
+    if (log->ticked)
+        (void)log->os->populate(log->os->ctx, log->window + log->window_ready,
+                                size - log->window_ready);
     log->window_ready = size;
 }
 
@@ -24126,7 +24154,7 @@ static ms_result ms__log_put(ms__log *log, uint64_t offset, const unsigned char 
     ms__log_busy_to(log, offset + size);
     if (log->engine == MS_ENGINE_MAP) {
         MS__TRY(ms__window_reach(log, offset, offset + size, err));
-        if (!log->ticked) ms__window_populate(log, offset + size, MS__POPULATE);
+        if (!log->ticked) ms__window_supply(log, offset + size);
         memcpy(log->window + (offset - log->window_start), bytes, size);
         return MS_OK;
     }
@@ -24629,7 +24657,7 @@ static ms_result ms__put_room(ms__log *log, ms__put_run *p, uint32_t size,
     }
     if (p->direct) {
         MS__TRY(ms__window_reach(log, at, at + size, err));
-        if (!log->ticked) ms__window_populate(log, at + size, MS__POPULATE);
+        if (!log->ticked) ms__window_supply(log, at + size);
         ms__log_busy_to(log, at + size);
         p->dirty = at + size;
         *r = log->window + (at - log->window_start);
@@ -25208,7 +25236,7 @@ static ms_result ms__log_tick(ms_store *store, uint32_t budget_us, ms_error *err
             while (log->window_start + log->window_ready < ahead &&
                    log->os->micros(log->os->ctx) - start < budget_us) {
                 size_t ready = log->window_ready;
-                ms__window_populate(log, log->window_start + ready + 1, MS__POPULATE);
+                ms__window_supply(log, log->window_start + ready + 1);
                 if (log->window_ready == ready) break;
             }
     }
