@@ -5,8 +5,10 @@
 #   PREFIX=dir      where to install (/usr/local); DESTDIR=dir is put in front of it
 #   CC, CXX, CLANG  the compilers; CLANG is for the sanitizers
 #   JOBS=n          how many programs `make test` builds and runs at a time (2)
-#   BENCH=options   for bench-gate, such as '--only sync'
-#   BENCH_DIR=dir   where bench-gate writes its files (build)
+#   QUICK=1         bench: a look, in less than 3 minutes
+#   BENCH=options   for bench ('--only A1,R3'), bench-gate ('--only sync'), bench-micro and
+#                   bench-scale
+#   BENCH_DIR=dir   where they write their files (build)
 
 CC     ?= cc
 CXX    ?= g++
@@ -49,7 +51,8 @@ SUITES = $(TESTS:%=o2:build/o2/%) \
          $(patsubst %,val:build/o2/%,$(filter $(VALGRIND_TESTS),$(TESTS))) \
          $(patsubst %,sh:%,$(wildcard tests/test_*.sh)) \
          $(TESTS:%=san:build/san/%) $(THREADS:%=tsan:build/tsan/%) \
-         $(EXAMPLES:%=example:%) example:build/quickstart_cpp example:build/first_gate
+         $(EXAMPLES:%=example:%) example:build/quickstart_cpp \
+         example:build/bench_goals example:build/bench_micro
 
 help: ## print these lines
 	@sed -n 's/^\([a-z-]*\):.*## /make \1 - /p' Makefile
@@ -69,14 +72,28 @@ torture: $(LONG) ## the tests of crashes, damage, disks, readers, histories: ten
 	@MS_TEST_SCALE=$${MS_TEST_SCALE:-1000} MS_TEST_TIMEOUT=7200 MS_TEST_JOBS=$(JOBS) \
 	    bash tests/run.sh $(TORTURE:%=o2:build/o2/%) $(TORTURE:%=san:build/san/%)
 
-bench-gate: build/first_gate ## measure the log file, each figure against its goal
-	@BENCH_DIR=$${BENCH_DIR:-build} build/first_gate $(BENCH)
+bench: ## compare with other stores, and each figure with its goal
+	@sh tools/setup.sh bench || echo 'make bench: going on with what is there' >&2
+	@$(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS)) \
+	    build/bench_goals build/bench_msgstore build/bench build/bench_floor \
+	    $$(sh tools/setup.sh peers | sed 's|^|build/bench_|')
+	@BENCH_DIR=$${BENCH_DIR:-build} build/bench $(if $(QUICK),--quick) $(BENCH)
+
+bench-gate: build/bench_goals ## measure the library alone, each figure against its goal
+	@BENCH_DIR=$${BENCH_DIR:-build} build/bench_goals $(BENCH)
+
+bench-micro: build/bench_micro ## hot functions alone: ns a call, GB/s
+	@build/bench_micro $(BENCH)
+
+bench-scale: ## our store and its peers from 10^3 to 10^7 messages, with plots
+	@sh tools/setup.sh bench || echo 'make bench-scale: going on with what is there' >&2
+	@BENCH_DIR=$${BENCH_DIR:-build} bash bench/scale.sh $(BENCH)
 
 tool: build/msgstore ## build the command line tool, build/msgstore
 
 examples: $(EXAMPLES) ## build the examples into build/
 
-all: tool examples build/quickstart_cpp build/first_gate $(PROGRAMS) \
+all: tool examples build/quickstart_cpp build/bench_goals build/bench_micro $(PROGRAMS) \
      build/test_conformance
 
 install: tool ## install header, tool and pkg-config file under PREFIX
@@ -91,7 +108,8 @@ install: tool ## install header, tool and pkg-config file under PREFIX
 clean: ## remove build/
 	rm -rf build
 
-.PHONY: help demo test torture bench-gate tool examples all install clean
+.PHONY: help demo test torture bench bench-gate bench-micro bench-scale tool examples all \
+        install clean
 
 # build COMPILER-AND-FLAGS, LIBRARIES: compile and link the first prerequisite. The old
 # file goes first, so that a failed build leaves none behind.
@@ -116,6 +134,21 @@ build/quickstart_cpp: examples/quickstart.c $(header)
 
 build/%: bench/%.c bench/data.h $(header)
 	$(call build,$(CC) $(C99) $(CFLAGS) -pthread,-lm)
+
+# The programs that are compared; what each needs beside the header.
+PEER_sqlite  = -lsqlite3
+PEER_lmdb    = -llmdb
+PEER_leveldb = -lleveldb
+PEER_jsonl   = -lcjson
+CJSON        = $(if $(shell sh tools/setup.sh peers | grep jsonl),-DBENCH_CJSON)
+bench        = $(wildcard bench/*.h) $(header)
+
+build/bench_%: bench/peer_%.c $(bench)
+	$(call build,$(O2) $(INC),$(PEER_$*) -lm)
+build/bench_goals build/bench_micro: build/bench_%: bench/%.c $(bench)
+	$(call build,$(O2) $(INC) $(CJSON),$(CJSON:-DBENCH_CJSON=-lcjson) -lm)
+build/bench: bench/bench.c $(bench)
+	$(call build,$(O2),-lm)
 
 build/o2/msgstore.o: tests/msgstore_impl.c $(header)
 	$(call build,$(O2) -c,)

@@ -5357,23 +5357,6 @@ static ms_str ms__field_text(const ms_envelope *m, unsigned field)
     return s;
 }
 
-/* The fields that an envelope has, by bits. */
-static uint32_t ms__fields_of(const ms_envelope *m)
-{
-    uint32_t set = 0;
-#define MS__PTR_TEXT(v) (v).ptr
-#define MS__PTR_OBJECT(v) (v).ptr
-#define MS__PTR_VALUE(v) (v).text.ptr
-#define MS__X(number, name, member, kind) \
-    set |= (uint32_t)(MS__PTR_##kind(m->member) != NULL) << number;
-    MS_FIELDS(MS__X)
-#undef MS__X
-#undef MS__PTR_TEXT
-#undef MS__PTR_OBJECT
-#undef MS__PTR_VALUE
-    return set;
-}
-
 /* The number of the lowest bit of a set that is not empty. */
 static unsigned ms__lowest(uint32_t set)
 {
@@ -6790,6 +6773,23 @@ static void ms__write_time(ms_writer *w, const char *name, const ms_envelope *m)
  * keep something: fields by the names of MS_FIELDS, and type, role, joined, time. `said`
  * has the bits of what the format itself says; type and role are what its reader would
  * make of what was written. A bit of TIME_TEXT means that the time is said. */
+
+/* The fields that an envelope has, by bits. */
+static uint32_t ms__fields_of(const ms_envelope *m)
+{
+    uint32_t set = 0;
+#define MS__PTR_TEXT(v) (v).ptr
+#define MS__PTR_OBJECT(v) (v).ptr
+#define MS__PTR_VALUE(v) (v).text.ptr
+#define MS__X(number, name, member, kind) \
+    set |= (uint32_t)(MS__PTR_##kind(m->member) != NULL) << number;
+    MS_FIELDS(MS__X)
+#undef MS__X
+#undef MS__PTR_TEXT
+#undef MS__PTR_OBJECT
+#undef MS__PTR_VALUE
+    return set;
+}
 
 #define MS__REST "msgstore"
 #define MS__REST_NEVER ((uint32_t)1 << MS_F_EXTRA | (uint32_t)1 << MS_F_TIME_TEXT)
@@ -16950,7 +16950,7 @@ typedef struct ms__names {
  * hash nothing and walk no trie. Writers change it under their lock, readers look. */
 #define MS__RECENT_LEAST 1024u /* messages */
 #define MS__RECENT_LOCS 8u     /* bits of a place */
-#define MS__RECENT_AGENTS 12u
+#define MS__RECENT_AGENTS 11u
 
 typedef struct ms__recent {
     void *locs[1 << MS__RECENT_LOCS];     /* ms__loc; atomic */

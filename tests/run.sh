@@ -53,8 +53,11 @@ launch()
     case $2 in
     # The formats that are finished; without names it runs all vectors.
     */test_conformance) arguments="$shared/conformance" ;;
-    # Only whether it works: its figures are for a quiet machine.
-    */first_gate) arguments="--n 2000 --runs 1" ;;
+    # Only whether they work: their figures are for a quiet machine.
+    */bench_goals)
+        arguments="--n 2000 --runs 1 --shared=$(cd "$shared" 2>/dev/null && pwd)"
+        ;;
+    */bench_micro) arguments="--runs 1" ;;
     esac
     if [ "$1" = example ]; then
         # In a folder of its own, so that the files it writes are new each time.

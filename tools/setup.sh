@@ -1,8 +1,10 @@
 #!/bin/sh
-# Installs what `make demo` or `make test` needs and this machine lacks.
+# Installs what `make demo`, `make test` or `make bench` needs and this machine lacks.
 #
 #   tools/setup.sh demo    a C compiler and stb_ds.h
 #   tools/setup.sh test    also the libraries, compilers and checkers of the tests
+#   tools/setup.sh bench   also the libraries of the stores that are compared, and python3
+#   tools/setup.sh peers   installs nothing, prints which of these stores can be built
 #   tools/setup.sh stb     installs nothing, prints the compiler flag that finds stb_ds.h
 #
 # A thing is there when it works, however it came: each is tried. Where all is there,
@@ -93,10 +95,41 @@ missing_for_test()
     command -v pkg-config >/dev/null 2>&1 || echo pkg-config
 }
 
+# peer NAME: is the library of that store there?
+peer()
+{
+    case $1 in
+    sqlite) library sqlite3 sqlite3 '#include <sqlite3.h>' ;;
+    lmdb) library lmdb lmdb '#include <lmdb.h>' ;;
+    leveldb) library leveldb leveldb '#include <leveldb/c.h>' ;;
+    jsonl) library libcjson cjson '#include <cjson/cJSON.h>' ;;
+    esac
+}
+
+peers()
+{
+    for name in sqlite lmdb leveldb jsonl; do
+        if peer "$name"; then echo "$name"; fi
+    done
+}
+
+missing_for_bench()
+{
+    missing_for_demo
+    peer sqlite || echo libsqlite3-dev
+    peer lmdb || echo liblmdb-dev
+    peer leveldb || echo libleveldb-dev
+    peer jsonl || echo libcjson-dev
+    command -v python3 >/dev/null 2>&1 || echo python3
+    command -v gnuplot >/dev/null 2>&1 || echo gnuplot-nox
+    command -v bash >/dev/null 2>&1 || echo bash
+}
+
 case ${1:-} in
 stb) stb_flag && exit 0 ;;
-demo | test) ;;
-*) echo "usage: tools/setup.sh demo|test|stb" >&2 && exit 2 ;;
+peers) peers && exit 0 ;;
+demo | test | bench) ;;
+*) echo "usage: tools/setup.sh demo|test|bench|peers|stb" >&2 && exit 2 ;;
 esac
 
 # One line of names, each once.

@@ -1,0 +1,183 @@
+/* One frame for the programs that `make bench` compares: a program is one store, in one
+ * or more variants, behind the table bench_store; bench/driver_main.h does the rest.
+ *
+ * Every program gets the same messages (data.h), as rows of ten columns and a time, and
+ * must give the same rows back, in the same order: driver_main.h adds a hash of them up,
+ * and bench.c compares the hashes of all programs.
+ *
+ * A driver is as good as its store can do: prepared statements, borrowed pointers, the
+ * store's own batches. It copies no row that the store can lend.
+ */
+
+#ifndef BENCH_DRIVER_H
+#define BENCH_DRIVER_H
+
+#include "data.h"
+
+enum {
+    COLUMN_TYPE,      /* the type's word */
+    COLUMN_LOCATION,
+    COLUMN_AGENT,     /* length 0: none */
+    COLUMN_TURN,
+    COLUMN_CONTENT,   /* text; of a delegation the task */
+    COLUMN_ARGS,      /* JSON text */
+    COLUMN_TOOL,      /* of an action; of an error its type */
+    COLUMN_SUMMARY,
+    COLUMN_FROM_WORKER,  /* of a delegation the worker */
+    COLUMN_FROM_MANAGER,
+    COLUMNS
+};
+
+typedef struct bench_row {
+    ms_str column[COLUMNS];
+    double time;
+} bench_row;
+
+/* The views that readers ask for. Of a location, an agent in it: */
+enum {
+    VIEW_TAIL,        /* the newest 20 of the conversation, oldest of them first */
+    VIEW_CONVERSATION,/* types user_message and assistant_message, all agents */
+    VIEW_AGENT,       /* types task, action, observation, error, final, delegation of
+                         one agent; see bench_class */
+    VIEW_TEAM,        /* the agent view of all eight agents, merged in order */
+    VIEW_GLOBAL,      /* types global_observation and synthesis, all agents */
+    VIEW_HISTORY,     /* conversation, then agent, then global */
+    VIEWS
+};
+
+enum { CLASS_CONVERSATION, CLASS_AGENT, CLASS_GLOBAL, CLASSES };
+
+/* Which of the three stored views a message belongs to. Each belongs to exactly one. */
+static inline int bench_class(const bench_item *item)
+{
+    switch ((ms_type)item->type) {
+    case MS_T_USER_MESSAGE:
+    case MS_T_ASSISTANT_MESSAGE: return CLASS_CONVERSATION;
+    case MS_T_GLOBAL_OBSERVATION:
+    case MS_T_SYNTHESIS: return CLASS_GLOBAL;
+    default: return CLASS_AGENT;
+    }
+}
+
+/* Message i as a row to store. */
+static inline bench_row bench_row_of(const bench_data *d, size_t i)
+{
+    ms_envelope m = bench_message(d, i);
+    bench_row row;
+    const char *word = ms_type_word(m.type);
+    row.column[COLUMN_TYPE] = ms_str_n(word, strlen(word));
+    row.column[COLUMN_LOCATION] = m.location;
+    row.column[COLUMN_AGENT] = m.agent_key;
+    row.column[COLUMN_TURN] = m.turn_id;
+    row.column[COLUMN_CONTENT] = m.task.len > 0 ? m.task : m.content.text;
+    row.column[COLUMN_ARGS] = m.args.text;
+    row.column[COLUMN_TOOL] = m.error_type.len > 0 ? m.error_type : m.tool;
+    row.column[COLUMN_SUMMARY] = m.summary;
+    row.column[COLUMN_FROM_WORKER] = m.worker.len > 0 ? m.worker : m.from_worker;
+    row.column[COLUMN_FROM_MANAGER] = m.from_manager;
+    row.time = m.time;
+    return row;
+}
+
+/* What a reader does with each row; the driver calls it, inlined, for every row. */
+enum { READ_SHALLOW, READ_DEEP, READ_HASH };
+
+typedef struct bench_reader {
+    int how;
+    size_t rows;
+    uint64_t sum;     /* what was read, so that it is read; or the hash */
+} bench_reader;
+
+/* Shallow: the time and one byte of each column that is there. Deep: every byte of the
+ * content as well, by words. Hash: every byte of every column, in order. */
+static inline void bench_take(bench_reader *reader, const bench_row *row);
+
+/* How a store is opened. */
+enum {
+    OPEN_NEW = 1,     /* an empty store in the folder, to write */
+    OPEN_SYNC = 2,    /* each commit is on the disk when it returns; else it is only
+                         visible to other processes and survives a kill of this one */
+    OPEN_WRITE = 4    /* an existing store, to write; with neither, to read */
+};
+
+/* What a store cannot do is NULL (open, commit and close never are): the modes that need
+ * it tell so. */
+typedef struct bench_store {
+    const char *name; /* "sqlite tuned": also what --variant takes */
+    const char *notes;/* settings, one line */
+    /* Each ends the program with a message on stderr (bench_die) when it fails. */
+    void (*open)(const char *folder, int how);
+    /* Appends messages first to first + count - 1 as one commit. */
+    void (*commit)(const bench_data *data, size_t first, size_t count);
+    /* Reads a view of a location and agent (numbers as in data.h). */
+    void (*read)(const bench_data *data, int view, size_t location, size_t agent,
+                 bench_reader *reader);
+    void (*close)(void);
+    /* Reads every message once, in any order, as the store does it best. */
+    void (*scan)(bench_reader *reader);
+} bench_store;
+
+/* Ends the program. */
+static inline void bench_die(const char *what, const char *why)
+{
+    fprintf(stderr, "%s: %s\n", what, why);
+    exit(1);
+}
+
+static inline uint64_t bench_word(const char *p)
+{
+    uint64_t word;
+    memcpy(&word, p, sizeof word);
+    return word;
+}
+
+static inline uint64_t bench_deep(ms_str text)
+{
+    uint64_t sum = 0;
+    size_t i = 0;
+    for (; i + 8 <= text.len; i += 8) sum += bench_word(text.ptr + i);
+    for (; i < text.len; i++) sum += (unsigned char)text.ptr[i];
+    return sum;
+}
+
+/* CRC-32 as zlib has it (0xEDB88320): a program in another language has it at hand. */
+static inline uint32_t bench_crc32(ms_str text)
+{
+    static uint32_t table[256];
+    uint32_t crc = UINT32_MAX;
+    for (uint32_t i = 0; table[255] == 0 && i < 256; i++) {
+        uint32_t entry = i;
+        for (int bit = 0; bit < 8; bit++)
+            entry = (entry >> 1) ^ (entry & 1 ? UINT32_C(0xEDB88320) : 0);
+        table[i] = entry;
+    }
+    for (size_t i = 0; i < text.len; i++)
+        crc = (crc >> 8) ^ table[(crc ^ (unsigned char)text.ptr[i]) & 255];
+    return ~crc;
+}
+
+static inline uint64_t bench_hash(uint64_t hash, ms_str text)
+{
+    hash = (hash ^ bench_crc32(text)) * UINT64_C(0x100000001B3);
+    return (hash ^ text.len) * UINT64_C(0x100000001B3);
+}
+
+static inline void bench_take(bench_reader *reader, const bench_row *row)
+{
+    uint64_t bits;
+    memcpy(&bits, &row->time, sizeof bits);
+    reader->rows++;
+    if (reader->how == READ_HASH) {
+        for (int i = 0; i < COLUMNS; i++)
+            reader->sum = bench_hash(reader->sum, row->column[i]);
+        reader->sum = bench_hash(reader->sum, ms_str_n((const char *)&bits, 8));
+        return;
+    }
+    reader->sum += bits;
+    for (int i = 0; i < COLUMNS; i++)
+        if (row->column[i].len > 0)
+            reader->sum += (unsigned char)row->column[i].ptr[0];
+    if (reader->how == READ_DEEP) reader->sum += bench_deep(row->column[COLUMN_CONTENT]);
+}
+
+#endif /* BENCH_DRIVER_H */

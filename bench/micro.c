@@ -1,0 +1,522 @@
+/* Hot functions alone, for day-to-day work: how long a call takes, in nanoseconds, and
+ * where it goes over bytes, how many GB/s that is.
+ *
+ *     bench_micro [--only NAME] [--runs R]
+ *
+ * NAME is the beginning of the names to measure, such as "crc32c". Each function is
+ * called in a loop for about 20 ms, R times (7); a line tells the median, and in brackets
+ * the least and the most. The data of a loop is in the cache and its branches are
+ * learned: a figure here says what changed in the function, not what a program gets
+ * (bench_goals does). Messages are those of data.h, 1024 of them by turns, about 700
+ * bytes each.
+ * "crc32c" is what records are checked with, instructions of the processor where it has
+ * them, "crc32c plain" the table for all others. Logs lie in $BENCH_DIR, else the current
+ * folder.
+ *
+ * The implementation is taken in, so that functions of its inside can be called. Each
+ * such call stands in a function of its own here, to be changed with it.
+ */
+#define _GNU_SOURCE
+#define MSGSTORE_IMPLEMENTATION
+#include "../msgstore.h"
+
+#include "data.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MESSAGES = 1024, RUNS = 99, LARGE = 1 << 20 };
+
+static size_t n_runs = 7;
+static const char *only = "";
+static bench_data *data;
+static volatile uint64_t sink; /* what is computed goes here, so that it is computed */
+
+
+/* ---- what can go wrong ---- */
+
+static char log_path[4096]; /* of a file to remove; empty: none */
+
+static void die(const char *what, const char *why)
+{
+    fprintf(stderr, "%s: %s\n", what, why);
+    if (log_path[0] != '\0') unlink(log_path);
+    exit(1);
+}
+
+static void must(ms_result result, const ms_error *err)
+{
+    if (result != MS_OK) die("msgstore", err->message);
+}
+
+
+/* ---- measuring ---- */
+
+static double now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+/* The compiler has to take it that all memory was changed: no call is left out. */
+static inline void changed(void) { __asm__ volatile("" : : : "memory"); }
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* A loop of `times` calls over the input; returns something that depends on all. */
+typedef uint64_t (*loop_fn)(ms_str input, size_t times);
+
+static double time_loop(loop_fn loop, ms_str input, size_t times)
+{
+    double begin = now_ns();
+    sink += loop(input, times);
+    return now_ns() - begin;
+}
+
+static bool wanted(const char *name)
+{
+    return strncmp(name, only, strlen(only)) == 0;
+}
+
+static size_t n_measured;
+
+/* bytes: that a call goes over, for GB/s; 0: none. each: what the line counts, in a
+ * call. */
+static void measure_each(const char *name, loop_fn loop, ms_str input, double bytes,
+                         double each)
+{
+    double values[RUNS], spent = 0;
+    size_t times = 1;
+    if (!wanted(name)) return;
+    n_measured++;
+    while (spent < 5e6) { /* the lesser of two: one may have been interrupted */
+        times *= 2;
+        double first = time_loop(loop, input, times);
+        spent = time_loop(loop, input, times);
+        if (first < spent) spent = first;
+    }
+    times = (size_t)((double)times * 20e6 / spent);
+    for (size_t i = 0; i < n_runs; i++)
+        values[i] = time_loop(loop, input, times) / (double)times / each;
+    qsort(values, n_runs, sizeof values[0], compare_doubles);
+    double middle = values[n_runs / 2];
+    printf("%-36s %12.2f ns", name, middle);
+    if (bytes > 0) printf(" %8.2f GB/s", bytes / each / middle);
+    else printf(" %13s", "");
+    printf("  (%.2f .. %.2f)\n", values[0], values[n_runs - 1]);
+    fflush(stdout);
+}
+
+static void measure(const char *name, loop_fn loop, ms_str input)
+{
+    measure_each(name, loop, input, (double)input.len, 1);
+}
+
+
+/* ---- checksums and hashes ---- */
+
+static uint32_t call_crc(ms_str s)
+{
+    return ms__crc32c(0, (const unsigned char *)s.ptr, s.len);
+}
+
+static uint32_t call_crc_plain(ms_str s)
+{
+    return ms__crc32c_table(0, (const unsigned char *)s.ptr, s.len);
+}
+
+static uint64_t call_hash(ms_str s)
+{
+    static const uint64_t key[2] = {1, 2};
+    return ms__hash(key, 0, s.ptr, s.len);
+}
+
+static uint64_t loop_crc(ms_str input, size_t times)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < times; i++, changed()) sum += call_crc(input);
+    return sum;
+}
+
+static uint64_t loop_crc_plain(ms_str input, size_t times)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < times; i++, changed()) sum += call_crc_plain(input);
+    return sum;
+}
+
+static uint64_t loop_hash(ms_str input, size_t times)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < times; i++, changed()) sum += call_hash(input);
+    return sum;
+}
+
+static void measure_checks(void)
+{
+    static const size_t sizes[] = {64, 256, 1024, 4096, 65536};
+    char name[64];
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        snprintf(name, sizeof name, "crc32c, %zu", sizes[i]);
+        measure(name, loop_crc, ms_str_n(data->pool, sizes[i]));
+    }
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        snprintf(name, sizeof name, "crc32c plain, %zu", sizes[i]);
+        measure(name, loop_crc_plain, ms_str_n(data->pool, sizes[i]));
+    }
+    measure("hash of a name, 12", loop_hash, ms_str_n(data->pool, 12));
+}
+
+
+/* ---- text ---- */
+
+static uint64_t loop_json(ms_str input, size_t times)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < times; i++, changed()) {
+        ms_str value;
+        if (ms_json_check(input, NULL, &value, NULL) != MS_OK)
+            die("ms_json_check", "it does not take the text");
+        sum += value.len;
+    }
+    return sum;
+}
+
+static uint64_t loop_utf8(ms_str input, size_t times)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < times; i++, changed()) sum += ms_utf8_check(input, NULL);
+    return sum;
+}
+
+/* `piece` again and again between head and tail, at least `size` bytes. */
+static ms_str repeated(const char *head, const char *piece, const char *tail, size_t size)
+{
+    char *text = (char *)bench_memory(size + strlen(piece) + strlen(head) + strlen(tail));
+    size_t len = strlen(head);
+    memcpy(text, head, len);
+    for (; len < size; len += strlen(piece)) memcpy(text + len, piece, strlen(piece));
+    memcpy(text + len, tail, strlen(tail));
+    return ms_str_n(text, len + strlen(tail));
+}
+
+static void measure_text(void)
+{
+    static const char object[] =
+        "{\"role\":\"assistant\",\"content\":\"All rows of the table are read again.\","
+        "\"n\":[1,-2.5,3e10],\"ok\":true,\"none\":null},\n";
+    ms_str prose = repeated("\"", "what was found, in many plain words, ", "\"", 4096);
+    ms_str escapes = repeated("\"", "a\\n\\t\\\"b\\\\\\u00e9\\ud83d\\ude00", "\"", 4096);
+    ms_str numbers = repeated("[0", ",1,22,-3.25,4e5", "]", 4096);
+    ms_str accents = repeated("", "d\xC3\xA9j\xC3\xA0 vu \xE2\x82\xAC \xF0\x9F\x98\x80 ",
+                              "", 4096);
+    measure("json, arguments", loop_json, data->args[0]);
+    measure("json, one string", loop_json, prose);
+    measure("json, escapes", loop_json, escapes);
+    measure("json, numbers", loop_json, numbers);
+    measure("json, 1 MiB of messages", loop_json, repeated("[", object, "0]", LARGE));
+    measure("utf8, 64", loop_utf8, ms_str_n(data->pool, 64));
+    measure("utf8, 700", loop_utf8, ms_str_n(data->pool, 700));
+    measure("utf8, 64 KiB", loop_utf8, ms_str_n(data->pool, 65536));
+    measure("utf8, other letters", loop_utf8, accents);
+}
+
+
+/* ---- records ---- */
+
+static const ms_msg *records[MESSAGES];
+static double record_bytes;   /* of all of them */
+
+static const ms_msg *call_encode(size_t i, ms_arena *arena)
+{
+    ms_error err;
+    const ms_msg *msg;
+    ms_envelope m = bench_message(data, i);
+    must(ms_encode(&m, arena, &msg, &err), &err);
+    return msg;
+}
+
+static void make_records(void)
+{
+    static ms_arena arena;
+    for (size_t i = 0; i < MESSAGES; i++) {
+        records[i] = call_encode(i, &arena);
+        record_bytes += (double)ms_size(records[i]);
+    }
+}
+
+/* A call is all messages once. */
+static uint64_t loop_encode(ms_str input, size_t times)
+{
+    static ms_arena arena;
+    uint64_t sum = input.len;
+    for (size_t i = 0; i < times; i++) {
+        for (size_t k = 0; k < MESSAGES; k++) sum += ms_size(call_encode(k, &arena));
+        ms_arena_reset(&arena);
+    }
+    return sum;
+}
+
+static uint64_t loop_decode(ms_str input, size_t times)
+{
+    uint64_t sum = input.len;
+    ms_error err;
+    const ms_msg *msg;
+    for (size_t i = 0; i < times; i++)
+        for (size_t k = 0; k < MESSAGES; k++) {
+            must(ms_decode(records[k], ms_size(records[k]), &msg, &err), &err);
+            sum += ms_size(msg);
+        }
+    return sum;
+}
+
+static uint64_t loop_envelopes(ms_str input, size_t times)
+{
+    uint64_t sum = input.len;
+    for (size_t i = 0; i < times; i++)
+        for (size_t k = 0; k < MESSAGES; k++, changed())
+            sum += ms_envelope_of(records[k]).content.text.len;
+    return sum;
+}
+
+static uint64_t loop_content(ms_str input, size_t times)
+{
+    uint64_t sum = input.len;
+    for (size_t i = 0; i < times; i++)
+        for (size_t k = 0; k < MESSAGES; k++, changed())
+            sum += ms_content(records[k]).text.len;
+    return sum;
+}
+
+static void measure_records(void)
+{
+    static const ms_str none;
+    measure_each("record, encode", loop_encode, none, record_bytes, MESSAGES);
+    measure_each("record, decode", loop_decode, none, record_bytes, MESSAGES);
+    measure_each("record, all fields", loop_envelopes, none, 0, MESSAGES);
+    measure_each("record, content", loop_content, none, 0, MESSAGES);
+}
+
+
+/* ---- postings ---- */
+
+/* One entry more in the list of a view. */
+static void call_posting(ms__live *live, ms__stream *stream, uint32_t entry)
+{
+    if (!ms__stream_reserve(live, stream)) die("a posting", "no memory");
+    ms__stream_push(stream, entry);
+}
+
+/* 64 lists by turns, and begun anew before they leave the cache. */
+static uint64_t loop_postings(ms_str input, size_t times)
+{
+    enum { STREAMS = 64, MOST = 64 * 1024 };
+    static ms__live live;
+    static ms__stream streams[STREAMS];
+    for (size_t i = 0; i < times; i++) {
+        if (i % MOST == 0) {
+            ms__live_reset(&live);
+            memset(streams, 0, sizeof streams);
+        }
+        call_posting(&live, &streams[i % STREAMS], (uint32_t)(i % MOST));
+    }
+    return input.len + streams[0].count;
+}
+
+
+/* ---- cursors ---- */
+
+static ms_store *cursor_store; /* with all messages in one location */
+
+/* The newest so many messages, from opening the cursor to closing it; 0: all. */
+static uint64_t read_timeline(size_t limit)
+{
+    ms_query query;
+    ms_cursor it;
+    ms_error err;
+    const ms_msg *msg;
+    uint64_t sum = 0;
+    memset(&query, 0, sizeof query);
+    query.location = MS_STR("here");
+    query.limit = limit;
+    must(ms_query_open(cursor_store, &query, &it, &err), &err);
+    while ((msg = ms_next(&it)) != NULL) sum += ms_seq(msg);
+    must(ms_cursor_close(&it, &err), &err);
+    return sum;
+}
+
+static uint64_t loop_cursor(ms_str input, size_t times)
+{
+    uint64_t sum = input.len;
+    for (size_t i = 0; i < times; i++) sum += read_timeline(0);
+    return sum;
+}
+
+static uint64_t loop_cursor_open(ms_str input, size_t times)
+{
+    uint64_t sum = input.len;
+    for (size_t i = 0; i < times; i++) sum += read_timeline(1);
+    return sum;
+}
+
+static uint64_t loop_tail(ms_str input, size_t times)
+{
+    uint64_t sum = input.len;
+    for (size_t i = 0; i < times; i++) sum += read_timeline(20);
+    return sum;
+}
+
+static void measure_cursor(bool log)
+{
+    static const ms_str none;
+    ms_error err;
+    for (size_t i = 0; i < MESSAGES; i++) {
+        ms_envelope m = bench_message(data, i);
+        must(ms_append(cursor_store, MS_STR("here"), &m, NULL, &err), &err);
+    }
+    measure_each(log ? "cursor, log, step" : "cursor, arena, step", loop_cursor, none, 0,
+                 MESSAGES);
+    measure(log ? "cursor, log, open to 1" : "cursor, arena, open to 1", loop_cursor_open,
+            none);
+    measure(log ? "cursor, log, newest 20" : "cursor, arena, newest 20", loop_tail, none);
+    ms_close(cursor_store);
+}
+
+static void measure_cursors(void)
+{
+    const char *dir = getenv("BENCH_DIR");
+    ms_log_desc desc;
+    ms_error err;
+    if (strncmp(only, "cursor", strlen(only) < 6 ? strlen(only) : 6) != 0) return;
+    must(ms_mem_open(&cursor_store, NULL, &err), &err);
+    measure_cursor(false);
+    memset(&desc, 0, sizeof desc);
+    snprintf(log_path, sizeof log_path, "%s/bench_micro_%ld.msl",
+             dir != NULL && dir[0] != '\0' ? dir : ".", (long)getpid());
+    desc.path = log_path;
+    desc.mode = MS_LOG_NEW;
+    must(ms_log_open(&cursor_store, &desc, &err), &err);
+    measure_cursor(true);
+    unlink(log_path);
+    log_path[0] = '\0';
+}
+
+
+/* ---- projection ---- */
+
+enum { TURNS = 16, ROW = 4 * TURNS };
+
+static const ms_msg *conversation[ROW];
+
+/* Turns of a question, a call, its result and an answer. */
+static void make_conversation(void)
+{
+    static ms_arena arena;
+    static char ids[ROW][BENCH_NAME];
+    ms_error err;
+    for (size_t i = 0; i < ROW; i++) {
+        ms_str text = ms_str_n(data->pool + 1000 * i, 300);
+        ms_envelope m = i % 4 == 0   ? ms_user_message(ms_text_n(text))
+                        : i % 4 == 1 ? ms_action(MS_STR("read_file"),
+                                                 ms_json(data->args[i]))
+                        : i % 4 == 2 ? ms_observation(ms_text_n(text))
+                                     : ms_assistant_message(ms_text_n(text));
+        snprintf(ids[i], BENCH_NAME, "call_%04u", (unsigned)(i / 4));
+        if (i % 4 == 1 || i % 4 == 2) m.call_id = bench_name(ids[i]);
+        m.seq = i + 1;
+        must(ms_encode(&m, &arena, &conversation[i], &err), &err);
+    }
+}
+
+typedef struct feed {
+    size_t at, end;
+} feed;
+
+static const ms_msg *feed_next(void *ctx)
+{
+    feed *f = (feed *)ctx;
+    return f->at < f->end ? conversation[f->at++] : NULL;
+}
+
+static ms_result count_bytes(void *ctx, const char *bytes, size_t len)
+{
+    *(uint64_t *)ctx += len + (unsigned char)bytes[0];
+    return MS_OK;
+}
+
+static uint64_t project(const char *profile, size_t count)
+{
+    static ms_arena work;
+    ms_project_opts opts;
+    ms_error err;
+    feed f = {0, count};
+    uint64_t sum = 0;
+    memset(&opts, 0, sizeof opts);
+    opts.stable = true;
+    must(ms_project(ms_profile_find(bench_name(profile)), &opts, feed_next, &f, &work,
+                    count_bytes, &sum, NULL, &err),
+         &err);
+    ms_arena_reset(&work);
+    return sum;
+}
+
+static uint64_t loop_project_one(ms_str input, size_t times)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < times; i++) sum += project(input.ptr, 1);
+    return sum;
+}
+
+static uint64_t loop_project_row(ms_str input, size_t times)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < times; i++) sum += project(input.ptr, ROW);
+    return sum;
+}
+
+static void measure_projections(void)
+{
+    const ms_profile *profile;
+    char name[64];
+    make_conversation();
+    for (size_t i = 0; (profile = ms_profile_at(i)) != NULL; i++) {
+        ms_str word = bench_name(profile->name);
+        snprintf(name, sizeof name, "project, %s, one message", profile->name);
+        measure_each(name, loop_project_one, word, 0, 1);
+        snprintf(name, sizeof name, "project, %s, one of %d", profile->name, ROW);
+        measure_each(name, loop_project_row, word, 0, ROW);
+    }
+}
+
+
+int main(int argc, char **argv)
+{
+    static const struct option options[] = {{"only", required_argument, NULL, 'o'},
+                                            {"runs", required_argument, NULL, 'r'},
+                                            {NULL, 0, NULL, 0}};
+    static const ms_str none;
+    int option;
+    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        if (option == 'o') only = optarg;
+        else if (option == 'r') n_runs = (size_t)strtoul(optarg, NULL, 10);
+        else return 2;
+    }
+    if (n_runs < 1 || n_runs > RUNS) die("--runs", "a number from 1 to 99");
+    data = bench_make(MESSAGES);
+    make_records();
+    measure_checks();
+    measure_text();
+    measure_records();
+    measure("posting, append", loop_postings, none);
+    measure_cursors();
+    measure_projections();
+    if (n_measured == 0) die(only, "no function's name begins so");
+    return 0;
+}
