@@ -877,8 +877,6 @@ typedef struct ms__head {
     uint32_t types;           /* asked for of the stream, by bits */
     uint32_t agent;           /* log: which of the query's names it is about */
     uint32_t segment, lo, pos, hi;
-    uint32_t found;           /* log: the stream's number in the next leaf, and one; 0:
-                                 unknown */
 } ms__head;
 
 /* Where a head was, to come back to. */
@@ -887,7 +885,15 @@ typedef struct ms__visit {
     const struct ms__leaf *leaf;
     uint32_t agent, segment, lo, hi;
 } ms__visit;
-#define MS__VISITS 8
+#define MS__VISITS 2
+
+/* Records on their way out, round a queue. */
+#define MS__AHEAD 8u
+typedef struct ms__queue {
+    const unsigned char *record[MS__AHEAD];
+    const struct ms__leaf *leaf[MS__AHEAD]; /* NULL: of the tail */
+    uint32_t entry[MS__AHEAD];
+} ms__queue;
 
 struct ms_memory;
 struct ms__control;
@@ -928,9 +934,10 @@ typedef struct ms_cursor {
     uint64_t *noted;
     size_t n_noted, n_ranked, cap_noted;
     unsigned ranked_for;
-    uint32_t n_visits;
+    uint8_t n_visits, n_queue, first;
     ms__head heads[MS__CURSOR_HEADS]; /* from here on not zeroed: n_heads are set, */
-    ms__visit visits[MS__VISITS];     /* and n_visits */
+    ms__visit visits[MS__VISITS];     /* n_visits, */
+    ms__queue queue;                  /* n_queue from first on */
 } ms_cursor;
 
 typedef struct ms_append_opts {
@@ -2738,13 +2745,19 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 
 /* Many bytes compared at once: 16 where the compiler knows the processor to, 32 where it
  * does at run time. */
-#if MS__GNUC && defined(__SSE2__) && !defined(MSGSTORE_NO_SIMD)
+#ifdef __OPTIMIZE_SIZE__
+#define MS__SMALL 1 /* where size counts most, what is only for speed is left out */
+#else
+#define MS__SMALL 0
+#endif
+#if MS__GNUC && defined(__SSE2__) && !defined(MSGSTORE_NO_SIMD) && !MS__SMALL
 #define MS__SSE2 1
 #include <emmintrin.h>
 #else
 #define MS__SSE2 0
 #endif
-#if MS__GNUC && defined(__ARM_NEON) && defined(__aarch64__) && !defined(MSGSTORE_NO_SIMD)
+#if MS__GNUC && defined(__ARM_NEON) && defined(__aarch64__) && !defined(MSGSTORE_NO_SIMD) && \
+    !MS__SMALL
 #define MS__NEON 1
 #include <arm_neon.h>
 #else
@@ -2799,8 +2812,8 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 #define MS__APART __attribute__((noinline)) /* keeps large locals out of the caller's frame */
 #define MS__LIKELY(x) __builtin_expect(!!(x), 1)
 #define MS__UNLIKELY(x) __builtin_expect(!!(x), 0)
-#define MS__PREFETCH(p) __builtin_prefetch(p)
-#define MS__PREFETCH_WRITE(p) __builtin_prefetch(p, 1)
+#define MS__PREFETCH(p) (MS__SMALL ? (void)0 : __builtin_prefetch(p))
+#define MS__PREFETCH_WRITE(p) (MS__SMALL ? (void)0 : __builtin_prefetch(p, 1))
 #else
 #define MS__UNUSED
 #define MS__APART
@@ -3595,9 +3608,9 @@ static __m128i ms__sse2_load(const unsigned char *p)
 }
 #endif
 
-#define MS__WIDE (MS__SSE2 || MS__NEON)
+#define MS__BY_16 (MS__SSE2 || MS__NEON)
 
-#if MS__WIDE
+#if MS__BY_16
 /* How many of 16 bytes come before the first one that is not ASCII. */
 static unsigned ms__ascii_16(const unsigned char *p)
 {
@@ -3668,7 +3681,7 @@ static size_t ms__ascii_run(const unsigned char *p, size_t n)
 #if MS__SSE2
     i = ms__ascii_64s(p, n);
 #endif
-#if MS__WIDE
+#if MS__BY_16
     for (; n - i >= 16; i += 16) {
         unsigned run = ms__ascii_16(p + i);
         if (run < 16) return i + run;
@@ -4433,7 +4446,7 @@ static int ms__hex4(const char *p, const char *end)
 static size_t ms__plain_run(const char *p, const char *end)
 {
     const char *start = p;
-#if MS__WIDE
+#if MS__BY_16
     for (; end - p >= 16; p += 16) {
         unsigned run = ms__plain_16((const unsigned char *)p);
         if (run < 16) return (size_t)(p - start) + run;
@@ -5737,7 +5750,7 @@ typedef struct ms__layout {
     uint32_t dir;  /* bytes of directory */
     uint32_t size; /* of the record without padding */
     uint32_t n_parts;
-    ms__part parts[MS_FIELD_COUNT]; /* fields rising; n_parts of them are set */
+    ms__part *parts; /* fields rising; room for all; NULL: only the numbers are wanted */
 } ms__layout;
 
 static unsigned ms__length_code(uint32_t len)
@@ -5745,28 +5758,22 @@ static unsigned ms__length_code(uint32_t len)
     return len < 256 ? 0 : len < 65536 ? 1 : 2;
 }
 
-/* How much is known of a message that is measured. */
-typedef enum ms__known {
-    MS__NOTHING, /* it is checked, too */
-    MS__CHECKED, /* by ms_envelope_check, its location by ms__key_check */
-    MS__UTF8     /* checked, and all text in it is UTF-8 */
-} ms__known;
-
 #define MS__NAME_FIELDS                                                            \
     (1u << MS_F_LOCATION | 1u << MS_F_AGENT_KEY | 1u << MS_F_TURN_ID | 1u << MS_F_KEY)
 
-static ms_result ms__measure_part(const ms_envelope *m, unsigned field, ms_str text,
-                                  bool json, ms__known known, ms__layout *l, ms_error *err)
+static void ms__layout_begin(ms__layout *l)
 {
-    ms__part *part = &l->parts[l->n_parts++];
-    bool check = known == MS__NOTHING, name = MS__NAME_FIELDS >> field & 1;
-    bool ascii = json || known == MS__UTF8 || (name && ms__is_plain_name(text));
-    if (check && (json || text.len > MS__VALUE_MAX)) MS__TRY(ms__field_check(m, field, err));
-    if (check && name && !(ascii && text.len))
-        MS__TRY(ms__key_check(text, ms__fields[field].name, field == MS_F_TURN_ID, err));
+    l->values = l->present = l->repaired = l->n_parts = 0;
+    l->dir = 1;
+}
+
+/* Fields come in rising order. utf8: that is known already. */
+static void ms__layout_add(ms__layout *l, unsigned field, ms_str text, bool json, bool utf8)
+{
+    ms__part alone, *part = l->parts ? &l->parts[l->n_parts++] : &alone;
     part->text = text;
     part->len = (uint32_t)text.len;
-    part->repaired = !ascii && !ms_utf8_check(text, NULL);
+    part->repaired = !json && !utf8 && !ms_utf8_check(text, NULL);
     if (part->repaired) {
         part->len = (uint32_t)ms__utf8_repair(text, NULL);
         l->repaired |= (uint32_t)1 << field;
@@ -5777,34 +5784,10 @@ static ms_result ms__measure_part(const ms_envelope *m, unsigned field, ms_str t
     l->present |= (uint32_t)1 << field;
     l->values += part->len;
     l->dir += 1 + (1u << code);
-    return MS_OK;
 }
 
-#define MS__STR_TEXT(v) (v)
-#define MS__STR_OBJECT(v) (v)
-#define MS__STR_VALUE(v) (v).text
-#define MS__IS_JSON_TEXT(v) false
-#define MS__IS_JSON_OBJECT(v) true
-#define MS__IS_JSON_VALUE(v) (v).json
-
-/* What the record of m will be. location, if not empty, stands in for m's own. */
-static ms_result ms__measure(const ms_envelope *m, ms_str location, ms__known known,
-                             ms__layout *l, ms_error *err)
+static ms_result ms__layout_end(ms__layout *l, ms_error *err)
 {
-    bool given = !ms__is_empty(location);
-    l->values = l->present = l->repaired = l->n_parts = 0;
-    l->dir = 1;
-    if (known == MS__NOTHING) MS__TRY(ms__head_check(m, err));
-    if (given) MS__TRY(ms__measure_part(m, MS_F_LOCATION, location, false, known, l, err));
-    if (given && known == MS__NOTHING)
-        MS__TRY(ms__key_check(m->location, "location", false, err));
-#define MS__X(number, name, member, kind)                                               \
-    if (MS__STR_##kind(m->member).ptr && !(number == MS_F_LOCATION && given))           \
-        MS__TRY(ms__measure_part(m, number, MS__STR_##kind(m->member),                  \
-                                 MS__IS_JSON_##kind(m->member), known, l, err));
-    MS_FIELDS(MS__X)
-#undef MS__X
-    if (known == MS__NOTHING) MS__TRY(ms__required_check(m, l->present, err));
     if (MS__HEADER + l->dir + l->values > MS__RECORD_MAX)
         return ms__fail(err, MS_E_TOO_LARGE,
                         "the message has over %u bytes, the limit of "
@@ -5814,11 +5797,57 @@ static ms_result ms__measure(const ms_envelope *m, ms_str location, ms__known kn
     return MS_OK;
 }
 
+/* What the record of m, which was checked, will be. location, if not empty, stands in for
+ * m's own. */
+static ms_result ms__layout_of(const ms_envelope *m, ms_str location, bool utf8,
+                               ms__layout *l, ms_error *err)
+{
+    ms__layout_begin(l);
+    for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
+        ms_str text = ms__field_text(m, f);
+        if (f == MS_F_LOCATION && !ms__is_empty(location)) text = location;
+        if (text.ptr) ms__layout_add(l, f, text, ms__field_is_json(m, f), utf8);
+    }
+    return ms__layout_end(l, err);
+}
+
+static ms_result ms__measure_field(const ms_envelope *m, unsigned field, ms_str text,
+                                   bool json, ms__layout *l, ms_error *err)
+{
+    bool name = MS__NAME_FIELDS >> field & 1, plain = name && ms__is_plain_name(text);
+    if (json || text.len > MS__VALUE_MAX) MS__TRY(ms__field_check(m, field, err));
+    if (name && !(plain && text.len > 0))
+        MS__TRY(ms__key_check(text, ms__fields[field].name, field == MS_F_TURN_ID, err));
+    ms__layout_add(l, field, text, json, plain);
+    return MS_OK;
+}
+
+/* The same of a message that is checked on the way: one look at each of its fields. */
+static ms_result ms__measure(const ms_envelope *m, ms_str location, ms__layout *l,
+                             ms_error *err)
+{
+    bool given = !ms__is_empty(location);
+    ms__layout_begin(l);
+    MS__TRY(ms__head_check(m, err));
+    if (given) {
+        MS__TRY(ms__measure_field(m, MS_F_LOCATION, location, false, l, err));
+        MS__TRY(ms__key_check(m->location, "location", false, err));
+    }
+    for (unsigned f = given ? MS_F_LOCATION + 1 : MS_F_LOCATION; f < MS_FIELD_COUNT; f++) {
+        ms_str text = ms__field_text(m, f);
+        if (text.ptr)
+            MS__TRY(ms__measure_field(m, f, text, ms__field_is_json(m, f), l, err));
+    }
+    MS__TRY(ms__required_check(m, l->present, err));
+    return ms__layout_end(l, err);
+}
+
 MS_API ms_result ms_envelope_check(const ms_envelope *m, ms_error *err)
 {
     ms__layout l;
+    l.parts = NULL;
     if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no envelope");
-    return ms__measure(m, ms__absent(), MS__NOTHING, &l, err);
+    return ms__measure(m, ms__absent(), &l, err);
 }
 
 /* The size that a record takes, padding included. */
@@ -6153,8 +6182,10 @@ MS_API uint32_t ms_fields(const ms_msg *msg, ms_value fields[MS_FIELD_COUNT])
 static ms_result ms__encode_loose(const ms_envelope *m, uint32_t flags, ms_arena *arena,
                                   const ms_msg **out, ms_error *err)
 {
+    ms__part parts[MS_FIELD_COUNT];
     ms__layout l;
-    MS__TRY(ms__measure(m, ms__absent(), MS__CHECKED, &l, err));
+    l.parts = parts;
+    MS__TRY(ms__layout_of(m, ms__absent(), false, &l, err));
     uint32_t padded = ms__padded(l.size);
     unsigned char *r = arena ? (unsigned char *)ms_arena_alloc(arena, padded) : NULL;
     if (!r) return ms__no_arena(err, arena, padded);
@@ -14972,7 +15003,7 @@ static ms_result ms__message_measure(ms_str location, const ms_envelope *m, ms__
                                      ms_error *err)
 {
     if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no envelope");
-    MS__TRY(ms__measure(m, location, MS__NOTHING, l, err));
+    MS__TRY(ms__measure(m, location, l, err));
     if (m->flags >> MS__KIND_SHIFT) /* those bits are for changes, see [change] */
         return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "%u is no set of flags",
                                           (uint64_t)m->flags), "flags");
@@ -14985,6 +15016,7 @@ static ms_result ms__message_measure(ms_str location, const ms_envelope *m, ms__
 static ms_result ms__message_check(ms_str location, const ms_envelope *m, ms_error *err)
 {
     ms__layout l;
+    l.parts = NULL;
     return ms__message_measure(location, m, &l, err);
 }
 
@@ -15000,8 +15032,10 @@ MS_API ms_result ms_append(ms_store *store, ms_str location, const ms_envelope *
                            uint64_t *seq, ms_error *err)
 {
     ms_append_opts opts;
+    ms__part parts[MS_FIELD_COUNT];
     ms__layout layout;
     uint64_t number = 0;
+    layout.parts = parts;
     memset(&opts, 0, sizeof opts);
     opts.seqs = &number;
     opts.measured = m;
@@ -15352,6 +15386,7 @@ MS_API ms_result ms_append_batch(ms_store *store, const ms_envelope *messages, s
     ms_append_opts own;
     ms__layout layout;
     uint32_t repaired = 0;
+    layout.parts = NULL;
     memset(&own, 0, sizeof own);
     if (opts) own = *opts;
     MS__TRY(ms__open_check(store, err));
@@ -15364,7 +15399,7 @@ MS_API ms_result ms_append_batch(ms_store *store, const ms_envelope *messages, s
     }
     if (n == 0) return own.expect ? ms__expect_only(store, &own, err) : MS_OK;
     own.measured = repaired ? NULL : messages;
-    own.layout = n == 1 ? &layout : NULL;
+    own.layout = NULL;
     ms_result code = ms__append(store, own.location, messages, n, &own, err);
     /* a store names the message where there are several */
     if (code == MS_OK || n > 1 || code == MS_E_CONFLICT) return code;
@@ -17272,20 +17307,20 @@ static uint32_t ms__name_mark(ms_str name, uint64_t salt)
     } else {
         for (size_t i = 0; i < name.len; i++) first = first << 8 | (unsigned char)name.ptr[i];
     }
-    first ^= salt ^ name.len << 56;
+    first ^= salt ^ (uint64_t)name.len << 56;
     last = (last ^ first >> 32) * 0x9E3779B97F4A7C15u;
     return (uint32_t)((first * 0xD6E8FEB86659FD93u + last) >> 32);
 }
 
 static void **ms__recent_loc(ms__live *live, ms_str name)
 {
-    ms__recent *recent = (ms__recent *)ms__load_ptr(&live->recent);
+    ms__recent *recent = MS__SMALL ? NULL : (ms__recent *)ms__load_ptr(&live->recent);
     return recent ? &recent->locs[ms__name_mark(name, 0) >> (32 - MS__RECENT_LOCS)] : NULL;
 }
 
 static void **ms__recent_agent(ms__live *live, const ms__loc *loc, ms_str key)
 {
-    ms__recent *recent = (ms__recent *)ms__load_ptr(&live->recent);
+    ms__recent *recent = MS__SMALL ? NULL : (ms__recent *)ms__load_ptr(&live->recent);
     uint32_t mark = recent ? ms__name_mark(key, loc->node.hash) : 0;
     return recent ? &recent->agents[mark >> (32 - MS__RECENT_AGENTS)] : NULL;
 }
@@ -17305,7 +17340,7 @@ static ms__agent *ms__agent_known(void **slot, const ms__loc *loc, ms_str key)
 /* Once there are more messages than a small store has. */
 static void ms__recent_make(ms__live *live)
 {
-    if (live->recent || live->buffer || live->messages < MS__RECENT_LEAST) return;
+    if (MS__SMALL || live->recent || live->buffer || live->messages < MS__RECENT_LEAST) return;
     ms__recent *recent = (ms__recent *)ms__live_take(live, sizeof *recent);
     if (!recent) return;
     memset(recent, 0, sizeof *recent);
@@ -17862,7 +17897,7 @@ typedef struct ms__append_run {
     uint64_t seq;    /* of the next message */
     double now;      /* for what has no time; NaN: nothing has none */
     bool stamp;      /* messages, too; else only changes */
-    ms__known known; /* of all messages */
+    bool utf8;       /* all text is, that is known */
     const ms__layout *layout; /* of the only one; NULL: none was made yet */
 } ms__append_run;
 
@@ -17890,7 +17925,7 @@ static void ms__run_begin(ms__append_run *run, ms_str location,
     run->opts = opts;
     run->now = ms__f64_from(MS__TIME_UNSET);
     run->layout = opts->measured == messages && n == 1 ? opts->layout : NULL;
-    run->known = opts->measured == messages && !run->layout ? MS__UTF8 : MS__CHECKED;
+    run->utf8 = opts->measured == messages && !opts->layout;
     run->stamp = stamp && !opts->keep_seq;
     bool change = ms__kind_of(&messages[n - 1]) != MS__KIND_MESSAGE;
     if ((run->stamp || change) && ms__some_untimed(messages, n))
@@ -17905,7 +17940,7 @@ static ms_result ms__run_measure(const ms__append_run *run, const ms_envelope *e
     *l = run->layout;
     if (*l && ms_str_equal((*l)->parts[0].text, location)) return MS_OK;
     *l = room;
-    return ms__measure(e, location, run->known, room, err);
+    return ms__layout_of(e, location, run->utf8, room, err);
 }
 
 /* A change has the number of its message, and the time it was made; an AMEND is the
@@ -18351,10 +18386,12 @@ static void ms__gaps_sum(const ms__loc *loc, uint64_t seq, uint64_t *count,
 static uint32_t ms__gap_encode(ms_str location, uint64_t seq, uint64_t count,
                                unsigned char *r)
 {
+    ms__part parts[MS_FIELD_COUNT];
     ms__layout l;
     ms_envelope e;
     memset(&e, 0, sizeof e);
-    (void)ms__measure(&e, location, MS__CHECKED, &l, NULL);
+    l.parts = parts;
+    (void)ms__layout_of(&e, location, false, &l, NULL);
     ms__encode_header(&e, &l, seq, count, MS_FLAG_COMMIT, r);
     r[4] = MS__KIND_GAP;
     ms__encode_body(&l, r + MS__HEADER);
@@ -18706,10 +18743,12 @@ static void ms__mem_soon(const ms__mem *m, uint64_t offset, uint32_t size)
 static ms_result ms__mem_prepare(ms__mem *m, ms__append_run *run, const ms_envelope *e,
                                  ms__plan *p, ms_error *err)
 {
+    ms__part parts[MS_FIELD_COUNT];
     ms__layout room;
     const ms__layout *l;
     ms__live *live = &m->live;
     ms_str location = ms__is_empty(run->location) ? e->location : run->location;
+    room.parts = parts;
     MS__TRY(ms__run_measure(run, e, location, &room, &l, err));
     MS__TRY(ms__size_check(l->size, m->max_message, err));
     ms__mem_soon(m, run->offset, l->size);
@@ -18742,13 +18781,15 @@ static MS__APART ms_result ms__mem_prepare_change(ms__mem *m, ms__append_run *ru
                                                   const ms_envelope *given, ms__plan *p,
                                                   ms__change_run *c, ms_error *err)
 {
+    ms__part parts[MS_FIELD_COUNT];
     ms__layout l;
     ms__live *live = &m->live;
     ms_envelope e = *given;
     ms_str location = ms__is_empty(run->location) ? e.location : run->location;
     MS__TRY(ms__mem_change_begin(m, run, &e, location, c, &p->repeat, err));
     if (p->repeat) return MS_OK;
-    MS__TRY(ms__measure(&e, location, MS__CHECKED, &l, err));
+    l.parts = parts;
+    MS__TRY(ms__layout_of(&e, location, false, &l, err));
     MS__TRY(ms__size_check(l.size, m->max_message, err));
     ms__loc *loc = ms__loc_get(live, location);
     if (!loc) return ms__mem_no_room(m, sizeof *loc + location.len, err);
@@ -18846,11 +18887,12 @@ static ms__plan *ms__plans_get(ms__mem *m, ms_str location, const ms_envelope *m
 {
     ms__layout l;
     uint64_t at = (uint64_t)m->end * 8;
+    l.parts = NULL;
     if (n > SIZE_MAX / 2 / sizeof(ms__plan)) return NULL;
     if (!m->fixed)
         return (ms__plan *)ms__resize(&m->alloc, NULL, 0, n * sizeof(ms__plan));
     for (size_t i = 0; i < n; i++) {
-        if (ms__measure(&messages[i], location, MS__CHECKED, &l, NULL) != MS_OK) break;
+        if (ms__layout_of(&messages[i], location, false, &l, NULL) != MS_OK) break;
         at += ms__padded(l.size);
         if (at > m->live.top) return NULL;
     }
@@ -23100,7 +23142,7 @@ static uint32_t ms__run_lower(const unsigned char *run, uint32_t n, uint32_t wid
 }
 
 static bool ms__page_leaf(const ms__log *log, const ms_cursor *it, ms__head *h,
-                          const ms__leaf *l, uint32_t from, uint32_t to)
+                          const ms__leaf *l, uint32_t found, uint32_t from, uint32_t to)
 {
     const unsigned char *run;
     uint32_t n;
@@ -23115,8 +23157,7 @@ static bool ms__page_leaf(const ms__log *log, const ms_cursor *it, ms__head *h,
         h->hi = to < l->n ? to : l->n;
         return h->lo < h->hi;
     }
-    uint32_t i = (h->found ? h->found : ms__leaf_find(l, h->stream) + 1) - 1;
-    h->found = 0;
+    uint32_t i = (found ? found : ms__leaf_find(l, h->stream) + 1) - 1;
     if (i == UINT32_MAX || !ms__leaf_run(l, i, &run, &n, &mixed)) return false;
     h->run = run;
     h->lo = from > 0 ? ms__run_lower(run, n, l->width, from) : 0;
@@ -23141,57 +23182,33 @@ static void ms__page_holes(ms_cursor *it, uint32_t segment, uint32_t holes)
 }
 
 /* Sets a head to its run in a segment, within the query's bounds. */
-/* Records lie all over the file: the memory of so many is asked for at a time. */
-#define MS__AHEAD 6u
-
-/* Asks for the record that a head in a leaf will offer `ahead` steps from now. */
-static void ms__head_soon(const ms__log *log, const ms_cursor *it, const ms__head *h,
-                          uint32_t ahead)
-{
-    uint32_t left = it->backward ? h->pos - h->lo : h->hi - h->pos;
-    if (left <= ahead) return;
-    uint32_t at = it->backward ? h->pos - 1 - ahead : h->pos + ahead;
-    uint32_t entry =
-        h->run ? ms__posting((const unsigned char *)h->run, at, h->leaf->width) : at;
-    uint64_t offset = ms__leaf_offset(h->leaf, entry);
-    if (offset == 0) return;
-    const unsigned char *r = ms__log_at(log, offset);
-    MS__PREFETCH(r);
-    MS__PREFETCH(r + 64);
-}
-
-/* The first records of a page, all at once. */
-static void ms__page_soon(const ms__log *log, const ms_cursor *it, const ms__head *h)
-{
-    if (h->leaf)
-        for (uint32_t i = 0; i < MS__AHEAD; i++) ms__head_soon(log, it, h, i);
-}
-
-static bool ms__page(ms__log *log, ms_cursor *it, ms__head *h, uint32_t segment)
+/* Puts a head on what a segment has of its stream. found: the stream's number in the leaf,
+ * and one; 0: unknown. */
+static bool ms__page(ms__log *log, ms_cursor *it, ms__head *h, uint32_t segment,
+                     uint32_t found)
 {
     uint32_t from = segment == it->from >> 32 ? (uint32_t)it->from : 0;
     uint32_t to = segment == it->to >> 32 ? (uint32_t)it->to : UINT32_MAX;
     bool some;
     h->segment = segment;
     if (segment == it->tail->segment) {
-        h->found = 0;
         some = ms__page_tail(it, h, from, to);
         if (h->stream == 0)
             ms__page_holes(it, segment, ms__load32(&it->tail->holes));
     } else {
         const ms__leaf *l = (const ms__leaf *)ms__node_of(log, 0, segment, false);
         if (!l) it->result = MS_E_NO_MEMORY;
-        some = l && ms__page_leaf(log, it, h, l, from, to);
+        some = l && ms__page_leaf(log, it, h, l, found, from, to);
         if (l && h->stream == 0) ms__page_holes(it, segment, l->holes);
     }
     h->pos = it->backward ? h->hi : h->lo;
-    if (some) ms__page_soon(log, it, h);
     return some;
 }
 
 /* The next segment in the cursor's direction that may have the head's stream; false: there
  * is none. */
-static bool ms__page_next(ms__log *log, ms_cursor *it, ms__head *h, uint32_t *out)
+static bool ms__page_next(ms__log *log, ms_cursor *it, const ms__head *h, uint32_t *out,
+                          uint32_t *found)
 {
     uint32_t tail = it->tail->segment, first = (uint32_t)(it->from >> 32);
     uint32_t last = (uint32_t)((it->to - 1) >> 32), s;
@@ -23199,8 +23216,7 @@ static bool ms__page_next(ms__log *log, ms_cursor *it, ms__head *h, uint32_t *ou
         if (h->segment <= first) return false;
         s = h->segment - 1;
         if (h->stream != 0)
-            s = ms__segment_next(log, h->stream, s, tail, true, false, &h->found,
-                                 &it->result);
+            s = ms__segment_next(log, h->stream, s, tail, true, false, found, &it->result);
         *out = s;
         return s != UINT32_MAX && s >= first;
     }
@@ -23208,7 +23224,7 @@ static bool ms__page_next(ms__log *log, ms_cursor *it, ms__head *h, uint32_t *ou
     s = h->segment + 1;
     if (h->stream != 0 && s < tail) {
         uint32_t n = last < tail ? last + 1 : tail;
-        s = ms__segment_next(log, h->stream, s, n, false, false, &h->found, &it->result);
+        s = ms__segment_next(log, h->stream, s, n, false, false, found, &it->result);
         if (s >= n && last < tail) return false;
         if (s >= n) s = tail;
     }
@@ -23228,12 +23244,12 @@ static bool ms__page_turn(ms__log *log, ms_cursor *it, ms__head *h)
         h->segment = v->segment;
         h->pos = h->lo = v->lo;
         h->hi = v->hi;
-        ms__page_soon(log, it, h);
         return true;
     }
     while (it->result == MS_OK || it->result == MS_E_DAMAGED) {
-        if (!ms__page_next(log, it, &next, &segment)) return false;
-        if (!ms__page(log, it, &next, segment)) continue;
+        uint32_t found = 0;
+        if (!ms__page_next(log, it, &next, &segment, &found)) return false;
+        if (!ms__page(log, it, &next, segment, found)) continue;
         *h = next;
         return true;
     }
@@ -23281,7 +23297,6 @@ static bool ms__log_load(ms_store *store, ms_cursor *it, ms__head *h)
             continue;
         }
         uint32_t entry = ms__head_entry(h, it->backward ? h->pos - 1 : h->pos);
-        if (h->leaf) ms__head_soon(log, it, h, MS__AHEAD);
         uint64_t offset =
             h->leaf ? ms__leaf_offset(h->leaf, entry) : ms__tail_offset(it->tail, entry);
         h->place = ms__place(h->segment, entry);
@@ -23378,7 +23393,7 @@ static void ms__log_back(ms_store *store, ms_cursor *it, ms__head *h, size_t n)
         if (h->pos - h->lo >= n) break;
     }
     if (n <= h->pos - h->lo) h->pos -= (uint32_t)n;
-    it->n_visits = visits <= MS__VISITS ? visits : 0;
+    it->n_visits = (uint8_t)(visits <= MS__VISITS ? visits : 0);
 }
 
 static size_t ms__log_count(ms_store *store, ms_cursor *it, const ms__head *h)
@@ -23400,6 +23415,7 @@ static ms_result ms__log_head(ms__log *log, ms_cursor *it, uint64_t stream, size
                               ms_type_set holds, ms_type_set types, ms_error *err)
 {
     ms__head h;
+    uint32_t found = 0;
     bool back = ms__starts_back(&it->query);
     uint32_t first = (uint32_t)(it->from >> 32);
     uint32_t last = (uint32_t)((it->to - 1) >> 32);
@@ -23411,12 +23427,12 @@ static ms_result ms__log_head(ms__log *log, ms_cursor *it, uint64_t stream, size
     it->backward = back;
     if (!back && first < it->tail->segment && stream != 0) {
         uint32_t n = last < it->tail->segment ? last + 1 : it->tail->segment;
-        uint32_t s = ms__segment_next(log, stream, first, n, false, false, &h.found,
-                                      &it->result);
+        uint32_t s =
+            ms__segment_next(log, stream, first, n, false, false, &found, &it->result);
         if (s >= n && last < it->tail->segment) return MS_OK;
         first = s >= n ? it->tail->segment : s;
     }
-    if (!ms__page(log, it, &h, back ? last : first) && !ms__page_turn(log, it, &h))
+    if (!ms__page(log, it, &h, back ? last : first, found) && !ms__page_turn(log, it, &h))
         return it->result == MS_E_NO_MEMORY ? ms__no_memory(err, 0) : MS_OK;
     return ms__head_put(it, &h, holds, err);
 }
@@ -23578,37 +23594,94 @@ static ms_result ms__log_query(ms_store *store, ms_cursor *it, ms_error *err)
     return code;
 }
 
-/* The next message of a plain cursor in a page of a leaf, as ms__merge_step gives it. NULL:
- * that has to look (the page is at its end, in memory, or of several names; the record is
- * not known to be whole, or is no message). */
-static const unsigned char *ms__page_step(const ms__log *log, const ms_cursor *it,
-                                          ms__head *h)
+/* ---- Plain cursors, which most are: one stream, nothing to look at but damage. Their
+ * records lie all over the file and their pages all over the index, and each look at a new
+ * place waits for memory as long as ten records take. So a queue runs ahead: a record's
+ * place is found, and its memory asked for, MS__AHEAD messages before it is wanted, over
+ * the ends of pages, too. */
+
+/* May the entries of a page be given without comparing names? */
+static bool ms__page_is_plain(const ms__head *h)
 {
-    const ms__leaf *l = h->leaf;
-    if (!l || !h->run || (h->agent & MS__COMPARE) ||
-        (it->backward ? h->pos <= h->lo : h->pos >= h->hi))
-        return NULL;
-    uint32_t at = it->backward ? h->pos - 1 : h->pos;
-    uint32_t entry = ms__posting((const unsigned char *)h->run, at, l->width);
-    ms__head_soon(log, it, h, MS__AHEAD);
-    uint64_t offset = ms__leaf_offset(l, entry);
-    if (offset == 0 || !ms__bit_get(l->checked, entry)) return NULL;
-    const unsigned char *r = ms__log_at(log, offset);
-    if (r[4] != MS__KIND_MESSAGE || !ms__size_fits(r, l->offset - offset)) return NULL;
-    h->pos = it->backward ? at : at + 1;
-    return r;
+    return h->run && !(h->agent & MS__COMPARE);
+}
+
+/* Fills the queue. */
+static void ms__log_look_ahead(ms__log *log, ms_cursor *it, ms__head *h)
+{
+    while (it->n_queue < MS__AHEAD && it->n_queue < it->left) {
+        if (it->backward ? h->pos <= h->lo : h->pos >= h->hi) {
+            if (ms__page_turn(log, it, h)) continue;
+            it->n_live = 0;
+            return;
+        }
+        if (!ms__page_is_plain(h)) return;
+        uint32_t entry = ms__head_entry(h, it->backward ? --h->pos : h->pos++);
+        uint64_t offset =
+            h->leaf ? ms__leaf_offset(h->leaf, entry) : ms__tail_offset(it->tail, entry);
+        const unsigned char *r = offset ? ms__log_at(log, offset) : log->head;
+        MS__PREFETCH(r);
+        MS__PREFETCH(r + 64);
+        uint32_t place = (it->first + it->n_queue++) % MS__AHEAD;
+        it->queue.record[place] = r;
+        it->queue.leaf[place] = h->leaf;
+        it->queue.entry[place] = entry;
+    }
+}
+
+#define MS__AHEAD_NEAR 3u /* messages before its turn */
+#define MS__AHEAD_BYTES 512u
+#define MS__AHEAD_LONG 4096u
+
+/* Asks for the rest of a record, nearer to its turn: its head says how long it is. Who
+ * reads all of each message waits half as long then; who looks at the beginnings only, a
+ * fifth longer. Of a long one the processor itself sees that it is read on. */
+static void ms__rest_soon(const unsigned char *r)
+{
+    uint32_t size = ms__get32(r);
+    if (size > MS__AHEAD_LONG) return;
+    for (uint32_t i = 128; i < size && i < MS__AHEAD_BYTES; i += 64) MS__PREFETCH(r + i);
+}
+
+/* The record at a place of the queue, NULL: it is damaged. */
+static const unsigned char *ms__queue_record(const ms__log *log, const ms_cursor *it,
+                                             uint32_t place)
+{
+    const unsigned char *r = it->queue.record[place];
+    const ms__leaf *leaf = it->queue.leaf[place];
+    uint32_t entry = it->queue.entry[place];
+    if (!leaf) r = ms__tail_record(log, it->tail, entry);
+    else if (!ms__bit_get(leaf->checked, entry) || !ms__size_fits(r, leaf->offset))
+        r = ms__leaf_record(log, leaf, entry);
+    return r && r[4] == MS__KIND_MESSAGE ? r : NULL;
+}
+
+static const unsigned char *ms__plain_next(ms__log *log, ms_cursor *it)
+{
+    if (it->n_live > 0) ms__log_look_ahead(log, it, &it->heads[0]);
+    while (it->n_queue > 0) {
+        uint32_t place = it->first;
+        it->first = (uint8_t)((place + 1) % MS__AHEAD);
+        it->n_queue--;
+        if (it->n_queue >= MS__AHEAD_NEAR)
+            ms__rest_soon(it->queue.record[(place + MS__AHEAD_NEAR) % MS__AHEAD]);
+        const unsigned char *r = ms__queue_record(log, it, place);
+        if (r) return r;
+        it->damaged++;
+    }
+    return NULL;
 }
 
 static const ms_msg *ms__log_next(ms_store *store, ms_cursor *it)
 {
-    if (it->plain && it->left > 0 && it->n_live > 0) {
-        const unsigned char *r = ms__page_step(ms__log_of(store), it, &it->heads[0]);
+    if (it->plain && it->left > 0) {
+        const unsigned char *r = ms__plain_next(ms__log_of(store), it);
         if (r) {
             it->left--;
             return ms__msg(r);
         }
-        /* what the head offered was given already */
-        if (!ms__log_load(store, it, &it->heads[0])) it->n_live = 0;
+        /* a page that has to be looked at; what the head offered was given already */
+        if (it->n_live > 0 && !ms__log_load(store, it, &it->heads[0])) it->n_live = 0;
     }
     return ms__merge_next(store, &ms__log_feed, it);
 }
@@ -24678,12 +24751,14 @@ static ms_result ms__put_room(ms__log *log, ms__put_run *p, uint32_t size,
 static MS__APART ms_result ms__log_prepare(ms__log *log, ms__put_run *p, const ms_envelope *e,
                                  ms__plan *plan, ms_error *err)
 {
+    ms__part parts[MS_FIELD_COUNT];
     ms__layout room;
     const ms__layout *l;
     ms_result result = MS_OK;
     ms__tail *t = ms__tail_of(log);
     ms__live *live = &t->live;
     ms_str location = ms__is_empty(p->run.location) ? e->location : p->run.location;
+    room.parts = parts;
     MS__TRY(ms__run_measure(&p->run, e, location, &room, &l, err));
     MS__TRY(ms__size_check(l->size, log->max_message, err));
     plan->loc = ms__loc_get(live, location);
@@ -24783,11 +24858,13 @@ static MS__APART ms_result ms__log_change_encode(ms__log *log, ms__put_run *p,
                                                  ms__plan *plan, ms__change_run *c,
                                                  ms_error *err)
 {
+    ms__part parts[MS_FIELD_COUNT];
     ms__layout l;
     ms_envelope e = *given;
     if (c->kind == MS__KIND_HIDE)
         e.content = ms__hide_text(c->text, c->first, c->last, c->hidden);
-    MS__TRY(ms__measure(&e, location, MS__CHECKED, &l, err));
+    l.parts = parts;
+    MS__TRY(ms__layout_of(&e, location, false, &l, err));
     MS__TRY(ms__size_check(l.size, log->max_message, err));
     MS__TRY(ms__put_room(log, p, ms__padded(l.size), &plan->r, err));
     plan->entry = p->entry++;

@@ -54,27 +54,24 @@ static void log_commit(const bench_data *d, size_t first, size_t count)
     must(ms_append_batch(store, batch, count, NULL, &err), &err);
 }
 
-static inline ms_str either(ms_str a, ms_str b) { return a.len > 0 ? a : b; }
+/* Which column a field is. */
+static const unsigned char column_of[MS_FIELD_COUNT] = {
+    COLUMNS,          COLUMN_LOCATION,    COLUMN_AGENT,       COLUMN_TURN,
+    COLUMN_CONTENT,   COLUMN_TOOL,        COLUMN_ARGS,        COLUMNS,
+    COLUMN_FROM_WORKER, COLUMN_CONTENT,   COLUMN_FROM_MANAGER, COLUMN_FROM_WORKER,
+    COLUMNS,          COLUMN_SUMMARY,     COLUMN_TOOL};
 
 static inline void take(const ms_msg *msg, bench_reader *reader)
 {
-    static const ms_value none;
     ms_value fields[MS_FIELD_COUNT];
     bench_row row;
-    uint32_t set = ms_fields(msg, fields);
-#define FIELD(name) (set >> MS_F_##name & 1 ? fields[MS_F_##name] : none).text
+    memset(&row, 0, sizeof row);
+    for (uint32_t set = ms_fields(msg, fields); set != 0; set &= set - 1) {
+        unsigned field = (unsigned)__builtin_ctz(set);
+        if (column_of[field] < COLUMNS)
+            row.column[column_of[field]] = fields[field].text;
+    }
     row.column[COLUMN_TYPE] = ms_type_name(msg);
-    row.column[COLUMN_LOCATION] = FIELD(LOCATION);
-    row.column[COLUMN_AGENT] = FIELD(AGENT_KEY);
-    row.column[COLUMN_TURN] = FIELD(TURN_ID);
-    row.column[COLUMN_CONTENT] = either(FIELD(CONTENT), FIELD(TASK));
-    row.column[COLUMN_ARGS] = FIELD(ARGS);
-    row.column[COLUMN_TOOL] = either(FIELD(TOOL), FIELD(ERROR_TYPE));
-    row.column[COLUMN_SUMMARY] = FIELD(SUMMARY);
-    row.column[COLUMN_FROM_WORKER] = either(FIELD(FROM_WORKER), FIELD(WORKER));
-    row.column[COLUMN_FROM_MANAGER] = FIELD(FROM_MANAGER);
-#undef FIELD
-    row.time = 0;
     ms_time(msg, &row.time);
     bench_take(reader, &row);
 }
