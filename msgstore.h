@@ -5858,8 +5858,8 @@ static void ms__copy_text(unsigned char *to, const char *from, size_t n)
 {
     uint64_t first, last;
     uint32_t head, end;
-    if (n > 16) {
-        memcpy(to, from, n);
+    if (MS__SMALL || n > 16) {
+        if (n > 0) memcpy(to, from, n);
     } else if (n >= 8) {
         memcpy(&first, from, 8);
         memcpy(&last, from + n - 8, 8);
@@ -22213,9 +22213,20 @@ static bool ms__session_known(const ms__log *log, uint32_t session)
     return false;
 }
 
+/* Who reads record after record asks for as many bytes as this one has, some records ahead:
+ * the processor sees a stream only within a page. */
+#define MS__STREAM_AHEAD 4096u
+
+static void ms__stream_on(const unsigned char *r, uint32_t size)
+{
+    if (size > 2 * MS__STREAM_AHEAD) return;
+    for (uint32_t i = 0; i < size; i += 64) MS__PREFETCH(r + MS__STREAM_AHEAD + i);
+}
+
 /* Is the body of a record whose header holds whole, and its sequence number in order? */
 static bool ms__replay_body(const ms__replay *s, const unsigned char *r, uint64_t offset)
 {
+    ms__stream_on(r, ms__get32(r));
     if (!ms__is_listed(r)) return ms__body_check(r) == ms__get32(r + 24);
     return (r[4] != MS__KIND_MESSAGE || ms_seq(ms__msg(r)) > s->last_seq) &&
            ms__check_record(r, offset, NULL) == MS_OK;
