@@ -121,6 +121,7 @@ define build
 endef
 
 object = $(if $(filter $<,$(OWN)),,$(@D)/msgstore.o)
+fast   = $(filter $(@D)/fast_%.o,$^)
 header = msgstore.h Makefile
 tool   = $(wildcard tools/*.h)
 shared = $(header) $(wildcard tests/*.h) $(tool)
@@ -157,12 +158,19 @@ build/san/msgstore.o: tests/msgstore_impl.c $(header)
 build/tsan/msgstore.o: tests/msgstore_impl.c $(header)
 	$(call build,$(TSAN) -c,)
 
+# test_fast has the implementation twice more: with its wide paths, and without.
+build/o2/fast_wide.o build/o2/fast_plain.o: tests/fast_impl.c tests/fast.h $(header)
+	$(call build,$(O2) $(if $(findstring plain,$@),-DMSGSTORE_NO_SIMD) -c,)
+build/san/fast_wide.o build/san/fast_plain.o: tests/fast_impl.c tests/fast.h $(header)
+	$(call build,$(SAN) $(if $(findstring plain,$@),-DMSGSTORE_NO_SIMD) -c,)
+build/o2/test_fast build/san/test_fast: %/test_fast: %/fast_wide.o %/fast_plain.o
+
 build/o2/%: tests/%.c build/o2/msgstore.o $(shared)
-	$(call build,$(O2) $(if $(object),-O1,-O0) $(INC),$(object) $(LIBS))
+	$(call build,$(O2) $(if $(object),-O1,-O0) $(INC),$(object) $(fast) $(LIBS))
 build/san/%: tests/%.c build/san/msgstore.o $(shared)
-	$(call build,$(SAN) -O0 $(INC),$(object) $(LIBS))
+	$(call build,$(SAN) -O0 $(INC),$(object) $(fast) $(LIBS))
 build/tsan/%: tests/%.c build/tsan/msgstore.o $(shared)
-	$(call build,$(TSAN) $(INC),$(object) $(LIBS))
+	$(call build,$(TSAN) $(INC),$(object) $(fast) $(LIBS))
 
 build/o2/test_lint build/san/test_lint: tests/test_providers.c
 

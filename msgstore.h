@@ -23662,7 +23662,8 @@ static const unsigned char *ms__queue_record(const ms__log *log, const ms_cursor
     const ms__leaf *leaf = it->queue.leaf[place];
     uint32_t entry = it->queue.entry[place];
     if (!leaf) r = ms__tail_record(log, it->tail, entry);
-    else if (!ms__bit_get(leaf->checked, entry) || !ms__size_fits(r, leaf->offset))
+    else if (!ms__bit_get(leaf->checked, entry) ||
+             !ms__size_fits(r, leaf->offset - ms__leaf_offset(leaf, entry)))
         r = ms__leaf_record(log, leaf, entry);
     return r && r[4] == MS__KIND_MESSAGE ? r : NULL;
 }

@@ -1,0 +1,87 @@
+/* The implementation by itself, for test_fast: compiled once as it is and once with
+ * MSGSTORE_NO_SIMD. What is tested goes out in a table. */
+#define MSGSTORE_STATIC
+#define MSGSTORE_NO_LOG
+#define MSGSTORE_NO_DIALECTS
+#define MSGSTORE_IMPLEMENTATION
+#include "../msgstore.h"
+
+#include "fast.h"
+
+typedef size_t find_way(const ms__needle *n, const char *p, size_t places);
+
+static size_t find_by(find_way *way, ms_str text, bool exact, const char *p,
+                      size_t places)
+{
+    ms__needle needle;
+    ms__needle_make(&needle, text, exact);
+    return way(&needle, p, places);
+}
+
+static size_t by_bytes(ms_str text, bool exact, const char *p, size_t places)
+{
+    return find_by(ms__find_bytes, text, exact, p, places);
+}
+
+static size_t by_words(ms_str text, bool exact, const char *p, size_t places)
+{
+    return find_by(ms__find_words, text, exact, p, places);
+}
+
+#if MS__SSE2
+static size_t by_sse2(ms_str text, bool exact, const char *p, size_t places)
+{
+    return find_by(ms__find_sse2, text, exact, p, places);
+}
+#endif
+
+#if MS__AVX2
+static size_t by_avx2(ms_str text, bool exact, const char *p, size_t places)
+{
+    return find_by(ms__find_avx2, text, exact, p, places);
+}
+#endif
+
+static void fill_wide(fast *f)
+{
+#if MS__CRC_X86
+    if (ms__crc_fast()) f->crc_header = ms__crc_header_x86;
+#endif
+#if MS__SSE2 || MS__NEON
+    f->ascii_16 = ms__ascii_16;
+    f->plain_16 = ms__plain_16;
+#endif
+#if MS__SSE2
+    f->find[2] = by_sse2;
+#endif
+#if MS__AVX2
+    if (__builtin_cpu_supports("avx2")) f->find[3] = by_avx2;
+#endif
+    f->name = f->ascii_16 != NULL ? "wide" : "plain";
+}
+
+#ifdef MSGSTORE_NO_SIMD
+fast fast_plain(void)
+#else
+fast fast_wide(void)
+#endif
+{
+    fast f;
+    memset(&f, 0, sizeof f);
+    fill_wide(&f);
+    f.crc = ms__crc32c;
+    f.crc_table = ms__crc32c_table;
+    f.ascii_few = ms__ascii_few;
+    f.ascii_run = ms__ascii_run;
+    f.plain_run = ms__plain_run;
+    f.is_plain_name = ms__is_plain_name;
+    f.name_mark = ms__name_mark;
+    f.copy_text = ms__copy_text;
+    f.utf8_check = ms_utf8_check;
+    f.json_check = ms_json_check;
+    f.encode = ms_encode;
+    f.find_in = ms_find_in;
+    f.find[0] = by_bytes;
+    f.find[1] = by_words;
+    return f;
+}

@@ -1,0 +1,1282 @@
+/* The header's fast paths against naive twins: sixteen bytes at a time, checks by
+ * instruction, names in words, text copied by overlapping loads, searches, records that
+ * are measured once, names found lately. Each function is there twice (tests/fast.h),
+ * with wide paths and without, and both must give the same. Texts end at a page that may
+ * not be touched, or a little before it: one byte too far ends the program. */
+#define _GNU_SOURCE
+#include "fast.h"
+#include "stores.h"
+
+#include <sys/mman.h>
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+enum { LONGEST = 300, SHIFTS = 64, WAYS = 2 };
+
+static fast ways[WAYS];
+
+
+/* ---- the fence ---- */
+
+#define FENCED ((size_t)1 << 16)
+
+static char *fenced, *copied; /* FENCED bytes with a forbidden page on either side */
+
+static char *fence(void)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *map = (char *)mmap(NULL, FENCED + 2 * page, PROT_NONE,
+                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (map == MAP_FAILED) abort();
+    if (mprotect(map + page, FENCED, PROT_READ | PROT_WRITE) != 0) abort();
+    return map + page;
+}
+
+static int fences_up(void **state)
+{
+    (void)state;
+    fenced = fence();
+    copied = fence();
+    ways[0] = fast_wide();
+    ways[1] = fast_plain();
+    return 0;
+}
+
+/* Room for n bytes that ends `shift` bytes before the forbidden page. */
+static char *room_of(size_t n, size_t shift)
+{
+    return fenced + FENCED - shift - n;
+}
+
+/* The bytes right before the forbidden page. */
+static ms_str at_end(const void *bytes, size_t n)
+{
+    char *to = room_of(n, 0);
+    memmove(to, bytes, n);
+    return ms_str_n(to, n);
+}
+
+
+/* ---- one odd byte at every place ---- */
+
+typedef struct place {
+    const fast *f;
+    char *text;
+    size_t n, at; /* at n: there is none */
+    unsigned char byte;
+} place;
+
+static void wrong(const place *p, const char *what)
+{
+    fail_msg("%s %s: %zu bytes, %02x at %zu", p->f->name, what, p->n, p->byte, p->at);
+}
+
+/* Where the run of usual bytes ends. */
+static size_t run_of(const place *p, bool stops)
+{
+    return stops ? p->at : p->n;
+}
+
+static bool is_special(unsigned char c)
+{
+    return c < 0x20 || c >= 0x80 || c == '"' || c == '\\';
+}
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static void sixteen(const place *p, unsigned (*look)(const unsigned char *), size_t run,
+                    const char *what)
+{
+    const unsigned char *text = (const unsigned char *)p->text;
+    size_t from = p->n < 16 ? 0 : p->n - 16;
+    if (look == NULL || p->n < 16) return;
+    if (look(text) != least(run, 16)) wrong(p, what);
+    if (run >= from && look(text + from) != least(run - from, 16)) wrong(p, what);
+}
+
+static void ascii_at(const place *p)
+{
+    const unsigned char *text = (const unsigned char *)p->text;
+    size_t run = run_of(p, p->byte >= 0x80), bad = SIZE_MAX;
+    ms_str whole = ms_str_n(p->text, p->n);
+    if (p->f->ascii_run(text, p->n) != run) wrong(p, "ascii_run");
+    if (p->n < 16 && p->f->ascii_few(text, p->n) != (run == p->n)) wrong(p, "ascii_few");
+    if (p->f->utf8_check(whole, &bad) != (run == p->n)) wrong(p, "utf8_check");
+    if (run < p->n && bad != run) wrong(p, "utf8_check's place");
+    sixteen(p, p->f->ascii_16, run, "ascii_16");
+}
+
+static void plain_at(const place *p)
+{
+    size_t run = run_of(p, is_special(p->byte));
+    bool name = p->at == p->n || (p->byte != 0 && p->byte < 0x80);
+    if (p->f->plain_run(p->text, p->text + p->n) != run) wrong(p, "plain_run");
+    if (p->f->is_plain_name(ms_str_n(p->text, p->n)) != name) wrong(p, "is_plain_name");
+    sixteen(p, p->f->plain_16, run, "plain_16");
+}
+
+/* Every place of one length; every `stride`th but close to the fence. What lies behind is
+ * odd, too. */
+static void each_place_of(place *p, size_t shift, size_t stride,
+                          void (*look)(const place *))
+{
+    static const unsigned char odd[] = {0x00, 0x01, 0x1f, 0x20, 0x21, '"',  0x23,
+                                        0x5b, '\\', 0x5d, 0x7e, 0x7f, 0x80, 0x81,
+                                        0xa2, 0xbf, 0xc3, 0xdc, 0xe2, 0xf0, 0xff};
+    memset(p->text, 'a', p->n);
+    for (p->at = shift % stride; p->at <= p->n; p->at += stride) {
+        p->byte = odd[(p->at + p->n + shift) % COUNT(odd)];
+        memset(p->text + p->n, p->byte, shift);
+        if (p->at < p->n) p->text[p->at] = (char)p->byte;
+        look(p);
+        if (p->at < p->n) p->text[p->at] = 'a';
+    }
+}
+
+static void each_place(void (*look)(const place *))
+{
+    place p;
+    for (size_t way = 0; way < WAYS; way++)
+        for (size_t shift = 0; shift < SHIFTS; shift++)
+            for (size_t n = 0; n <= LONGEST; n++) {
+                p.f = &ways[way];
+                p.n = n;
+                p.text = room_of(n, shift);
+                each_place_of(&p, shift, shift == 0 ? 1 : 13, look);
+            }
+}
+
+static void one_byte_that_is_not_ascii(void **state)
+{
+    (void)state;
+    each_place(ascii_at);
+}
+
+static void one_byte_that_is_not_plain(void **state)
+{
+    (void)state;
+    each_place(plain_at);
+}
+
+/* Each of the 256 at each of a few places. */
+static void every_byte_at_the_edges_of_words(void **state)
+{
+    (void)state;
+    for (size_t way = 0; way < WAYS; way++)
+        for (size_t n = 1; n <= 40; n++)
+            for (unsigned byte = 0; byte < 256; byte++) {
+                place p = {&ways[way], room_of(n, 0), n, 0, (unsigned char)byte};
+                memset(p.text, 'a', n);
+                for (p.at = 0; p.at < n; p.at += 1 + n / 8) {
+                    p.text[p.at] = (char)byte;
+                    ascii_at(&p);
+                    plain_at(&p);
+                    p.text[p.at] = 'a';
+                }
+            }
+}
+
+/* Names of the largest lengths, and longer ones. */
+static void the_longest_names(void **state)
+{
+    (void)state;
+    for (size_t way = 0; way < WAYS; way++)
+        for (size_t n = MS_KEY_MAX - 20; n <= MS_KEY_MAX + 20; n++) {
+            char *text = room_of(n, 0);
+            memset(text, 'a', n);
+            for (size_t at = 0; at <= n; at++) {
+                bool name = at == n && n <= MS_KEY_MAX;
+                if (at < n) text[at] = at % 2 ? '\0' : (char)0xc3;
+                if (ways[way].is_plain_name(ms_str_n(text, n)) != name)
+                    fail_msg("%s: a name of %zu bytes, at %zu", ways[way].name, n, at);
+                if (at < n) text[at] = 'a';
+            }
+        }
+}
+
+
+/* ---- random text ---- */
+
+static size_t naive_run(const unsigned char *p, size_t n, bool ascii)
+{
+    size_t i = 0;
+    while (i < n && (ascii ? p[i] < 0x80 : !is_special(p[i]))) i++;
+    return i;
+}
+
+/* Length of the character at p, 0: none; *bad: how many bytes could have begun one. */
+static size_t naive_character(const unsigned char *p, size_t n, size_t *bad)
+{
+    static const struct { unsigned char c[4][2]; size_t len; } rows[] = {
+        {{{0x00, 0x7f}}, 1},
+        {{{0xc2, 0xdf}, {0x80, 0xbf}}, 2},
+        {{{0xe0, 0xe0}, {0xa0, 0xbf}, {0x80, 0xbf}}, 3},
+        {{{0xe1, 0xec}, {0x80, 0xbf}, {0x80, 0xbf}}, 3},
+        {{{0xed, 0xed}, {0x80, 0x9f}, {0x80, 0xbf}}, 3},
+        {{{0xee, 0xef}, {0x80, 0xbf}, {0x80, 0xbf}}, 3},
+        {{{0xf0, 0xf0}, {0x90, 0xbf}, {0x80, 0xbf}, {0x80, 0xbf}}, 4},
+        {{{0xf1, 0xf3}, {0x80, 0xbf}, {0x80, 0xbf}, {0x80, 0xbf}}, 4},
+        {{{0xf4, 0xf4}, {0x80, 0x8f}, {0x80, 0xbf}, {0x80, 0xbf}}, 4},
+    };
+    *bad = 1;
+    for (size_t r = 0; r < COUNT(rows); r++) {
+        size_t k = 0;
+        while (k < rows[r].len && k < n && p[k] >= rows[r].c[k][0] &&
+               p[k] <= rows[r].c[k][1])
+            k++;
+        if (k == rows[r].len) return k;
+        if (k > *bad) *bad = k;
+    }
+    return 0;
+}
+
+static bool naive_utf8(const unsigned char *p, size_t n, size_t *bad)
+{
+    size_t skip, len;
+    for (*bad = 0; *bad < n; *bad += len)
+        if ((len = naive_character(p + *bad, n - *bad, &skip)) == 0) return false;
+    return true;
+}
+
+/* Text with U+FFFD where it is not UTF-8. */
+static size_t naive_repair(ms_str text, char *out)
+{
+    size_t used = 0, bad, len;
+    for (size_t i = 0; i < text.len; i += len != 0 ? len : bad) {
+        const char *at = text.ptr + i;
+        len = naive_character((const unsigned char *)at, text.len - i, &bad);
+        memcpy(out + used, len != 0 ? at : "\xef\xbf\xbd", len != 0 ? len : 3);
+        used += len != 0 ? len : 3;
+    }
+    return used;
+}
+
+/* Characters of all lengths, rarely broken, between runs of usual bytes. */
+static size_t random_characters(uint64_t *rng, char *out, size_t most, uint64_t broken)
+{
+    static const char *const some[] = {"\xc3\xa9", "\xe2\x82\xac", "\xed\x9f\xbf", "\"",
+                                       "\xf0\x9f\x99\x82", "\xf4\x8f\xbf\xbf", "\\"};
+    size_t used = 0, run;
+    while (used + 45 < most) {
+        const char *c = some[test_below(rng, COUNT(some))];
+        run = (size_t)test_below(rng, 40);
+        memset(out + used, 'b', run);
+        used += run;
+        memcpy(out + used, c, strlen(c));
+        used += strlen(c);
+        if (test_one_in(rng, broken)) out[used - 1] = (char)test_random(rng);
+        if (test_one_in(rng, broken)) used--;
+    }
+    return used;
+}
+
+static void same_runs(const fast *f, ms_str s)
+{
+    const unsigned char *p = (const unsigned char *)s.ptr;
+    size_t bad = SIZE_MAX, want;
+    bool fine = naive_utf8(p, s.len, &want);
+    assert_int_equal(f->ascii_run(p, s.len), naive_run(p, s.len, true));
+    assert_int_equal(f->plain_run(s.ptr, s.ptr + s.len), naive_run(p, s.len, false));
+    assert_int_equal(f->utf8_check(s, &bad), fine);
+    if (!fine) assert_int_equal(bad, want);
+}
+
+static void random_text_of_all_kinds(void **state)
+{
+    uint64_t rng = test_seed();
+    static char text[2048];
+    (void)state;
+    for (size_t i = 0; i < test_times(12000); i++) {
+        size_t most = 46 + (size_t)test_below(&rng, test_one_in(&rng, 9) ? 2000 : 300);
+        size_t n = random_characters(&rng, text, most, 1 + test_below(&rng, 60));
+        size_t from = (size_t)test_below(&rng, n + 1);
+        ms_str s = at_end(text + from, n - from);
+        for (size_t way = 0; way < WAYS; way++) same_runs(&ways[way], s);
+    }
+}
+
+
+/* ---- checks ---- */
+
+static uint32_t naive_crc(uint32_t crc, const void *bytes, size_t n)
+{
+    const unsigned char *p = (const unsigned char *)bytes;
+    crc = ~crc;
+    for (size_t i = 0; i < n; i++) {
+        crc ^= p[i];
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc >> 1 ^ (0x82F63B78u & (0u - (crc & 1)));
+    }
+    return ~crc;
+}
+
+static void same_crc(uint32_t before, const unsigned char *p, size_t n, uint32_t want)
+{
+    for (size_t way = 0; way < WAYS; way++)
+        if (ways[way].crc(before, p, n) != want ||
+            ways[way].crc_table(before, p, n) != want)
+            fail_msg("%s: the check of %zu bytes", ways[way].name, n);
+}
+
+static void checks_of_every_length_and_alignment(void **state)
+{
+    uint64_t rng = test_seed();
+    unsigned char bytes[LONGEST];
+    (void)state;
+    test_fill(&rng, bytes, sizeof bytes);
+    for (size_t n = 0; n <= LONGEST; n++) {
+        uint32_t before = (uint32_t)test_random(&rng);
+        uint32_t want = naive_crc(before, bytes, n);
+        for (size_t shift = 0; shift < SHIFTS; shift++) {
+            char *text = room_of(n, shift);
+            memcpy(text, bytes, n);
+            same_crc(before, (const unsigned char *)text, n, want);
+        }
+    }
+}
+
+/* Around the lengths where three parts become longer, and where they are longest. */
+static void checks_of_long_bytes(void **state)
+{
+    static unsigned char bytes[14000];
+    static const size_t edges[] = {192,  216,  384,  3048, 3072,
+                                   3096, 3264, 6144, 9216, 9408};
+    uint64_t rng = test_seed();
+    (void)state;
+    test_fill(&rng, bytes, sizeof bytes);
+    for (size_t i = 0; i < test_times(600); i++) {
+        size_t n = edges[i % COUNT(edges)] - 12 + (size_t)test_below(&rng, 25);
+        if (test_one_in(&rng, 4)) n = (size_t)test_below(&rng, sizeof bytes);
+        size_t cut = (size_t)test_below(&rng, n + 1);
+        ms_str s = at_end(bytes + test_below(&rng, sizeof bytes - n), n);
+        const unsigned char *p = (const unsigned char *)s.ptr;
+        uint32_t first = naive_crc(7, p, cut);
+        same_crc(7, p, cut, first);
+        same_crc(first, p + cut, n - cut, naive_crc(first, p + cut, n - cut));
+    }
+}
+
+static void the_check_of_a_header(void **state)
+{
+    uint64_t rng = test_seed();
+    unsigned char bytes[36];
+    (void)state;
+    for (size_t i = 0; i < test_times(12000); i++) {
+        uint32_t before = (uint32_t)test_random(&rng);
+        uint64_t number = 0;
+        test_fill(&rng, bytes, sizeof bytes);
+        for (size_t k = 8; k-- > 0;) number = number << 8 | bytes[k];
+        ms_str s = at_end(bytes + 8, 28);
+        uint32_t want = naive_crc(before, bytes, sizeof bytes);
+        for (size_t way = 0; way < WAYS; way++) {
+            const fast *f = &ways[way];
+            if (f->crc_header == NULL) continue;
+            if (f->crc_header(before, number, (const unsigned char *)s.ptr) != want)
+                fail_msg("%s: the check of a header", f->name);
+        }
+    }
+}
+
+
+/* ---- copies ---- */
+
+/* Nothing but the n bytes is written, nothing but them is read. */
+static void one_copy(const fast *f, const char *from, char *to, size_t n)
+{
+    size_t before = least((size_t)(to - copied), 16);
+    size_t behind = least((size_t)(copied + FENCED - to) - n, 16);
+    memset(to - before, 0xA5, before + n + behind);
+    f->copy_text((unsigned char *)to, from, n);
+    bool fine = memcmp(to, from, n) == 0;
+    for (size_t i = 0; i < before; i++) fine = fine && *(to - 1 - i) == (char)0xA5;
+    for (size_t i = 0; i < behind; i++) fine = fine && to[n + i] == (char)0xA5;
+    if (!fine) fail_msg("%s: a copy of %zu bytes", f->name, n);
+}
+
+static void copies_of_every_length_and_alignment(void **state)
+{
+    uint64_t rng = test_seed();
+    char bytes[LONGEST];
+    (void)state;
+    test_fill(&rng, bytes, sizeof bytes);
+    for (size_t n = 0; n <= LONGEST; n++) {
+        for (size_t shift = 0; shift < SHIFTS; shift++) {
+            char *from = room_of(n, shift);
+            size_t away = (size_t)test_below(&rng, SHIFTS);
+            memcpy(from, bytes, n);
+            for (size_t way = 0; way < WAYS; way++) {
+                one_copy(&ways[way], from, copied + FENCED - n - away, n);
+                one_copy(&ways[way], from, copied + away, n);
+            }
+        }
+    }
+}
+
+
+/* ---- JSON ---- */
+
+typedef struct reader {
+    const unsigned char *p, *end;
+} reader;
+
+static bool read_one(reader *r, unsigned char c)
+{
+    if (r->p == r->end || *r->p != c) return false;
+    r->p++;
+    return true;
+}
+
+static void read_space(reader *r)
+{
+    while (r->p < r->end && *r->p != '\0' && strchr(" \t\n\r", *r->p) != NULL) r->p++;
+}
+
+static bool read_digits(reader *r)
+{
+    const unsigned char *from = r->p;
+    while (r->p < r->end && *r->p >= '0' && *r->p <= '9') r->p++;
+    return r->p > from;
+}
+
+static bool read_number(reader *r)
+{
+    (void)read_one(r, '-');
+    if (!read_one(r, '0') && !read_digits(r)) return false;
+    if (read_one(r, '.') && !read_digits(r)) return false;
+    if (!read_one(r, 'e') && !read_one(r, 'E')) return true;
+    if (!read_one(r, '-')) (void)read_one(r, '+');
+    return read_digits(r);
+}
+
+/* Four digits of which no surrogate can be made: no d is among the texts. */
+static bool read_four(reader *r)
+{
+    for (int i = 0; i < 4; i++, r->p++)
+        if (r->p >= r->end || *r->p == '\0' || !strchr("0123456789abcefABCEF", *r->p))
+            return false;
+    return true;
+}
+
+static bool read_string(reader *r)
+{
+    size_t bad, len;
+    if (!read_one(r, '"')) return false;
+    while (r->p < r->end) {
+        if (read_one(r, '"')) return true;
+        if (read_one(r, '\\')) {
+            if (r->p == r->end || *r->p == '\0' || !strchr("\"\\/bfnrtu", *r->p))
+                return false;
+            if (*r->p++ == 'u' && !read_four(r)) return false;
+            continue;
+        }
+        len = naive_character(r->p, (size_t)(r->end - r->p), &bad);
+        if (*r->p < 0x20 || len == 0) return false;
+        r->p += len;
+    }
+    return false;
+}
+
+static bool read_word(reader *r, const char *word)
+{
+    for (; *word != '\0'; word++)
+        if (!read_one(r, (unsigned char)*word)) return false;
+    return true;
+}
+
+static bool read_value(reader *r);
+
+static bool read_list(reader *r, bool object)
+{
+    unsigned char stop = object ? '}' : ']';
+    read_space(r);
+    if (read_one(r, stop)) return true;
+    do {
+        read_space(r);
+        if (object && !read_string(r)) return false;
+        read_space(r);
+        if (object && !read_one(r, ':')) return false;
+        if (!read_value(r)) return false;
+    } while (read_one(r, ','));
+    return read_one(r, stop);
+}
+
+/* And the space around it. */
+static bool read_value(reader *r)
+{
+    bool fine = false;
+    read_space(r);
+    if (r->p == r->end) return false;
+    if (*r->p == '"') fine = read_string(r);
+    else if (read_one(r, '{')) fine = read_list(r, true);
+    else if (read_one(r, '[')) fine = read_list(r, false);
+    else if (*r->p == 't') fine = read_word(r, "true");
+    else if (*r->p == 'n') fine = read_word(r, "null");
+    else fine = read_number(r);
+    read_space(r);
+    return fine;
+}
+
+static bool naive_json(ms_str s)
+{
+    reader r;
+    r.p = (const unsigned char *)s.ptr;
+    r.end = r.p + s.len;
+    return read_value(&r) && r.p == r.end;
+}
+
+/* Both ways say what the twin says, and the same of where it breaks. */
+static void same_json(ms_str s)
+{
+    ms_error err[WAYS];
+    ms_result got[WAYS];
+    bool fine = naive_json(s);
+    for (size_t way = 0; way < WAYS; way++) {
+        memset(&err[way], 0, sizeof err[way]);
+        got[way] = ways[way].json_check(s, NULL, NULL, &err[way]);
+        if ((got[way] == MS_OK) != fine)
+            fail_msg("%s: JSON of %zu bytes: %.*s", ways[way].name, s.len,
+                     (int)least(s.len, 200), s.ptr);
+    }
+    if (got[0] != got[1] || (!fine && err[0].offset != err[1].offset))
+        fail_msg("JSON of %zu bytes, two verdicts: %s %s", s.len, err[0].message,
+                 err[1].message);
+}
+
+/* Strings of every length, at every place a byte that ends or breaks something. */
+static void json_strings_with_one_odd_byte(void **state)
+{
+    static const unsigned char odd[] = {'"',  '\\', 0x1f, 0x00, 0x7f, 0x80,
+                                        0xc3, 0xe2, 0xff, 0x20, 0xa2, 0xdc};
+    (void)state;
+    for (size_t n = 2; n <= LONGEST; n++) {
+        for (size_t shift = 0; shift < 32; shift++) {
+            char *text = room_of(n, shift);
+            memset(text, 'n', n + shift); /* an escape of it is one */
+            text[0] = text[n - 1] = '"';
+            for (size_t at = 1 + shift; at < n - 1; at += shift == 0 ? 1 : 29) {
+                text[at] = (char)odd[(at + n + shift) % COUNT(odd)];
+                same_json(ms_str_n(text, n));
+                text[at] = 'n';
+            }
+        }
+    }
+}
+
+static size_t random_json(uint64_t *rng, char *out, int depth)
+{
+    static const char *const words[] = {"true", "null", "-1.5e+3", "0", " 12 ", "\"\"",
+                                        "\"\\u00e9\\n\"", "[]", "{ }", "7E-2"};
+    size_t used = 0, n = (size_t)test_below(rng, 4);
+    bool object = test_one_in(rng, 2);
+    if (depth == 0 || test_one_in(rng, 4)) {
+        const char *word = words[test_below(rng, COUNT(words))];
+        memcpy(out, word, strlen(word));
+        return strlen(word);
+    }
+    out[used++] = object ? '{' : '[';
+    for (size_t i = 0; i < n; i++) {
+        if (i > 0) out[used++] = ',';
+        if (object || test_one_in(rng, 2)) {
+            size_t len = (size_t)test_below(rng, 40);
+            out[used++] = '"';
+            memset(out + used, 'k', len);
+            used += len;
+            memcpy(out + used, object ? "\":" : "\"", object ? 2 : 1);
+            used += object ? 2 : 1;
+        }
+        if (object || out[used - 1] != '"')
+            used += random_json(rng, out + used, depth - 1);
+    }
+    out[used++] = object ? '}' : ']';
+    return used;
+}
+
+static void random_json_broken_and_whole(void **state)
+{
+    static const char bytes[] = "\"\\{}[],:0-e.+ tnul\n\x1f\x80\xc3\xe2";
+    static char text[1 << 14];
+    uint64_t rng = test_seed();
+    size_t whole = 0, times = test_times(12000);
+    (void)state;
+    for (size_t i = 0; i < times; i++) {
+        size_t n = random_json(&rng, text, 4);
+        size_t harm = (size_t)test_below(&rng, 3);
+        for (size_t k = 0; k < harm; k++)
+            text[test_below(&rng, n)] = bytes[test_below(&rng, sizeof bytes)];
+        if (test_one_in(&rng, 8)) n = (size_t)test_below(&rng, n + 1);
+        ms_str s = at_end(text, n);
+        whole += naive_json(s);
+        same_json(s);
+    }
+    assert_true(whole > times / 5 && whole < times);
+}
+
+
+/* ---- searches ---- */
+
+static unsigned char lower(char c)
+{
+    return (unsigned char)(c >= 'A' && c <= 'Z' ? c + 32 : c);
+}
+
+static size_t naive_find(ms_str needle, bool exact, const char *p, size_t places)
+{
+    for (size_t s = 0; s < places; s++) {
+        size_t i = 0;
+        while (i < needle.len && (exact ? p[s + i] == needle.ptr[i]
+                                        : lower(p[s + i]) == lower(needle.ptr[i])))
+            i++;
+        if (i == needle.len) return s;
+    }
+    return places;
+}
+
+static void same_find(ms_str needle, bool exact, ms_str text)
+{
+    size_t places = text.len - needle.len + 1;
+    size_t want = naive_find(needle, exact, text.ptr, places);
+    for (size_t way = 0; way < WAYS; way++) {
+        const fast *f = &ways[way];
+        for (size_t k = 0; k < FAST_FINDS; k++)
+            if (f->find[k] != NULL && f->find[k](needle, exact, text.ptr, places) != want)
+                fail_msg("%s: search %zu for %zu bytes in %zu", f->name, k, needle.len,
+                         text.len);
+        size_t at = f->find_in(text, needle, exact, 0);
+        if (at != (want == places ? SIZE_MAX : want))
+            fail_msg("%s: %zu bytes are not found in %zu", f->name, needle.len, text.len);
+    }
+}
+
+/* One needle at every place of texts of every length; one byte of it is missing in every
+ * third of them. */
+static void one_needle_at_every_place(void **state)
+{
+    static const size_t lengths[] = {1, 2, 3, 9, 17, 40};
+    char needle[40];
+    (void)state;
+    for (size_t i = 0; i < sizeof needle; i++) needle[i] = (char)('A' + i * 7 % 26);
+    for (size_t k = 0; k < COUNT(lengths); k++) {
+        size_t len = lengths[k];
+        for (size_t n = len; n <= LONGEST; n += 1 + k) {
+            size_t shift = n % 3 == 0 ? n % SHIFTS : 0;
+            char *text = room_of(n, shift);
+            memset(text, '.', n);
+            memset(text + n, needle[len - 1], shift);
+            for (size_t at = n % 2; at + len <= n; at += 3) {
+                memcpy(text + at, needle, len);
+                if (at % 3 == 0) text[at + at % len] = '.';
+                if (at % 2 == 0) text[at] = (char)lower(text[at]);
+                same_find(ms_str_n(needle, len), n % 2 == 0, ms_str_n(text, n));
+                memset(text + at, '.', len);
+            }
+        }
+    }
+}
+
+static void random_needles_in_random_text(void **state)
+{
+    uint64_t rng = test_seed();
+    char text[700], needle[24];
+    (void)state;
+    for (size_t i = 0; i < test_times(6000); i++) {
+        size_t n = 1 + (size_t)test_below(&rng, sizeof text - 1);
+        size_t len = 1 + (size_t)test_below(&rng, least(n, sizeof needle));
+        uint64_t kinds = 2 + test_below(&rng, 3);
+        for (size_t k = 0; k < n; k++) text[k] = "aAbB{"[test_below(&rng, kinds)];
+        for (size_t k = 0; k < len; k++) needle[k] = "aBbA["[test_below(&rng, kinds)];
+        if (test_one_in(&rng, 2))
+            memcpy(needle, text + test_below(&rng, n - len + 1), len);
+        same_find(ms_str_n(needle, len), test_one_in(&rng, 2), at_end(text, n));
+    }
+}
+
+
+/* ---- records: measured once, written as they were measured ---- */
+
+#define FIELD_TEXT(v) ms_text_n(v)
+#define FIELD_OBJECT(v) ms_json(v)
+#define FIELD_VALUE(v) (v)
+
+static void fields_of(const ms_envelope *m, ms_value out[MS_FIELD_COUNT])
+{
+    memset(out, 0, MS_FIELD_COUNT * sizeof out[0]);
+#define X(number, name, member, kind) out[number] = FIELD_##kind(m->member);
+    MS_FIELDS(X)
+#undef X
+}
+
+static void put_number(unsigned char *out, size_t n, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++) out[i] = (unsigned char)(n >> 8 * i);
+}
+
+/* What the record of an envelope is behind its header, by the essay of [record]. */
+typedef struct body {
+    size_t n; /* without padding */
+    bool repaired;
+    unsigned char bytes[1 << 20];
+} body;
+
+static void naive_body(const ms_envelope *m, ms_str location, body *out)
+{
+    static char values[1 << 20];
+    ms_value field[MS_FIELD_COUNT];
+    size_t used = 0, dir = 1;
+    fields_of(m, field);
+    out->repaired = false;
+    if (location.ptr != NULL) field[MS_F_LOCATION] = ms_text_n(location);
+    for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
+        if (field[f].text.ptr == NULL) continue;
+        ms_str text = field[f].text;
+        size_t len = naive_repair(text, values + used), bad;
+        size_t code = len < 256 ? 0 : len < 65536 ? 1 : 2;
+        if (!naive_utf8((const unsigned char *)text.ptr, text.len, &bad))
+            out->repaired = true;
+        out->bytes[dir++] = (unsigned char)(f | (field[f].json ? 0x20u : 0u) | code << 6);
+        put_number(out->bytes + dir, len, (size_t)1 << code);
+        dir += (size_t)1 << code;
+        used += len;
+    }
+    out->bytes[0] = (unsigned char)dir;
+    memcpy(out->bytes + dir, values, used);
+    out->n = dir + used;
+}
+
+/* Does a message say just that? */
+static void must_be(const ms_msg *msg, const ms_envelope *m, ms_str location,
+                    const char *how)
+{
+    static body want;
+    const unsigned char *r = (const unsigned char *)(const void *)msg;
+    naive_body(m, location, &want);
+    size_t padded = (32 + want.n + 7) / 8 * 8, said = 0;
+    for (size_t i = 4; i-- > 0;) said = said << 8 | r[i];
+    if (said != 32 + want.n || ms_size(msg) != padded)
+        fail_msg("%s: a record of %zu bytes, not %zu", how, said, 32 + want.n);
+    if (memcmp(r + 32, want.bytes, want.n) != 0) fail_msg("%s: another record", how);
+    for (size_t i = 32 + want.n; i < padded; i++)
+        if (r[i] != 0) fail_msg("%s: padding that is not zero", how);
+    bool given = (m->flags & MS_FLAG_REPAIRED) != 0;
+    if (((ms_flags(msg) & MS_FLAG_REPAIRED) != 0) != (want.repaired || given))
+        fail_msg("%s: the mark of repair", how);
+    if (ms_type_of(msg) != m->type) fail_msg("%s: another type", how);
+}
+
+/* All ways to the fields of a message give the same. */
+static void same_fields(const ms_msg *msg)
+{
+    ms_value got[MS_FIELD_COUNT], want[MS_FIELD_COUNT];
+    ms_envelope m = ms_envelope_of(msg);
+    memset(got, 0xA5, sizeof got);
+    uint32_t set = ms_fields(msg, got);
+    fields_of(&m, want);
+    assert_int_equal(set & 1u, 0);
+    assert_int_equal(set >> MS_FIELD_COUNT, 0);
+    for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
+        ms_value one = ms_get(msg, (ms_field)f);
+        bool there = (set >> f & 1) != 0;
+        if (there != (one.text.ptr != NULL) || there != (want[f].text.ptr != NULL))
+            fail_msg("field %u is there and is not", f);
+        if (!there) continue;
+        if (got[f].text.ptr != one.text.ptr || got[f].text.len != one.text.len ||
+            want[f].text.ptr != one.text.ptr || want[f].text.len != one.text.len ||
+            got[f].json != one.json || want[f].json != one.json)
+            fail_msg("field %u has two values", f);
+    }
+}
+
+enum { BATCH = 9, LETTERS = 80000 };
+
+static char letters[LETTERS], broken[LETTERS];
+
+static void make_letters(uint64_t *rng)
+{
+    for (size_t i = 0; i < LETTERS; i++) letters[i] = (char)('a' + test_below(rng, 26));
+    size_t n = random_characters(rng, broken, LETTERS, 6);
+    memset(broken + n, 0xe2, LETTERS - n);
+}
+
+/* Text of lengths around those where something changes. */
+static ms_str text_for(uint64_t *rng, bool sound)
+{
+    static const size_t edges[] = {0, 1, 3, 4, 7, 8, 15, 16, 17, 31, 255, 256, 257, 300};
+    size_t len = edges[test_below(rng, COUNT(edges))];
+    if (test_one_in(rng, 4)) len = (size_t)test_below(rng, 400);
+    if (test_one_in(rng, 60)) len = 65530 + (size_t)test_below(rng, 12);
+    if (test_one_in(rng, 9) && len > 0) len--;
+    const char *from = sound || test_one_in(rng, 2) ? letters : broken;
+    return ms_str_n(from + test_below(rng, LETTERS - len), len);
+}
+
+static ms_str name_for(uint64_t *rng)
+{
+    static const char *const names[] = {"a", "job", "job_1", "h\xc3\xa9", "12345678",
+                                        "123456789012345", "1234567890123456",
+                                        "12345678901234567\xe2\x82\xac"};
+    if (test_one_in(rng, 20))
+        return ms_str_n(letters, 1 + (size_t)test_below(rng, MS_KEY_MAX));
+    return ms_str_of(names[test_below(rng, COUNT(names))]);
+}
+
+static ms_envelope envelope_for(uint64_t *rng, bool sound)
+{
+    ms_envelope m = random_message(rng);
+    while (sound && m.content.text.ptr != NULL && !m.content.json &&
+           memchr(m.content.text.ptr, 0xff, m.content.text.len) != NULL)
+        m = random_message(rng);
+    m.location = name_for(rng);
+    if (test_one_in(rng, 2)) m.agent_key = name_for(rng);
+    if (test_one_in(rng, 2)) m.turn_id = name_for(rng);
+    if (test_one_in(rng, 2)) m.content = ms_text_n(text_for(rng, sound));
+    if (test_one_in(rng, 4)) m.summary = text_for(rng, sound);
+    if (test_one_in(rng, 4)) m.call_id = text_for(rng, sound);
+    if (test_one_in(rng, 6)) m.phase_id = ms_text_n(text_for(rng, sound));
+    return m;
+}
+
+/* A location that stands in for the envelope's own, or none. */
+static ms_str location_for(uint64_t *rng)
+{
+    return test_one_in(rng, 2) ? ms_str_n(NULL, 0) : name_for(rng);
+}
+
+static void encoded_messages_are_what_was_measured(void **state)
+{
+    uint64_t rng = test_seed();
+    ms_arena arena;
+    ms_error err;
+    (void)state;
+    ms_arena_init(&arena, NULL);
+    make_letters(&rng);
+    for (size_t i = 0; i < test_times(3000); i++) {
+        ms_envelope m = envelope_for(&rng, test_one_in(&rng, 2));
+        const ms_msg *msg[WAYS];
+        for (size_t way = 0; way < WAYS; way++) {
+            if (ways[way].encode(&m, &arena, &msg[way], &err) != MS_OK)
+                fail_msg("%s: %s", ways[way].name, err.message);
+            must_be(msg[way], &m, ms_str_n(NULL, 0), ways[way].name);
+        }
+        same_fields(msg[0]);
+        assert_int_equal(ms_size(msg[0]), ms_size(msg[1]));
+        assert_memory_equal(msg[0], msg[1], ms_size(msg[0]));
+        ms_arena_reset(&arena);
+    }
+    ms_arena_deinit(&arena);
+}
+
+
+/* Puts a name into one of the fields that messages are found by. */
+static void name_set(ms_envelope *m, size_t field, ms_str name)
+{
+    ms_str *const fields[] = {&m->location, &m->agent_key, &m->turn_id, &m->key};
+    *fields[field] = name;
+}
+
+static void must_refuse(ms_store *store, ms_str name, ms_result want, ms_arena *arena)
+{
+    for (size_t field = 0; field < 4; field++) {
+        const ms_msg *msg;
+        ms_envelope m[2] = {ms_observation(ms_text("x")), ms_observation(ms_text("y"))};
+        ms_result code = field == 2 && name.len == 0 ? MS_OK : want;
+        m[0].location = m[1].location = MS_STR("job");
+        name_set(&m[1], field, name);
+        for (size_t way = 0; way < WAYS; way++)
+            assert_int_equal(ways[way].encode(&m[1], arena, &msg, NULL), code);
+        assert_int_equal(ms_append(store, ms_str_n(NULL, 0), &m[1], NULL, NULL), code);
+        assert_int_equal(ms_append_batch(store, m, 2, NULL, NULL), code);
+        if (field != 0) continue;
+        /* neither is one that stands in for a name, nor the one that it stands in for */
+        assert_int_equal(ms_append(store, name, &m[0], NULL, NULL), code);
+        assert_int_equal(ms_append(store, MS_STR("job"), &m[1], NULL, NULL), code);
+    }
+    ms_arena_reset(arena);
+}
+
+static void names_that_are_none(void **state)
+{
+    char text[MS_KEY_MAX + 1];
+    ms_arena arena;
+    test_store s = store_open((const store_kind *)*state, NULL);
+    ms_arena_init(&arena, NULL);
+    memset(text, 'a', sizeof text);
+    must_refuse(s.store, ms_str_n("", 0), MS_E_ARGUMENT, &arena);
+    must_refuse(s.store, ms_str_n(text, sizeof text), MS_E_TOO_LARGE, &arena);
+    for (size_t n = 1; n <= MS_KEY_MAX; n += n < 40 ? 1 : 327)
+        for (size_t at = 0; at < n; at += 1 + n / 12) {
+            text[at] = '\0';
+            must_refuse(s.store, ms_str_n(text, n), MS_E_ARGUMENT, &arena);
+            text[at] = (char)0xe2;
+            must_refuse(s.store, ms_str_n(text, n), MS_E_UTF8, &arena);
+            text[at] = 'a';
+        }
+    ms_query all = query_of(no_str(), 0);
+    assert_int_equal(count_of(s.store, &all), 3); /* with an empty turn */
+    ms_arena_deinit(&arena);
+    store_close(&s);
+}
+
+
+/* ---- a store of one's own that hands appends on ---- */
+
+typedef enum relay_mode {
+    AS_IT_IS,         /* to the store below, with the options */
+    BY_THE_INTERFACE, /* as a batch, with the options */
+    COPIES,           /* other envelopes of the same content, with the options */
+    CHANGED,          /* other content */
+    ONE_BY_ONE,
+    ELSEWHERE,        /* to another location */
+    RELAY_MODES
+} relay_mode;
+
+typedef struct relay {
+    ms_store store;
+    ms_store *below;
+    relay_mode mode;
+    ms_str elsewhere;
+    ms_value content; /* CHANGED: of all messages */
+} relay;
+
+static ms_result hand_on(ms_store *below, ms_str location, const ms_envelope *messages,
+                         size_t n, const ms_append_opts *opts, ms_error *err)
+{
+    return below->backend->append(below, location, messages, n, opts, err);
+}
+
+static ms_result relay_copies(const relay *r, ms_str location,
+                              const ms_envelope *messages, size_t n,
+                              const ms_append_opts *opts, ms_error *err)
+{
+    ms_envelope copies[BATCH];
+    memcpy(copies, messages, n * sizeof copies[0]);
+    for (size_t i = 0; i < n && r->mode == CHANGED; i++) copies[i].content = r->content;
+    return hand_on(r->below, location, copies, n, opts, err);
+}
+
+static ms_result relay_singly(const relay *r, ms_str location,
+                              const ms_envelope *messages, size_t n,
+                              const ms_append_opts *opts, ms_error *err)
+{
+    ms_append_opts one = *opts;
+    ms_result result = MS_OK;
+    for (size_t i = 0; i < n && result == MS_OK; i++) {
+        one.seqs = opts->seqs != NULL ? opts->seqs + i : NULL;
+        result = hand_on(r->below, location, &messages[i], 1, &one, err);
+    }
+    return result;
+}
+
+static ms_result relay_append(ms_store *store, ms_str location,
+                              const ms_envelope *messages, size_t n,
+                              const ms_append_opts *opts, ms_error *err)
+{
+    const relay *r = (const relay *)store;
+    ms_append_opts own = *opts;
+    own.location = location;
+    switch (r->mode) {
+    case BY_THE_INTERFACE: return ms_append_batch(r->below, messages, n, &own, err);
+    case COPIES:
+    case CHANGED: return relay_copies(r, location, messages, n, opts, err);
+    case ONE_BY_ONE: return relay_singly(r, location, messages, n, opts, err);
+    case ELSEWHERE: return hand_on(r->below, r->elsewhere, messages, n, opts, err);
+    default: return hand_on(r->below, location, messages, n, opts, err);
+    }
+}
+
+/* What came into the store below. */
+static void must_have_come(const relay *r, ms_str location, const ms_envelope *m,
+                           uint64_t seq, ms_arena *arena)
+{
+    static const char *const how[] = {"handed on", "as a batch", "copies", "changed",
+                                      "one by one", "elsewhere"};
+    const ms_msg *msg;
+    ms_envelope want = *m;
+    ms_error err;
+    if (r->mode == CHANGED) want.content = r->content;
+    if (ms_get_by_seq(r->below, seq, arena, &msg, &err) != MS_OK)
+        fail_msg("%s: %s", how[r->mode], err.message);
+    must_be(msg, &want, r->mode == ELSEWHERE ? r->elsewhere : location, how[r->mode]);
+    same_fields(msg);
+}
+
+/* One append or batch, straight (store is the one below) or through the relay. */
+static void one_append(const relay *r, ms_store *store, uint64_t *rng, ms_arena *arena)
+{
+    ms_envelope m[BATCH];
+    uint64_t seqs[BATCH] = {0};
+    ms_append_opts opts;
+    ms_error err;
+    size_t n = 1 + (size_t)test_below(rng, BATCH);
+    bool single = test_one_in(rng, 2), sound = test_one_in(rng, 2);
+    memset(&opts, 0, sizeof opts);
+    opts.location = location_for(rng);
+    opts.seqs = seqs;
+    for (size_t i = 0; i < n; i++) m[i] = envelope_for(rng, sound && i + 1 < n);
+    ms_result got = single ? ms_append(store, opts.location, m, seqs, &err)
+                           : ms_append_batch(store, m, n, &opts, &err);
+    if (got != MS_OK) fail_msg("append: %s", err.message);
+    for (size_t i = 0; i < (single ? 1 : n); i++)
+        must_have_come(r, opts.location, &m[i], seqs[i], arena);
+}
+
+static void appended_messages_are_what_was_measured(void **state)
+{
+    static const ms_backend backend = {.append = relay_append};
+    test_store s = store_open((const store_kind *)*state, NULL);
+    uint64_t rng = test_seed();
+    ms_arena arena;
+    relay r;
+    memset(&r, 0, sizeof r);
+    ms_arena_init(&arena, NULL);
+    make_letters(&rng);
+    r.store.backend = &backend;
+    r.store.open = MS_STORE_OPEN;
+    r.below = s.store;
+    for (size_t i = 0; i < test_times(1200); i++) {
+        r.mode = i % 2 == 0 ? AS_IT_IS : (relay_mode)(i / 2 % RELAY_MODES);
+        r.elsewhere = name_for(&rng);
+        r.content = ms_text_n(text_for(&rng, false));
+        one_append(&r, i % 2 == 0 ? s.store : &r.store, &rng, &arena);
+        ms_arena_reset(&arena);
+    }
+    ms_arena_deinit(&arena);
+    store_close(&s);
+}
+
+
+/* ---- names found lately ---- */
+
+enum { NAMES = 3000, KEYS = 5000, SAME_MARK = 40, MEMBERS = 6 };
+
+/* What a store should have, by name; a message's content is its number. */
+typedef struct names {
+    char text[NAMES][40];
+    size_t count;            /* of names */
+    uint32_t n[NAMES], last[NAMES], sum[NAMES]; /* messages of a location */
+    uint32_t agents[KEYS];   /* of an agent in the first location */
+    uint32_t messages, next; /* next: number of the next one */
+} names;
+
+static void name_add(names *w, const char *text)
+{
+    if (w->count == NAMES) abort();
+    snprintf(w->text[w->count++], sizeof w->text[0], "%s", text);
+}
+
+/* Names with equal ends and lengths, names of one mark, more names than places. */
+static void names_make(names *w)
+{
+    char text[40];
+    memset(w, 0, sizeof *w);
+    for (unsigned i = 0; i < 400; i++) {
+        snprintf(text, sizeof text, "the job %05u of some", i);
+        name_add(w, text);
+    }
+    uint32_t mark = ways[0].name_mark(ms_str_of("one"), 0) >> 20;
+    for (unsigned i = 0, found = 0; found < SAME_MARK && i < 1u << 20; i++) {
+        snprintf(text, sizeof text, i % 2 ? "n%u" : "name number %u", i);
+        if (ways[0].name_mark(ms_str_of(text), 0) >> 20 != mark) continue;
+        name_add(w, text);
+        found++;
+    }
+    for (unsigned i = 0; w->count < NAMES; i++) {
+        snprintf(text, sizeof text, "%u", i);
+        name_add(w, text);
+    }
+}
+
+static size_t name_pick(uint64_t *rng)
+{
+    uint64_t how = test_below(rng, 8);
+    if (how < 3) return (size_t)test_below(rng, 400);
+    if (how < 5) return 400 + (size_t)test_below(rng, SAME_MARK);
+    if (how == 5) return (size_t)test_below(rng, NAMES);
+    return (size_t)test_below(rng, 3);
+}
+
+typedef struct letter {
+    ms_envelope m;
+    char content[16], agent[32];
+    size_t name, key;
+} letter;
+
+static void agent_write(size_t key, char *out, size_t size)
+{
+    snprintf(out, size, key % 2 != 0 ? "agent %04zu of all" : "%zu", key);
+}
+
+/* Message number `number` for a random name; those of the first location have agents. */
+static void letter_write(const names *w, uint64_t *rng, uint32_t number, letter *out)
+{
+    out->name = name_pick(rng);
+    out->key = KEYS;
+    snprintf(out->content, sizeof out->content, "%u", number);
+    out->m = ms_observation(ms_text(out->content));
+    out->m.location = ms_str_of(w->text[out->name]);
+    if (out->name == 0 || test_one_in(rng, 4)) {
+        size_t key = (size_t)test_below(rng, test_one_in(rng, 3) ? KEYS : 20);
+        agent_write(key, out->agent, sizeof out->agent);
+        out->m.agent_key = ms_str_of(out->agent);
+        if (out->name == 0) out->key = key;
+    }
+}
+
+static void letter_count(names *w, const letter *l, uint32_t number)
+{
+    w->n[l->name]++;
+    w->last[l->name] = number;
+    w->sum[l->name] = w->sum[l->name] * 31 + number;
+    if (l->key < KEYS) w->agents[l->key]++;
+    w->messages++;
+}
+
+static uint32_t number_of(const ms_msg *msg)
+{
+    ms_str text = ms_content(msg).text;
+    uint32_t n = 0;
+    for (size_t i = 0; i < text.len; i++) n = n * 10 + (uint32_t)(text.ptr[i] - '0');
+    return n;
+}
+
+static void must_have_name(const names *w, ms_store *store, size_t i)
+{
+    ms_query q = query_of(ms_str_of(w->text[i]), 0);
+    ms_cursor it;
+    ms_error err;
+    uint32_t n = 0, sum = 0;
+    if (ms_query_open(store, &q, &it, &err) != MS_OK) fail_msg("query: %s", err.message);
+    for (const ms_msg *msg; (msg = ms_next(&it)) != NULL; n++) {
+        if (!ms_str_equal(ms_location(msg), q.location)) fail_msg("another location");
+        sum = sum * 31 + number_of(msg);
+    }
+    if (ms_cursor_close(&it, &err) != MS_OK) fail_msg("cursor: %s", err.message);
+    if (n != w->n[i] || sum != w->sum[i])
+        fail_msg("'%s' has %u messages, %u were appended", w->text[i], n, w->n[i]);
+}
+
+static void must_have_all(const names *w, ms_store *store)
+{
+    char text[32];
+    ms_query q = query_of(ms_str_of(w->text[0]), MS_VIEW_AGENT);
+    for (size_t i = 0; i < NAMES; i++) must_have_name(w, store, i);
+    for (size_t key = 0; key < KEYS; key++) {
+        agent_write(key, text, sizeof text);
+        q.agent_key = ms_str_of(text);
+        if (w->agents[key] == 0 && key % 7 != 0) continue;
+        if (count_of(store, &q) != w->agents[key]) fail_msg("agent '%s'", text);
+    }
+}
+
+/* Appends a few; the last one says a key again with another content when it is to fail:
+ * then names that the others made must be forgotten. Some are tried again without it. */
+static void letters_append(names *w, ms_store *store, uint64_t *rng, bool fails)
+{
+    letter l[MEMBERS];
+    ms_envelope m[MEMBERS];
+    size_t n = 1 + (size_t)test_below(rng, MEMBERS - 1);
+    for (size_t i = 0; i < n; i++) {
+        letter_write(w, rng, w->next + (uint32_t)i, &l[i]);
+        m[i] = l[i].m;
+    }
+    m[n] = ms_observation(ms_text("another content"));
+    m[n].location = MS_STR("keys");
+    m[n].key = MS_STR("key");
+    if (fails)
+        assert_int_equal(ms_append_batch(store, m, n + 1, NULL, NULL), MS_E_KEY_REUSED);
+    if (!fails || test_one_in(rng, 2)) {
+        assert_int_equal(ms_append_batch(store, m, n, NULL, NULL), MS_OK);
+        for (size_t i = 0; i < n; i++) letter_count(w, &l[i], w->next + (uint32_t)i);
+    }
+    w->next += (uint32_t)n;
+}
+
+static void keep_a_key(ms_store *store)
+{
+    ms_envelope m = ms_observation(ms_text("content"));
+    m.location = MS_STR("keys");
+    m.key = MS_STR("key");
+    must_append(store, ms_str_n(NULL, 0), &m);
+}
+
+static void names_of_all_kinds_and_failed_appends(void **state)
+{
+    static names w;
+    test_store s = store_open((const store_kind *)*state, NULL);
+    uint64_t rng = test_seed();
+    for (int round = 0; round < (s.kind->arena ? 2 : 1); round++) {
+        names_make(&w);
+        w.next = 1;
+        keep_a_key(s.store);
+        for (size_t i = 0; i < 1800; i++)
+            letters_append(&w, s.store, &rng, test_one_in(&rng, 4));
+        must_have_all(&w, s.store);
+        assert_true(w.messages > 1024);
+        if (s.kind->arena) assert_int_equal(ms_mem_reset(s.store, NULL), MS_OK);
+    }
+    store_close(&s);
+}
+
+/* The same when memory is what ends an append. */
+static void names_when_memory_ends(void **state)
+{
+    static names w;
+    store_options options;
+    test_alloc heap;
+    uint64_t rng = test_seed();
+    size_t failed = 0;
+    memset(&options, 0, sizeof options);
+    test_alloc_init(&heap);
+    options.alloc = heap.alloc;
+    test_store s = store_open((const store_kind *)*state, &options);
+    names_make(&w);
+    for (w.next = 1; w.next < 6000; w.next++) {
+        letter l;
+        letter_write(&w, &rng, w.next, &l);
+        heap.fail_at = test_one_in(&rng, 2) ? heap.calls + 1 + test_below(&rng, 2) : 0;
+        ms_result got = ms_append(s.store, ms_str_n(NULL, 0), &l.m, NULL, NULL);
+        heap.fail_at = 0;
+        if (got == MS_OK) letter_count(&w, &l, w.next);
+        else assert_int_equal(got, MS_E_NO_MEMORY);
+        failed += got != MS_OK;
+    }
+    assert_true(failed > 0);
+    must_have_all(&w, s.store);
+    store_close(&s);
+    test_alloc_done(&heap);
+}
+
+#define T(test) cmocka_unit_test(test)
+#define ON(test, kind) {#test " on store " #kind, test, NULL, NULL, &store_kinds[kind]}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(one_byte_that_is_not_ascii),
+        T(one_byte_that_is_not_plain),
+        T(every_byte_at_the_edges_of_words),
+        T(the_longest_names),
+        T(random_text_of_all_kinds),
+        T(checks_of_every_length_and_alignment),
+        T(checks_of_long_bytes),
+        T(the_check_of_a_header),
+        T(copies_of_every_length_and_alignment),
+        T(json_strings_with_one_odd_byte),
+        T(random_json_broken_and_whole),
+        T(one_needle_at_every_place),
+        T(random_needles_in_random_text),
+        T(encoded_messages_are_what_was_measured),
+        ON(names_that_are_none, 0),
+        ON(names_that_are_none, 3),
+        ON(appended_messages_are_what_was_measured, 0),
+        ON(appended_messages_are_what_was_measured, 3),
+        ON(names_of_all_kinds_and_failed_appends, 0),
+        ON(names_of_all_kinds_and_failed_appends, 1),
+        ON(names_of_all_kinds_and_failed_appends, 3),
+        ON(names_of_all_kinds_and_failed_appends, 5),
+        ON(names_when_memory_ends, 0),
+        ON(names_when_memory_ends, 1),
+    };
+    return cmocka_run_group_tests_name("fast paths", tests, fences_up, NULL);
+}
