@@ -170,7 +170,7 @@ build/o2/%: tests/%.c build/o2/msgstore.o $(shared)
 build/san/%: tests/%.c build/san/msgstore.o $(shared)
 	$(call build,$(SAN) -O0 $(INC),$(object) $(fast) $(LIBS))
 build/tsan/%: tests/%.c build/tsan/msgstore.o $(shared)
-	$(call build,$(TSAN) $(INC),$(object) $(fast) $(LIBS))
+	$(call build,$(TSAN) $(INC),$(object) $(LIBS))
 
 build/o2/test_lint build/san/test_lint: tests/test_providers.c
 

@@ -5763,7 +5763,7 @@ static unsigned ms__length_code(uint32_t len)
 
 static void ms__layout_begin(ms__layout *l)
 {
-    l->values = l->present = l->repaired = l->n_parts = 0;
+    l->values = l->present = l->repaired = l->n_parts = l->size = 0;
     l->dir = 1;
 }
 
