@@ -21293,6 +21293,7 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
 
 #define MS__WINDOW          ((size_t)1 << 20)
 #define MS__SUPPLY          ((size_t)256 << 10)
+#define MS__STAGING_KEPT    ((size_t)2 << 20)
 #define MS__GRAIN           ((uint64_t)64 << 10) /* of maps; what Windows asks for */
 #define MS__ROOM_LEAST      ((uint64_t)64 << 10)
 #define MS__ROOM_MOST       ((uint64_t)1 << 20)
@@ -24223,7 +24224,7 @@ static bool ms__staging_reach(ms__log *log, size_t size)
 /* A large batch leaves no large buffer behind. */
 static void ms__staging_trim(ms__log *log)
 {
-    if (log->staging_size <= (size_t)1 << 20) return;
+    if (log->staging_size <= MS__STAGING_KEPT) return;
     (void)ms__log_resize(log, log->staging, log->staging_size, 0);
     log->staging = NULL;
     log->staging_size = 0;
