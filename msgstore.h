@@ -5370,6 +5370,23 @@ static ms_str ms__field_text(const ms_envelope *m, unsigned field)
     return s;
 }
 
+/* The fields that an envelope has, by bits. */
+static uint32_t ms__fields_of(const ms_envelope *m)
+{
+    uint32_t set = 0;
+#define MS__PTR_TEXT(v) (v).ptr
+#define MS__PTR_OBJECT(v) (v).ptr
+#define MS__PTR_VALUE(v) (v).text.ptr
+#define MS__X(number, name, member, kind) \
+    set |= (uint32_t)(MS__PTR_##kind(m->member) != NULL) << number;
+    MS_FIELDS(MS__X)
+#undef MS__X
+#undef MS__PTR_TEXT
+#undef MS__PTR_OBJECT
+#undef MS__PTR_VALUE
+    return set;
+}
+
 /* The number of the lowest bit of a set that is not empty. */
 static unsigned ms__lowest(uint32_t set)
 {
@@ -5803,10 +5820,12 @@ static ms_result ms__layout_of(const ms_envelope *m, ms_str location, bool utf8,
                                ms__layout *l, ms_error *err)
 {
     ms__layout_begin(l);
-    for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
-        ms_str text = ms__field_text(m, f);
-        if (f == MS_F_LOCATION && !ms__is_empty(location)) text = location;
-        if (text.ptr) ms__layout_add(l, f, text, ms__field_is_json(m, f), utf8);
+    bool given = !ms__is_empty(location);
+    uint32_t set = ms__fields_of(m) & ~(given ? (uint32_t)1 << MS_F_LOCATION : 0u);
+    if (given) ms__layout_add(l, MS_F_LOCATION, location, false, utf8);
+    for (; set; set &= set - 1) {
+        unsigned f = ms__lowest(set);
+        ms__layout_add(l, f, ms__field_text(m, f), ms__field_is_json(m, f), utf8);
     }
     return ms__layout_end(l, err);
 }
@@ -5833,10 +5852,10 @@ static ms_result ms__measure(const ms_envelope *m, ms_str location, ms__layout *
         MS__TRY(ms__measure_field(m, MS_F_LOCATION, location, false, l, err));
         MS__TRY(ms__key_check(m->location, "location", false, err));
     }
-    for (unsigned f = given ? MS_F_LOCATION + 1 : MS_F_LOCATION; f < MS_FIELD_COUNT; f++) {
-        ms_str text = ms__field_text(m, f);
-        if (text.ptr)
-            MS__TRY(ms__measure_field(m, f, text, ms__field_is_json(m, f), l, err));
+    uint32_t set = ms__fields_of(m) & ~(given ? (uint32_t)1 << MS_F_LOCATION : 0u);
+    for (; set; set &= set - 1) {
+        unsigned f = ms__lowest(set);
+        MS__TRY(ms__measure_field(m, f, ms__field_text(m, f), ms__field_is_json(m, f), l, err));
     }
     MS__TRY(ms__required_check(m, l->present, err));
     return ms__layout_end(l, err);
@@ -6804,23 +6823,6 @@ static void ms__write_time(ms_writer *w, const char *name, const ms_envelope *m)
  * keep something: fields by the names of MS_FIELDS, and type, role, joined, time. `said`
  * has the bits of what the format itself says; type and role are what its reader would
  * make of what was written. A bit of TIME_TEXT means that the time is said. */
-
-/* The fields that an envelope has, by bits. */
-static uint32_t ms__fields_of(const ms_envelope *m)
-{
-    uint32_t set = 0;
-#define MS__PTR_TEXT(v) (v).ptr
-#define MS__PTR_OBJECT(v) (v).ptr
-#define MS__PTR_VALUE(v) (v).text.ptr
-#define MS__X(number, name, member, kind) \
-    set |= (uint32_t)(MS__PTR_##kind(m->member) != NULL) << number;
-    MS_FIELDS(MS__X)
-#undef MS__X
-#undef MS__PTR_TEXT
-#undef MS__PTR_OBJECT
-#undef MS__PTR_VALUE
-    return set;
-}
 
 #define MS__REST "msgstore"
 #define MS__REST_NEVER ((uint32_t)1 << MS_F_EXTRA | (uint32_t)1 << MS_F_TIME_TEXT)
@@ -17708,6 +17710,15 @@ typedef struct ms__change_run {
     char text[MS__HIDE_TEXT];
 } ms__change_run;
 
+/* No change so far: nothing else of it is looked at then. */
+static void ms__change_run_begin(ms__change_run *c)
+{
+    c->kind = 0;
+    c->control = NULL;
+    c->hidden = 0;
+    memset(&c->enter, 0, sizeof c->enter);
+}
+
 /* May this change be made? own: the record of the message that it is about, NULL: there is
  * none; shown: what stands for it now, NULL: it is hidden. */
 static ms_result ms__change_check(const ms_envelope *e, ms_str location,
@@ -17766,6 +17777,19 @@ typedef struct ms__plan {
     ms__stream *streams[4]; /* that the message goes into */
     unsigned n_streams;
 } ms__plan;
+
+/* By hand: what the compiler makes of a memset costs more than all the rest here. */
+static void ms__plan_begin(ms__plan *p)
+{
+    p->loc = NULL;
+    p->agent = NULL;
+    p->key = NULL;
+    p->r = NULL;
+    p->entry = 0;
+    p->offset = p->repeats = 0;
+    p->repeat = false;
+    p->n_streams = 0;
+}
 
 static ms__stream *ms__class_stream(ms__loc *loc, ms_type type)
 {
@@ -18030,7 +18054,7 @@ static bool ms__live_adopt(ms__live *live, ms__plan *p, uint32_t entry,
 {
     const ms_msg *msg = ms__msg(r);
     ms_str agent = ms_agent_key(msg), key = ms_get(msg, MS_F_KEY).text;
-    memset(p, 0, sizeof *p);
+    ms__plan_begin(p);
     p->entry = entry;
     p->loc = ms__loc_get(live, ms_location(msg));
     if (p->loc && agent.ptr) p->agent = ms__agent_get(live, p->loc, agent);
@@ -18786,6 +18810,7 @@ static MS__APART ms_result ms__mem_prepare_change(ms__mem *m, ms__append_run *ru
     ms__live *live = &m->live;
     ms_envelope e = *given;
     ms_str location = ms__is_empty(run->location) ? e.location : run->location;
+    memset(c, 0, sizeof *c);
     MS__TRY(ms__mem_change_begin(m, run, &e, location, c, &p->repeat, err));
     if (p->repeat) return MS_OK;
     l.parts = parts;
@@ -18910,7 +18935,7 @@ static ms_result ms__mem_append_run(ms__mem *m, ms_str location,
     ms__change_run c;
     ms__mark mark = ms__live_mark(&m->live);
     ms_result code = ms__expect_check(m, opts, err);
-    memset(&c, 0, sizeof c);
+    ms__change_run_begin(&c);
     ms__run_begin(&run, location, messages, n, opts, &m->clock, !m->keep_unset_times);
     run.offset = (uint64_t)m->end * 8;
     run.seq = ms__next_seq(m->live.last_seq, m->live.gap_seq, opts);
@@ -18918,7 +18943,7 @@ static ms_result ms__mem_append_run(ms__mem *m, ms_str location,
     while (code == MS_OK && done < n) {
         ms__plan *p = &plans[done];
         const ms_envelope *e = &messages[done++];
-        memset(p, 0, sizeof *p);
+        ms__plan_begin(p);
         code = !MS__CHANGES || ms__kind_of(e) == MS__KIND_MESSAGE
                    ? ms__mem_prepare(m, &run, e, p, err)
                    : ms__mem_prepare_change(m, &run, e, p, &c, err);
@@ -21683,7 +21708,7 @@ static bool ms__tail_enter(ms__tail *t, const unsigned char *r, uint64_t offset,
     ms__plan p;
     ms__change ch;
     ms__mark mark = ms__live_mark(&t->live);
-    memset(&p, 0, sizeof p);
+    ms__plan_begin(&p);
     memset(&ch, 0, sizeof ch);
     bool room = ms__tail_reserve(t, t->count);
     if (room && r[4] == MS__KIND_GAP)
@@ -24894,6 +24919,7 @@ static MS__APART ms_result ms__log_prepare_change(ms__log *log, ms__put_run *p,
                                                   ms__change_run *c, ms_error *err)
 {
     ms_str location = ms__is_empty(p->run.location) ? e->location : p->run.location;
+    memset(c, 0, sizeof *c);
     MS__TRY(ms__log_change_begin(log, p, e, location, c, err));
     plan->repeat = c->kind == MS__KIND_HIDE && c->hidden == 0; /* nothing is written */
     if (plan->repeat) return MS_OK;
@@ -24999,10 +25025,10 @@ static MS__APART ms_result ms__log_append_run(ms__log *log, ms_str location,
     size_t done = 0;
     MS__TRY(ms__log_expect(log, opts, err));
     MS__TRY(ms__log_begin(log, err));
-    memset(&c, 0, sizeof c);
+    ms__change_run_begin(&c);
     ms__mark mark = ms__live_mark(&ms__tail_of(log)->live);
     ms_result code = MS_OK;
-    memset(&p, 0, sizeof p);
+    p.dirty = 0;
     ms__run_begin(&p.run, location, messages, n, opts, &log->clock,
                   !log->keep_unset_times);
     p.run.seq = ms__next_seq(log->last_seq, log->gap_seq, opts);
@@ -25012,7 +25038,7 @@ static MS__APART ms_result ms__log_append_run(ms__log *log, ms_str location,
     while (code == MS_OK && done < n) {
         ms__plan *plan = &plans[done];
         const ms_envelope *e = &messages[done++];
-        memset(plan, 0, sizeof *plan);
+        ms__plan_begin(plan);
         code = ms__kind_of(e) == MS__KIND_MESSAGE
                    ? ms__log_prepare(log, &p, e, plan, err)
                    : ms__log_prepare_change(log, &p, e, plan, &c, err);
