@@ -2792,6 +2792,7 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 #include <sys/select.h>
 #if MS__THREADS
 #include <pthread.h>
+#include <sched.h>
 #endif
 #endif
 
@@ -3045,6 +3046,17 @@ static MS__UNUSED void ms__signal_all(ms__signal *s)
     WakeAllConditionVariable(&s->signal);
 #else
     (void)pthread_cond_broadcast(&s->signal);
+#endif
+}
+
+/* Lets other threads run that are ready to. */
+static MS__UNUSED void ms__yield(void)
+{
+#if !MS__THREADS
+#elif MS__WINDOWS
+    (void)SwitchToThread();
+#else
+    (void)sched_yield();
 #endif
 }
 
@@ -21390,6 +21402,8 @@ typedef struct ms__log {
     ms__lock lock;      /* everything that is not atomic */
     ms__signal synced;       /* a sync has ended; waited for under `lock` */
     bool syncing;            /* somebody waits for the disk, without the lock */
+    uint32_t waiting;        /* threads that wait for that */
+    bool together;           /* lately there were some */
     ms_alloc alloc;
     ms_clock clock;
     ms_entropy entropy;
@@ -25171,14 +25185,41 @@ static ms_result ms__log_sync_now(ms__log *log, ms_error *err)
 
 /* Makes durable what stands below goal: by waiting for the sync that runs, and, where that
  * began too early, by one of our own. */
+/* Whom the last sync has woken appends again in a moment: one sync later for all of them
+ * is better than one now for the first. Waits as long as more comes; alone, not at all. */
+#define MS__GATHER 16
+
+static void ms__log_gather(ms__log *log)
+{
+    uint64_t end = 0;
+    unsigned idle = 0;
+    log->syncing = true;
+    for (unsigned i = 0; i < MS__GATHER && idle < 3; i++) {
+        idle = log->end == end ? idle + 1 : 0;
+        end = log->end;
+        ms__lock_give(&log->lock);
+        ms__yield();
+        ms__lock_take(&log->lock);
+    }
+    log->syncing = false;
+}
+
 static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, ms_error *err)
 {
     MS__TRY(ms__log_folder(log, err));
     ms__lock_take(&log->lock);
     ms_result code = ms__log_poison_check(log, err);
     while (code == MS_OK && log->durable_end < goal) {
-        if (log->syncing) ms__signal_wait(&log->synced, &log->lock);
-        else code = ms__log_sync_now(log, err);
+        if (log->syncing) {
+            log->waiting++;
+            log->together = true;
+            ms__signal_wait(&log->synced, &log->lock);
+            log->waiting--;
+        } else {
+            if (log->together) ms__log_gather(log);
+            log->together = log->waiting > 0;
+            code = ms__log_sync_now(log, err);
+        }
         if (code == MS_OK) code = ms__log_poison_check(log, err);
     }
     ms__lock_give(&log->lock);
