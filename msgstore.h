@@ -15437,6 +15437,7 @@ MS_API ms_result ms_append_batch(ms_store *store, const ms_envelope *messages, s
     MS__TRY(ms__open_check(store, err));
     if (own.expect && ms__is_empty(own.location))
         return ms__fail(err, MS_E_ARGUMENT, "expect_seq needs a location in the options");
+    if (n > 0) MS__TRY(ms__key_check(own.location, "location", false, err));
     for (size_t i = 0; i < n; i++) {
         ms_result code = ms__message_measure(own.location, &messages[i], &layout, err);
         if (code != MS_OK) return ms__fail_in(err, code, "messages[%u]", (uint64_t)i);
