@@ -9,6 +9,7 @@
 #   BENCH=options   for bench ('--only A1,R3'), bench-gate ('--only sync'), bench-micro and
 #                   bench-scale
 #   BENCH_DIR=dir   where they write their files (build)
+#   TORTURE=options for torture ('--percent 10 --only power,kills')
 
 CC     ?= cc
 CXX    ?= g++
@@ -24,9 +25,11 @@ STB    = $(shell STB_INC="$(STB_INC)" sh tools/setup.sh stb)
 
 # Every tests/test_*.c is one program. It is linked to the variant's msgstore.o, unless
 # it takes in the implementation itself, to see the internals or to configure it. What is
-# optimised is the object; the programs around it are compiled quickly. Threads do not
-# meet in the formats: the object for them has none.
+# optimised is the object; the programs around it are compiled quickly, but for those that
+# spend their time in themselves (SLOW). Threads do not meet in the formats: the object
+# for them has none.
 TESTS  = $(basename $(notdir $(wildcard tests/test_*.c)))
+SLOW   = test_corrupt test_twin test_project test_json_read test_fast
 OWN    = $(shell grep -l '^ *\# *define  *MSGSTORE_IMPLEMENTATION' tests/test_*.c)
 VALGRIND_TESTS = test_message test_record test_mem test_dialect
 PKGS   = cmocka jansson libcjson sqlite3
@@ -41,9 +44,9 @@ TSAN   = $(CLANG) $(C99) -O1 -g -pthread -fsanitize=thread -DMSGSTORE_NO_DIALECT
 
 EXAMPLES = $(patsubst examples/%.c,build/%,$(wildcard examples/*.c))
 THREADS  = $(filter test_threads test_readers test_change test_shared,$(TESTS))
-TORTURE  = $(filter test_crash test_corrupt test_full test_readers test_twin test_project,\
-             $(TESTS))
-LONG     = $(TORTURE:%=build/o2/%) $(TORTURE:%=build/san/%)
+TORTURED = $(filter test_power test_small test_crash test_shared test_corrupt test_hostile \
+             test_faults test_full test_oom test_readers test_twin test_project,$(TESTS))
+LONG     = $(TORTURED:%=build/o2/%) $(TORTURED:%=build/san/%) build/tsan/test_readers
 PROGRAMS = $(TESTS:%=build/o2/%) $(TESTS:%=build/san/%) $(THREADS:%=build/tsan/%)
 
 # What tests/run.sh runs, as variant:program. val is the o2 program under valgrind.
@@ -68,9 +71,8 @@ test: ## build and run everything; the last line counts: N passed, N failed
 	then built=; else built=--unbuilt; fi; \
 	MS_TEST_JOBS=$(JOBS) bash tests/run.sh $$built $(SUITES)
 
-torture: $(LONG) ## the tests of crashes, damage, disks, readers, histories: ten times as long
-	@MS_TEST_SCALE=$${MS_TEST_SCALE:-1000} MS_TEST_TIMEOUT=7200 MS_TEST_JOBS=$(JOBS) \
-	    bash tests/run.sh $(TORTURE:%=o2:build/o2/%) $(TORTURE:%=san:build/san/%)
+torture: $(LONG) ## crashes, damage, faults, fuzzing at release size: an hour, one table
+	@MS_TEST_JOBS=$(JOBS) bash tests/torture.sh $(TORTURE)
 
 bench: ## compare with other stores, and each figure with its goal
 	@sh tools/setup.sh bench || echo 'make bench: going on with what is there' >&2
@@ -160,13 +162,13 @@ build/tsan/msgstore.o: tests/msgstore_impl.c $(header)
 
 # test_fast has the implementation twice more: with its wide paths, and without.
 build/o2/fast_wide.o build/o2/fast_plain.o: tests/fast_impl.c tests/fast.h $(header)
-	$(call build,$(O2) $(if $(findstring plain,$@),-DMSGSTORE_NO_SIMD) -c,)
+	$(call build,$(O2) -O1 $(if $(findstring plain,$@),-DMSGSTORE_NO_SIMD) -c,)
 build/san/fast_wide.o build/san/fast_plain.o: tests/fast_impl.c tests/fast.h $(header)
-	$(call build,$(SAN) $(if $(findstring plain,$@),-DMSGSTORE_NO_SIMD) -c,)
+	$(call build,$(SAN) -O0 $(if $(findstring plain,$@),-DMSGSTORE_NO_SIMD) -c,)
 build/o2/test_fast build/san/test_fast: %/test_fast: %/fast_wide.o %/fast_plain.o
 
 build/o2/%: tests/%.c build/o2/msgstore.o $(shared)
-	$(call build,$(O2) $(if $(object),-O1,-O0) $(INC),$(object) $(fast) $(LIBS))
+	$(call build,$(O2) $(if $(filter $(SLOW),$*),,-O0) $(INC),$(object) $(fast) $(LIBS))
 build/san/%: tests/%.c build/san/msgstore.o $(shared)
 	$(call build,$(SAN) -O0 $(INC),$(object) $(fast) $(LIBS))
 build/tsan/%: tests/%.c build/tsan/msgstore.o $(shared)

@@ -125,6 +125,7 @@ typedef struct figure {
     size_t n, count;
     double values[RUNS];
     bool goal;                /* store is a goal's id and what its case */
+    bool printed;
 } figure;
 
 static figure *figures;
@@ -631,18 +632,6 @@ static void run_groups(void)
     }
 }
 
-static void measure(void)
-{
-    for (size_t i = 0; i < options.n_count; i++) {
-        fill(options.n[i]);
-        sync(); /* else the disk writes the filled files while others are timed */
-        for (size_t turn = 0; turn < options.runs; turn++) run_modes(options.n[i], turn);
-        empty_folder();
-    }
-    run_groups();
-    if (isatty(2)) fprintf(stderr, "\r\033[K");
-}
-
 
 /* ---- tables ---- */
 
@@ -659,6 +648,7 @@ static const char *short_n(char out[32], size_t n)
 
 static void print_figure(figure *f)
 {
+    f->printed = true;
     double middle = median(f), least = f->values[0], most = f->values[f->count - 1];
     printf("%-24s %-22s %12.5g %-14s (%.5g .. %.5g)\n", f->store, f->what, middle,
            f->unit, least, most);
@@ -669,33 +659,22 @@ static void print_figure(figure *f)
             f->store, f->n, f->what, middle, f->unit, least, most, f->count);
 }
 
-/* The figures of one N, those of the same kind side by side. */
+/* The figures of one N that are not printed yet, those of the same kind side by side. */
 static void print_figures_of(size_t n)
 {
     char text[32];
-    bool *printed = (bool *)calloc(n_figures + 1, sizeof *printed);
-    if (printed == NULL) die("figures", "no memory");
-    printf("\n%s messages\n", short_n(text, n));
+    bool any = false;
     for (size_t i = 0; i < n_figures; i++)
         for (size_t k = i; k < n_figures; k++) {
             figure *f = &figures[k];
-            if (printed[k] || f->n != n || f->goal || f->hash[0] != '\0' ||
+            if (f->printed || f->n != n || f->goal || f->hash[0] != '\0' ||
                 strcmp(f->what, figures[i].what) != 0)
                 continue;
-            printed[k] = true;
+            if (!any) printf("\n%s messages\n", short_n(text, n));
+            any = true;
             print_figure(f);
         }
-    free(printed);
-}
-
-/* The next larger N that figures are about; 0: there is none. */
-static size_t next_n(size_t n)
-{
-    size_t next = 0;
-    for (size_t i = 0; i < n_figures; i++)
-        if (figures[i].n > n && (next == 0 || figures[i].n < next) && !figures[i].goal)
-            next = figures[i].n;
-    return next;
+    fflush(stdout);
 }
 
 /* Do the runs differ so much that a ratio says little? f may be NULL. */
@@ -894,14 +873,34 @@ static void print_head(int argc, char **argv)
                 date, text, options.runs, options.quick ? "true" : "false");
 }
 
-static void print_all(int argc, char **argv)
+static void print_begin(int argc, char **argv)
 {
     if (options.json != NULL) json = fopen(options.json, "w");
     if (options.json != NULL && json == NULL) die(options.json, strerror(errno));
     print_head(argc, argv);
     printf("\n%-24s %-22s %12s %-14s (least .. most)\n", "store", "what", "median",
            "unit");
-    for (size_t n = next_n(0); n > 0; n = next_n(n)) print_figures_of(n);
+    fflush(stdout);
+}
+
+/* The figures of an N are printed as soon as its runs are done; goals at the end. */
+static void measure(void)
+{
+    for (size_t i = 0; i < options.n_count; i++) {
+        fill(options.n[i]);
+        sync(); /* else the disk writes the filled files while others are timed */
+        for (size_t turn = 0; turn < options.runs; turn++) run_modes(options.n[i], turn);
+        empty_folder();
+        if (isatty(2)) fprintf(stderr, "\r\033[K");
+        print_figures_of(options.n[i]);
+    }
+    if (sync_n() != largest_n()) print_figures_of(sync_n());
+    run_groups();
+    if (isatty(2)) fprintf(stderr, "\r\033[K");
+}
+
+static void print_end(void)
+{
     print_goals();
     if (options.quick)
         printf("\nA quick look: goals for 100k and 1M messages are shown at the nearest "
@@ -966,8 +965,9 @@ int main(int argc, char **argv)
     read_options(argc, argv);
     make_folder();
     find_stores();
+    print_begin(argc, argv);
     measure();
-    print_all(argc, argv);
+    print_end();
     printf("\nAll took %.0f s.\n", difftime(time(NULL), begun));
     clean_up();
     return failed ? 1 : 0;

@@ -2,8 +2,8 @@
  *
  * A program that wants the library's internals defines MSGSTORE_IMPLEMENTATION and
  * includes msgstore.h before this file. Environment: MS_TEST_SCALE, percent of the long
- * loops to run; MS_TEST_SEED, another seed; MS_SHARED, the folder of test data (default
- * ../shared).
+ * loops to run; MS_TEST_SEED, another seed; MS_TEST_ONLY, a pattern that the names of
+ * tests must match ('killed*'); MS_SHARED, the folder of test data (default ../shared).
  */
 
 #ifndef SUPPORT_H
@@ -40,6 +40,20 @@ static inline size_t test_times(size_t n)
 {
     size_t times = n * test_scale() / 100;
     return times < 1 ? 1 : times;
+}
+
+/* Prints how many of something were tried; tests/torture.sh adds such lines up. */
+static inline void test_tally(const char *what, uint64_t n)
+{
+    printf("tally: %s %llu\n", what, (unsigned long long)n);
+    fflush(stdout);
+}
+
+/* Runs before main: only the tests that MS_TEST_ONLY names. */
+__attribute__((constructor)) static void test_choose(void)
+{
+    const char *only = getenv("MS_TEST_ONLY");
+    if (only != NULL && only[0] != '\0') cmocka_set_test_filter(only);
 }
 
 /* The seed of this run; printed at the first call, so that a failure can be repeated. */

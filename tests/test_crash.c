@@ -317,8 +317,9 @@ static void killed_at_random_times(void **state)
         files += h.last == 0;
         messages += h.last > before ? h.last - before : 0;
     }
-    printf("%zu kills, %llu messages between them, %llu times a new file\n",
-           test_times(100), (unsigned long long)messages, (unsigned long long)files);
+    printf("%llu messages between the kills, %llu times a new file\n",
+           (unsigned long long)messages, (unsigned long long)files);
+    test_tally("kills at random times", test_times(100));
     history_end(&h);
     folder_remove(folder);
 }
@@ -473,7 +474,7 @@ static uint64_t end_at_every_call(history *h, trip_how how)
     ms_os below = os_without_sync();
     size_t stride = test_scale() < 100 ? 100 / test_scale() : 1;
     if (how == TRIP_EXIT_AFTER && test_scale() < 1000) stride *= 3;
-    uint64_t k = 1 + test_seed() % stride;
+    uint64_t k = 1 + test_seed() % stride, ends = 0;
     bool done = false;
     for (; !done; k += stride) {
         char when[80];
@@ -483,12 +484,14 @@ static uint64_t end_at_every_call(history *h, trip_how how)
         history_anew(h, test_seed() + k);
         memset(t, 0, sizeof *t);
         done = run_in_child(h, t, &os, how, k, script);
+        ends += !done;
         snprintf(when, sizeof when, "the end %s call %llu, in step %d",
                  words[how], (unsigned long long)k, t->step);
         h->told = t->told;
         must_stand(h, when);
     }
     uint64_t calls = t->calls;
+    test_tally("ends at a file operation", ends);
     munmap(t, sizeof *t);
     return calls;
 }
@@ -543,7 +546,7 @@ static void killed_while_recovering(void **state)
     history h;
     ms_os os = os_without_sync();
     telling *t = telling_new();
-    uint64_t rng = test_seed();
+    uint64_t rng = test_seed(), ends = 0;
     bool done = false;
     ms_os below = os_without_sync();
     below.boot = another_boot;
@@ -578,7 +581,9 @@ static void killed_while_recovering(void **state)
             t->told = h.told = h.last;
         }
         must_stand(&h, when);
+        ends += 3;
     }
+    test_tally("recoveries that were ended", ends);
     munmap(t, sizeof *t);
     history_end(&h);
     folder_remove(folder);
@@ -840,8 +845,8 @@ static void power_is_cut(void **state)
         c->sync = test_one_in(&c->rng, 3) ? MS_SYNC_EACH : MS_SYNC_NONE;
         writer_under_cuts(c, wanted / 10 + 1);
     }
-    printf("%llu images, %llu of them with a torn end\n", (unsigned long long)c->images,
-           (unsigned long long)c->torn);
+    printf("%llu images with a torn end\n", (unsigned long long)c->torn);
+    test_tally("power-cut images", c->images);
     if (wanted > 100) assert_true(c->torn > wanted / 50);
     free(c->image);
     free(c->before);
@@ -1009,6 +1014,7 @@ static void changes_end_at_every_call(diary_run *r, trip_how how, uint64_t *call
     ms_os below = os_without_sync();
     uint64_t stride = test_scale() < 1000 ? 1000 / test_scale() : 1;
     bool done = false;
+    uint64_t ends = 0;
     for (uint64_t k = 1 + test_seed() % stride; !done; k += stride) {
         char when[80];
         trip os;
@@ -1022,11 +1028,13 @@ static void changes_end_at_every_call(diary_run *r, trip_how how, uint64_t *call
         diary_begin(&r->d, test_seed() + k / 100);
         r->d.lost[r->d.n_lost++] = 90;  /* the script closes after 90 steps */
         done = diary_in_child(r, t, &os);
+        ends += !done;
         *calls = t->calls;
         snprintf(when, sizeof when, "changes, the end (%d) at call %llu, in step %d",
                  (int)how, (unsigned long long)k, t->step);
         must_be_told(r, (int)t->told, when);
     }
+    test_tally("ends at a file operation", ends);
     munmap(t, sizeof *t);
 }
 
@@ -1084,7 +1092,8 @@ static void changes_killed_at_random_times(void **state)
             diary_writer_gone(&r->d);
         }
     }
-    printf("%llu steps between %zu kills\n", (unsigned long long)steps, test_times(40));
+    printf("%llu steps between the kills\n", (unsigned long long)steps);
+    test_tally("kills at random times", test_times(40));
     munmap(t, sizeof *t);
     free(r);
     folder_remove(folder);
@@ -1209,8 +1218,8 @@ static void power_is_cut_among_changes(void **state)
     os.sync = cut_sync;
     moment.c = c;
     while (c->images < wanted) lost += changes_under_cuts(r, c, &os);
-    printf("%llu images among changes, %llu of them lost steps\n",
-           (unsigned long long)c->images, (unsigned long long)lost);
+    printf("%llu images lost steps\n", (unsigned long long)lost);
+    test_tally("power-cut images", c->images);
     if (wanted > 100) assert_true(lost > wanted / 20);
     free(c->image);
     disk_deinit(&c->from);

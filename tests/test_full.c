@@ -556,7 +556,8 @@ static void fail_each_call(script *s, bool from)
             done = run_script(s);
         }
     }
-    printf("%zu runs, the last file operation was number %zu\n", runs, k - 2);
+    printf("the last file operation was number %zu\n", k - 2);
+    test_tally("fault points (file operations)", runs);
 }
 
 static void each_file_operation_fails(void **state)
@@ -657,10 +658,10 @@ static void writes_that_fail_in_the_middle(void **state)
 static void each_allocation_fails(void **state)
 {
     script *s = script_new(state);
-    size_t stride = test_scale() < 100 ? 100 / test_scale() : 1, last = 0;
+    size_t stride = test_scale() < 100 ? 100 / test_scale() : 1, last = 0, runs = 0;
     for (int from = 0; from < 2; from++) {
         bool done = false;
-        for (size_t k = 1 + test_seed() % stride; !done; k += stride) {
+        for (size_t k = 1 + test_seed() % stride; !done; k += stride, runs++) {
             script_reset(s);
             s->heap.fail_at = last = k;
             s->heap.fail_from = from == 1;
@@ -668,6 +669,7 @@ static void each_allocation_fails(void **state)
         }
     }
     printf("the last allocation was number %zu\n", last - stride);
+    test_tally("fault points (allocations)", runs);
     script_free(s);
 }
 

@@ -351,7 +351,8 @@ static void fail_each(bool from, size_t chunk_size)
     size_t k = 1 + (size_t)(test_seed() % stride), tried = 0;
     for (; !run_script(k, from, chunk_size); k += stride) tried++;
     assert_true(tried > 0);
-    printf("%zu allocations failed, the last was number %zu\n", tried, k - stride);
+    printf("the last allocation was number %zu\n", k - stride);
+    test_tally("fault points (allocations)", tried);
 }
 
 static void each_allocation_fails_once(void **state)

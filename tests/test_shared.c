@@ -1000,7 +1000,8 @@ static void killed_at_random_times(void **state)
         c.s.salt = test_random(&rng);
         sum += some_kills(&c, b, &rng);
     }
-    printf("%zu kills, %llu messages\n", 10 * test_times(3), (unsigned long long)sum);
+    printf("%llu messages between the kills\n", (unsigned long long)sum);
+    test_tally("kills at random times", 10 * test_times(3));
     board_free(b);
     crowd_end(&c);
 }
@@ -1093,10 +1094,12 @@ static void killed_at_every_file_operation(void **state)
     board *b = board_new();
     uint64_t stride = test_scale() >= 1000 ? 1 : test_scale() >= 100 ? 3 : 20, k = 1;
     crowd_begin(&c, *(const ms_log_engine *)*state, 600);
+    uint64_t ends = 0;
     for (int how = TRIP_EXIT_BEFORE; how <= TRIP_EXIT_AFTER; how++)
-        for (k = 1 + (uint64_t)how % stride; !one_end(&c, b, (trip_how)how, k);)
+        for (k = 1 + (uint64_t)how % stride; !one_end(&c, b, (trip_how)how, k); ends++)
             k += how == TRIP_EXIT_HALF && c.engine == MS_ENGINE_MAP ? 1 : stride;
     printf("about %d file operations\n", (int)k);
+    test_tally("ends at a file operation", ends);
     assert_true(k > 60);
     board_free(b);
     crowd_end(&c);
@@ -2049,7 +2052,8 @@ static void power_is_cut(void **state)
         ms_close(stores[1]);
         disk_is_idle(&k->from);
     }
-    printf("%d images, %d of them torn\n", (int)k->images, (int)k->torn);
+    printf("%d images with a torn end\n", (int)k->torn);
+    test_tally("power-cut images", k->images);
     if (test_scale() >= 100) assert_true(k->torn > 0);
     free(k->image);
     disk_deinit(&k->from);

@@ -263,7 +263,7 @@ snippet()
 # shellcheck disable=SC2086
 if [ ! -f README.md ]; then
     bad readme "there is no README.md"
-elif ! compile library $cc -std=c99 -O1 -I. $stb -pthread -c -o "$out/msgstore.o" \
+elif ! compile library $cc -std=c99 -O0 -I. $stb -pthread -c -o "$out/msgstore.o" \
     tests/msgstore_impl.c; then
     bad readme "$(why "$out/library.log")"
 else

@@ -901,6 +901,7 @@ static void arena_stores_and_twin_agree(void **state)
                      i / ARENA_KINDS % 4 && test_scale() < 1000 ? STEPS_HALF : STEPS);
     }
     progress.done = true;
+    test_tally("histories compared with the twin", times);
 }
 
 static void logs_and_twin_agree(void **state)
@@ -914,6 +915,7 @@ static void logs_and_twin_agree(void **state)
         one_sequence(store_kind_at(ARENA_KINDS + i % LOG_KINDS), seed + i, STEPS);
     }
     progress.done = true;
+    test_tally("histories compared with the twin", times);
 }
 
 /* Two handles write to one file, turn by turn. */
@@ -928,6 +930,7 @@ static void shared_logs_and_twin_agree(void **state)
         one_sequence(&shared_kind, seed + i, STEPS);
     }
     progress.done = true;
+    test_tally("histories compared with the twin", times);
 }
 
 static void sqlite_and_twin_agree(void **state)
@@ -941,6 +944,7 @@ static void sqlite_and_twin_agree(void **state)
         one_sequence(&sqlite_kind, seed + i, i % 100 ? STEPS_SHORT : STEPS);
     }
     progress.done = true;
+    test_tally("histories compared with the twin", times);
 }
 
 int main(void)

@@ -1,0 +1,186 @@
+#!/usr/bin/env bash
+# The torture suite: the long loops of the tests at release size, the fuzzers and the
+# negative controls; then one table of what was tried, how many times, and what failed.
+#
+#   bash tests/torture.sh [--percent P] [--only NAME,NAME] [--table FILE]
+#
+# P (100) scales all counts: 10 is a look in a tenth of the time. --only runs some of the
+# jobs below. The table is printed and written to FILE (build/torture.md), with date,
+# machine and commit. `make torture` builds what this runs. MS_TEST_JOBS says how many
+# jobs run at a time (2). The exit status is 1 when anything failed.
+#
+# A program tells what it tried in lines "tally: WHAT N"; those of all jobs are added up.
+# A job that tells nothing has failed. Outputs are in build/torture/NAME.log.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+logs=build/torture
+
+# NAME VARIANT PROGRAM SCALE [PATTERN], those that take longest first. SCALE is the
+# MS_TEST_SCALE at which the counts of a release are reached; programs under sanitizers
+# are given a tenth of it. PATTERN says which of the program's tests; none: all. For a
+# script, SCALE is the number in the variable that PATTERN names.
+jobs()
+{
+    cat <<'END'
+fuzz           sh   fuzz.sh        10000000 FUZZ_RUNS
+power          o2   test_power     20000
+kills          o2   test_crash     40000    killed_at_random_times*
+change_kills   o2   test_crash     20000    changes_killed_at_random*
+shared_kills   o2   test_shared    10000    killed_at_random_times*
+small          o2   test_small     1000
+twin           o2   test_twin      1000
+corrupt        o2   test_corrupt   1000
+corrupt_san    san  test_corrupt   1000
+project        o2   test_project   1000
+project_san    san  test_project   1000
+twin_san       san  test_twin      1000
+readers        o2   test_readers   1000
+readers_tsan   tsan test_readers   1000
+hostile        o2   test_hostile   1000
+hostile_san    san  test_hostile   1000
+faults         o2   test_faults    1000
+faults_san     san  test_faults    1000
+full           o2   test_full      1000
+full_san       san  test_full      1000
+oom            san  test_oom       1000
+ends           o2   test_crash     1000     *every_file_operation*
+shared_ends    o2   test_shared    1000     *file_operation*
+recovering     o2   test_crash     1000     killed_while_recovering*
+lengths        o2   test_crash     1000     a_new_file*
+cuts           o2   test_crash     1000     power_is_cut*
+controls       sh   controls.sh    100      MS_TEST_SCALE
+END
+}
+
+# The sanitizers' fixed addresses can collide with randomised ones.
+still=
+if setarch "$(uname -m)" -R true 2>/dev/null; then still="setarch $(uname -m) -R"; fi
+
+# launch VARIANT PROGRAM SCALE PATTERN: the status is the program's.
+# shellcheck disable=SC2086
+launch()
+{
+    local scale=$3
+    case $1 in
+    sh) env "$4=$scale" bash "tests/$2" ;;
+    o2) MS_TEST_SCALE=$scale MS_TEST_ONLY=$4 "build/o2/$2" ;;
+    *)
+        scale=$((scale / 10 > 0 ? scale / 10 : 1))
+        MS_TEST_SCALE=$scale MS_TEST_ONLY=$4 $still "build/$1/$2"
+        ;;
+    esac
+}
+
+# one PERCENT NAME VARIANT PROGRAM SCALE [PATTERN]: runs a job, leaves NAME.log and
+# NAME.failed, the number of its failures.
+one()
+{
+    local scale=$(($5 * $1 / 100)) name=$2 begin=$SECONDS status=0 failed
+    [ "$scale" -ge 1 ] || scale=1
+    launch "$3" "$4" "$scale" "${6:-}" >"$logs/$name.log" 2>&1 </dev/null || status=$?
+    failed=$(sed -nE 's/^\[  FAILED  \] ([0-9]+) test.*/\1/p' "$logs/$name.log" |
+        awk '{ n += $1 } END { print n + 0 }')
+    grep -aq '^tally: ' "$logs/$name.log" || status=127
+    if [ "$status" -ne 0 ] && [ "$failed" -eq 0 ]; then failed=1; fi
+    echo "$failed" >"$logs/$name.failed"
+    printf '%-14s %-20s %7s %% %6d s %4d failed\n' "$name" "$3/$4" "$scale" \
+        "$((SECONDS - begin))" "$failed"
+}
+
+if [ "${1:-}" = --one ]; then
+    shift
+    one "$@"
+    exit 0
+fi
+
+die()
+{
+    echo "tests/torture.sh: $1" >&2
+    exit 2
+}
+
+percent=100
+only=
+table=build/torture.md
+while [ $# -gt 0 ]; do
+    case $1 in
+    --percent) percent=${2:-} ;;
+    --only) only=${2:-} ;;
+    --table) table=${2:-} ;;
+    *) die "no option $1; see the beginning of the file" ;;
+    esac
+    [ -n "${2:-}" ] || die "$1 takes a value"
+    shift 2
+done
+case $percent in *[!0-9]* | 0) die "--percent takes a number from 1 on" ;; esac
+
+chosen()
+{
+    jobs | while read -r name rest; do
+        case ",${only:-$name}," in *",$name,"*) echo "$name $rest" ;; esac
+    done
+}
+[ -n "$(chosen)" ] || die "no job is called $only"
+
+# total: reads the logs of the chosen jobs; prints the rows of the table.
+total()
+{
+    chosen | while read -r name _; do
+        sed -n 's/^tally: //p' "$logs/$name.log" | sed "s/^/$name $(cat "$logs/$name.failed") /"
+    done | awk '
+        {
+            n = $NF; name = $1; bad = $2; what = $3
+            for (i = 4; i < NF; i++) what = what " " $i
+            if (!(what in sum)) order[++kinds] = what
+            sum[what] += n
+            if (index(" " jobs[what] " ", " " name " ") == 0) {
+                jobs[what] = jobs[what] (jobs[what] == "" ? "" : " ") name
+                failed[what] += bad
+            }
+        }
+        END {
+            for (i = 1; i <= kinds; i++) {
+                what = order[i]
+                print "| " what " | " sum[what] " | " failed[what] " | " jobs[what] " |"
+            }
+        }'
+}
+
+print_table()
+{
+    local model commit
+    model=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo 2>/dev/null | head -n 1)
+    commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
+    [ -z "$(git status --porcelain 2>/dev/null)" ] || commit="$commit and changes"
+    echo "$(date +%Y-%m-%d), ${model:-unknown processor}, $(getconf _NPROCESSORS_ONLN)" \
+        "processors, $(uname -sr), commit $commit, $1 s:"
+    echo "\`make torture${2:+ TORTURE='$2'}\`."
+    echo
+    echo '| what | how many | failures | jobs |'
+    echo '| --- | ---: | ---: | --- |'
+    total
+}
+
+mkdir -p "$logs" "$(dirname "$table")"
+rm -f "$logs"/*.log "$logs"/*.failed
+begin=$SECONDS
+chosen | xargs -P "${MS_TEST_JOBS:-2}" -L 1 bash "$0" --one "$percent"
+
+options=
+[ "$percent" = 100 ] || options="--percent $percent"
+[ -z "$only" ] || options="$options --only $only"
+echo
+print_table "$((SECONDS - begin))" "${options# }" | tee "$table"
+
+failed=0
+for file in "$logs"/*.failed; do
+    read -r n <"$file"
+    [ "$n" -ne 0 ] || continue
+    name=$(basename "$file" .failed)
+    failed=$((failed + n))
+    printf '\n---- %s: %s failed, end of %s\n' "$name" "$n" "$logs/$name.log"
+    tail -n 40 "$logs/$name.log"
+done
+echo
+echo "$(chosen | wc -l) jobs, $failed failed"
+[ "$failed" -eq 0 ]
