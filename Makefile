@@ -29,7 +29,7 @@ STB    = $(shell STB_INC="$(STB_INC)" sh tools/setup.sh stb)
 # spend their time in themselves (SLOW). Threads do not meet in the formats: the object
 # for them has none.
 TESTS  = $(basename $(notdir $(wildcard tests/test_*.c)))
-SLOW   = test_corrupt test_twin test_project test_json_read test_fast
+SLOW   = test_corrupt test_fixed test_oom test_project test_twin test_json_read test_fast
 OWN    = $(shell grep -l '^ *\# *define  *MSGSTORE_IMPLEMENTATION' tests/test_*.c)
 VALGRIND_TESTS = test_message test_record test_mem test_dialect
 PKGS   = cmocka jansson libcjson sqlite3
@@ -45,7 +45,8 @@ TSAN   = $(CLANG) $(C99) -O1 -g -pthread -fsanitize=thread -DMSGSTORE_NO_DIALECT
 EXAMPLES = $(patsubst examples/%.c,build/%,$(wildcard examples/*.c))
 THREADS  = $(filter test_threads test_readers test_change test_shared,$(TESTS))
 TORTURED = $(filter test_power test_small test_crash test_shared test_corrupt test_hostile \
-             test_faults test_full test_oom test_readers test_twin test_project,$(TESTS))
+             test_faults test_full test_oom test_readers test_twin test_project \
+             test_numbers test_fixed,$(TESTS))
 LONG     = $(TORTURED:%=build/o2/%) $(TORTURED:%=build/san/%) build/tsan/test_readers
 PROGRAMS = $(TESTS:%=build/o2/%) $(TESTS:%=build/san/%) $(THREADS:%=build/tsan/%)
 

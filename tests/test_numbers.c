@@ -123,7 +123,7 @@ static void random_bits(void **state)
 {
     uint64_t random = test_seed();
     (void)state;
-    for (size_t i = test_times(1000000); i > 0; i--) {
+    for (size_t i = test_times(300000); i > 0; i--) {
         double d = of_bits(test_random(&random));
         char text[40];
         if (!isfinite(d)) continue;
@@ -131,6 +131,7 @@ static void random_bits(void **state)
         snprintf(text, sizeof text, "%.17g", d);
         same_as_strtod(text);
     }
+    test_tally("numbers written and read", test_times(300000));
 }
 
 /* As programs have them: few digits, integers, times, fractions. */
@@ -259,7 +260,7 @@ static void random_texts(void **state)
     static char text[2048];
     uint64_t random = test_seed() + 2;
     (void)state;
-    for (size_t i = test_times(300000); i > 0; i--) {
+    for (size_t i = test_times(100000); i > 0; i--) {
         size_t n = 0;
         size_t before = (size_t)test_below(&random, test_one_in(&random, 20) ? 900 : 20);
         size_t behind = (size_t)test_below(&random, test_one_in(&random, 20) ? 900 : 20);
