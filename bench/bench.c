@@ -35,17 +35,14 @@
 #define MSGSTORE_IMPLEMENTATION
 #include "data.h"
 #include "goals_table.h"
+#include "system.h"
 
 #include <errno.h>
 #include <ftw.h>
 #include <getopt.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/stat.h>
-#include <sys/utsname.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 enum {
     RUNS = 64,
@@ -155,20 +152,7 @@ static figure *record(const figure *one)
     return f;
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Sorts the values, too. */
-static double median(figure *f)
-{
-    qsort(f->values, f->count, sizeof f->values[0], compare_doubles);
-    size_t half = f->count / 2;
-    return f->count % 2 != 0 ? f->values[half]
-                             : (f->values[half - 1] + f->values[half]) / 2;
-}
+static double median(figure *f) { return bench_median(f->values, f->count); }
 
 
 /* ---- lines of programs ---- */
@@ -838,28 +822,12 @@ static void print_goals(void)
     }
 }
 
-static void machine(char *out, size_t size)
-{
-    struct utsname name;
-    char line[256], *model = line;
-    FILE *in = fopen("/proc/cpuinfo", "r");
-    snprintf(line, sizeof line, "unknown processor");
-    while (in != NULL && fgets(line, sizeof line, in) != NULL)
-        if (strncmp(line, "model name", 10) == 0) break;
-    if (in != NULL) fclose(in);
-    line[strcspn(line, "\n")] = '\0';
-    if (strchr(line, ':') != NULL) model = strchr(line, ':') + 2;
-    uname(&name);
-    snprintf(out, size, "%s, %ld processors, %s %s, compiler %s", model,
-             sysconf(_SC_NPROCESSORS_ONLN), name.sysname, name.release, __VERSION__);
-}
-
 static void print_head(int argc, char **argv)
 {
     char text[1024], date[32];
     time_t now = time(NULL);
     const bench_data *d = bench_make(10000);
-    machine(text, sizeof text);
+    bench_machine(text, sizeof text);
     strftime(date, sizeof date, "%Y-%m-%d", gmtime(&now));
     for (int i = 0; i < argc; i++) printf("%s%s", argv[i], i < argc - 1 ? " " : "\n");
     printf("%s, %s\n%zu runs; a message has %.0f bytes of payload and %.0f of names\n",

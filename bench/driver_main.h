@@ -56,14 +56,13 @@
 #define BENCH_DRIVER_MAIN_H
 
 #include "driver.h"
+#include "system.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <getopt.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -85,15 +84,6 @@ static struct bench_main {
 } bench;
 
 static volatile uint64_t bench_sink; /* what is read goes here, so that it is read */
-
-static uint64_t bench_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-static double bench_since(uint64_t begin) { return (double)(bench_now() - begin); }
 
 static void bench_must(bool fine, const char *what)
 {
@@ -202,42 +192,6 @@ static void bench_old_folder(void)
 
 /* ---- what the system tells ---- */
 
-/* The number behind `name` in a file of lines "name: number ..."; -1: not there. */
-static double bench_number_in(const char *file, const char *name)
-{
-    char line[256];
-    double number = -1;
-    FILE *in = fopen(file, "r");
-    while (in != NULL && fgets(line, sizeof line, in) != NULL)
-        if (strncmp(line, name, strlen(name)) == 0)
-            number = strtod(line + strlen(name), NULL);
-    if (in != NULL) fclose(in);
-    return number;
-}
-
-/* Bytes that the disk of the folder was asked to write so far; -1: there is no disk. */
-static double bench_disk_bytes(void)
-{
-    struct stat st;
-    char file[64];
-    unsigned long long sectors[7];
-    bench_must(stat(bench.folder, &st) == 0, bench.folder);
-    snprintf(file, sizeof file, "/sys/dev/block/%u:%u/stat", major(st.st_dev),
-             minor(st.st_dev));
-    FILE *in = fopen(file, "r");
-    if (in == NULL) return -1;
-    int got = 0;
-    while (got < 7 && fscanf(in, "%llu", &sectors[got]) == 1) got++;
-    fclose(in);
-    return got == 7 ? 512 * (double)sectors[6] : -1;
-}
-
-static double bench_written_bytes(void)
-{
-    double bytes = bench_disk_bytes();
-    return bytes >= 0 ? bytes : bench_number_in("/proc/self/io", "write_bytes:");
-}
-
 /* Touches and frees what n messages take, page cache and copies included. */
 static void bench_touch(size_t n)
 {
@@ -315,7 +269,7 @@ static void bench_sync(void)
     sync();
     bench_walk(bench_read_one);
     bench.store->open(bench.folder, OPEN_WRITE | OPEN_SYNC);
-    double bytes = bench_written_bytes(), limit = bench_seconds(3) * 1e9;
+    double bytes = bench_written_bytes(bench.folder), limit = bench_seconds(3) * 1e9;
     uint64_t begin = bench_now(), last = begin;
     while (count < BENCH_SYNCS && (double)(last - begin) < limit) {
         bench.store->commit(bench.data, bench.n + count, 1);
@@ -323,7 +277,7 @@ static void bench_sync(void)
         times[count++] = now - last;
         last = now;
     }
-    bytes = (bench_written_bytes() - bytes) / (double)count;
+    bytes = (bench_written_bytes(bench.folder) - bytes) / (double)count;
     bench.store->close();
     bench_remove();
     qsort(times, count, sizeof times[0], bench_compare);

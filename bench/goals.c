@@ -95,6 +95,7 @@
 
 #include "data.h"
 #include "goals_table.h"
+#include "system.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -106,12 +107,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
-#include <sys/utsname.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -154,18 +150,9 @@ static void run_all(void)
 
 static void print_head(void)
 {
-    struct utsname system;
-    char line[256], *model = line;
-    FILE *in = fopen("/proc/cpuinfo", "r");
-    snprintf(line, sizeof line, "unknown processor");
-    while (in != NULL && fgets(line, sizeof line, in) != NULL)
-        if (strncmp(line, "model name", 10) == 0) break;
-    if (in != NULL) fclose(in);
-    line[strcspn(line, "\n")] = '\0';
-    if (strchr(line, ':') != NULL) model = strchr(line, ':') + 2;
-    uname(&system);
-    printf("%s, %ld processors\n", model, sysconf(_SC_NPROCESSORS_ONLN));
-    printf("%s %s, compiler %s\n", system.sysname, system.release, __VERSION__);
+    char line[1024];
+    bench_machine(line, sizeof line);
+    printf("%s\n", line);
     printf("%zu messages, each %.0f bytes of payload and %.0f of names; ", n_messages,
            data->payload / (double)n_messages, data->names / (double)n_messages);
     printf("%zu runs; engine %s\n", n_runs, engine != NULL ? engine : "not opened");

@@ -76,17 +76,7 @@ static const char *labelled(char out[64], const char *what, size_t n)
     return out;
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double middle_of(figure *f)
-{
-    qsort(f->values, f->count, sizeof f->values[0], compare_doubles);
-    return f->values[f->count / 2];
-}
+static double middle_of(figure *f) { return bench_median(f->values, f->count); }
 
 static const char *bound_text(char out[16], double bound)
 {
@@ -178,33 +168,8 @@ static void must_have(bool fine, const char *what)
     if (!fine) die(what, strerror(errno));
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-static double since_ns(uint64_t begin)
-{
-    return (double)(now_ns() - begin);
-}
-
 
 /* ---- what the system tells ---- */
-
-/* The number behind `name` in a file of lines "name: number ..."; -1: not there. */
-static double number_in(const char *file, const char *name)
-{
-    char line[256];
-    double number = -1;
-    FILE *in = fopen(file, "r");
-    while (in != NULL && fgets(line, sizeof line, in) != NULL)
-        if (strncmp(line, name, strlen(name)) == 0)
-            number = strtod(line + strlen(name), NULL);
-    if (in != NULL) fclose(in);
-    return number;
-}
 
 /* What was freed goes back first, so that taking it again counts. */
 static double anonymous_bytes(void)
@@ -212,30 +177,7 @@ static double anonymous_bytes(void)
 #ifdef __GLIBC__
     malloc_trim(0);
 #endif
-    return 1024 * number_in("/proc/self/status", "RssAnon:");
-}
-
-/* Bytes that the disk of the folder was asked to write so far; -1: there is no disk. */
-static double disk_bytes(void)
-{
-    struct stat st;
-    char file[64];
-    unsigned long long sectors[7];
-    must_have(stat(folder, &st) == 0, folder);
-    snprintf(file, sizeof file, "/sys/dev/block/%u:%u/stat", major(st.st_dev),
-             minor(st.st_dev));
-    FILE *in = fopen(file, "r");
-    if (in == NULL) return -1;
-    int got = 0;
-    while (got < 7 && fscanf(in, "%llu", &sectors[got]) == 1) got++;
-    fclose(in);
-    return got == 7 ? 512 * (double)sectors[6] : -1;
-}
-
-static double written_bytes(void)
-{
-    double bytes = disk_bytes();
-    return bytes >= 0 ? bytes : number_in("/proc/self/io", "write_bytes:");
+    return 1024 * bench_number_in("/proc/self/status", "RssAnon:");
 }
 
 
@@ -333,10 +275,10 @@ static double open_answer_close(ms_log_mode mode, const char *what, size_t n,
                                 const char *goal, const char *which)
 {
     char label[64];
-    uint64_t state = n, begin = now_ns();
+    uint64_t state = n, begin = bench_now();
     ms_store *store = open_log(mode, MS_SYNC_NONE, false);
     size_t got = read_view(store, CONVERSATION, 20, BENCH_LOCATIONS, &state);
-    double spent = since_ns(begin);
+    double spent = bench_since(begin);
     if (got == 0 && n >= 10000) die("the first answer", "there is none");
     ms_close(store);
     hold(goal, which, n, labelled(label, what, n), spent / 1e6);
@@ -394,7 +336,7 @@ static void check_only(void)
 static void touch_memory(size_t n)
 {
     size_t size = n * 2048 + ((size_t)64 << 20);
-    double most = 1024 * number_in("/proc/meminfo", "MemAvailable:") / 2;
+    double most = 1024 * bench_number_in("/proc/meminfo", "MemAvailable:") / 2;
     if (most > 0 && (double)size > most) size = (size_t)most;
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
                         -1, 0);

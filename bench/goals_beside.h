@@ -31,7 +31,7 @@ static void crew_count(crew *c, size_t who, uint64_t spent)
 
 static void crew_end(crew *c, size_t n)
 {
-    uint64_t least = SHARE, now = now_ns(), none = 0;
+    uint64_t least = SHARE, now = bench_now(), none = 0;
     for (size_t i = 0; i < n; i++) {
         uint64_t done = __atomic_load_n(&c->done[i], __ATOMIC_ACQUIRE);
         if (done < least) least = done;
@@ -56,9 +56,9 @@ static void crew_appends(crew *c, size_t who, size_t n)
     crew_start(c);
     for (size_t i = 0; i < SHARE; i++) {
         ms_envelope m = bench_message(data, (who * SHARE + i) % data->count);
-        uint64_t begin = now_ns();
+        uint64_t begin = bench_now();
         must(ms_append(store, m.location, &m, NULL, &err), &err);
-        crew_count(c, who, now_ns() - begin);
+        crew_count(c, who, bench_now() - begin);
     }
     crew_end(c, n);
     ms_close(store);
@@ -74,11 +74,11 @@ static void crew_locks(crew *c, size_t who, size_t n)
         die(path, "it cannot be opened");
     crew_start(c);
     for (size_t i = 0; i < SHARE; i++) {
-        uint64_t begin = now_ns();
+        uint64_t begin = bench_now();
         for (int tries = 1; os->lock(os->ctx, file) != 0; tries++)
             if (tries > 16) os->sleep(os->ctx, 50);
         os->unlock(os->ctx, file);
-        crew_count(c, who, now_ns() - begin);
+        crew_count(c, who, bench_now() - begin);
     }
     crew_end(c, n);
     os->close(os->ctx, file);
@@ -111,7 +111,7 @@ static void crew_run(crew *c, size_t n, void (*work)(crew *, size_t, size_t))
         if (waitpid(-1, &status, WNOHANG) > 0) die("a writer", "it ended too early");
         usleep(100);
     }
-    c->begun = now_ns();
+    c->begun = bench_now();
     __atomic_store_n(&c->go, 1, __ATOMIC_RELEASE);
     for (size_t i = 0; i < n; i++) {
         int status;
@@ -203,7 +203,7 @@ static double synced_rate(size_t threads)
     ms_close(store);
     settle(false);
     store = open_log(MS_LOG_WRITE, MS_SYNC_EACH, false);
-    uint64_t begin = now_ns();
+    uint64_t begin = bench_now();
     for (size_t i = 0; i < threads; i++) {
         jobs[i].store = store;
         jobs[i].from = base + i * each;
@@ -212,7 +212,7 @@ static double synced_rate(size_t threads)
         if (code != 0) die("a thread", strerror(code));
     }
     for (size_t i = 0; i < threads; i++) pthread_join(jobs[i].thread, NULL);
-    double spent = since_ns(begin);
+    double spent = bench_since(begin);
     ms_close(store);
     unlink(path);
     return (double)(threads * each) / spent * 1e6;
@@ -246,7 +246,7 @@ static uint64_t pair_begin(pair *p)
 {
     __atomic_add_fetch(&p->ready, 1, __ATOMIC_ACQ_REL);
     while (!__atomic_load_n(&p->go, __ATOMIC_ACQUIRE)) continue;
-    return now_ns();
+    return bench_now();
 }
 
 /* Appends to locations that nobody reads, so that the views stay as they are. */
@@ -262,7 +262,7 @@ static void pair_write(pair *p)
         name[0] = 'L';
         must(ms_append(store, ms_str_n(name, m.location.len), &m, NULL, &err), &err);
     }
-    p->spent[0] = now_ns() - begin;
+    p->spent[0] = bench_now() - begin;
     p->done[0] = done;
     ms_close(store);
 }
@@ -276,7 +276,7 @@ static void pair_read(pair *p)
     uint64_t begin = pair_begin(p);
     while (!pair_stopped(p))
         done += read_view(store, CONVERSATION, 0, BENCH_LOCATIONS, &draw);
-    p->spent[1] = now_ns() - begin;
+    p->spent[1] = bench_now() - begin;
     p->done[1] = done;
     ms_close(store);
 }
@@ -390,7 +390,7 @@ static double read_block(ms_store *store, size_t limit, bool altered, uint64_t d
     ms_cursor it;
     ms_error err;
     *rows = 0;
-    uint64_t begin = now_ns();
+    uint64_t begin = bench_now();
     for (size_t i = 0; i < queries; i++) {
         size_t at = bench_below(&draw, BENCH_LOCATIONS - 1);
         at = altered ? ALTERED : at + (at >= ALTERED);
@@ -398,7 +398,7 @@ static double read_block(ms_store *store, size_t limit, bool altered, uint64_t d
         must(ms_get_conversation_messages(store, location, limit, &it, &err), &err);
         *rows += read_all(&it);
     }
-    return since_ns(begin) / (double)(limit > 0 ? queries : *rows);
+    return bench_since(begin) / (double)(limit > 0 ? queries : *rows);
 }
 
 static void compare_blocks(ms_store *const stores[KINDS], const char *kind, size_t limit,
@@ -419,7 +419,7 @@ static void compare_blocks(ms_store *const stores[KINDS], const char *kind, size
             die("changes", "a view has other messages");
     }
     for (size_t k = 0; k < KINDS; k++)
-        qsort(times[k], BLOCKS, sizeof times[k][0], compare_doubles);
+        qsort(times[k], BLOCKS, sizeof times[k][0], bench_compare_doubles);
     double plain = times[PLAIN][BLOCKS / 2];
     snprintf(label, sizeof label, "%s, %s%s, %s", kind, what, altered ? " of one" : "",
              names[PLAIN]);

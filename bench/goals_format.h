@@ -89,10 +89,10 @@ static bool check_ours(ms_str text)
 /* Bytes a nanosecond over all texts, which is GB/s. */
 static double check_all(bool (*check)(ms_str text))
 {
-    uint64_t begin = now_ns();
+    uint64_t begin = bench_now();
     for (size_t i = 0; i < n_texts; i++)
         if (!check(texts[i])) die("json", "a text was taken before and is not now");
-    return text_bytes / since_ns(begin);
+    return text_bytes / bench_since(begin);
 }
 
 #ifdef BENCH_CJSON
@@ -127,8 +127,8 @@ static void run_json(void)
         others_rate[i] = check_all(check_cjson);
 #endif
     }
-    qsort(ours, ROUNDS, sizeof ours[0], compare_doubles);
-    qsort(others_rate, ROUNDS, sizeof others_rate[0], compare_doubles);
+    qsort(ours, ROUNDS, sizeof ours[0], bench_compare_doubles);
+    qsort(others_rate, ROUNDS, sizeof others_rate[0], bench_compare_doubles);
     double rate = ours[ROUNDS / 2], other = others_rate[ROUNDS / 2];
     hold("J1", "check", n_texts, "check JSON of real traces", rate);
     if (other > 0) {
@@ -212,15 +212,15 @@ static void measure_project(const ms_profile *profile, request *out)
     for (int i = -2; i < ROUNDS; i++) { /* the first ones warm up */
         feed f = {0};
         out->used = 0;
-        uint64_t begin = now_ns();
+        uint64_t begin = bench_now();
         must(ms_project(profile, &opts, feed_next, &f, &work, request_write, out, NULL,
                         &err),
              &err);
-        if (i >= 0) times[i] = since_ns(begin) / (double)n_history / 1e3;
+        if (i >= 0) times[i] = bench_since(begin) / (double)n_history / 1e3;
         ms_arena_reset(&work);
     }
     ms_arena_deinit(&work);
-    qsort(times, ROUNDS, sizeof times[0], compare_doubles);
+    qsort(times, ROUNDS, sizeof times[0], bench_compare_doubles);
     snprintf(label, sizeof label, "project, %s", profile->name);
     hold("P1", profile->name, n_history, label, times[ROUNDS / 2]);
 }

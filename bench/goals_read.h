@@ -12,9 +12,9 @@ static void measure_tail(ms_store *store, int view, size_t locations)
     char label[64], what[64];
     uint64_t warm = 7, state = 7;
     for (int i = 0; i < 2000; i++) read_view(store, view, 20, locations, &warm);
-    uint64_t begin = now_ns();
+    uint64_t begin = bench_now();
     for (int i = 0; i < queries; i++) read_view(store, view, 20, locations, &state);
-    double each = since_ns(begin) / queries;
+    double each = bench_since(begin) / queries;
     snprintf(what, sizeof what, "newest 20, %s%s", view_names[view],
              locations == 1 ? ", hottest" : "");
     hold("log", "tail", n_messages, labelled(label, what, n_messages), each / 1e3);
@@ -39,11 +39,11 @@ static void run_views(void)
         uint64_t begin = 0;
         size_t rows = 0, least = n_messages / 2;
         for (int round = 0; round < 2; round++) { /* the first one warms up */
-            begin = now_ns();
+            begin = bench_now();
             for (rows = 0; rows < least;)
                 rows += read_view(store, view, 0, BENCH_LOCATIONS, &state);
         }
-        double each = since_ns(begin) / (double)rows;
+        double each = bench_since(begin) / (double)rows;
         snprintf(what, sizeof what, "view, %s", view_names[view]);
         record(labelled(label, what, n_messages), each, "ns/message");
     }
@@ -89,9 +89,9 @@ static void run_verify(void)
     ms_error err;
     memset(&desc, 0, sizeof desc);
     desc.path = path;
-    uint64_t begin = now_ns();
+    uint64_t begin = bench_now();
     must(ms_log_verify(&desc, &report, &err), &err);
-    double spent = since_ns(begin);
+    double spent = bench_since(begin);
     if (report.messages != n_messages) die("verify", "messages are missing");
     hold("O3", "verify", n_messages, "verify", (double)report.bytes / spent);
 }
@@ -165,9 +165,9 @@ static double measure_hot(size_t n)
     read_file();
     store = open_log(MS_LOG_READ, MS_SYNC_NONE, false);
     for (int i = 0; i < 2000; i++) read_view(store, CONVERSATION, 20, 1, &draw);
-    uint64_t begin = now_ns();
+    uint64_t begin = bench_now();
     for (int i = 0; i < queries; i++) read_view(store, CONVERSATION, 20, 1, &draw);
-    double each = since_ns(begin) / queries / 1e3;
+    double each = bench_since(begin) / queries / 1e3;
     ms_close(store);
     hold("R3", "time", n, labelled(label, "newest 20, one location, fixed", n), each);
     return each;
@@ -197,7 +197,7 @@ static void run_hot(void)
 static double read_old(ms_store *store, size_t locations)
 {
     ms_error err;
-    uint64_t begin = now_ns();
+    uint64_t begin = bench_now();
     for (size_t i = 0; i < locations; i++) {
         char name[BENCH_NAME];
         ms_cursor it;
@@ -205,7 +205,7 @@ static double read_old(ms_store *store, size_t locations)
         must(ms_get_conversation_messages(store, bench_name(name), 20, &it, &err), &err);
         if (read_all(&it) != 20) die("an old location", "it has lost messages");
     }
-    return since_ns(begin) / (double)locations / 1e3;
+    return bench_since(begin) / (double)locations / 1e3;
 }
 
 static void run_old(void)
@@ -261,7 +261,7 @@ static void run_many(void)
     char label[64];
     ms_error err;
     ms_store *store = new_log(false);
-    uint64_t begin = now_ns();
+    uint64_t begin = bench_now();
     for (size_t i = 0; i < EACH * locations; i++) {
         char name[BENCH_NAME];
         ms_envelope m = small_message(i / locations, i * STRIDE % locations, name);
@@ -269,7 +269,7 @@ static void run_many(void)
         fields += (double)(m.location.len + m.agent_key.len + m.content.text.len +
                            strlen(ms_type_word(m.type)) + sizeof m.time);
     }
-    double each = since_ns(begin) / (double)(EACH * locations);
+    double each = bench_since(begin) / (double)(EACH * locations);
     ms_close(store);
     must_have(stat(path, &st) == 0, path);
     unlink(path);
@@ -316,12 +316,12 @@ static double search(ms_store *store, const char *text, size_t wanted_matches)
     size_t matches = 0;
     memset(&query, 0, sizeof query);
     query.text = bench_name(text);
-    uint64_t begin = now_ns();
+    uint64_t begin = bench_now();
     must(ms_find_open(store, &query, &finder, &err), &err);
     while (ms_find_next(&finder, &found)) matches++;
     uint64_t looked_at = finder.it.returned;
     must(ms_find_close(&finder, &err), &err);
-    double spent = since_ns(begin);
+    double spent = bench_since(begin);
     sink += looked_at;
     if (matches != wanted_matches) die("search", "not as many matches as there are");
     return spent;
@@ -333,19 +333,19 @@ static void measure_floor(size_t bytes)
     static char piece[256 << 10];
     int file = open(path, O_RDONLY);
     must_have(file >= 0, path);
-    uint64_t begin = now_ns();
+    uint64_t begin = bench_now();
     while (read(file, piece, sizeof piece) > 0) sink += (unsigned char)piece[0];
-    record("  the file read", (double)bytes / since_ns(begin), "GB/s");
+    record("  the file read", (double)bytes / bench_since(begin), "GB/s");
     void *map = mmap(NULL, bytes, PROT_READ, MAP_SHARED, file, 0);
     must_have(map != MAP_FAILED, "a map");
     for (int pass = 0; pass < 2; pass++) {
         unsigned long long sum = 0;
         const uint64_t *words = (const uint64_t *)map;
-        begin = now_ns();
+        begin = bench_now();
         for (size_t i = 0; i < bytes / 8; i++) sum += words[i];
         sink += sum;
         record(pass == 0 ? "  its map added up, first time" : "  its map added up, again",
-               (double)bytes / since_ns(begin), "GB/s");
+               (double)bytes / bench_since(begin), "GB/s");
     }
     munmap(map, bytes);
     close(file);

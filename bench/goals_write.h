@@ -27,9 +27,9 @@ static void measure_append(size_t n)
     char label[64];
     double before = anonymous_bytes();
     ms_store *store = new_log(false);
-    uint64_t begin = now_ns();
+    uint64_t begin = bench_now();
     append(store, 0, n);
-    double each = since_ns(begin) / (double)n;
+    double each = bench_since(begin) / (double)n;
     if (wanted("append"))
         hold("log", "append", n, labelled(label, "append, no sync", n), each);
     record_memory(store, before, n);
@@ -39,12 +39,12 @@ static void measure_append(size_t n)
 /* The envelopes alone. */
 static void measure_envelopes(void)
 {
-    uint64_t begin = now_ns(), sum = 0;
+    uint64_t begin = bench_now(), sum = 0;
     for (size_t i = 0; i < n_messages; i++) {
         ms_envelope m = bench_message(data, i);
         sum += (uint64_t)(uintptr_t)m.content.text.ptr + m.location.len;
     }
-    double each = since_ns(begin) / (double)n_messages;
+    double each = bench_since(begin) / (double)n_messages;
     sink += sum;
     record("  the envelopes alone", each, "ns/message");
 }
@@ -72,7 +72,7 @@ static void measure_bare_map(size_t n)
     off_t room = 0;
     int file = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
     must_have(file >= 0, path);
-    uint64_t begin = now_ns();
+    uint64_t begin = bench_now();
     for (size_t i = 0; i < n; i++) {
         size_t size = bare_size(i);
         if (at + size > WINDOW) {
@@ -89,7 +89,7 @@ static void measure_bare_map(size_t n)
         memcpy(map + at, data->pool + i % 1024, size);
         at += size;
     }
-    double each = since_ns(begin) / (double)n;
+    double each = bench_since(begin) / (double)n;
     munmap(map, WINDOW);
     close(file);
     unlink(path);
@@ -116,11 +116,11 @@ static void run_warm(void)
     ms_store *store = new_log(true);
     double appending = 0, ticking = 0;
     for (size_t i = 0; i < n_messages; i += BLOCK) {
-        uint64_t begin = now_ns();
+        uint64_t begin = bench_now();
         must(ms_tick(store, 1000000, &err), &err);
-        uint64_t middle = now_ns();
+        uint64_t middle = bench_now();
         append(store, i, i + BLOCK < n_messages ? i + BLOCK : n_messages);
-        appending += since_ns(middle);
+        appending += bench_since(middle);
         ticking += (double)(middle - begin);
     }
     ms_close(store);
@@ -163,15 +163,15 @@ static void record_times(const char *what, uint32_t *times, size_t n)
 static size_t time_copies(uint32_t *times, size_t n, double least_ns)
 {
     static char room[8 << 20];
-    uint64_t begin = now_ns();
+    uint64_t begin = bench_now();
     size_t at = 0, slowest = 0;
     memset(room, 1, sizeof room);
-    for (size_t i = 0; i < n || since_ns(begin) < least_ns; i++) {
+    for (size_t i = 0; i < n || bench_since(begin) < least_ns; i++) {
         size_t size = bare_size(i % n);
         if (at + size > sizeof room) at = 0;
-        uint64_t start = now_ns();
+        uint64_t start = bench_now();
         memcpy(room + at, data->pool + i % 1024, size);
-        uint32_t spent = as_time(now_ns() - start);
+        uint32_t spent = as_time(bench_now() - start);
         at += size;
         if (i < n) times[i] = spent;
         else if (spent > slowest) slowest = spent;
@@ -186,14 +186,14 @@ static void run_slowest(void)
     ms_error err;
     if (times == NULL) times = (uint32_t *)bench_memory(n_messages * sizeof *times);
     ms_store *store = new_log(false);
-    uint64_t begin = now_ns();
+    uint64_t begin = bench_now();
     for (size_t i = 0; i < n_messages; i++) {
         ms_envelope m = bench_message(data, i);
-        uint64_t start = now_ns();
+        uint64_t start = bench_now();
         must(ms_append(store, m.location, &m, NULL, &err), &err);
-        times[i] = as_time(now_ns() - start);
+        times[i] = as_time(bench_now() - start);
     }
-    double spent = since_ns(begin);
+    double spent = bench_since(begin);
     ms_close(store);
     record_times("single append", times, n_messages);
     hold("A6", "slowest", n_messages, "slowest append of all",
@@ -246,20 +246,20 @@ static double measure_sync(bool evict)
     settle(evict);
     if (evict) read_file();
     store = open_log(MS_LOG_WRITE, MS_SYNC_EACH, false);
-    double before = written_bytes();
+    double before = bench_written_bytes(folder);
     for (size_t i = 0; i < n; i++) {
         ms_envelope m = bench_message(data, i % base);
-        uint64_t begin = now_ns();
+        uint64_t begin = bench_now();
         must(ms_append(store, m.location, &m, NULL, &err), &err);
-        times[i] = as_time(now_ns() - begin);
+        times[i] = as_time(bench_now() - begin);
     }
-    double each = (written_bytes() - before) / (double)n / 1024;
+    double each = (bench_written_bytes(folder) - before) / (double)n / 1024;
     ms_close(store);
     snprintf(label, sizeof label, "sync each, %s", how);
     double middle = middle_time(times, n);
     record(label, middle, "us");
     snprintf(label, sizeof label, "sync each, %s, %s", how,
-             disk_bytes() >= 0 ? "disk" : "dirty");
+             bench_disk_bytes(folder) >= 0 ? "disk" : "dirty");
     if (each > 0)
         hold("A4", evict ? "disk, cache read anew" : "disk, cache as written", n, label,
              each);
@@ -275,16 +275,16 @@ static double measure_bare_sync(void)
     must_have(file >= 0, path);
     supply(file, 0, SYNCED * (BENCH_LARGEST + 64));
     settle(false);
-    double before = written_bytes();
+    double before = bench_written_bytes(folder);
     for (size_t i = 0; i < n; i++) {
         size_t size = bare_size(i % data->count);
-        uint64_t begin = now_ns();
+        uint64_t begin = bench_now();
         must_have(pwrite(file, data->pool, size, at) == (ssize_t)size, "pwrite");
         must_have(fdatasync(file) == 0, "fdatasync");
-        times[i] = as_time(now_ns() - begin);
+        times[i] = as_time(bench_now() - begin);
         at += (off_t)size;
     }
-    double each = (written_bytes() - before) / (double)n / 1024;
+    double each = (bench_written_bytes(folder) - before) / (double)n / 1024;
     close(file);
     unlink(path);
     double middle = middle_time(times, n);
@@ -425,10 +425,10 @@ static void time_slices(ms_store *store, bare_store *bare, size_t n, double spen
     for (size_t i = 0; i < 2 * SLICES; i++) {
         size_t slice = i / 2, from = n * slice / SLICES, to = n * (slice + 1) / SLICES;
         size_t who = (i + slice) % 2;
-        uint64_t begin = now_ns();
+        uint64_t begin = bench_now();
         if (who == 0) append(store, from, to);
         else bare_append(bare, from, to);
-        spent[who] += since_ns(begin);
+        spent[who] += bench_since(begin);
     }
 }
 
@@ -473,16 +473,16 @@ static void measure_keyed(ms_store *store, char (*keys)[KEY], size_t n, bool are
     size_t few = n / 10;
     uint64_t *seqs = (uint64_t *)bench_memory((n + few) * sizeof *seqs), state = 3, seq;
     for (size_t i = 0; i < n; i++) append_keyed(store, keys, i, &seqs[i]);
-    uint64_t begin = now_ns();
+    uint64_t begin = bench_now();
     for (size_t i = n; i < n + few; i++) append_keyed(store, keys, i, &seqs[i]);
-    double fresh = since_ns(begin) / (double)few / 1e3;
-    begin = now_ns();
+    double fresh = bench_since(begin) / (double)few / 1e3;
+    begin = bench_now();
     for (size_t i = 0; i < few; i++) {
         size_t pick = bench_below(&state, n);
         append_keyed(store, keys, pick, &seq);
         if (seq != seqs[pick]) die("a repeated key", "the message was appended again");
     }
-    double repeated = since_ns(begin) / (double)few / 1e3;
+    double repeated = bench_since(begin) / (double)few / 1e3;
     free(seqs);
     hold("A8", arena ? "arena, fresh" : "log, fresh", n,
          arena ? "keyed append, arena, fresh key" : "keyed append, log, fresh key",

@@ -21,11 +21,10 @@
 #include "../msgstore.h"
 
 #include "data.h"
+#include "system.h"
 
 #include <errno.h>
 #include <getopt.h>
-#include <time.h>
-#include <unistd.h>
 
 enum { MESSAGES = 1024, RUNS = 99, LARGE = 1 << 20 };
 
@@ -54,30 +53,17 @@ static void must(ms_result result, const ms_error *err)
 
 /* ---- measuring ---- */
 
-static double now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
 /* The compiler has to take it that all memory was changed: no call is left out. */
 static inline void changed(void) { __asm__ volatile("" : : : "memory"); }
-
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 /* A loop of `times` calls over the input; returns something that depends on all. */
 typedef uint64_t (*loop_fn)(ms_str input, size_t times);
 
 static double time_loop(loop_fn loop, ms_str input, size_t times)
 {
-    double begin = now_ns();
+    uint64_t begin = bench_now();
     sink += loop(input, times);
-    return now_ns() - begin;
+    return bench_since(begin);
 }
 
 static bool wanted(const char *name)
@@ -105,8 +91,7 @@ static void measure_each(const char *name, loop_fn loop, ms_str input, double by
     times = (size_t)((double)times * 20e6 / spent);
     for (size_t i = 0; i < n_runs; i++)
         values[i] = time_loop(loop, input, times) / (double)times / each;
-    qsort(values, n_runs, sizeof values[0], compare_doubles);
-    double middle = values[n_runs / 2];
+    double middle = bench_median(values, n_runs);
     printf("%-36s %12.2f ns", name, middle);
     if (bytes > 0) printf(" %8.2f GB/s", bytes / each / middle);
     else printf(" %13s", "");
