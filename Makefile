@@ -10,6 +10,7 @@
 #                   bench-scale
 #   BENCH_DIR=dir   where they write their files (build)
 #   TORTURE=options for torture ('--percent 10 --only power,kills')
+#   COVERAGE=options for coverage ('--missing log')
 
 CC     ?= cc
 CXX    ?= g++
@@ -29,7 +30,8 @@ STB    = $(shell STB_INC="$(STB_INC)" sh tools/setup.sh stb)
 # spend their time in themselves (SLOW). Threads do not meet in the formats: the object
 # for them has none.
 TESTS  = $(basename $(notdir $(wildcard tests/test_*.c)))
-SLOW   = test_corrupt test_fixed test_oom test_project test_twin test_json_read test_fast
+SLOW   = test_corrupt test_hostile test_fixed test_oom test_project test_twin \
+         test_json_read test_fast
 OWN    = $(shell grep -l '^ *\# *define  *MSGSTORE_IMPLEMENTATION' tests/test_*.c)
 VALGRIND_TESTS = test_message test_record test_mem test_dialect
 PKGS   = cmocka jansson libcjson sqlite3
@@ -43,12 +45,15 @@ SAN    = $(CLANG) $(C99) -O1 -g -pthread -fsanitize=address,undefined \
 TSAN   = $(CLANG) $(C99) -O1 -g -pthread -fsanitize=thread -DMSGSTORE_NO_DIALECTS
 
 EXAMPLES = $(patsubst examples/%.c,build/%,$(wildcard examples/*.c))
-THREADS  = $(filter test_threads test_readers test_change test_shared,$(TESTS))
+THREADS  = $(filter test_threads test_readers test_change test_shared test_defences,\
+             $(TESTS))
 TORTURED = $(filter test_power test_small test_crash test_shared test_corrupt test_hostile \
              test_faults test_full test_oom test_readers test_twin test_project \
              test_numbers test_fixed,$(TESTS))
 LONG     = $(TORTURED:%=build/o2/%) $(TORTURED:%=build/san/%) build/tsan/test_readers
-PROGRAMS = $(TESTS:%=build/o2/%) $(TESTS:%=build/san/%) $(THREADS:%=build/tsan/%)
+FUZZERS  = $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+PROGRAMS = $(TESTS:%=build/o2/%) $(TESTS:%=build/san/%) $(THREADS:%=build/tsan/%) \
+           $(FUZZERS:%=build/o2/%) $(FUZZERS:%=build/san/%)
 
 # What tests/run.sh runs, as variant:program. val is the o2 program under valgrind.
 SUITES = $(TESTS:%=o2:build/o2/%) \
@@ -74,6 +79,23 @@ test: ## build and run everything; the last line counts: N passed, N failed
 
 torture: $(LONG) ## crashes, damage, faults, fuzzing at release size: an hour, one table
 	@MS_TEST_JOBS=$(JOBS) bash tests/torture.sh $(TORTURE)
+
+fuzz: ## look for inputs that break it, a minute for each target (FUZZ_S=seconds)
+	@sh tools/setup.sh test
+	@MAKE='$(MAKE)' CLANG='$(CLANG)' JOBS=$(JOBS) bash tests/fuzz.sh
+
+controls: ## builds without one defence each: is there a test that notices?
+	@sh tools/setup.sh test
+	@JOBS=$(JOBS) bash tests/controls.sh
+
+coverage: ## lines and branches of the header that tests reach; COVERAGE='--missing log'
+	@JOBS=$(JOBS) CLANG='$(CLANG)' bash tests/coverage.sh $(COVERAGE)
+
+test-cross: ## the tests on s390x, i386 and armhf, under qemu-user
+	@JOBS=$(JOBS) bash tests/cross.sh
+
+test-windows: ## library, tests, tool and examples built with mingw-w64, run under wine
+	@JOBS=$(JOBS) bash tests/windows.sh
 
 bench: ## compare with other stores, and each figure with its goal
 	@sh tools/setup.sh bench || echo 'make bench: going on with what is there' >&2
@@ -111,8 +133,8 @@ install: tool ## install header, tool and pkg-config file under PREFIX
 clean: ## remove build/
 	rm -rf build
 
-.PHONY: help demo test torture bench bench-gate bench-micro bench-scale tool examples all \
-        install clean
+.PHONY: help demo test torture fuzz controls coverage test-cross test-windows bench \
+        bench-gate bench-micro bench-scale tool examples all install clean
 
 # build COMPILER-AND-FLAGS, LIBRARIES: compile and link the first prerequisite. The old
 # file goes first, so that a failed build leaves none behind.
@@ -174,6 +196,26 @@ build/san/%: tests/%.c build/san/msgstore.o $(shared)
 	$(call build,$(SAN) -O0 $(INC),$(object) $(fast) $(LIBS))
 build/tsan/%: tests/%.c build/tsan/msgstore.o $(shared)
 	$(call build,$(TSAN) $(INC),$(object) $(LIBS))
+
+# The fuzz targets: for libFuzzer, and for running kept inputs once (see tests/fuzz/fuzz.h).
+# FUZZ_CHECK= builds without sanitizers, for more executions in the same time.
+FUZZ_CHECK ?= -fsanitize=address,undefined -fno-sanitize-recover=all
+FUZZ  = $(CLANG) $(C99) -O2 -g -pthread $(FUZZ_CHECK) -fno-omit-frame-pointer
+COVER = -fsanitize=fuzzer-no-link -fno-sanitize-coverage=trace-cmp
+fuzz  = $(wildcard tests/fuzz/*.h) $(shared)
+
+build/fuzz/msgstore.o: tests/msgstore_impl.c $(header)
+	$(call build,$(FUZZ) $(COVER) -c,)
+build/fuzz/fuzz_%: tests/fuzz/fuzz_%.c build/fuzz/msgstore.o $(fuzz)
+	$(call build,$(FUZZ) $(COVER) -fsanitize=fuzzer $(INC),$(@D)/msgstore.o $(LIBS))
+build/o2/fuzz_%: tests/fuzz/fuzz_%.c build/o2/msgstore.o $(fuzz)
+	$(call build,$(O2) -O0 -DFUZZ_REPLAY $(INC),$(@D)/msgstore.o $(LIBS))
+build/san/fuzz_%: tests/fuzz/fuzz_%.c build/san/msgstore.o $(fuzz)
+	$(call build,$(SAN) -O0 -DFUZZ_REPLAY $(INC),$(@D)/msgstore.o $(LIBS))
+build/fuzz/make_seeds: tests/fuzz/seeds.c build/o2/msgstore.o $(fuzz)
+	$(call build,$(O2) -O0 $(INC),build/o2/msgstore.o $(LIBS))
+build/fuzz/seeds_made: build/fuzz/make_seeds
+	@build/fuzz/make_seeds build/fuzz/seeds $${MS_SHARED:-../shared} && touch $@
 
 build/o2/test_lint build/san/test_lint: tests/test_providers.c
 

@@ -3083,7 +3083,8 @@ static double ms__system_time(void)
     FILETIME ft;
     GetSystemTimeAsFileTime(&ft);
     uint64_t ticks = ((uint64_t)ft.dwHighDateTime << 32) | ft.dwLowDateTime;
-    return (double)(int64_t)(ticks - 116444736000000000u) / 1e7;
+    /* whole microseconds, as elsewhere: times as text have no more digits */
+    return (double)((int64_t)(ticks - 116444736000000000u) / 10) / 1e6;
 #else
     struct timeval tv;
     if (gettimeofday(&tv, NULL) != 0) return 0.0;
@@ -16061,7 +16062,11 @@ static MS__APART ms_result ms__facts_text(const ms__facts *f, ms_str *out, ms_er
         ms_json_put_raw(w, f->items[i].value);
     }
     ms_json_end_object(w);
-    if (ms_json_finish(w) != MS_OK) return ms__no_arena(err, f->arena, buf.len);
+    ms_result code = ms_json_finish(w);
+    if (code == MS_E_NO_MEMORY || code == MS_E_ARENA)
+        return ms__no_arena(err, f->arena, buf.len);
+    if (code != MS_OK) /* stored so, with checks that hold */
+        return ms__fail(err, MS_E_DAMAGED, "facts of a location are no JSON");
     *out = ms_buf_text(&buf);
     return MS_OK;
 }
@@ -16276,7 +16281,9 @@ MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err)
         code = ms__change_target(store, seq, &own, &msg, err);
     }
     bool hidden = code == MS_E_HIDDEN;
-    if (code == MS_OK && !(ms_flags(msg) & MS_FLAG_REDACTED)) {
+    /* its own flag: one marked by a redaction that a cut has ended shows it, too, and the
+     * AMEND of that may be lost */
+    if (code == MS_OK && !(ms__bytes(msg)[7] & MS_FLAG_REDACTED)) {
         ms_envelope e = ms__redacted(msg);
         code = ms__amend(store, msg, &e, MS_FLAG_REDACTED, err);
     }
@@ -19914,7 +19921,9 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *                that were durable are lost: the file was cut), else 0
  *     56     8   time of opening
  *   With dead bytes to span, a second VOID that says the same stands right behind the
- *   first, so that damage to one does not bring the dead back.
+ *   first, so that damage to one does not bring the dead back. Where one of the dead may be
+ *   mended by the first bytes of the new one (its own first sector was lost), its place is
+ *   zeroed and synced before.
  *
  *   kind GAP: header sequence is that of the last message left out, header time an integer
  *   that counts them, one field: LOCATION. See ms_copy.
@@ -20002,9 +20011,9 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  * (F3) a MESSAGE has a sequence number larger than all before it.
  *
  * The watermark is trusted when the writer's boot number, device and inode are those of
- * this machine and file: then memory has kept everything since. Where it is not trusted,
- * the end is looked for: from the newest LEAF below the durable end on, record by record
- * to the first byte x that begins no valid one.
+ * this machine and file, and it is a multiple of 8: then memory has kept everything since.
+ * Where it is not trusted, the end is looked for: from the newest LEAF below the durable
+ * end on, record by record to the first byte x that begins no valid one.
  * (F4) x is below the trusted watermark or the durable end, or a valid record behind it has
  *      SYNCED: bytes were damaged. They are kept and skipped: records go on where the next
  *      valid header of a known session is found on the 8-byte grid.
@@ -20033,6 +20042,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
 #define MS__AT_RING     3072u
 #define MS__RING        64u
 #define MS__VOID_SIZE   64u
+#define MS__SECTOR      512u /* the least that a disk writes as one */
 #define MS__LEVELS      8u
 #define MS__FAN         8u
 #define MS__STATE_AT    32u
@@ -20166,13 +20176,18 @@ typedef struct ms__writer_line {
 
 static void ms__writer_encode(const ms__writer_line *w, unsigned char *head)
 {
-    unsigned char *p = head + MS__AT_WRITER;
+    unsigned char p[40], *line = head + MS__AT_WRITER;
+    uint32_t session;
     ms__put64(p, w->boot);
     ms__put64(p + 8, w->device);
     ms__put64(p + 16, w->inode);
     ms__put64(p + 24, w->pid);
     ms__put32(p + 32, w->session);
     ms__put32(p + 36, ms__crc32c(0, p, 36));
+    memcpy(&session, p + 32, sizeof session);
+    memcpy(line, p, 32);
+    ms__store32((uint32_t *)(void *)(line + 32), session); /* see ms__log_line */
+    memcpy(line + 36, p + 36, 4);
 }
 
 static bool ms__writer_decode(ms__writer_line *w, const unsigned char *head)
@@ -21259,6 +21274,13 @@ static int ms__os_sync_done(const ms_os *os, ms_file file)
     return code;
 }
 
+static int ms__os_folder_done(const ms_os *os, const char *path)
+{
+    int code = os->sync_folder(os->ctx, path);
+    while (code == EINTR) code = os->sync_folder(os->ctx, path);
+    return code;
+}
+
 static int ms__os_allocated(const ms_os *os, ms_file file, uint64_t from, uint64_t size)
 {
     int code = os->allocate(os->ctx, file, from, size);
@@ -21283,7 +21305,9 @@ static void ms__fork_mark_set(ms__fork_mark *mark, const ms_os *os)
 #if MS__LINUX
     void *p = mmap(NULL, MS__FORK_PAGE, PROT_READ | PROT_WRITE, 0x22, -1, 0);
     if (p == MAP_FAILED) return;
-    if (madvise(p, MS__FORK_PAGE, 18) != 0) { /* MADV_WIPEONFORK, Linux 4.14 */
+    /* MADV_WIPEONFORK, Linux 4.14. An emulator may say yes to any advice and follow none:
+     * qemu-user up to 7.2 also does to one that does not exist. */
+    if (madvise(p, MS__FORK_PAGE, 18) != 0 || madvise(p, MS__FORK_PAGE, 0x7fff) == 0) {
         (void)munmap(p, MS__FORK_PAGE);
         return;
     }
@@ -21380,7 +21404,8 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
  * (L4) durable_end <= end; it moves after a sync that began when end was there.
  * (L5) A failed append leaves names, postings, end and watermark as they were.
  * (L6) A poisoned handle appends and syncs no more.
- * (L7) Zeros are written only behind the end, whole pages, by who may append.
+ * (L7) Zeros are written only behind the end, whole pages, by who may append; and in the
+ *      place of a VOID that is about to be written.
  * (L8) A record that a cursor lends was found whole by this handle, and its size still fits.
  * ================================================================================== */
 
@@ -21486,6 +21511,8 @@ typedef struct ms__log {
     void *head_now;      /* the same, for readers without the lock; atomic */
     void *seen;          /* the watermark that a reader has caught up with, as a
                                 number; atomic */
+    uint32_t seen_line;  /* and the session in the writer's line before that: after a power
+                                cut the next writer may reach the same watermark; atomic */
     ms__piece_map pieces[MS__PIECES];
     uint32_t n_pieces;                  /* atomic */
     uint64_t end;                       /* where the next record goes */
@@ -21501,6 +21528,8 @@ typedef struct ms__log {
     uint32_t session, session_number;
     uint64_t hint, hint_before; /* newest LEAF, and the one before it */
     uint64_t lost_end;
+    uint64_t mark_back;  /* the watermark at the opening, when it stood below what is there
+                            and was trusted: somebody has changed it; else UINT64_MAX */
     uint64_t generation; /* of the newest slot */
     uint64_t durable_end, durable_seq;
     uint64_t erased; /* the lowest offset erased since the last sync began */
@@ -22073,6 +22102,7 @@ static void ms__filter_put(const ms__log *log, const ms__leaf *l)
     const uint32_t *bits = (const uint32_t *)log->touched;
     if (l->filters == 0 || l->filters == UINT32_MAX) return;
     for (uint32_t i = 0; i < MS__TOUCHED; i++) {
+        if (bits[i / 32] == 0) i |= 31; /* most words are empty */
         if (!(bits[i / 32] >> (i % 32) & 1)) continue;
         *p++ = (unsigned char)i;
         *p++ = (unsigned char)(i >> 8);
@@ -23759,7 +23789,7 @@ static const unsigned char *ms__queue_record(const ms__log *log, const ms_cursor
     const ms__leaf *leaf = it->queue.leaf[place];
     uint32_t entry = it->queue.entry[place];
     if (!leaf) r = ms__tail_record(log, it->tail, entry);
-    else if (!ms__bit_get(leaf->checked, entry) ||
+    else if (entry >= leaf->n || !ms__bit_get(leaf->checked, entry) ||
              !ms__size_fits(r, leaf->offset - ms__leaf_offset(leaf, entry)))
         r = ms__leaf_record(log, leaf, entry);
     return r && r[4] == MS__KIND_MESSAGE ? r : NULL;
@@ -24326,6 +24356,8 @@ static void ms__staging_trim(ms__log *log)
     log->staging_size = 0;
 }
 
+static ms_result ms__log_poison(ms__log *log, int failed, const char *what, ms_error *err);
+
 /* Puts whole records, made elsewhere, into the file at offset: room, then bytes. Nothing
  * is visible yet. */
 static ms_result ms__log_put(ms__log *log, uint64_t offset, const unsigned char *bytes,
@@ -24389,6 +24421,27 @@ static uint32_t ms__log_new_session(ms__log *log, uint64_t dead_end)
     return word == log->session || word == 0 ? word + 1 : word;
 }
 
+/* A cut can have left of a dead VOID all but its first sector, with records behind it. The
+ * first 24 bytes of a new one in its place are the same; should a second cut leave just
+ * these, the dead one would be whole, and what stands behind it back. Then zeros go there
+ * first, and to the disk. */
+static ms_result ms__log_wipe(ms__log *log, const unsigned char *fresh, ms_error *err)
+{
+    unsigned char mixed[MS__VOID_SIZE];
+    ms__void v;
+    size_t first = MS__SECTOR - (size_t)(log->end % MS__SECTOR);
+    if (first >= MS__VOID_SIZE || log->stop < log->end + MS__VOID_SIZE) return MS_OK;
+    memcpy(mixed, ms__log_at(log, log->end), MS__VOID_SIZE);
+    memcpy(mixed, fresh, first);
+    if (!ms__void_decode(&log->id, log->end, log->stop - log->end, mixed, &v))
+        return MS_OK;
+    int failed =
+        ms__os_write_all(log->os, log->file, log->end, ms__zeros, MS__VOID_SIZE);
+    if (failed != 0) return ms__os_fail(err, failed, "writing to", log->path);
+    failed = ms__os_sync_done(log->os, log->file);
+    return failed == 0 ? MS_OK : ms__log_poison(log, failed, "syncing", err);
+}
+
 /* The first write of a handle: VOID, and behind it a new session. */
 static MS__APART ms_result ms__log_begin(ms__log *log, ms_error *err)
 {
@@ -24408,6 +24461,7 @@ static MS__APART ms_result ms__log_begin(ms__log *log, ms_error *err)
     if (size > MS__VOID_SIZE)
         ms__void_encode(&log->id, &v, log->end + MS__VOID_SIZE, log->last_seq,
                         bytes + MS__VOID_SIZE);
+    if (dead > log->end) MS__TRY(ms__log_wipe(log, bytes, err));
     MS__TRY(ms__log_allocate(log, v.next, err));
     MS__TRY(ms__log_put(log, log->end, bytes, size, err));
     MS__TRY(ms__log_reach(log, log->end, v.next, log->allocated, err));
@@ -25203,8 +25257,7 @@ static ms_result ms__log_folder(ms__log *log, ms_error *err)
     bool done = log->folder_synced;
     ms__lock_give(&log->lock);
     if (done) return MS_OK;
-    int failed = log->os->sync_folder(log->os->ctx, log->path);
-    while (failed == EINTR) failed = log->os->sync_folder(log->os->ctx, log->path);
+    int failed = ms__os_folder_done(log->os, log->path);
     if (failed == EMFILE || failed == ENFILE || failed == ENOMEM)
         return ms__os_fail(err, failed, "syncing the folder of", log->path);
     ms__lock_take(&log->lock);
@@ -25590,15 +25643,31 @@ static ms_result ms__log_take_visible(ms__log *log, uint64_t limit, ms_error *er
     return code == MS_E_BUSY ? MS_OK : code;
 }
 
-/* Was the file's watermark stored by a writer of this machine since it started? */
+/* Was the file's watermark stored by a writer of this machine since it started? One that
+ * is off the grid of records never was: its bytes are damaged. */
 static bool ms__mark_trusted(const ms__log *log)
 {
     ms__writer_line w;
     return log->boot != 0 && ms__writer_decode(&w, log->head) && w.boot == log->boot &&
-           w.device == log->file_stat.device && w.inode == log->file_stat.inode;
+           w.device == log->file_stat.device && w.inode == log->file_stat.inode &&
+           ms__load_mark(log->head + MS__AT_MARK) % 8 == 0;
 }
 
 static ms_result ms__log_attach(ms__log *log, ms_error *err);
+
+/* The session in the writer's line, as it is: only to see whether it is another one. */
+static uint32_t ms__log_line(const unsigned char *head)
+{
+    return ms__load32((const uint32_t *)(const void *)(head + MS__AT_WRITER + 32));
+}
+
+/* All that the watermark says is taken in, or cannot be trusted until a writer comes: who
+ * stores his line, then, perhaps, just the same watermark. line: as it was before that. */
+static void ms__log_seen(ms__log *log, uint64_t mark, uint32_t line)
+{
+    ms__store32(&log->seen_line, line);
+    ms__store_ptr(&log->seen, (void *)(uintptr_t)mark);
+}
 
 /* Takes in what others have appended; under the lock. */
 static ms_result ms__log_follow(ms__log *log, ms_error *err)
@@ -25606,9 +25675,10 @@ static ms_result ms__log_follow(ms__log *log, ms_error *err)
     ms_result code = MS_OK;
     ms_os_stat st;
     if (!log->head) code = ms__log_attach(log, err);
+    uint32_t line = log->head ? ms__log_line(log->head) : 0;
     uint64_t mark = log->head ? ms__load_mark(log->head + MS__AT_MARK) : 0;
     if (code == MS_OK && log->head && mark == log->end) {
-        ms__store_ptr(&log->seen, (void *)(uintptr_t)mark);
+        ms__log_seen(log, mark, line);
         return MS_OK;
     }
     bool same = log->head && ms__mark_trusted(log);
@@ -25616,7 +25686,7 @@ static ms_result ms__log_follow(ms__log *log, ms_error *err)
     if (same) mark = ms__load_mark(log->head + MS__AT_MARK);
     if (code == MS_OK && same && mark > log->end) {
         uint64_t limit = mark, size = log->allocated;
-        if (mark > ms__log_mapped(log) || !log->writer) {
+        if (mark > size || !log->writer) { /* others have made room, or it was cut */
             int failed = log->os->stat(log->os->ctx, log->file, &st);
             if (failed != 0) code = ms__os_fail(err, failed, "looking at", log->path);
             size = st.size;
@@ -25628,7 +25698,7 @@ static ms_result ms__log_follow(ms__log *log, ms_error *err)
         ms__store32(&t->end, t->count);
     }
     if (code == MS_OK && log->head && (log->end == mark || !same))
-        ms__store_ptr(&log->seen, (void *)(uintptr_t)mark);
+        ms__log_seen(log, mark, line);
     return code;
 }
 
@@ -25636,8 +25706,10 @@ static ms_result ms__log_follow(ms__log *log, ms_error *err)
 static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
 {
     const unsigned char *head = (const unsigned char *)ms__load_ptr(&log->head_now);
-    if (head && ms__load_mark(head + MS__AT_MARK) ==
-                    (uint64_t)(uintptr_t)ms__load_ptr(&log->seen))
+    if (head &&
+        ms__load_mark(head + MS__AT_MARK) ==
+            (uint64_t)(uintptr_t)ms__load_ptr(&log->seen) &&
+        ms__log_line(head) == ms__load32(&log->seen_line))
         return MS_OK;
     ms__lock_take(&log->lock);
     ms_result code = ms__log_follow(log, err);
@@ -25821,6 +25893,7 @@ static ms_result ms__log_strict(ms__log *log, bool same, ms_error *err)
 static ms_result ms__log_attach_content(ms__log *log, ms_error *err)
 {
     ms__replay s;
+    uint32_t line = ms__log_line(log->head);
     bool same = ms__mark_trusted(log); /* a writer may be at it: in this order */
     ms__fence();
     uint64_t mark = ms__load_mark(log->head + MS__AT_MARK);
@@ -25834,12 +25907,13 @@ static ms_result ms__log_attach_content(ms__log *log, ms_error *err)
     log->stop = size;
     ms__replay_begin(&s, log);
     s.trusted = trusted;
-    s.limit = same && mark < size ? mark : size & ~(uint64_t)7;
+    s.limit = same && trusted < size ? trusted : size & ~(uint64_t)7;
     if (log->salvage)
         s.limit = s.trusted = ms__log_dead_end(log, MS__HEAD_SIZE) & ~(uint64_t)7;
     MS__TRY(ms__log_recover(log, &s, !same && !log->salvage, err));
     ms__replay_counted(log, &s);
     if (same && log->end < mark && mark <= size) log->end = mark;
+    log->mark_back = same && mark < log->end ? mark : UINT64_MAX;
     if (trusted > size) {
         log->lost_end = trusted;
         log->n_damaged++;
@@ -25855,26 +25929,28 @@ static ms_result ms__log_attach_content(ms__log *log, ms_error *err)
     log->generation = slot.generation;
     ms__tail *t = ms__tail_of(log);
     ms__store32(&t->end, t->count);
-    ms__store_ptr(&log->seen, (void *)(uintptr_t)(same ? log->end : mark));
+    ms__log_seen(log, same ? log->end : mark, line);
     return log->strict ? ms__log_strict(log, same, err) : MS_OK;
 }
 
 /* Is everything behind the head zero, and not more than creation allocates? */
-static bool ms__rest_is_zero(const ms__log *log)
+static ms_result ms__rest_is_zero(const ms__log *log, bool *zero, ms_error *err)
 {
     unsigned char part[512];
     uint64_t at = MS__HEAD_SIZE;
-    if (log->file_stat.size > MS__HEAD_SIZE + 2 * MS__ROOM_LEAST) return false;
+    *zero = false;
+    if (log->file_stat.size > MS__HEAD_SIZE + 2 * MS__ROOM_LEAST) return MS_OK;
     while (at < log->file_stat.size) {
         size_t got = 0;
-        if (ms__os_read_all(log->os, log->file, at, part, sizeof part, &got) != 0 ||
-            got == 0)
-            return false;
+        int code = ms__os_read_all(log->os, log->file, at, part, sizeof part, &got);
+        if (code != 0) return ms__os_fail(err, code, "reading", log->path);
+        if (got == 0) return MS_OK;
         for (size_t i = 0; i < got; i++)
-            if (part[i] != 0) return false;
+            if (part[i] != 0) return MS_OK;
         at += got;
     }
-    return true;
+    *zero = true;
+    return MS_OK;
 }
 
 /* Is this what a creation leaves that was cut off: parts of a head without any live word
@@ -25907,8 +25983,9 @@ static ms_result ms__log_head_read(ms__log *log, bool *empty, ms_error *err)
     ms_result result = code == 0 ? MS_OK : ms__os_fail(err, code, "reading", log->path);
     if (got < MS__HEAD_SIZE) memset(h + got, 0, MS__HEAD_SIZE - got);
     bool unborn = result == MS_OK && ms__head_unborn(h, got);
-    *empty = unborn && ms__rest_is_zero(log);
-    if (unborn && !*empty) { /* it may have been written since */
+    *empty = false;
+    if (unborn) result = ms__rest_is_zero(log, empty, err);
+    if (result == MS_OK && unborn && !*empty) { /* it may have been written since */
         code = ms__os_read_all(log->os, log->file, 0, h, MS__HEAD_SIZE, &got);
         if (code != 0) result = ms__os_fail(err, code, "reading", log->path);
     }
@@ -25938,8 +26015,7 @@ static ms_result ms__log_create(ms__log *log, ms_error *err)
         code == MS_OK ? ms__os_write_all(log->os, log->file, 0, h, MS__HEAD_SIZE) : 0;
     /* once: a power cut must not leave live words and records without the head */
     if (code == MS_OK && failed == 0) failed = ms__os_sync_done(log->os, log->file);
-    if (code == MS_OK && failed == 0)
-        failed = log->os->sync_folder(log->os->ctx, log->path);
+    if (code == MS_OK && failed == 0) failed = ms__os_folder_done(log->os, log->path);
     if (failed != 0) code = ms__os_fail(err, failed, "writing the head of", log->path);
     (void)ms__log_resize(log, h, MS__HEAD_SIZE, 0);
     if (code != MS_OK) return code;
@@ -25981,7 +26057,8 @@ static ms_result ms__log_attach(ms__log *log, ms_error *err)
     int failed = log->os->stat(log->os->ctx, log->file, &log->file_stat);
     if (failed != 0) return ms__os_fail(err, failed, "looking at", log->path);
     ms_result code = ms__log_head_read(log, &empty, err);
-    if (!empty && log->must_be_new)
+    bool looked = code == MS_OK || code == MS_E_FOREIGN || code == MS_E_DAMAGED;
+    if (looked && !empty && log->must_be_new)
         return ms__fail(err, MS_E_CONFLICT, "there is a file already at '%s'", log->path);
     if (code != MS_OK) return code;
     if (empty && log->strict && log->file_stat.size > 0)
@@ -26062,6 +26139,17 @@ static ms_result ms__log_join(ms__log *log, ms_error *err)
     return ms__log_reach(log, log->end, st.size, st.size, err);
 }
 
+/* Has a shared writer, which has the lock, all that is visible? If the watermark was changed,
+ * and nobody has written since, or if the file was cut, what it found when it was opened is
+ * all there is. */
+static bool ms__log_may_go_on(const ms__log *log)
+{
+    ms_os_stat st;
+    uint64_t mark = ms__load_mark(log->head + MS__AT_MARK);
+    if (!ms__mark_trusted(log) || log->end == mark || log->mark_back == mark) return true;
+    return log->os->stat(log->os->ctx, log->file, &st) == 0 && st.size < mark;
+}
+
 /* Shared writers: from here to ms__log_leave this handle alone writes, and knows everything
  * that others have written. Under the handle's lock. */
 static ms_result ms__log_enter(ms__log *log, ms_error *err)
@@ -26076,8 +26164,7 @@ static ms_result ms__log_enter(ms__log *log, ms_error *err)
                         "a compaction has put a new file in the place of '%s': open it "
                         "anew", log->path);
     if (code == MS_OK) code = ms__log_follow(log, err);
-    if (code == MS_OK && ms__mark_trusted(log) &&
-        log->end != ms__load_mark(log->head + MS__AT_MARK))
+    if (code == MS_OK && !ms__log_may_go_on(log))
         code = ms__fail(err, MS_E_BUSY,
                         "'%s' cannot be followed while over %u cursors are open", log->path,
                         (uint64_t)MS__PINS - 2);
@@ -26580,11 +26667,17 @@ static ms_result ms__rewrite_run(ms_store *source, const ms_log_desc *to,
     }
     ms_close(store);
     if (code == MS_OK) code = ms_log_verify(&d, &verified, err);
+    if (code == MS_E_DAMAGED) /* the copy, not the source: it does not go in place */
+        code = ms__fail(err, MS_E_IO,
+                        "'%s' does not hold what was written to it: %u damaged ranges with "
+                        "%u bytes, %u damaged index records",
+                        part, verified.damaged, verified.damaged_bytes,
+                        verified.index_damaged);
     if (code == MS_OK) {
         ms__hold_mark(hold, 1);
         int failed = os->rename(os->ctx, part, to->path);
         if (failed != 0) ms__hold_mark(hold, 0);
-        if (failed == 0) failed = os->sync_folder(os->ctx, to->path);
+        if (failed == 0) failed = ms__os_folder_done(os, to->path);
         if (failed != 0) code = ms__os_fail(err, failed, "putting in place", to->path);
     }
     return code != MS_OK ? code : copied;
@@ -30547,13 +30640,17 @@ MS_API ms_result ms_session_pop(const ms_session *session, ms_arena *arena,
                                 ms_envelope *out, ms_error *err)
 {
     ms_result code;
+    uint64_t hidden = 0;
     memset(out, 0, sizeof *out);
     MS__TRY(ms__session_check(session, err));
     if (!arena) return ms__no_arena(err, NULL, sizeof *out);
-    do { /* again when somebody else has taken it meanwhile */
+    do { /* again when somebody else has taken it meanwhile; by the session's own location,
+            since a row that is damaged may tell another one */
         code = ms__session_newest(session, arena, out, err);
-        if (code == MS_OK) code = ms_hide(session->store, out->seq, err);
-    } while (code == MS_E_HIDDEN);
+        if (code == MS_OK)
+            code = ms_hide_range(session->store, ms_session_location(session), out->seq,
+                                 out->seq, &hidden, err);
+    } while (code == MS_OK && hidden == 0);
     if (code != MS_OK) memset(out, 0, sizeof *out);
     return code;
 }

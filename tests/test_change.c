@@ -2055,7 +2055,7 @@ static void fill_up(ms_store *store, size_t left)
 static void a_full_buffer(void **state)
 {
     const store_kind *kind = (const store_kind *)*state;
-    size_t full = 0, stride = 8 * (1 + 300 / test_scale());
+    size_t full = 0, stride = 8 * (1 + 300 / (test_scale() < 10 ? 10 : test_scale()));
     if (!kind->fixed) return;
     for (size_t i = 0; i < CHANGES; i++) {
         for (size_t left = 0; left < 700; left += stride) {

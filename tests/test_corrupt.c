@@ -750,6 +750,41 @@ static void index_records_that_lie(void **state)
     bench_free(b);
 }
 
+/* Postings of a LEAF that name records which it has not: the first one, the first one
+ * behind its bits, the last one that a posting can name. */
+static void postings_of_records_that_are_not_there(void **state)
+{
+    bench *b = bench_new((size_t)64 << 10);
+    size_t tried = 0;
+    (void)state;
+    for (size_t at = HEAD; at + 40 < b->r.end;) {
+        const unsigned char *r = b->r.bytes + at;
+        size_t size = ms__padded(ms__get32(r));
+        bool leaf = r[4] == MS__KIND_INDEX && r[5] == MS__INDEX_LEAF;
+        uint32_t n = leaf ? ms__get32(r + 132) : 0;
+        uint32_t filters = leaf ? ms__get32(r + 220) : 0;
+        size_t count = leaf && ms__get32(r + 212) == 2 ? ms__get32(r + 196) : 0;
+        size_t behind = filters < UINT32_MAX ? filters * 2 : 0;
+        size_t first = ms__get32(r) - count * 2 - behind;
+        for (size_t i = 0; i < count; i += 3) {
+            const uint32_t entries[] = {n, (n + 31) & ~31u, 0xffff};
+            damage_at(b, i, at, at + size);
+            for (size_t k = 0; k < 3; k++, tried++) {
+                b->d.rw[at + first + i * 2] = (unsigned char)entries[k];
+                b->d.rw[at + first + i * 2 + 1] = (unsigned char)(entries[k] >> 8);
+                reseal(b, at, true);
+                snprintf(b->what, sizeof b->what, "index at %zu, posting %zu is %u", at,
+                         i, entries[k]);
+                survive(b);
+            }
+            memcpy(b->d.rw + at, r, size);
+        }
+        at = r[4] == MS__KIND_VOID ? (size_t)ms__get64(r + 32) : at + size;
+    }
+    assert_true(tried > 0);
+    bench_free(b);
+}
+
 /* Records of this very file, stored inside a message; then its header is damaged: they
  * must not be taken for records. */
 static void a_log_inside_a_message(void **state)
@@ -1130,6 +1165,7 @@ int main(void)
         cmocka_unit_test(records_that_lie),
         cmocka_unit_test(kinds_of_a_later_version),
         cmocka_unit_test(index_records_that_lie),
+        cmocka_unit_test(postings_of_records_that_are_not_there),
         cmocka_unit_test(a_log_inside_a_message),
         cmocka_unit_test(each_bit_of_changes_flipped),
         cmocka_unit_test(sectors_of_changes_lost),

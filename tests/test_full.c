@@ -482,6 +482,8 @@ static void run_operation(script *s, const struct operation *op)
              s->heap.fail_at);
     if (result != MS_OK && s->t.hits + s->heap.failed == hits)
         fail_msg("%s: without trouble: %s", s->when, err.message);
+    if (result != MS_OK && s->t.code == EINTR)
+        fail_msg("%s: an interrupt: %s", s->when, err.message);
     if (result != MS_OK && !is_expected(s, result, &err))
         fail_msg("%s: %s: %s", s->when, ms_result_text(result), err.message);
     s->t.at = 0;
@@ -600,7 +602,8 @@ static void interrupted_calls_are_repeated(void **state)
     for (size_t k = 1; !done; k++) {
         script_reset(s);
         s->t.how = TRIP_FAIL;
-        s->t.kinds = TRIP_BIT(READ) | TRIP_BIT(WRITE) | TRIP_BIT(ALLOCATE);
+        s->t.kinds = TRIP_BIT(READ) | TRIP_BIT(WRITE) | TRIP_BIT(ALLOCATE) |
+                     TRIP_BIT(SYNC) | TRIP_BIT(SYNC_FOLDER) | TRIP_BIT(LOCK);
         s->t.at = k;
         s->t.code = EINTR;
         done = run_script(s);

@@ -42,8 +42,10 @@ static void messages_stay_where_and_what_they_are(void **state)
         const ms_msg *now;
         assert_int_equal(ms_get_by_seq(s.store, ms_seq(early[i].msg), NULL, &now, NULL),
                          MS_OK);
-        assert_ptr_equal(now, early[i].msg);
+        /* maps of a log that cannot reach beyond its end may overlap: two places then */
+        if (!ms_os_default()->exact_maps) assert_ptr_equal(now, early[i].msg);
         assert_memory_equal(now, early[i].bytes, ms_size(now));
+        assert_memory_equal(early[i].msg, early[i].bytes, ms_size(now));
         free(early[i].bytes);
     }
     store_close(&s);
@@ -363,7 +365,7 @@ static void reset_keeps_memory_for_the_next_run(void **state)
         uint64_t rng = test_seed();
         for (size_t i = 0; i < messages; i++) {
             ms_envelope m = random_message(&rng);
-            char key[16];
+            char key[32];
             snprintf(key, sizeof key, "key-%zu", i);
             if (i % 4 == 0) m.key = ms_str_of(key);
             assert_int_equal(must_append(s.store, no_str(), &m), i + 1);

@@ -908,6 +908,19 @@ static void noise_with_right_checks(void **state)
     assert_true(taken > n / 100);
 }
 
+/* The first byte of a body tells how long its directory is. One that is longer than the
+ * body is refused unread: behind the body nothing need be. */
+static void a_directory_longer_than_its_body_is_not_read(void **state)
+{
+    static const unsigned char lie[8] = {200, 1, 0, 2, 0, 3, 0, 4};
+    unsigned char *body = (unsigned char *)malloc(sizeof lie);
+    (void)state;
+    assert_non_null(body);
+    memcpy(body, lie, sizeof lie);
+    assert_non_null(ms__body_fault(body, sizeof lie));
+    free(body);
+}
+
 int main(void)
 {
 #define WITH_ARENA(test) cmocka_unit_test_setup_teardown(test, open_arena, close_arena)
@@ -930,6 +943,7 @@ int main(void)
         WITH_ARENA(layout_of_lengths_and_no_time),
         cmocka_unit_test(lies_with_right_checks),
         cmocka_unit_test(bodies_with_right_checks),
+        cmocka_unit_test(a_directory_longer_than_its_body_is_not_read),
         cmocka_unit_test(noise_with_right_checks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1952,8 +1952,8 @@ static void many_changes_are_no_trouble(void **state)
     (void)state;
     assert_true(ids != NULL && changes != NULL);
     for (size_t i = 0; i < n; i++) {
-        char *name = (char *)ms_arena_alloc(&arena, 24);
-        snprintf(name, 24, "message %zu", i);
+        char *name = (char *)ms_arena_alloc(&arena, 32);
+        snprintf(name, 32, "message %zu", i);
         ms_envelope m = ms_user_message(ms_text("x"));
         m.id = ids[i] = changes[i].id = ms_str_of(name);
         must_append(s.store, MS_STR("t"), &m);

@@ -1,9 +1,12 @@
 #!/bin/sh
-# Installs what `make demo`, `make test` or `make bench` needs and this machine lacks.
+# Installs what `make demo`, `make test`, `make bench`, `make test-cross` or `make
+# test-windows` needs and this machine lacks.
 #
 #   tools/setup.sh demo    a C compiler and stb_ds.h
 #   tools/setup.sh test    also the libraries, compilers and checkers of the tests
 #   tools/setup.sh bench   also the libraries of the stores that are compared, and python3
+#   tools/setup.sh cross s390x|i386|armhf    a compiler for that machine and its emulator
+#   tools/setup.sh windows a compiler for Windows, and wine
 #   tools/setup.sh peers   installs nothing, prints which of these stores can be built
 #   tools/setup.sh stb     installs nothing, prints the compiler flag that finds stb_ds.h
 #
@@ -125,11 +128,45 @@ missing_for_bench()
     command -v bash >/dev/null 2>&1 || echo bash
 }
 
-case ${1:-} in
-stb) stb_flag && exit 0 ;;
-peers) peers && exit 0 ;;
-demo | test | bench) ;;
-*) echo "usage: tools/setup.sh demo|test|bench|peers|stb" >&2 && exit 2 ;;
+# foreign COMPILER EMULATOR PACKAGES...: are both there?
+foreign()
+{
+    compiler=$1
+    command -v "$2" >/dev/null 2>&1 || echo qemu-user
+    shift 2
+    compiles "#include <stdio.h>\n$empty" '' "$compiler" || echo "$@"
+}
+
+missing_for_cross()
+{
+    case $machine in
+    s390x) foreign s390x-linux-gnu-gcc qemu-s390x \
+        gcc-s390x-linux-gnu libc6-dev-s390x-cross ;;
+    i386) foreign i686-linux-gnu-gcc qemu-i386 gcc-i686-linux-gnu libc6-dev-i386-cross ;;
+    armhf) foreign arm-linux-gnueabihf-gcc qemu-arm \
+        gcc-arm-linux-gnueabihf libc6-dev-armhf-cross ;;
+    esac
+    [ -n "$(stb_flag)" ] || echo libstb-dev
+}
+
+missing_for_windows()
+{
+    compiles "#include <windows.h>\n$empty" '' x86_64-w64-mingw32-gcc ||
+        echo gcc-mingw-w64-x86-64
+    command -v wine >/dev/null 2>&1 || echo wine wine64
+    [ -n "$(stb_flag)" ] || echo libstb-dev
+}
+
+machine=${2:-}
+case ${1:-}:$machine in
+stb:) stb_flag && exit 0 ;;
+peers:) peers && exit 0 ;;
+demo: | test: | bench: | windows: | cross:s390x | cross:i386 | cross:armhf) ;;
+*)
+    echo "usage: tools/setup.sh demo|test|bench|windows|peers|stb" >&2
+    echo "       tools/setup.sh cross s390x|i386|armhf" >&2
+    exit 2
+    ;;
 esac
 
 # One line of names, each once.
@@ -141,7 +178,7 @@ missing()
 # give_up REASON: say what to install and stop.
 give_up()
 {
-    echo "make $target needs packages: $names ($1)" >&2
+    echo "$wanted_by needs packages: $names ($1)" >&2
     [ ! -s "$tmp/log" ] || tail -n 20 "$tmp/log" >&2
     exit 1
 }
@@ -151,6 +188,11 @@ if [ -n "${STB_INC:-}" ] && [ ! -f "$STB_INC/stb_ds.h" ]; then
     exit 1
 fi
 target=$1
+case $target in
+cross) wanted_by="make test-cross, $machine," ;;
+windows) wanted_by="make test-windows" ;;
+*) wanted_by="make $target" ;;
+esac
 names=$(missing "$target")
 [ -n "$names" ] || exit 0
 

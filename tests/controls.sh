@@ -1,0 +1,521 @@
+#!/usr/bin/env bash
+# Negative controls: is each defence guarded by a test that notices when it is gone?
+#
+#   tests/controls.sh [NAME ...]        all controls, or those
+#
+# A control is a copy of msgstore.h in build/controls/NAME in which one defence is taken
+# out, and the test that has to fail then. First the same test must pass with the header
+# as it is. Then it must fail with the copy: by its own assertion, by a crash, or by a
+# sanitizer's report in it. A copy that cannot be built, an edit that does not fit in
+# exactly one place of its function, a program that has to be stopped and a failure of any
+# other test are errors of the control.
+#
+# A line "ok NAME: TEST failed as it must" or "FAIL NAME: why" for each; at the end
+# "tally: negative controls N" and "N passed, N failed". Edits are of the implementation
+# alone: tests that do not take it in are compiled once and linked to each copy.
+#
+# JOBS=n controls at a time (2); CONTROL_LIMIT=n seconds until a program is stopped (60).
+set -u
+cd "$(dirname "$0")/.." || exit 1
+out=build/controls
+limit=${CONTROL_LIMIT:-60}
+jobs=${JOBS:-2}
+warnings=-w # what an edit leaves unused is no matter here
+flags="-std=c99 -g $warnings -pthread"
+stb=$(STB_INC="${STB_INC:-}" sh tools/setup.sh stb)
+packages="cmocka jansson libcjson sqlite3"
+# shellcheck disable=SC2086
+includes=$(pkg-config --cflags-only-I $packages 2>/dev/null | sed 's/-I/-isystem /g')
+# shellcheck disable=SC2086
+libraries=$(pkg-config --libs $packages 2>/dev/null || \
+    echo -lcmocka -ljansson -lcjson -lsqlite3)
+
+# ---- editing
+
+# edit FILE FUNCTION OLD NEW: replaces OLD, which must stand once in the function of that
+# name (in all of its versions together).
+edit()
+{
+    FUNCTION=$2 OLD=$3 NEW=$4 awk '
+        function opens(line,    at) {
+            at = index(line, name)
+            return at > 1 && substr(line, at - 1, 1) !~ /[A-Za-z0-9_]/
+        }
+        function swap(text,    at, done) {
+            while ((at = index(text, old)) > 0) {
+                places++
+                done = done substr(text, 1, at - 1) new
+                text = substr(text, at + length(old))
+            }
+            return done text
+        }
+        BEGIN { name = ENVIRON["FUNCTION"] "("; old = ENVIRON["OLD"]; new = ENVIRON["NEW"] }
+        where == 2 { # its body
+            if ($0 != "}") { body = body $0 "\n"; next }
+            printf "%s}\n", swap(body)
+            where = 0
+            next
+        }
+        where == 0 && /^[A-Za-z]/ && opens($0) { where = 1 }
+        where == 1 && $0 == "{" { where = 2; body = ""; print; next }
+        where == 1 && /}$/ { print swap($0); where = 0; next }
+        where == 1 && /;$/ { where = 0 } # declared, not defined
+        { print }
+        END {
+            if (places == 1) exit 0
+            printf "the edit of %s fits %d places, not one\n", \
+                ENVIRON["FUNCTION"], places >"/dev/stderr"
+            exit 1
+        }' "$1" >"$1.edited" && mv "$1.edited" "$1"
+}
+
+# ---- building
+
+# How a variant is compiled and run.
+compiler_of()
+{
+    case $1 in
+    gcc) echo "${CC:-cc} $flags -O0" ;;
+    san) echo "${CLANG:-clang} $flags -O0 -fsanitize=address,undefined" \
+        "-fno-sanitize-recover=all -fno-omit-frame-pointer" ;;
+    tsan) echo "${CLANG:-clang} $flags -O0 -fsanitize=thread -DMSGSTORE_NO_DIALECTS" ;;
+    esac
+}
+
+# takes_in PROGRAM: does the test take in the implementation itself?
+takes_in()
+{
+    grep -q '^ *# *define  *MSGSTORE_IMPLEMENTATION' "tests/$1.c"
+}
+
+# compile VARIANT FOLDER SOURCE OBJECT: with the header of that folder.
+# shellcheck disable=SC2046,SC2086
+compile()
+{
+    $(compiler_of "$1") -I"$2" -I. $stb $includes -c -o "$4" "$3"
+}
+
+# copy_tree FOLDER PROGRAM: a header's copy and what is compiled against it.
+copy_tree()
+{
+    mkdir -p "$1/tests" && cp msgstore.h "$1/msgstore.h" &&
+        cp tests/msgstore_impl.c tests/*.h "tests/$2.c" "$1/tests/" || return 1
+    ln -sfn ../../../examples "$1/examples"
+    ln -sfn ../../../tools "$1/tools"
+}
+
+# build VARIANT FOLDER PROGRAM: links FOLDER/VARIANT-PROGRAM.
+# shellcheck disable=SC2046,SC2086
+build()
+{
+    local object=$out/base/$1-$3.o library=
+    if takes_in "$3"; then
+        object=$2/$1-$3.o
+        compile "$1" "$2" "$2/tests/$3.c" "$object" || return 1
+    else
+        library=$2/$1-msgstore.o
+        [ -f "$library" ] ||
+            compile "$1" "$2" "$2/tests/msgstore_impl.c" "$library" || return 1
+        [ -f "$object" ] ||
+            compile "$1" "$out/base" "$out/base/tests/$3.c" "$object" || return 1
+    fi
+    $(compiler_of "$1") -o "$2/$1-$3" "$object" $library "$out/base/only.o" $libraries -lm
+}
+
+# ---- running
+
+# run VARIANT PROGRAM-FILE TEST SCALE OUTPUT: only that test; the status is the program's.
+# shellcheck disable=SC2086
+run()
+{
+    local under=
+    if [ "$1" != gcc ] && setarch "$(uname -m)" -R true 2>/dev/null; then
+        under="setarch $(uname -m) -R"
+    fi
+    # in a shell of its own: what it says of a program that aborts goes to OUTPUT, too
+    (TSAN_OPTIONS=halt_on_error=1:symbolize=0 MS_TEST_ONLY="$3*" MS_TEST_SCALE=$4 \
+        timeout -k 5 "$limit" $under "$2") >"$5" 2>&1 </dev/null
+}
+
+# failed_in TEST OUTPUT STATUS: did just that test fail?
+failed_in()
+{
+    grep -qaF "[  FAILED  ] $1" "$2" && return 0
+    # ended in it: it was begun, and neither passed nor was left out
+    [ "$3" -ne 0 ] && grep -aE '^\[ RUN      \] |^\[       OK \] |^\[  SKIPPED \] ' "$2" |
+        tail -n 1 | grep -qF "[ RUN      ] $1"
+}
+
+# ---- one control
+
+base=$out/base
+
+# baseline VARIANT PROGRAM TEST SCALE: builds and runs it with the header as it is. What it
+# said is kept: the same test is asked for by many controls.
+baseline()
+{
+    local said=$base/$1-$2-$3-$4.said output=$base/$1-$2-$3-$4.log
+    [ ! -f "$said" ] || return 0
+    if [ ! -f "$base/$1-$2" ]; then copy_tree "$base" "$2"; fi
+    [ -f "$base/$1-$2" ] || build "$1" "$base" "$2" >"$output" 2>&1 || {
+        echo "its program cannot be built with the header as it is, see $output" >"$said"
+        return 0
+    }
+    if ! run "$1" "$base/$1-$2" "$3" "$4" "$output"; then
+        echo "$3 does not pass with the header as it is, see $output" >"$said"
+    elif grep -qaE '^skipped|SKIPPED|^skip ' "$output"; then
+        echo "skip $(grep -aE '^skipped|SKIPPED|^skip ' "$output" | head -n 1)" >"$said"
+    elif ! grep -qaF "[       OK ] $3" "$output"; then
+        echo "$2 has no test of the name $3" >"$said"
+    else
+        : >"$said"
+    fi
+}
+
+# say RESULT NAME TEXT
+say()
+{
+    echo "$1 $2: $3" | tee "$out/$2.result"
+}
+
+# control NAME VARIANT PROGRAM TEST SCALE FUNCTION OLD NEW [FUNCTION OLD NEW ...]
+control()
+{
+    local name=$1 variant=$2 program=$3 test=$4 scale=$5 folder=$out/$1 said status=0
+    case $step in
+    list) echo "$name $variant $program" && return ;;
+    base)
+        [ "$variant:$program" != "$wanted" ] ||
+            baseline "$variant" "$program" "$test" "$scale"
+        return
+        ;;
+    one) [ "$name" = "$wanted" ] || return 0 ;;
+    esac
+    shift 5
+    said=$(cat "$base/$variant-$program-$test-$scale.said")
+    case $said in
+    '') ;;
+    skip*) say skip "$name" "${said#skip }" && return ;;
+    *) say FAIL "$name" "$said" && return ;;
+    esac
+    rm -rf "$folder"
+    copy_tree "$folder" "$program"
+    while [ $# -ge 3 ]; do
+        if ! edit "$folder/msgstore.h" "$1" "$2" "$3" 2>"$folder/log"; then
+            say FAIL "$name" "$(tail -n 1 "$folder/log")" && return
+        fi
+        shift 3
+    done
+    if ! build "$variant" "$folder" "$program" >"$folder/log" 2>&1; then
+        say FAIL "$name" "the copy cannot be built: $(grep -m 1 error "$folder/log")"
+        return
+    fi
+    run "$variant" "$folder/$variant-$program" "$test" "$scale" "$folder/log" || status=$?
+    rm -f "$folder/$variant-$program" "$folder"/*.o
+    if [ "$status" -eq 124 ] || [ "$status" -eq 137 ]; then
+        say FAIL "$name" "$test had to be stopped after $limit s"
+    elif [ "$status" -eq 0 ]; then
+        say FAIL "$name" "$test of $program does not notice"
+    elif ! failed_in "$test" "$folder/log" "$status"; then
+        say FAIL "$name" "$program failed elsewhere than in $test, see $folder/log"
+    else
+        say ok "$name" "$test failed as it must"
+    fi
+}
+
+# ---- the controls: what is taken out, and who has to notice
+
+controls()
+{
+    # What makes bytes durable, and tells so in the right order.
+
+    control log_not_synced gcc test_crash power_is_cut 20 \
+        ms__os_sync_done 'int code = os->sync(os->ctx, file);' 'int code = 0;'
+    control head_not_synced gcc test_crash power_is_cut 40 \
+        ms__log_create \
+        'if (code == MS_OK && failed == 0) failed = ms__os_sync_done(log->os, log->file);' ''
+    control each_append_not_synced gcc test_log each_append_syncs_in_mode_each 100 \
+        ms__sync_due 'if (log->sync == MS_SYNC_EACH) return log->end > log->durable_end;' \
+        'if (log->sync == MS_SYNC_EACH) return false;'
+    control name_of_a_new_log_not_synced gcc test_defences a_new_log_keeps_its_name 100 \
+        ms__log_create 'failed = ms__os_folder_done(log->os, log->path);' ';'
+    control name_of_a_log_not_synced gcc test_defences a_log_put_there_keeps_its_name 100 \
+        ms__log_folder 'int failed = ms__os_folder_done(log->os, log->path);' \
+        'int failed = 0;'
+    control name_of_a_rewrite_not_synced gcc test_defences a_rewrite_keeps_its_place 100 \
+        ms__rewrite_run 'if (failed == 0) failed = ms__os_folder_done(os, to->path);' ''
+    control rewrite_not_synced gcc test_defences a_rewrite_keeps_its_place 100 \
+        ms__rewrite_run 'if (code == MS_OK) code = ms_sync(store, NULL, err);' '' \
+        ms__rewrite_run 'int failed = ms__os_sync_done(log->os, log->file);' \
+        'int failed = 0; log->poisoned = true;'
+    control rewrite_not_verified gcc test_defences a_rewrite_with_wrong_bytes_is_refused 100 \
+        ms__rewrite_run 'if (code == MS_OK) code = ms_log_verify(&d, &verified, err);' ''
+    control durable_told_before_the_sync gcc test_defences a_sync_cut_off_told_nothing 100 \
+        ms__log_sync_now 'log->erased = UINT64_MAX;' \
+        'log->erased = UINT64_MAX; log->durable_end = end; ms__slot_store(log);'
+    control durable_told_of_later_appends gcc test_defences \
+        a_sync_covers_what_was_there_before_it 100 \
+        ms__log_sync_now 'log->durable_end = end < log->erased ? end : log->erased;' \
+        'log->durable_end = log->end;'
+    control failed_sync_forgotten gcc test_full each_sync_fails 100 \
+        ms__log_poison 'log->poisoned = true;' ''
+
+    # What readers see, and when.
+
+    control mark_before_written_bytes gcc test_crash killed_at_every_file_operation 20 \
+        ms__log_put 'int code = ms__os_write_all(log->os, log->file, offset, bytes, size);' \
+        'ms__store_mark(log->head + MS__AT_MARK, offset + size);
+        int code = ms__os_write_all(log->os, log->file, offset, bytes, size);'
+    control mark_before_mapped_bytes gcc test_readers \
+        readers_see_order_whole_batches_and_all_that_was_told 100 \
+        ms__put_room 'p->dirty = at + size;' \
+        'p->dirty = at + size; ms__store_mark(log->head + MS__AT_MARK, at + size);'
+    control mark_without_release tsan test_defences readers_of_one_memory_do_not_race 100 \
+        ms__store_ptr '__ATOMIC_RELEASE' '__ATOMIC_RELAXED'
+    control end_without_release tsan test_threads \
+        readers_see_order_whole_batches_and_their_snapshot 10 \
+        ms__store32 '__ATOMIC_RELEASE' '__ATOMIC_RELAXED'
+    control old_tails_not_pinned san test_log \
+        cursors_stand_still_while_segments_are_sealed 10 \
+        ms__tails_sweep '|| ms__load32_full(&log->pins[i]) != 0' ''
+    control mark_of_another_boot_believed gcc test_log_traps \
+        a_watermark_of_before_the_start_is_not_believed 100 \
+        ms__mark_trusted 'w.boot == log->boot &&' ''
+    control mark_of_a_copy_believed gcc test_defences \
+        a_copy_taken_meanwhile_is_as_after_a_cut 100 \
+        ms__mark_trusted \
+        'w.device == log->file_stat.device && w.inode == log->file_stat.inode' 'true'
+
+    # What is valid.
+
+    control head_check_dropped gcc test_corrupt each_bit_flipped 20 \
+        ms__head_decode 'if (!holds)' 'if (0)'
+    control slot_check_dropped gcc test_defences \
+        a_slot_that_does_not_match_its_check_is_none 100 \
+        ms__slot_decode 'ms__get32(copy + 40) == ms__crc32c(0, copy, 40) &&' ''
+    control header_check_dropped gcc test_corrupt each_bit_flipped 20 \
+        ms__replay_next 'sized = sized && session == s->session && r[4] != 0;' \
+        'sized = sized && r[4] != 0;'
+    control header_check_of_a_posting_dropped gcc test_corrupt each_bit_flipped 20 \
+        ms__log_holds 'ms__log_session(&log->id, offset, r) != session ||' ''
+    control body_check_dropped gcc test_record every_flipped_bit_is_found 20 \
+        ms__check_fields \
+        'if (!ms__is_erased(r) && ms__body_check(r) != ms__get32(r + 24))' 'if (0)'
+    control index_check_dropped gcc test_corrupt each_bit_flipped 20 \
+        ms__index_holds 'ms__body_check(r) == ms__get32(r + 24)' 'true'
+    control place_not_in_the_check gcc test_corrupt sectors_zeroed_exchanged_and_stale 20 \
+        ms__log_check 'return ms__crc_header_x86(f->crc, offset, r);' \
+        'return ms__crc_header_x86(f->crc, 0, r);' \
+        ms__log_check 'ms__put64(at, offset);' 'ms__put64(at, 0);'
+    control file_not_in_the_check gcc test_corrupt sectors_zeroed_exchanged_and_stale 20 \
+        ms__file_id_set 'f->crc = ms__crc32c(0, id, 16);' 'f->crc = 0;'
+    control session_not_in_the_check gcc test_defences \
+        records_of_a_lost_session_stay_lost 100 \
+        ms__log_new_session \
+        'return word == log->session || word == 0 ? word + 1 : word;' 'return 77;'
+    control size_not_bounded gcc test_corrupt records_that_lie 20 \
+        ms__size_fits '&& ms__padded(size) <= left' ''
+    control fields_not_bounded gcc test_record lies_with_right_checks 20 \
+        ms__body_fault \
+        'return values == size - dir ? NULL : "its fields do not fill its body";' \
+        'return NULL;'
+    control directory_not_bounded san test_record \
+        a_directory_longer_than_its_body_is_not_read 20 \
+        ms__body_fault 'if (dir < 1 || dir > size) return' 'if (dir < 1) return'
+    control sequence_may_repeat gcc test_corrupt records_that_lie 20 \
+        ms__replay_body \
+        '(r[4] != MS__KIND_MESSAGE || ms_seq(ms__msg(r)) > s->last_seq) &&' ''
+    control posting_not_bounded gcc test_corrupt index_records_that_lie 20 \
+        ms__leaf_offset 'if (i >= l->n) return 0;' '' \
+        ms__leaf_offset 'return offset < l->offset ? offset : 0;' 'return offset;'
+    control runs_not_bounded gcc test_corrupt index_records_that_lie 20 \
+        ms__leaf_decode 'if (begin < last || begin > l->postings) return false;' '' \
+        ms__leaf_run 'if (from > to || to > l->postings) return false;' ''
+    control segment_number_believed gcc test_log_traps \
+        lying_segment_numbers_cost_no_memory 100 \
+        ms__take_leaf 'if (leaf->segment >= leaf->offset / MS__LEAF_FIXED) return MS_OK;' '' \
+        ms__log_start 'leaf.segment < hints[i] / MS__LEAF_FIXED' 'true'
+    control nested_sizes_with_large_budget gcc test_log_traps nested_sizes_cost_no_time 100 \
+        ms__replay_seek 'limit > from ? 4 * (limit - from) : 0;' \
+        'limit > from ? 2000 * (limit - from) : 0;'
+    control unknown_kinds_taken gcc test_log_files unknown_kinds_are_skipped_or_refused 100 \
+        ms__replay_next 'if (sized && (r[4] >= 128 ||' 'if (sized && (0 ||'
+
+    # What is torn, what is damaged.
+
+    control commit_ignored gcc test_log_files what_has_no_commit_is_not_seen 100 \
+        ms__log_recover 'if (offset < s->trusted || (r[7] & MS_FLAG_COMMIT)) {' 'if (true) {'
+    control commit_on_every_record gcc test_crash power_is_cut 100 \
+        ms__put_seal 'if (i == last) r[7] |= MS_FLAG_COMMIT;' 'r[7] |= MS_FLAG_COMMIT;'
+    control damage_taken_for_the_end gcc test_corrupt each_bit_flipped 20 \
+        ms__replay_next 'if (s->at >= s->trusted) return MS__FOUND_END;' \
+        'return MS__FOUND_END;'
+    control durable_end_not_believed gcc test_corrupt cut_at_every_byte 20 \
+        ms__log_attach_content \
+        'uint64_t trusted = same && mark > slot.end ? mark : slot.end;' \
+        'uint64_t trusted = same ? mark : 0;'
+    control synced_flag_ignored gcc test_defences damage_behind_the_last_slot_is_told 100 \
+        ms__replay_synced 'if (found == 0) return false;' 'return false;'
+    control void_not_written gcc test_crash power_is_cut 20 \
+        ms__log_begin 'MS__TRY(ms__log_put(log, log->end, bytes, size, err));' ''
+    control void_ignored gcc test_log_files files_of_earlier_versions_are_read 100 \
+        ms__replay_next 's->at = v.next;' 's->at += MS__VOID_SIZE;'
+    control dead_bytes_not_spanned gcc test_defences \
+        salvage_leaves_what_was_given_up 100 \
+        ms__log_begin 'v.next = dead > log->end + size ? dead : log->end + size;' \
+        'v.next = log->end + size;'
+    control void_over_dead_bytes_once gcc test_crash power_is_cut 20 \
+        ms__log_begin 'size_t size = dead > log->end + MS__VOID_SIZE ? 2 * MS__VOID_SIZE : MS__VOID_SIZE;' \
+        'size_t size = MS__VOID_SIZE;'
+    control numbers_used_again gcc test_defences lost_numbers_are_not_given_again 100 \
+        ms__log_attach_content 'if (log->writer && slot.seq > log->last_seq)' 'if (0)'
+    control remains_of_a_dead_writer_kept gcc test_shared a_dead_batch_stays_dead 100 \
+        ms__log_join 'ms__load_mark(log->head + MS__AT_BUSY) <= mark' 'true'
+
+    # What fails leaves all as it was.
+
+    control failed_append_not_undone gcc test_full each_allocation_fails 50 \
+        ms__log_append_run 'ms__put_undo(log, &p, plans, done, &mark);' ''
+    control failed_append_not_erased gcc test_defences \
+        a_mapped_append_that_failed_does_not_come_back 100 \
+        ms__put_undo 'if (p->direct && p->dirty > p->start)' 'if (0)'
+    control staging_not_checked gcc test_full each_allocation_fails 50 \
+        ms__staging_reach 'if (!p) return false;' ''
+    control names_not_checked gcc test_oom each_allocation_fails_once 50 \
+        ms__mem_prepare \
+        'if (!p->loc) return ms__mem_no_room(m, sizeof *p->loc + location.len, err);' ''
+    control leaf_not_checked gcc test_full each_allocation_fails 50 \
+        ms__leaf_write 'if (!r) return ms__no_memory(err, size);' ''
+    control interrupted_write_given_up gcc test_full interrupted_calls_are_repeated 20 \
+        ms__os_write_all 'if (code == EINTR) continue;' ''
+    control interrupted_read_given_up gcc test_full interrupted_calls_are_repeated 20 \
+        ms__os_read_all 'if (code == EINTR) continue;' ''
+    control interrupted_sync_given_up gcc test_full interrupted_calls_are_repeated 20 \
+        ms__os_sync_done 'while (code == EINTR) code = os->sync(os->ctx, file);' ''
+    control interrupted_folder_given_up gcc test_full interrupted_calls_are_repeated 20 \
+        ms__os_folder_done 'while (code == EINTR) code = os->sync_folder(os->ctx, path);' ''
+    control interrupted_lock_given_up gcc test_full interrupted_calls_are_repeated 20 \
+        ms__log_lock 'if (code == EINTR) continue;' ''
+    control short_write_not_completed gcc test_full short_writes_and_reads_are_completed 20 \
+        ms__os_write_all 'size -= done;' 'size = 0;'
+    control short_read_not_completed gcc test_full short_writes_and_reads_are_completed 100 \
+        ms__os_read_all 'while (*got < size) {' 'while (*got == 0 && size > 0) {'
+    control room_not_allocated gcc test_full a_full_file_system 20 \
+        ms__os_allocate \
+        'return fallocate((int)file, 0, (off_t)offset, (off_t)size) == 0 ? 0 : errno;' \
+        'extern int ftruncate(int, off_t);
+    ms_os_stat now;
+    if (ms__os_stat(ctx, file, &now) != 0 || now.size >= offset + size) return 0;
+    return ftruncate((int)file, (off_t)(offset + size)) == 0 ? 0 : errno;'
+
+    # One writer, one meaning.
+
+    control lock_not_taken gcc test_log_files a_second_writer_is_told_who_the_first_is 100 \
+        ms__log_file_once 'return log->writer ? ms__log_lock(log, wait, err) : MS_OK;' \
+        'return MS_OK;'
+    control shared_lock_not_taken gcc test_shared many_processes 20 \
+        ms__log_enter 'MS__TRY(ms__log_lock(log, log->lock_wait_ms, err));' ''
+    control lock_of_a_replaced_file_kept gcc test_log_traps \
+        a_lock_on_a_file_that_was_replaced_is_no_lock 100 \
+        ms__log_file_open 'if (!log->writer || ms__log_in_place(log)) break;' 'break;'
+    control place_of_a_rewrite_not_held gcc test_log_traps \
+        a_rewrite_buries_no_log_that_was_made_meanwhile 100 \
+        ms_log_rewrite 'MS__TRY(ms__hold_take(&hold, source, to, replace, err));' ''
+    control child_of_fork_let_in gcc test_log_files a_forked_child_is_refused 100 \
+        ms__log_ready 'if (!ms__forked(&log->fork_mark, log->os)) return MS_OK;' \
+        'return MS_OK;'
+    control keys_of_old_segments_forgotten gcc test_log keys_and_numbers_survive_reopening 100 \
+        ms__log_prepare 'k ? k->record : ms__log_key(log, location, e->key, &result);' \
+        'k ? k->record : NULL;'
+    control key_with_another_content_taken gcc test_bad_input \
+        a_key_reused_inside_a_batch 100 \
+        ms__plan_repeat 'p->repeat = ms__same_message(r, e, l);' 'p->repeat = true;'
+    control expected_number_not_compared gcc test_shared compare_and_append 100 \
+        ms__expect_last 'if (last == opts->expect_seq) return MS_OK;' 'return MS_OK;'
+    control size_of_a_message_not_limited gcc test_mem \
+        a_record_over_max_message_is_refused 100 \
+        ms__size_check 'if (size <= limit) return MS_OK;' 'return MS_OK;'
+
+    # Text, and images of arena stores.
+
+    control nesting_without_end gcc test_json_read depth_is_exact 100 \
+        ms__scan_value 'if (depth == max_depth)' 'if (depth == max_depth + 1)'
+    control utf8_not_checked gcc test_json_read utf8_against_twin 20 \
+        ms__utf8_char 'if (i >= n || p[i] < low || p[i] > high) {' 'if (i >= n) {'
+    control overlong_utf8_taken gcc test_json_read utf8_against_twin 20 \
+        ms__utf8_char 'if (c == 0xE0) low = 0xA0;' 'if (0) ;'
+    control image_records_not_checked gcc test_fixed damage_at_any_byte_is_noticed 20 \
+        ms__check_header 'if (!ms__header_holds(r, seed))' 'if (0)'
+    control image_head_not_checked gcc test_fixed damage_at_any_byte_is_noticed 20 \
+        ms__image_head 'im->head_known = ms__get32(h + 32) == ms__crc32c(0, h, 24);' \
+        'im->head_known = true;'
+    control image_end_not_checked gcc test_fixed damage_at_any_byte_is_noticed 20 \
+        ms__image_head 'im->end_known = ms__get32(h + 36) == ms__crc32c(0, h + 16, 16) &&' \
+        'im->end_known ='
+    control image_records_may_repeat gcc test_fixed resealed_images_are_refused_or_sound 20 \
+        ms__image_record 'if (r[4] == MS__KIND_MESSAGE && e.seq <= im->last_seq)' 'if (0)'
+}
+
+# ---- all of them
+
+# chosen [NAME ...]: "NAME VARIANT PROGRAM" of all controls, or of those.
+chosen()
+{
+    step=list
+    controls | awk -v names="$*" '
+        BEGIN { n = split(names, asked, " "); for (i in asked) want[asked[i]] = 1 }
+        n == 0 || $1 in want'
+}
+
+# Lets a test program run only the tests that MS_TEST_ONLY, a pattern, names.
+# shellcheck disable=SC2086
+make_filter()
+{
+    cat >"$base/only.c" <<'END'
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <setjmp.h>
+#include <cmocka.h>
+__attribute__((constructor)) static void only(void)
+{
+    if (getenv("MS_TEST_ONLY")) cmocka_set_test_filter(getenv("MS_TEST_ONLY"));
+}
+END
+    ${CC:-cc} $flags $includes -c -o "$base/only.o" "$base/only.c"
+}
+
+# The header as it is, once a variant; then each program with all tests that are asked of
+# it; then the copies.
+main()
+{
+    rm -rf "$base" && mkdir -p "$base" && make_filter || exit 1
+    rm -f "$out"/*.result
+    chosen "$@" >"$out/chosen"
+    for name in "$@"; do
+        grep -q "^$name " "$out/chosen" || say FAIL "$name" 'there is no such control'
+    done
+    for variant in $(awk '{ print $2 }' "$out/chosen" | sort -u); do
+        copy_tree "$base" test_log && compile "$variant" "$base" \
+            "$base/tests/msgstore_impl.c" "$base/$variant-msgstore.o" || exit 1
+    done
+    awk '{ print $2 ":" $3 }' "$out/chosen" | sort -u |
+        xargs -P "$jobs" -I '{}' bash tests/controls.sh --base '{}'
+    awk '{ print $1 }' "$out/chosen" |
+        xargs -P "$jobs" -I '{}' bash tests/controls.sh --one '{}'
+    passed=$(cat "$out"/*.result | grep -c '^ok ')
+    failed=$(cat "$out"/*.result | grep -c '^FAIL ')
+    echo "tally: negative controls $passed"
+    echo "$passed passed, $failed failed"
+    [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
+}
+
+case ${1:-} in
+--one | --base)
+    step=${1#--} wanted=$2
+    controls
+    ;;
+*) main "$@" ;;
+esac
+exit

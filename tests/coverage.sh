@@ -1,0 +1,193 @@
+#!/usr/bin/env bash
+# Which lines and branches of msgstore.h the tests reach, section by section.
+#
+#   tests/coverage.sh                     build, run every test, print the table
+#   tests/coverage.sh --missing SECTION   then also the branches that nothing took; may be
+#                                         given several times, "all": of all sections
+#   tests/coverage.sh --only "test_log test_oom"   run these; what others did last stays
+#   tests/coverage.sh --report            run nothing: what is there
+#
+# MS_TEST_SCALE  percent of the long loops to run (10)
+# JOBS           how many programs to build and run at a time (2)
+# MS_TEST_TIMEOUT  when a program is stopped (600 seconds)
+#
+# A branch is one side of one condition: `if (a && b)` has four. clang counts them in the
+# source, before anything is optimised, each by its line and column, those of a macro where
+# it is used; those that are decided when compiling are none, and MS_ASSERT has none:
+# assert() is the system's. A branch counts as taken when any program took it: all tests
+# share one object, but for those that take in the implementation themselves; the tool and
+# its tests count, too. What no program compiles here (Windows, NEON) is not seen at all,
+# and what a child process did counts only when it ended with _exit(0).
+#
+# tests/coverage.txt lists the branches that nothing can take, each with its reason; an
+# entry that fits no branch, or one that was taken, is an error. Fails when a test failed,
+# when that list is wrong, when a branch of [format], [log], [record] or [json] is neither
+# taken nor listed, or when less than 95 percent of the branches of the header are taken.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+out=build/cov
+scale=${MS_TEST_SCALE:-10}
+jobs=${JOBS:-2}
+limit=${MS_TEST_TIMEOUT:-600}
+clang=${CLANG:-clang}
+
+skip()
+{
+    echo "skip coverage: $1"
+    exit 0
+}
+
+# llvm NAME: the tool that fits the compiler; empty: there is none.
+llvm()
+{
+    command -v "llvm-$1-$version" || command -v "llvm-$1"
+}
+
+# stale TARGET SOURCE...: is the target missing, or older than a source?
+stale()
+{
+    local target=$1 source
+    shift
+    [ -e "$target" ] || return 0
+    for source in "$@"; do
+        [ ! "$source" -nt "$target" ] || return 0
+    done
+    return 1
+}
+
+# counted OBJECT SOURCE FLAG...: compile with counters. Beside the object stands what the
+# compiler maps to which counter: it alone tells conditions that are no branches.
+counted()
+{
+    local object=$1 source=$2
+    shift 2
+    stale "$object" "$source" msgstore.h tests/*.h tools/*.h || return 0
+    echo "build $object"
+    # shellcheck disable=SC2086
+    $clang $flags $counters -Xclang -dump-coverage-mapping "$@" -c "$source" \
+        -o "$object" >"${object%.o}.map" || rm -f "$object"
+}
+
+# build NAME: one test program, as $out/NAME.
+build()
+{
+    local name=$1 source=tests/$1.c objects=
+    if grep -q '^ *# *define  *MSGSTORE_IMPLEMENTATION' "$source"; then
+        counted "$out/$name.o" "$source"
+        objects=$out/$name.o
+    else
+        objects="$out/$name.obj $out/msgstore.o"
+    fi
+    case $name in
+    test_fast) objects="$objects $out/fast_wide.o $out/fast_plain.o" ;;
+    esac
+    # shellcheck disable=SC2086
+    stale "$out/$name" "$source" tests/coverage_exit.c msgstore.h tests/*.h tools/*.h ||
+        return 0
+    echo "build $out/$name"
+    rm -f "$out/$name"
+    # shellcheck disable=SC2086
+    case $objects in
+    *.obj*) $clang $flags -c "$source" -o "$out/$name.obj" || return 1 ;;
+    esac
+    # shellcheck disable=SC2086
+    $clang $flags -o "$out/$name" $objects tests/coverage_exit.c \
+        -fprofile-instr-generate -Wl,--wrap=_exit $libs -lm
+}
+
+# run NAME: the program, or the script NAME.sh, with profiles of its own.
+run()
+{
+    local name=$1 status=0 start=$SECONDS
+    rm -f "$out/prof/$name"-*.profraw
+    export MS_TEST_SCALE=$scale
+    # This one has been written for coverage: all of it.
+    [ "$name" != test_branches ] || MS_TEST_SCALE=1000
+    export LLVM_PROFILE_FILE=$PWD/$out/prof/$name-%m.profraw
+    if [ -f "tests/$name.sh" ]; then
+        MSGSTORE=$out/msgstore timeout -k 5 "$limit" bash "tests/$name.sh"
+    elif [ "$name" = test_conformance ]; then
+        timeout -k 5 "$limit" "$out/$name" "${MS_SHARED:-../shared}/conformance"
+    else
+        timeout -k 5 "$limit" "$out/$name"
+    fi >"$out/log/$name.log" 2>&1 </dev/null || status=$?
+    if grep -qa '^FAIL ' "$out/log/$name.log"; then status=1; fi
+    echo "ran $name: status $status, $((SECONDS - start)) s"
+    [ "$status" -eq 0 ] || echo "FAIL $name: see $out/log/$name.log" >>"$out/failed"
+}
+
+only= report= missing=
+if [ "${1:-}" != --one ]; then
+    while [ $# -gt 0 ]; do
+        case $1 in
+        --only) only=$2 && shift ;;
+        --missing) missing="$missing --missing $2" && shift ;;
+        --report) report=yes ;;
+        *) echo "tests/coverage.sh: no option $1; see the beginning of the file" >&2
+           exit 2 ;;
+        esac
+        shift
+    done
+fi
+
+command -v "$clang" >/dev/null || skip "no clang"
+version=$($clang -dumpversion | sed 's/\..*//')
+profdata=$(llvm profdata) || skip "no llvm-profdata of clang $version (package llvm)"
+cov=$(llvm cov) || skip "no llvm-cov of clang $version (package llvm)"
+command -v python3 >/dev/null || skip "no python3"
+packages="cmocka jansson libcjson sqlite3"
+# shellcheck disable=SC2086
+libs=$(pkg-config --libs $packages 2>/dev/null || echo -lcmocka -ljansson -lcjson -lsqlite3)
+# shellcheck disable=SC2086
+include=$(pkg-config --cflags-only-I $packages 2>/dev/null | sed 's/-I/-isystem /g')
+flags="-std=c99 -O1 -g -pthread -I. $include $(sh tools/setup.sh stb)"
+counters="-fprofile-instr-generate -fcoverage-mapping -fprofile-update=atomic"
+
+if [ "${1:-}" = --one ]; then
+    "$2" "$3"
+    exit
+fi
+
+mkdir -p "$out/prof" "$out/log"
+rm -f "$out/failed"
+tests=$(cd tests && ls test_*.c | sed 's/\.c$//')
+scripts="test_tool test_tool_change test_tool_formats test_tool_log"
+programs=$tests
+names="$tests $scripts"
+if [ -n "$only" ]; then
+    names=$only
+    programs=$(for name in $only; do [ ! -f "tests/$name.c" ] || echo "$name"; done)
+elif [ -z "$report" ]; then
+    rm -f "$out"/prof/*.profraw
+fi
+if [ -z "$report" ]; then
+    counted "$out/msgstore.o" tests/msgstore_impl.c
+    counted "$out/fast_wide.o" tests/fast_impl.c
+    counted "$out/fast_plain.o" tests/fast_impl.c -DMSGSTORE_NO_SIMD
+    counted "$out/tool.o" tools/msgstore.c
+    # shellcheck disable=SC2086
+    $clang $flags -o "$out/msgstore" "$out/tool.o" -fprofile-instr-generate
+    # shellcheck disable=SC2086
+    printf '%s\n' $programs | xargs -P "$jobs" -I '{}' bash "$0" --one build '{}'
+    # shellcheck disable=SC2086
+    printf '%s\n' $names | xargs -P "$jobs" -I '{}' bash "$0" --one run '{}'
+fi
+
+"$profdata" merge -sparse -o "$out/all.profdata" "$out"/prof/*.profraw || exit 1
+objects=
+for object in "$out"/*.o; do
+    name=${object%.o}
+    "$cov" export "$object" -instr-profile "$out/all.profdata" >"$name.json" \
+        2>"$name.notes" || exit 1
+    "$cov" export "$object" -instr-profile "$out/all.profdata" -format=lcov \
+        >"$name.lcov" 2>/dev/null || exit 1
+    objects="$objects $name"
+done
+status=0
+# shellcheck disable=SC2086
+python3 tests/coverage.py msgstore.h tests/coverage.txt $missing $objects || status=1
+if [ -f "$out/failed" ]; then
+    cat "$out/failed"
+    status=1
+fi
+exit $status

@@ -1,0 +1,127 @@
+#!/usr/bin/env bash
+# Fuzzes: `make fuzz`, from the folder of the Makefile.
+#
+#   FUZZ_S=seconds      how long each target runs (60)
+#   FUZZ_RUNS=n         instead of that: so many executions each
+#   FUZZ_ONLY='log ops' only these targets
+#   JOBS=n              so many targets side by side (2)
+#
+# A target begins with the corpus in tests/fuzz/corpus/TARGET, the seeds in
+# build/fuzz/seeds/TARGET and what earlier runs have kept in build/fuzz/corpus/TARGET. It
+# ends at its first finding, whose input goes to build/fuzz/crashes/TARGET; the line about
+# it says how to run that again. Exit status 1: there are findings. The last lines count:
+#
+#   tally: fuzz executions TARGET n
+#   tally: fuzz findings TARGET n
+set -u
+seconds=${FUZZ_S:-60}
+runs=${FUZZ_RUNS:-}
+jobs=${JOBS:-2}
+out=build/fuzz
+
+targets()
+{
+    if [ -n "${FUZZ_ONLY:-}" ]; then
+        tr ' ' '\n' <<<"$FUZZ_ONLY" | grep .
+    else
+        for file in tests/fuzz/fuzz_*.c; do
+            file=${file##*/fuzz_}
+            echo "${file%.c}"
+        done
+    fi
+}
+
+# The bytes of the longest input: short ones are quicker, and reach the same.
+longest()
+{
+    case $1 in
+    json | project) echo 512 ;;
+    ops) echo 64 ;;
+    find) echo 256 ;;
+    image) echo 2048 ;;
+    log) echo 4096 ;;
+    *) echo 1024 ;;
+    esac
+}
+
+# The sanitizers' fixed addresses can collide with randomised ones.
+plain_addresses()
+{
+    if setarch "$(uname -m)" -R true 2>/dev/null; then
+        setarch "$(uname -m)" -R "$@"
+    else
+        "$@"
+    fi
+}
+
+# fuzz TARGET: runs it; the log is build/fuzz/TARGET.log.
+fuzz()
+{
+    local name=$1 log=$out/$1.log corpus=$out/corpus/$1 crashes=$out/crashes/$1
+    local options=(-max_len="$(longest "$name")" -timeout=20 -entropic=0 -detect_leaks=0
+        -print_final_stats=1 -print_funcs=0 -print_pcs=0 -artifact_prefix="$crashes/")
+    local folders=("$corpus") folder
+    mkdir -p "$corpus" "$crashes"
+    if [ -n "$runs" ]; then options+=(-runs="$runs"); else
+        options+=(-max_total_time="$seconds")
+    fi
+    [ ! -f "tests/fuzz/$name.dict" ] || options+=(-dict="tests/fuzz/$name.dict")
+    for folder in "tests/fuzz/corpus/$name" "$out/seeds/$name"; do
+        [ ! -d "$folder" ] || folders+=("$folder")
+    done
+    CMOCKA_TEST_ABORT=1 plain_addresses "$out/fuzz_$name" "${options[@]}" \
+        "${folders[@]}" >"$log" 2>&1 </dev/null
+    echo $? >"$out/$name.status"
+}
+
+# tell TARGET: its line, and what was found.
+tell()
+{
+    local name=$1 log=$out/$1.log status n rate file
+    status=$(cat "$out/$name.status" 2>/dev/null || echo none)
+    n=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log" 2>/dev/null)
+    rate=$(sed -n 's/^stat::average_exec_per_sec: *//p' "$log" 2>/dev/null)
+    printf '%-10s %12s executions %8s a second\n' "$name" "${n:-0}" "${rate:-0}"
+    if [ "$status" != 0 ]; then
+        grep -aE 'fuzz_fail|^==.*ERROR|runtime error|SUMMARY|\[   LINE' "$log" | head -n 5
+        tail -n 3 "$log" | grep -a 'Test unit written' || tail -n 3 "$log"
+        file=$(sed -n 's/.*Test unit written to //p' "$log" | tail -n 1)
+        echo "FINDING in $name (status $status), see $log; again:"
+        echo "    make build/san/fuzz_$name && build/san/fuzz_$name ${file:-(no input)}"
+    fi
+}
+
+case ${1:-} in
+--one) fuzz "$2" && exit 0 ;;
+esac
+
+printf '#include <stdint.h>\n#include <stddef.h>\n%s\n' \
+    'int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n) { return p == 0 && n == 1; }' \
+    >"${TMPDIR:-/tmp}/msgstore-fuzz-$$.c"
+${CLANG:-clang} -fsanitize=fuzzer,address,undefined -o /dev/null \
+    "${TMPDIR:-/tmp}/msgstore-fuzz-$$.c" >/dev/null 2>&1
+works=$?
+rm -f "${TMPDIR:-/tmp}/msgstore-fuzz-$$.c"
+if [ $works -ne 0 ]; then
+    echo "skip fuzz: ${CLANG:-clang} has no -fsanitize=fuzzer (Debian: clang, libclang-rt)"
+    exit 0
+fi
+
+mkdir -p "$out"
+# shellcheck disable=SC2046
+${MAKE:-make} --no-print-directory -j"$jobs" "$out/seeds_made" \
+    $(targets | sed "s|^|$out/fuzz_|") || exit 1
+for name in $(targets); do rm -f "$out/$name.status" "$out/$name.log"; done
+targets | xargs -P "$jobs" -I '{}' bash "$0" --one '{}'
+
+found=0
+for name in $(targets); do tell "$name"; done
+for name in $(targets); do
+    n=$(sed -n 's/^stat::number_of_executed_units: *//p' "$out/$name.log" 2>/dev/null)
+    bad=0
+    [ "$(cat "$out/$name.status" 2>/dev/null)" = 0 ] || bad=1
+    found=$((found + bad))
+    echo "tally: fuzz executions $name ${n:-0}"
+    echo "tally: fuzz findings $name $bad"
+done
+[ "$found" -eq 0 ]

@@ -1,0 +1,355 @@
+/* What the fuzz targets share: taking apart the bytes of an input, failing loudly, a
+ * heap that costs nothing, checks computed anew, and three ways to run a target.
+ *
+ * A target is one file fuzz_NAME.c with fuzz_one, which must do the same for the same
+ * bytes, in microseconds: no file, no map, no clock. It is built and run as
+ *
+ *   libFuzzer   clang -fsanitize=fuzzer,address,undefined ...; tests/fuzz.sh does that
+ *   AFL++       afl-clang-fast -std=c99 -O2 -I. -isystem /usr/include/stb -DFUZZ_AFL \
+ *                   -o build/afl_json tests/fuzz/fuzz_json.c tests/msgstore_impl.c \
+ *                   -lcmocka -ljansson -lm
+ *               afl-fuzz -i build/fuzz/seeds/json -o build/afl -x tests/fuzz/json.dict \
+ *                   -- build/afl_json
+ *               (in persistent mode, one process for many inputs)
+ *   replay      any compiler with -DFUZZ_REPLAY: the arguments are files, or folders of
+ *               files; each is run once. `make test` does that with tests/fuzz/corpus
+ *
+ * Before its includes a target defines FUZZ_MOST, the bytes of the longest input that is
+ * looked at.
+ */
+
+#ifndef FUZZ_H
+#define FUZZ_H
+
+#include "../support.h"
+
+#include <errno.h>
+#include <jansson.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define FUZZ_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define FUZZ_ASAN 1
+#endif
+#endif
+#ifdef FUZZ_ASAN
+#include <sanitizer/asan_interface.h>
+#define fuzz_forbid(at, size) ASAN_POISON_MEMORY_REGION(at, size)
+#define fuzz_allow(at, size) ASAN_UNPOISON_MEMORY_REGION(at, size)
+#else
+#define fuzz_forbid(at, size) ((void)(at), (void)(size))
+#define fuzz_allow(at, size) ((void)(at), (void)(size))
+#endif
+
+/* One input. */
+static void fuzz_one(const unsigned char *bytes, size_t size);
+
+
+/* ---- failing ---- */
+
+/* Says what is wrong and ends the process; the fuzzer keeps the input. */
+static inline void fuzz_fail(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs("fuzz_fail: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+    abort();
+}
+
+static inline void fuzz_show(const char *what, ms_str text)
+{
+    fprintf(stderr, "%s (%lu bytes): ", what, (unsigned long)text.len);
+    for (size_t i = 0; i < text.len; i++) {
+        unsigned char c = (unsigned char)text.ptr[i];
+        if (c >= 0x20 && c < 0x7f) fputc(c, stderr);
+        else fprintf(stderr, "\\x%02x", c);
+    }
+    fputc('\n', stderr);
+}
+
+
+/* ---- taking an input apart: at its end everything is 0 ---- */
+
+typedef struct fuzz_input {
+    const unsigned char *at, *end;
+} fuzz_input;
+
+static inline size_t fuzz_left(const fuzz_input *in)
+{
+    return (size_t)(in->end - in->at);
+}
+
+static inline unsigned fuzz_u8(fuzz_input *in)
+{
+    return in->at < in->end ? *in->at++ : 0u;
+}
+
+static inline unsigned fuzz_u16(fuzz_input *in)
+{
+    unsigned low = fuzz_u8(in);
+    return low | fuzz_u8(in) << 8;
+}
+
+/* 0 to n - 1, n at most 256. */
+static inline unsigned fuzz_below(fuzz_input *in, unsigned n) { return fuzz_u8(in) % n; }
+
+/* At most so many bytes. */
+static inline ms_str fuzz_bytes(fuzz_input *in, size_t most)
+{
+    size_t len = fuzz_left(in) < most ? fuzz_left(in) : most;
+    ms_str s = ms_str_n((const char *)in->at, len);
+    in->at += len;
+    return s;
+}
+
+/* A text: one byte of length, then its bytes. */
+static inline ms_str fuzz_text(fuzz_input *in) { return fuzz_bytes(in, fuzz_u8(in)); }
+
+
+/* ---- a heap that costs nothing, for stores and for jansson ----
+ * Blocks lie one behind the other and are all given back at the end of an input. What is
+ * between them, behind them, and what was freed is forbidden, so that the sanitizer
+ * tells of it as it does of malloc's, at a tenth of the cost. */
+
+enum { FUZZ_HEAP = 64 << 20, FUZZ_GAP = 16 };
+static union {
+    char bytes[FUZZ_HEAP];
+    double align;
+} fuzz_heap;
+static size_t fuzz_heap_used;
+
+static inline void *fuzz_heap_take(size_t size)
+{
+    size_t at = fuzz_heap_used;
+    if (size > FUZZ_HEAP / 2 || at > FUZZ_HEAP / 2) {
+        fprintf(stderr, "the heap of an input is full: make FUZZ_HEAP larger\n");
+        exit(3);
+    }
+    fuzz_heap_used = at + ((size + FUZZ_GAP + 15) & ~(size_t)15);
+    fuzz_allow(fuzz_heap.bytes + at, size);
+    return fuzz_heap.bytes + at;
+}
+
+/* Nothing is had again before the end of the input. */
+static inline void fuzz_heap_give(void *at) { (void)at; }
+
+static inline void fuzz_heap_reset(void)
+{
+    fuzz_forbid(fuzz_heap.bytes, fuzz_heap_used);
+    fuzz_heap_used = 0;
+}
+
+static inline json_t *fuzz_jansson(ms_str text, size_t flags, json_error_t *err)
+{
+    return json_loadb(text.ptr != NULL ? text.ptr : "", text.len,
+                      flags | JSON_DECODE_ANY | JSON_ALLOW_NUL, err);
+}
+
+
+/* ---- numbers in bytes, and CRC32C, written anew: the library is not asked ---- */
+
+static inline uint64_t fuzz_get(const unsigned char *p, unsigned size)
+{
+    uint64_t n = 0;
+    for (unsigned i = size; i-- > 0;) n = n << 8 | p[i];
+    return n;
+}
+
+static inline void fuzz_put(unsigned char *p, unsigned size, uint64_t n)
+{
+    for (unsigned i = 0; i < size; i++) p[i] = (unsigned char)(n >> 8 * i);
+}
+
+static uint32_t fuzz_crc_table[256];
+
+static inline void fuzz_crc_begin(void)
+{
+    for (uint32_t i = 0; i < 256; i++) {
+        uint32_t c = i;
+        for (int k = 0; k < 8; k++) c = c & 1 ? c >> 1 ^ 0x82F63B78u : c >> 1;
+        fuzz_crc_table[i] = c;
+    }
+}
+
+static inline uint32_t fuzz_crc(uint32_t crc, const unsigned char *p, size_t size)
+{
+    crc = ~crc;
+    for (size_t i = 0; i < size; i++)
+        crc = crc >> 8 ^ fuzz_crc_table[(crc ^ p[i]) & 0xff];
+    return ~crc;
+}
+
+/* A record's size with padding, when it fits into what is left; else 0. */
+static inline size_t fuzz_record_size(const unsigned char *r, size_t left)
+{
+    if (left < 40) return 0;
+    uint64_t size = (fuzz_get(r, 4) + 7) & ~(uint64_t)7;
+    return size > 32 && size <= left ? (size_t)size : 0;
+}
+
+/* The check of a body, as [record] has it. An erased one is left as it is. */
+static inline void fuzz_seal_body(unsigned char *r, size_t size)
+{
+    if (fuzz_get(r + 24, 4) == 0x44455241u) return;
+    uint32_t crc = fuzz_crc(0, r + 32, size - 32);
+    fuzz_put(r + 24, 4, crc == 0x44455241u ? crc + 1 : crc);
+}
+
+
+/* ---- an allocator over it that counts, and refuses the k-th call ---- */
+
+typedef struct fuzz_alloc {
+    ms_alloc alloc;
+    size_t calls, fail_at;    /* 0: none */
+    bool fail_from;
+    size_t live, failed;
+} fuzz_alloc;
+
+static inline void *fuzz_resize(void *ctx, void *ptr, size_t old_size, size_t new_size)
+{
+    fuzz_alloc *a = (fuzz_alloc *)ctx;
+    void *fresh = NULL;
+    if (new_size != 0) {
+        a->calls++;
+        bool fail = a->fail_at != 0 && (a->fail_from ? a->calls >= a->fail_at
+                                                     : a->calls == a->fail_at);
+        a->failed += fail;
+        if (fail) return NULL;
+        fresh = fuzz_heap_take(new_size);
+        memset(fresh, 0xA5, new_size < 256 ? new_size : 256);
+        if (ptr != NULL) memcpy(fresh, ptr, old_size < new_size ? old_size : new_size);
+    }
+    if (ptr != NULL) fuzz_forbid(ptr, old_size);
+    a->live += new_size - old_size;
+    return fresh;
+}
+
+static inline void fuzz_alloc_init(fuzz_alloc *a)
+{
+    memset(a, 0, sizeof *a);
+    a->alloc.resize = fuzz_resize;
+    a->alloc.ctx = a;
+}
+
+/* Clock and source of numbers that are the same each time. */
+static inline double fuzz_now(void *ctx)
+{
+    (void)ctx;
+    return 1.5e9;
+}
+
+static inline void fuzz_fill(void *ctx, void *out, size_t len)
+{
+    unsigned char *n = (unsigned char *)ctx, *to = (unsigned char *)out;
+    ++*n;
+    for (size_t i = 0; i < len; i++) to[i] = (unsigned char)(*n * 77 + i);
+}
+
+
+/* ---- running ---- */
+
+static inline void fuzz_begin(void)
+{
+    static bool begun;
+    if (begun) return;
+    begun = true;
+    json_set_alloc_funcs(fuzz_heap_take, fuzz_heap_give);
+    json_object_seed(7);
+    fuzz_forbid(fuzz_heap.bytes, sizeof fuzz_heap.bytes);
+    fuzz_crc_begin();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+    fuzz_begin();
+    fuzz_heap_reset();
+    if (size <= FUZZ_MOST) fuzz_one(bytes, size);
+    return 0;
+}
+
+/* The input in memory of its own, so that a read beyond it shows. */
+static inline void fuzz_run_copy(const void *bytes, size_t size)
+{
+    uint8_t *copy = (uint8_t *)malloc(size > 0 ? size : 1);
+    if (copy == NULL) abort();
+    if (size > 0) memcpy(copy, bytes, size);
+    (void)LLVMFuzzerTestOneInput(copy, size);
+    free(copy);
+}
+
+#ifdef FUZZ_AFL
+#include <unistd.h>
+#ifndef __AFL_FUZZ_TESTCASE_LEN /* another compiler: one input from standard input */
+static unsigned char fuzz_stdin[1 << 20];
+static ssize_t fuzz_stdin_size;
+#define __AFL_FUZZ_TESTCASE_LEN fuzz_stdin_size
+#define __AFL_FUZZ_TESTCASE_BUF fuzz_stdin
+#define __AFL_FUZZ_INIT() typedef int fuzz_no_afl
+#define __AFL_INIT() (void)0
+#define __AFL_LOOP(n) \
+    ((fuzz_stdin_size = read(0, fuzz_stdin, sizeof fuzz_stdin)) > 0)
+#endif
+__AFL_FUZZ_INIT();
+
+int main(void)
+{
+    __AFL_INIT();
+    const unsigned char *bytes = __AFL_FUZZ_TESTCASE_BUF;
+    while (__AFL_LOOP(100000)) fuzz_run_copy(bytes, (size_t)__AFL_FUZZ_TESTCASE_LEN);
+    return 0;
+}
+#endif
+
+#ifdef FUZZ_REPLAY
+#include <dirent.h>
+#include <sys/stat.h>
+
+static size_t fuzz_replayed;
+
+static inline void fuzz_replay_file(const char *path)
+{
+    size_t size;
+    char *bytes = read_file(path, &size);
+    if (bytes == NULL) {
+        fprintf(stderr, "%s: cannot be read\n", path);
+        exit(2);
+    }
+    fprintf(stderr, "replaying %s\n", path);
+    fuzz_run_copy(bytes, size);
+    free(bytes);
+    fuzz_replayed++;
+}
+
+static inline void fuzz_replay(const char *path)
+{
+    struct stat about;
+    bool is_folder = stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+    DIR *folder = is_folder ? opendir(path) : NULL;
+    if (folder == NULL) {
+        fuzz_replay_file(path);
+        return;
+    }
+    for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+        char name[1024];
+        if (entry->d_name[0] == '.') continue;
+        snprintf(name, sizeof name, "%s/%s", path, entry->d_name);
+        fuzz_replay_file(name);
+    }
+    closedir(folder);
+}
+
+int main(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) fuzz_replay(argv[i]);
+    printf("tally: corpus files replayed %lu\n", (unsigned long)fuzz_replayed);
+    return 0;
+}
+#endif
+
+#endif /* FUZZ_H */

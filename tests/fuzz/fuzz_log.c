@@ -1,0 +1,404 @@
+/* Fuzzes the file of a log.
+ *
+ *   byte 0    bits: checks of the head made to match, checks of the records, the
+ *             watermark set and the writer made one of this machine, exact maps, the
+ *             engine MAP, shared; two bits of sync mode
+ *   byte 1    two bits: opened normal, strict, for salvage; bits: written to, copied,
+ *             verified first, a reader beside the writer, the machine restarted
+ *   byte 2    zeros behind the bytes, in units of 256
+ *   the rest  the bytes that are not zero: two bytes of place, one of length, in units
+ *             of 8, then the bytes
+ *
+ * The file is verified and opened to be read; every view, listing, search, number and
+ * record is read to its last byte, in bounded steps; nothing behind the end of the file
+ * is touched. Opened to be written, it takes messages and changes; closed and opened
+ * again, what was appended is there, and, where nothing was damaged, as many messages as
+ * before; but where it had an INDEX record, which with checks that hold may hide what it
+ * likes. Left out: full disks and failing calls, see fuzz_ops.c; two writers at once.
+ */
+
+#define _POSIX_C_SOURCE 200809L
+#define FUZZ_MOST 4096
+#include "disk.h"
+#include "format.h"
+#include "../hostile.h"
+
+enum { FIT_HEAD = 1, FIT_RECORDS = 2, TRUSTED = 4, EXACT = 8, MAPPED = 16, SHARED = 32 };
+enum { WRITTEN = 4, COPIED = 8, VERIFIED = 16, BESIDE = 32, RESTARTED = 64 };
+enum { HEAD = 4096, MOST_MESSAGES = 20000, WRITE_ROOM = 24 << 10 };
+
+static fuzz_disk disk;
+static ms_arena arena;
+static fuzz_alloc heap;
+static unsigned char drawn;
+static volatile unsigned touched;
+
+
+/* ---- the file ---- */
+
+static uint64_t unpack(fuzz_input *in, unsigned zeros)
+{
+    fuzz_allow(disk_now.bytes, FUZZ_FILE);
+    uint64_t size = fuzz_unpack(in, disk_now.bytes) + 256 * (uint64_t)zeros;
+    disk_resize(&disk, size);
+    disk.there = true;
+    disk.room = size + WRITE_ROOM; /* a small file is quicker */
+    return size;
+}
+
+static void fit_head(unsigned char *h)
+{
+    static const unsigned char begin[8] = {0x89, 'M', 'S', 'L', 13, 10, 26, 10};
+    memcpy(h, begin, 8);
+    fuzz_put(h + 8, 4, 1);
+    fuzz_put(h + 12, 4, HEAD);
+    fuzz_put(h + 48, 4, 1);
+    fuzz_put(h + 52, 4, fuzz_crc(0, h, 52));
+    fuzz_put(h + 1188, 4, fuzz_crc(0, h + 1152, 36));
+    for (size_t slot = 2048; slot <= 2560; slot += 512)
+        if (fuzz_get(h + slot, 8) != 0)
+            fuzz_put(h + slot + 40, 4, fuzz_crc(0, h + slot, 40));
+    for (size_t at = 3072; at < HEAD; at += 16)
+        if (fuzz_get(h + at, 8) != 0) fuzz_put(h + at + 12, 4, fuzz_crc(0, h + at, 12));
+}
+
+static void seal(unsigned char *file, uint64_t at, size_t size, uint32_t session)
+{
+    unsigned char where[8], *r = file + at;
+    uint32_t crc = fuzz_crc(0, file + 24, 16);
+    fuzz_put(where, 8, at);
+    fuzz_seal_body(r, size);
+    crc = fuzz_crc(fuzz_crc(crc, where, 8), r, 28);
+    fuzz_put(r + 28, 4, crc ^ session);
+}
+
+/* Record by record; a VOID says where records go on, and in which session. Where the
+ * records end. */
+static uint64_t walk(unsigned char *file, uint64_t size, bool fit)
+{
+    uint64_t at = HEAD;
+    uint32_t session = 0;
+    while (at < size) {
+        unsigned char *r = file + at;
+        size_t step = fuzz_record_size(r, (size_t)(size - at));
+        if (step == 0) break;
+        if (r[4] == 8 && step >= 64) {
+            uint64_t next = fuzz_get(r + 32, 8);
+            session = (uint32_t)fuzz_get(r + 40, 4);
+            if (fit) seal(file, at, step, session);
+            at = next % 8 == 0 && next >= at + step && next <= size ? next : at + step;
+            continue;
+        }
+        if (fit) seal(file, at, step, session);
+        at += step;
+    }
+    return at;
+}
+
+/* Is there perhaps an INDEX record? With checks that hold it may hide what it likes. */
+static bool has_index(void)
+{
+    const unsigned char *file = disk_now.bytes;
+    for (uint64_t at = HEAD; at + 40 <= disk.size; at += 8)
+        if (file[at + 4] == 2 && file[at + 5] >= 1 && file[at + 5] <= 3) return true;
+    return false;
+}
+
+static void make_file(fuzz_input *in, unsigned how, unsigned zeros)
+{
+    unsigned char *file = disk_now.bytes;
+    uint64_t size = unpack(in, zeros);
+    if (size < HEAD) return;
+    uint64_t end = walk(file, size, (how & FIT_RECORDS) != 0);
+    if (how & TRUSTED) {
+        fuzz_put(file + 1024, 8, end);
+        fuzz_put(file + 1152, 8, disk.boot);
+        fuzz_put(file + 1160, 8, 7);
+        fuzz_put(file + 1168, 8, disk.inode);
+    }
+    if (how & (FIT_HEAD | TRUSTED)) fit_head(file);
+}
+
+static unsigned damages;  /* told of so far */
+
+static void on_event(void *ctx, const ms_log_event *event)
+{
+    (void)ctx;
+    damages += event->kind == MS_LOG_DAMAGE;
+}
+
+static ms_log_desc desc_of(unsigned how, ms_log_mode mode, ms_log_opening opening)
+{
+    ms_log_desc desc;
+    memset(&desc, 0, sizeof desc);
+    desc.path = "log";
+    desc.mode = mode;
+    desc.opening = opening;
+    desc.engine = how & MAPPED ? MS_ENGINE_MAP : MS_ENGINE_WRITE;
+    desc.sync = (ms_sync_mode)((how >> 6) % 3);
+    desc.shared = (how & SHARED) && mode != MS_LOG_READ;
+    desc.segment_size = MS_LOG_SEGMENT_MIN;
+    desc.clock.now = fuzz_now;
+    desc.entropy.fill = fuzz_fill;
+    desc.entropy.ctx = &drawn;
+    desc.os = &disk.os;
+    desc.alloc = heap.alloc;
+    desc.events.event = on_event;
+    return desc;
+}
+
+
+/* ---- looking ---- */
+
+static void touch(const ms_msg *msg)
+{
+    ms_value fields[MS_FIELD_COUNT];
+    unsigned sum = 0;
+    double time;
+    uint32_t set = ms_fields(msg, fields);
+    for (unsigned f = 1; f < MS_FIELD_COUNT; f++)
+        for (size_t i = 0; (set >> f & 1) && i < fields[f].text.len; i++)
+            sum += (unsigned char)fields[f].text.ptr[i];
+    sum += (unsigned)ms_time(msg, &time) + (unsigned)ms_role_of(msg);
+    sum += (unsigned)ms_type_name(msg).len + (unsigned)ms_size(msg);
+    touched += sum;
+}
+
+static uint64_t count(ms_store *store, const ms_query *q)
+{
+    ms_cursor it;
+    const ms_msg *msg;
+    uint64_t n = 0;
+    if (ms_query_open(store, q, &it, NULL) != MS_OK) return 0;
+    while ((msg = ms_next(&it)) != NULL) {
+        touch(msg);
+        if (++n > MOST_MESSAGES) fuzz_fail("reading has no end");
+    }
+    (void)ms_cursor_close(&it, NULL);
+    return n;
+}
+
+static uint64_t count_all(ms_store *store)
+{
+    ms_query q;
+    memset(&q, 0, sizeof q);
+    return count(store, &q);
+}
+
+static void look_at_place(ms_store *store, ms_str location)
+{
+    ms_query q;
+    ms_str facts;
+    memset(&q, 0, sizeof q);
+    q.location = location;
+    (void)count(store, &q);
+    q.views = MS_VIEW_AGENT | MS_VIEW_CONVERSATION;
+    q.agent_key = MS_STR("a");
+    q.reverse = true;
+    q.limit = 3;
+    (void)count(store, &q);
+    (void)ms_location_get(store, location, &arena, &facts, NULL);
+}
+
+static void search(ms_store *store)
+{
+    ms_find_query q;
+    ms_finder finder;
+    ms_found found;
+    size_t n = 0;
+    memset(&q, 0, sizeof q);
+    q.text = MS_STR("e");
+    if (ms_find_open(store, &q, &finder, NULL) != MS_OK) return;
+    while (ms_find_next(&finder, &found))
+        if (++n > MOST_MESSAGES) fuzz_fail("searching has no end");
+    (void)ms_find_close(&finder, NULL);
+}
+
+static void look(ms_store *store)
+{
+    ms_query q;
+    ms_list_query listing;
+    ms_listing list;
+    ms_stat stat;
+    ms_log_info info;
+    const ms_msg *msg;
+    ms_arena_reset(&arena);
+    (void)ms_log_stat(store, &info, NULL);
+    (void)count_all(store);
+    memset(&q, 0, sizeof q);
+    q.raw = MS_RAW_ALL;
+    (void)count(store, &q);
+    memset(&q, 0, sizeof q);
+    q.by_time = true;
+    q.arena = &arena;
+    (void)count(store, &q);
+    memset(&listing, 0, sizeof listing);
+    if (ms_list(store, &listing, &arena, &list, NULL) == MS_OK)
+        for (size_t i = 0; i < list.count && i < 2; i++)
+            look_at_place(store, list.items[i].location);
+    look_at_place(store, MS_STR("a"));
+    if (ms_store_stat(store, &stat, NULL) == MS_OK) {
+        (void)ms_get_by_seq(store, stat.last_seq, &arena, &msg, NULL);
+        if (ms_get_by_seq(store, stat.last_seq / 2, &arena, &msg, NULL) == MS_OK)
+            touch(msg);
+    }
+    search(store);
+    (void)ms_selfcheck(store, NULL);
+}
+
+static void copy(ms_store *store)
+{
+    ms_store *to;
+    ms_mem_desc desc;
+    ms_error err;
+    memset(&desc, 0, sizeof desc);
+    desc.chunk_size = 4096;
+    desc.alloc = heap.alloc;
+    if (ms_mem_open(&to, &desc, NULL) != MS_OK) fuzz_fail("no store to copy to");
+    (void)ms_copy(to, store, NULL, &arena, NULL, NULL);
+    if (ms_selfcheck(to, &err) != MS_OK) fuzz_fail("the copy: %s", err.message);
+    ms_close(to);
+}
+
+static void verify(unsigned how)
+{
+    ms_log_desc desc = desc_of(how, MS_LOG_READ, MS_OPEN_NORMAL);
+    ms_log_report report;
+    ms_result result = ms_log_verify(&desc, &report, NULL);
+    if (result == MS_OK && report.damaged + report.index_damaged > 0)
+        fuzz_fail("verify finds damage and says ok");
+}
+
+static void read_it(unsigned how, unsigned then)
+{
+    static const ms_log_opening openings[] = {MS_OPEN_NORMAL, MS_OPEN_STRICT,
+                                              MS_OPEN_SALVAGE, MS_OPEN_NORMAL};
+    ms_log_desc desc = desc_of(how, MS_LOG_READ, openings[then & 3]);
+    ms_store *store;
+    if (ms_log_open(&store, &desc, NULL) != MS_OK) return;
+    look(store);
+    if (then & COPIED) copy(store);
+    ms_close(store);
+}
+
+
+/* ---- going on ---- */
+
+/* Appends and changes. The number of the last message, 0: it was refused. */
+static uint64_t write_some(ms_store *store, uint64_t last)
+{
+    ms_envelope batch[2] = {ms_user_message(ms_text("first of two")),
+                            ms_final(ms_text("after"))};
+    ms_append_opts opts;
+    uint64_t seqs[2] = {0, 0}, one = 0;
+    memset(&opts, 0, sizeof opts);
+    opts.location = MS_STR("a");
+    opts.seqs = seqs;
+    batch[1].agent_key = batch[1].key = MS_STR("a");
+    if (ms_append(store, MS_STR("b"), &batch[0], &one, NULL) != MS_OK) return 0;
+    if (one <= last && last != 0) fuzz_fail("a sequence number comes twice");
+    (void)ms_amend(store, last, &batch[0], NULL);
+    (void)ms_note(store, one, MS_STR("k"), ms_text("n"), NULL);
+    (void)ms_hide(store, last / 2, NULL);
+    (void)ms_location_set(store, MS_STR("a"), MS_STR("{\"x\":1}"), NULL);
+    batch[1].key = ms_str_n(NULL, 0);
+    if (ms_append_batch(store, batch, 2, &opts, NULL) != MS_OK) return 0;
+    if (seqs[0] <= one || seqs[1] <= seqs[0]) fuzz_fail("sequence numbers do not rise");
+    return seqs[1];
+}
+
+/* Records that somebody made up may hide or amend what comes behind them. */
+static void must_have(ms_store *store, uint64_t seq)
+{
+    const ms_msg *msg;
+    ms_error err;
+    ms_result result = ms_get_by_seq(store, seq, &arena, &msg, &err);
+    if (result == MS_E_HIDDEN) return;
+    if (result == MS_OK && ms_flags(msg) & MS_FLAG_AMENDED) return;
+    if (result != MS_OK)
+        fuzz_fail("what was appended as %llu is not there: %s", (unsigned long long)seq,
+                  err.message);
+    if (!ms_str_equal(ms_content(msg).text, MS_STR("after"))) fuzz_fail("another text");
+}
+
+static void write_it(unsigned how, unsigned then)
+{
+    ms_log_desc desc = desc_of(how, MS_LOG_WRITE, MS_OPEN_NORMAL);
+    ms_log_desc reading = desc_of(how, MS_LOG_READ, MS_OPEN_NORMAL);
+    ms_store *store, *beside = NULL;
+    ms_error err;
+    ms_stat stat;
+    bool plain = !has_index();
+    uint64_t seq = 0, before = 0, after = 0;
+    damages = 0;
+    if (ms_log_open(&store, &desc, NULL) != MS_OK) return;
+    if (then & BESIDE) (void)ms_log_open(&beside, &reading, NULL);
+    memset(&stat, 0, sizeof stat);
+    if (ms_store_stat(store, &stat, NULL) == MS_OK)
+        seq = write_some(store, stat.last_seq);
+    before = count_all(store);
+    if (seq != 0 && plain) must_have(store, seq);
+    if (seq != 0 && plain && beside != NULL) must_have(beside, seq);
+    (void)ms_sync(store, NULL, NULL);
+    ms_close(store);
+    ms_close(beside);
+    if (then & RESTARTED) disk.boot++;
+    ms_result result = ms_log_open(&store, &reading, &err);
+    if (result == MS_E_FOREIGN) return; /* a kind that must be known, met late */
+    if (result != MS_OK) fuzz_fail("it cannot be opened again: %s", err.message);
+    if (seq != 0 && plain) must_have(store, seq);
+    after = count_all(store);
+    if (plain && damages == 0 && before != after)
+        fuzz_fail("%llu messages before, %llu after it was opened again",
+                  (unsigned long long)before, (unsigned long long)after);
+    ms_close(store);
+}
+
+static void fuzz_one(const unsigned char *bytes, size_t size)
+{
+    fuzz_input in = {bytes, bytes + size};
+    unsigned how = fuzz_u8(&in), then = fuzz_u8(&in), zeros = fuzz_u8(&in);
+    disk_begin(&disk, disk.size);
+    disk.os.exact_maps = (how & EXACT) != 0;
+    fuzz_alloc_init(&heap);
+    drawn = 0;
+    make_file(&in, how, zeros);
+    if (then & VERIFIED) verify(how);
+    read_it(how, then);
+    if (then & WRITTEN) write_it(how, then);
+    if (disk.files != 0 || disk.maps != 0 || disk.locked)
+        fuzz_fail("files %d, maps %d, lock %d are left open", disk.files, disk.maps,
+                  (int)disk.locked);
+    if (heap.live != 0)
+        fuzz_fail("%lu bytes were not given back", (unsigned long)heap.live);
+    ms_arena_reset(&arena);
+}
+
+
+/* ---- changing inputs ----
+ * Half of them as bytes; the others as the file that they are: tests/hostile.h lies in
+ * one to five places and puts the checks right. */
+
+#if !defined(FUZZ_REPLAY) && !defined(FUZZ_AFL)
+size_t LLVMFuzzerMutate(uint8_t *bytes, size_t size, size_t room);
+size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t size, size_t room, unsigned seed);
+
+size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t size, size_t room, unsigned seed)
+{
+    static unsigned char file[FUZZ_FILE], out[FUZZ_MOST];
+    static size_t used;
+    fuzz_input in = {bytes, bytes + size};
+    uint64_t rng = seed;
+    if (seed % 2 == 0 || size < 4) return LLVMFuzzerMutate(bytes, size, room);
+    unsigned char head[3] = {(unsigned char)fuzz_u8(&in), (unsigned char)fuzz_u8(&in),
+                             (unsigned char)fuzz_u8(&in)};
+    memset(file, 0, used);
+    used = fuzz_unpack(&in, file);
+    size_t lied = used > 0 ? hostile_mutate(file, used, FUZZ_FILE, &rng) : 0;
+    if (lied > used) used = lied;
+    size_t packed = fuzz_pack(file, lied, head, out, room < FUZZ_MOST ? room : FUZZ_MOST);
+    if (packed == 0) return LLVMFuzzerMutate(bytes, size, room);
+    memcpy(bytes, out, packed);
+    return packed;
+}
+#endif

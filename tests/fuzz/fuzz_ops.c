@@ -1,0 +1,710 @@
+/* Fuzzes stores: the input is a program of operations, with faults among them.
+ *
+ *   byte 0    bits: the store (arena store on the heap, in a fixed buffer, log with
+ *             WRITE, log with MAP); exact maps; two bits of sync mode; a reader beside a
+ *   log the rest  operations: what, and one or two bytes of arguments (table `steps`)
+ *
+ * A naive twin, an array of what every message should be, is asked after each step what
+ * the store should show: every message in order, every place, the conversations and one
+ * agent of it, notes, facts, totals, the reader beside. The twin is copied at each step,
+ * so that after a fault or a crash it can be told which state it is:
+ *
+ *   - the k-th allocation or file operation fails (all from it on, perhaps): the step is
+ *     in force or nothing is, and without memory nothing is;
+ *   - the process dies: the file stays, all that returned is in force;
+ *   - power is cut: each page or sector that was not synced is old or new; what is left
+ *     is the state after one of the steps, none older than the last sync.
+ *
+ * After each of these the log is opened again and the program goes on. FUZZ_TELL=1 in
+ * the environment prints the steps of a replayed input.
+ * Left out: forks, copies, by-time queries: see test_twin.c.
+ */
+
+#define _POSIX_C_SOURCE 200809L
+#define FUZZ_MOST 192
+#include "disk.h"
+
+enum { HEAP, FIXED, LOG, LOG_MAPPED };
+enum { MOST_ITEMS = 48, MOST_STEPS = 64, PLACES = 2, KEYS = 3, LONGEST = 1500,
+       FILE_ROOM = 48 << 10 };
+
+/* One message as it should be; its text follows from number, version and parts. */
+typedef struct item {
+    uint64_t seq;             /* 0: not known */
+    uint8_t place, type, agent, key; /* key: 0 none */
+    uint8_t number, version, parts, size;
+    bool hidden, redacted, open, amended;
+} item;
+
+typedef struct model {
+    item items[MOST_ITEMS];
+    unsigned count, notes, redacted_notes;
+    uint8_t facts[PLACES];    /* 0: none */
+    uint8_t numbers;
+} model;
+
+static const ms_type types[] = {MS_T_USER_MESSAGE, MS_T_ASSISTANT_MESSAGE,
+                                MS_T_OBSERVATION, MS_T_GLOBAL_OBSERVATION};
+static const char *const places[] = {"a", "b"};
+static const char *const agents[] = {NULL, "x"};
+static const char *const keys[] = {NULL, "k1", "k2"};
+
+static fuzz_disk disk;
+static fuzz_alloc heap, other_heap;   /* of the store; of the reader beside */
+static ms_arena arena;
+static uint64_t buffer[2048];
+static unsigned char drawn;
+static unsigned kind, how;
+static ms_store *store, *beside;
+static model states[MOST_STEPS + 2]; /* after each step */
+static unsigned now, durable;        /* of them; that is surely durable */
+static model tried;                  /* what the step that is under way would make */
+static ms_stream stream;
+static int writing;                  /* the item; -1: none */
+static bool armed;                   /* a fault is to come */
+static ms_error said;                /* by the last opening */
+
+
+/* With FUZZ_TELL in the environment each step is told: to look at a finding. */
+static bool telling(void)
+{
+    static int known = -1;
+    if (known < 0) known = getenv("FUZZ_TELL") != NULL;
+    return known != 0;
+}
+
+
+/* ---- opening ---- */
+
+static bool is_log(void) { return kind >= LOG; }
+
+static ms_log_desc log_desc(ms_log_mode mode)
+{
+    ms_log_desc desc;
+    memset(&desc, 0, sizeof desc);
+    desc.path = "log";
+    desc.mode = mode;
+    desc.engine = kind == LOG_MAPPED ? MS_ENGINE_MAP : MS_ENGINE_WRITE;
+    desc.sync = (ms_sync_mode)((how >> 3 & 3) % 3);
+    desc.sync_bytes = 2000;
+    desc.segment_size = MS_LOG_SEGMENT_MIN;
+    desc.clock.now = fuzz_now;
+    desc.entropy.fill = fuzz_fill;
+    desc.entropy.ctx = &drawn;
+    desc.os = &disk.os;
+    desc.alloc = heap.alloc;
+    return desc;
+}
+
+static ms_result open_mem(bool again)
+{
+    ms_mem_desc desc;
+    memset(&desc, 0, sizeof desc);
+    desc.chunk_size = 4096;
+    desc.clock.now = fuzz_now;
+    desc.entropy.fill = fuzz_fill;
+    desc.entropy.ctx = &drawn;
+    if (kind == HEAP) {
+        desc.alloc = heap.alloc;
+    } else {
+        desc.buffer = buffer;
+        desc.buffer_size = sizeof buffer;
+        desc.chunk_size = 0;
+    }
+    return again ? ms_mem_attach(&store, &desc, NULL, &said)
+                 : ms_mem_open(&store, &desc, &said);
+}
+
+static void open_beside(void)
+{
+    ms_log_desc desc = log_desc(MS_LOG_READ);
+    desc.alloc = other_heap.alloc;
+    if (is_log() && (how & 32) && ms_log_open(&beside, &desc, NULL) != MS_OK)
+        fuzz_fail("no reader beside");
+}
+
+static ms_result open_store(bool again)
+{
+    if (!is_log()) return open_mem(again);
+    ms_log_desc desc = log_desc(MS_LOG_CREATE);
+    return ms_log_open(&store, &desc, &said);
+}
+
+static void disarm(void)
+{
+    disk.fail_at = heap.fail_at = 0;
+    disk.fail_from = heap.fail_from = false;
+    armed = false;
+}
+
+
+/* ---- what the store should show ---- */
+
+static char text_room[LONGEST + 64];
+
+static ms_str text_of(const item *e)
+{
+    static const size_t sizes[] = {0, 30, 200, LONGEST};
+    if (e->redacted) return MS_STR("[redacted]");
+    int n = snprintf(text_room, 32, "<%u.%u>", (unsigned)e->number, (unsigned)e->version);
+    size_t used = (size_t)n, fill = sizes[e->size % 4];
+    memset(text_room + used, 'a' + e->number % 26, fill);
+    used += fill;
+    for (unsigned i = 0; i < e->parts && i < 24; i++) text_room[used++] = '+';
+    return ms_str_n(text_room, used);
+}
+
+static ms_envelope message_of(const item *e)
+{
+    ms_envelope m;
+    memset(&m, 0, sizeof m);
+    m.type = types[e->type];
+    m.content = ms_text_n(text_of(e));
+    m.agent_key = ms_str_of(agents[e->agent]);
+    m.key = ms_str_of(keys[e->key]);
+    return m;
+}
+
+static const char *item_differs(const item *e, const ms_msg *msg)
+{
+    uint32_t flags = ms_flags(msg);
+    if (e->seq != 0 && e->seq != ms_seq(msg)) return "a number";
+    if (ms_type_of(msg) != types[e->type]) return "a type";
+    if (!ms_str_equal(ms_location(msg), ms_str_of(places[e->place]))) return "a place";
+    if (!ms_str_equal(ms_agent_key(msg), ms_str_of(agents[e->agent]))) return "an agent";
+    if (!ms_str_equal(ms_content(msg).text, text_of(e))) return "a text";
+    if (((flags & MS_FLAG_UNFINISHED) != 0) != e->open) return "whether it is finished";
+    if (((flags & MS_FLAG_REDACTED) != 0) != e->redacted) return "whether it is redacted";
+    return NULL;
+}
+
+/* Which items a query is about. */
+static bool asked(const item *e, const ms_query *q)
+{
+    bool talk = (MS_BIT(types[e->type]) & MS_TYPES_CONVERSATION) != 0;
+    ms_str place = ms_str_of(places[e->place]);
+    if (e->hidden) return false;
+    if (q->location.ptr != NULL && !ms_str_equal(q->location, place)) return false;
+    if (q->views == MS_VIEW_CONVERSATION) return talk;
+    if (q->views == MS_VIEW_TEAM) return e->agent == 1;
+    return true;
+}
+
+static const char *query_differs(const model *m, ms_store *of, const ms_query *q)
+{
+    ms_cursor it;
+    const ms_msg *msg;
+    const char *what = NULL;
+    unsigned i = 0;
+    if (ms_query_open(of, q, &it, NULL) != MS_OK) return "a query that fails";
+    while (what == NULL && (msg = ms_next(&it)) != NULL) {
+        while (i < m->count && !asked(&m->items[i], q)) i++;
+        what = i < m->count ? item_differs(&m->items[i++], msg) : "a message too much";
+    }
+    while (i < m->count && !asked(&m->items[i], q)) i++;
+    if (ms_cursor_close(&it, NULL) != MS_OK && what == NULL) what = "the cursor's result";
+    return what == NULL && i < m->count ? "a message is missing" : what;
+}
+
+static const char *notes_differ(const model *m, ms_store *of)
+{
+    ms_query q;
+    ms_cursor it;
+    unsigned n = 0;
+    memset(&q, 0, sizeof q);
+    q.raw = MS_RAW_NOTES;
+    if (ms_query_open(of, &q, &it, NULL) != MS_OK) return "a query of notes that fails";
+    while (ms_next(&it) != NULL) n++;
+    if (ms_cursor_close(&it, NULL) != MS_OK) return "the cursor of notes";
+    return n != m->notes ? "the number of notes" : NULL;
+}
+
+static const char *facts_differ(const model *m, ms_store *of)
+{
+    for (unsigned i = 0; i < PLACES; i++) {
+        char want[32] = "{}";
+        ms_str facts;
+        if (m->facts[i] != 0)
+            snprintf(want, sizeof want, "{\"n\":%u}", (unsigned)m->facts[i]);
+        if (ms_location_get(of, ms_str_of(places[i]), &arena, &facts, NULL) != MS_OK)
+            return "facts that cannot be read";
+        if (!ms_str_equal(facts, ms_str_of(want))) return "other facts";
+    }
+    return NULL;
+}
+
+static const char *totals_differ(const model *m, ms_store *of)
+{
+    ms_stat stat;
+    unsigned visible = 0;
+    for (unsigned i = 0; i < m->count; i++) visible += !m->items[i].hidden;
+    if (ms_store_stat(of, &stat, NULL) != MS_OK) return "no totals";
+    bool same = stat.messages == visible && stat.hidden == m->count - visible;
+    return same ? NULL : "the totals";
+}
+
+static const char *differs(const model *m, ms_store *of)
+{
+    static const ms_str agent = {"x", 1};
+    ms_query q;
+    memset(&q, 0, sizeof q);
+    q.arena = &arena;
+    const char *what = query_differs(m, of, &q);
+    for (unsigned i = 0; i < PLACES && what == NULL; i++) {
+        q.location = ms_str_of(places[i]);
+        q.views = i == 0 ? MS_VIEW_CONVERSATION : MS_VIEW_TEAM;
+        q.agent_keys = &agent;
+        q.n_agent_keys = 1;
+        what = query_differs(m, of, &q);
+    }
+    if (what == NULL) what = notes_differ(m, of);
+    if (what == NULL) what = facts_differ(m, of);
+    if (what == NULL) what = totals_differ(m, of);
+    ms_arena_reset(&arena);
+    return what;
+}
+
+/* Numbers that the store gave. */
+static void learn(model *m)
+{
+    ms_query q;
+    ms_cursor it;
+    const ms_msg *msg;
+    unsigned i = 0;
+    memset(&q, 0, sizeof q);
+    q.raw = MS_RAW_MESSAGES;
+    while (i < m->count && m->items[i].seq != 0) i++;
+    if (i == m->count) return;
+    q.after_seq = i > 0 ? m->items[i - 1].seq : 0;
+    if (ms_query_open(store, &q, &it, NULL) != MS_OK) fuzz_fail("a raw query fails");
+    for (; i < m->count && (msg = ms_next(&it)) != NULL; i++)
+        m->items[i].seq = ms_seq(msg);
+    if (ms_cursor_close(&it, NULL) != MS_OK || i < m->count)
+        fuzz_fail("messages have no record");
+}
+
+static void must_be(const model *m, ms_store *of, const char *when)
+{
+    const char *what = differs(m, of);
+    if (what != NULL) fuzz_fail("step %u, %s: %s differs", now, when, what);
+}
+
+
+/* ---- after a step ---- */
+
+static void took(void)
+{
+    if (now < MOST_STEPS) now++;
+    states[now] = tried;
+    learn(&states[now]);
+}
+
+static void set_durable(void)
+{
+    durable = now;
+}
+
+static void open_again(void)
+{
+    ms_result result = open_store(true);
+    if (result != MS_OK) fuzz_fail("step %u: opening again: %s", now, said.message);
+    writing = -1;
+}
+
+static void close_all(void)
+{
+    ms_close(beside);
+    ms_close(store);
+    store = beside = NULL;
+}
+
+/* The store was lost: which of the states from the last durable one on is it? */
+static void find_state(unsigned oldest, bool also_tried)
+{
+    const char *what = "";
+    if (also_tried && differs(&tried, store) == NULL) {
+        took();
+        return;
+    }
+    for (unsigned i = now + 1; i-- > oldest;) {
+        what = differs(&states[i], store);
+        if (what != NULL) continue;
+        now = i;
+        return;
+    }
+    fuzz_fail("it is none of the states %u to %u; of the oldest %s differs", oldest, now,
+              what);
+}
+
+/* What a step said, when it was to succeed. */
+static void answered(ms_result result, const char *step)
+{
+    bool fault = armed && heap.failed + disk.hits > 0, io;
+    if (telling()) fprintf(stderr, "   %s: %s\n", step, ms_result_text(result));
+    bool synced = is_log() && ((how >> 3 & 3) % 3) == MS_SYNC_EACH;
+    disarm();
+    if (result == MS_OK) {
+        took();
+        if (synced) set_durable();
+        return;
+    }
+    if (result == MS_E_FULL && (kind == FIXED || disk.size > FILE_ROOM / 2)) return;
+    if (!fault) fuzz_fail("step %u: %s says %s", now, step, ms_result_text(result));
+    io = result == MS_E_IO || result == MS_E_POISONED;
+    if (!io && result != MS_E_NO_MEMORY && result != MS_E_ARENA && result != MS_E_BUSY &&
+        result != MS_E_FULL)
+        fuzz_fail("step %u: after a fault %s says %s", now, step, ms_result_text(result));
+    if (!is_log()) return;
+    /* a handle whose sync failed must be opened again, others go on */
+    ms_log_info info;
+    bool poisoned = ms_log_stat(store, &info, NULL) != MS_OK || info.poisoned;
+    if (poisoned) {
+        close_all();
+        open_again();
+        open_beside();
+    }
+    find_state(now, io || poisoned);
+}
+
+
+/* ---- steps; each takes bytes from the program ---- */
+
+static item fresh_item(fuzz_input *in)
+{
+    unsigned bits = fuzz_u8(in);
+    item e;
+    memset(&e, 0, sizeof e);
+    e.place = bits & 1;
+    e.agent = bits >> 1 & 1;
+    e.type = bits >> 2 & 3;
+    e.size = bits >> 4 & 3;
+    e.number = tried.numbers++;
+    return e;
+}
+
+static bool has_room(unsigned n) { return tried.count + n <= MOST_ITEMS; }
+
+static void step_append(fuzz_input *in)
+{
+    item e = fresh_item(in);
+    if (!has_room(1)) return;
+    ms_envelope m = message_of(&e);
+    uint64_t seq = 0;
+    tried.items[tried.count++] = e;
+    answered(ms_append(store, ms_str_of(places[e.place]), &m, &seq, NULL), "append");
+    unsigned count = states[now].count;
+    if (seq != 0 && count > 0 && states[now].items[count - 1].seq != seq)
+        fuzz_fail("it told another number");
+}
+
+static void step_batch(fuzz_input *in)
+{
+    static char rooms[4][LONGEST + 64];
+    ms_envelope batch[4];
+    unsigned n = 2 + fuzz_below(in, 3), place = fuzz_u8(in) & 1;
+    ms_append_opts opts;
+    if (!has_room(n)) return;
+    memset(&opts, 0, sizeof opts);
+    opts.location = ms_str_of(places[place]);
+    for (unsigned i = 0; i < n; i++) {
+        item e = fresh_item(in);
+        e.place = (uint8_t)place;
+        batch[i] = message_of(&e);
+        memcpy(rooms[i], text_room, batch[i].content.text.len);
+        batch[i].content.text.ptr = rooms[i];
+        tried.items[tried.count++] = e;
+    }
+    answered(ms_append_batch(store, batch, n, &opts, NULL), "batch");
+}
+
+/* With a key: stored once, then told the first number, or refused with another text. */
+static void step_keyed(fuzz_input *in)
+{
+    item e = fresh_item(in);
+    bool same = fuzz_u8(in) & 1;
+    uint64_t seq = 0;
+    const item *old = NULL;
+    e.key = (uint8_t)(1 + e.agent);
+    if (!has_room(1)) return;
+    for (unsigned i = 0; i < tried.count && old == NULL; i++)
+        if (tried.items[i].key == e.key && tried.items[i].place == e.place)
+            old = &tried.items[i];
+    if (old == NULL) {
+        ms_envelope m = message_of(&e);
+        tried.items[tried.count++] = e;
+        answered(ms_append(store, ms_str_of(places[e.place]), &m, NULL, NULL), "keyed");
+        return;
+    }
+    if (armed || old->redacted || old->open || old->amended || old->parts > 0) return;
+    e = *old;
+    if (!same) e.version = 200;
+    ms_envelope m = message_of(&e);
+    ms_result got = ms_append(store, ms_str_of(places[e.place]), &m, &seq, NULL);
+    if (got != (same ? MS_OK : MS_E_KEY_REUSED) || (same && seq != old->seq))
+        fuzz_fail("step %u: a key that is known: %s", now, ms_result_text(got));
+}
+
+/* A message that is there, perhaps hidden; NULL: none. */
+static item *any_item(fuzz_input *in)
+{
+    unsigned which = fuzz_u8(in);
+    return tried.count > 0 ? &tried.items[which % tried.count] : NULL;
+}
+
+static void step_amend(fuzz_input *in)
+{
+    item *e = any_item(in);
+    if (e == NULL || e->open || e->hidden || e->redacted) return;
+    e->version++;
+    e->parts = 0;
+    e->amended = true;
+    ms_envelope m = message_of(e);
+    m.key = m.agent_key = ms_str_n(NULL, 0);
+    answered(ms_amend(store, e->seq, &m, NULL), "amend");
+}
+
+static void step_hide(fuzz_input *in)
+{
+    item *e = any_item(in);
+    if (e == NULL) return;
+    if (e->hidden) {
+        ms_result got = armed ? MS_E_HIDDEN : ms_hide(store, e->seq, NULL);
+        if (got != MS_E_HIDDEN) fuzz_fail("hidden twice: %s", ms_result_text(got));
+        return;
+    }
+    e->hidden = true;
+    answered(ms_hide(store, e->seq, NULL), "hide");
+}
+
+static void step_hide_range(fuzz_input *in)
+{
+    item *a = any_item(in), *b = any_item(in);
+    uint64_t hidden = 0, want = 0;
+    if (a == NULL) return;
+    if (a->seq > b->seq) {
+        item *c = a;
+        a = b;
+        b = c;
+    }
+    ms_str place = ms_str_of(places[a->place]);
+    for (item *e = a; e <= b; e++) {
+        if (e->place != a->place || e->hidden) continue;
+        e->hidden = true;
+        want++;
+    }
+    ms_result got = ms_hide_range(store, place, a->seq, b->seq, &hidden, NULL);
+    if (got == MS_OK && hidden != want) fuzz_fail("it counts otherwise what it hid");
+    answered(got, "hide_range");
+}
+
+static void step_note(fuzz_input *in)
+{
+    item *e = any_item(in);
+    if (e == NULL || e->hidden || e->redacted) return;
+    tried.notes++;
+    answered(ms_note(store, e->seq, MS_STR("k"), ms_text("n"), NULL), "note");
+}
+
+static void step_facts(fuzz_input *in)
+{
+    char facts[32];
+    unsigned place = fuzz_u8(in) & 1;
+    tried.facts[place] = (uint8_t)(1 + now);
+    snprintf(facts, sizeof facts, "{\"n\":%u}", (unsigned)tried.facts[place]);
+    answered(ms_location_set(store, ms_str_of(places[place]), ms_str_of(facts), NULL),
+             "location_set");
+}
+
+static void step_redact(fuzz_input *in)
+{
+    item *e = any_item(in);
+    if (e == NULL || armed || e->open || e->hidden) return;
+    e->redacted = true;
+    unsigned before = now;
+    answered(ms_redact(store, e->seq, NULL), "redact");
+    if (now > before) set_durable();
+}
+
+static void step_stream(fuzz_input *in)
+{
+    ms_stream_opts opts;
+    memset(&opts, 0, sizeof opts);
+    opts.every_part = true;
+    unsigned what = fuzz_u8(in);
+    item *e = NULL;
+    if (writing >= 0 && (unsigned)writing < tried.count) e = &tried.items[writing];
+    if (e == NULL || e->hidden || !e->open) {
+        if (!has_room(1)) return;
+        item fresh = fresh_item(in);
+        if (fresh.type == 0) fresh.type = 1;
+        fresh.open = true;
+        ms_envelope m = message_of(&fresh);
+        tried.items[tried.count++] = fresh;
+        writing = (int)tried.count - 1;
+        unsigned before = now;
+        ms_str place = ms_str_of(places[fresh.place]);
+        answered(ms_stream_begin(&stream, store, place, &m, &opts, NULL), "stream_begin");
+        if (now == before || stream.store == NULL) writing = -1;
+    } else if (what & 3) {
+        if (e->parts >= 20) return;
+        e->parts++;
+        answered(ms_stream_feed(&stream, MS_STR("+"), NULL), "stream_feed");
+    } else {
+        e->open = false;
+        ms_result result = ms_stream_end(&stream, NULL, NULL, NULL);
+        answered(result, "stream_end");
+        if (result == MS_OK) writing = -1;
+    }
+}
+
+static void step_sync(fuzz_input *in)
+{
+    (void)in;
+    ms_result result = ms_sync(store, NULL, NULL);
+    bool fault = armed && disk.hits + heap.failed > 0;
+    disarm();
+    if (result == MS_OK) {
+        if (is_log()) set_durable();
+        return;
+    }
+    if (!fault) fuzz_fail("sync: %s", ms_result_text(result));
+    close_all();
+    open_again();
+    open_beside();
+    find_state(now, false);
+}
+
+static void step_reopen(fuzz_input *in)
+{
+    (void)in;
+    if (kind == HEAP) return;
+    size_t allocs = heap.calls, calls = disk.calls;
+    close_all();
+    bool fault = armed;
+    ms_result result = open_store(true);
+    fault = fault && (heap.calls > allocs || disk.calls > calls);
+    disarm();
+    if (result != MS_OK && !fault) fuzz_fail("opening again: %s", said.message);
+    if (result != MS_OK) open_again();
+    writing = -1;
+    open_beside();
+}
+
+/* The process dies, or the power is cut. */
+static void step_crash(fuzz_input *in)
+{
+    unsigned bits = fuzz_u8(in), seed = fuzz_u8(in);
+    if (!is_log()) return;
+    disarm();
+    uint64_t size = disk.size;
+    if (bits & 1) {
+        size = disk_cut(&disk, seed, (bits & 2) != 0);
+        disk.boot++;
+    } else {
+        memcpy(disk_image, disk_now.bytes, (size_t)disk.size);
+    }
+    disk.keep_synced = false; /* what the dead would write and sync did not happen */
+    close_all();
+    disk.keep_synced = true;
+    disk_load(&disk, disk_image, size, (bits & 1) != 0);
+    open_again();
+    find_state(bits & 1 ? durable : now, false);
+    if (bits & 1) set_durable();
+    open_beside();
+}
+
+static void step_tick(fuzz_input *in)
+{
+    (void)ms_tick(store, 100 * fuzz_u8(in), NULL);
+    bool fault = armed;
+    disarm();
+    if (fault && is_log()) { /* what failed there is found when it matters */
+        close_all();
+        open_again();
+        open_beside();
+        find_state(now, false);
+    }
+}
+
+/* The next step has a fault. */
+static void step_fault(fuzz_input *in)
+{
+    unsigned bits = fuzz_u8(in), k = 1 + (bits >> 2) % 24;
+    static const int codes[] = {EIO, ENOSPC};
+    disarm();
+    armed = true;
+    heap.failed = disk.hits = 0;
+    if ((bits & 1) && is_log()) {
+        disk.fail_at = disk.calls + k;
+        disk.fail_from = (bits & 2) != 0;
+        disk.code = codes[bits >> 7];
+    } else {
+        heap.fail_at = heap.calls + k;
+        heap.fail_from = (bits & 2) != 0;
+    }
+}
+
+#define STEPS(X)                                                                  \
+    X(append) X(append) X(append) X(batch) X(keyed) X(amend) X(hide) X(hide_range) \
+    X(note) X(facts) X(redact) X(stream) X(stream) X(sync) X(reopen) X(crash)       \
+    X(tick) X(fault) X(fault)
+
+static const struct {
+    const char *name;
+    void (*run)(fuzz_input *in);
+} steps[] = {
+#define X(name) {#name, step_##name},
+    STEPS(X)
+#undef X
+};
+
+/* ---- one program ---- */
+
+static void begin(void)
+{
+    disk_begin(&disk, disk.size);
+    disk.os.exact_maps = (how & 4) != 0;
+    disk.keep_synced = true;
+    disk.room = FILE_ROOM;
+    fuzz_alloc_init(&heap);
+    fuzz_alloc_init(&other_heap);
+    drawn = 0;
+    now = durable = 0;
+    writing = -1;
+    armed = false;
+    memset(&states[0], 0, sizeof states[0]);
+    if (open_store(false) != MS_OK) fuzz_fail("no store");
+    open_beside();
+}
+
+static void fuzz_one(const unsigned char *bytes, size_t size)
+{
+    fuzz_input in = {bytes, bytes + size};
+    how = fuzz_u8(&in);
+    kind = how & 3;
+    begin();
+    for (unsigned n = 0; fuzz_left(&in) > 0 && n < MOST_STEPS - 1; n++) {
+        unsigned step = fuzz_below(&in, sizeof steps / sizeof steps[0]);
+        bool quiet = !armed;
+        tried = states[now];
+        if (telling()) fprintf(stderr, "%u: %s\n", now, steps[step].name);
+        steps[step].run(&in);
+        if (armed && quiet) continue; /* it was a fault for the next one */
+        disarm();
+        if (n % 4 == 3) must_be(&states[now], store, "the store");
+    }
+    disarm();
+    must_be(&states[now], store, "at the end");
+    ms_error err;
+    if (ms_selfcheck(store, &err) != MS_OK) fuzz_fail("selfcheck: %s", err.message);
+    if (beside != NULL) must_be(&states[now], beside, "beside");
+    close_all();
+    if (kind != HEAP) {
+        open_again();
+        must_be(&states[now], store, "opened again");
+        close_all();
+    }
+    if (heap.live + other_heap.live != 0) fuzz_fail("memory was not given back");
+    if (disk.files != 0 || disk.maps != 0 || disk.locked)
+        fuzz_fail("files are left open");
+}

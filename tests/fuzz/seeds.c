@@ -1,0 +1,379 @@
+/* Writes the inputs that the fuzz targets begin with:
+ *
+ *     seeds FOLDER [SHARED]      files in FOLDER/json, FOLDER/dialect, ...
+ *
+ * JSON texts and messages are taken from a list here, from tests/golden, and from the
+ * test data in SHARED where that is (json-test-suite, conformance, traces); images and
+ * logs are written by the library; programs of fuzz_ops and fuzz_project are bytes by
+ * chance. The same files each time.
+ */
+
+#define _GNU_SOURCE
+#define FUZZ_MOST 4096
+#include "disk.h"
+#include "format.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+
+static const char *folder;
+static ms_arena arena;
+static size_t n_written;
+
+static void fuzz_one(const unsigned char *bytes, size_t size)
+{
+    (void)bytes;
+    (void)size;
+}
+
+/* A file named after its bytes, so that equal ones are one. */
+static void seed(const char *target, const void *head, size_t head_size, ms_str bytes)
+{
+    char path[1024];
+    uint64_t hash = 14695981039346656037u;
+    if (head_size + bytes.len > FUZZ_MOST) return;
+    for (size_t i = 0; i < head_size + bytes.len; i++) {
+        hash ^= i < head_size ? ((const unsigned char *)head)[i]
+                              : (unsigned char)bytes.ptr[i - head_size];
+        hash *= 1099511628211u;
+    }
+    snprintf(path, sizeof path, "%s/%s", folder, target);
+    (void)mkdir(path, 0777);
+    snprintf(path, sizeof path, "%s/%s/%016llx", folder, target,
+             (unsigned long long)hash);
+    FILE *file = fopen(path, "wb");
+    if (file == NULL) {
+        perror(path);
+        exit(1);
+    }
+    (void)fwrite(head, 1, head_size, file);
+    if (bytes.len > 0) (void)fwrite(bytes.ptr, 1, bytes.len, file);
+    fclose(file);
+    n_written++;
+}
+
+
+/* ---- JSON ---- */
+
+static const char *const texts[] = {
+    "null", "[]", "{}", "\"\"", "0", "-0", "1.5e-7", "1E400", "123456789012345678901",
+    "9223372036854775808", "-9223372036854775808", "1.0", "[1,[2,[3,{\"a\":[]}]]]",
+    " { \"a\" : 1 , \"b\" : [ true , false , null ] } ",
+    "{\"a\":1,\"a\":2,\"\\u0061\":3}",
+    "\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e9\\uD83D\\uDE00\"", "\"\\ud800\"", "\"\\udc00x\"",
+    "\"caf\xC3\xA9 \xF0\x9F\x98\x80\"", "\"\xff\xfe\"", "\"\xed\xa0\x80\"",
+    "\xEF\xBB\xBF[]",
+    "2024-01-15T10:30:00.123456Z", "2024-02-29 23:59:60+01:00", "4.9e-324",
+    "1.7976931348623157e308", "{\"\\u0000\":\"\\u0000\"}", "[1,]", "{\"a\"}", "[1 2]",
+    "tru", "01", "1.", "+1", "\"a\nb\"", "[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]",
+    "\"a long text without anything in it, so that sixteen bytes and more go together\"",
+};
+
+
+/* ---- messages ---- */
+
+static const char *const messages[] = {
+    "{\"type\":\"user_message\",\"content\":\"hi\",\"timestamp\":1.5}",
+    "{\"type\":\"action\",\"tool\":\"f\",\"args\":{\"q\":1},\"turn_id\":\"t\",\"k\":[1]}",
+    "{\"type\":\"delegation\",\"worker\":\"w\",\"task\":\"t\",\"phase_id\":2}",
+    "{\"type\":\"synthesis\",\"content\":{\"a\":1},\"from_manager\":\"m\"}",
+    "{\"role\":\"user\",\"content\":\"hi\"}",
+    "{\"role\":\"system\",\"content\":\"be\"}",
+    "{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"c\",\"type\":"
+    "\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\":1}\"}}]}",
+    "{\"role\":\"tool\",\"tool_call_id\":\"c\",\"content\":\"r\"}",
+    "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":"
+    "\"image_url\",\"image_url\":{\"url\":\"x\"}}]}",
+    "{\"role\":\"assistant\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":"
+    "\"tool_use\",\"id\":\"c\",\"name\":\"f\",\"input\":{\"a\":1}}]}",
+    "{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"tool_use_id\":\"c\","
+    "\"content\":\"r\",\"is_error\":true},{\"type\":\"text\",\"text\":\"b\"}]}",
+    "{\"role\":\"assistant\",\"content\":[{\"type\":\"thinking\",\"thinking\":\"h\","
+    "\"signature\":\"s\"}]}",
+    "{\"role\":\"user\",\"parts\":[{\"text\":\"a\"}]}",
+    "{\"role\":\"model\",\"parts\":[{\"text\":\"a\"},{\"functionCall\":{\"name\":\"f\","
+    "\"args\":{\"a\":1}},\"thoughtSignature\":\"s\"}]}",
+    "{\"role\":\"user\",\"parts\":[{\"functionResponse\":{\"name\":\"f\",\"response\":"
+    "{\"result\":1}}}]}",
+    "{\"kind\":\"request\",\"parts\":[{\"part_kind\":\"user-prompt\",\"content\":\"a\","
+    "\"timestamp\":\"2024-01-15T10:30:00Z\"},{\"part_kind\":\"tool-return\",\"tool_"
+    "name\":"
+    "\"f\",\"content\":{\"a\":1},\"tool_call_id\":\"c\"}]}",
+    "{\"kind\":\"response\",\"parts\":[{\"part_kind\":\"text\",\"content\":\"a\"},"
+    "{\"part_kind\":\"tool-call\",\"tool_name\":\"f\",\"args\":\"{}\",\"tool_call_id\":"
+    "\"c\"}]}",
+    "{\"id\":\"1\",\"task_id\":\"t\",\"content\":{\"type\":\"text\",\"author\":\"user\","
+    "\"content\":\"a\",\"format\":\"plain\"},\"streaming_status\":\"DONE\"}",
+    "{\"type\":\"tool_request\",\"author\":\"agent\",\"tool_call_id\":\"c\",\"name\":"
+    "\"f\","
+    "\"arguments\":{\"a\":1}}",
+    "{\"type\":\"tool_response\",\"author\":\"agent\",\"tool_call_id\":\"c\",\"name\":"
+    "\"f\",\"content\":\"r\"}",
+    "{\"type\":\"reasoning\",\"author\":\"agent\",\"summary\":[\"a\"],\"content\":[\"b\"]"
+    "}",
+    "{\"type\":\"data\",\"author\":\"agent\",\"data\":{\"a\":1}}",
+    "{\"schema\":\"agents-api.message\",\"version\":1,\"type\":\"text\",\"role\":"
+    "\"user\","
+    "\"content\":\"a\",\"metadata\":{\"k\":1}}",
+    "{\"role\":\"user\",\"content\":\"a\",\"metadata\":{\"type\":\"tool_call\","
+    "\"payload\":"
+    "{\"tool_name\":\"f\",\"parameters\":{\"a\":1},\"turn\":2}}}",
+    "{\"role\":\"tool\",\"content\":\"r\",\"tool_name\":\"f\",\"tool_call_id\":\"c\","
+    "\"_compressed\":true,\"_original_length\":900,\"_entity_key\":\"k\"}",
+    "[{\"type\":\"text\",\"text_delta\":\"a\"},{\"type\":\"text\",\"text_delta\":\"b\"}]",
+    "[{\"type\":\"tool_request\",\"tool_call_id\":\"c\",\"name\":\"f\",\"arguments_"
+    "delta\":"
+    "\"{\\\"a\\\"\"},null,{\"type\":\"tool_request\",\"tool_call_id\":\"c\",\"name\":"
+    "\"f\","
+    "\"arguments_delta\":\":1}\"}]",
+    "[{\"type\":\"reasoning_summary\",\"summary_index\":0,\"summary_delta\":\"a\"},"
+    "{\"type\":\"reasoning_content\",\"content_index\":1,\"content_delta\":\"b\"}]",
+    "{\"system\":\"be\",\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}",
+    "{\"systemInstruction\":{\"parts\":[{\"text\":\"be\"}]},\"contents\":[{\"role\":"
+    "\"user\",\"parts\":[{\"text\":\"a\"}]}]}",
+};
+
+enum { EACH = 60 };       /* seeds of one dialect from the test data */
+static size_t n_of[32];
+
+/* The value as a message of every dialect that reads it. */
+static void message(ms_str json, bool always)
+{
+    const ms_dialect *d;
+    size_t i = 0;
+    for (; (d = ms_dialect_at(i)) != NULL; i++) {
+        ms_envelopes list;
+        ms_read_opts lenient = {true, false};
+        bool array = ms_json_kind_of(json) == MS_JSON_ARRAY;
+        unsigned char head[3] = {(unsigned char)i, array ? 4 : 0, (unsigned char)(i + 3)};
+        if (!always && n_of[i] >= EACH) continue;
+        if ((array ? ms_read_list(d, json, NULL, &arena, &list, NULL)
+                   : ms_read(d, json, NULL, &arena, &list, NULL)) == MS_OK) {
+            seed("dialect", head, 3, json);
+            n_of[i]++;
+        } else if (always && ms_read(d, json, &lenient, &arena, &list, NULL) == MS_OK) {
+            head[1] = 1;
+            seed("dialect", head, 3, json);
+        }
+    }
+    unsigned char head[3] = {(unsigned char)i, 0, 0};
+    if (always && ms_json_kind_of(json) == MS_JSON_ARRAY) seed("dialect", head, 3, json);
+    ms_arena_reset(&arena);
+}
+
+/* Every object and array in a value. */
+static void dig(ms_str json, unsigned depth)
+{
+    ms_json_iter it = ms_json_iterate(json);
+    if (depth > 4) return;
+    if (json.len < 1500) message(json, false);
+    while (ms_json_next(&it))
+        if (ms_json_kind_of(it.value) >= MS_JSON_ARRAY) dig(it.value, depth + 1);
+}
+
+static void dig_file(const char *path)
+{
+    size_t size;
+    char *bytes = read_file(path, &size), *line = bytes, *end;
+    for (; bytes != NULL && line < bytes + size; line = end + 1) {
+        end = (char *)memchr(line, '\n', (size_t)(bytes + size - line));
+        if (end == NULL) end = bytes + size;
+        ms_str json, text = ms_str_n(line, (size_t)(end - line));
+        if (ms_json_check(text, NULL, &json, NULL) == MS_OK) dig(json, 0);
+    }
+    free(bytes);
+}
+
+/* Calls `use` for each file of a folder; says when it is not there. */
+static void each_file(const char *root, const char *name, void (*use)(const char *path))
+{
+    char path[1024];
+    struct dirent **entries;
+    snprintf(path, sizeof path, "%s/%s", root, name);
+    int n = scandir(path, &entries, NULL, alphasort);
+    if (n < 0) printf("skip seeds of %s: it is not there\n", path);
+    for (int i = 0; i < n; i++) {
+        snprintf(path, sizeof path, "%s/%s/%s", root, name, entries[i]->d_name);
+        if (entries[i]->d_name[0] != '.') use(path);
+        free(entries[i]);
+    }
+    if (n >= 0) free(entries);
+}
+
+static void json_file(const char *path)
+{
+    size_t size;
+    char *bytes = read_file(path, &size);
+    if (bytes != NULL && size < 600) seed("json", NULL, 0, ms_str_n(bytes, size));
+    free(bytes);
+}
+
+
+/* ---- stores ---- */
+
+/* Fills a store with something of each kind; `much` bytes of NUL in some contents. */
+static void fill(ms_store *store, size_t n, size_t much)
+{
+    static char zeros[8192];
+    uint64_t seqs[64] = {0};
+    ms_stream stream;
+    for (size_t i = 0; i < n && i < 64; i++) {
+        ms_envelope m = ms_user_message(ms_text("hello"));
+        if (i % 3 == 1) m = ms_action(MS_STR("f"), ms_json(MS_STR("{\"q\":1}")));
+        if (i % 3 == 2) m = ms_observation(ms_text_n(ms_str_n(zeros, much)));
+        if (i % 2) m.agent_key = MS_STR("a");
+        if (i % 5 == 0) m.key = i % 2 ? MS_STR("k1") : MS_STR("k0");
+        if (i % 4 == 0) m.has_time = true;
+        m.time = (double)i;
+        (void)ms_append(store, i % 4 ? MS_STR("a") : MS_STR("b"), &m, &seqs[i], NULL);
+    }
+    ms_envelope m = ms_user_message(ms_text("else"));
+    (void)ms_amend(store, seqs[0], &m, NULL);
+    (void)ms_hide(store, seqs[1], NULL);
+    (void)ms_note(store, seqs[2], MS_STR("k"), ms_json(MS_STR("{\"r\":1}")), NULL);
+    (void)ms_location_set(store, MS_STR("a"), MS_STR("{\"t\":\"x\"}"), NULL);
+    if (n < 4) return;
+    m = ms_assistant_message(ms_text("so"));
+    if (ms_stream_begin(&stream, store, MS_STR("a"), &m, NULL, NULL) == MS_OK) {
+        (void)ms_stream_feed(&stream, MS_STR(" far"), NULL);
+        (void)ms_stream_feed(&stream, MS_STR(" more"), NULL);
+        (void)ms_stream_flush(&stream, NULL);
+    }
+    (void)ms_redact(store, seqs[3], NULL);
+}
+
+static void images(void)
+{
+    static uint64_t room[2048];
+    for (size_t n = 0; n < 14; n += 1 + n / 3) {
+        ms_store *store;
+        ms_mem_desc desc;
+        unsigned char drawn = 0;
+        memset(&desc, 0, sizeof desc);
+        desc.buffer = room;
+        desc.buffer_size = sizeof room;
+        desc.clock.now = fuzz_now;
+        desc.entropy.fill = fuzz_fill;
+        desc.entropy.ctx = &drawn;
+        if (ms_mem_open(&store, &desc, NULL) != MS_OK) abort();
+        fill(store, n, 20);
+        for (unsigned char how = 0; how < 16; how = (unsigned char)(how + 3))
+            seed("image", &how, 1, ms_mem_image(store));
+        ms_close(store);
+    }
+}
+
+static void pack(const unsigned char *file, size_t size, const unsigned char *head)
+{
+    static unsigned char out[FUZZ_MOST];
+    size_t used = fuzz_pack(file, size, head, out, sizeof out);
+    if (used > 0) seed("log", out, used, ms_str_n(NULL, 0));
+}
+
+static void pack_each_way(const unsigned char *file, size_t size)
+{
+    static const unsigned char heads[][3] = {
+        {0, 4 + 16, 0}, {3, 4 + 16, 2}, {7 + 16, 4 + 32, 8}, {7 + 8, 4 + 8, 1},
+        {3 + 8 + 16, 1 + 4, 3}, {2, 2 + 8, 0}, {39, 4 + 64, 2}, {128, 4, 0},
+    };
+    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++)
+        pack(file, size, heads[i]);
+}
+
+static void logs(void)
+{
+    static const struct { size_t n, much, sessions; } rows[] = {
+        {0, 0, 1}, {1, 0, 1}, {3, 10, 2}, {6, 10, 1}, {8, 300, 2}, {6, 2000, 2},
+        {9, 3900, 1}, {20, 4000, 2}, {50, 4000, 1},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        static fuzz_disk disk;
+        ms_store *store;
+        ms_log_desc desc;
+        unsigned char drawn = 0;
+        disk_begin(&disk, disk.size);
+        memset(&desc, 0, sizeof desc);
+        desc.path = "log";
+        desc.engine = MS_ENGINE_WRITE;
+        desc.segment_size = MS_LOG_SEGMENT_MIN;
+        desc.clock.now = fuzz_now;
+        desc.entropy.fill = fuzz_fill;
+        desc.entropy.ctx = &drawn;
+        desc.os = &disk.os;
+        for (size_t k = 0; k < rows[i].sessions; k++) {
+            if (ms_log_open(&store, &desc, NULL) != MS_OK) abort();
+            fill(store, rows[i].n, rows[i].much);
+            pack_each_way(disk_now.bytes, (size_t)disk.size);
+            ms_close(store);
+        }
+        pack_each_way(disk_now.bytes, (size_t)disk.size);
+    }
+}
+
+static void log_file(const char *path)
+{
+    size_t size;
+    char *bytes = read_file(path, &size);
+    if (bytes != NULL && size >= 4096 && size <= FUZZ_FILE)
+        pack_each_way((const unsigned char *)bytes, size);
+    free(bytes);
+}
+
+
+/* ---- programs ---- */
+
+static void programs(const char *target, size_t n, size_t most)
+{
+    uint64_t random = 4711;
+    unsigned char bytes[1024];
+    for (size_t i = 0; i < n; i++) {
+        size_t size = 16 + (size_t)test_below(&random, most - 16);
+        test_fill(&random, bytes, size);
+        seed(target, bytes, size, ms_str_n(NULL, 0));
+    }
+}
+
+static void find_seeds(void)
+{
+    static const char *const rows[] = {
+        "\x01" "ab" "xxabab", "\x03\x02" "say \"hi\"", "\x02\x01" "n[\"a\\nb\"]",
+        "\x02\x02" "\xC3\xA9\"caf\\u00e9 caf\xC3\xA9\"",
+        "\x02\x04\xF0\x9F\x98\x80{\"k\":\"\\ud83d\\ude00\"}",
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        seed("find", rows[i], strlen(rows[i]), ms_str_n(NULL, 0));
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        fprintf(stderr, "usage: seeds FOLDER [SHARED]\n");
+        return 2;
+    }
+    fuzz_crc_begin();
+    folder = argv[1];
+    (void)mkdir(folder, 0777);
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        seed("json", NULL, 0, ms_str_of(texts[i]));
+    for (size_t i = 0; i < sizeof messages / sizeof messages[0]; i++) {
+        message(ms_str_of(messages[i]), true);
+        seed("json", NULL, 0, ms_str_of(messages[i]));
+    }
+    images();
+    logs();
+    each_file("tests", "golden", log_file);
+    programs("ops", 40, 160);
+    programs("project", 40, 300);
+    find_seeds();
+    if (argc > 2) {
+        each_file(argv[2], "data/json-test-suite/test_parsing", json_file);
+        each_file(argv[2], "data/json-test-suite/test_transform", json_file);
+        each_file(argv[2], "conformance", dig_file);
+        each_file(argv[2], "data/claude-code-jsonl", dig_file);
+        each_file(argv[2], "data/pi-session", dig_file);
+        each_file(argv[2], "data/tau-bench-airline", dig_file);
+    }
+    ms_arena_deinit(&arena);
+    printf("%lu seeds in %s\n", (unsigned long)n_written, folder);
+    return 0;
+}

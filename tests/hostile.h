@@ -1,0 +1,502 @@
+/* Hostile files: a log file or an image of an arena store that was changed on purpose by
+ * somebody who then puts the checks right, so that the code behind the checks is reached.
+ *
+ *     uint64_t rng = seed;
+ *     size = hostile_mutate(log, size, room, &rng);        a few lies, checks put right
+ *     hostile_recheck(log, size);                          checks alone, after other lies
+ *     size = hostile_mutate_image(image, size, &rng);      the same of an image
+ *     hostile_recheck_image(image, size);
+ *
+ * What is changed: each field of the head page and of the live words; each field of a
+ * record's header; directories and values of fields (lengths, tags, NUL, bad UTF-8, deep
+ * JSON); each word of INDEX and VOID records (outside, in the middle of a record, to
+ * itself, in a cycle); whole records (twice, exchanged, left out, put in, sealed with
+ * another session); the size of the file. Numbers are the ones that break things: 0, the
+ * size of a header, one more and one less than what was there, powers of two, the ends of
+ * each width, offsets of other records.
+ *
+ * Everything follows from *rng alone. Bytes that are no log at all are fine: then only
+ * bytes at random are changed. Nothing is read or written outside of [log, log + room).
+ * Define MSGSTORE_IMPLEMENTATION and include msgstore.h before this file.
+ */
+
+#ifndef HOSTILE_H
+#define HOSTILE_H
+
+#include "support.h"
+
+enum { HOSTILE_SPOTS = 4096, HOSTILE_HEAD = 4096, HOSTILE_IMAGE_HEAD = 64 };
+
+/* Where a record stands, and the session that its check is made with. */
+typedef struct hostile_spot {
+    uint32_t at, session;
+} hostile_spot;
+
+/* What a file has. An image has no sessions. */
+typedef struct hostile_map {
+    unsigned char *bytes;
+    size_t size, room;
+    bool image;
+    ms__file_id id;           /* of a log; of an image: image_id */
+    unsigned char image_id[8];
+    size_t end;               /* behind the last record */
+    size_t n;
+    hostile_spot spots[HOSTILE_SPOTS];
+} hostile_map;
+
+
+/* ---- checks ---- */
+
+/* What the header check of the record at an offset has to be. */
+static inline uint32_t hostile_check(const hostile_map *m, size_t at, uint32_t session)
+{
+    unsigned char seed[16];
+    if (!m->image) return ms__log_check(&m->id, at, m->bytes + at) ^ session;
+    memcpy(seed, m->image_id, 8);
+    ms__put64(seed + 8, at);
+    return ms__crc32c(ms__crc32c(0, seed, 16), m->bytes + at, 28);
+}
+
+/* Does the body of the record lie inside the file? */
+static inline bool hostile_fits(const hostile_map *m, size_t at)
+{
+    if (m->size < 40 || at > m->size - 40) return false;
+    uint64_t size = ms__get32(m->bytes + at);
+    return size > MS__HEADER && ((size + 7) & ~(uint64_t)7) <= m->size - at;
+}
+
+/* Puts both checks of a record right; the body's only when the size says where it ends,
+ * and when it is not one that was erased. */
+static inline void hostile_seal(const hostile_map *m, size_t at, uint32_t session)
+{
+    unsigned char *r = m->bytes + at;
+    if (m->size < 32 || at > m->size - 32) return;
+    if (hostile_fits(m, at) && ms__get32(r + 24) != MS__ERASED)
+        ms__put32(r + 24, ms__body_check(r));
+    ms__put32(r + 28, hostile_check(m, at, session));
+}
+
+/* The checks of the head page: of its fields, of the writer's line, slots and ring. */
+static inline void hostile_seal_head(unsigned char *log, size_t size)
+{
+    if (size < HOSTILE_HEAD) return;
+    ms__put32(log + 52, ms__crc32c(0, log, 52));
+    ms__put32(log + MS__AT_WRITER + 36, ms__crc32c(0, log + MS__AT_WRITER, 36));
+    for (size_t i = 0; i < 2; i++) {
+        unsigned char *slot = log + MS__AT_SLOTS + i * MS__SLOT_STEP;
+        if (ms__get64(slot) != 0) ms__put32(slot + 40, ms__crc32c(0, slot, 40));
+    }
+    for (size_t i = 0; i < MS__RING; i++) {
+        unsigned char *e = log + MS__AT_RING + i * 16;
+        if (ms__get64(e) != 0) ms__put32(e + 12, ms__crc32c(0, e, 12));
+    }
+}
+
+static inline void hostile_seal_image(unsigned char *image, size_t size)
+{
+    if (size < HOSTILE_IMAGE_HEAD) return;
+    ms__put32(image + 32, ms__crc32c(0, image, 24));
+    ms__put32(image + 36, ms__crc32c(0, image + 16, 16));
+}
+
+
+/* ---- finding the records ---- */
+
+static inline bool hostile_is_record(const hostile_map *m, size_t at)
+{
+    const unsigned char *r = m->bytes + at;
+    return hostile_fits(m, at) && r[4] != 0 && (r[4] < MS__KIND_COUNT || r[4] >= 100);
+}
+
+/* Behind the record at an offset, or where a VOID says that records go on. */
+static inline size_t hostile_behind(const hostile_map *m, size_t at)
+{
+    const unsigned char *r = m->bytes + at;
+    size_t next = at + (((size_t)ms__get32(r) + 7) & ~(size_t)7);
+    if (m->image || r[4] != MS__KIND_VOID || next - at < MS__VOID_SIZE) return next;
+    uint64_t on = ms__get64(r + 32);
+    return on % 8 == 0 && on >= next && on <= m->size ? (size_t)on : next;
+}
+
+/* Records follow each other by their sizes; where there is none the next is looked for on
+ * the grid of 8 bytes. A VOID says the session of those behind it. */
+static inline void hostile_look(hostile_map *m)
+{
+    size_t at = m->image ? HOSTILE_IMAGE_HEAD : HOSTILE_HEAD;
+    uint32_t session = 0;
+    m->n = 0;
+    m->end = at;
+    if (m->size < at) return;
+    if (m->image) memcpy(m->image_id, m->bytes + 16, 8);
+    else ms__file_id_set(&m->id, m->bytes + 24, 0);
+    while (at + 40 <= m->size && m->n < HOSTILE_SPOTS) {
+        if (!hostile_is_record(m, at)) {
+            at += 8;
+            continue;
+        }
+        const unsigned char *r = m->bytes + at;
+        if (r[4] == MS__KIND_VOID && ms__get32(r) >= MS__VOID_SIZE)
+            session = ms__get32(r + 40);
+        m->spots[m->n].at = (uint32_t)at;
+        m->spots[m->n++].session = session;
+        at = hostile_behind(m, at);
+        m->end = at;
+    }
+}
+
+static inline void hostile_seal_all(hostile_map *m)
+{
+    if (m->image) hostile_seal_image(m->bytes, m->size);
+    else hostile_seal_head(m->bytes, m->size);
+    hostile_look(m);
+    for (size_t i = 0; i < m->n; i++)
+        hostile_seal(m, m->spots[i].at, m->spots[i].session);
+}
+
+
+/* ---- numbers that break things ---- */
+
+static inline size_t hostile_any(const hostile_map *m, uint64_t *rng)
+{
+    return m->n == 0 ? m->end : m->spots[test_below(rng, m->n)].at;
+}
+
+/* Another INDEX record, when there is one: for cycles. */
+static inline size_t hostile_any_index(const hostile_map *m, uint64_t *rng)
+{
+    size_t from = m->n == 0 ? 0 : (size_t)test_below(rng, m->n);
+    for (size_t i = 0; i < m->n; i++) {
+        size_t at = m->spots[(from + i) % m->n].at;
+        if (m->bytes[at + 4] == MS__KIND_INDEX) return at;
+    }
+    return hostile_any(m, rng);
+}
+
+/* In place of `old`, which stands in the record at `at`. */
+static inline uint64_t hostile_number(const hostile_map *m, uint64_t old, size_t at,
+                                      uint64_t *rng)
+{
+    static const uint64_t numbers[] = {
+        0, 1, 2, 7, 8, 31, 32, 33, 39, 40, 63, 64, 255, 256, 4096, 65535, 65536,
+        0x7fffffff, 0x80000000, 0xfffffff8, 0xffffffff, 0x100000000, 0x7ff0000000000000,
+        0x7ff8000000000000, 0x7fffffffffffffff, 0x8000000000000000, 0xfffffffffffffff8,
+        0xfffffffffffffffe, 0xffffffffffffffff, (uint64_t)256 << 20};
+    size_t n = sizeof numbers / sizeof numbers[0];
+    switch (test_below(rng, 12)) {
+    case 0: return old + 1;
+    case 1: return old - 1;
+    case 2: return old ^ (uint64_t)1 << test_below(rng, 64);
+    case 3: return old + 8 * (1 + test_below(rng, 8));
+    case 4: return m->size + 8 * test_below(rng, 3) - 8;
+    case 5: return at;
+    case 6: return hostile_any(m, rng);
+    case 7: return hostile_any_index(m, rng);
+    case 8: return hostile_any(m, rng) + 8 * (1 + test_below(rng, 4));
+    case 9: return test_random(rng) >> test_below(rng, 64);
+    default: return numbers[test_below(rng, n)];
+    }
+}
+
+/* Replaces the number of that width (1, 2, 4 or 8 bytes) at an offset. */
+static inline void hostile_put(hostile_map *m, size_t at, size_t width, size_t record,
+                               uint64_t *rng)
+{
+    uint64_t old = 0;
+    if (m->size < width || at > m->size - width) return;
+    for (size_t i = width; i-- > 0;) old = old << 8 | m->bytes[at + i];
+    uint64_t now = hostile_number(m, old, record, rng);
+    for (size_t i = 0; i < width; i++) m->bytes[at + i] = (unsigned char)(now >> 8 * i);
+}
+
+typedef struct hostile_field {
+    uint16_t at;
+    uint8_t width;
+} hostile_field;
+
+#define HOSTILE_ANY_OF(table, rng) \
+    ((table)[test_below((rng), sizeof(table) / sizeof((table)[0]))])
+
+
+/* ---- lies in the head ---- */
+
+static inline void hostile_head(hostile_map *m, uint64_t *rng)
+{
+    static const hostile_field fields[] = {
+        {8, 4},    {12, 4},   {16, 4},   {20, 4},   {24, 8},   {32, 8},   {40, 8},
+        {48, 4},   {1024, 8}, {1024, 8}, {1024, 8}, {1088, 8}, {1088, 8}, {1096, 8},
+        {1152, 8}, {1152, 8}, {1160, 8}, {1168, 8}, {1176, 8}, {1184, 4}, {1200, 8},
+        {1208, 8}, {1208, 8}, {1216, 4}, {1224, 4}, {2048, 8}, {2056, 8}, {2056, 8},
+        {2064, 8}, {2072, 8}, {2080, 4}, {2084, 4}, {2560, 8}, {2568, 8}, {2568, 8},
+        {2576, 8}, {2584, 8}, {2592, 4}};
+    hostile_field f = HOSTILE_ANY_OF(fields, rng);
+    if (test_one_in(rng, 8)) {
+        f.at = (uint16_t)(MS__AT_RING + 16 * test_below(rng, 4) + 8 * test_below(rng, 2));
+        f.width = f.at % 16 == 0 ? 8 : 4;
+    }
+    hostile_put(m, f.at, f.width, f.at, rng);
+    hostile_seal_head(m->bytes, m->size);
+    if (f.at >= 24 && f.at < 40) hostile_seal_all(m);
+}
+
+static inline void hostile_image_head(hostile_map *m, uint64_t *rng)
+{
+    static const hostile_field fields[] = {{8, 4}, {12, 4}, {16, 8}, {24, 8}, {24, 8}};
+    hostile_field f = HOSTILE_ANY_OF(fields, rng);
+    hostile_put(m, f.at, f.width, f.at, rng);
+    hostile_seal_image(m->bytes, m->size);
+    if (f.at == 16) hostile_seal_all(m);
+}
+
+
+/* ---- lies in a record ---- */
+
+static inline void hostile_header(hostile_map *m, size_t at, uint64_t *rng)
+{
+    static const hostile_field fields[] = {{0, 4}, {0, 4},  {4, 1}, {5, 1}, {6, 1},
+                                           {7, 1}, {8, 8},  {8, 8}, {8, 8}, {16, 8},
+                                           {4, 1}, {24, 4}};
+    static const unsigned char kinds[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 100, 200};
+    hostile_field f = HOSTILE_ANY_OF(fields, rng);
+    if (f.at == 4) m->bytes[at + 4] = HOSTILE_ANY_OF(kinds, rng);
+    else if (f.at == 24) ms__put32(m->bytes + at + 24, MS__ERASED);
+    else hostile_put(m, at + f.at, f.width, at, rng);
+}
+
+/* The directory of fields, and what stands behind it. */
+static inline void hostile_body(hostile_map *m, size_t at, size_t size, uint64_t *rng)
+{
+    static const unsigned char bytes[] = {0,    1,    0x1f, 0x20, 0x7f, 0x80, 0xc0, 0xed,
+                                          0xf8, 0xff, '"',  '{',  '[',  ']',  '}',  '\\',
+                                          '-',  '9',  ',',  ':',  ' '};
+    unsigned char *body = m->bytes + at + 32;
+    size_t room = size - 32, dir = body[0] < room ? body[0] : room;
+    size_t from = (size_t)test_below(rng, room), len = room - from;
+    switch (test_below(rng, 8)) {
+    case 0: body[0] = (unsigned char)test_random(rng); break;
+    case 1: body[0] = (unsigned char)(body[0] + test_below(rng, 3) - 1); break;
+    case 2: hostile_put(m, at + 32 + test_below(rng, dir + 1), 1, at, rng); break;
+    case 3: body[test_below(rng, dir + 1)] ^= (unsigned char)(1u << test_below(rng, 8));
+        break;
+    case 4: hostile_put(m, at + 32 + test_below(rng, dir + 1), 4, at, rng); break;
+    case 5: memset(body + from, '[', len < 3000 ? len : 3000); break;
+    case 6: body[from] ^= (unsigned char)(1u << test_below(rng, 8)); break;
+    default: body[from] = HOSTILE_ANY_OF(bytes, rng); break;
+    }
+}
+
+/* A word of an INDEX record: of what it begins with, or anywhere behind it. */
+static inline void hostile_index(hostile_map *m, size_t at, size_t size, uint64_t *rng)
+{
+    size_t words = (size - 32) / 4;
+    size_t fixed = m->bytes[at + 5] == MS__INDEX_PART ? 8 : 48;
+    if (test_one_in(rng, 2) && words > fixed) words = fixed;
+    size_t i = at + 32 + 4 * (size_t)test_below(rng, words);
+    size_t width = test_one_in(rng, 3) && i + 8 <= at + size ? 8 : 4;
+    hostile_put(m, i, width, at, rng);
+}
+
+/* An offset in a LEVEL, or a root of a LEAF, leads to some INDEX record: a cycle, often.
+ * */
+static inline void hostile_cycle(hostile_map *m, size_t at, size_t size, uint64_t *rng)
+{
+    size_t i = m->bytes[at + 5] == MS__INDEX_LEVEL
+                   ? 96 + 8 * test_below(rng, 8)
+                   : MS__LEAF_FIXED + 8 * test_below(rng, 8);
+    if (i + 8 > size) return;
+    ms__put64(m->bytes + at + i, test_one_in(rng, 4) ? at : hostile_any_index(m, rng));
+}
+
+static inline void hostile_void(hostile_map *m, size_t at, uint64_t *rng)
+{
+    static const hostile_field fields[] = {{32, 8}, {32, 8}, {40, 4}, {44, 4},
+                                           {48, 8}, {56, 8}};
+    hostile_field f = HOSTILE_ANY_OF(fields, rng);
+    hostile_put(m, at + f.at, f.width, at, rng);
+}
+
+/* Changes one record and seals it, mostly with its own session. */
+static inline void hostile_record(hostile_map *m, uint64_t *rng)
+{
+    if (m->n == 0) return;
+    hostile_spot s = m->spots[test_below(rng, m->n)];
+    if (!hostile_fits(m, s.at)) return;
+    size_t size = ms__get32(m->bytes + s.at);
+    unsigned kind = m->bytes[s.at + 4];
+    unsigned what = (unsigned)test_below(rng, 10);
+    if (what < 4) hostile_header(m, s.at, rng);
+    else if (kind == MS__KIND_INDEX && what < 6) hostile_cycle(m, s.at, size, rng);
+    else if (kind == MS__KIND_INDEX && size >= 64) hostile_index(m, s.at, size, rng);
+    else if (kind == MS__KIND_VOID && size >= 64) hostile_void(m, s.at, rng);
+    else hostile_body(m, s.at, size, rng);
+    if (kind == MS__KIND_VOID && size >= 64 && test_one_in(rng, 2))
+        s.session = ms__get32(m->bytes + s.at + 40);
+    if (test_one_in(rng, 16)) s.session = m->spots[test_below(rng, m->n)].session;
+    hostile_seal(m, s.at, s.session);
+}
+
+
+/* ---- lies about which records there are ---- */
+
+/* Moves what the head says of the end by the bytes that records have moved. */
+static inline void hostile_shift(hostile_map *m, uint64_t by)
+{
+    size_t mark = m->image ? 24 : MS__AT_MARK;
+    ms__put64(m->bytes + mark, ms__get64(m->bytes + mark) + by);
+}
+
+/* A record stands once more, in the place of another: its number comes back. */
+static inline void hostile_repeat(hostile_map *m, uint64_t *rng)
+{
+    size_t from = hostile_any(m, rng), to = hostile_any(m, rng);
+    if (!hostile_fits(m, from) || !hostile_fits(m, to)) return;
+    size_t len = hostile_behind(m, from) - from;
+    if (len > m->size - from || len > m->size - to) return;
+    memmove(m->bytes + to, m->bytes + from, len);
+    hostile_seal_all(m);
+}
+
+static inline void hostile_leave_out(hostile_map *m, uint64_t *rng)
+{
+    size_t at = hostile_any(m, rng);
+    if (m->n == 0 || !hostile_fits(m, at)) return;
+    size_t len = hostile_behind(m, at) - at;
+    if (len > m->size - at) return;
+    memmove(m->bytes + at, m->bytes + at + len, m->size - at - len);
+    memset(m->bytes + m->size - len, 0, len);
+    hostile_shift(m, 0 - (uint64_t)len);
+    hostile_seal_all(m);
+}
+
+/* Puts a copy of one record before another one, or behind the last. */
+static inline void hostile_put_in(hostile_map *m, uint64_t *rng)
+{
+    size_t from = hostile_any(m, rng);
+    size_t to = test_one_in(rng, 2) ? m->end : hostile_any(m, rng);
+    if (m->n == 0 || !hostile_fits(m, from) || to > m->size) return;
+    size_t len = ((size_t)ms__get32(m->bytes + from) + 7) & ~(size_t)7;
+    unsigned char *copy = (unsigned char *)malloc(len);
+    if (copy == NULL) abort();
+    memcpy(copy, m->bytes + from, len);
+    if (m->end + len > m->size && m->room - m->size >= len) {
+        memset(m->bytes + m->size, 0, len);
+        m->size += len;
+    }
+    if (m->size - to >= len) {
+        memmove(m->bytes + to + len, m->bytes + to, m->size - to - len);
+        memcpy(m->bytes + to, copy, len);
+        hostile_shift(m, len);
+        hostile_seal_all(m);
+    }
+    free(copy);
+}
+
+/* Two records that follow each other change places: numbers go back. */
+static inline void hostile_exchange(hostile_map *m, uint64_t *rng)
+{
+    if (m->n < 3) return;
+    size_t i = (size_t)test_below(rng, m->n - 2);
+    size_t a = m->spots[i].at, b = m->spots[i + 1].at;
+    if (!hostile_fits(m, a) || !hostile_fits(m, b)) return;
+    size_t len = b - a, more = ((size_t)ms__get32(m->bytes + b) + 7) & ~(size_t)7;
+    unsigned char *copy = (unsigned char *)malloc(len);
+    if (copy == NULL) abort();
+    memcpy(copy, m->bytes + a, len);
+    memmove(m->bytes + a, m->bytes + b, more);
+    memcpy(m->bytes + a + more, copy, len);
+    free(copy);
+    hostile_seal_all(m);
+}
+
+/* The file is cut, or has more bytes: zeros, or whatever stood there. */
+static inline void hostile_resize(hostile_map *m, uint64_t *rng)
+{
+    size_t old = m->size;
+    if (test_one_in(rng, 2)) {
+        m->size = (size_t)test_below(rng, m->size + 1);
+        return;
+    }
+    m->size += (size_t)test_below(rng, m->room - m->size + 1);
+    memset(m->bytes + old, test_one_in(rng, 2) ? 0 : 0x2d, m->size - old);
+}
+
+static inline void hostile_scribble(hostile_map *m, uint64_t *rng)
+{
+    for (size_t n = 1 + test_below(rng, 8); n > 0 && m->size > 0; n--)
+        m->bytes[test_below(rng, m->size)] = (unsigned char)test_random(rng);
+}
+
+
+/* ---- the two functions ---- */
+
+static inline void hostile_lie(hostile_map *m, uint64_t *rng)
+{
+    size_t head = m->image ? HOSTILE_IMAGE_HEAD : HOSTILE_HEAD;
+    unsigned what = m->size < head ? 99 : (unsigned)test_below(rng, 24);
+    if (what < 12) hostile_record(m, rng);
+    else if (what < 16 && m->image) hostile_image_head(m, rng);
+    else if (what < 16) hostile_head(m, rng);
+    else if (what < 18) hostile_repeat(m, rng);
+    else if (what < 19) hostile_leave_out(m, rng);
+    else if (what < 21) hostile_put_in(m, rng);
+    else if (what < 22) hostile_exchange(m, rng);
+    else if (what < 23) hostile_resize(m, rng);
+    else hostile_scribble(m, rng);
+}
+
+static inline size_t hostile_some_lies(unsigned char *bytes, size_t size, size_t room,
+                                       bool image, uint64_t *rng)
+{
+    static hostile_map m;
+    memset(&m, 0, offsetof(hostile_map, spots));
+    m.bytes = bytes;
+    m.size = size;
+    m.room = room;
+    m.image = image;
+    hostile_look(&m);
+    for (uint64_t n = 1 + test_below(rng, test_one_in(rng, 2) ? 1 : 5); n > 0; n--) {
+        hostile_lie(&m, rng);
+        if (m.size < size) hostile_look(&m);
+    }
+    if (test_one_in(rng, 4)) hostile_seal_all(&m);
+    return m.size;
+}
+
+/* Changes a log of `size` bytes in a buffer of `room` in one to five places, with checks
+ * that hold, and returns its new size. Not for several threads at once. */
+static inline size_t hostile_mutate(unsigned char *log, size_t size, size_t room,
+                                    uint64_t *rng)
+{
+    return hostile_some_lies(log, size, room, false, rng);
+}
+
+/* The same of an image that fills `size` bytes; its size stays. */
+static inline size_t hostile_mutate_image(unsigned char *image, size_t size,
+                                          uint64_t *rng)
+{
+    return hostile_some_lies(image, size, size, true, rng);
+}
+
+static inline void hostile_recheck_as(unsigned char *bytes, size_t size, bool image)
+{
+    static hostile_map m;
+    memset(&m, 0, offsetof(hostile_map, spots));
+    m.bytes = bytes;
+    m.size = m.room = size;
+    m.image = image;
+    hostile_seal_all(&m);
+}
+
+/* Puts all checks of a log right that can be reached: of the head page, and of each
+ * record that is found by going from size to size, or on the grid of 8 bytes where that
+ * fails. */
+static inline void hostile_recheck(unsigned char *log, size_t size)
+{
+    hostile_recheck_as(log, size, false);
+}
+
+static inline void hostile_recheck_image(unsigned char *image, size_t size)
+{
+    hostile_recheck_as(image, size, true);
+}
+
+#endif /* HOSTILE_H */

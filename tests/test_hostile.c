@@ -1,0 +1,1518 @@
+/* Hostile files: logs and images that somebody has changed on purpose, with checks that
+ * hold (see hostile.h), and names and contents that somebody has chosen.
+ *
+ *   - Each changed log is opened for reading in the three ways, for writing alone and
+ *     shared; all kinds of queries, listings, positions, search, histories, selfcheck,
+ *     verify, copies and rewrites run over it; it is appended to, changed, closed and
+ *     opened again. Each changed image is attached, with and without salvage, used, and
+ *     attached again.
+ *   - Whole logs stand inside messages, at each place modulo 8, in content and arguments:
+ *     another log, an older state of this one, records with its own id; and what stands
+ *     before them is damaged.
+ *   - Names that meet in every hash that has no key, and names that meet in the keyed one
+ *     under a key that somebody knows.
+ *
+ * What must hold of a changed file: the process goes on (no signal, no report of a
+ * sanitizer), within a second and within an amount of memory that follows from the size
+ * of the file; reading writes nothing; each message that is read stands in the file as a
+ * record with checks that hold, as a walk of its own finds, and its fields lie inside
+ * it; where numbers go back, ms_log_verify or ms_selfcheck says so; what is appended is
+ * there when the file is opened again. What is refused is refused with a reason. What a
+ * lie may cost is not looked at here: whoever can write the file can write other
+ * messages.
+ *
+ * At MS_TEST_SCALE=100 900 changed logs and 2,500 changed images; in proportion. With
+ * MS_TEST_HOSTILE=rng, the number that a failure of a changed log tells, that one alone;
+ * with MS_TEST_HOSTILE_IMAGE=rng the same of images.
+ */
+
+#define _GNU_SOURCE
+#define MSGSTORE_IMPLEMENTATION
+#include "../msgstore.h"
+#include "diary.h"
+#include "hostile.h"
+
+enum { HEAD = 4096, ROOM = 1 << 18, SECONDS = 30 };
+
+/* A handle on a file of so many bytes takes no more than this. */
+static size_t memory_for(size_t size) { return ((size_t)3 << 20) + 64 * size; }
+
+static uint64_t hostile_files;
+
+/* What runs just now, for who finds the process ended by a signal. */
+static char running[160];
+
+static void on_signal(int number)
+{
+    ssize_t n = write(2, "ended while: ", 13);
+    n += write(2, running, strlen(running));
+    n += write(2, number == SIGALRM ? ": no end\n" : ": signal\n", 9);
+    signal(number, SIG_DFL);
+    if (n >= 0) raise(number);
+}
+
+/* In each test anew: cmocka has its own. */
+static void watch(void)
+{
+    const int signals[] = {SIGALRM, SIGBUS, SIGSEGV, SIGABRT, SIGFPE};
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
+        signal(signals[i], on_signal);
+}
+
+
+/* ---- logs to begin with ---- */
+
+typedef struct source {
+    const char *name;
+    unsigned char *bytes;
+    size_t size;
+} source;
+
+enum { SOURCES = 5 };
+
+typedef struct bench {
+    disk d;
+    test_alloc heap;
+    source sources[SOURCES];
+    size_t n_sources;
+    unsigned char *mutant;
+    size_t size;
+    uint8_t *says;            /* by offset / 8: a record with checks that hold is there */
+    size_t n_says;
+    char folder[300];
+    const ms_os *plain;
+    uint64_t rng;
+    bool disorder;            /* numbers did not rise in some query */
+    bool found;               /* selfcheck has found something */
+    uint64_t opened, refused, messages, results[MS_RESULT_COUNT];
+} bench;
+
+static void entropy_counts(void *ctx, void *out, size_t len)
+{
+    test_fill((uint64_t *)ctx, out, len);
+}
+
+static double clock_stands(void *ctx)
+{
+    (void)ctx;
+    return 1700000000;
+}
+
+static ms_log_desc desc_of(bench *b, ms_log_mode mode)
+{
+    ms_log_desc desc;
+    memset(&desc, 0, sizeof desc);
+    desc.path = "log.msl";
+    desc.mode = mode;
+    desc.os = &b->d.os;
+    desc.engine = MS_ENGINE_WRITE;
+    desc.segment_size = MS_LOG_SEGMENT_MIN;
+    desc.alloc = b->heap.alloc;
+    desc.clock.now = clock_stands;
+    return desc;
+}
+
+static ms_store *must_open(const ms_log_desc *desc, const char *when)
+{
+    ms_store *store;
+    ms_error err;
+    if (ms_log_open(&store, desc, &err) != MS_OK) fail_msg("%s: %s", when, err.message);
+    return store;
+}
+
+static void keep_source(bench *b, const char *name)
+{
+    source *s = &b->sources[b->n_sources++];
+    s->name = name;
+    s->size = (size_t)b->d.size;
+    s->bytes = (unsigned char *)malloc(s->size);
+    if (s->bytes == NULL) abort();
+    memcpy(s->bytes, b->d.ro, s->size);
+    assert_true(s->size <= ROOM);
+    disk_is_idle(&b->d);
+    disk_resize(&b->d, 0);
+    b->d.there = false;
+    b->d.inode = 1;
+}
+
+static void write_messages(ms_store *store, const scribe *s, uint64_t *n, size_t times)
+{
+    for (size_t i = 0; i < times; i++) {
+        size_t count;
+        ms_error err;
+        if (scribe_append(s, store, *n, NULL, &count, &err) != MS_OK)
+            fail_msg("append: %s", err.message);
+        *n += count;
+    }
+}
+
+/* Two sessions with a torn end between them: segments with a level above, batches, keys,
+ * a VOID over dead bytes. */
+static void make_segments(bench *b, uint64_t entropy)
+{
+    scribe s = {test_seed(), 300};
+    uint64_t n = 1;
+    ms_log_desc desc = desc_of(b, MS_LOG_CREATE);
+    desc.entropy.fill = entropy_counts;
+    desc.entropy.ctx = &entropy;
+    ms_store *store = must_open(&desc, "a log of segments");
+    write_messages(store, &s, &n, 90);
+    ms_sync(store, NULL, NULL);
+    ms_log_info info;
+    ms_log_stat(store, &info, NULL);
+    ms_close(store);
+    disk_resize(&b->d, info.end + 4000);
+    memset(b->d.rw + info.end, 0x5a, 4000);
+    b->d.boot++;
+    store = must_open(&desc, "after a torn end");
+    write_messages(store, &s, &n, 90);
+    ms_sync(store, NULL, NULL);
+    ms_log_stat(store, &info, NULL);
+    assert_true(info.segments >= 8 && info.levels > 0);
+    ms_close(store);
+}
+
+/* Changes of every kind; two sessions. */
+static void make_changes(bench *b, uint64_t entropy)
+{
+    static diary d;
+    ms_error err;
+    ms_log_desc desc = desc_of(b, MS_LOG_CREATE);
+    desc.entropy.fill = entropy_counts;
+    desc.entropy.ctx = &entropy;
+    diary_begin(&d, test_seed());
+    for (int session = 0; session < 2; session++) {
+        ms_store *store = must_open(&desc, "a log of changes");
+        for (int i = 0; i < 60; i++)
+            if (diary_step(&d, store, &err) != MS_OK) fail_msg("%s", err.message);
+        ms_close(store);
+        diary_writer_gone(&d);
+    }
+}
+
+/* Two handles in turn, and one of them never closed: the file as it stands. */
+static void make_shared(bench *b, uint64_t entropy)
+{
+    scribe s = {test_seed() + 1, 200};
+    uint64_t n = 1;
+    ms_log_desc desc = desc_of(b, MS_LOG_CREATE);
+    desc.shared = true;
+    desc.entropy.fill = entropy_counts;
+    desc.entropy.ctx = &entropy;
+    ms_store *one = must_open(&desc, "one of two");
+    ms_store *two = must_open(&desc, "two of two");
+    for (int i = 0; i < 40; i++) write_messages(i % 2 ? one : two, &s, &n, 1);
+    ms_envelope m = ms_task(ms_text("a task"));
+    m.agent_key = MS_STR("worker_1");
+    assert_int_equal(ms_append(one, MS_STR("job_1"), &m, NULL, NULL), MS_OK);
+    source *kept = &b->sources[b->n_sources++];
+    kept->name = "shared, in use";
+    kept->size = (size_t)b->d.size;
+    kept->bytes = (unsigned char *)malloc(kept->size);
+    if (kept->bytes == NULL) abort();
+    memcpy(kept->bytes, b->d.ro, kept->size);
+    ms_close(one);
+    ms_close(two);
+}
+
+/* What a copy left out is written down, so positions go on. */
+static void make_gaps(bench *b, uint64_t entropy)
+{
+    scribe s = {test_seed() + 2, 200};
+    uint64_t n = 1;
+    ms_mem_desc mem;
+    ms_store *from;
+    ms_keep keep;
+    memset(&mem, 0, sizeof mem);
+    memset(&keep, 0, sizeof keep);
+    keep.newest = 12;
+    mem.clock.now = clock_stands;
+    assert_int_equal(ms_mem_open(&from, &mem, NULL), MS_OK);
+    write_messages(from, &s, &n, 80);
+    ms_log_desc desc = desc_of(b, MS_LOG_CREATE);
+    desc.entropy.fill = entropy_counts;
+    desc.entropy.ctx = &entropy;
+    ms_store *store = must_open(&desc, "a log with gaps");
+    assert_int_equal(ms_copy(store, from, &keep, NULL, NULL, NULL), MS_OK);
+    write_messages(store, &s, &n, 10);
+    ms_close(store);
+    ms_close(from);
+}
+
+static bench *bench_new(void)
+{
+    static ms_os plain;
+    bench *b = (bench *)calloc(1, sizeof *b);
+    if (b == NULL) abort();
+    watch();
+    plain = os_without_sync();
+    b->plain = &plain;
+    b->rng = test_seed();
+    disk_init(&b->d, ROOM);
+    test_alloc_init(&b->heap);
+    folder_make(b->folder, sizeof b->folder);
+    make_segments(b, 3);
+    keep_source(b, "segments");
+    make_changes(b, 4);
+    keep_source(b, "changes");
+    make_shared(b, 5);
+    keep_source(b, "shared");
+    make_gaps(b, 6);
+    keep_source(b, "gaps");
+    b->mutant = (unsigned char *)malloc(ROOM);
+    b->says = (uint8_t *)calloc(1, ROOM / 8);
+    if (b->mutant == NULL || b->says == NULL) abort();
+    return b;
+}
+
+static void bench_free(bench *b)
+{
+    test_alloc_done(&b->heap);
+    for (size_t i = 0; i < b->n_sources; i++) free(b->sources[i].bytes);
+    disk_deinit(&b->d);
+    folder_remove(b->folder);
+    free(b->mutant);
+    free(b->says);
+    free(b);
+}
+
+
+/* ---- what the bytes say, found without the library's reading ---- */
+
+static bool is_session(const uint32_t *sessions, size_t n, uint32_t session)
+{
+    for (size_t i = 0; i < n; i++)
+        if (sessions[i] == session) return true;
+    return false;
+}
+
+/* The sessions that the head, and VOID and INDEX records on the grid, speak of. */
+static size_t sessions_of(const unsigned char *p, size_t size, const ms__file_id *id,
+                          uint32_t *sessions, size_t most)
+{
+    size_t n = 0;
+    sessions[n++] = ms__get32(p + MS__AT_TOGETHER);
+    for (size_t i = 0; i < MS__RING; i++)
+        sessions[n++] = ms__get32(p + MS__AT_RING + 16 * i + 8);
+    for (size_t at = HEAD; at + 64 <= size && n + 3 < most; at += 8) {
+        const unsigned char *r = p + at;
+        uint32_t needed = ms__log_session(id, at, r);
+        for (size_t i = 32; i < 52 && (r[4] == 8 || r[4] == 2); i += 4)
+            if (ms__get32(r + i) == needed) sessions[n++] = needed;
+    }
+    return n;
+}
+
+/* Marks each place of the grid where a record of one of the sessions stands. */
+static void survey(bench *b)
+{
+    enum { MOST = 1000 };
+    static uint32_t sessions[MOST];
+    const unsigned char *p = b->d.ro;
+    size_t size = (size_t)b->d.size;
+    ms__file_id id;
+    memset(b->says, 0, ROOM / 8);
+    b->n_says = 0;
+    if (size < HEAD) return;
+    ms__file_id_set(&id, p + 24, 0);
+    size_t n = sessions_of(p, size, &id, sessions, MOST);
+    for (size_t at = HEAD; at + 40 <= size; at += 8) {
+        uint64_t len = ms__get32(p + at);
+        if (len <= 32 || ((len + 7) & ~(uint64_t)7) > size - at) continue;
+        if (p[at + 4] == 0 || !is_session(sessions, n, ms__log_session(&id, at, p + at)))
+            continue;
+        bool erased = ms__get32(p + at + 24) == MS__ERASED;
+        if (!erased && ms__body_check(p + at) != ms__get32(p + at + 24)) continue;
+        b->says[at / 8] = 1;
+        b->n_says++;
+    }
+}
+
+
+/* ---- using a changed log ---- */
+
+static void look_at_fields(const ms_msg *msg, const char *from, size_t size)
+{
+    ms_value fields[MS_FIELD_COUNT];
+    uint32_t set = ms_fields(msg, fields);
+    for (int f = 1; f < MS_FIELD_COUNT; f++) {
+        if (!(set >> f & 1)) continue;
+        const char *p = fields[f].text.ptr;
+        size_t len = fields[f].text.len;
+        if (p < from || len > size || p > from + size - len)
+            fail_msg("%s: field %d lies outside of its message", running, f);
+        (void)ms_find_in_value(fields[f], MS_STR("e"), false, 0, NULL);
+    }
+    ms_envelope e = ms_envelope_of(msg);
+    (void)ms_envelope_check(&e, NULL);
+    (void)ms_role_name(msg);
+    (void)ms_type_name(msg);
+}
+
+/* A message that a log gave: one that some record says, or, in an arena, one that is
+ * being written. */
+static void look_at(bench *b, const ms_msg *msg)
+{
+    const unsigned char *p = (const unsigned char *)(const void *)msg;
+    size_t size = ms_size(msg);
+    look_at_fields(msg, (const char *)p, size);
+    b->messages++;
+    if (p >= b->d.ro && p < b->d.ro + DISK_VIEW) {
+        size_t at = (size_t)(p - b->d.ro);
+        if (at >= b->d.size || size > b->d.size - at)
+            fail_msg("%s: a message at %zu, behind the end", running, at);
+        if (at % 8 != 0 || !b->says[at / 8])
+            fail_msg("%s: a message at %zu, where no record is", running, at);
+        return;
+    }
+    if (!(ms_flags(msg) & (MS_FLAG_UNFINISHED | MS_FLAG_REDACTED | MS_FLAG_AMENDED)))
+        fail_msg("%s: a copied message without need", running);
+}
+
+/* No code but these may come of bytes. */
+static void must_be_of_bytes(bench *b, ms_result result, const ms_error *err,
+                             const char *what)
+{
+    b->results[result]++;
+    switch (result) {
+    case MS_OK: case MS_E_DAMAGED: case MS_E_FOREIGN: case MS_E_NOT_FOUND:
+    case MS_E_FULL: case MS_E_HIDDEN: case MS_E_CONFLICT: case MS_E_CLOSED:
+        return;
+    case MS_E_NO_MEMORY:
+        fail_msg("%s, %s: it wants more memory than %zu for %zu bytes (%s)", running,
+                 what, memory_for(b->size), b->size, err != NULL ? err->message : "");
+        return;
+    default:
+        fail_msg("%s, %s: %s (%s)", running, what, ms_result_text(result),
+                 err != NULL ? err->message : "");
+    }
+}
+
+/* The same where messages are looked at as those that are appended: what a record says
+ * may be no message that a store takes. */
+static void must_be_of_messages(bench *b, ms_result result, const ms_error *err,
+                                const char *what)
+{
+    switch (result) {
+    case MS_E_UTF8: case MS_E_SYNTAX: case MS_E_MISSING: case MS_E_KIND: case MS_E_TYPE:
+    case MS_E_ARGUMENT: case MS_E_RANGE: case MS_E_DEPTH: case MS_E_KEY_REUSED:
+    case MS_E_TOO_LARGE:
+        b->results[result]++;
+        return;
+    default: must_be_of_bytes(b, result, err, what);
+    }
+}
+
+/* Reads a query to its end, which comes: an index that lies may list a record several
+ * times, but not without bound. Whether numbers rise is noted. */
+static void read_query(bench *b, ms_store *store, const ms_query *q, const char *what)
+{
+    ms_cursor it;
+    const ms_msg *msg;
+    ms_error err;
+    size_t n = 0;
+    uint64_t last = 0;
+    bool order = q->raw == 0 && !q->by_time && !q->reverse;
+    ms_result result = ms_query_open(store, q, &it, &err);
+    must_be_of_bytes(b, result, &err, what);
+    while ((msg = ms_next(&it)) != NULL) {
+        look_at(b, msg);
+        if (n++ > 8 * b->n_says + 64)
+            fail_msg("%s, %s: reading has no end", running, what);
+        if (order && n > 1 && ms_seq(msg) <= last) b->disorder = true;
+        last = ms_seq(msg);
+    }
+    result = ms_cursor_close(&it, &err);
+    must_be_of_bytes(b, result, &err, what);
+}
+
+static void read_queries(bench *b, ms_store *store, ms_arena *arena)
+{
+    static const char *const places[] = {"job_1", "place_1", "no such place"};
+    ms_str team[] = {MS_STR("worker_1"), MS_STR("worker_2")};
+    ms_query q;
+    memset(&q, 0, sizeof q);
+    q.arena = arena;
+    read_query(b, store, &q, "timeline");
+    q.raw = MS_RAW_ALL;
+    read_query(b, store, &q, "raw");
+    q.raw = 0;
+    for (size_t i = 0; i < 3; i++) {
+        q.location = ms_str_of(places[i]);
+        q.views = 0;
+        read_query(b, store, &q, "location");
+        q.views = MS_VIEW_CONVERSATION | MS_VIEW_GLOBAL | MS_VIEW_AGENT | MS_VIEW_TEAM;
+        q.agent_key = team[0];
+        q.agent_keys = team;
+        q.n_agent_keys = 2;
+        q.limit = i == 0 ? 0 : 10;
+        q.reverse = test_one_in(&b->rng, 2);
+        read_query(b, store, &q, "views");
+        q.by_time = true;
+        read_query(b, store, &q, "views by time");
+        q.by_time = false;
+        q.after_seq = test_below(&b->rng, 100);
+        q.before_seq = q.after_seq + test_below(&b->rng, 100);
+        q.has_since = test_one_in(&b->rng, 2);
+        q.since = 20;
+        read_query(b, store, &q, "bounds");
+        q.after_seq = q.before_seq = 0;
+        q.limit = 0;
+        q.has_since = q.reverse = false;
+    }
+    memset(&q, 0, sizeof q);
+    q.location = MS_STR("place_1");
+    q.raw = MS_RAW_ALL;
+    q.about_seq = 1 + test_below(&b->rng, 40);
+    read_query(b, store, &q, "raw about one");
+}
+
+static void read_one_by_one(bench *b, ms_store *store, ms_arena *arena)
+{
+    ms_error err;
+    const ms_msg *msg;
+    for (int i = 0; i < 12; i++) {
+        uint64_t seq = i == 0 ? UINT64_MAX : test_below(&b->rng, 200), position;
+        ms_result result = ms_get_by_seq(store, seq, arena, &msg, &err);
+        if (result == MS_OK) look_at(b, msg);
+        if (result == MS_OK) assert_true(ms_seq(msg) == seq);
+        must_be_of_bytes(b, result, &err, "get");
+        must_be_of_bytes(b, ms_position(store, seq, &position, &err), &err, "position");
+        result = ms_get_by_position(store, MS_STR("job_1"), seq, arena, &msg, &err);
+        if (seq == 0) continue;
+        if (result == MS_OK) look_at(b, msg);
+        must_be_of_bytes(b, result, &err, "get by position");
+    }
+}
+
+static void read_the_rest(bench *b, ms_store *store, ms_arena *arena)
+{
+    ms_error err;
+    ms_stat stat;
+    ms_log_info info;
+    ms_listing listing;
+    ms_list_query list;
+    ms_usage_list usage;
+    ms_str facts;
+    ms_stream_text text;
+    uint64_t last;
+    must_be_of_bytes(b, ms_store_stat(store, &stat, &err), &err, "stat");
+    must_be_of_bytes(b, ms_log_stat(store, &info, &err), &err, "log stat");
+    must_be_of_bytes(b, ms_refresh(store, &last, &err), &err, "refresh");
+    memset(&list, 0, sizeof list);
+    for (int i = 0; i < 4; i++) {
+        list.agents = i % 2 == 1;
+        list.emptied = i == 2;
+        if (i == 3) list.location = MS_STR("job_1");
+        must_be_of_bytes(b, ms_list(store, &list, arena, &listing, &err), &err, "list");
+        if (listing.count > 4 * b->n_says) fail_msg("%s: a long listing", running);
+    }
+    must_be_of_bytes(b, ms_usage_sum(store, NULL, arena, &usage, &err), &err, "usage");
+    must_be_of_bytes(b, ms_location_get(store, MS_STR("place_1"), arena, &facts, &err),
+                     &err, "facts");
+    ms_result result = ms_stream_read(store, 1 + test_below(&b->rng, 60), 0, arena, &text,
+                                      &err);
+    if (result != MS_E_RANGE) must_be_of_bytes(b, result, &err, "stream");
+}
+
+static void search(bench *b, ms_store *store)
+{
+    ms_find_query q;
+    ms_finder finder;
+    ms_found found;
+    ms_error err;
+    size_t n = 0;
+    memset(&q, 0, sizeof q);
+    q.text = MS_STR("e");
+    q.fields = MS_FIND_ALL;
+    ms_result result = ms_find_open(store, &q, &finder, &err);
+    must_be_of_bytes(b, result, &err, "find");
+    while (ms_find_next(&finder, &found)) {
+        size_t len = ms_get(found.msg, found.field).text.len;
+        if (found.at > len || found.length > len - found.at)
+            fail_msg("%s: found outside of the text", running);
+        if (n++ > 8 * b->n_says + 64) fail_msg("%s: finding has no end", running);
+    }
+    must_be_of_bytes(b, ms_find_close(&finder, &err), &err, "find");
+}
+
+static void read_history(bench *b, ms_store *store, ms_arena *arena)
+{
+    static const ms_scope_kind kinds[] = {MS_SCOPE_ALL, MS_SCOPE_ORCHESTRATOR,
+                                          MS_SCOPE_MANAGER, MS_SCOPE_WORKER,
+                                          MS_SCOPE_SINCE_TASK};
+    ms_memory memory;
+    ms_cursor it;
+    const ms_msg *msg;
+    ms_error err;
+    size_t n = 0;
+    ms_memory_init(&memory, store, MS_STR("job_1"), MS_STR("worker_1"));
+    memory.scope.kind = kinds[test_below(&b->rng, 5)];
+    memory.timeline = test_one_in(&b->rng, 2);
+    memory.arena = arena;
+    ms_result result = ms_get_history(&memory, &it, &err);
+    must_be_of_bytes(b, result, &err, "history");
+    while ((msg = ms_next(&it)) != NULL) {
+        look_at(b, msg);
+        if (n++ > 32 * b->n_says + 64) fail_msg("%s: a history without end", running);
+    }
+    must_be_of_bytes(b, ms_cursor_close(&it, &err), &err, "history");
+}
+
+/* Copies it into an arena store, or writes it anew to a file of the system. */
+static void copy(bench *b, ms_store *store)
+{
+    ms_store *to;
+    ms_mem_desc mem;
+    ms_error err;
+    ms_result result;
+    char path[340];
+    if (test_one_in(&b->rng, 4)) {
+        ms_log_desc desc = desc_of(b, MS_LOG_CREATE);
+        snprintf(path, sizeof path, "%s/copy.msl", b->folder);
+        desc.path = path;
+        desc.os = b->plain;
+        result = ms_log_rewrite(store, &desc, true, NULL, NULL, &err);
+        must_be_of_messages(b, result, &err, "rewrite");
+        unlink(path);
+        return;
+    }
+    memset(&mem, 0, sizeof mem);
+    mem.alloc = b->heap.alloc;
+    assert_int_equal(ms_mem_open(&to, &mem, NULL), MS_OK);
+    result = ms_copy(to, store, NULL, NULL, NULL, &err);
+    must_be_of_messages(b, result, &err, "copy");
+    if (ms_selfcheck(to, &err) != MS_OK)
+        fail_msg("%s: selfcheck of the copy: %s", running, err.message);
+    ms_close(to);
+}
+
+/* Everything that reads. */
+static void read_all(bench *b, ms_store *store)
+{
+    ms_arena arena;
+    ms_error err;
+    ms_arena_init(&arena, &b->heap.alloc);
+    read_queries(b, store, &arena);
+    read_one_by_one(b, store, &arena);
+    read_the_rest(b, store, &arena);
+    read_history(b, store, &arena);
+    ms_arena_deinit(&arena);
+    search(b, store);
+    ms_result result = ms_selfcheck(store, &err);
+    must_be_of_messages(b, result, &err, "selfcheck");
+    b->found = b->found || result != MS_OK;
+    if (test_one_in(&b->rng, 4)) copy(b, store);
+}
+
+static bool opens(bench *b, const ms_log_desc *desc, ms_store **store, const char *how)
+{
+    ms_error err;
+    ms_result result = ms_log_open(store, desc, &err);
+    must_be_of_bytes(b, result, &err, how);
+    b->opened += result == MS_OK;
+    b->refused += result != MS_OK;
+    if (result == MS_OK) return true;
+    if (*store != NULL) fail_msg("%s, %s: a store is left", running, how);
+    if (err.code != result || err.message[0] == '\0')
+        fail_msg("%s, %s: refused without a reason", running, how);
+    return false;
+}
+
+static void read_as(bench *b, ms_log_opening opening, const char *how)
+{
+    ms_store *store;
+    ms_log_desc desc = desc_of(b, MS_LOG_READ);
+    desc.opening = opening;
+    if (!opens(b, &desc, &store, how)) return;
+    read_all(b, store);
+    ms_close(store);
+}
+
+/* A view takes records for what they are, and an index for what it says. That numbers go
+ * back is found by ms_log_verify, of an index by ms_selfcheck. */
+static void verify(bench *b)
+{
+    ms_log_desc desc = desc_of(b, MS_LOG_READ);
+    ms_log_report report;
+    ms_error err;
+    ms_result result = ms_log_verify(&desc, &report, &err);
+    must_be_of_bytes(b, result, &err, "verify");
+    if (b->disorder && !b->found && result == MS_OK)
+        fail_msg("%s: numbers go back, and nothing finds it", running);
+}
+
+
+/* ---- writing on ---- */
+
+/* A message that is not found by its number, where an index lies about numbers: a walk
+ * has it, and ms_log_verify or ms_selfcheck finds the lie. */
+static void must_be_listed(bench *b, ms_store *store, uint64_t seq, const char *why)
+{
+    ms_log_desc desc = desc_of(b, MS_LOG_READ);
+    ms_log_report report;
+    ms_query q;
+    ms_cursor it;
+    const ms_msg *msg;
+    bool found = false;
+    memset(&q, 0, sizeof q);
+    q.raw = MS_RAW_MESSAGES;
+    (void)ms_query_open(store, &q, &it, NULL);
+    while ((msg = ms_next(&it)) != NULL) found = found || ms_seq(msg) == seq;
+    (void)ms_cursor_close(&it, NULL);
+    if (!found)
+        fail_msg("%s: message %llu, appended, is nowhere (%s)", running,
+                 (unsigned long long)seq, why);
+    if (ms_log_verify(&desc, &report, NULL) == MS_OK &&
+        ms_selfcheck(store, NULL) == MS_OK)
+        fail_msg("%s: message %llu, appended: %s; nothing finds that", running,
+                 (unsigned long long)seq, why);
+}
+
+typedef struct added {
+    uint64_t seq[3];
+    bool there[3];
+} added;
+
+static void add(bench *b, ms_store *store, added *a, size_t i, const ms_envelope *m)
+{
+    ms_error err;
+    const ms_msg *msg;
+    ms_result result = ms_append(store, MS_STR("job_1"), m, &a->seq[i], &err);
+    must_be_of_bytes(b, result, &err, "append");
+    if (result != MS_OK) return;
+    result = ms_get_by_seq(store, a->seq[i], NULL, &msg, &err);
+    must_be_of_bytes(b, result, &err, "get of what was appended");
+    a->there[i] = result == MS_OK;
+    if (result != MS_OK && strstr(err.message, "hidden") == NULL)
+        must_be_listed(b, store, a->seq[i], err.message);
+}
+
+static void write_on(bench *b, ms_store *store, added *a)
+{
+    ms_error err;
+    ms_envelope m = ms_observation(ms_text("written on"));
+    memset(a, 0, sizeof *a);
+    add(b, store, a, 0, &m);
+    m.key = MS_STR("a new key");
+    add(b, store, a, 1, &m);
+    add(b, store, a, 2, &m);
+    if (a->there[1] && a->there[2] && a->seq[1] != a->seq[2])
+        fail_msg("%s: a key gives two numbers", running);
+    must_be_of_bytes(b, ms_sync(store, NULL, &err), &err, "sync");
+    must_be_of_bytes(b, ms_tick(store, 100, &err), &err, "tick");
+    if (!a->there[0]) return;
+    m = ms_observation(ms_text("amended"));
+    must_be_of_bytes(b, ms_amend(store, a->seq[0], &m, &err), &err, "amend");
+    must_be_of_bytes(b, ms_note(store, a->seq[0], MS_STR("k"), ms_text("v"), &err), &err,
+                     "note");
+    must_be_of_bytes(b,
+                     ms_location_set(store, MS_STR("job_1"), MS_STR("{\"a\":1}"), &err),
+                     &err, "facts");
+    for (int i = 0; i < 4; i++) {
+        uint64_t seq = test_below(&b->rng, a->seq[0]);
+        must_be_of_messages(b, ms_hide(store, seq, &err), &err, "hide");
+        seq = test_below(&b->rng, a->seq[0]);
+        must_be_of_messages(b, ms_redact(store, seq, &err), &err, "redact");
+    }
+    ms_result result =
+        ms_fork(store, MS_STR("job_1"), a->seq[1], MS_STR("branch"), NULL, &err);
+    must_be_of_messages(b, result, &err, "fork");
+}
+
+/* Opened again, what was added is there. A change that lies about its range may hide what
+ * has not come yet: then at once. */
+static void must_have(bench *b, const added *a)
+{
+    ms_log_desc desc = desc_of(b, MS_LOG_READ);
+    ms_store *store;
+    ms_error err;
+    const ms_msg *msg;
+    if (!a->there[0] && !a->there[1]) return;
+    survey(b);
+    if (ms_log_open(&store, &desc, &err) != MS_OK)
+        fail_msg("%s: refused after an append: %s", running, err.message);
+    for (int i = 0; i < 2; i++) {
+        if (!a->there[i]) continue;
+        ms_result result = ms_get_by_seq(store, a->seq[i], NULL, &msg, &err);
+        if (result != MS_OK) must_be_listed(b, store, a->seq[i], err.message);
+        else look_at(b, msg);
+    }
+    read_all(b, store);
+    ms_close(store);
+}
+
+static void write_as(bench *b, bool shared)
+{
+    ms_log_desc desc = desc_of(b, MS_LOG_WRITE);
+    ms_store *store;
+    added a;
+    desc.shared = shared;
+    desc.lock_wait_ms = 1;
+    desc.engine = test_one_in(&b->rng, 2) ? MS_ENGINE_WRITE : MS_ENGINE_MAP;
+    if (!opens(b, &desc, &store, shared ? "shared" : "write")) return;
+    write_on(b, store, &a);
+    survey(b);
+    read_all(b, store);
+    ms_close(store);
+    must_have(b, &a);
+}
+
+
+/* ---- one changed log ---- */
+
+static void load(bench *b)
+{
+    disk_load(&b->d, b->mutant, b->size);
+    survey(b);
+}
+
+static void mutant_begin(bench *b, size_t i)
+{
+    uint64_t seed = b->rng;
+    const source *s = &b->sources[test_below(&b->rng, b->n_sources)];
+    memcpy(b->mutant, s->bytes, s->size);
+    b->size = hostile_mutate(b->mutant, s->size, ROOM, &b->rng);
+    snprintf(running, sizeof running, "log %zu (of %s, rng %llx)", i, s->name,
+             (unsigned long long)seed);
+    b->d.boot = ms__get64(b->mutant + MS__AT_WRITER);
+    if (test_one_in(&b->rng, 3) || b->d.boot == 0) b->d.boot = 2000;
+    b->d.there = true;
+    b->d.locked = false;
+    b->heap.limit_bytes = memory_for(b->size);
+    b->disorder = b->found = false;
+}
+
+static void mutant_end(bench *b)
+{
+    disk_is_idle(&b->d);
+    test_alloc_done(&b->heap);
+    b->heap.limit_bytes = 0;
+    hostile_files++;
+}
+
+static void one_log(bench *b, size_t i)
+{
+    mutant_begin(b, i);
+    alarm(SECONDS);
+    load(b);
+    read_as(b, MS_OPEN_NORMAL, "read");
+    verify(b);
+    if (test_one_in(&b->rng, 4)) read_as(b, MS_OPEN_STRICT, "strict");
+    if (test_one_in(&b->rng, 3)) read_as(b, MS_OPEN_SALVAGE, "salvage");
+    if (b->d.size != b->size || memcmp(b->d.ro, b->mutant, b->size) != 0)
+        fail_msg("%s: reading has written", running);
+    if (test_one_in(&b->rng, 2)) write_as(b, test_one_in(&b->rng, 3));
+    alarm(0);
+    mutant_end(b);
+}
+
+static void changed_logs(void **state)
+{
+    bench *b = bench_new();
+    const char *again = getenv("MS_TEST_HOSTILE");
+    size_t times = again != NULL ? 1 : test_times(900);
+    double longest = 0;
+    (void)state;
+    if (again != NULL) b->rng = strtoull(again, NULL, 16);
+    for (size_t i = 0; i < times; i++) {
+        double began = now_ms();
+        one_log(b, i);
+        if (now_ms() - began > longest) longest = now_ms() - began;
+    }
+    printf("%zu changed logs, %llu opened, %llu refused, %llu messages read, "
+           "the slowest took %.0f ms, %zu bytes at most\n",
+           times, (unsigned long long)b->opened, (unsigned long long)b->refused,
+           (unsigned long long)b->messages, longest, b->heap.peak_bytes);
+    if (again == NULL) assert_true(b->opened > times / 2 && b->refused > 0);
+    bench_free(b);
+}
+
+/* ---- changed images ---- */
+
+enum { BUFFER = 1 << 16 };
+
+typedef struct gallery {
+    source pictures[3];
+    size_t n;
+    unsigned char *buffer;
+    uint8_t says[BUFFER / 8];
+    test_alloc heap;          /* of arenas: the stores live in the buffer */
+    uint64_t rng, taken, refused;
+    uint64_t found;           /* lies that selfcheck alone has found */
+} gallery;
+
+static ms_mem_desc image_desc(gallery *g)
+{
+    static uint64_t entropy;
+    ms_mem_desc desc;
+    memset(&desc, 0, sizeof desc);
+    desc.buffer = g->buffer;
+    desc.buffer_size = BUFFER;
+    desc.entropy.fill = entropy_counts;
+    desc.entropy.ctx = &entropy;
+    entropy = 9;
+    return desc;
+}
+
+static void keep_picture(gallery *g, const char *name, ms_store *store)
+{
+    source *s = &g->pictures[g->n++];
+    ms_str image = ms_mem_image(store);
+    s->name = name;
+    s->size = image.len;
+    s->bytes = (unsigned char *)malloc(image.len);
+    if (s->bytes == NULL) abort();
+    memcpy(s->bytes, image.ptr, image.len);
+    ms_close(store);
+}
+
+static gallery *gallery_new(void)
+{
+    static diary d;
+    scribe s = {test_seed(), 200};
+    gallery *g = (gallery *)calloc(1, sizeof *g);
+    void *room = NULL;
+    ms_store *store;
+    uint64_t n = 1;
+    if (g == NULL || posix_memalign(&room, 64, BUFFER) != 0) abort();
+    watch();
+    g->buffer = (unsigned char *)room;
+    g->rng = test_seed() + 1;
+    test_alloc_init(&g->heap);
+    ms_mem_desc desc = image_desc(g);
+    assert_int_equal(ms_mem_open(&store, &desc, NULL), MS_OK);
+    write_messages(store, &s, &n, 40);
+    keep_picture(g, "messages", store);
+    desc = image_desc(g);
+    assert_int_equal(ms_mem_open(&store, &desc, NULL), MS_OK);
+    diary_begin(&d, test_seed() + 3);
+    while (d.steps < 60 && diary_step(&d, store, NULL) == MS_OK) continue;
+    keep_picture(g, "changes", store);
+    return g;
+}
+
+static void gallery_free(gallery *g)
+{
+    for (size_t i = 0; i < g->n; i++) free(g->pictures[i].bytes);
+    test_alloc_done(&g->heap);
+    free(g->buffer);
+    free(g);
+}
+
+/* Marks where records of the image's id stand, up to what it says is its end. */
+static void image_survey(gallery *g, ms_store *store)
+{
+    unsigned char seed[16];
+    size_t size = ms_mem_image(store).len;
+    memset(g->says, 0, sizeof g->says);
+    memcpy(seed, g->buffer + 16, 8);
+    for (size_t at = 64; at + 40 <= size; at += 8) {
+        const unsigned char *r = g->buffer + at;
+        uint64_t len = ms__get32(r);
+        if (len <= 32 || ((len + 7) & ~(uint64_t)7) > size - at) continue;
+        ms__put64(seed + 8, at);
+        if (ms__crc32c(ms__crc32c(0, seed, 16), r, 28) != ms__get32(r + 28)) continue;
+        bool erased = ms__get32(r + 24) == MS__ERASED;
+        g->says[at / 8] = erased || ms__body_check(r) == ms__get32(r + 24);
+    }
+}
+
+static void image_query(gallery *g, ms_store *store, const ms_query *q)
+{
+    ms_cursor it;
+    const ms_msg *msg;
+    size_t n = 0;
+    uint64_t last = 0;
+    ms_error err;
+    if (ms_query_open(store, q, &it, &err) != MS_OK)
+        fail_msg("%s: %s", running, err.message);
+    for (; (msg = ms_next(&it)) != NULL; last = ms_seq(msg)) {
+        const unsigned char *p = (const unsigned char *)(const void *)msg;
+        size_t at = (size_t)(p - g->buffer);
+        look_at_fields(msg, (const char *)p, ms_size(msg));
+        if (p >= g->buffer && p < g->buffer + BUFFER && !g->says[at / 8])
+            fail_msg("%s: a message at %zu, where no record is", running, at);
+        if (n++ > BUFFER / 40) fail_msg("%s: reading has no end", running);
+        if (q->raw == 0 && n > 1 && ms_seq(msg) <= last)
+            fail_msg("%s: number %llu after %llu", running,
+                     (unsigned long long)ms_seq(msg), (unsigned long long)last);
+    }
+    ms_result result = ms_cursor_close(&it, NULL);
+    if (result != MS_OK && result != MS_E_DAMAGED)
+        fail_msg("%s: cursor: %s", running, ms_result_text(result));
+}
+
+static void read_image(gallery *g, ms_store *store)
+{
+    ms_query q;
+    ms_arena arena;
+    ms_listing listing;
+    ms_list_query list;
+    ms_error err;
+    ms_usage_list usage;
+    ms_str facts;
+    memset(&q, 0, sizeof q);
+    memset(&list, 0, sizeof list);
+    image_survey(g, store);
+    ms_arena_init(&arena, &g->heap.alloc);
+    q.arena = &arena;
+    image_query(g, store, &q);
+    q.raw = MS_RAW_ALL;
+    image_query(g, store, &q);
+    q.raw = 0;
+    q.location = MS_STR("place_1");
+    image_query(g, store, &q);
+    q.views = MS_VIEW_CONVERSATION;
+    q.limit = 5;
+    image_query(g, store, &q);
+    assert_int_equal(ms_list(store, &list, &arena, &listing, NULL), MS_OK);
+    list.agents = true;
+    assert_int_equal(ms_list(store, &list, &arena, &listing, NULL), MS_OK);
+    (void)ms_location_get(store, MS_STR("place_1"), &arena, &facts, NULL);
+    (void)ms_usage_sum(store, NULL, &arena, &usage, NULL);
+    ms_result result = ms_selfcheck(store, &err);
+    g->found += result != MS_OK;
+    if (result != MS_OK && result != MS_E_DAMAGED)
+        fail_msg("%s: selfcheck: %s", running, err.message);
+    ms_arena_deinit(&arena);
+}
+
+static void write_image(gallery *g, ms_store *store)
+{
+    ms_envelope m = ms_assistant_message(ms_text("written on"));
+    ms_error err;
+    uint64_t seq = 0;
+    const ms_msg *msg;
+    ms_result result = ms_append(store, MS_STR("place_1"), &m, &seq, &err);
+    if (result == MS_OK) {
+        assert_int_equal(ms_get_by_seq(store, seq, NULL, &msg, NULL), MS_OK);
+        (void)ms_amend(store, seq, &m, NULL);
+        (void)ms_note(store, seq, MS_STR("kind"), ms_text("value"), NULL);
+    } else if (result != MS_E_FULL && result != MS_E_NO_MEMORY) {
+        fail_msg("%s: append: %s", running, err.message);
+    }
+    for (int i = 0; i < 6; i++) {
+        (void)ms_hide(store, 1 + test_below(&g->rng, 60), NULL);
+        (void)ms_redact(store, 1 + test_below(&g->rng, 60), NULL);
+        (void)ms_get_by_seq(store, 1 + test_below(&g->rng, 60), NULL, &msg, NULL);
+    }
+    (void)ms_location_set(store, MS_STR("place_2"), MS_STR("{\"a\":null,\"b\":[]}"),
+                          NULL);
+    (void)ms_fork(store, MS_STR("place_1"), seq, MS_STR("branch"), NULL, NULL);
+}
+
+static void one_image(gallery *g, size_t i)
+{
+    uint64_t seed = g->rng, damaged;
+    const source *s = &g->pictures[test_below(&g->rng, g->n)];
+    ms_store *store;
+    ms_error err;
+    snprintf(running, sizeof running, "image %zu (of %s, rng %llx)", i, s->name,
+             (unsigned long long)seed);
+    memset(g->buffer, 0, BUFFER);
+    memcpy(g->buffer, s->bytes, s->size);
+    (void)hostile_mutate_image(g->buffer, s->size, &g->rng);
+    ms_mem_desc desc = image_desc(g);
+    desc.salvage = test_one_in(&g->rng, 2);
+    ms_result result = ms_mem_attach(&store, &desc, &damaged, &err);
+    g->taken += result == MS_OK;
+    g->refused += result != MS_OK;
+    if (result != MS_OK) {
+        if (store != NULL || err.message[0] == '\0' ||
+            (result != MS_E_DAMAGED && result != MS_E_FOREIGN && result != MS_E_FULL))
+            fail_msg("%s: attach: %s (%s)", running, ms_result_text(result), err.message);
+        return;
+    }
+    read_image(g, store);
+    write_image(g, store);
+    read_image(g, store);
+    ms_close(store);
+    result = ms_mem_attach(&store, &desc, &damaged, &err);
+    if (result != MS_OK && result != MS_E_FULL)
+        fail_msg("%s: attach again: %s", running, err.message);
+    if (result == MS_OK) read_image(g, store);
+    ms_close(store);
+}
+
+static void changed_images(void **state)
+{
+    gallery *g = gallery_new();
+    const char *again = getenv("MS_TEST_HOSTILE_IMAGE");
+    size_t times = again != NULL ? 1 : test_times(2500);
+    (void)state;
+    if (again != NULL) g->rng = strtoull(again, NULL, 16);
+    for (size_t i = 0; i < times; i++) {
+        alarm(SECONDS);
+        one_image(g, i);
+        hostile_files++;
+    }
+    alarm(0);
+    printf("%zu changed images, %llu taken, %llu refused, %llu found by selfcheck\n",
+           times, (unsigned long long)g->taken, (unsigned long long)g->refused,
+           (unsigned long long)g->found);
+    if (again == NULL) assert_true(g->taken > times / 10 && g->refused > 0);
+    gallery_free(g);
+}
+
+
+/* ---- a whole log inside a message ---- */
+
+enum { BEFORE = 4, AFTER = 4 };
+
+typedef struct nest {
+    disk d;
+    unsigned char *inner, *sound; /* the log inside; the file before damage */
+    size_t inner_size, size;
+    size_t at[BEFORE + 1 + AFTER], size_of[BEFORE + 1 + AFTER];
+    size_t value;             /* where the carrier's value begins */
+    uint32_t seen_places;     /* modulo 8, by bits */
+} nest;
+
+static ms_log_desc nest_desc(nest *n, ms_log_mode mode)
+{
+    ms_log_desc desc;
+    memset(&desc, 0, sizeof desc);
+    desc.path = "log.msl";
+    desc.mode = mode;
+    desc.os = &n->d.os;
+    return desc;
+}
+
+static void nest_message(ms_store *store, ms_str location, const char *text)
+{
+    ms_envelope m = ms_user_message(ms_text(text));
+    assert_int_equal(ms_append(store, location, &m, NULL, NULL), MS_OK);
+}
+
+/* The log that will be put inside: of another file. */
+static void make_inner(nest *n)
+{
+    ms_log_desc desc = nest_desc(n, MS_LOG_CREATE);
+    ms_store *store = must_open(&desc, "the log inside");
+    ms_log_info info;
+    for (int i = 0; i < 12; i++) nest_message(store, MS_STR("inside"), "inside");
+    assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
+    ms_close(store);
+    n->inner_size = (size_t)info.end;
+    n->inner = (unsigned char *)malloc(n->inner_size);
+    if (n->inner == NULL) abort();
+    memcpy(n->inner, n->d.ro, n->inner_size);
+    disk_resize(&n->d, 0);
+    n->d.there = false;
+}
+
+/* Numbered messages, in the middle one with a value of the size of the log inside. The
+ * length of its location moves the value along the grid. */
+static void make_outer(nest *n, size_t shift, bool args)
+{
+    ms_log_desc desc = nest_desc(n, MS_LOG_CREATE);
+    ms_store *store = must_open(&desc, "the log outside");
+    char text[8], *value = (char *)malloc(n->inner_size + 2);
+    ms_envelope m = ms_action(MS_STR("tool"), ms_json(MS_STR("{}")));
+    if (value == NULL) abort();
+    memset(value, ' ', n->inner_size);
+    value[0] = '{', value[n->inner_size - 1] = '}';
+    for (size_t i = 0; i < BEFORE + 1 + AFTER; i++) {
+        snprintf(text, sizeof text, "m%zu", i);
+        if (i != BEFORE) {
+            nest_message(store, MS_STR("job"), text);
+            continue;
+        }
+        if (!args) m = ms_user_message(ms_text("x"));
+        if (!args) m.content = ms_text_n(ms_str_n(value, n->inner_size));
+        else m.args = ms_json(ms_str_n(value, n->inner_size));
+        assert_int_equal(
+            ms_append(store, ms_str_n("location", 1 + shift), &m, NULL, NULL), MS_OK);
+    }
+    free(value);
+    assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
+    assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
+    ms_close(store);
+}
+
+/* Where the messages stand, and the value. */
+static void survey_outer(nest *n, bool args)
+{
+    ms_log_desc desc = nest_desc(n, MS_LOG_READ);
+    ms_store *store = must_open(&desc, "the log outside, to read");
+    ms_query q;
+    ms_cursor it;
+    const ms_msg *msg;
+    size_t i = 0;
+    memset(&q, 0, sizeof q);
+    assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
+    for (; (msg = ms_next(&it)) != NULL; i++) {
+        const unsigned char *p = (const unsigned char *)(const void *)msg;
+        n->at[i] = (size_t)(p - n->d.ro);
+        n->size_of[i] = ms_size(msg);
+        if (i != BEFORE) continue;
+        ms_str text = ms_get(msg, args ? MS_F_ARGS : MS_F_CONTENT).text;
+        n->value = (size_t)((const unsigned char *)text.ptr - n->d.ro);
+        assert_int_equal(text.len, n->inner_size);
+    }
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    assert_int_equal(i, BEFORE + 1 + AFTER);
+    n->seen_places |= 1u << n->value % 8;
+    ms_close(store);
+}
+
+enum { OF_ANOTHER, OF_THIS, WITH_THIS_ID, INSIDES };
+
+/* Puts a log inside the message, as another writer could, and seals it. */
+static void put_inside(nest *n, int inside)
+{
+    unsigned char *value = n->d.rw + n->value, *r = n->d.rw + n->at[BEFORE];
+    ms__file_id id;
+    ms__file_id_set(&id, n->d.ro + 24, 0);
+    uint32_t session = ms__log_session(&id, n->at[BEFORE], r);
+    if (inside == OF_THIS) {
+        size_t most = n->at[BEFORE] < n->inner_size ? n->at[BEFORE] : n->inner_size;
+        memcpy(value, n->d.ro, most);
+    } else {
+        memcpy(value, n->inner, n->inner_size);
+    }
+    if (inside == WITH_THIS_ID) {
+        unsigned char *log = (unsigned char *)malloc(n->inner_size);
+        if (log == NULL) abort();
+        memcpy(log, n->inner, n->inner_size);
+        memcpy(log + 24, n->d.ro + 24, 16);
+        hostile_recheck(log, n->inner_size);
+        memcpy(value, log, n->inner_size);
+        free(log);
+    }
+    ms__log_seal(&id, n->at[BEFORE], session, r);
+    n->size = (size_t)n->d.size;
+    memcpy(n->sound, n->d.ro, n->size);
+}
+
+/* Damage before the log inside: to the record in front, to the one around it. */
+static const struct harm {
+    const char *name;
+    bool before, around;
+    size_t byte;
+} harms[] = {
+    {"none", false, false, 0},
+    {"the header in front", true, false, 9},
+    {"the size in front", true, false, 1},
+    {"the header around", false, true, 9},
+    {"the size around", false, true, 0},
+    {"the size around, high", false, true, 2},
+    {"the body around", false, true, 33},
+    {"both headers", true, true, 10},
+};
+
+static void must_show(nest *n, const struct harm *h, ms_log_opening opening)
+{
+    ms_log_desc desc = nest_desc(n, MS_LOG_READ);
+    ms_query q;
+    ms_cursor it;
+    const ms_msg *msg;
+    size_t i = 0;
+    desc.opening = opening;
+    memset(&q, 0, sizeof q);
+    ms_store *store = must_open(&desc, running);
+    assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
+    while ((msg = ms_next(&it)) != NULL) {
+        size_t at = (size_t)((const unsigned char *)(const void *)msg - n->d.ro);
+        while (i < BEFORE + 1 + AFTER && ((h->before && i == BEFORE - 1) ||
+                                          (h->around && i == BEFORE)))
+            i++;
+        if (i == BEFORE + 1 + AFTER) break; /* appended after the damage */
+        if (at != n->at[i])
+            fail_msg("%s: a message at %zu, should be at %zu", running, at, n->at[i]);
+        i++;
+    }
+    if (i != BEFORE + 1 + AFTER) fail_msg("%s: %zu messages", running, i);
+    ms_result result = ms_cursor_close(&it, NULL);
+    bool harmed = h->before || h->around;
+    if (result != MS_OK && result != MS_E_DAMAGED) fail_msg("%s: cursor", running);
+    ms_log_info info;
+    assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
+    if (harmed && result == MS_OK && info.damaged == 0)
+        fail_msg("%s: messages are lost in silence", running);
+    ms_close(store);
+}
+
+static void one_nest(nest *n, const struct harm *h, bool restarted)
+{
+    disk_load(&n->d, n->sound, n->size);
+    n->d.boot = restarted ? 2002 : 1001;
+    if (h->before) n->d.rw[n->at[BEFORE - 1] + h->byte] ^= 0x14;
+    if (h->around) n->d.rw[n->at[BEFORE] + h->byte] ^= 0x14;
+    must_show(n, h, MS_OPEN_NORMAL);
+    must_show(n, h, MS_OPEN_SALVAGE);
+    ms_log_desc desc = nest_desc(n, MS_LOG_WRITE);
+    ms_store *store = must_open(&desc, running);
+    nest_message(store, MS_STR("job"), "more");
+    ms_close(store);
+    must_show(n, h, MS_OPEN_NORMAL);
+    n->d.boot = 1001;
+}
+
+static void nests(nest *n, size_t shift, bool args, int inside)
+{
+    static const char *const names[] = {"another log", "this log", "a log of its id"};
+    make_outer(n, shift, args);
+    survey_outer(n, args);
+    put_inside(n, inside);
+    for (size_t i = 0; i < sizeof harms / sizeof harms[0]; i++)
+        for (int restarted = 0; restarted < 2; restarted++) {
+            snprintf(running, sizeof running, "%s in %s at %zu, damage: %s%s",
+                     names[inside], args ? "args" : "content", n->value, harms[i].name,
+                     restarted ? ", after a restart" : "");
+            one_nest(n, &harms[i], restarted);
+            hostile_files++;
+        }
+    disk_is_idle(&n->d);
+    disk_resize(&n->d, 0);
+    n->d.there = false;
+}
+
+static void a_whole_log_inside_a_message(void **state)
+{
+    static nest n;
+    (void)state;
+    disk_init(&n.d, 1 << 20);
+    n.sound = (unsigned char *)malloc(1 << 20);
+    if (n.sound == NULL) abort();
+    make_inner(&n);
+    for (int args = 0; args < 2; args++) {
+        n.seen_places = 0;
+        for (size_t shift = 0; shift < 8; shift++)
+            for (int inside = 0; inside < INSIDES; inside++)
+                nests(&n, shift, args == 1, inside);
+        assert_int_equal(n.seen_places, 0xff);
+    }
+    disk_deinit(&n.d);
+    free(n.sound);
+    free(n.inner);
+}
+
+/* ---- traps that were fallen into ---- */
+
+/* A fact with checks that hold and a value that is no JSON was told as a lack of memory.
+ * */
+static void a_fact_that_is_no_json_is_damage(void **state)
+{
+    bench *b = bench_new();
+    ms_log_desc desc = desc_of(b, MS_LOG_CREATE);
+    ms_arena arena;
+    ms_str facts;
+    ms_error err;
+    (void)state;
+    ms_arena_init(&arena, NULL);
+    ms_store *store = must_open(&desc, "a log with facts");
+    ms_result result =
+        ms_location_set(store, MS_STR("job"), MS_STR("{\"fact\":1234}"), &err);
+    assert_int_equal(result, MS_OK);
+    ms_close(store);
+    unsigned char *value = (unsigned char *)memmem(b->d.rw, b->d.size, "1234}", 5);
+    assert_non_null(value);
+    memcpy(value, "{[{[", 4);
+    hostile_recheck(b->d.rw, b->d.size);
+    store = must_open(&desc, "a log with a lying fact");
+    result = ms_location_get(store, MS_STR("job"), &arena, &facts, &err);
+    if (result != MS_E_DAMAGED) fail_msg("%s", ms_result_text(result));
+    ms_close(store);
+    ms_arena_deinit(&arena);
+    bench_free(b);
+}
+
+
+/* ---- names that meet ----
+ *
+ * What is hashed without a key are the two ends of a name and its length, for a table of
+ * the last few; all else has the key of its store: SipHash, under the id of a log, and
+ * under what the entropy gives in an arena store. */
+
+enum { NAME = 24, MEET_BITS = 8 };
+
+typedef enum naming { OF_ALL_KINDS, OF_SAME_ENDS, OF_SAME_BITS } naming;
+typedef enum named { LOCATIONS, AGENTS, KEYS, NAMED } named;
+
+static const uint64_t known_key[2] = {UINT64_C(0x5a5a5a5a5a5a5a5a),
+                                      UINT64_C(0x5a5a5a5a5a5a5a5a)};
+
+static void entropy_known(void *ctx, void *out, size_t len)
+{
+    (void)ctx;
+    memset(out, 0x5a, len);
+}
+
+/* What a name of that kind is hashed with. */
+static uint64_t salt_of(named what)
+{
+    uint64_t h = ms__hash(known_key, 0, "here", 4);
+    return what == LOCATIONS ? 0 : what == AGENTS ? h : ~h;
+}
+
+/* Name number i: varied, or with ends that are all the same, or whose hash begins with
+ * the same bits under the known key. *next says where the search for such goes on. */
+static void make_name(naming how, named what, size_t i, uint64_t *next,
+                      char name[NAME + 1])
+{
+    uint64_t h = i;
+    unsigned a = (unsigned)(test_random(&h) % 100000000);
+    unsigned b = (unsigned)(test_random(&h) % 100000000);
+    if (how == OF_SAME_ENDS) {
+        snprintf(name, NAME + 1, "aaaaaaaa%08uzzzzzzzz", (unsigned)(i % 100000000));
+        return;
+    }
+    snprintf(name, NAME + 1, "%08u%08u%08u", a, (unsigned)(i % 100000000), b);
+    while (how == OF_SAME_BITS) {
+        snprintf(name, NAME + 1, "%024llu", (unsigned long long)(*next)++);
+        uint64_t hash = ms__hash(known_key, salt_of(what), name, NAME);
+        if (hash >> (64 - MEET_BITS) == 0x5a) return;
+    }
+}
+
+static ms_envelope named_message(named what, ms_str name)
+{
+    ms_envelope m = ms_observation(ms_text("content"));
+    m.location = what == LOCATIONS ? name : MS_STR("here");
+    if (what == AGENTS) m.agent_key = name;
+    if (what == KEYS) m.key = name;
+    return m;
+}
+
+static double cpu_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+/* Looks one name up: its newest message, or its key again. */
+static void look_up(ms_store *store, named what, ms_str name, uint64_t want)
+{
+    ms_query q;
+    ms_cursor it;
+    const ms_msg *msg;
+    uint64_t seq = 0;
+    ms_envelope m = named_message(what, name);
+    if (what == KEYS) {
+        assert_int_equal(ms_append(store, m.location, &m, &seq, NULL), MS_OK);
+        assert_true(seq == want);
+        return;
+    }
+    memset(&q, 0, sizeof q);
+    q.location = m.location;
+    q.limit = 1;
+    if (what == AGENTS) q.views = MS_VIEW_AGENT;
+    q.agent_key = m.agent_key;
+    assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
+    msg = ms_next(&it);
+    assert_non_null(msg);
+    assert_true(ms_seq(msg) == want);
+    ms_cursor_close(&it, NULL);
+}
+
+/* Milliseconds of the processor for n new names, and a look at every eighth of them. */
+static double time_of_names(ms_store *store, const char *names, named what, size_t n)
+{
+    uint64_t *seqs = (uint64_t *)malloc(n * sizeof seqs[0]);
+    if (seqs == NULL) abort();
+    double began = cpu_ms();
+    for (size_t i = 0; i < n; i++) {
+        ms_envelope m = named_message(what, ms_str_n(names + i * NAME, NAME));
+        assert_int_equal(ms_append(store, m.location, &m, &seqs[i], NULL), MS_OK);
+    }
+    for (size_t i = 0; i < n; i += 8)
+        look_up(store, what, ms_str_n(names + i * NAME, NAME), seqs[i]);
+    double took = cpu_ms() - began;
+    free(seqs);
+    return took;
+}
+
+static ms_store *flooded_store(bool log, disk *d, bool known)
+{
+    ms_store *store;
+    ms_mem_desc mem;
+    ms_log_desc desc;
+    memset(&mem, 0, sizeof mem);
+    memset(&desc, 0, sizeof desc);
+    if (known) mem.entropy.fill = desc.entropy.fill = entropy_known;
+    if (!log) {
+        assert_int_equal(ms_mem_open(&store, &mem, NULL), MS_OK);
+        return store;
+    }
+    disk_resize(d, 0);
+    d->there = false;
+    desc.path = "log.msl";
+    desc.os = &d->os;
+    desc.engine = MS_ENGINE_WRITE;
+    desc.segment_size = 1 << 20;
+    assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
+    return store;
+}
+
+/* The better of two runs, each on a fresh store. */
+static double flood(disk *d, bool log, bool known, naming how, named what, size_t n)
+{
+    char *names = (char *)malloc(n * NAME + 1), name[NAME + 1];
+    uint64_t next = 0;
+    double best = 0;
+    if (names == NULL) abort();
+    for (size_t i = 0; i < n; i++) {
+        make_name(how, what, i, &next, name);
+        memcpy(names + i * NAME, name, NAME);
+    }
+    for (int run = 0; run < 2; run++) {
+        ms_store *store = flooded_store(log, d, known);
+        double took = time_of_names(store, names, what, n);
+        if (run == 0 || took < best) best = took;
+        ms_close(store);
+    }
+    free(names);
+    return best;
+}
+
+static void must_be_bounded(const char *what, double took, double usual)
+{
+    if (took > 5 * usual + 40)
+        fail_msg("%s: %.0f ms, where names of all kinds take %.0f", what, took, usual);
+}
+
+static void names_that_meet(void **state)
+{
+    static const char *const words[NAMED] = {"locations", "agents", "keys"};
+    size_t times = test_times(30000), n = times < 100000 ? times : 100000;
+    size_t some = n / 5 + 1;
+    disk d;
+    (void)state;
+    disk_init(&d, (size_t)1 << 27);
+    for (int log = 0; log < 2; log++)
+        for (int what = 0; what < NAMED; what++) {
+            named kind = (named)what;
+            double usual = flood(&d, log == 1, false, OF_ALL_KINDS, kind, n);
+            double ends = flood(&d, log == 1, false, OF_SAME_ENDS, kind, n);
+            double fewer = flood(&d, log == 1, false, OF_ALL_KINDS, kind, some);
+            double other = flood(&d, log == 1, false, OF_SAME_BITS, kind, some);
+            double known = flood(&d, log == 1, true, OF_SAME_BITS, kind, some);
+            printf("%s, %zu %s: %.0f ms, with the same ends %.0f; %zu: %.0f ms, "
+                   "that meet under another key %.0f, under this key %.0f\n",
+                   log ? "log" : "arena store", n, words[what], usual, ends, some, fewer,
+                   other, known);
+            must_be_bounded("names with the same ends", ends, usual);
+            must_be_bounded("names that meet under another key", other, fewer);
+            must_be_bounded("a fifth of the names, five times", 5 * fewer, 2 * usual);
+        }
+    disk_deinit(&d);
+}
+
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(changed_logs),
+        cmocka_unit_test(changed_images),
+        cmocka_unit_test(a_whole_log_inside_a_message),
+        cmocka_unit_test(a_fact_that_is_no_json_is_damage),
+        cmocka_unit_test(names_that_meet),
+    };
+    scribe_page();
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    printf("tally: hostile files %llu\n", (unsigned long long)hostile_files);
+    return failed;
+}

@@ -1,0 +1,578 @@
+/* Every small workload, and every cut of the power in it.
+ *
+ * All sequences of a few operations of a store are run on a simulated disk
+ * (tests/simdisk.h): append, append with a key (and again with the same one), batch,
+ * sync, an index record, close and open again, compaction in place, amend, hide, a second
+ * handle's look. Each begins once with an empty log and once with one that has synced
+ * messages, with both engines, and once more with a sync at each append. In the last
+ * operation of a sequence (the ones before it are the last of a shorter one) and behind
+ * it images are built of what a cut may leave: all of them where there are few, else all
+ * prefixes, all but one, torn pages, sizes without data and data without sizes, and
+ * random subsets.
+ *
+ * What is right is said by a model: a list of steps (a batch is one step), and what they
+ * make of an empty list of texts. An image must show, to a reader and to a writer, just
+ * what the first k steps make, where k is at least the number of steps known to be
+ * durable, and at most that of the steps begun; reading changes nothing. Of some images a
+ * recovering writer's append is cut in its turn. The second handle always sees all steps
+ * that have returned, and, after a cut, what the recovered log goes on with.
+ *
+ * Counts: sequences up to length 2 below MS_TEST_SCALE=1000 (660 workloads), up to length
+ * 3 from there on (6,660); below 10 every fourth of them. Intervals with at most 48
+ * states are tried out wholly, from 1000 on those with at most 1024.
+ */
+
+#define _GNU_SOURCE
+#include "simdisk.h"
+
+#define LOG "small.msl"
+
+enum { STEPS = 64, ITEMS = 96, LEVELS = 3, TEXT = 1700 };
+
+
+/* ---- the model ---- */
+
+typedef enum step_kind { ADD, AMEND, HIDE } step_kind;
+
+typedef struct step {
+    step_kind kind;
+    int count;                /* ADD: items */
+    int item;                 /* ADD: the first; else: which */
+} step;
+
+/* One item as a reader should see it. */
+typedef struct item {
+    int version;              /* how often amended */
+    bool hidden;
+} item;
+
+typedef struct model {
+    step steps[STEPS];
+    int n;                    /* steps begun */
+    int done;                 /* returned */
+    int durable;              /* known to be on the disk */
+    int items;                /* of all steps begun */
+    bool big[ITEMS], keyed[ITEMS];
+    uint64_t seqs[ITEMS];     /* 0: not known */
+} model;
+
+/* What an item says: its number and version, then what fills it up. */
+static ms_str text_of(const model *m, int i, int version, char text[TEXT])
+{
+    int n = snprintf(text, 40, "item %d, version %d. ", i, version);
+    size_t len = m->big[i] ? 1500 : 10 + (size_t)(i * 37 % 150);
+    memcpy(text + n, scribe_page() + 7 * i, len);
+    return ms_str_n(text, (size_t)n + len);
+}
+
+static void begin_step(model *m, step_kind kind, int which, int count)
+{
+    if (m->n == STEPS || m->items + count > ITEMS) abort();
+    step *s = &m->steps[m->n++];
+    s->kind = kind;
+    s->item = which;
+    s->count = count;
+    if (kind == ADD) m->items += count;
+}
+
+/* What the first k steps make; returns how many items there are. */
+static int play(const model *m, int k, item items[ITEMS])
+{
+    int count = 0;
+    for (int i = 0; i < k; i++) {
+        const step *s = &m->steps[i];
+        if (s->kind == AMEND) items[s->item].version++;
+        if (s->kind == HIDE) items[s->item].hidden = true;
+        for (int j = 0; s->kind == ADD && j < s->count; j++) {
+            items[count].version = 0;
+            items[count++].hidden = false;
+        }
+    }
+    return count;
+}
+
+/* The newest item that is visible after all steps; -1: none. */
+static int newest(const model *m)
+{
+    item items[ITEMS];
+    int i = play(m, m->n, items) - 1;
+    while (i >= 0 && items[i].hidden) i--;
+    return i;
+}
+
+
+/* ---- a store beside the model ---- */
+
+typedef enum op {
+    OP_APPEND, OP_BATCH, OP_KEYED, OP_SYNC, OP_INDEX, OP_REOPEN, OP_COMPACT, OP_AMEND,
+    OP_HIDE, OP_REFRESH, OPS
+} op;
+
+static const char *const op_words[OPS] = {"append", "batch", "keyed append", "sync",
+                                          "index",  "reopen", "compact", "amend",
+                                          "hide",   "refresh"};
+
+typedef struct config {
+    const char *word;
+    ms_log_engine engine;
+    ms_sync_mode sync;
+} config;
+
+static const config configs[] = {{"map", MS_ENGINE_MAP, MS_SYNC_NONE},
+                                 {"write", MS_ENGINE_WRITE, MS_SYNC_NONE},
+                                 {"each", MS_ENGINE_WRITE, MS_SYNC_EACH}};
+
+enum { CONFIGS = 3 };
+
+typedef struct small {
+    sim_disk disks[LEVELS];   /* 0: the workload's; images; images of their recovery */
+    sim_cuts cuts[LEVELS];
+    model models[LEVELS];
+    const config *how;
+    ms_store *store, *reader; /* of the workload */
+    uint64_t rng, entropy, now;
+    uint64_t images, recoveries, workloads, damage;
+    size_t all;
+    bool cutting;             /* in the last operation */
+    char name[200];
+} small;
+
+static double clock_of(void *ctx) { return (double)++((small *)ctx)->now; }
+
+static void entropy_of(void *ctx, void *out, size_t len)
+{
+    test_fill(&((small *)ctx)->entropy, out, len);
+}
+
+static void on_event(void *ctx, const ms_log_event *event)
+{
+    small *t = (small *)ctx;
+    if (event->kind == MS_LOG_DAMAGE || event->kind == MS_LOG_INDEX_DAMAGE) t->damage++;
+}
+
+static ms_log_desc desc_of(small *t, int level, ms_log_mode mode)
+{
+    ms_log_desc desc;
+    memset(&desc, 0, sizeof desc);
+    desc.path = LOG;
+    desc.mode = mode;
+    desc.os = &t->disks[level].os;
+    desc.events.event = on_event;
+    desc.events.ctx = t;
+    desc.clock.now = clock_of;
+    desc.clock.ctx = t;
+    desc.entropy.fill = entropy_of;
+    desc.entropy.ctx = t;
+    desc.segment_size = MS_LOG_SEGMENT_MIN;
+    if (mode == MS_LOG_READ) return desc;
+    desc.engine = t->how->engine;
+    desc.sync = t->how->sync;
+    return desc;
+}
+
+/* Fails the test, with the way to where it happened. */
+__attribute__((format(printf, 3, 4), noreturn))
+static void failed(small *t, int level, const char *format, ...)
+{
+    char what[300];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    fail_msg("%s: %s\n  cut: %s\n  cut again: %s", t->name, what,
+             level > 0 ? t->cuts[0].text : "-", level > 1 ? t->cuts[1].text : "-");
+    abort();
+}
+
+static void must(small *t, int level, ms_result result, const ms_error *err,
+                 const char *what)
+{
+    if (result != MS_OK) failed(t, level, "%s: %s", what, err->message);
+}
+
+/* One more step has returned. */
+static void step_done(small *t, int level)
+{
+    model *m = &t->models[level];
+    m->done = m->n;
+    if (t->how->sync == MS_SYNC_EACH) m->durable = m->n;
+}
+
+static void add(small *t, int level, ms_store *store, int count, bool big, bool keyed)
+{
+    static char all_texts[LEVELS][3][TEXT], all_keys[LEVELS][3][20];
+    char (*texts)[TEXT] = all_texts[level], (*keys)[20] = all_keys[level];
+    model *m = &t->models[level];
+    ms_envelope batch[3];
+    ms_append_opts opts;
+    ms_error err;
+    int first = m->items;
+    memset(&opts, 0, sizeof opts);
+    opts.location = ms_str_of("place");
+    opts.seqs = &m->seqs[first];
+    begin_step(m, ADD, first, count);
+    for (int i = 0; i < count; i++) {
+        m->big[first + i] = big;
+        m->keyed[first + i] = keyed;
+        m->seqs[first + i] = 0;
+        batch[i] = ms_assistant_message(ms_text_n(text_of(m, first + i, 0, texts[i])));
+        snprintf(keys[i], sizeof keys[i], "key %d", first + i);
+        if (keyed) batch[i].key = ms_str_of(keys[i]);
+    }
+    must(t, level, ms_append_batch(store, batch, (size_t)count, &opts, &err), &err,
+         "append");
+    step_done(t, level);
+    uint64_t seq = 0;
+    if (!keyed) return;
+    must(t, level, ms_append(store, opts.location, &batch[0], &seq, &err), &err,
+         "append with the same key");
+    if (seq != m->seqs[first]) failed(t, level, "a key was forgotten");
+}
+
+static void amend(small *t, int level, ms_store *store, int i)
+{
+    char text[TEXT];
+    item items[ITEMS];
+    ms_error err;
+    model *m = &t->models[level];
+    if (i < 0) return;
+    (void)play(m, m->n, items);
+    begin_step(m, AMEND, i, 0);
+    ms_envelope e =
+        ms_assistant_message(ms_text_n(text_of(m, i, items[i].version + 1, text)));
+    must(t, level, ms_amend(store, m->seqs[i], &e, &err), &err, "amend");
+    step_done(t, level);
+}
+
+static void hide(small *t, int level, ms_store *store, int i)
+{
+    ms_error err;
+    model *m = &t->models[level];
+    if (i < 0) return;
+    begin_step(m, HIDE, i, 0);
+    must(t, level, ms_hide(store, m->seqs[i], &err), &err, "hide");
+    step_done(t, level);
+}
+
+static void sync_all(small *t, int level, ms_store *store)
+{
+    ms_error err;
+    model *m = &t->models[level];
+    must(t, level, ms_sync(store, NULL, &err), &err, "sync");
+    m->durable = m->done;
+}
+
+
+/* ---- what a store shows ---- */
+
+typedef struct seen {
+    uint64_t seqs[ITEMS];
+    uint64_t hashes[ITEMS];   /* of the texts */
+    int count;
+} seen;
+
+static uint64_t hash_of(ms_str text)
+{
+    uint64_t h = UINT64_C(14695981039346656037);
+    for (size_t i = 0; i < text.len; i++)
+        h = (h ^ (unsigned char)text.ptr[i]) * UINT64_C(1099511628211);
+    return h;
+}
+
+static void look(small *t, int level, ms_store *store, const char *who, seen *out)
+{
+    ms_query q;
+    ms_cursor it;
+    ms_arena arena;
+    ms_error err;
+    const ms_msg *msg;
+    memset(&q, 0, sizeof q);
+    ms_arena_init(&arena, NULL);
+    q.arena = &arena;
+    q.location = ms_str_of("place");
+    out->count = 0;
+    must(t, level, ms_query_open(store, &q, &it, &err), &err, who);
+    while ((msg = ms_next(&it)) != NULL) {
+        if (out->count == ITEMS) failed(t, level, "%s: too many messages", who);
+        out->hashes[out->count] = hash_of(ms_content(msg).text);
+        out->seqs[out->count++] = ms_seq(msg);
+    }
+    must(t, level, ms_cursor_close(&it, &err), &err, who);
+    ms_arena_deinit(&arena);
+    if (t->damage != 0) failed(t, level, "%s: damage was reported", who);
+}
+
+/* Is it what the first k steps make? */
+static bool shows(const model *m, int k, const seen *s)
+{
+    item items[ITEMS];
+    char text[TEXT];
+    int count = play(m, k, items), n = 0;
+    for (int i = 0; i < count; i++) {
+        if (items[i].hidden) continue;
+        ms_str want = text_of(m, i, items[i].version, text);
+        if (n == s->count || s->hashes[n] != hash_of(want)) return false;
+        if (m->seqs[i] != 0 && s->seqs[n] != m->seqs[i]) return false;
+        n++;
+    }
+    return n == s->count;
+}
+
+/* Which steps are in force: at least those up to `least`, at most all begun. */
+static int steps_of(small *t, int level, const seen *s, int least, const char *who)
+{
+    const model *m = &t->models[level];
+    for (int k = m->n; k >= least; k--)
+        if (shows(m, k, s)) return k;
+    failed(t, level, "%s: the %d messages there are not what the first %d to %d steps "
+           "make", who, s->count, least, m->n);
+}
+
+
+/* ---- one image ---- */
+
+static void stands(small *t, int level);
+
+static void cut(small *t, int level, size_t all, size_t some, size_t random)
+{
+    sim_cuts *c = &t->cuts[level];
+    sim_cuts_begin(c, &t->disks[level], all, some, random, test_random(&t->rng));
+    while (sim_cuts_next(c)) {
+        sim_cut(c, &t->disks[level + 1]);
+        t->models[level + 1] = t->models[level];
+        t->images++;
+        t->recoveries += level > 0;
+        stands(t, level + 1);
+    }
+}
+
+/* The recovered log goes on as the model does; sometimes that is cut, too. */
+static void goes_on(small *t, int level, ms_store *store, ms_store *reader, int k)
+{
+    seen s;
+    ms_error err;
+    model *m = &t->models[level];
+    m->n = m->done = m->durable = k; /* what was read once stays */
+    item items[ITEMS];
+    m->items = play(m, k, items);
+    if (m->items + 3 > ITEMS || m->n + 2 > STEPS) return;
+    add(t, level, store, 2, false, true);
+    if (level + 1 < LEVELS) cut(t, level, 8, 8, 2);
+    sync_all(t, level, store);
+    if (reader == NULL) return;
+    must(t, level, ms_refresh(reader, NULL, &err), &err, "refresh");
+    look(t, level, reader, "a reader from before", &s);
+    if (!shows(m, m->done, &s))
+        failed(t, level, "a reader from before the recovery does not see what follows");
+}
+
+static void stands(small *t, int level)
+{
+    seen s;
+    ms_error err;
+    ms_store *reader = NULL, *store;
+    const model *m = &t->models[level];
+    const sim_disk *d = &t->disks[level];
+    ms_log_desc desc = desc_of(t, level, MS_LOG_READ);
+    t->damage = 0;
+    int k = m->durable;
+    ms_result result = ms_log_open(&reader, &desc, &err);
+    if (result != MS_E_NOT_FOUND || m->durable > 0) {
+        must(t, level, result, &err, "reading");
+        look(t, level, reader, "reading", &s);
+        k = steps_of(t, level, &s, m->durable, "reading");
+    }
+    if (d->changes != 0 || d->n_units != 0) failed(t, level, "a reader writes");
+    desc = desc_of(t, level, MS_LOG_CREATE);
+    must(t, level, ms_log_open(&store, &desc, &err), &err, "recovering");
+    look(t, level, store, "recovering", &s);
+    if (reader != NULL && !shows(m, k, &s))
+        failed(t, level, "reader and writer do not agree");
+    if (reader == NULL) k = steps_of(t, level, &s, m->durable, "recovering");
+    if (test_one_in(&t->rng, level == 1 ? 8 : 4)) goes_on(t, level, store, reader, k);
+    ms_close(reader);
+    ms_close(store);
+    if (!sim_idle(&t->disks[level])) failed(t, level, "something was left open");
+}
+
+/* Inside the last operation, before a call that syncs or moves a name. */
+static void at_moment(void *ctx, sim_disk *d, sim_call call)
+{
+    small *t = (small *)ctx;
+    (void)d;
+    if (t->cutting && call != SIM_AT_WRITE) cut(t, 0, t->all / 4, 16, 2);
+}
+
+
+/* ---- workloads ---- */
+
+static void open_log(small *t)
+{
+    ms_error err;
+    ms_log_info info;
+    ms_log_desc desc = desc_of(t, 0, MS_LOG_CREATE);
+    must(t, 0, ms_log_open(&t->store, &desc, &err), &err, "opening");
+    must(t, 0, ms_log_stat(t->store, &info, &err), &err, "stat");
+    model *m = &t->models[0];
+    if (info.durable_end >= info.end) m->durable = m->done;
+}
+
+/* The second handle sees everything that has returned. */
+static void refresh(small *t)
+{
+    seen s;
+    ms_error err;
+    const model *m = &t->models[0];
+    ms_log_desc desc = desc_of(t, 0, MS_LOG_READ);
+    if (t->reader == NULL)
+        must(t, 0, ms_log_open(&t->reader, &desc, &err), &err, "a second handle");
+    must(t, 0, ms_refresh(t->reader, NULL, &err), &err, "refresh");
+    look(t, 0, t->reader, "a second handle", &s);
+    if (!shows(m, m->done, &s)) failed(t, 0, "a second handle does not see all");
+}
+
+static void close_reader(small *t)
+{
+    if (t->reader != NULL) refresh(t);
+    ms_close(t->reader);
+    t->reader = NULL;
+}
+
+/* The old file's readers would stay with it. */
+static void compact(small *t)
+{
+    ms_error err;
+    ms_log_desc desc = desc_of(t, 0, MS_LOG_CREATE);
+    model *m = &t->models[0];
+    close_reader(t);
+    must(t, 0, ms_log_rewrite(t->store, &desc, true, NULL, NULL, &err), &err, "compact");
+    m->durable = m->done;
+    if (t->cutting) cut(t, 0, t->all, 0, 4);
+    ms_close(t->store);
+    open_log(t);
+}
+
+static void reopen(small *t)
+{
+    ms_close(t->store);
+    open_log(t);
+}
+
+/* Enough for a segment, whose index record is written behind it. */
+static void fill_segment(small *t)
+{
+    for (int i = 0; i < 3; i++) add(t, 0, t->store, 1, true, false);
+    assert_int_equal(ms_tick(t->store, 1000, NULL), MS_OK);
+}
+
+static void run(small *t, op what)
+{
+    switch (what) {
+    case OP_APPEND: add(t, 0, t->store, 1, false, false); break;
+    case OP_BATCH: add(t, 0, t->store, 3, false, false); break;
+    case OP_KEYED: add(t, 0, t->store, 1, false, true); break;
+    case OP_SYNC: sync_all(t, 0, t->store); break;
+    case OP_INDEX: fill_segment(t); break;
+    case OP_REOPEN: reopen(t); break;
+    case OP_COMPACT: compact(t); break;
+    case OP_AMEND: amend(t, 0, t->store, newest(&t->models[0])); break;
+    case OP_HIDE: hide(t, 0, t->store, newest(&t->models[0])); break;
+    default: refresh(t); break;
+    }
+}
+
+static void begin_workload(small *t, bool filled)
+{
+    sim_clear(&t->disks[0]);
+    t->disks[0].moment = at_moment;
+    t->disks[0].ctx = t;
+    t->cutting = false;
+    t->damage = 0;
+    memset(&t->models[0], 0, sizeof t->models[0]);
+    open_log(t);
+    for (int i = 0; filled && i < 3; i++) add(t, 0, t->store, 1, false, i == 1);
+    if (filled) sync_all(t, 0, t->store);
+}
+
+static void name_workload(small *t, const op *ops, int n, bool filled)
+{
+    int len = snprintf(t->name, sizeof t->name, "%s log, %s:",
+                       filled ? "filled" : "empty", t->how->word);
+    for (int i = 0; i < n && len > 0 && (size_t)len < sizeof t->name; i++)
+        len += snprintf(t->name + len, sizeof t->name - (size_t)len, "%s %s",
+                        i > 0 ? "," : "", op_words[ops[i]]);
+}
+
+static void one_workload(small *t, const op *ops, int n, bool filled)
+{
+    name_workload(t, ops, n, filled);
+    begin_workload(t, filled);
+    for (int i = 0; i < n; i++) {
+        t->cutting = i + 1 == n;
+        run(t, ops[i]);
+    }
+    cut(t, 0, t->all, 0, 6);
+    t->cutting = false;
+    close_reader(t);
+    ms_close(t->store);
+    if (!sim_idle(&t->disks[0])) failed(t, 0, "something was left open");
+    t->workloads++;
+}
+
+/* All sequences of a length, as numbers to the base OPS; one in `stride`. */
+static void all_of_length(small *t, int length, unsigned stride)
+{
+    unsigned count = 1, first = (unsigned)(test_seed() % stride);
+    op ops[3];
+    for (int i = 0; i < length; i++) count *= OPS;
+    for (unsigned w = first; w < count * CONFIGS * 2; w += stride) {
+        unsigned rest = w % count;
+        for (int i = 0; i < length; i++, rest /= OPS) ops[i] = (op)(rest % OPS);
+        t->how = &configs[w / count % CONFIGS];
+        one_workload(t, ops, length, w / count / CONFIGS != 0);
+    }
+}
+
+static small *small_new(void)
+{
+    small *t = (small *)calloc(1, sizeof *t);
+    if (t == NULL) abort();
+    for (int i = 0; i < LEVELS; i++) sim_init(&t->disks[i]);
+    t->rng = test_seed();
+    t->entropy = test_seed() + 1;
+    t->all = test_scale() < 1000 ? 48 : 1024;
+    return t;
+}
+
+static void small_free(small *t)
+{
+    for (int i = 0; i < LEVELS; i++) {
+        sim_deinit(&t->disks[i]);
+        sim_cuts_free(&t->cuts[i]);
+    }
+    free(t);
+}
+
+static void every_small_workload_survives_every_cut(void **state)
+{
+    small *t = small_new();
+    (void)state;
+    for (int length = 1; length <= (test_scale() < 1000 ? 2 : 3); length++)
+        all_of_length(t, length, test_scale() < 10 ? 4 : 1);
+    printf("%llu workloads, %llu images, %llu of them of a recovery\n",
+           (unsigned long long)t->workloads, (unsigned long long)t->images,
+           (unsigned long long)t->recoveries);
+    printf("tally: small workloads %llu\n", (unsigned long long)t->workloads);
+    printf("tally: power-cut images %llu\n", (unsigned long long)t->images);
+    printf("tally: crashes during recovery %llu\n", (unsigned long long)t->recoveries);
+    small_free(t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_small_workload_survives_every_cut),
+    };
+    scribe_page();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,283 @@
+#!/usr/bin/env bash
+# The library on Windows: built with mingw-w64, run under wine.
+#
+#   tests/windows.sh
+#   PROGRAMS='test_mem test_record' tests/windows.sh     of the test programs only those
+#
+#   - the header and the tool, compiled without a warning;
+#   - those programs of tests/test_*.c that need no fork, no signals and no other library
+#     than cmocka and jansson; the others are named below, each with its reason. The two
+#     libraries are built from Debian's sources, fetched with apt-get into build/windows;
+#   - the examples that run anywhere;
+#   - the tool: golden files are read and verified, and a log that it makes on Windows is
+#     byte by byte what it reads as here, when the tool of this machine is built.
+#
+# What POSIX has and mingw lacks is in tests/windows/. Test programs run at MS_TEST_SCALE
+# percent of their long loops (WINDOWS_SCALE, 5). Without the packages, or where wine does
+# not run, one line "skip windows: reason". At the end "tally: tests on Windows N" and
+# "N passed, N failed". JOBS=n programs at a time (2).
+set -u
+cd "$(dirname "$0")/.." || exit 1
+here=$PWD
+out=build/windows
+jobs=${JOBS:-2}
+limit=${WINDOWS_LIMIT:-300}
+scale=${WINDOWS_SCALE:-5}
+cc=x86_64-w64-mingw32-gcc
+warnings="-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wcast-qual"
+stb=$(sh tools/setup.sh stb)
+posix="-std=gnu99 -w -D__USE_MINGW_ANSI_STDIO=1 -include tests/windows/posix.h"
+posix="$posix -Itests/windows -isystem $out/include"
+libraries="-L$out -lcmocka -ljansson -lbcrypt -ladvapi32"
+export WINEPREFIX=$here/$out/wine WINEDEBUG=-all MS_TEST_SCALE=$scale
+unset DISPLAY
+
+# left_out PROGRAM: why it is not run.
+left_out()
+{
+    case $1 in
+    test_change | test_log) echo "it waits for child processes" ;;
+    test_corrupt | test_crash | test_defences | test_full | test_log_files | \
+        test_log_traps | test_readers | test_shared)
+        echo "it forks, and its disk is two maps of one descriptor (logs.h)" ;;
+    test_fast | test_find | test_json_read) echo "it maps pages that may not be touched" ;;
+    test_memory | test_session | test_twin) echo "it needs SQLite" ;;
+    test_conformance | test_real_data) echo "it compares with vectors made by other tests" ;;
+    esac
+}
+
+# known PROGRAM TEST: what fails for a reason that is not ours.
+known()
+{
+    case $1:$2 in
+    test_numbers:powers_and_neighbours) echo "strtod of msvcrt does not round correctly" ;;
+    esac
+}
+
+# ---- libraries of the tests
+
+# What cmocka's and jansson's own configuration would find.
+write_configurations()
+{
+    local name
+    for name in ASSERT INTTYPES IO MALLOC MEMORY SETJMP SIGNAL STDARG STDDEF STDINT STDIO \
+        STDLIB STRING TIME; do
+        echo "#define HAVE_${name}_H 1"
+    done >"$out/include/config.h"
+    echo '#define HAVE_SNPRINTF 1
+#define HAVE_VSNPRINTF 1
+#define HAVE_GCC_THREAD_LOCAL_STORAGE 1' >>"$out/include/config.h"
+    for name in STDINT SYS_TYPES SYS_STAT FCNTL UNISTD; do
+        echo "#define HAVE_${name}_H 1"
+    done >"$out/include/jansson_private_config.h"
+    echo '#define USE_WINDOWS_CRYPTOAPI 1
+#define INITIAL_HASHTABLE_ORDER 3' >>"$out/include/jansson_private_config.h"
+}
+
+# Fetches the sources, once.
+sources()
+{
+    local state=$here/$out/apt code
+    [ -z "$(ls "$out"/source/jansson-*/src/jansson.h 2>/dev/null)" ] || return 0
+    mkdir -p "$state/lists/partial" "$state/cache/archives/partial" "$out/source"
+    code=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
+    echo "deb-src http://deb.debian.org/debian $code main" >"$state/sources.list"
+    : >"$state/status"
+    set -- apt-get -q -o Dir::Etc::sourcelist="$state/sources.list" \
+        -o Dir::Etc::sourceparts=/dev/null -o Dir::State="$state" \
+        -o Dir::State::status="$state/status" -o Dir::Cache="$state/cache" \
+        -o APT::Sandbox::User=root
+    "$@" update && (cd "$out/source" && "$@" --download-only source cmocka jansson) ||
+        return 1
+    for archive in "$out"/source/*.orig.tar.*z; do
+        tar -xf "$archive" -C "$out/source" || return 1
+    done
+}
+
+# shellcheck disable=SC2086
+build_libraries()
+{
+    [ ! -f "$out/libjansson.a" ] || return 0
+    local flags="-O1 -w -DHAVE_CONFIG_H -DHAVE_STDINT_H -I$out/include" file
+    local cmocka jansson
+    cmocka=$(echo "$out"/source/cmocka-*) jansson=$(echo "$out"/source/jansson-*)
+    write_configurations
+    cp "$cmocka/include/cmocka.h" "$jansson/src/jansson.h" \
+        "$jansson/android/jansson_config.h" "$out/include/" || return 1
+    $cc $flags -I"$cmocka/include" -c -o "$out/cmocka.o" "$cmocka/src/cmocka.c" || return 1
+    for file in "$jansson"/src/*.c; do
+        $cc $flags -I"$jansson/src" -c -o "$out/jansson-$(basename "$file" .c).o" "$file" ||
+            return 1
+    done
+    x86_64-w64-mingw32-ar rcs "$out/libcmocka.a" "$out/cmocka.o" &&
+        x86_64-w64-mingw32-ar rcs "$out/libjansson.a" "$out"/jansson-*.o
+}
+
+# ---- test programs
+
+takes_in()
+{
+    grep -q '^ *# *define  *MSGSTORE_IMPLEMENTATION' "tests/$1.c"
+}
+
+# One program: a line with what came out, and the counts to PROGRAM.count.
+# shellcheck disable=SC2086
+program()
+{
+    local name=$1 log=$out/log/$1 object=$out/msgstore.o status=0 passed failed=0 test why
+    local start=$SECONDS skipped
+    why=$(left_out "$name")
+    if [ -n "$why" ]; then
+        echo "skip windows $name: $why"
+        return
+    fi
+    if takes_in "$name"; then object=; fi
+    if ! $cc $posix -O0 -pthread -static -I. $stb -o "$out/$name.exe" "tests/$name.c" \
+        $object $libraries >"$log" 2>&1; then
+        echo "FAIL windows $name: cannot be built: $(grep -m 1 -E 'error|undefined' "$log")"
+        echo "0 1" >"$out/log/$name.count"
+        return
+    fi
+    timeout -k 5 "$limit" wine "$out/$name.exe" >"$log" 2>&1 </dev/null || status=$?
+    passed=$(grep -ac '^\[       OK \]' "$log")
+    skipped=$(grep -acE '^\[  SKIPPED \] [^0-9]' "$log")
+    for test in $(grep -aE '^\[  FAILED  \] [^0-9]' "$log" | awk '{ print $4 }' | sort -u); do
+        why=$(known "$name" "${test%%[^a-z0-9_]*}")
+        if [ -n "$why" ]; then
+            echo "skip windows $name $test: $why"
+        else
+            echo "FAIL windows $name: $test, see $log"
+            failed=$((failed + 1))
+        fi
+        status=0
+    done
+    if [ "$status" -ne 0 ]; then
+        echo "FAIL windows $name: it ended with status $status, see $log"
+        failed=$((failed + 1))
+    fi
+    printf '%-22s %4d passed %3d failed %3d skipped %4d s\n' "$name" "$passed" "$failed" \
+        "$skipped" "$((SECONDS - start))"
+    echo "$passed $failed" >"$out/log/$name.count"
+}
+
+if [ "${1:-}" = --program ]; then
+    program "$2"
+    exit 0
+fi
+
+# ---- examples and tool
+
+passed=0
+failed=0
+
+ok()
+{
+    echo "ok $1"
+    passed=$((passed + 1))
+}
+
+fail()
+{
+    echo "FAIL $1: $2"
+    failed=$((failed + 1))
+}
+
+skip()
+{
+    echo "skip windows: $1"
+    echo "0 passed, 0 failed"
+    exit 0
+}
+
+# Examples in a folder of their own each.
+# shellcheck disable=SC2086
+examples()
+{
+    local name
+    for name in quickstart agent_loop edit_rewind fixed_buffer frame_loop import providers \
+        replay streaming; do
+        rm -rf "$out/run/$name" && mkdir -p "$out/run/$name"
+        if ! $cc -std=c99 $warnings -Werror -O0 -pthread -static -I. $stb \
+            -o "$out/$name.exe" "examples/$name.c" >"$out/log/$name" 2>&1; then
+            fail "example_$name" "$(grep -m 1 error "$out/log/$name")"
+        elif (cd "$out/run/$name" && timeout 60 wine "$here/$out/$name.exe" \
+            >"$here/$out/log/$name" 2>&1 </dev/null); then
+            ok "example_$name"
+        else
+            fail "example_$name" "it ended with status $?, see $out/log/$name"
+        fi
+    done
+}
+
+# on_windows ARGUMENTS: the tool there.
+on_windows()
+{
+    timeout 60 wine "$out/msgstore.exe" "$@" </dev/null 2>>"$out/log/tool"
+}
+
+tool_checks()
+{
+    local file native=${MSGSTORE:-build/msgstore} log=$out/run/tool.msl
+    mkdir -p "$out/run"
+    for file in tests/golden/*.msl; do
+        if on_windows verify "$file" >"$out/log/verify"; then ok "verify_${file##*/}"
+        else fail "verify_${file##*/}" "$(tail -n 1 "$out/log/verify")"; fi
+        [ -x "$native" ] || continue
+        on_windows export "$file" >"$out/run/there"
+        "$native" export "$file" >"$out/run/here"
+        if cmp -s "$out/run/there" "$out/run/here"; then ok "export_${file##*/}"
+        else fail "export_${file##*/}" "it reads otherwise than here"; fi
+    done
+    rm -f "$log"
+    if on_windows import "$log" tools/demo.jsonl >"$out/log/import"; then ok tool_import
+    else fail tool_import "$(tail -n 1 "$out/log/tool")"; fi
+    if on_windows verify "$log" >"$out/log/verify"; then ok tool_verify
+    else fail tool_verify "$(tail -n 1 "$out/log/verify")"; fi
+    if [ ! -x "$native" ]; then
+        echo "skip tool_same: $native is not built, nothing to compare with"
+        return
+    fi
+    on_windows export "$log" >"$out/run/there"
+    "$native" export "$log" >"$out/run/here" 2>>"$out/log/tool"
+    if [ -s "$out/run/here" ] && cmp -s "$out/run/there" "$out/run/here"; then ok tool_same
+    else fail tool_same "a log made there reads otherwise here"; fi
+    if "$native" verify "$log" >"$out/log/verify"; then ok tool_verified_here
+    else fail tool_verified_here "$(tail -n 1 "$out/log/verify")"; fi
+}
+
+# ---- all of it
+
+mkdir -p "$out/log" "$out/include"
+rm -f "$out"/log/*
+sh tools/setup.sh windows >"$out/log/setup" 2>&1 || skip "$(tail -n 1 "$out/log/setup")"
+timeout 120 wine cmd /c ver >"$out/log/wine" 2>&1 ||
+    skip "wine does not run: $(tail -n 1 "$out/log/wine")"
+sources >"$out/log/sources" 2>&1 && build_libraries >>"$out/log/sources" 2>&1 ||
+    skip "cmocka and jansson cannot be built: $(tail -n 1 "$out/log/sources")"
+# shellcheck disable=SC2086
+if $cc -std=c99 $warnings -Wstrict-prototypes -Werror -O1 -pthread -I. $stb -c \
+    -o "$out/msgstore.o" tests/msgstore_impl.c >"$out/log/header" 2>&1; then
+    ok header
+else
+    fail header "$(grep -m 1 error "$out/log/header")"
+fi
+# shellcheck disable=SC2086
+basename -s .c -a ${PROGRAMS:-tests/test_*.c} |
+    xargs -P "$jobs" -I '{}' bash tests/windows.sh --program '{}'
+# shellcheck disable=SC2086
+if $cc $posix -DWINDOWS_NAMES -O0 -pthread -static -I. $stb -o "$out/msgstore.exe" tools/msgstore.c \
+    >"$out/log/msgstore" 2>&1; then
+    ok tool
+    tool_checks
+else
+    fail tool "$(grep -m 1 -E 'error|undefined' "$out/log/msgstore")"
+fi
+examples
+timeout 20 wineserver -k >/dev/null 2>&1
+counts=$(cat "$out"/log/*.count 2>/dev/null |
+    awk '{ p += $1; f += $2 } END { print p + 0, f + 0 }')
+passed=$((passed + ${counts% *}))
+failed=$((failed + ${counts#* }))
+echo "tally: tests on Windows $passed"
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
