@@ -2,7 +2,7 @@
 # Fuzzes: `make fuzz`, from the folder of the Makefile.
 #
 #   FUZZ_S=seconds      how long each target runs (60)
-#   FUZZ_RUNS=n         instead of that: so many executions each
+#   FUZZ_RUNS=n         so many executions each, for at most FUZZ_S where that is given
 #   FUZZ_ONLY='log ops' only these targets
 #   JOBS=n              so many targets side by side (2)
 #
@@ -14,8 +14,8 @@
 #   tally: fuzz executions TARGET n
 #   tally: fuzz findings TARGET n
 set -u
-seconds=${FUZZ_S:-60}
 runs=${FUZZ_RUNS:-}
+seconds=${FUZZ_S:-${runs:+0}}
 jobs=${JOBS:-2}
 out=build/fuzz
 
@@ -62,9 +62,7 @@ fuzz()
         -print_final_stats=1 -print_funcs=0 -print_pcs=0 -artifact_prefix="$crashes/")
     local folders=("$corpus") folder
     mkdir -p "$corpus" "$crashes"
-    if [ -n "$runs" ]; then options+=(-runs="$runs"); else
-        options+=(-max_total_time="$seconds")
-    fi
+    options+=(-runs="${runs:--1}" -max_total_time="${seconds:-60}") # 0: no limit
     [ ! -f "tests/fuzz/$name.dict" ] || options+=(-dict="tests/fuzz/$name.dict")
     for folder in "tests/fuzz/corpus/$name" "$out/seeds/$name"; do
         [ ! -d "$folder" ] || folders+=("$folder")

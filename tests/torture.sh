@@ -7,13 +7,16 @@
 # P (100) scales all counts: 10 is a look in a tenth of the time. --only runs some of the
 # jobs below. The table is printed and written to FILE (build/torture.md), with date,
 # machine and commit. `make torture` builds what this runs. MS_TEST_JOBS says how many
-# jobs run at a time (2). The exit status is 1 when anything failed.
+# jobs run at a time (2), FUZZ_S how many seconds each fuzz target has at most (1200): a
+# slow one does not come to its ten million then. The exit status is 1 when anything
+# failed.
 #
 # A program tells what it tried in lines "tally: WHAT N"; those of all jobs are added up.
 # A job that tells nothing has failed. Outputs are in build/torture/NAME.log.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 logs=build/torture
+export FUZZ_S=${FUZZ_S:-1200}
 
 # NAME VARIANT PROGRAM SCALE [PATTERN], those that take longest first. SCALE is the
 # MS_TEST_SCALE at which the counts of a release are reached; programs under sanitizers
@@ -23,9 +26,10 @@ jobs()
 {
     cat <<'END'
 fuzz           sh   fuzz.sh        10000000 FUZZ_RUNS
-power          o2   test_power     20000
-kills          o2   test_crash     40000    killed_at_random_times*
-change_kills   o2   test_crash     20000    changes_killed_at_random*
+kills          o2   test_crash     30000    killed_at_random_times*
+power          o2   test_power     10000
+change_kills   o2   test_crash     50000    changes_killed_at_random*
+controls       sh   controls.sh    100      MS_TEST_SCALE
 shared_kills   o2   test_shared    10000    killed_at_random_times*
 small          o2   test_small     1000
 twin           o2   test_twin      1000
@@ -50,7 +54,6 @@ shared_ends    o2   test_shared    1000     *file_operation*
 recovering     o2   test_crash     1000     killed_while_recovering*
 lengths        o2   test_crash     1000     a_new_file*
 cuts           o2   test_crash     1000     power_is_cut*
-controls       sh   controls.sh    100      MS_TEST_SCALE
 END
 }
 
@@ -64,7 +67,7 @@ launch()
 {
     local scale=$3
     case $1 in
-    sh) env "$4=$scale" bash "tests/$2" ;;
+    sh) env JOBS=1 "$4=$scale" bash "tests/$2" ;;
     o2) MS_TEST_SCALE=$scale MS_TEST_ONLY=$4 "build/o2/$2" ;;
     *)
         scale=$((scale / 10 > 0 ? scale / 10 : 1))
@@ -156,7 +159,7 @@ print_table()
     [ -z "$(git status --porcelain 2>/dev/null)" ] || commit="$commit and changes"
     echo "$(date +%Y-%m-%d), ${model:-unknown processor}, $(getconf _NPROCESSORS_ONLN)" \
         "processors, $(uname -sr), commit $commit, $1 s:"
-    echo "\`make torture${2:+ TORTURE='$2'}\`."
+    echo "\`make torture${2:+ TORTURE='$2'} FUZZ_S=$FUZZ_S\`."
     echo
     echo '| what | how many | failures | jobs |'
     echo '| --- | ---: | ---: | --- |'
