@@ -37,8 +37,9 @@ left_out()
 {
     case $1 in
     test_change | test_log) echo "it waits for child processes" ;;
-    test_corrupt | test_crash | test_defences | test_full | test_log_files | \
-        test_log_traps | test_readers | test_shared)
+    test_branches | test_corrupt | test_crash | test_defences | test_faults | test_full | \
+        test_hostile | test_log_files | test_log_traps | test_power | test_readers | \
+        test_shared | test_small)
         echo "it forks, and its disk is two maps of one descriptor (logs.h)" ;;
     test_fast | test_find | test_json_read) echo "it maps pages that may not be touched" ;;
     test_memory | test_session | test_twin) echo "it needs SQLite" ;;
