@@ -152,8 +152,10 @@
  * What it takes are the newest messages; a batch is there whole or not at all. ms_sync
  * returns the highest durable sequence number. In MS_SYNC_EACH several threads share one
  * sync; a single thread waits for the disk at each append, so append in batches. When a
- * sync fails the handle refuses to go on (MS_E_POISONED): what the system had not written
- * may be lost while it says otherwise. Close, look at the disk, open again.
+ * sync fails, the call that it was made for says so (MS_E_POISONED: what it has appended is
+ * visible, and nobody knows whether durable), and from then on the handle refuses: what the
+ * system had not written may be lost while it says otherwise. Close, look at the disk, open
+ * again. With any other code nothing was appended.
  * Not promised: anything against a disk that says "written" and has not.
  *
  * Opening a log after a crash needs nothing from you. Bytes of an append that had not
@@ -24442,6 +24444,12 @@ static ms_result ms__log_wipe(ms__log *log, const unsigned char *fresh, ms_error
     return failed == 0 ? MS_OK : ms__log_poison(log, failed, "syncing", err);
 }
 
+static void ms__hints_store(ms__log *log)
+{
+    ms__put64(log->head + MS__AT_HINT + 8, log->hint_before);
+    ms__put64(log->head + MS__AT_HINT, log->hint);
+}
+
 /* The first write of a handle: VOID, and behind it a new session. */
 static MS__APART ms_result ms__log_begin(ms__log *log, ms_error *err)
 {
@@ -24480,8 +24488,9 @@ static MS__APART ms_result ms__log_begin(ms__log *log, ms_error *err)
     log->begun = true;
     ms__put32(log->head + MS__AT_TOGETHER, log->shared ? v.session : 0);
     ms__store_mark(log->head + MS__AT_BUSY, v.next); /* what was left there is spanned */
+    ms__hints_store(log); /* those of a session that a cut has ended name what is dead */
     ms__log_publish(log, v.next);
-    ms__fence(); /* who trusts the writer's line sees this watermark */
+    ms__fence(); /* who trusts the writer's line sees this watermark, and these hints */
     ms__writer_encode(&w, log->head);
     return MS_OK;
 }
@@ -24539,12 +24548,6 @@ static void ms__segment_close(ms__log *log, uint64_t offset, ms__tail *fresh,
     log->hint_before = log->hint;
     log->hint = offset;
     ms__tail_switch(log, fresh, now);
-}
-
-static void ms__hints_store(ms__log *log)
-{
-    ms__put64(log->head + MS__AT_HINT + 8, log->hint_before);
-    ms__put64(log->head + MS__AT_HINT, log->hint);
 }
 
 /* Writes the LEAF of the tail and begins the next segment. Without memory or room the
@@ -25245,7 +25248,9 @@ static ms_result ms__log_poison(ms__log *log, int failed, const char *what, ms_e
     log->poisoned = true;
     ms__log_tell(log, MS_LOG_SYNC_FAILED, log->durable_end, log->end - log->durable_end,
                  log->durable_seq, 0, failed);
-    return ms__os_fail(err, failed, what, log->path);
+    (void)ms__os_fail(err, failed, what, log->path);
+    if (err) err->code = MS_E_POISONED; /* not FULL or BUSY: what was appended is visible */
+    return MS_E_POISONED;
 }
 
 /* The file's name has to be durable, too: its folder is synced once a handle, before the
@@ -25897,10 +25902,11 @@ static ms_result ms__log_attach_content(ms__log *log, ms_error *err)
     bool same = ms__mark_trusted(log); /* a writer may be at it: in this order */
     ms__fence();
     uint64_t mark = ms__load_mark(log->head + MS__AT_MARK);
+    ms__slot slot = ms__slot_newest(log->head);
+    ms__fence(); /* the file has grown before either of them tells of more */
     int failed = log->os->stat(log->os->ctx, log->file, &log->file_stat);
     if (failed != 0) return ms__os_fail(err, failed, "looking at", log->path);
     uint64_t size = log->file_stat.size;
-    ms__slot slot = ms__slot_newest(log->head);
     uint64_t trusted = same && mark > slot.end ? mark : slot.end;
     MS__TRY(ms__log_reach(log, 0, size, size, err));
     MS__TRY(ms__log_start(log, trusted, same, size, err));

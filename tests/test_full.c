@@ -494,6 +494,7 @@ static void run_operation(script *s, const struct operation *op)
     if (s->poisoned && s->t.last_hit != CALL_SYNC &&
         s->t.last_hit != CALL_SYNC_FOLDER && s->t.how == TRIP_FAIL && !s->t.from)
         fail_msg("%s: it is poisoned without a sync that failed", s->when);
+    if (result != MS_OK && result != MS_E_POISONED) s->unsure = s->last;
     if (s->store != NULL) must_be_as_before(s);
     if (s->poisoned) must_be_poisoned(s);
     if (result == MS_OK) return;
