@@ -288,20 +288,20 @@ controls()
 
     # What is valid.
 
-    control head_check_dropped gcc test_corrupt each_bit_flipped 20 \
+    control head_check_dropped gcc test_corrupt each_bit_flipped 50 \
         ms__head_decode 'if (!holds)' 'if (0)'
     control slot_check_dropped gcc test_defences \
         a_slot_that_does_not_match_its_check_is_none 100 \
         ms__slot_decode 'ms__get32(copy + 40) == ms__crc32c(0, copy, 40) &&' ''
-    control header_check_dropped gcc test_corrupt each_bit_flipped 20 \
+    control header_check_dropped gcc test_corrupt each_bit_flipped 50 \
         ms__replay_next 'sized = sized && session == s->session && r[4] != 0;' \
         'sized = sized && r[4] != 0;'
-    control header_check_of_a_posting_dropped gcc test_corrupt each_bit_flipped 20 \
+    control header_check_of_a_posting_dropped gcc test_corrupt each_bit_flipped 50 \
         ms__log_holds 'ms__log_session(&log->id, offset, r) != session ||' ''
     control body_check_dropped gcc test_record every_flipped_bit_is_found 20 \
         ms__check_fields \
         'if (!ms__is_erased(r) && ms__body_check(r) != ms__get32(r + 24))' 'if (0)'
-    control index_check_dropped gcc test_corrupt each_bit_flipped 20 \
+    control index_check_dropped gcc test_corrupt each_bit_flipped 50 \
         ms__index_holds 'ms__body_check(r) == ms__get32(r + 24)' 'true'
     control place_not_in_the_check gcc test_corrupt sectors_zeroed_exchanged_and_stale 20 \
         ms__log_check 'return ms__crc_header_x86(f->crc, offset, r);' \
@@ -347,7 +347,7 @@ controls()
         ms__log_recover 'if (offset < s->trusted || (r[7] & MS_FLAG_COMMIT)) {' 'if (true) {'
     control commit_on_every_record gcc test_crash power_is_cut 100 \
         ms__put_seal 'if (i == last) r[7] |= MS_FLAG_COMMIT;' 'r[7] |= MS_FLAG_COMMIT;'
-    control damage_taken_for_the_end gcc test_corrupt each_bit_flipped 20 \
+    control damage_taken_for_the_end gcc test_corrupt each_bit_flipped 50 \
         ms__replay_next 'if (s->at >= s->trusted) return MS__FOUND_END;' \
         'return MS__FOUND_END;'
     control durable_end_not_believed gcc test_corrupt cut_at_every_byte 20 \

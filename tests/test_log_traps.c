@@ -603,6 +603,115 @@ static void a_handle_grows_beyond_64_gibibytes(void **state)
     ms_close(store);
 }
 
+/* ---- what torture has found ---- */
+
+/* The offset of the last record of a closed log ends here. */
+static uint64_t end_at_path(void)
+{
+    ms_log_desc desc = desc_of(MS_LOG_READ);
+    ms_log_report report;
+    assert_int_equal(ms_log_verify(&desc, &report, NULL), MS_OK);
+    return report.end;
+}
+
+static void first_must_say(const char *text)
+{
+    ms_log_desc desc = desc_of(MS_LOG_READ);
+    ms_store *store = must_open(&desc);
+    ms_arena arena;
+    const ms_msg *msg;
+    ms_arena_init(&arena, NULL);
+    assert_int_equal(ms_get_by_seq(store, 1, &arena, &msg, NULL), MS_OK);
+    assert_true(ms_str_equal(ms_content(msg).text, ms_str_of(text)));
+    ms_arena_deinit(&arena);
+    ms_close(store);
+}
+
+/* Of a session that was not synced a cut leaves the head page with its hints, a LEAF, and
+ * behind it an amendment, but not what stands before them: the session is dead. The next
+ * one writes no LEAF, and who opens the log then must not begin at that of the dead. */
+static void a_hint_of_a_dead_session_is_not_followed(void **state)
+{
+    static char large[5000], zeros[16384];
+    unsigned char slots[2 * MS__SLOT_STEP], word[8];
+    ms_log_desc desc = desc_of(MS_LOG_WRITE);
+    ms_envelope m = ms_user_message(ms_text("amended"));
+    (void)state;
+    make_log(3);
+    uint64_t durable = end_at_path();
+    read_at(MS__AT_SLOTS, slots, sizeof slots);
+    memset(large, 'x', sizeof large - 1);
+    desc.segment_size = MS_LOG_SEGMENT_MIN;
+    ms_store *store = must_open(&desc);
+    assert_int_equal(append(store, large, NULL), MS_OK);
+    assert_int_equal(append(store, "in the next segment", NULL), MS_OK);
+    assert_int_equal(ms_amend(store, 1, &m, NULL), MS_OK);
+    ms_close(store);
+    first_must_say("amended");
+    read_at(MS__AT_HINT, word, sizeof word);
+    uint64_t leaf = ms__get64(word);
+    assert_true(leaf > durable && leaf - durable < sizeof zeros);
+    write_at(durable, zeros, (size_t)(leaf - durable));
+    write_at(MS__AT_SLOTS, slots, sizeof slots);
+    start_the_machine_anew();
+    desc.segment_size = 0;
+    store = must_open(&desc);
+    assert_int_equal(append(store, "after the cut", NULL), MS_OK);
+    ms_close(store);
+    assert_int_equal(count_at_path(), 4);
+    first_must_say("hello");
+}
+
+static struct {
+    ms_store *writer;         /* works at the next look at the file; NULL: not */
+    int looks;                /* until then */
+} busy;
+
+/* Right behind the look the writer appends until the file has grown, and syncs. */
+static int stat_and_more(void *ctx, ms_file file, ms_os_stat *out)
+{
+    ms_store *writer = busy.writer;
+    ms_log_info before, info;
+    int code = ms_os_default()->stat(ctx, file, out);
+    if (writer == NULL || --busy.looks > 0) return code;
+    busy.writer = NULL;
+    assert_int_equal(ms_log_stat(writer, &before, NULL), MS_OK);
+    do {
+        assert_int_equal(append(writer, "meanwhile", NULL), MS_OK);
+        assert_int_equal(ms_log_stat(writer, &info, NULL), MS_OK);
+    } while (info.size <= before.size + 65536);
+    assert_int_equal(ms_sync(writer, NULL, NULL), MS_OK);
+    return code;
+}
+
+/* A reader that opens while a writer grows the file and syncs: what is durable then lies
+ * behind the end that the reader has seen, and nothing is lost. */
+static void a_reader_that_opens_beside_a_sync_calls_nothing_lost(void **state)
+{
+    ms_os os = *ms_os_default();
+    (void)state;
+    os.stat = stat_and_more;
+    for (int looks = 1; looks <= 3; looks++) {
+        ms_log_desc desc = desc_of(MS_LOG_WRITE);
+        ms_log_info info;
+        make_log(3);
+        busy.looks = looks;
+        busy.writer = must_open(&desc);
+        ms_store *writer = busy.writer;
+        assert_int_equal(append(writer, "there", NULL), MS_OK);
+        desc.mode = MS_LOG_READ;
+        desc.os = &os;
+        ms_store *reader = must_open(&desc);
+        busy.writer = NULL;
+        assert_int_equal(ms_log_stat(reader, &info, NULL), MS_OK);
+        assert_int_equal(info.lost_end, 0);
+        assert_int_equal(info.damaged, 0);
+        assert_int_equal(count_of(reader), count_of(writer));
+        ms_close(reader);
+        ms_close(writer);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -612,6 +721,8 @@ int main(void)
         cmocka_unit_test(a_watermark_of_before_the_start_is_not_believed),
         cmocka_unit_test(a_file_cut_below_its_watermark_takes_appends),
         cmocka_unit_test(a_flipped_bit_in_the_watermark_stops_nobody),
+        cmocka_unit_test(a_hint_of_a_dead_session_is_not_followed),
+        cmocka_unit_test(a_reader_that_opens_beside_a_sync_calls_nothing_lost),
         cmocka_unit_test(a_reader_without_memory_begins_again),
         cmocka_unit_test(a_folder_that_cannot_be_opened_poisons_nothing),
         cmocka_unit_test(an_append_that_failed_does_not_come_back),
