@@ -153,10 +153,8 @@ total()
 
 print_table()
 {
-    local model commit
+    local model
     model=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo 2>/dev/null | head -n 1)
-    commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
-    [ -z "$(git status --porcelain 2>/dev/null)" ] || commit="$commit and changes"
     echo "$(date +%Y-%m-%d), ${model:-unknown processor}, $(getconf _NPROCESSORS_ONLN)" \
         "processors, $(uname -sr), commit $commit, $1 s:"
     echo "\`make torture${2:+ TORTURE='$2'} FUZZ_S=$FUZZ_S\`."
@@ -166,6 +164,8 @@ print_table()
     total
 }
 
+commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
+[ -z "$(git status --porcelain 2>/dev/null)" ] || commit="$commit and changes"
 mkdir -p "$logs" "$(dirname "$table")"
 rm -f "$logs"/*.log "$logs"/*.failed
 begin=$SECONDS
