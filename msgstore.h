@@ -19755,19 +19755,25 @@ static ms_result ms__image_verify(ms__image *im, bool salvage, uint64_t *end,
     return code == MS_E_NOT_FOUND ? MS_OK : code;
 }
 
-/* Counts in a change that stands in the image. False: no room. */
+/* Counts in a change that stands in the image. The messages that it is about stood before
+ * it. Those that salvage has skipped are gone, but their numbers are not given again, or
+ * the change would be one of another message. A HIDE counts for the messages that are
+ * there, so none behind it is hidden, whatever numbers it says. False: no room. */
 static bool ms__mem_adopt_change(ms__mem *m, const unsigned char *r, uint32_t unit)
 {
     ms__change ch;
     ms__edit edit;
+    bool hide = r[4] == MS__KIND_HIDE;
     uint64_t first = ms_seq(ms__msg(r)), last = first, hidden = 0;
     if (!ms__live_adopt_change(&m->live, &ch, unit, r)) return false;
-    if (r[4] != MS__KIND_AMEND && r[4] != MS__KIND_HIDE) return true;
-    if (r[4] == MS__KIND_HIDE && !ms__hide_read(ms__msg(r), &first, &last, &hidden))
-        return true;
+    if (hide && !ms__hide_read(ms__msg(r), &first, &last, &hidden)) return true;
+    if (last > m->live.last_seq) m->live.last_seq = last;
+    if (r[4] != MS__KIND_AMEND && !hide) return true;
+    if (hide && last > ch.loc->tally.last_seq) last = ch.loc->tally.last_seq;
+    if (first > last) return true;
     ms__control *c = (ms__control *)ch.loc->control;
     hidden = 0; /* counted: messages may be damaged */
-    if (r[4] == MS__KIND_HIDE) hidden = ms__mem_visible(m, ch.loc, first, last);
+    if (hide) hidden = ms__mem_visible(m, ch.loc, first, last);
     if (!ms__edit_reserve(&m->live, c, first, last, &edit)) return false;
     ms__edit_link(c, &edit, unit, r[4] == MS__KIND_AMEND ? r : NULL);
     c->hidden += hidden;
@@ -19791,8 +19797,11 @@ static ms_result ms__mem_adopt(ms__mem *m, const unsigned char *r, ms_error *err
         ms__gap_add(&m->live, loc, gap, ms_seq(ms__msg(r)), ms__get64(r + 16));
         return MS_OK;
     }
-    if (ms__live_adopt(&m->live, &p, unit, r)) return MS_OK;
-    return ms__mem_no_room(m, sizeof(ms__loc), err);
+    uint64_t given = m->live.last_seq; /* larger: a change before it says so */
+    if (!ms__live_adopt(&m->live, &p, unit, r))
+        return ms__mem_no_room(m, sizeof(ms__loc), err);
+    if (m->live.last_seq < given) m->live.last_seq = given;
+    return MS_OK;
 }
 
 MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
@@ -31233,7 +31242,7 @@ static ms_result ms__check_order(const ms__mem *m, uint64_t *agents, uint64_t *c
         if (MS_BIT(ms_type_of(msg)) & (MS_TYPES_CONVERSATION | MS_TYPES_GLOBAL))
             ++*classed;
     }
-    if (last != m->live.last_seq)
+    if (last > m->live.last_seq) /* less: the message of that number is lost */
         return ms__fail(err, MS_E_DAMAGED,
                         "E2: the last sequence number is %u, the store "
                         "says %u",

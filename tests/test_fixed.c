@@ -1079,6 +1079,71 @@ static void a_salvaged_store_goes_on(void **state)
     picture_free(&p);
 }
 
+/* Message number seq is visible and says this. */
+static void must_be_shown(ms_store *store, uint64_t seq, const char *text)
+{
+    const ms_msg *msg;
+    ms_result got = ms_get_by_seq(store, seq, NULL, &msg, NULL);
+    if (got != MS_OK)
+        fail_msg("message %llu: %s", (unsigned long long)seq, ms_result_text(got));
+    assert_true(ms_str_equal(ms_content(msg).text, ms_str_of(text)));
+}
+
+/* The newest messages were hidden, amended or noted, then they are lost, and only what
+ * changed them is whole: it says nothing of the messages that come after salvage. */
+static void changes_of_lost_messages_change_no_new_ones(void **state)
+{
+    enum { KEPT = 3, LOST = 2, ALL = KEPT + LOST, NEW = 4, CHANGES = 5 };
+    (void)state;
+    for (int change = 0; change < CHANGES; change++) {
+        buffer b = buffer_new(16384);
+        ms_mem_desc desc = desc_in(b);
+        ms_store *store = open_in(b);
+        ms_envelope old = small_message(), other = small_message(), m = small_message();
+        const ms_msg *msg;
+        ms_stat stat;
+        uint64_t damaged, last = ALL;
+        ms_error err;
+        old.content = ms_text("old");
+        other.content = ms_text("other");
+        m.content = ms_text("new");
+        for (int i = 0; i < ALL; i++) must_append(store, no_str(), &old);
+        ms_result got =
+            change < 2 ? ms_hide_range(store, old.location, 2 + 2 * (uint64_t)change, ALL,
+                                       NULL, NULL)
+            : change == 2 ? ms_hide(store, ALL, NULL)
+            : change == 3 ? ms_amend(store, ALL, &other, NULL)
+                          : ms_note(store, ALL, MS_STR("k"), ms_text("n"), NULL);
+        assert_int_equal(got, MS_OK);
+        assert_int_equal(ms_get_by_seq(store, 1, NULL, &msg, NULL), MS_OK);
+        size_t size = (ms_size(msg) + 7) / 8 * 8;
+        buffer moved = image_in(store, b.size);
+        for (size_t i = KEPT; i < ALL; i++) moved.bytes[64 + i * size + 8] ^= 1;
+        ms_close(store);
+        desc.buffer = moved.bytes;
+        desc.salvage = true;
+        for (int round = 0; round < 2; round++) { /* what is then written is kept, too */
+            assert_int_equal(ms_mem_attach(&store, &desc, &damaged, NULL), MS_OK);
+            assert_int_not_equal(damaged, 0);
+            for (uint64_t seq = ALL + 1; seq <= last; seq++)
+                must_be_shown(store, seq, "new");
+            for (int i = 0; i < NEW; i++) {
+                assert_int_equal(must_append(store, no_str(), &m), ++last);
+                must_be_shown(store, last, "new");
+            }
+            assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
+            assert_int_equal(stat.hidden, change == 0 ? KEPT - 1 : 0);
+            assert_int_equal(stat.messages + stat.hidden, KEPT + last - ALL);
+            assert_int_equal(stat.last_seq, last);
+            if (ms_selfcheck(store, &err) != MS_OK)
+                fail_msg("change %d: %s", change, err.message);
+            ms_close(store);
+        }
+        free(b.bytes);
+        free(moved.bytes);
+    }
+}
+
 /* One of n messages is damaged: reading gives all others, and says so. */
 static void all_but_one_are_read(ms_store *store, size_t n)
 {
@@ -1277,6 +1342,43 @@ static void resealed_images_are_refused_or_sound(void **state)
     free(b.bytes);
 }
 
+/* Somebody makes a HIDE reach to numbers that were given after it, and to some that were
+ * not: it hides what stands before it. */
+static void a_hide_hides_nothing_behind_it(void **state)
+{
+    buffer b = buffer_new(16384);
+    ms_store *store = open_in(b);
+    ms_envelope m = small_message();
+    ms_query raw = query_of(no_str(), 0), all = query_of(no_str(), 0);
+    ms_cursor it;
+    const ms_msg *msg;
+    size_t at = 0;
+    (void)state;
+    for (int i = 0; i < 3; i++) must_append(store, no_str(), &m);
+    assert_int_equal(ms_hide_range(store, m.location, 2, 3, NULL, NULL), MS_OK);
+    must_append(store, no_str(), &m);
+    raw.raw = MS_RAW_ALL;
+    assert_int_equal(ms_query_open(store, &raw, &it, NULL), MS_OK);
+    while ((msg = ms_next(&it)) != NULL)
+        if (ms_kind_of(msg) == MS_KIND_HIDE) at = (size_t)((const char *)msg - b.bytes);
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    buffer moved = image_in(store, b.size);
+    ms_close(store);
+    char *last = (char *)memmem(moved.bytes + at, 128, "\"last\":3", 8);
+    assert_non_null(last);
+    last[7] = '9';
+    reseal((unsigned char *)moved.bytes, moved.size, at);
+    store = attach_in(moved);
+    must_be_sound(store);
+    assert_int_equal(count_of(store, &all), 2);
+    assert_int_equal(must_append(store, no_str(), &m), 10);
+    must_be_sound(store);
+    assert_int_equal(count_of(store, &all), 3);
+    ms_close(store);
+    free(b.bytes);
+    free(moved.bytes);
+}
+
 /* Its head is as the format says, only the version is another one; the check is right. */
 static void an_image_of_a_newer_version_is_foreign(void **state)
 {
@@ -1356,9 +1458,11 @@ int main(void)
         cmocka_unit_test(salvage_without_the_end_keeps_what_is_whole),
         cmocka_unit_test(salvage_gives_up_a_torn_batch_or_changes_nothing),
         cmocka_unit_test(a_salvaged_store_goes_on),
+        cmocka_unit_test(changes_of_lost_messages_change_no_new_ones),
         cmocka_unit_test(a_stray_write_costs_one_record),
         cmocka_unit_test(selfcheck_finds_a_stray_write_anywhere),
         cmocka_unit_test(resealed_images_are_refused_or_sound),
+        cmocka_unit_test(a_hide_hides_nothing_behind_it),
         cmocka_unit_test(an_image_of_a_newer_version_is_foreign),
         cmocka_unit_test(what_is_no_image_is_foreign),
     };
