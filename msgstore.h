@@ -15372,7 +15372,7 @@ static bool ms__hide_read(const ms_msg *msg, uint64_t *first, uint64_t *last,
     return ms_json_member(json, MS_STR("first"), &v) && ms_json_u64(v, first) == MS_OK &&
            ms_json_member(json, MS_STR("last"), &v) && ms_json_u64(v, last) == MS_OK &&
            ms_json_member(json, MS_STR("messages"), &v) &&
-           ms_json_u64(v, messages) == MS_OK && *first <= *last;
+           ms_json_u64(v, messages) == MS_OK && *first <= *last && *last != UINT64_MAX;
 }
 
 static bool ms__is_about(const ms_msg *msg, uint64_t seq)
@@ -15755,10 +15755,15 @@ MS_API void ms_close(ms_store *store)
  * with the whole text at the end. Pieces are streams of their own in the index, so that
  * nobody but who follows them ever reads them.
  *
+ * A change tells of its message's number even when that message is damaged. A store that
+ * was opened goes on behind all numbers that are told of: else a new message would get one
+ * a second time, and be hidden, amended or annotated by a change that is older than it.
+ *
  * (C1) A change that was refused has changed nothing. (Redaction that was stopped half-way
  *      has begun: see ms_redact.)
  * (C2) The number, place, type, agent and key of a message never change.
  * (C3) What ms_redact returned for stands nowhere in the store any more.
+ * (C4) A change is never about a message appended after it, whatever is damaged.
  * ================================================================================== */
 
 static ms_result ms__can_change(const ms_store *store, ms_error *err)
@@ -17092,7 +17097,8 @@ typedef struct ms__live {
     uint64_t index_bytes;
     uint64_t hash_key[2];
     uint64_t messages, last_seq, bytes;
-    uint64_t gap_seq; /* largest number of a message that a copy left out */
+    uint64_t gap_seq; /* largest number of a message that a copy left out, or that is lost
+                       * and known from a change only */
     uint64_t hidden, changes;
     bool list_all;    /* `all` and `others` are kept */
     ms__stream all;   /* messages */
@@ -17754,6 +17760,13 @@ static void ms__change_enter(ms__live *live, const ms__change *ch, unsigned kind
     if (live->list_all) ms__stream_push(&live->others, entry);
     if (ch->control) ms__store_ptr(&ch->loc->control, ch->control);
     live->changes++;
+}
+
+/* A change that was read names a message whose own record may be damaged: its number was
+ * given, and no other message gets it. */
+static void ms__gap_named(uint64_t *gap_seq, uint64_t last_seq, uint64_t named)
+{
+    if (named > last_seq && named > *gap_seq && named != UINT64_MAX) *gap_seq = named;
 }
 
 /* The one change that an append may bring. */
@@ -19767,7 +19780,7 @@ static bool ms__mem_adopt_change(ms__mem *m, const unsigned char *r, uint32_t un
     uint64_t first = ms_seq(ms__msg(r)), last = first, hidden = 0;
     if (!ms__live_adopt_change(&m->live, &ch, unit, r)) return false;
     if (hide && !ms__hide_read(ms__msg(r), &first, &last, &hidden)) return true;
-    if (last > m->live.last_seq) m->live.last_seq = last;
+    ms__gap_named(&m->live.gap_seq, m->live.last_seq, last);
     if (r[4] != MS__KIND_AMEND && !hide) return true;
     if (hide && last > ch.loc->tally.last_seq) last = ch.loc->tally.last_seq;
     if (first > last) return true;
@@ -19797,11 +19810,8 @@ static ms_result ms__mem_adopt(ms__mem *m, const unsigned char *r, ms_error *err
         ms__gap_add(&m->live, loc, gap, ms_seq(ms__msg(r)), ms__get64(r + 16));
         return MS_OK;
     }
-    uint64_t given = m->live.last_seq; /* larger: a change before it says so */
-    if (!ms__live_adopt(&m->live, &p, unit, r))
-        return ms__mem_no_room(m, sizeof(ms__loc), err);
-    if (m->live.last_seq < given) m->live.last_seq = given;
-    return MS_OK;
+    if (ms__live_adopt(&m->live, &p, unit, r)) return MS_OK;
+    return ms__mem_no_room(m, sizeof(ms__loc), err);
 }
 
 MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
@@ -21530,7 +21540,7 @@ typedef struct ms__log {
     uint64_t stop;                      /* unbegun: how far dead bytes may reach */
     uint64_t allocated;                 /* the file is known to have room up to here */
     uint64_t last_seq, messages, bytes; /* of everything */
-    uint64_t gap_seq;  /* largest number of a message that a copy left out */
+    uint64_t gap_seq;  /* as that of a live part */
     uint32_t has_gaps; /* there are records that are no messages; atomic */
     uint64_t changes, hidden;
     void *touched;      /* MS__TOUCHED bits: locations with an AMEND or HIDE; atomic */
@@ -23172,7 +23182,10 @@ static MS__APART bool ms__change_take(ms__log *log, const unsigned char *r,
     ms__edit edit;
     ms__control *c = NULL;
     bool hide = r[4] == MS__KIND_HIDE, counts = hide || r[4] == MS__KIND_AMEND;
-    if (hide && !ms__hide_read(ms__msg(r), &first, &last, &hidden)) counts = false;
+    if (hide && !ms__hide_read(ms__msg(r), &first, &last, &hidden)) {
+        counts = false;
+        last = hidden = 0;
+    }
     if (counts) {
         uint64_t h = ms__hash_location(&log->id, location);
         if (!ms__touch(log, ms__touch_bit(h))) return false;
@@ -23187,6 +23200,7 @@ static MS__APART bool ms__change_take(ms__log *log, const unsigned char *r,
         ms__edit_link(c, &edit, ms__place(t->segment, t->count - 1), hide ? NULL : r);
         c->hidden += hidden;
     }
+    ms__gap_named(&log->gap_seq, log->last_seq, last);
     log->hidden += hidden;
     log->changes++;
     ms__store32(&log->has_gaps, 1);
@@ -31242,7 +31256,7 @@ static ms_result ms__check_order(const ms__mem *m, uint64_t *agents, uint64_t *c
         if (MS_BIT(ms_type_of(msg)) & (MS_TYPES_CONVERSATION | MS_TYPES_GLOBAL))
             ++*classed;
     }
-    if (last > m->live.last_seq) /* less: the message of that number is lost */
+    if (last != m->live.last_seq)
         return ms__fail(err, MS_E_DAMAGED,
                         "E2: the last sequence number is %u, the store "
                         "says %u",

@@ -11,7 +11,8 @@
  *
  * A second reference holds changes of every kind. There, what is shown must be what the
  * records that can be read say together, and each record whose bytes were not touched can
- * be read: a flipped bit in a change costs that change alone.
+ * be read: a flipped bit in a change costs that change alone. A change whose message is
+ * lost is never about one that is appended later, in a log as in an image.
  *
  * Then records with valid checks and a wrong meaning, made with the library's own
  * functions.
@@ -1155,6 +1156,162 @@ static void changes_cut_at_every_byte(void **state)
 }
 
 
+/* ---- changes of messages that are lost ---- */
+
+static void change_last(ms_store *store, int how)
+{
+    ms_envelope m = ms_observation(ms_text("amended"));
+    if (how == 0) assert_int_equal(ms_amend(store, 3, &m, NULL), MS_OK);
+    if (how == 1) assert_int_equal(ms_hide(store, 3, NULL), MS_OK);
+    if (how == 2)
+        assert_int_equal(ms_hide_range(store, MS_STR("new"), 2, 3, NULL, NULL), MS_OK);
+    if (how == 3)
+        assert_int_equal(ms_note(store, 3, MS_STR("k"), ms_text("note"), NULL), MS_OK);
+}
+
+static void append_three(ms_store *store)
+{
+    uint64_t seq = 0;
+    for (uint64_t n = 1; n <= 3; n++) {
+        ms_envelope m = ms_observation(ms_text(n == 3 ? "the lost one" : "another"));
+        assert_int_equal(ms_append(store, MS_STR("new"), &m, &seq, NULL), MS_OK);
+        assert_int_equal(seq, n);
+    }
+}
+
+static unsigned char *find_text(unsigned char *bytes, size_t size, const char *text)
+{
+    unsigned char *at = (unsigned char *)memmem(bytes, size, text, strlen(text));
+    if (at == NULL) fail_msg("there is no '%s'", text);
+    return at;
+}
+
+static void no_note_on(bench *b, ms_store *store, uint64_t seq)
+{
+    ms_query q;
+    ms_cursor it;
+    const ms_msg *msg;
+    memset(&q, 0, sizeof q);
+    q.raw = MS_RAW_NOTES;
+    assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
+    while ((msg = ms_next(&it)) != NULL)
+        if (ms_seq(msg) == seq) fail_msg("%s: the new message has a note", b->what);
+    (void)ms_cursor_close(&it, NULL); /* it has met the damage */
+}
+
+/* What is appended after the damage is seen as it is, and has a number of its own. */
+static void append_behind(bench *b, ms_store *store, uint64_t want)
+{
+    ms_envelope m = ms_observation(ms_text("after the damage"));
+    uint64_t seq = 0;
+    assert_int_equal(ms_append(store, MS_STR("new"), &m, &seq, NULL), MS_OK);
+    must_have_new(b, store, seq);
+    no_note_on(b, store, seq);
+    if (seq != want)
+        fail_msg("%s: the new message is %llu", b->what, (unsigned long long)seq);
+}
+
+/* A log whose writer was killed behind the change of its last message. */
+static void write_killed(bench *b, int how)
+{
+    ms_log_desc desc = desc_of(b, MS_LOG_CREATE);
+    desc.sync = MS_SYNC_NONE;
+    disk_resize(&b->d, 0);
+    b->d.there = false;
+    ms_store *store = must_open(&desc, "a new log");
+    append_three(store);
+    change_last(store, how);
+    size_t size = (size_t)b->d.size;
+    unsigned char *bytes = snapshot(b);
+    ms_close(store);
+    disk_resize(&b->d, size);
+    memcpy(b->d.rw, bytes, size);
+    free(bytes);
+}
+
+static void go_on_behind(bench *b, uint64_t want)
+{
+    ms_log_desc desc = desc_of(b, MS_LOG_WRITE);
+    ms_store *store = must_open(&desc, b->what);
+    append_behind(b, store, want);
+    ms_close(store);
+    desc.mode = MS_LOG_READ;
+    store = must_open(&desc, b->what);
+    must_have_new(b, store, want);
+    ms_close(store);
+}
+
+/* A bit of the newest message is flipped, and a change of it stands behind it: nothing new
+ * gets its number, or the change would be about that. */
+static void a_change_keeps_the_number_of_a_lost_message(void **state)
+{
+    bench *b = (bench *)calloc(1, sizeof *b);
+    (void)state;
+    if (b == NULL) abort();
+    disk_init(&b->d, ROOM);
+    b->d.boot = LAST_BOOT;
+    for (int how = 0; how < 4; how++) {
+        snprintf(b->what, sizeof b->what, "change %d of a lost message", how);
+        write_killed(b, how);
+        find_text(b->d.rw, (size_t)b->d.size, "the lost one")[0] ^= 1;
+        go_on_behind(b, 4);
+    }
+    disk_deinit(&b->d);
+    free(b);
+}
+
+/* A HIDE whose checks hold says that it hides numbers that nobody had. */
+static void a_hide_of_the_future_hides_nothing_new(void **state)
+{
+    bench *b = (bench *)calloc(1, sizeof *b);
+    (void)state;
+    if (b == NULL) abort();
+    disk_init(&b->d, ROOM);
+    b->d.boot = LAST_BOOT;
+    snprintf(b->what, sizeof b->what, "a range that goes on");
+    write_killed(b, 2);
+    b->r.bytes = snapshot(b);
+    find_text(b->d.rw, (size_t)b->d.size, "\"last\":3")[7] = '8';
+    size_t at = HEAD;
+    const unsigned char *r = b->d.rw + at;
+    for (; r[4] != MS__KIND_HIDE; r = b->d.rw + at)
+        at = r[4] == MS__KIND_VOID ? (size_t)ms__get64(r + 32)
+                                   : at + ((ms_size(ms__msg(r)) + 7) & ~(size_t)7);
+    reseal(b, at, true);
+    go_on_behind(b, 9);
+    free(b->r.bytes);
+    disk_deinit(&b->d);
+    free(b);
+}
+
+static void an_image_keeps_the_number_of_a_lost_message(void **state)
+{
+    static uint64_t words[4 << 10];
+    bench b;
+    (void)state;
+    for (int how = 0; how < 4; how++) {
+        ms_mem_desc desc;
+        ms_store *store;
+        uint64_t damaged = 0;
+        memset(&desc, 0, sizeof desc);
+        memset(words, 0, sizeof words);
+        desc.buffer = words;
+        desc.buffer_size = sizeof words;
+        desc.salvage = true;
+        snprintf(b.what, sizeof b.what, "change %d of a lost message of an image", how);
+        assert_int_equal(ms_mem_open(&store, &desc, NULL), MS_OK);
+        append_three(store);
+        change_last(store, how);
+        ms_close(store);
+        find_text((unsigned char *)words, sizeof words, "the lost one")[0] ^= 1;
+        assert_int_equal(ms_mem_attach(&store, &desc, &damaged, NULL), MS_OK);
+        assert_int_equal(damaged, 1);
+        append_behind(&b, store, 4);
+        ms_close(store);
+    }
+}
+
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1170,6 +1327,9 @@ int main(void)
         cmocka_unit_test(each_bit_of_changes_flipped),
         cmocka_unit_test(sectors_of_changes_lost),
         cmocka_unit_test(changes_cut_at_every_byte),
+        cmocka_unit_test(a_change_keeps_the_number_of_a_lost_message),
+        cmocka_unit_test(a_hide_of_the_future_hides_nothing_new),
+        cmocka_unit_test(an_image_keeps_the_number_of_a_lost_message),
     };
     scribe_page();
     return cmocka_run_group_tests(tests, NULL, NULL);
