@@ -19892,6 +19892,8 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *                load it with acquire and look no further
  *   1088     8   offset of the newest LEAF (see below), 0: none
  *   1096     8   offset of the LEAF before it, 0: none
+ *                A writer stores both before it signs below: those of one that a cut of the
+ *                power has ended may name what is dead. As trusted as the watermark
  *   1152     8   the writer: boot number of its machine, 0: unknown
  *   1160     8   device,
  *   1168     8   and inode of the file it writes to
@@ -21423,7 +21425,8 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
  * (L3) Every segment below the count of level 0 can be read, from its LEAF or, where that
  *      is damaged, from one made in memory.
  * (L4) durable_end <= end; it moves after a sync that began when end was there.
- * (L5) A failed append leaves names, postings, end and watermark as they were.
+ * (L5) A failed append leaves names, postings, end and watermark as they were; but one that
+ *      is MS_E_POISONED is visible, its sync alone has failed.
  * (L6) A poisoned handle appends and syncs no more.
  * (L7) Zeros are written only behind the end, whole pages, by who may append; and in the
  *      place of a VOID that is about to be written.
