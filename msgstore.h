@@ -5133,7 +5133,6 @@ static void ms__json_colon(ms_json_writer *w)
     w->after_key = true;
 }
 
-/* The inside of a string. */
 /* The letter of a short escape; 0: the character has none. */
 static char ms__escape_letter(unsigned char c)
 {
@@ -5149,6 +5148,7 @@ static char ms__escape_letter(unsigned char c)
     }
 }
 
+/* The inside of a string. */
 static void ms__json_escaped(ms_json_writer *w, ms_str s)
 {
     static const char hex[] = "0123456789abcdef";
@@ -20035,6 +20035,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *
  * The watermark is trusted when the writer's boot number, device and inode are those of
  * this machine and file, and it is a multiple of 8: then memory has kept everything since.
+ * It has no check: where it stands below the durable end, that one counts.
  * Where it is not trusted, the end is looked for: from the newest LEAF below the durable
  * end on, record by record to the first byte x that begins no valid one.
  * (F4) x is below the trusted watermark or the durable end, or a valid record behind it has
@@ -25324,8 +25325,6 @@ static ms_result ms__log_sync_now(ms__log *log, ms_error *err)
     return code;
 }
 
-/* Makes durable what stands below goal: by waiting for the sync that runs, and, where that
- * began too early, by one of our own. */
 /* Whom the last sync has woken appends again in a moment: one sync later for all of them
  * is better than one now for the first. Waits as long as more comes; alone, not at all. */
 #define MS__GATHER 16
@@ -25345,6 +25344,8 @@ static void ms__log_gather(ms__log *log)
     log->syncing = false;
 }
 
+/* Makes durable what stands below goal: by waiting for the sync that runs, and, where that
+ * began too early, by one of our own. */
 static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, ms_error *err)
 {
     MS__TRY(ms__log_folder(log, err));
