@@ -9794,7 +9794,7 @@ static ms_result ms__task_wrap_check(ms_reader *r, ms__task_wrap *t, uint32_t *f
     else if (!lenient) return ms__read_kind(r, "task_id", "a string", t->task_id);
     ms_result code = ms__key_check(task, "task_id", true, lenient ? NULL : r->err);
     if (code != MS_OK && !lenient) return code;
-    if (!task.ptr || code != MS_OK || (lenient && task.len == 0)) {
+    if (!task.ptr || code != MS_OK) {
         t->task_id = ms__absent();
         *flags |= MS_FLAG_LENIENT;
     }
@@ -9817,7 +9817,10 @@ static ms_result ms__task_wrapped(ms_reader *r, ms_envelope *m)
     m->flags |= flags;
     if (t.id.ptr) MS__TRY(ms__read_text(r, t.id, &m->id));
     if (t.task_id.ptr) MS__TRY(ms__read_text(r, t.task_id, &m->location));
-    if (m->location.len == 0) m->location = ms__absent();
+    if (m->location.len == 0) { /* the writer adds "" to what fits: see ms__task_open */
+        m->location = ms__absent();
+        if (m->flags & MS_FLAG_LENIENT) t.task_id = ms__absent();
+    }
     if (t.created_at.ptr) ms__task_time(m, t.created_at);
     t.status = t.updated_at = ms__absent();
     ms__extra_begin(r);
@@ -19906,9 +19909,9 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *   1216     4   shared writers: the session that they write in together
  *   1224     4   1: a compaction has put another file in the place of this one
  *   2048    44   slot 0,
- *   2560    44   slot 1: what is durable. The valid one of the higher generation counts;
+ *   2560    44   slot 1: what is durable. The valid one of the later generation counts;
  *                the other one is written next
- *                   0   8   generation, rising
+ *                   0   8   generation, rising; behind the largest number comes 0
  *                   8   8   durable end: all below had been synced when this was written
  *                  16   8   sequence number of the last message below it
  *                  24   8   newest LEAF below it, 0: none
@@ -20181,13 +20184,19 @@ static bool ms__slot_decode(ms__slot *s, const unsigned char *p)
            s->end % 8 == 0 && s->seq != UINT64_MAX;
 }
 
+/* By their difference, so that 0 comes after the largest, should a made-up slot have it. */
+static bool ms__generation_after(uint64_t a, uint64_t b)
+{
+    return a - b - 1 < UINT64_MAX / 2;
+}
+
 /* The newest valid slot, zeros when there is none. */
 static ms__slot ms__slot_newest(const unsigned char *head)
 {
     ms__slot a, b;
     bool has_a = ms__slot_decode(&a, head + MS__AT_SLOTS);
     bool has_b = ms__slot_decode(&b, head + MS__AT_SLOTS + MS__SLOT_STEP);
-    if (has_a && (!has_b || a.generation > b.generation)) return a;
+    if (has_a && (!has_b || ms__generation_after(a.generation, b.generation))) return a;
     if (has_b) return b;
     memset(&a, 0, sizeof a);
     return a;
@@ -25253,7 +25262,8 @@ static void ms__slot_store(ms__log *log)
     if (log->shared) { /* others store slots, too; what is not told now is told later */
         if (locked && log->os->lock(log->os->ctx, log->file) != 0) return;
         s = ms__slot_newest(log->head);
-        if (s.generation > log->generation) log->generation = s.generation;
+        if (ms__generation_after(s.generation, log->generation))
+            log->generation = s.generation;
         if (s.end > log->durable_end && s.end <= ms__load_mark(log->head + MS__AT_MARK)) {
             /* another one's sync ended first, and covered more */
             if (locked) (void)log->os->unlock(log->os->ctx, log->file);

@@ -558,6 +558,53 @@ static void the_largest_number_is_never_given(void **state)
     assert_int_equal(count_at_path(), 3);
 }
 
+/* Changes one byte of a text in the file. */
+static void damage(const char *text)
+{
+    static unsigned char bytes[65536];
+    ms_log_desc desc = desc_of(MS_LOG_READ);
+    ms_store *store = must_open(&desc);
+    uint64_t end = ms__log_of(store)->end;
+    ms_close(store);
+    assert_true(end <= sizeof bytes);
+    read_at(0, bytes, (size_t)end);
+    unsigned char *at = memmem(bytes, (size_t)end, text, strlen(text));
+    assert_non_null(at);
+    *at ^= 1;
+    write_at((uint64_t)(at - bytes), at, 1);
+}
+
+/* What is durable is told in a slot that comes after the newest, whatever number that has:
+ * what is damaged later is damage then, not an end, and hides nothing behind it. */
+static void no_slot_is_the_newest_for_ever(void **state)
+{
+    ms_log_desc desc = desc_of(MS_LOG_WRITE);
+    ms_arena arena;
+    ms_error err;
+    const ms_msg *msg;
+    uint64_t behind;
+    (void)state;
+    ms_arena_init(&arena, NULL);
+    make_log(2);
+    craft c = craft_of();
+    ms__slot slot = ms__slot_newest(c.head);
+    slot.generation = UINT64_MAX;
+    ms__slot_encode(&slot, c.head + MS__AT_SLOTS + MS__SLOT_STEP);
+    write_at(0, c.head, sizeof c.head);
+    ms_store *store = must_open(&desc);
+    assert_int_equal(append(store, "will be damaged", NULL), MS_OK);
+    assert_int_equal(append(store, "stands behind it", &behind), MS_OK);
+    assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
+    ms_close(store);
+    start_the_machine_anew();
+    damage("will be damaged");
+    desc.mode = MS_LOG_READ;
+    store = must_open(&desc);
+    assert_int_equal(ms_get_by_seq(store, behind, &arena, &msg, &err), MS_OK);
+    ms_close(store);
+    ms_arena_deinit(&arena);
+}
+
 /* Each map is as large as all before it, so that 64 of them reach as far as files go. */
 static int map_nothing(void *ctx, ms_file file, uint64_t offset, size_t size,
                        unsigned how, void **out)
@@ -729,6 +776,7 @@ int main(void)
         cmocka_unit_test(lying_segment_numbers_cost_no_memory),
         cmocka_unit_test(nested_sizes_cost_no_time),
         cmocka_unit_test(the_largest_number_is_never_given),
+        cmocka_unit_test(no_slot_is_the_newest_for_ever),
         cmocka_unit_test(a_handle_grows_beyond_64_gibibytes),
         cmocka_unit_test(a_file_of_three_exbibytes_is_refused),
     };

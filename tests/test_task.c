@@ -345,6 +345,20 @@ static void other_types_have_a_form(void **state)
     }
 }
 
+/* What has no place is written with the task_id "". That fits, so a lenient reader takes
+ * it for what it is, and writes the same text again. */
+static void an_empty_task_id_stays_where_it_was(void **state)
+{
+    (void)state;
+    ms_envelope m = reads("task", ms_str_of(strict_rows[5]), true);
+    ms_str first = writes("task", &m, true, false);
+    m = reads("task", first, true);
+    assert_int_equal(m.flags & MS_FLAG_LENIENT, 0);
+    ms_str again = writes("task", &m, true, false);
+    assert_true(ms_str_equal(first, again));
+    ms_arena_reset(&arena);
+}
+
 /* There through the format and back: what the framework format then writes is the
  * same. */
 static void any_message_comes_back(void **state)
@@ -2227,6 +2241,7 @@ int main(void)
         cmocka_unit_test(of_repeated_members_the_last_counts),
         cmocka_unit_test(the_parts_go_into_fields),
         cmocka_unit_test(other_types_have_a_form),
+        cmocka_unit_test(an_empty_task_id_stays_where_it_was),
         cmocka_unit_test(any_message_comes_back),
         cmocka_unit_test(task_messages_survive_the_framework_format),
         cmocka_unit_test(openai_calls_come_back),
