@@ -50,8 +50,9 @@ THREADS  = $(filter test_threads test_readers test_change test_shared test_defen
 TORTURED = $(filter test_power test_small test_crash test_shared test_corrupt test_hostile \
              test_faults test_full test_oom test_readers test_twin test_project \
              test_numbers test_fixed,$(TESTS))
-LONG     = $(TORTURED:%=build/o2/%) $(TORTURED:%=build/san/%) build/tsan/test_readers
 FUZZERS  = $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+LONG     = $(TORTURED:%=build/o2/%) $(TORTURED:%=build/san/%) build/tsan/test_readers \
+           build/fuzz/seeds_made $(FUZZERS:%=build/fuzz/%) $(FUZZERS:%=build/fuzz/plain/%)
 PROGRAMS = $(TESTS:%=build/o2/%) $(TESTS:%=build/san/%) $(THREADS:%=build/tsan/%) \
            $(FUZZERS:%=build/o2/%) $(FUZZERS:%=build/san/%)
 
@@ -197,16 +198,19 @@ build/san/%: tests/%.c build/san/msgstore.o $(shared)
 build/tsan/%: tests/%.c build/tsan/msgstore.o $(shared)
 	$(call build,$(TSAN) $(INC),$(object) $(LIBS))
 
-# The fuzz targets: for libFuzzer, and for running kept inputs once (see tests/fuzz/fuzz.h).
-# FUZZ_CHECK= builds without sanitizers, for more executions in the same time.
-FUZZ_CHECK ?= -fsanitize=address,undefined -fno-sanitize-recover=all
+# The fuzz targets: for libFuzzer, with sanitizers and without (plain), and for running
+# kept inputs once (see tests/fuzz/fuzz.h).
+FUZZ_CHECK = -fsanitize=address,undefined -fno-sanitize-recover=all
 FUZZ  = $(CLANG) $(C99) -O2 -g -pthread $(FUZZ_CHECK) -fno-omit-frame-pointer
 COVER = -fsanitize=fuzzer-no-link -fno-sanitize-coverage=trace-cmp
 fuzz  = $(wildcard tests/fuzz/*.h) $(shared)
 
-build/fuzz/msgstore.o: tests/msgstore_impl.c $(header)
+build/fuzz/plain/%: FUZZ_CHECK =
+build/fuzz/msgstore.o build/fuzz/plain/msgstore.o: tests/msgstore_impl.c $(header)
 	$(call build,$(FUZZ) $(COVER) -c,)
 build/fuzz/fuzz_%: tests/fuzz/fuzz_%.c build/fuzz/msgstore.o $(fuzz)
+	$(call build,$(FUZZ) $(COVER) -fsanitize=fuzzer $(INC),$(@D)/msgstore.o $(LIBS))
+build/fuzz/plain/fuzz_%: tests/fuzz/fuzz_%.c build/fuzz/plain/msgstore.o $(fuzz)
 	$(call build,$(FUZZ) $(COVER) -fsanitize=fuzzer $(INC),$(@D)/msgstore.o $(LIBS))
 build/o2/fuzz_%: tests/fuzz/fuzz_%.c build/o2/msgstore.o $(fuzz)
 	$(call build,$(O2) -O0 -DFUZZ_REPLAY $(INC),$(@D)/msgstore.o $(LIBS))

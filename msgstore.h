@@ -26005,10 +26005,10 @@ static bool ms__head_unborn(const unsigned char *h, size_t got)
     unsigned char mark[8];
     ms__put64(mark, MS__HEAD_SIZE);
     while (same < 8 && h[same] == ms__log_magic[same]) same++;
-    for (size_t i = same; i < 8; i++) zeros = zeros && h[i] == 0;
-    for (size_t i = same < 8 ? 8 : 56; i < MS__HEAD_SIZE; i++)
-        zeros = zeros && (h[i] == 0 || (i >= MS__AT_MARK && i < MS__AT_MARK + 8 &&
-                                        h[i] == mark[i - MS__AT_MARK]));
+    for (size_t i = same; zeros && i < 8; i++) zeros = h[i] == 0;
+    for (size_t i = same < 8 ? 8 : 56; zeros && i < MS__HEAD_SIZE; i++)
+        zeros = h[i] == 0 || (i >= MS__AT_MARK && i < MS__AT_MARK + 8 &&
+                              h[i] == mark[i - MS__AT_MARK]);
     bool born = got == MS__HEAD_SIZE && same == 8 &&
                 ms__get32(h + 52) == ms__crc32c(0, h, 52) &&
                 ms__get64(h + MS__AT_MARK) == MS__HEAD_SIZE;

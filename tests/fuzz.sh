@@ -2,7 +2,9 @@
 # Fuzzes: `make fuzz`, from the folder of the Makefile.
 #
 #   FUZZ_S=seconds      how long each target runs (60)
-#   FUZZ_RUNS=n         so many executions each, for at most FUZZ_S where that is given
+#   FUZZ_RUNS=n         so many executions each: a twentieth with sanitizers, then the others
+#                       without, which is several times as quick; each part for at most
+#                       FUZZ_S where that is given
 #   FUZZ_ONLY='log ops' only these targets
 #   JOBS=n              so many targets side by side (2)
 #
@@ -12,10 +14,11 @@
 # it says how to run that again. Exit status 1: there are findings. The last lines count:
 #
 #   tally: fuzz executions TARGET n
+#   tally: fuzz executions TARGET, with sanitizers n
 #   tally: fuzz findings TARGET n
 set -u
-runs=${FUZZ_RUNS:-}
-seconds=${FUZZ_S:-${runs:+0}}
+runs=${FUZZ_RUNS:-0}
+seconds=${FUZZ_S:-$([ "$runs" -eq 0 ] || echo 0)}
 jobs=${JOBS:-2}
 out=build/fuzz
 
@@ -35,8 +38,9 @@ targets()
 longest()
 {
     case $1 in
-    json | project) echo 512 ;;
-    ops) echo 64 ;;
+    json) echo 512 ;;
+    project) echo 320 ;;
+    ops) echo 48 ;;
     find) echo 256 ;;
     image) echo 2048 ;;
     log) echo 4096 ;;
@@ -54,32 +58,56 @@ plain_addresses()
     fi
 }
 
-# fuzz TARGET: runs it; the log is build/fuzz/TARGET.log.
+# fuzz TARGET PROGRAM LOG RUNS LONGEST: runs it; -1 runs: as many as the time allows.
 fuzz()
 {
-    local name=$1 log=$out/$1.log corpus=$out/corpus/$1 crashes=$out/crashes/$1
-    local options=(-max_len="$(longest "$name")" -timeout=20 -entropic=0 -detect_leaks=0
+    local name=$1 log=$3 corpus=$out/corpus/$1 crashes=$out/crashes/$1
+    local options=(-max_len="$5" -timeout=20 -entropic=0 -detect_leaks=0
         -print_final_stats=1 -print_funcs=0 -print_pcs=0 -artifact_prefix="$crashes/")
     local folders=("$corpus") folder
     mkdir -p "$corpus" "$crashes"
-    options+=(-runs="${runs:--1}" -max_total_time="${seconds:-60}") # 0: no limit
+    options+=(-runs="$4" -max_total_time="${seconds:-60}") # 0 seconds: no limit
     [ ! -f "tests/fuzz/$name.dict" ] || options+=(-dict="tests/fuzz/$name.dict")
     for folder in "tests/fuzz/corpus/$name" "$out/seeds/$name"; do
         [ ! -d "$folder" ] || folders+=("$folder")
     done
-    CMOCKA_TEST_ABORT=1 plain_addresses "$out/fuzz_$name" "${options[@]}" \
+    CMOCKA_TEST_ABORT=1 plain_addresses "$2" "${options[@]}" \
         "${folders[@]}" >"$log" 2>&1 </dev/null
-    echo $? >"$out/$name.status"
+}
+
+# fuzz_both TARGET: with sanitizers, then without, and inputs of half the length. The logs
+# are build/fuzz/TARGET.log and TARGET_plain.log.
+fuzz_both()
+{
+    local status=0 most checked=$((runs > 0 ? (runs + 19) / 20 : -1))
+    most=$(longest "$1")
+    fuzz "$1" "$out/fuzz_$1" "$out/$1.log" "$checked" "$most" || status=$?
+    if [ "$status" -eq 0 ] && [ "$runs" -gt "$checked" ] && [ "$runs" -gt 0 ]; then
+        fuzz "$1" "$out/plain/fuzz_$1" "$out/$1_plain.log" $((runs - checked)) \
+            $((most / 2)) || status=$?
+    fi
+    echo "$status" >"$out/$1.status"
+}
+
+# executions LOG...: the sum.
+executions()
+{
+    cat "$@" 2>/dev/null | awk '/^stat::number_of_executed_units:/ { n += $2 }
+                                END { print n + 0 }'
 }
 
 # tell TARGET: its line, and what was found.
 tell()
 {
-    local name=$1 log=$out/$1.log status n rate file
+    local name=$1 log=$out/$1.log status file
     status=$(cat "$out/$name.status" 2>/dev/null || echo none)
-    n=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log" 2>/dev/null)
-    rate=$(sed -n 's/^stat::average_exec_per_sec: *//p' "$log" 2>/dev/null)
-    printf '%-10s %12s executions %8s a second\n' "$name" "${n:-0}" "${rate:-0}"
+    for file in "$log" "$out/$1_plain.log"; do
+        [ -f "$file" ] || continue
+        printf '%-10s %12s executions %8s a second%s\n' "$name" "$(executions "$file")" \
+            "$(sed -n 's/^stat::average_exec_per_sec: *//p' "$file")" \
+            "$([ "$file" = "$log" ] || echo ', without sanitizers')"
+        log=$file
+    done
     if [ "$status" != 0 ]; then
         grep -aE 'fuzz_fail|^==.*ERROR|runtime error|SUMMARY|\[   LINE' "$log" | head -n 5
         tail -n 3 "$log" | grep -a 'Test unit written' || tail -n 3 "$log"
@@ -90,7 +118,10 @@ tell()
 }
 
 case ${1:-} in
---one) fuzz "$2" && exit 0 ;;
+--one)
+    fuzz_both "$2"
+    exit 0
+    ;;
 esac
 
 printf '#include <stdint.h>\n#include <stddef.h>\n%s\n' \
@@ -108,18 +139,21 @@ fi
 mkdir -p "$out"
 # shellcheck disable=SC2046
 ${MAKE:-make} --no-print-directory -j"$jobs" "$out/seeds_made" \
-    $(targets | sed "s|^|$out/fuzz_|") || exit 1
-for name in $(targets); do rm -f "$out/$name.status" "$out/$name.log"; done
+    $(targets | sed "s|^|$out/fuzz_|") \
+    $([ "$runs" -eq 0 ] || targets | sed "s|^|$out/plain/fuzz_|") || exit 1
+for name in $(targets); do
+    rm -f "$out/$name.status" "$out/$name.log" "$out/${name}_plain.log"
+done
 targets | xargs -P "$jobs" -I '{}' bash "$0" --one '{}'
 
 found=0
 for name in $(targets); do tell "$name"; done
 for name in $(targets); do
-    n=$(sed -n 's/^stat::number_of_executed_units: *//p' "$out/$name.log" 2>/dev/null)
     bad=0
     [ "$(cat "$out/$name.status" 2>/dev/null)" = 0 ] || bad=1
     found=$((found + bad))
-    echo "tally: fuzz executions $name ${n:-0}"
+    echo "tally: fuzz executions $name $(executions "$out/$name.log" "$out/${name}_plain.log")"
+    echo "tally: fuzz executions $name, with sanitizers $(executions "$out/$name.log")"
     echo "tally: fuzz findings $name $bad"
 done
 [ "$found" -eq 0 ]

@@ -21,15 +21,21 @@ export FUZZ_S=${FUZZ_S:-1200}
 # NAME VARIANT PROGRAM SCALE [PATTERN], those that take longest first. SCALE is the
 # MS_TEST_SCALE at which the counts of a release are reached; programs under sanitizers
 # are given a tenth of it. PATTERN says which of the program's tests; none: all. For a
-# script, SCALE is the number in the variable that PATTERN names.
+# script, SCALE is the number in the variable that PATTERN names; fuzz_NAME is one target.
 jobs()
 {
     cat <<'END'
-fuzz           sh   fuzz.sh        10000000 FUZZ_RUNS
+fuzz_ops       sh   fuzz.sh        10000000 FUZZ_RUNS
+fuzz_log       sh   fuzz.sh        10000000 FUZZ_RUNS
+fuzz_project   sh   fuzz.sh        10000000 FUZZ_RUNS
 kills          o2   test_crash     30000    killed_at_random_times*
 power          o2   test_power     10000
 change_kills   o2   test_crash     50000    changes_killed_at_random*
 controls       sh   controls.sh    100      MS_TEST_SCALE
+fuzz_dialect   sh   fuzz.sh        10000000 FUZZ_RUNS
+fuzz_image     sh   fuzz.sh        10000000 FUZZ_RUNS
+fuzz_json      sh   fuzz.sh        10000000 FUZZ_RUNS
+fuzz_find      sh   fuzz.sh        10000000 FUZZ_RUNS
 shared_kills   o2   test_shared    10000    killed_at_random_times*
 small          o2   test_small     1000
 twin           o2   test_twin      1000
@@ -61,13 +67,13 @@ END
 still=
 if setarch "$(uname -m)" -R true 2>/dev/null; then still="setarch $(uname -m) -R"; fi
 
-# launch VARIANT PROGRAM SCALE PATTERN: the status is the program's.
+# launch VARIANT PROGRAM SCALE PATTERN NAME: the status is the program's.
 # shellcheck disable=SC2086
 launch()
 {
     local scale=$3
     case $1 in
-    sh) env JOBS=1 "$4=$scale" bash "tests/$2" ;;
+    sh) env JOBS=1 "$4=$scale" FUZZ_ONLY="${5#fuzz_}" bash "tests/$2" ;;
     o2) MS_TEST_SCALE=$scale MS_TEST_ONLY=$4 "build/o2/$2" ;;
     *)
         scale=$((scale / 10 > 0 ? scale / 10 : 1))
@@ -82,7 +88,7 @@ one()
 {
     local scale=$(($5 * $1 / 100)) name=$2 begin=$SECONDS status=0 failed
     [ "$scale" -ge 1 ] || scale=1
-    launch "$3" "$4" "$scale" "${6:-}" >"$logs/$name.log" 2>&1 </dev/null || status=$?
+    launch "$3" "$4" "$scale" "${6:-}" "$name" >"$logs/$name.log" 2>&1 </dev/null || status=$?
     failed=$(sed -nE 's/^\[  FAILED  \] ([0-9]+) test.*/\1/p' "$logs/$name.log" |
         awk '{ n += $1 } END { print n + 0 }')
     grep -aq '^tally: ' "$logs/$name.log" || status=127
