@@ -18553,6 +18553,8 @@ static void ms__default_fill(void *ctx, void *out, size_t len)
  *
  * (E1) Records below the published end never change.
  * (E2) Sequence numbers rise with offsets.
+ * (E3) What is attached takes no more memory than when it was made: the same steps ask for
+ *      the same pieces. So an image that was in its buffer can be attached in it.
  * (P1) and (P2) of [postings] hold; a failed append leaves the end as it was, too.
  * ================================================================================== */
 
@@ -19785,11 +19787,11 @@ static bool ms__mem_adopt_change(ms__mem *m, const unsigned char *r, uint32_t un
     if (hide && !ms__hide_read(ms__msg(r), &first, &last, &hidden)) return true;
     ms__gap_named(&m->live.gap_seq, m->live.last_seq, last);
     if (r[4] != MS__KIND_AMEND && !hide) return true;
-    if (hide && last > ch.loc->tally.last_seq) last = ch.loc->tally.last_seq;
-    if (first > last) return true;
+    if (hide && last > m->live.last_seq) last = m->live.last_seq;
     ms__control *c = (ms__control *)ch.loc->control;
     hidden = 0; /* counted: messages may be damaged */
-    if (hide) hidden = ms__mem_visible(m, ch.loc, first, last);
+    if (hide && first <= last) hidden = ms__mem_visible(m, ch.loc, first, last);
+    if (hide && hidden == 0) return true;
     if (!ms__edit_reserve(&m->live, c, first, last, &edit)) return false;
     ms__edit_link(c, &edit, unit, r[4] == MS__KIND_AMEND ? r : NULL);
     c->hidden += hidden;

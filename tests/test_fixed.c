@@ -734,6 +734,50 @@ static void a_buffer_can_be_attached_where_it_is(void **state)
     }
 }
 
+/* One step of any kind; what is refused, as the buffer is full or the message hidden, is
+ * refused. Ranges end behind the newest message of their location, too. */
+static void random_step(ms_store *store, uint64_t *rng)
+{
+    ms_envelope batch[4];
+    ms_stat stat;
+    for (size_t i = 0; i < 4; i++) batch[i] = random_message(rng);
+    assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
+    uint64_t last = 1 + test_below(rng, (unsigned)stat.last_seq + 1);
+    uint64_t first = 1 + test_below(rng, (unsigned)last);
+    switch (test_below(rng, 7)) {
+    case 0: (void)ms_append_batch(store, batch, 4, NULL, NULL); break;
+    case 1: (void)ms_hide_range(store, batch[0].location, first, last, NULL, NULL); break;
+    case 2: (void)ms_hide(store, last, NULL); break;
+    case 3: (void)ms_amend(store, last, &batch[0], NULL); break;
+    case 4: (void)ms_note(store, last, MS_STR("k"), ms_text("v"), NULL); break;
+    case 5: (void)ms_location_set(store, batch[0].location, MS_STR("{}"), NULL); break;
+    default: (void)ms_append(store, no_str(), &batch[0], NULL, NULL); break;
+    }
+}
+
+/* What was built step by step is built anew from the image: in no more memory, or a
+ * buffer that is nearly full could not be attached again. */
+static void attaching_takes_no_more_room(void **state)
+{
+    uint64_t rng = test_seed();
+    (void)state;
+    for (size_t round = 0; round < test_times(60); round++) {
+        buffer b = buffer_new(8192 + 8 * (size_t)test_below(&rng, 3000));
+        ms_store *store = open_in(b);
+        for (int i = 0; i < 120; i++) {
+            random_step(store, &rng);
+            if (i % 4 != 3) continue;
+            buffer moved = image_in(store, b.size);
+            ms_store *again = attach_in(moved);
+            assert_true(room_of(again) >= room_of(store));
+            ms_close(again);
+            free(moved.bytes);
+        }
+        ms_close(store);
+        free(b.bytes);
+    }
+}
+
 static void an_empty_image_is_an_image(void **state)
 {
     buffer b = buffer_new(4096);
@@ -1449,6 +1493,7 @@ int main(void)
         cmocka_unit_test(small_and_misaligned_buffers_are_refused),
         cmocka_unit_test(a_moved_image_goes_on_where_it_was),
         cmocka_unit_test(a_buffer_can_be_attached_where_it_is),
+        cmocka_unit_test(attaching_takes_no_more_room),
         cmocka_unit_test(an_empty_image_is_an_image),
         cmocka_unit_test(damage_at_any_byte_is_noticed),
         cmocka_unit_test(damage_over_several_records_costs_only_those),
