@@ -19950,8 +19950,8 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *     56     8   time of opening
  *   With dead bytes to span, a second VOID that says the same stands right behind the
  *   first, so that damage to one does not bring the dead back. Where one of the dead may be
- *   mended by the first bytes of the new one (its own first sector was lost), its place is
- *   zeroed and synced before.
+ *   mended by bytes of the new one (one of its two sectors was lost), its place is zeroed
+ *   and synced before.
  *
  *   kind GAP: header sequence is that of the last message left out, header time an integer
  *   that counts them, one field: LOCATION. See ms_copy.
@@ -22385,11 +22385,26 @@ static void ms__stream_on(const unsigned char *r, uint32_t size)
     for (uint32_t i = 0; i < size; i += 64) MS__PREFETCH(r + MS__STREAM_AHEAD + i);
 }
 
+/* The first VOID in a range, or its end. Where a file was cut in the middle of a record and
+ * written on, one stands inside of what was the record. */
+static uint64_t ms__replay_void(const ms__replay *s, uint64_t from, uint64_t upto)
+{
+    ms__void v;
+    for (; from < upto; from += 8)
+        if (ms__void_decode(&s->log->id, from, s->limit - from, ms__log_at(s->log, from),
+                            &v))
+            return from;
+    return upto;
+}
+
 /* Is the body of a record whose header holds whole, and its sequence number in order? */
 static bool ms__replay_body(const ms__replay *s, const unsigned char *r, uint64_t offset)
 {
+    uint64_t end = offset + ms__padded(ms__get32(r));
     ms__stream_on(r, ms__get32(r));
     if (!ms__is_listed(r)) return ms__body_check(r) == ms__get32(r + 24);
+    /* no check tells of a redacted body; one that was cut and written over is none */
+    if (ms__is_erased(r) && ms__replay_void(s, offset + 8, end) < end) return false;
     return (r[4] != MS__KIND_MESSAGE || ms_seq(ms__msg(r)) > s->last_seq) &&
            ms__check_record(r, offset, NULL) == MS_OK;
 }
@@ -22425,18 +22440,6 @@ static uint64_t ms__replay_seek(const ms__replay *s, uint64_t from, uint64_t lim
     for (uint64_t at = from; at < limit && limit - at >= MS__HEADER + 8; at += 8)
         if (ms__replay_candidate(s, at, limit, &budget, session)) return at;
     return limit;
-}
-
-/* The first VOID in a range, or its end. Where a file was cut in the middle of a record and
- * written on, one stands inside of what was the record. */
-static uint64_t ms__replay_void(const ms__replay *s, uint64_t from, uint64_t upto)
-{
-    ms__void v;
-    for (; from < upto; from += 8)
-        if (ms__void_decode(&s->log->id, from, s->limit - from, ms__log_at(s->log, from),
-                            &v))
-            return from;
-    return upto;
 }
 
 /* Something invalid at s->at, below the trusted end: steps over it. */
@@ -24461,20 +24464,35 @@ static uint32_t ms__log_new_session(ms__log *log, uint64_t dead_end)
     return word == log->session || word == 0 ? word + 1 : word;
 }
 
-/* A cut can have left of a dead VOID all but its first sector, with records behind it. The
- * first 24 bytes of a new one in its place are the same; should a second cut leave just
- * these, the dead one would be whole, and what stands behind it back. Then zeros go there
- * first, and to the disk. */
-static ms_result ms__log_wipe(ms__log *log, const unsigned char *fresh, ms_error *err)
+/* A cut can have left a dead VOID, or the second of a pair, in one of its two sectors only,
+ * with records behind it. The first 24 bytes of a new one in its place are the same, and
+ * so are the last ones where the clock says the same; should a second cut leave just
+ * these, the dead one would be whole, and what stands behind it back. */
+static bool ms__log_revives(const ms__log *log, const unsigned char *fresh, size_t size)
 {
-    unsigned char mixed[MS__VOID_SIZE];
+    unsigned char mixed[2 * MS__VOID_SIZE];
     ms__void v;
+    uint64_t left = log->stop > log->end ? log->stop - log->end : 0;
     size_t first = MS__SECTOR - (size_t)(log->end % MS__SECTOR);
-    if (first >= MS__VOID_SIZE || log->stop < log->end + MS__VOID_SIZE) return MS_OK;
-    memcpy(mixed, ms__log_at(log, log->end), MS__VOID_SIZE);
-    memcpy(mixed, fresh, first);
-    if (!ms__void_decode(&log->id, log->end, log->stop - log->end, mixed, &v))
-        return MS_OK;
+    for (int old = 0; old < 2 && first < size; old++) { /* which of the halves is old */
+        memset(mixed, 0, sizeof mixed);
+        memcpy(mixed, ms__log_at(log, log->end),
+               left < sizeof mixed ? (size_t)left : sizeof mixed);
+        if (old) memcpy(mixed, fresh, first);
+        else memcpy(mixed + first, fresh + first, size - first);
+        if (ms__void_decode(&log->id, log->end, left, mixed, &v) &&
+            v.session != ms__get32(fresh + 40) &&
+            ms__void_twice(&log->id, &v, left, mixed))
+            return true;
+    }
+    return false;
+}
+
+/* Then zeros go there first, and to the disk. */
+static ms_result ms__log_wipe(ms__log *log, const unsigned char *fresh, size_t size,
+                              ms_error *err)
+{
+    if (!ms__log_revives(log, fresh, size)) return MS_OK;
     int failed =
         ms__os_write_all(log->os, log->file, log->end, ms__zeros, MS__VOID_SIZE);
     if (failed != 0) return ms__os_fail(err, failed, "writing to", log->path);
@@ -24507,7 +24525,7 @@ static MS__APART ms_result ms__log_begin(ms__log *log, ms_error *err)
     if (size > MS__VOID_SIZE)
         ms__void_encode(&log->id, &v, log->end + MS__VOID_SIZE, log->last_seq,
                         bytes + MS__VOID_SIZE);
-    if (dead > log->end) MS__TRY(ms__log_wipe(log, bytes, err));
+    if (dead > log->end) MS__TRY(ms__log_wipe(log, bytes, size, err));
     MS__TRY(ms__log_allocate(log, v.next, err));
     MS__TRY(ms__log_put(log, log->end, bytes, size, err));
     MS__TRY(ms__log_reach(log, log->end, v.next, log->allocated, err));

@@ -605,6 +605,113 @@ static void no_slot_is_the_newest_for_ever(void **state)
     ms_arena_deinit(&arena);
 }
 
+/* A redaction ended at its first mark, which stands for the check of the body; then the
+ * file was cut in the middle of the message, and written on. No check tells that the
+ * message is not whole, but what stands inside of it now does. */
+static void a_redacted_message_that_was_cut_swallows_nothing(void **state)
+{
+    static char text[601];
+    unsigned char head[MS__HEADER];
+    ms_log_desc desc = desc_of(MS_LOG_WRITE);
+    ms_arena arena;
+    ms_error err;
+    const ms_msg *msg;
+    uint64_t seq;
+    (void)state;
+    memset(text, 't', sizeof text - 1);
+    make_log(1);
+    ms_arena_init(&arena, NULL);
+    ms_store *store = must_open(&desc);
+    assert_int_equal(append(store, "before", NULL), MS_OK);
+    uint64_t at = ms__log_of(store)->end;
+    assert_int_equal(append(store, text, &seq), MS_OK);
+    assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
+    ms_close(store);
+    craft c = craft_of();
+    read_at(at, head, sizeof head);
+    ms__put32(head + 24, MS__ERASED);
+    ms__put32(head + 28, ms__log_check(&c.id, at, head) ^ c.session);
+    write_at(at, head, sizeof head);
+    assert_int_equal(truncate(path, (off_t)at + 128), 0);
+    store = must_open(&desc);
+    assert_int_equal(append(store, "inside of it", &seq), MS_OK);
+    assert_int_equal(append(store, text, NULL), MS_OK); /* ends behind its end */
+    ms_close(store);
+    desc.mode = MS_LOG_READ;
+    store = must_open(&desc);
+    assert_int_equal(ms_get_by_seq(store, seq, &arena, &msg, &err), MS_OK);
+    ms_close(store);
+    ms_arena_deinit(&arena);
+}
+
+/* ---- power that is cut twice ----
+ * The file as it is when all that was written has come to the disk, and as it was at the
+ * last sync; a cut leaves some sectors of either. */
+
+enum { CUT_SIZE = 32768 };
+static unsigned char on_disk[CUT_SIZE];
+
+static int sync_and_keep(void *ctx, ms_file file)
+{
+    (void)ctx;
+    (void)file;
+    read_at(0, on_disk, sizeof on_disk);
+    return 0;
+}
+
+static double one_time(void *ctx)
+{
+    (void)ctx;
+    return 1.5e9;
+}
+
+/* One writer who appends one message and is gone with the power: of what was not synced
+ * the sectors [from, upto) come to the disk, but for the one at `lost`. */
+static void append_and_cut(const char *text, uint64_t from, uint64_t upto, uint64_t lost)
+{
+    static unsigned char now[CUT_SIZE];
+    ms_os os = *ms_os_default();
+    ms_log_desc desc = desc_of(MS_LOG_WRITE);
+    os.sync = sync_and_keep;
+    desc.os = &os;
+    desc.clock.now = one_time;
+    read_at(0, on_disk, sizeof on_disk);
+    ms_store *store = must_open(&desc);
+    assert_int_equal(append(store, text, NULL), MS_OK);
+    read_at(0, now, sizeof now);
+    for (uint64_t at = from; at < upto; at += 512)
+        if (at != lost) memcpy(on_disk + at, now + at, 512);
+    memcpy(now, on_disk, sizeof now); /* closing syncs */
+    ms_close(store);
+    write_at(0, now, sizeof now);
+    start_the_machine_anew();
+}
+
+/* The first cut takes the last bytes of the second VOID of a pair, and so the message
+ * behind it; the next writer's pair in its place ends with the same bytes, as the clock
+ * says the same, and only these come to the disk. */
+static void the_end_of_a_void_mends_no_dead_one(void **state)
+{
+    ms_log_desc desc = desc_of(MS_LOG_WRITE);
+    unsigned char dead = 1;
+    (void)state;
+    make_log(1);
+    ms_store *store = must_open(&desc);
+    for (size_t n = 0; n == 0 || ms__log_of(store)->end % 512 != 392; n++)
+        assert_int_equal(append(store, n % 2 ? "8 longer" : "", NULL), MS_OK);
+    assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
+    uint64_t end = ms__log_of(store)->end, border = end + 120;
+    ms_close(store);
+    assert_int_equal(truncate(path, CUT_SIZE), 0);
+    start_the_machine_anew();
+    write_at(end + 2000, &dead, 1);
+    size_t before = count_at_path();
+    append_and_cut("lost", border - 512, CUT_SIZE, border);
+    assert_int_equal(count_at_path(), before);
+    append_and_cut("lost, too", border, border + 512, 0);
+    assert_int_equal(count_at_path(), before);
+}
+
 /* Each map is as large as all before it, so that 64 of them reach as far as files go. */
 static int map_nothing(void *ctx, ms_file file, uint64_t offset, size_t size,
                        unsigned how, void **out)
@@ -777,6 +884,8 @@ int main(void)
         cmocka_unit_test(nested_sizes_cost_no_time),
         cmocka_unit_test(the_largest_number_is_never_given),
         cmocka_unit_test(no_slot_is_the_newest_for_ever),
+        cmocka_unit_test(a_redacted_message_that_was_cut_swallows_nothing),
+        cmocka_unit_test(the_end_of_a_void_mends_no_dead_one),
         cmocka_unit_test(a_handle_grows_beyond_64_gibibytes),
         cmocka_unit_test(a_file_of_three_exbibytes_is_refused),
     };

@@ -7,16 +7,16 @@
 # P (100) scales all counts: 10 is a look in a tenth of the time. --only runs some of the
 # jobs below. The table is printed and written to FILE (build/torture.md), with date,
 # machine and commit. `make torture` builds what this runs. MS_TEST_JOBS says how many
-# jobs run at a time (2), FUZZ_S how many seconds each fuzz target has at most (1200): a
-# slow one does not come to its ten million then. The exit status is 1 when anything
-# failed.
+# jobs run at a time (2), FUZZ_S how many seconds a fuzz target has at most with
+# sanitizers, and as many without (900): a slow one may not come to its ten million then.
+# The exit status is 1 when anything failed.
 #
 # A program tells what it tried in lines "tally: WHAT N"; those of all jobs are added up.
 # A job that tells nothing has failed. Outputs are in build/torture/NAME.log.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 logs=build/torture
-export FUZZ_S=${FUZZ_S:-1200}
+export FUZZ_S=${FUZZ_S:-900}
 
 # NAME VARIANT PROGRAM SCALE [PATTERN], those that take longest first. SCALE is the
 # MS_TEST_SCALE at which the counts of a release are reached; programs under sanitizers
