@@ -27,8 +27,10 @@ STB    = $(shell STB_INC="$(STB_INC)" sh tools/setup.sh stb)
 # Every tests/test_*.c is one program. It is linked to the variant's msgstore.o, unless
 # it takes in the implementation itself, to see the internals or to configure it. What is
 # optimised is the object; the programs around it are compiled quickly, but for those that
-# spend their time in themselves (SLOW). Threads do not meet in the formats: the object
-# for them has none.
+# spend their time in themselves (SLOW). Of debug information there are lines and functions
+# (-g1), which is what a report shows. Threads do not meet in the formats: the object for
+# them has none. One warning, on which gcc spends more than on parsing, clang gives in
+# the san builds.
 TESTS  = $(basename $(notdir $(wildcard tests/test_*.c)))
 SLOW   = test_corrupt test_hostile test_fixed test_oom test_project test_twin \
          test_json_read test_fast
@@ -39,10 +41,10 @@ LIBS   = $(shell pkg-config --libs $(PKGS) 2>/dev/null || \
                  echo -lcmocka -ljansson -lcjson -lsqlite3) -lm
 INC    = $(shell pkg-config --cflags-only-I $(PKGS) 2>/dev/null | sed 's/-I/-isystem /g')
 
-O2     = $(CC) $(C99) -O2 -g -pthread
-SAN    = $(CLANG) $(C99) -O1 -g -pthread -fsanitize=address,undefined \
+O2     = $(CC) $(C99) -O2 -g1 -Wno-misleading-indentation -pthread
+SAN    = $(CLANG) $(C99) -O1 -g1 -pthread -fsanitize=address,undefined \
          -fno-sanitize-recover=all -fno-omit-frame-pointer
-TSAN   = $(CLANG) $(C99) -O1 -g -pthread -fsanitize=thread -DMSGSTORE_NO_DIALECTS
+TSAN   = $(CLANG) $(C99) -O1 -g1 -pthread -fsanitize=thread -DMSGSTORE_NO_DIALECTS
 
 EXAMPLES = $(patsubst examples/%.c,build/%,$(wildcard examples/*.c))
 THREADS  = $(filter test_threads test_readers test_change test_shared test_defences,\
@@ -62,7 +64,7 @@ SUITES = $(TESTS:%=o2:build/o2/%) \
          $(patsubst %,sh:%,$(wildcard tests/test_*.sh)) \
          $(TESTS:%=san:build/san/%) $(THREADS:%=tsan:build/tsan/%) \
          $(EXAMPLES:%=example:%) example:build/quickstart_cpp \
-         example:build/bench_goals example:build/bench_micro
+         example:build/o2/bench_goals example:build/o2/bench_micro
 
 help: ## print these lines
 	@sed -n 's/^\([a-z-]*\):.*## /make \1 - /p' Makefile
@@ -119,8 +121,8 @@ tool: build/msgstore ## build the command line tool, build/msgstore
 
 examples: $(EXAMPLES) ## build the examples into build/
 
-all: tool examples build/quickstart_cpp build/bench_goals build/bench_micro $(PROGRAMS) \
-     build/test_conformance
+all: tool examples build/quickstart_cpp build/o2/bench_goals build/o2/bench_micro \
+     $(PROGRAMS) build/test_conformance
 
 install: tool ## install header, tool and pkg-config file under PREFIX
 	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/bin \
@@ -139,6 +141,11 @@ clean: ## remove build/
 
 # build COMPILER-AND-FLAGS, LIBRARIES: compile and link the first prerequisite. The old
 # file goes first, so that a failed build leaves none behind.
+#
+# Compiling the implementation is most of the work. Sources that take it in and need
+# nothing but the interface are compiled with LINKED, which leaves it out, and linked to
+# an object that has it. The tool and the examples are: built from the source alone they
+# are the same programs. quickstart is built so, in C and in C++.
 define build
 @mkdir -p $(@D)
 @rm -f $@
@@ -152,12 +159,23 @@ header = msgstore.h Makefile
 tool   = $(wildcard tools/*.h)
 shared = $(header) $(wildcard tests/*.h) $(tool)
 
-build/msgstore: tools/msgstore.c $(tool) $(header)
-	$(call build,$(CC) $(C99) $(CFLAGS) -pthread,)
-build/%: examples/%.c $(header)
-	$(call build,$(CC) $(C99) -O0 -g -pthread,$(if $(findstring sqlite,$*),-lsqlite3))
+LINKED = -DMSGSTORE_IMPLEMENTED
+TOOL_O = $(if $(filter-out -O2 -g,$(CFLAGS)),build/tool.o,build/o2/msgstore.o)
+
+build/tool.o: tests/msgstore_impl.c $(header)
+	$(call build,$(CC) $(C99) $(CFLAGS) -pthread -c,)
+build/msgstore: tools/msgstore.c $(TOOL_O) $(tool) $(header)
+	$(call build,$(CC) $(C99) $(CFLAGS) $(LINKED) -pthread,$(TOOL_O))
+build/examples.o: tests/msgstore_impl.c $(header)
+	$(call build,$(O2) -O0 -c,)
+build/quickstart: examples/quickstart.c $(header)
+	$(call build,$(O2) -O0,)
+build/%: examples/%.c build/examples.o $(header)
+	$(call build,$(O2) -O0 $(LINKED),build/examples.o \
+	    $(if $(findstring sqlite,$*),-lsqlite3))
 build/quickstart_cpp: examples/quickstart.c $(header)
-	$(call build,$(CXX) -x c++ -std=c++11 $(WARN) -O0 -g -pthread,)
+	$(call build,$(CXX) -x c++ -std=c++11 $(WARN) -Wno-misleading-indentation -O0 -g1 \
+	    -pthread,)
 
 build/%: bench/%.c bench/data.h $(header)
 	$(call build,$(CC) $(C99) $(CFLAGS) -pthread,-lm)
@@ -177,8 +195,19 @@ build/bench_goals build/bench_micro: build/bench_%: bench/%.c $(bench)
 build/bench: bench/bench.c $(bench)
 	$(call build,$(O2),-lm)
 
+# For the tests, which ask only whether they work, without optimising. bench_micro sees
+# the internals.
+build/o2/bench_goals: bench/goals.c build/o2/msgstore.o $(bench)
+	$(call build,$(O2) -O0 $(INC) $(CJSON) $(LINKED),build/o2/msgstore.o \
+	    $(CJSON:-DBENCH_CJSON=-lcjson) -lm)
+build/o2/bench_micro: bench/micro.c $(bench)
+	$(call build,$(O2) -O0 $(INC) $(CJSON),$(CJSON:-DBENCH_CJSON=-lcjson) -lm)
+
+# gcc tells tests/test_stack.sh frames and calls while it is at it.
+FRAMES = -fstack-usage -fcallgraph-info=su,da
 build/o2/msgstore.o: tests/msgstore_impl.c $(header)
-	$(call build,$(O2) -c,)
+	$(call build,$(O2) $(shell $(CC) $(FRAMES) -fsyntax-only -x c /dev/null \
+	    2>/dev/null && echo '$(FRAMES)') -c,)
 build/san/msgstore.o: tests/msgstore_impl.c $(header)
 	$(call build,$(SAN) -c,)
 build/tsan/msgstore.o: tests/msgstore_impl.c $(header)

@@ -6873,7 +6873,8 @@ static void ms__write_time(ms_writer *w, const char *name, const ms_envelope *m)
 #define MS__REST_PLACE ((uint32_t)1 << MS_F_LOCATION | (uint32_t)1 << MS_F_AGENT_KEY)
 #define MS__SAID(field) ((uint32_t)1 << MS_F_##field)
 
-static void ms__rest_write(ms_writer *w, const ms_envelope *m, ms_type type, ms_role role,
+/* Writes what the format has no member for; false: there was nothing to write. */
+static bool ms__rest_write(ms_writer *w, const ms_envelope *m, ms_type type, ms_role role,
                            uint32_t said)
 {
     uint32_t set = ms__fields_of(m) & ~said & ~MS__REST_NEVER;
@@ -6883,7 +6884,7 @@ static void ms__rest_write(ms_writer *w, const ms_envelope *m, ms_type type, ms_
     if (!w->with_location) set &= ~MS__REST_PLACE;
     if (type == m->type) set &= ~MS__SAID(TYPE_NAME);
     if (role == is) set &= ~MS__SAID(ROLE_NAME);
-    if (set == 0 && type == m->type && role == is && !time && !joined) return;
+    if (set == 0 && type == m->type && role == is && !time && !joined) return false;
     ms_json_key(&w->json, MS_STR(MS__REST));
     ms_json_begin_object(&w->json);
     if (type != m->type && m->type != MS_T_OTHER)
@@ -6901,6 +6902,7 @@ static void ms__rest_write(ms_writer *w, const ms_envelope *m, ms_type type, ms_
                         ms__field_is_json(m, f));
     }
     ms_json_end_object(&w->json);
+    return true;
 }
 
 static unsigned ms__field_named(ms_str key)
@@ -7265,14 +7267,18 @@ static ms_result ms__framework_read(ms_reader *r, ms_envelopes *out)
     return ms__one_envelope(r, &m, out);
 }
 
-/* Would the reader take a guest's value into its field? */
-static bool ms__framework_fits(ms_writer *w, const struct ms__member *row, ms_str value)
+/* Would the reader take a guest's value into its field? What has no room here is too long
+ * for a key. */
+static bool ms__framework_fits(const struct ms__member *row, ms_str value)
 {
+    char room[MS_KEY_MAX + 16];
+    ms_arena arena;
     bool fits;
     ms_str text;
     (void)ms__framework_expects(row->field, ms_json_kind_of(value), &fits);
     if (!fits || row->field != MS_F_KEY) return fits;
-    return ms_json_string(value, w->arena, &text) == MS_OK &&
+    ms_arena_init_fixed(&arena, room, sizeof room);
+    return ms_json_string(value, &arena, &text) == MS_OK &&
            ms__key_check(text, row->name, false, NULL) == MS_OK;
 }
 
@@ -7287,7 +7293,7 @@ static bool ms__framework_taken(ms_writer *w, ms_str key, ms_str value)
     if (row && (w->emitted >> (row - ms__framework) & 1)) return true;
     if (row) {
         return row->own ? !stays && ms__framework_owns(row, false, value)
-                        : ms__framework_fits(w, row, value);
+                        : ms__framework_fits(row, value);
     }
     if (ms_json_string_is(key, MS_STR("type"))) return true;
     if (ms_json_string_is(key, MS_STR("timestamp")))
@@ -8031,18 +8037,26 @@ static bool ms__env_metadata_fits(ms_type type, ms_str value)
            !ms_json_member(value, MS_STR("tool_call_id"), &id) || !ms__env_is_word(id);
 }
 
-/* Must a member of extra move into "extra"? Of any name but that. */
-static bool ms__env_moves(ms_type type, ms_str key, ms_str value, ms_arena *arena)
+/* The time that a JSON string says: at most 35 bytes, so that no arena is needed. */
+static bool ms__iso_string(ms_str value, double *seconds)
 {
+    char room[64];
+    ms_arena arena;
     ms_str text;
+    ms_arena_init_fixed(&arena, room, sizeof room);
+    return ms_json_string(value, &arena, &text) == MS_OK &&
+           ms_iso_read(text, seconds) == MS_OK;
+}
+
+/* Must a member of extra move into "extra"? Of any name but that. */
+static bool ms__env_moves(ms_type type, ms_str key, ms_str value)
+{
     double seconds;
     switch (ms__env_member(key)) {
     case MS__ENV_METADATA:
         return !ms__env_metadata_fits(type, value);
     case MS__ENV_CREATED_AT:
-        return !ms__env_is_word(value) ||
-               ms_json_string(value, arena, &text) != MS_OK ||
-               ms_iso_read(text, &seconds) == MS_OK;
+        return !ms__env_is_word(value) || ms__iso_string(value, &seconds);
     case MS__ENV_UPDATED_AT:
         return !ms__env_is_word(value);
     case MS__ENV_EXTRA:
@@ -8055,7 +8069,7 @@ static bool ms__env_moves(ms_type type, ms_str key, ms_str value, ms_arena *aren
 
 /* Is it an object "extra" that a writer has made: one of members that move, or of one
  * that would be taken for it? *names gets the names in it, of all levels, by bit. */
-static bool ms__env_unwraps(ms_type type, ms_str value, ms_arena *arena, uint32_t *names)
+static bool ms__env_unwraps(ms_type type, ms_str value, uint32_t *names)
 {
     bool moved = false;
     for (*names = 0; !moved && ms_json_kind_of(value) == MS_JSON_OBJECT;) {
@@ -8065,7 +8079,7 @@ static bool ms__env_unwraps(ms_type type, ms_str value, ms_arena *arena, uint32_
             unsigned which = ms__env_member(it.key);
             bool outer = which == MS__ENV_EXTRA;
             if (outer) inner = it.value;
-            else if (!ms__env_moves(type, it.key, it.value, arena)) return false;
+            else if (!ms__env_moves(type, it.key, it.value)) return false;
             moved = moved || !outer;
             *names |= MS__ENV_BIT(which);
         }
@@ -8384,7 +8398,7 @@ static ms_result ms__env_extra(ms_reader *r, ms__env *e, ms_envelope *m)
     uint32_t names;
     ms__extra_begin(r);
     ms__env_metadata(r, e);
-    bool unwrap = ms__env_unwraps(m->type, e->in[MS__ENV_EXTRA], r->arena, &names) &&
+    bool unwrap = ms__env_unwraps(m->type, e->in[MS__ENV_EXTRA], &names) &&
                   !(names & e->kept);
     ms__env_keep(r, e, unwrap);
     return ms__extra_end(r, &m->extra);
@@ -8561,8 +8575,7 @@ static void ms__env_form_say(ms_writer *w, const ms__form *f)
 
 /* The time as text; *exact tells whether it is the very same when it is read. Absent when
  * there is none, or when extra has a created_at that stays. */
-static ms_str ms__env_form_time(const ms_writer *w, const ms_envelope *m,
-                                char out[MS_ISO_MAX], bool *exact)
+static ms_str ms__env_form_time(const ms_envelope *m, char out[MS_ISO_MAX], bool *exact)
 {
     static const char name[] = "\"created_at\"";
     double seconds;
@@ -8570,7 +8583,7 @@ static ms_str ms__env_form_time(const ms_writer *w, const ms_envelope *m,
     *exact = false;
     if (!m->has_time) return ms__absent();
     if (ms_json_member(m->extra, MS_STR("created_at"), &value) &&
-        !ms__env_moves(m->type, ms_str_of(name), value, w->arena))
+        !ms__env_moves(m->type, ms_str_of(name), value))
         return ms__absent();
     *exact = text.ptr && ms_iso_read(text, &seconds) == MS_OK && seconds == m->time;
     if (*exact) return text;
@@ -8609,13 +8622,13 @@ static void ms__env_write_metadata(ms_writer *w, const ms_envelope *m, const ms_
     ms_json_iter it = ms_json_iterate(f->metadata);
     while (ms_json_next(&it)) ms__env_put(&w->json, it.key, it.value);
     if (paired) ms__write_field(w, "tool_call_id", m->call_id, false);
-    ms__rest_write(w, m, f->type, f->role, said);
+    (void)ms__rest_write(w, m, f->type, f->role, said);
     ms_json_end_object(&w->json);
 }
 
 /* Does any member of extra move into "extra"? One of that name does when a reader would
  * take it apart: that is, unless what stays has a name that is in it. */
-static bool ms__env_some_move(const ms_writer *w, const ms_envelope *m)
+static bool ms__env_some_move(const ms_envelope *m)
 {
     uint32_t names, stay = 0;
     ms_str inner = ms__absent();
@@ -8623,17 +8636,17 @@ static bool ms__env_some_move(const ms_writer *w, const ms_envelope *m)
     while (ms_json_next(&it)) {
         unsigned which = ms__env_member(it.key);
         if (which == MS__ENV_EXTRA) inner = it.value;
-        else if (ms__env_moves(m->type, it.key, it.value, w->arena)) return true;
+        else if (ms__env_moves(m->type, it.key, it.value)) return true;
         else stay |= MS__ENV_BIT(which);
     }
     stay &= MS__ENV_BIT(MS__ENV_MEMBERS) - 1;
-    return ms__env_unwraps(m->type, inner, w->arena, &names) && !(names & stay);
+    return ms__env_unwraps(m->type, inner, &names) && !(names & stay);
 }
 
 /* All of extra but the metadata, which are written already. */
 static void ms__env_write_extra(ms_writer *w, const ms_envelope *m)
 {
-    bool some = ms__env_some_move(w, m);
+    bool some = ms__env_some_move(m);
     ms_json_iter it;
     for (int pass = 0; pass < (some ? 2 : 1); pass++) {
         if (pass) ms_json_key(&w->json, MS_STR("extra"));
@@ -8642,7 +8655,7 @@ static void ms__env_write_extra(ms_writer *w, const ms_envelope *m)
         while (ms_json_next(&it)) {
             unsigned which = ms__env_member(it.key);
             bool moves = (some && which == MS__ENV_EXTRA) ||
-                         ms__env_moves(m->type, it.key, it.value, w->arena);
+                         ms__env_moves(m->type, it.key, it.value);
             if (moves == (pass == 1) && (moves || which != MS__ENV_METADATA))
                 ms__env_put(&w->json, it.key, it.value);
         }
@@ -8658,7 +8671,7 @@ static ms_result ms__env_write(ms_writer *w, const ms_envelope *m, size_t n,
     bool exact;
     (void)n;
     MS__TRY(ms__env_form_of(w, m, &f, err));
-    ms_str time = ms__env_form_time(w, m, room, &exact);
+    ms_str time = ms__env_form_time(m, room, &exact);
     ms_json_begin_object(&w->json);
     ms__write_field(w, "schema", MS_STR(MS__ENV_NAME), false);
     ms__write_field(w, "version", MS_STR("1"), true);
@@ -9752,6 +9765,14 @@ static bool ms__task_is_time(ms_str value, double *seconds)
     return ms__string_inside(value, &inside) && ms_iso_read(inside, seconds) == MS_OK;
 }
 
+/* Is it there, and neither a time nor null? */
+static bool ms__task_bad_time(ms_str value)
+{
+    double ignored;
+    return value.ptr && ms_json_kind_of(value) != MS_JSON_NULL &&
+           !ms__task_is_time(value, &ignored);
+}
+
 /* created_at, with its spelling when that is not ours. A time that msgstore gave stays
  * when created_at is what it looks like: it is the exact one. */
 static void ms__task_time(ms_envelope *m, ms_str value)
@@ -9772,21 +9793,23 @@ static void ms__task_time(ms_envelope *m, ms_str value)
 static ms_result ms__task_wrap_check(ms_reader *r, ms__task_wrap *t, uint32_t *flags)
 {
     double ignored;
-    bool lenient = r->lenient, null_time = ms_json_kind_of(t->created_at) == MS_JSON_NULL;
+    bool lenient = r->lenient;
     ms_json_kind id = ms_json_kind_of(t->id);
+    bool bad_id = t->id.ptr && id != MS_JSON_STRING && id != MS_JSON_NULL;
+    bool bad_status = t->status.ptr && !ms__task_is_status(t->status);
+    bool bad_created = ms__task_bad_time(t->created_at);
+    bool bad_updated = ms__task_bad_time(t->updated_at);
     ms_str task = ms__absent();
     if (!t->task_id.ptr && !lenient) return ms__read_missing(r, "task_id");
-    if (t->id.ptr && id != MS_JSON_STRING && id != MS_JSON_NULL && !lenient)
-        return ms__read_kind(r, "id", "a string or null", t->id);
-    if (t->status.ptr && !ms__task_is_status(t->status) && !lenient)
+    if (bad_id && !lenient) return ms__read_kind(r, "id", "a string or null", t->id);
+    if (bad_status && !lenient)
         return ms__read_kind(r, "streaming_status", "IN_PROGRESS, DONE or null",
                              t->status);
-    if (t->created_at.ptr && !null_time && !lenient &&
-        !ms__task_is_time(t->created_at, &ignored))
+    if (bad_created && !lenient)
         return ms__read_kind(r, "created_at", "a date and time, or null", t->created_at);
-    if (t->updated_at.ptr && !lenient && !ms__task_is_time(t->updated_at, &ignored) &&
-        ms_json_kind_of(t->updated_at) != MS_JSON_NULL)
+    if (bad_updated && !lenient)
         return ms__read_kind(r, "updated_at", "a date and time, or null", t->updated_at);
+    if (bad_id || bad_status || bad_created || bad_updated) *flags |= MS_FLAG_LENIENT;
     if (id != MS_JSON_STRING) t->id = ms__absent();
     if (!ms__task_is_time(t->created_at, &ignored)) t->created_at = ms__absent();
     if (ms_json_kind_of(t->task_id) == MS_JSON_STRING)
@@ -10066,7 +10089,7 @@ static void ms__task_write_content(ms_writer *w, const ms_envelope *m, ms__task_
     bool author = o->type == m->type && o->kind != MS__TASK_TEXT && o->user;
     bool same = m->role == (author ? MS_ROLE_USER : MS_ROLE_NONE) || o->odd;
     ms_role role = same ? ms__role_of(m->role, m->type) : MS_ROLE_NONE;
-    ms__rest_write(w, m, o->type, role, o->said);
+    (void)ms__rest_write(w, m, o->type, role, o->said);
     ms_json_end_object(&w->json);
 }
 
@@ -10788,15 +10811,17 @@ static bool ms__row_is_name(ms_str value)
 }
 
 /* Metadata is an object, or the text of one; absent when it is neither. */
-static ms_str ms__row_object(ms_str value, ms_arena *arena)
+static ms_result ms__row_object(ms_str value, ms_arena *arena, ms_str *out, ms_error *err)
 {
     ms_str text;
+    *out = ms__absent();
     if (ms_json_kind_of(value) == MS_JSON_STRING) {
-        if (ms_json_string(value, arena, &text) != MS_OK ||
-            ms_json_check(text, NULL, &value, NULL) != MS_OK)
-            return ms__absent();
+        if (ms_json_string(value, arena, &text) != MS_OK)
+            return ms__no_arena(err, arena, value.len);
+        if (ms_json_check(text, NULL, &value, NULL) != MS_OK) return MS_OK;
     }
-    return ms_json_kind_of(value) == MS_JSON_OBJECT ? value : ms__absent();
+    if (ms_json_kind_of(value) == MS_JSON_OBJECT) *out = value;
+    return MS_OK;
 }
 
 /* A member of an object that may be absent. */
@@ -10807,18 +10832,12 @@ static ms_str ms__row_in(ms_str object, const char *name)
     return value;
 }
 
-/* A time is text of at most 64 bytes, or a number. */
+/* A time is text, or a number. */
 static bool ms__row_clock(ms_str value, double *seconds)
 {
-    char room[64];
-    ms_arena arena;
-    ms_str text;
     if (ms_json_kind_of(value) == MS_JSON_NUMBER)
         return ms_json_f64(value, seconds) == MS_OK;
-    if (ms_json_kind_of(value) != MS_JSON_STRING) return false;
-    ms_arena_init_fixed(&arena, room, sizeof room);
-    return ms_json_string(value, &arena, &text) == MS_OK &&
-           ms_iso_read(text, seconds) == MS_OK;
+    return ms__iso_string(value, seconds);
 }
 
 /* The time of a row that has no timestamp. */
@@ -11048,6 +11067,7 @@ static ms_result ms__session_read(ms_reader *r, ms_envelopes *out)
 {
     ms_envelope m;
     ms__session_row row;
+    ms_str metadata;
     memset(&m, 0, sizeof m);
     memset(&row, 0, sizeof row);
     ms_json_iter it = ms_json_iterate(r->json);
@@ -11055,7 +11075,7 @@ static ms_result ms__session_read(ms_reader *r, ms_envelopes *out)
         unsigned i = ms__row_member(it.key);
         if (i < MS__ROW_MEMBERS) row.last[i] = it.value;
     }
-    ms_str metadata = ms__row_object(row.last[MS__ROW_METADATA], r->arena);
+    MS__TRY(ms__row_object(row.last[MS__ROW_METADATA], r->arena, &metadata, r->err));
     MS__TRY(ms__row_role(r, &row, &m));
     MS__TRY(ms__row_action(r, &row, &m));
     MS__TRY(ms__row_content(r, &row, &m));
@@ -11239,8 +11259,9 @@ static ms_result ms__session_write(ms_writer *w, const ms_envelope *m, size_t n,
     ms_role role = ms__chat_role(m);
     bool tool = role == MS_ROLE_TOOL;
     uint32_t said = MS__SAID(ID);
-    ms_str metadata = ms__row_object(ms__row_in(m->extra, "metadata"), w->arena);
+    ms_str metadata, own = ms__row_in(m->extra, "metadata");
     (void)n;
+    MS__TRY(ms__row_object(own, w->arena, &metadata, err));
     w->emitted = tool ? MS__ROW_IS_TOOL : 0;
     if (m->flags & MS_FLAG_LENIENT) w->emitted |= MS__ROW_STAYS;
     if (m->has_time) w->emitted |= MS__ROW_HAS_TIME;
@@ -11258,7 +11279,8 @@ static ms_result ms__session_write(ms_writer *w, const ms_envelope *m, size_t n,
         said |= MS__SAID(TOOL) | MS__SAID(ARGS) | MS__SAID(CALL_ID);
         if (ms__row_put_call(w, m)) said |= MS__SAID(CALL_EXTRA);
     }
-    ms__rest_write(w, m, ms__row_type(m, role), role, said);
+    if (ms__rest_write(w, m, ms__row_type(m, role), role, said))
+        w->emitted |= MS__ROW_BIT(REST);
     ms__write_extra(w, m->extra, ms__session_taken);
     ms_json_end_object(&w->json);
     return MS_OK;
@@ -13534,10 +13556,9 @@ static void ms__names_init(ms__name_table *t, const ms_arena *arena)
     t->key[1] = (uint64_t)(uintptr_t)arena ^ 0x9E3779B97F4A7C15u;
 }
 
-/* The entry of a pair of names, or NULL. */
+/* The entry of a pair of names, or NULL. There was room made in the table before. */
 static ms__name *ms__name_known(const ms__name_table *t, ms_str first, ms_str second)
 {
-    if (t->cap == 0) return NULL;
     ms__name *n = ms__name_slot(t, ms__name_hash(t, first, second), first, second);
     return n->hash != 0 ? n : NULL;
 }
@@ -13803,7 +13824,6 @@ static ms_result ms__parts_said(ms_projector *p, ms_str list, ms_str *out, ms_er
         ms__buf_add(&buf, &code, text);
     }
     *out = ms_buf_text(&buf);
-    if (!out->ptr) *out = MS_STR("");
     return code == MS_OK ? MS_OK : ms__no_arena(err, p->arena, list.len);
 }
 
@@ -14086,7 +14106,7 @@ static ms_str ms__id_derive(const ms_projector *p, ms_str id, uint32_t n, char *
         size_t want = p->profile.id_min > 9 ? p->profile.id_min : 9;
         if (want > 24) want = 24;
         if (max != 0 && want > max) want = max;
-        if (!alnum && want > 1) tail[tail_len++] = '_';
+        if (!alnum) tail[tail_len++] = '_';
         for (; tail_len < want; hash = hash / 36 + (hash % 36 << 57))
             tail[tail_len++] = digits[hash % 36];
     }
@@ -14109,11 +14129,10 @@ static ms_str ms__id_give(ms_projector *p, ms_str own, char *text)
     bool fits = ms__id_fits(&p->profile, own);
     ms__name *from = ms__name_of(&p->ids, own, ms__absent()), *made = from;
     ms_str id = own;
-    while (!made || made->value != 0 || !fits) {
+    while (made && (made->value != 0 || !fits)) {
         if (fits && from->tries == 0) from->tries = 1;
         id = ms__id_derive(p, own, from->tries++, text);
         made = ms__name_known(&p->ids, id, ms__absent());
-        if (!made || made->value == 0) break;
     }
     if (!made) made = ms__name_of(&p->ids, id, ms__absent());
     made->value = 1;
@@ -14204,8 +14223,8 @@ static void ms__item_join(ms_projector *p, ms__item *item, ms_str agent)
 static uint32_t ms__call_by_id(ms_projector *p, const ms_envelope *m, bool *known)
 {
     ms__name *name = ms__name_known(&p->calls, m->call_id, m->agent_key);
-    *known = name && name->value != 0;
-    if (!*known) return 0;
+    *known = name != NULL;
+    if (!name) return 0;
     uint32_t at = name->value;
     while (p->items[at - 1].answer && p->items[at - 1].before)
         at = p->items[at - 1].before;
@@ -14234,7 +14253,7 @@ static uint32_t ms__call_by_place(ms_projector *p, const ms_envelope *m)
     ms__name *last = ms__name_known(&p->agents, m->agent_key, ms__absent());
     ms__name *tool = ms__name_known(&p->tools, m->tool, m->agent_key);
     bool named = m->tool.len > 0;
-    if (!last || last->value == 0 || (named && !tool)) return 0;
+    if (!last || (named && !tool)) return 0;
     ms__group *g = &p->groups[last->value - 1];
     uint32_t *head = named ? &tool->value : &g->oldest;
     if (g->unanswered == 0 || (named && p->items[*head - 1].group + 1 != last->value))
@@ -25687,8 +25706,7 @@ static ms_result ms__log_take_visible(ms__log *log, uint64_t limit, ms_error *er
     ms__found found = MS__FOUND_END;
     ms__replay_begin(&s, log);
     s.limit = s.trusted = limit;
-    while (code == MS_OK &&
-           (found = ms__replay_next(&s, &r, &offset)) == MS__FOUND_RECORD) {
+    while ((found = ms__replay_next(&s, &r, &offset)) == MS__FOUND_RECORD) {
         code = ms__log_take(log, &s, r, offset, err);
         if (code != MS_OK) break;
         log->end = s.at;
@@ -25748,7 +25766,7 @@ static ms_result ms__log_follow(ms__log *log, ms_error *err)
     if (same) mark = ms__load_mark(log->head + MS__AT_MARK);
     if (code == MS_OK && same && mark > log->end) {
         uint64_t limit = mark, size = log->allocated;
-        if (mark > size || !log->writer) { /* others have made room, or it was cut */
+        if (mark > size) { /* a reader; or others have made room, or it was cut */
             int failed = log->os->stat(log->os->ctx, log->file, &st);
             if (failed != 0) code = ms__os_fail(err, failed, "looking at", log->path);
             size = st.size;

@@ -16,7 +16,7 @@
 # it is used; those that are decided when compiling are none, and MS_ASSERT has none:
 # assert() is the system's. A branch counts as taken when any program took it: all tests
 # share one object, but for those that take in the implementation themselves; the tool and
-# its tests count, too. What no program compiles here (Windows, NEON) is not seen at all,
+# its tests count, too, and the kept inputs of the fuzz targets. What no program compiles here (Windows, NEON) is not seen at all,
 # and what a child process did counts only when it ended with _exit(0).
 #
 # tests/coverage.txt lists the branches that nothing can take, each with its reason; an
@@ -68,10 +68,20 @@ counted()
         -o "$object" >"${object%.o}.map" || rm -f "$object"
 }
 
-# build NAME: one test program, as $out/NAME.
+# source_of NAME: where that program is; the fuzz targets have a folder of their own.
+source_of()
+{
+    case $1 in
+    fuzz_*) echo "tests/fuzz/$1.c" ;;
+    *) echo "tests/$1.c" ;;
+    esac
+}
+
+# build NAME: one test program, as $out/NAME. A fuzz target runs kept inputs once.
 build()
 {
-    local name=$1 source=tests/$1.c objects=
+    local name=$1 source objects=
+    source=$(source_of "$1")
     if grep -q '^ *# *define  *MSGSTORE_IMPLEMENTATION' "$source"; then
         counted "$out/$name.o" "$source"
         objects=$out/$name.o
@@ -80,10 +90,11 @@ build()
     fi
     case $name in
     test_fast) objects="$objects $out/fast_wide.o $out/fast_plain.o" ;;
+    fuzz_*) flags="$flags -DFUZZ_REPLAY" ;;
     esac
     # shellcheck disable=SC2086
-    stale "$out/$name" "$source" tests/coverage_exit.c msgstore.h tests/*.h tools/*.h ||
-        return 0
+    stale "$out/$name" "$source" tests/coverage_exit.c msgstore.h tests/*.h tools/*.h \
+        tests/fuzz/*.h || return 0
     echo "build $out/$name"
     rm -f "$out/$name"
     # shellcheck disable=SC2086
@@ -108,6 +119,8 @@ run()
         MSGSTORE=$out/msgstore timeout -k 5 "$limit" bash "tests/$name.sh"
     elif [ "$name" = test_conformance ]; then
         timeout -k 5 "$limit" "$out/$name" "${MS_SHARED:-../shared}/conformance"
+    elif [ -d "tests/fuzz/corpus/${name#fuzz_}" ]; then
+        timeout -k 5 "$limit" "$out/$name" "tests/fuzz/corpus/${name#fuzz_}"
     else
         timeout -k 5 "$limit" "$out/$name"
     fi >"$out/log/$name.log" 2>&1 </dev/null || status=$?
@@ -150,13 +163,13 @@ fi
 
 mkdir -p "$out/prof" "$out/log"
 rm -f "$out/failed"
-tests=$(cd tests && ls test_*.c | sed 's/\.c$//')
+tests=$(cd tests && ls test_*.c fuzz/fuzz_*.c | sed 's/\.c$//; s/^fuzz.//')
 scripts="test_tool test_tool_change test_tool_formats test_tool_log"
 programs=$tests
 names="$tests $scripts"
 if [ -n "$only" ]; then
     names=$only
-    programs=$(for name in $only; do [ ! -f "tests/$name.c" ] || echo "$name"; done)
+    programs=$(for name in $only; do [ ! -f "$(source_of "$name")" ] || echo "$name"; done)
 elif [ -z "$report" ]; then
     rm -f "$out"/prof/*.profraw
 fi

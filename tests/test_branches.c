@@ -25,10 +25,11 @@
 
 enum { ROOM = 16 << 20 };
 
-/* Of the failures that could be made one in so many is. */
+/* Of the failures that could be made one in so many is. Under sanitizers, which look for
+ * other things than the answers, far fewer are. */
 static size_t apart(void)
 {
-    return test_scale() >= 1000 ? 1 : test_scale() >= 100 ? 3 : 11;
+    return test_scale() >= 1000 ? 1 : test_scale() >= 100 ? 7 : 31;
 }
 
 /* One field that is made wrong, and how it is told of. */
@@ -1710,16 +1711,18 @@ static void lie_in_index(shape which, uint64_t at, size_t word, uint32_t value)
     ms_close(store);
 }
 
+/* Below scale 100 one word in five is made wrong. */
 static void lies_in(shape which, unsigned type, size_t records, size_t stride)
 {
     static uint64_t at[4000];
-    size_t n = places_of(which, at, 4000, MS__KIND_INDEX), seen = 0;
+    size_t n = places_of(which, at, 4000, MS__KIND_INDEX), seen = 0, words = 0;
     for (size_t i = n; i-- > 0 && seen < records;) {
         load_image(which);
         if (drive.ro[at[i] + 5] != type) continue;
         seen++;
         size_t size = ms__get32(drive.ro + at[i]) & ~(size_t)3;
         for (size_t word = 32; word + 4 <= size; word += word < 320 ? 4 : 4 * stride) {
+            if (test_scale() < 100 && words++ % 5 != 0) continue;
             uint32_t now = ms__get32(drive.ro + at[i] + word);
             lie_in_index(which, at[i], word, 0);
             lie_in_index(which, at[i], word, now + 1);

@@ -1,11 +1,17 @@
 #!/usr/bin/env bash
 # Compiles msgstore.h with several compilers, as C and as C++, in each configuration, for
 # other processors, and beside stb_ds in the same program. No warning is allowed. Each
-# build calls into the library and is linked and run, but for Windows, where it is linked,
-# processors whose programs cannot run here, and what only changes which words the
-# compiler or the system's headers know, where it is looked at only.
+# compiler builds the library once, and each configuration is built once, by the compiler
+# that is quickest at it: such a build calls into the library and is linked and run, but
+# for Windows, where it is linked, and for processors whose programs cannot run here. All
+# other compilers look at the configuration only (-fsyntax-only), which tells every error
+# and every warning but those of data flow.
 #
-# Prints "ok NAME", "skip NAME: reason" or "FAIL NAME: reason" a line.
+# With MS_TEST_SCALE from 1000 on every compiler builds every configuration, and the
+# library is compiled with -O3, too.
+#
+# Prints "ok NAME", "skip NAME: reason" or "FAIL NAME: reason" a line, and in the end
+# "tally: compiled configurations N".
 set -u
 cd "$(dirname "$0")/.." || exit 1
 src=tests/compile
@@ -20,6 +26,8 @@ warn='-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wcast-qu
 warn="$warn -Werror"
 warn_c="$warn -Wstrict-prototypes"
 n=0
+all=
+[ "${MS_TEST_SCALE:-100}" -lt 1000 ] || all=yes
 
 # check NAME: takes a script from standard input, to be run later. It works in $dir, a
 # folder of its own; the first error line of its output is the reason when it fails.
@@ -50,7 +58,23 @@ have()
 have gcc && prepared gcc gcc -std=c99 $warn_c &
 have clang && prepared clang clang -std=c99 $warn_c &
 have g++ && prepared g++ g++ -std=c++11 $warn -x c++ &
+have x86_64-w64-mingw32-gcc && prepared mingw x86_64-w64-mingw32-gcc -std=c99 $warn_c &
 wait
+
+# gcc spends most of its time of looking on this warning: having it above is enough.
+warn="$warn -Wno-misleading-indentation"
+warn_c="$warn_c -Wno-misleading-indentation"
+
+# The compilers that build a configuration; all others look at it. clang is quicker.
+c_quick=gcc cpp_quick=g++
+if have clang; then c_quick=clang; fi
+if have clang++; then cpp_quick=clang++; fi
+
+# builds COMPILER: is a configuration built by this compiler, or looked at?
+builds()
+{
+    [ -n "$all" ] || [ "$1" = $c_quick ] || [ "$1" = $cpp_quick ]
+}
 
 
 # ---- Compilers and languages: implementation, a user of it, both after system headers.
@@ -76,7 +100,7 @@ END
         ;;
     esac
     check "${compiler}_$standard" <<END
-if [ -f $out/$compiler.o.log ]; then # made above, with the same flags
+if [ -f $out/$compiler.o.log ]; then # made above
     cat $out/$compiler.o.log
     cp $out/$compiler.o \$dir/implementation.o
 else
@@ -87,6 +111,13 @@ $compiler -std=$standard $flags -c \$src/user.c -o \$dir/user.o
 $compiler \$dir/user.o \$dir/implementation.o -pthread -o \$dir/user
 \$dir/user \$dir/use.msl
 END
+    if ! builds "$compiler"; then
+        check "${compiler}_${standard}_system_headers" <<END
+$compiler -std=$standard $flags $stb -DSYSTEM_FIRST -fsyntax-only \$src/single.c
+$compiler -std=$standard $flags -DSYSTEM_FIRST -fsyntax-only \$src/user.c
+END
+        continue
+    fi
     check "${compiler}_${standard}_system_headers" <<END
 $compiler -std=$standard $flags $stb -DSYSTEM_FIRST \$src/single.c \
     -pthread -o \$dir/single
@@ -95,21 +126,22 @@ $compiler -std=$standard $flags -DSYSTEM_FIRST -c \$src/user.c -o \$dir/user.o
 END
 done
 
+# The warnings of -O2 come from the tests' own object; here are those without asserts.
+optimised=1
+[ -z "$all" ] || optimised=3
 check optimised_without_asserts_gcc <<END
-gcc -std=c99 -O3 -DNDEBUG $warn_c $stb \$src/single.c -pthread -o \$dir/single
+gcc -std=c99 -O$optimised -DNDEBUG $warn_c $stb \$src/single.c -pthread -o \$dir/single
 \$dir/single \$dir/use.msl
 END
 
 # What system headers declare depends on these; ours must do with whatever it is. The
-# compiler does not matter: the one that is quicker at it.
-looking=gcc
-if have clang; then looking=clang; fi
+# compiler does not matter.
 for feature in -std=gnu11 '-std=c99 -D_GNU_SOURCE' '-std=c99 -D_POSIX_C_SOURCE=200809L' \
     '-std=c99 -D_XOPEN_SOURCE=700' '-std=gnu99 -D_FILE_OFFSET_BITS=64'; do
     for first in '' -DSYSTEM_FIRST; do
         name=${feature#*-D}
         check "with_${name#-std=}${first:+_system_headers}" <<END
-$looking $feature $first $warn_c $stb -fsyntax-only \$src/single.c
+$c_quick $feature $first $warn_c $stb -fsyntax-only \$src/single.c
 END
     done
 done
@@ -122,19 +154,32 @@ for compiler in x86_64-w64-mingw32-gcc x86_64-w64-mingw32-g++; do
         echo "skip $name: no $compiler"
         continue
     fi
-    check "$name" <<END
-$compiler $flags $stb -c \$src/implementation.c -o \$dir/implementation.o
+    if [ -z "$all" ] && [ $name = windows_c++11 ]; then
+        check "$name" <<END
+$compiler $flags $stb -fsyntax-only \$src/implementation.c
+$compiler $flags -fsyntax-only \$src/user.c
+END
+    else
+        check "$name" <<END
+if [ $name = windows_c99 ]; then # made above
+    cat $out/mingw.o.log
+    cp $out/mingw.o \$dir/implementation.o
+else
+    $compiler $flags $stb -c \$src/implementation.c -o \$dir/implementation.o
+fi
 $compiler $flags -c \$src/user.c -o \$dir/user.o
 $compiler \$dir/user.o \$dir/implementation.o -o \$dir/user.exe
 END
+    fi
     check "${name}_system_headers" <<END
 $compiler $flags $stb -DSYSTEM_FIRST -fsyntax-only \$src/single.c
 END
 done
 
 
-# ---- Other processors. Where there is a compiler and, for foreign ones, an emulator, the
-# program runs. In any case clang compiles for one of 32 bits and for one that is also
+# ---- Other processors. Where there is a compiler it looks; the program is built and,
+# where there is an emulator, run when all is built (tests/cross.sh runs far more there).
+# In any case clang compiles for one of 32 bits and for one that is also
 # big-endian, with the headers of this machine.
 
 for target in i686-linux-gnu: powerpc-linux-gnu:qemu-ppc s390x-linux-gnu:qemu-s390x \
@@ -142,6 +187,12 @@ for target in i686-linux-gnu: powerpc-linux-gnu:qemu-ppc s390x-linux-gnu:qemu-s3
     emulator=${target#*:}
     compiler=$(command -v "${target%%:*}-gcc" "${target%%:*}-gcc-12" | head -n 1)
     [ -n "$compiler" ] || continue
+    if [ -z "$all" ]; then
+        check "cross_${target%%-*}" <<END
+$compiler -std=c99 $warn_c $stb -fsyntax-only \$src/single.c
+END
+        continue
+    fi
     check "cross_${target%%-*}" <<END
 $compiler -std=c99 $warn_c $stb \$src/single.c -static -pthread -o \$dir/single
 if command -v ${emulator:-sh}; then $emulator \$dir/single \$dir/use.msl
@@ -205,13 +256,20 @@ END
 
 # ---- Switches, each alone and all together. What a switch takes away must be gone.
 
-# switched NAME FLAGS INCLUDES PATTERN: PATTERN must not occur among the symbols.
+# switched NAME FLAGS INCLUDES PATTERN: PATTERN must not occur among the symbols of the
+# build; the other compilers look at it.
 switched()
 {
     for compiler in 'gcc -std=c99' 'clang -std=c99' 'g++ -std=c++11 -x c++'; do
         have "$compiler" || continue
         local flags=$warn_c
         case $compiler in *++*) flags=$warn ;; esac
+        if ! builds "${compiler%% *}"; then
+            check "$1_${compiler%% *}" <<END
+$compiler $flags $2 $3 -fsyntax-only \$src/single.c
+END
+            continue
+        fi
         check "$1_${compiler%% *}" <<END
 $compiler $flags $2 $3 -c \$src/single.c -o \$dir/single.o
 ${compiler%% *} \$dir/single.o ${5:--pthread} -o \$dir/single
@@ -240,15 +298,14 @@ switched MSGSTORE_NO_CHANGES '-DMSGSTORE_NO_CHANGES -DMSGSTORE_NO_DIALECTS' "$no
 switched all_switches "-DMSGSTORE_STATIC -DMSGSTORE_NO_THREADS -DMSGSTORE_NO_STDIO \
     -DMSGSTORE_NO_DIALECTS -DMSGSTORE_NO_LOG" "$no_stb" "$threads|$stdio|$log|stbds_"
 check the_log_is_seen_by_its_names <<END
-gcc -std=c99 $stb -c \$src/single.c -o \$dir/single.o
-nm \$dir/single.o >\$dir/names
+nm $out/$c_quick.o >\$dir/names
 for name in ' U mmap' ' U f(data)?sync' ' T ms_log_open' ' T ms_os_'; do
     grep -E '$log' \$dir/names | grep -Eq "\$name"
 done
 END
 check MSGSTORE_NO_CHANGES_refuses_a_changed_log <<END
-gcc -std=c99 \$src/changed.c -pthread -o \$dir/with
-gcc -std=c99 -DMSGSTORE_NO_CHANGES \$src/changed.c -pthread -o \$dir/without
+$c_quick -std=c99 \$src/changed.c -pthread -o \$dir/with
+$c_quick -std=c99 -DMSGSTORE_NO_CHANGES \$src/changed.c -pthread -o \$dir/without
 \$dir/with \$dir/changed.msl make
 \$dir/with \$dir/changed.msl
 \$dir/without \$dir/changed.msl
@@ -260,9 +317,8 @@ grep -q 'error: .*ms_log' \$dir/errors
 END
 if have x86_64-w64-mingw32-gcc; then
     check windows_MSGSTORE_NO_LOG <<END
-x86_64-w64-mingw32-gcc -std=c99 $stb -c \$src/single.c -o \$dir/log.o
 x86_64-w64-mingw32-gcc -std=c99 -DMSGSTORE_NO_LOG $stb -c \$src/single.c -o \$dir/none.o
-x86_64-w64-mingw32-nm \$dir/log.o | grep -Eq '$log_windows'
+x86_64-w64-mingw32-nm $out/mingw.o | grep -Eq '$log_windows'
 ! x86_64-w64-mingw32-nm \$dir/none.o | grep -E '$log_windows'
 END
 fi
@@ -280,7 +336,7 @@ END
 fi
 check MSGSTORE_STB_DS <<END
 cp "$(set -- $stb; echo "${2:-.}")/stb_ds.h" \$dir/other_name.h
-gcc -std=c99 -I\$dir -isystem $out/no_stb -DMSGSTORE_STB_DS='"other_name.h"' \
+$c_quick -std=c99 -I\$dir -isystem $out/no_stb -DMSGSTORE_STB_DS='"other_name.h"' \
     \$src/single.c -pthread -o \$dir/single
 \$dir/single \$dir/use.msl
 END
@@ -290,12 +346,13 @@ END
 # it must work or be refused by an #error that names msgstore.h. (There without the log:
 # what stb_ds could meet is in the formats.)
 
-for compiler in 'gcc -std=c99' 'clang -std=c99' 'g++ -std=c++11 -x c++'; do
+for compiler in 'gcc -std=c99' 'clang -std=c99' 'g++ -std=c++11 -x c++' \
+    'clang++ -std=c++11 -x c++'; do
     have "$compiler" || continue
     name=${compiler%% *}
     flags=$warn_c
     case $compiler in *++*) flags=$warn ;; esac
-    check "stb_ds_in_another_file_$name" <<END
+    [ ! -f "$out/$name.o.log" ] || check "stb_ds_in_another_file_$name" <<END
 $compiler $flags $stb -c \$src/stb_user.c -o \$dir/user.o
 $name \$dir/user.o $out/$name.o -pthread -o \$dir/user
 \$dir/user \$dir/use.msl
@@ -304,15 +361,18 @@ END
         for place in '' -DSTB_ELSEWHERE; do
             first=
             [ $order = after ] || first=-DSTB_FIRST
+            built='-c -o $dir/same.o'
+            builds "$name" || built=-fsyntax-only
             check "stb_ds_${order}_in_the_same_file${place:+_only_interface}_$name" <<END
-if ! $compiler $flags $stb -DMSGSTORE_NO_LOG $place $first -c \$src/stb_same.c \
-    -o \$dir/same.o 2>\$dir/errors
+if ! $compiler $flags $stb -DMSGSTORE_NO_LOG $place $first $built \$src/stb_same.c \
+    2>\$dir/errors
 then
     cat \$dir/errors
     grep -q 'error: .*msgstore\.h' \$dir/errors
     echo 'note: refused by an #error'
     exit 0
 fi
+if [ '$built' = -fsyntax-only ]; then exit 0; fi
 other=
 if [ -n "$place" ]; then
     $compiler $stb -c \$src/stb_implementation.c -o \$dir/stb.o
@@ -345,4 +405,5 @@ for file in "$out"/*.sh; do
         echo "FAIL $name: ${reason:-ended with $(cat "$file.status")} (see $file)"
     fi
 done
+echo "tally: compiled configurations $n"
 exit $failed

@@ -938,6 +938,8 @@ static const char *const filters[] = {
     "[{\"content\":{\"data\":{\"n\":[1.0,2e0]}}},{\"content\":{\"data\":{\"n\":[1]}}}]",
     "[{\"content\":{\"data\":{\"n\":[1]}}}]",
     "[{\"content\":{\"data\":{\"n\":[1,2,3]}}}]",
+    "[{\"content\":{\"data\":{\"n\":[1.5]}}}]",
+    "[{\"content\":{\"data\":{\"n\":[1.25]}},\"exclude\":true}]",
     "[{\"streaming_status\":\"DONE\"}]",
     "[{\"streaming_status\":\"DONE\",\"content\":{\"type\":\"data\"}},"
     "{\"content\":{\"type\":\"data\",\"data\":{\"status\":\"bad\"}},\"exclude\":true}]",
@@ -1324,7 +1326,11 @@ static void bad_questions_are_refused(void **state)
         "", "x", "!!!!", "e30", "eyJ2IjoxfQ", "eyJ2IjoyLCJzZXEiOjF9",      /* v 2 */
         "eyJ2IjoxLCJzZXEiOjB9", "eyJ2IjoxLCJzZXEiOi0xfQ",                  /* seq 0, -1 */
         "eyJ2IjoxLCJzZXEiOjEsImJ5IjoieCJ9",                                /* by x */
-        "eyJ2IjoxLCJzZXEiOjEsImJ5IjoidGltZSJ9"};                           /* by time */
+        "eyJ2IjoxLCJzZXEiOjEsImJ5IjoidGltZSJ9",                            /* by time */
+        "eyJ2IjoieCIsInNlcSI6MX0", "eyJ2IjotMSwic2VxIjoxfQ",               /* v x, -1 */
+        "eyJ2IjoxLCJzZXEiOjF9eyJ2IjoxLCJzZXEiOjF9eyJ2IjoxLCJzZXEiOjF9eyJ2IjoxLCJzZXEiOjF9"
+        "eyJ2IjoxLCJzZXEiOjF9eyJ2IjoxLCJzZXEiOjF9eyJ2IjoxLCJzZXEiOjF9eyJ2IjoxLCJzZXEiOjF9",
+        "e31", "e3"};                           /* bits and letters that are left over */
     for (size_t i = 0; i < COUNT(cursors); i++) {
         q = base;
         q.cursor = ms_str_of(cursors[i]);
@@ -1369,6 +1375,38 @@ static void bad_questions_are_refused(void **state)
                      MS_E_ARGUMENT);
     assert_int_equal(ms_task_list(s.store, &base, NULL, &page, &err), MS_E_ARENA);
     assert_int_equal(ms_task_list(NULL, &base, &arena, &page, &err), MS_E_CLOSED);
+    store_close(&s);
+}
+
+/* Numbers that no integer is are compared by value, those that no double is as text. */
+static void large_numbers_in_filters_are_compared(void **state)
+{
+    static const struct {
+        const char *filters;
+        bool found;
+    } rows[] = {
+        {"[{\"content\":{\"data\":{\"a\":1e999}}}]", true},
+        {"[{\"content\":{\"data\":{\"a\":2e999}}}]", false},
+        {"[{\"content\":{\"data\":{\"a\":7}}}]", false},
+        {"[{\"content\":{\"data\":{\"b\":1.50}}}]", true},
+        {"[{\"content\":{\"data\":{\"b\":1e999}}}]", false},
+        {"[{\"content\":{\"data\":{\"b\":2}}}]", false},
+        {"[{\"content\":{\"data\":{\"c\":2.0}}}]", true},
+        {"[{\"content\":{\"data\":{\"c\":2.5}}}]", false},
+    };
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_task_query q;
+    ms_envelope m = ms_assistant_message(
+        ms_json(MS_STR("{\"a\":1e999,\"b\":1.5,\"c\":2}")));
+    m.type = MS_T_DATA;
+    memset(&q, 0, sizeof q);
+    q.task_id = MS_STR("t");
+    assert_int_equal(ms_task_create(s.store, q.task_id, &m, NULL, NULL, NULL), MS_OK);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        q.filters = ms_str_of(rows[i].filters);
+        if (page_of(s.store, &q).count != (rows[i].found ? 1u : 0u))
+            fail_msg("%s: %s", rows[i].filters, rows[i].found ? "not found" : "found");
+    }
     store_close(&s);
 }
 
@@ -2263,6 +2301,7 @@ int main(void)
         cmocka_unit_test(damage_of_another_task_hides_nothing),
         ON_EVERY_STORE(nothing_given_is_refused),
         ON_EVERY_STORE(bad_questions_are_refused),
+        ON_EVERY_STORE(large_numbers_in_filters_are_compared),
         ON_EVERY_STORE(listings_fit_in_a_fixed_arena),
         ON_EVERY_STORE(changed_tasks_are_what_one_would_keep),
         ON_EVERY_STORE(all_of_a_task_can_go),

@@ -1,0 +1,543 @@
+/* ms_selfcheck: does it see what it promises to see? Stores are broken on purpose, one
+ * thing at a time, and it has to say MS_E_DAMAGED and name the invariant; put right again,
+ * the store has to pass.
+ *
+ *   - Arena store: each stream that there is, with room that is still reserved, with a
+ *     posting that leads back, behind the end or to a record of elsewhere; chunks, order,
+ *     and all the numbers that are counted twice.
+ *   - Log: each number of a LEAF, its arrays, a LEVEL that forgot its streams, an end that
+ *     is durable before it is written; each allocation of the check fails.
+ *   - A store of the caller's own, whose cursor gives what no store takes.
+ *
+ * Left out: what other tests break in files (test_corrupt, test_hostile).
+ */
+
+#define _GNU_SOURCE
+#define MSGSTORE_IMPLEMENTATION
+#include "../msgstore.h"
+#include "support.h"
+#include "logs.h"
+
+#include <errno.h>
+
+static unsigned breaks; /* that were found */
+
+static void must_be_sound(ms_store *store, const char *what)
+{
+    ms_error err;
+    if (ms_selfcheck(store, &err) != MS_OK) fail_msg("%s: %s", what, err.message);
+}
+
+static void must_be_broken(ms_store *store, const char *what, const char *says)
+{
+    ms_error err;
+    memset(&err, 0, sizeof err);
+    ms_result code = ms_selfcheck(store, &err);
+    if (code != MS_E_DAMAGED || strstr(err.message, says) == NULL)
+        fail_msg("%s: '%s' was expected, the answer was %s: %s", what, says,
+                 ms_result_text(code), err.message);
+    breaks++;
+}
+
+/* One number is another one, for the time of a check. */
+static void with32(ms_store *store, uint32_t *p, uint32_t value, const char *what,
+                   const char *says)
+{
+    uint32_t kept = *p;
+    *p = value;
+    must_be_broken(store, what, says);
+    *p = kept;
+}
+
+static void with64(ms_store *store, uint64_t *p, uint64_t value, const char *what,
+                   const char *says)
+{
+    uint64_t kept = *p;
+    *p = value;
+    must_be_broken(store, what, says);
+    *p = kept;
+}
+
+
+/* ---- an arena store with something in each of its streams ---- */
+
+static ms_store *store;
+static ms__mem *mem;
+
+enum { ROUNDS = 24, STREAMS = 10 };
+
+static uint64_t say(const char *place, ms_envelope m, const char *agent)
+{
+    uint64_t seq;
+    m.agent_key = ms_str_of(agent);
+    assert_int_equal(ms_append(store, ms_str_of(place), &m, &seq, NULL), MS_OK);
+    return seq;
+}
+
+/* Changes of each kind in one place. */
+static void change_place(const char *place, uint64_t seq)
+{
+    ms_envelope better = ms_user_message(ms_text("better words"));
+    ms_envelope begun = ms_assistant_message(ms_text(""));
+    ms_stream stream;
+    assert_int_equal(ms_amend(store, seq, &better, NULL), MS_OK);
+    assert_int_equal(ms_note(store, seq, MS_STR("stars"), ms_text("5"), NULL), MS_OK);
+    assert_int_equal(ms_hide(store, seq + 1, NULL), MS_OK);
+    assert_int_equal(ms_location_set(store, ms_str_of(place), MS_STR("{\"a\":1}"), NULL),
+                     MS_OK);
+    assert_int_equal(ms_stream_begin(&stream, store, ms_str_of(place), &begun, NULL, NULL),
+                     MS_OK);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(ms_stream_feed(&stream, MS_STR("some text"), NULL), MS_OK);
+        assert_int_equal(ms_stream_flush(&stream, NULL), MS_OK);
+    }
+}
+
+static int make_store(void **state)
+{
+    uint64_t room = 0, hall = 0;
+    (void)state;
+    assert_int_equal(ms_mem_open(&store, NULL, NULL), MS_OK);
+    mem = ms__mem_of(store);
+    for (int i = 0; i < ROUNDS; i++) {
+        uint64_t seq = say("room", ms_user_message(ms_text("hello")), "ann");
+        if (i == 0) room = seq;
+        (void)say("room", ms_task(ms_text("look")), "ann");
+        (void)say("room", ms_task(ms_text("look, too")), "bob");
+        (void)say("room", ms_global_observation(ms_text("it rains")), "ann");
+        seq = say("hall", ms_user_message(ms_text("hello there")), "ann");
+        if (i == 0) hall = seq;
+        (void)say("hall", ms_task(ms_text("search")), "ann");
+    }
+    change_place("room", room);
+    change_place("hall", hall);
+    must_be_sound(store, "a fresh store");
+    return 0;
+}
+
+static int close_store(void **state)
+{
+    (void)state;
+    ms_close(store);
+    return 0;
+}
+
+static ms__loc *place_of(const char *name)
+{
+    ms__loc *loc = ms__loc_find(&mem->live, ms_str_of(name));
+    assert_non_null(loc);
+    return loc;
+}
+
+static uint32_t *entry_of(const ms__stream *s, uint32_t i)
+{
+    const ms__chunk *c = ms__stream_chunk(s, i);
+    return ms__chunk_entries(c) + (i - c->first);
+}
+
+typedef struct named {
+    const char *name;
+    ms__stream *stream;
+} named;
+
+/* All streams that one place is in. */
+static void streams_of(const char *place, named out[STREAMS])
+{
+    ms__loc *loc = place_of(place);
+    ms__agent *ann = ms__agent_find(&mem->live, loc, MS_STR("ann"));
+    ms__control *control = (ms__control *)loc->control;
+    ms__flow *flow = ms__flow_at(mem->live.names.flows.first);
+    while (flow->loc != loc) flow = ms__flow_at(flow->node.next);
+    named all[STREAMS] = {
+        {"all messages", &mem->live.all}, {"all changes", &mem->live.others},
+        {"a place", &loc->all},           {"its conversation", &loc->conversation},
+        {"its observations", &loc->global}, {"what an agent did", &ann->trace},
+        {"what an agent said", &ann->rest}, {"changes", &control->changes},
+        {"facts", &control->facts},       {"pieces", &flow->pieces},
+    };
+    memcpy(out, all, sizeof all);
+}
+
+static void a_posting_that_leads_astray_is_found(void **state)
+{
+    named all[STREAMS];
+    (void)state;
+    streams_of("room", all);
+    for (size_t i = 0; i < STREAMS; i++) {
+        ms__stream *s = all[i].stream;
+        if (s->count < 2) fail_msg("%s: too few entries for this test", all[i].name);
+        with32(store, &s->wanted, 1, all[i].name, "P2");
+        with32(store, entry_of(s, 1), *entry_of(s, 0), all[i].name, "P1: the posting");
+        with32(store, entry_of(s, s->count - 1), mem->end, all[i].name, "the end is");
+        must_be_sound(store, all[i].name);
+    }
+}
+
+/* The unit of the first record of that kind, type (0: any) and place behind a unit. */
+static uint32_t record_behind(uint32_t unit, unsigned kind, unsigned type,
+                              const char *place, const char *agent)
+{
+    const ms__stream *s = kind == MS__KIND_MESSAGE ? &mem->live.all : &mem->live.others;
+    for (uint32_t i = 0; i < s->count; i++) {
+        uint32_t found = *entry_of(s, i);
+        const ms_msg *msg = ms__msg(ms__mem_at(mem, found));
+        if (found > unit && (unsigned)ms_kind_of(msg) == kind &&
+            (type == 0 || (unsigned)ms_type_of(msg) == type) &&
+            ms_str_equal(ms_location(msg), ms_str_of(place)) &&
+            (agent == NULL || ms_str_equal(ms_agent_key(msg), ms_str_of(agent))))
+            return found;
+    }
+    fail_msg("no record of kind %u, type %u in %s", kind, type, place);
+    return 0;
+}
+
+/* The first entry of a stream of the room is made one of a record that stands elsewhere. */
+static void stray(const named *s, unsigned kind, unsigned type, const char *place,
+                  const char *agent)
+{
+    char what[80];
+    uint32_t *entry = entry_of(s->stream, 0), kept = s->stream->count;
+    snprintf(what, sizeof what, "%s, with one of kind %u, type %u of %s", s->name, kind,
+             type, place);
+    uint32_t unit = record_behind(*entry, kind, type, place, agent);
+    if (unit >= *entry_of(s->stream, 1)) s->stream->count = 1; /* still rising */
+    with32(store, entry, unit, what, "does not belong");
+    s->stream->count = kept;
+    must_be_sound(store, what);
+}
+
+static void a_record_of_elsewhere_is_found(void **state)
+{
+    enum { ALL, OTHERS, PLACE, TALK, GLOBAL, TRACE, REST, CHANGES, FACTS, PIECES };
+    const unsigned message = MS__KIND_MESSAGE;
+    named s[STREAMS];
+    (void)state;
+    streams_of("room", s);
+    stray(&s[PLACE], message, 0, "hall", NULL);
+    stray(&s[TALK], message, MS_T_TASK, "room", NULL);
+    stray(&s[TALK], message, MS_T_USER_MESSAGE, "hall", NULL);
+    stray(&s[GLOBAL], message, MS_T_USER_MESSAGE, "room", NULL);
+    stray(&s[TRACE], message, MS_T_TASK, "room", "bob");
+    stray(&s[TRACE], message, MS_T_GLOBAL_OBSERVATION, "room", "ann");
+    stray(&s[REST], message, MS_T_TASK, "room", "ann");
+    stray(&s[REST], message, MS_T_USER_MESSAGE, "hall", "ann");
+    stray(&s[CHANGES], MS__KIND_NOTE, 0, "room", NULL);
+    stray(&s[CHANGES], MS__KIND_AMEND, 0, "hall", NULL);
+    stray(&s[FACTS], MS__KIND_HIDE, 0, "room", NULL);
+    stray(&s[FACTS], MS__KIND_NOTE, 0, "hall", NULL);
+    stray(&s[PIECES], MS__KIND_PIECE, 0, "hall", NULL);
+    uint32_t first = *entry_of(s[ALL].stream, 1);
+    with32(store, entry_of(s[OTHERS].stream, 0), first, "a message among changes",
+           "does not belong");
+}
+
+static void a_damaged_record_of_a_store_is_found(void **state)
+{
+    (void)state;
+    for (int changes = 0; changes < 2; changes++) {
+        const ms__stream *s = changes ? &mem->live.others : &mem->live.all;
+        uint32_t unit = *entry_of(s, s->count / 2);
+        unsigned char *r = (unsigned char *)(uintptr_t)ms__mem_at(mem, unit);
+        r[8] ^= 1;
+        must_be_broken(store, "a bit of a header", "header does not match");
+        r[8] ^= 1;
+        r[MS__HEADER + 4] ^= 1;
+        must_be_broken(store, "a bit of a body", "");
+        r[MS__HEADER + 4] ^= 1;
+        must_be_sound(store, "put right again");
+    }
+}
+
+static void chunks_that_are_not_linked_are_found(void **state)
+{
+    ms__chunk *last = (ms__chunk *)mem->live.all.tail, *middle = last->before;
+    (void)state;
+    assert_non_null(middle);
+    ms__chunk *first = middle->before;
+    assert_non_null(first);
+    middle->after = NULL;
+    must_be_broken(store, "a chunk without the next one", "not linked");
+    middle->after = first;
+    must_be_broken(store, "a chunk before itself", "not linked");
+    middle->after = last;
+    ms__chunk *root = middle;
+    while (root->before) root = root->before;
+    root->before = last;
+    must_be_broken(store, "a chunk before the first", "not linked");
+    root->before = NULL;
+    must_be_sound(store, "linked again");
+}
+
+/* A record gets another number, and checks that hold. */
+static void number_record(uint32_t unit, uint64_t seq)
+{
+    unsigned char *r = (unsigned char *)(uintptr_t)ms__mem_at(mem, unit);
+    ms__put64(r + 8, seq);
+    ms__seal(r, ms__mem_seed(mem, (uint64_t)unit * 8));
+}
+
+static void numbers_that_do_not_rise_are_found(void **state)
+{
+    uint32_t unit = *entry_of(&mem->live.all, 20);
+    uint64_t seq = ms_seq(ms__msg(ms__mem_at(mem, unit)));
+    (void)state;
+    number_record(unit, seq - 1);
+    must_be_broken(store, "the number of the one before", "E2");
+    number_record(unit, seq);
+    with64(store, &mem->live.last_seq, mem->live.last_seq + 1, "the last number", "E2");
+    must_be_sound(store, "numbered again");
+}
+
+static void what_is_counted_twice_has_to_agree(void **state)
+{
+    ms__loc *room = place_of("room");
+    ms__agent *ann = ms__agent_find(&mem->live, room, MS_STR("ann"));
+    ms__control *control = (ms__control *)room->control;
+    (void)state;
+    with64(store, &room->tally.messages, 1, "messages of a place", "P1: location 'room'");
+    with64(store, &ann->tally.messages, 1, "messages of an agent", "P1: agent 'ann'");
+    with64(store, &control->hidden, 5, "hidden of a place", "P4");
+    with64(store, &mem->live.hidden, 9, "hidden of all", "P4");
+    with64(store, &mem->live.changes, 1, "changes", "P1");
+    with32(store, &control->changes.count, 1, "changes of a place", "P4");
+    with32(store, &control->facts.count, 1, "facts of a place", "P1");
+    with32(store, &room->conversation.count, ROUNDS - 1, "a class", "by class");
+    ann->tally.messages--;
+    with32(store, &ann->rest.count, ann->rest.count - 1, "an agent", "by class");
+    ann->tally.messages++;
+    room->tally.messages--;
+    with32(store, &room->all.count, room->all.count - 1, "a place", "by location");
+    room->tally.messages++;
+    must_be_sound(store, "counted right again");
+}
+
+
+/* ---- a store of the caller's own ---- */
+
+static struct own {
+    ms_store store;
+    const ms_msg *give[2];
+    size_t at;
+    ms_result opening;
+    uint64_t damaged;
+} own;
+
+static ms_result own_query(ms_store *s, ms_cursor *it, ms_error *err)
+{
+    (void)s;
+    own.at = 0;
+    it->damaged = own.damaged;
+    return own.opening == MS_OK ? MS_OK : ms__fail(err, own.opening, "not today");
+}
+
+static const ms_msg *own_next(ms_store *s, ms_cursor *it)
+{
+    (void)s;
+    (void)it;
+    return own.at < 2 ? own.give[own.at++] : NULL;
+}
+
+static void own_close(ms_store *s, ms_cursor *it)
+{
+    (void)s;
+    (void)it;
+}
+
+static const ms_msg *message_of(ms_arena *arena, uint64_t seq, const char *place)
+{
+    const ms_msg *msg;
+    ms_envelope m = ms_user_message(ms_text("some words"));
+    m.seq = seq;
+    if (place != NULL) m.location = ms_str_of(place);
+    assert_int_equal(ms_encode(&m, arena, &msg, NULL), MS_OK);
+    return msg;
+}
+
+static void a_cursor_that_gives_nonsense_is_found(void **state)
+{
+    static ms_backend backend;
+    ms_arena arena;
+    (void)state;
+    ms_arena_init(&arena, NULL);
+    backend.query = own_query;
+    backend.next = own_next;
+    backend.cursor_close = own_close;
+    own.store.backend = &backend;
+    own.store.open = MS_STORE_OPEN;
+    own.give[0] = message_of(&arena, 1, "x");
+    own.give[1] = message_of(&arena, 2, "x");
+    must_be_sound(&own.store, "two messages");
+    own.give[1] = message_of(&arena, 1, "x");
+    must_be_broken(&own.store, "one number twice", "message 1 comes after 1");
+    own.give[1] = message_of(&arena, 2, NULL);
+    must_be_broken(&own.store, "a message of nowhere", "message 2 has no location");
+    own.give[1] = message_of(&arena, 2, "x");
+    ((unsigned char *)(uintptr_t)ms__bytes(own.give[1]))[5] = 200;
+    assert_int_equal(ms_selfcheck(&own.store, NULL), MS_E_TYPE); /* no such type */
+    own.give[1] = NULL;
+    own.damaged = 1;
+    assert_int_equal(ms_selfcheck(&own.store, NULL), MS_E_DAMAGED);
+    own.opening = MS_E_IO;
+    assert_int_equal(ms_selfcheck(&own.store, NULL), MS_E_IO);
+    own.store.open = 0;
+    assert_int_equal(ms_selfcheck(&own.store, NULL), MS_E_CLOSED);
+    ms_arena_deinit(&arena);
+}
+
+
+/* ---- a log ---- */
+
+static disk drive;
+static test_alloc heap;
+
+static ms_store *open_log(ms_log_mode mode)
+{
+    ms_log_desc desc;
+    ms_store *log;
+    ms_error err;
+    memset(&desc, 0, sizeof desc);
+    desc.path = "log.msl";
+    desc.mode = mode;
+    desc.os = &drive.os;
+    desc.segment_size = MS_LOG_SEGMENT_MIN;
+    desc.alloc = heap.alloc;
+    if (ms_log_open(&log, &desc, &err) != MS_OK) fail_msg("open: %s", err.message);
+    return log;
+}
+
+/* A closed log that has leaves and a level. */
+static void make_log(void)
+{
+    char place[16];
+    disk_resize(&drive, 0);
+    drive.there = drive.locked = false;
+    test_alloc_init(&heap);
+    ms_store *log = open_log(MS_LOG_CREATE);
+    for (unsigned i = 0; ms__log_of(log)->nodes[1] < 2; i++) {
+        ms_envelope m = ms_user_message(ms_text("some words that take a little room"));
+        snprintf(place, sizeof place, "place_%u", i % 7);
+        m.agent_key = i % 2 ? MS_STR("worker") : ms_str_n(NULL, 0);
+        assert_int_equal(ms_append(log, ms_str_of(place), &m, NULL, NULL), MS_OK);
+    }
+    must_be_sound(log, "a fresh log");
+    ms_close(log);
+}
+
+static void a_leaf_that_says_what_its_records_do_not_is_found(void **state)
+{
+    (void)state;
+    make_log();
+    ms_store *log = open_log(MS_LOG_WRITE);
+    ms__leaf *l = (ms__leaf *)ms__node_get(ms__log_of(log), 0, 3);
+    uint32_t *numbers[] = {&l->n,        &l->streams, &l->postings, &l->tallies,
+                           &l->sessions, &l->bits,    &l->width};
+    uint64_t *sums[] = {&l->first_seq, &l->last_seq, &l->messages, &l->bytes};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        with32(log, numbers[i], *numbers[i] + 1, "a number of a leaf", "L3");
+    for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++)
+        with64(log, sums[i], *sums[i] + 1, "a sum of a leaf", "L3");
+    unsigned char *p = drive.rw + l->offset + (l->record - (l->roots - MS__LEAF_FIXED));
+    *p ^= 1;
+    must_be_broken(log, "an array of a leaf", "L3");
+    *p ^= 1;
+    must_be_sound(log, "put right again");
+    ms_close(log);
+    test_alloc_done(&heap);
+}
+
+static void a_level_that_forgot_its_streams_is_found(void **state)
+{
+    (void)state;
+    make_log();
+    ms_store *log = open_log(MS_LOG_WRITE);
+    ms__level *level = (ms__level *)ms__node_get(ms__log_of(log), 1, 0);
+    assert_true(level->parts > 0);
+    with32(log, &level->parts, 0, "a level without parts", "L3: level 1");
+    must_be_sound(log, "put right again");
+    ms_close(log);
+}
+
+static void a_durable_end_behind_the_end_is_found(void **state)
+{
+    (void)state;
+    make_log();
+    ms_store *log = open_log(MS_LOG_WRITE);
+    ms__log *l = ms__log_of(log);
+    with64(log, &l->durable_end, l->end + 8, "a durable end", "L4");
+    must_be_sound(log, "put right again");
+    ms__fork_mark kept = l->fork_mark;
+    l->fork_mark.page = NULL;
+    l->fork_mark.process = 1 + (uint32_t)drive.process; /* somebody's child looks */
+    assert_int_equal(ms_selfcheck(log, NULL), MS_E_FORKED);
+    l->fork_mark = kept;
+    ms_close(log);
+}
+
+/* The leaf is whole, a record of its segment is not: told by the cursor, as damage of the
+ * record; the leaf is not what is wrong. */
+static void a_damaged_record_is_not_blamed_on_its_leaf(void **state)
+{
+    (void)state;
+    make_log();
+    ms_store *log = open_log(MS_LOG_WRITE);
+    ms__leaf *l = (ms__leaf *)ms__node_get(ms__log_of(log), 0, 1);
+    ms_error err;
+    drive.rw[ms__leaf_offset(l, 5) + 8] ^= 1;
+    assert_int_equal(ms_selfcheck(log, &err), MS_E_DAMAGED);
+    assert_null(strstr(err.message, "L3"));
+    ms_close(log);
+    log = open_log(MS_LOG_WRITE); /* and without the leaf */
+    l = (ms__leaf *)ms__node_get(ms__log_of(log), 0, 1);
+    drive.rw[l->offset + MS__LEAF_FIXED] ^= 1;
+    ms_close(log);
+    log = open_log(MS_LOG_WRITE);
+    assert_int_equal(ms_selfcheck(log, &err), MS_E_DAMAGED);
+    assert_null(strstr(err.message, "L3"));
+    ms_close(log);
+}
+
+static void a_check_without_memory_says_so(void **state)
+{
+    size_t refused = 0;
+    (void)state;
+    make_log();
+    for (size_t k = 1;; k++) {
+        ms_store *log = open_log(MS_LOG_WRITE);
+        heap.calls = heap.failed = 0;
+        heap.fail_at = k;
+        ms_result code = ms_selfcheck(log, NULL);
+        size_t failed = heap.failed;
+        heap.fail_at = 0;
+        if (failed == 0) assert_int_equal(code, MS_OK);
+        if (code != MS_OK) assert_int_equal(code, MS_E_NO_MEMORY);
+        refused += code != MS_OK;
+        must_be_sound(log, "with memory again");
+        ms_close(log);
+        test_alloc_done(&heap);
+        if (failed == 0) break;
+    }
+    assert_true(refused > 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_posting_that_leads_astray_is_found),
+        cmocka_unit_test(a_record_of_elsewhere_is_found),
+        cmocka_unit_test(a_damaged_record_of_a_store_is_found),
+        cmocka_unit_test(chunks_that_are_not_linked_are_found),
+        cmocka_unit_test(numbers_that_do_not_rise_are_found),
+        cmocka_unit_test(what_is_counted_twice_has_to_agree),
+        cmocka_unit_test(a_cursor_that_gives_nonsense_is_found),
+        cmocka_unit_test(a_leaf_that_says_what_its_records_do_not_is_found),
+        cmocka_unit_test(a_level_that_forgot_its_streams_is_found),
+        cmocka_unit_test(a_durable_end_behind_the_end_is_found),
+        cmocka_unit_test(a_damaged_record_is_not_blamed_on_its_leaf),
+        cmocka_unit_test(a_check_without_memory_says_so),
+    };
+    disk_init(&drive, 4 << 20);
+    int failed = cmocka_run_group_tests(tests, make_store, close_store);
+    disk_deinit(&drive);
+    printf("tally: broken promises that ms_selfcheck named %u\n", breaks);
+    return failed;
+}
