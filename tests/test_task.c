@@ -1307,6 +1307,9 @@ static void nothing_given_is_refused(void **state)
 
 #define DEEP(n) "[{\"content\":" n "}]"
 
+#define FOUR_CURSORS \
+    "eyJ2IjoxLCJzZXEiOjF9eyJ2IjoxLCJzZXEiOjF9eyJ2IjoxLCJzZXEiOjF9eyJ2IjoxLCJzZXEiOjF9"
+
 static void bad_questions_are_refused(void **state)
 {
     test_store s = store_open((store_kind *)*state, NULL);
@@ -1328,8 +1331,7 @@ static void bad_questions_are_refused(void **state)
         "eyJ2IjoxLCJzZXEiOjEsImJ5IjoieCJ9",                                /* by x */
         "eyJ2IjoxLCJzZXEiOjEsImJ5IjoidGltZSJ9",                            /* by time */
         "eyJ2IjoieCIsInNlcSI6MX0", "eyJ2IjotMSwic2VxIjoxfQ",               /* v x, -1 */
-        "eyJ2IjoxLCJzZXEiOjF9eyJ2IjoxLCJzZXEiOjF9eyJ2IjoxLCJzZXEiOjF9eyJ2IjoxLCJzZXEiOjF9"
-        "eyJ2IjoxLCJzZXEiOjF9eyJ2IjoxLCJzZXEiOjF9eyJ2IjoxLCJzZXEiOjF9eyJ2IjoxLCJzZXEiOjF9",
+        FOUR_CURSORS FOUR_CURSORS, /* a cursor, and what is no cursor behind it */
         "e31", "e3"};                           /* bits and letters that are left over */
     for (size_t i = 0; i < COUNT(cursors); i++) {
         q = base;

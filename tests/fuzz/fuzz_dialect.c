@@ -192,7 +192,8 @@ static void must_come_back(const ms_dialect *d, const ms_envelopes *list, ms_str
         wrong("another number of messages", NULL);
     }
     bool canonical = strncmp(from, "envelope", 8) == 0;
-    bool filled = canonical || (how & LENIENT) != 0; /* what was missing is there now */
+    bool defaults = (how & DEFAULTS) && strcmp(from, "task") == 0;
+    bool filled = canonical || defaults || (how & LENIENT); /* with what was missing */
     for (size_t i = 0; i < list->count && !filled; i++) {
         ms_envelope had = list->items[i], has = again.items[i];
         if (only_wrapped(&had, &has, how)) has.extra = had.extra;
