@@ -558,10 +558,10 @@ else
 fi
 
 
-# ---- A file is not held: 200 MB go through 150 MB of address space.
+# ---- A file is not held: 60 MB go through 30 MB of address space.
 
 if [ "${MS_TEST_SCALE:-100}" -eq 100 ] &&
-    (ulimit -v 150000 && "$tool" --version) >/dev/null 2>&1; then
+    (ulimit -v 30000 && "$tool" --version) >/dev/null 2>&1; then
     # big COUNT LINE: the line so many times.
     big()
     {
@@ -573,22 +573,22 @@ if [ "${MS_TEST_SCALE:-100}" -eq 100 ] &&
     {
         local name=$1 want=$2
         shift 2
-        (ulimit -v 150000 && exec "$tool" "$@") 2>"$tmp/err" >"$tmp/lines"
+        (ulimit -v 30000 && exec "$tool" "$@") 2>"$tmp/err" >"$tmp/lines"
         same "streamed_$name" "0 $want" "$? $(wc -l <"$tmp/lines")$(head -n 1 "$tmp/err")"
         rm -f "$tmp/lines"
     }
 
     text=$(printf 'word %.0s' $(seq 200))
     long='{"type":"task","content":"'$text'","agent_key":"a"}'
-    { echo '['; big 200000 "$long,"; echo "$long]"; } |
-        streamed array 200001 convert --to framework -
-    big 200000 "$long" | streamed lines 200000 convert --to framework -
-    { echo '['; big 200000 '{"role":"user","content":"'"$text"'"},'; echo "$user]"; } |
-        streamed chat 200001 convert --to openai -
-    { echo '['; big 200000 '{"task_id":1,"traj":[{"role":"user","content":"'"$text"'"}]},'
-        echo "$user]"; } | streamed conversations 200001 convert --to openai -
-    { echo '{'; big 200000 "$long"; } >"$tmp/broken"
-    (ulimit -v 150000 && exec "$tool" convert --to framework "$tmp/broken") \
+    { echo '['; big 60000 "$long,"; echo "$long]"; } |
+        streamed array 60001 convert --to framework -
+    big 60000 "$long" | streamed lines 60000 convert --to framework -
+    { echo '['; big 60000 '{"role":"user","content":"'"$text"'"},'; echo "$user]"; } |
+        streamed chat 60001 convert --to openai -
+    { echo '['; big 60000 '{"task_id":1,"traj":[{"role":"user","content":"'"$text"'"}]},'
+        echo "$user]"; } | streamed conversations 60001 convert --to openai -
+    { echo '{'; big 60000 "$long"; } >"$tmp/broken"
+    (ulimit -v 30000 && exec "$tool" convert --to framework "$tmp/broken") \
         2>"$tmp/err" >"$tmp/out"
     same streamed_broken "1 1" "$? $(grep -c 'line 2, column 1 (byte 2): ' "$tmp/err")"
     rm -f "$tmp/broken"
