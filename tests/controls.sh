@@ -338,6 +338,18 @@ controls()
     control nested_sizes_with_large_budget gcc test_log_traps nested_sizes_cost_no_time 100 \
         ms__replay_seek 'limit > from ? 4 * (limit - from) : 0;' \
         'limit > from ? 2000 * (limit - from) : 0;'
+    control generations_without_wrap gcc test_log_traps no_slot_is_the_newest_for_ever 100 \
+        ms__generation_after 'return a - b - 1 < UINT64_MAX / 2;' 'return a > b;'
+    control halves_of_voids_joined gcc test_log_traps the_end_of_a_void_mends_no_dead_one 100 \
+        ms__log_wipe 'if (!ms__log_revives(log, fresh, size)) return MS_OK;' \
+        'if (size > 0) return MS_OK;'
+    control cut_redacted_body_believed gcc test_log_traps \
+        a_redacted_message_that_was_cut_swallows_nothing 100 \
+        ms__replay_body \
+        'if (ms__is_erased(r) && ms__replay_void(s, offset + 8, end) < end) return false;' ''
+    control attached_ranges_made_shorter gcc test_fixed attaching_takes_no_more_room 100 \
+        ms__mem_adopt_change 'if (hide && last > m->live.last_seq) last = m->live.last_seq;' \
+        'if (hide && last > ch.loc->tally.last_seq) last = ch.loc->tally.last_seq;'
     control unknown_kinds_taken gcc test_log_files unknown_kinds_are_skipped_or_refused 100 \
         ms__replay_next 'if (sized && (r[4] >= 128 ||' 'if (sized && (0 ||'
 
