@@ -1623,8 +1623,10 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
  * replaced only with `replace`; readers of the old one finish on it, a store that has it
  * open goes on with the old one and has to be opened anew. Sequence numbers, times, keys
  * and positions stay. MS_E_BUSY: somebody else writes to the file to be replaced.
- * MS_E_DAMAGED: records of the source could not be read; the new log has all others and is
- * in place. With keep->dry_run nothing is written and `to` may be NULL. */
+ * MS_E_FOREIGN: what is to be replaced is no log; it stays. MS_E_DAMAGED: records of the
+ * source could not be read; the new log has all others and is in place. With keep->dry_run
+ * nothing is written and `to` may be NULL. Windows replaces no file that is open, so there
+ * `replace` fails with MS_E_IO: write to another path, close, and rename. */
 MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool replace,
                                 const ms_keep *keep, ms_copy_report *report,
                                 ms_error *err);
@@ -2716,6 +2718,7 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
  * 64-bit load on a 32-bit machine may be compiled to a write.
  * ================================================================================== */
 
+#include <float.h>
 #include <string.h>
 #include <stdlib.h>
 
@@ -3533,7 +3536,8 @@ MS_API void ms_arena_deinit(ms_arena *a)
  * Numbers are converted here and not by libc, whose printf and strtod obey the locale.
  * The usual cases (integers, times with up to 15 decimals) take a fast exact path: a
  * decimal n / 10^k with n < 2^51 and k <= 15 is one correctly rounded division. The
- * others compare exact big integers: slow (1 to 3 us), short, and right.
+ * others compare exact big integers: slow (1 to 3 us), short, and right. Where doubles
+ * are calculated in more bits (x87), all numbers with a fraction are read that way.
  * (S1) ms_f64_read(ms_f64_write(v)) is v, bit for bit, for every finite v.
  * (S2) No decimal text with fewer digits reads back as v.
  * ================================================================================== */
@@ -4090,6 +4094,14 @@ static double ms__number_guess(const ms__number *d)
 static double ms__f64_next(double v) { return ms__f64_from(ms__f64_bits(v) + 1); }
 static double ms__f64_before(double v) { return ms__f64_from(ms__f64_bits(v) - 1); }
 
+/* The powers of ten by which a double is multiplied or divided with one rounding: all that
+ * doubles hold exactly; with x87, which rounds to 64 bits first and then again, none. */
+#if defined(FLT_EVAL_METHOD) && FLT_EVAL_METHOD != 0 && FLT_EVAL_METHOD != 1
+#define MS__EXACT_POW10 0
+#else
+#define MS__EXACT_POW10 22
+#endif
+
 MS_API ms_result ms_f64_read(ms_str text, double *out)
 {
     ms__number d;
@@ -4098,8 +4110,8 @@ MS_API ms_result ms_f64_read(ms_str text, double *out)
     int magnitude = d.exponent + d.n; /* value < 10^magnitude */
     if (d.n == 0 || magnitude < -324) v = 0;
     else if (magnitude > 310) return MS_E_RANGE;
-    else if (d.n <= 19 && d.head < (uint64_t)1 << 53 && d.exponent >= -22 &&
-             d.exponent <= 22)
+    else if (d.n <= 19 && d.head < (uint64_t)1 << 53 && d.exponent >= -MS__EXACT_POW10 &&
+             d.exponent <= MS__EXACT_POW10)
         v = d.exponent < 0 ? (double)d.head / ms__pow10[-d.exponent]
                            : (double)d.head * ms__pow10[d.exponent];
     else {
@@ -19810,7 +19822,7 @@ static bool ms__mem_adopt_change(ms__mem *m, const unsigned char *r, uint32_t un
     ms__control *c = (ms__control *)ch.loc->control;
     hidden = 0; /* counted: messages may be damaged */
     if (hide && first <= last) hidden = ms__mem_visible(m, ch.loc, first, last);
-    if (hide && hidden == 0) return true;
+    if (hide && hidden == 0 && first >= last) return true; /* a range is leapt over */
     if (!ms__edit_reserve(&m->live, c, first, last, &edit)) return false;
     ms__edit_link(c, &edit, unit, r[4] == MS__KIND_AMEND ? r : NULL);
     c->hidden += hidden;
@@ -21620,7 +21632,7 @@ static ms__log *ms__log_of(ms_store *store)
 static void *ms__log_resize(ms__log *log, void *p, size_t old_size, size_t new_size)
 {
     void *q = ms__resize(&log->alloc, p, old_size, new_size);
-    if (q || new_size == 0) log->memory += new_size - old_size;
+    if (q || new_size == 0) log->memory = log->memory - old_size + new_size;
     return q;
 }
 
@@ -23049,15 +23061,15 @@ static void ms__each_leap(ms__each *e, uint64_t place)
 static bool ms__each_page(ms__each *e, ms_result *result)
 {
     bool mixed;
-    uint32_t n = e->tail->segment, s = n;
+    uint32_t n = e->tail->segment, s = n, found = 0;
     if (e->backward && e->tail_done) {
         s = e->segment > 0 ? ms__segment_next(e->log, e->stream, e->segment - 1, n, true,
-                                              e->locked, NULL, result)
+                                              e->locked, &found, result)
                            : UINT32_MAX;
         if (s == UINT32_MAX) return false;
         e->segment = s;
     } else if (!e->backward && !e->tail_done) {
-        s = ms__segment_next(e->log, e->stream, e->segment, n, false, e->locked, NULL,
+        s = ms__segment_next(e->log, e->stream, e->segment, n, false, e->locked, &found,
                              result);
         e->segment = s + 1;
     } else if (e->tail_done) {
@@ -23072,9 +23084,8 @@ static bool ms__each_page(ms__each *e, ms_result *result)
         return *result == MS_OK;
     }
     e->lo = e->hi = 0;
-    e->leaf = (const ms__leaf *)ms__node_of(e->log, 0, s, e->locked);
-    uint32_t i = e->leaf ? ms__leaf_find(e->leaf, e->stream) : UINT32_MAX;
-    if (i != UINT32_MAX && !ms__leaf_run(e->leaf, i, &e->run, &e->hi, &mixed)) e->hi = 0;
+    e->leaf = (const ms__leaf *)ms__node_of(e->log, 0, s, e->locked); /* in memory by now */
+    if (!ms__leaf_run(e->leaf, found - 1, &e->run, &e->hi, &mixed)) e->hi = 0;
     e->run = e->hi > 0 ? e->run : NULL;
     if (e->hi > 0) ms__each_cut(e);
     return true;
@@ -24093,7 +24104,8 @@ static uint32_t ms__stream_last(const ms__stream *s)
     return ms__chunk_entry(ms__stream_chunk(s, s->count - 1), s->count - 1);
 }
 
-/* Adds those of the tail; under the lock. */
+/* Adds those of the tail; under the lock. A location may have gaps or changes alone; an
+ * agent is known by its first message. */
 static bool ms__sums_tail(ms__sums *s, const ms__tail *t, bool agents, bool emptied)
 {
     ms__sum sum;
@@ -24113,7 +24125,6 @@ static bool ms__sums_tail(ms__sums *s, const ms__tail *t, bool agents, bool empt
          a = ms__agent_at(a->node.next)) {
         const ms__stream *x = a->trace.count ? &a->trace : &a->rest;
         const ms__stream *y = a->rest.count ? &a->rest : &a->trace;
-        if (a->tally.messages == 0) continue;
         uint32_t xf = ms__stream_first(x), yf = ms__stream_first(y);
         uint32_t xl = ms__stream_last(x), yl = ms__stream_last(y);
         ms__sum_of_tally(&sum, &a->tally, a->node.hash);
@@ -24483,15 +24494,16 @@ static uint32_t ms__log_new_session(ms__log *log, uint64_t dead_end)
     return word == log->session || word == 0 ? word + 1 : word;
 }
 
-/* A cut can have left a dead VOID, or the second of a pair, in one of its two sectors only,
- * with records behind it. The first 24 bytes of a new one in its place are the same, and
- * so are the last ones where the clock says the same; should a second cut leave just
- * these, the dead one would be whole, and what stands behind it back. */
+/* Asked where something dead stands between the end and `stop`. A cut can have left a dead
+ * VOID, or the second of a pair, in one of its two sectors only, with records behind it.
+ * The first 24 bytes of a new one in its place are the same, and so are the last ones where
+ * the clock says the same; should a second cut leave just these, the dead one would be
+ * whole, and what stands behind it back. */
 static bool ms__log_revives(const ms__log *log, const unsigned char *fresh, size_t size)
 {
     unsigned char mixed[2 * MS__VOID_SIZE];
     ms__void v;
-    uint64_t left = log->stop > log->end ? log->stop - log->end : 0;
+    uint64_t left = log->stop - log->end;
     size_t first = MS__SECTOR - (size_t)(log->end % MS__SECTOR);
     for (int old = 0; old < 2 && first < size; old++) { /* which of the halves is old */
         memset(mixed, 0, sizeof mixed);
@@ -26223,12 +26235,17 @@ static ms_result ms__log_join(ms__log *log, ms_error *err)
 /* Has a shared writer, which has the lock, all that is visible? If the watermark was changed,
  * and nobody has written since, or if the file was cut, what it found when it was opened is
  * all there is. */
-static bool ms__log_may_go_on(const ms__log *log)
+static ms_result ms__log_may_go_on(const ms__log *log, ms_error *err)
 {
     ms_os_stat st;
     uint64_t mark = ms__load_mark(log->head + MS__AT_MARK);
-    if (!ms__mark_trusted(log) || log->end == mark || log->mark_back == mark) return true;
-    return log->os->stat(log->os->ctx, log->file, &st) == 0 && st.size < mark;
+    if (!ms__mark_trusted(log) || log->end == mark || log->mark_back == mark) return MS_OK;
+    int failed = log->os->stat(log->os->ctx, log->file, &st);
+    if (failed != 0) return ms__os_fail(err, failed, "looking at", log->path);
+    if (st.size < mark) return MS_OK;
+    return ms__fail(err, MS_E_BUSY,
+                    "'%s' cannot be followed while over %u cursors are open", log->path,
+                    (uint64_t)MS__PINS - 2);
 }
 
 /* Shared writers: from here to ms__log_leave this handle alone writes, and knows everything
@@ -26245,10 +26262,7 @@ static ms_result ms__log_enter(ms__log *log, ms_error *err)
                         "a compaction has put a new file in the place of '%s': open it "
                         "anew", log->path);
     if (code == MS_OK) code = ms__log_follow(log, err);
-    if (code == MS_OK && !ms__log_may_go_on(log))
-        code = ms__fail(err, MS_E_BUSY,
-                        "'%s' cannot be followed while over %u cursors are open", log->path,
-                        (uint64_t)MS__PINS - 2);
+    if (code == MS_OK) code = ms__log_may_go_on(log, err);
     if (code == MS_OK) code = ms__log_join(log, err);
     if (code != MS_OK) ms__log_leave(log);
     return code;
@@ -26697,8 +26711,8 @@ static ms_result ms__hold_take(ms__hold *h, ms_store *source, const ms_log_desc 
     h->locked = code == 0 && !own && st.regular && st.size == 0;
     if (!h->locked) (void)h->os->close(h->os->ctx, h->file);
     if (code != 0) return ms__os_fail(err, code, "taking", to->path);
-    if (h->locked || own || !st.regular) return MS_OK;
-    ms_log_desc d = *to;
+    if (h->locked || own) return MS_OK;
+    ms_log_desc d = *to; /* says so when what is there is no log */
     d.mode = MS_LOG_WRITE;
     d.opening = MS_OPEN_NORMAL;
     d.shared = false;

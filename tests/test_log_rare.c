@@ -124,6 +124,13 @@ static ms_query query_at(const char *place)
     return q;
 }
 
+static ms_query everything(void)
+{
+    ms_query q;
+    memset(&q, 0, sizeof q);
+    return q;
+}
+
 /* The bytes of a record that can be written to. */
 static unsigned char *writable(const unsigned char *r) { return drive.rw + (r - drive.ro); }
 
@@ -295,6 +302,21 @@ static void a_hint_to_a_leaf_of_the_future_is_not_believed(void **state)
         memcpy(r, kept, sizeof kept);
     }
     assert_true(changed >= 2);
+    /* now counts of all levels that fit each other, and as many roots as there were */
+    assert_int_equal(leaf.state.nodes[0], 3);
+    for (unsigned k = 0; k < 7; k++)
+        ms__put32(r + MS__STATE_AT + 8 + 4 * k, (uint32_t)3 << 3 * (6 - k));
+    ms__put32(r + 128, ((uint32_t)3 << 18) - 1);
+    ms__log_seal(&id, offset, session, r);
+    memset(&leaf, 0, sizeof leaf);
+    assert_true(ms__leaf_decode(&leaf, r, offset));
+    assert_int_equal(leaf.state.nodes[0], leaf.segment + 1);
+    store = open_log(MS_LOG_READ, false);
+    assert_true(ms__log_of(store)->nodes[0] <= 3);
+    assert_int_equal(ms_store_stat(store, &again, NULL), MS_OK);
+    assert_int_equal(again.messages, stat.messages);
+    ms_close(store);
+    memcpy(r, kept, sizeof kept);
     store = open_log(MS_LOG_WRITE, false);
     finish(store);
 }
@@ -502,12 +524,15 @@ static void a_node_that_has_no_memory_is_none(void **state)
 
 /* ---- what is looked at for the first time, by a handle that has read nothing yet ---- */
 
+static size_t seen; /* by the last look: records, or locations */
+
 static ms_result read_query(ms_store *store, const ms_query *q)
 {
     ms_cursor it;
+    seen = 0;
     ms_result code = ms_query_open(store, q, &it, NULL);
     if (code != MS_OK) return code;
-    while (ms_next(&it) != NULL) {}
+    while (ms_next(&it) != NULL) seen++;
     return ms_cursor_close(&it, NULL);
 }
 
@@ -545,6 +570,7 @@ static ms_result look_at_list(ms_store *store)
     q.emptied = true;
     ms_arena_init(&arena, NULL);
     ms_result code = ms_list(store, &q, &arena, &list, NULL);
+    seen = code == MS_OK ? list.count : 0;
     ms_arena_deinit(&arena);
     return code;
 }
@@ -583,6 +609,28 @@ static void add_rare(ms_store *store, uint64_t seq)
     }
 }
 
+/* Each allocation of a look fails once: it says so, or has needed it for nothing that it
+ * tells. Then there is memory, and the same handle sees all. */
+static void must_need_memory(ms_result (*look)(ms_store *))
+{
+    for (size_t k = 1;; k++) {
+        ms_store *store = open_log(MS_LOG_WRITE, false);
+        heap.calls = heap.failed = 0;
+        heap.fail_at = k;
+        ms_result code = look(store);
+        size_t some = seen;
+        bool failed = heap.failed > 0;
+        heap.fail_at = 0;
+        if (!failed) assert_int_equal(code, MS_OK);
+        if (code != MS_OK) assert_int_equal(code, MS_E_NO_MEMORY);
+        refusals += code != MS_OK;
+        assert_int_equal(look(store), MS_OK);
+        if (code == MS_OK) assert_int_equal(some, seen);
+        finish(store);
+        if (!failed) break;
+    }
+}
+
 static void a_first_look_without_memory_says_so(void **state)
 {
     static ms_result (*const looks[])(ms_store *) = {look_at_team, look_at_facts,
@@ -593,21 +641,47 @@ static void a_first_look_without_memory_says_so(void **state)
     while (ms__log_of(store)->nodes[0] < 10) say_some(store, 1);
     add_rare(store, 2);
     ms_close(store);
-    for (size_t i = 0; i < sizeof looks / sizeof looks[0]; i++)
-        for (size_t k = 1;; k++) {
-            store = open_log(MS_LOG_WRITE, false);
-            heap.calls = heap.failed = 0;
-            heap.fail_at = k;
-            ms_result code = looks[i](store);
-            bool failed = heap.failed > 0;
-            heap.fail_at = 0;
-            if (!failed) assert_int_equal(code, MS_OK);
-            if (code != MS_OK) assert_int_equal(code, MS_E_NO_MEMORY);
-            refusals += code != MS_OK;
-            assert_int_equal(looks[i](store), MS_OK);
-            finish(store);
-            if (!failed) break;
+    for (size_t i = 0; i < sizeof looks / sizeof looks[0]; i++) must_need_memory(looks[i]);
+}
+
+/* Behind the last LEAF stands somebody else's message alone: what is asked for is in
+ * segments that there is no memory to look into, and that is not an empty answer. */
+static void what_the_tail_has_not_is_not_called_absent(void **state)
+{
+    static ms_result (*const looks[])(ms_store *) = {look_at_team, look_at_facts,
+                                                     look_at_one};
+    (void)state;
+    ms_store *store = make_log(1);
+    add_rare(store, 2);
+    while (ms__log_of(store)->nodes[0] < 10) say_some(store, 1);
+    while (ms__tail_of(ms__log_of(store))->count != 0) say_some(store, 1);
+    say(store, "hall", NULL);
+    assert_int_equal(ms__tail_of(ms__log_of(store))->count, 1);
+    ms_close(store);
+    for (size_t i = 0; i < sizeof looks / sizeof looks[0]; i++) must_need_memory(looks[i]);
+}
+
+/* A log that tells only what was left out, in its first segments or in the tail: all that
+ * a listing adds up are gaps. */
+static void a_list_of_gaps_alone_without_memory_says_so(void **state)
+{
+    char place[16];
+    (void)state;
+    for (int in_tail = 0; in_tail < 2; in_tail++) {
+        begin();
+        ms_log_desc desc = desc_of(MS_LOG_CREATE);
+        if (in_tail) desc.segment_size = 1 << 20;
+        ms_store *store = open_with(&desc);
+        for (unsigned i = 0; i < 100; i++) {
+            snprintf(place, sizeof place, "gone_%u", i);
+            assert_int_equal(
+                store->backend->leave_out(store, ms_str_of(place), 10 + i, 2, NULL), MS_OK);
         }
+        assert_int_equal(ms__log_of(store)->nodes[0] == 0, in_tail);
+        ms_close(store);
+        must_need_memory(look_at_list);
+        assert_int_equal(seen, 100);
+    }
 }
 
 static void a_log_that_is_made_without_memory_is_not_made(void **state)
@@ -682,6 +756,67 @@ static void a_level_that_cannot_be_written_is_written_later(void **state)
             finish(store);
             if (!failed) break;
         }
+}
+
+/* A tick wants the window to go on where it ends, and it cannot be mapped: that is no error
+ * of the tick, and the next append has a window again. */
+static void a_tick_that_gets_no_window_harms_nothing(void **state)
+{
+    (void)state;
+    begin();
+    ms_log_desc desc = desc_of(MS_LOG_CREATE);
+    desc.engine = MS_ENGINE_MAP;
+    ms_store *store = open_with(&desc);
+    ms__log *log = ms__log_of(store);
+    do say_some(store, 1);
+    while (log->end + MS__WINDOW / 8 < log->window_start + log->window_size);
+    size_t before = count_all(store, everything(), MS_OK);
+    trap(TRIP_BIT(MAP), 1, true, ENOMEM);
+    assert_int_equal(ms_tick(store, 1000000, NULL), MS_OK);
+    assert_true(traps.hits > 0);
+    assert_null(log->window);
+    trap(0, 0, false, 0);
+    refusals++;
+    say_some(store, 5);
+    assert_non_null(log->window);
+    assert_int_equal(count_all(store, everything(), MS_OK), before + 5);
+    finish(store);
+}
+
+static uint64_t largest; /* bytes that the file may have */
+
+static int no_larger(void *ctx, ms_file file, uint64_t offset, uint64_t size)
+{
+    if (offset + size > largest) return EFBIG;
+    return drive.os.allocate(ctx, file, offset, size);
+}
+
+/* The file may end just where a tick looks ahead to, within a page: pages are supplied as
+ * far as they go, and the tick does not try until its time is over. */
+static void a_tick_goes_no_farther_than_the_file_may(void **state)
+{
+    (void)state;
+    begin();
+    ms_os os = drive.os;
+    ms_log_desc desc = desc_of(MS_LOG_CREATE);
+    desc.engine = MS_ENGINE_MAP;
+    desc.segment_size = 1 << 20;
+    os.allocate = no_larger;
+    desc.os = &os;
+    largest = 3 * (MS__ROOM_LEAST + MS__GRAIN);
+    ms_store *store = open_with(&desc);
+    ms__log *log = ms__log_of(store);
+    say_some(store, 1);
+    if (log->end % 4096 == 0) say_some(store, 1);
+    largest = log->end + MS__WINDOW / 4;
+    uint64_t start = drive.micros;
+    assert_int_equal(ms_tick(store, 1000000, NULL), MS_OK);
+    assert_true(drive.micros - start < 100);
+    assert_true(log->allocated == largest);
+    assert_true(log->window_start + log->window_ready == (largest & ~(uint64_t)4095));
+    say_some(store, 50);
+    assert_int_equal(count_all(store, everything(), MS_OK), said);
+    finish(store);
 }
 
 /* A head of zeros with something behind it is read a second time, and that read fails. */
@@ -777,6 +912,36 @@ static void a_shared_writer_that_cannot_look_at_the_file_says_so(void **state)
         assert_int_equal(ms_selfcheck(two, NULL), MS_OK);
         ms_close(two);
         finish(one);
+        if (!failed) break;
+    }
+}
+
+/* A flipped bit has led the watermark behind the file's end while a shared writer is open:
+ * each look at the file that is needed to see so fails once, and that is what is said. */
+static void a_watermark_behind_the_file_needs_looks_at_it(void **state)
+{
+    (void)state;
+    for (size_t k = 1;; k++) {
+        begin();
+        ms_store *store = open_log(MS_LOG_CREATE, true);
+        ms_envelope m = ms_user_message(ms_text("words"));
+        ms_error err;
+        say_some(store, 20);
+        ms__store_mark(drive.rw + MS__AT_MARK, (drive.size & ~(uint64_t)7) + 8192);
+        trap(TRIP_BIT(STAT), k, false, EIO);
+        ms_result code = ms_append(store, MS_STR("room"), &m, NULL, &err);
+        bool failed = traps.hits > 0;
+        trap(0, 0, false, 0);
+        assert_int_equal(code, failed ? MS_E_IO : MS_OK);
+        if (failed) assert_non_null(strstr(err.message, "looking at"));
+        assert_false(drive.locked);
+        refusals += failed;
+        if (failed)
+            assert_int_equal(ms_append(store, MS_STR("room"), &m, NULL, NULL), MS_OK);
+        assert_int_equal(count_all(store, everything(), MS_E_DAMAGED), 21);
+        ms_close(store);
+        test_alloc_done(&heap);
+        disk_is_idle(&drive);
         if (!failed) break;
     }
 }
@@ -923,13 +1088,18 @@ int main(void)
         cmocka_unit_test(a_search_that_runs_out_of_memory_in_the_next_segment_says_so),
         cmocka_unit_test(a_node_that_has_no_memory_is_none),
         cmocka_unit_test(a_first_look_without_memory_says_so),
+        cmocka_unit_test(what_the_tail_has_not_is_not_called_absent),
+        cmocka_unit_test(a_list_of_gaps_alone_without_memory_says_so),
         cmocka_unit_test(a_log_that_is_made_without_memory_is_not_made),
         cmocka_unit_test(a_quota_leaves_room_for_what_is_needed),
         cmocka_unit_test(a_level_that_cannot_be_written_is_written_later),
+        cmocka_unit_test(a_tick_that_gets_no_window_harms_nothing),
+        cmocka_unit_test(a_tick_goes_no_farther_than_the_file_may),
         cmocka_unit_test(a_head_that_cannot_be_read_again_is_an_error),
         cmocka_unit_test(strict_opening_misses_what_was_cut_off),
         cmocka_unit_test(a_slot_that_tells_of_more_stays),
         cmocka_unit_test(a_shared_writer_that_cannot_look_at_the_file_says_so),
+        cmocka_unit_test(a_watermark_behind_the_file_needs_looks_at_it),
         cmocka_unit_test(a_child_does_not_ask_what_was_left_out),
         cmocka_unit_test(what_an_arena_store_cannot_be_is_refused),
         cmocka_unit_test(raw_queries_beyond_the_ends_give_what_is_there),

@@ -219,6 +219,115 @@ static void a_rewrite_that_fails_leaves_nothing_at_the_place(void **state)
     assert_int_equal(folder_count(folder), 1); /* the source */
 }
 
+/* A file that is open can be neither replaced nor be given another name's place. */
+static int rename_onto_nothing(void *ctx, const char *from, const char *to)
+{
+    assert_int_not_equal(access(to, F_OK), 0);
+    return ms_os_default()->rename(ctx, from, to);
+}
+
+/* Where an open file cannot be replaced (exact_maps, Windows) the place is looked at, but
+ * nothing stands there while the copy is made, also when that fails. */
+static void a_rewrite_leaves_the_place_empty_where_it_must(void **state)
+{
+    char target[320];
+    ms_os os = *ms_os_default();
+    ms_log_desc from = desc_of(MS_LOG_READ), to = desc_of(MS_LOG_CREATE);
+    (void)state;
+    make_log(3);
+    ms_store *source = must_open(&from);
+    snprintf(target, sizeof target, "%s.target", path);
+    os.exact_maps = true;
+    os.rename = rename_onto_nothing;
+    os.allocate = no_room;
+    to.os = &os;
+    to.path = target;
+    assert_int_equal(ms_log_rewrite(source, &to, false, NULL, NULL, NULL), MS_E_FULL);
+    assert_int_equal(folder_count(folder), 1); /* the source */
+    os.allocate = ms_os_default()->allocate;
+    assert_int_equal(ms_log_rewrite(source, &to, false, NULL, NULL, NULL), MS_OK);
+    assert_int_equal(ms_log_rewrite(source, &to, false, NULL, NULL, NULL), MS_E_CONFLICT);
+    ms_close(source);
+    assert_int_equal(folder_count(folder), 2);
+    to.mode = MS_LOG_READ;
+    ms_store *copy = must_open(&to);
+    assert_int_equal(count_of(copy), 3);
+    ms_close(copy);
+    (void)remove(target);
+}
+
+static ms_os_stat other; /* what a file looks like */
+
+static int stat_of_another_device(void *ctx, ms_file file, ms_os_stat *out)
+{
+    int code = ms_os_default()->stat(ctx, file, out);
+    out->device = other.device;
+    out->inode = other.inode;
+    return code;
+}
+
+/* Two file systems give the same number to two files: the log that is replaced is not
+ * taken for the source, whose lock is had already, and its own writer is seen. */
+static void the_same_number_on_another_device_is_another_file(void **state)
+{
+    char target[320];
+    ms_os os = *ms_os_default();
+    ms_log_desc from = desc_of(MS_LOG_WRITE), to = desc_of(MS_LOG_CREATE);
+    (void)state;
+    snprintf(target, sizeof target, "%s.target", path);
+    make_log(2);
+    assert_int_equal(rename(path, target), 0);
+    make_log(3);
+    ms_store *source = must_open(&from);
+    other = ms__log_of(source)->file_stat;
+    other.device++;
+    os.stat = stat_of_another_device;
+    to.path = target;
+    ms_store *writer = must_open(&to);
+    to.os = &os;
+    assert_int_equal(ms_log_rewrite(source, &to, true, NULL, NULL, NULL), MS_E_BUSY);
+    assert_int_equal(append(writer, "still its own", NULL), MS_OK);
+    assert_int_equal(count_of(writer), 3);
+    ms_close(writer);
+    assert_int_equal(append(source, "fourth", NULL), MS_OK);
+    assert_int_equal(ms_log_rewrite(source, &to, true, NULL, NULL, NULL), MS_OK);
+    ms_close(source);
+    to.os = NULL;
+    to.mode = MS_LOG_READ;
+    ms_store *copy = must_open(&to);
+    assert_int_equal(count_of(copy), 4);
+    ms_close(copy);
+    (void)remove(target);
+}
+
+/* A pipe has no bytes, as an empty file, which may be replaced; a device that would be
+ * replaced by a log is worse: both are refused, as by ms_log_open, and stay. */
+static void a_rewrite_replaces_no_pipe(void **state)
+{
+    char target[320];
+    struct stat st;
+    ms_error err;
+    ms_log_desc from = desc_of(MS_LOG_READ), to = desc_of(MS_LOG_CREATE);
+    (void)state;
+    make_log(3);
+    ms_store *source = must_open(&from);
+    snprintf(target, sizeof target, "%s.target", path);
+    assert_int_equal(mkfifo(target, 0600), 0);
+    to.path = target;
+    assert_int_equal(ms_log_rewrite(source, &to, true, NULL, NULL, &err), MS_E_FOREIGN);
+    assert_non_null(strstr(err.message, "not a regular file"));
+    assert_int_equal(stat(target, &st), 0);
+    assert_true(S_ISFIFO(st.st_mode));
+    assert_int_equal(folder_count(folder), 2);
+    assert_int_equal(remove(target), 0);
+    assert_int_equal(symlink("/dev/null", target), 0);
+    assert_int_equal(ms_log_rewrite(source, &to, true, NULL, NULL, NULL), MS_E_FOREIGN);
+    assert_int_equal(lstat(target, &st), 0);
+    assert_true(S_ISLNK(st.st_mode));
+    ms_close(source);
+    assert_int_equal(remove(target), 0);
+}
+
 static int stats_left;
 
 /* A writer begins at the third look at the file that a reader takes. */
@@ -687,29 +796,119 @@ static void append_and_cut(const char *text, uint64_t from, uint64_t upto, uint6
     start_the_machine_anew();
 }
 
-/* The first cut takes the last bytes of the second VOID of a pair, and so the message
- * behind it; the next writer's pair in its place ends with the same bytes, as the clock
- * says the same, and only these come to the disk. */
-static void the_end_of_a_void_mends_no_dead_one(void **state)
+/* A cut takes the last bytes of the second VOID of a pair, behind *border, and so the
+ * message behind it. Gives the number of messages. */
+static size_t cut_a_void_in_two(uint64_t *border)
 {
     ms_log_desc desc = desc_of(MS_LOG_WRITE);
     unsigned char dead = 1;
-    (void)state;
     make_log(1);
     ms_store *store = must_open(&desc);
     for (size_t n = 0; n == 0 || ms__log_of(store)->end % 512 != 392; n++)
         assert_int_equal(append(store, n % 2 ? "8 longer" : "", NULL), MS_OK);
     assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
-    uint64_t end = ms__log_of(store)->end, border = end + 120;
+    uint64_t end = ms__log_of(store)->end;
+    *border = end + 120;
     ms_close(store);
     assert_int_equal(truncate(path, CUT_SIZE), 0);
     start_the_machine_anew();
     write_at(end + 2000, &dead, 1);
     size_t before = count_at_path();
-    append_and_cut("lost", border - 512, CUT_SIZE, border);
+    append_and_cut("lost", *border - 512, CUT_SIZE, *border);
     assert_int_equal(count_at_path(), before);
+    return before;
+}
+
+/* The next writer's pair in the place of the one that was cut ends with the same bytes, as
+ * the clock says the same, and only these come to the disk. */
+static void the_end_of_a_void_mends_no_dead_one(void **state)
+{
+    uint64_t border;
+    size_t before = cut_a_void_in_two(&border);
+    (void)state;
     append_and_cut("lost, too", border, border + 512, 0);
     assert_int_equal(count_at_path(), before);
+}
+
+/* The zeros that are put over what is dead, when they cannot be written. */
+static int write_no_zeros(void *ctx, ms_file file, uint64_t offset, const void *from,
+                          size_t size, size_t *done)
+{
+    if (armed && size == MS__VOID_SIZE) return EIO;
+    return ms_os_default()->write(ctx, file, offset, from, size, done);
+}
+
+static int sync_nothing(void *ctx, ms_file file)
+{
+    return armed ? EIO : ms_os_default()->sync(ctx, file);
+}
+
+/* A writer whose first append has to wipe what is dead, and cannot. */
+static ms_store *append_without_wiping(const ms_os *os, ms_result expected, size_t before)
+{
+    static unsigned char head[MS__HEAD_SIZE], now[MS__HEAD_SIZE];
+    ms_log_desc desc = desc_of(MS_LOG_WRITE);
+    desc.os = os;
+    desc.clock.now = one_time;
+    ms_store *store = must_open(&desc);
+    read_at(0, head, sizeof head);
+    armed = true;
+    assert_int_equal(append(store, "not yet", NULL), expected);
+    armed = false;
+    read_at(0, now, sizeof now); /* nobody is told of a new session */
+    assert_memory_equal(head, now, sizeof head);
+    assert_false(ms__log_of(store)->begun);
+    assert_int_equal(count_of(store), before);
+    return store;
+}
+
+static void a_dead_void_that_cannot_be_overwritten_is_tried_again(void **state)
+{
+    uint64_t border;
+    ms_os os = *ms_os_default();
+    size_t before = cut_a_void_in_two(&border);
+    (void)state;
+    os.write = write_no_zeros;
+    ms_store *store = append_without_wiping(&os, MS_E_IO, before);
+    ms_close(store);
+    append_and_cut("lost, too", border, border + 512, 0);
+    assert_int_equal(count_at_path(), before);
+    before = cut_a_void_in_two(&border);
+    store = append_without_wiping(&os, MS_E_IO, before);
+    assert_int_equal(append(store, "now", NULL), MS_OK);
+    assert_int_equal(count_of(store), before + 1);
+    ms_close(store);
+    assert_int_equal(count_at_path(), before + 1);
+}
+
+/* Whether the zeros have come to the disk nobody knows then: with them and without them
+ * nothing comes back, and a later writer appends. */
+static void a_dead_void_whose_end_is_not_durable_stops_the_writer(void **state)
+{
+    static unsigned char whole[CUT_SIZE];
+    ms_os os = *ms_os_default();
+    (void)state;
+    os.sync = sync_nothing;
+    for (int zeros = 0; zeros < 2; zeros++) {
+        uint64_t border;
+        size_t before = cut_a_void_in_two(&border);
+        read_at(0, whole, sizeof whole);
+        ms_store *store = append_without_wiping(&os, MS_E_POISONED, before);
+        assert_int_equal(append(store, "no", NULL), MS_E_POISONED);
+        assert_int_equal(ms_sync(store, NULL, NULL), MS_E_POISONED);
+        assert_int_equal(count_of(store), before);
+        ms_close(store);
+        if (!zeros) write_at(0, whole, sizeof whole);
+        start_the_machine_anew();
+        assert_int_equal(count_at_path(), before);
+        append_and_cut("lost, too", border, border + 512, 0);
+        assert_int_equal(count_at_path(), before);
+        ms_log_desc desc = desc_of(MS_LOG_WRITE);
+        store = must_open(&desc);
+        assert_int_equal(append(store, "at last", NULL), MS_OK);
+        ms_close(store);
+        assert_int_equal(count_at_path(), before + 1);
+    }
 }
 
 /* Each map is as large as all before it, so that 64 of them reach as far as files go. */
@@ -872,6 +1071,9 @@ int main(void)
         cmocka_unit_test(a_lock_on_a_file_that_was_replaced_is_no_lock),
         cmocka_unit_test(a_rewrite_buries_no_log_that_was_made_meanwhile),
         cmocka_unit_test(a_rewrite_that_fails_leaves_nothing_at_the_place),
+        cmocka_unit_test(a_rewrite_leaves_the_place_empty_where_it_must),
+        cmocka_unit_test(the_same_number_on_another_device_is_another_file),
+        cmocka_unit_test(a_rewrite_replaces_no_pipe),
         cmocka_unit_test(a_watermark_of_before_the_start_is_not_believed),
         cmocka_unit_test(a_file_cut_below_its_watermark_takes_appends),
         cmocka_unit_test(a_flipped_bit_in_the_watermark_stops_nobody),
@@ -886,6 +1088,8 @@ int main(void)
         cmocka_unit_test(no_slot_is_the_newest_for_ever),
         cmocka_unit_test(a_redacted_message_that_was_cut_swallows_nothing),
         cmocka_unit_test(the_end_of_a_void_mends_no_dead_one),
+        cmocka_unit_test(a_dead_void_that_cannot_be_overwritten_is_tried_again),
+        cmocka_unit_test(a_dead_void_whose_end_is_not_durable_stops_the_writer),
         cmocka_unit_test(a_handle_grows_beyond_64_gibibytes),
         cmocka_unit_test(a_file_of_three_exbibytes_is_refused),
     };

@@ -134,6 +134,29 @@ static void random_bits(void **state)
     test_tally("numbers written and read", test_times(300000));
 }
 
+/* Quotients that are no doubles but lie so near to the middle of two that rounding to the
+ * 64 bits of x87 first gives the other neighbour. */
+static void quotients_are_rounded_once(void **state)
+{
+    const struct {
+        const char *text;
+        double d;
+    } cases[] = {
+        {"1455e-14", 0x1.ffeebfc8b81b5p-37},
+        {"3363744e-19", 0x1.7ab951e105843p-42},
+        {"582e-13", 0x1.ffeebfc8b81b5p-35},
+        {"5267552986214e15", 0x1.10537bb9118e7p+92},
+        {"78401331862880e-20", 0x1.a4e9f85342a59p-21},
+        {"64807407400e-11", 0x1.4bd05d726e53fp-1},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double got = 77;
+        assert_int_equal(ms_f64_read(ms_str_of(cases[i].text), &got), MS_OK);
+        if (!identical(got, cases[i].d)) fail_msg("%s: %a", cases[i].text, got);
+    }
+}
+
 /* As programs have them: few digits, integers, times, fractions. */
 static void everyday_numbers(void **state)
 {
@@ -186,7 +209,7 @@ static void known_texts(void **state)
         {9007199254740994.0, "9007199254740994"},
         {0.1, "1"},
         {0.3, "3"},
-        {0.1 + 0.2, "30000000000000004"},
+        {0.30000000000000004, "30000000000000004"},
         {1.0 / 3, "3333333333333333"},
         {100.0, "1"},
         {1e21, "1"},
@@ -559,6 +582,7 @@ int main(void)
         cmocka_unit_test(texts_that_are_no_numbers),
         cmocka_unit_test(overflow),
         cmocka_unit_test(powers_and_neighbours),
+        cmocka_unit_test(quotients_are_rounded_once),
         cmocka_unit_test(everyday_numbers),
         cmocka_unit_test(random_bits),
         cmocka_unit_test(random_texts),

@@ -519,10 +519,62 @@ static void a_check_without_memory_says_so(void **state)
     assert_true(refused > 10);
 }
 
+/* A HIDE of the messages 1 to n, which somebody has made, at a place of an image. */
+static uint64_t make_hide(const ms__mem *m, uint64_t at, uint64_t n)
+{
+    char text[MS__HIDE_TEXT];
+    ms__part parts[MS_FIELD_COUNT];
+    ms__layout l;
+    ms_envelope h;
+    unsigned char *r = m->buffer.base + at;
+    memset(&h, 0, sizeof h);
+    h.flags = (uint32_t)MS__KIND_HIDE << MS__KIND_SHIFT;
+    h.seq = n;
+    h.content = ms__hide_text(text, 1, n, n);
+    l.parts = parts;
+    assert_int_equal(ms__layout_of(&h, MS_STR("l"), false, &l, NULL), MS_OK);
+    memset(r, 0, ms__padded(l.size));
+    ms__encode_header(&h, &l, n, MS__TIME_UNSET, MS_FLAG_COMMIT, r);
+    ms__encode_body(&l, r + MS__HEADER);
+    ms__seal(r, ms__mem_seed(m, at));
+    return at + ms__padded(l.size);
+}
+
+/* Each message is hidden by itself, then all of them again and again: attaching must not
+ * look at all of them each time. */
+static void hiding_what_is_hidden_costs_no_time(void **state)
+{
+    enum { N = 20000 };
+    ms_mem_desc desc;
+    ms_store *full;
+    ms_error err;
+    ms_envelope e = ms_user_message(ms_text("x"));
+    (void)state;
+    if (test_scale() < 100) skip(); /* sanitizers are slow, too */
+    memset(&desc, 0, sizeof desc);
+    desc.buffer_size = (size_t)N * 600;
+    desc.buffer = malloc(desc.buffer_size);
+    assert_int_equal(ms_mem_open(&full, &desc, &err), MS_OK);
+    for (int i = 0; i < N; i++)
+        assert_int_equal(ms_append(full, MS_STR("l"), &e, NULL, &err), MS_OK);
+    for (uint64_t i = 1; i <= N; i++) assert_int_equal(ms_hide(full, i, &err), MS_OK);
+    ms__mem *m = ms__mem_of(full);
+    uint64_t end = (uint64_t)m->end * 8;
+    for (int i = 0; i < N; i++) end = make_hide(m, end, N);
+    ms__image_end(m, end);
+    alarm(10); /* a moment; looking at each took half a minute */
+    assert_int_equal(ms_mem_attach(&full, &desc, NULL, &err), MS_OK);
+    alarm(0);
+    must_be_sound(full, "what was hidden twice");
+    ms_close(full);
+    free(desc.buffer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_posting_that_leads_astray_is_found),
+        cmocka_unit_test(hiding_what_is_hidden_costs_no_time),
         cmocka_unit_test(a_record_of_elsewhere_is_found),
         cmocka_unit_test(a_damaged_record_of_a_store_is_found),
         cmocka_unit_test(chunks_that_are_not_linked_are_found),

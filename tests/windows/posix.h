@@ -29,6 +29,33 @@
 #define realpath(path, out) _fullpath(out, path, 0)
 #define lstat(path, about) stat(path, about)
 #define mkdir(path, mode) _mkdir(path)
+#define setenv(name, value, over) _putenv_s(name, value)
+
+/* Numbers that no function of Windows gives. */
+#define EDQUOT 122
+#define SIGBUS 7
+#define SIGALRM 14
+
+enum { _SC_PAGESIZE, _SC_THREAD_STACK_MIN };
+
+static inline long sysconf(int what) { return what == _SC_PAGESIZE ? 4096 : 65536; }
+
+/* What takes too long is stopped by tests/windows.sh. */
+static inline unsigned alarm(unsigned seconds)
+{
+    (void)seconds;
+    return 0;
+}
+
+/* As malloc aligns, which is what it gets freed as. */
+static inline int posix_memalign(void **out, size_t alignment, size_t size)
+{
+    (void)alignment;
+    *out = malloc(size);
+    return *out != NULL ? 0 : 12;
+}
+
+int link(const char *from, const char *to); /* tests/windows/posix.c */
 
 /* Bytes are bytes: no line ends are changed. */
 static __attribute__((constructor)) void bytes_are_bytes(void)
