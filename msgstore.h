@@ -19989,7 +19989,9 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *
  *   kinds AMEND, HIDE, NOTE, LOCATION, PIECE: see [record]. What is redacted is erased where
  *   it stands: its two checks, then, when that and an AMEND that stands for it are durable,
- *   the values of its fields. That is the one exception to (F6).
+ *   the values of its fields. That is the one exception to (F6). While no check tells of its
+ *   body, a VOID inside of it says that the file was cut there and written on: it is
+ *   damaged then.
  *
  *   kind INDEX: type 1 LEAF, 2 PART, 3 LEVEL; sequence of the message before it; flag
  *   COMMIT; no time. A LEAF holds the postings of the records behind the LEAF before it,

@@ -16,8 +16,9 @@
 # it is used; those that are decided when compiling are none, and MS_ASSERT has none:
 # assert() is the system's. A branch counts as taken when any program took it: all tests
 # share one object, but for those that take in the implementation themselves; the tool and
-# its tests count, too, and the kept inputs of the fuzz targets. What no program compiles here (Windows, NEON) is not seen at all,
-# and what a child process did counts only when it ended with _exit(0).
+# its tests count, too, and the kept inputs of the fuzz targets. What no program compiles
+# here (Windows, NEON) is not seen at all, and what a child process did counts only when it
+# ended with _exit(0).
 #
 # tests/coverage.txt lists the branches that nothing can take, each with its reason; an
 # entry that fits no branch, or one that was taken, is an error. Fails when a test failed,

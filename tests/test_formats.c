@@ -555,7 +555,8 @@ static void begin_job(job *j)
     j->said.arena = &arena;
 }
 
-/* Buffers of 0, 40, 80... bytes (8 from MS_TEST_SCALE=1000 on); then each allocation of a heap fails. */
+/* Buffers of 0, 40, 80... bytes (8 from MS_TEST_SCALE=1000 on); then each allocation of a
+ * heap fails. */
 static void starve(job *j, job_run run, const char *what)
 {
     static uint64_t room[16384];

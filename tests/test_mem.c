@@ -509,6 +509,7 @@ static void every_field_comes_back_at_every_length(void **state)
             ms_envelope m = ms_user_message(ms_text("x"));
             ms_value value = ms_text_n(ms_str_n(text, lens[i]));
             char *object = NULL;
+            if (test_scale() < 10 && lens[i] > 2000) continue; /* valgrind is slow */
             if (is_key(field) && (lens[i] == 0 || lens[i] > MS_KEY_MAX)) continue;
             if (field == MS_F_EXTRA || field == MS_F_CALL_EXTRA) {
                 if (lens[i] < 8) continue;
