@@ -206,8 +206,8 @@ build/o2/bench_micro: bench/micro.c $(bench)
 # gcc tells tests/test_stack.sh frames and calls while it is at it.
 FRAMES = -fstack-usage -fcallgraph-info=su,da
 build/o2/msgstore.o: tests/msgstore_impl.c $(header)
-	$(call build,$(O2) $(shell $(CC) $(FRAMES) -fsyntax-only -x c /dev/null \
-	    2>/dev/null && echo '$(FRAMES)') -c,)
+	$(call build,$(O2) $(shell $(CC) $(FRAMES) -E -x c /dev/null >/dev/null 2>&1 && \
+	    echo '$(FRAMES)') -c,)
 build/san/msgstore.o: tests/msgstore_impl.c $(header)
 	$(call build,$(SAN) -c,)
 build/tsan/msgstore.o: tests/msgstore_impl.c $(header)

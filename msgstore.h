@@ -19822,7 +19822,8 @@ static bool ms__mem_adopt_change(ms__mem *m, const unsigned char *r, uint32_t un
     ms__control *c = (ms__control *)ch.loc->control;
     hidden = 0; /* counted: messages may be damaged */
     if (hide && first <= last) hidden = ms__mem_visible(m, ch.loc, first, last);
-    if (hide && hidden == 0 && first >= last) return true; /* a range is leapt over */
+    /* a range that hides nothing is linked: the next ones leap over it */
+    if (hide && hidden == 0 && first >= last) return true;
     if (!ms__edit_reserve(&m->live, c, first, last, &edit)) return false;
     ms__edit_link(c, &edit, unit, r[4] == MS__KIND_AMEND ? r : NULL);
     c->hidden += hidden;
