@@ -19983,7 +19983,9 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *   With dead bytes to span, a second VOID that says the same stands right behind the
  *   first, so that damage to one does not bring the dead back. Where one of the dead may be
  *   mended by bytes of the new one (one of its two sectors was lost), its place is zeroed
- *   and synced before.
+ *   and synced before. A VOID that sends behind the end, in a file that was cut, is the end:
+ *   all that stands from it on is dead, and the next writer's VOID takes its place, for it
+ *   would send into the middle of what is written later.
  *
  *   kind GAP: header sequence is that of the last message left out, header time an integer
  *   that counts them, one field: LOCATION. See ms_copy.
@@ -20339,7 +20341,8 @@ static void ms__void_encode(const ms__file_id *f, const ms__void *v, uint64_t of
     ms__log_seal(f, offset, v->session, r);
 }
 
-/* A VOID proves itself: its body names the session that its header check needs. */
+/* A VOID proves itself: its body names the session that its header check needs. Where it
+ * sends to can lie behind the end of a file that was cut. */
 static bool ms__void_decode(const ms__file_id *f, uint64_t offset, uint64_t left,
                             const unsigned char *r, ms__void *v)
 {
@@ -20353,7 +20356,7 @@ static bool ms__void_decode(const ms__file_id *f, uint64_t offset, uint64_t left
     v->time = ms__f64_from(ms__get64(r + 56));
     return ms__log_session(f, offset, r) == v->session &&
            ms__body_check(r) == ms__get32(r + 24) && v->next % 8 == 0 &&
-           v->next >= offset + MS__VOID_SIZE && v->next <= offset + left;
+           v->next >= offset + MS__VOID_SIZE;
 }
 
 /* Does a VOID that spans dead bytes stand there twice? */
@@ -21598,8 +21601,8 @@ typedef struct ms__log {
     uint32_t session, session_number;
     uint64_t hint, hint_before; /* newest LEAF, and the one before it */
     uint64_t lost_end;
-    uint64_t mark_back;  /* the watermark at the opening, when it stood below what is there
-                            and was trusted: somebody has changed it; else UINT64_MAX */
+    uint64_t mark_off;   /* the watermark at the opening, when it was trusted and not the
+                            end: somebody has changed it, or the file; else UINT64_MAX */
     uint64_t generation; /* of the newest slot */
     uint64_t durable_end, durable_seq;
     uint64_t erased; /* the lowest offset erased since the last sync began */
@@ -22520,6 +22523,10 @@ static ms__found ms__replay_next(ms__replay *s, const unsigned char **out,
         if (sized && r[4] == MS__KIND_VOID &&
             ms__void_decode(&s->log->id, s->at, left, r, &v) &&
             (s->at < s->trusted || ms__void_twice(&s->log->id, &v, left, r))) {
+            if (v.next > s->limit) { /* all that is left here is dead */
+                s->limit = s->at;
+                return MS__FOUND_END;
+            }
             s->session = v.session;
             s->number = v.number;
             s->adopt = false;
@@ -22527,6 +22534,7 @@ static ms__found ms__replay_next(ms__replay *s, const unsigned char **out,
             return MS__FOUND_RECORD;
         }
         uint32_t session = sized ? ms__log_session(&s->log->id, s->at, r) : 0;
+        sized = sized && r[4] != MS__KIND_VOID; /* half of a pair, or damaged */
         if (sized && s->adopt && ms__known_kind(r[4]) &&
             ms__session_known(s->log, session) && ms__replay_body(s, r, s->at)) {
             s->session = session;
@@ -22661,7 +22669,7 @@ static MS__APART uint64_t ms__leaf_end(ms__log *log, uint32_t i, uint64_t from)
         if (r[4] == MS__KIND_INDEX && ms__leaf_decode(&leaf, r, offset) &&
             leaf.segment > i && leaf.base >= from)
             return leaf.base;
-    return s.limit;
+    return ms__tail_of(log)->base;
 }
 
 /* A LEVEL, read or made. NULL: no memory. */
@@ -25734,7 +25742,7 @@ static ms_result ms__log_take_visible(ms__log *log, uint64_t limit, ms_error *er
         return ms__fail(err, MS_E_FOREIGN,
                         "'%s': a record at %u was written by a newer version", log->path,
                         offset);
-    if (code == MS_OK) log->end = limit;
+    if (code == MS_OK) log->end = s.limit;
     return code == MS_E_BUSY ? MS_OK : code;
 }
 
@@ -26008,8 +26016,8 @@ static ms_result ms__log_attach_content(ms__log *log, ms_error *err)
         s.limit = s.trusted = ms__log_dead_end(log, MS__HEAD_SIZE) & ~(uint64_t)7;
     MS__TRY(ms__log_recover(log, &s, !same && !log->salvage, err));
     ms__replay_counted(log, &s);
-    if (same && log->end < mark && mark <= size) log->end = mark;
-    log->mark_back = same && mark < log->end ? mark : UINT64_MAX;
+    if (same && log->end < mark && mark <= s.limit) log->end = mark;
+    log->mark_off = same && mark != log->end ? mark : UINT64_MAX;
     if (trusted > size) {
         log->lost_end = trusted;
         log->n_damaged++;
@@ -26242,7 +26250,7 @@ static ms_result ms__log_may_go_on(const ms__log *log, ms_error *err)
 {
     ms_os_stat st;
     uint64_t mark = ms__load_mark(log->head + MS__AT_MARK);
-    if (!ms__mark_trusted(log) || log->end == mark || log->mark_back == mark) return MS_OK;
+    if (!ms__mark_trusted(log) || log->end == mark || log->mark_off == mark) return MS_OK;
     int failed = log->os->stat(log->os->ctx, log->file, &st);
     if (failed != 0) return ms__os_fail(err, failed, "looking at", log->path);
     if (st.size < mark) return MS_OK;

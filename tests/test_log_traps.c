@@ -753,6 +753,36 @@ static void a_redacted_message_that_was_cut_swallows_nothing(void **state)
     ms_arena_deinit(&arena);
 }
 
+/* A VOID that spans what was dead, and a file that was cut within that span and written on:
+ * where the VOID sends to stand new records then, in the middle of which nobody begins. */
+static void a_void_that_reaches_behind_a_cut_hides_nothing_new(void **state)
+{
+    static char text[601];
+    unsigned char dead = 1;
+    ms_log_desc desc = desc_of(MS_LOG_WRITE);
+    (void)state;
+    memset(text, 't', sizeof text - 1);
+    make_log(3);
+    ms_store *store = must_open(&desc);
+    uint64_t end = ms__log_of(store)->end;
+    ms_close(store);
+    start_the_machine_anew();
+    write_at(end + 2000, &dead, 1);
+    store = must_open(&desc);
+    assert_int_equal(append(store, "behind the span", NULL), MS_OK);
+    assert_true(ms__log_of(store)->end > end + 2000);
+    ms_close(store);
+    assert_int_equal(truncate(path, (off_t)end + 1000), 0);
+    for (size_t n = 0; n < 4; n++) {
+        start_the_machine_anew();
+        assert_int_equal(count_at_path(), 3 + n);
+        store = must_open(&desc);
+        assert_int_equal(append(store, text, NULL), MS_OK);
+        ms_close(store);
+    }
+    assert_int_equal(count_at_path(), 7);
+}
+
 /* ---- power that is cut twice ----
  * The file as it is when all that was written has come to the disk, and as it was at the
  * last sync; a cut leaves some sectors of either. */
@@ -1087,6 +1117,7 @@ int main(void)
         cmocka_unit_test(the_largest_number_is_never_given),
         cmocka_unit_test(no_slot_is_the_newest_for_ever),
         cmocka_unit_test(a_redacted_message_that_was_cut_swallows_nothing),
+        cmocka_unit_test(a_void_that_reaches_behind_a_cut_hides_nothing_new),
         cmocka_unit_test(the_end_of_a_void_mends_no_dead_one),
         cmocka_unit_test(a_dead_void_that_cannot_be_overwritten_is_tried_again),
         cmocka_unit_test(a_dead_void_whose_end_is_not_durable_stops_the_writer),
