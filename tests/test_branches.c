@@ -12,9 +12,10 @@
  *     that share one number, segments of over 65536 records, a power cut that lost the
  *     slots.
  *
- * At MS_TEST_SCALE=1000 some 17,000 failures; at 100 one in 7 of them, below that one in
- * 31. Left out: the order of what reaches the disk (test_crash). tests/coverage.txt
- * lists branches that nothing can take; `make coverage` counts.
+ * At MS_TEST_SCALE=1000 some 17,000 failures; at 100 one in 11 of them, below that one in
+ * 61, with one error, of each operation in a third of the ways. Left out: the order of
+ * what reaches the disk (test_crash). tests/coverage.txt lists branches that nothing can
+ * take; `make coverage` counts.
  */
 
 #define _GNU_SOURCE
@@ -29,7 +30,7 @@ enum { ROOM = 16 << 20 };
  * other things than the answers, far fewer are. */
 static size_t apart(void)
 {
-    return test_scale() >= 1000 ? 1 : test_scale() >= 100 ? 7 : 31;
+    return test_scale() >= 1000 ? 1 : test_scale() >= 100 ? 11 : 61;
 }
 
 /* One field that is made wrong, and how it is told of. */
@@ -1219,7 +1220,8 @@ static bool trouble_at(const operation *op, shape which, way how, trouble what, 
 static void walk(const operation *op, shape which, way how)
 {
     static const int codes[] = {EIO, EINTR, ENOSPC, ENOMEM, EAGAIN, EOPNOTSUPP};
-    size_t most = which == RICH && how != READS ? sizeof codes / sizeof codes[0] : 1;
+    bool all = which == RICH && how != READS && test_scale() >= 100;
+    size_t most = all ? sizeof codes / sizeof codes[0] : 1;
     for (int what = MEMORY; what < TROUBLES; what++)
         for (size_t i = 0; i < (what == CALL ? most : 1); i++)
             for (size_t k = 1; trouble_at(op, which, how, (trouble)what, k, codes[i]);
@@ -1235,6 +1237,7 @@ static void each_call_of_each_operation_fails(void **state)
             for (int how = ALONE; how < WAYS; how++) {
                 if (how == READS && !operations[i].reads) continue;
                 if (which != RICH && how != ALONE && how != READS) continue;
+                if (test_scale() < 100 && (i + (size_t)(which + how)) % 3 != 0) continue;
                 walk(&operations[i], (shape)which, (way)how);
             }
 }

@@ -90,8 +90,9 @@ static void must_copy(const source *from, const ms_keep *keep, const char *what)
 
 static void a_keep_rule_takes_what_it_says(void **state)
 {
-    source from = source_of((store_kind *)*state, 300, test_seed());
     const ms_str names[] = {MS_STR("job_1"), MS_STR("a/b"), MS_STR("nowhere")};
+    size_t n = test_scale() < 100 ? 120 : 300;
+    source from = source_of((store_kind *)*state, n, test_seed());
     for (int i = 0; i < 16; i++) {
         char what[32];
         ms_keep keep;

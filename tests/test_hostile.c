@@ -1477,7 +1477,7 @@ static void must_be_bounded(const char *what, double took, double usual)
 static void names_that_meet(void **state)
 {
     static const char *const words[NAMED] = {"locations", "agents", "keys"};
-    size_t times = test_times(30000), n = times < 100000 ? times : 100000;
+    size_t times = test_times(test_scale() < 100 ? 10000 : 30000), n = times < 100000 ? times : 100000;
     size_t some = n / 5 + 1;
     disk d;
     (void)state;

@@ -2759,7 +2759,7 @@ static history history_hard(int way, size_t n)
 static double least_time_of(const ms_profile *profile, const history *h)
 {
     double least = 1e9;
-    for (size_t i = 0; i < 7; i++) {
+    for (size_t i = 0; i < 4; i++) {
         double took = time_of(profile, h);
         if (took < least) least = took;
     }

@@ -7,27 +7,11 @@
  * for each of three profiles.
  */
 
-#include "support.h"
+#include "arena.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
 enum { MOST = 400 };
-
-static ms_arena arena;
-
-static int reset(void **state)
-{
-    (void)state;
-    ms_arena_reset(&arena);
-    return 0;
-}
-
-static int release(void **state)
-{
-    (void)state;
-    ms_arena_deinit(&arena);
-    return 0;
-}
 
 typedef struct history {
     const ms_msg *msgs[MOST];

@@ -8,27 +8,12 @@
 #include "../examples/sqlite_store.c"
 
 #include "stores.h"
+#include "arena.h"
 #include "json_equal.h"
 
 #include <pthread.h>
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
-
-static ms_arena arena;
-
-static int reset(void **state)
-{
-    (void)state;
-    ms_arena_reset(&arena);
-    return 0;
-}
-
-static int release(void **state)
-{
-    (void)state;
-    ms_arena_deinit(&arena);
-    return 0;
-}
 
 static const ms_dialect *dialect(const char *name)
 {

@@ -2,25 +2,9 @@
  * never happen (growing, shortening twice, half a character, half a change); cuts between
  * what belongs together; keys and their MD5. */
 
-#include "support.h"
+#include "arena.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
-
-static ms_arena arena;
-
-static int reset(void **state)
-{
-    (void)state;
-    ms_arena_reset(&arena);
-    return 0;
-}
-
-static int release(void **state)
-{
-    (void)state;
-    ms_arena_deinit(&arena);
-    return 0;
-}
 
 static ms_str none(void) { return ms_str_n(NULL, 0); }
 

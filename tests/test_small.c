@@ -18,7 +18,7 @@
  * that have returned, and, after a cut, what the recovered log goes on with.
  *
  * Counts: sequences up to length 2 below MS_TEST_SCALE=1000 (660 workloads), up to length
- * 3 from there on (6,660); below 10 every fourth of them. Intervals with at most 48
+ * 3 from there on (6,660); below 100 every fourth of them. Intervals with at most 48
  * states are tried out wholly, from 1000 on those with at most 1024.
  */
 
@@ -558,7 +558,7 @@ static void every_small_workload_survives_every_cut(void **state)
     small *t = small_new();
     (void)state;
     for (int length = 1; length <= (test_scale() < 1000 ? 2 : 3); length++)
-        all_of_length(t, length, test_scale() < 10 ? 4 : 1);
+        all_of_length(t, length, test_scale() < 100 ? 4 : 1);
     printf("%llu workloads, %llu images, %llu of them of a recovery\n",
            (unsigned long long)t->workloads, (unsigned long long)t->images,
            (unsigned long long)t->recoveries);

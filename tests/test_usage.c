@@ -4,27 +4,12 @@
 
 #define _POSIX_C_SOURCE 200809L
 #include "stores.h"
+#include "arena.h"
 
 #include <math.h>
 #include <time.h>
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
-
-static ms_arena arena;
-
-static int reset(void **state)
-{
-    (void)state;
-    ms_arena_reset(&arena);
-    return 0;
-}
-
-static int release(void **state)
-{
-    (void)state;
-    ms_arena_deinit(&arena);
-    return 0;
-}
 
 
 /* ---- the array beside the store ---- */

@@ -58,6 +58,7 @@ numbers        o2   test_numbers   1000
 ends           o2   test_crash     1000     *every_file_operation*
 shared_ends    o2   test_shared    1000     *file_operation*
 recovering     o2   test_crash     1000     killed_while_recovering*
+compile        sh   test_compile.sh 1000    MS_TEST_SCALE
 lengths        o2   test_crash     1000     a_new_file*
 cuts           o2   test_crash     1000     power_is_cut*
 END

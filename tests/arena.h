@@ -1,0 +1,25 @@
+/* One arena for all tests of a program: emptied before each (reset), given back at the end
+ * (release); both as cmocka takes a setup and a teardown. For programs of one file. */
+
+#ifndef ARENA_H
+#define ARENA_H
+
+#include "support.h"
+
+static ms_arena arena;
+
+static inline int reset(void **state)
+{
+    (void)state;
+    ms_arena_reset(&arena);
+    return 0;
+}
+
+static inline int release(void **state)
+{
+    (void)state;
+    ms_arena_deinit(&arena);
+    return 0;
+}
+
+#endif /* ARENA_H */
