@@ -9838,7 +9838,7 @@ static ms_result ms__task_wrap_check(ms_reader *r, ms__task_wrap *t, uint32_t *f
 
 static ms_result ms__task_wrapped(ms_reader *r, ms_envelope *m)
 {
-    ms__task_wrap t;
+    ms__task_wrap t, last;
     uint32_t flags = 0;
     memset(&t, 0, sizeof t);
     ms_json_iter it = ms_json_iterate(r->json);
@@ -9846,6 +9846,7 @@ static ms_result ms__task_wrapped(ms_reader *r, ms_envelope *m)
         ms_str *place = ms__task_wrap_member(&t, it.key);
         if (place) *place = it.value;
     }
+    last = t; /* of members that stand there twice */
     MS__TRY(ms__task_wrap_check(r, &t, &flags));
     ms_result code = ms__task_any_content(r, t.content, m);
     if (code != MS_OK) return ms__fail_in(r->err, code, "content");
@@ -9861,8 +9862,10 @@ static ms_result ms__task_wrapped(ms_reader *r, ms_envelope *m)
     ms__extra_begin(r);
     it = ms_json_iterate(r->json);
     while (ms_json_next(&it)) {
-        ms_str *place = ms__task_wrap_member(&t, it.key);
-        if (!place || !place->ptr) ms__extra_put(r, it.key, it.value);
+        const ms_str *place = ms__task_wrap_member(&t, it.key);
+        const ms_str *known = ms__task_wrap_member(&last, it.key);
+        if (!place || (!place->ptr && known->ptr == it.value.ptr))
+            ms__extra_put(r, it.key, it.value);
     }
     MS__TRY(ms__extra_end(r, &m->extra));
     if (!m->extra.ptr) m->extra = MS_STR("{}");

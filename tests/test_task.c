@@ -359,6 +359,23 @@ static void an_empty_task_id_stays_where_it_was(void **state)
     ms_arena_reset(&arena);
 }
 
+/* Of members with one name the last counts, also where what it says is kept as it is: the
+ * others are not taken along, to be left out when the message is written. */
+static void a_member_that_stands_twice_counts_once(void **state)
+{
+    static const char first[] =
+        "{\"id\":\"1\",\"task_id\":\"t\",\"content\":{\"type\":\"text\",\"author\":\"user\","
+        "\"content\":\"a\",\"format\":\"plain\"},\"updated_at\":\"soon\",\"updated_at\":null,"
+        "\"streaming_status\":\"DO\",\"streaming_status\":\"DONE\"}";
+    (void)state;
+    ms_envelope m = reads("task", ms_str_of(first), false);
+    ms_str last = MS_STR("{\"updated_at\":null,\"streaming_status\":\"DONE\"}");
+    assert_true(ms_str_equal(m.extra, last));
+    m = reads("task", writes("task", &m, true, false), false);
+    assert_true(ms_str_equal(m.extra, last));
+    ms_arena_reset(&arena);
+}
+
 /* There through the format and back: what the framework format then writes is the
  * same. */
 static void any_message_comes_back(void **state)
@@ -2282,6 +2299,7 @@ int main(void)
         cmocka_unit_test(the_parts_go_into_fields),
         cmocka_unit_test(other_types_have_a_form),
         cmocka_unit_test(an_empty_task_id_stays_where_it_was),
+        cmocka_unit_test(a_member_that_stands_twice_counts_once),
         cmocka_unit_test(any_message_comes_back),
         cmocka_unit_test(task_messages_survive_the_framework_format),
         cmocka_unit_test(openai_calls_come_back),
