@@ -29,11 +29,11 @@ STB    = $(shell STB_INC="$(STB_INC)" sh tools/setup.sh stb)
 # optimised is the object; the programs around it are compiled quickly, but for those that
 # spend their time in themselves (SLOW). Of debug information there are lines and functions
 # (-g1), which is what a report shows. Threads do not meet in the formats: the object for
-# them has none. One warning, on which gcc spends more than on parsing, clang gives in
-# the san builds.
+# them has none, and TEST_THREADS asks for the tests in which they do meet. One warning, on
+# which gcc spends more than on parsing, clang gives in the san builds.
 TESTS  = $(basename $(notdir $(wildcard tests/test_*.c)))
-SLOW   = test_corrupt test_hostile test_fixed test_oom test_project test_twin \
-         test_json_read test_fast
+SLOW   = test_corrupt test_hostile test_fixed test_oom test_twin test_json_read \
+         test_fast
 OWN    = $(shell grep -l '^ *\# *define  *MSGSTORE_IMPLEMENTATION' tests/test_*.c)
 VALGRIND_TESTS = test_message test_record test_mem test_dialect
 PKGS   = cmocka jansson libcjson sqlite3
@@ -44,7 +44,8 @@ INC    = $(shell pkg-config --cflags-only-I $(PKGS) 2>/dev/null | sed 's/-I/-isy
 O2     = $(CC) $(C99) -O2 -g1 -Wno-misleading-indentation -pthread
 SAN    = $(CLANG) $(C99) -O1 -g1 -pthread -fsanitize=address,undefined \
          -fno-sanitize-recover=all -fno-omit-frame-pointer
-TSAN   = $(CLANG) $(C99) -O1 -g1 -pthread -fsanitize=thread -DMSGSTORE_NO_DIALECTS
+TSAN   = $(CLANG) $(C99) -O1 -g1 -pthread -fsanitize=thread -DMSGSTORE_NO_DIALECTS \
+         -DTEST_THREADS
 
 EXAMPLES = $(patsubst examples/%.c,build/%,$(wildcard examples/*.c))
 THREADS  = $(filter test_threads test_readers test_change test_shared test_defences,\

@@ -1,6 +1,7 @@
 /* Changes: amend, hide, rewind, redact, notes, facts, forks, streams, and the records
  * that they leave, over every kind of store. What a failed change leaves is compared with
- * a picture of everything that the store shows, record by record.
+ * a picture of everything that the store shows, record by record. With TEST_THREADS only
+ * the tests in which threads meet.
  */
 
 #define _GNU_SOURCE
@@ -3614,10 +3615,14 @@ static void a_copy_of_a_copy_gives_no_number_again(void **state)
 
 int main(void)
 {
+    const struct CMUnitTest threaded[] = {
+        ON_EVERY_STORE(a_change_wakes_who_waits),
+        ON_EVERY_STORE(one_changes_one_reads),
+        ON_EVERY_STORE(two_that_change),
+    };
     const struct CMUnitTest tests[] = {
         ON_EVERY_STORE(what_an_amend_leaves_unset),
         ON_EVERY_STORE(flags_of_a_caller_make_no_change),
-        ON_EVERY_STORE(a_change_wakes_who_waits),
         ON_EVERY_STORE(what_an_amend_sets),
         ON_EVERY_STORE(an_amended_message_keeps_its_place),
         ON_EVERY_STORE(what_cannot_be_amended),
@@ -3675,8 +3680,6 @@ int main(void)
         ON_EVERY_STORE(a_child_changes_nothing),
         ON_EVERY_STORE(a_writer_that_is_killed),
         ON_EVERY_STORE(processes_that_change_at_once),
-        ON_EVERY_STORE(one_changes_one_reads),
-        ON_EVERY_STORE(two_that_change),
         ON_EVERY_STORE(a_cut_character_counts),
         ON_EVERY_STORE(raw_bounds_go_by_place),
         ON_LOGS(a_redaction_is_cut_off),
@@ -3690,5 +3693,10 @@ int main(void)
         ON_EVERY_STORE(a_copy_without_what_is_none),
         ON_EVERY_STORE(a_copy_of_a_copy_gives_no_number_again),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+#ifdef TEST_THREADS
+    (void)tests;
+#else
+    if (cmocka_run_group_tests(tests, NULL, NULL) != 0) return 1;
+#endif
+    return cmocka_run_group_tests(threaded, NULL, NULL);
 }

@@ -1059,9 +1059,11 @@ static void must_list_all(ms_store *store, const uint32_t *order, size_t n)
     ms_arena_deinit(&arena);
 }
 
+/* In the log that is opened by default; in the others a fifth of them. */
 static void a_hundred_thousand_locations_are_listed(void **state)
 {
-    size_t n = test_times(100000);
+    const char *name_of_kind = ((store_kind *)*state)->name;
+    size_t n = test_times(strcmp(name_of_kind, "log") == 0 ? 100000 : 20000);
     uint32_t *order = (uint32_t *)twin_memory(NULL, n * sizeof order[0]);
     uint64_t rng = test_seed();
     test_store s = store_open((store_kind *)*state, NULL);
