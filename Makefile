@@ -32,8 +32,7 @@ STB    = $(shell STB_INC="$(STB_INC)" sh tools/setup.sh stb)
 # them has none, and TEST_THREADS asks for the tests in which they do meet. One warning, on
 # which gcc spends more than on parsing, clang gives in the san builds.
 TESTS  = $(basename $(notdir $(wildcard tests/test_*.c)))
-SLOW   = test_corrupt test_hostile test_fixed test_oom test_twin test_json_read \
-         test_fast
+SLOW   = test_corrupt test_hostile test_fixed test_oom test_twin test_json_read test_fast
 OWN    = $(shell grep -l '^ *\# *define  *MSGSTORE_IMPLEMENTATION' tests/test_*.c)
 VALGRIND_TESTS = test_message test_record test_mem test_dialect
 PKGS   = cmocka jansson libcjson sqlite3

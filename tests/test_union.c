@@ -1441,7 +1441,7 @@ static void what_stores_show_the_union_shows(void **state)
                 given_query(&one, f.stores[k], &q);
                 for (size_t j = 0; j < one.n; j++) {
                     uint64_t seq = ms_seq(given_at(&one, j)) | (uint64_t)k << 40;
-                    memcpy(one.bytes[j] + 8, &seq, 8);
+                    for (int b = 0; b < 8; b++) one.bytes[j][8 + b] = (char)(seq >> 8 * b);
                     wants.bytes[wants.n++] = one.bytes[j];
                 }
             }

@@ -87,15 +87,16 @@ launch()
 # NAME.failed, the number of its failures.
 one()
 {
-    local scale=$(($5 * $1 / 100)) name=$2 begin=$SECONDS status=0 failed
+    local scale=$(($5 * $1 / 100)) name=$2 begin=$SECONDS status=0 failed unit=%
     [ "$scale" -ge 1 ] || scale=1
+    [ "$3" != sh ] || unit=' '
     launch "$3" "$4" "$scale" "${6:-}" "$name" >"$logs/$name.log" 2>&1 </dev/null || status=$?
     failed=$(sed -nE 's/^\[  FAILED  \] ([0-9]+) test.*/\1/p' "$logs/$name.log" |
         awk '{ n += $1 } END { print n + 0 }')
     grep -aq '^tally: ' "$logs/$name.log" || status=127
     if [ "$status" -ne 0 ] && [ "$failed" -eq 0 ]; then failed=1; fi
     echo "$failed" >"$logs/$name.failed"
-    printf '%-14s %-20s %7s %% %6d s %4d failed\n' "$name" "$3/$4" "$scale" \
+    printf '%-14s %-20s %8s %s %6d s %4d failed\n' "$name" "$3/$4" "$scale" "$unit" \
         "$((SECONDS - begin))" "$failed"
 }
 

@@ -232,6 +232,15 @@ static void cross(const ms_dialect *d, const ms_envelopes *list, unsigned how)
     must_fit(&again);
 }
 
+/* Does one of them say where it belongs? */
+static bool has_place(const ms_envelopes *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (list->items[i].location.ptr != NULL || list->items[i].agent_key.ptr != NULL)
+            return true;
+    return false;
+}
+
 static void message(const ms_dialect *d, const ms_dialect *other, unsigned how)
 {
     ms_envelopes list;
@@ -244,6 +253,8 @@ static void message(const ms_dialect *d, const ms_dialect *other, unsigned how)
         return;
     }
     must_fit(&list);
+    if (strcmp(from, "framework") == 0 && has_place(&list))
+        how |= PLACED; /* what it reads as a place it writes only then */
     ms_str text = writes(d, &list, how);
     must_be_json(text, how);
     bool exact = strcmp(from, "framework") == 0 || strcmp(from, "openai") == 0;
