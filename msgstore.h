@@ -19963,7 +19963,8 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *
  * The live words share one page because every page that is stored to is written again by
  * each sync. A slot is stored after the sync that it tells of, so what a disk holds of it
- * is true, if one sync late; flags in the records catch up (SYNCED below).
+ * is true, if one sync late; flags in the records catch up (SYNCED below). Who has met
+ * damage syncs the first slot that he stores, too: see ms__log_sync_now.
  *
  * Sessions. Each time a file is opened for writing, the first thing written is a VOID
  * record with a new random session. The header check of a record at offset o is
@@ -19988,7 +19989,8 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *   mended by bytes of the new one (one of its two sectors was lost), its place is zeroed
  *   and synced before. A VOID that sends behind the end, in a file that was cut, is the end:
  *   all that stands from it on is dead, and the next writer's VOID takes its place, for it
- *   would send into the middle of what is written later.
+ *   would send into the middle of what is written later. One that is only come across in a
+ *   search (F4) is not: it can be a dead one.
  *
  *   kind GAP: header sequence is that of the last message left out, header time an integer
  *   that counts them, one field: LOCATION. See ms_copy.
@@ -20084,7 +20086,8 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  * end on, record by record to the first byte x that begins no valid one.
  * (F4) x is below the trusted watermark or the durable end, or a valid record behind it has
  *      SYNCED: bytes were damaged. They are kept and skipped: records go on where the next
- *      valid header of a known session is found on the 8-byte grid.
+ *      valid header of a known session is found on the 8-byte grid; its number follows from
+ *      its place in the ring, so that the next session takes another place.
  * (F5) Otherwise what follows the trusted watermark, or else the last COMMIT before x, is
  *      dead, whatever it holds: a write that had not finished, or that a power cut
  *      reordered. The next writer spans it with VOID.
@@ -21604,11 +21607,12 @@ typedef struct ms__log {
     uint32_t session, session_number;
     uint64_t hint, hint_before; /* newest LEAF, and the one before it */
     uint64_t lost_end;
-    uint64_t mark_off;   /* the watermark at the opening, when it was trusted and not the
-                            end: somebody has changed it, or the file; else UINT64_MAX */
+    uint64_t mark_back;  /* the watermark at the opening, when it stood below what is there
+                            and was trusted: somebody has changed it; else UINT64_MAX */
     uint64_t generation; /* of the newest slot */
     uint64_t durable_end, durable_seq;
     uint64_t erased; /* the lowest offset erased since the last sync began */
+    bool vouched;    /* a slot behind the damage that was met is on the disk */
     uint64_t unsynced, synced_at; /* bytes, microseconds: for EVERY */
     unsigned char *window;        /* MAP */
     uint64_t window_start;
@@ -22401,18 +22405,33 @@ static bool ms__known_kind(unsigned kind)
     return kind > 0 && kind < MS__KIND_COUNT && kind != MS__KIND_BLOB;
 }
 
+/* Where a session stands in the ring; MS__RING: nowhere. */
+static uint32_t ms__ring_find(const ms__log *log, uint32_t session)
+{
+    const unsigned char *ring = log->head + MS__AT_RING;
+    uint32_t i = 0;
+    for (; i < MS__RING; i++, ring += 16)
+        if (ms__get32(ring + 8) == session &&
+            ms__get32(ring + 12) == ms__crc32c(0, ring, 12))
+            break;
+    return i;
+}
+
 /* Is a session one that this file had? Those of the ring, the slots, the writer. */
 static bool ms__session_known(const ms__log *log, uint32_t session)
 {
     ms__writer_line w;
-    const unsigned char *ring = log->head + MS__AT_RING;
     if (session == ms__slot_newest(log->head).session) return true;
     if (ms__writer_decode(&w, log->head) && w.session == session) return true;
-    for (uint32_t i = 0; i < MS__RING; i++, ring += 16)
-        if (ms__get32(ring + 8) == session &&
-            ms__get32(ring + 12) == ms__crc32c(0, ring, 12))
-            return true;
-    return false;
+    return ms__ring_find(log, session) < MS__RING;
+}
+
+/* The number of a session whose VOID is damaged, by its place in the ring: the next writer
+ * counts on from it, and leaves it there. */
+static uint32_t ms__session_number(const ms__log *log, uint32_t session, uint32_t before)
+{
+    uint32_t i = ms__ring_find(log, session);
+    return i < MS__RING ? before + (i - before) % MS__RING : before;
 }
 
 /* Who reads record after record asks for as many bytes as this one has, some records ahead:
@@ -22432,7 +22451,8 @@ static uint64_t ms__replay_void(const ms__replay *s, uint64_t from, uint64_t upt
     ms__void v;
     for (; from < upto; from += 8)
         if (ms__void_decode(&s->log->id, from, s->limit - from, ms__log_at(s->log, from),
-                            &v))
+                            &v) &&
+            v.next <= s->limit)
             return from;
     return upto;
 }
@@ -22458,7 +22478,7 @@ static bool ms__replay_candidate(const ms__replay *s, uint64_t at, uint64_t limi
     if (!ms__known_kind(r[4]) || !ms__size_fits(r, limit - at)) return false;
     if (ms__void_decode(&s->log->id, at, limit - at, r, &v)) {
         *session = v.session;
-        return true;
+        return v.next <= s->limit; /* else it is perhaps a dead one */
     }
     uint32_t implied = ms__log_session(&s->log->id, at, r);
     if (implied != s->session && !ms__session_known(s->log, implied)) return false;
@@ -22489,10 +22509,13 @@ static void ms__replay_skip(ms__replay *s, bool sized)
     uint64_t from = s->at, limit = s->trusted < s->limit ? s->trusted : s->limit;
     bool index = sized && r[4] == MS__KIND_INDEX;
     uint64_t before = 0;
+    uint32_t session = s->session;
     if (sized) {
         s->at = ms__replay_void(s, from + 8, from + ms__padded(ms__get32(r)));
     } else {
         s->at = ms__replay_seek(s, from + 8, limit, &s->session);
+        if (s->session != session)
+            s->number = ms__session_number(s->log, s->session, s->number);
     }
     if (s->at < limit && limit - s->at >= MS__HEADER + 8) {
         r = ms__log_at(s->log, s->at);
@@ -22541,6 +22564,7 @@ static ms__found ms__replay_next(ms__replay *s, const unsigned char **out,
         if (sized && s->adopt && ms__known_kind(r[4]) &&
             ms__session_known(s->log, session) && ms__replay_body(s, r, s->at)) {
             s->session = session;
+            s->number = ms__session_number(s->log, session, s->number);
             s->adopt = false;
         }
         sized = sized && session == s->session && r[4] != 0;
@@ -25376,7 +25400,8 @@ static ms_result ms__log_folder(ms__log *log, ms_error *err)
 }
 
 /* One sync of all that is visible now, for everybody who waits. The lock is held at both
- * ends, not while the disk works. */
+ * ends, not while the disk works. The first one behind damage syncs its slot, too: only the
+ * watermark, which a restart takes away, tells that what stands behind the damage goes on. */
 static ms_result ms__log_sync_now(ms__log *log, ms_error *err)
 {
     uint64_t end = log->end, seq = log->last_seq;
@@ -25386,16 +25411,21 @@ static ms_result ms__log_sync_now(ms__log *log, ms_error *err)
     ms__lock_give(&log->lock);
     int failed = ms__os_sync_done(log->os, log->file);
     ms__lock_take(&log->lock);
-    log->syncing = false;
     if (failed == 0) {
         log->durable_end = end < log->erased ? end : log->erased;
         log->durable_seq = seq;
         log->unsynced = log->end - end;
         log->synced_at = log->os->micros(log->os->ctx);
         ms__slot_store(log);
-    } else {
-        code = ms__log_poison(log, failed, "syncing", err);
     }
+    if (failed == 0 && log->n_damaged > 0 && !log->vouched) {
+        ms__lock_give(&log->lock);
+        failed = ms__os_sync_done(log->os, log->file); /* the slot, too */
+        ms__lock_take(&log->lock);
+        log->vouched = failed == 0;
+    }
+    log->syncing = false;
+    if (failed != 0) code = ms__log_poison(log, failed, "syncing", err);
     ms__signal_all(&log->synced);
     return code;
 }
@@ -26020,7 +26050,7 @@ static ms_result ms__log_attach_content(ms__log *log, ms_error *err)
     MS__TRY(ms__log_recover(log, &s, !same && !log->salvage, err));
     ms__replay_counted(log, &s);
     if (same && log->end < mark && mark <= s.limit) log->end = mark;
-    log->mark_off = same && mark != log->end ? mark : UINT64_MAX;
+    log->mark_back = same && mark < log->end ? mark : UINT64_MAX;
     if (trusted > size) {
         log->lost_end = trusted;
         log->n_damaged++;
@@ -26253,7 +26283,7 @@ static ms_result ms__log_may_go_on(const ms__log *log, ms_error *err)
 {
     ms_os_stat st;
     uint64_t mark = ms__load_mark(log->head + MS__AT_MARK);
-    if (!ms__mark_trusted(log) || log->end == mark || log->mark_off == mark) return MS_OK;
+    if (!ms__mark_trusted(log) || log->end == mark || log->mark_back == mark) return MS_OK;
     int failed = log->os->stat(log->os->ctx, log->file, &st);
     if (failed != 0) return ms__os_fail(err, failed, "looking at", log->path);
     if (st.size < mark) return MS_OK;

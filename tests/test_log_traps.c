@@ -783,6 +783,57 @@ static void a_void_that_reaches_behind_a_cut_hides_nothing_new(void **state)
     assert_int_equal(count_at_path(), 7);
 }
 
+/* Behind damage records are looked for; a VOID that is found so, and sends behind the end,
+ * can be a dead one, which another VOID has spanned: it ends nothing. */
+static void a_dead_void_that_is_come_across_ends_nothing(void **state)
+{
+    unsigned char dead[MS__VOID_SIZE], zeros[2 * MS__VOID_SIZE] = {0};
+    ms_log_desc desc = desc_of(MS_LOG_WRITE);
+    ms__void v;
+    (void)state;
+    make_log(3);
+    craft c = craft_of();
+    memset(&v, 0, sizeof v);
+    v.next = c.end + 100000;
+    v.session = c.session ^ 1;
+    v.number = 2;
+    ms__void_encode(&c.id, &v, c.end + 256, 3, dead);
+    write_at(c.end + 256, dead, sizeof dead);
+    start_the_machine_anew();
+    ms_store *store = must_open(&desc);
+    for (int i = 0; i < 20; i++) assert_int_equal(append(store, "new", NULL), MS_OK);
+    ms_close(store);
+    write_at(c.end, zeros, sizeof zeros);
+    start_the_machine_anew();
+    assert_int_equal(count_left_at_path(), 23);
+    store = must_open(&desc);
+    assert_int_equal(append(store, "one more", NULL), MS_OK);
+    ms_close(store);
+    assert_int_equal(count_left_at_path(), 24);
+}
+
+/* The session that it began is known by the ring of sessions, in which later ones have
+ * places of their own. */
+static void a_damaged_void_takes_no_session_with_it(void **state)
+{
+    unsigned char zeros[MS__VOID_SIZE] = {0};
+    ms_log_desc desc = desc_of(MS_LOG_WRITE);
+    (void)state;
+    make_log(3);
+    craft c = craft_of();
+    ms_store *store = must_open(&desc);
+    for (int i = 0; i < 20; i++) assert_int_equal(append(store, "new", NULL), MS_OK);
+    ms_close(store);
+    write_at(c.end, zeros, sizeof zeros);
+    for (size_t n = 23; n < 33; n++) {
+        assert_int_equal(count_left_at_path(), n);
+        store = must_open(&desc);
+        assert_int_equal(append(store, "one more", NULL), MS_OK);
+        ms_close(store);
+        start_the_machine_anew();
+    }
+}
+
 /* ---- power that is cut twice ----
  * The file as it is when all that was written has come to the disk, and as it was at the
  * last sync; a cut leaves some sectors of either. */
@@ -858,6 +909,38 @@ static void the_end_of_a_void_mends_no_dead_one(void **state)
     (void)state;
     append_and_cut("lost, too", border, border + 512, 0);
     assert_int_equal(count_at_path(), before);
+}
+
+/* A file of which nothing was synced is cut within a record while the machine runs; what is
+ * appended behind that goes on only because the watermark says so, which a cut of power
+ * takes away. */
+static void what_is_synced_behind_a_cut_record_survives(void **state)
+{
+    static unsigned char whole[CUT_SIZE];
+    ms_os os = *ms_os_default();
+    ms_log_desc desc = desc_of(MS_LOG_WRITE);
+    (void)state;
+    make_log(0);
+    ms_store *store = must_open(&desc);
+    assert_int_equal(append(store, "not synced", NULL), MS_OK);
+    assert_int_equal(append(store, "not synced, too", NULL), MS_OK);
+    uint64_t end = ms__log_of(store)->end;
+    read_at(0, whole, sizeof whole);
+    ms_close(store);
+    write_at(0, whole, sizeof whole); /* closing has synced */
+    assert_int_equal(truncate(path, (off_t)end - 24), 0);
+    os.sync = sync_and_keep;
+    desc.os = &os;
+    store = must_open(&desc);
+    assert_int_equal(append(store, "three", NULL), MS_OK);
+    assert_int_equal(append(store, "four", NULL), MS_OK);
+    assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
+    memcpy(whole, on_disk, sizeof whole);
+    ms_close(store);
+    assert_int_equal(truncate(path, CUT_SIZE), 0);
+    write_at(0, whole, sizeof whole);
+    start_the_machine_anew();
+    assert_int_equal(count_left_at_path(), 3);
 }
 
 /* The zeros that are put over what is dead, when they cannot be written. */
@@ -1118,6 +1201,9 @@ int main(void)
         cmocka_unit_test(no_slot_is_the_newest_for_ever),
         cmocka_unit_test(a_redacted_message_that_was_cut_swallows_nothing),
         cmocka_unit_test(a_void_that_reaches_behind_a_cut_hides_nothing_new),
+        cmocka_unit_test(a_dead_void_that_is_come_across_ends_nothing),
+        cmocka_unit_test(a_damaged_void_takes_no_session_with_it),
+        cmocka_unit_test(what_is_synced_behind_a_cut_record_survives),
         cmocka_unit_test(the_end_of_a_void_mends_no_dead_one),
         cmocka_unit_test(a_dead_void_that_cannot_be_overwritten_is_tried_again),
         cmocka_unit_test(a_dead_void_whose_end_is_not_durable_stops_the_writer),
