@@ -22857,7 +22857,7 @@ static uint32_t ms__segment_next(ms__log *log, uint64_t stream, uint32_t i, uint
             }
             if (level == 0) {
                 uint32_t number = ms__leaf_find((const ms__leaf *)node, stream) + 1;
-                if (found) *found = number;
+                *found = number;
                 if (number > 0) return (uint32_t)at;
                 break;
             }
@@ -26047,9 +26047,11 @@ static ms_result ms__log_attach_content(ms__log *log, ms_error *err)
     s.limit = same && trusted < size ? trusted : size & ~(uint64_t)7;
     if (log->salvage)
         s.limit = s.trusted = ms__log_dead_end(log, MS__HEAD_SIZE) & ~(uint64_t)7;
+    uint64_t limit = s.limit;
     MS__TRY(ms__log_recover(log, &s, !same && !log->salvage, err));
     ms__replay_counted(log, &s);
-    if (same && log->end < mark && mark <= s.limit) log->end = mark;
+    bool whole = s.limit == limit; /* no VOID has sent behind it */
+    if (same && log->end < mark && mark <= size && whole) log->end = mark;
     log->mark_back = same && mark < log->end ? mark : UINT64_MAX;
     if (trusted > size) {
         log->lost_end = trusted;
@@ -26613,9 +26615,8 @@ static void ms__verify_void(ms__verify *v, const unsigned char *r, uint64_t offs
     ms__void a;
     const ms__log *log = v->replay.log;
     uint64_t left = v->replay.limit - offset, copy = offset + MS__VOID_SIZE;
-    if (!ms__void_decode(&log->id, offset, left, r, &a) ||
-        ms__void_twice(&log->id, &a, left, r))
-        return;
+    (void)ms__void_decode(&log->id, offset, left, r, &a); /* it holds: it was replayed */
+    if (ms__void_twice(&log->id, &a, left, r)) return;
     v->replay.damaged++;
     v->replay.damaged_bytes += MS__VOID_SIZE;
     ms__log_tell(log, MS_LOG_DAMAGE, copy, MS__VOID_SIZE, v->replay.last_seq, 0, 0);

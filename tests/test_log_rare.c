@@ -946,6 +946,27 @@ static void a_watermark_behind_the_file_needs_looks_at_it(void **state)
     }
 }
 
+/* What an index names is looked at: a record of another kind counts nothing. */
+static void a_gap_that_is_none_counts_nothing(void **state)
+{
+    uint64_t count, next;
+    (void)state;
+    ms_store *store = make_log(0);
+    uint64_t at = ms__log_of(store)->end;
+    assert_int_equal(store->backend->leave_out(store, MS_STR("gone"), 500, 2, NULL), MS_OK);
+    assert_int_equal(drive.rw[at + 4], MS__KIND_GAP);
+    while (ms__log_of(store)->nodes[0] == 0) say_some(store, 1); /* of the tail it is known */
+    for (int lies = 0; lies < 2; lies++) {
+        drive.rw[at + 4] = lies ? MS__KIND_NOTE : MS__KIND_GAP;
+        assert_int_equal(
+            store->backend->left_out(store, MS_STR("gone"), 1000, &count, &next, NULL),
+            MS_OK);
+        assert_int_equal(count, lies ? 0 : 2);
+    }
+    drive.rw[at + 4] = MS__KIND_GAP;
+    finish(store);
+}
+
 static void a_child_does_not_ask_what_was_left_out(void **state)
 {
     ms_store *store = make_log(1);
@@ -1100,6 +1121,7 @@ int main(void)
         cmocka_unit_test(a_slot_that_tells_of_more_stays),
         cmocka_unit_test(a_shared_writer_that_cannot_look_at_the_file_says_so),
         cmocka_unit_test(a_watermark_behind_the_file_needs_looks_at_it),
+        cmocka_unit_test(a_gap_that_is_none_counts_nothing),
         cmocka_unit_test(a_child_does_not_ask_what_was_left_out),
         cmocka_unit_test(what_an_arena_store_cannot_be_is_refused),
         cmocka_unit_test(raw_queries_beyond_the_ends_give_what_is_there),
