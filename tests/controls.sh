@@ -372,6 +372,20 @@ controls()
         ms__log_begin 'MS__TRY(ms__log_put(log, log->end, bytes, size, err));' ''
     control void_ignored gcc test_log_files files_of_earlier_versions_are_read 100 \
         ms__replay_next 's->at = v.next;' 's->at += MS__VOID_SIZE;'
+    control void_behind_the_end_believed gcc test_log_traps \
+        a_void_that_reaches_behind_a_cut_hides_nothing_new 100 \
+        ms__void_decode 'v->next >= offset + MS__VOID_SIZE;' \
+        'v->next >= offset + MS__VOID_SIZE && v->next <= offset + left;'
+    control dead_void_come_across_believed gcc test_log_traps \
+        a_dead_void_that_is_come_across_ends_nothing 100 \
+        ms__replay_candidate 'return v.next <= s->limit;' 'return true;'
+    control place_in_the_ring_taken_again gcc test_log_traps \
+        a_damaged_void_takes_no_session_with_it 100 \
+        ms__session_number 'return i < MS__RING ? before + (i - before) % MS__RING : before;' \
+        'return i < MS__RING ? before : before;'
+    control slot_behind_damage_not_synced gcc test_log_traps \
+        what_is_synced_behind_a_cut_record_survives 100 \
+        ms__log_sync_now 'log->n_damaged > 0 && !log->vouched' 'false'
     control dead_bytes_not_spanned gcc test_defences \
         salvage_leaves_what_was_given_up 100 \
         ms__log_begin 'v.next = dead > log->end + size ? dead : log->end + size;' \
