@@ -813,6 +813,31 @@ static void a_dead_void_that_is_come_across_ends_nothing(void **state)
     assert_int_equal(count_left_at_path(), 24);
 }
 
+/* Nor does one that was left inside of a message by a write that was torn. */
+static void a_dead_void_inside_of_a_damaged_message_ends_nothing(void **state)
+{
+    static char text[601];
+    unsigned char dead[MS__VOID_SIZE];
+    ms_log_desc desc = desc_of(MS_LOG_WRITE);
+    ms__void v;
+    (void)state;
+    memset(text, 't', sizeof text - 1);
+    make_log(2);
+    ms_store *store = must_open(&desc);
+    uint64_t at = ms__log_of(store)->end + 256;
+    assert_int_equal(append(store, text, NULL), MS_OK);
+    assert_int_equal(append(store, "behind it", NULL), MS_OK);
+    ms_close(store);
+    craft c = craft_of();
+    memset(&v, 0, sizeof v);
+    v.next = at + 1000000;
+    v.session = c.session ^ 1;
+    ms__void_encode(&c.id, &v, at, 2, dead);
+    write_at(at, dead, sizeof dead);
+    start_the_machine_anew();
+    assert_int_equal(count_left_at_path(), 3);
+}
+
 /* The session that it began is known by the ring of sessions, in which later ones have
  * places of their own. */
 static void a_damaged_void_takes_no_session_with_it(void **state)
@@ -1208,6 +1233,7 @@ int main(void)
         cmocka_unit_test(a_redacted_message_that_was_cut_swallows_nothing),
         cmocka_unit_test(a_void_that_reaches_behind_a_cut_hides_nothing_new),
         cmocka_unit_test(a_dead_void_that_is_come_across_ends_nothing),
+        cmocka_unit_test(a_dead_void_inside_of_a_damaged_message_ends_nothing),
         cmocka_unit_test(a_damaged_void_takes_no_session_with_it),
         cmocka_unit_test(what_is_synced_behind_a_cut_record_survives),
         cmocka_unit_test(the_end_of_a_void_mends_no_dead_one),
