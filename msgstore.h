@@ -20090,7 +20090,8 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *      its place in the ring, so that the next session takes another place.
  * (F5) Otherwise what follows the trusted watermark, or else the last COMMIT before x, is
  *      dead, whatever it holds: a write that had not finished, or that a power cut
- *      reordered. The next writer spans it with VOID.
+ *      reordered. The next writer spans it with VOID. So is what follows from a VOID on
+ *      that sends behind the end, also below the durable end.
  *
  * Invariants: (F6) what is visible never changes and never moves. (F7) A record that was
  * acknowledged durable is in front of x, or the loss is reported. (F8) Derived bytes
