@@ -19990,7 +19990,10 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *   and synced before. A VOID that sends behind the end, in a file that was cut, is the end:
  *   all that stands from it on is dead, and the next writer's VOID takes its place, for it
  *   would send into the middle of what is written later. One that is only come across in a
- *   search (F4) is not: it can be a dead one.
+ *   search (F4), and sends behind the durable end, or the end, is dead, but ends nothing:
+ *   one that is alive there was published with all that it spans. The next writer zeroes
+ *   it and syncs that before he writes: when the log has grown to where it sends, it would
+ *   look alive.
  *
  *   kind GAP: header sequence is that of the last message left out, header time an integer
  *   that counts them, one field: LOCATION. See ms_copy.
@@ -21484,8 +21487,8 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
  * (L5) A failed append leaves names, postings, end and watermark as they were; but one that
  *      is MS_E_POISONED is visible, its sync alone has failed.
  * (L6) A poisoned handle appends and syncs no more.
- * (L7) Zeros are written only behind the end, whole pages, by who may append; and in the
- *      place of a VOID that is about to be written.
+ * (L7) Zeros are written only behind the end, whole pages, by who may append; in the
+ *      place of a VOID that is about to be written; and over dead VOIDs in damaged ranges.
  * (L8) A record that a cursor lends was found whole by this handle, and its size still fits.
  * ================================================================================== */
 
@@ -21608,12 +21611,14 @@ typedef struct ms__log {
     uint32_t session, session_number;
     uint64_t hint, hint_before; /* newest LEAF, and the one before it */
     uint64_t lost_end;
+    bool strays;         /* damaged ranges have dead VOIDs */
     uint64_t mark_back;  /* the watermark at the opening, when it stood below what is there
                             and was trusted: somebody has changed it; else UINT64_MAX */
     uint64_t generation; /* of the newest slot */
     uint64_t durable_end, durable_seq;
     uint64_t erased; /* the lowest offset erased since the last sync began */
-    bool vouched;    /* a slot behind the damage that was met is on the disk */
+    bool unvouched;  /* damage was met, or nobody looked for it above the durable end: no
+                        slot on the disk tells that what stands behind goes on */
     uint64_t unsynced, synced_at; /* bytes, microseconds: for EVERY */
     unsigned char *window;        /* MAP */
     uint64_t window_start;
@@ -22393,6 +22398,10 @@ typedef struct ms__replay {
     bool quiet; /* damage is neither told nor counted */
     uint64_t damaged, damaged_bytes, index_damaged;
     uint32_t holes; /* damaged ranges since it was last set to 0 */
+    uint64_t inner; /* a VOID that stands inside of a damaged record: no record goes over it */
+    uint64_t spent; /* bytes of bodies that a search has looked at */
+    uint64_t stray, stray_end; /* the first dead VOID in damage, and where the newest damage
+                                  with such a one ends; 0: none */
 } ms__replay;
 
 typedef enum ms__found {
@@ -22445,15 +22454,24 @@ static void ms__stream_on(const unsigned char *r, uint32_t size)
     for (uint32_t i = 0; i < size; i += 64) MS__PREFETCH(r + MS__STREAM_AHEAD + i);
 }
 
-/* The first VOID in a range, or its end. Where a file was cut in the middle of a record and
- * written on, one stands inside of what was the record. */
-static uint64_t ms__replay_void(const ms__replay *s, uint64_t from, uint64_t upto)
+/* Can a VOID that was come across be alive? One below the trusted end was published with all
+ * that it spans; one that sends behind it is dead. */
+static bool ms__replay_alive(const ms__replay *s, const ms__void *v)
+{
+    return v->next <= s->limit && (v->at >= s->trusted || v->next <= s->trusted);
+}
+
+/* The first VOID in a range that is alive, or dead; the end of the range when there is none.
+ * Where a file was cut in the middle of a record and written on, one stands inside of what
+ * was the record. */
+static uint64_t ms__replay_void(const ms__replay *s, uint64_t from, uint64_t upto,
+                                bool alive)
 {
     ms__void v;
     for (; from < upto; from += 8)
         if (ms__void_decode(&s->log->id, from, s->limit - from, ms__log_at(s->log, from),
                             &v) &&
-            v.next <= s->limit)
+            ms__replay_alive(s, &v) == alive)
             return from;
     return upto;
 }
@@ -22465,27 +22483,28 @@ static bool ms__replay_body(const ms__replay *s, const unsigned char *r, uint64_
     ms__stream_on(r, ms__get32(r));
     if (!ms__is_listed(r)) return ms__body_check(r) == ms__get32(r + 24);
     /* no check tells of a redacted body; one that was cut and written over is none */
-    if (ms__is_erased(r) && ms__replay_void(s, offset + 8, end) < end) return false;
+    if (ms__is_erased(r) && ms__replay_void(s, offset + 8, end, true) < end) return false;
     return (r[4] != MS__KIND_MESSAGE || ms_seq(ms__msg(r)) > s->last_seq) &&
            ms__check_record(r, offset, NULL) == MS_OK;
 }
 
 /* Could a record begin here that goes on a known session? Cheap answers first. */
-static bool ms__replay_candidate(const ms__replay *s, uint64_t at, uint64_t limit,
-                                 uint64_t *budget, uint32_t *session)
+static bool ms__replay_candidate(ms__replay *s, uint64_t at, uint64_t limit,
+                                 uint32_t *session)
 {
     ms__void v;
     const unsigned char *r = ms__log_at(s->log, at);
     if (!ms__known_kind(r[4]) || !ms__size_fits(r, limit - at)) return false;
     if (ms__void_decode(&s->log->id, at, limit - at, r, &v)) {
+        if (!ms__replay_alive(s, &v)) return false;
         *session = v.session;
-        return v.next <= s->limit; /* else it is perhaps a dead one */
+        return true;
     }
     uint32_t implied = ms__log_session(&s->log->id, at, r);
     if (implied != s->session && !ms__session_known(s->log, implied)) return false;
     uint32_t size = ms__padded(ms__get32(r));
-    if (size > *budget && size > 65536) return false; /* somebody wants us to be slow */
-    *budget -= size < *budget ? size : *budget;
+    if (size > 65536 && s->spent / 4 > s->limit) return false; /* made to be slow */
+    s->spent += size;
     if (!ms__replay_body(s, r, at)) return false;
     *session = implied;
     return true;
@@ -22493,13 +22512,11 @@ static bool ms__replay_candidate(const ms__replay *s, uint64_t at, uint64_t limi
 
 /* The next place on the grid, from `from` on, where a record of a known session begins;
  * limit when there is none. */
-static uint64_t ms__replay_seek(const ms__replay *s, uint64_t from, uint64_t limit,
+static uint64_t ms__replay_seek(ms__replay *s, uint64_t from, uint64_t limit,
                                 uint32_t *session)
 {
-    uint64_t budget =
-        limit > from ? 4 * (limit - from) : 0; /* bytes of bodies to look at */
     for (uint64_t at = from; at < limit && limit - at >= MS__HEADER + 8; at += 8)
-        if (ms__replay_candidate(s, at, limit, &budget, session)) return at;
+        if (ms__replay_candidate(s, at, limit, session)) return at;
     return limit;
 }
 
@@ -22509,14 +22526,20 @@ static void ms__replay_skip(ms__replay *s, bool sized)
     const unsigned char *r = ms__log_at(s->log, s->at);
     uint64_t from = s->at, limit = s->trusted < s->limit ? s->trusted : s->limit;
     bool index = sized && r[4] == MS__KIND_INDEX;
-    uint64_t before = 0;
+    uint64_t before = 0, end = sized ? from + ms__padded(ms__get32(r)) : limit;
+    uint64_t upto = end;
     uint32_t session = s->session;
-    if (sized) {
-        s->at = ms__replay_void(s, from + 8, from + ms__padded(ms__get32(r)));
-    } else {
-        s->at = ms__replay_seek(s, from + 8, limit, &s->session);
-        if (s->session != session)
-            s->number = ms__session_number(s->log, s->session, s->number);
+    if (sized && from < s->inner && s->inner < end) upto = s->inner;
+    else if (sized) upto = ms__replay_void(s, from + 8, end, true);
+    bool all = sized && upto == end; /* else a cut has ended it, and others stand inside */
+    if (sized && !all) s->inner = upto;
+    s->at = all ? end : ms__replay_seek(s, from + 8, upto, &s->session);
+    if (s->session != session)
+        s->number = ms__session_number(s->log, s->session, s->number);
+    uint64_t stray = ms__replay_void(s, from + 8, s->at, false);
+    if (stray < s->at) {
+        if (s->stray == 0) s->stray = stray;
+        s->stray_end = s->at;
     }
     if (s->at < limit && limit - s->at >= MS__HEADER + 8) {
         r = ms__log_at(s->log, s->at);
@@ -22569,9 +22592,10 @@ static ms__found ms__replay_next(ms__replay *s, const unsigned char **out,
             s->adopt = false;
         }
         sized = sized && session == s->session && r[4] != 0;
+        bool over = sized && s->at < s->inner && ms__padded(ms__get32(r)) > s->inner - s->at;
         if (sized && (r[4] >= 128 || (!MS__CHANGES && ms__is_change(r))))
             return MS__FOUND_FOREIGN;
-        if (sized && ms__replay_body(s, r, s->at)) {
+        if (sized && !over && ms__replay_body(s, r, s->at)) {
             if (r[4] == MS__KIND_MESSAGE) s->last_seq = ms_seq(ms__msg(r));
             s->at += ms__padded(ms__get32(r));
             return MS__FOUND_RECORD;
@@ -24558,16 +24582,48 @@ static bool ms__log_revives(const ms__log *log, const unsigned char *fresh, size
     return false;
 }
 
-/* Then zeros go there first, and to the disk. */
-static ms_result ms__log_wipe(ms__log *log, const unsigned char *fresh, size_t size,
-                              ms_error *err)
+static ms_result ms__log_zero_void(ms__log *log, uint64_t at, ms_error *err)
 {
-    if (!ms__log_revives(log, fresh, size)) return MS_OK;
-    int failed =
-        ms__os_write_all(log->os, log->file, log->end, ms__zeros, MS__VOID_SIZE);
-    if (failed != 0) return ms__os_fail(err, failed, "writing to", log->path);
-    failed = ms__os_sync_done(log->os, log->file);
-    return failed == 0 ? MS_OK : ms__log_poison(log, failed, "syncing", err);
+    int failed = ms__os_write_all(log->os, log->file, at, ms__zeros, MS__VOID_SIZE);
+    return failed == 0 ? MS_OK : ms__os_fail(err, failed, "writing to", log->path);
+}
+
+/* Zeros over each dead VOID in damage; the damage is met by walking. */
+static MS__APART ms_result ms__log_zero_strays(ms__log *log, ms_error *err)
+{
+    ms__replay s;
+    const unsigned char *r;
+    uint64_t offset;
+    ms__found found = MS__FOUND_RECORD;
+    memset(&s, 0, sizeof s);
+    s.log = log;
+    s.at = MS__HEAD_SIZE;
+    s.limit = s.trusted = log->end;
+    s.adopt = s.quiet = true;
+    while (found == MS__FOUND_RECORD) {
+        found = ms__replay_next(&s, &r, &offset);
+        while (s.stray + MS__VOID_SIZE <= s.stray_end) {
+            MS__TRY(ms__log_zero_void(log, s.stray, err));
+            s.stray = ms__replay_void(&s, s.stray + MS__VOID_SIZE, s.stray_end, false);
+        }
+        s.stray = s.stray_end = 0;
+    }
+    return MS_OK;
+}
+
+/* Before the first VOID of a handle: what would look alive later, or with parts of that
+ * VOID, goes, and is gone on the disk, too. */
+static ms_result ms__log_wipe(ms__log *log, const unsigned char *fresh, size_t size,
+                              bool dead, ms_error *err)
+{
+    bool revives = dead && ms__log_revives(log, fresh, size);
+    if (!revives && !log->strays) return MS_OK;
+    if (log->strays) MS__TRY(ms__log_zero_strays(log, err));
+    if (revives) MS__TRY(ms__log_zero_void(log, log->end, err));
+    int failed = ms__os_sync_done(log->os, log->file);
+    if (failed != 0) return ms__log_poison(log, failed, "syncing", err);
+    log->strays = false;
+    return MS_OK;
 }
 
 static void ms__hints_store(ms__log *log)
@@ -24595,7 +24651,7 @@ static MS__APART ms_result ms__log_begin(ms__log *log, ms_error *err)
     if (size > MS__VOID_SIZE)
         ms__void_encode(&log->id, &v, log->end + MS__VOID_SIZE, log->last_seq,
                         bytes + MS__VOID_SIZE);
-    if (dead > log->end) MS__TRY(ms__log_wipe(log, bytes, size, err));
+    MS__TRY(ms__log_wipe(log, bytes, size, dead > log->end, err));
     MS__TRY(ms__log_allocate(log, v.next, err));
     MS__TRY(ms__log_put(log, log->end, bytes, size, err));
     MS__TRY(ms__log_reach(log, log->end, v.next, log->allocated, err));
@@ -25401,11 +25457,13 @@ static ms_result ms__log_folder(ms__log *log, ms_error *err)
 }
 
 /* One sync of all that is visible now, for everybody who waits. The lock is held at both
- * ends, not while the disk works. The first one behind damage syncs its slot, too: only the
- * watermark, which a restart takes away, tells that what stands behind the damage goes on. */
+ * ends, not while the disk works. The first one behind damage, or behind records that the
+ * opening did not look at, syncs its slot, too: else only the watermark, which a restart
+ * takes away, tells that what stands behind goes on. */
 static ms_result ms__log_sync_now(ms__log *log, ms_error *err)
 {
     uint64_t end = log->end, seq = log->last_seq;
+    uint64_t durable_end = log->durable_end, durable_seq = log->durable_seq;
     ms_result code = MS_OK;
     log->syncing = true;
     log->erased = UINT64_MAX;
@@ -25419,11 +25477,18 @@ static ms_result ms__log_sync_now(ms__log *log, ms_error *err)
         log->synced_at = log->os->micros(log->os->ctx);
         ms__slot_store(log);
     }
-    if (failed == 0 && log->n_damaged > 0 && !log->vouched) {
+    if (failed == 0 && log->unvouched) { /* nobody is told before the slot is there, too */
+        end = log->durable_end;
+        log->durable_end = durable_end;
+        log->durable_seq = durable_seq;
+        log->unvouched = false;
         ms__lock_give(&log->lock);
-        failed = ms__os_sync_done(log->os, log->file); /* the slot, too */
+        failed = ms__os_sync_done(log->os, log->file);
         ms__lock_take(&log->lock);
-        log->vouched = failed == 0;
+        if (failed == 0) {
+            log->durable_end = end < log->erased ? end : log->erased;
+            log->durable_seq = seq;
+        }
     }
     log->syncing = false;
     if (failed != 0) code = ms__log_poison(log, failed, "syncing", err);
@@ -25721,11 +25786,13 @@ static ms_result ms__log_take(ms__log *log, ms__replay *s, const unsigned char *
             log->gap_seq = ms__tail_of(log)->live.gap_seq;
         if (log->gap_seq > 0) ms__store32(&log->has_gaps, 1);
         if (r[4] == MS__KIND_GAP) return MS_OK;
-        log->last_seq = ms_seq(ms__msg(r));
+        if (log->last_seq < ms_seq(ms__msg(r))) log->last_seq = ms_seq(ms__msg(r));
         log->messages++;
         log->bytes += ms_size(ms__msg(r));
         return MS_OK;
-    case MS__KIND_INDEX:
+    case MS__KIND_INDEX: /* what it counted is lost, perhaps; numbers are not used again */
+        if (log->writer && log->last_seq < ms_seq(ms__msg(r)))
+            log->last_seq = ms_seq(ms__msg(r));
         memset(&leaf, 0, sizeof leaf);
         memset(&level, 0, sizeof level);
         if (ms__leaf_decode(&leaf, r, offset)) return ms__take_leaf(log, &leaf, err);
@@ -25751,6 +25818,7 @@ static void ms__replay_counted(ms__log *log, const ms__replay *s)
 {
     log->n_damaged += s->damaged;
     log->damaged_bytes += s->damaged_bytes;
+    if (s->damaged + s->index_damaged > 0) log->unvouched = true;
 }
 
 /* Takes what stands in [log->end, limit), all of it visible. */
@@ -26044,6 +26112,7 @@ static ms_result ms__log_attach_content(ms__log *log, ms_error *err)
     MS__TRY(ms__log_start(log, trusted, same, size, err));
     log->stop = size;
     ms__replay_begin(&s, log);
+    uint64_t began = s.at;
     s.trusted = trusted;
     s.limit = same && trusted < size ? trusted : size & ~(uint64_t)7;
     if (log->salvage)
@@ -26052,6 +26121,7 @@ static ms_result ms__log_attach_content(ms__log *log, ms_error *err)
     MS__TRY(ms__log_recover(log, &s, !same && !log->salvage, err));
     ms__replay_counted(log, &s);
     bool whole = s.limit == limit; /* no VOID has sent behind it */
+    log->strays = s.stray > 0;
     if (same && log->end < mark && mark <= size && whole) log->end = mark;
     log->mark_back = same && mark < log->end ? mark : UINT64_MAX;
     if (trusted > size) {
@@ -26066,6 +26136,7 @@ static ms_result ms__log_attach_content(ms__log *log, ms_error *err)
     if (s.trusted > log->durable_end && !same && !log->salvage && s.trusted <= log->end)
         log->durable_end = s.trusted;
     log->durable_seq = slot.seq;
+    if (began > MS__HEAD_SIZE && began > slot.end) log->unvouched = true;
     log->generation = slot.generation;
     ms__tail *t = ms__tail_of(log);
     ms__store32(&t->end, t->count);
@@ -26186,7 +26257,7 @@ static void ms__log_detach(ms__log *log)
     log->hint = log->hint_before = log->n_damaged = log->damaged_bytes = 0;
     log->session = log->session_number = 0;
     log->lost_end = 0;
-    log->ignore_levels = false;
+    log->unvouched = log->strays = log->ignore_levels = false;
 }
 
 /* Maps the head and takes in the content. A reader's file may still be empty. */

@@ -336,17 +336,16 @@ controls()
         ms__take_leaf 'if (leaf->segment >= leaf->offset / MS__LEAF_FIXED) return MS_OK;' '' \
         ms__log_start 'leaf.segment < hints[i] / MS__LEAF_FIXED' 'true'
     control nested_sizes_with_large_budget gcc test_log_traps nested_sizes_cost_no_time 100 \
-        ms__replay_seek 'limit > from ? 4 * (limit - from) : 0;' \
-        'limit > from ? 2000 * (limit - from) : 0;'
+        ms__replay_candidate 's->spent / 4 > s->limit' 's->spent / 2000 > s->limit'
     control generations_without_wrap gcc test_log_traps no_slot_is_the_newest_for_ever 100 \
         ms__generation_after 'return a - b - 1 < UINT64_MAX / 2;' 'return a > b;'
     control halves_of_voids_joined gcc test_log_traps the_end_of_a_void_mends_no_dead_one 100 \
-        ms__log_wipe 'if (!ms__log_revives(log, fresh, size)) return MS_OK;' \
-        'if (size > 0) return MS_OK;'
+        ms__log_wipe 'bool revives = dead && ms__log_revives(log, fresh, size);' \
+        'bool revives = dead && size == 0;'
     control cut_redacted_body_believed gcc test_log_traps \
         a_redacted_message_that_was_cut_swallows_nothing 100 \
         ms__replay_body \
-        'if (ms__is_erased(r) && ms__replay_void(s, offset + 8, end) < end) return false;' ''
+        'if (ms__is_erased(r) && ms__replay_void(s, offset + 8, end, true) < end) return false;' ''
     control attached_ranges_made_shorter gcc test_fixed attaching_takes_no_more_room 100 \
         ms__mem_adopt_change 'if (hide && last > m->live.last_seq) last = m->live.last_seq;' \
         'if (hide && last > ch.loc->tally.last_seq) last = ch.loc->tally.last_seq;'
@@ -378,14 +377,29 @@ controls()
         'v->next >= offset + MS__VOID_SIZE && v->next <= offset + left;'
     control dead_void_come_across_believed gcc test_log_traps \
         a_dead_void_that_is_come_across_ends_nothing 100 \
-        ms__replay_candidate 'return v.next <= s->limit;' 'return true;'
+        ms__replay_candidate 'if (!ms__replay_alive(s, &v)) return false;' ''
     control place_in_the_ring_taken_again gcc test_log_traps \
         a_damaged_void_takes_no_session_with_it 100 \
         ms__session_number 'return i < MS__RING ? before + (i - before) % MS__RING : before;' \
         'return i < MS__RING ? before : before;'
     control slot_behind_damage_not_synced gcc test_log_traps \
         what_is_synced_behind_a_cut_record_survives 100 \
-        ms__log_sync_now 'log->n_damaged > 0 && !log->vouched' 'false'
+        ms__log_sync_now 'if (failed == 0 && log->unvouched) {' \
+        'if (failed == 0 && log->unvouched && end == 0) {'
+    control what_was_not_looked_at_trusted gcc test_log_traps \
+        what_is_synced_behind_damage_that_nobody_saw_survives 100 \
+        ms__log_attach_content 'if (began > MS__HEAD_SIZE && began > slot.end) log->unvouched = true;' ''
+    control dead_voids_left_in_damage gcc test_log_traps \
+        dead_voids_in_damage_do_not_come_alive 100 \
+        ms__log_attach_content 'log->strays = s.stray > 0;' 'log->strays = false;'
+    control cut_message_skipped_whole gcc test_log_traps \
+        messages_inside_of_a_cut_one_stay 100 \
+        ms__replay_skip 's->at = all ? end :' 's->at = all ? end : sized ? upto :'
+    control void_inside_looked_for_again gcc test_log_traps nested_sizes_cost_no_time 100 \
+        ms__replay_next 'bool over = sized && s->at' 'bool over = false && s->at'
+    control numbers_of_lost_messages_given_again gcc test_log_traps \
+        a_leaf_whose_messages_are_lost_hides_no_new_ones 100 \
+        ms__log_take 'if (log->writer && log->last_seq < ms_seq(ms__msg(r)))' 'if (false)'
     control dead_bytes_not_spanned gcc test_defences \
         salvage_leaves_what_was_given_up 100 \
         ms__log_begin 'v.next = dead > log->end + size ? dead : log->end + size;' \

@@ -591,13 +591,13 @@ static void lying_segment_numbers_cost_no_memory(void **state)
 
 /* Headers that hold every 40 bytes, each with a body up to the end that does not. Twice
  * the file may take twice the time, not four times. */
-static double time_to_open_nested(uint64_t size)
+static double time_to_open_nested(uint64_t size, bool between)
 {
     unsigned char *bytes = (unsigned char *)calloc(1, size);
     assert_non_null(bytes);
     make_log(1);
     craft c = craft_of();
-    for (uint64_t at = c.end + 40; at + 64 < size; at += 40) {
+    for (uint64_t at = c.end + 40; at + 192 < size; at += between ? 80 : 40) {
         unsigned char *r = bytes + at;
         ms__put32(r, (uint32_t)(size - at));
         r[4] = MS__KIND_MESSAGE;
@@ -605,7 +605,17 @@ static double time_to_open_nested(uint64_t size)
         ms__put64(r + 8, 100);
         ms__put32(r + 24, 1);
         ms__put32(r + 28, ms__log_check(&c.id, at, r) ^ c.session);
+        if (!between) continue;
+        ms__put32(r + 40, 40);
+        r[44] = MS__KIND_INDEX;
+        ms__log_seal(&c.id, at + 40, c.session, r + 40);
     }
+    ms__void v;
+    memset(&v, 0, sizeof v);
+    v.session = c.session ^ 1;
+    v.next = size;
+    if (between)
+        ms__void_encode(&c.id, &v, size - MS__VOID_SIZE, 2, bytes + size - MS__VOID_SIZE);
     write_at(c.end, bytes + c.end, size - c.end);
     free(bytes);
     ms__slot slot = ms__slot_newest(c.head);
@@ -626,8 +636,10 @@ static double time_to_open_nested(uint64_t size)
 static void nested_sizes_cost_no_time(void **state)
 {
     (void)state;
-    double took = time_to_open_nested((uint64_t)4 << 20);
-    if (took > 2000) fail_msg("opening 4 MiB took %.0f ms", took);
+    for (int between = 0; between < 2; between++) {
+        double took = time_to_open_nested((uint64_t)4 << 20, between == 1);
+        if (took > 2000) fail_msg("opening 4 MiB took %.0f ms", took);
+    }
 }
 
 static void a_file_of_three_exbibytes_is_refused(void **state)
@@ -942,44 +954,263 @@ static void the_end_of_a_void_mends_no_dead_one(void **state)
     }
 }
 
-/* A file of which nothing was synced is cut within a record while the machine runs; what is
- * appended behind that goes on only because the watermark says so, which a cut of power
- * takes away. */
-static void what_is_synced_behind_a_cut_record_survives(void **state)
-{
-    static unsigned char whole[CUT_SIZE];
-    ms_os os = *ms_os_default();
-    ms_log_desc desc = desc_of(MS_LOG_WRITE);
-    (void)state;
-    make_log(0);
-    ms_store *store = must_open(&desc);
-    assert_int_equal(append(store, "not synced", NULL), MS_OK);
-    assert_int_equal(append(store, "not synced, too", NULL), MS_OK);
-    uint64_t end = ms__log_of(store)->end;
-    read_at(0, whole, sizeof whole);
-    ms_close(store);
-    write_at(0, whole, sizeof whole); /* closing has synced */
-    assert_int_equal(truncate(path, (off_t)end - 24), 0);
-    os.sync = sync_and_keep;
-    desc.os = &os;
-    store = must_open(&desc);
-    assert_int_equal(append(store, "three", NULL), MS_OK);
-    assert_int_equal(append(store, "four", NULL), MS_OK);
-    assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
-    memcpy(whole, on_disk, sizeof whole);
-    ms_close(store);
-    assert_int_equal(truncate(path, CUT_SIZE), 0);
-    write_at(0, whole, sizeof whole);
-    start_the_machine_anew();
-    assert_int_equal(count_left_at_path(), 3);
-}
-
 /* The zeros that are put over what is dead, when they cannot be written. */
 static int write_no_zeros(void *ctx, ms_file file, uint64_t offset, const void *from,
                           size_t size, size_t *done)
 {
     if (armed && size == MS__VOID_SIZE) return EIO;
     return ms_os_default()->write(ctx, file, offset, from, size, done);
+}
+
+/* As if the process had been killed: nothing is synced, and nothing is closed. */
+static void kill_writer(ms_store *store)
+{
+    static unsigned char now[CUT_SIZE];
+    read_at(0, now, sizeof now);
+    ms_close(store);
+    assert_int_equal(truncate(path, CUT_SIZE), 0);
+    write_at(0, now, sizeof now);
+}
+
+/* A writer that appends twice and syncs; then the power is cut. */
+static void append_sync_and_cut(const ms_log_desc *desc)
+{
+    static unsigned char synced[CUT_SIZE];
+    ms_os os = *ms_os_default();
+    ms_log_desc d = *desc;
+    os.sync = sync_and_keep;
+    d.os = &os;
+    ms_store *store = must_open(&d);
+    assert_int_equal(append(store, "three", NULL), MS_OK);
+    assert_int_equal(append(store, "four", NULL), MS_OK);
+    assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
+    memcpy(synced, on_disk, sizeof synced); /* closing syncs again */
+    ms_close(store);
+    assert_int_equal(truncate(path, CUT_SIZE), 0);
+    write_at(0, synced, sizeof synced);
+    start_the_machine_anew();
+}
+
+/* A file of which nothing was synced is cut within a record while the machine runs, or the
+ * record is damaged; what is appended behind that goes on only because the watermark says
+ * so, which a cut of power takes away. */
+static void what_is_synced_behind_a_cut_record_survives(void **state)
+{
+    ms_log_desc desc = desc_of(MS_LOG_WRITE);
+    (void)state;
+    for (int cut = 0; cut < 2; cut++) {
+        make_log(0);
+        ms_store *store = must_open(&desc);
+        assert_int_equal(append(store, "not synced", NULL), MS_OK);
+        assert_int_equal(append(store, "not synced, too", NULL), MS_OK);
+        uint64_t end = ms__log_of(store)->end;
+        kill_writer(store);
+        if (cut) assert_int_equal(truncate(path, (off_t)end - 24), 0);
+        else damage("not synced, too");
+        append_sync_and_cut(&desc);
+        assert_int_equal(count_left_at_path(), 3);
+    }
+}
+
+/* A log with messages in two segments that were not synced; gives where the LEAF of the
+ * first stands. */
+static uint64_t make_two_segments(void)
+{
+    static char large[5000];
+    unsigned char word[8];
+    ms_log_desc desc = desc_of(MS_LOG_WRITE);
+    memset(large, 'x', sizeof large - 1);
+    make_log(3);
+    desc.segment_size = MS_LOG_SEGMENT_MIN;
+    ms_store *store = must_open(&desc);
+    assert_int_equal(append(store, "below the leaf", NULL), MS_OK);
+    assert_int_equal(append(store, large, NULL), MS_OK);
+    kill_writer(store);
+    read_at(MS__AT_HINT, word, sizeof word);
+    assert_true(ms__get64(word) > MS__HEAD_SIZE);
+    return ms__get64(word);
+}
+
+/* Opening begins behind the newest LEAF, and so does not see what is damaged before it and
+ * was not durable. Where the LEAF is what was damaged, it is made anew, and no message is
+ * missed. Behind both goes on what is synced next. */
+static void what_is_synced_behind_damage_that_nobody_saw_survives(void **state)
+{
+    ms_log_desc desc = desc_of(MS_LOG_WRITE);
+    unsigned char byte;
+    (void)state;
+    (void)make_two_segments();
+    damage("below the leaf");
+    append_sync_and_cut(&desc);
+    assert_int_equal(count_left_at_path(), 3 + 1 + 2);
+    uint64_t leaf = make_two_segments();
+    read_at(leaf + 200, &byte, 1);
+    byte ^= 1;
+    write_at(leaf + 200, &byte, 1);
+    append_sync_and_cut(&desc);
+    assert_int_equal(count_left_at_path(), 3 + 2 + 2);
+}
+
+static struct {
+    ms_store *store;
+    ms_log_info before;
+    int left; /* syncs, then they fail */
+} second;
+
+static void must_not_be_told(void)
+{
+    ms_log_info info;
+    assert_int_equal(ms_log_stat(second.store, &info, NULL), MS_OK);
+    assert_int_equal(info.durable_end, second.before.durable_end);
+    assert_int_equal(info.durable_seq, second.before.durable_seq);
+}
+
+static int sync_once(void *ctx, ms_file file)
+{
+    if (second.left-- == 0) {
+        must_not_be_told();
+        return EIO;
+    }
+    return ms_os_default()->sync(ctx, file);
+}
+
+/* The second of the two syncs that follow damage fails: nobody may find what the first one
+ * made durable, and so it is not called durable, nor while the second one runs. */
+static void a_slot_that_is_not_durable_vouches_for_nothing(void **state)
+{
+    ms_os os = *ms_os_default();
+    ms_log_desc desc = desc_of(MS_LOG_WRITE);
+    (void)state;
+    (void)make_two_segments();
+    os.sync = sync_once;
+    desc.os = &os;
+    second.left = 1;
+    second.store = must_open(&desc);
+    assert_int_equal(ms_log_stat(second.store, &second.before, NULL), MS_OK);
+    assert_int_equal(append(second.store, "durable, perhaps", NULL), MS_OK);
+    assert_int_equal(ms_sync(second.store, NULL, NULL), MS_E_POISONED);
+    assert_int_equal(second.left, -1);
+    must_not_be_told();
+    ms_close(second.store);
+}
+
+/* The messages that a LEAF stands for are lost, but for the LEAF: their numbers are not
+ * given again, for who begins behind the LEAF takes in only what comes after them. */
+static void a_leaf_whose_messages_are_lost_hides_no_new_ones(void **state)
+{
+    static const unsigned char zeros[CUT_SIZE];
+    ms_log_desc desc = desc_of(MS_LOG_WRITE);
+    unsigned char slots[2 * MS__SLOT_STEP];
+    ms__slot slot;
+    uint64_t seq;
+    (void)state;
+    uint64_t leaf = make_two_segments();
+    craft c = craft_of();
+    slot = ms__slot_newest(c.head);
+    uint64_t durable = slot.end;
+    slot.end = c.end; /* and the number of its last message as it was */
+    memcpy(slots, c.head + MS__AT_SLOTS, sizeof slots);
+    ms__slot_encode(&slot, slots);
+    ms__slot_encode(&slot, slots + MS__SLOT_STEP);
+    write_at(MS__AT_SLOTS, slots, sizeof slots);
+    assert_true(leaf > durable);
+    write_at(durable, zeros, (size_t)(leaf - durable));
+    start_the_machine_anew();
+    size_t left = count_left_at_path();
+    desc.segment_size = MS_LOG_SEGMENT_MIN;
+    ms_store *store = must_open(&desc);
+    assert_int_equal(append(store, "new", &seq), MS_OK);
+    assert_int_equal(append(store, "new, too", NULL), MS_OK);
+    kill_writer(store);
+    assert_int_equal(count_left_at_path(), left + 2);
+    assert_true(seq > 5);
+}
+
+/* A message that a cut has ended, behind which others were written, the VOID before these
+ * being damaged: as long as the message reached behind the end they were looked for, and so
+ * they are when the log has grown beyond that. */
+static void messages_inside_of_a_cut_one_stay(void **state)
+{
+    static char text[3001];
+    unsigned char zeros[MS__VOID_SIZE] = {0};
+    ms_log_desc desc = desc_of(MS_LOG_WRITE);
+    (void)state;
+    memset(text, 't', sizeof text - 1);
+    make_log(1);
+    ms_store *store = must_open(&desc);
+    assert_int_equal(append(store, "before", NULL), MS_OK);
+    uint64_t at = ms__log_of(store)->end;
+    assert_int_equal(append(store, text, NULL), MS_OK);
+    ms_close(store);
+    uint64_t cut = at + 512;
+    assert_int_equal(truncate(path, (off_t)cut), 0);
+    store = must_open(&desc);
+    assert_int_equal(append(store, "inside", NULL), MS_OK);
+    ms_close(store);
+    write_at(cut, zeros, sizeof zeros);
+    for (size_t n = 3; n < 8; n++) {
+        assert_int_equal(count_left_at_path(), n);
+        store = must_open(&desc);
+        assert_int_equal(append(store, text, NULL), MS_OK);
+        ms_close(store);
+    }
+}
+
+/* Dead VOIDs inside of messages that are damaged, which send to where nothing stands yet:
+ * when the log has grown to there they send nobody into the middle of what is new. Nor is
+ * the session of a dead VOID one that goes on. */
+static void dead_voids_in_damage_do_not_come_alive(void **state)
+{
+    static char text[601];
+    unsigned char dead[MS__VOID_SIZE], zeros[MS__HEADER] = {0}, whole[48];
+    uint64_t at[3];
+    ms_os os = *ms_os_default();
+    ms_log_desc desc = desc_of(MS_LOG_WRITE);
+    ms__void v;
+    (void)state;
+    memset(text, 't', sizeof text - 1);
+    make_log(1);
+    ms_store *store = must_open(&desc);
+    for (int i = 0; i < 3; i++) {
+        at[i] = ms__log_of(store)->end + 256;
+        assert_int_equal(append(store, text, NULL), MS_OK);
+        if (i > 0) assert_int_equal(append(store, "between", NULL), MS_OK);
+    }
+    assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
+    kill_writer(store); /* closing writes a LEAF, and nobody looks below that */
+    craft c = craft_of();
+    memset(&v, 0, sizeof v);
+    v.session = c.session ^ 1;
+    v.number = 40;
+    for (int i = 0; i < 3; i++) {
+        v.next = c.end + 4008 + (uint64_t)i * 8;
+        ms__void_encode(&c.id, &v, at[i], 2, dead);
+        write_at(at[i], dead, sizeof dead);
+    }
+    read_at(MS__HEAD_SIZE + MS__VOID_SIZE, whole, sizeof whole); /* "hello" */
+    ms__put64(whole + 8, 5);
+    ms__log_seal(&c.id, at[2] + MS__VOID_SIZE, v.session, whole);
+    write_at(at[2] + MS__VOID_SIZE, whole, sizeof whole);
+    write_at(at[2] - 256, zeros, sizeof zeros); /* so that all of the message is searched */
+    start_the_machine_anew();
+    os.write = write_no_zeros;
+    desc.os = &os;
+    store = must_open(&desc);
+    armed = true;
+    assert_int_equal(append(store, "not yet", NULL), MS_E_IO);
+    armed = false;
+    size_t n = count_left(store);
+    assert_int_equal(n, 1 + 2);
+    for (int i = 0; i < 16; i++) {
+        assert_int_equal(append(store, text, NULL), MS_OK);
+        if (i % 8 < 7) continue;
+        assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
+        kill_writer(store);
+        start_the_machine_anew();
+        assert_int_equal(count_left_at_path(), n + 1 + (size_t)i);
+        store = must_open(&desc);
+    }
+    ms_close(store);
 }
 
 static int sync_nothing(void *ctx, ms_file file)
@@ -1236,6 +1467,11 @@ int main(void)
         cmocka_unit_test(a_dead_void_inside_of_a_damaged_message_ends_nothing),
         cmocka_unit_test(a_damaged_void_takes_no_session_with_it),
         cmocka_unit_test(what_is_synced_behind_a_cut_record_survives),
+        cmocka_unit_test(what_is_synced_behind_damage_that_nobody_saw_survives),
+        cmocka_unit_test(a_slot_that_is_not_durable_vouches_for_nothing),
+        cmocka_unit_test(a_leaf_whose_messages_are_lost_hides_no_new_ones),
+        cmocka_unit_test(messages_inside_of_a_cut_one_stay),
+        cmocka_unit_test(dead_voids_in_damage_do_not_come_alive),
         cmocka_unit_test(the_end_of_a_void_mends_no_dead_one),
         cmocka_unit_test(a_dead_void_that_cannot_be_overwritten_is_tried_again),
         cmocka_unit_test(a_dead_void_whose_end_is_not_durable_stops_the_writer),
