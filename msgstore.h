@@ -25456,6 +25456,12 @@ static ms_result ms__log_folder(ms__log *log, ms_error *err)
     return code;
 }
 
+/* A sync that began with this end has ended: what was erased meanwhile is not durable. */
+static uint64_t ms__log_synced(const ms__log *log, uint64_t end)
+{
+    return end < log->erased ? end : log->erased;
+}
+
 /* One sync of all that is visible now, for everybody who waits. The lock is held at both
  * ends, not while the disk works. The first one behind damage, or behind records that the
  * opening did not look at, syncs its slot, too: else only the watermark, which a restart
@@ -25471,7 +25477,7 @@ static ms_result ms__log_sync_now(ms__log *log, ms_error *err)
     int failed = ms__os_sync_done(log->os, log->file);
     ms__lock_take(&log->lock);
     if (failed == 0) {
-        log->durable_end = end < log->erased ? end : log->erased;
+        log->durable_end = ms__log_synced(log, end);
         log->durable_seq = seq;
         log->unsynced = log->end - end;
         log->synced_at = log->os->micros(log->os->ctx);
@@ -25486,7 +25492,7 @@ static ms_result ms__log_sync_now(ms__log *log, ms_error *err)
         failed = ms__os_sync_done(log->os, log->file);
         ms__lock_take(&log->lock);
         if (failed == 0) {
-            log->durable_end = end < log->erased ? end : log->erased;
+            log->durable_end = ms__log_synced(log, end);
             log->durable_seq = seq;
         }
     }
@@ -25786,7 +25792,7 @@ static ms_result ms__log_take(ms__log *log, ms__replay *s, const unsigned char *
             log->gap_seq = ms__tail_of(log)->live.gap_seq;
         if (log->gap_seq > 0) ms__store32(&log->has_gaps, 1);
         if (r[4] == MS__KIND_GAP) return MS_OK;
-        if (log->last_seq < ms_seq(ms__msg(r))) log->last_seq = ms_seq(ms__msg(r));
+        log->last_seq = ms_seq(ms__msg(r));
         log->messages++;
         log->bytes += ms_size(ms__msg(r));
         return MS_OK;

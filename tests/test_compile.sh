@@ -79,7 +79,7 @@ builds()
 
 # ---- Compilers and languages: implementation, a user of it, both after system headers.
 
-for language in gcc:c99 gcc:c11 gcc:c17 clang:c99 clang:c11 clang:c17 \
+for language in gcc:c99 gcc:c17 clang:c99 clang:c11 ${all:+gcc:c11 clang:c17} \
     g++:c++11 g++:c++17 clang++:c++11 clang++:c++17; do
     compiler=${language%%:*}
     standard=${language#*:}
@@ -135,9 +135,9 @@ END
 # compiler does not matter.
 for feature in -std=gnu11 '-std=c99 -D_GNU_SOURCE' '-std=c99 -D_POSIX_C_SOURCE=200809L' \
     '-std=c99 -D_XOPEN_SOURCE=700' '-std=gnu99 -D_FILE_OFFSET_BITS=64'; do
-    for first in '' -DSYSTEM_FIRST; do
+    for first in ${all:+-DSYSTEM_LAST} -DSYSTEM_FIRST; do
         name=${feature#*-D}
-        check "with_${name#-std=}${first:+_system_headers}" <<END
+        check "with_${name#-std=}_${first#-D}" <<END
 $c_quick $feature $first $warn_c $stb -fsyntax-only \$src/single.c
 END
     done
@@ -222,7 +222,7 @@ done
 # Offsets of 64 bits must go to the functions that take them.
 if have clang && [ -f "$out/probe.o" ]; then
     check large_files_on_32_bit <<END
-for first in -DSYSTEM_LAST -DSYSTEM_FIRST; do
+for first in ${all:+-DSYSTEM_LAST} -DSYSTEM_FIRST; do
     clang --target=i386-linux-gnu -std=c99 -D_FILE_OFFSET_BITS=64 \$first $headers $stb \
         -c \$src/single.c -o \$dir/single.o
     nm \$dir/single.o >\$dir/names

@@ -1146,9 +1146,12 @@ static void messages_inside_of_a_cut_one_stay(void **state)
     assert_int_equal(truncate(path, (off_t)cut), 0);
     store = must_open(&desc);
     assert_int_equal(append(store, "inside", NULL), MS_OK);
+    assert_int_equal(append(store, "damaged", NULL), MS_OK);
+    assert_int_equal(append(store, "inside, too", NULL), MS_OK);
     ms_close(store);
+    damage("damaged");
     write_at(cut, zeros, sizeof zeros);
-    for (size_t n = 3; n < 8; n++) {
+    for (size_t n = 4; n < 9; n++) {
         assert_int_equal(count_left_at_path(), n);
         store = must_open(&desc);
         assert_int_equal(append(store, text, NULL), MS_OK);
