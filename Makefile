@@ -56,7 +56,7 @@ FUZZERS  = $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 LONG     = $(TORTURED:%=build/o2/%) $(TORTURED:%=build/san/%) build/tsan/test_readers \
            build/fuzz/seeds_made $(FUZZERS:%=build/fuzz/%) $(FUZZERS:%=build/fuzz/plain/%)
 PROGRAMS = $(TESTS:%=build/o2/%) $(TESTS:%=build/san/%) $(THREADS:%=build/tsan/%) \
-           $(FUZZERS:%=build/o2/%) $(FUZZERS:%=build/san/%)
+           $(FUZZERS:%=build/san/%)
 
 # What tests/run.sh runs, as variant:program. val is the o2 program under valgrind.
 SUITES = $(TESTS:%=o2:build/o2/%) \
@@ -241,8 +241,6 @@ build/fuzz/fuzz_%: tests/fuzz/fuzz_%.c build/fuzz/msgstore.o $(fuzz)
 	$(call build,$(FUZZ) $(COVER) -fsanitize=fuzzer $(INC),$(@D)/msgstore.o $(LIBS))
 build/fuzz/plain/fuzz_%: tests/fuzz/fuzz_%.c build/fuzz/plain/msgstore.o $(fuzz)
 	$(call build,$(FUZZ) $(COVER) -fsanitize=fuzzer $(INC),$(@D)/msgstore.o $(LIBS))
-build/o2/fuzz_%: tests/fuzz/fuzz_%.c build/o2/msgstore.o $(fuzz)
-	$(call build,$(O2) -O0 -DFUZZ_REPLAY $(INC),$(@D)/msgstore.o $(LIBS))
 build/san/fuzz_%: tests/fuzz/fuzz_%.c build/san/msgstore.o $(fuzz)
 	$(call build,$(SAN) -O0 -DFUZZ_REPLAY $(INC),$(@D)/msgstore.o $(LIBS))
 build/fuzz/make_seeds: tests/fuzz/seeds.c build/o2/msgstore.o $(fuzz)

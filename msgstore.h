@@ -19964,7 +19964,8 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  * The live words share one page because every page that is stored to is written again by
  * each sync. A slot is stored after the sync that it tells of, so what a disk holds of it
  * is true, if one sync late; flags in the records catch up (SYNCED below). Who has met
- * damage syncs the first slot that he stores, too: see ms__log_sync_now.
+ * damage, or has not looked for it above the durable end, syncs the first slot that he
+ * stores, too: see ms__log_sync_now.
  *
  * Sessions. Each time a file is opened for writing, the first thing written is a VOID
  * record with a new random session. The header check of a record at offset o is
@@ -21611,7 +21612,7 @@ typedef struct ms__log {
     uint32_t session, session_number;
     uint64_t hint, hint_before; /* newest LEAF, and the one before it */
     uint64_t lost_end;
-    bool strays;         /* damaged ranges have dead VOIDs */
+    uint64_t strays;     /* not 0: damage below has dead VOIDs, with this as trusted end */
     uint64_t mark_back;  /* the watermark at the opening, when it stood below what is there
                             and was trusted: somebody has changed it; else UINT64_MAX */
     uint64_t generation; /* of the newest slot */
@@ -24598,7 +24599,8 @@ static MS__APART ms_result ms__log_zero_strays(ms__log *log, ms_error *err)
     memset(&s, 0, sizeof s);
     s.log = log;
     s.at = MS__HEAD_SIZE;
-    s.limit = s.trusted = log->end;
+    s.limit = log->end;
+    s.trusted = log->strays;
     s.adopt = s.quiet = true;
     while (found == MS__FOUND_RECORD) {
         found = ms__replay_next(&s, &r, &offset);
@@ -24617,12 +24619,12 @@ static ms_result ms__log_wipe(ms__log *log, const unsigned char *fresh, size_t s
                               bool dead, ms_error *err)
 {
     bool revives = dead && ms__log_revives(log, fresh, size);
-    if (!revives && !log->strays) return MS_OK;
-    if (log->strays) MS__TRY(ms__log_zero_strays(log, err));
+    if (!revives && log->strays == 0) return MS_OK;
+    if (log->strays > 0) MS__TRY(ms__log_zero_strays(log, err));
     if (revives) MS__TRY(ms__log_zero_void(log, log->end, err));
     int failed = ms__os_sync_done(log->os, log->file);
     if (failed != 0) return ms__log_poison(log, failed, "syncing", err);
-    log->strays = false;
+    log->strays = 0;
     return MS_OK;
 }
 
@@ -26127,7 +26129,7 @@ static ms_result ms__log_attach_content(ms__log *log, ms_error *err)
     MS__TRY(ms__log_recover(log, &s, !same && !log->salvage, err));
     ms__replay_counted(log, &s);
     bool whole = s.limit == limit; /* no VOID has sent behind it */
-    log->strays = s.stray > 0;
+    log->strays = s.stray > 0 ? s.trusted : 0;
     if (same && log->end < mark && mark <= size && whole) log->end = mark;
     log->mark_back = same && mark < log->end ? mark : UINT64_MAX;
     if (trusted > size) {
@@ -26263,7 +26265,8 @@ static void ms__log_detach(ms__log *log)
     log->hint = log->hint_before = log->n_damaged = log->damaged_bytes = 0;
     log->session = log->session_number = 0;
     log->lost_end = 0;
-    log->unvouched = log->strays = log->ignore_levels = false;
+    log->strays = 0;
+    log->unvouched = log->ignore_levels = false;
 }
 
 /* Maps the head and takes in the content. A reader's file may still be empty. */

@@ -391,7 +391,7 @@ controls()
         ms__log_attach_content 'if (began > MS__HEAD_SIZE && began > slot.end) log->unvouched = true;' ''
     control dead_voids_left_in_damage gcc test_log_traps \
         dead_voids_in_damage_do_not_come_alive 100 \
-        ms__log_attach_content 'log->strays = s.stray > 0;' 'log->strays = false;'
+        ms__log_attach_content 'log->strays = s.stray > 0 ? s.trusted : 0;' ''
     control cut_message_skipped_whole gcc test_log_traps \
         messages_inside_of_a_cut_one_stay 100 \
         ms__replay_skip 's->at = all ? end :' 's->at = all ? end : sized ? upto :'

@@ -3693,10 +3693,11 @@ int main(void)
         ON_EVERY_STORE(a_copy_without_what_is_none),
         ON_EVERY_STORE(a_copy_of_a_copy_gives_no_number_again),
     };
+    int failed = cmocka_run_group_tests(threaded, NULL, NULL);
 #ifdef TEST_THREADS
     (void)tests;
 #else
-    if (cmocka_run_group_tests(tests, NULL, NULL) != 0) return 1;
+    failed += cmocka_run_group_tests(tests, NULL, NULL);
 #endif
-    return cmocka_run_group_tests(threaded, NULL, NULL);
+    return failed;
 }
