@@ -255,8 +255,7 @@ controls()
         'log->erased = UINT64_MAX; log->durable_end = end; ms__slot_store(log);'
     control durable_told_of_later_appends gcc test_defences \
         a_sync_covers_what_was_there_before_it 100 \
-        ms__log_sync_now 'log->durable_end = end < log->erased ? end : log->erased;' \
-        'log->durable_end = log->end;'
+        ms__log_synced 'return end < log->erased ? end : log->erased;' 'return log->end;'
     control failed_sync_forgotten gcc test_full each_sync_fails 100 \
         ms__log_poison 'log->poisoned = true;' ''
 
