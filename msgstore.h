@@ -20357,6 +20357,7 @@ static void ms__void_encode(const ms__file_id *f, const ms__void *v, uint64_t of
 static bool ms__void_decode(const ms__file_id *f, uint64_t offset, uint64_t left,
                             const unsigned char *r, ms__void *v)
 {
+    memset(v, 0, sizeof *v);
     if (left < MS__VOID_SIZE || ms__get32(r) != MS__VOID_SIZE || r[4] != MS__KIND_VOID)
         return false;
     v->at = offset;
