@@ -269,7 +269,7 @@ controls()
         readers_see_order_whole_batches_and_all_that_was_told 100 \
         ms__put_room 'p->dirty = at + size;' \
         'p->dirty = at + size; ms__store_mark(log->head + MS__AT_MARK, at + size);'
-    control mark_without_release tsan test_defences readers_of_one_memory_do_not_race 100 \
+    control mark_without_release tsan test_defences readers_of_one_memory_do_not_race 200 \
         ms__store_ptr '__ATOMIC_RELEASE' '__ATOMIC_RELAXED'
     control end_without_release tsan test_threads \
         readers_see_order_whole_batches_and_their_snapshot 10 \
@@ -388,6 +388,9 @@ controls()
     control what_was_not_looked_at_trusted gcc test_log_traps \
         what_is_synced_behind_damage_that_nobody_saw_survives 100 \
         ms__log_attach_content 'if (began > MS__HEAD_SIZE && began > slot.end) log->unvouched = true;' ''
+    control durable_told_before_its_slot_is gcc test_log_traps \
+        a_slot_that_is_not_durable_vouches_for_nothing 100 \
+        ms__log_sync_now 'log->durable_end = durable_end;' ''
     control dead_voids_left_in_damage gcc test_log_traps \
         dead_voids_in_damage_do_not_come_alive 100 \
         ms__log_attach_content 'log->strays = s.stray > 0 ? s.trusted : 0;' ''
