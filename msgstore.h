@@ -26846,6 +26846,15 @@ static ms_result ms__hold_take(ms__hold *h, ms_store *source, const ms_log_desc 
     return ms_log_open(&h->store, &d, err);
 }
 
+/* The old file may come back with a power cut, when a process that was killed here has left
+ * the new one, and somebody has read in that how much is durable. */
+static ms_result ms__hold_sync(const ms__hold *h, ms_error *err)
+{
+    ms_store *old = h->store ? h->store : h->own;
+    if (!old || ms__log_of(old)->poisoned) return MS_OK;
+    return ms_sync(old, NULL, err);
+}
+
 /* Tells shared writers of the log that is replaced that it is. */
 static void ms__hold_mark(const ms__hold *h, uint32_t replaced)
 {
@@ -26895,6 +26904,7 @@ static ms_result ms__rewrite_run(ms_store *source, const ms_log_desc *to,
                         "%u bytes, %u damaged index records",
                         part, verified.damaged, verified.damaged_bytes,
                         verified.index_damaged);
+    if (code == MS_OK) code = ms__hold_sync(hold, err);
     if (code == MS_OK) {
         ms__hold_mark(hold, 1);
         int failed = os->rename(os->ctx, part, to->path);

@@ -36,12 +36,20 @@
  * maps with their newest unit: at each call that changes a disk or syncs, and whenever
  * the test says sim_look. What happens to a page between two looks is one unit.
  *
- * sim_cuts gives the states one after the other. When there are not too many, all of
- * them, by sectors, else by pages. Otherwise: every prefix of the units in order; all but
- * one; a prefix whose last page is torn at a sector; sizes and names without any data
- * (blocks that nobody wrote are zero, or hold what an older file left in them); data
- * without sizes; names without the rest, and the rest without names; random subsets, by
- * sector and by page.
+ * sim_cuts gives the states one after the other, none of them twice. When there are not
+ * too many, all of them, by sectors, else by pages. Otherwise every prefix of the units in
+ * order, and all but one. Then, where that was not all by sectors: a prefix whose last page
+ * is torn at a sector (what was not written of it holds what it held, or garbage where
+ * that was nothing); and always: sizes and names without any data (blocks that nobody
+ * wrote are zero, or hold what an older file left in them); data without sizes; names
+ * without the rest, and the rest without names; random subsets, by sector and by page.
+ * Of all states each is given with stale blocks, too, where an older file left some.
+ *
+ * A process that is killed leaves everything: sim_kill copies a disk with its units, in
+ * the same boot, without the dead one's locks. What was not synced is lost by a later cut
+ * as if the process lived.
+ *
+ * sim_note counts images, and those of them that no image before was the same as.
  *
  * Reading maps are of a view that cannot be written. What it leaves out: a touch behind
  * the end of a file does no harm here (tests/logs.h has a disk where it does); files do
@@ -65,7 +73,8 @@ enum {
     SIM_OPEN = 16,
     SIM_MAPS = 8,             /* writable maps of a file */
     SIM_PATH = 56,
-    SIM_CELLS = 24
+    SIM_CELLS = 24,
+    SIM_STATES = 1 << 14      /* most that sim_cuts knows again; a power of 2 */
 };
 
 typedef enum sim_kind { SIM_DATA, SIM_SIZE, SIM_CREATE, SIM_RENAME, SIM_REMOVE } sim_kind;
@@ -620,15 +629,21 @@ static inline bool sim_idle(const sim_disk *d)
     return true;
 }
 
-/* An empty folder on a disk that nobody uses. */
-static inline void sim_clear(sim_disk *d)
+/* Nothing is left on a disk that nobody uses. */
+static inline void sim_empty(sim_disk *d)
 {
-    if (!sim_idle(d)) sim_stop("cleared while it is used");
     d->folder.count = d->base.count = 0;
     d->n_units = 0;
     d->n_bytes = 0;
     for (int i = 0; i < SIM_FILES; i++)
         memset(d->files[i].newest, -1, sizeof d->files[i].newest);
+}
+
+/* An empty folder on a disk that nobody uses. */
+static inline void sim_clear(sim_disk *d)
+{
+    if (!sim_idle(d)) sim_stop("cleared while it is used");
+    sim_empty(d);
     sim_sweep(d);
     d->moment = NULL;
     d->changes = d->syncs = 0;
@@ -661,7 +676,7 @@ typedef struct sim_cell {
 } sim_cell;
 
 typedef struct sim_cuts {
-    const sim_disk *from;
+    sim_disk *from;
     uint64_t rng;
     size_t random;            /* images with random subsets */
     size_t every;             /* of the other ones one in so many is given */
@@ -671,9 +686,14 @@ typedef struct sim_cuts {
     unsigned char *take;      /* by unit. DATA: sectors, by bit; RENAME: 2: half */
     size_t cap;
     bool stale;               /* blocks that nobody wrote hold what an older file left */
+    int garbage;              /* the unit whose other sectors are garbage; -1: none */
     sim_cell cells[SIM_CELLS];
     int n_cells;
     size_t all;               /* images when each state is given */
+    int *origins;             /* by unit and sector: the unit that it is from; -1: base */
+    uint64_t given[SIM_STATES]; /* what states were: hashes, 0: free */
+    size_t n_given;
+    uint64_t planned[3];      /* intervals given whole by sectors, by pages; others */
     char text[64];            /* which image it is, for messages */
 } sim_cuts;
 
@@ -725,6 +745,20 @@ static inline size_t sim_states(sim_cuts *c, bool sectors, size_t most)
     return n <= most ? n : 0;
 }
 
+/* Whose content each sector of each unit has. */
+static inline void sim_origins_find(sim_cuts *c)
+{
+    static int newest[SIM_FILES][SIM_PAGES][8];
+    memset(newest, -1, sizeof newest);
+    for (int i = 0; i < c->from->n_units; i++) {
+        const sim_unit *u = &c->from->units[i];
+        for (unsigned s = 0; u->kind == SIM_DATA && s < 8; s++) {
+            if (u->changed >> s & 1) newest[u->file][u->page][s] = i;
+            c->origins[8 * i + (int)s] = newest[u->file][u->page][s];
+        }
+    }
+}
+
 /* From here on sim_cuts_next gives images of d, which must not change meanwhile. An
  * interval with at most `all` states gives each of them; else `random` random ones, and
  * of the others described above about `some`, or, where that is 0, all. */
@@ -736,9 +770,15 @@ static inline void sim_cuts_begin(sim_cuts *c, sim_disk *d, size_t all, size_t s
     if ((size_t)d->n_units + 1 > c->cap) {
         c->cap = 2 * (size_t)d->n_units + 64;
         c->take = (unsigned char *)realloc(c->take, c->cap);
-        if (c->take == NULL) sim_stop("no memory for a cut");
+        c->origins = (int *)realloc(c->origins, 8 * c->cap * sizeof c->origins[0]);
+        if (c->take == NULL || c->origins == NULL) sim_stop("no memory for a cut");
     }
     c->from = d;
+    sim_origins_find(c);
+    if (c->n_given > 0) memset(c->given, 0, sizeof c->given);
+    c->n_given = 0;
+    c->stale = false;
+    c->garbage = -1;
     c->rng = seed;
     c->random = random;
     c->every = some > 0 ? others / some : 1;
@@ -751,11 +791,24 @@ static inline void sim_cuts_begin(sim_cuts *c, sim_disk *d, size_t all, size_t s
         c->all = sim_states(c, false, all);
     }
     if (c->all == 0) c->plan = SIM_PREFIX;
+    c->planned[c->plan]++;
+}
+
+/* How closely the images of all these looked. */
+static inline void sim_say_planned(const sim_cuts cuts[], int n)
+{
+    uint64_t sum[3] = {0, 0, 0};
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < 3; k++) sum[k] += cuts[i].planned[k];
+    printf("of the intervals %llu were given whole by sectors, %llu by pages, of %llu "
+           "a part\n", (unsigned long long)sum[0], (unsigned long long)sum[1],
+           (unsigned long long)sum[2]);
 }
 
 static inline void sim_cuts_free(sim_cuts *c)
 {
     free(c->take);
+    free(c->origins);
     memset(c, 0, sizeof *c);
 }
 
@@ -803,6 +856,7 @@ static inline bool sim_take_torn(sim_cuts *c)
     sim_take_below(c, c->index);
     unsigned mask = (1u << (1 + test_below(&c->rng, 7))) - 1;
     c->take[c->index] = (unsigned char)(test_one_in(&c->rng, 2) ? mask : ~mask);
+    if (test_one_in(&c->rng, 3)) c->garbage = (int)c->index;
     return true;
 }
 
@@ -846,7 +900,7 @@ static inline size_t sim_plan_size(const sim_cuts *c)
     size_t n = (size_t)c->from->n_units;
     switch (c->plan) {
     case SIM_EACH_SECTOR:
-    case SIM_EACH_PAGE: return c->all;
+    case SIM_EACH_PAGE: return c->from->stale != NULL ? 2 * c->all : c->all;
     case SIM_PREFIX: return n + 1;
     case SIM_DROPPED:
     case SIM_TORN: return n;
@@ -860,7 +914,10 @@ static inline bool sim_take(sim_cuts *c)
     size_t n = (size_t)c->from->n_units;
     switch (c->plan) {
     case SIM_EACH_SECTOR:
-    case SIM_EACH_PAGE: sim_next_state(c); return true;
+    case SIM_EACH_PAGE:
+        sim_next_state(c);
+        c->stale = c->index >= c->all;
+        return true;
     case SIM_PREFIX: sim_take_below(c, c->index); return true;
     case SIM_DROPPED:
         sim_take_below(c, c->index + 1 + (size_t)test_below(&c->rng, n - c->index));
@@ -872,23 +929,109 @@ static inline bool sim_take(sim_cuts *c)
     }
 }
 
+/* ---- which images are the same ---- */
+
+/* The size of a file after the cut. */
+static inline uint64_t sim_cut_size(const sim_cuts *c, int file)
+{
+    uint64_t size = c->from->files[file].base_size;
+    for (int i = 0; i < c->from->n_units; i++) {
+        const sim_unit *u = &c->from->units[i];
+        if (u->kind == SIM_SIZE && u->file == file && c->take[i] != 0) size = u->size;
+    }
+    return size;
+}
+
+static inline uint64_t sim_mix(uint64_t h, uint64_t with)
+{
+    h = (h ^ with) * UINT64_C(0x9E3779B97F4A7C15);
+    return h ^ h >> 29;
+}
+
+/* A file's part in the hash of a state: its sectors up to its end, by the units that they
+ * are from. */
+static inline uint64_t sim_file_hash(const sim_cuts *c, int file)
+{
+    uint64_t size = sim_cut_size(c, file), base = c->from->files[file].base_size;
+    uint64_t h = sim_mix(sim_mix((uint64_t)file, 1), size);
+    unsigned char covered[SIM_PAGES] = {0};
+    if (c->stale && c->from->stale != NULL && base > 0 &&
+        (base + SIM_PAGE - 1) / SIM_PAGE * SIM_PAGE < size)
+        h = sim_mix(h, 0x5A);
+    for (int i = c->from->n_units; i-- > 0;) {
+        const sim_unit *u = &c->from->units[i];
+        if (u->kind != SIM_DATA || u->file != file) continue;
+        unsigned bits = (unsigned)c->take[i] & ~(unsigned)covered[u->page] & 0xFF;
+        covered[u->page] = (unsigned char)(covered[u->page] | bits);
+        for (unsigned s = 0; bits >> s != 0; s++) {
+            uint64_t at = (uint64_t)u->page * 8 + s;
+            int from = c->origins[8 * i + (int)s];
+            if ((bits >> s & 1) && from >= 0 && at * SIM_SECTOR < size)
+                h += sim_mix(sim_mix(at, 1), (uint64_t)from + 1); /* in any order */
+        }
+    }
+    return h;
+}
+
+static inline void sim_names_left(const sim_cuts *c, sim_folder *out)
+{
+    *out = c->from->base;
+    for (int i = 0; i < c->from->n_units; i++)
+        if (c->from->units[i].kind >= SIM_CREATE && c->take[i] != 0)
+            sim_rename_in(out, &c->from->units[i], c->take[i] == 2);
+}
+
+/* Is the state that is chosen another one than all that were? */
+static inline bool sim_is_new(sim_cuts *c)
+{
+    sim_folder left;
+    uint64_t h = sim_mix(1, (uint64_t)(c->garbage + 1));
+    sim_names_left(c, &left);
+    for (int i = 0; i < left.count; i++) {
+        uint64_t name = sim_file_hash(c, left.names[i].file);
+        for (const char *p = left.names[i].path; *p != '\0'; p++)
+            name = sim_mix(name, (unsigned char)*p);
+        h += name;
+    }
+    if (h == 0) h = 1;
+    size_t at = (size_t)h % SIM_STATES;
+    for (; c->given[at] != 0; at = (at + 1) % SIM_STATES)
+        if (c->given[at] == h) return false;
+    if (c->n_given >= SIM_STATES / 4 * 3) return false;
+    c->given[at] = h;
+    c->n_given++;
+    return true;
+}
+
+/* The plan that follows when one has given all its images; false: none. What is given by
+ * sectors needs no torn pages. */
+static inline bool sim_next_plan(sim_cuts *c)
+{
+    static const sim_plan after[] = {SIM_SPECIAL, SIM_TORN,   SIM_DROPPED, SIM_TORN,
+                                     SIM_SPECIAL, SIM_RANDOM, SIM_RANDOM};
+    if (c->plan == SIM_RANDOM) return false;
+    c->plan = after[c->plan];
+    c->index = 0;
+    return true;
+}
+
 /* Chooses the next image; false: there are no more. */
 static inline bool sim_cuts_next(sim_cuts *c)
 {
     static const char *const words[] = {"state by sectors", "state by pages", "prefix",
                                         "all but unit", "torn unit", "special", "random"};
     for (;; c->index++) {
-        while (c->index == sim_plan_size(c)) {
-            if (c->plan <= SIM_EACH_PAGE || c->plan == SIM_RANDOM) return false;
-            c->plan = (sim_plan)(c->plan + 1);
-            c->index = 0;
-        }
+        while (c->index == sim_plan_size(c))
+            if (!sim_next_plan(c)) return false;
         bool given = c->plan <= SIM_EACH_PAGE || c->plan == SIM_RANDOM || c->every <= 1;
         c->stale = false;
-        if ((given || test_one_in(&c->rng, c->every)) && sim_take(c)) break;
+        c->garbage = -1;
+        if (!given && !test_one_in(&c->rng, c->every)) continue;
+        if (sim_take(c) && sim_is_new(c)) break;
     }
-    snprintf(c->text, sizeof c->text, "%s %zu of %d units%s", words[c->plan], c->index,
-             c->from->n_units, c->stale ? ", stale blocks" : "");
+    snprintf(c->text, sizeof c->text, "%s %zu of %d units%s%s", words[c->plan], c->index,
+             c->from->n_units, c->stale ? ", stale blocks" : "",
+             c->garbage >= 0 ? ", garbage" : "");
     c->index++;
     return true;
 }
@@ -909,17 +1052,6 @@ static inline void sim_put_sectors(unsigned char *to, const unsigned char *from,
             memcpy(to + s * SIM_SECTOR, from + s * SIM_SECTOR, SIM_SECTOR);
 }
 
-/* The size of a file after the cut. */
-static inline uint64_t sim_cut_size(const sim_cuts *c, int file)
-{
-    uint64_t size = c->from->files[file].base_size;
-    for (int i = 0; i < c->from->n_units; i++) {
-        const sim_unit *u = &c->from->units[i];
-        if (u->kind == SIM_SIZE && u->file == file && c->take[i] != 0) size = u->size;
-    }
-    return size;
-}
-
 /* Blocks behind what was ever synced get what an older file left there. */
 static inline void sim_cut_stale(const sim_cuts *c, int file, unsigned char *live,
                                  size_t size)
@@ -928,6 +1060,21 @@ static inline void sim_cut_stale(const sim_cuts *c, int file, unsigned char *liv
     size_t at = ((size_t)f->base_size + SIM_PAGE - 1) & ~(size_t)(SIM_PAGE - 1);
     if (!c->stale || c->from->stale == NULL || at == 0 || at >= size) return;
     memcpy(live + at, c->from->stale + at, size - at);
+}
+
+/* The sectors of a torn page that were on their way and had held nothing are garbage; not
+ * in the head, as a file that begins with garbage is nobody's. */
+static inline void sim_cut_garbage(const sim_cuts *c, int file, unsigned char *live)
+{
+    static const unsigned char nothing[SIM_SECTOR];
+    if (c->garbage < 0 || c->from->units[c->garbage].page == 0) return;
+    const sim_unit *u = &c->from->units[c->garbage];
+    uint64_t rng = (uint64_t)c->garbage + 99;
+    for (unsigned s = 0; u->file == file && s < 8; s++) {
+        unsigned char *at = live + (size_t)u->page * SIM_PAGE + s * SIM_SECTOR;
+        if ((c->take[c->garbage] >> s & 1) || !(u->changed >> s & 1)) continue;
+        if (memcmp(at, nothing, SIM_SECTOR) == 0) test_fill(&rng, at, SIM_SECTOR);
+    }
 }
 
 /* A file after the cut; its live bytes and its base are the same then. */
@@ -948,6 +1095,7 @@ static inline void sim_cut_file(const sim_cuts *c, int file, sim_disk *to)
             sim_put_sectors(t->rw + (size_t)u->page * SIM_PAGE, c->from->bytes + u->bytes,
                             c->take[i]);
     }
+    sim_cut_garbage(c, file, t->rw);
     if (size < clear) memset(t->rw + size, 0, clear - size);
     memcpy(t->base, t->rw, clear);
     t->high = high;
@@ -956,30 +1104,135 @@ static inline void sim_cut_file(const sim_cuts *c, int file, sim_disk *to)
     t->used = true;
 }
 
+/* A disk after a cut or a kill knows what the one before knew. */
+static inline void sim_go_on(sim_disk *to, const sim_disk *from)
+{
+    sim_sweep(to);
+    to->boot = from->boot;
+    to->process = from->process;
+    to->next_inode = from->next_inode;
+    to->micros = from->micros;
+    to->stale = from->stale;
+    to->lies = from->lies;
+    to->folder_lies = from->folder_lies;
+    to->moment = NULL;
+    to->changes = to->syncs = 0;
+}
+
 /* Makes `to`, which nobody uses, what the chosen cut leaves; another boot. */
 static inline void sim_cut(const sim_cuts *c, sim_disk *to)
 {
     if (!sim_idle(to)) sim_stop("an image is used");
-    to->base = c->from->base;
-    for (int i = 0; i < c->from->n_units; i++)
-        if (c->from->units[i].kind >= SIM_CREATE && c->take[i] != 0)
-            sim_rename_in(&to->base, &c->from->units[i], c->take[i] == 2);
+    sim_empty(to);
+    sim_names_left(c, &to->base);
     to->folder = to->base;
-    to->n_units = 0;
-    to->n_bytes = 0;
-    for (int i = 0; i < SIM_FILES; i++)
-        memset(to->files[i].newest, -1, sizeof to->files[i].newest);
-    sim_sweep(to);
     for (int i = 0; i < SIM_FILES; i++)
         if (sim_is_named(&to->base, i)) sim_cut_file(c, i, to);
-    to->boot = c->from->boot + 1;
-    to->next_inode = c->from->next_inode;
-    to->micros = c->from->micros;
-    to->stale = c->from->stale;
-    to->lies = c->from->lies;
-    to->folder_lies = c->from->folder_lies;
-    to->moment = NULL;
-    to->changes = to->syncs = 0;
+    sim_go_on(to, c->from);
+    to->boot++;
+}
+
+
+/* ---- what a kill leaves ---- */
+
+static inline void sim_copy_file(const sim_file *f, sim_file *t)
+{
+    size_t high = f->high > t->high ? f->high : t->high;
+    memcpy(t->rw, f->ro, high);
+    memcpy(t->base, f->base, high);
+    memcpy(t->newest, f->newest, sizeof t->newest);
+    t->high = high;
+    t->size = f->size;
+    t->base_size = f->base_size;
+    t->inode = f->inode;
+    t->used = true;
+}
+
+/* Makes `to`, which nobody uses, what a process of the same boot finds when the one on
+ * `from` was killed just now. */
+static inline void sim_kill(sim_disk *from, sim_disk *to)
+{
+    if (!sim_idle(to)) sim_stop("the disk of a killed one is used");
+    sim_look(from);
+    sim_empty(to);
+    to->base = from->base;
+    to->folder = from->folder;
+    for (int i = 0; i < from->n_units; i++) {
+        sim_unit *u = sim_log(to, from->units[i].kind, from->units[i].file);
+        *u = from->units[i];
+        if (u->kind == SIM_DATA) u->bytes = sim_keep_page(to, from->bytes + u->bytes);
+    }
+    for (int i = 0; i < SIM_FILES; i++)
+        if (from->files[i].used) sim_copy_file(&from->files[i], &to->files[i]);
+    sim_go_on(to, from);
+    to->process++;
+}
+
+
+/* ---- how many there were ---- */
+
+/* Hashes of images, in a table with room; {NULL, 0, 0, 0} to begin with. */
+typedef struct sim_images {
+    uint64_t *hashes;         /* 0: free */
+    size_t cap, count;
+    uint64_t all;
+} sim_images;
+
+static inline uint64_t sim_bytes_hash(uint64_t h, const unsigned char *p, size_t len)
+{
+    uint64_t word[4] = {h, ~h, h + 1, h - 1}, in[4];
+    for (; len >= sizeof in; p += sizeof in, len -= sizeof in) {
+        memcpy(in, p, sizeof in);
+        for (int i = 0; i < 4; i++) word[i] = sim_mix(word[i], in[i]);
+    }
+    for (; len > 0; len--) word[0] = sim_mix(word[0], *p++);
+    for (int i = 0; i < 4; i++) h = sim_mix(h, word[i]);
+    return h;
+}
+
+/* What an image is: names, sizes, bytes. Never 0. */
+static inline uint64_t sim_hash(const sim_disk *d)
+{
+    uint64_t h = 0;
+    for (int i = 0; i < d->folder.count; i++) {
+        const char *path = d->folder.names[i].path;
+        const sim_file *f = &d->files[d->folder.names[i].file];
+        size_t len = f->high < f->size ? f->high : (size_t)f->size;
+        uint64_t one = sim_bytes_hash(f->size, (const unsigned char *)path, strlen(path));
+        while (len > 0 && f->ro[len - 1] == 0) len--;
+        h += sim_bytes_hash(one, f->ro, len);
+    }
+    return h != 0 ? h : 1;
+}
+
+static inline void sim_put_hash(sim_images *m, uint64_t h)
+{
+    size_t at = (size_t)h & (m->cap - 1);
+    while (m->hashes[at] != 0 && m->hashes[at] != h) at = (at + 1) & (m->cap - 1);
+    m->count += m->hashes[at] == 0;
+    m->hashes[at] = h;
+}
+
+/* Counts an image. */
+static inline void sim_note(sim_images *m, const sim_disk *image)
+{
+    if (2 * m->count >= m->cap) {
+        sim_images more = {NULL, m->cap > 0 ? 2 * m->cap : 1 << 12, 0, m->all};
+        more.hashes = (uint64_t *)calloc(more.cap, sizeof more.hashes[0]);
+        if (more.hashes == NULL) sim_stop("no memory for hashes");
+        for (size_t i = 0; i < m->cap; i++)
+            if (m->hashes[i] != 0) sim_put_hash(&more, m->hashes[i]);
+        free(m->hashes);
+        *m = more;
+    }
+    sim_put_hash(m, sim_hash(image));
+    m->all++;
+}
+
+static inline void sim_images_free(sim_images *m)
+{
+    free(m->hashes);
+    memset(m, 0, sizeof *m);
 }
 
 #endif /* SIMDISK_H */

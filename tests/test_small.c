@@ -2,13 +2,13 @@
  *
  * All sequences of a few operations of a store are run on a simulated disk
  * (tests/simdisk.h): append, append with a key (and again with the same one), batch,
- * sync, an index record, close and open again, compaction in place, amend, hide, a second
- * handle's look. Each begins once with an empty log and once with one that has synced
+ * sync, an index record, close and open again, a kill and another process, compaction in
+ * place, amend, hide, a second handle's look. Each begins once with an empty log and once with one that has synced
  * messages, with both engines, and once more with a sync at each append. In the last
  * operation of a sequence (the ones before it are the last of a shorter one) and behind
  * it images are built of what a cut may leave: all of them where there are few, else all
  * prefixes, all but one, torn pages, sizes without data and data without sizes, and
- * random subsets.
+ * random subsets; blocks that nobody wrote are zero, or hold another log.
  *
  * What is right is said by a model: a list of steps (a batch is one step), and what they
  * make of an empty list of texts. An image must show, to a reader and to a writer, just
@@ -17,8 +17,8 @@
  * recovering writer's append is cut in its turn. The second handle always sees all steps
  * that have returned, and, after a cut, what the recovered log goes on with.
  *
- * Counts: sequences up to length 2 below MS_TEST_SCALE=1000 (660 workloads), up to length
- * 3 from there on (6,660); below 100 every fourth of them. Intervals with at most 48
+ * Counts: sequences up to length 2 below MS_TEST_SCALE=1000 (792 workloads), up to length
+ * 3 from there on (8,778); below 100 every fourth of them. Intervals with at most 48
  * states are tried out wholly, from 1000 on those with at most 1024.
  */
 
@@ -104,13 +104,13 @@ static int newest(const model *m)
 /* ---- a store beside the model ---- */
 
 typedef enum op {
-    OP_APPEND, OP_BATCH, OP_KEYED, OP_SYNC, OP_INDEX, OP_REOPEN, OP_COMPACT, OP_AMEND,
-    OP_HIDE, OP_REFRESH, OPS
+    OP_APPEND, OP_BATCH, OP_KEYED, OP_SYNC, OP_INDEX, OP_REOPEN, OP_KILL, OP_COMPACT,
+    OP_AMEND, OP_HIDE, OP_REFRESH, OPS
 } op;
 
 static const char *const op_words[OPS] = {"append", "batch", "keyed append", "sync",
-                                          "index",  "reopen", "compact", "amend",
-                                          "hide",   "refresh"};
+                                          "index",  "reopen", "kill", "compact",
+                                          "amend",  "hide",  "refresh"};
 
 typedef struct config {
     const char *word;
@@ -126,12 +126,15 @@ enum { CONFIGS = 3 };
 
 typedef struct small {
     sim_disk disks[LEVELS];   /* 0: the workload's; images; images of their recovery */
+    sim_disk killed;          /* what a killed process leaves, until it is given back */
+    unsigned char *stale;     /* an older log */
+    sim_images seen;
     sim_cuts cuts[LEVELS];
     model models[LEVELS];
     const config *how;
     ms_store *store, *reader; /* of the workload */
     uint64_t rng, entropy, now;
-    uint64_t images, recoveries, workloads, damage;
+    uint64_t recoveries, workloads, damage;
     size_t all;
     bool cutting;             /* in the last operation */
     char name[200];
@@ -336,12 +339,13 @@ static void stands(small *t, int level);
 static void cut(small *t, int level, size_t all, size_t some, size_t random)
 {
     sim_cuts *c = &t->cuts[level];
+    const sim_disk *d = &t->disks[level];
     sim_cuts_begin(c, &t->disks[level], all, some, random, test_random(&t->rng));
     while (sim_cuts_next(c)) {
         sim_cut(c, &t->disks[level + 1]);
         t->models[level + 1] = t->models[level];
-        t->images++;
-        t->recoveries += level > 0;
+        sim_note(&t->seen, &t->disks[level + 1]);
+        t->recoveries += level > 0 && d->syncs == 0 && d->n_units > 0;
         stands(t, level + 1);
     }
 }
@@ -403,6 +407,12 @@ static void at_moment(void *ctx, sim_disk *d, sim_call call)
     if (t->cutting && call != SIM_AT_WRITE) cut(t, 0, t->all / 4, 16, 2);
 }
 
+static void watched(small *t)
+{
+    t->disks[0].moment = at_moment;
+    t->disks[0].ctx = t;
+}
+
 
 /* ---- workloads ---- */
 
@@ -438,16 +448,16 @@ static void close_reader(small *t)
     t->reader = NULL;
 }
 
-/* The old file's readers would stay with it. */
+/* The old file's readers stay with it. */
 static void compact(small *t)
 {
     ms_error err;
     ms_log_desc desc = desc_of(t, 0, MS_LOG_CREATE);
     model *m = &t->models[0];
-    close_reader(t);
     must(t, 0, ms_log_rewrite(t->store, &desc, true, NULL, NULL, &err), &err, "compact");
     m->durable = m->done;
     if (t->cutting) cut(t, 0, t->all, 0, 4);
+    close_reader(t);
     ms_close(t->store);
     open_log(t);
 }
@@ -455,6 +465,19 @@ static void compact(small *t)
 static void reopen(small *t)
 {
     ms_close(t->store);
+    open_log(t);
+}
+
+/* The process is killed; another one of the same boot finds what it left. */
+static void killed(small *t)
+{
+    sim_disk *d = &t->disks[0];
+    close_reader(t);
+    sim_kill(d, &t->killed);
+    d->moment = NULL;
+    ms_close(t->store);
+    sim_kill(&t->killed, d);
+    watched(t);
     open_log(t);
 }
 
@@ -474,6 +497,7 @@ static void run(small *t, op what)
     case OP_SYNC: sync_all(t, 0, t->store); break;
     case OP_INDEX: fill_segment(t); break;
     case OP_REOPEN: reopen(t); break;
+    case OP_KILL: killed(t); break;
     case OP_COMPACT: compact(t); break;
     case OP_AMEND: amend(t, 0, t->store, newest(&t->models[0])); break;
     case OP_HIDE: hide(t, 0, t->store, newest(&t->models[0])); break;
@@ -484,8 +508,8 @@ static void run(small *t, op what)
 static void begin_workload(small *t, bool filled)
 {
     sim_clear(&t->disks[0]);
-    t->disks[0].moment = at_moment;
-    t->disks[0].ctx = t;
+    t->disks[0].stale = t->stale;
+    watched(t);
     t->cutting = false;
     t->damage = 0;
     memset(&t->models[0], 0, sizeof t->models[0]);
@@ -538,6 +562,7 @@ static small *small_new(void)
     small *t = (small *)calloc(1, sizeof *t);
     if (t == NULL) abort();
     for (int i = 0; i < LEVELS; i++) sim_init(&t->disks[i]);
+    sim_init(&t->killed);
     t->rng = test_seed();
     t->entropy = test_seed() + 1;
     t->all = test_scale() < 1000 ? 48 : 1024;
@@ -550,20 +575,39 @@ static void small_free(small *t)
         sim_deinit(&t->disks[i]);
         sim_cuts_free(&t->cuts[i]);
     }
+    sim_deinit(&t->killed);
+    sim_images_free(&t->seen);
+    free(t->stale);
     free(t);
+}
+
+/* A log of another run, whose blocks may turn up. */
+static void leave_stale(small *t)
+{
+    t->how = &configs[0];
+    begin_workload(t, true);
+    while (sim_at(&t->disks[0], LOG)->high < 16 * SIM_PAGE) fill_segment(t);
+    ms_close(t->store);
+    t->stale = (unsigned char *)calloc(1, SIM_ROOM);
+    if (t->stale == NULL) abort();
+    memcpy(t->stale, sim_at(&t->disks[0], LOG)->ro, SIM_ROOM);
 }
 
 static void every_small_workload_survives_every_cut(void **state)
 {
     small *t = small_new();
     (void)state;
+    leave_stale(t);
     for (int length = 1; length <= (test_scale() < 1000 ? 2 : 3); length++)
         all_of_length(t, length, test_scale() < 100 ? 4 : 1);
     printf("%llu workloads, %llu images, %llu of them of a recovery\n",
-           (unsigned long long)t->workloads, (unsigned long long)t->images,
+           (unsigned long long)t->workloads, (unsigned long long)t->seen.all,
            (unsigned long long)t->recoveries);
+    sim_say_planned(t->cuts, LEVELS);
     printf("tally: small workloads %llu\n", (unsigned long long)t->workloads);
-    printf("tally: power-cut images %llu\n", (unsigned long long)t->images);
+    printf("tally: power-cut images %llu\n", (unsigned long long)t->seen.all);
+    printf("tally: power-cut images, no two the same %llu\n",
+           (unsigned long long)t->seen.count);
     printf("tally: crashes during recovery %llu\n", (unsigned long long)t->recoveries);
     small_free(t);
 }
