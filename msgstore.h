@@ -155,7 +155,8 @@
  * sync fails, the call that it was made for says so (MS_E_POISONED: what it has appended is
  * visible, and nobody knows whether durable), and from then on the handle refuses: what the
  * system had not written may be lost while it says otherwise. Close, look at the disk, open
- * again. With any other code nothing was appended.
+ * again: the next writer's first sync writes what was in doubt once more. With any other
+ * code nothing was appended.
  * Not promised: anything against a disk that says "written" and has not.
  *
  * Opening a log after a crash needs nothing from you. Bytes of an append that had not
@@ -8758,11 +8759,12 @@ static void *ms__env_room(ms_writer *w, size_t size)
     return b->ptr;
 }
 
-/* The names that a row's metadata have before the payload comes, and "type". */
+/* The names that a row's metadata have before the payload comes, "type", and that of our
+ * own object, which no member of a payload may become. */
 static ms_result ms__env_rows_names(ms_writer *w, const ms_envelope *m, const ms__form *f,
                                     ms__words *t)
 {
-    size_t n = 2;
+    size_t n = 3;
     ms_str name;
     ms_json_iter it = ms_json_iterate(f->metadata);
     while (ms_json_next(&it)) n++;
@@ -8771,6 +8773,7 @@ static ms_result ms__env_rows_names(ms_writer *w, const ms_envelope *m, const ms
     if (!slots) return MS_E_NO_MEMORY;
     ms__words_init(t, slots, cap);
     ms__words_at(t, MS_STR("type"), 0)->text = MS_STR("type");
+    ms__words_at(t, MS_STR(MS__REST), 0)->text = MS_STR(MS__REST);
     if (ms__env_form_has_call_id(m, f))
         ms__words_at(t, MS_STR("tool_call_id"), 0)->text = MS_STR("tool_call_id");
     it = ms_json_iterate(f->metadata);
@@ -20106,6 +20109,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
 
 #define MS__HEAD_SIZE   4096u
 #define MS__LOG_VERSION 1u
+#define MS__HEAD_FIXED  56u /* what never changes */
 #define MS__AT_MARK     1024u
 #define MS__AT_HINT     1088u
 #define MS__AT_WRITER   1152u
@@ -21471,7 +21475,10 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
  * a lock to queue at, the thread that had just synced took it again before those it had
  * woken, and each append had a sync of its own.) Before it syncs, a thread that had company
  * lets the others run as long as they append: of 8 threads 7.7 share a sync then. A failed
- * one is final: the system may have dropped the pages and call them clean.
+ * one is final: the system may have dropped the pages and call them clean. A handle that
+ * is opened later reads them, and its sync would say "durable" and write nothing. So what
+ * a writer finds above the durable end it writes once more, before its first sync: as it
+ * cannot know why that was not synced.
  *
  * Changes. A view has to know whether its location has any, at no cost. One bit of 65536 by
  * the location's hash says that it may; the bits are in each LEAF (as a list: mostly there
@@ -21492,6 +21499,8 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
  * (L7) Zeros are written only behind the end, whole pages, by who may append; in the
  *      place of a VOID that is about to be written; and over dead VOIDs in damaged ranges.
  * (L8) A record that a cursor lends was found whole by this handle, and its size still fits.
+ * (L9) A slot that a handle stores covers nothing that was there before it but what an
+ *      older slot covers and what this handle has written again.
  * ================================================================================== */
 
 #define MS__WINDOW          ((size_t)1 << 20)
@@ -21621,6 +21630,7 @@ typedef struct ms__log {
     uint64_t erased; /* the lowest offset erased since the last sync began */
     bool unvouched;  /* damage was met, or nobody looked for it above the durable end: no
                         slot on the disk tells that what stands behind goes on */
+    uint64_t again, again_end;    /* found above the durable end, not written again yet */
     uint64_t unsynced, synced_at; /* bytes, microseconds: for EVERY */
     unsigned char *window;        /* MAP */
     uint64_t window_start;
@@ -25459,6 +25469,23 @@ static ms_result ms__log_folder(ms__log *log, ms_error *err)
     return code;
 }
 
+/* Writes what the opening found above the durable end once more, the same bytes: a sync of
+ * it may have failed, and the next one would pass it over. Under both locks. */
+static MS__APART ms_result ms__log_write_again(ms__log *log, ms_error *err)
+{
+    while (log->again < log->again_end) {
+        uint64_t left = log->again_end - log->again;
+        size_t n = left < MS__SUPPLY ? (size_t)left : MS__SUPPLY;
+        if (!ms__staging_reach(log, n)) return ms__no_memory(err, n);
+        memcpy(log->staging, ms__log_at(log, log->again), n);
+        int failed = ms__os_write_all(log->os, log->file, log->again, log->staging, n);
+        if (failed != 0) return ms__os_fail(err, failed, "writing again to", log->path);
+        log->again += n;
+    }
+    ms__staging_trim(log);
+    return MS_OK;
+}
+
 /* A sync that began with this end has ended: what was erased meanwhile is not durable. */
 static uint64_t ms__log_synced(const ms__log *log, uint64_t end)
 {
@@ -25559,6 +25586,7 @@ static ms_result ms__log_append(ms_store *store, ms_str location,
     ms__lock_take(&log->lock);
     ms_result code = ms__log_poison_check(log, err);
     if (code == MS_OK) code = ms__log_enter(log, err);
+    if (code == MS_OK && log->sync != MS_SYNC_NONE) code = ms__log_write_again(log, err);
     if (code == MS_OK && n > MS__PLANS_SMALL) {
         plans = n < SIZE_MAX / 2 / sizeof *plans
                     ? (ms__plan *)ms__log_resize(log, NULL, 0, n * sizeof *plans)
@@ -25687,10 +25715,17 @@ static ms_result ms__log_sync(ms_store *store, uint64_t *durable_seq, ms_error *
     MS__TRY(ms__log_ready(log, err));
     if (log->shared) MS__TRY(ms__log_catch_up(log, err)); /* what others have appended, too */
     ms__lock_take(&log->lock);
+    ms_result code = MS_OK;
+    if (log->writer && log->again < log->again_end && !log->poisoned) {
+        code = ms__log_enter(log, err);
+        if (code == MS_OK) code = ms__log_write_again(log, err);
+        ms__log_leave(log);
+    }
     uint64_t goal = log->end;
     bool empty = !log->writer;
     ms__lock_give(&log->lock);
-    if (!empty) MS__TRY(ms__log_sync_to(log, goal, err));
+    if (code == MS_OK && !empty) code = ms__log_sync_to(log, goal, err);
+    if (code != MS_OK) return code;
     ms__lock_take(&log->lock);
     *durable_seq = ms__log_durable_seq(log);
     ms__lock_give(&log->lock);
@@ -25722,6 +25757,8 @@ static ms_result ms__log_tick(ms_store *store, uint32_t budget_us, ms_error *err
     while (code == MS_OK && more && log->os->micros(log->os->ctx) - start < budget_us)
         if (ms__job_step(log, MS__JOB_PORTION, &more, NULL) != MS_OK) break;
     bool due = code == MS_OK && log->sync == MS_SYNC_EVERY && ms__sync_due(log);
+    if (due) code = ms__log_write_again(log, err);
+    due = due && code == MS_OK;
     uint64_t goal = log->end;
     ms__log_leave(log);
     ms__lock_give(&log->lock);
@@ -26146,6 +26183,8 @@ static ms_result ms__log_attach_content(ms__log *log, ms_error *err)
         log->durable_end = s.trusted;
     log->durable_seq = slot.seq;
     if (began > MS__HEAD_SIZE && began > slot.end) log->unvouched = true;
+    log->again = log->durable_end;
+    log->again_end = log->end;
     log->generation = slot.generation;
     ms__tail *t = ms__tail_of(log);
     ms__store32(&t->end, t->count);
@@ -26183,7 +26222,7 @@ static bool ms__head_unborn(const unsigned char *h, size_t got)
     ms__put64(mark, MS__HEAD_SIZE);
     while (same < 8 && h[same] == ms__log_magic[same]) same++;
     for (size_t i = same; zeros && i < 8; i++) zeros = h[i] == 0;
-    for (size_t i = same < 8 ? 8 : 56; zeros && i < MS__HEAD_SIZE; i++)
+    for (size_t i = same < 8 ? 8 : MS__HEAD_FIXED; zeros && i < MS__HEAD_SIZE; i++)
         zeros = h[i] == 0 || (i >= MS__AT_MARK && i < MS__AT_MARK + 8 &&
                               h[i] == mark[i - MS__AT_MARK]);
     bool born = got == MS__HEAD_SIZE && same == 8 &&
@@ -26244,6 +26283,18 @@ static ms_result ms__log_create(ms__log *log, ms_error *err)
     return failed == 0 ? MS_OK : ms__os_fail(err, failed, "looking at", log->path);
 }
 
+/* Nothing was ever synced: who made the file may have been killed before its head was on
+ * the disk. A power cut must not leave live words and records without it. */
+static ms_result ms__log_head_again(ms__log *log, ms_error *err)
+{
+    unsigned char h[MS__HEAD_FIXED];
+    memcpy(h, log->head, sizeof h);
+    int failed = ms__os_write_all(log->os, log->file, 0, h, sizeof h);
+    if (failed == 0) failed = ms__os_sync_done(log->os, log->file);
+    return failed == 0 ? MS_OK
+                       : ms__os_fail(err, failed, "writing the head of", log->path);
+}
+
 /* Nothing has been taken in: a reader begins again at its next query. */
 static void ms__log_detach(ms__log *log)
 {
@@ -26268,6 +26319,7 @@ static void ms__log_detach(ms__log *log)
     log->lost_end = 0;
     log->strays = 0;
     log->unvouched = log->ignore_levels = false;
+    log->again = log->again_end = 0;
 }
 
 /* Maps the head and takes in the content. A reader's file may still be empty. */
@@ -26298,7 +26350,9 @@ static ms_result ms__log_attach(ms__log *log, ms_error *err)
     failed = log->os->map(log->os->ctx, log->file, 0, MS__HEAD_SIZE, how, &head);
     if (failed != 0) return ms__os_fail(err, failed, "mapping", log->path);
     log->head = (unsigned char *)head;
-    code = ms__log_attach_content(log, err);
+    if (log->writer && !empty && ms__slot_newest(log->head).generation == 0)
+        code = ms__log_head_again(log, err);
+    if (code == MS_OK) code = ms__log_attach_content(log, err);
     if (code != MS_OK) {
         ms__log_detach(log);
         return code;
@@ -26497,8 +26551,9 @@ static void ms__log_close(ms_store *store)
         bool may = ms__log_enter(log, NULL) == MS_OK;
         if (may && log->end - ms__tail_of(log)->base > log->segment_size / MS__CLOSE_LEAF)
             (void)ms__leaf_write(log, NULL);
+        if (may) (void)ms__log_write_again(log, NULL);
         ms__log_leave(log);
-        if (log->end > log->durable_end &&
+        if (log->again >= log->again_end && log->end > log->durable_end &&
             ms__log_sync_to(log, log->end, NULL) == MS_OK &&
             ms__os_sync_done(log->os, log->file) == 0)
             ms__slot_store(

@@ -49,6 +49,10 @@
  * the same boot, without the dead one's locks. What was not synced is lost by a later cut
  * as if the process lived.
  *
+ * A sync that fails (d.fails) leaves what it was to write in memory, and clean, as file
+ * systems do: everybody reads it, it may be on the disk or not, and no later sync writes
+ * it, unless the page was written again.
+ *
  * sim_note counts images, and those of them that no image before was the same as.
  *
  * Reading maps are of a view that cannot be written. What it leaves out: a touch behind
@@ -85,6 +89,7 @@ typedef struct sim_unit {
     int page;                 /* DATA */
     unsigned changed;         /* DATA: sectors not as in the version before, bits */
     size_t bytes;             /* DATA: where the page's content is kept */
+    bool dead;                /* DATA: a sync of it has failed; no later one writes it */
     uint64_t size;            /* SIZE: the new one */
     char name[SIM_PATH];      /* CREATE, REMOVE; RENAME: the new one */
     char old[SIM_PATH];       /* RENAME */
@@ -133,6 +138,7 @@ struct sim_disk {
     uint64_t changes;         /* calls so far that change something */
     uint64_t syncs;           /* of files and of the folder */
     bool lies, folder_lies;   /* a sync of a file, of the folder does nothing, says yes */
+    bool fails;               /* the next sync of a file fails */
     /* NULL, or called before such a call has any effect */
     void (*moment)(void *ctx, sim_disk *d, sim_call call);
     void *ctx;
@@ -160,6 +166,7 @@ static inline sim_unit *sim_log(sim_disk *d, sim_kind kind, int file)
     u->kind = kind;
     u->file = file;
     u->name[0] = u->old[0] = '\0';
+    u->dead = false;
     return u;
 }
 
@@ -184,16 +191,24 @@ static inline const unsigned char *sim_known(const sim_disk *d, const sim_file *
     return f->base + (size_t)page * SIM_PAGE;
 }
 
-/* A page whose live bytes differ from what is known of it becomes a unit. */
-static inline void sim_look_at(sim_disk *d, int file, int page)
+/* Is the newest version of a page one that no sync will write? */
+static inline bool sim_is_dead(const sim_disk *d, const sim_file *f, int page)
+{
+    return f->newest[page] >= 0 && d->units[f->newest[page]].dead;
+}
+
+/* A page whose live bytes differ from what is known of it becomes a unit; written: one of
+ * which a sync has failed, too. */
+static inline void sim_look_at(sim_disk *d, int file, int page, bool written)
 {
     sim_file *f = &d->files[file];
     const unsigned char *live = f->ro + (size_t)page * SIM_PAGE;
     const unsigned char *known = sim_known(d, f, page);
+    bool again = written && sim_is_dead(d, f, page);
     unsigned changed = 0;
-    if (memcmp(live, known, SIM_PAGE) == 0) return;
+    if (!again && memcmp(live, known, SIM_PAGE) == 0) return;
     for (unsigned i = 0; i < 8; i++)
-        if (memcmp(live + i * SIM_SECTOR, known + i * SIM_SECTOR, SIM_SECTOR) != 0)
+        if (again || memcmp(live + i * SIM_SECTOR, known + i * SIM_SECTOR, SIM_SECTOR) != 0)
             changed |= 1u << i;
     sim_unit *u = sim_log(d, SIM_DATA, file);
     u->page = page;
@@ -206,7 +221,7 @@ static inline void sim_look_at(sim_disk *d, int file, int page)
 static inline void sim_look_between(sim_disk *d, int file, size_t from, size_t upto)
 {
     for (size_t page = from / SIM_PAGE; page * SIM_PAGE < upto; page++)
-        sim_look_at(d, file, (int)page);
+        sim_look_at(d, file, (int)page, false);
 }
 
 /* Finds what was stored through maps since the last look. */
@@ -229,36 +244,58 @@ static inline void sim_moment(sim_disk *d, sim_call call)
     d->changes++;
 }
 
-/* Drops the units of a file (-1: those of names). */
-static inline void sim_forget(sim_disk *d, int file)
+/* Drops the units of a file (-1: those of names), but those that are `kept`. */
+static inline void sim_forget(sim_disk *d, int file, bool (*kept)(const sim_disk *, int))
 {
     int n = 0;
     bool data = false;
+    if (file >= 0 && kept == NULL)
+        memset(d->files[file].newest, -1, sizeof d->files[file].newest);
     for (int i = 0; i < d->n_units; i++) {
         const sim_unit *u = &d->units[i];
         bool of_file = u->kind == SIM_DATA || u->kind == SIM_SIZE;
-        if (of_file ? u->file == file : file < 0) continue;
-        if (u->kind == SIM_DATA) d->files[u->file].newest[u->page] = n;
+        bool drop = of_file ? u->file == file : file < 0;
+        if (drop && (kept == NULL || !kept(d, i))) {
+            if (u->kind == SIM_DATA && d->files[u->file].newest[u->page] == i)
+                d->files[u->file].newest[u->page] = -1;
+            continue;
+        }
+        if (u->kind == SIM_DATA && d->files[u->file].newest[u->page] == i)
+            d->files[u->file].newest[u->page] = n;
         data = data || u->kind == SIM_DATA;
         if (n != i) d->units[n] = *u;
         n++;
     }
     d->n_units = n;
     if (!data) d->n_bytes = 0;
-    if (file >= 0) memset(d->files[file].newest, -1, sizeof d->files[file].newest);
 }
 
-/* Everything that was logged of a file is on the disk. */
+/* Is a unit of a page whose newest version no sync writes? */
+static inline bool sim_stays(const sim_disk *d, int unit)
+{
+    const sim_unit *u = &d->units[unit];
+    return u->kind == SIM_DATA && sim_is_dead(d, &d->files[u->file], u->page);
+}
+
+/* Everything that was logged of a file, and was not given up, is on the disk. */
 static inline void sim_settle(sim_disk *d, int file)
 {
     sim_file *f = &d->files[file];
     for (int i = 0; i < d->n_units; i++) {
         const sim_unit *u = &d->units[i];
-        if (u->kind == SIM_DATA && u->file == file && f->newest[u->page] == i)
+        if (u->kind == SIM_DATA && u->file == file && f->newest[u->page] == i && !u->dead)
             memcpy(f->base + (size_t)u->page * SIM_PAGE, d->bytes + u->bytes, SIM_PAGE);
     }
     f->base_size = f->size;
-    sim_forget(d, file);
+    sim_forget(d, file, sim_stays);
+}
+
+/* What the next sync of a file would write is given up. */
+static inline void sim_give_up(sim_disk *d, int file)
+{
+    for (int i = 0; i < d->n_units; i++)
+        if (d->units[i].kind == SIM_DATA && d->units[i].file == file)
+            d->units[i].dead = true;
 }
 
 
@@ -317,7 +354,7 @@ static inline void sim_sweep(sim_disk *d)
     for (int i = 0; i < SIM_FILES; i++) {
         sim_file *f = &d->files[i];
         if (kept[i]) continue;
-        sim_forget(d, i);
+        sim_forget(d, i, NULL);
         memset(f->rw, 0, f->high);
         memset(f->base, 0, f->high);
         f->size = f->base_size = 0;
@@ -442,9 +479,10 @@ static inline int sim_write(void *ctx, ms_file file, uint64_t offset, const void
         size_t n = SIM_PAGE - at % SIM_PAGE;
         if (n > end - at) n = end - at;
         const unsigned char *part = (const unsigned char *)from + (at - (size_t)offset);
-        if (memcmp(f->ro + at, part, n) != 0) {
-            memcpy(f->rw + at, part, n);
-            sim_look_at(d, (int)(f - d->files), (int)(at / SIM_PAGE));
+        int page = (int)(at / SIM_PAGE);
+        if (memcmp(f->ro + at, part, n) != 0 || sim_is_dead(d, f, page)) {
+            memmove(f->rw + at, part, n);
+            sim_look_at(d, (int)(f - d->files), page, true);
         }
         at += n;
     }
@@ -466,6 +504,11 @@ static inline int sim_sync(void *ctx, ms_file file)
     const sim_file *f = sim_of(d, file);
     sim_moment(d, SIM_AT_SYNC);
     d->syncs++;
+    if (d->fails) {
+        d->fails = false;
+        sim_give_up(d, (int)(f - d->files));
+        return EIO;
+    }
     if (!d->lies) sim_settle(d, (int)(f - d->files));
     return 0;
 }
@@ -478,7 +521,7 @@ static inline int sim_sync_folder(void *ctx, const char *path)
     d->syncs++;
     if (d->folder_lies) return 0;
     d->base = d->folder;
-    sim_forget(d, -1);
+    sim_forget(d, -1, NULL);
     sim_sweep(d);
     return 0;
 }
@@ -646,6 +689,7 @@ static inline void sim_clear(sim_disk *d)
     sim_empty(d);
     sim_sweep(d);
     d->moment = NULL;
+    d->fails = false;
     d->changes = d->syncs = 0;
 }
 
@@ -1116,6 +1160,7 @@ static inline void sim_go_on(sim_disk *to, const sim_disk *from)
     to->lies = from->lies;
     to->folder_lies = from->folder_lies;
     to->moment = NULL;
+    to->fails = false;
     to->changes = to->syncs = 0;
 }
 

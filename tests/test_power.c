@@ -232,7 +232,7 @@ struct power {
     bool shared, ticked, never; /* never: no call of ms_sync */
     uint64_t rng, entropy, now;
     unsigned char *stale;
-    uint64_t kills, recoveries, torn, empty, indexed, rewrites;
+    uint64_t kills, failed, recoveries, torn, empty, indexed, rewrites;
     sim_images images;
     uint64_t deep[LEVELS];    /* images by level */
     uint64_t during[LEVELS];  /* of them, those of a recovery that had synced nothing */
@@ -492,7 +492,7 @@ static void at_moment(void *ctx, sim_disk *d, sim_call call)
 {
     site *s = (site *)ctx;
     power *p = s->p;
-    uint64_t one_in = call == SIM_AT_WRITE ? 4 * s->one_in : s->one_in;
+    uint64_t one_in = call == SIM_AT_WRITE && s->level == 0 ? 4 * s->one_in : s->one_in;
     (void)d;
     if (one_in == 0 || p->fault[0] != '\0' || !test_one_in(&p->rng, one_in)) return;
     if (s->level == 0) cut(p, 0, p->all, p->some, p->random);
@@ -719,6 +719,22 @@ static bool life_append(life *l)
     return appends(p, 0, turn ? l->other : l->store, &l->last);
 }
 
+/* The handle is given up, and another one goes on. */
+static bool life_sync_fails(life *l)
+{
+    power *p = l->p;
+    ms_error err;
+    if (l->other != NULL) return true; /* it would go on as if nothing was */
+    p->disks[0].fails = true;
+    ms_result result = ms_sync(l->store, NULL, &err);
+    bool failed = !p->disks[0].fails;
+    p->disks[0].fails = false;
+    p->failed += failed;
+    if (failed != (result == MS_E_POISONED))
+        return wrong(p, 0, "a sync failed, and the store says: %s", err.message);
+    return !failed || life_reopen(l);
+}
+
 static bool life_step(life *l)
 {
     power *p = l->p;
@@ -727,6 +743,7 @@ static bool life_step(life *l)
     if (what < 8 && p->ticked)
         return ms_tick(l->store, 2000, NULL) == MS_OK || wrong(p, 0, "tick");
     if (what == 8) return life_reopen(l);
+    if (what == 9) return life_sync_fails(l);
     if (what < 12) return life_look(l);
     if (what < 12 + l->compactions && !p->shared && l->reader == NULL)
         return life_rewrite(l);
@@ -829,15 +846,16 @@ static void power_free(power *p)
 static void say_counts(const power *p, uint64_t lives)
 {
     printf("%llu images (%llu, %llu, %llu by depth; %llu different) of %llu files with "
-           "%llu compactions, %llu kills: %llu without a message, %llu with index "
+           "%llu compactions, %llu kills, %llu failed syncs: %llu without a message, %llu with index "
            "records; of those verified %llu had a torn end; %llu and %llu were of a "
            "recovery, and of the recovery of that\n",
            (unsigned long long)p->images.all, (unsigned long long)p->deep[1],
            (unsigned long long)p->deep[2], (unsigned long long)p->deep[3],
            (unsigned long long)p->images.count, (unsigned long long)lives,
            (unsigned long long)p->rewrites, (unsigned long long)p->kills,
-           (unsigned long long)p->empty, (unsigned long long)p->indexed,
-           (unsigned long long)p->torn, (unsigned long long)p->during[2],
+           (unsigned long long)p->failed, (unsigned long long)p->empty,
+           (unsigned long long)p->indexed, (unsigned long long)p->torn,
+           (unsigned long long)p->during[2],
            (unsigned long long)p->during[3]);
     sim_say_planned(p->cuts, LEVELS);
     printf("tally: power-cut images %llu\n", (unsigned long long)p->images.all);
@@ -855,8 +873,8 @@ static void a_cut_of_the_power_loses_nothing_durable(void **state)
         if (!one_life(p, wanted)) fail_msg("%s", p->fault);
     say_counts(p, lives);
     if (wanted > 1000) {
-        assert_true(p->recoveries > wanted / 20);
-        assert_true(p->during[2] > wanted / 40 && p->during[3] > wanted / 100);
+        assert_true(p->recoveries > wanted / 25);
+        assert_true(p->during[2] > wanted / 60 && p->during[3] > wanted / 120);
         assert_true(p->kills > wanted / 100);
         assert_true(p->images.count > wanted / 2);
         assert_true(p->indexed > wanted / 5);
@@ -918,6 +936,58 @@ static void what_a_killed_writer_left_is_durable_once_synced(void **state)
     assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
     bool fine = claims(p, 1, store, last) && cut(p, 1, 64, 0, 20);
     fine = fine && syncs(p, 1, store, last) && cut(p, 1, 64, 0, 20);
+    if (!fine) fail_msg("%s", p->fault);
+    ms_close(store);
+    power_free(p);
+}
+
+static void when_a_head_is_synced(void *ctx, sim_disk *d, sim_call call)
+{
+    power *p = (power *)ctx;
+    if (call != SIM_AT_SYNC || p->kills > 0) return;
+    sim_kill(d, &p->disks[1]);
+    promise(p, 0, true);
+    p->kills = 1;
+}
+
+/* The head is written, and not synced; the next process sees it and appends. */
+static void a_creation_killed_before_its_head_is_durable_leaves_no_headless_log(void **state)
+{
+    power *p = power_new(*(const ms_log_engine *)*state);
+    ms_store *store;
+    uint64_t last = 0;
+    ms_log_desc desc = desc_of(p, 0, MS_LOG_CREATE);
+    p->s.longest = 300;
+    p->disks[0].moment = when_a_head_is_synced;
+    p->disks[0].ctx = p;
+    assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
+    ms_close(store);
+    assert_int_equal(p->kills, 1);
+    desc = desc_of(p, 1, MS_LOG_CREATE);
+    assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
+    for (int i = 0; i < 3; i++)
+        if (!appends(p, 1, store, &last) || !cut(p, 1, 4096, 0, 50)) fail_msg("%s", p->fault);
+    ms_close(store);
+    power_free(p);
+}
+
+/* A sync has failed: what it was to write is in memory, clean, and perhaps not on the
+ * disk. Who opens the log again reads it; when his sync returns, it has to be durable. */
+static void what_a_failed_sync_left_is_durable_once_synced(void **state)
+{
+    power *p = power_new(*(const ms_log_engine *)*state);
+    ms_store *store;
+    uint64_t last = 0;
+    ms_log_desc desc = desc_of(p, 0, MS_LOG_CREATE);
+    p->s.longest = 2000;
+    assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
+    while (last < 20) assert_true(appends(p, 0, store, &last));
+    p->disks[0].fails = true;
+    assert_int_equal(ms_sync(store, NULL, NULL), MS_E_POISONED);
+    ms_close(store);
+    assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
+    bool fine = claims(p, 0, store, last) && cut(p, 0, 64, 0, 20);
+    fine = fine && syncs(p, 0, store, last) && cut(p, 0, 64, 0, 20);
     if (!fine) fail_msg("%s", p->fault);
     ms_close(store);
     power_free(p);
@@ -1373,6 +1443,9 @@ int main(void)
         cmocka_unit_test(the_disk_loses_names_until_the_folder_is_synced),
         WITH_EACH_ENGINE(a_reader_from_before_the_recovery_sees_what_follows),
         WITH_EACH_ENGINE(what_a_killed_writer_left_is_durable_once_synced),
+        WITH_EACH_ENGINE(
+            a_creation_killed_before_its_head_is_durable_leaves_no_headless_log),
+        WITH_EACH_ENGINE(what_a_failed_sync_left_is_durable_once_synced),
         WITH_EACH_ENGINE(a_new_file_vouches_for_all_of_it),
         WITH_EACH_ENGINE(a_compaction_killed_before_its_name_is_durable_loses_nothing),
         WITH_EACH_ENGINE(a_dead_session_is_not_mended_by_the_next),
