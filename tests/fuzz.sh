@@ -4,14 +4,15 @@
 #   FUZZ_S=seconds      how long each target runs (60)
 #   FUZZ_RUNS=n         so many executions each: a twentieth with sanitizers, then the others
 #                       without, which is several times as quick; each part for at most
-#                       FUZZ_S where that is given
+#                       FUZZ_S where that is given: a target that time ends has failed
 #   FUZZ_ONLY='log ops' only these targets
 #   JOBS=n              so many targets side by side (2)
 #
 # A target begins with the corpus in tests/fuzz/corpus/TARGET, the seeds in
 # build/fuzz/seeds/TARGET and what earlier runs have kept in build/fuzz/corpus/TARGET. It
 # ends at its first finding, whose input goes to build/fuzz/crashes/TARGET; the line about
-# it says how to run that again. Exit status 1: there are findings. The last lines count:
+# it says how to run that again. Exit status 1: there are findings, or fewer executions than
+# FUZZ_RUNS. The last lines count:
 #
 #   tally: fuzz executions TARGET n
 #   tally: fuzz executions TARGET, with sanitizers n
@@ -117,6 +118,16 @@ tell()
     fi
 }
 
+# enough TARGET: did it come to its executions? Says so when not.
+enough()
+{
+    local n
+    n=$(executions "$out/$1.log" "$out/$1_plain.log")
+    [ "$n" -lt "$runs" ] || return 0
+    echo "fuzz $1: $n of $runs executions in $seconds seconds: raise FUZZ_S"
+    return 1
+}
+
 case ${1:-} in
 --one)
     fuzz_both "$2"
@@ -147,6 +158,7 @@ done
 targets | xargs -P "$jobs" -I '{}' bash "$0" --one '{}'
 
 found=0
+unfinished=0
 for name in $(targets); do tell "$name"; done
 for name in $(targets); do
     bad=0
@@ -155,5 +167,6 @@ for name in $(targets); do
     echo "tally: fuzz executions $name $(executions "$out/$name.log" "$out/${name}_plain.log")"
     echo "tally: fuzz executions $name, with sanitizers $(executions "$out/$name.log")"
     echo "tally: fuzz findings $name $bad"
+    [ "$bad" -ne 0 ] || enough "$name" || unfinished=$((unfinished + 1))
 done
-[ "$found" -eq 0 ]
+[ $((found + unfinished)) -eq 0 ]

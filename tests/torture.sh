@@ -8,15 +8,17 @@
 # jobs below. The table is printed and written to FILE (build/torture.md), with date,
 # machine and commit. `make torture` builds what this runs. MS_TEST_JOBS says how many
 # jobs run at a time (2), FUZZ_S how many seconds a fuzz target has at most with
-# sanitizers, and as many without (900): a slow one may not come to its ten million then.
-# The exit status is 1 when anything failed.
+# sanitizers, and as many without (2400). That is a bound for slow machines: a target ends
+# with its ten million executions, and has failed when time ends it before. The exit status
+# is 1 when anything failed.
 #
 # A program tells what it tried in lines "tally: WHAT N"; those of all jobs are added up.
-# A job that tells nothing has failed. Outputs are in build/torture/NAME.log.
+# A job that tells nothing has failed, and has a row "nothing told"; so has one that left
+# no result, because it was killed or never begun. Outputs are in build/torture/NAME.log.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 logs=build/torture
-export FUZZ_S=${FUZZ_S:-900}
+export FUZZ_S=${FUZZ_S:-2400}
 
 # NAME VARIANT PROGRAM SCALE [PATTERN], those that take longest first. SCALE is the
 # MS_TEST_SCALE at which the counts of a release are reached; programs under sanitizers
@@ -135,11 +137,20 @@ chosen()
 }
 [ -n "$(chosen)" ] || die "no job is called $only"
 
+# failures NAME: how many a job had; one, when it left no result.
+failures()
+{
+    local n=
+    [ ! -f "$logs/$1.failed" ] || read -r n <"$logs/$1.failed"
+    echo "${n:-1}"
+}
+
 # total: reads the logs of the chosen jobs; prints the rows of the table.
 total()
 {
     chosen | while read -r name _; do
-        sed -n 's/^tally: //p' "$logs/$name.log" | sed "s/^/$name $(cat "$logs/$name.failed") /"
+        { grep -a '^tally: ' "$logs/$name.log" 2>/dev/null || echo 'tally: nothing told 0'; } |
+            sed "s/^tally:/$name $(failures "$name")/"
     done | awk '
         {
             n = $NF; name = $1; bad = $2; what = $3
@@ -159,6 +170,7 @@ total()
         }'
 }
 
+# shellcheck disable=SC2016
 print_table()
 {
     local model
@@ -177,7 +189,9 @@ commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
 mkdir -p "$logs" "$(dirname "$table")"
 rm -f "$logs"/*.log "$logs"/*.failed
 begin=$SECONDS
-chosen | xargs -P "${MS_TEST_JOBS:-2}" -L 1 bash "$0" --one "$percent"
+# xargs would stop at a job that was killed.
+# shellcheck disable=SC2016
+chosen | xargs -P "${MS_TEST_JOBS:-2}" -L 1 sh -c 'bash "$@" || :' sh "$0" --one "$percent"
 
 options=
 [ "$percent" = 100 ] || options="--percent $percent"
@@ -186,13 +200,13 @@ echo
 print_table "$((SECONDS - begin))" "${options# }" | tee "$table"
 
 failed=0
-for file in "$logs"/*.failed; do
-    read -r n <"$file"
+for name in $(chosen | awk '{ print $1 }'); do
+    n=$(failures "$name")
     [ "$n" -ne 0 ] || continue
-    name=$(basename "$file" .failed)
     failed=$((failed + n))
+    [ -s "$logs/$name.failed" ] || printf '\n%s left no result: one failure' "$name"
     printf '\n---- %s: %s failed, end of %s\n' "$name" "$n" "$logs/$name.log"
-    tail -n 40 "$logs/$name.log"
+    [ ! -f "$logs/$name.log" ] || tail -n 40 "$logs/$name.log"
 done
 echo
 echo "$(chosen | wc -l) jobs, $failed failed"
