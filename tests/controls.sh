@@ -10,9 +10,11 @@
 # exactly one place of its function, a program that has to be stopped and a failure of any
 # other test are errors of the control.
 #
-# A line "ok NAME: TEST failed as it must" or "FAIL NAME: why" for each; at the end
-# "tally: negative controls N" and "N passed, N failed". Edits are of the implementation
-# alone: tests that do not take it in are compiled once and linked to each copy.
+# A line "ok NAME: TEST failed as it must", "FAIL NAME: why" or "skip NAME: why", when the
+# test says why it is left out, for each; a control without one has failed. At the end
+# "tally: negative controls N" and "N passed, N failed"; where any are left out also "tally:
+# negative controls skipped N" and ", N skipped". Edits are of the implementation alone:
+# tests that do not take it in are compiled once and linked to each copy.
 #
 # JOBS=n controls at a time (2); CONTROL_LIMIT=n seconds until a program is stopped (60).
 set -u
@@ -163,8 +165,10 @@ baseline()
     }
     if ! run "$1" "$base/$1-$2" "$3" "$4" "$output"; then
         echo "$3 does not pass with the header as it is, see $output" >"$said"
-    elif grep -qaE '^skipped|SKIPPED|^skip ' "$output"; then
-        echo "skip $(grep -aE '^skipped|SKIPPED|^skip ' "$output" | head -n 1)" >"$said"
+    elif grep -qaE '^skipped: .|^skip .' "$output"; then
+        echo "skip $(grep -aE '^skipped: .|^skip .' "$output" | head -n 1)" >"$said"
+    elif grep -qaF '[  SKIPPED ]' "$output"; then
+        echo "$3 is left out and does not say why, see $output" >"$said"
     elif ! grep -qaF "[       OK ] $3" "$output"; then
         echo "$2 has no test of the name $3" >"$said"
     else
@@ -192,7 +196,11 @@ control()
     one) [ "$name" = "$wanted" ] || return 0 ;;
     esac
     shift 5
-    said=$(cat "$base/$variant-$program-$test-$scale.said")
+    said=$base/$variant-$program-$test-$scale.said
+    if [ ! -f "$said" ]; then
+        say FAIL "$name" "$test was not tried with the header as it is" && return
+    fi
+    said=$(cat "$said")
     case $said in
     '') ;;
     skip*) say skip "$name" "${said#skip }" && return ;;
@@ -544,6 +552,7 @@ main()
     for name in "$@"; do
         grep -q "^$name " "$out/chosen" || say FAIL "$name" 'there is no such control'
     done
+    # shellcheck disable=SC2013
     for variant in $(awk '{ print $2 }' "$out/chosen" | sort -u); do
         copy_tree "$base" test_log && compile "$variant" "$base" \
             "$base/tests/msgstore_impl.c" "$base/$variant-msgstore.o" || exit 1
@@ -552,10 +561,15 @@ main()
         xargs -P "$jobs" -I '{}' bash tests/controls.sh --base '{}'
     awk '{ print $1 }' "$out/chosen" |
         xargs -P "$jobs" -I '{}' bash tests/controls.sh --one '{}'
+    while read -r name _; do
+        [ -s "$out/$name.result" ] || say FAIL "$name" 'it left no result'
+    done <"$out/chosen"
     passed=$(cat "$out"/*.result | grep -c '^ok ')
     failed=$(cat "$out"/*.result | grep -c '^FAIL ')
+    skipped=$(cat "$out"/*.result | grep -c '^skip ')
     echo "tally: negative controls $passed"
-    echo "$passed passed, $failed failed"
+    [ "$skipped" -eq 0 ] || echo "tally: negative controls skipped $skipped"
+    echo "$passed passed, $failed failed$([ "$skipped" -eq 0 ] || echo ", $skipped skipped")"
     [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
 }
 
