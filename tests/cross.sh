@@ -11,8 +11,9 @@
 # reason", as is each program named in left_out below.
 #
 # Each program of tests/test_*.c runs at MS_TEST_SCALE percent of its long loops (CROSS_SCALE,
-# 1); then the foreign program writes the files of tests/golden, which must come out byte by
-# byte. At the end "tally: foreign tests MACHINE N" each, and "N passed, N failed".
+# 1); one that leaves no result has failed. Then the foreign test_log_files writes the files
+# of tests/golden, which must come out byte by byte, but for one newer word (see golden
+# below). At the end "tally: foreign tests MACHINE N" each, and "N passed, N failed".
 #
 # JOBS=n programs at a time (2); CROSS_LIMIT=n seconds until one is stopped (300).
 set -u
@@ -116,7 +117,7 @@ takes_in()
 build()
 {
     local object=$out/msgstore.o optimisation=-O0
-    if takes_in "$1"; then object= optimisation=-O1; fi # compiling is quicker than emulating
+    if takes_in "$1"; then object='' optimisation=-O1; fi # compiling is quicker than emulating
     if [ "$1" = test_fast ]; then
         compile -O1 tests/fast_impl.c "$out/fast_wide.o" -c &&
             compile -O1 tests/fast_impl.c "$out/fast_plain.o" -c -DMSGSTORE_NO_SIMD ||
@@ -135,6 +136,7 @@ program()
     why=$(left_out "$name")
     if [ -n "$why" ]; then
         echo "skip $machine $name: $why"
+        echo "0 0" >"$out/log/$name.count"
         return
     fi
     if ! build "$name" >"$log" 2>&1; then
@@ -157,6 +159,7 @@ program()
         echo "FAIL $machine $name: it ended with status $status, see $log"
         failed=1
     fi
+    # shellcheck disable=SC2013
     for test in $(grep -aE '^\[  FAILED  \] [^0-9]' "$log" | awk '{ print $4 }' | sort -u); do
         why=$(known "$name" "$test")
         if [ -n "$why" ]; then
@@ -171,16 +174,31 @@ program()
     echo "$passed $failed" >"$out/log/$name.count"
 }
 
-# The files of tests/golden, written there. Bytes 1208 to 1215, a word of shared writers, are
-# left out: it is newer than those files (its byte numbers in cmp's count from 1).
+# busy FILE: what the word at 1208 of a golden file is when it is written now: up to where a
+# shared writer may be writing; here, where the last VOID leads to.
+busy()
+{
+    case $1 in
+    gaps.msl | plain.msl) echo 4160 ;;
+    segments.msl) echo 38624 ;;
+    torn.msl) echo 30080 ;;
+    *) echo 0 ;;
+    esac
+}
+
+# The files of tests/golden, written there. The word at 1208 is newer than those files, which
+# have 0 there, and lies in no check: it is put into a copy of each, to compare all bytes.
 golden()
 {
-    local passed=0 failed=0 file other
+    local passed=0 failed=0 file other word
     rm -rf "$out/golden" && mkdir -p "$out/golden"
     "$emulator" "$out/test_log_files" --write "$out/golden" >"$out/log/golden" 2>&1
     for file in tests/golden/*; do
-        other=$(cmp -l "$file" "$out/golden/${file##*/}" 2>&1 |
-            awk '!($1 >= 1209 && $1 <= 1216)' | head -n 1)
+        cp "$file" "$out/expected"
+        word=$(busy "${file##*/}")
+        printf '%b' "$(printf '\\0%03o' $((word % 256)) $((word / 256)))" |
+            dd of="$out/expected" bs=1 seek=1208 conv=notrunc status=none
+        other=$(cmp "$out/expected" "$out/golden/${file##*/}" 2>&1)
         if [ -z "$other" ]; then
             echo "ok $machine writes ${file##*/} byte by byte"
             passed=$((passed + 1))
@@ -200,6 +218,9 @@ fi
 
 # ---- all of a machine
 
+# shellcheck disable=SC2086
+programs() { basename -s .c -a ${PROGRAMS:-tests/test_*.c}; }
+
 on_machine()
 {
     machine_is "$1" || { echo "FAIL $1: no such machine" && return 1; }
@@ -215,9 +236,14 @@ on_machine()
         echo "FAIL $machine: the header: $(grep -m 1 error "$out/log/build")"
         return 1
     fi
-    # shellcheck disable=SC2086
-    basename -s .c -a ${PROGRAMS:-tests/test_*.c} | xargs -P "$jobs" -I '{}' bash tests/cross.sh --program "$machine" '{}'
-    golden
+    programs | xargs -P "$jobs" -I '{}' bash tests/cross.sh --program "$machine" '{}'
+    for program in $(programs); do
+        [ ! -s "$out/log/$program.count" ] || continue
+        echo "FAIL $machine $program: it left no result"
+        echo "0 1" >"$out/log/$program.count"
+    done
+    if programs | grep -qx test_log_files; then golden
+    else echo "skip $machine golden files: test_log_files, which writes them, is not chosen"; fi
 }
 
 total_passed=0
