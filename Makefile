@@ -56,7 +56,7 @@ FUZZERS  = $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 LONG     = $(TORTURED:%=build/o2/%) $(TORTURED:%=build/san/%) build/tsan/test_readers \
            build/fuzz/seeds_made $(FUZZERS:%=build/fuzz/%) $(FUZZERS:%=build/fuzz/plain/%)
 PROGRAMS = $(TESTS:%=build/o2/%) $(TESTS:%=build/san/%) $(THREADS:%=build/tsan/%) \
-           $(FUZZERS:%=build/san/%)
+           $(FUZZERS:%=build/san/%) $(FUZZERS:%=build/o2/%)
 
 # What tests/run.sh runs, as variant:program. val is the o2 program under valgrind.
 SUITES = $(TESTS:%=o2:build/o2/%) \
@@ -227,8 +227,8 @@ build/san/%: tests/%.c build/san/msgstore.o $(shared)
 build/tsan/%: tests/%.c build/tsan/msgstore.o $(shared)
 	$(call build,$(TSAN) $(INC),$(object) $(LIBS))
 
-# The fuzz targets: for libFuzzer, with sanitizers and without (plain), and for running
-# kept inputs once (see tests/fuzz/fuzz.h).
+# The fuzz targets: for libFuzzer, with sanitizers and without (plain), for running kept
+# inputs once (san), and as for AFL++, so that it goes on compiling (see tests/fuzz/fuzz.h).
 FUZZ_CHECK = -fsanitize=address,undefined -fno-sanitize-recover=all
 FUZZ  = $(CLANG) $(C99) -O2 -g -pthread $(FUZZ_CHECK) -fno-omit-frame-pointer
 COVER = -fsanitize=fuzzer-no-link -fno-sanitize-coverage=trace-cmp
@@ -243,6 +243,8 @@ build/fuzz/plain/fuzz_%: tests/fuzz/fuzz_%.c build/fuzz/plain/msgstore.o $(fuzz)
 	$(call build,$(FUZZ) $(COVER) -fsanitize=fuzzer $(INC),$(@D)/msgstore.o $(LIBS))
 build/san/fuzz_%: tests/fuzz/fuzz_%.c build/san/msgstore.o $(fuzz)
 	$(call build,$(SAN) -O0 -DFUZZ_REPLAY $(INC),$(@D)/msgstore.o $(LIBS))
+build/o2/fuzz_%: tests/fuzz/fuzz_%.c build/o2/msgstore.o $(fuzz)
+	$(call build,$(O2) -O0 -DFUZZ_AFL $(INC),$(@D)/msgstore.o $(LIBS))
 build/fuzz/make_seeds: tests/fuzz/seeds.c build/o2/msgstore.o $(fuzz)
 	$(call build,$(O2) -O0 $(INC),build/o2/msgstore.o $(LIBS))
 build/fuzz/seeds_made: build/fuzz/make_seeds
