@@ -1,12 +1,21 @@
-/* Fuzzes the search in texts.
+/* Fuzzes the search in texts, the shortening of long ones, and their keys.
  *
- *   byte 0    bits: exact case, JSON, from somewhere inside
+ *   byte 0    bits: exact case, JSON, from somewhere inside; 60 to 7F: see below
  *   byte 1    bytes of what is looked for, which follow; the rest is the text
  *
  * In plain text each match is compared with that of a naive search, forwards to the end;
  * in JSON each match lies inside, in order, does not overlap, and reads or is spelled as
  * what is looked for; one that a search of the spelled text or of a plain string finds
  * is found. A snippet is whole characters around its match.
+ *
+ *   60 to 6F  shorten: bits: it may grow, clusters, in a message; byte 1: characters
+ *             that are kept; byte 2: bytes of the key, which follows; then the text
+ *   70 to 7F  keys: bits: the key of a session of that name, asked for by another user,
+ *             or only made shorter; byte 1: which row, or the most characters; then the
+ *             key or the name
+ *
+ * A shortened text is its beginning, the hint, its end, and is not shortened again; a
+ * message comes back. A key finds what a naive search through the sessions finds.
  */
 
 #define _POSIX_C_SOURCE 200809L
@@ -14,6 +23,8 @@
 #include "fuzz.h"
 
 enum { EXACT = 1, IS_JSON = 2, INSIDE = 4 };
+enum { GROWS = 1, CLUSTERS = 2, MESSAGE = 4 };
+enum { MADE = 1, OTHER_USER = 2, CUT = 4, KEYS = 16 };
 
 static ms_arena arena;
 
@@ -110,15 +121,261 @@ static void json(ms_str text, ms_str needle, bool exact)
     }
 }
 
-static void fuzz_one(const unsigned char *bytes, size_t size)
+
+static void search(unsigned how, ms_str needle, ms_str text)
 {
-    fuzz_input in = {bytes, bytes + size};
-    unsigned how = fuzz_u8(&in);
-    ms_str needle = fuzz_text(&in), text = fuzz_bytes(&in, FUZZ_MOST);
     bool exact = (how & EXACT) != 0;
     plain(text, needle, exact, how & INSIDE ? text.len / 2 : 0);
     if ((how & IS_JSON) && ms_utf8_check(needle, NULL) &&
         ms_json_check(text, NULL, NULL, NULL) == MS_OK)
         json(text, needle, exact);
+}
+
+
+/* ---- long texts ---- */
+
+static bool is_lead(char c) { return ((unsigned char)c & 0xC0) != 0x80; }
+
+static size_t chars_of(ms_str text)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < text.len; i++) n += is_lead(text.ptr[i]);
+    return n;
+}
+
+/* The byte at which character n begins, or the end. */
+static size_t char_at(ms_str text, size_t n)
+{
+    size_t at = 0;
+    for (n++; at < text.len && (n -= is_lead(text.ptr[at])) > 0; at++) {}
+    return at;
+}
+
+static void must(bool holds, const char *what, ms_str text)
+{
+    if (holds) return;
+    fuzz_show("text", text);
+    fuzz_fail("%s", what);
+}
+
+static bool begins(ms_str text, ms_str with)
+{
+    return text.len >= with.len && memcmp(text.ptr, with.ptr, with.len) == 0;
+}
+
+static bool ends(ms_str text, ms_str with)
+{
+    size_t more = text.len - with.len;
+    return text.len >= with.len && begins(ms_str_n(text.ptr + more, with.len), with);
+}
+
+/* Is it what is said: the beginning, the hint, the end? */
+static void as_said(ms_str text, ms_str out, size_t keep, ms_str key)
+{
+    char hint[512];
+    int n;
+    size_t chars = chars_of(text), head = char_at(text, keep);
+    size_t tail = char_at(text, chars - keep);
+    if (key.len > 0)
+        n = snprintf(hint, sizeof hint, "\n\n... [Message truncated - REM LOOKUP %.*s to "
+                     "recover full content] ...\n\n", (int)key.len, key.ptr);
+    else
+        n = snprintf(hint, sizeof hint, "\n\n... [Message truncated - %lu characters "
+                     "omitted] ...\n\n", (unsigned long)(chars - 2 * keep));
+    must(out.len == head + (size_t)n + text.len - tail, "another length", out);
+    must(begins(out, ms_str_n(text.ptr, head)) &&
+             ends(out, ms_str_n(text.ptr + tail, text.len - tail)) &&
+             memcmp(out.ptr + head, hint, (size_t)n) == 0,
+         "not the beginning, the hint, the end", out);
+}
+
+/* With clusters both ends are at most as long. */
+static void in_order(ms_str text, ms_str out, const ms_shorten_opts *opts, ms_str key)
+{
+    size_t chars = chars_of(text);
+    if (!ms_utf8_check(text, NULL)) return;
+    must(chars > 2 * opts->keep, "a short text is shortened", text);
+    must(!ms_utf8_check(key, NULL) || ms_utf8_check(out, NULL), "a cut character", out);
+    if (!opts->clusters && memchr(key.ptr, '\0', key.len) == NULL)
+        as_said(text, out, opts->keep, key);
+    if (!opts->may_grow && memchr(key.ptr, ']', key.len) == NULL &&
+        ms_utf8_check(key, NULL))
+        must(!ms_shorten_needed(out, opts, key), "shortened once more", out);
+}
+
+static void shorten_message(ms_str text, const ms_shorten_opts *opts, ms_str key,
+                            ms_str want)
+{
+    ms_envelope m = ms_assistant_message(ms_text_n(text));
+    ms_envelope system = ms_text_message(MS_ROLE_SYSTEM, ms_text_n(text));
+    ms_str has;
+    must(ms_shorten_message(&system, opts, key, &arena, NULL) == MS_OK &&
+             system.content.text.ptr == text.ptr && system.extra.ptr == NULL,
+         "a system message is shortened", text);
+    must(ms_shorten_message(&m, opts, key, &arena, NULL) == MS_OK &&
+             ms_str_equal(m.content.text, want),
+         "a message is shortened to something else", text);
+    must(ms_is_shortened(&m) == (want.ptr != text.ptr), "shortened or not", text);
+    if (want.ptr == text.ptr) return;
+    must(ms_shortened_key(&m, &arena, &has) == MS_OK &&
+             (has.ptr != NULL) == (key.len > 0),
+         "no key, or one of nothing", text);
+    must(key.len == 0 || !ms_utf8_check(key, NULL) || ms_str_equal(has, key),
+         "another key", has);
+    must(ms_restore_message(&m, text, &arena, NULL) == MS_OK && m.extra.ptr == NULL &&
+             m.content.text.ptr == text.ptr,
+         "it is not restored", text);
+}
+
+static void shorten(unsigned how, size_t keep, ms_str key, ms_str text)
+{
+    ms_shorten_opts opts = {1 + keep % 64, (how & GROWS) != 0, (how & CLUSTERS) != 0};
+    ms_str out;
+    bool needed = ms_shorten_needed(text, &opts, key);
+    must(ms_shorten(text, &opts, key, &arena, &out, NULL) == MS_OK, "refused", text);
+    must(needed == (out.ptr != text.ptr) && (needed || out.len == text.len),
+         "needed or not", text);
+    if (needed) in_order(text, out, &opts, key);
+    if (opts.may_grow && ms_utf8_check(text, NULL))
+        must(needed == (chars_of(text) > 2 * opts.keep), "it may grow, but", text);
+    if (!opts.may_grow) must(!needed || out.len < text.len, "it has grown", text);
+    if (how & MESSAGE) shorten_message(text, &opts, key, out);
+}
+
+
+/* ---- keys ---- */
+
+#define X50 "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+#define X250 X50 X50 X50 X50 X50
+enum { ROWS = 12 };
+
+/* The sessions in the store: two rows each, one of which is hidden; the last session is
+ * another user's. */
+static const char *const sessions[] = {"s", "s-msg-0", X250, X250 "y", "\xC3\xA9", "s"};
+
+static ms_str user_of(size_t row) { return row < ROWS - 2 ? MS_STR("u") : MS_STR("v"); }
+
+static ms_store *session_store(void)
+{
+    static uint64_t room[1 << 13];
+    static unsigned char drawn;
+    static ms_store *store;
+    uint64_t seq = 0;
+    ms_mem_desc desc;
+    if (store != NULL) return store;
+    memset(&desc, 0, sizeof desc);
+    desc.buffer = room;
+    desc.buffer_size = sizeof room;
+    desc.clock.now = fuzz_now;
+    desc.entropy.fill = fuzz_fill;
+    desc.entropy.ctx = &drawn;
+    if (ms_mem_open(&store, &desc, NULL) != MS_OK) fuzz_fail("no store");
+    for (size_t i = 0; i < ROWS; i++) {
+        ms_session s;
+        char digit = (char)('a' + i);
+        ms_envelope m = ms_user_message(ms_text_n(ms_str_n(&digit, 1)));
+        if (ms_session_init(&s, store, user_of(i), ms_str_of(sessions[i / 2]), NULL) !=
+                MS_OK ||
+            ms_session_store(&s, &m, 1, NULL, &seq, NULL) != MS_OK)
+            fuzz_fail("no session");
+    }
+    if (ms_hide(store, 2, NULL) != MS_OK) fuzz_fail("nothing is hidden");
+    return store;
+}
+
+/* The row of that key, naively; ROWS: there is none. */
+static size_t row_of(ms_str user, ms_str key)
+{
+    static char own[ROWS][MS_ENTITY_KEY_MAX];
+    static size_t len[ROWS];
+    for (size_t i = 0; i < ROWS; i++) {
+        if (len[i] == 0)
+            len[i] = ms_entity_key(ms_str_of(sessions[i / 2]), i % 2, own[i]);
+        if (i != 1 && ms_str_equal(user, user_of(i)) &&
+            ms_str_equal(key, ms_str_n(own[i], len[i])))
+            return i;
+    }
+    return ROWS;
+}
+
+static void look_up(ms_str user, ms_str key)
+{
+    ms_envelope m;
+    ms_error err;
+    size_t row = row_of(user, key);
+    memset(&err, 0, sizeof err);
+    ms_result code = ms_session_lookup(session_store(), user, key, &arena, &m, &err);
+    if (row == ROWS) {
+        must(code == MS_E_NOT_FOUND && err.code == code && err.message[0] != '\0',
+             "a key of nothing, not said so", key);
+        must(m.type == MS_T_NONE && m.content.text.ptr == NULL, "not empty", key);
+    } else {
+        must(code == MS_OK && m.content.text.len == 1 &&
+                 m.content.text.ptr[0] == (char)('a' + row),
+             "a message is not found", key);
+    }
+}
+
+static size_t hex_digits(ms_str s)
+{
+    size_t n = 0;
+    while (n < s.len && memchr("0123456789abcdef", s.ptr[n], 16) != NULL) n++;
+    return n;
+}
+
+/* The first characters, a hyphen, eight digits. */
+static void shorten_key(ms_str key, size_t most)
+{
+    char out[FUZZ_MOST + 400], again[FUZZ_MOST + 400];
+    ms_str is = ms_shorten_key(key, most, out);
+    must(is.ptr == out && is.len <= key.len, "a longer key", key);
+    memcpy(again, key.ptr, key.len);
+    must(ms_str_equal(is, ms_shorten_key(ms_str_n(again, key.len), most, again)),
+         "another key in its own place", key);
+    if (!ms_utf8_check(key, NULL)) return;
+    if (most == 0) most = MS_ENTITY_KEY_CHARS;
+    if (most < 9) most = 9;
+    if (chars_of(key) <= most) {
+        must(ms_str_equal(is, key), "a short key is changed", key);
+        return;
+    }
+    size_t head = char_at(key, most - 9);
+    must(is.len == head + 9 && memcmp(is.ptr, key.ptr, head) == 0 &&
+             is.ptr[head] == '-' && hex_digits(ms_str_n(is.ptr + head + 1, 8)) == 8,
+         "not the beginning and a sum", is);
+}
+
+/* A byte 1 of the input is many x. */
+static ms_str spread(ms_str text, char *out, size_t room)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < text.len && n + 250 <= room; i++) {
+        if (text.ptr[i] == 1) memset(out + n, 'x', 250);
+        else out[n] = text.ptr[i];
+        n += text.ptr[i] == 1 ? 250 : 1;
+    }
+    return ms_str_n(out, n);
+}
+
+static void keys(unsigned how, unsigned n, ms_str text)
+{
+    char wide[FUZZ_MOST], made[MS_ENTITY_KEY_MAX];
+    ms_str key = spread(text, wide, sizeof wide);
+    if (how & MADE) key = ms_str_n(made, ms_entity_key(key, n % 4, made));
+    if (how & CUT) shorten_key(key, n);
+    else look_up(how & OTHER_USER ? MS_STR("v") : MS_STR("u"), key);
+}
+
+static void fuzz_one(const unsigned char *bytes, size_t size)
+{
+    fuzz_input in = {bytes, bytes + size};
+    unsigned how = fuzz_u8(&in);
+    bool is_search = (how & 0xE0) != 0x60;
+    size_t n = is_search ? 0 : fuzz_u8(&in);
+    ms_str needle = how & KEYS && !is_search ? MS_STR("") : fuzz_text(&in);
+    ms_str text = fuzz_bytes(&in, FUZZ_MOST);
+    if (is_search) search(how, needle, text);
+    else if (how & KEYS) keys(how, (unsigned)n, text);
+    else shorten(how, n, needle, text);
     ms_arena_reset(&arena);
 }
