@@ -7943,8 +7943,8 @@ static ms_result ms__openai_write(ms_writer *w, const ms_envelope *m, size_t n,
  *
  * envelope-rows reads the same and writes what a provider gets: role, content, and in
  * metadata, in this order of precedence: the type (over a metadata.type), the metadata
- * (null too), the payload but for a member type. No metadata when there would be only the
- * type text. Id, times, other members and msgstore are not told.
+ * (null too), the payload but for members type and msgstore. No metadata when there would
+ * be only the type text. Id, times, other members and our own msgstore are not told.
  * (E1) What was written is read strictly, and written again it is the same text.
  * (E2) A row is the projection of the envelope that would be written.
  * Cost: one pass over the members and one over each of payload and metadata for each name
@@ -26887,8 +26887,10 @@ static ms_result ms__hold_take(ms__hold *h, ms_store *source, const ms_log_desc 
         own = log->writer && !log->shared && log->file_stat.device == st.device &&
               log->file_stat.inode == st.inode;
     }
-    if (code == 0 && !own && st.regular && st.size == 0)
-        code = h->os->lock(h->os->ctx, h->file);
+    if (code == 0 && !own && st.regular && st.size == 0) {
+        do code = h->os->lock(h->os->ctx, h->file);
+        while (code == EINTR);
+    }
     if (own) h->own = source;
     h->locked = code == 0 && !own && st.regular && st.size == 0;
     if (!h->locked) (void)h->os->close(h->os->ctx, h->file);

@@ -306,6 +306,26 @@ static void numbers_keep_their_spelling(void **state)
     }
 }
 
+/* What others named as we name our own object in metadata is not taken for it. */
+static void a_payload_with_our_own_name_becomes_no_metadata(void **state)
+{
+    static const char *const values[] = {"{\"q\":1}", "{\"turn_id\":\"x\"}", "{}", "1"};
+    (void)state;
+    for (size_t i = 0; i < 2 * COUNT(values); i++) {
+        ms_str type = ms_str_of(i % 2 ? "tool_call" : "tool_result");
+        ms_str json = joined("[{\"schema\":\"agents-api.message\",\"version\":1,\"type\":\"",
+                             type, "\",\"payload\":{\"msgstore\":");
+        json = joined("", json, values[i / 2]);
+        ms_envelopes list = reads(ROWS, joined("", json, "}}]"), LENIENT);
+        assert_int_equal(list.count, 1);
+        assert_null(list.items[0].turn_id.ptr);
+        ms_str text = written(ROWS, &list);
+        ms_envelopes again = reads(ROWS, text, STRICT);
+        assert_null(again.items[0].turn_id.ptr);
+        same_json(written(ROWS, &again), text);
+    }
+}
+
 /* The fields that others find. */
 static void fields_are_filled(void **state)
 {
@@ -623,7 +643,8 @@ static json_t *projected(json_t *envelope)
         json_object_size(metadata) > 0)
         json_object_set(metadata, "type", type);
     json_object_foreach (payload, key, value)
-        if (json_object_get(metadata, key) == NULL) json_object_set(metadata, key, value);
+        if (json_object_get(metadata, key) == NULL && strcmp(key, "msgstore") != 0)
+            json_object_set(metadata, key, value);
     if (json_object_size(metadata) > 0) json_object_set(row, "metadata", metadata);
     json_decref(metadata);
     return row;
@@ -1327,6 +1348,7 @@ int main(void)
         T(rows_become_canonical),
         T(canonical_envelopes_come_back),
         T(numbers_keep_their_spelling),
+        T(a_payload_with_our_own_name_becomes_no_metadata),
         T(fields_are_filled),
         T(vectors_are_stable),
         T(wrong_kinds_are_refused),
