@@ -9,8 +9,12 @@
  *
  *   - A step that fails says so: a code that fits, a sentence, the errno value, the path.
  *   - Then the store shows what it showed before that step, to this handle and to another
- *     process; after a failed sync (and in a step of several) what it showed before, or
- *     after it. When the trouble is over the step works, on the same handle or a new one.
+ *     process, and no record is damaged; after a failed sync (and where a step has an
+ *     effect before its end) what it showed before or after it; of several appends those
+ *     that were done. When the trouble is over the step works, on the same handle or a
+ *     new one.
+ *   - An interrupted read, write, allocation, sync or lock is made again; another
+ *     interrupted call fails like that, if at all.
  *   - After a failed sync the handle is poisoned: appends and syncs are refused.
  *   - At the end no file, map or block is left, and no file in the folder.
  *
@@ -21,10 +25,9 @@
  * full disks and short writes (test_full), arena stores (test_oom), crashes at each call
  * (test_crash).
  *
- * At MS_TEST_SCALE=100 one error in turn for each call (with all after it: for every call
- * with the map, for each second one of the other two kinds of handles), each allocation,
- * over 600 compound faults. From 1000 on every error for every call, 10,000 compound
- * faults.
+ * At MS_TEST_SCALE=100 one error in turn for each call, alone and with all after it,
+ * and EINTR for each call; each allocation, over 600 compound faults. From 1000 on every
+ * error for every call, 10,000 compound faults.
  */
 
 #define _GNU_SOURCE
@@ -33,8 +36,20 @@
 static uint64_t file_faults, memory_faults, compound_faults;
 
 static const int errors[] = {EIO,    ENOSPC, EDQUOT, EROFS, EAGAIN, EMFILE,    ENFILE,
-                             ENOMEM, EACCES, EFBIG,  EBADF, EINVAL, EOPNOTSUPP};
-enum { ERRORS = (int)(sizeof errors / sizeof errors[0]) };
+                             ENOMEM, EACCES, EFBIG,  EBADF, EINVAL, EOPNOTSUPP, EINTR};
+enum { ERRORS = (int)(sizeof errors / sizeof errors[0]), LASTING = ERRORS - 1 };
+
+/* Calls that are made again when they were interrupted. The others fail with EINTR. */
+enum {
+    REPEATED = TRIP_BIT(READ) | TRIP_BIT(WRITE) | TRIP_BIT(ALLOCATE) | TRIP_BIT(SYNC) |
+               TRIP_BIT(LOCK) | TRIP_BIT(SYNC_FOLDER)
+};
+
+/* Error number n; no interrupt where it stays, or the call would be made for ever. */
+static int error_of(uint64_t n, bool from)
+{
+    return errors[n % (from ? LASTING : ERRORS)];
+}
 
 static uint64_t boot_now = 500;
 
@@ -53,11 +68,15 @@ static double clock_stands(void *ctx)
 
 /* ---- text of everything that a store shows ---- */
 
+/* In the order in which what is done in several appends comes: a redaction amends, then
+ * erases notes; a deletion hides, then forgets facts. */
+enum { MESSAGES, NOTES, FACTS, PARTS };
 enum { TEXT_MOST = 1 << 16 };
 
 typedef struct text {
     char bytes[TEXT_MOST];
     size_t len;
+    size_t part[PARTS + 1];   /* where each begins, and the end */
 } text;
 
 static void text_add(text *t, ms_str s)
@@ -80,9 +99,26 @@ static bool text_equal(const text *a, const text *b)
     return a->len == b->len && memcmp(a->bytes, b->bytes, a->len) == 0;
 }
 
-static void text_message(text *t, const ms_msg *msg)
+/* Are the parts from one on, before another, the same? */
+static bool text_alike(const text *a, const text *b, int from, int to)
 {
-    const uint32_t told = MS_FLAG_AMENDED | MS_FLAG_REDACTED | MS_FLAG_UNFINISHED;
+    size_t x = a->part[from], y = b->part[from], len = a->part[to] - x;
+    return b->part[to] - y == len && memcmp(a->bytes + x, b->bytes + y, len) == 0;
+}
+
+/* Some parts, from the first one on, as they are after a step; the others as before. */
+static bool text_between(const text *t, const text *before, const text *after)
+{
+    for (int i = 0; i <= PARTS; i++)
+        if (text_alike(t, after, 0, i) && text_alike(t, before, i, PARTS)) return true;
+    return false;
+}
+
+/* A note that is being erased is marked for a while. */
+static void text_message(text *t, const ms_msg *msg, int part)
+{
+    uint32_t told = MS_FLAG_AMENDED | MS_FLAG_UNFINISHED;
+    if (part == MESSAGES) told |= MS_FLAG_REDACTED;
     text_number(t, ms_seq(msg));
     text_number(t, (uint64_t)ms_type_of(msg));
     text_number(t, ms_flags(msg) & told);
@@ -94,37 +130,52 @@ static void text_message(text *t, const ms_msg *msg)
     text_add(t, ms_get(msg, MS_F_ARGS).text);
 }
 
-static ms_result text_query(text *t, ms_store *store, unsigned raw, ms_arena *arena,
+static ms_result text_query(text *t, ms_store *store, int part, ms_arena *arena,
                             ms_error *err)
 {
     ms_query q;
     ms_cursor it;
     const ms_msg *msg;
     memset(&q, 0, sizeof q);
-    q.arena = arena;
-    q.raw = raw;
+    if (part == MESSAGES) q.arena = arena;
+    else q.raw = MS_RAW_NOTES;
+    t->part[part] = t->len;
     ms_result result = ms_query_open(store, &q, &it, err);
     if (result != MS_OK) return result;
-    while ((msg = ms_next(&it)) != NULL) text_message(t, msg);
+    while ((msg = ms_next(&it)) != NULL) text_message(t, msg, part);
     return ms_cursor_close(&it, err);
 }
+
+static const char *const places[] = {"job", "branch", "task", "4:user/s"};
+enum { PLACES = (int)(sizeof places / sizeof places[0]) };
 
 /* Messages as they are now, notes, facts. */
 static ms_result text_of(text *t, ms_store *store, const ms_alloc *alloc, ms_error *err)
 {
-    static const char *const places[] = {"job", "branch", "task"};
     ms_arena arena;
     ms_str facts;
     ms_arena_init(&arena, alloc);
     t->len = 0;
-    ms_result result = text_query(t, store, 0, &arena, err);
-    if (result == MS_OK) result = text_query(t, store, MS_RAW_NOTES, NULL, err);
-    for (int i = 0; result == MS_OK && i < 3; i++) {
+    ms_result result = MS_OK;
+    for (int i = MESSAGES; i < FACTS && result == MS_OK; i++)
+        result = text_query(t, store, i, &arena, err);
+    t->part[FACTS] = t->len;
+    for (int i = 0; result == MS_OK && i < PLACES; i++) {
         result = ms_location_get(store, ms_str_of(places[i]), &arena, &facts, err);
         if (result == MS_OK) text_add(t, facts);
     }
+    t->part[PARTS] = t->len;
     ms_arena_deinit(&arena);
     return result;
+}
+
+/* Of a store that has nothing, or is not there. */
+static void text_of_none(text *t)
+{
+    memset(t->part, 0, sizeof t->part);
+    t->len = 0;
+    for (int i = 0; i < PLACES; i++) text_add(t, MS_STR("{}"));
+    t->part[PARTS] = t->len;
 }
 
 
@@ -698,69 +749,72 @@ static ms_result do_task_delete(world *w, ms_error *err)
     return result;
 }
 
-/* several: of more than one append, or with an effect before its end; after a failure it
- * may be done in part. */
+/* What may be shown when a step has failed: what was there before; or what is there when
+ * it is done, of one with an effect before its end; or, of several appends, those that
+ * were done. */
+typedef enum failing { NOTHING, ALL_OR_NOTHING, BY_PARTS } failing;
+
 static const struct step {
     const char *name;
     size_t times;
-    bool several;
+    failing leaves;
     ms_result (*run)(world *w, ms_error *err);
 } steps[] = {
-    {"open", 1, false, do_open},
-    {"append", 1, false, do_append},
-    {"second append", 1, false, do_second},
-    {"keyed append", 2, false, do_keyed},
-    {"batch", 2, false, do_batch},
-    {"compare and append", 1, false, do_compare},
-    {"sync", 1, false, do_sync},
-    {"begin a stream", 1, false, do_begin},
-    {"feed", 2, false, do_feed},
-    {"flush", 1, false, do_flush},
-    {"reader", 1, false, do_reader},
-    {"end a stream", 1, false, do_end},
-    {"amend", 1, false, do_amend},
-    {"hide", 2, false, do_hide},
-    {"note", 1, false, do_note},
-    {"usage note", 1, false, do_usage},
-    {"facts", 1, false, do_facts},
-    {"fork", 1, true, do_fork},
-    {"redact", 1, true, do_redact},
-    {"fill", 14, false, do_fill},
-    {"tick", 2, false, do_tick},
-    {"hide a range", 1, false, do_hide_range},
-    {"rewind", 1, false, do_rewind},
-    {"read", 1, false, do_read},
-    {"queries", 1, false, do_queries},
-    {"look", 1, false, do_look},
-    {"find", 1, false, do_find},
-    {"history", 1, false, do_history},
-    {"union", 1, false, do_union},
-    {"store a session", 1, false, do_session_store},
-    {"name a session", 1, false, do_session_title},
-    {"mark a session", 1, false, do_session_mark},
-    {"read a session", 1, false, do_session_read},
-    {"pop from a session", 1, false, do_session_pop},
-    {"create a task", 1, false, do_task_create},
-    {"create messages of a task", 1, false, do_task_batch},
-    {"update a task", 1, false, do_task_update},
-    {"read a task", 1, false, do_task_read},
-    {"delete from a task", 1, false, do_task_delete},
-    {"copy", 1, false, do_copy},
-    {"export", 2, false, do_export},
-    {"close", 1, false, do_close},
-    {"verify", 1, false, do_verify},
-    {"open again", 1, false, do_open},
-    {"read again", 1, false, do_read},
-    {"refresh", 1, false, do_refresh},
-    {"compact", 1, true, do_compact},
-    {"close the old one", 1, false, do_close},
-    {"open the new one", 1, false, do_open},
-    {"reader of the new one", 1, false, do_reader},
-    {"delete a session", 1, true, do_session_delete},
-    {"fill the new one", 3, false, do_fill},
-    {"sync the new one", 1, false, do_sync},
-    {"look at the new one", 1, false, do_look},
-    {"close at last", 1, false, do_close},
+    {"open", 1, NOTHING, do_open},
+    {"append", 1, NOTHING, do_append},
+    {"second append", 1, NOTHING, do_second},
+    {"keyed append", 2, NOTHING, do_keyed},
+    {"batch", 2, NOTHING, do_batch},
+    {"compare and append", 1, NOTHING, do_compare},
+    {"sync", 1, NOTHING, do_sync},
+    {"begin a stream", 1, NOTHING, do_begin},
+    {"feed", 2, NOTHING, do_feed},
+    {"flush", 1, NOTHING, do_flush},
+    {"reader", 1, NOTHING, do_reader},
+    {"end a stream", 1, NOTHING, do_end},
+    {"amend", 1, NOTHING, do_amend},
+    {"hide", 2, NOTHING, do_hide},
+    {"note", 1, NOTHING, do_note},
+    {"usage note", 1, NOTHING, do_usage},
+    {"facts", 1, NOTHING, do_facts},
+    {"fork", 1, NOTHING, do_fork},
+    {"redact", 1, BY_PARTS, do_redact},
+    {"fill", 14, NOTHING, do_fill},
+    {"tick", 2, NOTHING, do_tick},
+    {"hide a range", 1, NOTHING, do_hide_range},
+    {"rewind", 1, NOTHING, do_rewind},
+    {"read", 1, NOTHING, do_read},
+    {"queries", 1, NOTHING, do_queries},
+    {"look", 1, NOTHING, do_look},
+    {"find", 1, NOTHING, do_find},
+    {"history", 1, NOTHING, do_history},
+    {"union", 1, NOTHING, do_union},
+    {"store a session", 1, NOTHING, do_session_store},
+    {"name a session", 1, NOTHING, do_session_title},
+    {"mark a session", 1, NOTHING, do_session_mark},
+    {"read a session", 1, NOTHING, do_session_read},
+    {"pop from a session", 1, NOTHING, do_session_pop},
+    {"create a task", 1, NOTHING, do_task_create},
+    {"create messages of a task", 1, NOTHING, do_task_batch},
+    {"update a task", 1, NOTHING, do_task_update},
+    {"read a task", 1, NOTHING, do_task_read},
+    {"delete from a task", 1, NOTHING, do_task_delete},
+    {"copy", 1, NOTHING, do_copy},
+    {"export", 2, NOTHING, do_export},
+    {"close", 1, NOTHING, do_close},
+    {"verify", 1, NOTHING, do_verify},
+    {"open again", 1, NOTHING, do_open},
+    {"read again", 1, NOTHING, do_read},
+    {"refresh", 1, NOTHING, do_refresh},
+    {"compact", 1, ALL_OR_NOTHING, do_compact},
+    {"close the old one", 1, NOTHING, do_close},
+    {"open the new one", 1, NOTHING, do_open},
+    {"reader of the new one", 1, NOTHING, do_reader},
+    {"delete a session", 1, BY_PARTS, do_session_delete},
+    {"fill the new one", 3, NOTHING, do_fill},
+    {"sync the new one", 1, NOTHING, do_sync},
+    {"look at the new one", 1, NOTHING, do_look},
+    {"close at last", 1, NOTHING, do_close},
 };
 
 enum { STEPS = (int)(sizeof steps / sizeof steps[0]) };
@@ -783,8 +837,7 @@ static void text_at_path(world *w, text *out)
     desc.mode = MS_LOG_READ;
     desc.shared = false;
     if (ms_log_open(&reader, &desc, &err) == MS_E_NOT_FOUND) {
-        out->len = 0;
-        for (int i = 0; i < 3; i++) text_add(out, MS_STR("{}"));
+        text_of_none(out);
         return;
     }
     if (reader == NULL) fail_msg("%s, then a reader: %s", w->when, err.message);
@@ -857,18 +910,46 @@ static void reopen(world *w)
     if (do_open(w, &err) != MS_OK) fail_msg("%s, then open: %s", w->when, err.message);
 }
 
-/* What is shown now: before the step, after it, or (of several) in between. Returns
- * whether the step has been done. */
-static bool must_show(world *w, text *now, const text *before, const text *after,
-                      bool unsure, bool several)
+/* What is shown now: before the step, after it, or (by parts) in between. Returns whether
+ * the step has been done. */
+static bool must_show(world *w, const text *now, const text *before, const text *after,
+                      failing leaves)
 {
     bool same = text_equal(now, before), done = text_equal(now, after);
-    if (same || several) return done && !same;
-    if (unsure && done) return true;
-    fail_msg("%s: it shows %s\n  now    %.*s\n  before %.*s", w->when,
+    if (same) return false;
+    if (done && leaves != NOTHING) return true;
+    if (leaves == BY_PARTS && text_between(now, before, after)) return false;
+    fail_msg("%s: it shows %s\n  now    %.*s\n  before %.*s\n  after  %.*s", w->when,
              done ? "what failed" : "something else", (int)now->len, now->bytes,
-             (int)before->len, before->bytes);
+             (int)before->len, before->bytes, (int)after->len, after->bytes);
     return false;
+}
+
+/* What this handle shows: the same as a reader that has just come; a file that another
+ * one was put in the place of stays as it was. */
+static void handle_must_show(world *w, const struct step *s, const text *at_path,
+                             const text *before)
+{
+    static text now;
+    ms_error err;
+    if (w->log == NULL) return;
+    if (text_of(&now, w->log, NULL, &err) != MS_OK)
+        fail_msg("%s, then reading: %s", w->when, err.message);
+    const text *want = s->run == do_compact ? before : at_path;
+    if (!text_equal(&now, want))
+        fail_msg("%s: this handle shows something else\n  now    %.*s\n  should %.*s",
+                 w->when, (int)now.len, now.bytes, (int)want->len, want->bytes);
+}
+
+/* Whatever failed, no record is damaged. */
+static void must_be_whole(world *w)
+{
+    ms_log_desc desc = desc_of(w, w->path);
+    ms_log_report report;
+    ms_error err;
+    ms_result result = ms_log_verify(&desc, &report, &err);
+    if (result != MS_OK && result != MS_E_NOT_FOUND)
+        fail_msg("%s, then verify: %s", w->when, err.message);
 }
 
 /* A step has failed. True: what it was to do is there all the same. */
@@ -878,19 +959,19 @@ static bool after_failure(world *w, const struct step *s, const text *before,
     static text now;
     ms_error err;
     bool opens = s->run == do_open, poisoned = is_poisoned(w), done;
+    failing leaves = poisoned && s->leaves == NOTHING ? ALL_OR_NOTHING : s->leaves;
     if (poisoned) must_be_poisoned(w);
     text_at_path(w, &now);
-    done = must_show(w, &now, before, after, poisoned, s->several);
-    if (w->log != NULL && s->run != do_compact &&
-        text_of(&now, w->log, NULL, &err) == MS_OK)
-        must_show(w, &now, before, after, poisoned, s->several);
+    done = must_show(w, &now, before, after, leaves);
+    handle_must_show(w, s, &now, before);
+    must_be_whole(w);
     bool anew = poisoned || is_locked_in(w) ||
                 (!opens && w->t.calls % 2 == 0 && w->log != NULL);
     if (!anew) return done;
     reopen(w);
     if (text_of(&now, w->log, NULL, &err) != MS_OK)
         fail_msg("%s, opened anew: %s", w->when, err.message);
-    return must_show(w, &now, before, after, poisoned, s->several);
+    return must_show(w, &now, before, after, leaves);
 }
 
 /* A step that failed and is there all the same: the stream as it would be without. */
@@ -905,6 +986,13 @@ static void stream_follows(world *w, const struct step *s)
     w->stream.opts.clock.now = clock_stands;
 }
 
+/* The place of a log that is written to where none was is locked without a second try. */
+static bool is_repeated(const world *w, const struct step *s)
+{
+    if (w->t.last_hit == CALL_LOCK && s->run == do_export) return false;
+    return REPEATED >> (unsigned)w->t.last_hit & 1;
+}
+
 static void run_step(world *w, const struct step *s, const text *before, text *after)
 {
     ms_error err;
@@ -917,6 +1005,8 @@ static void run_step(world *w, const struct step *s, const text *before, text *a
     describe(w, s);
     if (w->t.hits + w->heap.failed == faults && !is_locked_in(w))
         fail_msg("%s: without a fault: %s", w->when, err.message);
+    if (w->t.hits != 0 && code == EINTR && is_repeated(w, s))
+        fail_msg("%s: it is not made again: %s", w->when, err.message);
     must_explain(w, result, &err, code);
     if (w->t.from || w->heap.fail_from) /* it stays as it is */
         for (int i = 0; i < 2 && result != MS_OK; i++) result = s->run(w, &err);
@@ -960,8 +1050,7 @@ static bool run_script(world *w)
     memset(&w->stream, 0, sizeof w->stream);
     w->log = NULL;
     text *before = text_for(w, n++);
-    before->len = 0;
-    for (int i = 0; i < 3; i++) text_add(before, MS_STR("{}"));
+    text_of_none(before);
     for (size_t i = 0; i < STEPS; i++)
         for (w->repeat = 0; w->repeat < steps[i].times; w->repeat++) {
             text *after = text_for(w, n);
@@ -1014,17 +1103,10 @@ static size_t call_stride(void)
     return test_scale() >= 100 ? 1 : (100 / test_scale()) | 1;
 }
 
-/* The same for a fault that stays: a second one below scale 1000, but with the map. */
-static size_t sticky_stride(const world *w)
-{
-    bool all = w->engine == MS_ENGINE_MAP || test_scale() >= 1000;
-    return all ? call_stride() : call_stride() * 2;
-}
-
 static void fail_calls(world *w, bool from)
 {
-    size_t stride = from ? sticky_stride(w) : call_stride();
-    size_t each = test_scale() >= 1000 ? ERRORS : 1, runs = 0;
+    size_t stride = call_stride(), all = from ? LASTING : ERRORS;
+    size_t each = test_scale() >= 1000 ? all : 1, runs = 0;
     bool done = false;
     for (size_t k = 1 + test_seed() % stride; !done; k += stride)
         for (size_t i = 0; i < each && !done; i++) {
@@ -1032,7 +1114,7 @@ static void fail_calls(world *w, bool from)
             w->t.how = TRIP_FAIL;
             w->t.at = k;
             w->t.from = from;
-            w->t.code = errors[(k * 7 + i + test_seed()) % ERRORS];
+            w->t.code = error_of(k * 5 + i + test_seed() % all, from);
             done = run_script(w);
             runs += !done;
         }
@@ -1082,24 +1164,31 @@ static void each_allocation_of_the_script_fails(void **state)
     world_free(w);
 }
 
-/* A call that was interrupted is made again: nothing fails. */
-static void interrupted_calls_of_the_script_are_repeated(void **state)
+/* Each call in turn is interrupted, once; or all from one on, of those that are not made
+ * again. */
+static void interrupt_calls(world *w, bool from)
 {
-    const config *c = (const config *)*state;
-    world *w = world_new(c->engine, c->sync, c->shared);
     size_t stride = call_stride();
     bool done = false;
     for (size_t k = 1 + test_seed() % stride; !done; k += stride) {
         world_reset(w);
         w->t.how = TRIP_FAIL;
-        w->t.kinds = TRIP_BIT(READ) | TRIP_BIT(WRITE) | TRIP_BIT(ALLOCATE);
+        if (from) w->t.kinds = TRIP_ALL & ~(unsigned)REPEATED;
         w->t.at = k;
+        w->t.from = from;
         w->t.code = EINTR;
-        w->learning = true; /* no step may fail */
         done = run_script(w);
-        w->learning = false;
         file_faults += !done;
     }
+}
+
+/* A call that was interrupted is made again, or fails as by another error. */
+static void each_call_of_the_script_is_interrupted(void **state)
+{
+    const config *c = (const config *)*state;
+    world *w = world_new(c->engine, c->sync, c->shared);
+    interrupt_calls(w, false);
+    interrupt_calls(w, true);
     world_free(w);
 }
 
@@ -1470,7 +1559,7 @@ static void one_wreck(wreck *k, size_t i)
     if (test_one_in(&k->rng, 3)) w->heap.fail_at = 1 + test_below(&k->rng, 12);
     else w->t.at = 1 + test_below(&k->rng, 24);
     w->t.from = w->heap.fail_from = test_one_in(&k->rng, 2);
-    w->t.code = errors[test_below(&k->rng, ERRORS)];
+    w->t.code = error_of(test_below(&k->rng, ERRORS), w->t.from);
     snprintf(w->when, sizeof w->when, "%s, number %zu, errno %d at call %llu%s, "
              "allocation %zu", crash_names[k->crash], i, w->t.code,
              (unsigned long long)w->t.at, w->t.from ? " on" : "", w->heap.fail_at);
@@ -1504,7 +1593,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_CONFIGS(each_file_operation_of_the_script_fails),
         WITH_CONFIGS(each_allocation_of_the_script_fails),
-        WITH_CONFIGS(interrupted_calls_of_the_script_are_repeated),
+        WITH_CONFIGS(each_call_of_the_script_is_interrupted),
         cmocka_unit_test(each_allocation_without_a_store_fails),
         cmocka_unit_test(faults_while_a_crash_is_put_right),
     };
