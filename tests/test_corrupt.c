@@ -551,8 +551,8 @@ static void look_as_writer(bench *b, ms_log_engine engine)
                  ms_result_text(result));
 }
 
-/* Each bit of the records of a short file: verified, read by a reader and a writer, of one
- * engine for the even bits and the other one for the odd, strictly and for salvage,
+/* Each bit of the records of a short file: verified, read by a reader and a writer, of
+ * one engine for the even bits and the other one for the odd, strictly and for salvage,
  * appended to. */
 static void each_bit_of_a_short_log_flipped(void **state)
 {
