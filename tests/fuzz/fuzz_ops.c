@@ -2,7 +2,7 @@
  *
  *   byte 0    bits: the store (arena store on the heap, in a fixed buffer, log with
  *             WRITE, log with MAP); exact maps; two bits of sync mode; a reader beside a
- *   log the rest  operations: what, and one or two bytes of arguments (table `steps`)
+ *   log the rest  operations: what, and a few bytes of arguments (tables `steps`, `later`)
  *
  * A naive twin, an array of what every message should be, is asked after each step what
  * the store should show: every message in order, every place, the conversations and one
@@ -115,12 +115,16 @@ static ms_result open_mem(bool again)
                  : ms_mem_open(&store, &desc, &said);
 }
 
-static void open_beside(void)
+static void open_reader(void)
 {
     ms_log_desc desc = log_desc(MS_LOG_READ);
     desc.alloc = other_heap.alloc;
-    if (is_log() && (how & 32) && ms_log_open(&beside, &desc, NULL) != MS_OK)
-        fuzz_fail("no reader beside");
+    if (ms_log_open(&beside, &desc, NULL) != MS_OK) fuzz_fail("no reader beside");
+}
+
+static void open_beside(void)
+{
+    if (is_log() && (how & 32)) open_reader();
 }
 
 static ms_result open_store(bool again)
@@ -132,8 +136,8 @@ static ms_result open_store(bool again)
 
 static void disarm(void)
 {
-    disk.fail_at = heap.fail_at = 0;
-    disk.fail_from = heap.fail_from = false;
+    disk.fail_at = heap.fail_at = other_heap.fail_at = 0;
+    disk.fail_from = heap.fail_from = other_heap.fail_from = false;
     armed = false;
 }
 
@@ -336,6 +340,15 @@ static void find_state(unsigned oldest, bool also_tried)
               what);
 }
 
+/* What may be said of a fault, and of nothing else. */
+static void may_say(ms_result result, bool fault, const char *step)
+{
+    if (!fault) fuzz_fail("step %u: %s says %s", now, step, ms_result_text(result));
+    if (result != MS_E_IO && result != MS_E_POISONED && result != MS_E_NO_MEMORY &&
+        result != MS_E_ARENA && result != MS_E_BUSY && result != MS_E_FULL)
+        fuzz_fail("step %u: after a fault %s says %s", now, step, ms_result_text(result));
+}
+
 /* What a step said, when it was to succeed. */
 static void answered(ms_result result, const char *step)
 {
@@ -349,11 +362,8 @@ static void answered(ms_result result, const char *step)
         return;
     }
     if (result == MS_E_FULL && (kind == FIXED || disk.size > FILE_ROOM / 2)) return;
-    if (!fault) fuzz_fail("step %u: %s says %s", now, step, ms_result_text(result));
+    may_say(result, fault, step);
     io = result == MS_E_IO || result == MS_E_POISONED;
-    if (!io && result != MS_E_NO_MEMORY && result != MS_E_ARENA && result != MS_E_BUSY &&
-        result != MS_E_FULL)
-        fuzz_fail("step %u: after a fault %s says %s", now, step, ms_result_text(result));
     if (!is_log()) return;
     /* a handle whose sync failed must be opened again, others go on */
     ms_log_info info;
@@ -644,19 +654,82 @@ static void step_fault(fuzz_input *in)
     }
 }
 
+/* The reader looks; first with a fault of its own, perhaps. */
+static void step_refresh(fuzz_input *in)
+{
+    unsigned bits = fuzz_u8(in), k = 1 + (bits >> 3) % 8;
+    uint64_t seq = 0, newest = 0;
+    disarm();
+    if (!is_log()) return;
+    if (beside == NULL) open_reader();
+    if (bits & 1) {
+        other_heap.failed = disk.hits = 0;
+        if (bits & 2) disk.fail_at = disk.calls + k;
+        else other_heap.fail_at = other_heap.calls + k;
+        disk.fail_from = other_heap.fail_from = (bits & 4) != 0;
+        ms_result result = ms_refresh(beside, &seq, NULL);
+        if (result != MS_OK) may_say(result, disk.hits + other_heap.failed > 0, "refresh");
+        disarm();
+    }
+    if (ms_refresh(store, &newest, NULL) != MS_OK) fuzz_fail("the writer's refresh");
+    if (ms_refresh(beside, &seq, NULL) != MS_OK) fuzz_fail("a refresh");
+    if (seq != newest) fuzz_fail("step %u: the reader is behind", now);
+    if (tried.count > 0 && seq < tried.items[tried.count - 1].seq)
+        fuzz_fail("step %u: a refresh misses the newest", now);
+    must_be(&states[now], beside, "refreshed");
+}
+
+/* The writer goes, in order or not, and another one comes; the reader stays. */
+static void step_writers(fuzz_input *in)
+{
+    unsigned bits = fuzz_u8(in);
+    disarm();
+    if (!is_log()) return;
+    if (beside == NULL) open_reader();
+    if (bits & 1) must_be(&states[now], beside, "before another writer");
+    uint64_t size = disk.size;
+    memcpy(disk_image, disk_now.bytes, (size_t)size);
+    disk.keep_synced = (bits & 2) != 0;
+    ms_close(store);
+    disk.keep_synced = true;
+    if (!(bits & 2)) disk_load(&disk, disk_image, size, false);
+    open_again();
+    must_be(&states[now], store, "another writer");
+    if (bits & 4) must_be(&states[now], beside, "beside another writer");
+}
+
 #define STEPS(X)                                                                  \
     X(append) X(append) X(append) X(batch) X(keyed) X(amend) X(hide) X(hide_range) \
     X(note) X(facts) X(redact) X(stream) X(stream) X(sync) X(reopen) X(crash)       \
     X(tick) X(fault) X(fault)
 
-static const struct {
+/* These came later: bytes that no kept input had used for a step. */
+#define LATER(X) \
+    X(8, refresh) X(9, refresh) X(57, refresh) X(110, refresh) X(216, refresh) \
+    X(13, writers) X(75, writers) X(221, writers)
+
+typedef struct step {
     const char *name;
     void (*run)(fuzz_input *in);
-} steps[] = {
+} step;
+
+static const step steps[] = {
 #define X(name) {#name, step_##name},
     STEPS(X)
 #undef X
 };
+static const step later[256] = {
+#define X(byte, name) [byte] = {#name, step_##name},
+    LATER(X)
+#undef X
+};
+
+static const step *next_step(fuzz_input *in)
+{
+    unsigned byte = fuzz_u8(in);
+    if (later[byte].run != NULL) return &later[byte];
+    return &steps[byte % (sizeof steps / sizeof steps[0])];
+}
 
 /* ---- one program ---- */
 
@@ -684,11 +757,11 @@ static void fuzz_one(const unsigned char *bytes, size_t size)
     kind = how & 3;
     begin();
     for (unsigned n = 0; fuzz_left(&in) > 0 && n < MOST_STEPS - 1; n++) {
-        unsigned step = fuzz_below(&in, sizeof steps / sizeof steps[0]);
+        const step *chosen = next_step(&in);
         bool quiet = !armed;
         tried = states[now];
-        if (telling()) fprintf(stderr, "%u: %s\n", now, steps[step].name);
-        steps[step].run(&in);
+        if (telling()) fprintf(stderr, "%u: %s\n", now, chosen->name);
+        chosen->run(&in);
         if (armed && quiet) continue; /* it was a fault for the next one */
         disarm();
         if (n % 4 == 3) must_be(&states[now], store, "the store");
