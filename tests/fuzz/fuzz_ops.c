@@ -32,13 +32,13 @@ enum { MOST_ITEMS = 48, MOST_STEPS = 64, PLACES = 2, KEYS = 3, LONGEST = 1500,
 typedef struct item {
     uint64_t seq;             /* 0: not known */
     uint8_t place, type, agent, key; /* key: 0 none */
-    uint8_t number, version, parts, size;
+    uint8_t number, version, parts, size, notes;
     bool hidden, redacted, open, amended;
 } item;
 
 typedef struct model {
     item items[MOST_ITEMS];
-    unsigned count, notes, redacted_notes;
+    unsigned count, notes;
     uint8_t facts[PLACES];    /* 0: none */
     uint8_t numbers;
 } model;
@@ -71,6 +71,206 @@ static bool telling(void)
     static int known = -1;
     if (known < 0) known = getenv("FUZZ_TELL") != NULL;
     return known != 0;
+}
+
+
+/* ---- a second file on the disk ----
+ * A log that is written anew gets another name first. Whatever is not "log" is this file;
+ * renamed it is what "log" means, and the old one lives as long as it is open. */
+
+enum { PART = 4, SECOND = 8 };      /* of a handle; SECOND: while another has the lock */
+
+static struct {
+    uint64_t size, synced_size;
+    bool there, locked;
+    bool in_place, sure;            /* renamed; and the folder was synced */
+} part;
+static union {
+    unsigned char bytes[DISK_ROOM];
+    uint64_t align;
+} part_now;
+static unsigned char part_synced[DISK_ROOM];
+
+static void part_resize(uint64_t size)
+{
+    fuzz_allow(part_now.bytes, (size_t)size);
+    fuzz_forbid(part_now.bytes + size, (size_t)(DISK_ROOM - size));
+    part.size = size;
+}
+
+static void part_forget(void)
+{
+    memset(part_now.bytes, 0, (size_t)part.size);
+    memset(part_synced, 0, (size_t)part.synced_size);
+    memset(&part, 0, sizeof part);
+}
+
+/* The new file is the log. Nobody has the old one open any more. */
+static void part_becomes_log(void)
+{
+    if (disk.files != 0 || disk.maps != 0) fuzz_fail("files are left open");
+    disk_load(&disk, part_now.bytes, part.size, false);
+    memset(disk_synced, 0, (size_t)disk.synced_size);
+    memcpy(disk_synced, part_synced, (size_t)part.synced_size);
+    disk.synced_size = part.synced_size;
+    disk.inode++;
+    part_forget();
+}
+
+static int two_open(void *ctx, const char *path, unsigned mode, ms_file *file)
+{
+    int second = disk.locked ? SECOND : 0;
+    if (strcmp(path, "log") == 0 && !part.in_place) {
+        int code = disk_open(ctx, path, mode, file);
+        if (code == 0 && *file == 2) *file |= second;
+        return code;
+    }
+    if (disk_fails(&disk)) return disk.code;
+    if (part.there && (mode & MS_OS_EXCLUSIVE)) return EEXIST;
+    if (!part.there && !(mode & MS_OS_CREATE)) return ENOENT;
+    if (!part.there) part_resize(0);
+    part.there = true;
+    disk.files++;
+    *file = PART | (mode & MS_OS_WRITE ? 2 : 1);
+    return 0;
+}
+
+static int two_close(void *ctx, ms_file file)
+{
+    if (file == (PART | 2)) part.locked = false;
+    return disk_close(ctx, file);
+}
+
+static int two_stat(void *ctx, ms_file file, ms_os_stat *out)
+{
+    int code = disk_stat(ctx, file, out);
+    if (code != 0 || !(file & PART)) return code;
+    out->size = part.size;
+    out->inode++;
+    return 0;
+}
+
+static int two_read(void *ctx, ms_file file, uint64_t offset, void *to, size_t size,
+                    size_t *done)
+{
+    uint64_t left = offset < part.size ? part.size - offset : 0;
+    if (!(file & PART)) return disk_read(ctx, file, offset, to, size, done);
+    *done = 0;
+    if (disk_fails(&disk)) return disk.code;
+    *done = size < left ? size : (size_t)left;
+    if (*done > 0) memcpy(to, part_now.bytes + offset, *done);
+    return 0;
+}
+
+static int part_grow(ms_file file, uint64_t offset, uint64_t size)
+{
+    if (file != (PART | 2)) return EBADF;
+    if (offset > DISK_ROOM || size > DISK_ROOM - offset) return ENOSPC;
+    if (offset + size > part.size) part_resize(offset + size);
+    return 0;
+}
+
+static int two_write(void *ctx, ms_file file, uint64_t offset, const void *from,
+                     size_t size, size_t *done)
+{
+    if (!(file & PART)) return disk_write(ctx, file, offset, from, size, done);
+    bool fails = disk_fails(&disk);
+    *done = 0;
+    if (fails) size /= 2;
+    int code = part_grow(file, offset, size);
+    if (code != 0) return code;
+    memcpy(part_now.bytes + offset, from, size);
+    if (fails) return disk.code;
+    *done = size;
+    return 0;
+}
+
+static int two_allocate(void *ctx, ms_file file, uint64_t offset, uint64_t size)
+{
+    if (!(file & PART)) return disk_allocate(ctx, file, offset, size);
+    return disk_fails(&disk) ? disk.code : part_grow(file, offset, size);
+}
+
+static int two_sync(void *ctx, ms_file file)
+{
+    if (!(file & PART)) return disk_sync(ctx, file);
+    if (disk_fails(&disk)) return disk.code;
+    memcpy(part_synced, part_now.bytes, (size_t)part.size);
+    part.synced_size = part.size;
+    return 0;
+}
+
+static int two_lock(void *ctx, ms_file file)
+{
+    if (!(file & PART)) return disk_lock(ctx, file);
+    if (disk_fails(&disk)) return disk.code;
+    if (part.locked) return EAGAIN;
+    part.locked = true;
+    return 0;
+}
+
+static int two_unlock(void *ctx, ms_file file)
+{
+    if (!(file & PART)) return disk_unlock(ctx, file);
+    part.locked = false;
+    return 0;
+}
+
+static int two_map(void *ctx, ms_file file, uint64_t offset, size_t size, unsigned mode,
+                   void **out)
+{
+    if (!(file & PART)) return disk_map(ctx, file, offset, size, mode, out);
+    if (disk_fails(&disk)) return disk.code;
+    if ((mode & MS_OS_WRITE) && file != (PART | 2)) return EACCES;
+    if (offset > DISK_ROOM) return ENOMEM;
+    if (disk.os.exact_maps && (offset > part.size || size > part.size - offset))
+        fuzz_fail("a map reaches beyond the second file");
+    *out = part_now.bytes + offset;
+    disk.maps++;
+    return 0;
+}
+
+static int two_rename(void *ctx, const char *from, const char *to)
+{
+    (void)ctx;
+    if (strcmp(from, "log") == 0 || strcmp(to, "log") != 0 || !part.there)
+        fuzz_fail("a rename of '%s' to '%s'", from, to);
+    if (disk_fails(&disk)) return disk.code;
+    part.in_place = true;
+    return 0;
+}
+
+static int two_remove(void *ctx, const char *path)
+{
+    if (strcmp(path, "log") == 0) return disk_remove(ctx, path);
+    if (part.in_place) return ENOENT;
+    part_forget();
+    return 0;
+}
+
+static int two_sync_folder(void *ctx, const char *path)
+{
+    int code = disk_sync_folder(ctx, path);
+    if (code == 0) part.sure = part.in_place;
+    return code;
+}
+
+static void two_files(ms_os *os)
+{
+    part_forget();
+    os->open = two_open;
+    os->close = two_close;
+    os->stat = two_stat;
+    os->read = two_read;
+    os->write = two_write;
+    os->allocate = two_allocate;
+    os->sync = two_sync;
+    os->lock = two_lock;
+    os->unlock = two_unlock;
+    os->map = two_map;
+    os->rename = two_rename;
+    os->remove = two_remove;
+    os->sync_folder = two_sync_folder;
 }
 
 
@@ -512,6 +712,7 @@ static void step_note(fuzz_input *in)
     item *e = any_item(in);
     if (e == NULL || e->hidden || e->redacted) return;
     tried.notes++;
+    e->notes++;
     answered(ms_note(store, e->seq, MS_STR("k"), ms_text("n"), NULL), "note");
 }
 
@@ -600,12 +801,9 @@ static void step_reopen(fuzz_input *in)
     open_beside();
 }
 
-/* The process dies, or the power is cut. */
-static void step_crash(fuzz_input *in)
+/* The process dies (bit 0: the power is cut); what is left is on the disk. */
+static void die(unsigned bits, unsigned seed)
 {
-    unsigned bits = fuzz_u8(in), seed = fuzz_u8(in);
-    if (!is_log()) return;
-    disarm();
     uint64_t size = disk.size;
     if (bits & 1) {
         size = disk_cut(&disk, seed, (bits & 2) != 0);
@@ -617,6 +815,14 @@ static void step_crash(fuzz_input *in)
     close_all();
     disk.keep_synced = true;
     disk_load(&disk, disk_image, size, (bits & 1) != 0);
+}
+
+static void step_crash(fuzz_input *in)
+{
+    unsigned bits = fuzz_u8(in), seed = fuzz_u8(in);
+    if (!is_log()) return;
+    disarm();
+    die(bits, seed);
     open_again();
     find_state(bits & 1 ? durable : now, false);
     if (bits & 1) set_durable();
@@ -698,6 +904,97 @@ static void step_writers(fuzz_input *in)
     if (bits & 4) must_be(&states[now], beside, "beside another writer");
 }
 
+/* What a copy has: no hidden messages, and no notes of them. */
+static void compacted(model *m)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < m->count; i++) {
+        if (m->items[i].hidden) m->notes -= m->items[i].notes;
+        else m->items[n++] = m->items[i];
+    }
+    m->count = n;
+}
+
+/* Rewrites the log in its place; `from` goes on with the old one. */
+static ms_result rewrite(ms_store *from)
+{
+    ms_log_desc to = log_desc(MS_LOG_CREATE);
+    ms_copy_report report;
+    ms_result result = ms_log_rewrite(from, &to, true, NULL, &report, NULL);
+    bool fault = armed && heap.failed + disk.hits > 0;
+    disarm();
+    if (result != MS_OK) may_say(result, fault, "rewrite");
+    if (result != MS_OK) return result;
+    if (report.copied != tried.count || report.notes != tried.notes)
+        fuzz_fail("step %u: a rewrite counts otherwise what it copied", now);
+    if (is_log() && !part.sure) fuzz_fail("step %u: nothing was put in place", now);
+    must_be(&states[now], from, "the old one");
+    return result;
+}
+
+/* An arena store is written to a log, where no file was. */
+static void export_log(void)
+{
+    ms_store *copy;
+    ms_log_desc desc = log_desc(MS_LOG_WRITE);
+    if (rewrite(store) == MS_OK) {
+        part_becomes_log();
+        if (ms_log_open(&copy, &desc, NULL) != MS_OK) fuzz_fail("the export is no log");
+        must_be(&tried, copy, "exported");
+        ms_close(copy);
+    }
+    (void)disk_remove(&disk, "log");
+    part_forget();
+}
+
+/* A new file is in place, and may be the only one that is left. */
+static void new_log(unsigned bits, unsigned seed)
+{
+    close_all();
+    part_becomes_log();
+    if (bits & 2) die(bits >> 2, seed);
+    open_again();
+    must_be(&tried, store, "rewritten");
+    took();
+    set_durable();
+}
+
+/* The file is the one that was. */
+static void old_log(unsigned bits, unsigned seed)
+{
+    bool cut = (bits & 6) == 6;
+    part_forget();
+    if (bits & 2) die(bits >> 2, seed);
+    if (store == NULL) open_again();
+    find_state(cut ? durable : now, false);
+    if (cut) set_durable();
+}
+
+/* Compaction by the writer or a reader (bit 0), a crash right after it (bit 1; the power
+ * is cut, in sectors: bits 2, 3). A rename whose folder was not synced may not last. */
+static void step_compact(fuzz_input *in)
+{
+    unsigned bits = fuzz_u8(in), seed = fuzz_u8(in);
+    ms_log_desc to = log_desc(MS_LOG_CREATE);
+    compacted(&tried);
+    if (armed && disk.fail_at > 0) disk.fail_at += seed % 64;
+    if (!is_log()) {
+        export_log();
+        return;
+    }
+    if ((bits & 1) && beside != NULL) {
+        if (!armed && ms_log_rewrite(beside, &to, true, NULL, NULL, NULL) != MS_E_BUSY)
+            fuzz_fail("step %u: a log is replaced that somebody writes to", now);
+        ms_close(store);
+        store = NULL;
+    }
+    (void)rewrite(store != NULL ? store : beside);
+    bool lost = part.in_place && !part.sure && (bits & 6) == 6 && (seed & 1);
+    if (part.in_place && !lost) new_log(bits, seed);
+    else old_log(bits, seed);
+    if (beside == NULL) open_beside();
+}
+
 #define STEPS(X)                                                                  \
     X(append) X(append) X(append) X(batch) X(keyed) X(amend) X(hide) X(hide_range) \
     X(note) X(facts) X(redact) X(stream) X(stream) X(sync) X(reopen) X(crash)       \
@@ -706,7 +1003,9 @@ static void step_writers(fuzz_input *in)
 /* These came later: bytes that no kept input had used for a step. */
 #define LATER(X) \
     X(8, refresh) X(9, refresh) X(57, refresh) X(110, refresh) X(216, refresh) \
-    X(13, writers) X(75, writers) X(221, writers)
+    X(13, writers) X(75, writers) X(221, writers) \
+    X(18, compact) X(76, compact) X(111, compact) X(130, compact) X(222, compact) \
+    X(236, compact)
 
 typedef struct step {
     const char *name;
@@ -736,6 +1035,7 @@ static const step *next_step(fuzz_input *in)
 static void begin(void)
 {
     disk_begin(&disk, disk.size);
+    two_files(&disk.os);
     disk.os.exact_maps = (how & 4) != 0;
     disk.keep_synced = true;
     disk.room = FILE_ROOM;
