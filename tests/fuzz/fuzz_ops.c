@@ -904,6 +904,63 @@ static void step_writers(fuzz_input *in)
     if (bits & 4) must_be(&states[now], beside, "beside another writer");
 }
 
+/* A fault that is one of many: where, which errno; for operations of the disk. EINTR comes
+ * once: the library calls again. */
+static void arm(unsigned bits, unsigned k)
+{
+    static const int codes[] = {EIO, ENOSPC, EDQUOT, EMFILE, EACCES, ENOMEM, EFBIG, EINTR};
+    disarm();
+    armed = true;
+    heap.failed = disk.hits = 0;
+    disk.code = codes[bits & 7];
+    disk.fail_from = (bits & 8) != 0 && disk.code != EINTR;
+    disk.fail_at = disk.calls + 1 + k % 64;
+}
+
+static void step_refusal(fuzz_input *in)
+{
+    unsigned bits = fuzz_u8(in), k = fuzz_u8(in);
+    if (is_log()) arm(bits, k);
+}
+
+/* Opens with a fault: nothing stays behind of an opening that fails. */
+static bool opens(unsigned bits, unsigned k)
+{
+    arm(bits, k);
+    if (bits & 16) {
+        heap.fail_at = heap.calls + 1 + k % 16;
+        heap.fail_from = (bits & 8) != 0;
+        disk.fail_at = 0;
+    }
+    writing = -1;
+    ms_result result = open_store(true);
+    bool fault = disk.hits + heap.failed > 0;
+    disarm();
+    if (result == MS_OK) return true;
+    may_say(result, fault, "an opening");
+    if (result == MS_E_IO && said.sys_errno != disk.code)
+        fuzz_fail("an opening tells errno %d instead of %d", said.sys_errno, disk.code);
+    if (store != NULL || heap.live != 0 || disk.files != 0 || disk.maps != 0 || disk.locked)
+        fuzz_fail("step %u: an opening that failed leaves something", now);
+    return false;
+}
+
+/* A crash, and faults when the log is opened behind it; another crash between, perhaps. */
+static void step_recover(fuzz_input *in)
+{
+    unsigned bits = fuzz_u8(in), seed = fuzz_u8(in), fault = fuzz_u8(in), k = fuzz_u8(in);
+    if (!is_log()) return;
+    disarm();
+    die(bits, seed);
+    bool open = opens(fault, k);
+    if (!open && (bits & 4)) die(bits, seed + 1);
+    if (!open && (bits & 8)) open = opens(fault, k + 1 + seed % 4);
+    if (!open) open_again();
+    find_state(bits & 1 ? durable : now, false);
+    if (bits & 1) set_durable();
+    open_beside();
+}
+
 /* What a copy has: no hidden messages, and no notes of them. */
 static void compacted(model *m)
 {
@@ -1005,7 +1062,9 @@ static void step_compact(fuzz_input *in)
     X(8, refresh) X(9, refresh) X(57, refresh) X(110, refresh) X(216, refresh) \
     X(13, writers) X(75, writers) X(221, writers) \
     X(18, compact) X(76, compact) X(111, compact) X(130, compact) X(222, compact) \
-    X(236, compact)
+    X(236, compact) \
+    X(120, recover) X(135, recover) X(142, recover) X(226, recover) \
+    X(165, refusal) X(166, refusal) X(245, refusal)
 
 typedef struct step {
     const char *name;
