@@ -17,7 +17,8 @@
  *
  * After each of these the log is opened again and the program goes on. FUZZ_TELL=1 in
  * the environment prints the steps of a replayed input.
- * Left out: forks, copies, by-time queries: see test_twin.c.
+ * Left out: copies of a part, shared writers, by-time queries: see test_twin.c,
+ * test_shared.c.
  */
 
 #define _POSIX_C_SOURCE 200809L
@@ -25,7 +26,7 @@
 #include "disk.h"
 
 enum { HEAP, FIXED, LOG, LOG_MAPPED };
-enum { MOST_ITEMS = 48, MOST_STEPS = 64, PLACES = 2, KEYS = 3, LONGEST = 1500,
+enum { MOST_ITEMS = 48, MOST_STEPS = 64, PLACES = 2, FORK = 2, KEYS = 3, LONGEST = 1500,
        FILE_ROOM = 48 << 10 };
 
 /* One message as it should be; its text follows from number, version and parts. */
@@ -41,11 +42,14 @@ typedef struct model {
     unsigned count, notes;
     uint8_t facts[PLACES];    /* 0: none */
     uint8_t numbers;
+    bool forked;              /* from the place, at the message, with its facts then */
+    uint8_t parent, parent_facts;
+    uint64_t parent_seq;
 } model;
 
 static const ms_type types[] = {MS_T_USER_MESSAGE, MS_T_ASSISTANT_MESSAGE,
                                 MS_T_OBSERVATION, MS_T_GLOBAL_OBSERVATION};
-static const char *const places[] = {"a", "b"};
+static const char *const places[] = {"a", "b", "c"}; /* c: only by a fork */
 static const char *const agents[] = {NULL, "x"};
 static const char *const keys[] = {NULL, "k1", "k2"};
 
@@ -437,6 +441,29 @@ static const char *facts_differ(const model *m, ms_store *of)
     return NULL;
 }
 
+static bool fact_is(ms_str facts, const char *name, ms_str want)
+{
+    ms_str value;
+    if (!ms_json_member(facts, ms_str_of(name), &value)) return want.ptr == NULL;
+    return ms_str_equal(value, want);
+}
+
+/* Of the fork, in any order. */
+static const char *fork_differs(const model *m, ms_store *of)
+{
+    static const char *const parents[] = {"\"a\"", "\"b\""};
+    ms_str facts, none = {NULL, 0}, c = ms_str_of(places[FORK]);
+    char seq[24], n[8];
+    if (ms_location_get(of, c, &arena, &facts, NULL) != MS_OK)
+        return "facts of the fork that cannot be read";
+    snprintf(seq, sizeof seq, "%lu", (unsigned long)m->parent_seq);
+    snprintf(n, sizeof n, "%u", (unsigned)m->parent_facts);
+    bool same = fact_is(facts, "parent", ms_str_of(parents[m->parent])) &&
+                fact_is(facts, "parent_seq", ms_str_of(seq)) &&
+                fact_is(facts, "n", m->parent_facts != 0 ? ms_str_of(n) : none);
+    return same ? NULL : "the fork's facts";
+}
+
 static const char *totals_differ(const model *m, ms_store *of)
 {
     ms_stat stat;
@@ -463,6 +490,7 @@ static const char *differs(const model *m, ms_store *of)
     }
     if (what == NULL) what = notes_differ(m, of);
     if (what == NULL) what = facts_differ(m, of);
+    if (what == NULL && m->forked) what = fork_differs(m, of);
     if (what == NULL) what = totals_differ(m, of);
     ms_arena_reset(&arena);
     return what;
@@ -904,6 +932,70 @@ static void step_writers(fuzz_input *in)
     if (bits & 4) must_be(&states[now], beside, "beside another writer");
 }
 
+/* Back to a message of the place, or (bit 0) before its first. */
+static void step_rewind(fuzz_input *in)
+{
+    unsigned bits = fuzz_u8(in);
+    item *e = any_item(in);
+    if (e == NULL) return;
+    unsigned place = bits & 1 ? bits >> 1 & 1 : e->place;
+    uint64_t seq = bits & 1 ? 0 : e->seq, hidden = 0, want = 0;
+    if (seq != 0 && e->hidden) {
+        ms_result got = armed ? MS_E_HIDDEN
+                              : ms_rewind(store, ms_str_of(places[place]), seq, NULL, NULL);
+        if (got != MS_E_HIDDEN) fuzz_fail("back to a hidden one: %s", ms_result_text(got));
+        return;
+    }
+    for (item *i = tried.items; i < tried.items + tried.count; i++) {
+        if (i->place != place || i->hidden || i->seq <= seq) continue;
+        i->hidden = true;
+        want++;
+    }
+    ms_result got = ms_rewind(store, ms_str_of(places[place]), seq, &hidden, NULL);
+    if (got == MS_OK && hidden != want) fuzz_fail("a rewind counts otherwise");
+    answered(got, "rewind");
+}
+
+/* What the place shows up to the message goes to the fork. False: there is no room. */
+static bool forked(model *m, unsigned place, uint64_t seq)
+{
+    for (unsigned i = 0, n = m->count; i < n; i++) {
+        item e = m->items[i];
+        if (e.place != place || e.hidden || e.seq > seq) continue;
+        if (m->count == MOST_ITEMS) return false;
+        e.seq = 0;
+        e.place = FORK;
+        e.notes = 0;
+        m->items[m->count++] = e;
+    }
+    m->forked = true;
+    m->parent = (uint8_t)place;
+    m->parent_seq = seq;
+    m->parent_facts = m->facts[place];
+    return true;
+}
+
+/* Branches off; again when a copy has left nothing of the fork is not asked for. */
+static void step_fork(fuzz_input *in)
+{
+    unsigned bits = fuzz_u8(in);
+    const item *e = any_item(in);
+    if (e == NULL || e->place == FORK) return;
+    uint64_t seq = bits & 1 ? 0 : e->seq;
+    ms_str from = ms_str_of(places[e->place]), to = ms_str_of(places[FORK]);
+    bool full = false;
+    for (unsigned i = 0; i < tried.count; i++) full |= tried.items[i].place == FORK;
+    ms_result bad = seq != 0 && e->hidden ? MS_E_HIDDEN : full ? MS_E_CONFLICT : MS_OK;
+    if (bad != MS_OK) {
+        ms_result got = armed ? bad : ms_fork(store, from, seq, to, NULL, NULL);
+        if (got != bad && !(full && got == MS_E_CONFLICT))
+            fuzz_fail("step %u: a fork says %s", now, ms_result_text(got));
+        return;
+    }
+    if (tried.forked || !forked(&tried, e->place, seq)) return;
+    answered(ms_fork(store, from, seq, to, NULL, NULL), "fork");
+}
+
 /* A fault that is one of many: where, which errno; for operations of the disk. EINTR comes
  * once: the library calls again. */
 static void arm(unsigned bits, unsigned k)
@@ -1064,7 +1156,8 @@ static void step_compact(fuzz_input *in)
     X(18, compact) X(76, compact) X(111, compact) X(130, compact) X(222, compact) \
     X(236, compact) \
     X(120, recover) X(135, recover) X(142, recover) X(226, recover) \
-    X(165, refusal) X(166, refusal) X(245, refusal)
+    X(165, refusal) X(166, refusal) X(245, refusal) \
+    X(168, rewind) X(179, rewind) X(192, fork) X(195, fork) X(247, fork)
 
 typedef struct step {
     const char *name;
