@@ -2,7 +2,7 @@
  *
  *   byte 0    bits: the store (arena store on the heap, in a fixed buffer, log with
  *             WRITE, log with MAP); exact maps; two bits of sync mode; a reader beside a
- *   log the rest  operations: what, and a few bytes of arguments (tables `steps`, `later`)
+ *   log the rest  operations: what, and bytes of arguments (tables `steps`, `later`)
  *
  * A naive twin, an array of what every message should be, is asked after each step what
  * the store should show: every message in order, every place, the conversations and one
@@ -903,7 +903,8 @@ static void step_refresh(fuzz_input *in)
         else other_heap.fail_at = other_heap.calls + k;
         disk.fail_from = other_heap.fail_from = (bits & 4) != 0;
         ms_result result = ms_refresh(beside, &seq, NULL);
-        if (result != MS_OK) may_say(result, disk.hits + other_heap.failed > 0, "refresh");
+        bool fault = disk.hits + other_heap.failed > 0;
+        if (result != MS_OK) may_say(result, fault, "refresh");
         disarm();
     }
     if (ms_refresh(store, &newest, NULL) != MS_OK) fuzz_fail("the writer's refresh");
@@ -942,9 +943,9 @@ static void step_rewind(fuzz_input *in)
     unsigned place = bits & 1 ? bits >> 1 & 1 : e->place;
     uint64_t seq = bits & 1 ? 0 : e->seq, hidden = 0, want = 0;
     if (seq != 0 && e->hidden) {
-        ms_result got = armed ? MS_E_HIDDEN
-                              : ms_rewind(store, ms_str_of(places[place]), seq, NULL, NULL);
-        if (got != MS_E_HIDDEN) fuzz_fail("back to a hidden one: %s", ms_result_text(got));
+        if (armed) return;
+        ms_result got = ms_rewind(store, ms_str_of(places[place]), seq, NULL, NULL);
+        if (got != MS_E_HIDDEN) fuzz_fail("back to a hidden: %s", ms_result_text(got));
         return;
     }
     for (item *i = tried.items; i < tried.items + tried.count; i++) {
@@ -997,11 +998,12 @@ static void step_fork(fuzz_input *in)
     answered(ms_fork(store, from, seq, to, NULL, NULL), "fork");
 }
 
-/* A fault that is one of many: where, which errno; for operations of the disk. EINTR comes
- * once: the library calls again. */
+/* A fault that is one of many: where, which errno; for operations of the disk. EINTR
+ * comes once: the library calls again. */
 static void arm(unsigned bits, unsigned k)
 {
-    static const int codes[] = {EIO, ENOSPC, EDQUOT, EMFILE, EACCES, ENOMEM, EFBIG, EINTR};
+    static const int codes[] = {EIO,    ENOSPC, EDQUOT, EMFILE,
+                                EACCES, ENOMEM, EFBIG,  EINTR};
     disarm();
     armed = true;
     heap.failed = disk.hits = 0;
@@ -1033,12 +1035,13 @@ static bool opens(unsigned bits, unsigned k)
     may_say(result, fault, "an opening");
     if (result == MS_E_IO && said.sys_errno != disk.code)
         fuzz_fail("an opening tells errno %d instead of %d", said.sys_errno, disk.code);
-    if (store != NULL || heap.live != 0 || disk.files != 0 || disk.maps != 0 || disk.locked)
+    bool left = store != NULL || heap.live != 0 || disk.locked;
+    if (left || disk.files != 0 || disk.maps != 0)
         fuzz_fail("step %u: an opening that failed leaves something", now);
     return false;
 }
 
-/* A crash, and faults when the log is opened behind it; another crash between, perhaps. */
+/* A crash, and faults when the log is opened behind it; perhaps another crash between. */
 static void step_recover(fuzz_input *in)
 {
     unsigned bits = fuzz_u8(in), seed = fuzz_u8(in), fault = fuzz_u8(in), k = fuzz_u8(in);
