@@ -26141,7 +26141,7 @@ static ms_result ms__log_strict(ms__log *log, bool same, ms_error *err)
 }
 
 /* Everything about the content of a file with a sound head. */
-static ms_result ms__log_attach_content(ms__log *log, ms_error *err)
+static MS__APART ms_result ms__log_attach_content(ms__log *log, ms_error *err)
 {
     ms__replay s;
     uint32_t line = ms__log_line(log->head);
@@ -26233,7 +26233,7 @@ static bool ms__head_unborn(const unsigned char *h, size_t got)
 
 /* Reads the head of a file that has one. *empty: the file is as good as new, which is so
  * when it is empty or has but the first bytes of a head, and zeros. */
-static ms_result ms__log_head_read(ms__log *log, bool *empty, ms_error *err)
+static MS__APART ms_result ms__log_head_read(ms__log *log, bool *empty, ms_error *err)
 {
     unsigned char *h = (unsigned char *)ms__log_resize(log, NULL, 0, MS__HEAD_SIZE);
     size_t got = 0;
@@ -26285,7 +26285,7 @@ static ms_result ms__log_create(ms__log *log, ms_error *err)
 
 /* Nothing was ever synced: who made the file may have been killed before its head was on
  * the disk. A power cut must not leave live words and records without it. */
-static ms_result ms__log_head_again(ms__log *log, ms_error *err)
+static MS__APART ms_result ms__log_head_again(ms__log *log, ms_error *err)
 {
     unsigned char h[MS__HEAD_FIXED];
     memcpy(h, log->head, sizeof h);
@@ -26350,9 +26350,10 @@ static ms_result ms__log_attach(ms__log *log, ms_error *err)
     failed = log->os->map(log->os->ctx, log->file, 0, MS__HEAD_SIZE, how, &head);
     if (failed != 0) return ms__os_fail(err, failed, "mapping", log->path);
     log->head = (unsigned char *)head;
-    if (log->writer && !empty && ms__slot_newest(log->head).generation == 0)
+    code = ms__log_attach_content(log, err);
+    if (code == MS_OK && log->writer && !empty &&
+        ms__slot_newest(log->head).generation == 0)
         code = ms__log_head_again(log, err);
-    if (code == MS_OK) code = ms__log_attach_content(log, err);
     if (code != MS_OK) {
         ms__log_detach(log);
         return code;
@@ -26905,7 +26906,7 @@ static ms_result ms__hold_take(ms__hold *h, ms_store *source, const ms_log_desc 
 
 /* The old file may come back with a power cut, when a process that was killed here has left
  * the new one, and somebody has read in that how much is durable. */
-static ms_result ms__hold_sync(const ms__hold *h, ms_error *err)
+static MS__APART ms_result ms__hold_sync(const ms__hold *h, ms_error *err)
 {
     ms_store *old = h->store ? h->store : h->own;
     if (!old || ms__log_of(old)->poisoned) return MS_OK;

@@ -259,9 +259,19 @@ controls()
     control slot_of_a_rewrite_not_synced gcc test_power a_new_file_vouches_for_all_of_it 100 \
         ms__rewrite_run 'int failed = ms__os_sync_done(log->os, log->file); /* the slot, too */' \
         'int failed = 0; (void)log;'
-    control unsynced_of_this_boot_taken_for_durable gcc test_power what_a_killed_writer_left_is_durable_once_synced 100 \
+    control unsynced_of_this_boot_taken_for_durable gcc test_power \
+        what_a_killed_writer_left_is_durable_once_synced 100 \
         ms__log_attach_content 'if (s.trusted > log->durable_end && !same && !log->salvage' \
         'if (s.trusted > log->durable_end && !log->salvage'
+    control old_file_of_a_rewrite_not_synced gcc test_power \
+        a_compaction_killed_before_its_name_is_durable_loses_nothing 100 \
+        ms__rewrite_run 'if (code == MS_OK) code = ms__hold_sync(hold, err);' ''
+    control doubtful_not_written_again gcc test_power \
+        what_a_failed_sync_left_is_durable_once_synced 100 \
+        ms__log_attach_content 'log->again_end = log->end;' 'log->again_end = 0;'
+    control head_of_a_killed_creation_not_synced gcc test_power \
+        a_creation_killed_before_its_head_is_durable_leaves_no_headless_log 100 \
+        ms__log_attach 'code = ms__log_head_again(log, err);' ';'
     control rewrite_not_verified gcc test_defences a_rewrite_with_wrong_bytes_is_refused 100 \
         ms__rewrite_run 'if (code == MS_OK) code = ms_log_verify(&d, &verified, err);' ''
     control durable_told_before_the_sync gcc test_defences a_sync_cut_off_told_nothing 100 \

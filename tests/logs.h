@@ -649,6 +649,7 @@ typedef struct trip {
     uint64_t calls;       /* counted so far */
     uint64_t hits;        /* trouble made so far */
     trip_call last_hit;
+    unsigned all_hit;     /* what calls, by bit */
     int files, maps;      /* open now */
 } trip;
 
@@ -662,6 +663,7 @@ static inline bool trip_enter(trip *t, trip_call call)
     if (!hit) return false;
     t->hits++;
     t->last_hit = call;
+    t->all_hit |= 1u << (unsigned)call;
     if (t->how == TRIP_EXIT_BEFORE) _exit(9);
     return true;
 }

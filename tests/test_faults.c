@@ -965,8 +965,9 @@ static bool after_failure(world *w, const struct step *s, const text *before,
     done = must_show(w, &now, before, after, leaves);
     handle_must_show(w, s, &now, before);
     must_be_whole(w);
+    bool kept = (w->t.all_hit >> CALL_UNLOCK & 1) != 0; /* perhaps since an earlier call */
     bool anew = poisoned || is_locked_in(w) ||
-                (!opens && w->t.calls % 2 == 0 && w->log != NULL);
+                (!opens && (kept || w->t.calls % 2 == 0) && w->log != NULL);
     if (!anew) return done;
     reopen(w);
     if (text_of(&now, w->log, NULL, &err) != MS_OK)
@@ -986,13 +987,6 @@ static void stream_follows(world *w, const struct step *s)
     w->stream.opts.clock.now = clock_stands;
 }
 
-/* The place of a log that is written to where none was is locked without a second try. */
-static bool is_repeated(const world *w, const struct step *s)
-{
-    if (w->t.last_hit == CALL_LOCK && s->run == do_export) return false;
-    return REPEATED >> (unsigned)w->t.last_hit & 1;
-}
-
 static void run_step(world *w, const struct step *s, const text *before, text *after)
 {
     ms_error err;
@@ -1005,7 +999,7 @@ static void run_step(world *w, const struct step *s, const text *before, text *a
     describe(w, s);
     if (w->t.hits + w->heap.failed == faults && !is_locked_in(w))
         fail_msg("%s: without a fault: %s", w->when, err.message);
-    if (w->t.hits != 0 && code == EINTR && is_repeated(w, s))
+    if (w->t.hits != 0 && code == EINTR && (REPEATED >> (unsigned)w->t.last_hit & 1))
         fail_msg("%s: it is not made again: %s", w->when, err.message);
     must_explain(w, result, &err, code);
     if (w->t.from || w->heap.fail_from) /* it stays as it is */

@@ -31,7 +31,7 @@ fuzz_ops       sh   fuzz.sh        10000000 FUZZ_RUNS
 fuzz_log       sh   fuzz.sh        10000000 FUZZ_RUNS
 fuzz_project   sh   fuzz.sh        10000000 FUZZ_RUNS
 kills          o2   test_crash     30000    killed_at_random_times*
-power          o2   test_power     10000
+power          o2   test_power     20000
 change_kills   o2   test_crash     50000    changes_killed_at_random*
 controls       sh   controls.sh    100      MS_TEST_SCALE
 fuzz_dialect   sh   fuzz.sh        10000000 FUZZ_RUNS
@@ -63,6 +63,7 @@ recovering     o2   test_crash     1000     killed_while_recovering*
 compile        sh   test_compile.sh 1000    MS_TEST_SCALE
 lengths        o2   test_crash     1000     a_new_file*
 cuts           o2   test_crash     1000     power_is_cut*
+ext4           sh   ext4.sh        400      EXT4_COPIES
 END
 }
 
