@@ -1622,12 +1622,15 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
  * Written under another name beside it, verified, synced, then renamed, so that
  * at every moment the path has the old file or the whole new one. An existing file is
  * replaced only with `replace`; readers of the old one finish on it, a store that has it
- * open goes on with the old one and has to be opened anew. Sequence numbers, times, keys
- * and positions stay. MS_E_BUSY: somebody else writes to the file to be replaced.
- * MS_E_FOREIGN: what is to be replaced is no log; it stays. MS_E_DAMAGED: records of the
- * source could not be read; the new log has all others and is in place. With keep->dry_run
- * nothing is written and `to` may be NULL. Windows replaces no file that is open, so there
- * `replace` fails with MS_E_IO: write to another path, close, and rename. */
+ * open goes on with the old one and has to be opened anew. Before it is replaced the old one
+ * is synced, since a power cut can bring it back as long as the new name is not durable.
+ * Sequence numbers, times, keys and positions stay. MS_E_POISONED: that sync failed, the old
+ * file stays (and a source that writes to it refuses from then on). MS_E_BUSY: somebody else
+ * writes to the file to be replaced. MS_E_FOREIGN: what is to be replaced is no log; it
+ * stays. MS_E_DAMAGED: records of the source could not be read; the new log has all others
+ * and is in place. With keep->dry_run nothing is written and `to` may be NULL. Windows
+ * replaces no file that is open, so there `replace` fails with MS_E_IO: write to another
+ * path, close, and rename. */
 MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool replace,
                                 const ms_keep *keep, ms_copy_report *report,
                                 ms_error *err);

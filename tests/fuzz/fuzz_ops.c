@@ -1126,6 +1126,16 @@ static void old_log(unsigned bits, unsigned seed)
 
 /* Compaction by the writer or a reader (bit 0), a crash right after it (bit 1; the power
  * is cut, in sectors: bits 2, 3). A rename whose folder was not synced may not last. */
+/* What is replaced is synced before; where that failed its writer is of no use any more. */
+static void give_up_poisoned(void)
+{
+    ms_log_info info;
+    if (store == NULL || ms_log_stat(store, &info, NULL) != MS_OK || !info.poisoned) return;
+    close_all();
+    open_again();
+    find_state(now, false);
+}
+
 static void step_compact(fuzz_input *in)
 {
     unsigned bits = fuzz_u8(in), seed = fuzz_u8(in);
@@ -1146,6 +1156,7 @@ static void step_compact(fuzz_input *in)
     bool lost = part.in_place && !part.sure && (bits & 6) == 6 && (seed & 1);
     if (part.in_place && !lost) new_log(bits, seed);
     else old_log(bits, seed);
+    give_up_poisoned();
     if (beside == NULL) open_beside();
 }
 
