@@ -25473,17 +25473,20 @@ static ms_result ms__log_folder(ms__log *log, ms_error *err)
 }
 
 /* Writes what the opening found above the durable end once more, the same bytes: a sync of
- * it may have failed, and the next one would pass it over. Under both locks. */
+ * it may have failed, and the next one would pass it over. Under both locks. Read, not by
+ * way of the map: somebody may have cut the file since. */
 static MS__APART ms_result ms__log_write_again(ms__log *log, ms_error *err)
 {
     while (log->again < log->again_end) {
         uint64_t left = log->again_end - log->again;
-        size_t n = left < MS__SUPPLY ? (size_t)left : MS__SUPPLY;
+        size_t got = 0, n = left < MS__SUPPLY ? (size_t)left : MS__SUPPLY;
         if (!ms__staging_reach(log, n)) return ms__no_memory(err, n);
-        memcpy(log->staging, ms__log_at(log, log->again), n);
-        int failed = ms__os_write_all(log->os, log->file, log->again, log->staging, n);
+        int failed =
+            ms__os_read_all(log->os, log->file, log->again, log->staging, n, &got);
+        if (failed == 0)
+            failed = ms__os_write_all(log->os, log->file, log->again, log->staging, got);
         if (failed != 0) return ms__os_fail(err, failed, "writing again to", log->path);
-        log->again += n;
+        log->again = got == n ? log->again + n : log->again_end;
     }
     ms__staging_trim(log);
     return MS_OK;
