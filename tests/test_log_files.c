@@ -1106,6 +1106,177 @@ static void interrupted_calls_lose_nothing(void **state)
     }
 }
 
+/* From now on this call fails once, or always; of calls of one kind. */
+static void trip_at(trip *t, unsigned kinds, int code, bool from)
+{
+    t->how = TRIP_FAIL;
+    t->kinds = kinds;
+    t->code = code;
+    t->at = 1;
+    t->from = from;
+    t->calls = t->hits = 0;
+}
+
+/* A log with 100 messages that are durable, and 5 of which a sync has failed. */
+static test_store doubtful_log(trip *t)
+{
+    test_store s = closed_log();
+    trip_init(t, ms_os_default());
+    s.log.os = &t->os;
+    s.log.events.event = NULL; /* it tells of the sync */
+    log_open(&s);
+    for (int i = 0; i < 5; i++) append_text(s.store, "in doubt");
+    trip_at(t, TRIP_BIT(SYNC), EIO, false);
+    assert_int_equal(ms_sync(s.store, NULL, NULL), MS_E_POISONED);
+    ms_close(s.store);
+    trip_at(t, 0, 0, false);
+    return s;
+}
+
+static void doubtful_end(test_store *s, trip *t)
+{
+    ms_close(s->store);
+    s->store = NULL;
+    assert_int_equal(t->files, 0);
+    assert_int_equal(t->maps, 0);
+    store_close(s);
+}
+
+/* What a failed sync has left is written once more before the next one. Where that cannot
+ * be, the sync says so, nothing is called durable, and nothing was appended. */
+static void what_is_in_doubt_is_written_again_or_said(void **state)
+{
+    static const struct { ms_sync_mode sync; unsigned calls; int code; ms_result result; }
+    rows[] = {{MS_SYNC_NONE, TRIP_BIT(READ), EIO, MS_E_IO},
+              {MS_SYNC_NONE, TRIP_BIT(WRITE), ENOSPC, MS_E_FULL},
+              {MS_SYNC_EACH, TRIP_BIT(WRITE), EIO, MS_E_IO},
+              {MS_SYNC_EVERY, TRIP_BIT(READ), EIO, MS_E_IO}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        trip t;
+        test_store s = doubtful_log(&t);
+        s.log.sync = rows[i].sync;
+        s.log.sync_ms = 1;
+        s.log.ticked = rows[i].sync == MS_SYNC_EVERY;
+        log_open(&s);
+        must_have(s.store, 105);
+        for (int again = 0; again < 2; again++) {
+            ms_result want = again ? MS_OK : rows[i].result;
+            ms_envelope m = ms_user_message(ms_text("one more"));
+            trip_at(&t, again ? 0 : rows[i].calls, rows[i].code, false);
+            usleep(3000); /* sync_ms */
+            if (rows[i].sync == MS_SYNC_EACH)
+                assert_int_equal(ms_append(s.store, MS_STR("job"), &m, NULL, NULL), want);
+            else if (rows[i].sync == MS_SYNC_EVERY)
+                assert_int_equal(ms_tick(s.store, 1000, NULL), want);
+            else
+                assert_int_equal(ms_sync(s.store, NULL, NULL), want);
+            assert_int_equal(t.hits, again ? 0 : 1);
+            must_have(s.store, again && rows[i].sync == MS_SYNC_EACH ? 106 : 105);
+            assert_true(log_info_of(s.store).durable_seq >= (again ? 105 : 0));
+            assert_true(again || log_info_of(s.store).durable_seq <= 100);
+        }
+        doubtful_end(&s, &t);
+    }
+}
+
+/* The same without memory, beside a writer that does not let go of the lock, at closing,
+ * and where somebody has cut the file meanwhile. */
+static void what_is_in_doubt_waits_for_better_times(void **state)
+{
+    test_alloc heap;
+    ms_log_info info;
+    trip t;
+    (void)state;
+    test_store s = doubtful_log(&t);
+    test_alloc_init(&heap);
+    s.log.alloc = heap.alloc;
+    s.log.shared = true;
+    s.log.lock_wait_ms = 1;
+    log_open(&s);
+    trip_at(&t, TRIP_BIT(LOCK), EAGAIN, true);
+    assert_int_equal(ms_sync(s.store, NULL, NULL), MS_E_BUSY);
+    trip_at(&t, 0, 0, false);
+    heap.fail_at = heap.calls + 1;
+    assert_int_equal(ms_sync(s.store, NULL, NULL), MS_E_NO_MEMORY);
+    heap.fail_at = 0;
+    append_text(s.store, "begun");
+    trip_at(&t, TRIP_BIT(READ), EIO, true);
+    ms_close(s.store); /* durable is what was */
+    trip_at(&t, 0, 0, false);
+    log_open(&s);
+    assert_int_equal(ms_log_stat(s.store, &info, NULL), MS_OK);
+    assert_true(info.durable_seq <= 100);
+    must_have(s.store, 106);
+    assert_int_equal(truncate(s.path, (off_t)info.end - 300), 0);
+    assert_int_equal(ms_sync(s.store, NULL, NULL), MS_OK);
+    doubtful_end(&s, &t);
+    test_alloc_done(&heap);
+}
+
+/* A log that was made and never synced: its head goes to the disk before all else. */
+static void a_head_that_cannot_be_made_durable_opens_nothing(void **state)
+{
+    static const unsigned kinds[] = {TRIP_BIT(WRITE), TRIP_BIT(SYNC)};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        ms_error err;
+        trip t;
+        test_store s = log_at(4096, MS_ENGINE_AUTO);
+        trip_init(&t, ms_os_default());
+        s.log.os = &t.os;
+        log_open(&s);
+        ms_close(s.store);
+        trip_at(&t, kinds[i], EIO, false);
+        assert_int_equal(ms_log_open(&s.store, &s.log, &err), MS_E_IO);
+        assert_int_equal(t.hits, 1);
+        assert_non_null(strstr(err.message, "head"));
+        trip_at(&t, 0, 0, false);
+        log_open(&s);
+        append_text(s.store, "first");
+        must_have(s.store, 1);
+        doubtful_end(&s, &t);
+    }
+}
+
+/* In place of itself: what is replaced is synced first. Where that fails it stays; written
+ * by a handle that is of no use any more it can still be rewritten. */
+static void an_old_file_that_cannot_be_synced_is_not_replaced(void **state)
+{
+    unsigned poisoned = 0;
+    (void)state;
+    for (uint64_t at = 1;; at++) {
+        trip t;
+        test_store s = closed_log();
+        trip_init(&t, ms_os_default());
+        s.log.os = &t.os;
+        s.log.events.event = NULL;
+        log_open(&s);
+        append_text(s.store, "not synced");
+        trip_at(&t, TRIP_BIT(SYNC), EIO, false);
+        t.at = at;
+        ms_result result = ms_log_rewrite(s.store, &s.log, true, NULL, NULL, NULL);
+        bool hit = t.hits > 0;
+        trip_at(&t, 0, 0, false);
+        if (result != MS_OK) {
+            ms_error err;
+            bool dead = log_info_of(s.store).poisoned; /* else it was the new one's sync */
+            poisoned += dead;
+            if (dead) assert_int_equal(result, MS_E_POISONED);
+            if (dead) assert_int_equal(ms_sync(s.store, NULL, NULL), MS_E_POISONED);
+            assert_int_equal(files_in(s.folder), 1);
+            if (ms_log_rewrite(s.store, &s.log, true, NULL, NULL, &err) != MS_OK)
+                fail_msg("once more: %s", err.message);
+        }
+        ms_close(s.store);
+        log_open(&s);
+        must_have(s.store, 101);
+        doubtful_end(&s, &t);
+        if (!hit) break;
+    }
+    assert_int_equal(poisoned, 1);
+}
+
 /* Reads and writes that do a part of what they were asked. */
 static void short_reads_and_writes_go_on(void **state)
 {
@@ -2406,6 +2577,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(each_call_fails_once),
         cmocka_unit_test(without_allocation_it_is_written),
         cmocka_unit_test(interrupted_calls_lose_nothing),
+        cmocka_unit_test(what_is_in_doubt_is_written_again_or_said),
+        cmocka_unit_test(what_is_in_doubt_waits_for_better_times),
+        cmocka_unit_test(a_head_that_cannot_be_made_durable_opens_nothing),
+        cmocka_unit_test(an_old_file_that_cannot_be_synced_is_not_replaced),
         cmocka_unit_test(short_reads_and_writes_go_on),
         ON_LOGS(the_bytes_are_as_the_essay_says),
         cmocka_unit_test(a_file_built_by_hand_is_read),
