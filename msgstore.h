@@ -1068,7 +1068,10 @@ MS_API ms_result ms_list(ms_store *store, const ms_list_query *query, ms_arena *
                          ms_listing *out, ms_error *err);
 
 /* Makes all that was appended durable where the store can; *durable_seq (may be NULL)
- * receives the last sequence number known to be. An arena store: MS_OK and 0. */
+ * receives the last sequence number known to be. An arena store: MS_OK and 0. MS_E_POISONED:
+ * see DURABILITY. A writer that has found what nobody had synced writes that once more, which
+ * can fail as an append does (MS_E_FULL, MS_E_IO, beside other writers MS_E_BUSY): once more,
+ * later. */
 MS_API ms_result ms_sync(ms_store *store, uint64_t *durable_seq, ms_error *err);
 
 /* Does housekeeping for at most about budget_us microseconds: room and pages ahead,
@@ -1625,12 +1628,12 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
  * open goes on with the old one and has to be opened anew. Before it is replaced the old one
  * is synced, since a power cut can bring it back as long as the new name is not durable.
  * Sequence numbers, times, keys and positions stay. MS_E_POISONED: that sync failed, the old
- * file stays (and a source that writes to it refuses from then on). MS_E_BUSY: somebody else
- * writes to the file to be replaced. MS_E_FOREIGN: what is to be replaced is no log; it
- * stays. MS_E_DAMAGED: records of the source could not be read; the new log has all others
- * and is in place. With keep->dry_run nothing is written and `to` may be NULL. Windows
- * replaces no file that is open, so there `replace` fails with MS_E_IO: write to another
- * path, close, and rename. */
+ * file stays, and a source that alone writes to it refuses from then on; from one that does
+ * so already it is replaced as it is. MS_E_BUSY: somebody else writes to the file to be
+ * replaced. MS_E_FOREIGN: what is to be replaced is no log; it stays. MS_E_DAMAGED: records
+ * of the source could not be read; the new log has all others and is in place. With
+ * keep->dry_run nothing is written and `to` may be NULL. Windows replaces no file that is
+ * open, so there `replace` fails with MS_E_IO: write to another path, close, and rename. */
 MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool replace,
                                 const ms_keep *keep, ms_copy_report *report,
                                 ms_error *err);
@@ -21481,7 +21484,8 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
  * one is final: the system may have dropped the pages and call them clean. A handle that
  * is opened later reads them, and its sync would say "durable" and write nothing. So what
  * a writer finds above the durable end it writes once more, before its first sync: as it
- * cannot know why that was not synced.
+ * cannot know why that was not synced; behind damage all of it, since zeros over dead VOIDs
+ * there may be what was not.
  *
  * Changes. A view has to know whether its location has any, at no cost. One bit of 65536 by
  * the location's hash says that it may; the bits are in each LEAF (as a list: mostly there
@@ -21503,7 +21507,8 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
  *      place of a VOID that is about to be written; and over dead VOIDs in damaged ranges.
  * (L8) A record that a cursor lends was found whole by this handle, and its size still fits.
  * (L9) A slot that a handle stores covers nothing that was there before it but what an
- *      older slot covers and what this handle has written again.
+ *      older slot covers and what this handle has written again. (That a sync failed, the
+ *      system tells each handle that was open then: Linux does, from 4.13 on.)
  * ================================================================================== */
 
 #define MS__WINDOW          ((size_t)1 << 20)
@@ -22412,6 +22417,7 @@ typedef struct ms__replay {
     bool adopt; /* the session is not known yet: any of the file is taken */
     bool quiet; /* damage is neither told nor counted */
     uint64_t damaged, damaged_bytes, index_damaged;
+    uint64_t first; /* where the first damage begins; 0: none was met */
     uint32_t holes; /* damaged ranges since it was last set to 0 */
     uint64_t inner; /* a VOID that stands inside of a damaged record: no record goes over it */
     uint64_t spent; /* bytes of bodies that a search has looked at */
@@ -22562,6 +22568,7 @@ static void ms__replay_skip(ms__replay *s, bool sized)
             ms__log_session(&s->log->id, s->at, r) == s->session)
             before = ms_seq(ms__msg(r));
     }
+    if (s->first == 0) s->first = from;
     if (index) {
         s->index_damaged++;
     } else {
@@ -25474,9 +25481,13 @@ static ms_result ms__log_folder(ms__log *log, ms_error *err)
 
 /* Writes what the opening found above the durable end once more, the same bytes: a sync of
  * it may have failed, and the next one would pass it over. Under both locks. Read, not by
- * way of the map: somebody may have cut the file since. */
+ * way of the map: somebody may have cut the file since. Where a slot covers it, another
+ * handle has done so (L9). */
 static MS__APART ms_result ms__log_write_again(ms__log *log, ms_error *err)
 {
+    if (log->again >= log->durable_end && /* else there is damage */
+        ms__slot_newest(log->head).end >= log->again_end)
+        log->again = log->again_end;
     while (log->again < log->again_end) {
         uint64_t left = log->again_end - log->again;
         size_t got = 0, n = left < MS__SUPPLY ? (size_t)left : MS__SUPPLY;
@@ -25564,7 +25575,7 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, ms_error *err)
     MS__TRY(ms__log_folder(log, err));
     ms__lock_take(&log->lock);
     ms_result code = ms__log_poison_check(log, err);
-    while (code == MS_OK && log->durable_end < goal) {
+    while (code == MS_OK && (log->durable_end < goal || log->unvouched)) {
         if (log->syncing) {
             log->waiting++;
             log->together = true;
@@ -26189,7 +26200,8 @@ static MS__APART ms_result ms__log_attach_content(ms__log *log, ms_error *err)
         log->durable_end = s.trusted;
     log->durable_seq = slot.seq;
     if (began > MS__HEAD_SIZE && began > slot.end) log->unvouched = true;
-    log->again = log->durable_end;
+    log->again = log->durable_end > MS__HEAD_SIZE ? log->durable_end : MS__HEAD_SIZE;
+    if (s.first > 0 && s.first < log->again) log->again = s.first; /* zeros over VOIDs */
     log->again_end = log->end;
     log->generation = slot.generation;
     ms__tail *t = ms__tail_of(log);
@@ -26560,9 +26572,11 @@ static void ms__log_close(ms_store *store)
             (void)ms__leaf_write(log, NULL);
         if (may) (void)ms__log_write_again(log, NULL);
         ms__log_leave(log);
-        if (log->again >= log->again_end && log->end > log->durable_end &&
-            ms__log_sync_to(log, log->end, NULL) == MS_OK &&
-            ms__os_sync_done(log->os, log->file) == 0)
+        if (log->again < log->again_end) /* no slot, but what this handle has appended */
+            (void)ms__os_sync_done(log->os, log->file);
+        else if (log->end > log->durable_end &&
+                 ms__log_sync_to(log, log->end, NULL) == MS_OK &&
+                 ms__os_sync_done(log->os, log->file) == 0)
             ms__slot_store(
                 log); /* one slot is on the disk: the same into the other one */
     }
@@ -26955,6 +26969,8 @@ static ms_result ms__rewrite_run(ms_store *source, const ms_log_desc *to,
     ms_result copied = ms_copy(store, source, keep, NULL, report, err);
     ms_result code = copied == MS_E_DAMAGED ? MS_OK : copied;
     if (code == MS_OK) code = ms_sync(store, NULL, err);
+    if (code == MS_E_POISONED) code = MS_E_IO; /* that one; nobody has it */
+    if (code == MS_E_IO && err) err->code = code;
     if (code == MS_OK) {
         ms__log *log = ms__log_of(store);
         int failed = ms__os_sync_done(log->os, log->file); /* the slot, too */

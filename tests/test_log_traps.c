@@ -8,7 +8,7 @@
 #define MSGSTORE_IMPLEMENTATION
 #include "../msgstore.h"
 #include "support.h"
-#include "logs.h"
+#include "simdisk.h"
 
 static char folder[256], path[300];
 
@@ -1159,6 +1159,71 @@ static void messages_inside_of_a_cut_one_stay(void **state)
     }
 }
 
+/* A cut of the power at once: what the disk surely has. */
+static void cut_all(sim_disk *d, sim_disk *after)
+{
+    sim_cuts *c = (sim_cuts *)calloc(1, sizeof *c);
+    if (c == NULL) abort();
+    sim_cuts_begin(c, d, 0, 0, 0, 1);
+    memset(c->take, 0, (size_t)d->n_units);
+    sim_cut(c, after);
+    sim_cuts_free(c);
+    free(c);
+}
+
+/* The zeros over a dead VOID in damage are in memory, their sync has failed: the next writer
+ * finds them there, and they have to be on the disk before the log has grown to where that
+ * VOID sends. */
+static void zeros_whose_sync_failed_are_written_again(void **state)
+{
+    static sim_disk disks[3];
+    static char text[601];
+    unsigned char dead[MS__VOID_SIZE];
+    ms_log_desc desc = desc_of(MS_LOG_CREATE);
+    uint64_t at = 0;
+    ms_store *store;
+    ms_stat is;
+    ms__void v;
+    (void)state;
+    memset(text, 't', sizeof text - 1);
+    for (int i = 0; i < 3; i++) sim_init(&disks[i]);
+    desc.os = &disks[0].os;
+    desc.sync = MS_SYNC_EACH;
+    desc.segment_size = 0; /* no LEAF: the damage is met */
+    store = must_open(&desc);
+    for (int i = 0; i < 20; i++) {
+        if (i == 2) at = ms__log_of(store)->end + 256;
+        assert_int_equal(append(store, text, NULL), MS_OK);
+    }
+    const ms__log *log = ms__log_of(store);
+    memset(&v, 0, sizeof v);
+    v.session = log->session ^ 1;
+    v.number = 40;
+    v.next = log->end + 4008;
+    ms__void_encode(&log->id, &v, at, 2, dead);
+    ms_close(store);
+    sim_file *f = sim_at(&disks[0], desc.path);
+    memcpy(f->rw + at, dead, sizeof dead);
+    memcpy(f->base + at, dead, sizeof dead);
+    cut_all(&disks[0], &disks[1]);
+    desc.os = &disks[1].os;
+    store = must_open(&desc);
+    disks[1].fails = true;
+    assert_int_equal(append(store, "not yet", NULL), MS_E_POISONED);
+    ms_close(store);
+    store = must_open(&desc);
+    for (int i = 0; i < 18; i++) assert_int_equal(append(store, text, NULL), MS_OK);
+    cut_all(&disks[1], &disks[2]);
+    ms_close(store);
+    desc.os = &disks[2].os;
+    desc.mode = MS_LOG_READ;
+    store = must_open(&desc);
+    assert_int_equal(ms_store_stat(store, &is, NULL), MS_OK);
+    assert_int_equal(is.messages, 19 + 18);
+    ms_close(store);
+    for (int i = 0; i < 3; i++) sim_deinit(&disks[i]);
+}
+
 /* Dead VOIDs inside of messages that are damaged, which send to where nothing stands yet, or
  * nothing that is durable: when the log has grown to there they send nobody into the middle
  * of what is new. Nor is the session of a dead VOID one that goes on. */
@@ -1476,6 +1541,7 @@ int main(void)
         cmocka_unit_test(a_slot_that_is_not_durable_vouches_for_nothing),
         cmocka_unit_test(a_leaf_whose_messages_are_lost_hides_no_new_ones),
         cmocka_unit_test(messages_inside_of_a_cut_one_stay),
+        cmocka_unit_test(zeros_whose_sync_failed_are_written_again),
         cmocka_unit_test(dead_voids_in_damage_do_not_come_alive),
         cmocka_unit_test(the_end_of_a_void_mends_no_dead_one),
         cmocka_unit_test(a_dead_void_that_cannot_be_overwritten_is_tried_again),

@@ -993,6 +993,98 @@ static void what_a_failed_sync_left_is_durable_once_synced(void **state)
     power_free(p);
 }
 
+static int refuse_write(void *ctx, ms_file file, uint64_t offset, const void *from,
+                        size_t size, size_t *done)
+{
+    (void)ctx, (void)file, (void)offset, (void)from, (void)size;
+    *done = 0;
+    return ENOSPC;
+}
+
+/* What a killed writer left cannot be written again when the next one is closed: what that
+ * has appended is durable all the same. */
+static void a_close_that_cannot_write_again_syncs_what_it_appended(void **state)
+{
+    power *p = power_new(*(const ms_log_engine *)*state);
+    ms_store *store;
+    uint64_t last = 0;
+    ms_log_desc desc = desc_of(p, 0, MS_LOG_CREATE);
+    p->s.longest = 300;
+    assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
+    while (last < 5) assert_true(appends(p, 0, store, &last));
+    assert_true(syncs(p, 0, store, last) && appends(p, 0, store, &last));
+    sim_kill(&p->disks[0], &p->disks[1]);
+    promise(p, 0, true);
+    ms_close(store);
+    desc = desc_of(p, 1, MS_LOG_WRITE);
+    assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
+    assert_true(appends(p, 1, store, &last));
+    p->disks[1].os.write = refuse_write;
+    ms_close(store);
+    p->disks[1].os.write = sim_write;
+    p->sites[1].least = last;
+    if (!cut(p, 1, 64, 0, 20)) fail_msg("%s", p->fault);
+    power_free(p);
+}
+
+/* The second sync of a file fails. */
+static void at_second_sync(void *ctx, sim_disk *d, sim_call call)
+{
+    int *n = (int *)ctx;
+    if (call == SIM_AT_SYNC && ++*n == 2) d->fails = true;
+}
+
+static void say_some(ms_store *store, int n)
+{
+    ms_envelope m = ms_assistant_message(ms_text_n(ms_str_n(scribe_page(), 500)));
+    for (; n > 0; n--)
+        assert_int_equal(ms_append(store, MS_STR("place"), &m, NULL, NULL), MS_OK);
+}
+
+/* Behind damage the slot has to be on the disk, too. Where the sync of it has failed, it is
+ * in memory, and the next writer must not believe it. */
+static void a_slot_whose_sync_failed_is_not_believed(void **state)
+{
+    power *p = power_new(*(const ms_log_engine *)*state);
+    sim_cuts *c = &p->cuts[1];
+    ms_store *store;
+    ms_log_info info;
+    ms_stat is;
+    int n = 0;
+    ms_log_desc desc = desc_of(p, 0, MS_LOG_CREATE);
+    assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
+    say_some(store, 3);
+    assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
+    say_some(store, 1);
+    assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
+    say_some(store, 4);
+    sim_kill(&p->disks[0], &p->disks[1]);
+    ms_close(store);
+    sim_file *f = sim_at(&p->disks[1], LOG);
+    f->rw[info.end + 200] ^= 1; /* message 5 */
+    sim_look_at(&p->disks[1], (int)(f - p->disks[1].files),
+                (int)((info.end + 200) / SIM_PAGE), true);
+    desc = desc_of(p, 1, MS_LOG_WRITE);
+    assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
+    p->disks[1].moment = at_second_sync;
+    p->disks[1].ctx = &n;
+    assert_int_equal(ms_sync(store, NULL, NULL), MS_E_POISONED);
+    assert_int_equal(n, 2);
+    ms_close(store);
+    assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
+    assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
+    sim_cuts_begin(c, &p->disks[1], 0, 0, 0, 1);
+    memset(c->take, 0, (size_t)c->from->n_units);
+    sim_cut(c, &p->disks[2]);
+    ms_close(store);
+    desc = desc_of(p, 2, MS_LOG_READ);
+    assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
+    assert_int_equal(ms_store_stat(store, &is, NULL), MS_OK);
+    assert_int_equal(is.messages, 7);
+    ms_close(store);
+    power_free(p);
+}
+
 /* Compacted, and the power cut at once: damage in the new file is told, not taken for the
  * end of an append that was cut off. */
 static void a_new_file_vouches_for_all_of_it(void **state)
@@ -1446,6 +1538,8 @@ int main(void)
         WITH_EACH_ENGINE(
             a_creation_killed_before_its_head_is_durable_leaves_no_headless_log),
         WITH_EACH_ENGINE(what_a_failed_sync_left_is_durable_once_synced),
+        WITH_EACH_ENGINE(a_close_that_cannot_write_again_syncs_what_it_appended),
+        WITH_EACH_ENGINE(a_slot_whose_sync_failed_is_not_believed),
         WITH_EACH_ENGINE(a_new_file_vouches_for_all_of_it),
         WITH_EACH_ENGINE(a_compaction_killed_before_its_name_is_durable_loses_nothing),
         WITH_EACH_ENGINE(a_dead_session_is_not_mended_by_the_next),

@@ -337,7 +337,7 @@ static void write_it(unsigned how, unsigned then)
     before = count_all(store);
     if (seq != 0 && plain) must_have(store, seq);
     if (seq != 0 && plain && beside != NULL) must_have(beside, seq);
-    (void)ms_sync(store, NULL, NULL);
+    bool synced = ms_sync(store, NULL, NULL) == MS_OK; /* BUSY: it may not write there */
     ms_close(store);
     ms_close(beside);
     if (then & RESTARTED) disk.boot++;
@@ -346,7 +346,7 @@ static void write_it(unsigned how, unsigned then)
     if (result != MS_OK) fuzz_fail("it cannot be opened again: %s", err.message);
     if (seq != 0 && plain) must_have(store, seq);
     after = count_all(store);
-    if (plain && damages == 0 && before != after)
+    if (plain && synced && damages == 0 && before != after)
         fuzz_fail("%llu messages before, %llu after it was opened again",
                   (unsigned long long)before, (unsigned long long)after);
     ms_close(store);
