@@ -21638,6 +21638,7 @@ typedef struct ms__log {
     uint64_t erased; /* the lowest offset erased since the last sync began */
     bool unvouched;  /* damage was met, or nobody looked for it above the durable end: no
                         slot on the disk tells that what stands behind goes on */
+    uint64_t damaged_from;        /* where the first damage that was met begins; 0: none */
     uint64_t again, again_end;    /* found above the durable end, not written again yet */
     uint64_t unsynced, synced_at; /* bytes, microseconds: for EVERY */
     unsigned char *window;        /* MAP */
@@ -22417,7 +22418,6 @@ typedef struct ms__replay {
     bool adopt; /* the session is not known yet: any of the file is taken */
     bool quiet; /* damage is neither told nor counted */
     uint64_t damaged, damaged_bytes, index_damaged;
-    uint64_t first; /* where the first damage begins; 0: none was met */
     uint32_t holes; /* damaged ranges since it was last set to 0 */
     uint64_t inner; /* a VOID that stands inside of a damaged record: no record goes over it */
     uint64_t spent; /* bytes of bodies that a search has looked at */
@@ -22568,7 +22568,7 @@ static void ms__replay_skip(ms__replay *s, bool sized)
             ms__log_session(&s->log->id, s->at, r) == s->session)
             before = ms_seq(ms__msg(r));
     }
-    if (s->first == 0) s->first = from;
+    if (!s->quiet && s->log->damaged_from == 0) s->log->damaged_from = from;
     if (index) {
         s->index_damaged++;
     } else {
@@ -26201,7 +26201,8 @@ static MS__APART ms_result ms__log_attach_content(ms__log *log, ms_error *err)
     log->durable_seq = slot.seq;
     if (began > MS__HEAD_SIZE && began > slot.end) log->unvouched = true;
     log->again = log->durable_end > MS__HEAD_SIZE ? log->durable_end : MS__HEAD_SIZE;
-    if (s.first > 0 && s.first < log->again) log->again = s.first; /* zeros over VOIDs */
+    if (log->damaged_from > 0 && log->damaged_from < log->again)
+        log->again = log->damaged_from; /* zeros over dead VOIDs are there */
     log->again_end = log->end;
     log->generation = slot.generation;
     ms__tail *t = ms__tail_of(log);
@@ -26337,7 +26338,7 @@ static void ms__log_detach(ms__log *log)
     log->lost_end = 0;
     log->strays = 0;
     log->unvouched = log->ignore_levels = false;
-    log->again = log->again_end = 0;
+    log->again = log->again_end = log->damaged_from = 0;
 }
 
 /* Maps the head and takes in the content. A reader's file may still be empty. */

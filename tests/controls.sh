@@ -269,6 +269,16 @@ controls()
     control doubtful_not_written_again gcc test_power \
         what_a_failed_sync_left_is_durable_once_synced 100 \
         ms__log_attach_content 'log->again_end = log->end;' 'log->again_end = 0;'
+    control closed_without_a_sync gcc test_power \
+        a_close_that_cannot_write_again_syncs_what_it_appended 100 \
+        ms__log_close '(void)ms__os_sync_done(log->os, log->file);' ';'
+    control slot_in_memory_believed gcc test_power a_slot_whose_sync_failed_is_not_believed 100 \
+        ms__log_sync_to '(log->durable_end < goal || log->unvouched)' \
+        'log->durable_end < goal'
+    control zeros_not_written_again gcc test_log_traps \
+        zeros_whose_sync_failed_are_written_again 100 \
+        ms__log_attach_content \
+        'log->again = log->damaged_from;' ';'
     control head_of_a_killed_creation_not_synced gcc test_power \
         a_creation_killed_before_its_head_is_durable_leaves_no_headless_log 100 \
         ms__log_attach 'code = ms__log_head_again(log, err);' ';'
