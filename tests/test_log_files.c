@@ -1106,6 +1106,31 @@ static void interrupted_calls_lose_nothing(void **state)
     }
 }
 
+/* That of the place where a new log is to stand, too. */
+static void an_interrupted_lock_is_tried_again(void **state)
+{
+    test_store s = closed_log();
+    trip t;
+    ms_error err;
+    (void)state;
+    trip_init(&t, ms_os_default());
+    log_open(&s);
+    ms_log_desc to = s.log;
+    char *path = scratch_file(s.folder, "new.msl");
+    to.path = path;
+    to.os = &t.os;
+    t.how = TRIP_FAIL;
+    t.kinds = TRIP_BIT(LOCK);
+    t.code = EINTR;
+    t.at = 1;
+    if (ms_log_rewrite(s.store, &to, false, NULL, NULL, &err) != MS_OK)
+        fail_msg("rewriting: %s", err.message);
+    assert_int_equal(t.hits, 1);
+    remove(path);
+    free(path);
+    store_close(&s);
+}
+
 /* From now on this call fails once, or always; of calls of one kind. */
 static void trip_at(trip *t, unsigned kinds, int code, bool from)
 {
@@ -2577,6 +2602,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(each_call_fails_once),
         cmocka_unit_test(without_allocation_it_is_written),
         cmocka_unit_test(interrupted_calls_lose_nothing),
+        cmocka_unit_test(an_interrupted_lock_is_tried_again),
         cmocka_unit_test(what_is_in_doubt_is_written_again_or_said),
         cmocka_unit_test(what_is_in_doubt_waits_for_better_times),
         cmocka_unit_test(a_head_that_cannot_be_made_durable_opens_nothing),

@@ -1207,10 +1207,13 @@ static void zeros_whose_sync_failed_are_written_again(void **state)
     memcpy(f->base + at, dead, sizeof dead);
     cut_all(&disks[0], &disks[1]);
     desc.os = &disks[1].os;
+    desc.sync = MS_SYNC_NONE;
     store = must_open(&desc);
     disks[1].fails = true;
     assert_int_equal(append(store, "not yet", NULL), MS_E_POISONED);
+    assert_int_equal(ms_sync(store, NULL, NULL), MS_E_POISONED);
     ms_close(store);
+    desc.sync = MS_SYNC_EACH;
     store = must_open(&desc);
     for (int i = 0; i < 18; i++) assert_int_equal(append(store, text, NULL), MS_OK);
     cut_all(&disks[1], &disks[2]);
