@@ -1164,9 +1164,7 @@ static void cut_all(sim_disk *d, sim_disk *after)
 {
     sim_cuts *c = (sim_cuts *)calloc(1, sizeof *c);
     if (c == NULL) abort();
-    sim_cuts_begin(c, d, 0, 0, 0, 1);
-    memset(c->take, 0, (size_t)d->n_units);
-    sim_cut(c, after);
+    sim_cut_unsynced(c, d, after);
     sim_cuts_free(c);
     free(c);
 }

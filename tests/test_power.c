@@ -918,6 +918,17 @@ static void a_name_that_was_not_synced_is_found_out(void **state)
 
 /* ---- single cuts ---- */
 
+/* A new log with some twenty messages that nobody has synced. */
+static ms_store *twenty(power *p, size_t longest, uint64_t *last)
+{
+    ms_store *store;
+    ms_log_desc desc = desc_of(p, 0, MS_LOG_CREATE);
+    p->s.longest = longest;
+    assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
+    while (*last < 20) assert_true(appends(p, 0, store, last));
+    return store;
+}
+
 /* A writer is killed, another one of the same boot takes over and syncs, the power is
  * cut. What it found was in the system's memory only: its sync must have written that. */
 static void what_a_killed_writer_left_is_durable_once_synced(void **state)
@@ -926,9 +937,7 @@ static void what_a_killed_writer_left_is_durable_once_synced(void **state)
     ms_store *store;
     uint64_t last = 0;
     ms_log_desc desc = desc_of(p, 0, MS_LOG_CREATE);
-    p->s.longest = 300;
-    assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
-    while (last < 20) assert_true(appends(p, 0, store, &last));
+    store = twenty(p, 300, &last);
     sim_kill(&p->disks[0], &p->disks[1]);
     promise(p, 0, true);
     ms_close(store);
@@ -979,9 +988,7 @@ static void what_a_failed_sync_left_is_durable_once_synced(void **state)
     ms_store *store;
     uint64_t last = 0;
     ms_log_desc desc = desc_of(p, 0, MS_LOG_CREATE);
-    p->s.longest = 2000;
-    assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
-    while (last < 20) assert_true(appends(p, 0, store, &last));
+    store = twenty(p, 2000, &last);
     p->disks[0].fails = true;
     assert_int_equal(ms_sync(store, NULL, NULL), MS_E_POISONED);
     ms_close(store);
@@ -1073,9 +1080,7 @@ static void a_slot_whose_sync_failed_is_not_believed(void **state)
     ms_close(store);
     assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
     assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
-    sim_cuts_begin(c, &p->disks[1], 0, 0, 0, 1);
-    memset(c->take, 0, (size_t)c->from->n_units);
-    sim_cut(c, &p->disks[2]);
+    sim_cut_unsynced(c, &p->disks[1], &p->disks[2]);
     ms_close(store);
     desc = desc_of(p, 2, MS_LOG_READ);
     assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
@@ -1095,13 +1100,9 @@ static void a_new_file_vouches_for_all_of_it(void **state)
     uint64_t last = 0;
     sim_cuts *c = &p->cuts[0];
     ms_log_desc desc = desc_of(p, 0, MS_LOG_CREATE);
-    p->s.longest = 300;
-    assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
-    while (last < 20) assert_true(appends(p, 0, store, &last));
+    store = twenty(p, 300, &last);
     assert_int_equal(ms_log_rewrite(store, &desc, true, NULL, NULL, NULL), MS_OK);
-    sim_cuts_begin(c, &p->disks[0], 0, 0, 0, 1);
-    memset(c->take, 0, (size_t)c->from->n_units);
-    sim_cut(c, &p->disks[1]);
+    sim_cut_unsynced(c, &p->disks[0], &p->disks[1]);
     ms_close(store);
     desc = desc_of(p, 1, MS_LOG_READ);
     assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
@@ -1132,9 +1133,7 @@ static void a_compaction_killed_before_its_name_is_durable_loses_nothing(void **
     ms_store *store;
     uint64_t last = 0;
     ms_log_desc desc = desc_of(p, 0, MS_LOG_CREATE);
-    p->s.longest = 300;
-    assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
-    while (last < 20) assert_true(appends(p, 0, store, &last));
+    store = twenty(p, 300, &last);
     p->disks[0].moment = when_a_folder_is_synced;
     p->disks[0].ctx = p;
     assert_int_equal(ms_log_rewrite(store, &desc, true, NULL, NULL, NULL), MS_OK);
