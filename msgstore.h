@@ -152,12 +152,13 @@
  * What it takes are the newest messages; a batch is there whole or not at all. ms_sync
  * returns the highest durable sequence number. In MS_SYNC_EACH several threads share one
  * sync; a single thread waits for the disk at each append, so append in batches. When a
- * sync fails, the call that it was made for says so (MS_E_POISONED: what it has appended is
- * visible, and nobody knows whether durable), and from then on the handle refuses: what the
- * system had not written may be lost while it says otherwise. Close, look at the disk, open
- * again: the next writer's first sync writes what was in doubt once more. With any other
- * code nothing was appended.
- * Not promised: anything against a disk that says "written" and has not.
+ * sync fails, the call that it was made for says so (MS_E_POISONED), and from then on the
+ * handle refuses: what the system had not written may be lost while it says otherwise. An
+ * append that says so gives the sequence number where its message is visible, and nobody
+ * knows whether durable; 0 where nothing was appended, as with any other code. Close, look
+ * at the disk, open again: the next writer's first sync writes what was in doubt once more.
+ * Not promised: anything against a disk that says "written" and has not; that the name of a
+ * new file is durable in a folder that the process may not read.
  *
  * Opening a log after a crash needs nothing from you. Bytes of an append that had not
  * finished are given up and stay in the file, spanned, until ms_log_rewrite.
@@ -954,17 +955,18 @@ typedef struct ms_append_opts {
     uint64_t expect_seq;
     bool keep_seq;            /* use the sequence of each envelope, larger than those of all
                                  messages that are there, and its flags; for copies */
-    uint64_t *seqs;           /* receives n sequence numbers; may be NULL */
+    uint64_t *seqs;           /* receives n sequence numbers, on failure zeros (but see
+                                 DURABILITY); may be NULL */
     const ms_envelope *measured; /* private: messages of which is known what follows */
     const struct ms__layout *layout; /* private: of the one; NULL: all text is UTF-8 */
 } ms_append_opts;
 
 /* Appends one message to a location (absent: m->location). *seq receives its sequence
- * number; may be NULL. Numbers start at 1 and grow. A message with a key that the
- * location knows is not stored again: MS_OK and the number of the first, when type, role as
- * given and all fields are the same as when it was appended (the time is not compared),
- * else MS_E_KEY_REUSED. A hidden message keeps its key until a copy leaves it out. Any
- * thread. */
+ * number, or 0 on failure (but see DURABILITY); may be NULL. Numbers start at 1 and grow. A
+ * message with a key that the location knows is not stored again: MS_OK and the number of
+ * the first, when type, role as given and all fields are the same as when it was appended
+ * (the time is not compared), else MS_E_KEY_REUSED. A hidden message keeps its key until a
+ * copy leaves it out. Any thread. */
 MS_API ms_result ms_append(ms_store *store, ms_str location, const ms_envelope *m,
                            uint64_t *seq, ms_error *err);
 
@@ -1069,9 +1071,10 @@ MS_API ms_result ms_list(ms_store *store, const ms_list_query *query, ms_arena *
 
 /* Makes all that was appended durable where the store can; *durable_seq (may be NULL)
  * receives the last sequence number known to be. An arena store: MS_OK and 0. MS_E_POISONED:
- * see DURABILITY. A writer that has found what nobody had synced writes that once more, which
- * can fail as an append does (MS_E_FULL, MS_E_IO, beside other writers MS_E_BUSY): once more,
- * later. */
+ * see DURABILITY. A writer that has found what nobody had synced, or damage, has more to do
+ * once, which can fail as an append does (MS_E_FULL, MS_E_IO, beside other writers
+ * MS_E_BUSY): once more, later. MS_E_CONFLICT, there and of ms_tick and appends: a compaction
+ * has put another file in the place of a shared log: open it anew. */
 MS_API ms_result ms_sync(ms_store *store, uint64_t *durable_seq, ms_error *err);
 
 /* Does housekeeping for at most about budget_us microseconds: room and pages ahead,
@@ -1627,13 +1630,15 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
  * replaced only with `replace`; readers of the old one finish on it, a store that has it
  * open goes on with the old one and has to be opened anew. Before it is replaced the old one
  * is synced, since a power cut can bring it back as long as the new name is not durable.
- * Sequence numbers, times, keys and positions stay. MS_E_POISONED: that sync failed, the old
- * file stays, and a source that alone writes to it refuses from then on; from one that does
- * so already it is replaced as it is. MS_E_BUSY: somebody else writes to the file to be
- * replaced. MS_E_FOREIGN: what is to be replaced is no log; it stays. MS_E_DAMAGED: records
- * of the source could not be read; the new log has all others and is in place. With
- * keep->dry_run nothing is written and `to` may be NULL. Windows replaces no file that is
- * open, so there `replace` fails with MS_E_IO: write to another path, close, and rename. */
+ * Sequence numbers, times, keys and positions stay. MS_E_POISONED: that sync failed, and
+ * the old file stays; or the new one is in place, but a power cut can bring the old one
+ * back. A source that alone writes to the file refuses from then on, in both cases: close
+ * it, and open the file anew. From a source that refuses already it is replaced as it is.
+ * MS_E_BUSY: somebody else writes to the file to be replaced. MS_E_FOREIGN: what is to be
+ * replaced is no log; it stays. MS_E_DAMAGED: records of the source could not be read; the
+ * new log has all others and is in place. With keep->dry_run nothing is written and `to` may
+ * be NULL. Windows replaces no file that is open, so there `replace` fails with MS_E_IO:
+ * write to another path, close, and rename. */
 MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool replace,
                                 const ms_keep *keep, ms_copy_report *report,
                                 ms_error *err);
@@ -15139,9 +15144,9 @@ MS_API ms_result ms_append(ms_store *store, ms_str location, const ms_envelope *
     if (seq) *seq = 0;
     MS__TRY(ms__open_check(store, err));
     MS__TRY(ms__message_measure(location, m, &layout, err));
-    MS__TRY(ms__append(store, location, m, 1, &opts, err));
-    if (seq) *seq = number;
-    return MS_OK;
+    ms_result code = ms__append(store, location, m, 1, &opts, err);
+    if (seq && (code == MS_OK || code == MS_E_POISONED)) *seq = number;
+    return code;
 }
 
 /* A query with every default filled in. */
@@ -15483,6 +15488,7 @@ MS_API ms_result ms_append_batch(ms_store *store, const ms_envelope *messages, s
     layout.parts = NULL;
     memset(&own, 0, sizeof own);
     if (opts) own = *opts;
+    for (size_t i = 0; own.seqs && i < n; i++) own.seqs[i] = 0;
     MS__TRY(ms__open_check(store, err));
     if (own.expect && ms__is_empty(own.location))
         return ms__fail(err, MS_E_ARGUMENT, "expect_seq needs a location in the options");
@@ -15496,6 +15502,8 @@ MS_API ms_result ms_append_batch(ms_store *store, const ms_envelope *messages, s
     own.measured = repaired ? NULL : messages;
     own.layout = NULL;
     ms_result code = ms__append(store, own.location, messages, n, &own, err);
+    for (size_t i = 0; code != MS_OK && code != MS_E_POISONED && own.seqs && i < n; i++)
+        own.seqs[i] = 0;
     /* a store names the message where there are several */
     if (code == MS_OK || n > 1 || code == MS_E_CONFLICT) return code;
     return ms__fail_in(err, code, "messages[%u]", (uint64_t)0);
@@ -15836,7 +15844,7 @@ static ms_result ms__change_put(ms_store *store, ms_kind kind, ms_envelope *m,
     m->flags |= (uint32_t)kind << MS__KIND_SHIFT;
     MS__TRY(ms__key_check(m->location, "location", false, err));
     ms_result code = store->backend->change(store, m->location, m, 1, &opts, err);
-    if (told) *told = code == MS_OK ? number : 0;
+    if (told) *told = code == MS_OK || code == MS_E_POISONED ? number : 0;
     return code;
 }
 
@@ -19973,8 +19981,9 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  * The live words share one page because every page that is stored to is written again by
  * each sync. A slot is stored after the sync that it tells of, so what a disk holds of it
  * is true, if one sync late; flags in the records catch up (SYNCED below). Who has met
- * damage, or has not looked for it above the durable end, syncs the first slot that he
- * stores, too: see ms__log_sync_now.
+ * damage, or has not looked for it, since he began at a LEAF, syncs the first slot that he
+ * stores, too: whether the newest one has reached the disk nobody can tell. See
+ * ms__log_sync_now.
  *
  * Sessions. Each time a file is opened for writing, the first thing written is a VOID
  * record with a new random session. The header check of a record at offset o is
@@ -21485,7 +21494,8 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
  * is opened later reads them, and its sync would say "durable" and write nothing. So what
  * a writer finds above the durable end it writes once more, before its first sync: as it
  * cannot know why that was not synced; behind damage all of it, since zeros over dead VOIDs
- * there may be what was not.
+ * there may be what was not. And behind damage the slot has to be on the disk, too: that
+ * costs a handle that began at a LEAF a second sync, once.
  *
  * Changes. A view has to know whether its location has any, at no cost. One bit of 65536 by
  * the location's hash says that it may; the bits are in each LEAF (as a list: mostly there
@@ -21501,7 +21511,7 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
  *      is damaged, from one made in memory.
  * (L4) durable_end <= end; it moves after a sync that began when end was there.
  * (L5) A failed append leaves names, postings, end and watermark as they were; but one that
- *      is MS_E_POISONED is visible, its sync alone has failed.
+ *      is MS_E_POISONED and gives a number is visible, its sync alone has failed.
  * (L6) A poisoned handle appends and syncs no more.
  * (L7) Zeros are written only behind the end, whole pages, by who may append; in the
  *      place of a VOID that is about to be written; and over dead VOIDs in damaged ranges.
@@ -21600,6 +21610,7 @@ typedef struct ms__log {
     bool inside, merges; /* merges: LEVELs are this handle's to merge */
     uint32_t lock_wait_ms;
     bool no_allocate, poisoned, begun, no_levels, ignore_levels;
+    bool wrote; /* this handle, since it was opened */
     bool must_exist, must_be_new;
     ms_log_engine engine;
     ms_sync_mode sync;
@@ -21636,8 +21647,9 @@ typedef struct ms__log {
     uint64_t generation; /* of the newest slot */
     uint64_t durable_end, durable_seq;
     uint64_t erased; /* the lowest offset erased since the last sync began */
-    bool unvouched;  /* damage was met, or nobody looked for it above the durable end: no
-                        slot on the disk tells that what stands behind goes on */
+    uint32_t doubts; /* times that damage was met, or not looked for: perhaps no slot on the
+                        disk tells that what stands behind goes on */
+    uint32_t vouched; /* of them are settled: one does */
     uint64_t damaged_from;        /* where the first damage that was met begins; 0: none */
     uint64_t again, again_end;    /* found above the durable end, not written again yet */
     uint64_t unsynced, synced_at; /* bytes, microseconds: for EVERY */
@@ -24539,6 +24551,7 @@ static void ms__log_publish(ms__log *log, uint64_t end)
 {
     log->unsynced += end - log->end;
     log->end = end;
+    log->wrote = true;
     ms__store_mark(log->head + MS__AT_MARK, end);
     if (log->shared) ms__store_ptr(&log->seen, (void *)(uintptr_t)end);
 }
@@ -25413,6 +25426,42 @@ static ms_result ms__log_poison_check(const ms__log *log, ms_error *err)
                     log->path, log->durable_end);
 }
 
+static ms_result ms__log_busy(const ms__log *log, ms_error *err)
+{
+    unsigned char pid[8];
+    size_t got = 0;
+    (void)ms__os_read_all(log->os, log->file, MS__AT_PID, pid, sizeof pid, &got);
+    uint64_t owner = got == sizeof pid ? ms__get64(pid) : 0;
+    if (owner == 0)
+        return ms__fail(err, MS_E_BUSY, "'%s' is being written by another process",
+                        log->path);
+    return ms__fail(err, MS_E_BUSY,
+                    "'%s' is being written by process %u, or by a child of it", log->path,
+                    owner);
+}
+
+/* The writer's lock, waited for. Others hold it for some microseconds where all are shared
+ * writers: a few tries at once, then pauses. */
+static ms_result ms__log_lock(ms__log *log, uint32_t wait_ms, ms_error *err)
+{
+    uint64_t start = 0;
+    for (uint32_t tries = 0;; tries++) {
+        int code = log->os->lock(log->os->ctx, log->file);
+        if (code == 0) return MS_OK;
+        if (code == EAGAIN && log->shared && tries < MS__LOCK_TRIES) continue;
+        if (tries == 0 || start == 0) start = log->os->micros(log->os->ctx);
+        if (code == EINTR) continue;
+        if (code == ENOLCK)
+            return ms__os_cannot(err, code, "locking", log->path,
+                                 "this file system cannot lock, and two writers could "
+                                 "destroy a log");
+        if (code != EAGAIN) return ms__os_fail(err, code, "locking", log->path);
+        if (log->os->micros(log->os->ctx) - start >= (uint64_t)wait_ms * 1000)
+            return ms__log_busy(log, err);
+        log->os->sleep(log->os->ctx, log->shared ? MS__LOCK_PAUSE : 1000);
+    }
+}
+
 /* ---- Syncing. */
 
 static bool ms__sync_due(const ms__log *log)
@@ -25424,28 +25473,35 @@ static bool ms__sync_due(const ms__log *log)
            (uint64_t)log->sync_ms * 1000;
 }
 
-static void ms__slot_store(ms__log *log)
+/* Stores a slot that tells of the durable end. Other shared writers store slots, too: where
+ * another one's sync has ended first, and covered more, theirs stays. Their lock is waited
+ * for only where it `must` be; without it what is not told now is told later. Then a slot
+ * that stays is stored again, too: a sync of it may have failed. */
+static ms_result ms__slot_store(ms__log *log, bool must, ms_error *err)
 {
     ms__slot s;
-    bool locked = log->shared && !log->inside;
-    if (log->shared) { /* others store slots, too; what is not told now is told later */
-        if (locked && log->os->lock(log->os->ctx, log->file) != 0) return;
+    bool told = false, locked = log->shared && !log->inside;
+    if (locked && must) MS__TRY(ms__log_lock(log, log->lock_wait_ms, err));
+    else if (locked && log->os->lock(log->os->ctx, log->file) != 0) return MS_E_BUSY;
+    memset(&s, 0, sizeof s);
+    if (log->shared) {
         s = ms__slot_newest(log->head);
+        told = s.end > log->durable_end && s.end <= ms__load_mark(log->head + MS__AT_MARK);
         if (ms__generation_after(s.generation, log->generation))
             log->generation = s.generation;
-        if (s.end > log->durable_end && s.end <= ms__load_mark(log->head + MS__AT_MARK)) {
-            /* another one's sync ended first, and covered more */
-            if (locked) (void)log->os->unlock(log->os->ctx, log->file);
-            return;
-        }
     }
-    s.generation = ++log->generation;
-    s.end = log->durable_end;
-    s.seq = log->durable_seq;
-    s.hint = log->hint < log->durable_end ? log->hint : log->hint_before;
-    s.session = log->session;
-    ms__slot_encode(&s, log->head + MS__AT_SLOTS + (s.generation & 1) * MS__SLOT_STEP);
+    if (!told) {
+        s.end = log->durable_end;
+        s.seq = log->durable_seq;
+        s.hint = log->hint < log->durable_end ? log->hint : log->hint_before;
+        s.session = log->session;
+    }
+    if (!told || must) {
+        s.generation = ++log->generation;
+        ms__slot_encode(&s, log->head + MS__AT_SLOTS + (s.generation & 1) * MS__SLOT_STEP);
+    }
     if (locked) (void)log->os->unlock(log->os->ctx, log->file);
+    return MS_OK;
 }
 
 /* From here on nobody knows what is durable behind the durable end. Under the lock. */
@@ -25509,42 +25565,53 @@ static uint64_t ms__log_synced(const ms__log *log, uint64_t end)
     return end < log->erased ? end : log->erased;
 }
 
-/* One sync of all that is visible now, for everybody who waits. The lock is held at both
- * ends, not while the disk works. The first one behind damage, or behind records that the
- * opening did not look at, syncs its slot, too: else only the watermark, which a restart
- * takes away, tells that what stands behind goes on. */
-static ms_result ms__log_sync_now(ms__log *log, ms_error *err)
+/* The disk works without the handle's lock, so that others append meanwhile; but with it
+ * where the file's lock is had, too, which is the handle's. */
+static int ms__log_disk(ms__log *log)
+{
+    bool inside = log->inside;
+    if (!inside) ms__lock_give(&log->lock);
+    int failed = ms__os_sync_done(log->os, log->file);
+    if (!inside) ms__lock_take(&log->lock);
+    return failed;
+}
+
+/* One sync of all that is visible now, for everybody who waits. vouch: behind damage, and
+ * behind records that the opening did not look at, its slot is synced, too: else only the
+ * watermark, which a restart takes away, tells that what stands behind goes on. Nobody is
+ * told before. MS_E_BUSY: other writers have kept the lock from that. The slot says what
+ * there was when the sync began, also of what was erased meanwhile, which is not durable:
+ * the slot before says as much. */
+static ms_result ms__log_sync_now(ms__log *log, bool vouch, ms_error *err)
 {
     uint64_t end = log->end, seq = log->last_seq;
     uint64_t durable_end = log->durable_end, durable_seq = log->durable_seq;
+    uint32_t doubts = log->doubts; /* what is met meanwhile is the next one's */
+    bool twice = vouch && doubts != log->vouched;
     ms_result code = MS_OK;
     log->syncing = true;
     log->erased = UINT64_MAX;
-    ms__lock_give(&log->lock);
-    int failed = ms__os_sync_done(log->os, log->file);
-    ms__lock_take(&log->lock);
+    int failed = ms__log_disk(log);
     if (failed == 0) {
+        log->durable_end = end;
+        log->durable_seq = seq;
+        code = ms__slot_store(log, twice, twice ? err : NULL);
+        if (!twice) code = MS_OK; /* what is not stored now is stored later */
+    }
+    if (failed == 0 && twice) {
+        log->durable_end = ms__log_synced(log, durable_end);
+        log->durable_seq = durable_seq;
+        if (code == MS_OK) failed = ms__log_disk(log);
+    }
+    if (failed != 0) code = ms__log_poison(log, failed, "syncing", err);
+    if (code == MS_OK) {
         log->durable_end = ms__log_synced(log, end);
         log->durable_seq = seq;
         log->unsynced = log->end - end;
         log->synced_at = log->os->micros(log->os->ctx);
-        ms__slot_store(log);
-    }
-    if (failed == 0 && log->unvouched) { /* nobody is told before the slot is there, too */
-        end = log->durable_end;
-        log->durable_end = durable_end;
-        log->durable_seq = durable_seq;
-        log->unvouched = false;
-        ms__lock_give(&log->lock);
-        failed = ms__os_sync_done(log->os, log->file);
-        ms__lock_take(&log->lock);
-        if (failed == 0) {
-            log->durable_end = ms__log_synced(log, end);
-            log->durable_seq = seq;
-        }
+        if (twice) log->vouched = doubts;
     }
     log->syncing = false;
-    if (failed != 0) code = ms__log_poison(log, failed, "syncing", err);
     ms__signal_all(&log->synced);
     return code;
 }
@@ -25569,13 +25636,14 @@ static void ms__log_gather(ms__log *log)
 }
 
 /* Makes durable what stands below goal: by waiting for the sync that runs, and, where that
- * began too early, by one of our own. */
-static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, ms_error *err)
+ * began too early, by one of our own. vouch: see there. */
+static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool vouch, ms_error *err)
 {
     MS__TRY(ms__log_folder(log, err));
     ms__lock_take(&log->lock);
     ms_result code = ms__log_poison_check(log, err);
-    while (code == MS_OK && (log->durable_end < goal || log->unvouched)) {
+    while (code == MS_OK && (log->durable_end < goal ||
+                             (vouch && log->doubts != log->vouched))) {
         if (log->syncing) {
             log->waiting++;
             log->together = true;
@@ -25584,12 +25652,29 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, ms_error *err)
         } else {
             if (log->together) ms__log_gather(log);
             log->together = log->waiting > 0;
-            code = ms__log_sync_now(log, err);
+            code = ms__log_sync_now(log, vouch, err);
         }
         if (code == MS_OK) code = ms__log_poison_check(log, err);
     }
     ms__lock_give(&log->lock);
     return code;
+}
+
+/* Enters to append, where a sync may follow: others can keep the file's lock from that, so
+ * what it needs beyond a plain sync is done now, while nothing is visible yet. */
+static ms_result ms__log_enter_ahead(ms__log *log, ms_error *err)
+{
+    MS__TRY(ms__log_enter(log, err));
+    if (log->sync == MS_SYNC_NONE) return MS_OK;
+    while (log->shared && log->syncing && log->doubts != log->vouched) {
+        ms__log_leave(log);
+        ms__signal_wait(&log->synced, &log->lock);
+        MS__TRY(ms__log_poison_check(log, err));
+        MS__TRY(ms__log_enter(log, err));
+    }
+    MS__TRY(ms__log_write_again(log, err));
+    if (!log->shared || log->doubts == log->vouched) return MS_OK;
+    return ms__log_sync_now(log, true, err);
 }
 
 static ms_result ms__log_append(ms_store *store, ms_str location,
@@ -25602,8 +25687,7 @@ static ms_result ms__log_append(ms_store *store, ms_str location,
     if (log->sync != MS_SYNC_NONE) MS__TRY(ms__log_folder(log, err));
     ms__lock_take(&log->lock);
     ms_result code = ms__log_poison_check(log, err);
-    if (code == MS_OK) code = ms__log_enter(log, err);
-    if (code == MS_OK && log->sync != MS_SYNC_NONE) code = ms__log_write_again(log, err);
+    if (code == MS_OK) code = ms__log_enter_ahead(log, err);
     if (code == MS_OK && n > MS__PLANS_SMALL) {
         plans = n < SIZE_MAX / 2 / sizeof *plans
                     ? (ms__plan *)ms__log_resize(log, NULL, 0, n * sizeof *plans)
@@ -25621,7 +25705,7 @@ static ms_result ms__log_append(ms_store *store, ms_str location,
     if (code == MS_OK) ms__log_housekeep(log);
     ms__log_leave(log);
     ms__lock_give(&log->lock);
-    return due ? ms__log_sync_to(log, goal, err) : code;
+    return due ? ms__log_sync_to(log, goal, !log->shared, err) : code;
 }
 
 /* Where a record that the store lent stands in the file; 0: it lent none such. */
@@ -25640,6 +25724,7 @@ static ms_result ms__log_over(ms__log *log, uint64_t offset, const unsigned char
                               size_t size, ms_error *err)
 {
     int failed = ms__os_write_all(log->os, log->file, offset, bytes, size);
+    log->wrote = true;
     if (log->durable_end > offset) log->durable_end = offset;
     if (log->erased > offset) log->erased = offset;
     return failed == 0 ? MS_OK : ms__os_fail(err, failed, "writing to", log->path);
@@ -25741,7 +25826,7 @@ static ms_result ms__log_sync(ms_store *store, uint64_t *durable_seq, ms_error *
     uint64_t goal = log->end;
     bool empty = !log->writer;
     ms__lock_give(&log->lock);
-    if (code == MS_OK && !empty) code = ms__log_sync_to(log, goal, err);
+    if (code == MS_OK && !empty) code = ms__log_sync_to(log, goal, true, err);
     if (code != MS_OK) return code;
     ms__lock_take(&log->lock);
     *durable_seq = ms__log_durable_seq(log);
@@ -25779,7 +25864,7 @@ static ms_result ms__log_tick(ms_store *store, uint32_t budget_us, ms_error *err
     uint64_t goal = log->end;
     ms__log_leave(log);
     ms__lock_give(&log->lock);
-    return due ? ms__log_sync_to(log, goal, err) : code;
+    return due ? ms__log_sync_to(log, goal, true, err) : code;
 }
 
 /* ---- Taking in records that stand in the file: opening and catching up. */
@@ -25881,7 +25966,7 @@ static void ms__replay_counted(ms__log *log, const ms__replay *s)
 {
     log->n_damaged += s->damaged;
     log->damaged_bytes += s->damaged_bytes;
-    if (s->damaged + s->index_damaged > 0) log->unvouched = true;
+    if (s->damaged + s->index_damaged > 0) log->doubts++;
 }
 
 /* Takes what stands in [log->end, limit), all of it visible. */
@@ -26199,7 +26284,7 @@ static MS__APART ms_result ms__log_attach_content(ms__log *log, ms_error *err)
     if (s.trusted > log->durable_end && !same && !log->salvage && s.trusted <= log->end)
         log->durable_end = s.trusted;
     log->durable_seq = slot.seq;
-    if (began > MS__HEAD_SIZE && began > slot.end) log->unvouched = true;
+    if (began > MS__HEAD_SIZE) log->doubts++;
     log->again = log->durable_end > MS__HEAD_SIZE ? log->durable_end : MS__HEAD_SIZE;
     if (log->damaged_from > 0 && log->damaged_from < log->again)
         log->again = log->damaged_from; /* zeros over dead VOIDs are there */
@@ -26337,7 +26422,8 @@ static void ms__log_detach(ms__log *log)
     log->session = log->session_number = 0;
     log->lost_end = 0;
     log->strays = 0;
-    log->unvouched = log->ignore_levels = false;
+    log->ignore_levels = false;
+    log->doubts = log->vouched = 0;
     log->again = log->again_end = log->damaged_from = 0;
 }
 
@@ -26380,42 +26466,6 @@ static ms_result ms__log_attach(ms__log *log, ms_error *err)
     if (log->writer) ms__put64(log->head + MS__AT_PID, log->fork_mark.process);
     ms__store_ptr(&log->head_now, log->head);
     return MS_OK;
-}
-
-static ms_result ms__log_busy(const ms__log *log, ms_error *err)
-{
-    unsigned char pid[8];
-    size_t got = 0;
-    (void)ms__os_read_all(log->os, log->file, MS__AT_PID, pid, sizeof pid, &got);
-    uint64_t owner = got == sizeof pid ? ms__get64(pid) : 0;
-    if (owner == 0)
-        return ms__fail(err, MS_E_BUSY, "'%s' is being written by another process",
-                        log->path);
-    return ms__fail(err, MS_E_BUSY,
-                    "'%s' is being written by process %u, or by a child of it", log->path,
-                    owner);
-}
-
-/* The writer's lock, waited for. Others hold it for some microseconds where all are shared
- * writers: a few tries at once, then pauses. */
-static ms_result ms__log_lock(ms__log *log, uint32_t wait_ms, ms_error *err)
-{
-    uint64_t start = 0;
-    for (uint32_t tries = 0;; tries++) {
-        int code = log->os->lock(log->os->ctx, log->file);
-        if (code == 0) return MS_OK;
-        if (code == EAGAIN && log->shared && tries < MS__LOCK_TRIES) continue;
-        if (tries == 0 || start == 0) start = log->os->micros(log->os->ctx);
-        if (code == EINTR) continue;
-        if (code == ENOLCK)
-            return ms__os_cannot(err, code, "locking", log->path,
-                                 "this file system cannot lock, and two writers could "
-                                 "destroy a log");
-        if (code != EAGAIN) return ms__os_fail(err, code, "locking", log->path);
-        if (log->os->micros(log->os->ctx) - start >= (uint64_t)wait_ms * 1000)
-            return ms__log_busy(log, err);
-        log->os->sleep(log->os->ctx, log->shared ? MS__LOCK_PAUSE : 1000);
-    }
 }
 
 /* A shared writer before it writes: may it go on in the session that the others write in? If
@@ -26567,19 +26617,20 @@ static void ms__log_close(ms_store *store)
     ms__log *log = ms__log_of(store);
     bool child = ms__forked(&log->fork_mark, log->os);
     log->store.open = 0;
-    if (!child && log->writer && log->begun && !log->poisoned) {
+    if (!child && log->writer && log->wrote && !log->poisoned) {
         bool may = ms__log_enter(log, NULL) == MS_OK;
-        if (may && log->end - ms__tail_of(log)->base > log->segment_size / MS__CLOSE_LEAF)
+        if (may && log->begun &&
+            log->end - ms__tail_of(log)->base > log->segment_size / MS__CLOSE_LEAF)
             (void)ms__leaf_write(log, NULL);
         if (may) (void)ms__log_write_again(log, NULL);
         ms__log_leave(log);
         if (log->again < log->again_end) /* no slot, but what this handle has appended */
             (void)ms__os_sync_done(log->os, log->file);
         else if (log->end > log->durable_end &&
-                 ms__log_sync_to(log, log->end, NULL) == MS_OK &&
+                 ms__log_sync_to(log, log->end, true, NULL) == MS_OK &&
                  ms__os_sync_done(log->os, log->file) == 0)
-            ms__slot_store(
-                log); /* one slot is on the disk: the same into the other one */
+            (void)ms__slot_store(log, false, NULL); /* one is on the disk: the same into
+                                                       the other place */
     }
     ms__log_free(log);
 }
@@ -26942,6 +26993,20 @@ static void ms__hold_mark(const ms__hold *h, uint32_t replaced)
     ms__fence();
 }
 
+/* The new log is in the place of one that was there, and the name may not be durable. Who
+ * went on with the old one would write to what nobody finds. */
+static MS__APART ms_result ms__hold_doubt(const ms__hold *h, ms_error *err)
+{
+    if (h->own) {
+        ms__log *log = ms__log_of(h->own);
+        ms__lock_take(&log->lock);
+        log->poisoned = true;
+        ms__lock_give(&log->lock);
+    }
+    if (err) err->code = MS_E_POISONED;
+    return MS_E_POISONED;
+}
+
 /* done: the new log is in its place. */
 static void ms__hold_give(ms__hold *h, const char *path, bool done)
 {
@@ -26989,9 +27054,14 @@ static ms_result ms__rewrite_run(ms_store *source, const ms_log_desc *to,
     if (code == MS_OK) {
         ms__hold_mark(hold, 1);
         int failed = os->rename(os->ctx, part, to->path);
-        if (failed != 0) ms__hold_mark(hold, 0);
-        if (failed == 0) failed = ms__os_folder_done(os, to->path);
-        if (failed != 0) code = ms__os_fail(err, failed, "putting in place", to->path);
+        bool there = failed == 0;
+        if (!there) ms__hold_mark(hold, 0);
+        if (there) failed = ms__os_folder_done(os, to->path);
+        if (there && (failed == EACCES || failed == EPERM)) failed = 0; /* as of a log */
+        if (failed != 0)
+            code = ms__os_fail(err, failed, there ? "syncing the folder of" :
+                               "putting in place", to->path);
+        if (failed != 0 && there && !hold->made) code = ms__hold_doubt(hold, err);
     }
     return code != MS_OK ? code : copied;
 }
@@ -30587,11 +30657,11 @@ static ms_result ms__session_some(const ms_session *session, const ms_envelope *
     opts.seqs = numbers;
     for (size_t i = 0; i < n; i++)
         if (!ms__is_system_row(&rows[i])) kept[count++] = rows[i];
-    MS__TRY(ms_append_batch(session->store, kept, count, &opts, err));
+    ms_result code = ms_append_batch(session->store, kept, count, &opts, err);
     count = 0;
     for (size_t i = 0; seqs && i < n; i++)
         seqs[i] = ms__is_system_row(&rows[i]) ? 0 : numbers[count++];
-    return MS_OK;
+    return code;
 }
 
 MS_API ms_result ms_session_store(const ms_session *session, const ms_envelope *rows,

@@ -251,7 +251,7 @@ controls()
         ms__log_folder 'int failed = ms__os_folder_done(log->os, log->path);' \
         'int failed = 0;'
     control name_of_a_rewrite_not_synced gcc test_defences a_rewrite_keeps_its_place 100 \
-        ms__rewrite_run 'if (failed == 0) failed = ms__os_folder_done(os, to->path);' ''
+        ms__rewrite_run 'if (there) failed = ms__os_folder_done(os, to->path);' ''
     control rewrite_not_synced gcc test_defences a_rewrite_keeps_its_place 100 \
         ms__rewrite_run 'if (code == MS_OK) code = ms_sync(store, NULL, err);' '' \
         ms__rewrite_run 'int failed = ms__os_sync_done(log->os, log->file);' \
@@ -272,9 +272,28 @@ controls()
     control closed_without_a_sync gcc test_power \
         a_close_that_cannot_write_again_syncs_what_it_appended 100 \
         ms__log_close '(void)ms__os_sync_done(log->os, log->file);' ';'
-    control slot_in_memory_believed gcc test_power a_slot_whose_sync_failed_is_not_believed 100 \
-        ms__log_sync_to '(log->durable_end < goal || log->unvouched)' \
-        'log->durable_end < goal'
+    control slot_in_memory_believed gcc test_power \
+        a_slot_whose_sync_failed_is_not_believed 100 \
+        ms__log_attach_content 'if (began > MS__HEAD_SIZE) log->doubts++;' \
+        'if (began > slot.end) log->doubts++;'
+    control slot_that_was_not_stored_believed gcc test_power \
+        a_slot_that_others_keep_from_being_stored_is_waited_for 100 \
+        ms__log_sync_now 'if (!twice) code = MS_OK;' 'code = MS_OK;'
+    control append_before_its_slot_is_sure gcc test_power \
+        an_append_behind_damage_is_not_left_in_doubt 100 \
+        ms__log_enter_ahead 'return ms__log_sync_now(log, true, err);' 'return MS_OK;'
+    control closed_behind_a_dead_writer_without_a_sync gcc test_power \
+        a_close_behind_a_writer_that_died_syncs_what_was_appended 100 \
+        ms__log_close 'log->writer && log->wrote' 'log->writer && log->begun'
+    control slot_of_what_was_erased_meanwhile gcc test_power \
+        a_message_erased_during_a_sync_takes_nothing_with_it 100 \
+        ms__log_sync_now 'log->durable_end = end;' 'log->durable_end = ms__log_synced(log, end);'
+    control replaced_file_written_on gcc test_power \
+        a_compaction_whose_name_is_in_doubt_lets_nobody_append 100 \
+        ms__hold_doubt 'log->poisoned = true;' ';'
+    control number_of_a_doubtful_append_kept_back gcc test_power \
+        an_append_whose_sync_failed_tells_whether_it_is_there 100 \
+        ms_append '(code == MS_OK || code == MS_E_POISONED)' '(code == MS_OK)'
     control zeros_not_written_again gcc test_log_traps \
         zeros_whose_sync_failed_are_written_again 100 \
         ms__log_attach_content \
@@ -286,7 +305,7 @@ controls()
         ms__rewrite_run 'if (code == MS_OK) code = ms_log_verify(&d, &verified, err);' ''
     control durable_told_before_the_sync gcc test_defences a_sync_cut_off_told_nothing 100 \
         ms__log_sync_now 'log->erased = UINT64_MAX;' \
-        'log->erased = UINT64_MAX; log->durable_end = end; ms__slot_store(log);'
+        'log->erased = UINT64_MAX; log->durable_end = end; ms__slot_store(log, false, NULL);'
     control durable_told_of_later_appends gcc test_defences \
         a_sync_covers_what_was_there_before_it 100 \
         ms__log_synced 'return end < log->erased ? end : log->erased;' 'return log->end;'
@@ -417,14 +436,13 @@ controls()
         'return i < MS__RING ? before : before;'
     control slot_behind_damage_not_synced gcc test_log_traps \
         what_is_synced_behind_a_cut_record_survives 100 \
-        ms__log_sync_now 'if (failed == 0 && log->unvouched) {' \
-        'if (log->unvouched && (log->unvouched = false)) {'
+        ms__log_sync_now 'bool twice = vouch && doubts != log->vouched;' 'bool twice = false; log->vouched = doubts;'
     control what_was_not_looked_at_trusted gcc test_log_traps \
         what_is_synced_behind_damage_that_nobody_saw_survives 100 \
-        ms__log_attach_content 'if (began > MS__HEAD_SIZE && began > slot.end) log->unvouched = true;' ''
+        ms__log_attach_content 'if (began > MS__HEAD_SIZE) log->doubts++;' ''
     control durable_told_before_its_slot_is gcc test_log_traps \
         a_slot_that_is_not_durable_vouches_for_nothing 100 \
-        ms__log_sync_now 'log->durable_end = durable_end;' ''
+        ms__log_sync_now 'log->durable_end = ms__log_synced(log, durable_end);' ''
     control dead_voids_left_in_damage gcc test_log_traps \
         dead_voids_in_damage_do_not_come_alive 100 \
         ms__log_attach_content 'log->strays = s.stray > 0 ? s.trusted : 0;' ''

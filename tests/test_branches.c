@@ -2009,7 +2009,7 @@ static void a_sync_tells_what_was_there_when_it_began(void **state)
         while_syncing = what;
         uint64_t end = ms__log_of(syncing)->end;
         ms__lock_take(&ms__log_of(syncing)->lock);
-        assert_int_equal(ms__log_sync_now(ms__log_of(syncing), NULL), MS_OK);
+        assert_int_equal(ms__log_sync_now(ms__log_of(syncing), false, NULL), MS_OK);
         ms__lock_give(&ms__log_of(syncing)->lock);
         if (what == 3) ms__log_leave(ms__log_of(syncing));
         while_syncing = 0;

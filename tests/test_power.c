@@ -671,12 +671,20 @@ static bool life_open(life *l)
 }
 
 /* Closes and opens again; it may lose nothing. */
-static bool life_reopen(life *l)
+static bool life_reopen(life *l, bool poisoned)
 {
     power *p = l->p;
     uint64_t last = 0;
+    if (l->other != NULL && !poisoned && test_one_in(&p->rng, 2)) {
+        ms_close(l->other);
+        l->other = NULL;
+    }
     ms_close(l->store);
     l->store = NULL;
+    if (!poisoned && l->other == NULL) { /* a close makes durable what was appended */
+        p->sites[0].least = l->last;
+        if (!cut(p, 0, 4, 2, 1)) return false;
+    }
     if (!life_open(l)) return false;
     if (!reads(p, 0, l->store, &last, "opened again")) return false;
     return last == l->last || wrong(p, 0, "opened again: messages are gone");
@@ -685,7 +693,7 @@ static bool life_reopen(life *l)
 static bool life_rewrite(life *l)
 {
     l->p->rewrites++;
-    return compacts(l->p, 0, l->store, l->last) && life_reopen(l);
+    return compacts(l->p, 0, l->store, l->last) && life_reopen(l, false);
 }
 
 /* A second handle sees what is visible, always. */
@@ -732,7 +740,7 @@ static bool life_sync_fails(life *l)
     p->failed += failed;
     if (failed != (result == MS_E_POISONED))
         return wrong(p, 0, "a sync failed, and the store says: %s", err.message);
-    return !failed || life_reopen(l);
+    return !failed || life_reopen(l, true);
 }
 
 static bool life_step(life *l)
@@ -742,7 +750,7 @@ static bool life_step(life *l)
     if (what < 4 && !p->never) return syncs(p, 0, l->store, l->last);
     if (what < 8 && p->ticked)
         return ms_tick(l->store, 2000, NULL) == MS_OK || wrong(p, 0, "tick");
-    if (what == 8) return life_reopen(l);
+    if (what == 8) return life_reopen(l, false);
     if (what == 9) return life_sync_fails(l);
     if (what < 12) return life_look(l);
     if (what < 12 + l->compactions && !p->shared && l->reader == NULL)
@@ -1048,45 +1056,209 @@ static void say_some(ms_store *store, int n)
         assert_int_equal(ms_append(store, MS_STR("place"), &m, NULL, NULL), MS_OK);
 }
 
-/* Behind damage the slot has to be on the disk, too. Where the sync of it has failed, it is
- * in memory, and the next writer must not believe it. */
-static void a_slot_whose_sync_failed_is_not_believed(void **state)
+/* On disk 1, killed: 24 messages, three of them synced, the fifth damaged. leaves: index
+ * records among them. */
+static ms_log_desc hurt(power *p, bool leaves)
 {
-    power *p = power_new(*(const ms_log_engine *)*state);
-    sim_cuts *c = &p->cuts[1];
     ms_store *store;
     ms_log_info info;
-    ms_stat is;
-    int n = 0;
     ms_log_desc desc = desc_of(p, 0, MS_LOG_CREATE);
+    desc.segment_size = leaves ? MS_LOG_SEGMENT_MIN : 0;
     assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
     say_some(store, 3);
     assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
     say_some(store, 1);
     assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
-    say_some(store, 4);
+    say_some(store, 20);
     sim_kill(&p->disks[0], &p->disks[1]);
     ms_close(store);
     sim_file *f = sim_at(&p->disks[1], LOG);
-    f->rw[info.end + 200] ^= 1; /* message 5 */
+    f->rw[info.end + 200] ^= 1;
     sim_look_at(&p->disks[1], (int)(f - p->disks[1].files),
                 (int)((info.end + 200) / SIM_PAGE), true);
-    desc = desc_of(p, 1, MS_LOG_WRITE);
+    desc.os = &p->disks[1].os;
+    desc.mode = MS_LOG_WRITE;
+    return desc;
+}
+
+/* So many messages can be read where a cut of disk `from` takes all that nobody synced. */
+static void must_be_left(power *p, int from, uint64_t messages)
+{
+    ms_store *store;
+    ms_query q;
+    ms_cursor it;
+    uint64_t n = 0;
+    ms_log_desc desc = desc_of(p, from + 1, MS_LOG_READ);
+    sim_cut_unsynced(&p->cuts[from], &p->disks[from], &p->disks[from + 1]);
     assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
-    p->disks[1].moment = at_second_sync;
-    p->disks[1].ctx = &n;
-    assert_int_equal(ms_sync(store, NULL, NULL), MS_E_POISONED);
-    assert_int_equal(n, 2);
+    memset(&q, 0, sizeof q);
+    assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
+    while (ms_next(&it) != NULL) n++;
+    (void)ms_cursor_close(&it, NULL); /* what is damaged is not counted */
+    assert_int_equal(n, messages);
     ms_close(store);
+}
+
+/* Behind damage the slot has to be on the disk, too. Where the sync of it has failed, it is
+ * in memory, and the next writer must not believe it, whether it meets the damage or begins
+ * at an index record behind it. */
+static void a_slot_whose_sync_failed_is_not_believed(void **state)
+{
+    for (int leaves = 0; leaves < 2; leaves++) {
+        power *p = power_new(*(const ms_log_engine *)*state);
+        ms_store *store;
+        int n = 0;
+        ms_log_desc desc = hurt(p, leaves > 0);
+        assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
+        p->disks[1].moment = at_second_sync;
+        p->disks[1].ctx = &n;
+        assert_int_equal(ms_sync(store, NULL, NULL), MS_E_POISONED);
+        assert_int_equal(n, 2);
+        ms_close(store);
+        assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
+        assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
+        must_be_left(p, 1, 23);
+        ms_close(store);
+        power_free(p);
+    }
+}
+
+/* A message in front of the damage is erased while a sync runs that has to vouch for what
+ * stands behind it. */
+typedef struct eraser {
+    ms_store *store;
+    const ms_msg *msg;
+    int left;                 /* syncs until then */
+    bool erasing;
+} eraser;
+
+static void erases(void *ctx, sim_disk *d, sim_call call)
+{
+    eraser *e = (eraser *)ctx;
+    (void)d;
+    if (call != SIM_AT_SYNC || e->erasing || e->left-- > 0) return;
+    e->erasing = true;
+    /* the first step: ms_redact itself would wait for the sync */
+    assert_int_equal(e->store->backend->erase(e->store, e->msg, 0, NULL), MS_OK);
+}
+
+static void a_message_erased_during_a_sync_takes_nothing_with_it(void **state)
+{
+    for (int later = 0; later < 2; later++) {
+        power *p = power_new(*(const ms_log_engine *)*state);
+        ms_store *store;
+        ms_query q;
+        ms_cursor it;
+        ms_log_desc desc = hurt(p, false);
+        eraser e = {NULL, NULL, 0, false};
+        assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
+        if (later) assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
+        if (later) say_some(store, 1);
+        memset(&q, 0, sizeof q);
+        assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
+        e.store = store;
+        assert_non_null(e.msg = ms_next(&it));
+        p->disks[1].moment = erases;
+        p->disks[1].ctx = &e;
+        assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
+        assert_true(e.erasing);
+        p->disks[1].moment = NULL;
+        must_be_left(p, 1, later ? 24 : 23);
+        (void)ms_cursor_close(&it, NULL);
+        ms_close(store);
+        power_free(p);
+    }
+}
+
+/* Another process takes the lock while the first sync runs, if it can. */
+typedef struct thief {
+    ms_file file;
+    int tries;
+    bool has;
+} thief;
+
+static void takes_the_lock(void *ctx, sim_disk *d, sim_call call)
+{
+    thief *t = (thief *)ctx;
+    if (call != SIM_AT_SYNC || t->has) return;
+    assert_int_equal(d->os.open(d, LOG, MS_OS_READ | MS_OS_WRITE, &t->file), 0);
+    t->has = d->os.lock(d, t->file) == 0;
+    t->tries++;
+    if (!t->has) assert_int_equal(d->os.close(d, t->file), 0);
+}
+
+static void a_slot_that_others_keep_from_being_stored_is_waited_for(void **state)
+{
+    power *p = power_new(*(const ms_log_engine *)*state);
+    ms_store *store;
+    thief t = {0, 0, false};
+    ms_log_desc desc = hurt(p, false);
+    desc.shared = true;
     assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
+    p->disks[1].moment = takes_the_lock;
+    p->disks[1].ctx = &t;
+    assert_int_equal(ms_sync(store, NULL, NULL), MS_E_BUSY);
+    assert_true(t.has);
+    assert_int_equal(p->disks[1].os.close(&p->disks[1], t.file), 0);
     assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
-    sim_cut_unsynced(c, &p->disks[1], &p->disks[2]);
+    must_be_left(p, 1, 23);
     ms_close(store);
-    desc = desc_of(p, 2, MS_LOG_READ);
+    power_free(p);
+}
+
+/* An append that syncs has its slot on the disk before it is visible: nobody can keep the
+ * lock from it later. */
+static void an_append_behind_damage_is_not_left_in_doubt(void **state)
+{
+    power *p = power_new(*(const ms_log_engine *)*state);
+    ms_store *store;
+    thief t = {0, 0, false};
+    uint64_t seq = 0;
+    ms_envelope m = ms_assistant_message(ms_text("once more"));
+    ms_log_desc desc = hurt(p, false);
+    desc.shared = true;
+    desc.sync = MS_SYNC_EACH;
     assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
-    assert_int_equal(ms_store_stat(store, &is, NULL), MS_OK);
-    assert_int_equal(is.messages, 7);
+    p->disks[1].moment = takes_the_lock;
+    p->disks[1].ctx = &t;
+    assert_int_equal(ms_append(store, MS_STR("place"), &m, &seq, NULL), MS_OK);
+    assert_int_equal(seq, 25);
+    assert_true(t.has && t.tries > 2); /* not in the two syncs before */
+    must_be_left(p, 1, 24);
+    assert_int_equal(p->disks[1].os.close(&p->disks[1], t.file), 0);
     ms_close(store);
+    power_free(p);
+}
+
+static int refuse_sync(void *ctx, ms_file file)
+{
+    (void)ctx, (void)file;
+    return EIO;
+}
+
+/* Another writer has appended and is gone without a sync; this one has looked, and not
+ * appended since. What it had appended before is durable when it is closed. */
+static void a_close_behind_a_writer_that_died_syncs_what_was_appended(void **state)
+{
+    power *p = power_new(*(const ms_log_engine *)*state);
+    ms_store *store, *other;
+    ms_log_desc desc = desc_of(p, 0, MS_LOG_CREATE);
+    desc.shared = true;
+    assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
+    say_some(store, 2);
+    assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
+    say_some(store, 3);
+    ms_os dying = p->disks[0].os;
+    dying.sync = refuse_sync;
+    ms_log_desc alone = desc;
+    alone.shared = false;
+    alone.os = &dying;
+    assert_int_equal(ms_log_open(&other, &alone, NULL), MS_OK);
+    say_some(other, 1);
+    ms_close(other);
+    assert_int_equal(ms_tick(store, 1000, NULL), MS_OK);
+    ms_close(store);
+    must_be_left(p, 0, 6);
     power_free(p);
 }
 
@@ -1145,6 +1317,95 @@ static void a_compaction_killed_before_its_name_is_durable_loses_nothing(void **
     assert_int_equal(p->sites[1].least, last); /* it was said to be durable */
     ms_close(store);
     power_free(p);
+}
+
+static int refuse_folder(void *ctx, const char *path)
+{
+    sim_disk *d = (sim_disk *)ctx;
+    if (d->n_units > 0 && d->units[d->n_units - 1].kind == SIM_RENAME) return EMFILE;
+    return sim_sync_folder(ctx, path);
+}
+
+/* The new file has its name, and the folder cannot be synced. Who appended to the old one
+ * would be told that it is durable, in a file without a name. */
+static void a_compaction_whose_name_is_in_doubt_lets_nobody_append(void **state)
+{
+    power *p = power_new(*(const ms_log_engine *)*state);
+    ms_store *store;
+    ms_error err;
+    ms_stat is;
+    uint64_t seq = 7;
+    ms_envelope m = ms_assistant_message(ms_text("lost"));
+    ms_log_desc desc = desc_of(p, 0, MS_LOG_CREATE);
+    desc.sync = MS_SYNC_EACH;
+    assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
+    say_some(store, 3);
+    p->disks[0].os.sync_folder = refuse_folder;
+    assert_int_equal(ms_log_rewrite(store, &desc, true, NULL, NULL, &err), MS_E_POISONED);
+    assert_int_equal(err.code, MS_E_POISONED);
+    assert_non_null(strstr(err.message, "too many open files"));
+    assert_int_equal(ms_append(store, MS_STR("place"), &m, &seq, NULL), MS_E_POISONED);
+    assert_int_equal(seq, 0);
+    assert_int_equal(ms_sync(store, NULL, NULL), MS_E_POISONED);
+    ms_close(store);
+    p->disks[0].os.sync_folder = sim_sync_folder;
+    assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
+    say_some(store, 1);
+    assert_int_equal(ms_store_stat(store, &is, NULL), MS_OK);
+    assert_int_equal(is.messages, 4);
+    must_be_left(p, 0, 4);
+    ms_close(store);
+    power_free(p);
+}
+
+static int refuse_all_folders(void *ctx, const char *path)
+{
+    (void)ctx, (void)path;
+    return EIO;
+}
+
+/* A failed sync leaves a message that is there, or none: the number tells. */
+static void an_append_whose_sync_failed_tells_whether_it_is_there(void **state)
+{
+    for (int folder = 0; folder < 2; folder++) {
+        power *p = power_new(*(const ms_log_engine *)*state);
+        ms_store *store;
+        ms_stat is;
+        uint64_t seqs[2] = {7, 7};
+        ms_append_opts opts;
+        uint64_t seq = 7;
+        ms_envelope m[2] = {ms_assistant_message(ms_text("a")),
+                            ms_assistant_message(ms_text("b"))};
+        memset(&opts, 0, sizeof opts);
+        opts.location = MS_STR("place");
+        opts.seqs = seqs;
+        ms_log_desc desc = desc_of(p, 0, MS_LOG_CREATE);
+        assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
+        say_some(store, 3);
+        ms_close(store);
+        desc.sync = MS_SYNC_EACH;
+        assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
+        if (folder) p->disks[0].os.sync_folder = refuse_all_folders;
+        else p->disks[0].fails = true;
+        assert_int_equal(ms_append_batch(store, m, 2, &opts, NULL), MS_E_POISONED);
+        assert_int_equal(seqs[0], folder ? 0 : 4);
+        assert_int_equal(seqs[1], folder ? 0 : 5);
+        assert_int_equal(ms_store_stat(store, &is, NULL), MS_OK);
+        assert_int_equal(is.messages, folder ? 3 : 5);
+        seqs[0] = seqs[1] = 7;
+        assert_int_equal(ms_append_batch(store, m, 2, &opts, NULL), MS_E_POISONED);
+        assert_int_equal(ms_append(store, opts.location, m, &seq, NULL), MS_E_POISONED);
+        assert_true(seqs[0] == 0 && seqs[1] == 0 && seq == 0);
+        ms_close(store);
+        if (!folder) { /* the same of one message */
+            assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
+            p->disks[0].fails = true;
+            assert_int_equal(ms_append(store, opts.location, m, &seq, NULL), MS_E_POISONED);
+            assert_int_equal(seq, 6);
+            ms_close(store);
+        }
+        power_free(p);
+    }
 }
 
 /* The head reached the disk, the message did not; the next writer appends it again, which
@@ -1539,6 +1800,12 @@ int main(void)
         WITH_EACH_ENGINE(what_a_failed_sync_left_is_durable_once_synced),
         WITH_EACH_ENGINE(a_close_that_cannot_write_again_syncs_what_it_appended),
         WITH_EACH_ENGINE(a_slot_whose_sync_failed_is_not_believed),
+        WITH_EACH_ENGINE(a_message_erased_during_a_sync_takes_nothing_with_it),
+        WITH_EACH_ENGINE(an_append_behind_damage_is_not_left_in_doubt),
+        WITH_EACH_ENGINE(a_slot_that_others_keep_from_being_stored_is_waited_for),
+        WITH_EACH_ENGINE(a_close_behind_a_writer_that_died_syncs_what_was_appended),
+        WITH_EACH_ENGINE(a_compaction_whose_name_is_in_doubt_lets_nobody_append),
+        WITH_EACH_ENGINE(an_append_whose_sync_failed_tells_whether_it_is_there),
         WITH_EACH_ENGINE(a_new_file_vouches_for_all_of_it),
         WITH_EACH_ENGINE(a_compaction_killed_before_its_name_is_durable_loses_nothing),
         WITH_EACH_ENGINE(a_dead_session_is_not_mended_by_the_next),

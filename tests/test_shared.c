@@ -1910,6 +1910,78 @@ static void a_sync_during_a_sync(void **state)
     crowd_end(&c);
 }
 
+/* An append that comes while the slot is made sure of which it has need. */
+typedef struct comer {
+    crowd c;
+    ms_store *store;
+    pthread_t thread;
+    ms_result result;
+    int begun, unlocks;       /* unlocks: since then; atomic */
+    int syncs;
+    uint64_t seen[2];         /* messages that a reader saw in the first two syncs */
+} comer;
+
+static comer come;
+
+static void *comes(void *arg)
+{
+    comer *k = (comer *)arg;
+    ms_envelope m = ms_assistant_message(ms_text("late"));
+    k->result = ms_append(k->store, MS_STR("place"), &m, NULL, NULL);
+    return NULL;
+}
+
+static int unlock_counted(void *ctx, ms_file file)
+{
+    int code = ms_os_default()->unlock(ctx, file);
+    __atomic_fetch_add(&come.unlocks, 1, __ATOMIC_ACQ_REL);
+    return code;
+}
+
+static int sync_while_one_comes(void *ctx, ms_file file)
+{
+    ms_stat is;
+    (void)ctx, (void)file;
+    if (come.store == NULL || come.syncs >= 2) return 0;
+    if (!come.begun) {
+        come.begun = 1;
+        __atomic_store_n(&come.unlocks, 0, __ATOMIC_RELEASE);
+        assert_int_equal(pthread_create(&come.thread, NULL, comes, &come), 0);
+        for (int i = 0; i < 5000 && __atomic_load_n(&come.unlocks, __ATOMIC_ACQUIRE) == 0; i++)
+            pause_us(1000); /* it has looked, and waits */
+    }
+    ms_store *reader = must_open(&come.c, MS_LOG_READ);
+    assert_int_equal(ms_store_stat(reader, &is, NULL), MS_OK);
+    ms_close(reader);
+    come.seen[come.syncs++] = is.messages;
+    return 0;
+}
+
+static void an_append_waits_for_a_slot_that_is_made_sure(void **state)
+{
+    (void)state;
+    memset(&come, 0, sizeof come);
+    crowd_begin(&come.c, MS_ENGINE_AUTO, 300);
+    ms_store *store = must_open(&come.c, MS_LOG_CREATE);
+    for (int i = 0; i < 100; i++) say(store, "early"); /* index records, too */
+    ms_close(store);
+    come.c.os.sync = sync_while_one_comes;
+    come.c.os.unlock = unlock_counted;
+    come.c.sync = MS_SYNC_EACH;
+    store = must_open(&come.c, MS_LOG_WRITE);
+    come.store = store;
+    assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
+    assert_int_equal(come.syncs, 2);
+    assert_int_equal(pthread_join(come.thread, NULL), 0);
+    assert_int_equal(come.result, MS_OK);
+    assert_true(come.unlocks > 0);
+    assert_true(come.seen[0] == 100 && come.seen[1] == 100);
+    come.store = NULL;
+    ms_close(store);
+    must_verify(&come.c, 101);
+    crowd_end(&come.c);
+}
+
 /* ---- one disk, two handles that take turns: numbers 1, 2, 3 ... over both ---- */
 
 enum { DISK_ROOM = 2 << 20, IMAGE_MESSAGES = 400 };
@@ -2325,6 +2397,7 @@ int main(void)
         WITH_EACH_ENGINE(threads_on_handles),
         cmocka_unit_test(syncs_of_several),
         cmocka_unit_test(a_sync_during_a_sync),
+        cmocka_unit_test(an_append_waits_for_a_slot_that_is_made_sure),
         WITH_EACH_ENGINE(power_is_cut),
         WITH_EACH_ENGINE(the_file_was_cut),
         WITH_EACH_ENGINE(the_disk_is_full),

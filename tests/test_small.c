@@ -462,9 +462,12 @@ static void compact(small *t)
     open_log(t);
 }
 
+/* A close makes durable what was appended. */
 static void reopen(small *t)
 {
     ms_close(t->store);
+    t->models[0].durable = t->models[0].done;
+    if (t->cutting) cut(t, 0, t->all, 0, 4);
     open_log(t);
 }
 

@@ -914,7 +914,7 @@ static void compare_and_append(void **state)
 {
     test_store s = store_open((store_kind *)*state, NULL);
     ms_envelope m = ms_user_message(ms_text("x")), two[2];
-    uint64_t seqs[2] = {0, 0}, wrong;
+    uint64_t seqs[2] = {7, 7}, wrong, last;
     ms_append_opts opts;
     ms_error err;
     memset(&opts, 0, sizeof opts);
@@ -927,18 +927,21 @@ static void compare_and_append(void **state)
     assert_int_equal(err.code, MS_E_CONFLICT);
     opts.expect_seq = 0;
     assert_int_equal(ms_append_batch(s.store, &m, 1, &opts, NULL), MS_OK);
+    last = seqs[0];
     assert_int_equal(ms_append_batch(s.store, &m, 1, &opts, NULL), MS_E_CONFLICT);
+    assert_int_equal(seqs[0], 0);
     must_append(s.store, MS_STR("elsewhere"), &m);
-    opts.expect_seq = seqs[0];
+    opts.expect_seq = last;
     assert_int_equal(ms_append_batch(s.store, two, 2, &opts, NULL), MS_OK);
+    last = seqs[1];
     for (wrong = 0; wrong < 10; wrong++) {
         opts.expect_seq = wrong;
-        if (wrong == seqs[1]) continue;
+        if (wrong == last) continue;
         assert_int_equal(ms_append_batch(s.store, two, 2, &opts, NULL), MS_E_CONFLICT);
     }
     assert_int_equal(count_all(s.store), 4);
     assert_int_equal(ms_append_batch(s.store, NULL, 0, &opts, NULL), MS_E_CONFLICT);
-    opts.expect_seq = seqs[1];
+    opts.expect_seq = last;
     assert_int_equal(ms_append_batch(s.store, NULL, 0, &opts, NULL), MS_OK);
     assert_int_equal(count_all(s.store), 4);
     assert_int_equal(ms_append_batch(s.store, two, 2, &opts, NULL), MS_OK);
