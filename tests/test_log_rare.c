@@ -884,6 +884,11 @@ static void a_slot_that_tells_of_more_stays(void **state)
     assert_int_equal(ms__slot_store(log, false, NULL), MS_OK);
     ms__slot after = ms__slot_newest(log->head);
     assert_true(after.end == before.end && after.generation == before.generation);
+    /* once more, where it has to be on the disk: a sync of it may have failed */
+    assert_int_equal(ms__slot_store(log, true, NULL), MS_OK);
+    after = ms__slot_newest(log->head);
+    assert_true(after.end == before.end && after.seq == before.seq);
+    assert_true(after.generation == before.generation + 1);
     assert_false(drive.locked);
     ms_close(two);
     finish(one);

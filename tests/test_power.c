@@ -655,6 +655,7 @@ typedef struct life {
     power *p;
     ms_store *store, *reader;
     ms_store *other;          /* shared: a second writer, now and then */
+    bool wrote;               /* the first one, since it was opened */
     uint64_t last;
     uint64_t pace;            /* of so many moments at one the power is cut */
     uint64_t compactions;     /* so many in 64 steps */
@@ -663,6 +664,7 @@ typedef struct life {
 static bool life_open(life *l)
 {
     power *p = l->p;
+    l->wrote = false;
     ms_error err;
     ms_log_desc desc = desc_of(p, 0, MS_LOG_CREATE);
     if (ms_log_open(&l->store, &desc, &err) != MS_OK)
@@ -681,7 +683,7 @@ static bool life_reopen(life *l, bool poisoned)
     }
     ms_close(l->store);
     l->store = NULL;
-    if (!poisoned && l->other == NULL) { /* a close makes durable what was appended */
+    if (!poisoned && l->wrote && l->other == NULL) { /* now it is durable */
         p->sites[0].least = l->last;
         if (!cut(p, 0, 4, 2, 1)) return false;
     }
@@ -724,6 +726,7 @@ static bool life_append(life *l)
         ms_log_open(&l->other, &desc, &err) != MS_OK)
         return wrong(p, 0, "a second writer: %s", err.message);
     bool turn = l->other != NULL && test_one_in(&p->rng, 2);
+    if (!turn) l->wrote = true;
     return appends(p, 0, turn ? l->other : l->store, &l->last);
 }
 
@@ -803,7 +806,7 @@ static bool life_begin(life *l)
 
 static bool one_life(power *p, uint64_t wanted)
 {
-    life l = {p, NULL, NULL, NULL, 0, 0, 0};
+    life l = {p, NULL, NULL, NULL, false, 0, 0, 0};
     uint64_t until = p->images.all + 200 < wanted ? p->images.all + 200 : wanted;
     bool fine = life_begin(&l);
     while (fine && p->images.all < until && l.last + 2 * SCRIBE_BATCH < MOST) {
@@ -1319,10 +1322,12 @@ static void a_compaction_killed_before_its_name_is_durable_loses_nothing(void **
     power_free(p);
 }
 
+static int folder_refused; /* errno */
+
 static int refuse_folder(void *ctx, const char *path)
 {
     sim_disk *d = (sim_disk *)ctx;
-    if (d->n_units > 0 && d->units[d->n_units - 1].kind == SIM_RENAME) return EMFILE;
+    if (d->n_units > 0 && d->units[d->n_units - 1].kind == SIM_RENAME) return folder_refused;
     return sim_sync_folder(ctx, path);
 }
 
@@ -1341,6 +1346,7 @@ static void a_compaction_whose_name_is_in_doubt_lets_nobody_append(void **state)
     assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
     say_some(store, 3);
     p->disks[0].os.sync_folder = refuse_folder;
+    folder_refused = EMFILE;
     assert_int_equal(ms_log_rewrite(store, &desc, true, NULL, NULL, &err), MS_E_POISONED);
     assert_int_equal(err.code, MS_E_POISONED);
     assert_non_null(strstr(err.message, "too many open files"));
@@ -1354,8 +1360,29 @@ static void a_compaction_whose_name_is_in_doubt_lets_nobody_append(void **state)
     assert_int_equal(ms_store_stat(store, &is, NULL), MS_OK);
     assert_int_equal(is.messages, 4);
     must_be_left(p, 0, 4);
+    p->disks[0].os.sync_folder = refuse_folder;
+    folder_refused = EIO;
+    assert_int_equal(ms_log_rewrite(store, &desc, true, NULL, NULL, NULL), MS_E_POISONED);
     ms_close(store);
     power_free(p);
+}
+
+/* Of a folder that nobody may read no name can be synced: that is no failure. */
+static void a_folder_that_nobody_may_read_stops_no_compaction(void **state)
+{
+    static const int errors[] = {EACCES, EPERM};
+    for (int i = 0; i < 2; i++) {
+        power *p = power_new(*(const ms_log_engine *)*state);
+        ms_store *store;
+        uint64_t last = 0;
+        ms_log_desc desc = desc_of(p, 0, MS_LOG_CREATE);
+        store = twenty(p, 300, &last);
+        p->disks[0].os.sync_folder = refuse_folder;
+        folder_refused = errors[i];
+        assert_int_equal(ms_log_rewrite(store, &desc, true, NULL, NULL, NULL), MS_OK);
+        ms_close(store);
+        power_free(p);
+    }
 }
 
 static int refuse_all_folders(void *ctx, const char *path)
@@ -1805,6 +1832,7 @@ int main(void)
         WITH_EACH_ENGINE(a_slot_that_others_keep_from_being_stored_is_waited_for),
         WITH_EACH_ENGINE(a_close_behind_a_writer_that_died_syncs_what_was_appended),
         WITH_EACH_ENGINE(a_compaction_whose_name_is_in_doubt_lets_nobody_append),
+        WITH_EACH_ENGINE(a_folder_that_nobody_may_read_stops_no_compaction),
         WITH_EACH_ENGINE(an_append_whose_sync_failed_tells_whether_it_is_there),
         WITH_EACH_ENGINE(a_new_file_vouches_for_all_of_it),
         WITH_EACH_ENGINE(a_compaction_killed_before_its_name_is_durable_loses_nothing),

@@ -1919,6 +1919,8 @@ typedef struct comer {
     int begun, unlocks;       /* unlocks: since then; atomic */
     int syncs;
     uint64_t seen[2];         /* messages that a reader saw in the first two syncs */
+    bool sync_fails;          /* the first; */
+    int lock_fails;           /* from the second on; 1: then; 2: now; atomic */
 } comer;
 
 static comer come;
@@ -1938,6 +1940,13 @@ static int unlock_counted(void *ctx, ms_file file)
     return code;
 }
 
+static int lock_that_fails(void *ctx, ms_file file)
+{
+    return __atomic_load_n(&come.lock_fails, __ATOMIC_ACQUIRE) == 2
+               ? EIO
+               : ms_os_default()->lock(ctx, file);
+}
+
 static int sync_while_one_comes(void *ctx, ms_file file)
 {
     ms_stat is;
@@ -1954,32 +1963,48 @@ static int sync_while_one_comes(void *ctx, ms_file file)
     assert_int_equal(ms_store_stat(reader, &is, NULL), MS_OK);
     ms_close(reader);
     come.seen[come.syncs++] = is.messages;
-    return 0;
+    if (come.syncs == 2 && come.lock_fails == 1)
+        __atomic_store_n(&come.lock_fails, 2, __ATOMIC_RELEASE);
+    return come.sync_fails ? EIO : 0;
 }
 
-static void an_append_waits_for_a_slot_that_is_made_sure(void **state)
+/* The sync, and the append that came. */
+static void one_comes(ms_result synced, ms_result appended)
 {
-    (void)state;
-    memset(&come, 0, sizeof come);
     crowd_begin(&come.c, MS_ENGINE_AUTO, 300);
     ms_store *store = must_open(&come.c, MS_LOG_CREATE);
     for (int i = 0; i < 100; i++) say(store, "early"); /* index records, too */
     ms_close(store);
     come.c.os.sync = sync_while_one_comes;
     come.c.os.unlock = unlock_counted;
+    come.c.os.lock = lock_that_fails;
     come.c.sync = MS_SYNC_EACH;
     store = must_open(&come.c, MS_LOG_WRITE);
     come.store = store;
-    assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
-    assert_int_equal(come.syncs, 2);
+    assert_int_equal(ms_sync(store, NULL, NULL), synced);
+    assert_int_equal(come.syncs, synced == MS_OK ? 2 : 1);
     assert_int_equal(pthread_join(come.thread, NULL), 0);
-    assert_int_equal(come.result, MS_OK);
+    assert_int_equal(come.result, appended);
     assert_true(come.unlocks > 0);
-    assert_true(come.seen[0] == 100 && come.seen[1] == 100);
+    for (int i = 0; i < come.syncs; i++) assert_int_equal(come.seen[i], 100);
     come.store = NULL;
+    come.lock_fails = 0;
     ms_close(store);
-    must_verify(&come.c, 101);
+    must_verify(&come.c, appended == MS_OK ? 101 : 100);
     crowd_end(&come.c);
+}
+
+static void an_append_waits_for_a_slot_that_is_made_sure(void **state)
+{
+    (void)state;
+    memset(&come, 0, sizeof come);
+    one_comes(MS_OK, MS_OK);
+    memset(&come, 0, sizeof come);
+    come.sync_fails = true;
+    one_comes(MS_E_POISONED, MS_E_POISONED);
+    memset(&come, 0, sizeof come);
+    come.lock_fails = 1;
+    one_comes(MS_OK, MS_E_IO);
 }
 
 /* ---- one disk, two handles that take turns: numbers 1, 2, 3 ... over both ---- */

@@ -133,6 +133,7 @@ typedef struct small {
     model models[LEVELS];
     const config *how;
     ms_store *store, *reader; /* of the workload */
+    uint64_t opened;          /* the end that the store had then */
     uint64_t rng, entropy, now;
     uint64_t recoveries, workloads, damage;
     size_t all;
@@ -424,6 +425,7 @@ static void open_log(small *t)
     must(t, 0, ms_log_open(&t->store, &desc, &err), &err, "opening");
     must(t, 0, ms_log_stat(t->store, &info, &err), &err, "stat");
     model *m = &t->models[0];
+    t->opened = info.end;
     if (info.durable_end >= info.end) m->durable = m->done;
 }
 
@@ -462,11 +464,14 @@ static void compact(small *t)
     open_log(t);
 }
 
-/* A close makes durable what was appended. */
+/* A close makes durable what was appended, and with it what was found. */
 static void reopen(small *t)
 {
+    ms_error err;
+    ms_log_info info;
+    must(t, 0, ms_log_stat(t->store, &info, &err), &err, "stat");
     ms_close(t->store);
-    t->models[0].durable = t->models[0].done;
+    if (info.end > t->opened) t->models[0].durable = t->models[0].done;
     if (t->cutting) cut(t, 0, t->all, 0, 4);
     open_log(t);
 }
