@@ -27057,7 +27057,6 @@ static ms_result ms__rewrite_run(ms_store *source, const ms_log_desc *to,
         bool there = failed == 0;
         if (!there) ms__hold_mark(hold, 0);
         if (there) failed = ms__os_folder_done(os, to->path);
-        if (there && (failed == EACCES || failed == EPERM)) failed = 0; /* as of a log */
         if (failed != 0)
             code = ms__os_fail(err, failed, there ? "syncing the folder of" :
                                "putting in place", to->path);
