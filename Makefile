@@ -80,7 +80,7 @@ test: ## build and run everything; the last line counts: N passed, N failed
 	then built=; else built=--unbuilt; fi; \
 	MS_TEST_JOBS=$(JOBS) bash tests/run.sh $$built $(SUITES)
 
-torture: $(LONG) ## crashes, damage, faults, fuzzing at release size: an hour, one table
+torture: $(LONG) ## crashes, damage, faults, fuzzing at release size: an hour or two, one table
 	@MS_TEST_JOBS=$(JOBS) bash tests/torture.sh $(TORTURE)
 
 fuzz: ## look for inputs that break it, a minute for each target (FUZZ_S=seconds)
