@@ -25475,8 +25475,8 @@ static bool ms__sync_due(const ms__log *log)
 
 /* Stores a slot that tells of the durable end. Other shared writers store slots, too: where
  * another one's sync has ended first, and covered more, theirs stays. Their lock is waited
- * for only where it `must` be; without it what is not told now is told later. Then a slot
- * that stays is stored again, too: a sync of it may have failed. */
+ * for only where it `must` be, and then a slot that stays is stored again, too, since a sync
+ * of it may have failed; else what is not told now is told later. */
 static ms_result ms__slot_store(ms__log *log, bool must, ms_error *err)
 {
     ms__slot s;
