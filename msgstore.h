@@ -90,14 +90,20 @@
  *                   [api-store] [api-change] [api-mem] [api-log] [api-union]
  *                   [api-memory] [api-find] [api-dialect] [api-shorten] [api-project]
  *                   [api-task] [api-session] [api-debug]
- *   implementation  [platform] [bits] [arena] [str] [fail] [json] [message] [record]
- *                   [dialect] [shorten] [project] [store] [change] [copy] [postings]
- *                   [mem] [format] [os] [log] [union] [memory] [find] [usage] [task]
- *                   [session] [selfcheck]
+ *   foundation      [platform] [bits] [arena] [str] [numbers] [dates] [fail] [json]
+ *                   [message] [record]
+ *   store part      [store] [change] [copy] [names] [plan] [merge] [mem] [format] [os]
+ *                   [log-map] [log-index] [log-sync] [log-append] [log-recover]
+ *                   [log-cursor] [log-open] [union] [memory] [find] [usage] [selfcheck]
+ *   formats part    [calls] [dialect] [fmt-framework] [fmt-openai] [fmt-envelope]
+ *                   [fmt-task] [fmt-session] [fmt-blocks] [fmt-anthropic] [fmt-gemini]
+ *                   [fmt-pydantic] [formats] [pairs] [deltas] [shorten] [project] [emit]
+ *                   [task] [session]
  *
  * The implementation is read from top to bottom: a section uses only what is above it.
- * The text half ([json] to [project]) knows nothing of stores; the store half ([store] to
- * [memory]) knows nothing of dialects. [task] and [session] stand on both.
+ * The formats part knows nothing of how stores work, the store part nothing of formats:
+ * no private name crosses between them. [task] and [session] call both through the
+ * interface. tests/test_order.sh checks this.
  *
  * ---- CHANGES -------------------------------------------------------------------------
  *
@@ -1919,6 +1925,8 @@ MS_API size_t ms_find_in_value(ms_value value, ms_str needle, bool exact_case,
  * within text gives an absent view. */
 MS_API ms_str ms_find_snippet(ms_str text, size_t at, size_t length, size_t around);
 
+#ifndef MSGSTORE_NO_DIALECTS
+
 /* ==== [api-dialect] published message formats ========================================
  * A dialect reads and writes the messages of one format, one JSON object each:
  *
@@ -1938,8 +1946,6 @@ MS_API ms_str ms_find_snippet(ms_str text, size_t at, size_t length, size_t arou
  * table of what becomes of each type in another one, and for the exceptions. A list of
  * messages that a provider takes comes from [api-project]; a dialect alone writes what is
  * there, whatever a provider thinks of it. */
-
-#ifndef MSGSTORE_NO_DIALECTS
 
 typedef struct ms_dialect ms_dialect;
 
@@ -2160,8 +2166,6 @@ MS_API ms_result ms_task_convert(const ms_envelope *items, size_t n,
                                  const ms_task_converters *converters, ms_arena *arena,
                                  ms_json_writer *w, ms_error *err);
 
-#endif /* MSGSTORE_NO_DIALECTS */
-
 /* ==== [api-shorten] long texts =======================================================
  * A long text becomes its beginning, a hint, its end:
  *
@@ -2248,8 +2252,6 @@ MS_API ms_str ms_shorten_key(ms_str key, size_t max_chars, char *out);
  * Give it messages in order of sequence (a timeline), not blocks. It sends text, calls and
  * results: of a list of parts the texts; a picture or file in it is told as "[image left
  * out]", and reasoning is not sent. */
-
-#ifndef MSGSTORE_NO_DIALECTS
 
 typedef enum ms_system_place {
     MS_SYSTEM_ANYWHERE,       /* a message wherever it stands */
@@ -2421,10 +2423,6 @@ MS_API ms_result ms_projector_write(ms_projector *p, ms_write_fn write, void *ct
 /* The system text as of the last write, where the profile has it apart; else absent. */
 MS_API ms_str ms_projector_system(const ms_projector *p);
 
-#endif /* MSGSTORE_NO_DIALECTS */
-
-#ifndef MSGSTORE_NO_DIALECTS
-
 /* ==== [api-task] the messages of a task ==============================================
  * A task is a location, its messages are task messages: what the task dialect reads and
  * writes. A message is known by the id that it was given, else by its sequence number in
@@ -2559,8 +2557,6 @@ MS_API ms_result ms_task_delete_all(ms_store *store, ms_str task_id, uint64_t *d
 MS_API ms_result ms_task_stream_end(ms_stream *stream, const ms_envelope *final_message,
                                     ms_arena *arena, ms_error *err);
 
-#endif /* MSGSTORE_NO_DIALECTS */
-
 /* ==== [api-session] conversations of users ===========================================
  * A session is a conversation of one user, kept in full in any store and loaded with long
  * answers shortened. Each of its messages has a key, "session-<session id>-msg-<index>",
@@ -2569,8 +2565,6 @@ MS_API ms_result ms_task_stream_end(ms_stream *stream, const ms_envelope *final_
  * never changes (see ms_position). Users cannot reach each other's sessions: the user is
  * part of the location that everything here asks for. Text half and store half meet here:
  * rows are envelopes, as the session dialect reads and writes them. */
-
-#ifndef MSGSTORE_NO_DIALECTS
 
 /* An open struct; init fills it, nothing has to be freed. It holds copies of the ids. For
  * any number of threads at once. */
@@ -3393,6 +3387,55 @@ static uint64_t ms__hash(const uint64_t key[2], uint64_t salt, const char *text,
     return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
 
+/* Sorts n items of `size` bytes; less(a, b) orders them. In place, no memory, not stable:
+ * callers make order total. size is at most sizeof(ms_info). */
+static void ms__sort(void *items, size_t n, size_t size,
+                     bool (*less)(const void *, const void *))
+{
+    char *base = (char *)items, hold[sizeof(ms_info)];
+    MS_ASSERT(size <= sizeof hold);
+    for (size_t end = n, start = n / 2; end > 1;) {
+        if (start > 0) {
+            start--;
+        } else { /* the largest goes behind the heap */
+            end--;
+            memcpy(hold, base + end * size, size);
+            memcpy(base + end * size, base, size);
+            memcpy(base, hold, size);
+        }
+        for (size_t at = start, child; (child = 2 * at + 1) < end; at = child) {
+            if (child + 1 < end && less(base + child * size, base + (child + 1) * size))
+                child++;
+            if (!less(base + at * size, base + child * size)) break;
+            memcpy(hold, base + at * size, size);
+            memcpy(base + at * size, base + child * size, size);
+            memcpy(base + child * size, hold, size);
+        }
+    }
+}
+
+/* ---- Where numbers come from when the caller does not say. */
+
+static double ms__default_now(void *ctx)
+{
+    (void)ctx;
+    return ms__system_time();
+}
+
+/* Time and addresses, mixed: differs from run to run. */
+static void ms__default_fill(void *ctx, void *out, size_t len)
+{
+    uint64_t seed[2], word;
+    unsigned char *p = (unsigned char *)out;
+    seed[0] = ms__f64_bits(ms__system_time());
+    seed[1] = (uint64_t)(uintptr_t)&seed ^ (uint64_t)(uintptr_t)out << 20;
+    (void)ctx;
+    for (size_t i = 0; i < len; i += 8) {
+        word = ms__hash(seed, i, (const char *)seed, sizeof seed);
+        memcpy(p + i, &word, ms__min(8, len - i));
+    }
+}
+
 
 /* ==== [arena] memory =================================================================
  * Two shapes: ms_alloc, a caller's allocator that is told old sizes, and the bump arena
@@ -3540,6 +3583,29 @@ MS_API void ms_arena_deinit(ms_arena *a)
     }
 }
 
+/* Room in the arena for one item more behind count of them; NULL: it has none. */
+static void *ms__list_room(ms_arena *arena, void *items, size_t count, size_t *cap,
+                           size_t size)
+{
+    if (count < *cap) return items;
+    size_t wider = *cap ? *cap * 2 : 16;
+    void *more = ms_arena_alloc(arena, wider * size);
+    if (!more) return NULL;
+    if (count) memcpy(more, items, count * size);
+    *cap = wider;
+    return more;
+}
+
+/* A copy in the arena; false when it has no room. */
+static bool ms__keep_copy(ms_arena *arena, ms_str *s)
+{
+    char *copy = s->ptr ? (char *)ms_arena_alloc(arena, s->len) : NULL;
+    if (!copy) return !s->ptr;
+    if (s->len) memcpy(copy, s->ptr, s->len);
+    s->ptr = copy;
+    return true;
+}
+
 
 /* ==== [str] strings, UTF-8, numbers as text ==========================================
  * Bad UTF-8 is replaced as the WHATWG decoder does it: each maximal run of bytes that
@@ -3572,6 +3638,13 @@ MS_API bool ms_str_starts_with(ms_str s, ms_str prefix)
 {
     return s.len >= prefix.len &&
            (prefix.len == 0 || memcmp(s.ptr, prefix.ptr, prefix.len) == 0);
+}
+
+static int ms__str_order(ms_str a, ms_str b)
+{
+    size_t n = ms__min(a.len, b.len);
+    int c = n ? memcmp(a.ptr, b.ptr, n) : 0;
+    return c ? c : (a.len > b.len) - (a.len < b.len);
 }
 
 MS_API ms_value ms_text_n(ms_str text)
@@ -3778,6 +3851,12 @@ static size_t ms__u64_write(uint64_t v, char *out)
     for (size_t i = 0; i < n; i++) out[i] = digits[n - 1 - i];
     return n;
 }
+
+
+/* ==== [numbers] doubles as text, and back ==========================================
+ * Exact both ways: the shortest text that reads back as the same double, and the double
+ * nearest to any text. No locale, no libc.
+ * ================================================================================== */
 
 /* An unsigned integer of up to 3840 bits: 10^1095 and 54 bits more, the largest that
  * reading a double compares (771 digits kept, exponent down to -324). */
@@ -4144,6 +4223,9 @@ MS_API ms_result ms_f64_read(ms_str text, double *out)
     *out = d.negative ? -v : v;
     return MS_OK;
 }
+
+
+/* ==== [dates] times as text, and back =========================================== */
 
 /* Days since 1970-01-01 of a day of the Gregorian calendar, and back: both count from the
  * 1st of March of a year that begins a 400-year cycle, so that the leap day comes last. */
@@ -6371,8650 +6453,6 @@ MS_API ms_result ms_decode(const void *bytes, size_t size, const ms_msg **out,
 }
 
 
-/* ==== [dialect] published message formats ============================================
- * A dialect is a table row: a name, a reader, a writer. Readers turn one JSON object
- * into envelopes, writers turn envelopes into JSON as they come, so that neither needs
- * the whole conversation. Where the messages of one turn are one object, the writer holds
- * them back until another turn begins. Nothing here knows a store.
- *
- * Nothing is lost: a member that no field stands for is kept, as it is spelled, in
- * `extra` (of a tool call: in `call_extra`) and comes back. So does a known member
- * whose value says "nothing" (null, or empty text), since the builders of the framework
- * leave those out; and, read leniently, one of a wrong kind, with a neutral value in
- * the field that the writer leaves out again. Of repeated members the last counts.
- *
- * framework. One message, one object. Members in the order of its builders: type,
- * content, tool, args, worker, task, from_manager, timestamp, phase_id, error_type,
- * from_worker, summary, turn_id, then the extra ones. location and agent_key are read
- * into the fields and written when asked for. What only other formats have travels in
- * members of its own: role, tool_call_id, joined, call, id, idempotency_key.
- *
- * openai. One chat message, one or more envelopes: content becomes a message, each of
- * its tool calls an ACTION that is JOINED to what stood before it; the writer puts them
- * together again. Arguments are the text of an object, not an object; text that is no
- * JSON is kept as text.
- *
- * anthropic, gemini, pydantic-ai: a message is a list of blocks; chat-strict is written as
- * openai, and differs only when a history is projected. session, task, envelope: what a
- * format has no member for goes into an object "msgstore", so that every message comes
- * back from them as it was. The rules of each stand where it begins, with what it makes of
- * each type.
- *
- * Exceptions to "equal as JSON": envelope gives back rows in their canonical form;
- * pydantic-ai gives an id to a call that has none, as its readers would; members that
- * stand beside the parts of a systemInstruction are not kept.
- *
- * Crossing. What each type becomes in the chat formats (openai, chat-strict, anthropic,
- * gemini, pydantic-ai; their words differ, their meaning does not):
- *   type                              chat                           framework
- *   user_message, task, script_
- *     instruction                     user text                      same word
- *   assistant_message, final, plans   assistant text                 same word
- *   action                            assistant with a tool call     same word
- *   observation, error                tool result of the call that   same word
- *                                     is open (see below), else
- *                                     user text that says what it is
- *   delegation                        assistant text "Delegated to w: task"
- *   synthesis, global_observation     user text "[source] text"      same word
- *   director_, injected_context       system text                    same word
- *   text of a role                    that role                      injected_context, role
- *   any other                         assistant text or their role   own word, lower case
- * So between chat formats roles, texts, tools, arguments, ids and order are kept; between
- * the others everything is. Content that is JSON becomes its text where a format wants
- * text. An extra member whose name means something else in the target is moved into a
- * member `extra`, all others go along: a dialect alone is no filter, the projector is.
- * What the chat formats have no place for (time, turn, summary, error type, phase) is left
- * out: providers refuse members that they do not know.
- *
- * Which call does a result without an id answer? The oldest open one of the same agent
- * and turn; once an agent has got results and calls again, what was open before is
- * closed. Ids repeat in real traces, so an id is never looked up in a map of the whole
- * conversation. Of several open calls one of the result's tool comes first. A call
- * without an id is given call_<sequence number>, or one more than the last given where
- * that is not larger, so that no two are the same.
- * (D1) A reader gives envelopes that pass ms_envelope_check, or nothing and an error.
- * (D2) Written in the dialect it came from, a message equals its source as JSON.
- * ================================================================================== */
-
-#ifndef MSGSTORE_NO_DIALECTS
-
-/* ---- stb_ds, privately. Its functions and types get names of ours, all static, so
- * that a program that uses stb_ds itself, in this file or another one, meets nothing of
- * this. It ignores a NULL from its allocator and passes it no context; so the allocator
- * is an arena that the thread names before a call, and a failure leaves through
- * longjmp. */
-
-#include <setjmp.h>
-
-#if !MS__THREADS
-#define MS__THREAD_LOCAL
-#elif defined(__cplusplus)
-#define MS__THREAD_LOCAL thread_local
-#elif MS__GNUC
-#define MS__THREAD_LOCAL __thread
-#else
-#define MS__THREAD_LOCAL __declspec(thread)
-#endif
-
-typedef struct ms__scratch {
-    ms_arena *arena;
-    jmp_buf no_memory;
-} ms__scratch;
-
-static MS__THREAD_LOCAL ms__scratch *ms__scratch_now;
-
-static void *ms__scratch_resize(void *ptr, size_t size)
-{
-    size_t *old = ptr ? (size_t *)ptr - MS__ALIGN / sizeof(size_t) : NULL;
-    size_t *fresh = (size_t *)ms_arena_alloc(ms__scratch_now->arena, size + MS__ALIGN);
-    if (!fresh) longjmp(ms__scratch_now->no_memory, 1);
-    *fresh = size;
-    fresh += MS__ALIGN / sizeof(size_t);
-    if (old) memcpy(fresh, ptr, ms__min(*old, size));
-    return fresh;
-}
-
-#define stbds_rand_seed ms__stb_rand_seed
-#define stbds_hash_bytes ms__stb_hash_bytes
-#define stbds_hash_string ms__stb_hash_string
-#define stbds_stralloc ms__stb_stralloc
-#define stbds_strreset ms__stb_strreset
-#define stbds_unit_tests ms__stb_unit_tests
-#define stbds_arrgrowf ms__stb_arrgrowf
-#define stbds_arrfreef ms__stb_arrfreef
-#define stbds_hmfree_func ms__stb_hmfree_func
-#define stbds_hmget_key ms__stb_hmget_key
-#define stbds_hmget_key_ts ms__stb_hmget_key_ts
-#define stbds_hmput_default ms__stb_hmput_default
-#define stbds_hmput_key ms__stb_hmput_key
-#define stbds_hmdel_key ms__stb_hmdel_key
-#define stbds_shmode_func ms__stb_shmode_func
-#define stbds_string_arena ms__stb_string_arena
-#define stbds_string_block ms__stb_string_block
-#define stbds_array_header ms__stb_array_header
-#define stbds_hash_bucket ms__stb_hash_bucket
-#define stbds_hash_index ms__stb_hash_index
-#define stbds_hash_seed ms__stb_hash_seed
-#define stbds_probe_position ms__stb_probe_position
-#define stbds_log2 ms__stb_log2
-#define stbds_make_hash_index ms__stb_make_hash_index
-#define stbds_siphash_bytes ms__stb_siphash_bytes
-#define stbds_is_key_equal ms__stb_is_key_equal
-#define stbds_hm_find_slot ms__stb_hm_find_slot
-#define stbds_strdup ms__stb_strdup
-#define STBDS_SH_NONE MS__STB_SH_NONE
-#define STBDS_SH_DEFAULT MS__STB_SH_DEFAULT
-#define STBDS_SH_STRDUP MS__STB_SH_STRDUP
-#define STBDS_SH_ARENA MS__STB_SH_ARENA
-#ifdef __cplusplus
-#define stbds_arrgrowf_wrapper ms__stb_arrgrowf_wrapper
-#define stbds_hmget_key_wrapper ms__stb_hmget_key_wrapper
-#define stbds_hmget_key_ts_wrapper ms__stb_hmget_key_ts_wrapper
-#define stbds_hmput_default_wrapper ms__stb_hmput_default_wrapper
-#define stbds_hmput_key_wrapper ms__stb_hmput_key_wrapper
-#define stbds_hmdel_key_wrapper ms__stb_hmdel_key_wrapper
-#define stbds_shmode_func_wrapper ms__stb_shmode_func_wrapper
-extern "C" {
-#endif
-struct stbds_string_arena;
-MS__UNUSED static void stbds_rand_seed(size_t);
-MS__UNUSED static size_t stbds_hash_bytes(void *, size_t, size_t);
-MS__UNUSED static size_t stbds_hash_string(char *, size_t);
-MS__UNUSED static char *stbds_stralloc(struct stbds_string_arena *, char *);
-MS__UNUSED static void stbds_strreset(struct stbds_string_arena *);
-MS__UNUSED static void *stbds_arrgrowf(void *, size_t, size_t, size_t);
-MS__UNUSED static void stbds_arrfreef(void *);
-MS__UNUSED static void stbds_hmfree_func(void *, size_t);
-MS__UNUSED static void *stbds_hmget_key(void *, size_t, void *, size_t, int);
-MS__UNUSED static void *stbds_hmget_key_ts(void *, size_t, void *, size_t, ptrdiff_t *,
-                                           int);
-MS__UNUSED static void *stbds_hmput_default(void *, size_t);
-MS__UNUSED static void *stbds_hmput_key(void *, size_t, void *, size_t, int);
-MS__UNUSED static void *stbds_hmdel_key(void *, size_t, void *, size_t, size_t, int);
-MS__UNUSED static void *stbds_shmode_func(size_t, int);
-#ifdef __cplusplus
-}
-#endif
-
-/* What the program had defined comes back behind the section. */
-#pragma push_macro("STBDS_REALLOC")
-#pragma push_macro("STBDS_FREE")
-#undef STBDS_REALLOC
-#undef STBDS_FREE
-#define STBDS_REALLOC(context, ptr, size) ms__scratch_resize(ptr, size)
-#define STBDS_FREE(context, ptr) ((void)(ptr))
-#ifdef INCLUDE_STB_DS_H
-#define MS__STB_SEEN
-#undef INCLUDE_STB_DS_H
-#endif
-#ifdef STB_DS_IMPLEMENTATION
-#define MS__STB_IMPLEMENTATION_SEEN
-#else
-#define STB_DS_IMPLEMENTATION
-#endif
-#ifdef STBDS_NO_SHORT_NAMES
-#define MS__STB_SHORT_NAMES_OFF
-#else
-#define STBDS_NO_SHORT_NAMES
-#endif
-
-#if MS__GNUC
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wconversion"
-#pragma GCC diagnostic ignored "-Wsign-conversion"
-#pragma GCC diagnostic ignored "-Wshadow"
-#pragma GCC diagnostic ignored "-Wcast-qual"
-#pragma GCC diagnostic ignored "-Wsign-compare"
-#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
-#pragma GCC diagnostic ignored "-Wunused-parameter"
-#pragma GCC diagnostic ignored "-Wunused-function"
-#endif
-#ifndef MSGSTORE_STB_DS
-#define MSGSTORE_STB_DS "stb_ds.h"
-#endif
-#include MSGSTORE_STB_DS
-#if MS__GNUC
-#pragma GCC diagnostic pop
-#endif
-
-/* ---- The open calls of a writer, at most MS__CALLS_OPEN of them: the oldest makes room.
- * A slot that is closed keeps its memory for the next call. */
-
-#define MS__CALLS_OPEN 256 /* twice the calls that a provider takes in one turn */
-
-typedef struct ms__call {
-    ms_str agent, turn, id, tool; /* views into text */
-    char *text;
-    size_t cap;
-    uint64_t order;
-    bool open;
-    bool old; /* its agent has got a result since */
-} ms__call;
-
-/* stb_ds' array, grown by one zeroed slot; NULL: no memory. */
-static ms__call *ms__calls_grow(ms_writer *w)
-{
-    ms__scratch scratch;
-    ms__call fresh;
-    memset(&fresh, 0, sizeof fresh);
-    scratch.arena = w->arena;
-    ms__scratch_now = &scratch;
-    if (setjmp(scratch.no_memory) != 0) {
-        ms__scratch_now = NULL;
-        return NULL;
-    }
-    stbds_arrput(w->calls, fresh);
-    ms__scratch_now = NULL;
-    return &stbds_arrlast(w->calls);
-}
-
-/* A slot for one more call; closes what the agent had left open before its last result.
- */
-static ms__call *ms__call_slot(ms_writer *w, ms_str agent)
-{
-    ms__call *closed = NULL, *oldest = NULL;
-    for (ptrdiff_t i = 0; i < stbds_arrlen(w->calls); i++) {
-        ms__call *c = &w->calls[i];
-        if (c->open && c->old && ms_str_equal(c->agent, agent)) c->open = false;
-        if (!c->open) closed = c;
-        if (!oldest || c->order < oldest->order) oldest = c;
-    }
-    if (closed) return closed;
-    return stbds_arrlen(w->calls) < MS__CALLS_OPEN ? ms__calls_grow(w) : oldest;
-}
-
-/* Copies s to *at and steps behind it. */
-static ms_str ms__call_text(char **at, ms_str s)
-{
-    char *copy = s.ptr ? *at : NULL;
-    if (s.len > 0) memcpy(copy, s.ptr, s.len);
-    *at += s.len;
-    return ms_str_n(copy, s.len);
-}
-
-/* A call is written: remembers its id. */
-static ms_result ms__call_opens(ms_writer *w, const ms_envelope *m, ms_str id,
-                                ms_error *err)
-{
-    size_t size = m->agent_key.len + m->turn_id.len + id.len + m->tool.len;
-    ms__call *c = ms__call_slot(w, m->agent_key);
-    if (c && size >= c->cap) {
-        size_t cap = size < 48 ? 64 : size * 2;
-        char *text = (char *)ms_arena_alloc(w->arena, cap);
-        c->open = false;
-        c->cap = text ? cap : 0;
-        c->text = text;
-    }
-    if (!c || !c->text) return ms__no_arena(err, w->arena, size);
-    char *at = c->text;
-    c->agent = ms__call_text(&at, m->agent_key);
-    c->turn = ms__call_text(&at, m->turn_id);
-    c->id = ms__call_text(&at, id);
-    c->tool = ms__call_text(&at, m->tool);
-    c->order = w->n_calls++;
-    c->open = true;
-    c->old = false;
-    return MS_OK;
-}
-
-/* Does a call come before another one as what a result answers? One of the result's tool
- * first, then the older one. */
-static bool ms__call_is_nearer(const ms__call *c, const ms__call *than, ms_str tool)
-{
-    bool same = tool.ptr && ms_str_equal(c->tool, tool);
-    bool same_than = tool.ptr && ms_str_equal(than->tool, tool);
-    return same != same_than ? same : c->order < than->order;
-}
-
-/* A result is written: the call that it answers, or NULL. */
-static const ms__call *ms__call_answered(ms_writer *w, const ms_envelope *m)
-{
-    ms__call *found = NULL;
-    for (ptrdiff_t i = 0; i < stbds_arrlen(w->calls); i++) {
-        ms__call *c = &w->calls[i];
-        if (!c->open || !ms_str_equal(c->agent, m->agent_key)) continue;
-        bool answers = m->call_id.ptr ? ms_str_equal(c->id, m->call_id)
-                                      : ms_str_equal(c->turn, m->turn_id);
-        c->old = true;
-        if (answers && (!found || ms__call_is_nearer(c, found, m->tool))) found = c;
-    }
-    if (found) found->open = false;
-    return found;
-}
-
-#define MS__DERIVED_ID 32 /* room for "call_" and a number */
-
-/* An id from the sequence number, or one more than the last. */
-static ms_str ms__id_made_up(ms_writer *w, const ms_envelope *m,
-                             char derived[MS__DERIVED_ID])
-{
-    uint64_t number = m->seq ? m->seq : w->written + 1;
-    if (number <= w->last_id) number = w->last_id + 1;
-    w->last_id = number;
-    memcpy(derived, "call_", 5);
-    return ms_str_n(derived, 5 + ms__u64_write(number, derived + 5));
-}
-
-/* A call is about to be written: its id, or one made up. What was paired before (see
- * [project]) needs no remembering. */
-static ms_result ms__call_begins(ms_writer *w, const ms_envelope *m,
-                                 char derived[MS__DERIVED_ID], ms_str *id, ms_error *err)
-{
-    *id = m->call_id.ptr ? m->call_id : ms__id_made_up(w, m, derived);
-    return w->paired ? MS_OK : ms__call_opens(w, m, *id, err);
-}
-
-/* The id and the tool of a result about to be written, its own or those of its call. */
-static void ms__call_ends(ms_writer *w, const ms_envelope *m, ms_str *id, ms_str *tool)
-{
-    const ms__call *call = w->paired ? NULL : ms__call_answered(w, m);
-    *id = m->call_id.ptr || !call ? m->call_id : call->id;
-    *tool = m->tool.ptr || !call ? m->tool : call->tool;
-}
-
-/* ---- What readers share. */
-
-/* Of a reader, `extra` is the object being written (empty: nothing yet), by `writer`. */
-
-static ms_result ms__read_kind(ms_reader *r, const char *name, const char *expected,
-                               ms_str found)
-{
-    return ms__at_field(r->err, ms__fail(r->err, MS_E_KIND, "%s is '%v', %s was expected",
-                                         name, MS__V(found), expected), name);
-}
-
-static ms_result ms__read_missing(ms_reader *r, const char *name)
-{
-    return ms__at_field(r->err, ms__fail(r->err, MS_E_MISSING, "the member %s is missing",
-                                         name), name);
-}
-
-/* The text of a JSON string into *out. */
-static ms_result ms__read_text(ms_reader *r, ms_str value, ms_str *out)
-{
-    ms_result code = ms_json_string(value, r->arena, out);
-    return code == MS_OK ? MS_OK : ms__no_arena(r->err, r->arena, value.len);
-}
-
-/* A JSON value as it is; with repair, cleaned of what no reader would take. */
-static ms_result ms__read_json(ms_reader *r, ms_str value, ms_str *out)
-{
-    *out = value;
-    if (!r->repair || ms_json_check(value, NULL, NULL, NULL) == MS_OK) return MS_OK;
-    ms_buf buf;
-    ms_json_writer w;
-    memset(&buf, 0, sizeof buf);
-    buf.arena = r->arena;
-    ms_json_init(&w, ms_buf_write, &buf, false);
-    ms_json_put_raw(&w, value);
-    if (ms_json_finish(&w) != MS_OK) return ms__no_arena(r->err, r->arena, value.len);
-    *out = ms_buf_text(&buf);
-    return MS_OK;
-}
-
-static void ms__extra_begin(ms_reader *r)
-{
-    memset(&r->extra, 0, sizeof r->extra);
-    r->extra.arena = r->arena;
-    ms_json_init(&r->writer, ms_buf_write, &r->extra, false);
-}
-
-/* Keeps a member as it is spelled. */
-static void ms__extra_put(ms_reader *r, ms_str key, ms_str value)
-{
-    if (r->writer.depth == 0) ms_json_begin_object(&r->writer);
-    ms_json_put_raw(&r->writer, key);
-    ms__json_colon(&r->writer);
-    ms_json_put_raw(&r->writer, value);
-}
-
-static ms_result ms__extra_end(ms_reader *r, ms_str *out)
-{
-    *out = ms__absent();
-    if (r->writer.depth == 0) return MS_OK;
-    ms_json_end_object(&r->writer);
-    if (ms_json_finish(&r->writer) != MS_OK)
-        return ms__no_arena(r->err, r->arena, r->extra.len);
-    *out = ms_buf_text(&r->extra);
-    return MS_OK;
-}
-
-/* The time of a message from a JSON number, with its spelling when that is not ours. */
-static ms_result ms__read_time(ms_reader *r, ms_str value, const char *name,
-                               ms_envelope *m)
-{
-    char shortest[MS_F64_MAX];
-    if (ms_json_kind_of(value) != MS_JSON_NUMBER)
-        return ms__read_kind(r, name, "a number of seconds", value);
-    if (ms_json_f64(value, &m->time) != MS_OK)
-        return ms__at_field(r->err,
-                            ms__fail(r->err, MS_E_RANGE,
-                                     "%s is '%v', seconds as a "
-                                     "finite number were expected",
-                                     name, MS__V(value)),
-                            name);
-    m->has_time = true;
-    m->time_text = ms__absent();
-    ms_str ours = ms_str_n(shortest, ms_f64_write(m->time, shortest));
-    if (!ms_str_equal(ours, value)) m->time_text = value;
-    return MS_OK;
-}
-
-static ms_result ms__one_envelope(ms_reader *r, const ms_envelope *m, ms_envelopes *out)
-{
-    out->items = (ms_envelope *)ms_arena_alloc(r->arena, sizeof *m);
-    if (!out->items) return ms__no_arena(r->err, r->arena, sizeof *m);
-    out->items[0] = *m;
-    out->count = 1;
-    return MS_OK;
-}
-
-/* ---- What writers share. */
-
-static void ms__write_field(ms_writer *w, const char *name, ms_str text, bool json)
-{
-    if (!text.ptr) return;
-    ms_json_key(&w->json, ms_str_of(name));
-    if (json) ms_json_put_raw(&w->json, text);
-    else ms_json_put_string(&w->json, text);
-}
-
-/* Is the key one of a list of names that ends with NULL? */
-static bool ms__is_named(ms_str key, const char *const *names)
-{
-    for (; names && *names; names++)
-        if (ms_json_string_is(key, ms_str_of(*names))) return true;
-    return false;
-}
-
-/* The members of an object as they are, but for the names of the list. */
-static void ms__put_members(ms_writer *w, ms_str object, const char *const *but)
-{
-    ms_json_iter it = ms_json_iterate(object);
-    if (!object.ptr || !it.object) return;
-    while (ms_json_next(&it)) {
-        if (ms__is_named(it.key, but)) continue;
-        ms_json_put_raw(&w->json, it.key);
-        ms__json_colon(&w->json);
-        ms_json_put_raw(&w->json, it.value);
-    }
-}
-
-static bool ms__has_member(ms_str object, const char *name)
-{
-    ms_str value;
-    return object.ptr && ms_json_member(object, ms_str_of(name), &value);
-}
-
-/* The members of extra; those for whom `taken` says so go into a member "extra", then also
- * one that is called so itself. */
-static void ms__write_extra(ms_writer *w, ms_str extra,
-                            bool (*taken)(ms_writer *w, ms_str key, ms_str value))
-{
-    bool some = false, all = true;
-    ms_json_iter it = ms_json_iterate(extra);
-    while (ms_json_next(&it)) {
-        if (taken(w, it.key, it.value)) some = true;
-        else all = false;
-    }
-    for (int pass = all && some ? 1 : 0; pass < (some ? 2 : 1); pass++) {
-        if (pass == 1) {
-            ms_json_key(&w->json, MS_STR("extra"));
-            ms_json_begin_object(&w->json);
-        }
-        it = ms_json_iterate(extra);
-        while (ms_json_next(&it)) {
-            bool moves = taken(w, it.key, it.value) ||
-                         (some && ms_json_string_is(it.key, MS_STR("extra")));
-            if (moves != (pass == 1)) continue;
-            ms_json_put_raw(&w->json, it.key);
-            ms__json_colon(&w->json);
-            ms_json_put_raw(&w->json, it.value);
-        }
-        if (pass == 1) ms_json_end_object(&w->json);
-    }
-}
-
-static void ms__write_time(ms_writer *w, const char *name, const ms_envelope *m)
-{
-    double spelled;
-    if (!m->has_time) return;
-    ms_json_key(&w->json, ms_str_of(name));
-    if (m->time_text.ptr && ms_json_f64(m->time_text, &spelled) == MS_OK &&
-        spelled == m->time)
-        ms_json_put_raw(&w->json, m->time_text);
-    else
-        ms_json_put_f64(&w->json, m->time);
-}
-
-/* ---- What a format has no place for, in an object "msgstore" where the format lets one
- * keep something: fields by the names of MS_FIELDS, and type, role, joined, time. `said`
- * has the bits of what the format itself says; type and role are what its reader would
- * make of what was written. A bit of TIME_TEXT means that the time is said. */
-
-#define MS__REST "msgstore"
-#define MS__REST_NEVER ((uint32_t)1 << MS_F_EXTRA | (uint32_t)1 << MS_F_TIME_TEXT)
-#define MS__REST_PLACE ((uint32_t)1 << MS_F_LOCATION | (uint32_t)1 << MS_F_AGENT_KEY)
-#define MS__SAID(field) ((uint32_t)1 << MS_F_##field)
-
-/* Writes what the format has no member for; false: there was nothing to write. */
-static bool ms__rest_write(ms_writer *w, const ms_envelope *m, ms_type type, ms_role role,
-                           uint32_t said)
-{
-    uint32_t set = ms__fields_of(m) & ~said & ~MS__REST_NEVER;
-    ms_role is = ms__role_of(m->role, m->type);
-    bool time = m->has_time && !(said & MS__SAID(TIME_TEXT));
-    bool joined = (m->flags & MS_FLAG_JOINED) != 0;
-    if (!w->with_location) set &= ~MS__REST_PLACE;
-    if (type == m->type) set &= ~MS__SAID(TYPE_NAME);
-    if (role == is) set &= ~MS__SAID(ROLE_NAME);
-    if (set == 0 && type == m->type && role == is && !time && !joined) return false;
-    ms_json_key(&w->json, MS_STR(MS__REST));
-    ms_json_begin_object(&w->json);
-    if (type != m->type && m->type != MS_T_OTHER)
-        ms__write_field(w, "type", ms_str_of(ms_type_word(m->type)), false);
-    if (role != is && is != MS_ROLE_OTHER)
-        ms__write_field(w, "role", ms_str_of(ms_role_word(is)), false);
-    if (joined) ms__write_field(w, "joined", MS_STR("true"), true);
-    if (time) {
-        ms_json_key(&w->json, MS_STR("time"));
-        ms_json_put_f64(&w->json, m->time);
-    }
-    for (; set; set &= set - 1) {
-        unsigned f = ms__lowest(set);
-        ms__write_field(w, ms__fields[f].name, ms__field_text(m, f),
-                        ms__field_is_json(m, f));
-    }
-    ms_json_end_object(&w->json);
-    return true;
-}
-
-static unsigned ms__field_named(ms_str key)
-{
-    for (unsigned f = 1; f < MS_FIELD_COUNT; f++)
-        if (ms_json_string_is(key, ms_str_of(ms__fields[f].name))) return f;
-    return 0;
-}
-
-/* One member of the object into its place; false: it does not fit. */
-static bool ms__rest_take(ms_reader *r, ms_str key, ms_str value, ms_envelope *m)
-{
-    ms_json_kind kind = ms_json_kind_of(value);
-    unsigned f = ms__field_named(key);
-    ms_str text = value;
-    if (ms_json_string_is(key, MS_STR("time")))
-        return (m->has_time = ms_json_f64(value, &m->time) == MS_OK);
-    if (ms_json_string_is(key, MS_STR("joined"))) {
-        if (kind == MS_JSON_TRUE) m->flags |= MS_FLAG_JOINED;
-        return kind == MS_JSON_TRUE;
-    }
-    if (kind == MS_JSON_STRING && ms_json_string(value, r->arena, &text) != MS_OK)
-        return false;
-    if (ms_json_string_is(key, MS_STR("type"))) {
-        m->type = kind == MS_JSON_STRING ? ms_type_of_word(text) : MS_T_NONE;
-        return m->type != MS_T_NONE;
-    }
-    if (ms_json_string_is(key, MS_STR("role"))) {
-        m->role = kind == MS_JSON_STRING ? ms_role_of_word(text) : MS_ROLE_OTHER;
-        return m->role != MS_ROLE_OTHER;
-    }
-    if (f == 0 || (MS__REST_NEVER >> f & 1)) return false;
-    if (ms__fields[f].kind == MS__KIND_TEXT && kind != MS_JSON_STRING) return false;
-    if (ms__fields[f].kind == MS__KIND_OBJECT && kind != MS_JSON_OBJECT) return false;
-    if (f == MS_F_TYPE_NAME) m->type = MS_T_OTHER;
-    if (f == MS_F_ROLE_NAME) m->role = MS_ROLE_OTHER;
-    ms__field_set(m, f, text, kind != MS_JSON_STRING);
-    return true;
-}
-
-/* Sets what the object says, over what the format said. When it does not fit: an error, or
- * when lenient *kept is false, nothing is set, and the object is extra. */
-static ms_result ms__rest_read(ms_reader *r, ms_str value, ms_envelope *m, bool *kept)
-{
-    ms_envelope with = *m;
-    ms_json_iter it = ms_json_iterate(value);
-    *kept = ms_json_kind_of(value) == MS_JSON_OBJECT;
-    while (*kept && ms_json_next(&it)) *kept = ms__rest_take(r, it.key, it.value, &with);
-    if (*kept) *m = with;
-    if (*kept || r->lenient) return MS_OK;
-    if (!it.object) return ms__read_kind(r, MS__REST, "an object", value);
-    ms_result code = ms__fail(r->err, MS_E_TYPE, "%v is '%v', no field holds that",
-                              MS__V(it.key), MS__V(it.value));
-    return ms__at_field(r->err, code, MS__REST);
-}
-
-/* ---- How chat formats say a message: a role and a value. */
-
-/* USER, ASSISTANT, TOOL for a result; of a message that is a role and a text its role. */
-static ms_role ms__chat_role(const ms_envelope *m)
-{
-    switch ((ms__projection)ms__type_row_of(m->type)->projection) {
-    case MS__AS_CALL:
-    case MS__AS_DELEGATE:
-        return MS_ROLE_ASSISTANT;
-    case MS__AS_ANSWER:
-        return MS_ROLE_TOOL;
-    case MS__AS_USER_TEXT:
-    case MS__AS_SOURCED_TEXT:
-        return MS_ROLE_USER;
-    case MS__AS_ASSISTANT_TEXT:
-        return m->role == MS_ROLE_USER ? MS_ROLE_USER : MS_ROLE_ASSISTANT;
-    case MS__AS_ROLE_TEXT:
-        break;
-    }
-    return ms__role_of(m->role, m->type);
-}
-
-static bool ms__is_answer(const ms_envelope *m)
-{
-    return ms__type_row_of(m->type)->projection == MS__AS_ANSWER;
-}
-
-/* The word of a role that ms__chat_role gave. */
-static ms_str ms__chat_word(const ms_envelope *m, ms_role role)
-{
-    return role == MS_ROLE_OTHER ? m->role_name : ms_str_of(ms_role_word(role));
-}
-
-/* What stands before a result that answers no call, in a user's text. */
-static ms_str ms__answer_prefix(const ms_envelope *m)
-{
-    return m->type == MS_T_ERROR ? MS_STR("Error: ") : MS_STR("Observation: ");
-}
-
-static void ms__buf_add(ms_buf *buf, ms_result *code, ms_str s)
-{
-    if (*code == MS_OK && s.len > 0) *code = ms_buf_write(buf, s.ptr, s.len);
-}
-
-/* What is said: the content, but for delegations and what has a source a text that tells
- * it, put together in `scratch` and valid until that is written to again. */
-static ms_result ms__chat_said(const ms_envelope *m, ms_buf *scratch, ms_value *out)
-{
-    ms_result code = MS_OK;
-    bool delegation = m->type == MS_T_DELEGATION;
-    ms_str source = delegation ? m->worker
-                    : m->from_manager.ptr ? m->from_manager : m->from_worker;
-    *out = m->content;
-    if (m->type == MS_T_GLOBAL_OBSERVATION && m->summary.ptr)
-        *out = ms_text_n(m->summary);
-    if (!delegation && (m->type != MS_T_GLOBAL_OBSERVATION || !source.len) &&
-        (m->type != MS_T_SYNTHESIS || !source.len))
-        return MS_OK;
-    scratch->len = 0;
-    if (delegation && !source.len) {
-        *out = ms_text_n(m->task);
-        return MS_OK;
-    }
-    ms__buf_add(scratch, &code, delegation ? MS_STR("Delegated to ") : MS_STR("["));
-    ms__buf_add(scratch, &code, source);
-    ms__buf_add(scratch, &code, delegation ? MS_STR(": ") : MS_STR("] "));
-    ms__buf_add(scratch, &code, delegation ? m->task : out->text);
-    *out = ms_text_n(ms_buf_text(scratch));
-    return code;
-}
-
-/* Is the message the next one of the turn that came before? A history can have left out
- * what it was joined to. */
-static bool ms__joins(const ms_writer *w, const ms_envelope *m)
-{
-    return (m->flags & MS_FLAG_JOINED) && (m->seq == 0 || m->seq == w->last_seq + 1);
-}
-
-/* ---- framework */
-
-/* Members that stand for a field. `own` are the framework's: of another kind they are
- * wrong; the others only count when they fit. */
-static const struct ms__member {
-    const char *name;
-    ms_field field;
-    bool own;
-} ms__framework[] = {
-    {"content", MS_F_CONTENT, true},
-    {"tool", MS_F_TOOL, true},
-    {"args", MS_F_ARGS, true},
-    {"worker", MS_F_WORKER, true},
-    {"task", MS_F_TASK, true},
-    {"from_manager", MS_F_FROM_MANAGER, true},
-    {"phase_id", MS_F_PHASE_ID, true},
-    {"error_type", MS_F_ERROR_TYPE, true},
-    {"from_worker", MS_F_FROM_WORKER, true},
-    {"summary", MS_F_SUMMARY, true},
-    {"turn_id", MS_F_TURN_ID, true},
-    {"location", MS_F_LOCATION, true},
-    {"agent_key", MS_F_AGENT_KEY, true},
-    {"tool_call_id", MS_F_CALL_ID, false},
-    {"call", MS_F_CALL_EXTRA, false},
-    {"id", MS_F_ID, false},
-    {"idempotency_key", MS_F_KEY, false},
-};
-#define MS__FRAMEWORK_ROWS (sizeof ms__framework / sizeof ms__framework[0])
-/* The members in front of the timestamp. */
-#define MS__FRAMEWORK_HEAD 6
-
-static const struct ms__member *ms__framework_member(ms_str key)
-{
-    for (size_t i = 0; i < MS__FRAMEWORK_ROWS; i++)
-        if (ms_json_string_is(key, ms_str_of(ms__framework[i].name)))
-            return &ms__framework[i];
-    return NULL;
-}
-
-/* May a field hold a JSON value of that kind? Says what may stand there. */
-static const char *ms__framework_expects(ms_field field, ms_json_kind kind, bool *fits)
-{
-    switch (field) {
-    case MS_F_CONTENT:
-        *fits = true;
-        return "any value";
-    case MS_F_ARGS:
-        *fits = kind == MS_JSON_OBJECT || kind == MS_JSON_STRING;
-        return "an object";
-    case MS_F_CALL_EXTRA:
-        *fits = kind == MS_JSON_OBJECT;
-        return "an object";
-    case MS_F_PHASE_ID:
-        *fits = kind == MS_JSON_STRING || kind == MS_JSON_NUMBER;
-        return "a number or a string";
-    default:
-        *fits = kind == MS_JSON_STRING;
-        return "a string";
-    }
-}
-
-/* Names that messages are found by have rules of their own. */
-static ms_result ms__framework_name(ms_reader *r, const struct ms__member *row,
-                                    ms_str text, bool *kept)
-{
-    bool turn = row->field == MS_F_TURN_ID;
-    bool name = turn || row->field == MS_F_LOCATION || row->field == MS_F_AGENT_KEY ||
-                row->field == MS_F_KEY;
-    if (!name) return MS_OK;
-    bool strict = row->own && !r->lenient;
-    ms_result code = ms__key_check(text, row->name, turn, strict ? r->err : NULL);
-    if (code == MS_OK || strict) return code;
-    *kept = false;
-    return MS_OK;
-}
-
-/* Puts a member into its field. *kept tells whether it belongs there; else it is extra.
- */
-static ms_result ms__framework_take(ms_reader *r, const struct ms__member *row,
-                                    ms_str value, ms_envelope *m, bool *kept)
-{
-    ms_json_kind kind = ms_json_kind_of(value);
-    bool required = ms__type_row_of(m->type)->required >> row->field & 1;
-    bool json = kind != MS_JSON_STRING;
-    ms_str text;
-    const char *expected = ms__framework_expects(row->field, kind, kept);
-    if (!*kept && row->own && !r->lenient && (kind != MS_JSON_NULL || required))
-        return ms__read_kind(r, row->name, expected, value);
-    if (!*kept) return MS_OK;
-    MS__TRY(json ? ms__read_json(r, value, &text) : ms__read_text(r, value, &text));
-    *kept = text.len > 0 || !row->own || required || row->field == MS_F_CONTENT ||
-            row->field == MS_F_LOCATION || row->field == MS_F_AGENT_KEY;
-    if (*kept) MS__TRY(ms__framework_name(r, row, text, kept));
-    if (*kept) ms__field_set(m, row->field, text, json);
-    return MS_OK;
-}
-
-/* Of repeated members the last counts: the values, by row. */
-typedef struct ms__framework_last {
-    const char *row[MS__FRAMEWORK_ROWS];
-    const char *timestamp, *role, *joined;
-    ms_str type;
-} ms__framework_last;
-
-static const char **ms__framework_place(ms__framework_last *last, ms_str key)
-{
-    const struct ms__member *row = ms__framework_member(key);
-    if (row) return &last->row[row - ms__framework];
-    if (ms_json_string_is(key, MS_STR("timestamp"))) return &last->timestamp;
-    if (ms_json_string_is(key, MS_STR("role"))) return &last->role;
-    if (ms_json_string_is(key, MS_STR("joined"))) return &last->joined;
-    return NULL;
-}
-
-static ms_result ms__framework_time(ms_reader *r, ms_str value, ms_envelope *m,
-                                    bool *kept)
-{
-    double ignored;
-    ms_json_kind kind = ms_json_kind_of(value);
-    *kept = r->lenient ? ms_json_f64(value, &ignored) == MS_OK : kind != MS_JSON_NULL;
-    return *kept ? ms__read_time(r, value, "timestamp", m) : MS_OK;
-}
-
-static ms_result ms__framework_role(ms_reader *r, ms_str value, ms_envelope *m,
-                                    bool *kept)
-{
-    ms_str word;
-    if (ms_json_kind_of(value) != MS_JSON_STRING) return MS_OK;
-    MS__TRY(ms__read_text(r, value, &word));
-    *kept = word.len > 0;
-    if (!*kept) return MS_OK;
-    m->role = ms_role_of_word(word);
-    if (m->role == MS_ROLE_OTHER) m->role_name = word;
-    return MS_OK;
-}
-
-/* The type must be known before the members: what is required depends on it. */
-static ms_result ms__framework_type(ms_reader *r, ms_str value, ms_envelope *m)
-{
-    ms_str word;
-    if (!value.ptr) return ms__read_missing(r, "type");
-    if (ms_json_kind_of(value) != MS_JSON_STRING)
-        return ms__read_kind(r, "type", "a string", value);
-    MS__TRY(ms__read_text(r, value, &word));
-    m->type = ms_type_of_word(word);
-    bool known = m->type != MS_T_NONE && m->type != MS_T_TEXT;
-    if (known) return MS_OK; /* those of other formats come from our own writer */
-    if (!r->lenient || word.len == 0)
-        return ms__at_field(r->err,
-                            ms__fail(r->err, MS_E_TYPE,
-                                     "type '%v' is not a word of "
-                                     "the framework format",
-                                     MS__V(word)),
-                            "type");
-    m->type = MS_T_OTHER;
-    m->type_name = word;
-    return MS_OK;
-}
-
-/* What is required but missing: an error, or when lenient a neutral value. */
-static ms_result ms__read_required(ms_reader *r, ms_envelope *m)
-{
-    uint32_t required = ms__type_row_of(m->type)->required;
-    for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
-        if (!(required >> f & 1) || ms__field_text(m, f).ptr) continue;
-        if (!r->lenient) return ms__read_missing(r, ms__fields[f].name);
-        if (f == MS_F_ARGS) m->args = ms_json(MS_STR("{}"));
-        else if (f == MS_F_CONTENT && m->type == MS_T_OBSERVATION)
-            m->content = ms_json(MS_STR("null"));
-        else ms__field_set(m, f, MS_STR(""), false);
-    }
-    return MS_OK;
-}
-
-/* Is it a member of the framework's own that says something? A strict reader takes that
- * in or refuses it; only null and empty text of what is optional it leaves as extra. */
-static bool ms__framework_owns(const struct ms__member *row, bool timestamp, ms_str value)
-{
-    if (ms_json_kind_of(value) == MS_JSON_NULL) return false;
-    if (!row) return timestamp;
-    return row->own && (row->field == MS_F_LOCATION || row->field == MS_F_AGENT_KEY ||
-                        !ms_json_string_is(value, MS_STR("")));
-}
-
-/* Takes one member in, or keeps it as extra. */
-static ms_result ms__framework_one(ms_reader *r, ms__framework_last *last, ms_str key,
-                                   ms_str value, ms_envelope *m)
-{
-    const char **place = ms__framework_place(last, key);
-    const struct ms__member *row = ms__framework_member(key);
-    bool kept = false;
-    if (place && *place != value.ptr) return MS_OK; /* a later one counts */
-    if (row) MS__TRY(ms__framework_take(r, row, value, m, &kept));
-    else if (place == &last->timestamp) MS__TRY(ms__framework_time(r, value, m, &kept));
-    else if (place == &last->role) MS__TRY(ms__framework_role(r, value, m, &kept));
-    else if (place == &last->joined && ms_json_kind_of(value) == MS_JSON_TRUE) {
-        m->flags |= MS_FLAG_JOINED;
-        kept = true;
-    }
-    if (kept) return MS_OK;
-    bool required = row && (ms__type_row_of(m->type)->required >> row->field & 1);
-    if (required || ms__framework_owns(row, place == &last->timestamp, value))
-        m->flags |= MS_FLAG_LENIENT;
-    ms__extra_put(r, key, value);
-    return MS_OK;
-}
-
-static ms_result ms__framework_read(ms_reader *r, ms_envelopes *out)
-{
-    ms_envelope m;
-    ms__framework_last last;
-    memset(&m, 0, sizeof m);
-    memset(&last, 0, sizeof last);
-    ms_json_iter it = ms_json_iterate(r->json);
-    while (ms_json_next(&it)) {
-        const char **place = ms__framework_place(&last, it.key);
-        if (place) *place = it.value.ptr;
-        else if (ms_json_string_is(it.key, MS_STR("type"))) last.type = it.value;
-    }
-    MS__TRY(ms__framework_type(r, last.type, &m));
-    ms__extra_begin(r);
-    it = ms_json_iterate(r->json);
-    while (ms_json_next(&it))
-        if (!ms_json_string_is(it.key, MS_STR("type")))
-            MS__TRY(ms__framework_one(r, &last, it.key, it.value, &m));
-    MS__TRY(ms__extra_end(r, &m.extra));
-    MS__TRY(ms__read_required(r, &m));
-    return ms__one_envelope(r, &m, out);
-}
-
-/* Would the reader take a guest's value into its field? What has no room here is too long
- * for a key. */
-static bool ms__framework_fits(const struct ms__member *row, ms_str value)
-{
-    char room[MS_KEY_MAX + 16];
-    ms_arena arena;
-    bool fits;
-    ms_str text;
-    (void)ms__framework_expects(row->field, ms_json_kind_of(value), &fits);
-    if (!fits || row->field != MS_F_KEY) return fits;
-    ms_arena_init_fixed(&arena, room, sizeof room);
-    return ms_json_string(value, &arena, &text) == MS_OK &&
-           ms__key_check(text, row->name, false, NULL) == MS_OK;
-}
-
-/* Must an extra member move, because its name is one that the writer has put itself, or
- * one under which the reader would take it for something else? Bits of `emitted`: the
- * rows, then timestamp, role, joined, and whether the framework's own oddities are to
- * stay. */
-static bool ms__framework_taken(ms_writer *w, ms_str key, ms_str value)
-{
-    const struct ms__member *row = ms__framework_member(key);
-    bool stays = w->emitted >> 28 & 1;
-    if (row && (w->emitted >> (row - ms__framework) & 1)) return true;
-    if (row) {
-        return row->own ? !stays && ms__framework_owns(row, false, value)
-                        : ms__framework_fits(row, value);
-    }
-    if (ms_json_string_is(key, MS_STR("type"))) return true;
-    if (ms_json_string_is(key, MS_STR("timestamp")))
-        return (w->emitted >> 29 & 1) ||
-               (!stays && ms__framework_owns(NULL, true, value));
-    if (ms_json_string_is(key, MS_STR("role")))
-        return (w->emitted >> 30 & 1) || (ms_json_kind_of(value) == MS_JSON_STRING &&
-                                          !ms_json_string_is(value, MS_STR("")));
-    if (!ms_json_string_is(key, MS_STR("joined"))) return false;
-    return w->emitted >> 31 || ms_json_kind_of(value) == MS_JSON_TRUE;
-}
-
-/* Does the value only stand in for a member that is in extra (see ms__read_required)? */
-static bool ms__framework_stands_in(const ms_envelope *m, size_t row)
-{
-    ms_str text = ms__field_text(m, (unsigned)ms__framework[row].field);
-    bool neutral = text.len == 0 || ms_str_equal(text, MS_STR("{}")) ||
-                   ms_str_equal(text, MS_STR("null"));
-    return neutral && (m->flags & MS_FLAG_LENIENT) &&
-           ms__has_member(m->extra, ms__framework[row].name);
-}
-
-static void ms__framework_fields(ms_writer *w, const ms_envelope *m, size_t from,
-                                 size_t to)
-{
-    uint32_t required = ms__type_row_of(m->type)->required;
-    for (size_t i = from; i < to; i++) {
-        ms_field field = ms__framework[i].field;
-        ms_str text = ms__field_text(m, (unsigned)field);
-        bool place = field == MS_F_LOCATION || field == MS_F_AGENT_KEY;
-        bool empty = text.len == 0 && field != MS_F_CONTENT && !(required >> field & 1);
-        if (!text.ptr || (place && !w->with_location)) continue;
-        if ((empty && ms__framework[i].own) || ms__framework_stands_in(m, i)) continue;
-        ms__write_field(w, ms__framework[i].name, text,
-                        ms__field_is_json(m, (unsigned)field));
-        w->emitted |= (uint32_t)1 << i;
-    }
-}
-
-static ms_result ms__framework_write(ms_writer *w, const ms_envelope *m, size_t n,
-                                     ms_error *err)
-{
-    (void)n;
-    bool role = m->role != MS_ROLE_NONE || m->type == MS_T_TEXT;
-    ms_str word = m->type == MS_T_OTHER ? m->type_name
-                  : m->type == MS_T_TEXT ? MS_STR("injected_context")
-                                         : ms_str_of(ms_type_word(m->type));
-    if (ms__is_empty(word))
-        return ms__at_field(err, ms__fail(err, MS_E_TYPE, "type %u has no word",
-                                          (uint64_t)(unsigned)m->type), "type");
-    w->emitted = m->flags & MS_FLAG_LENIENT ? (uint32_t)1 << 28 : 0;
-    ms_json_begin_object(&w->json);
-    ms__write_field(w, "type", word, false);
-    ms__framework_fields(w, m, 0, MS__FRAMEWORK_HEAD);
-    ms__write_time(w, "timestamp", m);
-    if (m->has_time) w->emitted |= (uint32_t)1 << 29;
-    ms__framework_fields(w, m, MS__FRAMEWORK_HEAD, MS__FRAMEWORK_ROWS);
-    if (role) {
-        ms_role r = ms__role_of(m->role, m->type);
-        ms__write_field(w, "role",
-                        r == MS_ROLE_OTHER ? m->role_name : ms_str_of(ms_role_word(r)),
-                        false);
-        w->emitted |= (uint32_t)1 << 30;
-    }
-    if (m->flags & MS_FLAG_JOINED) {
-        ms__write_field(w, "joined", MS_STR("true"), true);
-        w->emitted |= (uint32_t)1 << 31;
-    }
-    ms__write_extra(w, m->extra, ms__framework_taken);
-    ms_json_end_object(&w->json);
-    return MS_OK;
-}
-
-/* ---- openai */
-
-typedef struct ms__chat {
-    ms_str role, content, calls, call_id, name; /* JSON texts; absent: not there */
-    ms_str extra;
-} ms__chat;
-
-/* The members that the format has of its own; the rest is extra. */
-static ms_str *ms__chat_member(ms__chat *c, ms_str key)
-{
-    if (ms_json_string_is(key, MS_STR("role"))) return &c->role;
-    if (ms_json_string_is(key, MS_STR("content"))) return &c->content;
-    if (ms_json_string_is(key, MS_STR("tool_calls"))) return &c->calls;
-    if (ms_json_string_is(key, MS_STR("tool_call_id"))) return &c->call_id;
-    if (ms_json_string_is(key, MS_STR("name"))) return &c->name;
-    return NULL;
-}
-
-/* Are these content parts as the format has them: a list of objects with a type? */
-static bool ms__is_parts(ms_str json)
-{
-    ms_str type;
-    size_t n = 0;
-    if (ms_json_kind_of(json) != MS_JSON_ARRAY) return false;
-    ms_json_iter it = ms_json_iterate(json);
-    for (; ms_json_next(&it); n++)
-        if (!ms_json_member(it.value, MS_STR("type"), &type) ||
-            ms_json_kind_of(type) != MS_JSON_STRING)
-            return false;
-    return n > 0;
-}
-
-/* Content: a string is text; null and a list of parts are JSON; all else does not fit, is
- * an error, or when lenient extra, with null in its place. */
-static ms_result ms__chat_content(ms_reader *r, ms_str *value, ms_value *out)
-{
-    ms_json_kind kind = ms_json_kind_of(*value);
-    bool json = kind != MS_JSON_STRING;
-    *out = ms_text(NULL);
-    if (!value->ptr) return MS_OK;
-    if (json && kind != MS_JSON_NULL && !ms__is_parts(*value)) {
-        if (!r->lenient)
-            return ms__read_kind(r, "content", "a string, null or a list of parts",
-                                 *value);
-        *value = ms__absent();
-        *out = ms_json(MS_STR("null"));
-        return MS_OK;
-    }
-    MS__TRY(json ? ms__read_json(r, *value, &out->text)
-                 : ms__read_text(r, *value, &out->text));
-    out->json = json;
-    return MS_OK;
-}
-
-static ms_result ms__call_path(ms_reader *r, ms_result code, size_t index)
-{
-    return ms__fail_in(r->err, code, "tool_calls[%u]", (uint64_t)index);
-}
-
-/* Arguments come as a string that should hold an object; only then they are JSON. */
-static ms_result ms__call_args(ms_reader *r, ms_str value, ms_value *out)
-{
-    ms_str inner;
-    ms_json_kind kind = ms_json_kind_of(value);
-    if (kind == MS_JSON_OBJECT && r->lenient) {
-        out->json = true;
-        return ms__read_json(r, value, &out->text);
-    }
-    if (kind != MS_JSON_STRING)
-        return ms__read_kind(r, "function.arguments", "a string", value);
-    MS__TRY(ms__read_text(r, value, &out->text));
-    out->json = ms_json_check(out->text, NULL, &inner, NULL) == MS_OK &&
-                ms_json_kind_of(inner) == MS_JSON_OBJECT;
-    return MS_OK;
-}
-
-/* Keeps an unknown member of a call's function: {"function": {...}} in call_extra. */
-static void ms__function_rest(ms_json_writer *rest, ms_str key, ms_str value)
-{
-    if (rest->depth == 0) ms_json_begin_object(rest);
-    if (rest->depth == 1) {
-        ms_json_key(rest, MS_STR("function"));
-        ms_json_begin_object(rest);
-    }
-    ms_json_put_raw(rest, key);
-    ms__json_colon(rest);
-    ms_json_put_raw(rest, value);
-}
-
-static ms_result ms__call_function(ms_reader *r, ms_str function, ms_envelope *m)
-{
-    ms_str name, args;
-    ms_json_iter it = ms_json_iterate(function);
-    if (!it.object) return ms__read_kind(r, "function", "an object", function);
-    if (!ms_json_member(function, MS_STR("name"), &name))
-        return ms__read_missing(r, "function.name");
-    if (!ms_json_member(function, MS_STR("arguments"), &args))
-        return ms__read_missing(r, "function.arguments");
-    if (ms_json_kind_of(name) != MS_JSON_STRING)
-        return ms__read_kind(r, "function.name", "a string", name);
-    MS__TRY(ms__read_text(r, name, &m->tool));
-    MS__TRY(ms__call_args(r, args, &m->args));
-    if (ms_json_kind_of(args) != MS_JSON_STRING)
-        ms__function_rest(&r->writer, MS_STR("\"arguments\""), args);
-    while (ms_json_next(&it))
-        if (!ms_json_string_is(it.key, MS_STR("name")) &&
-            !ms_json_string_is(it.key, MS_STR("arguments")))
-            ms__function_rest(&r->writer, it.key, it.value);
-    if (r->writer.depth > 1) ms_json_end_object(&r->writer);
-    return MS_OK;
-}
-
-/* The id of a call; what is none is kept when lenient. */
-static ms_result ms__call_id(ms_reader *r, ms_str call, ms_envelope *m)
-{
-    ms_str id;
-    bool there = ms_json_member(call, MS_STR("id"), &id);
-    if (!there && r->lenient) return MS_OK;
-    if (!there) return ms__read_missing(r, "id");
-    if (ms_json_kind_of(id) == MS_JSON_STRING) return ms__read_text(r, id, &m->call_id);
-    if (!r->lenient) return ms__read_kind(r, "id", "a string", id);
-    ms__extra_put(r, MS_STR("\"id\""), id);
-    return MS_OK;
-}
-
-/* The type of a call is "function" and not kept; another one is, and "" says that there is
- * none. */
-static ms_result ms__call_type(ms_reader *r, ms_str call)
-{
-    ms_str type = MS_STR("\"\"");
-    bool there = ms_json_member(call, MS_STR("type"), &type);
-    if (ms_json_string_is(type, MS_STR("function"))) return MS_OK;
-    if (there && !r->lenient && ms_json_string_is(type, MS_STR("")))
-        return ms__read_kind(r, "type", "a word", type);
-    ms__extra_put(r, MS_STR("\"type\""), type);
-    return MS_OK;
-}
-
-/* One tool call as an ACTION. */
-static ms_result ms__chat_call(ms_reader *r, ms_str call, ms_envelope *m)
-{
-    ms_str function;
-    ms_json_iter it = ms_json_iterate(call);
-    if (!it.object)
-        return ms__fail(r->err, MS_E_KIND, "a tool call is '%v', an object was expected",
-                        MS__V(call));
-    *m = ms_action(ms__absent(), ms_text(NULL));
-    ms__extra_begin(r);
-    if (!ms_json_member(call, MS_STR("function"), &function))
-        return ms__read_missing(r, "function");
-    MS__TRY(ms__call_id(r, call, m));
-    MS__TRY(ms__call_type(r, call));
-    while (ms_json_next(&it))
-        if (!ms_json_string_is(it.key, MS_STR("id")) &&
-            !ms_json_string_is(it.key, MS_STR("type")) &&
-            !ms_json_string_is(it.key, MS_STR("function")))
-            ms__extra_put(r, it.key, it.value);
-    MS__TRY(ms__call_function(r, function, m));
-    return ms__extra_end(r, &m->call_extra);
-}
-
-static ms_result ms__chat_assistant(ms_reader *r, const ms__chat *c, ms_value content,
-                                    ms_envelopes *out)
-{
-    size_t n = 0, first;
-    ms_str call;
-    ms_json_iter it = ms_json_iterate(c->calls);
-    while (ms_json_next(&it)) n++;
-    first = content.text.ptr && ms_json_kind_of(c->content) != MS_JSON_NULL ? 1 : 0;
-    if (n == 0) first = 1;
-    ms_envelope *items =
-        (ms_envelope *)ms_arena_alloc(r->arena, (n + first) * sizeof *items);
-    if (!items) return ms__no_arena(r->err, r->arena, (n + first) * sizeof *items);
-    if (first) items[0] = ms_assistant_message(content);
-    it = ms_json_iterate(c->calls);
-    for (size_t i = 0; i < n; i++) {
-        (void)ms_json_next(&it);
-        call = it.value;
-        ms_result code = ms__chat_call(r, call, &items[first + i]);
-        if (code != MS_OK) return ms__call_path(r, code, i);
-        if (first + i > 0) items[first + i].flags |= MS_FLAG_JOINED;
-    }
-    if (!first) items[0].content = content;
-    items[0].extra = c->extra;
-    out->items = items;
-    out->count = n + first;
-    return MS_OK;
-}
-
-/* Everything but an assistant's message. */
-static ms_result ms__chat_other(ms_reader *r, const ms__chat *c, ms_str role,
-                                ms_value content, ms_envelopes *out)
-{
-    ms_envelope m = ms_text_message(ms_role_of_word(role), content);
-    if (m.role == MS_ROLE_OTHER) m.role_name = role;
-    if (m.role == MS_ROLE_SYSTEM) m.role = MS_ROLE_NONE;
-    if (m.role == MS_ROLE_USER) m = ms_user_message(content);
-    if (m.role == MS_ROLE_TOOL || m.role == MS_ROLE_FUNCTION) {
-        ms_role tool = m.role;
-        m = ms_observation(content);
-        if (c->call_id.ptr) MS__TRY(ms__read_text(r, c->call_id, &m.call_id));
-        if (c->name.ptr) MS__TRY(ms__read_text(r, c->name, &m.tool));
-        if (tool == MS_ROLE_FUNCTION || !m.call_id.ptr) m.role = tool;
-    }
-    m.extra = c->extra;
-    return ms__one_envelope(r, &m, out);
-}
-
-/* Sorts the members; those that do not fit their place or the role go to extra. */
-static ms_result ms__chat_members(ms_reader *r, ms__chat *c, ms_str *role)
-{
-    ms_json_iter it = ms_json_iterate(r->json);
-    while (ms_json_next(&it)) {
-        ms_str *place = ms__chat_member(c, it.key);
-        if (place) *place = it.value;
-    }
-    if (!c->role.ptr) return ms__read_missing(r, "role");
-    if (ms_json_kind_of(c->role) != MS_JSON_STRING)
-        return ms__read_kind(r, "role", "a string", c->role);
-    MS__TRY(ms__read_text(r, c->role, role));
-    if (ms_role_of_word(*role) == MS_ROLE_OTHER && (!r->lenient || role->len == 0))
-        return ms__at_field(r->err, ms__fail(r->err, MS_E_TYPE, "role '%v' is not known",
-                                             MS__V(*role)), "role");
-    bool assistant = ms_str_equal(*role, MS_STR("assistant"));
-    bool tool =
-        ms_str_equal(*role, MS_STR("tool")) || ms_str_equal(*role, MS_STR("function"));
-    ms_json_kind calls = ms_json_kind_of(c->calls);
-    ms_str element;
-    if (assistant && c->calls.ptr && calls != MS_JSON_ARRAY && calls != MS_JSON_NULL &&
-        !r->lenient)
-        return ms__read_kind(r, "tool_calls", "an array", c->calls);
-    if (!assistant || calls != MS_JSON_ARRAY || !ms_json_element(c->calls, 0, &element))
-        c->calls = ms__absent();
-    if (tool && c->call_id.ptr && ms_json_kind_of(c->call_id) != MS_JSON_STRING &&
-        ms_json_kind_of(c->call_id) != MS_JSON_NULL && !r->lenient)
-        return ms__read_kind(r, "tool_call_id", "a string", c->call_id);
-    if (!tool || ms_json_kind_of(c->call_id) != MS_JSON_STRING) c->call_id = ms__absent();
-    if (!tool || ms_json_kind_of(c->name) != MS_JSON_STRING) c->name = ms__absent();
-    return MS_OK;
-}
-
-static ms_result ms__chat_extra(ms_reader *r, ms__chat *c)
-{
-    ms__extra_begin(r);
-    ms_json_iter it = ms_json_iterate(r->json);
-    while (ms_json_next(&it)) {
-        ms_str *place = ms__chat_member(c, it.key);
-        if (!place || !place->ptr) ms__extra_put(r, it.key, it.value);
-    }
-    return ms__extra_end(r, &c->extra);
-}
-
-static ms_result ms__openai_message(ms_reader *r, ms_envelopes *out)
-{
-    ms__chat c;
-    ms_str role;
-    ms_value content;
-    memset(&c, 0, sizeof c);
-    MS__TRY(ms__chat_members(r, &c, &role));
-    bool assistant = ms_str_equal(role, MS_STR("assistant"));
-    if (!c.content.ptr && !c.calls.ptr) {
-        if (!r->lenient) return ms__read_missing(r, "content");
-        content = ms_json(MS_STR("null"));
-    } else {
-        MS__TRY(ms__chat_content(r, &c.content, &content));
-    }
-    MS__TRY(ms__chat_extra(r, &c));
-    if (assistant && r->lenient) { /* calls that are none are kept as they came */
-        ms_error *err = r->err;
-        r->err = NULL;
-        ms_result code = ms__chat_assistant(r, &c, content, out);
-        r->err = err;
-        if (code == MS_OK || code == MS_E_NO_MEMORY || code == MS_E_ARENA)
-            return code == MS_OK ? MS_OK : ms__no_arena(err, r->arena, r->json.len);
-        c.calls = ms__absent();
-        if (!content.text.ptr) content = ms_json(MS_STR("null"));
-        MS__TRY(ms__chat_extra(r, &c));
-    }
-    return assistant ? ms__chat_assistant(r, &c, content, out)
-                     : ms__chat_other(r, &c, role, content, out);
-}
-
-/* Read leniently, what a strict reader takes is read the same; the rest says so. */
-static ms_result ms__openai_read(ms_reader *r, ms_envelopes *out)
-{
-    ms_error *err = r->err;
-    bool lenient = r->lenient;
-    r->lenient = false;
-    if (lenient) r->err = NULL;
-    ms_result code = ms__openai_message(r, out);
-    r->lenient = lenient;
-    r->err = err;
-    if (code == MS_OK || !lenient) return code;
-    MS__TRY(ms__openai_message(r, out));
-    out->items[0].flags |= MS_FLAG_LENIENT;
-    return MS_OK;
-}
-
-/* Bits of `emitted`: what the open message has. */
-enum {
-    MS__CHAT_CONTENT = 1,
-    MS__CHAT_CALLS = 2,
-    MS__CHAT_CALL_ID = 4,
-    MS__CHAT_NAME = 8,
-    MS__CHAT_LOCATION = 16,
-    MS__CHAT_AGENT = 32,
-    MS__CHAT_ASSISTANT = 64, /* its role is assistant: calls may join */
-    MS__CHAT_TOOL = 128,     /* its role is tool or function */
-    MS__CHAT_LENIENT = 256   /* extra may hold misfits of the format's own */
-};
-
-/* The content member, unless it only stands in for one that is in extra. */
-static void ms__openai_content(ms_writer *w, const ms_envelope *m, ms_str before,
-                               ms_value v)
-{
-    ms_json_kind kind = v.json ? ms_json_kind_of(v.text) : MS_JSON_NONE;
-    if (kind == MS_JSON_NULL && ms__has_member(m->extra, "content")) return;
-    ms_json_key(&w->json, MS_STR("content"));
-    w->emitted |= MS__CHAT_CONTENT;
-    if (!before.len && (kind == MS_JSON_NULL || kind == MS_JSON_STRING ||
-                        (v.json && ms__is_parts(v.text)))) {
-        ms_json_put_raw(&w->json, v.text);
-        return;
-    }
-    ms__json_before(&w->json, false);
-    ms__json_byte(&w->json, '"');
-    ms__json_escaped(&w->json, before);
-    if (kind == MS_JSON_STRING) { /* its inside is escaped already */
-        ms_str inside;
-        if (ms__string_inside(v.text, &inside))
-            ms__json_bytes(&w->json, inside.ptr, inside.len);
-    } else {
-        ms__json_escaped(&w->json, v.text);
-    }
-    ms__json_byte(&w->json, '"');
-}
-
-/* Must an extra member move? Its name is one that the writer has put, or one under which
- * the reader would take it for something, or refuse it. */
-static bool ms__openai_taken(ms_writer *w, ms_str key, ms_str value)
-{
-    ms_str first;
-    ms_json_kind kind = ms_json_kind_of(value);
-    bool strict = !(w->emitted & MS__CHAT_LENIENT);
-    bool tool = (w->emitted & MS__CHAT_TOOL) != 0;
-    if (ms_json_string_is(key, MS_STR("role"))) return true;
-    if (ms_json_string_is(key, MS_STR("content")))
-        return strict || (w->emitted & MS__CHAT_CONTENT);
-    if (ms_json_string_is(key, MS_STR("tool_calls"))) {
-        bool empty = kind == MS_JSON_NULL ||
-                     (kind == MS_JSON_ARRAY && !ms_json_element(value, 0, &first));
-        return (w->emitted & MS__CHAT_CALLS) ||
-               ((w->emitted & MS__CHAT_ASSISTANT) && !empty && strict);
-    }
-    if (ms_json_string_is(key, MS_STR("tool_call_id")))
-        return (w->emitted & MS__CHAT_CALL_ID) ||
-               (tool && kind != MS_JSON_NULL && strict);
-    if (ms_json_string_is(key, MS_STR("name")))
-        return (w->emitted & MS__CHAT_NAME) || (tool && kind == MS_JSON_STRING);
-    if (ms_json_string_is(key, MS_STR("location")))
-        return (w->emitted & MS__CHAT_LOCATION) != 0;
-    return (w->emitted & MS__CHAT_AGENT) != 0 &&
-           ms_json_string_is(key, MS_STR("agent_key"));
-}
-
-/* What comes last but for calls: place and extra members. */
-static void ms__openai_rest(ms_writer *w, const ms_envelope *m)
-{
-    if (w->with_location && m->location.ptr) {
-        ms__write_field(w, "location", m->location, false);
-        w->emitted |= MS__CHAT_LOCATION;
-    }
-    if (w->with_location && m->agent_key.ptr) {
-        ms__write_field(w, "agent_key", m->agent_key, false);
-        w->emitted |= MS__CHAT_AGENT;
-    }
-    if (m->flags & MS_FLAG_LENIENT) w->emitted |= MS__CHAT_LENIENT;
-    ms__write_extra(w, m->extra, ms__openai_taken);
-}
-
-static void ms__openai_close(ms_writer *w)
-{
-    if (w->calls_open) ms_json_end_array(&w->json);
-    if (w->open) ms_json_end_object(&w->json);
-    if (w->open && !w->array) ms_json_separator(&w->json, '\n');
-    w->open = w->calls_open = false;
-}
-
-static void ms__openai_open(ms_writer *w, ms_str role)
-{
-    ms__openai_close(w);
-    w->emitted = 0;
-    if (ms_str_equal(role, MS_STR("assistant"))) w->emitted |= MS__CHAT_ASSISTANT;
-    if (ms_str_equal(role, MS_STR("tool")) || ms_str_equal(role, MS_STR("function")))
-        w->emitted |= MS__CHAT_TOOL;
-    ms_json_begin_object(&w->json);
-    w->open = true;
-    ms__write_field(w, "role", role, false);
-}
-
-/* One element of tool_calls. */
-static void ms__openai_call(ms_writer *w, const ms_envelope *m, ms_str id)
-{
-    static const char *const inside[] = {"arguments", "name", NULL};
-    static const char *const placed[] = {"id", "type", "function", NULL};
-    ms_str type = ms__absent(), function = ms__absent(), args;
-    bool has_type = ms_json_member(m->call_extra, MS_STR("type"), &type);
-    (void)ms_json_member(m->call_extra, MS_STR("function"), &function);
-    bool own_id = m->call_id.ptr || !ms__has_member(m->call_extra, "id");
-    bool own_args = !ms_json_member(function, MS_STR("arguments"), &args) ||
-                    ms_json_kind_of(args) != MS_JSON_OBJECT || !m->args.json;
-    ms_json_begin_object(&w->json);
-    if (own_id) ms__write_field(w, "id", id, false);
-    if (!has_type) ms__write_field(w, "type", MS_STR("function"), false);
-    else if (!ms_json_string_is(type, MS_STR(""))) ms__write_field(w, "type", type, true);
-    ms_json_key(&w->json, MS_STR("function"));
-    ms_json_begin_object(&w->json);
-    ms__write_field(w, "name", m->tool.ptr ? m->tool : MS_STR(""), false);
-    if (own_args)
-        ms__write_field(w, "arguments", m->args.text.ptr ? m->args.text : MS_STR("{}"),
-                        false);
-    ms__put_members(w, function, own_args ? inside : inside + 1);
-    ms_json_end_object(&w->json);
-    ms__put_members(w, m->call_extra, own_id ? placed : placed + 1);
-    ms_json_end_object(&w->json);
-}
-
-/* Does a call go on the message that is open? It must be the assistant's and the one
- * right before; a history can have left that out. */
-static bool ms__openai_joins(const ms_writer *w, const ms_envelope *m)
-{
-    return ms__joins(w, m) && w->open && (w->emitted & MS__CHAT_ASSISTANT);
-}
-
-static ms_result ms__openai_action(ms_writer *w, const ms_envelope *m, ms_error *err)
-{
-    char derived[MS__DERIVED_ID];
-    ms_str id;
-    MS__TRY(ms__call_begins(w, m, derived, &id, err));
-    if (!ms__openai_joins(w, m)) {
-        ms__openai_open(w, MS_STR("assistant"));
-        if (m->content.text.ptr) {
-            ms__openai_content(w, m, ms__absent(), m->content);
-        }
-        w->emitted |= MS__CHAT_CALLS;
-        ms__openai_rest(w, m);
-    }
-    if (!w->calls_open) {
-        ms_json_key(&w->json, MS_STR("tool_calls"));
-        ms_json_begin_array(&w->json);
-        w->calls_open = true;
-    }
-    ms__openai_call(w, m, id);
-    return MS_OK;
-}
-
-/* A message that is a role and a text; `before` stands in front of the text. */
-static ms_result ms__openai_text(ms_writer *w, const ms_envelope *m, ms_str role,
-                                 ms_str before, ms_error *err)
-{
-    ms_value said;
-    if (ms__chat_said(m, &w->scratch, &said) != MS_OK)
-        return ms__no_arena(err, w->arena, m->content.text.len);
-    ms__openai_open(w, role);
-    ms__openai_content(w, m, before, said);
-    ms__openai_rest(w, m);
-    return MS_OK;
-}
-
-static ms_result ms__openai_answer(ms_writer *w, const ms_envelope *m, ms_error *err)
-{
-    ms_str id, tool;
-    bool row = m->role == MS_ROLE_TOOL || m->role == MS_ROLE_FUNCTION; /* as it came */
-    ms__call_ends(w, m, &id, &tool);
-    if (row) id = m->call_id;
-    if (!id.ptr && !row)
-        return ms__openai_text(w, m, MS_STR("user"), ms__answer_prefix(m), err);
-    bool function = m->role == MS_ROLE_FUNCTION;
-    ms__openai_open(w, function ? MS_STR("function") : MS_STR("tool"));
-    if (id.ptr && (!function || m->call_id.ptr)) {
-        ms__write_field(w, "tool_call_id", id, false);
-        w->emitted |= MS__CHAT_CALL_ID;
-    }
-    if (m->tool.ptr) {
-        ms__write_field(w, "name", m->tool, false);
-        w->emitted |= MS__CHAT_NAME;
-    }
-    ms__openai_content(w, m, ms__absent(), m->content);
-    ms__openai_rest(w, m);
-    return MS_OK;
-}
-
-static ms_result ms__openai_write(ms_writer *w, const ms_envelope *m, size_t n,
-                                  ms_error *err)
-{
-    ms_role role = ms__chat_role(m);
-    (void)n;
-    if (m->type == MS_T_ACTION) return ms__openai_action(w, m, err);
-    if (ms__is_answer(m)) return ms__openai_answer(w, m, err);
-    return ms__openai_text(w, m, ms__chat_word(m, role), ms__absent(), err);
-}
-
-/* ---- envelope, envelope-rows.
- *
- * Reading is normalising. An object is an envelope when version and type say something,
- * and schema says something or payload or data is there; else it is a row {role, content,
- * metadata}, whose type, and for tools whose payload, is in its metadata. Both become the
- * same messages, and what is written is always the canonical envelope: schema, version,
- * type, role, content, payload, metadata, then id, created_at and all others. So
- * canonical envelopes come back equal as JSON, rows and drafts as their canonical form;
- * reading that again changes nothing.
- *
- *   what is wrong                                   code           path
- *   version neither 1 nor "1"                       MS_E_FOREIGN   version
- *     and neither a number nor a text               MS_E_KIND      version
- *   type none of the nine words                     MS_E_TYPE      type
- *     and no text                                   MS_E_KIND      type
- *   role no text, or empty                          MS_E_KIND      role
- *   content neither text nor list nor object        MS_E_KIND      content
- *   msgstore in metadata not as it is written       MS_E_TYPE, MS_E_KIND
- *                                                                  metadata.msgstore
- *   a message that is no object                     MS_E_KIND
- *   no JSON, bad UTF-8, nested too deeply           MS_E_SYNTAX, MS_E_UTF8, MS_E_DEPTH
- *
- * What the original drops without a word is dropped here too: payload and metadata that
- * are no objects, data beside a payload, the schema's value; of a row schema, version,
- * type, payload and data; an id or a time that is no text. Read leniently all this is
- * kept, and so is what a strict reader refuses; only lists in payload and metadata of an
- * envelope, which the original keeps, are always kept. Members of other names are kept
- * too, where the original drops them.
- *
- * Where things are:
- *   payload.tool_name                 tool        of tool_call, a text; of tool_result,
- *                                                 when it is not empty
- *   payload.parameters                args        of tool_call, an object; or a text
- *   all else in payload               call_extra
- *   metadata.tool_call_id             call_id     of these two and error, a text
- *   metadata.msgstore                 fields that the format has no place for
- *   all else in metadata              extra, in a member metadata
- *   id, created_at                    id, time
- *   all others, updated_at too        extra
- *
- * An action must have a tool and args. Where the payload names none, they are "" and {},
- * and call_extra has "tool_name": "" or "parameters": {} to say that there was none: what
- * is a text or an object never stays there otherwise. Empty content of a tool_call is
- * none.
- *
- * Members of extra whose names mean something in an envelope go into a member "extra"; a
- * reader takes them out again, so that a message of another format finds its own.
- *
- * Crossing. What each type becomes, and what it is read as:
- *   user_message, assistant_message   text of that role              the same
- *   text of a role (injected_         text of that role              text, or the
- *     context with a role too)                                       messages above
- *   action, observation               tool_call, tool_result         the same
- *   error, final                      error, final_result            the same
- *   input_required, approval_required, delta, multimodal_part        the same
- *   any other                         text of its chat role          by msgstore the same
- * Content that is JSON but neither list nor object stands as its text, and in msgstore.
- * Delegations and what has a source say so in the text; their content is in msgstore.
- *
- * envelope-rows reads the same and writes what a provider gets: role, content, and in
- * metadata, in this order of precedence: the type (over a metadata.type), the metadata
- * (null too), the payload but for members type and msgstore. No metadata when there would
- * be only the type text. Id, times, other members and our own msgstore are not told.
- * (E1) What was written is read strictly, and written again it is the same text.
- * (E2) A row is the projection of the envelope that would be written.
- * Cost: one pass over the members and one over each of payload and metadata for each name
- * asked for; folding uses a table, so that it is linear in the members too. */
-
-enum {
-    MS__ENV_SCHEMA,
-    MS__ENV_VERSION,
-    MS__ENV_TYPE,
-    MS__ENV_ROLE,
-    MS__ENV_CONTENT,
-    MS__ENV_PAYLOAD,
-    MS__ENV_DATA,
-    MS__ENV_METADATA,
-    MS__ENV_ID,
-    MS__ENV_CREATED_AT,
-    MS__ENV_UPDATED_AT,
-    MS__ENV_EXTRA,
-    MS__ENV_MEMBERS
-};
-
-static const char *const ms__env_members[MS__ENV_MEMBERS] = {
-    "schema",   "version", "type",       "role",       "content", "payload", "data",
-    "metadata", "id",      "created_at", "updated_at", "extra"};
-
-#define MS__ENV_NAME "agents-api.message"
-#define MS__ENV_BIT(which) ((uint32_t)1 << (which))
-
-static const char *const ms__env_words[MS_TYPE_COUNT] = {
-    "",
-#define MS__X(number, name, role, req, cls, proj, fw, env, task) env,
-    MS_TYPES(MS__X)
-#undef MS__X
-};
-
-/* One object at reading: its members, and what becomes of them. */
-typedef struct ms__env {
-    ms_str in[MS__ENV_MEMBERS]; /* JSON texts; absent: not there */
-    uint32_t kept;              /* those that are kept in extra, by bit */
-    ms_str rest;                /* metadata.msgstore; absent: none, or it stays there */
-    bool pairs;                 /* metadata.tool_call_id is the call_id */
-} ms__env;
-
-static unsigned ms__env_member(ms_str key)
-{
-    unsigned i = 0;
-    while (i < MS__ENV_MEMBERS && !ms_json_string_is(key, ms_str_of(ms__env_members[i])))
-        i++;
-    return i;
-}
-
-static bool ms__env_says(ms_str value)
-{
-    ms_json_kind kind = ms_json_kind_of(value);
-    return kind != MS_JSON_NONE && kind != MS_JSON_NULL;
-}
-
-static bool ms__env_is_word(ms_str value)
-{
-    return ms_json_kind_of(value) == MS_JSON_STRING &&
-           !ms_json_string_is(value, MS_STR(""));
-}
-
-/* An array or object without anything in it? */
-static bool ms__env_is_hollow(ms_str value)
-{
-    ms_json_kind kind = ms_json_kind_of(value);
-    ms_json_iter it = ms_json_iterate(value);
-    return (kind == MS_JSON_ARRAY || kind == MS_JSON_OBJECT) && !ms_json_next(&it);
-}
-
-static bool ms__env_is_full(ms_str value)
-{
-    return ms_json_kind_of(value) == MS_JSON_OBJECT && !ms__env_is_hollow(value);
-}
-
-/* Types whose metadata.tool_call_id is the call_id. */
-static bool ms__env_has_call_id(ms_type type)
-{
-    return type == MS_T_ACTION || type == MS_T_OBSERVATION || type == MS_T_ERROR;
-}
-
-static bool ms__env_names_tool(ms_type type)
-{
-    return type == MS_T_ACTION || type == MS_T_OBSERVATION;
-}
-
-static void ms__env_put(ms_json_writer *w, ms_str key, ms_str value)
-{
-    ms_json_put_raw(w, key);
-    ms__json_colon(w);
-    ms_json_put_raw(w, value);
-}
-
-/* ---- Which members of extra can stand in an envelope under their own name. */
-
-/* Read from there, is this object the metadata in extra again? */
-static bool ms__env_metadata_fits(ms_type type, ms_str value)
-{
-    ms_str id;
-    if (!ms__env_is_full(value) || ms__has_member(value, MS__REST)) return false;
-    return !ms__env_has_call_id(type) ||
-           !ms_json_member(value, MS_STR("tool_call_id"), &id) || !ms__env_is_word(id);
-}
-
-/* The time that a JSON string says: at most 35 bytes, so that no arena is needed. */
-static bool ms__iso_string(ms_str value, double *seconds)
-{
-    char room[64];
-    ms_arena arena;
-    ms_str text;
-    ms_arena_init_fixed(&arena, room, sizeof room);
-    return ms_json_string(value, &arena, &text) == MS_OK &&
-           ms_iso_read(text, seconds) == MS_OK;
-}
-
-/* Must a member of extra move into "extra"? Of any name but that. */
-static bool ms__env_moves(ms_type type, ms_str key, ms_str value)
-{
-    double seconds;
-    switch (ms__env_member(key)) {
-    case MS__ENV_METADATA:
-        return !ms__env_metadata_fits(type, value);
-    case MS__ENV_CREATED_AT:
-        return !ms__env_is_word(value) || ms__iso_string(value, &seconds);
-    case MS__ENV_UPDATED_AT:
-        return !ms__env_is_word(value);
-    case MS__ENV_EXTRA:
-    case MS__ENV_MEMBERS:
-        return false;
-    default:
-        return true;
-    }
-}
-
-/* Is it an object "extra" that a writer has made: one of members that move, or of one
- * that would be taken for it? *names gets the names in it, of all levels, by bit. */
-static bool ms__env_unwraps(ms_type type, ms_str value, uint32_t *names)
-{
-    bool moved = false;
-    for (*names = 0; !moved && ms_json_kind_of(value) == MS_JSON_OBJECT;) {
-        ms_str inner = ms__absent();
-        ms_json_iter it = ms_json_iterate(value);
-        while (ms_json_next(&it)) {
-            unsigned which = ms__env_member(it.key);
-            bool outer = which == MS__ENV_EXTRA;
-            if (outer) inner = it.value;
-            else if (!ms__env_moves(type, it.key, it.value)) return false;
-            moved = moved || !outer;
-            *names |= MS__ENV_BIT(which);
-        }
-        value = inner;
-    }
-    return moved;
-}
-
-/* ---- Reading. */
-
-/* What a strict reader refuses and a lenient one keeps. */
-static ms_result ms__env_refuse(ms_reader *r, ms__env *e, unsigned which, ms_result code,
-                                const char *expected)
-{
-    const char *name = ms__env_members[which];
-    e->kept |= MS__ENV_BIT(which);
-    if (r->lenient) return MS_OK;
-    return ms__at_field(r->err, ms__fail(r->err, code, "%s is '%v', %s was expected",
-                                         name, MS__V(e->in[which]), expected), name);
-}
-
-/* What the original drops: a lenient reader keeps it. */
-static void ms__env_drop(ms_reader *r, ms__env *e, unsigned which)
-{
-    ms_str value = e->in[which];
-    if (r->lenient && ms__env_says(value) && !ms__env_is_hollow(value))
-        e->kept |= MS__ENV_BIT(which);
-}
-
-/* The same of what should be an object; the original keeps lists there. */
-static void ms__env_drop_map(ms_reader *r, ms__env *e, unsigned which)
-{
-    ms_str value = e->in[which];
-    ms__env_drop(r, e, which);
-    if (ms_json_kind_of(value) == MS_JSON_ARRAY && !ms__env_is_hollow(value))
-        e->kept |= MS__ENV_BIT(which);
-}
-
-static bool ms__env_is_envelope(const ms__env *e)
-{
-    return ms__env_says(e->in[MS__ENV_VERSION]) &&
-           ms__env_says(e->in[MS__ENV_TYPE]) &&
-           (ms__env_says(e->in[MS__ENV_SCHEMA]) || e->in[MS__ENV_PAYLOAD].ptr ||
-            e->in[MS__ENV_DATA].ptr);
-}
-
-static ms_result ms__env_version(ms_reader *r, ms__env *e)
-{
-    ms_str value = e->in[MS__ENV_VERSION];
-    ms_json_kind kind = ms_json_kind_of(value);
-    bool foreign = kind == MS_JSON_NUMBER || kind == MS_JSON_STRING;
-    if (ms_str_equal(value, MS_STR("1")) || ms_json_string_is(value, MS_STR("1")))
-        return MS_OK;
-    return ms__env_refuse(r, e, MS__ENV_VERSION, foreign ? MS_E_FOREIGN : MS_E_KIND,
-                          "the integer 1");
-}
-
-/* The format's word of a type, "" when it has none. */
-static const char *ms__env_word(ms_type type)
-{
-    return (unsigned)type < MS_TYPE_COUNT ? ms__env_words[(unsigned)type] : "";
-}
-
-/* The type of a JSON string; NONE when it is no word of the format. */
-static ms_type ms__env_type_of(ms_str value)
-{
-    for (unsigned i = MS_T_TEXT; i < MS_TYPE_COUNT; i++)
-        if (ms__env_words[i][0] && ms_json_string_is(value, ms_str_of(ms__env_words[i])))
-            return (ms_type)i;
-    return MS_T_NONE;
-}
-
-static ms_result ms__env_type(ms_reader *r, ms__env *e, ms_envelope *m)
-{
-    ms_str value = e->in[MS__ENV_TYPE];
-    bool text = ms_json_kind_of(value) == MS_JSON_STRING;
-    m->type = ms__env_type_of(value);
-    if (m->type != MS_T_NONE) return MS_OK;
-    m->type = MS_T_TEXT;
-    if (!r->lenient || !ms__env_is_word(value))
-        return ms__env_refuse(r, e, MS__ENV_TYPE, text ? MS_E_TYPE : MS_E_KIND,
-                              text ? "a word of the envelope format" : "a string");
-    m->type = MS_T_OTHER;
-    return ms__read_text(r, value, &m->type_name);
-}
-
-/* The type of a row. */
-static ms_type ms__env_infer(ms_str metadata, bool plain)
-{
-    ms_str value = ms__absent();
-    ms_type type = MS_T_NONE;
-    if (ms_json_member(metadata, MS_STR("type"), &value)) type = ms__env_type_of(value);
-    if (type != MS_T_NONE) return type;
-    if (!plain || ms_json_string_is(value, MS_STR("multimodal")))
-        return MS_T_MULTIMODAL_PART;
-    bool error = ms_json_member(metadata, MS_STR("error"), &value);
-    return error && ms__env_says(value) ? MS_T_ERROR : MS_T_TEXT;
-}
-
-static bool ms__env_is_plain(ms_str content)
-{
-    ms_json_kind kind = ms_json_kind_of(content);
-    return kind != MS_JSON_ARRAY && kind != MS_JSON_OBJECT;
-}
-
-/* The envelope's payload, which drafts of the format called data. */
-static ms_str ms__env_payload_of(ms_reader *r, ms__env *e)
-{
-    ms_str payload = e->in[MS__ENV_PAYLOAD], data = e->in[MS__ENV_DATA];
-    bool full = ms__env_is_full(payload);
-    bool draft = !full && ms_json_kind_of(data) == MS_JSON_OBJECT;
-    if (!full) ms__env_drop_map(r, e, MS__ENV_PAYLOAD);
-    if (!draft) ms__env_drop(r, e, MS__ENV_DATA);
-    return full ? payload : draft ? data : ms__absent();
-}
-
-/* What is promoted from the metadata of a row, by presence. */
-static bool ms__env_promotes(ms_type type, ms_str key)
-{
-    static const char *const call[] = {"tool_name", "parameters", "turn", NULL};
-    static const char *const result[] = {"tool_name", "success", "turn", "tool_data",
-                                         "media", "error", NULL};
-    const char *const *name = type == MS_T_ACTION ? call : result;
-    if (!ms__env_names_tool(type)) return false;
-    while (*name && !ms_json_string_is(key, ms_str_of(*name))) name++;
-    return *name != NULL;
-}
-
-/* Sets who speaks, and with it what a text is. */
-static void ms__env_speaks(ms_envelope *m, ms_str word)
-{
-    ms_role role = ms_role_of_word(word);
-    if (m->type == MS_T_TEXT && role == MS_ROLE_USER) m->type = MS_T_USER_MESSAGE;
-    if (m->type == MS_T_TEXT && role == MS_ROLE_ASSISTANT)
-        m->type = MS_T_ASSISTANT_MESSAGE;
-    m->role = role == ms__role_of(MS_ROLE_NONE, m->type) ? MS_ROLE_NONE : role;
-    if (role == MS_ROLE_OTHER) m->role_name = word;
-}
-
-static ms_result ms__env_role(ms_reader *r, ms__env *e, ms_envelope *m)
-{
-    ms_str value = e->in[MS__ENV_ROLE];
-    bool tool = m->type == MS_T_OBSERVATION || m->type == MS_T_INPUT_REQUIRED ||
-                m->type == MS_T_APPROVAL_REQUIRED;
-    ms_str word = tool ? MS_STR("tool") : MS_STR("assistant");
-    if (ms__env_is_word(value)) MS__TRY(ms__read_text(r, value, &word));
-    else if (ms__env_says(value))
-        MS__TRY(ms__env_refuse(r, e, MS__ENV_ROLE, MS_E_KIND, "a text that is not "
-                               "empty"));
-    ms__env_speaks(m, word);
-    return MS_OK;
-}
-
-static ms_result ms__env_content(ms_reader *r, ms__env *e, ms_envelope *m)
-{
-    ms_str value = e->in[MS__ENV_CONTENT];
-    ms_json_kind kind = ms_json_kind_of(value);
-    m->content = ms_text("");
-    if (kind == MS_JSON_STRING) {
-        MS__TRY(ms__read_text(r, value, &m->content.text));
-    } else if (ms__env_says(value)) {
-        if (ms__env_is_plain(value) && !r->lenient)
-            return ms__read_kind(r, "content", "a string, a list or an object", value);
-        m->content.json = true;
-        MS__TRY(ms__read_json(r, value, &m->content.text));
-    }
-    if (m->type == MS_T_ACTION && m->content.text.len == 0) m->content = ms_text(NULL);
-    return MS_OK;
-}
-
-/* Parameters are an object, or text that was meant to be one. */
-static bool ms__env_are_args(ms_str value)
-{
-    ms_json_kind kind = ms_json_kind_of(value);
-    return kind == MS_JSON_OBJECT || kind == MS_JSON_STRING;
-}
-
-/* Tool and args of a call that names none, and the marks in call_extra that say so. The
- * fields in rest are set afterwards. */
-static void ms__env_no_payload(ms_reader *r, const ms__env *e, bool tool, bool args)
-{
-    bool whole = ms__has_member(e->rest, "call_extra");
-    if (!tool && !whole && !ms__has_member(e->rest, "tool"))
-        ms__extra_put(r, MS_STR("\"tool_name\""), MS_STR("\"\""));
-    if (!args && !whole && !ms__has_member(e->rest, "args"))
-        ms__extra_put(r, MS_STR("\"parameters\""), MS_STR("{}"));
-}
-
-/* Sorts a payload, or what a row's metadata promote, into tool, args and call_extra. */
-static ms_result ms__env_payload(ms_reader *r, const ms__env *e, ms_str source, bool row,
-                                 ms_envelope *m)
-{
-    bool call = m->type == MS_T_ACTION;
-    ms_str tool = ms__absent(), args = ms__absent();
-    bool has_tool = ms_json_member(source, MS_STR("tool_name"), &tool);
-    bool has_args = ms_json_member(source, MS_STR("parameters"), &args);
-    bool tool_fits = call ? ms_json_kind_of(tool) == MS_JSON_STRING
-                          : m->type == MS_T_OBSERVATION && ms__env_is_word(tool);
-    bool args_fit = call && ms__env_are_args(args);
-    ms__extra_begin(r);
-    ms_json_iter it = ms_json_iterate(source);
-    while (it.object && ms_json_next(&it)) {
-        if (row && !ms__env_promotes(m->type, it.key)) continue;
-        if (tool_fits && ms_json_string_is(it.key, MS_STR("tool_name"))) continue;
-        if (args_fit && ms_json_string_is(it.key, MS_STR("parameters"))) continue;
-        ms__extra_put(r, it.key, it.value);
-    }
-    if (call) m->tool = MS_STR("");
-    if (call) m->args = ms_json(MS_STR("{}"));
-    if (call) ms__env_no_payload(r, e, has_tool, has_args);
-    if (tool_fits) MS__TRY(ms__read_text(r, tool, &m->tool));
-    if (args_fit) {
-        m->args.json = ms_json_kind_of(args) == MS_JSON_OBJECT;
-        MS__TRY(m->args.json ? ms__read_json(r, args, &m->args.text)
-                             : ms__read_text(r, args, &m->args.text));
-    }
-    return ms__extra_end(r, &m->call_extra);
-}
-
-static ms_result ms__env_identity(ms_reader *r, ms__env *e, ms_envelope *m)
-{
-    char ours[MS_ISO_MAX];
-    ms_str id = e->in[MS__ENV_ID], created = e->in[MS__ENV_CREATED_AT], text;
-    if (ms__env_is_word(id)) MS__TRY(ms__read_text(r, id, &m->id));
-    else ms__env_drop(r, e, MS__ENV_ID);
-    if (ms__env_is_word(e->in[MS__ENV_UPDATED_AT]))
-        e->kept |= MS__ENV_BIT(MS__ENV_UPDATED_AT);
-    ms__env_drop(r, e, MS__ENV_UPDATED_AT);
-    if (!ms__env_is_word(created)) {
-        ms__env_drop(r, e, MS__ENV_CREATED_AT);
-        return MS_OK;
-    }
-    MS__TRY(ms__read_text(r, created, &text));
-    m->has_time = ms_iso_read(text, &m->time) == MS_OK;
-    if (!m->has_time) m->time = 0;
-    if (!m->has_time) e->kept |= MS__ENV_BIT(MS__ENV_CREATED_AT);
-    else if (!ms_str_equal(ms_str_n(ours, ms_iso_write(m->time, ours)), text))
-        m->time_text = text;
-    return MS_OK;
-}
-
-/* The fields that the format has no place for. A delegation has no content of its own:
- * what was read there was made up to tell it. */
-static ms_result ms__env_rest(ms_reader *r, ms__env *e, ms_envelope *m)
-{
-    bool kept;
-    if (!e->rest.ptr) return MS_OK;
-    ms_result code = ms__rest_read(r, e->rest, m, &kept);
-    if (code != MS_OK) return ms__fail_in(r->err, code, "metadata");
-    if (!kept) e->rest = ms__absent();
-    if (kept && m->type == MS_T_DELEGATION && !ms__has_member(e->rest, "content"))
-        m->content = ms_text(NULL);
-    return ms__read_required(r, m);
-}
-
-/* metadata.tool_call_id becomes the call_id, unless rest has said one. */
-static ms_result ms__env_call_id(ms_reader *r, ms__env *e, ms_envelope *m)
-{
-    ms_str id;
-    if (!ms__env_has_call_id(m->type) || m->call_id.ptr ||
-        !ms_json_member(e->in[MS__ENV_METADATA], MS_STR("tool_call_id"), &id) ||
-        !ms__env_is_word(id))
-        return MS_OK;
-    e->pairs = true;
-    return ms__read_text(r, id, &m->call_id);
-}
-
-/* Does this member of metadata stand in a field? */
-static bool ms__env_is_placed(const ms__env *e, ms_str key)
-{
-    return (e->pairs && ms_json_string_is(key, MS_STR("tool_call_id"))) ||
-           (e->rest.ptr && ms_json_string_is(key, MS_STR(MS__REST)));
-}
-
-/* Puts what remains of the metadata into extra, if anything does. */
-static void ms__env_metadata(ms_reader *r, ms__env *e)
-{
-    bool some = false;
-    ms_json_iter it = ms_json_iterate(e->in[MS__ENV_METADATA]);
-    while (it.object && ms_json_next(&it)) {
-        if (ms__env_is_placed(e, it.key)) continue;
-        if (!some) {
-            if (r->writer.depth == 0) ms_json_begin_object(&r->writer);
-            ms_json_key(&r->writer, MS_STR("metadata"));
-            ms_json_begin_object(&r->writer);
-            e->kept |= MS__ENV_BIT(MS__ENV_METADATA);
-        }
-        some = true;
-        ms__env_put(&r->writer, it.key, it.value);
-    }
-    if (some) ms_json_end_object(&r->writer);
-}
-
-/* Puts the members of one object that are kept. */
-static void ms__env_keep(ms_reader *r, const ms__env *e, bool unwrap)
-{
-    ms_json_iter it = ms_json_iterate(r->json);
-    while (ms_json_next(&it)) {
-        unsigned which = ms__env_member(it.key);
-        bool known = which < MS__ENV_MEMBERS;
-        bool map = which == MS__ENV_METADATA &&
-                   ms_json_kind_of(it.value) == MS_JSON_OBJECT;
-        if (known && it.value.ptr != e->in[which].ptr) continue; /* a later one counts */
-        if (map || (known && which != MS__ENV_EXTRA && !(e->kept >> which & 1))) continue;
-        if (which != MS__ENV_EXTRA || !unwrap) {
-            ms__extra_put(r, it.key, it.value);
-            continue;
-        }
-        ms_json_iter in = ms_json_iterate(it.value);
-        while (ms_json_next(&in)) ms__extra_put(r, in.key, in.value);
-    }
-}
-
-static ms_result ms__env_extra(ms_reader *r, ms__env *e, ms_envelope *m)
-{
-    uint32_t names;
-    ms__extra_begin(r);
-    ms__env_metadata(r, e);
-    bool unwrap = ms__env_unwraps(m->type, e->in[MS__ENV_EXTRA], &names) &&
-                  !(names & e->kept);
-    ms__env_keep(r, e, unwrap);
-    return ms__extra_end(r, &m->extra);
-}
-
-/* From metadata on, all that a row and an envelope have in common. */
-static ms_result ms__env_make(ms_reader *r, ms__env *e, ms_str payload, bool row,
-                              ms_envelope *m)
-{
-    ms_str metadata = e->in[MS__ENV_METADATA];
-    if (ms_json_kind_of(metadata) == MS_JSON_OBJECT)
-        (void)ms_json_member(metadata, MS_STR(MS__REST), &e->rest);
-    else
-        ms__env_drop_map(r, e, MS__ENV_METADATA);
-    MS__TRY(ms__env_role(r, e, m));
-    MS__TRY(ms__env_content(r, e, m));
-    MS__TRY(ms__env_payload(r, e, payload, row, m));
-    MS__TRY(ms__env_identity(r, e, m));
-    MS__TRY(ms__env_rest(r, e, m));
-    MS__TRY(ms__env_call_id(r, e, m));
-    return ms__env_extra(r, e, m);
-}
-
-static ms_result ms__env_read(ms_reader *r, ms_envelopes *out)
-{
-    ms__env e;
-    ms_str payload;
-    ms_envelope *m = (ms_envelope *)ms_arena_alloc(r->arena, sizeof *m);
-    if (!m) return ms__no_arena(r->err, r->arena, sizeof *m);
-    memset(m, 0, sizeof *m);
-    memset(&e, 0, sizeof e);
-    ms_json_iter it = ms_json_iterate(r->json);
-    while (ms_json_next(&it)) {
-        unsigned which = ms__env_member(it.key);
-        if (which < MS__ENV_MEMBERS) e.in[which] = it.value;
-    }
-    bool row = !ms__env_is_envelope(&e);
-    if (row) {
-        for (unsigned i = MS__ENV_SCHEMA; i <= MS__ENV_DATA; i++)
-            if (i != MS__ENV_ROLE && i != MS__ENV_CONTENT) ms__env_drop(r, &e, i);
-        payload = e.in[MS__ENV_METADATA];
-        m->type = ms__env_infer(payload, ms__env_is_plain(e.in[MS__ENV_CONTENT]));
-    } else {
-        MS__TRY(ms__env_version(r, &e));
-        MS__TRY(ms__env_type(r, &e, m));
-        payload = ms__env_payload_of(r, &e);
-    }
-    MS__TRY(ms__env_make(r, &e, payload, row, m));
-    out->items = m;
-    out->count = 1;
-    return MS_OK;
-}
-
-/* ---- Writing. */
-
-/* How the format says a message. */
-typedef struct ms__form {
-    ms_str word, role_word;
-    ms_type type;      /* what a reader makes of it, without rest */
-    ms_role role;      /* and who speaks then, once rest has set the type */
-    ms_value content;
-    bool content_said; /* the reader finds the content in it */
-    bool tool, args;   /* payload.tool_name and payload.parameters are written */
-    bool call_extra;   /* so is call_extra */
-    ms_str metadata;   /* of extra; absent: does not fit or not there */
-} ms__form;
-
-/* Marks in call_extra that say that a call names no tool, no parameters. */
-static bool ms__env_is_mark(const ms_envelope *m, ms_str key, ms_str value)
-{
-    if (m->type != MS_T_ACTION) return false;
-    if (ms_json_string_is(key, MS_STR("tool_name")))
-        return ms_json_string_is(value, MS_STR(""));
-    return ms_json_string_is(key, MS_STR("parameters")) &&
-           ms_json_kind_of(value) == MS_JSON_OBJECT && ms__env_is_hollow(value);
-}
-
-static bool ms__env_call_extra_fits(const ms_envelope *m)
-{
-    bool call = m->type == MS_T_ACTION;
-    ms_str tool = ms__absent(), args = ms__absent();
-    if (!m->call_extra.ptr || ms__env_is_hollow(m->call_extra)) return false;
-    if (ms__env_names_tool(m->type) &&
-        ms_json_member(m->call_extra, MS_STR("tool_name"), &tool)) {
-        if (m->tool.len > 0 || ms__env_is_word(tool)) return false;
-    }
-    if (!call || !ms_json_member(m->call_extra, MS_STR("parameters"), &args)) return true;
-    return m->args.json && ms_json_kind_of(m->args.text) == MS_JSON_OBJECT &&
-           ms__env_is_hollow(m->args.text) &&
-           (!ms__env_are_args(args) ||
-            ms__env_is_mark(m, MS_STR("\"parameters\""), args));
-}
-
-static void ms__env_form_payload(const ms_envelope *m, ms__form *f)
-{
-    bool call = m->type == MS_T_ACTION;
-    f->call_extra = ms__env_call_extra_fits(m);
-    ms_str inside = f->call_extra ? m->call_extra : ms__absent();
-    f->tool = (m->type == MS_T_OBSERVATION && m->tool.len > 0) ||
-              (call && !ms__has_member(inside, "tool_name"));
-    f->args = call && (!m->args.json || ms__env_are_args(m->args.text)) &&
-              !ms__has_member(inside, "parameters");
-}
-
-/* Does a text of a role stand for the message, with no more said? */
-static bool ms__env_is_role_text(const ms_envelope *m)
-{
-    return m->type == MS_T_TEXT ||
-           (m->type == MS_T_INJECTED_CONTEXT && m->role != MS_ROLE_NONE &&
-            m->role != MS_ROLE_USER && m->role != MS_ROLE_ASSISTANT);
-}
-
-static void ms__env_form_head(const ms_envelope *m, ms__form *f)
-{
-    ms_envelope read;
-    ms_role is = ms__role_of(m->role, m->type);
-    const char *word = ms__env_word(m->type);
-    ms_role role = word[0] ? is : ms__chat_role(m);
-    f->word = word[0] ? ms_str_of(word) : MS_STR("text");
-    f->role_word = ms__chat_word(m, role);
-    memset(&read, 0, sizeof read);
-    read.type = ms_str_equal(f->word, MS_STR("text")) ? MS_T_TEXT : m->type;
-    ms__env_speaks(&read, f->role_word);
-    f->type = ms__env_is_role_text(m) ? m->type : read.type;
-    f->role = f->type == m->type ? is : ms__role_of(read.role, m->type);
-}
-
-/* Content is text, a list or an object; all else stands as its text, and null as none. */
-static ms_result ms__env_form_content(const ms_envelope *m, ms_buf *scratch, ms__form *f)
-{
-    MS__TRY(ms__chat_said(m, scratch, &f->content));
-    ms_value *v = &f->content;
-    ms_json_kind kind = v->json ? ms_json_kind_of(v->text) : MS_JSON_STRING;
-    bool told = m->type == MS_T_DELEGATION || m->type == MS_T_SYNTHESIS ||
-                m->type == MS_T_GLOBAL_OBSERVATION;
-    bool empty = v->text.len == 0 || (v->json && ms_json_string_is(v->text, MS_STR("")));
-    f->content_said = !told && (kind == MS_JSON_STRING || !ms__env_is_plain(v->text)) &&
-                      (m->type != MS_T_ACTION || !empty);
-    if (kind == MS_JSON_NULL || !v->text.ptr) *v = ms_text("");
-    if (kind != MS_JSON_STRING && ms__env_is_plain(v->text)) v->json = false;
-    return MS_OK;
-}
-
-static ms_result ms__env_form_of(ms_writer *w, const ms_envelope *m, ms__form *f,
-                                 ms_error *err)
-{
-    ms_str value;
-    memset(f, 0, sizeof *f);
-    if (m->type == MS_T_NONE || (unsigned)m->type >= MS_TYPE_COUNT)
-        return ms__at_field(err, ms__fail(err, MS_E_TYPE, "type %u has no word",
-                                          (uint64_t)(unsigned)m->type), "type");
-    if (ms__env_form_content(m, &w->scratch, f) != MS_OK)
-        return ms__no_arena(err, w->arena, m->content.text.len);
-    ms__env_form_head(m, f);
-    ms__env_form_payload(m, f);
-    if (ms_json_member(m->extra, MS_STR("metadata"), &value) &&
-        ms__env_metadata_fits(m->type, value))
-        f->metadata = value;
-    return MS_OK;
-}
-
-/* Is the call_id written into metadata? */
-static bool ms__env_form_has_call_id(const ms_envelope *m, const ms__form *f)
-{
-    return ms__env_has_call_id(m->type) && m->call_id.len > 0 &&
-           !ms__has_member(f->metadata, "tool_call_id");
-}
-
-static void ms__env_form_say(ms_writer *w, const ms__form *f)
-{
-    ms__write_field(w, "role", f->role_word, false);
-    ms__write_field(w, "content", f->content.text, f->content.json);
-}
-
-/* The time as text; *exact tells whether it is the very same when it is read. Absent when
- * there is none, or when extra has a created_at that stays. */
-static ms_str ms__env_form_time(const ms_envelope *m, char out[MS_ISO_MAX], bool *exact)
-{
-    static const char name[] = "\"created_at\"";
-    double seconds;
-    ms_str value, text = m->time_text;
-    *exact = false;
-    if (!m->has_time) return ms__absent();
-    if (ms_json_member(m->extra, MS_STR("created_at"), &value) &&
-        !ms__env_moves(m->type, ms_str_of(name), value))
-        return ms__absent();
-    *exact = text.ptr && ms_iso_read(text, &seconds) == MS_OK && seconds == m->time;
-    if (*exact) return text;
-    text = ms_str_n(out, ms_iso_write(m->time, out));
-    *exact = text.len > 0 && ms_iso_read(text, &seconds) == MS_OK && seconds == m->time;
-    return text.len > 0 ? text : ms__absent();
-}
-
-static void ms__env_write_payload(ms_writer *w, const ms_envelope *m, const ms__form *f)
-{
-    ms_json_key(&w->json, MS_STR("payload"));
-    ms_json_begin_object(&w->json);
-    if (f->tool) ms__write_field(w, "tool_name", m->tool, false);
-    if (f->args) ms__write_field(w, "parameters", m->args.text, m->args.json);
-    ms_json_iter it = ms_json_iterate(f->call_extra ? m->call_extra : ms__absent());
-    while (ms_json_next(&it))
-        if (!ms__env_is_mark(m, it.key, it.value))
-            ms__env_put(&w->json, it.key, it.value);
-    ms_json_end_object(&w->json);
-}
-
-static void ms__env_write_metadata(ms_writer *w, const ms_envelope *m, const ms__form *f,
-                                   bool time_said)
-{
-    bool paired = ms__env_form_has_call_id(m, f);
-    uint32_t said = f->content_said ? MS__SAID(CONTENT) : 0;
-    if (m->type == MS_T_ACTION || f->tool) said |= MS__SAID(TOOL);
-    if (m->type == MS_T_ACTION && (!m->args.json || ms__env_are_args(m->args.text)))
-        said |= MS__SAID(ARGS);
-    if (f->call_extra) said |= MS__SAID(CALL_EXTRA);
-    if (paired) said |= MS__SAID(CALL_ID);
-    if (m->id.len > 0) said |= MS__SAID(ID);
-    if (time_said) said |= MS__SAID(TIME_TEXT);
-    ms_json_key(&w->json, MS_STR("metadata"));
-    ms_json_begin_object(&w->json);
-    ms_json_iter it = ms_json_iterate(f->metadata);
-    while (ms_json_next(&it)) ms__env_put(&w->json, it.key, it.value);
-    if (paired) ms__write_field(w, "tool_call_id", m->call_id, false);
-    (void)ms__rest_write(w, m, f->type, f->role, said);
-    ms_json_end_object(&w->json);
-}
-
-/* Does any member of extra move into "extra"? One of that name does when a reader would
- * take it apart: that is, unless what stays has a name that is in it. */
-static bool ms__env_some_move(const ms_envelope *m)
-{
-    uint32_t names, stay = 0;
-    ms_str inner = ms__absent();
-    ms_json_iter it = ms_json_iterate(m->extra);
-    while (ms_json_next(&it)) {
-        unsigned which = ms__env_member(it.key);
-        if (which == MS__ENV_EXTRA) inner = it.value;
-        else if (ms__env_moves(m->type, it.key, it.value)) return true;
-        else stay |= MS__ENV_BIT(which);
-    }
-    stay &= MS__ENV_BIT(MS__ENV_MEMBERS) - 1;
-    return ms__env_unwraps(m->type, inner, &names) && !(names & stay);
-}
-
-/* All of extra but the metadata, which are written already. */
-static void ms__env_write_extra(ms_writer *w, const ms_envelope *m)
-{
-    bool some = ms__env_some_move(m);
-    ms_json_iter it;
-    for (int pass = 0; pass < (some ? 2 : 1); pass++) {
-        if (pass) ms_json_key(&w->json, MS_STR("extra"));
-        if (pass) ms_json_begin_object(&w->json);
-        it = ms_json_iterate(m->extra);
-        while (ms_json_next(&it)) {
-            unsigned which = ms__env_member(it.key);
-            bool moves = (some && which == MS__ENV_EXTRA) ||
-                         ms__env_moves(m->type, it.key, it.value);
-            if (moves == (pass == 1) && (moves || which != MS__ENV_METADATA))
-                ms__env_put(&w->json, it.key, it.value);
-        }
-        if (pass) ms_json_end_object(&w->json);
-    }
-}
-
-static ms_result ms__env_write(ms_writer *w, const ms_envelope *m, size_t n,
-                               ms_error *err)
-{
-    ms__form f;
-    char room[MS_ISO_MAX];
-    bool exact;
-    (void)n;
-    MS__TRY(ms__env_form_of(w, m, &f, err));
-    ms_str time = ms__env_form_time(m, room, &exact);
-    ms_json_begin_object(&w->json);
-    ms__write_field(w, "schema", MS_STR(MS__ENV_NAME), false);
-    ms__write_field(w, "version", MS_STR("1"), true);
-    ms__write_field(w, "type", f.word, false);
-    ms__env_form_say(w, &f);
-    ms__env_write_payload(w, m, &f);
-    ms__env_write_metadata(w, m, &f, exact);
-    if (m->id.len > 0) ms__write_field(w, "id", m->id, false);
-    ms__write_field(w, "created_at", time, false);
-    ms__env_write_extra(w, m);
-    ms_json_end_object(&w->json);
-    return MS_OK;
-}
-
-/* ---- A table of words: open addressing, never more than half full. The words of
- * strangers are hashed with a key of this run, so that they cannot all be made to meet.
- * */
-
-typedef struct ms__word {
-    ms_str text;        /* NULL: the slot is free */
-    uint64_t kind;      /* words of different kinds are different */
-    size_t first, last; /* of a queue, one more than the index; 0: empty */
-} ms__word;
-
-typedef struct ms__words {
-    ms__word *slots;
-    size_t mask;
-    uint64_t key[2];
-} ms__words;
-
-/* How many slots n words need: a power of two. */
-static size_t ms__words_cap(size_t n)
-{
-    size_t cap = 8;
-    while (cap / 2 < n) cap *= 2;
-    return cap;
-}
-
-static void ms__words_init(ms__words *t, ms__word *slots, size_t cap)
-{
-    memset(slots, 0, cap * sizeof *slots);
-    t->slots = slots;
-    t->mask = cap - 1;
-    t->key[0] = (uint64_t)(uintptr_t)slots * 0x9E3779B97F4A7C15u;
-    t->key[1] = (uint64_t)(uintptr_t)t ^ 0xD6E8FEB86659FD93u;
-}
-
-/* The slot of a word, or the free one where it belongs. */
-static ms__word *ms__words_at(const ms__words *t, ms_str text, uint64_t kind)
-{
-    size_t i = (size_t)ms__hash(t->key, kind, text.ptr, text.len) & t->mask;
-    for (;; i = (i + 1) & t->mask) {
-        ms__word *slot = &t->slots[i];
-        if (!slot->text.ptr || (slot->kind == kind && ms_str_equal(slot->text, text)))
-            return slot;
-    }
-}
-
-/* ---- The rows of a provider. */
-
-/* Room in the writer's scratch, for what is there only while one message is written. */
-static void *ms__env_room(ms_writer *w, size_t size)
-{
-    ms_buf *b = &w->scratch;
-    b->len = 0;
-    if (b->cap < size) {
-        char *room = (char *)ms_arena_alloc(w->arena, size * 2);
-        if (!room) return NULL;
-        b->ptr = room;
-        b->cap = size * 2;
-    }
-    return b->ptr;
-}
-
-/* The names that a row's metadata have before the payload comes, "type", and that of our
- * own object, which no member of a payload may become. */
-static ms_result ms__env_rows_names(ms_writer *w, const ms_envelope *m, const ms__form *f,
-                                    ms__words *t)
-{
-    size_t n = 3;
-    ms_str name;
-    ms_json_iter it = ms_json_iterate(f->metadata);
-    while (ms_json_next(&it)) n++;
-    size_t cap = ms__words_cap(n);
-    ms__word *slots = (ms__word *)ms__env_room(w, cap * sizeof *slots);
-    if (!slots) return MS_E_NO_MEMORY;
-    ms__words_init(t, slots, cap);
-    ms__words_at(t, MS_STR("type"), 0)->text = MS_STR("type");
-    ms__words_at(t, MS_STR(MS__REST), 0)->text = MS_STR(MS__REST);
-    if (ms__env_form_has_call_id(m, f))
-        ms__words_at(t, MS_STR("tool_call_id"), 0)->text = MS_STR("tool_call_id");
-    it = ms_json_iterate(f->metadata);
-    while (ms_json_next(&it)) {
-        MS__TRY(ms_json_string(it.key, w->arena, &name));
-        ms__words_at(t, name, 0)->text = name;
-    }
-    return MS_OK;
-}
-
-/* One member of the payload, unless metadata has that name. */
-static ms_result ms__env_rows_fold(ms_writer *w, const ms__words *t, ms_str key,
-                                   ms_str text, bool json)
-{
-    ms_str name;
-    MS__TRY(ms_json_string(key, w->arena, &name));
-    if (ms__words_at(t, name, 0)->text.ptr) return MS_OK;
-    ms_json_put_raw(&w->json, key);
-    ms__json_colon(&w->json);
-    if (json) ms_json_put_raw(&w->json, text);
-    else ms_json_put_string(&w->json, text);
-    return MS_OK;
-}
-
-/* Does the payload have a member? */
-static bool ms__env_rows_has_payload(const ms_envelope *m, const ms__form *f)
-{
-    if (f->tool || f->args) return true;
-    ms_json_iter it = ms_json_iterate(f->call_extra ? m->call_extra : ms__absent());
-    while (ms_json_next(&it))
-        if (!ms__env_is_mark(m, it.key, it.value)) return true;
-    return false;
-}
-
-static ms_result ms__env_rows_payload(ms_writer *w, const ms_envelope *m,
-                                      const ms__form *f, const ms__words *t)
-{
-    if (f->tool)
-        MS__TRY(ms__env_rows_fold(w, t, MS_STR("\"tool_name\""), m->tool, false));
-    if (f->args)
-        MS__TRY(ms__env_rows_fold(w, t, MS_STR("\"parameters\""), m->args.text,
-                              m->args.json));
-    ms_json_iter it = ms_json_iterate(f->call_extra ? m->call_extra : ms__absent());
-    while (ms_json_next(&it))
-        if (!ms__env_is_mark(m, it.key, it.value))
-            MS__TRY(ms__env_rows_fold(w, t, it.key, it.value, true));
-    return MS_OK;
-}
-
-static ms_result ms__env_rows_metadata(ms_writer *w, const ms_envelope *m,
-                                       const ms__form *f, const ms__words *t)
-{
-    bool typed = false;
-    ms_json_key(&w->json, MS_STR("metadata"));
-    ms_json_begin_object(&w->json);
-    ms_json_iter it = ms_json_iterate(f->metadata);
-    while (ms_json_next(&it)) {
-        bool type = ms_json_string_is(it.key, MS_STR("type"));
-        if (type) ms__write_field(w, "type", f->word, false);
-        else ms__env_put(&w->json, it.key, it.value);
-        typed = typed || type;
-    }
-    if (ms__env_form_has_call_id(m, f))
-        ms__write_field(w, "tool_call_id", m->call_id, false);
-    if (!typed) ms__write_field(w, "type", f->word, false);
-    MS__TRY(ms__env_rows_payload(w, m, f, t));
-    ms_json_end_object(&w->json);
-    return MS_OK;
-}
-
-static ms_result ms__env_rows_write(ms_writer *w, const ms_envelope *m, size_t n,
-                                    ms_error *err)
-{
-    ms__form f;
-    ms__words names;
-    (void)n;
-    MS__TRY(ms__env_form_of(w, m, &f, err));
-    bool metadata = !ms_str_equal(f.word, MS_STR("text")) || f.metadata.ptr ||
-                    ms__env_form_has_call_id(m, &f) || ms__env_rows_has_payload(m, &f);
-    ms_json_begin_object(&w->json);
-    ms__env_form_say(w, &f);
-    ms_result code = metadata ? ms__env_rows_names(w, m, &f, &names) : MS_OK;
-    if (code == MS_OK && metadata) code = ms__env_rows_metadata(w, m, &f, &names);
-    if (code != MS_OK) {
-        w->json.result = code; /* half of it is written */
-        return ms__no_arena(err, w->arena, m->extra.len);
-    }
-    ms_json_end_object(&w->json);
-    return MS_OK;
-}
-
-/* ---- Builders. */
-
-/* A reader that has no object of its own, and the metadata, checked. */
-static ms_result ms__env_build_begin(ms_reader *r, ms__env *e, ms_str metadata,
-                                     ms_arena *arena, ms_envelope *out, ms_error *err)
-{
-    memset(r, 0, sizeof *r);
-    memset(e, 0, sizeof *e);
-    memset(out, 0, sizeof *out);
-    r->arena = arena;
-    r->err = err;
-    if (!arena) return ms__no_arena(err, arena, metadata.len);
-    if (!metadata.ptr) return MS_OK;
-    ms_result code = ms_json_check(metadata, NULL, &e->in[MS__ENV_METADATA], err);
-    if (code != MS_OK) return ms__at_field(err, code, "metadata");
-    if (ms_json_kind_of(metadata) != MS_JSON_OBJECT)
-        return ms__read_kind(r, "metadata", "an object", metadata);
-    return MS_OK;
-}
-
-/* Call id and extra from the metadata, then the checks that every message must pass. */
-static ms_result ms__env_build_end(ms_reader *r, ms__env *e, const ms_envelope *m,
-                                   ms_envelope *out)
-{
-    ms_envelope made = *m;
-    MS__TRY(ms__env_call_id(r, e, &made));
-    MS__TRY(ms__env_extra(r, e, &made));
-    MS__TRY(ms_envelope_check(&made, r->err));
-    *out = made;
-    return MS_OK;
-}
-
-MS_API ms_result ms_row(ms_str role, ms_value content, ms_str metadata, ms_arena *arena,
-                        ms_envelope *out, ms_error *err)
-{
-    ms_reader r;
-    ms__env e;
-    ms_envelope m;
-    MS__TRY(ms__env_build_begin(&r, &e, metadata, arena, out, err));
-    ms_json_kind kind = content.json ? ms_json_kind_of(content.text) : MS_JSON_STRING;
-    bool plain = kind == MS_JSON_STRING;
-    if (ms__is_empty(role)) return ms__read_kind(&r, "role", "a word", role);
-    if (!plain && ms__env_is_plain(content.text))
-        return ms__read_kind(&r, "content", "a text, a list or an object", content.text);
-    memset(&m, 0, sizeof m);
-    m.type = ms__env_infer(e.in[MS__ENV_METADATA], plain);
-    ms__env_speaks(&m, role);
-    MS__TRY(ms__env_payload(&r, &e, ms__absent(), true, &m));
-    m.content = content.text.ptr ? content : ms_text("");
-    if (m.type == MS_T_ACTION && content.text.len == 0) m.content = ms_text(NULL);
-    return ms__env_build_end(&r, &e, &m, out);
-}
-
-MS_API ms_result ms_tool_call(ms_value content, ms_str tool, ms_value parameters,
-                              int64_t turn, ms_str metadata, ms_arena *arena,
-                              ms_envelope *out, ms_error *err)
-{
-    ms_reader r;
-    ms__env e;
-    char digits[21];
-    bool minus = turn < 0;
-    MS__TRY(ms__env_build_begin(&r, &e, metadata, arena, out, err));
-    ms_envelope m = ms_action(tool, parameters);
-    if (content.text.len > 0) m.content = content;
-    digits[0] = '-';
-    size_t n = ms__u64_write(minus ? 0 - (uint64_t)turn : (uint64_t)turn, digits + minus);
-    ms__extra_begin(&r);
-    ms__extra_put(&r, MS_STR("\"turn\""), ms_str_n(digits, n + minus));
-    MS__TRY(ms__extra_end(&r, &m.call_extra));
-    return ms__env_build_end(&r, &e, &m, out);
-}
-
-MS_API ms_result ms_tool_result(ms_value content, ms_str tool, ms_str payload,
-                                ms_str metadata, ms_arena *arena, ms_envelope *out,
-                                ms_error *err)
-{
-    ms_reader r;
-    ms__env e;
-    MS__TRY(ms__env_build_begin(&r, &e, metadata, arena, out, err));
-    if (payload.ptr) {
-        ms_result code = ms_json_check(payload, NULL, &payload, err);
-        if (code != MS_OK) return ms__at_field(err, code, "payload");
-        if (ms_json_kind_of(payload) != MS_JSON_OBJECT)
-            return ms__read_kind(&r, "payload", "an object", payload);
-    }
-    ms_envelope m = ms_observation(content.text.ptr ? content : ms_text(""));
-    m.role = MS_ROLE_USER;
-    if (tool.len == 0) {
-        MS__TRY(ms__env_payload(&r, &e, payload, false, &m));
-    } else {
-        m.tool = tool;
-        ms__extra_begin(&r);
-        ms_json_iter it = ms_json_iterate(payload);
-        while (ms_json_next(&it))
-            if (!ms_json_string_is(it.key, MS_STR("tool_name")))
-                ms__extra_put(&r, it.key, it.value);
-        MS__TRY(ms__extra_end(&r, &m.call_extra));
-    }
-    return ms__env_build_end(&r, &e, &m, out);
-}
-
-/* ---- Neighbours of one role. */
-
-/* Lies in the arena: a writer and a reader on the stack are too much. */
-typedef struct ms__env_merger {
-    ms_arena *arena;
-    ms_error *err;
-    ms_json_writer json;    /* writes call_extra, then extra */
-    ms_buf out, text, said; /* what it writes, the joined texts, one text put together */
-    ms_writer part;         /* writes one part */
-    ms_buf part_text;
-} ms__env_merger;
-
-static ms_str ms__env_role_word(const ms_envelope *m)
-{
-    ms_role role = ms__role_of(m->role, m->type);
-    return ms__env_word(m->type)[0] ? ms__chat_word(m, role)
-                                    : ms__chat_word(m, ms__chat_role(m));
-}
-
-/* Adds one message to the parts, and its text to the text. */
-static ms_result ms__env_merge_part(ms__env_merger *c, const ms_envelope *m)
-{
-    ms__form f;
-    ms_result code = MS_OK;
-    c->part_text.len = 0;
-    MS__TRY(ms__env_form_of(&c->part, m, &f, c->err));
-    if (ms_str_equal(f.word, MS_STR("text")) && f.content.text.len > 0) {
-        if (f.content.json && !ms__env_is_plain(f.content.text)) f.content = ms_text("");
-        if (f.content.json)
-            code = ms_json_string(f.content.text, c->arena, &f.content.text);
-        if (c->text.len > 0 && f.content.text.len > 0)
-            ms__buf_add(&c->text, &code, MS_STR("\n\n"));
-        ms__buf_add(&c->text, &code, f.content.text);
-        if (code != MS_OK) return ms__no_arena(c->err, c->arena, f.content.text.len);
-    }
-    MS__TRY(ms_writer_put(&c->part, m, c->err));
-    MS__TRY(ms_writer_finish(&c->part, c->err));
-    ms_json_put_raw(&c->json, ms_buf_text(&c->part_text));
-    return MS_OK;
-}
-
-/* The messages in the parts of one that was made here before; none when it is no such. */
-static ms_result ms__env_merge_flatten(ms__env_merger *c, const ms_envelope *m,
-                                       ms_envelopes *out)
-{
-    ms_str parts;
-    memset(out, 0, sizeof *out);
-    if (m->type != MS_T_MULTIMODAL_PART ||
-        !ms_json_member(m->call_extra, MS_STR("parts"), &parts) ||
-        ms_json_kind_of(parts) != MS_JSON_ARRAY)
-        return MS_OK;
-    ms_result code = ms_read_list(c->part.dialect, parts, NULL, c->arena, out, NULL);
-    if (code == MS_E_NO_MEMORY || code == MS_E_ARENA)
-        return ms__no_arena(c->err, c->arena, parts.len);
-    return MS_OK;
-}
-
-static ms_result ms__env_merge_parts(ms__env_merger *c, const ms_envelope *run, size_t n)
-{
-    ms_json_begin_object(&c->json);
-    ms_json_key(&c->json, MS_STR("parts"));
-    ms_json_begin_array(&c->json);
-    for (size_t i = 0; i < n; i++) {
-        ms_envelopes inner;
-        MS__TRY(ms__env_merge_flatten(c, &run[i], &inner));
-        if (inner.count == 0) MS__TRY(ms__env_merge_part(c, &run[i]));
-        for (size_t k = 0; k < inner.count; k++)
-            MS__TRY(ms__env_merge_part(c, &inner.items[k]));
-    }
-    ms_json_end_array(&c->json);
-    ms_json_end_object(&c->json);
-    return MS_OK;
-}
-
-/* The metadata of the first message, as extra of the merged one. */
-static void ms__env_merge_metadata(ms__env_merger *c, const ms_envelope *first)
-{
-    ms__form f;
-    memset(&f, 0, sizeof f);
-    if (ms_json_member(first->extra, MS_STR("metadata"), &f.metadata) &&
-        !ms__env_metadata_fits(first->type, f.metadata))
-        f.metadata = ms__absent();
-    bool paired = ms__env_form_has_call_id(first, &f);
-    if (!f.metadata.ptr && !paired) return;
-    ms_json_begin_object(&c->json);
-    ms_json_key(&c->json, MS_STR("metadata"));
-    ms_json_begin_object(&c->json);
-    ms_json_iter it = ms_json_iterate(f.metadata);
-    while (ms_json_next(&it)) ms__env_put(&c->json, it.key, it.value);
-    if (paired) {
-        ms_json_key(&c->json, MS_STR("tool_call_id"));
-        ms_json_put_string(&c->json, first->call_id);
-    }
-    ms_json_end_object(&c->json);
-    ms_json_end_object(&c->json);
-}
-
-/* Ends the JSON text that is being written and begins the next; *out is absent when there
- * was none. */
-static ms_result ms__env_merge_text(ms__env_merger *c, ms_str *out)
-{
-    if (ms_json_finish(&c->json) != MS_OK)
-        return ms__no_arena(c->err, c->arena, c->out.len);
-    *out = c->out.len > 0 ? ms_buf_text(&c->out) : ms__absent();
-    memset(&c->out, 0, sizeof c->out);
-    c->out.arena = c->arena;
-    ms_json_init(&c->json, ms_buf_write, &c->out, false);
-    return MS_OK;
-}
-
-/* Where it belongs, as far as all agree. */
-static void ms__env_merge_place(const ms_envelope *run, size_t n, ms_envelope *m)
-{
-    m->location = run[0].location;
-    m->agent_key = run[0].agent_key;
-    m->turn_id = run[0].turn_id;
-    for (size_t i = 1; i < n; i++) {
-        if (!ms_str_equal(run[i].location, m->location)) m->location = ms__absent();
-        if (!ms_str_equal(run[i].agent_key, m->agent_key)) m->agent_key = ms__absent();
-        if (!ms_str_equal(run[i].turn_id, m->turn_id)) m->turn_id = ms__absent();
-    }
-}
-
-static ms_result ms__env_merge_run(ms__env_merger *c, const ms_envelope *run, size_t n,
-                                   ms_envelope *m)
-{
-    memset(m, 0, sizeof *m);
-    memset(&c->text, 0, sizeof c->text);
-    c->text.arena = c->arena;
-    m->type = MS_T_MULTIMODAL_PART;
-    ms__env_speaks(m, ms__env_role_word(run));
-    MS__TRY(ms__env_merge_parts(c, run, n));
-    MS__TRY(ms__env_merge_text(c, &m->call_extra));
-    ms__env_merge_metadata(c, run);
-    MS__TRY(ms__env_merge_text(c, &m->extra));
-    m->content = ms_text_n(ms_buf_text(&c->text));
-    ms__env_merge_place(run, n, m);
-    return ms_envelope_check(m, c->err);
-}
-
-static ms__env_merger *ms__env_merger_new(ms_arena *arena, ms_error *err)
-{
-    ms_str none;
-    ms_writer_opts opts;
-    ms__env_merger *c = (ms__env_merger *)ms_arena_alloc(arena, sizeof *c);
-    if (!c) return NULL;
-    memset(c, 0, sizeof *c);
-    memset(&opts, 0, sizeof opts);
-    opts.with_location = true;
-    c->arena = c->part_text.arena = arena;
-    c->err = err;
-    ms_writer_init(&c->part, ms_dialect_find(MS_STR("envelope")), &opts, arena,
-                   ms_buf_write, &c->part_text);
-    (void)ms__env_merge_text(c, &none);
-    return c;
-}
-
-static ms_result ms__env_list_check(const ms_envelope *items, size_t n, ms_arena *arena,
-                                    ms_error *err)
-{
-    if (!arena) return ms__no_arena(err, arena, n * sizeof *items);
-    if (n > 0 && !items)
-        return ms__fail(err, MS_E_ARGUMENT, "there are %u messages and no list",
-                        (uint64_t)n);
-    for (size_t i = 0; i < n; i++) {
-        if (items[i].type != MS_T_NONE && (unsigned)items[i].type < MS_TYPE_COUNT)
-            continue;
-        ms_result code = ms__fail(err, MS_E_TYPE, "%u is no message type",
-                                  (uint64_t)(unsigned)items[i].type);
-        (void)ms__at_field(err, code, "type");
-        return ms__fail_in(err, code, "messages[%u]", (uint64_t)i);
-    }
-    return MS_OK;
-}
-
-MS_API ms_result ms_coalesce(const ms_envelope *items, size_t n, ms_arena *arena,
-                             ms_envelopes *out, ms_error *err)
-{
-    memset(out, 0, sizeof *out);
-    MS__TRY(ms__env_list_check(items, n, arena, err));
-    ms_envelope *made = (ms_envelope *)ms_arena_alloc(arena, n * sizeof *made);
-    ms__env_merger *c = made ? ms__env_merger_new(arena, err) : NULL;
-    if (!c) return ms__no_arena(err, arena, n * sizeof *made + sizeof *c);
-    size_t count = 0;
-    for (size_t i = 0, next; i < n; i = next) {
-        ms_str role = ms__env_role_word(&items[i]);
-        for (next = i + 1; next < n; next++)
-            if (!ms_str_equal(ms__env_role_word(&items[next]), role)) break;
-        made[count] = items[i];
-        if (next > i + 1) {
-            ms_result code = ms__env_merge_run(c, items + i, next - i, &made[count]);
-            if (code != MS_OK)
-                return ms__fail_in(err, code, "messages[%u]", (uint64_t)i);
-        }
-        count++;
-    }
-    out->items = made;
-    out->count = count;
-    return MS_OK;
-}
-
-/* ---- Calls and results. Open calls wait in a queue for each id, and for each tool of
- * those without an id; a result takes the first. What is left over waits for ever.
- * (E3) A message is looked at once, whatever the names: no time but linear. */
-
-enum { MS__BY_TOOL, MS__BY_ID };
-
-/* The queue that a message belongs to. */
-static ms__word *ms__pair_queue(const ms__words *t, const ms_envelope *m)
-{
-    bool id = m->call_id.len > 0;
-    ms_str text = id ? m->call_id : m->tool.ptr ? m->tool : MS_STR("");
-    uint64_t kind = id ? MS__BY_ID : MS__BY_TOOL;
-    ms__word *word = ms__words_at(t, text, kind);
-    word->text = text;
-    word->kind = kind;
-    return word;
-}
-
-/* Does a message answer calls? An error does only where it names one. */
-static bool ms__pair_answers(const ms_envelope *m)
-{
-    return m->type == MS_T_OBSERVATION ||
-           (m->type == MS_T_ERROR && m->call_id.len > 0);
-}
-
-/* Sets lonely[i] for every orphan. next[i] is the call that waits behind call i. */
-static size_t ms__pair_all(const ms_envelope *items, size_t n, const ms__words *t,
-                           size_t *next, bool *lonely)
-{
-    size_t orphans = 0;
-    for (size_t i = 0; i < n; i++) {
-        lonely[i] = false;
-        if (items[i].type != MS_T_ACTION && !ms__pair_answers(&items[i])) continue;
-        ms__word *queue = ms__pair_queue(t, &items[i]);
-        if (items[i].type == MS_T_ACTION) {
-            next[i] = 0;
-            if (queue->first) next[queue->last - 1] = i + 1;
-            else queue->first = i + 1;
-            queue->last = i + 1;
-            lonely[i] = true;
-            orphans++;
-        } else if (queue->first) {
-            lonely[queue->first - 1] = false;
-            queue->first = next[queue->first - 1];
-            orphans--;
-        } else if (items[i].type == MS_T_OBSERVATION) {
-            lonely[i] = true;
-            orphans++;
-        }
-    }
-    return orphans;
-}
-
-MS_API ms_result ms_pair_check(const ms_envelope *items, size_t n, ms_arena *arena,
-                               ms_pairs *out, ms_error *err)
-{
-    ms__words words;
-    size_t halves = 0;
-    memset(out, 0, sizeof *out);
-    MS__TRY(ms__env_list_check(items, n, arena, err));
-    for (size_t i = 0; i < n; i++)
-        halves += items[i].type == MS_T_ACTION || ms__pair_answers(&items[i]);
-    size_t cap = ms__words_cap(halves);
-    ms__word *slots = (ms__word *)ms_arena_alloc(arena, cap * sizeof *slots);
-    size_t *next = (size_t *)ms_arena_alloc(arena, n * sizeof *next);
-    bool *lonely = (bool *)ms_arena_alloc(arena, n * sizeof *lonely);
-    if (!slots || !next || !lonely) return ms__no_arena(err, arena, cap * sizeof *slots);
-    ms__words_init(&words, slots, cap);
-    size_t count = ms__pair_all(items, n, &words, next, lonely), k = 0;
-    ms_orphan *orphans = (ms_orphan *)ms_arena_alloc(arena, count * sizeof *orphans);
-    if (!orphans) return ms__no_arena(err, arena, count * sizeof *orphans);
-    for (size_t i = 0; i < n; i++) {
-        if (!lonely[i]) continue;
-        orphans[k].index = i;
-        orphans[k].is_call = items[i].type == MS_T_ACTION;
-        orphans[k].tool = items[i].tool;
-        orphans[k].call_id = items[i].call_id;
-        k++;
-    }
-    out->orphans = orphans;
-    out->count = count;
-    return MS_OK;
-}
-
-MS_API ms_result ms_prune(const ms_envelope *items, size_t n, ms_arena *arena,
-                          ms_envelopes *out, ms_pairs *removed, ms_error *err)
-{
-    ms_pairs pairs;
-    memset(out, 0, sizeof *out);
-    if (removed) memset(removed, 0, sizeof *removed);
-    MS__TRY(ms_pair_check(items, n, arena, &pairs, err));
-    size_t kept = 0, k = 0;
-    ms_envelope *made =
-        (ms_envelope *)ms_arena_alloc(arena, (n - pairs.count) * sizeof *made);
-    if (!made) return ms__no_arena(err, arena, (n - pairs.count) * sizeof *made);
-    bool headless = false; /* the message that the next ones are joined to is gone */
-    for (size_t i = 0; i < n; i++) {
-        bool joined = (items[i].flags & MS_FLAG_JOINED) != 0;
-        if (k < pairs.count && pairs.orphans[k].index == i) {
-            headless = !joined || headless;
-            k++;
-            continue;
-        }
-        made[kept] = items[i];
-        if (headless) made[kept].flags &= ~(uint32_t)MS_FLAG_JOINED;
-        headless = false;
-        kept++;
-    }
-    out->items = made;
-    out->count = kept;
-    if (removed) *removed = pairs;
-    return MS_OK;
-}
-
-/* ---- task
- *
- * A task message is a content object with a wrapper around it that says where and when:
- *
- *   {"id", "task_id", "content": {"type", "author", ...}, "streaming_status",
- *    "created_at", "updated_at"}
- *
- * and a content object may stand alone. An object is a wrapper when its content is an
- * object and it has neither type nor author. Reading checks the content as its origin
- * does: author user or agent, five types, each with its members; `result` of a tool
- * response, which the published guide shows, is refused as it is there, and taken when
- * lenient.
- *
- * Where things go: id, task_id, created_at are id, location, time. What else a wrapper
- * has is extra, and a wrapper always has an extra, if only {}: that is how the writer
- * knows that there was one. Of a content object, what fits no field (format, style,
- * attachments, is_error false) is call_extra. So a bare content comes back bare.
- *
- *   type                           content
- *   user_message                   text, author user
- *   assistant_message, final       text, author agent
- *   text of a role                 text, author user if the role is, else agent
- *   action                         tool_request
- *   observation, error             tool_response; is_error true says which
- *   reasoning                      reasoning; a text becomes its only `content`
- *   data that is an object         data
- *   any other                      data, in it the members that the framework format has:
- *                                  {"type": "task", "content": ...}
- *
- * What has no place stands in a member "msgstore" of the content (see ms__rest_write), so
- * every message comes back as it was; but that a call without an id, and a result without
- * id or name, get what the format requires and keep it. A wrapper without a place has
- * the task_id "", which is read as none. Through the framework format goes all but the
- * spelling of created_at, and the wrapper itself where neither `extra` has a member nor
- * with_location was set. A message that a stream began and has not ended is written with
- * the streaming_status IN_PROGRESS, unless its wrapper says one itself.
- *
- * Read leniently, a word that is no author is a role, and a content that does not fit at
- * all becomes OTHER: its content is the whole object, written again as it came.
- */
-
-typedef enum ms__task_kind {
-    MS__TASK_TEXT,
-    MS__TASK_DATA,
-    MS__TASK_REQUEST,
-    MS__TASK_RESPONSE,
-    MS__TASK_REASONING,
-    MS__TASK_KINDS
-} ms__task_kind;
-
-static const char *const ms__task_words[MS__TASK_KINDS] = {
-    "text", "data", "tool_request", "tool_response", "reasoning"};
-
-/* What may stand in a member. */
-typedef enum ms__task_rule {
-    MS__TASK_IS_STRING,
-    MS__TASK_IS_OBJECT,
-    MS__TASK_IS_ANY,
-    MS__TASK_IS_TEXTS,
-    MS__TASK_IS_FORMAT,
-    MS__TASK_IS_STYLE,
-    MS__TASK_IS_FILES,
-    MS__TASK_IS_FLAG
-} ms__task_rule;
-
-/* The members of contents; `kinds` by bits. Those that are required are read into fields,
- * the others are kept in call_extra. */
-static const struct ms__task_member {
-    const char *name;
-    unsigned kinds;
-    ms__task_rule rule;
-    bool required, null;    /* null: may also be null */
-    const char *fallback;   /* written with the option `defaults` */
-} ms__task_members[] = {
-    {"content", 1 << MS__TASK_TEXT, MS__TASK_IS_STRING, true, false, NULL},
-    {"content", 1 << MS__TASK_RESPONSE, MS__TASK_IS_ANY, true, true, NULL},
-    {"data", 1 << MS__TASK_DATA, MS__TASK_IS_OBJECT, true, false, NULL},
-    {"tool_call_id", 1 << MS__TASK_REQUEST | 1 << MS__TASK_RESPONSE, MS__TASK_IS_STRING,
-     true, false, NULL},
-    {"name", 1 << MS__TASK_REQUEST | 1 << MS__TASK_RESPONSE, MS__TASK_IS_STRING, true,
-     false, NULL},
-    {"arguments", 1 << MS__TASK_REQUEST, MS__TASK_IS_OBJECT, true, false, NULL},
-    {"summary", 1 << MS__TASK_REASONING, MS__TASK_IS_TEXTS, true, false, NULL},
-    {"content", 1 << MS__TASK_REASONING, MS__TASK_IS_TEXTS, false, true, "null"},
-    {"format", 1 << MS__TASK_TEXT, MS__TASK_IS_FORMAT, false, false, "\"plain\""},
-    {"style", (1 << MS__TASK_KINDS) - 1, MS__TASK_IS_STYLE, false, false, "\"static\""},
-    {"attachments", 1 << MS__TASK_TEXT, MS__TASK_IS_FILES, false, true, "null"},
-    {"is_error", 1 << MS__TASK_RESPONSE, MS__TASK_IS_FLAG, false, true, "null"},
-};
-#define MS__TASK_ROWS (sizeof ms__task_members / sizeof ms__task_members[0])
-
-/* A content object, sorted: of repeated members the last. */
-typedef struct ms__task_parts {
-    ms__task_kind kind;
-    ms_role author;           /* NONE: agent */
-    ms_str type, said_by, rest, result;
-    ms_str row[MS__TASK_ROWS];
-} ms__task_parts;
-
-/* The row of a member of such contents; MS__TASK_ROWS: there is none. */
-static size_t ms__task_row_of(ms__task_kind kind, ms_str key)
-{
-    size_t i = 0;
-    for (; i < MS__TASK_ROWS; i++)
-        if ((ms__task_members[i].kinds >> kind & 1) &&
-            ms_json_string_is(key, ms_str_of(ms__task_members[i].name)))
-            break;
-    return i;
-}
-
-/* The value of a member by its name; absent: it is not there. */
-static ms_str ms__task_part(const ms__task_parts *t, const char *name)
-{
-    for (size_t i = 0; i < MS__TASK_ROWS; i++)
-        if ((ms__task_members[i].kinds >> t->kind & 1) &&
-            strcmp(ms__task_members[i].name, name) == 0)
-            return t->row[i];
-    return ms__absent();
-}
-
-static bool ms__task_string_in(ms_str object, const char *name)
-{
-    ms_str value;
-    return ms_json_member(object, ms_str_of(name), &value) &&
-           ms_json_kind_of(value) == MS_JSON_STRING;
-}
-
-/* An attachment as the guide has it (name, url, mime_type) or as its code (file_id, name,
- * size, type). */
-static bool ms__task_is_file(ms_str file)
-{
-    ms_str size;
-    if (!ms__task_string_in(file, "name")) return false;
-    if (ms__task_string_in(file, "url")) return ms__task_string_in(file, "mime_type");
-    return ms__task_string_in(file, "file_id") && ms__task_string_in(file, "type") &&
-           ms_json_member(file, MS_STR("size"), &size) &&
-           ms_json_kind_of(size) == MS_JSON_NUMBER;
-}
-
-/* The first element that does not fit a list of texts or files; its length, if all do. */
-static size_t ms__task_misfit(ms_str list, bool files)
-{
-    size_t i = 0;
-    ms_json_iter it = ms_json_iterate(list);
-    for (; ms_json_next(&it); i++)
-        if (files ? !ms__task_is_file(it.value)
-                  : ms_json_kind_of(it.value) != MS_JSON_STRING)
-            break;
-    return i;
-}
-
-static bool ms__task_list_fits(ms_str value, bool files)
-{
-    ms_str element;
-    return ms_json_kind_of(value) == MS_JSON_ARRAY &&
-           !ms_json_element(value, ms__task_misfit(value, files), &element);
-}
-
-/* Does a value fit the rule? *expected says what would. */
-static bool ms__task_fits(ms__task_rule rule, ms_str value, const char **expected)
-{
-    ms_json_kind kind = ms_json_kind_of(value);
-    switch (rule) {
-    case MS__TASK_IS_STRING:
-        *expected = "a string";
-        return kind == MS_JSON_STRING;
-    case MS__TASK_IS_OBJECT:
-        *expected = "an object";
-        return kind == MS_JSON_OBJECT;
-    case MS__TASK_IS_TEXTS:
-        *expected = "a list of strings";
-        return ms__task_list_fits(value, false);
-    case MS__TASK_IS_FORMAT:
-        *expected = "plain, markdown or code";
-        return ms_json_string_is(value, MS_STR("plain")) ||
-               ms_json_string_is(value, MS_STR("markdown")) ||
-               ms_json_string_is(value, MS_STR("code"));
-    case MS__TASK_IS_STYLE:
-        *expected = "static or active";
-        return ms_json_string_is(value, MS_STR("static")) ||
-               ms_json_string_is(value, MS_STR("active"));
-    case MS__TASK_IS_FILES:
-        *expected = "a list of attachments (name, url and mime_type, or file_id, name, "
-                    "size and type)";
-        return ms__task_list_fits(value, true);
-    case MS__TASK_IS_FLAG:
-        *expected = "true, false or null";
-        return kind == MS_JSON_TRUE || kind == MS_JSON_FALSE;
-    case MS__TASK_IS_ANY:
-        break;
-    }
-    *expected = "any value";
-    return true;
-}
-
-static bool ms__task_row_fits(size_t row, ms_str value, const char **expected)
-{
-    const struct ms__task_member *member = &ms__task_members[row];
-    bool fits = ms__task_fits(member->rule, value, expected);
-    return fits || (member->null && ms_json_kind_of(value) == MS_JSON_NULL);
-}
-
-static ms_result ms__task_check(ms_reader *r, const ms__task_parts *t, size_t row,
-                                ms_envelope *m)
-{
-    const struct ms__task_member *member = &ms__task_members[row];
-    const char *expected;
-    ms_str value = t->row[row], element;
-    if (!(member->kinds >> t->kind & 1)) return MS_OK;
-    if (!value.ptr) return member->required ? ms__read_missing(r, member->name) : MS_OK;
-    if (ms__task_row_fits(row, value, &expected)) return MS_OK;
-    bool files = member->rule == MS__TASK_IS_FILES;
-    bool texts = member->rule == MS__TASK_IS_TEXTS;
-    if (r->lenient && !member->required && !texts) { /* kept in call_extra */
-        m->flags |= MS_FLAG_LENIENT;
-        return MS_OK;
-    }
-    size_t at = files || texts ? ms__task_misfit(value, files) : 0;
-    if ((files || texts) && ms_json_element(value, at, &element)) {
-        ms_result code = ms__fail(r->err, MS_E_KIND, "%s[%u] is '%v', in %s",
-                                  member->name, (uint64_t)at, MS__V(element), expected);
-        return ms__fail_in(r->err, code, "%s[%u]", member->name, (uint64_t)at);
-    }
-    return ms__read_kind(r, member->name, expected, value);
-}
-
-static ms_result ms__task_word(ms_reader *r, const char *name, ms_str value, ms_str *word)
-{
-    if (!value.ptr) return ms__read_missing(r, name);
-    if (ms_json_kind_of(value) != MS_JSON_STRING)
-        return ms__read_kind(r, name, "a string", value);
-    return ms__read_text(r, value, word);
-}
-
-/* Who speaks. Read leniently any other word is a role, and kept in call_extra. */
-static ms_result ms__task_author(ms_reader *r, const ms__task_parts *t, ms_envelope *m)
-{
-    ms_str word;
-    MS__TRY(ms__task_word(r, "author", t->said_by, &word));
-    if (ms_str_equal(word, MS_STR("user")) || ms_str_equal(word, MS_STR("agent")))
-        return MS_OK;
-    if (!r->lenient || word.len == 0) {
-        ms_result code = ms__fail(r->err, MS_E_TYPE, "author is '%v', user or agent was "
-                                  "expected", MS__V(word));
-        return ms__at_field(r->err, code, "author");
-    }
-    m->flags |= MS_FLAG_LENIENT;
-    m->role = ms_role_of_word(word);
-    if (m->role == MS_ROLE_OTHER) m->role_name = word;
-    return MS_OK;
-}
-
-static ms_result ms__task_sort(ms_reader *r, ms_str content, ms__task_parts *t)
-{
-    ms_str word;
-    unsigned kind = 0;
-    memset(t, 0, sizeof *t);
-    (void)ms_json_member(content, MS_STR("type"), &t->type);
-    MS__TRY(ms__task_word(r, "type", t->type, &word));
-    while (kind < MS__TASK_KINDS && !ms_str_equal(word, ms_str_of(ms__task_words[kind])))
-        kind++;
-    if (kind == MS__TASK_KINDS) {
-        ms_result code = ms__fail(r->err, MS_E_TYPE, "type '%v' is no content of a task "
-                                  "message", MS__V(word));
-        return ms__at_field(r->err, code, "type");
-    }
-    t->kind = (ms__task_kind)kind;
-    ms_json_iter it = ms_json_iterate(content);
-    while (ms_json_next(&it)) {
-        size_t row = ms__task_row_of(t->kind, it.key);
-        if (row < MS__TASK_ROWS) t->row[row] = it.value;
-        else if (ms_json_string_is(it.key, MS_STR("author"))) t->said_by = it.value;
-        else if (ms_json_string_is(it.key, MS_STR(MS__REST))) t->rest = it.value;
-        else if (ms_json_string_is(it.key, MS_STR("result"))) t->result = it.value;
-    }
-    return MS_OK;
-}
-
-/* Is a member of the content in a field, or dealt with elsewhere? */
-static bool ms__task_placed(const ms__task_parts *t, const ms_envelope *m, ms_str key,
-                            ms_str value)
-{
-    size_t row = ms__task_row_of(t->kind, key);
-    if (ms_json_string_is(key, MS_STR("type"))) return true;
-    if (ms_json_string_is(key, MS_STR("author")))
-        return m->role == MS_ROLE_NONE || value.ptr != t->said_by.ptr;
-    if (ms_json_string_is(key, MS_STR(MS__REST))) return true;
-    if (row == MS__TASK_ROWS) return false;
-    if (t->row[row].ptr != value.ptr) return true; /* a later one counts */
-    if (ms__task_members[row].rule == MS__TASK_IS_FLAG)
-        return ms_json_kind_of(value) == MS_JSON_TRUE;
-    return ms__task_members[row].required ||
-        ms__task_members[row].rule == MS__TASK_IS_TEXTS;
-}
-
-/* The other members. */
-static ms_result ms__task_others(ms_reader *r, const ms__task_parts *t, ms_str content,
-                                 bool rest, ms_envelope *m)
-{
-    ms_json_iter it = ms_json_iterate(content);
-    ms__extra_begin(r);
-    while (ms_json_next(&it))
-        if (!ms__task_placed(t, m, it.key, it.value))
-            ms__extra_put(r, it.key, it.value);
-    if (rest) ms__extra_put(r, MS_STR("\"" MS__REST "\""), t->rest);
-    return ms__extra_end(r, &m->call_extra);
-}
-
-/* Content that may be text or any JSON. */
-static ms_result ms__task_value(ms_reader *r, ms_str value, ms_value *out)
-{
-    out->json = ms_json_kind_of(value) != MS_JSON_STRING;
-    return out->json ? ms__read_json(r, value, &out->text)
-                     : ms__read_text(r, value, &out->text);
-}
-
-/* summary and content of a reasoning, as one object. */
-static ms_result ms__task_reasoning(ms_reader *r, const ms__task_parts *t, ms_envelope *m)
-{
-    ms_str content = ms__task_part(t, "content");
-    ms__extra_begin(r);
-    ms__extra_put(r, MS_STR("\"summary\""), ms__task_part(t, "summary"));
-    if (content.ptr) ms__extra_put(r, MS_STR("\"content\""), content);
-    m->content.json = true;
-    return ms__extra_end(r, &m->content.text);
-}
-
-/* Type and fields, by the kind of content. */
-static ms_result ms__task_fields(ms_reader *r, const ms__task_parts *t, ms_envelope *m)
-{
-    bool error = ms_json_kind_of(ms__task_part(t, "is_error")) == MS_JSON_TRUE;
-    switch (t->kind) {
-    case MS__TASK_TEXT:
-        m->type = MS_T_ASSISTANT_MESSAGE;
-        if (ms_json_string_is(t->said_by, MS_STR("user"))) m->type = MS_T_USER_MESSAGE;
-        if (m->role != MS_ROLE_NONE) m->type = MS_T_TEXT;
-        return ms__task_value(r, ms__task_part(t, "content"), &m->content);
-    case MS__TASK_DATA:
-        m->type = MS_T_DATA;
-        return ms__task_value(r, ms__task_part(t, "data"), &m->content);
-    case MS__TASK_REASONING:
-        m->type = MS_T_REASONING;
-        return ms__task_reasoning(r, t, m);
-    case MS__TASK_REQUEST:
-        m->type = MS_T_ACTION;
-        MS__TRY(ms__task_value(r, ms__task_part(t, "arguments"), &m->args));
-        break;
-    case MS__TASK_RESPONSE:
-    case MS__TASK_KINDS:
-        m->type = error ? MS_T_ERROR : MS_T_OBSERVATION;
-        MS__TRY(ms__task_value(r, ms__task_part(t, "content"), &m->content));
-        break;
-    }
-    MS__TRY(ms__read_text(r, ms__task_part(t, "name"), &m->tool));
-    return ms__read_text(r, ms__task_part(t, "tool_call_id"), &m->call_id);
-}
-
-/* Does data hold the members of a message of another type? Its msgstore says so. */
-static bool ms__task_holds_message(const ms__task_parts *t)
-{
-    return t->kind == MS__TASK_DATA && (ms__has_member(t->rest, "type") ||
-                                        ms__has_member(t->rest, "type_name"));
-}
-
-/* Is it a member that the framework format has in front of a message's data? */
-static bool ms__task_carries(const struct ms__member *row)
-{
-    return row && row->own && row->field != MS_F_LOCATION &&
-           row->field != MS_F_AGENT_KEY;
-}
-
-/* Are these members only what the writer adds with the option `defaults`? */
-static bool ms__task_only_defaults(ms__task_kind kind, ms_str others)
-{
-    ms_json_iter it = ms_json_iterate(others);
-    while (ms_json_next(&it)) {
-        size_t row = ms__task_row_of(kind, it.key);
-        if (row == MS__TASK_ROWS || !ms__task_members[row].fallback ||
-            !ms_str_equal(it.value, ms_str_of(ms__task_members[row].fallback)))
-            return false;
-    }
-    return true;
-}
-
-/* What "msgstore" says, over what the format said. *kept false: it does not fit. */
-static ms_result ms__task_rest(ms_reader *r, const ms__task_parts *t, ms_envelope *m,
-                               bool *kept)
-{
-    ms_envelope with = *m;
-    ms_str others = m->call_extra;
-    with.call_extra = ms__absent();
-    if (ms__task_holds_message(t)) {
-        with.content = ms_text(NULL);
-        ms_json_iter it = ms_json_iterate(ms__task_part(t, "data"));
-        while (ms_json_next(&it))
-            if (ms__task_carries(ms__framework_member(it.key)))
-                (void)ms__rest_take(r, it.key, it.value, &with);
-    }
-    MS__TRY(ms__rest_read(r, t->rest, &with, kept));
-    if (*kept && with.call_extra.ptr && !ms__task_only_defaults(t->kind, others)) {
-        *kept = false;
-        if (!r->lenient) {
-            ms_result code = ms__fail(r->err, MS_E_TYPE,
-                                      "call_extra is there and members "
-                                      "that belong to it");
-            return ms__at_field(r->err, code, MS__REST);
-        }
-    }
-    if (*kept && with.call_extra.ptr) others = with.call_extra;
-    if (*kept) *m = with;
-    m->call_extra = others;
-    return MS_OK;
-}
-
-/* One content object. */
-static ms_result ms__task_content(ms_reader *r, ms_str content, ms_envelope *m)
-{
-    ms__task_parts t;
-    bool kept = true;
-    MS__TRY(ms__task_sort(r, content, &t));
-    MS__TRY(ms__task_author(r, &t, m));
-    for (size_t i = 0; i < MS__TASK_ROWS; i++) {
-        bool response = ms__task_members[i].rule == MS__TASK_IS_ANY;
-        if (response && r->lenient && t.kind == MS__TASK_RESPONSE && !t.row[i].ptr) {
-            t.row[i] = t.result; /* stays in call_extra */
-            m->flags |= MS_FLAG_LENIENT;
-        }
-        MS__TRY(ms__task_check(r, &t, i, m));
-    }
-    MS__TRY(ms__task_fields(r, &t, m));
-    ms_type type = m->type;
-    MS__TRY(ms__task_others(r, &t, content, false, m));
-    if (t.rest.ptr) MS__TRY(ms__task_rest(r, &t, m, &kept));
-    if (!kept) {
-        m->flags |= MS_FLAG_LENIENT;
-        MS__TRY(ms__task_others(r, &t, content, true, m));
-    }
-    if (m->type == type && m->role == MS_ROLE_NONE && t.kind != MS__TASK_TEXT &&
-        ms_json_string_is(t.said_by, MS_STR("user")))
-        m->role = MS_ROLE_USER;
-    return MS_OK;
-}
-
-/* A content that does not fit, kept whole. */
-static ms_result ms__task_whole(ms_reader *r, ms_str content, ms_envelope *m)
-{
-    ms_str type = ms__absent();
-    (void)ms_json_member(content, MS_STR("type"), &type);
-    memset(m, 0, sizeof *m);
-    m->flags = MS_FLAG_LENIENT;
-    m->type = MS_T_OTHER;
-    m->type_name = MS_STR("task_content");
-    if (ms_json_kind_of(type) == MS_JSON_STRING && !ms_json_string_is(type, MS_STR("")))
-        MS__TRY(ms__read_text(r, type, &m->type_name));
-    m->content.json = true;
-    return ms__read_json(r, content, &m->content.text);
-}
-
-static ms_result ms__task_any_content(ms_reader *r, ms_str content, ms_envelope *m)
-{
-    ms_error *err = r->err;
-    if (r->lenient) r->err = NULL;
-    ms_result code = ms__task_content(r, content, m);
-    r->err = err;
-    if (code == MS_OK || !r->lenient) return code;
-    if (code == MS_E_NO_MEMORY || code == MS_E_ARENA)
-        return ms__no_arena(err, r->arena, content.len);
-    return ms__task_whole(r, content, m);
-}
-
-/* The members of a wrapper that have a place; absent: not there, or it did not fit. */
-typedef struct ms__task_wrap {
-    ms_str id, task_id, content, created_at, status, updated_at;
-} ms__task_wrap;
-
-static ms_str *ms__task_wrap_member(ms__task_wrap *t, ms_str key)
-{
-    if (ms_json_string_is(key, MS_STR("id"))) return &t->id;
-    if (ms_json_string_is(key, MS_STR("task_id"))) return &t->task_id;
-    if (ms_json_string_is(key, MS_STR("content"))) return &t->content;
-    if (ms_json_string_is(key, MS_STR("created_at"))) return &t->created_at;
-    if (ms_json_string_is(key, MS_STR("streaming_status"))) return &t->status;
-    return ms_json_string_is(key, MS_STR("updated_at")) ? &t->updated_at : NULL;
-}
-
-static bool ms__task_is_status(ms_str value)
-{
-    return ms_json_kind_of(value) == MS_JSON_NULL ||
-           ms_json_string_is(value, MS_STR("IN_PROGRESS")) ||
-           ms_json_string_is(value, MS_STR("DONE"));
-}
-
-/* A date and time; its text is ASCII, so it needs no decoding unless it hides that. */
-static bool ms__task_is_time(ms_str value, double *seconds)
-{
-    ms_str inside;
-    return ms__string_inside(value, &inside) && ms_iso_read(inside, seconds) == MS_OK;
-}
-
-/* Is it there, and neither a time nor null? */
-static bool ms__task_bad_time(ms_str value)
-{
-    double ignored;
-    return value.ptr && ms_json_kind_of(value) != MS_JSON_NULL &&
-           !ms__task_is_time(value, &ignored);
-}
-
-/* created_at, with its spelling when that is not ours. A time that msgstore gave stays
- * when created_at is what it looks like: it is the exact one. */
-static void ms__task_time(ms_envelope *m, ms_str value)
-{
-    char ours[MS_ISO_MAX];
-    ms_str spelled = ms__absent();
-    (void)ms__string_inside(value, &spelled);
-    if (m->has_time &&
-        ms_str_equal(spelled, ms_str_n(ours, ms_iso_write(m->time, ours))))
-        return;
-    m->has_time = ms__task_is_time(value, &m->time);
-    if (!ms_str_equal(spelled, ms_str_n(ours, ms_iso_write(m->time, ours))))
-        m->time_text = spelled;
-}
-
-/* Checks what stands in the wrapper; what does not fit is an error, or when lenient
- * extra: its place is made absent. */
-static ms_result ms__task_wrap_check(ms_reader *r, ms__task_wrap *t, uint32_t *flags)
-{
-    double ignored;
-    bool lenient = r->lenient;
-    ms_json_kind id = ms_json_kind_of(t->id);
-    bool bad_id = t->id.ptr && id != MS_JSON_STRING && id != MS_JSON_NULL;
-    bool bad_status = t->status.ptr && !ms__task_is_status(t->status);
-    bool bad_created = ms__task_bad_time(t->created_at);
-    bool bad_updated = ms__task_bad_time(t->updated_at);
-    ms_str task = ms__absent();
-    if (!t->task_id.ptr && !lenient) return ms__read_missing(r, "task_id");
-    if (bad_id && !lenient) return ms__read_kind(r, "id", "a string or null", t->id);
-    if (bad_status && !lenient)
-        return ms__read_kind(r, "streaming_status", "IN_PROGRESS, DONE or null",
-                             t->status);
-    if (bad_created && !lenient)
-        return ms__read_kind(r, "created_at", "a date and time, or null", t->created_at);
-    if (bad_updated && !lenient)
-        return ms__read_kind(r, "updated_at", "a date and time, or null", t->updated_at);
-    if (bad_id || bad_status || bad_created || bad_updated) *flags |= MS_FLAG_LENIENT;
-    if (id != MS_JSON_STRING) t->id = ms__absent();
-    if (!ms__task_is_time(t->created_at, &ignored)) t->created_at = ms__absent();
-    if (ms_json_kind_of(t->task_id) == MS_JSON_STRING)
-        MS__TRY(ms__read_text(r, t->task_id, &task));
-    else if (!lenient) return ms__read_kind(r, "task_id", "a string", t->task_id);
-    ms_result code = ms__key_check(task, "task_id", true, lenient ? NULL : r->err);
-    if (code != MS_OK && !lenient) return code;
-    if (!task.ptr || code != MS_OK) {
-        t->task_id = ms__absent();
-        *flags |= MS_FLAG_LENIENT;
-    }
-    return MS_OK;
-}
-
-static ms_result ms__task_wrapped(ms_reader *r, ms_envelope *m)
-{
-    ms__task_wrap t, last;
-    uint32_t flags = 0;
-    memset(&t, 0, sizeof t);
-    ms_json_iter it = ms_json_iterate(r->json);
-    while (ms_json_next(&it)) {
-        ms_str *place = ms__task_wrap_member(&t, it.key);
-        if (place) *place = it.value;
-    }
-    last = t; /* of members that stand there twice */
-    MS__TRY(ms__task_wrap_check(r, &t, &flags));
-    ms_result code = ms__task_any_content(r, t.content, m);
-    if (code != MS_OK) return ms__fail_in(r->err, code, "content");
-    m->flags |= flags;
-    if (t.id.ptr) MS__TRY(ms__read_text(r, t.id, &m->id));
-    if (t.task_id.ptr) MS__TRY(ms__read_text(r, t.task_id, &m->location));
-    if (m->location.len == 0) { /* the writer adds "" to what fits: see ms__task_open */
-        m->location = ms__absent();
-        if (m->flags & MS_FLAG_LENIENT) t.task_id = ms__absent();
-    }
-    if (t.created_at.ptr) ms__task_time(m, t.created_at);
-    t.status = t.updated_at = ms__absent();
-    ms__extra_begin(r);
-    it = ms_json_iterate(r->json);
-    while (ms_json_next(&it)) {
-        const ms_str *place = ms__task_wrap_member(&t, it.key);
-        const ms_str *known = ms__task_wrap_member(&last, it.key);
-        if (!place || (!place->ptr && known->ptr == it.value.ptr))
-            ms__extra_put(r, it.key, it.value);
-    }
-    MS__TRY(ms__extra_end(r, &m->extra));
-    if (!m->extra.ptr) m->extra = MS_STR("{}");
-    return MS_OK;
-}
-
-static ms_result ms__task_read(ms_reader *r, ms_envelopes *out)
-{
-    ms_envelope m;
-    ms_str content = ms__absent();
-    memset(&m, 0, sizeof m);
-    bool wrapper = ms_json_member(r->json, MS_STR("content"), &content) &&
-                   ms_json_kind_of(content) == MS_JSON_OBJECT &&
-                   !ms__has_member(r->json, "type") && !ms__has_member(r->json, "author");
-    if (wrapper) MS__TRY(ms__task_wrapped(r, &m));
-    else MS__TRY(ms__task_any_content(r, r->json, &m));
-    return ms__one_envelope(r, &m, out);
-}
-
-/* ---- and back */
-
-static bool ms__value_is_object(ms_value v)
-{
-    return v.json && ms_json_kind_of(v.text) == MS_JSON_OBJECT;
-}
-
-/* The kind of content that a message is written as. */
-static ms__task_kind ms__task_kind_of(const ms_envelope *m)
-{
-    switch (m->type) {
-    case MS_T_USER_MESSAGE:
-    case MS_T_ASSISTANT_MESSAGE:
-    case MS_T_TEXT:
-    case MS_T_FINAL:
-        return MS__TASK_TEXT;
-    case MS_T_ACTION:
-        return MS__TASK_REQUEST;
-    case MS_T_OBSERVATION:
-    case MS_T_ERROR:
-        return MS__TASK_RESPONSE;
-    case MS_T_REASONING:
-        return MS__TASK_REASONING;
-    default:
-        return MS__TASK_DATA;
-    }
-}
-
-/* What is being written, and what the format has said of it. */
-typedef struct ms__task_out {
-    ms__task_kind kind;
-    uint32_t said;
-    bool user;                /* the author */
-    bool odd;                 /* its author is in call_extra, see ms__task_author */
-    bool flat;                /* call_extra stands among the members */
-    ms_str id, name;          /* of a call or result */
-    ms_type type;             /* as it will be read */
-    char derived[MS__DERIVED_ID];
-} ms__task_out;
-
-/* Would the reader put this member of call_extra back there? */
-static bool ms__task_returns(const ms_envelope *m, ms__task_kind kind, ms_str key,
-                             ms_str value)
-{
-    const char *expected;
-    size_t row = ms__task_row_of(kind, key);
-    bool lenient = (m->flags & MS_FLAG_LENIENT) != 0;
-    if (ms_json_string_is(key, MS_STR("type"))) return false;
-    if (ms_json_string_is(key, MS_STR("author")) ||
-        ms_json_string_is(key, MS_STR(MS__REST)))
-        return lenient;
-    if (row == MS__TASK_ROWS) return true;
-    if (ms__task_members[row].required || ms__task_members[row].rule == MS__TASK_IS_TEXTS)
-        return false;
-    if (ms__task_members[row].rule == MS__TASK_IS_FLAG &&
-        (m->type == MS_T_ERROR || ms_json_kind_of(value) == MS_JSON_TRUE))
-        return false;
-    return lenient || ms__task_row_fits(row, value, &expected);
-}
-
-static bool ms__task_is_flat(const ms_envelope *m, ms__task_kind kind)
-{
-    size_t n = 0;
-    ms_json_iter it = ms_json_iterate(m->call_extra);
-    for (; ms_json_next(&it); n++)
-        if (!ms__task_returns(m, kind, it.key, it.value)) return false;
-    return n > 0;
-}
-
-/* Ids and names that the format requires, made up where there are none. */
-static ms_result ms__task_names(ms_writer *w, const ms_envelope *m, ms__task_out *o,
-                                ms_error *err)
-{
-    o->name = m->tool;
-    if (o->kind == MS__TASK_REQUEST)
-        return ms__call_begins(w, m, o->derived, &o->id, err);
-    ms__call_ends(w, m, &o->id, &o->name);
-    if (!o->id.ptr) o->id = ms__id_made_up(w, m, o->derived);
-    if (!o->name.ptr) o->name = MS_STR("unknown_tool");
-    return MS_OK;
-}
-
-/* A text as a string: of a JSON string what it says, of other JSON its text. */
-static void ms__task_put_text(ms_writer *w, ms_value v)
-{
-    if (v.json && ms_json_kind_of(v.text) == MS_JSON_STRING)
-        ms_json_put_raw(&w->json, v.text);
-    else
-        ms_json_put_string(&w->json, v.text);
-}
-
-/* Is it summary and content as the format has them? */
-static bool ms__task_is_reasoning(ms_value v)
-{
-    ms_str summary;
-    const char *expected;
-    if (!ms__value_is_object(v) || !ms_json_member(v.text, MS_STR("summary"), &summary))
-        return false;
-    ms_json_iter it = ms_json_iterate(v.text);
-    while (ms_json_next(&it)) {
-        size_t row = ms__task_row_of(MS__TASK_REASONING, it.key);
-        if (row == MS__TASK_ROWS || ms__task_members[row].rule != MS__TASK_IS_TEXTS ||
-            !ms__task_row_fits(row, it.value, &expected))
-            return false;
-    }
-    return true;
-}
-
-static void ms__task_write_reasoning(ms_writer *w, const ms_envelope *m, ms__task_out *o)
-{
-    if (!ms__task_is_reasoning(m->content)) {
-        ms__write_field(w, "summary", MS_STR("[]"), true);
-        ms_json_key(&w->json, MS_STR("content"));
-        ms_json_begin_array(&w->json);
-        ms__task_put_text(w, m->content);
-        ms_json_end_array(&w->json);
-        return;
-    }
-    o->said |= MS__SAID(CONTENT);
-    ms__put_members(w, m->content.text, NULL);
-    if (w->defaults && !ms__has_member(m->content.text, "content"))
-        ms__write_field(w, "content", MS_STR("null"), true);
-}
-
-/* A message of another type, as the members that the framework format has. */
-static void ms__task_write_data(ms_writer *w, const ms_envelope *m, ms__task_out *o)
-{
-    ms_json_key(&w->json, MS_STR("data"));
-    if (m->type == MS_T_DATA && ms__value_is_object(m->content)) {
-        ms_json_put_raw(&w->json, m->content.text);
-        o->said |= MS__SAID(CONTENT);
-        return;
-    }
-    o->type = MS_T_NONE; /* msgstore says the type */
-    ms_json_begin_object(&w->json);
-    ms__write_field(w, "type", m->type == MS_T_OTHER ? m->type_name
-                                                     : ms_str_of(ms_type_word(m->type)),
-                    false);
-    for (size_t i = 0; i < MS__FRAMEWORK_ROWS; i++) {
-        ms_field field = ms__framework[i].field;
-        if (!ms__task_carries(&ms__framework[i])) continue;
-        ms__write_field(w, ms__framework[i].name, ms__field_text(m, (unsigned)field),
-                        ms__field_is_json(m, (unsigned)field));
-        o->said |= (uint32_t)1 << field;
-    }
-    ms_json_end_object(&w->json);
-}
-
-static void ms__task_write_call(ms_writer *w, const ms_envelope *m, ms__task_out *o)
-{
-    o->said |= MS__SAID(CALL_ID) | MS__SAID(TOOL);
-    ms__write_field(w, "tool_call_id", o->id, false);
-    ms__write_field(w, "name", o->name, false);
-    if (o->kind == MS__TASK_REQUEST) {
-        bool object = ms__value_is_object(m->args);
-        ms__write_field(w, "arguments", object ? m->args.text : MS_STR("{}"), true);
-        if (object) o->said |= MS__SAID(ARGS);
-        return;
-    }
-    o->said |= MS__SAID(CONTENT);
-    bool stands_in = (m->flags & MS_FLAG_LENIENT) && o->flat &&
-                     ms__has_member(m->call_extra, "result");
-    if (!stands_in) ms__write_field(w, "content", m->content.text, m->content.json);
-    if (m->type == MS_T_ERROR) ms__write_field(w, "is_error", MS_STR("true"), true);
-}
-
-static void ms__task_write_defaults(ms_writer *w, const ms_envelope *m,
-                                    const ms__task_out *o)
-{
-    for (size_t i = 0; i < MS__TASK_ROWS; i++) {
-        const struct ms__task_member *row = &ms__task_members[i];
-        bool said = row->rule == MS__TASK_IS_TEXTS ||
-                    (row->rule == MS__TASK_IS_FLAG && m->type == MS_T_ERROR) ||
-                    (o->flat && ms__has_member(m->call_extra, row->name));
-        if (row->fallback && (row->kinds >> o->kind & 1) && !said)
-            ms__write_field(w, row->name, ms_str_of(row->fallback), true);
-    }
-}
-
-/* The members by kind. */
-static void ms__task_write_fields(ms_writer *w, const ms_envelope *m, ms__task_out *o)
-{
-    switch (o->kind) {
-    case MS__TASK_TEXT:
-        o->type = o->odd ? MS_T_TEXT : o->user ? MS_T_USER_MESSAGE
-                                               : MS_T_ASSISTANT_MESSAGE;
-        ms_json_key(&w->json, MS_STR("content"));
-        ms__task_put_text(w, m->content);
-        if (!m->content.json || ms_json_kind_of(m->content.text) == MS_JSON_STRING)
-            o->said |= MS__SAID(CONTENT);
-        break;
-    case MS__TASK_DATA:
-        ms__task_write_data(w, m, o);
-        break;
-    case MS__TASK_REASONING:
-        ms__task_write_reasoning(w, m, o);
-        break;
-    case MS__TASK_REQUEST:
-    case MS__TASK_RESPONSE:
-    case MS__TASK_KINDS:
-        ms__task_write_call(w, m, o);
-        break;
-    }
-}
-
-static void ms__task_write_content(ms_writer *w, const ms_envelope *m, ms__task_out *o)
-{
-    ms_json_begin_object(&w->json);
-    ms__write_field(w, "type", ms_str_of(ms__task_words[o->kind]), false);
-    if (!o->odd)
-        ms__write_field(w, "author", o->user ? MS_STR("user") : MS_STR("agent"), false);
-    ms__task_write_fields(w, m, o);
-    if (w->defaults) ms__task_write_defaults(w, m, o);
-    if (o->flat) ms__put_members(w, m->call_extra, NULL);
-    if (o->flat) o->said |= MS__SAID(CALL_EXTRA);
-    /* the role that the reader will set, or that none is set */
-    bool author = o->type == m->type && o->kind != MS__TASK_TEXT && o->user;
-    bool same = m->role == (author ? MS_ROLE_USER : MS_ROLE_NONE) || o->odd;
-    ms_role role = same ? ms__role_of(m->role, m->type) : MS_ROLE_NONE;
-    (void)ms__rest_write(w, m, o->type, role, o->said);
-    ms_json_end_object(&w->json);
-}
-
-/* Bits of `emitted`, of a wrapper: what is written already, and whether what a lenient
- * reader kept may stay where it was. */
-enum {
-    MS__TASK_HAS_ID = 1,
-    MS__TASK_HAS_TASK = 2,
-    MS__TASK_HAS_TIME = 4,
-    MS__TASK_STAYS = 8
-};
-
-/* Members of extra that the reader would take for something else. */
-static bool ms__task_taken(ms_writer *w, ms_str key, ms_str value)
-{
-    double ignored;
-    bool stays = (w->emitted & MS__TASK_STAYS) != 0;
-    bool null = ms_json_kind_of(value) == MS_JSON_NULL;
-    bool time = ms__task_is_time(value, &ignored);
-    if (ms_json_string_is(key, MS_STR("id")))
-        return (w->emitted & MS__TASK_HAS_ID) || (!null && !stays) ||
-               ms_json_kind_of(value) == MS_JSON_STRING;
-    if (ms_json_string_is(key, MS_STR("created_at")))
-        return (w->emitted & MS__TASK_HAS_TIME) || time || (!null && !stays);
-    if (ms_json_string_is(key, MS_STR("task_id")))
-        return (w->emitted & MS__TASK_HAS_TASK) != 0;
-    if (ms_json_string_is(key, MS_STR("updated_at"))) return !time && !null && !stays;
-    if (ms_json_string_is(key, MS_STR("streaming_status")))
-        return !ms__task_is_status(value) && !stays;
-    return ms_json_string_is(key, MS_STR("content")) ||
-           ms_json_string_is(key, MS_STR("type")) ||
-           ms_json_string_is(key, MS_STR("author"));
-}
-
-/* What stands before the content. */
-static void ms__task_open(ms_writer *w, const ms_envelope *m, ms__task_out *o)
-{
-    char number[20];
-    ms_str id = m->id;
-    bool lenient = (m->flags & MS_FLAG_LENIENT) != 0;
-    if (!id.ptr && m->seq > 0 && !ms__has_member(m->extra, "id"))
-        id = ms_str_n(number, ms__u64_write(m->seq, number));
-    w->emitted = lenient ? MS__TASK_STAYS : 0;
-    ms_json_begin_object(&w->json);
-    ms__write_field(w, "id", id, false);
-    if (id.ptr) w->emitted |= MS__TASK_HAS_ID;
-    if (m->location.ptr || !lenient) {
-        ms__write_field(w, "task_id", m->location.ptr ? m->location : MS_STR(""), false);
-        w->emitted |= MS__TASK_HAS_TASK;
-    }
-    ms_json_key(&w->json, MS_STR("content"));
-    o->said |= MS__SAID(ID) | MS__SAID(LOCATION);
-}
-
-/* The time as created_at spells it; empty: it cannot. */
-static ms_str ms__task_spelled(const ms_envelope *m, char out[MS_ISO_MAX], bool *exact)
-{
-    double seconds = 0;
-    ms_str text = m->time_text;
-    *exact = false;
-    if (!m->has_time) return ms_str_n(out, 0);
-    if (!text.ptr || ms_iso_read(text, &seconds) != MS_OK || seconds != m->time)
-        text = ms_str_n(out, ms_iso_write(m->time, out));
-    *exact = text.len > 0 && ms_iso_read(text, &seconds) == MS_OK && seconds == m->time;
-    return text;
-}
-
-/* Was this content kept as it came? */
-static bool ms__task_kept_whole(const ms_envelope *m)
-{
-    return m->type == MS_T_OTHER && (m->flags & MS_FLAG_LENIENT) &&
-           ms__value_is_object(m->content) && !m->call_extra.ptr;
-}
-
-static ms_result ms__task_begin(ms_writer *w, const ms_envelope *m, ms__task_out *o,
-                                ms_error *err)
-{
-    memset(o, 0, sizeof *o);
-    o->kind = ms__task_kind_of(m);
-    o->type = m->type;
-    o->flat = ms__task_is_flat(m, o->kind);
-    o->odd = (m->flags & MS_FLAG_LENIENT) && o->flat &&
-             ms__has_member(m->call_extra, "author");
-    o->user = m->role == MS_ROLE_USER || ms__chat_role(m) == MS_ROLE_USER;
-    if (o->kind != MS__TASK_REQUEST && o->kind != MS__TASK_RESPONSE) return MS_OK;
-    return ms__task_names(w, m, o, err);
-}
-
-static ms_result ms__task_write(ms_writer *w, const ms_envelope *m, size_t n,
-                                ms_error *err)
-{
-    ms__task_out o;
-    char iso[MS_ISO_MAX];
-    bool exact, wrapper = m->extra.ptr || w->with_location;
-    bool stamped = (m->flags & MS_FLAG_STAMPED) && ms__has_member(m->extra, "created_at");
-    (void)n;
-    MS__TRY(ms__task_begin(w, m, &o, err));
-    ms_str time = ms__task_spelled(m, iso, &exact);
-    if (stamped) time.len = 0; /* it came without one, and said so */
-    if (wrapper) ms__task_open(w, m, &o);
-    if (wrapper && (exact || stamped)) o.said |= MS__SAID(TIME_TEXT);
-    if (ms__task_kept_whole(m)) ms_json_put_raw(&w->json, m->content.text);
-    else ms__task_write_content(w, m, &o);
-    if (!wrapper) return MS_OK;
-    if (time.len > 0) {
-        ms__write_field(w, "created_at", time, false);
-        w->emitted |= MS__TASK_HAS_TIME;
-    }
-    if ((m->flags & MS_FLAG_UNFINISHED) && !ms__has_member(m->extra, "streaming_status"))
-        ms__write_field(w, "streaming_status", MS_STR("IN_PROGRESS"), false);
-    ms__write_extra(w, m->extra, ms__task_taken);
-    ms_json_end_object(&w->json);
-    return MS_OK;
-}
-
-/* ---- deltas: the pieces in which a task message is streamed.
- *
- * A delta names its kind and one part. Parts of texts are joined in one buffer that
- * doubles; those of a reasoning come for several lists at once, each with the number of
- * its place: they are kept in a list and sorted at the end (merge sort, stable), so that
- * a place of 10^18, or a hundred thousand different ones, cost no more than any other.
- * (D3) A delta that is refused leaves the state as it was.
- */
-
-enum {
-    MS__DELTA_NONE,
-    MS__DELTA_TEXT,
-    MS__DELTA_DATA,
-    MS__DELTA_REQUEST,
-    MS__DELTA_RESPONSE,
-    MS__DELTA_SUMMARY,
-    MS__DELTA_THOUGHT,
-    MS__DELTA_KINDS
-};
-
-static const struct ms__delta_row {
-    const char *word, *part, *index; /* index NULL: has none */
-    bool named;                      /* tool_call_id and name */
-} ms__delta_rows[MS__DELTA_KINDS] = {
-    {"", "", NULL, false},
-    {"text", "text_delta", NULL, false},
-    {"data", "data_delta", NULL, false},
-    {"tool_request", "arguments_delta", NULL, true},
-    {"tool_response", "content_delta", NULL, true},
-    {"reasoning_summary", "summary_delta", "summary_index", false},
-    {"reasoning_content", "content_delta", "content_index", false},
-};
-
-/* A delta taken apart; texts are JSON strings. */
-typedef struct ms__delta {
-    unsigned kind;
-    int64_t index;
-    ms_str part, call_id, name;
-} ms__delta;
-
-typedef struct ms__fragment {
-    struct ms__fragment *next;
-    int64_t index;
-    bool thought;             /* of content, not of the summary */
-    ms_str text;
-} ms__fragment;
-
-static ms_result ms__delta_string(ms_str json, const char *name, bool may_lack,
-                                  ms_str *out,
-                                  ms_error *err)
-{
-    ms_reader r;
-    *out = ms__absent();
-    r.err = err;
-    bool there = ms_json_member(json, ms_str_of(name), out);
-    bool null = ms_json_kind_of(*out) == MS_JSON_NULL;
-    if (may_lack && (!there || null)) *out = MS_STR("\"\"");
-    else if (!there) return ms__read_missing(&r, name);
-    else if (ms_json_kind_of(*out) != MS_JSON_STRING)
-        return ms__read_kind(&r, name, "a string", *out);
-    return MS_OK;
-}
-
-/* json is checked. */
-static ms_result ms__delta_read(ms_str json, ms__delta *d, ms_error *err)
-{
-    ms_str type, index;
-    ms_reader r;
-    memset(d, 0, sizeof *d);
-    r.err = err;
-    if (ms_json_kind_of(json) != MS_JSON_OBJECT)
-        return ms__fail(err, MS_E_KIND, "a delta is '%v', an object was expected",
-                        MS__V(json));
-    MS__TRY(ms__delta_string(json, "type", false, &type, err));
-    for (unsigned i = 1; i < MS__DELTA_KINDS; i++)
-        if (ms_json_string_is(type, ms_str_of(ms__delta_rows[i].word))) d->kind = i;
-    if (d->kind == MS__DELTA_NONE)
-        return ms__at_field(err, ms__fail(err, MS_E_TYPE, "type %v is no kind of delta",
-                                          MS__V(type)), "type");
-    const struct ms__delta_row *row = &ms__delta_rows[d->kind];
-    MS__TRY(ms__delta_string(json, row->part, true, &d->part, err));
-    if (row->named) {
-        MS__TRY(ms__delta_string(json, "tool_call_id", false, &d->call_id, err));
-        MS__TRY(ms__delta_string(json, "name", false, &d->name, err));
-    }
-    if (!row->index) return MS_OK;
-    if (!ms_json_member(json, ms_str_of(row->index), &index))
-        return ms__read_missing(&r, row->index);
-    if (ms_json_i64(index, &d->index) != MS_OK)
-        return ms__read_kind(&r, row->index, "a whole number", index);
-    return MS_OK;
-}
-
-static bool ms__delta_reasons(unsigned kind)
-{
-    return kind == MS__DELTA_SUMMARY || kind == MS__DELTA_THOUGHT;
-}
-
-/* A copy of what a JSON string says. */
-static ms_result ms__delta_copy(ms_arena *arena, ms_str json, ms_str *out)
-{
-    ms_str text;
-    MS__TRY(ms_json_string(json, arena, &text));
-    char *copy = (char *)ms_arena_alloc(arena, text.len);
-    if (!copy) return arena->buffer ? MS_E_ARENA : MS_E_NO_MEMORY;
-    if (text.len > 0) memcpy(copy, text.ptr, text.len);
-    *out = ms_str_n(copy, text.len);
-    return MS_OK;
-}
-
-MS_API void ms_deltas_init(ms_deltas *d, ms_arena *arena)
-{
-    memset(d, 0, sizeof *d);
-    d->arena = d->text.arena = arena;
-}
-
-static ms_result ms__deltas_fragment(ms_deltas *d, const ms__delta *delta)
-{
-    ms_str text;
-    MS__TRY(ms__delta_copy(d->arena, delta->part, &text));
-    ms__fragment *f = (ms__fragment *)ms_arena_alloc(d->arena, sizeof *f);
-    if (!f) return d->arena->buffer ? MS_E_ARENA : MS_E_NO_MEMORY;
-    f->next = NULL;
-    f->index = delta->index;
-    f->thought = delta->kind == MS__DELTA_THOUGHT;
-    f->text = text;
-    if (d->last) d->last->next = f;
-    else d->first = f;
-    d->last = f;
-    return MS_OK;
-}
-
-static ms_result ms__deltas_add(ms_deltas *d, const ms__delta *delta)
-{
-    ms_str text, call_id = d->call_id, name = d->name;
-    if (ms__delta_reasons(delta->kind)) return ms__deltas_fragment(d, delta);
-    if (delta->call_id.ptr && d->kind == MS__DELTA_NONE) {
-        MS__TRY(ms__delta_copy(d->arena, delta->call_id, &call_id));
-        MS__TRY(ms__delta_copy(d->arena, delta->name, &name));
-    }
-    MS__TRY(ms_json_string(delta->part, d->arena, &text));
-    MS__TRY(ms_buf_write(&d->text, text.ptr, text.len));
-    d->call_id = call_id;
-    d->name = name;
-    return MS_OK;
-}
-
-MS_API ms_result ms_deltas_put(ms_deltas *d, ms_str delta_json, ms_error *err)
-{
-    ms__delta delta;
-    ms_str json;
-    if (!d->arena) return ms__no_arena(err, NULL, delta_json.len);
-    MS__TRY(ms_json_check(delta_json, NULL, &json, err));
-    MS__TRY(ms__delta_read(json, &delta, err));
-    bool reasons = ms__delta_reasons(d->kind);
-    if (d->kind != MS__DELTA_NONE && d->kind != delta.kind &&
-        !(reasons && ms__delta_reasons(delta.kind))) {
-        ms_result code = ms__fail(err, MS_E_TYPE, "a delta of the kind %s follows one of "
-                                  "the kind %s", ms__delta_rows[delta.kind].word,
-                                  reasons ? "reasoning" : ms__delta_rows[d->kind].word);
-        return ms__at_field(err, code, "type");
-    }
-    if (ms__deltas_add(d, &delta) != MS_OK)
-        return ms__no_arena(err, d->arena, delta_json.len);
-    d->kind = delta.kind;
-    d->count++;
-    return MS_OK;
-}
-
-static bool ms__fragment_before(const ms__fragment *a, const ms__fragment *b)
-{
-    if (a->thought != b->thought) return !a->thought;
-    return a->index < b->index;
-}
-
-/* Two sorted lists into one; of equal ones those of a first. */
-static ms__fragment *ms__fragments_merge(ms__fragment *a, ms__fragment *b)
-{
-    ms__fragment *first = NULL, **at = &first;
-    while (a && b) {
-        ms__fragment **from = ms__fragment_before(b, a) ? &b : &a;
-        *at = *from;
-        at = &(*at)->next;
-        *from = *at;
-    }
-    *at = a ? a : b;
-    return first;
-}
-
-/* Sorts: slot i holds nothing or a sorted list of 2^i, like the digits of a number. */
-static ms__fragment *ms__fragments_sort(ms__fragment *list)
-{
-    ms__fragment *slot[48], *all = NULL;
-    unsigned used = 0, i;
-    while (list) {
-        ms__fragment *one = list;
-        list = list->next;
-        one->next = NULL;
-        for (i = 0; i < used && slot[i]; i++) {
-            one = ms__fragments_merge(slot[i], one);
-            slot[i] = NULL;
-        }
-        if (i == used) used++;
-        slot[i] = one;
-    }
-    for (i = 0; i < used; i++) all = ms__fragments_merge(slot[i], all);
-    return all;
-}
-
-/* The texts of one list, joined by index; empty ones are left out. */
-static void ms__fragments_write(ms_json_writer *w, const ms__fragment *list, bool thought)
-{
-    const ms__fragment *next;
-    ms_json_begin_array(w);
-    for (; list; list = next) {
-        size_t len = 0;
-        for (next = list; next && !ms__fragment_before(list, next); next = next->next)
-            len += next->text.len;
-        if (list->thought != thought || len == 0) continue;
-        ms__json_before(w, false);
-        ms__json_byte(w, '"');
-        for (; list != next; list = list->next) ms__json_escaped(w, list->text);
-        ms__json_byte(w, '"');
-    }
-    ms_json_end_array(w);
-}
-
-/* A writer into a fresh buffer; ms__text_done ends it. */
-static void ms__text_begin(ms_json_writer *w, ms_buf *buf, ms_arena *arena)
-{
-    memset(buf, 0, sizeof *buf);
-    buf->arena = arena;
-    ms_json_init(w, ms_buf_write, buf, false);
-}
-
-static bool ms__fragments_say(const ms__fragment *list, bool thought)
-{
-    for (; list; list = list->next)
-        if (list->thought == thought && list->text.len > 0) return true;
-    return false;
-}
-
-static ms_result ms__deltas_reasoning(ms_deltas *d, ms_envelope *out, ms_error *err)
-{
-    ms_json_writer w;
-    ms_buf buf;
-    d->first = ms__fragments_sort(d->first);
-    for (d->last = d->first; d->last->next;) d->last = d->last->next;
-    bool thoughts = ms__fragments_say(d->first, true);
-    *out = ms_assistant_message(ms_text(""));
-    if (!thoughts && !ms__fragments_say(d->first, false)) return MS_OK;
-    ms__text_begin(&w, &buf, d->arena);
-    ms_json_begin_object(&w);
-    ms_json_key(&w, MS_STR("summary"));
-    ms__fragments_write(&w, d->first, false);
-    ms_json_key(&w, MS_STR("content"));
-    if (thoughts) ms__fragments_write(&w, d->first, true);
-    else ms_json_put_null(&w);
-    ms_json_end_object(&w);
-    if (ms_json_finish(&w) != MS_OK) return ms__no_arena(err, d->arena, buf.len);
-    *out = ms_reasoning(ms_json(ms_buf_text(&buf)));
-    return MS_OK;
-}
-
-/* What was joined, as the object that it must be. */
-static ms_result ms__deltas_object(const ms_deltas *d, ms_value *out, ms_error *err)
-{
-    ms_json_opts opts;
-    const char *name = d->kind == MS__DELTA_DATA ? "data" : "arguments";
-    memset(&opts, 0, sizeof opts);
-    opts.max_depth = MS_FIELD_MAX_DEPTH;
-    out->json = true;
-    ms_result code = ms_json_check(ms_buf_text(&d->text), &opts, &out->text, err);
-    if (code == MS_OK && ms_json_kind_of(out->text) != MS_JSON_OBJECT)
-        code = ms__fail(err, MS_E_KIND, "%s is '%v', an object was expected", name,
-                        MS__V(out->text));
-    return code == MS_OK ? MS_OK : ms__at_field(err, code, name);
-}
-
-MS_API ms_result ms_deltas_finish(ms_deltas *d, ms_envelope *out, ms_error *err)
-{
-    ms_value value = ms_text_n(ms_buf_text(&d->text));
-    memset(out, 0, sizeof *out);
-    if (d->count == 0)
-        return ms__fail(err, MS_E_MISSING, "there was no delta to make a message of");
-    if (ms__delta_reasons(d->kind)) return ms__deltas_reasoning(d, out, err);
-    if (d->kind == MS__DELTA_DATA || d->kind == MS__DELTA_REQUEST)
-        MS__TRY(ms__deltas_object(d, &value, err));
-    if (d->kind == MS__DELTA_TEXT) *out = ms_assistant_message(value);
-    else if (d->kind == MS__DELTA_DATA) *out = ms_data(value);
-    else if (d->kind == MS__DELTA_REQUEST) *out = ms_action(d->name, value);
-    else *out = ms_observation(value);
-    out->tool = d->name;
-    out->call_id = d->call_id;
-    return MS_OK;
-}
-
-/* Does b go on the text of a? */
-static bool ms__delta_continues(const ms__delta *a, const ms__delta *b)
-{
-    ms_str inside;
-    if (a->kind == MS__DELTA_NONE || a->kind != b->kind || a->index != b->index)
-        return false;
-    if (!a->call_id.ptr) return true;
-    if (ms__string_inside(a->call_id, &inside) && !memchr(inside.ptr, '\\', inside.len))
-        return ms_json_string_is(b->call_id, inside);
-    return ms_str_equal(a->call_id, b->call_id);
-}
-
-/* One delta of a list; null stands for an update without a delta, and is of no kind. */
-static ms_result ms__delta_of_list(ms_str json, ms__delta *d, ms_error *err)
-{
-    memset(d, 0, sizeof *d);
-    return ms_json_kind_of(json) == MS_JSON_NULL ? MS_OK : ms__delta_read(json, d, err);
-}
-
-/* The members of the first delta, and the joined parts of all up to `end`. */
-static void ms__deltas_write(ms_json_writer *w, ms_str first, ms_json_iter it,
-                             size_t more)
-{
-    ms__delta d;
-    ms_str inside, json = first;
-    (void)ms__delta_read(first, &d, NULL);
-    ms_str part = ms_str_of(ms__delta_rows[d.kind].part);
-    ms_json_begin_object(w);
-    ms_json_iter members = ms_json_iterate(first);
-    while (ms_json_next(&members)) {
-        if (ms_json_string_is(members.key, part)) continue;
-        ms_json_put_raw(w, members.key);
-        ms__json_colon(w);
-        ms_json_put_raw(w, members.value);
-    }
-    ms_json_key(w, part);
-    ms__json_before(w, false);
-    ms__json_byte(w, '"');
-    for (;; json = it.value) {
-        (void)ms__delta_read(json, &d, NULL);
-        if (ms__string_inside(d.part, &inside)) ms__json_bytes(w, inside.ptr, inside.len);
-        if (more-- == 0 || !ms_json_next(&it)) break;
-    }
-    ms__json_byte(w, '"');
-    ms_json_end_object(w);
-}
-
-MS_API ms_result ms_deltas_merge(ms_str list, ms_json_writer *w, ms_error *err)
-{
-    ms__delta first, next;
-    ms_str value;
-    size_t i = 0;
-    MS__TRY(ms_json_check(list, NULL, &value, err));
-    if (ms_json_kind_of(value) != MS_JSON_ARRAY)
-        return ms__fail(err, MS_E_KIND, "the deltas are '%v', an array was expected",
-                        MS__V(value));
-    ms_json_iter it = ms_json_iterate(value);
-    for (; ms_json_next(&it); i++) {
-        ms_result code = ms__delta_of_list(it.value, &first, err);
-        if (code != MS_OK) return ms__fail_in(err, code, "deltas[%u]", (uint64_t)i);
-    }
-    ms_json_begin_array(w);
-    it = ms_json_iterate(value);
-    bool some = ms_json_next(&it);
-    while (some) {
-        size_t more = 0;
-        ms_str json = it.value;
-        ms_json_iter start = it;
-        (void)ms__delta_of_list(json, &first, NULL);
-        while ((some = ms_json_next(&it)) == true) {
-            (void)ms__delta_of_list(it.value, &next, NULL);
-            if (!ms__delta_continues(&first, &next)) break;
-            more++;
-        }
-        if (more == 0) ms_json_put_raw(w, json);
-        else ms__deltas_write(w, json, start, more);
-    }
-    ms_json_end_array(w);
-    return w->result == MS_OK ? MS_OK : ms__fail(err, w->result, "writing deltas failed");
-}
-
-/* ---- task contents as chat messages, one each. The caller may say for each kind what
- * becomes of it. */
-
-static void ms__convert_text(ms_json_writer *w, ms_value v, bool error)
-{
-    ms_str inside;
-    ms__json_before(w, false);
-    ms__json_byte(w, '"');
-    if (error) ms__json_bytes(w, "Error: ", 7);
-    if (v.json && ms__string_inside(v.text, &inside))
-        ms__json_bytes(w, inside.ptr, inside.len);
-    else ms__json_escaped(w, v.text);
-    ms__json_byte(w, '"');
-}
-
-static void ms__convert_key(ms_json_writer *w, const char *key, ms_str text)
-{
-    ms_json_key(w, ms_str_of(key));
-    ms_json_put_string(w, text);
-}
-
-static void ms__convert_call(ms_json_writer *w, const ms_envelope *m,
-                             const ms__task_out *o)
-{
-    ms__convert_key(w, "role", MS_STR("assistant"));
-    ms_json_key(w, MS_STR("content"));
-    if (m->content.text.ptr) ms__convert_text(w, m->content, false);
-    else ms_json_put_null(w);
-    ms_json_key(w, MS_STR("tool_calls"));
-    ms_json_begin_array(w);
-    ms_json_begin_object(w);
-    ms__convert_key(w, "id", o->id);
-    ms__convert_key(w, "type", MS_STR("function"));
-    ms_json_key(w, MS_STR("function"));
-    ms_json_begin_object(w);
-    ms__convert_key(w, "name", o->name);
-    ms__convert_key(w, "arguments", m->args.text);
-    ms_json_end_object(w);
-    ms_json_end_object(w);
-    ms_json_end_array(w);
-}
-
-static void ms__convert_answer(ms_json_writer *w, const ms_envelope *m,
-                               const ms__task_out *o)
-{
-    ms__convert_key(w, "role", MS_STR("tool"));
-    ms__convert_key(w, "tool_call_id", o->id);
-    ms__convert_key(w, "name", o->name);
-    ms_json_key(w, MS_STR("content"));
-    ms__convert_text(w, m->content, m->type == MS_T_ERROR);
-}
-
-static void ms__convert_said(ms_json_writer *w, const ms_envelope *m, ms_value said)
-{
-    ms_role role = ms__chat_role(m);
-    ms__convert_key(w, "role", role == MS_ROLE_OTHER ? m->role_name
-                                                     : ms_str_of(ms_role_word(role)));
-    ms_json_key(w, MS_STR("content"));
-    ms__convert_text(w, said, false);
-}
-
-/* A message as it is converted when the caller does not say how. */
-static ms_result ms__convert_default(ms_json_writer *w, const ms_envelope *m,
-                                     const ms__task_out *o, ms_buf *scratch)
-{
-    ms_value said;
-    if (o->kind == MS__TASK_REASONING) return MS_OK;
-    MS__TRY(ms__chat_said(m, scratch, &said));
-    ms_json_begin_object(w);
-    if (o->kind == MS__TASK_REQUEST) ms__convert_call(w, m, o);
-    else if (o->kind == MS__TASK_RESPONSE) ms__convert_answer(w, m, o);
-    else ms__convert_said(w, m, said);
-    ms_json_end_object(w);
-    return MS_OK;
-}
-
-static ms_task_convert_fn ms__converter_of(const ms_task_converters *c,
-                                           ms__task_kind kind)
-{
-    switch (kind) {
-    case MS__TASK_TEXT:
-        return c->text;
-    case MS__TASK_DATA:
-        return c->data;
-    case MS__TASK_REQUEST:
-        return c->tool_request;
-    case MS__TASK_RESPONSE:
-        return c->tool_response;
-    case MS__TASK_REASONING:
-    case MS__TASK_KINDS:
-        break;
-    }
-    return c->reasoning;
-}
-
-/* What of the task writer is wanted here is its memory of open calls. */
-static ms_result ms__convert_one(ms_writer *calls, const ms_envelope *m,
-                                 const ms_task_converters *c, ms_json_writer *w,
-                                 ms_error *err)
-{
-    ms__task_out o;
-    ms_task_convert_fn convert = ms__converter_of(c, ms__task_kind_of(m));
-    MS__TRY(ms_envelope_check(m, err));
-    MS__TRY(ms__task_begin(calls, m, &o, err));
-    calls->written++;
-    uint32_t depth = w->depth;
-    ms_result code = convert ? convert(c->ctx, m, w)
-                             : ms__convert_default(w, m, &o, &calls->scratch);
-    if (code == MS_OK) code = w->result;
-    if (code == MS_OK && (w->depth != depth || w->after_key)) code = MS_E_ARGUMENT;
-    return code == MS_OK ? MS_OK : ms__fail(err, code, "the message was not converted");
-}
-
-MS_API ms_result ms_task_convert(const ms_envelope *items, size_t n,
-                                 const ms_task_converters *converters, ms_arena *arena,
-                                 ms_json_writer *w, ms_error *err)
-{
-    ms_task_converters defaults;
-    if (!arena) return ms__no_arena(err, NULL, sizeof(ms_writer));
-    memset(&defaults, 0, sizeof defaults);
-    ms_writer *calls = (ms_writer *)ms_arena_alloc(arena, sizeof *calls);
-    if (!calls) return ms__no_arena(err, arena, sizeof *calls);
-    ms_writer_init(calls, NULL, NULL, arena, ms_buf_write, &calls->scratch);
-    ms_json_begin_array(w);
-    for (size_t i = 0; i < n; i++) {
-        ms_result code = ms__convert_one(calls, &items[i],
-                                         converters ? converters : &defaults, w, err);
-        if (code != MS_OK) return ms__fail_in(err, code, "messages[%u]", (uint64_t)i);
-    }
-    ms_json_end_array(w);
-    return w->result == MS_OK ? MS_OK : ms__fail(err, w->result, "writing failed");
-}
-
-/* ---- session. Rows of a conversation, as an agent service keeps them:
- *
- *   message form   {role, content, timestamp, tool_name, tool_call_id, tool_arguments}
- *   stored form    {id, session_id, user_id, tenant_id, role, content, created_at,
- *                   metadata: {timestamp, tool_name, tool_call_id, tool_arguments, ...},
- *                   tool_calls: {items: [...]}, ...}
- *
- * Both are read alike, one row as one envelope. The role decides the type: user,
- * assistant, tool (an observation with tool, call id and arguments); any other word is a
- * text of that role. A row without role is the assistant's, as for the origin; one
- * without content has null; one of the two must be there. Content is text; other JSON is
- * kept as it is. Time is `timestamp`, else `created_at`, else metadata.timestamp: RFC
- * 3339 text or seconds. Tool members count on tool rows only, those of the row before
- * those of its metadata. An assistant's row whose tool_calls is {"items": [one]}, with a
- * tool_name and tool_arguments in it, is an action. More calls, or other forms, stay as
- * they are.
- *
- * What only the stored form has stays in `extra` as a whole, also what fields were drawn
- * from: the writer leaves out a member that extra already says, so that each form comes
- * back as it was, and writes one beside it when the field was changed since. That costs a
- * stored row its tool members twice.
- *
- * Crossing: what becomes of each type.
- *   user_message                       user
- *   assistant_message                  assistant
- *   observation                        tool
- *   text of a role                     that role
- *   action                             assistant with tool_calls, a row of its own: a
- *                                      call that nobody answers must not be lost
- *   error                              tool                            and msgstore
- *   task, script_instruction           user                            and msgstore
- *   final, plans, reasoning, data,
- *     delta, input_, approval_required assistant                       and msgstore
- *   delegation                         assistant "Delegated to w: task", msgstore
- *   synthesis, global_observation      user "[source] text"            and msgstore
- *   director_, injected_context        system                          and msgstore
- *   multimodal_part, any other         its role                        and msgstore
- * The object "msgstore" has what the row has no place for, here and where a known type
- * has more (turn, agent, key, joined, ...); the reader puts it back. */
-
-enum {
-    MS__ROW_ROLE,
-    MS__ROW_CONTENT,
-    MS__ROW_TIMESTAMP,
-    MS__ROW_CREATED,
-    MS__ROW_ID,
-    MS__ROW_TOOL,
-    MS__ROW_CALL_ID,
-    MS__ROW_ARGS,
-    MS__ROW_CALLS,
-    MS__ROW_METADATA,
-    MS__ROW_REST,
-    MS__ROW_MEMBERS
-};
-
-static const char *const ms__row_names[MS__ROW_MEMBERS] = {
-    "role",         "content",        "timestamp",  "created_at", "id",    "tool_name",
-    "tool_call_id", "tool_arguments", "tool_calls", "metadata",   MS__REST};
-
-/* Bits of `emitted`: the members, and what the message is like. */
-#define MS__ROW_BIT(member) ((uint32_t)1 << MS__ROW_##member)
-#define MS__ROW_STAYS ((uint32_t)1 << 16)      /* oddities in extra are the row's own */
-#define MS__ROW_IS_TOOL ((uint32_t)1 << 17)
-#define MS__ROW_IS_ASSISTANT ((uint32_t)1 << 18)
-#define MS__ROW_HAS_TIME ((uint32_t)1 << 19)
-#define MS__ROW_KEEP(member) ((uint32_t)1 << (20 + MS__ROW_##member)) /* extra says it */
-
-typedef struct ms__session_row {
-    ms_str last[MS__ROW_MEMBERS]; /* JSON texts; of repeated members the last */
-    uint32_t taken;               /* members that fields stand for; the rest is extra */
-} ms__session_row;
-
-static unsigned ms__row_member(ms_str key)
-{
-    unsigned i = 0;
-    while (i < MS__ROW_MEMBERS && !ms_json_string_is(key, ms_str_of(ms__row_names[i])))
-        i++;
-    return i;
-}
-
-/* null and empty text say nothing. */
-static bool ms__row_says(ms_str value)
-{
-    ms_json_kind kind = ms_json_kind_of(value);
-    return kind != MS_JSON_NONE && kind != MS_JSON_NULL &&
-           !ms_json_string_is(value, MS_STR(""));
-}
-
-/* Metadata counts where it has a name. */
-static bool ms__row_is_name(ms_str value)
-{
-    return ms_json_kind_of(value) == MS_JSON_STRING && ms__row_says(value);
-}
-
-/* Metadata is an object, or the text of one; absent when it is neither. */
-static ms_result ms__row_object(ms_str value, ms_arena *arena, ms_str *out, ms_error *err)
-{
-    ms_str text;
-    *out = ms__absent();
-    if (ms_json_kind_of(value) == MS_JSON_STRING) {
-        if (ms_json_string(value, arena, &text) != MS_OK)
-            return ms__no_arena(err, arena, value.len);
-        if (ms_json_check(text, NULL, &value, NULL) != MS_OK) return MS_OK;
-    }
-    if (ms_json_kind_of(value) == MS_JSON_OBJECT) *out = value;
-    return MS_OK;
-}
-
-/* A member of an object that may be absent. */
-static ms_str ms__row_in(ms_str object, const char *name)
-{
-    ms_str value = ms__absent();
-    if (object.ptr) (void)ms_json_member(object, ms_str_of(name), &value);
-    return value;
-}
-
-/* A time is text, or a number. */
-static bool ms__row_clock(ms_str value, double *seconds)
-{
-    if (ms_json_kind_of(value) == MS_JSON_NUMBER)
-        return ms_json_f64(value, seconds) == MS_OK;
-    return ms__iso_string(value, seconds);
-}
-
-/* The time of a row that has no timestamp. */
-static bool ms__row_other_time(ms_str created, ms_str metadata, double *seconds)
-{
-    return ms__row_clock(created, seconds) ||
-           ms__row_clock(ms__row_in(metadata, "timestamp"), seconds);
-}
-
-/* The next byte that is no white space between tokens; -1 at the end. */
-static int ms__row_token(ms_str s, size_t *at, bool *quoted)
-{
-    while (!*quoted && *at < s.len && memchr(" \t\r\n", s.ptr[*at], 4)) ++*at;
-    if (*at >= s.len) return -1;
-    char c = s.ptr[(*at)++];
-    bool escaped = *quoted && c == '\\' && *at < s.len;
-    if (escaped) return 256 + (unsigned char)s.ptr[(*at)++];
-    if (c == '"') *quoted = !*quoted;
-    return (unsigned char)c;
-}
-
-/* Are two JSON texts the same but for white space? */
-static bool ms__row_alike(ms_str a, ms_str b)
-{
-    size_t i = 0, k = 0;
-    bool in_a = false, in_b = false;
-    for (;;) {
-        int x = ms__row_token(a, &i, &in_a);
-        if (x != ms__row_token(b, &k, &in_b)) return false;
-        if (x < 0) return a.ptr && b.ptr;
-    }
-}
-
-/* Is the member that value? */
-static bool ms__row_is_value(ms_str member, ms_value v)
-{
-    return v.json ? ms__row_alike(member, v.text) : ms_json_string_is(member, v.text);
-}
-
-/* ---- Reading rows. */
-
-static ms_result ms__row_role(ms_reader *r, ms__session_row *row, ms_envelope *m)
-{
-    ms_str value = row->last[MS__ROW_ROLE], word = ms__absent();
-    if (ms_json_kind_of(value) == MS_JSON_STRING) MS__TRY(ms__read_text(r, value, &word));
-    if (word.len == 0) {
-        if (!row->last[MS__ROW_CONTENT].ptr && (!value.ptr || r->lenient))
-            return ms__read_missing(r, "role");
-        if (value.ptr && !r->lenient) return ms__read_kind(r, "role", "a word", value);
-        m->type = MS_T_ASSISTANT_MESSAGE;
-        m->role = MS_ROLE_ASSISTANT; /* said, so that the writer knows: it was not */
-        m->flags |= MS_FLAG_LENIENT;
-        return MS_OK;
-    }
-    row->taken |= MS__ROW_BIT(ROLE);
-    ms_role role = ms_role_of_word(word);
-    m->type = role == MS_ROLE_USER        ? MS_T_USER_MESSAGE
-              : role == MS_ROLE_ASSISTANT ? MS_T_ASSISTANT_MESSAGE
-              : role == MS_ROLE_TOOL      ? MS_T_OBSERVATION
-                                          : MS_T_TEXT;
-    if (m->type == MS_T_TEXT && role != MS_ROLE_SYSTEM) m->role = role;
-    if (role == MS_ROLE_OTHER) m->role_name = word;
-    return MS_OK;
-}
-
-/* A JSON value as text or JSON. */
-static ms_result ms__row_value(ms_reader *r, ms_str value, ms_value *out)
-{
-    out->json = ms_json_kind_of(value) != MS_JSON_STRING;
-    return out->json ? ms__read_json(r, value, &out->text)
-                     : ms__read_text(r, value, &out->text);
-}
-
-/* Null stands in where there is no content; the member itself, if any, stays in extra. */
-static ms_result ms__row_content(ms_reader *r, ms__session_row *row, ms_envelope *m)
-{
-    ms_str value = row->last[MS__ROW_CONTENT];
-    if (m->type == MS_T_ACTION && !value.ptr) return MS_OK;
-    if (!value.ptr || ms_json_kind_of(value) == MS_JSON_NULL) {
-        m->content = ms_json(MS_STR("null"));
-        m->flags |= MS_FLAG_LENIENT;
-        return MS_OK;
-    }
-    row->taken |= MS__ROW_BIT(CONTENT);
-    return ms__row_value(r, value, &m->content);
-}
-
-/* Is `calls` {"items": [a call as the writer below makes it]}? Gives that call. */
-static bool ms__row_call(ms_str calls, ms_str *call)
-{
-    ms_str name, id, second;
-    ms_json_iter it = ms_json_iterate(calls);
-    if (!it.object || !ms_json_next(&it) || !ms_json_string_is(it.key, MS_STR("items")))
-        return false;
-    if (!ms_json_element(it.value, 0, call) || ms_json_element(it.value, 1, &second))
-        return false;
-    if (ms_json_next(&it) || ms_json_kind_of(*call) != MS_JSON_OBJECT) return false;
-    name = ms__row_in(*call, "tool_name");
-    id = ms__row_in(*call, "tool_call_id");
-    return ms_json_kind_of(name) == MS_JSON_STRING &&
-           (!id.ptr || ms_json_kind_of(id) == MS_JSON_STRING) &&
-           ms__row_in(*call, "tool_arguments").ptr;
-}
-
-static ms_result ms__row_action(ms_reader *r, ms__session_row *row, ms_envelope *m)
-{
-    ms_str call, id;
-    if (m->type != MS_T_ASSISTANT_MESSAGE || !(row->taken & MS__ROW_BIT(ROLE)) ||
-        !ms__row_call(row->last[MS__ROW_CALLS], &call))
-        return MS_OK;
-    m->type = MS_T_ACTION;
-    row->taken |= MS__ROW_BIT(CALLS);
-    id = ms__row_in(call, "tool_call_id");
-    MS__TRY(ms__read_text(r, ms__row_in(call, "tool_name"), &m->tool));
-    if (id.ptr) MS__TRY(ms__read_text(r, id, &m->call_id));
-    MS__TRY(ms__row_value(r, ms__row_in(call, "tool_arguments"), &m->args));
-    ms__extra_begin(r);
-    ms_json_iter it = ms_json_iterate(call);
-    while (ms_json_next(&it)) {
-        unsigned i = ms__row_member(it.key);
-        if (i != MS__ROW_TOOL && i != MS__ROW_CALL_ID && i != MS__ROW_ARGS)
-            ms__extra_put(r, it.key, it.value);
-    }
-    return ms__extra_end(r, &m->call_extra);
-}
-
-/* The time, with its spelling when that is not ours. */
-static ms_result ms__row_time(ms_reader *r, ms__session_row *row, ms_str metadata,
-                              ms_envelope *m)
-{
-    char ours[MS_ISO_MAX];
-    double other;
-    ms_str value = row->last[MS__ROW_TIMESTAMP];
-    m->has_time = ms__row_clock(value, &m->time);
-    if (!m->has_time) {
-        bool wrong = ms__row_says(value);
-        if (wrong && !r->lenient)
-            return ms__read_kind(r, "timestamp", "an RFC 3339 time or seconds", value);
-        if (wrong) m->flags |= MS_FLAG_LENIENT;
-        m->has_time = ms__row_other_time(row->last[MS__ROW_CREATED], metadata, &m->time);
-        return MS_OK;
-    }
-    if (ms__row_other_time(row->last[MS__ROW_CREATED], metadata, &other) &&
-        other == m->time)
-        return MS_OK; /* said twice: all of it stays in extra */
-    row->taken |= MS__ROW_BIT(TIMESTAMP);
-    m->time_text = value;
-    if (ms_json_kind_of(value) == MS_JSON_NUMBER) return MS_OK;
-    MS__TRY(ms__read_text(r, value, &m->time_text));
-    if (ms_str_equal(m->time_text, ms_str_n(ours, ms_iso_write(m->time, ours))))
-        m->time_text = ms__absent();
-    return MS_OK;
-}
-
-/* Tool name or call id: of the row, else of its metadata. */
-static ms_result ms__row_name(ms_reader *r, ms__session_row *row, unsigned member,
-                              ms_str metadata, ms_envelope *m, ms_str *out)
-{
-    ms_str value = row->last[member];
-    ms_str inside = ms__row_in(metadata, ms__row_names[member]);
-    ms_json_kind kind = ms_json_kind_of(value);
-    if (kind == MS_JSON_STRING) {
-        MS__TRY(ms__read_text(r, value, out));
-        if (!ms_json_string_is(inside, *out)) row->taken |= (uint32_t)1 << member;
-        return MS_OK;
-    }
-    if (kind != MS_JSON_NONE && kind != MS_JSON_NULL) {
-        if (!r->lenient)
-            return ms__read_kind(r, ms__row_names[member], "a string", value);
-        m->flags |= MS_FLAG_LENIENT;
-    }
-    return ms__row_is_name(inside) ? ms__read_text(r, inside, out) : MS_OK;
-}
-
-static ms_result ms__row_tool(ms_reader *r, ms__session_row *row, ms_str metadata,
-                              ms_envelope *m)
-{
-    ms_str args = row->last[MS__ROW_ARGS];
-    if (m->type != MS_T_OBSERVATION) return MS_OK;
-    MS__TRY(ms__row_name(r, row, MS__ROW_TOOL, metadata, m, &m->tool));
-    MS__TRY(ms__row_name(r, row, MS__ROW_CALL_ID, metadata, m, &m->call_id));
-    ms_str inside = ms__row_in(metadata, "tool_arguments");
-    bool own = args.ptr && ms_json_kind_of(args) != MS_JSON_NULL;
-    if (!own) args = inside;
-    if (!args.ptr || ms_json_kind_of(args) == MS_JSON_NULL) return MS_OK;
-    MS__TRY(ms__row_value(r, args, &m->args));
-    if (own && !ms__row_is_value(inside, m->args)) row->taken |= MS__ROW_BIT(ARGS);
-    return MS_OK;
-}
-
-/* Sets what "msgstore" says; `row` has been read. */
-static ms_result ms__row_rest(ms_reader *r, ms__session_row *row, ms_envelope *m)
-{
-    bool kept;
-    ms_str rest = row->last[MS__ROW_REST];
-    ms_role said = ms__role_of(m->role, m->type), usual;
-    if (!rest.ptr) return MS_OK;
-    MS__TRY(ms__rest_read(r, rest, m, &kept));
-    if (!kept) m->flags |= MS_FLAG_LENIENT;
-    if (!kept) return MS_OK;
-    row->taken |= MS__ROW_BIT(REST);
-    if (m->type == MS_T_DELEGATION && !ms__row_in(rest, "content").ptr)
-        m->content = ms_text(NULL); /* the row's text was made of worker and task */
-    if (ms__row_in(rest, "time").ptr) m->time_text = ms__absent();
-    if (!(row->taken & MS__ROW_BIT(ROLE))) return MS_OK;
-    usual = ms__role_of(MS_ROLE_NONE, m->type);
-    if (m->role == MS_ROLE_NONE && said != usual) m->role = said;
-    else if (m->role == usual) m->role = MS_ROLE_NONE;
-    return MS_OK;
-}
-
-static ms_result ms__row_extra(ms_reader *r, const ms__session_row *row, ms_envelope *m)
-{
-    ms__extra_begin(r);
-    ms_json_iter it = ms_json_iterate(r->json);
-    while (ms_json_next(&it)) {
-        unsigned i = ms__row_member(it.key);
-        bool known = i < MS__ROW_MEMBERS;
-        if (known && (row->taken >> i & 1)) continue;
-        if (known && row->last[i].ptr != it.value.ptr) continue; /* a later one counts */
-        ms__extra_put(r, it.key, it.value);
-    }
-    return ms__extra_end(r, &m->extra);
-}
-
-static ms_result ms__session_read(ms_reader *r, ms_envelopes *out)
-{
-    ms_envelope m;
-    ms__session_row row;
-    ms_str metadata;
-    memset(&m, 0, sizeof m);
-    memset(&row, 0, sizeof row);
-    ms_json_iter it = ms_json_iterate(r->json);
-    while (ms_json_next(&it)) {
-        unsigned i = ms__row_member(it.key);
-        if (i < MS__ROW_MEMBERS) row.last[i] = it.value;
-    }
-    MS__TRY(ms__row_object(row.last[MS__ROW_METADATA], r->arena, &metadata, r->err));
-    MS__TRY(ms__row_role(r, &row, &m));
-    MS__TRY(ms__row_action(r, &row, &m));
-    MS__TRY(ms__row_content(r, &row, &m));
-    MS__TRY(ms__row_time(r, &row, metadata, &m));
-    MS__TRY(ms__row_tool(r, &row, metadata, &m));
-    if (ms_json_kind_of(row.last[MS__ROW_ID]) == MS_JSON_STRING) {
-        row.taken |= MS__ROW_BIT(ID);
-        MS__TRY(ms__read_text(r, row.last[MS__ROW_ID], &m.id));
-    }
-    MS__TRY(ms__row_rest(r, &row, &m));
-    MS__TRY(ms__row_extra(r, &row, &m));
-    return ms__one_envelope(r, &m, out);
-}
-
-/* ---- Writing rows. */
-
-/* Would a tool row with that metadata be read with a member that this message has not? */
-static bool ms__row_draws(const ms_envelope *m, ms_str metadata, bool tool)
-{
-    double ignored;
-    if (!m->has_time && ms__row_clock(ms__row_in(metadata, "timestamp"), &ignored))
-        return true;
-    if (!tool) return false;
-    ms_str args = ms__row_in(metadata, "tool_arguments");
-    return (!m->tool.ptr && ms__row_is_name(ms__row_in(metadata, "tool_name"))) ||
-           (!m->call_id.ptr && ms__row_is_name(ms__row_in(metadata, "tool_call_id"))) ||
-           (!m->args.text.ptr && args.ptr && ms_json_kind_of(args) != MS_JSON_NULL);
-}
-
-/* Must an extra member move, because the row has one of that name, or because it would be
- * read as something that it is not? */
-static bool ms__session_taken(ms_writer *w, ms_str key, ms_str value)
-{
-    double ignored;
-    ms_str call;
-    bool stays = (w->emitted & MS__ROW_STAYS) != 0;
-    bool tool = (w->emitted & MS__ROW_IS_TOOL) != 0;
-    unsigned i = ms__row_member(key);
-    if (i == MS__ROW_MEMBERS || (w->emitted >> (20 + i) & 1)) return false;
-    if (w->emitted >> i & 1) return true;
-    switch (i) {
-    case MS__ROW_TIMESTAMP:
-        return ms__row_says(value) && (!stays || ms__row_clock(value, &ignored));
-    case MS__ROW_CREATED:
-        return !(w->emitted & MS__ROW_HAS_TIME) && ms__row_clock(value, &ignored);
-    case MS__ROW_ID: return ms_json_kind_of(value) == MS_JSON_STRING;
-    case MS__ROW_TOOL:
-    case MS__ROW_CALL_ID:
-        if (!tool || ms_json_kind_of(value) == MS_JSON_NULL) return false;
-        return !stays || ms_json_kind_of(value) == MS_JSON_STRING;
-    case MS__ROW_ARGS: return tool && ms_json_kind_of(value) != MS_JSON_NULL;
-    case MS__ROW_CALLS:
-        return (w->emitted & MS__ROW_IS_ASSISTANT) && (w->emitted & MS__ROW_BIT(ROLE)) &&
-               ms__row_call(value, &call);
-    case MS__ROW_METADATA: return false;
-    default: return !stays;
-    }
-}
-
-static void ms__row_put(ms_writer *w, unsigned member, ms_str text, bool json)
-{
-    ms__write_field(w, ms__row_names[member], text, json);
-    w->emitted |= (uint32_t)1 << member;
-}
-
-/* Writes the time, if extra does not say it; is it said exactly? */
-static bool ms__row_put_time(ms_writer *w, const ms_envelope *m, ms_str metadata)
-{
-    char iso[MS_ISO_MAX];
-    double seconds;
-    ms_str text = m->time_text;
-    if (!m->has_time) return false;
-    bool own = ms__row_clock(ms__row_in(m->extra, "timestamp"), &seconds);
-    if (!own)
-        own = ms__row_other_time(ms__row_in(m->extra, "created_at"), metadata, &seconds);
-    if (own && seconds == m->time) {
-        w->emitted |= MS__ROW_KEEP(TIMESTAMP);
-        return true;
-    }
-    if (text.ptr && ms_json_kind_of(text) == MS_JSON_NUMBER &&
-        ms_json_f64(text, &seconds) == MS_OK && seconds == m->time) {
-        ms__row_put(w, MS__ROW_TIMESTAMP, text, true);
-        return true;
-    }
-    if (!text.ptr || ms_iso_read(text, &seconds) != MS_OK || seconds != m->time)
-        text = ms_str_n(iso, ms_iso_write(m->time, iso));
-    if (text.len > 0) ms__row_put(w, MS__ROW_TIMESTAMP, text, false);
-    return text.len > 0 && ms_iso_read(text, &seconds) == MS_OK && seconds == m->time;
-}
-
-/* Writes a name or the arguments of a tool row, unless extra or the metadata in it has
- * just that already. */
-static void ms__row_put_said(ms_writer *w, const ms_envelope *m, ms_str metadata,
-                             unsigned member, ms_value v)
-{
-    const char *name = ms__row_names[member];
-    ms_str own = ms__row_in(m->extra, name), inside = ms__row_in(metadata, name);
-    bool args = member == MS__ROW_ARGS;
-    ms_json_kind kind = ms_json_kind_of(own);
-    if (!v.text.ptr) return;
-    if (args ? kind == MS_JSON_NONE || kind == MS_JSON_NULL : kind != MS_JSON_STRING)
-        own = args || ms__row_is_name(inside) ? inside : ms__absent();
-    if (own.ptr && ms__row_is_value(own, v)) w->emitted |= (uint32_t)1 << (20 + member);
-    else ms__row_put(w, member, v.text, v.json);
-}
-
-/* What a tool row says of its call. Returns the fields that are said. */
-static uint32_t ms__row_put_tool(ms_writer *w, const ms_envelope *m, ms_str metadata)
-{
-    uint32_t said = MS__SAID(TOOL) | MS__SAID(CALL_ID);
-    ms__row_put_said(w, m, metadata, MS__ROW_TOOL, ms_text_n(m->tool));
-    ms__row_put_said(w, m, metadata, MS__ROW_CALL_ID, ms_text_n(m->call_id));
-    if (m->args.json && ms_json_kind_of(m->args.text) == MS_JSON_NULL) return said;
-    ms__row_put_said(w, m, metadata, MS__ROW_ARGS, m->args);
-    return said | MS__SAID(ARGS);
-}
-
-/* An action's call; is all of call_extra in it? */
-static bool ms__row_put_call(ms_writer *w, const ms_envelope *m)
-{
-    ms_json_iter it = ms_json_iterate(m->call_extra);
-    bool fits = true, some = false;
-    while (it.object && ms_json_next(&it)) {
-        unsigned i = ms__row_member(it.key);
-        if (i == MS__ROW_TOOL || i == MS__ROW_CALL_ID || i == MS__ROW_ARGS) fits = false;
-        some = true;
-    }
-    ms_json_key(&w->json, MS_STR("tool_calls"));
-    ms_json_begin_object(&w->json);
-    ms_json_key(&w->json, MS_STR("items"));
-    ms_json_begin_array(&w->json);
-    ms_json_begin_object(&w->json);
-    ms__write_field(w, "tool_name", m->tool, false);
-    ms__write_field(w, "tool_call_id", m->call_id, false);
-    ms__write_field(w, "tool_arguments", m->args.text, m->args.json);
-    it = ms_json_iterate(m->call_extra);
-    while (fits && it.object && ms_json_next(&it)) {
-        ms_json_put_raw(&w->json, it.key);
-        ms__json_colon(&w->json);
-        ms_json_put_raw(&w->json, it.value);
-    }
-    ms_json_end_object(&w->json);
-    ms_json_end_array(&w->json);
-    ms_json_end_object(&w->json);
-    w->emitted |= MS__ROW_BIT(CALLS);
-    return fits && some;
-}
-
-/* Role and content, but for what only stands in for a member that the row had not. */
-static ms_result ms__row_put_head(ms_writer *w, const ms_envelope *m, ms_role role,
-                                  uint32_t *said, ms_error *err)
-{
-    ms_value v = m->content;
-    bool odd = (m->flags & MS_FLAG_LENIENT) != 0;
-    if (m->type != MS_T_ACTION && ms__chat_said(m, &w->scratch, &v) != MS_OK)
-        return ms__no_arena(err, w->arena, m->content.text.len);
-    bool stands_in = odd && v.json && ms_json_kind_of(v.text) == MS_JSON_NULL;
-    bool content = v.text.ptr && !stands_in;
-    bool unsaid =
-        odd && m->type == MS_T_ASSISTANT_MESSAGE && m->role == MS_ROLE_ASSISTANT;
-    if (!unsaid || (!content && !ms__has_member(m->extra, "content")))
-        ms__row_put(w, MS__ROW_ROLE, ms__chat_word(m, role), false);
-    if (content) ms__row_put(w, MS__ROW_CONTENT, v.text, v.json);
-    if (m->type != MS_T_DELEGATION && (stands_in || v.text.ptr == m->content.text.ptr))
-        *said |= MS__SAID(CONTENT);
-    return MS_OK;
-}
-
-/* The type that a row is read as. */
-static ms_type ms__row_type(const ms_envelope *m, ms_role role)
-{
-    if (role == MS_ROLE_USER) return MS_T_USER_MESSAGE;
-    if (role == MS_ROLE_TOOL) return MS_T_OBSERVATION;
-    if (role != MS_ROLE_ASSISTANT) return MS_T_TEXT;
-    return m->type == MS_T_ACTION ? MS_T_ACTION : MS_T_ASSISTANT_MESSAGE;
-}
-
-static ms_result ms__session_write(ms_writer *w, const ms_envelope *m, size_t n,
-                                   ms_error *err)
-{
-    ms_role role = ms__chat_role(m);
-    bool tool = role == MS_ROLE_TOOL;
-    uint32_t said = MS__SAID(ID);
-    ms_str metadata, own = ms__row_in(m->extra, "metadata");
-    (void)n;
-    MS__TRY(ms__row_object(own, w->arena, &metadata, err));
-    w->emitted = tool ? MS__ROW_IS_TOOL : 0;
-    if (m->flags & MS_FLAG_LENIENT) w->emitted |= MS__ROW_STAYS;
-    if (m->has_time) w->emitted |= MS__ROW_HAS_TIME;
-    if (role == MS_ROLE_ASSISTANT) w->emitted |= MS__ROW_IS_ASSISTANT;
-    if (ms__row_draws(m, metadata, tool)) {
-        w->emitted |= MS__ROW_BIT(METADATA);
-        metadata = ms__absent();
-    }
-    ms_json_begin_object(&w->json);
-    if (m->id.ptr) ms__row_put(w, MS__ROW_ID, m->id, false);
-    MS__TRY(ms__row_put_head(w, m, role, &said, err));
-    if (ms__row_put_time(w, m, metadata)) said |= MS__SAID(TIME_TEXT);
-    if (tool) said |= ms__row_put_tool(w, m, metadata);
-    if (m->type == MS_T_ACTION) {
-        said |= MS__SAID(TOOL) | MS__SAID(ARGS) | MS__SAID(CALL_ID);
-        if (ms__row_put_call(w, m)) said |= MS__SAID(CALL_EXTRA);
-    }
-    if (ms__rest_write(w, m, ms__row_type(m, role), role, said))
-        w->emitted |= MS__ROW_BIT(REST);
-    ms__write_extra(w, m->extra, ms__session_taken);
-    ms_json_end_object(&w->json);
-    return MS_OK;
-}
-
-/* ---- Formats whose messages are lists of blocks (or parts): anthropic, gemini,
- * pydantic-ai. A block that is a text, a call, a result or reasoning becomes a message of
- * its own, all but the first JOINED; any other stays JSON, in a multimodal_part whose
- * content is a list of it alone. What a block has beside is call_extra, what the message
- * has beside is extra of the first. */
-
-typedef enum ms__form_kind {
-    MS__FORM_OTHER,
-    MS__FORM_TEXT,
-    MS__FORM_CALL,
-    MS__FORM_RESULT,
-    MS__FORM_REASONING
-} ms__form_kind;
-
-typedef struct ms__block_format {
-    const char *list;  /* the member that holds the blocks */
-    bool whole;        /* a list with texts and others only stays one message, and content
-                          that is such a list is written as its blocks */
-    bool lists;        /* one block can hold a list */
-    ms__form_kind (*kind)(ms_str block);
-    /* Fills m from a block of that kind; of MS__FORM_TEXT the type is set. */
-    ms_result (*take)(ms_reader *r, ms__form_kind kind, ms_str block, ms_envelope *m);
-    /* Writes m as one block, or as several that it holds. */
-    ms_result (*put)(ms_writer *w, const ms_envelope *m, ms_error *err);
-} ms__block_format;
-
-/* A text of that role. */
-static ms_envelope ms__role_text(ms_role role, ms_value content)
-{
-    if (role == MS_ROLE_USER) return ms_user_message(content);
-    if (role == MS_ROLE_ASSISTANT) return ms_assistant_message(content);
-    return ms_text_message(role == MS_ROLE_SYSTEM ? MS_ROLE_NONE : role, content);
-}
-
-/* A value between brackets. */
-static ms_result ms__bracketed(ms_reader *r, ms_str value, ms_str *out)
-{
-    char *list = (char *)ms_arena_alloc(r->arena, value.len + 2);
-    if (!list) return ms__no_arena(r->err, r->arena, value.len + 2);
-    list[0] = '[';
-    memcpy(list + 1, value.ptr, value.len);
-    list[value.len + 1] = ']';
-    *out = ms_str_n(list, value.len + 2);
-    return MS_OK;
-}
-
-/* A block that is none of the kinds, kept as it is. */
-static ms_result ms__block_kept(ms_reader *r, ms_role role, ms_str block, ms_envelope *m)
-{
-    ms_str list;
-    MS__TRY(ms__read_json(r, block, &list));
-    MS__TRY(ms__bracketed(r, list, &list));
-    *m = ms_multimodal_part(role, ms_json(list));
-    return MS_OK;
-}
-
-/* One block as a message; what is none, or stands in a message of the other side, is kept. */
-static ms_result ms__block_one(ms_reader *r, const ms__block_format *f, ms_role role,
-                               ms_str block, ms_envelope *m)
-{
-    ms__form_kind kind = f->kind(block);
-    ms_error *err = r->err;
-    if (ms_json_kind_of(block) != MS_JSON_OBJECT && !r->lenient)
-        return ms__fail(err, MS_E_KIND, "it is '%v', an object was expected",
-                        MS__V(block));
-    if (kind == MS__FORM_OTHER) return ms__block_kept(r, role, block, m);
-    *m = ms__role_text(role, ms_text(NULL));
-    if (r->lenient) r->err = NULL;
-    ms_result code = f->take(r, kind, block, m);
-    r->err = err;
-    if (code == MS_E_NO_MEMORY || code == MS_E_ARENA)
-        return ms__no_arena(err, r->arena, block.len);
-    if (code == MS_OK) {
-        bool assistant = ms__chat_role(m) == MS_ROLE_ASSISTANT;
-        if (assistant == (role == MS_ROLE_ASSISTANT) &&
-            (role != MS_ROLE_SYSTEM || kind == MS__FORM_TEXT))
-            return MS_OK;
-    } else if (!r->lenient) {
-        return code;
-    }
-    return ms__block_kept(r, role, block, m);
-}
-
-/* Is there a block that must be a message of its own? *n: how many blocks. */
-static bool ms__blocks_split(const ms__block_format *f, ms_str list, size_t *n)
-{
-    bool split = !f->whole;
-    ms_json_iter it = ms_json_iterate(list);
-    for (*n = 0; ms_json_next(&it); ++*n) {
-        ms__form_kind kind = f->kind(it.value);
-        if (kind != MS__FORM_TEXT && kind != MS__FORM_OTHER) split = true;
-    }
-    return split;
-}
-
-/* Is every element an object with a type, a text one with a text? The error is the first's
- * that is not. */
-static ms_result ms__blocks_check(ms_reader *r, const char *name, ms_str list)
-{
-    ms_str type, text;
-    ms_error *err = r->lenient ? NULL : r->err;
-    ms_json_iter it = ms_json_iterate(list);
-    for (size_t i = 0; ms_json_next(&it); i++) {
-        const char *member = "type", *expected = "a string";
-        bool found = ms_json_member(it.value, MS_STR("type"), &type);
-        text = type;
-        if (ms_json_kind_of(it.value) != MS_JSON_OBJECT) {
-            member = "";
-            expected = "an object";
-            text = it.value;
-        } else if (found && ms_json_string_is(type, MS_STR("text"))) {
-            found = ms_json_member(it.value, MS_STR("text"), &text);
-            member = "text";
-        }
-        if (found && *member && ms_json_kind_of(text) == MS_JSON_STRING) continue;
-        ms_result code =
-            found || !*member
-                ? ms__fail(err, MS_E_KIND, "%s[%u]: it is '%v', %s was expected", name,
-                           (uint64_t)i, MS__V(text), expected)
-                : ms__fail(err, MS_E_MISSING, "%s[%u]: the member %s is missing", name,
-                           (uint64_t)i, member);
-        if (*member) code = ms__fail_in(err, code, "%s", member);
-        return ms__fail_in(err, code, "%s[%u]", name, (uint64_t)i);
-    }
-    return MS_OK;
-}
-
-/* The blocks of a message of that role; extra is the message's. */
-static ms_result ms__blocks_read(ms_reader *r, const ms__block_format *f, ms_role role,
-                                 ms_str list, ms_str extra, ms_envelopes *out)
-{
-    size_t n, i = 0;
-    ms_str text;
-    bool split = ms__blocks_split(f, list, &n);
-    if (!split || n == 0) {
-        ms_result code = split ? MS_OK : ms__blocks_check(r, f->list, list);
-        if (code != MS_OK && !r->lenient) return code;
-        MS__TRY(ms__read_json(r, list, &text));
-        ms_envelope m = split || code != MS_OK ? ms_multimodal_part(role, ms_json(text))
-                                               : ms__role_text(role, ms_json(text));
-        m.extra = extra;
-        return ms__one_envelope(r, &m, out);
-    }
-    out->items = (ms_envelope *)ms_arena_alloc(r->arena, n * sizeof *out->items);
-    if (!out->items) return ms__no_arena(r->err, r->arena, n * sizeof *out->items);
-    ms_json_iter it = ms_json_iterate(list);
-    for (; ms_json_next(&it); i++) {
-        ms_result code = ms__block_one(r, f, role, it.value, &out->items[i]);
-        if (code != MS_OK)
-            return ms__fail_in(r->err, code, "%s[%u]", f->list, (uint64_t)i);
-        if (i > 0) out->items[i].flags |= MS_FLAG_JOINED;
-    }
-    out->items[0].extra = extra;
-    out->count = n;
-    return MS_OK;
-}
-
-/* A string member of a block. Missing: absent when it is optional. */
-static ms_result ms__block_text(ms_reader *r, ms_str block, const char *name,
-                                bool optional, ms_str *out)
-{
-    ms_str value;
-    *out = ms__absent();
-    if (!ms_json_member(block, ms_str_of(name), &value))
-        return optional ? MS_OK : ms__read_missing(r, name);
-    if (ms_json_kind_of(value) == MS_JSON_STRING) return ms__read_text(r, value, out);
-    if (optional && ms_json_kind_of(value) == MS_JSON_NULL) return MS_OK;
-    return ms__read_kind(r, name, "a string", value);
-}
-
-/* The members of an object but those named, as they are spelled, as an object or absent. A
- * member that may be null is not taken for its field then, and is kept, too. */
-static ms_result ms__members_beside(ms_reader *r, ms_str object, const char *const *names,
-                                    const char *const *nullable, ms_str *out)
-{
-    ms__extra_begin(r);
-    ms_json_iter it = ms_json_iterate(object);
-    while (ms_json_next(&it)) {
-        bool null = ms_json_kind_of(it.value) == MS_JSON_NULL;
-        if (!ms__is_named(it.key, names) && (null || !ms__is_named(it.key, nullable)))
-            ms__extra_put(r, it.key, it.value);
-    }
-    return ms__extra_end(r, out);
-}
-
-/* Text as it is; JSON: a string decoded when it must be, else its text. */
-static ms_result ms__put_as_string(ms_writer *w, ms_value v)
-{
-    ms_json_kind kind = v.json ? ms_json_kind_of(v.text) : MS_JSON_NONE;
-    if (kind == MS_JSON_STRING) ms_json_put_raw(&w->json, v.text);
-    else if (kind == MS_JSON_NULL) ms_json_put_string(&w->json, MS_STR(""));
-    else ms_json_put_string(&w->json, v.text.ptr ? v.text : MS_STR(""));
-    return MS_OK;
-}
-
-static void ms__put_value(ms_writer *w, ms_value v)
-{
-    if (v.json) ms_json_put_raw(&w->json, v.text);
-    else ms_json_put_string(&w->json, v.text.ptr ? v.text : MS_STR(""));
-}
-
-/* A list of objects with a type, or an empty one. */
-static bool ms__is_blocks(ms_str list)
-{
-    ms_str first;
-    return ms__is_parts(list) || !ms_json_element(list, 0, &first);
-}
-
-/* Is the content a list of blocks already, whose elements can stand among others? */
-static bool ms__holds_blocks(const ms__block_format *f, const ms_envelope *m)
-{
-    if (!m->content.json || ms_json_kind_of(m->content.text) != MS_JSON_ARRAY)
-        return false;
-    if (m->type == MS_T_MULTIMODAL_PART) return true;
-    if (!f->whole || m->type == MS_T_ACTION || ms__is_answer(m)) return false;
-    return ms__is_blocks(m->content.text);
-}
-
-/* An empty list of blocks, of a format that has such. */
-static bool ms__says_nothing(const ms_envelope *m)
-{
-    ms_str first;
-    return m->content.json && m->type != MS_T_ACTION && !ms__is_answer(m) &&
-           ms_json_kind_of(m->content.text) == MS_JSON_ARRAY &&
-           !ms_json_element(m->content.text, 0, &first);
-}
-
-static void ms__put_blocks(ms_writer *w, ms_str list)
-{
-    ms_json_iter it = ms_json_iterate(list);
-    while (ms_json_next(&it)) ms_json_put_raw(&w->json, it.value);
-}
-
-/* Arguments as an object; what is none is kept under a name that providers know for it. */
-#define MS__INVALID_JSON "INVALID_JSON"
-
-static void ms__put_args(ms_writer *w, ms_value args)
-{
-    ms_str object;
-    if (args.json && ms_json_kind_of(args.text) == MS_JSON_OBJECT) {
-        ms_json_put_raw(&w->json, args.text);
-        return;
-    }
-    if (!args.json && ms_json_check(args.text, NULL, &object, NULL) == MS_OK &&
-        ms_json_kind_of(object) == MS_JSON_OBJECT) {
-        ms_json_put_raw(&w->json, object);
-        return;
-    }
-    ms_json_begin_object(&w->json);
-    if (args.text.len > 0)
-        ms__write_field(w, MS__INVALID_JSON, args.text, args.json);
-    ms_json_end_object(&w->json);
-}
-
-/* Bits of `emitted`: the members that a message has beside its extra ones. */
-static const char *const ms__block_members[] = {
-    "role", "kind", "content", "parts", "location", "agent_key", NULL};
-enum {
-    MS__PUT_ROLE = 1,
-    MS__PUT_KIND = 2,
-    MS__PUT_CONTENT = 4,
-    MS__PUT_PARTS = 8,
-    MS__PUT_LOCATION = 16,
-    MS__PUT_AGENT = 32
-};
-
-/* Which member of a message moves, because the writer has put one of that name. */
-static bool ms__block_taken(ms_writer *w, ms_str key, ms_str value)
-{
-    (void)value;
-    for (unsigned i = 0; ms__block_members[i]; i++)
-        if (ms_json_string_is(key, ms_str_of(ms__block_members[i])))
-            return w->emitted >> i & 1;
-    return false;
-}
-
-/* The end of a message that has put those members. */
-static void ms__put_place_and_extra(ms_writer *w, const ms_envelope *m, uint32_t emitted)
-{
-    w->emitted = emitted;
-    if (w->with_location && m->location.ptr) w->emitted |= MS__PUT_LOCATION;
-    if (w->with_location && m->agent_key.ptr) w->emitted |= MS__PUT_AGENT;
-    if (w->with_location) ms__write_field(w, "location", m->location, false);
-    if (w->with_location) ms__write_field(w, "agent_key", m->agent_key, false);
-    ms__write_extra(w, m->extra, ms__block_taken);
-}
-
-/* A message that was none of the format's, read leniently: as it came. */
-#define MS__RAW_MESSAGE "message"
-
-static ms_result ms__raw_message(ms_reader *r, ms_result code, ms_envelopes *out)
-{
-    ms_str text;
-    if (code == MS_OK || !r->lenient) return code;
-    if (code == MS_E_NO_MEMORY || code == MS_E_ARENA) return code;
-    MS__TRY(ms__read_json(r, r->json, &text));
-    ms_envelope m = ms_other(MS_STR(MS__RAW_MESSAGE), ms_json(text));
-    return ms__one_envelope(r, &m, out);
-}
-
-static bool ms__is_raw_message(const ms_envelope *m)
-{
-    return m->type == MS_T_OTHER && m->content.json && m->role == MS_ROLE_NONE &&
-           ms_str_equal(m->type_name, MS_STR(MS__RAW_MESSAGE)) &&
-           ms_json_kind_of(m->content.text) == MS_JSON_OBJECT;
-}
-
-/* On whose side a message stands: the assistant's, the system's, else the user's. */
-static ms_role ms__side_of(const ms_envelope *m)
-{
-    ms_role role = ms__chat_role(m);
-    if (role == MS_ROLE_ASSISTANT) return role;
-    return role == MS_ROLE_SYSTEM || role == MS_ROLE_DEVELOPER ? MS_ROLE_SYSTEM
-                                                               : MS_ROLE_USER;
-}
-
-/* How many messages from the first on stand in one message of the format: those of one
- * side. A request of pydantic-ai holds system and user (`system_too`). */
-static size_t ms__side_run(const ms_envelope *m, size_t n, bool system_too)
-{
-    size_t i = 1;
-    ms_role side = ms__side_of(m);
-    for (; i < n && !ms__is_raw_message(&m[i]); i++) {
-        ms_role other = ms__side_of(&m[i]);
-        if (system_too && side != MS_ROLE_ASSISTANT && other != MS_ROLE_ASSISTANT)
-            continue;
-        if (other != side) break;
-    }
-    return i;
-}
-
-/* Between two messages that came as one, and before each: writes it if it is a raw one. */
-static bool ms__put_raw_message(ms_writer *w, const ms_envelope *m, size_t index)
-{
-    if (index > 0 && !w->array) ms_json_separator(&w->json, '\n');
-    if (!ms__is_raw_message(m)) return false;
-    ms_json_put_raw(&w->json, m->content.text);
-    return true;
-}
-
-/* Does a call have a text beside it? */
-static bool ms__call_says(const ms_envelope *m)
-{
-    return m->type == MS_T_ACTION && m->content.text.len > 0 &&
-           !(m->content.json && ms_json_kind_of(m->content.text) == MS_JSON_NULL);
-}
-
-/* The list of blocks, behind its key. */
-static ms_result ms__blocks_put(ms_writer *w, const ms__block_format *f,
-                                const ms_envelope *m, size_t n, ms_error *err)
-{
-    ms_json_key(&w->json, ms_str_of(f->list));
-    ms_json_begin_array(&w->json);
-    for (size_t i = 0; i < n; i++) {
-        if (ms__call_says(&m[i])) {
-            ms_envelope said = ms_assistant_message(m[i].content);
-            MS__TRY(f->put(w, &said, err));
-        }
-        if (ms__holds_blocks(f, &m[i])) ms__put_blocks(w, m[i].content.text);
-        else if (f->lists || !ms__says_nothing(&m[i])) MS__TRY(f->put(w, &m[i], err));
-    }
-    ms_json_end_array(&w->json);
-    return MS_OK;
-}
-
-/* A list of blocks that are plain texts and nothing else? */
-static bool ms__is_texts(ms_str list)
-{
-    ms_str type, text;
-    size_t n = 0;
-    if (ms_json_kind_of(list) != MS_JSON_ARRAY) return false;
-    ms_json_iter it = ms_json_iterate(list);
-    for (; ms_json_next(&it); n++)
-        if (!ms_json_member(it.value, MS_STR("type"), &type) ||
-            !ms_json_string_is(type, MS_STR("text")) ||
-            !ms_json_member(it.value, MS_STR("text"), &text) ||
-            ms_json_kind_of(text) != MS_JSON_STRING)
-            return false;
-    return n > 0;
-}
-
-/* The texts of such a list as one JSON string, with a blank line between. Their insides are
- * escaped already. */
-static ms_result ms__put_texts(ms_writer *w, ms_str list, const char *name, ms_str before)
-{
-    ms_str text, inside;
-    ms_json_key(&w->json, ms_str_of(name));
-    ms__json_before(&w->json, false);
-    ms__json_byte(&w->json, '"');
-    ms__json_escaped(&w->json, before);
-    ms_json_iter it = ms_json_iterate(list);
-    for (bool first = true; ms_json_next(&it); first = false) {
-        if (!first) ms__json_bytes(&w->json, "\\n\\n", 4);
-        if (ms_json_member(it.value, MS_STR("text"), &text) &&
-            ms__string_inside(text, &inside))
-            ms__json_bytes(&w->json, inside.ptr, inside.len);
-    }
-    ms__json_byte(&w->json, '"');
-    return MS_OK;
-}
-
-/* Said as a text: what ms__chat_said tells, as a JSON string. */
-static ms_result ms__put_said(ms_writer *w, const ms_envelope *m, const char *name,
-                              ms_str before, ms_error *err)
-{
-    ms_value said;
-    if (ms__chat_said(m, &w->scratch, &said) != MS_OK)
-        return ms__no_arena(err, w->arena, m->content.text.len);
-    if (said.json && ms__is_texts(said.text))
-        return ms__put_texts(w, said.text, name, before);
-    ms_json_key(&w->json, ms_str_of(name));
-    if (before.len == 0) {
-        ms__put_as_string(w, said);
-        return MS_OK;
-    }
-    ms__json_before(&w->json, false);
-    ms__json_byte(&w->json, '"');
-    ms__json_escaped(&w->json, before);
-    ms__json_escaped(&w->json, said.text);
-    ms__json_byte(&w->json, '"');
-    return MS_OK;
-}
-
-/* ---- anthropic */
-
-static ms__form_kind ms__anthropic_kind(ms_str block)
-{
-    ms_str type;
-    if (!ms_json_member(block, MS_STR("type"), &type)) return MS__FORM_OTHER;
-    if (ms_json_string_is(type, MS_STR("text"))) return MS__FORM_TEXT;
-    if (ms_json_string_is(type, MS_STR("tool_use"))) return MS__FORM_CALL;
-    if (ms_json_string_is(type, MS_STR("tool_result"))) return MS__FORM_RESULT;
-    if (ms_json_string_is(type, MS_STR("thinking"))) return MS__FORM_REASONING;
-    return MS__FORM_OTHER;
-}
-
-/* The members of each kind of block that stand for something; others are call_extra. */
-static const char *const ms__anthropic_text[] = {"type", "text", NULL};
-static const char *const ms__anthropic_thinking[] = {"type", "thinking", NULL};
-static const char *const ms__anthropic_call[] = {"type", "id", "name", "input", NULL};
-static const char *const ms__anthropic_result[] = {"type", "tool_use_id", "content",
-                                                   NULL};
-static const char *const ms__anthropic_error[] = {"type", "tool_use_id", "content",
-                                                  "is_error", NULL};
-
-static ms_result ms__anthropic_take_call(ms_reader *r, ms_str block, ms_envelope *m)
-{
-    ms_str input;
-    *m = ms_action(ms__absent(), ms_text(NULL));
-    MS__TRY(ms__block_text(r, block, "id", false, &m->call_id));
-    MS__TRY(ms__block_text(r, block, "name", false, &m->tool));
-    if (!ms_json_member(block, MS_STR("input"), &input))
-        return ms__read_missing(r, "input");
-    if (ms_json_kind_of(input) != MS_JSON_OBJECT)
-        return ms__read_kind(r, "input", "an object", input);
-    m->args.json = true;
-    MS__TRY(ms__read_json(r, input, &m->args.text));
-    return ms__members_beside(r, block, ms__anthropic_call, NULL, &m->call_extra);
-}
-
-/* A result without content has null there, and is written without again. is_error true
- * makes it an error, false is kept. */
-static ms_result ms__anthropic_take_result(ms_reader *r, ms_str block, ms_envelope *m)
-{
-    ms_str content = MS_STR("null"), failed;
-    bool there = ms_json_member(block, MS_STR("content"), &content);
-    ms_json_kind kind = ms_json_kind_of(content);
-    *m = ms_observation(ms_json(content));
-    if (ms_json_member(block, MS_STR("is_error"), &failed)) {
-        ms_json_kind is = ms_json_kind_of(failed);
-        if (is != MS_JSON_TRUE && is != MS_JSON_FALSE)
-            return ms__read_kind(r, "is_error", "true or false", failed);
-        if (is == MS_JSON_TRUE) m->type = MS_T_ERROR;
-    }
-    MS__TRY(ms__block_text(r, block, "tool_use_id", false, &m->call_id));
-    if (there && kind != MS_JSON_STRING && kind != MS_JSON_ARRAY)
-        return ms__read_kind(r, "content", "a string or a list of blocks", content);
-    if (kind == MS_JSON_ARRAY) MS__TRY(ms__blocks_check(r, "content", content));
-    m->content.json = kind != MS_JSON_STRING;
-    MS__TRY(m->content.json ? ms__read_json(r, content, &m->content.text)
-                            : ms__read_text(r, content, &m->content.text));
-    return ms__members_beside(r, block,
-                              m->type == MS_T_ERROR ? ms__anthropic_error
-                                                    : ms__anthropic_result,
-                              NULL, &m->call_extra);
-}
-
-static ms_result ms__anthropic_take(ms_reader *r, ms__form_kind kind, ms_str block,
-                                    ms_envelope *m)
-{
-    bool thinking = kind == MS__FORM_REASONING;
-    if (kind == MS__FORM_CALL) return ms__anthropic_take_call(r, block, m);
-    if (kind == MS__FORM_RESULT) return ms__anthropic_take_result(r, block, m);
-    if (thinking) *m = ms_reasoning(ms_text(NULL));
-    MS__TRY(ms__block_text(r, block, thinking ? "thinking" : "text", false,
-                           &m->content.text));
-    return ms__members_beside(r, block, thinking ? ms__anthropic_thinking
-                                                 : ms__anthropic_text,
-                              NULL, &m->call_extra);
-}
-
-static ms_result ms__anthropic_put_text(ms_writer *w, const ms_envelope *m, ms_str before,
-                                        ms_error *err)
-{
-    bool thinking = m->type == MS_T_REASONING;
-    const char *name = thinking ? "thinking" : "text";
-    ms__write_field(w, "type", ms_str_of(name), false);
-    MS__TRY(ms__put_said(w, m, name, before, err));
-    ms__put_members(w, m->call_extra, thinking ? ms__anthropic_thinking
-                                               : ms__anthropic_text);
-    return MS_OK;
-}
-
-/* A result; one that answers no call is a text that says what it is. */
-static ms_result ms__anthropic_put_result(ms_writer *w, const ms_envelope *m,
-                                          ms_error *err)
-{
-    ms_str id, tool;
-    bool failed = m->type == MS_T_ERROR;
-    ms_json_kind kind = m->content.json ? ms_json_kind_of(m->content.text) : MS_JSON_NONE;
-    ms__call_ends(w, m, &id, &tool);
-    if (!id.ptr) return ms__anthropic_put_text(w, m, ms__answer_prefix(m), err);
-    ms__write_field(w, "type", MS_STR("tool_result"), false);
-    ms__write_field(w, "tool_use_id", id, false);
-    if (kind == MS_JSON_ARRAY && ms__is_blocks(m->content.text))
-        ms__write_field(w, "content", m->content.text, true);
-    else if (kind != MS_JSON_NULL)
-        MS__TRY(ms__put_said(w, m, "content", ms__absent(), err));
-    if (failed) ms__write_field(w, "is_error", MS_STR("true"), true);
-    ms_str flag;
-    bool no_error = ms_json_member(m->call_extra, MS_STR("is_error"), &flag) &&
-                    ms_json_kind_of(flag) == MS_JSON_FALSE && !failed;
-    ms__put_members(w, m->call_extra,
-                    no_error ? ms__anthropic_result : ms__anthropic_error);
-    return MS_OK;
-}
-
-static ms_result ms__anthropic_put_call(ms_writer *w, const ms_envelope *m, ms_error *err)
-{
-    char derived[MS__DERIVED_ID];
-    ms_str id;
-    MS__TRY(ms__call_begins(w, m, derived, &id, err));
-    ms__write_field(w, "type", MS_STR("tool_use"), false);
-    ms__write_field(w, "id", id, false);
-    ms__write_field(w, "name", m->tool, false);
-    ms_json_key(&w->json, MS_STR("input"));
-    ms__put_args(w, m->args);
-    ms__put_members(w, m->call_extra, ms__anthropic_call);
-    return MS_OK;
-}
-
-static ms_result ms__anthropic_put(ms_writer *w, const ms_envelope *m, ms_error *err)
-{
-    ms_json_begin_object(&w->json);
-    if (m->type == MS_T_ACTION) MS__TRY(ms__anthropic_put_call(w, m, err));
-    else if (ms__is_answer(m)) MS__TRY(ms__anthropic_put_result(w, m, err));
-    else MS__TRY(ms__anthropic_put_text(w, m, ms__absent(), err));
-    ms_json_end_object(&w->json);
-    return MS_OK;
-}
-
-static const ms__block_format ms__anthropic = {"content", true, false, ms__anthropic_kind,
-                                               ms__anthropic_take, ms__anthropic_put};
-
-/* The members role and the one with the content; *extra is what is beside them. */
-static ms_result ms__blocks_open(ms_reader *r, const char *role_name,
-                                 const char *list_name, ms_str *role, ms_str *list,
-                                 ms_str *extra)
-{
-    const char *names[3];
-    names[0] = role_name;
-    names[1] = list_name;
-    names[2] = NULL;
-    MS__TRY(ms__block_text(r, r->json, role_name, false, role));
-    if (!ms_json_member(r->json, ms_str_of(list_name), list))
-        return ms__read_missing(r, list_name);
-    return ms__members_beside(r, r->json, names, NULL, extra);
-}
-
-static ms_result ms__role_unknown(ms_reader *r, const char *name, ms_str word,
-                                  const char *expected)
-{
-    return ms__at_field(r->err, ms__fail(r->err, MS_E_TYPE, "%s '%v', %s was expected",
-                                         name, MS__V(word), expected), name);
-}
-
-static ms_result ms__anthropic_message(ms_reader *r, ms_envelopes *out)
-{
-    ms_str word, content, extra, text;
-    MS__TRY(ms__blocks_open(r, "role", "content", &word, &content, &extra));
-    ms_role role = ms_role_of_word(word);
-    if (role != MS_ROLE_USER && role != MS_ROLE_ASSISTANT && role != MS_ROLE_SYSTEM)
-        return ms__role_unknown(r, "role", word, "user, assistant or system");
-    if (ms_json_kind_of(content) == MS_JSON_ARRAY)
-        return ms__blocks_read(r, &ms__anthropic, role, content, extra, out);
-    if (ms_json_kind_of(content) != MS_JSON_STRING)
-        return ms__read_kind(r, "content", "a string or a list of blocks", content);
-    MS__TRY(ms__read_text(r, content, &text));
-    ms_envelope m = ms__role_text(role, ms_text_n(text));
-    m.extra = extra;
-    return ms__one_envelope(r, &m, out);
-}
-
-/* Leniently, a message that is none of the format's is kept as it came. */
-static ms_result ms__blocks_message(ms_reader *r, ms_envelopes *out,
-                                    ms_result (*read)(ms_reader *r, ms_envelopes *out))
-{
-    ms_error *err = r->err;
-    if (r->lenient) r->err = NULL;
-    ms_result code = read(r, out);
-    r->err = err;
-    if (r->lenient && (code == MS_E_NO_MEMORY || code == MS_E_ARENA))
-        return ms__no_arena(err, r->arena, r->json.len);
-    return ms__raw_message(r, code, out);
-}
-
-static ms_result ms__anthropic_read(ms_reader *r, ms_envelopes *out)
-{
-    return ms__blocks_message(r, out, ms__anthropic_message);
-}
-
-/* Is it written as a string, not as a list of blocks? */
-static bool ms__anthropic_plain(const ms_envelope *m, size_t n)
-{
-    return n == 1 && !m->call_extra.ptr && m->type != MS_T_ACTION && !ms__is_answer(m) &&
-           m->type != MS_T_REASONING && !ms__holds_blocks(&ms__anthropic, m);
-}
-
-static ms_result ms__anthropic_write(ms_writer *w, const ms_envelope *m, size_t n,
-                                     ms_error *err)
-{
-    for (size_t i = 0, run; i < n; i += run, m += run) {
-        run = 1;
-        if (ms__put_raw_message(w, m, i)) continue;
-        run = ms__side_run(m, n - i, false);
-        ms_json_begin_object(&w->json);
-        ms__write_field(w, "role", ms_str_of(ms_role_word(ms__side_of(m))), false);
-        if (ms__anthropic_plain(m, run))
-            MS__TRY(ms__put_said(w, m, "content", ms__absent(), err));
-        else MS__TRY(ms__blocks_put(w, &ms__anthropic, m, run, err));
-        ms__put_place_and_extra(w, m, MS__PUT_ROLE | MS__PUT_CONTENT);
-        ms_json_end_object(&w->json);
-    }
-    return MS_OK;
-}
-
-/* ---- gemini. A call without arguments has the empty text as arguments. A response is an
- * object: what is none is put into {"result": ...}, an error into {"error": ...}, and both
- * are taken out again when reading. */
-
-static ms__form_kind ms__gemini_kind(ms_str block)
-{
-    ms_str value;
-    bool call = ms_json_member(block, MS_STR("functionCall"), &value);
-    bool result = ms_json_member(block, MS_STR("functionResponse"), &value);
-    bool text = ms_json_member(block, MS_STR("text"), &value);
-    if (call + result + text != 1) return MS__FORM_OTHER;
-    if (call) return MS__FORM_CALL;
-    if (result) return MS__FORM_RESULT;
-    return ms_json_member(block, MS_STR("thought"), &value) &&
-                   ms_json_kind_of(value) == MS_JSON_TRUE
-               ? MS__FORM_REASONING
-               : MS__FORM_TEXT;
-}
-
-static const char *const ms__gemini_text[] = {"text", NULL};
-static const char *const ms__gemini_thought[] = {"text", "thought", NULL};
-static const char *const ms__gemini_call[] = {"name", "args", NULL};
-static const char *const ms__gemini_result[] = {"name", "response", NULL};
-static const char *const ms__gemini_nullable[] = {"id", NULL};
-/* What a part is; call_extra cannot make it something else. */
-static const char *const ms__gemini_forms[] = {"thought", "text", "functionCall",
-                                               "functionResponse", NULL};
-
-/* What stands beside in the part, and in the object inside: {"functionCall": {...}, ...}. */
-static ms_result ms__gemini_beside(ms_reader *r, ms_str block, const char *name,
-                                   ms_str inner, const char *const *names, ms_str *out)
-{
-    const char *outer[2];
-    ms_str rest;
-    outer[0] = name;
-    outer[1] = NULL;
-    MS__TRY(ms__members_beside(r, inner, names, ms__gemini_nullable, &rest));
-    if (!rest.ptr) return ms__members_beside(r, block, outer, NULL, out);
-    ms__extra_begin(r);
-    ms_json_begin_object(&r->writer);
-    ms_json_key(&r->writer, ms_str_of(name));
-    ms_json_put_raw(&r->writer, rest);
-    ms_json_iter it = ms_json_iterate(block);
-    while (ms_json_next(&it))
-        if (!ms_json_string_is(it.key, ms_str_of(name)))
-            ms__extra_put(r, it.key, it.value);
-    return ms__extra_end(r, out);
-}
-
-static ms_result ms__gemini_call_inside(ms_reader *r, ms_str call, ms_envelope *m)
-{
-    ms_str args;
-    *m = ms_action(ms__absent(), ms_text(""));
-    MS__TRY(ms__block_text(r, call, "name", false, &m->tool));
-    MS__TRY(ms__block_text(r, call, "id", true, &m->call_id));
-    if (!ms_json_member(call, MS_STR("args"), &args)) return MS_OK;
-    if (ms_json_kind_of(args) != MS_JSON_OBJECT)
-        return ms__read_kind(r, "args", "an object", args);
-    m->args.json = true;
-    return ms__read_json(r, args, &m->args.text);
-}
-
-/* The one member of an object, if it has that name and no other. */
-static bool ms__only_member(ms_str object, const char *name, ms_str *value)
-{
-    ms_json_iter it = ms_json_iterate(object);
-    if (!it.object || !ms_json_next(&it)) return false;
-    if (!ms_json_string_is(it.key, ms_str_of(name))) return false;
-    *value = it.value;
-    return !ms_json_next(&it);
-}
-
-/* Must a result be put into {"result": ...}? What is no object, and what would be taken out
- * of something else when read. */
-static bool ms__gemini_wraps(ms_str value)
-{
-    ms_str inside;
-    while (ms__only_member(value, "result", &inside)) value = inside;
-    return ms_json_kind_of(value) != MS_JSON_OBJECT ||
-           ms__only_member(value, "error", &inside);
-}
-
-static ms_result ms__gemini_result_inside(ms_reader *r, ms_str answer, ms_envelope *m)
-{
-    ms_str inside, response;
-    if (!ms_json_member(answer, MS_STR("response"), &response))
-        return ms__read_missing(r, "response");
-    if (ms_json_kind_of(response) != MS_JSON_OBJECT)
-        return ms__read_kind(r, "response", "an object", response);
-    *m = ms_observation(ms_json(response));
-    if (ms__only_member(response, "error", &inside)) {
-        m->type = MS_T_ERROR;
-        m->content.text = inside;
-    } else if (ms__only_member(response, "result", &inside) &&
-               ms__gemini_wraps(inside)) {
-        m->content.text = inside;
-    }
-    m->content.json = ms_json_kind_of(m->content.text) != MS_JSON_STRING;
-    MS__TRY(m->content.json ? ms__read_json(r, m->content.text, &m->content.text)
-                            : ms__read_text(r, m->content.text, &m->content.text));
-    MS__TRY(ms__block_text(r, answer, "name", false, &m->tool));
-    return ms__block_text(r, answer, "id", true, &m->call_id);
-}
-
-/* A call or a result: the object that the part holds under that name. */
-static ms_result ms__gemini_function(ms_reader *r, ms_str block, bool call,
-                                     ms_envelope *m)
-{
-    const char *name = call ? "functionCall" : "functionResponse";
-    ms_str inner;
-    (void)ms_json_member(block, ms_str_of(name), &inner);
-    if (ms_json_kind_of(inner) != MS_JSON_OBJECT)
-        return ms__read_kind(r, name, "an object", inner);
-    ms_result code = call ? ms__gemini_call_inside(r, inner, m)
-                          : ms__gemini_result_inside(r, inner, m);
-    if (code != MS_OK) return ms__fail_in(r->err, code, "%s", name);
-    return ms__gemini_beside(r, block, name, inner,
-                             call ? ms__gemini_call : ms__gemini_result, &m->call_extra);
-}
-
-static ms_result ms__gemini_take(ms_reader *r, ms__form_kind kind, ms_str block,
-                                 ms_envelope *m)
-{
-    bool thought = kind == MS__FORM_REASONING;
-    if (kind == MS__FORM_CALL || kind == MS__FORM_RESULT)
-        return ms__gemini_function(r, block, kind == MS__FORM_CALL, m);
-    if (thought) *m = ms_reasoning(ms_text(NULL));
-    MS__TRY(ms__block_text(r, block, "text", false, &m->content.text));
-    return ms__members_beside(r, block, thought ? ms__gemini_thought : ms__gemini_text,
-                              NULL, &m->call_extra);
-}
-
-/* The end of the object inside a part: its id, and what call_extra has of it. */
-static void ms__gemini_inner_end(ms_writer *w, const ms_envelope *m, const char *name,
-                                 const char *const *names)
-{
-    static const char *const ids[] = {"id", NULL};
-    ms_str inner;
-    ms__write_field(w, "id", m->call_id, false);
-    if (ms_json_member(m->call_extra, ms_str_of(name), &inner)) {
-        ms_json_iter it = ms_json_iterate(inner);
-        while (it.object && ms_json_next(&it)) {
-            if (ms__is_named(it.key, names)) continue;
-            if (m->call_id.ptr && ms__is_named(it.key, ids)) continue;
-            ms_json_put_raw(&w->json, it.key);
-            ms__json_colon(&w->json);
-            ms_json_put_raw(&w->json, it.value);
-        }
-    }
-    ms_json_end_object(&w->json);
-}
-
-static ms_result ms__gemini_put_call(ms_writer *w, const ms_envelope *m, ms_error *err)
-{
-    char derived[MS__DERIVED_ID];
-    ms_str id;
-    MS__TRY(ms__call_begins(w, m, derived, &id, err));
-    ms_json_key(&w->json, MS_STR("functionCall"));
-    ms_json_begin_object(&w->json);
-    ms__write_field(w, "name", m->tool, false);
-    if (m->args.json || m->args.text.len > 0) {
-        ms_json_key(&w->json, MS_STR("args"));
-        ms__put_args(w, m->args);
-    }
-    ms__gemini_inner_end(w, m, "functionCall", ms__gemini_call);
-    ms__put_members(w, m->call_extra, ms__gemini_forms + 1);
-    return MS_OK;
-}
-
-static void ms__gemini_response(ms_writer *w, const ms_envelope *m)
-{
-    bool object = m->content.json && !ms__gemini_wraps(m->content.text);
-    ms_json_key(&w->json, MS_STR("response"));
-    if (object && m->type != MS_T_ERROR) {
-        ms_json_put_raw(&w->json, m->content.text);
-        return;
-    }
-    ms_json_begin_object(&w->json);
-    ms_json_key(&w->json, m->type == MS_T_ERROR ? MS_STR("error") : MS_STR("result"));
-    ms__put_value(w, m->content);
-    ms_json_end_object(&w->json);
-}
-
-static ms_result ms__gemini_put_text(ms_writer *w, const ms_envelope *m, ms_str before,
-                                     ms_error *err)
-{
-    bool thought = m->type == MS_T_REASONING;
-    MS__TRY(ms__put_said(w, m, "text", before, err));
-    if (thought) ms__write_field(w, "thought", MS_STR("true"), true);
-    ms_str said;
-    bool is_true = ms_json_member(m->call_extra, MS_STR("thought"), &said) &&
-                   ms_json_kind_of(said) == MS_JSON_TRUE;
-    ms__put_members(w, m->call_extra, thought || is_true ? ms__gemini_forms
-                                                         : ms__gemini_forms + 1);
-    return MS_OK;
-}
-
-static ms_result ms__gemini_put_result(ms_writer *w, const ms_envelope *m, ms_error *err)
-{
-    ms_str id, tool;
-    ms__call_ends(w, m, &id, &tool);
-    if (!tool.ptr) return ms__gemini_put_text(w, m, ms__answer_prefix(m), err);
-    ms_json_key(&w->json, MS_STR("functionResponse"));
-    ms_json_begin_object(&w->json);
-    ms__write_field(w, "name", tool, false);
-    ms__gemini_response(w, m);
-    ms__gemini_inner_end(w, m, "functionResponse", ms__gemini_result);
-    ms__put_members(w, m->call_extra, ms__gemini_forms + 1);
-    return MS_OK;
-}
-
-static ms_result ms__gemini_put(ms_writer *w, const ms_envelope *m, ms_error *err)
-{
-    ms_json_begin_object(&w->json);
-    if (m->type == MS_T_ACTION) MS__TRY(ms__gemini_put_call(w, m, err));
-    else if (ms__is_answer(m)) MS__TRY(ms__gemini_put_result(w, m, err));
-    else MS__TRY(ms__gemini_put_text(w, m, ms__absent(), err));
-    ms_json_end_object(&w->json);
-    return MS_OK;
-}
-
-static const ms__block_format ms__gemini = {"parts", false, false, ms__gemini_kind,
-                                            ms__gemini_take, ms__gemini_put};
-
-static ms_result ms__gemini_message(ms_reader *r, ms_envelopes *out)
-{
-    ms_str word, parts, extra;
-    MS__TRY(ms__blocks_open(r, "role", "parts", &word, &parts, &extra));
-    ms_role role = ms_str_equal(word, MS_STR("model"))    ? MS_ROLE_ASSISTANT
-                   : ms_str_equal(word, MS_STR("user"))   ? MS_ROLE_USER
-                   : ms_str_equal(word, MS_STR("system")) ? MS_ROLE_SYSTEM
-                                                          : MS_ROLE_NONE;
-    if (role == MS_ROLE_NONE) return ms__role_unknown(r, "role", word, "user or model");
-    if (ms_json_kind_of(parts) != MS_JSON_ARRAY)
-        return ms__read_kind(r, "parts", "a list of parts", parts);
-    return ms__blocks_read(r, &ms__gemini, role, parts, extra, out);
-}
-
-static ms_result ms__gemini_read(ms_reader *r, ms_envelopes *out)
-{
-    return ms__blocks_message(r, out, ms__gemini_message);
-}
-
-static ms_result ms__gemini_write(ms_writer *w, const ms_envelope *m, size_t n,
-                                  ms_error *err)
-{
-    for (size_t i = 0, run; i < n; i += run, m += run) {
-        ms_role side = ms__side_of(m);
-        run = 1;
-        if (ms__put_raw_message(w, m, i)) continue;
-        run = ms__side_run(m, n - i, false);
-        ms_json_begin_object(&w->json);
-        ms__write_field(w, "role", side == MS_ROLE_ASSISTANT
-                                       ? MS_STR("model")
-                                       : ms_str_of(ms_role_word(side)), false);
-        MS__TRY(ms__blocks_put(w, &ms__gemini, m, run, err));
-        ms__put_place_and_extra(w, m, MS__PUT_ROLE | MS__PUT_PARTS);
-        ms_json_end_object(&w->json);
-    }
-    return MS_OK;
-}
-
-/* ---- pydantic-ai. Arguments may be a string: then they are text, also when it holds an
- * object. A retry-prompt is an error that keeps its part_kind in call_extra; without a tool
- * it is a text to the model and answers no call. */
-
-static ms__form_kind ms__pydantic_kind(ms_str block)
-{
-    static const struct {
-        const char *word;
-        ms__form_kind kind;
-    } kinds[] = {
-        {"user-prompt", MS__FORM_TEXT},   {"system-prompt", MS__FORM_TEXT},
-        {"text", MS__FORM_TEXT},          {"tool-call", MS__FORM_CALL},
-        {"tool-return", MS__FORM_RESULT}, {"retry-prompt", MS__FORM_RESULT},
-        {"thinking", MS__FORM_REASONING},
-    };
-    ms_str word;
-    if (!ms_json_member(block, MS_STR("part_kind"), &word)) return MS__FORM_OTHER;
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        if (ms_json_string_is(word, ms_str_of(kinds[i].word))) return kinds[i].kind;
-    return MS__FORM_OTHER;
-}
-
-static const char *const ms__pydantic_text[] = {"part_kind", "content", NULL};
-static const char *const ms__pydantic_call[] = {"part_kind", "tool_name", NULL};
-static const char *const ms__pydantic_return[] = {"part_kind", "tool_name", "content",
-                                                  NULL};
-static const char *const ms__pydantic_failed[] = {"part_kind", "tool_name", "content",
-                                                  "outcome", NULL};
-static const char *const ms__pydantic_retry[] = {"content", NULL};
-static const char *const ms__pydantic_call_null[] = {"tool_call_id", "args", NULL};
-static const char *const ms__pydantic_null[] = {"tool_call_id", "tool_name", NULL};
-
-static ms_result ms__pydantic_take_call(ms_reader *r, ms_str block, ms_envelope *m)
-{
-    ms_str args;
-    *m = ms_action(ms__absent(), ms_text(""));
-    MS__TRY(ms__block_text(r, block, "tool_name", false, &m->tool));
-    MS__TRY(ms__block_text(r, block, "tool_call_id", true, &m->call_id));
-    if (ms_json_member(block, MS_STR("args"), &args)) {
-        ms_json_kind kind = ms_json_kind_of(args);
-        if (kind == MS_JSON_STRING) MS__TRY(ms__read_text(r, args, &m->args.text));
-        else if (kind == MS_JSON_OBJECT) MS__TRY(ms__read_json(r, args, &m->args.text));
-        else if (kind != MS_JSON_NULL)
-            return ms__read_kind(r, "args", "an object, a string or null", args);
-        m->args.json = kind == MS_JSON_OBJECT;
-        if (kind == MS_JSON_STRING && m->args.text.len == 0)
-            m->args = ms_json(MS_STR("\"\"")); /* there, and empty */
-    }
-    return ms__members_beside(r, block, ms__pydantic_call, ms__pydantic_call_null,
-                              &m->call_extra);
-}
-
-static ms_result ms__pydantic_take_result(ms_reader *r, ms_str block, ms_envelope *m)
-{
-    ms_str content, outcome, kind;
-    const char *const *names = ms__pydantic_return;
-    (void)ms_json_member(block, MS_STR("part_kind"), &kind);
-    bool retry = ms_json_string_is(kind, MS_STR("retry-prompt"));
-    if (!ms_json_member(block, MS_STR("content"), &content))
-        return ms__read_missing(r, "content");
-    *m = ms_observation(ms_json(content));
-    m->content.json = ms_json_kind_of(content) != MS_JSON_STRING;
-    MS__TRY(m->content.json ? ms__read_json(r, content, &m->content.text)
-                            : ms__read_text(r, content, &m->content.text));
-    MS__TRY(ms__block_text(r, block, "tool_name", retry, &m->tool));
-    MS__TRY(ms__block_text(r, block, "tool_call_id", true, &m->call_id));
-    if (retry) {
-        m->type = MS_T_ERROR;
-        names = ms__pydantic_retry;
-    } else if (ms_json_member(block, MS_STR("outcome"), &outcome) &&
-               ms_json_string_is(outcome, MS_STR("failed"))) {
-        m->type = MS_T_ERROR;
-        names = ms__pydantic_failed;
-    }
-    return ms__members_beside(r, block, names, ms__pydantic_null, &m->call_extra);
-}
-
-/* A text part: a system's and the model's is a string, a user's may be a list. */
-static ms_result ms__pydantic_take_text(ms_reader *r, ms_str block, ms_envelope *m)
-{
-    ms_str content, kind;
-    (void)ms_json_member(block, MS_STR("part_kind"), &kind);
-    if (!ms_json_member(block, MS_STR("content"), &content))
-        return ms__read_missing(r, "content");
-    ms_json_kind is = ms_json_kind_of(content);
-    bool user = ms_json_string_is(kind, MS_STR("user-prompt"));
-    *m = ms__role_text(user                                           ? MS_ROLE_USER
-                       : ms_json_string_is(kind, MS_STR("text"))      ? MS_ROLE_ASSISTANT
-                                                                      : MS_ROLE_SYSTEM,
-                       ms_text(NULL));
-    if (is == MS_JSON_STRING) {
-        MS__TRY(ms__read_text(r, content, &m->content.text));
-    } else {
-        if (!user || is != MS_JSON_ARRAY)
-            return ms__read_kind(r, "content", user ? "a string or a list" : "a string",
-                                 content);
-        m->content.json = true;
-        MS__TRY(ms__read_json(r, content, &m->content.text));
-    }
-    return ms__members_beside(r, block, ms__pydantic_text, NULL, &m->call_extra);
-}
-
-static ms_result ms__pydantic_take(ms_reader *r, ms__form_kind kind, ms_str block,
-                                   ms_envelope *m)
-{
-    if (kind == MS__FORM_CALL) return ms__pydantic_take_call(r, block, m);
-    if (kind == MS__FORM_RESULT) return ms__pydantic_take_result(r, block, m);
-    if (kind == MS__FORM_TEXT) return ms__pydantic_take_text(r, block, m);
-    *m = ms_reasoning(ms_text(NULL));
-    MS__TRY(ms__block_text(r, block, "content", false, &m->content.text));
-    return ms__members_beside(r, block, ms__pydantic_text, NULL, &m->call_extra);
-}
-
-/* Members of call_extra that were null where a field has no value. */
-static void ms__pydantic_rest(ms_writer *w, const ms_envelope *m, uint32_t written)
-{
-    static const char *const names[] = {"part_kind", "tool_name", "tool_call_id",
-                                        "args",      "content",   "outcome", NULL};
-    ms_json_iter it = ms_json_iterate(m->call_extra);
-    while (m->call_extra.ptr && it.object && ms_json_next(&it)) {
-        bool taken = false;
-        for (unsigned i = 0; names[i]; i++)
-            taken = taken || ((written >> i & 1) &&
-                              ms_json_string_is(it.key, ms_str_of(names[i])));
-        if (taken) continue;
-        ms_json_put_raw(&w->json, it.key);
-        ms__json_colon(&w->json);
-        ms_json_put_raw(&w->json, it.value);
-    }
-}
-
-enum {
-    MS__SAYS_KIND = 1,
-    MS__SAYS_TOOL = 2,
-    MS__SAYS_ID = 4,
-    MS__SAYS_ARGS = 8,
-    MS__SAYS_CONTENT = 16,
-    MS__SAYS_OUTCOME = 32
-};
-
-/* A call has an id, its own or a derived one, unless it says that it has none. */
-static ms_result ms__pydantic_put_call(ms_writer *w, const ms_envelope *m, ms_error *err)
-{
-    char derived[MS__DERIVED_ID];
-    ms_str id;
-    uint32_t written = MS__SAYS_KIND | MS__SAYS_TOOL;
-    ms_json_kind kind = m->args.json ? ms_json_kind_of(m->args.text) : MS_JSON_NONE;
-    MS__TRY(ms__call_begins(w, m, derived, &id, err));
-    if (!m->call_id.ptr && ms__has_member(m->call_extra, "tool_call_id"))
-        id = ms__absent();
-    ms__write_field(w, "part_kind", MS_STR("tool-call"), false);
-    ms__write_field(w, "tool_name", m->tool, false);
-    if (m->args.text.len > 0) {
-        bool raw = kind == MS_JSON_OBJECT || kind == MS_JSON_STRING;
-        ms__write_field(w, "args", m->args.text, raw);
-        written |= MS__SAYS_ARGS;
-    }
-    ms__write_field(w, "tool_call_id", id, false);
-    if (id.ptr) written |= MS__SAYS_ID;
-    ms__pydantic_rest(w, m, written);
-    return MS_OK;
-}
-
-static ms_result ms__pydantic_put_text(ms_writer *w, const ms_envelope *m, ms_str before,
-                                       ms_error *err)
-{
-    ms_role side = ms__side_of(m);
-    const char *kind = side == MS_ROLE_SYSTEM         ? "system-prompt"
-                       : side != MS_ROLE_ASSISTANT    ? "user-prompt"
-                       : m->type == MS_T_REASONING ? "thinking"
-                                                   : "text";
-    ms__write_field(w, "part_kind", ms_str_of(kind), false);
-    if (side == MS_ROLE_USER && m->content.json && before.len == 0 &&
-        ms_json_kind_of(m->content.text) == MS_JSON_ARRAY &&
-        !ms__is_texts(m->content.text))
-        ms__write_field(w, "content", m->content.text, true);
-    else MS__TRY(ms__put_said(w, m, "content", before, err));
-    ms__pydantic_rest(w, m, MS__SAYS_KIND | MS__SAYS_CONTENT);
-    return MS_OK;
-}
-
-/* A result of nothing that was called, by no tool, is what the user tells. */
-static ms_result ms__pydantic_put_result(ms_writer *w, const ms_envelope *m,
-                                         ms_error *err)
-{
-    ms_str id = m->call_id, tool = m->tool;
-    uint32_t written = MS__SAYS_CONTENT;
-    ms_str kind, outcome;
-    bool retry = m->type == MS_T_ERROR &&
-                 ms_json_member(m->call_extra, MS_STR("part_kind"), &kind) &&
-                 ms_json_string_is(kind, MS_STR("retry-prompt"));
-    if (!retry && ms_json_member(m->call_extra, MS_STR("outcome"), &outcome) &&
-        ms_json_string_is(outcome, MS_STR("failed")))
-        written |= MS__SAYS_OUTCOME; /* that is what an ERROR says by itself */
-    if (!retry || m->tool.ptr) ms__call_ends(w, m, &id, &tool);
-    if (!m->call_id.ptr && ms__has_member(m->call_extra, "tool_call_id"))
-        id = ms__absent();
-    if (!id.ptr && !tool.ptr && !retry)
-        return ms__pydantic_put_text(w, m, ms__answer_prefix(m), err);
-    if (!retry) {
-        ms__write_field(w, "part_kind", MS_STR("tool-return"), false);
-        written |= MS__SAYS_KIND;
-        if (!tool.ptr) tool = MS_STR("unknown_tool");
-    }
-    ms__write_field(w, "tool_name", tool, false);
-    ms_json_key(&w->json, MS_STR("content"));
-    ms__put_value(w, m->content);
-    ms__write_field(w, "tool_call_id", id, false);
-    if (m->type == MS_T_ERROR && !retry) {
-        ms__write_field(w, "outcome", MS_STR("failed"), false);
-        written |= MS__SAYS_OUTCOME;
-    }
-    if (tool.ptr) written |= MS__SAYS_TOOL;
-    if (id.ptr) written |= MS__SAYS_ID;
-    ms__pydantic_rest(w, m, written);
-    return MS_OK;
-}
-
-static ms_result ms__pydantic_put(ms_writer *w, const ms_envelope *m, ms_error *err)
-{
-    ms_json_begin_object(&w->json);
-    if (m->type == MS_T_ACTION) MS__TRY(ms__pydantic_put_call(w, m, err));
-    else if (ms__is_answer(m)) MS__TRY(ms__pydantic_put_result(w, m, err));
-    else MS__TRY(ms__pydantic_put_text(w, m, ms__absent(), err));
-    ms_json_end_object(&w->json);
-    return MS_OK;
-}
-
-static const ms__block_format ms__pydantic = {"parts", false, true, ms__pydantic_kind,
-                                              ms__pydantic_take, ms__pydantic_put};
-
-static ms_result ms__pydantic_message(ms_reader *r, ms_envelopes *out)
-{
-    ms_str word, parts, extra;
-    MS__TRY(ms__blocks_open(r, "kind", "parts", &word, &parts, &extra));
-    bool response = ms_str_equal(word, MS_STR("response"));
-    if (!response && !ms_str_equal(word, MS_STR("request")))
-        return ms__role_unknown(r, "kind", word, "request or response");
-    if (ms_json_kind_of(parts) != MS_JSON_ARRAY)
-        return ms__read_kind(r, "parts", "a list of parts", parts);
-    return ms__blocks_read(r, &ms__pydantic, response ? MS_ROLE_ASSISTANT : MS_ROLE_USER,
-                           parts, extra, out);
-}
-
-static ms_result ms__pydantic_read(ms_reader *r, ms_envelopes *out)
-{
-    return ms__blocks_message(r, out, ms__pydantic_message);
-}
-
-static ms_result ms__pydantic_write(ms_writer *w, const ms_envelope *m, size_t n,
-                                    ms_error *err)
-{
-    for (size_t i = 0, run; i < n; i += run, m += run) {
-        bool response = ms__side_of(m) == MS_ROLE_ASSISTANT;
-        run = 1;
-        if (ms__put_raw_message(w, m, i)) continue;
-        run = ms__side_run(m, n - i, true);
-        ms_json_begin_object(&w->json);
-        ms__write_field(w, "kind", response ? MS_STR("response") : MS_STR("request"),
-                        false);
-        MS__TRY(ms__blocks_put(w, &ms__pydantic, m, run, err));
-        ms__put_place_and_extra(w, m, MS__PUT_KIND | MS__PUT_PARTS);
-        ms_json_end_object(&w->json);
-    }
-    return MS_OK;
-}
-
-/* ---- The table, and the functions over it. */
-
-static const ms_dialect ms__dialects[] = {
-    {"framework", NULL, NULL, false, false, ms__framework_read, ms__framework_write,
-     NULL},
-    {"task", NULL, NULL, false, false, ms__task_read, ms__task_write, NULL},
-    {"session", NULL, NULL, false, false, ms__session_read, ms__session_write, NULL},
-    {"envelope", NULL, NULL, false, false, ms__env_read, ms__env_write, NULL},
-    {"envelope-rows", NULL, NULL, false, false, ms__env_read, ms__env_rows_write, NULL},
-    {"openai", NULL, NULL, false, false, ms__openai_read, ms__openai_write,
-     ms__openai_close},
-    {"chat-strict", NULL, NULL, false, false, ms__openai_read, ms__openai_write,
-     ms__openai_close},
-    {"anthropic", NULL, "system", false, true, ms__anthropic_read, ms__anthropic_write,
-     NULL},
-    {"gemini", "contents", "systemInstruction", true, true, ms__gemini_read,
-     ms__gemini_write, NULL},
-    {"pydantic-ai", NULL, NULL, false, true, ms__pydantic_read, ms__pydantic_write, NULL},
-};
-
-MS_API const ms_dialect *ms_dialect_at(size_t index)
-{
-    return index < sizeof ms__dialects / sizeof ms__dialects[0] ? &ms__dialects[index]
-                                                                : NULL;
-}
-
-MS_API const ms_dialect *ms_dialect_find(ms_str name)
-{
-    const ms_dialect *d;
-    for (size_t i = 0; (d = ms_dialect_at(i)) != NULL; i++)
-        if (ms_str_equal(name, ms_str_of(d->name))) return d;
-    return NULL;
-}
-
-MS_API const char *ms_dialect_name(const ms_dialect *dialect) { return dialect->name; }
-
-static ms_result ms__dialect_check(const ms_dialect *dialect, ms_error *err)
-{
-    return dialect ? MS_OK : ms__fail(err, MS_E_ARGUMENT, "there is no such dialect");
-}
-
-static ms_result ms__read_one(ms_reader *r, const ms_dialect *d, ms_str value,
-                              ms_envelopes *out)
-{
-    ms_result code = MS_OK;
-    memset(out, 0, sizeof *out);
-    if (ms_json_kind_of(value) != MS_JSON_OBJECT)
-        code = ms__fail(r->err, MS_E_KIND, "a message is '%v', an object was expected",
-                        MS__V(value));
-    r->json = value;
-    if (code == MS_OK) code = d->read(r, out);
-    for (size_t i = 0; code == MS_OK && i < out->count; i++)
-        code = ms_envelope_check(&out->items[i], r->err);
-    if (code != MS_OK) memset(out, 0, sizeof *out);
-    return code;
-}
-
-static ms_result ms__reader_begin(ms_reader *r, ms_str json, const ms_read_opts *opts,
-                                  ms_arena *arena, ms_str *value, ms_error *err)
-{
-    ms_json_opts how;
-    memset(r, 0, sizeof *r);
-    memset(&how, 0, sizeof how);
-    how.repair = r->repair = opts && opts->repair;
-    r->lenient = opts && opts->lenient;
-    r->arena = arena;
-    r->err = err;
-    if (!arena) return ms__no_arena(err, arena, sizeof(ms_envelope));
-    return ms_json_check(json, &how, value, err);
-}
-
-MS_API ms_result ms_read(const ms_dialect *dialect, ms_str json, const ms_read_opts *opts,
-                         ms_arena *arena, ms_envelopes *out, ms_error *err)
-{
-    ms_reader r;
-    ms_str value;
-    memset(out, 0, sizeof *out);
-    MS__TRY(ms__dialect_check(dialect, err));
-    MS__TRY(ms__reader_begin(&r, json, opts, arena, &value, err));
-    return ms__read_one(&r, dialect, value, out);
-}
-
-/* A list of envelopes that grows in an arena. */
-typedef struct ms__list {
-    ms_envelopes list;
-    size_t cap;
-} ms__list;
-
-static ms_result ms__list_add(ms_reader *r, ms__list *all, const ms_envelopes *more)
-{
-    size_t count = all->list.count + more->count;
-    if (count > all->cap) {
-        size_t cap = count * 2 + 16;
-        ms_envelope *items = (ms_envelope *)ms_arena_alloc(r->arena, cap * sizeof *items);
-        if (!items) return ms__no_arena(r->err, r->arena, cap * sizeof *items);
-        if (all->list.count > 0)
-            memcpy(items, all->list.items, all->list.count * sizeof *items);
-        all->list.items = items;
-        all->cap = cap;
-    }
-    memcpy(all->list.items + all->list.count, more->items,
-           more->count * sizeof *more->items);
-    all->list.count = count;
-    return MS_OK;
-}
-
-/* The system text of a request body, as the dialect reads a message of role system with the
- * same content: a string, a list of blocks; or with the same members: an object with
- * parts. */
-static ms_result ms__read_system(ms_reader *r, const ms_dialect *d, ms_str value,
-                                 ms__list *all)
-{
-    static const char before[] = "{\"role\":\"system\",\"content\":";
-    static const char after[] = ",\"role\":\"system\"}";
-    ms_envelopes one;
-    ms_json_kind kind = ms_json_kind_of(value);
-    if (d->system_parts ? kind != MS_JSON_OBJECT
-                        : kind != MS_JSON_STRING && kind != MS_JSON_ARRAY)
-        return ms__read_kind(r, d->system, d->system_parts ? "an object with parts"
-                                                           : "a text or a list of blocks",
-                             value);
-    size_t len = d->system_parts ? value.len - 1 : value.len;
-    char *text =
-        (char *)ms_arena_alloc(r->arena, value.len + sizeof before + sizeof after);
-    if (!text) return ms__no_arena(r->err, r->arena, value.len);
-    ms_str message = ms_str_n(text, 0);
-    if (!d->system_parts) memcpy(text, before, message.len = sizeof before - 1);
-    memcpy(text + message.len, value.ptr, len);
-    message.len += len;
-    memcpy(text + message.len, d->system_parts ? after : "}",
-           d->system_parts ? sizeof after - 1 : 1);
-    message.len += d->system_parts ? sizeof after - 1 : 1;
-    ms_result code = ms__read_one(r, d, message, &one);
-    if (code != MS_OK) return ms__fail_in(r->err, code, "%s", d->system);
-    return ms__list_add(r, all, &one);
-}
-
-/* Steps from a request body to its list of messages; its system text is the first one. */
-static ms_result ms__read_body(ms_reader *r, const ms_dialect *d, ms_str *value,
-                               ms__list *all)
-{
-    ms_str system, body = *value;
-    ms_str name = ms_str_of(d->list ? d->list : "messages");
-    bool object = ms_json_kind_of(body) == MS_JSON_OBJECT;
-    if (object && ms_json_member(body, name, value)) {
-        bool said = d->system && ms_json_member(body, ms_str_of(d->system), &system);
-        if (!said && d->system_parts) /* as the service also takes it */
-            said = ms_json_member(body, MS_STR("system_instruction"), &system);
-        if (said && ms_json_kind_of(system) != MS_JSON_NULL)
-            MS__TRY(ms__read_system(r, d, system, all));
-    }
-    if (ms_json_kind_of(*value) == MS_JSON_ARRAY) return MS_OK;
-    return ms__fail(r->err, MS_E_KIND,
-                    "a list of messages is '%v', an array was expected", MS__V(*value));
-}
-
-MS_API ms_result ms_read_list(const ms_dialect *dialect, ms_str json,
-                              const ms_read_opts *opts, ms_arena *arena,
-                              ms_envelopes *out, ms_error *err)
-{
-    ms_reader r;
-    ms_str value;
-    ms__list all;
-    ms_envelopes one;
-    memset(out, 0, sizeof *out);
-    memset(&all, 0, sizeof all);
-    MS__TRY(ms__dialect_check(dialect, err));
-    MS__TRY(ms__reader_begin(&r, json, opts, arena, &value, err));
-    MS__TRY(ms__read_body(&r, dialect, &value, &all));
-    size_t index = 0;
-    ms_json_iter it = ms_json_iterate(value);
-    for (; ms_json_next(&it); index++) {
-        ms_result code = ms__read_one(&r, dialect, it.value, &one);
-        if (code == MS_OK) code = ms__list_add(&r, &all, &one);
-        if (code != MS_OK) return ms__fail_in(err, code, "messages[%u]", (uint64_t)index);
-    }
-    *out = all.list;
-    return MS_OK;
-}
-
-MS_API void ms_writer_init(ms_writer *w, const ms_dialect *dialect,
-                           const ms_writer_opts *opts, ms_arena *arena, ms_write_fn write,
-                           void *ctx)
-{
-    memset(w, 0, sizeof *w);
-    w->dialect = dialect;
-    w->arena = arena;
-    w->array = opts && opts->array;
-    w->with_location = opts && opts->with_location;
-    w->defaults = opts && opts->defaults;
-    w->scratch.arena = arena;
-    ms_json_init(&w->json, write, ctx, opts && opts->pretty);
-    if (w->array) ms_json_begin_array(&w->json);
-}
-
-static ms_result ms__writer_result(ms_writer *w, ms_error *err)
-{
-    if (w->json.result == MS_OK) return MS_OK;
-    return ms__fail(err, w->json.result, "writing message %u failed", w->written + 1);
-}
-
-/* Writes n messages as one; they count as written. What fails half way spoils the text, so
- * the writer then refuses to go on. */
-static ms_result ms__writer_emit(ms_writer *w, const ms_envelope *m, size_t n,
-                                 ms_error *err)
-{
-    ms_result code = w->dialect->write(w, m, n, err);
-    if (code != MS_OK) {
-        if (n > 1 || w->dialect->joins) w->json.result = code;
-        return code;
-    }
-    if (!w->dialect->close && !w->array) ms_json_separator(&w->json, '\n');
-    return ms__writer_result(w, err);
-}
-
-static ms_result ms__held_flush(ms_writer *w, ms_error *err)
-{
-    size_t n = w->n_held;
-    w->n_held = 0;
-    return n > 0 ? ms__writer_emit(w, w->held, n, err) : MS_OK;
-}
-
-/* The text of the fields of a held message; its room is used again. */
-typedef struct ms__held_text {
-    char *ptr;
-    size_t cap;
-} ms__held_text;
-
-static bool ms__held_grow(ms_writer *w)
-{
-    size_t cap = w->cap_held * 2 + 8;
-    ms_envelope *held = (ms_envelope *)ms_arena_alloc(w->arena, cap * sizeof *held);
-    ms__held_text *text =
-        (ms__held_text *)ms_arena_alloc(w->arena, cap * sizeof *text);
-    if (!held || !text) return false;
-    memset(text, 0, cap * sizeof *text);
-    if (w->cap_held > 0) {
-        memcpy(held, w->held, w->cap_held * sizeof *held);
-        memcpy(text, w->held_text, w->cap_held * sizeof *text);
-    }
-    w->held = held;
-    w->held_text = text;
-    w->cap_held = cap;
-    return true;
-}
-
-/* Keeps a copy of a message until it is known whether others join it. */
-static ms_result ms__hold_back(ms_writer *w, const ms_envelope *m, ms_error *err)
-{
-    size_t size = 0;
-    if (w->n_held == w->cap_held && !ms__held_grow(w))
-        return ms__no_arena(err, w->arena, sizeof *m);
-    ms_envelope *copy = &w->held[w->n_held];
-    ms__held_text *text = &w->held_text[w->n_held];
-    for (unsigned f = 1; f < MS_FIELD_COUNT; f++) size += ms__field_text(m, f).len;
-    if (size >= text->cap) {
-        text->cap = size + size / 2 + 64;
-        text->ptr = (char *)ms_arena_alloc(w->arena, text->cap);
-        if (!text->ptr) text->cap = 0;
-        if (!text->ptr) return ms__no_arena(err, w->arena, size);
-    }
-    *copy = *m;
-    char *at = text->ptr;
-    for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
-        ms_str s = ms__field_text(m, f);
-        if (!s.ptr) continue;
-        if (s.len > 0) memcpy(at, s.ptr, s.len);
-        ms__field_set(copy, f, ms_str_n(at, s.len), ms__field_is_json(m, f));
-        at += s.len;
-    }
-    w->n_held++;
-    return MS_OK;
-}
-
-MS_API ms_result ms_writer_put(ms_writer *w, const ms_envelope *m, ms_error *err)
-{
-    if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no message to write");
-    MS__TRY(ms__dialect_check(w->dialect, err));
-    MS__TRY(ms__writer_result(w, err));
-    if (!w->arena) return ms__no_arena(err, NULL, sizeof(ms__call));
-    if (w->dialect->joins) {
-        if (!ms__joins(w, m)) MS__TRY(ms__held_flush(w, err));
-        MS__TRY(ms__hold_back(w, m, err));
-    } else {
-        MS__TRY(ms__writer_emit(w, m, 1, err));
-    }
-    w->last_seq = m->seq;
-    w->written++;
-    return MS_OK;
-}
-
-MS_API ms_result ms_writer_put_msg(ms_writer *w, const ms_msg *msg, ms_error *err)
-{
-    ms_envelope m = ms_envelope_of(msg);
-    return ms_writer_put(w, &m, err);
-}
-
-MS_API ms_result ms_writer_finish(ms_writer *w, ms_error *err)
-{
-    MS__TRY(ms__dialect_check(w->dialect, err));
-    MS__TRY(ms__held_flush(w, err));
-    if (w->dialect->close) w->dialect->close(w);
-    if (w->array) {
-        ms_json_end_array(&w->json);
-        ms_json_separator(&w->json, '\n');
-    }
-    (void)ms_json_finish(&w->json);
-    return ms__writer_result(w, err);
-}
-
-/* ---- stb_ds goes: its names are the program's again. */
-
-#undef stbds_rand_seed
-#undef stbds_hash_bytes
-#undef stbds_hash_string
-#undef stbds_stralloc
-#undef stbds_strreset
-#undef stbds_unit_tests
-#undef stbds_arrgrowf
-#undef stbds_arrfreef
-#undef stbds_hmfree_func
-#undef stbds_hmget_key
-#undef stbds_hmget_key_ts
-#undef stbds_hmput_default
-#undef stbds_hmput_key
-#undef stbds_hmdel_key
-#undef stbds_shmode_func
-#undef stbds_string_arena
-#undef stbds_string_block
-#undef stbds_array_header
-#undef stbds_hash_bucket
-#undef stbds_hash_index
-#undef stbds_hash_seed
-#undef stbds_probe_position
-#undef stbds_log2
-#undef stbds_make_hash_index
-#undef stbds_siphash_bytes
-#undef stbds_is_key_equal
-#undef stbds_hm_find_slot
-#undef stbds_strdup
-#undef STBDS_SH_NONE
-#undef STBDS_SH_DEFAULT
-#undef STBDS_SH_STRDUP
-#undef STBDS_SH_ARENA
-#ifdef __cplusplus
-#undef stbds_arrgrowf_wrapper
-#undef stbds_hmget_key_wrapper
-#undef stbds_hmget_key_ts_wrapper
-#undef stbds_hmput_default_wrapper
-#undef stbds_hmput_key_wrapper
-#undef stbds_hmdel_key_wrapper
-#undef stbds_shmode_func_wrapper
-#endif
-#pragma pop_macro("STBDS_REALLOC")
-#pragma pop_macro("STBDS_FREE")
-#ifndef MS__STB_SEEN
-#undef INCLUDE_STB_DS_H
-#endif
-#ifndef MS__STB_IMPLEMENTATION_SEEN
-#undef STB_DS_IMPLEMENTATION
-#endif
-#ifndef MS__STB_SHORT_NAMES_OFF
-#undef STBDS_NO_SHORT_NAMES
-#endif
-
-#endif /* MSGSTORE_NO_DIALECTS */
-
-
-/* ==== [shorten] long texts ===========================================================
- * A history that is read again and again need not carry every long answer in full: its
- * beginning and end remind the model, and a key in between lets it ask for the rest. The
- * store keeps everything; only what is read is shortened. Works on texts and envelopes,
- * knows neither formats nor stores.
- *
- *     |<---- keep ---->|                                        |<---- keep ---->|
- *     [      head      ][           left out                   ][      tail      ]
- *     [      head      ] \n\n... [Message truncated - ...] ...\n\n [    tail      ]
- *
- * The format and its figures are those of the origin: 200 characters at each end, from
- * 401 on; characters are code points. Three things are done better. The origin does not
- * look at the size, so that a text of 401 to 486 characters grows; it shortens again what
- * is short, and the inner key is lost with the middle; it takes a length of 0 for
- * "everything".
- *
- * With `clusters` a cut that would fall inside of what a reader sees as one character
- * moves outwards, by at most 32 characters. Held together are: a character and the marks
- * behind it (the combining blocks of Unicode for Latin, Greek, Cyrillic and symbols, the
- * points of Hebrew, Arabic, Thai and Devanagari, the voicing marks of Kana, the vowels
- * and finals of Hangul), variation selectors, emoji modifiers and tags, both sides of a
- * joiner, the two letters of a flag, CR and LF. Other scripts are cut anywhere between
- * code points.
- *
- * Was a text shortened before? A message has a flag. Of a text alone it shows: there is a
- * hint, and what stands before it is about as long as what follows, within the 32
- * characters that a cut may move. A long text that quotes a hint is not taken for one.
- *
- * MD5 (RFC 1321) is here because keys of the origin's have it in them. It finds
- * accidents; who wants two keys to be the same can have that, in sessions of his own.
- *
- * Cost: one pass to count; the text is copied only when it is shortened.
- * (X1) Unless may_grow: a result has fewer bytes than the text, or is the text.
- * (X2) Unless may_grow: a shortened text is not shortened, with whatever options.
- * (X3) Head and tail are the text's own bytes; no code point is divided.
- * ================================================================================== */
-
-#define MS__KEEP 200
-#define MS__CLUSTER_REACH 32
-
-/* The bytes of the first character; of what is none those that one U+FFFD replaces. */
-static size_t ms__char_size(ms_str s)
-{
-    unsigned bad, len = ms__utf8_char((const unsigned char *)s.ptr, s.len, &bad);
-    return len ? len : bad;
-}
-
-/* How many bytes the first n characters have (fewer when there are no more); *count is
- * how many there were. */
-static size_t ms__chars_span(ms_str s, size_t n, size_t *count)
-{
-    size_t i = 0;
-    *count = 0;
-    while (i < s.len && *count < n) {
-        size_t left = ms__min(s.len - i, n - *count);
-        size_t ascii = ms__ascii_run((const unsigned char *)s.ptr + i, left);
-        *count += ascii;
-        i += ascii;
-        if (ascii == left) continue;
-        i += ms__char_size(ms_str_n(s.ptr + i, s.len - i));
-        ++*count;
-    }
-    return i;
-}
-
-static size_t ms__chars(ms_str s)
-{
-    size_t count;
-    (void)ms__chars_span(s, s.len, &count);
-    return count;
-}
-
-/* ---- What belongs together. */
-
-/* Characters that go on the one before, first and last of each range. */
-static const uint32_t ms__marks[][2] = {
-    {0x0300, 0x036F},   {0x0483, 0x0489},   {0x0591, 0x05BD},   {0x05BF, 0x05BF},
-    {0x05C1, 0x05C2},   {0x05C4, 0x05C5},   {0x05C7, 0x05C7},   {0x0610, 0x061A},
-    {0x064B, 0x065F},   {0x0670, 0x0670},   {0x06D6, 0x06DC},   {0x06DF, 0x06E4},
-    {0x06E7, 0x06E8},   {0x06EA, 0x06ED},   {0x0900, 0x0903},   {0x093A, 0x093C},
-    {0x093E, 0x094F},   {0x0951, 0x0957},   {0x0962, 0x0963},   {0x0E31, 0x0E31},
-    {0x0E34, 0x0E3A},   {0x0E47, 0x0E4E},   {0x1160, 0x11FF},   {0x180B, 0x180D},
-    {0x1AB0, 0x1AFF},   {0x1DC0, 0x1DFF},   {0x200C, 0x200D},   {0x20D0, 0x20FF},
-    {0x3099, 0x309A},   {0xFE00, 0xFE0F},   {0xFE20, 0xFE2F},   {0x1F3FB, 0x1F3FF},
-    {0xE0020, 0xE007F}, {0xE0100, 0xE01EF},
-};
-#define MS__MARK_ROWS (sizeof ms__marks / sizeof ms__marks[0])
-
-static bool ms__is_mark(uint32_t c)
-{
-    for (size_t i = 0; i < MS__MARK_ROWS && c >= ms__marks[i][0]; i++)
-        if (c <= ms__marks[i][1]) return true;
-    return false;
-}
-
-/* The code point of the first character; U+FFFD for what is none. */
-static uint32_t ms__char_code(ms_str s)
-{
-    const unsigned char *p = (const unsigned char *)s.ptr;
-    unsigned bad, len = s.len > 0 ? ms__utf8_char(p, s.len, &bad) : 0;
-    if (len == 0) return 0xFFFD;
-    uint32_t c = len == 1 ? p[0] : p[0] & (0xFFu >> (len + 1));
-    for (unsigned i = 1; i < len; i++) c = c << 6 | (p[i] & 63u);
-    return c;
-}
-
-/* Where the character before byte `at` begins; 0 < at. */
-static size_t ms__char_before(ms_str s, size_t at)
-{
-    size_t from = at - 1;
-    while (from > 0 && at - from < 4 && ((unsigned char)s.ptr[from] & 0xC0) == 0x80)
-        from--;
-    return from + ms__char_size(ms_str_n(s.ptr + from, at - from)) == at ? from : at - 1;
-}
-
-static bool ms__is_flag_letter(uint32_t c) { return c >= 0x1F1E6 && c <= 0x1F1FF; }
-
-/* Flags are pairs of letters: is the one that ends at byte `at` the first of a pair? */
-static bool ms__is_half_flag(ms_str s, size_t at)
-{
-    bool odd = false;
-    while (at > 0) {
-        at = ms__char_before(s, at);
-        if (!ms__is_flag_letter(ms__char_code(ms_str_n(s.ptr + at, s.len - at)))) break;
-        odd = !odd;
-    }
-    return odd;
-}
-
-/* Would a cut at byte `at` divide what belongs together? */
-static bool ms__is_inside(ms_str s, size_t at)
-{
-    if (at == 0 || at >= s.len) return false;
-    size_t from = ms__char_before(s, at);
-    uint32_t before = ms__char_code(ms_str_n(s.ptr + from, s.len - from));
-    uint32_t after = ms__char_code(ms_str_n(s.ptr + at, s.len - at));
-    if (ms__is_mark(after) || before == 0x200D) return true;
-    if (before == '\r' && after == '\n') return true;
-    return ms__is_flag_letter(before) && ms__is_flag_letter(after) &&
-           ms__is_half_flag(s, at);
-}
-
-/* Moves a cut outwards until it divides nothing, or not at all; returns by how many
- * characters. */
-static size_t ms__cut_outwards(ms_str s, size_t *cut, bool back)
-{
-    size_t at = *cut, moved = 0;
-    while (moved < MS__CLUSTER_REACH && ms__is_inside(s, at)) {
-        at = back ? ms__char_before(s, at)
-                  : at + ms__char_size(ms_str_n(s.ptr + at, s.len - at));
-        moved++;
-    }
-    if (ms__is_inside(s, at)) return 0;
-    *cut = at;
-    return moved;
-}
-
-/* ---- Texts. */
-
-typedef struct ms__short {
-    size_t chars;      /* of the whole text */
-    size_t head, tail; /* the head ends at byte `head`, the tail begins at byte `tail` */
-    size_t omitted;    /* characters between them */
-    size_t size;       /* bytes of the result */
-} ms__short;
-
-#define MS__HINT "\n\n... [Message truncated - "
-
-/* Puts text at out[*len], or only counts when out is NULL. */
-static void ms__put_text(char *out, size_t *len, ms_str text)
-{
-    if (out && text.len > 0) memcpy(out + *len, text.ptr, text.len);
-    *len += text.len;
-}
-
-/* The hint; out NULL only counts. Returns its length. */
-static size_t ms__hint_write(size_t omitted, ms_str key, char *out)
-{
-    char digits[20];
-    size_t len = 0;
-    bool keyed = key.len > 0;
-    ms_str number = ms_str_n(digits, ms__u64_write((uint64_t)omitted, digits));
-    ms__put_text(out, &len, MS_STR(MS__HINT));
-    if (keyed) ms__put_text(out, &len, MS_STR("REM LOOKUP "));
-    ms__put_text(out, &len, keyed ? key : number);
-    ms__put_text(out, &len, keyed ? MS_STR(" to recover full content")
-                                  : MS_STR(" characters omitted"));
-    ms__put_text(out, &len, MS_STR("] ...\n\n"));
-    return len;
-}
-
-/* The place of `what` in s from byte `from` on; s.len: nowhere. */
-static size_t ms__find_text(ms_str s, size_t from, ms_str what)
-{
-    while (from < s.len) {
-        const char *p = (const char *)memchr(s.ptr + from, what.ptr[0], s.len - from);
-        if (!p) break;
-        from = (size_t)(p - s.ptr);
-        if (ms_str_starts_with(ms_str_n(p, s.len - from), what)) return from;
-        from++;
-    }
-    return s.len;
-}
-
-/* Does the text look shortened: a hint with about as much before as behind it? */
-static bool ms__has_hint(ms_str s, size_t chars)
-{
-    size_t at = 0, before = 0, end = 0, to_end = 0;
-    for (;;) {
-        size_t hint = ms__find_text(s, at, MS_STR(MS__HINT)), begin = sizeof MS__HINT - 1;
-        if (hint == s.len) return false;
-        before += ms__chars(ms_str_n(s.ptr + at, hint - at));
-        if (end < hint + begin + sizeof "] ...\n\n" - 1) {
-            /* several begins, of quotes that were cut, can have one end behind them all */
-            end = ms__find_text(s, hint, MS_STR("] ...\n\n"));
-            if (end == s.len) return false;
-            end += sizeof "] ...\n\n" - 1;
-            to_end = before + ms__chars(ms_str_n(s.ptr + hint, end - hint));
-        }
-        size_t behind = chars - to_end;
-        size_t apart = before > behind ? before - behind : behind - before;
-        if (apart <= MS__CLUSTER_REACH) return true;
-        before += ms__chars(ms_str_n(s.ptr + hint, begin));
-        at = hint + begin;
-    }
-}
-
-/* How to shorten the text; false: not at all. */
-static bool ms__short_plan(ms_str text, const ms_shorten_opts *opts, ms_str key,
-                           ms__short *s)
-{
-    size_t keep = opts && opts->keep > 0 ? opts->keep : MS__KEEP, ignored, middle;
-    bool may_grow = opts && opts->may_grow;
-    memset(s, 0, sizeof *s);
-    if (!text.ptr || text.len / 2 < keep) return false;
-    s->chars = ms__chars(text);
-    if (s->chars / 2 < keep || s->chars == 2 * keep) return false;
-    s->omitted = s->chars - 2 * keep;
-    s->head = ms__chars_span(text, keep, &ignored);
-    middle = ms__chars_span(ms_str_n(text.ptr + s->head, text.len - s->head), s->omitted,
-                            &ignored);
-    s->tail = s->head + middle;
-    if (opts && opts->clusters) {
-        s->omitted += ms__cut_outwards(text, &s->head, true);
-        s->omitted += ms__cut_outwards(text, &s->tail, false);
-    }
-    s->size = s->head + ms__hint_write(s->omitted, key, NULL) + (text.len - s->tail);
-    return may_grow || (s->size < text.len && !ms__has_hint(text, s->chars));
-}
-
-MS_API bool ms_shorten_needed(ms_str text, const ms_shorten_opts *opts, ms_str key)
-{
-    ms__short s;
-    return ms__short_plan(text, opts, key, &s);
-}
-
-static ms_result ms__short_write(ms_str text, const ms__short *s, ms_str key,
-                                 ms_arena *arena, ms_str *out, ms_error *err)
-{
-    size_t len = 0;
-    char *p = arena ? (char *)ms_arena_alloc(arena, s->size) : NULL;
-    *out = ms__absent();
-    if (!p) return ms__no_arena(err, arena, s->size);
-    ms__put_text(p, &len, ms_str_n(text.ptr, s->head));
-    len += ms__hint_write(s->omitted, key, p + len);
-    ms__put_text(p, &len, ms_str_n(text.ptr + s->tail, text.len - s->tail));
-    *out = ms_str_n(p, len);
-    return MS_OK;
-}
-
-MS_API ms_result ms_shorten(ms_str text, const ms_shorten_opts *opts, ms_str key,
-                            ms_arena *arena, ms_str *out, ms_error *err)
-{
-    ms__short s;
-    *out = text;
-    if (!ms__short_plan(text, opts, key, &s)) return MS_OK;
-    return ms__short_write(text, &s, key, arena, out, err);
-}
-
-/* ---- Messages. */
-
-static bool ms__is_short_flag(ms_str key)
-{
-    return ms_json_string_is(key, MS_STR("_compressed")) ||
-           ms_json_string_is(key, MS_STR("_original_length")) ||
-           ms_json_string_is(key, MS_STR("_entity_key"));
-}
-
-/* `extra` without the flags, and with new ones for a text of so many characters (0:
- * none). Absent when it has no member. */
-static ms_result ms__short_extra(ms_str extra, size_t chars, ms_str key, ms_arena *arena,
-                                 ms_str *out, ms_error *err)
-{
-    ms_buf buf;
-    ms_json_writer w;
-    size_t n = 0;
-    memset(&buf, 0, sizeof buf);
-    buf.arena = arena;
-    *out = ms__absent();
-    ms_json_init(&w, ms_buf_write, &buf, false);
-    ms_json_begin_object(&w);
-    ms_json_iter it = ms_json_iterate(extra);
-    while (it.object && ms_json_next(&it)) {
-        if (ms__is_short_flag(it.key)) continue;
-        ms_json_put_raw(&w, it.key);
-        ms__json_colon(&w);
-        ms_json_put_raw(&w, it.value);
-        n++;
-    }
-    if (chars == 0 && n == 0) return MS_OK;
-    if (chars > 0) {
-        ms_json_key(&w, MS_STR("_compressed"));
-        ms_json_put_bool(&w, true);
-        ms_json_key(&w, MS_STR("_original_length"));
-        ms_json_put_u64(&w, chars);
-    }
-    if (chars > 0 && key.len > 0) {
-        ms_json_key(&w, MS_STR("_entity_key"));
-        ms_json_put_string(&w, key);
-    }
-    ms_json_end_object(&w);
-    if (ms_json_finish(&w) != MS_OK) return ms__no_arena(err, arena, extra.len + key.len);
-    *out = ms_buf_text(&buf);
-    return MS_OK;
-}
-
-MS_API bool ms_is_shortened(const ms_envelope *m)
-{
-    ms_str flag;
-    return m->extra.ptr && ms_json_member(m->extra, MS_STR("_compressed"), &flag) &&
-           ms_json_kind_of(flag) == MS_JSON_TRUE;
-}
-
-MS_API ms_result ms_shortened_key(const ms_envelope *m, ms_arena *arena, ms_str *key)
-{
-    ms_str value;
-    *key = ms__absent();
-    if (!ms_is_shortened(m) || !ms_json_member(m->extra, MS_STR("_entity_key"), &value) ||
-        ms_json_kind_of(value) != MS_JSON_STRING)
-        return MS_OK;
-    return ms_json_string(value, arena, key);
-}
-
-MS_API ms_result ms_shorten_message(ms_envelope *m, const ms_shorten_opts *opts,
-                                    ms_str key, ms_arena *arena, ms_error *err)
-{
-    ms__short s;
-    ms_str text, extra, is;
-    bool may_grow = opts && opts->may_grow;
-    if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no message to shorten");
-    text = m->content.text;
-    if (ms__role_of(m->role, m->type) == MS_ROLE_SYSTEM) return MS_OK;
-    if (ms_is_shortened(m) && !may_grow) return MS_OK;
-    if (m->content.json) {
-        if (ms_json_kind_of(text) != MS_JSON_STRING) return MS_OK;
-        if (ms_json_string(text, arena, &is) != MS_OK)
-            return ms__no_arena(err, arena, text.len);
-        text = is;
-    }
-    if (!ms__short_plan(text, opts, key, &s)) return MS_OK;
-    MS__TRY(ms__short_write(text, &s, key, arena, &is, err));
-    MS__TRY(ms__short_extra(m->extra, s.chars, key, arena, &extra, err));
-    m->content = ms_text_n(is);
-    m->extra = extra;
-    return MS_OK;
-}
-
-MS_API ms_result ms_restore_message(ms_envelope *m, ms_str full, ms_arena *arena,
-                                    ms_error *err)
-{
-    ms_str extra;
-    if (!arena) return ms__no_arena(err, arena, m->extra.len);
-    MS__TRY(ms__short_extra(m->extra, 0, ms__absent(), arena, &extra, err));
-    m->content = ms_text_n(full);
-    m->extra = extra;
-    return MS_OK;
-}
-
-/* ---- Keys, and MD5 as RFC 1321 has it. */
-
-typedef struct ms__md5 {
-    uint32_t state[4];
-    uint64_t size; /* bytes so far */
-    unsigned char block[64];
-} ms__md5;
-
-/* The whole part of 2^32 times the sine of 1 to 64 radians, without its sign. */
-static const uint32_t ms__md5_sine[64] = {
-    0xd76aa478, 0xe8c7b756, 0x242070db, 0xc1bdceee, 0xf57c0faf, 0x4787c62a,
-    0xa8304613, 0xfd469501, 0x698098d8, 0x8b44f7af, 0xffff5bb1, 0x895cd7be,
-    0x6b901122, 0xfd987193, 0xa679438e, 0x49b40821, 0xf61e2562, 0xc040b340,
-    0x265e5a51, 0xe9b6c7aa, 0xd62f105d, 0x02441453, 0xd8a1e681, 0xe7d3fbc8,
-    0x21e1cde6, 0xc33707d6, 0xf4d50d87, 0x455a14ed, 0xa9e3e905, 0xfcefa3f8,
-    0x676f02d9, 0x8d2a4c8a, 0xfffa3942, 0x8771f681, 0x6d9d6122, 0xfde5380c,
-    0xa4beea44, 0x4bdecfa9, 0xf6bb4b60, 0xbebfbc70, 0x289b7ec6, 0xeaa127fa,
-    0xd4ef3085, 0x04881d05, 0xd9d4d039, 0xe6db99e5, 0x1fa27cf8, 0xc4ac5665,
-    0xf4292244, 0x432aff97, 0xab9423a7, 0xfc93a039, 0x655b59c3, 0x8f0ccc92,
-    0xffeff47d, 0x85845dd1, 0x6fa87e4f, 0xfe2ce6e0, 0xa3014314, 0x4e0811a1,
-    0xf7537e82, 0xbd3af235, 0x2ad7d2bb, 0xeb86d391,
-};
-
-/* By how many bits step i of a round turns. */
-static const unsigned char ms__md5_turn[4][4] = {
-    {7, 12, 17, 22}, {5, 9, 14, 20}, {4, 11, 16, 23}, {6, 10, 15, 21}};
-
-static void ms__md5_block(uint32_t state[4], const unsigned char *block)
-{
-    uint32_t a = state[0], b = state[1], c = state[2], d = state[3];
-    for (unsigned i = 0; i < 64; i++) {
-        unsigned round = i / 16, word, turn = ms__md5_turn[round][i % 4];
-        uint32_t f;
-        if (round == 0) {
-            f = (b & c) | (~b & d);
-            word = i;
-        } else if (round == 1) {
-            f = (d & b) | (~d & c);
-            word = 5 * i + 1;
-        } else if (round == 2) {
-            f = b ^ c ^ d;
-            word = 3 * i + 5;
-        } else {
-            f = c ^ (b | ~d);
-            word = 7 * i;
-        }
-        f += a + ms__md5_sine[i] + ms__get32(block + word % 16 * 4);
-        a = d;
-        d = c;
-        c = b;
-        b += f << turn | f >> (32 - turn);
-    }
-    state[0] += a;
-    state[1] += b;
-    state[2] += c;
-    state[3] += d;
-}
-
-static void ms__md5_begin(ms__md5 *h)
-{
-    memset(h, 0, sizeof *h);
-    h->state[0] = 0x67452301;
-    h->state[1] = 0xefcdab89;
-    h->state[2] = 0x98badcfe;
-    h->state[3] = 0x10325476;
-}
-
-static void ms__md5_add(ms__md5 *h, ms_str s)
-{
-    for (size_t i = 0; i < s.len;) {
-        size_t at = (size_t)(h->size % 64), n = ms__min(64 - at, s.len - i);
-        memcpy(h->block + at, s.ptr + i, n);
-        h->size += n;
-        i += n;
-        if (at + n == 64) ms__md5_block(h->state, h->block);
-    }
-}
-
-/* Ends the sum; writes its first four bytes as 8 hexadecimal digits. */
-static void ms__md5_end(ms__md5 *h, char out[8])
-{
-    static const char hex[] = "0123456789abcdef";
-    uint64_t bits = h->size * 8;
-    size_t at = (size_t)(h->size % 64);
-    memset(h->block + at, 0, 64 - at);
-    h->block[at] = 0x80;
-    if (at >= 56) {
-        ms__md5_block(h->state, h->block);
-        memset(h->block, 0, 64);
-    }
-    ms__put64(h->block + 56, bits);
-    ms__md5_block(h->state, h->block);
-    for (unsigned i = 0; i < 8; i++)
-        out[i] = hex[h->state[0] >> (i / 2 * 8 + (i % 2 ? 0 : 4)) & 15];
-}
-
-/* The key that these parts make, shortened to max_chars; writes to out. */
-static size_t ms__key_join(const ms_str *part, size_t n, size_t max_chars, char *out)
-{
-    ms__md5 sum;
-    size_t chars = 0, kept = 0, len = 0;
-    for (size_t i = 0; i < n; i++) chars += ms__chars(part[i]);
-    size_t room = chars <= max_chars ? chars : max_chars - 9;
-    ms__md5_begin(&sum);
-    for (size_t i = 0; i < n; i++) {
-        size_t count;
-        if (chars > max_chars) ms__md5_add(&sum, part[i]);
-        size_t size = ms__chars_span(part[i], room - kept, &count);
-        if (size > 0) memmove(out + len, part[i].ptr, size);
-        len += size;
-        kept += count;
-    }
-    if (chars <= max_chars) return len;
-    out[len] = '-';
-    ms__md5_end(&sum, out + len + 1);
-    return len + 9;
-}
-
-MS_API size_t ms_entity_key(ms_str session_id, uint64_t index,
-                            char out[MS_ENTITY_KEY_MAX])
-{
-    char digits[20];
-    ms_str part[4];
-    part[0] = MS_STR("session-");
-    part[1] = session_id;
-    part[2] = MS_STR("-msg-");
-    part[3] = ms_str_n(digits, ms__u64_write(index, digits));
-    return ms__key_join(part, 4, MS_ENTITY_KEY_CHARS, out);
-}
-
-MS_API ms_str ms_shorten_key(ms_str key, size_t max_chars, char *out)
-{
-    if (max_chars == 0) max_chars = MS_ENTITY_KEY_CHARS;
-    size_t len = ms__key_join(&key, 1, max_chars < 9 ? 9 : max_chars, out);
-    return ms_str_n(key.ptr ? out : NULL, len);
-}
-
-
-/* ==== [project] a history that no provider refuses ===================================
- * What users lose most sessions to is one step: a list of messages that the provider
- * answers with an error, for ever, because something cut a tool call from its result. A
- * stored history is allowed to be like that; what is sent is not. The projector goes from
- * one to the other. It knows messages and dialects, and takes messages from a
- * next-function, so it works on every store, and on lists without any.
- *
- *   messages -> items -> groups -> window -> one provider message after the other
- *
- * Adding a message (each step once per message, its result is kept):
- *   1  What it says to a chat model: user text, assistant text, system text, call, result,
- *      or nothing. See the table. Lists of text parts become one text; other parts are
- *      told by their type. Text that is white space only is not sent.
- *   2  A result is paired by place: with the nearest call before it of the same agent and
- *      id that has no result yet (of several in one turn the oldest); one without an id
- *      with the oldest such call of its agent's newest turn, of the same tool if it names
- *      one. Never through a map of ids alone: ids repeat in real traces. A second result
- *      is dropped, one whose call is not there, too; one without an id becomes user text
- *      instead, for frameworks observe without having acted. A result that carries its
- *      own arguments (a session row) brings its call along. Of calls alike at most
- *      MS__CALLS_OPEN are looked through.
- *   3  It joins a group. A group is one assistant turn: texts and calls that follow each
- *      other, and the results of those calls, wherever they came. User text and system
- *      text are groups of their own.
- *   4  A call gets its id for good: its own if it has the profile's form and came first,
- *      else one derived from it. The same map for call and result, no two the same.
- *
- * Writing:
- *   5  The window begins at a group, so no turn is cut. Its start depends on what all
- *      groups have, not on what was written before; late results count for their call's.
- *   6  Calls without a result get one that says so (a delegation: "Delegated."), but with
- *      keep_open not in the last turn. Results go right behind their calls, in the order
- *      of the calls.
- *   7  Neighbours of one role become one message, texts with a blank line between.
- *   8  If the user must be first and is not, start_text is put there.
- *   9  The dialect writes the message, without any member that the format does not have.
- *
- * What each type says, for who reads it (agent_key; absent: everybody is the reader):
- *   user_message, task, script_instruction      user text
- *   assistant_message, final, plans, data       assistant text (data of a user: user text);
- *                                               an openai refusal is its text; a final that
- *                                               repeats the text before it, or is repeated:
- *                                               said once
- *   text of a role, multimodal_part, other      text of that role
- *   director_context, injected_context          system text; where that must be first, behind
- *                                               the first message: user text in <context>
- *   action                                      call, before it the text that it has beside;
- *                                               an openai function_call is one, too
- *   observation, error                          result, see 2
- *   delegation                                  call of a tool named delegate
- *   synthesis                                   the reader's own: assistant text; else user
- *                                               text with its source
- *   global_observation                          user text with its source
- *   what another agent did (all but the          user text that begins with his name
- *     conversation, contexts, global ones)
- *   input_required                              assistant text once the user answers, till
- *                                               then nothing
- *   approval_required, delta, reasoning         nothing
- * Reasoning of one model means nothing to another, and a signed block that is altered in
- * any way is refused; leaving it out is always accepted. The one thing that is sent back
- * is Gemini's thoughtSignature of a call. Where there is none, the value that is
- * documented as the last resort stands in, on every first call and not only those of the
- * running turn, so that the list's beginning does not change when a turn ends.
- *
- * What is written again when a message is added: from the group that it belongs to, or,
- * where that group's text went on the message before, from there. Groups remember at which
- * message they began.
- *
- * Cost: about 1 us a message to add, 1.2 to 1.8 us with writing it (bench-gate, group
- * project). In a profile a fifth of that is copying text, a quarter finding and writing
- * escapes, a tenth pairing ids and names; nothing else stands out. Memory: 144 bytes, 64
- * more for each turn, 48 for each of the names that a call brings (id, tool, agent), and
- * its text where the caller's does not stay. Writing costs what is written, and a look over
- * the turns of a window. Tables keep every lookup O(1), for hostile ids too.
- * (P1) In what is written each call has one result behind it (without keep_open), each
- *      result its call before it.
- * (P2) Equal input gives equal bytes, whatever was written in between.
- * (P3) Reading what was written and projecting it gives the same bytes.
- * (P4) With the same start, adding changes nothing before the group that it touches.
- * (P5) A message is added, or, when memory fails, nothing has changed.
- * ================================================================================== */
-
-#ifndef MSGSTORE_NO_DIALECTS
-
-#define MS__NO_RESULT "No result: the call was interrupted."
-#define MS__ID_LEAST 8 /* bytes: room to tell ids apart */
-#define MS__START "(The conversation begins.)"
-
-static const ms_profile ms__profiles[] = {
-    {"openai", "openai", MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false, false,
-     false, false, false, false, MS__START, MS__NO_RESULT, NULL},
-    {"chat-strict", "chat-strict", MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
-     false, false, false, false, false, MS__START, MS__NO_RESULT, NULL},
-    {"anthropic", "anthropic", MS_SYSTEM_APART, MS_IDS_WORD, 1, 64, 64, true, true, true,
-     false, true, false, false, MS__START, MS__NO_RESULT, NULL},
-    {"gemini", "gemini", MS_SYSTEM_APART, MS_IDS_ANY, 1, 64, 64, true, true, false, true,
-     false, false, true, MS__START, MS__NO_RESULT, NULL},
-    {"pydantic-ai", "pydantic-ai", MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 0, 64, false, true,
-     true, true, false, true, false, MS__START, MS__NO_RESULT, NULL},
-};
-
-MS_API const ms_profile *ms_profile_at(size_t index)
-{
-    return index < sizeof ms__profiles / sizeof ms__profiles[0] ? &ms__profiles[index]
-                                                                : NULL;
-}
-
-MS_API const ms_profile *ms_profile_find(ms_str name)
-{
-    const ms_profile *p;
-    for (size_t i = 0; (p = ms_profile_at(i)) != NULL; i++)
-        if (ms_str_equal(name, ms_str_of(p->name))) return p;
-    return NULL;
-}
-
-/* ---- How much a text is. */
-
-MS_API size_t ms_count_bytes(void *ctx, ms_value text)
-{
-    (void)ctx;
-    return text.text.len;
-}
-
-/* Is the code point of a script whose characters are words or syllables? */
-static bool ms__is_wide_script(uint32_t c)
-{
-    return (c >= 0x2E80 && c <= 0x9FFF) || (c >= 0xAC00 && c <= 0xD7FF) ||
-           (c >= 0xF900 && c <= 0xFAFF) || (c >= 0xFF00 && c <= 0xFFEF) || c >= 0x20000;
-}
-
-/* The code point of a character of len bytes. */
-static uint32_t ms__code_point(const char *p, unsigned len)
-{
-    static const unsigned char first[5] = {0, 0x7F, 0x1F, 0x0F, 0x07};
-    uint32_t c = (unsigned char)p[0] & first[len];
-    for (unsigned i = 1; i < len; i++) c = c << 6 | ((unsigned char)p[i] & 0x3Fu);
-    return c;
-}
-
-MS_API size_t ms_count_tokens(void *ctx, ms_value text)
-{
-    size_t twelfths = 0, i = 0;
-    (void)ctx;
-    while (i < text.text.len) {
-        const unsigned char *at = (const unsigned char *)text.text.ptr + i;
-        size_t ascii = ms__ascii_run(at, text.text.len - i);
-        unsigned bad, len;
-        twelfths += ascii * (text.json ? 4 : 3);
-        i += ascii;
-        if (i == text.text.len) break;
-        len = ms__utf8_char(at + ascii, text.text.len - i, &bad);
-        bool wide = len > 2 && ms__is_wide_script(ms__code_point(text.text.ptr + i, len));
-        twelfths += wide ? 12 : 6;
-        i += len ? len : bad;
-    }
-    return (twelfths + 11) / 12;
-}
-
-/* ---- Names in a table: open addressing, linear, at most half full. */
-
-typedef struct ms__name {
-    uint64_t hash; /* 0: free */
-    ms_str first, second;
-    uint32_t value, tries;
-} ms__name;
-
-static ms__name *ms__name_slot(const ms__name_table *t, uint64_t hash, ms_str first,
-                               ms_str second)
-{
-    size_t at = (size_t)hash & (t->cap - 1);
-    while (t->slots[at].hash != 0) {
-        ms__name *n = &t->slots[at];
-        if (n->hash == hash && ms_str_equal(n->first, first) &&
-            ms_str_equal(n->second, second))
-            return n;
-        at = (at + 1) & (t->cap - 1);
-    }
-    return &t->slots[at];
-}
-
-static bool ms__names_grow(ms__name_table *t, ms_arena *arena)
-{
-    ms__name_table wider = *t;
-    wider.cap = t->cap ? t->cap * 2 : 32;
-    wider.slots = (ms__name *)ms_arena_alloc(arena, wider.cap * sizeof *wider.slots);
-    if (!wider.slots) return false;
-    memset(wider.slots, 0, wider.cap * sizeof *wider.slots);
-    for (size_t i = 0; i < t->cap; i++) {
-        ms__name *n = &t->slots[i];
-        if (n->hash != 0)
-            *ms__name_slot(&wider, n->hash, n->first, n->second) = *n;
-    }
-    *t = wider;
-    return true;
-}
-
-/* Never 0. */
-static uint64_t ms__name_hash(const ms__name_table *t, ms_str first, ms_str second)
-{
-    uint64_t hash = ms__hash(t->key, first.ptr ? 1 : 2, first.ptr, first.len);
-    return ms__hash(t->key, hash ^ (second.ptr ? 1u : 2u), second.ptr, second.len) | 1;
-}
-
-/* Where it began to live is the key: nobody can choose names that collide. */
-static void ms__names_init(ms__name_table *t, const ms_arena *arena)
-{
-    memset(t, 0, sizeof *t);
-    t->key[0] = (uint64_t)(uintptr_t)t * 0x9E3779B97F4A7C15u;
-    t->key[1] = (uint64_t)(uintptr_t)arena ^ 0x9E3779B97F4A7C15u;
-}
-
-/* The entry of a pair of names, or NULL. There was room made in the table before. */
-static ms__name *ms__name_known(const ms__name_table *t, ms_str first, ms_str second)
-{
-    ms__name *n = ms__name_slot(t, ms__name_hash(t, first, second), first, second);
-    return n->hash != 0 ? n : NULL;
-}
-
-/* Room for so many more; false: no memory. */
-static bool ms__names_room(ms__name_table *t, ms_arena *arena, size_t more)
-{
-    while ((t->n + more) * 2 > t->cap)
-        if (!ms__names_grow(t, arena)) return false;
-    return true;
-}
-
-/* The same, made with value 0 when there was none; the views are kept. There is room. */
-static ms__name *ms__name_of(ms__name_table *t, ms_str first, ms_str second)
-{
-    uint64_t hash = ms__name_hash(t, first, second);
-    ms__name *n = ms__name_slot(t, hash, first, second);
-    if (n->hash != 0) return n;
-    n->hash = hash;
-    n->first = first;
-    n->second = second;
-    t->n++;
-    return n;
-}
-
-/* ---- Items and groups. */
-
-typedef enum ms__item_kind {
-    MS__ITEM_NONE, /* not sent */
-    MS__ITEM_SYSTEM,
-    MS__ITEM_USER,
-    MS__ITEM_ASSISTANT,
-    MS__ITEM_CALL,
-    MS__ITEM_RESULT
-} ms__item_kind;
-
-typedef struct ms__item {
-    ms__item_kind kind;
-    bool failed, final, delegation;
-    uint32_t group;
-    uint32_t next;   /* in its group: item + 1; 0: the last */
-    uint32_t answer; /* of a call: its result, item + 1 */
-    uint32_t before; /* of a call: an earlier one of the same agent and id, item + 1 */
-    uint64_t seq;
-    ms_value text;   /* what is said; of a call its arguments */
-    ms_str short_text; /* of an old result */
-    ms_str tool, id, turn, beside; /* beside: call_extra */
-    uint32_t same;   /* of a call: the next one of its turn and tool, item + 1 */
-} ms__item;
-
-typedef struct ms__group {
-    ms__item_kind kind; /* SYSTEM, USER, ASSISTANT */
-    bool has_results;
-    bool merged;        /* what it wrote begins on the message before */
-    uint32_t first, last; /* items */
-    uint32_t count;     /* of items, late results included */
-    uint64_t cost;      /* theirs */
-    uint32_t unanswered, oldest; /* calls; where to look for the oldest, item + 1 */
-    size_t begins;      /* at which message */
-    ms_str agent;
-} ms__group;
-
-#define MS__ITEMS_MOST (UINT32_MAX / 2)
-
-/* Room for four more items of `size` bytes behind the first n of an array that grows by
- * doubling. */
-static ms_result ms__room_for_four(ms_arena *arena, void **items, size_t *cap, size_t n,
-                                  size_t size, ms_error *err)
-{
-    if (n + 4 <= *cap) return MS_OK;
-    size_t wider = *cap * 2 + 16;
-    void *more = ms_arena_alloc(arena, wider * size);
-    if (!more) return ms__no_arena(err, arena, wider * size);
-    if (n > 0) memcpy(more, *items, n * size);
-    *items = more;
-    *cap = wider;
-    return MS_OK;
-}
-
-static ms_result ms__item_room(ms_projector *p, ms_error *err)
-{
-    void *items = p->items, *groups = p->groups;
-    if (p->n_items + 2 >= MS__ITEMS_MOST)
-        return ms__fail(err, MS_E_TOO_LARGE, "over %u messages", (uint64_t)p->n_items);
-    MS__TRY(ms__room_for_four(p->arena, &items, &p->cap_items, p->n_items,
-                             sizeof(ms__item), err));
-    p->items = (ms__item *)items;
-    MS__TRY(ms__room_for_four(p->arena, &groups, &p->cap_groups, p->n_groups,
-                             sizeof(ms__group), err));
-    p->groups = (ms__group *)groups;
-    return MS_OK;
-}
-
-static void ms__dirty(ms_projector *p, size_t group)
-{
-    if (group < p->dirty) p->dirty = group;
-}
-
-/* ---- Step 1: what a message says. */
-
-/* What Unicode calls white space. */
-static bool ms__is_blank(ms_str s)
-{
-    size_t i = 0;
-    while (i < s.len) {
-        unsigned char b = (unsigned char)s.ptr[i];
-        unsigned bad, len;
-        if (b < 0x80) {
-            if (b != ' ' && (b < 9 || b > 13)) return false;
-            i++;
-            continue;
-        }
-        len = ms__utf8_char((const unsigned char *)s.ptr + i, s.len - i, &bad);
-        uint32_t c = len ? ms__code_point(s.ptr + i, len) : 0xFFFD;
-        if (c != 0x85 && c != 0xA0 && c != 0x1680 && (c < 0x2000 || c > 0x200A) &&
-            c != 0x2028 && c != 0x2029 && c != 0x202F && c != 0x205F && c != 0x3000)
-            return false;
-        i += len;
-    }
-    return true;
-}
-
-/* Without the white space at its end. */
-static ms_str ms__trim_end(ms_str s)
-{
-    while (s.len > 0) {
-        size_t last = s.len - 1;
-        while (last > 0 && s.len - last < 4 &&
-               ((unsigned char)s.ptr[last] & 0xC0) == 0x80)
-            last--;
-        if (!ms__is_blank(ms_str_n(s.ptr + last, s.len - last))) break;
-        s.len = last;
-    }
-    return s;
-}
-
-/* A copy that stays, or the view itself where the caller's stays. */
-static ms_result ms__stays(ms_projector *p, ms_str s, ms_str *out, ms_error *err)
-{
-    *out = s;
-    if (p->opts.stable || !s.ptr) return MS_OK;
-    char *copy = (char *)ms_arena_alloc(p->arena, s.len);
-    if (!copy) return ms__no_arena(err, p->arena, s.len);
-    if (s.len > 0) memcpy(copy, s.ptr, s.len);
-    *out = ms_str_n(copy, s.len);
-    return MS_OK;
-}
-
-/* Up to five texts in a row, in the arena. */
-static ms_result ms__glued(ms_projector *p, const ms_str *parts, size_t n, ms_str *out,
-                           ms_error *err)
-{
-    size_t len = 0;
-    for (size_t i = 0; i < n; i++) len += parts[i].len;
-    char *text = (char *)ms_arena_alloc(p->arena, len), *at = text;
-    if (!text) return ms__no_arena(err, p->arena, len);
-    for (size_t i = 0; i < n; i++) {
-        if (parts[i].len > 0) memcpy(at, parts[i].ptr, parts[i].len);
-        at += parts[i].len;
-    }
-    *out = ms_str_n(text, len);
-    return MS_OK;
-}
-
-static ms_result ms__around(ms_projector *p, ms_str before, ms_str *text, ms_str after,
-                            ms_error *err)
-{
-    ms_str parts[3];
-    parts[0] = before;
-    parts[1] = *text;
-    parts[2] = after;
-    return ms__glued(p, parts, 3, text, err);
-}
-
-/* What an element of a list is as a part of a message: not one (NULL), a text (its
- * member), or something else that has a name. Only forms that the formats have count: a
- * list of search results with a member "text" is data. */
-static const char *ms__part_form(ms_str part, bool strings, bool *text)
-{
-    static const struct {
-        const char *type, *member;
-        bool text;
-    } forms[] = {
-        {"text", "text", true},
-        {"input_text", "text", true},
-        {"output_text", "text", true},
-        {"refusal", "refusal", true},
-        {"image_url", "image_url", false},
-        {"input_image", "image_url", false},
-        {"image", "source", false},
-        {"image", "data", false},
-        {"document", "source", false},
-        {"input_audio", "input_audio", false},
-        {"file", "file", false},
-        {"redacted_thinking", "data", false},
-    };
-    ms_str type, value;
-    *text = ms_json_kind_of(part) == MS_JSON_STRING;
-    if (*text) return strings ? "" : NULL;
-    if (ms_json_member(part, MS_STR("type"), &type)) {
-        for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
-            if (!ms_json_string_is(type, ms_str_of(forms[i].type)) ||
-                !ms_json_member(part, ms_str_of(forms[i].member), &value))
-                continue;
-            *text = forms[i].text;
-            if (!*text) return forms[i].type;
-            return ms_json_kind_of(value) == MS_JSON_STRING ? forms[i].member : NULL;
-        }
-        return NULL;
-    }
-    if (ms__only_member(part, "inlineData", &value)) return "inlineData";
-    if (ms__only_member(part, "fileData", &value)) return "fileData";
-    *text = ms__only_member(part, "text", &value) &&
-            ms_json_kind_of(value) == MS_JSON_STRING;
-    return *text ? "text" : NULL;
-}
-
-/* Is it a list of parts of a message? In results a list of strings is data. */
-static bool ms__is_said_in_parts(ms_str json, bool strings)
-{
-    bool text;
-    size_t n = 0;
-    if (ms_json_kind_of(json) != MS_JSON_ARRAY) return false;
-    ms_json_iter it = ms_json_iterate(json);
-    for (; ms_json_next(&it); n++)
-        if (!ms__part_form(it.value, strings, &text)) return false;
-    return n > 0;
-}
-
-/* The text of one part of a list; of what is none its name in brackets. */
-static ms_result ms__part_said(ms_projector *p, ms_str part, ms_str *text, ms_error *err)
-{
-    bool is_text;
-    const char *name = ms__part_form(part, true, &is_text);
-    if (!is_text) {
-        p->report.wrapped++;
-        *text = ms_str_of(name);
-        return ms__around(p, MS_STR("["), text, MS_STR(" left out]"), err);
-    }
-    if (*name) (void)ms_json_member(part, ms_str_of(name), &part);
-    MS__TRY(ms__stays(p, part, &part, err));
-    if (ms_json_string(part, p->arena, text) == MS_OK) return MS_OK;
-    return ms__no_arena(err, p->arena, part.len);
-}
-
-/* A list of parts as one text. */
-static ms_result ms__parts_said(ms_projector *p, ms_str list, ms_str *out, ms_error *err)
-{
-    ms_buf buf;
-    ms_result code = MS_OK;
-    memset(&buf, 0, sizeof buf);
-    buf.arena = p->arena;
-    ms_json_iter it = ms_json_iterate(list);
-    while (code == MS_OK && ms_json_next(&it)) {
-        ms_str text;
-        MS__TRY(ms__part_said(p, it.value, &text, err));
-        if (ms__is_blank(text)) continue;
-        if (buf.len == 0 && it.rest.len <= 1) {
-            *out = text;
-            return MS_OK;
-        }
-        if (buf.len > 0) ms__buf_add(&buf, &code, MS_STR("\n\n"));
-        ms__buf_add(&buf, &code, text);
-    }
-    *out = ms_buf_text(&buf);
-    return code == MS_OK ? MS_OK : ms__no_arena(err, p->arena, list.len);
-}
-
-/* A value as the text that a model reads; what is JSON may stay so. */
-static ms_result ms__value_said(ms_projector *p, ms_value v, bool result, ms_value *out,
-                                ms_error *err)
-{
-    bool json = result && p->profile.results_json;
-    ms_str first;
-    *out = v;
-    if (v.json && ms__is_said_in_parts(v.text, !result)) {
-        out->json = false;
-        return ms__parts_said(p, v.text, &out->text, err);
-    }
-    ms_json_kind kind = v.json ? ms_json_kind_of(v.text) : MS_JSON_NONE;
-    MS__TRY(ms__stays(p, v.text, &out->text, err));
-    if (kind == MS_JSON_STRING) {
-        out->json = false;
-        if (ms_json_string(out->text, p->arena, &out->text) != MS_OK)
-            return ms__no_arena(err, p->arena, v.text.len);
-    } else if (kind == MS_JSON_NULL ||
-               (kind == MS_JSON_ARRAY && !ms_json_element(v.text, 0, &first))) {
-        *out = ms_text("");
-    } else {
-        out->json = v.json && json;
-    }
-    if (!out->json && !ms_utf8_check(out->text, NULL)) {
-        char *whole = (char *)ms_arena_alloc(p->arena, ms__utf8_repair(out->text, NULL));
-        if (!whole) return ms__no_arena(err, p->arena, out->text.len);
-        out->text = ms_str_n(whole, ms__utf8_repair(out->text, whole));
-    }
-    return MS_OK;
-}
-
-/* Did another agent than the reader do this? The conversation and what is for all belongs
- * to nobody. */
-static bool ms__is_anothers(const ms_projector *p, const ms_envelope *m)
-{
-    ms__class c = (ms__class)ms__type_row_of(m->type)->view_class;
-    if (!p->opts.agent_key.ptr || !m->agent_key.ptr) return false;
-    if (c == MS__CLASS_CONVERSATION || c == MS__CLASS_GLOBAL) return false;
-    if (m->type == MS_T_DIRECTOR_CONTEXT || m->type == MS_T_INJECTED_CONTEXT ||
-        m->type == MS_T_TEXT)
-        return false;
-    return !ms_str_equal(p->opts.agent_key, m->agent_key);
-}
-
-/* What another agent did, as the reader is told it: "[worker] search {"q": 1}". */
-static ms_result ms__anothers_said(ms_projector *p, const ms_envelope *m, ms__item *item,
-                                   ms_error *err)
-{
-    ms_str parts[5];
-    item->kind = MS__ITEM_USER;
-    if (m->type == MS_T_ACTION) item->text = ms_text_n(m->args.text);
-    if (m->type == MS_T_DELEGATION) item->text = ms_text_n(m->task);
-    parts[0] = MS_STR("[");
-    parts[1] = m->agent_key;
-    parts[2] = m->type == MS_T_ERROR ? MS_STR("] Error: ") : MS_STR("] ");
-    parts[3] = m->type == MS_T_ACTION ? m->tool
-               : m->type == MS_T_DELEGATION ? m->worker : MS_STR("");
-    parts[4] = m->type == MS_T_ACTION ? MS_STR(" ")
-               : m->type == MS_T_DELEGATION ? MS_STR(": ") : MS_STR("");
-    ms_str text = item->text.text, before = ms__absent();
-    if (m->type != MS_T_ACTION && ms__is_blank(text)) {
-        item->kind = MS__ITEM_NONE;
-        return MS_OK;
-    }
-    p->report.wrapped++;
-    MS__TRY(ms__glued(p, parts, 5, &before, err));
-    MS__TRY(ms__around(p, before, &text, MS_STR(""), err));
-    item->text = ms_text_n(text);
-    return MS_OK;
-}
-
-static bool ms__is_word_char(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || ms__is_digit(c) ||
-           c == '_' || c == '-';
-}
-
-MS_API ms_str ms_sanitize_tool_name(ms_str name, char *out)
-{
-    size_t n = 0, i = 0;
-    while (i < name.len) {
-        const unsigned char *at = (const unsigned char *)name.ptr + i;
-        unsigned bad, len = ms__utf8_char(at, name.len - i, &bad);
-        out[n++] = len == 1 && ms__is_word_char(name.ptr[i]) ? name.ptr[i] : '_';
-        i += len ? len : bad;
-    }
-    return ms_str_n(name.ptr ? out : NULL, n);
-}
-
-/* The name of a tool, no longer than the profile lets it be. */
-static ms_result ms__tool_named(ms_projector *p, ms_str name, ms_str *out, ms_error *err)
-{
-    if (!name.len) name = MS_STR("unknown_tool");
-    char *text = (char *)ms_arena_alloc(p->arena, name.len);
-    if (!text) return ms__no_arena(err, p->arena, name.len);
-    *out = ms_sanitize_tool_name(name, text);
-    if (p->profile.name_max != 0) out->len = ms__min(out->len, p->profile.name_max);
-    if (!ms_str_equal(*out, name)) p->report.renamed++;
-    return MS_OK;
-}
-
-/* The arguments of a call: an object, or the text that the model gave for one. */
-static ms_result ms__call_said(ms_projector *p, const ms_envelope *m, ms__item *item,
-                               ms_error *err)
-{
-    item->kind = MS__ITEM_CALL;
-    MS__TRY(ms__tool_named(p, m->tool, &item->tool, err));
-    MS__TRY(ms__stays(p, m->turn_id, &item->turn, err));
-    item->text = m->args;
-    if (ms__is_blank(m->args.text) ||
-        ms_str_equal(ms__trim(m->args.text), MS_STR("null")))
-        item->text = ms_json(MS_STR("{}"));
-    MS__TRY(ms__stays(p, item->text.text, &item->text.text, err));
-    if (!item->text.json || ms_json_kind_of(item->text.text) != MS_JSON_OBJECT)
-        p->report.wrapped++;
-    return MS_OK;
-}
-
-static ms_result ms__delegation_said(ms_projector *p, const ms_envelope *m,
-                                     ms__item *item, ms_error *err)
-{
-    ms_json_writer w;
-    ms_buf buf;
-    memset(&buf, 0, sizeof buf);
-    buf.arena = p->arena;
-    ms_json_init(&w, ms_buf_write, &buf, false);
-    ms_json_begin_object(&w);
-    ms_json_key(&w, MS_STR("worker"));
-    ms_json_put_string(&w, m->worker);
-    ms_json_key(&w, MS_STR("task"));
-    ms_json_put_string(&w, m->task);
-    ms_json_end_object(&w);
-    if (ms_json_finish(&w) != MS_OK) return ms__no_arena(err, p->arena, m->task.len);
-    item->kind = MS__ITEM_CALL;
-    item->delegation = true;
-    item->tool = MS_STR("delegate");
-    item->text = ms_json(ms_buf_text(&buf));
-    return ms__stays(p, m->turn_id, &item->turn, err);
-}
-
-static ms_result ms__sourced_said(ms_projector *p, const ms_envelope *m, ms__item *item,
-                                  ms_error *err)
-{
-    ms_str source = m->from_manager.ptr ? m->from_manager : m->from_worker;
-    bool own = m->type == MS_T_SYNTHESIS && p->opts.agent_key.ptr &&
-               (ms_str_equal(p->opts.agent_key, m->agent_key) ||
-                ms_str_equal(p->opts.agent_key, source));
-    item->kind = own ? MS__ITEM_ASSISTANT : MS__ITEM_USER;
-    if (m->type == MS_T_GLOBAL_OBSERVATION && m->summary.ptr) {
-        item->text = ms_text_n(m->summary);
-        MS__TRY(ms__stays(p, m->summary, &item->text.text, err));
-    }
-    if (own && p->profile.trim) item->text.text = ms__trim_end(item->text.text);
-    if (own || !source.len || ms__is_blank(item->text.text)) return MS_OK;
-    ms_str before = source;
-    MS__TRY(ms__around(p, MS_STR("["), &before, MS_STR("] "), err));
-    return ms__around(p, before, &item->text.text, MS_STR(""), err);
-}
-
-/* System text that may stand here, or what becomes of it. */
-static ms_result ms__system_said(ms_projector *p, ms__item *item, ms_error *err)
-{
-    item->kind = MS__ITEM_SYSTEM;
-    bool first = p->pinned == p->n_groups;
-    if (first || p->profile.system == MS_SYSTEM_ANYWHERE || ms__is_blank(item->text.text))
-        return MS_OK;
-    item->kind = MS__ITEM_USER;
-    p->report.wrapped++;
-    return ms__around(p, MS_STR("<context>\n"), &item->text.text, MS_STR("\n</context>"),
-                      err);
-}
-
-/* One member of call_extra that a provider wants back: a string that is not empty, one of
- * those values unless that is NULL. */
-static ms_result ms__kept_beside(ms_projector *p, ms_str extra, const char *name,
-                                 const char *const *values, ms_str *out, ms_error *err)
-{
-    ms_str value, parts[5];
-    *out = ms__absent();
-    if (!extra.ptr || !ms_json_member(extra, ms_str_of(name), &value) ||
-        ms_json_kind_of(value) != MS_JSON_STRING || value.len <= 2 ||
-        (values && !ms__is_named(value, values)))
-        return MS_OK;
-    parts[0] = MS_STR("{\"");
-    parts[1] = ms_str_of(name);
-    parts[2] = MS_STR("\":");
-    parts[3] = value;
-    parts[4] = MS_STR("}");
-    return ms__glued(p, parts, 5, out, err);
-}
-
-/* Text of the assistant, shortened when asked for. */
-static ms_result ms__assistant_said(ms_projector *p, const ms_envelope *m, ms__item *item,
-                                    ms_error *err)
-{
-    ms_str before = item->text.text;
-    item->kind = MS__ITEM_ASSISTANT;
-    item->final = m->type == MS_T_FINAL;
-    if (p->opts.shorten) {
-        size_t len = p->key ? p->opts.key(p->opts.key_ctx, m, p->key) : 0;
-        MS__TRY(ms_shorten(before, &p->opts.shorten_opts, ms_str_n(p->key, len), p->arena,
-                           &item->text.text, err));
-        if (item->text.text.ptr != before.ptr) p->report.shortened++;
-    }
-    if (p->profile.trim) item->text.text = ms__trim_end(item->text.text);
-    return MS_OK;
-}
-
-static ms_result ms__result_said(ms_projector *p, const ms_envelope *m, ms__item *item,
-                                 ms_error *err)
-{
-    item->kind = MS__ITEM_RESULT;
-    item->failed = m->type == MS_T_ERROR;
-    return ms__stays(p, m->turn_id, &item->turn, err);
-}
-
-/* Fills kind, text and what goes with it. */
-static ms_result ms__item_said(ms_projector *p, const ms_envelope *m, ms__item *item,
-                               ms_error *err)
-{
-    ms_role role = ms__chat_role(m);
-    memset(item, 0, sizeof *item);
-    item->seq = m->seq;
-    if (m->type == MS_T_DELTA || m->type == MS_T_APPROVAL_REQUIRED ||
-        m->type == MS_T_REASONING)
-        return MS_OK;
-    MS__TRY(ms__value_said(p, m->content, ms__is_answer(m), &item->text, err));
-    if (ms__is_anothers(p, m)) return ms__anothers_said(p, m, item, err);
-    if (m->type == MS_T_ACTION) return ms__call_said(p, m, item, err);
-    if (m->type == MS_T_DELEGATION) return ms__delegation_said(p, m, item, err);
-    if (ms__is_answer(m)) return ms__result_said(p, m, item, err);
-    if (m->type == MS_T_SYNTHESIS || m->type == MS_T_GLOBAL_OBSERVATION)
-        MS__TRY(ms__sourced_said(p, m, item, err));
-    else if (role == MS_ROLE_SYSTEM || role == MS_ROLE_DEVELOPER)
-        MS__TRY(ms__system_said(p, item, err));
-    else if (role == MS_ROLE_ASSISTANT) MS__TRY(ms__assistant_said(p, m, item, err));
-    else item->kind = MS__ITEM_USER;
-    if (ms__is_blank(item->text.text)) item->kind = MS__ITEM_NONE;
-    return MS_OK;
-}
-
-/* ---- Step 4: ids. */
-
-static bool ms__id_char(const ms_profile *profile, char c)
-{
-    if (profile->ids == MS_IDS_ANY) return true;
-    return ms__is_word_char(c) &&
-           (profile->ids == MS_IDS_WORD || (c != '_' && c != '-'));
-}
-
-static bool ms__id_fits(const ms_profile *profile, ms_str id)
-{
-    if (id.len == 0 || id.len < profile->id_min) return false;
-    if (profile->id_max != 0 && id.len > profile->id_max) return false;
-    for (size_t i = 0; i < id.len; i++)
-        if (!ms__id_char(profile, id.ptr[i])) return false;
-    return ms_utf8_check(id, NULL);
-}
-
-#define MS__ID_TAIL 32 /* bytes that a derived id may be longer than its origin */
-
-/* The n-th id derived from one that does not fit or is taken (n 0: the first): as much of it
- * as there is room for, then what tells it from others. Written to text. */
-static ms_str ms__id_derive(const ms_projector *p, ms_str id, uint32_t n, char *text)
-{
-    static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
-    static const uint64_t key[2] = {0x6d73677374, 0x6f72652e68};
-    bool alnum = p->profile.ids == MS_IDS_ALNUM, fits = ms__id_fits(&p->profile, id);
-    char tail[MS__ID_TAIL];
-    size_t tail_len = 0, max = p->profile.id_max, len = 0;
-    bool whole = max == 0 || id.len + 12 <= max; /* with a number behind it */
-    if (fits && n > 0 && !alnum && whole) {
-        tail[tail_len++] = '_';
-        tail_len += ms__u64_write((uint64_t)n + 1, tail + tail_len);
-    } else {
-        uint64_t hash = ms__hash(key, n, id.ptr, id.len);
-        size_t want = p->profile.id_min > 9 ? p->profile.id_min : 9;
-        if (want > 24) want = 24;
-        if (max != 0 && want > max) want = max;
-        if (!alnum) tail[tail_len++] = '_';
-        for (; tail_len < want; hash = hash / 36 + (hash % 36 << 57))
-            tail[tail_len++] = digits[hash % 36];
-    }
-    size_t room = max == 0 ? id.len : max > tail_len ? max - tail_len : 0;
-    if (p->profile.id_min == max && max != 0) room = max - ms__min(max, tail_len);
-    for (size_t i = 0; i < id.len && len < room; i++)
-        text[len++] =
-            ms__id_char(&p->profile, id.ptr[i]) && (unsigned char)id.ptr[i] < 0x80
-                ? id.ptr[i]
-            : alnum ? 'x'
-                    : '_';
-    memcpy(text + len, tail, tail_len);
-    return ms_str_n(text, len + tail_len);
-}
-
-/* The id by which a call goes: its own, or the first derived one that is free, in `text`.
- * The table has room for two. */
-static ms_str ms__id_give(ms_projector *p, ms_str own, char *text)
-{
-    bool fits = ms__id_fits(&p->profile, own);
-    ms__name *from = ms__name_of(&p->ids, own, ms__absent()), *made = from;
-    ms_str id = own;
-    while (made && (made->value != 0 || !fits)) {
-        if (fits && from->tries == 0) from->tries = 1;
-        id = ms__id_derive(p, own, from->tries++, text);
-        made = ms__name_known(&p->ids, id, ms__absent());
-    }
-    if (!made) made = ms__name_of(&p->ids, id, ms__absent());
-    made->value = 1;
-    if (!ms_str_equal(id, own)) p->report.renamed++;
-    return id;
-}
-
-/* A call without an id has one from its sequence number, or its place. */
-static ms_result ms__id_own(ms_projector *p, const ms_envelope *m, ms_str *out,
-                            ms_error *err)
-{
-    char derived[MS__DERIVED_ID];
-    if (m->call_id.len > 0) return ms__stays(p, m->call_id, out, err);
-    memcpy(derived, "call_", 5);
-    uint64_t number = m->seq ? m->seq : p->report.read + 1;
-    ms_str id = ms_str_n(derived, 5 + ms__u64_write(number, derived + 5));
-    *out = id;
-    return ms__around(p, ms__absent(), out, ms__absent(), err);
-}
-
-/* ---- Steps 2 and 3: pairs and groups. */
-
-static uint64_t ms__text_cost(const ms_projector *p, ms_value text)
-{
-    if (p->opts.count) return p->opts.count(p->opts.count_ctx, text);
-    return 4 + ms_count_tokens(NULL, text);
-}
-
-static uint64_t ms__item_cost(const ms_projector *p, const ms__item *item)
-{
-    uint64_t cost = ms__text_cost(p, item->text);
-    if (!item->tool.len) return cost;
-    if (p->opts.count)
-        return cost + p->opts.count(p->opts.count_ctx, ms_text_n(item->tool));
-    return cost + ms_count_tokens(NULL, ms_text_n(item->tool));
-}
-
-static size_t ms__item_push(ms_projector *p, ms__item *item)
-{
-    size_t at = p->n_items++;
-    uint64_t cost = ms__item_cost(p, item);
-    p->items[at] = *item;
-    p->groups[item->group].count++;
-    p->groups[item->group].cost += cost;
-    p->cost += cost;
-    return at;
-}
-
-static bool ms__group_takes(const ms_projector *p, ms_str agent)
-{
-    if (p->n_groups == 0) return false;
-    const ms__group *g = &p->groups[p->n_groups - 1];
-    return g->kind == MS__ITEM_ASSISTANT && !g->has_results &&
-           ms_str_equal(g->agent, agent);
-}
-
-/* Puts text or a call into the turn that it belongs to, or into one of its own. The
- * agent's name stays, and there is room for everything. */
-static void ms__item_join(ms_projector *p, ms__item *item, ms_str agent)
-{
-    bool turn = item->kind == MS__ITEM_ASSISTANT || item->kind == MS__ITEM_CALL;
-    bool joins = turn && ms__group_takes(p, agent);
-    if (!joins) {
-        ms__group *fresh = &p->groups[p->n_groups];
-        memset(fresh, 0, sizeof *fresh);
-        fresh->kind = turn ? MS__ITEM_ASSISTANT : item->kind;
-        fresh->agent = agent;
-        fresh->first = fresh->last = (uint32_t)p->n_items;
-        if (p->n_groups > 0 && p->opts.keep_open) ms__dirty(p, p->n_groups - 1);
-        if (item->kind == MS__ITEM_SYSTEM && p->pinned == p->n_groups) p->pinned++;
-        p->n_groups++;
-        if (turn)
-            ms__name_of(&p->agents, agent, ms__absent())->value =
-                (uint32_t)p->n_groups;
-    }
-    ms__group *g = &p->groups[p->n_groups - 1];
-    item->group = (uint32_t)(p->n_groups - 1);
-    size_t at = ms__item_push(p, item);
-    if (joins) p->items[g->last].next = (uint32_t)at + 1;
-    g->last = (uint32_t)at;
-    if (item->kind == MS__ITEM_CALL && g->unanswered++ == 0)
-        g->oldest = (uint32_t)at + 1;
-    ms__dirty(p, p->n_groups - 1);
-}
-
-/* The call of that agent and id without a result that is nearest, of several in one turn
- * the oldest: item + 1, or 0. *known: there was such a call at all. */
-static uint32_t ms__call_by_id(ms_projector *p, const ms_envelope *m, bool *known)
-{
-    ms__name *name = ms__name_known(&p->calls, m->call_id, m->agent_key);
-    *known = name != NULL;
-    if (!name) return 0;
-    uint32_t at = name->value;
-    while (p->items[at - 1].answer && p->items[at - 1].before)
-        at = p->items[at - 1].before;
-    name->value = at; /* those behind it are answered for good */
-    if (p->items[at - 1].answer) return 0;
-    uint32_t turn = p->items[at - 1].group, before = p->items[at - 1].before;
-    for (unsigned looked = 0; before != 0 && looked < MS__CALLS_OPEN; looked++) {
-        const ms__item *call = &p->items[before - 1];
-        if (call->answer || call->group != turn) break;
-        at = before;
-        before = call->before;
-    }
-    return at;
-}
-
-/* Does a call belong to the turn that the result names, if it names one? */
-static bool ms__turn_fits(const ms_envelope *m, const ms__item *call)
-{
-    return !m->turn_id.ptr || !call->turn.ptr || ms_str_equal(m->turn_id, call->turn);
-}
-
-/* The oldest call without a result in the agent's newest turn, of the tool that the result
- * names if it names one: item + 1, or 0. */
-static uint32_t ms__call_by_place(ms_projector *p, const ms_envelope *m)
-{
-    ms__name *last = ms__name_known(&p->agents, m->agent_key, ms__absent());
-    ms__name *tool = ms__name_known(&p->tools, m->tool, m->agent_key);
-    bool named = m->tool.len > 0;
-    if (!last || (named && !tool)) return 0;
-    ms__group *g = &p->groups[last->value - 1];
-    uint32_t *head = named ? &tool->value : &g->oldest;
-    if (g->unanswered == 0 || (named && p->items[*head - 1].group + 1 != last->value))
-        return 0;
-    for (uint32_t at = *head, looked = 0; at != 0 && looked < MS__CALLS_OPEN; looked++) {
-        const ms__item *call = &p->items[at - 1];
-        uint32_t next = named ? call->same : call->next;
-        bool open = call->kind == MS__ITEM_CALL && !call->answer;
-        if (open && ms__turn_fits(m, call)) return at;
-        if (!open && at == *head && next != 0) {
-            *head = next; /* it is answered for good */
-            looked--;
-        }
-        at = next;
-    }
-    return 0;
-}
-
-/* ---- Adding, in two halves: the first takes all memory that is needed and changes nothing
- * else, the second cannot fail. */
-
-typedef struct ms__adding {
-    ms__item item;    /* what the message says */
-    ms__item beside;  /* the text of a call that says something, too */
-    ms__item call;    /* what a result brings along */
-    ms__item *question;
-    ms_str agent, own, tool; /* agent key, id and tool of a call as they came: they stay */
-    char *id_text;    /* room for a derived one */
-    uint32_t answers; /* the call that a result answers: item + 1 */
-    bool orphan, duplicate;
-} ms__adding;
-
-static ms_result ms__call_prepare(ms_projector *p, const ms_envelope *m, ms__item *item,
-                                  ms__adding *a, ms_error *err)
-{
-    MS__TRY(ms__id_own(p, m, &a->own, err));
-    MS__TRY(ms__stays(p, m->tool, &a->tool, err));
-    a->id_text = (char *)ms_arena_alloc(p->arena, a->own.len + MS__ID_TAIL);
-    if (!a->id_text) return ms__no_arena(err, p->arena, a->own.len);
-    if (!p->profile.signatures) return MS_OK;
-    return ms__kept_beside(p, m->call_extra, "thoughtSignature", NULL, &item->beside,
-                           err);
-}
-
-/* An observation of nothing that was called is told by the user. */
-static ms_result ms__observed(ms_projector *p, const ms_envelope *m, ms__item *item,
-                              ms_error *err)
-{
-    item->kind = ms__is_blank(item->text.text) ? MS__ITEM_NONE : MS__ITEM_USER;
-    item->text.json = false;
-    if (item->kind == MS__ITEM_NONE) return MS_OK;
-    p->report.wrapped++;
-    return ms__around(p, ms__answer_prefix(m), &item->text.text, MS_STR(""), err);
-}
-
-/* Step 2. A result that brings its arguments along is call and result in one. */
-static ms_result ms__result_prepare(ms_projector *p, const ms_envelope *m, ms__adding *a,
-                                    ms_error *err)
-{
-    static const char *const outcomes[] = {"success", "denied", "interrupted", NULL};
-    bool known = false, object;
-    ms__item *item = &a->item;
-    a->answers = m->call_id.len > 0 ? ms__call_by_id(p, m, &known)
-                                    : ms__call_by_place(p, m);
-    object = item->text.json && ms_json_kind_of(item->text.text) == MS_JSON_OBJECT;
-    if (p->profile.signatures && !object) p->report.wrapped++;
-    if (p->profile.outcomes)
-        MS__TRY(
-            ms__kept_beside(p, m->call_extra, "outcome", outcomes, &item->beside, err));
-    if (a->answers) return MS_OK;
-    if (m->args.text.ptr && !known) {
-        a->call.seq = m->seq;
-        MS__TRY(ms__call_said(p, m, &a->call, err));
-        return ms__call_prepare(p, m, &a->call, a, err);
-    }
-    if (m->call_id.len == 0) return ms__observed(p, m, item, err);
-    item->kind = MS__ITEM_NONE;
-    a->duplicate = known;
-    a->orphan = !known;
-    return MS_OK;
-}
-
-/* What a call says beside it is a text of its turn. */
-static ms_result ms__beside_prepare(ms_projector *p, const ms_envelope *m, ms__adding *a,
-                                    ms_error *err)
-{
-    ms_envelope said = ms_assistant_message(m->content);
-    if (!ms__call_says(m)) return MS_OK;
-    said.agent_key = m->agent_key;
-    said.seq = m->seq;
-    return ms__item_said(p, &said, &a->beside, err);
-}
-
-static ms_result ms__add_prepare(ms_projector *p, const ms_envelope *m, ms__adding *a,
-                                 ms_error *err)
-{
-    memset(a, 0, sizeof *a);
-    MS__TRY(ms__item_room(p, err));
-    if (!ms__names_room(&p->ids, p->arena, 2) ||
-        !ms__names_room(&p->calls, p->arena, 1) ||
-        !ms__names_room(&p->tools, p->arena, 1) ||
-        !ms__names_room(&p->agents, p->arena, 2))
-        return ms__no_arena(err, p->arena, p->ids.cap * sizeof(ms__name));
-    MS__TRY(ms__item_said(p, m, &a->item, err));
-    if (a->item.kind == MS__ITEM_NONE) return MS_OK;
-    MS__TRY(ms__stays(p, m->agent_key, &a->agent, err));
-    if (a->item.kind == MS__ITEM_RESULT) return ms__result_prepare(p, m, a, err);
-    if (a->item.kind == MS__ITEM_CALL) {
-        MS__TRY(ms__beside_prepare(p, m, a, err));
-        return ms__call_prepare(p, m, &a->item, a, err);
-    }
-    if (m->type != MS_T_INPUT_REQUIRED || a->item.kind != MS__ITEM_ASSISTANT)
-        return MS_OK;
-    a->question = (ms__item *)ms_arena_alloc(p->arena, sizeof *a->question);
-    return a->question ? MS_OK : ms__no_arena(err, p->arena, sizeof *a->question);
-}
-
-/* Remembers a call by its own id, behind those of before. */
-static void ms__call_add(ms_projector *p, ms__item *item, const ms__adding *a)
-{
-    ms__name *name = ms__name_of(&p->calls, a->own, a->agent);
-    ms__name *tool = ms__name_of(&p->tools, a->tool, a->agent);
-    item->id = ms__id_give(p, a->own, a->id_text);
-    item->before = name->value;
-    ms__item_join(p, item, a->agent);
-    name->value = (uint32_t)p->n_items;
-    bool turn_goes_on = tool->value != 0 && p->items[tool->value - 1].group == item->group;
-    if (turn_goes_on) p->items[tool->tries - 1].same = name->value;
-    else tool->value = name->value;
-    tool->tries = name->value; /* the last one of the tool */
-}
-
-static void ms__result_attach(ms_projector *p, ms__item *item, uint32_t call)
-{
-    ms__item *c = &p->items[call - 1];
-    ms__group *g = &p->groups[c->group];
-    c->answer = (uint32_t)p->n_items + 1;
-    item->group = c->group;
-    g->unanswered--;
-    g->has_results = true;
-    ms__dirty(p, c->group);
-    (void)ms__item_push(p, item);
-}
-
-/* Does a final only repeat the text before it, or that text a final? */
-static bool ms__repeats(const ms_projector *p, const ms__item *item)
-{
-    if (item->kind != MS__ITEM_ASSISTANT || p->n_groups == 0) return false;
-    const ms__group *g = &p->groups[p->n_groups - 1];
-    const ms__item *last = &p->items[g->last];
-    return !g->has_results && last->kind == MS__ITEM_ASSISTANT && (item->final || last->final) &&
-           ms_str_equal(last->text.text, item->text.text);
-}
-
-/* A question waits; it is told when the user's text comes next, else never. */
-static void ms__question_tell(ms_projector *p, const ms_envelope *m)
-{
-    ms__item *question = p->question;
-    if (!question) return;
-    p->question = NULL;
-    if (ms__chat_role(m) == MS_ROLE_USER && !ms__is_anothers(p, m))
-        ms__item_join(p, question, p->question_agent);
-    else p->report.dropped++;
-}
-
-static void ms__add_commit(ms_projector *p, const ms_envelope *m, ms__adding *a)
-{
-    ms__item_kind kind = a->item.kind;
-    if (kind == MS__ITEM_NONE || ms__repeats(p, &a->item)) {
-        p->report.dropped++;
-        p->report.orphans += a->orphan;
-        p->report.duplicates += a->duplicate;
-        return;
-    }
-    if (a->question) {
-        if (p->question) p->report.dropped++;
-        *a->question = a->item;
-        p->question = a->question;
-        p->question_agent = a->agent;
-        return;
-    }
-    ms__question_tell(p, m);
-    if (a->beside.kind != MS__ITEM_NONE) ms__item_join(p, &a->beside, a->agent);
-    if (a->call.kind != MS__ITEM_NONE) {
-        ms__call_add(p, &a->call, a);
-        a->answers = (uint32_t)p->n_items;
-    }
-    if (kind == MS__ITEM_CALL) ms__call_add(p, &a->item, a);
-    else if (kind == MS__ITEM_RESULT) ms__result_attach(p, &a->item, a->answers);
-    else ms__item_join(p, &a->item, kind == MS__ITEM_ASSISTANT ? a->agent : ms__absent());
-}
-
-/* Members of the openai format that say what content and calls do not: a refusal is the
- * text, the deprecated function_call is a call. *out is m, or what it says then. */
-static ms_result ms__members_said(ms_projector *p, const ms_envelope *m,
-                                  const ms_envelope **out, ms_error *err)
-{
-    ms_str call, name = ms__absent(), args, refusal = ms__absent();
-    *out = m;
-    if (m->type != MS_T_ASSISTANT_MESSAGE || !m->extra.ptr) return MS_OK;
-    bool calls = ms_json_member(m->extra, MS_STR("function_call"), &call) &&
-                 ms_json_member(call, MS_STR("name"), &name) &&
-                 ms_json_kind_of(name) == MS_JSON_STRING &&
-                 ms_json_member(call, MS_STR("arguments"), &args) &&
-                 ms_json_kind_of(args) == MS_JSON_STRING;
-    bool refuses = m->content.json && ms_json_kind_of(m->content.text) == MS_JSON_NULL &&
-                   ms_json_member(m->extra, MS_STR("refusal"), &refusal) &&
-                   ms_json_kind_of(refusal) == MS_JSON_STRING;
-    if (!calls && !refuses) return MS_OK;
-    ms_envelope *said = (ms_envelope *)ms_arena_alloc(p->arena, sizeof *said);
-    if (!said) return ms__no_arena(err, p->arena, sizeof *said);
-    *said = *m;
-    *out = said;
-    ms_result code = MS_OK;
-    if (refuses) {
-        said->content.json = false;
-        code = ms_json_string(refusal, p->arena, &said->content.text);
-    }
-    if (calls && code == MS_OK) {
-        said->type = MS_T_ACTION;
-        said->args.json = false;
-        code = ms_json_string(name, p->arena, &said->tool);
-        if (code == MS_OK) code = ms_json_string(args, p->arena, &said->args.text);
-    }
-    return code == MS_OK ? MS_OK : ms__no_arena(err, p->arena, m->extra.len);
-}
-
-static ms_result ms__projector_add(ms_projector *p, const ms_envelope *m, ms_error *err)
-{
-    ms__adding adding;
-    ms_project_report before = p->report;
-    MS__TRY(ms__members_said(p, m, &m, err));
-    ms_result code = ms__add_prepare(p, m, &adding, err);
-    if (code != MS_OK) {
-        p->report = before;
-        return code;
-    }
-    ms__add_commit(p, m, &adding);
-    p->report.read++;
-    return MS_OK;
-}
-
-static ms_result ms__projector_check(const ms_projector *p, ms_error *err)
-{
-    if (p->arena) return MS_OK;
-    return ms__fail(err, MS_E_ARGUMENT, "the projector was not initialised");
-}
-
-MS_API ms_result ms_projector_add(ms_projector *p, const ms_envelope *m, ms_error *err)
-{
-    MS__TRY(ms__projector_check(p, err));
-    MS__TRY(ms_envelope_check(m, err));
-    return ms__projector_add(p, m, err);
-}
-
-MS_API ms_result ms_projector_add_msg(ms_projector *p, const ms_msg *msg, ms_error *err)
-{
-    MS__TRY(ms__projector_check(p, err));
-    if (!msg) return ms__fail(err, MS_E_ARGUMENT, "there is no message to project");
-    ms_envelope m = ms_envelope_of(msg);
-    return ms__projector_add(p, &m, err);
-}
-
-/* Writes to nowhere, until there is somewhere. */
-static ms_result ms__write_nothing(void *ctx, const char *bytes, size_t len)
-{
-    (void)ctx;
-    (void)bytes;
-    (void)len;
-    return MS_OK;
-}
-
-MS_API ms_result ms_projector_init(ms_projector *p, const ms_profile *profile,
-                                   const ms_project_opts *opts, ms_arena *arena,
-                                   ms_error *err)
-{
-    ms_writer_opts how;
-    memset(p, 0, sizeof *p);
-    memset(&how, 0, sizeof how);
-    if (!profile || (!profile->dialect && !profile->own))
-        return ms__fail(err, MS_E_ARGUMENT, "there is no such profile");
-    if (!arena) return ms__no_arena(err, arena, sizeof(ms__item));
-    const ms_dialect *dialect = profile->own;
-    if (!dialect) dialect = ms_dialect_find(ms_str_of(profile->dialect));
-    if (!dialect)
-        return ms__fail(err, MS_E_ARGUMENT, "profile %s is written as %s, which is no "
-                        "dialect", profile->name ? profile->name : "", profile->dialect);
-    if (profile->id_max != 0 && profile->id_max < MS__ID_LEAST)
-        return ms__fail(err, MS_E_ARGUMENT,
-                        "profile %s: ids of at most %u bytes, at least "
-                        "%u are needed",
-                        profile->name ? profile->name : "", (uint64_t)profile->id_max,
-                        (uint64_t)MS__ID_LEAST);
-    p->profile = *profile;
-    if (opts) p->opts = *opts;
-    ms__names_init(&p->ids, arena);
-    ms__names_init(&p->calls, arena);
-    ms__names_init(&p->tools, arena);
-    ms__names_init(&p->agents, arena);
-    if (ms__is_blank(p->opts.system)) p->opts.system = ms__absent();
-    else p->system_cost = ms__text_cost(p, ms_text_n(p->opts.system));
-    p->arena = arena;
-    if (p->opts.system.ptr)
-        MS__TRY(ms__glued(p, &p->opts.system, 1, &p->opts.system, err));
-    if (p->opts.agent_key.ptr)
-        MS__TRY(ms__glued(p, &p->opts.agent_key, 1, &p->opts.agent_key, err));
-    p->system.arena = p->text.arena = arena;
-    if (p->opts.shorten && p->opts.key) {
-        p->key = (char *)ms_arena_alloc(arena, MS_ENTITY_KEY_MAX);
-        if (!p->key) return ms__no_arena(err, arena, MS_ENTITY_KEY_MAX);
-    }
-    how.array = true;
-    ms_writer_init(&p->writer, dialect, &how, arena, ms__write_nothing, NULL);
-    p->writer.paired = true;
-    return MS_OK;
-}
-
-/* ---- Step 5: the window. */
-
-/* How much some groups have, items or their cost. */
-static uint64_t ms__groups_sum(const ms_projector *p, size_t from, size_t to, bool cost)
-{
-    uint64_t sum = 0;
-    for (; from < to; from++)
-        sum += cost ? p->groups[from].cost : p->groups[from].count;
-    return sum;
-}
-
-/* The first of the newest groups that have no more than `most` together. */
-static size_t ms__newest_groups(const ms_projector *p, uint64_t most, bool cost)
-{
-    uint64_t sum = 0;
-    size_t group = p->n_groups;
-    for (; group > p->pinned; group--) {
-        sum += cost ? p->groups[group - 1].cost : p->groups[group - 1].count;
-        if (sum > most) break;
-    }
-    return group;
-}
-
-/* The first group of a window of `most`, which moves on in steps; the pinned ones are
- * beside it. */
-static size_t ms__window(const ms_projector *p, uint64_t most, bool cost)
-{
-    uint64_t all = (cost ? p->cost : p->n_items) - ms__groups_sum(p, 0, p->pinned, cost);
-    uint64_t step = p->opts.step && (cost || !p->opts.budget) ? p->opts.step : 1;
-    if (all <= most) return p->pinned;
-    uint64_t over = all - most, rest = over % step;
-    if (rest > 0 && step - rest < most) {
-        size_t group = ms__newest_groups(p, most - (step - rest), cost);
-        if (group < p->n_groups) return group;
-    } /* a step behind the end: what is needed */
-    return ms__newest_groups(p, most, cost);
-}
-
-static ms_result ms__window_start(ms_projector *p, size_t *start, ms_error *err)
-{
-    ms_project_report *r = &p->report;
-    size_t last = p->n_groups > p->pinned ? p->n_groups - 1 : p->n_groups;
-    uint64_t fixed = p->system_cost + ms__groups_sum(p, 0, p->pinned, true);
-    r->newest_turn = fixed + ms__groups_sum(p, last, p->n_groups, true);
-    if (p->opts.budget && r->newest_turn > p->opts.budget)
-        return ms__fail(err, MS_E_TOO_LARGE, "the newest turn takes %u, the budget is %u",
-                        r->newest_turn, (uint64_t)p->opts.budget);
-    size_t by_cost = p->pinned;
-    if (p->opts.budget) by_cost = ms__window(p, p->opts.budget - fixed, true);
-    *start = p->pinned;
-    if (p->opts.newest) *start = ms__window(p, p->opts.newest, false);
-    if (*start > last) *start = last;
-    if (by_cost > *start) *start = by_cost;
-    r->left_out = 0;
-    r->cost = p->system_cost + p->cost;
-    if (*start > p->pinned) {
-        r->left_out = p->n_items - ms__groups_sum(p, 0, p->pinned, false) -
-                      ms__groups_sum(p, *start, p->n_groups, false);
-        r->cost = fixed + ms__groups_sum(p, *start, p->n_groups, true);
-    }
-    r->first_seq = *start < p->n_groups ? p->items[p->groups[*start].first].seq : 0;
-    return MS_OK;
-}
-
-/* ---- Steps 6 to 9: one provider message after the other. */
-
-enum {
-    MS__SIDE_NONE,
-    MS__SIDE_SYSTEM,
-    MS__SIDE_USER,
-    MS__SIDE_ASSISTANT,
-    MS__SIDE_RESULTS
-};
-
-#define MS__SIGNATURE "{\"thoughtSignature\":\"skip_thought_signature_validator\"}"
-
-/* Ends the message that is being put together. */
-static ms_result ms__side_flush(ms_projector *p, ms_error *err)
-{
-    ms_envelope *row = p->row + 1;
-    size_t n = p->n_row;
-    ms_writer *w = &p->writer;
-    if (p->n_texts > 0) {
-        ms_value said = ms_text_n(p->n_texts > 1 ? ms_buf_text(&p->text) : p->first_text);
-        ms_role role = p->side == MS__SIDE_ASSISTANT ? MS_ROLE_ASSISTANT
-                       : p->side == MS__SIDE_SYSTEM  ? MS_ROLE_SYSTEM
-                                                     : MS_ROLE_USER;
-        ms_envelope *text = p->side == MS__SIDE_ASSISTANT ? --row : row + n;
-        *text = ms__role_text(role, said);
-        n++;
-    }
-    p->n_row = p->n_texts = 0;
-    p->side = MS__SIDE_NONE;
-    if (n == 0) return MS_OK;
-    for (size_t i = 1; i < n; i++) row[i].flags |= MS_FLAG_JOINED;
-    p->written++;
-    if (w->dialect->joins) return ms__writer_emit(w, row, n, err);
-    for (size_t i = 0; i < n; i++) MS__TRY(ms__writer_emit(w, &row[i], 1, err));
-    if (w->dialect->close) w->dialect->close(w);
-    return MS_OK;
-}
-
-/* Begins a message of that side, or goes on with one. */
-static ms_result ms__side_open(ms_projector *p, unsigned side, ms_error *err)
-{
-    if (p->side == side && side != MS__SIDE_RESULTS) return MS_OK;
-    if (p->side == MS__SIDE_RESULTS && side == MS__SIDE_USER &&
-        p->profile.results_take_text)
-        return MS_OK;
-    MS__TRY(ms__side_flush(p, err));
-    p->side = side;
-    return MS_OK;
-}
-
-static ms_result ms__side_text(ms_projector *p, ms_str text, ms_error *err)
-{
-    ms_result code = MS_OK;
-    if (p->n_texts == 0) {
-        p->first_text = text;
-    } else {
-        if (p->n_texts == 1) {
-            p->text.len = 0;
-            ms__buf_add(&p->text, &code, p->first_text);
-        }
-        ms__buf_add(&p->text, &code, MS_STR("\n\n"));
-        ms__buf_add(&p->text, &code, text);
-        p->report.merged++;
-    }
-    p->n_texts++;
-    return code == MS_OK ? MS_OK : ms__no_arena(err, p->arena, text.len);
-}
-
-/* One more message for the row; there is room for a text before and one behind. */
-static ms_result ms__side_row(ms_projector *p, ms_envelope **out, ms_error *err)
-{
-    void *row = p->row;
-    MS__TRY(ms__room_for_four(p->arena, &row, &p->cap_row, p->n_row + 1, sizeof **out,
-                             err));
-    p->row = (ms_envelope *)row;
-    *out = &p->row[++p->n_row];
-    memset(*out, 0, sizeof **out);
-    return MS_OK;
-}
-
-static ms_result ms__emit_call(ms_projector *p, const ms__item *item, ms_error *err)
-{
-    ms_envelope *m;
-    bool first = p->n_row == 0;
-    MS__TRY(ms__side_row(p, &m, err));
-    *m = ms_action(item->tool, item->text);
-    m->call_id = item->id;
-    m->call_extra = item->beside;
-    if (p->profile.signatures && first && !item->beside.ptr)
-        m->call_extra = MS_STR(MS__SIGNATURE);
-    return MS_OK;
-}
-
-/* The content of a result that has become old; it is shortened once. */
-static ms_result ms__result_old(ms_projector *p, ms__item *result, ms_envelope *m,
-                                ms_error *err)
-{
-    ms_str whole = result->text.text;
-    if (result->text.json) return MS_OK;
-    if (!result->short_text.ptr) {
-        MS__TRY(ms_shorten(whole, &p->opts.shorten_opts, ms__absent(), p->arena,
-                           &result->short_text, err));
-        if (result->short_text.ptr != whole.ptr) p->report.shortened++;
-    }
-    m->content = ms_text_n(result->short_text);
-    return MS_OK;
-}
-
-/* The result of a call, or what stands in for it. */
-static ms_result ms__emit_result(ms_projector *p, const ms__item *call, ms_error *err)
-{
-    ms_envelope *m;
-    ms__item *result = call->answer ? &p->items[call->answer - 1] : NULL;
-    const char *missing = p->profile.no_result ? p->profile.no_result : MS__NO_RESULT;
-    MS__TRY(ms__side_row(p, &m, err));
-    if (result) {
-        *m = ms_observation(result->text);
-        if (result->failed) m->type = MS_T_ERROR;
-        if (call->group < p->old_results) MS__TRY(ms__result_old(p, result, m, err));
-        m->call_extra = result->beside;
-    } else {
-        *m = ms_observation(ms_text(call->delegation ? "Delegated." : missing));
-        if (!call->delegation && !p->profile.outcomes) m->type = MS_T_ERROR;
-        if (!call->delegation && p->profile.outcomes)
-            m->call_extra = MS_STR("{\"outcome\":\"interrupted\"}");
-        p->report.synthesised++;
-    }
-    if (p->profile.results_together) m->tool = call->tool; /* openai needs none */
-    m->call_id = call->id;
-    return MS_OK;
-}
-
-/* All results of a turn, in the order of its calls. */
-static ms_result ms__emit_results(ms_projector *p, const ms__group *g, bool open,
-                                  ms_error *err)
-{
-    for (uint32_t at = g->first + 1; at != 0; at = p->items[at - 1].next) {
-        const ms__item *call = &p->items[at - 1];
-        if (call->kind != MS__ITEM_CALL || (open && !call->answer)) continue;
-        if (p->side != MS__SIDE_RESULTS || !p->profile.results_together)
-            MS__TRY(ms__side_open(p, MS__SIDE_RESULTS, err));
-        MS__TRY(ms__emit_result(p, call, err));
-    }
-    return MS_OK;
-}
-
-static ms_result ms__emit_turn(ms_projector *p, const ms__group *g, bool open,
-                               ms_error *err)
-{
-    bool calls = false;
-    for (uint32_t at = g->first + 1; at != 0; at = p->items[at - 1].next) {
-        const ms__item *item = &p->items[at - 1];
-        if (item->kind == MS__ITEM_CALL) MS__TRY(ms__emit_call(p, item, err));
-        else MS__TRY(ms__side_text(p, item->text.text, err));
-        calls = calls || item->kind == MS__ITEM_CALL;
-    }
-    return calls ? ms__emit_results(p, g, open, err) : MS_OK;
-}
-
-static ms_result ms__emit_group(ms_projector *p, size_t index, ms_error *err)
-{
-    ms__group *g = &p->groups[index];
-    unsigned side = g->kind == MS__ITEM_SYSTEM ? MS__SIDE_SYSTEM
-                    : g->kind == MS__ITEM_USER ? MS__SIDE_USER
-                                               : MS__SIDE_ASSISTANT;
-    size_t before = p->written;
-    bool going = p->side != MS__SIDE_NONE;
-    MS__TRY(ms__side_open(p, side, err));
-    g->merged = going && p->written == before;
-    g->begins = p->written;
-    if (side != MS__SIDE_ASSISTANT)
-        return ms__side_text(p, p->items[g->first].text.text, err);
-    return ms__emit_turn(p, g, p->opts.keep_open && index + 1 == p->n_groups, err);
-}
-
-/* What stands before the window: the system text, if it is a message, and a user's message
- * when one must be first. */
-static ms_result ms__emit_start(ms_projector *p, size_t start, ms_error *err)
-{
-    bool apart = p->profile.system == MS_SYSTEM_APART;
-    const char *text = p->profile.start_text ? p->profile.start_text : MS__START;
-    if (!apart && p->opts.system.len > 0) {
-        MS__TRY(ms__side_open(p, MS__SIDE_SYSTEM, err));
-        MS__TRY(ms__side_text(p, p->opts.system, err));
-    }
-    for (size_t i = 0; i < p->pinned && !apart; i++) MS__TRY(ms__emit_group(p, i, err));
-    bool user = start < p->n_groups && p->groups[start].kind == MS__ITEM_USER;
-    if (!p->profile.start_user || user) return MS_OK;
-    p->report.started = 1;
-    MS__TRY(ms__side_open(p, MS__SIDE_USER, err));
-    return ms__side_text(p, ms_str_of(text), err);
-}
-
-/* Where results are old: before so many groups. */
-static void ms__results_age(ms_projector *p)
-{
-    size_t fresh = p->opts.fresh, step = p->opts.fresh_step ? p->opts.fresh_step : fresh;
-    if (fresh == 0 || p->n_groups <= fresh) return;
-    size_t old = (p->n_groups - fresh) / step * step;
-    if (old > p->old_results) ms__dirty(p, p->old_results);
-    p->old_results = old;
-}
-
-/* Could what a group writes go on the message of the one before it? */
-static bool ms__may_merge(const ms_projector *p, size_t group)
-{
-    ms__item_kind before = p->groups[group - 1].kind, kind = p->groups[group].kind;
-    if (before == kind) return true;
-    return before == MS__ITEM_ASSISTANT && kind == MS__ITEM_USER &&
-           p->profile.results_take_text;
-}
-
-/* Where writing begins: the first group to write, and how many messages stand. */
-static size_t ms__resume(const ms_projector *p, size_t start, size_t *keep)
-{
-    size_t group = p->dirty;
-    *keep = 0;
-    if (!p->begun || start != p->start) return start;
-    while (group > start && group < p->n_groups &&
-           (group < p->emitted ? p->groups[group].merged : ms__may_merge(p, group)))
-        group--;
-    if (group <= start) return start;
-    *keep = group < p->emitted ? p->groups[group].begins : p->written;
-    return group;
-}
-
-/* The system text where it is apart. */
-static ms_result ms__system_apart(ms_projector *p, ms_error *err)
-{
-    ms_result code = MS_OK;
-    p->system.len = 0;
-    if (p->profile.system != MS_SYSTEM_APART) return MS_OK;
-    ms__buf_add(&p->system, &code, p->opts.system);
-    for (size_t i = 0; i < p->pinned; i++) {
-        if (p->system.len > 0) ms__buf_add(&p->system, &code, MS_STR("\n\n"));
-        ms__buf_add(&p->system, &code, p->items[p->groups[i].first].text.text);
-    }
-    return code == MS_OK ? MS_OK : ms__no_arena(err, p->arena, p->opts.system.len);
-}
-
-MS_API ms_str ms_projector_system(const ms_projector *p)
-{
-    return p->system.len > 0 ? ms_buf_text(&p->system) : ms__absent();
-}
-
-/* The members of a request body up to the list of messages. */
-static void ms__body_begin(ms_projector *p)
-{
-    ms_json_writer *json = &p->writer.json;
-    const ms_dialect *d = p->writer.dialect;
-    ms_json_begin_object(json);
-    if (p->system.len > 0) {
-        ms_json_key(json, ms_str_of(d->system ? d->system : "system"));
-        if (d->system_parts) {
-            ms_json_begin_object(json);
-            ms_json_key(json, MS_STR("parts"));
-            ms_json_begin_array(json);
-            ms_json_begin_object(json);
-            ms_json_key(json, MS_STR("text"));
-        }
-        ms_json_put_string(json, ms_buf_text(&p->system));
-        if (d->system_parts) {
-            ms_json_end_object(json);
-            ms_json_end_array(json);
-            ms_json_end_object(json);
-        }
-    }
-    ms_json_key(json, ms_str_of(d->list ? d->list : "messages"));
-}
-
-static ms_result ms__emit_all(ms_projector *p, size_t start, size_t group, ms_error *err)
-{
-    if (group == start) MS__TRY(ms__emit_start(p, start, err));
-    for (; group < p->n_groups; group++) MS__TRY(ms__emit_group(p, group, err));
-    return ms__side_flush(p, err);
-}
-
-/* Writes the messages from `keep` on, which begin with a group; with `body` the whole
- * request. */
-static ms_result ms__write_from(ms_projector *p, size_t start, size_t group, size_t keep,
-                                bool body, ms_write_fn write, void *ctx, ms_error *err)
-{
-    ms_json_writer *json = &p->writer.json;
-    void *row = p->row;
-    MS__TRY(ms__room_for_four(p->arena, &row, &p->cap_row, 0, sizeof *p->row, err));
-    p->row = (ms_envelope *)row;
-    MS__TRY(ms__system_apart(p, err));
-    body = body && p->profile.system == MS_SYSTEM_APART;
-    p->begun = false;
-    p->written = keep;
-    p->side = MS__SIDE_NONE;
-    p->n_row = p->n_texts = 0;
-    p->writer.open = p->writer.calls_open = false; /* of a write that failed */
-    p->report.synthesised = p->report.merged = p->report.started = 0;
-    ms_json_init(json, write, ctx, false);
-    if (body) ms__body_begin(p);
-    ms_json_begin_array(json);
-    MS__TRY(ms__emit_all(p, start, group, err));
-    ms_json_end_array(json);
-    if (body) ms_json_end_object(json);
-    (void)ms_json_finish(json);
-    MS__TRY(ms__writer_result(&p->writer, err));
-    p->begun = true;
-    p->start = start;
-    p->dirty = p->emitted = p->n_groups;
-    return MS_OK;
-}
-
-static ms_result ms__projector_write(ms_projector *p, bool body, ms_write_fn write,
-                                     void *ctx, ms_project_change *change, ms_error *err)
-{
-    size_t start = 0, keep = 0;
-    if (change) memset(change, 0, sizeof *change);
-    MS__TRY(ms__window_start(p, &start, err));
-    ms__results_age(p);
-    size_t group = ms__resume(p, start, &keep);
-    MS__TRY(ms__write_from(p, start, group, keep, body, write, ctx, err));
-    if (change) change->keep = keep;
-    if (change) change->count = p->written;
-    return MS_OK;
-}
-
-MS_API ms_result ms_projector_write(ms_projector *p, ms_write_fn write, void *ctx,
-                                    ms_project_change *change, ms_error *err)
-{
-    MS__TRY(ms__projector_check(p, err));
-    if (!write) return ms__fail(err, MS_E_ARGUMENT, "nowhere to write to");
-    return ms__projector_write(p, false, write, ctx, change, err);
-}
-
-MS_API ms_result ms_project(const ms_profile *profile, const ms_project_opts *opts,
-                            ms_next_fn next, void *next_ctx, ms_arena *arena,
-                            ms_write_fn write, void *write_ctx,
-                            ms_project_report *report, ms_error *err)
-{
-    ms_projector *p = arena ? (ms_projector *)ms_arena_alloc(arena, sizeof *p) : NULL;
-    const ms_msg *msg;
-    if (report) memset(report, 0, sizeof *report);
-    if (!p) return ms__no_arena(err, arena, sizeof *p);
-    if (!next || !write)
-        return ms__fail(err, MS_E_ARGUMENT, "a history needs messages and a place to go");
-    MS__TRY(ms_projector_init(p, profile, opts, arena, err));
-    while ((msg = next(next_ctx)) != NULL) MS__TRY(ms_projector_add_msg(p, msg, err));
-    ms_result code = ms__projector_write(p, true, write, write_ctx, NULL, err);
-    if (report) *report = p->report;
-    return code;
-}
-
-#endif /* MSGSTORE_NO_DIALECTS */
-
-
 /* ==== [store] what every store has in common =========================================
  * The functions of [api-store] check their arguments once, here, and hand over to the
  * table of the store; so a backend sees only what is right, and the rules have one home.
@@ -15024,63 +6462,6 @@ MS_API ms_result ms_project(const ms_profile *profile, const ms_project_opts *op
  *      ms_envelope_check and has a location.
  * (T2) A cursor whose opening failed is closed: ms_next on it gives NULL.
  * ================================================================================== */
-
-/* Sorts n items of `size` bytes; less(a, b) orders them. In place, no memory, not stable:
- * callers make order total. size is at most sizeof(ms_info). */
-static void ms__sort(void *items, size_t n, size_t size,
-                     bool (*less)(const void *, const void *))
-{
-    char *base = (char *)items, hold[sizeof(ms_info)];
-    MS_ASSERT(size <= sizeof hold);
-    for (size_t end = n, start = n / 2; end > 1;) {
-        if (start > 0) {
-            start--;
-        } else { /* the largest goes behind the heap */
-            end--;
-            memcpy(hold, base + end * size, size);
-            memcpy(base + end * size, base, size);
-            memcpy(base, hold, size);
-        }
-        for (size_t at = start, child; (child = 2 * at + 1) < end; at = child) {
-            if (child + 1 < end && less(base + child * size, base + (child + 1) * size))
-                child++;
-            if (!less(base + at * size, base + child * size)) break;
-            memcpy(hold, base + at * size, size);
-            memcpy(base + at * size, base + child * size, size);
-            memcpy(base + child * size, hold, size);
-        }
-    }
-}
-
-/* Room in the arena for one item more behind count of them; NULL: it has none. */
-static void *ms__list_room(ms_arena *arena, void *items, size_t count, size_t *cap,
-                           size_t size)
-{
-    if (count < *cap) return items;
-    size_t wider = *cap ? *cap * 2 : 16;
-    void *more = ms_arena_alloc(arena, wider * size);
-    if (!more) return NULL;
-    if (count) memcpy(more, items, count * size);
-    *cap = wider;
-    return more;
-}
-
-/* A copy in the arena; false when it has no room. */
-static bool ms__keep_copy(ms_arena *arena, ms_str *s)
-{
-    char *copy = s->ptr ? (char *)ms_arena_alloc(arena, s->len) : NULL;
-    if (!copy) return !s->ptr;
-    if (s->len) memcpy(copy, s->ptr, s->len);
-    s->ptr = copy;
-    return true;
-}
-
-static int ms__str_order(ms_str a, ms_str b)
-{
-    size_t n = ms__min(a.len, b.len);
-    int c = n ? memcmp(a.ptr, b.ptr, n) : 0;
-    return c ? c : (a.len > b.len) - (a.len < b.len);
-}
 
 static ms_result ms__open_check(const ms_store *store, ms_error *err)
 {
@@ -15785,6 +7166,7 @@ MS_API void ms_close(ms_store *store)
 {
     if (ms__open_check(store, NULL) == MS_OK) store->backend->close(store);
 }
+
 
 /* ==== [change] change without rewriting ==============================================
  * A session that people edit, rewind, annotate and stream into, over a file that only
@@ -16587,6 +7969,7 @@ MS_API ms_result ms_stream_read(ms_store *store, uint64_t seq, uint64_t from,
     return code;
 }
 
+
 /* ==== [copy] from one store into another =============================================
  * Compaction, retention, repair, export, loading: all are ms_copy. It reads the source
  * twice at the same time when something was changed there: as it stands, to know what was
@@ -16972,10 +8355,11 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
     return code;
 }
 
-/* ==== [postings] names and streams in memory =========================================
+
+/* ==== [names] names and streams in memory ============================================
  * Postings make views cost what they return. A stream is a list of 32-bit entries, each
  * of which stands for a record (what it means is the store's: [mem] counts units of 8
- * bytes, [log] counts records), in chunks that grow by a quarter of what is there (short
+ * bytes, a log counts records), in chunks that grow by a quarter of what is there (short
  * streams by more), never move, and are linked both ways. A message is in these streams:
  *
  *      all                      every message (only where the store asks for it)
@@ -17629,6 +9013,11 @@ static void ms__names_link(ms__live *live)
     memset(from, 0, sizeof *from);
 }
 
+
+/* ==== [plan] what an append or a change enters =====================================
+ * Reserves names and room first, then links them: see [names].
+ * ================================================================================== */
+
 /* ---- Changes. A reader knows a place, its end: what was changed from there on has not
  * happened for it. So nothing is taken back and nothing moves, and an open cursor goes on
  * over what it saw at its opening. Hidden ranges are asked the newest first, with jumps
@@ -18208,10 +9597,55 @@ static bool ms__live_adopt_change(ms__live *live, ms__change *ch, uint32_t entry
     return true;
 }
 
-/* ---- Cursors. A head stands in one stream at `pos`; entries [lo, hi) belong to the
+/* ---- Gaps: what copies left out, newest first. */
+
+static void ms__gap_add(ms__live *live, ms__loc *loc, ms__gap *gap, uint64_t seq,
+                        uint64_t count)
+{
+    if (seq > live->gap_seq) live->gap_seq = seq;
+    gap->seq = seq;
+    gap->count = count;
+    gap->next = (ms__gap *)loc->gaps;
+    ms__store_ptr(&loc->gaps, gap);
+}
+
+static void ms__gaps_sum(const ms__loc *loc, uint64_t seq, uint64_t *count,
+                         uint64_t *next)
+{
+    for (const ms__gap *g = (const ms__gap *)ms__load_ptr(&loc->gaps); g; g = g->next) {
+        if (g->seq < seq)
+            *count += g->count;
+        else if (*next == 0 || g->seq < *next)
+            *next = g->seq;
+    }
+}
+
+/* A record of kind GAP: `count` messages of a location were left out, the last of them
+ * seq. The count stands in the place of the time. Not sealed yet; returns its size. */
+#define MS__GAP_MAX (MS__HEADER + 4 + MS_KEY_MAX + 8)
+
+static uint32_t ms__gap_encode(ms_str location, uint64_t seq, uint64_t count,
+                               unsigned char *r)
+{
+    ms__part parts[MS_FIELD_COUNT];
+    ms__layout l;
+    ms_envelope e;
+    memset(&e, 0, sizeof e);
+    l.parts = parts;
+    (void)ms__layout_of(&e, location, false, &l, NULL);
+    ms__encode_header(&e, &l, seq, count, MS_FLAG_COMMIT, r);
+    r[4] = MS__KIND_GAP;
+    ms__encode_body(&l, r + MS__HEADER);
+    return ms__padded(l.size);
+}
+
+
+/* ==== [merge] cursors over postings ================================================
+ * A head stands in one stream at `pos`; entries [lo, hi) belong to the
  * query. Walking forward it offers entry pos, walking backward entry pos - 1. The live
  * heads form a heap by the place they offer, so merging k streams costs log k a message.
- * For a log, lo, pos and hi are indexes into the run of one segment. */
+ * For a log, lo, pos and hi are indexes into the run of one segment.
+ * ================================================================================== */
 
 typedef struct ms__feed {
     /* Sets place and record to what the head offers in the cursor's direction; false: the
@@ -18506,69 +9940,6 @@ static ms_result ms__listing_finish(ms_info *items, size_t n, size_t limit,
     return MS_OK;
 }
 
-/* ---- Gaps: what copies left out, newest first. */
-
-static void ms__gap_add(ms__live *live, ms__loc *loc, ms__gap *gap, uint64_t seq,
-                        uint64_t count)
-{
-    if (seq > live->gap_seq) live->gap_seq = seq;
-    gap->seq = seq;
-    gap->count = count;
-    gap->next = (ms__gap *)loc->gaps;
-    ms__store_ptr(&loc->gaps, gap);
-}
-
-static void ms__gaps_sum(const ms__loc *loc, uint64_t seq, uint64_t *count,
-                         uint64_t *next)
-{
-    for (const ms__gap *g = (const ms__gap *)ms__load_ptr(&loc->gaps); g; g = g->next) {
-        if (g->seq < seq)
-            *count += g->count;
-        else if (*next == 0 || g->seq < *next)
-            *next = g->seq;
-    }
-}
-
-/* A record of kind GAP: `count` messages of a location were left out, the last of them
- * seq. The count stands in the place of the time. Not sealed yet; returns its size. */
-#define MS__GAP_MAX (MS__HEADER + 4 + MS_KEY_MAX + 8)
-
-static uint32_t ms__gap_encode(ms_str location, uint64_t seq, uint64_t count,
-                               unsigned char *r)
-{
-    ms__part parts[MS_FIELD_COUNT];
-    ms__layout l;
-    ms_envelope e;
-    memset(&e, 0, sizeof e);
-    l.parts = parts;
-    (void)ms__layout_of(&e, location, false, &l, NULL);
-    ms__encode_header(&e, &l, seq, count, MS_FLAG_COMMIT, r);
-    r[4] = MS__KIND_GAP;
-    ms__encode_body(&l, r + MS__HEADER);
-    return ms__padded(l.size);
-}
-
-/* ---- Where numbers come from when the caller does not say. */
-
-static double ms__default_now(void *ctx)
-{
-    (void)ctx;
-    return ms__system_time();
-}
-
-/* Time and addresses, mixed: differs from run to run. */
-static void ms__default_fill(void *ctx, void *out, size_t len)
-{
-    uint64_t seed[2], word;
-    unsigned char *p = (unsigned char *)out;
-    seed[0] = ms__f64_bits(ms__system_time());
-    seed[1] = (uint64_t)(uintptr_t)&seed ^ (uint64_t)(uintptr_t)out << 20;
-    (void)ctx;
-    for (size_t i = 0; i < len; i += 8) {
-        word = ms__hash(seed, i, (const char *)seed, sizeof seed);
-        memcpy(p + i, &word, ms__min(8, len - i));
-    }
-}
 
 /* ==== [mem] the arena store ==========================================================
  * Records stand one behind the other in a space of virtual offsets that only grows; a
@@ -18580,15 +9951,15 @@ static void ms__default_fill(void *ctx, void *out, size_t len)
  *
  *      buffer   [ head 64 ][ record record record ... ->      <- postings, names, store ]
  *
- * Entries of streams (see [postings]) are offsets in units of 8 bytes: 32 bits, 32 GiB.
+ * Entries of streams (see [names]) are offsets in units of 8 bytes: 32 bits, 32 GiB.
  *
- * An append goes as [postings] says; its records are written behind the end before the
+ * An append goes as [names] and [plan] say; its records are written behind the end before the
  * names are linked, and the end is what is published.
  *
  * What a copy left out is remembered by records of kind GAP in the image: sequence number
  * of the last message left out, their count in the place of the time, and the location as
  * the only field. They are in no stream and do not count as messages. Changes are records
- * among the others, in streams of their own, and counted in as [postings] says; the place
+ * among the others, in streams of their own, and counted in as [plan] says; the place
  * of a change is its unit.
  *
  *   image head, 64 bytes
@@ -18606,7 +9977,7 @@ static void ms__default_fill(void *ctx, void *out, size_t len)
  * (E2) Sequence numbers rise with offsets.
  * (E3) What is attached takes no more memory than when it was made: the same steps ask for
  *      the same pieces. So an image that was in its buffer can be attached in it.
- * (P1) and (P2) of [postings] hold; a failed append leaves the end as it was, too.
+ * (P1) and (P2) of [names] hold; a failed append leaves the end as it was, too.
  * ================================================================================== */
 
 #define MS__IMAGE_HEAD    64u
@@ -19919,6 +11290,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
     return MS_OK;
 }
 
+
 /* ==== [format] the bytes of a log file ===============================================
  * One file, one stream of records, nothing beside it. This essay is the format: whoever
  * knows [record] and this page can write another reader. Integers are little-endian,
@@ -20719,6 +12091,7 @@ static unsigned ms__part_find(const unsigned char *r, uint64_t stream)
     return r[MS__PART_FIXED + (size_t)n * 8 + low];
 }
 
+
 /* ==== [os] the system, through one table ==============================================
  * The only section that makes system calls on files. What is used:
  *
@@ -21433,12 +12806,13 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
     mark->page = NULL;
 }
 
-/* ==== [log] append-only log over a mapped file =======================================
+
+/* ==== [log-map] append-only log over a mapped file ===================================
  * What [format] says, done. A handle maps the file to read, holds the postings of the
  * newest, unfinished segment in memory (the tail), and finds everything older through the
  * INDEX records in the file. So opening costs the same at any size, and so does memory.
  *
- * Tail. Records that no LEAF stands for yet, in the names and streams of [postings]; an
+ * Tail. Records that no LEAF stands for yet, in the names and streams of [names]; an
  * entry is the number of the record in the segment. When the segment is full its LEAF is
  * written and a fresh tail begins. The old one is freed when the last cursor that read it
  * is closed: cursors pin the tail they began with by a counter, and take no lock.
@@ -21500,7 +12874,7 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
  * Changes. A view has to know whether its location has any, at no cost. One bit of 65536 by
  * the location's hash says that it may; the bits are in each LEAF (as a list: mostly there
  * are few), so opening has them. Only where the bit is set the location's AMENDs and HIDEs
- * are read, once a handle, and then kept as [postings] describes: some 90 bytes each.
+ * are read, once a handle, and then kept as [plan] describes: some 90 bytes each.
  *
  * LEVELs are merged in portions of so many streams after each append, so that no append
  * stalls; a LEAF is written at once: buckets by hash make sorting its streams linear.
@@ -21705,6 +13079,28 @@ static void ms__log_tell(const ms__log *log, ms_log_event_kind kind, uint64_t of
     e.before_seq = before;
     e.sys_errno = code;
     log->events.event(log->events.ctx, &e);
+}
+
+static bool ms__staging_reach(ms__log *log, size_t size)
+{
+    size_t cap = log->staging_size ? log->staging_size : 4096;
+    if (size <= log->staging_size) return true;
+    while (cap < size) cap = cap > SIZE_MAX / 2 ? size : cap * 2;
+    unsigned char *p =
+        (unsigned char *)ms__log_resize(log, log->staging, log->staging_size, cap);
+    if (!p) return false;
+    log->staging = p;
+    log->staging_size = cap;
+    return true;
+}
+
+/* A large batch leaves no large buffer behind. */
+static void ms__staging_trim(ms__log *log)
+{
+    if (log->staging_size <= MS__STAGING_KEPT) return;
+    (void)ms__log_resize(log, log->staging, log->staging_size, 0);
+    log->staging = NULL;
+    log->staging_size = 0;
 }
 
 /* ---- The map. Pieces lie one behind the other, a newer one begins where the file ended
@@ -21997,6 +13393,25 @@ static const unsigned char *ms__tail_record(const ms__log *log, const ms__tail *
     const unsigned char *r = ms__log_at(log, offset);
     return ms__log_session(&log->id, offset, r) == spot->session ? r : NULL;
 }
+
+static ms_result ms__log_ready(const ms__log *log, ms_error *err)
+{
+    if (!ms__forked(&log->fork_mark, log->os)) return MS_OK;
+    return ms__fail(err, MS_E_FORKED,
+                    "'%s' was opened by process %u, this is a child of it: open it anew",
+                    log->path, log->fork_mark.process);
+}
+
+/* Do others write to the file? */
+static bool ms__log_follows(const ms__log *log)
+{
+    return !log->writer || log->shared;
+}
+
+
+/* ==== [log-index] the index records of a log, read and made ========================
+ * Nodes, walking records, messages by number, changes. Its essay is that of [log-map].
+ * ================================================================================== */
 
 /* ---- Making a LEAF from a tail. */
 
@@ -23352,1052 +14767,266 @@ static MS__APART bool ms__change_take(ms__log *log, const unsigned char *r,
     return true;
 }
 
-/* ---- Cursors. A head reads the run of one stream in one segment, then goes on to the
- * next segment that has the stream. */
 
-/* Which names a head is about: 0 the location, 1 the query's agent, 2 and on its team; with
- * a bit more where names are compared record by record. */
-#define MS__COMPARE 0x80000000u
+/* ==== [log-sync] the lock of a log, and what is durable ============================
+ * May this handle write, which process does, what is on the disk. "Syncing" in the essay
+ * of [log-map].
+ * ================================================================================== */
 
-/* Instead of a name: the facts of the location, pieces of the message asked for. */
-#define MS__OF_FACTS  0x40000000u
-#define MS__OF_PIECES 0x40000001u
-
-static ms_str ms__head_agent(const ms_cursor *it, const ms__head *h)
+static ms_result ms__log_may_write(const ms__log *log, ms_error *err)
 {
-    uint32_t agent = h->agent & ~MS__COMPARE;
-    if (agent == 0 || agent >= MS__OF_FACTS) return ms__absent();
-    return agent == 1 ? it->query.agent_key : it->query.agent_keys[agent - 2];
-}
-
-static bool ms__head_names(const ms_cursor *it, const ms__head *h, const ms_msg *msg)
-{
-    if (h->stream == 0) return true;
-    if (!ms_str_equal(ms_location(msg), it->query.location)) return false;
-    ms_str agent = ms__head_agent(it, h);
-    return !agent.ptr || ms_str_equal(ms_agent_key(msg), agent);
-}
-
-/* The changes, facts or pieces in a tail that a head reads, or NULL. */
-static const ms__stream *ms__head_changes(ms__live *live, const ms_cursor *it,
-                                          const ms__loc *loc, uint32_t which)
-{
-    const ms__control *c =
-        (const ms__control *)ms__load_ptr((void *const *)&loc->control);
-    if (which == MS__OF_PIECES) {
-        const ms__flow *f = ms__flow_find(live, loc, it->query.about_seq);
-        return f ? &f->pieces : NULL;
-    }
-    if (!c) return NULL;
-    return which == MS__OF_FACTS ? &c->facts : &c->changes;
-}
-
-/* The stream of a tail that a head reads, or NULL. */
-static const ms__stream *ms__head_stream(const ms_cursor *it, const ms__head *h)
-{
-    ms__live *live = (ms__live *)(uintptr_t)&it->tail->live;
-    ms__loc *loc = ms__loc_find(live, it->query.location);
-    if (!loc) return NULL;
-    switch (h->stream & 7) {
-    case MS__S_LOCATION:
-        return &loc->all;
-    case MS__S_CONVERSATION:
-        return &loc->conversation;
-    case MS__S_GLOBAL:
-        return &loc->global;
-    case MS__S_CHANGE:
-        return ms__head_changes(live, it, loc, h->agent & ~MS__COMPARE);
-    default:
-        break;
-    }
-    ms__agent *agent = ms__agent_find(live, loc, ms__head_agent(it, h));
-    if (!agent) return NULL;
-    return (h->stream & 7) == MS__S_TRACE ? &agent->trace : &agent->rest;
-}
-
-static bool ms__page_tail(const ms_cursor *it, ms__head *h, uint32_t from, uint32_t to)
-{
-    h->leaf = NULL;
-    h->run = NULL;
-    if (h->stream == 0) {
-        h->lo = from < to ? from : to;
-        h->hi = to;
-        return h->lo < h->hi;
-    }
-    const ms__stream *s = ms__head_stream(it, h);
-    if (!s) return false;
-    h->hi = ms__stream_seen(s, to);
-    if (h->hi == 0) return false;
-    h->run = ms__stream_chunk(s, h->hi - 1);
-    h->lo = from > 0 ? ms__stream_lower(s, h->hi, from) : 0;
-    return h->lo < h->hi;
-}
-
-/* How many postings of a run are below `entry`. */
-static uint32_t ms__run_lower(const unsigned char *run, uint32_t n, uint32_t width,
-                              uint32_t entry)
-{
-    uint32_t low = 0;
-    while (low < n) {
-        uint32_t middle = low + (n - low) / 2;
-        if (ms__posting(run, middle, width) < entry)
-            low = middle + 1;
-        else
-            n = middle;
-    }
-    return low;
-}
-
-static bool ms__page_leaf(const ms__log *log, const ms_cursor *it, ms__head *h,
-                          const ms__leaf *l, uint32_t found, uint32_t from, uint32_t to)
-{
-    const unsigned char *run;
-    uint32_t n;
-    bool mixed;
-    h->leaf = l;
-    h->run = NULL;
-    h->agent &= ~MS__COMPARE;
-    if (!it->changed && ms__times_miss(&it->query, l->first_time, l->last_time))
-        return false; /* an amended message may have another time */
-    if (h->stream == 0) {
-        h->lo = from < l->n ? from : l->n;
-        h->hi = to < l->n ? to : l->n;
-        return h->lo < h->hi;
-    }
-    uint32_t i = (found ? found : ms__leaf_find(l, h->stream) + 1) - 1;
-    if (i == UINT32_MAX || !ms__leaf_run(l, i, &run, &n, &mixed)) return false;
-    h->run = run;
-    h->lo = from > 0 ? ms__run_lower(run, n, l->width, from) : 0;
-    h->hi = to < l->n ? ms__run_lower(run, n, l->width, to) : n;
-    if (h->lo >= h->hi) return false;
-    /* the number is one of 61 bits: look whether the names are the same */
-    uint32_t end = it->backward ? h->hi - 1 : h->lo;
-    const unsigned char *r = ms__leaf_record(log, l, ms__posting(run, end, l->width));
-    if (mixed || !r || !ms__head_names(it, h, ms__msg(r))) h->agent |= MS__COMPARE;
-    return true;
-}
-
-/* A cursor over everything counts damage that no posting knows of, once a segment:
- * words[0] and words[1] are the first and last segment counted, plus one. */
-static void ms__page_holes(ms_cursor *it, uint32_t segment, uint32_t holes)
-{
-    if (it->words[1] != 0 && segment + 1 >= it->words[0] && segment + 1 <= it->words[1])
-        return;
-    if (it->words[1] == 0 || segment + 1 < it->words[0]) it->words[0] = segment + 1;
-    if (segment + 1 > it->words[1]) it->words[1] = segment + 1;
-    it->damaged += holes;
-}
-
-/* Sets a head to its run in a segment, within the query's bounds. */
-/* Puts a head on what a segment has of its stream. found: the stream's number in the leaf,
- * and one; 0: unknown. */
-static bool ms__page(ms__log *log, ms_cursor *it, ms__head *h, uint32_t segment,
-                     uint32_t found)
-{
-    uint32_t from = segment == it->from >> 32 ? (uint32_t)it->from : 0;
-    uint32_t to = segment == it->to >> 32 ? (uint32_t)it->to : UINT32_MAX;
-    bool some;
-    h->segment = segment;
-    if (segment == it->tail->segment) {
-        some = ms__page_tail(it, h, from, to);
-        if (h->stream == 0)
-            ms__page_holes(it, segment, ms__load32(&it->tail->holes));
-    } else {
-        const ms__leaf *l = (const ms__leaf *)ms__node_of(log, 0, segment, false);
-        if (!l) it->result = MS_E_NO_MEMORY;
-        some = l && ms__page_leaf(log, it, h, l, found, from, to);
-        if (l && h->stream == 0) ms__page_holes(it, segment, l->holes);
-    }
-    h->pos = it->backward ? h->hi : h->lo;
-    return some;
-}
-
-/* The next segment in the cursor's direction that may have the head's stream; false: there
- * is none. */
-static bool ms__page_next(ms__log *log, ms_cursor *it, const ms__head *h, uint32_t *out,
-                          uint32_t *found)
-{
-    uint32_t tail = it->tail->segment, first = (uint32_t)(it->from >> 32);
-    uint32_t last = (uint32_t)((it->to - 1) >> 32), s;
-    if (it->backward) {
-        if (h->segment <= first) return false;
-        s = h->segment - 1;
-        if (h->stream != 0)
-            s = ms__segment_next(log, h->stream, s, tail, true, false, found, &it->result);
-        *out = s;
-        return s != UINT32_MAX && s >= first;
-    }
-    if (h->segment >= last) return false;
-    s = h->segment + 1;
-    if (h->stream != 0 && s < tail) {
-        uint32_t n = last < tail ? last + 1 : tail;
-        s = ms__segment_next(log, h->stream, s, n, false, false, found, &it->result);
-        if (s >= n && last < tail) return false;
-        if (s >= n) s = tail;
-    }
-    *out = s;
-    return true;
-}
-
-static bool ms__page_turn(ms__log *log, ms_cursor *it, ms__head *h)
-{
-    ms__head next = *h;
-    uint32_t segment;
-    if (!it->backward && it->n_visits > 0) {
-        const ms__visit *v = &it->visits[--it->n_visits];
-        h->run = v->run;
-        h->leaf = v->leaf;
-        h->agent = v->agent;
-        h->segment = v->segment;
-        h->pos = h->lo = v->lo;
-        h->hi = v->hi;
-        return true;
-    }
-    while (it->result == MS_OK || it->result == MS_E_DAMAGED) {
-        uint32_t found = 0;
-        if (!ms__page_next(log, it, &next, &segment, &found)) return false;
-        if (!ms__page(log, it, &next, segment, found)) continue;
-        *h = next;
-        return true;
-    }
-    return false;
-}
-
-/* The entry of a head's run at i: the number of a record. */
-static uint32_t ms__head_entry(ms__head *h, uint32_t i)
-{
-    if (!h->run) return i;
-    if (h->leaf) return ms__posting((const unsigned char *)h->run, i, h->leaf->width);
-    const ms__chunk *c = (const ms__chunk *)h->run;
-    while (c->first > i) c = c->before;
-    while (i - c->first >= ms__chunk_cap(c->first))
-        c = (const ms__chunk *)ms__load_ptr(&c->after);
-    h->run = c;
-    return ms__chunk_entry(c, i);
-}
-
-/* Does a head not offer this record, though its run has it? One that is damaged is offered,
- * and then counted. */
-static bool ms__head_skips(const ms__log *log, const ms_cursor *it, const ms__head *h,
-                           uint32_t entry)
-{
-    const unsigned char *r;
-    if (h->stream == 0) {
-        /* where all are messages nothing is touched: that would be a cache miss too early */
-        if (h->leaf && h->leaf->messages == h->leaf->n) return false;
-        if (h->record[4] == MS__KIND_MESSAGE) return false;
-        r = h->leaf ? ms__leaf_record(log, h->leaf, entry)
-                    : ms__tail_record(log, it->tail, entry);
-        return r && (r[4] == MS__KIND_GAP || (ms__is_change(r) && !it->query.raw));
-    }
-    if (!h->leaf || !(h->agent & MS__COMPARE)) return false;
-    r = ms__leaf_record(log, h->leaf, entry);
-    return r && !ms__head_names(it, h, ms__msg(r));
-}
-
-static bool ms__log_load(ms_store *store, ms_cursor *it, ms__head *h)
-{
-    ms__log *log = ms__log_of(store);
-    for (;;) {
-        if (it->backward ? h->pos <= h->lo : h->pos >= h->hi) {
-            if (!ms__page_turn(log, it, h)) return false;
-            continue;
-        }
-        uint32_t entry = ms__head_entry(h, it->backward ? h->pos - 1 : h->pos);
-        uint64_t offset =
-            h->leaf ? ms__leaf_offset(h->leaf, entry) : ms__tail_offset(it->tail, entry);
-        h->place = ms__place(h->segment, entry);
-        h->record = offset ? ms__log_at(log, offset) : log->head;
-        if (!ms__head_skips(log, it, h, entry)) return true;
-        if (it->backward)
-            h->pos--;
-        else
-            h->pos++;
-    }
-}
-
-static bool ms__log_whole(ms_store *store, const ms_cursor *it, const ms__head *h)
-{
-    const ms__log *log = ms__log_of(store);
-    uint32_t entry = (uint32_t)h->place;
-    const unsigned char *r = h->leaf ? ms__leaf_record(log, h->leaf, entry)
-                                     : ms__tail_record(log, it->tail, entry);
-    return r && (r[4] == MS__KIND_MESSAGE || it->query.raw);
-}
-
-/* Can the header of the record that a head offers be trusted, though its body is not? */
-static bool ms__log_headed(const ms__log *log, const ms_cursor *it, const ms__head *h)
-{
-    uint32_t entry = (uint32_t)h->place;
-    uint64_t offset = h->leaf ? ms__leaf_offset(h->leaf, entry)
-                              : ms__tail_offset(it->tail, entry);
-    uint32_t session = h->leaf ? ms__leaf_session(h->leaf, entry)
-                               : ms__tail_spot(it->tail, entry)->session;
-    uint64_t end = h->leaf ? h->leaf->offset : log->end;
-    return offset != 0 && ms__log_holds(log, h->record, offset, end - offset, session, false);
-}
-
-/* Steps a head of a location over a hidden range, as far as its run goes. */
-static void ms__log_leap(ms__log *log, ms_cursor *it, ms__head *h,
-                         const ms__range *range)
-{
-    uint32_t n = ms__load32(&it->tail->end), to;
-    uint64_t place = ms__place_of(log, it->tail, n,
-                                  it->backward ? range->first : range->last + 1, false,
-                                  &it->result);
-    uint32_t segment = (uint32_t)(place >> 32), entry = (uint32_t)place;
-    if (segment < h->segment) to = h->lo;
-    else if (segment > h->segment) to = h->hi;
-    else if (!h->run) to = entry < h->hi ? entry : h->hi;
-    else if (!h->leaf)
-        to = ms__chunks_lower((const ms__chunk *)h->run, h->lo, h->hi, entry);
-    else to = ms__run_lower((const unsigned char *)h->run, h->hi, h->leaf->width, entry);
-    ms__head_leap(h, it->backward, to > h->lo ? to : h->lo);
-}
-
-static const unsigned char *ms__log_shown(ms_store *store, ms_cursor *it,
-                                          ms__head *h, bool *whole)
-{
-    ms__log *log = ms__log_of(store);
-    const ms__control *control = it->control;
-    ms_result result = MS_OK;
-    uint64_t place = h->place;
-    if (!*whole && (!control || !ms__log_headed(log, it, h))) return h->record;
-    if (!control) {
-        ms_str location = ms_location(ms__msg(h->record));
-        uint64_t hash = ms__hash_location(&log->id, location);
-        control = ms__log_control(log, location, hash, false, &result);
-        if (result != MS_OK) it->result = result;
-        if (!control) return h->record;
-    }
-    uint64_t seq = ms_seq(ms__msg(h->record));
-    const unsigned char *r = ms__shown(control, h->record, seq, it->now, &place);
-    if (!r || place != h->place) *whole = true;
-    const ms__range *range =
-        r || !it->control ? NULL : ms__leap_over(control, seq, it->now);
-    if (range) ms__log_leap(log, it, h, range);
-    return r;
-}
-
-static void ms__log_back(ms_store *store, ms_cursor *it, ms__head *h, size_t n)
-{
-    uint32_t visits = 0;
-    it->backward = true;
-    h->pos = h->hi;
-    while (n > h->pos - h->lo) {
-        ms__visit v;
-        v.run = h->run;
-        v.leaf = h->leaf;
-        v.agent = h->agent;
-        v.segment = h->segment;
-        v.lo = h->lo;
-        v.hi = h->hi;
-        n -= h->pos - h->lo;
-        h->pos = h->lo;
-        if (!ms__page_turn(ms__log_of(store), it, h)) break;
-        if (visits < MS__VISITS) it->visits[visits] = v;
-        visits++;
-        if (h->pos - h->lo >= n) break;
-    }
-    if (n <= h->pos - h->lo) h->pos -= (uint32_t)n;
-    it->n_visits = (uint8_t)(visits <= MS__VISITS ? visits : 0);
-}
-
-static size_t ms__log_count(ms_store *store, ms_cursor *it, const ms__head *h)
-{
-    ms__head at = *h;
-    size_t n = at.hi - at.lo;
-    bool backward = it->backward;
-    it->backward = false;
-    while (ms__page_turn(ms__log_of(store), it, &at)) n += at.hi - at.lo;
-    it->backward = backward;
-    return n;
-}
-
-static const ms__feed ms__log_feed = {ms__log_load, ms__log_whole, ms__log_back,
-                                      ms__log_count, ms__log_shown};
-
-/* Adds a stream to a cursor that is being opened. */
-static ms_result ms__log_head(ms__log *log, ms_cursor *it, uint64_t stream, size_t agent,
-                              ms_type_set holds, ms_type_set types, ms_error *err)
-{
-    ms__head h;
-    uint32_t found = 0;
-    bool back = ms__starts_back(&it->query);
-    uint32_t first = (uint32_t)(it->from >> 32);
-    uint32_t last = (uint32_t)((it->to - 1) >> 32);
-    memset(&h, 0, sizeof h);
-    h.types = (uint32_t)(types & it->query.types);
-    if (!(h.types & holds)) return MS_OK;
-    h.stream = stream;
-    h.agent = (uint32_t)agent;
-    it->backward = back;
-    if (!back && first < it->tail->segment && stream != 0) {
-        uint32_t n = last < it->tail->segment ? last + 1 : it->tail->segment;
-        uint32_t s =
-            ms__segment_next(log, stream, first, n, false, false, &found, &it->result);
-        if (s >= n && last < it->tail->segment) return MS_OK;
-        first = s >= n ? it->tail->segment : s;
-    }
-    if (!ms__page(log, it, &h, back ? last : first, found) && !ms__page_turn(log, it, &h))
-        return it->result == MS_E_NO_MEMORY ? ms__no_memory(err, 0) : MS_OK;
-    return ms__head_put(it, &h, holds, err);
-}
-
-static ms_result ms__log_agent_heads(ms__log *log, ms_cursor *it, uint64_t location,
-                                     ms_str key, size_t agent, ms_type_set types,
-                                     ms_error *err)
-{
-    if (ms__is_empty(key)) return MS_OK;
-    uint64_t hash = ms__hash_agent(&log->id, location, key);
-    MS__TRY(ms__log_head(log, it, ms__stream_of(hash, MS__S_TRACE), agent,
-                         MS__TYPES_TRACE, types, err));
-    return ms__log_head(log, it, ms__stream_of(hash, MS__S_REST), agent,
-                        MS_TYPES_ALL & ~MS__TYPES_TRACE, types, err);
-}
-
-/* The streams that hold what the query asks for. */
-static ms_result ms__log_heads(ms__log *log, ms_cursor *it, ms_error *err)
-{
-    const ms_query *q = &it->query;
-    if (ms__is_empty(q->location)) {
-        it->scan = !(q->views & MS_VIEW_TIMELINE);
-        it->filtered = it->scan || ms__load32(&log->has_gaps) != 0;
-        it->changed = ms__load_ptr((void *const *)&log->touched) != NULL;
-        return ms__log_head(log, it, 0, 0, MS_TYPES_ALL, MS_TYPES_ALL, err);
-    }
-    uint64_t h = ms__hash_location(&log->id, q->location);
-    ms_result result = MS_OK;
-    it->control = ms__log_control(log, q->location, h, false, &result);
-    if (result != MS_OK) return ms__no_memory(err, sizeof(ms__control));
-    it->changed = it->control != NULL;
-    if (it->control) it->damaged += it->control->damaged;
-    if (q->views & MS_VIEW_TIMELINE)
-        return ms__log_head(log, it, ms__stream_of(h, MS__S_LOCATION), 0, MS_TYPES_ALL,
-                            MS_TYPES_ALL, err);
-    if (q->views & MS_VIEW_CONVERSATION)
-        MS__TRY(ms__log_head(log, it, ms__stream_of(h, MS__S_CONVERSATION), 0,
-                             MS_TYPES_CONVERSATION, MS_TYPES_ALL, err));
-    if (q->views & MS_VIEW_GLOBAL)
-        MS__TRY(ms__log_head(log, it, ms__stream_of(h, MS__S_GLOBAL), 0, MS_TYPES_GLOBAL,
-                             MS_TYPES_ALL, err));
-    if (q->views & MS_VIEW_AGENT)
-        MS__TRY(ms__log_agent_heads(log, it, h, q->agent_key, 1, q->agent_types, err));
-    if (!(q->views & MS_VIEW_TEAM)) return MS_OK;
-    for (size_t i = 0; i < q->n_agent_keys; i++)
-        MS__TRY(
-            ms__log_agent_heads(log, it, h, q->agent_keys[i], i + 2, MS_TYPES_ALL, err));
-    return MS_OK;
-}
-
-/* The streams of a raw query. */
-static MS__APART ms_result ms__log_raw_heads(ms__log *log, ms_cursor *it, ms_error *err)
-{
-    const ms_query *q = &it->query;
-    uint64_t place, h = ms__hash_location(&log->id, q->location);
-    bool damaged;
-    ms_type_set all = MS_TYPES_ALL;
-    it->filtered = true;
-    if (ms__is_empty(q->location) || ((q->raw & MS_RAW_PIECES) && !q->about_seq))
-        return ms__log_head(log, it, 0, 0, all, all, err);
-    if (q->raw & (MS_RAW_AMENDS | MS_RAW_HIDES))
-        MS__TRY(ms__log_head(log, it, ms__stream_of(h, MS__S_CHANGE), 0, all, all, err));
-    if (q->raw & (MS_RAW_NOTES | MS_RAW_LOCATIONS))
-        MS__TRY(ms__log_head(
-            log, it, ms__stream_of(ms__facts_hash(log->id.hash_key, h), MS__S_CHANGE),
-            MS__OF_FACTS, all, all, err));
-    if (q->raw & MS_RAW_PIECES)
-        MS__TRY(ms__log_head(
-            log, it,
-            ms__stream_of(ms__flow_hash(log->id.hash_key, h, q->about_seq), MS__S_CHANGE),
-            MS__OF_PIECES, all, all, err));
-    if (!(q->raw & MS_RAW_MESSAGES)) return MS_OK;
-    uint64_t from = it->from, to = it->to;
-    if (q->about_seq) { /* one record: the bounds are for this head alone */
-        uint32_t n = ms__load32(&it->tail->end);
-        if (!ms__log_own(log, it->tail, n, q->about_seq, false, &place, &damaged,
-                         &it->result))
-            return it->result == MS_E_NO_MEMORY ? ms__no_memory(err, 0) : MS_OK;
-        if (place < from || place >= to) return MS_OK;
-    }
-    return ms__log_head(log, it, ms__stream_of(h, MS__S_LOCATION), 0, all, all, err);
-}
-
-/* A raw query: behind the message after_seq, not from the next one on. */
-static uint64_t ms__log_behind(ms__log *log, ms_cursor *it, uint32_t n)
-{
-    const ms_query *q = &it->query;
-    uint64_t place = it->to;
-    bool damaged;
-    if (!q->raw)
-        return ms__place_of(log, it->tail, n, q->after_seq + 1, false, &it->result);
-    bool own = ms__log_own(log, it->tail, n, q->after_seq, false, &place, &damaged,
-                           &it->result) != NULL;
-    return own ? place + 1 : place;
-}
-
-/* What a cursor sees: bounds by sequence number, cut at what is visible now. */
-static void ms__log_bounds(ms__log *log, ms_cursor *it)
-{
-    const ms_query *q = &it->query;
-    uint32_t n = ms__load32(&it->tail->end);
-    bool damaged;
-    it->from = 0;
-    it->to = it->now = ms__place(it->tail->segment, n);
-    if (q->as_of > 0 && q->as_of < it->now) it->to = it->now = q->as_of;
-    if (q->before_seq > 0) {
-        uint64_t to =
-            ms__place_of(log, it->tail, n, q->before_seq, false, &it->result);
-        if (q->raw) { /* changes may stand between that place and the message */
-            to = it->to;
-            (void)ms__log_own(log, it->tail, n, q->before_seq, false, &to, &damaged,
-                              &it->result);
-        }
-        if (to < it->to) it->to = to;
-    }
-    if (q->after_seq == UINT64_MAX)
-        it->from = it->to;
-    else if (q->after_seq > 0)
-        it->from = ms__log_behind(log, it, n);
-}
-
-static ms_result ms__log_ready(const ms__log *log, ms_error *err)
-{
-    if (!ms__forked(&log->fork_mark, log->os)) return MS_OK;
-    return ms__fail(err, MS_E_FORKED,
-                    "'%s' was opened by process %u, this is a child of it: open it anew",
-                    log->path, log->fork_mark.process);
-}
-
-static ms_result ms__log_catch_up(ms__log *log, ms_error *err);
-
-/* Do others write to the file? */
-static bool ms__log_follows(const ms__log *log)
-{
-    return !log->writer || log->shared;
-}
-
-static ms_result ms__log_enter(ms__log *log, ms_error *err);
-static void ms__log_leave(ms__log *log);
-
-static ms_result ms__log_query(ms_store *store, ms_cursor *it, ms_error *err)
-{
-    ms__log *log = ms__log_of(store);
     MS__TRY(ms__log_ready(log, err));
-    if (ms__log_follows(log)) MS__TRY(ms__log_catch_up(log, err));
-    it->tail = ms__tail_pin(log, &it->pin);
-    ms__log_bounds(log, it);
-    ms_result code = MS_OK;
-    it->plain = false;
-    if (it->result == MS_E_NO_MEMORY)
-        code = ms__no_memory(err, sizeof(ms__leaf));
-    else if (it->from < it->to)
-        code = it->query.raw ? ms__log_raw_heads(log, it, err) : ms__log_heads(log, it, err);
-    if (code == MS_OK) code = ms__merge_open(store, &ms__log_feed, it, err);
-    if (code != MS_OK) {
-        ms__tail_unpin(log, it->pin);
-        it->tail = NULL;
-    }
-    return code;
+    if (log->writer) return MS_OK;
+    return ms__fail(err, MS_E_READ_ONLY, "'%s' was opened for reading", log->path);
 }
 
-/* ---- Plain cursors, which most are: one stream, nothing to look at but damage. Their
- * records lie all over the file and their pages all over the index, and each look at a new
- * place waits for memory as long as ten records take. So a queue runs ahead: a record's
- * place is found, and its memory asked for, MS__AHEAD messages before it is wanted, over
- * the ends of pages, too. */
-
-/* May the entries of a page be given without comparing names? */
-static bool ms__page_is_plain(const ms__head *h)
+static ms_result ms__log_poison_check(const ms__log *log, ms_error *err)
 {
-    return h->run && !(h->agent & MS__COMPARE);
+    if (!log->poisoned) return MS_OK;
+    return ms__fail(err, MS_E_POISONED,
+                    "a sync of '%s' failed: what is durable behind byte %u is not known; "
+                    "close it and open it anew",
+                    log->path, log->durable_end);
 }
 
-/* Fills the queue. */
-static void ms__log_look_ahead(ms__log *log, ms_cursor *it, ms__head *h)
+static ms_result ms__log_busy(const ms__log *log, ms_error *err)
 {
-    while (it->n_queue < MS__AHEAD && it->n_queue < it->left) {
-        if (it->backward ? h->pos <= h->lo : h->pos >= h->hi) {
-            if (ms__page_turn(log, it, h)) continue;
-            it->n_live = 0;
-            return;
-        }
-        if (!ms__page_is_plain(h)) return;
-        uint32_t entry = ms__head_entry(h, it->backward ? --h->pos : h->pos++);
-        uint64_t offset =
-            h->leaf ? ms__leaf_offset(h->leaf, entry) : ms__tail_offset(it->tail, entry);
-        const unsigned char *r = offset ? ms__log_at(log, offset) : log->head;
-        MS__PREFETCH(r);
-        MS__PREFETCH(r + 64);
-        uint32_t place = (it->first + it->n_queue++) % MS__AHEAD;
-        it->queue.record[place] = r;
-        it->queue.leaf[place] = h->leaf;
-        it->queue.entry[place] = entry;
+    unsigned char pid[8];
+    size_t got = 0;
+    (void)ms__os_read_all(log->os, log->file, MS__AT_PID, pid, sizeof pid, &got);
+    uint64_t owner = got == sizeof pid ? ms__get64(pid) : 0;
+    if (owner == 0)
+        return ms__fail(err, MS_E_BUSY, "'%s' is being written by another process",
+                        log->path);
+    return ms__fail(err, MS_E_BUSY,
+                    "'%s' is being written by process %u, or by a child of it", log->path,
+                    owner);
+}
+
+/* The writer's lock, waited for. Others hold it for some microseconds where all are shared
+ * writers: a few tries at once, then pauses. */
+static ms_result ms__log_lock(ms__log *log, uint32_t wait_ms, ms_error *err)
+{
+    uint64_t start = 0;
+    for (uint32_t tries = 0;; tries++) {
+        int code = log->os->lock(log->os->ctx, log->file);
+        if (code == 0) return MS_OK;
+        if (code == EAGAIN && log->shared && tries < MS__LOCK_TRIES) continue;
+        if (tries == 0 || start == 0) start = log->os->micros(log->os->ctx);
+        if (code == EINTR) continue;
+        if (code == ENOLCK)
+            return ms__os_cannot(err, code, "locking", log->path,
+                                 "this file system cannot lock, and two writers could "
+                                 "destroy a log");
+        if (code != EAGAIN) return ms__os_fail(err, code, "locking", log->path);
+        if (log->os->micros(log->os->ctx) - start >= (uint64_t)wait_ms * 1000)
+            return ms__log_busy(log, err);
+        log->os->sleep(log->os->ctx, log->shared ? MS__LOCK_PAUSE : 1000);
     }
 }
 
-#define MS__AHEAD_NEAR 3u /* messages before its turn */
-#define MS__AHEAD_BYTES 512u
-#define MS__AHEAD_LONG 4096u
+/* ---- Syncing. */
 
-/* Asks for the rest of a record, nearer to its turn: its head says how long it is. Who
- * reads all of each message waits a quarter less then; who looks at the beginnings only
- * does not wait longer (`bench_msgstore read`, conversations, deep and shallow). Of a long
- * one the processor itself sees that it is read on. */
-static void ms__rest_soon(const unsigned char *r)
+static bool ms__sync_due(const ms__log *log)
 {
-    uint32_t size = ms__get32(r);
-    if (size > MS__AHEAD_LONG) return;
-    for (uint32_t i = 128; i < size && i < MS__AHEAD_BYTES; i += 64) MS__PREFETCH(r + i);
+    if (log->sync == MS_SYNC_EACH) return log->end > log->durable_end;
+    if (log->sync != MS_SYNC_EVERY || log->end <= log->durable_end) return false;
+    if (log->unsynced >= log->sync_bytes) return true;
+    return log->os->micros(log->os->ctx) - log->synced_at >=
+           (uint64_t)log->sync_ms * 1000;
 }
 
-/* The record at a place of the queue, NULL: it is damaged. */
-static const unsigned char *ms__queue_record(const ms__log *log, const ms_cursor *it,
-                                             uint32_t place)
+/* Stores a slot that tells of the durable end. Other shared writers store slots, too: where
+ * another one's sync has ended first, and covered more, theirs stays. Their lock is waited
+ * for only where it `must` be, and then a slot that stays is stored again, too, since a sync
+ * of it may have failed; else what is not told now is told later. */
+static ms_result ms__slot_store(ms__log *log, bool must, ms_error *err)
 {
-    const unsigned char *r = it->queue.record[place];
-    const ms__leaf *leaf = it->queue.leaf[place];
-    uint32_t entry = it->queue.entry[place];
-    if (!leaf) r = ms__tail_record(log, it->tail, entry);
-    else if (entry >= leaf->n || !ms__bit_get(leaf->checked, entry) ||
-             !ms__size_fits(r, leaf->offset - ms__leaf_offset(leaf, entry)))
-        r = ms__leaf_record(log, leaf, entry);
-    return r && r[4] == MS__KIND_MESSAGE ? r : NULL;
-}
-
-static const unsigned char *ms__plain_next(ms__log *log, ms_cursor *it)
-{
-    if (it->n_live > 0) ms__log_look_ahead(log, it, &it->heads[0]);
-    while (it->n_queue > 0) {
-        uint32_t place = it->first;
-        it->first = (uint8_t)((place + 1) % MS__AHEAD);
-        it->n_queue--;
-        if (it->n_queue >= MS__AHEAD_NEAR)
-            ms__rest_soon(it->queue.record[(place + MS__AHEAD_NEAR) % MS__AHEAD]);
-        const unsigned char *r = ms__queue_record(log, it, place);
-        if (r) return r;
-        it->damaged++;
-    }
-    return NULL;
-}
-
-static const ms_msg *ms__log_next(ms_store *store, ms_cursor *it)
-{
-    if (it->plain && it->left > 0) {
-        const unsigned char *r = ms__plain_next(ms__log_of(store), it);
-        if (r) {
-            it->left--;
-            return ms__msg(r);
-        }
-        /* a page that has to be looked at; what the head offered was given already */
-        if (it->n_live > 0 && !ms__log_load(store, it, &it->heads[0])) it->n_live = 0;
-    }
-    return ms__merge_next(store, &ms__log_feed, it);
-}
-
-static void ms__log_cursor_close(ms_store *store, ms_cursor *it)
-{
-    if (it->tail) ms__tail_unpin(ms__log_of(store), it->pin);
-    it->tail = NULL;
-}
-
-static ms_result ms__log_get(ms_store *store, uint64_t seq, ms_arena *arena,
-                             const ms_msg **msg, ms_error *err)
-{
-    uint32_t pin;
-    uint64_t place = 0;
-    bool damaged;
-    ms__log *log = ms__log_of(store);
-    ms_result result = MS_OK;
-    (void)arena;
-    MS__TRY(ms__log_ready(log, err));
-    if (ms__log_follows(log)) MS__TRY(ms__log_catch_up(log, err));
-    if (seq == 0 || seq == UINT64_MAX)
-        return ms__fail(err, MS_E_NOT_FOUND, "no message %u", seq);
-    const ms__tail *t = ms__tail_pin(log, &pin);
-    uint32_t n = ms__load32(&t->end);
-    const unsigned char *own =
-        ms__log_own(log, t, n, seq, false, &place, &damaged, &result);
-    const unsigned char *r = own;
-    uint64_t end = ms__place(t->segment, n);
-    ms__tail_unpin(log, pin);
-    if (result != MS_OK) return ms__no_memory(err, sizeof(ms__leaf));
-    if (own) {
-        ms_str location = ms_location(ms__msg(own));
-        uint64_t h = ms__hash_location(&log->id, location);
-        const ms__control *c = ms__log_control(log, location, h, false, &result);
-        if (result != MS_OK) return ms__no_memory(err, sizeof *c);
-        if (c) r = ms__shown(c, own, seq, end, &place);
-        *msg = ms__msg(r ? r : own);
-        return r ? MS_OK : ms__fail(err, MS_E_HIDDEN, "message %u is hidden", seq);
-    }
-    if (damaged)
-        return ms__fail(err, MS_E_DAMAGED, "message %u, or one before it, is damaged",
-                        seq);
-    return ms__fail(err, MS_E_NOT_FOUND, "no message %u", seq);
-}
-
-/* ---- Listings. Tallies of all leaves and the tail are added up by the number of the
- * location or agent; names come from the records. Two names with one number of 61 bits
- * count as one here; nothing else takes them for one. */
-
-typedef struct ms__sum {
-    uint64_t hash; /* kind bits are 0 */
-    bool taken;
-    uint64_t messages, bytes;
-    uint64_t first, last; /* places */
-    double first_time, last_time;
-} ms__sum;
-
-typedef struct ms__sums {
-    ms__log *log;
-    ms__sum *items; /* a hash table, at most half full */
-    size_t cap, count;
-    uint32_t seen; /* records of the tail */
-} ms__sums;
-
-static bool ms__sums_grow(ms__sums *s)
-{
-    size_t cap = s->cap ? s->cap * 2 : 256, old = s->cap * sizeof(ms__sum);
-    ms__sum *items = (ms__sum *)ms__resize(&s->log->alloc, NULL, 0, cap * sizeof *items);
-    if (!items) return false;
-    memset(items, 0, cap * sizeof *items);
-    for (size_t i = 0; i < s->cap; i++) {
-        if (!s->items[i].taken) continue;
-        size_t at = (size_t)(s->items[i].hash >> 3) & (cap - 1);
-        while (items[at].taken) at = (at + 1) & (cap - 1);
-        items[at] = s->items[i];
-    }
-    if (old) (void)ms__resize(&s->log->alloc, s->items, old, 0);
-    s->items = items;
-    s->cap = cap;
-    return true;
-}
-
-/* Adds what a segment has of a location or agent; segments come in order. */
-static bool ms__sums_add(ms__sums *s, const ms__sum *add)
-{
-    if (s->count * 2 >= s->cap && !ms__sums_grow(s)) return false;
-    size_t at = (size_t)(add->hash >> 3) & (s->cap - 1);
-    while (s->items[at].taken && s->items[at].hash != add->hash)
-        at = (at + 1) & (s->cap - 1);
-    ms__sum *sum = &s->items[at];
-    if (!sum->taken) {
-        *sum = *add;
-        sum->taken = true;
-        s->count++;
-        return true;
-    }
-    if (add->messages == 0) return true;
-    if (sum->messages == 0) sum->first = add->first;
-    sum->messages += add->messages;
-    sum->bytes += add->bytes;
-    sum->last = add->last;
-    if (!(sum->first_time <= add->first_time) && add->first_time == add->first_time)
-        sum->first_time = add->first_time;
-    if (!(sum->last_time >= add->last_time) && add->last_time == add->last_time)
-        sum->last_time = add->last_time;
-    return true;
-}
-
-/* The tally of a stream from its records: for one message, or for mixed names. */
-static void ms__sum_records(const ms__log *log, const ms__leaf *l,
-                            const unsigned char *run, uint32_t n, ms__sum *sum)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        double t;
-        const unsigned char *r = ms__leaf_record(log, l, ms__posting(run, i, l->width));
-        if (!r) continue;
-        sum->bytes += ms_size(ms__msg(r));
-        if (!ms_time(ms__msg(r), &t)) continue;
-        if (!(sum->first_time <= t)) sum->first_time = t;
-        if (!(sum->last_time >= t)) sum->last_time = t;
-    }
-}
-
-/* A location that has gaps, perhaps nothing else. */
-static bool ms__sums_gaps(ms__sums *s, uint64_t hash, uint64_t place)
-{
-    ms__sum sum;
-    memset(&sum, 0, sizeof sum);
-    sum.first_time = sum.last_time = ms__f64_from(MS__TIME_UNSET);
-    sum.hash = hash & ~(uint64_t)7;
-    sum.first = sum.last = place;
-    return ms__sums_add(s, &sum);
-}
-
-/* Adds the locations, or the agents, of a leaf. */
-static bool ms__sums_leaf(ms__sums *s, const ms__leaf *l, bool agents, bool emptied)
-{
-    uint32_t tally = 0;
-    for (uint32_t i = 0; i < l->streams; i++) {
-        const unsigned char *run, *rest;
-        uint32_t n, m = 0;
-        bool mixed, mixed_too = false;
-        uint64_t stream = ms__leaf_stream(l, i);
-        unsigned kind = (unsigned)(stream & 7);
-        if (kind == MS__S_CONVERSATION || kind == MS__S_GLOBAL || kind == MS__S_KEY ||
-            kind == MS__S_CHANGE)
-            continue;
-        if (!ms__leaf_run(l, i, &run, &n, &mixed) || n == 0) continue;
-        if (kind == MS__S_GAP) {
-            uint64_t place = ms__place(l->segment, ms__posting(run, 0, l->width));
-            if (emptied && !agents && !ms__sums_gaps(s, stream, place)) return false;
-            continue;
-        }
-        rest = run;
-        if (kind == MS__S_TRACE && i + 1 < l->streams &&
-            ms__leaf_stream(l, i + 1) == stream + 1) {
-            i++;
-            if (!ms__leaf_run(l, i, &rest, &m, &mixed_too)) m = 0;
-        }
-        ms__sum sum;
-        memset(&sum, 0, sizeof sum);
-        sum.first_time = sum.last_time = ms__f64_from(MS__TIME_UNSET);
-        bool tallied = n + m >= 2 && !mixed;
-        if (tallied && tally < l->tallies) {
-            sum.first_time = ms__f64_from(ms__get64(l->least + (size_t)tally * 8));
-            sum.last_time = ms__f64_from(ms__get64(l->largest + (size_t)tally * 8));
-            sum.bytes = ms__get32(l->size + (size_t)tally * 4);
-        }
-        if (tallied) tally++;
-        if ((kind == MS__S_LOCATION) == agents) continue;
-        if (!tallied) {
-            ms__sum_records(s->log, l, run, n, &sum);
-            ms__sum_records(s->log, l, rest, m, &sum);
-        }
-        sum.hash = stream & ~(uint64_t)7;
-        sum.messages = (uint64_t)n + m;
-        uint32_t first = ms__posting(run, 0, l->width);
-        uint32_t last = ms__posting(run, n - 1, l->width);
-        if (m > 0 && ms__posting(rest, 0, l->width) < first)
-            first = ms__posting(rest, 0, l->width);
-        if (m > 0 && ms__posting(rest, m - 1, l->width) > last)
-            last = ms__posting(rest, m - 1, l->width);
-        sum.first = ms__place(l->segment, first);
-        sum.last = ms__place(l->segment, last);
-        if (!ms__sums_add(s, &sum)) return false;
-    }
-    return true;
-}
-
-static void ms__sum_of_tally(ms__sum *sum, const ms__tally *t, uint64_t hash)
-{
-    memset(sum, 0, sizeof *sum);
-    sum->hash = hash & ~(uint64_t)7;
-    sum->messages = t->messages;
-    sum->bytes = t->bytes;
-    sum->first_time = t->has_time ? t->first_time : ms__f64_from(MS__TIME_UNSET);
-    sum->last_time = t->has_time ? t->last_time : ms__f64_from(MS__TIME_UNSET);
-}
-
-static uint32_t ms__stream_first(const ms__stream *s)
-{
-    return ms__chunk_entry(ms__stream_chunk(s, 0), 0);
-}
-
-static uint32_t ms__stream_last(const ms__stream *s)
-{
-    return ms__chunk_entry(ms__stream_chunk(s, s->count - 1), s->count - 1);
-}
-
-/* Adds those of the tail; under the lock. A location may have gaps or changes alone; an
- * agent is known by its first message. */
-static bool ms__sums_tail(ms__sums *s, const ms__tail *t, bool agents, bool emptied)
-{
-    ms__sum sum;
-    for (const ms__loc *l = ms__loc_at(t->live.names.locs.first); l && !agents;
-         l = ms__loc_at(l->node.next)) {
-        const ms__gap *gap = (const ms__gap *)l->gaps;
-        if (gap && emptied &&
-            !ms__sums_gaps(s, l->node.hash, ms__place(t->segment, gap->entry)))
-            return false;
-        if (l->tally.messages == 0) continue;
-        ms__sum_of_tally(&sum, &l->tally, l->node.hash);
-        sum.first = ms__place(t->segment, ms__stream_first(&l->all));
-        sum.last = ms__place(t->segment, ms__stream_last(&l->all));
-        if (!ms__sums_add(s, &sum)) return false;
-    }
-    for (const ms__agent *a = ms__agent_at(t->live.names.agents.first); a && agents;
-         a = ms__agent_at(a->node.next)) {
-        const ms__stream *x = a->trace.count ? &a->trace : &a->rest;
-        const ms__stream *y = a->rest.count ? &a->rest : &a->trace;
-        uint32_t xf = ms__stream_first(x), yf = ms__stream_first(y);
-        uint32_t xl = ms__stream_last(x), yl = ms__stream_last(y);
-        ms__sum_of_tally(&sum, &a->tally, a->node.hash);
-        sum.first = ms__place(t->segment, xf < yf ? xf : yf);
-        sum.last = ms__place(t->segment, xl > yl ? xl : yl);
-        if (!ms__sums_add(s, &sum)) return false;
-    }
-    return true;
-}
-
-/* What a listing tells of one; false: it is not asked for, or no record tells its name. */
-static bool ms__sum_info(ms__log *log, const ms__tail *t, uint32_t n,
-                         const ms_list_query *q, const ms__sum *sum, ms_info *info)
-{
-    const unsigned char *first = ms__place_record(log, t, n, sum->first, false);
-    const unsigned char *last = ms__place_record(log, t, n, sum->last, false);
-    const unsigned char *named = first ? first : last;
-    memset(info, 0, sizeof *info);
-    if (!named) return false;
-    info->location = ms_location(ms__msg(named));
-    if (q->agents) info->agent_key = ms_agent_key(ms__msg(named));
-    if (!ms__is_empty(q->location) && !ms_str_equal(info->location, q->location))
-        return false;
-    if (!ms_str_starts_with(q->agents ? info->agent_key : info->location, q->prefix))
-        return false;
-    info->messages = sum->messages;
-    info->bytes = sum->bytes;
-    if (sum->messages == 0) return true;
-    info->first_seq = first ? ms_seq(ms__msg(first)) : 0;
-    info->last_seq = last ? ms_seq(ms__msg(last)) : info->first_seq;
-    info->has_time = sum->first_time == sum->first_time;
-    info->first_time = info->has_time ? sum->first_time : 0;
-    info->last_time = info->has_time ? sum->last_time : 0;
-    return true;
-}
-
-/* Adds the visible messages of a stream to a tally. */
-static void ms__sum_visible(ms__each *e, ms_str location, const ms__control *c,
-                            ms__tally *t, ms_result *result)
-{
-    const unsigned char *r;
-    uint64_t place, first = t->first_seq, last = t->last_seq;
-    while (ms__each_next(e, &r, &place, result)) {
-        if (!r || r[4] != MS__KIND_MESSAGE) continue;
-        if (!ms_str_equal(ms_location(ms__msg(r)), location)) continue;
-        uint64_t seq = ms_seq(ms__msg(r));
-        r = ms__shown(c, r, seq, UINT64_MAX, &place);
-        if (!r) continue;
-        ms__tally_add(t, ms__msg(r));
-        if (first == 0 || seq < first) first = seq;
-        if (seq > last) last = seq;
-    }
-    t->first_seq = first;
-    t->last_seq = last;
-}
-
-/* Of a location that was changed a listing counts anew. */
-static MS__APART ms_result ms__sum_again(ms__log *log, const ms__tail *t, uint32_t seen,
-                                         ms_info *info)
-{
-    ms__each e;
-    ms__tally sum;
-    ms_result result = MS_OK;
-    ms__live *live = (ms__live *)(uintptr_t)&t->live;
-    uint64_t h = ms__hash_location(&log->id, info->location);
-    const ms__control *c = ms__log_control(log, info->location, h, false, &result);
-    if (!c) return result;
-    const ms__loc *loc = ms__loc_find(live, info->location);
-    memset(&sum, 0, sizeof sum);
-    if (!info->agent_key.ptr) {
-        ms__each_begin(&e, log, t, ms__stream_of(h, MS__S_LOCATION), loc ? &loc->all : NULL,
-                       seen, false, false);
-        ms__sum_visible(&e, info->location, c, &sum, &result);
-    } else {
-        uint64_t a = ms__hash_agent(&log->id, h, info->agent_key);
-        const ms__agent *agent = loc ? ms__agent_find(live, loc, info->agent_key) : NULL;
-        ms__each_begin(&e, log, t, ms__stream_of(a, MS__S_TRACE),
-                       agent ? &agent->trace : NULL, seen, false, false);
-        ms__sum_visible(&e, info->location, c, &sum, &result);
-        ms__each_begin(&e, log, t, ms__stream_of(a, MS__S_REST),
-                       agent ? &agent->rest : NULL, seen, false, false);
-        ms__sum_visible(&e, info->location, c, &sum, &result);
-    }
-    *info = ms__info_of(&sum, info->location, info->agent_key);
-    return result;
-}
-
-static ms_result ms__sums_list(ms__sums *s, const ms__tail *t, const ms_list_query *q,
-                               ms_arena *arena, ms_listing *out, ms_error *err)
-{
-    size_t n = 0, size = s->count * sizeof(ms_info);
-    ms_info *items = (ms_info *)ms_arena_alloc(arena, size);
-    if (!items) return ms__no_arena(err, arena, size);
-    for (size_t i = 0; i < s->cap; i++) {
-        if (!s->items[i].taken ||
-            !ms__sum_info(s->log, t, s->seen, q, &s->items[i], &items[n]))
-            continue;
-        if (ms__sum_again(s->log, t, s->seen, &items[n]) != MS_OK)
-            return ms__no_memory(err, sizeof(ms__control));
-        if (items[n].messages > 0 || (q->emptied && !q->agents)) n++;
-    }
-    return ms__listing_finish(items, n, q->limit, arena, out, err);
-}
-
-static ms_result ms__log_list(ms_store *store, const ms_list_query *q, ms_arena *arena,
-                              ms_listing *out, ms_error *err)
-{
-    uint32_t pin;
-    ms__sums s;
-    bool room = true;
-    ms__log *log = ms__log_of(store);
-    MS__TRY(ms__log_ready(log, err));
-    if (ms__log_follows(log)) MS__TRY(ms__log_catch_up(log, err));
+    ms__slot s;
+    bool told = false, locked = log->shared && !log->inside;
+    if (locked && must) MS__TRY(ms__log_lock(log, log->lock_wait_ms, err));
+    else if (locked && log->os->lock(log->os->ctx, log->file) != 0) return MS_E_BUSY;
     memset(&s, 0, sizeof s);
-    s.log = log;
-    ms__lock_take(
-        &log->lock); /* tallies of the tail are no words that can be read alone */
-    const ms__tail *t = ms__tail_pin(log, &pin);
-    for (uint32_t i = 0; room && i < t->segment; i++) {
-        const ms__leaf *l = (const ms__leaf *)ms__node_of(log, 0, i, true);
-        room = l && ms__sums_leaf(&s, l, q->agents, q->emptied);
+    if (log->shared) {
+        s = ms__slot_newest(log->head);
+        told = s.end > log->durable_end && s.end <= ms__load_mark(log->head + MS__AT_MARK);
+        if (ms__generation_after(s.generation, log->generation))
+            log->generation = s.generation;
     }
-    room = room && ms__sums_tail(&s, t, q->agents, q->emptied);
-    s.seen = t->count;
-    ms__lock_give(&log->lock);
-    ms_result code = room ? ms__sums_list(&s, t, q, arena, out, err)
-                          : ms__no_memory(err, s.cap * sizeof(ms__sum));
-    ms__tail_unpin(log, pin);
-    if (s.items) (void)ms__resize(&log->alloc, s.items, s.cap * sizeof(ms__sum), 0);
-    return code;
-}
-
-static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err)
-{
-    ms__log *log = ms__log_of(store);
-    MS__TRY(ms__log_ready(log, err));
-    if (ms__log_follows(log)) MS__TRY(ms__log_catch_up(log, err));
-    ms__lock_take(&log->lock);
-    /* of those that HIDEs count some may be damaged, and not be among the messages */
-    out->hidden = log->hidden < log->messages ? log->hidden : log->messages;
-    out->messages = log->messages - out->hidden;
-    out->changes = log->changes;
-    out->as_of = ms__place(ms__tail_of(log)->segment, ms__tail_of(log)->count);
-    out->last_seq = log->last_seq;
-    out->bytes = log->bytes;
-    out->index_bytes = log->end > log->bytes ? log->end - log->bytes : 0;
-    ms__lock_give(&log->lock);
+    if (!told) {
+        s.end = log->durable_end;
+        s.seq = log->durable_seq;
+        s.hint = log->hint < log->durable_end ? log->hint : log->hint_before;
+        s.session = log->session;
+    }
+    if (!told || must) {
+        s.generation = ++log->generation;
+        ms__slot_encode(&s, log->head + MS__AT_SLOTS + (s.generation & 1) * MS__SLOT_STEP);
+    }
+    if (locked) (void)log->os->unlock(log->os->ctx, log->file);
     return MS_OK;
 }
 
-/* GAP records of a location: those of the tail in memory, older ones through the index. */
-static ms_result ms__log_left_out(ms_store *store, ms_str location, uint64_t seq,
-                                  uint64_t *count, uint64_t *next, ms_error *err)
+/* From here on nobody knows what is durable behind the durable end. Under the lock. */
+static ms_result ms__log_poison(ms__log *log, int failed, const char *what, ms_error *err)
 {
-    uint32_t pin;
-    ms__each e;
-    const unsigned char *r;
-    uint64_t place;
-    ms__log *log = ms__log_of(store);
-    ms_result result = MS_OK;
-    *count = *next = 0;
-    MS__TRY(ms__log_ready(log, err));
-    uint64_t stream = ms__stream_of(ms__hash_location(&log->id, location), MS__S_GAP);
-    const ms__tail *t = ms__tail_pin(log, &pin);
-    ms__each_begin(&e, log, t, stream, NULL, 0, false, false);
-    while (ms__each_next(&e, &r, &place, &result)) {
-        if (!r || r[4] != MS__KIND_GAP || !ms_str_equal(ms_location(ms__msg(r)), location))
-            continue;
-        if (ms_seq(ms__msg(r)) < seq) *count += ms__get64(r + 16);
-        else if (*next == 0 || ms_seq(ms__msg(r)) < *next) *next = ms_seq(ms__msg(r));
-    }
-    const ms__loc *loc = ms__loc_find((ms__live *)(uintptr_t)&t->live, location);
-    if (loc) ms__gaps_sum(loc, seq, count, next);
-    ms__tail_unpin(log, pin);
-    return result == MS_OK ? MS_OK : ms__no_memory(err, sizeof(ms__leaf));
+    log->poisoned = true;
+    ms__log_tell(log, MS_LOG_SYNC_FAILED, log->durable_end, log->end - log->durable_end,
+                 log->durable_seq, 0, failed);
+    (void)ms__os_fail(err, failed, what, log->path);
+    if (err) err->code = MS_E_POISONED; /* not FULL or BUSY: what was appended is visible */
+    return MS_E_POISONED;
 }
+
+/* The file's name has to be durable, too: its folder is synced once a handle, before the
+ * first append that needs it is visible. That it could not be opened poisons nothing; one
+ * that nobody may read is left alone. */
+static ms_result ms__log_folder(ms__log *log, ms_error *err)
+{
+    ms__lock_take(&log->lock);
+    bool done = log->folder_synced;
+    ms__lock_give(&log->lock);
+    if (done) return MS_OK;
+    int failed = ms__os_folder_done(log->os, log->path);
+    if (failed == EMFILE || failed == ENFILE || failed == ENOMEM)
+        return ms__os_fail(err, failed, "syncing the folder of", log->path);
+    ms__lock_take(&log->lock);
+    ms_result code = MS_OK;
+    if (failed == 0 || failed == EACCES || failed == EPERM) log->folder_synced = true;
+    else code = ms__log_poison(log, failed, "syncing the folder of", err);
+    ms__lock_give(&log->lock);
+    return code;
+}
+
+/* Writes what the opening found above the durable end once more, the same bytes: a sync of
+ * it may have failed, and the next one would pass it over. Under both locks. Read, not by
+ * way of the map: somebody may have cut the file since. Where a slot covers it, another
+ * handle has done so (L9). */
+static MS__APART ms_result ms__log_write_again(ms__log *log, ms_error *err)
+{
+    if (log->again >= log->durable_end && /* else there is damage */
+        ms__slot_newest(log->head).end >= log->again_end)
+        log->again = log->again_end;
+    while (log->again < log->again_end) {
+        uint64_t left = log->again_end - log->again;
+        size_t got = 0, n = left < MS__SUPPLY ? (size_t)left : MS__SUPPLY;
+        if (!ms__staging_reach(log, n)) return ms__no_memory(err, n);
+        int failed =
+            ms__os_read_all(log->os, log->file, log->again, log->staging, n, &got);
+        if (failed == 0)
+            failed = ms__os_write_all(log->os, log->file, log->again, log->staging, got);
+        if (failed != 0) return ms__os_fail(err, failed, "writing again to", log->path);
+        log->again = got == n ? log->again + n : log->again_end;
+    }
+    ms__staging_trim(log);
+    return MS_OK;
+}
+
+/* A sync that began with this end has ended: what was erased meanwhile is not durable. */
+static uint64_t ms__log_synced(const ms__log *log, uint64_t end)
+{
+    return end < log->erased ? end : log->erased;
+}
+
+/* The disk works without the handle's lock, so that others append meanwhile; but with it
+ * where the file's lock is had, too, which is the handle's. */
+static int ms__log_disk(ms__log *log)
+{
+    bool inside = log->inside;
+    if (!inside) ms__lock_give(&log->lock);
+    int failed = ms__os_sync_done(log->os, log->file);
+    if (!inside) ms__lock_take(&log->lock);
+    return failed;
+}
+
+/* One sync of all that is visible now, for everybody who waits. vouch: behind damage, and
+ * behind records that the opening did not look at, its slot is synced, too: else only the
+ * watermark, which a restart takes away, tells that what stands behind goes on. Nobody is
+ * told before. MS_E_BUSY: other writers have kept the lock from that. The slot says what
+ * there was when the sync began, also of what was erased meanwhile, which is not durable:
+ * the slot before says as much. */
+static ms_result ms__log_sync_now(ms__log *log, bool vouch, ms_error *err)
+{
+    uint64_t end = log->end, seq = log->last_seq;
+    uint64_t durable_end = log->durable_end, durable_seq = log->durable_seq;
+    uint32_t doubts = log->doubts; /* what is met meanwhile is the next one's */
+    bool twice = vouch && doubts != log->vouched;
+    ms_result code = MS_OK;
+    log->syncing = true;
+    log->erased = UINT64_MAX;
+    int failed = ms__log_disk(log);
+    if (failed == 0) {
+        log->durable_end = end;
+        log->durable_seq = seq;
+        code = ms__slot_store(log, twice, twice ? err : NULL);
+        if (!twice) code = MS_OK; /* what is not stored now is stored later */
+    }
+    if (failed == 0 && twice) {
+        log->durable_end = ms__log_synced(log, durable_end);
+        log->durable_seq = durable_seq;
+        if (code == MS_OK) failed = ms__log_disk(log);
+    }
+    if (failed != 0) code = ms__log_poison(log, failed, "syncing", err);
+    if (code == MS_OK) {
+        log->durable_end = ms__log_synced(log, end);
+        log->durable_seq = seq;
+        log->unsynced = log->end - end;
+        log->synced_at = log->os->micros(log->os->ctx);
+        if (twice) log->vouched = doubts;
+    }
+    log->syncing = false;
+    ms__signal_all(&log->synced);
+    return code;
+}
+
+/* Whom the last sync has woken appends again in a moment: one sync later for all of them
+ * is better than one now for the first. Waits as long as more comes; alone, not at all. */
+#define MS__GATHER 16
+
+static void ms__log_gather(ms__log *log)
+{
+    uint64_t end = 0;
+    unsigned idle = 0;
+    log->syncing = true;
+    for (unsigned i = 0; i < MS__GATHER && idle < 3; i++) {
+        idle = log->end == end ? idle + 1 : 0;
+        end = log->end;
+        ms__lock_give(&log->lock);
+        ms__yield();
+        ms__lock_take(&log->lock);
+    }
+    log->syncing = false;
+}
+
+/* Makes durable what stands below goal: by waiting for the sync that runs, and, where that
+ * began too early, by one of our own. vouch: see there. */
+static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool vouch, ms_error *err)
+{
+    MS__TRY(ms__log_folder(log, err));
+    ms__lock_take(&log->lock);
+    ms_result code = ms__log_poison_check(log, err);
+    while (code == MS_OK && (log->durable_end < goal ||
+                             (vouch && log->doubts != log->vouched))) {
+        if (log->syncing) {
+            log->waiting++;
+            log->together = true;
+            ms__signal_wait(&log->synced, &log->lock);
+            log->waiting--;
+        } else {
+            if (log->together) ms__log_gather(log);
+            log->together = log->waiting > 0;
+            code = ms__log_sync_now(log, vouch, err);
+        }
+        if (code == MS_OK) code = ms__log_poison_check(log, err);
+    }
+    ms__lock_give(&log->lock);
+    return code;
+}
+
+
+/* ==== [log-append] room, index records, appends ====================================
+ * "Writing" in the essay of [log-map].
+ * ================================================================================== */
 
 /* ---- Writing: room, then bytes. */
 
@@ -24503,30 +15132,6 @@ static void ms__window_supply(ms__log *log, uint64_t upto)
                                 size - log->window_ready);
     log->window_ready = size;
 }
-
-static bool ms__staging_reach(ms__log *log, size_t size)
-{
-    size_t cap = log->staging_size ? log->staging_size : 4096;
-    if (size <= log->staging_size) return true;
-    while (cap < size) cap = cap > SIZE_MAX / 2 ? size : cap * 2;
-    unsigned char *p =
-        (unsigned char *)ms__log_resize(log, log->staging, log->staging_size, cap);
-    if (!p) return false;
-    log->staging = p;
-    log->staging_size = cap;
-    return true;
-}
-
-/* A large batch leaves no large buffer behind. */
-static void ms__staging_trim(ms__log *log)
-{
-    if (log->staging_size <= MS__STAGING_KEPT) return;
-    (void)ms__log_resize(log, log->staging, log->staging_size, 0);
-    log->staging = NULL;
-    log->staging_size = 0;
-}
-
-static ms_result ms__log_poison(ms__log *log, int failed, const char *what, ms_error *err);
 
 /* Puts whole records, made elsewhere, into the file at offset: room, then bytes. Nothing
  * is visible yet. */
@@ -25410,462 +16015,10 @@ static MS__APART ms_result ms__log_append_run(ms__log *log, ms_str location,
                : code;
 }
 
-static ms_result ms__log_may_write(const ms__log *log, ms_error *err)
-{
-    MS__TRY(ms__log_ready(log, err));
-    if (log->writer) return MS_OK;
-    return ms__fail(err, MS_E_READ_ONLY, "'%s' was opened for reading", log->path);
-}
 
-static ms_result ms__log_poison_check(const ms__log *log, ms_error *err)
-{
-    if (!log->poisoned) return MS_OK;
-    return ms__fail(err, MS_E_POISONED,
-                    "a sync of '%s' failed: what is durable behind byte %u is not known; "
-                    "close it and open it anew",
-                    log->path, log->durable_end);
-}
-
-static ms_result ms__log_busy(const ms__log *log, ms_error *err)
-{
-    unsigned char pid[8];
-    size_t got = 0;
-    (void)ms__os_read_all(log->os, log->file, MS__AT_PID, pid, sizeof pid, &got);
-    uint64_t owner = got == sizeof pid ? ms__get64(pid) : 0;
-    if (owner == 0)
-        return ms__fail(err, MS_E_BUSY, "'%s' is being written by another process",
-                        log->path);
-    return ms__fail(err, MS_E_BUSY,
-                    "'%s' is being written by process %u, or by a child of it", log->path,
-                    owner);
-}
-
-/* The writer's lock, waited for. Others hold it for some microseconds where all are shared
- * writers: a few tries at once, then pauses. */
-static ms_result ms__log_lock(ms__log *log, uint32_t wait_ms, ms_error *err)
-{
-    uint64_t start = 0;
-    for (uint32_t tries = 0;; tries++) {
-        int code = log->os->lock(log->os->ctx, log->file);
-        if (code == 0) return MS_OK;
-        if (code == EAGAIN && log->shared && tries < MS__LOCK_TRIES) continue;
-        if (tries == 0 || start == 0) start = log->os->micros(log->os->ctx);
-        if (code == EINTR) continue;
-        if (code == ENOLCK)
-            return ms__os_cannot(err, code, "locking", log->path,
-                                 "this file system cannot lock, and two writers could "
-                                 "destroy a log");
-        if (code != EAGAIN) return ms__os_fail(err, code, "locking", log->path);
-        if (log->os->micros(log->os->ctx) - start >= (uint64_t)wait_ms * 1000)
-            return ms__log_busy(log, err);
-        log->os->sleep(log->os->ctx, log->shared ? MS__LOCK_PAUSE : 1000);
-    }
-}
-
-/* ---- Syncing. */
-
-static bool ms__sync_due(const ms__log *log)
-{
-    if (log->sync == MS_SYNC_EACH) return log->end > log->durable_end;
-    if (log->sync != MS_SYNC_EVERY || log->end <= log->durable_end) return false;
-    if (log->unsynced >= log->sync_bytes) return true;
-    return log->os->micros(log->os->ctx) - log->synced_at >=
-           (uint64_t)log->sync_ms * 1000;
-}
-
-/* Stores a slot that tells of the durable end. Other shared writers store slots, too: where
- * another one's sync has ended first, and covered more, theirs stays. Their lock is waited
- * for only where it `must` be, and then a slot that stays is stored again, too, since a sync
- * of it may have failed; else what is not told now is told later. */
-static ms_result ms__slot_store(ms__log *log, bool must, ms_error *err)
-{
-    ms__slot s;
-    bool told = false, locked = log->shared && !log->inside;
-    if (locked && must) MS__TRY(ms__log_lock(log, log->lock_wait_ms, err));
-    else if (locked && log->os->lock(log->os->ctx, log->file) != 0) return MS_E_BUSY;
-    memset(&s, 0, sizeof s);
-    if (log->shared) {
-        s = ms__slot_newest(log->head);
-        told = s.end > log->durable_end && s.end <= ms__load_mark(log->head + MS__AT_MARK);
-        if (ms__generation_after(s.generation, log->generation))
-            log->generation = s.generation;
-    }
-    if (!told) {
-        s.end = log->durable_end;
-        s.seq = log->durable_seq;
-        s.hint = log->hint < log->durable_end ? log->hint : log->hint_before;
-        s.session = log->session;
-    }
-    if (!told || must) {
-        s.generation = ++log->generation;
-        ms__slot_encode(&s, log->head + MS__AT_SLOTS + (s.generation & 1) * MS__SLOT_STEP);
-    }
-    if (locked) (void)log->os->unlock(log->os->ctx, log->file);
-    return MS_OK;
-}
-
-/* From here on nobody knows what is durable behind the durable end. Under the lock. */
-static ms_result ms__log_poison(ms__log *log, int failed, const char *what, ms_error *err)
-{
-    log->poisoned = true;
-    ms__log_tell(log, MS_LOG_SYNC_FAILED, log->durable_end, log->end - log->durable_end,
-                 log->durable_seq, 0, failed);
-    (void)ms__os_fail(err, failed, what, log->path);
-    if (err) err->code = MS_E_POISONED; /* not FULL or BUSY: what was appended is visible */
-    return MS_E_POISONED;
-}
-
-/* The file's name has to be durable, too: its folder is synced once a handle, before the
- * first append that needs it is visible. That it could not be opened poisons nothing; one
- * that nobody may read is left alone. */
-static ms_result ms__log_folder(ms__log *log, ms_error *err)
-{
-    ms__lock_take(&log->lock);
-    bool done = log->folder_synced;
-    ms__lock_give(&log->lock);
-    if (done) return MS_OK;
-    int failed = ms__os_folder_done(log->os, log->path);
-    if (failed == EMFILE || failed == ENFILE || failed == ENOMEM)
-        return ms__os_fail(err, failed, "syncing the folder of", log->path);
-    ms__lock_take(&log->lock);
-    ms_result code = MS_OK;
-    if (failed == 0 || failed == EACCES || failed == EPERM) log->folder_synced = true;
-    else code = ms__log_poison(log, failed, "syncing the folder of", err);
-    ms__lock_give(&log->lock);
-    return code;
-}
-
-/* Writes what the opening found above the durable end once more, the same bytes: a sync of
- * it may have failed, and the next one would pass it over. Under both locks. Read, not by
- * way of the map: somebody may have cut the file since. Where a slot covers it, another
- * handle has done so (L9). */
-static MS__APART ms_result ms__log_write_again(ms__log *log, ms_error *err)
-{
-    if (log->again >= log->durable_end && /* else there is damage */
-        ms__slot_newest(log->head).end >= log->again_end)
-        log->again = log->again_end;
-    while (log->again < log->again_end) {
-        uint64_t left = log->again_end - log->again;
-        size_t got = 0, n = left < MS__SUPPLY ? (size_t)left : MS__SUPPLY;
-        if (!ms__staging_reach(log, n)) return ms__no_memory(err, n);
-        int failed =
-            ms__os_read_all(log->os, log->file, log->again, log->staging, n, &got);
-        if (failed == 0)
-            failed = ms__os_write_all(log->os, log->file, log->again, log->staging, got);
-        if (failed != 0) return ms__os_fail(err, failed, "writing again to", log->path);
-        log->again = got == n ? log->again + n : log->again_end;
-    }
-    ms__staging_trim(log);
-    return MS_OK;
-}
-
-/* A sync that began with this end has ended: what was erased meanwhile is not durable. */
-static uint64_t ms__log_synced(const ms__log *log, uint64_t end)
-{
-    return end < log->erased ? end : log->erased;
-}
-
-/* The disk works without the handle's lock, so that others append meanwhile; but with it
- * where the file's lock is had, too, which is the handle's. */
-static int ms__log_disk(ms__log *log)
-{
-    bool inside = log->inside;
-    if (!inside) ms__lock_give(&log->lock);
-    int failed = ms__os_sync_done(log->os, log->file);
-    if (!inside) ms__lock_take(&log->lock);
-    return failed;
-}
-
-/* One sync of all that is visible now, for everybody who waits. vouch: behind damage, and
- * behind records that the opening did not look at, its slot is synced, too: else only the
- * watermark, which a restart takes away, tells that what stands behind goes on. Nobody is
- * told before. MS_E_BUSY: other writers have kept the lock from that. The slot says what
- * there was when the sync began, also of what was erased meanwhile, which is not durable:
- * the slot before says as much. */
-static ms_result ms__log_sync_now(ms__log *log, bool vouch, ms_error *err)
-{
-    uint64_t end = log->end, seq = log->last_seq;
-    uint64_t durable_end = log->durable_end, durable_seq = log->durable_seq;
-    uint32_t doubts = log->doubts; /* what is met meanwhile is the next one's */
-    bool twice = vouch && doubts != log->vouched;
-    ms_result code = MS_OK;
-    log->syncing = true;
-    log->erased = UINT64_MAX;
-    int failed = ms__log_disk(log);
-    if (failed == 0) {
-        log->durable_end = end;
-        log->durable_seq = seq;
-        code = ms__slot_store(log, twice, twice ? err : NULL);
-        if (!twice) code = MS_OK; /* what is not stored now is stored later */
-    }
-    if (failed == 0 && twice) {
-        log->durable_end = ms__log_synced(log, durable_end);
-        log->durable_seq = durable_seq;
-        if (code == MS_OK) failed = ms__log_disk(log);
-    }
-    if (failed != 0) code = ms__log_poison(log, failed, "syncing", err);
-    if (code == MS_OK) {
-        log->durable_end = ms__log_synced(log, end);
-        log->durable_seq = seq;
-        log->unsynced = log->end - end;
-        log->synced_at = log->os->micros(log->os->ctx);
-        if (twice) log->vouched = doubts;
-    }
-    log->syncing = false;
-    ms__signal_all(&log->synced);
-    return code;
-}
-
-/* Whom the last sync has woken appends again in a moment: one sync later for all of them
- * is better than one now for the first. Waits as long as more comes; alone, not at all. */
-#define MS__GATHER 16
-
-static void ms__log_gather(ms__log *log)
-{
-    uint64_t end = 0;
-    unsigned idle = 0;
-    log->syncing = true;
-    for (unsigned i = 0; i < MS__GATHER && idle < 3; i++) {
-        idle = log->end == end ? idle + 1 : 0;
-        end = log->end;
-        ms__lock_give(&log->lock);
-        ms__yield();
-        ms__lock_take(&log->lock);
-    }
-    log->syncing = false;
-}
-
-/* Makes durable what stands below goal: by waiting for the sync that runs, and, where that
- * began too early, by one of our own. vouch: see there. */
-static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool vouch, ms_error *err)
-{
-    MS__TRY(ms__log_folder(log, err));
-    ms__lock_take(&log->lock);
-    ms_result code = ms__log_poison_check(log, err);
-    while (code == MS_OK && (log->durable_end < goal ||
-                             (vouch && log->doubts != log->vouched))) {
-        if (log->syncing) {
-            log->waiting++;
-            log->together = true;
-            ms__signal_wait(&log->synced, &log->lock);
-            log->waiting--;
-        } else {
-            if (log->together) ms__log_gather(log);
-            log->together = log->waiting > 0;
-            code = ms__log_sync_now(log, vouch, err);
-        }
-        if (code == MS_OK) code = ms__log_poison_check(log, err);
-    }
-    ms__lock_give(&log->lock);
-    return code;
-}
-
-/* Enters to append, where a sync may follow: others can keep the file's lock from that, so
- * what it needs beyond a plain sync is done now, while nothing is visible yet. */
-static ms_result ms__log_enter_ahead(ms__log *log, ms_error *err)
-{
-    MS__TRY(ms__log_enter(log, err));
-    if (log->sync == MS_SYNC_NONE) return MS_OK;
-    while (log->shared && log->syncing && log->doubts != log->vouched) {
-        ms__log_leave(log);
-        ms__signal_wait(&log->synced, &log->lock);
-        MS__TRY(ms__log_poison_check(log, err));
-        MS__TRY(ms__log_enter(log, err));
-    }
-    MS__TRY(ms__log_write_again(log, err));
-    if (!log->shared || log->doubts == log->vouched) return MS_OK;
-    return ms__log_sync_now(log, true, err);
-}
-
-static ms_result ms__log_append(ms_store *store, ms_str location,
-                                const ms_envelope *messages, size_t n,
-                                const ms_append_opts *opts, ms_error *err)
-{
-    ms__log *log = ms__log_of(store);
-    ms__plan *plans = log->plans;
-    MS__TRY(ms__log_may_write(log, err));
-    if (log->sync != MS_SYNC_NONE) MS__TRY(ms__log_folder(log, err));
-    ms__lock_take(&log->lock);
-    ms_result code = ms__log_poison_check(log, err);
-    if (code == MS_OK) code = ms__log_enter_ahead(log, err);
-    if (code == MS_OK && n > MS__PLANS_SMALL) {
-        plans = n < SIZE_MAX / 2 / sizeof *plans
-                    ? (ms__plan *)ms__log_resize(log, NULL, 0, n * sizeof *plans)
-                    : NULL;
-        if (!plans) code = ms__no_memory(err, n * sizeof *plans);
-    }
-    if (code == MS_OK)
-        code = ms__log_append_run(log, location, messages, n, opts, plans, err);
-    if (plans && plans != log->plans)
-        (void)ms__log_resize(log, plans, n * sizeof *plans, 0);
-    ms__staging_trim(log);
-    uint64_t goal = log->end;
-    bool due =
-        code == MS_OK && ms__sync_due(log) && (log->sync == MS_SYNC_EACH || !log->ticked);
-    if (code == MS_OK) ms__log_housekeep(log);
-    ms__log_leave(log);
-    ms__lock_give(&log->lock);
-    return due ? ms__log_sync_to(log, goal, !log->shared, err) : code;
-}
-
-/* Where a record that the store lent stands in the file; 0: it lent none such. */
-static uint64_t ms__log_where(const ms__log *log, const unsigned char *r)
-{
-    for (uint32_t i = 0; i < log->n_pieces; i++) {
-        const ms__piece_map *p = &log->pieces[i];
-        if (r >= p->base && r < p->base + p->size)
-            return p->start + (uint64_t)(r - p->base);
-    }
-    return 0;
-}
-
-/* Stores bytes below the end: only erasing does. */
-static ms_result ms__log_over(ms__log *log, uint64_t offset, const unsigned char *bytes,
-                              size_t size, ms_error *err)
-{
-    int failed = ms__os_write_all(log->os, log->file, offset, bytes, size);
-    log->wrote = true;
-    if (log->durable_end > offset) log->durable_end = offset;
-    if (log->erased > offset) log->erased = offset;
-    return failed == 0 ? MS_OK : ms__os_fail(err, failed, "writing to", log->path);
-}
-
-/* A record with other checks, or another body, where it stands in the file. */
-static ms_result ms__log_erase_at(ms__log *log, uint64_t offset, const unsigned char *r,
-                                  unsigned step, ms_error *err)
-{
-    uint32_t padded = ms__padded(ms__get32(r));
-    unsigned char *copy = log->staging;
-    memcpy(copy, r, padded);
-    if (step == MS__ERASE_BODY) {
-        ms__blank(copy);
-        return ms__log_over(log, offset + MS__HEADER, copy + MS__HEADER,
-                            padded - MS__HEADER, err);
-    }
-    uint32_t session = ms__log_session(&log->id, offset, r);
-    ms__put32(copy + 24, step == MS__ERASE_MARK ? MS__ERASED : ms__body_check(r));
-    ms__put32(copy + 28, ms__log_check(&log->id, offset, copy) ^ session);
-    return ms__log_over(log, offset + 24, copy + 24, 8, err);
-}
-
-static ms_result ms__log_erase(ms_store *store, const ms_msg *record, unsigned step,
-                               ms_error *err)
-{
-    ms__log *log = ms__log_of(store);
-    const unsigned char *r = ms__bytes(record);
-    uint32_t padded = ms__padded(ms__get32(r));
-    MS__TRY(ms__log_may_write(log, err));
-    ms__lock_take(&log->lock);
-    ms_result code = ms__log_poison_check(log, err);
-    if (code == MS_OK) code = ms__log_enter(log, err);
-    uint64_t offset = ms__log_where(log, r);
-    if (code == MS_OK && offset == 0)
-        code = ms__fail(err, MS_E_ARGUMENT, "the message is not one that '%s' lent",
-                        log->path);
-    if (code == MS_OK && !ms__staging_reach(log, padded))
-        code = ms__no_memory(err, padded);
-    if (code == MS_OK) code = ms__log_erase_at(log, offset, r, step, err);
-    ms__staging_trim(log);
-    ms__log_leave(log);
-    ms__lock_give(&log->lock);
-    return code;
-}
-
-static ms_result ms__log_leave_out(ms_store *store, ms_str location, uint64_t seq,
-                                   uint64_t count, ms_error *err)
-{
-    ms__log *log = ms__log_of(store);
-    unsigned char bytes[MS__GAP_MAX];
-    MS__TRY(ms__log_may_write(log, err));
-    uint32_t size = ms__gap_encode(location, seq, count, bytes);
-    ms__lock_take(&log->lock);
-    ms_result code = ms__log_poison_check(log, err);
-    if (code == MS_OK) code = ms__log_enter(log, err);
-    if (code == MS_OK) code = ms__log_begin(log, err);
-    uint64_t offset = log->end;
-    if (code == MS_OK) {
-        ms__log_seal(&log->id, offset, log->session, bytes);
-        code = ms__log_put(log, offset, bytes, size, err);
-    }
-    if (code == MS_OK) {
-        ms__tail *t = ms__tail_of(log);
-        if (ms__tail_enter(t, ms__log_at(log, offset), offset, log->session)) {
-            if (log->gap_seq < seq) log->gap_seq = seq;
-            ms__store32(&log->has_gaps, 1);
-            ms__log_publish(log, offset + size);
-            ms__store32(&t->end, t->count);
-            ms__log_housekeep(log);
-        } else {
-            code = ms__no_memory(err, sizeof(ms__gap));
-        }
-    }
-    ms__log_leave(log);
-    ms__lock_give(&log->lock);
-    return code;
-}
-
-/* What a reader knows of durability: what the file says. */
-static uint64_t ms__log_durable_seq(const ms__log *log)
-{
-    if (log->writer) return log->durable_seq;
-    return log->head ? ms__slot_newest(log->head).seq : 0;
-}
-
-static ms_result ms__log_sync(ms_store *store, uint64_t *durable_seq, ms_error *err)
-{
-    ms__log *log = ms__log_of(store);
-    MS__TRY(ms__log_ready(log, err));
-    if (log->shared) MS__TRY(ms__log_catch_up(log, err)); /* what others have appended, too */
-    ms__lock_take(&log->lock);
-    ms_result code = MS_OK;
-    if (log->writer && log->again < log->again_end && !log->poisoned) {
-        code = ms__log_enter(log, err);
-        if (code == MS_OK) code = ms__log_write_again(log, err);
-        ms__log_leave(log);
-    }
-    uint64_t goal = log->end;
-    bool empty = !log->writer;
-    ms__lock_give(&log->lock);
-    if (code == MS_OK && !empty) code = ms__log_sync_to(log, goal, true, err);
-    if (code != MS_OK) return code;
-    ms__lock_take(&log->lock);
-    *durable_seq = ms__log_durable_seq(log);
-    ms__lock_give(&log->lock);
-    return MS_OK;
-}
-
-static ms_result ms__log_tick(ms_store *store, uint32_t budget_us, ms_error *err)
-{
-    ms__log *log = ms__log_of(store);
-    MS__TRY(ms__log_ready(log, err));
-    if (!log->writer) return ms__log_catch_up(log, err);
-    uint64_t start = log->os->micros(log->os->ctx);
-    bool more = true;
-    ms__lock_take(&log->lock);
-    ms_result code = ms__log_poison_check(log, err);
-    if (code == MS_OK) code = ms__log_enter(log, err);
-    if (code == MS_OK && log->begun && log->engine == MS_ENGINE_MAP) {
-        /* room for what may come until the next tick */
-        uint64_t ahead = log->end + MS__WINDOW / 4;
-        if (ms__log_allocate(log, ahead, NULL) == MS_OK && log->engine == MS_ENGINE_MAP &&
-            ms__window_reach(log, log->end, ahead, NULL) == MS_OK)
-            while (log->window_start + log->window_ready < ahead &&
-                   log->os->micros(log->os->ctx) - start < budget_us) {
-                size_t ready = log->window_ready;
-                ms__window_supply(log, log->window_start + ready + 1);
-                if (log->window_ready == ready) break;
-            }
-    }
-    while (code == MS_OK && more && log->os->micros(log->os->ctx) - start < budget_us)
-        if (ms__job_step(log, MS__JOB_PORTION, &more, NULL) != MS_OK) break;
-    bool due = code == MS_OK && log->sync == MS_SYNC_EVERY && ms__sync_due(log);
-    if (due) code = ms__log_write_again(log, err);
-    due = due && code == MS_OK;
-    uint64_t goal = log->end;
-    ms__log_leave(log);
-    ms__lock_give(&log->lock);
-    return due ? ms__log_sync_to(log, goal, true, err) : code;
-}
+/* ==== [log-recover] what stands in the file is taken in ============================
+ * At opening, when others have appended, and before a shared writer appends.
+ * ================================================================================== */
 
 /* ---- Taking in records that stand in the file: opening and catching up. */
 
@@ -26006,8 +16159,6 @@ static bool ms__mark_trusted(const ms__log *log)
            ms__load_mark(log->head + MS__AT_MARK) % 8 == 0;
 }
 
-static ms_result ms__log_attach(ms__log *log, ms_error *err);
-
 /* The session in the writer's line, as it is: only to see whether it is another one. */
 static uint32_t ms__log_line(const unsigned char *head)
 {
@@ -26020,65 +16171,6 @@ static void ms__log_seen(ms__log *log, uint64_t mark, uint32_t line)
 {
     ms__store32(&log->seen_line, line);
     ms__store_ptr(&log->seen, (void *)(uintptr_t)mark);
-}
-
-/* Takes in what others have appended; under the lock. */
-static ms_result ms__log_follow(ms__log *log, ms_error *err)
-{
-    ms_result code = MS_OK;
-    ms_os_stat st;
-    if (!log->head) code = ms__log_attach(log, err);
-    uint32_t line = log->head ? ms__log_line(log->head) : 0;
-    uint64_t mark = log->head ? ms__load_mark(log->head + MS__AT_MARK) : 0;
-    if (code == MS_OK && log->head && mark == log->end) {
-        ms__log_seen(log, mark, line);
-        return MS_OK;
-    }
-    bool same = log->head && ms__mark_trusted(log);
-    ms__fence();
-    if (same) mark = ms__load_mark(log->head + MS__AT_MARK);
-    if (code == MS_OK && same && mark > log->end) {
-        uint64_t limit = mark, size = log->allocated;
-        if (mark > size) { /* a reader; or others have made room, or it was cut */
-            int failed = log->os->stat(log->os->ctx, log->file, &st);
-            if (failed != 0) code = ms__os_fail(err, failed, "looking at", log->path);
-            size = st.size;
-            if (failed == 0 && size < mark) limit = size & ~(uint64_t)7;
-        }
-        if (code == MS_OK) code = ms__log_reach(log, log->end, limit, size, err);
-        if (code == MS_OK) code = ms__log_take_visible(log, limit, err);
-        ms__tail *t = ms__tail_of(log);
-        ms__store32(&t->end, t->count);
-    }
-    if (code == MS_OK && log->head && (log->end == mark || !same))
-        ms__log_seen(log, mark, line);
-    return code;
-}
-
-/* A reader, or one of several writers, looks whether others have gone on. */
-static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
-{
-    const unsigned char *head = (const unsigned char *)ms__load_ptr(&log->head_now);
-    if (head &&
-        ms__load_mark(head + MS__AT_MARK) ==
-            (uint64_t)(uintptr_t)ms__load_ptr(&log->seen) &&
-        ms__log_line(head) == ms__load32(&log->seen_line))
-        return MS_OK;
-    ms__lock_take(&log->lock);
-    ms_result code = ms__log_follow(log, err);
-    ms__lock_give(&log->lock);
-    return code;
-}
-
-static ms_result ms__log_refresh(ms_store *store, uint64_t *last_seq, ms_error *err)
-{
-    ms__log *log = ms__log_of(store);
-    MS__TRY(ms__log_ready(log, err));
-    if (ms__log_follows(log)) MS__TRY(ms__log_catch_up(log, err));
-    ms__lock_take(&log->lock);
-    *last_seq = log->last_seq;
-    ms__lock_give(&log->lock);
-    return MS_OK;
 }
 
 /* ---- Opening. */
@@ -26468,6 +16560,65 @@ static ms_result ms__log_attach(ms__log *log, ms_error *err)
     return MS_OK;
 }
 
+/* Takes in what others have appended; under the lock. */
+static ms_result ms__log_follow(ms__log *log, ms_error *err)
+{
+    ms_result code = MS_OK;
+    ms_os_stat st;
+    if (!log->head) code = ms__log_attach(log, err);
+    uint32_t line = log->head ? ms__log_line(log->head) : 0;
+    uint64_t mark = log->head ? ms__load_mark(log->head + MS__AT_MARK) : 0;
+    if (code == MS_OK && log->head && mark == log->end) {
+        ms__log_seen(log, mark, line);
+        return MS_OK;
+    }
+    bool same = log->head && ms__mark_trusted(log);
+    ms__fence();
+    if (same) mark = ms__load_mark(log->head + MS__AT_MARK);
+    if (code == MS_OK && same && mark > log->end) {
+        uint64_t limit = mark, size = log->allocated;
+        if (mark > size) { /* a reader; or others have made room, or it was cut */
+            int failed = log->os->stat(log->os->ctx, log->file, &st);
+            if (failed != 0) code = ms__os_fail(err, failed, "looking at", log->path);
+            size = st.size;
+            if (failed == 0 && size < mark) limit = size & ~(uint64_t)7;
+        }
+        if (code == MS_OK) code = ms__log_reach(log, log->end, limit, size, err);
+        if (code == MS_OK) code = ms__log_take_visible(log, limit, err);
+        ms__tail *t = ms__tail_of(log);
+        ms__store32(&t->end, t->count);
+    }
+    if (code == MS_OK && log->head && (log->end == mark || !same))
+        ms__log_seen(log, mark, line);
+    return code;
+}
+
+/* A reader, or one of several writers, looks whether others have gone on. */
+static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
+{
+    const unsigned char *head = (const unsigned char *)ms__load_ptr(&log->head_now);
+    if (head &&
+        ms__load_mark(head + MS__AT_MARK) ==
+            (uint64_t)(uintptr_t)ms__load_ptr(&log->seen) &&
+        ms__log_line(head) == ms__load32(&log->seen_line))
+        return MS_OK;
+    ms__lock_take(&log->lock);
+    ms_result code = ms__log_follow(log, err);
+    ms__lock_give(&log->lock);
+    return code;
+}
+
+static ms_result ms__log_refresh(ms_store *store, uint64_t *last_seq, ms_error *err)
+{
+    ms__log *log = ms__log_of(store);
+    MS__TRY(ms__log_ready(log, err));
+    if (ms__log_follows(log)) MS__TRY(ms__log_catch_up(log, err));
+    ms__lock_take(&log->lock);
+    *last_seq = log->last_seq;
+    ms__lock_give(&log->lock);
+    return MS_OK;
+}
+
 /* A shared writer before it writes: may it go on in the session that the others write in? If
  * not it begins a new one, with its first bytes. */
 static ms_result ms__log_join(ms__log *log, ms_error *err)
@@ -26500,6 +16651,13 @@ static ms_result ms__log_may_go_on(const ms__log *log, ms_error *err)
                     (uint64_t)MS__PINS - 2);
 }
 
+static void ms__log_leave(ms__log *log)
+{
+    if (!log->shared || !log->inside) return;
+    log->inside = false;
+    (void)log->os->unlock(log->os->ctx, log->file);
+}
+
 /* Shared writers: from here to ms__log_leave this handle alone writes, and knows everything
  * that others have written. Under the handle's lock. */
 static ms_result ms__log_enter(ms__log *log, ms_error *err)
@@ -26520,11 +16678,1249 @@ static ms_result ms__log_enter(ms__log *log, ms_error *err)
     return code;
 }
 
-static void ms__log_leave(ms__log *log)
+
+/* ==== [log-cursor] cursors and listings of a log ===================================
+ * "Reading" in the essay of [log-map].
+ * ================================================================================== */
+
+/* ---- Cursors. A head reads the run of one stream in one segment, then goes on to the
+ * next segment that has the stream. */
+
+/* Which names a head is about: 0 the location, 1 the query's agent, 2 and on its team; with
+ * a bit more where names are compared record by record. */
+#define MS__COMPARE 0x80000000u
+
+/* Instead of a name: the facts of the location, pieces of the message asked for. */
+#define MS__OF_FACTS  0x40000000u
+#define MS__OF_PIECES 0x40000001u
+
+static ms_str ms__head_agent(const ms_cursor *it, const ms__head *h)
 {
-    if (!log->shared || !log->inside) return;
-    log->inside = false;
-    (void)log->os->unlock(log->os->ctx, log->file);
+    uint32_t agent = h->agent & ~MS__COMPARE;
+    if (agent == 0 || agent >= MS__OF_FACTS) return ms__absent();
+    return agent == 1 ? it->query.agent_key : it->query.agent_keys[agent - 2];
+}
+
+static bool ms__head_names(const ms_cursor *it, const ms__head *h, const ms_msg *msg)
+{
+    if (h->stream == 0) return true;
+    if (!ms_str_equal(ms_location(msg), it->query.location)) return false;
+    ms_str agent = ms__head_agent(it, h);
+    return !agent.ptr || ms_str_equal(ms_agent_key(msg), agent);
+}
+
+/* The changes, facts or pieces in a tail that a head reads, or NULL. */
+static const ms__stream *ms__head_changes(ms__live *live, const ms_cursor *it,
+                                          const ms__loc *loc, uint32_t which)
+{
+    const ms__control *c =
+        (const ms__control *)ms__load_ptr((void *const *)&loc->control);
+    if (which == MS__OF_PIECES) {
+        const ms__flow *f = ms__flow_find(live, loc, it->query.about_seq);
+        return f ? &f->pieces : NULL;
+    }
+    if (!c) return NULL;
+    return which == MS__OF_FACTS ? &c->facts : &c->changes;
+}
+
+/* The stream of a tail that a head reads, or NULL. */
+static const ms__stream *ms__head_stream(const ms_cursor *it, const ms__head *h)
+{
+    ms__live *live = (ms__live *)(uintptr_t)&it->tail->live;
+    ms__loc *loc = ms__loc_find(live, it->query.location);
+    if (!loc) return NULL;
+    switch (h->stream & 7) {
+    case MS__S_LOCATION:
+        return &loc->all;
+    case MS__S_CONVERSATION:
+        return &loc->conversation;
+    case MS__S_GLOBAL:
+        return &loc->global;
+    case MS__S_CHANGE:
+        return ms__head_changes(live, it, loc, h->agent & ~MS__COMPARE);
+    default:
+        break;
+    }
+    ms__agent *agent = ms__agent_find(live, loc, ms__head_agent(it, h));
+    if (!agent) return NULL;
+    return (h->stream & 7) == MS__S_TRACE ? &agent->trace : &agent->rest;
+}
+
+static bool ms__page_tail(const ms_cursor *it, ms__head *h, uint32_t from, uint32_t to)
+{
+    h->leaf = NULL;
+    h->run = NULL;
+    if (h->stream == 0) {
+        h->lo = from < to ? from : to;
+        h->hi = to;
+        return h->lo < h->hi;
+    }
+    const ms__stream *s = ms__head_stream(it, h);
+    if (!s) return false;
+    h->hi = ms__stream_seen(s, to);
+    if (h->hi == 0) return false;
+    h->run = ms__stream_chunk(s, h->hi - 1);
+    h->lo = from > 0 ? ms__stream_lower(s, h->hi, from) : 0;
+    return h->lo < h->hi;
+}
+
+/* How many postings of a run are below `entry`. */
+static uint32_t ms__run_lower(const unsigned char *run, uint32_t n, uint32_t width,
+                              uint32_t entry)
+{
+    uint32_t low = 0;
+    while (low < n) {
+        uint32_t middle = low + (n - low) / 2;
+        if (ms__posting(run, middle, width) < entry)
+            low = middle + 1;
+        else
+            n = middle;
+    }
+    return low;
+}
+
+static bool ms__page_leaf(const ms__log *log, const ms_cursor *it, ms__head *h,
+                          const ms__leaf *l, uint32_t found, uint32_t from, uint32_t to)
+{
+    const unsigned char *run;
+    uint32_t n;
+    bool mixed;
+    h->leaf = l;
+    h->run = NULL;
+    h->agent &= ~MS__COMPARE;
+    if (!it->changed && ms__times_miss(&it->query, l->first_time, l->last_time))
+        return false; /* an amended message may have another time */
+    if (h->stream == 0) {
+        h->lo = from < l->n ? from : l->n;
+        h->hi = to < l->n ? to : l->n;
+        return h->lo < h->hi;
+    }
+    uint32_t i = (found ? found : ms__leaf_find(l, h->stream) + 1) - 1;
+    if (i == UINT32_MAX || !ms__leaf_run(l, i, &run, &n, &mixed)) return false;
+    h->run = run;
+    h->lo = from > 0 ? ms__run_lower(run, n, l->width, from) : 0;
+    h->hi = to < l->n ? ms__run_lower(run, n, l->width, to) : n;
+    if (h->lo >= h->hi) return false;
+    /* the number is one of 61 bits: look whether the names are the same */
+    uint32_t end = it->backward ? h->hi - 1 : h->lo;
+    const unsigned char *r = ms__leaf_record(log, l, ms__posting(run, end, l->width));
+    if (mixed || !r || !ms__head_names(it, h, ms__msg(r))) h->agent |= MS__COMPARE;
+    return true;
+}
+
+/* A cursor over everything counts damage that no posting knows of, once a segment:
+ * words[0] and words[1] are the first and last segment counted, plus one. */
+static void ms__page_holes(ms_cursor *it, uint32_t segment, uint32_t holes)
+{
+    if (it->words[1] != 0 && segment + 1 >= it->words[0] && segment + 1 <= it->words[1])
+        return;
+    if (it->words[1] == 0 || segment + 1 < it->words[0]) it->words[0] = segment + 1;
+    if (segment + 1 > it->words[1]) it->words[1] = segment + 1;
+    it->damaged += holes;
+}
+
+/* Sets a head to its run in a segment, within the query's bounds. */
+/* Puts a head on what a segment has of its stream. found: the stream's number in the leaf,
+ * and one; 0: unknown. */
+static bool ms__page(ms__log *log, ms_cursor *it, ms__head *h, uint32_t segment,
+                     uint32_t found)
+{
+    uint32_t from = segment == it->from >> 32 ? (uint32_t)it->from : 0;
+    uint32_t to = segment == it->to >> 32 ? (uint32_t)it->to : UINT32_MAX;
+    bool some;
+    h->segment = segment;
+    if (segment == it->tail->segment) {
+        some = ms__page_tail(it, h, from, to);
+        if (h->stream == 0)
+            ms__page_holes(it, segment, ms__load32(&it->tail->holes));
+    } else {
+        const ms__leaf *l = (const ms__leaf *)ms__node_of(log, 0, segment, false);
+        if (!l) it->result = MS_E_NO_MEMORY;
+        some = l && ms__page_leaf(log, it, h, l, found, from, to);
+        if (l && h->stream == 0) ms__page_holes(it, segment, l->holes);
+    }
+    h->pos = it->backward ? h->hi : h->lo;
+    return some;
+}
+
+/* The next segment in the cursor's direction that may have the head's stream; false: there
+ * is none. */
+static bool ms__page_next(ms__log *log, ms_cursor *it, const ms__head *h, uint32_t *out,
+                          uint32_t *found)
+{
+    uint32_t tail = it->tail->segment, first = (uint32_t)(it->from >> 32);
+    uint32_t last = (uint32_t)((it->to - 1) >> 32), s;
+    if (it->backward) {
+        if (h->segment <= first) return false;
+        s = h->segment - 1;
+        if (h->stream != 0)
+            s = ms__segment_next(log, h->stream, s, tail, true, false, found, &it->result);
+        *out = s;
+        return s != UINT32_MAX && s >= first;
+    }
+    if (h->segment >= last) return false;
+    s = h->segment + 1;
+    if (h->stream != 0 && s < tail) {
+        uint32_t n = last < tail ? last + 1 : tail;
+        s = ms__segment_next(log, h->stream, s, n, false, false, found, &it->result);
+        if (s >= n && last < tail) return false;
+        if (s >= n) s = tail;
+    }
+    *out = s;
+    return true;
+}
+
+static bool ms__page_turn(ms__log *log, ms_cursor *it, ms__head *h)
+{
+    ms__head next = *h;
+    uint32_t segment;
+    if (!it->backward && it->n_visits > 0) {
+        const ms__visit *v = &it->visits[--it->n_visits];
+        h->run = v->run;
+        h->leaf = v->leaf;
+        h->agent = v->agent;
+        h->segment = v->segment;
+        h->pos = h->lo = v->lo;
+        h->hi = v->hi;
+        return true;
+    }
+    while (it->result == MS_OK || it->result == MS_E_DAMAGED) {
+        uint32_t found = 0;
+        if (!ms__page_next(log, it, &next, &segment, &found)) return false;
+        if (!ms__page(log, it, &next, segment, found)) continue;
+        *h = next;
+        return true;
+    }
+    return false;
+}
+
+/* The entry of a head's run at i: the number of a record. */
+static uint32_t ms__head_entry(ms__head *h, uint32_t i)
+{
+    if (!h->run) return i;
+    if (h->leaf) return ms__posting((const unsigned char *)h->run, i, h->leaf->width);
+    const ms__chunk *c = (const ms__chunk *)h->run;
+    while (c->first > i) c = c->before;
+    while (i - c->first >= ms__chunk_cap(c->first))
+        c = (const ms__chunk *)ms__load_ptr(&c->after);
+    h->run = c;
+    return ms__chunk_entry(c, i);
+}
+
+/* Does a head not offer this record, though its run has it? One that is damaged is offered,
+ * and then counted. */
+static bool ms__head_skips(const ms__log *log, const ms_cursor *it, const ms__head *h,
+                           uint32_t entry)
+{
+    const unsigned char *r;
+    if (h->stream == 0) {
+        /* where all are messages nothing is touched: that would be a cache miss too early */
+        if (h->leaf && h->leaf->messages == h->leaf->n) return false;
+        if (h->record[4] == MS__KIND_MESSAGE) return false;
+        r = h->leaf ? ms__leaf_record(log, h->leaf, entry)
+                    : ms__tail_record(log, it->tail, entry);
+        return r && (r[4] == MS__KIND_GAP || (ms__is_change(r) && !it->query.raw));
+    }
+    if (!h->leaf || !(h->agent & MS__COMPARE)) return false;
+    r = ms__leaf_record(log, h->leaf, entry);
+    return r && !ms__head_names(it, h, ms__msg(r));
+}
+
+static bool ms__log_load(ms_store *store, ms_cursor *it, ms__head *h)
+{
+    ms__log *log = ms__log_of(store);
+    for (;;) {
+        if (it->backward ? h->pos <= h->lo : h->pos >= h->hi) {
+            if (!ms__page_turn(log, it, h)) return false;
+            continue;
+        }
+        uint32_t entry = ms__head_entry(h, it->backward ? h->pos - 1 : h->pos);
+        uint64_t offset =
+            h->leaf ? ms__leaf_offset(h->leaf, entry) : ms__tail_offset(it->tail, entry);
+        h->place = ms__place(h->segment, entry);
+        h->record = offset ? ms__log_at(log, offset) : log->head;
+        if (!ms__head_skips(log, it, h, entry)) return true;
+        if (it->backward)
+            h->pos--;
+        else
+            h->pos++;
+    }
+}
+
+static bool ms__log_whole(ms_store *store, const ms_cursor *it, const ms__head *h)
+{
+    const ms__log *log = ms__log_of(store);
+    uint32_t entry = (uint32_t)h->place;
+    const unsigned char *r = h->leaf ? ms__leaf_record(log, h->leaf, entry)
+                                     : ms__tail_record(log, it->tail, entry);
+    return r && (r[4] == MS__KIND_MESSAGE || it->query.raw);
+}
+
+/* Can the header of the record that a head offers be trusted, though its body is not? */
+static bool ms__log_headed(const ms__log *log, const ms_cursor *it, const ms__head *h)
+{
+    uint32_t entry = (uint32_t)h->place;
+    uint64_t offset = h->leaf ? ms__leaf_offset(h->leaf, entry)
+                              : ms__tail_offset(it->tail, entry);
+    uint32_t session = h->leaf ? ms__leaf_session(h->leaf, entry)
+                               : ms__tail_spot(it->tail, entry)->session;
+    uint64_t end = h->leaf ? h->leaf->offset : log->end;
+    return offset != 0 && ms__log_holds(log, h->record, offset, end - offset, session, false);
+}
+
+/* Steps a head of a location over a hidden range, as far as its run goes. */
+static void ms__log_leap(ms__log *log, ms_cursor *it, ms__head *h,
+                         const ms__range *range)
+{
+    uint32_t n = ms__load32(&it->tail->end), to;
+    uint64_t place = ms__place_of(log, it->tail, n,
+                                  it->backward ? range->first : range->last + 1, false,
+                                  &it->result);
+    uint32_t segment = (uint32_t)(place >> 32), entry = (uint32_t)place;
+    if (segment < h->segment) to = h->lo;
+    else if (segment > h->segment) to = h->hi;
+    else if (!h->run) to = entry < h->hi ? entry : h->hi;
+    else if (!h->leaf)
+        to = ms__chunks_lower((const ms__chunk *)h->run, h->lo, h->hi, entry);
+    else to = ms__run_lower((const unsigned char *)h->run, h->hi, h->leaf->width, entry);
+    ms__head_leap(h, it->backward, to > h->lo ? to : h->lo);
+}
+
+static const unsigned char *ms__log_shown(ms_store *store, ms_cursor *it,
+                                          ms__head *h, bool *whole)
+{
+    ms__log *log = ms__log_of(store);
+    const ms__control *control = it->control;
+    ms_result result = MS_OK;
+    uint64_t place = h->place;
+    if (!*whole && (!control || !ms__log_headed(log, it, h))) return h->record;
+    if (!control) {
+        ms_str location = ms_location(ms__msg(h->record));
+        uint64_t hash = ms__hash_location(&log->id, location);
+        control = ms__log_control(log, location, hash, false, &result);
+        if (result != MS_OK) it->result = result;
+        if (!control) return h->record;
+    }
+    uint64_t seq = ms_seq(ms__msg(h->record));
+    const unsigned char *r = ms__shown(control, h->record, seq, it->now, &place);
+    if (!r || place != h->place) *whole = true;
+    const ms__range *range =
+        r || !it->control ? NULL : ms__leap_over(control, seq, it->now);
+    if (range) ms__log_leap(log, it, h, range);
+    return r;
+}
+
+static void ms__log_back(ms_store *store, ms_cursor *it, ms__head *h, size_t n)
+{
+    uint32_t visits = 0;
+    it->backward = true;
+    h->pos = h->hi;
+    while (n > h->pos - h->lo) {
+        ms__visit v;
+        v.run = h->run;
+        v.leaf = h->leaf;
+        v.agent = h->agent;
+        v.segment = h->segment;
+        v.lo = h->lo;
+        v.hi = h->hi;
+        n -= h->pos - h->lo;
+        h->pos = h->lo;
+        if (!ms__page_turn(ms__log_of(store), it, h)) break;
+        if (visits < MS__VISITS) it->visits[visits] = v;
+        visits++;
+        if (h->pos - h->lo >= n) break;
+    }
+    if (n <= h->pos - h->lo) h->pos -= (uint32_t)n;
+    it->n_visits = (uint8_t)(visits <= MS__VISITS ? visits : 0);
+}
+
+static size_t ms__log_count(ms_store *store, ms_cursor *it, const ms__head *h)
+{
+    ms__head at = *h;
+    size_t n = at.hi - at.lo;
+    bool backward = it->backward;
+    it->backward = false;
+    while (ms__page_turn(ms__log_of(store), it, &at)) n += at.hi - at.lo;
+    it->backward = backward;
+    return n;
+}
+
+static const ms__feed ms__log_feed = {ms__log_load, ms__log_whole, ms__log_back,
+                                      ms__log_count, ms__log_shown};
+
+/* Adds a stream to a cursor that is being opened. */
+static ms_result ms__log_head(ms__log *log, ms_cursor *it, uint64_t stream, size_t agent,
+                              ms_type_set holds, ms_type_set types, ms_error *err)
+{
+    ms__head h;
+    uint32_t found = 0;
+    bool back = ms__starts_back(&it->query);
+    uint32_t first = (uint32_t)(it->from >> 32);
+    uint32_t last = (uint32_t)((it->to - 1) >> 32);
+    memset(&h, 0, sizeof h);
+    h.types = (uint32_t)(types & it->query.types);
+    if (!(h.types & holds)) return MS_OK;
+    h.stream = stream;
+    h.agent = (uint32_t)agent;
+    it->backward = back;
+    if (!back && first < it->tail->segment && stream != 0) {
+        uint32_t n = last < it->tail->segment ? last + 1 : it->tail->segment;
+        uint32_t s =
+            ms__segment_next(log, stream, first, n, false, false, &found, &it->result);
+        if (s >= n && last < it->tail->segment) return MS_OK;
+        first = s >= n ? it->tail->segment : s;
+    }
+    if (!ms__page(log, it, &h, back ? last : first, found) && !ms__page_turn(log, it, &h))
+        return it->result == MS_E_NO_MEMORY ? ms__no_memory(err, 0) : MS_OK;
+    return ms__head_put(it, &h, holds, err);
+}
+
+static ms_result ms__log_agent_heads(ms__log *log, ms_cursor *it, uint64_t location,
+                                     ms_str key, size_t agent, ms_type_set types,
+                                     ms_error *err)
+{
+    if (ms__is_empty(key)) return MS_OK;
+    uint64_t hash = ms__hash_agent(&log->id, location, key);
+    MS__TRY(ms__log_head(log, it, ms__stream_of(hash, MS__S_TRACE), agent,
+                         MS__TYPES_TRACE, types, err));
+    return ms__log_head(log, it, ms__stream_of(hash, MS__S_REST), agent,
+                        MS_TYPES_ALL & ~MS__TYPES_TRACE, types, err);
+}
+
+/* The streams that hold what the query asks for. */
+static ms_result ms__log_heads(ms__log *log, ms_cursor *it, ms_error *err)
+{
+    const ms_query *q = &it->query;
+    if (ms__is_empty(q->location)) {
+        it->scan = !(q->views & MS_VIEW_TIMELINE);
+        it->filtered = it->scan || ms__load32(&log->has_gaps) != 0;
+        it->changed = ms__load_ptr((void *const *)&log->touched) != NULL;
+        return ms__log_head(log, it, 0, 0, MS_TYPES_ALL, MS_TYPES_ALL, err);
+    }
+    uint64_t h = ms__hash_location(&log->id, q->location);
+    ms_result result = MS_OK;
+    it->control = ms__log_control(log, q->location, h, false, &result);
+    if (result != MS_OK) return ms__no_memory(err, sizeof(ms__control));
+    it->changed = it->control != NULL;
+    if (it->control) it->damaged += it->control->damaged;
+    if (q->views & MS_VIEW_TIMELINE)
+        return ms__log_head(log, it, ms__stream_of(h, MS__S_LOCATION), 0, MS_TYPES_ALL,
+                            MS_TYPES_ALL, err);
+    if (q->views & MS_VIEW_CONVERSATION)
+        MS__TRY(ms__log_head(log, it, ms__stream_of(h, MS__S_CONVERSATION), 0,
+                             MS_TYPES_CONVERSATION, MS_TYPES_ALL, err));
+    if (q->views & MS_VIEW_GLOBAL)
+        MS__TRY(ms__log_head(log, it, ms__stream_of(h, MS__S_GLOBAL), 0, MS_TYPES_GLOBAL,
+                             MS_TYPES_ALL, err));
+    if (q->views & MS_VIEW_AGENT)
+        MS__TRY(ms__log_agent_heads(log, it, h, q->agent_key, 1, q->agent_types, err));
+    if (!(q->views & MS_VIEW_TEAM)) return MS_OK;
+    for (size_t i = 0; i < q->n_agent_keys; i++)
+        MS__TRY(
+            ms__log_agent_heads(log, it, h, q->agent_keys[i], i + 2, MS_TYPES_ALL, err));
+    return MS_OK;
+}
+
+/* The streams of a raw query. */
+static MS__APART ms_result ms__log_raw_heads(ms__log *log, ms_cursor *it, ms_error *err)
+{
+    const ms_query *q = &it->query;
+    uint64_t place, h = ms__hash_location(&log->id, q->location);
+    bool damaged;
+    ms_type_set all = MS_TYPES_ALL;
+    it->filtered = true;
+    if (ms__is_empty(q->location) || ((q->raw & MS_RAW_PIECES) && !q->about_seq))
+        return ms__log_head(log, it, 0, 0, all, all, err);
+    if (q->raw & (MS_RAW_AMENDS | MS_RAW_HIDES))
+        MS__TRY(ms__log_head(log, it, ms__stream_of(h, MS__S_CHANGE), 0, all, all, err));
+    if (q->raw & (MS_RAW_NOTES | MS_RAW_LOCATIONS))
+        MS__TRY(ms__log_head(
+            log, it, ms__stream_of(ms__facts_hash(log->id.hash_key, h), MS__S_CHANGE),
+            MS__OF_FACTS, all, all, err));
+    if (q->raw & MS_RAW_PIECES)
+        MS__TRY(ms__log_head(
+            log, it,
+            ms__stream_of(ms__flow_hash(log->id.hash_key, h, q->about_seq), MS__S_CHANGE),
+            MS__OF_PIECES, all, all, err));
+    if (!(q->raw & MS_RAW_MESSAGES)) return MS_OK;
+    uint64_t from = it->from, to = it->to;
+    if (q->about_seq) { /* one record: the bounds are for this head alone */
+        uint32_t n = ms__load32(&it->tail->end);
+        if (!ms__log_own(log, it->tail, n, q->about_seq, false, &place, &damaged,
+                         &it->result))
+            return it->result == MS_E_NO_MEMORY ? ms__no_memory(err, 0) : MS_OK;
+        if (place < from || place >= to) return MS_OK;
+    }
+    return ms__log_head(log, it, ms__stream_of(h, MS__S_LOCATION), 0, all, all, err);
+}
+
+/* A raw query: behind the message after_seq, not from the next one on. */
+static uint64_t ms__log_behind(ms__log *log, ms_cursor *it, uint32_t n)
+{
+    const ms_query *q = &it->query;
+    uint64_t place = it->to;
+    bool damaged;
+    if (!q->raw)
+        return ms__place_of(log, it->tail, n, q->after_seq + 1, false, &it->result);
+    bool own = ms__log_own(log, it->tail, n, q->after_seq, false, &place, &damaged,
+                           &it->result) != NULL;
+    return own ? place + 1 : place;
+}
+
+/* What a cursor sees: bounds by sequence number, cut at what is visible now. */
+static void ms__log_bounds(ms__log *log, ms_cursor *it)
+{
+    const ms_query *q = &it->query;
+    uint32_t n = ms__load32(&it->tail->end);
+    bool damaged;
+    it->from = 0;
+    it->to = it->now = ms__place(it->tail->segment, n);
+    if (q->as_of > 0 && q->as_of < it->now) it->to = it->now = q->as_of;
+    if (q->before_seq > 0) {
+        uint64_t to =
+            ms__place_of(log, it->tail, n, q->before_seq, false, &it->result);
+        if (q->raw) { /* changes may stand between that place and the message */
+            to = it->to;
+            (void)ms__log_own(log, it->tail, n, q->before_seq, false, &to, &damaged,
+                              &it->result);
+        }
+        if (to < it->to) it->to = to;
+    }
+    if (q->after_seq == UINT64_MAX)
+        it->from = it->to;
+    else if (q->after_seq > 0)
+        it->from = ms__log_behind(log, it, n);
+}
+
+static ms_result ms__log_query(ms_store *store, ms_cursor *it, ms_error *err)
+{
+    ms__log *log = ms__log_of(store);
+    MS__TRY(ms__log_ready(log, err));
+    if (ms__log_follows(log)) MS__TRY(ms__log_catch_up(log, err));
+    it->tail = ms__tail_pin(log, &it->pin);
+    ms__log_bounds(log, it);
+    ms_result code = MS_OK;
+    it->plain = false;
+    if (it->result == MS_E_NO_MEMORY)
+        code = ms__no_memory(err, sizeof(ms__leaf));
+    else if (it->from < it->to)
+        code = it->query.raw ? ms__log_raw_heads(log, it, err) : ms__log_heads(log, it, err);
+    if (code == MS_OK) code = ms__merge_open(store, &ms__log_feed, it, err);
+    if (code != MS_OK) {
+        ms__tail_unpin(log, it->pin);
+        it->tail = NULL;
+    }
+    return code;
+}
+
+/* ---- Plain cursors, which most are: one stream, nothing to look at but damage. Their
+ * records lie all over the file and their pages all over the index, and each look at a new
+ * place waits for memory as long as ten records take. So a queue runs ahead: a record's
+ * place is found, and its memory asked for, MS__AHEAD messages before it is wanted, over
+ * the ends of pages, too. */
+
+/* May the entries of a page be given without comparing names? */
+static bool ms__page_is_plain(const ms__head *h)
+{
+    return h->run && !(h->agent & MS__COMPARE);
+}
+
+/* Fills the queue. */
+static void ms__log_look_ahead(ms__log *log, ms_cursor *it, ms__head *h)
+{
+    while (it->n_queue < MS__AHEAD && it->n_queue < it->left) {
+        if (it->backward ? h->pos <= h->lo : h->pos >= h->hi) {
+            if (ms__page_turn(log, it, h)) continue;
+            it->n_live = 0;
+            return;
+        }
+        if (!ms__page_is_plain(h)) return;
+        uint32_t entry = ms__head_entry(h, it->backward ? --h->pos : h->pos++);
+        uint64_t offset =
+            h->leaf ? ms__leaf_offset(h->leaf, entry) : ms__tail_offset(it->tail, entry);
+        const unsigned char *r = offset ? ms__log_at(log, offset) : log->head;
+        MS__PREFETCH(r);
+        MS__PREFETCH(r + 64);
+        uint32_t place = (it->first + it->n_queue++) % MS__AHEAD;
+        it->queue.record[place] = r;
+        it->queue.leaf[place] = h->leaf;
+        it->queue.entry[place] = entry;
+    }
+}
+
+#define MS__AHEAD_NEAR 3u /* messages before its turn */
+#define MS__AHEAD_BYTES 512u
+#define MS__AHEAD_LONG 4096u
+
+/* Asks for the rest of a record, nearer to its turn: its head says how long it is. Who
+ * reads all of each message waits a quarter less then; who looks at the beginnings only
+ * does not wait longer (`bench_msgstore read`, conversations, deep and shallow). Of a long
+ * one the processor itself sees that it is read on. */
+static void ms__rest_soon(const unsigned char *r)
+{
+    uint32_t size = ms__get32(r);
+    if (size > MS__AHEAD_LONG) return;
+    for (uint32_t i = 128; i < size && i < MS__AHEAD_BYTES; i += 64) MS__PREFETCH(r + i);
+}
+
+/* The record at a place of the queue, NULL: it is damaged. */
+static const unsigned char *ms__queue_record(const ms__log *log, const ms_cursor *it,
+                                             uint32_t place)
+{
+    const unsigned char *r = it->queue.record[place];
+    const ms__leaf *leaf = it->queue.leaf[place];
+    uint32_t entry = it->queue.entry[place];
+    if (!leaf) r = ms__tail_record(log, it->tail, entry);
+    else if (entry >= leaf->n || !ms__bit_get(leaf->checked, entry) ||
+             !ms__size_fits(r, leaf->offset - ms__leaf_offset(leaf, entry)))
+        r = ms__leaf_record(log, leaf, entry);
+    return r && r[4] == MS__KIND_MESSAGE ? r : NULL;
+}
+
+static const unsigned char *ms__plain_next(ms__log *log, ms_cursor *it)
+{
+    if (it->n_live > 0) ms__log_look_ahead(log, it, &it->heads[0]);
+    while (it->n_queue > 0) {
+        uint32_t place = it->first;
+        it->first = (uint8_t)((place + 1) % MS__AHEAD);
+        it->n_queue--;
+        if (it->n_queue >= MS__AHEAD_NEAR)
+            ms__rest_soon(it->queue.record[(place + MS__AHEAD_NEAR) % MS__AHEAD]);
+        const unsigned char *r = ms__queue_record(log, it, place);
+        if (r) return r;
+        it->damaged++;
+    }
+    return NULL;
+}
+
+static const ms_msg *ms__log_next(ms_store *store, ms_cursor *it)
+{
+    if (it->plain && it->left > 0) {
+        const unsigned char *r = ms__plain_next(ms__log_of(store), it);
+        if (r) {
+            it->left--;
+            return ms__msg(r);
+        }
+        /* a page that has to be looked at; what the head offered was given already */
+        if (it->n_live > 0 && !ms__log_load(store, it, &it->heads[0])) it->n_live = 0;
+    }
+    return ms__merge_next(store, &ms__log_feed, it);
+}
+
+static void ms__log_cursor_close(ms_store *store, ms_cursor *it)
+{
+    if (it->tail) ms__tail_unpin(ms__log_of(store), it->pin);
+    it->tail = NULL;
+}
+
+static ms_result ms__log_get(ms_store *store, uint64_t seq, ms_arena *arena,
+                             const ms_msg **msg, ms_error *err)
+{
+    uint32_t pin;
+    uint64_t place = 0;
+    bool damaged;
+    ms__log *log = ms__log_of(store);
+    ms_result result = MS_OK;
+    (void)arena;
+    MS__TRY(ms__log_ready(log, err));
+    if (ms__log_follows(log)) MS__TRY(ms__log_catch_up(log, err));
+    if (seq == 0 || seq == UINT64_MAX)
+        return ms__fail(err, MS_E_NOT_FOUND, "no message %u", seq);
+    const ms__tail *t = ms__tail_pin(log, &pin);
+    uint32_t n = ms__load32(&t->end);
+    const unsigned char *own =
+        ms__log_own(log, t, n, seq, false, &place, &damaged, &result);
+    const unsigned char *r = own;
+    uint64_t end = ms__place(t->segment, n);
+    ms__tail_unpin(log, pin);
+    if (result != MS_OK) return ms__no_memory(err, sizeof(ms__leaf));
+    if (own) {
+        ms_str location = ms_location(ms__msg(own));
+        uint64_t h = ms__hash_location(&log->id, location);
+        const ms__control *c = ms__log_control(log, location, h, false, &result);
+        if (result != MS_OK) return ms__no_memory(err, sizeof *c);
+        if (c) r = ms__shown(c, own, seq, end, &place);
+        *msg = ms__msg(r ? r : own);
+        return r ? MS_OK : ms__fail(err, MS_E_HIDDEN, "message %u is hidden", seq);
+    }
+    if (damaged)
+        return ms__fail(err, MS_E_DAMAGED, "message %u, or one before it, is damaged",
+                        seq);
+    return ms__fail(err, MS_E_NOT_FOUND, "no message %u", seq);
+}
+
+/* ---- Listings. Tallies of all leaves and the tail are added up by the number of the
+ * location or agent; names come from the records. Two names with one number of 61 bits
+ * count as one here; nothing else takes them for one. */
+
+typedef struct ms__sum {
+    uint64_t hash; /* kind bits are 0 */
+    bool taken;
+    uint64_t messages, bytes;
+    uint64_t first, last; /* places */
+    double first_time, last_time;
+} ms__sum;
+
+typedef struct ms__sums {
+    ms__log *log;
+    ms__sum *items; /* a hash table, at most half full */
+    size_t cap, count;
+    uint32_t seen; /* records of the tail */
+} ms__sums;
+
+static bool ms__sums_grow(ms__sums *s)
+{
+    size_t cap = s->cap ? s->cap * 2 : 256, old = s->cap * sizeof(ms__sum);
+    ms__sum *items = (ms__sum *)ms__resize(&s->log->alloc, NULL, 0, cap * sizeof *items);
+    if (!items) return false;
+    memset(items, 0, cap * sizeof *items);
+    for (size_t i = 0; i < s->cap; i++) {
+        if (!s->items[i].taken) continue;
+        size_t at = (size_t)(s->items[i].hash >> 3) & (cap - 1);
+        while (items[at].taken) at = (at + 1) & (cap - 1);
+        items[at] = s->items[i];
+    }
+    if (old) (void)ms__resize(&s->log->alloc, s->items, old, 0);
+    s->items = items;
+    s->cap = cap;
+    return true;
+}
+
+/* Adds what a segment has of a location or agent; segments come in order. */
+static bool ms__sums_add(ms__sums *s, const ms__sum *add)
+{
+    if (s->count * 2 >= s->cap && !ms__sums_grow(s)) return false;
+    size_t at = (size_t)(add->hash >> 3) & (s->cap - 1);
+    while (s->items[at].taken && s->items[at].hash != add->hash)
+        at = (at + 1) & (s->cap - 1);
+    ms__sum *sum = &s->items[at];
+    if (!sum->taken) {
+        *sum = *add;
+        sum->taken = true;
+        s->count++;
+        return true;
+    }
+    if (add->messages == 0) return true;
+    if (sum->messages == 0) sum->first = add->first;
+    sum->messages += add->messages;
+    sum->bytes += add->bytes;
+    sum->last = add->last;
+    if (!(sum->first_time <= add->first_time) && add->first_time == add->first_time)
+        sum->first_time = add->first_time;
+    if (!(sum->last_time >= add->last_time) && add->last_time == add->last_time)
+        sum->last_time = add->last_time;
+    return true;
+}
+
+/* The tally of a stream from its records: for one message, or for mixed names. */
+static void ms__sum_records(const ms__log *log, const ms__leaf *l,
+                            const unsigned char *run, uint32_t n, ms__sum *sum)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        double t;
+        const unsigned char *r = ms__leaf_record(log, l, ms__posting(run, i, l->width));
+        if (!r) continue;
+        sum->bytes += ms_size(ms__msg(r));
+        if (!ms_time(ms__msg(r), &t)) continue;
+        if (!(sum->first_time <= t)) sum->first_time = t;
+        if (!(sum->last_time >= t)) sum->last_time = t;
+    }
+}
+
+/* A location that has gaps, perhaps nothing else. */
+static bool ms__sums_gaps(ms__sums *s, uint64_t hash, uint64_t place)
+{
+    ms__sum sum;
+    memset(&sum, 0, sizeof sum);
+    sum.first_time = sum.last_time = ms__f64_from(MS__TIME_UNSET);
+    sum.hash = hash & ~(uint64_t)7;
+    sum.first = sum.last = place;
+    return ms__sums_add(s, &sum);
+}
+
+/* Adds the locations, or the agents, of a leaf. */
+static bool ms__sums_leaf(ms__sums *s, const ms__leaf *l, bool agents, bool emptied)
+{
+    uint32_t tally = 0;
+    for (uint32_t i = 0; i < l->streams; i++) {
+        const unsigned char *run, *rest;
+        uint32_t n, m = 0;
+        bool mixed, mixed_too = false;
+        uint64_t stream = ms__leaf_stream(l, i);
+        unsigned kind = (unsigned)(stream & 7);
+        if (kind == MS__S_CONVERSATION || kind == MS__S_GLOBAL || kind == MS__S_KEY ||
+            kind == MS__S_CHANGE)
+            continue;
+        if (!ms__leaf_run(l, i, &run, &n, &mixed) || n == 0) continue;
+        if (kind == MS__S_GAP) {
+            uint64_t place = ms__place(l->segment, ms__posting(run, 0, l->width));
+            if (emptied && !agents && !ms__sums_gaps(s, stream, place)) return false;
+            continue;
+        }
+        rest = run;
+        if (kind == MS__S_TRACE && i + 1 < l->streams &&
+            ms__leaf_stream(l, i + 1) == stream + 1) {
+            i++;
+            if (!ms__leaf_run(l, i, &rest, &m, &mixed_too)) m = 0;
+        }
+        ms__sum sum;
+        memset(&sum, 0, sizeof sum);
+        sum.first_time = sum.last_time = ms__f64_from(MS__TIME_UNSET);
+        bool tallied = n + m >= 2 && !mixed;
+        if (tallied && tally < l->tallies) {
+            sum.first_time = ms__f64_from(ms__get64(l->least + (size_t)tally * 8));
+            sum.last_time = ms__f64_from(ms__get64(l->largest + (size_t)tally * 8));
+            sum.bytes = ms__get32(l->size + (size_t)tally * 4);
+        }
+        if (tallied) tally++;
+        if ((kind == MS__S_LOCATION) == agents) continue;
+        if (!tallied) {
+            ms__sum_records(s->log, l, run, n, &sum);
+            ms__sum_records(s->log, l, rest, m, &sum);
+        }
+        sum.hash = stream & ~(uint64_t)7;
+        sum.messages = (uint64_t)n + m;
+        uint32_t first = ms__posting(run, 0, l->width);
+        uint32_t last = ms__posting(run, n - 1, l->width);
+        if (m > 0 && ms__posting(rest, 0, l->width) < first)
+            first = ms__posting(rest, 0, l->width);
+        if (m > 0 && ms__posting(rest, m - 1, l->width) > last)
+            last = ms__posting(rest, m - 1, l->width);
+        sum.first = ms__place(l->segment, first);
+        sum.last = ms__place(l->segment, last);
+        if (!ms__sums_add(s, &sum)) return false;
+    }
+    return true;
+}
+
+static void ms__sum_of_tally(ms__sum *sum, const ms__tally *t, uint64_t hash)
+{
+    memset(sum, 0, sizeof *sum);
+    sum->hash = hash & ~(uint64_t)7;
+    sum->messages = t->messages;
+    sum->bytes = t->bytes;
+    sum->first_time = t->has_time ? t->first_time : ms__f64_from(MS__TIME_UNSET);
+    sum->last_time = t->has_time ? t->last_time : ms__f64_from(MS__TIME_UNSET);
+}
+
+static uint32_t ms__stream_first(const ms__stream *s)
+{
+    return ms__chunk_entry(ms__stream_chunk(s, 0), 0);
+}
+
+static uint32_t ms__stream_last(const ms__stream *s)
+{
+    return ms__chunk_entry(ms__stream_chunk(s, s->count - 1), s->count - 1);
+}
+
+/* Adds those of the tail; under the lock. A location may have gaps or changes alone; an
+ * agent is known by its first message. */
+static bool ms__sums_tail(ms__sums *s, const ms__tail *t, bool agents, bool emptied)
+{
+    ms__sum sum;
+    for (const ms__loc *l = ms__loc_at(t->live.names.locs.first); l && !agents;
+         l = ms__loc_at(l->node.next)) {
+        const ms__gap *gap = (const ms__gap *)l->gaps;
+        if (gap && emptied &&
+            !ms__sums_gaps(s, l->node.hash, ms__place(t->segment, gap->entry)))
+            return false;
+        if (l->tally.messages == 0) continue;
+        ms__sum_of_tally(&sum, &l->tally, l->node.hash);
+        sum.first = ms__place(t->segment, ms__stream_first(&l->all));
+        sum.last = ms__place(t->segment, ms__stream_last(&l->all));
+        if (!ms__sums_add(s, &sum)) return false;
+    }
+    for (const ms__agent *a = ms__agent_at(t->live.names.agents.first); a && agents;
+         a = ms__agent_at(a->node.next)) {
+        const ms__stream *x = a->trace.count ? &a->trace : &a->rest;
+        const ms__stream *y = a->rest.count ? &a->rest : &a->trace;
+        uint32_t xf = ms__stream_first(x), yf = ms__stream_first(y);
+        uint32_t xl = ms__stream_last(x), yl = ms__stream_last(y);
+        ms__sum_of_tally(&sum, &a->tally, a->node.hash);
+        sum.first = ms__place(t->segment, xf < yf ? xf : yf);
+        sum.last = ms__place(t->segment, xl > yl ? xl : yl);
+        if (!ms__sums_add(s, &sum)) return false;
+    }
+    return true;
+}
+
+/* What a listing tells of one; false: it is not asked for, or no record tells its name. */
+static bool ms__sum_info(ms__log *log, const ms__tail *t, uint32_t n,
+                         const ms_list_query *q, const ms__sum *sum, ms_info *info)
+{
+    const unsigned char *first = ms__place_record(log, t, n, sum->first, false);
+    const unsigned char *last = ms__place_record(log, t, n, sum->last, false);
+    const unsigned char *named = first ? first : last;
+    memset(info, 0, sizeof *info);
+    if (!named) return false;
+    info->location = ms_location(ms__msg(named));
+    if (q->agents) info->agent_key = ms_agent_key(ms__msg(named));
+    if (!ms__is_empty(q->location) && !ms_str_equal(info->location, q->location))
+        return false;
+    if (!ms_str_starts_with(q->agents ? info->agent_key : info->location, q->prefix))
+        return false;
+    info->messages = sum->messages;
+    info->bytes = sum->bytes;
+    if (sum->messages == 0) return true;
+    info->first_seq = first ? ms_seq(ms__msg(first)) : 0;
+    info->last_seq = last ? ms_seq(ms__msg(last)) : info->first_seq;
+    info->has_time = sum->first_time == sum->first_time;
+    info->first_time = info->has_time ? sum->first_time : 0;
+    info->last_time = info->has_time ? sum->last_time : 0;
+    return true;
+}
+
+/* Adds the visible messages of a stream to a tally. */
+static void ms__sum_visible(ms__each *e, ms_str location, const ms__control *c,
+                            ms__tally *t, ms_result *result)
+{
+    const unsigned char *r;
+    uint64_t place, first = t->first_seq, last = t->last_seq;
+    while (ms__each_next(e, &r, &place, result)) {
+        if (!r || r[4] != MS__KIND_MESSAGE) continue;
+        if (!ms_str_equal(ms_location(ms__msg(r)), location)) continue;
+        uint64_t seq = ms_seq(ms__msg(r));
+        r = ms__shown(c, r, seq, UINT64_MAX, &place);
+        if (!r) continue;
+        ms__tally_add(t, ms__msg(r));
+        if (first == 0 || seq < first) first = seq;
+        if (seq > last) last = seq;
+    }
+    t->first_seq = first;
+    t->last_seq = last;
+}
+
+/* Of a location that was changed a listing counts anew. */
+static MS__APART ms_result ms__sum_again(ms__log *log, const ms__tail *t, uint32_t seen,
+                                         ms_info *info)
+{
+    ms__each e;
+    ms__tally sum;
+    ms_result result = MS_OK;
+    ms__live *live = (ms__live *)(uintptr_t)&t->live;
+    uint64_t h = ms__hash_location(&log->id, info->location);
+    const ms__control *c = ms__log_control(log, info->location, h, false, &result);
+    if (!c) return result;
+    const ms__loc *loc = ms__loc_find(live, info->location);
+    memset(&sum, 0, sizeof sum);
+    if (!info->agent_key.ptr) {
+        ms__each_begin(&e, log, t, ms__stream_of(h, MS__S_LOCATION), loc ? &loc->all : NULL,
+                       seen, false, false);
+        ms__sum_visible(&e, info->location, c, &sum, &result);
+    } else {
+        uint64_t a = ms__hash_agent(&log->id, h, info->agent_key);
+        const ms__agent *agent = loc ? ms__agent_find(live, loc, info->agent_key) : NULL;
+        ms__each_begin(&e, log, t, ms__stream_of(a, MS__S_TRACE),
+                       agent ? &agent->trace : NULL, seen, false, false);
+        ms__sum_visible(&e, info->location, c, &sum, &result);
+        ms__each_begin(&e, log, t, ms__stream_of(a, MS__S_REST),
+                       agent ? &agent->rest : NULL, seen, false, false);
+        ms__sum_visible(&e, info->location, c, &sum, &result);
+    }
+    *info = ms__info_of(&sum, info->location, info->agent_key);
+    return result;
+}
+
+static ms_result ms__sums_list(ms__sums *s, const ms__tail *t, const ms_list_query *q,
+                               ms_arena *arena, ms_listing *out, ms_error *err)
+{
+    size_t n = 0, size = s->count * sizeof(ms_info);
+    ms_info *items = (ms_info *)ms_arena_alloc(arena, size);
+    if (!items) return ms__no_arena(err, arena, size);
+    for (size_t i = 0; i < s->cap; i++) {
+        if (!s->items[i].taken ||
+            !ms__sum_info(s->log, t, s->seen, q, &s->items[i], &items[n]))
+            continue;
+        if (ms__sum_again(s->log, t, s->seen, &items[n]) != MS_OK)
+            return ms__no_memory(err, sizeof(ms__control));
+        if (items[n].messages > 0 || (q->emptied && !q->agents)) n++;
+    }
+    return ms__listing_finish(items, n, q->limit, arena, out, err);
+}
+
+static ms_result ms__log_list(ms_store *store, const ms_list_query *q, ms_arena *arena,
+                              ms_listing *out, ms_error *err)
+{
+    uint32_t pin;
+    ms__sums s;
+    bool room = true;
+    ms__log *log = ms__log_of(store);
+    MS__TRY(ms__log_ready(log, err));
+    if (ms__log_follows(log)) MS__TRY(ms__log_catch_up(log, err));
+    memset(&s, 0, sizeof s);
+    s.log = log;
+    ms__lock_take(
+        &log->lock); /* tallies of the tail are no words that can be read alone */
+    const ms__tail *t = ms__tail_pin(log, &pin);
+    for (uint32_t i = 0; room && i < t->segment; i++) {
+        const ms__leaf *l = (const ms__leaf *)ms__node_of(log, 0, i, true);
+        room = l && ms__sums_leaf(&s, l, q->agents, q->emptied);
+    }
+    room = room && ms__sums_tail(&s, t, q->agents, q->emptied);
+    s.seen = t->count;
+    ms__lock_give(&log->lock);
+    ms_result code = room ? ms__sums_list(&s, t, q, arena, out, err)
+                          : ms__no_memory(err, s.cap * sizeof(ms__sum));
+    ms__tail_unpin(log, pin);
+    if (s.items) (void)ms__resize(&log->alloc, s.items, s.cap * sizeof(ms__sum), 0);
+    return code;
+}
+
+static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err)
+{
+    ms__log *log = ms__log_of(store);
+    MS__TRY(ms__log_ready(log, err));
+    if (ms__log_follows(log)) MS__TRY(ms__log_catch_up(log, err));
+    ms__lock_take(&log->lock);
+    /* of those that HIDEs count some may be damaged, and not be among the messages */
+    out->hidden = log->hidden < log->messages ? log->hidden : log->messages;
+    out->messages = log->messages - out->hidden;
+    out->changes = log->changes;
+    out->as_of = ms__place(ms__tail_of(log)->segment, ms__tail_of(log)->count);
+    out->last_seq = log->last_seq;
+    out->bytes = log->bytes;
+    out->index_bytes = log->end > log->bytes ? log->end - log->bytes : 0;
+    ms__lock_give(&log->lock);
+    return MS_OK;
+}
+
+/* GAP records of a location: those of the tail in memory, older ones through the index. */
+static ms_result ms__log_left_out(ms_store *store, ms_str location, uint64_t seq,
+                                  uint64_t *count, uint64_t *next, ms_error *err)
+{
+    uint32_t pin;
+    ms__each e;
+    const unsigned char *r;
+    uint64_t place;
+    ms__log *log = ms__log_of(store);
+    ms_result result = MS_OK;
+    *count = *next = 0;
+    MS__TRY(ms__log_ready(log, err));
+    uint64_t stream = ms__stream_of(ms__hash_location(&log->id, location), MS__S_GAP);
+    const ms__tail *t = ms__tail_pin(log, &pin);
+    ms__each_begin(&e, log, t, stream, NULL, 0, false, false);
+    while (ms__each_next(&e, &r, &place, &result)) {
+        if (!r || r[4] != MS__KIND_GAP || !ms_str_equal(ms_location(ms__msg(r)), location))
+            continue;
+        if (ms_seq(ms__msg(r)) < seq) *count += ms__get64(r + 16);
+        else if (*next == 0 || ms_seq(ms__msg(r)) < *next) *next = ms_seq(ms__msg(r));
+    }
+    const ms__loc *loc = ms__loc_find((ms__live *)(uintptr_t)&t->live, location);
+    if (loc) ms__gaps_sum(loc, seq, count, next);
+    ms__tail_unpin(log, pin);
+    return result == MS_OK ? MS_OK : ms__no_memory(err, sizeof(ms__leaf));
+}
+
+
+/* ==== [log-open] a log as a store: open, append, sync, close, verify, rewrite ======
+ * The functions of the table, each under the lock; below them all that [api-log] has.
+ * ================================================================================== */
+
+/* Enters to append, where a sync may follow: others can keep the file's lock from that, so
+ * what it needs beyond a plain sync is done now, while nothing is visible yet. */
+static ms_result ms__log_enter_ahead(ms__log *log, ms_error *err)
+{
+    MS__TRY(ms__log_enter(log, err));
+    if (log->sync == MS_SYNC_NONE) return MS_OK;
+    while (log->shared && log->syncing && log->doubts != log->vouched) {
+        ms__log_leave(log);
+        ms__signal_wait(&log->synced, &log->lock);
+        MS__TRY(ms__log_poison_check(log, err));
+        MS__TRY(ms__log_enter(log, err));
+    }
+    MS__TRY(ms__log_write_again(log, err));
+    if (!log->shared || log->doubts == log->vouched) return MS_OK;
+    return ms__log_sync_now(log, true, err);
+}
+
+static ms_result ms__log_append(ms_store *store, ms_str location,
+                                const ms_envelope *messages, size_t n,
+                                const ms_append_opts *opts, ms_error *err)
+{
+    ms__log *log = ms__log_of(store);
+    ms__plan *plans = log->plans;
+    MS__TRY(ms__log_may_write(log, err));
+    if (log->sync != MS_SYNC_NONE) MS__TRY(ms__log_folder(log, err));
+    ms__lock_take(&log->lock);
+    ms_result code = ms__log_poison_check(log, err);
+    if (code == MS_OK) code = ms__log_enter_ahead(log, err);
+    if (code == MS_OK && n > MS__PLANS_SMALL) {
+        plans = n < SIZE_MAX / 2 / sizeof *plans
+                    ? (ms__plan *)ms__log_resize(log, NULL, 0, n * sizeof *plans)
+                    : NULL;
+        if (!plans) code = ms__no_memory(err, n * sizeof *plans);
+    }
+    if (code == MS_OK)
+        code = ms__log_append_run(log, location, messages, n, opts, plans, err);
+    if (plans && plans != log->plans)
+        (void)ms__log_resize(log, plans, n * sizeof *plans, 0);
+    ms__staging_trim(log);
+    uint64_t goal = log->end;
+    bool due =
+        code == MS_OK && ms__sync_due(log) && (log->sync == MS_SYNC_EACH || !log->ticked);
+    if (code == MS_OK) ms__log_housekeep(log);
+    ms__log_leave(log);
+    ms__lock_give(&log->lock);
+    return due ? ms__log_sync_to(log, goal, !log->shared, err) : code;
+}
+
+/* Where a record that the store lent stands in the file; 0: it lent none such. */
+static uint64_t ms__log_where(const ms__log *log, const unsigned char *r)
+{
+    for (uint32_t i = 0; i < log->n_pieces; i++) {
+        const ms__piece_map *p = &log->pieces[i];
+        if (r >= p->base && r < p->base + p->size)
+            return p->start + (uint64_t)(r - p->base);
+    }
+    return 0;
+}
+
+/* Stores bytes below the end: only erasing does. */
+static ms_result ms__log_over(ms__log *log, uint64_t offset, const unsigned char *bytes,
+                              size_t size, ms_error *err)
+{
+    int failed = ms__os_write_all(log->os, log->file, offset, bytes, size);
+    log->wrote = true;
+    if (log->durable_end > offset) log->durable_end = offset;
+    if (log->erased > offset) log->erased = offset;
+    return failed == 0 ? MS_OK : ms__os_fail(err, failed, "writing to", log->path);
+}
+
+/* A record with other checks, or another body, where it stands in the file. */
+static ms_result ms__log_erase_at(ms__log *log, uint64_t offset, const unsigned char *r,
+                                  unsigned step, ms_error *err)
+{
+    uint32_t padded = ms__padded(ms__get32(r));
+    unsigned char *copy = log->staging;
+    memcpy(copy, r, padded);
+    if (step == MS__ERASE_BODY) {
+        ms__blank(copy);
+        return ms__log_over(log, offset + MS__HEADER, copy + MS__HEADER,
+                            padded - MS__HEADER, err);
+    }
+    uint32_t session = ms__log_session(&log->id, offset, r);
+    ms__put32(copy + 24, step == MS__ERASE_MARK ? MS__ERASED : ms__body_check(r));
+    ms__put32(copy + 28, ms__log_check(&log->id, offset, copy) ^ session);
+    return ms__log_over(log, offset + 24, copy + 24, 8, err);
+}
+
+static ms_result ms__log_erase(ms_store *store, const ms_msg *record, unsigned step,
+                               ms_error *err)
+{
+    ms__log *log = ms__log_of(store);
+    const unsigned char *r = ms__bytes(record);
+    uint32_t padded = ms__padded(ms__get32(r));
+    MS__TRY(ms__log_may_write(log, err));
+    ms__lock_take(&log->lock);
+    ms_result code = ms__log_poison_check(log, err);
+    if (code == MS_OK) code = ms__log_enter(log, err);
+    uint64_t offset = ms__log_where(log, r);
+    if (code == MS_OK && offset == 0)
+        code = ms__fail(err, MS_E_ARGUMENT, "the message is not one that '%s' lent",
+                        log->path);
+    if (code == MS_OK && !ms__staging_reach(log, padded))
+        code = ms__no_memory(err, padded);
+    if (code == MS_OK) code = ms__log_erase_at(log, offset, r, step, err);
+    ms__staging_trim(log);
+    ms__log_leave(log);
+    ms__lock_give(&log->lock);
+    return code;
+}
+
+static ms_result ms__log_leave_out(ms_store *store, ms_str location, uint64_t seq,
+                                   uint64_t count, ms_error *err)
+{
+    ms__log *log = ms__log_of(store);
+    unsigned char bytes[MS__GAP_MAX];
+    MS__TRY(ms__log_may_write(log, err));
+    uint32_t size = ms__gap_encode(location, seq, count, bytes);
+    ms__lock_take(&log->lock);
+    ms_result code = ms__log_poison_check(log, err);
+    if (code == MS_OK) code = ms__log_enter(log, err);
+    if (code == MS_OK) code = ms__log_begin(log, err);
+    uint64_t offset = log->end;
+    if (code == MS_OK) {
+        ms__log_seal(&log->id, offset, log->session, bytes);
+        code = ms__log_put(log, offset, bytes, size, err);
+    }
+    if (code == MS_OK) {
+        ms__tail *t = ms__tail_of(log);
+        if (ms__tail_enter(t, ms__log_at(log, offset), offset, log->session)) {
+            if (log->gap_seq < seq) log->gap_seq = seq;
+            ms__store32(&log->has_gaps, 1);
+            ms__log_publish(log, offset + size);
+            ms__store32(&t->end, t->count);
+            ms__log_housekeep(log);
+        } else {
+            code = ms__no_memory(err, sizeof(ms__gap));
+        }
+    }
+    ms__log_leave(log);
+    ms__lock_give(&log->lock);
+    return code;
+}
+
+/* What a reader knows of durability: what the file says. */
+static uint64_t ms__log_durable_seq(const ms__log *log)
+{
+    if (log->writer) return log->durable_seq;
+    return log->head ? ms__slot_newest(log->head).seq : 0;
+}
+
+static ms_result ms__log_sync(ms_store *store, uint64_t *durable_seq, ms_error *err)
+{
+    ms__log *log = ms__log_of(store);
+    MS__TRY(ms__log_ready(log, err));
+    if (log->shared) MS__TRY(ms__log_catch_up(log, err)); /* what others have appended, too */
+    ms__lock_take(&log->lock);
+    ms_result code = MS_OK;
+    if (log->writer && log->again < log->again_end && !log->poisoned) {
+        code = ms__log_enter(log, err);
+        if (code == MS_OK) code = ms__log_write_again(log, err);
+        ms__log_leave(log);
+    }
+    uint64_t goal = log->end;
+    bool empty = !log->writer;
+    ms__lock_give(&log->lock);
+    if (code == MS_OK && !empty) code = ms__log_sync_to(log, goal, true, err);
+    if (code != MS_OK) return code;
+    ms__lock_take(&log->lock);
+    *durable_seq = ms__log_durable_seq(log);
+    ms__lock_give(&log->lock);
+    return MS_OK;
+}
+
+static ms_result ms__log_tick(ms_store *store, uint32_t budget_us, ms_error *err)
+{
+    ms__log *log = ms__log_of(store);
+    MS__TRY(ms__log_ready(log, err));
+    if (!log->writer) return ms__log_catch_up(log, err);
+    uint64_t start = log->os->micros(log->os->ctx);
+    bool more = true;
+    ms__lock_take(&log->lock);
+    ms_result code = ms__log_poison_check(log, err);
+    if (code == MS_OK) code = ms__log_enter(log, err);
+    if (code == MS_OK && log->begun && log->engine == MS_ENGINE_MAP) {
+        /* room for what may come until the next tick */
+        uint64_t ahead = log->end + MS__WINDOW / 4;
+        if (ms__log_allocate(log, ahead, NULL) == MS_OK && log->engine == MS_ENGINE_MAP &&
+            ms__window_reach(log, log->end, ahead, NULL) == MS_OK)
+            while (log->window_start + log->window_ready < ahead &&
+                   log->os->micros(log->os->ctx) - start < budget_us) {
+                size_t ready = log->window_ready;
+                ms__window_supply(log, log->window_start + ready + 1);
+                if (log->window_ready == ready) break;
+            }
+    }
+    while (code == MS_OK && more && log->os->micros(log->os->ctx) - start < budget_us)
+        if (ms__job_step(log, MS__JOB_PORTION, &more, NULL) != MS_OK) break;
+    bool due = code == MS_OK && log->sync == MS_SYNC_EVERY && ms__sync_due(log);
+    if (due) code = ms__log_write_again(log, err);
+    due = due && code == MS_OK;
+    uint64_t goal = log->end;
+    ms__log_leave(log);
+    ms__lock_give(&log->lock);
+    return due ? ms__log_sync_to(log, goal, true, err) : code;
 }
 
 static ms_result ms__log_file_once(ms__log *log, const ms_log_desc *desc, ms_error *err)
@@ -27096,6 +18492,7 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
 }
 
 #endif /* MSGSTORE_NO_LOG */
+
 
 /* ==== [union] several stores as one ==================================================
  * A cursor over a union is a row of lanes, one for each store that can have something,
@@ -28103,6 +19500,7 @@ MS_API ms_result ms_union_origin(ms_store *store, uint64_t seq, size_t *which,
     if (own_seq) *own_seq = ms__union_own(seq);
     return MS_OK;
 }
+
 
 /* ==== [memory] the history an agent reads ============================================
  * A history is a small program of steps run through one cursor: each step is one query
@@ -29285,6 +20683,7 @@ MS_API ms_str ms_find_snippet(ms_str text, size_t at, size_t length, size_t arou
     return ms_str_n(text.ptr + begin, end - begin);
 }
 
+
 /* ==== [usage] what it cost ===========================================================
  * What a message cost is a note of the kind "usage", a JSON object of numbers. So it is
  * a record like any other: it survives, goes with its message into a copy, and other
@@ -29619,6 +21018,8947 @@ MS_API ms_result ms_usage_sum(ms_store *store, const ms_usage_query *query,
 }
 
 
+/* ==== [selfcheck] promises, walked ===================================================
+ * For tests, for tools, for the moment when something looks impossible: everything is
+ * read and the first broken invariant is reported with its number. An arena store is
+ * walked from the inside: (P1), (P4) and (E2) over all streams, R1 to R5 over all records.
+ * A log: each LEAF has to be the one that its records give, each LEVEL has to know every
+ * stream below it. Logs and other stores are walked through a cursor over everything:
+ * order, locations, and each message one that a store takes. Keys of an arena store are
+ * not walked.
+ * ================================================================================== */
+
+/* A posting of any stream: inside the store, and a whole record. Nothing is read from a
+ * record before this. */
+static ms_result ms__check_posting(const ms__mem *m, uint32_t unit, uint32_t last,
+                                   ms_error *err)
+{
+    uint64_t offset = (uint64_t)unit * 8;
+    if (unit <= last || unit >= m->end)
+        return ms__fail(err, MS_E_DAMAGED, "P1: the posting %u follows %u, the end is %u",
+                        (uint64_t)unit, (uint64_t)last, (uint64_t)m->end);
+    const unsigned char *r = ms__mem_at(m, unit);
+    uint64_t left = (uint64_t)m->end * 8 - offset;
+    MS__TRY(ms__check_header(r, left, ms__mem_seed(m, offset), offset, err));
+    return ms__check_record(r, offset, err);
+}
+
+/* Do the entries of a stream of changes rise, are they whole, of those kinds (by bits) and of
+ * that location? loc NULL: of any. */
+static ms_result ms__check_changes(const ms__mem *m, const ms__stream *s,
+                                   const ms__loc *loc, unsigned kinds, uint64_t *entries,
+                                   ms_error *err)
+{
+    uint32_t last = 0;
+    if (s->wanted != 0) return ms__fail(err, MS_E_DAMAGED, "P2: room is still reserved");
+    for (uint32_t i = 0; i < s->count; i++) {
+        uint32_t unit = ms__chunk_entry(ms__stream_chunk(s, i), i);
+        MS__TRY(ms__check_posting(m, unit, last, err));
+        const ms_msg *msg = ms__msg(ms__mem_at(m, unit));
+        if (!(kinds >> (unsigned)ms_kind_of(msg) & 1) ||
+            (loc && !ms_str_equal(ms_location(msg), loc->name)))
+            return ms__fail(err, MS_E_DAMAGED,
+                            "P1: the change at %u is in a stream where it does not belong",
+                            (uint64_t)unit * 8);
+        last = unit;
+    }
+    *entries += s->count;
+    return MS_OK;
+}
+
+#define MS__KINDS_EDITS (1u << MS__KIND_AMEND | 1u << MS__KIND_HIDE)
+#define MS__KINDS_FACTS (1u << MS__KIND_NOTE | 1u << MS__KIND_LOCATION)
+#define MS__KINDS_PIECES (1u << MS__KIND_PIECE)
+
+/* The streams of changes, and what they say is hidden. */
+static ms_result ms__check_controls(const ms__mem *m, ms_error *err)
+{
+    uint64_t all = 0, placed = 0, hidden = 0;
+    MS__TRY(ms__check_changes(m, &m->live.others, NULL,
+                              MS__KINDS_EDITS | MS__KINDS_FACTS | MS__KINDS_PIECES, &all,
+                              err));
+    for (const ms__loc *l = ms__loc_at(m->live.names.locs.first); l;
+         l = ms__loc_at(l->node.next)) {
+        const ms__control *c = (const ms__control *)l->control;
+        if (!c) continue;
+        MS__TRY(ms__check_changes(m, &c->changes, l, MS__KINDS_EDITS, &placed, err));
+        MS__TRY(ms__check_changes(m, &c->facts, l, MS__KINDS_FACTS, &placed, err));
+        uint64_t visible = ms__mem_visible(m, l, 0, UINT64_MAX);
+        if (visible + c->hidden != l->all.count)
+            return ms__fail(err, MS_E_DAMAGED,
+                            "P4: '%v' has %u messages, %u visible and %u hidden",
+                            MS__V(l->name), (uint64_t)l->all.count, visible, c->hidden);
+        hidden += c->hidden;
+    }
+    for (const ms__flow *f = ms__flow_at(m->live.names.flows.first); f;
+         f = ms__flow_at(f->node.next))
+        MS__TRY(ms__check_changes(m, &f->pieces, f->loc, MS__KINDS_PIECES, &placed, err));
+    if (all == placed && all == m->live.changes && hidden == m->live.hidden) return MS_OK;
+    return ms__fail(err, MS_E_DAMAGED,
+                    "P1: %u changes, %u in streams; P4: %u hidden of locations, %u of all",
+                    all, placed, hidden, m->live.hidden);
+}
+
+/* One stream: rising postings of whole records that belong here, chunks linked. */
+static ms_result ms__check_stream(const ms__mem *m, const ms__stream *s,
+                                  const ms__loc *loc, const ms__agent *agent,
+                                  ms_type_set types, uint64_t *entries, ms_error *err)
+{
+    uint32_t last = 0;
+    const ms__chunk *before = NULL;
+    if (s->wanted != 0) return ms__fail(err, MS_E_DAMAGED, "P2: room is still reserved");
+    for (uint32_t i = 0; i < s->count; i++) {
+        const ms__chunk *c = ms__stream_chunk(s, i);
+        uint32_t unit = ms__chunk_entry(c, i);
+        MS__TRY(ms__check_posting(m, unit, last, err));
+        if (c->first == i && (c->before != before || (before && before->after != c)))
+            return ms__fail(err, MS_E_DAMAGED, "P1: chunks are not linked at entry %u",
+                            (uint64_t)i);
+        const ms_msg *msg = ms__msg(ms__mem_at(m, unit));
+        bool right = (MS_BIT(ms_type_of(msg)) & types) != 0;
+        if (loc) right = right && ms_str_equal(ms_location(msg), loc->name);
+        if (agent) right = right && ms_str_equal(ms_agent_key(msg), agent->key);
+        if (!right)
+            return ms__fail(err, MS_E_DAMAGED,
+                            "P1: the record at %u is in a stream where it "
+                            "does not belong",
+                            (uint64_t)unit * 8);
+        last = unit;
+        before = c;
+    }
+    *entries += s->count;
+    return MS_OK;
+}
+
+/* Sequence numbers of all records, already checked, and what of them streams must hold.
+ */
+static ms_result ms__check_order(const ms__mem *m, uint64_t *agents, uint64_t *classed,
+                                 ms_error *err)
+{
+    uint64_t last = 0;
+    for (uint32_t i = 0; i < m->live.all.count; i++) {
+        uint32_t unit = ms__chunk_entry(ms__stream_chunk(&m->live.all, i), i);
+        const ms_msg *msg = ms__msg(ms__mem_at(m, unit));
+        if (ms_seq(msg) <= last)
+            return ms__damaged(err, (uint64_t)unit * 8,
+                               "E2: its sequence number does not "
+                               "follow");
+        last = ms_seq(msg);
+        if (ms_agent_key(msg).ptr) ++*agents;
+        if (MS_BIT(ms_type_of(msg)) & (MS_TYPES_CONVERSATION | MS_TYPES_GLOBAL))
+            ++*classed;
+    }
+    if (last != m->live.last_seq)
+        return ms__fail(err, MS_E_DAMAGED,
+                        "E2: the last sequence number is %u, the store "
+                        "says %u",
+                        last, m->live.last_seq);
+    return MS_OK;
+}
+
+static ms_result ms__check_mem(const ms__mem *m, ms_error *err)
+{
+    uint64_t with_agent = 0, with_class = 0, all = 0, located = 0, classed = 0, owned = 0;
+    MS__TRY(ms__check_stream(m, &m->live.all, NULL, NULL, MS_TYPES_ALL, &all, err));
+    MS__TRY(ms__check_order(m, &with_agent, &with_class, err));
+    for (const ms__loc *l = ms__loc_at(m->live.names.locs.first); l;
+         l = ms__loc_at(l->node.next)) {
+        MS__TRY(ms__check_stream(m, &l->all, l, NULL, MS_TYPES_ALL, &located, err));
+        MS__TRY(ms__check_stream(m, &l->conversation, l, NULL, MS_TYPES_CONVERSATION,
+                                 &classed, err));
+        MS__TRY(ms__check_stream(m, &l->global, l, NULL, MS_TYPES_GLOBAL, &classed, err));
+        if (l->tally.messages != l->all.count)
+            return ms__fail(err, MS_E_DAMAGED,
+                            "P1: location '%v' counts %u messages and has "
+                            "%u",
+                            MS__V(l->name), l->tally.messages, (uint64_t)l->all.count);
+    }
+    for (const ms__agent *a = ms__agent_at(m->live.names.agents.first); a;
+         a = ms__agent_at(a->node.next)) {
+        MS__TRY(ms__check_stream(m, &a->trace, a->loc, a, MS__TYPES_TRACE, &owned, err));
+        MS__TRY(ms__check_stream(m, &a->rest, a->loc, a, MS_TYPES_ALL & ~MS__TYPES_TRACE,
+                                 &owned, err));
+        if (a->tally.messages != (uint64_t)a->trace.count + a->rest.count)
+            return ms__fail(err, MS_E_DAMAGED, "P1: agent '%v' counts %u messages and has "
+                            "%u", MS__V(a->key), a->tally.messages,
+                            (uint64_t)a->trace.count + a->rest.count);
+    }
+    if (located != all || classed != with_class || owned != with_agent)
+        return ms__fail(err, MS_E_DAMAGED,
+                        "P1: %u messages, but streams hold %u by location, "
+                        "%u by class of %u",
+                        all, located, classed, with_class);
+    return ms__check_controls(m, err);
+}
+
+static ms_result ms__check_cursors(ms_store *store, ms_error *err)
+{
+    ms_cursor it;
+    const ms_msg *msg;
+    uint64_t last = 0;
+    ms_result code = MS_OK;
+    ms_query q = ms__view_query(ms__absent(), MS_VIEW_TIMELINE, 0);
+    q.by_seq = true;
+    MS__TRY(ms_query_open(store, &q, &it, err));
+    while (code == MS_OK && (msg = ms__next(&it)) != NULL) {
+        ms_envelope m = ms_envelope_of(msg);
+        if (m.seq <= last)
+            code = ms__fail(err, MS_E_DAMAGED, "message %u comes after %u", m.seq, last);
+        else if (ms__is_empty(m.location))
+            code = ms__fail(err, MS_E_DAMAGED, "message %u has no location", m.seq);
+        else
+            code = ms_envelope_check(&m, err);
+        last = m.seq;
+    }
+    ms_result end = ms_cursor_close(&it, code == MS_OK ? err : NULL);
+    return code != MS_OK ? code : end;
+}
+
+#ifndef MSGSTORE_NO_LOG
+
+/* Is a LEAF what the records of its segment give? */
+static ms_result ms__check_leaf(ms__log *log, const ms__leaf *l, const ms__leaf *before,
+                                ms_error *err)
+{
+    if (l->own || l->holes > 0) return MS_OK; /* damage is told elsewhere */
+    ms__leaf *made = ms__leaf_derive(log, l->segment, l->base, l->offset,
+                                     before ? &before->state : NULL);
+    if (!made) return ms__no_memory(err, sizeof *made);
+    size_t size = (size_t)(l->posting - l->stream) + (size_t)l->postings * l->width;
+    bool same = made->n == l->n && made->streams == l->streams &&
+                made->postings == l->postings && made->tallies == l->tallies &&
+                made->sessions == l->sessions && made->bits == l->bits &&
+                made->width == l->width && made->first_seq == l->first_seq &&
+                made->last_seq == l->last_seq && made->messages == l->messages &&
+                made->bytes == l->bytes && memcmp(made->stream, l->stream, size) == 0;
+    bool damaged = made->holes > 0;
+    ms__leaf_free(log, made);
+    if (same || damaged) return MS_OK;
+    return ms__fail(err, MS_E_DAMAGED,
+                    "L3: the index record at %u is not what its segment gives", l->offset);
+}
+
+/* Do the LEVELs above a leaf know its streams? */
+static ms_result ms__check_levels(ms__log *log, const ms__leaf *l, ms_error *err)
+{
+    for (unsigned k = 1; k < MS__LEVELS && l->segment >> 3 * k < log->nodes[k]; k++) {
+        const ms__level *level =
+            (const ms__level *)ms__node_get(log, k, l->segment >> 3 * k);
+        if (!level) return ms__no_memory(err, sizeof *level);
+        for (uint32_t i = 0; i < l->streams; i++) {
+            unsigned mask = ms__level_find(log, level, ms__leaf_stream(l, i));
+            if (mask >> (l->segment >> 3 * (k - 1) & 7) & 1) continue;
+            return ms__fail(err, MS_E_DAMAGED,
+                            "L3: level %u, node %u does not know stream %u of segment %u",
+                            (uint64_t)k, (uint64_t)(l->segment >> 3 * k), (uint64_t)i,
+                            (uint64_t)l->segment);
+        }
+    }
+    return MS_OK;
+}
+
+static ms_result ms__check_log(ms__log *log, ms_error *err)
+{
+    const ms__leaf *before = NULL;
+    ms_result code = ms__log_ready(log, err);
+    ms__lock_take(&log->lock);
+    for (uint32_t i = 0; code == MS_OK && i < log->nodes[0]; i++) {
+        const ms__leaf *l = (const ms__leaf *)ms__node_get(log, 0, i);
+        code = l ? ms__check_leaf(log, l, before, err) : ms__no_memory(err, sizeof *l);
+        if (code == MS_OK) code = ms__check_levels(log, l, err);
+        before = l;
+    }
+    if (code == MS_OK && log->durable_end > log->end)
+        code = ms__fail(err, MS_E_DAMAGED, "L4: durable up to %u, the end is %u",
+                        log->durable_end, log->end);
+    ms__lock_give(&log->lock);
+    return code;
+}
+
+#endif /* MSGSTORE_NO_LOG */
+
+MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err)
+{
+    MS__TRY(ms__open_check(store, err));
+#ifndef MSGSTORE_NO_LOG
+    if (store->backend == &ms__log_backend)
+        MS__TRY(ms__check_log(ms__log_of(store), err));
+#endif
+    if (store->backend == &ms__mem_backend) return ms__check_mem(ms__mem_of(store), err);
+    return ms__check_cursors(store, err);
+}
+
+
+#ifndef MSGSTORE_NO_DIALECTS
+
+
+/* ==== [calls] stb_ds, and the open calls of a writer ============================ */
+
+/* ---- stb_ds, privately. Its functions and types get names of ours, all static, so
+ * that a program that uses stb_ds itself, in this file or another one, meets nothing of
+ * this. It ignores a NULL from its allocator and passes it no context; so the allocator
+ * is an arena that the thread names before a call, and a failure leaves through
+ * longjmp. */
+
+#include <setjmp.h>
+
+#if !MS__THREADS
+#define MS__THREAD_LOCAL
+#elif defined(__cplusplus)
+#define MS__THREAD_LOCAL thread_local
+#elif MS__GNUC
+#define MS__THREAD_LOCAL __thread
+#else
+#define MS__THREAD_LOCAL __declspec(thread)
+#endif
+
+typedef struct ms__scratch {
+    ms_arena *arena;
+    jmp_buf no_memory;
+} ms__scratch;
+
+static MS__THREAD_LOCAL ms__scratch *ms__scratch_now;
+
+static void *ms__scratch_resize(void *ptr, size_t size)
+{
+    size_t *old = ptr ? (size_t *)ptr - MS__ALIGN / sizeof(size_t) : NULL;
+    size_t *fresh = (size_t *)ms_arena_alloc(ms__scratch_now->arena, size + MS__ALIGN);
+    if (!fresh) longjmp(ms__scratch_now->no_memory, 1);
+    *fresh = size;
+    fresh += MS__ALIGN / sizeof(size_t);
+    if (old) memcpy(fresh, ptr, ms__min(*old, size));
+    return fresh;
+}
+
+#define stbds_rand_seed ms__stb_rand_seed
+#define stbds_hash_bytes ms__stb_hash_bytes
+#define stbds_hash_string ms__stb_hash_string
+#define stbds_stralloc ms__stb_stralloc
+#define stbds_strreset ms__stb_strreset
+#define stbds_unit_tests ms__stb_unit_tests
+#define stbds_arrgrowf ms__stb_arrgrowf
+#define stbds_arrfreef ms__stb_arrfreef
+#define stbds_hmfree_func ms__stb_hmfree_func
+#define stbds_hmget_key ms__stb_hmget_key
+#define stbds_hmget_key_ts ms__stb_hmget_key_ts
+#define stbds_hmput_default ms__stb_hmput_default
+#define stbds_hmput_key ms__stb_hmput_key
+#define stbds_hmdel_key ms__stb_hmdel_key
+#define stbds_shmode_func ms__stb_shmode_func
+#define stbds_string_arena ms__stb_string_arena
+#define stbds_string_block ms__stb_string_block
+#define stbds_array_header ms__stb_array_header
+#define stbds_hash_bucket ms__stb_hash_bucket
+#define stbds_hash_index ms__stb_hash_index
+#define stbds_hash_seed ms__stb_hash_seed
+#define stbds_probe_position ms__stb_probe_position
+#define stbds_log2 ms__stb_log2
+#define stbds_make_hash_index ms__stb_make_hash_index
+#define stbds_siphash_bytes ms__stb_siphash_bytes
+#define stbds_is_key_equal ms__stb_is_key_equal
+#define stbds_hm_find_slot ms__stb_hm_find_slot
+#define stbds_strdup ms__stb_strdup
+#define STBDS_SH_NONE MS__STB_SH_NONE
+#define STBDS_SH_DEFAULT MS__STB_SH_DEFAULT
+#define STBDS_SH_STRDUP MS__STB_SH_STRDUP
+#define STBDS_SH_ARENA MS__STB_SH_ARENA
+#ifdef __cplusplus
+#define stbds_arrgrowf_wrapper ms__stb_arrgrowf_wrapper
+#define stbds_hmget_key_wrapper ms__stb_hmget_key_wrapper
+#define stbds_hmget_key_ts_wrapper ms__stb_hmget_key_ts_wrapper
+#define stbds_hmput_default_wrapper ms__stb_hmput_default_wrapper
+#define stbds_hmput_key_wrapper ms__stb_hmput_key_wrapper
+#define stbds_hmdel_key_wrapper ms__stb_hmdel_key_wrapper
+#define stbds_shmode_func_wrapper ms__stb_shmode_func_wrapper
+extern "C" {
+#endif
+struct stbds_string_arena;
+MS__UNUSED static void stbds_rand_seed(size_t);
+MS__UNUSED static size_t stbds_hash_bytes(void *, size_t, size_t);
+MS__UNUSED static size_t stbds_hash_string(char *, size_t);
+MS__UNUSED static char *stbds_stralloc(struct stbds_string_arena *, char *);
+MS__UNUSED static void stbds_strreset(struct stbds_string_arena *);
+MS__UNUSED static void *stbds_arrgrowf(void *, size_t, size_t, size_t);
+MS__UNUSED static void stbds_arrfreef(void *);
+MS__UNUSED static void stbds_hmfree_func(void *, size_t);
+MS__UNUSED static void *stbds_hmget_key(void *, size_t, void *, size_t, int);
+MS__UNUSED static void *stbds_hmget_key_ts(void *, size_t, void *, size_t, ptrdiff_t *,
+                                           int);
+MS__UNUSED static void *stbds_hmput_default(void *, size_t);
+MS__UNUSED static void *stbds_hmput_key(void *, size_t, void *, size_t, int);
+MS__UNUSED static void *stbds_hmdel_key(void *, size_t, void *, size_t, size_t, int);
+MS__UNUSED static void *stbds_shmode_func(size_t, int);
+#ifdef __cplusplus
+}
+#endif
+
+/* What the program had defined comes back behind the section. */
+#pragma push_macro("STBDS_REALLOC")
+#pragma push_macro("STBDS_FREE")
+#undef STBDS_REALLOC
+#undef STBDS_FREE
+#define STBDS_REALLOC(context, ptr, size) ms__scratch_resize(ptr, size)
+#define STBDS_FREE(context, ptr) ((void)(ptr))
+#ifdef INCLUDE_STB_DS_H
+#define MS__STB_SEEN
+#undef INCLUDE_STB_DS_H
+#endif
+#ifdef STB_DS_IMPLEMENTATION
+#define MS__STB_IMPLEMENTATION_SEEN
+#else
+#define STB_DS_IMPLEMENTATION
+#endif
+#ifdef STBDS_NO_SHORT_NAMES
+#define MS__STB_SHORT_NAMES_OFF
+#else
+#define STBDS_NO_SHORT_NAMES
+#endif
+
+#if MS__GNUC
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+#pragma GCC diagnostic ignored "-Wshadow"
+#pragma GCC diagnostic ignored "-Wcast-qual"
+#pragma GCC diagnostic ignored "-Wsign-compare"
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#pragma GCC diagnostic ignored "-Wunused-function"
+#endif
+#ifndef MSGSTORE_STB_DS
+#define MSGSTORE_STB_DS "stb_ds.h"
+#endif
+#include MSGSTORE_STB_DS
+#if MS__GNUC
+#pragma GCC diagnostic pop
+#endif
+
+/* ---- The open calls of a writer, at most MS__CALLS_OPEN of them: the oldest makes room.
+ * A slot that is closed keeps its memory for the next call. */
+
+#define MS__CALLS_OPEN 256 /* twice the calls that a provider takes in one turn */
+
+typedef struct ms__call {
+    ms_str agent, turn, id, tool; /* views into text */
+    char *text;
+    size_t cap;
+    uint64_t order;
+    bool open;
+    bool old; /* its agent has got a result since */
+} ms__call;
+
+/* stb_ds' array, grown by one zeroed slot; NULL: no memory. */
+static ms__call *ms__calls_grow(ms_writer *w)
+{
+    ms__scratch scratch;
+    ms__call fresh;
+    memset(&fresh, 0, sizeof fresh);
+    scratch.arena = w->arena;
+    ms__scratch_now = &scratch;
+    if (setjmp(scratch.no_memory) != 0) {
+        ms__scratch_now = NULL;
+        return NULL;
+    }
+    stbds_arrput(w->calls, fresh);
+    ms__scratch_now = NULL;
+    return &stbds_arrlast(w->calls);
+}
+
+/* A slot for one more call; closes what the agent had left open before its last result.
+ */
+static ms__call *ms__call_slot(ms_writer *w, ms_str agent)
+{
+    ms__call *closed = NULL, *oldest = NULL;
+    for (ptrdiff_t i = 0; i < stbds_arrlen(w->calls); i++) {
+        ms__call *c = &w->calls[i];
+        if (c->open && c->old && ms_str_equal(c->agent, agent)) c->open = false;
+        if (!c->open) closed = c;
+        if (!oldest || c->order < oldest->order) oldest = c;
+    }
+    if (closed) return closed;
+    return stbds_arrlen(w->calls) < MS__CALLS_OPEN ? ms__calls_grow(w) : oldest;
+}
+
+/* Copies s to *at and steps behind it. */
+static ms_str ms__call_text(char **at, ms_str s)
+{
+    char *copy = s.ptr ? *at : NULL;
+    if (s.len > 0) memcpy(copy, s.ptr, s.len);
+    *at += s.len;
+    return ms_str_n(copy, s.len);
+}
+
+/* A call is written: remembers its id. */
+static ms_result ms__call_opens(ms_writer *w, const ms_envelope *m, ms_str id,
+                                ms_error *err)
+{
+    size_t size = m->agent_key.len + m->turn_id.len + id.len + m->tool.len;
+    ms__call *c = ms__call_slot(w, m->agent_key);
+    if (c && size >= c->cap) {
+        size_t cap = size < 48 ? 64 : size * 2;
+        char *text = (char *)ms_arena_alloc(w->arena, cap);
+        c->open = false;
+        c->cap = text ? cap : 0;
+        c->text = text;
+    }
+    if (!c || !c->text) return ms__no_arena(err, w->arena, size);
+    char *at = c->text;
+    c->agent = ms__call_text(&at, m->agent_key);
+    c->turn = ms__call_text(&at, m->turn_id);
+    c->id = ms__call_text(&at, id);
+    c->tool = ms__call_text(&at, m->tool);
+    c->order = w->n_calls++;
+    c->open = true;
+    c->old = false;
+    return MS_OK;
+}
+
+/* Does a call come before another one as what a result answers? One of the result's tool
+ * first, then the older one. */
+static bool ms__call_is_nearer(const ms__call *c, const ms__call *than, ms_str tool)
+{
+    bool same = tool.ptr && ms_str_equal(c->tool, tool);
+    bool same_than = tool.ptr && ms_str_equal(than->tool, tool);
+    return same != same_than ? same : c->order < than->order;
+}
+
+/* A result is written: the call that it answers, or NULL. */
+static const ms__call *ms__call_answered(ms_writer *w, const ms_envelope *m)
+{
+    ms__call *found = NULL;
+    for (ptrdiff_t i = 0; i < stbds_arrlen(w->calls); i++) {
+        ms__call *c = &w->calls[i];
+        if (!c->open || !ms_str_equal(c->agent, m->agent_key)) continue;
+        bool answers = m->call_id.ptr ? ms_str_equal(c->id, m->call_id)
+                                      : ms_str_equal(c->turn, m->turn_id);
+        c->old = true;
+        if (answers && (!found || ms__call_is_nearer(c, found, m->tool))) found = c;
+    }
+    if (found) found->open = false;
+    return found;
+}
+
+#define MS__DERIVED_ID 32 /* room for "call_" and a number */
+
+/* An id from the sequence number, or one more than the last. */
+static ms_str ms__id_made_up(ms_writer *w, const ms_envelope *m,
+                             char derived[MS__DERIVED_ID])
+{
+    uint64_t number = m->seq ? m->seq : w->written + 1;
+    if (number <= w->last_id) number = w->last_id + 1;
+    w->last_id = number;
+    memcpy(derived, "call_", 5);
+    return ms_str_n(derived, 5 + ms__u64_write(number, derived + 5));
+}
+
+/* A call is about to be written: its id, or one made up. What was paired before (see
+ * [project]) needs no remembering. */
+static ms_result ms__call_begins(ms_writer *w, const ms_envelope *m,
+                                 char derived[MS__DERIVED_ID], ms_str *id, ms_error *err)
+{
+    *id = m->call_id.ptr ? m->call_id : ms__id_made_up(w, m, derived);
+    return w->paired ? MS_OK : ms__call_opens(w, m, *id, err);
+}
+
+/* The id and the tool of a result about to be written, its own or those of its call. */
+static void ms__call_ends(ms_writer *w, const ms_envelope *m, ms_str *id, ms_str *tool)
+{
+    const ms__call *call = w->paired ? NULL : ms__call_answered(w, m);
+    *id = m->call_id.ptr || !call ? m->call_id : call->id;
+    *tool = m->tool.ptr || !call ? m->tool : call->tool;
+}
+
+/* ---- stb_ds goes: its names are the program's again. */
+
+#undef stbds_rand_seed
+#undef stbds_hash_bytes
+#undef stbds_hash_string
+#undef stbds_stralloc
+#undef stbds_strreset
+#undef stbds_unit_tests
+#undef stbds_arrgrowf
+#undef stbds_arrfreef
+#undef stbds_hmfree_func
+#undef stbds_hmget_key
+#undef stbds_hmget_key_ts
+#undef stbds_hmput_default
+#undef stbds_hmput_key
+#undef stbds_hmdel_key
+#undef stbds_shmode_func
+#undef stbds_string_arena
+#undef stbds_string_block
+#undef stbds_array_header
+#undef stbds_hash_bucket
+#undef stbds_hash_index
+#undef stbds_hash_seed
+#undef stbds_probe_position
+#undef stbds_log2
+#undef stbds_make_hash_index
+#undef stbds_siphash_bytes
+#undef stbds_is_key_equal
+#undef stbds_hm_find_slot
+#undef stbds_strdup
+#undef STBDS_SH_NONE
+#undef STBDS_SH_DEFAULT
+#undef STBDS_SH_STRDUP
+#undef STBDS_SH_ARENA
+#ifdef __cplusplus
+#undef stbds_arrgrowf_wrapper
+#undef stbds_hmget_key_wrapper
+#undef stbds_hmget_key_ts_wrapper
+#undef stbds_hmput_default_wrapper
+#undef stbds_hmput_key_wrapper
+#undef stbds_hmdel_key_wrapper
+#undef stbds_shmode_func_wrapper
+#endif
+#pragma pop_macro("STBDS_REALLOC")
+#pragma pop_macro("STBDS_FREE")
+#ifndef MS__STB_SEEN
+#undef INCLUDE_STB_DS_H
+#endif
+#ifndef MS__STB_IMPLEMENTATION_SEEN
+#undef STB_DS_IMPLEMENTATION
+#endif
+#ifndef MS__STB_SHORT_NAMES_OFF
+#undef STBDS_NO_SHORT_NAMES
+#endif
+
+
+/* ==== [dialect] published message formats ============================================
+ * A dialect is a table row: a name, a reader, a writer. Readers turn one JSON object
+ * into envelopes, writers turn envelopes into JSON as they come, so that neither needs
+ * the whole conversation. Where the messages of one turn are one object, the writer holds
+ * them back until another turn begins. Nothing here knows a store.
+ *
+ * Nothing is lost: a member that no field stands for is kept, as it is spelled, in
+ * `extra` (of a tool call: in `call_extra`) and comes back. So does a known member
+ * whose value says "nothing" (null, or empty text), since the builders of the framework
+ * leave those out; and, read leniently, one of a wrong kind, with a neutral value in
+ * the field that the writer leaves out again. Of repeated members the last counts.
+ *
+ * framework. One message, one object. Members in the order of its builders: type,
+ * content, tool, args, worker, task, from_manager, timestamp, phase_id, error_type,
+ * from_worker, summary, turn_id, then the extra ones. location and agent_key are read
+ * into the fields and written when asked for. What only other formats have travels in
+ * members of its own: role, tool_call_id, joined, call, id, idempotency_key.
+ *
+ * openai. One chat message, one or more envelopes: content becomes a message, each of
+ * its tool calls an ACTION that is JOINED to what stood before it; the writer puts them
+ * together again. Arguments are the text of an object, not an object; text that is no
+ * JSON is kept as text.
+ *
+ * anthropic, gemini, pydantic-ai: a message is a list of blocks; chat-strict is written as
+ * openai, and differs only when a history is projected. session, task, envelope: what a
+ * format has no member for goes into an object "msgstore", so that every message comes
+ * back from them as it was. The rules of each stand where it begins, with what it makes of
+ * each type.
+ *
+ * Exceptions to "equal as JSON": envelope gives back rows in their canonical form;
+ * pydantic-ai gives an id to a call that has none, as its readers would; members that
+ * stand beside the parts of a systemInstruction are not kept.
+ *
+ * Crossing. What each type becomes in the chat formats (openai, chat-strict, anthropic,
+ * gemini, pydantic-ai; their words differ, their meaning does not):
+ *   type                              chat                           framework
+ *   user_message, task, script_
+ *     instruction                     user text                      same word
+ *   assistant_message, final, plans   assistant text                 same word
+ *   action                            assistant with a tool call     same word
+ *   observation, error                tool result of the call that   same word
+ *                                     is open (see below), else
+ *                                     user text that says what it is
+ *   delegation                        assistant text "Delegated to w: task"
+ *   synthesis, global_observation     user text "[source] text"      same word
+ *   director_, injected_context       system text                    same word
+ *   text of a role                    that role                      injected_context, role
+ *   any other                         assistant text or their role   own word, lower case
+ * So between chat formats roles, texts, tools, arguments, ids and order are kept; between
+ * the others everything is. Content that is JSON becomes its text where a format wants
+ * text. An extra member whose name means something else in the target is moved into a
+ * member `extra`, all others go along: a dialect alone is no filter, the projector is.
+ * What the chat formats have no place for (time, turn, summary, error type, phase) is left
+ * out: providers refuse members that they do not know.
+ *
+ * Which call does a result without an id answer? The oldest open one of the same agent
+ * and turn; once an agent has got results and calls again, what was open before is
+ * closed. Ids repeat in real traces, so an id is never looked up in a map of the whole
+ * conversation. Of several open calls one of the result's tool comes first. A call
+ * without an id is given call_<sequence number>, or one more than the last given where
+ * that is not larger, so that no two are the same.
+ * (D1) A reader gives envelopes that pass ms_envelope_check, or nothing and an error.
+ * (D2) Written in the dialect it came from, a message equals its source as JSON.
+ * ================================================================================== */
+
+/* ---- What readers share. */
+
+/* Of a reader, `extra` is the object being written (empty: nothing yet), by `writer`. */
+
+static ms_result ms__read_kind(ms_reader *r, const char *name, const char *expected,
+                               ms_str found)
+{
+    return ms__at_field(r->err, ms__fail(r->err, MS_E_KIND, "%s is '%v', %s was expected",
+                                         name, MS__V(found), expected), name);
+}
+
+static ms_result ms__read_missing(ms_reader *r, const char *name)
+{
+    return ms__at_field(r->err, ms__fail(r->err, MS_E_MISSING, "the member %s is missing",
+                                         name), name);
+}
+
+/* The text of a JSON string into *out. */
+static ms_result ms__read_text(ms_reader *r, ms_str value, ms_str *out)
+{
+    ms_result code = ms_json_string(value, r->arena, out);
+    return code == MS_OK ? MS_OK : ms__no_arena(r->err, r->arena, value.len);
+}
+
+/* A JSON value as it is; with repair, cleaned of what no reader would take. */
+static ms_result ms__read_json(ms_reader *r, ms_str value, ms_str *out)
+{
+    *out = value;
+    if (!r->repair || ms_json_check(value, NULL, NULL, NULL) == MS_OK) return MS_OK;
+    ms_buf buf;
+    ms_json_writer w;
+    memset(&buf, 0, sizeof buf);
+    buf.arena = r->arena;
+    ms_json_init(&w, ms_buf_write, &buf, false);
+    ms_json_put_raw(&w, value);
+    if (ms_json_finish(&w) != MS_OK) return ms__no_arena(r->err, r->arena, value.len);
+    *out = ms_buf_text(&buf);
+    return MS_OK;
+}
+
+static void ms__extra_begin(ms_reader *r)
+{
+    memset(&r->extra, 0, sizeof r->extra);
+    r->extra.arena = r->arena;
+    ms_json_init(&r->writer, ms_buf_write, &r->extra, false);
+}
+
+/* Keeps a member as it is spelled. */
+static void ms__extra_put(ms_reader *r, ms_str key, ms_str value)
+{
+    if (r->writer.depth == 0) ms_json_begin_object(&r->writer);
+    ms_json_put_raw(&r->writer, key);
+    ms__json_colon(&r->writer);
+    ms_json_put_raw(&r->writer, value);
+}
+
+static ms_result ms__extra_end(ms_reader *r, ms_str *out)
+{
+    *out = ms__absent();
+    if (r->writer.depth == 0) return MS_OK;
+    ms_json_end_object(&r->writer);
+    if (ms_json_finish(&r->writer) != MS_OK)
+        return ms__no_arena(r->err, r->arena, r->extra.len);
+    *out = ms_buf_text(&r->extra);
+    return MS_OK;
+}
+
+/* The time of a message from a JSON number, with its spelling when that is not ours. */
+static ms_result ms__read_time(ms_reader *r, ms_str value, const char *name,
+                               ms_envelope *m)
+{
+    char shortest[MS_F64_MAX];
+    if (ms_json_kind_of(value) != MS_JSON_NUMBER)
+        return ms__read_kind(r, name, "a number of seconds", value);
+    if (ms_json_f64(value, &m->time) != MS_OK)
+        return ms__at_field(r->err,
+                            ms__fail(r->err, MS_E_RANGE,
+                                     "%s is '%v', seconds as a "
+                                     "finite number were expected",
+                                     name, MS__V(value)),
+                            name);
+    m->has_time = true;
+    m->time_text = ms__absent();
+    ms_str ours = ms_str_n(shortest, ms_f64_write(m->time, shortest));
+    if (!ms_str_equal(ours, value)) m->time_text = value;
+    return MS_OK;
+}
+
+static ms_result ms__one_envelope(ms_reader *r, const ms_envelope *m, ms_envelopes *out)
+{
+    out->items = (ms_envelope *)ms_arena_alloc(r->arena, sizeof *m);
+    if (!out->items) return ms__no_arena(r->err, r->arena, sizeof *m);
+    out->items[0] = *m;
+    out->count = 1;
+    return MS_OK;
+}
+
+/* ---- What writers share. */
+
+static void ms__write_field(ms_writer *w, const char *name, ms_str text, bool json)
+{
+    if (!text.ptr) return;
+    ms_json_key(&w->json, ms_str_of(name));
+    if (json) ms_json_put_raw(&w->json, text);
+    else ms_json_put_string(&w->json, text);
+}
+
+/* Is the key one of a list of names that ends with NULL? */
+static bool ms__is_named(ms_str key, const char *const *names)
+{
+    for (; names && *names; names++)
+        if (ms_json_string_is(key, ms_str_of(*names))) return true;
+    return false;
+}
+
+/* The members of an object as they are, but for the names of the list. */
+static void ms__put_members(ms_writer *w, ms_str object, const char *const *but)
+{
+    ms_json_iter it = ms_json_iterate(object);
+    if (!object.ptr || !it.object) return;
+    while (ms_json_next(&it)) {
+        if (ms__is_named(it.key, but)) continue;
+        ms_json_put_raw(&w->json, it.key);
+        ms__json_colon(&w->json);
+        ms_json_put_raw(&w->json, it.value);
+    }
+}
+
+static bool ms__has_member(ms_str object, const char *name)
+{
+    ms_str value;
+    return object.ptr && ms_json_member(object, ms_str_of(name), &value);
+}
+
+/* The members of extra; those for whom `taken` says so go into a member "extra", then also
+ * one that is called so itself. */
+static void ms__write_extra(ms_writer *w, ms_str extra,
+                            bool (*taken)(ms_writer *w, ms_str key, ms_str value))
+{
+    bool some = false, all = true;
+    ms_json_iter it = ms_json_iterate(extra);
+    while (ms_json_next(&it)) {
+        if (taken(w, it.key, it.value)) some = true;
+        else all = false;
+    }
+    for (int pass = all && some ? 1 : 0; pass < (some ? 2 : 1); pass++) {
+        if (pass == 1) {
+            ms_json_key(&w->json, MS_STR("extra"));
+            ms_json_begin_object(&w->json);
+        }
+        it = ms_json_iterate(extra);
+        while (ms_json_next(&it)) {
+            bool moves = taken(w, it.key, it.value) ||
+                         (some && ms_json_string_is(it.key, MS_STR("extra")));
+            if (moves != (pass == 1)) continue;
+            ms_json_put_raw(&w->json, it.key);
+            ms__json_colon(&w->json);
+            ms_json_put_raw(&w->json, it.value);
+        }
+        if (pass == 1) ms_json_end_object(&w->json);
+    }
+}
+
+static void ms__write_time(ms_writer *w, const char *name, const ms_envelope *m)
+{
+    double spelled;
+    if (!m->has_time) return;
+    ms_json_key(&w->json, ms_str_of(name));
+    if (m->time_text.ptr && ms_json_f64(m->time_text, &spelled) == MS_OK &&
+        spelled == m->time)
+        ms_json_put_raw(&w->json, m->time_text);
+    else
+        ms_json_put_f64(&w->json, m->time);
+}
+
+/* ---- What a format has no place for, in an object "msgstore" where the format lets one
+ * keep something: fields by the names of MS_FIELDS, and type, role, joined, time. `said`
+ * has the bits of what the format itself says; type and role are what its reader would
+ * make of what was written. A bit of TIME_TEXT means that the time is said. */
+
+#define MS__REST "msgstore"
+#define MS__REST_NEVER ((uint32_t)1 << MS_F_EXTRA | (uint32_t)1 << MS_F_TIME_TEXT)
+#define MS__REST_PLACE ((uint32_t)1 << MS_F_LOCATION | (uint32_t)1 << MS_F_AGENT_KEY)
+#define MS__SAID(field) ((uint32_t)1 << MS_F_##field)
+
+/* Writes what the format has no member for; false: there was nothing to write. */
+static bool ms__rest_write(ms_writer *w, const ms_envelope *m, ms_type type, ms_role role,
+                           uint32_t said)
+{
+    uint32_t set = ms__fields_of(m) & ~said & ~MS__REST_NEVER;
+    ms_role is = ms__role_of(m->role, m->type);
+    bool time = m->has_time && !(said & MS__SAID(TIME_TEXT));
+    bool joined = (m->flags & MS_FLAG_JOINED) != 0;
+    if (!w->with_location) set &= ~MS__REST_PLACE;
+    if (type == m->type) set &= ~MS__SAID(TYPE_NAME);
+    if (role == is) set &= ~MS__SAID(ROLE_NAME);
+    if (set == 0 && type == m->type && role == is && !time && !joined) return false;
+    ms_json_key(&w->json, MS_STR(MS__REST));
+    ms_json_begin_object(&w->json);
+    if (type != m->type && m->type != MS_T_OTHER)
+        ms__write_field(w, "type", ms_str_of(ms_type_word(m->type)), false);
+    if (role != is && is != MS_ROLE_OTHER)
+        ms__write_field(w, "role", ms_str_of(ms_role_word(is)), false);
+    if (joined) ms__write_field(w, "joined", MS_STR("true"), true);
+    if (time) {
+        ms_json_key(&w->json, MS_STR("time"));
+        ms_json_put_f64(&w->json, m->time);
+    }
+    for (; set; set &= set - 1) {
+        unsigned f = ms__lowest(set);
+        ms__write_field(w, ms__fields[f].name, ms__field_text(m, f),
+                        ms__field_is_json(m, f));
+    }
+    ms_json_end_object(&w->json);
+    return true;
+}
+
+static unsigned ms__field_named(ms_str key)
+{
+    for (unsigned f = 1; f < MS_FIELD_COUNT; f++)
+        if (ms_json_string_is(key, ms_str_of(ms__fields[f].name))) return f;
+    return 0;
+}
+
+/* One member of the object into its place; false: it does not fit. */
+static bool ms__rest_take(ms_reader *r, ms_str key, ms_str value, ms_envelope *m)
+{
+    ms_json_kind kind = ms_json_kind_of(value);
+    unsigned f = ms__field_named(key);
+    ms_str text = value;
+    if (ms_json_string_is(key, MS_STR("time")))
+        return (m->has_time = ms_json_f64(value, &m->time) == MS_OK);
+    if (ms_json_string_is(key, MS_STR("joined"))) {
+        if (kind == MS_JSON_TRUE) m->flags |= MS_FLAG_JOINED;
+        return kind == MS_JSON_TRUE;
+    }
+    if (kind == MS_JSON_STRING && ms_json_string(value, r->arena, &text) != MS_OK)
+        return false;
+    if (ms_json_string_is(key, MS_STR("type"))) {
+        m->type = kind == MS_JSON_STRING ? ms_type_of_word(text) : MS_T_NONE;
+        return m->type != MS_T_NONE;
+    }
+    if (ms_json_string_is(key, MS_STR("role"))) {
+        m->role = kind == MS_JSON_STRING ? ms_role_of_word(text) : MS_ROLE_OTHER;
+        return m->role != MS_ROLE_OTHER;
+    }
+    if (f == 0 || (MS__REST_NEVER >> f & 1)) return false;
+    if (ms__fields[f].kind == MS__KIND_TEXT && kind != MS_JSON_STRING) return false;
+    if (ms__fields[f].kind == MS__KIND_OBJECT && kind != MS_JSON_OBJECT) return false;
+    if (f == MS_F_TYPE_NAME) m->type = MS_T_OTHER;
+    if (f == MS_F_ROLE_NAME) m->role = MS_ROLE_OTHER;
+    ms__field_set(m, f, text, kind != MS_JSON_STRING);
+    return true;
+}
+
+/* Sets what the object says, over what the format said. When it does not fit: an error, or
+ * when lenient *kept is false, nothing is set, and the object is extra. */
+static ms_result ms__rest_read(ms_reader *r, ms_str value, ms_envelope *m, bool *kept)
+{
+    ms_envelope with = *m;
+    ms_json_iter it = ms_json_iterate(value);
+    *kept = ms_json_kind_of(value) == MS_JSON_OBJECT;
+    while (*kept && ms_json_next(&it)) *kept = ms__rest_take(r, it.key, it.value, &with);
+    if (*kept) *m = with;
+    if (*kept || r->lenient) return MS_OK;
+    if (!it.object) return ms__read_kind(r, MS__REST, "an object", value);
+    ms_result code = ms__fail(r->err, MS_E_TYPE, "%v is '%v', no field holds that",
+                              MS__V(it.key), MS__V(it.value));
+    return ms__at_field(r->err, code, MS__REST);
+}
+
+/* ---- How chat formats say a message: a role and a value. */
+
+/* USER, ASSISTANT, TOOL for a result; of a message that is a role and a text its role. */
+static ms_role ms__chat_role(const ms_envelope *m)
+{
+    switch ((ms__projection)ms__type_row_of(m->type)->projection) {
+    case MS__AS_CALL:
+    case MS__AS_DELEGATE:
+        return MS_ROLE_ASSISTANT;
+    case MS__AS_ANSWER:
+        return MS_ROLE_TOOL;
+    case MS__AS_USER_TEXT:
+    case MS__AS_SOURCED_TEXT:
+        return MS_ROLE_USER;
+    case MS__AS_ASSISTANT_TEXT:
+        return m->role == MS_ROLE_USER ? MS_ROLE_USER : MS_ROLE_ASSISTANT;
+    case MS__AS_ROLE_TEXT:
+        break;
+    }
+    return ms__role_of(m->role, m->type);
+}
+
+static bool ms__is_answer(const ms_envelope *m)
+{
+    return ms__type_row_of(m->type)->projection == MS__AS_ANSWER;
+}
+
+/* The word of a role that ms__chat_role gave. */
+static ms_str ms__chat_word(const ms_envelope *m, ms_role role)
+{
+    return role == MS_ROLE_OTHER ? m->role_name : ms_str_of(ms_role_word(role));
+}
+
+/* What stands before a result that answers no call, in a user's text. */
+static ms_str ms__answer_prefix(const ms_envelope *m)
+{
+    return m->type == MS_T_ERROR ? MS_STR("Error: ") : MS_STR("Observation: ");
+}
+
+static void ms__buf_add(ms_buf *buf, ms_result *code, ms_str s)
+{
+    if (*code == MS_OK && s.len > 0) *code = ms_buf_write(buf, s.ptr, s.len);
+}
+
+/* What is said: the content, but for delegations and what has a source a text that tells
+ * it, put together in `scratch` and valid until that is written to again. */
+static ms_result ms__chat_said(const ms_envelope *m, ms_buf *scratch, ms_value *out)
+{
+    ms_result code = MS_OK;
+    bool delegation = m->type == MS_T_DELEGATION;
+    ms_str source = delegation ? m->worker
+                    : m->from_manager.ptr ? m->from_manager : m->from_worker;
+    *out = m->content;
+    if (m->type == MS_T_GLOBAL_OBSERVATION && m->summary.ptr)
+        *out = ms_text_n(m->summary);
+    if (!delegation && (m->type != MS_T_GLOBAL_OBSERVATION || !source.len) &&
+        (m->type != MS_T_SYNTHESIS || !source.len))
+        return MS_OK;
+    scratch->len = 0;
+    if (delegation && !source.len) {
+        *out = ms_text_n(m->task);
+        return MS_OK;
+    }
+    ms__buf_add(scratch, &code, delegation ? MS_STR("Delegated to ") : MS_STR("["));
+    ms__buf_add(scratch, &code, source);
+    ms__buf_add(scratch, &code, delegation ? MS_STR(": ") : MS_STR("] "));
+    ms__buf_add(scratch, &code, delegation ? m->task : out->text);
+    *out = ms_text_n(ms_buf_text(scratch));
+    return code;
+}
+
+/* Is the message the next one of the turn that came before? A history can have left out
+ * what it was joined to. */
+static bool ms__joins(const ms_writer *w, const ms_envelope *m)
+{
+    return (m->flags & MS_FLAG_JOINED) && (m->seq == 0 || m->seq == w->last_seq + 1);
+}
+
+
+/* A text of that role. */
+static ms_envelope ms__role_text(ms_role role, ms_value content)
+{
+    if (role == MS_ROLE_USER) return ms_user_message(content);
+    if (role == MS_ROLE_ASSISTANT) return ms_assistant_message(content);
+    return ms_text_message(role == MS_ROLE_SYSTEM ? MS_ROLE_NONE : role, content);
+}
+
+
+/* ==== [fmt-framework] messages of the agent framework =========================== */
+
+/* Members that stand for a field. `own` are the framework's: of another kind they are
+ * wrong; the others only count when they fit. */
+static const struct ms__member {
+    const char *name;
+    ms_field field;
+    bool own;
+} ms__framework[] = {
+    {"content", MS_F_CONTENT, true},
+    {"tool", MS_F_TOOL, true},
+    {"args", MS_F_ARGS, true},
+    {"worker", MS_F_WORKER, true},
+    {"task", MS_F_TASK, true},
+    {"from_manager", MS_F_FROM_MANAGER, true},
+    {"phase_id", MS_F_PHASE_ID, true},
+    {"error_type", MS_F_ERROR_TYPE, true},
+    {"from_worker", MS_F_FROM_WORKER, true},
+    {"summary", MS_F_SUMMARY, true},
+    {"turn_id", MS_F_TURN_ID, true},
+    {"location", MS_F_LOCATION, true},
+    {"agent_key", MS_F_AGENT_KEY, true},
+    {"tool_call_id", MS_F_CALL_ID, false},
+    {"call", MS_F_CALL_EXTRA, false},
+    {"id", MS_F_ID, false},
+    {"idempotency_key", MS_F_KEY, false},
+};
+#define MS__FRAMEWORK_ROWS (sizeof ms__framework / sizeof ms__framework[0])
+/* The members in front of the timestamp. */
+#define MS__FRAMEWORK_HEAD 6
+
+static const struct ms__member *ms__framework_member(ms_str key)
+{
+    for (size_t i = 0; i < MS__FRAMEWORK_ROWS; i++)
+        if (ms_json_string_is(key, ms_str_of(ms__framework[i].name)))
+            return &ms__framework[i];
+    return NULL;
+}
+
+/* May a field hold a JSON value of that kind? Says what may stand there. */
+static const char *ms__framework_expects(ms_field field, ms_json_kind kind, bool *fits)
+{
+    switch (field) {
+    case MS_F_CONTENT:
+        *fits = true;
+        return "any value";
+    case MS_F_ARGS:
+        *fits = kind == MS_JSON_OBJECT || kind == MS_JSON_STRING;
+        return "an object";
+    case MS_F_CALL_EXTRA:
+        *fits = kind == MS_JSON_OBJECT;
+        return "an object";
+    case MS_F_PHASE_ID:
+        *fits = kind == MS_JSON_STRING || kind == MS_JSON_NUMBER;
+        return "a number or a string";
+    default:
+        *fits = kind == MS_JSON_STRING;
+        return "a string";
+    }
+}
+
+/* Names that messages are found by have rules of their own. */
+static ms_result ms__framework_name(ms_reader *r, const struct ms__member *row,
+                                    ms_str text, bool *kept)
+{
+    bool turn = row->field == MS_F_TURN_ID;
+    bool name = turn || row->field == MS_F_LOCATION || row->field == MS_F_AGENT_KEY ||
+                row->field == MS_F_KEY;
+    if (!name) return MS_OK;
+    bool strict = row->own && !r->lenient;
+    ms_result code = ms__key_check(text, row->name, turn, strict ? r->err : NULL);
+    if (code == MS_OK || strict) return code;
+    *kept = false;
+    return MS_OK;
+}
+
+/* Puts a member into its field. *kept tells whether it belongs there; else it is extra.
+ */
+static ms_result ms__framework_take(ms_reader *r, const struct ms__member *row,
+                                    ms_str value, ms_envelope *m, bool *kept)
+{
+    ms_json_kind kind = ms_json_kind_of(value);
+    bool required = ms__type_row_of(m->type)->required >> row->field & 1;
+    bool json = kind != MS_JSON_STRING;
+    ms_str text;
+    const char *expected = ms__framework_expects(row->field, kind, kept);
+    if (!*kept && row->own && !r->lenient && (kind != MS_JSON_NULL || required))
+        return ms__read_kind(r, row->name, expected, value);
+    if (!*kept) return MS_OK;
+    MS__TRY(json ? ms__read_json(r, value, &text) : ms__read_text(r, value, &text));
+    *kept = text.len > 0 || !row->own || required || row->field == MS_F_CONTENT ||
+            row->field == MS_F_LOCATION || row->field == MS_F_AGENT_KEY;
+    if (*kept) MS__TRY(ms__framework_name(r, row, text, kept));
+    if (*kept) ms__field_set(m, row->field, text, json);
+    return MS_OK;
+}
+
+/* Of repeated members the last counts: the values, by row. */
+typedef struct ms__framework_last {
+    const char *row[MS__FRAMEWORK_ROWS];
+    const char *timestamp, *role, *joined;
+    ms_str type;
+} ms__framework_last;
+
+static const char **ms__framework_place(ms__framework_last *last, ms_str key)
+{
+    const struct ms__member *row = ms__framework_member(key);
+    if (row) return &last->row[row - ms__framework];
+    if (ms_json_string_is(key, MS_STR("timestamp"))) return &last->timestamp;
+    if (ms_json_string_is(key, MS_STR("role"))) return &last->role;
+    if (ms_json_string_is(key, MS_STR("joined"))) return &last->joined;
+    return NULL;
+}
+
+static ms_result ms__framework_time(ms_reader *r, ms_str value, ms_envelope *m,
+                                    bool *kept)
+{
+    double ignored;
+    ms_json_kind kind = ms_json_kind_of(value);
+    *kept = r->lenient ? ms_json_f64(value, &ignored) == MS_OK : kind != MS_JSON_NULL;
+    return *kept ? ms__read_time(r, value, "timestamp", m) : MS_OK;
+}
+
+static ms_result ms__framework_role(ms_reader *r, ms_str value, ms_envelope *m,
+                                    bool *kept)
+{
+    ms_str word;
+    if (ms_json_kind_of(value) != MS_JSON_STRING) return MS_OK;
+    MS__TRY(ms__read_text(r, value, &word));
+    *kept = word.len > 0;
+    if (!*kept) return MS_OK;
+    m->role = ms_role_of_word(word);
+    if (m->role == MS_ROLE_OTHER) m->role_name = word;
+    return MS_OK;
+}
+
+/* The type must be known before the members: what is required depends on it. */
+static ms_result ms__framework_type(ms_reader *r, ms_str value, ms_envelope *m)
+{
+    ms_str word;
+    if (!value.ptr) return ms__read_missing(r, "type");
+    if (ms_json_kind_of(value) != MS_JSON_STRING)
+        return ms__read_kind(r, "type", "a string", value);
+    MS__TRY(ms__read_text(r, value, &word));
+    m->type = ms_type_of_word(word);
+    bool known = m->type != MS_T_NONE && m->type != MS_T_TEXT;
+    if (known) return MS_OK; /* those of other formats come from our own writer */
+    if (!r->lenient || word.len == 0)
+        return ms__at_field(r->err,
+                            ms__fail(r->err, MS_E_TYPE,
+                                     "type '%v' is not a word of "
+                                     "the framework format",
+                                     MS__V(word)),
+                            "type");
+    m->type = MS_T_OTHER;
+    m->type_name = word;
+    return MS_OK;
+}
+
+/* What is required but missing: an error, or when lenient a neutral value. */
+static ms_result ms__read_required(ms_reader *r, ms_envelope *m)
+{
+    uint32_t required = ms__type_row_of(m->type)->required;
+    for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
+        if (!(required >> f & 1) || ms__field_text(m, f).ptr) continue;
+        if (!r->lenient) return ms__read_missing(r, ms__fields[f].name);
+        if (f == MS_F_ARGS) m->args = ms_json(MS_STR("{}"));
+        else if (f == MS_F_CONTENT && m->type == MS_T_OBSERVATION)
+            m->content = ms_json(MS_STR("null"));
+        else ms__field_set(m, f, MS_STR(""), false);
+    }
+    return MS_OK;
+}
+
+/* Is it a member of the framework's own that says something? A strict reader takes that
+ * in or refuses it; only null and empty text of what is optional it leaves as extra. */
+static bool ms__framework_owns(const struct ms__member *row, bool timestamp, ms_str value)
+{
+    if (ms_json_kind_of(value) == MS_JSON_NULL) return false;
+    if (!row) return timestamp;
+    return row->own && (row->field == MS_F_LOCATION || row->field == MS_F_AGENT_KEY ||
+                        !ms_json_string_is(value, MS_STR("")));
+}
+
+/* Takes one member in, or keeps it as extra. */
+static ms_result ms__framework_one(ms_reader *r, ms__framework_last *last, ms_str key,
+                                   ms_str value, ms_envelope *m)
+{
+    const char **place = ms__framework_place(last, key);
+    const struct ms__member *row = ms__framework_member(key);
+    bool kept = false;
+    if (place && *place != value.ptr) return MS_OK; /* a later one counts */
+    if (row) MS__TRY(ms__framework_take(r, row, value, m, &kept));
+    else if (place == &last->timestamp) MS__TRY(ms__framework_time(r, value, m, &kept));
+    else if (place == &last->role) MS__TRY(ms__framework_role(r, value, m, &kept));
+    else if (place == &last->joined && ms_json_kind_of(value) == MS_JSON_TRUE) {
+        m->flags |= MS_FLAG_JOINED;
+        kept = true;
+    }
+    if (kept) return MS_OK;
+    bool required = row && (ms__type_row_of(m->type)->required >> row->field & 1);
+    if (required || ms__framework_owns(row, place == &last->timestamp, value))
+        m->flags |= MS_FLAG_LENIENT;
+    ms__extra_put(r, key, value);
+    return MS_OK;
+}
+
+static ms_result ms__framework_read(ms_reader *r, ms_envelopes *out)
+{
+    ms_envelope m;
+    ms__framework_last last;
+    memset(&m, 0, sizeof m);
+    memset(&last, 0, sizeof last);
+    ms_json_iter it = ms_json_iterate(r->json);
+    while (ms_json_next(&it)) {
+        const char **place = ms__framework_place(&last, it.key);
+        if (place) *place = it.value.ptr;
+        else if (ms_json_string_is(it.key, MS_STR("type"))) last.type = it.value;
+    }
+    MS__TRY(ms__framework_type(r, last.type, &m));
+    ms__extra_begin(r);
+    it = ms_json_iterate(r->json);
+    while (ms_json_next(&it))
+        if (!ms_json_string_is(it.key, MS_STR("type")))
+            MS__TRY(ms__framework_one(r, &last, it.key, it.value, &m));
+    MS__TRY(ms__extra_end(r, &m.extra));
+    MS__TRY(ms__read_required(r, &m));
+    return ms__one_envelope(r, &m, out);
+}
+
+/* Would the reader take a guest's value into its field? What has no room here is too long
+ * for a key. */
+static bool ms__framework_fits(const struct ms__member *row, ms_str value)
+{
+    char room[MS_KEY_MAX + 16];
+    ms_arena arena;
+    bool fits;
+    ms_str text;
+    (void)ms__framework_expects(row->field, ms_json_kind_of(value), &fits);
+    if (!fits || row->field != MS_F_KEY) return fits;
+    ms_arena_init_fixed(&arena, room, sizeof room);
+    return ms_json_string(value, &arena, &text) == MS_OK &&
+           ms__key_check(text, row->name, false, NULL) == MS_OK;
+}
+
+/* Must an extra member move, because its name is one that the writer has put itself, or
+ * one under which the reader would take it for something else? Bits of `emitted`: the
+ * rows, then timestamp, role, joined, and whether the framework's own oddities are to
+ * stay. */
+static bool ms__framework_taken(ms_writer *w, ms_str key, ms_str value)
+{
+    const struct ms__member *row = ms__framework_member(key);
+    bool stays = w->emitted >> 28 & 1;
+    if (row && (w->emitted >> (row - ms__framework) & 1)) return true;
+    if (row) {
+        return row->own ? !stays && ms__framework_owns(row, false, value)
+                        : ms__framework_fits(row, value);
+    }
+    if (ms_json_string_is(key, MS_STR("type"))) return true;
+    if (ms_json_string_is(key, MS_STR("timestamp")))
+        return (w->emitted >> 29 & 1) ||
+               (!stays && ms__framework_owns(NULL, true, value));
+    if (ms_json_string_is(key, MS_STR("role")))
+        return (w->emitted >> 30 & 1) || (ms_json_kind_of(value) == MS_JSON_STRING &&
+                                          !ms_json_string_is(value, MS_STR("")));
+    if (!ms_json_string_is(key, MS_STR("joined"))) return false;
+    return w->emitted >> 31 || ms_json_kind_of(value) == MS_JSON_TRUE;
+}
+
+/* Does the value only stand in for a member that is in extra (see ms__read_required)? */
+static bool ms__framework_stands_in(const ms_envelope *m, size_t row)
+{
+    ms_str text = ms__field_text(m, (unsigned)ms__framework[row].field);
+    bool neutral = text.len == 0 || ms_str_equal(text, MS_STR("{}")) ||
+                   ms_str_equal(text, MS_STR("null"));
+    return neutral && (m->flags & MS_FLAG_LENIENT) &&
+           ms__has_member(m->extra, ms__framework[row].name);
+}
+
+static void ms__framework_fields(ms_writer *w, const ms_envelope *m, size_t from,
+                                 size_t to)
+{
+    uint32_t required = ms__type_row_of(m->type)->required;
+    for (size_t i = from; i < to; i++) {
+        ms_field field = ms__framework[i].field;
+        ms_str text = ms__field_text(m, (unsigned)field);
+        bool place = field == MS_F_LOCATION || field == MS_F_AGENT_KEY;
+        bool empty = text.len == 0 && field != MS_F_CONTENT && !(required >> field & 1);
+        if (!text.ptr || (place && !w->with_location)) continue;
+        if ((empty && ms__framework[i].own) || ms__framework_stands_in(m, i)) continue;
+        ms__write_field(w, ms__framework[i].name, text,
+                        ms__field_is_json(m, (unsigned)field));
+        w->emitted |= (uint32_t)1 << i;
+    }
+}
+
+static ms_result ms__framework_write(ms_writer *w, const ms_envelope *m, size_t n,
+                                     ms_error *err)
+{
+    (void)n;
+    bool role = m->role != MS_ROLE_NONE || m->type == MS_T_TEXT;
+    ms_str word = m->type == MS_T_OTHER ? m->type_name
+                  : m->type == MS_T_TEXT ? MS_STR("injected_context")
+                                         : ms_str_of(ms_type_word(m->type));
+    if (ms__is_empty(word))
+        return ms__at_field(err, ms__fail(err, MS_E_TYPE, "type %u has no word",
+                                          (uint64_t)(unsigned)m->type), "type");
+    w->emitted = m->flags & MS_FLAG_LENIENT ? (uint32_t)1 << 28 : 0;
+    ms_json_begin_object(&w->json);
+    ms__write_field(w, "type", word, false);
+    ms__framework_fields(w, m, 0, MS__FRAMEWORK_HEAD);
+    ms__write_time(w, "timestamp", m);
+    if (m->has_time) w->emitted |= (uint32_t)1 << 29;
+    ms__framework_fields(w, m, MS__FRAMEWORK_HEAD, MS__FRAMEWORK_ROWS);
+    if (role) {
+        ms_role r = ms__role_of(m->role, m->type);
+        ms__write_field(w, "role",
+                        r == MS_ROLE_OTHER ? m->role_name : ms_str_of(ms_role_word(r)),
+                        false);
+        w->emitted |= (uint32_t)1 << 30;
+    }
+    if (m->flags & MS_FLAG_JOINED) {
+        ms__write_field(w, "joined", MS_STR("true"), true);
+        w->emitted |= (uint32_t)1 << 31;
+    }
+    ms__write_extra(w, m->extra, ms__framework_taken);
+    ms_json_end_object(&w->json);
+    return MS_OK;
+}
+
+
+/* ==== [fmt-openai] chat messages ================================================ */
+
+typedef struct ms__chat {
+    ms_str role, content, calls, call_id, name; /* JSON texts; absent: not there */
+    ms_str extra;
+} ms__chat;
+
+/* The members that the format has of its own; the rest is extra. */
+static ms_str *ms__chat_member(ms__chat *c, ms_str key)
+{
+    if (ms_json_string_is(key, MS_STR("role"))) return &c->role;
+    if (ms_json_string_is(key, MS_STR("content"))) return &c->content;
+    if (ms_json_string_is(key, MS_STR("tool_calls"))) return &c->calls;
+    if (ms_json_string_is(key, MS_STR("tool_call_id"))) return &c->call_id;
+    if (ms_json_string_is(key, MS_STR("name"))) return &c->name;
+    return NULL;
+}
+
+/* Are these content parts as the format has them: a list of objects with a type? */
+static bool ms__is_parts(ms_str json)
+{
+    ms_str type;
+    size_t n = 0;
+    if (ms_json_kind_of(json) != MS_JSON_ARRAY) return false;
+    ms_json_iter it = ms_json_iterate(json);
+    for (; ms_json_next(&it); n++)
+        if (!ms_json_member(it.value, MS_STR("type"), &type) ||
+            ms_json_kind_of(type) != MS_JSON_STRING)
+            return false;
+    return n > 0;
+}
+
+/* Content: a string is text; null and a list of parts are JSON; all else does not fit, is
+ * an error, or when lenient extra, with null in its place. */
+static ms_result ms__chat_content(ms_reader *r, ms_str *value, ms_value *out)
+{
+    ms_json_kind kind = ms_json_kind_of(*value);
+    bool json = kind != MS_JSON_STRING;
+    *out = ms_text(NULL);
+    if (!value->ptr) return MS_OK;
+    if (json && kind != MS_JSON_NULL && !ms__is_parts(*value)) {
+        if (!r->lenient)
+            return ms__read_kind(r, "content", "a string, null or a list of parts",
+                                 *value);
+        *value = ms__absent();
+        *out = ms_json(MS_STR("null"));
+        return MS_OK;
+    }
+    MS__TRY(json ? ms__read_json(r, *value, &out->text)
+                 : ms__read_text(r, *value, &out->text));
+    out->json = json;
+    return MS_OK;
+}
+
+static ms_result ms__call_path(ms_reader *r, ms_result code, size_t index)
+{
+    return ms__fail_in(r->err, code, "tool_calls[%u]", (uint64_t)index);
+}
+
+/* Arguments come as a string that should hold an object; only then they are JSON. */
+static ms_result ms__call_args(ms_reader *r, ms_str value, ms_value *out)
+{
+    ms_str inner;
+    ms_json_kind kind = ms_json_kind_of(value);
+    if (kind == MS_JSON_OBJECT && r->lenient) {
+        out->json = true;
+        return ms__read_json(r, value, &out->text);
+    }
+    if (kind != MS_JSON_STRING)
+        return ms__read_kind(r, "function.arguments", "a string", value);
+    MS__TRY(ms__read_text(r, value, &out->text));
+    out->json = ms_json_check(out->text, NULL, &inner, NULL) == MS_OK &&
+                ms_json_kind_of(inner) == MS_JSON_OBJECT;
+    return MS_OK;
+}
+
+/* Keeps an unknown member of a call's function: {"function": {...}} in call_extra. */
+static void ms__function_rest(ms_json_writer *rest, ms_str key, ms_str value)
+{
+    if (rest->depth == 0) ms_json_begin_object(rest);
+    if (rest->depth == 1) {
+        ms_json_key(rest, MS_STR("function"));
+        ms_json_begin_object(rest);
+    }
+    ms_json_put_raw(rest, key);
+    ms__json_colon(rest);
+    ms_json_put_raw(rest, value);
+}
+
+static ms_result ms__call_function(ms_reader *r, ms_str function, ms_envelope *m)
+{
+    ms_str name, args;
+    ms_json_iter it = ms_json_iterate(function);
+    if (!it.object) return ms__read_kind(r, "function", "an object", function);
+    if (!ms_json_member(function, MS_STR("name"), &name))
+        return ms__read_missing(r, "function.name");
+    if (!ms_json_member(function, MS_STR("arguments"), &args))
+        return ms__read_missing(r, "function.arguments");
+    if (ms_json_kind_of(name) != MS_JSON_STRING)
+        return ms__read_kind(r, "function.name", "a string", name);
+    MS__TRY(ms__read_text(r, name, &m->tool));
+    MS__TRY(ms__call_args(r, args, &m->args));
+    if (ms_json_kind_of(args) != MS_JSON_STRING)
+        ms__function_rest(&r->writer, MS_STR("\"arguments\""), args);
+    while (ms_json_next(&it))
+        if (!ms_json_string_is(it.key, MS_STR("name")) &&
+            !ms_json_string_is(it.key, MS_STR("arguments")))
+            ms__function_rest(&r->writer, it.key, it.value);
+    if (r->writer.depth > 1) ms_json_end_object(&r->writer);
+    return MS_OK;
+}
+
+/* The id of a call; what is none is kept when lenient. */
+static ms_result ms__call_id(ms_reader *r, ms_str call, ms_envelope *m)
+{
+    ms_str id;
+    bool there = ms_json_member(call, MS_STR("id"), &id);
+    if (!there && r->lenient) return MS_OK;
+    if (!there) return ms__read_missing(r, "id");
+    if (ms_json_kind_of(id) == MS_JSON_STRING) return ms__read_text(r, id, &m->call_id);
+    if (!r->lenient) return ms__read_kind(r, "id", "a string", id);
+    ms__extra_put(r, MS_STR("\"id\""), id);
+    return MS_OK;
+}
+
+/* The type of a call is "function" and not kept; another one is, and "" says that there is
+ * none. */
+static ms_result ms__call_type(ms_reader *r, ms_str call)
+{
+    ms_str type = MS_STR("\"\"");
+    bool there = ms_json_member(call, MS_STR("type"), &type);
+    if (ms_json_string_is(type, MS_STR("function"))) return MS_OK;
+    if (there && !r->lenient && ms_json_string_is(type, MS_STR("")))
+        return ms__read_kind(r, "type", "a word", type);
+    ms__extra_put(r, MS_STR("\"type\""), type);
+    return MS_OK;
+}
+
+/* One tool call as an ACTION. */
+static ms_result ms__chat_call(ms_reader *r, ms_str call, ms_envelope *m)
+{
+    ms_str function;
+    ms_json_iter it = ms_json_iterate(call);
+    if (!it.object)
+        return ms__fail(r->err, MS_E_KIND, "a tool call is '%v', an object was expected",
+                        MS__V(call));
+    *m = ms_action(ms__absent(), ms_text(NULL));
+    ms__extra_begin(r);
+    if (!ms_json_member(call, MS_STR("function"), &function))
+        return ms__read_missing(r, "function");
+    MS__TRY(ms__call_id(r, call, m));
+    MS__TRY(ms__call_type(r, call));
+    while (ms_json_next(&it))
+        if (!ms_json_string_is(it.key, MS_STR("id")) &&
+            !ms_json_string_is(it.key, MS_STR("type")) &&
+            !ms_json_string_is(it.key, MS_STR("function")))
+            ms__extra_put(r, it.key, it.value);
+    MS__TRY(ms__call_function(r, function, m));
+    return ms__extra_end(r, &m->call_extra);
+}
+
+static ms_result ms__chat_assistant(ms_reader *r, const ms__chat *c, ms_value content,
+                                    ms_envelopes *out)
+{
+    size_t n = 0, first;
+    ms_str call;
+    ms_json_iter it = ms_json_iterate(c->calls);
+    while (ms_json_next(&it)) n++;
+    first = content.text.ptr && ms_json_kind_of(c->content) != MS_JSON_NULL ? 1 : 0;
+    if (n == 0) first = 1;
+    ms_envelope *items =
+        (ms_envelope *)ms_arena_alloc(r->arena, (n + first) * sizeof *items);
+    if (!items) return ms__no_arena(r->err, r->arena, (n + first) * sizeof *items);
+    if (first) items[0] = ms_assistant_message(content);
+    it = ms_json_iterate(c->calls);
+    for (size_t i = 0; i < n; i++) {
+        (void)ms_json_next(&it);
+        call = it.value;
+        ms_result code = ms__chat_call(r, call, &items[first + i]);
+        if (code != MS_OK) return ms__call_path(r, code, i);
+        if (first + i > 0) items[first + i].flags |= MS_FLAG_JOINED;
+    }
+    if (!first) items[0].content = content;
+    items[0].extra = c->extra;
+    out->items = items;
+    out->count = n + first;
+    return MS_OK;
+}
+
+/* Everything but an assistant's message. */
+static ms_result ms__chat_other(ms_reader *r, const ms__chat *c, ms_str role,
+                                ms_value content, ms_envelopes *out)
+{
+    ms_envelope m = ms_text_message(ms_role_of_word(role), content);
+    if (m.role == MS_ROLE_OTHER) m.role_name = role;
+    if (m.role == MS_ROLE_SYSTEM) m.role = MS_ROLE_NONE;
+    if (m.role == MS_ROLE_USER) m = ms_user_message(content);
+    if (m.role == MS_ROLE_TOOL || m.role == MS_ROLE_FUNCTION) {
+        ms_role tool = m.role;
+        m = ms_observation(content);
+        if (c->call_id.ptr) MS__TRY(ms__read_text(r, c->call_id, &m.call_id));
+        if (c->name.ptr) MS__TRY(ms__read_text(r, c->name, &m.tool));
+        if (tool == MS_ROLE_FUNCTION || !m.call_id.ptr) m.role = tool;
+    }
+    m.extra = c->extra;
+    return ms__one_envelope(r, &m, out);
+}
+
+/* Sorts the members; those that do not fit their place or the role go to extra. */
+static ms_result ms__chat_members(ms_reader *r, ms__chat *c, ms_str *role)
+{
+    ms_json_iter it = ms_json_iterate(r->json);
+    while (ms_json_next(&it)) {
+        ms_str *place = ms__chat_member(c, it.key);
+        if (place) *place = it.value;
+    }
+    if (!c->role.ptr) return ms__read_missing(r, "role");
+    if (ms_json_kind_of(c->role) != MS_JSON_STRING)
+        return ms__read_kind(r, "role", "a string", c->role);
+    MS__TRY(ms__read_text(r, c->role, role));
+    if (ms_role_of_word(*role) == MS_ROLE_OTHER && (!r->lenient || role->len == 0))
+        return ms__at_field(r->err, ms__fail(r->err, MS_E_TYPE, "role '%v' is not known",
+                                             MS__V(*role)), "role");
+    bool assistant = ms_str_equal(*role, MS_STR("assistant"));
+    bool tool =
+        ms_str_equal(*role, MS_STR("tool")) || ms_str_equal(*role, MS_STR("function"));
+    ms_json_kind calls = ms_json_kind_of(c->calls);
+    ms_str element;
+    if (assistant && c->calls.ptr && calls != MS_JSON_ARRAY && calls != MS_JSON_NULL &&
+        !r->lenient)
+        return ms__read_kind(r, "tool_calls", "an array", c->calls);
+    if (!assistant || calls != MS_JSON_ARRAY || !ms_json_element(c->calls, 0, &element))
+        c->calls = ms__absent();
+    if (tool && c->call_id.ptr && ms_json_kind_of(c->call_id) != MS_JSON_STRING &&
+        ms_json_kind_of(c->call_id) != MS_JSON_NULL && !r->lenient)
+        return ms__read_kind(r, "tool_call_id", "a string", c->call_id);
+    if (!tool || ms_json_kind_of(c->call_id) != MS_JSON_STRING) c->call_id = ms__absent();
+    if (!tool || ms_json_kind_of(c->name) != MS_JSON_STRING) c->name = ms__absent();
+    return MS_OK;
+}
+
+static ms_result ms__chat_extra(ms_reader *r, ms__chat *c)
+{
+    ms__extra_begin(r);
+    ms_json_iter it = ms_json_iterate(r->json);
+    while (ms_json_next(&it)) {
+        ms_str *place = ms__chat_member(c, it.key);
+        if (!place || !place->ptr) ms__extra_put(r, it.key, it.value);
+    }
+    return ms__extra_end(r, &c->extra);
+}
+
+static ms_result ms__openai_message(ms_reader *r, ms_envelopes *out)
+{
+    ms__chat c;
+    ms_str role;
+    ms_value content;
+    memset(&c, 0, sizeof c);
+    MS__TRY(ms__chat_members(r, &c, &role));
+    bool assistant = ms_str_equal(role, MS_STR("assistant"));
+    if (!c.content.ptr && !c.calls.ptr) {
+        if (!r->lenient) return ms__read_missing(r, "content");
+        content = ms_json(MS_STR("null"));
+    } else {
+        MS__TRY(ms__chat_content(r, &c.content, &content));
+    }
+    MS__TRY(ms__chat_extra(r, &c));
+    if (assistant && r->lenient) { /* calls that are none are kept as they came */
+        ms_error *err = r->err;
+        r->err = NULL;
+        ms_result code = ms__chat_assistant(r, &c, content, out);
+        r->err = err;
+        if (code == MS_OK || code == MS_E_NO_MEMORY || code == MS_E_ARENA)
+            return code == MS_OK ? MS_OK : ms__no_arena(err, r->arena, r->json.len);
+        c.calls = ms__absent();
+        if (!content.text.ptr) content = ms_json(MS_STR("null"));
+        MS__TRY(ms__chat_extra(r, &c));
+    }
+    return assistant ? ms__chat_assistant(r, &c, content, out)
+                     : ms__chat_other(r, &c, role, content, out);
+}
+
+/* Read leniently, what a strict reader takes is read the same; the rest says so. */
+static ms_result ms__openai_read(ms_reader *r, ms_envelopes *out)
+{
+    ms_error *err = r->err;
+    bool lenient = r->lenient;
+    r->lenient = false;
+    if (lenient) r->err = NULL;
+    ms_result code = ms__openai_message(r, out);
+    r->lenient = lenient;
+    r->err = err;
+    if (code == MS_OK || !lenient) return code;
+    MS__TRY(ms__openai_message(r, out));
+    out->items[0].flags |= MS_FLAG_LENIENT;
+    return MS_OK;
+}
+
+/* Bits of `emitted`: what the open message has. */
+enum {
+    MS__CHAT_CONTENT = 1,
+    MS__CHAT_CALLS = 2,
+    MS__CHAT_CALL_ID = 4,
+    MS__CHAT_NAME = 8,
+    MS__CHAT_LOCATION = 16,
+    MS__CHAT_AGENT = 32,
+    MS__CHAT_ASSISTANT = 64, /* its role is assistant: calls may join */
+    MS__CHAT_TOOL = 128,     /* its role is tool or function */
+    MS__CHAT_LENIENT = 256   /* extra may hold misfits of the format's own */
+};
+
+/* The content member, unless it only stands in for one that is in extra. */
+static void ms__openai_content(ms_writer *w, const ms_envelope *m, ms_str before,
+                               ms_value v)
+{
+    ms_json_kind kind = v.json ? ms_json_kind_of(v.text) : MS_JSON_NONE;
+    if (kind == MS_JSON_NULL && ms__has_member(m->extra, "content")) return;
+    ms_json_key(&w->json, MS_STR("content"));
+    w->emitted |= MS__CHAT_CONTENT;
+    if (!before.len && (kind == MS_JSON_NULL || kind == MS_JSON_STRING ||
+                        (v.json && ms__is_parts(v.text)))) {
+        ms_json_put_raw(&w->json, v.text);
+        return;
+    }
+    ms__json_before(&w->json, false);
+    ms__json_byte(&w->json, '"');
+    ms__json_escaped(&w->json, before);
+    if (kind == MS_JSON_STRING) { /* its inside is escaped already */
+        ms_str inside;
+        if (ms__string_inside(v.text, &inside))
+            ms__json_bytes(&w->json, inside.ptr, inside.len);
+    } else {
+        ms__json_escaped(&w->json, v.text);
+    }
+    ms__json_byte(&w->json, '"');
+}
+
+/* Must an extra member move? Its name is one that the writer has put, or one under which
+ * the reader would take it for something, or refuse it. */
+static bool ms__openai_taken(ms_writer *w, ms_str key, ms_str value)
+{
+    ms_str first;
+    ms_json_kind kind = ms_json_kind_of(value);
+    bool strict = !(w->emitted & MS__CHAT_LENIENT);
+    bool tool = (w->emitted & MS__CHAT_TOOL) != 0;
+    if (ms_json_string_is(key, MS_STR("role"))) return true;
+    if (ms_json_string_is(key, MS_STR("content")))
+        return strict || (w->emitted & MS__CHAT_CONTENT);
+    if (ms_json_string_is(key, MS_STR("tool_calls"))) {
+        bool empty = kind == MS_JSON_NULL ||
+                     (kind == MS_JSON_ARRAY && !ms_json_element(value, 0, &first));
+        return (w->emitted & MS__CHAT_CALLS) ||
+               ((w->emitted & MS__CHAT_ASSISTANT) && !empty && strict);
+    }
+    if (ms_json_string_is(key, MS_STR("tool_call_id")))
+        return (w->emitted & MS__CHAT_CALL_ID) ||
+               (tool && kind != MS_JSON_NULL && strict);
+    if (ms_json_string_is(key, MS_STR("name")))
+        return (w->emitted & MS__CHAT_NAME) || (tool && kind == MS_JSON_STRING);
+    if (ms_json_string_is(key, MS_STR("location")))
+        return (w->emitted & MS__CHAT_LOCATION) != 0;
+    return (w->emitted & MS__CHAT_AGENT) != 0 &&
+           ms_json_string_is(key, MS_STR("agent_key"));
+}
+
+/* What comes last but for calls: place and extra members. */
+static void ms__openai_rest(ms_writer *w, const ms_envelope *m)
+{
+    if (w->with_location && m->location.ptr) {
+        ms__write_field(w, "location", m->location, false);
+        w->emitted |= MS__CHAT_LOCATION;
+    }
+    if (w->with_location && m->agent_key.ptr) {
+        ms__write_field(w, "agent_key", m->agent_key, false);
+        w->emitted |= MS__CHAT_AGENT;
+    }
+    if (m->flags & MS_FLAG_LENIENT) w->emitted |= MS__CHAT_LENIENT;
+    ms__write_extra(w, m->extra, ms__openai_taken);
+}
+
+static void ms__openai_close(ms_writer *w)
+{
+    if (w->calls_open) ms_json_end_array(&w->json);
+    if (w->open) ms_json_end_object(&w->json);
+    if (w->open && !w->array) ms_json_separator(&w->json, '\n');
+    w->open = w->calls_open = false;
+}
+
+static void ms__openai_open(ms_writer *w, ms_str role)
+{
+    ms__openai_close(w);
+    w->emitted = 0;
+    if (ms_str_equal(role, MS_STR("assistant"))) w->emitted |= MS__CHAT_ASSISTANT;
+    if (ms_str_equal(role, MS_STR("tool")) || ms_str_equal(role, MS_STR("function")))
+        w->emitted |= MS__CHAT_TOOL;
+    ms_json_begin_object(&w->json);
+    w->open = true;
+    ms__write_field(w, "role", role, false);
+}
+
+/* One element of tool_calls. */
+static void ms__openai_call(ms_writer *w, const ms_envelope *m, ms_str id)
+{
+    static const char *const inside[] = {"arguments", "name", NULL};
+    static const char *const placed[] = {"id", "type", "function", NULL};
+    ms_str type = ms__absent(), function = ms__absent(), args;
+    bool has_type = ms_json_member(m->call_extra, MS_STR("type"), &type);
+    (void)ms_json_member(m->call_extra, MS_STR("function"), &function);
+    bool own_id = m->call_id.ptr || !ms__has_member(m->call_extra, "id");
+    bool own_args = !ms_json_member(function, MS_STR("arguments"), &args) ||
+                    ms_json_kind_of(args) != MS_JSON_OBJECT || !m->args.json;
+    ms_json_begin_object(&w->json);
+    if (own_id) ms__write_field(w, "id", id, false);
+    if (!has_type) ms__write_field(w, "type", MS_STR("function"), false);
+    else if (!ms_json_string_is(type, MS_STR(""))) ms__write_field(w, "type", type, true);
+    ms_json_key(&w->json, MS_STR("function"));
+    ms_json_begin_object(&w->json);
+    ms__write_field(w, "name", m->tool.ptr ? m->tool : MS_STR(""), false);
+    if (own_args)
+        ms__write_field(w, "arguments", m->args.text.ptr ? m->args.text : MS_STR("{}"),
+                        false);
+    ms__put_members(w, function, own_args ? inside : inside + 1);
+    ms_json_end_object(&w->json);
+    ms__put_members(w, m->call_extra, own_id ? placed : placed + 1);
+    ms_json_end_object(&w->json);
+}
+
+/* Does a call go on the message that is open? It must be the assistant's and the one
+ * right before; a history can have left that out. */
+static bool ms__openai_joins(const ms_writer *w, const ms_envelope *m)
+{
+    return ms__joins(w, m) && w->open && (w->emitted & MS__CHAT_ASSISTANT);
+}
+
+static ms_result ms__openai_action(ms_writer *w, const ms_envelope *m, ms_error *err)
+{
+    char derived[MS__DERIVED_ID];
+    ms_str id;
+    MS__TRY(ms__call_begins(w, m, derived, &id, err));
+    if (!ms__openai_joins(w, m)) {
+        ms__openai_open(w, MS_STR("assistant"));
+        if (m->content.text.ptr) {
+            ms__openai_content(w, m, ms__absent(), m->content);
+        }
+        w->emitted |= MS__CHAT_CALLS;
+        ms__openai_rest(w, m);
+    }
+    if (!w->calls_open) {
+        ms_json_key(&w->json, MS_STR("tool_calls"));
+        ms_json_begin_array(&w->json);
+        w->calls_open = true;
+    }
+    ms__openai_call(w, m, id);
+    return MS_OK;
+}
+
+/* A message that is a role and a text; `before` stands in front of the text. */
+static ms_result ms__openai_text(ms_writer *w, const ms_envelope *m, ms_str role,
+                                 ms_str before, ms_error *err)
+{
+    ms_value said;
+    if (ms__chat_said(m, &w->scratch, &said) != MS_OK)
+        return ms__no_arena(err, w->arena, m->content.text.len);
+    ms__openai_open(w, role);
+    ms__openai_content(w, m, before, said);
+    ms__openai_rest(w, m);
+    return MS_OK;
+}
+
+static ms_result ms__openai_answer(ms_writer *w, const ms_envelope *m, ms_error *err)
+{
+    ms_str id, tool;
+    bool row = m->role == MS_ROLE_TOOL || m->role == MS_ROLE_FUNCTION; /* as it came */
+    ms__call_ends(w, m, &id, &tool);
+    if (row) id = m->call_id;
+    if (!id.ptr && !row)
+        return ms__openai_text(w, m, MS_STR("user"), ms__answer_prefix(m), err);
+    bool function = m->role == MS_ROLE_FUNCTION;
+    ms__openai_open(w, function ? MS_STR("function") : MS_STR("tool"));
+    if (id.ptr && (!function || m->call_id.ptr)) {
+        ms__write_field(w, "tool_call_id", id, false);
+        w->emitted |= MS__CHAT_CALL_ID;
+    }
+    if (m->tool.ptr) {
+        ms__write_field(w, "name", m->tool, false);
+        w->emitted |= MS__CHAT_NAME;
+    }
+    ms__openai_content(w, m, ms__absent(), m->content);
+    ms__openai_rest(w, m);
+    return MS_OK;
+}
+
+static ms_result ms__openai_write(ms_writer *w, const ms_envelope *m, size_t n,
+                                  ms_error *err)
+{
+    ms_role role = ms__chat_role(m);
+    (void)n;
+    if (m->type == MS_T_ACTION) return ms__openai_action(w, m, err);
+    if (ms__is_answer(m)) return ms__openai_answer(w, m, err);
+    return ms__openai_text(w, m, ms__chat_word(m, role), ms__absent(), err);
+}
+
+
+/* ==== [fmt-envelope] the envelope, and its rows ====================================
+ * Reading is normalising. An object is an envelope when version and type say something,
+ * and schema says something or payload or data is there; else it is a row {role, content,
+ * metadata}, whose type, and for tools whose payload, is in its metadata. Both become the
+ * same messages, and what is written is always the canonical envelope: schema, version,
+ * type, role, content, payload, metadata, then id, created_at and all others. So
+ * canonical envelopes come back equal as JSON, rows and drafts as their canonical form;
+ * reading that again changes nothing.
+ *
+ *   what is wrong                                   code           path
+ *   version neither 1 nor "1"                       MS_E_FOREIGN   version
+ *     and neither a number nor a text               MS_E_KIND      version
+ *   type none of the nine words                     MS_E_TYPE      type
+ *     and no text                                   MS_E_KIND      type
+ *   role no text, or empty                          MS_E_KIND      role
+ *   content neither text nor list nor object        MS_E_KIND      content
+ *   msgstore in metadata not as it is written       MS_E_TYPE, MS_E_KIND
+ *                                                                  metadata.msgstore
+ *   a message that is no object                     MS_E_KIND
+ *   no JSON, bad UTF-8, nested too deeply           MS_E_SYNTAX, MS_E_UTF8, MS_E_DEPTH
+ *
+ * What the original drops without a word is dropped here too: payload and metadata that
+ * are no objects, data beside a payload, the schema's value; of a row schema, version,
+ * type, payload and data; an id or a time that is no text. Read leniently all this is
+ * kept, and so is what a strict reader refuses; only lists in payload and metadata of an
+ * envelope, which the original keeps, are always kept. Members of other names are kept
+ * too, where the original drops them.
+ *
+ * Where things are:
+ *   payload.tool_name                 tool        of tool_call, a text; of tool_result,
+ *                                                 when it is not empty
+ *   payload.parameters                args        of tool_call, an object; or a text
+ *   all else in payload               call_extra
+ *   metadata.tool_call_id             call_id     of these two and error, a text
+ *   metadata.msgstore                 fields that the format has no place for
+ *   all else in metadata              extra, in a member metadata
+ *   id, created_at                    id, time
+ *   all others, updated_at too        extra
+ *
+ * An action must have a tool and args. Where the payload names none, they are "" and {},
+ * and call_extra has "tool_name": "" or "parameters": {} to say that there was none: what
+ * is a text or an object never stays there otherwise. Empty content of a tool_call is
+ * none.
+ *
+ * Members of extra whose names mean something in an envelope go into a member "extra"; a
+ * reader takes them out again, so that a message of another format finds its own.
+ *
+ * Crossing. What each type becomes, and what it is read as:
+ *   user_message, assistant_message   text of that role              the same
+ *   text of a role (injected_         text of that role              text, or the
+ *     context with a role too)                                       messages above
+ *   action, observation               tool_call, tool_result         the same
+ *   error, final                      error, final_result            the same
+ *   input_required, approval_required, delta, multimodal_part        the same
+ *   any other                         text of its chat role          by msgstore the same
+ * Content that is JSON but neither list nor object stands as its text, and in msgstore.
+ * Delegations and what has a source say so in the text; their content is in msgstore.
+ *
+ * envelope-rows reads the same and writes what a provider gets: role, content, and in
+ * metadata, in this order of precedence: the type (over a metadata.type), the metadata
+ * (null too), the payload but for members type and msgstore. No metadata when there would
+ * be only the type text. Id, times, other members and our own msgstore are not told.
+ * (E1) What was written is read strictly, and written again it is the same text.
+ * (E2) A row is the projection of the envelope that would be written.
+ * Cost: one pass over the members and one over each of payload and metadata for each name
+ * asked for; folding uses a table, so that it is linear in the members too.
+ * ================================================================================== */
+
+enum {
+    MS__ENV_SCHEMA,
+    MS__ENV_VERSION,
+    MS__ENV_TYPE,
+    MS__ENV_ROLE,
+    MS__ENV_CONTENT,
+    MS__ENV_PAYLOAD,
+    MS__ENV_DATA,
+    MS__ENV_METADATA,
+    MS__ENV_ID,
+    MS__ENV_CREATED_AT,
+    MS__ENV_UPDATED_AT,
+    MS__ENV_EXTRA,
+    MS__ENV_MEMBERS
+};
+
+static const char *const ms__env_members[MS__ENV_MEMBERS] = {
+    "schema",   "version", "type",       "role",       "content", "payload", "data",
+    "metadata", "id",      "created_at", "updated_at", "extra"};
+
+#define MS__ENV_NAME "agents-api.message"
+#define MS__ENV_BIT(which) ((uint32_t)1 << (which))
+
+static const char *const ms__env_words[MS_TYPE_COUNT] = {
+    "",
+#define MS__X(number, name, role, req, cls, proj, fw, env, task) env,
+    MS_TYPES(MS__X)
+#undef MS__X
+};
+
+/* One object at reading: its members, and what becomes of them. */
+typedef struct ms__env {
+    ms_str in[MS__ENV_MEMBERS]; /* JSON texts; absent: not there */
+    uint32_t kept;              /* those that are kept in extra, by bit */
+    ms_str rest;                /* metadata.msgstore; absent: none, or it stays there */
+    bool pairs;                 /* metadata.tool_call_id is the call_id */
+} ms__env;
+
+static unsigned ms__env_member(ms_str key)
+{
+    unsigned i = 0;
+    while (i < MS__ENV_MEMBERS && !ms_json_string_is(key, ms_str_of(ms__env_members[i])))
+        i++;
+    return i;
+}
+
+static bool ms__env_says(ms_str value)
+{
+    ms_json_kind kind = ms_json_kind_of(value);
+    return kind != MS_JSON_NONE && kind != MS_JSON_NULL;
+}
+
+static bool ms__env_is_word(ms_str value)
+{
+    return ms_json_kind_of(value) == MS_JSON_STRING &&
+           !ms_json_string_is(value, MS_STR(""));
+}
+
+/* An array or object without anything in it? */
+static bool ms__env_is_hollow(ms_str value)
+{
+    ms_json_kind kind = ms_json_kind_of(value);
+    ms_json_iter it = ms_json_iterate(value);
+    return (kind == MS_JSON_ARRAY || kind == MS_JSON_OBJECT) && !ms_json_next(&it);
+}
+
+static bool ms__env_is_full(ms_str value)
+{
+    return ms_json_kind_of(value) == MS_JSON_OBJECT && !ms__env_is_hollow(value);
+}
+
+/* Types whose metadata.tool_call_id is the call_id. */
+static bool ms__env_has_call_id(ms_type type)
+{
+    return type == MS_T_ACTION || type == MS_T_OBSERVATION || type == MS_T_ERROR;
+}
+
+static bool ms__env_names_tool(ms_type type)
+{
+    return type == MS_T_ACTION || type == MS_T_OBSERVATION;
+}
+
+static void ms__env_put(ms_json_writer *w, ms_str key, ms_str value)
+{
+    ms_json_put_raw(w, key);
+    ms__json_colon(w);
+    ms_json_put_raw(w, value);
+}
+
+/* ---- Which members of extra can stand in an envelope under their own name. */
+
+/* Read from there, is this object the metadata in extra again? */
+static bool ms__env_metadata_fits(ms_type type, ms_str value)
+{
+    ms_str id;
+    if (!ms__env_is_full(value) || ms__has_member(value, MS__REST)) return false;
+    return !ms__env_has_call_id(type) ||
+           !ms_json_member(value, MS_STR("tool_call_id"), &id) || !ms__env_is_word(id);
+}
+
+/* The time that a JSON string says: at most 35 bytes, so that no arena is needed. */
+static bool ms__iso_string(ms_str value, double *seconds)
+{
+    char room[64];
+    ms_arena arena;
+    ms_str text;
+    ms_arena_init_fixed(&arena, room, sizeof room);
+    return ms_json_string(value, &arena, &text) == MS_OK &&
+           ms_iso_read(text, seconds) == MS_OK;
+}
+
+/* Must a member of extra move into "extra"? Of any name but that. */
+static bool ms__env_moves(ms_type type, ms_str key, ms_str value)
+{
+    double seconds;
+    switch (ms__env_member(key)) {
+    case MS__ENV_METADATA:
+        return !ms__env_metadata_fits(type, value);
+    case MS__ENV_CREATED_AT:
+        return !ms__env_is_word(value) || ms__iso_string(value, &seconds);
+    case MS__ENV_UPDATED_AT:
+        return !ms__env_is_word(value);
+    case MS__ENV_EXTRA:
+    case MS__ENV_MEMBERS:
+        return false;
+    default:
+        return true;
+    }
+}
+
+/* Is it an object "extra" that a writer has made: one of members that move, or of one
+ * that would be taken for it? *names gets the names in it, of all levels, by bit. */
+static bool ms__env_unwraps(ms_type type, ms_str value, uint32_t *names)
+{
+    bool moved = false;
+    for (*names = 0; !moved && ms_json_kind_of(value) == MS_JSON_OBJECT;) {
+        ms_str inner = ms__absent();
+        ms_json_iter it = ms_json_iterate(value);
+        while (ms_json_next(&it)) {
+            unsigned which = ms__env_member(it.key);
+            bool outer = which == MS__ENV_EXTRA;
+            if (outer) inner = it.value;
+            else if (!ms__env_moves(type, it.key, it.value)) return false;
+            moved = moved || !outer;
+            *names |= MS__ENV_BIT(which);
+        }
+        value = inner;
+    }
+    return moved;
+}
+
+/* ---- Reading. */
+
+/* What a strict reader refuses and a lenient one keeps. */
+static ms_result ms__env_refuse(ms_reader *r, ms__env *e, unsigned which, ms_result code,
+                                const char *expected)
+{
+    const char *name = ms__env_members[which];
+    e->kept |= MS__ENV_BIT(which);
+    if (r->lenient) return MS_OK;
+    return ms__at_field(r->err, ms__fail(r->err, code, "%s is '%v', %s was expected",
+                                         name, MS__V(e->in[which]), expected), name);
+}
+
+/* What the original drops: a lenient reader keeps it. */
+static void ms__env_drop(ms_reader *r, ms__env *e, unsigned which)
+{
+    ms_str value = e->in[which];
+    if (r->lenient && ms__env_says(value) && !ms__env_is_hollow(value))
+        e->kept |= MS__ENV_BIT(which);
+}
+
+/* The same of what should be an object; the original keeps lists there. */
+static void ms__env_drop_map(ms_reader *r, ms__env *e, unsigned which)
+{
+    ms_str value = e->in[which];
+    ms__env_drop(r, e, which);
+    if (ms_json_kind_of(value) == MS_JSON_ARRAY && !ms__env_is_hollow(value))
+        e->kept |= MS__ENV_BIT(which);
+}
+
+static bool ms__env_is_envelope(const ms__env *e)
+{
+    return ms__env_says(e->in[MS__ENV_VERSION]) &&
+           ms__env_says(e->in[MS__ENV_TYPE]) &&
+           (ms__env_says(e->in[MS__ENV_SCHEMA]) || e->in[MS__ENV_PAYLOAD].ptr ||
+            e->in[MS__ENV_DATA].ptr);
+}
+
+static ms_result ms__env_version(ms_reader *r, ms__env *e)
+{
+    ms_str value = e->in[MS__ENV_VERSION];
+    ms_json_kind kind = ms_json_kind_of(value);
+    bool foreign = kind == MS_JSON_NUMBER || kind == MS_JSON_STRING;
+    if (ms_str_equal(value, MS_STR("1")) || ms_json_string_is(value, MS_STR("1")))
+        return MS_OK;
+    return ms__env_refuse(r, e, MS__ENV_VERSION, foreign ? MS_E_FOREIGN : MS_E_KIND,
+                          "the integer 1");
+}
+
+/* The format's word of a type, "" when it has none. */
+static const char *ms__env_word(ms_type type)
+{
+    return (unsigned)type < MS_TYPE_COUNT ? ms__env_words[(unsigned)type] : "";
+}
+
+/* The type of a JSON string; NONE when it is no word of the format. */
+static ms_type ms__env_type_of(ms_str value)
+{
+    for (unsigned i = MS_T_TEXT; i < MS_TYPE_COUNT; i++)
+        if (ms__env_words[i][0] && ms_json_string_is(value, ms_str_of(ms__env_words[i])))
+            return (ms_type)i;
+    return MS_T_NONE;
+}
+
+static ms_result ms__env_type(ms_reader *r, ms__env *e, ms_envelope *m)
+{
+    ms_str value = e->in[MS__ENV_TYPE];
+    bool text = ms_json_kind_of(value) == MS_JSON_STRING;
+    m->type = ms__env_type_of(value);
+    if (m->type != MS_T_NONE) return MS_OK;
+    m->type = MS_T_TEXT;
+    if (!r->lenient || !ms__env_is_word(value))
+        return ms__env_refuse(r, e, MS__ENV_TYPE, text ? MS_E_TYPE : MS_E_KIND,
+                              text ? "a word of the envelope format" : "a string");
+    m->type = MS_T_OTHER;
+    return ms__read_text(r, value, &m->type_name);
+}
+
+/* The type of a row. */
+static ms_type ms__env_infer(ms_str metadata, bool plain)
+{
+    ms_str value = ms__absent();
+    ms_type type = MS_T_NONE;
+    if (ms_json_member(metadata, MS_STR("type"), &value)) type = ms__env_type_of(value);
+    if (type != MS_T_NONE) return type;
+    if (!plain || ms_json_string_is(value, MS_STR("multimodal")))
+        return MS_T_MULTIMODAL_PART;
+    bool error = ms_json_member(metadata, MS_STR("error"), &value);
+    return error && ms__env_says(value) ? MS_T_ERROR : MS_T_TEXT;
+}
+
+static bool ms__env_is_plain(ms_str content)
+{
+    ms_json_kind kind = ms_json_kind_of(content);
+    return kind != MS_JSON_ARRAY && kind != MS_JSON_OBJECT;
+}
+
+/* The envelope's payload, which drafts of the format called data. */
+static ms_str ms__env_payload_of(ms_reader *r, ms__env *e)
+{
+    ms_str payload = e->in[MS__ENV_PAYLOAD], data = e->in[MS__ENV_DATA];
+    bool full = ms__env_is_full(payload);
+    bool draft = !full && ms_json_kind_of(data) == MS_JSON_OBJECT;
+    if (!full) ms__env_drop_map(r, e, MS__ENV_PAYLOAD);
+    if (!draft) ms__env_drop(r, e, MS__ENV_DATA);
+    return full ? payload : draft ? data : ms__absent();
+}
+
+/* What is promoted from the metadata of a row, by presence. */
+static bool ms__env_promotes(ms_type type, ms_str key)
+{
+    static const char *const call[] = {"tool_name", "parameters", "turn", NULL};
+    static const char *const result[] = {"tool_name", "success", "turn", "tool_data",
+                                         "media", "error", NULL};
+    const char *const *name = type == MS_T_ACTION ? call : result;
+    if (!ms__env_names_tool(type)) return false;
+    while (*name && !ms_json_string_is(key, ms_str_of(*name))) name++;
+    return *name != NULL;
+}
+
+/* Sets who speaks, and with it what a text is. */
+static void ms__env_speaks(ms_envelope *m, ms_str word)
+{
+    ms_role role = ms_role_of_word(word);
+    if (m->type == MS_T_TEXT && role == MS_ROLE_USER) m->type = MS_T_USER_MESSAGE;
+    if (m->type == MS_T_TEXT && role == MS_ROLE_ASSISTANT)
+        m->type = MS_T_ASSISTANT_MESSAGE;
+    m->role = role == ms__role_of(MS_ROLE_NONE, m->type) ? MS_ROLE_NONE : role;
+    if (role == MS_ROLE_OTHER) m->role_name = word;
+}
+
+static ms_result ms__env_role(ms_reader *r, ms__env *e, ms_envelope *m)
+{
+    ms_str value = e->in[MS__ENV_ROLE];
+    bool tool = m->type == MS_T_OBSERVATION || m->type == MS_T_INPUT_REQUIRED ||
+                m->type == MS_T_APPROVAL_REQUIRED;
+    ms_str word = tool ? MS_STR("tool") : MS_STR("assistant");
+    if (ms__env_is_word(value)) MS__TRY(ms__read_text(r, value, &word));
+    else if (ms__env_says(value))
+        MS__TRY(ms__env_refuse(r, e, MS__ENV_ROLE, MS_E_KIND, "a text that is not "
+                               "empty"));
+    ms__env_speaks(m, word);
+    return MS_OK;
+}
+
+static ms_result ms__env_content(ms_reader *r, ms__env *e, ms_envelope *m)
+{
+    ms_str value = e->in[MS__ENV_CONTENT];
+    ms_json_kind kind = ms_json_kind_of(value);
+    m->content = ms_text("");
+    if (kind == MS_JSON_STRING) {
+        MS__TRY(ms__read_text(r, value, &m->content.text));
+    } else if (ms__env_says(value)) {
+        if (ms__env_is_plain(value) && !r->lenient)
+            return ms__read_kind(r, "content", "a string, a list or an object", value);
+        m->content.json = true;
+        MS__TRY(ms__read_json(r, value, &m->content.text));
+    }
+    if (m->type == MS_T_ACTION && m->content.text.len == 0) m->content = ms_text(NULL);
+    return MS_OK;
+}
+
+/* Parameters are an object, or text that was meant to be one. */
+static bool ms__env_are_args(ms_str value)
+{
+    ms_json_kind kind = ms_json_kind_of(value);
+    return kind == MS_JSON_OBJECT || kind == MS_JSON_STRING;
+}
+
+/* Tool and args of a call that names none, and the marks in call_extra that say so. The
+ * fields in rest are set afterwards. */
+static void ms__env_no_payload(ms_reader *r, const ms__env *e, bool tool, bool args)
+{
+    bool whole = ms__has_member(e->rest, "call_extra");
+    if (!tool && !whole && !ms__has_member(e->rest, "tool"))
+        ms__extra_put(r, MS_STR("\"tool_name\""), MS_STR("\"\""));
+    if (!args && !whole && !ms__has_member(e->rest, "args"))
+        ms__extra_put(r, MS_STR("\"parameters\""), MS_STR("{}"));
+}
+
+/* Sorts a payload, or what a row's metadata promote, into tool, args and call_extra. */
+static ms_result ms__env_payload(ms_reader *r, const ms__env *e, ms_str source, bool row,
+                                 ms_envelope *m)
+{
+    bool call = m->type == MS_T_ACTION;
+    ms_str tool = ms__absent(), args = ms__absent();
+    bool has_tool = ms_json_member(source, MS_STR("tool_name"), &tool);
+    bool has_args = ms_json_member(source, MS_STR("parameters"), &args);
+    bool tool_fits = call ? ms_json_kind_of(tool) == MS_JSON_STRING
+                          : m->type == MS_T_OBSERVATION && ms__env_is_word(tool);
+    bool args_fit = call && ms__env_are_args(args);
+    ms__extra_begin(r);
+    ms_json_iter it = ms_json_iterate(source);
+    while (it.object && ms_json_next(&it)) {
+        if (row && !ms__env_promotes(m->type, it.key)) continue;
+        if (tool_fits && ms_json_string_is(it.key, MS_STR("tool_name"))) continue;
+        if (args_fit && ms_json_string_is(it.key, MS_STR("parameters"))) continue;
+        ms__extra_put(r, it.key, it.value);
+    }
+    if (call) m->tool = MS_STR("");
+    if (call) m->args = ms_json(MS_STR("{}"));
+    if (call) ms__env_no_payload(r, e, has_tool, has_args);
+    if (tool_fits) MS__TRY(ms__read_text(r, tool, &m->tool));
+    if (args_fit) {
+        m->args.json = ms_json_kind_of(args) == MS_JSON_OBJECT;
+        MS__TRY(m->args.json ? ms__read_json(r, args, &m->args.text)
+                             : ms__read_text(r, args, &m->args.text));
+    }
+    return ms__extra_end(r, &m->call_extra);
+}
+
+static ms_result ms__env_identity(ms_reader *r, ms__env *e, ms_envelope *m)
+{
+    char ours[MS_ISO_MAX];
+    ms_str id = e->in[MS__ENV_ID], created = e->in[MS__ENV_CREATED_AT], text;
+    if (ms__env_is_word(id)) MS__TRY(ms__read_text(r, id, &m->id));
+    else ms__env_drop(r, e, MS__ENV_ID);
+    if (ms__env_is_word(e->in[MS__ENV_UPDATED_AT]))
+        e->kept |= MS__ENV_BIT(MS__ENV_UPDATED_AT);
+    ms__env_drop(r, e, MS__ENV_UPDATED_AT);
+    if (!ms__env_is_word(created)) {
+        ms__env_drop(r, e, MS__ENV_CREATED_AT);
+        return MS_OK;
+    }
+    MS__TRY(ms__read_text(r, created, &text));
+    m->has_time = ms_iso_read(text, &m->time) == MS_OK;
+    if (!m->has_time) m->time = 0;
+    if (!m->has_time) e->kept |= MS__ENV_BIT(MS__ENV_CREATED_AT);
+    else if (!ms_str_equal(ms_str_n(ours, ms_iso_write(m->time, ours)), text))
+        m->time_text = text;
+    return MS_OK;
+}
+
+/* The fields that the format has no place for. A delegation has no content of its own:
+ * what was read there was made up to tell it. */
+static ms_result ms__env_rest(ms_reader *r, ms__env *e, ms_envelope *m)
+{
+    bool kept;
+    if (!e->rest.ptr) return MS_OK;
+    ms_result code = ms__rest_read(r, e->rest, m, &kept);
+    if (code != MS_OK) return ms__fail_in(r->err, code, "metadata");
+    if (!kept) e->rest = ms__absent();
+    if (kept && m->type == MS_T_DELEGATION && !ms__has_member(e->rest, "content"))
+        m->content = ms_text(NULL);
+    return ms__read_required(r, m);
+}
+
+/* metadata.tool_call_id becomes the call_id, unless rest has said one. */
+static ms_result ms__env_call_id(ms_reader *r, ms__env *e, ms_envelope *m)
+{
+    ms_str id;
+    if (!ms__env_has_call_id(m->type) || m->call_id.ptr ||
+        !ms_json_member(e->in[MS__ENV_METADATA], MS_STR("tool_call_id"), &id) ||
+        !ms__env_is_word(id))
+        return MS_OK;
+    e->pairs = true;
+    return ms__read_text(r, id, &m->call_id);
+}
+
+/* Does this member of metadata stand in a field? */
+static bool ms__env_is_placed(const ms__env *e, ms_str key)
+{
+    return (e->pairs && ms_json_string_is(key, MS_STR("tool_call_id"))) ||
+           (e->rest.ptr && ms_json_string_is(key, MS_STR(MS__REST)));
+}
+
+/* Puts what remains of the metadata into extra, if anything does. */
+static void ms__env_metadata(ms_reader *r, ms__env *e)
+{
+    bool some = false;
+    ms_json_iter it = ms_json_iterate(e->in[MS__ENV_METADATA]);
+    while (it.object && ms_json_next(&it)) {
+        if (ms__env_is_placed(e, it.key)) continue;
+        if (!some) {
+            if (r->writer.depth == 0) ms_json_begin_object(&r->writer);
+            ms_json_key(&r->writer, MS_STR("metadata"));
+            ms_json_begin_object(&r->writer);
+            e->kept |= MS__ENV_BIT(MS__ENV_METADATA);
+        }
+        some = true;
+        ms__env_put(&r->writer, it.key, it.value);
+    }
+    if (some) ms_json_end_object(&r->writer);
+}
+
+/* Puts the members of one object that are kept. */
+static void ms__env_keep(ms_reader *r, const ms__env *e, bool unwrap)
+{
+    ms_json_iter it = ms_json_iterate(r->json);
+    while (ms_json_next(&it)) {
+        unsigned which = ms__env_member(it.key);
+        bool known = which < MS__ENV_MEMBERS;
+        bool map = which == MS__ENV_METADATA &&
+                   ms_json_kind_of(it.value) == MS_JSON_OBJECT;
+        if (known && it.value.ptr != e->in[which].ptr) continue; /* a later one counts */
+        if (map || (known && which != MS__ENV_EXTRA && !(e->kept >> which & 1))) continue;
+        if (which != MS__ENV_EXTRA || !unwrap) {
+            ms__extra_put(r, it.key, it.value);
+            continue;
+        }
+        ms_json_iter in = ms_json_iterate(it.value);
+        while (ms_json_next(&in)) ms__extra_put(r, in.key, in.value);
+    }
+}
+
+static ms_result ms__env_extra(ms_reader *r, ms__env *e, ms_envelope *m)
+{
+    uint32_t names;
+    ms__extra_begin(r);
+    ms__env_metadata(r, e);
+    bool unwrap = ms__env_unwraps(m->type, e->in[MS__ENV_EXTRA], &names) &&
+                  !(names & e->kept);
+    ms__env_keep(r, e, unwrap);
+    return ms__extra_end(r, &m->extra);
+}
+
+/* From metadata on, all that a row and an envelope have in common. */
+static ms_result ms__env_make(ms_reader *r, ms__env *e, ms_str payload, bool row,
+                              ms_envelope *m)
+{
+    ms_str metadata = e->in[MS__ENV_METADATA];
+    if (ms_json_kind_of(metadata) == MS_JSON_OBJECT)
+        (void)ms_json_member(metadata, MS_STR(MS__REST), &e->rest);
+    else
+        ms__env_drop_map(r, e, MS__ENV_METADATA);
+    MS__TRY(ms__env_role(r, e, m));
+    MS__TRY(ms__env_content(r, e, m));
+    MS__TRY(ms__env_payload(r, e, payload, row, m));
+    MS__TRY(ms__env_identity(r, e, m));
+    MS__TRY(ms__env_rest(r, e, m));
+    MS__TRY(ms__env_call_id(r, e, m));
+    return ms__env_extra(r, e, m);
+}
+
+static ms_result ms__env_read(ms_reader *r, ms_envelopes *out)
+{
+    ms__env e;
+    ms_str payload;
+    ms_envelope *m = (ms_envelope *)ms_arena_alloc(r->arena, sizeof *m);
+    if (!m) return ms__no_arena(r->err, r->arena, sizeof *m);
+    memset(m, 0, sizeof *m);
+    memset(&e, 0, sizeof e);
+    ms_json_iter it = ms_json_iterate(r->json);
+    while (ms_json_next(&it)) {
+        unsigned which = ms__env_member(it.key);
+        if (which < MS__ENV_MEMBERS) e.in[which] = it.value;
+    }
+    bool row = !ms__env_is_envelope(&e);
+    if (row) {
+        for (unsigned i = MS__ENV_SCHEMA; i <= MS__ENV_DATA; i++)
+            if (i != MS__ENV_ROLE && i != MS__ENV_CONTENT) ms__env_drop(r, &e, i);
+        payload = e.in[MS__ENV_METADATA];
+        m->type = ms__env_infer(payload, ms__env_is_plain(e.in[MS__ENV_CONTENT]));
+    } else {
+        MS__TRY(ms__env_version(r, &e));
+        MS__TRY(ms__env_type(r, &e, m));
+        payload = ms__env_payload_of(r, &e);
+    }
+    MS__TRY(ms__env_make(r, &e, payload, row, m));
+    out->items = m;
+    out->count = 1;
+    return MS_OK;
+}
+
+/* ---- Writing. */
+
+/* How the format says a message. */
+typedef struct ms__form {
+    ms_str word, role_word;
+    ms_type type;      /* what a reader makes of it, without rest */
+    ms_role role;      /* and who speaks then, once rest has set the type */
+    ms_value content;
+    bool content_said; /* the reader finds the content in it */
+    bool tool, args;   /* payload.tool_name and payload.parameters are written */
+    bool call_extra;   /* so is call_extra */
+    ms_str metadata;   /* of extra; absent: does not fit or not there */
+} ms__form;
+
+/* Marks in call_extra that say that a call names no tool, no parameters. */
+static bool ms__env_is_mark(const ms_envelope *m, ms_str key, ms_str value)
+{
+    if (m->type != MS_T_ACTION) return false;
+    if (ms_json_string_is(key, MS_STR("tool_name")))
+        return ms_json_string_is(value, MS_STR(""));
+    return ms_json_string_is(key, MS_STR("parameters")) &&
+           ms_json_kind_of(value) == MS_JSON_OBJECT && ms__env_is_hollow(value);
+}
+
+static bool ms__env_call_extra_fits(const ms_envelope *m)
+{
+    bool call = m->type == MS_T_ACTION;
+    ms_str tool = ms__absent(), args = ms__absent();
+    if (!m->call_extra.ptr || ms__env_is_hollow(m->call_extra)) return false;
+    if (ms__env_names_tool(m->type) &&
+        ms_json_member(m->call_extra, MS_STR("tool_name"), &tool)) {
+        if (m->tool.len > 0 || ms__env_is_word(tool)) return false;
+    }
+    if (!call || !ms_json_member(m->call_extra, MS_STR("parameters"), &args)) return true;
+    return m->args.json && ms_json_kind_of(m->args.text) == MS_JSON_OBJECT &&
+           ms__env_is_hollow(m->args.text) &&
+           (!ms__env_are_args(args) ||
+            ms__env_is_mark(m, MS_STR("\"parameters\""), args));
+}
+
+static void ms__env_form_payload(const ms_envelope *m, ms__form *f)
+{
+    bool call = m->type == MS_T_ACTION;
+    f->call_extra = ms__env_call_extra_fits(m);
+    ms_str inside = f->call_extra ? m->call_extra : ms__absent();
+    f->tool = (m->type == MS_T_OBSERVATION && m->tool.len > 0) ||
+              (call && !ms__has_member(inside, "tool_name"));
+    f->args = call && (!m->args.json || ms__env_are_args(m->args.text)) &&
+              !ms__has_member(inside, "parameters");
+}
+
+/* Does a text of a role stand for the message, with no more said? */
+static bool ms__env_is_role_text(const ms_envelope *m)
+{
+    return m->type == MS_T_TEXT ||
+           (m->type == MS_T_INJECTED_CONTEXT && m->role != MS_ROLE_NONE &&
+            m->role != MS_ROLE_USER && m->role != MS_ROLE_ASSISTANT);
+}
+
+static void ms__env_form_head(const ms_envelope *m, ms__form *f)
+{
+    ms_envelope read;
+    ms_role is = ms__role_of(m->role, m->type);
+    const char *word = ms__env_word(m->type);
+    ms_role role = word[0] ? is : ms__chat_role(m);
+    f->word = word[0] ? ms_str_of(word) : MS_STR("text");
+    f->role_word = ms__chat_word(m, role);
+    memset(&read, 0, sizeof read);
+    read.type = ms_str_equal(f->word, MS_STR("text")) ? MS_T_TEXT : m->type;
+    ms__env_speaks(&read, f->role_word);
+    f->type = ms__env_is_role_text(m) ? m->type : read.type;
+    f->role = f->type == m->type ? is : ms__role_of(read.role, m->type);
+}
+
+/* Content is text, a list or an object; all else stands as its text, and null as none. */
+static ms_result ms__env_form_content(const ms_envelope *m, ms_buf *scratch, ms__form *f)
+{
+    MS__TRY(ms__chat_said(m, scratch, &f->content));
+    ms_value *v = &f->content;
+    ms_json_kind kind = v->json ? ms_json_kind_of(v->text) : MS_JSON_STRING;
+    bool told = m->type == MS_T_DELEGATION || m->type == MS_T_SYNTHESIS ||
+                m->type == MS_T_GLOBAL_OBSERVATION;
+    bool empty = v->text.len == 0 || (v->json && ms_json_string_is(v->text, MS_STR("")));
+    f->content_said = !told && (kind == MS_JSON_STRING || !ms__env_is_plain(v->text)) &&
+                      (m->type != MS_T_ACTION || !empty);
+    if (kind == MS_JSON_NULL || !v->text.ptr) *v = ms_text("");
+    if (kind != MS_JSON_STRING && ms__env_is_plain(v->text)) v->json = false;
+    return MS_OK;
+}
+
+static ms_result ms__env_form_of(ms_writer *w, const ms_envelope *m, ms__form *f,
+                                 ms_error *err)
+{
+    ms_str value;
+    memset(f, 0, sizeof *f);
+    if (m->type == MS_T_NONE || (unsigned)m->type >= MS_TYPE_COUNT)
+        return ms__at_field(err, ms__fail(err, MS_E_TYPE, "type %u has no word",
+                                          (uint64_t)(unsigned)m->type), "type");
+    if (ms__env_form_content(m, &w->scratch, f) != MS_OK)
+        return ms__no_arena(err, w->arena, m->content.text.len);
+    ms__env_form_head(m, f);
+    ms__env_form_payload(m, f);
+    if (ms_json_member(m->extra, MS_STR("metadata"), &value) &&
+        ms__env_metadata_fits(m->type, value))
+        f->metadata = value;
+    return MS_OK;
+}
+
+/* Is the call_id written into metadata? */
+static bool ms__env_form_has_call_id(const ms_envelope *m, const ms__form *f)
+{
+    return ms__env_has_call_id(m->type) && m->call_id.len > 0 &&
+           !ms__has_member(f->metadata, "tool_call_id");
+}
+
+static void ms__env_form_say(ms_writer *w, const ms__form *f)
+{
+    ms__write_field(w, "role", f->role_word, false);
+    ms__write_field(w, "content", f->content.text, f->content.json);
+}
+
+/* The time as text; *exact tells whether it is the very same when it is read. Absent when
+ * there is none, or when extra has a created_at that stays. */
+static ms_str ms__env_form_time(const ms_envelope *m, char out[MS_ISO_MAX], bool *exact)
+{
+    static const char name[] = "\"created_at\"";
+    double seconds;
+    ms_str value, text = m->time_text;
+    *exact = false;
+    if (!m->has_time) return ms__absent();
+    if (ms_json_member(m->extra, MS_STR("created_at"), &value) &&
+        !ms__env_moves(m->type, ms_str_of(name), value))
+        return ms__absent();
+    *exact = text.ptr && ms_iso_read(text, &seconds) == MS_OK && seconds == m->time;
+    if (*exact) return text;
+    text = ms_str_n(out, ms_iso_write(m->time, out));
+    *exact = text.len > 0 && ms_iso_read(text, &seconds) == MS_OK && seconds == m->time;
+    return text.len > 0 ? text : ms__absent();
+}
+
+static void ms__env_write_payload(ms_writer *w, const ms_envelope *m, const ms__form *f)
+{
+    ms_json_key(&w->json, MS_STR("payload"));
+    ms_json_begin_object(&w->json);
+    if (f->tool) ms__write_field(w, "tool_name", m->tool, false);
+    if (f->args) ms__write_field(w, "parameters", m->args.text, m->args.json);
+    ms_json_iter it = ms_json_iterate(f->call_extra ? m->call_extra : ms__absent());
+    while (ms_json_next(&it))
+        if (!ms__env_is_mark(m, it.key, it.value))
+            ms__env_put(&w->json, it.key, it.value);
+    ms_json_end_object(&w->json);
+}
+
+static void ms__env_write_metadata(ms_writer *w, const ms_envelope *m, const ms__form *f,
+                                   bool time_said)
+{
+    bool paired = ms__env_form_has_call_id(m, f);
+    uint32_t said = f->content_said ? MS__SAID(CONTENT) : 0;
+    if (m->type == MS_T_ACTION || f->tool) said |= MS__SAID(TOOL);
+    if (m->type == MS_T_ACTION && (!m->args.json || ms__env_are_args(m->args.text)))
+        said |= MS__SAID(ARGS);
+    if (f->call_extra) said |= MS__SAID(CALL_EXTRA);
+    if (paired) said |= MS__SAID(CALL_ID);
+    if (m->id.len > 0) said |= MS__SAID(ID);
+    if (time_said) said |= MS__SAID(TIME_TEXT);
+    ms_json_key(&w->json, MS_STR("metadata"));
+    ms_json_begin_object(&w->json);
+    ms_json_iter it = ms_json_iterate(f->metadata);
+    while (ms_json_next(&it)) ms__env_put(&w->json, it.key, it.value);
+    if (paired) ms__write_field(w, "tool_call_id", m->call_id, false);
+    (void)ms__rest_write(w, m, f->type, f->role, said);
+    ms_json_end_object(&w->json);
+}
+
+/* Does any member of extra move into "extra"? One of that name does when a reader would
+ * take it apart: that is, unless what stays has a name that is in it. */
+static bool ms__env_some_move(const ms_envelope *m)
+{
+    uint32_t names, stay = 0;
+    ms_str inner = ms__absent();
+    ms_json_iter it = ms_json_iterate(m->extra);
+    while (ms_json_next(&it)) {
+        unsigned which = ms__env_member(it.key);
+        if (which == MS__ENV_EXTRA) inner = it.value;
+        else if (ms__env_moves(m->type, it.key, it.value)) return true;
+        else stay |= MS__ENV_BIT(which);
+    }
+    stay &= MS__ENV_BIT(MS__ENV_MEMBERS) - 1;
+    return ms__env_unwraps(m->type, inner, &names) && !(names & stay);
+}
+
+/* All of extra but the metadata, which are written already. */
+static void ms__env_write_extra(ms_writer *w, const ms_envelope *m)
+{
+    bool some = ms__env_some_move(m);
+    ms_json_iter it;
+    for (int pass = 0; pass < (some ? 2 : 1); pass++) {
+        if (pass) ms_json_key(&w->json, MS_STR("extra"));
+        if (pass) ms_json_begin_object(&w->json);
+        it = ms_json_iterate(m->extra);
+        while (ms_json_next(&it)) {
+            unsigned which = ms__env_member(it.key);
+            bool moves = (some && which == MS__ENV_EXTRA) ||
+                         ms__env_moves(m->type, it.key, it.value);
+            if (moves == (pass == 1) && (moves || which != MS__ENV_METADATA))
+                ms__env_put(&w->json, it.key, it.value);
+        }
+        if (pass) ms_json_end_object(&w->json);
+    }
+}
+
+static ms_result ms__env_write(ms_writer *w, const ms_envelope *m, size_t n,
+                               ms_error *err)
+{
+    ms__form f;
+    char room[MS_ISO_MAX];
+    bool exact;
+    (void)n;
+    MS__TRY(ms__env_form_of(w, m, &f, err));
+    ms_str time = ms__env_form_time(m, room, &exact);
+    ms_json_begin_object(&w->json);
+    ms__write_field(w, "schema", MS_STR(MS__ENV_NAME), false);
+    ms__write_field(w, "version", MS_STR("1"), true);
+    ms__write_field(w, "type", f.word, false);
+    ms__env_form_say(w, &f);
+    ms__env_write_payload(w, m, &f);
+    ms__env_write_metadata(w, m, &f, exact);
+    if (m->id.len > 0) ms__write_field(w, "id", m->id, false);
+    ms__write_field(w, "created_at", time, false);
+    ms__env_write_extra(w, m);
+    ms_json_end_object(&w->json);
+    return MS_OK;
+}
+
+/* ---- A table of words: open addressing, never more than half full. The words of
+ * strangers are hashed with a key of this run, so that they cannot all be made to meet.
+ * */
+
+typedef struct ms__word {
+    ms_str text;        /* NULL: the slot is free */
+    uint64_t kind;      /* words of different kinds are different */
+    size_t first, last; /* of a queue, one more than the index; 0: empty */
+} ms__word;
+
+typedef struct ms__words {
+    ms__word *slots;
+    size_t mask;
+    uint64_t key[2];
+} ms__words;
+
+/* How many slots n words need: a power of two. */
+static size_t ms__words_cap(size_t n)
+{
+    size_t cap = 8;
+    while (cap / 2 < n) cap *= 2;
+    return cap;
+}
+
+static void ms__words_init(ms__words *t, ms__word *slots, size_t cap)
+{
+    memset(slots, 0, cap * sizeof *slots);
+    t->slots = slots;
+    t->mask = cap - 1;
+    t->key[0] = (uint64_t)(uintptr_t)slots * 0x9E3779B97F4A7C15u;
+    t->key[1] = (uint64_t)(uintptr_t)t ^ 0xD6E8FEB86659FD93u;
+}
+
+/* The slot of a word, or the free one where it belongs. */
+static ms__word *ms__words_at(const ms__words *t, ms_str text, uint64_t kind)
+{
+    size_t i = (size_t)ms__hash(t->key, kind, text.ptr, text.len) & t->mask;
+    for (;; i = (i + 1) & t->mask) {
+        ms__word *slot = &t->slots[i];
+        if (!slot->text.ptr || (slot->kind == kind && ms_str_equal(slot->text, text)))
+            return slot;
+    }
+}
+
+/* ---- The rows of a provider. */
+
+/* Room in the writer's scratch, for what is there only while one message is written. */
+static void *ms__env_room(ms_writer *w, size_t size)
+{
+    ms_buf *b = &w->scratch;
+    b->len = 0;
+    if (b->cap < size) {
+        char *room = (char *)ms_arena_alloc(w->arena, size * 2);
+        if (!room) return NULL;
+        b->ptr = room;
+        b->cap = size * 2;
+    }
+    return b->ptr;
+}
+
+/* The names that a row's metadata have before the payload comes, "type", and that of our
+ * own object, which no member of a payload may become. */
+static ms_result ms__env_rows_names(ms_writer *w, const ms_envelope *m, const ms__form *f,
+                                    ms__words *t)
+{
+    size_t n = 3;
+    ms_str name;
+    ms_json_iter it = ms_json_iterate(f->metadata);
+    while (ms_json_next(&it)) n++;
+    size_t cap = ms__words_cap(n);
+    ms__word *slots = (ms__word *)ms__env_room(w, cap * sizeof *slots);
+    if (!slots) return MS_E_NO_MEMORY;
+    ms__words_init(t, slots, cap);
+    ms__words_at(t, MS_STR("type"), 0)->text = MS_STR("type");
+    ms__words_at(t, MS_STR(MS__REST), 0)->text = MS_STR(MS__REST);
+    if (ms__env_form_has_call_id(m, f))
+        ms__words_at(t, MS_STR("tool_call_id"), 0)->text = MS_STR("tool_call_id");
+    it = ms_json_iterate(f->metadata);
+    while (ms_json_next(&it)) {
+        MS__TRY(ms_json_string(it.key, w->arena, &name));
+        ms__words_at(t, name, 0)->text = name;
+    }
+    return MS_OK;
+}
+
+/* One member of the payload, unless metadata has that name. */
+static ms_result ms__env_rows_fold(ms_writer *w, const ms__words *t, ms_str key,
+                                   ms_str text, bool json)
+{
+    ms_str name;
+    MS__TRY(ms_json_string(key, w->arena, &name));
+    if (ms__words_at(t, name, 0)->text.ptr) return MS_OK;
+    ms_json_put_raw(&w->json, key);
+    ms__json_colon(&w->json);
+    if (json) ms_json_put_raw(&w->json, text);
+    else ms_json_put_string(&w->json, text);
+    return MS_OK;
+}
+
+/* Does the payload have a member? */
+static bool ms__env_rows_has_payload(const ms_envelope *m, const ms__form *f)
+{
+    if (f->tool || f->args) return true;
+    ms_json_iter it = ms_json_iterate(f->call_extra ? m->call_extra : ms__absent());
+    while (ms_json_next(&it))
+        if (!ms__env_is_mark(m, it.key, it.value)) return true;
+    return false;
+}
+
+static ms_result ms__env_rows_payload(ms_writer *w, const ms_envelope *m,
+                                      const ms__form *f, const ms__words *t)
+{
+    if (f->tool)
+        MS__TRY(ms__env_rows_fold(w, t, MS_STR("\"tool_name\""), m->tool, false));
+    if (f->args)
+        MS__TRY(ms__env_rows_fold(w, t, MS_STR("\"parameters\""), m->args.text,
+                              m->args.json));
+    ms_json_iter it = ms_json_iterate(f->call_extra ? m->call_extra : ms__absent());
+    while (ms_json_next(&it))
+        if (!ms__env_is_mark(m, it.key, it.value))
+            MS__TRY(ms__env_rows_fold(w, t, it.key, it.value, true));
+    return MS_OK;
+}
+
+static ms_result ms__env_rows_metadata(ms_writer *w, const ms_envelope *m,
+                                       const ms__form *f, const ms__words *t)
+{
+    bool typed = false;
+    ms_json_key(&w->json, MS_STR("metadata"));
+    ms_json_begin_object(&w->json);
+    ms_json_iter it = ms_json_iterate(f->metadata);
+    while (ms_json_next(&it)) {
+        bool type = ms_json_string_is(it.key, MS_STR("type"));
+        if (type) ms__write_field(w, "type", f->word, false);
+        else ms__env_put(&w->json, it.key, it.value);
+        typed = typed || type;
+    }
+    if (ms__env_form_has_call_id(m, f))
+        ms__write_field(w, "tool_call_id", m->call_id, false);
+    if (!typed) ms__write_field(w, "type", f->word, false);
+    MS__TRY(ms__env_rows_payload(w, m, f, t));
+    ms_json_end_object(&w->json);
+    return MS_OK;
+}
+
+static ms_result ms__env_rows_write(ms_writer *w, const ms_envelope *m, size_t n,
+                                    ms_error *err)
+{
+    ms__form f;
+    ms__words names;
+    (void)n;
+    MS__TRY(ms__env_form_of(w, m, &f, err));
+    bool metadata = !ms_str_equal(f.word, MS_STR("text")) || f.metadata.ptr ||
+                    ms__env_form_has_call_id(m, &f) || ms__env_rows_has_payload(m, &f);
+    ms_json_begin_object(&w->json);
+    ms__env_form_say(w, &f);
+    ms_result code = metadata ? ms__env_rows_names(w, m, &f, &names) : MS_OK;
+    if (code == MS_OK && metadata) code = ms__env_rows_metadata(w, m, &f, &names);
+    if (code != MS_OK) {
+        w->json.result = code; /* half of it is written */
+        return ms__no_arena(err, w->arena, m->extra.len);
+    }
+    ms_json_end_object(&w->json);
+    return MS_OK;
+}
+
+/* ---- Builders. */
+
+/* A reader that has no object of its own, and the metadata, checked. */
+static ms_result ms__env_build_begin(ms_reader *r, ms__env *e, ms_str metadata,
+                                     ms_arena *arena, ms_envelope *out, ms_error *err)
+{
+    memset(r, 0, sizeof *r);
+    memset(e, 0, sizeof *e);
+    memset(out, 0, sizeof *out);
+    r->arena = arena;
+    r->err = err;
+    if (!arena) return ms__no_arena(err, arena, metadata.len);
+    if (!metadata.ptr) return MS_OK;
+    ms_result code = ms_json_check(metadata, NULL, &e->in[MS__ENV_METADATA], err);
+    if (code != MS_OK) return ms__at_field(err, code, "metadata");
+    if (ms_json_kind_of(metadata) != MS_JSON_OBJECT)
+        return ms__read_kind(r, "metadata", "an object", metadata);
+    return MS_OK;
+}
+
+/* Call id and extra from the metadata, then the checks that every message must pass. */
+static ms_result ms__env_build_end(ms_reader *r, ms__env *e, const ms_envelope *m,
+                                   ms_envelope *out)
+{
+    ms_envelope made = *m;
+    MS__TRY(ms__env_call_id(r, e, &made));
+    MS__TRY(ms__env_extra(r, e, &made));
+    MS__TRY(ms_envelope_check(&made, r->err));
+    *out = made;
+    return MS_OK;
+}
+
+MS_API ms_result ms_row(ms_str role, ms_value content, ms_str metadata, ms_arena *arena,
+                        ms_envelope *out, ms_error *err)
+{
+    ms_reader r;
+    ms__env e;
+    ms_envelope m;
+    MS__TRY(ms__env_build_begin(&r, &e, metadata, arena, out, err));
+    ms_json_kind kind = content.json ? ms_json_kind_of(content.text) : MS_JSON_STRING;
+    bool plain = kind == MS_JSON_STRING;
+    if (ms__is_empty(role)) return ms__read_kind(&r, "role", "a word", role);
+    if (!plain && ms__env_is_plain(content.text))
+        return ms__read_kind(&r, "content", "a text, a list or an object", content.text);
+    memset(&m, 0, sizeof m);
+    m.type = ms__env_infer(e.in[MS__ENV_METADATA], plain);
+    ms__env_speaks(&m, role);
+    MS__TRY(ms__env_payload(&r, &e, ms__absent(), true, &m));
+    m.content = content.text.ptr ? content : ms_text("");
+    if (m.type == MS_T_ACTION && content.text.len == 0) m.content = ms_text(NULL);
+    return ms__env_build_end(&r, &e, &m, out);
+}
+
+MS_API ms_result ms_tool_call(ms_value content, ms_str tool, ms_value parameters,
+                              int64_t turn, ms_str metadata, ms_arena *arena,
+                              ms_envelope *out, ms_error *err)
+{
+    ms_reader r;
+    ms__env e;
+    char digits[21];
+    bool minus = turn < 0;
+    MS__TRY(ms__env_build_begin(&r, &e, metadata, arena, out, err));
+    ms_envelope m = ms_action(tool, parameters);
+    if (content.text.len > 0) m.content = content;
+    digits[0] = '-';
+    size_t n = ms__u64_write(minus ? 0 - (uint64_t)turn : (uint64_t)turn, digits + minus);
+    ms__extra_begin(&r);
+    ms__extra_put(&r, MS_STR("\"turn\""), ms_str_n(digits, n + minus));
+    MS__TRY(ms__extra_end(&r, &m.call_extra));
+    return ms__env_build_end(&r, &e, &m, out);
+}
+
+MS_API ms_result ms_tool_result(ms_value content, ms_str tool, ms_str payload,
+                                ms_str metadata, ms_arena *arena, ms_envelope *out,
+                                ms_error *err)
+{
+    ms_reader r;
+    ms__env e;
+    MS__TRY(ms__env_build_begin(&r, &e, metadata, arena, out, err));
+    if (payload.ptr) {
+        ms_result code = ms_json_check(payload, NULL, &payload, err);
+        if (code != MS_OK) return ms__at_field(err, code, "payload");
+        if (ms_json_kind_of(payload) != MS_JSON_OBJECT)
+            return ms__read_kind(&r, "payload", "an object", payload);
+    }
+    ms_envelope m = ms_observation(content.text.ptr ? content : ms_text(""));
+    m.role = MS_ROLE_USER;
+    if (tool.len == 0) {
+        MS__TRY(ms__env_payload(&r, &e, payload, false, &m));
+    } else {
+        m.tool = tool;
+        ms__extra_begin(&r);
+        ms_json_iter it = ms_json_iterate(payload);
+        while (ms_json_next(&it))
+            if (!ms_json_string_is(it.key, MS_STR("tool_name")))
+                ms__extra_put(&r, it.key, it.value);
+        MS__TRY(ms__extra_end(&r, &m.call_extra));
+    }
+    return ms__env_build_end(&r, &e, &m, out);
+}
+
+
+/* ==== [fmt-task] messages of a task ================================================
+ * A task message is a content object with a wrapper around it that says where and when:
+ *
+ *   {"id", "task_id", "content": {"type", "author", ...}, "streaming_status",
+ *    "created_at", "updated_at"}
+ *
+ * and a content object may stand alone. An object is a wrapper when its content is an
+ * object and it has neither type nor author. Reading checks the content as its origin
+ * does: author user or agent, five types, each with its members; `result` of a tool
+ * response, which the published guide shows, is refused as it is there, and taken when
+ * lenient.
+ *
+ * Where things go: id, task_id, created_at are id, location, time. What else a wrapper
+ * has is extra, and a wrapper always has an extra, if only {}: that is how the writer
+ * knows that there was one. Of a content object, what fits no field (format, style,
+ * attachments, is_error false) is call_extra. So a bare content comes back bare.
+ *
+ *   type                           content
+ *   user_message                   text, author user
+ *   assistant_message, final       text, author agent
+ *   text of a role                 text, author user if the role is, else agent
+ *   action                         tool_request
+ *   observation, error             tool_response; is_error true says which
+ *   reasoning                      reasoning; a text becomes its only `content`
+ *   data that is an object         data
+ *   any other                      data, in it the members that the framework format has:
+ *                                  {"type": "task", "content": ...}
+ *
+ * What has no place stands in a member "msgstore" of the content (see ms__rest_write), so
+ * every message comes back as it was; but that a call without an id, and a result without
+ * id or name, get what the format requires and keep it. A wrapper without a place has
+ * the task_id "", which is read as none. Through the framework format goes all but the
+ * spelling of created_at, and the wrapper itself where neither `extra` has a member nor
+ * with_location was set. A message that a stream began and has not ended is written with
+ * the streaming_status IN_PROGRESS, unless its wrapper says one itself.
+ *
+ * Read leniently, a word that is no author is a role, and a content that does not fit at
+ * all becomes OTHER: its content is the whole object, written again as it came.
+ * ================================================================================== */
+
+typedef enum ms__task_kind {
+    MS__TASK_TEXT,
+    MS__TASK_DATA,
+    MS__TASK_REQUEST,
+    MS__TASK_RESPONSE,
+    MS__TASK_REASONING,
+    MS__TASK_KINDS
+} ms__task_kind;
+
+static const char *const ms__task_words[MS__TASK_KINDS] = {
+    "text", "data", "tool_request", "tool_response", "reasoning"};
+
+/* What may stand in a member. */
+typedef enum ms__task_rule {
+    MS__TASK_IS_STRING,
+    MS__TASK_IS_OBJECT,
+    MS__TASK_IS_ANY,
+    MS__TASK_IS_TEXTS,
+    MS__TASK_IS_FORMAT,
+    MS__TASK_IS_STYLE,
+    MS__TASK_IS_FILES,
+    MS__TASK_IS_FLAG
+} ms__task_rule;
+
+/* The members of contents; `kinds` by bits. Those that are required are read into fields,
+ * the others are kept in call_extra. */
+static const struct ms__task_member {
+    const char *name;
+    unsigned kinds;
+    ms__task_rule rule;
+    bool required, null;    /* null: may also be null */
+    const char *fallback;   /* written with the option `defaults` */
+} ms__task_members[] = {
+    {"content", 1 << MS__TASK_TEXT, MS__TASK_IS_STRING, true, false, NULL},
+    {"content", 1 << MS__TASK_RESPONSE, MS__TASK_IS_ANY, true, true, NULL},
+    {"data", 1 << MS__TASK_DATA, MS__TASK_IS_OBJECT, true, false, NULL},
+    {"tool_call_id", 1 << MS__TASK_REQUEST | 1 << MS__TASK_RESPONSE, MS__TASK_IS_STRING,
+     true, false, NULL},
+    {"name", 1 << MS__TASK_REQUEST | 1 << MS__TASK_RESPONSE, MS__TASK_IS_STRING, true,
+     false, NULL},
+    {"arguments", 1 << MS__TASK_REQUEST, MS__TASK_IS_OBJECT, true, false, NULL},
+    {"summary", 1 << MS__TASK_REASONING, MS__TASK_IS_TEXTS, true, false, NULL},
+    {"content", 1 << MS__TASK_REASONING, MS__TASK_IS_TEXTS, false, true, "null"},
+    {"format", 1 << MS__TASK_TEXT, MS__TASK_IS_FORMAT, false, false, "\"plain\""},
+    {"style", (1 << MS__TASK_KINDS) - 1, MS__TASK_IS_STYLE, false, false, "\"static\""},
+    {"attachments", 1 << MS__TASK_TEXT, MS__TASK_IS_FILES, false, true, "null"},
+    {"is_error", 1 << MS__TASK_RESPONSE, MS__TASK_IS_FLAG, false, true, "null"},
+};
+#define MS__TASK_ROWS (sizeof ms__task_members / sizeof ms__task_members[0])
+
+/* A content object, sorted: of repeated members the last. */
+typedef struct ms__task_parts {
+    ms__task_kind kind;
+    ms_role author;           /* NONE: agent */
+    ms_str type, said_by, rest, result;
+    ms_str row[MS__TASK_ROWS];
+} ms__task_parts;
+
+/* The row of a member of such contents; MS__TASK_ROWS: there is none. */
+static size_t ms__task_row_of(ms__task_kind kind, ms_str key)
+{
+    size_t i = 0;
+    for (; i < MS__TASK_ROWS; i++)
+        if ((ms__task_members[i].kinds >> kind & 1) &&
+            ms_json_string_is(key, ms_str_of(ms__task_members[i].name)))
+            break;
+    return i;
+}
+
+/* The value of a member by its name; absent: it is not there. */
+static ms_str ms__task_part(const ms__task_parts *t, const char *name)
+{
+    for (size_t i = 0; i < MS__TASK_ROWS; i++)
+        if ((ms__task_members[i].kinds >> t->kind & 1) &&
+            strcmp(ms__task_members[i].name, name) == 0)
+            return t->row[i];
+    return ms__absent();
+}
+
+static bool ms__task_string_in(ms_str object, const char *name)
+{
+    ms_str value;
+    return ms_json_member(object, ms_str_of(name), &value) &&
+           ms_json_kind_of(value) == MS_JSON_STRING;
+}
+
+/* An attachment as the guide has it (name, url, mime_type) or as its code (file_id, name,
+ * size, type). */
+static bool ms__task_is_file(ms_str file)
+{
+    ms_str size;
+    if (!ms__task_string_in(file, "name")) return false;
+    if (ms__task_string_in(file, "url")) return ms__task_string_in(file, "mime_type");
+    return ms__task_string_in(file, "file_id") && ms__task_string_in(file, "type") &&
+           ms_json_member(file, MS_STR("size"), &size) &&
+           ms_json_kind_of(size) == MS_JSON_NUMBER;
+}
+
+/* The first element that does not fit a list of texts or files; its length, if all do. */
+static size_t ms__task_misfit(ms_str list, bool files)
+{
+    size_t i = 0;
+    ms_json_iter it = ms_json_iterate(list);
+    for (; ms_json_next(&it); i++)
+        if (files ? !ms__task_is_file(it.value)
+                  : ms_json_kind_of(it.value) != MS_JSON_STRING)
+            break;
+    return i;
+}
+
+static bool ms__task_list_fits(ms_str value, bool files)
+{
+    ms_str element;
+    return ms_json_kind_of(value) == MS_JSON_ARRAY &&
+           !ms_json_element(value, ms__task_misfit(value, files), &element);
+}
+
+/* Does a value fit the rule? *expected says what would. */
+static bool ms__task_fits(ms__task_rule rule, ms_str value, const char **expected)
+{
+    ms_json_kind kind = ms_json_kind_of(value);
+    switch (rule) {
+    case MS__TASK_IS_STRING:
+        *expected = "a string";
+        return kind == MS_JSON_STRING;
+    case MS__TASK_IS_OBJECT:
+        *expected = "an object";
+        return kind == MS_JSON_OBJECT;
+    case MS__TASK_IS_TEXTS:
+        *expected = "a list of strings";
+        return ms__task_list_fits(value, false);
+    case MS__TASK_IS_FORMAT:
+        *expected = "plain, markdown or code";
+        return ms_json_string_is(value, MS_STR("plain")) ||
+               ms_json_string_is(value, MS_STR("markdown")) ||
+               ms_json_string_is(value, MS_STR("code"));
+    case MS__TASK_IS_STYLE:
+        *expected = "static or active";
+        return ms_json_string_is(value, MS_STR("static")) ||
+               ms_json_string_is(value, MS_STR("active"));
+    case MS__TASK_IS_FILES:
+        *expected = "a list of attachments (name, url and mime_type, or file_id, name, "
+                    "size and type)";
+        return ms__task_list_fits(value, true);
+    case MS__TASK_IS_FLAG:
+        *expected = "true, false or null";
+        return kind == MS_JSON_TRUE || kind == MS_JSON_FALSE;
+    case MS__TASK_IS_ANY:
+        break;
+    }
+    *expected = "any value";
+    return true;
+}
+
+static bool ms__task_row_fits(size_t row, ms_str value, const char **expected)
+{
+    const struct ms__task_member *member = &ms__task_members[row];
+    bool fits = ms__task_fits(member->rule, value, expected);
+    return fits || (member->null && ms_json_kind_of(value) == MS_JSON_NULL);
+}
+
+static ms_result ms__task_check(ms_reader *r, const ms__task_parts *t, size_t row,
+                                ms_envelope *m)
+{
+    const struct ms__task_member *member = &ms__task_members[row];
+    const char *expected;
+    ms_str value = t->row[row], element;
+    if (!(member->kinds >> t->kind & 1)) return MS_OK;
+    if (!value.ptr) return member->required ? ms__read_missing(r, member->name) : MS_OK;
+    if (ms__task_row_fits(row, value, &expected)) return MS_OK;
+    bool files = member->rule == MS__TASK_IS_FILES;
+    bool texts = member->rule == MS__TASK_IS_TEXTS;
+    if (r->lenient && !member->required && !texts) { /* kept in call_extra */
+        m->flags |= MS_FLAG_LENIENT;
+        return MS_OK;
+    }
+    size_t at = files || texts ? ms__task_misfit(value, files) : 0;
+    if ((files || texts) && ms_json_element(value, at, &element)) {
+        ms_result code = ms__fail(r->err, MS_E_KIND, "%s[%u] is '%v', in %s",
+                                  member->name, (uint64_t)at, MS__V(element), expected);
+        return ms__fail_in(r->err, code, "%s[%u]", member->name, (uint64_t)at);
+    }
+    return ms__read_kind(r, member->name, expected, value);
+}
+
+static ms_result ms__task_word(ms_reader *r, const char *name, ms_str value, ms_str *word)
+{
+    if (!value.ptr) return ms__read_missing(r, name);
+    if (ms_json_kind_of(value) != MS_JSON_STRING)
+        return ms__read_kind(r, name, "a string", value);
+    return ms__read_text(r, value, word);
+}
+
+/* Who speaks. Read leniently any other word is a role, and kept in call_extra. */
+static ms_result ms__task_author(ms_reader *r, const ms__task_parts *t, ms_envelope *m)
+{
+    ms_str word;
+    MS__TRY(ms__task_word(r, "author", t->said_by, &word));
+    if (ms_str_equal(word, MS_STR("user")) || ms_str_equal(word, MS_STR("agent")))
+        return MS_OK;
+    if (!r->lenient || word.len == 0) {
+        ms_result code = ms__fail(r->err, MS_E_TYPE, "author is '%v', user or agent was "
+                                  "expected", MS__V(word));
+        return ms__at_field(r->err, code, "author");
+    }
+    m->flags |= MS_FLAG_LENIENT;
+    m->role = ms_role_of_word(word);
+    if (m->role == MS_ROLE_OTHER) m->role_name = word;
+    return MS_OK;
+}
+
+static ms_result ms__task_sort(ms_reader *r, ms_str content, ms__task_parts *t)
+{
+    ms_str word;
+    unsigned kind = 0;
+    memset(t, 0, sizeof *t);
+    (void)ms_json_member(content, MS_STR("type"), &t->type);
+    MS__TRY(ms__task_word(r, "type", t->type, &word));
+    while (kind < MS__TASK_KINDS && !ms_str_equal(word, ms_str_of(ms__task_words[kind])))
+        kind++;
+    if (kind == MS__TASK_KINDS) {
+        ms_result code = ms__fail(r->err, MS_E_TYPE, "type '%v' is no content of a task "
+                                  "message", MS__V(word));
+        return ms__at_field(r->err, code, "type");
+    }
+    t->kind = (ms__task_kind)kind;
+    ms_json_iter it = ms_json_iterate(content);
+    while (ms_json_next(&it)) {
+        size_t row = ms__task_row_of(t->kind, it.key);
+        if (row < MS__TASK_ROWS) t->row[row] = it.value;
+        else if (ms_json_string_is(it.key, MS_STR("author"))) t->said_by = it.value;
+        else if (ms_json_string_is(it.key, MS_STR(MS__REST))) t->rest = it.value;
+        else if (ms_json_string_is(it.key, MS_STR("result"))) t->result = it.value;
+    }
+    return MS_OK;
+}
+
+/* Is a member of the content in a field, or dealt with elsewhere? */
+static bool ms__task_placed(const ms__task_parts *t, const ms_envelope *m, ms_str key,
+                            ms_str value)
+{
+    size_t row = ms__task_row_of(t->kind, key);
+    if (ms_json_string_is(key, MS_STR("type"))) return true;
+    if (ms_json_string_is(key, MS_STR("author")))
+        return m->role == MS_ROLE_NONE || value.ptr != t->said_by.ptr;
+    if (ms_json_string_is(key, MS_STR(MS__REST))) return true;
+    if (row == MS__TASK_ROWS) return false;
+    if (t->row[row].ptr != value.ptr) return true; /* a later one counts */
+    if (ms__task_members[row].rule == MS__TASK_IS_FLAG)
+        return ms_json_kind_of(value) == MS_JSON_TRUE;
+    return ms__task_members[row].required ||
+        ms__task_members[row].rule == MS__TASK_IS_TEXTS;
+}
+
+/* The other members. */
+static ms_result ms__task_others(ms_reader *r, const ms__task_parts *t, ms_str content,
+                                 bool rest, ms_envelope *m)
+{
+    ms_json_iter it = ms_json_iterate(content);
+    ms__extra_begin(r);
+    while (ms_json_next(&it))
+        if (!ms__task_placed(t, m, it.key, it.value))
+            ms__extra_put(r, it.key, it.value);
+    if (rest) ms__extra_put(r, MS_STR("\"" MS__REST "\""), t->rest);
+    return ms__extra_end(r, &m->call_extra);
+}
+
+/* Content that may be text or any JSON. */
+static ms_result ms__task_value(ms_reader *r, ms_str value, ms_value *out)
+{
+    out->json = ms_json_kind_of(value) != MS_JSON_STRING;
+    return out->json ? ms__read_json(r, value, &out->text)
+                     : ms__read_text(r, value, &out->text);
+}
+
+/* summary and content of a reasoning, as one object. */
+static ms_result ms__task_reasoning(ms_reader *r, const ms__task_parts *t, ms_envelope *m)
+{
+    ms_str content = ms__task_part(t, "content");
+    ms__extra_begin(r);
+    ms__extra_put(r, MS_STR("\"summary\""), ms__task_part(t, "summary"));
+    if (content.ptr) ms__extra_put(r, MS_STR("\"content\""), content);
+    m->content.json = true;
+    return ms__extra_end(r, &m->content.text);
+}
+
+/* Type and fields, by the kind of content. */
+static ms_result ms__task_fields(ms_reader *r, const ms__task_parts *t, ms_envelope *m)
+{
+    bool error = ms_json_kind_of(ms__task_part(t, "is_error")) == MS_JSON_TRUE;
+    switch (t->kind) {
+    case MS__TASK_TEXT:
+        m->type = MS_T_ASSISTANT_MESSAGE;
+        if (ms_json_string_is(t->said_by, MS_STR("user"))) m->type = MS_T_USER_MESSAGE;
+        if (m->role != MS_ROLE_NONE) m->type = MS_T_TEXT;
+        return ms__task_value(r, ms__task_part(t, "content"), &m->content);
+    case MS__TASK_DATA:
+        m->type = MS_T_DATA;
+        return ms__task_value(r, ms__task_part(t, "data"), &m->content);
+    case MS__TASK_REASONING:
+        m->type = MS_T_REASONING;
+        return ms__task_reasoning(r, t, m);
+    case MS__TASK_REQUEST:
+        m->type = MS_T_ACTION;
+        MS__TRY(ms__task_value(r, ms__task_part(t, "arguments"), &m->args));
+        break;
+    case MS__TASK_RESPONSE:
+    case MS__TASK_KINDS:
+        m->type = error ? MS_T_ERROR : MS_T_OBSERVATION;
+        MS__TRY(ms__task_value(r, ms__task_part(t, "content"), &m->content));
+        break;
+    }
+    MS__TRY(ms__read_text(r, ms__task_part(t, "name"), &m->tool));
+    return ms__read_text(r, ms__task_part(t, "tool_call_id"), &m->call_id);
+}
+
+/* Does data hold the members of a message of another type? Its msgstore says so. */
+static bool ms__task_holds_message(const ms__task_parts *t)
+{
+    return t->kind == MS__TASK_DATA && (ms__has_member(t->rest, "type") ||
+                                        ms__has_member(t->rest, "type_name"));
+}
+
+/* Is it a member that the framework format has in front of a message's data? */
+static bool ms__task_carries(const struct ms__member *row)
+{
+    return row && row->own && row->field != MS_F_LOCATION &&
+           row->field != MS_F_AGENT_KEY;
+}
+
+/* Are these members only what the writer adds with the option `defaults`? */
+static bool ms__task_only_defaults(ms__task_kind kind, ms_str others)
+{
+    ms_json_iter it = ms_json_iterate(others);
+    while (ms_json_next(&it)) {
+        size_t row = ms__task_row_of(kind, it.key);
+        if (row == MS__TASK_ROWS || !ms__task_members[row].fallback ||
+            !ms_str_equal(it.value, ms_str_of(ms__task_members[row].fallback)))
+            return false;
+    }
+    return true;
+}
+
+/* What "msgstore" says, over what the format said. *kept false: it does not fit. */
+static ms_result ms__task_rest(ms_reader *r, const ms__task_parts *t, ms_envelope *m,
+                               bool *kept)
+{
+    ms_envelope with = *m;
+    ms_str others = m->call_extra;
+    with.call_extra = ms__absent();
+    if (ms__task_holds_message(t)) {
+        with.content = ms_text(NULL);
+        ms_json_iter it = ms_json_iterate(ms__task_part(t, "data"));
+        while (ms_json_next(&it))
+            if (ms__task_carries(ms__framework_member(it.key)))
+                (void)ms__rest_take(r, it.key, it.value, &with);
+    }
+    MS__TRY(ms__rest_read(r, t->rest, &with, kept));
+    if (*kept && with.call_extra.ptr && !ms__task_only_defaults(t->kind, others)) {
+        *kept = false;
+        if (!r->lenient) {
+            ms_result code = ms__fail(r->err, MS_E_TYPE,
+                                      "call_extra is there and members "
+                                      "that belong to it");
+            return ms__at_field(r->err, code, MS__REST);
+        }
+    }
+    if (*kept && with.call_extra.ptr) others = with.call_extra;
+    if (*kept) *m = with;
+    m->call_extra = others;
+    return MS_OK;
+}
+
+/* One content object. */
+static ms_result ms__task_content(ms_reader *r, ms_str content, ms_envelope *m)
+{
+    ms__task_parts t;
+    bool kept = true;
+    MS__TRY(ms__task_sort(r, content, &t));
+    MS__TRY(ms__task_author(r, &t, m));
+    for (size_t i = 0; i < MS__TASK_ROWS; i++) {
+        bool response = ms__task_members[i].rule == MS__TASK_IS_ANY;
+        if (response && r->lenient && t.kind == MS__TASK_RESPONSE && !t.row[i].ptr) {
+            t.row[i] = t.result; /* stays in call_extra */
+            m->flags |= MS_FLAG_LENIENT;
+        }
+        MS__TRY(ms__task_check(r, &t, i, m));
+    }
+    MS__TRY(ms__task_fields(r, &t, m));
+    ms_type type = m->type;
+    MS__TRY(ms__task_others(r, &t, content, false, m));
+    if (t.rest.ptr) MS__TRY(ms__task_rest(r, &t, m, &kept));
+    if (!kept) {
+        m->flags |= MS_FLAG_LENIENT;
+        MS__TRY(ms__task_others(r, &t, content, true, m));
+    }
+    if (m->type == type && m->role == MS_ROLE_NONE && t.kind != MS__TASK_TEXT &&
+        ms_json_string_is(t.said_by, MS_STR("user")))
+        m->role = MS_ROLE_USER;
+    return MS_OK;
+}
+
+/* A content that does not fit, kept whole. */
+static ms_result ms__task_whole(ms_reader *r, ms_str content, ms_envelope *m)
+{
+    ms_str type = ms__absent();
+    (void)ms_json_member(content, MS_STR("type"), &type);
+    memset(m, 0, sizeof *m);
+    m->flags = MS_FLAG_LENIENT;
+    m->type = MS_T_OTHER;
+    m->type_name = MS_STR("task_content");
+    if (ms_json_kind_of(type) == MS_JSON_STRING && !ms_json_string_is(type, MS_STR("")))
+        MS__TRY(ms__read_text(r, type, &m->type_name));
+    m->content.json = true;
+    return ms__read_json(r, content, &m->content.text);
+}
+
+static ms_result ms__task_any_content(ms_reader *r, ms_str content, ms_envelope *m)
+{
+    ms_error *err = r->err;
+    if (r->lenient) r->err = NULL;
+    ms_result code = ms__task_content(r, content, m);
+    r->err = err;
+    if (code == MS_OK || !r->lenient) return code;
+    if (code == MS_E_NO_MEMORY || code == MS_E_ARENA)
+        return ms__no_arena(err, r->arena, content.len);
+    return ms__task_whole(r, content, m);
+}
+
+/* The members of a wrapper that have a place; absent: not there, or it did not fit. */
+typedef struct ms__task_wrap {
+    ms_str id, task_id, content, created_at, status, updated_at;
+} ms__task_wrap;
+
+static ms_str *ms__task_wrap_member(ms__task_wrap *t, ms_str key)
+{
+    if (ms_json_string_is(key, MS_STR("id"))) return &t->id;
+    if (ms_json_string_is(key, MS_STR("task_id"))) return &t->task_id;
+    if (ms_json_string_is(key, MS_STR("content"))) return &t->content;
+    if (ms_json_string_is(key, MS_STR("created_at"))) return &t->created_at;
+    if (ms_json_string_is(key, MS_STR("streaming_status"))) return &t->status;
+    return ms_json_string_is(key, MS_STR("updated_at")) ? &t->updated_at : NULL;
+}
+
+static bool ms__task_is_status(ms_str value)
+{
+    return ms_json_kind_of(value) == MS_JSON_NULL ||
+           ms_json_string_is(value, MS_STR("IN_PROGRESS")) ||
+           ms_json_string_is(value, MS_STR("DONE"));
+}
+
+/* A date and time; its text is ASCII, so it needs no decoding unless it hides that. */
+static bool ms__task_is_time(ms_str value, double *seconds)
+{
+    ms_str inside;
+    return ms__string_inside(value, &inside) && ms_iso_read(inside, seconds) == MS_OK;
+}
+
+/* Is it there, and neither a time nor null? */
+static bool ms__task_bad_time(ms_str value)
+{
+    double ignored;
+    return value.ptr && ms_json_kind_of(value) != MS_JSON_NULL &&
+           !ms__task_is_time(value, &ignored);
+}
+
+/* created_at, with its spelling when that is not ours. A time that msgstore gave stays
+ * when created_at is what it looks like: it is the exact one. */
+static void ms__task_time(ms_envelope *m, ms_str value)
+{
+    char ours[MS_ISO_MAX];
+    ms_str spelled = ms__absent();
+    (void)ms__string_inside(value, &spelled);
+    if (m->has_time &&
+        ms_str_equal(spelled, ms_str_n(ours, ms_iso_write(m->time, ours))))
+        return;
+    m->has_time = ms__task_is_time(value, &m->time);
+    if (!ms_str_equal(spelled, ms_str_n(ours, ms_iso_write(m->time, ours))))
+        m->time_text = spelled;
+}
+
+/* Checks what stands in the wrapper; what does not fit is an error, or when lenient
+ * extra: its place is made absent. */
+static ms_result ms__task_wrap_check(ms_reader *r, ms__task_wrap *t, uint32_t *flags)
+{
+    double ignored;
+    bool lenient = r->lenient;
+    ms_json_kind id = ms_json_kind_of(t->id);
+    bool bad_id = t->id.ptr && id != MS_JSON_STRING && id != MS_JSON_NULL;
+    bool bad_status = t->status.ptr && !ms__task_is_status(t->status);
+    bool bad_created = ms__task_bad_time(t->created_at);
+    bool bad_updated = ms__task_bad_time(t->updated_at);
+    ms_str task = ms__absent();
+    if (!t->task_id.ptr && !lenient) return ms__read_missing(r, "task_id");
+    if (bad_id && !lenient) return ms__read_kind(r, "id", "a string or null", t->id);
+    if (bad_status && !lenient)
+        return ms__read_kind(r, "streaming_status", "IN_PROGRESS, DONE or null",
+                             t->status);
+    if (bad_created && !lenient)
+        return ms__read_kind(r, "created_at", "a date and time, or null", t->created_at);
+    if (bad_updated && !lenient)
+        return ms__read_kind(r, "updated_at", "a date and time, or null", t->updated_at);
+    if (bad_id || bad_status || bad_created || bad_updated) *flags |= MS_FLAG_LENIENT;
+    if (id != MS_JSON_STRING) t->id = ms__absent();
+    if (!ms__task_is_time(t->created_at, &ignored)) t->created_at = ms__absent();
+    if (ms_json_kind_of(t->task_id) == MS_JSON_STRING)
+        MS__TRY(ms__read_text(r, t->task_id, &task));
+    else if (!lenient) return ms__read_kind(r, "task_id", "a string", t->task_id);
+    ms_result code = ms__key_check(task, "task_id", true, lenient ? NULL : r->err);
+    if (code != MS_OK && !lenient) return code;
+    if (!task.ptr || code != MS_OK) {
+        t->task_id = ms__absent();
+        *flags |= MS_FLAG_LENIENT;
+    }
+    return MS_OK;
+}
+
+static ms_result ms__task_wrapped(ms_reader *r, ms_envelope *m)
+{
+    ms__task_wrap t, last;
+    uint32_t flags = 0;
+    memset(&t, 0, sizeof t);
+    ms_json_iter it = ms_json_iterate(r->json);
+    while (ms_json_next(&it)) {
+        ms_str *place = ms__task_wrap_member(&t, it.key);
+        if (place) *place = it.value;
+    }
+    last = t; /* of members that stand there twice */
+    MS__TRY(ms__task_wrap_check(r, &t, &flags));
+    ms_result code = ms__task_any_content(r, t.content, m);
+    if (code != MS_OK) return ms__fail_in(r->err, code, "content");
+    m->flags |= flags;
+    if (t.id.ptr) MS__TRY(ms__read_text(r, t.id, &m->id));
+    if (t.task_id.ptr) MS__TRY(ms__read_text(r, t.task_id, &m->location));
+    if (m->location.len == 0) { /* the writer adds "" to what fits: see ms__task_open */
+        m->location = ms__absent();
+        if (m->flags & MS_FLAG_LENIENT) t.task_id = ms__absent();
+    }
+    if (t.created_at.ptr) ms__task_time(m, t.created_at);
+    t.status = t.updated_at = ms__absent();
+    ms__extra_begin(r);
+    it = ms_json_iterate(r->json);
+    while (ms_json_next(&it)) {
+        const ms_str *place = ms__task_wrap_member(&t, it.key);
+        const ms_str *known = ms__task_wrap_member(&last, it.key);
+        if (!place || (!place->ptr && known->ptr == it.value.ptr))
+            ms__extra_put(r, it.key, it.value);
+    }
+    MS__TRY(ms__extra_end(r, &m->extra));
+    if (!m->extra.ptr) m->extra = MS_STR("{}");
+    return MS_OK;
+}
+
+static ms_result ms__task_read(ms_reader *r, ms_envelopes *out)
+{
+    ms_envelope m;
+    ms_str content = ms__absent();
+    memset(&m, 0, sizeof m);
+    bool wrapper = ms_json_member(r->json, MS_STR("content"), &content) &&
+                   ms_json_kind_of(content) == MS_JSON_OBJECT &&
+                   !ms__has_member(r->json, "type") && !ms__has_member(r->json, "author");
+    if (wrapper) MS__TRY(ms__task_wrapped(r, &m));
+    else MS__TRY(ms__task_any_content(r, r->json, &m));
+    return ms__one_envelope(r, &m, out);
+}
+
+/* ---- and back */
+
+static bool ms__value_is_object(ms_value v)
+{
+    return v.json && ms_json_kind_of(v.text) == MS_JSON_OBJECT;
+}
+
+/* The kind of content that a message is written as. */
+static ms__task_kind ms__task_kind_of(const ms_envelope *m)
+{
+    switch (m->type) {
+    case MS_T_USER_MESSAGE:
+    case MS_T_ASSISTANT_MESSAGE:
+    case MS_T_TEXT:
+    case MS_T_FINAL:
+        return MS__TASK_TEXT;
+    case MS_T_ACTION:
+        return MS__TASK_REQUEST;
+    case MS_T_OBSERVATION:
+    case MS_T_ERROR:
+        return MS__TASK_RESPONSE;
+    case MS_T_REASONING:
+        return MS__TASK_REASONING;
+    default:
+        return MS__TASK_DATA;
+    }
+}
+
+/* What is being written, and what the format has said of it. */
+typedef struct ms__task_out {
+    ms__task_kind kind;
+    uint32_t said;
+    bool user;                /* the author */
+    bool odd;                 /* its author is in call_extra, see ms__task_author */
+    bool flat;                /* call_extra stands among the members */
+    ms_str id, name;          /* of a call or result */
+    ms_type type;             /* as it will be read */
+    char derived[MS__DERIVED_ID];
+} ms__task_out;
+
+/* Would the reader put this member of call_extra back there? */
+static bool ms__task_returns(const ms_envelope *m, ms__task_kind kind, ms_str key,
+                             ms_str value)
+{
+    const char *expected;
+    size_t row = ms__task_row_of(kind, key);
+    bool lenient = (m->flags & MS_FLAG_LENIENT) != 0;
+    if (ms_json_string_is(key, MS_STR("type"))) return false;
+    if (ms_json_string_is(key, MS_STR("author")) ||
+        ms_json_string_is(key, MS_STR(MS__REST)))
+        return lenient;
+    if (row == MS__TASK_ROWS) return true;
+    if (ms__task_members[row].required || ms__task_members[row].rule == MS__TASK_IS_TEXTS)
+        return false;
+    if (ms__task_members[row].rule == MS__TASK_IS_FLAG &&
+        (m->type == MS_T_ERROR || ms_json_kind_of(value) == MS_JSON_TRUE))
+        return false;
+    return lenient || ms__task_row_fits(row, value, &expected);
+}
+
+static bool ms__task_is_flat(const ms_envelope *m, ms__task_kind kind)
+{
+    size_t n = 0;
+    ms_json_iter it = ms_json_iterate(m->call_extra);
+    for (; ms_json_next(&it); n++)
+        if (!ms__task_returns(m, kind, it.key, it.value)) return false;
+    return n > 0;
+}
+
+/* Ids and names that the format requires, made up where there are none. */
+static ms_result ms__task_names(ms_writer *w, const ms_envelope *m, ms__task_out *o,
+                                ms_error *err)
+{
+    o->name = m->tool;
+    if (o->kind == MS__TASK_REQUEST)
+        return ms__call_begins(w, m, o->derived, &o->id, err);
+    ms__call_ends(w, m, &o->id, &o->name);
+    if (!o->id.ptr) o->id = ms__id_made_up(w, m, o->derived);
+    if (!o->name.ptr) o->name = MS_STR("unknown_tool");
+    return MS_OK;
+}
+
+/* A text as a string: of a JSON string what it says, of other JSON its text. */
+static void ms__task_put_text(ms_writer *w, ms_value v)
+{
+    if (v.json && ms_json_kind_of(v.text) == MS_JSON_STRING)
+        ms_json_put_raw(&w->json, v.text);
+    else
+        ms_json_put_string(&w->json, v.text);
+}
+
+/* Is it summary and content as the format has them? */
+static bool ms__task_is_reasoning(ms_value v)
+{
+    ms_str summary;
+    const char *expected;
+    if (!ms__value_is_object(v) || !ms_json_member(v.text, MS_STR("summary"), &summary))
+        return false;
+    ms_json_iter it = ms_json_iterate(v.text);
+    while (ms_json_next(&it)) {
+        size_t row = ms__task_row_of(MS__TASK_REASONING, it.key);
+        if (row == MS__TASK_ROWS || ms__task_members[row].rule != MS__TASK_IS_TEXTS ||
+            !ms__task_row_fits(row, it.value, &expected))
+            return false;
+    }
+    return true;
+}
+
+static void ms__task_write_reasoning(ms_writer *w, const ms_envelope *m, ms__task_out *o)
+{
+    if (!ms__task_is_reasoning(m->content)) {
+        ms__write_field(w, "summary", MS_STR("[]"), true);
+        ms_json_key(&w->json, MS_STR("content"));
+        ms_json_begin_array(&w->json);
+        ms__task_put_text(w, m->content);
+        ms_json_end_array(&w->json);
+        return;
+    }
+    o->said |= MS__SAID(CONTENT);
+    ms__put_members(w, m->content.text, NULL);
+    if (w->defaults && !ms__has_member(m->content.text, "content"))
+        ms__write_field(w, "content", MS_STR("null"), true);
+}
+
+/* A message of another type, as the members that the framework format has. */
+static void ms__task_write_data(ms_writer *w, const ms_envelope *m, ms__task_out *o)
+{
+    ms_json_key(&w->json, MS_STR("data"));
+    if (m->type == MS_T_DATA && ms__value_is_object(m->content)) {
+        ms_json_put_raw(&w->json, m->content.text);
+        o->said |= MS__SAID(CONTENT);
+        return;
+    }
+    o->type = MS_T_NONE; /* msgstore says the type */
+    ms_json_begin_object(&w->json);
+    ms__write_field(w, "type", m->type == MS_T_OTHER ? m->type_name
+                                                     : ms_str_of(ms_type_word(m->type)),
+                    false);
+    for (size_t i = 0; i < MS__FRAMEWORK_ROWS; i++) {
+        ms_field field = ms__framework[i].field;
+        if (!ms__task_carries(&ms__framework[i])) continue;
+        ms__write_field(w, ms__framework[i].name, ms__field_text(m, (unsigned)field),
+                        ms__field_is_json(m, (unsigned)field));
+        o->said |= (uint32_t)1 << field;
+    }
+    ms_json_end_object(&w->json);
+}
+
+static void ms__task_write_call(ms_writer *w, const ms_envelope *m, ms__task_out *o)
+{
+    o->said |= MS__SAID(CALL_ID) | MS__SAID(TOOL);
+    ms__write_field(w, "tool_call_id", o->id, false);
+    ms__write_field(w, "name", o->name, false);
+    if (o->kind == MS__TASK_REQUEST) {
+        bool object = ms__value_is_object(m->args);
+        ms__write_field(w, "arguments", object ? m->args.text : MS_STR("{}"), true);
+        if (object) o->said |= MS__SAID(ARGS);
+        return;
+    }
+    o->said |= MS__SAID(CONTENT);
+    bool stands_in = (m->flags & MS_FLAG_LENIENT) && o->flat &&
+                     ms__has_member(m->call_extra, "result");
+    if (!stands_in) ms__write_field(w, "content", m->content.text, m->content.json);
+    if (m->type == MS_T_ERROR) ms__write_field(w, "is_error", MS_STR("true"), true);
+}
+
+static void ms__task_write_defaults(ms_writer *w, const ms_envelope *m,
+                                    const ms__task_out *o)
+{
+    for (size_t i = 0; i < MS__TASK_ROWS; i++) {
+        const struct ms__task_member *row = &ms__task_members[i];
+        bool said = row->rule == MS__TASK_IS_TEXTS ||
+                    (row->rule == MS__TASK_IS_FLAG && m->type == MS_T_ERROR) ||
+                    (o->flat && ms__has_member(m->call_extra, row->name));
+        if (row->fallback && (row->kinds >> o->kind & 1) && !said)
+            ms__write_field(w, row->name, ms_str_of(row->fallback), true);
+    }
+}
+
+/* The members by kind. */
+static void ms__task_write_fields(ms_writer *w, const ms_envelope *m, ms__task_out *o)
+{
+    switch (o->kind) {
+    case MS__TASK_TEXT:
+        o->type = o->odd ? MS_T_TEXT : o->user ? MS_T_USER_MESSAGE
+                                               : MS_T_ASSISTANT_MESSAGE;
+        ms_json_key(&w->json, MS_STR("content"));
+        ms__task_put_text(w, m->content);
+        if (!m->content.json || ms_json_kind_of(m->content.text) == MS_JSON_STRING)
+            o->said |= MS__SAID(CONTENT);
+        break;
+    case MS__TASK_DATA:
+        ms__task_write_data(w, m, o);
+        break;
+    case MS__TASK_REASONING:
+        ms__task_write_reasoning(w, m, o);
+        break;
+    case MS__TASK_REQUEST:
+    case MS__TASK_RESPONSE:
+    case MS__TASK_KINDS:
+        ms__task_write_call(w, m, o);
+        break;
+    }
+}
+
+static void ms__task_write_content(ms_writer *w, const ms_envelope *m, ms__task_out *o)
+{
+    ms_json_begin_object(&w->json);
+    ms__write_field(w, "type", ms_str_of(ms__task_words[o->kind]), false);
+    if (!o->odd)
+        ms__write_field(w, "author", o->user ? MS_STR("user") : MS_STR("agent"), false);
+    ms__task_write_fields(w, m, o);
+    if (w->defaults) ms__task_write_defaults(w, m, o);
+    if (o->flat) ms__put_members(w, m->call_extra, NULL);
+    if (o->flat) o->said |= MS__SAID(CALL_EXTRA);
+    /* the role that the reader will set, or that none is set */
+    bool author = o->type == m->type && o->kind != MS__TASK_TEXT && o->user;
+    bool same = m->role == (author ? MS_ROLE_USER : MS_ROLE_NONE) || o->odd;
+    ms_role role = same ? ms__role_of(m->role, m->type) : MS_ROLE_NONE;
+    (void)ms__rest_write(w, m, o->type, role, o->said);
+    ms_json_end_object(&w->json);
+}
+
+/* Bits of `emitted`, of a wrapper: what is written already, and whether what a lenient
+ * reader kept may stay where it was. */
+enum {
+    MS__TASK_HAS_ID = 1,
+    MS__TASK_HAS_TASK = 2,
+    MS__TASK_HAS_TIME = 4,
+    MS__TASK_STAYS = 8
+};
+
+/* Members of extra that the reader would take for something else. */
+static bool ms__task_taken(ms_writer *w, ms_str key, ms_str value)
+{
+    double ignored;
+    bool stays = (w->emitted & MS__TASK_STAYS) != 0;
+    bool null = ms_json_kind_of(value) == MS_JSON_NULL;
+    bool time = ms__task_is_time(value, &ignored);
+    if (ms_json_string_is(key, MS_STR("id")))
+        return (w->emitted & MS__TASK_HAS_ID) || (!null && !stays) ||
+               ms_json_kind_of(value) == MS_JSON_STRING;
+    if (ms_json_string_is(key, MS_STR("created_at")))
+        return (w->emitted & MS__TASK_HAS_TIME) || time || (!null && !stays);
+    if (ms_json_string_is(key, MS_STR("task_id")))
+        return (w->emitted & MS__TASK_HAS_TASK) != 0;
+    if (ms_json_string_is(key, MS_STR("updated_at"))) return !time && !null && !stays;
+    if (ms_json_string_is(key, MS_STR("streaming_status")))
+        return !ms__task_is_status(value) && !stays;
+    return ms_json_string_is(key, MS_STR("content")) ||
+           ms_json_string_is(key, MS_STR("type")) ||
+           ms_json_string_is(key, MS_STR("author"));
+}
+
+/* What stands before the content. */
+static void ms__task_open(ms_writer *w, const ms_envelope *m, ms__task_out *o)
+{
+    char number[20];
+    ms_str id = m->id;
+    bool lenient = (m->flags & MS_FLAG_LENIENT) != 0;
+    if (!id.ptr && m->seq > 0 && !ms__has_member(m->extra, "id"))
+        id = ms_str_n(number, ms__u64_write(m->seq, number));
+    w->emitted = lenient ? MS__TASK_STAYS : 0;
+    ms_json_begin_object(&w->json);
+    ms__write_field(w, "id", id, false);
+    if (id.ptr) w->emitted |= MS__TASK_HAS_ID;
+    if (m->location.ptr || !lenient) {
+        ms__write_field(w, "task_id", m->location.ptr ? m->location : MS_STR(""), false);
+        w->emitted |= MS__TASK_HAS_TASK;
+    }
+    ms_json_key(&w->json, MS_STR("content"));
+    o->said |= MS__SAID(ID) | MS__SAID(LOCATION);
+}
+
+/* The time as created_at spells it; empty: it cannot. */
+static ms_str ms__task_spelled(const ms_envelope *m, char out[MS_ISO_MAX], bool *exact)
+{
+    double seconds = 0;
+    ms_str text = m->time_text;
+    *exact = false;
+    if (!m->has_time) return ms_str_n(out, 0);
+    if (!text.ptr || ms_iso_read(text, &seconds) != MS_OK || seconds != m->time)
+        text = ms_str_n(out, ms_iso_write(m->time, out));
+    *exact = text.len > 0 && ms_iso_read(text, &seconds) == MS_OK && seconds == m->time;
+    return text;
+}
+
+/* Was this content kept as it came? */
+static bool ms__task_kept_whole(const ms_envelope *m)
+{
+    return m->type == MS_T_OTHER && (m->flags & MS_FLAG_LENIENT) &&
+           ms__value_is_object(m->content) && !m->call_extra.ptr;
+}
+
+static ms_result ms__task_begin(ms_writer *w, const ms_envelope *m, ms__task_out *o,
+                                ms_error *err)
+{
+    memset(o, 0, sizeof *o);
+    o->kind = ms__task_kind_of(m);
+    o->type = m->type;
+    o->flat = ms__task_is_flat(m, o->kind);
+    o->odd = (m->flags & MS_FLAG_LENIENT) && o->flat &&
+             ms__has_member(m->call_extra, "author");
+    o->user = m->role == MS_ROLE_USER || ms__chat_role(m) == MS_ROLE_USER;
+    if (o->kind != MS__TASK_REQUEST && o->kind != MS__TASK_RESPONSE) return MS_OK;
+    return ms__task_names(w, m, o, err);
+}
+
+static ms_result ms__task_write(ms_writer *w, const ms_envelope *m, size_t n,
+                                ms_error *err)
+{
+    ms__task_out o;
+    char iso[MS_ISO_MAX];
+    bool exact, wrapper = m->extra.ptr || w->with_location;
+    bool stamped = (m->flags & MS_FLAG_STAMPED) && ms__has_member(m->extra, "created_at");
+    (void)n;
+    MS__TRY(ms__task_begin(w, m, &o, err));
+    ms_str time = ms__task_spelled(m, iso, &exact);
+    if (stamped) time.len = 0; /* it came without one, and said so */
+    if (wrapper) ms__task_open(w, m, &o);
+    if (wrapper && (exact || stamped)) o.said |= MS__SAID(TIME_TEXT);
+    if (ms__task_kept_whole(m)) ms_json_put_raw(&w->json, m->content.text);
+    else ms__task_write_content(w, m, &o);
+    if (!wrapper) return MS_OK;
+    if (time.len > 0) {
+        ms__write_field(w, "created_at", time, false);
+        w->emitted |= MS__TASK_HAS_TIME;
+    }
+    if ((m->flags & MS_FLAG_UNFINISHED) && !ms__has_member(m->extra, "streaming_status"))
+        ms__write_field(w, "streaming_status", MS_STR("IN_PROGRESS"), false);
+    ms__write_extra(w, m->extra, ms__task_taken);
+    ms_json_end_object(&w->json);
+    return MS_OK;
+}
+
+
+/* ==== [fmt-session] rows of a conversation =========================================
+ * Rows of a conversation, as an agent service keeps them:
+ *
+ *   message form   {role, content, timestamp, tool_name, tool_call_id, tool_arguments}
+ *   stored form    {id, session_id, user_id, tenant_id, role, content, created_at,
+ *                   metadata: {timestamp, tool_name, tool_call_id, tool_arguments, ...},
+ *                   tool_calls: {items: [...]}, ...}
+ *
+ * Both are read alike, one row as one envelope. The role decides the type: user,
+ * assistant, tool (an observation with tool, call id and arguments); any other word is a
+ * text of that role. A row without role is the assistant's, as for the origin; one
+ * without content has null; one of the two must be there. Content is text; other JSON is
+ * kept as it is. Time is `timestamp`, else `created_at`, else metadata.timestamp: RFC
+ * 3339 text or seconds. Tool members count on tool rows only, those of the row before
+ * those of its metadata. An assistant's row whose tool_calls is {"items": [one]}, with a
+ * tool_name and tool_arguments in it, is an action. More calls, or other forms, stay as
+ * they are.
+ *
+ * What only the stored form has stays in `extra` as a whole, also what fields were drawn
+ * from: the writer leaves out a member that extra already says, so that each form comes
+ * back as it was, and writes one beside it when the field was changed since. That costs a
+ * stored row its tool members twice.
+ *
+ * Crossing: what becomes of each type.
+ *   user_message                       user
+ *   assistant_message                  assistant
+ *   observation                        tool
+ *   text of a role                     that role
+ *   action                             assistant with tool_calls, a row of its own: a
+ *                                      call that nobody answers must not be lost
+ *   error                              tool                            and msgstore
+ *   task, script_instruction           user                            and msgstore
+ *   final, plans, reasoning, data,
+ *     delta, input_, approval_required assistant                       and msgstore
+ *   delegation                         assistant "Delegated to w: task", msgstore
+ *   synthesis, global_observation      user "[source] text"            and msgstore
+ *   director_, injected_context        system                          and msgstore
+ *   multimodal_part, any other         its role                        and msgstore
+ * The object "msgstore" has what the row has no place for, here and where a known type
+ * has more (turn, agent, key, joined, ...); the reader puts it back.
+ * ================================================================================== */
+
+enum {
+    MS__ROW_ROLE,
+    MS__ROW_CONTENT,
+    MS__ROW_TIMESTAMP,
+    MS__ROW_CREATED,
+    MS__ROW_ID,
+    MS__ROW_TOOL,
+    MS__ROW_CALL_ID,
+    MS__ROW_ARGS,
+    MS__ROW_CALLS,
+    MS__ROW_METADATA,
+    MS__ROW_REST,
+    MS__ROW_MEMBERS
+};
+
+static const char *const ms__row_names[MS__ROW_MEMBERS] = {
+    "role",         "content",        "timestamp",  "created_at", "id",    "tool_name",
+    "tool_call_id", "tool_arguments", "tool_calls", "metadata",   MS__REST};
+
+/* Bits of `emitted`: the members, and what the message is like. */
+#define MS__ROW_BIT(member) ((uint32_t)1 << MS__ROW_##member)
+#define MS__ROW_STAYS ((uint32_t)1 << 16)      /* oddities in extra are the row's own */
+#define MS__ROW_IS_TOOL ((uint32_t)1 << 17)
+#define MS__ROW_IS_ASSISTANT ((uint32_t)1 << 18)
+#define MS__ROW_HAS_TIME ((uint32_t)1 << 19)
+#define MS__ROW_KEEP(member) ((uint32_t)1 << (20 + MS__ROW_##member)) /* extra says it */
+
+typedef struct ms__session_row {
+    ms_str last[MS__ROW_MEMBERS]; /* JSON texts; of repeated members the last */
+    uint32_t taken;               /* members that fields stand for; the rest is extra */
+} ms__session_row;
+
+static unsigned ms__row_member(ms_str key)
+{
+    unsigned i = 0;
+    while (i < MS__ROW_MEMBERS && !ms_json_string_is(key, ms_str_of(ms__row_names[i])))
+        i++;
+    return i;
+}
+
+/* null and empty text say nothing. */
+static bool ms__row_says(ms_str value)
+{
+    ms_json_kind kind = ms_json_kind_of(value);
+    return kind != MS_JSON_NONE && kind != MS_JSON_NULL &&
+           !ms_json_string_is(value, MS_STR(""));
+}
+
+/* Metadata counts where it has a name. */
+static bool ms__row_is_name(ms_str value)
+{
+    return ms_json_kind_of(value) == MS_JSON_STRING && ms__row_says(value);
+}
+
+/* Metadata is an object, or the text of one; absent when it is neither. */
+static ms_result ms__row_object(ms_str value, ms_arena *arena, ms_str *out, ms_error *err)
+{
+    ms_str text;
+    *out = ms__absent();
+    if (ms_json_kind_of(value) == MS_JSON_STRING) {
+        if (ms_json_string(value, arena, &text) != MS_OK)
+            return ms__no_arena(err, arena, value.len);
+        if (ms_json_check(text, NULL, &value, NULL) != MS_OK) return MS_OK;
+    }
+    if (ms_json_kind_of(value) == MS_JSON_OBJECT) *out = value;
+    return MS_OK;
+}
+
+/* A member of an object that may be absent. */
+static ms_str ms__row_in(ms_str object, const char *name)
+{
+    ms_str value = ms__absent();
+    if (object.ptr) (void)ms_json_member(object, ms_str_of(name), &value);
+    return value;
+}
+
+/* A time is text, or a number. */
+static bool ms__row_clock(ms_str value, double *seconds)
+{
+    if (ms_json_kind_of(value) == MS_JSON_NUMBER)
+        return ms_json_f64(value, seconds) == MS_OK;
+    return ms__iso_string(value, seconds);
+}
+
+/* The time of a row that has no timestamp. */
+static bool ms__row_other_time(ms_str created, ms_str metadata, double *seconds)
+{
+    return ms__row_clock(created, seconds) ||
+           ms__row_clock(ms__row_in(metadata, "timestamp"), seconds);
+}
+
+/* The next byte that is no white space between tokens; -1 at the end. */
+static int ms__row_token(ms_str s, size_t *at, bool *quoted)
+{
+    while (!*quoted && *at < s.len && memchr(" \t\r\n", s.ptr[*at], 4)) ++*at;
+    if (*at >= s.len) return -1;
+    char c = s.ptr[(*at)++];
+    bool escaped = *quoted && c == '\\' && *at < s.len;
+    if (escaped) return 256 + (unsigned char)s.ptr[(*at)++];
+    if (c == '"') *quoted = !*quoted;
+    return (unsigned char)c;
+}
+
+/* Are two JSON texts the same but for white space? */
+static bool ms__row_alike(ms_str a, ms_str b)
+{
+    size_t i = 0, k = 0;
+    bool in_a = false, in_b = false;
+    for (;;) {
+        int x = ms__row_token(a, &i, &in_a);
+        if (x != ms__row_token(b, &k, &in_b)) return false;
+        if (x < 0) return a.ptr && b.ptr;
+    }
+}
+
+/* Is the member that value? */
+static bool ms__row_is_value(ms_str member, ms_value v)
+{
+    return v.json ? ms__row_alike(member, v.text) : ms_json_string_is(member, v.text);
+}
+
+/* ---- Reading rows. */
+
+static ms_result ms__row_role(ms_reader *r, ms__session_row *row, ms_envelope *m)
+{
+    ms_str value = row->last[MS__ROW_ROLE], word = ms__absent();
+    if (ms_json_kind_of(value) == MS_JSON_STRING) MS__TRY(ms__read_text(r, value, &word));
+    if (word.len == 0) {
+        if (!row->last[MS__ROW_CONTENT].ptr && (!value.ptr || r->lenient))
+            return ms__read_missing(r, "role");
+        if (value.ptr && !r->lenient) return ms__read_kind(r, "role", "a word", value);
+        m->type = MS_T_ASSISTANT_MESSAGE;
+        m->role = MS_ROLE_ASSISTANT; /* said, so that the writer knows: it was not */
+        m->flags |= MS_FLAG_LENIENT;
+        return MS_OK;
+    }
+    row->taken |= MS__ROW_BIT(ROLE);
+    ms_role role = ms_role_of_word(word);
+    m->type = role == MS_ROLE_USER        ? MS_T_USER_MESSAGE
+              : role == MS_ROLE_ASSISTANT ? MS_T_ASSISTANT_MESSAGE
+              : role == MS_ROLE_TOOL      ? MS_T_OBSERVATION
+                                          : MS_T_TEXT;
+    if (m->type == MS_T_TEXT && role != MS_ROLE_SYSTEM) m->role = role;
+    if (role == MS_ROLE_OTHER) m->role_name = word;
+    return MS_OK;
+}
+
+/* A JSON value as text or JSON. */
+static ms_result ms__row_value(ms_reader *r, ms_str value, ms_value *out)
+{
+    out->json = ms_json_kind_of(value) != MS_JSON_STRING;
+    return out->json ? ms__read_json(r, value, &out->text)
+                     : ms__read_text(r, value, &out->text);
+}
+
+/* Null stands in where there is no content; the member itself, if any, stays in extra. */
+static ms_result ms__row_content(ms_reader *r, ms__session_row *row, ms_envelope *m)
+{
+    ms_str value = row->last[MS__ROW_CONTENT];
+    if (m->type == MS_T_ACTION && !value.ptr) return MS_OK;
+    if (!value.ptr || ms_json_kind_of(value) == MS_JSON_NULL) {
+        m->content = ms_json(MS_STR("null"));
+        m->flags |= MS_FLAG_LENIENT;
+        return MS_OK;
+    }
+    row->taken |= MS__ROW_BIT(CONTENT);
+    return ms__row_value(r, value, &m->content);
+}
+
+/* Is `calls` {"items": [a call as the writer below makes it]}? Gives that call. */
+static bool ms__row_call(ms_str calls, ms_str *call)
+{
+    ms_str name, id, second;
+    ms_json_iter it = ms_json_iterate(calls);
+    if (!it.object || !ms_json_next(&it) || !ms_json_string_is(it.key, MS_STR("items")))
+        return false;
+    if (!ms_json_element(it.value, 0, call) || ms_json_element(it.value, 1, &second))
+        return false;
+    if (ms_json_next(&it) || ms_json_kind_of(*call) != MS_JSON_OBJECT) return false;
+    name = ms__row_in(*call, "tool_name");
+    id = ms__row_in(*call, "tool_call_id");
+    return ms_json_kind_of(name) == MS_JSON_STRING &&
+           (!id.ptr || ms_json_kind_of(id) == MS_JSON_STRING) &&
+           ms__row_in(*call, "tool_arguments").ptr;
+}
+
+static ms_result ms__row_action(ms_reader *r, ms__session_row *row, ms_envelope *m)
+{
+    ms_str call, id;
+    if (m->type != MS_T_ASSISTANT_MESSAGE || !(row->taken & MS__ROW_BIT(ROLE)) ||
+        !ms__row_call(row->last[MS__ROW_CALLS], &call))
+        return MS_OK;
+    m->type = MS_T_ACTION;
+    row->taken |= MS__ROW_BIT(CALLS);
+    id = ms__row_in(call, "tool_call_id");
+    MS__TRY(ms__read_text(r, ms__row_in(call, "tool_name"), &m->tool));
+    if (id.ptr) MS__TRY(ms__read_text(r, id, &m->call_id));
+    MS__TRY(ms__row_value(r, ms__row_in(call, "tool_arguments"), &m->args));
+    ms__extra_begin(r);
+    ms_json_iter it = ms_json_iterate(call);
+    while (ms_json_next(&it)) {
+        unsigned i = ms__row_member(it.key);
+        if (i != MS__ROW_TOOL && i != MS__ROW_CALL_ID && i != MS__ROW_ARGS)
+            ms__extra_put(r, it.key, it.value);
+    }
+    return ms__extra_end(r, &m->call_extra);
+}
+
+/* The time, with its spelling when that is not ours. */
+static ms_result ms__row_time(ms_reader *r, ms__session_row *row, ms_str metadata,
+                              ms_envelope *m)
+{
+    char ours[MS_ISO_MAX];
+    double other;
+    ms_str value = row->last[MS__ROW_TIMESTAMP];
+    m->has_time = ms__row_clock(value, &m->time);
+    if (!m->has_time) {
+        bool wrong = ms__row_says(value);
+        if (wrong && !r->lenient)
+            return ms__read_kind(r, "timestamp", "an RFC 3339 time or seconds", value);
+        if (wrong) m->flags |= MS_FLAG_LENIENT;
+        m->has_time = ms__row_other_time(row->last[MS__ROW_CREATED], metadata, &m->time);
+        return MS_OK;
+    }
+    if (ms__row_other_time(row->last[MS__ROW_CREATED], metadata, &other) &&
+        other == m->time)
+        return MS_OK; /* said twice: all of it stays in extra */
+    row->taken |= MS__ROW_BIT(TIMESTAMP);
+    m->time_text = value;
+    if (ms_json_kind_of(value) == MS_JSON_NUMBER) return MS_OK;
+    MS__TRY(ms__read_text(r, value, &m->time_text));
+    if (ms_str_equal(m->time_text, ms_str_n(ours, ms_iso_write(m->time, ours))))
+        m->time_text = ms__absent();
+    return MS_OK;
+}
+
+/* Tool name or call id: of the row, else of its metadata. */
+static ms_result ms__row_name(ms_reader *r, ms__session_row *row, unsigned member,
+                              ms_str metadata, ms_envelope *m, ms_str *out)
+{
+    ms_str value = row->last[member];
+    ms_str inside = ms__row_in(metadata, ms__row_names[member]);
+    ms_json_kind kind = ms_json_kind_of(value);
+    if (kind == MS_JSON_STRING) {
+        MS__TRY(ms__read_text(r, value, out));
+        if (!ms_json_string_is(inside, *out)) row->taken |= (uint32_t)1 << member;
+        return MS_OK;
+    }
+    if (kind != MS_JSON_NONE && kind != MS_JSON_NULL) {
+        if (!r->lenient)
+            return ms__read_kind(r, ms__row_names[member], "a string", value);
+        m->flags |= MS_FLAG_LENIENT;
+    }
+    return ms__row_is_name(inside) ? ms__read_text(r, inside, out) : MS_OK;
+}
+
+static ms_result ms__row_tool(ms_reader *r, ms__session_row *row, ms_str metadata,
+                              ms_envelope *m)
+{
+    ms_str args = row->last[MS__ROW_ARGS];
+    if (m->type != MS_T_OBSERVATION) return MS_OK;
+    MS__TRY(ms__row_name(r, row, MS__ROW_TOOL, metadata, m, &m->tool));
+    MS__TRY(ms__row_name(r, row, MS__ROW_CALL_ID, metadata, m, &m->call_id));
+    ms_str inside = ms__row_in(metadata, "tool_arguments");
+    bool own = args.ptr && ms_json_kind_of(args) != MS_JSON_NULL;
+    if (!own) args = inside;
+    if (!args.ptr || ms_json_kind_of(args) == MS_JSON_NULL) return MS_OK;
+    MS__TRY(ms__row_value(r, args, &m->args));
+    if (own && !ms__row_is_value(inside, m->args)) row->taken |= MS__ROW_BIT(ARGS);
+    return MS_OK;
+}
+
+/* Sets what "msgstore" says; `row` has been read. */
+static ms_result ms__row_rest(ms_reader *r, ms__session_row *row, ms_envelope *m)
+{
+    bool kept;
+    ms_str rest = row->last[MS__ROW_REST];
+    ms_role said = ms__role_of(m->role, m->type), usual;
+    if (!rest.ptr) return MS_OK;
+    MS__TRY(ms__rest_read(r, rest, m, &kept));
+    if (!kept) m->flags |= MS_FLAG_LENIENT;
+    if (!kept) return MS_OK;
+    row->taken |= MS__ROW_BIT(REST);
+    if (m->type == MS_T_DELEGATION && !ms__row_in(rest, "content").ptr)
+        m->content = ms_text(NULL); /* the row's text was made of worker and task */
+    if (ms__row_in(rest, "time").ptr) m->time_text = ms__absent();
+    if (!(row->taken & MS__ROW_BIT(ROLE))) return MS_OK;
+    usual = ms__role_of(MS_ROLE_NONE, m->type);
+    if (m->role == MS_ROLE_NONE && said != usual) m->role = said;
+    else if (m->role == usual) m->role = MS_ROLE_NONE;
+    return MS_OK;
+}
+
+static ms_result ms__row_extra(ms_reader *r, const ms__session_row *row, ms_envelope *m)
+{
+    ms__extra_begin(r);
+    ms_json_iter it = ms_json_iterate(r->json);
+    while (ms_json_next(&it)) {
+        unsigned i = ms__row_member(it.key);
+        bool known = i < MS__ROW_MEMBERS;
+        if (known && (row->taken >> i & 1)) continue;
+        if (known && row->last[i].ptr != it.value.ptr) continue; /* a later one counts */
+        ms__extra_put(r, it.key, it.value);
+    }
+    return ms__extra_end(r, &m->extra);
+}
+
+static ms_result ms__session_read(ms_reader *r, ms_envelopes *out)
+{
+    ms_envelope m;
+    ms__session_row row;
+    ms_str metadata;
+    memset(&m, 0, sizeof m);
+    memset(&row, 0, sizeof row);
+    ms_json_iter it = ms_json_iterate(r->json);
+    while (ms_json_next(&it)) {
+        unsigned i = ms__row_member(it.key);
+        if (i < MS__ROW_MEMBERS) row.last[i] = it.value;
+    }
+    MS__TRY(ms__row_object(row.last[MS__ROW_METADATA], r->arena, &metadata, r->err));
+    MS__TRY(ms__row_role(r, &row, &m));
+    MS__TRY(ms__row_action(r, &row, &m));
+    MS__TRY(ms__row_content(r, &row, &m));
+    MS__TRY(ms__row_time(r, &row, metadata, &m));
+    MS__TRY(ms__row_tool(r, &row, metadata, &m));
+    if (ms_json_kind_of(row.last[MS__ROW_ID]) == MS_JSON_STRING) {
+        row.taken |= MS__ROW_BIT(ID);
+        MS__TRY(ms__read_text(r, row.last[MS__ROW_ID], &m.id));
+    }
+    MS__TRY(ms__row_rest(r, &row, &m));
+    MS__TRY(ms__row_extra(r, &row, &m));
+    return ms__one_envelope(r, &m, out);
+}
+
+/* ---- Writing rows. */
+
+/* Would a tool row with that metadata be read with a member that this message has not? */
+static bool ms__row_draws(const ms_envelope *m, ms_str metadata, bool tool)
+{
+    double ignored;
+    if (!m->has_time && ms__row_clock(ms__row_in(metadata, "timestamp"), &ignored))
+        return true;
+    if (!tool) return false;
+    ms_str args = ms__row_in(metadata, "tool_arguments");
+    return (!m->tool.ptr && ms__row_is_name(ms__row_in(metadata, "tool_name"))) ||
+           (!m->call_id.ptr && ms__row_is_name(ms__row_in(metadata, "tool_call_id"))) ||
+           (!m->args.text.ptr && args.ptr && ms_json_kind_of(args) != MS_JSON_NULL);
+}
+
+/* Must an extra member move, because the row has one of that name, or because it would be
+ * read as something that it is not? */
+static bool ms__session_taken(ms_writer *w, ms_str key, ms_str value)
+{
+    double ignored;
+    ms_str call;
+    bool stays = (w->emitted & MS__ROW_STAYS) != 0;
+    bool tool = (w->emitted & MS__ROW_IS_TOOL) != 0;
+    unsigned i = ms__row_member(key);
+    if (i == MS__ROW_MEMBERS || (w->emitted >> (20 + i) & 1)) return false;
+    if (w->emitted >> i & 1) return true;
+    switch (i) {
+    case MS__ROW_TIMESTAMP:
+        return ms__row_says(value) && (!stays || ms__row_clock(value, &ignored));
+    case MS__ROW_CREATED:
+        return !(w->emitted & MS__ROW_HAS_TIME) && ms__row_clock(value, &ignored);
+    case MS__ROW_ID: return ms_json_kind_of(value) == MS_JSON_STRING;
+    case MS__ROW_TOOL:
+    case MS__ROW_CALL_ID:
+        if (!tool || ms_json_kind_of(value) == MS_JSON_NULL) return false;
+        return !stays || ms_json_kind_of(value) == MS_JSON_STRING;
+    case MS__ROW_ARGS: return tool && ms_json_kind_of(value) != MS_JSON_NULL;
+    case MS__ROW_CALLS:
+        return (w->emitted & MS__ROW_IS_ASSISTANT) && (w->emitted & MS__ROW_BIT(ROLE)) &&
+               ms__row_call(value, &call);
+    case MS__ROW_METADATA: return false;
+    default: return !stays;
+    }
+}
+
+static void ms__row_put(ms_writer *w, unsigned member, ms_str text, bool json)
+{
+    ms__write_field(w, ms__row_names[member], text, json);
+    w->emitted |= (uint32_t)1 << member;
+}
+
+/* Writes the time, if extra does not say it; is it said exactly? */
+static bool ms__row_put_time(ms_writer *w, const ms_envelope *m, ms_str metadata)
+{
+    char iso[MS_ISO_MAX];
+    double seconds;
+    ms_str text = m->time_text;
+    if (!m->has_time) return false;
+    bool own = ms__row_clock(ms__row_in(m->extra, "timestamp"), &seconds);
+    if (!own)
+        own = ms__row_other_time(ms__row_in(m->extra, "created_at"), metadata, &seconds);
+    if (own && seconds == m->time) {
+        w->emitted |= MS__ROW_KEEP(TIMESTAMP);
+        return true;
+    }
+    if (text.ptr && ms_json_kind_of(text) == MS_JSON_NUMBER &&
+        ms_json_f64(text, &seconds) == MS_OK && seconds == m->time) {
+        ms__row_put(w, MS__ROW_TIMESTAMP, text, true);
+        return true;
+    }
+    if (!text.ptr || ms_iso_read(text, &seconds) != MS_OK || seconds != m->time)
+        text = ms_str_n(iso, ms_iso_write(m->time, iso));
+    if (text.len > 0) ms__row_put(w, MS__ROW_TIMESTAMP, text, false);
+    return text.len > 0 && ms_iso_read(text, &seconds) == MS_OK && seconds == m->time;
+}
+
+/* Writes a name or the arguments of a tool row, unless extra or the metadata in it has
+ * just that already. */
+static void ms__row_put_said(ms_writer *w, const ms_envelope *m, ms_str metadata,
+                             unsigned member, ms_value v)
+{
+    const char *name = ms__row_names[member];
+    ms_str own = ms__row_in(m->extra, name), inside = ms__row_in(metadata, name);
+    bool args = member == MS__ROW_ARGS;
+    ms_json_kind kind = ms_json_kind_of(own);
+    if (!v.text.ptr) return;
+    if (args ? kind == MS_JSON_NONE || kind == MS_JSON_NULL : kind != MS_JSON_STRING)
+        own = args || ms__row_is_name(inside) ? inside : ms__absent();
+    if (own.ptr && ms__row_is_value(own, v)) w->emitted |= (uint32_t)1 << (20 + member);
+    else ms__row_put(w, member, v.text, v.json);
+}
+
+/* What a tool row says of its call. Returns the fields that are said. */
+static uint32_t ms__row_put_tool(ms_writer *w, const ms_envelope *m, ms_str metadata)
+{
+    uint32_t said = MS__SAID(TOOL) | MS__SAID(CALL_ID);
+    ms__row_put_said(w, m, metadata, MS__ROW_TOOL, ms_text_n(m->tool));
+    ms__row_put_said(w, m, metadata, MS__ROW_CALL_ID, ms_text_n(m->call_id));
+    if (m->args.json && ms_json_kind_of(m->args.text) == MS_JSON_NULL) return said;
+    ms__row_put_said(w, m, metadata, MS__ROW_ARGS, m->args);
+    return said | MS__SAID(ARGS);
+}
+
+/* An action's call; is all of call_extra in it? */
+static bool ms__row_put_call(ms_writer *w, const ms_envelope *m)
+{
+    ms_json_iter it = ms_json_iterate(m->call_extra);
+    bool fits = true, some = false;
+    while (it.object && ms_json_next(&it)) {
+        unsigned i = ms__row_member(it.key);
+        if (i == MS__ROW_TOOL || i == MS__ROW_CALL_ID || i == MS__ROW_ARGS) fits = false;
+        some = true;
+    }
+    ms_json_key(&w->json, MS_STR("tool_calls"));
+    ms_json_begin_object(&w->json);
+    ms_json_key(&w->json, MS_STR("items"));
+    ms_json_begin_array(&w->json);
+    ms_json_begin_object(&w->json);
+    ms__write_field(w, "tool_name", m->tool, false);
+    ms__write_field(w, "tool_call_id", m->call_id, false);
+    ms__write_field(w, "tool_arguments", m->args.text, m->args.json);
+    it = ms_json_iterate(m->call_extra);
+    while (fits && it.object && ms_json_next(&it)) {
+        ms_json_put_raw(&w->json, it.key);
+        ms__json_colon(&w->json);
+        ms_json_put_raw(&w->json, it.value);
+    }
+    ms_json_end_object(&w->json);
+    ms_json_end_array(&w->json);
+    ms_json_end_object(&w->json);
+    w->emitted |= MS__ROW_BIT(CALLS);
+    return fits && some;
+}
+
+/* Role and content, but for what only stands in for a member that the row had not. */
+static ms_result ms__row_put_head(ms_writer *w, const ms_envelope *m, ms_role role,
+                                  uint32_t *said, ms_error *err)
+{
+    ms_value v = m->content;
+    bool odd = (m->flags & MS_FLAG_LENIENT) != 0;
+    if (m->type != MS_T_ACTION && ms__chat_said(m, &w->scratch, &v) != MS_OK)
+        return ms__no_arena(err, w->arena, m->content.text.len);
+    bool stands_in = odd && v.json && ms_json_kind_of(v.text) == MS_JSON_NULL;
+    bool content = v.text.ptr && !stands_in;
+    bool unsaid =
+        odd && m->type == MS_T_ASSISTANT_MESSAGE && m->role == MS_ROLE_ASSISTANT;
+    if (!unsaid || (!content && !ms__has_member(m->extra, "content")))
+        ms__row_put(w, MS__ROW_ROLE, ms__chat_word(m, role), false);
+    if (content) ms__row_put(w, MS__ROW_CONTENT, v.text, v.json);
+    if (m->type != MS_T_DELEGATION && (stands_in || v.text.ptr == m->content.text.ptr))
+        *said |= MS__SAID(CONTENT);
+    return MS_OK;
+}
+
+/* The type that a row is read as. */
+static ms_type ms__row_type(const ms_envelope *m, ms_role role)
+{
+    if (role == MS_ROLE_USER) return MS_T_USER_MESSAGE;
+    if (role == MS_ROLE_TOOL) return MS_T_OBSERVATION;
+    if (role != MS_ROLE_ASSISTANT) return MS_T_TEXT;
+    return m->type == MS_T_ACTION ? MS_T_ACTION : MS_T_ASSISTANT_MESSAGE;
+}
+
+static ms_result ms__session_write(ms_writer *w, const ms_envelope *m, size_t n,
+                                   ms_error *err)
+{
+    ms_role role = ms__chat_role(m);
+    bool tool = role == MS_ROLE_TOOL;
+    uint32_t said = MS__SAID(ID);
+    ms_str metadata, own = ms__row_in(m->extra, "metadata");
+    (void)n;
+    MS__TRY(ms__row_object(own, w->arena, &metadata, err));
+    w->emitted = tool ? MS__ROW_IS_TOOL : 0;
+    if (m->flags & MS_FLAG_LENIENT) w->emitted |= MS__ROW_STAYS;
+    if (m->has_time) w->emitted |= MS__ROW_HAS_TIME;
+    if (role == MS_ROLE_ASSISTANT) w->emitted |= MS__ROW_IS_ASSISTANT;
+    if (ms__row_draws(m, metadata, tool)) {
+        w->emitted |= MS__ROW_BIT(METADATA);
+        metadata = ms__absent();
+    }
+    ms_json_begin_object(&w->json);
+    if (m->id.ptr) ms__row_put(w, MS__ROW_ID, m->id, false);
+    MS__TRY(ms__row_put_head(w, m, role, &said, err));
+    if (ms__row_put_time(w, m, metadata)) said |= MS__SAID(TIME_TEXT);
+    if (tool) said |= ms__row_put_tool(w, m, metadata);
+    if (m->type == MS_T_ACTION) {
+        said |= MS__SAID(TOOL) | MS__SAID(ARGS) | MS__SAID(CALL_ID);
+        if (ms__row_put_call(w, m)) said |= MS__SAID(CALL_EXTRA);
+    }
+    if (ms__rest_write(w, m, ms__row_type(m, role), role, said))
+        w->emitted |= MS__ROW_BIT(REST);
+    ms__write_extra(w, m->extra, ms__session_taken);
+    ms_json_end_object(&w->json);
+    return MS_OK;
+}
+
+
+/* ==== [fmt-blocks] messages that are lists of blocks ===============================
+ * Formats whose messages are lists of blocks (or parts): anthropic, gemini,
+ * pydantic-ai. A block that is a text, a call, a result or reasoning becomes a message of
+ * its own, all but the first JOINED; any other stays JSON, in a multimodal_part whose
+ * content is a list of it alone. What a block has beside is call_extra, what the message
+ * has beside is extra of the first.
+ * ================================================================================== */
+
+typedef enum ms__form_kind {
+    MS__FORM_OTHER,
+    MS__FORM_TEXT,
+    MS__FORM_CALL,
+    MS__FORM_RESULT,
+    MS__FORM_REASONING
+} ms__form_kind;
+
+typedef struct ms__block_format {
+    const char *list;  /* the member that holds the blocks */
+    bool whole;        /* a list with texts and others only stays one message, and content
+                          that is such a list is written as its blocks */
+    bool lists;        /* one block can hold a list */
+    ms__form_kind (*kind)(ms_str block);
+    /* Fills m from a block of that kind; of MS__FORM_TEXT the type is set. */
+    ms_result (*take)(ms_reader *r, ms__form_kind kind, ms_str block, ms_envelope *m);
+    /* Writes m as one block, or as several that it holds. */
+    ms_result (*put)(ms_writer *w, const ms_envelope *m, ms_error *err);
+} ms__block_format;
+
+/* A value between brackets. */
+static ms_result ms__bracketed(ms_reader *r, ms_str value, ms_str *out)
+{
+    char *list = (char *)ms_arena_alloc(r->arena, value.len + 2);
+    if (!list) return ms__no_arena(r->err, r->arena, value.len + 2);
+    list[0] = '[';
+    memcpy(list + 1, value.ptr, value.len);
+    list[value.len + 1] = ']';
+    *out = ms_str_n(list, value.len + 2);
+    return MS_OK;
+}
+
+/* A block that is none of the kinds, kept as it is. */
+static ms_result ms__block_kept(ms_reader *r, ms_role role, ms_str block, ms_envelope *m)
+{
+    ms_str list;
+    MS__TRY(ms__read_json(r, block, &list));
+    MS__TRY(ms__bracketed(r, list, &list));
+    *m = ms_multimodal_part(role, ms_json(list));
+    return MS_OK;
+}
+
+/* One block as a message; what is none, or stands in a message of the other side, is kept. */
+static ms_result ms__block_one(ms_reader *r, const ms__block_format *f, ms_role role,
+                               ms_str block, ms_envelope *m)
+{
+    ms__form_kind kind = f->kind(block);
+    ms_error *err = r->err;
+    if (ms_json_kind_of(block) != MS_JSON_OBJECT && !r->lenient)
+        return ms__fail(err, MS_E_KIND, "it is '%v', an object was expected",
+                        MS__V(block));
+    if (kind == MS__FORM_OTHER) return ms__block_kept(r, role, block, m);
+    *m = ms__role_text(role, ms_text(NULL));
+    if (r->lenient) r->err = NULL;
+    ms_result code = f->take(r, kind, block, m);
+    r->err = err;
+    if (code == MS_E_NO_MEMORY || code == MS_E_ARENA)
+        return ms__no_arena(err, r->arena, block.len);
+    if (code == MS_OK) {
+        bool assistant = ms__chat_role(m) == MS_ROLE_ASSISTANT;
+        if (assistant == (role == MS_ROLE_ASSISTANT) &&
+            (role != MS_ROLE_SYSTEM || kind == MS__FORM_TEXT))
+            return MS_OK;
+    } else if (!r->lenient) {
+        return code;
+    }
+    return ms__block_kept(r, role, block, m);
+}
+
+/* Is there a block that must be a message of its own? *n: how many blocks. */
+static bool ms__blocks_split(const ms__block_format *f, ms_str list, size_t *n)
+{
+    bool split = !f->whole;
+    ms_json_iter it = ms_json_iterate(list);
+    for (*n = 0; ms_json_next(&it); ++*n) {
+        ms__form_kind kind = f->kind(it.value);
+        if (kind != MS__FORM_TEXT && kind != MS__FORM_OTHER) split = true;
+    }
+    return split;
+}
+
+/* Is every element an object with a type, a text one with a text? The error is the first's
+ * that is not. */
+static ms_result ms__blocks_check(ms_reader *r, const char *name, ms_str list)
+{
+    ms_str type, text;
+    ms_error *err = r->lenient ? NULL : r->err;
+    ms_json_iter it = ms_json_iterate(list);
+    for (size_t i = 0; ms_json_next(&it); i++) {
+        const char *member = "type", *expected = "a string";
+        bool found = ms_json_member(it.value, MS_STR("type"), &type);
+        text = type;
+        if (ms_json_kind_of(it.value) != MS_JSON_OBJECT) {
+            member = "";
+            expected = "an object";
+            text = it.value;
+        } else if (found && ms_json_string_is(type, MS_STR("text"))) {
+            found = ms_json_member(it.value, MS_STR("text"), &text);
+            member = "text";
+        }
+        if (found && *member && ms_json_kind_of(text) == MS_JSON_STRING) continue;
+        ms_result code =
+            found || !*member
+                ? ms__fail(err, MS_E_KIND, "%s[%u]: it is '%v', %s was expected", name,
+                           (uint64_t)i, MS__V(text), expected)
+                : ms__fail(err, MS_E_MISSING, "%s[%u]: the member %s is missing", name,
+                           (uint64_t)i, member);
+        if (*member) code = ms__fail_in(err, code, "%s", member);
+        return ms__fail_in(err, code, "%s[%u]", name, (uint64_t)i);
+    }
+    return MS_OK;
+}
+
+/* The blocks of a message of that role; extra is the message's. */
+static ms_result ms__blocks_read(ms_reader *r, const ms__block_format *f, ms_role role,
+                                 ms_str list, ms_str extra, ms_envelopes *out)
+{
+    size_t n, i = 0;
+    ms_str text;
+    bool split = ms__blocks_split(f, list, &n);
+    if (!split || n == 0) {
+        ms_result code = split ? MS_OK : ms__blocks_check(r, f->list, list);
+        if (code != MS_OK && !r->lenient) return code;
+        MS__TRY(ms__read_json(r, list, &text));
+        ms_envelope m = split || code != MS_OK ? ms_multimodal_part(role, ms_json(text))
+                                               : ms__role_text(role, ms_json(text));
+        m.extra = extra;
+        return ms__one_envelope(r, &m, out);
+    }
+    out->items = (ms_envelope *)ms_arena_alloc(r->arena, n * sizeof *out->items);
+    if (!out->items) return ms__no_arena(r->err, r->arena, n * sizeof *out->items);
+    ms_json_iter it = ms_json_iterate(list);
+    for (; ms_json_next(&it); i++) {
+        ms_result code = ms__block_one(r, f, role, it.value, &out->items[i]);
+        if (code != MS_OK)
+            return ms__fail_in(r->err, code, "%s[%u]", f->list, (uint64_t)i);
+        if (i > 0) out->items[i].flags |= MS_FLAG_JOINED;
+    }
+    out->items[0].extra = extra;
+    out->count = n;
+    return MS_OK;
+}
+
+/* A string member of a block. Missing: absent when it is optional. */
+static ms_result ms__block_text(ms_reader *r, ms_str block, const char *name,
+                                bool optional, ms_str *out)
+{
+    ms_str value;
+    *out = ms__absent();
+    if (!ms_json_member(block, ms_str_of(name), &value))
+        return optional ? MS_OK : ms__read_missing(r, name);
+    if (ms_json_kind_of(value) == MS_JSON_STRING) return ms__read_text(r, value, out);
+    if (optional && ms_json_kind_of(value) == MS_JSON_NULL) return MS_OK;
+    return ms__read_kind(r, name, "a string", value);
+}
+
+/* The members of an object but those named, as they are spelled, as an object or absent. A
+ * member that may be null is not taken for its field then, and is kept, too. */
+static ms_result ms__members_beside(ms_reader *r, ms_str object, const char *const *names,
+                                    const char *const *nullable, ms_str *out)
+{
+    ms__extra_begin(r);
+    ms_json_iter it = ms_json_iterate(object);
+    while (ms_json_next(&it)) {
+        bool null = ms_json_kind_of(it.value) == MS_JSON_NULL;
+        if (!ms__is_named(it.key, names) && (null || !ms__is_named(it.key, nullable)))
+            ms__extra_put(r, it.key, it.value);
+    }
+    return ms__extra_end(r, out);
+}
+
+/* Text as it is; JSON: a string decoded when it must be, else its text. */
+static ms_result ms__put_as_string(ms_writer *w, ms_value v)
+{
+    ms_json_kind kind = v.json ? ms_json_kind_of(v.text) : MS_JSON_NONE;
+    if (kind == MS_JSON_STRING) ms_json_put_raw(&w->json, v.text);
+    else if (kind == MS_JSON_NULL) ms_json_put_string(&w->json, MS_STR(""));
+    else ms_json_put_string(&w->json, v.text.ptr ? v.text : MS_STR(""));
+    return MS_OK;
+}
+
+static void ms__put_value(ms_writer *w, ms_value v)
+{
+    if (v.json) ms_json_put_raw(&w->json, v.text);
+    else ms_json_put_string(&w->json, v.text.ptr ? v.text : MS_STR(""));
+}
+
+/* A list of objects with a type, or an empty one. */
+static bool ms__is_blocks(ms_str list)
+{
+    ms_str first;
+    return ms__is_parts(list) || !ms_json_element(list, 0, &first);
+}
+
+/* Is the content a list of blocks already, whose elements can stand among others? */
+static bool ms__holds_blocks(const ms__block_format *f, const ms_envelope *m)
+{
+    if (!m->content.json || ms_json_kind_of(m->content.text) != MS_JSON_ARRAY)
+        return false;
+    if (m->type == MS_T_MULTIMODAL_PART) return true;
+    if (!f->whole || m->type == MS_T_ACTION || ms__is_answer(m)) return false;
+    return ms__is_blocks(m->content.text);
+}
+
+/* An empty list of blocks, of a format that has such. */
+static bool ms__says_nothing(const ms_envelope *m)
+{
+    ms_str first;
+    return m->content.json && m->type != MS_T_ACTION && !ms__is_answer(m) &&
+           ms_json_kind_of(m->content.text) == MS_JSON_ARRAY &&
+           !ms_json_element(m->content.text, 0, &first);
+}
+
+static void ms__put_blocks(ms_writer *w, ms_str list)
+{
+    ms_json_iter it = ms_json_iterate(list);
+    while (ms_json_next(&it)) ms_json_put_raw(&w->json, it.value);
+}
+
+/* Arguments as an object; what is none is kept under a name that providers know for it. */
+#define MS__INVALID_JSON "INVALID_JSON"
+
+static void ms__put_args(ms_writer *w, ms_value args)
+{
+    ms_str object;
+    if (args.json && ms_json_kind_of(args.text) == MS_JSON_OBJECT) {
+        ms_json_put_raw(&w->json, args.text);
+        return;
+    }
+    if (!args.json && ms_json_check(args.text, NULL, &object, NULL) == MS_OK &&
+        ms_json_kind_of(object) == MS_JSON_OBJECT) {
+        ms_json_put_raw(&w->json, object);
+        return;
+    }
+    ms_json_begin_object(&w->json);
+    if (args.text.len > 0)
+        ms__write_field(w, MS__INVALID_JSON, args.text, args.json);
+    ms_json_end_object(&w->json);
+}
+
+/* Bits of `emitted`: the members that a message has beside its extra ones. */
+static const char *const ms__block_members[] = {
+    "role", "kind", "content", "parts", "location", "agent_key", NULL};
+enum {
+    MS__PUT_ROLE = 1,
+    MS__PUT_KIND = 2,
+    MS__PUT_CONTENT = 4,
+    MS__PUT_PARTS = 8,
+    MS__PUT_LOCATION = 16,
+    MS__PUT_AGENT = 32
+};
+
+/* Which member of a message moves, because the writer has put one of that name. */
+static bool ms__block_taken(ms_writer *w, ms_str key, ms_str value)
+{
+    (void)value;
+    for (unsigned i = 0; ms__block_members[i]; i++)
+        if (ms_json_string_is(key, ms_str_of(ms__block_members[i])))
+            return w->emitted >> i & 1;
+    return false;
+}
+
+/* The end of a message that has put those members. */
+static void ms__put_place_and_extra(ms_writer *w, const ms_envelope *m, uint32_t emitted)
+{
+    w->emitted = emitted;
+    if (w->with_location && m->location.ptr) w->emitted |= MS__PUT_LOCATION;
+    if (w->with_location && m->agent_key.ptr) w->emitted |= MS__PUT_AGENT;
+    if (w->with_location) ms__write_field(w, "location", m->location, false);
+    if (w->with_location) ms__write_field(w, "agent_key", m->agent_key, false);
+    ms__write_extra(w, m->extra, ms__block_taken);
+}
+
+/* A message that was none of the format's, read leniently: as it came. */
+#define MS__RAW_MESSAGE "message"
+
+static ms_result ms__raw_message(ms_reader *r, ms_result code, ms_envelopes *out)
+{
+    ms_str text;
+    if (code == MS_OK || !r->lenient) return code;
+    if (code == MS_E_NO_MEMORY || code == MS_E_ARENA) return code;
+    MS__TRY(ms__read_json(r, r->json, &text));
+    ms_envelope m = ms_other(MS_STR(MS__RAW_MESSAGE), ms_json(text));
+    return ms__one_envelope(r, &m, out);
+}
+
+static bool ms__is_raw_message(const ms_envelope *m)
+{
+    return m->type == MS_T_OTHER && m->content.json && m->role == MS_ROLE_NONE &&
+           ms_str_equal(m->type_name, MS_STR(MS__RAW_MESSAGE)) &&
+           ms_json_kind_of(m->content.text) == MS_JSON_OBJECT;
+}
+
+/* On whose side a message stands: the assistant's, the system's, else the user's. */
+static ms_role ms__side_of(const ms_envelope *m)
+{
+    ms_role role = ms__chat_role(m);
+    if (role == MS_ROLE_ASSISTANT) return role;
+    return role == MS_ROLE_SYSTEM || role == MS_ROLE_DEVELOPER ? MS_ROLE_SYSTEM
+                                                               : MS_ROLE_USER;
+}
+
+/* How many messages from the first on stand in one message of the format: those of one
+ * side. A request of pydantic-ai holds system and user (`system_too`). */
+static size_t ms__side_run(const ms_envelope *m, size_t n, bool system_too)
+{
+    size_t i = 1;
+    ms_role side = ms__side_of(m);
+    for (; i < n && !ms__is_raw_message(&m[i]); i++) {
+        ms_role other = ms__side_of(&m[i]);
+        if (system_too && side != MS_ROLE_ASSISTANT && other != MS_ROLE_ASSISTANT)
+            continue;
+        if (other != side) break;
+    }
+    return i;
+}
+
+/* Between two messages that came as one, and before each: writes it if it is a raw one. */
+static bool ms__put_raw_message(ms_writer *w, const ms_envelope *m, size_t index)
+{
+    if (index > 0 && !w->array) ms_json_separator(&w->json, '\n');
+    if (!ms__is_raw_message(m)) return false;
+    ms_json_put_raw(&w->json, m->content.text);
+    return true;
+}
+
+/* Does a call have a text beside it? */
+static bool ms__call_says(const ms_envelope *m)
+{
+    return m->type == MS_T_ACTION && m->content.text.len > 0 &&
+           !(m->content.json && ms_json_kind_of(m->content.text) == MS_JSON_NULL);
+}
+
+/* The list of blocks, behind its key. */
+static ms_result ms__blocks_put(ms_writer *w, const ms__block_format *f,
+                                const ms_envelope *m, size_t n, ms_error *err)
+{
+    ms_json_key(&w->json, ms_str_of(f->list));
+    ms_json_begin_array(&w->json);
+    for (size_t i = 0; i < n; i++) {
+        if (ms__call_says(&m[i])) {
+            ms_envelope said = ms_assistant_message(m[i].content);
+            MS__TRY(f->put(w, &said, err));
+        }
+        if (ms__holds_blocks(f, &m[i])) ms__put_blocks(w, m[i].content.text);
+        else if (f->lists || !ms__says_nothing(&m[i])) MS__TRY(f->put(w, &m[i], err));
+    }
+    ms_json_end_array(&w->json);
+    return MS_OK;
+}
+
+/* A list of blocks that are plain texts and nothing else? */
+static bool ms__is_texts(ms_str list)
+{
+    ms_str type, text;
+    size_t n = 0;
+    if (ms_json_kind_of(list) != MS_JSON_ARRAY) return false;
+    ms_json_iter it = ms_json_iterate(list);
+    for (; ms_json_next(&it); n++)
+        if (!ms_json_member(it.value, MS_STR("type"), &type) ||
+            !ms_json_string_is(type, MS_STR("text")) ||
+            !ms_json_member(it.value, MS_STR("text"), &text) ||
+            ms_json_kind_of(text) != MS_JSON_STRING)
+            return false;
+    return n > 0;
+}
+
+/* The texts of such a list as one JSON string, with a blank line between. Their insides are
+ * escaped already. */
+static ms_result ms__put_texts(ms_writer *w, ms_str list, const char *name, ms_str before)
+{
+    ms_str text, inside;
+    ms_json_key(&w->json, ms_str_of(name));
+    ms__json_before(&w->json, false);
+    ms__json_byte(&w->json, '"');
+    ms__json_escaped(&w->json, before);
+    ms_json_iter it = ms_json_iterate(list);
+    for (bool first = true; ms_json_next(&it); first = false) {
+        if (!first) ms__json_bytes(&w->json, "\\n\\n", 4);
+        if (ms_json_member(it.value, MS_STR("text"), &text) &&
+            ms__string_inside(text, &inside))
+            ms__json_bytes(&w->json, inside.ptr, inside.len);
+    }
+    ms__json_byte(&w->json, '"');
+    return MS_OK;
+}
+
+/* Said as a text: what ms__chat_said tells, as a JSON string. */
+static ms_result ms__put_said(ms_writer *w, const ms_envelope *m, const char *name,
+                              ms_str before, ms_error *err)
+{
+    ms_value said;
+    if (ms__chat_said(m, &w->scratch, &said) != MS_OK)
+        return ms__no_arena(err, w->arena, m->content.text.len);
+    if (said.json && ms__is_texts(said.text))
+        return ms__put_texts(w, said.text, name, before);
+    ms_json_key(&w->json, ms_str_of(name));
+    if (before.len == 0) {
+        ms__put_as_string(w, said);
+        return MS_OK;
+    }
+    ms__json_before(&w->json, false);
+    ms__json_byte(&w->json, '"');
+    ms__json_escaped(&w->json, before);
+    ms__json_escaped(&w->json, said.text);
+    ms__json_byte(&w->json, '"');
+    return MS_OK;
+}
+
+
+/* ==== [fmt-anthropic] the blocks of anthropic =================================== */
+
+static ms__form_kind ms__anthropic_kind(ms_str block)
+{
+    ms_str type;
+    if (!ms_json_member(block, MS_STR("type"), &type)) return MS__FORM_OTHER;
+    if (ms_json_string_is(type, MS_STR("text"))) return MS__FORM_TEXT;
+    if (ms_json_string_is(type, MS_STR("tool_use"))) return MS__FORM_CALL;
+    if (ms_json_string_is(type, MS_STR("tool_result"))) return MS__FORM_RESULT;
+    if (ms_json_string_is(type, MS_STR("thinking"))) return MS__FORM_REASONING;
+    return MS__FORM_OTHER;
+}
+
+/* The members of each kind of block that stand for something; others are call_extra. */
+static const char *const ms__anthropic_text[] = {"type", "text", NULL};
+static const char *const ms__anthropic_thinking[] = {"type", "thinking", NULL};
+static const char *const ms__anthropic_call[] = {"type", "id", "name", "input", NULL};
+static const char *const ms__anthropic_result[] = {"type", "tool_use_id", "content",
+                                                   NULL};
+static const char *const ms__anthropic_error[] = {"type", "tool_use_id", "content",
+                                                  "is_error", NULL};
+
+static ms_result ms__anthropic_take_call(ms_reader *r, ms_str block, ms_envelope *m)
+{
+    ms_str input;
+    *m = ms_action(ms__absent(), ms_text(NULL));
+    MS__TRY(ms__block_text(r, block, "id", false, &m->call_id));
+    MS__TRY(ms__block_text(r, block, "name", false, &m->tool));
+    if (!ms_json_member(block, MS_STR("input"), &input))
+        return ms__read_missing(r, "input");
+    if (ms_json_kind_of(input) != MS_JSON_OBJECT)
+        return ms__read_kind(r, "input", "an object", input);
+    m->args.json = true;
+    MS__TRY(ms__read_json(r, input, &m->args.text));
+    return ms__members_beside(r, block, ms__anthropic_call, NULL, &m->call_extra);
+}
+
+/* A result without content has null there, and is written without again. is_error true
+ * makes it an error, false is kept. */
+static ms_result ms__anthropic_take_result(ms_reader *r, ms_str block, ms_envelope *m)
+{
+    ms_str content = MS_STR("null"), failed;
+    bool there = ms_json_member(block, MS_STR("content"), &content);
+    ms_json_kind kind = ms_json_kind_of(content);
+    *m = ms_observation(ms_json(content));
+    if (ms_json_member(block, MS_STR("is_error"), &failed)) {
+        ms_json_kind is = ms_json_kind_of(failed);
+        if (is != MS_JSON_TRUE && is != MS_JSON_FALSE)
+            return ms__read_kind(r, "is_error", "true or false", failed);
+        if (is == MS_JSON_TRUE) m->type = MS_T_ERROR;
+    }
+    MS__TRY(ms__block_text(r, block, "tool_use_id", false, &m->call_id));
+    if (there && kind != MS_JSON_STRING && kind != MS_JSON_ARRAY)
+        return ms__read_kind(r, "content", "a string or a list of blocks", content);
+    if (kind == MS_JSON_ARRAY) MS__TRY(ms__blocks_check(r, "content", content));
+    m->content.json = kind != MS_JSON_STRING;
+    MS__TRY(m->content.json ? ms__read_json(r, content, &m->content.text)
+                            : ms__read_text(r, content, &m->content.text));
+    return ms__members_beside(r, block,
+                              m->type == MS_T_ERROR ? ms__anthropic_error
+                                                    : ms__anthropic_result,
+                              NULL, &m->call_extra);
+}
+
+static ms_result ms__anthropic_take(ms_reader *r, ms__form_kind kind, ms_str block,
+                                    ms_envelope *m)
+{
+    bool thinking = kind == MS__FORM_REASONING;
+    if (kind == MS__FORM_CALL) return ms__anthropic_take_call(r, block, m);
+    if (kind == MS__FORM_RESULT) return ms__anthropic_take_result(r, block, m);
+    if (thinking) *m = ms_reasoning(ms_text(NULL));
+    MS__TRY(ms__block_text(r, block, thinking ? "thinking" : "text", false,
+                           &m->content.text));
+    return ms__members_beside(r, block, thinking ? ms__anthropic_thinking
+                                                 : ms__anthropic_text,
+                              NULL, &m->call_extra);
+}
+
+static ms_result ms__anthropic_put_text(ms_writer *w, const ms_envelope *m, ms_str before,
+                                        ms_error *err)
+{
+    bool thinking = m->type == MS_T_REASONING;
+    const char *name = thinking ? "thinking" : "text";
+    ms__write_field(w, "type", ms_str_of(name), false);
+    MS__TRY(ms__put_said(w, m, name, before, err));
+    ms__put_members(w, m->call_extra, thinking ? ms__anthropic_thinking
+                                               : ms__anthropic_text);
+    return MS_OK;
+}
+
+/* A result; one that answers no call is a text that says what it is. */
+static ms_result ms__anthropic_put_result(ms_writer *w, const ms_envelope *m,
+                                          ms_error *err)
+{
+    ms_str id, tool;
+    bool failed = m->type == MS_T_ERROR;
+    ms_json_kind kind = m->content.json ? ms_json_kind_of(m->content.text) : MS_JSON_NONE;
+    ms__call_ends(w, m, &id, &tool);
+    if (!id.ptr) return ms__anthropic_put_text(w, m, ms__answer_prefix(m), err);
+    ms__write_field(w, "type", MS_STR("tool_result"), false);
+    ms__write_field(w, "tool_use_id", id, false);
+    if (kind == MS_JSON_ARRAY && ms__is_blocks(m->content.text))
+        ms__write_field(w, "content", m->content.text, true);
+    else if (kind != MS_JSON_NULL)
+        MS__TRY(ms__put_said(w, m, "content", ms__absent(), err));
+    if (failed) ms__write_field(w, "is_error", MS_STR("true"), true);
+    ms_str flag;
+    bool no_error = ms_json_member(m->call_extra, MS_STR("is_error"), &flag) &&
+                    ms_json_kind_of(flag) == MS_JSON_FALSE && !failed;
+    ms__put_members(w, m->call_extra,
+                    no_error ? ms__anthropic_result : ms__anthropic_error);
+    return MS_OK;
+}
+
+static ms_result ms__anthropic_put_call(ms_writer *w, const ms_envelope *m, ms_error *err)
+{
+    char derived[MS__DERIVED_ID];
+    ms_str id;
+    MS__TRY(ms__call_begins(w, m, derived, &id, err));
+    ms__write_field(w, "type", MS_STR("tool_use"), false);
+    ms__write_field(w, "id", id, false);
+    ms__write_field(w, "name", m->tool, false);
+    ms_json_key(&w->json, MS_STR("input"));
+    ms__put_args(w, m->args);
+    ms__put_members(w, m->call_extra, ms__anthropic_call);
+    return MS_OK;
+}
+
+static ms_result ms__anthropic_put(ms_writer *w, const ms_envelope *m, ms_error *err)
+{
+    ms_json_begin_object(&w->json);
+    if (m->type == MS_T_ACTION) MS__TRY(ms__anthropic_put_call(w, m, err));
+    else if (ms__is_answer(m)) MS__TRY(ms__anthropic_put_result(w, m, err));
+    else MS__TRY(ms__anthropic_put_text(w, m, ms__absent(), err));
+    ms_json_end_object(&w->json);
+    return MS_OK;
+}
+
+static const ms__block_format ms__anthropic = {"content", true, false, ms__anthropic_kind,
+                                               ms__anthropic_take, ms__anthropic_put};
+
+/* The members role and the one with the content; *extra is what is beside them. */
+static ms_result ms__blocks_open(ms_reader *r, const char *role_name,
+                                 const char *list_name, ms_str *role, ms_str *list,
+                                 ms_str *extra)
+{
+    const char *names[3];
+    names[0] = role_name;
+    names[1] = list_name;
+    names[2] = NULL;
+    MS__TRY(ms__block_text(r, r->json, role_name, false, role));
+    if (!ms_json_member(r->json, ms_str_of(list_name), list))
+        return ms__read_missing(r, list_name);
+    return ms__members_beside(r, r->json, names, NULL, extra);
+}
+
+static ms_result ms__role_unknown(ms_reader *r, const char *name, ms_str word,
+                                  const char *expected)
+{
+    return ms__at_field(r->err, ms__fail(r->err, MS_E_TYPE, "%s '%v', %s was expected",
+                                         name, MS__V(word), expected), name);
+}
+
+static ms_result ms__anthropic_message(ms_reader *r, ms_envelopes *out)
+{
+    ms_str word, content, extra, text;
+    MS__TRY(ms__blocks_open(r, "role", "content", &word, &content, &extra));
+    ms_role role = ms_role_of_word(word);
+    if (role != MS_ROLE_USER && role != MS_ROLE_ASSISTANT && role != MS_ROLE_SYSTEM)
+        return ms__role_unknown(r, "role", word, "user, assistant or system");
+    if (ms_json_kind_of(content) == MS_JSON_ARRAY)
+        return ms__blocks_read(r, &ms__anthropic, role, content, extra, out);
+    if (ms_json_kind_of(content) != MS_JSON_STRING)
+        return ms__read_kind(r, "content", "a string or a list of blocks", content);
+    MS__TRY(ms__read_text(r, content, &text));
+    ms_envelope m = ms__role_text(role, ms_text_n(text));
+    m.extra = extra;
+    return ms__one_envelope(r, &m, out);
+}
+
+/* Leniently, a message that is none of the format's is kept as it came. */
+static ms_result ms__blocks_message(ms_reader *r, ms_envelopes *out,
+                                    ms_result (*read)(ms_reader *r, ms_envelopes *out))
+{
+    ms_error *err = r->err;
+    if (r->lenient) r->err = NULL;
+    ms_result code = read(r, out);
+    r->err = err;
+    if (r->lenient && (code == MS_E_NO_MEMORY || code == MS_E_ARENA))
+        return ms__no_arena(err, r->arena, r->json.len);
+    return ms__raw_message(r, code, out);
+}
+
+static ms_result ms__anthropic_read(ms_reader *r, ms_envelopes *out)
+{
+    return ms__blocks_message(r, out, ms__anthropic_message);
+}
+
+/* Is it written as a string, not as a list of blocks? */
+static bool ms__anthropic_plain(const ms_envelope *m, size_t n)
+{
+    return n == 1 && !m->call_extra.ptr && m->type != MS_T_ACTION && !ms__is_answer(m) &&
+           m->type != MS_T_REASONING && !ms__holds_blocks(&ms__anthropic, m);
+}
+
+static ms_result ms__anthropic_write(ms_writer *w, const ms_envelope *m, size_t n,
+                                     ms_error *err)
+{
+    for (size_t i = 0, run; i < n; i += run, m += run) {
+        run = 1;
+        if (ms__put_raw_message(w, m, i)) continue;
+        run = ms__side_run(m, n - i, false);
+        ms_json_begin_object(&w->json);
+        ms__write_field(w, "role", ms_str_of(ms_role_word(ms__side_of(m))), false);
+        if (ms__anthropic_plain(m, run))
+            MS__TRY(ms__put_said(w, m, "content", ms__absent(), err));
+        else MS__TRY(ms__blocks_put(w, &ms__anthropic, m, run, err));
+        ms__put_place_and_extra(w, m, MS__PUT_ROLE | MS__PUT_CONTENT);
+        ms_json_end_object(&w->json);
+    }
+    return MS_OK;
+}
+
+
+/* ==== [fmt-gemini] the parts of gemini =============================================
+ * A call without arguments has the empty text as arguments. A response is an
+ * object: what is none is put into {"result": ...}, an error into {"error": ...}, and both
+ * are taken out again when reading.
+ * ================================================================================== */
+
+static ms__form_kind ms__gemini_kind(ms_str block)
+{
+    ms_str value;
+    bool call = ms_json_member(block, MS_STR("functionCall"), &value);
+    bool result = ms_json_member(block, MS_STR("functionResponse"), &value);
+    bool text = ms_json_member(block, MS_STR("text"), &value);
+    if (call + result + text != 1) return MS__FORM_OTHER;
+    if (call) return MS__FORM_CALL;
+    if (result) return MS__FORM_RESULT;
+    return ms_json_member(block, MS_STR("thought"), &value) &&
+                   ms_json_kind_of(value) == MS_JSON_TRUE
+               ? MS__FORM_REASONING
+               : MS__FORM_TEXT;
+}
+
+static const char *const ms__gemini_text[] = {"text", NULL};
+static const char *const ms__gemini_thought[] = {"text", "thought", NULL};
+static const char *const ms__gemini_call[] = {"name", "args", NULL};
+static const char *const ms__gemini_result[] = {"name", "response", NULL};
+static const char *const ms__gemini_nullable[] = {"id", NULL};
+/* What a part is; call_extra cannot make it something else. */
+static const char *const ms__gemini_forms[] = {"thought", "text", "functionCall",
+                                               "functionResponse", NULL};
+
+/* What stands beside in the part, and in the object inside: {"functionCall": {...}, ...}. */
+static ms_result ms__gemini_beside(ms_reader *r, ms_str block, const char *name,
+                                   ms_str inner, const char *const *names, ms_str *out)
+{
+    const char *outer[2];
+    ms_str rest;
+    outer[0] = name;
+    outer[1] = NULL;
+    MS__TRY(ms__members_beside(r, inner, names, ms__gemini_nullable, &rest));
+    if (!rest.ptr) return ms__members_beside(r, block, outer, NULL, out);
+    ms__extra_begin(r);
+    ms_json_begin_object(&r->writer);
+    ms_json_key(&r->writer, ms_str_of(name));
+    ms_json_put_raw(&r->writer, rest);
+    ms_json_iter it = ms_json_iterate(block);
+    while (ms_json_next(&it))
+        if (!ms_json_string_is(it.key, ms_str_of(name)))
+            ms__extra_put(r, it.key, it.value);
+    return ms__extra_end(r, out);
+}
+
+static ms_result ms__gemini_call_inside(ms_reader *r, ms_str call, ms_envelope *m)
+{
+    ms_str args;
+    *m = ms_action(ms__absent(), ms_text(""));
+    MS__TRY(ms__block_text(r, call, "name", false, &m->tool));
+    MS__TRY(ms__block_text(r, call, "id", true, &m->call_id));
+    if (!ms_json_member(call, MS_STR("args"), &args)) return MS_OK;
+    if (ms_json_kind_of(args) != MS_JSON_OBJECT)
+        return ms__read_kind(r, "args", "an object", args);
+    m->args.json = true;
+    return ms__read_json(r, args, &m->args.text);
+}
+
+/* The one member of an object, if it has that name and no other. */
+static bool ms__only_member(ms_str object, const char *name, ms_str *value)
+{
+    ms_json_iter it = ms_json_iterate(object);
+    if (!it.object || !ms_json_next(&it)) return false;
+    if (!ms_json_string_is(it.key, ms_str_of(name))) return false;
+    *value = it.value;
+    return !ms_json_next(&it);
+}
+
+/* Must a result be put into {"result": ...}? What is no object, and what would be taken out
+ * of something else when read. */
+static bool ms__gemini_wraps(ms_str value)
+{
+    ms_str inside;
+    while (ms__only_member(value, "result", &inside)) value = inside;
+    return ms_json_kind_of(value) != MS_JSON_OBJECT ||
+           ms__only_member(value, "error", &inside);
+}
+
+static ms_result ms__gemini_result_inside(ms_reader *r, ms_str answer, ms_envelope *m)
+{
+    ms_str inside, response;
+    if (!ms_json_member(answer, MS_STR("response"), &response))
+        return ms__read_missing(r, "response");
+    if (ms_json_kind_of(response) != MS_JSON_OBJECT)
+        return ms__read_kind(r, "response", "an object", response);
+    *m = ms_observation(ms_json(response));
+    if (ms__only_member(response, "error", &inside)) {
+        m->type = MS_T_ERROR;
+        m->content.text = inside;
+    } else if (ms__only_member(response, "result", &inside) &&
+               ms__gemini_wraps(inside)) {
+        m->content.text = inside;
+    }
+    m->content.json = ms_json_kind_of(m->content.text) != MS_JSON_STRING;
+    MS__TRY(m->content.json ? ms__read_json(r, m->content.text, &m->content.text)
+                            : ms__read_text(r, m->content.text, &m->content.text));
+    MS__TRY(ms__block_text(r, answer, "name", false, &m->tool));
+    return ms__block_text(r, answer, "id", true, &m->call_id);
+}
+
+/* A call or a result: the object that the part holds under that name. */
+static ms_result ms__gemini_function(ms_reader *r, ms_str block, bool call,
+                                     ms_envelope *m)
+{
+    const char *name = call ? "functionCall" : "functionResponse";
+    ms_str inner;
+    (void)ms_json_member(block, ms_str_of(name), &inner);
+    if (ms_json_kind_of(inner) != MS_JSON_OBJECT)
+        return ms__read_kind(r, name, "an object", inner);
+    ms_result code = call ? ms__gemini_call_inside(r, inner, m)
+                          : ms__gemini_result_inside(r, inner, m);
+    if (code != MS_OK) return ms__fail_in(r->err, code, "%s", name);
+    return ms__gemini_beside(r, block, name, inner,
+                             call ? ms__gemini_call : ms__gemini_result, &m->call_extra);
+}
+
+static ms_result ms__gemini_take(ms_reader *r, ms__form_kind kind, ms_str block,
+                                 ms_envelope *m)
+{
+    bool thought = kind == MS__FORM_REASONING;
+    if (kind == MS__FORM_CALL || kind == MS__FORM_RESULT)
+        return ms__gemini_function(r, block, kind == MS__FORM_CALL, m);
+    if (thought) *m = ms_reasoning(ms_text(NULL));
+    MS__TRY(ms__block_text(r, block, "text", false, &m->content.text));
+    return ms__members_beside(r, block, thought ? ms__gemini_thought : ms__gemini_text,
+                              NULL, &m->call_extra);
+}
+
+/* The end of the object inside a part: its id, and what call_extra has of it. */
+static void ms__gemini_inner_end(ms_writer *w, const ms_envelope *m, const char *name,
+                                 const char *const *names)
+{
+    static const char *const ids[] = {"id", NULL};
+    ms_str inner;
+    ms__write_field(w, "id", m->call_id, false);
+    if (ms_json_member(m->call_extra, ms_str_of(name), &inner)) {
+        ms_json_iter it = ms_json_iterate(inner);
+        while (it.object && ms_json_next(&it)) {
+            if (ms__is_named(it.key, names)) continue;
+            if (m->call_id.ptr && ms__is_named(it.key, ids)) continue;
+            ms_json_put_raw(&w->json, it.key);
+            ms__json_colon(&w->json);
+            ms_json_put_raw(&w->json, it.value);
+        }
+    }
+    ms_json_end_object(&w->json);
+}
+
+static ms_result ms__gemini_put_call(ms_writer *w, const ms_envelope *m, ms_error *err)
+{
+    char derived[MS__DERIVED_ID];
+    ms_str id;
+    MS__TRY(ms__call_begins(w, m, derived, &id, err));
+    ms_json_key(&w->json, MS_STR("functionCall"));
+    ms_json_begin_object(&w->json);
+    ms__write_field(w, "name", m->tool, false);
+    if (m->args.json || m->args.text.len > 0) {
+        ms_json_key(&w->json, MS_STR("args"));
+        ms__put_args(w, m->args);
+    }
+    ms__gemini_inner_end(w, m, "functionCall", ms__gemini_call);
+    ms__put_members(w, m->call_extra, ms__gemini_forms + 1);
+    return MS_OK;
+}
+
+static void ms__gemini_response(ms_writer *w, const ms_envelope *m)
+{
+    bool object = m->content.json && !ms__gemini_wraps(m->content.text);
+    ms_json_key(&w->json, MS_STR("response"));
+    if (object && m->type != MS_T_ERROR) {
+        ms_json_put_raw(&w->json, m->content.text);
+        return;
+    }
+    ms_json_begin_object(&w->json);
+    ms_json_key(&w->json, m->type == MS_T_ERROR ? MS_STR("error") : MS_STR("result"));
+    ms__put_value(w, m->content);
+    ms_json_end_object(&w->json);
+}
+
+static ms_result ms__gemini_put_text(ms_writer *w, const ms_envelope *m, ms_str before,
+                                     ms_error *err)
+{
+    bool thought = m->type == MS_T_REASONING;
+    MS__TRY(ms__put_said(w, m, "text", before, err));
+    if (thought) ms__write_field(w, "thought", MS_STR("true"), true);
+    ms_str said;
+    bool is_true = ms_json_member(m->call_extra, MS_STR("thought"), &said) &&
+                   ms_json_kind_of(said) == MS_JSON_TRUE;
+    ms__put_members(w, m->call_extra, thought || is_true ? ms__gemini_forms
+                                                         : ms__gemini_forms + 1);
+    return MS_OK;
+}
+
+static ms_result ms__gemini_put_result(ms_writer *w, const ms_envelope *m, ms_error *err)
+{
+    ms_str id, tool;
+    ms__call_ends(w, m, &id, &tool);
+    if (!tool.ptr) return ms__gemini_put_text(w, m, ms__answer_prefix(m), err);
+    ms_json_key(&w->json, MS_STR("functionResponse"));
+    ms_json_begin_object(&w->json);
+    ms__write_field(w, "name", tool, false);
+    ms__gemini_response(w, m);
+    ms__gemini_inner_end(w, m, "functionResponse", ms__gemini_result);
+    ms__put_members(w, m->call_extra, ms__gemini_forms + 1);
+    return MS_OK;
+}
+
+static ms_result ms__gemini_put(ms_writer *w, const ms_envelope *m, ms_error *err)
+{
+    ms_json_begin_object(&w->json);
+    if (m->type == MS_T_ACTION) MS__TRY(ms__gemini_put_call(w, m, err));
+    else if (ms__is_answer(m)) MS__TRY(ms__gemini_put_result(w, m, err));
+    else MS__TRY(ms__gemini_put_text(w, m, ms__absent(), err));
+    ms_json_end_object(&w->json);
+    return MS_OK;
+}
+
+static const ms__block_format ms__gemini = {"parts", false, false, ms__gemini_kind,
+                                            ms__gemini_take, ms__gemini_put};
+
+static ms_result ms__gemini_message(ms_reader *r, ms_envelopes *out)
+{
+    ms_str word, parts, extra;
+    MS__TRY(ms__blocks_open(r, "role", "parts", &word, &parts, &extra));
+    ms_role role = ms_str_equal(word, MS_STR("model"))    ? MS_ROLE_ASSISTANT
+                   : ms_str_equal(word, MS_STR("user"))   ? MS_ROLE_USER
+                   : ms_str_equal(word, MS_STR("system")) ? MS_ROLE_SYSTEM
+                                                          : MS_ROLE_NONE;
+    if (role == MS_ROLE_NONE) return ms__role_unknown(r, "role", word, "user or model");
+    if (ms_json_kind_of(parts) != MS_JSON_ARRAY)
+        return ms__read_kind(r, "parts", "a list of parts", parts);
+    return ms__blocks_read(r, &ms__gemini, role, parts, extra, out);
+}
+
+static ms_result ms__gemini_read(ms_reader *r, ms_envelopes *out)
+{
+    return ms__blocks_message(r, out, ms__gemini_message);
+}
+
+static ms_result ms__gemini_write(ms_writer *w, const ms_envelope *m, size_t n,
+                                  ms_error *err)
+{
+    for (size_t i = 0, run; i < n; i += run, m += run) {
+        ms_role side = ms__side_of(m);
+        run = 1;
+        if (ms__put_raw_message(w, m, i)) continue;
+        run = ms__side_run(m, n - i, false);
+        ms_json_begin_object(&w->json);
+        ms__write_field(w, "role", side == MS_ROLE_ASSISTANT
+                                       ? MS_STR("model")
+                                       : ms_str_of(ms_role_word(side)), false);
+        MS__TRY(ms__blocks_put(w, &ms__gemini, m, run, err));
+        ms__put_place_and_extra(w, m, MS__PUT_ROLE | MS__PUT_PARTS);
+        ms_json_end_object(&w->json);
+    }
+    return MS_OK;
+}
+
+
+/* ==== [fmt-pydantic] the parts of pydantic-ai ======================================
+ * Arguments may be a string: then they are text, also when it holds an
+ * object. A retry-prompt is an error that keeps its part_kind in call_extra; without a tool
+ * it is a text to the model and answers no call.
+ * ================================================================================== */
+
+static ms__form_kind ms__pydantic_kind(ms_str block)
+{
+    static const struct {
+        const char *word;
+        ms__form_kind kind;
+    } kinds[] = {
+        {"user-prompt", MS__FORM_TEXT},   {"system-prompt", MS__FORM_TEXT},
+        {"text", MS__FORM_TEXT},          {"tool-call", MS__FORM_CALL},
+        {"tool-return", MS__FORM_RESULT}, {"retry-prompt", MS__FORM_RESULT},
+        {"thinking", MS__FORM_REASONING},
+    };
+    ms_str word;
+    if (!ms_json_member(block, MS_STR("part_kind"), &word)) return MS__FORM_OTHER;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (ms_json_string_is(word, ms_str_of(kinds[i].word))) return kinds[i].kind;
+    return MS__FORM_OTHER;
+}
+
+static const char *const ms__pydantic_text[] = {"part_kind", "content", NULL};
+static const char *const ms__pydantic_call[] = {"part_kind", "tool_name", NULL};
+static const char *const ms__pydantic_return[] = {"part_kind", "tool_name", "content",
+                                                  NULL};
+static const char *const ms__pydantic_failed[] = {"part_kind", "tool_name", "content",
+                                                  "outcome", NULL};
+static const char *const ms__pydantic_retry[] = {"content", NULL};
+static const char *const ms__pydantic_call_null[] = {"tool_call_id", "args", NULL};
+static const char *const ms__pydantic_null[] = {"tool_call_id", "tool_name", NULL};
+
+static ms_result ms__pydantic_take_call(ms_reader *r, ms_str block, ms_envelope *m)
+{
+    ms_str args;
+    *m = ms_action(ms__absent(), ms_text(""));
+    MS__TRY(ms__block_text(r, block, "tool_name", false, &m->tool));
+    MS__TRY(ms__block_text(r, block, "tool_call_id", true, &m->call_id));
+    if (ms_json_member(block, MS_STR("args"), &args)) {
+        ms_json_kind kind = ms_json_kind_of(args);
+        if (kind == MS_JSON_STRING) MS__TRY(ms__read_text(r, args, &m->args.text));
+        else if (kind == MS_JSON_OBJECT) MS__TRY(ms__read_json(r, args, &m->args.text));
+        else if (kind != MS_JSON_NULL)
+            return ms__read_kind(r, "args", "an object, a string or null", args);
+        m->args.json = kind == MS_JSON_OBJECT;
+        if (kind == MS_JSON_STRING && m->args.text.len == 0)
+            m->args = ms_json(MS_STR("\"\"")); /* there, and empty */
+    }
+    return ms__members_beside(r, block, ms__pydantic_call, ms__pydantic_call_null,
+                              &m->call_extra);
+}
+
+static ms_result ms__pydantic_take_result(ms_reader *r, ms_str block, ms_envelope *m)
+{
+    ms_str content, outcome, kind;
+    const char *const *names = ms__pydantic_return;
+    (void)ms_json_member(block, MS_STR("part_kind"), &kind);
+    bool retry = ms_json_string_is(kind, MS_STR("retry-prompt"));
+    if (!ms_json_member(block, MS_STR("content"), &content))
+        return ms__read_missing(r, "content");
+    *m = ms_observation(ms_json(content));
+    m->content.json = ms_json_kind_of(content) != MS_JSON_STRING;
+    MS__TRY(m->content.json ? ms__read_json(r, content, &m->content.text)
+                            : ms__read_text(r, content, &m->content.text));
+    MS__TRY(ms__block_text(r, block, "tool_name", retry, &m->tool));
+    MS__TRY(ms__block_text(r, block, "tool_call_id", true, &m->call_id));
+    if (retry) {
+        m->type = MS_T_ERROR;
+        names = ms__pydantic_retry;
+    } else if (ms_json_member(block, MS_STR("outcome"), &outcome) &&
+               ms_json_string_is(outcome, MS_STR("failed"))) {
+        m->type = MS_T_ERROR;
+        names = ms__pydantic_failed;
+    }
+    return ms__members_beside(r, block, names, ms__pydantic_null, &m->call_extra);
+}
+
+/* A text part: a system's and the model's is a string, a user's may be a list. */
+static ms_result ms__pydantic_take_text(ms_reader *r, ms_str block, ms_envelope *m)
+{
+    ms_str content, kind;
+    (void)ms_json_member(block, MS_STR("part_kind"), &kind);
+    if (!ms_json_member(block, MS_STR("content"), &content))
+        return ms__read_missing(r, "content");
+    ms_json_kind is = ms_json_kind_of(content);
+    bool user = ms_json_string_is(kind, MS_STR("user-prompt"));
+    *m = ms__role_text(user                                           ? MS_ROLE_USER
+                       : ms_json_string_is(kind, MS_STR("text"))      ? MS_ROLE_ASSISTANT
+                                                                      : MS_ROLE_SYSTEM,
+                       ms_text(NULL));
+    if (is == MS_JSON_STRING) {
+        MS__TRY(ms__read_text(r, content, &m->content.text));
+    } else {
+        if (!user || is != MS_JSON_ARRAY)
+            return ms__read_kind(r, "content", user ? "a string or a list" : "a string",
+                                 content);
+        m->content.json = true;
+        MS__TRY(ms__read_json(r, content, &m->content.text));
+    }
+    return ms__members_beside(r, block, ms__pydantic_text, NULL, &m->call_extra);
+}
+
+static ms_result ms__pydantic_take(ms_reader *r, ms__form_kind kind, ms_str block,
+                                   ms_envelope *m)
+{
+    if (kind == MS__FORM_CALL) return ms__pydantic_take_call(r, block, m);
+    if (kind == MS__FORM_RESULT) return ms__pydantic_take_result(r, block, m);
+    if (kind == MS__FORM_TEXT) return ms__pydantic_take_text(r, block, m);
+    *m = ms_reasoning(ms_text(NULL));
+    MS__TRY(ms__block_text(r, block, "content", false, &m->content.text));
+    return ms__members_beside(r, block, ms__pydantic_text, NULL, &m->call_extra);
+}
+
+/* Members of call_extra that were null where a field has no value. */
+static void ms__pydantic_rest(ms_writer *w, const ms_envelope *m, uint32_t written)
+{
+    static const char *const names[] = {"part_kind", "tool_name", "tool_call_id",
+                                        "args",      "content",   "outcome", NULL};
+    ms_json_iter it = ms_json_iterate(m->call_extra);
+    while (m->call_extra.ptr && it.object && ms_json_next(&it)) {
+        bool taken = false;
+        for (unsigned i = 0; names[i]; i++)
+            taken = taken || ((written >> i & 1) &&
+                              ms_json_string_is(it.key, ms_str_of(names[i])));
+        if (taken) continue;
+        ms_json_put_raw(&w->json, it.key);
+        ms__json_colon(&w->json);
+        ms_json_put_raw(&w->json, it.value);
+    }
+}
+
+enum {
+    MS__SAYS_KIND = 1,
+    MS__SAYS_TOOL = 2,
+    MS__SAYS_ID = 4,
+    MS__SAYS_ARGS = 8,
+    MS__SAYS_CONTENT = 16,
+    MS__SAYS_OUTCOME = 32
+};
+
+/* A call has an id, its own or a derived one, unless it says that it has none. */
+static ms_result ms__pydantic_put_call(ms_writer *w, const ms_envelope *m, ms_error *err)
+{
+    char derived[MS__DERIVED_ID];
+    ms_str id;
+    uint32_t written = MS__SAYS_KIND | MS__SAYS_TOOL;
+    ms_json_kind kind = m->args.json ? ms_json_kind_of(m->args.text) : MS_JSON_NONE;
+    MS__TRY(ms__call_begins(w, m, derived, &id, err));
+    if (!m->call_id.ptr && ms__has_member(m->call_extra, "tool_call_id"))
+        id = ms__absent();
+    ms__write_field(w, "part_kind", MS_STR("tool-call"), false);
+    ms__write_field(w, "tool_name", m->tool, false);
+    if (m->args.text.len > 0) {
+        bool raw = kind == MS_JSON_OBJECT || kind == MS_JSON_STRING;
+        ms__write_field(w, "args", m->args.text, raw);
+        written |= MS__SAYS_ARGS;
+    }
+    ms__write_field(w, "tool_call_id", id, false);
+    if (id.ptr) written |= MS__SAYS_ID;
+    ms__pydantic_rest(w, m, written);
+    return MS_OK;
+}
+
+static ms_result ms__pydantic_put_text(ms_writer *w, const ms_envelope *m, ms_str before,
+                                       ms_error *err)
+{
+    ms_role side = ms__side_of(m);
+    const char *kind = side == MS_ROLE_SYSTEM         ? "system-prompt"
+                       : side != MS_ROLE_ASSISTANT    ? "user-prompt"
+                       : m->type == MS_T_REASONING ? "thinking"
+                                                   : "text";
+    ms__write_field(w, "part_kind", ms_str_of(kind), false);
+    if (side == MS_ROLE_USER && m->content.json && before.len == 0 &&
+        ms_json_kind_of(m->content.text) == MS_JSON_ARRAY &&
+        !ms__is_texts(m->content.text))
+        ms__write_field(w, "content", m->content.text, true);
+    else MS__TRY(ms__put_said(w, m, "content", before, err));
+    ms__pydantic_rest(w, m, MS__SAYS_KIND | MS__SAYS_CONTENT);
+    return MS_OK;
+}
+
+/* A result of nothing that was called, by no tool, is what the user tells. */
+static ms_result ms__pydantic_put_result(ms_writer *w, const ms_envelope *m,
+                                         ms_error *err)
+{
+    ms_str id = m->call_id, tool = m->tool;
+    uint32_t written = MS__SAYS_CONTENT;
+    ms_str kind, outcome;
+    bool retry = m->type == MS_T_ERROR &&
+                 ms_json_member(m->call_extra, MS_STR("part_kind"), &kind) &&
+                 ms_json_string_is(kind, MS_STR("retry-prompt"));
+    if (!retry && ms_json_member(m->call_extra, MS_STR("outcome"), &outcome) &&
+        ms_json_string_is(outcome, MS_STR("failed")))
+        written |= MS__SAYS_OUTCOME; /* that is what an ERROR says by itself */
+    if (!retry || m->tool.ptr) ms__call_ends(w, m, &id, &tool);
+    if (!m->call_id.ptr && ms__has_member(m->call_extra, "tool_call_id"))
+        id = ms__absent();
+    if (!id.ptr && !tool.ptr && !retry)
+        return ms__pydantic_put_text(w, m, ms__answer_prefix(m), err);
+    if (!retry) {
+        ms__write_field(w, "part_kind", MS_STR("tool-return"), false);
+        written |= MS__SAYS_KIND;
+        if (!tool.ptr) tool = MS_STR("unknown_tool");
+    }
+    ms__write_field(w, "tool_name", tool, false);
+    ms_json_key(&w->json, MS_STR("content"));
+    ms__put_value(w, m->content);
+    ms__write_field(w, "tool_call_id", id, false);
+    if (m->type == MS_T_ERROR && !retry) {
+        ms__write_field(w, "outcome", MS_STR("failed"), false);
+        written |= MS__SAYS_OUTCOME;
+    }
+    if (tool.ptr) written |= MS__SAYS_TOOL;
+    if (id.ptr) written |= MS__SAYS_ID;
+    ms__pydantic_rest(w, m, written);
+    return MS_OK;
+}
+
+static ms_result ms__pydantic_put(ms_writer *w, const ms_envelope *m, ms_error *err)
+{
+    ms_json_begin_object(&w->json);
+    if (m->type == MS_T_ACTION) MS__TRY(ms__pydantic_put_call(w, m, err));
+    else if (ms__is_answer(m)) MS__TRY(ms__pydantic_put_result(w, m, err));
+    else MS__TRY(ms__pydantic_put_text(w, m, ms__absent(), err));
+    ms_json_end_object(&w->json);
+    return MS_OK;
+}
+
+static const ms__block_format ms__pydantic = {"parts", false, true, ms__pydantic_kind,
+                                              ms__pydantic_take, ms__pydantic_put};
+
+static ms_result ms__pydantic_message(ms_reader *r, ms_envelopes *out)
+{
+    ms_str word, parts, extra;
+    MS__TRY(ms__blocks_open(r, "kind", "parts", &word, &parts, &extra));
+    bool response = ms_str_equal(word, MS_STR("response"));
+    if (!response && !ms_str_equal(word, MS_STR("request")))
+        return ms__role_unknown(r, "kind", word, "request or response");
+    if (ms_json_kind_of(parts) != MS_JSON_ARRAY)
+        return ms__read_kind(r, "parts", "a list of parts", parts);
+    return ms__blocks_read(r, &ms__pydantic, response ? MS_ROLE_ASSISTANT : MS_ROLE_USER,
+                           parts, extra, out);
+}
+
+static ms_result ms__pydantic_read(ms_reader *r, ms_envelopes *out)
+{
+    return ms__blocks_message(r, out, ms__pydantic_message);
+}
+
+static ms_result ms__pydantic_write(ms_writer *w, const ms_envelope *m, size_t n,
+                                    ms_error *err)
+{
+    for (size_t i = 0, run; i < n; i += run, m += run) {
+        bool response = ms__side_of(m) == MS_ROLE_ASSISTANT;
+        run = 1;
+        if (ms__put_raw_message(w, m, i)) continue;
+        run = ms__side_run(m, n - i, true);
+        ms_json_begin_object(&w->json);
+        ms__write_field(w, "kind", response ? MS_STR("response") : MS_STR("request"),
+                        false);
+        MS__TRY(ms__blocks_put(w, &ms__pydantic, m, run, err));
+        ms__put_place_and_extra(w, m, MS__PUT_KIND | MS__PUT_PARTS);
+        ms_json_end_object(&w->json);
+    }
+    return MS_OK;
+}
+
+
+/* ==== [formats] the table of formats ============================================ */
+
+static const ms_dialect ms__dialects[] = {
+    {"framework", NULL, NULL, false, false, ms__framework_read, ms__framework_write,
+     NULL},
+    {"task", NULL, NULL, false, false, ms__task_read, ms__task_write, NULL},
+    {"session", NULL, NULL, false, false, ms__session_read, ms__session_write, NULL},
+    {"envelope", NULL, NULL, false, false, ms__env_read, ms__env_write, NULL},
+    {"envelope-rows", NULL, NULL, false, false, ms__env_read, ms__env_rows_write, NULL},
+    {"openai", NULL, NULL, false, false, ms__openai_read, ms__openai_write,
+     ms__openai_close},
+    {"chat-strict", NULL, NULL, false, false, ms__openai_read, ms__openai_write,
+     ms__openai_close},
+    {"anthropic", NULL, "system", false, true, ms__anthropic_read, ms__anthropic_write,
+     NULL},
+    {"gemini", "contents", "systemInstruction", true, true, ms__gemini_read,
+     ms__gemini_write, NULL},
+    {"pydantic-ai", NULL, NULL, false, true, ms__pydantic_read, ms__pydantic_write, NULL},
+};
+
+MS_API const ms_dialect *ms_dialect_at(size_t index)
+{
+    return index < sizeof ms__dialects / sizeof ms__dialects[0] ? &ms__dialects[index]
+                                                                : NULL;
+}
+
+MS_API const ms_dialect *ms_dialect_find(ms_str name)
+{
+    const ms_dialect *d;
+    for (size_t i = 0; (d = ms_dialect_at(i)) != NULL; i++)
+        if (ms_str_equal(name, ms_str_of(d->name))) return d;
+    return NULL;
+}
+
+MS_API const char *ms_dialect_name(const ms_dialect *dialect) { return dialect->name; }
+
+static ms_result ms__dialect_check(const ms_dialect *dialect, ms_error *err)
+{
+    return dialect ? MS_OK : ms__fail(err, MS_E_ARGUMENT, "there is no such dialect");
+}
+
+static ms_result ms__read_one(ms_reader *r, const ms_dialect *d, ms_str value,
+                              ms_envelopes *out)
+{
+    ms_result code = MS_OK;
+    memset(out, 0, sizeof *out);
+    if (ms_json_kind_of(value) != MS_JSON_OBJECT)
+        code = ms__fail(r->err, MS_E_KIND, "a message is '%v', an object was expected",
+                        MS__V(value));
+    r->json = value;
+    if (code == MS_OK) code = d->read(r, out);
+    for (size_t i = 0; code == MS_OK && i < out->count; i++)
+        code = ms_envelope_check(&out->items[i], r->err);
+    if (code != MS_OK) memset(out, 0, sizeof *out);
+    return code;
+}
+
+static ms_result ms__reader_begin(ms_reader *r, ms_str json, const ms_read_opts *opts,
+                                  ms_arena *arena, ms_str *value, ms_error *err)
+{
+    ms_json_opts how;
+    memset(r, 0, sizeof *r);
+    memset(&how, 0, sizeof how);
+    how.repair = r->repair = opts && opts->repair;
+    r->lenient = opts && opts->lenient;
+    r->arena = arena;
+    r->err = err;
+    if (!arena) return ms__no_arena(err, arena, sizeof(ms_envelope));
+    return ms_json_check(json, &how, value, err);
+}
+
+MS_API ms_result ms_read(const ms_dialect *dialect, ms_str json, const ms_read_opts *opts,
+                         ms_arena *arena, ms_envelopes *out, ms_error *err)
+{
+    ms_reader r;
+    ms_str value;
+    memset(out, 0, sizeof *out);
+    MS__TRY(ms__dialect_check(dialect, err));
+    MS__TRY(ms__reader_begin(&r, json, opts, arena, &value, err));
+    return ms__read_one(&r, dialect, value, out);
+}
+
+/* A list of envelopes that grows in an arena. */
+typedef struct ms__list {
+    ms_envelopes list;
+    size_t cap;
+} ms__list;
+
+static ms_result ms__list_add(ms_reader *r, ms__list *all, const ms_envelopes *more)
+{
+    size_t count = all->list.count + more->count;
+    if (count > all->cap) {
+        size_t cap = count * 2 + 16;
+        ms_envelope *items = (ms_envelope *)ms_arena_alloc(r->arena, cap * sizeof *items);
+        if (!items) return ms__no_arena(r->err, r->arena, cap * sizeof *items);
+        if (all->list.count > 0)
+            memcpy(items, all->list.items, all->list.count * sizeof *items);
+        all->list.items = items;
+        all->cap = cap;
+    }
+    memcpy(all->list.items + all->list.count, more->items,
+           more->count * sizeof *more->items);
+    all->list.count = count;
+    return MS_OK;
+}
+
+/* The system text of a request body, as the dialect reads a message of role system with the
+ * same content: a string, a list of blocks; or with the same members: an object with
+ * parts. */
+static ms_result ms__read_system(ms_reader *r, const ms_dialect *d, ms_str value,
+                                 ms__list *all)
+{
+    static const char before[] = "{\"role\":\"system\",\"content\":";
+    static const char after[] = ",\"role\":\"system\"}";
+    ms_envelopes one;
+    ms_json_kind kind = ms_json_kind_of(value);
+    if (d->system_parts ? kind != MS_JSON_OBJECT
+                        : kind != MS_JSON_STRING && kind != MS_JSON_ARRAY)
+        return ms__read_kind(r, d->system, d->system_parts ? "an object with parts"
+                                                           : "a text or a list of blocks",
+                             value);
+    size_t len = d->system_parts ? value.len - 1 : value.len;
+    char *text =
+        (char *)ms_arena_alloc(r->arena, value.len + sizeof before + sizeof after);
+    if (!text) return ms__no_arena(r->err, r->arena, value.len);
+    ms_str message = ms_str_n(text, 0);
+    if (!d->system_parts) memcpy(text, before, message.len = sizeof before - 1);
+    memcpy(text + message.len, value.ptr, len);
+    message.len += len;
+    memcpy(text + message.len, d->system_parts ? after : "}",
+           d->system_parts ? sizeof after - 1 : 1);
+    message.len += d->system_parts ? sizeof after - 1 : 1;
+    ms_result code = ms__read_one(r, d, message, &one);
+    if (code != MS_OK) return ms__fail_in(r->err, code, "%s", d->system);
+    return ms__list_add(r, all, &one);
+}
+
+/* Steps from a request body to its list of messages; its system text is the first one. */
+static ms_result ms__read_body(ms_reader *r, const ms_dialect *d, ms_str *value,
+                               ms__list *all)
+{
+    ms_str system, body = *value;
+    ms_str name = ms_str_of(d->list ? d->list : "messages");
+    bool object = ms_json_kind_of(body) == MS_JSON_OBJECT;
+    if (object && ms_json_member(body, name, value)) {
+        bool said = d->system && ms_json_member(body, ms_str_of(d->system), &system);
+        if (!said && d->system_parts) /* as the service also takes it */
+            said = ms_json_member(body, MS_STR("system_instruction"), &system);
+        if (said && ms_json_kind_of(system) != MS_JSON_NULL)
+            MS__TRY(ms__read_system(r, d, system, all));
+    }
+    if (ms_json_kind_of(*value) == MS_JSON_ARRAY) return MS_OK;
+    return ms__fail(r->err, MS_E_KIND,
+                    "a list of messages is '%v', an array was expected", MS__V(*value));
+}
+
+MS_API ms_result ms_read_list(const ms_dialect *dialect, ms_str json,
+                              const ms_read_opts *opts, ms_arena *arena,
+                              ms_envelopes *out, ms_error *err)
+{
+    ms_reader r;
+    ms_str value;
+    ms__list all;
+    ms_envelopes one;
+    memset(out, 0, sizeof *out);
+    memset(&all, 0, sizeof all);
+    MS__TRY(ms__dialect_check(dialect, err));
+    MS__TRY(ms__reader_begin(&r, json, opts, arena, &value, err));
+    MS__TRY(ms__read_body(&r, dialect, &value, &all));
+    size_t index = 0;
+    ms_json_iter it = ms_json_iterate(value);
+    for (; ms_json_next(&it); index++) {
+        ms_result code = ms__read_one(&r, dialect, it.value, &one);
+        if (code == MS_OK) code = ms__list_add(&r, &all, &one);
+        if (code != MS_OK) return ms__fail_in(err, code, "messages[%u]", (uint64_t)index);
+    }
+    *out = all.list;
+    return MS_OK;
+}
+
+MS_API void ms_writer_init(ms_writer *w, const ms_dialect *dialect,
+                           const ms_writer_opts *opts, ms_arena *arena, ms_write_fn write,
+                           void *ctx)
+{
+    memset(w, 0, sizeof *w);
+    w->dialect = dialect;
+    w->arena = arena;
+    w->array = opts && opts->array;
+    w->with_location = opts && opts->with_location;
+    w->defaults = opts && opts->defaults;
+    w->scratch.arena = arena;
+    ms_json_init(&w->json, write, ctx, opts && opts->pretty);
+    if (w->array) ms_json_begin_array(&w->json);
+}
+
+static ms_result ms__writer_result(ms_writer *w, ms_error *err)
+{
+    if (w->json.result == MS_OK) return MS_OK;
+    return ms__fail(err, w->json.result, "writing message %u failed", w->written + 1);
+}
+
+/* Writes n messages as one; they count as written. What fails half way spoils the text, so
+ * the writer then refuses to go on. */
+static ms_result ms__writer_emit(ms_writer *w, const ms_envelope *m, size_t n,
+                                 ms_error *err)
+{
+    ms_result code = w->dialect->write(w, m, n, err);
+    if (code != MS_OK) {
+        if (n > 1 || w->dialect->joins) w->json.result = code;
+        return code;
+    }
+    if (!w->dialect->close && !w->array) ms_json_separator(&w->json, '\n');
+    return ms__writer_result(w, err);
+}
+
+static ms_result ms__held_flush(ms_writer *w, ms_error *err)
+{
+    size_t n = w->n_held;
+    w->n_held = 0;
+    return n > 0 ? ms__writer_emit(w, w->held, n, err) : MS_OK;
+}
+
+/* The text of the fields of a held message; its room is used again. */
+typedef struct ms__held_text {
+    char *ptr;
+    size_t cap;
+} ms__held_text;
+
+static bool ms__held_grow(ms_writer *w)
+{
+    size_t cap = w->cap_held * 2 + 8;
+    ms_envelope *held = (ms_envelope *)ms_arena_alloc(w->arena, cap * sizeof *held);
+    ms__held_text *text =
+        (ms__held_text *)ms_arena_alloc(w->arena, cap * sizeof *text);
+    if (!held || !text) return false;
+    memset(text, 0, cap * sizeof *text);
+    if (w->cap_held > 0) {
+        memcpy(held, w->held, w->cap_held * sizeof *held);
+        memcpy(text, w->held_text, w->cap_held * sizeof *text);
+    }
+    w->held = held;
+    w->held_text = text;
+    w->cap_held = cap;
+    return true;
+}
+
+/* Keeps a copy of a message until it is known whether others join it. */
+static ms_result ms__hold_back(ms_writer *w, const ms_envelope *m, ms_error *err)
+{
+    size_t size = 0;
+    if (w->n_held == w->cap_held && !ms__held_grow(w))
+        return ms__no_arena(err, w->arena, sizeof *m);
+    ms_envelope *copy = &w->held[w->n_held];
+    ms__held_text *text = &w->held_text[w->n_held];
+    for (unsigned f = 1; f < MS_FIELD_COUNT; f++) size += ms__field_text(m, f).len;
+    if (size >= text->cap) {
+        text->cap = size + size / 2 + 64;
+        text->ptr = (char *)ms_arena_alloc(w->arena, text->cap);
+        if (!text->ptr) text->cap = 0;
+        if (!text->ptr) return ms__no_arena(err, w->arena, size);
+    }
+    *copy = *m;
+    char *at = text->ptr;
+    for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
+        ms_str s = ms__field_text(m, f);
+        if (!s.ptr) continue;
+        if (s.len > 0) memcpy(at, s.ptr, s.len);
+        ms__field_set(copy, f, ms_str_n(at, s.len), ms__field_is_json(m, f));
+        at += s.len;
+    }
+    w->n_held++;
+    return MS_OK;
+}
+
+MS_API ms_result ms_writer_put(ms_writer *w, const ms_envelope *m, ms_error *err)
+{
+    if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no message to write");
+    MS__TRY(ms__dialect_check(w->dialect, err));
+    MS__TRY(ms__writer_result(w, err));
+    if (!w->arena) return ms__no_arena(err, NULL, sizeof(ms__call));
+    if (w->dialect->joins) {
+        if (!ms__joins(w, m)) MS__TRY(ms__held_flush(w, err));
+        MS__TRY(ms__hold_back(w, m, err));
+    } else {
+        MS__TRY(ms__writer_emit(w, m, 1, err));
+    }
+    w->last_seq = m->seq;
+    w->written++;
+    return MS_OK;
+}
+
+MS_API ms_result ms_writer_put_msg(ms_writer *w, const ms_msg *msg, ms_error *err)
+{
+    ms_envelope m = ms_envelope_of(msg);
+    return ms_writer_put(w, &m, err);
+}
+
+MS_API ms_result ms_writer_finish(ms_writer *w, ms_error *err)
+{
+    MS__TRY(ms__dialect_check(w->dialect, err));
+    MS__TRY(ms__held_flush(w, err));
+    if (w->dialect->close) w->dialect->close(w);
+    if (w->array) {
+        ms_json_end_array(&w->json);
+        ms_json_separator(&w->json, '\n');
+    }
+    (void)ms_json_finish(&w->json);
+    return ms__writer_result(w, err);
+}
+
+
+/* ==== [pairs] neighbours, calls and results in a list =========================== */
+
+/* ---- Neighbours of one role. */
+
+/* Lies in the arena: a writer and a reader on the stack are too much. */
+typedef struct ms__env_merger {
+    ms_arena *arena;
+    ms_error *err;
+    ms_json_writer json;    /* writes call_extra, then extra */
+    ms_buf out, text, said; /* what it writes, the joined texts, one text put together */
+    ms_writer part;         /* writes one part */
+    ms_buf part_text;
+} ms__env_merger;
+
+static ms_str ms__env_role_word(const ms_envelope *m)
+{
+    ms_role role = ms__role_of(m->role, m->type);
+    return ms__env_word(m->type)[0] ? ms__chat_word(m, role)
+                                    : ms__chat_word(m, ms__chat_role(m));
+}
+
+/* Adds one message to the parts, and its text to the text. */
+static ms_result ms__env_merge_part(ms__env_merger *c, const ms_envelope *m)
+{
+    ms__form f;
+    ms_result code = MS_OK;
+    c->part_text.len = 0;
+    MS__TRY(ms__env_form_of(&c->part, m, &f, c->err));
+    if (ms_str_equal(f.word, MS_STR("text")) && f.content.text.len > 0) {
+        if (f.content.json && !ms__env_is_plain(f.content.text)) f.content = ms_text("");
+        if (f.content.json)
+            code = ms_json_string(f.content.text, c->arena, &f.content.text);
+        if (c->text.len > 0 && f.content.text.len > 0)
+            ms__buf_add(&c->text, &code, MS_STR("\n\n"));
+        ms__buf_add(&c->text, &code, f.content.text);
+        if (code != MS_OK) return ms__no_arena(c->err, c->arena, f.content.text.len);
+    }
+    MS__TRY(ms_writer_put(&c->part, m, c->err));
+    MS__TRY(ms_writer_finish(&c->part, c->err));
+    ms_json_put_raw(&c->json, ms_buf_text(&c->part_text));
+    return MS_OK;
+}
+
+/* The messages in the parts of one that was made here before; none when it is no such. */
+static ms_result ms__env_merge_flatten(ms__env_merger *c, const ms_envelope *m,
+                                       ms_envelopes *out)
+{
+    ms_str parts;
+    memset(out, 0, sizeof *out);
+    if (m->type != MS_T_MULTIMODAL_PART ||
+        !ms_json_member(m->call_extra, MS_STR("parts"), &parts) ||
+        ms_json_kind_of(parts) != MS_JSON_ARRAY)
+        return MS_OK;
+    ms_result code = ms_read_list(c->part.dialect, parts, NULL, c->arena, out, NULL);
+    if (code == MS_E_NO_MEMORY || code == MS_E_ARENA)
+        return ms__no_arena(c->err, c->arena, parts.len);
+    return MS_OK;
+}
+
+static ms_result ms__env_merge_parts(ms__env_merger *c, const ms_envelope *run, size_t n)
+{
+    ms_json_begin_object(&c->json);
+    ms_json_key(&c->json, MS_STR("parts"));
+    ms_json_begin_array(&c->json);
+    for (size_t i = 0; i < n; i++) {
+        ms_envelopes inner;
+        MS__TRY(ms__env_merge_flatten(c, &run[i], &inner));
+        if (inner.count == 0) MS__TRY(ms__env_merge_part(c, &run[i]));
+        for (size_t k = 0; k < inner.count; k++)
+            MS__TRY(ms__env_merge_part(c, &inner.items[k]));
+    }
+    ms_json_end_array(&c->json);
+    ms_json_end_object(&c->json);
+    return MS_OK;
+}
+
+/* The metadata of the first message, as extra of the merged one. */
+static void ms__env_merge_metadata(ms__env_merger *c, const ms_envelope *first)
+{
+    ms__form f;
+    memset(&f, 0, sizeof f);
+    if (ms_json_member(first->extra, MS_STR("metadata"), &f.metadata) &&
+        !ms__env_metadata_fits(first->type, f.metadata))
+        f.metadata = ms__absent();
+    bool paired = ms__env_form_has_call_id(first, &f);
+    if (!f.metadata.ptr && !paired) return;
+    ms_json_begin_object(&c->json);
+    ms_json_key(&c->json, MS_STR("metadata"));
+    ms_json_begin_object(&c->json);
+    ms_json_iter it = ms_json_iterate(f.metadata);
+    while (ms_json_next(&it)) ms__env_put(&c->json, it.key, it.value);
+    if (paired) {
+        ms_json_key(&c->json, MS_STR("tool_call_id"));
+        ms_json_put_string(&c->json, first->call_id);
+    }
+    ms_json_end_object(&c->json);
+    ms_json_end_object(&c->json);
+}
+
+/* Ends the JSON text that is being written and begins the next; *out is absent when there
+ * was none. */
+static ms_result ms__env_merge_text(ms__env_merger *c, ms_str *out)
+{
+    if (ms_json_finish(&c->json) != MS_OK)
+        return ms__no_arena(c->err, c->arena, c->out.len);
+    *out = c->out.len > 0 ? ms_buf_text(&c->out) : ms__absent();
+    memset(&c->out, 0, sizeof c->out);
+    c->out.arena = c->arena;
+    ms_json_init(&c->json, ms_buf_write, &c->out, false);
+    return MS_OK;
+}
+
+/* Where it belongs, as far as all agree. */
+static void ms__env_merge_place(const ms_envelope *run, size_t n, ms_envelope *m)
+{
+    m->location = run[0].location;
+    m->agent_key = run[0].agent_key;
+    m->turn_id = run[0].turn_id;
+    for (size_t i = 1; i < n; i++) {
+        if (!ms_str_equal(run[i].location, m->location)) m->location = ms__absent();
+        if (!ms_str_equal(run[i].agent_key, m->agent_key)) m->agent_key = ms__absent();
+        if (!ms_str_equal(run[i].turn_id, m->turn_id)) m->turn_id = ms__absent();
+    }
+}
+
+static ms_result ms__env_merge_run(ms__env_merger *c, const ms_envelope *run, size_t n,
+                                   ms_envelope *m)
+{
+    memset(m, 0, sizeof *m);
+    memset(&c->text, 0, sizeof c->text);
+    c->text.arena = c->arena;
+    m->type = MS_T_MULTIMODAL_PART;
+    ms__env_speaks(m, ms__env_role_word(run));
+    MS__TRY(ms__env_merge_parts(c, run, n));
+    MS__TRY(ms__env_merge_text(c, &m->call_extra));
+    ms__env_merge_metadata(c, run);
+    MS__TRY(ms__env_merge_text(c, &m->extra));
+    m->content = ms_text_n(ms_buf_text(&c->text));
+    ms__env_merge_place(run, n, m);
+    return ms_envelope_check(m, c->err);
+}
+
+static ms__env_merger *ms__env_merger_new(ms_arena *arena, ms_error *err)
+{
+    ms_str none;
+    ms_writer_opts opts;
+    ms__env_merger *c = (ms__env_merger *)ms_arena_alloc(arena, sizeof *c);
+    if (!c) return NULL;
+    memset(c, 0, sizeof *c);
+    memset(&opts, 0, sizeof opts);
+    opts.with_location = true;
+    c->arena = c->part_text.arena = arena;
+    c->err = err;
+    ms_writer_init(&c->part, ms_dialect_find(MS_STR("envelope")), &opts, arena,
+                   ms_buf_write, &c->part_text);
+    (void)ms__env_merge_text(c, &none);
+    return c;
+}
+
+static ms_result ms__env_list_check(const ms_envelope *items, size_t n, ms_arena *arena,
+                                    ms_error *err)
+{
+    if (!arena) return ms__no_arena(err, arena, n * sizeof *items);
+    if (n > 0 && !items)
+        return ms__fail(err, MS_E_ARGUMENT, "there are %u messages and no list",
+                        (uint64_t)n);
+    for (size_t i = 0; i < n; i++) {
+        if (items[i].type != MS_T_NONE && (unsigned)items[i].type < MS_TYPE_COUNT)
+            continue;
+        ms_result code = ms__fail(err, MS_E_TYPE, "%u is no message type",
+                                  (uint64_t)(unsigned)items[i].type);
+        (void)ms__at_field(err, code, "type");
+        return ms__fail_in(err, code, "messages[%u]", (uint64_t)i);
+    }
+    return MS_OK;
+}
+
+MS_API ms_result ms_coalesce(const ms_envelope *items, size_t n, ms_arena *arena,
+                             ms_envelopes *out, ms_error *err)
+{
+    memset(out, 0, sizeof *out);
+    MS__TRY(ms__env_list_check(items, n, arena, err));
+    ms_envelope *made = (ms_envelope *)ms_arena_alloc(arena, n * sizeof *made);
+    ms__env_merger *c = made ? ms__env_merger_new(arena, err) : NULL;
+    if (!c) return ms__no_arena(err, arena, n * sizeof *made + sizeof *c);
+    size_t count = 0;
+    for (size_t i = 0, next; i < n; i = next) {
+        ms_str role = ms__env_role_word(&items[i]);
+        for (next = i + 1; next < n; next++)
+            if (!ms_str_equal(ms__env_role_word(&items[next]), role)) break;
+        made[count] = items[i];
+        if (next > i + 1) {
+            ms_result code = ms__env_merge_run(c, items + i, next - i, &made[count]);
+            if (code != MS_OK)
+                return ms__fail_in(err, code, "messages[%u]", (uint64_t)i);
+        }
+        count++;
+    }
+    out->items = made;
+    out->count = count;
+    return MS_OK;
+}
+
+/* ---- Calls and results. Open calls wait in a queue for each id, and for each tool of
+ * those without an id; a result takes the first. What is left over waits for ever.
+ * (E3) A message is looked at once, whatever the names: no time but linear. */
+
+enum { MS__BY_TOOL, MS__BY_ID };
+
+/* The queue that a message belongs to. */
+static ms__word *ms__pair_queue(const ms__words *t, const ms_envelope *m)
+{
+    bool id = m->call_id.len > 0;
+    ms_str text = id ? m->call_id : m->tool.ptr ? m->tool : MS_STR("");
+    uint64_t kind = id ? MS__BY_ID : MS__BY_TOOL;
+    ms__word *word = ms__words_at(t, text, kind);
+    word->text = text;
+    word->kind = kind;
+    return word;
+}
+
+/* Does a message answer calls? An error does only where it names one. */
+static bool ms__pair_answers(const ms_envelope *m)
+{
+    return m->type == MS_T_OBSERVATION ||
+           (m->type == MS_T_ERROR && m->call_id.len > 0);
+}
+
+/* Sets lonely[i] for every orphan. next[i] is the call that waits behind call i. */
+static size_t ms__pair_all(const ms_envelope *items, size_t n, const ms__words *t,
+                           size_t *next, bool *lonely)
+{
+    size_t orphans = 0;
+    for (size_t i = 0; i < n; i++) {
+        lonely[i] = false;
+        if (items[i].type != MS_T_ACTION && !ms__pair_answers(&items[i])) continue;
+        ms__word *queue = ms__pair_queue(t, &items[i]);
+        if (items[i].type == MS_T_ACTION) {
+            next[i] = 0;
+            if (queue->first) next[queue->last - 1] = i + 1;
+            else queue->first = i + 1;
+            queue->last = i + 1;
+            lonely[i] = true;
+            orphans++;
+        } else if (queue->first) {
+            lonely[queue->first - 1] = false;
+            queue->first = next[queue->first - 1];
+            orphans--;
+        } else if (items[i].type == MS_T_OBSERVATION) {
+            lonely[i] = true;
+            orphans++;
+        }
+    }
+    return orphans;
+}
+
+MS_API ms_result ms_pair_check(const ms_envelope *items, size_t n, ms_arena *arena,
+                               ms_pairs *out, ms_error *err)
+{
+    ms__words words;
+    size_t halves = 0;
+    memset(out, 0, sizeof *out);
+    MS__TRY(ms__env_list_check(items, n, arena, err));
+    for (size_t i = 0; i < n; i++)
+        halves += items[i].type == MS_T_ACTION || ms__pair_answers(&items[i]);
+    size_t cap = ms__words_cap(halves);
+    ms__word *slots = (ms__word *)ms_arena_alloc(arena, cap * sizeof *slots);
+    size_t *next = (size_t *)ms_arena_alloc(arena, n * sizeof *next);
+    bool *lonely = (bool *)ms_arena_alloc(arena, n * sizeof *lonely);
+    if (!slots || !next || !lonely) return ms__no_arena(err, arena, cap * sizeof *slots);
+    ms__words_init(&words, slots, cap);
+    size_t count = ms__pair_all(items, n, &words, next, lonely), k = 0;
+    ms_orphan *orphans = (ms_orphan *)ms_arena_alloc(arena, count * sizeof *orphans);
+    if (!orphans) return ms__no_arena(err, arena, count * sizeof *orphans);
+    for (size_t i = 0; i < n; i++) {
+        if (!lonely[i]) continue;
+        orphans[k].index = i;
+        orphans[k].is_call = items[i].type == MS_T_ACTION;
+        orphans[k].tool = items[i].tool;
+        orphans[k].call_id = items[i].call_id;
+        k++;
+    }
+    out->orphans = orphans;
+    out->count = count;
+    return MS_OK;
+}
+
+MS_API ms_result ms_prune(const ms_envelope *items, size_t n, ms_arena *arena,
+                          ms_envelopes *out, ms_pairs *removed, ms_error *err)
+{
+    ms_pairs pairs;
+    memset(out, 0, sizeof *out);
+    if (removed) memset(removed, 0, sizeof *removed);
+    MS__TRY(ms_pair_check(items, n, arena, &pairs, err));
+    size_t kept = 0, k = 0;
+    ms_envelope *made =
+        (ms_envelope *)ms_arena_alloc(arena, (n - pairs.count) * sizeof *made);
+    if (!made) return ms__no_arena(err, arena, (n - pairs.count) * sizeof *made);
+    bool headless = false; /* the message that the next ones are joined to is gone */
+    for (size_t i = 0; i < n; i++) {
+        bool joined = (items[i].flags & MS_FLAG_JOINED) != 0;
+        if (k < pairs.count && pairs.orphans[k].index == i) {
+            headless = !joined || headless;
+            k++;
+            continue;
+        }
+        made[kept] = items[i];
+        if (headless) made[kept].flags &= ~(uint32_t)MS_FLAG_JOINED;
+        headless = false;
+        kept++;
+    }
+    out->items = made;
+    out->count = kept;
+    if (removed) *removed = pairs;
+    return MS_OK;
+}
+
+
+/* ==== [deltas] a task message in pieces ============================================
+ * The pieces in which a task message is streamed.
+ *
+ * A delta names its kind and one part. Parts of texts are joined in one buffer that
+ * doubles; those of a reasoning come for several lists at once, each with the number of
+ * its place: they are kept in a list and sorted at the end (merge sort, stable), so that
+ * a place of 10^18, or a hundred thousand different ones, cost no more than any other.
+ * (D3) A delta that is refused leaves the state as it was.
+ * ================================================================================== */
+
+enum {
+    MS__DELTA_NONE,
+    MS__DELTA_TEXT,
+    MS__DELTA_DATA,
+    MS__DELTA_REQUEST,
+    MS__DELTA_RESPONSE,
+    MS__DELTA_SUMMARY,
+    MS__DELTA_THOUGHT,
+    MS__DELTA_KINDS
+};
+
+static const struct ms__delta_row {
+    const char *word, *part, *index; /* index NULL: has none */
+    bool named;                      /* tool_call_id and name */
+} ms__delta_rows[MS__DELTA_KINDS] = {
+    {"", "", NULL, false},
+    {"text", "text_delta", NULL, false},
+    {"data", "data_delta", NULL, false},
+    {"tool_request", "arguments_delta", NULL, true},
+    {"tool_response", "content_delta", NULL, true},
+    {"reasoning_summary", "summary_delta", "summary_index", false},
+    {"reasoning_content", "content_delta", "content_index", false},
+};
+
+/* A delta taken apart; texts are JSON strings. */
+typedef struct ms__delta {
+    unsigned kind;
+    int64_t index;
+    ms_str part, call_id, name;
+} ms__delta;
+
+typedef struct ms__fragment {
+    struct ms__fragment *next;
+    int64_t index;
+    bool thought;             /* of content, not of the summary */
+    ms_str text;
+} ms__fragment;
+
+static ms_result ms__delta_string(ms_str json, const char *name, bool may_lack,
+                                  ms_str *out,
+                                  ms_error *err)
+{
+    ms_reader r;
+    *out = ms__absent();
+    r.err = err;
+    bool there = ms_json_member(json, ms_str_of(name), out);
+    bool null = ms_json_kind_of(*out) == MS_JSON_NULL;
+    if (may_lack && (!there || null)) *out = MS_STR("\"\"");
+    else if (!there) return ms__read_missing(&r, name);
+    else if (ms_json_kind_of(*out) != MS_JSON_STRING)
+        return ms__read_kind(&r, name, "a string", *out);
+    return MS_OK;
+}
+
+/* json is checked. */
+static ms_result ms__delta_read(ms_str json, ms__delta *d, ms_error *err)
+{
+    ms_str type, index;
+    ms_reader r;
+    memset(d, 0, sizeof *d);
+    r.err = err;
+    if (ms_json_kind_of(json) != MS_JSON_OBJECT)
+        return ms__fail(err, MS_E_KIND, "a delta is '%v', an object was expected",
+                        MS__V(json));
+    MS__TRY(ms__delta_string(json, "type", false, &type, err));
+    for (unsigned i = 1; i < MS__DELTA_KINDS; i++)
+        if (ms_json_string_is(type, ms_str_of(ms__delta_rows[i].word))) d->kind = i;
+    if (d->kind == MS__DELTA_NONE)
+        return ms__at_field(err, ms__fail(err, MS_E_TYPE, "type %v is no kind of delta",
+                                          MS__V(type)), "type");
+    const struct ms__delta_row *row = &ms__delta_rows[d->kind];
+    MS__TRY(ms__delta_string(json, row->part, true, &d->part, err));
+    if (row->named) {
+        MS__TRY(ms__delta_string(json, "tool_call_id", false, &d->call_id, err));
+        MS__TRY(ms__delta_string(json, "name", false, &d->name, err));
+    }
+    if (!row->index) return MS_OK;
+    if (!ms_json_member(json, ms_str_of(row->index), &index))
+        return ms__read_missing(&r, row->index);
+    if (ms_json_i64(index, &d->index) != MS_OK)
+        return ms__read_kind(&r, row->index, "a whole number", index);
+    return MS_OK;
+}
+
+static bool ms__delta_reasons(unsigned kind)
+{
+    return kind == MS__DELTA_SUMMARY || kind == MS__DELTA_THOUGHT;
+}
+
+/* A copy of what a JSON string says. */
+static ms_result ms__delta_copy(ms_arena *arena, ms_str json, ms_str *out)
+{
+    ms_str text;
+    MS__TRY(ms_json_string(json, arena, &text));
+    char *copy = (char *)ms_arena_alloc(arena, text.len);
+    if (!copy) return arena->buffer ? MS_E_ARENA : MS_E_NO_MEMORY;
+    if (text.len > 0) memcpy(copy, text.ptr, text.len);
+    *out = ms_str_n(copy, text.len);
+    return MS_OK;
+}
+
+MS_API void ms_deltas_init(ms_deltas *d, ms_arena *arena)
+{
+    memset(d, 0, sizeof *d);
+    d->arena = d->text.arena = arena;
+}
+
+static ms_result ms__deltas_fragment(ms_deltas *d, const ms__delta *delta)
+{
+    ms_str text;
+    MS__TRY(ms__delta_copy(d->arena, delta->part, &text));
+    ms__fragment *f = (ms__fragment *)ms_arena_alloc(d->arena, sizeof *f);
+    if (!f) return d->arena->buffer ? MS_E_ARENA : MS_E_NO_MEMORY;
+    f->next = NULL;
+    f->index = delta->index;
+    f->thought = delta->kind == MS__DELTA_THOUGHT;
+    f->text = text;
+    if (d->last) d->last->next = f;
+    else d->first = f;
+    d->last = f;
+    return MS_OK;
+}
+
+static ms_result ms__deltas_add(ms_deltas *d, const ms__delta *delta)
+{
+    ms_str text, call_id = d->call_id, name = d->name;
+    if (ms__delta_reasons(delta->kind)) return ms__deltas_fragment(d, delta);
+    if (delta->call_id.ptr && d->kind == MS__DELTA_NONE) {
+        MS__TRY(ms__delta_copy(d->arena, delta->call_id, &call_id));
+        MS__TRY(ms__delta_copy(d->arena, delta->name, &name));
+    }
+    MS__TRY(ms_json_string(delta->part, d->arena, &text));
+    MS__TRY(ms_buf_write(&d->text, text.ptr, text.len));
+    d->call_id = call_id;
+    d->name = name;
+    return MS_OK;
+}
+
+MS_API ms_result ms_deltas_put(ms_deltas *d, ms_str delta_json, ms_error *err)
+{
+    ms__delta delta;
+    ms_str json;
+    if (!d->arena) return ms__no_arena(err, NULL, delta_json.len);
+    MS__TRY(ms_json_check(delta_json, NULL, &json, err));
+    MS__TRY(ms__delta_read(json, &delta, err));
+    bool reasons = ms__delta_reasons(d->kind);
+    if (d->kind != MS__DELTA_NONE && d->kind != delta.kind &&
+        !(reasons && ms__delta_reasons(delta.kind))) {
+        ms_result code = ms__fail(err, MS_E_TYPE, "a delta of the kind %s follows one of "
+                                  "the kind %s", ms__delta_rows[delta.kind].word,
+                                  reasons ? "reasoning" : ms__delta_rows[d->kind].word);
+        return ms__at_field(err, code, "type");
+    }
+    if (ms__deltas_add(d, &delta) != MS_OK)
+        return ms__no_arena(err, d->arena, delta_json.len);
+    d->kind = delta.kind;
+    d->count++;
+    return MS_OK;
+}
+
+static bool ms__fragment_before(const ms__fragment *a, const ms__fragment *b)
+{
+    if (a->thought != b->thought) return !a->thought;
+    return a->index < b->index;
+}
+
+/* Two sorted lists into one; of equal ones those of a first. */
+static ms__fragment *ms__fragments_merge(ms__fragment *a, ms__fragment *b)
+{
+    ms__fragment *first = NULL, **at = &first;
+    while (a && b) {
+        ms__fragment **from = ms__fragment_before(b, a) ? &b : &a;
+        *at = *from;
+        at = &(*at)->next;
+        *from = *at;
+    }
+    *at = a ? a : b;
+    return first;
+}
+
+/* Sorts: slot i holds nothing or a sorted list of 2^i, like the digits of a number. */
+static ms__fragment *ms__fragments_sort(ms__fragment *list)
+{
+    ms__fragment *slot[48], *all = NULL;
+    unsigned used = 0, i;
+    while (list) {
+        ms__fragment *one = list;
+        list = list->next;
+        one->next = NULL;
+        for (i = 0; i < used && slot[i]; i++) {
+            one = ms__fragments_merge(slot[i], one);
+            slot[i] = NULL;
+        }
+        if (i == used) used++;
+        slot[i] = one;
+    }
+    for (i = 0; i < used; i++) all = ms__fragments_merge(slot[i], all);
+    return all;
+}
+
+/* The texts of one list, joined by index; empty ones are left out. */
+static void ms__fragments_write(ms_json_writer *w, const ms__fragment *list, bool thought)
+{
+    const ms__fragment *next;
+    ms_json_begin_array(w);
+    for (; list; list = next) {
+        size_t len = 0;
+        for (next = list; next && !ms__fragment_before(list, next); next = next->next)
+            len += next->text.len;
+        if (list->thought != thought || len == 0) continue;
+        ms__json_before(w, false);
+        ms__json_byte(w, '"');
+        for (; list != next; list = list->next) ms__json_escaped(w, list->text);
+        ms__json_byte(w, '"');
+    }
+    ms_json_end_array(w);
+}
+
+/* A writer into a fresh buffer; ms__text_done ends it. */
+static void ms__text_begin(ms_json_writer *w, ms_buf *buf, ms_arena *arena)
+{
+    memset(buf, 0, sizeof *buf);
+    buf->arena = arena;
+    ms_json_init(w, ms_buf_write, buf, false);
+}
+
+static bool ms__fragments_say(const ms__fragment *list, bool thought)
+{
+    for (; list; list = list->next)
+        if (list->thought == thought && list->text.len > 0) return true;
+    return false;
+}
+
+static ms_result ms__deltas_reasoning(ms_deltas *d, ms_envelope *out, ms_error *err)
+{
+    ms_json_writer w;
+    ms_buf buf;
+    d->first = ms__fragments_sort(d->first);
+    for (d->last = d->first; d->last->next;) d->last = d->last->next;
+    bool thoughts = ms__fragments_say(d->first, true);
+    *out = ms_assistant_message(ms_text(""));
+    if (!thoughts && !ms__fragments_say(d->first, false)) return MS_OK;
+    ms__text_begin(&w, &buf, d->arena);
+    ms_json_begin_object(&w);
+    ms_json_key(&w, MS_STR("summary"));
+    ms__fragments_write(&w, d->first, false);
+    ms_json_key(&w, MS_STR("content"));
+    if (thoughts) ms__fragments_write(&w, d->first, true);
+    else ms_json_put_null(&w);
+    ms_json_end_object(&w);
+    if (ms_json_finish(&w) != MS_OK) return ms__no_arena(err, d->arena, buf.len);
+    *out = ms_reasoning(ms_json(ms_buf_text(&buf)));
+    return MS_OK;
+}
+
+/* What was joined, as the object that it must be. */
+static ms_result ms__deltas_object(const ms_deltas *d, ms_value *out, ms_error *err)
+{
+    ms_json_opts opts;
+    const char *name = d->kind == MS__DELTA_DATA ? "data" : "arguments";
+    memset(&opts, 0, sizeof opts);
+    opts.max_depth = MS_FIELD_MAX_DEPTH;
+    out->json = true;
+    ms_result code = ms_json_check(ms_buf_text(&d->text), &opts, &out->text, err);
+    if (code == MS_OK && ms_json_kind_of(out->text) != MS_JSON_OBJECT)
+        code = ms__fail(err, MS_E_KIND, "%s is '%v', an object was expected", name,
+                        MS__V(out->text));
+    return code == MS_OK ? MS_OK : ms__at_field(err, code, name);
+}
+
+MS_API ms_result ms_deltas_finish(ms_deltas *d, ms_envelope *out, ms_error *err)
+{
+    ms_value value = ms_text_n(ms_buf_text(&d->text));
+    memset(out, 0, sizeof *out);
+    if (d->count == 0)
+        return ms__fail(err, MS_E_MISSING, "there was no delta to make a message of");
+    if (ms__delta_reasons(d->kind)) return ms__deltas_reasoning(d, out, err);
+    if (d->kind == MS__DELTA_DATA || d->kind == MS__DELTA_REQUEST)
+        MS__TRY(ms__deltas_object(d, &value, err));
+    if (d->kind == MS__DELTA_TEXT) *out = ms_assistant_message(value);
+    else if (d->kind == MS__DELTA_DATA) *out = ms_data(value);
+    else if (d->kind == MS__DELTA_REQUEST) *out = ms_action(d->name, value);
+    else *out = ms_observation(value);
+    out->tool = d->name;
+    out->call_id = d->call_id;
+    return MS_OK;
+}
+
+/* Does b go on the text of a? */
+static bool ms__delta_continues(const ms__delta *a, const ms__delta *b)
+{
+    ms_str inside;
+    if (a->kind == MS__DELTA_NONE || a->kind != b->kind || a->index != b->index)
+        return false;
+    if (!a->call_id.ptr) return true;
+    if (ms__string_inside(a->call_id, &inside) && !memchr(inside.ptr, '\\', inside.len))
+        return ms_json_string_is(b->call_id, inside);
+    return ms_str_equal(a->call_id, b->call_id);
+}
+
+/* One delta of a list; null stands for an update without a delta, and is of no kind. */
+static ms_result ms__delta_of_list(ms_str json, ms__delta *d, ms_error *err)
+{
+    memset(d, 0, sizeof *d);
+    return ms_json_kind_of(json) == MS_JSON_NULL ? MS_OK : ms__delta_read(json, d, err);
+}
+
+/* The members of the first delta, and the joined parts of all up to `end`. */
+static void ms__deltas_write(ms_json_writer *w, ms_str first, ms_json_iter it,
+                             size_t more)
+{
+    ms__delta d;
+    ms_str inside, json = first;
+    (void)ms__delta_read(first, &d, NULL);
+    ms_str part = ms_str_of(ms__delta_rows[d.kind].part);
+    ms_json_begin_object(w);
+    ms_json_iter members = ms_json_iterate(first);
+    while (ms_json_next(&members)) {
+        if (ms_json_string_is(members.key, part)) continue;
+        ms_json_put_raw(w, members.key);
+        ms__json_colon(w);
+        ms_json_put_raw(w, members.value);
+    }
+    ms_json_key(w, part);
+    ms__json_before(w, false);
+    ms__json_byte(w, '"');
+    for (;; json = it.value) {
+        (void)ms__delta_read(json, &d, NULL);
+        if (ms__string_inside(d.part, &inside)) ms__json_bytes(w, inside.ptr, inside.len);
+        if (more-- == 0 || !ms_json_next(&it)) break;
+    }
+    ms__json_byte(w, '"');
+    ms_json_end_object(w);
+}
+
+MS_API ms_result ms_deltas_merge(ms_str list, ms_json_writer *w, ms_error *err)
+{
+    ms__delta first, next;
+    ms_str value;
+    size_t i = 0;
+    MS__TRY(ms_json_check(list, NULL, &value, err));
+    if (ms_json_kind_of(value) != MS_JSON_ARRAY)
+        return ms__fail(err, MS_E_KIND, "the deltas are '%v', an array was expected",
+                        MS__V(value));
+    ms_json_iter it = ms_json_iterate(value);
+    for (; ms_json_next(&it); i++) {
+        ms_result code = ms__delta_of_list(it.value, &first, err);
+        if (code != MS_OK) return ms__fail_in(err, code, "deltas[%u]", (uint64_t)i);
+    }
+    ms_json_begin_array(w);
+    it = ms_json_iterate(value);
+    bool some = ms_json_next(&it);
+    while (some) {
+        size_t more = 0;
+        ms_str json = it.value;
+        ms_json_iter start = it;
+        (void)ms__delta_of_list(json, &first, NULL);
+        while ((some = ms_json_next(&it)) == true) {
+            (void)ms__delta_of_list(it.value, &next, NULL);
+            if (!ms__delta_continues(&first, &next)) break;
+            more++;
+        }
+        if (more == 0) ms_json_put_raw(w, json);
+        else ms__deltas_write(w, json, start, more);
+    }
+    ms_json_end_array(w);
+    return w->result == MS_OK ? MS_OK : ms__fail(err, w->result, "writing deltas failed");
+}
+
+/* ---- task contents as chat messages, one each. The caller may say for each kind what
+ * becomes of it. */
+
+static void ms__convert_text(ms_json_writer *w, ms_value v, bool error)
+{
+    ms_str inside;
+    ms__json_before(w, false);
+    ms__json_byte(w, '"');
+    if (error) ms__json_bytes(w, "Error: ", 7);
+    if (v.json && ms__string_inside(v.text, &inside))
+        ms__json_bytes(w, inside.ptr, inside.len);
+    else ms__json_escaped(w, v.text);
+    ms__json_byte(w, '"');
+}
+
+static void ms__convert_key(ms_json_writer *w, const char *key, ms_str text)
+{
+    ms_json_key(w, ms_str_of(key));
+    ms_json_put_string(w, text);
+}
+
+static void ms__convert_call(ms_json_writer *w, const ms_envelope *m,
+                             const ms__task_out *o)
+{
+    ms__convert_key(w, "role", MS_STR("assistant"));
+    ms_json_key(w, MS_STR("content"));
+    if (m->content.text.ptr) ms__convert_text(w, m->content, false);
+    else ms_json_put_null(w);
+    ms_json_key(w, MS_STR("tool_calls"));
+    ms_json_begin_array(w);
+    ms_json_begin_object(w);
+    ms__convert_key(w, "id", o->id);
+    ms__convert_key(w, "type", MS_STR("function"));
+    ms_json_key(w, MS_STR("function"));
+    ms_json_begin_object(w);
+    ms__convert_key(w, "name", o->name);
+    ms__convert_key(w, "arguments", m->args.text);
+    ms_json_end_object(w);
+    ms_json_end_object(w);
+    ms_json_end_array(w);
+}
+
+static void ms__convert_answer(ms_json_writer *w, const ms_envelope *m,
+                               const ms__task_out *o)
+{
+    ms__convert_key(w, "role", MS_STR("tool"));
+    ms__convert_key(w, "tool_call_id", o->id);
+    ms__convert_key(w, "name", o->name);
+    ms_json_key(w, MS_STR("content"));
+    ms__convert_text(w, m->content, m->type == MS_T_ERROR);
+}
+
+static void ms__convert_said(ms_json_writer *w, const ms_envelope *m, ms_value said)
+{
+    ms_role role = ms__chat_role(m);
+    ms__convert_key(w, "role", role == MS_ROLE_OTHER ? m->role_name
+                                                     : ms_str_of(ms_role_word(role)));
+    ms_json_key(w, MS_STR("content"));
+    ms__convert_text(w, said, false);
+}
+
+/* A message as it is converted when the caller does not say how. */
+static ms_result ms__convert_default(ms_json_writer *w, const ms_envelope *m,
+                                     const ms__task_out *o, ms_buf *scratch)
+{
+    ms_value said;
+    if (o->kind == MS__TASK_REASONING) return MS_OK;
+    MS__TRY(ms__chat_said(m, scratch, &said));
+    ms_json_begin_object(w);
+    if (o->kind == MS__TASK_REQUEST) ms__convert_call(w, m, o);
+    else if (o->kind == MS__TASK_RESPONSE) ms__convert_answer(w, m, o);
+    else ms__convert_said(w, m, said);
+    ms_json_end_object(w);
+    return MS_OK;
+}
+
+static ms_task_convert_fn ms__converter_of(const ms_task_converters *c,
+                                           ms__task_kind kind)
+{
+    switch (kind) {
+    case MS__TASK_TEXT:
+        return c->text;
+    case MS__TASK_DATA:
+        return c->data;
+    case MS__TASK_REQUEST:
+        return c->tool_request;
+    case MS__TASK_RESPONSE:
+        return c->tool_response;
+    case MS__TASK_REASONING:
+    case MS__TASK_KINDS:
+        break;
+    }
+    return c->reasoning;
+}
+
+/* What of the task writer is wanted here is its memory of open calls. */
+static ms_result ms__convert_one(ms_writer *calls, const ms_envelope *m,
+                                 const ms_task_converters *c, ms_json_writer *w,
+                                 ms_error *err)
+{
+    ms__task_out o;
+    ms_task_convert_fn convert = ms__converter_of(c, ms__task_kind_of(m));
+    MS__TRY(ms_envelope_check(m, err));
+    MS__TRY(ms__task_begin(calls, m, &o, err));
+    calls->written++;
+    uint32_t depth = w->depth;
+    ms_result code = convert ? convert(c->ctx, m, w)
+                             : ms__convert_default(w, m, &o, &calls->scratch);
+    if (code == MS_OK) code = w->result;
+    if (code == MS_OK && (w->depth != depth || w->after_key)) code = MS_E_ARGUMENT;
+    return code == MS_OK ? MS_OK : ms__fail(err, code, "the message was not converted");
+}
+
+MS_API ms_result ms_task_convert(const ms_envelope *items, size_t n,
+                                 const ms_task_converters *converters, ms_arena *arena,
+                                 ms_json_writer *w, ms_error *err)
+{
+    ms_task_converters defaults;
+    if (!arena) return ms__no_arena(err, NULL, sizeof(ms_writer));
+    memset(&defaults, 0, sizeof defaults);
+    ms_writer *calls = (ms_writer *)ms_arena_alloc(arena, sizeof *calls);
+    if (!calls) return ms__no_arena(err, arena, sizeof *calls);
+    ms_writer_init(calls, NULL, NULL, arena, ms_buf_write, &calls->scratch);
+    ms_json_begin_array(w);
+    for (size_t i = 0; i < n; i++) {
+        ms_result code = ms__convert_one(calls, &items[i],
+                                         converters ? converters : &defaults, w, err);
+        if (code != MS_OK) return ms__fail_in(err, code, "messages[%u]", (uint64_t)i);
+    }
+    ms_json_end_array(w);
+    return w->result == MS_OK ? MS_OK : ms__fail(err, w->result, "writing failed");
+}
+
+
+/* ==== [shorten] long texts ===========================================================
+ * A history that is read again and again need not carry every long answer in full: its
+ * beginning and end remind the model, and a key in between lets it ask for the rest. The
+ * store keeps everything; only what is read is shortened. Works on texts and envelopes,
+ * knows neither formats nor stores.
+ *
+ *     |<---- keep ---->|                                        |<---- keep ---->|
+ *     [      head      ][           left out                   ][      tail      ]
+ *     [      head      ] \n\n... [Message truncated - ...] ...\n\n [    tail      ]
+ *
+ * The format and its figures are those of the origin: 200 characters at each end, from
+ * 401 on; characters are code points. Three things are done better. The origin does not
+ * look at the size, so that a text of 401 to 486 characters grows; it shortens again what
+ * is short, and the inner key is lost with the middle; it takes a length of 0 for
+ * "everything".
+ *
+ * With `clusters` a cut that would fall inside of what a reader sees as one character
+ * moves outwards, by at most 32 characters. Held together are: a character and the marks
+ * behind it (the combining blocks of Unicode for Latin, Greek, Cyrillic and symbols, the
+ * points of Hebrew, Arabic, Thai and Devanagari, the voicing marks of Kana, the vowels
+ * and finals of Hangul), variation selectors, emoji modifiers and tags, both sides of a
+ * joiner, the two letters of a flag, CR and LF. Other scripts are cut anywhere between
+ * code points.
+ *
+ * Was a text shortened before? A message has a flag. Of a text alone it shows: there is a
+ * hint, and what stands before it is about as long as what follows, within the 32
+ * characters that a cut may move. A long text that quotes a hint is not taken for one.
+ *
+ * MD5 (RFC 1321) is here because keys of the origin's have it in them. It finds
+ * accidents; who wants two keys to be the same can have that, in sessions of his own.
+ *
+ * Cost: one pass to count; the text is copied only when it is shortened.
+ * (X1) Unless may_grow: a result has fewer bytes than the text, or is the text.
+ * (X2) Unless may_grow: a shortened text is not shortened, with whatever options.
+ * (X3) Head and tail are the text's own bytes; no code point is divided.
+ * ================================================================================== */
+
+#define MS__KEEP 200
+#define MS__CLUSTER_REACH 32
+
+/* The bytes of the first character; of what is none those that one U+FFFD replaces. */
+static size_t ms__char_size(ms_str s)
+{
+    unsigned bad, len = ms__utf8_char((const unsigned char *)s.ptr, s.len, &bad);
+    return len ? len : bad;
+}
+
+/* How many bytes the first n characters have (fewer when there are no more); *count is
+ * how many there were. */
+static size_t ms__chars_span(ms_str s, size_t n, size_t *count)
+{
+    size_t i = 0;
+    *count = 0;
+    while (i < s.len && *count < n) {
+        size_t left = ms__min(s.len - i, n - *count);
+        size_t ascii = ms__ascii_run((const unsigned char *)s.ptr + i, left);
+        *count += ascii;
+        i += ascii;
+        if (ascii == left) continue;
+        i += ms__char_size(ms_str_n(s.ptr + i, s.len - i));
+        ++*count;
+    }
+    return i;
+}
+
+static size_t ms__chars(ms_str s)
+{
+    size_t count;
+    (void)ms__chars_span(s, s.len, &count);
+    return count;
+}
+
+/* ---- What belongs together. */
+
+/* Characters that go on the one before, first and last of each range. */
+static const uint32_t ms__marks[][2] = {
+    {0x0300, 0x036F},   {0x0483, 0x0489},   {0x0591, 0x05BD},   {0x05BF, 0x05BF},
+    {0x05C1, 0x05C2},   {0x05C4, 0x05C5},   {0x05C7, 0x05C7},   {0x0610, 0x061A},
+    {0x064B, 0x065F},   {0x0670, 0x0670},   {0x06D6, 0x06DC},   {0x06DF, 0x06E4},
+    {0x06E7, 0x06E8},   {0x06EA, 0x06ED},   {0x0900, 0x0903},   {0x093A, 0x093C},
+    {0x093E, 0x094F},   {0x0951, 0x0957},   {0x0962, 0x0963},   {0x0E31, 0x0E31},
+    {0x0E34, 0x0E3A},   {0x0E47, 0x0E4E},   {0x1160, 0x11FF},   {0x180B, 0x180D},
+    {0x1AB0, 0x1AFF},   {0x1DC0, 0x1DFF},   {0x200C, 0x200D},   {0x20D0, 0x20FF},
+    {0x3099, 0x309A},   {0xFE00, 0xFE0F},   {0xFE20, 0xFE2F},   {0x1F3FB, 0x1F3FF},
+    {0xE0020, 0xE007F}, {0xE0100, 0xE01EF},
+};
+#define MS__MARK_ROWS (sizeof ms__marks / sizeof ms__marks[0])
+
+static bool ms__is_mark(uint32_t c)
+{
+    for (size_t i = 0; i < MS__MARK_ROWS && c >= ms__marks[i][0]; i++)
+        if (c <= ms__marks[i][1]) return true;
+    return false;
+}
+
+/* The code point of the first character; U+FFFD for what is none. */
+static uint32_t ms__char_code(ms_str s)
+{
+    const unsigned char *p = (const unsigned char *)s.ptr;
+    unsigned bad, len = s.len > 0 ? ms__utf8_char(p, s.len, &bad) : 0;
+    if (len == 0) return 0xFFFD;
+    uint32_t c = len == 1 ? p[0] : p[0] & (0xFFu >> (len + 1));
+    for (unsigned i = 1; i < len; i++) c = c << 6 | (p[i] & 63u);
+    return c;
+}
+
+/* Where the character before byte `at` begins; 0 < at. */
+static size_t ms__char_before(ms_str s, size_t at)
+{
+    size_t from = at - 1;
+    while (from > 0 && at - from < 4 && ((unsigned char)s.ptr[from] & 0xC0) == 0x80)
+        from--;
+    return from + ms__char_size(ms_str_n(s.ptr + from, at - from)) == at ? from : at - 1;
+}
+
+static bool ms__is_flag_letter(uint32_t c) { return c >= 0x1F1E6 && c <= 0x1F1FF; }
+
+/* Flags are pairs of letters: is the one that ends at byte `at` the first of a pair? */
+static bool ms__is_half_flag(ms_str s, size_t at)
+{
+    bool odd = false;
+    while (at > 0) {
+        at = ms__char_before(s, at);
+        if (!ms__is_flag_letter(ms__char_code(ms_str_n(s.ptr + at, s.len - at)))) break;
+        odd = !odd;
+    }
+    return odd;
+}
+
+/* Would a cut at byte `at` divide what belongs together? */
+static bool ms__is_inside(ms_str s, size_t at)
+{
+    if (at == 0 || at >= s.len) return false;
+    size_t from = ms__char_before(s, at);
+    uint32_t before = ms__char_code(ms_str_n(s.ptr + from, s.len - from));
+    uint32_t after = ms__char_code(ms_str_n(s.ptr + at, s.len - at));
+    if (ms__is_mark(after) || before == 0x200D) return true;
+    if (before == '\r' && after == '\n') return true;
+    return ms__is_flag_letter(before) && ms__is_flag_letter(after) &&
+           ms__is_half_flag(s, at);
+}
+
+/* Moves a cut outwards until it divides nothing, or not at all; returns by how many
+ * characters. */
+static size_t ms__cut_outwards(ms_str s, size_t *cut, bool back)
+{
+    size_t at = *cut, moved = 0;
+    while (moved < MS__CLUSTER_REACH && ms__is_inside(s, at)) {
+        at = back ? ms__char_before(s, at)
+                  : at + ms__char_size(ms_str_n(s.ptr + at, s.len - at));
+        moved++;
+    }
+    if (ms__is_inside(s, at)) return 0;
+    *cut = at;
+    return moved;
+}
+
+/* ---- Texts. */
+
+typedef struct ms__short {
+    size_t chars;      /* of the whole text */
+    size_t head, tail; /* the head ends at byte `head`, the tail begins at byte `tail` */
+    size_t omitted;    /* characters between them */
+    size_t size;       /* bytes of the result */
+} ms__short;
+
+#define MS__HINT "\n\n... [Message truncated - "
+
+/* Puts text at out[*len], or only counts when out is NULL. */
+static void ms__put_text(char *out, size_t *len, ms_str text)
+{
+    if (out && text.len > 0) memcpy(out + *len, text.ptr, text.len);
+    *len += text.len;
+}
+
+/* The hint; out NULL only counts. Returns its length. */
+static size_t ms__hint_write(size_t omitted, ms_str key, char *out)
+{
+    char digits[20];
+    size_t len = 0;
+    bool keyed = key.len > 0;
+    ms_str number = ms_str_n(digits, ms__u64_write((uint64_t)omitted, digits));
+    ms__put_text(out, &len, MS_STR(MS__HINT));
+    if (keyed) ms__put_text(out, &len, MS_STR("REM LOOKUP "));
+    ms__put_text(out, &len, keyed ? key : number);
+    ms__put_text(out, &len, keyed ? MS_STR(" to recover full content")
+                                  : MS_STR(" characters omitted"));
+    ms__put_text(out, &len, MS_STR("] ...\n\n"));
+    return len;
+}
+
+/* The place of `what` in s from byte `from` on; s.len: nowhere. */
+static size_t ms__find_text(ms_str s, size_t from, ms_str what)
+{
+    while (from < s.len) {
+        const char *p = (const char *)memchr(s.ptr + from, what.ptr[0], s.len - from);
+        if (!p) break;
+        from = (size_t)(p - s.ptr);
+        if (ms_str_starts_with(ms_str_n(p, s.len - from), what)) return from;
+        from++;
+    }
+    return s.len;
+}
+
+/* Does the text look shortened: a hint with about as much before as behind it? */
+static bool ms__has_hint(ms_str s, size_t chars)
+{
+    size_t at = 0, before = 0, end = 0, to_end = 0;
+    for (;;) {
+        size_t hint = ms__find_text(s, at, MS_STR(MS__HINT)), begin = sizeof MS__HINT - 1;
+        if (hint == s.len) return false;
+        before += ms__chars(ms_str_n(s.ptr + at, hint - at));
+        if (end < hint + begin + sizeof "] ...\n\n" - 1) {
+            /* several begins, of quotes that were cut, can have one end behind them all */
+            end = ms__find_text(s, hint, MS_STR("] ...\n\n"));
+            if (end == s.len) return false;
+            end += sizeof "] ...\n\n" - 1;
+            to_end = before + ms__chars(ms_str_n(s.ptr + hint, end - hint));
+        }
+        size_t behind = chars - to_end;
+        size_t apart = before > behind ? before - behind : behind - before;
+        if (apart <= MS__CLUSTER_REACH) return true;
+        before += ms__chars(ms_str_n(s.ptr + hint, begin));
+        at = hint + begin;
+    }
+}
+
+/* How to shorten the text; false: not at all. */
+static bool ms__short_plan(ms_str text, const ms_shorten_opts *opts, ms_str key,
+                           ms__short *s)
+{
+    size_t keep = opts && opts->keep > 0 ? opts->keep : MS__KEEP, ignored, middle;
+    bool may_grow = opts && opts->may_grow;
+    memset(s, 0, sizeof *s);
+    if (!text.ptr || text.len / 2 < keep) return false;
+    s->chars = ms__chars(text);
+    if (s->chars / 2 < keep || s->chars == 2 * keep) return false;
+    s->omitted = s->chars - 2 * keep;
+    s->head = ms__chars_span(text, keep, &ignored);
+    middle = ms__chars_span(ms_str_n(text.ptr + s->head, text.len - s->head), s->omitted,
+                            &ignored);
+    s->tail = s->head + middle;
+    if (opts && opts->clusters) {
+        s->omitted += ms__cut_outwards(text, &s->head, true);
+        s->omitted += ms__cut_outwards(text, &s->tail, false);
+    }
+    s->size = s->head + ms__hint_write(s->omitted, key, NULL) + (text.len - s->tail);
+    return may_grow || (s->size < text.len && !ms__has_hint(text, s->chars));
+}
+
+MS_API bool ms_shorten_needed(ms_str text, const ms_shorten_opts *opts, ms_str key)
+{
+    ms__short s;
+    return ms__short_plan(text, opts, key, &s);
+}
+
+static ms_result ms__short_write(ms_str text, const ms__short *s, ms_str key,
+                                 ms_arena *arena, ms_str *out, ms_error *err)
+{
+    size_t len = 0;
+    char *p = arena ? (char *)ms_arena_alloc(arena, s->size) : NULL;
+    *out = ms__absent();
+    if (!p) return ms__no_arena(err, arena, s->size);
+    ms__put_text(p, &len, ms_str_n(text.ptr, s->head));
+    len += ms__hint_write(s->omitted, key, p + len);
+    ms__put_text(p, &len, ms_str_n(text.ptr + s->tail, text.len - s->tail));
+    *out = ms_str_n(p, len);
+    return MS_OK;
+}
+
+MS_API ms_result ms_shorten(ms_str text, const ms_shorten_opts *opts, ms_str key,
+                            ms_arena *arena, ms_str *out, ms_error *err)
+{
+    ms__short s;
+    *out = text;
+    if (!ms__short_plan(text, opts, key, &s)) return MS_OK;
+    return ms__short_write(text, &s, key, arena, out, err);
+}
+
+/* ---- Messages. */
+
+static bool ms__is_short_flag(ms_str key)
+{
+    return ms_json_string_is(key, MS_STR("_compressed")) ||
+           ms_json_string_is(key, MS_STR("_original_length")) ||
+           ms_json_string_is(key, MS_STR("_entity_key"));
+}
+
+/* `extra` without the flags, and with new ones for a text of so many characters (0:
+ * none). Absent when it has no member. */
+static ms_result ms__short_extra(ms_str extra, size_t chars, ms_str key, ms_arena *arena,
+                                 ms_str *out, ms_error *err)
+{
+    ms_buf buf;
+    ms_json_writer w;
+    size_t n = 0;
+    memset(&buf, 0, sizeof buf);
+    buf.arena = arena;
+    *out = ms__absent();
+    ms_json_init(&w, ms_buf_write, &buf, false);
+    ms_json_begin_object(&w);
+    ms_json_iter it = ms_json_iterate(extra);
+    while (it.object && ms_json_next(&it)) {
+        if (ms__is_short_flag(it.key)) continue;
+        ms_json_put_raw(&w, it.key);
+        ms__json_colon(&w);
+        ms_json_put_raw(&w, it.value);
+        n++;
+    }
+    if (chars == 0 && n == 0) return MS_OK;
+    if (chars > 0) {
+        ms_json_key(&w, MS_STR("_compressed"));
+        ms_json_put_bool(&w, true);
+        ms_json_key(&w, MS_STR("_original_length"));
+        ms_json_put_u64(&w, chars);
+    }
+    if (chars > 0 && key.len > 0) {
+        ms_json_key(&w, MS_STR("_entity_key"));
+        ms_json_put_string(&w, key);
+    }
+    ms_json_end_object(&w);
+    if (ms_json_finish(&w) != MS_OK) return ms__no_arena(err, arena, extra.len + key.len);
+    *out = ms_buf_text(&buf);
+    return MS_OK;
+}
+
+MS_API bool ms_is_shortened(const ms_envelope *m)
+{
+    ms_str flag;
+    return m->extra.ptr && ms_json_member(m->extra, MS_STR("_compressed"), &flag) &&
+           ms_json_kind_of(flag) == MS_JSON_TRUE;
+}
+
+MS_API ms_result ms_shortened_key(const ms_envelope *m, ms_arena *arena, ms_str *key)
+{
+    ms_str value;
+    *key = ms__absent();
+    if (!ms_is_shortened(m) || !ms_json_member(m->extra, MS_STR("_entity_key"), &value) ||
+        ms_json_kind_of(value) != MS_JSON_STRING)
+        return MS_OK;
+    return ms_json_string(value, arena, key);
+}
+
+MS_API ms_result ms_shorten_message(ms_envelope *m, const ms_shorten_opts *opts,
+                                    ms_str key, ms_arena *arena, ms_error *err)
+{
+    ms__short s;
+    ms_str text, extra, is;
+    bool may_grow = opts && opts->may_grow;
+    if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no message to shorten");
+    text = m->content.text;
+    if (ms__role_of(m->role, m->type) == MS_ROLE_SYSTEM) return MS_OK;
+    if (ms_is_shortened(m) && !may_grow) return MS_OK;
+    if (m->content.json) {
+        if (ms_json_kind_of(text) != MS_JSON_STRING) return MS_OK;
+        if (ms_json_string(text, arena, &is) != MS_OK)
+            return ms__no_arena(err, arena, text.len);
+        text = is;
+    }
+    if (!ms__short_plan(text, opts, key, &s)) return MS_OK;
+    MS__TRY(ms__short_write(text, &s, key, arena, &is, err));
+    MS__TRY(ms__short_extra(m->extra, s.chars, key, arena, &extra, err));
+    m->content = ms_text_n(is);
+    m->extra = extra;
+    return MS_OK;
+}
+
+MS_API ms_result ms_restore_message(ms_envelope *m, ms_str full, ms_arena *arena,
+                                    ms_error *err)
+{
+    ms_str extra;
+    if (!arena) return ms__no_arena(err, arena, m->extra.len);
+    MS__TRY(ms__short_extra(m->extra, 0, ms__absent(), arena, &extra, err));
+    m->content = ms_text_n(full);
+    m->extra = extra;
+    return MS_OK;
+}
+
+/* ---- Keys, and MD5 as RFC 1321 has it. */
+
+typedef struct ms__md5 {
+    uint32_t state[4];
+    uint64_t size; /* bytes so far */
+    unsigned char block[64];
+} ms__md5;
+
+/* The whole part of 2^32 times the sine of 1 to 64 radians, without its sign. */
+static const uint32_t ms__md5_sine[64] = {
+    0xd76aa478, 0xe8c7b756, 0x242070db, 0xc1bdceee, 0xf57c0faf, 0x4787c62a,
+    0xa8304613, 0xfd469501, 0x698098d8, 0x8b44f7af, 0xffff5bb1, 0x895cd7be,
+    0x6b901122, 0xfd987193, 0xa679438e, 0x49b40821, 0xf61e2562, 0xc040b340,
+    0x265e5a51, 0xe9b6c7aa, 0xd62f105d, 0x02441453, 0xd8a1e681, 0xe7d3fbc8,
+    0x21e1cde6, 0xc33707d6, 0xf4d50d87, 0x455a14ed, 0xa9e3e905, 0xfcefa3f8,
+    0x676f02d9, 0x8d2a4c8a, 0xfffa3942, 0x8771f681, 0x6d9d6122, 0xfde5380c,
+    0xa4beea44, 0x4bdecfa9, 0xf6bb4b60, 0xbebfbc70, 0x289b7ec6, 0xeaa127fa,
+    0xd4ef3085, 0x04881d05, 0xd9d4d039, 0xe6db99e5, 0x1fa27cf8, 0xc4ac5665,
+    0xf4292244, 0x432aff97, 0xab9423a7, 0xfc93a039, 0x655b59c3, 0x8f0ccc92,
+    0xffeff47d, 0x85845dd1, 0x6fa87e4f, 0xfe2ce6e0, 0xa3014314, 0x4e0811a1,
+    0xf7537e82, 0xbd3af235, 0x2ad7d2bb, 0xeb86d391,
+};
+
+/* By how many bits step i of a round turns. */
+static const unsigned char ms__md5_turn[4][4] = {
+    {7, 12, 17, 22}, {5, 9, 14, 20}, {4, 11, 16, 23}, {6, 10, 15, 21}};
+
+static void ms__md5_block(uint32_t state[4], const unsigned char *block)
+{
+    uint32_t a = state[0], b = state[1], c = state[2], d = state[3];
+    for (unsigned i = 0; i < 64; i++) {
+        unsigned round = i / 16, word, turn = ms__md5_turn[round][i % 4];
+        uint32_t f;
+        if (round == 0) {
+            f = (b & c) | (~b & d);
+            word = i;
+        } else if (round == 1) {
+            f = (d & b) | (~d & c);
+            word = 5 * i + 1;
+        } else if (round == 2) {
+            f = b ^ c ^ d;
+            word = 3 * i + 5;
+        } else {
+            f = c ^ (b | ~d);
+            word = 7 * i;
+        }
+        f += a + ms__md5_sine[i] + ms__get32(block + word % 16 * 4);
+        a = d;
+        d = c;
+        c = b;
+        b += f << turn | f >> (32 - turn);
+    }
+    state[0] += a;
+    state[1] += b;
+    state[2] += c;
+    state[3] += d;
+}
+
+static void ms__md5_begin(ms__md5 *h)
+{
+    memset(h, 0, sizeof *h);
+    h->state[0] = 0x67452301;
+    h->state[1] = 0xefcdab89;
+    h->state[2] = 0x98badcfe;
+    h->state[3] = 0x10325476;
+}
+
+static void ms__md5_add(ms__md5 *h, ms_str s)
+{
+    for (size_t i = 0; i < s.len;) {
+        size_t at = (size_t)(h->size % 64), n = ms__min(64 - at, s.len - i);
+        memcpy(h->block + at, s.ptr + i, n);
+        h->size += n;
+        i += n;
+        if (at + n == 64) ms__md5_block(h->state, h->block);
+    }
+}
+
+/* Ends the sum; writes its first four bytes as 8 hexadecimal digits. */
+static void ms__md5_end(ms__md5 *h, char out[8])
+{
+    static const char hex[] = "0123456789abcdef";
+    uint64_t bits = h->size * 8;
+    size_t at = (size_t)(h->size % 64);
+    memset(h->block + at, 0, 64 - at);
+    h->block[at] = 0x80;
+    if (at >= 56) {
+        ms__md5_block(h->state, h->block);
+        memset(h->block, 0, 64);
+    }
+    ms__put64(h->block + 56, bits);
+    ms__md5_block(h->state, h->block);
+    for (unsigned i = 0; i < 8; i++)
+        out[i] = hex[h->state[0] >> (i / 2 * 8 + (i % 2 ? 0 : 4)) & 15];
+}
+
+/* The key that these parts make, shortened to max_chars; writes to out. */
+static size_t ms__key_join(const ms_str *part, size_t n, size_t max_chars, char *out)
+{
+    ms__md5 sum;
+    size_t chars = 0, kept = 0, len = 0;
+    for (size_t i = 0; i < n; i++) chars += ms__chars(part[i]);
+    size_t room = chars <= max_chars ? chars : max_chars - 9;
+    ms__md5_begin(&sum);
+    for (size_t i = 0; i < n; i++) {
+        size_t count;
+        if (chars > max_chars) ms__md5_add(&sum, part[i]);
+        size_t size = ms__chars_span(part[i], room - kept, &count);
+        if (size > 0) memmove(out + len, part[i].ptr, size);
+        len += size;
+        kept += count;
+    }
+    if (chars <= max_chars) return len;
+    out[len] = '-';
+    ms__md5_end(&sum, out + len + 1);
+    return len + 9;
+}
+
+MS_API size_t ms_entity_key(ms_str session_id, uint64_t index,
+                            char out[MS_ENTITY_KEY_MAX])
+{
+    char digits[20];
+    ms_str part[4];
+    part[0] = MS_STR("session-");
+    part[1] = session_id;
+    part[2] = MS_STR("-msg-");
+    part[3] = ms_str_n(digits, ms__u64_write(index, digits));
+    return ms__key_join(part, 4, MS_ENTITY_KEY_CHARS, out);
+}
+
+MS_API ms_str ms_shorten_key(ms_str key, size_t max_chars, char *out)
+{
+    if (max_chars == 0) max_chars = MS_ENTITY_KEY_CHARS;
+    size_t len = ms__key_join(&key, 1, max_chars < 9 ? 9 : max_chars, out);
+    return ms_str_n(key.ptr ? out : NULL, len);
+}
+
+
+/* ==== [project] a history that no provider refuses ===================================
+ * What users lose most sessions to is one step: a list of messages that the provider
+ * answers with an error, for ever, because something cut a tool call from its result. A
+ * stored history is allowed to be like that; what is sent is not. The projector goes from
+ * one to the other. It knows messages and dialects, and takes messages from a
+ * next-function, so it works on every store, and on lists without any.
+ *
+ *   messages -> items -> groups -> window -> one provider message after the other
+ *
+ * Adding a message (each step once per message, its result is kept):
+ *   1  What it says to a chat model: user text, assistant text, system text, call, result,
+ *      or nothing. See the table. Lists of text parts become one text; other parts are
+ *      told by their type. Text that is white space only is not sent.
+ *   2  A result is paired by place: with the nearest call before it of the same agent and
+ *      id that has no result yet (of several in one turn the oldest); one without an id
+ *      with the oldest such call of its agent's newest turn, of the same tool if it names
+ *      one. Never through a map of ids alone: ids repeat in real traces. A second result
+ *      is dropped, one whose call is not there, too; one without an id becomes user text
+ *      instead, for frameworks observe without having acted. A result that carries its
+ *      own arguments (a session row) brings its call along. Of calls alike at most
+ *      MS__CALLS_OPEN are looked through.
+ *   3  It joins a group. A group is one assistant turn: texts and calls that follow each
+ *      other, and the results of those calls, wherever they came. User text and system
+ *      text are groups of their own.
+ *   4  A call gets its id for good: its own if it has the profile's form and came first,
+ *      else one derived from it. The same map for call and result, no two the same.
+ *
+ * Writing:
+ *   5  The window begins at a group, so no turn is cut. Its start depends on what all
+ *      groups have, not on what was written before; late results count for their call's.
+ *   6  Calls without a result get one that says so (a delegation: "Delegated."), but with
+ *      keep_open not in the last turn. Results go right behind their calls, in the order
+ *      of the calls.
+ *   7  Neighbours of one role become one message, texts with a blank line between.
+ *   8  If the user must be first and is not, start_text is put there.
+ *   9  The dialect writes the message, without any member that the format does not have.
+ *
+ * What each type says, for who reads it (agent_key; absent: everybody is the reader):
+ *   user_message, task, script_instruction      user text
+ *   assistant_message, final, plans, data       assistant text (data of a user: user text);
+ *                                               an openai refusal is its text; a final that
+ *                                               repeats the text before it, or is repeated:
+ *                                               said once
+ *   text of a role, multimodal_part, other      text of that role
+ *   director_context, injected_context          system text; where that must be first, behind
+ *                                               the first message: user text in <context>
+ *   action                                      call, before it the text that it has beside;
+ *                                               an openai function_call is one, too
+ *   observation, error                          result, see 2
+ *   delegation                                  call of a tool named delegate
+ *   synthesis                                   the reader's own: assistant text; else user
+ *                                               text with its source
+ *   global_observation                          user text with its source
+ *   what another agent did (all but the          user text that begins with his name
+ *     conversation, contexts, global ones)
+ *   input_required                              assistant text once the user answers, till
+ *                                               then nothing
+ *   approval_required, delta, reasoning         nothing
+ * Reasoning of one model means nothing to another, and a signed block that is altered in
+ * any way is refused; leaving it out is always accepted. The one thing that is sent back
+ * is Gemini's thoughtSignature of a call. Where there is none, the value that is
+ * documented as the last resort stands in, on every first call and not only those of the
+ * running turn, so that the list's beginning does not change when a turn ends.
+ *
+ * What is written again when a message is added: from the group that it belongs to, or,
+ * where that group's text went on the message before, from there. Groups remember at which
+ * message they began.
+ *
+ * Cost: about 1 us a message to add, 1.2 to 1.8 us with writing it (bench-gate, group
+ * project). In a profile a fifth of that is copying text, a quarter finding and writing
+ * escapes, a tenth pairing ids and names; nothing else stands out. Memory: 144 bytes, 64
+ * more for each turn, 48 for each of the names that a call brings (id, tool, agent), and
+ * its text where the caller's does not stay. Writing costs what is written, and a look over
+ * the turns of a window. Tables keep every lookup O(1), for hostile ids too.
+ * (P1) In what is written each call has one result behind it (without keep_open), each
+ *      result its call before it.
+ * (P2) Equal input gives equal bytes, whatever was written in between.
+ * (P3) Reading what was written and projecting it gives the same bytes.
+ * (P4) With the same start, adding changes nothing before the group that it touches.
+ * (P5) A message is added, or, when memory fails, nothing has changed.
+ * ================================================================================== */
+
+#define MS__NO_RESULT "No result: the call was interrupted."
+#define MS__ID_LEAST 8 /* bytes: room to tell ids apart */
+#define MS__START "(The conversation begins.)"
+
+static const ms_profile ms__profiles[] = {
+    {"openai", "openai", MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false, false,
+     false, false, false, false, MS__START, MS__NO_RESULT, NULL},
+    {"chat-strict", "chat-strict", MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
+     false, false, false, false, false, MS__START, MS__NO_RESULT, NULL},
+    {"anthropic", "anthropic", MS_SYSTEM_APART, MS_IDS_WORD, 1, 64, 64, true, true, true,
+     false, true, false, false, MS__START, MS__NO_RESULT, NULL},
+    {"gemini", "gemini", MS_SYSTEM_APART, MS_IDS_ANY, 1, 64, 64, true, true, false, true,
+     false, false, true, MS__START, MS__NO_RESULT, NULL},
+    {"pydantic-ai", "pydantic-ai", MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 0, 64, false, true,
+     true, true, false, true, false, MS__START, MS__NO_RESULT, NULL},
+};
+
+MS_API const ms_profile *ms_profile_at(size_t index)
+{
+    return index < sizeof ms__profiles / sizeof ms__profiles[0] ? &ms__profiles[index]
+                                                                : NULL;
+}
+
+MS_API const ms_profile *ms_profile_find(ms_str name)
+{
+    const ms_profile *p;
+    for (size_t i = 0; (p = ms_profile_at(i)) != NULL; i++)
+        if (ms_str_equal(name, ms_str_of(p->name))) return p;
+    return NULL;
+}
+
+/* ---- How much a text is. */
+
+MS_API size_t ms_count_bytes(void *ctx, ms_value text)
+{
+    (void)ctx;
+    return text.text.len;
+}
+
+/* Is the code point of a script whose characters are words or syllables? */
+static bool ms__is_wide_script(uint32_t c)
+{
+    return (c >= 0x2E80 && c <= 0x9FFF) || (c >= 0xAC00 && c <= 0xD7FF) ||
+           (c >= 0xF900 && c <= 0xFAFF) || (c >= 0xFF00 && c <= 0xFFEF) || c >= 0x20000;
+}
+
+/* The code point of a character of len bytes. */
+static uint32_t ms__code_point(const char *p, unsigned len)
+{
+    static const unsigned char first[5] = {0, 0x7F, 0x1F, 0x0F, 0x07};
+    uint32_t c = (unsigned char)p[0] & first[len];
+    for (unsigned i = 1; i < len; i++) c = c << 6 | ((unsigned char)p[i] & 0x3Fu);
+    return c;
+}
+
+MS_API size_t ms_count_tokens(void *ctx, ms_value text)
+{
+    size_t twelfths = 0, i = 0;
+    (void)ctx;
+    while (i < text.text.len) {
+        const unsigned char *at = (const unsigned char *)text.text.ptr + i;
+        size_t ascii = ms__ascii_run(at, text.text.len - i);
+        unsigned bad, len;
+        twelfths += ascii * (text.json ? 4 : 3);
+        i += ascii;
+        if (i == text.text.len) break;
+        len = ms__utf8_char(at + ascii, text.text.len - i, &bad);
+        bool wide = len > 2 && ms__is_wide_script(ms__code_point(text.text.ptr + i, len));
+        twelfths += wide ? 12 : 6;
+        i += len ? len : bad;
+    }
+    return (twelfths + 11) / 12;
+}
+
+/* ---- Names in a table: open addressing, linear, at most half full. */
+
+typedef struct ms__name {
+    uint64_t hash; /* 0: free */
+    ms_str first, second;
+    uint32_t value, tries;
+} ms__name;
+
+static ms__name *ms__name_slot(const ms__name_table *t, uint64_t hash, ms_str first,
+                               ms_str second)
+{
+    size_t at = (size_t)hash & (t->cap - 1);
+    while (t->slots[at].hash != 0) {
+        ms__name *n = &t->slots[at];
+        if (n->hash == hash && ms_str_equal(n->first, first) &&
+            ms_str_equal(n->second, second))
+            return n;
+        at = (at + 1) & (t->cap - 1);
+    }
+    return &t->slots[at];
+}
+
+static bool ms__names_grow(ms__name_table *t, ms_arena *arena)
+{
+    ms__name_table wider = *t;
+    wider.cap = t->cap ? t->cap * 2 : 32;
+    wider.slots = (ms__name *)ms_arena_alloc(arena, wider.cap * sizeof *wider.slots);
+    if (!wider.slots) return false;
+    memset(wider.slots, 0, wider.cap * sizeof *wider.slots);
+    for (size_t i = 0; i < t->cap; i++) {
+        ms__name *n = &t->slots[i];
+        if (n->hash != 0)
+            *ms__name_slot(&wider, n->hash, n->first, n->second) = *n;
+    }
+    *t = wider;
+    return true;
+}
+
+/* Never 0. */
+static uint64_t ms__name_hash(const ms__name_table *t, ms_str first, ms_str second)
+{
+    uint64_t hash = ms__hash(t->key, first.ptr ? 1 : 2, first.ptr, first.len);
+    return ms__hash(t->key, hash ^ (second.ptr ? 1u : 2u), second.ptr, second.len) | 1;
+}
+
+/* Where it began to live is the key: nobody can choose names that collide. */
+static void ms__names_init(ms__name_table *t, const ms_arena *arena)
+{
+    memset(t, 0, sizeof *t);
+    t->key[0] = (uint64_t)(uintptr_t)t * 0x9E3779B97F4A7C15u;
+    t->key[1] = (uint64_t)(uintptr_t)arena ^ 0x9E3779B97F4A7C15u;
+}
+
+/* The entry of a pair of names, or NULL. There was room made in the table before. */
+static ms__name *ms__name_known(const ms__name_table *t, ms_str first, ms_str second)
+{
+    ms__name *n = ms__name_slot(t, ms__name_hash(t, first, second), first, second);
+    return n->hash != 0 ? n : NULL;
+}
+
+/* Room for so many more; false: no memory. */
+static bool ms__names_room(ms__name_table *t, ms_arena *arena, size_t more)
+{
+    while ((t->n + more) * 2 > t->cap)
+        if (!ms__names_grow(t, arena)) return false;
+    return true;
+}
+
+/* The same, made with value 0 when there was none; the views are kept. There is room. */
+static ms__name *ms__name_of(ms__name_table *t, ms_str first, ms_str second)
+{
+    uint64_t hash = ms__name_hash(t, first, second);
+    ms__name *n = ms__name_slot(t, hash, first, second);
+    if (n->hash != 0) return n;
+    n->hash = hash;
+    n->first = first;
+    n->second = second;
+    t->n++;
+    return n;
+}
+
+/* ---- Items and groups. */
+
+typedef enum ms__item_kind {
+    MS__ITEM_NONE, /* not sent */
+    MS__ITEM_SYSTEM,
+    MS__ITEM_USER,
+    MS__ITEM_ASSISTANT,
+    MS__ITEM_CALL,
+    MS__ITEM_RESULT
+} ms__item_kind;
+
+typedef struct ms__item {
+    ms__item_kind kind;
+    bool failed, final, delegation;
+    uint32_t group;
+    uint32_t next;   /* in its group: item + 1; 0: the last */
+    uint32_t answer; /* of a call: its result, item + 1 */
+    uint32_t before; /* of a call: an earlier one of the same agent and id, item + 1 */
+    uint64_t seq;
+    ms_value text;   /* what is said; of a call its arguments */
+    ms_str short_text; /* of an old result */
+    ms_str tool, id, turn, beside; /* beside: call_extra */
+    uint32_t same;   /* of a call: the next one of its turn and tool, item + 1 */
+} ms__item;
+
+typedef struct ms__group {
+    ms__item_kind kind; /* SYSTEM, USER, ASSISTANT */
+    bool has_results;
+    bool merged;        /* what it wrote begins on the message before */
+    uint32_t first, last; /* items */
+    uint32_t count;     /* of items, late results included */
+    uint64_t cost;      /* theirs */
+    uint32_t unanswered, oldest; /* calls; where to look for the oldest, item + 1 */
+    size_t begins;      /* at which message */
+    ms_str agent;
+} ms__group;
+
+#define MS__ITEMS_MOST (UINT32_MAX / 2)
+
+/* Room for four more items of `size` bytes behind the first n of an array that grows by
+ * doubling. */
+static ms_result ms__room_for_four(ms_arena *arena, void **items, size_t *cap, size_t n,
+                                  size_t size, ms_error *err)
+{
+    if (n + 4 <= *cap) return MS_OK;
+    size_t wider = *cap * 2 + 16;
+    void *more = ms_arena_alloc(arena, wider * size);
+    if (!more) return ms__no_arena(err, arena, wider * size);
+    if (n > 0) memcpy(more, *items, n * size);
+    *items = more;
+    *cap = wider;
+    return MS_OK;
+}
+
+static ms_result ms__item_room(ms_projector *p, ms_error *err)
+{
+    void *items = p->items, *groups = p->groups;
+    if (p->n_items + 2 >= MS__ITEMS_MOST)
+        return ms__fail(err, MS_E_TOO_LARGE, "over %u messages", (uint64_t)p->n_items);
+    MS__TRY(ms__room_for_four(p->arena, &items, &p->cap_items, p->n_items,
+                             sizeof(ms__item), err));
+    p->items = (ms__item *)items;
+    MS__TRY(ms__room_for_four(p->arena, &groups, &p->cap_groups, p->n_groups,
+                             sizeof(ms__group), err));
+    p->groups = (ms__group *)groups;
+    return MS_OK;
+}
+
+static void ms__dirty(ms_projector *p, size_t group)
+{
+    if (group < p->dirty) p->dirty = group;
+}
+
+/* ---- Step 1: what a message says. */
+
+/* What Unicode calls white space. */
+static bool ms__is_blank(ms_str s)
+{
+    size_t i = 0;
+    while (i < s.len) {
+        unsigned char b = (unsigned char)s.ptr[i];
+        unsigned bad, len;
+        if (b < 0x80) {
+            if (b != ' ' && (b < 9 || b > 13)) return false;
+            i++;
+            continue;
+        }
+        len = ms__utf8_char((const unsigned char *)s.ptr + i, s.len - i, &bad);
+        uint32_t c = len ? ms__code_point(s.ptr + i, len) : 0xFFFD;
+        if (c != 0x85 && c != 0xA0 && c != 0x1680 && (c < 0x2000 || c > 0x200A) &&
+            c != 0x2028 && c != 0x2029 && c != 0x202F && c != 0x205F && c != 0x3000)
+            return false;
+        i += len;
+    }
+    return true;
+}
+
+/* Without the white space at its end. */
+static ms_str ms__trim_end(ms_str s)
+{
+    while (s.len > 0) {
+        size_t last = s.len - 1;
+        while (last > 0 && s.len - last < 4 &&
+               ((unsigned char)s.ptr[last] & 0xC0) == 0x80)
+            last--;
+        if (!ms__is_blank(ms_str_n(s.ptr + last, s.len - last))) break;
+        s.len = last;
+    }
+    return s;
+}
+
+/* A copy that stays, or the view itself where the caller's stays. */
+static ms_result ms__stays(ms_projector *p, ms_str s, ms_str *out, ms_error *err)
+{
+    *out = s;
+    if (p->opts.stable || !s.ptr) return MS_OK;
+    char *copy = (char *)ms_arena_alloc(p->arena, s.len);
+    if (!copy) return ms__no_arena(err, p->arena, s.len);
+    if (s.len > 0) memcpy(copy, s.ptr, s.len);
+    *out = ms_str_n(copy, s.len);
+    return MS_OK;
+}
+
+/* Up to five texts in a row, in the arena. */
+static ms_result ms__glued(ms_projector *p, const ms_str *parts, size_t n, ms_str *out,
+                           ms_error *err)
+{
+    size_t len = 0;
+    for (size_t i = 0; i < n; i++) len += parts[i].len;
+    char *text = (char *)ms_arena_alloc(p->arena, len), *at = text;
+    if (!text) return ms__no_arena(err, p->arena, len);
+    for (size_t i = 0; i < n; i++) {
+        if (parts[i].len > 0) memcpy(at, parts[i].ptr, parts[i].len);
+        at += parts[i].len;
+    }
+    *out = ms_str_n(text, len);
+    return MS_OK;
+}
+
+static ms_result ms__around(ms_projector *p, ms_str before, ms_str *text, ms_str after,
+                            ms_error *err)
+{
+    ms_str parts[3];
+    parts[0] = before;
+    parts[1] = *text;
+    parts[2] = after;
+    return ms__glued(p, parts, 3, text, err);
+}
+
+/* What an element of a list is as a part of a message: not one (NULL), a text (its
+ * member), or something else that has a name. Only forms that the formats have count: a
+ * list of search results with a member "text" is data. */
+static const char *ms__part_form(ms_str part, bool strings, bool *text)
+{
+    static const struct {
+        const char *type, *member;
+        bool text;
+    } forms[] = {
+        {"text", "text", true},
+        {"input_text", "text", true},
+        {"output_text", "text", true},
+        {"refusal", "refusal", true},
+        {"image_url", "image_url", false},
+        {"input_image", "image_url", false},
+        {"image", "source", false},
+        {"image", "data", false},
+        {"document", "source", false},
+        {"input_audio", "input_audio", false},
+        {"file", "file", false},
+        {"redacted_thinking", "data", false},
+    };
+    ms_str type, value;
+    *text = ms_json_kind_of(part) == MS_JSON_STRING;
+    if (*text) return strings ? "" : NULL;
+    if (ms_json_member(part, MS_STR("type"), &type)) {
+        for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+            if (!ms_json_string_is(type, ms_str_of(forms[i].type)) ||
+                !ms_json_member(part, ms_str_of(forms[i].member), &value))
+                continue;
+            *text = forms[i].text;
+            if (!*text) return forms[i].type;
+            return ms_json_kind_of(value) == MS_JSON_STRING ? forms[i].member : NULL;
+        }
+        return NULL;
+    }
+    if (ms__only_member(part, "inlineData", &value)) return "inlineData";
+    if (ms__only_member(part, "fileData", &value)) return "fileData";
+    *text = ms__only_member(part, "text", &value) &&
+            ms_json_kind_of(value) == MS_JSON_STRING;
+    return *text ? "text" : NULL;
+}
+
+/* Is it a list of parts of a message? In results a list of strings is data. */
+static bool ms__is_said_in_parts(ms_str json, bool strings)
+{
+    bool text;
+    size_t n = 0;
+    if (ms_json_kind_of(json) != MS_JSON_ARRAY) return false;
+    ms_json_iter it = ms_json_iterate(json);
+    for (; ms_json_next(&it); n++)
+        if (!ms__part_form(it.value, strings, &text)) return false;
+    return n > 0;
+}
+
+/* The text of one part of a list; of what is none its name in brackets. */
+static ms_result ms__part_said(ms_projector *p, ms_str part, ms_str *text, ms_error *err)
+{
+    bool is_text;
+    const char *name = ms__part_form(part, true, &is_text);
+    if (!is_text) {
+        p->report.wrapped++;
+        *text = ms_str_of(name);
+        return ms__around(p, MS_STR("["), text, MS_STR(" left out]"), err);
+    }
+    if (*name) (void)ms_json_member(part, ms_str_of(name), &part);
+    MS__TRY(ms__stays(p, part, &part, err));
+    if (ms_json_string(part, p->arena, text) == MS_OK) return MS_OK;
+    return ms__no_arena(err, p->arena, part.len);
+}
+
+/* A list of parts as one text. */
+static ms_result ms__parts_said(ms_projector *p, ms_str list, ms_str *out, ms_error *err)
+{
+    ms_buf buf;
+    ms_result code = MS_OK;
+    memset(&buf, 0, sizeof buf);
+    buf.arena = p->arena;
+    ms_json_iter it = ms_json_iterate(list);
+    while (code == MS_OK && ms_json_next(&it)) {
+        ms_str text;
+        MS__TRY(ms__part_said(p, it.value, &text, err));
+        if (ms__is_blank(text)) continue;
+        if (buf.len == 0 && it.rest.len <= 1) {
+            *out = text;
+            return MS_OK;
+        }
+        if (buf.len > 0) ms__buf_add(&buf, &code, MS_STR("\n\n"));
+        ms__buf_add(&buf, &code, text);
+    }
+    *out = ms_buf_text(&buf);
+    return code == MS_OK ? MS_OK : ms__no_arena(err, p->arena, list.len);
+}
+
+/* A value as the text that a model reads; what is JSON may stay so. */
+static ms_result ms__value_said(ms_projector *p, ms_value v, bool result, ms_value *out,
+                                ms_error *err)
+{
+    bool json = result && p->profile.results_json;
+    ms_str first;
+    *out = v;
+    if (v.json && ms__is_said_in_parts(v.text, !result)) {
+        out->json = false;
+        return ms__parts_said(p, v.text, &out->text, err);
+    }
+    ms_json_kind kind = v.json ? ms_json_kind_of(v.text) : MS_JSON_NONE;
+    MS__TRY(ms__stays(p, v.text, &out->text, err));
+    if (kind == MS_JSON_STRING) {
+        out->json = false;
+        if (ms_json_string(out->text, p->arena, &out->text) != MS_OK)
+            return ms__no_arena(err, p->arena, v.text.len);
+    } else if (kind == MS_JSON_NULL ||
+               (kind == MS_JSON_ARRAY && !ms_json_element(v.text, 0, &first))) {
+        *out = ms_text("");
+    } else {
+        out->json = v.json && json;
+    }
+    if (!out->json && !ms_utf8_check(out->text, NULL)) {
+        char *whole = (char *)ms_arena_alloc(p->arena, ms__utf8_repair(out->text, NULL));
+        if (!whole) return ms__no_arena(err, p->arena, out->text.len);
+        out->text = ms_str_n(whole, ms__utf8_repair(out->text, whole));
+    }
+    return MS_OK;
+}
+
+/* Did another agent than the reader do this? The conversation and what is for all belongs
+ * to nobody. */
+static bool ms__is_anothers(const ms_projector *p, const ms_envelope *m)
+{
+    ms__class c = (ms__class)ms__type_row_of(m->type)->view_class;
+    if (!p->opts.agent_key.ptr || !m->agent_key.ptr) return false;
+    if (c == MS__CLASS_CONVERSATION || c == MS__CLASS_GLOBAL) return false;
+    if (m->type == MS_T_DIRECTOR_CONTEXT || m->type == MS_T_INJECTED_CONTEXT ||
+        m->type == MS_T_TEXT)
+        return false;
+    return !ms_str_equal(p->opts.agent_key, m->agent_key);
+}
+
+/* What another agent did, as the reader is told it: "[worker] search {"q": 1}". */
+static ms_result ms__anothers_said(ms_projector *p, const ms_envelope *m, ms__item *item,
+                                   ms_error *err)
+{
+    ms_str parts[5];
+    item->kind = MS__ITEM_USER;
+    if (m->type == MS_T_ACTION) item->text = ms_text_n(m->args.text);
+    if (m->type == MS_T_DELEGATION) item->text = ms_text_n(m->task);
+    parts[0] = MS_STR("[");
+    parts[1] = m->agent_key;
+    parts[2] = m->type == MS_T_ERROR ? MS_STR("] Error: ") : MS_STR("] ");
+    parts[3] = m->type == MS_T_ACTION ? m->tool
+               : m->type == MS_T_DELEGATION ? m->worker : MS_STR("");
+    parts[4] = m->type == MS_T_ACTION ? MS_STR(" ")
+               : m->type == MS_T_DELEGATION ? MS_STR(": ") : MS_STR("");
+    ms_str text = item->text.text, before = ms__absent();
+    if (m->type != MS_T_ACTION && ms__is_blank(text)) {
+        item->kind = MS__ITEM_NONE;
+        return MS_OK;
+    }
+    p->report.wrapped++;
+    MS__TRY(ms__glued(p, parts, 5, &before, err));
+    MS__TRY(ms__around(p, before, &text, MS_STR(""), err));
+    item->text = ms_text_n(text);
+    return MS_OK;
+}
+
+static bool ms__is_word_char(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || ms__is_digit(c) ||
+           c == '_' || c == '-';
+}
+
+MS_API ms_str ms_sanitize_tool_name(ms_str name, char *out)
+{
+    size_t n = 0, i = 0;
+    while (i < name.len) {
+        const unsigned char *at = (const unsigned char *)name.ptr + i;
+        unsigned bad, len = ms__utf8_char(at, name.len - i, &bad);
+        out[n++] = len == 1 && ms__is_word_char(name.ptr[i]) ? name.ptr[i] : '_';
+        i += len ? len : bad;
+    }
+    return ms_str_n(name.ptr ? out : NULL, n);
+}
+
+/* The name of a tool, no longer than the profile lets it be. */
+static ms_result ms__tool_named(ms_projector *p, ms_str name, ms_str *out, ms_error *err)
+{
+    if (!name.len) name = MS_STR("unknown_tool");
+    char *text = (char *)ms_arena_alloc(p->arena, name.len);
+    if (!text) return ms__no_arena(err, p->arena, name.len);
+    *out = ms_sanitize_tool_name(name, text);
+    if (p->profile.name_max != 0) out->len = ms__min(out->len, p->profile.name_max);
+    if (!ms_str_equal(*out, name)) p->report.renamed++;
+    return MS_OK;
+}
+
+/* The arguments of a call: an object, or the text that the model gave for one. */
+static ms_result ms__call_said(ms_projector *p, const ms_envelope *m, ms__item *item,
+                               ms_error *err)
+{
+    item->kind = MS__ITEM_CALL;
+    MS__TRY(ms__tool_named(p, m->tool, &item->tool, err));
+    MS__TRY(ms__stays(p, m->turn_id, &item->turn, err));
+    item->text = m->args;
+    if (ms__is_blank(m->args.text) ||
+        ms_str_equal(ms__trim(m->args.text), MS_STR("null")))
+        item->text = ms_json(MS_STR("{}"));
+    MS__TRY(ms__stays(p, item->text.text, &item->text.text, err));
+    if (!item->text.json || ms_json_kind_of(item->text.text) != MS_JSON_OBJECT)
+        p->report.wrapped++;
+    return MS_OK;
+}
+
+static ms_result ms__delegation_said(ms_projector *p, const ms_envelope *m,
+                                     ms__item *item, ms_error *err)
+{
+    ms_json_writer w;
+    ms_buf buf;
+    memset(&buf, 0, sizeof buf);
+    buf.arena = p->arena;
+    ms_json_init(&w, ms_buf_write, &buf, false);
+    ms_json_begin_object(&w);
+    ms_json_key(&w, MS_STR("worker"));
+    ms_json_put_string(&w, m->worker);
+    ms_json_key(&w, MS_STR("task"));
+    ms_json_put_string(&w, m->task);
+    ms_json_end_object(&w);
+    if (ms_json_finish(&w) != MS_OK) return ms__no_arena(err, p->arena, m->task.len);
+    item->kind = MS__ITEM_CALL;
+    item->delegation = true;
+    item->tool = MS_STR("delegate");
+    item->text = ms_json(ms_buf_text(&buf));
+    return ms__stays(p, m->turn_id, &item->turn, err);
+}
+
+static ms_result ms__sourced_said(ms_projector *p, const ms_envelope *m, ms__item *item,
+                                  ms_error *err)
+{
+    ms_str source = m->from_manager.ptr ? m->from_manager : m->from_worker;
+    bool own = m->type == MS_T_SYNTHESIS && p->opts.agent_key.ptr &&
+               (ms_str_equal(p->opts.agent_key, m->agent_key) ||
+                ms_str_equal(p->opts.agent_key, source));
+    item->kind = own ? MS__ITEM_ASSISTANT : MS__ITEM_USER;
+    if (m->type == MS_T_GLOBAL_OBSERVATION && m->summary.ptr) {
+        item->text = ms_text_n(m->summary);
+        MS__TRY(ms__stays(p, m->summary, &item->text.text, err));
+    }
+    if (own && p->profile.trim) item->text.text = ms__trim_end(item->text.text);
+    if (own || !source.len || ms__is_blank(item->text.text)) return MS_OK;
+    ms_str before = source;
+    MS__TRY(ms__around(p, MS_STR("["), &before, MS_STR("] "), err));
+    return ms__around(p, before, &item->text.text, MS_STR(""), err);
+}
+
+/* System text that may stand here, or what becomes of it. */
+static ms_result ms__system_said(ms_projector *p, ms__item *item, ms_error *err)
+{
+    item->kind = MS__ITEM_SYSTEM;
+    bool first = p->pinned == p->n_groups;
+    if (first || p->profile.system == MS_SYSTEM_ANYWHERE || ms__is_blank(item->text.text))
+        return MS_OK;
+    item->kind = MS__ITEM_USER;
+    p->report.wrapped++;
+    return ms__around(p, MS_STR("<context>\n"), &item->text.text, MS_STR("\n</context>"),
+                      err);
+}
+
+/* One member of call_extra that a provider wants back: a string that is not empty, one of
+ * those values unless that is NULL. */
+static ms_result ms__kept_beside(ms_projector *p, ms_str extra, const char *name,
+                                 const char *const *values, ms_str *out, ms_error *err)
+{
+    ms_str value, parts[5];
+    *out = ms__absent();
+    if (!extra.ptr || !ms_json_member(extra, ms_str_of(name), &value) ||
+        ms_json_kind_of(value) != MS_JSON_STRING || value.len <= 2 ||
+        (values && !ms__is_named(value, values)))
+        return MS_OK;
+    parts[0] = MS_STR("{\"");
+    parts[1] = ms_str_of(name);
+    parts[2] = MS_STR("\":");
+    parts[3] = value;
+    parts[4] = MS_STR("}");
+    return ms__glued(p, parts, 5, out, err);
+}
+
+/* Text of the assistant, shortened when asked for. */
+static ms_result ms__assistant_said(ms_projector *p, const ms_envelope *m, ms__item *item,
+                                    ms_error *err)
+{
+    ms_str before = item->text.text;
+    item->kind = MS__ITEM_ASSISTANT;
+    item->final = m->type == MS_T_FINAL;
+    if (p->opts.shorten) {
+        size_t len = p->key ? p->opts.key(p->opts.key_ctx, m, p->key) : 0;
+        MS__TRY(ms_shorten(before, &p->opts.shorten_opts, ms_str_n(p->key, len), p->arena,
+                           &item->text.text, err));
+        if (item->text.text.ptr != before.ptr) p->report.shortened++;
+    }
+    if (p->profile.trim) item->text.text = ms__trim_end(item->text.text);
+    return MS_OK;
+}
+
+static ms_result ms__result_said(ms_projector *p, const ms_envelope *m, ms__item *item,
+                                 ms_error *err)
+{
+    item->kind = MS__ITEM_RESULT;
+    item->failed = m->type == MS_T_ERROR;
+    return ms__stays(p, m->turn_id, &item->turn, err);
+}
+
+/* Fills kind, text and what goes with it. */
+static ms_result ms__item_said(ms_projector *p, const ms_envelope *m, ms__item *item,
+                               ms_error *err)
+{
+    ms_role role = ms__chat_role(m);
+    memset(item, 0, sizeof *item);
+    item->seq = m->seq;
+    if (m->type == MS_T_DELTA || m->type == MS_T_APPROVAL_REQUIRED ||
+        m->type == MS_T_REASONING)
+        return MS_OK;
+    MS__TRY(ms__value_said(p, m->content, ms__is_answer(m), &item->text, err));
+    if (ms__is_anothers(p, m)) return ms__anothers_said(p, m, item, err);
+    if (m->type == MS_T_ACTION) return ms__call_said(p, m, item, err);
+    if (m->type == MS_T_DELEGATION) return ms__delegation_said(p, m, item, err);
+    if (ms__is_answer(m)) return ms__result_said(p, m, item, err);
+    if (m->type == MS_T_SYNTHESIS || m->type == MS_T_GLOBAL_OBSERVATION)
+        MS__TRY(ms__sourced_said(p, m, item, err));
+    else if (role == MS_ROLE_SYSTEM || role == MS_ROLE_DEVELOPER)
+        MS__TRY(ms__system_said(p, item, err));
+    else if (role == MS_ROLE_ASSISTANT) MS__TRY(ms__assistant_said(p, m, item, err));
+    else item->kind = MS__ITEM_USER;
+    if (ms__is_blank(item->text.text)) item->kind = MS__ITEM_NONE;
+    return MS_OK;
+}
+
+/* ---- Step 4: ids. */
+
+static bool ms__id_char(const ms_profile *profile, char c)
+{
+    if (profile->ids == MS_IDS_ANY) return true;
+    return ms__is_word_char(c) &&
+           (profile->ids == MS_IDS_WORD || (c != '_' && c != '-'));
+}
+
+static bool ms__id_fits(const ms_profile *profile, ms_str id)
+{
+    if (id.len == 0 || id.len < profile->id_min) return false;
+    if (profile->id_max != 0 && id.len > profile->id_max) return false;
+    for (size_t i = 0; i < id.len; i++)
+        if (!ms__id_char(profile, id.ptr[i])) return false;
+    return ms_utf8_check(id, NULL);
+}
+
+#define MS__ID_TAIL 32 /* bytes that a derived id may be longer than its origin */
+
+/* The n-th id derived from one that does not fit or is taken (n 0: the first): as much of it
+ * as there is room for, then what tells it from others. Written to text. */
+static ms_str ms__id_derive(const ms_projector *p, ms_str id, uint32_t n, char *text)
+{
+    static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
+    static const uint64_t key[2] = {0x6d73677374, 0x6f72652e68};
+    bool alnum = p->profile.ids == MS_IDS_ALNUM, fits = ms__id_fits(&p->profile, id);
+    char tail[MS__ID_TAIL];
+    size_t tail_len = 0, max = p->profile.id_max, len = 0;
+    bool whole = max == 0 || id.len + 12 <= max; /* with a number behind it */
+    if (fits && n > 0 && !alnum && whole) {
+        tail[tail_len++] = '_';
+        tail_len += ms__u64_write((uint64_t)n + 1, tail + tail_len);
+    } else {
+        uint64_t hash = ms__hash(key, n, id.ptr, id.len);
+        size_t want = p->profile.id_min > 9 ? p->profile.id_min : 9;
+        if (want > 24) want = 24;
+        if (max != 0 && want > max) want = max;
+        if (!alnum) tail[tail_len++] = '_';
+        for (; tail_len < want; hash = hash / 36 + (hash % 36 << 57))
+            tail[tail_len++] = digits[hash % 36];
+    }
+    size_t room = max == 0 ? id.len : max > tail_len ? max - tail_len : 0;
+    if (p->profile.id_min == max && max != 0) room = max - ms__min(max, tail_len);
+    for (size_t i = 0; i < id.len && len < room; i++)
+        text[len++] =
+            ms__id_char(&p->profile, id.ptr[i]) && (unsigned char)id.ptr[i] < 0x80
+                ? id.ptr[i]
+            : alnum ? 'x'
+                    : '_';
+    memcpy(text + len, tail, tail_len);
+    return ms_str_n(text, len + tail_len);
+}
+
+/* The id by which a call goes: its own, or the first derived one that is free, in `text`.
+ * The table has room for two. */
+static ms_str ms__id_give(ms_projector *p, ms_str own, char *text)
+{
+    bool fits = ms__id_fits(&p->profile, own);
+    ms__name *from = ms__name_of(&p->ids, own, ms__absent()), *made = from;
+    ms_str id = own;
+    while (made && (made->value != 0 || !fits)) {
+        if (fits && from->tries == 0) from->tries = 1;
+        id = ms__id_derive(p, own, from->tries++, text);
+        made = ms__name_known(&p->ids, id, ms__absent());
+    }
+    if (!made) made = ms__name_of(&p->ids, id, ms__absent());
+    made->value = 1;
+    if (!ms_str_equal(id, own)) p->report.renamed++;
+    return id;
+}
+
+/* A call without an id has one from its sequence number, or its place. */
+static ms_result ms__id_own(ms_projector *p, const ms_envelope *m, ms_str *out,
+                            ms_error *err)
+{
+    char derived[MS__DERIVED_ID];
+    if (m->call_id.len > 0) return ms__stays(p, m->call_id, out, err);
+    memcpy(derived, "call_", 5);
+    uint64_t number = m->seq ? m->seq : p->report.read + 1;
+    ms_str id = ms_str_n(derived, 5 + ms__u64_write(number, derived + 5));
+    *out = id;
+    return ms__around(p, ms__absent(), out, ms__absent(), err);
+}
+
+/* ---- Steps 2 and 3: pairs and groups. */
+
+static uint64_t ms__text_cost(const ms_projector *p, ms_value text)
+{
+    if (p->opts.count) return p->opts.count(p->opts.count_ctx, text);
+    return 4 + ms_count_tokens(NULL, text);
+}
+
+static uint64_t ms__item_cost(const ms_projector *p, const ms__item *item)
+{
+    uint64_t cost = ms__text_cost(p, item->text);
+    if (!item->tool.len) return cost;
+    if (p->opts.count)
+        return cost + p->opts.count(p->opts.count_ctx, ms_text_n(item->tool));
+    return cost + ms_count_tokens(NULL, ms_text_n(item->tool));
+}
+
+static size_t ms__item_push(ms_projector *p, ms__item *item)
+{
+    size_t at = p->n_items++;
+    uint64_t cost = ms__item_cost(p, item);
+    p->items[at] = *item;
+    p->groups[item->group].count++;
+    p->groups[item->group].cost += cost;
+    p->cost += cost;
+    return at;
+}
+
+static bool ms__group_takes(const ms_projector *p, ms_str agent)
+{
+    if (p->n_groups == 0) return false;
+    const ms__group *g = &p->groups[p->n_groups - 1];
+    return g->kind == MS__ITEM_ASSISTANT && !g->has_results &&
+           ms_str_equal(g->agent, agent);
+}
+
+/* Puts text or a call into the turn that it belongs to, or into one of its own. The
+ * agent's name stays, and there is room for everything. */
+static void ms__item_join(ms_projector *p, ms__item *item, ms_str agent)
+{
+    bool turn = item->kind == MS__ITEM_ASSISTANT || item->kind == MS__ITEM_CALL;
+    bool joins = turn && ms__group_takes(p, agent);
+    if (!joins) {
+        ms__group *fresh = &p->groups[p->n_groups];
+        memset(fresh, 0, sizeof *fresh);
+        fresh->kind = turn ? MS__ITEM_ASSISTANT : item->kind;
+        fresh->agent = agent;
+        fresh->first = fresh->last = (uint32_t)p->n_items;
+        if (p->n_groups > 0 && p->opts.keep_open) ms__dirty(p, p->n_groups - 1);
+        if (item->kind == MS__ITEM_SYSTEM && p->pinned == p->n_groups) p->pinned++;
+        p->n_groups++;
+        if (turn)
+            ms__name_of(&p->agents, agent, ms__absent())->value =
+                (uint32_t)p->n_groups;
+    }
+    ms__group *g = &p->groups[p->n_groups - 1];
+    item->group = (uint32_t)(p->n_groups - 1);
+    size_t at = ms__item_push(p, item);
+    if (joins) p->items[g->last].next = (uint32_t)at + 1;
+    g->last = (uint32_t)at;
+    if (item->kind == MS__ITEM_CALL && g->unanswered++ == 0)
+        g->oldest = (uint32_t)at + 1;
+    ms__dirty(p, p->n_groups - 1);
+}
+
+/* The call of that agent and id without a result that is nearest, of several in one turn
+ * the oldest: item + 1, or 0. *known: there was such a call at all. */
+static uint32_t ms__call_by_id(ms_projector *p, const ms_envelope *m, bool *known)
+{
+    ms__name *name = ms__name_known(&p->calls, m->call_id, m->agent_key);
+    *known = name != NULL;
+    if (!name) return 0;
+    uint32_t at = name->value;
+    while (p->items[at - 1].answer && p->items[at - 1].before)
+        at = p->items[at - 1].before;
+    name->value = at; /* those behind it are answered for good */
+    if (p->items[at - 1].answer) return 0;
+    uint32_t turn = p->items[at - 1].group, before = p->items[at - 1].before;
+    for (unsigned looked = 0; before != 0 && looked < MS__CALLS_OPEN; looked++) {
+        const ms__item *call = &p->items[before - 1];
+        if (call->answer || call->group != turn) break;
+        at = before;
+        before = call->before;
+    }
+    return at;
+}
+
+/* Does a call belong to the turn that the result names, if it names one? */
+static bool ms__turn_fits(const ms_envelope *m, const ms__item *call)
+{
+    return !m->turn_id.ptr || !call->turn.ptr || ms_str_equal(m->turn_id, call->turn);
+}
+
+/* The oldest call without a result in the agent's newest turn, of the tool that the result
+ * names if it names one: item + 1, or 0. */
+static uint32_t ms__call_by_place(ms_projector *p, const ms_envelope *m)
+{
+    ms__name *last = ms__name_known(&p->agents, m->agent_key, ms__absent());
+    ms__name *tool = ms__name_known(&p->tools, m->tool, m->agent_key);
+    bool named = m->tool.len > 0;
+    if (!last || (named && !tool)) return 0;
+    ms__group *g = &p->groups[last->value - 1];
+    uint32_t *head = named ? &tool->value : &g->oldest;
+    if (g->unanswered == 0 || (named && p->items[*head - 1].group + 1 != last->value))
+        return 0;
+    for (uint32_t at = *head, looked = 0; at != 0 && looked < MS__CALLS_OPEN; looked++) {
+        const ms__item *call = &p->items[at - 1];
+        uint32_t next = named ? call->same : call->next;
+        bool open = call->kind == MS__ITEM_CALL && !call->answer;
+        if (open && ms__turn_fits(m, call)) return at;
+        if (!open && at == *head && next != 0) {
+            *head = next; /* it is answered for good */
+            looked--;
+        }
+        at = next;
+    }
+    return 0;
+}
+
+/* ---- Adding, in two halves: the first takes all memory that is needed and changes nothing
+ * else, the second cannot fail. */
+
+typedef struct ms__adding {
+    ms__item item;    /* what the message says */
+    ms__item beside;  /* the text of a call that says something, too */
+    ms__item call;    /* what a result brings along */
+    ms__item *question;
+    ms_str agent, own, tool; /* agent key, id and tool of a call as they came: they stay */
+    char *id_text;    /* room for a derived one */
+    uint32_t answers; /* the call that a result answers: item + 1 */
+    bool orphan, duplicate;
+} ms__adding;
+
+static ms_result ms__call_prepare(ms_projector *p, const ms_envelope *m, ms__item *item,
+                                  ms__adding *a, ms_error *err)
+{
+    MS__TRY(ms__id_own(p, m, &a->own, err));
+    MS__TRY(ms__stays(p, m->tool, &a->tool, err));
+    a->id_text = (char *)ms_arena_alloc(p->arena, a->own.len + MS__ID_TAIL);
+    if (!a->id_text) return ms__no_arena(err, p->arena, a->own.len);
+    if (!p->profile.signatures) return MS_OK;
+    return ms__kept_beside(p, m->call_extra, "thoughtSignature", NULL, &item->beside,
+                           err);
+}
+
+/* An observation of nothing that was called is told by the user. */
+static ms_result ms__observed(ms_projector *p, const ms_envelope *m, ms__item *item,
+                              ms_error *err)
+{
+    item->kind = ms__is_blank(item->text.text) ? MS__ITEM_NONE : MS__ITEM_USER;
+    item->text.json = false;
+    if (item->kind == MS__ITEM_NONE) return MS_OK;
+    p->report.wrapped++;
+    return ms__around(p, ms__answer_prefix(m), &item->text.text, MS_STR(""), err);
+}
+
+/* Step 2. A result that brings its arguments along is call and result in one. */
+static ms_result ms__result_prepare(ms_projector *p, const ms_envelope *m, ms__adding *a,
+                                    ms_error *err)
+{
+    static const char *const outcomes[] = {"success", "denied", "interrupted", NULL};
+    bool known = false, object;
+    ms__item *item = &a->item;
+    a->answers = m->call_id.len > 0 ? ms__call_by_id(p, m, &known)
+                                    : ms__call_by_place(p, m);
+    object = item->text.json && ms_json_kind_of(item->text.text) == MS_JSON_OBJECT;
+    if (p->profile.signatures && !object) p->report.wrapped++;
+    if (p->profile.outcomes)
+        MS__TRY(
+            ms__kept_beside(p, m->call_extra, "outcome", outcomes, &item->beside, err));
+    if (a->answers) return MS_OK;
+    if (m->args.text.ptr && !known) {
+        a->call.seq = m->seq;
+        MS__TRY(ms__call_said(p, m, &a->call, err));
+        return ms__call_prepare(p, m, &a->call, a, err);
+    }
+    if (m->call_id.len == 0) return ms__observed(p, m, item, err);
+    item->kind = MS__ITEM_NONE;
+    a->duplicate = known;
+    a->orphan = !known;
+    return MS_OK;
+}
+
+/* What a call says beside it is a text of its turn. */
+static ms_result ms__beside_prepare(ms_projector *p, const ms_envelope *m, ms__adding *a,
+                                    ms_error *err)
+{
+    ms_envelope said = ms_assistant_message(m->content);
+    if (!ms__call_says(m)) return MS_OK;
+    said.agent_key = m->agent_key;
+    said.seq = m->seq;
+    return ms__item_said(p, &said, &a->beside, err);
+}
+
+static ms_result ms__add_prepare(ms_projector *p, const ms_envelope *m, ms__adding *a,
+                                 ms_error *err)
+{
+    memset(a, 0, sizeof *a);
+    MS__TRY(ms__item_room(p, err));
+    if (!ms__names_room(&p->ids, p->arena, 2) ||
+        !ms__names_room(&p->calls, p->arena, 1) ||
+        !ms__names_room(&p->tools, p->arena, 1) ||
+        !ms__names_room(&p->agents, p->arena, 2))
+        return ms__no_arena(err, p->arena, p->ids.cap * sizeof(ms__name));
+    MS__TRY(ms__item_said(p, m, &a->item, err));
+    if (a->item.kind == MS__ITEM_NONE) return MS_OK;
+    MS__TRY(ms__stays(p, m->agent_key, &a->agent, err));
+    if (a->item.kind == MS__ITEM_RESULT) return ms__result_prepare(p, m, a, err);
+    if (a->item.kind == MS__ITEM_CALL) {
+        MS__TRY(ms__beside_prepare(p, m, a, err));
+        return ms__call_prepare(p, m, &a->item, a, err);
+    }
+    if (m->type != MS_T_INPUT_REQUIRED || a->item.kind != MS__ITEM_ASSISTANT)
+        return MS_OK;
+    a->question = (ms__item *)ms_arena_alloc(p->arena, sizeof *a->question);
+    return a->question ? MS_OK : ms__no_arena(err, p->arena, sizeof *a->question);
+}
+
+/* Remembers a call by its own id, behind those of before. */
+static void ms__call_add(ms_projector *p, ms__item *item, const ms__adding *a)
+{
+    ms__name *name = ms__name_of(&p->calls, a->own, a->agent);
+    ms__name *tool = ms__name_of(&p->tools, a->tool, a->agent);
+    item->id = ms__id_give(p, a->own, a->id_text);
+    item->before = name->value;
+    ms__item_join(p, item, a->agent);
+    name->value = (uint32_t)p->n_items;
+    bool turn_goes_on = tool->value != 0 && p->items[tool->value - 1].group == item->group;
+    if (turn_goes_on) p->items[tool->tries - 1].same = name->value;
+    else tool->value = name->value;
+    tool->tries = name->value; /* the last one of the tool */
+}
+
+static void ms__result_attach(ms_projector *p, ms__item *item, uint32_t call)
+{
+    ms__item *c = &p->items[call - 1];
+    ms__group *g = &p->groups[c->group];
+    c->answer = (uint32_t)p->n_items + 1;
+    item->group = c->group;
+    g->unanswered--;
+    g->has_results = true;
+    ms__dirty(p, c->group);
+    (void)ms__item_push(p, item);
+}
+
+/* Does a final only repeat the text before it, or that text a final? */
+static bool ms__repeats(const ms_projector *p, const ms__item *item)
+{
+    if (item->kind != MS__ITEM_ASSISTANT || p->n_groups == 0) return false;
+    const ms__group *g = &p->groups[p->n_groups - 1];
+    const ms__item *last = &p->items[g->last];
+    return !g->has_results && last->kind == MS__ITEM_ASSISTANT && (item->final || last->final) &&
+           ms_str_equal(last->text.text, item->text.text);
+}
+
+/* A question waits; it is told when the user's text comes next, else never. */
+static void ms__question_tell(ms_projector *p, const ms_envelope *m)
+{
+    ms__item *question = p->question;
+    if (!question) return;
+    p->question = NULL;
+    if (ms__chat_role(m) == MS_ROLE_USER && !ms__is_anothers(p, m))
+        ms__item_join(p, question, p->question_agent);
+    else p->report.dropped++;
+}
+
+static void ms__add_commit(ms_projector *p, const ms_envelope *m, ms__adding *a)
+{
+    ms__item_kind kind = a->item.kind;
+    if (kind == MS__ITEM_NONE || ms__repeats(p, &a->item)) {
+        p->report.dropped++;
+        p->report.orphans += a->orphan;
+        p->report.duplicates += a->duplicate;
+        return;
+    }
+    if (a->question) {
+        if (p->question) p->report.dropped++;
+        *a->question = a->item;
+        p->question = a->question;
+        p->question_agent = a->agent;
+        return;
+    }
+    ms__question_tell(p, m);
+    if (a->beside.kind != MS__ITEM_NONE) ms__item_join(p, &a->beside, a->agent);
+    if (a->call.kind != MS__ITEM_NONE) {
+        ms__call_add(p, &a->call, a);
+        a->answers = (uint32_t)p->n_items;
+    }
+    if (kind == MS__ITEM_CALL) ms__call_add(p, &a->item, a);
+    else if (kind == MS__ITEM_RESULT) ms__result_attach(p, &a->item, a->answers);
+    else ms__item_join(p, &a->item, kind == MS__ITEM_ASSISTANT ? a->agent : ms__absent());
+}
+
+/* Members of the openai format that say what content and calls do not: a refusal is the
+ * text, the deprecated function_call is a call. *out is m, or what it says then. */
+static ms_result ms__members_said(ms_projector *p, const ms_envelope *m,
+                                  const ms_envelope **out, ms_error *err)
+{
+    ms_str call, name = ms__absent(), args, refusal = ms__absent();
+    *out = m;
+    if (m->type != MS_T_ASSISTANT_MESSAGE || !m->extra.ptr) return MS_OK;
+    bool calls = ms_json_member(m->extra, MS_STR("function_call"), &call) &&
+                 ms_json_member(call, MS_STR("name"), &name) &&
+                 ms_json_kind_of(name) == MS_JSON_STRING &&
+                 ms_json_member(call, MS_STR("arguments"), &args) &&
+                 ms_json_kind_of(args) == MS_JSON_STRING;
+    bool refuses = m->content.json && ms_json_kind_of(m->content.text) == MS_JSON_NULL &&
+                   ms_json_member(m->extra, MS_STR("refusal"), &refusal) &&
+                   ms_json_kind_of(refusal) == MS_JSON_STRING;
+    if (!calls && !refuses) return MS_OK;
+    ms_envelope *said = (ms_envelope *)ms_arena_alloc(p->arena, sizeof *said);
+    if (!said) return ms__no_arena(err, p->arena, sizeof *said);
+    *said = *m;
+    *out = said;
+    ms_result code = MS_OK;
+    if (refuses) {
+        said->content.json = false;
+        code = ms_json_string(refusal, p->arena, &said->content.text);
+    }
+    if (calls && code == MS_OK) {
+        said->type = MS_T_ACTION;
+        said->args.json = false;
+        code = ms_json_string(name, p->arena, &said->tool);
+        if (code == MS_OK) code = ms_json_string(args, p->arena, &said->args.text);
+    }
+    return code == MS_OK ? MS_OK : ms__no_arena(err, p->arena, m->extra.len);
+}
+
+static ms_result ms__projector_add(ms_projector *p, const ms_envelope *m, ms_error *err)
+{
+    ms__adding adding;
+    ms_project_report before = p->report;
+    MS__TRY(ms__members_said(p, m, &m, err));
+    ms_result code = ms__add_prepare(p, m, &adding, err);
+    if (code != MS_OK) {
+        p->report = before;
+        return code;
+    }
+    ms__add_commit(p, m, &adding);
+    p->report.read++;
+    return MS_OK;
+}
+
+static ms_result ms__projector_check(const ms_projector *p, ms_error *err)
+{
+    if (p->arena) return MS_OK;
+    return ms__fail(err, MS_E_ARGUMENT, "the projector was not initialised");
+}
+
+MS_API ms_result ms_projector_add(ms_projector *p, const ms_envelope *m, ms_error *err)
+{
+    MS__TRY(ms__projector_check(p, err));
+    MS__TRY(ms_envelope_check(m, err));
+    return ms__projector_add(p, m, err);
+}
+
+MS_API ms_result ms_projector_add_msg(ms_projector *p, const ms_msg *msg, ms_error *err)
+{
+    MS__TRY(ms__projector_check(p, err));
+    if (!msg) return ms__fail(err, MS_E_ARGUMENT, "there is no message to project");
+    ms_envelope m = ms_envelope_of(msg);
+    return ms__projector_add(p, &m, err);
+}
+
+/* Writes to nowhere, until there is somewhere. */
+static ms_result ms__write_nothing(void *ctx, const char *bytes, size_t len)
+{
+    (void)ctx;
+    (void)bytes;
+    (void)len;
+    return MS_OK;
+}
+
+MS_API ms_result ms_projector_init(ms_projector *p, const ms_profile *profile,
+                                   const ms_project_opts *opts, ms_arena *arena,
+                                   ms_error *err)
+{
+    ms_writer_opts how;
+    memset(p, 0, sizeof *p);
+    memset(&how, 0, sizeof how);
+    if (!profile || (!profile->dialect && !profile->own))
+        return ms__fail(err, MS_E_ARGUMENT, "there is no such profile");
+    if (!arena) return ms__no_arena(err, arena, sizeof(ms__item));
+    const ms_dialect *dialect = profile->own;
+    if (!dialect) dialect = ms_dialect_find(ms_str_of(profile->dialect));
+    if (!dialect)
+        return ms__fail(err, MS_E_ARGUMENT, "profile %s is written as %s, which is no "
+                        "dialect", profile->name ? profile->name : "", profile->dialect);
+    if (profile->id_max != 0 && profile->id_max < MS__ID_LEAST)
+        return ms__fail(err, MS_E_ARGUMENT,
+                        "profile %s: ids of at most %u bytes, at least "
+                        "%u are needed",
+                        profile->name ? profile->name : "", (uint64_t)profile->id_max,
+                        (uint64_t)MS__ID_LEAST);
+    p->profile = *profile;
+    if (opts) p->opts = *opts;
+    ms__names_init(&p->ids, arena);
+    ms__names_init(&p->calls, arena);
+    ms__names_init(&p->tools, arena);
+    ms__names_init(&p->agents, arena);
+    if (ms__is_blank(p->opts.system)) p->opts.system = ms__absent();
+    else p->system_cost = ms__text_cost(p, ms_text_n(p->opts.system));
+    p->arena = arena;
+    if (p->opts.system.ptr)
+        MS__TRY(ms__glued(p, &p->opts.system, 1, &p->opts.system, err));
+    if (p->opts.agent_key.ptr)
+        MS__TRY(ms__glued(p, &p->opts.agent_key, 1, &p->opts.agent_key, err));
+    p->system.arena = p->text.arena = arena;
+    if (p->opts.shorten && p->opts.key) {
+        p->key = (char *)ms_arena_alloc(arena, MS_ENTITY_KEY_MAX);
+        if (!p->key) return ms__no_arena(err, arena, MS_ENTITY_KEY_MAX);
+    }
+    how.array = true;
+    ms_writer_init(&p->writer, dialect, &how, arena, ms__write_nothing, NULL);
+    p->writer.paired = true;
+    return MS_OK;
+}
+
+
+/* ==== [emit] groups become provider messages =======================================
+ * Steps 5 to 9 of [project].
+ * ================================================================================== */
+
+/* ---- Step 5: the window. */
+
+/* How much some groups have, items or their cost. */
+static uint64_t ms__groups_sum(const ms_projector *p, size_t from, size_t to, bool cost)
+{
+    uint64_t sum = 0;
+    for (; from < to; from++)
+        sum += cost ? p->groups[from].cost : p->groups[from].count;
+    return sum;
+}
+
+/* The first of the newest groups that have no more than `most` together. */
+static size_t ms__newest_groups(const ms_projector *p, uint64_t most, bool cost)
+{
+    uint64_t sum = 0;
+    size_t group = p->n_groups;
+    for (; group > p->pinned; group--) {
+        sum += cost ? p->groups[group - 1].cost : p->groups[group - 1].count;
+        if (sum > most) break;
+    }
+    return group;
+}
+
+/* The first group of a window of `most`, which moves on in steps; the pinned ones are
+ * beside it. */
+static size_t ms__window(const ms_projector *p, uint64_t most, bool cost)
+{
+    uint64_t all = (cost ? p->cost : p->n_items) - ms__groups_sum(p, 0, p->pinned, cost);
+    uint64_t step = p->opts.step && (cost || !p->opts.budget) ? p->opts.step : 1;
+    if (all <= most) return p->pinned;
+    uint64_t over = all - most, rest = over % step;
+    if (rest > 0 && step - rest < most) {
+        size_t group = ms__newest_groups(p, most - (step - rest), cost);
+        if (group < p->n_groups) return group;
+    } /* a step behind the end: what is needed */
+    return ms__newest_groups(p, most, cost);
+}
+
+static ms_result ms__window_start(ms_projector *p, size_t *start, ms_error *err)
+{
+    ms_project_report *r = &p->report;
+    size_t last = p->n_groups > p->pinned ? p->n_groups - 1 : p->n_groups;
+    uint64_t fixed = p->system_cost + ms__groups_sum(p, 0, p->pinned, true);
+    r->newest_turn = fixed + ms__groups_sum(p, last, p->n_groups, true);
+    if (p->opts.budget && r->newest_turn > p->opts.budget)
+        return ms__fail(err, MS_E_TOO_LARGE, "the newest turn takes %u, the budget is %u",
+                        r->newest_turn, (uint64_t)p->opts.budget);
+    size_t by_cost = p->pinned;
+    if (p->opts.budget) by_cost = ms__window(p, p->opts.budget - fixed, true);
+    *start = p->pinned;
+    if (p->opts.newest) *start = ms__window(p, p->opts.newest, false);
+    if (*start > last) *start = last;
+    if (by_cost > *start) *start = by_cost;
+    r->left_out = 0;
+    r->cost = p->system_cost + p->cost;
+    if (*start > p->pinned) {
+        r->left_out = p->n_items - ms__groups_sum(p, 0, p->pinned, false) -
+                      ms__groups_sum(p, *start, p->n_groups, false);
+        r->cost = fixed + ms__groups_sum(p, *start, p->n_groups, true);
+    }
+    r->first_seq = *start < p->n_groups ? p->items[p->groups[*start].first].seq : 0;
+    return MS_OK;
+}
+
+/* ---- Steps 6 to 9: one provider message after the other. */
+
+enum {
+    MS__SIDE_NONE,
+    MS__SIDE_SYSTEM,
+    MS__SIDE_USER,
+    MS__SIDE_ASSISTANT,
+    MS__SIDE_RESULTS
+};
+
+#define MS__SIGNATURE "{\"thoughtSignature\":\"skip_thought_signature_validator\"}"
+
+/* Ends the message that is being put together. */
+static ms_result ms__side_flush(ms_projector *p, ms_error *err)
+{
+    ms_envelope *row = p->row + 1;
+    size_t n = p->n_row;
+    ms_writer *w = &p->writer;
+    if (p->n_texts > 0) {
+        ms_value said = ms_text_n(p->n_texts > 1 ? ms_buf_text(&p->text) : p->first_text);
+        ms_role role = p->side == MS__SIDE_ASSISTANT ? MS_ROLE_ASSISTANT
+                       : p->side == MS__SIDE_SYSTEM  ? MS_ROLE_SYSTEM
+                                                     : MS_ROLE_USER;
+        ms_envelope *text = p->side == MS__SIDE_ASSISTANT ? --row : row + n;
+        *text = ms__role_text(role, said);
+        n++;
+    }
+    p->n_row = p->n_texts = 0;
+    p->side = MS__SIDE_NONE;
+    if (n == 0) return MS_OK;
+    for (size_t i = 1; i < n; i++) row[i].flags |= MS_FLAG_JOINED;
+    p->written++;
+    if (w->dialect->joins) return ms__writer_emit(w, row, n, err);
+    for (size_t i = 0; i < n; i++) MS__TRY(ms__writer_emit(w, &row[i], 1, err));
+    if (w->dialect->close) w->dialect->close(w);
+    return MS_OK;
+}
+
+/* Begins a message of that side, or goes on with one. */
+static ms_result ms__side_open(ms_projector *p, unsigned side, ms_error *err)
+{
+    if (p->side == side && side != MS__SIDE_RESULTS) return MS_OK;
+    if (p->side == MS__SIDE_RESULTS && side == MS__SIDE_USER &&
+        p->profile.results_take_text)
+        return MS_OK;
+    MS__TRY(ms__side_flush(p, err));
+    p->side = side;
+    return MS_OK;
+}
+
+static ms_result ms__side_text(ms_projector *p, ms_str text, ms_error *err)
+{
+    ms_result code = MS_OK;
+    if (p->n_texts == 0) {
+        p->first_text = text;
+    } else {
+        if (p->n_texts == 1) {
+            p->text.len = 0;
+            ms__buf_add(&p->text, &code, p->first_text);
+        }
+        ms__buf_add(&p->text, &code, MS_STR("\n\n"));
+        ms__buf_add(&p->text, &code, text);
+        p->report.merged++;
+    }
+    p->n_texts++;
+    return code == MS_OK ? MS_OK : ms__no_arena(err, p->arena, text.len);
+}
+
+/* One more message for the row; there is room for a text before and one behind. */
+static ms_result ms__side_row(ms_projector *p, ms_envelope **out, ms_error *err)
+{
+    void *row = p->row;
+    MS__TRY(ms__room_for_four(p->arena, &row, &p->cap_row, p->n_row + 1, sizeof **out,
+                             err));
+    p->row = (ms_envelope *)row;
+    *out = &p->row[++p->n_row];
+    memset(*out, 0, sizeof **out);
+    return MS_OK;
+}
+
+static ms_result ms__emit_call(ms_projector *p, const ms__item *item, ms_error *err)
+{
+    ms_envelope *m;
+    bool first = p->n_row == 0;
+    MS__TRY(ms__side_row(p, &m, err));
+    *m = ms_action(item->tool, item->text);
+    m->call_id = item->id;
+    m->call_extra = item->beside;
+    if (p->profile.signatures && first && !item->beside.ptr)
+        m->call_extra = MS_STR(MS__SIGNATURE);
+    return MS_OK;
+}
+
+/* The content of a result that has become old; it is shortened once. */
+static ms_result ms__result_old(ms_projector *p, ms__item *result, ms_envelope *m,
+                                ms_error *err)
+{
+    ms_str whole = result->text.text;
+    if (result->text.json) return MS_OK;
+    if (!result->short_text.ptr) {
+        MS__TRY(ms_shorten(whole, &p->opts.shorten_opts, ms__absent(), p->arena,
+                           &result->short_text, err));
+        if (result->short_text.ptr != whole.ptr) p->report.shortened++;
+    }
+    m->content = ms_text_n(result->short_text);
+    return MS_OK;
+}
+
+/* The result of a call, or what stands in for it. */
+static ms_result ms__emit_result(ms_projector *p, const ms__item *call, ms_error *err)
+{
+    ms_envelope *m;
+    ms__item *result = call->answer ? &p->items[call->answer - 1] : NULL;
+    const char *missing = p->profile.no_result ? p->profile.no_result : MS__NO_RESULT;
+    MS__TRY(ms__side_row(p, &m, err));
+    if (result) {
+        *m = ms_observation(result->text);
+        if (result->failed) m->type = MS_T_ERROR;
+        if (call->group < p->old_results) MS__TRY(ms__result_old(p, result, m, err));
+        m->call_extra = result->beside;
+    } else {
+        *m = ms_observation(ms_text(call->delegation ? "Delegated." : missing));
+        if (!call->delegation && !p->profile.outcomes) m->type = MS_T_ERROR;
+        if (!call->delegation && p->profile.outcomes)
+            m->call_extra = MS_STR("{\"outcome\":\"interrupted\"}");
+        p->report.synthesised++;
+    }
+    if (p->profile.results_together) m->tool = call->tool; /* openai needs none */
+    m->call_id = call->id;
+    return MS_OK;
+}
+
+/* All results of a turn, in the order of its calls. */
+static ms_result ms__emit_results(ms_projector *p, const ms__group *g, bool open,
+                                  ms_error *err)
+{
+    for (uint32_t at = g->first + 1; at != 0; at = p->items[at - 1].next) {
+        const ms__item *call = &p->items[at - 1];
+        if (call->kind != MS__ITEM_CALL || (open && !call->answer)) continue;
+        if (p->side != MS__SIDE_RESULTS || !p->profile.results_together)
+            MS__TRY(ms__side_open(p, MS__SIDE_RESULTS, err));
+        MS__TRY(ms__emit_result(p, call, err));
+    }
+    return MS_OK;
+}
+
+static ms_result ms__emit_turn(ms_projector *p, const ms__group *g, bool open,
+                               ms_error *err)
+{
+    bool calls = false;
+    for (uint32_t at = g->first + 1; at != 0; at = p->items[at - 1].next) {
+        const ms__item *item = &p->items[at - 1];
+        if (item->kind == MS__ITEM_CALL) MS__TRY(ms__emit_call(p, item, err));
+        else MS__TRY(ms__side_text(p, item->text.text, err));
+        calls = calls || item->kind == MS__ITEM_CALL;
+    }
+    return calls ? ms__emit_results(p, g, open, err) : MS_OK;
+}
+
+static ms_result ms__emit_group(ms_projector *p, size_t index, ms_error *err)
+{
+    ms__group *g = &p->groups[index];
+    unsigned side = g->kind == MS__ITEM_SYSTEM ? MS__SIDE_SYSTEM
+                    : g->kind == MS__ITEM_USER ? MS__SIDE_USER
+                                               : MS__SIDE_ASSISTANT;
+    size_t before = p->written;
+    bool going = p->side != MS__SIDE_NONE;
+    MS__TRY(ms__side_open(p, side, err));
+    g->merged = going && p->written == before;
+    g->begins = p->written;
+    if (side != MS__SIDE_ASSISTANT)
+        return ms__side_text(p, p->items[g->first].text.text, err);
+    return ms__emit_turn(p, g, p->opts.keep_open && index + 1 == p->n_groups, err);
+}
+
+/* What stands before the window: the system text, if it is a message, and a user's message
+ * when one must be first. */
+static ms_result ms__emit_start(ms_projector *p, size_t start, ms_error *err)
+{
+    bool apart = p->profile.system == MS_SYSTEM_APART;
+    const char *text = p->profile.start_text ? p->profile.start_text : MS__START;
+    if (!apart && p->opts.system.len > 0) {
+        MS__TRY(ms__side_open(p, MS__SIDE_SYSTEM, err));
+        MS__TRY(ms__side_text(p, p->opts.system, err));
+    }
+    for (size_t i = 0; i < p->pinned && !apart; i++) MS__TRY(ms__emit_group(p, i, err));
+    bool user = start < p->n_groups && p->groups[start].kind == MS__ITEM_USER;
+    if (!p->profile.start_user || user) return MS_OK;
+    p->report.started = 1;
+    MS__TRY(ms__side_open(p, MS__SIDE_USER, err));
+    return ms__side_text(p, ms_str_of(text), err);
+}
+
+/* Where results are old: before so many groups. */
+static void ms__results_age(ms_projector *p)
+{
+    size_t fresh = p->opts.fresh, step = p->opts.fresh_step ? p->opts.fresh_step : fresh;
+    if (fresh == 0 || p->n_groups <= fresh) return;
+    size_t old = (p->n_groups - fresh) / step * step;
+    if (old > p->old_results) ms__dirty(p, p->old_results);
+    p->old_results = old;
+}
+
+/* Could what a group writes go on the message of the one before it? */
+static bool ms__may_merge(const ms_projector *p, size_t group)
+{
+    ms__item_kind before = p->groups[group - 1].kind, kind = p->groups[group].kind;
+    if (before == kind) return true;
+    return before == MS__ITEM_ASSISTANT && kind == MS__ITEM_USER &&
+           p->profile.results_take_text;
+}
+
+/* Where writing begins: the first group to write, and how many messages stand. */
+static size_t ms__resume(const ms_projector *p, size_t start, size_t *keep)
+{
+    size_t group = p->dirty;
+    *keep = 0;
+    if (!p->begun || start != p->start) return start;
+    while (group > start && group < p->n_groups &&
+           (group < p->emitted ? p->groups[group].merged : ms__may_merge(p, group)))
+        group--;
+    if (group <= start) return start;
+    *keep = group < p->emitted ? p->groups[group].begins : p->written;
+    return group;
+}
+
+/* The system text where it is apart. */
+static ms_result ms__system_apart(ms_projector *p, ms_error *err)
+{
+    ms_result code = MS_OK;
+    p->system.len = 0;
+    if (p->profile.system != MS_SYSTEM_APART) return MS_OK;
+    ms__buf_add(&p->system, &code, p->opts.system);
+    for (size_t i = 0; i < p->pinned; i++) {
+        if (p->system.len > 0) ms__buf_add(&p->system, &code, MS_STR("\n\n"));
+        ms__buf_add(&p->system, &code, p->items[p->groups[i].first].text.text);
+    }
+    return code == MS_OK ? MS_OK : ms__no_arena(err, p->arena, p->opts.system.len);
+}
+
+MS_API ms_str ms_projector_system(const ms_projector *p)
+{
+    return p->system.len > 0 ? ms_buf_text(&p->system) : ms__absent();
+}
+
+/* The members of a request body up to the list of messages. */
+static void ms__body_begin(ms_projector *p)
+{
+    ms_json_writer *json = &p->writer.json;
+    const ms_dialect *d = p->writer.dialect;
+    ms_json_begin_object(json);
+    if (p->system.len > 0) {
+        ms_json_key(json, ms_str_of(d->system ? d->system : "system"));
+        if (d->system_parts) {
+            ms_json_begin_object(json);
+            ms_json_key(json, MS_STR("parts"));
+            ms_json_begin_array(json);
+            ms_json_begin_object(json);
+            ms_json_key(json, MS_STR("text"));
+        }
+        ms_json_put_string(json, ms_buf_text(&p->system));
+        if (d->system_parts) {
+            ms_json_end_object(json);
+            ms_json_end_array(json);
+            ms_json_end_object(json);
+        }
+    }
+    ms_json_key(json, ms_str_of(d->list ? d->list : "messages"));
+}
+
+static ms_result ms__emit_all(ms_projector *p, size_t start, size_t group, ms_error *err)
+{
+    if (group == start) MS__TRY(ms__emit_start(p, start, err));
+    for (; group < p->n_groups; group++) MS__TRY(ms__emit_group(p, group, err));
+    return ms__side_flush(p, err);
+}
+
+/* Writes the messages from `keep` on, which begin with a group; with `body` the whole
+ * request. */
+static ms_result ms__write_from(ms_projector *p, size_t start, size_t group, size_t keep,
+                                bool body, ms_write_fn write, void *ctx, ms_error *err)
+{
+    ms_json_writer *json = &p->writer.json;
+    void *row = p->row;
+    MS__TRY(ms__room_for_four(p->arena, &row, &p->cap_row, 0, sizeof *p->row, err));
+    p->row = (ms_envelope *)row;
+    MS__TRY(ms__system_apart(p, err));
+    body = body && p->profile.system == MS_SYSTEM_APART;
+    p->begun = false;
+    p->written = keep;
+    p->side = MS__SIDE_NONE;
+    p->n_row = p->n_texts = 0;
+    p->writer.open = p->writer.calls_open = false; /* of a write that failed */
+    p->report.synthesised = p->report.merged = p->report.started = 0;
+    ms_json_init(json, write, ctx, false);
+    if (body) ms__body_begin(p);
+    ms_json_begin_array(json);
+    MS__TRY(ms__emit_all(p, start, group, err));
+    ms_json_end_array(json);
+    if (body) ms_json_end_object(json);
+    (void)ms_json_finish(json);
+    MS__TRY(ms__writer_result(&p->writer, err));
+    p->begun = true;
+    p->start = start;
+    p->dirty = p->emitted = p->n_groups;
+    return MS_OK;
+}
+
+static ms_result ms__projector_write(ms_projector *p, bool body, ms_write_fn write,
+                                     void *ctx, ms_project_change *change, ms_error *err)
+{
+    size_t start = 0, keep = 0;
+    if (change) memset(change, 0, sizeof *change);
+    MS__TRY(ms__window_start(p, &start, err));
+    ms__results_age(p);
+    size_t group = ms__resume(p, start, &keep);
+    MS__TRY(ms__write_from(p, start, group, keep, body, write, ctx, err));
+    if (change) change->keep = keep;
+    if (change) change->count = p->written;
+    return MS_OK;
+}
+
+MS_API ms_result ms_projector_write(ms_projector *p, ms_write_fn write, void *ctx,
+                                    ms_project_change *change, ms_error *err)
+{
+    MS__TRY(ms__projector_check(p, err));
+    if (!write) return ms__fail(err, MS_E_ARGUMENT, "nowhere to write to");
+    return ms__projector_write(p, false, write, ctx, change, err);
+}
+
+MS_API ms_result ms_project(const ms_profile *profile, const ms_project_opts *opts,
+                            ms_next_fn next, void *next_ctx, ms_arena *arena,
+                            ms_write_fn write, void *write_ctx,
+                            ms_project_report *report, ms_error *err)
+{
+    ms_projector *p = arena ? (ms_projector *)ms_arena_alloc(arena, sizeof *p) : NULL;
+    const ms_msg *msg;
+    if (report) memset(report, 0, sizeof *report);
+    if (!p) return ms__no_arena(err, arena, sizeof *p);
+    if (!next || !write)
+        return ms__fail(err, MS_E_ARGUMENT, "a history needs messages and a place to go");
+    MS__TRY(ms_projector_init(p, profile, opts, arena, err));
+    while ((msg = next(next_ctx)) != NULL) MS__TRY(ms_projector_add_msg(p, msg, err));
+    ms_result code = ms__projector_write(p, true, write, write_ctx, NULL, err);
+    if (report) *report = p->report;
+    return code;
+}
+
+
 /* ==== [task] the messages of a task ==================================================
  * A thin layer on both halves: a task is a location, a page is a query bounded by a
  * sequence number. A cursor holds that number, not a time: appending never moves a
@@ -29635,8 +29975,6 @@ MS_API ms_result ms_usage_sum(ms_store *store, const ms_usage_query *query,
  *      the sorted task; filters leave nothing.
  * (K3) Whatever a change does not name stays: id, time, place, status, other members.
  * ================================================================================== */
-
-#ifndef MSGSTORE_NO_DIALECTS
 
 #define MS__TASK_LIMIT 50
 #define MS__TASK_DEPTH 12   /* of the partial record in a filter */
@@ -30525,8 +30863,6 @@ MS_API ms_result ms_task_stream_end(ms_stream *stream, const ms_envelope *final_
     return code;
 }
 
-#endif /* MSGSTORE_NO_DIALECTS */
-
 
 /* ==== [session] conversations of users ===============================================
  * The one section that stands on both halves: rows are read by a dialect, texts are
@@ -30568,8 +30904,6 @@ MS_API ms_result ms_task_stream_end(ms_stream *stream, const ms_envelope *final_
  * (N1) Nothing here reads or writes a location that does not begin with the user.
  * (N2) What lookup returns has the key that was asked for.
  * ================================================================================== */
-
-#ifndef MSGSTORE_NO_DIALECTS
 
 /* "<n>:<user>/" at out, which has room for MS_KEY_MAX bytes; *len may be NULL. */
 static ms_result ms__session_user(ms_str user_id, char *out, size_t *len, ms_error *err)
@@ -31477,277 +31811,6 @@ MS_API ms_result ms_session_model_messages(const ms_envelope *rows, size_t n,
 }
 
 #endif /* MSGSTORE_NO_DIALECTS */
-
-
-/* ==== [selfcheck] promises, walked ===================================================
- * For tests, for tools, for the moment when something looks impossible: everything is
- * read and the first broken invariant is reported with its number. An arena store is
- * walked from the inside: (P1), (P4) and (E2) over all streams, R1 to R5 over all records.
- * A log: each LEAF has to be the one that its records give, each LEVEL has to know every
- * stream below it. Logs and other stores are walked through a cursor over everything:
- * order, locations, and each message one that a store takes. Keys of an arena store are
- * not walked.
- * ================================================================================== */
-
-/* A posting of any stream: inside the store, and a whole record. Nothing is read from a
- * record before this. */
-static ms_result ms__check_posting(const ms__mem *m, uint32_t unit, uint32_t last,
-                                   ms_error *err)
-{
-    uint64_t offset = (uint64_t)unit * 8;
-    if (unit <= last || unit >= m->end)
-        return ms__fail(err, MS_E_DAMAGED, "P1: the posting %u follows %u, the end is %u",
-                        (uint64_t)unit, (uint64_t)last, (uint64_t)m->end);
-    const unsigned char *r = ms__mem_at(m, unit);
-    uint64_t left = (uint64_t)m->end * 8 - offset;
-    MS__TRY(ms__check_header(r, left, ms__mem_seed(m, offset), offset, err));
-    return ms__check_record(r, offset, err);
-}
-
-/* Do the entries of a stream of changes rise, are they whole, of those kinds (by bits) and of
- * that location? loc NULL: of any. */
-static ms_result ms__check_changes(const ms__mem *m, const ms__stream *s,
-                                   const ms__loc *loc, unsigned kinds, uint64_t *entries,
-                                   ms_error *err)
-{
-    uint32_t last = 0;
-    if (s->wanted != 0) return ms__fail(err, MS_E_DAMAGED, "P2: room is still reserved");
-    for (uint32_t i = 0; i < s->count; i++) {
-        uint32_t unit = ms__chunk_entry(ms__stream_chunk(s, i), i);
-        MS__TRY(ms__check_posting(m, unit, last, err));
-        const ms_msg *msg = ms__msg(ms__mem_at(m, unit));
-        if (!(kinds >> (unsigned)ms_kind_of(msg) & 1) ||
-            (loc && !ms_str_equal(ms_location(msg), loc->name)))
-            return ms__fail(err, MS_E_DAMAGED,
-                            "P1: the change at %u is in a stream where it does not belong",
-                            (uint64_t)unit * 8);
-        last = unit;
-    }
-    *entries += s->count;
-    return MS_OK;
-}
-
-#define MS__KINDS_EDITS (1u << MS__KIND_AMEND | 1u << MS__KIND_HIDE)
-#define MS__KINDS_FACTS (1u << MS__KIND_NOTE | 1u << MS__KIND_LOCATION)
-#define MS__KINDS_PIECES (1u << MS__KIND_PIECE)
-
-/* The streams of changes, and what they say is hidden. */
-static ms_result ms__check_controls(const ms__mem *m, ms_error *err)
-{
-    uint64_t all = 0, placed = 0, hidden = 0;
-    MS__TRY(ms__check_changes(m, &m->live.others, NULL,
-                              MS__KINDS_EDITS | MS__KINDS_FACTS | MS__KINDS_PIECES, &all,
-                              err));
-    for (const ms__loc *l = ms__loc_at(m->live.names.locs.first); l;
-         l = ms__loc_at(l->node.next)) {
-        const ms__control *c = (const ms__control *)l->control;
-        if (!c) continue;
-        MS__TRY(ms__check_changes(m, &c->changes, l, MS__KINDS_EDITS, &placed, err));
-        MS__TRY(ms__check_changes(m, &c->facts, l, MS__KINDS_FACTS, &placed, err));
-        uint64_t visible = ms__mem_visible(m, l, 0, UINT64_MAX);
-        if (visible + c->hidden != l->all.count)
-            return ms__fail(err, MS_E_DAMAGED,
-                            "P4: '%v' has %u messages, %u visible and %u hidden",
-                            MS__V(l->name), (uint64_t)l->all.count, visible, c->hidden);
-        hidden += c->hidden;
-    }
-    for (const ms__flow *f = ms__flow_at(m->live.names.flows.first); f;
-         f = ms__flow_at(f->node.next))
-        MS__TRY(ms__check_changes(m, &f->pieces, f->loc, MS__KINDS_PIECES, &placed, err));
-    if (all == placed && all == m->live.changes && hidden == m->live.hidden) return MS_OK;
-    return ms__fail(err, MS_E_DAMAGED,
-                    "P1: %u changes, %u in streams; P4: %u hidden of locations, %u of all",
-                    all, placed, hidden, m->live.hidden);
-}
-
-/* One stream: rising postings of whole records that belong here, chunks linked. */
-static ms_result ms__check_stream(const ms__mem *m, const ms__stream *s,
-                                  const ms__loc *loc, const ms__agent *agent,
-                                  ms_type_set types, uint64_t *entries, ms_error *err)
-{
-    uint32_t last = 0;
-    const ms__chunk *before = NULL;
-    if (s->wanted != 0) return ms__fail(err, MS_E_DAMAGED, "P2: room is still reserved");
-    for (uint32_t i = 0; i < s->count; i++) {
-        const ms__chunk *c = ms__stream_chunk(s, i);
-        uint32_t unit = ms__chunk_entry(c, i);
-        MS__TRY(ms__check_posting(m, unit, last, err));
-        if (c->first == i && (c->before != before || (before && before->after != c)))
-            return ms__fail(err, MS_E_DAMAGED, "P1: chunks are not linked at entry %u",
-                            (uint64_t)i);
-        const ms_msg *msg = ms__msg(ms__mem_at(m, unit));
-        bool right = (MS_BIT(ms_type_of(msg)) & types) != 0;
-        if (loc) right = right && ms_str_equal(ms_location(msg), loc->name);
-        if (agent) right = right && ms_str_equal(ms_agent_key(msg), agent->key);
-        if (!right)
-            return ms__fail(err, MS_E_DAMAGED,
-                            "P1: the record at %u is in a stream where it "
-                            "does not belong",
-                            (uint64_t)unit * 8);
-        last = unit;
-        before = c;
-    }
-    *entries += s->count;
-    return MS_OK;
-}
-
-/* Sequence numbers of all records, already checked, and what of them streams must hold.
- */
-static ms_result ms__check_order(const ms__mem *m, uint64_t *agents, uint64_t *classed,
-                                 ms_error *err)
-{
-    uint64_t last = 0;
-    for (uint32_t i = 0; i < m->live.all.count; i++) {
-        uint32_t unit = ms__chunk_entry(ms__stream_chunk(&m->live.all, i), i);
-        const ms_msg *msg = ms__msg(ms__mem_at(m, unit));
-        if (ms_seq(msg) <= last)
-            return ms__damaged(err, (uint64_t)unit * 8,
-                               "E2: its sequence number does not "
-                               "follow");
-        last = ms_seq(msg);
-        if (ms_agent_key(msg).ptr) ++*agents;
-        if (MS_BIT(ms_type_of(msg)) & (MS_TYPES_CONVERSATION | MS_TYPES_GLOBAL))
-            ++*classed;
-    }
-    if (last != m->live.last_seq)
-        return ms__fail(err, MS_E_DAMAGED,
-                        "E2: the last sequence number is %u, the store "
-                        "says %u",
-                        last, m->live.last_seq);
-    return MS_OK;
-}
-
-static ms_result ms__check_mem(const ms__mem *m, ms_error *err)
-{
-    uint64_t with_agent = 0, with_class = 0, all = 0, located = 0, classed = 0, owned = 0;
-    MS__TRY(ms__check_stream(m, &m->live.all, NULL, NULL, MS_TYPES_ALL, &all, err));
-    MS__TRY(ms__check_order(m, &with_agent, &with_class, err));
-    for (const ms__loc *l = ms__loc_at(m->live.names.locs.first); l;
-         l = ms__loc_at(l->node.next)) {
-        MS__TRY(ms__check_stream(m, &l->all, l, NULL, MS_TYPES_ALL, &located, err));
-        MS__TRY(ms__check_stream(m, &l->conversation, l, NULL, MS_TYPES_CONVERSATION,
-                                 &classed, err));
-        MS__TRY(ms__check_stream(m, &l->global, l, NULL, MS_TYPES_GLOBAL, &classed, err));
-        if (l->tally.messages != l->all.count)
-            return ms__fail(err, MS_E_DAMAGED,
-                            "P1: location '%v' counts %u messages and has "
-                            "%u",
-                            MS__V(l->name), l->tally.messages, (uint64_t)l->all.count);
-    }
-    for (const ms__agent *a = ms__agent_at(m->live.names.agents.first); a;
-         a = ms__agent_at(a->node.next)) {
-        MS__TRY(ms__check_stream(m, &a->trace, a->loc, a, MS__TYPES_TRACE, &owned, err));
-        MS__TRY(ms__check_stream(m, &a->rest, a->loc, a, MS_TYPES_ALL & ~MS__TYPES_TRACE,
-                                 &owned, err));
-        if (a->tally.messages != (uint64_t)a->trace.count + a->rest.count)
-            return ms__fail(err, MS_E_DAMAGED, "P1: agent '%v' counts %u messages and has "
-                            "%u", MS__V(a->key), a->tally.messages,
-                            (uint64_t)a->trace.count + a->rest.count);
-    }
-    if (located != all || classed != with_class || owned != with_agent)
-        return ms__fail(err, MS_E_DAMAGED,
-                        "P1: %u messages, but streams hold %u by location, "
-                        "%u by class of %u",
-                        all, located, classed, with_class);
-    return ms__check_controls(m, err);
-}
-
-static ms_result ms__check_cursors(ms_store *store, ms_error *err)
-{
-    ms_cursor it;
-    const ms_msg *msg;
-    uint64_t last = 0;
-    ms_result code = MS_OK;
-    ms_query q = ms__view_query(ms__absent(), MS_VIEW_TIMELINE, 0);
-    q.by_seq = true;
-    MS__TRY(ms_query_open(store, &q, &it, err));
-    while (code == MS_OK && (msg = ms__next(&it)) != NULL) {
-        ms_envelope m = ms_envelope_of(msg);
-        if (m.seq <= last)
-            code = ms__fail(err, MS_E_DAMAGED, "message %u comes after %u", m.seq, last);
-        else if (ms__is_empty(m.location))
-            code = ms__fail(err, MS_E_DAMAGED, "message %u has no location", m.seq);
-        else
-            code = ms_envelope_check(&m, err);
-        last = m.seq;
-    }
-    ms_result end = ms_cursor_close(&it, code == MS_OK ? err : NULL);
-    return code != MS_OK ? code : end;
-}
-
-#ifndef MSGSTORE_NO_LOG
-
-/* Is a LEAF what the records of its segment give? */
-static ms_result ms__check_leaf(ms__log *log, const ms__leaf *l, const ms__leaf *before,
-                                ms_error *err)
-{
-    if (l->own || l->holes > 0) return MS_OK; /* damage is told elsewhere */
-    ms__leaf *made = ms__leaf_derive(log, l->segment, l->base, l->offset,
-                                     before ? &before->state : NULL);
-    if (!made) return ms__no_memory(err, sizeof *made);
-    size_t size = (size_t)(l->posting - l->stream) + (size_t)l->postings * l->width;
-    bool same = made->n == l->n && made->streams == l->streams &&
-                made->postings == l->postings && made->tallies == l->tallies &&
-                made->sessions == l->sessions && made->bits == l->bits &&
-                made->width == l->width && made->first_seq == l->first_seq &&
-                made->last_seq == l->last_seq && made->messages == l->messages &&
-                made->bytes == l->bytes && memcmp(made->stream, l->stream, size) == 0;
-    bool damaged = made->holes > 0;
-    ms__leaf_free(log, made);
-    if (same || damaged) return MS_OK;
-    return ms__fail(err, MS_E_DAMAGED,
-                    "L3: the index record at %u is not what its segment gives", l->offset);
-}
-
-/* Do the LEVELs above a leaf know its streams? */
-static ms_result ms__check_levels(ms__log *log, const ms__leaf *l, ms_error *err)
-{
-    for (unsigned k = 1; k < MS__LEVELS && l->segment >> 3 * k < log->nodes[k]; k++) {
-        const ms__level *level =
-            (const ms__level *)ms__node_get(log, k, l->segment >> 3 * k);
-        if (!level) return ms__no_memory(err, sizeof *level);
-        for (uint32_t i = 0; i < l->streams; i++) {
-            unsigned mask = ms__level_find(log, level, ms__leaf_stream(l, i));
-            if (mask >> (l->segment >> 3 * (k - 1) & 7) & 1) continue;
-            return ms__fail(err, MS_E_DAMAGED,
-                            "L3: level %u, node %u does not know stream %u of segment %u",
-                            (uint64_t)k, (uint64_t)(l->segment >> 3 * k), (uint64_t)i,
-                            (uint64_t)l->segment);
-        }
-    }
-    return MS_OK;
-}
-
-static ms_result ms__check_log(ms__log *log, ms_error *err)
-{
-    const ms__leaf *before = NULL;
-    ms_result code = ms__log_ready(log, err);
-    ms__lock_take(&log->lock);
-    for (uint32_t i = 0; code == MS_OK && i < log->nodes[0]; i++) {
-        const ms__leaf *l = (const ms__leaf *)ms__node_get(log, 0, i);
-        code = l ? ms__check_leaf(log, l, before, err) : ms__no_memory(err, sizeof *l);
-        if (code == MS_OK) code = ms__check_levels(log, l, err);
-        before = l;
-    }
-    if (code == MS_OK && log->durable_end > log->end)
-        code = ms__fail(err, MS_E_DAMAGED, "L4: durable up to %u, the end is %u",
-                        log->durable_end, log->end);
-    ms__lock_give(&log->lock);
-    return code;
-}
-
-#endif /* MSGSTORE_NO_LOG */
-
-MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err)
-{
-    MS__TRY(ms__open_check(store, err));
-#ifndef MSGSTORE_NO_LOG
-    if (store->backend == &ms__log_backend)
-        MS__TRY(ms__check_log(ms__log_of(store), err));
-#endif
-    if (store->backend == &ms__mem_backend) return ms__check_mem(ms__mem_of(store), err);
-    return ms__check_cursors(store, err);
-}
 
 #endif /* MSGSTORE_IMPLEMENTED */
 #endif /* MSGSTORE_IMPLEMENTATION */

@@ -22,7 +22,7 @@
 #
 # tests/coverage.txt lists the branches that nothing can take, each with its reason; an
 # entry that fits no branch, or one that was taken, is an error. Fails when a test failed,
-# when that list is wrong, when a branch of [format], [log], [record] or [json] is neither
+# when that list is wrong, when a branch of [format], [log-*], [record] or [json] is neither
 # taken nor listed, or when less than 95 percent of the branches of the header are taken.
 set -u
 cd "$(dirname "$0")/.." || exit 1
