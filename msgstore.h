@@ -911,6 +911,44 @@ typedef struct ms__queue {
 struct ms_memory;
 struct ms__control;
 
+/* What a cursor has of a store with postings, an arena store or a log; private. */
+typedef struct ms__merge {
+    ms__head *more;           /* in the arena, when heads do not suffice */
+    uint32_t n_heads, n_live;
+    bool backward, filtered;
+    bool match;               /* whole store: check each message against the query */
+    bool changed;             /* messages of the query may be changed ones */
+    bool plain;               /* one stream, all of whose messages are asked for */
+    const struct ms__control *control; /* of the location: how; NULL: look for each */
+    const unsigned char **sorted; /* by_time: records in order */
+    size_t n_sorted, sorted_at;
+    size_t left;              /* messages that may still come */
+    uint64_t last_place;
+    const struct ms__tail *tail; /* log: what is in memory, as of the opening */
+    uint64_t from, to;        /* log: places that belong to the query */
+    uint32_t pin;
+    uint32_t counted_from, counted_to; /* log: segments whose damage was counted, plus
+                                 one */
+    uint8_t n_visits, n_queue, first;
+    ms__head heads[MS__CURSOR_HEADS]; /* from here on not zeroed: n_heads are set, */
+    ms__visit visits[MS__VISITS];     /* n_visits, */
+    ms__queue queue;                  /* n_queue from first on */
+} ms__merge;
+
+/* The state of a history, beside the cursor's query of its running step; private. Index 0
+ * is the store, 1 the runtime store. */
+typedef struct ms__history {
+    const struct ms_memory *memory; /* NULL: the cursor is none over a history */
+    ms_store *frozen[2];      /* snapshots of unions */
+    unsigned step;
+    size_t skip;
+    uint64_t snapshot[2], as_of[2], task[2];
+    uint64_t seen_lo[2][4], seen_hi[2][4];
+    uint64_t *noted;
+    size_t n_noted, n_ranked, cap_noted;
+    unsigned ranked_for;
+} ms__history;
+
 /* A running query: an open struct, no need to initialise. It sees the store as of its
  * opening. For one thread at a time. Of an arena store (and a query without an arena) it
  * may be copied, both then go on on their own; of a log it must not be copied, and has to
@@ -923,34 +961,13 @@ typedef struct ms_cursor {
     ms_query query;           /* as resolved; private from here */
     void *ctx;                /* for stores of your own */
     uint64_t words[4];        /* for stores of your own */
-    ms__head *more;           /* in the arena, when heads do not suffice */
-    uint32_t n_heads, n_live;
-    bool backward, filtered;
-    bool scan;                /* whole store: check each message against the query */
-    bool changed;             /* messages of the query may be changed ones */
-    bool plain;               /* one stream, all of whose messages are asked for */
-    const struct ms__control *control; /* of the location: how; NULL: look for each */
     uint64_t now;             /* what has a place from here on has not happened */
-    const unsigned char **sorted; /* by_time: records in order */
-    size_t n_sorted, sorted_at;
-    size_t left;              /* messages that may still come */
-    uint64_t last_place;
-    const struct ms__tail *tail; /* log: what is in memory, as of the opening */
-    uint64_t from, to;        /* log: places that belong to the query */
-    uint32_t pin;
-    const struct ms_memory *memory; /* history: see [memory] */
-    ms_store *frozen[2];      /* history: snapshots of unions */
-    unsigned step;
-    size_t skip;
-    uint64_t snapshot[2], as_of[2], task[2];
-    uint64_t seen_lo[2][4], seen_hi[2][4];
-    uint64_t *noted;
-    size_t n_noted, n_ranked, cap_noted;
-    unsigned ranked_for;
-    uint8_t n_visits, n_queue, first;
-    ms__head heads[MS__CURSOR_HEADS]; /* from here on not zeroed: n_heads are set, */
-    ms__visit visits[MS__VISITS];     /* n_visits, */
-    ms__queue queue;                  /* n_queue from first on */
+    bool as_stored;           /* ms_next leaves unfinished messages as they are */
+    ms__history history;
+    union {                   /* by the kind of store */
+        ms__merge merge;
+        struct ms__union_run *merged; /* a union of stores */
+    } of;
 } ms_cursor;
 
 typedef struct ms_append_opts {
@@ -963,8 +980,6 @@ typedef struct ms_append_opts {
                                  messages that are there, and its flags; for copies */
     uint64_t *seqs;           /* receives n sequence numbers, on failure zeros (but see
                                  DURABILITY); may be NULL */
-    const ms_envelope *measured; /* private: messages of which is known what follows */
-    const struct ms__layout *layout; /* private: of the one; NULL: all text is UTF-8 */
 } ms_append_opts;
 
 /* Appends one message to a location (absent: m->location). *seq receives its sequence
@@ -1176,7 +1191,7 @@ typedef struct ms_backend {
      * the next. See [record]. */
     ms_result (*erase)(ms_store *store, const ms_msg *record, unsigned step,
                        ms_error *err);
-    const struct ms__snapshots *snapshots; /* of unions; NULL */
+    const struct ms__inside *inside; /* private; NULL */
 } ms_backend;
 
 #define MS_STORE_OPEN 0x4d53544fu /* value of `open` while a store is */
@@ -6478,6 +6493,57 @@ static void ms__text_soon(ms_str text)
     for (size_t i = 0; i < most; i += 64) MS__PREFETCH(text.ptr + i);
 }
 
+/* One append on its way: what the caller gave and what its checks found; then, of the
+ * store, where the next record comes. */
+typedef struct ms__append_run {
+    ms_str location;
+    const ms_envelope *messages;
+    size_t n;
+    const ms_append_opts *opts;
+    const ms__layout *layout; /* of the only one; NULL: none was made yet */
+    bool utf8;       /* all text is, that is known */
+    bool stamp;      /* messages without a time get `now`; else only changes */
+    double now;      /* NaN: nothing gets one */
+    uint64_t offset; /* of the next record */
+    uint64_t seq;    /* of the next message */
+} ms__append_run;
+
+/* What the stores of this file have beyond a backend of the caller's. `take` appends with
+ * what the checks found; NULL: only `append` does. A history needs the rest of a store whose
+ * sequence numbers alone do not show what it saw, see [union]; else they are NULL. A table, so that programs without unions do not carry their code. */
+typedef struct ms__inside {
+    ms_result (*take)(ms_store *store, ms__append_run *run, ms_error *err);
+    ms_result (*freeze)(ms_store *store, ms_store **out, ms_error *err);
+    ms_result (*task)(ms_store *frozen, ms_str location, uint64_t task, bool included,
+                      ms_error *err);
+    bool (*after)(ms_store *frozen, uint64_t seq);
+    void (*seen)(ms_store *frozen, uint64_t seq, unsigned block, uint64_t *lo,
+                 uint64_t *hi);
+    void (*show)(ms_store *frozen, uint64_t seq, unsigned block);
+} ms__inside;
+
+/* The entries append and change of a store that has `take`: nothing was measured yet. */
+static ms_result ms__append_unmeasured(ms_store *store, ms_str location,
+                                       const ms_envelope *messages, size_t n,
+                                       const ms_append_opts *opts, ms_error *err)
+{
+    ms__append_run run;
+    memset(&run, 0, sizeof run);
+    run.location = location;
+    run.messages = messages;
+    run.n = n;
+    run.opts = opts;
+    return store->backend->inside->take(store, &run, err);
+}
+
+/* Hands a checked append to the store. */
+static ms_result ms__append(ms_store *store, ms__append_run *run, ms_error *err)
+{
+    const ms_backend *b = store->backend;
+    if (b->inside && b->inside->take) return b->inside->take(store, run, err);
+    return b->append(store, run->location, run->messages, run->n, run->opts, err);
+}
+
 /* Checks a message on its way into a store and measures its record. */
 static ms_result ms__message_measure(ms_str location, const ms_envelope *m, ms__layout *l,
                                      ms_error *err)
@@ -6502,30 +6568,28 @@ static ms_result ms__message_check(ms_str location, const ms_envelope *m, ms_err
     return ms__message_measure(location, m, &l, err);
 }
 
-static ms_result ms__append(ms_store *store, ms_str location, const ms_envelope *messages,
-                            size_t n, const ms_append_opts *opts, ms_error *err)
-{
-    MS__TRY(ms__open_check(store, err));
-    MS__TRY(ms__key_check(location, "location", false, err));
-    return store->backend->append(store, location, messages, n, opts, err);
-}
-
 MS_API ms_result ms_append(ms_store *store, ms_str location, const ms_envelope *m,
                            uint64_t *seq, ms_error *err)
 {
     ms_append_opts opts;
+    ms__append_run run;
     ms__part parts[MS_FIELD_COUNT];
     ms__layout layout;
     uint64_t number = 0;
-    layout.parts = parts;
     memset(&opts, 0, sizeof opts);
+    memset(&run, 0, sizeof run);
     opts.seqs = &number;
-    opts.measured = m;
-    opts.layout = &layout;
+    layout.parts = parts;
+    run.location = location;
+    run.messages = m;
+    run.n = 1;
+    run.opts = &opts;
+    run.layout = &layout;
     if (seq) *seq = 0;
     MS__TRY(ms__open_check(store, err));
     MS__TRY(ms__message_measure(location, m, &layout, err));
-    ms_result code = ms__append(store, location, m, 1, &opts, err);
+    MS__TRY(ms__key_check(location, "location", false, err));
+    ms_result code = ms__append(store, &run, err);
     if (seq && (code == MS_OK || code == MS_E_POISONED)) *seq = number;
     return code;
 }
@@ -6575,7 +6639,7 @@ static ms_result ms__query_check(const ms_query *q, ms_error *err)
 MS_API ms_result ms_query_open(ms_store *store, const ms_query *query, ms_cursor *it,
                                ms_error *err)
 {
-    memset(it, 0, offsetof(ms_cursor, heads));
+    memset(it, 0, offsetof(ms_cursor, of.merge.heads));
     MS__TRY(ms__open_check(store, err));
     if (!query) return ms__fail(err, MS_E_ARGUMENT, "there is no query");
     it->query = ms__resolve(query);
@@ -6597,7 +6661,6 @@ MS_API ms_result ms_cursor_close(ms_cursor *it, ms_error *err)
     if (it->store && it->store->backend->cursor_close)
         it->store->backend->cursor_close(it->store, it);
     it->store = NULL;
-    it->memory = NULL;
     if (it->result == MS_E_DAMAGED)
         return ms__fail(err, MS_E_DAMAGED, "%u records were skipped: their checks do not "
                         "match", it->damaged);
@@ -6616,18 +6679,6 @@ static ms_query ms__view_query(ms_str location, unsigned view, size_t limit)
     q.limit = limit;
     return q;
 }
-
-/* What a history needs of a store whose sequence numbers alone do not say what it saw: see
- * [union]. Only a table, so that programs without unions do not carry their code. */
-typedef struct ms__snapshots {
-    ms_result (*freeze)(ms_store *store, ms_store **out, ms_error *err);
-    ms_result (*task)(ms_store *frozen, ms_str location, uint64_t task, bool included,
-                      ms_error *err);
-    bool (*after)(ms_store *frozen, uint64_t seq);
-    void (*seen)(ms_store *frozen, uint64_t seq, unsigned block, uint64_t *lo,
-                 uint64_t *hi);
-    void (*show)(ms_store *frozen, uint64_t seq, unsigned block);
-} ms__snapshots;
 
 /* ---- Messages that are being written: what was fed stands behind what they began with. */
 
@@ -6723,22 +6774,15 @@ static const ms_msg *ms__with_fed(ms_cursor *it, ms_store *store, const ms_msg *
     return code == MS_E_DAMAGED ? msg : NULL;
 }
 
-/* The next message as the store has it. */
-static const ms_msg *ms__next(ms_cursor *it)
+MS_API const ms_msg *ms_next(ms_cursor *it)
 {
     if (!it->store || (it->result != MS_OK && it->result != MS_E_DAMAGED)) return NULL;
     const ms_msg *msg = it->store->backend->next(it->store, it);
     if (msg) it->returned++;
     if (it->damaged > 0 && it->result == MS_OK) it->result = MS_E_DAMAGED;
-    return msg;
-}
-
-MS_API const ms_msg *ms_next(ms_cursor *it)
-{
-    const ms_msg *msg = ms__next(it);
-    if (MS__CHANGES && msg && it->query.arena && !it->query.raw && !it->memory)
-        return ms__with_fed(it, it->store, msg);
-    return msg;
+    if (!MS__CHANGES || !msg || !it->query.arena || it->query.raw || it->as_stored)
+        return msg;
+    return ms__with_fed(it, it->store, msg);
 }
 
 MS_API const ms_msg *ms_next_of(void *cursor) { return ms_next((ms_cursor *)cursor); }
@@ -6854,7 +6898,7 @@ static ms_result ms__expect_only(ms_store *store, const ms_append_opts *opts, ms
     ms_query q = ms__view_query(opts->location, MS_VIEW_TIMELINE, 1);
     q.reverse = true;
     MS__TRY(ms_query_open(store, &q, &it, err));
-    const ms_msg *newest = ms__next(&it);
+    const ms_msg *newest = ms_next(&it);
     uint64_t last = newest ? ms_seq(newest) : 0;
     MS__TRY(ms_cursor_close(&it, err));
     return ms__expect_last(opts, last, err);
@@ -6864,10 +6908,12 @@ MS_API ms_result ms_append_batch(ms_store *store, const ms_envelope *messages, s
                                  const ms_append_opts *opts, ms_error *err)
 {
     ms_append_opts own;
+    ms__append_run run;
     ms__layout layout;
     uint32_t repaired = 0;
     layout.parts = NULL;
     memset(&own, 0, sizeof own);
+    memset(&run, 0, sizeof run);
     if (opts) own = *opts;
     for (size_t i = 0; own.seqs && i < n; i++) own.seqs[i] = 0;
     MS__TRY(ms__open_check(store, err));
@@ -6880,9 +6926,12 @@ MS_API ms_result ms_append_batch(ms_store *store, const ms_envelope *messages, s
         repaired |= layout.repaired;
     }
     if (n == 0) return own.expect ? ms__expect_only(store, &own, err) : MS_OK;
-    own.measured = repaired ? NULL : messages;
-    own.layout = NULL;
-    ms_result code = ms__append(store, own.location, messages, n, &own, err);
+    run.location = own.location;
+    run.messages = messages;
+    run.n = n;
+    run.opts = &own;
+    run.utf8 = !repaired;
+    ms_result code = ms__append(store, &run, err);
     for (size_t i = 0; code != MS_OK && code != MS_E_POISONED && own.seqs && i < n; i++)
         own.seqs[i] = 0;
     /* a store names the message where there are several */
@@ -6935,7 +6984,7 @@ static ms_result ms__find_one(ms_store *store, uint64_t seq, ms_cursor *it,
     }
     *msg = NULL;
     MS__TRY(ms_query_open(store, &q, it, err));
-    *msg = ms__next(it);
+    *msg = ms_next(it);
     return MS_OK;
 }
 
@@ -7118,7 +7167,7 @@ static ms_result ms__count_to(ms_store *store, ms_str location, bool by_position
     c.location = location;
     *seq = *position = 0;
     MS__TRY(ms_query_open(store, &q, &it, err));
-    while (code == MS_OK && (msg = ms__next(&it)) != NULL) {
+    while (code == MS_OK && (msg = ms_next(&it)) != NULL) {
         code = ms__count_step(&c, &it, ms_seq(msg), position, err);
         *seq = ms_seq(msg);
         if ((by_position ? *position : *seq) >= wanted) break;
@@ -8019,7 +8068,7 @@ static MS__APART ms_result ms__cut_at(ms_store *source, ms_str location,
     ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, keep->newest);
     q.by_seq = true;
     MS__TRY(ms_query_open(source, &q, it, err));
-    const ms_msg *oldest = ms__next(it);
+    const ms_msg *oldest = ms_next(it);
     *from = oldest ? ms_seq(oldest) : 0;
     ms_result code = ms_cursor_close(it, err);
     return code == MS_E_DAMAGED ? MS_OK : code;
@@ -8133,7 +8182,9 @@ static MS__APART ms_result ms__copy_one(ms__copying *c, const ms_msg *msg, bool 
             return MS_OK;
         }
         MS__TRY(ms__copy_gap(c, cut, err));
-        MS__TRY(ms__append(c->destination, ms__absent(), &m, 1, &opts, err));
+        ms_store *to = c->destination;
+        MS__TRY(ms__open_check(to, err));
+        MS__TRY(to->backend->append(to, ms__absent(), &m, 1, &opts, err));
     }
     c->report->copied++;
     c->report->bytes += ms_size(msg);
@@ -9428,17 +9479,6 @@ static ms_result ms__size_check(uint32_t size, size_t limit, ms_error *err)
 
 #define MS__PLANS_SMALL 8 /* so many need no memory */
 
-typedef struct ms__append_run {
-    ms_str location;
-    const ms_append_opts *opts;
-    uint64_t offset; /* of the next record */
-    uint64_t seq;    /* of the next message */
-    double now;      /* for what has no time; NaN: nothing has none */
-    bool stamp;      /* messages, too; else only changes */
-    bool utf8;       /* all text is, that is known */
-    const ms__layout *layout; /* of the only one; NULL: none was made yet */
-} ms__append_run;
-
 static bool ms__some_untimed(const ms_envelope *messages, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -9454,19 +9494,15 @@ static uint64_t ms__next_seq(uint64_t last, uint64_t gap, const ms_append_opts *
     return largest == UINT64_MAX ? largest : largest + 1; /* the largest is never given */
 }
 
-/* stamp: messages do not keep unset times. */
-static void ms__run_begin(ms__append_run *run, ms_str location,
-                          const ms_envelope *messages, size_t n,
-                          const ms_append_opts *opts, const ms_clock *clock, bool stamp)
+/* stamp: messages do not keep unset times. last, gap: see ms__next_seq. */
+static void ms__run_begin(ms__append_run *run, const ms_clock *clock, bool stamp,
+                          uint64_t last, uint64_t gap)
 {
-    run->location = location;
-    run->opts = opts;
     run->now = ms__f64_from(MS__TIME_UNSET);
-    run->layout = opts->measured == messages && n == 1 ? opts->layout : NULL;
-    run->utf8 = opts->measured == messages && !opts->layout;
-    run->stamp = stamp && !opts->keep_seq;
-    bool change = ms__kind_of(&messages[n - 1]) != MS__KIND_MESSAGE;
-    if ((run->stamp || change) && ms__some_untimed(messages, n))
+    run->stamp = stamp && !run->opts->keep_seq;
+    run->seq = ms__next_seq(last, gap, run->opts);
+    bool change = ms__kind_of(&run->messages[run->n - 1]) != MS__KIND_MESSAGE;
+    if ((run->stamp || change) && ms__some_untimed(run->messages, run->n))
         run->now = clock->now(clock->ctx);
 }
 
@@ -9492,8 +9528,8 @@ static void ms__run_change(const ms__append_run *run, const ms_envelope *e,
     ms__encode_header(e, l, e->seq, time_bits, e->flags & MS__COPY_FLAGS, r);
 }
 
-/* Sequence number, time and flags of a message. */
-static ms_result ms__run_header(ms__append_run *run, const ms_envelope *e,
+/* Encodes a message at r, with its sequence number, time and flags. */
+static ms_result ms__run_encode(ms__append_run *run, const ms_envelope *e,
                                 const ms__layout *l, unsigned char *r, ms_error *err)
 {
     uint64_t seq = run->seq, time_bits = ms__time_bits(e);
@@ -9516,6 +9552,7 @@ static ms_result ms__run_header(ms__append_run *run, const ms_envelope *e,
         flags |= MS_FLAG_STAMPED;
     }
     ms__encode_header(e, l, seq, time_bits, flags, r);
+    ms__encode_body(l, r + MS__HEADER);
     run->seq = seq + 1;
     return MS_OK;
 }
@@ -9668,7 +9705,8 @@ typedef struct ms__feed {
 
 static ms__head *ms__heads(ms_cursor *it)
 {
-    return it->more ? it->more : it->heads;
+    ms__merge *merge = &it->of.merge;
+    return merge->more ? merge->more : merge->heads;
 }
 
 static bool ms__head_before(const ms__head *a, const ms__head *b, bool backward)
@@ -9678,14 +9716,15 @@ static bool ms__head_before(const ms__head *a, const ms__head *b, bool backward)
 
 static void ms__heads_sift(ms_cursor *it, uint32_t i)
 {
+    ms__merge *merge = &it->of.merge;
     ms__head *heads = ms__heads(it);
     for (;;) {
         uint32_t child = 2 * i + 1;
-        if (child >= it->n_live) return;
-        if (child + 1 < it->n_live &&
-            ms__head_before(&heads[child + 1], &heads[child], it->backward))
+        if (child >= merge->n_live) return;
+        if (child + 1 < merge->n_live &&
+            ms__head_before(&heads[child + 1], &heads[child], merge->backward))
             child++;
-        if (!ms__head_before(&heads[child], &heads[i], it->backward)) return;
+        if (!ms__head_before(&heads[child], &heads[i], merge->backward)) return;
         ms__head hold = heads[i];
         heads[i] = heads[child];
         heads[child] = hold;
@@ -9697,56 +9736,59 @@ static void ms__heads_sift(ms_cursor *it, uint32_t i)
 static void ms__heads_turn(ms_store *store, const ms__feed *feed, ms_cursor *it,
                            bool backward)
 {
+    ms__merge *merge = &it->of.merge;
     ms__head *heads = ms__heads(it);
-    it->backward = backward;
-    it->n_live = 0;
-    it->last_place = MS__NO_PLACE;
-    for (uint32_t i = 0; i < it->n_heads; i++) {
+    merge->backward = backward;
+    merge->n_live = 0;
+    merge->last_place = MS__NO_PLACE;
+    for (uint32_t i = 0; i < merge->n_heads; i++) {
         if (!feed->load(store, it, &heads[i])) continue;
         ms__head hold = heads[i];
-        heads[i] = heads[it->n_live];
-        heads[it->n_live++] = hold;
+        heads[i] = heads[merge->n_live];
+        heads[merge->n_live++] = hold;
     }
-    for (uint32_t i = it->n_live / 2; i-- > 0;) ms__heads_sift(it, i);
+    for (uint32_t i = merge->n_live / 2; i-- > 0;) ms__heads_sift(it, i);
 }
 
 /* Steps the first head over what it offers. */
 static void ms__heads_pop(ms_store *store, const ms__feed *feed, ms_cursor *it)
 {
+    ms__merge *merge = &it->of.merge;
     ms__head *heads = ms__heads(it), *h = &heads[0];
-    if (it->backward)
+    if (merge->backward)
         h->pos--;
     else
         h->pos++;
     if (!feed->load(store, it, h)) {
         ms__head hold = *h;
-        it->n_live--;
-        *h = heads[it->n_live];
-        heads[it->n_live] = hold;
+        merge->n_live--;
+        *h = heads[merge->n_live];
+        heads[merge->n_live] = hold;
     }
-    if (it->n_live > 1) ms__heads_sift(it, 0);
-    if (it->n_live > 0) MS__PREFETCH(heads[0].record);
+    if (merge->n_live > 1) ms__heads_sift(it, 0);
+    if (merge->n_live > 0) MS__PREFETCH(heads[0].record);
 }
 
 /* The next record of the query in the direction of the heads, or NULL. */
 static const unsigned char *ms__merge_step(ms_store *store, const ms__feed *feed,
                                            ms_cursor *it, uint64_t *damaged)
 {
-    while (it->n_live > 0) {
+    ms__merge *merge = &it->of.merge;
+    while (merge->n_live > 0) {
         ms__head *h = &ms__heads(it)[0];
         const unsigned char *r = h->record;
         ms_type_set types = h->types;
-        bool again = h->place == it->last_place;
+        bool again = h->place == merge->last_place;
         bool whole = again || feed->whole(store, it, h);
         uint64_t place = h->place;
-        if (MS__CHANGES && it->changed && !again) {
+        if (MS__CHANGES && merge->changed && !again) {
             r = feed->shown(store, it, h, &whole);
             if (it->result != MS_OK && it->result != MS_E_DAMAGED) return NULL;
         }
         ms__heads_pop(store, feed, it);
         if (again || !r) continue;
         if (!whole) {
-            it->last_place = place;
+            merge->last_place = place;
             ++*damaged;
             continue;
         }
@@ -9755,10 +9797,11 @@ static const unsigned char *ms__merge_step(ms_store *store, const ms__feed *feed
             if (!ms__raw_passes(&it->query, msg)) continue;
         } else {
             if (!(MS_BIT(ms_type_of(msg)) & types)) continue;
-            if (it->scan ? !ms_query_match(&it->query, msg) : !ms__passes(&it->query, msg))
+            if (merge->match ? !ms_query_match(&it->query, msg)
+                             : !ms__passes(&it->query, msg))
                 continue;
         }
-        it->last_place = place;
+        merge->last_place = place;
         return r;
     }
     return NULL;
@@ -9776,18 +9819,19 @@ static bool ms__starts_back(const ms_query *q)
 static ms_result ms__head_put(ms_cursor *it, ms__head *h, ms_type_set holds,
                               ms_error *err)
 {
+    ms__merge *merge = &it->of.merge;
     const ms_query *q = &it->query;
-    if ((h->types & holds) != holds) it->filtered = true;
-    if (it->n_heads == MS__CURSOR_HEADS && !it->more) {
+    if ((h->types & holds) != holds) merge->filtered = true;
+    if (merge->n_heads == MS__CURSOR_HEADS && !merge->more) {
         size_t most = MS__CURSOR_HEADS + 2 * q->n_agent_keys;
         ms__head *more = q->n_agent_keys < UINT32_MAX / 4
                              ? (ms__head *)ms_arena_alloc(q->arena, most * sizeof *h)
                              : NULL;
         if (!more) return ms__no_arena(err, q->arena, most * sizeof *h);
-        memcpy(more, it->heads, sizeof it->heads);
-        it->more = more;
+        memcpy(more, merge->heads, sizeof merge->heads);
+        merge->more = more;
     }
-    ms__heads(it)[it->n_heads++] = *h;
+    ms__heads(it)[merge->n_heads++] = *h;
     return MS_OK;
 }
 
@@ -9810,12 +9854,13 @@ static bool ms__timed_less(const void *a, const void *b)
 static ms_result ms__merge_sort(ms_store *store, const ms__feed *feed, ms_cursor *it,
                                 ms_error *err)
 {
+    ms__merge *merge = &it->of.merge;
     const ms_query *q = &it->query;
     double before_all = ms__f64_from(0xFFF0000000000000u),
            last = before_all; /* -infinity */
     size_t most = 0, n = 0, largest = SIZE_MAX / 2 / sizeof(ms__timed);
     const unsigned char *r;
-    for (uint32_t i = 0; i < it->n_heads; i++)
+    for (uint32_t i = 0; i < merge->n_heads; i++)
         most += ms__min(feed->count(store, it, &ms__heads(it)[i]), largest - most);
     ms__timed *items =
         q->arena ? (ms__timed *)ms_arena_alloc(q->arena, most * sizeof *items) : NULL;
@@ -9836,26 +9881,27 @@ static ms_result ms__merge_sort(ms_store *store, const ms__feed *feed, ms_cursor
         n++;
     }
     ms__sort(items, n, sizeof *items, ms__timed_less);
-    it->sorted = (const unsigned char **)(void *)items;
+    merge->sorted = (const unsigned char **)(void *)items;
     for (size_t i = 0; i < n; i++) { /* records alone, in the same memory */
         const unsigned char *record = items[i].record;
         memcpy((char *)items + i * sizeof record, &record, sizeof record);
     }
-    it->n_sorted = n;
+    merge->n_sorted = n;
     size_t keep = q->limit && q->limit < n ? q->limit : n;
     size_t from = q->oldest ? 0 : n - keep;
-    it->sorted_at = q->reverse ? from + keep : from;
-    it->left = keep;
+    merge->sorted_at = q->reverse ? from + keep : from;
+    merge->left = keep;
     return MS_OK;
 }
 
 static const ms_msg *ms__next_sorted(ms_cursor *it)
 {
+    ms__merge *merge = &it->of.merge;
     const unsigned char *record;
-    if (it->left == 0) return NULL;
-    it->left--;
-    size_t at = it->query.reverse ? --it->sorted_at : it->sorted_at++;
-    memcpy(&record, (const char *)it->sorted + at * sizeof record, sizeof record);
+    if (merge->left == 0) return NULL;
+    merge->left--;
+    size_t at = it->query.reverse ? --merge->sorted_at : merge->sorted_at++;
+    memcpy(&record, (const char *)merge->sorted + at * sizeof record, sizeof record);
     return ms__msg(record);
 }
 
@@ -9863,13 +9909,14 @@ static const ms_msg *ms__next_sorted(ms_cursor *it)
  * then turns round; in one stream without filters that is a subtraction. */
 static void ms__merge_window(ms_store *store, const ms__feed *feed, ms_cursor *it)
 {
+    ms__merge *merge = &it->of.merge;
     const ms_query *q = &it->query;
     uint64_t unseen = 0;
     bool back = ms__starts_back(q);
-    it->plain = it->n_heads == 1 && !it->filtered && !it->changed && !q->raw &&
-                !q->turn_id.ptr && !q->has_since && !q->has_until;
-    it->left = q->limit ? q->limit : SIZE_MAX;
-    if (it->plain && back && !q->reverse) {
+    merge->plain = merge->n_heads == 1 && !merge->filtered && !merge->changed &&
+                   !q->raw && !q->turn_id.ptr && !q->has_since && !q->has_until;
+    merge->left = q->limit ? q->limit : SIZE_MAX;
+    if (merge->plain && back && !q->reverse) {
         feed->back(store, it, &ms__heads(it)[0], q->limit);
         back = false;
     }
@@ -9891,11 +9938,12 @@ static ms_result ms__merge_open(ms_store *store, const ms__feed *feed, ms_cursor
 
 static const ms_msg *ms__merge_next(ms_store *store, const ms__feed *feed, ms_cursor *it)
 {
-    if (it->sorted) return ms__next_sorted(it);
-    if (it->left == 0) return NULL;
+    ms__merge *merge = &it->of.merge;
+    if (merge->sorted) return ms__next_sorted(it);
+    if (merge->left == 0) return NULL;
     const unsigned char *r = ms__merge_step(store, feed, it, &it->damaged);
     if (!r) return NULL;
-    it->left--;
+    merge->left--;
     return ms__msg(r);
 }
 
@@ -10288,8 +10336,7 @@ static ms_result ms__mem_prepare(ms__mem *m, ms__append_run *run, const ms_envel
     MS__TRY(ms__mem_place(m, &run->offset, ms__padded(l->size), err));
     p->entry = (uint32_t)(run->offset / 8);
     p->r = (unsigned char *)(uintptr_t)ms__mem_at(m, p->entry);
-    MS__TRY(ms__run_header(run, e, l, p->r, err));
-    ms__encode_body(l, p->r + MS__HEADER);
+    MS__TRY(ms__run_encode(run, e, l, p->r, err));
     if (e->key.ptr && !ms__key_make(live, p->loc, e->key, p->entry, p->r))
         return ms__mem_no_room(m, sizeof(ms__key), err);
     if (!ms__plan_reserve(live, p))
@@ -10425,30 +10472,27 @@ static ms__plan *ms__plans_get(ms__mem *m, ms_str location, const ms_envelope *m
     return (ms__plan *)(void *)(m->buffer.base + at);
 }
 
-static ms_result ms__mem_append_run(ms__mem *m, ms_str location,
-                                    const ms_envelope *messages, size_t n,
-                                    const ms_append_opts *opts, ms__plan *plans,
+static ms_result ms__mem_append_run(ms__mem *m, ms__append_run *run, ms__plan *plans,
                                     ms_error *err)
 {
-    ms__append_run run;
     ms__change_run c;
     ms__mark mark = ms__live_mark(&m->live);
-    ms_result code = ms__expect_check(m, opts, err);
+    ms_result code = ms__expect_check(m, run->opts, err);
     ms__change_run_begin(&c);
-    ms__run_begin(&run, location, messages, n, opts, &m->clock, !m->keep_unset_times);
-    run.offset = (uint64_t)m->end * 8;
-    run.seq = ms__next_seq(m->live.last_seq, m->live.gap_seq, opts);
-    size_t done = 0;
+    ms__run_begin(run, &m->clock, !m->keep_unset_times, m->live.last_seq,
+                  m->live.gap_seq);
+    run->offset = (uint64_t)m->end * 8;
+    size_t done = 0, n = run->n;
     while (code == MS_OK && done < n) {
         ms__plan *p = &plans[done];
-        const ms_envelope *e = &messages[done++];
+        const ms_envelope *e = &run->messages[done++];
         ms__plan_begin(p);
         code = !MS__CHANGES || ms__kind_of(e) == MS__KIND_MESSAGE
-                   ? ms__mem_prepare(m, &run, e, p, err)
-                   : ms__mem_prepare_change(m, &run, e, p, &c, err);
+                   ? ms__mem_prepare(m, run, e, p, err)
+                   : ms__mem_prepare_change(m, run, e, p, &c, err);
     }
     if (code == MS_OK) {
-        ms__mem_commit(m, &run, plans, n, &c);
+        ms__mem_commit(m, run, plans, n, &c);
         return MS_OK;
     }
     if (MS__CHANGES) ms__change_undo(&m->live, &c.enter);
@@ -10459,17 +10503,16 @@ static ms_result ms__mem_append_run(ms__mem *m, ms_str location,
                : code;
 }
 
-static ms_result ms__mem_append(ms_store *store, ms_str location,
-                                const ms_envelope *messages, size_t n,
-                                const ms_append_opts *opts, ms_error *err)
+static ms_result ms__mem_append(ms_store *store, ms__append_run *run, ms_error *err)
 {
     ms__mem *m = ms__mem_of(store);
     ms__plan small[MS__PLANS_SMALL], *plans = small;
     ms_result code;
+    size_t n = run->n;
     ms__lock_take(&m->lock);
-    if (n > MS__PLANS_SMALL) plans = ms__plans_get(m, location, messages, n);
+    if (n > MS__PLANS_SMALL) plans = ms__plans_get(m, run->location, run->messages, n);
     if (plans)
-        code = ms__mem_append_run(m, location, messages, n, opts, plans, err);
+        code = ms__mem_append_run(m, run, plans, err);
     else
         code = ms__mem_no_room(m, n * sizeof(ms__plan), err);
     if (plans && plans != small && !m->fixed)
@@ -10522,9 +10565,10 @@ static ms_result ms__mem_left_out(ms_store *store, ms_str location, uint64_t seq
 
 static bool ms__mem_load(ms_store *store, ms_cursor *it, ms__head *h)
 {
+    ms__merge *merge = &it->of.merge;
     const ms__chunk *c = (const ms__chunk *)h->run;
-    if (it->backward ? h->pos == h->lo : h->pos == h->hi) return false;
-    uint32_t i = it->backward ? h->pos - 1 : h->pos;
+    if (merge->backward ? h->pos == h->lo : h->pos == h->hi) return false;
+    uint32_t i = merge->backward ? h->pos - 1 : h->pos;
     while (c->first > i) c = c->before;
     while (i - c->first >= ms__chunk_cap(c->first))
         c = (const ms__chunk *)ms__load_ptr(&c->after);
@@ -10566,8 +10610,9 @@ static void ms__head_leap(ms__head *h, bool backward, uint32_t to)
 static const unsigned char *ms__mem_shown(ms_store *store, ms_cursor *it,
                                           ms__head *h, bool *whole)
 {
+    ms__merge *merge = &it->of.merge;
     ms__mem *m = ms__mem_of(store);
-    const ms__control *control = it->control;
+    const ms__control *control = merge->control;
     const ms__stream *all = &m->live.all;
     if (!*whole) return h->record;
     if (!control)
@@ -10575,12 +10620,13 @@ static const unsigned char *ms__mem_shown(ms_store *store, ms_cursor *it,
     uint64_t seq = ms_seq(ms__msg(h->record));
     const unsigned char *r = ms__mem_now(m, control, (uint32_t)h->place, it->now, whole);
     const ms__range *range =
-        r || !it->control ? NULL : ms__leap_over(control, seq, it->now);
+        r || !merge->control ? NULL : ms__leap_over(control, seq, it->now);
     if (!range) return r;
     uint32_t n = ms__stream_seen(all, (uint32_t)it->now);
-    uint32_t i = ms__stream_find(m, all, n, it->backward ? range->first : range->last + 1);
+    uint32_t i = ms__stream_find(m, all, n,
+                                 merge->backward ? range->first : range->last + 1);
     uint32_t unit = i < n ? ms__chunk_entry(ms__stream_chunk(all, i), i) : UINT32_MAX;
-    ms__head_leap(h, it->backward,
+    ms__head_leap(h, merge->backward,
                   ms__chunks_lower((const ms__chunk *)h->run, h->lo, h->hi, unit));
     return NULL;
 }
@@ -10695,19 +10741,20 @@ static MS__APART ms_result ms__mem_raw_heads(ms__mem *m, ms_cursor *it, ms_error
 /* The streams that hold what the query asks for. */
 static ms_result ms__mem_heads(ms__mem *m, ms_cursor *it, ms_error *err)
 {
+    ms__merge *merge = &it->of.merge;
     const ms_query *q = &it->query;
     uint32_t end = (uint32_t)it->now;
     if (ms__is_empty(q->location)) {
         bool everything = (q->views & MS_VIEW_TIMELINE) != 0;
-        it->scan = !everything;
-        it->filtered = !everything;
-        it->changed = ms__load32(&m->live.others.count) > 0;
+        merge->match = !everything;
+        merge->filtered = !everything;
+        merge->changed = ms__load32(&m->live.others.count) > 0;
         return ms__head_add(m, it, &m->live.all, MS_TYPES_ALL, MS_TYPES_ALL, end, err);
     }
     const ms__loc *loc = ms__loc_find(&m->live, q->location);
     if (!loc) return MS_OK;
-    it->control = ms__control_of(loc);
-    it->changed = it->control != NULL;
+    merge->control = ms__control_of(loc);
+    merge->changed = merge->control != NULL;
     if (q->views & MS_VIEW_TIMELINE)
         return ms__head_add(m, it, &loc->all, MS_TYPES_ALL, MS_TYPES_ALL, end, err);
     if (q->views & MS_VIEW_CONVERSATION)
@@ -10898,11 +10945,13 @@ static void ms__mem_close(ms_store *store)
     (void)ms__resize(&alloc, m, sizeof *m, 0);
 }
 
+static const ms__inside ms__mem_inside = {ms__mem_append, NULL, NULL, NULL, NULL, NULL};
+
 static const ms_backend ms__mem_backend = {
-    ms__mem_append,  ms__mem_query, ms__mem_next,  NULL, ms__mem_get, ms__mem_list,
+    ms__append_unmeasured, ms__mem_query, ms__mem_next, NULL, ms__mem_get, ms__mem_list,
     ms__mem_stat,    NULL,          ms__mem_close, NULL, NULL,        ms__mem_leave_out,
-    ms__mem_left_out, MS__CHANGES ? ms__mem_append : NULL,
-    MS__CHANGES ? ms__mem_erase : NULL, NULL};
+    ms__mem_left_out, MS__CHANGES ? ms__append_unmeasured : NULL,
+    MS__CHANGES ? ms__mem_erase : NULL, &ms__mem_inside};
 
 /* ---- Opening. */
 
@@ -15701,18 +15750,18 @@ static ms_result ms__log_expect(ms__log *log, const ms_append_opts *opts, ms_err
 /* One append on its way. Records are encoded where they will stand (MAP, one message) or
  * in the staging buffer. */
 typedef struct ms__put_run {
-    ms__append_run run;
+    ms__append_run *run;
     bool direct;
     uint64_t start; /* file offset of the first record */
     uint64_t dirty; /* direct: bytes were stored up to here */
     uint32_t entry; /* number of the next record in the tail */
 } ms__put_run;
 
-/* Room for the next record, `size` bytes at p->run.offset. */
+/* Room for the next record, `size` bytes at p->run->offset. */
 static ms_result ms__put_room(ms__log *log, ms__put_run *p, uint32_t size,
                               unsigned char **r, ms_error *err)
 {
-    uint64_t at = p->run.offset;
+    uint64_t at = p->run->offset;
     if (p->direct) {
         MS__TRY(ms__log_allocate(log, at + size, err));
         p->direct = log->engine == MS_ENGINE_MAP;
@@ -15746,9 +15795,9 @@ static MS__APART ms_result ms__log_prepare(ms__log *log, ms__put_run *p, const m
     ms_result result = MS_OK;
     ms__tail *t = ms__tail_of(log);
     ms__live *live = &t->live;
-    ms_str location = ms__is_empty(p->run.location) ? e->location : p->run.location;
+    ms_str location = ms__is_empty(p->run->location) ? e->location : p->run->location;
     room.parts = parts;
-    MS__TRY(ms__run_measure(&p->run, e, location, &room, &l, err));
+    MS__TRY(ms__run_measure(p->run, e, location, &room, &l, err));
     MS__TRY(ms__size_check(l->size, log->max_message, err));
     plan->loc = ms__loc_get(live, location);
     if (!plan->loc) return ms__no_memory(err, sizeof *plan->loc);
@@ -15766,9 +15815,8 @@ static MS__APART ms_result ms__log_prepare(ms__log *log, ms__put_run *p, const m
     ms__plan_streams(live, plan, e->type);
     MS__TRY(ms__put_room(log, p, ms__padded(l->size), &plan->r, err));
     plan->entry = p->entry;
-    plan->offset = p->run.offset;
-    MS__TRY(ms__run_header(&p->run, e, l, plan->r, err));
-    ms__encode_body(l, plan->r + MS__HEADER);
+    plan->offset = p->run->offset;
+    MS__TRY(ms__run_encode(p->run, e, l, plan->r, err));
     if (e->key.ptr) {
         plan->key = ms__key_make(live, plan->loc, e->key, plan->entry, plan->r);
         if (!plan->key) return ms__no_memory(err, sizeof *plan->key);
@@ -15776,7 +15824,7 @@ static MS__APART ms_result ms__log_prepare(ms__log *log, ms__put_run *p, const m
     }
     if (!ms__plan_reserve(live, plan) || !ms__tail_reserve(t, plan->entry))
         return ms__no_memory(err, MS__CHUNK_HEAD + MS__CHUNK_FIRST * sizeof(uint32_t));
-    p->run.offset += ms__padded(l->size);
+    p->run->offset += ms__padded(l->size);
     p->entry++;
     return MS_OK;
 }
@@ -15787,7 +15835,7 @@ static MS__APART ms_result ms__log_hide_begin(ms__log *log, const ms__put_run *p
                                               ms_error *err)
 {
     ms_result result = MS_OK;
-    c->last = p->run.opts->expect_seq;
+    c->last = p->run->opts->expect_seq;
     if (c->last > log->last_seq) c->last = log->last_seq;
     if (c->first <= c->last)
         c->hidden = ms__log_visible(log, location, c->first, c->last, &result);
@@ -15857,10 +15905,10 @@ static MS__APART ms_result ms__log_change_encode(ms__log *log, ms__put_run *p,
     MS__TRY(ms__size_check(l.size, log->max_message, err));
     MS__TRY(ms__put_room(log, p, ms__padded(l.size), &plan->r, err));
     plan->entry = p->entry++;
-    plan->offset = p->run.offset;
-    ms__run_change(&p->run, &e, &l, plan->r);
+    plan->offset = p->run->offset;
+    ms__run_change(p->run, &e, &l, plan->r);
     ms__encode_body(&l, plan->r + MS__HEADER);
-    p->run.offset += ms__padded(l.size);
+    p->run->offset += ms__padded(l.size);
     return MS_OK;
 }
 
@@ -15869,7 +15917,7 @@ static MS__APART ms_result ms__log_prepare_change(ms__log *log, ms__put_run *p,
                                                   const ms_envelope *e, ms__plan *plan,
                                                   ms__change_run *c, ms_error *err)
 {
-    ms_str location = ms__is_empty(p->run.location) ? e->location : p->run.location;
+    ms_str location = ms__is_empty(p->run->location) ? e->location : p->run->location;
     memset(c, 0, sizeof *c);
     MS__TRY(ms__log_change_begin(log, p, e, location, c, err));
     plan->repeat = c->kind == MS__KIND_HIDE && c->hidden == 0; /* nothing is written */
@@ -15900,9 +15948,9 @@ static ms_result ms__put_seal(ms__log *log, const ms__put_run *p, const ms__plan
         if (i == last) r[7] |= MS_FLAG_COMMIT;
         ms__log_seal(&log->id, plans[i].offset, log->session, r);
     }
-    size_t size = (size_t)(p->run.offset - p->start);
+    size_t size = (size_t)(p->run->offset - p->start);
     if (!p->direct) return ms__log_put(log, p->start, log->staging, size, err);
-    return ms__log_reach(log, p->start, p->run.offset, log->allocated, err);
+    return ms__log_reach(log, p->start, p->run->offset, log->allocated, err);
 }
 
 /* Counts a change in whose bytes are in the file. */
@@ -15946,7 +15994,7 @@ static void ms__put_commit(ms__log *log, const ms__put_run *p, const ms__plan *p
         log->bytes += ms_size(msg);
     }
     t->count = p->entry;
-    ms__log_publish(log, p->run.offset);
+    ms__log_publish(log, p->run->offset);
     ms__store32(&t->end, t->count);
 }
 
@@ -15966,43 +16014,40 @@ static void ms__put_undo(ms__log *log, const ms__put_run *p, const ms__plan *pla
     ms__tail_unreserve(t);
 }
 
-static MS__APART ms_result ms__log_append_run(ms__log *log, ms_str location,
-                                              const ms_envelope *messages, size_t n,
-                                              const ms_append_opts *opts, ms__plan *plans,
-                                              ms_error *err)
+static MS__APART ms_result ms__log_append_run(ms__log *log, ms__append_run *run,
+                                              ms__plan *plans, ms_error *err)
 {
     ms__put_run p;
     ms__change_run c;
-    size_t done = 0;
-    MS__TRY(ms__log_expect(log, opts, err));
+    size_t done = 0, n = run->n;
+    uint64_t *seqs = run->opts->seqs;
+    MS__TRY(ms__log_expect(log, run->opts, err));
     MS__TRY(ms__log_begin(log, err));
     ms__change_run_begin(&c);
     ms__mark mark = ms__live_mark(&ms__tail_of(log)->live);
     ms_result code = MS_OK;
     p.dirty = 0;
-    ms__run_begin(&p.run, location, messages, n, opts, &log->clock,
-                  !log->keep_unset_times);
-    p.run.seq = ms__next_seq(log->last_seq, log->gap_seq, opts);
-    p.run.offset = p.start = log->end;
+    ms__run_begin(run, &log->clock, !log->keep_unset_times, log->last_seq, log->gap_seq);
+    run->offset = p.start = log->end;
+    p.run = run;
     p.entry = ms__tail_of(log)->count;
     p.direct = n == 1 && log->engine == MS_ENGINE_MAP;
     while (code == MS_OK && done < n) {
         ms__plan *plan = &plans[done];
-        const ms_envelope *e = &messages[done++];
+        const ms_envelope *e = &run->messages[done++];
         ms__plan_begin(plan);
         code = ms__kind_of(e) == MS__KIND_MESSAGE
                    ? ms__log_prepare(log, &p, e, plan, err)
                    : ms__log_prepare_change(log, &p, e, plan, &c, err);
     }
-    bool some = p.run.offset > p.start;
+    bool some = run->offset > p.start;
     if (code == MS_OK && some) code = ms__put_seal(log, &p, plans, n, err);
     if (code == MS_OK)
-        for (size_t i = 0; i < n && opts->seqs; i++)
-            opts->seqs[i] = plans[i].repeat
-                                ? plans[i].repeats
-                                : ms_seq(ms__msg(ms__put_record(log, &p, &plans[i])));
-    if (code == MS_OK && c.kind == MS__KIND_HIDE && opts->seqs)
-        opts->seqs[n - 1] = c.hidden;
+        for (size_t i = 0; i < n && seqs; i++)
+            seqs[i] = plans[i].repeat
+                          ? plans[i].repeats
+                          : ms_seq(ms__msg(ms__put_record(log, &p, &plans[i])));
+    if (code == MS_OK && c.kind == MS__KIND_HIDE && seqs) seqs[n - 1] = c.hidden;
     if (code == MS_OK && some) {
         ms__put_commit(log, &p, plans, n, &c);
         return MS_OK;
@@ -16726,7 +16771,7 @@ static const ms__stream *ms__head_changes(ms__live *live, const ms_cursor *it,
 /* The stream of a tail that a head reads, or NULL. */
 static const ms__stream *ms__head_stream(const ms_cursor *it, const ms__head *h)
 {
-    ms__live *live = (ms__live *)(uintptr_t)&it->tail->live;
+    ms__live *live = (ms__live *)(uintptr_t)&it->of.merge.tail->live;
     ms__loc *loc = ms__loc_find(live, it->query.location);
     if (!loc) return NULL;
     switch (h->stream & 7) {
@@ -16782,13 +16827,14 @@ static uint32_t ms__run_lower(const unsigned char *run, uint32_t n, uint32_t wid
 static bool ms__page_leaf(const ms__log *log, const ms_cursor *it, ms__head *h,
                           const ms__leaf *l, uint32_t found, uint32_t from, uint32_t to)
 {
+    const ms__merge *merge = &it->of.merge;
     const unsigned char *run;
     uint32_t n;
     bool mixed;
     h->leaf = l;
     h->run = NULL;
     h->agent &= ~MS__COMPARE;
-    if (!it->changed && ms__times_miss(&it->query, l->first_time, l->last_time))
+    if (!merge->changed && ms__times_miss(&it->query, l->first_time, l->last_time))
         return false; /* an amended message may have another time */
     if (h->stream == 0) {
         h->lo = from < l->n ? from : l->n;
@@ -16802,20 +16848,21 @@ static bool ms__page_leaf(const ms__log *log, const ms_cursor *it, ms__head *h,
     h->hi = to < l->n ? ms__run_lower(run, n, l->width, to) : n;
     if (h->lo >= h->hi) return false;
     /* the number is one of 61 bits: look whether the names are the same */
-    uint32_t end = it->backward ? h->hi - 1 : h->lo;
+    uint32_t end = merge->backward ? h->hi - 1 : h->lo;
     const unsigned char *r = ms__leaf_record(log, l, ms__posting(run, end, l->width));
     if (mixed || !r || !ms__head_names(it, h, ms__msg(r))) h->agent |= MS__COMPARE;
     return true;
 }
 
-/* A cursor over everything counts damage that no posting knows of, once a segment:
- * words[0] and words[1] are the first and last segment counted, plus one. */
+/* A cursor over everything counts damage that no posting knows of, once a segment. */
 static void ms__page_holes(ms_cursor *it, uint32_t segment, uint32_t holes)
 {
-    if (it->words[1] != 0 && segment + 1 >= it->words[0] && segment + 1 <= it->words[1])
-        return;
-    if (it->words[1] == 0 || segment + 1 < it->words[0]) it->words[0] = segment + 1;
-    if (segment + 1 > it->words[1]) it->words[1] = segment + 1;
+    ms__merge *merge = &it->of.merge;
+    uint32_t number = segment + 1;
+    bool none = merge->counted_to == 0;
+    if (!none && number >= merge->counted_from && number <= merge->counted_to) return;
+    if (none || number < merge->counted_from) merge->counted_from = number;
+    if (number > merge->counted_to) merge->counted_to = number;
     it->damaged += holes;
 }
 
@@ -16825,21 +16872,22 @@ static void ms__page_holes(ms_cursor *it, uint32_t segment, uint32_t holes)
 static bool ms__page(ms__log *log, ms_cursor *it, ms__head *h, uint32_t segment,
                      uint32_t found)
 {
-    uint32_t from = segment == it->from >> 32 ? (uint32_t)it->from : 0;
-    uint32_t to = segment == it->to >> 32 ? (uint32_t)it->to : UINT32_MAX;
+    ms__merge *merge = &it->of.merge;
+    uint32_t from = segment == merge->from >> 32 ? (uint32_t)merge->from : 0;
+    uint32_t to = segment == merge->to >> 32 ? (uint32_t)merge->to : UINT32_MAX;
     bool some;
     h->segment = segment;
-    if (segment == it->tail->segment) {
+    if (segment == merge->tail->segment) {
         some = ms__page_tail(it, h, from, to);
         if (h->stream == 0)
-            ms__page_holes(it, segment, ms__load32(&it->tail->holes));
+            ms__page_holes(it, segment, ms__load32(&merge->tail->holes));
     } else {
         const ms__leaf *l = (const ms__leaf *)ms__node_of(log, 0, segment, false);
         if (!l) it->result = MS_E_NO_MEMORY;
         some = l && ms__page_leaf(log, it, h, l, found, from, to);
         if (l && h->stream == 0) ms__page_holes(it, segment, l->holes);
     }
-    h->pos = it->backward ? h->hi : h->lo;
+    h->pos = merge->backward ? h->hi : h->lo;
     return some;
 }
 
@@ -16848,9 +16896,10 @@ static bool ms__page(ms__log *log, ms_cursor *it, ms__head *h, uint32_t segment,
 static bool ms__page_next(ms__log *log, ms_cursor *it, const ms__head *h, uint32_t *out,
                           uint32_t *found)
 {
-    uint32_t tail = it->tail->segment, first = (uint32_t)(it->from >> 32);
-    uint32_t last = (uint32_t)((it->to - 1) >> 32), s;
-    if (it->backward) {
+    ms__merge *merge = &it->of.merge;
+    uint32_t tail = merge->tail->segment, first = (uint32_t)(merge->from >> 32);
+    uint32_t last = (uint32_t)((merge->to - 1) >> 32), s;
+    if (merge->backward) {
         if (h->segment <= first) return false;
         s = h->segment - 1;
         if (h->stream != 0)
@@ -16872,10 +16921,11 @@ static bool ms__page_next(ms__log *log, ms_cursor *it, const ms__head *h, uint32
 
 static bool ms__page_turn(ms__log *log, ms_cursor *it, ms__head *h)
 {
+    ms__merge *merge = &it->of.merge;
     ms__head next = *h;
     uint32_t segment;
-    if (!it->backward && it->n_visits > 0) {
-        const ms__visit *v = &it->visits[--it->n_visits];
+    if (!merge->backward && merge->n_visits > 0) {
+        const ms__visit *v = &merge->visits[--merge->n_visits];
         h->run = v->run;
         h->leaf = v->leaf;
         h->agent = v->agent;
@@ -16918,7 +16968,7 @@ static bool ms__head_skips(const ms__log *log, const ms_cursor *it, const ms__he
         if (h->leaf && h->leaf->messages == h->leaf->n) return false;
         if (h->record[4] == MS__KIND_MESSAGE) return false;
         r = h->leaf ? ms__leaf_record(log, h->leaf, entry)
-                    : ms__tail_record(log, it->tail, entry);
+                    : ms__tail_record(log, it->of.merge.tail, entry);
         return r && (r[4] == MS__KIND_GAP || (ms__is_change(r) && !it->query.raw));
     }
     if (!h->leaf || !(h->agent & MS__COMPARE)) return false;
@@ -16928,19 +16978,21 @@ static bool ms__head_skips(const ms__log *log, const ms_cursor *it, const ms__he
 
 static bool ms__log_load(ms_store *store, ms_cursor *it, ms__head *h)
 {
+    ms__merge *merge = &it->of.merge;
     ms__log *log = ms__log_of(store);
     for (;;) {
-        if (it->backward ? h->pos <= h->lo : h->pos >= h->hi) {
+        if (merge->backward ? h->pos <= h->lo : h->pos >= h->hi) {
             if (!ms__page_turn(log, it, h)) return false;
             continue;
         }
-        uint32_t entry = ms__head_entry(h, it->backward ? h->pos - 1 : h->pos);
+        uint32_t entry = ms__head_entry(h, merge->backward ? h->pos - 1 : h->pos);
         uint64_t offset =
-            h->leaf ? ms__leaf_offset(h->leaf, entry) : ms__tail_offset(it->tail, entry);
+            h->leaf ? ms__leaf_offset(h->leaf, entry)
+                    : ms__tail_offset(merge->tail, entry);
         h->place = ms__place(h->segment, entry);
         h->record = offset ? ms__log_at(log, offset) : log->head;
         if (!ms__head_skips(log, it, h, entry)) return true;
-        if (it->backward)
+        if (merge->backward)
             h->pos--;
         else
             h->pos++;
@@ -16952,18 +17004,19 @@ static bool ms__log_whole(ms_store *store, const ms_cursor *it, const ms__head *
     const ms__log *log = ms__log_of(store);
     uint32_t entry = (uint32_t)h->place;
     const unsigned char *r = h->leaf ? ms__leaf_record(log, h->leaf, entry)
-                                     : ms__tail_record(log, it->tail, entry);
+                                     : ms__tail_record(log, it->of.merge.tail, entry);
     return r && (r[4] == MS__KIND_MESSAGE || it->query.raw);
 }
 
 /* Can the header of the record that a head offers be trusted, though its body is not? */
 static bool ms__log_headed(const ms__log *log, const ms_cursor *it, const ms__head *h)
 {
+    const ms__merge *merge = &it->of.merge;
     uint32_t entry = (uint32_t)h->place;
     uint64_t offset = h->leaf ? ms__leaf_offset(h->leaf, entry)
-                              : ms__tail_offset(it->tail, entry);
+                              : ms__tail_offset(merge->tail, entry);
     uint32_t session = h->leaf ? ms__leaf_session(h->leaf, entry)
-                               : ms__tail_spot(it->tail, entry)->session;
+                               : ms__tail_spot(merge->tail, entry)->session;
     uint64_t end = h->leaf ? h->leaf->offset : log->end;
     return offset != 0 && ms__log_holds(log, h->record, offset, end - offset, session, false);
 }
@@ -16972,9 +17025,10 @@ static bool ms__log_headed(const ms__log *log, const ms_cursor *it, const ms__he
 static void ms__log_leap(ms__log *log, ms_cursor *it, ms__head *h,
                          const ms__range *range)
 {
-    uint32_t n = ms__load32(&it->tail->end), to;
-    uint64_t place = ms__place_of(log, it->tail, n,
-                                  it->backward ? range->first : range->last + 1, false,
+    ms__merge *merge = &it->of.merge;
+    uint32_t n = ms__load32(&merge->tail->end), to;
+    uint64_t place = ms__place_of(log, merge->tail, n,
+                                  merge->backward ? range->first : range->last + 1, false,
                                   &it->result);
     uint32_t segment = (uint32_t)(place >> 32), entry = (uint32_t)place;
     if (segment < h->segment) to = h->lo;
@@ -16983,14 +17037,15 @@ static void ms__log_leap(ms__log *log, ms_cursor *it, ms__head *h,
     else if (!h->leaf)
         to = ms__chunks_lower((const ms__chunk *)h->run, h->lo, h->hi, entry);
     else to = ms__run_lower((const unsigned char *)h->run, h->hi, h->leaf->width, entry);
-    ms__head_leap(h, it->backward, to > h->lo ? to : h->lo);
+    ms__head_leap(h, merge->backward, to > h->lo ? to : h->lo);
 }
 
 static const unsigned char *ms__log_shown(ms_store *store, ms_cursor *it,
                                           ms__head *h, bool *whole)
 {
+    ms__merge *merge = &it->of.merge;
     ms__log *log = ms__log_of(store);
-    const ms__control *control = it->control;
+    const ms__control *control = merge->control;
     ms_result result = MS_OK;
     uint64_t place = h->place;
     if (!*whole && (!control || !ms__log_headed(log, it, h))) return h->record;
@@ -17005,15 +17060,16 @@ static const unsigned char *ms__log_shown(ms_store *store, ms_cursor *it,
     const unsigned char *r = ms__shown(control, h->record, seq, it->now, &place);
     if (!r || place != h->place) *whole = true;
     const ms__range *range =
-        r || !it->control ? NULL : ms__leap_over(control, seq, it->now);
+        r || !merge->control ? NULL : ms__leap_over(control, seq, it->now);
     if (range) ms__log_leap(log, it, h, range);
     return r;
 }
 
 static void ms__log_back(ms_store *store, ms_cursor *it, ms__head *h, size_t n)
 {
+    ms__merge *merge = &it->of.merge;
     uint32_t visits = 0;
-    it->backward = true;
+    merge->backward = true;
     h->pos = h->hi;
     while (n > h->pos - h->lo) {
         ms__visit v;
@@ -17026,22 +17082,23 @@ static void ms__log_back(ms_store *store, ms_cursor *it, ms__head *h, size_t n)
         n -= h->pos - h->lo;
         h->pos = h->lo;
         if (!ms__page_turn(ms__log_of(store), it, h)) break;
-        if (visits < MS__VISITS) it->visits[visits] = v;
+        if (visits < MS__VISITS) merge->visits[visits] = v;
         visits++;
         if (h->pos - h->lo >= n) break;
     }
     if (n <= h->pos - h->lo) h->pos -= (uint32_t)n;
-    it->n_visits = (uint8_t)(visits <= MS__VISITS ? visits : 0);
+    merge->n_visits = (uint8_t)(visits <= MS__VISITS ? visits : 0);
 }
 
 static size_t ms__log_count(ms_store *store, ms_cursor *it, const ms__head *h)
 {
+    ms__merge *merge = &it->of.merge;
     ms__head at = *h;
     size_t n = at.hi - at.lo;
-    bool backward = it->backward;
-    it->backward = false;
+    bool backward = merge->backward;
+    merge->backward = false;
     while (ms__page_turn(ms__log_of(store), it, &at)) n += at.hi - at.lo;
-    it->backward = backward;
+    merge->backward = backward;
     return n;
 }
 
@@ -17052,23 +17109,24 @@ static const ms__feed ms__log_feed = {ms__log_load, ms__log_whole, ms__log_back,
 static ms_result ms__log_head(ms__log *log, ms_cursor *it, uint64_t stream, size_t agent,
                               ms_type_set holds, ms_type_set types, ms_error *err)
 {
+    ms__merge *merge = &it->of.merge;
     ms__head h;
     uint32_t found = 0;
     bool back = ms__starts_back(&it->query);
-    uint32_t first = (uint32_t)(it->from >> 32);
-    uint32_t last = (uint32_t)((it->to - 1) >> 32);
+    uint32_t first = (uint32_t)(merge->from >> 32);
+    uint32_t last = (uint32_t)((merge->to - 1) >> 32);
     memset(&h, 0, sizeof h);
     h.types = (uint32_t)(types & it->query.types);
     if (!(h.types & holds)) return MS_OK;
     h.stream = stream;
     h.agent = (uint32_t)agent;
-    it->backward = back;
-    if (!back && first < it->tail->segment && stream != 0) {
-        uint32_t n = last < it->tail->segment ? last + 1 : it->tail->segment;
+    merge->backward = back;
+    if (!back && first < merge->tail->segment && stream != 0) {
+        uint32_t n = last < merge->tail->segment ? last + 1 : merge->tail->segment;
         uint32_t s =
             ms__segment_next(log, stream, first, n, false, false, &found, &it->result);
-        if (s >= n && last < it->tail->segment) return MS_OK;
-        first = s >= n ? it->tail->segment : s;
+        if (s >= n && last < merge->tail->segment) return MS_OK;
+        first = s >= n ? merge->tail->segment : s;
     }
     if (!ms__page(log, it, &h, back ? last : first, found) && !ms__page_turn(log, it, &h))
         return it->result == MS_E_NO_MEMORY ? ms__no_memory(err, 0) : MS_OK;
@@ -17090,19 +17148,20 @@ static ms_result ms__log_agent_heads(ms__log *log, ms_cursor *it, uint64_t locat
 /* The streams that hold what the query asks for. */
 static ms_result ms__log_heads(ms__log *log, ms_cursor *it, ms_error *err)
 {
+    ms__merge *merge = &it->of.merge;
     const ms_query *q = &it->query;
     if (ms__is_empty(q->location)) {
-        it->scan = !(q->views & MS_VIEW_TIMELINE);
-        it->filtered = it->scan || ms__load32(&log->has_gaps) != 0;
-        it->changed = ms__load_ptr((void *const *)&log->touched) != NULL;
+        merge->match = !(q->views & MS_VIEW_TIMELINE);
+        merge->filtered = merge->match || ms__load32(&log->has_gaps) != 0;
+        merge->changed = ms__load_ptr((void *const *)&log->touched) != NULL;
         return ms__log_head(log, it, 0, 0, MS_TYPES_ALL, MS_TYPES_ALL, err);
     }
     uint64_t h = ms__hash_location(&log->id, q->location);
     ms_result result = MS_OK;
-    it->control = ms__log_control(log, q->location, h, false, &result);
+    merge->control = ms__log_control(log, q->location, h, false, &result);
     if (result != MS_OK) return ms__no_memory(err, sizeof(ms__control));
-    it->changed = it->control != NULL;
-    if (it->control) it->damaged += it->control->damaged;
+    merge->changed = merge->control != NULL;
+    if (merge->control) it->damaged += merge->control->damaged;
     if (q->views & MS_VIEW_TIMELINE)
         return ms__log_head(log, it, ms__stream_of(h, MS__S_LOCATION), 0, MS_TYPES_ALL,
                             MS_TYPES_ALL, err);
@@ -17124,11 +17183,12 @@ static ms_result ms__log_heads(ms__log *log, ms_cursor *it, ms_error *err)
 /* The streams of a raw query. */
 static MS__APART ms_result ms__log_raw_heads(ms__log *log, ms_cursor *it, ms_error *err)
 {
+    ms__merge *merge = &it->of.merge;
     const ms_query *q = &it->query;
     uint64_t place, h = ms__hash_location(&log->id, q->location);
     bool damaged;
     ms_type_set all = MS_TYPES_ALL;
-    it->filtered = true;
+    merge->filtered = true;
     if (ms__is_empty(q->location) || ((q->raw & MS_RAW_PIECES) && !q->about_seq))
         return ms__log_head(log, it, 0, 0, all, all, err);
     if (q->raw & (MS_RAW_AMENDS | MS_RAW_HIDES))
@@ -17143,10 +17203,10 @@ static MS__APART ms_result ms__log_raw_heads(ms__log *log, ms_cursor *it, ms_err
             ms__stream_of(ms__flow_hash(log->id.hash_key, h, q->about_seq), MS__S_CHANGE),
             MS__OF_PIECES, all, all, err));
     if (!(q->raw & MS_RAW_MESSAGES)) return MS_OK;
-    uint64_t from = it->from, to = it->to;
+    uint64_t from = merge->from, to = merge->to;
     if (q->about_seq) { /* one record: the bounds are for this head alone */
-        uint32_t n = ms__load32(&it->tail->end);
-        if (!ms__log_own(log, it->tail, n, q->about_seq, false, &place, &damaged,
+        uint32_t n = ms__load32(&merge->tail->end);
+        if (!ms__log_own(log, merge->tail, n, q->about_seq, false, &place, &damaged,
                          &it->result))
             return it->result == MS_E_NO_MEMORY ? ms__no_memory(err, 0) : MS_OK;
         if (place < from || place >= to) return MS_OK;
@@ -17157,12 +17217,13 @@ static MS__APART ms_result ms__log_raw_heads(ms__log *log, ms_cursor *it, ms_err
 /* A raw query: behind the message after_seq, not from the next one on. */
 static uint64_t ms__log_behind(ms__log *log, ms_cursor *it, uint32_t n)
 {
+    ms__merge *merge = &it->of.merge;
     const ms_query *q = &it->query;
-    uint64_t place = it->to;
+    uint64_t place = merge->to;
     bool damaged;
     if (!q->raw)
-        return ms__place_of(log, it->tail, n, q->after_seq + 1, false, &it->result);
-    bool own = ms__log_own(log, it->tail, n, q->after_seq, false, &place, &damaged,
+        return ms__place_of(log, merge->tail, n, q->after_seq + 1, false, &it->result);
+    bool own = ms__log_own(log, merge->tail, n, q->after_seq, false, &place, &damaged,
                            &it->result) != NULL;
     return own ? place + 1 : place;
 }
@@ -17170,45 +17231,47 @@ static uint64_t ms__log_behind(ms__log *log, ms_cursor *it, uint32_t n)
 /* What a cursor sees: bounds by sequence number, cut at what is visible now. */
 static void ms__log_bounds(ms__log *log, ms_cursor *it)
 {
+    ms__merge *merge = &it->of.merge;
     const ms_query *q = &it->query;
-    uint32_t n = ms__load32(&it->tail->end);
+    uint32_t n = ms__load32(&merge->tail->end);
     bool damaged;
-    it->from = 0;
-    it->to = it->now = ms__place(it->tail->segment, n);
-    if (q->as_of > 0 && q->as_of < it->now) it->to = it->now = q->as_of;
+    merge->from = 0;
+    merge->to = it->now = ms__place(merge->tail->segment, n);
+    if (q->as_of > 0 && q->as_of < it->now) merge->to = it->now = q->as_of;
     if (q->before_seq > 0) {
         uint64_t to =
-            ms__place_of(log, it->tail, n, q->before_seq, false, &it->result);
+            ms__place_of(log, merge->tail, n, q->before_seq, false, &it->result);
         if (q->raw) { /* changes may stand between that place and the message */
-            to = it->to;
-            (void)ms__log_own(log, it->tail, n, q->before_seq, false, &to, &damaged,
+            to = merge->to;
+            (void)ms__log_own(log, merge->tail, n, q->before_seq, false, &to, &damaged,
                               &it->result);
         }
-        if (to < it->to) it->to = to;
+        if (to < merge->to) merge->to = to;
     }
     if (q->after_seq == UINT64_MAX)
-        it->from = it->to;
+        merge->from = merge->to;
     else if (q->after_seq > 0)
-        it->from = ms__log_behind(log, it, n);
+        merge->from = ms__log_behind(log, it, n);
 }
 
 static ms_result ms__log_query(ms_store *store, ms_cursor *it, ms_error *err)
 {
+    ms__merge *merge = &it->of.merge;
     ms__log *log = ms__log_of(store);
     MS__TRY(ms__log_ready(log, err));
     if (ms__log_follows(log)) MS__TRY(ms__log_catch_up(log, err));
-    it->tail = ms__tail_pin(log, &it->pin);
+    merge->tail = ms__tail_pin(log, &merge->pin);
     ms__log_bounds(log, it);
     ms_result code = MS_OK;
-    it->plain = false;
+    merge->plain = false;
     if (it->result == MS_E_NO_MEMORY)
         code = ms__no_memory(err, sizeof(ms__leaf));
-    else if (it->from < it->to)
+    else if (merge->from < merge->to)
         code = it->query.raw ? ms__log_raw_heads(log, it, err) : ms__log_heads(log, it, err);
     if (code == MS_OK) code = ms__merge_open(store, &ms__log_feed, it, err);
     if (code != MS_OK) {
-        ms__tail_unpin(log, it->pin);
-        it->tail = NULL;
+        ms__tail_unpin(log, merge->pin);
+        merge->tail = NULL;
     }
     return code;
 }
@@ -17228,23 +17291,25 @@ static bool ms__page_is_plain(const ms__head *h)
 /* Fills the queue. */
 static void ms__log_look_ahead(ms__log *log, ms_cursor *it, ms__head *h)
 {
-    while (it->n_queue < MS__AHEAD && it->n_queue < it->left) {
-        if (it->backward ? h->pos <= h->lo : h->pos >= h->hi) {
+    ms__merge *merge = &it->of.merge;
+    while (merge->n_queue < MS__AHEAD && merge->n_queue < merge->left) {
+        if (merge->backward ? h->pos <= h->lo : h->pos >= h->hi) {
             if (ms__page_turn(log, it, h)) continue;
-            it->n_live = 0;
+            merge->n_live = 0;
             return;
         }
         if (!ms__page_is_plain(h)) return;
-        uint32_t entry = ms__head_entry(h, it->backward ? --h->pos : h->pos++);
+        uint32_t entry = ms__head_entry(h, merge->backward ? --h->pos : h->pos++);
         uint64_t offset =
-            h->leaf ? ms__leaf_offset(h->leaf, entry) : ms__tail_offset(it->tail, entry);
+            h->leaf ? ms__leaf_offset(h->leaf, entry)
+                    : ms__tail_offset(merge->tail, entry);
         const unsigned char *r = offset ? ms__log_at(log, offset) : log->head;
         MS__PREFETCH(r);
         MS__PREFETCH(r + 64);
-        uint32_t place = (it->first + it->n_queue++) % MS__AHEAD;
-        it->queue.record[place] = r;
-        it->queue.leaf[place] = h->leaf;
-        it->queue.entry[place] = entry;
+        uint32_t place = (merge->first + merge->n_queue++) % MS__AHEAD;
+        merge->queue.record[place] = r;
+        merge->queue.leaf[place] = h->leaf;
+        merge->queue.entry[place] = entry;
     }
 }
 
@@ -17263,54 +17328,51 @@ static void ms__rest_soon(const unsigned char *r)
     for (uint32_t i = 128; i < size && i < MS__AHEAD_BYTES; i += 64) MS__PREFETCH(r + i);
 }
 
-/* The record at a place of the queue, NULL: it is damaged. */
-static const unsigned char *ms__queue_record(const ms__log *log, const ms_cursor *it,
-                                             uint32_t place)
-{
-    const unsigned char *r = it->queue.record[place];
-    const ms__leaf *leaf = it->queue.leaf[place];
-    uint32_t entry = it->queue.entry[place];
-    if (!leaf) r = ms__tail_record(log, it->tail, entry);
-    else if (entry >= leaf->n || !ms__bit_get(leaf->checked, entry) ||
-             !ms__size_fits(r, leaf->offset - ms__leaf_offset(leaf, entry)))
-        r = ms__leaf_record(log, leaf, entry);
-    return r && r[4] == MS__KIND_MESSAGE ? r : NULL;
-}
-
+/* The next record of a plain cursor; NULL: at its end, or the page is not plain. */
 static const unsigned char *ms__plain_next(ms__log *log, ms_cursor *it)
 {
-    if (it->n_live > 0) ms__log_look_ahead(log, it, &it->heads[0]);
-    while (it->n_queue > 0) {
-        uint32_t place = it->first;
-        it->first = (uint8_t)((place + 1) % MS__AHEAD);
-        it->n_queue--;
-        if (it->n_queue >= MS__AHEAD_NEAR)
-            ms__rest_soon(it->queue.record[(place + MS__AHEAD_NEAR) % MS__AHEAD]);
-        const unsigned char *r = ms__queue_record(log, it, place);
-        if (r) return r;
-        it->damaged++;
+    ms__merge *merge = &it->of.merge;
+    if (merge->n_live > 0) ms__log_look_ahead(log, it, &merge->heads[0]);
+    while (merge->n_queue > 0) {
+        uint32_t place = merge->first;
+        merge->first = (uint8_t)((place + 1) % MS__AHEAD);
+        merge->n_queue--;
+        if (merge->n_queue >= MS__AHEAD_NEAR)
+            ms__rest_soon(merge->queue.record[(place + MS__AHEAD_NEAR) % MS__AHEAD]);
+        const unsigned char *r = merge->queue.record[place];
+        const ms__leaf *leaf = merge->queue.leaf[place];
+        uint32_t entry = merge->queue.entry[place];
+        if (!leaf) r = ms__tail_record(log, merge->tail, entry);
+        else if (entry >= leaf->n || !ms__bit_get(leaf->checked, entry) ||
+                 !ms__size_fits(r, leaf->offset - ms__leaf_offset(leaf, entry)))
+            r = ms__leaf_record(log, leaf, entry);
+        if (r && r[4] == MS__KIND_MESSAGE) return r;
+        it->damaged++; /* its check failed */
     }
     return NULL;
 }
 
 static const ms_msg *ms__log_next(ms_store *store, ms_cursor *it)
 {
-    if (it->plain && it->left > 0) {
+    ms__merge *merge = &it->of.merge;
+    if (merge->plain && merge->left > 0) {
         const unsigned char *r = ms__plain_next(ms__log_of(store), it);
         if (r) {
-            it->left--;
+            merge->left--;
             return ms__msg(r);
         }
         /* a page that has to be looked at; what the head offered was given already */
-        if (it->n_live > 0 && !ms__log_load(store, it, &it->heads[0])) it->n_live = 0;
+        if (merge->n_live > 0 && !ms__log_load(store, it, &merge->heads[0]))
+            merge->n_live = 0;
     }
     return ms__merge_next(store, &ms__log_feed, it);
 }
 
 static void ms__log_cursor_close(ms_store *store, ms_cursor *it)
 {
-    if (it->tail) ms__tail_unpin(ms__log_of(store), it->pin);
-    it->tail = NULL;
+    ms__merge *merge = &it->of.merge;
+    if (merge->tail) ms__tail_unpin(ms__log_of(store), merge->pin);
+    merge->tail = NULL;
 }
 
 static ms_result ms__log_get(ms_store *store, uint64_t seq, ms_arena *arena,
@@ -17733,12 +17795,11 @@ static ms_result ms__log_enter_ahead(ms__log *log, ms_error *err)
     return ms__log_sync_now(log, true, err);
 }
 
-static ms_result ms__log_append(ms_store *store, ms_str location,
-                                const ms_envelope *messages, size_t n,
-                                const ms_append_opts *opts, ms_error *err)
+static ms_result ms__log_append(ms_store *store, ms__append_run *run, ms_error *err)
 {
     ms__log *log = ms__log_of(store);
     ms__plan *plans = log->plans;
+    size_t n = run->n;
     MS__TRY(ms__log_may_write(log, err));
     if (log->sync != MS_SYNC_NONE) MS__TRY(ms__log_folder(log, err));
     ms__lock_take(&log->lock);
@@ -17751,7 +17812,7 @@ static ms_result ms__log_append(ms_store *store, ms_str location,
         if (!plans) code = ms__no_memory(err, n * sizeof *plans);
     }
     if (code == MS_OK)
-        code = ms__log_append_run(log, location, messages, n, opts, plans, err);
+        code = ms__log_append_run(log, run, plans, err);
     if (plans && plans != log->plans)
         (void)ms__log_resize(log, plans, n * sizeof *plans, 0);
     ms__staging_trim(log);
@@ -18031,12 +18092,14 @@ static void ms__log_close(ms_store *store)
     ms__log_free(log);
 }
 
+static const ms__inside ms__log_inside = {ms__log_append, NULL, NULL, NULL, NULL, NULL};
+
 static const ms_backend ms__log_backend = {
-    ms__log_append,  ms__log_query, ms__log_next,       ms__log_cursor_close,
+    ms__append_unmeasured, ms__log_query, ms__log_next, ms__log_cursor_close,
     ms__log_get,     ms__log_list,  ms__log_store_stat, ms__log_sync,
     ms__log_close,   ms__log_tick,  ms__log_refresh,    ms__log_leave_out,
-    ms__log_left_out, MS__CHANGES ? ms__log_append : NULL,
-    MS__CHANGES ? ms__log_erase : NULL, NULL};
+    ms__log_left_out, MS__CHANGES ? ms__append_unmeasured : NULL,
+    MS__CHANGES ? ms__log_erase : NULL, &ms__log_inside};
 
 static ms_result ms__log_desc_check(const ms_log_desc *desc, ms_error *err)
 {
@@ -18593,11 +18656,12 @@ typedef struct ms__pick {
 } ms__pick;
 
 /* A query that runs. */
-typedef struct ms__run {
+typedef struct ms__union_run {
     size_t size;   /* bytes of this allocation */
     ms__lane *lanes;
     ms__lane **heap;
     size_t n, live; /* lanes, and those in the heap */
+    size_t left;    /* messages that may still come */
     bool timed, backward;
     unsigned char *record; /* what is lent */
     size_t room;
@@ -18605,7 +18669,7 @@ typedef struct ms__run {
     size_t n_slots, cap_slots, at;
     ms_query query; /* of the lane that is being opened */
     ms_cursor scout;
-} ms__run;
+} ms__union_run;
 
 static ms__union *ms__union_of(ms_store *store)
 {
@@ -18685,7 +18749,7 @@ static bool ms__lane_bounds(const ms__union *u, const ms_query *q, size_t which,
 }
 
 /* The query of a lane, in run->query. */
-static void ms__lane_query(const ms__union *u, const ms_query *q, ms__run *run,
+static void ms__lane_query(const ms__union *u, const ms_query *q, ms__union_run *run,
                            const ms__lane *lane)
 {
     run->query = *q;
@@ -18716,7 +18780,7 @@ static const ms_msg *ms__lane_next(ms_cursor *it)
 }
 
 /* The time of the next older message than the head that has one. */
-static void ms__lane_scout(const ms__union *u, ms_cursor *it, ms__run *run,
+static void ms__lane_scout(const ms__union *u, ms_cursor *it, ms__union_run *run,
                            ms__lane *lane)
 {
     const ms_msg *msg;
@@ -18736,7 +18800,8 @@ static void ms__lane_scout(const ms__union *u, ms_cursor *it, ms__run *run,
     if (!ms__sound(code)) it->result = code;
 }
 
-static void ms__lane_key(const ms__union *u, ms_cursor *it, ms__run *run, ms__lane *lane)
+static void ms__lane_key(const ms__union *u, ms_cursor *it, ms__union_run *run,
+                         ms__lane *lane)
 {
     if (!run->timed) return;
     if (ms_time(lane->head, &lane->key)) {
@@ -18749,7 +18814,8 @@ static void ms__lane_key(const ms__union *u, ms_cursor *it, ms__run *run, ms__la
 }
 
 /* Reads the next head. What is skipped counts in the union's cursor. */
-static void ms__lane_load(const ms__union *u, ms_cursor *it, ms__run *run, ms__lane *lane)
+static void ms__lane_load(const ms__union *u, ms_cursor *it, ms__union_run *run,
+                          ms__lane *lane)
 {
     lane->loaded = true;
     lane->key = 0;
@@ -18771,13 +18837,13 @@ static void ms__lane_load(const ms__union *u, ms_cursor *it, ms__run *run, ms__l
     if (!ms__sound(it->result)) lane->head = NULL;
 }
 
-static bool ms__lane_first(const ms__run *run, const ms__lane *a, const ms__lane *b)
+static bool ms__lane_first(const ms__union_run *run, const ms__lane *a, const ms__lane *b)
 {
     if (run->timed && a->key != b->key) return (a->key < b->key) != run->backward;
     return (a->which < b->which) != run->backward;
 }
 
-static void ms__heap_down(ms__run *run, size_t at)
+static void ms__heap_down(ms__union_run *run, size_t at)
 {
     ms__lane **heap = run->heap;
     for (size_t child; (child = 2 * at + 1) < run->live; at = child) {
@@ -18791,7 +18857,7 @@ static void ms__heap_down(ms__run *run, size_t at)
 }
 
 /* The lane whose head is next, NULL: the end, or trouble in it->result. */
-static ms__lane *ms__run_top(const ms__union *u, ms_cursor *it, ms__run *run)
+static ms__lane *ms__run_top(const ms__union *u, ms_cursor *it, ms__union_run *run)
 {
     while (run->live > 0) {
         ms__lane *lane = run->heap[0];
@@ -18804,14 +18870,14 @@ static ms__lane *ms__run_top(const ms__union *u, ms_cursor *it, ms__run *run)
     return NULL;
 }
 
-static void ms__run_close(ms__run *run)
+static void ms__run_close(ms__union_run *run)
 {
     for (size_t i = 0; i < run->n; i++) (void)ms_cursor_close(&run->lanes[i].it, NULL);
     run->live = 0;
 }
 
 /* Gives back all memory of a query; NULL is fine. */
-static void ms__run_free(const ms__union *u, ms__run *run)
+static void ms__run_free(const ms__union *u, ms__union_run *run)
 {
     if (!run) return;
     ms__run_close(run);
@@ -18822,13 +18888,13 @@ static void ms__run_free(const ms__union *u, ms__run *run)
 }
 
 /* Makes the run of a query, its lanes not open. */
-static ms__run *ms__run_make(const ms__union *u, const ms_query *q, ms_error *err)
+static ms__union_run *ms__run_make(const ms__union *u, const ms_query *q, ms_error *err)
 {
     size_t n = 0;
     for (size_t i = 0; i < u->n; i++)
         if (ms__lane_bounds(u, q, i, NULL)) n++;
-    size_t size = sizeof(ms__run) + n * (sizeof(ms__lane) + sizeof(ms__lane *));
-    ms__run *run = (ms__run *)ms__resize(&u->alloc, NULL, 0, size);
+    size_t size = sizeof(ms__union_run) + n * (sizeof(ms__lane) + sizeof(ms__lane *));
+    ms__union_run *run = (ms__union_run *)ms__resize(&u->alloc, NULL, 0, size);
     if (!run) {
         (void)ms__no_memory(err, size);
         return NULL;
@@ -18851,8 +18917,9 @@ static ms__run *ms__run_make(const ms__union *u, const ms_query *q, ms_error *er
 /* ---- Merging. */
 
 /* Opens the cursor of a lane. second: on the range that a first pass saw. */
-static ms_result ms__lane_open(const ms__union *u, const ms_cursor *it, ms__run *run,
-                               ms__lane *lane, bool second, ms_error *err)
+static ms_result ms__lane_open(const ms__union *u, const ms_cursor *it,
+                               ms__union_run *run, ms__lane *lane, bool second,
+                               ms_error *err)
 {
     ms__lane_query(u, &it->query, run, lane);
     run->query.limit = it->query.limit;
@@ -18875,7 +18942,7 @@ static ms_result ms__lane_open(const ms__union *u, const ms_cursor *it, ms__run 
 }
 
 /* Opens the cursors of all lanes and makes the heap. */
-static ms_result ms__run_open(const ms__union *u, ms_cursor *it, ms__run *run,
+static ms_result ms__run_open(const ms__union *u, ms_cursor *it, ms__union_run *run,
                               bool backward, bool second, ms_error *err)
 {
     run->backward = backward;
@@ -18900,7 +18967,7 @@ static ms_result ms__run_open(const ms__union *u, ms_cursor *it, ms__run *run,
 
 /* The first pass: what of each store is in the window. What it skips counts as damage;
  * of what the second one skips, only what is more. */
-static ms_result ms__run_window(const ms__union *u, ms_cursor *it, ms__run *run,
+static ms_result ms__run_window(const ms__union *u, ms_cursor *it, ms__union_run *run,
                                 ms_error *err)
 {
     ms__lane *lane;
@@ -18919,13 +18986,13 @@ static ms_result ms__run_window(const ms__union *u, ms_cursor *it, ms__run *run,
     return ms__fail(err, it->result, "reading stopped: %s", ms_result_text(it->result));
 }
 
-static ms_result ms__run_merge(const ms__union *u, ms_cursor *it, ms__run *run,
+static ms_result ms__run_merge(const ms__union *u, ms_cursor *it, ms__union_run *run,
                                ms_error *err)
 {
     ms_query *q = &it->query;
     if (q->limit == SIZE_MAX) q->limit = 0;
     run->timed = u->order == MS_UNION_BY_TIME && !q->by_seq && !q->raw;
-    it->left = q->limit ? q->limit : SIZE_MAX;
+    run->left = q->limit ? q->limit : SIZE_MAX;
     bool twice = q->limit > 0 && q->oldest == q->reverse;
     if (twice) MS__TRY(ms__run_window(u, it, run, err));
     return ms__run_open(u, it, run, q->reverse, twice, err);
@@ -18945,7 +19012,7 @@ static bool ms__pick_goes(const ms_query *q, const ms__pick *a, const ms__pick *
     return q->oldest ? ms__pick_less(b, a) : ms__pick_less(a, b);
 }
 
-static void ms__picks_down(const ms_query *q, ms__run *run, size_t at)
+static void ms__picks_down(const ms_query *q, ms__union_run *run, size_t at)
 {
     ms__pick *s = run->slots;
     for (size_t child; (child = 2 * at + 1) < run->n_slots; at = child) {
@@ -18959,7 +19026,7 @@ static void ms__picks_down(const ms_query *q, ms__run *run, size_t at)
 }
 
 /* One slot more, at the end; NULL: no memory. */
-static ms__pick *ms__picks_add(const ms__union *u, ms__run *run)
+static ms__pick *ms__picks_add(const ms__union *u, ms__union_run *run)
 {
     if (run->n_slots == run->cap_slots) {
         size_t old = run->cap_slots * sizeof *run->slots;
@@ -18996,7 +19063,7 @@ static ms_result ms__pick_fill(ms__pick *slot, const ms__lane *lane, ms_arena *a
 }
 
 /* Takes a lane's head in, if it belongs to the window so far. */
-static ms_result ms__picks_take(const ms__union *u, const ms_query *q, ms__run *run,
+static ms_result ms__picks_take(const ms__union *u, const ms_query *q, ms__union_run *run,
                                 const ms__lane *lane, ms_error *err)
 {
     if (q->limit == 0 || run->n_slots < q->limit) {
@@ -19018,7 +19085,7 @@ static ms_result ms__picks_take(const ms__union *u, const ms_query *q, ms__run *
 }
 
 /* All of one store. */
-static ms_result ms__run_collect(const ms__union *u, ms_cursor *it, ms__run *run,
+static ms_result ms__run_collect(const ms__union *u, ms_cursor *it, ms__union_run *run,
                                  ms__lane *lane, ms_error *err)
 {
     const ms_query *q = &it->query;
@@ -19040,7 +19107,7 @@ static ms_result ms__run_collect(const ms__union *u, ms_cursor *it, ms__run *run
                                       ms_result_text(it->result)), lane->which);
 }
 
-static ms_result ms__run_sort(const ms__union *u, ms_cursor *it, ms__run *run,
+static ms_result ms__run_sort(const ms__union *u, ms_cursor *it, ms__union_run *run,
                               ms_error *err)
 {
     if (!it->query.arena)
@@ -19049,7 +19116,7 @@ static ms_result ms__run_sort(const ms__union *u, ms_cursor *it, ms__run *run,
     for (size_t i = 0; i < run->n; i++)
         MS__TRY(ms__run_collect(u, it, run, &run->lanes[i], err));
     ms__sort(run->slots, run->n_slots, sizeof *run->slots, ms__pick_less);
-    it->left = run->n_slots;
+    run->left = run->n_slots;
     run->at = it->query.reverse ? run->n_slots : 0;
     return MS_OK;
 }
@@ -19059,19 +19126,19 @@ static ms_result ms__run_sort(const ms__union *u, ms_cursor *it, ms__run *run,
 static ms_result ms__union_query(ms_store *store, ms_cursor *it, ms_error *err)
 {
     const ms__union *u = ms__union_of(store);
-    ms__run *run = ms__run_make(u, &it->query, err);
-    it->ctx = NULL;
-    it->left = 0;
+    ms__union_run *run = ms__run_make(u, &it->query, err);
+    it->of.merged = NULL;
     if (!run) return MS_E_NO_MEMORY;
     ms_result code = it->query.by_time ? ms__run_sort(u, it, run, err)
                                        : ms__run_merge(u, it, run, err);
-    if (code == MS_OK) it->ctx = run;
+    if (code == MS_OK) it->of.merged = run;
     else ms__run_free(u, run);
     return code;
 }
 
 /* The lane's head, renumbered; NULL: no memory. */
-static const ms_msg *ms__run_lend(const ms__union *u, ms__run *run, const ms__lane *lane)
+static const ms_msg *ms__run_lend(const ms__union *u, ms__union_run *run,
+                                  const ms__lane *lane)
 {
     size_t size = ms_size(lane->head);
     if (size > run->room) {
@@ -19090,12 +19157,12 @@ static const ms_msg *ms__run_lend(const ms__union *u, ms__run *run, const ms__la
 static const ms_msg *ms__union_next(ms_store *store, ms_cursor *it)
 {
     const ms__union *u = ms__union_of(store);
-    ms__run *run = (ms__run *)it->ctx;
-    if (!run || it->left == 0) return NULL;
+    ms__union_run *run = it->of.merged;
+    if (!run || run->left == 0) return NULL;
     if (it->query.by_time) {
         const ms__pick *slot =
             &run->slots[it->query.reverse ? --run->at : run->at++];
-        it->left--;
+        run->left--;
         it->now = slot->now;
         return ms__msg(slot->r);
     }
@@ -19105,14 +19172,14 @@ static const ms_msg *ms__union_next(ms_store *store, ms_cursor *it)
     if (!msg) it->result = MS_E_NO_MEMORY;
     it->now = lane->it.now;
     lane->loaded = false;
-    it->left--;
+    run->left--;
     return msg;
 }
 
 static void ms__union_cursor_close(ms_store *store, ms_cursor *it)
 {
-    ms__run_free(ms__union_of(store), (ms__run *)it->ctx);
-    it->ctx = NULL;
+    ms__run_free(ms__union_of(store), it->of.merged);
+    it->of.merged = NULL;
 }
 
 static ms_result ms__union_get(ms_store *store, uint64_t seq, ms_arena *arena,
@@ -19402,16 +19469,16 @@ static void ms__frozen_show(ms_store *frozen, uint64_t seq, unsigned block)
     if (seq > b->hi[block]) b->hi[block] = seq;
 }
 
-static const ms__snapshots ms__union_snapshots = {ms__union_freeze, ms__frozen_task,
-                                                  ms__frozen_after, ms__frozen_seen,
-                                                  ms__frozen_show};
+static const ms__inside ms__union_inside = {NULL, ms__union_freeze, ms__frozen_task,
+                                            ms__frozen_after, ms__frozen_seen,
+                                            ms__frozen_show};
 
 static const ms_backend ms__union_backend = {
     ms__union_append, ms__union_query, ms__union_next,    ms__union_cursor_close,
     ms__union_get,    ms__union_list,  ms__union_stat,    NULL,
     ms__union_close,  NULL,            ms__union_refresh, NULL,
     NULL,             ms__union_append, ms__union_erase,
-    &ms__union_snapshots};
+    &ms__union_inside};
 
 /* ---- Opening. */
 
@@ -19664,17 +19731,17 @@ MS_API size_t ms_scope_filter(const ms_scope *scope, ms_str agent_key,
 /* ---- Steps. task[0] and task[1] of the cursor are the sequence numbers of the agent's
  * last task in the store and in the runtime store, 0 for none. */
 
-static ms_store *ms__history_store_of(const ms_cursor *it, unsigned which)
+static ms_store *ms__history_store_of(const ms__history *h, unsigned which)
 {
-    if (it->frozen[which]) return it->frozen[which];
-    return which == 0 ? it->memory->store : it->memory->runtime;
+    if (h->frozen[which]) return h->frozen[which];
+    return which == 0 ? h->memory->store : h->memory->runtime;
 }
 
 /* Is the agent's last task in the runtime store, so that all of the store is before it?
  */
-static bool ms__task_elsewhere(const ms_cursor *it, unsigned which)
+static bool ms__task_elsewhere(const ms__history *h, unsigned which)
 {
-    return which == 0 && it->task[1] > 0;
+    return which == 0 && h->task[1] > 0;
 }
 
 static ms_type_set ms__own_types(const ms_memory *memory)
@@ -19740,12 +19807,12 @@ static ms_query ms__history_query(const ms_memory *memory, unsigned views, size_
 
 /* The query of one part of a block, as the scope narrows it; false: the block is empty.
  */
-static bool ms__block_query(const ms_cursor *it, unsigned which, ms__block_kind block,
+static bool ms__block_query(const ms__history *h, unsigned which, ms__block_kind block,
                             unsigned part, ms_query *q)
 {
     static const unsigned views[MS__BLOCK_COUNT] = {MS_VIEW_CONVERSATION, MS_VIEW_AGENT,
                                                     MS_VIEW_TEAM, MS_VIEW_GLOBAL};
-    const ms_memory *memory = it->memory;
+    const ms_memory *memory = h->memory;
     const ms_scope *scope = &memory->scope;
     int64_t phase;
     *q = ms__history_query(memory, views[block], ms__block_limit(memory, block));
@@ -19761,15 +19828,15 @@ static bool ms__block_query(const ms_cursor *it, unsigned which, ms__block_kind 
         q->types = MS_BIT(MS_T_SYNTHESIS);
         return block == MS__BLOCK_GLOBAL && ms__scope_phase(scope, &phase);
     case MS_SCOPE_WORKER:
-        q->after_seq = it->task[which];
+        q->after_seq = h->task[which];
         if (block == MS__BLOCK_GLOBAL) q->types = MS_BIT(MS_T_GLOBAL_OBSERVATION);
         return (block == MS__BLOCK_OWN || block == MS__BLOCK_GLOBAL) &&
-               !ms__task_elsewhere(it, which) && it->task[0] + it->task[1] > 0;
+               !ms__task_elsewhere(h, which) && h->task[0] + h->task[1] > 0;
     case MS_SCOPE_SINCE_TASK:
         if (block == MS__BLOCK_CONVERSATION) return true;
-        if (it->task[which] > 0)
-            q->after_seq = it->task[which] - (it->frozen[which] ? 0 : 1);
-        return !ms__task_elsewhere(it, which);
+        if (h->task[which] > 0)
+            q->after_seq = h->task[which] - (h->frozen[which] ? 0 : 1);
+        return !ms__task_elsewhere(h, which);
     case MS_SCOPE_ALL:
         break;
     }
@@ -19777,9 +19844,9 @@ static bool ms__block_query(const ms_cursor *it, unsigned which, ms__block_kind 
 }
 
 /* The one query of a timeline; SINCE_TASK is left to ms__history_shows. */
-static bool ms__timeline_query(const ms_cursor *it, unsigned which, ms_query *q)
+static bool ms__timeline_query(const ms__history *h, unsigned which, ms_query *q)
 {
-    const ms_memory *memory = it->memory;
+    const ms_memory *memory = h->memory;
     const ms_scope *scope = &memory->scope;
     int64_t phase;
     *q = ms__history_query(memory, MS_VIEW_AGENT | MS_VIEW_GLOBAL, memory->limit);
@@ -19797,8 +19864,8 @@ static bool ms__timeline_query(const ms_cursor *it, unsigned which, ms_query *q)
     case MS_SCOPE_WORKER:
         q->views = MS_VIEW_AGENT | MS_VIEW_GLOBAL;
         q->types = MS__WORKER_TYPES | MS_BIT(MS_T_GLOBAL_OBSERVATION);
-        q->after_seq = it->task[which];
-        return !ms__task_elsewhere(it, which) && it->task[0] + it->task[1] > 0;
+        q->after_seq = h->task[which];
+        return !ms__task_elsewhere(h, which) && h->task[0] + h->task[1] > 0;
     default:
         return true;
     }
@@ -19824,71 +19891,71 @@ static bool ms__note_less(const void *a, const void *b)
     return *(const uint64_t *)a < *(const uint64_t *)b;
 }
 
-static bool ms__noted_before(const ms_cursor *it, unsigned which, ms__block_kind block,
+static bool ms__noted_before(const ms__history *h, unsigned which, ms__block_kind block,
                              uint64_t seq)
 {
-    size_t low = 0, high = it->n_ranked;
+    size_t low = 0, high = h->n_ranked;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (it->noted[middle] < ms__note_of(seq, 0, 0))
+        if (h->noted[middle] < ms__note_of(seq, 0, 0))
             low = middle + 1;
         else
             high = middle;
     }
-    for (; low < it->n_ranked && it->noted[low] < ms__note_of(seq, (unsigned)block, 0);
+    for (; low < h->n_ranked && h->noted[low] < ms__note_of(seq, (unsigned)block, 0);
          low++)
-        if ((it->noted[low] & 1) == which) return true;
+        if ((h->noted[low] & 1) == which) return true;
     return false;
 }
 
 /* The range that a block has shown of a store; of a union, of the store of this number. */
-static void ms__block_range(const ms_cursor *it, unsigned which, unsigned block,
+static void ms__block_range(const ms__history *h, unsigned which, unsigned block,
                             uint64_t seq, uint64_t *lo, uint64_t *hi)
 {
-    *lo = it->seen_lo[which][block];
-    *hi = it->seen_hi[which][block];
-    ms_store *frozen = it->frozen[which];
-    if (frozen) frozen->backend->snapshots->seen(frozen, seq, block, lo, hi);
+    *lo = h->seen_lo[which][block];
+    *hi = h->seen_hi[which][block];
+    ms_store *frozen = h->frozen[which];
+    if (frozen) frozen->backend->inside->seen(frozen, seq, block, lo, hi);
 }
 
 /* Was msg shown by an earlier block, from the same store? */
-static bool ms__shown_before(const ms_cursor *it, unsigned which, ms__block_kind block,
+static bool ms__shown_before(const ms__history *h, unsigned which, ms__block_kind block,
                              const ms_msg *msg)
 {
-    const ms_memory *memory = it->memory;
+    const ms_memory *memory = h->memory;
     uint64_t seq = ms_seq(msg), lo, hi;
     for (unsigned b = 0; b < (unsigned)block; b++) {
         if (ms__block_noted(memory, (ms__block_kind)b)) continue;
-        ms__block_range(it, which, b, seq, &lo, &hi);
+        ms__block_range(h, which, b, seq, &lo, &hi);
         if (seq < lo || seq > hi) continue;
         if (ms__block_holds(memory, (ms__block_kind)b, msg)) return true;
     }
-    return ms__noted_before(it, which, block, seq);
+    return ms__noted_before(h, which, block, seq);
 }
 
 /* Remembers that msg was shown, when a later block could show it again. */
-static ms_result ms__note(ms_cursor *it, unsigned which, ms__block_kind block,
+static ms_result ms__note(ms__history *h, unsigned which, ms__block_kind block,
                           const ms_msg *msg)
 {
-    const ms_memory *memory = it->memory;
+    const ms_memory *memory = h->memory;
     bool again = false;
     for (unsigned b = (unsigned)block + 1; b < MS__BLOCK_COUNT; b++)
         again = again || ms__block_holds(memory, (ms__block_kind)b, msg);
     if (!again) return MS_OK;
-    if (it->n_noted == it->cap_noted) {
-        size_t cap = it->cap_noted ? it->cap_noted * 2 : 16;
+    if (h->n_noted == h->cap_noted) {
+        size_t cap = h->cap_noted ? h->cap_noted * 2 : 16;
         uint64_t *more = (uint64_t *)ms_arena_alloc(memory->arena, cap * sizeof *more);
         if (!more) return memory->arena->buffer ? MS_E_ARENA : MS_E_NO_MEMORY;
-        if (it->n_noted) memcpy(more, it->noted, it->n_noted * sizeof *more);
-        it->noted = more;
-        it->cap_noted = cap;
+        if (h->n_noted) memcpy(more, h->noted, h->n_noted * sizeof *more);
+        h->noted = more;
+        h->cap_noted = cap;
     }
-    it->noted[it->n_noted++] = ms__note_of(ms_seq(msg), (unsigned)block, which);
+    h->noted[h->n_noted++] = ms__note_of(ms_seq(msg), (unsigned)block, which);
     return MS_OK;
 }
 
-/* What one step reads. it->step >> 1 counts them: blocks, their parts, and each of these
- * twice when there is a runtime store; bit 0 of it->step: the step's query is open. */
+/* What one step reads. The history's step >> 1 counts them: blocks, their parts, and each
+ * of these twice when there is a runtime store; bit 0: the step's query is open. */
 typedef struct ms__stage {
     ms__block_kind block;
     unsigned part, which;
@@ -19911,59 +19978,59 @@ static bool ms__stage_at(const ms_memory *memory, unsigned step, ms__stage *out)
 }
 
 /* Is a message of a timeline the agent's last task, or behind it? */
-static bool ms__from_task(const ms_cursor *it, unsigned which, uint64_t seq)
+static bool ms__from_task(const ms__history *h, unsigned which, uint64_t seq)
 {
-    if (it->task[which] > 0 && it->frozen[which])
-        return it->frozen[which]->backend->snapshots->after(it->frozen[which], seq);
-    return seq >= it->task[which];
+    if (h->task[which] > 0 && h->frozen[which])
+        return h->frozen[which]->backend->inside->after(h->frozen[which], seq);
+    return seq >= h->task[which];
 }
 
 /* Does the scope let a message through that the query of the step gave? */
-static bool ms__scope_passes(const ms_cursor *it, unsigned which, const ms_msg *msg)
+static bool ms__scope_passes(const ms__history *h, unsigned which, const ms_msg *msg)
 {
-    const ms_memory *memory = it->memory;
+    const ms_memory *memory = h->memory;
     if (memory->scope.kind == MS_SCOPE_MANAGER) return ms__in_phase(&memory->scope, msg);
     if (!memory->timeline || memory->scope.kind != MS_SCOPE_SINCE_TASK) return true;
-    if (!ms__task_elsewhere(it, which) && ms__from_task(it, which, ms_seq(msg)))
+    if (!ms__task_elsewhere(h, which) && ms__from_task(h, which, ms_seq(msg)))
         return true;
     return !memory->no_conversation && (MS_BIT(ms_type_of(msg)) & MS_TYPES_CONVERSATION);
 }
 
-static bool ms__step_query(const ms_cursor *it, const ms__stage *stage, ms_query *q)
+static bool ms__step_query(const ms__history *h, const ms__stage *stage, ms_query *q)
 {
-    bool some = it->memory->timeline
-                    ? ms__timeline_query(it, stage->which, q)
-                    : ms__block_query(it, stage->which, stage->block, stage->part, q);
-    q->before_seq = it->snapshot[stage->which] + 1;
-    q->as_of = it->as_of[stage->which];
+    bool some = h->memory->timeline
+                    ? ms__timeline_query(h, stage->which, q)
+                    : ms__block_query(h, stage->which, stage->block, stage->part, q);
+    q->before_seq = h->snapshot[stage->which] + 1;
+    q->as_of = h->as_of[stage->which];
     return some;
 }
 
 /* How many messages a step would show without its limit; stops at most. */
-static ms_result ms__step_count(const ms_cursor *history, const ms__stage *stage,
+static ms_result ms__step_count(const ms__history *h, const ms__stage *stage,
                                 size_t most, size_t *count, ms_error *err)
 {
     ms_cursor it;
     ms_query q;
     const ms_msg *msg;
     *count = 0;
-    if (!ms__step_query(history, stage, &q)) return MS_OK;
+    if (!ms__step_query(h, stage, &q)) return MS_OK;
     q.limit = 0;
     q.by_time = false;
-    MS__TRY(
-        ms_query_open(ms__history_store_of(history, stage->which), &q, &it, err));
-    while (*count < most && (msg = ms__next(&it)) != NULL)
-        if (ms__scope_passes(history, stage->which, msg)) ++*count;
+    MS__TRY(ms_query_open(ms__history_store_of(h, stage->which), &q, &it, err));
+    it.as_stored = true;
+    while (*count < most && (msg = ms_next(&it)) != NULL)
+        if (ms__scope_passes(h, stage->which, msg)) ++*count;
     ms_result code = ms_cursor_close(&it, err);
     return code == MS_E_DAMAGED ? MS_OK : code;
 }
 
 /* Turns the limit of a block into that of one step: *skip messages are passed over
  * first. */
-static ms_result ms__step_limit(const ms_cursor *it, const ms__stage *stage, ms_query *q,
+static ms_result ms__step_limit(const ms__history *h, const ms__stage *stage, ms_query *q,
                                 size_t *skip, ms_error *err)
 {
-    const ms_memory *memory = it->memory;
+    const ms_memory *memory = h->memory;
     size_t limit = q->limit, count = 0;
     bool counted = memory->scope.kind == MS_SCOPE_MANAGER ||
                    (memory->timeline && memory->scope.kind == MS_SCOPE_SINCE_TASK);
@@ -19972,12 +20039,12 @@ static ms_result ms__step_limit(const ms_cursor *it, const ms__stage *stage, ms_
     if (stage->which == 0 && memory->runtime_mode == MS_RUNTIME_MERGE) {
         ms__stage runtime = *stage;
         runtime.which = 1;
-        MS__TRY(ms__step_count(it, &runtime, limit, &count, err));
+        MS__TRY(ms__step_count(h, &runtime, limit, &count, err));
         limit -= count;
     }
     q->limit = limit;
     if (limit == 0 || !counted) return MS_OK;
-    MS__TRY(ms__step_count(it, stage, SIZE_MAX, &count, err));
+    MS__TRY(ms__step_count(h, stage, SIZE_MAX, &count, err));
     *skip = count > limit ? count - limit : 0;
     q->limit = SIZE_MAX;
     return MS_OK;
@@ -19988,93 +20055,91 @@ static ms_result ms__step_limit(const ms_cursor *it, const ms__stage *stage, ms_
 static ms_result ms__step_open(ms_cursor *it, const ms__stage *stage, bool *empty,
                                ms_error *err)
 {
-    ms_store *store = ms__history_store_of(it, stage->which);
+    ms__history *h = &it->history;
+    ms_store *store = ms__history_store_of(h, stage->which);
     ms_query q;
-    *empty = !ms__step_query(it, stage, &q);
+    *empty = !ms__step_query(h, stage, &q);
     if (*empty) return MS_OK;
     bool limited = q.limit > 0;
-    MS__TRY(ms__step_limit(it, stage, &q, &it->skip, err));
+    MS__TRY(ms__step_limit(h, stage, &q, &h->skip, err));
     *empty = limited && q.limit == 0;
     if (*empty) return MS_OK;
-    if (it->ranked_for !=
+    if (h->ranked_for !=
         (unsigned)stage->block) { /* only earlier blocks are asked for */
-        ms__sort(it->noted, it->n_noted, sizeof *it->noted, ms__note_less);
-        it->n_ranked = it->n_noted;
-        it->ranked_for = (unsigned)stage->block;
+        ms__sort(h->noted, h->n_noted, sizeof *h->noted, ms__note_less);
+        h->n_ranked = h->n_noted;
+        h->ranked_for = (unsigned)stage->block;
     }
     it->query = ms__resolve(&q);
     it->ctx = NULL;
     memset(it->words, 0, sizeof it->words);
-    it->more = NULL;
-    it->n_heads = it->n_live = 0;
-    it->backward = it->filtered = it->scan = it->changed = false;
-    it->control = NULL;
-    it->sorted = NULL;
-    it->last_place = MS__NO_PLACE;
-    it->tail = NULL;
+    memset(&it->of, 0, offsetof(ms__merge, heads));
     MS__TRY(ms__query_check(&it->query, err));
     return store->backend->query(store, it, err);
 }
 
 static void ms__step_close(ms_cursor *it, const ms__stage *stage)
 {
-    ms_store *store = ms__history_store_of(it, stage->which);
+    ms__history *h = &it->history;
+    ms_store *store = ms__history_store_of(h, stage->which);
     if (store->backend->cursor_close) store->backend->cursor_close(store, it);
 }
 
 /* Widens the range that a block has shown. */
-static void ms__block_shows(ms_cursor *it, unsigned which, unsigned block, uint64_t seq)
+static void ms__block_shows(ms__history *h, unsigned which, unsigned block, uint64_t seq)
 {
-    if (it->frozen[which]) {
-        it->frozen[which]->backend->snapshots->show(it->frozen[which], seq, block);
+    if (h->frozen[which]) {
+        h->frozen[which]->backend->inside->show(h->frozen[which], seq, block);
         return;
     }
-    if (it->seen_hi[which][block] == 0 || seq < it->seen_lo[which][block])
-        it->seen_lo[which][block] = seq;
-    if (seq > it->seen_hi[which][block]) it->seen_hi[which][block] = seq;
+    if (h->seen_hi[which][block] == 0 || seq < h->seen_lo[which][block])
+        h->seen_lo[which][block] = seq;
+    if (seq > h->seen_hi[which][block]) h->seen_hi[which][block] = seq;
 }
 
 /* Is the message of this stage to be shown? Keeps the book of what was. */
 static bool ms__history_shows(ms_cursor *it, const ms__stage *stage, const ms_msg *msg)
 {
-    const ms_memory *memory = it->memory;
+    ms__history *h = &it->history;
+    const ms_memory *memory = h->memory;
     unsigned which = stage->which, b = (unsigned)stage->block;
     uint64_t seq = ms_seq(msg);
-    if (!ms__scope_passes(it, which, msg)) return false;
-    if (it->skip > 0) {
-        it->skip--;
+    if (!ms__scope_passes(h, which, msg)) return false;
+    if (h->skip > 0) {
+        h->skip--;
         return false;
     }
     if (memory->timeline || memory->keep_duplicates) return true;
-    ms__block_shows(it, which, b, seq);
-    if (ms__shown_before(it, which, stage->block, msg)) return false;
+    ms__block_shows(h, which, b, seq);
+    if (ms__shown_before(h, which, stage->block, msg)) return false;
     if (!ms__block_noted(memory, stage->block)) return true;
-    ms_result code = ms__note(it, which, stage->block, msg);
+    ms_result code = ms__note(h, which, stage->block, msg);
     if (code != MS_OK) it->result = code;
     return code == MS_OK;
 }
 
 static const ms_msg *ms__history_next(ms_store *view, ms_cursor *it)
 {
+    ms__history *h = &it->history;
     ms__stage stage;
     (void)view;
-    while (ms__stage_at(it->memory, it->step >> 1, &stage)) {
-        ms_store *store = ms__history_store_of(it, stage.which);
-        if (!(it->step & 1)) { /* the step is not open yet */
+    while (ms__stage_at(h->memory, h->step >> 1, &stage)) {
+        ms_store *store = ms__history_store_of(h, stage.which);
+        if (!(h->step & 1)) { /* the step is not open yet */
             bool empty;
             ms_result code = ms__step_open(it, &stage, &empty, NULL);
             if (code != MS_OK) {
                 it->result = code;
                 return NULL;
             }
-            it->step += empty ? 2 : 1;
+            h->step += empty ? 2 : 1;
             continue;
         }
         const ms_msg *msg = store->backend->next(store, it);
         if (it->result != MS_OK && it->result != MS_E_DAMAGED) return NULL;
         if (!msg) {
             ms__step_close(it, &stage);
-            it->step++;
+            h->step++;
         } else if (ms__history_shows(it, &stage, msg)) {
             return MS__CHANGES && it->query.arena ? ms__with_fed(it, store, msg) : msg;
         } else if (it->result != MS_OK && it->result != MS_E_DAMAGED) {
@@ -20084,21 +20149,22 @@ static const ms_msg *ms__history_next(ms_store *view, ms_cursor *it)
     return NULL;
 }
 
-static void ms__history_thaw(ms_cursor *it)
+static void ms__history_thaw(ms__history *h)
 {
     for (unsigned which = 0; which < 2; which++) {
-        ms_close(it->frozen[which]);
-        it->frozen[which] = NULL;
+        ms_close(h->frozen[which]);
+        h->frozen[which] = NULL;
     }
 }
 
 static void ms__history_close(ms_store *view, ms_cursor *it)
 {
+    ms__history *h = &it->history;
     ms__stage stage;
     (void)view;
-    if ((it->step & 1) && ms__stage_at(it->memory, it->step >> 1, &stage))
+    if ((h->step & 1) && ms__stage_at(h->memory, h->step >> 1, &stage))
         ms__step_close(it, &stage);
-    ms__history_thaw(it);
+    ms__history_thaw(h);
 }
 
 static const ms_backend ms__history_backend = {
@@ -20108,21 +20174,21 @@ static const ms_backend ms__history_backend = {
 static ms_store ms__history_store = {&ms__history_backend, MS_STORE_OPEN};
 
 /* Sets the sequence number of the agent's last task as of the snapshot, 0: none. */
-static MS__APART ms_result ms__last_task(ms_cursor *history, unsigned which,
+static MS__APART ms_result ms__last_task(ms__history *h, unsigned which,
                                          ms_error *err)
 {
     ms_cursor it;
-    const ms_memory *memory = history->memory;
-    uint64_t *task = &history->task[which];
+    const ms_memory *memory = h->memory;
+    uint64_t *task = &h->task[which];
     ms_query q = ms__view_query(memory->location, MS_VIEW_AGENT, 1);
     q.agent_key = memory->agent_key;
     q.types = MS_BIT(MS_T_TASK);
     q.reverse = true;
-    q.before_seq = history->snapshot[which] + 1;
-    q.as_of = history->as_of[which];
+    q.before_seq = h->snapshot[which] + 1;
+    q.as_of = h->as_of[which];
     *task = 0;
-    MS__TRY(ms_query_open(ms__history_store_of(history, which), &q, &it, err));
-    const ms_msg *msg = ms__next(&it);
+    MS__TRY(ms_query_open(ms__history_store_of(h, which), &q, &it, err));
+    const ms_msg *msg = ms_next(&it);
     if (msg) *task = ms_seq(msg);
     ms_result code = ms_cursor_close(&it, err);
     return code == MS_E_DAMAGED ? MS_OK : code;
@@ -20130,25 +20196,26 @@ static MS__APART ms_result ms__last_task(ms_cursor *history, unsigned which,
 
 /* What a history sees of one of its stores, and the agent's last task there. A union is
  * bounded in each of its stores. */
-static ms_result ms__history_bound(ms_cursor *it, unsigned which, ms_error *err)
+static ms_result ms__history_bound(ms__history *h, unsigned which, ms_error *err)
 {
-    const ms_memory *memory = it->memory;
+    const ms_memory *memory = h->memory;
     ms_scope_kind kind = memory->scope.kind;
-    ms_store *store = ms__history_store_of(it, which);
-    const ms__snapshots *s = store->backend->snapshots;
-    if (s) MS__TRY(s->freeze(store, &it->frozen[which], err));
-    it->snapshot[which] = UINT64_MAX;
-    if (!it->frozen[which])
-        MS__TRY(ms__store_now(store, &it->snapshot[which], &it->as_of[which], err));
+    ms_store *store = ms__history_store_of(h, which);
+    const ms__inside *s = store->backend->inside;
+    if (s && s->freeze) MS__TRY(s->freeze(store, &h->frozen[which], err));
+    h->snapshot[which] = UINT64_MAX;
+    if (!h->frozen[which])
+        MS__TRY(ms__store_now(store, &h->snapshot[which], &h->as_of[which], err));
     if (kind != MS_SCOPE_WORKER && kind != MS_SCOPE_SINCE_TASK) return MS_OK;
-    MS__TRY(ms__last_task(it, which, err));
-    if (!it->frozen[which] || it->task[which] == 0) return MS_OK;
-    return s->task(it->frozen[which], memory->location, it->task[which],
+    MS__TRY(ms__last_task(h, which, err));
+    if (!h->frozen[which] || h->task[which] == 0) return MS_OK;
+    return s->task(h->frozen[which], memory->location, h->task[which],
                    kind == MS_SCOPE_SINCE_TASK, err);
 }
 
 MS_API ms_result ms_get_history(const ms_memory *memory, ms_cursor *it, ms_error *err)
 {
+    ms__history *h = &it->history;
     memset(it, 0, sizeof *it);
     MS__TRY(ms_memory_check(memory, err));
     if (memory->by_time && !memory->arena)
@@ -20163,12 +20230,13 @@ MS_API ms_result ms_get_history(const ms_memory *memory, ms_cursor *it, ms_error
         return ms__fail(err, MS_E_ARENA, "team_by_agent with team_limit needs an arena");
     bool merged = memory->runtime_mode == MS_RUNTIME_MERGE;
     ms_result code = MS_OK;
-    it->snapshot[1] = UINT64_MAX;
-    it->memory = memory;
+    h->snapshot[1] = UINT64_MAX;
+    h->memory = memory;
     for (unsigned which = 0; code == MS_OK && which < (merged ? 2u : 1u); which++)
-        code = ms__history_bound(it, which, err);
+        code = ms__history_bound(h, which, err);
+    it->as_stored = true; /* ms__history_next does what ms_next would do */
     if (code == MS_OK) it->store = &ms__history_store;
-    else ms__history_thaw(it);
+    else ms__history_thaw(h);
     return code;
 }
 
@@ -20595,7 +20663,7 @@ static ms_result ms__find_check(const ms_find_query *query, ms_error *err)
 MS_API ms_result ms_find_open(ms_store *store, const ms_find_query *query,
                               ms_finder *finder, ms_error *err)
 {
-    memset(finder, 0, offsetof(ms_finder, it) + offsetof(ms_cursor, heads));
+    memset(finder, 0, offsetof(ms_finder, it) + offsetof(ms_cursor, of.merge.heads));
     finder->it.result = ms__find_check(query, err);
     if (finder->it.result != MS_OK) return finder->it.result;
     ms_query q = query->query;
@@ -21191,6 +21259,18 @@ static ms_result ms__check_mem(const ms__mem *m, ms_error *err)
     return ms__check_controls(m, err);
 }
 
+/* Apart: the envelope is not on the stack while the cursor steps. */
+static MS__APART ms_result ms__check_message(const ms_msg *msg, uint64_t last,
+                                             ms_error *err)
+{
+    ms_envelope m = ms_envelope_of(msg);
+    if (m.seq <= last)
+        return ms__fail(err, MS_E_DAMAGED, "message %u comes after %u", m.seq, last);
+    if (ms__is_empty(m.location))
+        return ms__fail(err, MS_E_DAMAGED, "message %u has no location", m.seq);
+    return ms_envelope_check(&m, err);
+}
+
 static ms_result ms__check_cursors(ms_store *store, ms_error *err)
 {
     ms_cursor it;
@@ -21200,15 +21280,9 @@ static ms_result ms__check_cursors(ms_store *store, ms_error *err)
     ms_query q = ms__view_query(ms__absent(), MS_VIEW_TIMELINE, 0);
     q.by_seq = true;
     MS__TRY(ms_query_open(store, &q, &it, err));
-    while (code == MS_OK && (msg = ms__next(&it)) != NULL) {
-        ms_envelope m = ms_envelope_of(msg);
-        if (m.seq <= last)
-            code = ms__fail(err, MS_E_DAMAGED, "message %u comes after %u", m.seq, last);
-        else if (ms__is_empty(m.location))
-            code = ms__fail(err, MS_E_DAMAGED, "message %u has no location", m.seq);
-        else
-            code = ms_envelope_check(&m, err);
-        last = m.seq;
+    while (code == MS_OK && (msg = ms_next(&it)) != NULL) {
+        code = ms__check_message(msg, last, err);
+        last = ms_seq(msg);
     }
     ms_result end = ms_cursor_close(&it, code == MS_OK ? err : NULL);
     return code != MS_OK ? code : end;
@@ -30094,7 +30168,7 @@ static MS__APART ms_result ms__task_search(ms_store *store, ms_str task_id, ms_s
     const ms_msg *at;
     ms_result code = MS_OK;
     MS__TRY(ms__task_back(store, task_id, &it, err));
-    while ((at = ms__next(&it)) != NULL)
+    while ((at = ms_next(&it)) != NULL)
         if (ms_str_equal(ms_get(at, MS_F_ID).text, id)) break;
     bool open = at && (ms_flags(at) & MS_FLAG_UNFINISHED) != 0;
     *seq = open ? ms_seq(at) : 0;
