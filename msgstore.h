@@ -914,11 +914,6 @@ struct ms__control;
 /* What a cursor has of a store with postings, an arena store or a log; private. */
 typedef struct ms__merge {
     ms__head *more;           /* in the arena, when heads do not suffice */
-    uint32_t n_heads, n_live;
-    bool backward, filtered;
-    bool match;               /* whole store: check each message against the query */
-    bool changed;             /* messages of the query may be changed ones */
-    bool plain;               /* one stream, all of whose messages are asked for */
     const struct ms__control *control; /* of the location: how; NULL: look for each */
     const unsigned char **sorted; /* by_time: records in order */
     size_t n_sorted, sorted_at;
@@ -929,6 +924,11 @@ typedef struct ms__merge {
     uint32_t pin;
     uint32_t counted_from, counted_to; /* log: segments whose damage was counted, plus
                                  one */
+    uint32_t n_heads, n_live;
+    bool backward, filtered;
+    bool match;               /* whole store: check each message against the query */
+    bool changed;             /* messages of the query may be changed ones */
+    bool plain;               /* one stream, all of whose messages are asked for */
     uint8_t n_visits, n_queue, first;
     ms__head heads[MS__CURSOR_HEADS]; /* from here on not zeroed: n_heads are set, */
     ms__visit visits[MS__VISITS];     /* n_visits, */
@@ -940,13 +940,12 @@ typedef struct ms__merge {
 typedef struct ms__history {
     const struct ms_memory *memory; /* NULL: the cursor is none over a history */
     ms_store *frozen[2];      /* snapshots of unions */
-    unsigned step;
+    unsigned step, ranked_for;
     size_t skip;
     uint64_t snapshot[2], as_of[2], task[2];
     uint64_t seen_lo[2][4], seen_hi[2][4];
     uint64_t *noted;
     size_t n_noted, n_ranked, cap_noted;
-    unsigned ranked_for;
 } ms__history;
 
 /* A running query: an open struct, no need to initialise. It sees the store as of its
@@ -962,7 +961,6 @@ typedef struct ms_cursor {
     void *ctx;                /* for stores of your own */
     uint64_t words[4];        /* for stores of your own */
     uint64_t now;             /* what has a place from here on has not happened */
-    bool as_stored;           /* ms_next leaves unfinished messages as they are */
     ms__history history;
     union {                   /* by the kind of store */
         ms__merge merge;
@@ -6774,14 +6772,21 @@ static const ms_msg *ms__with_fed(ms_cursor *it, ms_store *store, const ms_msg *
     return code == MS_E_DAMAGED ? msg : NULL;
 }
 
-MS_API const ms_msg *ms_next(ms_cursor *it)
+/* The next message as the store has it. */
+static const ms_msg *ms__next_stored(ms_cursor *it)
 {
     if (!it->store || (it->result != MS_OK && it->result != MS_E_DAMAGED)) return NULL;
     const ms_msg *msg = it->store->backend->next(it->store, it);
     if (msg) it->returned++;
     if (it->damaged > 0 && it->result == MS_OK) it->result = MS_E_DAMAGED;
-    if (!MS__CHANGES || !msg || !it->query.arena || it->query.raw || it->as_stored)
-        return msg;
+    return msg;
+}
+
+MS_API const ms_msg *ms_next(ms_cursor *it)
+{
+    const ms_msg *msg = ms__next_stored(it);
+    if (!MS__CHANGES || !msg || !it->query.arena || it->query.raw || it->history.memory)
+        return msg; /* a history has done it itself, with the store of the step */
     return ms__with_fed(it, it->store, msg);
 }
 
@@ -6898,7 +6903,7 @@ static ms_result ms__expect_only(ms_store *store, const ms_append_opts *opts, ms
     ms_query q = ms__view_query(opts->location, MS_VIEW_TIMELINE, 1);
     q.reverse = true;
     MS__TRY(ms_query_open(store, &q, &it, err));
-    const ms_msg *newest = ms_next(&it);
+    const ms_msg *newest = ms__next_stored(&it);
     uint64_t last = newest ? ms_seq(newest) : 0;
     MS__TRY(ms_cursor_close(&it, err));
     return ms__expect_last(opts, last, err);
@@ -6984,7 +6989,7 @@ static ms_result ms__find_one(ms_store *store, uint64_t seq, ms_cursor *it,
     }
     *msg = NULL;
     MS__TRY(ms_query_open(store, &q, it, err));
-    *msg = ms_next(it);
+    *msg = ms__next_stored(it);
     return MS_OK;
 }
 
@@ -7167,7 +7172,7 @@ static ms_result ms__count_to(ms_store *store, ms_str location, bool by_position
     c.location = location;
     *seq = *position = 0;
     MS__TRY(ms_query_open(store, &q, &it, err));
-    while (code == MS_OK && (msg = ms_next(&it)) != NULL) {
+    while (code == MS_OK && (msg = ms__next_stored(&it)) != NULL) {
         code = ms__count_step(&c, &it, ms_seq(msg), position, err);
         *seq = ms_seq(msg);
         if ((by_position ? *position : *seq) >= wanted) break;
@@ -8068,7 +8073,7 @@ static MS__APART ms_result ms__cut_at(ms_store *source, ms_str location,
     ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, keep->newest);
     q.by_seq = true;
     MS__TRY(ms_query_open(source, &q, it, err));
-    const ms_msg *oldest = ms_next(it);
+    const ms_msg *oldest = ms__next_stored(it);
     *from = oldest ? ms_seq(oldest) : 0;
     ms_result code = ms_cursor_close(it, err);
     return code == MS_E_DAMAGED ? MS_OK : code;
@@ -17328,10 +17333,12 @@ static void ms__rest_soon(const unsigned char *r)
     for (uint32_t i = 128; i < size && i < MS__AHEAD_BYTES; i += 64) MS__PREFETCH(r + i);
 }
 
-/* The next record of a plain cursor; NULL: at its end, or the page is not plain. */
-static const unsigned char *ms__plain_next(ms__log *log, ms_cursor *it)
+static const ms_msg *ms__log_next(ms_store *store, ms_cursor *it)
 {
+    ms__log *log = ms__log_of(store);
     ms__merge *merge = &it->of.merge;
+    if (!merge->plain || merge->left == 0)
+        return ms__merge_next(store, &ms__log_feed, it);
     if (merge->n_live > 0) ms__log_look_ahead(log, it, &merge->heads[0]);
     while (merge->n_queue > 0) {
         uint32_t place = merge->first;
@@ -17346,25 +17353,14 @@ static const unsigned char *ms__plain_next(ms__log *log, ms_cursor *it)
         else if (entry >= leaf->n || !ms__bit_get(leaf->checked, entry) ||
                  !ms__size_fits(r, leaf->offset - ms__leaf_offset(leaf, entry)))
             r = ms__leaf_record(log, leaf, entry);
-        if (r && r[4] == MS__KIND_MESSAGE) return r;
-        it->damaged++; /* its check failed */
-    }
-    return NULL;
-}
-
-static const ms_msg *ms__log_next(ms_store *store, ms_cursor *it)
-{
-    ms__merge *merge = &it->of.merge;
-    if (merge->plain && merge->left > 0) {
-        const unsigned char *r = ms__plain_next(ms__log_of(store), it);
-        if (r) {
+        if (r && r[4] == MS__KIND_MESSAGE) {
             merge->left--;
             return ms__msg(r);
         }
-        /* a page that has to be looked at; what the head offered was given already */
-        if (merge->n_live > 0 && !ms__log_load(store, it, &merge->heads[0]))
-            merge->n_live = 0;
+        it->damaged++; /* its check failed */
     }
+    /* a page whose names have to be compared; the head's offer was returned already */
+    if (merge->n_live > 0 && !ms__log_load(store, it, &merge->heads[0])) merge->n_live = 0;
     return ms__merge_next(store, &ms__log_feed, it);
 }
 
@@ -20018,8 +20014,7 @@ static ms_result ms__step_count(const ms__history *h, const ms__stage *stage,
     q.limit = 0;
     q.by_time = false;
     MS__TRY(ms_query_open(ms__history_store_of(h, stage->which), &q, &it, err));
-    it.as_stored = true;
-    while (*count < most && (msg = ms_next(&it)) != NULL)
+    while (*count < most && (msg = ms__next_stored(&it)) != NULL)
         if (ms__scope_passes(h, stage->which, msg)) ++*count;
     ms_result code = ms_cursor_close(&it, err);
     return code == MS_E_DAMAGED ? MS_OK : code;
@@ -20188,7 +20183,7 @@ static MS__APART ms_result ms__last_task(ms__history *h, unsigned which,
     q.as_of = h->as_of[which];
     *task = 0;
     MS__TRY(ms_query_open(ms__history_store_of(h, which), &q, &it, err));
-    const ms_msg *msg = ms_next(&it);
+    const ms_msg *msg = ms__next_stored(&it);
     if (msg) *task = ms_seq(msg);
     ms_result code = ms_cursor_close(&it, err);
     return code == MS_E_DAMAGED ? MS_OK : code;
@@ -20234,7 +20229,6 @@ MS_API ms_result ms_get_history(const ms_memory *memory, ms_cursor *it, ms_error
     h->memory = memory;
     for (unsigned which = 0; code == MS_OK && which < (merged ? 2u : 1u); which++)
         code = ms__history_bound(h, which, err);
-    it->as_stored = true; /* ms__history_next does what ms_next would do */
     if (code == MS_OK) it->store = &ms__history_store;
     else ms__history_thaw(h);
     return code;
@@ -21259,8 +21253,7 @@ static ms_result ms__check_mem(const ms__mem *m, ms_error *err)
     return ms__check_controls(m, err);
 }
 
-/* Apart: the envelope is not on the stack while the cursor steps. */
-static MS__APART ms_result ms__check_message(const ms_msg *msg, uint64_t last,
+static ms_result ms__check_message(const ms_msg *msg, uint64_t last,
                                              ms_error *err)
 {
     ms_envelope m = ms_envelope_of(msg);
@@ -21280,7 +21273,7 @@ static ms_result ms__check_cursors(ms_store *store, ms_error *err)
     ms_query q = ms__view_query(ms__absent(), MS_VIEW_TIMELINE, 0);
     q.by_seq = true;
     MS__TRY(ms_query_open(store, &q, &it, err));
-    while (code == MS_OK && (msg = ms_next(&it)) != NULL) {
+    while (code == MS_OK && (msg = ms__next_stored(&it)) != NULL) {
         code = ms__check_message(msg, last, err);
         last = ms_seq(msg);
     }
@@ -30168,7 +30161,7 @@ static MS__APART ms_result ms__task_search(ms_store *store, ms_str task_id, ms_s
     const ms_msg *at;
     ms_result code = MS_OK;
     MS__TRY(ms__task_back(store, task_id, &it, err));
-    while ((at = ms_next(&it)) != NULL)
+    while ((at = ms__next_stored(&it)) != NULL)
         if (ms_str_equal(ms_get(at, MS_F_ID).text, id)) break;
     bool open = at && (ms_flags(at) & MS_FLAG_UNFINISHED) != 0;
     *seq = open ? ms_seq(at) : 0;
