@@ -13018,88 +13018,132 @@ typedef struct ms__job {
     uint64_t *parts; /* first stream and offset of each PART written */
 } ms__job;
 
-typedef struct ms__log {
-    ms_store store;
-    ms__lock lock;      /* everything that is not atomic */
-    ms__signal synced;       /* a sync has ended; waited for under `lock` */
-    bool syncing;            /* somebody waits for the disk, without the lock */
-    uint32_t waiting;        /* threads that wait for that */
-    bool together;           /* lately there were some */
-    ms_alloc alloc;
-    ms_clock clock;
-    ms_entropy entropy;
-    ms_log_events events;
-    const ms_os *os;
+/* The state of a handle, one struct for each section that writes it. */
+
+/* What the file is; set when it is opened. */
+typedef struct ms__log_file {
     char *path;
     size_t path_size;
-    ms_file file;
-    bool open_file, writer, salvage, strict, keep_unset_times, ticked, folder_synced;
-    bool shared;         /* several write: the lock is had only while `inside` */
-    bool inside, merges; /* merges: LEVELs are this handle's to merge */
-    uint32_t lock_wait_ms;
-    bool no_allocate, poisoned, begun, no_levels, ignore_levels;
-    bool wrote; /* this handle, since it was opened */
-    bool must_exist, must_be_new;
-    ms_log_engine engine;
-    ms_sync_mode sync;
-    size_t sync_bytes, segment_size, max_message;
-    uint32_t sync_ms;
+    ms_file handle;
+    bool is_open;
+    bool folder_synced;
+    ms_os_stat stat;
     ms__fork_mark fork_mark;
-    ms__file_id id;
-    ms_os_stat file_stat;
     uint64_t boot;
+} ms__log_file;
+
+/* What the caller asked for, see ms_log_desc; set when it is opened. */
+typedef struct ms__log_opts {
+    bool writer, salvage, strict, keep_unset_times, ticked;
+    bool shared;         /* several write: the lock is held only while `inside` */
+    bool no_levels, ignore_levels;
+    bool must_exist, must_be_new;
+    uint32_t lock_wait_ms;
+    ms_sync_mode sync;
+    uint32_t sync_ms;
+    size_t sync_bytes, segment_size, max_message;
+} ms__log_opts;
+
+/* [log-map] The mapped file, and the segment that is not in it as an index yet. */
+typedef struct ms__log_map {
     unsigned char *head; /* mapped; NULL: the file is still empty */
     void *head_now;      /* the same, for readers without the lock; atomic */
-    void *seen;          /* the watermark that a reader has caught up with, as a
-                                number; atomic */
-    uint32_t seen_line;  /* and the session in the writer's line before that: after a power
-                                cut the next writer may reach the same watermark; atomic */
     ms__piece_map pieces[MS__PIECES];
-    uint32_t n_pieces;                  /* atomic */
-    uint64_t end;                       /* where the next record goes */
-    uint64_t stop;                      /* unbegun: how far dead bytes may reach */
-    uint64_t allocated;                 /* the file is known to have room up to here */
-    uint64_t last_seq, messages, bytes; /* of everything */
-    uint64_t gap_seq;  /* as that of a live part */
-    uint32_t has_gaps; /* there are records that are no messages; atomic */
-    uint64_t changes, hidden;
-    void *touched;      /* MS__TOUCHED bits: locations with an AMEND or HIDE; atomic */
-    uint32_t n_touched; /* bits set */
-    ms__live edits;     /* what became of messages, of locations that were asked for */
-    uint32_t session, session_number;
-    uint64_t hint, hint_before; /* newest LEAF, and the one before it */
-    uint64_t lost_end;
-    uint64_t strays;     /* not 0: damage below has dead VOIDs, with this as trusted end */
-    uint64_t mark_back;  /* the watermark at the opening, when it stood below what is there
-                            and was trusted: somebody has changed it; else UINT64_MAX */
-    uint64_t generation; /* of the newest slot */
-    uint64_t durable_end, durable_seq;
-    uint64_t erased; /* the lowest offset erased since the last sync began */
-    uint32_t doubts; /* times that damage was met, or not looked for: perhaps no slot on the
-                        disk tells that what stands behind goes on */
-    uint32_t vouched; /* of them are settled: one does */
-    uint64_t damaged_from;        /* where the first damage that was met begins; 0: none */
-    uint64_t again, again_end;    /* found above the durable end, not written again yet */
-    uint64_t unsynced, synced_at; /* bytes, microseconds: for EVERY */
-    unsigned char *window;        /* MAP */
-    uint64_t window_start;
-    size_t window_size, window_ready;
-    ms__plan plans[MS__PLANS_SMALL]; /* of the append that runs */
-    unsigned char *staging; /* WRITE, and batches */
-    size_t staging_size;
+    uint32_t n_pieces;   /* atomic */
     void *tails[MS__PINS];   /* ms__tail: the one that takes records, and older ones that
                                 cursors still read */
     uint32_t now;            /* the first is in slot now % MS__PINS; atomic */
     uint32_t pins[MS__PINS]; /* cursors that read each; atomic */
     ms__tail *spare;
+    uint64_t memory;     /* bytes allocated */
+} ms__log_map;
+
+/* [log-index] Index records that were read, and changes of messages. */
+typedef struct ms__log_index {
     void *tables[MS__LEVELS]; /* ms__entry_node; atomic */
     ms__nodes *table_of[MS__LEVELS];
     uint32_t nodes[MS__LEVELS]; /* how many; atomic */
+    bool merges;         /* LEVELs are this handle's to merge */
     ms__job job;
     uint64_t leaf_again; /* no LEAF is tried before the end is there */
     uint32_t no_job_at;  /* with so many leaves no merge was due */
+    uint64_t hint, hint_before; /* newest LEAF, and the one before it */
+    void *touched;       /* MS__TOUCHED bits: locations with an AMEND or HIDE; atomic */
+    uint32_t n_touched;  /* bits set */
+    uint32_t has_gaps;   /* there are records that are no messages; atomic */
+    ms__live edits;      /* what became of messages, of locations that were asked for */
+} ms__log_index;
+
+/* [log-append] Room in the file, and the append that runs. */
+typedef struct ms__log_writer {
+    ms_log_engine engine;
+    bool no_allocate;
+    bool begun;          /* the place where records go was prepared */
+    bool wrote;          /* this handle, since it was opened */
+    bool inside;         /* shared: this handle has the lock of the file */
+    uint64_t stop;       /* unbegun: how far dead bytes may reach */
+    uint64_t allocated;  /* the file is known to have room up to here */
+    unsigned char *window; /* MAP */
+    uint64_t window_start;
+    size_t window_size, window_ready;
+    unsigned char *staging; /* WRITE, and batches */
+    size_t staging_size;
+    ms__plan plans[MS__PLANS_SMALL];
+} ms__log_writer;
+
+/* [log-sync] What is on the disk, and the threads that wait for more. */
+typedef struct ms__log_durable {
+    ms__signal synced;       /* a sync has ended; waited for under `lock` */
+    bool syncing;            /* a thread waits for the disk, without the lock */
+    bool together;           /* lately several threads did */
+    bool poisoned;
+    uint32_t waiting;        /* threads that wait for the end of a sync */
+    uint64_t end, seq;
+    uint64_t generation;     /* of the newest slot */
+    uint64_t erased; /* the lowest offset erased since the last sync began */
+    uint32_t
+        doubts; /* times that damage was met, or not looked for: perhaps no slot on the
+                        disk shows that the log goes on after it */
+    uint32_t vouched; /* of them are settled: one does */
+    uint64_t again, again_end;    /* found above the durable end, not written again yet */
+    uint64_t unsynced, synced_at; /* bytes, microseconds: for EVERY */
+} ms__log_durable;
+
+/* [log-recover] What was found in the file, and how far other writers were followed. */
+typedef struct ms__log_recovery {
+    uint32_t session, session_number;
+    uint32_t seen_line;  /* the session in the writer's line before `seen`: after a power
+                            loss the next writer may reach the same watermark; atomic */
+    void *seen;          /* the watermark that a reader has caught up with, as a
+                            number; atomic */
+    uint64_t lost_end;
+    uint64_t strays;    /* not 0: damage below has dead VOIDs, with this as trusted end */
+    uint64_t mark_back; /* the watermark at the opening, when it stood below what is there
+                            and was trusted: it was changed from outside; else UINT64_MAX */
+    uint64_t damaged_from; /* where the first damage that was met begins; 0: none */
     uint64_t n_damaged, damaged_bytes, voided_bytes;
-    uint64_t memory;
+} ms__log_recovery;
+
+typedef struct ms__log {
+    ms_store store;
+    ms__lock lock;       /* everything that is not atomic */
+    ms_alloc alloc;
+    ms_clock clock;
+    ms_entropy entropy;
+    ms_log_events events;
+    const ms_os *os;
+    ms__file_id id;
+    uint64_t end;                       /* where the next record goes */
+    uint64_t last_seq, messages, bytes; /* of everything */
+    uint64_t gap_seq;    /* as that of a live part */
+    uint64_t changes, hidden;
+    ms__log_file file;
+    ms__log_opts opts;
+    ms__log_map map;
+    ms__log_index index;
+    ms__log_writer append;
+    ms__log_durable durable;
+    ms__log_recovery recovery;
 } ms__log;
 
 static ms__log *ms__log_of(ms_store *store)
@@ -13112,7 +13156,7 @@ static ms__log *ms__log_of(ms_store *store)
 static void *ms__log_resize(ms__log *log, void *p, size_t old_size, size_t new_size)
 {
     void *q = ms__resize(&log->alloc, p, old_size, new_size);
-    if (q || new_size == 0) log->memory = log->memory - old_size + new_size;
+    if (q || new_size == 0) log->map.memory = log->map.memory - old_size + new_size;
     return q;
 }
 
@@ -13137,24 +13181,24 @@ static void ms__log_tell(const ms__log *log, ms_log_event_kind kind, uint64_t of
 
 static bool ms__staging_reach(ms__log *log, size_t size)
 {
-    size_t cap = log->staging_size ? log->staging_size : 4096;
-    if (size <= log->staging_size) return true;
+    size_t cap = log->append.staging_size ? log->append.staging_size : 4096;
+    if (size <= log->append.staging_size) return true;
     while (cap < size) cap = cap > SIZE_MAX / 2 ? size : cap * 2;
-    unsigned char *p =
-        (unsigned char *)ms__log_resize(log, log->staging, log->staging_size, cap);
+    unsigned char *p = (unsigned char *)ms__log_resize(log, log->append.staging,
+                                                       log->append.staging_size, cap);
     if (!p) return false;
-    log->staging = p;
-    log->staging_size = cap;
+    log->append.staging = p;
+    log->append.staging_size = cap;
     return true;
 }
 
 /* A large batch leaves no large buffer behind. */
 static void ms__staging_trim(ms__log *log)
 {
-    if (log->staging_size <= MS__STAGING_KEPT) return;
-    (void)ms__log_resize(log, log->staging, log->staging_size, 0);
-    log->staging = NULL;
-    log->staging_size = 0;
+    if (log->append.staging_size <= MS__STAGING_KEPT) return;
+    (void)ms__log_resize(log, log->append.staging, log->append.staging_size, 0);
+    log->append.staging = NULL;
+    log->append.staging_size = 0;
 }
 
 /* ---- The map. Pieces lie one behind the other, a newer one begins where the file ended
@@ -13162,15 +13206,15 @@ static void ms__staging_trim(ms__log *log)
 
 static const unsigned char *ms__log_at(const ms__log *log, uint64_t offset)
 {
-    uint32_t i = ms__load32(&log->n_pieces) - 1;
-    while (i > 0 && log->pieces[i].start > offset) i--;
-    return log->pieces[i].base + (offset - log->pieces[i].start);
+    uint32_t i = ms__load32(&log->map.n_pieces) - 1;
+    while (i > 0 && log->map.pieces[i].start > offset) i--;
+    return log->map.pieces[i].base + (offset - log->map.pieces[i].start);
 }
 
 static uint64_t ms__log_mapped(const ms__log *log)
 {
-    if (log->n_pieces == 0) return 0;
-    const ms__piece_map *p = &log->pieces[log->n_pieces - 1];
+    if (log->map.n_pieces == 0) return 0;
+    const ms__piece_map *p = &log->map.pieces[log->map.n_pieces - 1];
     return p->start + p->size;
 }
 
@@ -13180,9 +13224,9 @@ static ms_result ms__log_reach(ms__log *log, uint64_t from, uint64_t upto, uint6
                                ms_error *err)
 {
     if (upto <= ms__log_mapped(log)) return MS_OK;
-    uint64_t start = log->n_pieces ? from & ~(MS__GRAIN - 1) : 0;
+    uint64_t start = log->map.n_pieces ? from & ~(MS__GRAIN - 1) : 0;
     uint64_t least = upto - start, most = least;
-    if (least > SIZE_MAX / 8) return ms__os_fail(err, EFBIG, "mapping", log->path);
+    if (least > SIZE_MAX / 8) return ms__os_fail(err, EFBIG, "mapping", log->file.path);
     if (log->os->exact_maps) {
         most = size > upto ? size - start : least;
     } else { /* as much as there was before, so that few pieces reach far */
@@ -13192,25 +13236,25 @@ static ms_result ms__log_reach(ms__log *log, uint64_t from, uint64_t upto, uint6
     }
     void *base = NULL;
     int code = ENOMEM;
-    if (log->n_pieces < MS__PIECES)
+    if (log->map.n_pieces < MS__PIECES)
         for (; most >= least;
              most = most > least && most / 2 < least ? least : most / 2) {
             if (most > SIZE_MAX / 2) continue;
-            code = log->os->map(log->os->ctx, log->file, start, (size_t)most, MS_OS_READ,
-                                &base);
+            code = log->os->map(log->os->ctx, log->file.handle, start, (size_t)most,
+                                MS_OS_READ, &base);
             if (code == 0 || code != ENOMEM || most == least) break;
         }
     if (code != 0) {
         if (code == ENODEV)
-            return ms__os_cannot(err, code, "mapping", log->path,
+            return ms__os_cannot(err, code, "mapping", log->file.path,
                                  "this file system cannot map files");
-        return ms__os_fail(err, code, "mapping", log->path);
+        return ms__os_fail(err, code, "mapping", log->file.path);
     }
-    ms__piece_map *p = &log->pieces[log->n_pieces];
+    ms__piece_map *p = &log->map.pieces[log->map.n_pieces];
     p->start = start;
     p->base = (unsigned char *)base;
     p->size = (size_t)most;
-    ms__store32(&log->n_pieces, log->n_pieces + 1);
+    ms__store32(&log->map.n_pieces, log->map.n_pieces + 1);
     return MS_OK;
 }
 
@@ -13259,10 +13303,10 @@ static uint64_t ms__tail_offset(const ms__tail *t, uint32_t i)
 
 static ms__tail *ms__tail_new(ms__log *log, uint64_t base, uint32_t segment)
 {
-    ms__tail *t = log->spare;
+    ms__tail *t = log->map.spare;
     if (t) {
         ms_arena nodes = t->live.nodes;
-        log->spare = NULL;
+        log->map.spare = NULL;
         memset(t, 0, sizeof *t);
         t->live.nodes = nodes;
         ms__live_reset(&t->live);
@@ -13293,21 +13337,21 @@ static void ms__tail_free(ms__log *log, ms__tail *t)
 /* The tail that takes records: the slot of `now`. */
 static ms__tail *ms__tail_of(const ms__log *log)
 {
-    return (ms__tail *)log->tails[log->now % MS__PINS];
+    return (ms__tail *)log->map.tails[log->map.now % MS__PINS];
 }
 
 /* Frees old tails that nobody reads any more, but for one to use again. */
 static void ms__tails_sweep(ms__log *log)
 {
     for (uint32_t i = 0; i < MS__PINS; i++) {
-        ms__tail *t = (ms__tail *)log->tails[i];
-        if (!t || i == log->now % MS__PINS || ms__load32_full(&log->pins[i]) != 0)
+        ms__tail *t = (ms__tail *)log->map.tails[i];
+        if (!t || i == log->map.now % MS__PINS || ms__load32_full(&log->map.pins[i]) != 0)
             continue;
-        log->tails[i] = NULL;
-        if (log->spare)
+        log->map.tails[i] = NULL;
+        if (log->map.spare)
             ms__tail_free(log, t);
         else
-            log->spare = t;
+            log->map.spare = t;
     }
 }
 
@@ -13316,9 +13360,9 @@ static bool ms__tail_slot(ms__log *log, uint32_t *now)
 {
     ms__tails_sweep(log);
     for (uint32_t i = 1; i < MS__PINS; i++) {
-        *now = log->now + i;
-        if (!log->tails[*now % MS__PINS] &&
-            ms__load32_full(&log->pins[*now % MS__PINS]) == 0)
+        *now = log->map.now + i;
+        if (!log->map.tails[*now % MS__PINS] &&
+            ms__load32_full(&log->map.pins[*now % MS__PINS]) == 0)
             return true;
     }
     return false;
@@ -13327,8 +13371,8 @@ static bool ms__tail_slot(ms__log *log, uint32_t *now)
 /* Puts a fresh tail in the place of the old one. */
 static void ms__tail_switch(ms__log *log, ms__tail *fresh, uint32_t now)
 {
-    log->tails[now % MS__PINS] = fresh;
-    ms__store32_full(&log->now, now);
+    log->map.tails[now % MS__PINS] = fresh;
+    ms__store32_full(&log->map.now, now);
     ms__tails_sweep(log);
 }
 
@@ -13337,17 +13381,18 @@ static void ms__tail_switch(ms__log *log, ms__tail *fresh, uint32_t now)
 static const ms__tail *ms__tail_pin(ms__log *log, uint32_t *pin)
 {
     for (;;) {
-        uint32_t now = ms__load32_full(&log->now);
+        uint32_t now = ms__load32_full(&log->map.now);
         *pin = now % MS__PINS;
-        (void)ms__add32(&log->pins[*pin], 1);
-        if (ms__load32_full(&log->now) == now) return (const ms__tail *)log->tails[*pin];
-        (void)ms__add32(&log->pins[*pin], (uint32_t)-1);
+        (void)ms__add32(&log->map.pins[*pin], 1);
+        if (ms__load32_full(&log->map.now) == now)
+            return (const ms__tail *)log->map.tails[*pin];
+        (void)ms__add32(&log->map.pins[*pin], (uint32_t)-1);
     }
 }
 
 static void ms__tail_unpin(ms__log *log, uint32_t pin)
 {
-    (void)ms__add32(&log->pins[pin], (uint32_t)-1);
+    (void)ms__add32(&log->map.pins[pin], (uint32_t)-1);
 }
 
 static void ms__tail_time(ms__tail *t, const ms_msg *msg)
@@ -13450,16 +13495,16 @@ static const unsigned char *ms__tail_record(const ms__log *log, const ms__tail *
 
 static ms_result ms__log_ready(const ms__log *log, ms_error *err)
 {
-    if (!ms__forked(&log->fork_mark, log->os)) return MS_OK;
+    if (!ms__forked(&log->file.fork_mark, log->os)) return MS_OK;
     return ms__fail(err, MS_E_FORKED,
                     "'%s' was opened by process %u, this is a child of it: open it anew",
-                    log->path, log->fork_mark.process);
+                    log->file.path, log->file.fork_mark.process);
 }
 
 /* Do others write to the file? */
 static bool ms__log_follows(const ms__log *log)
 {
-    return !log->writer || log->shared;
+    return !log->opts.writer || log->opts.shared;
 }
 
 
@@ -13681,13 +13726,13 @@ static void ms__put_postings(const ms__leaf *l, uint32_t at, const uint32_t *ent
 /* How many numbers the filter of a LEAF that is written now has. */
 static uint32_t ms__filter_count(const ms__log *log)
 {
-    return log->n_touched > MS__TOUCHED_MOST ? UINT32_MAX : log->n_touched;
+    return log->index.n_touched > MS__TOUCHED_MOST ? UINT32_MAX : log->index.n_touched;
 }
 
 static void ms__filter_put(const ms__log *log, const ms__leaf *l)
 {
     unsigned char *p = (unsigned char *)(uintptr_t)l->filter;
-    const uint32_t *bits = (const uint32_t *)log->touched;
+    const uint32_t *bits = (const uint32_t *)log->index.touched;
     if (l->filters == 0 || l->filters == UINT32_MAX) return;
     for (uint32_t i = 0; i < MS__TOUCHED; i++) {
         if (bits[i / 32] == 0) i |= 31; /* most words are empty */
@@ -13811,13 +13856,13 @@ static unsigned char *ms__leaf_make(ms__log *log, const ms__tail *t, uint32_t ro
 
 static ms__entry_node *ms__node_entry(const ms__log *log, unsigned level, uint32_t i)
 {
-    return (ms__entry_node *)ms__load_ptr(&log->tables[level]) + i;
+    return (ms__entry_node *)ms__load_ptr(&log->index.tables[level]) + i;
 }
 
 /* Room for node number i of a level. */
 static bool ms__nodes_reserve(ms__log *log, unsigned level, uint32_t i)
 {
-    ms__nodes *old = log->table_of[level];
+    ms__nodes *old = log->index.table_of[level];
     uint32_t cap = old ? old->cap : 0;
     if (i < cap) return true;
     uint32_t wider = cap * 2 > i ? cap * 2 : i + 8;
@@ -13826,11 +13871,11 @@ static bool ms__nodes_reserve(ms__log *log, unsigned level, uint32_t i)
     if (!t) return false;
     ms__entry_node *entries = (ms__entry_node *)(void *)(t + 1);
     memset(entries, 0, (size_t)wider * sizeof *entries);
-    if (cap) memcpy(entries, log->tables[level], (size_t)cap * sizeof *entries);
+    if (cap) memcpy(entries, log->index.tables[level], (size_t)cap * sizeof *entries);
     t->before = old;
     t->cap = wider;
-    log->table_of[level] = t;
-    ms__store_ptr(&log->tables[level], entries);
+    log->index.table_of[level] = t;
+    ms__store_ptr(&log->index.tables[level], entries);
     return true;
 }
 
@@ -13920,7 +13965,7 @@ static bool ms__known_kind(unsigned kind)
 /* Where a session stands in the ring; MS__RING: nowhere. */
 static uint32_t ms__ring_find(const ms__log *log, uint32_t session)
 {
-    const unsigned char *ring = log->head + MS__AT_RING;
+    const unsigned char *ring = log->map.head + MS__AT_RING;
     uint32_t i = 0;
     for (; i < MS__RING; i++, ring += 16)
         if (ms__get32(ring + 8) == session &&
@@ -13933,8 +13978,8 @@ static uint32_t ms__ring_find(const ms__log *log, uint32_t session)
 static bool ms__session_known(const ms__log *log, uint32_t session)
 {
     ms__writer_line w;
-    if (session == ms__slot_newest(log->head).session) return true;
-    if (ms__writer_decode(&w, log->head) && w.session == session) return true;
+    if (session == ms__slot_newest(log->map.head).session) return true;
+    if (ms__writer_decode(&w, log->map.head) && w.session == session) return true;
     return ms__ring_find(log, session) < MS__RING;
 }
 
@@ -14049,7 +14094,8 @@ static void ms__replay_skip(ms__replay *s, bool sized)
             ms__log_session(&s->log->id, s->at, r) == s->session)
             before = ms_seq(ms__msg(r));
     }
-    if (!s->quiet && s->log->damaged_from == 0) s->log->damaged_from = from;
+    if (!s->quiet && s->log->recovery.damaged_from == 0)
+        s->log->recovery.damaged_from = from;
     if (index) {
         s->index_damaged++;
     } else {
@@ -14248,7 +14294,8 @@ static bool ms__node_find(ms__log *log, unsigned level, uint32_t i)
 {
     for (unsigned k = MS__LEVELS - 1; k > level; k--) {
         uint32_t above = i >> 3 * (k - level), below = i >> 3 * (k - 1 - level);
-        if (above >= log->nodes[k] || ms__node_entry(log, k - 1, below)->offset) continue;
+        if (above >= log->index.nodes[k] || ms__node_entry(log, k - 1, below)->offset)
+            continue;
         const ms__level *l = ms__level_load(log, k, above);
         if (!l) return false;
         ms__node_entry(log, k - 1, below)->offset = l->child[below % MS__FAN];
@@ -14372,7 +14419,8 @@ static uint32_t ms__segment_next(ms__log *log, uint64_t stream, uint32_t i, uint
         unsigned level = 0;
         for (unsigned k = 1; k < MS__LEVELS; k++) {
             uint64_t edge = backward ? at + 1 : at;
-            if (edge % ms__span(k) != 0 || at >> (3 * k) >= ms__load32(&log->nodes[k]))
+            if (edge % ms__span(k) != 0 ||
+                at >> (3 * k) >= ms__load32(&log->index.nodes[k]))
                 break;
             level = k;
         }
@@ -14501,7 +14549,7 @@ static uint64_t ms__place_of(ms__log *log, const ms__tail *t, uint32_t n, uint64
     for (uint64_t at = 0; at < t->segment;) {
         unsigned level = 0;
         while (level + 1 < MS__LEVELS && at % ms__span(level + 1) == 0 &&
-               at >> (3 * (level + 1)) < ms__load32(&log->nodes[level + 1]))
+               at >> (3 * (level + 1)) < ms__load32(&log->index.nodes[level + 1]))
             level++;
         for (;; level--) {
             void *node = ms__node_of(log, level, (uint32_t)(at >> (3 * level)), locked);
@@ -14683,22 +14731,22 @@ static uint32_t ms__touch_bit(uint64_t location)
 /* Remembers that a location has changes. False: no memory. */
 static bool ms__touch(ms__log *log, uint32_t bit)
 {
-    uint32_t *bits = (uint32_t *)log->touched;
+    uint32_t *bits = (uint32_t *)log->index.touched;
     if (!bits) {
         bits = (uint32_t *)ms__log_resize(log, NULL, 0, MS__TOUCHED / 8);
         if (!bits) return false;
         memset(bits, 0, MS__TOUCHED / 8);
-        ms__store_ptr(&log->touched, bits);
+        ms__store_ptr(&log->index.touched, bits);
     }
     if (ms__bit_get(bits, bit)) return true;
     ms__or32(&bits[bit / 32], (uint32_t)1 << (bit % 32));
-    log->n_touched++;
+    log->index.n_touched++;
     return true;
 }
 
 static bool ms__is_touched(const ms__log *log, uint64_t location)
 {
-    uint32_t *bits = (uint32_t *)ms__load_ptr((void *const *)&log->touched);
+    uint32_t *bits = (uint32_t *)ms__load_ptr((void *const *)&log->index.touched);
     return bits && ms__bit_get(bits, ms__touch_bit(location));
 }
 
@@ -14729,7 +14777,7 @@ static bool ms__edit_add(ms__live *edits, ms__control *c, const unsigned char *r
 
 static ms__control *ms__edits_of(const ms__log *log, ms_str location)
 {
-    ms__live *edits = (ms__live *)(uintptr_t)&log->edits;
+    ms__live *edits = (ms__live *)(uintptr_t)&log->index.edits;
     const ms__loc *loc = ms__loc_find(edits, location);
     ms__control *c =
         loc ? (ms__control *)ms__load_ptr((void *const *)&loc->control) : NULL;
@@ -14749,17 +14797,17 @@ static MS__APART ms__control *ms__edits_load(ms__log *log, ms_str location)
     ms__control *c = ms__edits_of(log, location);
     if (c) return c;
     uint64_t h = ms__hash_location(&log->id, location);
-    ms__loc *loc = ms__loc_get(&log->edits, location);
-    if (loc) c = (ms__control *)ms__live_take(&log->edits, sizeof *c);
+    ms__loc *loc = ms__loc_get(&log->index.edits, location);
+    if (loc) c = (ms__control *)ms__live_take(&log->index.edits, sizeof *c);
     if (!c) return NULL;
     memset(c, 0, sizeof *c);
-    ms__names_link(&log->edits);
+    ms__names_link(&log->index.edits);
     ms__each_begin(&e, log, t, ms__stream_of(h, MS__S_CHANGE), now ? &now->changes : NULL,
                    t->count, false, true);
     while (ms__each_next(&e, &r, &place, &result)) {
         if (!r) c->damaged++;
         else if (ms_str_equal(ms_location(ms__msg(r)), location) &&
-                 !ms__edit_add(&log->edits, c, r, place))
+                 !ms__edit_add(&log->index.edits, c, r, place))
             return NULL;
     }
     if (result != MS_OK) return NULL;
@@ -14792,7 +14840,7 @@ static MS__APART bool ms__change_take(ms__log *log, const unsigned char *r,
     ms_str location = ms_location(ms__msg(r));
     uint64_t first = ms_seq(ms__msg(r)), last = first, hidden = 0;
     ms__tail *t = ms__tail_of(log);
-    ms__arena_mark mark = ms__arena_mark_of(&log->edits.nodes);
+    ms__arena_mark mark = ms__arena_mark_of(&log->index.edits.nodes);
     ms__edit edit;
     ms__control *c = NULL;
     bool hide = r[4] == MS__KIND_HIDE, counts = hide || r[4] == MS__KIND_AMEND;
@@ -14804,10 +14852,11 @@ static MS__APART bool ms__change_take(ms__log *log, const unsigned char *r,
         uint64_t h = ms__hash_location(&log->id, location);
         if (!ms__touch(log, ms__touch_bit(h))) return false;
         c = ms__edits_of(log, location);
-        if (c && !ms__edit_reserve(&log->edits, c, first, last, &edit)) return false;
+        if (c && !ms__edit_reserve(&log->index.edits, c, first, last, &edit))
+            return false;
     }
     if (!ms__tail_enter(t, r, offset, session)) {
-        ms__arena_rewind(&log->edits.nodes, &mark);
+        ms__arena_rewind(&log->index.edits.nodes, &mark);
         return false;
     }
     if (c) {
@@ -14817,7 +14866,7 @@ static MS__APART bool ms__change_take(ms__log *log, const unsigned char *r,
     ms__gap_named(&log->gap_seq, log->last_seq, last);
     log->hidden += hidden;
     log->changes++;
-    ms__store32(&log->has_gaps, 1);
+    ms__store32(&log->index.has_gaps, 1);
     return true;
 }
 
@@ -14830,31 +14879,31 @@ static MS__APART bool ms__change_take(ms__log *log, const unsigned char *r,
 static ms_result ms__log_may_write(const ms__log *log, ms_error *err)
 {
     MS__TRY(ms__log_ready(log, err));
-    if (log->writer) return MS_OK;
-    return ms__fail(err, MS_E_READ_ONLY, "'%s' was opened for reading", log->path);
+    if (log->opts.writer) return MS_OK;
+    return ms__fail(err, MS_E_READ_ONLY, "'%s' was opened for reading", log->file.path);
 }
 
 static ms_result ms__log_poison_check(const ms__log *log, ms_error *err)
 {
-    if (!log->poisoned) return MS_OK;
+    if (!log->durable.poisoned) return MS_OK;
     return ms__fail(err, MS_E_POISONED,
                     "a sync of '%s' failed: what is durable behind byte %u is not known; "
                     "close it and open it anew",
-                    log->path, log->durable_end);
+                    log->file.path, log->durable.end);
 }
 
 static ms_result ms__log_busy(const ms__log *log, ms_error *err)
 {
     unsigned char pid[8];
     size_t got = 0;
-    (void)ms__os_read_all(log->os, log->file, MS__AT_PID, pid, sizeof pid, &got);
+    (void)ms__os_read_all(log->os, log->file.handle, MS__AT_PID, pid, sizeof pid, &got);
     uint64_t owner = got == sizeof pid ? ms__get64(pid) : 0;
     if (owner == 0)
         return ms__fail(err, MS_E_BUSY, "'%s' is being written by another process",
-                        log->path);
+                        log->file.path);
     return ms__fail(err, MS_E_BUSY,
-                    "'%s' is being written by process %u, or by a child of it", log->path,
-                    owner);
+                    "'%s' is being written by process %u, or by a child of it",
+                    log->file.path, owner);
 }
 
 /* The writer's lock, waited for. Others hold it for some microseconds where all are shared
@@ -14863,19 +14912,19 @@ static ms_result ms__log_lock(ms__log *log, uint32_t wait_ms, ms_error *err)
 {
     uint64_t start = 0;
     for (uint32_t tries = 0;; tries++) {
-        int code = log->os->lock(log->os->ctx, log->file);
+        int code = log->os->lock(log->os->ctx, log->file.handle);
         if (code == 0) return MS_OK;
-        if (code == EAGAIN && log->shared && tries < MS__LOCK_TRIES) continue;
+        if (code == EAGAIN && log->opts.shared && tries < MS__LOCK_TRIES) continue;
         if (tries == 0 || start == 0) start = log->os->micros(log->os->ctx);
         if (code == EINTR) continue;
         if (code == ENOLCK)
-            return ms__os_cannot(err, code, "locking", log->path,
+            return ms__os_cannot(err, code, "locking", log->file.path,
                                  "this file system cannot lock, and two writers could "
                                  "destroy a log");
-        if (code != EAGAIN) return ms__os_fail(err, code, "locking", log->path);
+        if (code != EAGAIN) return ms__os_fail(err, code, "locking", log->file.path);
         if (log->os->micros(log->os->ctx) - start >= (uint64_t)wait_ms * 1000)
             return ms__log_busy(log, err);
-        log->os->sleep(log->os->ctx, log->shared ? MS__LOCK_PAUSE : 1000);
+        log->os->sleep(log->os->ctx, log->opts.shared ? MS__LOCK_PAUSE : 1000);
     }
 }
 
@@ -14883,11 +14932,11 @@ static ms_result ms__log_lock(ms__log *log, uint32_t wait_ms, ms_error *err)
 
 static bool ms__sync_due(const ms__log *log)
 {
-    if (log->sync == MS_SYNC_EACH) return log->end > log->durable_end;
-    if (log->sync != MS_SYNC_EVERY || log->end <= log->durable_end) return false;
-    if (log->unsynced >= log->sync_bytes) return true;
-    return log->os->micros(log->os->ctx) - log->synced_at >=
-           (uint64_t)log->sync_ms * 1000;
+    if (log->opts.sync == MS_SYNC_EACH) return log->end > log->durable.end;
+    if (log->opts.sync != MS_SYNC_EVERY || log->end <= log->durable.end) return false;
+    if (log->durable.unsynced >= log->opts.sync_bytes) return true;
+    return log->os->micros(log->os->ctx) - log->durable.synced_at >=
+           (uint64_t)log->opts.sync_ms * 1000;
 }
 
 /* Stores a slot that tells of the durable end. Other shared writers store slots, too: where
@@ -14897,37 +14946,41 @@ static bool ms__sync_due(const ms__log *log)
 static ms_result ms__slot_store(ms__log *log, bool must, ms_error *err)
 {
     ms__slot s;
-    bool told = false, locked = log->shared && !log->inside;
-    if (locked && must) MS__TRY(ms__log_lock(log, log->lock_wait_ms, err));
-    else if (locked && log->os->lock(log->os->ctx, log->file) != 0) return MS_E_BUSY;
+    bool told = false, locked = log->opts.shared && !log->append.inside;
+    if (locked && must) MS__TRY(ms__log_lock(log, log->opts.lock_wait_ms, err));
+    else if (locked && log->os->lock(log->os->ctx, log->file.handle) != 0)
+        return MS_E_BUSY;
     memset(&s, 0, sizeof s);
-    if (log->shared) {
-        s = ms__slot_newest(log->head);
-        told = s.end > log->durable_end && s.end <= ms__load_mark(log->head + MS__AT_MARK);
-        if (ms__generation_after(s.generation, log->generation))
-            log->generation = s.generation;
+    if (log->opts.shared) {
+        s = ms__slot_newest(log->map.head);
+        told = s.end > log->durable.end &&
+               s.end <= ms__load_mark(log->map.head + MS__AT_MARK);
+        if (ms__generation_after(s.generation, log->durable.generation))
+            log->durable.generation = s.generation;
     }
     if (!told) {
-        s.end = log->durable_end;
-        s.seq = log->durable_seq;
-        s.hint = log->hint < log->durable_end ? log->hint : log->hint_before;
-        s.session = log->session;
+        s.end = log->durable.end;
+        s.seq = log->durable.seq;
+        s.hint =
+            log->index.hint < log->durable.end ? log->index.hint : log->index.hint_before;
+        s.session = log->recovery.session;
     }
     if (!told || must) {
-        s.generation = ++log->generation;
-        ms__slot_encode(&s, log->head + MS__AT_SLOTS + (s.generation & 1) * MS__SLOT_STEP);
+        s.generation = ++log->durable.generation;
+        ms__slot_encode(&s, log->map.head + MS__AT_SLOTS +
+                                (s.generation & 1) * MS__SLOT_STEP);
     }
-    if (locked) (void)log->os->unlock(log->os->ctx, log->file);
+    if (locked) (void)log->os->unlock(log->os->ctx, log->file.handle);
     return MS_OK;
 }
 
 /* From here on nobody knows what is durable behind the durable end. Under the lock. */
 static ms_result ms__log_poison(ms__log *log, int failed, const char *what, ms_error *err)
 {
-    log->poisoned = true;
-    ms__log_tell(log, MS_LOG_SYNC_FAILED, log->durable_end, log->end - log->durable_end,
-                 log->durable_seq, 0, failed);
-    (void)ms__os_fail(err, failed, what, log->path);
+    log->durable.poisoned = true;
+    ms__log_tell(log, MS_LOG_SYNC_FAILED, log->durable.end, log->end - log->durable.end,
+                 log->durable.seq, 0, failed);
+    (void)ms__os_fail(err, failed, what, log->file.path);
     if (err) err->code = MS_E_POISONED; /* not FULL or BUSY: what was appended is visible */
     return MS_E_POISONED;
 }
@@ -14938,15 +14991,16 @@ static ms_result ms__log_poison(ms__log *log, int failed, const char *what, ms_e
 static ms_result ms__log_folder(ms__log *log, ms_error *err)
 {
     ms__lock_take(&log->lock);
-    bool done = log->folder_synced;
+    bool done = log->file.folder_synced;
     ms__lock_give(&log->lock);
     if (done) return MS_OK;
-    int failed = ms__os_folder_done(log->os, log->path);
+    int failed = ms__os_folder_done(log->os, log->file.path);
     if (failed == EMFILE || failed == ENFILE || failed == ENOMEM)
-        return ms__os_fail(err, failed, "syncing the folder of", log->path);
+        return ms__os_fail(err, failed, "syncing the folder of", log->file.path);
     ms__lock_take(&log->lock);
     ms_result code = MS_OK;
-    if (failed == 0 || failed == EACCES || failed == EPERM) log->folder_synced = true;
+    if (failed == 0 || failed == EACCES || failed == EPERM)
+        log->file.folder_synced = true;
     else code = ms__log_poison(log, failed, "syncing the folder of", err);
     ms__lock_give(&log->lock);
     return code;
@@ -14958,19 +15012,21 @@ static ms_result ms__log_folder(ms__log *log, ms_error *err)
  * handle has done so (L9). */
 static MS__APART ms_result ms__log_write_again(ms__log *log, ms_error *err)
 {
-    if (log->again >= log->durable_end && /* else there is damage */
-        ms__slot_newest(log->head).end >= log->again_end)
-        log->again = log->again_end;
-    while (log->again < log->again_end) {
-        uint64_t left = log->again_end - log->again;
+    if (log->durable.again >= log->durable.end && /* else there is damage */
+        ms__slot_newest(log->map.head).end >= log->durable.again_end)
+        log->durable.again = log->durable.again_end;
+    while (log->durable.again < log->durable.again_end) {
+        uint64_t left = log->durable.again_end - log->durable.again;
         size_t got = 0, n = left < MS__SUPPLY ? (size_t)left : MS__SUPPLY;
         if (!ms__staging_reach(log, n)) return ms__no_memory(err, n);
-        int failed =
-            ms__os_read_all(log->os, log->file, log->again, log->staging, n, &got);
+        int failed = ms__os_read_all(log->os, log->file.handle, log->durable.again,
+                                     log->append.staging, n, &got);
         if (failed == 0)
-            failed = ms__os_write_all(log->os, log->file, log->again, log->staging, got);
-        if (failed != 0) return ms__os_fail(err, failed, "writing again to", log->path);
-        log->again = got == n ? log->again + n : log->again_end;
+            failed = ms__os_write_all(log->os, log->file.handle, log->durable.again,
+                                      log->append.staging, got);
+        if (failed != 0)
+            return ms__os_fail(err, failed, "writing again to", log->file.path);
+        log->durable.again = got == n ? log->durable.again + n : log->durable.again_end;
     }
     ms__staging_trim(log);
     return MS_OK;
@@ -14979,16 +15035,16 @@ static MS__APART ms_result ms__log_write_again(ms__log *log, ms_error *err)
 /* A sync that began with this end has ended: what was erased meanwhile is not durable. */
 static uint64_t ms__log_synced(const ms__log *log, uint64_t end)
 {
-    return end < log->erased ? end : log->erased;
+    return end < log->durable.erased ? end : log->durable.erased;
 }
 
 /* The disk works without the handle's lock, so that others append meanwhile; but with it
  * where the file's lock is had, too, which is the handle's. */
 static int ms__log_disk(ms__log *log)
 {
-    bool inside = log->inside;
+    bool inside = log->append.inside;
     if (!inside) ms__lock_give(&log->lock);
-    int failed = ms__os_sync_done(log->os, log->file);
+    int failed = ms__os_sync_done(log->os, log->file.handle);
     if (!inside) ms__lock_take(&log->lock);
     return failed;
 }
@@ -15002,34 +15058,34 @@ static int ms__log_disk(ms__log *log)
 static ms_result ms__log_sync_now(ms__log *log, bool vouch, ms_error *err)
 {
     uint64_t end = log->end, seq = log->last_seq;
-    uint64_t durable_end = log->durable_end, durable_seq = log->durable_seq;
-    uint32_t doubts = log->doubts; /* what is met meanwhile is the next one's */
-    bool twice = vouch && doubts != log->vouched;
+    uint64_t durable_end = log->durable.end, durable_seq = log->durable.seq;
+    uint32_t doubts = log->durable.doubts; /* what is met meanwhile is the next one's */
+    bool twice = vouch && doubts != log->durable.vouched;
     ms_result code = MS_OK;
-    log->syncing = true;
-    log->erased = UINT64_MAX;
+    log->durable.syncing = true;
+    log->durable.erased = UINT64_MAX;
     int failed = ms__log_disk(log);
     if (failed == 0) {
-        log->durable_end = end;
-        log->durable_seq = seq;
+        log->durable.end = end;
+        log->durable.seq = seq;
         code = ms__slot_store(log, twice, twice ? err : NULL);
         if (!twice) code = MS_OK; /* what is not stored now is stored later */
     }
     if (failed == 0 && twice) {
-        log->durable_end = ms__log_synced(log, durable_end);
-        log->durable_seq = durable_seq;
+        log->durable.end = ms__log_synced(log, durable_end);
+        log->durable.seq = durable_seq;
         if (code == MS_OK) failed = ms__log_disk(log);
     }
     if (failed != 0) code = ms__log_poison(log, failed, "syncing", err);
     if (code == MS_OK) {
-        log->durable_end = ms__log_synced(log, end);
-        log->durable_seq = seq;
-        log->unsynced = log->end - end;
-        log->synced_at = log->os->micros(log->os->ctx);
-        if (twice) log->vouched = doubts;
+        log->durable.end = ms__log_synced(log, end);
+        log->durable.seq = seq;
+        log->durable.unsynced = log->end - end;
+        log->durable.synced_at = log->os->micros(log->os->ctx);
+        if (twice) log->durable.vouched = doubts;
     }
-    log->syncing = false;
-    ms__signal_all(&log->synced);
+    log->durable.syncing = false;
+    ms__signal_all(&log->durable.synced);
     return code;
 }
 
@@ -15041,7 +15097,7 @@ static void ms__log_gather(ms__log *log)
 {
     uint64_t end = 0;
     unsigned idle = 0;
-    log->syncing = true;
+    log->durable.syncing = true;
     for (unsigned i = 0; i < MS__GATHER && idle < 3; i++) {
         idle = log->end == end ? idle + 1 : 0;
         end = log->end;
@@ -15049,7 +15105,7 @@ static void ms__log_gather(ms__log *log)
         ms__yield();
         ms__lock_take(&log->lock);
     }
-    log->syncing = false;
+    log->durable.syncing = false;
 }
 
 /* Makes durable what stands below goal: by waiting for the sync that runs, and, where that
@@ -15059,16 +15115,16 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool vouch, ms_err
     MS__TRY(ms__log_folder(log, err));
     ms__lock_take(&log->lock);
     ms_result code = ms__log_poison_check(log, err);
-    while (code == MS_OK && (log->durable_end < goal ||
-                             (vouch && log->doubts != log->vouched))) {
-        if (log->syncing) {
-            log->waiting++;
-            log->together = true;
-            ms__signal_wait(&log->synced, &log->lock);
-            log->waiting--;
+    while (code == MS_OK && (log->durable.end < goal ||
+                             (vouch && log->durable.doubts != log->durable.vouched))) {
+        if (log->durable.syncing) {
+            log->durable.waiting++;
+            log->durable.together = true;
+            ms__signal_wait(&log->durable.synced, &log->lock);
+            log->durable.waiting--;
         } else {
-            if (log->together) ms__log_gather(log);
-            log->together = log->waiting > 0;
+            if (log->durable.together) ms__log_gather(log);
+            log->durable.together = log->durable.waiting > 0;
             code = ms__log_sync_now(log, vouch, err);
         }
         if (code == MS_OK) code = ms__log_poison_check(log, err);
@@ -15087,70 +15143,71 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool vouch, ms_err
 /* Tells other writers that bytes up to `upto` may be stored from here on. */
 static void ms__log_busy_to(ms__log *log, uint64_t upto)
 {
-    if (!log->shared || ms__load_mark(log->head + MS__AT_BUSY) >= upto) return;
-    ms__store_mark(log->head + MS__AT_BUSY, upto);
+    if (!log->opts.shared || ms__load_mark(log->map.head + MS__AT_BUSY) >= upto) return;
+    ms__store_mark(log->map.head + MS__AT_BUSY, upto);
     ms__fence();
 }
 
 /* Makes sure that the file has room up to `upto`. Nothing visible changes. */
 static ms_result ms__log_allocate(ms__log *log, uint64_t upto, ms_error *err)
 {
-    if (upto <= log->allocated || log->no_allocate) return MS_OK;
-    uint64_t from = log->allocated > log->end ? log->allocated : log->end;
+    if (upto <= log->append.allocated || log->append.no_allocate) return MS_OK;
+    uint64_t from = log->append.allocated > log->end ? log->append.allocated : log->end;
     uint64_t ahead = from / 4 & ~(MS__GRAIN - 1);
     if (ahead < MS__ROOM_LEAST) ahead = MS__ROOM_LEAST;
     if (ahead > MS__ROOM_MOST) ahead = MS__ROOM_MOST;
     if (log->os->exact_maps && ahead < from) ahead = from; /* each step is a piece */
     uint64_t goal = (upto + ahead) & ~(MS__ROOM_LEAST - 1);
     if (goal < upto) goal = upto;
-    int code = ms__os_allocated(log->os, log->file, from, goal - from);
+    int code = ms__os_allocated(log->os, log->file.handle, from, goal - from);
     if (code == ENOSPC || code == MS__EDQUOT || code == EFBIG) { /* just what is needed */
         goal = (upto + 4095) & ~(uint64_t)4095;
-        code = ms__os_allocated(log->os, log->file, from, goal - from);
+        code = ms__os_allocated(log->os, log->file.handle, from, goal - from);
         if (code == EFBIG && goal > upto) {
             goal = upto;
-            code = ms__os_allocated(log->os, log->file, from, goal - from);
+            code = ms__os_allocated(log->os, log->file.handle, from, goal - from);
         }
     }
     if (code == EOPNOTSUPP || code == ENOSYS || code == EINVAL) {
-        log->no_allocate = true;
-        log->engine = MS_ENGINE_WRITE;
+        log->append.no_allocate = true;
+        log->append.engine = MS_ENGINE_WRITE;
         return MS_OK;
     }
-    if (code != 0) return ms__os_fail(err, code, "making room in", log->path);
-    log->allocated = goal;
+    if (code != 0) return ms__os_fail(err, code, "making room in", log->file.path);
+    log->append.allocated = goal;
     return MS_OK;
 }
 
 static void ms__window_close(ms__log *log)
 {
-    if (log->window) (void)log->os->unmap(log->os->ctx, log->window, log->window_size);
-    log->window = NULL;
-    log->window_size = log->window_ready = 0;
+    if (log->append.window)
+        (void)log->os->unmap(log->os->ctx, log->append.window, log->append.window_size);
+    log->append.window = NULL;
+    log->append.window_size = log->append.window_ready = 0;
 }
 
 /* MAP: makes sure that [from, upto), allocated, can be stored to. */
 static ms_result ms__window_reach(ms__log *log, uint64_t from, uint64_t upto,
                                   ms_error *err)
 {
-    if (log->window && from >= log->window_start &&
-        upto <= log->window_start + log->window_size)
+    if (log->append.window && from >= log->append.window_start &&
+        upto <= log->append.window_start + log->append.window_size)
         return MS_OK;
     ms__window_close(log);
     uint64_t start = from & ~(MS__GRAIN - 1), size = MS__WINDOW;
     void *window = NULL;
     if (upto - start > size) size = upto - start;
-    if (log->os->exact_maps && start + size > log->allocated)
-        size = log->allocated - start;
+    if (log->os->exact_maps && start + size > log->append.allocated)
+        size = log->append.allocated - start;
     int code = size > SIZE_MAX / 2
                    ? ENOMEM
-                   : log->os->map(log->os->ctx, log->file, start, (size_t)size,
+                   : log->os->map(log->os->ctx, log->file.handle, start, (size_t)size,
                                   MS_OS_READ | MS_OS_WRITE, &window);
-    if (code != 0) return ms__os_fail(err, code, "mapping for writing", log->path);
-    log->window = (unsigned char *)window;
-    log->window_start = start;
-    log->window_size = (size_t)size;
-    log->window_ready = (size_t)(from - start) & ~(size_t)4095;
+    if (code != 0) return ms__os_fail(err, code, "mapping for writing", log->file.path);
+    log->append.window = (unsigned char *)window;
+    log->append.window_start = start;
+    log->append.window_size = (size_t)size;
+    log->append.window_ready = (size_t)(from - start) & ~(size_t)4095;
     return MS_OK;
 }
 
@@ -15162,9 +15219,11 @@ static void ms__log_blank(const ms__log *log, uint64_t from, uint64_t upto)
 {
     uint64_t clear = (log->end + 4095) & ~(uint64_t)4095; /* before it are records */
     if (from < clear) from = clear;
-    while (log->begun && from < upto) {
+    while (log->append.begun && from < upto) {
         uint64_t size = upto - from < sizeof ms__zeros ? upto - from : sizeof ms__zeros;
-        if (ms__os_write_all(log->os, log->file, from, ms__zeros, (size_t)size) != 0) return;
+        if (ms__os_write_all(log->os, log->file.handle, from, ms__zeros, (size_t)size) !=
+            0)
+            return;
         from += size;
     }
 }
@@ -15173,18 +15232,20 @@ static void ms__log_blank(const ms__log *log, uint64_t from, uint64_t upto)
  * file. Who ticks has them mapped, too. */
 static void ms__window_supply(ms__log *log, uint64_t upto)
 {
-    uint64_t goal = upto - log->window_start + MS__SUPPLY;
-    uint64_t most = log->allocated - log->window_start;
-    if (upto - log->window_start <= log->window_ready) return;
-    if (goal > log->window_size) goal = log->window_size;
+    uint64_t goal = upto - log->append.window_start + MS__SUPPLY;
+    uint64_t most = log->append.allocated - log->append.window_start;
+    if (upto - log->append.window_start <= log->append.window_ready) return;
+    if (goal > log->append.window_size) goal = log->append.window_size;
     if (goal > most) goal = most;
     size_t size = ((size_t)goal & ~(size_t)4095);
-    if (size <= log->window_ready) return;
-    ms__log_blank(log, log->window_start + log->window_ready, log->window_start + size);
-    if (log->ticked)
-        (void)log->os->populate(log->os->ctx, log->window + log->window_ready,
-                                size - log->window_ready);
-    log->window_ready = size;
+    if (size <= log->append.window_ready) return;
+    ms__log_blank(log, log->append.window_start + log->append.window_ready,
+                  log->append.window_start + size);
+    if (log->opts.ticked)
+        (void)log->os->populate(log->os->ctx,
+                                log->append.window + log->append.window_ready,
+                                size - log->append.window_ready);
+    log->append.window_ready = size;
 }
 
 /* Puts whole records, made elsewhere, into the file at offset: room, then bytes. Nothing
@@ -15193,34 +15254,34 @@ static ms_result ms__log_put(ms__log *log, uint64_t offset, const unsigned char 
                              size_t size, ms_error *err)
 {
     MS__TRY(ms__log_allocate(log, offset + size, err));
-    MS__TRY(ms__log_reach(log, offset, offset + size, log->allocated, err));
+    MS__TRY(ms__log_reach(log, offset, offset + size, log->append.allocated, err));
     ms__log_busy_to(log, offset + size);
-    if (log->engine == MS_ENGINE_MAP) {
+    if (log->append.engine == MS_ENGINE_MAP) {
         MS__TRY(ms__window_reach(log, offset, offset + size, err));
-        if (!log->ticked) ms__window_supply(log, offset + size);
-        memcpy(log->window + (offset - log->window_start), bytes, size);
+        if (!log->opts.ticked) ms__window_supply(log, offset + size);
+        memcpy(log->append.window + (offset - log->append.window_start), bytes, size);
         return MS_OK;
     }
-    int code = ms__os_write_all(log->os, log->file, offset, bytes, size);
-    return code == 0 ? MS_OK : ms__os_fail(err, code, "writing to", log->path);
+    int code = ms__os_write_all(log->os, log->file.handle, offset, bytes, size);
+    return code == 0 ? MS_OK : ms__os_fail(err, code, "writing to", log->file.path);
 }
 
 /* Makes what stands before `end` visible to everybody. */
 static void ms__log_publish(ms__log *log, uint64_t end)
 {
-    log->unsynced += end - log->end;
+    log->durable.unsynced += end - log->end;
     log->end = end;
-    log->wrote = true;
-    ms__store_mark(log->head + MS__AT_MARK, end);
-    if (log->shared) ms__store_ptr(&log->seen, (void *)(uintptr_t)end);
+    log->append.wrote = true;
+    ms__store_mark(log->map.head + MS__AT_MARK, end);
+    if (log->opts.shared) ms__store_ptr(&log->recovery.seen, (void *)(uintptr_t)end);
 }
 
 /* How far bytes reach that are not zero, from x on; at least x. */
 static uint64_t ms__log_dead_end(const ms__log *log, uint64_t x)
 {
-    if (log->stop <= x) return x;
+    if (log->append.stop <= x) return x;
     const unsigned char *p = ms__log_at(log, x);
-    uint64_t n = log->stop - x;
+    uint64_t n = log->append.stop - x;
     while (n % 8 != 0 && p[n - 1] == 0) n--;
     if (n % 8 != 0) return x + ms__align8(n);
     while (n > 0 && ms__get64(p + n - 8) == 0) n -= 8;
@@ -15234,21 +15295,23 @@ static uint32_t ms__log_new_session(ms__log *log, uint64_t dead_end)
     if (!fill) fill = ms__default_fill;
     memset(bytes, 0, sizeof bytes);
     fill(log->entropy.ctx, bytes, 8);
-    uint64_t mixed = ms__hash(log->id.hash_key, log->session, (const char *)bytes, 8);
+    uint64_t mixed =
+        ms__hash(log->id.hash_key, log->recovery.session, (const char *)bytes, 8);
     /* also what is dead goes in: with a constant source a session differs from the one
      * whose remains stand behind it */
     uint32_t dead = 0;
     if (dead_end > log->end)
         dead = ms__crc32c(
             0, ms__log_at(log, log->end),
-            (size_t)((dead_end < log->stop ? dead_end : log->stop) - log->end));
+            (size_t)((dead_end < log->append.stop ? dead_end : log->append.stop) -
+                     log->end));
     ms__put64(bytes, mixed);
     ms__put64(bytes + 8, log->end);
     ms__put32(bytes + 16, dead);
-    ms__put32(bytes + 20, log->session_number);
+    ms__put32(bytes + 20, log->recovery.session_number);
     uint64_t session = ms__hash(log->id.hash_key, 1, (const char *)bytes, sizeof bytes);
     uint32_t word = (uint32_t)session;
-    return word == log->session || word == 0 ? word + 1 : word;
+    return word == log->recovery.session || word == 0 ? word + 1 : word;
 }
 
 /* Asked where something dead stands between the end and `stop`. A cut can have left a dead
@@ -15260,7 +15323,7 @@ static bool ms__log_revives(const ms__log *log, const unsigned char *fresh, size
 {
     unsigned char mixed[2 * MS__VOID_SIZE];
     ms__void v;
-    uint64_t left = log->stop - log->end;
+    uint64_t left = log->append.stop - log->end;
     size_t first = MS__SECTOR - (size_t)(log->end % MS__SECTOR);
     for (int old = 0; old < 2 && first < size; old++) { /* which of the halves is old */
         memset(mixed, 0, sizeof mixed);
@@ -15278,8 +15341,9 @@ static bool ms__log_revives(const ms__log *log, const unsigned char *fresh, size
 
 static ms_result ms__log_zero_void(ms__log *log, uint64_t at, ms_error *err)
 {
-    int failed = ms__os_write_all(log->os, log->file, at, ms__zeros, MS__VOID_SIZE);
-    return failed == 0 ? MS_OK : ms__os_fail(err, failed, "writing to", log->path);
+    int failed =
+        ms__os_write_all(log->os, log->file.handle, at, ms__zeros, MS__VOID_SIZE);
+    return failed == 0 ? MS_OK : ms__os_fail(err, failed, "writing to", log->file.path);
 }
 
 /* Zeros over each dead VOID in damage; the damage is met by walking. */
@@ -15293,7 +15357,7 @@ static MS__APART ms_result ms__log_zero_strays(ms__log *log, ms_error *err)
     s.log = log;
     s.at = MS__HEAD_SIZE;
     s.limit = log->end;
-    s.trusted = log->strays;
+    s.trusted = log->recovery.strays;
     s.adopt = s.quiet = true;
     while (found == MS__FOUND_RECORD) {
         found = ms__replay_next(&s, &r, &offset);
@@ -15312,19 +15376,19 @@ static ms_result ms__log_wipe(ms__log *log, const unsigned char *fresh, size_t s
                               bool dead, ms_error *err)
 {
     bool revives = dead && ms__log_revives(log, fresh, size);
-    if (!revives && log->strays == 0) return MS_OK;
-    if (log->strays > 0) MS__TRY(ms__log_zero_strays(log, err));
+    if (!revives && log->recovery.strays == 0) return MS_OK;
+    if (log->recovery.strays > 0) MS__TRY(ms__log_zero_strays(log, err));
     if (revives) MS__TRY(ms__log_zero_void(log, log->end, err));
-    int failed = ms__os_sync_done(log->os, log->file);
+    int failed = ms__os_sync_done(log->os, log->file.handle);
     if (failed != 0) return ms__log_poison(log, failed, "syncing", err);
-    log->strays = 0;
+    log->recovery.strays = 0;
     return MS_OK;
 }
 
 static void ms__hints_store(ms__log *log)
 {
-    ms__put64(log->head + MS__AT_HINT + 8, log->hint_before);
-    ms__put64(log->head + MS__AT_HINT, log->hint);
+    ms__put64(log->map.head + MS__AT_HINT + 8, log->index.hint_before);
+    ms__put64(log->map.head + MS__AT_HINT, log->index.hint);
 }
 
 /* The first write of a handle: VOID, and behind it a new session. */
@@ -15333,14 +15397,14 @@ static MS__APART ms_result ms__log_begin(ms__log *log, ms_error *err)
     ms__void v;
     unsigned char bytes[2 * MS__VOID_SIZE];
     ms__writer_line w;
-    if (log->begun) return MS_OK;
+    if (log->append.begun) return MS_OK;
     uint64_t dead = ms__log_dead_end(log, log->end);
     size_t size = dead > log->end + MS__VOID_SIZE ? 2 * MS__VOID_SIZE : MS__VOID_SIZE;
     memset(&v, 0, sizeof v);
     v.next = dead > log->end + size ? dead : log->end + size;
     v.session = ms__log_new_session(log, dead);
-    v.number = log->session_number + 1;
-    v.lost = log->lost_end;
+    v.number = log->recovery.session_number + 1;
+    v.lost = log->recovery.lost_end;
     v.time = log->clock.now(log->clock.ctx);
     ms__void_encode(&log->id, &v, log->end, log->last_seq, bytes);
     if (size > MS__VOID_SIZE)
@@ -15349,26 +15413,27 @@ static MS__APART ms_result ms__log_begin(ms__log *log, ms_error *err)
     MS__TRY(ms__log_wipe(log, bytes, size, dead > log->end, err));
     MS__TRY(ms__log_allocate(log, v.next, err));
     MS__TRY(ms__log_put(log, log->end, bytes, size, err));
-    MS__TRY(ms__log_reach(log, log->end, v.next, log->allocated, err));
-    ms__ring_encode(log->head, v.number, log->end, v.session);
-    w.boot = log->boot;
-    w.device = log->file_stat.device;
-    w.inode = log->file_stat.inode;
-    w.pid = log->fork_mark.process;
+    MS__TRY(ms__log_reach(log, log->end, v.next, log->append.allocated, err));
+    ms__ring_encode(log->map.head, v.number, log->end, v.session);
+    w.boot = log->file.boot;
+    w.device = log->file.stat.device;
+    w.inode = log->file.stat.inode;
+    w.pid = log->file.fork_mark.process;
     w.session = v.session;
     if (dead > log->end) {
-        log->voided_bytes = dead - log->end;
+        log->recovery.voided_bytes = dead - log->end;
         ms__log_tell(log, MS_LOG_VOIDED, log->end, dead - log->end, log->last_seq, 0, 0);
     }
-    log->session = v.session;
-    log->session_number = v.number;
-    log->begun = true;
-    ms__put32(log->head + MS__AT_TOGETHER, log->shared ? v.session : 0);
-    ms__store_mark(log->head + MS__AT_BUSY, v.next); /* what was left there is spanned */
+    log->recovery.session = v.session;
+    log->recovery.session_number = v.number;
+    log->append.begun = true;
+    ms__put32(log->map.head + MS__AT_TOGETHER, log->opts.shared ? v.session : 0);
+    ms__store_mark(log->map.head + MS__AT_BUSY,
+                   v.next); /* what was left there is spanned */
     ms__hints_store(log); /* those of a session that a cut has ended name what is dead */
     ms__log_publish(log, v.next);
     ms__fence(); /* who trusts the writer's line sees this watermark, and these hints */
-    ms__writer_encode(&w, log->head);
+    ms__writer_encode(&w, log->map.head);
     return MS_OK;
 }
 
@@ -15379,7 +15444,7 @@ static ms_result ms__index_put(ms__log *log, unsigned char *r, uint64_t *offset,
                                ms_error *err)
 {
     *offset = log->end;
-    ms__log_seal(&log->id, log->end, log->session, r);
+    ms__log_seal(&log->id, log->end, log->recovery.session, r);
     MS__TRY(ms__log_put(log, log->end, r, ms__padded(ms__get32(r)), err));
     ms__log_publish(log, log->end + ms__padded(ms__get32(r)));
     return MS_OK;
@@ -15389,9 +15454,9 @@ static ms__state ms__log_state(const ms__log *log)
 {
     ms__state s;
     memset(&s, 0, sizeof s);
-    s.session = log->session;
-    s.number = log->session_number;
-    for (unsigned k = 0; k < MS__LEVELS; k++) s.nodes[k] = log->nodes[k];
+    s.session = log->recovery.session;
+    s.number = log->recovery.session_number;
+    for (unsigned k = 0; k < MS__LEVELS; k++) s.nodes[k] = log->index.nodes[k];
     s.messages = log->messages;
     s.bytes = log->bytes;
     s.last_seq = log->last_seq;
@@ -15419,11 +15484,11 @@ static void ms__roots_encode(ms__log *log, const ms__state *s, uint64_t own,
 static void ms__segment_close(ms__log *log, uint64_t offset, ms__tail *fresh,
                               uint32_t now)
 {
-    uint32_t i = log->nodes[0];
+    uint32_t i = log->index.nodes[0];
     ms__node_entry(log, 0, i)->offset = offset;
-    ms__store32(&log->nodes[0], i + 1);
-    log->hint_before = log->hint;
-    log->hint = offset;
+    ms__store32(&log->index.nodes[0], i + 1);
+    log->index.hint_before = log->index.hint;
+    log->index.hint = offset;
     ms__tail_switch(log, fresh, now);
 }
 
@@ -15451,7 +15516,7 @@ static MS__APART ms_result ms__leaf_write(ms__log *log, ms_error *err)
     if (code == MS_OK) {
         ms__segment_close(log, offset, fresh, now);
         ms__hints_store(log);
-        log->merges = true;
+        log->index.merges = true;
     } else if (fresh) {
         ms__tail_free(log, fresh);
     }
@@ -15534,7 +15599,7 @@ static MS__APART ms_result ms__job_part(ms__log *log, ms__job *j, ms_error *err)
     ms__put32(j->out + 36, j->number);
     ms__put32(j->out + 40, j->n_parts);
     ms__put32(j->out + 44, j->filled);
-    ms__put32(j->out + 48, log->session);
+    ms__put32(j->out + 48, log->recovery.session);
     ms__put32(j->out + 52, 0);
     MS__TRY(ms__index_put(log, j->out, &offset, err));
     j->parts[(size_t)j->n_parts * 2] = first;
@@ -15573,7 +15638,7 @@ static void ms__level_sum(ms__log *log, const ms__job *j, ms__level *l)
 
 static void ms__job_end(ms__log *log)
 {
-    ms__job *j = &log->job;
+    ms__job *j = &log->index.job;
     if (j->parts) (void)ms__log_resize(log, j->parts, (size_t)j->cap_parts * 16, 0);
     if (j->out) (void)ms__log_resize(log, j->out, MS__JOB_OUT, 0);
     memset(j, 0, sizeof *j);
@@ -15590,7 +15655,7 @@ static MS__APART ms_result ms__job_level(ms__log *log, ms__job *j, ms_error *err
     if (!r) return ms__no_memory(err, size);
     ms__level_sum(log, j, &l);
     ms__index_header(r, size, MS__INDEX_LEVEL, log->last_seq);
-    ms__level_encode(&l, log->session, r);
+    ms__level_encode(&l, log->recovery.session, r);
     for (uint32_t i = 0; i < j->n_parts; i++) {
         ms__put64(r + MS__LEVEL_FIXED + (size_t)i * 8, j->parts[(size_t)i * 2]);
         ms__put64(r + MS__LEVEL_FIXED + (size_t)(j->n_parts + i) * 8,
@@ -15600,24 +15665,24 @@ static MS__APART ms_result ms__job_level(ms__log *log, ms__job *j, ms_error *err
     (void)ms__log_resize(log, r, (size_t)ms__align8(size), 0);
     if (code != MS_OK) return code;
     ms__node_entry(log, j->level, j->number)->offset = offset;
-    ms__store32(&log->nodes[j->level], j->number + 1);
+    ms__store32(&log->index.nodes[j->level], j->number + 1);
     return MS_OK;
 }
 
 /* Begins the merge that is due, if one is. */
 static MS__APART ms_result ms__job_begin(ms__log *log, ms_error *err)
 {
-    ms__job *j = &log->job;
+    ms__job *j = &log->index.job;
     unsigned level = 1;
     while (level < MS__LEVELS &&
-           (log->nodes[level] + 1) * MS__FAN > log->nodes[level - 1])
+           (log->index.nodes[level] + 1) * MS__FAN > log->index.nodes[level - 1])
         level++;
     if (level == MS__LEVELS) return MS_OK;
     memset(j, 0, sizeof *j);
     j->out = (unsigned char *)ms__log_resize(log, NULL, 0, MS__JOB_OUT);
     if (!j->out) return ms__no_memory(err, MS__JOB_OUT);
     j->level = level;
-    j->number = log->nodes[level];
+    j->number = log->index.nodes[level];
     for (unsigned c = 0; c < MS__FAN; c++) {
         j->child[c] = ms__node_get(log, level - 1, j->number * MS__FAN + c);
         if (!j->child[c]) j->broken = true;
@@ -15629,17 +15694,19 @@ static MS__APART ms_result ms__job_begin(ms__log *log, ms_error *err)
  * cannot be read the merge is given up for this handle. */
 static ms_result ms__job_step(ms__log *log, uint32_t portion, bool *more, ms_error *err)
 {
-    ms__job *j = &log->job;
+    ms__job *j = &log->index.job;
     *more = false;
-    if (log->no_levels || !log->begun || (log->shared && !log->merges)) return MS_OK;
-    if (j->level > 0 && log->nodes[j->level] != j->number) ms__job_end(log);
-    if (j->level == 0 && log->nodes[0] == log->no_job_at) return MS_OK;
+    if (log->opts.no_levels || !log->append.begun ||
+        (log->opts.shared && !log->index.merges))
+        return MS_OK;
+    if (j->level > 0 && log->index.nodes[j->level] != j->number) ms__job_end(log);
+    if (j->level == 0 && log->index.nodes[0] == log->index.no_job_at) return MS_OK;
     if (j->level == 0) MS__TRY(ms__job_begin(log, err));
-    log->no_job_at = j->level == 0 ? log->nodes[0] : UINT32_MAX;
+    log->index.no_job_at = j->level == 0 ? log->index.nodes[0] : UINT32_MAX;
     if (j->level == 0) return MS_OK;
     *more = true;
     if (j->broken) {
-        log->no_levels = true;
+        log->opts.no_levels = true;
         ms__job_end(log);
         *more = false;
         return MS_OK;
@@ -15661,10 +15728,11 @@ static void ms__log_housekeep(ms__log *log)
 {
     bool more;
     ms__tail *t = ms__tail_of(log);
-    if (log->end - t->base >= log->segment_size || t->count >= MS__SEGMENT_RECORDS)
-        if (log->end >= log->leaf_again && ms__leaf_write(log, NULL) != MS_OK)
-            log->leaf_again = log->end + log->segment_size / 8; /* not at each append */
-    if (!log->ticked) (void)ms__job_step(log, MS__JOB_PORTION, &more, NULL);
+    if (log->end - t->base >= log->opts.segment_size || t->count >= MS__SEGMENT_RECORDS)
+        if (log->end >= log->index.leaf_again && ms__leaf_write(log, NULL) != MS_OK)
+            log->index.leaf_again =
+                log->end + log->opts.segment_size / 8; /* not at each append */
+    if (!log->opts.ticked) (void)ms__job_step(log, MS__JOB_PORTION, &more, NULL);
 }
 
 /* ---- Appending. */
@@ -15769,24 +15837,24 @@ static ms_result ms__put_room(ms__log *log, ms__put_run *p, uint32_t size,
     uint64_t at = p->run->offset;
     if (p->direct) {
         MS__TRY(ms__log_allocate(log, at + size, err));
-        p->direct = log->engine == MS_ENGINE_MAP;
+        p->direct = log->append.engine == MS_ENGINE_MAP;
     }
     if (p->direct) {
         MS__TRY(ms__window_reach(log, at, at + size, err));
-        if (!log->ticked) ms__window_supply(log, at + size);
+        if (!log->opts.ticked) ms__window_supply(log, at + size);
         ms__log_busy_to(log, at + size);
         p->dirty = at + size;
-        *r = log->window + (at - log->window_start);
+        *r = log->append.window + (at - log->append.window_start);
         return MS_OK;
     }
-    unsigned char *before = log->staging;
+    unsigned char *before = log->append.staging;
     size_t old = (size_t)(at - p->start);
     if (!ms__staging_reach(log, old + size)) return ms__no_memory(err, old + size);
-    if (before && log->staging != before) /* keys of this batch point into it */
+    if (before && log->append.staging != before) /* keys of this batch point into it */
         for (ms__key *k = ms__key_at(ms__tail_of(log)->live.fresh.keys.first); k;
              k = ms__key_at(k->node.next))
-            k->record = log->staging + (k->offset - p->start);
-    *r = log->staging + old;
+            k->record = log->append.staging + (k->offset - p->start);
+    *r = log->append.staging + old;
     return MS_OK;
 }
 
@@ -15803,7 +15871,7 @@ static MS__APART ms_result ms__log_prepare(ms__log *log, ms__put_run *p, const m
     ms_str location = ms__is_empty(p->run->location) ? e->location : p->run->location;
     room.parts = parts;
     MS__TRY(ms__run_measure(p->run, e, location, &room, &l, err));
-    MS__TRY(ms__size_check(l->size, log->max_message, err));
+    MS__TRY(ms__size_check(l->size, log->opts.max_message, err));
     plan->loc = ms__loc_get(live, location);
     if (!plan->loc) return ms__no_memory(err, sizeof *plan->loc);
     if (e->key.ptr) {
@@ -15887,9 +15955,10 @@ static MS__APART ms_result ms__log_change_room(ms__log *log, const ms__put_run *
     if (room && (c->kind == MS__KIND_AMEND || c->kind == MS__KIND_HIDE)) {
         uint64_t hash = ms__hash_location(&log->id, location);
         c->control = ms__edits_load(log, location);
-        c->mark = ms__arena_mark_of(&log->edits.nodes);
-        room = c->control && ms__touch(log, ms__touch_bit(hash)) &&
-               ms__edit_reserve(&log->edits, c->control, c->first, c->last, &c->edit);
+        c->mark = ms__arena_mark_of(&log->index.edits.nodes);
+        room =
+            c->control && ms__touch(log, ms__touch_bit(hash)) &&
+            ms__edit_reserve(&log->index.edits, c->control, c->first, c->last, &c->edit);
     }
     return room ? MS_OK : ms__no_memory(err, sizeof(ms__control));
 }
@@ -15907,7 +15976,7 @@ static MS__APART ms_result ms__log_change_encode(ms__log *log, ms__put_run *p,
         e.content = ms__hide_text(c->text, c->first, c->last, c->hidden);
     l.parts = parts;
     MS__TRY(ms__layout_of(&e, location, false, &l, err));
-    MS__TRY(ms__size_check(l.size, log->max_message, err));
+    MS__TRY(ms__size_check(l.size, log->opts.max_message, err));
     MS__TRY(ms__put_room(log, p, ms__padded(l.size), &plan->r, err));
     plan->entry = p->entry++;
     plan->offset = p->run->offset;
@@ -15934,7 +16003,7 @@ static MS__APART ms_result ms__log_prepare_change(ms__log *log, ms__put_run *p,
 static unsigned char *ms__put_record(const ms__log *log, const ms__put_run *p,
                                      const ms__plan *plan)
 {
-    return p->direct ? plan->r : log->staging + (plan->offset - p->start);
+    return p->direct ? plan->r : log->append.staging + (plan->offset - p->start);
 }
 
 /* Step 2: flags and checks; then, when they were staged, the bytes go to the file. */
@@ -15942,7 +16011,7 @@ static ms_result ms__put_seal(ms__log *log, const ms__put_run *p, const ms__plan
                               size_t n, ms_error *err)
 {
     size_t last = n;
-    bool synced = log->sync != MS_SYNC_NONE && log->durable_end >= log->end;
+    bool synced = log->opts.sync != MS_SYNC_NONE && log->durable.end >= log->end;
     for (size_t i = 0; i < n; i++)
         if (!plans[i].repeat) last = i;
     for (size_t i = 0; i < n; i++) {
@@ -15951,11 +16020,11 @@ static ms_result ms__put_seal(ms__log *log, const ms__put_run *p, const ms__plan
         if (synced) r[7] |= MS_FLAG_SYNCED;
         synced = false;
         if (i == last) r[7] |= MS_FLAG_COMMIT;
-        ms__log_seal(&log->id, plans[i].offset, log->session, r);
+        ms__log_seal(&log->id, plans[i].offset, log->recovery.session, r);
     }
     size_t size = (size_t)(p->run->offset - p->start);
-    if (!p->direct) return ms__log_put(log, p->start, log->staging, size, err);
-    return ms__log_reach(log, p->start, p->run->offset, log->allocated, err);
+    if (!p->direct) return ms__log_put(log, p->start, log->append.staging, size, err);
+    return ms__log_reach(log, p->start, p->run->offset, log->append.allocated, err);
 }
 
 /* Counts a change in whose bytes are in the file. */
@@ -15965,7 +16034,7 @@ static void ms__put_change(ms__log *log, const ms__plan *plan, const ms__change_
     ms__change_enter(&t->live, &c->enter, c->kind, plan->entry);
     log->changes++;
     log->hidden += c->hidden;
-    ms__store32(&log->has_gaps, 1);
+    ms__store32(&log->index.has_gaps, 1);
     if (c->kind != MS__KIND_AMEND && c->kind != MS__KIND_HIDE) return;
     c->control->hidden += c->hidden;
     ms__edit_link(c->control, &c->edit, ms__place(t->segment, plan->entry),
@@ -15984,7 +16053,7 @@ static void ms__put_commit(ms__log *log, const ms__put_run *p, const ms__plan *p
         const unsigned char *r = ms__log_at(log, plan->offset);
         ms__spot *spot = ms__tail_spot(t, plan->entry);
         spot->unit = (uint32_t)((plan->offset - t->base) / 8);
-        spot->session = log->session;
+        spot->session = log->recovery.session;
         if (c->kind && i + 1 == n) {
             ms__put_change(log, plan, c);
             break;
@@ -16009,11 +16078,11 @@ static void ms__put_undo(ms__log *log, const ms__put_run *p, const ms__plan *pla
 {
     ms__tail *t = ms__tail_of(log);
     if (p->direct && p->dirty > p->start)
-        memset(log->window + (p->start - log->window_start), 0,
+        memset(log->append.window + (p->start - log->append.window_start), 0,
                (size_t)(p->dirty - p->start));
-    if (p->direct && log->shared) { /* nothing is left there */
+    if (p->direct && log->opts.shared) { /* nothing is left there */
         ms__fence();
-        ms__store_mark(log->head + MS__AT_BUSY, log->end);
+        ms__store_mark(log->map.head + MS__AT_BUSY, log->end);
     }
     ms__plans_undo(&t->live, plans, n, mark);
     ms__tail_unreserve(t);
@@ -16032,11 +16101,12 @@ static MS__APART ms_result ms__log_append_run(ms__log *log, ms__append_run *run,
     ms__mark mark = ms__live_mark(&ms__tail_of(log)->live);
     ms_result code = MS_OK;
     p.dirty = 0;
-    ms__run_begin(run, &log->clock, !log->keep_unset_times, log->last_seq, log->gap_seq);
+    ms__run_begin(run, &log->clock, !log->opts.keep_unset_times, log->last_seq,
+                  log->gap_seq);
     run->offset = p.start = log->end;
     p.run = run;
     p.entry = ms__tail_of(log)->count;
-    p.direct = n == 1 && log->engine == MS_ENGINE_MAP;
+    p.direct = n == 1 && log->append.engine == MS_ENGINE_MAP;
     while (code == MS_OK && done < n) {
         ms__plan *plan = &plans[done];
         const ms_envelope *e = &run->messages[done++];
@@ -16058,7 +16128,7 @@ static MS__APART ms_result ms__log_append_run(ms__log *log, ms__append_run *run,
         return MS_OK;
     }
     ms__change_undo(&ms__tail_of(log)->live, &c.enter);
-    if (c.control) ms__arena_rewind(&log->edits.nodes, &c.mark);
+    if (c.control) ms__arena_rewind(&log->index.edits.nodes, &c.mark);
     ms__put_undo(log, &p, plans, done, &mark);
     return code != MS_OK && n > 1 && done > 0
                ? ms__fail_in(err, code, "messages[%u]", (uint64_t)(done - 1))
@@ -16076,32 +16146,32 @@ static MS__APART ms_result ms__log_append_run(ms__log *log, ms__append_run *run,
  * before it will be made anew when they are asked for. */
 static ms_result ms__take_leaf(ms__log *log, const ms__leaf *leaf, ms_error *err)
 {
-    uint32_t now, i = log->nodes[0];
+    uint32_t now, i = log->index.nodes[0];
     ms__tail *t = ms__tail_of(log);
     if (leaf->segment < t->segment) return MS_OK;
     if (leaf->segment >= leaf->offset / MS__LEAF_FIXED) return MS_OK; /* it lies */
-    if (leaf->segment > t->segment + 1) log->ignore_levels = true;
+    if (leaf->segment > t->segment + 1) log->opts.ignore_levels = true;
     if (!ms__tail_slot(log, &now)) return MS_E_BUSY;
     if (!ms__nodes_reserve(log, 0, leaf->segment + 1)) return ms__no_memory(err, 0);
     ms__tail *fresh = ms__tail_new(log, leaf->next, leaf->segment + 1);
     if (!fresh) return ms__no_memory(err, sizeof *fresh);
     for (; i < leaf->segment; i++) {
         ms__node_entry(log, 0, i)->offset = leaf->base;
-        ms__store32(&log->nodes[0], i + 1);
+        ms__store32(&log->index.nodes[0], i + 1);
     }
     ms__segment_close(log, leaf->offset, fresh, now);
-    log->merges = false;
+    log->index.merges = false;
     return MS_OK;
 }
 
 static ms_result ms__take_level(ms__log *log, const ms__level *l, ms_error *err)
 {
-    if (log->ignore_levels || l->number != log->nodes[l->level] ||
-        (uint64_t)(l->number + 1) * MS__FAN > log->nodes[l->level - 1])
+    if (log->opts.ignore_levels || l->number != log->index.nodes[l->level] ||
+        (uint64_t)(l->number + 1) * MS__FAN > log->index.nodes[l->level - 1])
         return MS_OK;
     if (!ms__nodes_reserve(log, l->level, l->number + 1)) return ms__no_memory(err, 0);
     ms__node_entry(log, l->level, l->number)->offset = l->offset;
-    ms__store32(&log->nodes[l->level], l->number + 1);
+    ms__store32(&log->index.nodes[l->level], l->number + 1);
     return MS_OK;
 }
 
@@ -16135,14 +16205,14 @@ static ms_result ms__log_take(ms__log *log, ms__replay *s, const unsigned char *
             return ms__no_memory(err, ms__padded(ms__get32(r)));
         if (log->gap_seq < ms__tail_of(log)->live.gap_seq)
             log->gap_seq = ms__tail_of(log)->live.gap_seq;
-        if (log->gap_seq > 0) ms__store32(&log->has_gaps, 1);
+        if (log->gap_seq > 0) ms__store32(&log->index.has_gaps, 1);
         if (r[4] == MS__KIND_GAP) return MS_OK;
         log->last_seq = ms_seq(ms__msg(r));
         log->messages++;
         log->bytes += ms_size(ms__msg(r));
         return MS_OK;
     case MS__KIND_INDEX: /* what it counted is lost, perhaps; numbers are not used again */
-        if (log->writer && log->last_seq < ms_seq(ms__msg(r)))
+        if (log->opts.writer && log->last_seq < ms_seq(ms__msg(r)))
             log->last_seq = ms_seq(ms__msg(r));
         memset(&leaf, 0, sizeof leaf);
         memset(&level, 0, sizeof level);
@@ -16159,17 +16229,17 @@ static void ms__replay_begin(ms__replay *s, ms__log *log)
     memset(s, 0, sizeof *s);
     s->log = log;
     s->at = log->end;
-    s->session = log->session;
-    s->number = log->session_number;
+    s->session = log->recovery.session;
+    s->number = log->recovery.session_number;
     s->last_seq = log->last_seq;
-    s->adopt = log->session == 0;
+    s->adopt = log->recovery.session == 0;
 }
 
 static void ms__replay_counted(ms__log *log, const ms__replay *s)
 {
-    log->n_damaged += s->damaged;
-    log->damaged_bytes += s->damaged_bytes;
-    if (s->damaged + s->index_damaged > 0) log->doubts++;
+    log->recovery.n_damaged += s->damaged;
+    log->recovery.damaged_bytes += s->damaged_bytes;
+    if (s->damaged + s->index_damaged > 0) log->durable.doubts++;
 }
 
 /* Takes what stands in [log->end, limit), all of it visible. */
@@ -16186,15 +16256,15 @@ static ms_result ms__log_take_visible(ms__log *log, uint64_t limit, ms_error *er
         code = ms__log_take(log, &s, r, offset, err);
         if (code != MS_OK) break;
         log->end = s.at;
-        log->session = s.session;
-        log->session_number = s.number;
+        log->recovery.session = s.session;
+        log->recovery.session_number = s.number;
     }
     ms__replay_counted(log, &s);
     ms__holes_add(log, s.holes);
     if (code == MS_OK && found == MS__FOUND_FOREIGN)
         return ms__fail(err, MS_E_FOREIGN,
-                        "'%s': a record at %u was written by a newer version", log->path,
-                        offset);
+                        "'%s': a record at %u was written by a newer version",
+                        log->file.path, offset);
     if (code == MS_OK) log->end = s.limit;
     return code == MS_E_BUSY ? MS_OK : code;
 }
@@ -16204,9 +16274,10 @@ static ms_result ms__log_take_visible(ms__log *log, uint64_t limit, ms_error *er
 static bool ms__mark_trusted(const ms__log *log)
 {
     ms__writer_line w;
-    return log->boot != 0 && ms__writer_decode(&w, log->head) && w.boot == log->boot &&
-           w.device == log->file_stat.device && w.inode == log->file_stat.inode &&
-           ms__load_mark(log->head + MS__AT_MARK) % 8 == 0;
+    return log->file.boot != 0 && ms__writer_decode(&w, log->map.head) &&
+           w.boot == log->file.boot && w.device == log->file.stat.device &&
+           w.inode == log->file.stat.inode &&
+           ms__load_mark(log->map.head + MS__AT_MARK) % 8 == 0;
 }
 
 /* The session in the writer's line, as it is: only to see whether it is another one. */
@@ -16219,8 +16290,8 @@ static uint32_t ms__log_line(const unsigned char *head)
  * stores his line, then, perhaps, just the same watermark. line: as it was before that. */
 static void ms__log_seen(ms__log *log, uint64_t mark, uint32_t line)
 {
-    ms__store32(&log->seen_line, line);
-    ms__store_ptr(&log->seen, (void *)(uintptr_t)mark);
+    ms__store32(&log->recovery.seen_line, line);
+    ms__store_ptr(&log->recovery.seen, (void *)(uintptr_t)mark);
 }
 
 /* ---- Opening. */
@@ -16229,9 +16300,9 @@ static void ms__log_seen(ms__log *log, uint64_t mark, uint32_t line)
 static ms_result ms__tail_first(ms__log *log, uint64_t base, uint32_t segment,
                                 ms_error *err)
 {
-    uint32_t now = log->now;
+    uint32_t now = log->map.now;
     if (ms__tail_of(log) && !ms__tail_slot(log, &now))
-        return ms__fail(err, MS_E_FULL, "'%s': over %u cursors are open", log->path,
+        return ms__fail(err, MS_E_FULL, "'%s': over %u cursors are open", log->file.path,
                         (uint64_t)MS__PINS - 2);
     ms__tail *t = ms__tail_new(log, base, segment);
     if (!t) return ms__no_memory(err, sizeof *t);
@@ -16246,9 +16317,9 @@ static ms_result ms__log_start(ms__log *log, uint64_t trusted, bool same, uint64
     uint64_t limit = trusted < size ? trusted : size;
     uint64_t hints[3];
     ms__leaf leaf;
-    hints[0] = same ? ms__get64(log->head + MS__AT_HINT) : 0;
-    hints[1] = same ? ms__get64(log->head + MS__AT_HINT + 8) : 0;
-    hints[2] = ms__slot_newest(log->head).hint;
+    hints[0] = same ? ms__get64(log->map.head + MS__AT_HINT) : 0;
+    hints[1] = same ? ms__get64(log->map.head + MS__AT_HINT + 8) : 0;
+    hints[2] = ms__slot_newest(log->map.head).hint;
     log->end = MS__HEAD_SIZE;
     uint32_t segment = 0, i = 0;
     for (; i < 3; i++) {
@@ -16263,8 +16334,8 @@ static ms_result ms__log_start(ms__log *log, uint64_t trusted, bool same, uint64
         const unsigned char *p = leaf.roots;
         segment = leaf.segment + 1;
         log->end = leaf.next;
-        log->session = leaf.state.session;
-        log->session_number = leaf.state.number;
+        log->recovery.session = leaf.state.session;
+        log->recovery.session_number = leaf.state.number;
         log->messages = leaf.state.messages;
         log->bytes = leaf.state.bytes;
         log->last_seq = leaf.state.last_seq;
@@ -16272,21 +16343,21 @@ static ms_result ms__log_start(ms__log *log, uint64_t trusted, bool same, uint64
         if (!MS__CHANGES && leaf.state.changes > 0)
             return ms__fail(err, MS_E_FOREIGN,
                             "'%s' has changes, and this program was built without them",
-                            log->path);
+                            log->file.path);
         log->changes = leaf.state.changes;
         log->hidden = leaf.state.hidden;
-        log->has_gaps = log->gap_seq > 0 || log->changes > 0;
-        log->hint = hints[i];
+        log->index.has_gaps = log->gap_seq > 0 || log->changes > 0;
+        log->index.hint = hints[i];
         if (!ms__touch_all(log, &leaf)) return ms__no_memory(err, MS__TOUCHED / 8);
         for (unsigned k = 0; k < MS__LEVELS; k++) {
             uint32_t n = leaf.state.nodes[k];
             uint32_t j = k + 1 < MS__LEVELS ? leaf.state.nodes[k + 1] * MS__FAN : 0;
             if (n > 0 && !ms__nodes_reserve(log, k, n)) return ms__no_memory(err, n);
             for (; j < n; j++, p += 8) ms__node_entry(log, k, j)->offset = ms__get64(p);
-            log->nodes[k] = n;
+            log->index.nodes[k] = n;
         }
     } else {
-        log->ignore_levels = true;
+        log->opts.ignore_levels = true;
     }
     return ms__tail_first(log, log->end, segment, err);
 }
@@ -16300,8 +16371,8 @@ static ms_result ms__take_range(ms__log *log, ms__replay from, uint64_t upto,
     while (from.at < upto && ms__replay_next(&from, &r, &offset) == MS__FOUND_RECORD)
         MS__TRY(ms__log_take(log, &from, r, offset, err));
     log->end = from.at;
-    log->session = from.session;
-    log->session_number = from.number;
+    log->recovery.session = from.session;
+    log->recovery.session_number = from.number;
     return MS_OK;
 }
 
@@ -16334,7 +16405,7 @@ static ms_result ms__log_recover(ms__log *log, ms__replay *s, bool look_ahead,
         if (found == MS__FOUND_FOREIGN)
             return ms__fail(err, MS_E_FOREIGN,
                             "'%s': a record at %u was written by a newer version",
-                            log->path, offset);
+                            log->file.path, offset);
         if (s->at >= s->limit && !pending) {
             ms__holes_add(log, s->holes);
             if (s->at > log->end && s->at <= s->trusted) log->end = s->at;
@@ -16343,7 +16414,7 @@ static ms_result ms__log_recover(ms__log *log, ms__replay *s, bool look_ahead,
         bool damage = look_ahead && s->at < s->limit && ms__replay_synced(s);
         /* unless a writer has begun meanwhile and is at work here: the next look of a reader
          * takes in what it writes */
-        if (damage && !log->writer && ms__mark_trusted(log)) damage = false;
+        if (damage && !log->opts.writer && ms__mark_trusted(log)) damage = false;
         if (!damage) {
             if (!pending)
                 log->end = s->at > log->end && s->at <= s->trusted ? s->at : log->end;
@@ -16370,72 +16441,77 @@ static ms_result ms__log_strict(ms__log *log, bool same, ms_error *err)
     s.limit = s.trusted = log->end;
     s.adopt = s.quiet = true;
     while (ms__replay_next(&s, &r, &offset) == MS__FOUND_RECORD) continue;
-    if (s.damaged + s.index_damaged > 0 || log->lost_end > log->end)
+    if (s.damaged + s.index_damaged > 0 || log->recovery.lost_end > log->end)
         return ms__fail(err, MS_E_DAMAGED,
                         "'%s': %u ranges with %u bytes and %u index records are damaged",
-                        log->path, s.damaged + (log->lost_end > log->end ? 1u : 0u),
+                        log->file.path,
+                        s.damaged + (log->recovery.lost_end > log->end ? 1u : 0u),
                         s.damaged_bytes, s.index_damaged);
-    if (same && !log->writer) return MS_OK; /* a writer may be at it behind the end */
+    if (same && !log->opts.writer)
+        return MS_OK; /* a writer may be at it behind the end */
     if (ms__log_dead_end(log, log->end) == log->end) return MS_OK;
     return ms__fail(
         err, MS_E_DAMAGED,
         "'%s': behind the last whole append, which ends at %u, stand bytes of "
         "one that is not",
-        log->path, log->end);
+        log->file.path, log->end);
 }
 
 /* Everything about the content of a file with a sound head. */
 static MS__APART ms_result ms__log_attach_content(ms__log *log, ms_error *err)
 {
     ms__replay s;
-    uint32_t line = ms__log_line(log->head);
+    uint32_t line = ms__log_line(log->map.head);
     bool same = ms__mark_trusted(log); /* a writer may be at it: in this order */
     ms__fence();
-    uint64_t mark = ms__load_mark(log->head + MS__AT_MARK);
-    ms__slot slot = ms__slot_newest(log->head);
+    uint64_t mark = ms__load_mark(log->map.head + MS__AT_MARK);
+    ms__slot slot = ms__slot_newest(log->map.head);
     ms__fence(); /* the file has grown before either of them tells of more */
-    int failed = log->os->stat(log->os->ctx, log->file, &log->file_stat);
-    if (failed != 0) return ms__os_fail(err, failed, "looking at", log->path);
-    uint64_t size = log->file_stat.size;
+    int failed = log->os->stat(log->os->ctx, log->file.handle, &log->file.stat);
+    if (failed != 0) return ms__os_fail(err, failed, "looking at", log->file.path);
+    uint64_t size = log->file.stat.size;
     uint64_t trusted = same && mark > slot.end ? mark : slot.end;
     MS__TRY(ms__log_reach(log, 0, size, size, err));
     MS__TRY(ms__log_start(log, trusted, same, size, err));
-    log->stop = size;
+    log->append.stop = size;
     ms__replay_begin(&s, log);
     uint64_t began = s.at;
     s.trusted = trusted;
     s.limit = same && trusted < size ? trusted : size & ~(uint64_t)7;
-    if (log->salvage)
+    if (log->opts.salvage)
         s.limit = s.trusted = ms__log_dead_end(log, MS__HEAD_SIZE) & ~(uint64_t)7;
     uint64_t limit = s.limit;
-    MS__TRY(ms__log_recover(log, &s, !same && !log->salvage, err));
+    MS__TRY(ms__log_recover(log, &s, !same && !log->opts.salvage, err));
     ms__replay_counted(log, &s);
     bool whole = s.limit == limit; /* no VOID has sent behind it */
-    log->strays = s.stray > 0 ? s.trusted : 0;
+    log->recovery.strays = s.stray > 0 ? s.trusted : 0;
     if (same && log->end < mark && mark <= size && whole) log->end = mark;
-    log->mark_back = same && mark < log->end ? mark : UINT64_MAX;
+    log->recovery.mark_back = same && mark < log->end ? mark : UINT64_MAX;
     if (trusted > size) {
-        log->lost_end = trusted;
-        log->n_damaged++;
-        log->damaged_bytes += trusted - size;
+        log->recovery.lost_end = trusted;
+        log->recovery.n_damaged++;
+        log->recovery.damaged_bytes += trusted - size;
         ms__log_tell(log, MS_LOG_DAMAGE, size, trusted - size, log->last_seq, 0, 0);
     }
-    if (log->writer && slot.seq > log->last_seq)
+    if (log->opts.writer && slot.seq > log->last_seq)
         log->last_seq = slot.seq; /* numbers are not used again */
-    log->durable_end = slot.end < log->end ? slot.end : log->end;
-    if (s.trusted > log->durable_end && !same && !log->salvage && s.trusted <= log->end)
-        log->durable_end = s.trusted;
-    log->durable_seq = slot.seq;
-    if (began > MS__HEAD_SIZE) log->doubts++;
-    log->again = log->durable_end > MS__HEAD_SIZE ? log->durable_end : MS__HEAD_SIZE;
-    if (log->damaged_from > 0 && log->damaged_from < log->again)
-        log->again = log->damaged_from; /* zeros over dead VOIDs are there */
-    log->again_end = log->end;
-    log->generation = slot.generation;
+    log->durable.end = slot.end < log->end ? slot.end : log->end;
+    if (s.trusted > log->durable.end && !same && !log->opts.salvage &&
+        s.trusted <= log->end)
+        log->durable.end = s.trusted;
+    log->durable.seq = slot.seq;
+    if (began > MS__HEAD_SIZE) log->durable.doubts++;
+    log->durable.again =
+        log->durable.end > MS__HEAD_SIZE ? log->durable.end : MS__HEAD_SIZE;
+    if (log->recovery.damaged_from > 0 && log->recovery.damaged_from < log->durable.again)
+        log->durable.again =
+            log->recovery.damaged_from; /* zeros over dead VOIDs are there */
+    log->durable.again_end = log->end;
+    log->durable.generation = slot.generation;
     ms__tail *t = ms__tail_of(log);
     ms__store32(&t->end, t->count);
     ms__log_seen(log, same ? log->end : mark, line);
-    return log->strict ? ms__log_strict(log, same, err) : MS_OK;
+    return log->opts.strict ? ms__log_strict(log, same, err) : MS_OK;
 }
 
 /* Is everything behind the head zero, and not more than creation allocates? */
@@ -16444,11 +16520,12 @@ static ms_result ms__rest_is_zero(const ms__log *log, bool *zero, ms_error *err)
     unsigned char part[512];
     uint64_t at = MS__HEAD_SIZE;
     *zero = false;
-    if (log->file_stat.size > MS__HEAD_SIZE + 2 * MS__ROOM_LEAST) return MS_OK;
-    while (at < log->file_stat.size) {
+    if (log->file.stat.size > MS__HEAD_SIZE + 2 * MS__ROOM_LEAST) return MS_OK;
+    while (at < log->file.stat.size) {
         size_t got = 0;
-        int code = ms__os_read_all(log->os, log->file, at, part, sizeof part, &got);
-        if (code != 0) return ms__os_fail(err, code, "reading", log->path);
+        int code =
+            ms__os_read_all(log->os, log->file.handle, at, part, sizeof part, &got);
+        if (code != 0) return ms__os_fail(err, code, "reading", log->file.path);
         if (got == 0) return MS_OK;
         for (size_t i = 0; i < got; i++)
             if (part[i] != 0) return MS_OK;
@@ -16484,21 +16561,23 @@ static MS__APART ms_result ms__log_head_read(ms__log *log, bool *empty, ms_error
     unsigned char *h = (unsigned char *)ms__log_resize(log, NULL, 0, MS__HEAD_SIZE);
     size_t got = 0;
     if (!h) return ms__no_memory(err, MS__HEAD_SIZE);
-    int code = ms__os_read_all(log->os, log->file, 0, h, MS__HEAD_SIZE, &got);
-    ms_result result = code == 0 ? MS_OK : ms__os_fail(err, code, "reading", log->path);
+    int code = ms__os_read_all(log->os, log->file.handle, 0, h, MS__HEAD_SIZE, &got);
+    ms_result result =
+        code == 0 ? MS_OK : ms__os_fail(err, code, "reading", log->file.path);
     if (got < MS__HEAD_SIZE) memset(h + got, 0, MS__HEAD_SIZE - got);
     bool unborn = result == MS_OK && ms__head_unborn(h, got);
     *empty = false;
     if (unborn) result = ms__rest_is_zero(log, empty, err);
     if (result == MS_OK && unborn && !*empty) { /* it may have been written since */
-        code = ms__os_read_all(log->os, log->file, 0, h, MS__HEAD_SIZE, &got);
-        if (code != 0) result = ms__os_fail(err, code, "reading", log->path);
+        code = ms__os_read_all(log->os, log->file.handle, 0, h, MS__HEAD_SIZE, &got);
+        if (code != 0) result = ms__os_fail(err, code, "reading", log->file.path);
     }
     if (result == MS_OK && !*empty && got < MS__HEAD_SIZE)
         result = ms__fail(err, memcmp(h, ms__log_magic, 8) ? MS_E_FOREIGN : MS_E_DAMAGED,
-                          "'%s' has %u bytes, a log has at least %u", log->path,
+                          "'%s' has %u bytes, a log has at least %u", log->file.path,
                           (uint64_t)got, (uint64_t)MS__HEAD_SIZE);
-    if (result == MS_OK && !*empty) result = ms__head_decode(h, log->path, &log->id, err);
+    if (result == MS_OK && !*empty)
+        result = ms__head_decode(h, log->file.path, &log->id, err);
     (void)ms__log_resize(log, h, MS__HEAD_SIZE, 0);
     return result;
 }
@@ -16516,17 +16595,21 @@ static ms_result ms__log_create(ms__log *log, ms_error *err)
     ms__head_encode(&log->id, h);
     log->end = 0;
     ms_result code = ms__log_allocate(log, MS__HEAD_SIZE, err);
-    int failed =
-        code == MS_OK ? ms__os_write_all(log->os, log->file, 0, h, MS__HEAD_SIZE) : 0;
+    int failed = code == MS_OK
+                     ? ms__os_write_all(log->os, log->file.handle, 0, h, MS__HEAD_SIZE)
+                     : 0;
     /* once: a power cut must not leave live words and records without the head */
-    if (code == MS_OK && failed == 0) failed = ms__os_sync_done(log->os, log->file);
-    if (code == MS_OK && failed == 0) failed = ms__os_folder_done(log->os, log->path);
-    if (failed != 0) code = ms__os_fail(err, failed, "writing the head of", log->path);
+    if (code == MS_OK && failed == 0)
+        failed = ms__os_sync_done(log->os, log->file.handle);
+    if (code == MS_OK && failed == 0)
+        failed = ms__os_folder_done(log->os, log->file.path);
+    if (failed != 0)
+        code = ms__os_fail(err, failed, "writing the head of", log->file.path);
     (void)ms__log_resize(log, h, MS__HEAD_SIZE, 0);
     if (code != MS_OK) return code;
-    log->folder_synced = true;
-    failed = log->os->stat(log->os->ctx, log->file, &log->file_stat);
-    return failed == 0 ? MS_OK : ms__os_fail(err, failed, "looking at", log->path);
+    log->file.folder_synced = true;
+    failed = log->os->stat(log->os->ctx, log->file.handle, &log->file.stat);
+    return failed == 0 ? MS_OK : ms__os_fail(err, failed, "looking at", log->file.path);
 }
 
 /* Nothing was ever synced: who made the file may have been killed before its head was on
@@ -16534,39 +16617,41 @@ static ms_result ms__log_create(ms__log *log, ms_error *err)
 static MS__APART ms_result ms__log_head_again(ms__log *log, ms_error *err)
 {
     unsigned char h[MS__HEAD_FIXED];
-    memcpy(h, log->head, sizeof h);
-    int failed = ms__os_write_all(log->os, log->file, 0, h, sizeof h);
-    if (failed == 0) failed = ms__os_sync_done(log->os, log->file);
+    memcpy(h, log->map.head, sizeof h);
+    int failed = ms__os_write_all(log->os, log->file.handle, 0, h, sizeof h);
+    if (failed == 0) failed = ms__os_sync_done(log->os, log->file.handle);
     return failed == 0 ? MS_OK
-                       : ms__os_fail(err, failed, "writing the head of", log->path);
+                       : ms__os_fail(err, failed, "writing the head of", log->file.path);
 }
 
 /* Nothing has been taken in: a reader begins again at its next query. */
 static void ms__log_detach(ms__log *log)
 {
-    for (uint32_t i = 0; i < log->n_pieces; i++)
-        (void)log->os->unmap(log->os->ctx, log->pieces[i].base, log->pieces[i].size);
-    ms__store32(&log->n_pieces, 0);
-    (void)log->os->unmap(log->os->ctx, log->head, MS__HEAD_SIZE);
-    log->head = NULL;
+    for (uint32_t i = 0; i < log->map.n_pieces; i++)
+        (void)log->os->unmap(log->os->ctx, log->map.pieces[i].base,
+                             log->map.pieces[i].size);
+    ms__store32(&log->map.n_pieces, 0);
+    (void)log->os->unmap(log->os->ctx, log->map.head, MS__HEAD_SIZE);
+    log->map.head = NULL;
     for (unsigned k = 0; k < MS__LEVELS; k++) {
-        for (uint32_t i = 0; i < log->nodes[k]; i++) {
+        for (uint32_t i = 0; i < log->index.nodes[k]; i++) {
             void *node = ms__node_entry(log, k, i)->node;
             ms__node_entry(log, k, i)->node = NULL;
             if (node && k == 0) ms__leaf_free(log, (ms__leaf *)node);
             if (node && k > 0) ms__level_free(log, (ms__level *)node);
         }
-        ms__store32(&log->nodes[k], 0);
+        ms__store32(&log->index.nodes[k], 0);
     }
     log->end = log->last_seq = log->messages = log->bytes = log->gap_seq = 0;
     log->changes = log->hidden = 0;
-    log->hint = log->hint_before = log->n_damaged = log->damaged_bytes = 0;
-    log->session = log->session_number = 0;
-    log->lost_end = 0;
-    log->strays = 0;
-    log->ignore_levels = false;
-    log->doubts = log->vouched = 0;
-    log->again = log->again_end = log->damaged_from = 0;
+    log->index.hint = log->index.hint_before = log->recovery.n_damaged =
+        log->recovery.damaged_bytes = 0;
+    log->recovery.session = log->recovery.session_number = 0;
+    log->recovery.lost_end = 0;
+    log->recovery.strays = 0;
+    log->opts.ignore_levels = false;
+    log->durable.doubts = log->durable.vouched = 0;
+    log->durable.again = log->durable.again_end = log->recovery.damaged_from = 0;
 }
 
 /* Maps the head and takes in the content. A reader's file may still be empty. */
@@ -16574,39 +16659,41 @@ static ms_result ms__log_attach(ms__log *log, ms_error *err)
 {
     bool empty = true;
     void *head = NULL;
-    int failed = log->os->stat(log->os->ctx, log->file, &log->file_stat);
-    if (failed != 0) return ms__os_fail(err, failed, "looking at", log->path);
+    int failed = log->os->stat(log->os->ctx, log->file.handle, &log->file.stat);
+    if (failed != 0) return ms__os_fail(err, failed, "looking at", log->file.path);
     ms_result code = ms__log_head_read(log, &empty, err);
     bool looked = code == MS_OK || code == MS_E_FOREIGN || code == MS_E_DAMAGED;
-    if (looked && !empty && log->must_be_new)
-        return ms__fail(err, MS_E_CONFLICT, "there is a file already at '%s'", log->path);
+    if (looked && !empty && log->opts.must_be_new)
+        return ms__fail(err, MS_E_CONFLICT, "there is a file already at '%s'",
+                        log->file.path);
     if (code != MS_OK) return code;
-    if (empty && log->strict && log->file_stat.size > 0)
+    if (empty && log->opts.strict && log->file.stat.size > 0)
         return ms__fail(err, MS_E_DAMAGED,
-                        "'%s' has %u bytes, and no head that was written whole", log->path,
-                        log->file_stat.size);
-    if (empty && !log->writer)
+                        "'%s' has %u bytes, and no head that was written whole",
+                        log->file.path, log->file.stat.size);
+    if (empty && !log->opts.writer)
         return ms__tail_of(log) ? MS_OK : ms__tail_first(log, MS__HEAD_SIZE, 0, err);
-    if (empty && log->must_exist)
-        return ms__fail(err, MS_E_NOT_FOUND, "'%s' is empty", log->path);
+    if (empty && log->opts.must_exist)
+        return ms__fail(err, MS_E_NOT_FOUND, "'%s' is empty", log->file.path);
     if (empty) MS__TRY(ms__log_create(log, err));
-    log->edits.hash_key[0] = log->id.hash_key[0];
-    log->edits.hash_key[1] = log->id.hash_key[1];
+    log->index.edits.hash_key[0] = log->id.hash_key[0];
+    log->index.edits.hash_key[1] = log->id.hash_key[1];
     unsigned how = MS_OS_READ | MS_OS_RANDOM;
-    if (log->writer) how |= MS_OS_WRITE;
-    failed = log->os->map(log->os->ctx, log->file, 0, MS__HEAD_SIZE, how, &head);
-    if (failed != 0) return ms__os_fail(err, failed, "mapping", log->path);
-    log->head = (unsigned char *)head;
+    if (log->opts.writer) how |= MS_OS_WRITE;
+    failed = log->os->map(log->os->ctx, log->file.handle, 0, MS__HEAD_SIZE, how, &head);
+    if (failed != 0) return ms__os_fail(err, failed, "mapping", log->file.path);
+    log->map.head = (unsigned char *)head;
     code = ms__log_attach_content(log, err);
-    if (code == MS_OK && log->writer && !empty &&
-        ms__slot_newest(log->head).generation == 0)
+    if (code == MS_OK && log->opts.writer && !empty &&
+        ms__slot_newest(log->map.head).generation == 0)
         code = ms__log_head_again(log, err);
     if (code != MS_OK) {
         ms__log_detach(log);
         return code;
     }
-    if (log->writer) ms__put64(log->head + MS__AT_PID, log->fork_mark.process);
-    ms__store_ptr(&log->head_now, log->head);
+    if (log->opts.writer)
+        ms__put64(log->map.head + MS__AT_PID, log->file.fork_mark.process);
+    ms__store_ptr(&log->map.head_now, log->map.head);
     return MS_OK;
 }
 
@@ -16615,21 +16702,22 @@ static ms_result ms__log_follow(ms__log *log, ms_error *err)
 {
     ms_result code = MS_OK;
     ms_os_stat st;
-    if (!log->head) code = ms__log_attach(log, err);
-    uint32_t line = log->head ? ms__log_line(log->head) : 0;
-    uint64_t mark = log->head ? ms__load_mark(log->head + MS__AT_MARK) : 0;
-    if (code == MS_OK && log->head && mark == log->end) {
+    if (!log->map.head) code = ms__log_attach(log, err);
+    uint32_t line = log->map.head ? ms__log_line(log->map.head) : 0;
+    uint64_t mark = log->map.head ? ms__load_mark(log->map.head + MS__AT_MARK) : 0;
+    if (code == MS_OK && log->map.head && mark == log->end) {
         ms__log_seen(log, mark, line);
         return MS_OK;
     }
-    bool same = log->head && ms__mark_trusted(log);
+    bool same = log->map.head && ms__mark_trusted(log);
     ms__fence();
-    if (same) mark = ms__load_mark(log->head + MS__AT_MARK);
+    if (same) mark = ms__load_mark(log->map.head + MS__AT_MARK);
     if (code == MS_OK && same && mark > log->end) {
-        uint64_t limit = mark, size = log->allocated;
+        uint64_t limit = mark, size = log->append.allocated;
         if (mark > size) { /* a reader; or others have made room, or it was cut */
-            int failed = log->os->stat(log->os->ctx, log->file, &st);
-            if (failed != 0) code = ms__os_fail(err, failed, "looking at", log->path);
+            int failed = log->os->stat(log->os->ctx, log->file.handle, &st);
+            if (failed != 0)
+                code = ms__os_fail(err, failed, "looking at", log->file.path);
             size = st.size;
             if (failed == 0 && size < mark) limit = size & ~(uint64_t)7;
         }
@@ -16638,7 +16726,7 @@ static ms_result ms__log_follow(ms__log *log, ms_error *err)
         ms__tail *t = ms__tail_of(log);
         ms__store32(&t->end, t->count);
     }
-    if (code == MS_OK && log->head && (log->end == mark || !same))
+    if (code == MS_OK && log->map.head && (log->end == mark || !same))
         ms__log_seen(log, mark, line);
     return code;
 }
@@ -16646,11 +16734,11 @@ static ms_result ms__log_follow(ms__log *log, ms_error *err)
 /* A reader, or one of several writers, looks whether others have gone on. */
 static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
 {
-    const unsigned char *head = (const unsigned char *)ms__load_ptr(&log->head_now);
+    const unsigned char *head = (const unsigned char *)ms__load_ptr(&log->map.head_now);
     if (head &&
         ms__load_mark(head + MS__AT_MARK) ==
-            (uint64_t)(uintptr_t)ms__load_ptr(&log->seen) &&
-        ms__log_line(head) == ms__load32(&log->seen_line))
+            (uint64_t)(uintptr_t)ms__load_ptr(&log->recovery.seen) &&
+        ms__log_line(head) == ms__load32(&log->recovery.seen_line))
         return MS_OK;
     ms__lock_take(&log->lock);
     ms_result code = ms__log_follow(log, err);
@@ -16674,14 +16762,15 @@ static ms_result ms__log_refresh(ms_store *store, uint64_t *last_seq, ms_error *
 static ms_result ms__log_join(ms__log *log, ms_error *err)
 {
     ms_os_stat st;
-    uint64_t mark = ms__load_mark(log->head + MS__AT_MARK);
-    log->begun = ms__mark_trusted(log) && log->end == mark && log->session != 0 &&
-                 ms__get32(log->head + MS__AT_TOGETHER) == log->session &&
-                 ms__load_mark(log->head + MS__AT_BUSY) <= mark;
-    if (log->begun) return MS_OK;
-    int failed = log->os->stat(log->os->ctx, log->file, &st);
-    if (failed != 0) return ms__os_fail(err, failed, "looking at", log->path);
-    log->stop = st.size;
+    uint64_t mark = ms__load_mark(log->map.head + MS__AT_MARK);
+    log->append.begun =
+        ms__mark_trusted(log) && log->end == mark && log->recovery.session != 0 &&
+        ms__get32(log->map.head + MS__AT_TOGETHER) == log->recovery.session &&
+        ms__load_mark(log->map.head + MS__AT_BUSY) <= mark;
+    if (log->append.begun) return MS_OK;
+    int failed = log->os->stat(log->os->ctx, log->file.handle, &st);
+    if (failed != 0) return ms__os_fail(err, failed, "looking at", log->file.path);
+    log->append.stop = st.size;
     return ms__log_reach(log, log->end, st.size, st.size, err);
 }
 
@@ -16691,36 +16780,37 @@ static ms_result ms__log_join(ms__log *log, ms_error *err)
 static ms_result ms__log_may_go_on(const ms__log *log, ms_error *err)
 {
     ms_os_stat st;
-    uint64_t mark = ms__load_mark(log->head + MS__AT_MARK);
-    if (!ms__mark_trusted(log) || log->end == mark || log->mark_back == mark) return MS_OK;
-    int failed = log->os->stat(log->os->ctx, log->file, &st);
-    if (failed != 0) return ms__os_fail(err, failed, "looking at", log->path);
+    uint64_t mark = ms__load_mark(log->map.head + MS__AT_MARK);
+    if (!ms__mark_trusted(log) || log->end == mark || log->recovery.mark_back == mark)
+        return MS_OK;
+    int failed = log->os->stat(log->os->ctx, log->file.handle, &st);
+    if (failed != 0) return ms__os_fail(err, failed, "looking at", log->file.path);
     if (st.size < mark) return MS_OK;
     return ms__fail(err, MS_E_BUSY,
-                    "'%s' cannot be followed while over %u cursors are open", log->path,
-                    (uint64_t)MS__PINS - 2);
+                    "'%s' cannot be followed while over %u cursors are open",
+                    log->file.path, (uint64_t)MS__PINS - 2);
 }
 
 static void ms__log_leave(ms__log *log)
 {
-    if (!log->shared || !log->inside) return;
-    log->inside = false;
-    (void)log->os->unlock(log->os->ctx, log->file);
+    if (!log->opts.shared || !log->append.inside) return;
+    log->append.inside = false;
+    (void)log->os->unlock(log->os->ctx, log->file.handle);
 }
 
 /* Shared writers: from here to ms__log_leave this handle alone writes, and knows everything
  * that others have written. Under the handle's lock. */
 static ms_result ms__log_enter(ms__log *log, ms_error *err)
 {
-    if (!log->shared) return MS_OK;
+    if (!log->opts.shared) return MS_OK;
     MS__TRY(ms__log_follow(log, err)); /* most of it while others may still write */
-    MS__TRY(ms__log_lock(log, log->lock_wait_ms, err));
-    log->inside = true;
+    MS__TRY(ms__log_lock(log, log->opts.lock_wait_ms, err));
+    log->append.inside = true;
     ms_result code = MS_OK;
-    if (ms__get32(log->head + MS__AT_REPLACED) != 0)
+    if (ms__get32(log->map.head + MS__AT_REPLACED) != 0)
         code = ms__fail(err, MS_E_CONFLICT,
                         "a compaction has put a new file in the place of '%s': open it "
-                        "anew", log->path);
+                        "anew", log->file.path);
     if (code == MS_OK) code = ms__log_follow(log, err);
     if (code == MS_OK) code = ms__log_may_go_on(log, err);
     if (code == MS_OK) code = ms__log_join(log, err);
@@ -16995,7 +17085,7 @@ static bool ms__log_load(ms_store *store, ms_cursor *it, ms__head *h)
             h->leaf ? ms__leaf_offset(h->leaf, entry)
                     : ms__tail_offset(merge->tail, entry);
         h->place = ms__place(h->segment, entry);
-        h->record = offset ? ms__log_at(log, offset) : log->head;
+        h->record = offset ? ms__log_at(log, offset) : log->map.head;
         if (!ms__head_skips(log, it, h, entry)) return true;
         if (merge->backward)
             h->pos--;
@@ -17157,8 +17247,8 @@ static ms_result ms__log_heads(ms__log *log, ms_cursor *it, ms_error *err)
     const ms_query *q = &it->query;
     if (ms__is_empty(q->location)) {
         merge->match = !(q->views & MS_VIEW_TIMELINE);
-        merge->filtered = merge->match || ms__load32(&log->has_gaps) != 0;
-        merge->changed = ms__load_ptr((void *const *)&log->touched) != NULL;
+        merge->filtered = merge->match || ms__load32(&log->index.has_gaps) != 0;
+        merge->changed = ms__load_ptr((void *const *)&log->index.touched) != NULL;
         return ms__log_head(log, it, 0, 0, MS_TYPES_ALL, MS_TYPES_ALL, err);
     }
     uint64_t h = ms__hash_location(&log->id, q->location);
@@ -17308,7 +17398,7 @@ static void ms__log_look_ahead(ms__log *log, ms_cursor *it, ms__head *h)
         uint64_t offset =
             h->leaf ? ms__leaf_offset(h->leaf, entry)
                     : ms__tail_offset(merge->tail, entry);
-        const unsigned char *r = offset ? ms__log_at(log, offset) : log->head;
+        const unsigned char *r = offset ? ms__log_at(log, offset) : log->map.head;
         MS__PREFETCH(r);
         MS__PREFETCH(r + 64);
         uint32_t place = (merge->first + merge->n_queue++) % MS__AHEAD;
@@ -17779,25 +17869,26 @@ static ms_result ms__log_left_out(ms_store *store, ms_str location, uint64_t seq
 static ms_result ms__log_enter_ahead(ms__log *log, ms_error *err)
 {
     MS__TRY(ms__log_enter(log, err));
-    if (log->sync == MS_SYNC_NONE) return MS_OK;
-    while (log->shared && log->syncing && log->doubts != log->vouched) {
+    if (log->opts.sync == MS_SYNC_NONE) return MS_OK;
+    while (log->opts.shared && log->durable.syncing &&
+           log->durable.doubts != log->durable.vouched) {
         ms__log_leave(log);
-        ms__signal_wait(&log->synced, &log->lock);
+        ms__signal_wait(&log->durable.synced, &log->lock);
         MS__TRY(ms__log_poison_check(log, err));
         MS__TRY(ms__log_enter(log, err));
     }
     MS__TRY(ms__log_write_again(log, err));
-    if (!log->shared || log->doubts == log->vouched) return MS_OK;
+    if (!log->opts.shared || log->durable.doubts == log->durable.vouched) return MS_OK;
     return ms__log_sync_now(log, true, err);
 }
 
 static ms_result ms__log_append(ms_store *store, ms__append_run *run, ms_error *err)
 {
     ms__log *log = ms__log_of(store);
-    ms__plan *plans = log->plans;
+    ms__plan *plans = log->append.plans;
     size_t n = run->n;
     MS__TRY(ms__log_may_write(log, err));
-    if (log->sync != MS_SYNC_NONE) MS__TRY(ms__log_folder(log, err));
+    if (log->opts.sync != MS_SYNC_NONE) MS__TRY(ms__log_folder(log, err));
     ms__lock_take(&log->lock);
     ms_result code = ms__log_poison_check(log, err);
     if (code == MS_OK) code = ms__log_enter_ahead(log, err);
@@ -17809,23 +17900,23 @@ static ms_result ms__log_append(ms_store *store, ms__append_run *run, ms_error *
     }
     if (code == MS_OK)
         code = ms__log_append_run(log, run, plans, err);
-    if (plans && plans != log->plans)
+    if (plans && plans != log->append.plans)
         (void)ms__log_resize(log, plans, n * sizeof *plans, 0);
     ms__staging_trim(log);
     uint64_t goal = log->end;
-    bool due =
-        code == MS_OK && ms__sync_due(log) && (log->sync == MS_SYNC_EACH || !log->ticked);
+    bool due = code == MS_OK && ms__sync_due(log) &&
+               (log->opts.sync == MS_SYNC_EACH || !log->opts.ticked);
     if (code == MS_OK) ms__log_housekeep(log);
     ms__log_leave(log);
     ms__lock_give(&log->lock);
-    return due ? ms__log_sync_to(log, goal, !log->shared, err) : code;
+    return due ? ms__log_sync_to(log, goal, !log->opts.shared, err) : code;
 }
 
 /* Where a record that the store lent stands in the file; 0: it lent none such. */
 static uint64_t ms__log_where(const ms__log *log, const unsigned char *r)
 {
-    for (uint32_t i = 0; i < log->n_pieces; i++) {
-        const ms__piece_map *p = &log->pieces[i];
+    for (uint32_t i = 0; i < log->map.n_pieces; i++) {
+        const ms__piece_map *p = &log->map.pieces[i];
         if (r >= p->base && r < p->base + p->size)
             return p->start + (uint64_t)(r - p->base);
     }
@@ -17836,11 +17927,11 @@ static uint64_t ms__log_where(const ms__log *log, const unsigned char *r)
 static ms_result ms__log_over(ms__log *log, uint64_t offset, const unsigned char *bytes,
                               size_t size, ms_error *err)
 {
-    int failed = ms__os_write_all(log->os, log->file, offset, bytes, size);
-    log->wrote = true;
-    if (log->durable_end > offset) log->durable_end = offset;
-    if (log->erased > offset) log->erased = offset;
-    return failed == 0 ? MS_OK : ms__os_fail(err, failed, "writing to", log->path);
+    int failed = ms__os_write_all(log->os, log->file.handle, offset, bytes, size);
+    log->append.wrote = true;
+    if (log->durable.end > offset) log->durable.end = offset;
+    if (log->durable.erased > offset) log->durable.erased = offset;
+    return failed == 0 ? MS_OK : ms__os_fail(err, failed, "writing to", log->file.path);
 }
 
 /* A record with other checks, or another body, where it stands in the file. */
@@ -17848,7 +17939,7 @@ static ms_result ms__log_erase_at(ms__log *log, uint64_t offset, const unsigned 
                                   unsigned step, ms_error *err)
 {
     uint32_t padded = ms__padded(ms__get32(r));
-    unsigned char *copy = log->staging;
+    unsigned char *copy = log->append.staging;
     memcpy(copy, r, padded);
     if (step == MS__ERASE_BODY) {
         ms__blank(copy);
@@ -17874,7 +17965,7 @@ static ms_result ms__log_erase(ms_store *store, const ms_msg *record, unsigned s
     uint64_t offset = ms__log_where(log, r);
     if (code == MS_OK && offset == 0)
         code = ms__fail(err, MS_E_ARGUMENT, "the message is not one that '%s' lent",
-                        log->path);
+                        log->file.path);
     if (code == MS_OK && !ms__staging_reach(log, padded))
         code = ms__no_memory(err, padded);
     if (code == MS_OK) code = ms__log_erase_at(log, offset, r, step, err);
@@ -17897,14 +17988,14 @@ static ms_result ms__log_leave_out(ms_store *store, ms_str location, uint64_t se
     if (code == MS_OK) code = ms__log_begin(log, err);
     uint64_t offset = log->end;
     if (code == MS_OK) {
-        ms__log_seal(&log->id, offset, log->session, bytes);
+        ms__log_seal(&log->id, offset, log->recovery.session, bytes);
         code = ms__log_put(log, offset, bytes, size, err);
     }
     if (code == MS_OK) {
         ms__tail *t = ms__tail_of(log);
-        if (ms__tail_enter(t, ms__log_at(log, offset), offset, log->session)) {
+        if (ms__tail_enter(t, ms__log_at(log, offset), offset, log->recovery.session)) {
             if (log->gap_seq < seq) log->gap_seq = seq;
-            ms__store32(&log->has_gaps, 1);
+            ms__store32(&log->index.has_gaps, 1);
             ms__log_publish(log, offset + size);
             ms__store32(&t->end, t->count);
             ms__log_housekeep(log);
@@ -17920,24 +18011,26 @@ static ms_result ms__log_leave_out(ms_store *store, ms_str location, uint64_t se
 /* What a reader knows of durability: what the file says. */
 static uint64_t ms__log_durable_seq(const ms__log *log)
 {
-    if (log->writer) return log->durable_seq;
-    return log->head ? ms__slot_newest(log->head).seq : 0;
+    if (log->opts.writer) return log->durable.seq;
+    return log->map.head ? ms__slot_newest(log->map.head).seq : 0;
 }
 
 static ms_result ms__log_sync(ms_store *store, uint64_t *durable_seq, ms_error *err)
 {
     ms__log *log = ms__log_of(store);
     MS__TRY(ms__log_ready(log, err));
-    if (log->shared) MS__TRY(ms__log_catch_up(log, err)); /* what others have appended, too */
+    if (log->opts.shared)
+        MS__TRY(ms__log_catch_up(log, err)); /* what others have appended, too */
     ms__lock_take(&log->lock);
     ms_result code = MS_OK;
-    if (log->writer && log->again < log->again_end && !log->poisoned) {
+    if (log->opts.writer && log->durable.again < log->durable.again_end &&
+        !log->durable.poisoned) {
         code = ms__log_enter(log, err);
         if (code == MS_OK) code = ms__log_write_again(log, err);
         ms__log_leave(log);
     }
     uint64_t goal = log->end;
-    bool empty = !log->writer;
+    bool empty = !log->opts.writer;
     ms__lock_give(&log->lock);
     if (code == MS_OK && !empty) code = ms__log_sync_to(log, goal, true, err);
     if (code != MS_OK) return code;
@@ -17951,27 +18044,28 @@ static ms_result ms__log_tick(ms_store *store, uint32_t budget_us, ms_error *err
 {
     ms__log *log = ms__log_of(store);
     MS__TRY(ms__log_ready(log, err));
-    if (!log->writer) return ms__log_catch_up(log, err);
+    if (!log->opts.writer) return ms__log_catch_up(log, err);
     uint64_t start = log->os->micros(log->os->ctx);
     bool more = true;
     ms__lock_take(&log->lock);
     ms_result code = ms__log_poison_check(log, err);
     if (code == MS_OK) code = ms__log_enter(log, err);
-    if (code == MS_OK && log->begun && log->engine == MS_ENGINE_MAP) {
+    if (code == MS_OK && log->append.begun && log->append.engine == MS_ENGINE_MAP) {
         /* room for what may come until the next tick */
         uint64_t ahead = log->end + MS__WINDOW / 4;
-        if (ms__log_allocate(log, ahead, NULL) == MS_OK && log->engine == MS_ENGINE_MAP &&
+        if (ms__log_allocate(log, ahead, NULL) == MS_OK &&
+            log->append.engine == MS_ENGINE_MAP &&
             ms__window_reach(log, log->end, ahead, NULL) == MS_OK)
-            while (log->window_start + log->window_ready < ahead &&
+            while (log->append.window_start + log->append.window_ready < ahead &&
                    log->os->micros(log->os->ctx) - start < budget_us) {
-                size_t ready = log->window_ready;
-                ms__window_supply(log, log->window_start + ready + 1);
-                if (log->window_ready == ready) break;
+                size_t ready = log->append.window_ready;
+                ms__window_supply(log, log->append.window_start + ready + 1);
+                if (log->append.window_ready == ready) break;
             }
     }
     while (code == MS_OK && more && log->os->micros(log->os->ctx) - start < budget_us)
         if (ms__job_step(log, MS__JOB_PORTION, &more, NULL) != MS_OK) break;
-    bool due = code == MS_OK && log->sync == MS_SYNC_EVERY && ms__sync_due(log);
+    bool due = code == MS_OK && log->opts.sync == MS_SYNC_EVERY && ms__sync_due(log);
     if (due) code = ms__log_write_again(log, err);
     due = due && code == MS_OK;
     uint64_t goal = log->end;
@@ -17983,21 +18077,21 @@ static ms_result ms__log_tick(ms_store *store, uint32_t budget_us, ms_error *err
 static ms_result ms__log_file_once(ms__log *log, const ms_log_desc *desc, ms_error *err)
 {
     unsigned how = MS_OS_READ;
-    if (log->writer) how |= MS_OS_WRITE;
+    if (log->opts.writer) how |= MS_OS_WRITE;
     if (desc->mode == MS_LOG_CREATE || desc->mode == MS_LOG_NEW) how |= MS_OS_CREATE;
-    int code = log->os->open(log->os->ctx, log->path, how, &log->file);
+    int code = log->os->open(log->os->ctx, log->file.path, how, &log->file.handle);
     if (code == EISDIR)
-        return ms__fail(err, log->must_be_new ? MS_E_CONFLICT : MS_E_FOREIGN,
-                        "'%s' is a folder, not a log", log->path);
-    if (code != 0) return ms__os_fail(err, code, "opening", log->path);
-    log->open_file = true;
-    code = log->os->stat(log->os->ctx, log->file, &log->file_stat);
-    if (code != 0) return ms__os_fail(err, code, "looking at", log->path);
-    if (!log->file_stat.regular)
-        return ms__fail(err, log->must_be_new ? MS_E_CONFLICT : MS_E_FOREIGN,
-                        "'%s' is not a regular file", log->path);
-    uint32_t wait = log->shared ? log->lock_wait_ms : desc->lock_wait_ms;
-    return log->writer ? ms__log_lock(log, wait, err) : MS_OK;
+        return ms__fail(err, log->opts.must_be_new ? MS_E_CONFLICT : MS_E_FOREIGN,
+                        "'%s' is a folder, not a log", log->file.path);
+    if (code != 0) return ms__os_fail(err, code, "opening", log->file.path);
+    log->file.is_open = true;
+    code = log->os->stat(log->os->ctx, log->file.handle, &log->file.stat);
+    if (code != 0) return ms__os_fail(err, code, "looking at", log->file.path);
+    if (!log->file.stat.regular)
+        return ms__fail(err, log->opts.must_be_new ? MS_E_CONFLICT : MS_E_FOREIGN,
+                        "'%s' is not a regular file", log->file.path);
+    uint32_t wait = log->opts.shared ? log->opts.lock_wait_ms : desc->lock_wait_ms;
+    return log->opts.writer ? ms__log_lock(log, wait, err) : MS_OK;
 }
 
 /* Does the path still name the file that is open? Somebody may have put another one in its
@@ -18006,26 +18100,26 @@ static bool ms__log_in_place(const ms__log *log)
 {
     ms_file file;
     ms_os_stat st;
-    int code = log->os->open(log->os->ctx, log->path, MS_OS_READ, &file);
+    int code = log->os->open(log->os->ctx, log->file.path, MS_OS_READ, &file);
     if (code == ENOENT) return false;
     if (code != 0) return true; /* cannot tell */
     code = log->os->stat(log->os->ctx, file, &st);
     (void)log->os->close(log->os->ctx, file);
     return code != 0 ||
-           (st.device == log->file_stat.device && st.inode == log->file_stat.inode);
+           (st.device == log->file.stat.device && st.inode == log->file.stat.inode);
 }
 
 static ms_result ms__log_file_open(ms__log *log, const ms_log_desc *desc, ms_error *err)
 {
     for (;;) {
         MS__TRY(ms__log_file_once(log, desc, err));
-        if (!log->writer || ms__log_in_place(log)) break;
-        (void)log->os->close(log->os->ctx, log->file);
-        log->open_file = false;
+        if (!log->opts.writer || ms__log_in_place(log)) break;
+        (void)log->os->close(log->os->ctx, log->file.handle);
+        log->file.is_open = false;
     }
     ms_result code = ms__log_attach(log, err);
-    if (code == MS_OK && log->writer) ms__put32(log->head + MS__AT_REPLACED, 0);
-    if (log->shared) (void)log->os->unlock(log->os->ctx, log->file);
+    if (code == MS_OK && log->opts.writer) ms__put32(log->map.head + MS__AT_REPLACED, 0);
+    if (log->opts.shared) (void)log->os->unlock(log->os->ctx, log->file.handle);
     return code;
 }
 
@@ -18034,32 +18128,35 @@ static void ms__log_free(ms__log *log)
     ms_alloc alloc = log->alloc;
     ms__job_end(log);
     for (unsigned k = 0; k < MS__LEVELS; k++) {
-        for (uint32_t i = 0; i < log->nodes[k]; i++) {
+        for (uint32_t i = 0; i < log->index.nodes[k]; i++) {
             void *node = ms__node_entry(log, k, i)->node;
             if (node && k == 0) ms__leaf_free(log, (ms__leaf *)node);
             if (node && k > 0) ms__level_free(log, (ms__level *)node);
         }
-        while (log->table_of[k]) {
-            ms__nodes *t = log->table_of[k];
-            log->table_of[k] = t->before;
+        while (log->index.table_of[k]) {
+            ms__nodes *t = log->index.table_of[k];
+            log->index.table_of[k] = t->before;
             (void)ms__log_resize(log, t, sizeof *t + t->cap * sizeof(ms__entry_node), 0);
         }
     }
     for (uint32_t i = 0; i < MS__PINS; i++)
-        if (log->tails[i]) ms__tail_free(log, (ms__tail *)log->tails[i]);
-    if (log->spare) ms__tail_free(log, log->spare);
+        if (log->map.tails[i]) ms__tail_free(log, (ms__tail *)log->map.tails[i]);
+    if (log->map.spare) ms__tail_free(log, log->map.spare);
     ms__window_close(log);
-    for (uint32_t i = 0; i < log->n_pieces; i++)
-        (void)log->os->unmap(log->os->ctx, log->pieces[i].base, log->pieces[i].size);
-    if (log->head) (void)log->os->unmap(log->os->ctx, log->head, MS__HEAD_SIZE);
-    if (log->open_file) (void)log->os->close(log->os->ctx, log->file);
-    if (log->staging) (void)ms__log_resize(log, log->staging, log->staging_size, 0);
-    if (log->touched) (void)ms__log_resize(log, log->touched, MS__TOUCHED / 8, 0);
-    ms_arena_deinit(&log->edits.nodes);
-    if (log->path) (void)ms__log_resize(log, log->path, log->path_size, 0);
-    ms__fork_mark_unset(&log->fork_mark);
+    for (uint32_t i = 0; i < log->map.n_pieces; i++)
+        (void)log->os->unmap(log->os->ctx, log->map.pieces[i].base,
+                             log->map.pieces[i].size);
+    if (log->map.head) (void)log->os->unmap(log->os->ctx, log->map.head, MS__HEAD_SIZE);
+    if (log->file.is_open) (void)log->os->close(log->os->ctx, log->file.handle);
+    if (log->append.staging)
+        (void)ms__log_resize(log, log->append.staging, log->append.staging_size, 0);
+    if (log->index.touched)
+        (void)ms__log_resize(log, log->index.touched, MS__TOUCHED / 8, 0);
+    ms_arena_deinit(&log->index.edits.nodes);
+    if (log->file.path) (void)ms__log_resize(log, log->file.path, log->file.path_size, 0);
+    ms__fork_mark_unset(&log->file.fork_mark);
     ms__lock_deinit(&log->lock);
-    ms__signal_deinit(&log->synced);
+    ms__signal_deinit(&log->durable.synced);
     (void)ms__resize(&alloc, log, sizeof *log, 0);
 }
 
@@ -18068,20 +18165,21 @@ static void ms__log_free(ms__log *log)
 static void ms__log_close(ms_store *store)
 {
     ms__log *log = ms__log_of(store);
-    bool child = ms__forked(&log->fork_mark, log->os);
+    bool child = ms__forked(&log->file.fork_mark, log->os);
     log->store.open = 0;
-    if (!child && log->writer && log->wrote && !log->poisoned) {
+    if (!child && log->opts.writer && log->append.wrote && !log->durable.poisoned) {
         bool may = ms__log_enter(log, NULL) == MS_OK;
-        if (may && log->begun &&
-            log->end - ms__tail_of(log)->base > log->segment_size / MS__CLOSE_LEAF)
+        if (may && log->append.begun &&
+            log->end - ms__tail_of(log)->base > log->opts.segment_size / MS__CLOSE_LEAF)
             (void)ms__leaf_write(log, NULL);
         if (may) (void)ms__log_write_again(log, NULL);
         ms__log_leave(log);
-        if (log->again < log->again_end) /* no slot, but what this handle has appended */
-            (void)ms__os_sync_done(log->os, log->file);
-        else if (log->end > log->durable_end &&
+        if (log->durable.again <
+            log->durable.again_end) /* no slot, but what this handle has appended */
+            (void)ms__os_sync_done(log->os, log->file.handle);
+        else if (log->end > log->durable.end &&
                  ms__log_sync_to(log, log->end, true, NULL) == MS_OK &&
-                 ms__os_sync_done(log->os, log->file) == 0)
+                 ms__os_sync_done(log->os, log->file.handle) == 0)
             (void)ms__slot_store(log, false, NULL); /* one is on the disk: the same into
                                                        the other place */
     }
@@ -18134,31 +18232,32 @@ static void ms__log_defaults(ms__log *log, const ms_log_desc *desc)
     log->entropy = desc->entropy;
     log->events = desc->events;
     log->os = desc->os ? desc->os : &ms__os_table;
-    log->writer = desc->mode != MS_LOG_READ;
-    log->must_exist = desc->mode == MS_LOG_WRITE;
-    log->must_be_new = desc->mode == MS_LOG_NEW;
-    log->salvage = desc->opening == MS_OPEN_SALVAGE;
-    log->strict = desc->opening == MS_OPEN_STRICT;
-    log->keep_unset_times = desc->keep_unset_times;
-    log->ticked = desc->ticked;
-    log->shared = desc->shared && log->writer;
-    log->lock_wait_ms = desc->lock_wait_ms ? desc->lock_wait_ms : 1000;
-    log->sync = desc->sync;
-    log->sync_bytes = desc->sync_bytes ? desc->sync_bytes : (size_t)1 << 20;
-    log->sync_ms = desc->sync_ms ? desc->sync_ms : 1000;
-    log->segment_size = desc->segment_size ? desc->segment_size : MS__SEGMENT_DEFAULT;
-    log->max_message = desc->max_message && desc->max_message < MS__RECORD_MAX
+    log->opts.writer = desc->mode != MS_LOG_READ;
+    log->opts.must_exist = desc->mode == MS_LOG_WRITE;
+    log->opts.must_be_new = desc->mode == MS_LOG_NEW;
+    log->opts.salvage = desc->opening == MS_OPEN_SALVAGE;
+    log->opts.strict = desc->opening == MS_OPEN_STRICT;
+    log->opts.keep_unset_times = desc->keep_unset_times;
+    log->opts.ticked = desc->ticked;
+    log->opts.shared = desc->shared && log->opts.writer;
+    log->opts.lock_wait_ms = desc->lock_wait_ms ? desc->lock_wait_ms : 1000;
+    log->opts.sync = desc->sync;
+    log->opts.sync_bytes = desc->sync_bytes ? desc->sync_bytes : (size_t)1 << 20;
+    log->opts.sync_ms = desc->sync_ms ? desc->sync_ms : 1000;
+    log->opts.segment_size =
+        desc->segment_size ? desc->segment_size : MS__SEGMENT_DEFAULT;
+    log->opts.max_message = desc->max_message && desc->max_message < MS__RECORD_MAX
                            ? desc->max_message
                            : (size_t)MS__RECORD_MAX;
     ms_alloc counted;
     counted.resize = ms__log_counted;
     counted.ctx = log;
-    ms_arena_init(&log->edits.nodes, &counted);
-    log->boot = log->os->boot(log->os->ctx);
-    log->synced_at = log->os->micros(log->os->ctx);
-    ms__fork_mark_set(&log->fork_mark, log->os);
+    ms_arena_init(&log->index.edits.nodes, &counted);
+    log->file.boot = log->os->boot(log->os->ctx);
+    log->durable.synced_at = log->os->micros(log->os->ctx);
+    ms__fork_mark_set(&log->file.fork_mark, log->os);
     ms__lock_init(&log->lock);
-    ms__signal_init(&log->synced);
+    ms__signal_init(&log->durable.synced);
 }
 
 MS_API ms_result ms_log_open(ms_store **store, const ms_log_desc *desc, ms_error *err)
@@ -18169,22 +18268,22 @@ MS_API ms_result ms_log_open(ms_store **store, const ms_log_desc *desc, ms_error
     if (!log) return ms__no_memory(err, sizeof *log);
     memset(log, 0, sizeof *log);
     log->alloc = desc->alloc;
-    log->memory = sizeof *log;
+    log->map.memory = sizeof *log;
     ms__log_defaults(log, desc);
-    log->path_size = strlen(desc->path) + 1;
-    log->path = (char *)ms__log_resize(log, NULL, 0, log->path_size);
-    ms_result code = log->path ? MS_OK : ms__no_memory(err, log->path_size);
-    if (log->path) memcpy(log->path, desc->path, log->path_size);
+    log->file.path_size = strlen(desc->path) + 1;
+    log->file.path = (char *)ms__log_resize(log, NULL, 0, log->file.path_size);
+    ms_result code = log->file.path ? MS_OK : ms__no_memory(err, log->file.path_size);
+    if (log->file.path) memcpy(log->file.path, desc->path, log->file.path_size);
     if (code == MS_OK) code = ms__log_file_open(log, desc, err);
     if (code != MS_OK) {
         ms__log_free(log);
         return code;
     }
-    log->engine = desc->engine;
-    bool map = log->sync == MS_SYNC_NONE && log->file_stat.keeps_room;
-    if (desc->engine == MS_ENGINE_AUTO && log->writer)
-        log->engine = map ? MS_ENGINE_MAP : MS_ENGINE_WRITE;
-    if (log->no_allocate) log->engine = MS_ENGINE_WRITE;
+    log->append.engine = desc->engine;
+    bool map = log->opts.sync == MS_SYNC_NONE && log->file.stat.keeps_room;
+    if (desc->engine == MS_ENGINE_AUTO && log->opts.writer)
+        log->append.engine = map ? MS_ENGINE_MAP : MS_ENGINE_WRITE;
+    if (log->append.no_allocate) log->append.engine = MS_ENGINE_WRITE;
     log->store.open = MS_STORE_OPEN;
     *store = &log->store;
     return MS_OK;
@@ -18206,27 +18305,27 @@ MS_API ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_error *err)
     MS__TRY(ms__log_ready(log, err));
     if (ms__log_follows(log)) MS__TRY(ms__log_catch_up(log, err));
     ms__lock_take(&log->lock);
-    if (log->os->stat(log->os->ctx, log->file, &st) == 0) out->size = st.size;
+    if (log->os->stat(log->os->ctx, log->file.handle, &st) == 0) out->size = st.size;
     memcpy(out->id, log->id.id, 16);
     out->created = log->id.created;
     out->end = log->end;
-    out->durable_end = log->durable_end;
-    out->durable_seq = log->durable_seq;
-    if (log->head && !log->writer) {
-        ms__slot slot = ms__slot_newest(log->head);
+    out->durable_end = log->durable.end;
+    out->durable_seq = log->durable.seq;
+    if (log->map.head && !log->opts.writer) {
+        ms__slot slot = ms__slot_newest(log->map.head);
         out->durable_end = slot.end;
         out->durable_seq = slot.seq;
     }
-    out->segments = log->nodes[0];
-    for (unsigned k = 1; k < MS__LEVELS; k++) out->levels += log->nodes[k];
-    out->damaged = log->n_damaged;
-    out->damaged_bytes = log->damaged_bytes;
-    out->voided_bytes = log->voided_bytes;
-    out->lost_end = log->lost_end;
-    out->memory = log->memory;
-    out->pid = log->head ? ms__get64(log->head + MS__AT_PID) : 0;
-    out->engine = log->writer ? log->engine : MS_ENGINE_AUTO;
-    out->poisoned = log->poisoned;
+    out->segments = log->index.nodes[0];
+    for (unsigned k = 1; k < MS__LEVELS; k++) out->levels += log->index.nodes[k];
+    out->damaged = log->recovery.n_damaged;
+    out->damaged_bytes = log->recovery.damaged_bytes;
+    out->voided_bytes = log->recovery.voided_bytes;
+    out->lost_end = log->recovery.lost_end;
+    out->memory = log->map.memory;
+    out->pid = log->map.head ? ms__get64(log->map.head + MS__AT_PID) : 0;
+    out->engine = log->opts.writer ? log->append.engine : MS_ENGINE_AUTO;
+    out->poisoned = log->durable.poisoned;
     ms__lock_give(&log->lock);
     return MS_OK;
 }
@@ -18336,26 +18435,26 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
     v.replay.limit = v.replay.trusted = log->end;
     v.replay.adopt = true;
     v.report = report;
-    ms_result code = log->head ? ms__verify_walk(&v, err) : MS_OK;
-    report->bytes = log->head ? log->end - MS__HEAD_SIZE : 0;
+    ms_result code = log->map.head ? ms__verify_walk(&v, err) : MS_OK;
+    report->bytes = log->map.head ? log->end - MS__HEAD_SIZE : 0;
     report->last_seq = v.replay.last_seq;
     report->end = log->end;
     report->damaged = v.replay.damaged;
     report->damaged_bytes = v.replay.damaged_bytes;
     report->index_damaged += v.replay.index_damaged;
-    if (log->lost_end > log->end) {
+    if (log->recovery.lost_end > log->end) {
         report->damaged++;
-        report->damaged_bytes += log->lost_end - log->end;
-        ms__log_tell(log, MS_LOG_DAMAGE, log->end, log->lost_end - log->end,
+        report->damaged_bytes += log->recovery.lost_end - log->end;
+        ms__log_tell(log, MS_LOG_DAMAGE, log->end, log->recovery.lost_end - log->end,
                      log->last_seq, 0, 0);
     }
-    if (log->head && !ms__mark_trusted(log))
+    if (log->map.head && !ms__mark_trusted(log))
         report->torn_bytes = ms__log_dead_end(log, log->end) - log->end;
     if (v.units) (void)ms__log_resize(log, v.units, v.cap * sizeof *v.units, 0);
     if (code == MS_OK && (report->damaged > 0 || report->index_damaged > 0))
         code = ms__fail(err, MS_E_DAMAGED,
                         "'%s': %u damaged ranges with %u bytes, %u damaged index records",
-                        log->path, report->damaged, report->damaged_bytes,
+                        log->file.path, report->damaged, report->damaged_bytes,
                         report->index_damaged);
     ms_close(store);
     return code;
@@ -18412,8 +18511,8 @@ static ms_result ms__hold_take(ms__hold *h, ms_store *source, const ms_log_desc 
     bool own = false;
     if (code == 0 && source->backend == &ms__log_backend) {
         const ms__log *log = ms__log_of(source);
-        own = log->writer && !log->shared && log->file_stat.device == st.device &&
-              log->file_stat.inode == st.inode;
+        own = log->opts.writer && !log->opts.shared &&
+              log->file.stat.device == st.device && log->file.stat.inode == st.inode;
     }
     if (code == 0 && !own && st.regular && st.size == 0) {
         do code = h->os->lock(h->os->ctx, h->file);
@@ -18436,7 +18535,7 @@ static ms_result ms__hold_take(ms__hold *h, ms_store *source, const ms_log_desc 
 static MS__APART ms_result ms__hold_sync(const ms__hold *h, ms_error *err)
 {
     ms_store *old = h->store ? h->store : h->own;
-    if (!old || ms__log_of(old)->poisoned) return MS_OK;
+    if (!old || ms__log_of(old)->durable.poisoned) return MS_OK;
     return ms_sync(old, NULL, err);
 }
 
@@ -18444,7 +18543,7 @@ static MS__APART ms_result ms__hold_sync(const ms__hold *h, ms_error *err)
 static void ms__hold_mark(const ms__hold *h, uint32_t replaced)
 {
     ms_store *old = h->store ? h->store : h->own;
-    if (old) ms__put32(ms__log_of(old)->head + MS__AT_REPLACED, replaced);
+    if (old) ms__put32(ms__log_of(old)->map.head + MS__AT_REPLACED, replaced);
     ms__fence();
 }
 
@@ -18455,7 +18554,7 @@ static MS__APART ms_result ms__hold_doubt(const ms__hold *h, ms_error *err)
     if (h->own) {
         ms__log *log = ms__log_of(h->own);
         ms__lock_take(&log->lock);
-        log->poisoned = true;
+        log->durable.poisoned = true;
         ms__lock_give(&log->lock);
     }
     if (err) err->code = MS_E_POISONED;
@@ -18494,7 +18593,7 @@ static ms_result ms__rewrite_run(ms_store *source, const ms_log_desc *to,
     if (code == MS_E_IO && err) err->code = code;
     if (code == MS_OK) {
         ms__log *log = ms__log_of(store);
-        int failed = ms__os_sync_done(log->os, log->file); /* the slot, too */
+        int failed = ms__os_sync_done(log->os, log->file.handle); /* the slot, too */
         if (failed != 0) code = ms__os_fail(err, failed, "syncing", part);
     }
     ms_close(store);
@@ -21308,7 +21407,8 @@ static ms_result ms__check_leaf(ms__log *log, const ms__leaf *l, const ms__leaf 
 /* Do the LEVELs above a leaf know its streams? */
 static ms_result ms__check_levels(ms__log *log, const ms__leaf *l, ms_error *err)
 {
-    for (unsigned k = 1; k < MS__LEVELS && l->segment >> 3 * k < log->nodes[k]; k++) {
+    for (unsigned k = 1; k < MS__LEVELS && l->segment >> 3 * k < log->index.nodes[k];
+         k++) {
         const ms__level *level =
             (const ms__level *)ms__node_get(log, k, l->segment >> 3 * k);
         if (!level) return ms__no_memory(err, sizeof *level);
@@ -21329,15 +21429,15 @@ static ms_result ms__check_log(ms__log *log, ms_error *err)
     const ms__leaf *before = NULL;
     ms_result code = ms__log_ready(log, err);
     ms__lock_take(&log->lock);
-    for (uint32_t i = 0; code == MS_OK && i < log->nodes[0]; i++) {
+    for (uint32_t i = 0; code == MS_OK && i < log->index.nodes[0]; i++) {
         const ms__leaf *l = (const ms__leaf *)ms__node_get(log, 0, i);
         code = l ? ms__check_leaf(log, l, before, err) : ms__no_memory(err, sizeof *l);
         if (code == MS_OK) code = ms__check_levels(log, l, err);
         before = l;
     }
-    if (code == MS_OK && log->durable_end > log->end)
+    if (code == MS_OK && log->durable.end > log->end)
         code = ms__fail(err, MS_E_DAMAGED, "L4: durable up to %u, the end is %u",
-                        log->durable_end, log->end);
+                        log->durable.end, log->end);
     ms__lock_give(&log->lock);
     return code;
 }

@@ -2,6 +2,7 @@
 # Negative controls: is each defence guarded by a test that notices when it is gone?
 #
 #   tests/controls.sh [NAME ...]        all controls, or those
+#   tests/controls.sh --fits            does each edit fit the header? Builds nothing
 #
 # A control is a copy of msgstore.h in build/controls/NAME in which one defence is taken
 # out, and the test that has to fail then. First the same test must pass with the header
@@ -188,6 +189,17 @@ control()
     local name=$1 variant=$2 program=$3 test=$4 scale=$5 folder=$out/$1 said status=0
     case $step in
     list) echo "$name $variant $program" && return ;;
+    fits)
+        shift 5
+        cp msgstore.h "$out/fits.h"
+        while [ $# -ge 3 ]; do
+            edit "$out/fits.h" "$1" "$2" "$3" 2>"$out/fits" ||
+                { echo "FAIL $name: $(cat "$out/fits")" && return; }
+            shift 3
+        done
+        echo "ok $name: fits"
+        return
+        ;;
     base)
         [ "$variant:$program" != "$wanted" ] ||
             baseline "$variant" "$program" "$test" "$scale"
@@ -241,41 +253,41 @@ controls()
         ms__os_sync_done 'int code = os->sync(os->ctx, file);' 'int code = 0;'
     control head_not_synced gcc test_crash power_is_cut 40 \
         ms__log_create \
-        'if (code == MS_OK && failed == 0) failed = ms__os_sync_done(log->os, log->file);' ''
+        'failed = ms__os_sync_done(log->os, log->file.handle);' ';'
     control each_append_not_synced gcc test_log each_append_syncs_in_mode_each 100 \
-        ms__sync_due 'if (log->sync == MS_SYNC_EACH) return log->end > log->durable_end;' \
-        'if (log->sync == MS_SYNC_EACH) return false;'
+        ms__sync_due 'if (log->opts.sync == MS_SYNC_EACH) return log->end > log->durable.end;' \
+        'if (log->opts.sync == MS_SYNC_EACH) return false;'
     control name_of_a_new_log_not_synced gcc test_defences a_new_log_keeps_its_name 100 \
-        ms__log_create 'failed = ms__os_folder_done(log->os, log->path);' ';'
+        ms__log_create 'failed = ms__os_folder_done(log->os, log->file.path);' ';'
     control name_of_a_log_not_synced gcc test_defences a_log_put_there_keeps_its_name 100 \
-        ms__log_folder 'int failed = ms__os_folder_done(log->os, log->path);' \
+        ms__log_folder 'int failed = ms__os_folder_done(log->os, log->file.path);' \
         'int failed = 0;'
     control name_of_a_rewrite_not_synced gcc test_defences a_rewrite_keeps_its_place 100 \
         ms__rewrite_run 'if (there) failed = ms__os_folder_done(os, to->path);' ''
     control rewrite_not_synced gcc test_defences a_rewrite_keeps_its_place 100 \
         ms__rewrite_run 'if (code == MS_OK) code = ms_sync(store, NULL, err);' '' \
-        ms__rewrite_run 'int failed = ms__os_sync_done(log->os, log->file);' \
-        'int failed = 0; log->poisoned = true;'
+        ms__rewrite_run 'int failed = ms__os_sync_done(log->os, log->file.handle);' \
+        'int failed = 0; log->durable.poisoned = true;'
     control slot_of_a_rewrite_not_synced gcc test_power a_new_file_vouches_for_all_of_it 100 \
-        ms__rewrite_run 'int failed = ms__os_sync_done(log->os, log->file); /* the slot, too */' \
+        ms__rewrite_run 'int failed = ms__os_sync_done(log->os, log->file.handle); /* the slot, too */' \
         'int failed = 0; (void)log;'
     control unsynced_of_this_boot_taken_for_durable gcc test_power \
         what_a_killed_writer_left_is_durable_once_synced 100 \
-        ms__log_attach_content 'if (s.trusted > log->durable_end && !same && !log->salvage' \
-        'if (s.trusted > log->durable_end && !log->salvage'
+        ms__log_attach_content 'if (s.trusted > log->durable.end && !same && !log->opts.salvage' \
+        'if (s.trusted > log->durable.end && !log->opts.salvage'
     control old_file_of_a_rewrite_not_synced gcc test_power \
         a_compaction_killed_before_its_name_is_durable_loses_nothing 100 \
         ms__rewrite_run 'if (code == MS_OK) code = ms__hold_sync(hold, err);' ''
     control doubtful_not_written_again gcc test_power \
         what_a_failed_sync_left_is_durable_once_synced 100 \
-        ms__log_attach_content 'log->again_end = log->end;' 'log->again_end = 0;'
+        ms__log_attach_content 'log->durable.again_end = log->end;' 'log->durable.again_end = 0;'
     control closed_without_a_sync gcc test_power \
         a_close_that_cannot_write_again_syncs_what_it_appended 100 \
-        ms__log_close '(void)ms__os_sync_done(log->os, log->file);' ';'
+        ms__log_close '(void)ms__os_sync_done(log->os, log->file.handle);' ';'
     control slot_in_memory_believed gcc test_power \
         a_slot_whose_sync_failed_is_not_believed 100 \
-        ms__log_attach_content 'if (began > MS__HEAD_SIZE) log->doubts++;' \
-        'if (began > slot.end) log->doubts++;'
+        ms__log_attach_content 'if (began > MS__HEAD_SIZE) log->durable.doubts++;' \
+        'if (began > slot.end) log->durable.doubts++;'
     control slot_that_was_not_stored_believed gcc test_power \
         a_slot_that_others_keep_from_being_stored_is_waited_for 100 \
         ms__log_sync_now 'if (!twice) code = MS_OK;' 'code = MS_OK;'
@@ -284,44 +296,44 @@ controls()
         ms__log_enter_ahead 'return ms__log_sync_now(log, true, err);' 'return MS_OK;'
     control closed_behind_a_dead_writer_without_a_sync gcc test_power \
         a_close_behind_a_writer_that_died_syncs_what_was_appended 100 \
-        ms__log_close 'log->writer && log->wrote' 'log->writer && log->begun'
+        ms__log_close 'log->opts.writer && log->append.wrote' 'log->opts.writer && log->append.begun'
     control slot_of_what_was_erased_meanwhile gcc test_power \
         a_message_erased_during_a_sync_takes_nothing_with_it 100 \
-        ms__log_sync_now 'log->durable_end = end;' 'log->durable_end = ms__log_synced(log, end);'
+        ms__log_sync_now 'log->durable.end = end;' 'log->durable.end = ms__log_synced(log, end);'
     control replaced_file_written_on gcc test_power \
         a_compaction_whose_name_is_in_doubt_lets_nobody_append 100 \
-        ms__hold_doubt 'log->poisoned = true;' ';'
+        ms__hold_doubt 'log->durable.poisoned = true;' ';'
     control number_of_a_doubtful_append_kept_back gcc test_power \
         an_append_whose_sync_failed_tells_whether_it_is_there 100 \
         ms_append '(code == MS_OK || code == MS_E_POISONED)' '(code == MS_OK)'
     control zeros_not_written_again gcc test_log_traps \
         zeros_whose_sync_failed_are_written_again 100 \
         ms__log_attach_content \
-        'log->again = log->damaged_from;' ';'
+        'if (log->recovery.damaged_from > 0 &&' 'if (false &&'
     control head_of_a_killed_creation_not_synced gcc test_power \
         a_creation_killed_before_its_head_is_durable_leaves_no_headless_log 100 \
         ms__log_attach 'code = ms__log_head_again(log, err);' ';'
     control rewrite_not_verified gcc test_defences a_rewrite_with_wrong_bytes_is_refused 100 \
         ms__rewrite_run 'if (code == MS_OK) code = ms_log_verify(&d, &verified, err);' ''
     control durable_told_before_the_sync gcc test_defences a_sync_cut_off_told_nothing 100 \
-        ms__log_sync_now 'log->erased = UINT64_MAX;' \
-        'log->erased = UINT64_MAX; log->durable_end = end; ms__slot_store(log, false, NULL);'
+        ms__log_sync_now 'log->durable.erased = UINT64_MAX;' \
+        'log->durable.erased = UINT64_MAX; log->durable.end = end; ms__slot_store(log, false, NULL);'
     control durable_told_of_later_appends gcc test_defences \
         a_sync_covers_what_was_there_before_it 100 \
-        ms__log_synced 'return end < log->erased ? end : log->erased;' 'return log->end;'
+        ms__log_synced 'return end < log->durable.erased ? end : log->durable.erased;' 'return log->end;'
     control failed_sync_forgotten gcc test_full each_sync_fails 100 \
-        ms__log_poison 'log->poisoned = true;' ''
+        ms__log_poison 'log->durable.poisoned = true;' ''
 
     # What readers see, and when.
 
     control mark_before_written_bytes gcc test_crash killed_at_every_file_operation 20 \
-        ms__log_put 'int code = ms__os_write_all(log->os, log->file, offset, bytes, size);' \
-        'ms__store_mark(log->head + MS__AT_MARK, offset + size);
-        int code = ms__os_write_all(log->os, log->file, offset, bytes, size);'
+        ms__log_put 'int code = ms__os_write_all(log->os, log->file.handle, offset, bytes, size);' \
+        'ms__store_mark(log->map.head + MS__AT_MARK, offset + size);
+        int code = ms__os_write_all(log->os, log->file.handle, offset, bytes, size);'
     control mark_before_mapped_bytes gcc test_readers \
         readers_see_order_whole_batches_and_all_that_was_told 100 \
         ms__put_room 'p->dirty = at + size;' \
-        'p->dirty = at + size; ms__store_mark(log->head + MS__AT_MARK, at + size);'
+        'p->dirty = at + size; ms__store_mark(log->map.head + MS__AT_MARK, at + size);'
     control mark_without_release tsan test_defences readers_of_one_memory_do_not_race 1000 \
         ms__store_ptr '__ATOMIC_RELEASE' '__ATOMIC_RELAXED'
     control end_without_release tsan test_threads \
@@ -329,14 +341,15 @@ controls()
         ms__store32 '__ATOMIC_RELEASE' '__ATOMIC_RELAXED'
     control old_tails_not_pinned san test_log \
         cursors_stand_still_while_segments_are_sealed 10 \
-        ms__tails_sweep '|| ms__load32_full(&log->pins[i]) != 0' ''
+        ms__tails_sweep '|| ms__load32_full(&log->map.pins[i]) != 0' ''
     control mark_of_another_boot_believed gcc test_log_traps \
         a_watermark_of_before_the_start_is_not_believed 100 \
-        ms__mark_trusted 'w.boot == log->boot &&' ''
+        ms__mark_trusted 'w.boot == log->file.boot &&' ''
     control mark_of_a_copy_believed gcc test_defences \
         a_copy_taken_meanwhile_is_as_after_a_cut 100 \
         ms__mark_trusted \
-        'w.device == log->file_stat.device && w.inode == log->file_stat.inode' 'true'
+        'w.device == log->file.stat.device &&' '' \
+        ms__mark_trusted 'w.inode == log->file.stat.inode &&' ''
 
     # What is valid.
 
@@ -364,7 +377,7 @@ controls()
     control session_not_in_the_check gcc test_defences \
         records_of_a_lost_session_stay_lost 100 \
         ms__log_new_session \
-        'return word == log->session || word == 0 ? word + 1 : word;' 'return 77;'
+        'return word == log->recovery.session || word == 0 ? word + 1 : word;' 'return 77;'
     control size_not_bounded gcc test_corrupt records_that_lie 20 \
         ms__size_fits '&& ms__padded(size) <= left' ''
     control fields_not_bounded gcc test_record lies_with_right_checks 20 \
@@ -436,16 +449,16 @@ controls()
         'return i < MS__RING ? before : before;'
     control slot_behind_damage_not_synced gcc test_log_traps \
         what_is_synced_behind_a_cut_record_survives 100 \
-        ms__log_sync_now 'bool twice = vouch && doubts != log->vouched;' 'bool twice = false; log->vouched = doubts;'
+        ms__log_sync_now 'bool twice = vouch && doubts != log->durable.vouched;' 'bool twice = false; log->durable.vouched = doubts;'
     control what_was_not_looked_at_trusted gcc test_log_traps \
         what_is_synced_behind_damage_that_nobody_saw_survives 100 \
-        ms__log_attach_content 'if (began > MS__HEAD_SIZE) log->doubts++;' ''
+        ms__log_attach_content 'if (began > MS__HEAD_SIZE) log->durable.doubts++;' ''
     control durable_told_before_its_slot_is gcc test_log_traps \
         a_slot_that_is_not_durable_vouches_for_nothing 100 \
-        ms__log_sync_now 'log->durable_end = ms__log_synced(log, durable_end);' ''
+        ms__log_sync_now 'log->durable.end = ms__log_synced(log, durable_end);' ''
     control dead_voids_left_in_damage gcc test_log_traps \
         dead_voids_in_damage_do_not_come_alive 100 \
-        ms__log_attach_content 'log->strays = s.stray > 0 ? s.trusted : 0;' ''
+        ms__log_attach_content 'log->recovery.strays = s.stray > 0 ? s.trusted : 0;' ''
     control cut_message_skipped_whole gcc test_log_traps \
         messages_inside_of_a_cut_one_stay 100 \
         ms__replay_skip 's->at = all ? end :' 's->at = all ? end : sized ? upto :'
@@ -453,7 +466,7 @@ controls()
         ms__replay_next 'bool over = sized && s->at' 'bool over = false && s->at'
     control numbers_of_lost_messages_given_again gcc test_log_traps \
         a_leaf_whose_messages_are_lost_hides_no_new_ones 100 \
-        ms__log_take 'if (log->writer && log->last_seq < ms_seq(ms__msg(r)))' 'if (false)'
+        ms__log_take 'if (log->opts.writer && log->last_seq < ms_seq(ms__msg(r)))' 'if (false)'
     control dead_bytes_not_spanned gcc test_defences \
         salvage_leaves_what_was_given_up 100 \
         ms__log_begin 'v.next = dead > log->end + size ? dead : log->end + size;' \
@@ -462,9 +475,9 @@ controls()
         ms__log_begin 'size_t size = dead > log->end + MS__VOID_SIZE ? 2 * MS__VOID_SIZE : MS__VOID_SIZE;' \
         'size_t size = MS__VOID_SIZE;'
     control numbers_used_again gcc test_defences lost_numbers_are_not_given_again 100 \
-        ms__log_attach_content 'if (log->writer && slot.seq > log->last_seq)' 'if (0)'
+        ms__log_attach_content 'if (log->opts.writer && slot.seq > log->last_seq)' 'if (0)'
     control remains_of_a_dead_writer_kept gcc test_shared a_dead_batch_stays_dead 100 \
-        ms__log_join 'ms__load_mark(log->head + MS__AT_BUSY) <= mark' 'true'
+        ms__log_join 'ms__load_mark(log->map.head + MS__AT_BUSY) <= mark' 'true'
 
     # What fails leaves all as it was.
 
@@ -505,18 +518,18 @@ controls()
     # One writer, one meaning.
 
     control lock_not_taken gcc test_log_files a_second_writer_is_told_who_the_first_is 100 \
-        ms__log_file_once 'return log->writer ? ms__log_lock(log, wait, err) : MS_OK;' \
+        ms__log_file_once 'return log->opts.writer ? ms__log_lock(log, wait, err) : MS_OK;' \
         'return MS_OK;'
     control shared_lock_not_taken gcc test_shared many_processes 20 \
-        ms__log_enter 'MS__TRY(ms__log_lock(log, log->lock_wait_ms, err));' ''
+        ms__log_enter 'MS__TRY(ms__log_lock(log, log->opts.lock_wait_ms, err));' ''
     control lock_of_a_replaced_file_kept gcc test_log_traps \
         a_lock_on_a_file_that_was_replaced_is_no_lock 100 \
-        ms__log_file_open 'if (!log->writer || ms__log_in_place(log)) break;' 'break;'
+        ms__log_file_open 'if (!log->opts.writer || ms__log_in_place(log)) break;' 'break;'
     control place_of_a_rewrite_not_held gcc test_log_traps \
         a_rewrite_buries_no_log_that_was_made_meanwhile 100 \
         ms_log_rewrite 'MS__TRY(ms__hold_take(&hold, source, to, replace, err));' ''
     control child_of_fork_let_in gcc test_log_files a_forked_child_is_refused 100 \
-        ms__log_ready 'if (!ms__forked(&log->fork_mark, log->os)) return MS_OK;' \
+        ms__log_ready 'if (!ms__forked(&log->file.fork_mark, log->os)) return MS_OK;' \
         'return MS_OK;'
     control keys_of_old_segments_forgotten gcc test_log keys_and_numbers_survive_reopening 100 \
         ms__log_prepare 'k ? k->record : ms__log_key(log, location, e->key, &result);' \
@@ -612,6 +625,11 @@ main()
 }
 
 case ${1:-} in
+--fits)
+    step=fits
+    mkdir -p "$out"
+    controls
+    ;;
 --one | --base)
     step=${1#--} wanted=$2
     controls

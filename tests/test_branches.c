@@ -776,10 +776,10 @@ static void make_image(shape which)
     ms_stat stat;
     static const size_t sizes[SHAPES] = {3, 100, 1, 400, 1, 1};
     ms_store *store = make_log(sizes[which]);
-    ms__log_of(store)->ticked = which == DUE; /* appends leave levels to a tick */
-    while (which == DUE && ms__log_of(store)->nodes[0] < MS__FAN) append_some(store, 1);
+    ms__log_of(store)->opts.ticked = which == DUE; /* appends leave levels to a tick */
+    while (which == DUE && ms__log_of(store)->index.nodes[0] < MS__FAN) append_some(store, 1);
     if (which == TALL || which == NO_LEVEL)
-        while (ms__log_of(store)->nodes[2] == 0) append_some(store, 10);
+        while (ms__log_of(store)->index.nodes[2] == 0) append_some(store, 10);
     if (which != SMALL && which != DUE)
         for (int i = 0; i < 10; i++) {
             append_rich(store, i);
@@ -787,7 +787,7 @@ static void make_image(shape which)
         }
     assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
     assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
-    if (which == TALL) assert_true(ms__log_of(store)->nodes[2] > 0);
+    if (which == TALL) assert_true(ms__log_of(store)->index.nodes[2] > 0);
     if (which == NO_LEAF) damage_index(ms__log_of(store), MS__INDEX_LEAF);
     if (which == NO_LEVEL) damage_index(ms__log_of(store), MS__INDEX_LEVEL);
     ms__log_free(ms__log_of(store)); /* as if killed: nothing is written at the end */
@@ -1169,7 +1169,7 @@ static void must_be_whole(ms_store *store, shape which, const char *what)
     ms_log_report report;
     ms_log_desc desc = desc_of(MS_LOG_READ);
     assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
-    if (ms__log_of(store)->writer) {
+    if (ms__log_of(store)->opts.writer) {
         ms_result code = append_as(store, "place_1", "worker", NULL);
         if (code != MS_OK && !(code == MS_E_POISONED && info.poisoned))
             fail_msg("%s: an append after it: %s", what, ms_result_text(code));
@@ -1307,7 +1307,7 @@ static bool starved_at(const operation *op, size_t left, int which)
     store = must_open(&desc);
     ms__log *log = ms__log_of(store);
     assert_int_equal(append_as(store, "place_1", "worker", "key_0"), MS_OK);
-    ms_arena *arena = which ? &log->edits.nodes : &ms__tail_of(log)->live.nodes;
+    ms_arena *arena = which ? &log->index.edits.nodes : &ms__tail_of(log)->live.nodes;
     ms_arena whole = *arena;
     ms_arena_init_fixed(arena, narrow[which].bytes, left);
     ms_result code = op->run(store);
@@ -1344,7 +1344,7 @@ static bool following_starved_at(size_t left, int which, bool known)
     if (known) assert_int_equal(op_newest(reader), MS_OK);
     append_some(store, 8);
     append_rich(store, 1);
-    ms_arena *arena = which ? &log->edits.nodes : &ms__tail_of(log)->live.nodes;
+    ms_arena *arena = which ? &log->index.edits.nodes : &ms__tail_of(log)->live.nodes;
     ms_arena whole = *arena;
     ms_arena_init_fixed(arena, narrow[which].bytes, left);
     ms_result code = ms_refresh(reader, &last, NULL);
@@ -1387,7 +1387,7 @@ static void maps_reach_as_far_as_numbers_go(void **state)
 {
     ms_store *store = make_log(1);
     ms__log *log = ms__log_of(store);
-    uint32_t pieces = log->n_pieces;
+    uint32_t pieces = log->map.n_pieces;
     ms_os os = drive.os;
     uint64_t far = SIZE_MAX / 8 - 8;
     (void)state;
@@ -1398,15 +1398,15 @@ static void maps_reach_as_far_as_numbers_go(void **state)
     map_code = 0;
     assert_int_equal(ms__log_reach(log, 4096, far, far, NULL), MS_OK);
     assert_true(ms__log_mapped(log) >= far);
-    log->pieces[log->n_pieces - 1].size = SIZE_MAX / 8 + 4096;
+    log->map.pieces[log->map.n_pieces - 1].size = SIZE_MAX / 8 + 4096;
     uint64_t from = ms__log_mapped(log);
     assert_int_equal(ms__log_reach(log, from, from + 4096, from, NULL), MS_OK);
     assert_int_equal(ms__log_reach(log, 0, UINT64_MAX - 7, 0, NULL), MS_E_FULL);
-    log->n_pieces = MS__PIECES;
-    log->pieces[MS__PIECES - 1] = log->pieces[0];
+    log->map.n_pieces = MS__PIECES;
+    log->map.pieces[MS__PIECES - 1] = log->map.pieces[0];
     uint64_t more = ms__log_mapped(log) + 4096;
     assert_int_equal(ms__log_reach(log, 0, more, 0, NULL), MS_E_NO_MEMORY);
-    log->n_pieces = pieces;
+    log->map.n_pieces = pieces;
     log->os = &drive.os;
     ms_close(store);
 }
@@ -1432,7 +1432,7 @@ static void a_log_of_many_pieces_is_read(void **state)
         ms_envelope m = ms_user_message(ms_text_n(ms_str_n(text, TEXT)));
         assert_int_equal(ms_append(store, MS_STR("here"), &m, NULL, NULL), MS_OK);
     }
-    assert_true(ms__log_of(store)->n_pieces > 2);
+    assert_true(ms__log_of(store)->map.n_pieces > 2);
     assert_int_equal(ms_query_open(store, &all, &it, NULL), MS_OK);
     while (ms_next(&it) != NULL) n++;
     assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
@@ -1462,7 +1462,7 @@ static void more_than_65536_records_in_a_segment_are_found(void **state)
     }
     assert_int_equal(ms_append_batch(store, batch, MANY, NULL, NULL), MS_OK);
     free(batch);
-    assert_int_equal(ms__log_of(store)->nodes[0], 1);
+    assert_int_equal(ms__log_of(store)->index.nodes[0], 1);
     ms_close(store);
     desc.mode = MS_LOG_READ;
     store = must_open(&desc);
@@ -1485,7 +1485,7 @@ static void more_changed_locations_than_are_listed_are_all_looked_at(void **stat
     ms_close(store);
     ms_log_desc desc = desc_of(MS_LOG_READ);
     store = must_open(&desc);
-    assert_int_equal(ms__log_of(store)->n_touched, MS__TOUCHED);
+    assert_int_equal(ms__log_of(store)->index.n_touched, MS__TOUCHED);
     const ms_msg *msg;
     assert_int_equal(ms_get_by_seq(store, 4, NULL, &msg, NULL), MS_OK);
     assert_int_equal(ms_get_by_seq(store, 5, NULL, &msg, NULL), MS_E_NOT_FOUND);
@@ -1635,7 +1635,7 @@ static void a_reader_beside_a_new_writer_calls_nothing_damaged(void **state)
     ms_log_desc desc = desc_of(MS_LOG_READ);
     desc.os = &os;
     ms_store *store = must_open(&desc);
-    assert_int_equal(ms__log_of(store)->n_damaged, 0); /* until it looks again */
+    assert_int_equal(ms__log_of(store)->recovery.n_damaged, 0); /* until it looks again */
     ms_close(store);
 }
 
@@ -1645,7 +1645,7 @@ static void a_reader_beside_a_new_writer_calls_nothing_damaged(void **state)
 static void every_operation_answers(ms_store *store, const char *what)
 {
     for (size_t i = 0; i < OPERATIONS; i++) {
-        if (!operations[i].reads && !ms__log_of(store)->writer) continue;
+        if (!operations[i].reads && !ms__log_of(store)->opts.writer) continue;
         ms_result code = operations[i].run(store);
         if (code != MS_OK && code != MS_E_DAMAGED && code != MS_E_NOT_FOUND)
             fail_msg("%s, %s: %s", what, operations[i].name, ms_result_text(code));
@@ -1756,7 +1756,7 @@ static void parts_that_cannot_be_read_end_the_merging(void **state)
         uint64_t at[300];
         ms_store *store = make_log(1);
         ms__log *log = ms__log_of(store);
-        while (log->nodes[1] < MS__FAN - 1) append_some(store, 1);
+        while (log->index.nodes[1] < MS__FAN - 1) append_some(store, 1);
         ms__replay s;
         const unsigned char *r;
         size_t n = 0;
@@ -1770,11 +1770,11 @@ static void parts_that_cannot_be_read_end_the_merging(void **state)
         for (size_t i = 0; i < n; i++) {
             unsigned char *p = drive.rw + at[i];
             ms__put32(p + 36, ms__get32(p + 36) + 50);
-            if (how) ms__log_seal(&log->id, at[i], log->session, p);
+            if (how) ms__log_seal(&log->id, at[i], log->recovery.session, p);
         }
-        while (!log->no_levels && log->nodes[0] < 100) append_some(store, 1);
-        assert_true(log->no_levels);
-        assert_int_equal(log->nodes[2], 0);
+        while (!log->opts.no_levels && log->index.nodes[0] < 100) append_some(store, 1);
+        assert_true(log->opts.no_levels);
+        assert_int_equal(log->index.nodes[2], 0);
         append_some(store, 300);
         every_operation_answers(store, "without levels");
         ms_close(store);
@@ -1792,11 +1792,11 @@ static void a_merge_that_somebody_else_has_done_is_given_up(void **state)
     (void)state;
     assert_int_equal(ms__log_begin(log, NULL), MS_OK);
     assert_int_equal(ms__job_step(log, 1, &more, NULL), MS_OK);
-    assert_int_equal(log->job.level, 1);
-    log->job.number = 5;
+    assert_int_equal(log->index.job.level, 1);
+    log->index.job.number = 5;
     assert_int_equal(ms__job_step(log, 1, &more, NULL), MS_OK);
-    assert_int_equal(log->job.number, 0); /* begun anew */
-    ms__job *j = &log->job;
+    assert_int_equal(log->index.job.number, 0); /* begun anew */
+    ms__job *j = &log->index.job;
     uint32_t filled = j->filled;
     j->filled = MS__PART_MOST; /* as when it could not be written */
     assert_true(ms__job_merge(log, j, 5));
@@ -1829,10 +1829,10 @@ static void a_slot_that_a_reader_looks_at_is_left_alone(void **state)
     ms_store *store = make_log(1);
     ms__log *log = ms__log_of(store);
     (void)state;
-    log->pins[(log->now + 1) % MS__PINS] = 1; /* as when it pins, and looks again */
+    log->map.pins[(log->map.now + 1) % MS__PINS] = 1; /* as when it pins, and looks again */
     assert_true(ms__tail_slot(log, &now));
-    assert_int_equal(now, log->now + 2);
-    log->pins[(log->now + 1) % MS__PINS] = 0;
+    assert_int_equal(now, log->map.now + 2);
+    log->map.pins[(log->map.now + 1) % MS__PINS] = 0;
     ms_close(store);
 }
 
@@ -1986,9 +1986,9 @@ static int sync_and_more(void *ctx, ms_file file)
     if (while_syncing == 0) return disk_sync(ctx, file);
     ms__lock_take(&log->lock);
     if (while_syncing == 1) assert_int_equal(ms__leaf_write(log, NULL), MS_OK);
-    if (while_syncing == 2) log->erased = MS__HEAD_SIZE + 64;
+    if (while_syncing == 2) log->durable.erased = MS__HEAD_SIZE + 64;
     if (while_syncing == 3) {
-        log->vouched = log->doubts;
+        log->durable.vouched = log->durable.doubts;
         assert_int_equal(ms__log_enter_ahead(log, NULL), MS_OK); /* without waiting */
     }
     ms__lock_give(&log->lock);
@@ -2033,20 +2033,20 @@ static void a_watermark_of_another_machine_or_file_is_not_believed(void **state)
     ms__log *log = ms__log_of(store);
     (void)state;
     assert_true(ms__mark_trusted(log));
-    assert_true(ms__writer_decode(&w, log->head));
+    assert_true(ms__writer_decode(&w, log->map.head));
     ms__writer_line other = w;
     other.device++;
-    ms__writer_encode(&other, log->head);
+    ms__writer_encode(&other, log->map.head);
     assert_false(ms__mark_trusted(log));
-    ms__writer_encode(&w, log->head);
-    log->boot = 0;
+    ms__writer_encode(&w, log->map.head);
+    log->file.boot = 0;
     assert_false(ms__mark_trusted(log));
-    log->boot = w.boot;
-    uint32_t session = log->session;
-    log->session = 0;
+    log->file.boot = w.boot;
+    uint32_t session = log->recovery.session;
+    log->recovery.session = 0;
     assert_int_equal(ms__log_join(log, NULL), MS_OK);
-    assert_false(log->begun);
-    log->session = session;
+    assert_false(log->append.begun);
+    log->recovery.session = session;
     ms_close(store);
 }
 
@@ -2057,10 +2057,10 @@ static void a_watermark_that_went_back_takes_nothing_away(void **state)
     ms_log_desc desc = desc_of(MS_LOG_READ);
     ms_store *reader = must_open(&desc);
     (void)state;
-    ms__store_mark(ms__log_of(store)->head + MS__AT_MARK, MS__HEAD_SIZE + 64);
+    ms__store_mark(ms__log_of(store)->map.head + MS__AT_MARK, MS__HEAD_SIZE + 64);
     assert_int_equal(ms_refresh(reader, &last, NULL), MS_OK);
     assert_int_equal(last, 9);
-    ms__store_mark(ms__log_of(store)->head + MS__AT_MARK, ms__log_of(store)->end);
+    ms__store_mark(ms__log_of(store)->map.head + MS__AT_MARK, ms__log_of(store)->end);
     ms_close(reader);
     ms_close(store);
 }
@@ -2129,12 +2129,12 @@ static void the_session_of_the_writer_and_of_the_ring_is_known(void **state)
     ms_store *store = make_log(3);
     ms__log *log = ms__log_of(store);
     (void)state;
-    uint32_t session = log->session;
-    memset(log->head + MS__AT_SLOTS, 0, 2 * MS__SLOT_STEP);
+    uint32_t session = log->recovery.session;
+    memset(log->map.head + MS__AT_SLOTS, 0, 2 * MS__SLOT_STEP);
     assert_true(ms__session_known(log, session)); /* the writer's line says so */
-    memset(log->head + MS__AT_WRITER, 0, 40);
+    memset(log->map.head + MS__AT_WRITER, 0, 40);
     assert_true(ms__session_known(log, session)); /* the ring says so */
-    unsigned char *entry = log->head + MS__AT_RING + log->session_number % MS__RING * 16;
+    unsigned char *entry = log->map.head + MS__AT_RING + log->recovery.session_number % MS__RING * 16;
     entry[12] ^= 1;
     assert_false(ms__session_known(log, session)); /* and its check does not hold */
     entry[12] ^= 1;
@@ -2168,7 +2168,7 @@ static void damage_that_leaves_too_little_is_the_last(void **state)
     uint64_t at = ms__tail_offset(ms__tail_of(log), 3), end = log->end;
     (void)state;
     assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
-    ms__store_mark(log->head + MS__AT_MARK, end + 16);
+    ms__store_mark(log->map.head + MS__AT_MARK, end + 16);
     drive.rw[at + 40] ^= 1;
     ms__log_free(log);
     ms_log_desc desc = desc_of(MS_LOG_READ);
@@ -2189,11 +2189,11 @@ static void a_durable_end_inside_of_a_record_is_survived(void **state)
         ms__log *log = ms__log_of(store);
         uint64_t at = ms__tail_offset(ms__tail_of(log), 3), end = log->end;
         assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
-        ms__slot slot = ms__slot_newest(log->head);
+        ms__slot slot = ms__slot_newest(log->map.head);
         slot.end = at + 16;
         slot.generation += 2;
-        ms__slot_encode(&slot, log->head + MS__AT_SLOTS);
-        memset(log->head + MS__AT_SLOTS + MS__SLOT_STEP, 0, 44);
+        ms__slot_encode(&slot, log->map.head + MS__AT_SLOTS);
+        memset(log->map.head + MS__AT_SLOTS + MS__SLOT_STEP, 0, 44);
         drive.rw[at + 40] ^= 1;
         ms__log_free(log);
         drive.boot++;
@@ -2301,7 +2301,7 @@ static void a_poisoned_handle_erases_and_leaves_out_nothing(void **state)
     const ms_msg *msg;
     (void)state;
     assert_int_equal(ms_get_by_seq(store, 2, NULL, &msg, NULL), MS_OK);
-    ms__log_of(store)->poisoned = true;
+    ms__log_of(store)->durable.poisoned = true;
     assert_int_equal(store->backend->erase(store, msg, 0, NULL), MS_E_POISONED);
     assert_int_equal(store->backend->leave_out(store, MS_STR("x"), 9, 1, NULL),
                      MS_E_POISONED);
@@ -2394,7 +2394,7 @@ static void a_posting_of_another_kind_of_record_is_damage(void **state)
     unsigned char *p = (unsigned char *)(uintptr_t)run + l.width;
     p[0] = (unsigned char)note;
     p[1] = 0;
-    ms__log_seal(&id, offset, log->session, r);
+    ms__log_seal(&id, offset, log->recovery.session, r);
     assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
     while (ms_next(&it) != NULL) after++;
     assert_int_equal(ms_cursor_close(&it, NULL), MS_E_DAMAGED);

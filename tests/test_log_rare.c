@@ -81,7 +81,7 @@ static ms_store *make_log(uint32_t leaves)
 {
     begin();
     ms_store *store = open_log(MS_LOG_CREATE, false);
-    while (ms__log_of(store)->nodes[0] < leaves) say_some(store, 1);
+    while (ms__log_of(store)->index.nodes[0] < leaves) say_some(store, 1);
     say_some(store, 5);
     return store;
 }
@@ -277,8 +277,8 @@ static void a_hint_to_a_leaf_of_the_future_is_not_believed(void **state)
     ms_store *store = make_log(3);
     ms__log *log = ms__log_of(store);
     ms__file_id id = log->id;
-    uint64_t offset = log->hint, before = log->hint_before;
-    uint32_t session = log->session;
+    uint64_t offset = log->index.hint, before = log->index.hint_before;
+    uint32_t session = log->recovery.session;
     ms_stat stat, again;
     (void)state;
     assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
@@ -312,7 +312,7 @@ static void a_hint_to_a_leaf_of_the_future_is_not_believed(void **state)
     assert_true(ms__leaf_decode(&leaf, r, offset));
     assert_int_equal(leaf.state.nodes[0], leaf.segment + 1);
     store = open_log(MS_LOG_READ, false);
-    assert_true(ms__log_of(store)->nodes[0] <= 3);
+    assert_true(ms__log_of(store)->index.nodes[0] <= 3);
     assert_int_equal(ms_store_stat(store, &again, NULL), MS_OK);
     assert_int_equal(again.messages, stat.messages);
     ms_close(store);
@@ -340,10 +340,10 @@ static void a_hide_that_says_nothing_hides_nothing(void **state)
     unsigned char *text =
         writable((const unsigned char *)ms_content(ms__msg(r)).text.ptr);
     text[0] = 'x';
-    ms__log_seal(&log->id, offset, log->session, writable(r));
+    ms__log_seal(&log->id, offset, log->recovery.session, writable(r));
     assert_int_equal(count_all(reader, q, MS_OK), before);
     text[0] = '{';
-    ms__log_seal(&log->id, offset, log->session, writable(r));
+    ms__log_seal(&log->id, offset, log->recovery.session, writable(r));
     ms_close(reader);
     finish(store);
 }
@@ -444,7 +444,7 @@ static void a_reader_that_catches_up_without_memory_goes_on_later(void **state)
         ms_store *reader = open_log(MS_LOG_READ, false);
         uint64_t n;
         assert_int_equal(ms_hide_range(store, MS_STR("place_1"), 1, 9, &n, NULL), MS_OK);
-        while (ms__log_of(store)->nodes[1] < 1) say_some(store, 10);
+        while (ms__log_of(store)->index.nodes[1] < 1) say_some(store, 10);
         heap.calls = heap.failed = 0;
         heap.fail_at = k;
         ms_result code = see_everything(reader);
@@ -638,7 +638,7 @@ static void a_first_look_without_memory_says_so(void **state)
     (void)state;
     ms_store *store = make_log(1);
     add_rare(store, 2);
-    while (ms__log_of(store)->nodes[0] < 10) say_some(store, 1);
+    while (ms__log_of(store)->index.nodes[0] < 10) say_some(store, 1);
     add_rare(store, 2);
     ms_close(store);
     for (size_t i = 0; i < sizeof looks / sizeof looks[0]; i++) must_need_memory(looks[i]);
@@ -653,7 +653,7 @@ static void what_the_tail_has_not_is_not_called_absent(void **state)
     (void)state;
     ms_store *store = make_log(1);
     add_rare(store, 2);
-    while (ms__log_of(store)->nodes[0] < 10) say_some(store, 1);
+    while (ms__log_of(store)->index.nodes[0] < 10) say_some(store, 1);
     while (ms__tail_of(ms__log_of(store))->count != 0) say_some(store, 1);
     say(store, "hall", NULL);
     assert_int_equal(ms__tail_of(ms__log_of(store))->count, 1);
@@ -677,7 +677,7 @@ static void a_list_of_gaps_alone_without_memory_says_so(void **state)
             assert_int_equal(
                 store->backend->leave_out(store, ms_str_of(place), 10 + i, 2, NULL), MS_OK);
         }
-        assert_int_equal(ms__log_of(store)->nodes[0] == 0, in_tail);
+        assert_int_equal(ms__log_of(store)->index.nodes[0] == 0, in_tail);
         ms_close(store);
         must_need_memory(look_at_list);
         assert_int_equal(seen, 100);
@@ -741,9 +741,9 @@ static void a_level_that_cannot_be_written_is_written_later(void **state)
             desc.engine = how ? MS_ENGINE_WRITE : MS_ENGINE_MAP;
             ms_store *store = open_with(&desc);
             ms__log *log = ms__log_of(store);
-            log->ticked = true; /* appends leave levels to a tick */
-            while (log->nodes[0] < MS__FAN) say_some(store, 1);
-            assert_int_equal(log->nodes[1], 0);
+            log->opts.ticked = true; /* appends leave levels to a tick */
+            while (log->index.nodes[0] < MS__FAN) say_some(store, 1);
+            assert_int_equal(log->index.nodes[1], 0);
             trap(TRIP_BIT(WRITE) | TRIP_BIT(ALLOCATE) | TRIP_BIT(MAP) |
                  TRIP_BIT(POPULATE), k, true, EIO);
             (void)ms_tick(store, 1000000, NULL);
@@ -752,7 +752,7 @@ static void a_level_that_cannot_be_written_is_written_later(void **state)
             refusals += failed;
             for (int i = 0; i < 50; i++)
                 assert_int_equal(ms_tick(store, 1000000, NULL), MS_OK);
-            assert_int_equal(log->nodes[1], 1);
+            assert_int_equal(log->index.nodes[1], 1);
             finish(store);
             if (!failed) break;
         }
@@ -769,16 +769,16 @@ static void a_tick_that_gets_no_window_harms_nothing(void **state)
     ms_store *store = open_with(&desc);
     ms__log *log = ms__log_of(store);
     do say_some(store, 1);
-    while (log->end + MS__WINDOW / 8 < log->window_start + log->window_size);
+    while (log->end + MS__WINDOW / 8 < log->append.window_start + log->append.window_size);
     size_t before = count_all(store, everything(), MS_OK);
     trap(TRIP_BIT(MAP), 1, true, ENOMEM);
     assert_int_equal(ms_tick(store, 1000000, NULL), MS_OK);
     assert_true(traps.hits > 0);
-    assert_null(log->window);
+    assert_null(log->append.window);
     trap(0, 0, false, 0);
     refusals++;
     say_some(store, 5);
-    assert_non_null(log->window);
+    assert_non_null(log->append.window);
     assert_int_equal(count_all(store, everything(), MS_OK), before + 5);
     finish(store);
 }
@@ -812,8 +812,8 @@ static void a_tick_goes_no_farther_than_the_file_may(void **state)
     uint64_t start = drive.micros;
     assert_int_equal(ms_tick(store, 1000000, NULL), MS_OK);
     assert_true(drive.micros - start < 100);
-    assert_true(log->allocated == largest);
-    assert_true(log->window_start + log->window_ready == (largest & ~(uint64_t)4095));
+    assert_true(log->append.allocated == largest);
+    assert_true(log->append.window_start + log->append.window_ready == (largest & ~(uint64_t)4095));
     say_some(store, 50);
     assert_int_equal(count_all(store, everything(), MS_OK), said);
     finish(store);
@@ -876,17 +876,17 @@ static void a_slot_that_tells_of_more_stays(void **state)
     say_some(one, 5);
     assert_int_equal(ms_sync(one, NULL, NULL), MS_OK);
     ms__log *log = ms__log_of(two);
-    ms__slot before = ms__slot_newest(log->head);
-    assert_true(before.end > log->durable_end);
-    log->inside = true;
+    ms__slot before = ms__slot_newest(log->map.head);
+    assert_true(before.end > log->durable.end);
+    log->append.inside = true;
     assert_int_equal(ms__slot_store(log, false, NULL), MS_OK);
-    log->inside = false;
+    log->append.inside = false;
     assert_int_equal(ms__slot_store(log, false, NULL), MS_OK);
-    ms__slot after = ms__slot_newest(log->head);
+    ms__slot after = ms__slot_newest(log->map.head);
     assert_true(after.end == before.end && after.generation == before.generation);
     /* once more, where it has to be on the disk: a sync of it may have failed */
     assert_int_equal(ms__slot_store(log, true, NULL), MS_OK);
-    after = ms__slot_newest(log->head);
+    after = ms__slot_newest(log->map.head);
     assert_true(after.end == before.end && after.seq == before.seq);
     assert_true(after.generation == before.generation + 1);
     assert_false(drive.locked);
@@ -960,7 +960,7 @@ static void a_gap_that_is_none_counts_nothing(void **state)
     uint64_t at = ms__log_of(store)->end;
     assert_int_equal(store->backend->leave_out(store, MS_STR("gone"), 500, 2, NULL), MS_OK);
     assert_int_equal(drive.rw[at + 4], MS__KIND_GAP);
-    while (ms__log_of(store)->nodes[0] == 0) say_some(store, 1); /* of the tail it is known */
+    while (ms__log_of(store)->index.nodes[0] == 0) say_some(store, 1); /* of the tail it is known */
     for (int lies = 0; lies < 2; lies++) {
         drive.rw[at + 4] = lies ? MS__KIND_NOTE : MS__KIND_GAP;
         assert_int_equal(
@@ -976,15 +976,15 @@ static void a_child_does_not_ask_what_was_left_out(void **state)
 {
     ms_store *store = make_log(1);
     ms__log *log = ms__log_of(store);
-    ms__fork_mark kept = log->fork_mark;
+    ms__fork_mark kept = log->file.fork_mark;
     uint64_t count, next;
     (void)state;
-    log->fork_mark.page = NULL;
-    log->fork_mark.process = drive.process + 1;
+    log->file.fork_mark.page = NULL;
+    log->file.fork_mark.process = drive.process + 1;
     assert_int_equal(
         store->backend->left_out(store, MS_STR("room"), 1, &count, &next, NULL),
         MS_E_FORKED);
-    log->fork_mark = kept;
+    log->file.fork_mark = kept;
     refusals++;
     finish(store);
 }
@@ -1000,10 +1000,10 @@ static void a_reader_without_a_place_for_a_tail_says_so(void **state)
     say_some(store, 3);
     ms__log *log = ms__log_of(reader);
     uint32_t kept[MS__PINS];
-    memcpy(kept, log->pins, sizeof kept);
-    for (unsigned i = 0; i < MS__PINS; i++) log->pins[i]++;
+    memcpy(kept, log->map.pins, sizeof kept);
+    for (unsigned i = 0; i < MS__PINS; i++) log->map.pins[i]++;
     assert_int_equal(see_everything(reader), MS_E_FULL);
-    memcpy(log->pins, kept, sizeof kept);
+    memcpy(log->map.pins, kept, sizeof kept);
     assert_int_equal(see_everything(reader), MS_OK);
     ms_query q;
     memset(&q, 0, sizeof q);

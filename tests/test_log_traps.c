@@ -114,7 +114,7 @@ static craft craft_of(void)
     read_at(0, c.head, sizeof c.head);
     assert_int_equal(ms__head_decode(c.head, path, &c.id, NULL), MS_OK);
     ms_store *store = must_open(&desc);
-    c.session = ms__log_of(store)->session;
+    c.session = ms__log_of(store)->recovery.session;
     c.end = ms__log_of(store)->end;
     ms_close(store);
     return c;
@@ -279,7 +279,7 @@ static void the_same_number_on_another_device_is_another_file(void **state)
     assert_int_equal(rename(path, target), 0);
     make_log(3);
     ms_store *source = must_open(&from);
-    other = ms__log_of(source)->file_stat;
+    other = ms__log_of(source)->file.stat;
     other.device++;
     os.stat = stat_of_another_device;
     to.path = target;
@@ -1195,7 +1195,7 @@ static void zeros_whose_sync_failed_are_written_again(void **state)
     }
     const ms__log *log = ms__log_of(store);
     memset(&v, 0, sizeof v);
-    v.session = log->session ^ 1;
+    v.session = log->recovery.session ^ 1;
     v.number = 40;
     v.next = log->end + 4008;
     ms__void_encode(&log->id, &v, at, 2, dead);
@@ -1303,7 +1303,7 @@ static ms_store *append_without_wiping(const ms_os *os, ms_result expected, size
     armed = false;
     read_at(0, now, sizeof now); /* nobody is told of a new session */
     assert_memory_equal(head, now, sizeof head);
-    assert_false(ms__log_of(store)->begun);
+    assert_false(ms__log_of(store)->append.begun);
     assert_int_equal(count_of(store), before);
     return store;
 }
@@ -1388,7 +1388,7 @@ static void a_handle_grows_beyond_64_gibibytes(void **state)
     make_log(1);
     ms_store *store = must_open(&desc);
     ms__log *log = ms__log_of(store);
-    uint32_t pieces = log->n_pieces;
+    uint32_t pieces = log->map.n_pieces;
     os.map = map_nothing;
     os.unmap = unmap_nothing;
     log->os = &os;
@@ -1396,8 +1396,8 @@ static void a_handle_grows_beyond_64_gibibytes(void **state)
         uint64_t upto = at + ((uint64_t)1 << 26);
         assert_int_equal(ms__log_reach(log, at, upto, upto, NULL), MS_OK);
     }
-    assert_true(log->n_pieces < MS__PIECES / 2);
-    log->n_pieces = pieces; /* the others are nothing to be given back */
+    assert_true(log->map.n_pieces < MS__PIECES / 2);
+    log->map.n_pieces = pieces; /* the others are nothing to be given back */
     log->os = ms_os_default();
     ms_close(store);
 }

@@ -413,7 +413,7 @@ static void make_log(void)
     drive.there = drive.locked = false;
     test_alloc_init(&heap);
     ms_store *log = open_log(MS_LOG_CREATE);
-    for (unsigned i = 0; ms__log_of(log)->nodes[1] < 2; i++) {
+    for (unsigned i = 0; ms__log_of(log)->index.nodes[1] < 2; i++) {
         ms_envelope m = ms_user_message(ms_text("some words that take a little room"));
         snprintf(place, sizeof place, "place_%u", i % 7);
         m.agent_key = i % 2 ? MS_STR("worker") : ms_str_n(NULL, 0);
@@ -463,13 +463,13 @@ static void a_durable_end_behind_the_end_is_found(void **state)
     make_log();
     ms_store *log = open_log(MS_LOG_WRITE);
     ms__log *l = ms__log_of(log);
-    with64(log, &l->durable_end, l->end + 8, "a durable end", "L4");
+    with64(log, &l->durable.end, l->end + 8, "a durable end", "L4");
     must_be_sound(log, "put right again");
-    ms__fork_mark kept = l->fork_mark;
-    l->fork_mark.page = NULL;
-    l->fork_mark.process = 1 + (uint32_t)drive.process; /* somebody's child looks */
+    ms__fork_mark kept = l->file.fork_mark;
+    l->file.fork_mark.page = NULL;
+    l->file.fork_mark.process = 1 + (uint32_t)drive.process; /* somebody's child looks */
     assert_int_equal(ms_selfcheck(log, NULL), MS_E_FORKED);
-    l->fork_mark = kept;
+    l->file.fork_mark = kept;
     ms_close(log);
 }
 
