@@ -13018,7 +13018,8 @@ typedef struct ms__job {
     uint64_t *parts; /* first stream and offset of each PART written */
 } ms__job;
 
-/* The state of a handle, one struct for each section that writes it. */
+/* The state of a handle: one struct for each section. The section writes its struct, the
+ * others read it; [log-recover] and [log-open] set the first values of all. */
 
 /* What the file is; set when it is opened. */
 typedef struct ms__log_file {
@@ -14930,6 +14931,24 @@ static ms_result ms__log_lock(ms__log *log, uint32_t wait_ms, ms_error *err)
 
 /* ---- Syncing. */
 
+/* What is durable of a file that was just read: up to its newest slot, or up to `trusted`,
+ * which a record's flag showed. part: reading began at an index record. */
+static MS__APART void ms__durable_begin(ms__log *log, const ms__slot *slot,
+                                        uint64_t trusted, bool part)
+{
+    ms__log_durable *d = &log->durable;
+    uint64_t damaged = log->recovery.damaged_from;
+    d->end = slot->end < log->end ? slot->end : log->end;
+    if (trusted > d->end && trusted <= log->end) d->end = trusted;
+    d->seq = slot->seq;
+    d->generation = slot->generation;
+    if (part) d->doubts++;
+    d->again = d->end > MS__HEAD_SIZE ? d->end : MS__HEAD_SIZE;
+    if (damaged > 0 && damaged < d->again)
+        d->again = damaged; /* zeros over dead VOIDs are there */
+    d->again_end = log->end;
+}
+
 static bool ms__sync_due(const ms__log *log)
 {
     if (log->opts.sync == MS_SYNC_EACH) return log->end > log->durable.end;
@@ -16495,19 +16514,8 @@ static MS__APART ms_result ms__log_attach_content(ms__log *log, ms_error *err)
     }
     if (log->opts.writer && slot.seq > log->last_seq)
         log->last_seq = slot.seq; /* numbers are not used again */
-    log->durable.end = slot.end < log->end ? slot.end : log->end;
-    if (s.trusted > log->durable.end && !same && !log->opts.salvage &&
-        s.trusted <= log->end)
-        log->durable.end = s.trusted;
-    log->durable.seq = slot.seq;
-    if (began > MS__HEAD_SIZE) log->durable.doubts++;
-    log->durable.again =
-        log->durable.end > MS__HEAD_SIZE ? log->durable.end : MS__HEAD_SIZE;
-    if (log->recovery.damaged_from > 0 && log->recovery.damaged_from < log->durable.again)
-        log->durable.again =
-            log->recovery.damaged_from; /* zeros over dead VOIDs are there */
-    log->durable.again_end = log->end;
-    log->durable.generation = slot.generation;
+    ms__durable_begin(log, &slot, !same && !log->opts.salvage ? s.trusted : 0,
+                      began > MS__HEAD_SIZE);
     ms__tail *t = ms__tail_of(log);
     ms__store32(&t->end, t->count);
     ms__log_seen(log, same ? log->end : mark, line);

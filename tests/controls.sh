@@ -273,21 +273,20 @@ controls()
         'int failed = 0; (void)log;'
     control unsynced_of_this_boot_taken_for_durable gcc test_power \
         what_a_killed_writer_left_is_durable_once_synced 100 \
-        ms__log_attach_content 'if (s.trusted > log->durable.end && !same && !log->opts.salvage' \
-        'if (s.trusted > log->durable.end && !log->opts.salvage'
+        ms__log_attach_content '!same && !log->opts.salvage ? s.trusted : 0' \
+        '!log->opts.salvage ? s.trusted : 0'
     control old_file_of_a_rewrite_not_synced gcc test_power \
         a_compaction_killed_before_its_name_is_durable_loses_nothing 100 \
         ms__rewrite_run 'if (code == MS_OK) code = ms__hold_sync(hold, err);' ''
     control doubtful_not_written_again gcc test_power \
         what_a_failed_sync_left_is_durable_once_synced 100 \
-        ms__log_attach_content 'log->durable.again_end = log->end;' 'log->durable.again_end = 0;'
+        ms__durable_begin 'd->again_end = log->end;' 'd->again_end = 0;'
     control closed_without_a_sync gcc test_power \
         a_close_that_cannot_write_again_syncs_what_it_appended 100 \
         ms__log_close '(void)ms__os_sync_done(log->os, log->file.handle);' ';'
     control slot_in_memory_believed gcc test_power \
         a_slot_whose_sync_failed_is_not_believed 100 \
-        ms__log_attach_content 'if (began > MS__HEAD_SIZE) log->durable.doubts++;' \
-        'if (began > slot.end) log->durable.doubts++;'
+        ms__log_attach_content 'began > MS__HEAD_SIZE' 'began > slot.end'
     control slot_that_was_not_stored_believed gcc test_power \
         a_slot_that_others_keep_from_being_stored_is_waited_for 100 \
         ms__log_sync_now 'if (!twice) code = MS_OK;' 'code = MS_OK;'
@@ -308,8 +307,7 @@ controls()
         ms_append '(code == MS_OK || code == MS_E_POISONED)' '(code == MS_OK)'
     control zeros_not_written_again gcc test_log_traps \
         zeros_whose_sync_failed_are_written_again 100 \
-        ms__log_attach_content \
-        'if (log->recovery.damaged_from > 0 &&' 'if (false &&'
+        ms__durable_begin 'd->again = damaged;' ';'
     control head_of_a_killed_creation_not_synced gcc test_power \
         a_creation_killed_before_its_head_is_durable_leaves_no_headless_log 100 \
         ms__log_attach 'code = ms__log_head_again(log, err);' ';'
@@ -452,7 +450,7 @@ controls()
         ms__log_sync_now 'bool twice = vouch && doubts != log->durable.vouched;' 'bool twice = false; log->durable.vouched = doubts;'
     control what_was_not_looked_at_trusted gcc test_log_traps \
         what_is_synced_behind_damage_that_nobody_saw_survives 100 \
-        ms__log_attach_content 'if (began > MS__HEAD_SIZE) log->durable.doubts++;' ''
+        ms__durable_begin 'if (part) d->doubts++;' ''
     control durable_told_before_its_slot_is gcc test_log_traps \
         a_slot_that_is_not_durable_vouches_for_nothing 100 \
         ms__log_sync_now 'log->durable.end = ms__log_synced(log, durable_end);' ''
