@@ -23,7 +23,6 @@ typedef struct bench_goal {
     bool at_least;            /* a good value is not below; else not above */
 } bench_goal;
 
-/* clang-format off */
 static const bench_goal bench_goals[] = {
     {"A1", "x sqlite", "append, visible, no sync", 30, 50, "x", true},
     {"A1", "x lmdb", "append, visible, no sync", 3, 8, "x", true},
@@ -101,7 +100,6 @@ static const bench_goal bench_goals[] = {
     {"log", "longest", "several writers, longest append", 100, 0, "ms", false},
     {"log", "changes", "beside changed locations", 3, 0, "% more", false},
 };
-/* clang-format on */
 
 enum { BENCH_GOALS = sizeof bench_goals / sizeof bench_goals[0] };
 

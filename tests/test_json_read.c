@@ -188,7 +188,6 @@ typedef struct broken {
 
 /* The offset is that of the first byte that cannot stand there; of a word, an escape or
  * a UTF-8 sequence that is wrong or cut off, its first byte. */
-/* clang-format off */
 static const broken brokens[] = {
     /* nothing, or not all */
     {T(""),                     MS_E_SYNTAX, 0, 1, 1},
@@ -290,7 +289,6 @@ static const broken brokens[] = {
     {T("[\r\n1,\r\n]"),         MS_E_SYNTAX, 7, 3, 1},
     {T("\n\n\n  \"\\n\\n\\q\""), MS_E_SYNTAX, 10, 4, 8},
 };
-/* clang-format on */
 
 static void error_positions(void **state)
 {
@@ -438,7 +436,6 @@ typedef struct number_case {
 #define I63 ((uint64_t)1 << 63)
 #define I53 9007199254740993
 #define E18 1000000000000000000
-/* clang-format off */
 static const number_case numbers[] = {
     {"0",                    MS_OK, 0,             MS_OK, 0,          MS_OK, 0.0},
     {"-0",                   MS_OK, 0,             MS_OK, 0,          MS_OK, -0.0},
@@ -490,7 +487,6 @@ static const number_case numbers[] = {
     {"0.0000000000000000000000000000000000000001e41",
                              MS_OK, 10,            MS_OK, 10,         MS_OK, 10.0},
 };
-/* clang-format on */
 #undef R
 #undef I63
 #undef I53
@@ -651,7 +647,6 @@ typedef struct decoding {
     bool view;            /* decoded without an arena */
 } decoding;
 
-/* clang-format off */
 static const decoding decodings[] = {
     {T("\"\""),                       T(""),                  MS_OK, true},
     {T("\"plain\""),                  T("plain"),             MS_OK, true},
@@ -694,7 +689,6 @@ static const decoding decodings[] = {
     {T("\"\xc3\xa9\xe9 \xc3\xa9\""),  T("\xc3\xa9" FFFD " \xc3\xa9"), MS_E_UTF8, false},
     {T("\"\xe9\\n\""),                T(FFFD "\n"),           MS_E_UTF8, false},
 };
-/* clang-format on */
 
 static void strings_are_decoded(void **state)
 {

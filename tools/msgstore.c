@@ -86,7 +86,6 @@ typedef struct span {
     uint32_t first, last;
 } span;
 
-/* clang-format off */
 /* Characters of two columns: East Asian wide and full-width ones, pictures. Sorted. */
 static const span wide[] = {
     {0x1100, 0x115f}, {0x231a, 0x231b}, {0x2329, 0x232a}, {0x23e9, 0x23ec},
@@ -124,7 +123,6 @@ static const span joining[] = {
     {0x3099, 0x309a}, {0xa66f, 0xa672}, {0xa674, 0xa67d}, {0xd7b0, 0xd7fb},
     {0xfe00, 0xfe0f}, {0xfe20, 0xfe2f}, {0xe0001, 0xe01ef},
 };
-/* clang-format on */
 
 static bool is_in(const span *spans, size_t n, uint32_t point)
 {
@@ -413,7 +411,6 @@ static void tally_free(tally *t)
 
 /* ---- Options of all commands ------------------------------------------------------- */
 
-/* clang-format off */
 #define OPTIONS(X) /* name, word, does it take an argument */                           \
     X(AFTER, "after", 1)      X(AGENT, "agent", 1)    X(ALL, "all", 0)                  \
     X(ALSO, "also", 1)        X(APPLY, "apply", 0)    X(ARRAY, "array", 0)              \
@@ -434,7 +431,6 @@ static void tally_free(tally *t)
     X(TO, "to", 1)            X(TURN, "turn", 1)      X(UNTIL, "until", 1)              \
     X(USAGE, "usage", 0)      X(USER, "user", 1)      X(WAIT, "wait", 1)                \
     X(WITH_LOCATION, "with-location", 0)
-/* clang-format on */
 
 enum {
 #define X(name, word, argument) OPT_##name,
@@ -3547,7 +3543,6 @@ typedef struct command {
     "  --format F       table (the default), or a message format\n"                      \
     "  --with-location  with a message format: write location and agent_key, too\n"
 
-/* clang-format off */
 static const command commands[] = {
     {"convert", run_convert, false, 0, 1, "",
      INPUT_OPTIONS | BIT(TO) | BIT(ARRAY) | BIT(WITH_LOCATION), BIT(TO),
@@ -3982,7 +3977,6 @@ static const char main_help[] =
     "requests, or objects that carry such a list under messages, contents, traj,\n"
     "history or trajectory; and the transcripts of other programs. view, search and\n"
     "info take several stores.\n";
-/* clang-format on */
 
 static int print_help(const char *help, bool exits)
 {
