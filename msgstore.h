@@ -91,7 +91,7 @@
  *                   [api-memory] [api-find] [api-dialect] [api-shorten] [api-project]
  *                   [api-task] [api-session] [api-debug]
  *   foundation      [platform] [bits] [arena] [str] [numbers] [dates] [fail] [json]
- *                   [message] [record]
+ *                   [message] [record] [query]
  *   store part      [store] [change] [copy] [names] [plan] [merge] [mem] [format] [os]
  *                   [log-map] [log-index] [log-sync] [log-append] [log-recover]
  *                   [log-cursor] [log-open] [union] [memory] [find] [usage] [selfcheck]
@@ -6466,14 +6466,10 @@ MS_API ms_result ms_decode(const void *bytes, size_t size, const ms_msg **out,
 }
 
 
-/* ==== [store] what every store has in common =========================================
- * The functions of [api-store] check their arguments once, here, and hand over to the
- * table of the store; so a backend sees only what is right, and the rules have one home.
- * What a backend leaves out is made from what it has: get from a query, the last sequence
- * from a query backwards.
- * (T1) A backend's append is called with at least one message, each of which passes
- *      ms_envelope_check and has a location.
- * (T2) A cursor whose opening failed is closed: ms_next on it gives NULL.
+/* ==== [query] handles, queries, positions =============================================
+ * What holds for the store of any backend and needs none: is a handle open, what a query
+ * means with its defaults filled in, does a message belong to it, and which position a
+ * message has along a walk. Both parts stand on this.
  * ================================================================================== */
 
 static ms_result ms__open_check(const ms_store *store, ms_error *err)
@@ -6483,6 +6479,186 @@ static ms_result ms__open_check(const ms_store *store, ms_error *err)
         return ms__fail(err, MS_E_CLOSED, "the store is closed or was never opened");
     return MS_OK;
 }
+
+/* A query with every default filled in. */
+static ms_query ms__resolve(const ms_query *query)
+{
+    ms_query q = *query;
+    if (q.views == 0) q.views = MS_VIEW_TIMELINE;
+    if (q.types == 0) q.types = MS_TYPES_ALL;
+    if (q.agent_types == 0) q.agent_types = MS_TYPES_AGENT;
+    return q;
+}
+
+static ms_result ms__query_check(const ms_query *q, ms_error *err)
+{
+    if (q->views >= 2 * MS_VIEW_TIMELINE)
+        return ms__fail(err, MS_E_ARGUMENT, "%u is no set of views", (uint64_t)q->views);
+    if ((q->views & MS_VIEW_AGENT) && ms__is_empty(q->agent_key))
+        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "the agent view needs an "
+                                          "agent key"), "agent_key");
+    if ((q->views & MS_VIEW_TEAM) && q->n_agent_keys > 0 && !q->agent_keys)
+        return ms__at_field(err,
+                            ms__fail(err, MS_E_ARGUMENT,
+                                     "n_agent_keys is %u without "
+                                     "agent_keys",
+                                     (uint64_t)q->n_agent_keys),
+                            "agent_keys");
+    if ((q->views & MS_VIEW_TEAM) && q->n_agent_keys > MS_CURSOR_AGENTS && !q->arena)
+        return ms__fail(err, MS_E_ARENA,
+                        "a team of %u agents needs an arena, up to %u need "
+                        "none",
+                        (uint64_t)q->n_agent_keys, (uint64_t)MS_CURSOR_AGENTS);
+    if ((q->has_since && q->since != q->since) || (q->has_until && q->until != q->until))
+        return ms__fail(err, MS_E_RANGE, "since or until is not a number");
+    if (q->raw > MS_RAW_ALL)
+        return ms__fail(err, MS_E_ARGUMENT, "%u is no set of kinds", (uint64_t)q->raw);
+    if (q->raw && (q->views != MS_VIEW_TIMELINE || q->by_time))
+        return ms__fail(err, MS_E_ARGUMENT, "a raw query is over the timeline, in order of "
+                        "sequence");
+    if (q->about_seq && (!q->raw || ms__is_empty(q->location)))
+        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "about_seq needs raw and a "
+                                          "location"), "about_seq");
+    return MS_OK;
+}
+
+static ms_query ms__view_query(ms_str location, unsigned view, size_t limit)
+{
+    ms_query q;
+    memset(&q, 0, sizeof q);
+    q.location = location;
+    q.views = view;
+    q.limit = limit;
+    return q;
+}
+
+static bool ms__among(ms_str key, const ms_str *keys, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (key.ptr && ms_str_equal(key, keys[i])) return true;
+    return false;
+}
+
+static bool ms__in_views(const ms_query *q, const ms_msg *msg)
+{
+    ms_type_set bit = MS_BIT(ms_type_of(msg));
+    if (q->views & MS_VIEW_TIMELINE) return true;
+    if ((q->views & MS_VIEW_CONVERSATION) && (bit & MS_TYPES_CONVERSATION)) return true;
+    if ((q->views & MS_VIEW_GLOBAL) && (bit & MS_TYPES_GLOBAL)) return true;
+    if (!(q->views & (MS_VIEW_AGENT | MS_VIEW_TEAM))) return false;
+    ms_str agent = ms_agent_key(msg);
+    if ((q->views & MS_VIEW_AGENT) && (bit & q->agent_types) && agent.ptr &&
+        ms_str_equal(agent, q->agent_key))
+        return true;
+    return (q->views & MS_VIEW_TEAM) && ms__among(agent, q->agent_keys, q->n_agent_keys);
+}
+
+/* The filters that a record must be read for. */
+static bool ms__passes(const ms_query *q, const ms_msg *msg)
+{
+    double t = 0;
+    if (q->turn_id.ptr) {
+        ms_str turn = ms_turn_id(msg);
+        if (!turn.ptr || !ms_str_equal(turn, q->turn_id)) return false;
+    }
+    if (!q->has_since && !q->has_until) return true;
+    if (!ms_time(msg, &t)) return false;
+    return !(q->has_since && t < q->since) && !(q->has_until && t >= q->until);
+}
+
+static unsigned ms__raw_bit(const ms_msg *msg)
+{
+    switch (ms_kind_of(msg)) {
+    case MS_KIND_MESSAGE:
+        return MS_RAW_MESSAGES;
+    case MS_KIND_AMEND:
+        return MS_RAW_AMENDS;
+    case MS_KIND_HIDE:
+        return MS_RAW_HIDES;
+    case MS_KIND_NOTE:
+        return MS_RAW_NOTES;
+    case MS_KIND_LOCATION:
+        return MS_RAW_LOCATIONS;
+    case MS_KIND_PIECE:
+        return MS_RAW_PIECES;
+    }
+    return 0;
+}
+
+/* The numbers in a HIDE; false: it is none that we wrote. */
+static bool ms__hide_read(const ms_msg *msg, uint64_t *first, uint64_t *last,
+                          uint64_t *messages)
+{
+    ms_str v, json = ms_content(msg).text;
+    return ms_json_member(json, MS_STR("first"), &v) && ms_json_u64(v, first) == MS_OK &&
+           ms_json_member(json, MS_STR("last"), &v) && ms_json_u64(v, last) == MS_OK &&
+           ms_json_member(json, MS_STR("messages"), &v) &&
+           ms_json_u64(v, messages) == MS_OK && *first <= *last && *last != UINT64_MAX;
+}
+
+static bool ms__is_about(const ms_msg *msg, uint64_t seq)
+{
+    uint64_t first, last, messages;
+    if (ms_kind_of(msg) != MS_KIND_HIDE) return ms_seq(msg) == seq;
+    return ms__hide_read(msg, &first, &last, &messages) && first <= seq && seq <= last;
+}
+
+/* Does a raw query give this record? */
+static bool ms__raw_passes(const ms_query *q, const ms_msg *msg)
+{
+    unsigned bit = ms__raw_bit(msg);
+    if (!(q->raw & bit)) return false;
+    if (!ms__is_empty(q->location) && !ms_str_equal(ms_location(msg), q->location))
+        return false;
+    if (q->about_seq && !ms__is_about(msg, q->about_seq)) return false;
+    if (bit != MS_RAW_MESSAGES) return true;
+    return (MS_BIT(ms_type_of(msg)) & q->types) && ms__passes(q, msg);
+}
+
+MS_API bool ms_query_match(const ms_query *query, const ms_msg *msg)
+{
+    ms_query q = ms__resolve(query);
+    uint64_t seq = ms_seq(msg);
+    if (MS__CHANGES && q.raw) return ms__raw_passes(&q, msg);
+    if (!(MS_BIT(ms_type_of(msg)) & q.types)) return false;
+    if (seq <= q.after_seq && q.after_seq > 0) return false;
+    if (q.before_seq > 0 && seq >= q.before_seq) return false;
+    if (!ms__is_empty(q.location) && !ms_str_equal(ms_location(msg), q.location))
+        return false;
+    return ms__in_views(&q, msg) && ms__passes(&q, msg);
+}
+
+/* A walk over a location that knows the position of each message. */
+typedef struct ms__count {
+    ms_store *store;
+    ms_str location;
+    uint64_t there, gone; /* messages so far, and left out before them */
+    uint64_t next_gap;    /* the next sequence number where some were left out; 0: none */
+} ms__count;
+
+/* The position of the next message, whose sequence number is seq. */
+static ms_result ms__count_step(ms__count *c, const ms_cursor *it, uint64_t seq,
+                                uint64_t *position, ms_error *err)
+{
+    const ms_backend *backend = c->store->backend;
+    if (backend->left_out && (c->there == 0 || (c->next_gap > 0 && c->next_gap < seq)))
+        MS__TRY(backend->left_out(c->store, c->location, seq, &c->gone, &c->next_gap,
+                                  err));
+    c->there++;
+    *position = c->there + c->gone + it->damaged;
+    return MS_OK;
+}
+
+
+/* ==== [store] what every store has in common =========================================
+ * The functions of [api-store] check their arguments once, here, and hand over to the
+ * table of the store; so a backend sees only what is right, and the rules have one home.
+ * What a backend leaves out is made from what it has: get from a query, the last sequence
+ * from a query backwards.
+ * (T1) A backend's append is called with at least one message, each of which passes
+ *      ms_envelope_check and has a location.
+ * (T2) A cursor whose opening failed is closed: ms_next on it gives NULL.
+ * ================================================================================== */
 
 /* Asks for the beginning of a text that will be read soon. */
 static void ms__text_soon(ms_str text)
@@ -6592,48 +6768,6 @@ MS_API ms_result ms_append(ms_store *store, ms_str location, const ms_envelope *
     return code;
 }
 
-/* A query with every default filled in. */
-static ms_query ms__resolve(const ms_query *query)
-{
-    ms_query q = *query;
-    if (q.views == 0) q.views = MS_VIEW_TIMELINE;
-    if (q.types == 0) q.types = MS_TYPES_ALL;
-    if (q.agent_types == 0) q.agent_types = MS_TYPES_AGENT;
-    return q;
-}
-
-static ms_result ms__query_check(const ms_query *q, ms_error *err)
-{
-    if (q->views >= 2 * MS_VIEW_TIMELINE)
-        return ms__fail(err, MS_E_ARGUMENT, "%u is no set of views", (uint64_t)q->views);
-    if ((q->views & MS_VIEW_AGENT) && ms__is_empty(q->agent_key))
-        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "the agent view needs an "
-                                          "agent key"), "agent_key");
-    if ((q->views & MS_VIEW_TEAM) && q->n_agent_keys > 0 && !q->agent_keys)
-        return ms__at_field(err,
-                            ms__fail(err, MS_E_ARGUMENT,
-                                     "n_agent_keys is %u without "
-                                     "agent_keys",
-                                     (uint64_t)q->n_agent_keys),
-                            "agent_keys");
-    if ((q->views & MS_VIEW_TEAM) && q->n_agent_keys > MS_CURSOR_AGENTS && !q->arena)
-        return ms__fail(err, MS_E_ARENA,
-                        "a team of %u agents needs an arena, up to %u need "
-                        "none",
-                        (uint64_t)q->n_agent_keys, (uint64_t)MS_CURSOR_AGENTS);
-    if ((q->has_since && q->since != q->since) || (q->has_until && q->until != q->until))
-        return ms__fail(err, MS_E_RANGE, "since or until is not a number");
-    if (q->raw > MS_RAW_ALL)
-        return ms__fail(err, MS_E_ARGUMENT, "%u is no set of kinds", (uint64_t)q->raw);
-    if (q->raw && (q->views != MS_VIEW_TIMELINE || q->by_time))
-        return ms__fail(err, MS_E_ARGUMENT, "a raw query is over the timeline, in order of "
-                        "sequence");
-    if (q->about_seq && (!q->raw || ms__is_empty(q->location)))
-        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "about_seq needs raw and a "
-                                          "location"), "about_seq");
-    return MS_OK;
-}
-
 MS_API ms_result ms_query_open(ms_store *store, const ms_query *query, ms_cursor *it,
                                ms_error *err)
 {
@@ -6666,16 +6800,6 @@ MS_API ms_result ms_cursor_close(ms_cursor *it, ms_error *err)
         return ms__fail(err, it->result, "reading stopped after %u messages: %s",
                         it->returned, ms_result_text(it->result));
     return MS_OK;
-}
-
-static ms_query ms__view_query(ms_str location, unsigned view, size_t limit)
-{
-    ms_query q;
-    memset(&q, 0, sizeof q);
-    q.location = location;
-    q.views = view;
-    q.limit = limit;
-    return q;
 }
 
 /* ---- Messages that are being written: what was fed stands behind what they began with. */
@@ -6791,102 +6915,6 @@ MS_API const ms_msg *ms_next(ms_cursor *it)
 }
 
 MS_API const ms_msg *ms_next_of(void *cursor) { return ms_next((ms_cursor *)cursor); }
-
-static bool ms__among(ms_str key, const ms_str *keys, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (key.ptr && ms_str_equal(key, keys[i])) return true;
-    return false;
-}
-
-static bool ms__in_views(const ms_query *q, const ms_msg *msg)
-{
-    ms_type_set bit = MS_BIT(ms_type_of(msg));
-    if (q->views & MS_VIEW_TIMELINE) return true;
-    if ((q->views & MS_VIEW_CONVERSATION) && (bit & MS_TYPES_CONVERSATION)) return true;
-    if ((q->views & MS_VIEW_GLOBAL) && (bit & MS_TYPES_GLOBAL)) return true;
-    if (!(q->views & (MS_VIEW_AGENT | MS_VIEW_TEAM))) return false;
-    ms_str agent = ms_agent_key(msg);
-    if ((q->views & MS_VIEW_AGENT) && (bit & q->agent_types) && agent.ptr &&
-        ms_str_equal(agent, q->agent_key))
-        return true;
-    return (q->views & MS_VIEW_TEAM) && ms__among(agent, q->agent_keys, q->n_agent_keys);
-}
-
-/* The filters that a record must be read for. */
-static bool ms__passes(const ms_query *q, const ms_msg *msg)
-{
-    double t = 0;
-    if (q->turn_id.ptr) {
-        ms_str turn = ms_turn_id(msg);
-        if (!turn.ptr || !ms_str_equal(turn, q->turn_id)) return false;
-    }
-    if (!q->has_since && !q->has_until) return true;
-    if (!ms_time(msg, &t)) return false;
-    return !(q->has_since && t < q->since) && !(q->has_until && t >= q->until);
-}
-
-static unsigned ms__raw_bit(const ms_msg *msg)
-{
-    switch (ms_kind_of(msg)) {
-    case MS_KIND_MESSAGE:
-        return MS_RAW_MESSAGES;
-    case MS_KIND_AMEND:
-        return MS_RAW_AMENDS;
-    case MS_KIND_HIDE:
-        return MS_RAW_HIDES;
-    case MS_KIND_NOTE:
-        return MS_RAW_NOTES;
-    case MS_KIND_LOCATION:
-        return MS_RAW_LOCATIONS;
-    case MS_KIND_PIECE:
-        return MS_RAW_PIECES;
-    }
-    return 0;
-}
-
-/* The numbers in a HIDE; false: it is none that we wrote. */
-static bool ms__hide_read(const ms_msg *msg, uint64_t *first, uint64_t *last,
-                          uint64_t *messages)
-{
-    ms_str v, json = ms_content(msg).text;
-    return ms_json_member(json, MS_STR("first"), &v) && ms_json_u64(v, first) == MS_OK &&
-           ms_json_member(json, MS_STR("last"), &v) && ms_json_u64(v, last) == MS_OK &&
-           ms_json_member(json, MS_STR("messages"), &v) &&
-           ms_json_u64(v, messages) == MS_OK && *first <= *last && *last != UINT64_MAX;
-}
-
-static bool ms__is_about(const ms_msg *msg, uint64_t seq)
-{
-    uint64_t first, last, messages;
-    if (ms_kind_of(msg) != MS_KIND_HIDE) return ms_seq(msg) == seq;
-    return ms__hide_read(msg, &first, &last, &messages) && first <= seq && seq <= last;
-}
-
-/* Does a raw query give this record? */
-static bool ms__raw_passes(const ms_query *q, const ms_msg *msg)
-{
-    unsigned bit = ms__raw_bit(msg);
-    if (!(q->raw & bit)) return false;
-    if (!ms__is_empty(q->location) && !ms_str_equal(ms_location(msg), q->location))
-        return false;
-    if (q->about_seq && !ms__is_about(msg, q->about_seq)) return false;
-    if (bit != MS_RAW_MESSAGES) return true;
-    return (MS_BIT(ms_type_of(msg)) & q->types) && ms__passes(q, msg);
-}
-
-MS_API bool ms_query_match(const ms_query *query, const ms_msg *msg)
-{
-    ms_query q = ms__resolve(query);
-    uint64_t seq = ms_seq(msg);
-    if (MS__CHANGES && q.raw) return ms__raw_passes(&q, msg);
-    if (!(MS_BIT(ms_type_of(msg)) & q.types)) return false;
-    if (seq <= q.after_seq && q.after_seq > 0) return false;
-    if (q.before_seq > 0 && seq >= q.before_seq) return false;
-    if (!ms__is_empty(q.location) && !ms_str_equal(ms_location(msg), q.location))
-        return false;
-    return ms__in_views(&q, msg) && ms__passes(&q, msg);
-}
 
 /* last: the sequence number of the location's last message, 0: it has none. */
 static ms_result ms__expect_last(const ms_append_opts *opts, uint64_t last, ms_error *err)
@@ -7133,27 +7161,6 @@ MS_API ms_result ms_wait(ms_store *store, uint64_t after_seq, uint32_t timeout_m
 }
 
 /* ---- Positions. */
-
-/* A walk over a location that knows the position of each message. */
-typedef struct ms__count {
-    ms_store *store;
-    ms_str location;
-    uint64_t there, gone; /* messages so far, and left out before them */
-    uint64_t next_gap;    /* the next sequence number where some were left out; 0: none */
-} ms__count;
-
-/* The position of the next message, whose sequence number is seq. */
-static ms_result ms__count_step(ms__count *c, const ms_cursor *it, uint64_t seq,
-                                uint64_t *position, ms_error *err)
-{
-    const ms_backend *backend = c->store->backend;
-    if (backend->left_out && (c->there == 0 || (c->next_gap > 0 && c->next_gap < seq)))
-        MS__TRY(backend->left_out(c->store, c->location, seq, &c->gone, &c->next_gap,
-                                  err));
-    c->there++;
-    *position = c->there + c->gone + it->damaged;
-    return MS_OK;
-}
 
 /* Walks a location until a message's number (or, with by_position, its position) is at
  * least `wanted`; gives both, 0 and 0 when there is none. */
@@ -30265,16 +30272,17 @@ static MS__APART ms_result ms__task_search(ms_store *store, ms_str task_id, ms_s
                                            ms_arena *arena, const ms_msg **msg,
                                            uint64_t *seq, ms_error *err)
 {
-    ms_cursor it;
     const ms_msg *at;
     ms_result code = MS_OK;
-    MS__TRY(ms__task_back(store, task_id, &it, err));
-    while ((at = ms__next_stored(&it)) != NULL)
+    ms_cursor *it = (ms_cursor *)ms_arena_alloc(arena, sizeof *it); /* large */
+    if (!it) return ms__no_arena(err, arena, sizeof *it);
+    MS__TRY(ms__task_back(store, task_id, it, err));
+    while ((at = ms_next(it)) != NULL)
         if (ms_str_equal(ms_get(at, MS_F_ID).text, id)) break;
     bool open = at && (ms_flags(at) & MS_FLAG_UNFINISHED) != 0;
     *seq = open ? ms_seq(at) : 0;
     if (at && !open) code = ms__task_copy(at, arena, msg, err);
-    ms_result closed = ms_cursor_close(&it, at ? NULL : err);
+    ms_result closed = ms_cursor_close(it, at ? NULL : err);
     if (at || closed != MS_OK) return at ? code : closed;
     return ms__task_gone(task_id, id, err);
 }
