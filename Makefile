@@ -4,7 +4,10 @@
 #   STB_INC=dir     where stb_ds.h is, when it is not in a usual place
 #   PREFIX=dir      where to install (/usr/local); DESTDIR=dir is put in front of it
 #   CC, CXX, CLANG  the compilers; CLANG is for the sanitizers
-#   JOBS=n          how many programs `make test` builds and runs at a time (2)
+#   SETUP=0         installs nothing: goes on with what is there, or names what is missing
+#   JOBS=n          how many programs `make test` and `make check` build and run at a time (2)
+#   SECTION=name    check: only the suites of a section of the header ('log-sync'); the
+#                   sections and their suites are listed in tests/README.md
 #   QUICK=1         bench: a look, in less than 3 minutes
 #   BENCH=options   for bench ('--only A1,R3'), bench-gate ('--only sync'), bench-micro and
 #                   bench-scale
@@ -66,8 +69,21 @@ SUITES = $(TESTS:%=o2:build/o2/%) \
          $(EXAMPLES:%=example:%) example:build/quickstart_cpp \
          example:build/o2/bench_goals example:build/o2/bench_micro
 
+# With SETUP=0 `make test` leaves out what cannot be built or run here: without clang's
+# sanitizers san and tsan, without valgrind val.
+ifeq ($(SETUP),0)
+ABSENT   := $(shell sh tools/setup.sh absent)
+LEFT_OUT := $(if $(filter san,$(ABSENT)),build/san/% build/tsan/% san:% tsan:% \
+                sh:tests/test_corpus.sh) $(if $(filter val,$(ABSENT)),val:%)
+PROGRAMS := $(filter-out $(LEFT_OUT),$(PROGRAMS))
+SUITES   := $(filter-out $(LEFT_OUT),$(SUITES))
+endif
+
 help: ## print these lines
 	@sed -n 's/^\([a-z-]*\):.*## /make \1 - /p' Makefile
+
+setup: ## install the packages that the tests need; SETUP=0: only print their names
+	@sh tools/setup.sh setup
 
 demo: ## build the tool and the agent loop, let them run
 	@sh tools/setup.sh demo
@@ -80,15 +96,20 @@ test: ## build and run everything; the last line counts: N passed, N failed
 	then built=; else built=--unbuilt; fi; \
 	MS_TEST_JOBS=$(JOBS) bash tests/run.sh $$built $(SUITES)
 
+check: ## each suite once, quickly; or those of a section of the header: SECTION=log-sync
+	@sh tools/setup.sh check
+	@MAKE='$(MAKE) $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS))' JOBS=$(JOBS) \
+	    bash tests/check.sh $(SECTION)
+
 torture: $(LONG) ## crashes, damage, faults, fuzzing at release size: an hour or two, one table
 	@MS_TEST_JOBS=$(JOBS) bash tests/torture.sh $(TORTURE)
 
 fuzz: ## look for inputs that break it, a minute for each target (FUZZ_S=seconds)
-	@sh tools/setup.sh test
+	@sh tools/setup.sh fuzz
 	@MAKE='$(MAKE)' CLANG='$(CLANG)' JOBS=$(JOBS) bash tests/fuzz.sh
 
 controls: ## builds without one defence each: is there a test that notices?
-	@sh tools/setup.sh test
+	@sh tools/setup.sh controls
 	@JOBS=$(JOBS) bash tests/controls.sh
 
 coverage: ## lines and branches of the header that tests reach; COVERAGE='--missing log'
@@ -136,8 +157,9 @@ install: tool ## install header, tool and pkg-config file under PREFIX
 clean: ## remove build/
 	rm -rf build
 
-.PHONY: help demo test torture fuzz controls coverage test-cross test-windows bench \
-        bench-gate bench-micro bench-scale tool examples all install clean
+.PHONY: help setup demo test check torture fuzz controls coverage test-cross \
+        test-windows bench bench-gate bench-micro bench-scale tool examples all install \
+        clean
 
 # build COMPILER-AND-FLAGS, LIBRARIES: compile and link the first prerequisite. The old
 # file goes first, so that a failed build leaves none behind.
@@ -208,6 +230,8 @@ FRAMES = -fstack-usage -fcallgraph-info=su,da
 build/o2/msgstore.o: tests/msgstore_impl.c $(header)
 	$(call build,$(O2) $(shell $(CC) $(FRAMES) -E -x c /dev/null >/dev/null 2>&1 && \
 	    echo '$(FRAMES)') -c,)
+build/check/msgstore.o: tests/msgstore_impl.c $(header)
+	$(call build,$(O2) -O0 -c,)
 build/san/msgstore.o: tests/msgstore_impl.c $(header)
 	$(call build,$(SAN) -c,)
 build/tsan/msgstore.o: tests/msgstore_impl.c $(header)
@@ -216,12 +240,22 @@ build/tsan/msgstore.o: tests/msgstore_impl.c $(header)
 # test_fast has the implementation twice more: with its wide paths, and without.
 build/o2/fast_wide.o build/o2/fast_plain.o: tests/fast_impl.c tests/fast.h $(header)
 	$(call build,$(O2) -O1 $(if $(findstring plain,$@),-DMSGSTORE_NO_SIMD) -c,)
+build/check/fast_wide.o build/check/fast_plain.o: tests/fast_impl.c tests/fast.h $(header)
+	$(call build,$(O2) -O0 $(if $(findstring plain,$@),-DMSGSTORE_NO_SIMD) -c,)
 build/san/fast_wide.o build/san/fast_plain.o: tests/fast_impl.c tests/fast.h $(header)
 	$(call build,$(SAN) -O0 $(if $(findstring plain,$@),-DMSGSTORE_NO_SIMD) -c,)
-build/o2/test_fast build/san/test_fast: %/test_fast: %/fast_wide.o %/fast_plain.o
+build/o2/test_fast build/check/test_fast build/san/test_fast: %/test_fast: %/fast_wide.o %/fast_plain.o
 
 build/o2/%: tests/%.c build/o2/msgstore.o $(shared)
 	$(call build,$(O2) $(if $(filter $(SLOW),$*),,-O0) $(INC),$(object) $(fast) $(LIBS))
+# For `make check` nothing is optimised; programs with an implementation of their own do
+# not wait for the object.
+$(OWN:tests/%.c=build/check/%): build/check/%: tests/%.c $(shared)
+	$(call build,$(O2) -O0 $(INC),$(LIBS))
+build/check/%: tests/%.c build/check/msgstore.o $(shared)
+	$(call build,$(O2) -O0 $(INC),$(object) $(fast) $(LIBS))
+build/check/msgstore: tools/msgstore.c build/check/msgstore.o $(tool) $(header)
+	$(call build,$(O2) -O0 $(LINKED),build/check/msgstore.o)
 build/san/%: tests/%.c build/san/msgstore.o $(shared)
 	$(call build,$(SAN) -O0 $(INC),$(object) $(fast) $(LIBS))
 build/tsan/%: tests/%.c build/tsan/msgstore.o $(shared)
@@ -243,6 +277,8 @@ build/fuzz/plain/fuzz_%: tests/fuzz/fuzz_%.c build/fuzz/plain/msgstore.o $(fuzz)
 	$(call build,$(FUZZ) $(COVER) -fsanitize=fuzzer $(INC),$(@D)/msgstore.o $(LIBS))
 build/san/fuzz_%: tests/fuzz/fuzz_%.c build/san/msgstore.o $(fuzz)
 	$(call build,$(SAN) -O0 -DFUZZ_REPLAY $(INC),$(@D)/msgstore.o $(LIBS))
+build/check/fuzz_%: tests/fuzz/fuzz_%.c build/check/msgstore.o $(fuzz)
+	$(call build,$(O2) -O0 -DFUZZ_REPLAY $(INC),$(@D)/msgstore.o $(LIBS))
 build/o2/fuzz_%: tests/fuzz/fuzz_%.c build/o2/msgstore.o $(fuzz)
 	$(call build,$(O2) -O0 -DFUZZ_AFL $(INC),$(@D)/msgstore.o $(LIBS))
 build/fuzz/make_seeds: tests/fuzz/seeds.c build/o2/msgstore.o $(fuzz)
@@ -250,7 +286,7 @@ build/fuzz/make_seeds: tests/fuzz/seeds.c build/o2/msgstore.o $(fuzz)
 build/fuzz/seeds_made: build/fuzz/make_seeds
 	@build/fuzz/make_seeds build/fuzz/seeds $${MS_SHARED:-../shared} && touch $@
 
-build/o2/test_lint build/san/test_lint: tests/test_providers.c
+build/o2/test_lint build/check/test_lint build/san/test_lint: tests/test_providers.c
 
 build/test_conformance: build/o2/test_conformance
 	@cp $< $@

@@ -226,7 +226,7 @@ on_machine()
     machine_is "$1" || { echo "FAIL $1: no such machine" && return 1; }
     mkdir -p "$out/log"
     rm -f "$out"/log/*.count
-    if ! sh tools/setup.sh cross "$machine" >"$out/log/setup" 2>&1; then
+    if ! sh tools/setup.sh cross "$machine" 2>"$out/log/setup"; then
         echo "skip $machine: $(tail -n 1 "$out/log/setup")"
         return 0
     elif ! libraries; then

@@ -3,21 +3,28 @@
 #
 #   tests/run.sh [--unbuilt] [VARIANT:PROGRAM ...]
 #
-# Variants: o2, san, tsan (programs built so), val (under valgrind), sh (a shell script),
-# example (a program that has to end with 0). Without arguments: all that is in build/.
+# Variants: o2, san, tsan, check (programs built so), val (under valgrind), sh (a shell
+# script), example (a program that has to end with 0). Without arguments: all of o2, san
+# and tsan that is in build/, and the scripts.
 # --unbuilt tells that building failed; that counts as one failure.
 #
 # MS_TEST_SCALE (percent) says how much of the long loops to run, MS_TEST_JOBS how many
 # suites at a time, MS_TEST_TIMEOUT when a suite is stopped (seconds).
 #
-# Each suite's output goes to build/log/NAME.log. The last line is "N passed, N failed".
+# Each suite's output goes to build/log/NAME.log. A suite that fails is followed by its
+# failing tests, with their output and the command that runs them alone. The last line is
+# "N passed, N failed".
 set -u
 log=build/log
 jobs=${MS_TEST_JOBS:-2}
 limit=${MS_TEST_TIMEOUT:-600}
 shared=${MS_SHARED:-../shared}
 
-# What the variant is run under, and how much of the long loops it does.
+# How many failing tests of a suite are printed, and how many lines of each.
+most_tests=10
+most_lines=20
+
+# variant NAME: sets what it is run under, and how much of the long loops it does.
 variant()
 {
     scale=100
@@ -39,18 +46,13 @@ variant()
     esac
     scale=$((scale * ${MS_TEST_SCALE:-100} / 100))
     [ "$scale" -ge 1 ] || scale=1
-    if command -v timeout >/dev/null 2>&1; then
-        under="timeout -k 5 $limit $under"
-    fi
 }
 
-# launch VARIANT PROGRAM OUTPUT: run it; the status is the program's.
-# shellcheck disable=SC2086
-launch()
+# arguments_of PROGRAM: sets arguments.
+arguments_of()
 {
-    local arguments=
-    variant "$1"
-    case $2 in
+    arguments=
+    case $1 in
     # The formats that are finished; without names it runs all vectors.
     */test_conformance) arguments="$shared/conformance" ;;
     # Only whether they work: their figures are for a quiet machine.
@@ -59,6 +61,15 @@ launch()
         ;;
     */bench_micro) arguments="--runs 1" ;;
     esac
+}
+
+# launch VARIANT PROGRAM OUTPUT: run it; the status is the program's.
+# shellcheck disable=SC2086
+launch()
+{
+    variant "$1"
+    arguments_of "$2"
+    if command -v timeout >/dev/null 2>&1; then under="timeout -k 5 $limit $under"; fi
     if [ "$1" = example ]; then
         # In a folder of its own, so that the files it writes are new each time.
         local folder="build/run/${2##*/}"
@@ -103,6 +114,72 @@ count()
     if [ "$3" -ne 0 ] && [ "$failed" -eq 0 ]; then failed=1; fi
     if [ $((passed + failed + skipped)) -eq 0 ]; then failed=1; fi
     echo "$passed $failed $skipped"
+}
+
+# alone VARIANT PROGRAM [TEST]: prints the command that runs it again, or that test of it.
+alone()
+{
+    local name settings=
+    variant "$1"
+    arguments_of "$2"
+    for name in MS_SHARED MS_TEST_SEED MSGSTORE MS_FUZZ_BUILD; do
+        case $1:$name in
+        sh:*) ;;
+        *:MSGSTORE | *:MS_FUZZ_BUILD) continue ;; # only scripts read these
+        esac
+        [ -z "${!name:-}" ] || settings="$settings$name='${!name}' "
+    done
+    [ "$1" = example ] || settings="${settings}MS_TEST_SCALE=$scale "
+    [ -z "${3:-}" ] || settings="${settings}MS_TEST_ONLY='$3' "
+    echo "alone: $settings${under:+$under }$2${arguments:+ $arguments}"
+}
+
+# failing OUTPUT: prints "TEST NAME" and the output of each failing test of a cmocka
+# program. The last test of a program that crashed has not ended: it is one of them.
+failing()
+{
+    awk -v tests=$most_tests -v lines=$most_lines '
+        function failed(    i) {
+            if (++seen > tests) return
+            print "TEST " name
+            for (i = n > lines ? n - lines + 1 : 1; i <= n; i++) print "    " line[i]
+        }
+        /^\[ RUN      \] / { name = substr($0, 14); n = 0; open = 1; next }
+        /^\[       OK \] / || /^\[  SKIPPED \] / { open = 0 }
+        open && index($0, "[  FAILED  ] " name) == 1 { failed(); open = 0 }
+        open { line[++n] = $0 }
+        END {
+            if (open) { line[++n] = "(the program ended in this test)"; failed() }
+            if (seen > tests) print "    and " seen - tests " more"
+        }' "$1"
+}
+
+# report VARIANT PROGRAM OUTPUT: what failed, and the commands that run it alone.
+report()
+{
+    local found last=
+    printf '\n---- %s %s failed; its whole output: %s\n' "$1" "$2" "$3"
+    if [ "$1" = sh ]; then
+        grep -a '^FAIL ' "$3" || tail -n 60 "$3"
+        alone sh "$2"
+        return
+    fi
+    found=$(failing "$3")
+    if [ -z "$found" ]; then
+        tail -n 60 "$3"
+        alone "$1" "$2"
+        return
+    fi
+    while IFS= read -r line; do
+        if [ "${line#TEST }" != "$line" ]; then
+            [ -z "$last" ] || alone "$1" "$2" "$last"
+            last=${line#TEST }
+            echo "$last"
+        else
+            echo "$line"
+        fi
+    done <<<"$found"
+    alone "$1" "$2" "$last"
 }
 
 # One suite: run, count, print a line, leave the counts in NAME.count.
@@ -167,11 +244,7 @@ for suite in "$@"; do
     total_passed=$((total_passed + passed))
     total_failed=$((total_failed + failed))
     if [ "$failed" -ne 0 ]; then
-        printf '\n---- %s, end of %s\n' "$suite" "$output"
-        case $suite in
-        sh:*) grep -a '^FAIL ' "$output" || tail -n 60 "$output" ;;
-        *) tail -n 60 "$output" ;;
-        esac
+        report "${suite%%:*}" "${suite#*:}" "$output"
     fi
 done
 echo "$total_passed passed, $total_failed failed" | tee "$log/total"

@@ -258,7 +258,7 @@ tool_checks()
 
 mkdir -p "$out/log" "$out/include"
 rm -f "$out"/log/*
-sh tools/setup.sh windows >"$out/log/setup" 2>&1 || skip "$(tail -n 1 "$out/log/setup")"
+sh tools/setup.sh windows 2>"$out/log/setup" || skip "$(tail -n 1 "$out/log/setup")"
 timeout 120 wine cmd /c ver >"$out/log/wine" 2>&1 ||
     skip "wine does not run: $(tail -n 1 "$out/log/wine")"
 # shellcheck disable=SC2015

@@ -1,19 +1,29 @@
 #!/bin/sh
-# Installs what `make demo`, `make test`, `make bench`, `make test-cross` or `make
-# test-windows` needs and this machine lacks.
+# Installs what a target of the Makefile needs and this machine lacks.
 #
 #   tools/setup.sh demo    a C compiler and stb_ds.h
 #   tools/setup.sh test    also the libraries, compilers and checkers of the tests
+#   tools/setup.sh setup   the same as test, for `make setup`
+#   tools/setup.sh fuzz    of these what fuzzing needs; controls: what `make controls` needs
 #   tools/setup.sh bench   also the libraries of the stores that are compared, and python3
 #   tools/setup.sh cross s390x|i386|armhf    a compiler for that machine and its emulator
 #   tools/setup.sh windows a compiler for Windows, and wine
-#   tools/setup.sh peers   installs nothing, prints which of these stores can be built
-#   tools/setup.sh stb     installs nothing, prints the compiler flag that finds stb_ds.h
+#
+# These install nothing:
+#
+#   tools/setup.sh check   fails and prints the names where a package of `make check` lacks
+#   tools/setup.sh absent  prints "san" without clang's sanitizers, "val" without valgrind
+#   tools/setup.sh peers   prints which of the stores that are compared can be built
+#   tools/setup.sh stb     prints the compiler flag that finds stb_ds.h
 #
 # A thing is there when it works, however it came: each is tried. Where all is there,
-# nothing is done and nothing printed. Otherwise Debian's packages are installed with
-# apt-get, as root or through sudo; where that cannot be, the names are printed.
-# STB_INC=dir names the folder of stb_ds.h.
+# nothing is done and nothing printed. Otherwise the script prints the names of Debian's
+# packages and installs them with apt-get, as root or through sudo. It fails where it
+# cannot.
+#
+#   SETUP=0       nothing is installed. `make test` goes on without the programs that it can
+#                 do without; every other target that lacks a package fails.
+#   STB_INC=dir   names the folder of stb_ds.h.
 set -u
 
 cc=${CC:-cc}
@@ -79,7 +89,8 @@ missing_for_demo()
     fi
 }
 
-missing_for_test()
+# What no test can do without.
+missing_for_check()
 {
     missing_for_demo
     library cmocka cmocka "$before_cmocka\n#include <cmocka.h>" || echo libcmocka-dev
@@ -87,15 +98,46 @@ missing_for_test()
     library libcjson cjson '#include <cjson/cJSON.h>' || echo libcjson-dev
     library sqlite3 sqlite3 '#include <sqlite3.h>' || echo libsqlite3-dev
     compiles "#include <cstddef>\n$empty" '' g++ -x c++ || echo g++
-    compiles "#include <cstddef>\n$empty" '' clang++ -x c++ || echo clang
+}
+
+sanitizers()
+{
     compiles "$empty" -fsanitize=address,undefined clang &&
-        compiles "$empty" -fsanitize=thread clang || echo clang "$(clang_runtime)"
+        compiles "$empty" -fsanitize=thread clang
+}
+
+missing_for_fuzz()
+{
+    missing_for_check
+    compiles "#include <cstddef>\n$empty" '' clang++ -x c++ || echo clang
+    sanitizers || echo clang "$(clang_runtime)"
+}
+
+missing_for_controls()
+{
+    missing_for_fuzz
+}
+
+missing_for_test()
+{
+    missing_for_fuzz
     compiles "#include <windows.h>\n$empty" '' x86_64-w64-mingw32-gcc ||
         echo gcc-mingw-w64-x86-64
     compiles "#include <windows.h>\n$empty" '' x86_64-w64-mingw32-g++ ||
         echo g++-mingw-w64-x86-64
     command -v valgrind >/dev/null 2>&1 || echo valgrind
     command -v pkg-config >/dev/null 2>&1 || echo pkg-config
+}
+
+missing_for_setup()
+{
+    missing_for_test
+}
+
+absent()
+{
+    sanitizers || echo san
+    command -v valgrind >/dev/null 2>&1 || echo val
 }
 
 # peer NAME: is the library of that store there?
@@ -161,21 +203,24 @@ machine=${2:-}
 case ${1:-}:$machine in
 stb:) stb_flag && exit 0 ;;
 peers:) peers && exit 0 ;;
-demo: | test: | bench: | windows: | cross:s390x | cross:i386 | cross:armhf) ;;
+absent:) absent && exit 0 ;;
+demo: | test: | setup: | check: | fuzz: | controls: | bench: | windows:) ;;
+cross:s390x | cross:i386 | cross:armhf) ;;
 *)
-    echo "usage: tools/setup.sh demo|test|bench|windows|peers|stb" >&2
+    echo "usage: tools/setup.sh demo|test|setup|check|fuzz|controls|bench|windows" >&2
+    echo "       tools/setup.sh absent|peers|stb" >&2
     echo "       tools/setup.sh cross s390x|i386|armhf" >&2
     exit 2
     ;;
 esac
 
-# One line of names, each once.
+# missing TARGET: one line of names, each once.
 missing()
 {
     "missing_for_$1" | tr ' ' '\n' | sort -u | tr '\n' ' ' | sed 's/ $//'
 }
 
-# give_up REASON: say what to install and stop.
+# give_up REASON: prints what to install and ends the script.
 give_up()
 {
     echo "$wanted_by needs packages: $names ($1)" >&2
@@ -188,26 +233,42 @@ if [ -n "${STB_INC:-}" ] && [ ! -f "$STB_INC/stb_ds.h" ]; then
     exit 1
 fi
 target=$1
+asked="make $target"
 case $target in
-cross) wanted_by="make test-cross, $machine," ;;
-windows) wanted_by="make test-windows" ;;
-*) wanted_by="make $target" ;;
+cross | windows) asked="make test-$target" ;;
 esac
+wanted_by=$asked
+[ -z "$machine" ] || wanted_by="$asked, $machine,"
 names=$(missing "$target")
 [ -n "$names" ] || exit 0
 
+if [ "$target" = check ]; then
+    give_up "'make setup' installs them"
+fi
+if [ "${SETUP:-1}" = 0 ]; then
+    if [ "$target" != test ] || [ -n "$(missing check)" ]; then
+        give_up "SETUP=0: nothing is installed"
+    fi
+    echo "$asked goes on without packages: $names (SETUP=0: nothing is installed)"
+    exit 0
+fi
+
 command -v apt-get >/dev/null 2>&1 || give_up "there is no apt-get to install them"
 if [ "$(id -u)" -eq 0 ]; then
-    root='env'
+    root='env' by="as root"
 elif sudo -n true 2>/dev/null; then
-    root='sudo -n env'
+    root='sudo -n env' by="with sudo"
 else
     give_up "not root, and sudo asks for a password"
 fi
 
+# The names come first: the update takes a while, time enough for Ctrl-C.
+echo "$asked will install with apt-get, $by: $names"
+echo "To install nothing: $asked SETUP=0"
 if ! $root apt-get -q update >"$tmp/log" 2>&1; then
     echo "apt-get update failed; trying with the lists at hand" >&2
 fi
+# What clang's runtime is called is known only now.
 names=$(missing "$target")
 echo "installing: $names"
 # shellcheck disable=SC2086
