@@ -265,12 +265,10 @@ controls()
     control name_of_a_rewrite_not_synced gcc test_defences a_rewrite_keeps_its_place 100 \
         ms__rewrite_run 'if (there) failed = ms__os_folder_done(os, to->path);' ''
     control rewrite_not_synced gcc test_defences a_rewrite_keeps_its_place 100 \
-        ms__rewrite_run 'if (code == MS_OK) code = ms_sync(store, NULL, err);' '' \
-        ms__rewrite_run 'int failed = ms__os_sync_done(log->os, log->file.handle);' \
-        'int failed = 0; log->durable.poisoned = true;'
+        ms__rewrite_run 'if (code == MS_OK) code = ms_sync(store, NULL, err);' \
+        'ms__log_of(store)->durable.poisoned = true;'
     control slot_of_a_rewrite_not_synced gcc test_power a_new_file_vouches_for_all_of_it 100 \
-        ms__rewrite_run 'int failed = ms__os_sync_done(log->os, log->file.handle); /* the slot, too */' \
-        'int failed = 0; (void)log;'
+        ms__log_sync_now 'if (failed == 0 && checkpoint) {' 'if (failed == 0 && checkpoint && !log) {'
     control unsynced_of_this_boot_taken_for_durable gcc test_power \
         what_a_killed_writer_left_is_durable_once_synced 100 \
         ms__log_attach_content '!same && !log->opts.salvage ? s.trusted : 0' \
@@ -280,16 +278,20 @@ controls()
         ms__rewrite_run 'if (code == MS_OK) code = ms__hold_sync(hold, err);' ''
     control doubtful_not_written_again gcc test_power \
         what_a_failed_sync_left_is_durable_once_synced 100 \
-        ms__durable_begin 'd->again_end = log->end;' 'd->again_end = 0;'
+        ms__log_settle 'if (ms__log_unsure(log)) MS__TRY(ms__log_write_again(log, from, log->end, err));' ''
+    control unsure_word_not_stored gcc test_power \
+        what_a_failed_sync_left_is_durable_once_synced 100 \
+        ms__log_poison '(void)ms__unsure_set(log, true);' ''
     control closed_without_a_sync gcc test_power \
         a_close_that_cannot_write_again_syncs_what_it_appended 100 \
-        ms__log_close '(void)ms__os_sync_done(log->os, log->file.handle);' ';'
-    control slot_in_memory_believed gcc test_power \
-        a_slot_whose_sync_failed_is_not_believed 100 \
-        ms__log_attach_content 'began > MS__HEAD_SIZE' 'began > slot.end'
+        ms__log_close 'else if (log->durable.checked < log->end)' 'else if (!log)'
+    control slot_in_memory_believed gcc test_log_traps \
+        what_is_synced_behind_a_cut_record_survives 100 \
+        ms__log_sync_to 'bool first = log->durable.checked == 0 && !log->opts.shared;' \
+        'bool first = false;'
     control slot_that_was_not_stored_believed gcc test_power \
         a_slot_that_others_keep_from_being_stored_is_waited_for 100 \
-        ms__log_sync_now 'if (!twice) code = MS_OK;' 'code = MS_OK;'
+        ms__log_sync_now 'if (!checkpoint) code = MS_OK;' 'code = MS_OK;'
     control append_before_its_slot_is_sure gcc test_power \
         an_append_behind_damage_is_not_left_in_doubt 100 \
         ms__log_enter_ahead 'return ms__log_sync_now(log, true, err);' 'return MS_OK;'
@@ -307,7 +309,10 @@ controls()
         ms_append '(code == MS_OK || code == MS_E_POISONED)' '(code == MS_OK)'
     control zeros_not_written_again gcc test_log_traps \
         zeros_whose_sync_failed_are_written_again 100 \
-        ms__durable_begin 'd->again = damaged;' ';'
+        ms__log_begin 'if (unsure && log->append.stop > dead) dead = log->append.stop;' ''
+    control zeros_not_synced gcc test_log_traps zeros_whose_sync_failed_are_written_again 100 \
+        ms__log_settle 'failed = ms__os_sync_done(log->os, log->file.handle);' \
+        'failed = 0;'
     control head_of_a_killed_creation_not_synced gcc test_power \
         a_creation_killed_before_its_head_is_durable_leaves_no_headless_log 100 \
         ms__log_attach 'code = ms__log_head_again(log, err);' ';'
@@ -357,10 +362,9 @@ controls()
         a_slot_that_does_not_match_its_check_is_none 100 \
         ms__slot_decode 'ms__get32(copy + 40) == ms__crc32c(0, copy, 40) &&' ''
     control header_check_dropped gcc test_corrupt each_bit_flipped 50 \
-        ms__replay_next 'sized = sized && session == s->session && r[4] != 0;' \
-        'sized = sized && r[4] != 0;'
+        ms__replay_next 'ms__header_matches(&s->log->id, s->at, r);' 'true;'
     control header_check_of_a_posting_dropped gcc test_corrupt each_bit_flipped 50 \
-        ms__log_holds 'ms__log_session(&log->id, offset, r) != session ||' ''
+        ms__log_holds '!ms__header_matches(&log->id, offset, r) ||' ''
     control body_check_dropped gcc test_record every_flipped_bit_is_found 20 \
         ms__check_fields \
         'if (!ms__is_erased(r) && ms__body_check(r) != ms__get32(r + 24))' 'if (0)'
@@ -372,10 +376,6 @@ controls()
         ms__log_check 'ms__put64(at, offset);' 'ms__put64(at, 0);'
     control file_not_in_the_check gcc test_corrupt sectors_zeroed_exchanged_and_stale 20 \
         ms__file_id_set 'f->crc = ms__crc32c(0, id, 16);' 'f->crc = 0;'
-    control session_not_in_the_check gcc test_defences \
-        records_of_a_lost_session_stay_lost 100 \
-        ms__log_new_session \
-        'return word == log->recovery.session || word == 0 ? word + 1 : word;' 'return 77;'
     control size_not_bounded gcc test_corrupt records_that_lie 20 \
         ms__size_fits '&& ms__padded(size) <= left' ''
     control fields_not_bounded gcc test_record lies_with_right_checks 20 \
@@ -402,13 +402,9 @@ controls()
         ms__replay_candidate 's->spent / 4 > s->limit' 's->spent / 8000 > s->limit'
     control generations_without_wrap gcc test_log_traps no_slot_is_the_newest_for_ever 100 \
         ms__generation_after 'return a - b - 1 < UINT64_MAX / 2;' 'return a > b;'
-    control halves_of_voids_joined gcc test_log_traps the_end_of_a_void_mends_no_dead_one 100 \
-        ms__log_wipe 'bool revives = dead && ms__log_revives(log, fresh, size);' \
-        'bool revives = dead && size == 0;'
-    control cut_redacted_body_believed gcc test_log_traps \
+    control truncated_record_kept gcc test_log_traps \
         a_redacted_message_that_was_cut_swallows_nothing 100 \
-        ms__replay_body \
-        'if (ms__is_erased(r) && ms__replay_void(s, offset + 8, end, true) < end) return false;' ''
+        ms__log_recover 's->trusted <= log->file.stat.size)' 'true)'
     control attached_ranges_made_shorter gcc test_fixed attaching_takes_no_more_room 100 \
         ms__mem_adopt_change 'if (hide && last > m->live.last_seq) last = m->live.last_seq;' \
         'if (hide && last > ch.loc->tally.last_seq) last = ch.loc->tally.last_seq;'
@@ -420,7 +416,7 @@ controls()
     control commit_ignored gcc test_log_files what_has_no_commit_is_not_seen 100 \
         ms__log_recover 'if (offset < s->trusted || (r[7] & MS_FLAG_COMMIT)) {' 'if (true) {'
     control commit_on_every_record gcc test_crash power_is_cut 100 \
-        ms__put_seal 'if (i == last) r[7] |= MS_FLAG_COMMIT;' 'r[7] |= MS_FLAG_COMMIT;'
+        ms__put_commit 'if (i == last) r[7] |= MS_FLAG_COMMIT;' 'r[7] |= MS_FLAG_COMMIT;'
     control damage_taken_for_the_end gcc test_corrupt each_bit_flipped 50 \
         ms__replay_next 'if (s->at >= s->trusted) return MS__FOUND_END;' \
         'return MS__FOUND_END;'
@@ -430,48 +426,21 @@ controls()
         'uint64_t trusted = same ? mark : 0;'
     control synced_flag_ignored gcc test_defences damage_behind_the_last_slot_is_told 100 \
         ms__replay_synced 'if (found == 0) return false;' 'return false;'
-    control void_not_written gcc test_crash power_is_cut 20 \
-        ms__log_begin 'MS__TRY(ms__log_put(log, log->end, bytes, size, err));' ''
-    control void_ignored gcc test_log_files files_of_earlier_versions_are_read 100 \
-        ms__replay_next 's->at = v.next;' 's->at += MS__VOID_SIZE;'
-    control void_behind_the_end_believed gcc test_log_traps \
-        a_void_that_reaches_behind_a_cut_hides_nothing_new 100 \
-        ms__void_decode 'v->next >= offset + MS__VOID_SIZE;' \
-        'v->next >= offset + MS__VOID_SIZE && v->next <= offset + left;'
-    control dead_void_come_across_believed gcc test_log_traps \
-        a_dead_void_that_is_come_across_ends_nothing 100 \
-        ms__replay_candidate 'if (!ms__replay_alive(s, &v)) return false;' ''
-    control place_in_the_ring_taken_again gcc test_log_traps \
-        a_damaged_void_takes_no_session_with_it 100 \
-        ms__session_number 'return i < MS__RING ? before + (i - before) % MS__RING : before;' \
-        'return i < MS__RING ? before : before;'
+    control dead_bytes_not_zeroed gcc test_log_traps \
+        dead_messages_do_not_return_when_a_sector_rots 100 \
+        ms__log_begin 'if (unsure || dead > log->end) MS__TRY(ms__log_settle(log, dead, err));' ''
     control slot_behind_damage_not_synced gcc test_log_traps \
         what_is_synced_behind_a_cut_record_survives 100 \
-        ms__log_sync_now 'bool twice = vouch && doubts != log->durable.vouched;' 'bool twice = false; log->durable.vouched = doubts;'
-    control what_was_not_looked_at_trusted gcc test_log_traps \
-        what_is_synced_behind_damage_that_nobody_saw_survives 100 \
-        ms__durable_begin 'if (part) d->doubts++;' ''
+        ms__log_sync_now 'if (failed == 0 && checkpoint) {' 'if (failed == 0 && checkpoint && !log) {'
     control durable_told_before_its_slot_is gcc test_log_traps \
         a_slot_that_is_not_durable_vouches_for_nothing 100 \
         ms__log_sync_now 'log->durable.end = ms__log_synced(log, durable_end);' ''
-    control dead_voids_left_in_damage gcc test_log_traps \
-        dead_voids_in_damage_do_not_come_alive 100 \
-        ms__log_attach_content 'log->recovery.strays = s.stray > 0 ? s.trusted : 0;' ''
-    control cut_message_skipped_whole gcc test_log_traps \
-        messages_inside_of_a_cut_one_stay 100 \
-        ms__replay_skip 's->at = all ? end :' 's->at = all ? end : sized ? upto :'
-    control void_inside_looked_for_again gcc test_log_traps nested_sizes_cost_no_time 100 \
-        ms__replay_next 'bool over = sized && s->at' 'bool over = false && s->at'
     control numbers_of_lost_messages_given_again gcc test_log_traps \
         a_leaf_whose_messages_are_lost_hides_no_new_ones 100 \
         ms__log_take 'if (log->opts.writer && log->last_seq < ms_seq(ms__msg(r)))' 'if (false)'
-    control dead_bytes_not_spanned gcc test_defences \
+    control dead_bytes_salvaged gcc test_defences \
         salvage_leaves_what_was_given_up 100 \
-        ms__log_begin 'v.next = dead > log->end + size ? dead : log->end + size;' \
-        'v.next = log->end + size;'
-    control void_over_dead_bytes_once gcc test_crash power_is_cut 20 \
-        ms__log_begin 'size_t size = dead > log->end + MS__VOID_SIZE ? 2 * MS__VOID_SIZE : MS__VOID_SIZE;' \
-        'size_t size = MS__VOID_SIZE;'
+        ms__log_begin 'if (unsure || dead > log->end) MS__TRY(ms__log_settle(log, dead, err));' ''
     control numbers_used_again gcc test_defences lost_numbers_are_not_given_again 100 \
         ms__log_attach_content 'if (log->opts.writer && slot.seq > log->last_seq)' 'if (0)'
     control remains_of_a_dead_writer_kept gcc test_shared a_dead_batch_stays_dead 100 \

@@ -414,19 +414,14 @@ static inline uint64_t diary_number(const unsigned char *p, int bytes)
     return n;
 }
 
-/* Zeroes what is no record: bytes of appends that were given up, that a VOID spans, and
- * all behind the last record. The file is otherwise whole. */
+/* Zeroes what is no record: all after the last one, where an append was given up. The file
+ * is otherwise whole. */
 static inline void diary_forget_dead(unsigned char *bytes, size_t size)
 {
     size_t at = 4096;
     while (at + 40 <= size && diary_number(bytes + at, 4) != 0) {
         size_t next = at + (((size_t)diary_number(bytes + at, 4) + 7) & ~(size_t)7);
-        if (bytes[at + 4] == 8) {      /* VOID: where records go on */
-            size_t on = (size_t)diary_number(bytes + at + 32, 8);
-            if (on > next && on <= size) memset(bytes + next, 0, on - next);
-            next = on;
-        }
-        if (next <= at) return;
+        if (next <= at || next > size) break;
         at = next;
     }
     if (at < size) memset(bytes + at, 0, size - at);

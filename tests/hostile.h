@@ -9,9 +9,9 @@
  *
  * What is changed: each field of the head page and of the live words; each field of a
  * record's header; directories and values of fields (lengths, tags, NUL, bad UTF-8, deep
- * JSON); each word of INDEX and VOID records (outside, in the middle of a record, to
- * itself, in a cycle); whole records (twice, exchanged, left out, put in, sealed with
- * another session); the size of the file. Numbers are the ones that break things: 0, the
+ * JSON); each word of INDEX and LOST records (outside, in the middle of a record, to
+ * itself, in a cycle); whole records (twice, exchanged, left out, put in, sealed for
+ * another place); the size of the file. Numbers are the ones that break things: 0, the
  * size of a header, one more and one less than what was there, powers of two, the ends of
  * each width, offsets of other records.
  *
@@ -27,34 +27,30 @@
 
 enum { HOSTILE_SPOTS = 4096, HOSTILE_HEAD = 4096, HOSTILE_IMAGE_HEAD = 64 };
 
-/* Where a record stands, and the session that its check is made with. */
-typedef struct hostile_spot {
-    uint32_t at, session;
-} hostile_spot;
-
-/* What a file has. An image has no sessions. */
+/* What a file has. */
 typedef struct hostile_map {
     unsigned char *bytes;
     size_t size, room;
     bool image;
     ms__file_id id;           /* of a log; of an image: image_id */
     unsigned char image_id[8];
-    size_t end;               /* behind the last record */
+    size_t end;               /* of the last record */
     size_t n;
-    hostile_spot spots[HOSTILE_SPOTS];
+    uint32_t spots[HOSTILE_SPOTS]; /* where records stand */
 } hostile_map;
 
 
 /* ---- checks ---- */
 
-/* What the header check of the record at an offset has to be. */
-static inline uint32_t hostile_check(const hostile_map *m, size_t at, uint32_t session)
+/* What the header check of the record at `r` has to be where it stands at an offset. */
+static inline uint32_t hostile_check(const hostile_map *m, size_t at,
+                                     const unsigned char *r)
 {
     unsigned char seed[16];
-    if (!m->image) return ms__log_check(&m->id, at, m->bytes + at) ^ session;
+    if (!m->image) return ms__log_check(&m->id, at, r);
     memcpy(seed, m->image_id, 8);
     ms__put64(seed + 8, at);
-    return ms__crc32c(ms__crc32c(0, seed, 16), m->bytes + at, 28);
+    return ms__crc32c(ms__crc32c(0, seed, 16), r, 28);
 }
 
 /* Does the body of the record lie inside the file? */
@@ -65,18 +61,23 @@ static inline bool hostile_fits(const hostile_map *m, size_t at)
     return size > MS__HEADER && ((size + 7) & ~(uint64_t)7) <= m->size - at;
 }
 
-/* Puts both checks of a record right; the body's only when the size says where it ends,
- * and when it is not one that was erased. */
-static inline void hostile_seal(const hostile_map *m, size_t at, uint32_t session)
+/* Puts both checks of a record right, as for one that stands at `place`; the body's only
+ * when the size shows where it ends, and when it is not one that was erased. */
+static inline void hostile_seal_for(const hostile_map *m, size_t at, size_t place)
 {
     unsigned char *r = m->bytes + at;
     if (m->size < 32 || at > m->size - 32) return;
     if (hostile_fits(m, at) && ms__get32(r + 24) != MS__ERASED)
         ms__put32(r + 24, ms__body_check(r));
-    ms__put32(r + 28, hostile_check(m, at, session));
+    ms__put32(r + 28, hostile_check(m, place, r));
 }
 
-/* The checks of the head page: of its fields, of the writer's line, slots and ring. */
+static inline void hostile_seal(const hostile_map *m, size_t at)
+{
+    hostile_seal_for(m, at, at);
+}
+
+/* The checks of the head page: of its fields, of the writer's line and checkpoints. */
 static inline void hostile_seal_head(unsigned char *log, size_t size)
 {
     if (size < HOSTILE_HEAD) return;
@@ -85,10 +86,6 @@ static inline void hostile_seal_head(unsigned char *log, size_t size)
     for (size_t i = 0; i < 2; i++) {
         unsigned char *slot = log + MS__AT_SLOTS + i * MS__SLOT_STEP;
         if (ms__get64(slot) != 0) ms__put32(slot + 40, ms__crc32c(0, slot, 40));
-    }
-    for (size_t i = 0; i < MS__RING; i++) {
-        unsigned char *e = log + MS__AT_RING + i * 16;
-        if (ms__get64(e) != 0) ms__put32(e + 12, ms__crc32c(0, e, 12));
     }
 }
 
@@ -108,22 +105,17 @@ static inline bool hostile_is_record(const hostile_map *m, size_t at)
     return hostile_fits(m, at) && r[4] != 0 && (r[4] < MS__KIND_COUNT || r[4] >= 100);
 }
 
-/* Behind the record at an offset, or where a VOID says that records go on. */
-static inline size_t hostile_behind(const hostile_map *m, size_t at)
+/* Where the record at an offset ends. */
+static inline size_t hostile_after(const hostile_map *m, size_t at)
 {
-    const unsigned char *r = m->bytes + at;
-    size_t next = at + (((size_t)ms__get32(r) + 7) & ~(size_t)7);
-    if (m->image || r[4] != MS__KIND_VOID || next - at < MS__VOID_SIZE) return next;
-    uint64_t on = ms__get64(r + 32);
-    return on % 8 == 0 && on >= next && on <= m->size ? (size_t)on : next;
+    return at + (((size_t)ms__get32(m->bytes + at) + 7) & ~(size_t)7);
 }
 
 /* Records follow each other by their sizes; where there is none the next is looked for on
- * the grid of 8 bytes. A VOID says the session of those behind it. */
+ * the grid of 8 bytes. */
 static inline void hostile_look(hostile_map *m)
 {
     size_t at = m->image ? HOSTILE_IMAGE_HEAD : HOSTILE_HEAD;
-    uint32_t session = 0;
     m->n = 0;
     m->end = at;
     if (m->size < at) return;
@@ -134,12 +126,8 @@ static inline void hostile_look(hostile_map *m)
             at += 8;
             continue;
         }
-        const unsigned char *r = m->bytes + at;
-        if (r[4] == MS__KIND_VOID && ms__get32(r) >= MS__VOID_SIZE)
-            session = ms__get32(r + 40);
-        m->spots[m->n].at = (uint32_t)at;
-        m->spots[m->n++].session = session;
-        at = hostile_behind(m, at);
+        m->spots[m->n++] = (uint32_t)at;
+        at = hostile_after(m, at);
         m->end = at;
     }
 }
@@ -149,8 +137,7 @@ static inline void hostile_seal_all(hostile_map *m)
     if (m->image) hostile_seal_image(m->bytes, m->size);
     else hostile_seal_head(m->bytes, m->size);
     hostile_look(m);
-    for (size_t i = 0; i < m->n; i++)
-        hostile_seal(m, m->spots[i].at, m->spots[i].session);
+    for (size_t i = 0; i < m->n; i++) hostile_seal(m, m->spots[i]);
 }
 
 
@@ -158,7 +145,7 @@ static inline void hostile_seal_all(hostile_map *m)
 
 static inline size_t hostile_any(const hostile_map *m, uint64_t *rng)
 {
-    return m->n == 0 ? m->end : m->spots[test_below(rng, m->n)].at;
+    return m->n == 0 ? m->end : m->spots[test_below(rng, m->n)];
 }
 
 /* Another INDEX record, when there is one: for cycles. */
@@ -166,7 +153,7 @@ static inline size_t hostile_any_index(const hostile_map *m, uint64_t *rng)
 {
     size_t from = m->n == 0 ? 0 : (size_t)test_below(rng, m->n);
     for (size_t i = 0; i < m->n; i++) {
-        size_t at = m->spots[(from + i) % m->n].at;
+        size_t at = m->spots[(from + i) % m->n];
         if (m->bytes[at + 4] == MS__KIND_INDEX) return at;
     }
     return hostile_any(m, rng);
@@ -225,15 +212,13 @@ static inline void hostile_head(hostile_map *m, uint64_t *rng)
         {8, 4},    {12, 4},   {16, 4},   {20, 4},   {24, 8},   {32, 8},   {40, 8},
         {48, 4},   {1024, 8}, {1024, 8}, {1024, 8}, {1088, 8}, {1088, 8}, {1096, 8},
         {1152, 8}, {1152, 8}, {1160, 8}, {1168, 8}, {1176, 8}, {1184, 4}, {1200, 8},
-        {1208, 8}, {1208, 8}, {1216, 4}, {1224, 4}, {2048, 8}, {2056, 8}, {2056, 8},
-        {2064, 8}, {2072, 8}, {2080, 4}, {2084, 4}, {2560, 8}, {2568, 8}, {2568, 8},
-        {2576, 8}, {2584, 8}, {2592, 4}};
+        {1208, 8}, {1208, 8}, {1224, 4}, {1232, 8}, {1232, 8}, {2048, 8}, {2056, 8},
+        {2056, 8}, {2064, 8}, {2072, 8}, {2080, 8}, {2560, 8}, {2568, 8}, {2568, 8},
+        {2576, 8}, {2584, 8}, {2592, 8}, {3072, 8}};
     hostile_field f = HOSTILE_ANY_OF(fields, rng);
-    if (test_one_in(rng, 8)) {
-        f.at = (uint16_t)(MS__AT_RING + 16 * test_below(rng, 4) + 8 * test_below(rng, 2));
-        f.width = f.at % 16 == 0 ? 8 : 4;
-    }
     hostile_put(m, f.at, f.width, f.at, rng);
+    if (f.at == MS__AT_UNSURE && test_one_in(rng, 2)) /* of this machine, as it is now */
+        memcpy(m->bytes + f.at, m->bytes + MS__AT_WRITER, 8);
     hostile_seal_head(m->bytes, m->size);
     if (f.at >= 24 && f.at < 40) hostile_seal_all(m);
 }
@@ -262,7 +247,7 @@ static inline void hostile_header(hostile_map *m, size_t at, uint64_t *rng)
     else hostile_put(m, at + f.at, f.width, at, rng);
 }
 
-/* The directory of fields, and what stands behind it. */
+/* The directory of fields, and what stands after it. */
 static inline void hostile_body(hostile_map *m, size_t at, size_t size, uint64_t *rng)
 {
     static const unsigned char bytes[] = {0,    1,    0x1f, 0x20, 0x7f, 0x80, 0xc0, 0xed,
@@ -284,7 +269,7 @@ static inline void hostile_body(hostile_map *m, size_t at, size_t size, uint64_t
     }
 }
 
-/* A word of an INDEX record: of what it begins with, or anywhere behind it. */
+/* A word of an INDEX record: of what it begins with, or anywhere after that. */
 static inline void hostile_index(hostile_map *m, size_t at, size_t size, uint64_t *rng)
 {
     size_t words = (size - 32) / 4;
@@ -306,38 +291,33 @@ static inline void hostile_cycle(hostile_map *m, size_t at, size_t size, uint64_
     ms__put64(m->bytes + at + i, test_one_in(rng, 4) ? at : hostile_any_index(m, rng));
 }
 
-static inline void hostile_void(hostile_map *m, size_t at, uint64_t *rng)
+/* Where the file is said to have ended once, and the zeros after it. */
+static inline void hostile_lost(hostile_map *m, size_t at, uint64_t *rng)
 {
-    static const hostile_field fields[] = {{32, 8}, {32, 8}, {40, 4}, {44, 4},
-                                           {48, 8}, {56, 8}};
-    hostile_field f = HOSTILE_ANY_OF(fields, rng);
-    hostile_put(m, at + f.at, f.width, at, rng);
+    hostile_put(m, at + (test_one_in(rng, 4) ? 40 : 32), 8, at, rng);
 }
 
-/* Changes one record and seals it, mostly with its own session. */
+/* Changes one record and seals it, mostly for its own place. */
 static inline void hostile_record(hostile_map *m, uint64_t *rng)
 {
     if (m->n == 0) return;
-    hostile_spot s = m->spots[test_below(rng, m->n)];
-    if (!hostile_fits(m, s.at)) return;
-    size_t size = ms__get32(m->bytes + s.at);
-    unsigned kind = m->bytes[s.at + 4];
+    size_t at = m->spots[test_below(rng, m->n)];
+    if (!hostile_fits(m, at)) return;
+    size_t size = ms__get32(m->bytes + at);
+    unsigned kind = m->bytes[at + 4];
     unsigned what = (unsigned)test_below(rng, 10);
-    if (what < 4) hostile_header(m, s.at, rng);
-    else if (kind == MS__KIND_INDEX && what < 6) hostile_cycle(m, s.at, size, rng);
-    else if (kind == MS__KIND_INDEX && size >= 64) hostile_index(m, s.at, size, rng);
-    else if (kind == MS__KIND_VOID && size >= 64) hostile_void(m, s.at, rng);
-    else hostile_body(m, s.at, size, rng);
-    if (kind == MS__KIND_VOID && size >= 64 && test_one_in(rng, 2))
-        s.session = ms__get32(m->bytes + s.at + 40);
-    if (test_one_in(rng, 16)) s.session = m->spots[test_below(rng, m->n)].session;
-    hostile_seal(m, s.at, s.session);
+    if (what < 4) hostile_header(m, at, rng);
+    else if (kind == MS__KIND_INDEX && what < 6) hostile_cycle(m, at, size, rng);
+    else if (kind == MS__KIND_INDEX && size >= 64) hostile_index(m, at, size, rng);
+    else if (kind == MS__KIND_LOST && size >= MS__LOST_SIZE) hostile_lost(m, at, rng);
+    else hostile_body(m, at, size, rng);
+    hostile_seal_for(m, at, test_one_in(rng, 16) ? hostile_any(m, rng) : at);
 }
 
 
 /* ---- lies about which records there are ---- */
 
-/* Moves what the head says of the end by the bytes that records have moved. */
+/* Moves the watermark by the bytes that records have moved. */
 static inline void hostile_shift(hostile_map *m, uint64_t by)
 {
     size_t mark = m->image ? 24 : MS__AT_MARK;
@@ -349,7 +329,7 @@ static inline void hostile_repeat(hostile_map *m, uint64_t *rng)
 {
     size_t from = hostile_any(m, rng), to = hostile_any(m, rng);
     if (!hostile_fits(m, from) || !hostile_fits(m, to)) return;
-    size_t len = hostile_behind(m, from) - from;
+    size_t len = hostile_after(m, from) - from;
     if (len > m->size - from || len > m->size - to) return;
     memmove(m->bytes + to, m->bytes + from, len);
     hostile_seal_all(m);
@@ -359,7 +339,7 @@ static inline void hostile_leave_out(hostile_map *m, uint64_t *rng)
 {
     size_t at = hostile_any(m, rng);
     if (m->n == 0 || !hostile_fits(m, at)) return;
-    size_t len = hostile_behind(m, at) - at;
+    size_t len = hostile_after(m, at) - at;
     if (len > m->size - at) return;
     memmove(m->bytes + at, m->bytes + at + len, m->size - at - len);
     memset(m->bytes + m->size - len, 0, len);
@@ -367,7 +347,7 @@ static inline void hostile_leave_out(hostile_map *m, uint64_t *rng)
     hostile_seal_all(m);
 }
 
-/* Puts a copy of one record before another one, or behind the last. */
+/* Puts a copy of one record before another one, or after the last. */
 static inline void hostile_put_in(hostile_map *m, uint64_t *rng)
 {
     size_t from = hostile_any(m, rng);
@@ -395,7 +375,7 @@ static inline void hostile_exchange(hostile_map *m, uint64_t *rng)
 {
     if (m->n < 3) return;
     size_t i = (size_t)test_below(rng, m->n - 2);
-    size_t a = m->spots[i].at, b = m->spots[i + 1].at;
+    size_t a = m->spots[i], b = m->spots[i + 1];
     if (!hostile_fits(m, a) || !hostile_fits(m, b)) return;
     size_t len = b - a, more = ((size_t)ms__get32(m->bytes + b) + 7) & ~(size_t)7;
     unsigned char *copy = (unsigned char *)malloc(len);

@@ -116,7 +116,7 @@ static const unsigned char *record_of(ms__log *log, unsigned kind, unsigned type
     s.log = log;
     s.at = MS__HEAD_SIZE;
     s.limit = s.trusted = log->end;
-    s.adopt = s.quiet = true;
+    s.quiet = true;
     while (ms__replay_next(&s, &r, offset) == MS__FOUND_RECORD)
         if (r[4] == kind && (type == 0 || r[5] == type)) return r;
     fail_msg("the log has no record of kind %u, type %u", kind, type);
@@ -145,8 +145,8 @@ static void a_head_that_is_not_ours_is_refused(void **state)
     } cases[] = {
         {{"nothing", 0, 0, 0}, true, MS_OK},
         {{"another magic", 0, 1, 'x'}, true, MS_E_FOREIGN},
-        {{"a newer version", 8, 4, 2}, true, MS_E_FOREIGN},
-        {{"a version that a bit made", 8, 4, 2}, false, MS_E_DAMAGED},
+        {{"a newer version", 8, 4, 3}, true, MS_E_FOREIGN},
+        {{"a version that a bit made", 8, 4, 3}, false, MS_E_DAMAGED},
         {{"a check that does not match", 24, 1, 9}, false, MS_E_DAMAGED},
         {{"an incompatible flag", 20, 4, 1}, true, MS_E_FOREIGN},
         {{"a larger head", 12, 4, 8192}, true, MS_E_FOREIGN},
@@ -216,85 +216,6 @@ static void the_newest_whole_slot_counts(void **state)
     }
 }
 
-
-/* ---- VOID ---- */
-
-enum { VOID_AT = 8192, VOID_LEFT = 4096 };
-
-static ms__file_id some_file(void)
-{
-    ms__file_id f;
-    unsigned char id[16] = {7, 7, 7};
-    ms__file_id_set(&f, id, 1.0);
-    return f;
-}
-
-/* A VOID over dead bytes, twice. */
-static void two_voids(const ms__file_id *f, unsigned char *p)
-{
-    ms__void v;
-    memset(&v, 0, sizeof v);
-    v.next = VOID_AT + 1024;
-    v.session = 99;
-    v.number = 3;
-    ms__void_encode(f, &v, VOID_AT, 12, p);
-    ms__void_encode(f, &v, VOID_AT + MS__VOID_SIZE, 12, p + MS__VOID_SIZE);
-}
-
-/* One that sends behind the end is sound, and what that means is the replay's to say: see
- * a_void_that_reaches_behind_a_cut_hides_nothing_new in test_log_traps. */
-static void a_void_that_lies_begins_no_session(void **state)
-{
-    static const lie lies[] = {
-        {"another size", 0, 4, 72},
-        {"another kind", 4, 1, MS__KIND_MESSAGE},
-        {"a session that its check does not need", 40, 4, 98},
-        {"a next record off the grid", 32, 8, VOID_AT + 1020},
-        {"a next record inside of it", 32, 8, VOID_AT + 56},
-    };
-    ms__file_id f = some_file();
-    ms__void v;
-    unsigned char p[2 * MS__VOID_SIZE];
-    (void)state;
-    two_voids(&f, p);
-    must(true, ms__void_decode(&f, VOID_AT, VOID_LEFT, p, &v), "a good VOID");
-    must(false, ms__void_decode(&f, VOID_AT, MS__VOID_SIZE - 8, p, &v), "half a VOID");
-    p[56] ^= 1;
-    must(false, ms__void_decode(&f, VOID_AT, VOID_LEFT, p, &v), "a changed body");
-    for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
-        two_voids(&f, p);
-        tell_lie(p, &lies[i]);
-        ms__log_seal(&f, VOID_AT, 99, p);
-        must(false, ms__void_decode(&f, VOID_AT, VOID_LEFT, p, &v), lies[i].what);
-    }
-}
-
-static void a_void_over_dead_bytes_needs_its_double(void **state)
-{
-    static const lie lies[] = {
-        {"another kind", 4, 1, MS__KIND_MESSAGE},
-        {"another place to go on", 32, 8, VOID_AT + 1032},
-    };
-    ms__file_id f = some_file();
-    ms__void v;
-    unsigned char p[2 * MS__VOID_SIZE], *second = p + MS__VOID_SIZE;
-    (void)state;
-    two_voids(&f, p);
-    assert_true(ms__void_decode(&f, VOID_AT, VOID_LEFT, p, &v));
-    must(true, ms__void_twice(&f, &v, VOID_LEFT, p), "a double");
-    for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
-        two_voids(&f, p);
-        tell_lie(second, &lies[i]);
-        ms__log_seal(&f, VOID_AT + MS__VOID_SIZE, 99, second);
-        must(false, ms__void_twice(&f, &v, VOID_LEFT, p), lies[i].what);
-    }
-    two_voids(&f, p);
-    ms__put32(second + 40, 98);
-    ms__log_seal(&f, VOID_AT + MS__VOID_SIZE, 98, second);
-    must(false, ms__void_twice(&f, &v, VOID_LEFT, p), "another session");
-    v.next = VOID_AT + MS__VOID_SIZE;
-    must(true, ms__void_twice(&f, &v, VOID_LEFT, p), "nothing to span");
-}
 
 static void a_size_that_does_not_fit_is_refused(void **state)
 {
@@ -403,27 +324,6 @@ static void arrays_of_a_leaf_that_lie_lead_nowhere(void **state)
     free(copy);
     ms_close(store);
 }
-
-static void the_session_of_a_record_is_found(void **state)
-{
-    unsigned char from[12], session[12];
-    ms__leaf l;
-    (void)state;
-    memset(&l, 0, sizeof l);
-    assert_int_equal(ms__leaf_session(&l, 0), 0); /* a leaf without any */
-    l.session_from = from;
-    l.session = session;
-    l.sessions = 3;
-    for (uint32_t i = 0; i < 3; i++) {
-        ms__put(from, i, i * 10);
-        ms__put(session, i, 100 + i);
-    }
-    assert_int_equal(ms__leaf_session(&l, 0), 100);
-    assert_int_equal(ms__leaf_session(&l, 9), 100);
-    assert_int_equal(ms__leaf_session(&l, 10), 101);
-    assert_int_equal(ms__leaf_session(&l, 99), 102);
-}
-
 
 /* ---- LEVEL and PART ---- */
 
@@ -1621,7 +1521,7 @@ static int stat_beside_a_writer(void *ctx, ms_file file, ms_os_stat *out)
         w.boot = drive.boot;
         w.device = 7;
         w.inode = drive.inode;
-        ms__writer_encode(&w, drive.rw);
+        ms__writer_encode(&w, drive.rw + MS__AT_WRITER);
     }
     return disk_stat(ctx, file, out);
 }
@@ -1665,7 +1565,7 @@ static size_t places_of(shape which, uint64_t *at, size_t most, unsigned kind)
     s.log = ms__log_of(store);
     s.at = MS__HEAD_SIZE;
     s.limit = s.trusted = s.log->end;
-    s.adopt = s.quiet = true;
+    s.quiet = true;
     while (n < most && ms__replay_next(&s, &r, &at[n]) == MS__FOUND_RECORD)
         if (kind == 0 || r[4] == kind) n++;
     ms_close(store);
@@ -1706,11 +1606,10 @@ static void lie_in_index(shape which, uint64_t at, size_t word, uint32_t value)
     load_image(which);
     unsigned char *r = drive.rw + at;
     ms_store *store = must_open(&desc);
-    uint32_t session = ms__log_session(&ms__log_of(store)->id, at, r);
     ms__file_id id = ms__log_of(store)->id;
     ms_close(store);
     ms__put32(r + word, value);
-    ms__log_seal(&id, at, session, r);
+    ms__log_seal(&id, at, r);
     store = must_open(&desc);
     every_operation_answers(store, what);
     ms_close(store);
@@ -1764,13 +1663,13 @@ static void parts_that_cannot_be_read_end_the_merging(void **state)
         s.log = log;
         s.at = MS__HEAD_SIZE;
         s.limit = s.trusted = log->end;
-        s.adopt = s.quiet = true;
+        s.quiet = true;
         while (ms__replay_next(&s, &r, &at[n]) == MS__FOUND_RECORD)
             if (r[4] == MS__KIND_INDEX && r[5] == MS__INDEX_PART && n < 299) n++;
         for (size_t i = 0; i < n; i++) {
             unsigned char *p = drive.rw + at[i];
             ms__put32(p + 36, ms__get32(p + 36) + 50);
-            if (how) ms__log_seal(&log->id, at[i], log->recovery.session, p);
+            if (how) ms__log_seal(&log->id, at[i], p);
         }
         while (!log->opts.no_levels && log->index.nodes[0] < 100) append_some(store, 1);
         assert_true(log->opts.no_levels);
@@ -1842,7 +1741,7 @@ static void what_is_only_a_head_at_the_end_is_no_record(void **state)
     ms__log *log = ms__log_of(store);
     unsigned char r[40] = {40};
     (void)state;
-    assert_false(ms__log_holds(log, r, 8192, 39, 1, true));
+    assert_false(ms__log_holds(log, r, 8192, 39, true));
     ms_close(store);
 }
 
@@ -1988,7 +1887,7 @@ static int sync_and_more(void *ctx, ms_file file)
     if (while_syncing == 1) assert_int_equal(ms__leaf_write(log, NULL), MS_OK);
     if (while_syncing == 2) log->durable.erased = MS__HEAD_SIZE + 64;
     if (while_syncing == 3) {
-        log->durable.vouched = log->durable.doubts;
+        log->durable.checked = log->durable.end;
         assert_int_equal(ms__log_enter_ahead(log, NULL), MS_OK); /* without waiting */
     }
     ms__lock_give(&log->lock);
@@ -2036,17 +1935,20 @@ static void a_watermark_of_another_machine_or_file_is_not_believed(void **state)
     assert_true(ms__writer_decode(&w, log->map.head));
     ms__writer_line other = w;
     other.device++;
-    ms__writer_encode(&other, log->map.head);
+    ms__writer_encode(&other, log->map.head + MS__AT_WRITER);
     assert_false(ms__mark_trusted(log));
-    ms__writer_encode(&w, log->map.head);
+    ms__writer_encode(&w, log->map.head + MS__AT_WRITER);
     log->file.boot = 0;
     assert_false(ms__mark_trusted(log));
     log->file.boot = w.boot;
-    uint32_t session = log->recovery.session;
-    log->recovery.session = 0;
+    /* nor does a writer go on where a sync of another one has failed */
+    ms__store_mark(log->map.head + MS__AT_BUSY, log->end);
+    assert_int_equal(ms__log_join(log, NULL), MS_OK);
+    assert_true(log->append.begun);
+    assert_int_equal(ms__unsure_set(log, true), 0);
     assert_int_equal(ms__log_join(log, NULL), MS_OK);
     assert_false(log->append.begun);
-    log->recovery.session = session;
+    assert_int_equal(ms__unsure_set(log, false), 0);
     ms_close(store);
 }
 
@@ -2123,23 +2025,6 @@ static void a_record_without_a_place_is_damaged(void **state)
 }
 
 /* ---- sessions and what is left of them ---- */
-
-static void the_session_of_the_writer_and_of_the_ring_is_known(void **state)
-{
-    ms_store *store = make_log(3);
-    ms__log *log = ms__log_of(store);
-    (void)state;
-    uint32_t session = log->recovery.session;
-    memset(log->map.head + MS__AT_SLOTS, 0, 2 * MS__SLOT_STEP);
-    assert_true(ms__session_known(log, session)); /* the writer's line says so */
-    memset(log->map.head + MS__AT_WRITER, 0, 40);
-    assert_true(ms__session_known(log, session)); /* the ring says so */
-    unsigned char *entry = log->map.head + MS__AT_RING + log->recovery.session_number % MS__RING * 16;
-    entry[12] ^= 1;
-    assert_false(ms__session_known(log, session)); /* and its check does not hold */
-    entry[12] ^= 1;
-    ms_close(store);
-}
 
 /* A record of kind 0 whose checks hold: nothing that a writer has made. */
 static void a_record_of_kind_0_ends_a_walk(void **state)
@@ -2394,7 +2279,7 @@ static void a_posting_of_another_kind_of_record_is_damage(void **state)
     unsigned char *p = (unsigned char *)(uintptr_t)run + l.width;
     p[0] = (unsigned char)note;
     p[1] = 0;
-    ms__log_seal(&id, offset, log->recovery.session, r);
+    ms__log_seal(&id, offset, r);
     assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
     while (ms_next(&it) != NULL) after++;
     assert_int_equal(ms_cursor_close(&it, NULL), MS_E_DAMAGED);
@@ -2445,13 +2330,10 @@ int main(void)
         cmocka_unit_test(a_head_that_is_not_ours_is_refused),
         cmocka_unit_test(a_slot_that_lies_does_not_count),
         cmocka_unit_test(the_newest_whole_slot_counts),
-        cmocka_unit_test(a_void_that_lies_begins_no_session),
-        cmocka_unit_test(a_void_over_dead_bytes_needs_its_double),
         cmocka_unit_test(a_size_that_does_not_fit_is_refused),
         cmocka_unit_test(a_leaf_that_lies_is_not_read),
         cmocka_unit_test(a_leaf_with_wide_postings_and_no_list_is_measured),
         cmocka_unit_test(arrays_of_a_leaf_that_lie_lead_nowhere),
-        cmocka_unit_test(the_session_of_a_record_is_found),
         cmocka_unit_test(a_level_that_lies_is_not_read),
         cmocka_unit_test(a_part_of_something_else_is_no_part),
         cmocka_unit_test(an_index_record_holds_only_where_it_was_written),
@@ -2490,7 +2372,6 @@ int main(void)
         cmocka_unit_test(bytes_that_lie_askew_are_no_message),
         cmocka_unit_test(a_value_over_the_limit_is_refused_before_it_is_read),
         cmocka_unit_test(a_record_without_a_place_is_damaged),
-        cmocka_unit_test(the_session_of_the_writer_and_of_the_ring_is_known),
         cmocka_unit_test(a_record_of_kind_0_ends_a_walk),
         cmocka_unit_test(damage_that_leaves_too_little_is_the_last),
         cmocka_unit_test(a_durable_end_inside_of_a_record_is_survived),

@@ -1,8 +1,8 @@
 /* Damaged and hostile bytes in log files.
  *
- * A reference log (two sessions, several segments with their index records, a level above
- * them, batches, keys, a void range, closed cleanly) lies in memory and is damaged in
- * every simple way: cut at each byte; each bit flipped; each byte set to 00, FF, one more
+ * A reference log (two writers, several segments with their index records, a level above
+ * them, batches, keys, a torn append that the second writer has zeroed, closed cleanly)
+ * lies in memory and is damaged in every simple way: cut at each byte; each bit flipped; each byte set to 00, FF, one more
  * and one less; sectors zeroed, exchanged, overwritten by others and by those of an older
  * file. Each time it is opened and read: a message that is read is one that was written,
  * byte for byte; every message whose bytes were not touched is read; what is missing is
@@ -33,21 +33,20 @@ enum { ID_END = 56, LIVE = 1032, HEAD = 4096 }; /* offsets in the head page */
 enum { ROOM = 2 << 20, MOST = 4000, LAST_BOOT = 19 };
 enum { SHORT = HEAD + 2048 };                    /* a file of one segment */
 
-/* Bytes of a record that was not finished, and of them those that the two VOIDs take that
- * span it. The rest is dead: nobody reads it, no check covers it. */
-enum { TORN = 200, VOIDS = 128 };
+/* Bytes after the first writer's end, of appends that a power loss tore. */
+enum { TORN = 3000 };
 
 /* A log as it was written, and where its messages are. */
 typedef struct reference {
     unsigned char *bytes;
     size_t size, end;
-    size_t torn;              /* where the void range begins */
+    size_t torn;              /* where the first writer ended */
     size_t count;             /* messages */
     uint32_t at[MOST + 2];    /* offset of the message with that number, ... */
     uint32_t size_of[MOST + 2];
     uint16_t *number_at;      /* and back, by offset / 8 */
     uint64_t seq_of[MOST + 2];
-    unsigned char *older;     /* the file as its first session left it */
+    unsigned char *older;     /* the file as its first writer left it */
     unsigned char *foreign;   /* another file with the same messages */
     scribe s;
 } reference;
@@ -135,7 +134,30 @@ static unsigned char *snapshot(const bench *b)
     return bytes;
 }
 
-/* Two sessions; between them the power is cut in the middle of a record. */
+/* What a power loss leaves after the end: a hole, then whole appends that no sync covers,
+ * of numbers that this log does not have, then a part of one. */
+static void tear(bench *b, size_t end)
+{
+    scribe s = {~b->r.s.salt, 100};
+    ms_log_desc desc = desc_of(b, MS_LOG_WRITE);
+    uint64_t n = 1;
+    ms_log_info info;
+    ms_store *store = must_open(&desc, "to be torn");
+    do {
+        size_t count;
+        assert_int_equal(scribe_append(&s, store, n, NULL, &count, NULL), MS_OK);
+        n += count;
+        assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
+    } while (info.end < end + TORN);
+    unsigned char *bytes = snapshot(b);
+    ms_close(store);
+    memcpy(b->d.rw + HEAD, bytes + HEAD, end + TORN - HEAD);
+    memset(b->d.rw + end, 0x5a, 48);
+    disk_resize(&b->d, end + TORN);
+    free(bytes);
+}
+
+/* Two writers; the first one's machine loses its power in the middle of an append. */
 static void write_log(bench *b, size_t bytes, uint64_t seed)
 {
     reference *r = &b->r;
@@ -156,15 +178,21 @@ static void write_log(bench *b, size_t bytes, uint64_t seed)
     r->older = snapshot(b);
     assert_int_equal(ms_log_verify(&desc, &report, NULL), MS_OK);
     r->torn = (size_t)report.end;
-    disk_resize(&b->d, report.end + TORN);
-    memset(b->d.rw + report.end, 0x5a, TORN);
+    unsigned char head[HEAD];
+    memcpy(head, b->d.ro, HEAD);
+    tear(b, r->torn);
+    memcpy(b->d.rw, head, HEAD); /* no byte of the page that was stored to since */
     b->d.boot++;
     b->events = 0;
-    store = must_open(&desc, "after a cut");
+    store = must_open(&desc, "after a power loss");
     write_up_to(b, store, &n, report.end + 1);
     assert_int_equal(b->events, 1);
+    assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
+    assert_int_equal(info.zeroed_bytes, TORN);
     write_up_to(b, store, &n, bytes);
     ms_close(store);
+    for (uint64_t at = ms__get64(b->d.ro + MS__AT_MARK); at < b->d.size; at++)
+        assert_int_equal(b->d.ro[at], 0);
     store = must_open(&desc, "the end");
     assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
     ms_close(store);
@@ -206,7 +234,7 @@ static void survey(bench *b)
     ms_close(store);
     ms_log_report report;
     assert_int_equal(ms_log_verify(&desc, &report, NULL), MS_OK);
-    assert_true(report.voids > 0 && (r->end <= 2 * HEAD || report.index_records > 8));
+    assert_true(r->end <= 2 * HEAD || report.index_records > 8);
     assert_int_equal(report.messages, r->count);
     assert_int_equal(report.end, r->end);
 }
@@ -476,11 +504,10 @@ static void cut_at_every_byte(void **state)
 static unsigned char unfound[HEAD];
 
 /* Is it a byte that a check covers? Not in the head page, of which parts are free to
- * change, nor among the bytes of an append that was given up. */
+ * change. */
 static bool is_covered(const bench *b, size_t at)
 {
-    bool dead = at >= b->r.torn + VOIDS && at < b->r.torn + TORN;
-    return at >= HEAD && at < b->r.end && !dead;
+    return at >= HEAD && at < b->r.end;
 }
 
 static void one_byte(bench *b, size_t i, size_t at, unsigned char value, const char *how)
@@ -549,6 +576,77 @@ static void look_as_writer(bench *b, ms_log_engine engine)
     if (b->lost != lost || (result != MS_OK && result != MS_E_DAMAGED))
         fail_msg("%s: a writer loses %zu messages, not %zu (%s)", b->what, b->lost, lost,
                  ms_result_text(result));
+}
+
+/* Opened for writing, appended to, opened again: does it still report damage? */
+static void must_stay_reported(bench *b, size_t n)
+{
+    ms_store *store;
+    ms_result result;
+    ms_log_info info;
+    ms_error err;
+    ms_envelope m = ms_observation(ms_text("after the damage"));
+    for (int writer = 0; writer < 2; writer++) {
+        if (!opens_with(b, MS_OPEN_NORMAL, MS_LOG_WRITE, &store, &result))
+            fail_msg("%s: refused for writing", b->what);
+        for (int i = 0; i < 40; i++) /* a LEAF, too */
+            if (ms_append(store, MS_STR("new"), &m, NULL, &err) != MS_OK)
+                fail_msg("%s: append: %s", b->what, err.message);
+        ms_close(store);
+        if (!opens_with(b, MS_OPEN_NORMAL, MS_LOG_READ, &store, &result))
+            fail_msg("%s: refused for reading", b->what);
+        assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
+        if (info.damaged == 0 || info.segments == 0)
+            fail_msg("%s: %llu ranges of damage in %llu segments", b->what,
+                     (unsigned long long)info.damaged, (unsigned long long)info.segments);
+        ms_query q;
+        ms_cursor it;
+        size_t found = 0;
+        memset(&q, 0, sizeof q);
+        assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
+        while (ms_next(&it) != NULL) found++;
+        if (ms_cursor_close(&it, NULL) != MS_E_DAMAGED)
+            fail_msg("%s: a cursor over everything reports no damage", b->what);
+        if (found != n + 40 * ((size_t)writer + 1))
+            fail_msg("%s: %zu messages", b->what, found);
+        ms_close(store);
+        if (verify(b) != MS_E_DAMAGED) fail_msg("%s: verify does not find it", b->what);
+    }
+}
+
+/* A durable file is truncated and goes on with a LOST record. Whichever of its bits flips,
+ * or none: it costs no message, and that bytes are missing is always reported. */
+static void each_bit_of_a_lost_record_flipped(void **state)
+{
+    bench *b = bench_new(SHORT);
+    reference *r = &b->r;
+    size_t n = r->count - 5, at = r->at[n] + r->size_of[n], i = 0;
+    size_t stride = stride_of(3);
+    (void)state;
+    disk_resize(&b->d, at);
+    ms_log_desc desc = desc_of(b, MS_LOG_WRITE);
+    ms_store *store = must_open(&desc, "a truncated log");
+    ms_envelope m = ms_observation(ms_text("after it was truncated"));
+    for (int k = 0; k < 3; k++)
+        assert_int_equal(ms_append(store, MS_STR("new"), &m, NULL, NULL), MS_OK);
+    ms_close(store);
+    unsigned char *bytes = snapshot(b);
+    size_t size = (size_t)b->d.size;
+    assert_int_equal(bytes[at + 4], MS__KIND_LOST);
+    assert_int_equal(ms__get64(bytes + at + 32), r->end);
+    for (size_t k = test_seed() % stride; k < 48 * 8; k += stride, i++) {
+        disk_load(&b->d, bytes, size);
+        damage_at(b, i, at, at + 48);
+        snprintf(b->what, sizeof b->what, "bit %zu of a LOST record flipped", k);
+        b->d.rw[at + k / 8] ^= (unsigned char)(1u << k % 8);
+        must_stay_reported(b, n + 3);
+    }
+    disk_load(&b->d, bytes, size);
+    snprintf(b->what, sizeof b->what, "no bit of a LOST record flipped");
+    must_stay_reported(b, n + 3);
+    test_tally("bits flipped", i);
+    free(bytes);
+    bench_free(b);
 }
 
 /* Each bit of the records of a short file: verified, read by a reader and a writer, of
@@ -666,10 +764,9 @@ static ms__file_id id_of(const bench *b)
 static void reseal(bench *b, size_t at, bool body)
 {
     ms__file_id id = id_of(b);
-    uint32_t session = ms__log_session(&id, at, b->r.bytes + at);
     unsigned char *r = b->d.rw + at;
-    if (body) ms__log_seal(&id, at, session, r);
-    else ms__put32(r + 28, ms__log_check(&id, at, r) ^ session);
+    if (body) ms__log_seal(&id, at, r);
+    else ms__put32(r + 28, ms__log_check(&id, at, r));
 }
 
 /* The record that the test itself has made. */
@@ -792,7 +889,7 @@ static void index_records_that_lie(void **state)
             }
             memcpy(b->d.rw + at, r, size);
         }
-        at = r[4] == MS__KIND_VOID ? (size_t)ms__get64(r + 32) : at + size;
+        at += size;
     }
     bench_free(b);
 }
@@ -826,7 +923,7 @@ static void postings_of_records_that_are_not_there(void **state)
             }
             memcpy(b->d.rw + at, r, size);
         }
-        at = r[4] == MS__KIND_VOID ? (size_t)ms__get64(r + 32) : at + size;
+        at += size;
     }
     assert_true(tried > 0);
     bench_free(b);
@@ -1081,7 +1178,7 @@ static void change_on(changed *c)
     restore(b);
 }
 
-/* Every step, then a second session with some more. */
+/* Every step, then a second writer with some more. */
 static changed *changed_new(void)
 {
     changed *c = (changed *)calloc(1, sizeof *c);
@@ -1099,7 +1196,7 @@ static changed *changed_new(void)
     desc.entropy.fill = entropy_counts;
     desc.entropy.ctx = &entropy;
     diary_begin(&c->d, test_seed());
-    for (int session = 0; session < 2; session++) {
+    for (int writer = 0; writer < 2; writer++) {
         ms_store *store = must_open(&desc, "a log of changes");
         for (int i = 0; i < STEPS / 2; i++)
             if (diary_step(&c->d, store, &err) != MS_OK) fail_msg("%s", err.message);
@@ -1322,8 +1419,7 @@ static void a_hide_of_the_future_hides_nothing_new(void **state)
     size_t at = HEAD;
     const unsigned char *r = b->d.rw + at;
     for (; r[4] != MS__KIND_HIDE; r = b->d.rw + at)
-        at = r[4] == MS__KIND_VOID ? (size_t)ms__get64(r + 32)
-                                   : at + ((ms_size(ms__msg(r)) + 7) & ~(size_t)7);
+        at += (ms_size(ms__msg(r)) + 7) & ~(size_t)7;
     reseal(b, at, true);
     go_on_behind(b, 9);
     free(b->r.bytes);
@@ -1365,6 +1461,7 @@ int main(void)
         cmocka_unit_test(cut_at_every_byte),
         cmocka_unit_test(each_bit_flipped),
         cmocka_unit_test(each_bit_of_a_short_log_flipped),
+        cmocka_unit_test(each_bit_of_a_lost_record_flipped),
         cmocka_unit_test(each_byte_changed),
         cmocka_unit_test(sectors_zeroed_exchanged_and_stale),
         cmocka_unit_test(records_that_lie),

@@ -17,9 +17,9 @@
  * half a minute by the clock it has no end), and within an amount of memory that follows
  * from the size of the file; reading writes nothing; each message that is read stands in
  * the file as a record with checks that hold, as a walk of its own finds, and its fields
- * lie inside it; where numbers go back, ms_log_verify or ms_selfcheck says so; what is
- * appended is there when the file is opened again. What is refused is refused with a
- * reason. What a lie may cost is not looked at here: whoever can write the file can write
+ * lie inside it; where numbers go back, ms_log_verify or ms_selfcheck finds it; what is
+ * appended is there when the file is opened again, and an exclusive writer leaves no byte
+ * after the end that is not zero. What is refused is refused with a reason. What a lie may cost is not looked at here: whoever can write the file can write
  * other messages. Names that meet take at most five times what others do.
  *
  * At MS_TEST_SCALE=100 900 changed logs and 2,500 changed images; in proportion. With
@@ -84,7 +84,7 @@ typedef struct source {
     size_t size;
 } source;
 
-enum { SOURCES = 5 };
+enum { SOURCES = 6 };
 
 typedef struct bench {
     disk d;
@@ -93,8 +93,8 @@ typedef struct bench {
     size_t n_sources;
     unsigned char *mutant;
     size_t size;
-    uint8_t *says;            /* by offset / 8: a record with checks that hold is there */
-    size_t n_says;
+    uint8_t *holds;           /* by offset / 8: a record with checks that hold is there */
+    size_t n_holds;
     char folder[300];
     const ms_os *plain;
     uint64_t rng;
@@ -162,8 +162,8 @@ static void write_messages(ms_store *store, const scribe *s, uint64_t *n, size_t
     }
 }
 
-/* Two sessions with a torn end between them: segments with a level above, batches, keys,
- * a VOID over dead bytes. */
+/* Two writers, and dead bytes after the first one, which the second one zeroes: segments
+ * with a level above, batches, keys. */
 static void make_segments(bench *b, uint64_t entropy)
 {
     scribe s = {test_seed(), 300};
@@ -184,11 +184,42 @@ static void make_segments(bench *b, uint64_t entropy)
     write_messages(store, &s, &n, 90);
     ms_sync(store, NULL, NULL);
     ms_log_stat(store, &info, NULL);
-    assert_true(info.segments >= 8 && info.levels > 0);
+    assert_true(info.segments >= 8 && info.levels > 0 && info.zeroed_bytes > 0);
     ms_close(store);
 }
 
-/* Changes of every kind; two sessions. */
+/* A file that was truncated after a sync, and goes on with a LOST record; dead bytes with
+ * whole records stand after its end. */
+static void make_lost(bench *b, uint64_t entropy)
+{
+    scribe s = {test_seed() + 3, 200};
+    uint64_t n = 1;
+    ms_log_info info;
+    ms_log_desc desc = desc_of(b, MS_LOG_CREATE);
+    desc.entropy.fill = entropy_counts;
+    desc.entropy.ctx = &entropy;
+    for (int writer = 0; writer < 3; writer++) {
+        ms_store *store = must_open(&desc, "a truncated log");
+        write_messages(store, &s, &n, 30);
+        if (writer < 2) ms_sync(store, NULL, NULL);
+        ms_log_stat(store, &info, NULL);
+        assert_int_equal(info.damaged > 0, writer > 0);
+        uint64_t size = b->d.size;
+        unsigned char *bytes = (unsigned char *)malloc((size_t)size);
+        if (bytes == NULL) abort();
+        memcpy(bytes, b->d.ro, (size_t)size);
+        ms_close(store);
+        if (writer == 0) disk_resize(&b->d, (info.end - 900) & ~(uint64_t)7);
+        if (writer == 2) { /* as it was before it was closed, with a hole */
+            memcpy(b->d.rw, bytes, (size_t)size);
+            memset(b->d.rw + info.durable_end, 0, 48);
+        }
+        free(bytes);
+        b->d.boot++;
+    }
+}
+
+/* Changes of every kind, by two writers. */
 static void make_changes(bench *b, uint64_t entropy)
 {
     static diary d;
@@ -197,7 +228,7 @@ static void make_changes(bench *b, uint64_t entropy)
     desc.entropy.fill = entropy_counts;
     desc.entropy.ctx = &entropy;
     diary_begin(&d, test_seed());
-    for (int session = 0; session < 2; session++) {
+    for (int writer = 0; writer < 2; writer++) {
         ms_store *store = must_open(&desc, "a log of changes");
         for (int i = 0; i < 60; i++)
             if (diary_step(&d, store, &err) != MS_OK) fail_msg("%s", err.message);
@@ -275,9 +306,11 @@ static bench *bench_new(void)
     keep_source(b, "shared");
     make_gaps(b, 6);
     keep_source(b, "gaps");
+    make_lost(b, 7);
+    keep_source(b, "truncated");
     b->mutant = (unsigned char *)malloc(ROOM);
-    b->says = (uint8_t *)calloc(1, ROOM / 8);
-    if (b->mutant == NULL || b->says == NULL) abort();
+    b->holds = (uint8_t *)calloc(1, ROOM / 8);
+    if (b->mutant == NULL || b->holds == NULL) abort();
     return b;
 }
 
@@ -288,59 +321,31 @@ static void bench_free(bench *b)
     disk_deinit(&b->d);
     folder_remove(b->folder);
     free(b->mutant);
-    free(b->says);
+    free(b->holds);
     free(b);
 }
 
 
-/* ---- what the bytes say, found without the library's reading ---- */
+/* ---- what the bytes hold, found without the library's reading ---- */
 
-static bool is_session(const uint32_t *sessions, size_t n, uint32_t session)
-{
-    for (size_t i = 0; i < n; i++)
-        if (sessions[i] == session) return true;
-    return false;
-}
-
-/* The sessions that the head, and VOID and INDEX records on the grid, speak of. */
-static size_t sessions_of(const unsigned char *p, size_t size, const ms__file_id *id,
-                          uint32_t *sessions, size_t most)
-{
-    size_t n = 0;
-    sessions[n++] = ms__get32(p + MS__AT_TOGETHER);
-    for (size_t i = 0; i < MS__RING; i++)
-        sessions[n++] = ms__get32(p + MS__AT_RING + 16 * i + 8);
-    for (size_t at = HEAD; at + 64 <= size && n + 3 < most; at += 8) {
-        const unsigned char *r = p + at;
-        uint32_t needed = ms__log_session(id, at, r);
-        for (size_t i = 32; i < 52 && (r[4] == 8 || r[4] == 2); i += 4)
-            if (ms__get32(r + i) == needed) sessions[n++] = needed;
-    }
-    return n;
-}
-
-/* Marks each place of the grid where a record of one of the sessions stands. */
+/* Marks each place of the grid where a record stands: of this file and this place. */
 static void survey(bench *b)
 {
-    enum { MOST = 1000 };
-    static uint32_t sessions[MOST];
     const unsigned char *p = b->d.ro;
     size_t size = (size_t)b->d.size;
     ms__file_id id;
-    memset(b->says, 0, ROOM / 8);
-    b->n_says = 0;
+    memset(b->holds, 0, ROOM / 8);
+    b->n_holds = 0;
     if (size < HEAD) return;
     ms__file_id_set(&id, p + 24, 0);
-    size_t n = sessions_of(p, size, &id, sessions, MOST);
     for (size_t at = HEAD; at + 40 <= size; at += 8) {
         uint64_t len = ms__get32(p + at);
         if (len <= 32 || ((len + 7) & ~(uint64_t)7) > size - at) continue;
-        if (p[at + 4] == 0 || !is_session(sessions, n, ms__log_session(&id, at, p + at)))
-            continue;
+        if (p[at + 4] == 0 || !ms__header_matches(&id, at, p + at)) continue;
         bool erased = ms__get32(p + at + 24) == MS__ERASED;
         if (!erased && ms__body_check(p + at) != ms__get32(p + at + 24)) continue;
-        b->says[at / 8] = 1;
-        b->n_says++;
+        b->holds[at / 8] = 1;
+        b->n_holds++;
     }
 }
 
@@ -377,7 +382,7 @@ static void look_at(bench *b, const ms_msg *msg)
         size_t at = (size_t)(p - b->d.ro);
         if (at >= b->d.size || size > b->d.size - at)
             fail_msg("%s: a message at %zu, behind the end", running, at);
-        if (at % 8 != 0 || !b->says[at / 8])
+        if (at % 8 != 0 || !b->holds[at / 8])
             fail_msg("%s: a message at %zu, where no record is", running, at);
         return;
     }
@@ -433,7 +438,7 @@ static void read_query(bench *b, ms_store *store, const ms_query *q, const char 
     must_be_of_bytes(b, result, &err, what);
     while ((msg = ms_next(&it)) != NULL) {
         look_at(b, msg);
-        if (n++ > 8 * b->n_says + 64)
+        if (n++ > 8 * b->n_holds + 64)
             fail_msg("%s, %s: reading has no end", running, what);
         if (order && n > 1 && ms_seq(msg) <= last) b->disorder = true;
         last = ms_seq(msg);
@@ -521,7 +526,7 @@ static void read_the_rest(bench *b, ms_store *store, ms_arena *arena)
         list.emptied = i == 2;
         if (i == 3) list.location = MS_STR("job_1");
         must_be_of_bytes(b, ms_list(store, &list, arena, &listing, &err), &err, "list");
-        if (listing.count > 4 * b->n_says) fail_msg("%s: a long listing", running);
+        if (listing.count > 4 * b->n_holds) fail_msg("%s: a long listing", running);
     }
     must_be_of_bytes(b, ms_usage_sum(store, NULL, arena, &usage, &err), &err, "usage");
     must_be_of_bytes(b, ms_location_get(store, MS_STR("place_1"), arena, &facts, &err),
@@ -547,7 +552,7 @@ static void search(bench *b, ms_store *store)
         size_t len = ms_get(found.msg, found.field).text.len;
         if (found.at > len || found.length > len - found.at)
             fail_msg("%s: found outside of the text", running);
-        if (n++ > 8 * b->n_says + 64) fail_msg("%s: finding has no end", running);
+        if (n++ > 8 * b->n_holds + 64) fail_msg("%s: finding has no end", running);
     }
     must_be_of_bytes(b, ms_find_close(&finder, &err), &err, "find");
 }
@@ -570,7 +575,7 @@ static void read_history(bench *b, ms_store *store, ms_arena *arena)
     must_be_of_bytes(b, result, &err, "history");
     while ((msg = ms_next(&it)) != NULL) {
         look_at(b, msg);
-        if (n++ > 32 * b->n_says + 64) fail_msg("%s: a history without end", running);
+        if (n++ > 32 * b->n_holds + 64) fail_msg("%s: a history without end", running);
     }
     must_be_of_bytes(b, ms_cursor_close(&it, &err), &err, "history");
 }
@@ -736,6 +741,17 @@ static void write_on(bench *b, ms_store *store, added *a)
     must_be_of_messages(b, result, &err, "fork");
 }
 
+/* A writer has begun, and closed: it has zeroed what was dead. A shared one relies on the
+ * word that shows whether another one was storing, which can lie. */
+static void must_be_zeroed(bench *b)
+{
+    if (b->d.size < HEAD) return;
+    for (uint64_t at = ms__get64(b->d.ro + MS__AT_MARK); at < b->d.size; at++)
+        if (b->d.ro[at] != 0)
+            fail_msg("%s: byte %llu after the end is not zero", running,
+                     (unsigned long long)at);
+}
+
 /* Opened again, what was added is there. A change that lies about its range may hide what
  * has not come yet: then at once. */
 static void must_have(bench *b, const added *a)
@@ -771,6 +787,7 @@ static void write_as(bench *b, bool shared)
     survey(b);
     read_all(b, store);
     ms_close(store);
+    if (!shared && a.seq[0] != 0) must_be_zeroed(b);
     must_have(b, &a);
 }
 
@@ -1266,7 +1283,6 @@ static void put_inside(nest *n, int inside)
     unsigned char *value = n->d.rw + n->value, *r = n->d.rw + n->at[BEFORE];
     ms__file_id id;
     ms__file_id_set(&id, n->d.ro + 24, 0);
-    uint32_t session = ms__log_session(&id, n->at[BEFORE], r);
     if (inside == OF_THIS) {
         size_t most = n->at[BEFORE] < n->inner_size ? n->at[BEFORE] : n->inner_size;
         memcpy(value, n->d.ro, most);
@@ -1282,7 +1298,7 @@ static void put_inside(nest *n, int inside)
         memcpy(value, log, n->inner_size);
         free(log);
     }
-    ms__log_seal(&id, n->at[BEFORE], session, r);
+    ms__log_seal(&id, n->at[BEFORE], r);
     n->size = (size_t)n->d.size;
     memcpy(n->sound, n->d.ro, n->size);
 }

@@ -152,7 +152,7 @@ static void a_log_tells_about_itself(void **state)
     if (s.log.segment_size == 0) assert_int_equal(info.segments, 0);
     assert_int_equal(info.damaged, 0);
     assert_int_equal(info.damaged_bytes, 0);
-    assert_int_equal(info.voided_bytes, 0);
+    assert_int_equal(info.zeroed_bytes, 0);
     assert_int_equal(info.lost_end, 0);
     assert_true(info.memory > 0);
     assert_int_equal(stat(s.path, &about), 0);

@@ -144,11 +144,11 @@ static ms__replay replay_at(ms__log *log, uint64_t at)
     s.log = log;
     s.at = at;
     s.limit = s.trusted = log->end;
-    s.adopt = s.quiet = true;
+    s.quiet = true;
     return s;
 }
 
-/* Where a walk begins the session is taken from the first record, if that is whole. */
+/* A record whose header or body is wrong is stepped over. */
 static void a_walk_does_not_begin_with_a_record_that_lies(void **state)
 {
     ms_store *store = make_log(2);
@@ -185,7 +185,7 @@ static void a_level_is_no_child_of_a_strange_one(void **state)
         parent.level = 2;
         child.number = number;
         ms__index_header(r, MS__LEVEL_FIXED, MS__INDEX_LEVEL, 1);
-        ms__level_encode(&child, 1, r);
+        ms__level_encode(&child, r);
         ms__level_child(&parent, r, 1 << 20);
         assert_int_equal(parent.child[number % MS__FAN],
                          number < MS__FAN ? 1 << 20 : 0);
@@ -278,7 +278,6 @@ static void a_hint_to_a_leaf_of_the_future_is_not_believed(void **state)
     ms__log *log = ms__log_of(store);
     ms__file_id id = log->id;
     uint64_t offset = log->index.hint, before = log->index.hint_before;
-    uint32_t session = log->recovery.session;
     ms_stat stat, again;
     (void)state;
     assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
@@ -293,7 +292,7 @@ static void a_hint_to_a_leaf_of_the_future_is_not_believed(void **state)
         uint32_t value = ms__get32(r + at);
         if (value != leaf.segment && value != leaf.state.nodes[0]) continue;
         ms__put32(r + at, value + 0x40000000u);
-        ms__log_seal(&id, offset, session, r);
+        ms__log_seal(&id, offset, r);
         changed++;
         store = open_log(MS_LOG_READ, false);
         assert_int_equal(ms_store_stat(store, &again, NULL), MS_OK);
@@ -307,7 +306,7 @@ static void a_hint_to_a_leaf_of_the_future_is_not_believed(void **state)
     for (unsigned k = 0; k < 7; k++)
         ms__put32(r + MS__STATE_AT + 8 + 4 * k, (uint32_t)3 << 3 * (6 - k));
     ms__put32(r + 128, ((uint32_t)3 << 18) - 1);
-    ms__log_seal(&id, offset, session, r);
+    ms__log_seal(&id, offset, r);
     memset(&leaf, 0, sizeof leaf);
     assert_true(ms__leaf_decode(&leaf, r, offset));
     assert_int_equal(leaf.state.nodes[0], leaf.segment + 1);
@@ -340,10 +339,10 @@ static void a_hide_that_says_nothing_hides_nothing(void **state)
     unsigned char *text =
         writable((const unsigned char *)ms_content(ms__msg(r)).text.ptr);
     text[0] = 'x';
-    ms__log_seal(&log->id, offset, log->recovery.session, writable(r));
+    ms__log_seal(&log->id, offset, writable(r));
     assert_int_equal(count_all(reader, q, MS_OK), before);
     text[0] = '{';
-    ms__log_seal(&log->id, offset, log->recovery.session, writable(r));
+    ms__log_seal(&log->id, offset, writable(r));
     ms_close(reader);
     finish(store);
 }
@@ -904,7 +903,7 @@ static void a_shared_writer_that_cannot_look_at_the_file_says_so(void **state)
         ms_store *two = open_log(MS_LOG_WRITE, true);
         ms_envelope m = ms_user_message(ms_text("words"));
         say_some(one, 20);
-        ms__put32(drive.rw + MS__AT_TOGETHER, 0); /* nobody's session goes on */
+        ms__put64(drive.rw + MS__AT_BUSY, UINT64_MAX); /* an exclusive writer was here */
         trap(TRIP_BIT(STAT), k, false, EIO);
         ms_result code = ms_append(two, MS_STR("room"), &m, NULL, NULL);
         if (code == MS_OK) code = ms_append(one, MS_STR("room"), &m, NULL, NULL);

@@ -1408,9 +1408,16 @@ static void an_append_whose_sync_failed_tells_whether_it_is_there(void **state)
         ms_close(store);
         if (!folder) { /* the same of one message */
             assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
+            p->disks[0].fails = true; /* what was not synced is written and synced first */
+            assert_int_equal(ms_append(store, opts.location, m, &seq, NULL), MS_E_POISONED);
+            assert_int_equal(seq, 0);
+            ms_close(store);
+            assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
+            assert_int_equal(ms_append(store, opts.location, m, &seq, NULL), MS_OK);
+            assert_int_equal(seq, 6);
             p->disks[0].fails = true;
             assert_int_equal(ms_append(store, opts.location, m, &seq, NULL), MS_E_POISONED);
-            assert_int_equal(seq, 6);
+            assert_int_equal(seq, 7);
             ms_close(store);
         }
         power_free(p);

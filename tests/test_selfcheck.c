@@ -429,8 +429,8 @@ static void a_leaf_that_says_what_its_records_do_not_is_found(void **state)
     make_log();
     ms_store *log = open_log(MS_LOG_WRITE);
     ms__leaf *l = (ms__leaf *)ms__node_get(ms__log_of(log), 0, 3);
-    uint32_t *numbers[] = {&l->n,        &l->streams, &l->postings, &l->tallies,
-                           &l->sessions, &l->bits,    &l->width};
+    uint32_t *numbers[] = {&l->n,       &l->streams, &l->postings,
+                           &l->tallies, &l->bits,    &l->width};
     uint64_t *sums[] = {&l->first_seq, &l->last_seq, &l->messages, &l->bytes};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         with32(log, numbers[i], *numbers[i] + 1, "a number of a leaf", "L3");

@@ -3376,8 +3376,8 @@ static int run_verify(job *j)
                 r.bytes, r.end);
     emit_format(&out, "messages   %" PRIu64 " whole, the last is number %" PRIu64 "\n",
                 r.messages, r.last_seq);
-    emit_format(&out, "others     %" PRIu64 " index records, %" PRIu64 " voids, %" PRIu64
-                " more\n", r.index_records, r.voids, r.other_records);
+    emit_format(&out, "others     %" PRIu64 " index records, %" PRIu64
+                " more\n", r.index_records, r.other_records);
     emit_format(&out, "torn       %" PRIu64 " bytes behind the last whole append\n",
                 r.torn_bytes);
     emit_format(&out, "unreadable %" PRIu64 " ranges, %" PRIu64 " bytes; %" PRIu64

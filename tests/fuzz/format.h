@@ -9,16 +9,15 @@
 
 #define MS__HEADER      32u
 #define MS__ERASED      0x44455241u
-#define MS__VOID_SIZE   64u
+#define MS__LOST_SIZE   48u
 #define MS__AT_MARK     1024u
 #define MS__AT_WRITER   1152u
+#define MS__AT_UNSURE   1232u
 #define MS__AT_SLOTS    2048u
 #define MS__SLOT_STEP   512u
-#define MS__AT_RING     3072u
-#define MS__RING        64u
 #define MS__LEAF_FIXED  224u
 
-enum { MS__KIND_INDEX = 2, MS__KIND_VOID = 8, MS__KIND_COUNT = 11 };
+enum { MS__KIND_INDEX = 2, MS__KIND_LOST = 8, MS__KIND_COUNT = 11 };
 enum { MS__INDEX_PART = 2, MS__INDEX_LEVEL = 3 };
 
 typedef struct ms__file_id {
@@ -80,7 +79,7 @@ static inline size_t fuzz_unpack(fuzz_input *in, unsigned char *file)
     return size;
 }
 
-/* Puts it together behind three bytes that say what is done with it. 0: no room. */
+/* Puts it together after three bytes that choose what is done with it. 0: no room. */
 static inline size_t fuzz_pack(const unsigned char *file, size_t size,
                                const unsigned char *head, unsigned char *out, size_t room)
 {
