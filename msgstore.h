@@ -911,12 +911,17 @@ typedef struct ms__queue {
 struct ms_memory;
 struct ms__control;
 
+/* The messages of a query in order of time; private. */
+typedef struct ms__sorted {
+    struct ms__timed *items;  /* NULL: the query is in order of sequence */
+    size_t from, to;          /* those that may still come */
+} ms__sorted;
+
 /* What a cursor has of a store with postings, an arena store or a log; private. */
 typedef struct ms__merge {
     ms__head *more;           /* in the arena, when heads do not suffice */
     const struct ms__control *control; /* of the location: how; NULL: look for each */
-    const unsigned char **sorted; /* by_time: records in order */
-    size_t n_sorted, sorted_at;
+    ms__sorted sorted;        /* by_time */
     size_t left;              /* messages that may still come */
     uint64_t last_place;
     const struct ms__tail *tail; /* log: what is in memory, as of the opening */
@@ -9842,72 +9847,95 @@ static ms_result ms__head_put(ms_cursor *it, ms__head *h, ms_type_set holds,
 
 #define MS__TYPES_TRACE MS_TYPES_AGENT
 
-/* ---- Order by time: the matching records are collected and sorted in the arena. */
+/* ---- Order by time: the messages of a query are collected in an arena and sorted, ties by
+ * the index of their store in a union, then by sequence. */
 
 typedef struct ms__timed {
     double time;
     const unsigned char *record;
+    size_t which; /* index of the store */
 } ms__timed;
 
-static bool ms__timed_less(const void *a, const void *b)
+static double ms__before_all(void)
 {
-    const ms__timed *x = (const ms__timed *)a, *y = (const ms__timed *)b;
+    return ms__f64_from(0xFFF0000000000000u); /* -infinity */
+}
+
+/* Allocates room for n messages. */
+static ms_result ms__sorted_room(ms__sorted *s, ms_arena *arena, size_t n, ms_error *err)
+{
+    bool fits = arena && n <= SIZE_MAX / 2 / sizeof *s->items;
+    s->items = fits ? (ms__timed *)ms_arena_alloc(arena, n * sizeof *s->items) : NULL;
+    return s->items ? MS_OK : ms__no_arena(err, arena, (uint64_t)n * sizeof *s->items);
+}
+
+/* Adds the next message of a store. *last: time of the last one before it that has one,
+ * which a message without a time takes. */
+static void ms__sorted_add(ms__sorted *s, const ms_query *q, double *last,
+                           const unsigned char *record, size_t which)
+{
+    ms__timed *item = &s->items[s->to++];
+    bool timed = ms_time(ms__msg(record), last);
+    item->time = timed || !q->untimed_first ? *last : ms__before_all();
+    item->record = record;
+    item->which = which;
+}
+
+static bool ms__timed_less(const ms__timed *x, const ms__timed *y)
+{
     if (x->time != y->time) return x->time < y->time;
+    if (x->which != y->which) return x->which < y->which;
     return ms_seq(ms__msg(x->record)) < ms_seq(ms__msg(y->record));
+}
+
+/* Sorts the messages: Shell's sort, each gap 5/11 of the one before. It needs no memory, and
+ * times that rise, in one store or in several, cost it a fourth of what ms__sort takes. */
+static void ms__sorted_sort(ms__sorted *s)
+{
+    for (size_t gap = s->to; gap > 1;) {
+        gap = gap < 5 ? 1 : gap / 11 * 5 + gap % 11 * 5 / 11;
+        for (size_t i = gap; i < s->to; i++) {
+            ms__timed hold = s->items[i];
+            size_t at = i;
+            for (; at >= gap && ms__timed_less(&hold, &s->items[at - gap]); at -= gap)
+                s->items[at] = s->items[at - gap];
+            s->items[at] = hold;
+        }
+    }
+}
+
+/* Sorts the messages and finds the window of the query. */
+static void ms__sorted_window(ms__sorted *s, const ms_query *q)
+{
+    ms__sorted_sort(s);
+    if (q->limit == 0 || q->limit >= s->to) return;
+    if (q->oldest) s->to = q->limit;
+    else s->from = s->to - q->limit;
+}
+
+/* The next message, NULL at the end. */
+static const ms__timed *ms__sorted_next(ms__sorted *s, const ms_query *q)
+{
+    if (s->from == s->to) return NULL;
+    return &s->items[q->reverse ? --s->to : s->from++];
 }
 
 static ms_result ms__merge_sort(ms_store *store, const ms__feed *feed, ms_cursor *it,
                                 ms_error *err)
 {
     ms__merge *merge = &it->of.merge;
-    const ms_query *q = &it->query;
-    double before_all = ms__f64_from(0xFFF0000000000000u),
-           last = before_all; /* -infinity */
-    size_t most = 0, n = 0, largest = SIZE_MAX / 2 / sizeof(ms__timed);
+    double last = ms__before_all();
     const unsigned char *r;
+    size_t most = 0;
     for (uint32_t i = 0; i < merge->n_heads; i++)
-        most += ms__min(feed->count(store, it, &ms__heads(it)[i]), largest - most);
-    ms__timed *items =
-        q->arena ? (ms__timed *)ms_arena_alloc(q->arena, most * sizeof *items) : NULL;
-    if (!items)
-        return ms__fail(err, MS_E_ARENA,
-                        "order by time needs an arena with room for %u "
-                        "bytes",
-                        (uint64_t)(most * sizeof *items));
+        most += ms__min(feed->count(store, it, &ms__heads(it)[i]), SIZE_MAX - most);
+    MS__TRY(ms__sorted_room(&merge->sorted, it->query.arena, most, err));
     ms__heads_turn(store, feed, it, false);
-    while (n < most && (r = ms__merge_step(store, feed, it, &it->damaged)) != NULL) {
-        double t = last;
-        if (!ms_time(ms__msg(r), &t) && q->untimed_first)
-            t = before_all;
-        else
-            last = t;
-        items[n].time = t;
-        items[n].record = r;
-        n++;
-    }
-    ms__sort(items, n, sizeof *items, ms__timed_less);
-    merge->sorted = (const unsigned char **)(void *)items;
-    for (size_t i = 0; i < n; i++) { /* records alone, in the same memory */
-        const unsigned char *record = items[i].record;
-        memcpy((char *)items + i * sizeof record, &record, sizeof record);
-    }
-    merge->n_sorted = n;
-    size_t keep = q->limit && q->limit < n ? q->limit : n;
-    size_t from = q->oldest ? 0 : n - keep;
-    merge->sorted_at = q->reverse ? from + keep : from;
-    merge->left = keep;
+    while (merge->sorted.to < most &&
+           (r = ms__merge_step(store, feed, it, &it->damaged)) != NULL)
+        ms__sorted_add(&merge->sorted, &it->query, &last, r, 0);
+    ms__sorted_window(&merge->sorted, &it->query);
     return MS_OK;
-}
-
-static const ms_msg *ms__next_sorted(ms_cursor *it)
-{
-    ms__merge *merge = &it->of.merge;
-    const unsigned char *record;
-    if (merge->left == 0) return NULL;
-    merge->left--;
-    size_t at = it->query.reverse ? --merge->sorted_at : merge->sorted_at++;
-    memcpy(&record, (const char *)merge->sorted + at * sizeof record, sizeof record);
-    return ms__msg(record);
 }
 
 /* Puts the heads where reading begins. The newest n oldest first: walks back n matches,
@@ -9944,7 +9972,10 @@ static ms_result ms__merge_open(ms_store *store, const ms__feed *feed, ms_cursor
 static const ms_msg *ms__merge_next(ms_store *store, const ms__feed *feed, ms_cursor *it)
 {
     ms__merge *merge = &it->of.merge;
-    if (merge->sorted) return ms__next_sorted(it);
+    if (merge->sorted.items) {
+        const ms__timed *item = ms__sorted_next(&merge->sorted, &it->query);
+        return item ? ms__msg(item->record) : NULL;
+    }
     if (merge->left == 0) return NULL;
     const unsigned char *r = ms__merge_step(store, feed, it, &it->damaged);
     if (!r) return NULL;
@@ -18864,11 +18895,6 @@ static void ms__lane_query(const ms__union *u, const ms_query *q, ms__union_run 
     run->query.by_time = run->query.by_seq = false;
     run->query.limit = 0;
     run->query.reverse = run->backward;
-}
-
-static double ms__before_all(void)
-{
-    return ms__f64_from(0xFFF0000000000000u); /* -infinity */
 }
 
 static bool ms__sound(ms_result code) { return code == MS_OK || code == MS_E_DAMAGED; }
