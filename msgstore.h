@@ -19744,40 +19744,26 @@ MS_API void ms_memory_init(ms_memory *memory, ms_store *store, ms_str location,
     memory->agent_key = agent_key;
 }
 
+/* Refuses a member of a memory. */
+static ms_result ms__memory_bad(ms_error *err, const char *field, const char *why)
+{
+    return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "a memory needs a store, a "
+                                      "location and an agent key: %s", why), field);
+}
+
 MS_API ms_result ms_memory_check(const ms_memory *memory, ms_error *err)
 {
-    if (!memory || !memory->store)
-        return ms__fail(err, MS_E_ARGUMENT,
-                        "a memory needs a store, a location and an agent "
-                        "key: there is no store");
+    if (!memory || !memory->store) return ms__memory_bad(err, "", "there is no store");
     MS__TRY(ms__open_check(memory->store, err));
     if (ms__is_empty(memory->location))
-        return ms__at_field(err,
-                            ms__fail(err, MS_E_ARGUMENT,
-                                     "a memory needs a store, a "
-                                     "location and an agent key: the location is empty"),
-                            "location");
+        return ms__memory_bad(err, "location", "the location is empty");
     if (ms__is_empty(memory->agent_key))
-        return ms__at_field(err,
-                            ms__fail(err, MS_E_ARGUMENT,
-                                     "a memory needs a store, a "
-                                     "location and an agent key: the agent key is "
-                                     "empty"),
-                            "agent_key");
+        return ms__memory_bad(err, "agent_key", "the agent key is empty");
     if (memory->n_subordinates > 0 && !memory->subordinates)
-        return ms__at_field(err,
-                            ms__fail(err, MS_E_ARGUMENT,
-                                     "n_subordinates is %u without "
-                                     "subordinates",
-                                     (uint64_t)memory->n_subordinates),
-                            "subordinates");
+        return ms__memory_bad(err, "subordinates", "there are no subordinates");
     if (memory->runtime_mode != MS_RUNTIME_MERGE) return MS_OK;
     if (memory->runtime == memory->store)
-        return ms__at_field(err,
-                            ms__fail(err, MS_E_ARGUMENT,
-                                     "the runtime store is the store "
-                                     "itself"),
-                            "runtime");
+        return ms__memory_bad(err, "runtime", "the runtime store is the store itself");
     return ms__open_check(memory->runtime, err);
 }
 
@@ -19786,12 +19772,9 @@ MS_API ms_result ms_memory_check(const ms_memory *memory, ms_error *err)
 /* Which phase a manager is shown; false: none. */
 static bool ms__scope_phase(const ms_scope *scope, int64_t *phase)
 {
-    if (scope->has_previous_phase)
-        *phase = scope->previous_phase;
-    else if (scope->has_phase && scope->phase > 0)
-        *phase = scope->phase - 1;
-    else
-        return false;
+    bool previous = scope->has_previous_phase;
+    if (!previous && !(scope->has_phase && scope->phase > 0)) return false;
+    *phase = previous ? scope->previous_phase : scope->phase - 1;
     return true;
 }
 
@@ -19803,58 +19786,54 @@ static bool ms__in_phase(const ms_scope *scope, const ms_msg *msg)
            ms_json_i64(phase.text, &found) == MS_OK && found == wanted;
 }
 
-#define MS__SCOPE_TURNS 8
+static size_t ms__scope_turns(const ms_scope *scope)
+{
+    return scope->turns ? scope->turns : 8;
+}
+
 #define MS__WORKER_TYPES                                                                 \
     (MS_BIT(MS_T_TASK) | MS_BIT(MS_T_ACTION) | MS_BIT(MS_T_OBSERVATION) |                \
      MS_BIT(MS_T_ERROR))
 
-static bool ms__is_own_task(const ms_msg *msg, ms_str agent_key)
+static bool ms__is_own(const ms_msg *msg, ms_str agent_key)
 {
-    if (ms_type_of(msg) != MS_T_TASK) return false;
     return ms__is_empty(agent_key) || ms_str_equal(ms_agent_key(msg), agent_key);
 }
 
-/* Is msg, at index i, in the scope? task: index of the last task, or n: there is none. */
+/* Is msg, at index i, in the scope? task: index of the last task. */
 static bool ms__scope_keeps(const ms_scope *scope, ms_str agent_key, const ms_msg *msg,
-                            size_t i, size_t task, size_t n)
+                            size_t i, size_t task)
 {
     ms_type_set bit = MS_BIT(ms_type_of(msg));
-    bool own = ms__is_empty(agent_key) || ms_str_equal(ms_agent_key(msg), agent_key);
     switch (scope->kind) {
     case MS_SCOPE_ORCHESTRATOR:
         return (bit & MS_TYPES_CONVERSATION) != 0;
     case MS_SCOPE_MANAGER:
         return ms_type_of(msg) == MS_T_SYNTHESIS && ms__in_phase(scope, msg);
     case MS_SCOPE_WORKER:
-        return task < i && ((own && (bit & MS__WORKER_TYPES)) ||
-                            ms_type_of(msg) == MS_T_GLOBAL_OBSERVATION);
+        return task < i && (ms_type_of(msg) == MS_T_GLOBAL_OBSERVATION ||
+                            ((bit & MS__WORKER_TYPES) && ms__is_own(msg, agent_key)));
     case MS_SCOPE_SINCE_TASK:
-        return task == n || task <= i || (bit & MS_TYPES_CONVERSATION) != 0;
-    case MS_SCOPE_ALL:
-        break;
+        return task <= i || (bit & MS_TYPES_CONVERSATION) != 0;
+    default:
+        return true;
     }
-    return true;
 }
 
 MS_API size_t ms_scope_filter(const ms_scope *scope, ms_str agent_key,
                               const ms_msg *const *history, size_t n, const ms_msg **out)
 {
-    size_t kept = 0, task = n, skip = 0;
-    size_t turns = scope->turns ? scope->turns : MS__SCOPE_TURNS;
+    size_t kept = 0, turns = ms__scope_turns(scope);
+    size_t task = scope->kind == MS_SCOPE_WORKER ? n : 0; /* when there is none */
     for (size_t i = 0; i < n; i++)
-        if (ms__is_own_task(history[i], agent_key)) task = i;
+        if (ms_type_of(history[i]) == MS_T_TASK && ms__is_own(history[i], agent_key))
+            task = i;
     for (size_t i = 0; i < n; i++)
-        if (ms__scope_keeps(scope, agent_key, history[i], i, task, n)) kept++;
-    if (scope->kind == MS_SCOPE_ORCHESTRATOR && kept > turns) skip = kept - turns;
-    kept = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (!ms__scope_keeps(scope, agent_key, history[i], i, task, n)) continue;
-        if (skip > 0)
-            skip--;
-        else
+        if (ms__scope_keeps(scope, agent_key, history[i], i, task))
             out[kept++] = history[i];
-    }
-    return kept;
+    if (scope->kind != MS_SCOPE_ORCHESTRATOR || kept <= turns) return kept;
+    memmove(out, out + (kept - turns), turns * sizeof *out);
+    return turns;
 }
 
 /* ---- Steps. task[0] and task[1] of the cursor are the sequence numbers of the agent's
@@ -19951,7 +19930,7 @@ static bool ms__block_query(const ms__history *h, unsigned which, ms__block_kind
     }
     switch (scope->kind) {
     case MS_SCOPE_ORCHESTRATOR:
-        q->limit = scope->turns ? scope->turns : MS__SCOPE_TURNS;
+        q->limit = ms__scope_turns(scope);
         return block == MS__BLOCK_CONVERSATION;
     case MS_SCOPE_MANAGER:
         q->types = MS_BIT(MS_T_SYNTHESIS);
@@ -19984,7 +19963,7 @@ static bool ms__timeline_query(const ms__history *h, unsigned which, ms_query *q
     switch (scope->kind) {
     case MS_SCOPE_ORCHESTRATOR:
         q->views = MS_VIEW_CONVERSATION;
-        q->limit = scope->turns ? scope->turns : MS__SCOPE_TURNS;
+        q->limit = ms__scope_turns(scope);
         return !memory->no_conversation;
     case MS_SCOPE_MANAGER:
         q->views = MS_VIEW_GLOBAL;
@@ -20378,9 +20357,9 @@ MS_API ms_result ms_memory_add(const ms_memory *memory, const ms_envelope *m,
     ms_envelope own = *m;
     if (!own.agent_key.ptr) own.agent_key = memory->agent_key;
     if (memory->runtime_mode == MS_RUNTIME_IGNORE) return ms_envelope_check(&own, err);
-    ms_store *to =
-        memory->runtime_mode == MS_RUNTIME_STORE ? memory->store : memory->runtime;
-    return ms_append(to, memory->location, &own, seq, err);
+    bool through = memory->runtime_mode == MS_RUNTIME_STORE;
+    return ms_append(through ? memory->store : memory->runtime, memory->location, &own, seq,
+                     err);
 }
 
 MS_API ms_result ms_shared_memory_init(ms_memory *memory, ms_store *store,
@@ -20421,11 +20400,8 @@ MS_API ms_result ms_memory_turn(const ms_memory *memory, ms_role role, ms_value 
     if (seq) *seq = 0;
     MS__TRY(ms_memory_check(memory, err));
     if (role != MS_ROLE_USER && role != MS_ROLE_ASSISTANT)
-        return ms__at_field(err,
-                            ms__fail(err, MS_E_ARGUMENT,
-                                     "a turn is the user's or the "
-                                     "assistant's"),
-                            "role");
+        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "a turn is the user's or the "
+                                          "assistant's"), "role");
     ms_envelope m = role == MS_ROLE_USER ? ms_user_message(content)
                                          : ms_assistant_message(content);
     return ms_append(memory->store, memory->location, &m, seq, err);
