@@ -1343,6 +1343,34 @@ static void many_subordinates_need_an_arena(void **state)
 }
 
 
+static void histories_that_need_an_arena_are_refused_without_one(void **state)
+{
+    static const struct { bool by_time, timeline, repeats; size_t limit; ms_result want; }
+    cases[] = {
+        {true, false, true, 0, MS_E_ARENA},   {true, true, false, 0, MS_E_ARENA},
+        {false, false, false, 1, MS_E_ARENA}, {false, false, false, 0, MS_OK},
+        {false, true, false, 1, MS_OK},       {false, false, true, 1, MS_OK},
+    };
+    tape *t = script_open((const store_kind *)*state);
+    ms_str team[2];
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ms_memory memory = memory_of(t->s.store, 1, MANAGER);
+        ms_cursor it;
+        memory.n_subordinates = team_of("12", team);
+        memory.subordinates = team;
+        memory.team_by_agent = true;
+        memory.by_time = cases[i].by_time;
+        memory.timeline = cases[i].timeline;
+        memory.keep_duplicates = cases[i].repeats;
+        memory.team_limit = cases[i].limit;
+        assert_int_equal(ms_get_history(&memory, &it, NULL), cases[i].want);
+        assert_int_equal(ms_next(&it) != NULL, cases[i].want == MS_OK);
+        ms_cursor_close(&it, NULL);
+    }
+    tape_close(t);
+}
+
+
 /* ---- agent keys ---- */
 
 static void agent_keys_are_normalized(void **state)
@@ -1464,6 +1492,7 @@ int main(void)
         ON_ALL_STORES(a_memory_without_store_location_or_agent_is_refused),
         ON_ALL_STORES(merging_needs_a_runtime_store),
         ON_ALL_STORES(many_subordinates_need_an_arena),
+        ON_ALL_STORES(histories_that_need_an_arena_are_refused_without_one),
         cmocka_unit_test(agent_keys_are_normalized),
         cmocka_unit_test(a_sqlite_file_keeps_its_messages),
         cmocka_unit_test(a_damaged_row_is_skipped_and_told),

@@ -1,5 +1,6 @@
-/* Several stores as one: whatever is asked of a union is compared with a naive merge of
- * arrays, or with one arena store that holds the same messages in the same order.
+/* Several stores as one: whatever is asked of a union is compared with arrays in a row,
+ * sorted where order is by time, or with one arena store that holds the same messages in
+ * the same order.
  */
 
 #define _POSIX_C_SOURCE 200809L
@@ -109,13 +110,11 @@ static size_t which_of(const twin_msg *m)
 }
 
 
-/* ---- the naive merge ---- */
+/* ---- the naive union ---- */
 
 typedef struct entry {
     const twin_msg *m;
     double key;
-    bool in;                  /* in the window */
-    bool given;
 } entry;
 
 /* A message without time takes that of the one before it in its store. */
@@ -130,43 +129,9 @@ static void entry_keys(entry *e, size_t n, bool untimed_first)
         if (!e[i].m->has_time) e[i].key = -HUGE_VAL;
 }
 
-/* Of the next message of each store, the one that comes first in that direction; n: there
- * is none. */
-static size_t entry_next(const entry *e, size_t n, ms_union_order order, bool backward)
+/* Sorts by key; equal ones stay in their order. */
+static void entry_sort(entry *e, size_t n)
 {
-    size_t best = n;
-    for (size_t k = 0; k < n; k++) {
-        size_t i = backward ? n - 1 - k : k;
-        bool head = e[i].in && !e[i].given;
-        for (size_t j = 0; j < n && head; j++)   /* another of its store comes before */
-            head = !(e[j].in && !e[j].given && which_of(e[j].m) == which_of(e[i].m) &&
-                     (backward ? j > i : j < i));
-        if (!head) continue;
-        bool better = best == n;
-        if (!better && order == MS_UNION_BY_TIME)
-            better = backward ? e[i].key > e[best].key : e[i].key < e[best].key;
-        if (better) best = i;
-    }
-    return best;
-}
-
-/* Gives at most `most` of the entries, in order; the others leave the window. */
-static size_t entry_merge(entry *e, size_t n, ms_union_order order, bool backward,
-                          size_t most, const twin_msg **out)
-{
-    size_t count = 0, i;
-    for (size_t k = 0; k < n; k++) e[k].given = false;
-    while (count < most && (i = entry_next(e, n, order, backward)) < n) {
-        e[i].given = true;
-        out[count++] = e[i].m;
-    }
-    for (size_t k = 0; k < n; k++) e[k].in = e[k].in && e[k].given;
-    return count;
-}
-
-static size_t entry_sort(entry *e, size_t n, const ms_query *q, const twin_msg **out)
-{
-    size_t from = 0, keep = n;
     for (size_t i = 1; i < n; i++) {
         for (size_t k = i; k > 0 && e[k - 1].key > e[k].key; k--) {
             entry hold = e[k];
@@ -174,11 +139,6 @@ static size_t entry_sort(entry *e, size_t n, const ms_query *q, const twin_msg *
             e[k - 1] = hold;
         }
     }
-    if (q->limit != 0 && q->limit < n) keep = q->limit;
-    if (!q->oldest) from = n - keep;
-    for (size_t i = 0; i < keep; i++)
-        out[i] = e[q->reverse ? from + keep - 1 - i : from + i].m;
-    return keep;
 }
 
 /* The answer of a union to a query; out has room for all. */
@@ -186,20 +146,19 @@ static size_t oracle(const twin *all, ms_union_order order, const ms_query *q,
                      const twin_msg **out)
 {
     entry *e = (entry *)twin_memory(NULL, (all->count + 1) * sizeof *e);
-    size_t n = 0, count;
-    if (q->by_seq) order = MS_UNION_BY_STORE;
+    size_t n = 0, from = 0, keep;
     for (size_t i = 0; i < all->count; i++)
         if (twin_match(q, all->items[i])) e[n++].m = all->items[i];
-    for (size_t i = 0; i < n; i++) e[i].in = true;
-    entry_keys(e, n, q->by_time && q->untimed_first);
-    if (q->by_time) {
-        count = entry_sort(e, n, q, out);
-    } else {
-        if (q->limit != 0) entry_merge(e, n, order, !q->oldest, q->limit, out);
-        count = entry_merge(e, n, order, q->reverse, n, out);
+    if (q->by_time || (order == MS_UNION_BY_TIME && !q->by_seq)) {
+        entry_keys(e, n, q->untimed_first);
+        entry_sort(e, n);
     }
+    keep = q->limit != 0 && q->limit < n ? q->limit : n;
+    if (!q->oldest) from = n - keep;
+    for (size_t i = 0; i < keep; i++)
+        out[i] = e[q->reverse ? from + keep - 1 - i : from + i].m;
     free(e);
-    return count;
+    return keep;
 }
 
 /* Reads a cursor to its end; every message is one that stands by itself. */
@@ -253,7 +212,7 @@ static ms_query union_query(const family *f, uint64_t *rng, ms_str team[TEAM_MAX
     return q;
 }
 
-static void any_query_is_a_merge_of_arrays(void **state)
+static void any_query_equals_arrays_in_a_row(void **state)
 {
     uint64_t rng = test_seed();
     ms_str team[TEAM_MAX];
@@ -276,15 +235,15 @@ static void any_query_is_a_merge_of_arrays(void **state)
     ms_arena_deinit(&arena);
 }
 
-/* Where times rise in each store, backwards is the reverse, and a limit cuts it. */
-static void backwards_is_the_reverse_while_times_rise(void **state)
+/* Backwards is the reverse, and a limit cuts it, whatever the times. */
+static void backwards_is_the_reverse(void **state)
 {
     uint64_t rng = test_seed() + 1;
     family f;
     (void)state;
     for (size_t round = test_times(10); round > 0; round--) {
         uint64_t seqs[100];
-        family_open(&f, &rng, 100, TIMES_RISE);
+        family_open(&f, &rng, 100, (unsigned)test_below(&rng, 4));
         ms_query q = query_of(no_str(), MS_VIEW_TIMELINE);
         for (unsigned way = 0; way < 8; way++) {
             ms_cursor it;
@@ -588,14 +547,17 @@ static void a_history_is_that_of_one_store(void **state)
     for (size_t round = test_times(50); round > 0; round--) {
         ms_union_order order =
             test_one_in(&rng, 3) ? MS_UNION_BY_STORE : MS_UNION_BY_TIME;
-        unsigned times = order == MS_UNION_BY_TIME ? TIMES_RISE | TIMES_ALL
-                                                   : (unsigned)test_below(&rng, 4);
+        unsigned times = (unsigned)test_below(&rng, 4);
+        if (order == MS_UNION_BY_TIME) times |= TIMES_ALL;
         family_open(&f, &rng, 20 + (size_t)test_below(&rng, 120), times);
         test_store s = one_store(&f, order, real);
         for (int i = 0; i < 60; i++) {
             ms_memory plain = random_memory(&rng, team, &arena), joined = plain;
             plain.store = s.store;
             joined.store = order == MS_UNION_BY_TIME ? f.by_time : f.by_store;
+            if (order == MS_UNION_BY_TIME && !(times & TIMES_RISE) &&
+                plain.scope.kind >= MS_SCOPE_WORKER) /* by number in the task's store */
+                plain.scope.kind = joined.scope.kind = MS_SCOPE_ALL;
             must_remember(&plain, &joined, real);
         }
         store_close(&s);
@@ -733,6 +695,49 @@ static void the_last_task_divides_every_store(void **state)
     store_close(&s[1]);
 }
 
+/* The task has no time: in its own store numbers decide, in the other the time of the task
+ * before it. */
+static void a_task_without_time_divides_every_store(void **state)
+{
+    store_options options;
+    test_store s[2];
+    ms_store *stores[2], *u;
+    ms_memory memory;
+    ms_cursor it;
+    (void)state;
+    memset(&options, 0, sizeof options);
+    options.keep_unset_times = true;
+    for (size_t i = 0; i < 2; i++) s[i] = store_open(store_kind_at(i * 3), &options);
+    for (size_t i = 0; i < 2; i++) stores[i] = s[i].store;
+    u = union_of(stores, 2, MS_UNION_BY_TIME, NULL);
+    append_at(stores[0], MS_T_GLOBAL_OBSERVATION, NULL, 1);
+    append_at(stores[1], MS_T_TASK, "w", 2);
+    append_at(stores[1], MS_T_ACTION, "w", 9);
+    append_at(stores[0], MS_T_GLOBAL_OBSERVATION, NULL, 3);
+    ms_envelope m = ms_task(ms_text("untimed"));
+    m.agent_key = MS_STR("w");
+    assert_int_equal(must_append(stores[1], MS_STR("job"), &m), 3);
+    append_at(stores[1], MS_T_OBSERVATION, "w", 4);
+    ms_memory_init(&memory, u, MS_STR("job"), MS_STR("w"));
+    for (int way = 0; way < 4; way++) {
+        const uint64_t want[2][3] = {{NUMBER(1, 4), NUMBER(1, 3), NUMBER(0, 2)},
+                                     {NUMBER(0, 2), NUMBER(1, 4), NUMBER(1, 3)}};
+        memory.timeline = way & 1;
+        memory.agent_limit = memory.limit = 3;
+        memory.scope.kind = way & 2 ? MS_SCOPE_WORKER : MS_SCOPE_SINCE_TASK;
+        assert_int_equal(ms_get_history(&memory, &it, NULL), MS_OK);
+        for (size_t i = 0; i < 3; i++) {
+            if (way & 2 && want[way & 1][i] == NUMBER(1, 3)) continue;
+            assert_int_equal(ms_seq(ms_next(&it)), want[way & 1][i]);
+        }
+        assert_null(ms_next(&it));
+        assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    }
+    ms_close(u);
+    store_close(&s[0]);
+    store_close(&s[1]);
+}
+
 static void a_query_stays_as_of_its_opening(void **state)
 {
     const ms_union_order orders[] = {MS_UNION_BY_STORE, MS_UNION_BY_TIME};
@@ -853,12 +858,12 @@ static void a_copy_of_a_union_fits_in_no_other(void **state)
     append_at(stores[1], MS_T_TASK, "w", 1);
     assert_int_equal(ms_copy(copy.store, u, NULL, NULL, NULL, NULL), MS_OK);
     v = union_of(&copy.store, 1, MS_UNION_BY_STORE, NULL);
-    assert_int_equal(ms_query_open(v, &q, &it, NULL), MS_OK);
-    assert_null(ms_next(&it));
-    assert_int_equal(ms_cursor_close(&it, &err), MS_E_RANGE);
-    q.limit = 1;
-    assert_int_equal(ms_query_open(v, &q, &it, &err), MS_E_RANGE);
-    assert_null(ms_next(&it));
+    for (unsigned way = 0; way < 2; way++) {
+        q.limit = way;
+        assert_int_equal(ms_query_open(v, &q, &it, &err), MS_E_RANGE);
+        assert_string_equal(err.path, "stores[0]");
+        assert_null(ms_next(&it));
+    }
     assert_int_equal(ms_store_stat(v, &stat, &err), MS_E_RANGE);
     assert_string_equal(err.path, "stores[0]");
     assert_int_equal(ms_refresh(v, &seq, &err), MS_E_RANGE);
@@ -994,7 +999,7 @@ static void a_union_of_nothing_is_empty(void **state)
 
 static void a_sort_needs_an_arena_with_room(void **state)
 {
-    char room[256];
+    char room[512];
     test_store s[2];
     ms_store *stores[2], *u;
     ms_arena arena;
@@ -1005,12 +1010,12 @@ static void a_sort_needs_an_arena_with_room(void **state)
     for (int i = 0; i < 20; i++) append_at(stores[i % 2], MS_T_TASK, "w", i);
     q.by_time = true;
     assert_int_equal(ms_query_open(u, &q, &it, NULL), MS_E_ARENA);
-    ms_arena_init_fixed(&arena, room, sizeof room);
     q.arena = &arena;
+    q.limit = 2;
+    ms_arena_init_fixed(&arena, room, sizeof room / 2);
     assert_int_equal(ms_query_open(u, &q, &it, NULL), MS_E_ARENA);
     assert_null(ms_next(&it));
-    ms_arena_reset(&arena);
-    q.limit = 2; /* copies of others are written over */
+    ms_arena_init_fixed(&arena, room, sizeof room); /* 24 bytes for each of 20 */
     assert_int_equal(ms_query_open(u, &q, &it, NULL), MS_OK);
     assert_int_equal(ms_seq(ms_next(&it)), NUMBER(0, 10));
     assert_int_equal(ms_seq(ms_next(&it)), NUMBER(1, 10));
@@ -1033,6 +1038,8 @@ typedef struct lame_store {
     ms_cursor it[64];
     size_t open;              /* cursors */
     ms_store *spoiled;        /* is changed when the first cursor is closed */
+    bool fleeting;            /* each message is written over by the next one */
+    char message[1024];
 } lame_store;
 
 static ms_result lame_query(ms_store *store, ms_cursor *it, ms_error *err)
@@ -1049,7 +1056,13 @@ static ms_result lame_query(ms_store *store, ms_cursor *it, ms_error *err)
 static const ms_msg *lame_next(ms_store *store, ms_cursor *it)
 {
     lame_store *l = (lame_store *)store;
-    if (it->returned < l->stop_after) return ms_next(&l->it[it->words[0]]);
+    if (it->returned < l->stop_after) {
+        const ms_msg *msg = ms_next(&l->it[it->words[0]]);
+        if (msg == NULL || !l->fleeting) return msg;
+        assert_true(ms_size(msg) <= sizeof l->message);
+        memcpy(l->message, msg, ms_size(msg));
+        return (const ms_msg *)(const void *)l->message;
+    }
     if (l->with == MS_E_DAMAGED) it->damaged = 3;
     else it->result = l->with;
     return NULL;
@@ -1132,6 +1145,45 @@ static void trouble_in_one_store_comes_out(void **state)
         ms_result end = ms_cursor_close(&it, NULL);
         assert_int_equal(code != MS_OK ? code : end, l->lame.with);
         if (l->lame.with == MS_E_DAMAGED) assert_int_equal(damaged, 3);
+        lame_close(l);
+        free(l);
+    }
+    ms_arena_deinit(&arena);
+}
+
+/* A store of one's own may write over a message when its cursor moves. */
+static void a_sort_keeps_what_a_store_writes_over(void **state)
+{
+    ms_arena arena;
+    (void)state;
+    ms_arena_init(&arena, NULL);
+    for (unsigned way = 0; way < 8; way++) {
+        lame_union *l = (lame_union *)calloc(1, sizeof *l);
+        ms_query q = query_of(no_str(), 0);
+        ms_cursor it;
+        size_t n = 0;
+        if (l == NULL) abort();
+        lame_open(l, way & 1 ? MS_UNION_BY_TIME : MS_UNION_BY_STORE);
+        l->lame.fleeting = true;
+        q.by_time = !(way & 1);
+        q.reverse = way & 2;
+        q.limit = way & 4 ? 7 : 0;
+        q.arena = &arena;
+        assert_int_equal(ms_query_open(l->u, &q, &it, NULL), MS_OK);
+        for (const ms_msg *m; (m = ms_next(&it)) != NULL; n++) {
+            size_t first = q.limit != 0 ? 20 - q.limit : 0;
+            size_t at = q.reverse ? 19 - n : first + n;
+            assert_int_equal(ms_seq(m), NUMBER(at % 2, at / 2 + 1));
+        }
+        assert_int_equal(n, way & 4 ? 7 : 20);
+        assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+        char room[640]; /* for the list, not for the copies */
+        ms_arena small;
+        ms_arena_init_fixed(&small, room, sizeof room);
+        q.arena = &small;
+        q.by_time = true;
+        assert_int_equal(ms_query_open(l->u, &q, &it, NULL), MS_E_ARENA);
+        assert_null(ms_next(&it));
         lame_close(l);
         free(l);
     }
@@ -1974,8 +2026,8 @@ static void no_memory_leaves_nothing_behind(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_query_is_a_merge_of_arrays),
-        cmocka_unit_test(backwards_is_the_reverse_while_times_rise),
+        cmocka_unit_test(any_query_equals_arrays_in_a_row),
+        cmocka_unit_test(backwards_is_the_reverse),
         cmocka_unit_test(every_message_is_found_by_number_and_position),
         cmocka_unit_test(totals_are_sums),
         cmocka_unit_test(a_listing_adds_up_the_stores),
@@ -1984,6 +2036,7 @@ int main(void)
         cmocka_unit_test(a_union_may_be_what_runs_now),
         cmocka_unit_test(a_history_stays_as_of_its_opening),
         cmocka_unit_test(the_last_task_divides_every_store),
+        cmocka_unit_test(a_task_without_time_divides_every_store),
         cmocka_unit_test(a_query_stays_as_of_its_opening),
         cmocka_unit_test(a_copy_keeps_the_numbers),
         cmocka_unit_test(a_union_is_rewritten_into_one_log),
@@ -1993,6 +2046,7 @@ int main(void)
         cmocka_unit_test(a_union_of_nothing_is_empty),
         cmocka_unit_test(a_sort_needs_an_arena_with_room),
         cmocka_unit_test(trouble_in_one_store_comes_out),
+        cmocka_unit_test(a_sort_keeps_what_a_store_writes_over),
         cmocka_unit_test(a_store_that_is_closed_meanwhile_is_named),
         cmocka_unit_test(a_window_is_of_one_moment),
         cmocka_unit_test(a_store_with_only_a_query_will_do),
