@@ -990,7 +990,8 @@ typedef struct ms_append_opts {
     ms_str location;          /* of all messages; absent: each message's own */
     bool expect;              /* compare and append: MS_E_CONFLICT unless the last visible
                                  message of `location` has the sequence expect_seq (0: it
-                                 has none) */
+                                 has none). Not compared when keys show that all messages
+                                 are there already: a retry succeeds */
     uint64_t expect_seq;
     bool keep_seq;            /* use the sequence of each envelope, larger than those of all
                                  messages that are there, and its flags; for copies */
@@ -1664,8 +1665,9 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
  * compaction, retention, repair (source opened for salvage), export of an arena store.
  * Written under another name beside it, verified, synced, then renamed, so that
  * at every moment the path has the old file or the whole new one. An existing file is
- * replaced only with `replace`; readers of the old one finish on it, a store that has it
- * open goes on with the old one and has to be opened anew. Before it is replaced the old one
+ * replaced only with `replace`; readers of the old one finish on it. A source that is
+ * replaced refuses appends from the beginning of its copy on (MS_E_CONFLICT: close it, open
+ * the file anew), and takes them again only when this fails. Before it is replaced the old one
  * is synced, since a power cut can bring it back as long as the new name is not durable.
  * Sequence numbers, times, keys and positions stay. MS_E_POISONED: that sync failed, and
  * the old file stays; or the new one is in place, but a power cut can bring the old one
@@ -10531,7 +10533,7 @@ static ms_result ms__mem_append_run(ms__mem *m, ms__append_run *run, ms__plan *p
 {
     ms__change_run c;
     ms__mark mark = ms__live_mark(&m->live);
-    ms_result code = ms__expect_check(m, run->opts, err);
+    ms_result code = MS_OK;
     ms__change_run_begin(&c);
     ms__run_begin(run, &m->clock, !m->keep_unset_times, m->live.last_seq,
                   m->live.gap_seq);
@@ -10545,6 +10547,8 @@ static ms_result ms__mem_append_run(ms__mem *m, ms__append_run *run, ms__plan *p
                    ? ms__mem_prepare(m, run, e, p, err)
                    : ms__mem_prepare_change(m, run, e, p, &c, err);
     }
+    if (code == MS_OK && run->offset > (uint64_t)m->end * 8)
+        code = ms__expect_check(m, run->opts, err);
     if (code == MS_OK) {
         ms__mem_commit(m, run, plans, n, &c);
         return MS_OK;
@@ -10552,7 +10556,7 @@ static ms_result ms__mem_append_run(ms__mem *m, ms__append_run *run, ms__plan *p
     if (MS__CHANGES) ms__change_undo(&m->live, &c.enter);
     ms__plans_undo(&m->live, plans, done, &mark);
     m->live.floor = (uint64_t)m->end * 8;
-    return n > 1 && done > 0
+    return n > 1 && done > 0 && code != MS_E_CONFLICT
                ? ms__fail_in(err, code, "messages[%u]", (uint64_t)(done - 1))
                : code;
 }
@@ -13030,6 +13034,7 @@ typedef struct ms__log_writer {
     bool begun;          /* the place where records go was prepared */
     bool wrote;          /* this handle, since it was opened */
     bool inside;         /* shared: this handle has the lock of the file */
+    bool moving;         /* a compaction copies this log to take its place */
     uint64_t stop;       /* unbegun: how far dead bytes may reach */
     uint64_t allocated;  /* the file is known to have room up to here */
     unsigned char *window; /* MAP */
@@ -14750,6 +14755,16 @@ static ms_result ms__log_poison_check(const ms__log *log, ms_error *err)
                     log->file.path, log->durable.end);
 }
 
+/* May records still be added here? A compaction in place would lose what comes after its
+ * copy has begun. */
+static ms_result ms__log_stays(const ms__log *log, ms_error *err)
+{
+    if (!log->append.moving) return MS_OK;
+    return ms__fail(err, MS_E_CONFLICT,
+                    "a compaction takes the place of '%s': close it and open it anew",
+                    log->file.path);
+}
+
 static ms_result ms__log_busy(const ms__log *log, ms_error *err)
 {
     unsigned char pid[8];
@@ -15937,7 +15952,6 @@ static MS__APART ms_result ms__log_append_run(ms__log *log, ms__append_run *run,
     ms__change_run c;
     size_t done = 0, n = run->n;
     uint64_t *seqs = run->opts->seqs;
-    MS__TRY(ms__log_expect(log, run->opts, err));
     if (!log->append.begun) MS__TRY(ms__log_begin(log, err));
     ms__change_run_begin(&c);
     ms__mark mark = ms__live_mark(&ms__tail_of(log)->live);
@@ -15958,6 +15972,7 @@ static MS__APART ms_result ms__log_append_run(ms__log *log, ms__append_run *run,
                    : ms__log_prepare_change(log, &p, e, plan, &c, err);
     }
     bool some = run->offset > p.start;
+    if (code == MS_OK && some) code = ms__log_expect(log, run->opts, err);
     if (code == MS_OK && some) code = ms__put_commit(log, &p, plans, n, &c, err);
     if (code == MS_OK)
         for (size_t i = 0; i < n && seqs; i++)
@@ -15969,7 +15984,7 @@ static MS__APART ms_result ms__log_append_run(ms__log *log, ms__append_run *run,
     ms__change_undo(&ms__tail_of(log)->live, &c.enter);
     if (c.control) ms__arena_rewind(&log->index.edits.nodes, &c.mark);
     ms__put_undo(log, &p, plans, done, &mark);
-    return code != MS_OK && n > 1 && done > 0
+    return code != MS_OK && code != MS_E_CONFLICT && n > 1 && done > 0
                ? ms__fail_in(err, code, "messages[%u]", (uint64_t)(done - 1))
                : code;
 }
@@ -17857,6 +17872,7 @@ static ms_result ms__log_append(ms_store *store, ms__append_run *run, ms_error *
     if (log->opts.sync != MS_SYNC_NONE) MS__TRY(ms__log_folder(log, err));
     ms__lock_take(&log->lock);
     ms_result code = ms__log_poison_check(log, err);
+    if (code == MS_OK) code = ms__log_stays(log, err);
     if (code == MS_OK && log->opts.shared) code = ms__log_enter_ahead(log, err);
     if (code == MS_OK && n > MS__PLANS_SMALL) {
         plans = n < SIZE_MAX / 2 / sizeof *plans
@@ -17926,6 +17942,7 @@ static ms_result ms__log_erase(ms_store *store, const ms_msg *record, unsigned s
     MS__TRY(ms__log_may_write(log, err));
     ms__lock_take(&log->lock);
     ms_result code = ms__log_poison_check(log, err);
+    if (code == MS_OK) code = ms__log_stays(log, err);
     if (code == MS_OK) code = ms__log_enter(log, err);
     uint64_t offset = ms__log_where(log, r);
     if (code == MS_OK && offset == 0)
@@ -17949,6 +17966,7 @@ static ms_result ms__log_leave_out(ms_store *store, ms_str location, uint64_t se
     uint32_t size = ms__gap_encode(location, seq, count, bytes);
     ms__lock_take(&log->lock);
     ms_result code = ms__log_poison_check(log, err);
+    if (code == MS_OK) code = ms__log_stays(log, err);
     if (code == MS_OK) code = ms__log_enter(log, err);
     if (code == MS_OK) code = ms__log_begin(log, err);
     uint64_t offset = log->end;
@@ -18515,9 +18533,20 @@ static MS__APART ms_result ms__hold_doubt(const ms__hold *h, ms_error *err)
     return MS_E_POISONED;
 }
 
+/* A source that is replaced refuses records from its copy on, unless that fails. */
+static void ms__hold_moves(const ms__hold *h, bool moving)
+{
+    if (!h->own) return;
+    ms__log *log = ms__log_of(h->own);
+    ms__lock_take(&log->lock);
+    log->append.moving = moving;
+    ms__lock_give(&log->lock);
+}
+
 /* done: the new log is in its place. */
 static void ms__hold_give(ms__hold *h, const char *path, bool done)
 {
+    if (!done) ms__hold_moves(h, false);
     if (h->locked && h->made && !done) (void)h->os->remove(h->os->ctx, path);
     if (h->locked) (void)h->os->close(h->os->ctx, h->file);
     h->locked = false;
@@ -18540,6 +18569,7 @@ static ms_result ms__rewrite_run(ms_store *source, const ms_log_desc *to,
     d.sync = MS_SYNC_NONE;
     d.shared = false;
     MS__TRY(ms_log_open(&store, &d, err));
+    ms__hold_moves(hold, true);
     ms_result copied = ms_copy(store, source, keep, NULL, report, err);
     ms_result code = copied == MS_E_DAMAGED ? MS_OK : copied;
     if (code == MS_OK) code = ms_sync(store, NULL, err);

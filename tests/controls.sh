@@ -285,6 +285,13 @@ controls()
     control closed_without_a_sync gcc test_power \
         a_close_that_cannot_write_again_syncs_what_it_appended 100 \
         ms__log_close 'else if (log->durable.checked < log->end)' 'else if (!log)'
+    control append_beside_a_compaction gcc test_log_traps \
+        an_append_is_refused_when_a_compaction_takes_the_place 100 \
+        ms__log_stays 'if (!log->append.moving) return MS_OK;' 'return MS_OK;'
+    control expect_before_key gcc test_log_traps \
+        a_retry_with_keys_succeeds_when_the_end_has_moved 100 \
+        ms__log_append_run 'if (code == MS_OK && some) code = ms__log_expect(log, run->opts, err);' \
+        'if (code == MS_OK) code = ms__log_expect(log, run->opts, err);'
     control slot_in_memory_believed gcc test_log_traps \
         what_is_synced_behind_a_cut_record_survives 100 \
         ms__log_sync_to 'bool first = log->durable.checked == 0 && !log->opts.shared;' \

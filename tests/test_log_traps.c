@@ -1298,6 +1298,79 @@ static void a_reader_that_opens_beside_a_sync_calls_nothing_lost(void **state)
     }
 }
 
+/* A caller that lost the answer tries again: the keys are known, so it gets the first numbers
+ * and no conflict. Another message still conflicts. */
+static void a_retry_with_keys_succeeds_when_the_end_has_moved(void **state)
+{
+    ms_log_desc desc = desc_of(MS_LOG_WRITE);
+    (void)state;
+    make_log(1);
+    for (int kind = 0; kind < 2; kind++) {
+        ms_store *store = NULL;
+        uint64_t seqs[2], again[2];
+        ms_append_opts opts;
+        ms_envelope m[2] = {ms_user_message(ms_text("a")), ms_user_message(ms_text("b"))};
+        if (kind == 0) store = must_open(&desc);
+        else assert_int_equal(ms_mem_open(&store, NULL, NULL), MS_OK);
+        memset(&opts, 0, sizeof opts);
+        opts.location = MS_STR("retries");
+        opts.expect = true;
+        opts.seqs = seqs;
+        m[0].key = MS_STR("k0");
+        m[1].key = MS_STR("k1");
+        assert_int_equal(ms_append_batch(store, m, 2, &opts, NULL), MS_OK);
+        opts.seqs = again;
+        assert_int_equal(ms_append_batch(store, m, 2, &opts, NULL), MS_OK);
+        assert_memory_equal(seqs, again, sizeof seqs);
+        m[1].key = MS_STR("k2");
+        assert_int_equal(ms_append_batch(store, m, 2, &opts, NULL), MS_E_CONFLICT);
+        m[1].key = m[0].key = MS_STR("k3");
+        opts.expect_seq = seqs[1];
+        assert_int_equal(ms_append_batch(store, m, 1, &opts, NULL), MS_OK);
+        ms_close(store);
+    }
+}
+
+static ms_store *compacted;
+static int appended_meanwhile;
+
+/* In the middle of the copy another caller appends to the source. */
+static int sync_and_append(void *ctx, ms_file file)
+{
+    ms_store *source = compacted;
+    compacted = NULL;
+    if (source != NULL) {
+        ms_result code = append(source, "meanwhile", NULL);
+        assert_true(code == MS_OK || code == MS_E_CONFLICT);
+        appended_meanwhile += code == MS_OK;
+    }
+    return ms_os_default()->sync(ctx, file);
+}
+
+/* What an append returned for is there after a compaction in place, or it was refused. */
+static void an_append_is_refused_when_a_compaction_takes_the_place(void **state)
+{
+    ms_os os = *ms_os_default();
+    ms_log_desc desc = desc_of(MS_LOG_WRITE), to = desc_of(MS_LOG_WRITE);
+    (void)state;
+    make_log(3);
+    ms_store *store = must_open(&desc);
+    os.sync = sync_and_append; /* the copy's sync: its records are there by then */
+    to.os = &os;
+    compacted = store;
+    appended_meanwhile = 0;
+    assert_int_equal(ms_log_rewrite(store, &to, true, NULL, NULL, NULL), MS_OK);
+    assert_int_equal(append(store, "after it", NULL), MS_E_CONFLICT);
+    ms_close(store);
+    assert_int_equal(count_at_path(), 3 + appended_meanwhile);
+    /* one that fails leaves the source as it was */
+    store = must_open(&desc);
+    to.path = "/nowhere/at/all";
+    assert_int_not_equal(ms_log_rewrite(store, &to, true, NULL, NULL, NULL), MS_OK);
+    assert_int_equal(append(store, "on it goes", NULL), MS_OK);
+    ms_close(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1328,6 +1401,8 @@ int main(void)
         cmocka_unit_test(dead_bytes_that_cannot_be_zeroed_stop_an_append),
         cmocka_unit_test(zeros_whose_sync_failed_are_written_again),
         cmocka_unit_test(dead_messages_do_not_return_when_a_sector_rots),
+        cmocka_unit_test(a_retry_with_keys_succeeds_when_the_end_has_moved),
+        cmocka_unit_test(an_append_is_refused_when_a_compaction_takes_the_place),
         cmocka_unit_test(a_handle_grows_beyond_64_gibibytes),
         cmocka_unit_test(a_file_of_three_exbibytes_is_refused),
     };
