@@ -18172,8 +18172,10 @@ static void ms__log_close(ms_store *store)
         ms__log_leave(log);
         if (unsure) /* no checkpoint, but what this handle has appended */
             (void)ms__os_sync_done(log->os, log->file.handle);
-        else if (log->durable.checked < log->end)
-            (void)ms__log_sync_to(log, log->end, true, NULL);
+        else if (log->durable.checked >= log->end ||
+                 ms__log_sync_to(log, log->end, true, NULL) == MS_OK)
+            (void)ms__slot_store(log, false, NULL); /* one is on the disk: the same into
+                                                       the other place */
         if (!log->opts.shared && log->append.begun)
             (void)ms__head_word(log, MS__AT_BUSY, log->end);
     }

@@ -491,7 +491,9 @@ static void run_operation(script *s, const struct operation *op)
     ms_log_info info;
     if (s->store != NULL && ms_log_stat(s->store, &info, NULL) == MS_OK)
         s->poisoned = info.poisoned;
-    if (s->poisoned && s->t.last_hit != CALL_SYNC &&
+    /* a checkpoint that cannot be written is as bad as one that is not synced */
+    bool checkpoint = s->t.last_hit == CALL_WRITE && result == MS_E_POISONED;
+    if (s->poisoned && !checkpoint && s->t.last_hit != CALL_SYNC &&
         s->t.last_hit != CALL_SYNC_FOLDER && s->t.how == TRIP_FAIL && !s->t.from)
         fail_msg("%s: it is poisoned without a sync that failed", s->when);
     if (result != MS_OK && result != MS_E_POISONED) s->unsure = s->last;

@@ -2676,7 +2676,9 @@ static void must_report(test_store *s, const harm *h, size_t n)
 /* Writers go on for several segments, and a level of them. */
 static void must_report_for_long(test_store *s, const harm *h, size_t n)
 {
-    char *text = large_text(500);
+    char text[501];
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = 0;
     uint64_t segments = 0;
     must_report(s, h, n);
     for (int round = 0; segments < 12; round++) {
@@ -2688,7 +2690,6 @@ static void must_report_for_long(test_store *s, const harm *h, size_t n)
         ms_close(s->store);
         must_report(s, h, n);
     }
-    free(text);
 }
 
 static void a_lost_record_is_damage_to_every_later_handle(void **state)
@@ -2924,8 +2925,10 @@ static void a_writer_has_an_epoch_when_it_has_written(void **state)
         append_text(s.store, "x");
         append_text(s.store, "y");
         assert_int_equal(epoch_of(&s), i);
-        assert_int_equal(head_word(&s, 1160), take(&s).about.st_dev);
-        assert_int_equal(head_word(&s, 1168), take(&s).about.st_ino);
+        struct stat about;
+        assert_int_equal(stat(s.path, &about), 0);
+        assert_int_equal(head_word(&s, 1160), about.st_dev);
+        assert_int_equal(head_word(&s, 1168), about.st_ino);
         assert_int_equal(head_word(&s, 1176), getpid());
         assert_true(head_word(&s, 1208) == UINT64_MAX);
         ms_close(s.store);
