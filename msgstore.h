@@ -11724,6 +11724,7 @@ typedef struct ms__writer_line {
 } ms__writer_line;
 
 #define MS__LINE_SIZE 40u
+#define MS__LINE_EPOCH 32u /* the epoch and the seal: one word, stored last */
 
 static void ms__writer_encode(const ms__writer_line *w, unsigned char p[MS__LINE_SIZE])
 {
@@ -13471,7 +13472,7 @@ static ms_result ms__log_ready(const ms__log *log, ms_error *err)
 /* The epoch in the writer's line, as it is: a reader only compares it. */
 static uint32_t ms__log_line(const unsigned char *head)
 {
-    return ms__load32((const uint32_t *)(const void *)(head + MS__AT_WRITER + 32));
+    return ms__load32((const uint32_t *)(const void *)(head + MS__AT_WRITER + MS__LINE_EPOCH));
 }
 
 /* Do others write to the file? */
@@ -15281,8 +15282,11 @@ static MS__APART ms_result ms__log_begin(ms__log *log, ms_error *err)
     /* hints of before a power loss may point at dead bytes */
     if (failed == 0) failed = ms__hints_store(log);
     if (failed == 0) failed = ms__head_word(log, MS__AT_MARK, log->end);
-    ms__fence(); /* a reader that trusts the line sees this watermark, and these hints */
-    if (failed == 0) failed = ms__head_write(log, MS__AT_WRITER, line, sizeof line);
+    if (failed == 0) failed = ms__head_write(log, MS__AT_WRITER, line, MS__LINE_EPOCH);
+    /* last, the epoch: a reader that sees it sees this watermark, and these hints */
+    if (failed == 0)
+        failed = ms__head_word(log, MS__AT_WRITER + MS__LINE_EPOCH,
+                               ms__get64(line + MS__LINE_EPOCH));
     if (failed != 0)
         return ms__os_fail(err, failed, "writing to the head of", log->file.path);
     log->append.begun = true;

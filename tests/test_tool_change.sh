@@ -512,8 +512,10 @@ check union_twice 0 '^messages +12, ' '' info "$log" "$log"
 # ---- Writers that wait for each other
 
 fresh
-sleep 1.2 | "$tool" append "$log" --location l 2>/dev/null &
+mkfifo "$tmp/held"
+"$tool" append "$log" --location l 2>/dev/null <"$tmp/held" &
 writer=$!
+exec 7>"$tmp/held" # the writer has the log until this is closed
 check_busy()
 {
     ! "$tool" hide "$log" 1 >/dev/null 2>"$tmp/err"
@@ -524,7 +526,9 @@ check busy_note 6 '' '.' note "$log" 2 rating
 check busy_redact 6 '' '.' redact "$log" 2 --apply
 check busy_short 6 '' '.' note "$log" 2 rating --wait 100
 check busy_reads 0 '.' '' search "$log" gamma
-check busy_wait 0 '^noted ' '' note "$log" 2 rating --wait 8000
+sleep 0.3 & # holds the pipe for so long
+exec 7>&-
+check busy_wait 0 '^noted ' '' note "$log" 2 rating --wait 60000
 wait "$writer"
 
 fresh
