@@ -2271,7 +2271,7 @@ MS_API ms_str ms_shorten_key(ms_str key, size_t max_chars, char *out);
  * A provider takes a list of messages only when every tool call in it is answered, every
  * result has its call, ids and names have its form, roles come in its order. A stored
  * history often is not like that: a window cut it, a run was interrupted, it came from
- * another provider. The projector makes of any messages a list that is, and changes as
+ * another provider. ms_project makes of any messages a list that is, and changes as
  * little as it can: see [project] for each step and its order.
  *
  *     ms_project_opts opts = {0};                       // no window: everything
@@ -2353,8 +2353,9 @@ typedef struct ms_project_opts {
     void *count_ctx;
     bool keep_open;           /* calls of the last turn without a result stay so, for a
                                  caller who is about to add it; no provider takes that */
-    bool stable;              /* what messages view outlives the projector (an arena store,
-                                 a log): nothing is copied */
+    bool stable;              /* what messages view stays until ms_project returns, whatever
+                                 `next` is called for (an arena store, a log): nothing is
+                                 copied */
     bool shorten;             /* assistant text as ms_shorten makes it, by */
     ms_shorten_opts shorten_opts;
     size_t fresh;             /* results of all but the newest so many turns (the user's
@@ -2367,7 +2368,7 @@ typedef struct ms_project_opts {
 } ms_project_opts;
 
 /* What was done. Counts are of messages of the history unless they say otherwise; those
- * with a star count what the last write wrote, the others everything so far. */
+ * with a star count what was written. */
 typedef struct ms_project_report {
     uint64_t read;            /* messages given */
     uint64_t left_out;        /* before the window */
@@ -2398,65 +2399,6 @@ MS_API ms_result ms_project(const ms_profile *profile, const ms_project_opts *op
                             ms_write_fn write, void *write_ctx,
                             ms_project_report *report, ms_error *err);
 
-typedef struct ms__name_table {
-    struct ms__name *slots;
-    size_t cap, n;
-    uint64_t key[2];
-} ms__name_table;
-
-/* The same step by step, for a history that grows. A projector is an open struct; it and
- * what it took from the arena live until the arena is reset. For one thread. */
-typedef struct ms_projector {
-    ms_project_report report; /* the rest is private */
-    ms_profile profile;
-    ms_project_opts opts;
-    ms_arena *arena;
-    ms_writer writer;
-    struct ms__item *items;
-    struct ms__group *groups;
-    size_t n_items, cap_items, n_groups, cap_groups;
-    size_t pinned;            /* groups at the start that are system text */
-    uint64_t system_cost, cost; /* of opts.system, of all items */
-    char *key;                /* room for one, when opts.key gives them */
-    ms__name_table ids, calls, tools, agents;
-    ms_buf system, text;      /* system text apart; text of the message being written */
-    ms_envelope *row;         /* messages of one written message, behind room for a text */
-    size_t n_row, cap_row, n_texts;
-    ms_str first_text;
-    unsigned side;            /* whose message is being written */
-    size_t written;           /* messages written so far */
-    size_t dirty;             /* first group that changed since the last write */
-    size_t start;             /* first group of the window at the last write */
-    size_t emitted;           /* groups at the last write */
-    size_t old_results;       /* groups whose results are shortened */
-    bool begun;               /* there was a write */
-    struct ms__item *question; /* an input_required that nobody has answered */
-    ms_str question_agent;
-} ms_projector;
-
-MS_API ms_result ms_projector_init(ms_projector *p, const ms_profile *profile,
-                                   const ms_project_opts *opts, ms_arena *arena,
-                                   ms_error *err);
-/* Takes in one more message; all or nothing. An envelope is checked like one that is
- * stored. */
-MS_API ms_result ms_projector_add(ms_projector *p, const ms_envelope *m, ms_error *err);
-MS_API ms_result ms_projector_add_msg(ms_projector *p, const ms_msg *msg, ms_error *err);
-
-/* Of the list that was written before, the first `keep` messages still stand; all behind
- * them are replaced by what is written now. */
-typedef struct ms_project_change {
-    size_t keep;
-    size_t count;             /* messages in the whole list */
-} ms_project_change;
-
-/* Writes an array: the messages from the first one that changed since the last write, the
- * first time all. The cost is theirs and a look over the window's turns, not the
- * history's. change may be NULL. On failure the next write begins from the start.
- * MS_E_TOO_LARGE: see `budget`. */
-MS_API ms_result ms_projector_write(ms_projector *p, ms_write_fn write, void *ctx,
-                                    ms_project_change *change, ms_error *err);
-/* The system text as of the last write, where the profile has it apart; else absent. */
-MS_API ms_str ms_projector_system(const ms_projector *p);
 
 /* ==== [api-task] the messages of a task ==============================================
  * A task is a location, its messages are task messages: what the task dialect reads and
@@ -21281,7 +21223,7 @@ static void ms__call_ends(ms_writer *w, const ms_envelope *m, ms_str *id, ms_str
  * So between chat formats roles, texts, tools, arguments, ids and order are kept; between
  * the others everything is. Content that is JSON becomes its text where a format wants
  * text. An extra member whose name means something else in the target is moved into a
- * member `extra`, all others go along: a dialect alone is no filter, the projector is.
+ * member `extra`, all others go along: a dialect alone is no filter, ms_project is.
  * What the chat formats have no place for (time, turn, summary, error type, phase) is left
  * out: providers refuse members that they do not know.
  *
@@ -27926,13 +27868,13 @@ MS_API ms_str ms_shorten_key(ms_str key, size_t max_chars, char *out)
 /* ==== [project] a history that no provider refuses ===================================
  * What users lose most sessions to is one step: a list of messages that the provider
  * answers with an error, for ever, because something cut a tool call from its result. A
- * stored history is allowed to be like that; what is sent is not. The projector goes from
- * one to the other. It knows messages and dialects, and takes messages from a
- * next-function, so it works on every store, and on lists without any.
+ * stored history is allowed to be like that; what is sent is not. ms_project goes from one
+ * to the other. It knows messages and dialects, and takes messages from a next-function,
+ * so it works on every store, and on lists without any.
  *
  *   messages -> items -> groups -> window -> one provider message after the other
  *
- * Adding a message (each step once per message, its result is kept):
+ * Adding a message:
  *   1  What it says to a chat model: user text, assistant text, system text, call, result,
  *      or nothing. See the table. Lists of text parts become one text; other parts are
  *      told by their type. Text that is white space only is not sent.
@@ -27951,8 +27893,8 @@ MS_API ms_str ms_shorten_key(ms_str key, size_t max_chars, char *out)
  *      else one derived from it. The same map for call and result, no two the same.
  *
  * Writing:
- *   5  The window begins at a group, so no turn is cut. Its start depends on what all
- *      groups have, not on what was written before; late results count for their call's.
+ *   5  The window begins at a group, so no turn is cut. Late results count for the group
+ *      of their call.
  *   6  Calls without a result get one that says so (a delegation: "Delegated."), but with
  *      keep_open not in the last turn. Results go right behind their calls, in the order
  *      of the calls.
@@ -27987,22 +27929,21 @@ MS_API ms_str ms_shorten_key(ms_str key, size_t max_chars, char *out)
  * documented as the last resort stands in, on every first call and not only those of the
  * running turn, so that the list's beginning does not change when a turn ends.
  *
- * What is written again when a message is added: from the group that it belongs to, or,
- * where that group's text went on the message before, from there. Groups remember at which
- * message they began.
+ * The whole is made anew for each request: a list that is kept and mended where it changed
+ * was tried (0.1.0), saved a caller nothing, who sends the whole body anyway, and cost 400
+ * lines.
  *
- * Cost: about 1 us a message to add, 1.2 to 1.8 us with writing it (bench-gate, group
- * project). In a profile a fifth of that is copying text, a quarter finding and writing
- * escapes, a tenth pairing ids and names; nothing else stands out. Memory: 144 bytes, 64
- * more for each turn, 48 for each of the names that a call brings (id, tool, agent), and
- * its text where the caller's does not stay. Writing costs what is written, and a look over
- * the turns of a window. Tables keep every lookup O(1), for hostile ids too.
+ * Cost: 1.2 to 1.8 us a message, 1,000 messages are 2 ms (bench-gate, group project). In a
+ * profile a fifth of that is copying text, a quarter finding and writing escapes, a tenth
+ * pairing ids and names; nothing else stands out. Memory: 144 bytes, 64 more for each turn,
+ * 48 for each of the names that a call brings (id, tool, agent), and its text where the
+ * caller's does not stay. Tables keep every lookup O(1), for hostile ids too.
  * (P1) In what is written each call has one result behind it (without keep_open), each
  *      result its call before it.
- * (P2) Equal input gives equal bytes, whatever was written in between.
+ * (P2) Equal input gives equal bytes.
  * (P3) Reading what was written and projecting it gives the same bytes.
- * (P4) With the same start, adding changes nothing before the group that it touches.
- * (P5) A message is added, or, when memory fails, nothing has changed.
+ * (P4) With the same start, one message more changes nothing before the group that it
+ *      touches.
  * ================================================================================== */
 
 #define MS__NO_RESULT "No result: the call was interrupted."
@@ -28086,6 +28027,12 @@ typedef struct ms__name {
     ms_str first, second;
     uint32_t value, tries;
 } ms__name;
+
+typedef struct ms__name_table {
+    ms__name *slots;
+    size_t cap, n;
+    uint64_t key[2];
+} ms__name_table;
 
 static ms__name *ms__name_slot(const ms__name_table *t, uint64_t hash, ms_str first,
                                ms_str second)
@@ -28180,7 +28127,6 @@ typedef struct ms__item {
     uint32_t before; /* of a call: an earlier one of the same agent and id, item + 1 */
     uint64_t seq;
     ms_value text;   /* what is said; of a call its arguments */
-    ms_str short_text; /* of an old result */
     ms_str tool, id, turn, beside; /* beside: call_extra */
     uint32_t same;   /* of a call: the next one of its turn and tool, item + 1 */
 } ms__item;
@@ -28188,16 +28134,39 @@ typedef struct ms__item {
 typedef struct ms__group {
     ms__item_kind kind; /* SYSTEM, USER, ASSISTANT */
     bool has_results;
-    bool merged;        /* what it wrote begins on the message before */
     uint32_t first, last; /* items */
     uint32_t count;     /* of items, late results included */
     uint64_t cost;      /* theirs */
     uint32_t unanswered, oldest; /* calls; where to look for the oldest, item + 1 */
-    size_t begins;      /* at which message */
     ms_str agent;
 } ms__group;
 
 #define MS__ITEMS_MOST (UINT32_MAX / 2)
+
+/* A history on its way to a provider. Everything is in the arena. */
+typedef struct ms__projector {
+    ms_project_report report;
+    const ms_profile *profile;
+    ms_project_opts opts;
+    ms_arena *arena;
+    ms__item *items;
+    ms__group *groups;
+    size_t n_items, cap_items, n_groups, cap_groups;
+    size_t pinned;             /* groups at the start that are system text */
+    uint64_t system_cost, cost; /* of opts.system, of all items */
+    char *key;                 /* room for one, when opts.key gives them */
+    ms__name_table ids, calls, tools, agents;
+    ms__item *question;        /* an input_required that nobody has answered */
+    ms_str question_agent;
+    size_t old_results;        /* groups whose results are shortened */
+    /* [emit]: the message that is being put together */
+    ms_writer writer;
+    unsigned side;             /* whose it is */
+    ms_envelope *row;          /* its messages, behind room for a text */
+    size_t n_row, cap_row, n_texts;
+    ms_str first_text;
+    ms_buf text;               /* of several */
+} ms__projector;
 
 /* Room for four more items of `size` bytes behind the first n of an array that grows by
  * doubling. */
@@ -28212,25 +28181,6 @@ static ms_result ms__room_for_four(ms_arena *arena, void **items, size_t *cap, s
     *items = more;
     *cap = wider;
     return MS_OK;
-}
-
-static ms_result ms__item_room(ms_projector *p, ms_error *err)
-{
-    void *items = p->items, *groups = p->groups;
-    if (p->n_items + 2 >= MS__ITEMS_MOST)
-        return ms__fail(err, MS_E_TOO_LARGE, "over %u messages", (uint64_t)p->n_items);
-    MS__TRY(ms__room_for_four(p->arena, &items, &p->cap_items, p->n_items,
-                             sizeof(ms__item), err));
-    p->items = (ms__item *)items;
-    MS__TRY(ms__room_for_four(p->arena, &groups, &p->cap_groups, p->n_groups,
-                             sizeof(ms__group), err));
-    p->groups = (ms__group *)groups;
-    return MS_OK;
-}
-
-static void ms__dirty(ms_projector *p, size_t group)
-{
-    if (group < p->dirty) p->dirty = group;
 }
 
 /* ---- Step 1: what a message says. */
@@ -28272,7 +28222,7 @@ static ms_str ms__trim_end(ms_str s)
 }
 
 /* A copy that stays, or the view itself where the caller's stays. */
-static ms_result ms__stays(ms_projector *p, ms_str s, ms_str *out, ms_error *err)
+static ms_result ms__stays(ms__projector *p, ms_str s, ms_str *out, ms_error *err)
 {
     *out = s;
     if (p->opts.stable || !s.ptr) return MS_OK;
@@ -28284,7 +28234,7 @@ static ms_result ms__stays(ms_projector *p, ms_str s, ms_str *out, ms_error *err
 }
 
 /* Up to five texts in a row, in the arena. */
-static ms_result ms__glued(ms_projector *p, const ms_str *parts, size_t n, ms_str *out,
+static ms_result ms__glued(ms__projector *p, const ms_str *parts, size_t n, ms_str *out,
                            ms_error *err)
 {
     size_t len = 0;
@@ -28299,7 +28249,7 @@ static ms_result ms__glued(ms_projector *p, const ms_str *parts, size_t n, ms_st
     return MS_OK;
 }
 
-static ms_result ms__around(ms_projector *p, ms_str before, ms_str *text, ms_str after,
+static ms_result ms__around(ms__projector *p, ms_str before, ms_str *text, ms_str after,
                             ms_error *err)
 {
     ms_str parts[3];
@@ -28365,7 +28315,7 @@ static bool ms__is_said_in_parts(ms_str json, bool strings)
 }
 
 /* The text of one part of a list; of what is none its name in brackets. */
-static ms_result ms__part_said(ms_projector *p, ms_str part, ms_str *text, ms_error *err)
+static ms_result ms__part_said(ms__projector *p, ms_str part, ms_str *text, ms_error *err)
 {
     bool is_text;
     const char *name = ms__part_form(part, true, &is_text);
@@ -28381,7 +28331,7 @@ static ms_result ms__part_said(ms_projector *p, ms_str part, ms_str *text, ms_er
 }
 
 /* A list of parts as one text. */
-static ms_result ms__parts_said(ms_projector *p, ms_str list, ms_str *out, ms_error *err)
+static ms_result ms__parts_said(ms__projector *p, ms_str list, ms_str *out, ms_error *err)
 {
     ms_buf buf;
     ms_result code = MS_OK;
@@ -28404,10 +28354,10 @@ static ms_result ms__parts_said(ms_projector *p, ms_str list, ms_str *out, ms_er
 }
 
 /* A value as the text that a model reads; what is JSON may stay so. */
-static ms_result ms__value_said(ms_projector *p, ms_value v, bool result, ms_value *out,
+static ms_result ms__value_said(ms__projector *p, ms_value v, bool result, ms_value *out,
                                 ms_error *err)
 {
-    bool json = result && p->profile.results_json;
+    bool json = result && p->profile->results_json;
     ms_str first;
     *out = v;
     if (v.json && ms__is_said_in_parts(v.text, !result)) {
@@ -28436,7 +28386,7 @@ static ms_result ms__value_said(ms_projector *p, ms_value v, bool result, ms_val
 
 /* Did another agent than the reader do this? The conversation and what is for all belongs
  * to nobody. */
-static bool ms__is_anothers(const ms_projector *p, const ms_envelope *m)
+static bool ms__is_anothers(const ms__projector *p, const ms_envelope *m)
 {
     ms__class c = (ms__class)ms__type_row_of(m->type)->view_class;
     if (!p->opts.agent_key.ptr || !m->agent_key.ptr) return false;
@@ -28448,7 +28398,7 @@ static bool ms__is_anothers(const ms_projector *p, const ms_envelope *m)
 }
 
 /* What another agent did, as the reader is told it: "[worker] search {"q": 1}". */
-static ms_result ms__anothers_said(ms_projector *p, const ms_envelope *m, ms__item *item,
+static ms_result ms__anothers_said(ms__projector *p, const ms_envelope *m, ms__item *item,
                                    ms_error *err)
 {
     ms_str parts[5];
@@ -28493,19 +28443,19 @@ MS_API ms_str ms_sanitize_tool_name(ms_str name, char *out)
 }
 
 /* The name of a tool, no longer than the profile lets it be. */
-static ms_result ms__tool_named(ms_projector *p, ms_str name, ms_str *out, ms_error *err)
+static ms_result ms__tool_named(ms__projector *p, ms_str name, ms_str *out, ms_error *err)
 {
     if (!name.len) name = MS_STR("unknown_tool");
     char *text = (char *)ms_arena_alloc(p->arena, name.len);
     if (!text) return ms__no_arena(err, p->arena, name.len);
     *out = ms_sanitize_tool_name(name, text);
-    if (p->profile.name_max != 0) out->len = ms__min(out->len, p->profile.name_max);
+    if (p->profile->name_max != 0) out->len = ms__min(out->len, p->profile->name_max);
     if (!ms_str_equal(*out, name)) p->report.renamed++;
     return MS_OK;
 }
 
 /* The arguments of a call: an object, or the text that the model gave for one. */
-static ms_result ms__call_said(ms_projector *p, const ms_envelope *m, ms__item *item,
+static ms_result ms__call_said(ms__projector *p, const ms_envelope *m, ms__item *item,
                                ms_error *err)
 {
     item->kind = MS__ITEM_CALL;
@@ -28521,7 +28471,7 @@ static ms_result ms__call_said(ms_projector *p, const ms_envelope *m, ms__item *
     return MS_OK;
 }
 
-static ms_result ms__delegation_said(ms_projector *p, const ms_envelope *m,
+static ms_result ms__delegation_said(ms__projector *p, const ms_envelope *m,
                                      ms__item *item, ms_error *err)
 {
     ms_json_writer w;
@@ -28543,7 +28493,7 @@ static ms_result ms__delegation_said(ms_projector *p, const ms_envelope *m,
     return ms__stays(p, m->turn_id, &item->turn, err);
 }
 
-static ms_result ms__sourced_said(ms_projector *p, const ms_envelope *m, ms__item *item,
+static ms_result ms__sourced_said(ms__projector *p, const ms_envelope *m, ms__item *item,
                                   ms_error *err)
 {
     ms_str source = m->from_manager.ptr ? m->from_manager : m->from_worker;
@@ -28555,7 +28505,7 @@ static ms_result ms__sourced_said(ms_projector *p, const ms_envelope *m, ms__ite
         item->text = ms_text_n(m->summary);
         MS__TRY(ms__stays(p, m->summary, &item->text.text, err));
     }
-    if (own && p->profile.trim) item->text.text = ms__trim_end(item->text.text);
+    if (own && p->profile->trim) item->text.text = ms__trim_end(item->text.text);
     if (own || !source.len || ms__is_blank(item->text.text)) return MS_OK;
     ms_str before = source;
     MS__TRY(ms__around(p, MS_STR("["), &before, MS_STR("] "), err));
@@ -28563,11 +28513,11 @@ static ms_result ms__sourced_said(ms_projector *p, const ms_envelope *m, ms__ite
 }
 
 /* System text that may stand here, or what becomes of it. */
-static ms_result ms__system_said(ms_projector *p, ms__item *item, ms_error *err)
+static ms_result ms__system_said(ms__projector *p, ms__item *item, ms_error *err)
 {
     item->kind = MS__ITEM_SYSTEM;
     bool first = p->pinned == p->n_groups;
-    if (first || p->profile.system == MS_SYSTEM_ANYWHERE || ms__is_blank(item->text.text))
+    if (first || p->profile->system == MS_SYSTEM_ANYWHERE || ms__is_blank(item->text.text))
         return MS_OK;
     item->kind = MS__ITEM_USER;
     p->report.wrapped++;
@@ -28577,7 +28527,7 @@ static ms_result ms__system_said(ms_projector *p, ms__item *item, ms_error *err)
 
 /* One member of call_extra that a provider wants back: a string that is not empty, one of
  * those values unless that is NULL. */
-static ms_result ms__kept_beside(ms_projector *p, ms_str extra, const char *name,
+static ms_result ms__kept_beside(ms__projector *p, ms_str extra, const char *name,
                                  const char *const *values, ms_str *out, ms_error *err)
 {
     ms_str value, parts[5];
@@ -28595,7 +28545,7 @@ static ms_result ms__kept_beside(ms_projector *p, ms_str extra, const char *name
 }
 
 /* Text of the assistant, shortened when asked for. */
-static ms_result ms__assistant_said(ms_projector *p, const ms_envelope *m, ms__item *item,
+static ms_result ms__assistant_said(ms__projector *p, const ms_envelope *m, ms__item *item,
                                     ms_error *err)
 {
     ms_str before = item->text.text;
@@ -28607,11 +28557,11 @@ static ms_result ms__assistant_said(ms_projector *p, const ms_envelope *m, ms__i
                            &item->text.text, err));
         if (item->text.text.ptr != before.ptr) p->report.shortened++;
     }
-    if (p->profile.trim) item->text.text = ms__trim_end(item->text.text);
+    if (p->profile->trim) item->text.text = ms__trim_end(item->text.text);
     return MS_OK;
 }
 
-static ms_result ms__result_said(ms_projector *p, const ms_envelope *m, ms__item *item,
+static ms_result ms__result_said(ms__projector *p, const ms_envelope *m, ms__item *item,
                                  ms_error *err)
 {
     item->kind = MS__ITEM_RESULT;
@@ -28620,7 +28570,7 @@ static ms_result ms__result_said(ms_projector *p, const ms_envelope *m, ms__item
 }
 
 /* Fills kind, text and what goes with it. */
-static ms_result ms__item_said(ms_projector *p, const ms_envelope *m, ms__item *item,
+static ms_result ms__item_said(ms__projector *p, const ms_envelope *m, ms__item *item,
                                ms_error *err)
 {
     ms_role role = ms__chat_role(m);
@@ -28666,20 +28616,20 @@ static bool ms__id_fits(const ms_profile *profile, ms_str id)
 
 /* The n-th id derived from one that does not fit or is taken (n 0: the first): as much of it
  * as there is room for, then what tells it from others. Written to text. */
-static ms_str ms__id_derive(const ms_projector *p, ms_str id, uint32_t n, char *text)
+static ms_str ms__id_derive(const ms__projector *p, ms_str id, uint32_t n, char *text)
 {
     static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
     static const uint64_t key[2] = {0x6d73677374, 0x6f72652e68};
-    bool alnum = p->profile.ids == MS_IDS_ALNUM, fits = ms__id_fits(&p->profile, id);
+    bool alnum = p->profile->ids == MS_IDS_ALNUM, fits = ms__id_fits(p->profile, id);
     char tail[MS__ID_TAIL];
-    size_t tail_len = 0, max = p->profile.id_max, len = 0;
+    size_t tail_len = 0, max = p->profile->id_max, len = 0;
     bool whole = max == 0 || id.len + 12 <= max; /* with a number behind it */
     if (fits && n > 0 && !alnum && whole) {
         tail[tail_len++] = '_';
         tail_len += ms__u64_write((uint64_t)n + 1, tail + tail_len);
     } else {
         uint64_t hash = ms__hash(key, n, id.ptr, id.len);
-        size_t want = p->profile.id_min > 9 ? p->profile.id_min : 9;
+        size_t want = p->profile->id_min > 9 ? p->profile->id_min : 9;
         if (want > 24) want = 24;
         if (max != 0 && want > max) want = max;
         if (!alnum) tail[tail_len++] = '_';
@@ -28687,10 +28637,10 @@ static ms_str ms__id_derive(const ms_projector *p, ms_str id, uint32_t n, char *
             tail[tail_len++] = digits[hash % 36];
     }
     size_t room = max == 0 ? id.len : max > tail_len ? max - tail_len : 0;
-    if (p->profile.id_min == max && max != 0) room = max - ms__min(max, tail_len);
+    if (p->profile->id_min == max && max != 0) room = max - ms__min(max, tail_len);
     for (size_t i = 0; i < id.len && len < room; i++)
         text[len++] =
-            ms__id_char(&p->profile, id.ptr[i]) && (unsigned char)id.ptr[i] < 0x80
+            ms__id_char(p->profile, id.ptr[i]) && (unsigned char)id.ptr[i] < 0x80
                 ? id.ptr[i]
             : alnum ? 'x'
                     : '_';
@@ -28700,9 +28650,9 @@ static ms_str ms__id_derive(const ms_projector *p, ms_str id, uint32_t n, char *
 
 /* The id by which a call goes: its own, or the first derived one that is free, in `text`.
  * The table has room for two. */
-static ms_str ms__id_give(ms_projector *p, ms_str own, char *text)
+static ms_str ms__id_give(ms__projector *p, ms_str own, char *text)
 {
-    bool fits = ms__id_fits(&p->profile, own);
+    bool fits = ms__id_fits(p->profile, own);
     ms__name *from = ms__name_of(&p->ids, own, ms__absent()), *made = from;
     ms_str id = own;
     while (made && (made->value != 0 || !fits)) {
@@ -28717,13 +28667,13 @@ static ms_str ms__id_give(ms_projector *p, ms_str own, char *text)
 }
 
 /* A call without an id has one from its sequence number, or its place. */
-static ms_result ms__id_own(ms_projector *p, const ms_envelope *m, ms_str *out,
+static ms_result ms__id_own(ms__projector *p, const ms_envelope *m, ms_str *out,
                             ms_error *err)
 {
     char derived[MS__DERIVED_ID];
     if (m->call_id.len > 0) return ms__stays(p, m->call_id, out, err);
     memcpy(derived, "call_", 5);
-    uint64_t number = m->seq ? m->seq : p->report.read + 1;
+    uint64_t number = m->seq ? m->seq : p->report.read;
     ms_str id = ms_str_n(derived, 5 + ms__u64_write(number, derived + 5));
     *out = id;
     return ms__around(p, ms__absent(), out, ms__absent(), err);
@@ -28731,13 +28681,13 @@ static ms_result ms__id_own(ms_projector *p, const ms_envelope *m, ms_str *out,
 
 /* ---- Steps 2 and 3: pairs and groups. */
 
-static uint64_t ms__text_cost(const ms_projector *p, ms_value text)
+static uint64_t ms__text_cost(const ms__projector *p, ms_value text)
 {
     if (p->opts.count) return p->opts.count(p->opts.count_ctx, text);
     return 4 + ms_count_tokens(NULL, text);
 }
 
-static uint64_t ms__item_cost(const ms_projector *p, const ms__item *item)
+static uint64_t ms__item_cost(const ms__projector *p, const ms__item *item)
 {
     uint64_t cost = ms__text_cost(p, item->text);
     if (!item->tool.len) return cost;
@@ -28746,7 +28696,7 @@ static uint64_t ms__item_cost(const ms_projector *p, const ms__item *item)
     return cost + ms_count_tokens(NULL, ms_text_n(item->tool));
 }
 
-static size_t ms__item_push(ms_projector *p, ms__item *item)
+static size_t ms__item_push(ms__projector *p, ms__item *item)
 {
     size_t at = p->n_items++;
     uint64_t cost = ms__item_cost(p, item);
@@ -28757,7 +28707,7 @@ static size_t ms__item_push(ms_projector *p, ms__item *item)
     return at;
 }
 
-static bool ms__group_takes(const ms_projector *p, ms_str agent)
+static bool ms__group_takes(const ms__projector *p, ms_str agent)
 {
     if (p->n_groups == 0) return false;
     const ms__group *g = &p->groups[p->n_groups - 1];
@@ -28767,7 +28717,7 @@ static bool ms__group_takes(const ms_projector *p, ms_str agent)
 
 /* Puts text or a call into the turn that it belongs to, or into one of its own. The
  * agent's name stays, and there is room for everything. */
-static void ms__item_join(ms_projector *p, ms__item *item, ms_str agent)
+static void ms__item_join(ms__projector *p, ms__item *item, ms_str agent)
 {
     bool turn = item->kind == MS__ITEM_ASSISTANT || item->kind == MS__ITEM_CALL;
     bool joins = turn && ms__group_takes(p, agent);
@@ -28777,7 +28727,6 @@ static void ms__item_join(ms_projector *p, ms__item *item, ms_str agent)
         fresh->kind = turn ? MS__ITEM_ASSISTANT : item->kind;
         fresh->agent = agent;
         fresh->first = fresh->last = (uint32_t)p->n_items;
-        if (p->n_groups > 0 && p->opts.keep_open) ms__dirty(p, p->n_groups - 1);
         if (item->kind == MS__ITEM_SYSTEM && p->pinned == p->n_groups) p->pinned++;
         p->n_groups++;
         if (turn)
@@ -28791,12 +28740,11 @@ static void ms__item_join(ms_projector *p, ms__item *item, ms_str agent)
     g->last = (uint32_t)at;
     if (item->kind == MS__ITEM_CALL && g->unanswered++ == 0)
         g->oldest = (uint32_t)at + 1;
-    ms__dirty(p, p->n_groups - 1);
 }
 
 /* The call of that agent and id without a result that is nearest, of several in one turn
  * the oldest: item + 1, or 0. *known: there was such a call at all. */
-static uint32_t ms__call_by_id(ms_projector *p, const ms_envelope *m, bool *known)
+static uint32_t ms__call_by_id(ms__projector *p, const ms_envelope *m, bool *known)
 {
     ms__name *name = ms__name_known(&p->calls, m->call_id, m->agent_key);
     *known = name != NULL;
@@ -28824,7 +28772,7 @@ static bool ms__turn_fits(const ms_envelope *m, const ms__item *call)
 
 /* The oldest call without a result in the agent's newest turn, of the tool that the result
  * names if it names one: item + 1, or 0. */
-static uint32_t ms__call_by_place(ms_projector *p, const ms_envelope *m)
+static uint32_t ms__call_by_place(ms__projector *p, const ms_envelope *m)
 {
     ms__name *last = ms__name_known(&p->agents, m->agent_key, ms__absent());
     ms__name *tool = ms__name_known(&p->tools, m->tool, m->agent_key);
@@ -28848,144 +28796,37 @@ static uint32_t ms__call_by_place(ms_projector *p, const ms_envelope *m)
     return 0;
 }
 
-/* ---- Adding, in two halves: the first takes all memory that is needed and changes nothing
- * else, the second cannot fail. */
+/* ---- Adding a message. Room in the lists and tables is made first. */
 
-typedef struct ms__adding {
-    ms__item item;    /* what the message says */
-    ms__item beside;  /* the text of a call that says something, too */
-    ms__item call;    /* what a result brings along */
-    ms__item *question;
-    ms_str agent, own, tool; /* agent key, id and tool of a call as they came: they stay */
-    char *id_text;    /* room for a derived one */
-    uint32_t answers; /* the call that a result answers: item + 1 */
-    bool orphan, duplicate;
-} ms__adding;
-
-static ms_result ms__call_prepare(ms_projector *p, const ms_envelope *m, ms__item *item,
-                                  ms__adding *a, ms_error *err)
+static ms_result ms__rooms(ms__projector *p, ms_error *err)
 {
-    MS__TRY(ms__id_own(p, m, &a->own, err));
-    MS__TRY(ms__stays(p, m->tool, &a->tool, err));
-    a->id_text = (char *)ms_arena_alloc(p->arena, a->own.len + MS__ID_TAIL);
-    if (!a->id_text) return ms__no_arena(err, p->arena, a->own.len);
-    if (!p->profile.signatures) return MS_OK;
-    return ms__kept_beside(p, m->call_extra, "thoughtSignature", NULL, &item->beside,
-                           err);
-}
-
-/* An observation of nothing that was called is told by the user. */
-static ms_result ms__observed(ms_projector *p, const ms_envelope *m, ms__item *item,
-                              ms_error *err)
-{
-    item->kind = ms__is_blank(item->text.text) ? MS__ITEM_NONE : MS__ITEM_USER;
-    item->text.json = false;
-    if (item->kind == MS__ITEM_NONE) return MS_OK;
-    p->report.wrapped++;
-    return ms__around(p, ms__answer_prefix(m), &item->text.text, MS_STR(""), err);
-}
-
-/* Step 2. A result that brings its arguments along is call and result in one. */
-static ms_result ms__result_prepare(ms_projector *p, const ms_envelope *m, ms__adding *a,
-                                    ms_error *err)
-{
-    static const char *const outcomes[] = {"success", "denied", "interrupted", NULL};
-    bool known = false, object;
-    ms__item *item = &a->item;
-    a->answers = m->call_id.len > 0 ? ms__call_by_id(p, m, &known)
-                                    : ms__call_by_place(p, m);
-    object = item->text.json && ms_json_kind_of(item->text.text) == MS_JSON_OBJECT;
-    if (p->profile.signatures && !object) p->report.wrapped++;
-    if (p->profile.outcomes)
-        MS__TRY(
-            ms__kept_beside(p, m->call_extra, "outcome", outcomes, &item->beside, err));
-    if (a->answers) return MS_OK;
-    if (m->args.text.ptr && !known) {
-        a->call.seq = m->seq;
-        MS__TRY(ms__call_said(p, m, &a->call, err));
-        return ms__call_prepare(p, m, &a->call, a, err);
-    }
-    if (m->call_id.len == 0) return ms__observed(p, m, item, err);
-    item->kind = MS__ITEM_NONE;
-    a->duplicate = known;
-    a->orphan = !known;
-    return MS_OK;
-}
-
-/* What a call says beside it is a text of its turn. */
-static ms_result ms__beside_prepare(ms_projector *p, const ms_envelope *m, ms__adding *a,
-                                    ms_error *err)
-{
-    ms_envelope said = ms_assistant_message(m->content);
-    if (!ms__call_says(m)) return MS_OK;
-    said.agent_key = m->agent_key;
-    said.seq = m->seq;
-    return ms__item_said(p, &said, &a->beside, err);
-}
-
-static ms_result ms__add_prepare(ms_projector *p, const ms_envelope *m, ms__adding *a,
-                                 ms_error *err)
-{
-    memset(a, 0, sizeof *a);
-    MS__TRY(ms__item_room(p, err));
-    if (!ms__names_room(&p->ids, p->arena, 2) ||
-        !ms__names_room(&p->calls, p->arena, 1) ||
-        !ms__names_room(&p->tools, p->arena, 1) ||
-        !ms__names_room(&p->agents, p->arena, 2))
-        return ms__no_arena(err, p->arena, p->ids.cap * sizeof(ms__name));
-    MS__TRY(ms__item_said(p, m, &a->item, err));
-    if (a->item.kind == MS__ITEM_NONE) return MS_OK;
-    MS__TRY(ms__stays(p, m->agent_key, &a->agent, err));
-    if (a->item.kind == MS__ITEM_RESULT) return ms__result_prepare(p, m, a, err);
-    if (a->item.kind == MS__ITEM_CALL) {
-        MS__TRY(ms__beside_prepare(p, m, a, err));
-        return ms__call_prepare(p, m, &a->item, a, err);
-    }
-    if (m->type != MS_T_INPUT_REQUIRED || a->item.kind != MS__ITEM_ASSISTANT)
+    void *items = p->items, *groups = p->groups;
+    if (p->n_items + 2 >= MS__ITEMS_MOST)
+        return ms__fail(err, MS_E_TOO_LARGE, "over %u messages", (uint64_t)p->n_items);
+    MS__TRY(ms__room_for_four(p->arena, &items, &p->cap_items, p->n_items,
+                              sizeof(ms__item), err));
+    p->items = (ms__item *)items;
+    MS__TRY(ms__room_for_four(p->arena, &groups, &p->cap_groups, p->n_groups,
+                              sizeof(ms__group), err));
+    p->groups = (ms__group *)groups;
+    if (ms__names_room(&p->ids, p->arena, 2) && ms__names_room(&p->calls, p->arena, 1) &&
+        ms__names_room(&p->tools, p->arena, 1) && ms__names_room(&p->agents, p->arena, 2))
         return MS_OK;
-    a->question = (ms__item *)ms_arena_alloc(p->arena, sizeof *a->question);
-    return a->question ? MS_OK : ms__no_arena(err, p->arena, sizeof *a->question);
-}
-
-/* Remembers a call by its own id, behind those of before. */
-static void ms__call_add(ms_projector *p, ms__item *item, const ms__adding *a)
-{
-    ms__name *name = ms__name_of(&p->calls, a->own, a->agent);
-    ms__name *tool = ms__name_of(&p->tools, a->tool, a->agent);
-    item->id = ms__id_give(p, a->own, a->id_text);
-    item->before = name->value;
-    ms__item_join(p, item, a->agent);
-    name->value = (uint32_t)p->n_items;
-    bool turn_goes_on = tool->value != 0 && p->items[tool->value - 1].group == item->group;
-    if (turn_goes_on) p->items[tool->tries - 1].same = name->value;
-    else tool->value = name->value;
-    tool->tries = name->value; /* the last one of the tool */
-}
-
-static void ms__result_attach(ms_projector *p, ms__item *item, uint32_t call)
-{
-    ms__item *c = &p->items[call - 1];
-    ms__group *g = &p->groups[c->group];
-    c->answer = (uint32_t)p->n_items + 1;
-    item->group = c->group;
-    g->unanswered--;
-    g->has_results = true;
-    ms__dirty(p, c->group);
-    (void)ms__item_push(p, item);
+    return ms__no_arena(err, p->arena, p->ids.cap * sizeof(ms__name));
 }
 
 /* Does a final only repeat the text before it, or that text a final? */
-static bool ms__repeats(const ms_projector *p, const ms__item *item)
+static bool ms__repeats(const ms__projector *p, const ms__item *item)
 {
     if (item->kind != MS__ITEM_ASSISTANT || p->n_groups == 0) return false;
     const ms__group *g = &p->groups[p->n_groups - 1];
     const ms__item *last = &p->items[g->last];
-    return !g->has_results && last->kind == MS__ITEM_ASSISTANT && (item->final || last->final) &&
-           ms_str_equal(last->text.text, item->text.text);
+    return !g->has_results && last->kind == MS__ITEM_ASSISTANT &&
+           (item->final || last->final) && ms_str_equal(last->text.text, item->text.text);
 }
 
 /* A question waits; it is told when the user's text comes next, else never. */
-static void ms__question_tell(ms_projector *p, const ms_envelope *m)
+static void ms__question_tell(ms__projector *p, const ms_envelope *m)
 {
     ms__item *question = p->question;
     if (!question) return;
@@ -28995,36 +28836,122 @@ static void ms__question_tell(ms_projector *p, const ms_envelope *m)
     else p->report.dropped++;
 }
 
-static void ms__add_commit(ms_projector *p, const ms_envelope *m, ms__adding *a)
+static ms_result ms__question_keep(ms__projector *p, const ms__item *item, ms_str agent,
+                                   ms_error *err)
 {
-    ms__item_kind kind = a->item.kind;
-    if (kind == MS__ITEM_NONE || ms__repeats(p, &a->item)) {
+    ms__item *question = (ms__item *)ms_arena_alloc(p->arena, sizeof *question);
+    if (!question) return ms__no_arena(err, p->arena, sizeof *question);
+    if (p->question) p->report.dropped++;
+    *question = *item;
+    p->question = question;
+    p->question_agent = agent;
+    return MS_OK;
+}
+
+/* Remembers a call by its own id, behind those of before. */
+static ms_result ms__call_add(ms__projector *p, const ms_envelope *m, ms__item *item,
+                              ms_str agent, ms_error *err)
+{
+    ms_str own, tool_name;
+    MS__TRY(ms__id_own(p, m, &own, err));
+    MS__TRY(ms__stays(p, m->tool, &tool_name, err));
+    char *text = (char *)ms_arena_alloc(p->arena, own.len + MS__ID_TAIL);
+    if (!text) return ms__no_arena(err, p->arena, own.len);
+    if (p->profile->signatures)
+        MS__TRY(ms__kept_beside(p, m->call_extra, "thoughtSignature", NULL, &item->beside,
+                                err));
+    ms__name *name = ms__name_of(&p->calls, own, agent);
+    ms__name *tool = ms__name_of(&p->tools, tool_name, agent);
+    item->id = ms__id_give(p, own, text);
+    item->before = name->value;
+    ms__item_join(p, item, agent);
+    name->value = (uint32_t)p->n_items;
+    bool turn_goes_on = tool->value != 0 && p->items[tool->value - 1].group == item->group;
+    if (turn_goes_on) p->items[tool->tries - 1].same = name->value;
+    else tool->value = name->value;
+    tool->tries = name->value; /* the last one of the tool */
+    return MS_OK;
+}
+
+/* What a call says beside it is a text of its turn. */
+static ms_result ms__beside_add(ms__projector *p, const ms_envelope *m, ms_str agent,
+                                ms_error *err)
+{
+    ms__item item;
+    ms_envelope said = ms_assistant_message(m->content);
+    if (!ms__call_says(m)) return MS_OK;
+    said.agent_key = m->agent_key;
+    said.seq = m->seq;
+    MS__TRY(ms__item_said(p, &said, &item, err));
+    if (item.kind != MS__ITEM_NONE) ms__item_join(p, &item, agent);
+    return MS_OK;
+}
+
+/* An observation of nothing that was called is told by the user. */
+static ms_result ms__observed_add(ms__projector *p, const ms_envelope *m, ms__item *item,
+                                  ms_error *err)
+{
+    if (ms__is_blank(item->text.text)) {
         p->report.dropped++;
-        p->report.orphans += a->orphan;
-        p->report.duplicates += a->duplicate;
-        return;
+        return MS_OK;
     }
-    if (a->question) {
-        if (p->question) p->report.dropped++;
-        *a->question = a->item;
-        p->question = a->question;
-        p->question_agent = a->agent;
-        return;
+    item->kind = MS__ITEM_USER;
+    item->text.json = false;
+    p->report.wrapped++;
+    MS__TRY(ms__around(p, ms__answer_prefix(m), &item->text.text, MS_STR(""), err));
+    ms__question_tell(p, m);
+    ms__item_join(p, item, ms__absent());
+    return MS_OK;
+}
+
+static void ms__result_attach(ms__projector *p, ms__item *item, uint32_t call)
+{
+    ms__item *c = &p->items[call - 1];
+    ms__group *g = &p->groups[c->group];
+    c->answer = (uint32_t)p->n_items + 1;
+    item->group = c->group;
+    g->unanswered--;
+    g->has_results = true;
+    (void)ms__item_push(p, item);
+}
+
+/* Step 2. A result that brings its arguments along is call and result in one. */
+static ms_result ms__result_add(ms__projector *p, const ms_envelope *m, ms__item *item,
+                                ms_str agent, ms_error *err)
+{
+    static const char *const outcomes[] = {"success", "denied", "interrupted", NULL};
+    bool known = false;
+    uint32_t call = m->call_id.len > 0 ? ms__call_by_id(p, m, &known)
+                                       : ms__call_by_place(p, m);
+    bool object = item->text.json && ms_json_kind_of(item->text.text) == MS_JSON_OBJECT;
+    if (p->profile->signatures && !object) p->report.wrapped++;
+    if (p->profile->outcomes)
+        MS__TRY(
+            ms__kept_beside(p, m->call_extra, "outcome", outcomes, &item->beside, err));
+    bool brings = !call && !known && m->args.text.ptr;
+    if (!call && !brings && m->call_id.len == 0) return ms__observed_add(p, m, item, err);
+    if (!call && !brings) {
+        p->report.dropped++;
+        p->report.duplicates += known;
+        p->report.orphans += !known;
+        return MS_OK;
     }
     ms__question_tell(p, m);
-    if (a->beside.kind != MS__ITEM_NONE) ms__item_join(p, &a->beside, a->agent);
-    if (a->call.kind != MS__ITEM_NONE) {
-        ms__call_add(p, &a->call, a);
-        a->answers = (uint32_t)p->n_items;
+    if (brings) {
+        ms__item own;
+        memset(&own, 0, sizeof own);
+        own.seq = m->seq;
+        MS__TRY(ms__call_said(p, m, &own, err));
+        MS__TRY(ms__call_add(p, m, &own, agent, err));
+        call = (uint32_t)p->n_items;
     }
-    if (kind == MS__ITEM_CALL) ms__call_add(p, &a->item, a);
-    else if (kind == MS__ITEM_RESULT) ms__result_attach(p, &a->item, a->answers);
-    else ms__item_join(p, &a->item, kind == MS__ITEM_ASSISTANT ? a->agent : ms__absent());
+    ms__result_attach(p, item, call);
+    return MS_OK;
 }
 
 /* Members of the openai format that say what content and calls do not: a refusal is the
  * text, the deprecated function_call is a call. *out is m, or what it says then. */
-static ms_result ms__members_said(ms_projector *p, const ms_envelope *m,
+static ms_result ms__members_said(ms__projector *p, const ms_envelope *m,
                                   const ms_envelope **out, ms_error *err)
 {
     ms_str call, name = ms__absent(), args, refusal = ms__absent();
@@ -29057,93 +28984,28 @@ static ms_result ms__members_said(ms_projector *p, const ms_envelope *m,
     return code == MS_OK ? MS_OK : ms__no_arena(err, p->arena, m->extra.len);
 }
 
-static ms_result ms__projector_add(ms_projector *p, const ms_envelope *m, ms_error *err)
+static ms_result ms__project_add(ms__projector *p, const ms_envelope *m, ms_error *err)
 {
-    ms__adding adding;
-    ms_project_report before = p->report;
+    ms__item item;
+    ms_str agent;
+    MS__TRY(ms__rooms(p, err));
     MS__TRY(ms__members_said(p, m, &m, err));
-    ms_result code = ms__add_prepare(p, m, &adding, err);
-    if (code != MS_OK) {
-        p->report = before;
-        return code;
-    }
-    ms__add_commit(p, m, &adding);
+    MS__TRY(ms__item_said(p, m, &item, err));
     p->report.read++;
-    return MS_OK;
-}
-
-static ms_result ms__projector_check(const ms_projector *p, ms_error *err)
-{
-    if (p->arena) return MS_OK;
-    return ms__fail(err, MS_E_ARGUMENT, "the projector was not initialised");
-}
-
-MS_API ms_result ms_projector_add(ms_projector *p, const ms_envelope *m, ms_error *err)
-{
-    MS__TRY(ms__projector_check(p, err));
-    MS__TRY(ms_envelope_check(m, err));
-    return ms__projector_add(p, m, err);
-}
-
-MS_API ms_result ms_projector_add_msg(ms_projector *p, const ms_msg *msg, ms_error *err)
-{
-    MS__TRY(ms__projector_check(p, err));
-    if (!msg) return ms__fail(err, MS_E_ARGUMENT, "there is no message to project");
-    ms_envelope m = ms_envelope_of(msg);
-    return ms__projector_add(p, &m, err);
-}
-
-/* Writes to nowhere, until there is somewhere. */
-static ms_result ms__write_nothing(void *ctx, const char *bytes, size_t len)
-{
-    (void)ctx;
-    (void)bytes;
-    (void)len;
-    return MS_OK;
-}
-
-MS_API ms_result ms_projector_init(ms_projector *p, const ms_profile *profile,
-                                   const ms_project_opts *opts, ms_arena *arena,
-                                   ms_error *err)
-{
-    ms_writer_opts how;
-    memset(p, 0, sizeof *p);
-    memset(&how, 0, sizeof how);
-    if (!profile || (!profile->dialect && !profile->own))
-        return ms__fail(err, MS_E_ARGUMENT, "there is no such profile");
-    if (!arena) return ms__no_arena(err, arena, sizeof(ms__item));
-    const ms_dialect *dialect = profile->own;
-    if (!dialect) dialect = ms_dialect_find(ms_str_of(profile->dialect));
-    if (!dialect)
-        return ms__fail(err, MS_E_ARGUMENT, "profile %s is written as %s, which is no "
-                        "dialect", profile->name ? profile->name : "", profile->dialect);
-    if (profile->id_max != 0 && profile->id_max < MS__ID_LEAST)
-        return ms__fail(err, MS_E_ARGUMENT,
-                        "profile %s: ids of at most %u bytes, at least "
-                        "%u are needed",
-                        profile->name ? profile->name : "", (uint64_t)profile->id_max,
-                        (uint64_t)MS__ID_LEAST);
-    p->profile = *profile;
-    if (opts) p->opts = *opts;
-    ms__names_init(&p->ids, arena);
-    ms__names_init(&p->calls, arena);
-    ms__names_init(&p->tools, arena);
-    ms__names_init(&p->agents, arena);
-    if (ms__is_blank(p->opts.system)) p->opts.system = ms__absent();
-    else p->system_cost = ms__text_cost(p, ms_text_n(p->opts.system));
-    p->arena = arena;
-    if (p->opts.system.ptr)
-        MS__TRY(ms__glued(p, &p->opts.system, 1, &p->opts.system, err));
-    if (p->opts.agent_key.ptr)
-        MS__TRY(ms__glued(p, &p->opts.agent_key, 1, &p->opts.agent_key, err));
-    p->system.arena = p->text.arena = arena;
-    if (p->opts.shorten && p->opts.key) {
-        p->key = (char *)ms_arena_alloc(arena, MS_ENTITY_KEY_MAX);
-        if (!p->key) return ms__no_arena(err, arena, MS_ENTITY_KEY_MAX);
+    if (item.kind == MS__ITEM_NONE || ms__repeats(p, &item)) {
+        p->report.dropped++;
+        return MS_OK;
     }
-    how.array = true;
-    ms_writer_init(&p->writer, dialect, &how, arena, ms__write_nothing, NULL);
-    p->writer.paired = true;
+    MS__TRY(ms__stays(p, m->agent_key, &agent, err));
+    if (item.kind == MS__ITEM_RESULT) return ms__result_add(p, m, &item, agent, err);
+    if (item.kind == MS__ITEM_ASSISTANT && m->type == MS_T_INPUT_REQUIRED)
+        return ms__question_keep(p, &item, agent, err);
+    ms__question_tell(p, m);
+    if (item.kind == MS__ITEM_CALL) {
+        MS__TRY(ms__beside_add(p, m, agent, err));
+        return ms__call_add(p, m, &item, agent, err);
+    }
+    ms__item_join(p, &item, item.kind == MS__ITEM_ASSISTANT ? agent : ms__absent());
     return MS_OK;
 }
 
@@ -29155,7 +29017,7 @@ MS_API ms_result ms_projector_init(ms_projector *p, const ms_profile *profile,
 /* ---- Step 5: the window. */
 
 /* How much some groups have, items or their cost. */
-static uint64_t ms__groups_sum(const ms_projector *p, size_t from, size_t to, bool cost)
+static uint64_t ms__groups_sum(const ms__projector *p, size_t from, size_t to, bool cost)
 {
     uint64_t sum = 0;
     for (; from < to; from++)
@@ -29164,7 +29026,7 @@ static uint64_t ms__groups_sum(const ms_projector *p, size_t from, size_t to, bo
 }
 
 /* The first of the newest groups that have no more than `most` together. */
-static size_t ms__newest_groups(const ms_projector *p, uint64_t most, bool cost)
+static size_t ms__newest_groups(const ms__projector *p, uint64_t most, bool cost)
 {
     uint64_t sum = 0;
     size_t group = p->n_groups;
@@ -29177,7 +29039,7 @@ static size_t ms__newest_groups(const ms_projector *p, uint64_t most, bool cost)
 
 /* The first group of a window of `most`, which moves on in steps; the pinned ones are
  * beside it. */
-static size_t ms__window(const ms_projector *p, uint64_t most, bool cost)
+static size_t ms__window(const ms__projector *p, uint64_t most, bool cost)
 {
     uint64_t all = (cost ? p->cost : p->n_items) - ms__groups_sum(p, 0, p->pinned, cost);
     uint64_t step = p->opts.step && (cost || !p->opts.budget) ? p->opts.step : 1;
@@ -29190,7 +29052,7 @@ static size_t ms__window(const ms_projector *p, uint64_t most, bool cost)
     return ms__newest_groups(p, most, cost);
 }
 
-static ms_result ms__window_start(ms_projector *p, size_t *start, ms_error *err)
+static ms_result ms__window_start(ms__projector *p, size_t *start, ms_error *err)
 {
     ms_project_report *r = &p->report;
     size_t last = p->n_groups > p->pinned ? p->n_groups - 1 : p->n_groups;
@@ -29229,7 +29091,7 @@ enum {
 #define MS__SIGNATURE "{\"thoughtSignature\":\"skip_thought_signature_validator\"}"
 
 /* Ends the message that is being put together. */
-static ms_result ms__side_flush(ms_projector *p, ms_error *err)
+static ms_result ms__side_flush(ms__projector *p, ms_error *err)
 {
     ms_envelope *row = p->row + 1;
     size_t n = p->n_row;
@@ -29247,7 +29109,6 @@ static ms_result ms__side_flush(ms_projector *p, ms_error *err)
     p->side = MS__SIDE_NONE;
     if (n == 0) return MS_OK;
     for (size_t i = 1; i < n; i++) row[i].flags |= MS_FLAG_JOINED;
-    p->written++;
     if (w->dialect->joins) return ms__writer_emit(w, row, n, err);
     for (size_t i = 0; i < n; i++) MS__TRY(ms__writer_emit(w, &row[i], 1, err));
     if (w->dialect->close) w->dialect->close(w);
@@ -29255,18 +29116,18 @@ static ms_result ms__side_flush(ms_projector *p, ms_error *err)
 }
 
 /* Begins a message of that side, or goes on with one. */
-static ms_result ms__side_open(ms_projector *p, unsigned side, ms_error *err)
+static ms_result ms__side_open(ms__projector *p, unsigned side, ms_error *err)
 {
     if (p->side == side && side != MS__SIDE_RESULTS) return MS_OK;
     if (p->side == MS__SIDE_RESULTS && side == MS__SIDE_USER &&
-        p->profile.results_take_text)
+        p->profile->results_take_text)
         return MS_OK;
     MS__TRY(ms__side_flush(p, err));
     p->side = side;
     return MS_OK;
 }
 
-static ms_result ms__side_text(ms_projector *p, ms_str text, ms_error *err)
+static ms_result ms__side_text(ms__projector *p, ms_str text, ms_error *err)
 {
     ms_result code = MS_OK;
     if (p->n_texts == 0) {
@@ -29285,7 +29146,7 @@ static ms_result ms__side_text(ms_projector *p, ms_str text, ms_error *err)
 }
 
 /* One more message for the row; there is room for a text before and one behind. */
-static ms_result ms__side_row(ms_projector *p, ms_envelope **out, ms_error *err)
+static ms_result ms__side_row(ms__projector *p, ms_envelope **out, ms_error *err)
 {
     void *row = p->row;
     MS__TRY(ms__room_for_four(p->arena, &row, &p->cap_row, p->n_row + 1, sizeof **out,
@@ -29296,7 +29157,7 @@ static ms_result ms__side_row(ms_projector *p, ms_envelope **out, ms_error *err)
     return MS_OK;
 }
 
-static ms_result ms__emit_call(ms_projector *p, const ms__item *item, ms_error *err)
+static ms_result ms__emit_call(ms__projector *p, const ms__item *item, ms_error *err)
 {
     ms_envelope *m;
     bool first = p->n_row == 0;
@@ -29304,32 +29165,30 @@ static ms_result ms__emit_call(ms_projector *p, const ms__item *item, ms_error *
     *m = ms_action(item->tool, item->text);
     m->call_id = item->id;
     m->call_extra = item->beside;
-    if (p->profile.signatures && first && !item->beside.ptr)
+    if (p->profile->signatures && first && !item->beside.ptr)
         m->call_extra = MS_STR(MS__SIGNATURE);
     return MS_OK;
 }
 
-/* The content of a result that has become old; it is shortened once. */
-static ms_result ms__result_old(ms_projector *p, ms__item *result, ms_envelope *m,
+/* The content of a result that has become old. */
+static ms_result ms__result_old(ms__projector *p, const ms__item *result, ms_envelope *m,
                                 ms_error *err)
 {
-    ms_str whole = result->text.text;
+    ms_str whole = result->text.text, shorter;
     if (result->text.json) return MS_OK;
-    if (!result->short_text.ptr) {
-        MS__TRY(ms_shorten(whole, &p->opts.shorten_opts, ms__absent(), p->arena,
-                           &result->short_text, err));
-        if (result->short_text.ptr != whole.ptr) p->report.shortened++;
-    }
-    m->content = ms_text_n(result->short_text);
+    MS__TRY(ms_shorten(whole, &p->opts.shorten_opts, ms__absent(), p->arena, &shorter,
+                       err));
+    if (shorter.ptr != whole.ptr) p->report.shortened++;
+    m->content = ms_text_n(shorter);
     return MS_OK;
 }
 
 /* The result of a call, or what stands in for it. */
-static ms_result ms__emit_result(ms_projector *p, const ms__item *call, ms_error *err)
+static ms_result ms__emit_result(ms__projector *p, const ms__item *call, ms_error *err)
 {
     ms_envelope *m;
-    ms__item *result = call->answer ? &p->items[call->answer - 1] : NULL;
-    const char *missing = p->profile.no_result ? p->profile.no_result : MS__NO_RESULT;
+    const ms__item *result = call->answer ? &p->items[call->answer - 1] : NULL;
+    const char *missing = p->profile->no_result ? p->profile->no_result : MS__NO_RESULT;
     MS__TRY(ms__side_row(p, &m, err));
     if (result) {
         *m = ms_observation(result->text);
@@ -29338,31 +29197,31 @@ static ms_result ms__emit_result(ms_projector *p, const ms__item *call, ms_error
         m->call_extra = result->beside;
     } else {
         *m = ms_observation(ms_text(call->delegation ? "Delegated." : missing));
-        if (!call->delegation && !p->profile.outcomes) m->type = MS_T_ERROR;
-        if (!call->delegation && p->profile.outcomes)
+        if (!call->delegation && !p->profile->outcomes) m->type = MS_T_ERROR;
+        if (!call->delegation && p->profile->outcomes)
             m->call_extra = MS_STR("{\"outcome\":\"interrupted\"}");
         p->report.synthesised++;
     }
-    if (p->profile.results_together) m->tool = call->tool; /* openai needs none */
+    if (p->profile->results_together) m->tool = call->tool; /* openai needs none */
     m->call_id = call->id;
     return MS_OK;
 }
 
 /* All results of a turn, in the order of its calls. */
-static ms_result ms__emit_results(ms_projector *p, const ms__group *g, bool open,
+static ms_result ms__emit_results(ms__projector *p, const ms__group *g, bool open,
                                   ms_error *err)
 {
     for (uint32_t at = g->first + 1; at != 0; at = p->items[at - 1].next) {
         const ms__item *call = &p->items[at - 1];
         if (call->kind != MS__ITEM_CALL || (open && !call->answer)) continue;
-        if (p->side != MS__SIDE_RESULTS || !p->profile.results_together)
+        if (p->side != MS__SIDE_RESULTS || !p->profile->results_together)
             MS__TRY(ms__side_open(p, MS__SIDE_RESULTS, err));
         MS__TRY(ms__emit_result(p, call, err));
     }
     return MS_OK;
 }
 
-static ms_result ms__emit_turn(ms_projector *p, const ms__group *g, bool open,
+static ms_result ms__emit_turn(ms__projector *p, const ms__group *g, bool open,
                                ms_error *err)
 {
     bool calls = false;
@@ -29375,17 +29234,13 @@ static ms_result ms__emit_turn(ms_projector *p, const ms__group *g, bool open,
     return calls ? ms__emit_results(p, g, open, err) : MS_OK;
 }
 
-static ms_result ms__emit_group(ms_projector *p, size_t index, ms_error *err)
+static ms_result ms__emit_group(ms__projector *p, size_t index, ms_error *err)
 {
-    ms__group *g = &p->groups[index];
+    const ms__group *g = &p->groups[index];
     unsigned side = g->kind == MS__ITEM_SYSTEM ? MS__SIDE_SYSTEM
                     : g->kind == MS__ITEM_USER ? MS__SIDE_USER
                                                : MS__SIDE_ASSISTANT;
-    size_t before = p->written;
-    bool going = p->side != MS__SIDE_NONE;
     MS__TRY(ms__side_open(p, side, err));
-    g->merged = going && p->written == before;
-    g->begins = p->written;
     if (side != MS__SIDE_ASSISTANT)
         return ms__side_text(p, p->items[g->first].text.text, err);
     return ms__emit_turn(p, g, p->opts.keep_open && index + 1 == p->n_groups, err);
@@ -29393,81 +29248,55 @@ static ms_result ms__emit_group(ms_projector *p, size_t index, ms_error *err)
 
 /* What stands before the window: the system text, if it is a message, and a user's message
  * when one must be first. */
-static ms_result ms__emit_start(ms_projector *p, size_t start, ms_error *err)
+static ms_result ms__emit_start(ms__projector *p, size_t start, ms_error *err)
 {
-    bool apart = p->profile.system == MS_SYSTEM_APART;
-    const char *text = p->profile.start_text ? p->profile.start_text : MS__START;
+    bool apart = p->profile->system == MS_SYSTEM_APART;
+    const char *text = p->profile->start_text ? p->profile->start_text : MS__START;
     if (!apart && p->opts.system.len > 0) {
         MS__TRY(ms__side_open(p, MS__SIDE_SYSTEM, err));
         MS__TRY(ms__side_text(p, p->opts.system, err));
     }
     for (size_t i = 0; i < p->pinned && !apart; i++) MS__TRY(ms__emit_group(p, i, err));
     bool user = start < p->n_groups && p->groups[start].kind == MS__ITEM_USER;
-    if (!p->profile.start_user || user) return MS_OK;
+    if (!p->profile->start_user || user) return MS_OK;
     p->report.started = 1;
     MS__TRY(ms__side_open(p, MS__SIDE_USER, err));
     return ms__side_text(p, ms_str_of(text), err);
 }
 
 /* Where results are old: before so many groups. */
-static void ms__results_age(ms_projector *p)
+static void ms__results_age(ms__projector *p)
 {
     size_t fresh = p->opts.fresh, step = p->opts.fresh_step ? p->opts.fresh_step : fresh;
     if (fresh == 0 || p->n_groups <= fresh) return;
-    size_t old = (p->n_groups - fresh) / step * step;
-    if (old > p->old_results) ms__dirty(p, p->old_results);
-    p->old_results = old;
+    p->old_results = (p->n_groups - fresh) / step * step;
 }
 
-/* Could what a group writes go on the message of the one before it? */
-static bool ms__may_merge(const ms_projector *p, size_t group)
+/* The system text where it is apart, of all there is; absent: none. */
+static ms_result ms__system_apart(ms__projector *p, ms_str *out, ms_error *err)
 {
-    ms__item_kind before = p->groups[group - 1].kind, kind = p->groups[group].kind;
-    if (before == kind) return true;
-    return before == MS__ITEM_ASSISTANT && kind == MS__ITEM_USER &&
-           p->profile.results_take_text;
-}
-
-/* Where writing begins: the first group to write, and how many messages stand. */
-static size_t ms__resume(const ms_projector *p, size_t start, size_t *keep)
-{
-    size_t group = p->dirty;
-    *keep = 0;
-    if (!p->begun || start != p->start) return start;
-    while (group > start && group < p->n_groups &&
-           (group < p->emitted ? p->groups[group].merged : ms__may_merge(p, group)))
-        group--;
-    if (group <= start) return start;
-    *keep = group < p->emitted ? p->groups[group].begins : p->written;
-    return group;
-}
-
-/* The system text where it is apart. */
-static ms_result ms__system_apart(ms_projector *p, ms_error *err)
-{
+    ms_buf system;
     ms_result code = MS_OK;
-    p->system.len = 0;
-    if (p->profile.system != MS_SYSTEM_APART) return MS_OK;
-    ms__buf_add(&p->system, &code, p->opts.system);
+    memset(&system, 0, sizeof system);
+    system.arena = p->arena;
+    ms__buf_add(&system, &code, p->opts.system);
     for (size_t i = 0; i < p->pinned; i++) {
-        if (p->system.len > 0) ms__buf_add(&p->system, &code, MS_STR("\n\n"));
-        ms__buf_add(&p->system, &code, p->items[p->groups[i].first].text.text);
+        if (system.len > 0) ms__buf_add(&system, &code, MS_STR("\n\n"));
+        ms__buf_add(&system, &code, p->items[p->groups[i].first].text.text);
     }
+    *out = system.len > 0 ? ms_buf_text(&system) : ms__absent();
     return code == MS_OK ? MS_OK : ms__no_arena(err, p->arena, p->opts.system.len);
 }
 
-MS_API ms_str ms_projector_system(const ms_projector *p)
-{
-    return p->system.len > 0 ? ms_buf_text(&p->system) : ms__absent();
-}
-
 /* The members of a request body up to the list of messages. */
-static void ms__body_begin(ms_projector *p)
+static ms_result ms__body_begin(ms__projector *p, ms_error *err)
 {
     ms_json_writer *json = &p->writer.json;
     const ms_dialect *d = p->writer.dialect;
+    ms_str system;
+    MS__TRY(ms__system_apart(p, &system, err));
     ms_json_begin_object(json);
-    if (p->system.len > 0) {
+    if (system.len > 0) {
         ms_json_key(json, ms_str_of(d->system ? d->system : "system"));
         if (d->system_parts) {
             ms_json_begin_object(json);
@@ -29476,7 +29305,7 @@ static void ms__body_begin(ms_projector *p)
             ms_json_begin_object(json);
             ms_json_key(json, MS_STR("text"));
         }
-        ms_json_put_string(json, ms_buf_text(&p->system));
+        ms_json_put_string(json, system);
         if (d->system_parts) {
             ms_json_end_object(json);
             ms_json_end_array(json);
@@ -29484,66 +29313,74 @@ static void ms__body_begin(ms_projector *p)
         }
     }
     ms_json_key(json, ms_str_of(d->list ? d->list : "messages"));
+    return MS_OK;
 }
 
-static ms_result ms__emit_all(ms_projector *p, size_t start, size_t group, ms_error *err)
-{
-    if (group == start) MS__TRY(ms__emit_start(p, start, err));
-    for (; group < p->n_groups; group++) MS__TRY(ms__emit_group(p, group, err));
-    return ms__side_flush(p, err);
-}
-
-/* Writes the messages from `keep` on, which begin with a group; with `body` the whole
- * request. */
-static ms_result ms__write_from(ms_projector *p, size_t start, size_t group, size_t keep,
-                                bool body, ms_write_fn write, void *ctx, ms_error *err)
+/* Steps 5 to 9: the request, from the window's first group on. */
+static ms_result ms__emit_all(ms__projector *p, ms_write_fn write, void *ctx, ms_error *err)
 {
     ms_json_writer *json = &p->writer.json;
-    void *row = p->row;
+    bool body = p->profile->system == MS_SYSTEM_APART;
+    void *row = NULL;
+    size_t start = 0;
+    MS__TRY(ms__window_start(p, &start, err));
+    ms__results_age(p);
     MS__TRY(ms__room_for_four(p->arena, &row, &p->cap_row, 0, sizeof *p->row, err));
     p->row = (ms_envelope *)row;
-    MS__TRY(ms__system_apart(p, err));
-    body = body && p->profile.system == MS_SYSTEM_APART;
-    p->begun = false;
-    p->written = keep;
-    p->side = MS__SIDE_NONE;
-    p->n_row = p->n_texts = 0;
-    p->writer.open = p->writer.calls_open = false; /* of a write that failed */
-    p->report.synthesised = p->report.merged = p->report.started = 0;
     ms_json_init(json, write, ctx, false);
-    if (body) ms__body_begin(p);
+    if (body) MS__TRY(ms__body_begin(p, err));
     ms_json_begin_array(json);
-    MS__TRY(ms__emit_all(p, start, group, err));
+    MS__TRY(ms__emit_start(p, start, err));
+    for (size_t i = start; i < p->n_groups; i++) MS__TRY(ms__emit_group(p, i, err));
+    MS__TRY(ms__side_flush(p, err));
     ms_json_end_array(json);
     if (body) ms_json_end_object(json);
     (void)ms_json_finish(json);
-    MS__TRY(ms__writer_result(&p->writer, err));
-    p->begun = true;
-    p->start = start;
-    p->dirty = p->emitted = p->n_groups;
-    return MS_OK;
+    return ms__writer_result(&p->writer, err);
 }
 
-static ms_result ms__projector_write(ms_projector *p, bool body, ms_write_fn write,
-                                     void *ctx, ms_project_change *change, ms_error *err)
+/* A profile that can be kept to, and the dialect in which it is written. */
+static ms_result ms__profile_check(const ms_profile *profile, const ms_dialect **dialect,
+                                   ms_error *err)
 {
-    size_t start = 0, keep = 0;
-    if (change) memset(change, 0, sizeof *change);
-    MS__TRY(ms__window_start(p, &start, err));
-    ms__results_age(p);
-    size_t group = ms__resume(p, start, &keep);
-    MS__TRY(ms__write_from(p, start, group, keep, body, write, ctx, err));
-    if (change) change->keep = keep;
-    if (change) change->count = p->written;
-    return MS_OK;
+    if (!profile || (!profile->dialect && !profile->own))
+        return ms__fail(err, MS_E_ARGUMENT, "there is no such profile");
+    const char *name = profile->name ? profile->name : "";
+    *dialect = profile->own ? profile->own : ms_dialect_find(ms_str_of(profile->dialect));
+    if (!*dialect)
+        return ms__fail(err, MS_E_ARGUMENT, "profile %s is written as %s, which is no "
+                        "dialect", name, profile->dialect);
+    if (profile->id_max == 0 || profile->id_max >= MS__ID_LEAST) return MS_OK;
+    return ms__fail(err, MS_E_ARGUMENT, "profile %s: ids of at most %u bytes, at least %u "
+                    "are needed", name, (uint64_t)profile->id_max, (uint64_t)MS__ID_LEAST);
 }
 
-MS_API ms_result ms_projector_write(ms_projector *p, ms_write_fn write, void *ctx,
-                                    ms_project_change *change, ms_error *err)
+static ms_result ms__project_begin(ms__projector *p, const ms_profile *profile,
+                                   const ms_project_opts *opts, ms_arena *arena,
+                                   ms_write_fn write, void *ctx, ms_error *err)
 {
-    MS__TRY(ms__projector_check(p, err));
-    if (!write) return ms__fail(err, MS_E_ARGUMENT, "nowhere to write to");
-    return ms__projector_write(p, false, write, ctx, change, err);
+    const ms_dialect *dialect = NULL;
+    ms_writer_opts how;
+    memset(p, 0, sizeof *p);
+    memset(&how, 0, sizeof how);
+    MS__TRY(ms__profile_check(profile, &dialect, err));
+    p->profile = profile;
+    p->arena = p->text.arena = arena;
+    if (opts) p->opts = *opts;
+    ms__names_init(&p->ids, arena);
+    ms__names_init(&p->calls, arena);
+    ms__names_init(&p->tools, arena);
+    ms__names_init(&p->agents, arena);
+    if (ms__is_blank(p->opts.system)) p->opts.system = ms__absent();
+    else p->system_cost = ms__text_cost(p, ms_text_n(p->opts.system));
+    if (p->opts.shorten && p->opts.key) {
+        p->key = (char *)ms_arena_alloc(arena, MS_ENTITY_KEY_MAX);
+        if (!p->key) return ms__no_arena(err, arena, MS_ENTITY_KEY_MAX);
+    }
+    how.array = true;
+    ms_writer_init(&p->writer, dialect, &how, arena, write, ctx);
+    p->writer.paired = true;
+    return MS_OK;
 }
 
 MS_API ms_result ms_project(const ms_profile *profile, const ms_project_opts *opts,
@@ -29551,15 +29388,18 @@ MS_API ms_result ms_project(const ms_profile *profile, const ms_project_opts *op
                             ms_write_fn write, void *write_ctx,
                             ms_project_report *report, ms_error *err)
 {
-    ms_projector *p = arena ? (ms_projector *)ms_arena_alloc(arena, sizeof *p) : NULL;
+    ms__projector *p = arena ? (ms__projector *)ms_arena_alloc(arena, sizeof *p) : NULL;
     const ms_msg *msg;
     if (report) memset(report, 0, sizeof *report);
     if (!p) return ms__no_arena(err, arena, sizeof *p);
     if (!next || !write)
         return ms__fail(err, MS_E_ARGUMENT, "a history needs messages and a place to go");
-    MS__TRY(ms_projector_init(p, profile, opts, arena, err));
-    while ((msg = next(next_ctx)) != NULL) MS__TRY(ms_projector_add_msg(p, msg, err));
-    ms_result code = ms__projector_write(p, true, write, write_ctx, NULL, err);
+    MS__TRY(ms__project_begin(p, profile, opts, arena, write, write_ctx, err));
+    while ((msg = next(next_ctx)) != NULL) {
+        ms_envelope m = ms_envelope_of(msg);
+        MS__TRY(ms__project_add(p, &m, err));
+    }
+    ms_result code = ms__emit_all(p, write, write_ctx, err);
     if (report) *report = p->report;
     return code;
 }

@@ -18,7 +18,7 @@
  *   - After a failed sync the handle is poisoned: appends and syncs are refused.
  *   - At the end no file, map or block is left, and no file in the folder.
  *
- * The functions that need memory and no store (dialects, projector, shortening, JSON)
+ * The functions that need memory and no store (dialects, ms_project, shortening, JSON)
  * have each allocation fail in turn. Compound faults: a crash has left a torn end, or
  * has lost what was not synced, or has left half of a rewritten log; while that is put
  * right a call or an allocation fails; then all that was durable is there. Left out:
@@ -1266,19 +1266,6 @@ static ms_result pure_project(pure *p, ms_error *err)
                       ms_buf_write, &p->buf, NULL, err);
 }
 
-static ms_result pure_projector(pure *p, ms_error *err)
-{
-    ms_projector projector;
-    ms_result result =
-        ms_projector_init(&projector, ms_profile_at(p->which), NULL, &p->arena, err);
-    for (int i = 0; i < STORY && result == MS_OK; i++) {
-        result = ms_projector_add(&projector, &story()[i], err);
-        if (result == MS_OK && i % 3 == 2)
-            result = ms_projector_write(&projector, ms_buf_write, &p->buf, NULL, err);
-    }
-    return result;
-}
-
 static ms_result pure_shorten(pure *p, ms_error *err)
 {
     ms_envelope m = story()[1];
@@ -1354,9 +1341,8 @@ static const struct pure_step {
     ms_result (*run)(pure *p, ms_error *err);
 } pure_steps[] = {
     {"dialect", 10, pure_dialect},   {"project", 5, pure_project},
-    {"projector", 5, pure_projector}, {"shorten", 1, pure_shorten},
-    {"envelopes", 1, pure_envelopes}, {"deltas", 1, pure_deltas},
-    {"small ones", 1, pure_small},
+    {"shorten", 1, pure_shorten},    {"envelopes", 1, pure_envelopes},
+    {"deltas", 1, pure_deltas},      {"small ones", 1, pure_small},
 };
 
 /* Runs a function with the fault as it is set; what it wrote goes to out. */

@@ -1,4 +1,4 @@
-/* The projector where test_project seldom comes: memory that ends at each allocation of a
+/* ms_project where test_project seldom comes: memory that ends at each allocation of a
  * history that has one message of each kind; white space, scripts and forms of parts one by
  * one; ids for profiles of a program's own; results that name a turn; members that are not
  * what they are called. What has to come of each is written down here.
@@ -510,7 +510,6 @@ static void a_dialect_of_few_words_is_enough(void **state)
     ms_profile own = *profile_of("anthropic");
     ms_project_opts opts;
     history h;
-    ms_projector p;
     ms_error err;
     (void)state;
     memset(&h, 0, sizeof h);
@@ -525,14 +524,12 @@ static void a_dialect_of_few_words_is_enough(void **state)
         MS_STR("{\"system\":\"be kind\",\"messages\":[\"user_message\",\"action\","
                "\"error\"]}")));
     own.id_max = 7;
-    assert_int_equal(ms_projector_init(&p, &own, NULL, &arena, &err), MS_E_ARGUMENT);
+    assert_int_equal(ms_project(&own, &opts, next_of, &h, &arena, ms_buf_write, NULL, NULL,
+                                &err), MS_E_ARGUMENT);
     own.own = NULL;
     own.dialect = "nobody's";
-    assert_int_equal(ms_projector_init(&p, &own, NULL, &arena, &err), MS_E_ARGUMENT);
-    ms_envelope m = ms_user_message(ms_text("u"));
-    memset(&p, 0, sizeof p);
-    assert_int_equal(ms_projector_add(&p, &m, &err), MS_E_ARGUMENT);
-    assert_int_equal(ms_projector_add_msg(&p, h.msgs[0], &err), MS_E_ARGUMENT);
+    assert_int_equal(ms_project(&own, &opts, next_of, &h, &arena, ms_buf_write, NULL, NULL,
+                                &err), MS_E_ARGUMENT);
 }
 
 /* The window ends at what is pinned: with room for everything nothing is left out. */
