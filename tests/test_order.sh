@@ -60,6 +60,11 @@ every_prefix_compiles()
         echo "FAIL every_prefix_compiles: no section of the implementation"
         return
     fi
+    # A quick look, as in `make check`, takes every fourth of many.
+    if [ "$n" -gt 12 ] && [ "${MS_TEST_SCALE:-100}" -lt 100 ]; then
+        awk 'NR % 4 == 0' "$2/ends" >"$2/few" && mv "$2/few" "$2/ends"
+        n=$(wc -l <"$2/ends")
+    fi
     xargs -P "${MS_TEST_JOBS:-2}" -L 1 bash -c 'prefix "$@"' _ "$1" "$2" <"$2/ends"
     if [ ! -f "$2/failed" ]; then
         echo "ok every_prefix_compiles ($n sections)"
