@@ -13850,6 +13850,7 @@ typedef struct ms__replay {
     uint64_t damaged, damaged_bytes, index_damaged;
     uint32_t holes; /* damaged ranges since it was last set to 0 */
     uint64_t spent; /* bytes of bodies that a search has looked at */
+    uint64_t over;  /* where a header holds that reaches over the limit; 0: nowhere */
 } ms__replay;
 
 typedef enum ms__found {
@@ -13886,9 +13887,12 @@ static bool ms__replay_body(const ms__replay *s, const unsigned char *r, uint64_
 static bool ms__replay_candidate(ms__replay *s, uint64_t at, uint64_t limit)
 {
     const unsigned char *r = ms__log_at(s->log, at);
-    if (!ms__known_kind(r[4]) || !ms__size_fits(r, limit - at)) return false;
-    if (!ms__header_matches(&s->log->id, at, r)) return false;
+    if (!ms__known_kind(r[4]) || !ms__header_matches(&s->log->id, at, r)) return false;
     uint32_t size = ms__padded(ms__get32(r));
+    if (!ms__size_fits(r, limit - at)) {
+        if (s->over == 0 && size > s->limit - at) s->over = at;
+        return false;
+    }
     if (size > 65536 && s->spent / 4 > s->limit) return false; /* made to be slow */
     s->spent += size;
     return ms__replay_body(s, r, at);
@@ -13904,14 +13908,21 @@ static uint64_t ms__replay_seek(ms__replay *s, uint64_t from, uint64_t limit)
 }
 
 /* Something invalid at s->at, below the trusted end: steps over it. sized: its header holds,
- * and shows how far it reaches. */
+ * and shows how far it reaches. One that reaches over the limit, with nothing whole behind
+ * it, would hide what is written there next: all ends before it. */
 static void ms__replay_skip(ms__replay *s, bool sized)
 {
     const unsigned char *r = ms__log_at(s->log, s->at);
     uint64_t from = s->at, limit = s->trusted < s->limit ? s->trusted : s->limit;
     bool index = sized && r[4] == MS__KIND_INDEX;
     uint64_t before = 0;
+    s->over = 0;
+    if (!sized && limit - from >= MS__HEADER + 8)
+        (void)ms__replay_candidate(s, from, limit);
     s->at = sized ? from + ms__padded(ms__get32(r)) : ms__replay_seek(s, from + 8, limit);
+    if (s->at < limit) s->over = 0;
+    if (s->over != 0) s->at = s->limit = s->trusted = s->over;
+    if (s->at == from) return;
     if (s->at < limit && limit - s->at >= MS__HEADER + 8) {
         r = ms__log_at(s->log, s->at);
         if (r[4] == MS__KIND_MESSAGE && ms__header_matches(&s->log->id, s->at, r))
@@ -16289,9 +16300,10 @@ static MS__APART ms_result ms__log_attach_content(ms__log *log, ms_error *err)
         s.limit = s.trusted = ms__log_dead_end(log, MS__HEAD_SIZE) & ~(uint64_t)7;
     MS__TRY(ms__log_recover(log, &s, !same && !log->opts.salvage, err));
     ms__replay_counted(log, &s);
-    if (same && log->end < mark && mark <= size) log->end = mark;
+    bool over = s.over != 0 && log->end == s.over;
+    if (same && log->end < mark && mark <= size && !over) log->end = mark;
     log->recovery.mark_back = same && mark < log->end ? mark : UINT64_MAX;
-    if (trusted > size) ms__lost_note(log, trusted);
+    if (trusted > size || over) ms__lost_note(log, trusted);
     if (log->opts.writer && slot.seq > log->last_seq)
         log->last_seq = slot.seq; /* numbers are not used again */
     ms__durable_begin(log, &slot, !same && !log->opts.salvage ? s.trusted : 0);

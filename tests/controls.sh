@@ -442,6 +442,9 @@ controls()
     control durable_told_before_its_slot_is gcc test_log_traps \
         a_slot_that_is_not_durable_vouches_for_nothing 100 \
         ms__log_sync_now 'log->durable.end = ms__log_synced(log, durable_end);' ''
+    control header_that_reaches_over_the_end_believed gcc test_log_traps \
+        a_watermark_inside_of_a_record_hides_nothing_new 100 \
+        ms__replay_skip 'if (s->over != 0) s->at = s->limit = s->trusted = s->over;' ''
     control numbers_of_lost_messages_given_again gcc test_log_traps \
         a_leaf_whose_messages_are_lost_hides_no_new_ones 100 \
         ms__log_take 'if (log->opts.writer && log->last_seq < ms_seq(ms__msg(r)))' 'if (false)'

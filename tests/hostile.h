@@ -17,12 +17,12 @@
  *
  * Everything follows from *rng alone. Bytes that are no log at all are fine: then only
  * bytes at random are changed. Nothing is read or written outside of [log, log + room).
- * Define MSGSTORE_IMPLEMENTATION and include msgstore.h before this file.
  */
 
 #ifndef HOSTILE_H
 #define HOSTILE_H
 
+#include "format.h"
 #include "support.h"
 
 enum { HOSTILE_SPOTS = 4096, HOSTILE_HEAD = 4096, HOSTILE_IMAGE_HEAD = 64 };
@@ -32,7 +32,7 @@ typedef struct hostile_map {
     unsigned char *bytes;
     size_t size, room;
     bool image;
-    ms__file_id id;           /* of a log; of an image: image_id */
+    unsigned char id[16];     /* of a log; of an image: image_id */
     unsigned char image_id[8];
     size_t end;               /* of the last record */
     size_t n;
@@ -47,18 +47,18 @@ static inline uint32_t hostile_check(const hostile_map *m, size_t at,
                                      const unsigned char *r)
 {
     unsigned char seed[16];
-    if (!m->image) return ms__log_check(&m->id, at, r);
+    if (!m->image) return file_check(m->id, at, r);
     memcpy(seed, m->image_id, 8);
-    ms__put64(seed + 8, at);
-    return ms__crc32c(ms__crc32c(0, seed, 16), r, 28);
+    file_put64(seed + 8, at);
+    return file_crc(file_crc(0, seed, 16), r, 28);
 }
 
 /* Does the body of the record lie inside the file? */
 static inline bool hostile_fits(const hostile_map *m, size_t at)
 {
     if (m->size < 40 || at > m->size - 40) return false;
-    uint64_t size = ms__get32(m->bytes + at);
-    return size > MS__HEADER && ((size + 7) & ~(uint64_t)7) <= m->size - at;
+    uint64_t size = file_get32(m->bytes + at);
+    return size > FILE_HEADER && ((size + 7) & ~(uint64_t)7) <= m->size - at;
 }
 
 /* Puts both checks of a record right, as for one that stands at `place`; the body's only
@@ -67,9 +67,9 @@ static inline void hostile_seal_for(const hostile_map *m, size_t at, size_t plac
 {
     unsigned char *r = m->bytes + at;
     if (m->size < 32 || at > m->size - 32) return;
-    if (hostile_fits(m, at) && ms__get32(r + 24) != MS__ERASED)
-        ms__put32(r + 24, ms__body_check(r));
-    ms__put32(r + 28, hostile_check(m, place, r));
+    if (hostile_fits(m, at) && file_get32(r + 24) != FILE_ERASED)
+        file_put32(r + 24, file_body_check(r));
+    file_put32(r + 28, hostile_check(m, place, r));
 }
 
 static inline void hostile_seal(const hostile_map *m, size_t at)
@@ -81,19 +81,14 @@ static inline void hostile_seal(const hostile_map *m, size_t at)
 static inline void hostile_seal_head(unsigned char *log, size_t size)
 {
     if (size < HOSTILE_HEAD) return;
-    ms__put32(log + 52, ms__crc32c(0, log, 52));
-    ms__put32(log + MS__AT_WRITER + 36, ms__crc32c(0, log + MS__AT_WRITER, 36));
-    for (size_t i = 0; i < 2; i++) {
-        unsigned char *slot = log + MS__AT_SLOTS + i * MS__SLOT_STEP;
-        if (ms__get64(slot) != 0) ms__put32(slot + 40, ms__crc32c(0, slot, 40));
-    }
+    file_seal_head(log);
 }
 
 static inline void hostile_seal_image(unsigned char *image, size_t size)
 {
     if (size < HOSTILE_IMAGE_HEAD) return;
-    ms__put32(image + 32, ms__crc32c(0, image, 24));
-    ms__put32(image + 36, ms__crc32c(0, image + 16, 16));
+    file_put32(image + 32, file_crc(0, image, 24));
+    file_put32(image + 36, file_crc(0, image + 16, 16));
 }
 
 
@@ -102,13 +97,13 @@ static inline void hostile_seal_image(unsigned char *image, size_t size)
 static inline bool hostile_is_record(const hostile_map *m, size_t at)
 {
     const unsigned char *r = m->bytes + at;
-    return hostile_fits(m, at) && r[4] != 0 && (r[4] < MS__KIND_COUNT || r[4] >= 100);
+    return hostile_fits(m, at) && r[4] != 0 && (r[4] < FILE_KIND_COUNT || r[4] >= 100);
 }
 
 /* Where the record at an offset ends. */
 static inline size_t hostile_after(const hostile_map *m, size_t at)
 {
-    return at + (((size_t)ms__get32(m->bytes + at) + 7) & ~(size_t)7);
+    return at + (((size_t)file_get32(m->bytes + at) + 7) & ~(size_t)7);
 }
 
 /* Records follow each other by their sizes; where there is none the next is looked for on
@@ -120,7 +115,7 @@ static inline void hostile_look(hostile_map *m)
     m->end = at;
     if (m->size < at) return;
     if (m->image) memcpy(m->image_id, m->bytes + 16, 8);
-    else ms__file_id_set(&m->id, m->bytes + 24, 0);
+    else memcpy(m->id, m->bytes + 24, 16);
     while (at + 40 <= m->size && m->n < HOSTILE_SPOTS) {
         if (!hostile_is_record(m, at)) {
             at += 8;
@@ -154,7 +149,7 @@ static inline size_t hostile_any_index(const hostile_map *m, uint64_t *rng)
     size_t from = m->n == 0 ? 0 : (size_t)test_below(rng, m->n);
     for (size_t i = 0; i < m->n; i++) {
         size_t at = m->spots[(from + i) % m->n];
-        if (m->bytes[at + 4] == MS__KIND_INDEX) return at;
+        if (m->bytes[at + 4] == FILE_KIND_INDEX) return at;
     }
     return hostile_any(m, rng);
 }
@@ -217,8 +212,8 @@ static inline void hostile_head(hostile_map *m, uint64_t *rng)
         {2576, 8}, {2584, 8}, {2592, 8}, {3072, 8}};
     hostile_field f = HOSTILE_ANY_OF(fields, rng);
     hostile_put(m, f.at, f.width, f.at, rng);
-    if (f.at == MS__AT_UNSURE && test_one_in(rng, 2)) /* of this machine, as it is now */
-        memcpy(m->bytes + f.at, m->bytes + MS__AT_WRITER, 8);
+    if (f.at == FILE_AT_UNSURE && test_one_in(rng, 2)) /* of this machine, as it is now */
+        memcpy(m->bytes + f.at, m->bytes + FILE_AT_WRITER, 8);
     hostile_seal_head(m->bytes, m->size);
     if (f.at >= 24 && f.at < 40) hostile_seal_all(m);
 }
@@ -243,7 +238,7 @@ static inline void hostile_header(hostile_map *m, size_t at, uint64_t *rng)
     static const unsigned char kinds[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 100, 200};
     hostile_field f = HOSTILE_ANY_OF(fields, rng);
     if (f.at == 4) m->bytes[at + 4] = HOSTILE_ANY_OF(kinds, rng);
-    else if (f.at == 24) ms__put32(m->bytes + at + 24, MS__ERASED);
+    else if (f.at == 24) file_put32(m->bytes + at + 24, FILE_ERASED);
     else hostile_put(m, at + f.at, f.width, at, rng);
 }
 
@@ -273,7 +268,7 @@ static inline void hostile_body(hostile_map *m, size_t at, size_t size, uint64_t
 static inline void hostile_index(hostile_map *m, size_t at, size_t size, uint64_t *rng)
 {
     size_t words = (size - 32) / 4;
-    size_t fixed = m->bytes[at + 5] == MS__INDEX_PART ? 8 : 48;
+    size_t fixed = m->bytes[at + 5] == FILE_INDEX_PART ? 8 : 48;
     if (test_one_in(rng, 2) && words > fixed) words = fixed;
     size_t i = at + 32 + 4 * (size_t)test_below(rng, words);
     size_t width = test_one_in(rng, 3) && i + 8 <= at + size ? 8 : 4;
@@ -284,11 +279,11 @@ static inline void hostile_index(hostile_map *m, size_t at, size_t size, uint64_
  * */
 static inline void hostile_cycle(hostile_map *m, size_t at, size_t size, uint64_t *rng)
 {
-    size_t i = m->bytes[at + 5] == MS__INDEX_LEVEL
+    size_t i = m->bytes[at + 5] == FILE_INDEX_LEVEL
                    ? 96 + 8 * test_below(rng, 8)
-                   : MS__LEAF_FIXED + 8 * test_below(rng, 8);
+                   : FILE_LEAF_FIXED + 8 * test_below(rng, 8);
     if (i + 8 > size) return;
-    ms__put64(m->bytes + at + i, test_one_in(rng, 4) ? at : hostile_any_index(m, rng));
+    file_put64(m->bytes + at + i, test_one_in(rng, 4) ? at : hostile_any_index(m, rng));
 }
 
 /* Where the file is said to have ended once, and the zeros after it. */
@@ -303,13 +298,13 @@ static inline void hostile_record(hostile_map *m, uint64_t *rng)
     if (m->n == 0) return;
     size_t at = m->spots[test_below(rng, m->n)];
     if (!hostile_fits(m, at)) return;
-    size_t size = ms__get32(m->bytes + at);
+    size_t size = file_get32(m->bytes + at);
     unsigned kind = m->bytes[at + 4];
     unsigned what = (unsigned)test_below(rng, 10);
     if (what < 4) hostile_header(m, at, rng);
-    else if (kind == MS__KIND_INDEX && what < 6) hostile_cycle(m, at, size, rng);
-    else if (kind == MS__KIND_INDEX && size >= 64) hostile_index(m, at, size, rng);
-    else if (kind == MS__KIND_LOST && size >= MS__LOST_SIZE) hostile_lost(m, at, rng);
+    else if (kind == FILE_KIND_INDEX && what < 6) hostile_cycle(m, at, size, rng);
+    else if (kind == FILE_KIND_INDEX && size >= 64) hostile_index(m, at, size, rng);
+    else if (kind == FILE_KIND_LOST && size >= FILE_LOST_SIZE) hostile_lost(m, at, rng);
     else hostile_body(m, at, size, rng);
     hostile_seal_for(m, at, test_one_in(rng, 16) ? hostile_any(m, rng) : at);
 }
@@ -320,8 +315,8 @@ static inline void hostile_record(hostile_map *m, uint64_t *rng)
 /* Moves the watermark by the bytes that records have moved. */
 static inline void hostile_shift(hostile_map *m, uint64_t by)
 {
-    size_t mark = m->image ? 24 : MS__AT_MARK;
-    ms__put64(m->bytes + mark, ms__get64(m->bytes + mark) + by);
+    size_t mark = m->image ? 24 : FILE_AT_MARK;
+    file_put64(m->bytes + mark, file_get64(m->bytes + mark) + by);
 }
 
 /* A record stands once more, in the place of another: its number comes back. */
@@ -353,7 +348,7 @@ static inline void hostile_put_in(hostile_map *m, uint64_t *rng)
     size_t from = hostile_any(m, rng);
     size_t to = test_one_in(rng, 2) ? m->end : hostile_any(m, rng);
     if (m->n == 0 || !hostile_fits(m, from) || to > m->size) return;
-    size_t len = ((size_t)ms__get32(m->bytes + from) + 7) & ~(size_t)7;
+    size_t len = ((size_t)file_get32(m->bytes + from) + 7) & ~(size_t)7;
     unsigned char *copy = (unsigned char *)malloc(len);
     if (copy == NULL) abort();
     memcpy(copy, m->bytes + from, len);
@@ -377,7 +372,7 @@ static inline void hostile_exchange(hostile_map *m, uint64_t *rng)
     size_t i = (size_t)test_below(rng, m->n - 2);
     size_t a = m->spots[i], b = m->spots[i + 1];
     if (!hostile_fits(m, a) || !hostile_fits(m, b)) return;
-    size_t len = b - a, more = ((size_t)ms__get32(m->bytes + b) + 7) & ~(size_t)7;
+    size_t len = b - a, more = ((size_t)file_get32(m->bytes + b) + 7) & ~(size_t)7;
     unsigned char *copy = (unsigned char *)malloc(len);
     if (copy == NULL) abort();
     memcpy(copy, m->bytes + a, len);

@@ -25,9 +25,8 @@
  */
 
 #define _GNU_SOURCE
-#define MSGSTORE_IMPLEMENTATION
-#include "../msgstore.h"
 #include "diary.h"
+#include "format.h"
 
 enum { ID_END = 56, LIVE = 1032, HEAD = 4096 }; /* offsets in the head page */
 enum { ROOM = 2 << 20, MOST = 4000, LAST_BOOT = 19 };
@@ -191,7 +190,7 @@ static void write_log(bench *b, size_t bytes, uint64_t seed)
     assert_int_equal(info.zeroed_bytes, TORN);
     write_up_to(b, store, &n, bytes);
     ms_close(store);
-    for (uint64_t at = ms__get64(b->d.ro + MS__AT_MARK); at < b->d.size; at++)
+    for (uint64_t at = file_get64(b->d.ro + FILE_AT_MARK); at < b->d.size; at++)
         assert_int_equal(b->d.ro[at], 0);
     store = must_open(&desc, "the end");
     assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
@@ -632,8 +631,8 @@ static void each_bit_of_a_lost_record_flipped(void **state)
     ms_close(store);
     unsigned char *bytes = snapshot(b);
     size_t size = (size_t)b->d.size;
-    assert_int_equal(bytes[at + 4], MS__KIND_LOST);
-    assert_int_equal(ms__get64(bytes + at + 32), r->end);
+    assert_int_equal(bytes[at + 4], FILE_KIND_LOST);
+    assert_int_equal(file_get64(bytes + at + 32), r->end);
     for (size_t k = test_seed() % stride; k < 48 * 8; k += stride, i++) {
         disk_load(&b->d, bytes, size);
         damage_at(b, i, at, at + 48);
@@ -753,20 +752,13 @@ static void sectors_zeroed_exchanged_and_stale(void **state)
 
 /* ---- valid checks, wrong meaning ---- */
 
-static ms__file_id id_of(const bench *b)
-{
-    ms__file_id id;
-    ms__file_id_set(&id, b->r.bytes + 24, 0);
-    return id;
-}
-
 /* Makes the header check of the record at an offset match again; body: the body's too. */
 static void reseal(bench *b, size_t at, bool body)
 {
-    ms__file_id id = id_of(b);
+    const unsigned char *id = b->r.bytes + 24;
     unsigned char *r = b->d.rw + at;
-    if (body) ms__log_seal(&id, at, r);
-    else ms__put32(r + 28, ms__log_check(&id, at, r));
+    if (body) file_seal(id, at, r);
+    else file_put32(r + 28, file_check(id, at, r));
 }
 
 /* The record that the test itself has made. */
@@ -820,7 +812,7 @@ static void records_that_lie(void **state)
         size_t at = b->r.at[n], size = b->r.size_of[n];
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
             damage_at(b, i, at, at + size);
-            ms__put32(b->d.rw + at, sizes[i]);
+            file_put32(b->d.rw + at, sizes[i]);
             reseal(b, at, false);
             snprintf(b->what, sizeof b->what, "record at %zu with size %u", at, sizes[i]);
             look(b);
@@ -830,7 +822,7 @@ static void records_that_lie(void **state)
         const uint64_t seqs[] = {0, 1, b->r.seq_of[n - 1], UINT64_MAX};
         for (size_t i = 0; i < 4; i++) {
             damage_at(b, i, at, at + size);
-            ms__put64(b->d.rw + at + 8, seqs[i]);
+            file_put64(b->d.rw + at + 8, seqs[i]);
             reseal(b, at, false);
             snprintf(b->what, sizeof b->what, "record at %zu with number %llu", at,
                      (unsigned long long)seqs[i]);
@@ -872,16 +864,16 @@ static void index_records_that_lie(void **state)
     (void)state;
     for (size_t at = HEAD; at + 40 < b->r.end;) {
         const unsigned char *r = b->r.bytes + at;
-        size_t size = ms__padded(ms__get32(r));
-        for (size_t i = 32; r[4] == MS__KIND_INDEX && i + 4 <= size; i += 4, k++) {
-            uint32_t old = ms__get32(r + i);
+        size_t size = file_padded(file_get32(r));
+        for (size_t i = 32; r[4] == FILE_KIND_INDEX && i + 4 <= size; i += 4, k++) {
+            uint32_t old = file_get32(r + i);
             const uint32_t words[] = {0,       0xffffffff, old + 1,    old - 1,
                                       old * 2, 0x80000000, old ^ 4096,
                                       (uint32_t)test_random(&rng)};
             if (k % stride != 0) continue;
             for (size_t w = 0; w < sizeof words / sizeof words[0]; w++) {
                 damage_at(b, w, at, at + size);
-                ms__put32(b->d.rw + at + i, words[w]);
+                file_put32(b->d.rw + at + i, words[w]);
                 reseal(b, at, true);
                 snprintf(b->what, sizeof b->what, "index at %zu, word at %zu is %u", at,
                          i, words[w]);
@@ -903,13 +895,13 @@ static void postings_of_records_that_are_not_there(void **state)
     (void)state;
     for (size_t at = HEAD; at + 40 < b->r.end;) {
         const unsigned char *r = b->r.bytes + at;
-        size_t size = ms__padded(ms__get32(r));
-        bool leaf = r[4] == MS__KIND_INDEX && r[5] == MS__INDEX_LEAF;
-        uint32_t n = leaf ? ms__get32(r + 132) : 0;
-        uint32_t filters = leaf ? ms__get32(r + 220) : 0;
-        size_t count = leaf && ms__get32(r + 212) == 2 ? ms__get32(r + 196) : 0;
+        size_t size = file_padded(file_get32(r));
+        bool leaf = r[4] == FILE_KIND_INDEX && r[5] == FILE_INDEX_LEAF;
+        uint32_t n = leaf ? file_get32(r + 132) : 0;
+        uint32_t filters = leaf ? file_get32(r + 220) : 0;
+        size_t count = leaf && file_get32(r + 212) == 2 ? file_get32(r + 196) : 0;
         size_t behind = filters < UINT32_MAX ? filters * 2 : 0;
-        size_t first = ms__get32(r) - count * 2 - behind;
+        size_t first = file_get32(r) - count * 2 - behind;
         for (size_t i = 0; i < count; i += 3) {
             const uint32_t entries[] = {n, (n + 31) & ~31u, 0xffff};
             damage_at(b, i, at, at + size);
@@ -1418,8 +1410,8 @@ static void a_hide_of_the_future_hides_nothing_new(void **state)
     find_text(b->d.rw, (size_t)b->d.size, "\"last\":3")[7] = '8';
     size_t at = HEAD;
     const unsigned char *r = b->d.rw + at;
-    for (; r[4] != MS__KIND_HIDE; r = b->d.rw + at)
-        at += (ms_size(ms__msg(r)) + 7) & ~(size_t)7;
+    for (; r[4] != FILE_KIND_HIDE; r = b->d.rw + at)
+        at += (ms_size((const ms_msg *)(const void *)r) + 7) & ~(size_t)7;
     reseal(b, at, true);
     go_on_behind(b, 9);
     free(b->r.bytes);

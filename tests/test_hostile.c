@@ -28,8 +28,6 @@
  */
 
 #define _GNU_SOURCE
-#define MSGSTORE_IMPLEMENTATION
-#include "../msgstore.h"
 #include "diary.h"
 #include "hostile.h"
 
@@ -333,17 +331,15 @@ static void survey(bench *b)
 {
     const unsigned char *p = b->d.ro;
     size_t size = (size_t)b->d.size;
-    ms__file_id id;
     memset(b->holds, 0, ROOM / 8);
     b->n_holds = 0;
     if (size < HEAD) return;
-    ms__file_id_set(&id, p + 24, 0);
     for (size_t at = HEAD; at + 40 <= size; at += 8) {
-        uint64_t len = ms__get32(p + at);
+        uint64_t len = file_get32(p + at);
         if (len <= 32 || ((len + 7) & ~(uint64_t)7) > size - at) continue;
-        if (p[at + 4] == 0 || !ms__header_matches(&id, at, p + at)) continue;
-        bool erased = ms__get32(p + at + 24) == MS__ERASED;
-        if (!erased && ms__body_check(p + at) != ms__get32(p + at + 24)) continue;
+        if (p[at + 4] == 0 || file_check(p + 24, at, p + at) != file_get32(p + at + 28)) continue;
+        bool erased = file_get32(p + at + 24) == FILE_ERASED;
+        if (!erased && file_body_check(p + at) != file_get32(p + at + 24)) continue;
         b->holds[at / 8] = 1;
         b->n_holds++;
     }
@@ -746,7 +742,7 @@ static void write_on(bench *b, ms_store *store, added *a)
 static void must_be_zeroed(bench *b)
 {
     if (b->d.size < HEAD) return;
-    for (uint64_t at = ms__get64(b->d.ro + MS__AT_MARK); at < b->d.size; at++)
+    for (uint64_t at = file_get64(b->d.ro + FILE_AT_MARK); at < b->d.size; at++)
         if (b->d.ro[at] != 0)
             fail_msg("%s: byte %llu after the end is not zero", running,
                      (unsigned long long)at);
@@ -803,7 +799,7 @@ static void load(bench *b)
 static void log_begin(bench *b, size_t size)
 {
     b->size = size;
-    b->d.boot = ms__get64(b->mutant + MS__AT_WRITER);
+    b->d.boot = file_get64(b->mutant + FILE_AT_WRITER);
     if (test_one_in(&b->rng, 3) || b->d.boot == 0) b->d.boot = 2000;
     b->d.there = true;
     b->d.locked = false;
@@ -996,12 +992,12 @@ static void image_survey(gallery *g, ms_store *store)
     memcpy(seed, g->buffer + 16, 8);
     for (size_t at = 64; at + 40 <= size; at += 8) {
         const unsigned char *r = g->buffer + at;
-        uint64_t len = ms__get32(r);
+        uint64_t len = file_get32(r);
         if (len <= 32 || ((len + 7) & ~(uint64_t)7) > size - at) continue;
-        ms__put64(seed + 8, at);
-        if (ms__crc32c(ms__crc32c(0, seed, 16), r, 28) != ms__get32(r + 28)) continue;
-        bool erased = ms__get32(r + 24) == MS__ERASED;
-        g->says[at / 8] = erased || ms__body_check(r) == ms__get32(r + 24);
+        file_put64(seed + 8, at);
+        if (file_crc(file_crc(0, seed, 16), r, 28) != file_get32(r + 28)) continue;
+        bool erased = file_get32(r + 24) == FILE_ERASED;
+        g->says[at / 8] = erased || file_body_check(r) == file_get32(r + 24);
     }
 }
 
@@ -1281,8 +1277,6 @@ enum { OF_ANOTHER, OF_THIS, WITH_THIS_ID, INSIDES };
 static void put_inside(nest *n, int inside)
 {
     unsigned char *value = n->d.rw + n->value, *r = n->d.rw + n->at[BEFORE];
-    ms__file_id id;
-    ms__file_id_set(&id, n->d.ro + 24, 0);
     if (inside == OF_THIS) {
         size_t most = n->at[BEFORE] < n->inner_size ? n->at[BEFORE] : n->inner_size;
         memcpy(value, n->d.ro, most);
@@ -1298,7 +1292,7 @@ static void put_inside(nest *n, int inside)
         memcpy(value, log, n->inner_size);
         free(log);
     }
-    ms__log_seal(&id, n->at[BEFORE], r);
+    file_seal(n->d.ro + 24, n->at[BEFORE], r);
     n->size = (size_t)n->d.size;
     memcpy(n->sound, n->d.ro, n->size);
 }
@@ -1460,7 +1454,7 @@ static void entropy_known(void *ctx, void *out, size_t len)
 /* What a name of that kind is hashed with. */
 static uint64_t salt_of(named what)
 {
-    uint64_t h = ms__hash(known_key, 0, "here", 4);
+    uint64_t h = file_hash(known_key, 0, "here", 4);
     return what == LOCATIONS ? 0 : what == AGENTS ? h : ~h;
 }
 
@@ -1479,7 +1473,7 @@ static void make_name(naming how, named what, size_t i, uint64_t *next,
     snprintf(name, NAME + 1, "%08u%08u%08u", a, (unsigned)(i % 100000000), b);
     while (how == OF_SAME_BITS) {
         snprintf(name, NAME + 1, "%024llu", (unsigned long long)(*next)++);
-        uint64_t hash = ms__hash(known_key, salt_of(what), name, NAME);
+        uint64_t hash = file_hash(known_key, salt_of(what), name, NAME);
         if (hash >> (64 - MEET_BITS) == 0x5a) return;
     }
 }

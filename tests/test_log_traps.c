@@ -930,6 +930,39 @@ static void a_slot_that_is_not_durable_vouches_for_nothing(void **state)
     ms_close(second.store);
 }
 
+/* A flipped bit puts the watermark into the middle of the last record: its header holds,
+ * and reaches over what the next writer puts there, which must not vanish under it. */
+static void a_watermark_inside_of_a_record_hides_nothing_new(void **state)
+{
+    static char text[501];
+    unsigned char word[8];
+    ms_log_desc desc = desc_of(MS_LOG_WRITE), reading = desc_of(MS_LOG_READ);
+    ms_log_info info;
+    (void)state;
+    memset(text, 'l', sizeof text - 1);
+    make_log(1);
+    read_at(MS__AT_MARK, word, sizeof word);
+    uint64_t begin = ms__get64(word);
+    ms_store *store = must_open(&desc);
+    assert_int_equal(append(store, text, NULL), MS_OK);
+    kill_writer(store);
+    ms__put64(word, begin + 128);
+    write_at(MS__AT_MARK, word, sizeof word);
+    for (size_t written = 0; written < 12; written += 3) {
+        store = must_open(&desc);
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(append(store, "hello", NULL), MS_OK);
+        ms_close(store);
+        assert_int_equal(count_at_path(), 1 + written + 3);
+    }
+    start_the_machine_anew();
+    store = must_open(&reading);
+    assert_int_equal(count_at_path(), 13);
+    assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
+    assert_int_equal(info.damaged, 1); /* told for good */
+    ms_close(store);
+}
+
 /* The messages that a LEAF stands for are lost, but for the LEAF: their numbers are not
  * given again, for who begins behind the LEAF takes in only what comes after them. */
 static void a_leaf_whose_messages_are_lost_hides_no_new_ones(void **state)
@@ -1396,6 +1429,7 @@ int main(void)
         cmocka_unit_test(what_is_synced_behind_a_cut_record_survives),
         cmocka_unit_test(what_is_synced_behind_damage_that_nobody_saw_survives),
         cmocka_unit_test(a_slot_that_is_not_durable_vouches_for_nothing),
+        cmocka_unit_test(a_watermark_inside_of_a_record_hides_nothing_new),
         cmocka_unit_test(a_leaf_whose_messages_are_lost_hides_no_new_ones),
         cmocka_unit_test(messages_inside_of_a_cut_one_stay),
         cmocka_unit_test(dead_bytes_that_cannot_be_zeroed_stop_an_append),

@@ -11,7 +11,7 @@
 #define _GNU_SOURCE
 #define FUZZ_MOST 4096
 #include "disk.h"
-#include "format.h"
+#include "pack.h"
 
 #include <dirent.h>
 #include <sys/stat.h>
