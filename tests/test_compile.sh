@@ -101,8 +101,8 @@ builds()
 
 # ---- Compilers and languages: implementation, a user of it, both after system headers.
 
-for language in gcc:c99 gcc:c17 clang:c99 clang:c11 ${all:+gcc:c11 clang:c17} \
-    g++:c++11 g++:c++17 clang++:c++11 clang++:c++17; do
+for language in gcc:c99 gcc:c17 clang:c99 ${all:+gcc:c11 clang:c11 clang:c17} \
+    g++:c++11 ${all:+g++:c++17} clang++:c++11 clang++:c++17; do
     compiler=${language%%:*}
     standard=${language#*:}
     flags="$warn_c"
