@@ -1459,8 +1459,10 @@ MS_API ms_result ms_mem_reset(ms_store *store, ms_error *err);
  * it was synced. Reading is through a map of the file, appending at memory speed. One
  * process writes (it holds a lock; with `shared` several take turns), any number read
  * beside it, without locks and without writing a byte: read-only media, snapshots and
- * copies made by `cp` while a writer runs just work. All functions of [api-store] and
- * [api-memory] work on it. See [format] for the bytes.
+ * copies made by `cp` while a writer runs just work. (Such a copy has all that was there
+ * when cp began. Seldom, when a sync falls between two reads of cp, it tells of damage
+ * behind that.) All functions of [api-store] and [api-memory] work on it. See [format] for
+ * the bytes.
  *
  * Two words: an appended message is *visible* when the append returns: every reader sees
  * it, and it survives the death of the process. It is *durable* when a sync that began

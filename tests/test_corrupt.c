@@ -16,7 +16,7 @@
  *
  * Then records with valid checks and a wrong meaning.
  *
- * At MS_TEST_SCALE=100 every cut of a file of 32 KiB, each bit of one of 24 KiB for
+ * At MS_TEST_SCALE=100 every cut of a file of 40 KiB, and each bit of it for
  * ms_log_verify, each bit of the records of a short one for everything. Every 61st bit
  * and 25th byte of the longer one for the rest, from one on that the seed gives, but
  * always each bit of what names the file. At 1000 all of them: over 262,144 cuts, 524,288
@@ -480,7 +480,7 @@ static void damage_at(bench *b, size_t i, size_t lo, size_t hi)
 static void cut_at_every_byte(void **state)
 {
     unsigned scale = test_scale();
-    bench *b = bench_new((size_t)(scale < 1000 ? 32 : 256) << 10);
+    bench *b = bench_new((size_t)(scale < 1000 ? 40 : 256) << 10);
     size_t stride = scale >= 100 ? 1 : stride_of(10), i = 0;
     (void)state;
     /* From the end to the beginning: each cut is of what the one before has left. */
@@ -539,7 +539,7 @@ static void must_be_found(bench *b, size_t at, unsigned bit)
 static void each_bit_flipped(void **state)
 {
     unsigned scale = test_scale();
-    bench *b = bench_new((size_t)(scale < 1000 ? 24 : 64) << 10);
+    bench *b = bench_new((size_t)(scale < 1000 ? 40 : 64) << 10);
     size_t stride = stride_of(61), i = 0, flips = 0;
     bool all = scale >= 100;
     (void)state;
