@@ -1071,6 +1071,8 @@ typedef struct ms_stat {
     uint64_t room;            /* bytes still free in a fixed buffer, else 0 */
     uint64_t hidden;          /* messages that are not visible */
     uint64_t changes;         /* records that are no messages: see ms_kind */
+    uint64_t damaged;         /* ranges of a log that were unreadable when it was opened, or
+                                 were missing: no view can tell what stood there */
     uint64_t as_of;           /* private: a place behind all that is there */
 } ms_stat;
 
@@ -1265,7 +1267,8 @@ MS_API ms_result ms_rewind(ms_store *store, ms_str location, uint64_t seq,
  * erases again. Bytes of an append that was cut off by a crash, and was made again, stay
  * where they are until ms_log_rewrite. Nobody may hold the message (or a note of it)
  * meanwhile: this is the one function that changes bytes that readers see. Of a copy made
- * earlier nothing is erased. */
+ * earlier, by ms_fork as well, nothing is erased. MS_E_DAMAGED: all of this is done, but
+ * the log has damaged bytes, which may say it, too; ms_log_rewrite leaves them out. */
 MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err);
 
 /* Attaches a value to a message: a rating, a verdict, what it cost. kind: a word of your
@@ -7221,7 +7224,7 @@ MS_API void ms_close(ms_store *store)
  * (C1) A change that was refused has changed nothing. (Redaction that was stopped half-way
  *      has begun: see ms_redact.)
  * (C2) The number, place, type, agent and key of a message never change.
- * (C3) What ms_redact returned for stands nowhere in the store any more.
+ * (C3) What ms_redact returned MS_OK for stands nowhere in the store any more, but in forks.
  * (C4) A change is never about a message appended after it, whatever is damaged.
  * ================================================================================== */
 
@@ -7723,6 +7726,7 @@ static MS__APART ms_result ms__redact_erase(ms_store *store, ms_arena *arena,
                                             ms_error *err)
 {
     const ms_msg *msg;
+    ms_stat stat;
     ms_result code = MS_OK;
     ms_query q = ms__view_query(ms_location(own), MS_VIEW_TIMELINE, 0);
     ms_cursor *it = (ms_cursor *)ms_arena_alloc(arena, sizeof *it);
@@ -7733,8 +7737,12 @@ static MS__APART ms_result ms__redact_erase(ms_store *store, ms_arena *arena,
     while (code == MS_OK && (msg = ms_next(it)) != NULL)
         if (!ms__redact_keeps(msg)) code = store->backend->erase(store, msg, step, err);
     ms_result end = ms_cursor_close(it, NULL);
-    (void)end; /* what was damaged cannot be read by anybody */
-    return code == MS_OK ? ms_sync(store, NULL, err) : code;
+    MS__TRY(code == MS_OK ? ms_sync(store, NULL, err) : code);
+    if (step + 1 < MS__ERASE_STEPS) return MS_OK;
+    MS__TRY(ms_store_stat(store, &stat, err));
+    if (end == MS_OK && stat.damaged == 0) return MS_OK;
+    return ms__fail(err, MS_E_DAMAGED, "message %u is erased where it could be read: damaged "
+                    "bytes may say it, too", ms_seq(own));
 }
 
 MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err)
@@ -16223,11 +16231,7 @@ static ms_result ms__log_recover(ms__log *log, ms__replay *s, bool look_ahead,
                             log->file.path, offset);
         if (s->at >= s->limit && !pending) {
             ms__holes_add(log, s->holes);
-            /* of a truncated file what follows the last whole record is dead: a header there
-             * may reach over what is written next */
-            if (s->at > log->end && s->at <= s->trusted &&
-                s->trusted <= log->file.stat.size)
-                log->end = s->at;
+            if (s->at > log->end && s->at <= s->trusted) log->end = s->at;
             return MS_OK;
         }
         bool damage = look_ahead && s->at < s->limit && ms__replay_synced(s);
@@ -17766,6 +17770,7 @@ static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err
     out->hidden = log->hidden < log->messages ? log->hidden : log->messages;
     out->messages = log->messages - out->hidden;
     out->changes = log->changes;
+    out->damaged = log->recovery.n_damaged;
     out->as_of = ms__place(ms__tail_of(log)->segment, ms__tail_of(log)->count);
     out->last_seq = log->last_seq;
     out->bytes = log->bytes;

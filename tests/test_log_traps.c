@@ -702,6 +702,18 @@ static void damage(const char *text)
     write_at((uint64_t)(at - bytes), at, 1);
 }
 
+enum { CUT_SIZE = 32768 }; /* of a file that is killed or cut */
+
+/* As if the process had been killed: nothing is synced, and nothing is closed. */
+static void kill_writer(ms_store *store)
+{
+    static unsigned char now[CUT_SIZE];
+    read_at(0, now, sizeof now);
+    ms_close(store);
+    assert_int_equal(truncate(path, CUT_SIZE), 0);
+    write_at(0, now, sizeof now);
+}
+
 /* What is durable is told in a slot that comes after the newest, whatever number that has:
  * what is damaged later is damage then, not an end, and hides nothing behind it. */
 static void no_slot_is_the_newest_for_ever(void **state)
@@ -723,7 +735,7 @@ static void no_slot_is_the_newest_for_ever(void **state)
     assert_int_equal(append(store, "will be damaged", NULL), MS_OK);
     assert_int_equal(append(store, "stands behind it", &behind), MS_OK);
     assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
-    ms_close(store);
+    kill_writer(store); /* closing would store it in both places */
     start_the_machine_anew();
     damage("will be damaged");
     desc.mode = MS_LOG_READ;
@@ -776,7 +788,6 @@ static void a_redacted_message_that_was_cut_swallows_nothing(void **state)
  * The file as it is when all that was written has come to the disk, and as it was at the
  * last sync; a cut leaves some sectors of either. */
 
-enum { CUT_SIZE = 32768 };
 static unsigned char on_disk[CUT_SIZE];
 
 static int sync_and_keep(void *ctx, ms_file file)
@@ -797,16 +808,6 @@ static int write_no_zeros(void *ctx, ms_file file, uint64_t offset, const void *
 {
     if (armed && ((const char *)from)[0] == 0) return EIO; /* no record begins so */
     return ms_os_default()->write(ctx, file, offset, from, size, done);
-}
-
-/* As if the process had been killed: nothing is synced, and nothing is closed. */
-static void kill_writer(ms_store *store)
-{
-    static unsigned char now[CUT_SIZE];
-    read_at(0, now, sizeof now);
-    ms_close(store);
-    assert_int_equal(truncate(path, CUT_SIZE), 0);
-    write_at(0, now, sizeof now);
 }
 
 /* A writer that appends twice, and syncs if its mode does not; then the power is cut. */
@@ -969,6 +970,68 @@ static void a_watermark_inside_of_a_record_hides_nothing_new(void **state)
     assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
     assert_int_equal(info.damaged, 1); /* told for good */
     ms_close(store);
+}
+
+static bool file_has(const char *text)
+{
+    static char bytes[1 << 16];
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    size_t size = fread(bytes, 1, sizeof bytes, f), len = strlen(text);
+    assert_int_equal(fclose(f), 0);
+    for (size_t i = 0; i + len <= size; i++)
+        if (memcmp(bytes + i, text, len) == 0) return true;
+    return false;
+}
+
+/* Text in a damaged record cannot be erased: whoever asks for it is told. */
+static void a_redaction_that_skips_a_damaged_record_says_so(void **state)
+{
+    unsigned char byte;
+    uint64_t first, at;
+    ms_log_desc desc = desc_of(MS_LOG_WRITE);
+    ms_envelope change = ms_user_message(ms_text("secret 2"));
+    ms_error err;
+    (void)state;
+    make_log(1);
+    ms_store *store = must_open(&desc);
+    assert_int_equal(append(store, "secret 1", &first), MS_OK);
+    at = craft_of().end; /* where the change will stand */
+    assert_int_equal(ms_amend(store, first, &change, NULL), MS_OK);
+    ms_close(store);
+    read_at(at + MS__HEADER, &byte, 1);
+    byte ^= 1;
+    write_at(at + MS__HEADER, &byte, 1);
+    start_the_machine_anew();
+    store = must_open(&desc);
+    memset(&err, 0, sizeof err);
+    assert_int_equal(ms_redact(store, first, &err), MS_E_DAMAGED);
+    assert_non_null(strstr(err.message, "damaged"));
+    assert_false(file_has("secret 1"));
+    assert_true(file_has("secret 2"));
+    assert_int_equal(ms_redact(store, first, NULL), MS_E_DAMAGED);
+    assert_int_equal(append(store, "another", &first), MS_OK);
+    ms_close(store);
+}
+
+/* What a killed writer had not synced is visible, and nobody says that it is durable. */
+static void what_was_not_synced_is_not_called_durable(void **state)
+{
+    ms_log_desc desc = desc_of(MS_LOG_WRITE);
+    ms_log_info info;
+    (void)state;
+    make_log(2);
+    ms_store *store = must_open(&desc);
+    assert_int_equal(append(store, "third", NULL), MS_OK);
+    kill_writer(store);
+    for (int mode = 0; mode < 2; mode++) {
+        desc.mode = mode == 0 ? MS_LOG_READ : MS_LOG_WRITE;
+        store = must_open(&desc);
+        assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
+        assert_int_equal(info.durable_seq, 2);
+        assert_true(info.durable_end < info.end);
+        ms_close(store);
+    }
 }
 
 /* The messages that a LEAF stands for are lost, but for the LEAF: their numbers are not
@@ -1438,6 +1501,8 @@ int main(void)
         cmocka_unit_test(what_is_synced_behind_damage_that_nobody_saw_survives),
         cmocka_unit_test(a_slot_that_is_not_durable_vouches_for_nothing),
         cmocka_unit_test(a_watermark_inside_of_a_record_hides_nothing_new),
+        cmocka_unit_test(a_redaction_that_skips_a_damaged_record_says_so),
+        cmocka_unit_test(what_was_not_synced_is_not_called_durable),
         cmocka_unit_test(a_leaf_whose_messages_are_lost_hides_no_new_ones),
         cmocka_unit_test(messages_inside_of_a_cut_one_stay),
         cmocka_unit_test(dead_bytes_that_cannot_be_zeroed_stop_an_append),

@@ -478,9 +478,10 @@ static int erase(selection *s)
     ms_error err;
     size_t done = 0;
     ms_result result = MS_OK;
-    while (done < s->n && result == MS_OK) {
-        result = ms_redact(s->job->store, s->seqs[done], &err);
-        if (result == MS_OK) done++;
+    while (done < s->n && (result == MS_OK || result == MS_E_DAMAGED)) {
+        ms_result one = ms_redact(s->job->store, s->seqs[done], &err);
+        if (one != MS_OK) result = one;
+        if (one == MS_OK || one == MS_E_DAMAGED) done++; /* told of in the end */
     }
     emit_format(&s->out, "erased     %zu messages\n", done);
     int code = output_end(&s->out, FINE);
