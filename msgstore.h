@@ -1013,7 +1013,9 @@ MS_API ms_result ms_append(ms_store *store, ms_str location, const ms_envelope *
 MS_API ms_result ms_append_batch(ms_store *store, const ms_envelope *messages, size_t n,
                                  const ms_append_opts *opts, ms_error *err);
 
-/* Opens a cursor. On failure the cursor is closed and empty; ms_next on it gives NULL. */
+/* Opens a cursor. On failure the cursor is closed and empty; ms_next on it gives NULL.
+ * MS_E_BUSY: a log that others write cannot be followed, because over 30 cursors of this
+ * handle stand at older ends of it; close some. */
 MS_API ms_result ms_query_open(ms_store *store, const ms_query *query, ms_cursor *it,
                                ms_error *err);
 
@@ -15972,7 +15974,10 @@ static ms_result ms__take_leaf(ms__log *log, const ms__leaf *leaf, ms_error *err
     if (leaf->segment < t->segment) return MS_OK;
     if (leaf->segment >= leaf->offset / MS__LEAF_FIXED) return MS_OK; /* it lies */
     if (leaf->segment > t->segment + 1) log->opts.ignore_levels = true;
-    if (!ms__tail_slot(log, &now)) return MS_E_BUSY;
+    if (!ms__tail_slot(log, &now))
+        return ms__fail(err, MS_E_BUSY,
+                        "'%s' cannot be followed while over %u cursors are open",
+                        log->file.path, (uint64_t)MS__PINS - 2);
     if (!ms__nodes_reserve(log, 0, leaf->segment + 1)) return ms__no_memory(err, 0);
     ms__tail *fresh = ms__tail_new(log, leaf->next, leaf->segment + 1);
     if (!fresh) return ms__no_memory(err, sizeof *fresh);
@@ -16097,7 +16102,7 @@ static ms_result ms__log_take_visible(ms__log *log, uint64_t limit, bool cut,
                         "'%s': a record at %u was written by a newer version",
                         log->file.path, offset);
     if (code == MS_OK && !cut) log->end = s.limit;
-    return code == MS_E_BUSY ? MS_OK : code;
+    return code;
 }
 
 /* Was the file's watermark stored by a writer of this machine since it started? One that
@@ -16590,9 +16595,9 @@ static ms_result ms__log_may_go_on(const ms__log *log, ms_error *err)
     int failed = log->os->stat(log->os->ctx, log->file.handle, &st);
     if (failed != 0) return ms__os_fail(err, failed, "looking at", log->file.path);
     if (st.size < mark) return MS_OK;
-    return ms__fail(err, MS_E_BUSY,
-                    "'%s' cannot be followed while over %u cursors are open",
-                    log->file.path, (uint64_t)MS__PINS - 2);
+    return ms__fail(err, MS_E_CONFLICT,
+                    "the watermark of '%s' stands before what was there: open it anew",
+                    log->file.path);
 }
 
 static void ms__log_leave(ms__log *log)
@@ -16914,7 +16919,8 @@ static bool ms__log_headed(const ms__log *log, const ms_cursor *it, const ms__he
     uint32_t entry = (uint32_t)h->place;
     uint64_t offset = h->leaf ? ms__leaf_offset(h->leaf, entry)
                               : ms__tail_offset(merge->tail, entry);
-    uint64_t end = h->leaf ? h->leaf->offset : log->end;
+    /* what a tail lists was whole, header and size, when it was taken in */
+    uint64_t end = h->leaf ? h->leaf->offset : UINT64_MAX;
     return offset != 0 && ms__log_holds(log, h->record, offset, end - offset, false);
 }
 

@@ -1013,6 +1013,32 @@ static void a_reader_without_a_place_for_a_tail_says_so(void **state)
 }
 
 
+/* The same in the middle: a reader never goes on showing what is old without a word. */
+static void a_reader_that_cannot_follow_says_so(void **state)
+{
+    (void)state;
+    begin();
+    ms_store *store = open_log(MS_LOG_CREATE, false);
+    say_some(store, 3);
+    ms_store *reader = open_log(MS_LOG_READ, false);
+    ms_query q;
+    memset(&q, 0, sizeof q);
+    assert_int_equal(count_all(reader, q, MS_OK), 3);
+    ms__log *log = ms__log_of(reader);
+    uint32_t kept[MS__PINS];
+    memcpy(kept, log->map.pins, sizeof kept);
+    for (unsigned i = 0; i < MS__PINS; i++) log->map.pins[i]++;
+    say_some(store, 200); /* more than a segment */
+    assert_int_equal(see_everything(reader), MS_E_BUSY);
+    assert_int_equal(ms_refresh(reader, NULL, NULL), MS_E_BUSY);
+    memcpy(log->map.pins, kept, sizeof kept);
+    assert_int_equal(count_all(reader, q, MS_OK), 203);
+    refusals++;
+    ms_close(reader);
+    finish(store);
+}
+
+
 /* ---- arena stores ---- */
 
 static void what_an_arena_store_cannot_be_is_refused(void **state)
@@ -1131,6 +1157,7 @@ int main(void)
         cmocka_unit_test(raw_queries_beyond_the_ends_give_what_is_there),
         cmocka_unit_test(a_damaged_record_of_a_changed_place_is_stepped_over),
         cmocka_unit_test(a_reader_without_a_place_for_a_tail_says_so),
+        cmocka_unit_test(a_reader_that_cannot_follow_says_so),
     };
     disk_init(&drive, 16 << 20);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -474,6 +474,70 @@ static void agents_share_a_memory(void **state)
     store_close(&s);
 }
 
+
+/* ---- edits, read while others append ---- */
+
+enum { EDITED = 200 };
+
+static void *append_beside(void *arg)
+{
+    worker *w = (worker *)arg;
+    ms_envelope m = ms_user_message(ms_text("beside"));
+    for (size_t i = 0; i < EDITED * 4; i++)
+        if (ms_append(w->store, MS_STR("elsewhere"), &m, NULL, NULL) != MS_OK)
+            return w->wrong = "append failed", NULL;
+    return NULL;
+}
+
+/* Each second message is hidden, each third says something else. */
+static void *read_edited(void *arg)
+{
+    worker *w = (worker *)arg;
+    for (size_t i = 0; i < 20; i++) {
+        ms_cursor it;
+        const ms_msg *msg;
+        size_t n = 0;
+        ms_query q = query_of(MS_STR("edited"), 0);
+        if (ms_query_open(w->store, &q, &it, NULL) != MS_OK)
+            return w->wrong = "no query", NULL;
+        while ((msg = ms_next(&it)) != NULL) {
+            bool amended = ms_seq(msg) % 3 == 0;
+            n++;
+            if (!ms_str_equal(ms_content(msg).text, amended ? MS_STR("new") : MS_STR("old")))
+                w->wrong = "another text";
+        }
+        if (ms_cursor_close(&it, NULL) != MS_OK || n != EDITED / 2)
+            return w->wrong = "not all that is visible", NULL;
+    }
+    return NULL;
+}
+
+static void edits_are_read_while_others_append(void **state)
+{
+    test_store s = open_large(state);
+    ms_envelope old = ms_user_message(ms_text("old"));
+    ms_envelope new_text = ms_user_message(ms_text("new"));
+    worker writer_beside, readers[READERS];
+    memset(&writer_beside, 0, sizeof writer_beside);
+    memset(readers, 0, sizeof readers);
+    for (uint64_t i = 1; i <= EDITED; i++) {
+        uint64_t seq;
+        assert_int_equal(ms_append(s.store, MS_STR("edited"), &old, &seq, NULL), MS_OK);
+        assert_int_equal(seq, i);
+        if (i % 3 == 0) assert_int_equal(ms_amend(s.store, i, &new_text, NULL), MS_OK);
+        if (i % 2 == 0) assert_int_equal(ms_hide(s.store, i, NULL), MS_OK);
+    }
+    writer_beside.store = s.store;
+    for (size_t i = 0; i < READERS; i++) readers[i].store = s.store;
+    start(&writer_beside, 1, append_beside);
+    start(readers, READERS, read_edited);
+    join(&writer_beside, 1);
+    join(readers, READERS);
+    nothing_wrong(&writer_beside, 1);
+    nothing_wrong(readers, READERS);
+    store_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -481,6 +545,7 @@ int main(void)
         ON_EVERY_STORE(a_key_is_stored_once_whoever_comes_first),
         ON_EVERY_STORE(compare_and_append_loses_no_step),
         ON_EVERY_STORE(agents_share_a_memory),
+        ON_EVERY_STORE(edits_are_read_while_others_append),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
