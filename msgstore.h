@@ -1583,6 +1583,9 @@ typedef struct ms_os {
     void (*sleep)(void *ctx, uint64_t micros);
     uint64_t (*process)(void *ctx); /* the process's number */
     bool exact_maps;          /* maps cannot reach beyond the end of the file */
+    /* Lets those use the file `path` who may use the file `like`: permissions, owner and
+     * group. NULL: nothing to do. */
+    int (*access_like)(void *ctx, const char *path, const char *like);
 } ms_os;
 
 /* Those of the system. Copy the struct to replace some of them. */
@@ -1670,9 +1673,11 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
 
 /* Copies what keep names (NULL: everything) from an open store into a new log at to->path:
  * compaction, retention, repair (source opened for salvage), export of an arena store.
- * Written under another name beside it, verified, synced, then renamed, so that
- * at every moment the path has the old file or the whole new one. An existing file is
- * replaced only with `replace`; readers of the old one finish on it. A source that is
+ * Written beside it, as PATH.compacting (what a killed process left there is removed),
+ * verified, synced, then renamed, so that at every moment the path has the old file or the
+ * whole new one. An existing file is replaced only with `replace`, and the new one has its
+ * permissions, owner and group (MS_E_IO where that cannot be); readers of the old one
+ * finish on it. A source that is
  * replaced refuses appends from the beginning of its copy on (MS_E_CONFLICT: close it, open
  * the file anew), and takes them again only when this fails. Before it is replaced the old one
  * is synced, since a power cut can bring it back as long as the new name is not durable.
@@ -12303,6 +12308,14 @@ static int ms__os_sync_folder(void *ctx, const char *path)
     return 0; /* MoveFileEx has written through */
 }
 
+static int ms__os_access_like(void *ctx, const char *path, const char *like)
+{
+    (void)ctx;
+    (void)path;
+    (void)like;
+    return 0; /* the folder says who may use its files */
+}
+
 /* The time of the last start, in steps of ten seconds: clocks are corrected. */
 static uint64_t ms__os_boot(void *ctx)
 {
@@ -12560,6 +12573,22 @@ static int ms__os_remove(void *ctx, const char *path)
     return unlink(path) == 0 ? 0 : errno;
 }
 
+/* Where the owner cannot be kept, the group has to be, and has to have all the rights. */
+static int ms__os_access_like(void *ctx, const char *path, const char *like)
+{
+    struct stat st;
+    (void)ctx;
+    int fd = open(like, O_RDONLY | MS__O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return errno;
+    int code = fstat(fd, &st) == 0 ? 0 : errno;
+    (void)close(fd);
+    if (code != 0) return code;
+    if (chown(path, st.st_uid, st.st_gid) != 0 &&
+        ((st.st_mode & 060) != 060 || chown(path, (uid_t)-1, st.st_gid) != 0))
+        return EPERM;
+    return chmod(path, st.st_mode & 0777) == 0 ? 0 : errno;
+}
+
 /* The path up to its last slash is the folder's. */
 static int ms__os_sync_folder(void *ctx, const char *path)
 {
@@ -12634,7 +12663,7 @@ static const ms_os ms__os_table = {
     ms__os_write, ms__os_allocate, ms__os_sync,   ms__os_lock,    ms__os_unlock,
     ms__os_map,   ms__os_unmap,    ms__os_populate, ms__os_rename, ms__os_remove,
     ms__os_sync_folder, ms__os_boot, ms__os_micros, ms__os_sleep, ms__os_process,
-    MS__WINDOWS};
+    MS__WINDOWS, ms__os_access_like};
 
 MS_API const ms_os *ms_os_default(void)
 {
@@ -18407,19 +18436,17 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
 
 /* ---- Writing a log anew. */
 
-/* A path beside another one; in memory of the allocator. */
-static char *ms__path_beside(const ms_alloc *alloc, const char *path, uint64_t number,
-                             size_t *size)
+#define MS__PART ".compacting" /* behind the path: the new log while it is written */
+
+/* The path of the new log; in memory of the allocator. */
+static char *ms__path_beside(const ms_alloc *alloc, const char *path, size_t *size)
 {
-    static const char digits[] = "0123456789abcdef";
     size_t n = strlen(path);
-    *size = n + 6 + 16 + 1;
+    *size = n + sizeof MS__PART;
     char *p = (char *)ms__resize(alloc, NULL, 0, *size);
     if (!p) return NULL;
     memcpy(p, path, n);
-    memcpy(p + n, ".part-", 6);
-    for (unsigned i = 0; i < 16; i++) p[n + 6 + i] = digits[number >> (60 - 4 * i) & 15];
-    p[n + 22] = 0;
+    memcpy(p + n, MS__PART, sizeof MS__PART);
     return p;
 }
 
@@ -18556,6 +18583,11 @@ static ms_result ms__rewrite_run(ms_store *source, const ms_log_desc *to,
                         "%u bytes, %u damaged index records",
                         part, verified.damaged, verified.damaged_bytes,
                         verified.index_damaged);
+    if (code == MS_OK && !hold->made && os->access_like) {
+        int failed = os->access_like(os->ctx, part, to->path);
+        if (failed != 0)
+            code = ms__os_fail(err, failed, "keeping the owner and permissions of", to->path);
+    }
     if (code == MS_OK) code = ms__hold_sync(hold, err);
     if (code == MS_OK) {
         ms__hold_mark(hold, 1);
@@ -18578,7 +18610,6 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
     ms_copy_report unseen;
     ms__hold hold;
     size_t size;
-    uint64_t number = 0;
     if (!report) report = &unseen;
     memset(report, 0, sizeof *report);
     MS__TRY(ms__open_check(source, err));
@@ -18588,12 +18619,12 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
     memset(&hold, 0, sizeof hold);
     hold.os = os;
     MS__TRY(ms__hold_take(&hold, source, to, replace, err));
-    ms__default_fill(NULL, &number, sizeof number);
-    char *part = ms__path_beside(&to->alloc, to->path, number, &size);
+    char *part = ms__path_beside(&to->alloc, to->path, &size);
     if (!part) {
         ms__hold_give(&hold, to->path, false);
         return ms__no_memory(err, size);
     }
+    (void)os->remove(os->ctx, part); /* of one that was killed: the place is ours */
     ms_result code = ms__rewrite_run(source, to, part, &hold, keep, report, err);
     if (code != MS_OK && code != MS_E_DAMAGED) (void)os->remove(os->ctx, part);
     (void)ms__resize(&to->alloc, part, size, 0);

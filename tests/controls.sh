@@ -272,6 +272,9 @@ controls()
     control damage_beside_a_redaction_not_told gcc test_log_traps \
         a_redaction_that_skips_a_damaged_record_says_so 100 \
         ms__redact_erase 'if (end == MS_OK && stat.damaged == 0) return MS_OK;' 'return MS_OK;'
+    control owner_and_permissions_lost gcc test_log_traps \
+        a_compaction_keeps_who_may_use_the_file 100 \
+        ms__rewrite_run 'if (code == MS_OK && !hold->made && os->access_like) {' 'if (false) {'
     control unsynced_of_this_boot_taken_for_durable gcc test_log_traps \
         what_was_not_synced_is_not_called_durable 100 \
         ms__log_attach_content '!same && !log->opts.salvage ? s.trusted : 0' \

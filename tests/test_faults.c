@@ -1465,7 +1465,7 @@ static void wreck_crash(wreck *k)
     if (k->crash == 1) memset(k->bytes + from, 0, k->size - from);
     if (k->crash == 3 && at < k->size) test_fill(&k->rng, k->bytes + at, k->size - at);
     if (!write_file(w->path, k->bytes, k->size)) abort();
-    snprintf(part, sizeof part, "%s.part-0123456789abcdef", w->path);
+    snprintf(part, sizeof part, "%s.compacting", w->path);
     if (k->crash == 2 && !write_file(part, k->bytes, at)) abort();
 }
 

@@ -1034,6 +1034,64 @@ static void what_was_not_synced_is_not_called_durable(void **state)
     }
 }
 
+/* Who could read a log can read it when it is compacted, and nobody else. As root: the
+ * owner and the group stay, too. What a killed compaction has left is gone. */
+static void a_compaction_keeps_who_may_use_the_file(void **state)
+{
+    char part[340];
+    struct stat before, after;
+    ms_log_desc from = desc_of(MS_LOG_READ), to = desc_of(MS_LOG_CREATE);
+    (void)state;
+    make_log(3);
+    assert_int_equal(chmod(path, 0640), 0);
+    if (geteuid() == 0) assert_int_equal(chown(path, 4711, 4712), 0);
+    assert_int_equal(stat(path, &before), 0);
+    snprintf(part, sizeof part, "%s.compacting", path);
+    FILE *f = fopen(part, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite("half", 1, 4, f), 4);
+    assert_int_equal(fclose(f), 0);
+    ms_store *source = must_open(&from);
+    assert_int_equal(ms_log_rewrite(source, &to, true, NULL, NULL, NULL), MS_OK);
+    ms_close(source);
+    assert_int_equal(stat(path, &after), 0);
+    assert_int_not_equal(after.st_ino, before.st_ino);
+    assert_int_equal(after.st_mode, before.st_mode);
+    assert_int_equal(after.st_uid, before.st_uid);
+    assert_int_equal(after.st_gid, before.st_gid);
+    assert_int_equal(access(part, F_OK), -1);
+    assert_int_equal(count_at_path(), 3);
+}
+
+static int no_access(void *ctx, const char *file, const char *like)
+{
+    (void)ctx;
+    (void)file;
+    (void)like;
+    return EPERM;
+}
+
+static void a_compaction_that_cannot_keep_the_owner_changes_nothing(void **state)
+{
+    struct stat before, after;
+    ms_error err;
+    ms_os os = *ms_os_default();
+    ms_log_desc from = desc_of(MS_LOG_READ), to = desc_of(MS_LOG_CREATE);
+    (void)state;
+    make_log(3);
+    os.access_like = no_access;
+    to.os = &os;
+    assert_int_equal(stat(path, &before), 0);
+    ms_store *source = must_open(&from);
+    assert_int_equal(ms_log_rewrite(source, &to, true, NULL, NULL, &err), MS_E_IO);
+    assert_int_equal(err.sys_errno, EPERM);
+    assert_non_null(strstr(err.message, "owner"));
+    ms_close(source);
+    assert_int_equal(stat(path, &after), 0);
+    assert_int_equal(after.st_ino, before.st_ino);
+    assert_int_equal(count_at_path(), 3);
+}
+
 /* The messages that a LEAF stands for are lost, but for the LEAF: their numbers are not
  * given again, for who begins behind the LEAF takes in only what comes after them. */
 static void a_leaf_whose_messages_are_lost_hides_no_new_ones(void **state)
@@ -1503,6 +1561,8 @@ int main(void)
         cmocka_unit_test(a_watermark_inside_of_a_record_hides_nothing_new),
         cmocka_unit_test(a_redaction_that_skips_a_damaged_record_says_so),
         cmocka_unit_test(what_was_not_synced_is_not_called_durable),
+        cmocka_unit_test(a_compaction_keeps_who_may_use_the_file),
+        cmocka_unit_test(a_compaction_that_cannot_keep_the_owner_changes_nothing),
         cmocka_unit_test(a_leaf_whose_messages_are_lost_hides_no_new_ones),
         cmocka_unit_test(messages_inside_of_a_cut_one_stay),
         cmocka_unit_test(dead_bytes_that_cannot_be_zeroed_stop_an_append),
