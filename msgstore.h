@@ -11986,6 +11986,7 @@ typedef struct ms__level {
     uint64_t child[MS__FAN];
     const unsigned char *first, *part;
     uint32_t *checked; /* a bit for each part found whole */
+    bool derived; /* its record is damaged: children alone are known */
 } ms__level;
 
 static bool ms__level_decode(ms__level *l, const unsigned char *r, uint64_t offset)
@@ -14104,6 +14105,7 @@ static MS__APART ms__level *ms__level_derive(ms__log *log, unsigned level,
     s.quiet = true;
     l.level = level;
     l.number = number;
+    l.derived = true;
     while (ms__replay_next(&s, &r, &offset) == MS__FOUND_RECORD)
         if (r[4] == MS__KIND_INDEX) ms__level_child(&l, r, offset);
     l.last_seq = UINT64_MAX; /* not known: never stepped over */
@@ -15541,7 +15543,8 @@ static MS__APART ms_result ms__job_begin(ms__log *log, ms_error *err)
     j->number = log->index.nodes[level];
     for (unsigned c = 0; c < MS__FAN; c++) {
         j->child[c] = ms__node_get(log, level - 1, j->number * MS__FAN + c);
-        if (!j->child[c]) j->broken = true;
+        if (!j->child[c] || (level > 1 && ((const ms__level *)j->child[c])->derived))
+            j->broken = true;
     }
     return MS_OK;
 }

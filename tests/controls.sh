@@ -275,6 +275,8 @@ controls()
     control owner_and_permissions_lost gcc test_log_traps \
         a_compaction_keeps_who_may_use_the_file 100 \
         ms__rewrite_run 'if (code == MS_OK && !hold->made && os->access_like) {' 'if (false) {'
+    control damaged_summary_merged gcc test_log_traps \
+        a_damaged_summary_hides_no_conversation 100 ms__level_derive 'l.derived = true;' ''
     control unsynced_of_this_boot_taken_for_durable gcc test_log_traps \
         what_was_not_synced_is_not_called_durable 100 \
         ms__log_attach_content '!same && !log->opts.salvage ? s.trusted : 0' \

@@ -1092,6 +1092,73 @@ static void a_compaction_that_cannot_keep_the_owner_changes_nothing(void **state
     assert_int_equal(count_at_path(), 3);
 }
 
+static size_t count_in(ms_store *store, const char *place)
+{
+    ms_query q;
+    ms_cursor it;
+    size_t n = 0;
+    memset(&q, 0, sizeof q);
+    q.location = ms_str_of(place);
+    q.views = MS_VIEW_TIMELINE;
+    assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
+    while (ms_next(&it) != NULL) n++;
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    return n;
+}
+
+/* Flips a bit in the body of the first LEVEL record of the file. */
+static void damage_first_level(uint64_t end)
+{
+    craft c = craft_of();
+    unsigned char r[MS__HEADER];
+    for (uint64_t at = MS__HEAD_SIZE; at < end; at += ms__padded(ms__get32(r))) {
+        unsigned char byte;
+        read_at(at, r, sizeof r);
+        assert_true(ms__header_matches(&c.id, at, r));
+        if (r[4] != MS__KIND_INDEX || r[5] != MS__INDEX_LEVEL) continue;
+        read_at(at + MS__HEADER + 40, &byte, 1);
+        byte ^= 4;
+        write_at(at + MS__HEADER + 40, &byte, 1);
+        return;
+    }
+    fail_msg("there is no LEVEL");
+}
+
+/* A conversation of long ago stays, when the summary of its segments is damaged and that of
+ * the next level is made. */
+static void a_damaged_summary_hides_no_conversation(void **state)
+{
+    ms_log_desc desc = desc_of(MS_LOG_NEW);
+    ms_log_info info;
+    ms_envelope m = ms_user_message(ms_text("of long ago"));
+    (void)state;
+    (void)remove(path);
+    desc.segment_size = MS_LOG_SEGMENT_MIN;
+    ms_store *store = must_open(&desc);
+    for (int i = 0; i < 30; i++)
+        assert_int_equal(ms_append(store, MS_STR("early"), &m, NULL, NULL), MS_OK);
+    do {
+        assert_int_equal(append(store, "a message that takes some room", NULL), MS_OK);
+        assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
+    } while (info.segments < 12); /* it stands before the newest LEAF */
+    ms_close(store);
+    start_the_machine_anew();
+    damage_first_level(info.end);
+    desc.mode = MS_LOG_WRITE;
+    store = must_open(&desc);
+    do {
+        assert_int_equal(append(store, "a message that takes some room", NULL), MS_OK);
+        assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
+    } while (info.segments < 80);
+    assert_int_equal(count_in(store, "early"), 30);
+    ms_close(store);
+    desc.mode = MS_LOG_READ;
+    store = must_open(&desc);
+    assert_int_equal(count_in(store, "early"), 30);
+    assert_int_equal(ms_selfcheck(store, NULL), MS_OK);
+    ms_close(store);
+}
+
 /* The messages that a LEAF stands for are lost, but for the LEAF: their numbers are not
  * given again, for who begins behind the LEAF takes in only what comes after them. */
 static void a_leaf_whose_messages_are_lost_hides_no_new_ones(void **state)
@@ -1563,6 +1630,7 @@ int main(void)
         cmocka_unit_test(what_was_not_synced_is_not_called_durable),
         cmocka_unit_test(a_compaction_keeps_who_may_use_the_file),
         cmocka_unit_test(a_compaction_that_cannot_keep_the_owner_changes_nothing),
+        cmocka_unit_test(a_damaged_summary_hides_no_conversation),
         cmocka_unit_test(a_leaf_whose_messages_are_lost_hides_no_new_ones),
         cmocka_unit_test(messages_inside_of_a_cut_one_stay),
         cmocka_unit_test(dead_bytes_that_cannot_be_zeroed_stop_an_append),
