@@ -15148,33 +15148,35 @@ static ms_result ms__window_reach(ms__log *log, uint64_t from, uint64_t upto,
     return MS_OK;
 }
 
-/* Writes zeros where nothing was written yet; dead bytes are ms__log_settle's, before. What
- * fails here is found when it matters. */
-static void ms__log_blank(const ms__log *log, uint64_t from, uint64_t upto)
+/* Writes zeros where nothing was written yet; dead bytes are ms__log_settle's, before. A
+ * store to what could not be written may be the end of the process. */
+static int ms__log_blank(const ms__log *log, uint64_t from, uint64_t upto)
 {
     uint64_t clear = (log->end + 4095) & ~(uint64_t)4095; /* before it are records */
     if (from < clear) from = clear;
-    if (log->append.begun) (void)ms__log_zero(log, from, upto);
+    return log->append.begun ? ms__log_zero(log, from, upto) : 0;
 }
 
 /* Pages for the window up to `upto` and a step farther, as far as there is room in the
  * file. Who ticks has them mapped, too. */
-static void ms__window_supply(ms__log *log, uint64_t upto)
+static ms_result ms__window_supply(ms__log *log, uint64_t upto, ms_error *err)
 {
     uint64_t goal = upto - log->append.window_start + MS__SUPPLY;
     uint64_t most = log->append.allocated - log->append.window_start;
-    if (upto - log->append.window_start <= log->append.window_ready) return;
+    if (upto - log->append.window_start <= log->append.window_ready) return MS_OK;
     if (goal > log->append.window_size) goal = log->append.window_size;
     if (goal > most) goal = most;
     size_t size = ((size_t)goal & ~(size_t)4095);
-    if (size <= log->append.window_ready) return;
-    ms__log_blank(log, log->append.window_start + log->append.window_ready,
-                  log->append.window_start + size);
+    if (size <= log->append.window_ready) return MS_OK;
+    int failed = ms__log_blank(log, log->append.window_start + log->append.window_ready,
+                               log->append.window_start + size);
+    if (failed != 0) return ms__os_fail(err, failed, "writing to", log->file.path);
     if (log->opts.ticked)
         (void)log->os->populate(log->os->ctx,
                                 log->append.window + log->append.window_ready,
                                 size - log->append.window_ready);
     log->append.window_ready = size;
+    return MS_OK;
 }
 
 /* Puts whole records, made elsewhere, into the file at offset: room, then bytes. Nothing
@@ -15187,7 +15189,7 @@ static ms_result ms__log_put(ms__log *log, uint64_t offset, const unsigned char 
     MS__TRY(ms__log_busy_to(log, offset + size, err));
     if (log->append.engine == MS_ENGINE_MAP) {
         MS__TRY(ms__window_reach(log, offset, offset + size, err));
-        if (!log->opts.ticked) ms__window_supply(log, offset + size);
+        if (!log->opts.ticked) MS__TRY(ms__window_supply(log, offset + size, err));
         memcpy(log->append.window + (offset - log->append.window_start), bytes, size);
         return MS_OK;
     }
@@ -15254,6 +15256,18 @@ static MS__APART ms_result ms__lost_write(ms__log *log, ms_error *err)
     return failed == 0 ? MS_OK : ms__log_poison(log, failed, "syncing", err);
 }
 
+/* A copy may share its blocks with the original until they are written. The two that are
+ * stored to through maps are written by a call first, which can say that there is no room. */
+static int ms__blocks_own(ms__log *log)
+{
+    unsigned char mark[8];
+    if (log->append.engine != MS_ENGINE_MAP) return 0;
+    memcpy(mark, log->map.head + MS__AT_MARK, sizeof mark);
+    int failed = ms__os_write_all(log->os, log->file.handle, MS__AT_MARK, mark, sizeof mark);
+    uint64_t page = (log->end + 4095) & ~(uint64_t)4095;
+    return failed != 0 ? failed : ms__log_zero(log, log->end, page);
+}
+
 /* Before the first write of a handle: makes the place where records go clean, and becomes
  * the writer that readers trust. */
 static MS__APART ms_result ms__log_begin(ms__log *log, ms_error *err)
@@ -15274,7 +15288,9 @@ static MS__APART ms_result ms__log_begin(ms__log *log, ms_error *err)
     w.pid = log->file.fork_mark.process;
     w.epoch = ms__log_line(log->map.head) + 1;
     ms__writer_encode(&w, line);
-    int failed = ms__head_word(log, MS__AT_BUSY, log->opts.shared ? log->end : UINT64_MAX);
+    int failed = ms__blocks_own(log);
+    if (failed == 0)
+        failed = ms__head_word(log, MS__AT_BUSY, log->opts.shared ? log->end : UINT64_MAX);
     /* hints of before a power loss may point at dead bytes */
     if (failed == 0) failed = ms__hints_store(log);
     if (failed == 0) failed = ms__head_word(log, MS__AT_MARK, log->end);
@@ -15702,7 +15718,7 @@ static ms_result ms__put_room(ms__log *log, ms__put_run *p, uint32_t size,
     }
     if (p->direct) {
         MS__TRY(ms__window_reach(log, at, at + size, err));
-        if (!log->opts.ticked) ms__window_supply(log, at + size);
+        if (!log->opts.ticked) MS__TRY(ms__window_supply(log, at + size, err));
         MS__TRY(ms__log_busy_to(log, at + size, err));
         p->dirty = at + size;
         *r = log->append.window + (at - log->append.window_start);
@@ -18044,7 +18060,7 @@ static ms_result ms__log_tick(ms_store *store, uint32_t budget_us, ms_error *err
             while (log->append.window_start + log->append.window_ready < ahead &&
                    log->os->micros(log->os->ctx) - start < budget_us) {
                 size_t ready = log->append.window_ready;
-                ms__window_supply(log, log->append.window_start + ready + 1);
+                (void)ms__window_supply(log, log->append.window_start + ready + 1, NULL);
                 if (log->append.window_ready == ready) break;
             }
     }

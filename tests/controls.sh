@@ -277,6 +277,12 @@ controls()
         ms__rewrite_run 'if (code == MS_OK && !hold->made && os->access_like) {' 'if (false) {'
     control damaged_summary_merged gcc test_log_traps \
         a_damaged_summary_hides_no_conversation 100 ms__level_derive 'l.derived = true;' ''
+    control zeros_ahead_that_failed_ignored gcc test_log_traps \
+        no_store_goes_where_nothing_could_be_written 100 \
+        ms__window_supply 'if (failed != 0) return ms__os_fail' 'if (false) return ms__os_fail'
+    control blocks_of_a_copy_stored_to gcc test_log_traps \
+        no_store_goes_where_nothing_could_be_written 100 \
+        ms__log_begin 'int failed = ms__blocks_own(log);' 'int failed = 0; (void)ms__blocks_own;'
     control unsynced_of_this_boot_taken_for_durable gcc test_log_traps \
         what_was_not_synced_is_not_called_durable 100 \
         ms__log_attach_content '!same && !log->opts.salvage ? s.trusted : 0' \

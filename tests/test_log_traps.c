@@ -1159,6 +1159,39 @@ static void a_damaged_summary_hides_no_conversation(void **state)
     ms_close(store);
 }
 
+static int room_left; /* calls that can still write; -1: as many as you like */
+
+static int write_while_there_is_room(void *ctx, ms_file file, uint64_t offset,
+                                     const void *from, size_t size, size_t *done)
+{
+    *done = 0;
+    if (room_left == 0) return ENOSPC;
+    if (room_left > 0) room_left--;
+    return ms_os_default()->write(ctx, file, offset, from, size, done);
+}
+
+/* Where zeros cannot be written ahead a store through the map could end in a signal: the
+ * append says that there is no room, and nothing of it is there. */
+static void no_store_goes_where_nothing_could_be_written(void **state)
+{
+    ms_os os = *ms_os_default();
+    ms_log_desc desc = desc_of(MS_LOG_WRITE);
+    (void)state;
+    make_log(3);
+    os.write = write_while_there_is_room;
+    desc.os = &os;
+    desc.engine = MS_ENGINE_MAP;
+    for (int calls = 0; calls < 3; calls++) {
+        ms_store *store = must_open(&desc);
+        room_left = calls;
+        assert_int_equal(append(store, "no room", NULL), MS_E_FULL);
+        room_left = -1;
+        assert_int_equal(append(store, "room again", NULL), MS_OK);
+        ms_close(store);
+        assert_int_equal(count_at_path(), 4 + (size_t)calls);
+    }
+}
+
 /* The messages that a LEAF stands for are lost, but for the LEAF: their numbers are not
  * given again, for who begins behind the LEAF takes in only what comes after them. */
 static void a_leaf_whose_messages_are_lost_hides_no_new_ones(void **state)
@@ -1631,6 +1664,7 @@ int main(void)
         cmocka_unit_test(a_compaction_keeps_who_may_use_the_file),
         cmocka_unit_test(a_compaction_that_cannot_keep_the_owner_changes_nothing),
         cmocka_unit_test(a_damaged_summary_hides_no_conversation),
+        cmocka_unit_test(no_store_goes_where_nothing_could_be_written),
         cmocka_unit_test(a_leaf_whose_messages_are_lost_hides_no_new_ones),
         cmocka_unit_test(messages_inside_of_a_cut_one_stay),
         cmocka_unit_test(dead_bytes_that_cannot_be_zeroed_stop_an_append),
