@@ -1586,6 +1586,9 @@ typedef struct ms_os {
     /* Lets those use the file `path` who may use the file `like`: permissions, owner and
      * group. NULL: nothing to do. */
     int (*access_like)(void *ctx, const char *path, const char *like);
+    /* Hands what was stored through a map over to the file, for sync to make durable. NULL:
+     * sync does so itself. */
+    int (*flush)(void *ctx, void *map, size_t size);
 } ms_os;
 
 /* Those of the system. Copy the struct to replace some of them. */
@@ -12069,12 +12072,13 @@ static unsigned ms__part_find(const unsigned char *r, uint64_t stream)
  * The only section that makes system calls on files. What is used:
  *
  *   POSIX    open close fstat pread pwrite fdatasync fsync mmap munmap rename unlink
- *            getpid clock_gettime nanosleep
+ *            chown chmod getpid clock_gettime nanosleep
  *   Linux    fallocate, fcntl(F_OFD_SETLK), madvise(RANDOM, POPULATE_WRITE, WIPEONFORK),
  *            fstatfs, /proc/sys/kernel/random/boot_id
  *   macOS    fcntl(F_PREALLOCATE, F_FULLFSYNC), ftruncate, flock, sysctl(KERN_BOOTTIME)
  *   Windows  CreateFile GetFileInformationByHandle ReadFile WriteFile SetEndOfFile
- *            FlushFileBuffers LockFileEx CreateFileMapping MapViewOfFile MoveFileEx
+ *            FlushViewOfFile FlushFileBuffers LockFileEx CreateFileMapping
+ *            MapViewOfFile MoveFileEx
  *
  * Everything else goes through a table, so that a test can be the disk. The functions do
  * one thing each and decide nothing; what to do about a short write, an interrupt, a
@@ -12178,7 +12182,8 @@ static int ms__os_stat(void *ctx, ms_file file, ms_os_stat *out)
     out->inode = (uint64_t)info.nFileIndexHigh << 32 | info.nFileIndexLow;
     out->regular = GetFileType(ms__win_file(file)) == FILE_TYPE_DISK &&
                    !(info.dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY);
-    out->keeps_room = true;
+    out->keeps_room = !(info.dwFileAttributes &
+                        (FILE_ATTRIBUTE_COMPRESSED | FILE_ATTRIBUTE_SPARSE_FILE));
     return 0;
 }
 
@@ -12271,6 +12276,14 @@ static int ms__os_unmap(void *ctx, void *map, size_t size)
     (void)size;
     return UnmapViewOfFile(map) ? 0 : ms__win_error();
 }
+
+/* FlushFileBuffers alone does not see what was stored through a view. */
+static int ms__os_flush(void *ctx, void *map, size_t size)
+{
+    (void)ctx;
+    return FlushViewOfFile(map, size) ? 0 : ms__win_error();
+}
+#define MS__OS_FLUSH ms__os_flush
 
 static int ms__os_populate(void *ctx, void *at, size_t size)
 {
@@ -12562,6 +12575,8 @@ static int ms__os_populate(void *ctx, void *at, size_t size)
 #endif
 }
 
+#define MS__OS_FLUSH NULL /* one cache for calls and maps */
+
 static int ms__os_rename(void *ctx, const char *from, const char *to)
 {
     (void)ctx;
@@ -12664,7 +12679,7 @@ static const ms_os ms__os_table = {
     ms__os_write, ms__os_allocate, ms__os_sync,   ms__os_lock,    ms__os_unlock,
     ms__os_map,   ms__os_unmap,    ms__os_populate, ms__os_rename, ms__os_remove,
     ms__os_sync_folder, ms__os_boot, ms__os_micros, ms__os_sleep, ms__os_process,
-    MS__WINDOWS, ms__os_access_like};
+    MS__WINDOWS, ms__os_access_like, MS__OS_FLUSH};
 
 MS_API const ms_os *ms_os_default(void)
 {
@@ -13025,6 +13040,7 @@ typedef struct ms__log_writer {
     unsigned char *window; /* MAP */
     uint64_t window_start;
     size_t window_size, window_ready;
+    int flush_failed; /* of a window that was closed: errno */
     unsigned char *staging; /* WRITE, and batches */
     size_t staging_size;
     ms__plan plans[MS__PLANS_SMALL];
@@ -14945,6 +14961,23 @@ static int ms__log_zero(const ms__log *log, uint64_t from, uint64_t upto)
     return failed;
 }
 
+/* What was stored through maps goes to the file, where a sync does not see it there. */
+static int ms__maps_flush(ms__log *log)
+{
+    if (!log->os->flush || log->append.engine != MS_ENGINE_MAP) return 0;
+    int failed = log->append.flush_failed;
+    if (failed == 0) failed = log->os->flush(log->os->ctx, log->map.head, MS__HEAD_SIZE);
+    if (failed == 0 && log->append.window)
+        failed = log->os->flush(log->os->ctx, log->append.window, log->append.window_size);
+    return failed;
+}
+
+static int ms__file_sync(ms__log *log)
+{
+    int failed = ms__maps_flush(log);
+    return failed == 0 ? ms__os_sync_done(log->os, log->file.handle) : failed;
+}
+
 /* Zeroes the dead bytes [log->end, dead) and syncs, see (F5). Where a sync failed before in
  * this boot, what is visible above the durable end is written again, too. Under both
  * locks; nothing visible changes. */
@@ -14957,7 +14990,7 @@ static MS__APART ms_result ms__log_settle(ms__log *log, uint64_t dead, ms_error 
         return ms__os_fail(err, failed, "writing to the head of", log->file.path);
     failed = ms__log_zero(log, log->end, dead);
     if (failed != 0) return ms__os_fail(err, failed, "zeroing", log->file.path);
-    failed = ms__os_sync_done(log->os, log->file.handle);
+    failed = ms__file_sync(log);
     if (failed != 0) return ms__log_poison(log, failed, "syncing", err);
     (void)ms__unsure_set(log, false); /* else it is done once more */
     if (dead > log->end) {
@@ -14978,8 +15011,9 @@ static uint64_t ms__log_synced(const ms__log *log, uint64_t end)
 static int ms__log_disk(ms__log *log)
 {
     bool inside = log->append.inside;
+    int failed = ms__maps_flush(log);
     if (!inside) ms__lock_give(&log->lock);
-    int failed = ms__os_sync_done(log->os, log->file.handle);
+    if (failed == 0) failed = ms__os_sync_done(log->os, log->file.handle);
     if (!inside) ms__lock_take(&log->lock);
     return failed;
 }
@@ -15117,6 +15151,9 @@ static ms_result ms__log_allocate(ms__log *log, uint64_t upto, ms_error *err)
 
 static void ms__window_close(ms__log *log)
 {
+    if (log->append.window && log->os->flush && log->append.flush_failed == 0)
+        log->append.flush_failed =
+            log->os->flush(log->os->ctx, log->append.window, log->append.window_size);
     if (log->append.window)
         (void)log->os->unmap(log->os->ctx, log->append.window, log->append.window_size);
     log->append.window = NULL;
@@ -15246,12 +15283,12 @@ static MS__APART ms_result ms__lost_write(ms__log *log, ms_error *err)
     MS__TRY(ms__log_put(log, at, r, sizeof r, err));
     MS__TRY(ms__log_publish(log, after, err));
     log->recovery.lost_written = true;
-    int failed = ms__os_sync_done(log->os, log->file.handle);
+    int failed = ms__file_sync(log);
     if (failed == 0) {
         log->durable.end = after;
         log->durable.seq = log->last_seq;
         MS__TRY(ms__slot_store(log, true, err));
-        failed = ms__os_sync_done(log->os, log->file.handle);
+        failed = ms__file_sync(log);
     }
     return failed == 0 ? MS_OK : ms__log_poison(log, failed, "syncing", err);
 }
@@ -18190,7 +18227,7 @@ static void ms__log_close(ms_store *store)
         bool unsure = ms__log_unsure(log);
         ms__log_leave(log);
         if (unsure) /* no checkpoint, but what this handle has appended */
-            (void)ms__os_sync_done(log->os, log->file.handle);
+            (void)ms__file_sync(log);
         else if (log->durable.checked >= log->end ||
                  ms__log_sync_to(log, log->end, true, NULL) == MS_OK)
             (void)ms__slot_store(log, false, NULL); /* one is on the disk: the same into

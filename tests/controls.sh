@@ -283,6 +283,8 @@ controls()
     control blocks_of_a_copy_stored_to gcc test_log_traps \
         no_store_goes_where_nothing_could_be_written 100 \
         ms__log_begin 'int failed = ms__blocks_own(log);' 'int failed = 0; (void)ms__blocks_own;'
+    control maps_not_flushed gcc test_log_traps maps_are_flushed_before_each_sync 100 \
+        ms__log_disk 'int failed = ms__maps_flush(log);' 'int failed = 0;'
     control unsynced_of_this_boot_taken_for_durable gcc test_log_traps \
         what_was_not_synced_is_not_called_durable 100 \
         ms__log_attach_content '!same && !log->opts.salvage ? s.trusted : 0' \

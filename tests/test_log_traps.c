@@ -1192,6 +1192,56 @@ static void no_store_goes_where_nothing_could_be_written(void **state)
     }
 }
 
+/* A system on which a sync does not see what was stored through a map that was not flushed
+ * before: what is stored since the last flush of a map is not in the file that it syncs. */
+static struct {
+    unsigned flushes, late; /* late: syncs without a flush right before */
+    bool flushed;
+    int fails;
+} views;
+
+static int flush_view(void *ctx, void *map, size_t size)
+{
+    (void)ctx;
+    assert_non_null(map);
+    assert_true(size >= MS__HEAD_SIZE);
+    views.flushes++;
+    views.flushed = true;
+    return views.fails;
+}
+
+static int sync_views(void *ctx, ms_file file)
+{
+    if (!views.flushed) views.late++;
+    views.flushed = false;
+    return ms_os_default()->sync(ctx, file);
+}
+
+static void maps_are_flushed_before_each_sync(void **state)
+{
+    ms_os os = *ms_os_default();
+    ms_log_desc desc = desc_of(MS_LOG_WRITE);
+    (void)state;
+    make_log(3);
+    memset(&views, 0, sizeof views);
+    os.flush = flush_view;
+    os.sync = sync_views;
+    desc.os = &os;
+    desc.engine = MS_ENGINE_MAP;
+    ms_store *store = must_open(&desc);
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(append(store, "stored through a map", NULL), MS_OK);
+        assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
+    }
+    assert_true(views.flushes >= 10); /* head and window */
+    assert_int_equal(views.late, 0);
+    assert_int_equal(append(store, "may not come there", NULL), MS_OK);
+    views.fails = EIO;
+    assert_int_equal(ms_sync(store, NULL, NULL), MS_E_POISONED);
+    assert_int_equal(append(store, "refused", NULL), MS_E_POISONED);
+    ms_close(store);
+}
+
 /* The messages that a LEAF stands for are lost, but for the LEAF: their numbers are not
  * given again, for who begins behind the LEAF takes in only what comes after them. */
 static void a_leaf_whose_messages_are_lost_hides_no_new_ones(void **state)
@@ -1665,6 +1715,7 @@ int main(void)
         cmocka_unit_test(a_compaction_that_cannot_keep_the_owner_changes_nothing),
         cmocka_unit_test(a_damaged_summary_hides_no_conversation),
         cmocka_unit_test(no_store_goes_where_nothing_could_be_written),
+        cmocka_unit_test(maps_are_flushed_before_each_sync),
         cmocka_unit_test(a_leaf_whose_messages_are_lost_hides_no_new_ones),
         cmocka_unit_test(messages_inside_of_a_cut_one_stay),
         cmocka_unit_test(dead_bytes_that_cannot_be_zeroed_stop_an_append),
