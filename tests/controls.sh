@@ -331,7 +331,7 @@ controls()
         zeros_whose_sync_failed_are_written_again 100 \
         ms__log_begin 'if (unsure && log->append.stop > dead) dead = log->append.stop;' ''
     control zeros_not_synced gcc test_log_traps zeros_whose_sync_failed_are_written_again 100 \
-        ms__log_settle 'failed = ms__os_sync_done(log->os, log->file.handle);' \
+        ms__log_settle 'failed = ms__file_sync(log);' \
         'failed = 0;'
     control head_of_a_killed_creation_not_synced gcc test_power \
         a_creation_killed_before_its_head_is_durable_leaves_no_headless_log 100 \
