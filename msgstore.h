@@ -12600,7 +12600,7 @@ static int ms__os_access_like(void *ctx, const char *path, const char *like)
     (void)close(fd);
     if (code != 0) return code;
     if (chown(path, st.st_uid, st.st_gid) != 0 &&
-        ((st.st_mode & 060) != 060 || chown(path, (uid_t)-1, st.st_gid) != 0))
+        ((st.st_mode & 060) != 060 || chown(path, geteuid(), st.st_gid) != 0))
         return EPERM;
     return chmod(path, st.st_mode & 0777) == 0 ? 0 : errno;
 }
