@@ -16681,7 +16681,7 @@ static ms_result ms__log_may_go_on(const ms__log *log, ms_error *err)
     if (failed != 0) return ms__os_fail(err, failed, "looking at", log->file.path);
     if (st.size < mark) return MS_OK;
     return ms__fail(err, MS_E_CONFLICT,
-                    "the watermark of '%s' stands before what was there: open it anew",
+                    "'%s' does not end where its watermark says: open it anew",
                     log->file.path);
 }
 
