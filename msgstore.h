@@ -15302,7 +15302,8 @@ static int ms__blocks_own(ms__log *log)
     memcpy(mark, log->map.head + MS__AT_MARK, sizeof mark);
     int failed = ms__os_write_all(log->os, log->file.handle, MS__AT_MARK, mark, sizeof mark);
     uint64_t page = (log->end + 4095) & ~(uint64_t)4095;
-    return failed != 0 ? failed : ms__log_zero(log, log->end, page);
+    if (failed != 0 || page == log->end) return failed;
+    return ms__log_zero(log, page - 8, page); /* zeros already */
 }
 
 /* Before the first write of a handle: makes the place where records go clean, and becomes
