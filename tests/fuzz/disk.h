@@ -101,7 +101,8 @@ static inline int disk_read(void *ctx, ms_file file, uint64_t offset, void *to,
 static inline int disk_grow(fuzz_disk *d, ms_file file, uint64_t offset, uint64_t size)
 {
     if (file != 2) return EBADF;
-    if (offset > d->room || size > d->room - offset) return ENOSPC;
+    uint64_t room = d->size > d->room ? d->size : d->room; /* what is there can be written */
+    if (offset > room || size > room - offset) return ENOSPC;
     if (offset + size > d->size) disk_resize(d, offset + size);
     return 0;
 }

@@ -679,7 +679,7 @@ static void step_keyed(fuzz_input *in)
     if (!same) e.version = 200;
     ms_envelope m = message_of(&e);
     ms_result got = ms_append(store, ms_str_of(places[e.place]), &m, &seq, NULL);
-    if (got == MS_E_FULL && disk.size > FILE_ROOM / 2) return; /* a VOID has no room */
+    if (got == MS_E_FULL && disk.size > FILE_ROOM / 2) return; /* zeros have no room */
     if (got != (same ? MS_OK : MS_E_KEY_REUSED) || (same && seq != old->seq))
         fuzz_fail("step %u: a key that is known: %s", now, ms_result_text(got));
 }
