@@ -1179,6 +1179,51 @@ static void a_message_erased_during_a_sync_takes_nothing_with_it(void **state)
     }
 }
 
+static eraser *late;
+
+/* The disk has what it had when the sync began: what is erased meanwhile is not there. */
+static int sync_and_erase(void *ctx, ms_file file)
+{
+    int code = sim_sync(ctx, file);
+    if (late->erasing || late->left-- > 0) return code;
+    late->erasing = true;
+    assert_int_equal(late->store->backend->erase(late->store, late->msg, 0, NULL), MS_OK);
+    return code;
+}
+
+/* A sync that begins, as that of ms_redact, when bytes were erased while another one was at
+ * work does not take its word for them. */
+static void what_is_erased_while_a_sync_works_is_synced_again(void **state)
+{
+    for (int left = 0; left < 2; left++) {
+        power *p = power_new(*(const ms_log_engine *)*state);
+        ms_store *store;
+        ms_query q;
+        ms_cursor it;
+        ms_log_desc desc = hurt(p, false);
+        eraser e = {NULL, NULL, left, false};
+        size_t marks = 0;
+        assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
+        memset(&q, 0, sizeof q);
+        assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
+        e.store = store;
+        assert_non_null(e.msg = ms_next(&it));
+        late = &e;
+        p->disks[1].os.sync = sync_and_erase;
+        assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
+        assert_true(e.erasing);
+        assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
+        must_be_left(p, 1, 23);
+        const sim_file *f = sim_at(&p->disks[2], LOG);
+        for (size_t at = 4096; at + 32 <= f->high; at += 8)
+            marks += memcmp(f->rw + at + 24, "ARED", 4) == 0;
+        assert_int_equal(marks, 1);
+        (void)ms_cursor_close(&it, NULL);
+        ms_close(store);
+        power_free(p);
+    }
+}
+
 /* Another process takes the lock while the first sync runs, if it can. */
 typedef struct thief {
     ms_file file;
@@ -1823,6 +1868,7 @@ int main(void)
         WITH_EACH_ENGINE(a_close_that_cannot_write_again_syncs_what_it_appended),
         WITH_EACH_ENGINE(a_slot_whose_sync_failed_is_not_believed),
         WITH_EACH_ENGINE(a_message_erased_during_a_sync_takes_nothing_with_it),
+        WITH_EACH_ENGINE(what_is_erased_while_a_sync_works_is_synced_again),
         WITH_EACH_ENGINE(an_append_behind_damage_is_not_left_in_doubt),
         WITH_EACH_ENGINE(a_slot_that_others_keep_from_being_stored_is_waited_for),
         WITH_EACH_ENGINE(a_close_behind_a_writer_that_died_syncs_what_was_appended),
