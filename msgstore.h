@@ -1622,7 +1622,7 @@ typedef struct ms_log_desc {
     ms_log_events events;     /* {0}: nobody is told */
 } ms_log_desc;
 
-#define MS_LOG_SEGMENT_MIN 4096
+#define MS_LOG_SEGMENT_MIN 1024
 
 /* Opens a log. MS_E_NOT_FOUND: nothing there (READ, WRITE); MS_E_CONFLICT: something there
  * (NEW); MS_E_BUSY: another writer has it, with its process number in the text;
@@ -1641,7 +1641,7 @@ typedef struct ms_log_info {
     uint64_t durable_end;     /* known to survive a power cut */
     uint64_t durable_seq;     /* the last message below it */
     uint64_t segments;        /* with an index record */
-    uint64_t levels;          /* of index records above those */
+    uint64_t summaries;       /* of 32 segments each */
     uint64_t damaged;         /* ranges of damage met since the store was opened, */
     uint64_t damaged_bytes;   /* and their bytes */
     uint64_t zeroed_bytes;    /* bytes after a torn end, zeroed at the first append */
@@ -11443,12 +11443,12 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *   it stands: its two checks, then, when that and an AMEND that stands for it are durable,
  *   the values of its fields. That is the one exception to (F6).
  *
- *   kind INDEX: type 1 LEAF, 2 PART, 3 LEVEL; sequence of the message before it; flag
- *   COMMIT; no time. A LEAF holds the postings of the records behind the LEAF before it,
- *   which are its segment. Eight nodes of a level are summed up by one of the next: what
- *   streams occur in which of the eight; written as PARTs, in portions, while appends go
- *   on, and a LEVEL that lists them. Node j of level k stands for the segments j * 8^k to
- *   (j + 1) * 8^k - 1; leaves are level 0.
+ *   kind INDEX: type 1 LEAF, 2 FILTER, 3 SUMMARY; sequence of the message before it; flag
+ *   COMMIT; no time. A LEAF holds the postings of the records that stand between it and the
+ *   LEAF before it: its segment. SUMMARY g says which streams may occur in which of the
+ *   segments 32 g to 32 g + 31. It is written in small portions while appends go on, as
+ *   FILTERs and a record that lists them. All of it can be left out, or be damaged: then
+ *   each of its 32 LEAFs is asked.
  *
  *   Streams are numbers: the SipHash-1-3 (key: the id) of a location, of a location and an
  *   agent key, of a location and an idempotency key, the low three bits replaced by a kind:
@@ -11461,11 +11461,12 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *
  *   LEAF body (offsets from the start of the record); first, what opening starts from
  *     32     8   bytes of damaged ranges so far
- *     40    32   8 x 4: how many nodes level k has, this one included
+ *     40     8   the newest SUMMARY, 0: none   48: 4: its number, and one
+ *     52    20   zero
  *     72     8   messages so far
  *     80     8   their bytes
  *     88     8   sequence number of the last one
- *     96     4   how many roots
+ *     96     4   how many LEAFs are listed: the 32 before this one, or all there are
  *    100     4   damaged ranges so far
  *    104     8   largest sequence number of a GAP so far
  *    112     8   changes so far: records of kinds AMEND to LOCATION, and PIECE
@@ -11480,9 +11481,9 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *    192     4   streams s   196: postings p   200: tallies t   204: zero
  *    208     4   f: there are 2^f buckets      212: bytes of a posting, w: 2 or 4
  *    216     4   damaged ranges between its records, known when it was written
- *    220     4   x: how many numbers the filter has; 2^32 - 1: every location counts
- *    224         roots, 8 each: offsets of the nodes that no LEVEL stands for yet: of level 0
- *                those from 8 x count of level 1 on, then of level 1, ... up to level 7
+ *    220     4   x: how many numbers the last list has; 2^32 - 1: every location counts
+ *    224         the list, 16 each, the oldest first: offset of the LEAF, 0: not known;
+ *                sequence number of the last message up to there
  *                s x 8   streams, sorted
  *                t x 8   smallest time, t x 8 largest time, of a tally
  *                n x 4   where each record stands: bytes behind the segment's begin / 8
@@ -11490,25 +11491,25 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *                (2^f + 1) x 4   first stream of each bucket (the highest f bits of it)
  *                t x 4   bytes of a tally
  *                p x w   postings: records by number, rising within a stream
- *                x x 2   filter: the highest 16 bits of h of each location that has an
+ *                x x 2   changed: the highest 16 bits of h of each location that has an
  *                        AMEND or HIDE so far, in this segment or an older one
  *   A tally belongs to a location, or to an agent (trace and rest together), with at least
  *   two messages in the segment and not mixed; they stand in the order of the streams. Of
  *   a single message the record tells it all. Mixed: two names share the number, compare
  *   the records.
  *
- *   LEVEL body
- *     32     4   level   36: number   40: parts q   44: zero
- *     48     8   first, 56: last sequence number
- *     64     8   smallest, 72: largest time
- *     80     8   messages   88: their bytes
- *     96    64   8 x 8: offsets of the nodes it stands for
- *    160         q x 8: first stream of each PART, q x 8: its offset
+ *   SUMMARY body
+ *     32     4   number g   36: 4: b; there are 2^b FILTERs   40: zero
+ *     48         16 each: its 32 LEAFs, as in a LEAF; then the g SUMMARYs before it,
+ *                offset, 0: not known, and zero
+ *                2^b x 8: offsets of the FILTERs
  *
- *   PART body
- *     32     4   level   36: number   40: place among the parts, from 0   44: streams s
- *     48     8   zero
- *     56         s x 8: streams, sorted; s x 1: bit i: occurs in node i of the eight
+ *   FILTER body: a filter as B. H. Bloom described it (1970) for each of the 32 segments,
+ *   side by side, for the streams of which the highest b bits are its place
+ *     32     4   number g   36: 4: its place
+ *     40  1024   256 words of 32 bits. Stream h, times 0x9E3779B97F4A7C15, has in its four
+ *                highest bytes the numbers of four words: where all four have bit i, h may
+ *                occur in segment 32 g + i; else it does not
  *
  * A record at offset o of a file is valid if and only if
  * (F1) R1 and R2 of [record] hold, with the check above;
@@ -11551,16 +11552,17 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
 #define MS__SLOT_STEP   512u
 #define MS__SLOT_SIZE   44u
 #define MS__LOST_SIZE   48u
-#define MS__LEVELS      8u
-#define MS__FAN         8u
+#define MS__FAN         32u /* segments of a SUMMARY; as many LEAFs before it a LEAF lists */
 #define MS__STATE_AT    32u
 #define MS__LEAF_FIXED  224u
-#define MS__LEVEL_FIXED 160u
-#define MS__PART_FIXED  56u
-#define MS__PART_MOST   1024u /* streams in a PART: 9 KiB, a few us to write and to check */
+#define MS__SUM_FIXED   48u
+#define MS__ROWS        256u /* words in a FILTER: */
+#define MS__ROW_STREAMS 24u  /* for as many streams of a segment, 1 in 100 then seems to occur */
+#define MS__FILTER_SIZE 1064u
+#define MS__PROBES      4u
 #define MS__MIXED       0x80000000u
 
-enum { MS__INDEX_LEAF = 1, MS__INDEX_PART = 2, MS__INDEX_LEVEL = 3 };
+enum { MS__INDEX_LEAF = 1, MS__INDEX_FILTER = 2, MS__INDEX_SUMMARY = 3 };
 
 enum {
     MS__S_LOCATION = 0,
@@ -11796,59 +11798,43 @@ static uint64_t ms__hash_key_of(const ms__file_id *f, uint64_t location, ms_str 
 /* ---- The state that a LEAF carries. */
 
 typedef struct ms__state {
-    uint32_t nodes[MS__LEVELS];
-    uint32_t damaged; /* ranges */
+    uint64_t summary;   /* the newest one's offset */
+    uint32_t summaries; /* its number, and one */
+    uint32_t damaged;   /* ranges */
     uint64_t damaged_bytes;
     uint64_t messages, bytes, last_seq, gap_seq, changes, hidden;
 } ms__state;
 
-static uint32_t ms__state_roots(const ms__state *s)
-{
-    uint32_t n = 0;
-    for (unsigned k = 0; k < MS__LEVELS; k++) {
-        uint32_t covered = k + 1 < MS__LEVELS ? s->nodes[k + 1] * MS__FAN : 0;
-        n += s->nodes[k] - covered;
-    }
-    return n;
-}
-
 static void ms__state_encode(const ms__state *s, unsigned char *r)
 {
     unsigned char *p = r + MS__STATE_AT;
-    memset(p, 0, 96);
     ms__put64(p, s->damaged_bytes);
-    ms__put32(p + 68, s->damaged);
-    for (unsigned k = 0; k < MS__LEVELS; k++) ms__put32(p + 8 + 4 * k, s->nodes[k]);
+    ms__put64(p + 8, s->summary);
+    ms__put32(p + 16, s->summaries);
     ms__put64(p + 40, s->messages);
     ms__put64(p + 48, s->bytes);
     ms__put64(p + 56, s->last_seq);
-    ms__put32(p + 64, ms__state_roots(s));
+    ms__put32(p + 68, s->damaged);
     ms__put64(p + 72, s->gap_seq);
     ms__put64(p + 80, s->changes);
     ms__put64(p + 88, s->hidden);
 }
 
-/* False when the counts cannot be. */
-static bool ms__state_decode(ms__state *s, const unsigned char *r, uint32_t *roots)
+/* False when the numbers cannot be. */
+static bool ms__state_decode(ms__state *s, const unsigned char *r, uint64_t offset)
 {
     const unsigned char *p = r + MS__STATE_AT;
-    bool sound = true;
     s->damaged_bytes = ms__get64(p);
+    s->summary = ms__get64(p + 8);
+    s->summaries = ms__get32(p + 16);
     s->damaged = ms__get32(p + 68);
-    for (unsigned k = 0; k < MS__LEVELS; k++) {
-        s->nodes[k] = ms__get32(p + 8 + 4 * k);
-        if (s->nodes[k] > UINT32_MAX / MS__FAN) sound = false;
-        if (k > 0 && (uint64_t)s->nodes[k] * MS__FAN > s->nodes[k - 1]) sound = false;
-    }
     s->messages = ms__get64(p + 40);
     s->bytes = ms__get64(p + 48);
     s->last_seq = ms__get64(p + 56);
-    *roots = ms__get32(p + 64);
     s->gap_seq = ms__get64(p + 72);
     s->changes = ms__get64(p + 80);
     s->hidden = ms__get64(p + 88);
-    sound = sound && s->last_seq != UINT64_MAX && s->gap_seq != UINT64_MAX;
-    return sound && *roots == ms__state_roots(s);
+    return s->last_seq != UINT64_MAX && s->gap_seq != UINT64_MAX && s->summary < offset;
 }
 
 /* ---- A LEAF, read. */
@@ -11856,13 +11842,13 @@ static bool ms__state_decode(ms__state *s, const unsigned char *r, uint32_t *roo
 typedef struct ms__leaf {
     uint64_t offset, base; /* of the record; of the segment */
     uint64_t next;         /* behind the record */
-    uint32_t segment, n, streams, postings, tallies, bits, width, holes;
-    uint32_t filters; /* UINT32_MAX: too many to write them down */
+    uint32_t segment, listed, n, streams, postings, tallies, bits, width, holes;
+    uint32_t n_changed; /* UINT32_MAX: too many to write them down */
     uint64_t first_seq, last_seq, messages, bytes;
     double first_time, last_time;
     ms__state state;
-    const unsigned char *roots, *stream, *least, *largest, *record, *begin, *bucket,
-        *size, *posting, *filter;
+    const unsigned char *list, *stream, *least, *largest, *record, *begin, *bucket,
+        *size, *posting, *changed;
     unsigned char *own; /* made in memory: the record itself, else NULL */
     uint32_t own_size;
     uint32_t *checked; /* a bit for each record whose body was found whole */
@@ -11870,19 +11856,19 @@ typedef struct ms__leaf {
                           atomic */
 } ms__leaf;
 
-static uint64_t ms__leaf_size(uint32_t roots, const ms__leaf *l)
+static uint64_t ms__leaf_size(const ms__leaf *l)
 {
     uint64_t s = l->streams, t = l->tallies;
-    return MS__LEAF_FIXED + (uint64_t)roots * 8 + s * 8 + t * 16 + (uint64_t)l->n * 4 +
+    return MS__LEAF_FIXED + (uint64_t)l->listed * 16 + s * 8 + t * 16 + (uint64_t)l->n * 4 +
            (s + 1) * 4 + (((uint64_t)1 << l->bits) + 1) * 4 + t * 4 +
            (uint64_t)l->postings * l->width +
-           (l->filters == UINT32_MAX ? 0 : (uint64_t)l->filters * 2);
+           (l->n_changed == UINT32_MAX ? 0 : (uint64_t)l->n_changed * 2);
 }
 
-static void ms__leaf_arrays(ms__leaf *l, const unsigned char *r, uint32_t roots)
+static void ms__leaf_arrays(ms__leaf *l, const unsigned char *r)
 {
     const unsigned char *p = r + MS__LEAF_FIXED;
-    l->roots = p, p += (size_t)roots * 8;
+    l->list = p, p += (size_t)l->listed * 16;
     l->stream = p, p += (size_t)l->streams * 8;
     l->least = p, p += (size_t)l->tallies * 8;
     l->largest = p, p += (size_t)l->tallies * 8;
@@ -11891,19 +11877,20 @@ static void ms__leaf_arrays(ms__leaf *l, const unsigned char *r, uint32_t roots)
     l->bucket = p, p += (((size_t)1 << l->bits) + 1) * 4;
     l->size = p, p += (size_t)l->tallies * 4;
     l->posting = p, p += (size_t)l->postings * l->width;
-    l->filter = p;
+    l->changed = p;
 }
 
 /* Reads the record at offset, whose checks hold, as a LEAF; false when what it says cannot
  * be. What its arrays say is checked where it is used. */
 static bool ms__leaf_decode(ms__leaf *l, const unsigned char *r, uint64_t offset)
 {
-    uint32_t size = ms__get32(r), roots;
+    uint32_t size = ms__get32(r);
     if (r[4] != MS__KIND_INDEX || r[5] != MS__INDEX_LEAF || size < MS__LEAF_FIXED)
         return false;
-    if (!ms__state_decode(&l->state, r, &roots)) return false;
+    if (!ms__state_decode(&l->state, r, offset)) return false;
     l->offset = offset;
     l->next = offset + ms__padded(size);
+    l->listed = ms__get32(r + 96);
     l->segment = ms__get32(r + 128);
     l->n = ms__get32(r + 132);
     l->base = ms__get64(r + 136);
@@ -11919,12 +11906,14 @@ static bool ms__leaf_decode(ms__leaf *l, const unsigned char *r, uint64_t offset
     l->bits = ms__get32(r + 208);
     l->width = ms__get32(r + 212);
     l->holes = ms__get32(r + 216);
-    l->filters = ms__get32(r + 220);
+    l->n_changed = ms__get32(r + 220);
     if (l->bits > 26 || (l->width != 2 && l->width != 4) || l->base > offset ||
         l->base % 8 != 0 || l->base < MS__HEAD_SIZE || l->tallies > l->streams ||
-        ms__leaf_size(roots, l) != size)
+        l->listed > l->segment || l->listed > MS__FAN ||
+        (uint64_t)l->state.summaries * MS__FAN > l->segment ||
+        l->segment >= offset / MS__LEAF_FIXED || ms__leaf_size(l) != size)
         return false;
-    ms__leaf_arrays(l, r, roots);
+    ms__leaf_arrays(l, r);
     uint32_t last = 0;
     for (uint32_t i = 0; i <= l->streams; i++) { /* runs lie one behind the other */
         uint32_t begin = ms__get32(l->begin + (size_t)i * 4) & ~MS__MIXED;
@@ -11979,92 +11968,81 @@ static uint64_t ms__leaf_offset(const ms__leaf *l, uint32_t i)
     return offset < l->offset ? offset : 0;
 }
 
-/* ---- A LEVEL, read. */
+/* ---- A SUMMARY, read. */
 
-typedef struct ms__level {
+typedef struct ms__summary {
     uint64_t offset;
-    uint32_t level, number, parts;
-    uint64_t first_seq, last_seq, messages, bytes;
-    double first_time, last_time;
-    uint64_t child[MS__FAN];
-    const unsigned char *first, *part;
-    uint32_t *checked; /* a bit for each part found whole */
-    bool derived; /* its record is damaged: children alone are known */
-} ms__level;
+    uint32_t number, bits;
+    const unsigned char *list, *filters; /* NULL: it cannot be read */
+    uint32_t *checked; /* a bit for each FILTER found whole */
+} ms__summary;
 
-static bool ms__level_decode(ms__level *l, const unsigned char *r, uint64_t offset)
+static uint64_t ms__summary_size(const ms__summary *s)
 {
-    uint32_t size = ms__get32(r);
-    if (r[4] != MS__KIND_INDEX || r[5] != MS__INDEX_LEVEL || size < MS__LEVEL_FIXED)
-        return false;
-    l->offset = offset;
-    l->level = ms__get32(r + 32);
-    l->number = ms__get32(r + 36);
-    l->parts = ms__get32(r + 40);
-    l->first_seq = ms__get64(r + 48);
-    l->last_seq = ms__get64(r + 56);
-    l->first_time = ms__f64_from(ms__get64(r + 64));
-    l->last_time = ms__f64_from(ms__get64(r + 72));
-    l->messages = ms__get64(r + 80);
-    l->bytes = ms__get64(r + 88);
-    for (unsigned i = 0; i < MS__FAN; i++) {
-        l->child[i] = ms__get64(r + 96 + 8 * i);
-        if (l->child[i] >= offset || l->child[i] < MS__HEAD_SIZE) return false;
-    }
-    if (l->level == 0 || l->level >= MS__LEVELS ||
-        MS__LEVEL_FIXED + (uint64_t)l->parts * 16 != size)
-        return false;
-    l->first = r + MS__LEVEL_FIXED;
-    l->part = l->first + (size_t)l->parts * 8;
-    return true;
+    return MS__SUM_FIXED + ((uint64_t)MS__FAN + s->number) * 16 + ((uint64_t)8 << s->bits);
 }
 
-static void ms__level_encode(const ms__level *l, unsigned char *r)
+static bool ms__summary_decode(ms__summary *s, const unsigned char *r, uint64_t offset)
 {
-    ms__put32(r + 32, l->level);
-    ms__put32(r + 36, l->number);
-    ms__put32(r + 40, l->parts);
-    ms__put32(r + 44, 0);
-    ms__put64(r + 48, l->first_seq);
-    ms__put64(r + 56, l->last_seq);
-    ms__put64(r + 64, ms__f64_bits(l->first_time));
-    ms__put64(r + 72, ms__f64_bits(l->last_time));
-    ms__put64(r + 80, l->messages);
-    ms__put64(r + 88, l->bytes);
-    for (unsigned i = 0; i < MS__FAN; i++) ms__put64(r + 96 + 8 * i, l->child[i]);
+    uint32_t size = ms__get32(r);
+    if (r[4] != MS__KIND_INDEX || r[5] != MS__INDEX_SUMMARY || size < MS__SUM_FIXED)
+        return false;
+    s->offset = offset;
+    s->number = ms__get32(r + 32);
+    s->bits = ms__get32(r + 36);
+    if (s->bits > 26 || ms__summary_size(s) != size) return false;
+    s->list = r + MS__SUM_FIXED;
+    s->filters = s->list + ((size_t)MS__FAN + s->number) * 16;
+    return true;
 }
 
 /* Is an INDEX record, whose size fits, whole, and of this file and place? */
 static bool ms__index_holds(const ms__file_id *f, uint64_t offset, const unsigned char *r)
 {
-    return r[4] == MS__KIND_INDEX && ms__get32(r) >= MS__PART_FIXED &&
+    return r[4] == MS__KIND_INDEX && ms__get32(r) >= MS__SUM_FIXED &&
            ms__header_matches(f, offset, r) &&
            ms__body_check(r) == ms__get32(r + 24);
 }
 
-/* Is this the PART that a LEVEL lists at that place? */
-static bool ms__part_holds(const unsigned char *r, const ms__level *l, uint32_t place)
+/* Which FILTER of 2^bits a stream is in. */
+static uint32_t ms__filter_of(uint64_t stream, uint32_t bits)
 {
-    uint32_t size = ms__get32(r);
-    return r[4] == MS__KIND_INDEX && r[5] == MS__INDEX_PART && size >= MS__PART_FIXED &&
-           ms__get32(r + 32) == l->level && ms__get32(r + 36) == l->number &&
-           ms__get32(r + 40) == place &&
-           MS__PART_FIXED + (uint64_t)ms__get32(r + 44) * 9 == size;
+    return bits ? (uint32_t)(stream >> (64 - bits)) : 0;
 }
 
-/* In which of the eight a stream occurs, by bits; PARTs are sorted. */
-static unsigned ms__part_find(const unsigned char *r, uint64_t stream)
+/* Is this the FILTER at that place of a SUMMARY? */
+static bool ms__filter_holds(const unsigned char *r, uint32_t number, uint32_t place)
 {
-    uint32_t n = ms__get32(r + 44), low = 0, high = n;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (ms__get64(r + MS__PART_FIXED + (size_t)middle * 8) < stream)
-            low = middle + 1;
-        else
-            high = middle;
+    return r[5] == MS__INDEX_FILTER && ms__get32(r) == MS__FILTER_SIZE &&
+           ms__get32(r + 32) == number && ms__get32(r + 36) == place;
+}
+
+/* Where the words of a stream stand in a FILTER: four numbers of words in one. */
+static uint32_t ms__probes(uint64_t stream)
+{
+    return (uint32_t)(stream * 0x9E3779B97F4A7C15u >> 32);
+}
+
+static unsigned char *ms__probe(const unsigned char *r, uint32_t probes, unsigned i)
+{
+    return (unsigned char *)(uintptr_t)r + 40 + (size_t)(probes >> 8 * i & 255) * 4;
+}
+
+static void ms__filter_put(unsigned char *r, uint64_t stream, unsigned segment)
+{
+    uint32_t probes = ms__probes(stream);
+    for (unsigned i = 0; i < MS__PROBES; i++) {
+        unsigned char *p = ms__probe(r, probes, i);
+        p[segment / 8] = (unsigned char)(p[segment / 8] | 1u << segment % 8);
     }
-    if (low == n || ms__get64(r + MS__PART_FIXED + (size_t)low * 8) != stream) return 0;
-    return r[MS__PART_FIXED + (size_t)n * 8 + low];
+}
+
+/* In which of the 32 a stream may occur, by bits. */
+static uint32_t ms__filter_get(const unsigned char *r, uint64_t stream)
+{
+    uint32_t probes = ms__probes(stream), mask = UINT32_MAX;
+    for (unsigned i = 0; i < MS__PROBES; i++) mask &= ms__get32(ms__probe(r, probes, i));
+    return mask;
 }
 
 
@@ -12829,11 +12807,14 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
  * written and a fresh tail begins. The old one is freed when the last cursor that read it
  * is closed: cursors pin the tail they began with by a counter, and take no lock.
  *
- * Nodes. LEAFs and LEVELs are read when they are first needed, checked once, and then
- * known by a pointer in a table per level. The next segment that has a stream is found by
- * skipping: from segment i, the highest node that begins at i is asked; where the stream
- * is absent the whole node is stepped over. One that is damaged is made anew: a LEAF from
- * the records of its segment, a LEVEL by asking all of its children.
+ * Index. LEAFs and SUMMARYs are read when they are first needed, checked once, and then
+ * known by a pointer in two tables. The segments that may have a stream are those that the
+ * SUMMARY of 32 names; their LEAFs say whether they do. A LEAF that is damaged is made anew
+ * from the records of its segment; without a SUMMARY each of the 32 LEAFs is asked.
+ * Where a LEAF stands is told by its SUMMARY or by a later LEAF, so a damaged record of
+ * either kind hides the place of no other. A SUMMARY has filters and not lists, because
+ * these take no merge to make and one place in memory to ask: 32 segments of 65,536
+ * messages with a key each take 4 MB, as lists of streams and segments it was 25 MB.
  *
  * Writing. Under the lock: names, keys and room first, then the records, one release
  * store of the watermark at the end. Two engines. MAP encodes into a window of 1 MiB that
@@ -12854,8 +12835,8 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
  * past the watermark knows that another one died there, and makes the place clean first. So
  * does a writer after an exclusive one, a restart of the machine, or a failed sync. Waiting is by trying again, a
  * few times at once, then with pauses: the system has no lock that can be waited for with
- * a bound and is given back when its owner is killed. LEVELs are merged by whoever wrote
- * the last LEAF.
+ * a bound and is given back when its owner is killed. A SUMMARY is made by whoever wrote the
+ * last LEAF.
  *
  * Reading. What a cursor gives lies all over the file, and each look at a new place waits
  * for memory as long as ten records take that are at hand. So a cursor over one stream
@@ -12890,13 +12871,14 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
  * are few), so opening has them. Only where the bit is set the location's AMENDs and HIDEs
  * are read, once a handle, and then kept as [plan] describes: some 90 bytes each.
  *
- * LEVELs are merged in portions of so many streams after each append, so that no append
- * stalls; a LEAF is written at once: buckets by hash make sorting its streams linear.
+ * A SUMMARY is made in portions, one after each append, so that no append stalls: a LEAF is
+ * looked up, or one FILTER is written. A LEAF is written at once: buckets by hash make
+ * sorting its streams linear.
  *
  * (L1) Bytes below the watermark never change; the writer alone moves it, forward.
  * (L2) Entries of the tail below its end have whole records. Its end is stored last.
- * (L3) Every segment below the count of level 0 can be read, from its LEAF or, where that
- *      is damaged, from one made in memory.
+ * (L3) Every segment below the count of LEAFs can be read, from its LEAF or, where that is
+ *      damaged, from one made in memory.
  * (L4) durable_end <= end; it moves after a sync that began when end was there.
  * (L5) A failed append leaves names, postings, end and watermark as they were; but one that
  *      is MS_E_POISONED and gives a number is visible, its sync alone has failed.
@@ -12919,8 +12901,6 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
 #define MS__BLOCKS          24u
 #define MS__BLOCK_ENTRIES   512u
 #define MS__SEGMENT_RECORDS 65536u /* so that postings take 2 bytes */
-#define MS__JOB_OUT         ((size_t)MS__PART_FIXED + MS__PART_MOST * 9 + 8)
-#define MS__JOB_PORTION     256u /* streams merged after an append: about 5 us */
 #define MS__LOCK_TRIES      16u /* of a lock that others hold for microseconds */
 #define MS__LOCK_PAUSE      50u /* microseconds, then */
 #define MS__TOUCHED         65536u
@@ -12945,10 +12925,12 @@ typedef struct ms__piece_map {
     size_t size;
 } ms__piece_map;
 
-/* Nodes of one level. */
+/* A LEAF or a SUMMARY. */
 typedef struct ms__entry_node {
-    void *node;      /* ms__leaf or ms__level; atomic */
-    uint64_t offset; /* of its record, 0: not known yet; under the lock */
+    void *node;        /* ms__leaf or ms__summary; atomic */
+    uint64_t offset;   /* of its record, 0: not known; under the lock */
+    uint64_t last_seq; /* of the last message up to there; under the lock */
+    bool listed;       /* what it says of those before it is known, or cannot be read */
 } ms__entry_node;
 
 typedef struct ms__nodes {
@@ -12956,18 +12938,22 @@ typedef struct ms__nodes {
     uint32_t cap;
 } ms__nodes;
 
-/* The merge that makes the next node of a level. */
+/* All of one kind, by number. */
+typedef struct ms__node_table {
+    void *entries; /* ms__entry_node, in `nodes`; atomic */
+    ms__nodes *nodes;
+    uint32_t n; /* how many there are; atomic */
+} ms__node_table;
+
+/* The SUMMARY that is being made. */
 typedef struct ms__job {
-    unsigned level; /* 0: no merge runs */
-    uint32_t number;
-    void *child[MS__FAN];
-    uint32_t part[MS__FAN], at[MS__FAN];  /* where it stands in each child */
-    const unsigned char *record[MS__FAN]; /* PART that is read */
-    bool broken;                          /* a child cannot be read */
-    uint32_t filled;                      /* streams in `out` */
-    unsigned char *out;                   /* the PART that is made */
-    uint32_t n_parts, cap_parts;
-    uint64_t *parts; /* first stream and offset of each PART written */
+    bool runs;
+    uint32_t leaves; /* looked up so far */
+    const ms__leaf *leaf[MS__FAN];
+    uint32_t at[MS__FAN]; /* the next stream of each */
+    ms__summary sum;
+    uint32_t filters;      /* written so far */
+    unsigned char *record; /* the SUMMARY; NULL: not all LEAFs are looked up */
 } ms__job;
 
 /* The state of a handle: one struct for each section. The section writes its struct, the
@@ -12989,7 +12975,6 @@ typedef struct ms__log_file {
 typedef struct ms__log_opts {
     bool writer, salvage, strict, keep_unset_times, ticked;
     bool shared;         /* several write: the lock is held only while `inside` */
-    bool no_levels, ignore_levels;
     bool must_exist, must_be_new;
     uint32_t lock_wait_ms;
     ms_sync_mode sync;
@@ -13013,13 +12998,10 @@ typedef struct ms__log_map {
 
 /* [log-index] Index records that were read, and changes of messages. */
 typedef struct ms__log_index {
-    void *tables[MS__LEVELS]; /* ms__entry_node; atomic */
-    ms__nodes *table_of[MS__LEVELS];
-    uint32_t nodes[MS__LEVELS]; /* how many; atomic */
-    bool merges;         /* LEVELs are this handle's to merge */
+    ms__node_table leaves, summaries;
+    bool merges;         /* shared: the next SUMMARY is this handle's to make */
     ms__job job;
     uint64_t leaf_again; /* no LEAF is tried before the end is there */
-    uint32_t no_job_at;  /* with so many leaves no merge was due */
     uint64_t hint, hint_before; /* newest LEAF, and the one before it */
     void *touched;       /* MS__TOUCHED bits: locations with an AMEND or HIDE; atomic */
     uint32_t n_touched;  /* bits set */
@@ -13695,16 +13677,16 @@ static void ms__put_postings(const ms__leaf *l, uint32_t at, const uint32_t *ent
 }
 
 /* How many numbers the filter of a LEAF that is written now has. */
-static uint32_t ms__filter_count(const ms__log *log)
+static uint32_t ms__changed_count(const ms__log *log)
 {
     return log->index.n_touched > MS__TOUCHED_MOST ? UINT32_MAX : log->index.n_touched;
 }
 
-static void ms__filter_put(const ms__log *log, const ms__leaf *l)
+static void ms__changed_put(const ms__log *log, const ms__leaf *l)
 {
-    unsigned char *p = (unsigned char *)(uintptr_t)l->filter;
+    unsigned char *p = (unsigned char *)(uintptr_t)l->changed;
     const uint32_t *bits = (const uint32_t *)log->index.touched;
-    if (l->filters == 0 || l->filters == UINT32_MAX) return;
+    if (l->n_changed == 0 || l->n_changed == UINT32_MAX) return;
     for (uint32_t i = 0; i < MS__TOUCHED; i++) {
         if (bits[i / 32] == 0) i |= 31; /* most words are empty */
         if (!(bits[i / 32] >> (i % 32) & 1)) continue;
@@ -13750,6 +13732,7 @@ static void ms__leaf_places(const ms__tail *t, const ms__leaf *l)
 
 static void ms__leaf_fixed(const ms__tail *t, const ms__leaf *l, unsigned char *r)
 {
+    ms__put32(r + 96, l->listed);
     ms__put32(r + 128, l->segment);
     ms__put32(r + 132, l->n);
     ms__put64(r + 136, l->base);
@@ -13766,7 +13749,7 @@ static void ms__leaf_fixed(const ms__tail *t, const ms__leaf *l, unsigned char *
     ms__put32(r + 208, l->bits);
     ms__put32(r + 212, l->width);
     ms__put32(r + 216, t->holes);
-    ms__put32(r + 220, l->filters);
+    ms__put32(r + 220, l->n_changed);
 }
 
 /* The header of an INDEX record. */
@@ -13782,9 +13765,9 @@ static void ms__index_header(unsigned char *r, uint64_t size, unsigned type, uin
     memset(r + size, 0, (size_t)(ms__align8(size) - size));
 }
 
-/* The LEAF of a tail, without state and seal, in memory of its own. NULL: no memory, or
+/* The LEAF of a tail, without list, state and seal, in memory of its own. NULL: no memory, or
  * it would be too large for a record (then *size is not 0). */
-static unsigned char *ms__leaf_make(ms__log *log, const ms__tail *t, uint32_t roots,
+static unsigned char *ms__leaf_make(ms__log *log, const ms__tail *t, uint32_t listed,
                                     uint32_t *size)
 {
     ms__leaf_work w;
@@ -13793,10 +13776,11 @@ static unsigned char *ms__leaf_make(ms__log *log, const ms__tail *t, uint32_t ro
     if (!ms__leaf_work_get(log, t, &w)) return NULL;
     memset(&l, 0, sizeof l);
     l.segment = t->segment;
+    l.listed = listed;
     l.base = t->base;
     ms__leaf_count(t, &w, &l);
-    l.filters = ms__filter_count(log);
-    uint64_t bytes = ms__leaf_size(roots, &l);
+    l.n_changed = ms__changed_count(log);
+    uint64_t bytes = ms__leaf_size(&l);
     unsigned char *r = NULL;
     if (bytes <= MS__RECORD_MAX) {
         *size = (uint32_t)bytes;
@@ -13805,11 +13789,11 @@ static unsigned char *ms__leaf_make(ms__log *log, const ms__tail *t, uint32_t ro
     if (r) {
         memset(r, 0, MS__LEAF_FIXED);
         ms__index_header(r, bytes, MS__INDEX_LEAF, log->last_seq);
-        ms__leaf_arrays(&l, r, roots);
+        ms__leaf_arrays(&l, r);
         ms__leaf_fixed(t, &l, r);
         ms__leaf_places(t, &l);
         ms__leaf_fill(&w, &l);
-        ms__filter_put(log, &l);
+        ms__changed_put(log, &l);
     }
     (void)ms__log_resize(log, w.rows, w.size, 0);
     return r;
@@ -13817,15 +13801,15 @@ static unsigned char *ms__leaf_make(ms__log *log, const ms__tail *t, uint32_t ro
 
 /* ---- Nodes. */
 
-static ms__entry_node *ms__node_entry(const ms__log *log, unsigned level, uint32_t i)
+static ms__entry_node *ms__node_entry(const ms__node_table *table, uint32_t i)
 {
-    return (ms__entry_node *)ms__load_ptr(&log->index.tables[level]) + i;
+    return (ms__entry_node *)ms__load_ptr((void *const *)&table->entries) + i;
 }
 
-/* Room for node number i of a level. */
-static bool ms__nodes_reserve(ms__log *log, unsigned level, uint32_t i)
+/* Room for number i. */
+static bool ms__nodes_reserve(ms__log *log, ms__node_table *table, uint32_t i)
 {
-    ms__nodes *old = log->index.table_of[level];
+    ms__nodes *old = table->nodes;
     uint32_t cap = old ? old->cap : 0;
     if (i < cap) return true;
     uint32_t wider = cap * 2 > i ? cap * 2 : i + 8;
@@ -13834,11 +13818,11 @@ static bool ms__nodes_reserve(ms__log *log, unsigned level, uint32_t i)
     if (!t) return false;
     ms__entry_node *entries = (ms__entry_node *)(void *)(t + 1);
     memset(entries, 0, (size_t)wider * sizeof *entries);
-    if (cap) memcpy(entries, log->index.tables[level], (size_t)cap * sizeof *entries);
+    if (cap) memcpy(entries, table->entries, (size_t)cap * sizeof *entries);
     t->before = old;
     t->cap = wider;
-    log->index.table_of[level] = t;
-    ms__store_ptr(&log->index.tables[level], entries);
+    table->nodes = t;
+    ms__store_ptr(&table->entries, entries);
     return true;
 }
 
@@ -13854,9 +13838,37 @@ static void ms__leaf_free(ms__log *log, ms__leaf *l)
     (void)ms__log_resize(log, l, sizeof *l + ms__leaf_bits(l), 0);
 }
 
-static void ms__level_free(ms__log *log, ms__level *l)
+static size_t ms__summary_bits(const ms__summary *s)
 {
-    (void)ms__log_resize(log, l, sizeof *l + ((size_t)l->parts / 32 + 1) * 4, 0);
+    return (((size_t)1 << s->bits) / 32 + 1) * 4;
+}
+
+/* Forgets what was read of both kinds, and how many there are. */
+static void ms__nodes_clear(ms__log *log)
+{
+    ms__node_table *leaves = &log->index.leaves, *summaries = &log->index.summaries;
+    for (uint32_t i = 0; i < leaves->n; i++) {
+        ms__entry_node *e = ms__node_entry(leaves, i);
+        if (e->node) ms__leaf_free(log, (ms__leaf *)e->node);
+        memset(e, 0, sizeof *e);
+    }
+    for (uint32_t i = 0; i < summaries->n; i++) {
+        ms__entry_node *e = ms__node_entry(summaries, i);
+        ms__summary *s = (ms__summary *)e->node;
+        if (s) (void)ms__log_resize(log, s, sizeof *s + ms__summary_bits(s), 0);
+        memset(e, 0, sizeof *e);
+    }
+    ms__store32(&leaves->n, 0);
+    ms__store32(&summaries->n, 0);
+}
+
+static void ms__nodes_free(ms__log *log, ms__node_table *table)
+{
+    while (table->nodes) {
+        ms__nodes *t = table->nodes;
+        table->nodes = t->before;
+        (void)ms__log_resize(log, t, sizeof *t + t->cap * sizeof(ms__entry_node), 0);
+    }
 }
 
 /* A leaf with its bits behind it. */
@@ -13872,15 +13884,15 @@ static ms__leaf *ms__leaf_new(ms__log *log, const ms__leaf *from)
     return l;
 }
 
-static ms__level *ms__level_new(ms__log *log, const ms__level *from)
+static ms__summary *ms__summary_new(ms__log *log, const ms__summary *from)
 {
-    size_t bits = ((size_t)from->parts / 32 + 1) * 4;
-    ms__level *l = (ms__level *)ms__log_resize(log, NULL, 0, sizeof *l + bits);
-    if (!l) return NULL;
-    *l = *from;
-    l->checked = (uint32_t *)(void *)(l + 1);
-    memset(l->checked, 0, bits);
-    return l;
+    size_t bits = ms__summary_bits(from);
+    ms__summary *s = (ms__summary *)ms__log_resize(log, NULL, 0, sizeof *s + bits);
+    if (!s) return NULL;
+    *s = *from;
+    s->checked = (uint32_t *)(void *)(s + 1);
+    memset(s->checked, 0, bits);
+    return s;
 }
 
 /* The record at offset, when it is an INDEX record whose checks hold; else NULL. */
@@ -14075,7 +14087,6 @@ static MS__APART ms__leaf *ms__leaf_derive(ms__log *log, uint32_t segment, uint6
     unsigned char *own = room ? ms__leaf_make(log, t, 0, &size) : NULL;
     ms__tail_free(log, t);
     if (!own) return NULL;
-    memset(own + MS__STATE_AT, 0, 96); /* no roots */
     memset(&made, 0, sizeof made);
     if (ms__leaf_decode(&made, own, upto)) leaf = ms__leaf_new(log, &made);
     if (!leaf) {
@@ -14087,47 +14098,6 @@ static MS__APART ms__leaf *ms__leaf_derive(ms__log *log, uint32_t segment, uint6
     leaf->own = own;
     leaf->own_size = size;
     return leaf;
-}
-
-/* Notes where a child of a LEVEL stands, if this INDEX record is one. */
-static MS__APART void ms__level_child(ms__level *l, const unsigned char *r,
-                                      uint64_t offset)
-{
-    ms__leaf leaf;
-    ms__level below;
-    if (l->level == 1 && ms__leaf_decode(&leaf, r, offset)) {
-        if (leaf.segment / MS__FAN == l->number)
-            l->child[leaf.segment % MS__FAN] = offset;
-    } else if (ms__level_decode(&below, r, offset) && below.level + 1 == l->level &&
-               below.number / MS__FAN == l->number) {
-        l->child[below.number % MS__FAN] = offset;
-    }
-}
-
-/* A LEVEL that cannot be read: all of its children are asked instead. Its children are
- * found by walking the file. */
-static MS__APART ms__level *ms__level_derive(ms__log *log, unsigned level,
-                                             uint32_t number)
-{
-    ms__level l;
-    ms__replay s;
-    const unsigned char *r;
-    uint64_t offset;
-    memset(&l, 0, sizeof l);
-    memset(&s, 0, sizeof s);
-    s.log = log;
-    s.at = MS__HEAD_SIZE;
-    s.limit = s.trusted = log->end;
-    s.quiet = true;
-    l.level = level;
-    l.number = number;
-    l.derived = true;
-    while (ms__replay_next(&s, &r, &offset) == MS__FOUND_RECORD)
-        if (r[4] == MS__KIND_INDEX) ms__level_child(&l, r, offset);
-    l.last_seq = UINT64_MAX; /* not known: never stepped over */
-    l.first_time = l.last_time = ms__f64_from(MS__TIME_UNSET);
-    ms__log_tell(log, MS_LOG_INDEX_DAMAGE, 0, 0, 0, 0, 0);
-    return ms__level_new(log, &l);
 }
 
 /* Where a segment ends whose LEAF is not known: where the next one begins. */
@@ -14149,33 +14119,94 @@ static MS__APART uint64_t ms__leaf_end(ms__log *log, uint32_t i, uint64_t from)
     return ms__tail_of(log)->base;
 }
 
-/* A LEVEL, read or made. NULL: no memory. */
-static ms__level *ms__level_load(ms__log *log, unsigned level, uint32_t i)
+/* ---- Where index records stand. */
+
+/* Takes in a list of places, of numbers from `first` on; what is known already stays. */
+static void ms__list_take(ms__node_table *table, const unsigned char *p, uint32_t first,
+                          uint32_t n)
 {
-    ms__level l;
-    ms__entry_node *e = ms__node_entry(log, level, i);
-    if (e->node) return (ms__level *)e->node;
+    for (uint32_t i = first; i < first + n && i < table->n; i++, p += 16) {
+        ms__entry_node *e = ms__node_entry(table, i);
+        if (e->offset) continue;
+        e->offset = ms__get64(p);
+        e->last_seq = ms__get64(p + 8);
+    }
+}
+
+/* Takes in what LEAF i says of the places of others. */
+static void ms__leaf_tells(ms__log *log, uint32_t i)
+{
+    ms__leaf l;
+    ms__entry_node *e = ms__node_entry(&log->index.leaves, i);
+    if (e->listed || e->offset == 0) return;
+    e->listed = true;
     memset(&l, 0, sizeof l);
     const unsigned char *r = ms__index_record(log, e->offset, log->end);
-    bool sound =
-        r && ms__level_decode(&l, r, e->offset) && l.level == level && l.number == i;
-    ms__level *node = sound ? ms__level_new(log, &l) : ms__level_derive(log, level, i);
-    if (node) ms__store_ptr(&e->node, node);
+    if (!r || !ms__leaf_decode(&l, r, e->offset) || l.segment != i) return;
+    ms__list_take(&log->index.leaves, l.list, i - l.listed, l.listed);
+    if (l.state.summaries == 0 || l.state.summaries > log->index.summaries.n) return;
+    e = ms__node_entry(&log->index.summaries, l.state.summaries - 1);
+    if (e->offset == 0) e->offset = l.state.summary;
+}
+
+/* Looks for the place of LEAF i in later ones, the nearest first. */
+static void ms__leaf_seek(ms__log *log, uint32_t i)
+{
+    const ms__node_table *t = &log->index.leaves;
+    for (uint32_t j = i + 1; j < t->n && !ms__node_entry(t, i)->offset; j++) {
+        const ms__entry_node *e = ms__node_entry(t, j);
+        if (e->listed || e->offset == 0) continue;
+        ms__leaf_tells(log, j);
+        j = i; /* nearer ones may be known now */
+    }
+}
+
+/* A SUMMARY whose place may be known. One that cannot be read has no filters. NULL: no
+ * memory. */
+static ms__summary *ms__summary_load(ms__log *log, uint32_t i)
+{
+    ms__summary s;
+    ms__entry_node *e = ms__node_entry(&log->index.summaries, i);
+    if (e->node) return (ms__summary *)e->node;
+    memset(&s, 0, sizeof s);
+    const unsigned char *r = ms__index_record(log, e->offset, log->end);
+    if (!r || !ms__summary_decode(&s, r, e->offset) || s.number != i) {
+        memset(&s, 0, sizeof s);
+        ms__log_tell(log, MS_LOG_INDEX_DAMAGE, e->offset, 0, 0, 0, 0);
+    }
+    ms__summary *node = ms__summary_new(log, &s);
+    if (!node) return NULL;
+    if (s.list) {
+        ms__list_take(&log->index.leaves, s.list, i * MS__FAN, MS__FAN);
+        ms__list_take(&log->index.summaries, s.list + MS__FAN * 16, 0, i);
+    }
+    ms__store_ptr(&e->node, node);
     return node;
 }
 
-/* Makes known where a node stands: the LEVELs above it are read, the highest first, each
- * of which tells where the next one down stands. False: no memory. */
-static bool ms__node_find(ms__log *log, unsigned level, uint32_t i)
+/* SUMMARY i. Its place is known, or told by a later one that can be read, or else by the
+ * newest LEAF of one that cannot. NULL: no memory. */
+static ms__summary *ms__summary_get(ms__log *log, uint32_t i)
 {
-    for (unsigned k = MS__LEVELS - 1; k > level; k--) {
-        uint32_t above = i >> 3 * (k - level), below = i >> 3 * (k - 1 - level);
-        if (above >= log->index.nodes[k] || ms__node_entry(log, k - 1, below)->offset)
-            continue;
-        const ms__level *l = ms__level_load(log, k, above);
-        if (!l) return false;
-        ms__node_entry(log, k - 1, below)->offset = l->child[below % MS__FAN];
+    const ms__node_table *t = &log->index.summaries;
+    for (uint32_t j = t->n - 1; j > i && !ms__node_entry(t, i)->offset; j--) {
+        const ms__summary *later = ms__summary_load(log, j);
+        if (!later) return NULL;
+        if (later->filters) continue;
+        uint32_t newest = j * MS__FAN + MS__FAN - 1;
+        ms__leaf_seek(log, newest);
+        ms__leaf_tells(log, newest);
     }
+    return ms__summary_load(log, i);
+}
+
+/* Makes known where LEAF i stands, where anything tells it. False: no memory. */
+static bool ms__leaf_find_place(ms__log *log, uint32_t i)
+{
+    uint32_t g = i / MS__FAN;
+    if (ms__node_entry(&log->index.leaves, i)->offset) return true;
+    if (g < log->index.summaries.n && !ms__summary_get(log, g)) return false;
+    ms__leaf_seek(log, i);
     return true;
 }
 
@@ -14183,7 +14214,7 @@ static bool ms__node_find(ms__log *log, unsigned level, uint32_t i)
 static MS__APART ms__leaf *ms__leaf_here(ms__log *log, uint32_t i, bool *room)
 {
     ms__leaf l;
-    ms__entry_node *e = ms__node_entry(log, 0, i);
+    ms__entry_node *e = ms__node_entry(&log->index.leaves, i);
     memset(&l, 0, sizeof l);
     const unsigned char *r = ms__index_record(log, e->offset, log->end);
     if (!r || !ms__leaf_decode(&l, r, e->offset) || l.segment != i) return NULL;
@@ -14196,8 +14227,8 @@ static MS__APART ms__leaf *ms__leaf_here(ms__log *log, uint32_t i, bool *room)
 /* A LEAF, if it can be read. *room false: no memory. */
 static ms__leaf *ms__leaf_read(ms__log *log, uint32_t i, bool *room)
 {
-    *room = ms__node_find(log, 0, i);
-    ms__entry_node *e = ms__node_entry(log, 0, i);
+    *room = ms__leaf_find_place(log, i);
+    ms__entry_node *e = ms__node_entry(&log->index.leaves, i);
     return !*room || e->node ? (ms__leaf *)e->node : ms__leaf_here(log, i, room);
 }
 
@@ -14214,7 +14245,7 @@ static ms__leaf *ms__leaf_load(ms__log *log, uint32_t i)
     }
     if (leaf && leaf->segment == i) return leaf;
     for (; room && j <= i; j++) {
-        ms__entry_node *e = ms__node_entry(log, 0, j);
+        ms__entry_node *e = ms__node_entry(&log->index.leaves, j);
         uint64_t from = leaf ? leaf->next : MS__HEAD_SIZE, upto = e->offset;
         if (upto < from || upto > log->end) upto = ms__leaf_end(log, j, from);
         leaf = ms__leaf_derive(log, j, from, upto, leaf ? &leaf->state : NULL);
@@ -14225,56 +14256,46 @@ static ms__leaf *ms__leaf_load(ms__log *log, uint32_t i)
     return room ? leaf : NULL;
 }
 
-/* Under the lock. NULL: no memory. */
-static void *ms__node_get(ms__log *log, unsigned level, uint32_t i)
+/* LEAF i. locked: the caller holds the lock. NULL: no memory. */
+static const ms__leaf *ms__leaf_of(ms__log *log, uint32_t i, bool locked)
 {
-    void *node = ms__node_entry(log, level, i)->node;
-    if (node) return node;
-    if (level == 0) return ms__leaf_load(log, i);
-    return ms__node_find(log, level, i) ? ms__level_load(log, level, i) : NULL;
-}
-
-/* locked: the caller holds the lock. NULL: no memory. */
-static void *ms__node_of(ms__log *log, unsigned level, uint32_t i, bool locked)
-{
-    void *node = ms__load_ptr(&ms__node_entry(log, level, i)->node);
-    if (node) return node;
+    void *node = ms__load_ptr(&ms__node_entry(&log->index.leaves, i)->node);
+    if (node) return (const ms__leaf *)node;
     if (!locked) ms__lock_take(&log->lock);
-    node = ms__node_get(log, level, i);
+    node = ms__node_entry(&log->index.leaves, i)->node;
+    if (!node) node = ms__leaf_load(log, i);
     if (!locked) ms__lock_give(&log->lock);
-    return node;
+    return (const ms__leaf *)node;
 }
 
-/* In which of its children does a LEVEL have a stream? When in doubt, in all. */
-static unsigned ms__level_find(const ms__log *log, const ms__level *l, uint64_t stream)
+/* In which of the segments of a SUMMARY may a stream occur? When in doubt, in all. */
+static uint32_t ms__summary_find(const ms__log *log, const ms__summary *s, uint64_t stream)
 {
-    uint32_t low = 0, high = l->parts;
-    if (l->last_seq == UINT64_MAX && l->parts == 0) return 0xFF;
-    while (low < high) { /* the first part that begins behind the stream */
-        uint32_t middle = low + (high - low) / 2;
-        if (ms__get64(l->first + (size_t)middle * 8) <= stream)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == 0) return 0;
-    uint32_t place = low - 1;
-    uint64_t offset = ms__get64(l->part + (size_t)place * 8);
+    if (!s->filters) return UINT32_MAX;
+    uint32_t place = ms__filter_of(stream, s->bits);
+    uint64_t offset = ms__get64(s->filters + (size_t)place * 8);
     const unsigned char *r;
-    if (ms__bit_get(l->checked, place)) {
+    if (ms__bit_get(s->checked, place)) {
         r = ms__log_at(log, offset);
     } else {
-        r = ms__index_record(log, offset, l->offset);
-        if (!r || !ms__part_holds(r, l, place)) return 0xFF;
-        ms__or32(&l->checked[place / 32], (uint32_t)1 << (place % 32));
+        r = ms__index_record(log, offset, s->offset);
+        if (!r || !ms__filter_holds(r, s->number, place)) return UINT32_MAX;
+        ms__or32(&s->checked[place / 32], (uint32_t)1 << (place % 32));
     }
-    return ms__part_find(r, stream);
+    return ms__filter_get(r, stream);
 }
 
-/* How many segments a node of a level stands for. */
-static uint64_t ms__span(unsigned level)
+/* In which of 32 segments, from 32 g on, may a stream occur? When in doubt, in all. */
+static uint32_t ms__group_find(ms__log *log, uint32_t g, uint64_t stream, bool locked)
 {
-    return (uint64_t)1 << (3 * level);
+    if (g >= ms__load32(&log->index.summaries.n)) return UINT32_MAX;
+    void *node = ms__load_ptr(&ms__node_entry(&log->index.summaries, g)->node);
+    if (!node) {
+        if (!locked) ms__lock_take(&log->lock);
+        node = ms__summary_get(log, g);
+        if (!locked) ms__lock_give(&log->lock);
+    }
+    return node ? ms__summary_find(log, (const ms__summary *)node, stream) : UINT32_MAX;
 }
 
 /* Can a query's time range meet nothing in a segment? */
@@ -14284,48 +14305,43 @@ static bool ms__times_miss(const ms_query *q, double first, double last)
     return (q->has_since && last < q->since) || (q->has_until && first >= q->until);
 }
 
-/* The next segment from i on (backward: from i downward) that may have the stream, below
- * n; n: none (backward: UINT32_MAX). Steps over whole nodes where it is absent. *found, if
- * not NULL: the stream's number in the segment's leaf, and one. */
+/* The next segment from i on (backward: from i downward) that has the stream, below n; n:
+ * none (backward: UINT32_MAX). *found: the stream's number in the segment's leaf, and one. */
 static uint32_t ms__segment_next(ms__log *log, uint64_t stream, uint32_t i, uint32_t n,
                                  bool backward, bool locked, uint32_t *found,
                                  ms_result *result)
 {
-    for (uint64_t at = i; backward ? at != UINT64_MAX : at < n;) {
-        unsigned level = 0;
-        for (unsigned k = 1; k < MS__LEVELS; k++) {
-            uint64_t edge = backward ? at + 1 : at;
-            if (edge % ms__span(k) != 0 ||
-                at >> (3 * k) >= ms__load32(&log->index.nodes[k]))
-                break;
-            level = k;
+    uint32_t none = backward ? UINT32_MAX : n, group = UINT32_MAX, mask = 0;
+    for (; backward ? i != UINT32_MAX : i < n; i = backward ? i - 1 : i + 1) {
+        if (i / MS__FAN != group) {
+            group = i / MS__FAN;
+            mask = ms__group_find(log, group, stream, locked);
         }
-        for (;; level--) {
-            unsigned mask = 1;
-            void *node = ms__node_of(log, level, (uint32_t)(at >> (3 * level)), locked);
-            if (!node) {
-                *result = MS_E_NO_MEMORY;
-                return backward ? UINT32_MAX : n;
-            }
-            if (level == 0) {
-                uint32_t number = ms__leaf_find((const ms__leaf *)node, stream) + 1;
-                *found = number;
-                if (number > 0) return (uint32_t)at;
-                break;
-            }
-            mask = ms__level_find(log, (const ms__level *)node, stream);
-            if (mask == 0) break;
-            /* into the first child that has it, from the side we come from */
-            unsigned child = backward ? 7 : 0;
-            while (!(mask >> child & 1)) child = backward ? child - 1 : child + 1;
-            uint64_t first = at & ~(ms__span(level) - 1);
-            at = first + child * ms__span(level - 1);
-            if (backward) at += ms__span(level - 1) - 1;
+        if (!(mask >> i % MS__FAN & 1)) continue;
+        const ms__leaf *l = ms__leaf_of(log, i, locked);
+        if (!l) {
+            *result = MS_E_NO_MEMORY;
+            return none;
         }
-        if (backward && at < ms__span(level)) return UINT32_MAX;
-        at = backward ? at - ms__span(level) : at + ms__span(level);
+        *found = ms__leaf_find(l, stream) + 1;
+        if (*found > 0) return i;
     }
-    return backward ? UINT32_MAX : n;
+    return none;
+}
+
+/* What opening has of the index: the newest LEAF, and what it tells. False: no memory. */
+static bool ms__index_begin(ms__log *log, const ms__leaf *l)
+{
+    ms__node_table *leaves = &log->index.leaves, *summaries = &log->index.summaries;
+    uint32_t n = l->state.summaries;
+    if (!ms__nodes_reserve(log, leaves, l->segment)) return false;
+    if (n > 0 && !ms__nodes_reserve(log, summaries, n - 1)) return false;
+    ms__store32(&leaves->n, l->segment + 1);
+    ms__store32(&summaries->n, n);
+    ms__node_entry(leaves, l->segment)->offset = l->offset;
+    ms__node_entry(leaves, l->segment)->last_seq = l->state.last_seq;
+    ms__leaf_tells(log, l->segment);
+    return true;
 }
 
 /* ---- Finding messages by number. */
@@ -14414,6 +14430,26 @@ static uint64_t ms__place(uint32_t segment, uint32_t record)
     return (uint64_t)segment << 32 | record;
 }
 
+/* The number of the last message up to the end of a segment. False: no memory. */
+static bool ms__leaf_last(ms__log *log, uint32_t i, bool locked, uint64_t *last)
+{
+    const ms__leaf *l =
+        (const ms__leaf *)ms__load_ptr(&ms__node_entry(&log->index.leaves, i)->node);
+    bool known = false;
+    if (!l) {
+        if (!locked) ms__lock_take(&log->lock);
+        const ms__entry_node *e = ms__node_entry(&log->index.leaves, i);
+        if (ms__leaf_find_place(log, i)) {
+            known = e->offset != 0;
+            *last = e->last_seq;
+            if (!known) l = ms__leaf_of(log, i, true);
+        }
+        if (!locked) ms__lock_give(&log->lock);
+    }
+    if (l) *last = l->state.last_seq;
+    return l || known;
+}
+
 /* The place of the first message with that number or a larger one. n: records of the tail
  * that count. *result: what stopped the search. */
 static uint64_t ms__place_of(ms__log *log, const ms__tail *t, uint32_t n, uint64_t seq,
@@ -14422,28 +14458,22 @@ static uint64_t ms__place_of(ms__log *log, const ms__tail *t, uint32_t n, uint64
     const ms_msg *first = ms__segment_message(log, NULL, t, 0, n, locked);
     if (first && ms_seq(first) <= seq)
         return ms__place(t->segment, ms__segment_lower(log, NULL, t, n, seq, locked));
-    for (uint64_t at = 0; at < t->segment;) {
-        unsigned level = 0;
-        while (level + 1 < MS__LEVELS && at % ms__span(level + 1) == 0 &&
-               at >> (3 * (level + 1)) < ms__load32(&log->index.nodes[level + 1]))
-            level++;
-        for (;; level--) {
-            void *node = ms__node_of(log, level, (uint32_t)(at >> (3 * level)), locked);
-            if (!node) {
-                *result = MS_E_NO_MEMORY;
-                return ms__place(t->segment, n);
-            }
-            uint64_t last = level ? ((const ms__level *)node)->last_seq
-                                  : ((const ms__leaf *)node)->last_seq;
-            if (last < seq) break;
-            if (level > 0) continue;
-            const ms__leaf *l = (const ms__leaf *)node;
-            return ms__place((uint32_t)at,
-                             ms__segment_lower(log, l, NULL, l->n, seq, locked));
+    uint32_t low = 0, high = t->segment;
+    while (low < high) { /* the first segment that ends with that number or a larger one */
+        uint32_t middle = low + (high - low) / 2;
+        uint64_t last = 0;
+        if (!ms__leaf_last(log, middle, locked, &last)) {
+            *result = MS_E_NO_MEMORY;
+            return ms__place(t->segment, n);
         }
-        at += ms__span(level);
+        if (last < seq) low = middle + 1;
+        else high = middle;
     }
-    return ms__place(t->segment, 0);
+    if (low == t->segment) return ms__place(low, 0);
+    const ms__leaf *l = ms__leaf_of(log, low, locked);
+    if (!l) *result = MS_E_NO_MEMORY;
+    if (!l) return ms__place(t->segment, n);
+    return ms__place(low, ms__segment_lower(log, l, NULL, l->n, seq, locked));
 }
 
 /* The record at a place, NULL: damaged, or none. */
@@ -14452,7 +14482,7 @@ static const unsigned char *ms__place_record(ms__log *log, const ms__tail *t, ui
 {
     uint32_t segment = (uint32_t)(place >> 32), record = (uint32_t)place;
     if (segment == t->segment) return record < n ? ms__tail_record(log, t, record) : NULL;
-    const ms__leaf *l = (const ms__leaf *)ms__node_of(log, 0, segment, locked);
+    const ms__leaf *l = ms__leaf_of(log, segment, locked);
     return l && record < l->n ? ms__leaf_record(log, l, record) : NULL;
 }
 
@@ -14469,7 +14499,7 @@ static const unsigned char *ms__log_own(ms__log *log, const ms__tail *t, uint32_
     for (; at < last; at++) { /* damaged records may stand before it */
         uint32_t segment = (uint32_t)(at >> 32), i = (uint32_t)at;
         const ms__leaf *l = segment < t->segment
-                                ? (const ms__leaf *)ms__node_of(log, 0, segment, locked)
+                                ? ms__leaf_of(log, segment, locked)
                                 : NULL;
         if (segment < t->segment && !l) {
             *result = MS_E_NO_MEMORY;
@@ -14574,7 +14604,7 @@ static bool ms__each_page(ms__each *e, ms_result *result)
         return *result == MS_OK;
     }
     e->lo = e->hi = 0;
-    e->leaf = (const ms__leaf *)ms__node_of(e->log, 0, s, e->locked); /* in memory by now */
+    e->leaf = ms__leaf_of(e->log, s, e->locked); /* in memory by now */
     if (!ms__leaf_run(e->leaf, found - 1, &e->run, &e->hi, &mixed)) e->hi = 0;
     e->run = e->hi > 0 ? e->run : NULL;
     if (e->hi > 0) ms__each_cut(e);
@@ -14629,9 +14659,9 @@ static bool ms__is_touched(const ms__log *log, uint64_t location)
 /* Takes over the filter of the LEAF that opening starts from. */
 static bool ms__touch_all(ms__log *log, const ms__leaf *l)
 {
-    bool every = l->filters == UINT32_MAX;
-    for (uint32_t i = 0; i < (every ? MS__TOUCHED : l->filters); i++) {
-        const unsigned char *p = l->filter + (size_t)i * 2;
+    bool every = l->n_changed == UINT32_MAX;
+    for (uint32_t i = 0; i < (every ? MS__TOUCHED : l->n_changed); i++) {
+        const unsigned char *p = l->changed + (size_t)i * 2;
         if (!ms__touch(log, every ? i : (uint32_t)p[0] | (uint32_t)p[1] << 8)) return false;
     }
     return true;
@@ -15351,7 +15381,7 @@ static MS__APART ms_result ms__log_begin(ms__log *log, ms_error *err)
     return code;
 }
 
-/* ---- INDEX records. A LEAF when the segment is full; LEVELs in portions. */
+/* ---- INDEX records. A LEAF when the segment is full; a SUMMARY in portions. */
 
 /* A whole INDEX record, but for its seal, becomes visible. *offset: where. */
 static ms_result ms__index_put(ms__log *log, unsigned char *r, uint64_t *offset,
@@ -15369,7 +15399,9 @@ static ms__state ms__log_state(const ms__log *log)
     memset(&s, 0, sizeof s);
     s.damaged = (uint32_t)log->recovery.n_damaged;
     s.damaged_bytes = log->recovery.damaged_bytes;
-    for (unsigned k = 0; k < MS__LEVELS; k++) s.nodes[k] = log->index.nodes[k];
+    s.summaries = log->index.summaries.n;
+    if (s.summaries > 0)
+        s.summary = ms__node_entry(&log->index.summaries, s.summaries - 1)->offset;
     s.messages = log->messages;
     s.bytes = log->bytes;
     s.last_seq = log->last_seq;
@@ -15379,27 +15411,25 @@ static ms__state ms__log_state(const ms__log *log)
     return s;
 }
 
-/* The offsets of the nodes that no LEVEL stands for; the last of level 0 is own. */
-static void ms__roots_encode(ms__log *log, const ms__state *s, uint64_t own,
-                             unsigned char *p)
+/* The places of n records from number `first` on. */
+static void ms__list_encode(const ms__node_table *table, uint32_t first, uint32_t n,
+                            unsigned char *p)
 {
-    for (unsigned k = 0; k < MS__LEVELS; k++) {
-        uint32_t i = k + 1 < MS__LEVELS ? s->nodes[k + 1] * MS__FAN : 0;
-        for (; i < s->nodes[k]; i++, p += 8)
-            ms__put64(p, k == 0 && i + 1 == s->nodes[0]
-                             ? own
-                             : ms__node_entry(log, k, i)->offset);
+    for (uint32_t i = first; i < first + n; i++, p += 16) {
+        ms__put64(p, ms__node_entry(table, i)->offset);
+        ms__put64(p + 8, ms__node_entry(table, i)->last_seq);
     }
 }
 
 /* A segment has its LEAF at offset; a fresh tail takes what follows. Everything that can
  * fail was made before. */
-static void ms__segment_close(ms__log *log, uint64_t offset, ms__tail *fresh,
-                              uint32_t now)
+static void ms__segment_close(ms__log *log, uint64_t offset, uint64_t last_seq,
+                              ms__tail *fresh, uint32_t now)
 {
-    uint32_t i = log->index.nodes[0];
-    ms__node_entry(log, 0, i)->offset = offset;
-    ms__store32(&log->index.nodes[0], i + 1);
+    uint32_t i = log->index.leaves.n;
+    ms__node_entry(&log->index.leaves, i)->offset = offset;
+    ms__node_entry(&log->index.leaves, i)->last_seq = last_seq;
+    ms__store32(&log->index.leaves.n, i + 1);
     log->index.hint_before = log->index.hint;
     log->index.hint = offset;
     ms__tail_switch(log, fresh, now);
@@ -15414,20 +15444,19 @@ static MS__APART ms_result ms__leaf_write(ms__log *log, ms_error *err)
     uint64_t offset = log->end;
     if (t->count == 0 || !ms__tail_slot(log, &now)) return MS_OK;
     MS__TRY(ms__log_begin(log, err));
-    ms__state state = ms__log_state(log);
-    state.nodes[0]++;
-    if (!ms__nodes_reserve(log, 0, state.nodes[0])) return ms__no_memory(err, 0);
-    unsigned char *r = ms__leaf_make(log, t, ms__state_roots(&state), &size);
+    uint32_t listed = t->segment < MS__FAN ? t->segment : MS__FAN;
+    if (!ms__nodes_reserve(log, &log->index.leaves, t->segment))
+        return ms__no_memory(err, 0);
+    unsigned char *r = ms__leaf_make(log, t, listed, &size);
     if (!r) return ms__no_memory(err, size);
+    ms__state state = ms__log_state(log);
     ms__state_encode(&state, r);
+    ms__list_encode(&log->index.leaves, t->segment - listed, listed, r + MS__LEAF_FIXED);
     ms__tail *fresh = ms__tail_new(log, log->end + ms__padded(size), t->segment + 1);
     ms_result code = fresh ? MS_OK : ms__no_memory(err, sizeof *fresh);
+    if (code == MS_OK) code = ms__index_put(log, r, &offset, err);
     if (code == MS_OK) {
-        ms__roots_encode(log, &state, log->end, r + MS__LEAF_FIXED);
-        code = ms__index_put(log, r, &offset, err);
-    }
-    if (code == MS_OK) {
-        ms__segment_close(log, offset, fresh, now);
+        ms__segment_close(log, offset, state.last_seq, fresh, now);
         (void)ms__hints_store(log); /* else a later opening begins at an older one */
         log->index.merges = true;
     } else if (fresh) {
@@ -15437,203 +15466,98 @@ static MS__APART ms_result ms__leaf_write(ms__log *log, ms_error *err)
     return code;
 }
 
-/* The stream at which a merge stands in one of its children; false: at the end. */
-static bool ms__job_peek(const ms__log *log, ms__job *j, unsigned c, uint64_t *stream)
-{
-    if (j->level == 1) {
-        const ms__leaf *l = (const ms__leaf *)j->child[c];
-        if (j->at[c] >= l->streams) return false;
-        *stream = ms__leaf_stream(l, j->at[c]);
-        return true;
-    }
-    const ms__level *l = (const ms__level *)j->child[c];
-    while (j->part[c] < l->parts) {
-        if (!j->record[c]) {
-            uint64_t offset = ms__get64(l->part + (size_t)j->part[c] * 8);
-            j->record[c] = ms__index_record(log, offset, l->offset);
-            if (j->record[c] && !ms__part_holds(j->record[c], l, j->part[c]))
-                j->record[c] = NULL;
-        }
-        if (j->record[c] && j->at[c] < ms__get32(j->record[c] + 44)) {
-            *stream = ms__get64(j->record[c] + MS__PART_FIXED + (size_t)j->at[c] * 8);
-            return true;
-        }
-        if (!j->record[c]) j->broken = true;
-        j->part[c]++;
-        j->at[c] = 0;
-        j->record[c] = NULL;
-    }
-    return false;
-}
-
-/* Merges up to `most` streams into the PART that is made; false: all are merged. */
-static bool ms__job_merge(const ms__log *log, ms__job *j, uint32_t most)
-{
-    unsigned char *streams = j->out + MS__PART_FIXED;
-    unsigned char *masks = streams + (size_t)MS__PART_MOST * 8;
-    for (uint32_t n = 0; n < most && j->filled < MS__PART_MOST; n++) {
-        uint64_t least = UINT64_MAX, stream;
-        unsigned mask = 0;
-        for (unsigned c = 0; c < MS__FAN; c++) {
-            if (!ms__job_peek(log, j, c, &stream)) continue;
-            if (mask == 0 || stream < least) {
-                least = stream;
-                mask = 1u << c;
-            } else if (stream == least) {
-                mask |= 1u << c;
-            }
-        }
-        if (mask == 0) return false;
-        for (unsigned c = 0; c < MS__FAN; c++)
-            if (mask >> c & 1) j->at[c]++;
-        ms__put64(streams + (size_t)j->filled * 8, least);
-        masks[j->filled++] = (unsigned char)mask;
-    }
-    return true;
-}
-
-/* Writes the PART that was made. */
-static MS__APART ms_result ms__job_part(ms__log *log, ms__job *j, ms_error *err)
-{
-    uint64_t offset, first = ms__get64(j->out + MS__PART_FIXED);
-    uint64_t size = MS__PART_FIXED + (uint64_t)j->filled * 9;
-    if (j->n_parts == j->cap_parts) {
-        uint32_t cap = j->cap_parts ? j->cap_parts * 2 : 8;
-        uint64_t *parts = (uint64_t *)ms__log_resize(
-            log, j->parts, (size_t)j->cap_parts * 16, (size_t)cap * 16);
-        if (!parts) return ms__no_memory(err, (uint64_t)cap * 16);
-        j->parts = parts;
-        j->cap_parts = cap;
-    }
-    unsigned char *masks = j->out + MS__PART_FIXED + (size_t)MS__PART_MOST * 8;
-    memmove(j->out + MS__PART_FIXED + (size_t)j->filled * 8, masks, j->filled);
-    ms__index_header(j->out, size, MS__INDEX_PART, log->last_seq);
-    ms__put32(j->out + 32, j->level);
-    ms__put32(j->out + 36, j->number);
-    ms__put32(j->out + 40, j->n_parts);
-    ms__put32(j->out + 44, j->filled);
-    ms__put64(j->out + 48, 0);
-    MS__TRY(ms__index_put(log, j->out, &offset, err));
-    j->parts[(size_t)j->n_parts * 2] = first;
-    j->parts[(size_t)j->n_parts * 2 + 1] = offset;
-    j->n_parts++;
-    j->filled = 0;
-    return MS_OK;
-}
-
-/* What a LEVEL says of its children together. */
-static void ms__level_sum(ms__log *log, const ms__job *j, ms__level *l)
-{
-    double none = ms__f64_from(MS__TIME_UNSET);
-    memset(l, 0, sizeof *l);
-    l->level = j->level;
-    l->number = j->number;
-    l->parts = j->n_parts;
-    l->first_time = l->last_time = none;
-    for (unsigned c = 0; c < MS__FAN; c++) {
-        const ms__level *a = (const ms__level *)j->child[c];
-        const ms__leaf *b = (const ms__leaf *)j->child[c];
-        bool leaf = j->level == 1;
-        uint64_t first = leaf ? b->first_seq : a->first_seq;
-        double from = leaf ? b->first_time : a->first_time;
-        double to = leaf ? b->last_time : a->last_time;
-        if (l->first_seq == 0) l->first_seq = first;
-        if ((leaf ? b->last_seq : a->last_seq) > l->last_seq)
-            l->last_seq = leaf ? b->last_seq : a->last_seq;
-        if (!(l->first_time <= from)) l->first_time = from == from ? from : l->first_time;
-        if (!(l->last_time >= to)) l->last_time = to == to ? to : l->last_time;
-        l->messages += leaf ? b->messages : a->messages;
-        l->bytes += leaf ? b->bytes : a->bytes;
-        l->child[c] = ms__node_entry(log, j->level - 1, j->number * MS__FAN + c)->offset;
-    }
-}
-
 static void ms__job_end(ms__log *log)
 {
     ms__job *j = &log->index.job;
-    if (j->parts) (void)ms__log_resize(log, j->parts, (size_t)j->cap_parts * 16, 0);
-    if (j->out) (void)ms__log_resize(log, j->out, MS__JOB_OUT, 0);
+    if (j->record)
+        (void)ms__log_resize(log, j->record, (size_t)ms__align8(ms__summary_size(&j->sum)),
+                             0);
     memset(j, 0, sizeof *j);
 }
 
-/* Writes the LEVEL: the merge is done. */
-static MS__APART ms_result ms__job_level(ms__log *log, ms__job *j, ms_error *err)
+/* Looks up the next LEAF; after the last one, how many FILTERs there will be is known. */
+static MS__APART ms_result ms__job_leaf(ms__log *log, ms__job *j, ms_error *err)
 {
-    ms__level l;
-    uint64_t offset, size = MS__LEVEL_FIXED + (uint64_t)j->n_parts * 16;
-    if (!ms__nodes_reserve(log, j->level, j->number + 1)) return ms__no_memory(err, 0);
-    unsigned char *r =
-        (unsigned char *)ms__log_resize(log, NULL, 0, (size_t)ms__align8(size));
+    uint32_t most = 0;
+    j->leaf[j->leaves] = ms__leaf_of(log, j->sum.number * MS__FAN + j->leaves, true);
+    if (!j->leaf[j->leaves]) return ms__no_memory(err, sizeof(ms__leaf));
+    if (j->leaves + 1 < MS__FAN) {
+        j->leaves++;
+        return MS_OK;
+    }
+    for (unsigned c = 0; c < MS__FAN; c++)
+        if (j->leaf[c]->streams > most) most = j->leaf[c]->streams;
+    for (j->sum.bits = 0; most >> j->sum.bits > MS__ROW_STREAMS;) j->sum.bits++;
+    size_t size = (size_t)ms__align8(ms__summary_size(&j->sum));
+    unsigned char *r = (unsigned char *)ms__log_resize(log, NULL, 0, size);
     if (!r) return ms__no_memory(err, size);
-    ms__level_sum(log, j, &l);
-    ms__index_header(r, size, MS__INDEX_LEVEL, log->last_seq);
-    ms__level_encode(&l, r);
-    for (uint32_t i = 0; i < j->n_parts; i++) {
-        ms__put64(r + MS__LEVEL_FIXED + (size_t)i * 8, j->parts[(size_t)i * 2]);
-        ms__put64(r + MS__LEVEL_FIXED + (size_t)(j->n_parts + i) * 8,
-                  j->parts[(size_t)i * 2 + 1]);
-    }
-    ms_result code = ms__index_put(log, r, &offset, err);
-    (void)ms__log_resize(log, r, (size_t)ms__align8(size), 0);
-    if (code != MS_OK) return code;
-    ms__node_entry(log, j->level, j->number)->offset = offset;
-    ms__store32(&log->index.nodes[j->level], j->number + 1);
+    j->record = r;
     return MS_OK;
 }
 
-/* Begins the merge that is due, if one is. */
-static MS__APART ms_result ms__job_begin(ms__log *log, ms_error *err)
+/* Writes the next FILTER. */
+static MS__APART ms_result ms__job_filter(ms__log *log, ms__job *j, ms_error *err)
 {
-    ms__job *j = &log->index.job;
-    unsigned level = 1;
-    while (level < MS__LEVELS &&
-           (log->index.nodes[level] + 1) * MS__FAN > log->index.nodes[level - 1])
-        level++;
-    if (level == MS__LEVELS) return MS_OK;
-    memset(j, 0, sizeof *j);
-    j->out = (unsigned char *)ms__log_resize(log, NULL, 0, MS__JOB_OUT);
-    if (!j->out) return ms__no_memory(err, MS__JOB_OUT);
-    j->level = level;
-    j->number = log->index.nodes[level];
+    unsigned char r[MS__FILTER_SIZE];
+    uint32_t at[MS__FAN];
+    uint64_t offset;
+    memset(r, 0, sizeof r);
+    ms__index_header(r, sizeof r, MS__INDEX_FILTER, log->last_seq);
+    ms__put32(r + 32, j->sum.number);
+    ms__put32(r + 36, j->filters);
     for (unsigned c = 0; c < MS__FAN; c++) {
-        j->child[c] = ms__node_get(log, level - 1, j->number * MS__FAN + c);
-        if (!j->child[c] || (level > 1 && ((const ms__level *)j->child[c])->derived))
-            j->broken = true;
+        const ms__leaf *l = j->leaf[c];
+        for (at[c] = j->at[c]; at[c] < l->streams; at[c]++) {
+            uint64_t stream = ms__leaf_stream(l, at[c]);
+            if (ms__filter_of(stream, j->sum.bits) != j->filters) break;
+            ms__filter_put(r, stream, c);
+        }
     }
+    MS__TRY(ms__index_put(log, r, &offset, err));
+    memcpy(j->at, at, sizeof at);
+    ms__put64(j->record + ms__summary_size(&j->sum) - ((size_t)8 << j->sum.bits) +
+                  (size_t)j->filters * 8,
+              offset);
+    j->filters++;
     return MS_OK;
 }
 
-/* A portion of the merge that runs or is due. *more: there is more to do. When a child
- * cannot be read the merge is given up for this handle. */
-static ms_result ms__job_step(ms__log *log, uint32_t portion, bool *more, ms_error *err)
+/* Writes the SUMMARY: all of its FILTERs are written. */
+static MS__APART ms_result ms__job_summary(ms__log *log, ms__job *j, ms_error *err)
+{
+    ms__node_table *t = &log->index.summaries;
+    uint32_t g = j->sum.number;
+    uint64_t offset;
+    if (!ms__nodes_reserve(log, t, g)) return ms__no_memory(err, 0);
+    ms__index_header(j->record, ms__summary_size(&j->sum), MS__INDEX_SUMMARY,
+                     log->last_seq);
+    ms__put32(j->record + 32, g);
+    ms__put32(j->record + 36, j->sum.bits);
+    ms__put64(j->record + 40, 0);
+    ms__list_encode(&log->index.leaves, g * MS__FAN, MS__FAN, j->record + MS__SUM_FIXED);
+    ms__list_encode(t, 0, g, j->record + MS__SUM_FIXED + MS__FAN * 16);
+    MS__TRY(ms__index_put(log, j->record, &offset, err));
+    ms__node_entry(t, g)->offset = offset;
+    ms__store32(&t->n, g + 1);
+    ms__job_end(log);
+    return MS_OK;
+}
+
+/* A portion of the SUMMARY that is being made, or due. *more: there is more to do. */
+static ms_result ms__job_step(ms__log *log, bool *more, ms_error *err)
 {
     ms__job *j = &log->index.job;
+    uint32_t g = log->index.summaries.n;
     *more = false;
-    if (log->opts.no_levels || !log->append.wrote ||
-        (log->opts.shared && !log->index.merges))
-        return MS_OK;
-    if (j->level > 0 && log->index.nodes[j->level] != j->number) ms__job_end(log);
-    if (j->level == 0 && log->index.nodes[0] == log->index.no_job_at) return MS_OK;
+    if (!log->append.wrote || (log->opts.shared && !log->index.merges)) return MS_OK;
+    if (j->runs && j->sum.number != g) ms__job_end(log); /* another writer made it */
+    if (log->index.leaves.n / MS__FAN <= g) return MS_OK;
     MS__TRY(ms__log_begin(log, err)); /* again, where a watermark was not written */
-    if (j->level == 0) MS__TRY(ms__job_begin(log, err));
-    log->index.no_job_at = j->level == 0 ? log->index.nodes[0] : UINT32_MAX;
-    if (j->level == 0) return MS_OK;
-    *more = true;
-    if (j->broken) {
-        log->opts.no_levels = true;
-        ms__job_end(log);
-        *more = false;
-        return MS_OK;
-    }
-    bool rest = ms__job_merge(log, j, portion);
-    ms_result code = MS_OK;
-    if (j->filled == MS__PART_MOST || (!rest && j->filled > 0))
-        code = ms__job_part(log, j, err);
-    if (code == MS_OK && !rest && !j->broken) {
-        code = ms__job_level(log, j, err);
-        if (code == MS_OK) ms__job_end(log);
-    }
-    return code;
+    j->runs = *more = true;
+    j->sum.number = g;
+    if (!j->record) return ms__job_leaf(log, j, err);
+    if (j->filters >> j->sum.bits == 0) return ms__job_filter(log, j, err);
+    return ms__job_summary(log, j, err);
 }
 
 /* What an append leaves to be done, in small portions. That it cannot be done now (no
@@ -15646,7 +15570,7 @@ static void ms__log_housekeep(ms__log *log)
         if (log->end >= log->index.leaf_again && ms__leaf_write(log, NULL) != MS_OK)
             log->index.leaf_again =
                 log->end + log->opts.segment_size / 8; /* not at each append */
-    if (!log->opts.ticked) (void)ms__job_step(log, MS__JOB_PORTION, &more, NULL);
+    if (!log->opts.ticked) (void)ms__job_step(log, &more, NULL);
 }
 
 /* ---- Appending. */
@@ -16055,35 +15979,35 @@ static MS__APART ms_result ms__log_append_run(ms__log *log, ms__append_run *run,
  * before it will be made anew when they are asked for. */
 static ms_result ms__take_leaf(ms__log *log, const ms__leaf *leaf, ms_error *err)
 {
-    uint32_t now, i = log->index.nodes[0];
+    uint32_t now, i = log->index.leaves.n;
     ms__tail *t = ms__tail_of(log);
     if (leaf->segment < t->segment) return MS_OK;
-    if (leaf->segment >= leaf->offset / MS__LEAF_FIXED) return MS_OK; /* it lies */
-    if (leaf->segment > t->segment + 1) log->opts.ignore_levels = true;
     if (!ms__tail_slot(log, &now))
         return ms__fail(err, MS_E_BUSY,
                         "'%s' cannot be followed while over %u cursors are open",
                         log->file.path, (uint64_t)MS__PINS - 2);
-    if (!ms__nodes_reserve(log, 0, leaf->segment + 1)) return ms__no_memory(err, 0);
+    if (!ms__nodes_reserve(log, &log->index.leaves, leaf->segment))
+        return ms__no_memory(err, 0);
     ms__tail *fresh = ms__tail_new(log, leaf->next, leaf->segment + 1);
     if (!fresh) return ms__no_memory(err, sizeof *fresh);
     for (; i < leaf->segment; i++) {
-        ms__node_entry(log, 0, i)->offset = leaf->base;
-        ms__store32(&log->index.nodes[0], i + 1);
+        ms__node_entry(&log->index.leaves, i)->offset = leaf->base;
+        ms__node_entry(&log->index.leaves, i)->last_seq = leaf->state.last_seq;
+        ms__store32(&log->index.leaves.n, i + 1);
     }
-    ms__segment_close(log, leaf->offset, fresh, now);
+    ms__segment_close(log, leaf->offset, leaf->state.last_seq, fresh, now);
     log->index.merges = false;
     return MS_OK;
 }
 
-static ms_result ms__take_level(ms__log *log, const ms__level *l, ms_error *err)
+static ms_result ms__take_summary(ms__log *log, const ms__summary *s, ms_error *err)
 {
-    if (log->opts.ignore_levels || l->number != log->index.nodes[l->level] ||
-        (uint64_t)(l->number + 1) * MS__FAN > log->index.nodes[l->level - 1])
+    ms__node_table *t = &log->index.summaries;
+    if (s->number < t->n || (uint64_t)(s->number + 1) * MS__FAN > log->index.leaves.n)
         return MS_OK;
-    if (!ms__nodes_reserve(log, l->level, l->number + 1)) return ms__no_memory(err, 0);
-    ms__node_entry(log, l->level, l->number)->offset = l->offset;
-    ms__store32(&log->index.nodes[l->level], l->number + 1);
+    if (!ms__nodes_reserve(log, t, s->number)) return ms__no_memory(err, 0);
+    ms__node_entry(t, s->number)->offset = s->offset;
+    ms__store32(&t->n, s->number + 1);
     return MS_OK;
 }
 
@@ -16099,7 +16023,7 @@ static ms_result ms__log_take(ms__log *log, ms__replay *s, const unsigned char *
                               uint64_t offset, ms_error *err)
 {
     ms__leaf leaf;
-    ms__level level;
+    ms__summary sum;
     ms__holes_add(log, s->holes);
     s->holes = 0;
     switch (r[4]) {
@@ -16127,9 +16051,9 @@ static ms_result ms__log_take(ms__log *log, ms__replay *s, const unsigned char *
         if (log->opts.writer && log->last_seq < ms_seq(ms__msg(r)))
             log->last_seq = ms_seq(ms__msg(r));
         memset(&leaf, 0, sizeof leaf);
-        memset(&level, 0, sizeof level);
+        memset(&sum, 0, sizeof sum);
         if (ms__leaf_decode(&leaf, r, offset)) return ms__take_leaf(log, &leaf, err);
-        if (ms__level_decode(&level, r, offset)) return ms__take_level(log, &level, err);
+        if (ms__summary_decode(&sum, r, offset)) return ms__take_summary(log, &sum, err);
         return MS_OK;
     default:
         return MS_OK;
@@ -16241,13 +16165,9 @@ static ms_result ms__log_start(ms__log *log, uint64_t trusted, bool same, uint64
     for (; i < 3; i++) {
         const unsigned char *r = ms__index_record(log, hints[i], limit);
         memset(&leaf, 0, sizeof leaf);
-        if (r && ms__leaf_decode(&leaf, r, hints[i]) &&
-            leaf.state.nodes[0] == leaf.segment + 1 &&
-            leaf.segment < hints[i] / MS__LEAF_FIXED)
-            break;
+        if (r && ms__leaf_decode(&leaf, r, hints[i])) break;
     }
     if (i < 3) {
-        const unsigned char *p = leaf.roots;
         segment = leaf.segment + 1;
         log->end = leaf.next;
         log->recovery.n_damaged = leaf.state.damaged;
@@ -16265,15 +16185,7 @@ static ms_result ms__log_start(ms__log *log, uint64_t trusted, bool same, uint64
         log->index.has_gaps = log->gap_seq > 0 || log->changes > 0;
         log->index.hint = hints[i];
         if (!ms__touch_all(log, &leaf)) return ms__no_memory(err, MS__TOUCHED / 8);
-        for (unsigned k = 0; k < MS__LEVELS; k++) {
-            uint32_t n = leaf.state.nodes[k];
-            uint32_t j = k + 1 < MS__LEVELS ? leaf.state.nodes[k + 1] * MS__FAN : 0;
-            if (n > 0 && !ms__nodes_reserve(log, k, n)) return ms__no_memory(err, n);
-            for (; j < n; j++, p += 8) ms__node_entry(log, k, j)->offset = ms__get64(p);
-            log->index.nodes[k] = n;
-        }
-    } else {
-        log->opts.ignore_levels = true;
+        if (!ms__index_begin(log, &leaf)) return ms__no_memory(err, 0);
     }
     return ms__tail_first(log, log->end, segment, err);
 }
@@ -16529,21 +16441,12 @@ static void ms__log_detach(ms__log *log)
     ms__store32(&log->map.n_pieces, 0);
     (void)log->os->unmap(log->os->ctx, log->map.head, MS__HEAD_SIZE);
     log->map.head = NULL;
-    for (unsigned k = 0; k < MS__LEVELS; k++) {
-        for (uint32_t i = 0; i < log->index.nodes[k]; i++) {
-            void *node = ms__node_entry(log, k, i)->node;
-            ms__node_entry(log, k, i)->node = NULL;
-            if (node && k == 0) ms__leaf_free(log, (ms__leaf *)node);
-            if (node && k > 0) ms__level_free(log, (ms__level *)node);
-        }
-        ms__store32(&log->index.nodes[k], 0);
-    }
+    ms__nodes_clear(log);
     log->end = log->last_seq = log->messages = log->bytes = log->gap_seq = 0;
     log->changes = log->hidden = 0;
     log->index.hint = log->index.hint_before = log->recovery.n_damaged =
         log->recovery.damaged_bytes = 0;
     log->recovery.lost_end = 0;
-    log->opts.ignore_levels = false;
 }
 
 /* Maps the head and takes in the content. A reader's file may still be empty. */
@@ -16872,7 +16775,7 @@ static bool ms__page(ms__log *log, ms_cursor *it, ms__head *h, uint32_t segment,
         if (h->stream == 0)
             ms__page_holes(it, segment, ms__load32(&merge->tail->holes));
     } else {
-        const ms__leaf *l = (const ms__leaf *)ms__node_of(log, 0, segment, false);
+        const ms__leaf *l = ms__leaf_of(log, segment, false);
         if (!l) it->result = MS_E_NO_MEMORY;
         some = l && ms__page_leaf(log, it, h, l, found, from, to);
         if (l && h->stream == 0) ms__page_holes(it, segment, l->holes);
@@ -17672,7 +17575,7 @@ static bool ms__few_add(ms__sums *s, const ms__tail *t, bool agents, const ms_ms
         if (result != MS_OK) return false;
         i = a < b ? a : b;
         if (i >= n) break;
-        const ms__leaf *l = (const ms__leaf *)ms__node_of(log, 0, i, true);
+        const ms__leaf *l = ms__leaf_of(log, i, true);
         if (!l) return false;
         uint32_t at = ms__leaf_find(l, first);
         if (at == UINT32_MAX) at = ms__leaf_find(l, second);
@@ -17711,7 +17614,7 @@ static bool ms__sums_few(ms__sums *s, const ms__tail *t, const ms_list_query *q)
         return false;
     for (uint32_t segment = t->segment + 1; segment-- > 0 && s->count < q->limit;) {
         const ms__leaf *l = segment < t->segment
-                                ? (const ms__leaf *)ms__node_of(log, 0, segment, true)
+                                ? ms__leaf_of(log, segment, true)
                                 : NULL;
         if (segment < t->segment && !l) return false;
         for (uint32_t i = l ? l->n : t->count; i-- > 0 && s->count < q->limit;) {
@@ -17839,7 +17742,7 @@ static ms_result ms__log_list(ms_store *store, const ms_list_query *q, ms_arena 
         s.count = 0;
     }
     for (uint32_t i = 0; !few && room && i < t->segment; i++) {
-        const ms__leaf *l = (const ms__leaf *)ms__node_of(log, 0, i, true);
+        const ms__leaf *l = ms__leaf_of(log, i, true);
         room = l && ms__sums_leaf(&s, l, q->agents, q->emptied);
     }
     room = few || (room && ms__sums_tail(&s, t, q->agents, q->emptied));
@@ -18103,7 +18006,7 @@ static ms_result ms__log_tick(ms_store *store, uint32_t budget_us, ms_error *err
             }
     }
     while (code == MS_OK && more && log->os->micros(log->os->ctx) - start < budget_us)
-        if (ms__job_step(log, MS__JOB_PORTION, &more, NULL) != MS_OK) break;
+        if (ms__job_step(log, &more, NULL) != MS_OK) break;
     bool due = code == MS_OK && log->opts.sync == MS_SYNC_EVERY && ms__sync_due(log);
     if (due && ms__log_unsure(log)) code = ms__log_begin(log, err);
     due = due && code == MS_OK;
@@ -18180,18 +18083,9 @@ static void ms__log_free(ms__log *log)
 {
     ms_alloc alloc = log->alloc;
     ms__job_end(log);
-    for (unsigned k = 0; k < MS__LEVELS; k++) {
-        for (uint32_t i = 0; i < log->index.nodes[k]; i++) {
-            void *node = ms__node_entry(log, k, i)->node;
-            if (node && k == 0) ms__leaf_free(log, (ms__leaf *)node);
-            if (node && k > 0) ms__level_free(log, (ms__level *)node);
-        }
-        while (log->index.table_of[k]) {
-            ms__nodes *t = log->index.table_of[k];
-            log->index.table_of[k] = t->before;
-            (void)ms__log_resize(log, t, sizeof *t + t->cap * sizeof(ms__entry_node), 0);
-        }
-    }
+    ms__nodes_clear(log);
+    ms__nodes_free(log, &log->index.leaves);
+    ms__nodes_free(log, &log->index.summaries);
     for (uint32_t i = 0; i < MS__PINS; i++)
         if (log->map.tails[i]) ms__tail_free(log, (ms__tail *)log->map.tails[i]);
     if (log->map.spare) ms__tail_free(log, log->map.spare);
@@ -18364,8 +18258,8 @@ MS_API ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_error *err)
         out->durable_end = slot.end;
         out->durable_seq = slot.seq;
     }
-    out->segments = log->index.nodes[0];
-    for (unsigned k = 1; k < MS__LEVELS; k++) out->levels += log->index.nodes[k];
+    out->segments = log->index.leaves.n;
+    out->summaries = log->index.summaries.n;
     out->damaged = log->recovery.n_damaged;
     out->damaged_bytes = log->recovery.damaged_bytes;
     out->zeroed_bytes = log->recovery.zeroed_bytes;
@@ -20677,7 +20571,7 @@ MS_API ms_result ms_usage_sum(ms_store *store, const ms_usage_query *query,
  * For tests, for tools, for the moment when something looks impossible: everything is
  * read and the first broken invariant is reported with its number. An arena store is
  * walked from the inside: (P1), (P4) and (E2) over all streams, R1 to R5 over all records.
- * A log: each LEAF has to be the one that its records give, each LEVEL has to know every
+ * A log: each LEAF has to be the one that its records give, each SUMMARY has to know every
  * stream below it. Logs and other stores are walked through a cursor over everything:
  * order, locations, and each message one that a store takes. Keys of an arena store are
  * not walked.
@@ -20898,22 +20792,15 @@ static ms_result ms__check_leaf(ms__log *log, const ms__leaf *l, const ms__leaf 
                     "L3: the index record at %u is not what its segment gives", l->offset);
 }
 
-/* Do the LEVELs above a leaf know its streams? */
-static ms_result ms__check_levels(ms__log *log, const ms__leaf *l, ms_error *err)
+/* Does the SUMMARY of a leaf know its streams? */
+static ms_result ms__check_summary(ms__log *log, const ms__leaf *l, ms_error *err)
 {
-    for (unsigned k = 1; k < MS__LEVELS && l->segment >> 3 * k < log->index.nodes[k];
-         k++) {
-        const ms__level *level =
-            (const ms__level *)ms__node_get(log, k, l->segment >> 3 * k);
-        if (!level) return ms__no_memory(err, sizeof *level);
-        for (uint32_t i = 0; i < l->streams; i++) {
-            unsigned mask = ms__level_find(log, level, ms__leaf_stream(l, i));
-            if (mask >> (l->segment >> 3 * (k - 1) & 7) & 1) continue;
+    for (uint32_t i = 0; i < l->streams; i++) {
+        uint32_t mask = ms__group_find(log, l->segment / MS__FAN, ms__leaf_stream(l, i), true);
+        if (!(mask >> l->segment % MS__FAN & 1))
             return ms__fail(err, MS_E_DAMAGED,
-                            "L3: level %u, node %u does not know stream %u of segment %u",
-                            (uint64_t)k, (uint64_t)(l->segment >> 3 * k), (uint64_t)i,
-                            (uint64_t)l->segment);
-        }
+                            "L3: the summary does not know stream %u of segment %u",
+                            (uint64_t)i, (uint64_t)l->segment);
     }
     return MS_OK;
 }
@@ -20923,10 +20810,10 @@ static ms_result ms__check_log(ms__log *log, ms_error *err)
     const ms__leaf *before = NULL;
     ms_result code = ms__log_ready(log, err);
     ms__lock_take(&log->lock);
-    for (uint32_t i = 0; code == MS_OK && i < log->index.nodes[0]; i++) {
-        const ms__leaf *l = (const ms__leaf *)ms__node_get(log, 0, i);
+    for (uint32_t i = 0; code == MS_OK && i < log->index.leaves.n; i++) {
+        const ms__leaf *l = ms__leaf_of(log, i, true);
         code = l ? ms__check_leaf(log, l, before, err) : ms__no_memory(err, sizeof *l);
-        if (code == MS_OK) code = ms__check_levels(log, l, err);
+        if (code == MS_OK) code = ms__check_summary(log, l, err);
         before = l;
     }
     if (code == MS_OK && log->durable.end > log->end)

@@ -275,8 +275,19 @@ controls()
     control owner_and_permissions_lost gcc test_log_traps \
         a_compaction_keeps_who_may_use_the_file 100 \
         ms__rewrite_run 'if (code == MS_OK && !hold->made && os->access_like) {' 'if (false) {'
-    control damaged_summary_merged gcc test_log_traps \
-        a_damaged_summary_hides_no_conversation 100 ms__level_derive 'l.derived = true;' ''
+    control damaged_summary_hides gcc test_log_traps \
+        no_damaged_index_record_hides_a_conversation 100 \
+        ms__summary_find 'if (!s->filters) return UINT32_MAX;' 'if (!s->filters) return 0;'
+    control damaged_filter_hides gcc test_log_traps \
+        no_damaged_index_record_hides_a_conversation 100 \
+        ms__summary_find 'place)) return UINT32_MAX;' 'place)) return 0;'
+    control erased_meanwhile_taken_for_synced gcc test_power \
+        what_is_erased_while_a_sync_works_is_synced_again 100 \
+        ms__log_sync_now 'log->durable.end = ms__log_synced(log, end);
+        log->durable.seq = seq;
+        log->durable.unsynced' 'log->durable.end = end;
+        log->durable.seq = seq;
+        log->durable.unsynced'
     control zeros_ahead_that_failed_ignored gcc test_log_traps \
         no_store_goes_where_nothing_could_be_written 100 \
         ms__window_supply 'if (failed != 0) return ms__os_fail' 'if (false) return ms__os_fail'
@@ -416,8 +427,7 @@ controls()
         ms__leaf_run 'if (from > to || to > l->postings) return false;' ''
     control segment_number_believed gcc test_log_traps \
         lying_segment_numbers_cost_no_memory 100 \
-        ms__take_leaf 'if (leaf->segment >= leaf->offset / MS__LEAF_FIXED) return MS_OK;' '' \
-        ms__log_start 'leaf.segment < hints[i] / MS__LEAF_FIXED' 'true'
+        ms__leaf_decode 'l->segment >= offset / MS__LEAF_FIXED ||' ''
     control nested_sizes_with_large_budget gcc test_log_traps nested_sizes_cost_no_time 100 \
         ms__replay_candidate 's->spent / 4 > s->limit' 's->spent / 8000 > s->limit'
     control generations_without_wrap gcc test_log_traps no_slot_is_the_newest_for_ever 100 \

@@ -30,7 +30,7 @@ enum {
     FILE_KIND_LOST = 8,
     FILE_KIND_COUNT = 11
 };
-enum { FILE_INDEX_LEAF = 1, FILE_INDEX_PART = 2, FILE_INDEX_LEVEL = 3 };
+enum { FILE_INDEX_LEAF = 1, FILE_INDEX_FILTER = 2, FILE_INDEX_SUMMARY = 3 };
 
 static inline uint64_t file_get(const unsigned char *p, size_t n)
 {

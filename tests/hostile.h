@@ -268,20 +268,18 @@ static inline void hostile_body(hostile_map *m, size_t at, size_t size, uint64_t
 static inline void hostile_index(hostile_map *m, size_t at, size_t size, uint64_t *rng)
 {
     size_t words = (size - 32) / 4;
-    size_t fixed = m->bytes[at + 5] == FILE_INDEX_PART ? 8 : 48;
+    size_t fixed = m->bytes[at + 5] == FILE_INDEX_FILTER ? 8 : 48;
     if (test_one_in(rng, 2) && words > fixed) words = fixed;
     size_t i = at + 32 + 4 * (size_t)test_below(rng, words);
     size_t width = test_one_in(rng, 3) && i + 8 <= at + size ? 8 : 4;
     hostile_put(m, i, width, at, rng);
 }
 
-/* An offset in a LEVEL, or a root of a LEAF, leads to some INDEX record: a cycle, often.
- * */
+/* A place that a SUMMARY or a LEAF lists leads to some INDEX record: a cycle, often. */
 static inline void hostile_cycle(hostile_map *m, size_t at, size_t size, uint64_t *rng)
 {
-    size_t i = m->bytes[at + 5] == FILE_INDEX_LEVEL
-                   ? 96 + 8 * test_below(rng, 8)
-                   : FILE_LEAF_FIXED + 8 * test_below(rng, 8);
+    size_t first = m->bytes[at + 5] == FILE_INDEX_SUMMARY ? 48 : FILE_LEAF_FIXED;
+    size_t i = first + 16 * test_below(rng, 40);
     if (i + 8 > size) return;
     file_put64(m->bytes + at + i, test_one_in(rng, 4) ? at : hostile_any_index(m, rng));
 }

@@ -57,6 +57,7 @@ typedef struct range {
 typedef struct bench {
     disk d;
     reference r;
+    size_t segment;
     range damage[2];
     size_t events, damage_events;
     bool missing[MOST + 2];   /* of the last reading */
@@ -92,7 +93,7 @@ static ms_log_desc desc_of(bench *b, ms_log_mode mode)
     desc.os = &b->d.os;
     desc.keep_unset_times = true;
     desc.engine = MS_ENGINE_WRITE;
-    desc.segment_size = MS_LOG_SEGMENT_MIN;
+    desc.segment_size = b->segment;
     desc.events.event = on_event;
     desc.events.ctx = b;
     return desc;
@@ -198,9 +199,9 @@ static void write_log(bench *b, size_t bytes, uint64_t seed)
     r->count = (size_t)n - 1;
     r->end = (size_t)info.end;
     r->size = (size_t)b->d.size;
-    if (bytes > SHORT && (info.segments < 8 || info.levels == 0))
+    if (bytes > SHORT && (info.segments < 8 || info.summaries == 0))
         fail_msg("the log has %llu segments, %llu above",
-                 (unsigned long long)info.segments, (unsigned long long)info.levels);
+                 (unsigned long long)info.segments, (unsigned long long)info.summaries);
 }
 
 /* Notes where each message lies: the only reading that is trusted, of the undamaged
@@ -243,7 +244,8 @@ static bench *bench_new(size_t bytes)
     if (b == NULL) abort();
     disk_init(&b->d, ROOM);
     b->r.s.salt = test_seed();
-    b->r.s.longest = bytes > SHORT ? 900 : 100;
+    b->r.s.longest = bytes > SHORT ? 400 : 100;
+    b->segment = bytes > SHORT ? MS_LOG_SEGMENT_MIN : 4096;
     write_log(b, bytes, 17);
     b->r.foreign = snapshot(b);
     b->d.inode++;
@@ -480,7 +482,7 @@ static void damage_at(bench *b, size_t i, size_t lo, size_t hi)
 static void cut_at_every_byte(void **state)
 {
     unsigned scale = test_scale();
-    bench *b = bench_new((size_t)(scale < 1000 ? 40 : 256) << 10);
+    bench *b = bench_new((size_t)(scale < 1000 ? 100 : 256) << 10);
     size_t stride = scale >= 100 ? 1 : stride_of(10), i = 0;
     (void)state;
     /* From the end to the beginning: each cut is of what the one before has left. */
@@ -539,7 +541,7 @@ static void must_be_found(bench *b, size_t at, unsigned bit)
 static void each_bit_flipped(void **state)
 {
     unsigned scale = test_scale();
-    bench *b = bench_new((size_t)(scale < 1000 ? 40 : 64) << 10);
+    bench *b = bench_new((size_t)100 << 10);
     size_t stride = stride_of(61), i = 0, flips = 0;
     bool all = scale >= 100;
     (void)state;
@@ -674,7 +676,7 @@ static void each_bit_of_a_short_log_flipped(void **state)
 
 static void each_byte_changed(void **state)
 {
-    bench *b = bench_new((size_t)64 << 10);
+    bench *b = bench_new((size_t)100 << 10);
     size_t stride = stride_of(25), i = 0;
     (void)state;
     for (size_t k = test_seed() % stride; k < b->r.end * 4; k += stride, i++) {
@@ -740,7 +742,7 @@ static void sectors(bench *b, size_t size, uint64_t *rng)
 
 static void sectors_zeroed_exchanged_and_stale(void **state)
 {
-    bench *b = bench_new((size_t)64 << 10);
+    bench *b = bench_new((size_t)100 << 10);
     uint64_t rng = test_seed();
     (void)state;
     sectors(b, 512, &rng);
@@ -805,7 +807,7 @@ static void records_that_lie(void **state)
 {
     static const uint32_t sizes[] = {0, 1, 31, 32, 33, 39, 1u << 20, 0x10000000,
                                      0x7fffffff, 0x80000000, 0xfffffff8, 0xffffffff};
-    bench *b = bench_new((size_t)64 << 10);
+    bench *b = bench_new((size_t)100 << 10);
     (void)state;
     for (size_t n = 2; n < b->r.count; n += 7) {
         size_t at = b->r.at[n], size = b->r.size_of[n];
@@ -836,7 +838,7 @@ static void records_that_lie(void **state)
 /* A kind below 128 that is not known is stepped over, one from 128 on is refused. */
 static void kinds_of_a_later_version(void **state)
 {
-    bench *b = bench_new((size_t)64 << 10);
+    bench *b = bench_new((size_t)100 << 10);
     (void)state;
     for (size_t n = 2; n < b->r.count; n += 7) {
         size_t at = b->r.at[n];
@@ -857,7 +859,7 @@ static void kinds_of_a_later_version(void **state)
 /* INDEX records, each word of them in turn replaced. */
 static void index_records_that_lie(void **state)
 {
-    bench *b = bench_new((size_t)64 << 10);
+    bench *b = bench_new((size_t)100 << 10);
     size_t stride = stride_of(10), k = test_seed() % stride;
     uint64_t rng = test_seed();
     (void)state;
@@ -889,7 +891,7 @@ static void index_records_that_lie(void **state)
  * behind its bits, the last one that a posting can name. */
 static void postings_of_records_that_are_not_there(void **state)
 {
-    bench *b = bench_new((size_t)64 << 10);
+    bench *b = bench_new((size_t)100 << 10);
     size_t tried = 0;
     (void)state;
     for (size_t at = HEAD; at + 40 < b->r.end;) {
@@ -924,12 +926,12 @@ static void postings_of_records_that_are_not_there(void **state)
  * must not be taken for records. */
 static void a_log_inside_a_message(void **state)
 {
-    bench *b = bench_new((size_t)64 << 10);
+    bench *b = bench_new((size_t)100 << 10);
     size_t tried = 0;
     (void)state;
     for (size_t n = 10; n < b->r.count; n++) {
         size_t at = b->r.at[n], size = b->r.size_of[n], from = (at + 200) & ~(size_t)7;
-        if (size < 600) continue;
+        if (size < 400) continue;
         damage_at(b, n, at, at + size);
         memcpy(b->d.rw + from, b->r.bytes + b->r.at[2], at + size - 8 - from);
         reseal(b, at, true);

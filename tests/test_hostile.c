@@ -161,7 +161,7 @@ static void write_messages(ms_store *store, const scribe *s, uint64_t *n, size_t
 }
 
 /* Two writers, and dead bytes after the first one, which the second one zeroes: segments
- * with a level above, batches, keys. */
+ * with a summary, batches, keys. */
 static void make_segments(bench *b, uint64_t entropy)
 {
     scribe s = {test_seed(), 300};
@@ -170,7 +170,7 @@ static void make_segments(bench *b, uint64_t entropy)
     desc.entropy.fill = entropy_counts;
     desc.entropy.ctx = &entropy;
     ms_store *store = must_open(&desc, "a log of segments");
-    write_messages(store, &s, &n, 90);
+    write_messages(store, &s, &n, 150);
     ms_sync(store, NULL, NULL);
     ms_log_info info;
     ms_log_stat(store, &info, NULL);
@@ -179,10 +179,10 @@ static void make_segments(bench *b, uint64_t entropy)
     memset(b->d.rw + info.end, 0x5a, 4000);
     b->d.boot++;
     store = must_open(&desc, "after a torn end");
-    write_messages(store, &s, &n, 90);
+    write_messages(store, &s, &n, 150);
     ms_sync(store, NULL, NULL);
     ms_log_stat(store, &info, NULL);
-    assert_true(info.segments >= 8 && info.levels > 0 && info.zeroed_bytes > 0);
+    assert_true(info.segments >= 8 && info.summaries > 0 && info.zeroed_bytes > 0);
     ms_close(store);
 }
 

@@ -148,7 +148,7 @@ static void a_log_tells_about_itself(void **state)
     assert_int_equal(same.engine, MS_ENGINE_AUTO);
     assert_true(info.engine == MS_ENGINE_MAP || info.engine == MS_ENGINE_WRITE);
     if (s.log.engine != MS_ENGINE_AUTO) assert_int_equal(info.engine, s.log.engine);
-    if (s.log.segment_size != 0) assert_true(info.segments >= 8 && info.levels >= 1);
+    if (s.log.segment_size != 0) assert_true(info.segments >= 8 && info.summaries >= 1);
     if (s.log.segment_size == 0) assert_int_equal(info.segments, 0);
     assert_int_equal(info.damaged, 0);
     assert_int_equal(info.damaged_bytes, 0);
@@ -969,7 +969,7 @@ static void many_segments_answer_like_an_array(void **state)
     }
     if (s.log.segment_size != 0) {
         assert_true(log_info_of(s.store).segments > 100);
-        assert_true(log_info_of(s.store).levels >= 2);
+        assert_true(log_info_of(s.store).summaries >= 2);
     }
     ms_arena_deinit(&arena);
     twin_deinit(&t);

@@ -150,7 +150,7 @@ static void a_bad_description_opens_nothing(void **state)
         ms_log_desc desc = s.log;
         ms_store *store = (ms_store *)&desc;
         ms_error err;
-        if (i == 0) desc.segment_size = 4095;
+        if (i == 0) desc.segment_size = MS_LOG_SEGMENT_MIN - 1;
         if (i == 1) desc.segment_size = 1;
         if (i == 2) desc.mode = (ms_log_mode)9;
         if (i == 3) desc.sync = (ms_sync_mode)9;
@@ -1484,7 +1484,7 @@ static uint64_t sip13(const unsigned char *key, uint64_t salt, ms_str text)
 
 enum {
     KIND_MESSAGE = 1, KIND_INDEX = 2, KIND_LOST = 8, KIND_GAP = 9,
-    LEAF = 1, PART = 2, LEVEL = 3,
+    LEAF = 1, FILTER = 2, SUMMARY = 3, FAN = 32,
     STREAMS_MOST = 6
 };
 
@@ -1497,9 +1497,9 @@ typedef struct parsed {
     ms_value field[MS_FIELD_COUNT];
 } parsed;
 
-/* A leaf, or a level over eight nodes. */
+/* A leaf; of a summary the place alone. */
 typedef struct node {
-    uint64_t offset, first_seq, last_seq, messages, bytes;
+    uint64_t offset, first_seq, last_seq, messages, bytes, last_so_far;
     double first_time, last_time;         /* NaN: none */
     uint64_t *streams;
     size_t n_streams;
@@ -1522,8 +1522,8 @@ typedef struct walk {
     uint64_t messages, message_bytes, last_seq, last_gap;
     uint64_t damaged, damaged_bytes;      /* that LOST records report */
     uint32_t holes;                       /* of them in the segment */
-    size_t parts;                         /* that no LEVEL has listed yet */
-    list levels[4];
+    size_t filters;                       /* that no SUMMARY has listed yet */
+    list leaves, summaries;
     uint64_t newest_leaf;
 } walk;
 
@@ -1656,16 +1656,6 @@ static node node_new(uint64_t at)
     return n;
 }
 
-static void node_add(node *n, const node *more)
-{
-    if (n->first_seq == 0) n->first_seq = more->first_seq;
-    if (more->last_seq != 0) n->last_seq = more->last_seq;
-    time_into(n, more->first_time);
-    time_into(n, more->last_time);
-    n->messages += more->messages;
-    n->bytes += more->bytes;
-}
-
 static void list_add(list *l, const node *n)
 {
     l->items = (node *)twin_memory(l->items, (l->n + 1) * sizeof l->items[0]);
@@ -1723,23 +1713,29 @@ static uint64_t posting(const unsigned char *p, uint32_t wide, size_t i)
     return wide == 2 ? (uint64_t)at[0] | (uint64_t)at[1] << 8 : get32(at);
 }
 
+/* The places of n leaves or summaries. */
+static void must_list(uint64_t at, const list *l, size_t first, size_t n,
+                      const unsigned char *p)
+{
+    for (size_t i = first; i < first + n; i++, p += 16)
+        SOUND(get64(p) == l->items[i].offset && get64(p + 8) == l->items[i].last_so_far);
+}
+
 /* What opening starts from, at the head of a LEAF. */
 static void must_state(const walk *w, uint64_t at, const unsigned char *r)
 {
     SOUND(get64(r + 32) == w->damaged_bytes && get32(r + 100) == w->damaged);
-    for (size_t k = 0; k < 8; k++)
-        SOUND(get32(r + 40 + 4 * k) == (k < 4 ? w->levels[k].n : 0));
+    size_t sums = w->summaries.n;
+    SOUND(get64(r + 40) == (sums ? w->summaries.items[sums - 1].offset : 0));
+    SOUND(get32(r + 48) == sums && get32(r + 52) == 0);
+    SOUND(get64(r + 56) == 0 && get64(r + 64) == 0);
     SOUND(get64(r + 72) == w->messages && get64(r + 80) == w->message_bytes);
     SOUND(get64(r + 88) == w->last_seq && get64(r + 104) == w->last_gap);
     SOUND(get64(r + 112) == 0 && get64(r + 120) == 0); /* changes, hidden */
     SOUND(get32(r + 204) == 0 && get32(r + 216) == w->holes && get32(r + 220) == 0);
-    size_t root = 0;
-    for (size_t k = 0; k < 4; k++) {
-        size_t from = k < 3 ? 8 * w->levels[k + 1].n : 0;
-        for (size_t i = from; i < w->levels[k].n; i++, root++)
-            SOUND(get64(r + 224 + 8 * root) == w->levels[k].items[i].offset);
-    }
-    SOUND(root == get32(r + 96));
+    size_t before = w->leaves.n - 1, listed = get32(r + 96);
+    SOUND(listed == (before < FAN ? before : FAN));
+    must_list(at, &w->leaves, before - listed, listed, r + 224);
 }
 
 /* A LEAF against the records before it. */
@@ -1772,14 +1768,15 @@ static void parse_leaf(walk *w, const parsed *p)
     for (size_t i = 0; i < n_pairs; i++)
         if (i == 0 || pairs[2 * i] != pairs[2 * i - 2])
             leaf.streams[leaf.n_streams++] = pairs[2 * i];
-    SOUND(get32(r + 128) == w->levels[0].n && get32(r + 132) == n);
+    leaf.last_so_far = w->last_seq;
+    SOUND(get32(r + 128) == w->leaves.n && get32(r + 132) == n);
     SOUND(get64(r + 136) == w->segment_begin);
     must_sum(at, &leaf, r + 144, r + 160, r + 176);
     SOUND(s == leaf.n_streams && posts == n_pairs && (wide == 2 || wide == 4) && f < 32);
-    list_add(&w->levels[0], &leaf);
+    list_add(&w->leaves, &leaf);
     must_state(w, at, r);
 
-    const unsigned char *streams = r + 224 + 8 * get32(r + 96);
+    const unsigned char *streams = r + 224 + 16 * get32(r + 96);
     const unsigned char *smallest = streams + 8 * (size_t)s, *largest = smallest + 8 * t;
     const unsigned char *places = largest + 8 * t, *begins = places + 4 * n;
     const unsigned char *buckets = begins + 4 * (s + 1);
@@ -1810,57 +1807,50 @@ static void parse_leaf(walk *w, const parsed *p)
     w->segment_begin = at + p->padded;
 }
 
-/* A LEVEL against the eight nodes below, with the PARTs that it lists. */
-static void parse_level(walk *w, const parsed *p)
+/* What a filter says of a stream: the bits of the segments that may have it. */
+static uint32_t asked(const unsigned char *filter, uint64_t stream)
 {
-    const unsigned char *r = w->bytes + p->offset;
+    uint64_t mixed = stream * UINT64_C(0x9E3779B97F4A7C15);
+    uint32_t mask = UINT32_MAX;
+    for (int i = 4; i < 8; i++) mask &= get32(filter + 40 + 4 * (mixed >> 8 * i & 255));
+    return mask;
+}
+
+/* A SUMMARY against its 32 leaves, with the FILTERs that it lists. Streams that are not in
+ * a leaf may seem to be, but few. */
+static void parse_summary(walk *w, const parsed *p)
+{
+    const unsigned char *r = w->bytes + p->offset, *places;
     uint64_t at = p->offset;
-    uint32_t k = get32(r + 32), number = get32(r + 36), q = get32(r + 40);
-    node level = node_new(at);
-    SOUND(k >= 1 && k < 4 && number == w->levels[k].n);
-    SOUND(get32(r + 44) == 0);
-    SOUND(8 * (size_t)(number + 1) <= w->levels[k - 1].n);
-    const node *below = &w->levels[k - 1].items[8 * (size_t)number];
-    size_t all = 0;
-    for (size_t i = 0; i < 8; i++) all += below[i].n_streams;
-    uint64_t *pairs = (uint64_t *)twin_memory(NULL, (all + 1) * 16);
-    level.streams = (uint64_t *)twin_memory(NULL, (all + 1) * 8);
-    all = 0;
-    for (size_t i = 0; i < 8; i++) {
-        node_add(&level, &below[i]);
-        SOUND(get64(r + 96 + 8 * i) == below[i].offset);
-        for (size_t j = 0; j < below[i].n_streams; j++, all++) {
-            pairs[2 * all] = below[i].streams[j];
-            pairs[2 * all + 1] = i;
+    uint32_t g = get32(r + 32), bits = get32(r + 36);
+    node sum = node_new(at);
+    size_t many = (size_t)1 << bits, asks = 0, wrong = 0, most = 0;
+    SOUND(g == w->summaries.n && get64(r + 40) == 0 && w->leaves.n >= FAN * (g + 1));
+    SOUND(p->size == 48 + 16 * (FAN + g) + 8 * many && w->filters == many);
+    must_list(at, &w->leaves, (size_t)FAN * g, FAN, r + 48);
+    must_list(at, &w->summaries, 0, g, r + 48 + 16 * FAN);
+    places = r + 48 + 16 * ((size_t)FAN + g);
+    for (size_t i = 0; i < many; i++) {
+        const unsigned char *filter = w->bytes + get64(places + 8 * i);
+        SOUND(get64(places + 8 * i) >= 4096 && get64(places + 8 * i) < at);
+        SOUND(filter[4] == KIND_INDEX && filter[5] == FILTER && get32(filter) == 1064);
+        SOUND(get32(filter + 32) == g && get32(filter + 36) == i);
+    }
+    for (size_t c = 0; c < FAN; c++) {
+        const node *leaf = &w->leaves.items[FAN * (size_t)g + c];
+        if (leaf->n_streams > most) most = leaf->n_streams;
+        for (size_t i = 0; i < leaf->n_streams; i++) {
+            uint64_t stream = leaf->streams[i], place = bits ? stream >> (64 - bits) : 0;
+            const unsigned char *filter = w->bytes + get64(places + 8 * place);
+            SOUND((asked(filter, stream) >> c & 1) != 0);
+            asks++;
+            wrong += (asked(filter, stream * 31) >> c & 1) != 0;
         }
     }
-    must_sum(at, &level, r + 48, r + 64, r + 80);
-    qsort(pairs, all, 16, by_number);
-    SOUND(p->size == 160 + 16 * q);
-    size_t done = 0;
-    for (size_t i = 0; i < q; i++) {
-        uint64_t part_at = get64(r + 160 + 8 * (q + i));
-        SOUND(part_at >= 4096 && part_at < at);
-        const unsigned char *part = w->bytes + part_at;
-        uint32_t s = get32(part + 44);
-        SOUND(part[4] == KIND_INDEX && part[5] == PART && get32(part) == 56 + 9 * s);
-        SOUND(get32(part + 32) == k && get32(part + 36) == number);
-        SOUND(get32(part + 40) == i);
-        SOUND(get64(r + 160 + 8 * i) == get64(part + 56) && w->parts > 0);
-        for (size_t j = 0; j < s; j++) {
-            unsigned bits = 0;
-            uint64_t stream = get64(part + 56 + 8 * j);
-            SOUND(done < all && stream == pairs[2 * done]);
-            for (; done < all && pairs[2 * done] == stream; done++)
-                bits |= 1u << pairs[2 * done + 1];
-            SOUND(part[56 + 8 * (size_t)s + j] == bits);
-            level.streams[level.n_streams++] = stream;
-        }
-        w->parts--;
-    }
-    SOUND(done == all);
-    free(pairs);
-    list_add(&w->levels[k], &level);
+    SOUND(bits == 0 || most >> (bits - 1) > 24);
+    SOUND(most >> bits <= 24 && wrong <= asks / 20 + 20);
+    w->filters = 0;
+    list_add(&w->summaries, &sum);
 }
 
 static void parse_one(walk *w, uint64_t *next)
@@ -1879,13 +1869,12 @@ static void parse_one(walk *w, uint64_t *next)
         return;
     }
     if (p.kind == KIND_INDEX) {
-        SOUND(p.type >= LEAF && p.type <= LEVEL && p.time != p.time);
+        SOUND(p.type >= LEAF && p.type <= SUMMARY && p.time != p.time);
         SOUND(p.seq == w->last_seq);
         SOUND((p.flags & MS_FLAG_COMMIT) != 0);
         if (p.type == LEAF) parse_leaf(w, &p);
-        if (p.type == PART) SOUND(get64(r + 48) == 0);
-        if (p.type == PART) w->parts++;
-        if (p.type == LEVEL) parse_level(w, &p);
+        if (p.type == FILTER) w->filters++;
+        if (p.type == SUMMARY) parse_summary(w, &p);
         return;
     }
     SOUND(p.kind == KIND_MESSAGE || p.kind == KIND_GAP);
@@ -2014,10 +2003,9 @@ static walk parse_log(const char *bytes, size_t size, bool torn)
 
 static void walk_free(walk *w)
 {
-    for (size_t k = 0; k < 4; k++) {
-        for (size_t i = 0; i < w->levels[k].n; i++) free(w->levels[k].items[i].streams);
-        free(w->levels[k].items);
-    }
+    for (size_t i = 0; i < w->leaves.n; i++) free(w->leaves.items[i].streams);
+    free(w->leaves.items);
+    free(w->summaries.items);
     free(w->records);
 }
 
@@ -2057,8 +2045,8 @@ static void must_parse(const test_store *s, const twin *t)
     if (parse_slots(&w, &end, &seq, &leaf)) {
         assert_true(end <= w.end && seq <= w.last_seq);
         uint64_t below = 0;
-        for (size_t i = 0; i < w.levels[0].n; i++)
-            if (w.levels[0].items[i].offset < end) below = w.levels[0].items[i].offset;
+        for (size_t i = 0; i < w.leaves.n; i++)
+            if (w.leaves.items[i].offset < end) below = w.leaves.items[i].offset;
         assert_int_equal(leaf, below);
         for (size_t i = 0; i < w.n_records; i++)
             if (w.records[i].kind == KIND_MESSAGE)
@@ -3149,7 +3137,7 @@ typedef struct golden {
 
 static const golden goldens[] = {
     {"plain.msl", 1, 0, 1, 60, false, 0},
-    {"segments.msl", 2, 4096, 3, 50, false, 0},
+    {"segments.msl", 2, 1024, 3, 60, false, 0},
     {"torn.msl", 3, 4096, 4, 25, true, 0},
     {"gaps.msl", 4, 4096, 2, 60, false, 12},
 };
@@ -3281,15 +3269,15 @@ static void must_be_golden(const golden *g, const char *bytes, size_t size)
     twin t;
     golden_content(g, &t);
     t.keep_unset_times = s.log.keep_unset_times = true;
-    assert_true(size < 65536);
+    assert_true(size < 131072);
     walk w = parse_log(bytes, size, g->torn);
     uint64_t dead = w.dead_end - w.end;
     walk_must_equal(&w, &t);
     assert_int_equal(dead > 100, g->torn);
     assert_int_equal(get32(w.bytes + 1184), g->newest != 0 ? 1 : g->runs); /* epoch */
-    if (g->segment == 0) assert_int_equal(w.levels[0].n, 0);
-    else assert_true(w.levels[0].n >= 2);
-    if (g->runs == 3) assert_true(w.levels[0].n >= 8 && w.levels[1].n >= 1);
+    if (g->segment == 0) assert_int_equal(w.leaves.n, 0);
+    else assert_true(w.leaves.n >= 2);
+    if (g->runs == 3) assert_true(w.leaves.n >= 8 && w.summaries.n >= 1);
     walk_free(&w);
     put(&s, bytes, size);
     if (ms_log_verify(&s.log, &report, &err) != MS_OK) fail_msg("%s", err.message);

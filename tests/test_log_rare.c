@@ -81,7 +81,7 @@ static ms_store *make_log(uint32_t leaves)
 {
     begin();
     ms_store *store = open_log(MS_LOG_CREATE, false);
-    while (ms__log_of(store)->index.nodes[0] < leaves) say_some(store, 1);
+    while (ms__log_of(store)->index.leaves.n < leaves) say_some(store, 1);
     say_some(store, 5);
     return store;
 }
@@ -153,7 +153,7 @@ static void a_walk_does_not_begin_with_a_record_that_lies(void **state)
 {
     ms_store *store = make_log(2);
     ms__log *log = ms__log_of(store);
-    ms__leaf *l = (ms__leaf *)ms__node_get(log, 0, 0);
+    ms__leaf *l = (ms__leaf *)(uintptr_t)ms__leaf_of(log, 0, true);
     uint64_t at = ms__leaf_offset(l, 3), offset;
     const unsigned char *r;
     (void)state;
@@ -172,33 +172,13 @@ static void a_walk_does_not_begin_with_a_record_that_lies(void **state)
     finish(store);
 }
 
-static void a_level_is_no_child_of_a_strange_one(void **state)
-{
-    unsigned char r[MS__LEVEL_FIXED + 16];
-    ms__level child, parent;
-    (void)state;
-    memset(&child, 0, sizeof child);
-    child.level = 1;
-    for (unsigned i = 0; i < MS__FAN; i++) child.child[i] = MS__HEAD_SIZE;
-    for (uint32_t number = 7; number < 9; number++) {
-        memset(&parent, 0, sizeof parent);
-        parent.level = 2;
-        child.number = number;
-        ms__index_header(r, MS__LEVEL_FIXED, MS__INDEX_LEVEL, 1);
-        ms__level_encode(&child, r);
-        ms__level_child(&parent, r, 1 << 20);
-        assert_int_equal(parent.child[number % MS__FAN],
-                         number < MS__FAN ? 1 << 20 : 0);
-    }
-}
-
 static void a_segment_ends_where_the_next_one_begins(void **state)
 {
     ms_store *store = make_log(8);
     ms__log *log = ms__log_of(store);
-    ms__leaf *four = (ms__leaf *)ms__node_get(log, 0, 4);
-    ms__leaf *six = (ms__leaf *)ms__node_get(log, 0, 6);
-    ms__leaf *seven = (ms__leaf *)ms__node_get(log, 0, 7);
+    ms__leaf *four = (ms__leaf *)(uintptr_t)ms__leaf_of(log, 4, true);
+    ms__leaf *six = (ms__leaf *)(uintptr_t)ms__leaf_of(log, 6, true);
+    ms__leaf *seven = (ms__leaf *)(uintptr_t)ms__leaf_of(log, 7, true);
     (void)state;
     ms__lock_take(&log->lock);
     assert_int_equal(ms__leaf_end(log, 5, four->base), six->base);
@@ -215,18 +195,18 @@ static void leaves_that_are_damaged_in_a_row_are_made_anew(void **state)
     (void)state;
     assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
     for (uint32_t i = 3; i < 6; i++) {
-        ms__leaf *l = (ms__leaf *)ms__node_get(ms__log_of(store), 0, i);
+        ms__leaf *l = (ms__leaf *)(uintptr_t)ms__leaf_of(ms__log_of(store), i, true);
         drive.rw[l->offset + MS__LEAF_FIXED] ^= 1;
     }
     ms_close(store);
     store = open_log(MS_LOG_WRITE, false);
     ms__log *log = ms__log_of(store);
     ms__lock_take(&log->lock);
-    ms__leaf *l = (ms__leaf *)ms__node_get(log, 0, 5);
+    ms__leaf *l = (ms__leaf *)(uintptr_t)ms__leaf_of(log, 5, true);
     ms__lock_give(&log->lock);
     assert_non_null(l);
     assert_non_null(l->own);
-    ms__leaf *next = (ms__leaf *)ms__node_get(log, 0, 6);
+    ms__leaf *next = (ms__leaf *)(uintptr_t)ms__leaf_of(log, 6, true);
     assert_true(l->next <= next->base);
     assert_int_equal(ms_store_stat(store, &again, NULL), MS_OK);
     assert_int_equal(stat.messages, again.messages);
@@ -236,19 +216,43 @@ static void leaves_that_are_damaged_in_a_row_are_made_anew(void **state)
     finish(store);
 }
 
-/* What a damaged LEVEL could not say is asked of its parts, if it has some. */
-static void a_level_without_a_last_number_still_knows_its_parts(void **state)
+/* The places of LEAFs and SUMMARYs are known though records that tell them are damaged: the
+ * newest SUMMARY, and then also LEAFs after it, and then all of them but one. */
+static void places_are_found_by_whatever_tells_them(void **state)
 {
-    ms_store *store = make_log(9);
-    ms__log *log = ms__log_of(store);
-    ms__level *level = (ms__level *)ms__node_get(log, 1, 0);
-    ms__leaf *l = (ms__leaf *)ms__node_get(log, 0, 2);
-    uint64_t kept = level->last_seq;
     (void)state;
-    level->last_seq = UINT64_MAX;
-    assert_true(ms__level_find(log, level, ms__leaf_stream(l, 0)) >> 2 & 1);
-    level->last_seq = kept;
-    finish(store);
+    for (int how = 0; how < 4; how++) {
+        uint64_t leaf[100], sum[3];
+        ms_store *store = make_log(1);
+        ms__log *log = ms__log_of(store);
+        while (log->index.leaves.n < 100 || log->index.summaries.n < 3) say_some(store, 1);
+        for (uint32_t i = 0; i < 100; i++) leaf[i] = ms__leaf_of(log, i, false)->offset;
+        for (uint32_t i = 0; i < 3; i++)
+            sum[i] = ms__node_entry(&log->index.summaries, i)->offset;
+        ms_query q = query_at("place_1");
+        size_t all = count_all(store, q, MS_OK);
+        ms_close(store);
+        drive.rw[sum[2] + 40] ^= 1;
+        if (how > 0) drive.rw[leaf[96] + 40] ^= 1;
+        if (how > 1) drive.rw[sum[1] + 40] ^= 1;
+        for (uint32_t i = 97; how == 3 && i < 99; i++) drive.rw[leaf[i] + 40] ^= 1;
+        store = open_log(MS_LOG_WRITE, false);
+        log = ms__log_of(store);
+        ms__lock_take(&log->lock);
+        assert_non_null(ms__summary_get(log, 0));
+        assert_int_equal(ms__node_entry(&log->index.summaries, 0)->offset, sum[0]);
+        assert_non_null(ms__summary_get(log, 0)->filters);
+        for (uint32_t i = 0; i < 100; i++) {
+            assert_true(ms__leaf_find_place(log, i));
+            assert_int_equal(ms__node_entry(&log->index.leaves, i)->offset, leaf[i]);
+        }
+        ms__lock_give(&log->lock);
+        assert_int_equal(count_all(store, q, MS_OK), all);
+        say_some(store, 700); /* more than 32 segments: a SUMMARY over damage */
+        assert_true(log->index.summaries.n > 3);
+        assert_int_equal(count_all(store, q, MS_OK), all + 100);
+        finish(store);
+    }
 }
 
 /* A head over everything offers messages and damage, nothing else. */
@@ -277,7 +281,7 @@ static void a_hint_to_a_leaf_of_the_future_is_not_believed(void **state)
     ms_store *store = make_log(3);
     ms__log *log = ms__log_of(store);
     ms__file_id id = log->id;
-    uint64_t offset = log->index.hint, before = log->index.hint_before;
+    uint64_t offset = log->index.hint;
     ms_stat stat, again;
     (void)state;
     assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
@@ -285,33 +289,11 @@ static void a_hint_to_a_leaf_of_the_future_is_not_believed(void **state)
     unsigned char *r = drive.rw + offset, kept[MS__LEAF_FIXED];
     ms__leaf leaf;
     assert_true(ms__leaf_decode(&leaf, r, offset));
-    (void)before;
     memcpy(kept, r, sizeof kept);
-    size_t changed = 0;
-    for (size_t at = MS__HEADER; at + 4 <= MS__LEAF_FIXED; at += 4) {
-        uint32_t value = ms__get32(r + at);
-        if (value != leaf.segment && value != leaf.state.nodes[0]) continue;
-        ms__put32(r + at, value + 0x40000000u);
-        ms__log_seal(&id, offset, r);
-        changed++;
-        store = open_log(MS_LOG_READ, false);
-        assert_int_equal(ms_store_stat(store, &again, NULL), MS_OK);
-        assert_int_equal(again.messages, stat.messages);
-        ms_close(store);
-        memcpy(r, kept, sizeof kept);
-    }
-    assert_true(changed >= 2);
-    /* now counts of all levels that fit each other, and as many roots as there were */
-    assert_int_equal(leaf.state.nodes[0], 3);
-    for (unsigned k = 0; k < 7; k++)
-        ms__put32(r + MS__STATE_AT + 8 + 4 * k, (uint32_t)3 << 3 * (6 - k));
-    ms__put32(r + 128, ((uint32_t)3 << 18) - 1);
+    ms__put32(r + 128, leaf.segment + 0x40000000u);
     ms__log_seal(&id, offset, r);
-    memset(&leaf, 0, sizeof leaf);
-    assert_true(ms__leaf_decode(&leaf, r, offset));
-    assert_int_equal(leaf.state.nodes[0], leaf.segment + 1);
     store = open_log(MS_LOG_READ, false);
-    assert_true(ms__log_of(store)->index.nodes[0] <= 3);
+    assert_true(ms__log_of(store)->index.leaves.n < 10);
     assert_int_equal(ms_store_stat(store, &again, NULL), MS_OK);
     assert_int_equal(again.messages, stat.messages);
     ms_close(store);
@@ -434,7 +416,7 @@ static ms_result see_everything(ms_store *reader)
     return ms_refresh(reader, &last, NULL);
 }
 
-/* A reader's k-th allocation fails while it takes in its first change, and a LEVEL. */
+/* A reader's k-th allocation fails while it takes in its first change, and a SUMMARY. */
 static void a_reader_that_catches_up_without_memory_goes_on_later(void **state)
 {
     (void)state;
@@ -443,7 +425,7 @@ static void a_reader_that_catches_up_without_memory_goes_on_later(void **state)
         ms_store *reader = open_log(MS_LOG_READ, false);
         uint64_t n;
         assert_int_equal(ms_hide_range(store, MS_STR("place_1"), 1, 9, &n, NULL), MS_OK);
-        while (ms__log_of(store)->index.nodes[1] < 1) say_some(store, 10);
+        while (ms__log_of(store)->index.summaries.n < 1) say_some(store, 10);
         heap.calls = heap.failed = 0;
         heap.fail_at = k;
         ms_result code = see_everything(reader);
@@ -472,7 +454,7 @@ static void a_search_that_runs_out_of_memory_in_the_next_segment_says_so(void **
 {
     size_t without = 0;
     ms_store *store = make_log(9);
-    ms__leaf *l = (ms__leaf *)ms__node_get(ms__log_of(store), 0, 3);
+    ms__leaf *l = (ms__leaf *)(uintptr_t)ms__leaf_of(ms__log_of(store), 3, true);
     uint64_t at = ms__leaf_offset(l, l->n - 1);
     uint64_t seq = ms_seq(ms__msg(drive.ro + at));
     (void)state;
@@ -502,23 +484,23 @@ static void a_search_that_runs_out_of_memory_in_the_next_segment_says_so(void **
 static void a_node_that_has_no_memory_is_none(void **state)
 {
     (void)state;
-    for (unsigned level = 1; level < 3; level++)
-        for (size_t k = 1;; k++) {
-            ms_store *store = make_log(level == 1 ? 9 : 65);
-            ms__log *log = ms__log_of(store);
-            ms_close(store);
-            store = open_log(MS_LOG_WRITE, false);
-            log = ms__log_of(store);
-            heap.calls = heap.failed = 0;
-            heap.fail_at = k;
-            void *node = ms__node_get(log, level - 1, 1);
-            bool failed = heap.failed > 0;
-            heap.fail_at = 0;
-            if (failed) assert_null(node);
-            else assert_non_null(node);
-            finish(store);
-            if (!failed) break;
-        }
+    for (size_t k = 1;; k++) {
+        ms_store *store = make_log(65);
+        ms__log *log = ms__log_of(store);
+        ms_close(store);
+        store = open_log(MS_LOG_WRITE, false);
+        log = ms__log_of(store);
+        heap.calls = heap.failed = 0;
+        heap.fail_at = k;
+        const ms__leaf *leaf = ms__leaf_of(log, 1, false);
+        bool failed = heap.failed > 0;
+        heap.fail_at = 0;
+        if (failed) assert_null(leaf);
+        else assert_non_null(leaf);
+        refusals += failed;
+        finish(store);
+        if (!failed) break;
+    }
 }
 
 /* ---- what is looked at for the first time, by a handle that has read nothing yet ---- */
@@ -637,7 +619,7 @@ static void a_first_look_without_memory_says_so(void **state)
     (void)state;
     ms_store *store = make_log(1);
     add_rare(store, 2);
-    while (ms__log_of(store)->index.nodes[0] < 10) say_some(store, 1);
+    while (ms__log_of(store)->index.leaves.n < 10) say_some(store, 1);
     add_rare(store, 2);
     ms_close(store);
     for (size_t i = 0; i < sizeof looks / sizeof looks[0]; i++) must_need_memory(looks[i]);
@@ -652,7 +634,7 @@ static void what_the_tail_has_not_is_not_called_absent(void **state)
     (void)state;
     ms_store *store = make_log(1);
     add_rare(store, 2);
-    while (ms__log_of(store)->index.nodes[0] < 10) say_some(store, 1);
+    while (ms__log_of(store)->index.leaves.n < 10) say_some(store, 1);
     while (ms__tail_of(ms__log_of(store))->count != 0) say_some(store, 1);
     say(store, "hall", NULL);
     assert_int_equal(ms__tail_of(ms__log_of(store))->count, 1);
@@ -676,7 +658,7 @@ static void a_list_of_gaps_alone_without_memory_says_so(void **state)
             assert_int_equal(
                 store->backend->leave_out(store, ms_str_of(place), 10 + i, 2, NULL), MS_OK);
         }
-        assert_int_equal(ms__log_of(store)->index.nodes[0] == 0, in_tail);
+        assert_int_equal(ms__log_of(store)->index.leaves.n == 0, in_tail);
         ms_close(store);
         must_need_memory(look_at_list);
         assert_int_equal(seen, 100);
@@ -729,8 +711,8 @@ static void a_quota_leaves_room_for_what_is_needed(void **state)
     finish(store);
 }
 
-/* Leaves are there, the LEVEL over them cannot be written: a later tick writes it. */
-static void a_level_that_cannot_be_written_is_written_later(void **state)
+/* Leaves are there, their SUMMARY cannot be written: a later tick writes it. */
+static void a_summary_that_cannot_be_written_is_written_later(void **state)
 {
     (void)state;
     for (int how = 0; how < 2; how++)
@@ -740,9 +722,9 @@ static void a_level_that_cannot_be_written_is_written_later(void **state)
             desc.engine = how ? MS_ENGINE_WRITE : MS_ENGINE_MAP;
             ms_store *store = open_with(&desc);
             ms__log *log = ms__log_of(store);
-            log->opts.ticked = true; /* appends leave levels to a tick */
-            while (log->index.nodes[0] < MS__FAN) say_some(store, 1);
-            assert_int_equal(log->index.nodes[1], 0);
+            log->opts.ticked = true; /* appends leave that to a tick */
+            while (log->index.leaves.n < MS__FAN) say_some(store, 1);
+            assert_int_equal(log->index.summaries.n, 0);
             trap(TRIP_BIT(WRITE) | TRIP_BIT(ALLOCATE) | TRIP_BIT(MAP) |
                  TRIP_BIT(POPULATE), k, true, EIO);
             (void)ms_tick(store, 1000000, NULL);
@@ -751,7 +733,7 @@ static void a_level_that_cannot_be_written_is_written_later(void **state)
             refusals += failed;
             for (int i = 0; i < 50; i++)
                 assert_int_equal(ms_tick(store, 1000000, NULL), MS_OK);
-            assert_int_equal(log->index.nodes[1], 1);
+            assert_int_equal(log->index.summaries.n, 1);
             finish(store);
             if (!failed) break;
         }
@@ -847,7 +829,7 @@ static void strict_opening_misses_what_was_cut_off(void **state)
     ms_store *store = make_log(2);
     (void)state;
     assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
-    ms__leaf *l = (ms__leaf *)ms__node_get(ms__log_of(store), 0, 1);
+    ms__leaf *l = (ms__leaf *)(uintptr_t)ms__leaf_of(ms__log_of(store), 1, true);
     uint64_t end = l->next;
     ms_close(store);
     disk_resize(&drive, end);
@@ -959,7 +941,7 @@ static void a_gap_that_is_none_counts_nothing(void **state)
     uint64_t at = ms__log_of(store)->end;
     assert_int_equal(store->backend->leave_out(store, MS_STR("gone"), 500, 2, NULL), MS_OK);
     assert_int_equal(drive.rw[at + 4], MS__KIND_GAP);
-    while (ms__log_of(store)->index.nodes[0] == 0) say_some(store, 1); /* of the tail it is known */
+    while (ms__log_of(store)->index.leaves.n == 0) say_some(store, 1); /* of the tail it is known */
     for (int lies = 0; lies < 2; lies++) {
         drive.rw[at + 4] = lies ? MS__KIND_NOTE : MS__KIND_GAP;
         assert_int_equal(
@@ -1125,10 +1107,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_walk_does_not_begin_with_a_record_that_lies),
-        cmocka_unit_test(a_level_is_no_child_of_a_strange_one),
         cmocka_unit_test(a_segment_ends_where_the_next_one_begins),
         cmocka_unit_test(leaves_that_are_damaged_in_a_row_are_made_anew),
-        cmocka_unit_test(a_level_without_a_last_number_still_knows_its_parts),
+        cmocka_unit_test(places_are_found_by_whatever_tells_them),
         cmocka_unit_test(what_is_no_message_is_not_skipped_as_one),
         cmocka_unit_test(a_hint_to_a_leaf_of_the_future_is_not_believed),
         cmocka_unit_test(a_hide_that_says_nothing_hides_nothing),
@@ -1143,7 +1124,7 @@ int main(void)
         cmocka_unit_test(a_list_of_gaps_alone_without_memory_says_so),
         cmocka_unit_test(a_log_that_is_made_without_memory_is_not_made),
         cmocka_unit_test(a_quota_leaves_room_for_what_is_needed),
-        cmocka_unit_test(a_level_that_cannot_be_written_is_written_later),
+        cmocka_unit_test(a_summary_that_cannot_be_written_is_written_later),
         cmocka_unit_test(a_tick_that_gets_no_window_harms_nothing),
         cmocka_unit_test(a_tick_goes_no_farther_than_the_file_may),
         cmocka_unit_test(a_head_that_cannot_be_read_again_is_an_error),

@@ -1106,28 +1106,46 @@ static size_t count_in(ms_store *store, const char *place)
     return n;
 }
 
-/* Flips a bit in the body of the first LEVEL record of the file. */
-static void damage_first_level(uint64_t end)
+/* The places of the INDEX records of a file that ends at `end`. */
+static size_t index_records(uint64_t end, uint64_t *places, size_t most)
 {
     craft c = craft_of();
     unsigned char r[MS__HEADER];
+    size_t n = 0;
     for (uint64_t at = MS__HEAD_SIZE; at < end; at += ms__padded(ms__get32(r))) {
-        unsigned char byte;
         read_at(at, r, sizeof r);
         assert_true(ms__header_matches(&c.id, at, r));
-        if (r[4] != MS__KIND_INDEX || r[5] != MS__INDEX_LEVEL) continue;
-        read_at(at + MS__HEADER + 40, &byte, 1);
-        byte ^= 4;
-        write_at(at + MS__HEADER + 40, &byte, 1);
-        return;
+        if (r[4] == MS__KIND_INDEX && n < most) places[n++] = at;
     }
-    fail_msg("there is no LEVEL");
+    return n;
 }
 
-/* A conversation of long ago stays, when the summary of its segments is damaged and that of
- * the next level is made. */
-static void a_damaged_summary_hides_no_conversation(void **state)
+/* Appends until there are so many segments more, with a key now and then. */
+static void append_segments(ms_store *store, uint64_t more)
 {
+    ms_log_info info;
+    assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
+    for (uint64_t until = info.segments + more; info.segments < until;) {
+        assert_int_equal(append(store, "a message that takes some room", NULL), MS_OK);
+        assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
+    }
+}
+
+static void must_have_all_of_early(ms_store *store)
+{
+    ms_envelope m = ms_user_message(ms_text("of long ago"));
+    uint64_t seq = 0;
+    assert_int_equal(count_in(store, "early"), 30);
+    m.key = MS_STR("the first one");
+    assert_int_equal(ms_append(store, MS_STR("early"), &m, &seq, NULL), MS_OK);
+    assert_int_equal(seq, 1); /* a repeat */
+}
+
+/* A conversation of long ago and its key stay, whichever index record is damaged: before
+ * the next SUMMARY is made over its segments, and after it. */
+static void no_damaged_index_record_hides_a_conversation(void **state)
+{
+    uint64_t places[400];
     ms_log_desc desc = desc_of(MS_LOG_NEW);
     ms_log_info info;
     ms_envelope m = ms_user_message(ms_text("of long ago"));
@@ -1135,28 +1153,37 @@ static void a_damaged_summary_hides_no_conversation(void **state)
     (void)remove(path);
     desc.segment_size = MS_LOG_SEGMENT_MIN;
     ms_store *store = must_open(&desc);
-    for (int i = 0; i < 30; i++)
+    m.key = MS_STR("the first one");
+    for (int i = 0; i < 30; i++) {
         assert_int_equal(ms_append(store, MS_STR("early"), &m, NULL, NULL), MS_OK);
-    do {
-        assert_int_equal(append(store, "a message that takes some room", NULL), MS_OK);
+        m.key = ms_str_n(NULL, 0);
+    }
+    append_segments(store, 60); /* a SUMMARY, and nearly another one */
+    assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
+    assert_int_equal(info.summaries, 1);
+    ms_close(store);
+    size_t size, n = index_records(info.end, places, 400);
+    char *whole = read_file(path, &size);
+    assert_true(whole != NULL && n > 62 && n < 400);
+    for (size_t i = 0; i < n; i++) {
+        unsigned char byte = (unsigned char)(whole[places[i] + MS__HEADER + 8] ^ 4);
+        assert_true(write_file(path, whole, size));
+        write_at(places[i] + MS__HEADER + 8, &byte, 1);
+        start_the_machine_anew();
+        desc.mode = MS_LOG_WRITE;
+        store = must_open(&desc);
+        must_have_all_of_early(store);
+        append_segments(store, 10);
         assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
-    } while (info.segments < 12); /* it stands before the newest LEAF */
-    ms_close(store);
-    start_the_machine_anew();
-    damage_first_level(info.end);
-    desc.mode = MS_LOG_WRITE;
-    store = must_open(&desc);
-    do {
-        assert_int_equal(append(store, "a message that takes some room", NULL), MS_OK);
-        assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
-    } while (info.segments < 80);
-    assert_int_equal(count_in(store, "early"), 30);
-    ms_close(store);
-    desc.mode = MS_LOG_READ;
-    store = must_open(&desc);
-    assert_int_equal(count_in(store, "early"), 30);
-    assert_int_equal(ms_selfcheck(store, NULL), MS_OK);
-    ms_close(store);
+        assert_true(info.summaries >= 2);
+        must_have_all_of_early(store);
+        ms_close(store);
+        store = must_open(&desc);
+        must_have_all_of_early(store);
+        assert_int_equal(ms_selfcheck(store, NULL), MS_OK);
+        ms_close(store);
+    }
+    free(whole);
 }
 
 static int room_left; /* calls that can still write; -1: as many as you like */
@@ -1713,7 +1740,7 @@ int main(void)
         cmocka_unit_test(what_was_not_synced_is_not_called_durable),
         cmocka_unit_test(a_compaction_keeps_who_may_use_the_file),
         cmocka_unit_test(a_compaction_that_cannot_keep_the_owner_changes_nothing),
-        cmocka_unit_test(a_damaged_summary_hides_no_conversation),
+        cmocka_unit_test(no_damaged_index_record_hides_a_conversation),
         cmocka_unit_test(no_store_goes_where_nothing_could_be_written),
         cmocka_unit_test(maps_are_flushed_before_each_sync),
         cmocka_unit_test(a_leaf_whose_messages_are_lost_hides_no_new_ones),

@@ -5,7 +5,7 @@
  *   - Arena store: each stream that there is, with room that is still reserved, with a
  *     posting that leads back, behind the end or to a record of elsewhere; chunks, order,
  *     and all the numbers that are counted twice.
- *   - Log: each number of a LEAF, its arrays, a LEVEL that forgot its streams, an end that
+ *   - Log: each number of a LEAF, its arrays, a SUMMARY that forgot its streams, an end that
  *     is durable before it is written; each allocation of the check fails.
  *   - A store of the caller's own, whose cursor gives what no store takes.
  *
@@ -405,7 +405,7 @@ static ms_store *open_log(ms_log_mode mode)
     return log;
 }
 
-/* A closed log that has leaves and a level. */
+/* A closed log that has leaves and summaries. */
 static void make_log(void)
 {
     char place[16];
@@ -413,7 +413,7 @@ static void make_log(void)
     drive.there = drive.locked = false;
     test_alloc_init(&heap);
     ms_store *log = open_log(MS_LOG_CREATE);
-    for (unsigned i = 0; ms__log_of(log)->index.nodes[1] < 2; i++) {
+    for (unsigned i = 0; ms__log_of(log)->index.summaries.n < 2; i++) {
         ms_envelope m = ms_user_message(ms_text("some words that take a little room"));
         snprintf(place, sizeof place, "place_%u", i % 7);
         m.agent_key = i % 2 ? MS_STR("worker") : ms_str_n(NULL, 0);
@@ -428,7 +428,7 @@ static void a_leaf_that_says_what_its_records_do_not_is_found(void **state)
     (void)state;
     make_log();
     ms_store *log = open_log(MS_LOG_WRITE);
-    ms__leaf *l = (ms__leaf *)ms__node_get(ms__log_of(log), 0, 3);
+    ms__leaf *l = (ms__leaf *)(uintptr_t)ms__leaf_of(ms__log_of(log), 3, true);
     uint32_t *numbers[] = {&l->n,       &l->streams, &l->postings,
                            &l->tallies, &l->bits,    &l->width};
     uint64_t *sums[] = {&l->first_seq, &l->last_seq, &l->messages, &l->bytes};
@@ -436,7 +436,7 @@ static void a_leaf_that_says_what_its_records_do_not_is_found(void **state)
         with32(log, numbers[i], *numbers[i] + 1, "a number of a leaf", "L3");
     for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++)
         with64(log, sums[i], *sums[i] + 1, "a sum of a leaf", "L3");
-    unsigned char *p = drive.rw + l->offset + (l->record - (l->roots - MS__LEAF_FIXED));
+    unsigned char *p = drive.rw + l->offset + (l->record - (l->list - MS__LEAF_FIXED));
     *p ^= 1;
     must_be_broken(log, "an array of a leaf", "L3");
     *p ^= 1;
@@ -445,14 +445,19 @@ static void a_leaf_that_says_what_its_records_do_not_is_found(void **state)
     test_alloc_done(&heap);
 }
 
-static void a_level_that_forgot_its_streams_is_found(void **state)
+static void a_summary_that_forgot_its_streams_is_found(void **state)
 {
     (void)state;
     make_log();
     ms_store *log = open_log(MS_LOG_WRITE);
-    ms__level *level = (ms__level *)ms__node_get(ms__log_of(log), 1, 0);
-    assert_true(level->parts > 0);
-    with32(log, &level->parts, 0, "a level without parts", "L3: level 1");
+    const ms__summary *s = ms__summary_get(ms__log_of(log), 0);
+    assert_non_null(s->filters);
+    must_be_sound(log, "each filter is known whole");
+    unsigned char kept[MS__FILTER_SIZE], *p = drive.rw + ms__get64(s->filters);
+    memcpy(kept, p, sizeof kept);
+    memset(p + 40, 0, sizeof kept - 40);
+    must_be_broken(log, "a filter without streams", "L3: the summary");
+    memcpy(p, kept, sizeof kept);
     must_be_sound(log, "put right again");
     ms_close(log);
 }
@@ -480,14 +485,14 @@ static void a_damaged_record_is_not_blamed_on_its_leaf(void **state)
     (void)state;
     make_log();
     ms_store *log = open_log(MS_LOG_WRITE);
-    ms__leaf *l = (ms__leaf *)ms__node_get(ms__log_of(log), 0, 1);
+    ms__leaf *l = (ms__leaf *)(uintptr_t)ms__leaf_of(ms__log_of(log), 1, true);
     ms_error err;
     drive.rw[ms__leaf_offset(l, 5) + 8] ^= 1;
     assert_int_equal(ms_selfcheck(log, &err), MS_E_DAMAGED);
     assert_null(strstr(err.message, "L3"));
     ms_close(log);
     log = open_log(MS_LOG_WRITE); /* and without the leaf */
-    l = (ms__leaf *)ms__node_get(ms__log_of(log), 0, 1);
+    l = (ms__leaf *)(uintptr_t)ms__leaf_of(ms__log_of(log), 1, true);
     drive.rw[l->offset + MS__LEAF_FIXED] ^= 1;
     ms_close(log);
     log = open_log(MS_LOG_WRITE);
@@ -582,7 +587,7 @@ int main(void)
         cmocka_unit_test(what_is_counted_twice_has_to_agree),
         cmocka_unit_test(a_cursor_that_gives_nonsense_is_found),
         cmocka_unit_test(a_leaf_that_says_what_its_records_do_not_is_found),
-        cmocka_unit_test(a_level_that_forgot_its_streams_is_found),
+        cmocka_unit_test(a_summary_that_forgot_its_streams_is_found),
         cmocka_unit_test(a_durable_end_behind_the_end_is_found),
         cmocka_unit_test(a_damaged_record_is_not_blamed_on_its_leaf),
         cmocka_unit_test(a_check_without_memory_says_so),

@@ -2735,8 +2735,8 @@ static void print_log_info(output *out, job *j, const census *c)
                 log->size);
     emit_format(out, "durable    up to message %" PRIu64 " (byte %" PRIu64 ")\n",
                 log->durable_seq, log->durable_end);
-    emit_format(out, "index      %" PRIu64 " segments, %" PRIu64 " levels\n",
-                log->segments, log->levels);
+    emit_format(out, "index      %" PRIu64 " segments, %" PRIu64 " summaries\n",
+                log->segments, log->summaries);
     emit_format(out, "writer     process %" PRIu64 " was the last\n", log->pid);
     if (j->n_events == 0) emit_text(out, "damaged    nothing\n");
     print_events(out, j);
@@ -2858,7 +2858,7 @@ static void json_log_info(ms_json_writer *w, job *j, const census *c)
     json_u64(w, "durable_end", log->durable_end);
     json_u64(w, "durable_seq", log->durable_seq);
     json_u64(w, "segments", log->segments);
-    json_u64(w, "levels", log->levels);
+    json_u64(w, "summaries", log->summaries);
     json_u64(w, "damaged", log->damaged);
     json_u64(w, "damaged_bytes", log->damaged_bytes);
     json_u64(w, "lost_end", log->lost_end);
