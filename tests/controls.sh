@@ -275,6 +275,10 @@ controls()
     control owner_and_permissions_lost gcc test_log_traps \
         a_compaction_keeps_who_may_use_the_file 100 \
         ms__rewrite_run 'if (code == MS_OK && !hold->made && os->access_like) {' 'if (false) {'
+    control header_at_the_cut_overlooked gcc test_log_traps \
+        what_follows_a_cut_is_seen_wherever_it_was 100 \
+        ms__replay_skip 'if (!sized && limit - from >= MS__HEADER)' \
+        'if (!sized && limit - from >= MS__HEADER + 8)'
     control damaged_summary_hides gcc test_log_traps \
         no_damaged_index_record_hides_a_conversation 100 \
         ms__summary_find 'if (!s->filters) return UINT32_MAX;' 'if (!s->filters) return 0;'

@@ -1185,6 +1185,7 @@ static changed *changed_new(void)
     if (c == NULL) abort();
     disk_init(&b->d, ROOM);
     b->d.boot = LAST_BOOT;
+    b->segment = MS_LOG_SEGMENT_MIN;
     ms_log_desc desc = desc_of(b, MS_LOG_CREATE);
     desc.entropy.fill = entropy_counts;
     desc.entropy.ctx = &entropy;

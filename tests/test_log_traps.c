@@ -855,6 +855,41 @@ static void what_is_synced_behind_a_cut_record_survives(void **state)
     }
 }
 
+/* A file that was cut anywhere in its last record, or in one of a batch before it: what is
+ * appended then is seen. */
+static void what_follows_a_cut_is_seen_wherever_it_was(void **state)
+{
+    ms_envelope batch[3];
+    size_t size;
+    (void)state;
+    make_log(2);
+    ms_log_desc desc = desc_of(MS_LOG_WRITE);
+    ms_store *store = must_open(&desc);
+    for (int i = 0; i < 3; i++) {
+        batch[i] = ms_user_message(ms_text("one of a batch, so long that what is appended "
+                                           "after the cut lies inside of it"));
+        batch[i].location = MS_STR("here");
+    }
+    assert_int_equal(ms_append_batch(store, batch, 3, NULL, NULL), MS_OK);
+    assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
+    uint64_t end = ms__log_of(store)->end;
+    ms_close(store);
+    char *whole = read_file(path, &size);
+    assert_non_null(whole);
+    for (uint64_t cut = end - 400; cut < end; cut++) {
+        assert_true(write_file(path, whole, (size_t)cut));
+        start_the_machine_anew();
+        desc.mode = MS_LOG_WRITE;
+        store = must_open(&desc);
+        size_t before = count_left(store);
+        assert_int_equal(append(store, "after the cut", NULL), MS_OK);
+        ms_close(store);
+        if (count_left_at_path() != before + 1)
+            fail_msg("cut to %u of %u bytes", (unsigned)cut, (unsigned)end);
+    }
+    free(whole);
+}
+
 /* A log with messages in two segments that were not synced; gives where the LEAF of the
  * first stands. */
 static uint64_t make_two_segments(void)
@@ -1740,6 +1775,7 @@ int main(void)
         cmocka_unit_test(what_was_not_synced_is_not_called_durable),
         cmocka_unit_test(a_compaction_keeps_who_may_use_the_file),
         cmocka_unit_test(a_compaction_that_cannot_keep_the_owner_changes_nothing),
+        cmocka_unit_test(what_follows_a_cut_is_seen_wherever_it_was),
         cmocka_unit_test(no_damaged_index_record_hides_a_conversation),
         cmocka_unit_test(no_store_goes_where_nothing_could_be_written),
         cmocka_unit_test(maps_are_flushed_before_each_sync),
