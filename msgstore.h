@@ -13013,6 +13013,12 @@ typedef struct ms__log_map {
     uint32_t pins[MS__PINS]; /* cursors that read each; atomic */
     ms__tail *spare;
     uint32_t looks;      /* records asked for ahead, the first ones alone; atomic */
+    uint32_t seen_line;  /* the epoch in the writer's line before `seen`: after a power loss
+                            the next writer may reach the same watermark; atomic */
+    void *seen;          /* the watermark that a reader has caught up with, as a
+                            number; atomic */
+    unsigned char *staging; /* records on their way to the file: WRITE, and batches */
+    size_t staging_size;
     uint64_t memory;     /* bytes allocated */
 } ms__log_map;
 
@@ -13035,16 +13041,15 @@ typedef struct ms__log_writer {
     bool no_allocate;
     bool begun;          /* the place where records go was prepared */
     bool wrote;          /* this handle, since it was opened */
-    bool inside;         /* shared: this handle has the lock of the file */
     bool moving;         /* a compaction copies this log to take its place */
+    uint64_t lost_end;   /* the file was longer, up to here; 0: it was not */
+    bool lost_written;   /* the file has a record of it */
     uint64_t stop;       /* unbegun: how far dead bytes may reach */
     uint64_t allocated;  /* the file is known to have room up to here */
     unsigned char *window; /* MAP */
     uint64_t window_start;
     size_t window_size, window_ready;
     int flush_failed; /* of a window that was closed: errno */
-    unsigned char *staging; /* WRITE, and batches */
-    size_t staging_size;
     ms__plan plans[MS__PLANS_SMALL];
 } ms__log_writer;
 
@@ -13061,19 +13066,15 @@ typedef struct ms__log_durable {
     uint64_t generation;     /* of the newest slot */
     uint64_t erased; /* the lowest offset erased since the last sync began */
     uint64_t unsynced, synced_at; /* bytes, microseconds: for EVERY */
+    uint64_t zeroed_bytes;   /* after the end, see (F5) */
 } ms__log_durable;
 
 /* [log-recover] What was found in the file, and how far other writers were followed. */
 typedef struct ms__log_recovery {
-    uint32_t seen_line;  /* the epoch in the writer's line before `seen`: after a power loss
-                            the next writer may reach the same watermark; atomic */
-    void *seen;          /* the watermark that a reader has caught up with, as a
-                            number; atomic */
-    uint64_t lost_end;   /* the file was longer, up to here; 0: it was not */
-    bool lost_written;   /* the file has a record of it */
+    bool inside;         /* shared: this handle has the lock of the file */
     uint64_t mark_back; /* the watermark at the opening, when it stood below what is there
                             and was trusted: it was changed from outside; else UINT64_MAX */
-    uint64_t n_damaged, damaged_bytes, zeroed_bytes;
+    uint64_t n_damaged, damaged_bytes;
 } ms__log_recovery;
 
 typedef struct ms__log {
@@ -13133,24 +13134,24 @@ static void ms__log_tell(const ms__log *log, ms_log_event_kind kind, uint64_t of
 
 static bool ms__staging_reach(ms__log *log, size_t size)
 {
-    size_t cap = log->append.staging_size ? log->append.staging_size : 4096;
-    if (size <= log->append.staging_size) return true;
+    size_t cap = log->map.staging_size ? log->map.staging_size : 4096;
+    if (size <= log->map.staging_size) return true;
     while (cap < size) cap = cap > SIZE_MAX / 2 ? size : cap * 2;
-    unsigned char *p = (unsigned char *)ms__log_resize(log, log->append.staging,
-                                                       log->append.staging_size, cap);
+    unsigned char *p = (unsigned char *)ms__log_resize(log, log->map.staging,
+                                                       log->map.staging_size, cap);
     if (!p) return false;
-    log->append.staging = p;
-    log->append.staging_size = cap;
+    log->map.staging = p;
+    log->map.staging_size = cap;
     return true;
 }
 
 /* A large batch leaves no large buffer behind. */
 static void ms__staging_trim(ms__log *log)
 {
-    if (log->append.staging_size <= MS__STAGING_KEPT) return;
-    (void)ms__log_resize(log, log->append.staging, log->append.staging_size, 0);
-    log->append.staging = NULL;
-    log->append.staging_size = 0;
+    if (log->map.staging_size <= MS__STAGING_KEPT) return;
+    (void)ms__log_resize(log, log->map.staging, log->map.staging_size, 0);
+    log->map.staging = NULL;
+    log->map.staging_size = 0;
 }
 
 /* ---- Live words of the head. MAP stores them through the map. WRITE, for sync modes and
@@ -13220,6 +13221,17 @@ static const unsigned char *ms__log_at(const ms__log *log, uint64_t offset)
     uint32_t i = ms__load32(&log->map.n_pieces) - 1;
     while (i > 0 && log->map.pieces[i].start > offset) i--;
     return log->map.pieces[i].base + (offset - log->map.pieces[i].start);
+}
+
+/* Nothing of the file is mapped any more. */
+static void ms__map_drop(ms__log *log)
+{
+    for (uint32_t i = 0; i < log->map.n_pieces; i++)
+        (void)log->os->unmap(log->os->ctx, log->map.pieces[i].base,
+                             log->map.pieces[i].size);
+    ms__store32(&log->map.n_pieces, 0);
+    if (log->map.head) (void)log->os->unmap(log->os->ctx, log->map.head, MS__HEAD_SIZE);
+    log->map.head = NULL;
 }
 
 static uint64_t ms__log_mapped(const ms__log *log)
@@ -13513,6 +13525,14 @@ static ms_result ms__log_ready(const ms__log *log, ms_error *err)
 static uint32_t ms__log_line(const unsigned char *head)
 {
     return ms__load32((const uint32_t *)(const void *)(head + MS__AT_WRITER + MS__LINE_EPOCH));
+}
+
+/* All that the watermark says is taken in, or cannot be trusted until a writer comes: it
+ * stores its line then, perhaps with just the same watermark. line: as it was before that. */
+static void ms__log_seen(ms__log *log, uint64_t mark, uint32_t line)
+{
+    ms__store32(&log->map.seen_line, line);
+    ms__store_ptr(&log->map.seen, (void *)(uintptr_t)mark);
 }
 
 /* Do others write to the file? */
@@ -13918,6 +13938,7 @@ static void ms__nodes_clear(ms__log *log)
     }
     ms__store32(&leaves->n, 0);
     ms__store32(&summaries->n, 0);
+    log->index.hint = log->index.hint_before = 0;
 }
 
 static void ms__nodes_free(ms__log *log, ms__node_table *table)
@@ -14394,6 +14415,33 @@ static uint32_t ms__segment_next(ms__log *log, uint64_t stream, uint32_t i, uint
     return none;
 }
 
+/* Counts a LEAF in; there is room for it. */
+static void ms__index_add(ms__log *log, uint64_t offset, uint64_t last_seq)
+{
+    uint32_t i = log->index.leaves.n;
+    ms__node_entry(&log->index.leaves, i)->offset = offset;
+    ms__node_entry(&log->index.leaves, i)->last_seq = last_seq;
+    ms__store32(&log->index.leaves.n, i + 1);
+}
+
+/* A segment has its LEAF at offset; a fresh tail takes what follows. Everything that can
+ * fail was made before. own: this handle wrote it. */
+static void ms__segment_close(ms__log *log, uint64_t offset, uint64_t last_seq,
+                              ms__tail *fresh, uint32_t now, bool own)
+{
+    ms__index_add(log, offset, last_seq);
+    log->index.hint_before = log->index.hint;
+    log->index.hint = offset;
+    log->index.merges = own;
+    ms__tail_switch(log, fresh, now);
+}
+
+/* There are records that are no messages. */
+static void ms__gaps_there(ms__log *log)
+{
+    ms__store32(&log->index.has_gaps, 1);
+}
+
 /* What opening has of the index: the newest LEAF, and what it tells. False: no memory. */
 static bool ms__index_begin(ms__log *log, const ms__leaf *l)
 {
@@ -14405,6 +14453,8 @@ static bool ms__index_begin(ms__log *log, const ms__leaf *l)
     ms__store32(&summaries->n, n);
     ms__node_entry(leaves, l->segment)->offset = l->offset;
     ms__node_entry(leaves, l->segment)->last_seq = l->state.last_seq;
+    log->index.hint = l->offset;
+    log->index.has_gaps = l->state.gap_seq > 0 || l->state.changes > 0;
     ms__leaf_tells(log, l->segment);
     return true;
 }
@@ -14948,11 +14998,44 @@ static bool ms__sync_due(const ms__log *log)
            (uint64_t)log->opts.sync_ms * 1000;
 }
 
+/* The file was extended to `end`, which is not synced. */
+static void ms__log_grown(ms__log *log, uint64_t end)
+{
+    log->durable.unsynced += end - log->end;
+    log->end = end;
+}
+
+/* All below `end` was synced. */
+static void ms__durable_at(ms__log *log, uint64_t end, uint64_t seq)
+{
+    log->durable.end = end;
+    log->durable.seq = seq;
+}
+
+/* Bytes from offset on were stored to again. */
+static void ms__durable_below(ms__log *log, uint64_t offset)
+{
+    if (log->durable.end > offset) log->durable.end = offset;
+    if (log->durable.erased > offset) log->durable.erased = offset;
+}
+
+/* Damage was met: the checkpoint has to be synced once more. */
+static void ms__durable_unchecked(ms__log *log)
+{
+    log->durable.checked = 0;
+}
+
+/* The handle appends and syncs no more (L6). */
+static void ms__log_refuse(ms__log *log)
+{
+    log->durable.poisoned = true;
+}
+
 /* From here on it is not known what is durable after the durable end: the handle refuses,
  * and the next writer writes that again. Under the lock. */
 static ms_result ms__log_poison(ms__log *log, int failed, const char *what, ms_error *err)
 {
-    log->durable.poisoned = true;
+    ms__log_refuse(log);
     (void)ms__unsure_set(log, true);
     ms__log_tell(log, MS_LOG_SYNC_FAILED, log->durable.end, log->end - log->durable.end,
                  log->durable.seq, 0, failed);
@@ -14970,7 +15053,7 @@ static ms_result ms__slot_store(ms__log *log, bool must, ms_error *err)
     ms__slot s;
     unsigned char bytes[MS__SLOT_SIZE];
     int failed = 0;
-    bool told = false, locked = log->opts.shared && !log->append.inside;
+    bool told = false, locked = log->opts.shared && !log->recovery.inside;
     if (locked && must) MS__TRY(ms__log_lock(log, log->opts.lock_wait_ms, err));
     else if (locked && log->os->lock(log->os->ctx, log->file.handle) != 0)
         return MS_E_BUSY;
@@ -15030,11 +15113,11 @@ static MS__APART ms_result ms__log_write_again(ms__log *log, uint64_t from, uint
     while (from < upto) {
         size_t got = 0, n = upto - from < MS__SUPPLY ? (size_t)(upto - from) : MS__SUPPLY;
         if (!ms__staging_reach(log, n)) return ms__no_memory(err, n);
-        int failed = ms__os_read_all(log->os, log->file.handle, from, log->append.staging,
+        int failed = ms__os_read_all(log->os, log->file.handle, from, log->map.staging,
                                      n, &got);
         if (failed == 0)
             failed = ms__os_write_all(log->os, log->file.handle, from,
-                                      log->append.staging, got);
+                                      log->map.staging, got);
         if (failed != 0)
             return ms__os_fail(err, failed, "writing again to", log->file.path);
         from = got == n ? from + n : upto;
@@ -15089,7 +15172,7 @@ static MS__APART ms_result ms__log_settle(ms__log *log, uint64_t dead, ms_error 
     if (failed != 0) return ms__log_poison(log, failed, "syncing", err);
     (void)ms__unsure_set(log, false); /* else it is done once more */
     if (dead > log->end) {
-        log->recovery.zeroed_bytes += dead - log->end;
+        log->durable.zeroed_bytes += dead - log->end;
         ms__log_tell(log, MS_LOG_ZEROED, log->end, dead - log->end, log->last_seq, 0, 0);
     }
     return MS_OK;
@@ -15105,7 +15188,7 @@ static uint64_t ms__log_synced(const ms__log *log, uint64_t end)
  * where the file's lock is had, too, which is the handle's. */
 static int ms__log_disk(ms__log *log)
 {
-    bool inside = log->append.inside;
+    bool inside = log->recovery.inside;
     int failed = ms__maps_flush(log);
     if (!inside) ms__lock_give(&log->lock);
     if (failed == 0) failed = ms__os_sync_done(log->os, log->file.handle);
@@ -15341,10 +15424,9 @@ static ms_result ms__log_publish(ms__log *log, uint64_t end, ms_error *err)
         (void)ms__log_zero(log, log->end, end); /* now, if that can be */
         return ms__os_fail(err, failed, "writing the watermark of", log->file.path);
     }
-    log->durable.unsynced += end - log->end;
-    log->end = end;
+    ms__log_grown(log, end);
     log->append.wrote = true;
-    if (log->opts.shared) ms__store_ptr(&log->recovery.seen, (void *)(uintptr_t)end);
+    if (log->opts.shared) ms__log_seen(log, end, ms__log_line(log->map.head));
     return MS_OK;
 }
 
@@ -15374,14 +15456,13 @@ static MS__APART ms_result ms__lost_write(ms__log *log, ms_error *err)
 {
     unsigned char r[MS__LOST_SIZE];
     uint64_t at = log->end, after = at + MS__LOST_SIZE;
-    ms__lost_encode(&log->id, log->recovery.lost_end, at, log->last_seq, r);
+    ms__lost_encode(&log->id, log->append.lost_end, at, log->last_seq, r);
     MS__TRY(ms__log_put(log, at, r, sizeof r, err));
     MS__TRY(ms__log_publish(log, after, err));
-    log->recovery.lost_written = true;
+    log->append.lost_written = true;
     int failed = ms__file_sync(log);
     if (failed == 0) {
-        log->durable.end = after;
-        log->durable.seq = log->last_seq;
+        ms__durable_at(log, after, log->last_seq);
         MS__TRY(ms__slot_store(log, true, err));
         failed = ms__file_sync(log);
     }
@@ -15436,14 +15517,44 @@ static MS__APART ms_result ms__log_begin(ms__log *log, ms_error *err)
         return ms__os_fail(err, failed, "writing to the head of", log->file.path);
     log->append.begun = true;
     log->append.wrote = true;
-    if (log->opts.shared) ms__store_ptr(&log->recovery.seen, (void *)(uintptr_t)log->end);
-    if (log->recovery.lost_end <= log->end || log->recovery.lost_written) return MS_OK;
+    if (log->opts.shared) ms__log_seen(log, log->end, ms__log_line(log->map.head));
+    if (log->append.lost_end <= log->end || log->append.lost_written) return MS_OK;
     ms_result code = ms__lost_write(log, err);
     if (code == MS_OK) return MS_OK;
     log->append.begun = false; /* what it may have left is zeroed, and it is tried again */
     if (log->append.stop < log->end + MS__LOST_SIZE)
         log->append.stop = log->end + MS__LOST_SIZE;
     return code;
+}
+
+/* Stores bytes below the end: only erasing does. */
+static ms_result ms__log_over(ms__log *log, uint64_t offset, const unsigned char *bytes,
+                              size_t size, ms_error *err)
+{
+    int failed = ms__os_write_all(log->os, log->file.handle, offset, bytes, size);
+    log->append.wrote = true;
+    ms__durable_below(log, offset);
+    return failed == 0 ? MS_OK : ms__os_fail(err, failed, "writing to", log->file.path);
+}
+
+/* What others found: the file was longer, up to `end`, 0: it was not. */
+static void ms__log_lost(ms__log *log, uint64_t end)
+{
+    log->append.lost_end = end;
+    log->append.lost_written = false;
+}
+
+/* Is the place where records go prepared? Else dead bytes reach no further than `stop`. */
+static void ms__log_begun(ms__log *log, bool begun, uint64_t stop)
+{
+    log->append.begun = begun;
+    log->append.stop = stop;
+}
+
+/* A compaction copies this log, to put the copy in its place; or does so no more. */
+static void ms__log_moving(ms__log *log, bool moving)
+{
+    log->append.moving = moving;
 }
 
 /* ---- INDEX records. A LEAF when the segment is full; a SUMMARY in portions. */
@@ -15486,20 +15597,6 @@ static void ms__list_encode(const ms__node_table *table, uint32_t first, uint32_
     }
 }
 
-/* A segment has its LEAF at offset; a fresh tail takes what follows. Everything that can
- * fail was made before. */
-static void ms__segment_close(ms__log *log, uint64_t offset, uint64_t last_seq,
-                              ms__tail *fresh, uint32_t now)
-{
-    uint32_t i = log->index.leaves.n;
-    ms__node_entry(&log->index.leaves, i)->offset = offset;
-    ms__node_entry(&log->index.leaves, i)->last_seq = last_seq;
-    ms__store32(&log->index.leaves.n, i + 1);
-    log->index.hint_before = log->index.hint;
-    log->index.hint = offset;
-    ms__tail_switch(log, fresh, now);
-}
-
 /* Writes the LEAF of the tail and begins the next segment. Without memory or room the
  * tail goes on growing: later is early enough. */
 static MS__APART ms_result ms__leaf_write(ms__log *log, ms_error *err)
@@ -15521,9 +15618,8 @@ static MS__APART ms_result ms__leaf_write(ms__log *log, ms_error *err)
     ms_result code = fresh ? MS_OK : ms__no_memory(err, sizeof *fresh);
     if (code == MS_OK) code = ms__index_put(log, r, &offset, err);
     if (code == MS_OK) {
-        ms__segment_close(log, offset, state.last_seq, fresh, now);
+        ms__segment_close(log, offset, state.last_seq, fresh, now, true);
         (void)ms__hints_store(log); /* else a later opening begins at an older one */
-        log->index.merges = true;
     } else if (fresh) {
         ms__tail_free(log, fresh);
     }
@@ -15751,14 +15847,14 @@ static ms_result ms__put_room(ms__log *log, ms__put_run *p, uint32_t size,
         *r = log->append.window + (at - log->append.window_start);
         return MS_OK;
     }
-    unsigned char *before = log->append.staging;
+    unsigned char *before = log->map.staging;
     size_t old = (size_t)(at - p->start);
     if (!ms__staging_reach(log, old + size)) return ms__no_memory(err, old + size);
-    if (before && log->append.staging != before) /* keys of this batch point into it */
+    if (before && log->map.staging != before) /* keys of this batch point into it */
         for (ms__key *k = ms__key_at(ms__tail_of(log)->live.fresh.keys.first); k;
              k = ms__key_at(k->node.next))
-            k->record = log->append.staging + (k->offset - p->start);
-    *r = log->append.staging + old;
+            k->record = log->map.staging + (k->offset - p->start);
+    *r = log->map.staging + old;
     return MS_OK;
 }
 
@@ -15907,7 +16003,7 @@ static MS__APART ms_result ms__log_prepare_change(ms__log *log, ms__put_run *p,
 static unsigned char *ms__put_record(const ms__log *log, const ms__put_run *p,
                                      const ms__plan *plan)
 {
-    return p->direct ? plan->r : log->append.staging + (plan->offset - p->start);
+    return p->direct ? plan->r : log->map.staging + (plan->offset - p->start);
 }
 
 /* Counts a change in whose bytes are in the file. */
@@ -15917,7 +16013,7 @@ static void ms__put_change(ms__log *log, const ms__plan *plan, const ms__change_
     ms__change_enter(&t->live, &c->enter, c->kind, plan->entry);
     log->changes++;
     log->hidden += c->hidden;
-    ms__store32(&log->index.has_gaps, 1);
+    ms__gaps_there(log);
     if (c->kind != MS__KIND_AMEND && c->kind != MS__KIND_HIDE) return;
     c->control->hidden += c->hidden;
     ms__edit_link(c->control, &c->edit, ms__place(t->segment, plan->entry),
@@ -15958,7 +16054,7 @@ static ms_result ms__put_commit(ms__log *log, const ms__put_run *p, const ms__pl
     }
     if (p->direct)
         MS__TRY(ms__log_reach(log, p->start, p->run->offset, log->append.allocated, err));
-    else MS__TRY(ms__log_put(log, p->start, log->append.staging, size, err));
+    else MS__TRY(ms__log_put(log, p->start, log->map.staging, size, err));
     MS__TRY(ms__log_publish(log, p->run->offset, err));
     ms__names_link(&t->live);
     for (size_t i = 0; i < n; i++) {
@@ -16044,7 +16140,7 @@ static MS__APART ms_result ms__log_append_run(ms__log *log, ms__append_run *run,
  * before it will be made anew when they are asked for. */
 static ms_result ms__take_leaf(ms__log *log, const ms__leaf *leaf, ms_error *err)
 {
-    uint32_t now, i = log->index.leaves.n;
+    uint32_t now;
     ms__tail *t = ms__tail_of(log);
     if (leaf->segment < t->segment) return MS_OK;
     if (!ms__tail_slot(log, &now))
@@ -16055,13 +16151,9 @@ static ms_result ms__take_leaf(ms__log *log, const ms__leaf *leaf, ms_error *err
         return ms__no_memory(err, 0);
     ms__tail *fresh = ms__tail_new(log, leaf->next, leaf->segment + 1);
     if (!fresh) return ms__no_memory(err, sizeof *fresh);
-    for (; i < leaf->segment; i++) {
-        ms__node_entry(&log->index.leaves, i)->offset = leaf->base;
-        ms__node_entry(&log->index.leaves, i)->last_seq = leaf->state.last_seq;
-        ms__store32(&log->index.leaves.n, i + 1);
-    }
-    ms__segment_close(log, leaf->offset, leaf->state.last_seq, fresh, now);
-    log->index.merges = false;
+    while (log->index.leaves.n < leaf->segment)
+        ms__index_add(log, leaf->base, leaf->state.last_seq);
+    ms__segment_close(log, leaf->offset, leaf->state.last_seq, fresh, now, false);
     return MS_OK;
 }
 
@@ -16106,7 +16198,7 @@ static ms_result ms__log_take(ms__log *log, ms__replay *s, const unsigned char *
             return ms__no_memory(err, ms__padded(ms__get32(r)));
         if (log->gap_seq < ms__tail_of(log)->live.gap_seq)
             log->gap_seq = ms__tail_of(log)->live.gap_seq;
-        if (log->gap_seq > 0) ms__store32(&log->index.has_gaps, 1);
+        if (log->gap_seq > 0) ms__gaps_there(log);
         if (r[4] == MS__KIND_GAP) return MS_OK;
         log->last_seq = ms_seq(ms__msg(r));
         log->messages++;
@@ -16137,15 +16229,14 @@ static void ms__replay_counted(ms__log *log, const ms__replay *s)
 {
     log->recovery.n_damaged += s->damaged;
     log->recovery.damaged_bytes += s->damaged_bytes;
-    if (s->damaged + s->index_damaged > 0) log->durable.checked = 0;
+    if (s->damaged + s->index_damaged > 0) ms__durable_unchecked(log);
 }
 
 /* The file was truncated: from the end of what is there to `end` bytes are missing. */
 static void ms__lost_note(ms__log *log, uint64_t end)
 {
     uint64_t bytes = end - log->end;
-    log->recovery.lost_end = end;
-    log->recovery.lost_written = false;
+    ms__log_lost(log, end);
     log->recovery.n_damaged++;
     log->recovery.damaged_bytes += bytes;
     ms__holes_add(log, 1);
@@ -16189,14 +16280,6 @@ static bool ms__mark_trusted(const ms__log *log)
            w.boot == log->file.boot && w.device == log->file.stat.device &&
            w.inode == log->file.stat.inode &&
            ms__load_mark(log->map.head + MS__AT_MARK) % 8 == 0;
-}
-
-/* All that the watermark says is taken in, or cannot be trusted until a writer comes: who
- * stores his line, then, perhaps, just the same watermark. line: as it was before that. */
-static void ms__log_seen(ms__log *log, uint64_t mark, uint32_t line)
-{
-    ms__store32(&log->recovery.seen_line, line);
-    ms__store_ptr(&log->recovery.seen, (void *)(uintptr_t)mark);
 }
 
 /* ---- Opening. */
@@ -16247,8 +16330,6 @@ static ms_result ms__log_start(ms__log *log, uint64_t trusted, bool same, uint64
                             log->file.path);
         log->changes = leaf.state.changes;
         log->hidden = leaf.state.hidden;
-        log->index.has_gaps = log->gap_seq > 0 || log->changes > 0;
-        log->index.hint = hints[i];
         if (!ms__touch_all(log, &leaf)) return ms__no_memory(err, MS__TOUCHED / 8);
         if (!ms__index_begin(log, &leaf)) return ms__no_memory(err, 0);
     }
@@ -16333,11 +16414,11 @@ static ms_result ms__log_strict(ms__log *log, bool same, ms_error *err)
     s.limit = s.trusted = log->end;
     s.quiet = true;
     while (ms__replay_next(&s, &r, &offset) == MS__FOUND_RECORD) continue;
-    if (s.damaged + s.index_damaged > 0 || log->recovery.lost_end > log->end)
+    if (s.damaged + s.index_damaged > 0 || log->append.lost_end > log->end)
         return ms__fail(err, MS_E_DAMAGED,
                         "'%s': %u ranges with %u bytes and %u index records are damaged",
                         log->file.path,
-                        s.damaged + (log->recovery.lost_end > log->end ? 1u : 0u),
+                        s.damaged + (log->append.lost_end > log->end ? 1u : 0u),
                         s.damaged_bytes, s.index_damaged);
     if (same && !log->opts.writer)
         return MS_OK; /* a writer may be at it behind the end */
@@ -16365,7 +16446,7 @@ static MS__APART ms_result ms__log_attach_content(ms__log *log, ms_error *err)
     uint64_t trusted = same && mark > slot.end ? mark : slot.end;
     MS__TRY(ms__log_reach(log, 0, size, size, err));
     MS__TRY(ms__log_start(log, trusted, same, size, err));
-    log->append.stop = size;
+    ms__log_begun(log, log->append.begun, size);
     ms__replay_begin(&s, log);
     s.trusted = trusted;
     s.cut = trusted > size && !log->opts.salvage;
@@ -16500,18 +16581,12 @@ static MS__APART ms_result ms__log_head_again(ms__log *log, ms_error *err)
 /* Nothing has been taken in: a reader begins again at its next query. */
 static void ms__log_detach(ms__log *log)
 {
-    for (uint32_t i = 0; i < log->map.n_pieces; i++)
-        (void)log->os->unmap(log->os->ctx, log->map.pieces[i].base,
-                             log->map.pieces[i].size);
-    ms__store32(&log->map.n_pieces, 0);
-    (void)log->os->unmap(log->os->ctx, log->map.head, MS__HEAD_SIZE);
-    log->map.head = NULL;
+    ms__map_drop(log);
     ms__nodes_clear(log);
     log->end = log->last_seq = log->messages = log->bytes = log->gap_seq = 0;
     log->changes = log->hidden = 0;
-    log->index.hint = log->index.hint_before = log->recovery.n_damaged =
-        log->recovery.damaged_bytes = 0;
-    log->recovery.lost_end = 0;
+    log->recovery.n_damaged = log->recovery.damaged_bytes = 0;
+    ms__log_lost(log, 0);
 }
 
 /* Maps the head and takes in the content. A reader's file may still be empty. */
@@ -16585,7 +16660,7 @@ static ms_result ms__log_follow(ms__log *log, ms_error *err)
         if (code == MS_OK) code = ms__log_reach(log, log->end, limit, size, err);
         cut = limit < mark;
         if (code == MS_OK) code = ms__log_take_visible(log, limit, cut, err);
-        if (code == MS_OK && cut && log->recovery.lost_end < mark)
+        if (code == MS_OK && cut && log->append.lost_end < mark)
             ms__lost_note(log, mark);
         ms__tail *t = ms__tail_of(log);
         ms__store32(&t->end, t->count);
@@ -16601,8 +16676,8 @@ static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
     const unsigned char *head = (const unsigned char *)ms__load_ptr(&log->map.head_now);
     if (head &&
         ms__load_mark(head + MS__AT_MARK) ==
-            (uint64_t)(uintptr_t)ms__load_ptr(&log->recovery.seen) &&
-        ms__log_line(head) == ms__load32(&log->recovery.seen_line))
+            (uint64_t)(uintptr_t)ms__load_ptr(&log->map.seen) &&
+        ms__log_line(head) == ms__load32(&log->map.seen_line))
         return MS_OK;
     ms__lock_take(&log->lock);
     ms_result code = ms__log_follow(log, err);
@@ -16627,13 +16702,13 @@ static ms_result ms__log_join(ms__log *log, ms_error *err)
 {
     ms_os_stat st;
     uint64_t mark = ms__load_mark(log->map.head + MS__AT_MARK);
-    log->append.begun = ms__mark_trusted(log) && log->end == mark &&
-                        ms__load_mark(log->map.head + MS__AT_BUSY) <= mark &&
-                        !ms__log_unsure(log);
-    if (log->append.begun) return MS_OK;
+    bool begun = ms__mark_trusted(log) && log->end == mark &&
+                 ms__load_mark(log->map.head + MS__AT_BUSY) <= mark && !ms__log_unsure(log);
+    ms__log_begun(log, begun, log->append.stop);
+    if (begun) return MS_OK;
     int failed = log->os->stat(log->os->ctx, log->file.handle, &st);
     if (failed != 0) return ms__os_fail(err, failed, "looking at", log->file.path);
-    log->append.stop = st.size;
+    ms__log_begun(log, false, st.size);
     return ms__log_reach(log, log->end, st.size, st.size, err);
 }
 
@@ -16656,8 +16731,8 @@ static ms_result ms__log_may_go_on(const ms__log *log, ms_error *err)
 
 static void ms__log_leave(ms__log *log)
 {
-    if (!log->opts.shared || !log->append.inside) return;
-    log->append.inside = false;
+    if (!log->opts.shared || !log->recovery.inside) return;
+    log->recovery.inside = false;
     (void)log->os->unlock(log->os->ctx, log->file.handle);
 }
 
@@ -16668,7 +16743,7 @@ static ms_result ms__log_enter(ms__log *log, ms_error *err)
     if (!log->opts.shared) return MS_OK;
     MS__TRY(ms__log_follow(log, err)); /* most of it while others may still write */
     MS__TRY(ms__log_lock(log, log->opts.lock_wait_ms, err));
-    log->append.inside = true;
+    log->recovery.inside = true;
     ms_result code = MS_OK;
     if (ms__get32(log->map.head + MS__AT_REPLACED) != 0)
         code = ms__fail(err, MS_E_CONFLICT,
@@ -17931,23 +18006,12 @@ static uint64_t ms__log_where(const ms__log *log, const unsigned char *r)
     return 0;
 }
 
-/* Stores bytes below the end: only erasing does. */
-static ms_result ms__log_over(ms__log *log, uint64_t offset, const unsigned char *bytes,
-                              size_t size, ms_error *err)
-{
-    int failed = ms__os_write_all(log->os, log->file.handle, offset, bytes, size);
-    log->append.wrote = true;
-    if (log->durable.end > offset) log->durable.end = offset;
-    if (log->durable.erased > offset) log->durable.erased = offset;
-    return failed == 0 ? MS_OK : ms__os_fail(err, failed, "writing to", log->file.path);
-}
-
 /* A record with other checks, or another body, where it stands in the file. */
 static ms_result ms__log_erase_at(ms__log *log, uint64_t offset, const unsigned char *r,
                                   unsigned step, ms_error *err)
 {
     uint32_t padded = ms__padded(ms__get32(r));
-    unsigned char *copy = log->append.staging;
+    unsigned char *copy = log->map.staging;
     memcpy(copy, r, padded);
     if (step == MS__ERASE_BODY) {
         ms__blank(copy);
@@ -18004,7 +18068,7 @@ static ms_result ms__log_leave_out(ms_store *store, ms_str location, uint64_t se
         ms__tail *t = ms__tail_of(log);
         if (ms__tail_enter(t, ms__log_at(log, offset), offset)) {
             if (log->gap_seq < seq) log->gap_seq = seq;
-            ms__store32(&log->index.has_gaps, 1);
+            ms__gaps_there(log);
             code = ms__log_publish(log, offset + size, err);
             ms__store32(&t->end, t->count);
             ms__log_housekeep(log);
@@ -18156,13 +18220,10 @@ static void ms__log_free(ms__log *log)
         if (log->map.tails[i]) ms__tail_free(log, (ms__tail *)log->map.tails[i]);
     if (log->map.spare) ms__tail_free(log, log->map.spare);
     ms__window_close(log);
-    for (uint32_t i = 0; i < log->map.n_pieces; i++)
-        (void)log->os->unmap(log->os->ctx, log->map.pieces[i].base,
-                             log->map.pieces[i].size);
-    if (log->map.head) (void)log->os->unmap(log->os->ctx, log->map.head, MS__HEAD_SIZE);
+    ms__map_drop(log);
     if (log->file.is_open) (void)log->os->close(log->os->ctx, log->file.handle);
-    if (log->append.staging)
-        (void)ms__log_resize(log, log->append.staging, log->append.staging_size, 0);
+    if (log->map.staging)
+        (void)ms__log_resize(log, log->map.staging, log->map.staging_size, 0);
     if (log->index.touched)
         (void)ms__log_resize(log, log->index.touched, MS__TOUCHED / 8, 0);
     ms_arena_deinit(&log->index.edits.nodes);
@@ -18328,8 +18389,8 @@ MS_API ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_error *err)
     out->summaries = log->index.summaries.n;
     out->damaged = log->recovery.n_damaged;
     out->damaged_bytes = log->recovery.damaged_bytes;
-    out->zeroed_bytes = log->recovery.zeroed_bytes;
-    out->lost_end = log->recovery.lost_end;
+    out->zeroed_bytes = log->durable.zeroed_bytes;
+    out->lost_end = log->append.lost_end;
     out->memory = log->map.memory;
     out->pid = log->map.head ? ms__get64(log->map.head + MS__AT_PID) : 0;
     out->engine = log->opts.writer ? log->append.engine : MS_ENGINE_AUTO;
@@ -18433,10 +18494,10 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
     report->damaged = v.replay.damaged;
     report->damaged_bytes = v.replay.damaged_bytes;
     report->index_damaged += v.replay.index_damaged;
-    if (log->recovery.lost_end > log->end) {
+    if (log->append.lost_end > log->end) {
         report->damaged++;
-        report->damaged_bytes += log->recovery.lost_end - log->end;
-        ms__log_tell(log, MS_LOG_DAMAGE, log->end, log->recovery.lost_end - log->end,
+        report->damaged_bytes += log->append.lost_end - log->end;
+        ms__log_tell(log, MS_LOG_DAMAGE, log->end, log->append.lost_end - log->end,
                      log->last_seq, 0, 0);
     }
     if (log->map.head && !ms__mark_trusted(log))
@@ -18543,7 +18604,7 @@ static MS__APART ms_result ms__hold_doubt(const ms__hold *h, ms_error *err)
     if (h->own) {
         ms__log *log = ms__log_of(h->own);
         ms__lock_take(&log->lock);
-        log->durable.poisoned = true;
+        ms__log_refuse(log);
         ms__lock_give(&log->lock);
     }
     if (err) err->code = MS_E_POISONED;
@@ -18556,7 +18617,7 @@ static void ms__hold_moves(const ms__hold *h, bool moving)
     if (!h->own) return;
     ms__log *log = ms__log_of(h->own);
     ms__lock_take(&log->lock);
-    log->append.moving = moving;
+    ms__log_moving(log, moving);
     ms__lock_give(&log->lock);
 }
 

@@ -859,9 +859,9 @@ static void a_slot_that_tells_of_more_stays(void **state)
     ms__log *log = ms__log_of(two);
     ms__slot before = ms__slot_newest(log->map.head);
     assert_true(before.end > log->durable.end);
-    log->append.inside = true;
+    log->recovery.inside = true;
     assert_int_equal(ms__slot_store(log, false, NULL), MS_OK);
-    log->append.inside = false;
+    log->recovery.inside = false;
     assert_int_equal(ms__slot_store(log, false, NULL), MS_OK);
     ms__slot after = ms__slot_newest(log->map.head);
     assert_true(after.end == before.end && after.generation == before.generation);

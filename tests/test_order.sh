@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Checks how msgstore.h is ordered: that a section uses only names of the sections above
-# it, that the store part and the formats part share no private name, and that CONTENTS
-# lists the sections. tests/order.awk reads the header, a compiler checks its prefixes.
+# it, that the store part and the formats part share no private name, that each struct of a
+# log's handle is written by its own section, and that CONTENTS lists the sections.
+# tests/order.awk and tests/state.awk read the header, a compiler checks its prefixes.
 #
 #   MS_HEADER=file   checks another header
 #   MAX_BYTES=n      the most bytes that the header may have; 0: any number
@@ -106,6 +107,7 @@ check()
     awk -v name="${1##*/}" -v max_lines=$max_lines -v ends="$2/ends" \
         -v alone="$2/alone.h" -f tests/order.awk "$1" ||
         echo "FAIL order.awk: it ended with status $?"
+    awk -v name="${1##*/}" -f tests/state.awk "$1"
     every_prefix_compiles "$1" "$2"
     formats_part_compiles_alone "$1" "$2"
     size "$1"
@@ -264,6 +266,19 @@ edited()
     shift 2
     verdict "$name" "$@"
 }
+
+# Three writes, of which the second and the third are by a stranger.
+fault state_of_another state_is_written_by_its_section \
+    '\[log\] writes room.n, which is of \[mem\]' '\[log\] writes room.at, which' <<'END'
+[mem] /* [mem] What there is. */
+[mem] typedef struct ms__room { int n, at, *p; } ms__room;
+[mem] typedef struct ms__log {
+[mem]     ms__room room;
+[mem] } ms__log;
+[mem] static void ms__own(ms__log *log) { log->room.n = log->room.at == 1; }
+[log] static void ms__late(ms__log *log) { log->room.n += log->room.at; }
+[log] static void ms__atomic(ms__log *log) { ms__own(log); --log->room.at; }
+END
 
 upward=no_section_calls_upward
 crosses=no_name_crosses_between_store_and_formats
