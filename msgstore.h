@@ -25575,7 +25575,12 @@ static ms_result ms__put_said(ms_writer *w, const ms_envelope *m, const char *na
 }
 
 
-/* ==== [fmt-anthropic] the blocks of anthropic =================================== */
+/* ==== [fmt-anthropic] the blocks of anthropic ========================================
+ * Each kind of block is read by a function ..._take_..., into one envelope, and written by
+ * ..._put_...; [fmt-blocks] walks the list of blocks and calls them. A tool_result is an
+ * observation, with is_error true an error. Members that stand for nothing here are kept in
+ * call_extra. The rules of the format: https://docs.anthropic.com, Messages.
+ * ================================================================================== */
 
 static ms__form_kind ms__anthropic_kind(ms_str block)
 {
