@@ -8709,7 +8709,8 @@ static uint32_t ms__chunk_entry(const ms__chunk *c, uint32_t index)
     return ms__chunk_entries(c)[index - c->first];
 }
 
-/* How many entries of a stream a reader sees that knows `end`. */
+/* How many entries of a stream are below `end`: what a reader sees that began when the store
+ * ended there. A unit of 8 bytes in an arena store, the number of a record in a log. */
 static uint32_t ms__stream_seen(const ms__stream *s, uint32_t end)
 {
     uint32_t n = ms__load32(&s->count);
