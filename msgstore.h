@@ -47,8 +47,9 @@
  *         return 0;
  *     }
  *
- * It prints "1 user_message" and "2 action"; run again, four lines: the messages are still
- * there. With ms_mem_open(&store, NULL, &err) the same program keeps them in memory.
+ * It prints "1 user_message" and "2 action"; run again, four lines: the messages are
+ * still there. With ms_mem_open(&store, NULL, &err) the same program keeps them in
+ * memory.
  *
  * ---- WHAT IT GUARANTEES, AND WHAT NOT ------------------------------------------------
  *
@@ -115,9 +116,9 @@
  *   ms_note         a value beside a message            ms_note_usage, ms_usage_sum
  *   ms_location_set title, model, user of a location    ms_stream_*   text as it comes
  *
- * The past stays in the file until ms_log_rewrite (or ms_copy) makes one that has only the
- * result; a query with `raw` shows all of it. ms_find searches the text of a view. ms_union
- * reads several stores as one.
+ * The past stays in the file until ms_log_rewrite (or ms_copy) makes one that has only
+ * the result; a query with `raw` shows all of it. ms_find searches the text of a view.
+ * ms_union reads several stores as one.
  *
  * ---- STRINGS -------------------------------------------------------------------------
  *
@@ -147,7 +148,8 @@
  *
  * Two words. A message is visible when its append has returned: every reader sees it, and
  * it is in the system's hands, so that the death of the process cannot take it. It is
- * durable when a sync that began after that has returned: then a power cut cannot take it.
+ * durable when a sync that began after that has returned: then a power cut cannot take
+ * it.
  *
  *   desc.sync       visible     durable                           a power cut may take
  *   MS_SYNC_NONE    on return   when ms_sync or ms_close returns  all since then
@@ -161,10 +163,10 @@
  * sync fails, the call that it was made for says so (MS_E_POISONED), and from then on the
  * handle refuses: what the system had not written may be lost while it says otherwise. An
  * append that says so gives the sequence number where its message is visible, and nobody
- * knows whether durable; 0 where nothing was appended, as with any other code. Close, look
- * at the disk, open again: the next writer writes what was not synced once more.
- * Not promised: anything against a disk that says "written" and has not; that the name of a
- * new file is durable in a folder that the process may not read.
+ * knows whether durable; 0 where nothing was appended, as with any other code. Close,
+ * look at the disk, open again: the next writer writes what was not synced once more.
+ * Not promised: anything against a disk that says "written" and has not; that the name of
+ * a new file is durable in a folder that the process may not read.
  *
  * Opening a log after a crash needs nothing from you. Bytes of an append that had not
  * finished are dead: readers stop there, and the next writer zeroes and syncs them before
@@ -783,15 +785,16 @@ MS_API ms_value ms_content(const ms_msg *msg);
 /* All fields at once: a filled envelope whose views are into the message. */
 MS_API ms_envelope ms_envelope_of(const ms_msg *msg);
 
-/* The same without an envelope, for loops over many messages: sets fields[f] of each field
- * that is there, leaves the others as they are, and returns the set (bit 1 << f). */
+/* The same without an envelope, for loops over many messages: sets fields[f] of each
+ * field that is there, leaves the others as they are, and returns the set (bit 1 <<
+ * f). */
 MS_API uint32_t ms_fields(const ms_msg *msg, ms_value fields[MS_FIELD_COUNT]);
 /* A deep copy: every view of *out is in the arena. */
 MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena,
                                   ms_envelope *out);
 
-/* Gives one message after the other, NULL at the end; each is valid until the next call. See
- * ms_next_of for one that goes over a cursor. */
+/* Gives one message after the other, NULL at the end; each is valid until the next call.
+ * See ms_next_of for one that goes over a cursor. */
 typedef const ms_msg *(*ms_next_fn)(void *ctx);
 
 /* Encodes an envelope outside of any store (checked first); the message lies in the
@@ -1000,11 +1003,11 @@ typedef struct ms_append_opts {
 } ms_append_opts;
 
 /* Appends one message to a location (absent: m->location). *seq receives its sequence
- * number, or 0 on failure (but see DURABILITY); may be NULL. Numbers start at 1 and grow. A
- * message with a key that the location knows is not stored again: MS_OK and the number of
- * the first, when type, role as given and all fields are the same as when it was appended
- * (the time is not compared), else MS_E_KEY_REUSED. A hidden message keeps its key until a
- * copy leaves it out. Any thread. */
+ * number, or 0 on failure (but see DURABILITY); may be NULL. Numbers start at 1 and grow.
+ * A message with a key that the location knows is not stored again: MS_OK and the number
+ * of the first, when type, role as given and all fields are the same as when it was
+ * appended (the time is not compared), else MS_E_KEY_REUSED. A hidden message keeps its
+ * key until a copy leaves it out. Any thread. */
 MS_API ms_result ms_append(ms_store *store, ms_str location, const ms_envelope *m,
                            uint64_t *seq, ms_error *err);
 
@@ -1049,16 +1052,16 @@ MS_API ms_result ms_get_team_messages(ms_store *store, ms_str location,
                                       size_t limit, ms_cursor *it, ms_error *err);
 
 /* The message of that sequence number. MS_E_NOT_FOUND, also when it is hidden;
- * MS_E_DAMAGED. A store that cannot lend it copies it into the arena (arena stores and logs
- * need none, but for the text so far of an unfinished message). */
+ * MS_E_DAMAGED. A store that cannot lend it copies it into the arena (arena stores and
+ * logs need none, but for the text so far of an unfinished message). */
 MS_API ms_result ms_get_by_seq(ms_store *store, uint64_t seq, ms_arena *arena,
                                const ms_msg **msg, ms_error *err);
 
-/* Positions count the messages that a location ever had, from 1, hidden ones and those that
- * a copy has left out since (see ms_copy) included: a message keeps its position for ever.
- * (A copy that does not choose a location takes nothing of it over: there positions begin
- * anew.) Costs a walk over the location's messages before it. MS_E_NOT_FOUND: no such
- * message, or it is hidden; of a position also when its message was left out. */
+/* Positions count the messages that a location ever had, from 1, hidden ones and those
+ * that a copy has left out since (see ms_copy) included: a message keeps its position for
+ * ever. (A copy that does not choose a location takes nothing of it over: there positions
+ * begin anew.) Costs a walk over the location's messages before it. MS_E_NOT_FOUND: no
+ * such message, or it is hidden; of a position also when its message was left out. */
 MS_API ms_result ms_position(ms_store *store, uint64_t seq, uint64_t *position,
                              ms_error *err);
 MS_API ms_result ms_get_by_position(ms_store *store, ms_str location, uint64_t position,
@@ -1112,16 +1115,18 @@ MS_API ms_result ms_list(ms_store *store, const ms_list_query *query, ms_arena *
                          ms_listing *out, ms_error *err);
 
 /* Makes all that was appended durable where the store can; *durable_seq (may be NULL)
- * receives the last sequence number known to be. An arena store: MS_OK and 0. MS_E_POISONED:
- * see DURABILITY. A writer that has found what nobody had synced, or damage, has more to do
- * once, which can fail as an append does (MS_E_FULL, MS_E_IO, beside other writers
- * MS_E_BUSY): once more, later. MS_E_CONFLICT, there and of ms_tick and appends: a compaction
- * has put another file in the place of a shared log: open it anew. */
+ * receives the last sequence number known to be. An arena store: MS_OK and 0.
+ * MS_E_POISONED: see DURABILITY. A writer that has found what nobody had synced, or
+ * damage, has more to do once, which can fail as an append does (MS_E_FULL, MS_E_IO,
+ * beside other writers MS_E_BUSY): once more, later. MS_E_CONFLICT, there and of ms_tick
+ * and appends: a compaction has put another file in the place of a shared log: open it
+ * anew. */
 MS_API ms_result ms_sync(ms_store *store, uint64_t *durable_seq, ms_error *err);
 
 /* Does housekeeping for at most about budget_us microseconds: room and pages ahead,
  * portions of index records, and in MS_SYNC_EVERY a due sync (which takes as long as the
- * disk takes). For frame loops, with desc.ticked. Any store; others have nothing to do. */
+ * disk takes). For frame loops, with desc.ticked. Any store; others have nothing to
+ * do. */
 MS_API ms_result ms_tick(ms_store *store, uint32_t budget_us, ms_error *err);
 
 /* Looks whether another process has appended, and lets this handle's queries see it.
@@ -1175,7 +1180,8 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
  * are not 0). Entries that may be NULL: cursor_close, sync and tick (nothing to do), get
  * and refresh (made from a query), list and stat (then MS_E_UNSUPPORTED; histories and
  * unions use stat where it is there), leave_out and left_out (positions then count what
- * is there), change and erase (then nothing can be changed; a query with raw is refused). */
+ * is there), change and erase (then nothing can be changed; a query with raw is
+ * refused). */
 typedef struct ms_backend {
     /* All or none. The location of message i is location if that is not empty, else its
      * own. opts is never NULL; opts->seqs may be. */
@@ -1230,9 +1236,9 @@ struct ms_store {
  *
  * All functions here work on arena stores and logs; on stores of your own that have no
  * `change` they return MS_E_UNSUPPORTED. Any thread. What cannot be done is a code, and
- * nothing has changed: MS_E_NOT_FOUND, no message has that number; MS_E_ARGUMENT, it is of
- * another location than the one named; MS_E_HIDDEN, it is hidden already. A cursor that was
- * open before goes on as if nothing had happened. */
+ * nothing has changed: MS_E_NOT_FOUND, no message has that number; MS_E_ARGUMENT, it is
+ * of another location than the one named; MS_E_HIDDEN, it is hidden already. A cursor
+ * that was open before goes on as if nothing had happened. */
 
 /* Replaces a message; number, place in every view, and what may not change stay. What the
  * envelope leaves unset of time (with time_text), turn_id, id, key, location and
@@ -1275,9 +1281,9 @@ MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err);
 
 /* Attaches a value to a message: a rating, a verdict, what it cost. kind: a word of your
  * own, 1 to MS_KEY_MAX bytes. A note carries location, agent key and turn of its message,
- * and the time it was made. Read notes with a raw query for MS_RAW_NOTES (about_seq: of one
- * message): ms_seq is the message's number, ms_get(MS_F_TYPE_NAME) the kind, ms_content the
- * value. Notes of a hidden message stay until a copy leaves them out. */
+ * and the time it was made. Read notes with a raw query for MS_RAW_NOTES (about_seq: of
+ * one message): ms_seq is the message's number, ms_get(MS_F_TYPE_NAME) the kind,
+ * ms_content the value. Notes of a hidden message stay until a copy leaves them out. */
 MS_API ms_result ms_note(ms_store *store, uint64_t seq, ms_str kind, ms_value value,
                          ms_error *err);
 
@@ -1300,11 +1306,11 @@ MS_API ms_result ms_location_get(ms_store *store, ms_str location, ms_arena *are
 MS_API ms_result ms_fork(ms_store *store, ms_str from, uint64_t seq, ms_str to,
                          ms_arena *arena, ms_error *err);
 
-/* ---- Streams: a message that is being written. It stands in the views from the beginning,
- * with MS_FLAG_UNFINISHED and what it had then; a query with an arena (and ms_get_by_seq
- * with one) shows it with all text so far. Pieces are records: other processes follow
- * them, and when the writer dies the message stays unfinished, with the text that was
- * there. Once ended, it is an amended message without pieces. */
+/* ---- Streams: a message that is being written. It stands in the views from the
+ * beginning, with MS_FLAG_UNFINISHED and what it had then; a query with an arena (and
+ * ms_get_by_seq with one) shows it with all text so far. Pieces are records: other
+ * processes follow them, and when the writer dies the message stays unfinished, with the
+ * text that was there. Once ended, it is an amended message without pieces. */
 
 typedef struct ms_stream_opts {
     uint32_t flush_ms;        /* pieces are put together until so many milliseconds have */
@@ -1327,9 +1333,9 @@ typedef struct ms_stream {
     char pending[MS__STREAM_ROOM];
 } ms_stream;
 
-/* Appends the message that is to be written, as far as it is known: type, agent key, turn,
- * tool and call id, content or args to begin with (absent: empty). Text that is fed goes on
- * the content, of an ACTION on its args (the text of a JSON object). */
+/* Appends the message that is to be written, as far as it is known: type, agent key,
+ * turn, tool and call id, content or args to begin with (absent: empty). Text that is fed
+ * goes on the content, of an ACTION on its args (the text of a JSON object). */
 MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str location,
                                  const ms_envelope *m, const ms_stream_opts *opts,
                                  ms_error *err);
@@ -1339,9 +1345,9 @@ MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str loca
 MS_API ms_result ms_stream_feed(ms_stream *stream, ms_str part, ms_error *err);
 /* Makes visible what was held together. */
 MS_API ms_result ms_stream_flush(ms_stream *stream, ms_error *err);
-/* The message is whole: as `final` says (its absent fields as of ms_amend), or, NULL, with
- * the text that was fed. The arena (NULL: one over malloc) holds it meanwhile. On failure
- * the stream stays open. */
+/* The message is whole: as `final` says (its absent fields as of ms_amend), or, NULL,
+ * with the text that was fed. The arena (NULL: one over malloc) holds it meanwhile. On
+ * failure the stream stays open. */
 MS_API ms_result ms_stream_end(ms_stream *stream, const ms_envelope *final_message,
                                ms_arena *arena, ms_error *err);
 
@@ -1407,9 +1413,9 @@ typedef struct ms_usage_list {
 /* Adds up the members input_tokens, output_tokens, cached_tokens, reasoning_tokens
  * and seconds of usage notes, whoever wrote them; a member that is missing or no number
  * or is below 0 counts 0, of a fraction the whole tokens; sums stay at UINT64_MAX. A note
- * counts for the agent and the turn that its message had when it was made. query NULL: all
- * by location. MS_E_DAMAGED: some notes could not be read, *out has the others; after any
- * other failure it is empty. */
+ * counts for the agent and the turn that its message had when it was made. query NULL:
+ * all by location. MS_E_DAMAGED: some notes could not be read, *out has the others; after
+ * any other failure it is empty. */
 MS_API ms_result ms_usage_sum(ms_store *store, const ms_usage_query *query,
                               ms_arena *arena, ms_usage_list *out, ms_error *err);
 
@@ -1438,8 +1444,8 @@ MS_API ms_result ms_mem_open(ms_store **store, const ms_mem_desc *desc, ms_error
  * appending. Every record is verified, then postings are rebuilt behind the image in one
  * scan. MS_E_FOREIGN: no image of ours; MS_E_DAMAGED: says at which offset (with salvage
  * the records that are whole are kept, and *damaged counts the others); MS_E_FULL: the
- * buffer has no room for the postings. On failure the image is as before (when salvage had
- * to find its end: up to the last whole record). damaged may be NULL. */
+ * buffer has no room for the postings. On failure the image is as before (when salvage
+ * had to find its end: up to the last whole record). damaged may be NULL. */
 MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
                                uint64_t *damaged, ms_error *err);
 
@@ -1466,8 +1472,8 @@ MS_API ms_result ms_mem_reset(ms_store *store, ms_error *err);
  * beside it, without locks and without writing a byte: read-only media, snapshots and
  * copies made by `cp` while a writer runs just work. (Such a copy has all that was there
  * when cp began. Seldom, when a sync falls between two reads of cp, it tells of damage
- * behind that.) All functions of [api-store] and [api-memory] work on it. See [format] for
- * the bytes.
+ * behind that.) All functions of [api-store] and [api-memory] work on it. See [format]
+ * for the bytes.
  *
  * Two words: an appended message is *visible* when the append returns: every reader sees
  * it, and it survives the death of the process. It is *durable* when a sync that began
@@ -1627,13 +1633,13 @@ typedef struct ms_log_desc {
 
 #define MS_LOG_SEGMENT_MIN 1024
 
-/* Opens a log. MS_E_NOT_FOUND: nothing there (READ, WRITE); MS_E_CONFLICT: something there
- * (NEW); MS_E_BUSY: another writer has it, with its process number in the text;
+/* Opens a log. MS_E_NOT_FOUND: nothing there (READ, WRITE); MS_E_CONFLICT: something
+ * there (NEW); MS_E_BUSY: another writer has it, with its process number in the text;
  * MS_E_FOREIGN: not a log, or of a newer version: the file is not touched; MS_E_DAMAGED:
  * see ms_log_opening; MS_E_IO: the system refused, err->sys_errno says why.
- * A file of size 0, or with parts of a head and nothing else, as a creation leaves that was
- * cut off, counts as not there; MS_LOG_READ opens it as empty, MS_OPEN_STRICT refuses all
- * but size 0 (MS_E_DAMAGED). */
+ * A file of size 0, or with parts of a head and nothing else, as a creation leaves that
+ * was cut off, counts as not there; MS_LOG_READ opens it as empty, MS_OPEN_STRICT refuses
+ * all but size 0 (MS_E_DAMAGED). */
 MS_API ms_result ms_log_open(ms_store **store, const ms_log_desc *desc, ms_error *err);
 
 typedef struct ms_log_info {
@@ -1670,32 +1676,33 @@ typedef struct ms_log_report {
     uint64_t end;             /* where the last whole append ends */
 } ms_log_report;
 
-/* Reads every byte of a log, index records included, without writing: desc needs path, and
- * may have os, alloc and events, which are told of each range. MS_OK: all is whole (a torn
- * end is not damage); MS_E_DAMAGED: see report and err. While somebody appends, what was
- * visible at the start is looked at. */
+/* Reads every byte of a log, index records included, without writing: desc needs path,
+ * and may have os, alloc and events, which are told of each range. MS_OK: all is whole (a
+ * torn end is not damage); MS_E_DAMAGED: see report and err. While somebody appends, what
+ * was visible at the start is looked at. */
 MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
                                ms_error *err);
 
-/* Copies what keep names (NULL: everything) from an open store into a new log at to->path:
- * compaction, retention, repair (source opened for salvage), export of an arena store.
- * Written beside it, as PATH.compacting (what a killed process left there is removed),
- * verified, synced, then renamed, so that at every moment the path has the old file or the
- * whole new one. An existing file is replaced only with `replace`, and the new one has its
- * permissions, owner and group (MS_E_IO where that cannot be); readers of the old one
- * finish on it. A source that is
- * replaced refuses appends from the beginning of its copy on (MS_E_CONFLICT: close it, open
- * the file anew), and takes them again only when this fails. Before it is replaced the old one
- * is synced, since a power cut can bring it back as long as the new name is not durable.
- * Sequence numbers, times, keys and positions stay. MS_E_POISONED: that sync failed, and
- * the old file stays; or the new one is in place, but a power cut can bring the old one
- * back. A source that alone writes to the file refuses from then on, in both cases: close
- * it, and open the file anew. From a source that refuses already it is replaced as it is.
- * MS_E_BUSY: somebody else writes to the file to be replaced. MS_E_FOREIGN: what is to be
- * replaced is no log; it stays. MS_E_DAMAGED: records of the source could not be read; the
- * new log has all others and is in place. With keep->dry_run nothing is written and `to` may
- * be NULL. Windows replaces no file that is open, so there `replace` fails with MS_E_IO:
- * write to another path, close, and rename. */
+/* Copies what keep names (NULL: everything) from an open store into a new log at
+ * to->path: compaction, retention, repair (source opened for salvage), export of an arena
+ * store. Written beside it, as PATH.compacting (what a killed process left there is
+ * removed), verified, synced, then renamed, so that at every moment the path has the old
+ * file or the whole new one. An existing file is replaced only with `replace`, and the
+ * new one has its permissions, owner and group (MS_E_IO where that cannot be); readers of
+ * the old one finish on it. A source that is
+ * replaced refuses appends from the beginning of its copy on (MS_E_CONFLICT: close it,
+ * open the file anew), and takes them again only when this fails. Before it is replaced
+ * the old one is synced, since a power cut can bring it back as long as the new name is
+ * not durable. Sequence numbers, times, keys and positions stay. MS_E_POISONED: that sync
+ * failed, and the old file stays; or the new one is in place, but a power cut can bring
+ * the old one back. A source that alone writes to the file refuses from then on, in both
+ * cases: close it, and open the file anew. From a source that refuses already it is
+ * replaced as it is. MS_E_BUSY: somebody else writes to the file to be replaced.
+ * MS_E_FOREIGN: what is to be replaced is no log; it stays. MS_E_DAMAGED: records of the
+ * source could not be read; the new log has all others and is in place. With
+ * keep->dry_run nothing is written and `to` may be NULL. Windows replaces no file that is
+ * open, so there `replace` fails with MS_E_IO: write to another path, close, and
+ * rename. */
 MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool replace,
                                 const ms_keep *keep, ms_copy_report *report,
                                 ms_error *err);
@@ -1720,10 +1727,11 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
  *              time takes that of the one before it in its store (there: in the query), the
  *              first ones stand first. Queries with by_seq or raw are BY_STORE
  *
- * Order by time is a sort. The opening reads all messages of the query, twice, and keeps 24
- * bytes of each (a message of a store of your own is copied as well), also when limit asks
- * for a few of them; BY_STORE reads only what it returns. For query.by_time the memory is
- * the query's arena; for BY_TIME it is taken from alloc until the cursor is closed.
+ * Order by time is a sort. The opening reads all messages of the query, twice, and keeps
+ * 24 bytes of each (a message of a store of your own is copied as well), also when limit
+ * asks for a few of them; BY_STORE reads only what it returns. For query.by_time the
+ * memory is the query's arena; for BY_TIME it is taken from alloc until the cursor is
+ * closed.
  *
  *   - after_seq and before_seq bound numbers of the union: in BY_TIME they are no points
  *     of time.
@@ -1766,9 +1774,9 @@ typedef struct ms_union_desc {
 } ms_union_desc;
 
 /* MS_E_CLOSED, MS_E_ARGUMENT: a store is closed, NULL, or there twice, err->path names it
- * ("stores[2]"); MS_E_UNSUPPORTED: it is a union itself; MS_E_RANGE: too many. A store with
- * a number of 2^40 or more, as a copy of a union has, makes calls on the union fail that ask
- * it: MS_E_RANGE. */
+ * ("stores[2]"); MS_E_UNSUPPORTED: it is a union itself; MS_E_RANGE: too many. A store
+ * with a number of 2^40 or more, as a copy of a union has, makes calls on the union fail
+ * that ask it: MS_E_RANGE. */
 MS_API ms_result ms_union_open(ms_store **store, const ms_union_desc *desc,
                                ms_error *err);
 
@@ -2062,8 +2070,8 @@ MS_API void ms_writer_init(ms_writer *w, const ms_dialect *dialect,
 /* JOINED messages go on the one before. MS_E_TYPE: the dialect has no form for it. */
 MS_API ms_result ms_writer_put(ms_writer *w, const ms_envelope *m, ms_error *err);
 MS_API ms_result ms_writer_put_msg(ms_writer *w, const ms_msg *msg, ms_error *err);
-/* Must be called to end the last message, and the array. Without `array` more messages may
- * follow; they begin a new line and are not joined to the last one. */
+/* Must be called to end the last message, and the array. Without `array` more messages
+ * may follow; they begin a new line and are not joined to the last one. */
 MS_API ms_result ms_writer_finish(ms_writer *w, ms_error *err);
 
 /* A reader at work, as a dialect's read function gets it. */
@@ -2302,9 +2310,9 @@ MS_API ms_str ms_shorten_key(ms_str key, size_t max_chars, char *out);
  * The same input gives the same bytes. What was projected, read back and projected again
  * is the same. With the window's start where it was, more messages only change the end of
  * the list, from the turn that they belong to, so that a provider's prompt cache holds.
- * Give it messages in order of sequence (a timeline), not blocks. It sends text, calls and
- * results: of a list of parts the texts; a picture or file in it is told as "[image left
- * out]", and reasoning is not sent. */
+ * Give it messages in order of sequence (a timeline), not blocks. It sends text, calls
+ * and results: of a list of parts the texts; a picture or file in it is told as "[image
+ * left out]", and reasoning is not sent. */
 
 typedef enum ms_system_place {
     MS_SYSTEM_ANYWHERE,       /* a message wherever it stands */
@@ -2318,8 +2326,8 @@ typedef enum ms_call_ids {
     MS_IDS_ALNUM              /* letters and digits */
 } ms_call_ids;
 
-/* What a provider accepts. Copy one and change it for a server of your own. The strings in
- * it must live as long as what uses it. */
+/* What a provider accepts. Copy one and change it for a server of your own. The strings
+ * in it must live as long as what uses it. */
 typedef struct ms_profile {
     const char *name;
     const char *dialect;      /* how messages are written: openai, anthropic, gemini or
@@ -2348,8 +2356,9 @@ MS_API const ms_profile *ms_profile_at(size_t index);      /* NULL behind the la
  * out has room for name.len bytes and may be name.ptr. Returns the view of out. */
 MS_API ms_str ms_sanitize_tool_name(ms_str name, char *out);
 
-/* How much of a window a text takes: tokens, bytes, whatever the budget counts. What is made
- * up (results, start_text) is not counted, what is shortened later counts as it was. */
+/* How much of a window a text takes: tokens, bytes, whatever the budget counts. What is
+ * made up (results, start_text) is not counted, what is shortened later counts as it
+ * was. */
 typedef size_t (*ms_count_fn)(void *ctx, ms_value text);
 /* An estimate of tokens: letters of prose count a quarter, of JSON a third, of other
  * alphabets a half, Chinese, Japanese and Korean characters one. ctx is not used. */
@@ -2406,12 +2415,12 @@ typedef struct ms_project_report {
     uint64_t first_seq;       /* of the first message in the window; 0: none */
 } ms_project_report;
 
-/* The whole in one call: reads messages until next gives NULL and writes the request body:
- * an array of messages, or an object with the system text and the messages (anthropic:
- * system, messages; gemini: systemInstruction, contents). All memory is taken from the
- * arena. Whether the cursor met trouble says ms_cursor_close. report may be NULL; it is
- * set on MS_E_TOO_LARGE, too; then nothing was written. After any other failure what was
- * given to `write` is not whole. */
+/* The whole in one call: reads messages until next gives NULL and writes the request
+ * body: an array of messages, or an object with the system text and the messages
+ * (anthropic: system, messages; gemini: systemInstruction, contents). All memory is taken
+ * from the arena. Whether the cursor met trouble says ms_cursor_close. report may be
+ * NULL; it is set on MS_E_TOO_LARGE, too; then nothing was written. After any other
+ * failure what was given to `write` is not whole. */
 MS_API ms_result ms_project(const ms_profile *profile, const ms_project_opts *opts,
                             ms_next_fn next, void *next_ctx, ms_arena *arena,
                             ms_write_fn write, void *write_ctx,
@@ -2711,8 +2720,8 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 /* ==== [platform] compiler and system, decided once ===================================
  * Everything that differs between compilers and systems is a 0/1 macro or a small
  * function here; below, no function asks again. The library needs from the system:
- * malloc (through ms_alloc), the time of day, one lock, a pause; what it needs of files is
- * in [os]. No <stdatomic.h>: C++11 cannot
+ * malloc (through ms_alloc), the time of day, one lock, a pause; what it needs of files
+ * is in [os]. No <stdatomic.h>: C++11 cannot
  * read it; the builtins of gcc and clang and the Interlocked functions do the same.
  *
  * Atomics are 32-bit words and pointers only. Those are lock-free on every target, and a
@@ -2913,7 +2922,8 @@ static uint32_t ms__add32(uint32_t *p, uint32_t v)
 static void ms__or32(uint32_t *p, uint32_t v) { InterlockedOr((volatile LONG *)p, (LONG)v); }
 #endif
 
-/* What stands before it is done before what stands behind it, for other processes too. */
+/* A full barrier: stores and loads before it come before those after it, for other
+ * processes too. */
 static MS__UNUSED void ms__fence(void)
 {
 #if MS__GNUC
@@ -3107,7 +3117,7 @@ static double ms__system_time(void)
  * up to 32 bits and, at our lengths, every 1 to 3 flipped bits are found for certain,
  * and one instruction computes it. Without the instruction a table of 256 words does.
  *
- * The hash is SipHash-1-3: keyed, so that nobody who chooses locations can choose
+ * The hash is SipHash-1-3: keyed, so that whoever chooses locations cannot choose
  * collisions, and fast on short strings.
  * ================================================================================== */
 
@@ -3212,8 +3222,8 @@ static uint32_t ms__crc32c_table(uint32_t crc, const unsigned char *p, size_t n)
 }
 
 #if MS__CRC_X86
-/* x to the power 64 i - 33 modulo the polynomial, i from 1: multiplying a check by it, and
- * reducing, appends 8 i zero bytes. */
+/* x to the power 64 i - 33 modulo the polynomial, i from 1: multiplying a check by it,
+ * and reducing, appends 8 i zero bytes. */
 static const uint32_t ms__crc_powers[256] = {
     0x00000001, 0x493c7d27, 0xf20c0dfe, 0xba4fc28e, 0x3da6d0cb, 0xddc0152b,
     0x1c291d04, 0x9e4addf8, 0x740eef02, 0x39d3b296, 0x083a6eec, 0x0715ce53,
@@ -3278,8 +3288,8 @@ static uint64_t ms__crc_word(const unsigned char *p)
     return v;
 }
 
-/* One instruction takes 8 bytes and its result is there three cycles later, so three parts
- * are computed side by side and joined: 700 bytes in a third of the time. */
+/* One instruction takes 8 bytes and its result is there three cycles later, so three
+ * parts are computed side by side and joined: 700 bytes in a third of the time. */
 __attribute__((target("sse4.2,pclmul"))) static uint32_t
 ms__crc32c_x86(uint32_t crc, const unsigned char *p, size_t n)
 {
@@ -3392,7 +3402,7 @@ static void ms__sort(void *items, size_t n, size_t size,
     for (size_t end = n, start = n / 2; end > 1;) {
         if (start > 0) {
             start--;
-        } else { /* the largest goes behind the heap */
+        } else { /* the largest goes after the heap */
             end--;
             memcpy(hold, base + end * size, size);
             memcpy(base + end * size, base, size);
@@ -3433,7 +3443,7 @@ static void ms__default_fill(void *ctx, void *out, size_t len)
 
 
 /* ==== [arena] memory =================================================================
- * Two shapes: ms_alloc, a caller's allocator that is told old sizes, and the bump arena
+ * Two shapes: ms_alloc, a caller's allocator that receives old sizes, and the bump arena
  * over it. An arena's blocks double up to 32 KiB: beyond that, what stays unused in the
  * last one weighs more than the calls saved. What asks for more gets a block of its own
  * size, and the block with more room left stays the one in use.
@@ -3578,7 +3588,7 @@ MS_API void ms_arena_deinit(ms_arena *a)
     }
 }
 
-/* Room in the arena for one item more behind count of them; NULL: it has none. */
+/* Room in the arena for one more item after `count` of them; NULL: there is no room. */
 static void *ms__list_room(ms_arena *arena, void *items, size_t count, size_t *cap,
                            size_t size)
 {
@@ -4085,10 +4095,10 @@ MS_API size_t ms_f64_write(double value, char out[MS_F64_MAX])
 typedef struct ms__number {
     bool negative;
     const char *digits; /* from the first that is not 0 */
-    const char *end; /* behind the last digit before the exponent; a '.' may be inside */
+    const char *end; /* after the last digit before the exponent; a '.' may be inside */
     uint64_t head;      /* the first 19 significant digits */
     int n;              /* significant digits, at most 771 are counted */
-    bool more;          /* some digit behind those is not 0 */
+    bool more;          /* some digit after those is not 0 */
     int exponent;       /* value = (the n digits) * 10^exponent */
     bool integer;       /* no fraction part other than zeros */
 } ms__number;
@@ -4180,8 +4190,9 @@ static double ms__number_guess(const ms__number *d)
 static double ms__f64_next(double v) { return ms__f64_from(ms__f64_bits(v) + 1); }
 static double ms__f64_before(double v) { return ms__f64_from(ms__f64_bits(v) - 1); }
 
-/* The powers of ten by which a double is multiplied or divided with one rounding: all that
- * doubles hold exactly; with x87, which rounds to 64 bits first and then again, none. */
+/* The powers of ten by which a double is multiplied or divided with one rounding: all
+ * that doubles hold exactly; with x87, which rounds to 64 bits first and then again,
+ * none. */
 #if defined(FLT_EVAL_METHOD) && FLT_EVAL_METHOD != 0 && FLT_EVAL_METHOD != 1
 #define MS__EXACT_POW10 0
 #else
@@ -4223,7 +4234,8 @@ MS_API ms_result ms_f64_read(ms_str text, double *out)
 /* ==== [dates] times as text, and back =========================================== */
 
 /* Days since 1970-01-01 of a day of the Gregorian calendar, and back: both count from the
- * 1st of March of a year that begins a 400-year cycle, so that the leap day comes last. */
+ * 1st of March of a year that begins a 400-year cycle, so that the leap day comes
+ * last. */
 #define MS__DAYS_TO_EPOCH 719468 /* from 0000-03-01 */
 
 static int64_t ms__days_of(int64_t year, unsigned month, unsigned day)
@@ -4595,7 +4607,7 @@ static size_t ms__plain_run(const char *p, const char *end)
     return (size_t)(p - start);
 }
 
-/* A backslash at s->p: steps behind the escape. */
+/* A backslash at s->p: steps over the escape. */
 static bool ms__is_escape(char c)
 {
     switch (c) {
@@ -4630,7 +4642,7 @@ static bool ms__scan_escape(ms__scan *s)
     return s->repair || ms__scan_fail(s, p, MS_E_UTF8, "a whole surrogate pair");
 }
 
-/* An opening quote at s->p: steps behind the closing one. */
+/* An opening quote at s->p: steps over the string. */
 static bool ms__scan_string(ms__scan *s)
 {
     s->p++;
@@ -4720,7 +4732,7 @@ static bool ms__scan_key(ms__scan *s)
     return true;
 }
 
-/* One value from s->p on; s->p ends behind it. */
+/* One value from s->p on; s->p ends after it. */
 static bool ms__scan_value(ms__scan *s, unsigned max_depth)
 {
     uint32_t object[MS_JSON_MAX_DEPTH / 32]; /* bit: is the level an object */
@@ -4744,7 +4756,7 @@ static bool ms__scan_value(ms__scan *s, unsigned max_depth)
         } else if (!ms__scan_scalar(s)) {
             return false;
         }
-        for (;;) { /* behind a value, or before a closing bracket */
+        for (;;) { /* after a value, or before a closing bracket */
             if (depth == 0) return true;
             bool is_object = object[(depth - 1) >> 5] >> ((depth - 1) & 31) & 1;
             s->p = ms__skip_space(s->p, s->end);
@@ -4903,7 +4915,7 @@ MS_API bool ms_json_next(ms_json_iter *it)
     return true;
 }
 
-/* Of a JSON string: the bytes between its quotes; false when value is none. */
+/* Of a JSON string: the bytes between its quotes; false when value is no string. */
 static bool ms__string_inside(ms_str value, ms_str *inside)
 {
     if (ms_json_kind_of(value) != MS_JSON_STRING) return false;
@@ -5333,7 +5345,7 @@ MS_API void ms_json_put_f64(ms_json_writer *w, double value)
     ms__json_scalar(w, text, ms_f64_write(value, text));
 }
 
-/* The string token at p as it is spelled, but for what is not valid; returns behind it.
+/* The string token at p as it is spelled, but for what is not valid; returns its end.
  */
 static const char *ms__json_string_token(ms_json_writer *w, const char *p,
                                          const char *end)
@@ -5829,15 +5841,15 @@ MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena, ms_enve
  *      d    ...  the values, in the order of the directory, nothing between
  *
  * The header check covers the body check, so the pair binds all bytes; of a record
- * whose body is damaged the header still tells size and sequence, so it costs just
+ * whose body is damaged the header still has size and sequence, so it costs just
  * itself. The seed (0 for a message on its own; in an image, from its id and the
  * record's offset) makes a record valid in its own place only: an image inside a
  * message is no record.
  *
  * Making a record is one look at each field, which checks it and measures it (a layout),
  * and one copy; both are over text that the processor has just got, so the first look is
- * what waits: a third of an append in a profile, and as long in a bare copy. Sixteen bytes
- * are looked at together where there are instructions for it.
+ * what waits: a third of an append in a profile, and as long in a bare copy. Sixteen
+ * bytes are looked at together where there are instructions for it.
  *
  * Small messages count, so entries have no offsets: a getter adds lengths up (3 to 6
  * entries, a few ns). Interned locations would save 5 to 20 bytes a message, and make
@@ -5857,8 +5869,8 @@ MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena, ms_enve
  *
  * Changes are records of the same form. An AMEND is a whole message with the sequence
  * number and time of the one that it replaces, so views lend it as it stands. The others
- * have no type, the sequence number of the message they are about (a HIDE: of the first, a
- * LOCATION: 0), the time they were made, LOCATION among their fields, and
+ * have no type, the sequence number of the message they are about (a HIDE: of the first,
+ * a LOCATION: 0), the time they were made, LOCATION among their fields, and
  *   HIDE      CONTENT {"first":a,"last":b,"messages":n}: n visible ones of a to b were hidden
  *   NOTE      TYPE_NAME the kind of note, CONTENT its value, AGENT_KEY, TURN_ID as the message
  *   LOCATION  CONTENT an object of facts, null for one that goes
@@ -6399,10 +6411,10 @@ static bool ms__is_change(const unsigned char *r)
 }
 
 /* ---- Erasing. What names things stays, so that the record keeps its place everywhere;
- * lengths stay, so that whoever reads meanwhile stays inside. First the two checks change,
- * eight bytes that lie in one unit of any disk: from then on the body is not checked, so at
- * no moment is there a record that does not hold. Then the body is overwritten, and at last
- * it gets a check again. */
+ * lengths stay, so that whoever reads meanwhile stays inside. First the two checks
+ * change, eight bytes that lie in one unit of any disk: from then on the body is not
+ * checked, so at no moment is there a record that does not hold. Then the body is
+ * overwritten, and at last it gets a check again. */
 
 enum { MS__ERASE_MARK, MS__ERASE_BODY, MS__ERASE_DONE, MS__ERASE_STEPS };
 
@@ -6567,7 +6579,7 @@ static unsigned ms__raw_bit(const ms_msg *msg)
     return 0;
 }
 
-/* The numbers in a HIDE; false: it is none that we wrote. */
+/* The numbers in a HIDE; false: this library did not write it. */
 static bool ms__hide_read(const ms_msg *msg, uint64_t *first, uint64_t *last,
                           uint64_t *messages)
 {
@@ -6665,10 +6677,10 @@ typedef struct ms__append_run {
 } ms__append_run;
 
 /* What the stores of this file have beyond a backend of the caller's. They keep a record
- * in its place until they are closed. `take` appends with what the checks found; NULL: only
- * `append` does. `freeze` is for histories: a store that shows *store as of now, see
- * [union]; NULL: numbers and a place bound what is seen. A table, so that programs without
- * unions do not carry their code. */
+ * in its place until they are closed. `take` appends with what the checks found; NULL:
+ * only `append` does. `freeze` is for histories: a store that shows *store as of now, see
+ * [union]; NULL: numbers and a place bound what is seen. A table, so that programs
+ * without unions do not carry their code. */
 typedef struct ms__inside {
     ms_result (*take)(ms_store *store, ms__append_run *run, ms_error *err);
     ms_result (*freeze)(ms_store *store, ms_store **out, ms_arena **timed, ms_error *err);
@@ -6780,7 +6792,7 @@ MS_API ms_result ms_cursor_close(ms_cursor *it, ms_error *err)
     return MS_OK;
 }
 
-/* ---- Messages that are being written: what was fed stands behind what they began with. */
+/* ---- Messages that are being written: appended parts follow what they began with. */
 
 static ms_field ms__fed_field(ms_type type)
 {
@@ -6999,8 +7011,8 @@ static ms_result ms__find_one(ms_store *store, uint64_t seq, ms_cursor *it,
     return MS_OK;
 }
 
-/* As ms_get_by_seq; but of a hidden message MS_E_HIDDEN, and *msg is the message as it was
- * appended; of an open one what it began with. */
+/* As ms_get_by_seq; but of a hidden message MS_E_HIDDEN, and *msg is the message as it
+ * was appended; of an open one what it began with. */
 static ms_result ms__get(ms_store *store, uint64_t seq, ms_arena *arena,
                          const ms_msg **msg, ms_error *err)
 {
@@ -7141,7 +7153,7 @@ MS_API ms_result ms_wait(ms_store *store, uint64_t after_seq, uint32_t timeout_m
 /* ---- Positions. */
 
 /* Walks a location until a message's number (or, with by_position, its position) is at
- * least `wanted`; gives both, 0 and 0 when there is none. */
+ * least `wanted`; returns both, 0 and 0 if there is none. */
 static ms_result ms__count_to(ms_store *store, ms_str location, bool by_position,
                               uint64_t wanted, uint64_t *seq, uint64_t *position,
                               ms_error *err)
@@ -7215,9 +7227,9 @@ MS_API void ms_close(ms_store *store)
  *
  * Why records and not edits in place: readers hold pointers and take no locks, what was
  * durable stays so, and the past can be shown. What it costs: a view of a location that
- * was changed asks for each message what became of it (a look into a small trie, and for the
- * range that hides it): a third to a half more for a message of a whole view (bench: the
- * group changes of bench-gate). A location that was not changed costs nothing. Space
+ * was changed asks for each message what became of it (a look into a small trie, and for
+ * the range that hides it): a third to a half more for a message of a whole view (bench:
+ * the group changes of bench-gate). A location that was not changed costs nothing. Space
  * comes back with ms_copy.
  *
  * One thing is done in place: redaction. First an AMEND says what is shown from now on,
@@ -7228,16 +7240,19 @@ MS_API void ms_close(ms_store *store)
  *
  * A stream is a message that is appended when it begins, pieces that follow, and an AMEND
  * with the whole text at the end. Pieces are streams of their own in the index, so that
- * nobody but who follows them ever reads them.
+ * only followers of the stream read them.
  *
- * A change tells of its message's number even when that message is damaged. A store that
- * was opened goes on behind all numbers that are told of: else a new message would get one
- * a second time, and be hidden, amended or annotated by a change that is older than it.
+ * A change has its message's number even when that message is damaged. A store that
+ * was opened goes on behind all numbers that are told of: else a new message would get
+ * one a second time, and be hidden, amended or annotated by a change that is older than
+ * it.
  *
- * (C1) A change that was refused has changed nothing. (Redaction that was stopped half-way
+ * (C1) A change that was refused has changed nothing. (Redaction that was stopped
+ * half-way
  *      has begun: see ms_redact.)
  * (C2) The number, place, type, agent and key of a message never change.
- * (C3) What ms_redact returned MS_OK for stands nowhere in the store any more, but in forks.
+ * (C3) What ms_redact returned MS_OK for stands nowhere in the store any more, but in
+ * forks.
  * (C4) A change is never about a message appended after it, whatever is damaged.
  * ================================================================================== */
 
@@ -7252,8 +7267,8 @@ static ms_result ms__can_change(const ms_store *store, ms_error *err)
 #define MS__CHANGE_OPEN  0x1000000u
 #define MS__CHANGE_AS_IS 0x2000000u
 
-/* Appends one change; *told (may be NULL) receives what the store says of it. last: of a
- * HIDE. */
+/* Appends one change; *told (may be NULL) receives the number that the store returns.
+ * last: of a HIDE. */
 static ms_result ms__change_put(ms_store *store, ms_kind kind, ms_envelope *m,
                                 uint64_t last, uint64_t *told, ms_error *err)
 {
@@ -7763,7 +7778,7 @@ MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err)
     ms_arena own;
     const ms_msg *msg;
     ms_result code = ms__change_target(store, seq, &own, &msg, NULL);
-    if (code != MS_OK && code != MS_E_HIDDEN) { /* once more, to be told why */
+    if (code != MS_OK && code != MS_E_HIDDEN) { /* once more, for the error's text */
         ms_arena_deinit(&own);
         code = ms__change_target(store, seq, &own, &msg, err);
     }
@@ -7892,7 +7907,7 @@ static void ms__stream_hold(ms_stream *s, ms_str part)
         if (((unsigned char)part.ptr[i] & 0xC0) != 0x80) s->chars++;
 }
 
-/* A part that the stream has no room for goes out as it is, behind a cut character. */
+/* A part that the stream has no room for goes out as it is, after a partial character. */
 static MS__APART ms_result ms__stream_large(ms_stream *s, ms_str part, ms_error *err)
 {
     ms_arena own;
@@ -7940,7 +7955,7 @@ MS_API ms_result ms_stream_flush(ms_stream *stream, ms_error *err)
     return ms__stream_out(stream, err);
 }
 
-/* The open message becomes what it is with the text so far, and rest behind it. */
+/* The open message becomes what it is with the text so far, and then rest. */
 static MS__APART ms_result ms__stream_fold(ms_store *store, const ms_msg *msg, ms_str rest,
                                            uint32_t flags, ms_arena *arena, ms_error *err)
 {
@@ -8017,8 +8032,8 @@ MS_API ms_result ms_stream_read(ms_store *store, uint64_t seq, uint64_t from,
 /* ==== [copy] from one store into another =============================================
  * Compaction, retention, repair, export, loading: all are ms_copy. It reads the source
  * twice at the same time when something was changed there: as it stands, to know what was
- * hidden, and as it shows itself, to know what to write. So a copy has no changes but notes
- * and facts, and no byte of what was hidden, redacted or amended away.
+ * hidden, and as it shows itself, to know what to write. So a copy has no changes but
+ * notes and facts, and no byte of what was hidden, redacted or amended away.
  *
  * What is left out leaves its count (leave_out), so that positions stay true.
  * (Y1) The destination shows what the source shows, as far as it is kept, with the same
@@ -8133,7 +8148,8 @@ static ms_result ms__copy_gap(const ms__copying *c, ms__cut *cut, ms_error *err)
                                               dropped, err);
 }
 
-/* The gaps that the source has already; of a location that is not chosen only the numbers. */
+/* The gaps that the source has already; of a location that is not chosen only the
+ * numbers. */
 static ms_result ms__copy_gaps(ms__copying *c, const ms__cut *cut, ms_error *err)
 {
     uint64_t count, next, told = 0;
@@ -8229,8 +8245,8 @@ static ms_result ms__copy_unfit(const ms__copying *c, ms_error *err)
                     "%u records were left out: they are none that a store takes", c->unfit);
 }
 
-/* Steps a message through both cursors: `now` shows what `all` has, but for what is hidden,
- * and but for records that are damaged and were replaced. */
+/* Steps a message through both cursors: `now` shows what `all` has, but for what is
+ * hidden, and but for records that are damaged and were replaced. */
 static ms_result ms__copy_step(ms__copying *c, const ms_msg *msg, ms_cursor *now,
                                const ms_msg **ahead, ms_error *err)
 {
@@ -8425,27 +8441,28 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
  *
  * Locations, agents and keys are nodes of hash tries (four children, two bits of a keyed
  * 64-bit hash a level). They need no resizing, so readers walk them while a writer adds.
- * In front of them stand two tables with the names looked up last, found by a cheap mark of
- * their ends: hashing and walking were 700 of the 4,900 instructions of an append. What is
- * in a table is compared as a whole, so names made to collide only cost the walk. Where a
- * message's entries will go is asked for before its record is made: that are six lines of
- * memory, and the record takes as long as they do.
+ * In front of them stand two tables with the names looked up last, found by a cheap mark
+ * of their ends: hashing and walking were 700 of the 4,900 instructions of an append.
+ * What is in a table is compared as a whole, so names made to collide only cost the walk.
+ * Where a message's entries will go is asked for before its record is made: that are six
+ * lines of memory, and the record takes as long as they do.
  *
- * Writers hold a lock of the store. An append first makes everything that can fail: names,
- * in tries of its own; room for postings. If something is missing, all of that is taken
- * back. Then it links the names and fills in the postings, and the store publishes its
- * new end with one release store. Readers take no lock: a cursor loads the end at its
+ * Writers hold a lock of the store. An append first makes everything that can fail:
+ * names, in tries of its own; room for postings. If something is missing, all of that is
+ * taken back. Then it links the names and fills in the postings, and the store publishes
+ * its new end with one release store. Readers take no lock: a cursor loads the end at its
  * opening and ignores postings from there on. That makes batches atomic and cursors
  * snapshots.
  *
- * A cursor is a merge: one head per stream it reads, in a heap by place. Where the entries
- * of a head come from is the store's; it says so by an ms__feed.
+ * A cursor is a merge: one head per stream it reads, in a heap by place. Where the
+ * entries of a head come from is the store's; it says so by an ms__feed.
  *
  * (P1) Every stream is strictly rising; it holds exactly the records of its kind.
  * (P2) A failed append leaves streams, names and memory as they were.
  * (P3) What a failed append takes back no reader has seen: names were not linked, and a
  *      chunk is stepped into only for an entry below the reader's end.
- * (P4) A location's `hidden` is the number of its messages that no reader of now is shown.
+ * (P4) A location's `hidden` is the number of its messages that no reader of now is
+ * shown.
  * ================================================================================== */
 
 #define MS__CHUNK_FIRST 8u
@@ -8530,8 +8547,9 @@ typedef struct ms__names {
     ms__chain locs, agents, keys, flows;
 } ms__names;
 
-/* Names that were looked up lately, each in the one place that its bytes say: most appends
- * hash nothing and walk no trie. Writers change it under their lock, readers look. */
+/* Names that were looked up lately, each in the one place that its bytes say: most
+ * appends hash nothing and walk no trie. Writers change it under their lock, readers
+ * look. */
 #define MS__RECENT_LEAST 1024u /* messages */
 #define MS__RECENT_LOCS 8u     /* bits of a place */
 #define MS__RECENT_AGENTS 11u
@@ -8610,7 +8628,7 @@ static void *ms__live_take(ms__live *live, size_t size)
     return p;
 }
 
-/* Forgets everything; nobody reads. Memory is kept for what comes next. */
+/* Forgets everything; there are no readers. Memory is kept for what comes next. */
 static void ms__live_reset(ms__live *live)
 {
     memset(&live->all, 0, sizeof live->all);
@@ -8664,7 +8682,8 @@ static bool ms__stream_reserve(ms__live *live, ms__stream *s)
     return true;
 }
 
-/* Where the next entry of a stream that has a chunk goes, as long as its tail has room. */
+/* Where the next entry of a stream that has a chunk goes, as long as its tail has
+ * room. */
 static uint32_t *ms__stream_next(const ms__stream *s)
 {
     return ms__chunk_entries((const ms__chunk *)s->tail) + (s->count - s->first);
@@ -8696,7 +8715,7 @@ static void ms__stream_undo(ms__stream *s)
     s->wanted = 0;
 }
 
-/* The chunk with the entry of that index; index may be one behind the last entry. */
+/* The chunk with the entry of that index; index may be one after the last entry. */
 static const ms__chunk *ms__stream_chunk(const ms__stream *s, uint32_t index)
 {
     const ms__chunk *c = (const ms__chunk *)ms__load_ptr(&s->tail);
@@ -8709,8 +8728,9 @@ static uint32_t ms__chunk_entry(const ms__chunk *c, uint32_t index)
     return ms__chunk_entries(c)[index - c->first];
 }
 
-/* How many entries of a stream are below `end`: what a reader sees that began when the store
- * ended there. A unit of 8 bytes in an arena store, the number of a record in a log. */
+/* How many entries of a stream are below `end`: what a reader sees that began when the
+ * store ended there. A unit of 8 bytes in an arena store, the number of a record in a
+ * log. */
 static uint32_t ms__stream_seen(const ms__stream *s, uint32_t end)
 {
     uint32_t n = ms__load32(&s->count);
@@ -8785,7 +8805,7 @@ static ms__node *ms__trie_next(ms__path *p, uint64_t hash)
     return NULL;
 }
 
-/* A zeroed node of that size with a copy of name behind it. */
+/* A zeroed node of that size, followed by a copy of name. */
 static ms__node *ms__node_new(ms__live *live, size_t size, uint64_t hash, ms_str name,
                               ms_str *copy)
 {
@@ -8809,7 +8829,7 @@ static void ms__trie_link(void **root, ms__node *n)
     ms__store_ptr(p.slot, n);
 }
 
-/* Puts a node, found by nobody yet, at the end of a list. */
+/* Puts a node that no reader finds yet at the end of a list. */
 static void ms__chain_add(ms__chain *list, ms__node *n)
 {
     n->next = NULL;
@@ -9069,7 +9089,7 @@ static void ms__names_link(ms__live *live)
  * happened for it. So nothing is taken back and nothing moves, and an open cursor goes on
  * over what it saw at its opening. Hidden ranges are asked the newest first, with jumps
  * over runs of them that lie elsewhere: some log(ranges) steps where they were made in an
- * order, up or down, nested or not. Who walks over messages leaps over a wide range, so
+ * order, up or down, nested or not. A walk over messages steps over a wide range, so
  * that what is hidden costs nothing. */
 
 static uint64_t ms__seq_hash(uint64_t seq)
@@ -9115,7 +9135,7 @@ static const unsigned char *ms__shown(const ms__control *c, const unsigned char 
     return v->record;
 }
 
-/* A range so wide is stepped over at once by who walks over messages. */
+/* A walk over messages steps over a range so wide at once. */
 #define MS__LEAP 16u
 
 static const ms__range *ms__leap_over(const ms__control *c, uint64_t seq, uint64_t end)
@@ -9155,7 +9175,7 @@ static bool ms__edit_reserve(ms__live *live, const ms__control *c, uint64_t firs
     return true;
 }
 
-/* Jumps are as long as the two behind them together, when those are of one length: from any
+/* Jumps are as long as the next two together, when those are of one length: from any
  * range any older one is some 2 log(ranges) steps away. */
 static void ms__range_link(ms__control *c, ms__range *range, uint64_t place)
 {
@@ -9280,8 +9300,8 @@ static void ms__change_run_begin(ms__change_run *c)
     memset(&c->enter, 0, sizeof c->enter);
 }
 
-/* May this change be made? own: the record of the message that it is about, NULL: there is
- * none; shown: what stands for it now, NULL: it is hidden. */
+/* May this change be made? own: the record of the message that it is about, NULL: there
+ * is none; shown: what stands for it now, NULL: it is hidden. */
 static ms_result ms__change_check(const ms_envelope *e, ms_str location,
                                   const unsigned char *own, const unsigned char *shown,
                                   ms_error *err)
@@ -9833,8 +9853,8 @@ static ms_result ms__head_put(ms_cursor *it, ms__head *h, ms_type_set holds,
 
 #define MS__TYPES_TRACE MS_TYPES_AGENT
 
-/* ---- Order by time: the messages of a query are collected in an arena and sorted, ties by
- * the index of their store in a union, then by sequence. */
+/* ---- Order by time: the messages of a query are collected in an arena and sorted, ties
+ * by the index of their store in a union, then by sequence. */
 
 typedef struct ms__timed {
     double time;
@@ -9874,8 +9894,9 @@ static bool ms__timed_less(const ms__timed *x, const ms__timed *y)
     return ms_seq(ms__msg(x->record)) < ms_seq(ms__msg(y->record));
 }
 
-/* Sorts the messages: Shell's sort, each gap 5/11 of the one before. It needs no memory, and
- * times that rise, in one store or in several, cost it a fourth of what ms__sort takes. */
+/* Sorts the messages: Shell's sort, each gap 5/11 of the one before. It needs no memory,
+ * and times that rise, in one store or in several, cost it a fourth of what ms__sort
+ * takes. */
 static void ms__sorted_sort(ms__sorted *s)
 {
     for (size_t gap = s->to; gap > 1;) {
@@ -10012,7 +10033,7 @@ static ms_result ms__listing_finish(ms_info *items, size_t n, size_t limit,
 
 
 /* ==== [mem] the arena store ==========================================================
- * Records stand one behind the other in a space of virtual offsets that only grows; a
+ * Records follow one another in a space of virtual offsets that only grows; a
  * table maps it to memory: pieces of equal size on the heap, or the caller's one
  * buffer. A record never crosses a piece (a larger one gets several pieces in a row),
  * so it never moves. In a buffer the space is the buffer: its first bytes are an image
@@ -10023,8 +10044,8 @@ static ms_result ms__listing_finish(ms_info *items, size_t n, size_t limit,
  *
  * Entries of streams (see [names]) are offsets in units of 8 bytes: 32 bits, 32 GiB.
  *
- * An append goes as [names] and [plan] say; its records are written behind the end before the
- * names are linked, and the end is what is published.
+ * An append goes as [names] and [plan] say; its records are written after the end before
+ * the names are linked, and the end is what is published.
  *
  * What a copy left out is remembered by records of kind GAP in the image: sequence number
  * of the last message left out, their count in the place of the time, and the location as
@@ -10045,7 +10066,8 @@ static ms_result ms__listing_finish(ms_info *items, size_t n, size_t limit,
  *
  * (E1) Records below the published end never change.
  * (E2) Sequence numbers rise with offsets.
- * (E3) What is attached takes no more memory than when it was made: the same steps ask for
+ * (E3) What is attached takes no more memory than when it was made: the same steps ask
+ * for
  *      the same pieces. So an image that was in its buffer can be attached in it.
  * (P1) and (P2) of [names] hold; a failed append leaves the end as it was, too.
  * ================================================================================== */
@@ -10199,7 +10221,7 @@ static bool ms__piece_takes(const ms__mem *m, size_t index, uint64_t size)
     return size <= (uint64_t)1 << m->shift || size <= ((ms__piece *)m->table)[index].span;
 }
 
-/* Where a record of that padded size can stand, at *offset or behind it; makes the
+/* Where a record of that padded size can stand, at *offset or after it; makes the
  * room. */
 static ms_result ms__mem_place(ms__mem *m, uint64_t *offset, uint32_t size, ms_error *err)
 {
@@ -10331,7 +10353,7 @@ static void ms__mem_soon(const ms__mem *m, uint64_t offset, uint32_t size)
     for (uint32_t i = 0; i < most; i += 64) MS__PREFETCH_WRITE(r + i);
 }
 
-/* Step 1 of an append for one message: nodes, the record behind the end, room in the
+/* Step 1 of an append for one message: nodes, the record after the end, room in the
  * streams. */
 static ms_result ms__mem_prepare(ms__mem *m, ms__append_run *run, const ms_envelope *e,
                                  ms__plan *p, ms_error *err)
@@ -10473,7 +10495,7 @@ static ms_result ms__expect_check(ms__mem *m, const ms_append_opts *opts, ms_err
 }
 
 /* Room for the plans of a large batch. In a buffer they stand, for the time of the
- * append, right behind where its records will end: free room that nothing else reaches.
+ * append, right after where its records will end: free room that nothing else reaches.
  */
 static ms__plan *ms__plans_get(ms__mem *m, ms_str location, const ms_envelope *messages,
                                size_t n)
@@ -10710,7 +10732,7 @@ static ms_result ms__mem_raw_head(ms_cursor *it, const ms__stream *s, uint32_t f
     return ms__head_put(it, &h, MS_TYPES_ALL, err);
 }
 
-/* The unit behind the message seq; where there is none, that of the next one. */
+/* The unit after the message seq; without such a message, that of the next one. */
 static uint32_t ms__mem_behind(const ms__mem *m, uint64_t seq, uint32_t end)
 {
     const ms__stream *all = &m->live.all;
@@ -10872,7 +10894,7 @@ static void ms__tally_visible(const ms__mem *m, const ms__stream *s,
     }
 }
 
-/* What a listing tells of a location, or (agent not NULL) of an agent in it. */
+/* The entry in a listing of a location, or (agent not NULL) of an agent in it. */
 static ms__tally ms__tally_now(const ms__mem *m, const ms__loc *loc,
                                const ms__agent *agent)
 {
@@ -11101,7 +11123,7 @@ MS_API ms_result ms_mem_reset(ms_store *store, ms_error *err)
     ms__live_reset(&m->live);
     m->end = MS__IMAGE_HEAD / 8;
     m->live.floor = MS__IMAGE_HEAD;
-    if (m->fixed) { /* a new id: what stands behind the new end is valid no more */
+    if (m->fixed) { /* a new id: what stands after the new end is valid no more */
         size_t size = m->buffer.span & ~(size_t)7;
         m->id ^= ms__hash(m->live.hash_key, m->id, (const char *)m->buffer.base + 16, 8);
         m->live.top = size - (size_t)ms__align8(sizeof *m);
@@ -11153,7 +11175,7 @@ MS_API size_t ms_mem_size(size_t n, size_t field_bytes, size_t locations, size_t
     return total < MS_MEM_MIN ? MS_MEM_MIN : (size_t)ms__align8(total);
 }
 
-/* ---- Attaching: the image is verified whole before anything is written behind it. */
+/* ---- Attaching: the image is verified whole before anything is written after it. */
 
 typedef struct ms__image {
     const unsigned char *base;
@@ -11248,7 +11270,7 @@ static ms_result ms__image_next(ms__image *im, bool salvage, const unsigned char
         bool sized = ms__image_sized(im);
         im->at += sized ? ms__padded(ms__get32(r)) : 8;
         while (!sized && im->at < im->end && !ms__image_sized(im)) im->at += 8;
-        /* behind an unknown end there is nothing to be damaged */
+        /* after an unknown end there is nothing to be damaged */
         if (sized || im->end_known || im->at < im->end) im->damaged++;
     }
     return MS_E_NOT_FOUND;
@@ -11271,7 +11293,7 @@ static ms_result ms__image_verify(ms__image *im, bool salvage, uint64_t *end,
 /* Counts in a change that stands in the image. The messages that it is about stood before
  * it. Those that salvage has skipped are gone, but their numbers are not given again, or
  * the change would be one of another message. A HIDE counts for the messages that are
- * there, so none behind it is hidden, whatever numbers it says. False: no room. */
+ * there, so none after it is hidden, whatever numbers it has. False: no room. */
 static bool ms__mem_adopt_change(ms__mem *m, const unsigned char *r, uint32_t unit)
 {
     ms__change ch;
@@ -11373,10 +11395,10 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *   [ head   ][ record record record ... INDEX | record ... INDEX | ... ][ room, zeros ]
  *              `------ segment 0 ------'         `-- segment 1 --'
  *
- * Nothing below the watermark ever changes or moves, and space is used once. So readers need
- * no locks, pointers into the map stay valid, and a copy made while a writer runs is a file
- * as a crash would have left it. A file only grows; compaction is a copy into a new one
- * (ms_log_rewrite).
+ * Nothing below the watermark ever changes or moves, and space is used once. So readers
+ * need no locks, pointers into the map stay valid, and a copy made while a writer runs is
+ * a file as a crash would have left it. A file only grows; compaction is a copy into a
+ * new one (ms_log_rewrite).
  *
  *   head page, 4096 bytes; all that is not named is zero, and ignored
  *   offset size  field
@@ -11421,18 +11443,18 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *                  40   4   check of bytes 0 to 39
  *
  * The live words share one page because every page that is stored to is written again by
- * each sync. A checkpoint is stored after the sync that it describes, so what a disk holds
- * of it is true, if one sync late; flags in the records catch up (SYNCED below). An explicit
- * sync, a close, and the first sync of a handle sync their checkpoint too: a handle may have
- * read past damage, and then only a durable checkpoint shows a later reader that the log
- * goes on after it.
+ * each sync. A checkpoint is stored after the sync that it describes, so what a disk
+ * holds of it is true, if one sync late; flags in the records catch up (SYNCED below). An
+ * explicit sync, a close, and the first sync of a handle sync their checkpoint too: a
+ * handle may have read past damage, and then only a durable checkpoint shows a later
+ * reader that the log goes on after it.
  *
  * The header check of a record at offset o is
  *
  *     CRC32C(id of the file, o as 8 bytes, bytes 0 to 27 of the record)
  *
- * so that a record counts only in its own file and place: not a sector of another file, not
- * a log stored inside a message.
+ * so that a record counts only in its own file and place: not a sector of another file,
+ * not a log stored inside a message.
  *
  *   kind MESSAGE, see [record]. Flags: COMMIT on the last record of each append; SYNCED
  *   when all that stands before the record had been synced when it was written.
@@ -11490,7 +11512,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *                sequence number of the last message up to there
  *                s x 8   streams, sorted
  *                t x 8   smallest time, t x 8 largest time, of a tally
- *                n x 4   where each record stands: bytes behind the segment's begin / 8
+ *                n x 4   where each record stands: (offset - that of the segment) / 8
  *                (s+1) x 4   where each stream's postings begin; bit 31: mixed
  *                (2^f + 1) x 4   first stream of each bucket (the highest f bits of it)
  *                t x 4   bytes of a tally
@@ -11522,11 +11544,12 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  * (F3) a MESSAGE has a sequence number larger than all before it.
  *
  * The watermark is trusted when the writer's boot number, device and inode are those of
- * this machine and file, and it is a multiple of 8: then memory has kept everything since.
- * It has no check: where it stands below the durable end, that one counts.
+ * this machine and file, and it is a multiple of 8: then memory has kept everything
+ * since. It has no check: where it stands below the durable end, that one counts.
  * Where it is not trusted, the end is looked for: from the newest LEAF below the durable
  * end on, record by record to the first byte x that begins no valid one.
- * (F4) x is below the trusted watermark or the durable end, or a valid record after it has
+ * (F4) x is below the trusted watermark or the durable end, or a valid record after it
+ * has
  *      SYNCED: bytes were damaged. They stay and are skipped. A whole header shows how far
  *      its record reaches; else records go on at the next valid one on the 8-byte grid.
  * (F5) Otherwise what follows the trusted watermark, or else the last COMMIT before x, is
@@ -11552,9 +11575,9 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
 #define MS__AT_BUSY     1208u
 #define MS__AT_REPLACED 1224u
 #define MS__AT_UNSURE   1232u
-#define MS__AT_SLOTS    2048u
-#define MS__SLOT_STEP   512u
-#define MS__SLOT_SIZE   44u
+#define MS__AT_CHECKPOINTS    2048u
+#define MS__CHECKPOINT_STEP   512u
+#define MS__CHECKPOINT_SIZE   44u
 #define MS__LOST_SIZE   48u
 #define MS__FAN         32u /* segments of a SUMMARY; as many LEAFs before it a LEAF lists */
 #define MS__STATE_AT    32u
@@ -11642,11 +11665,11 @@ static ms_result ms__head_decode(const unsigned char *h, const char *path, ms__f
 
 /* ---- The live words. */
 
-typedef struct ms__slot {
+typedef struct ms__checkpoint {
     uint64_t generation, end, seq, hint;
-} ms__slot;
+} ms__checkpoint;
 
-static void ms__slot_encode(const ms__slot *s, unsigned char *p)
+static void ms__checkpoint_encode(const ms__checkpoint *s, unsigned char *p)
 {
     ms__put64(p, s->generation);
     ms__put64(p + 8, s->end);
@@ -11656,7 +11679,7 @@ static void ms__slot_encode(const ms__slot *s, unsigned char *p)
     ms__put32(p + 40, ms__crc32c(0, p, 40));
 }
 
-static bool ms__slot_decode(ms__slot *s, const unsigned char *p)
+static bool ms__checkpoint_decode(ms__checkpoint *s, const unsigned char *p)
 {
     unsigned char copy[44];
     memcpy(copy, p, sizeof copy);
@@ -11668,18 +11691,19 @@ static bool ms__slot_decode(ms__slot *s, const unsigned char *p)
            s->end % 8 == 0 && s->seq != UINT64_MAX;
 }
 
-/* By their difference, so that 0 comes after the largest, should a made-up slot have it. */
+/* By their difference, so that 0 comes after the largest, should a made-up checkpoint
+ * have it. */
 static bool ms__generation_after(uint64_t a, uint64_t b)
 {
     return a - b - 1 < UINT64_MAX / 2;
 }
 
-/* The newest valid slot, zeros when there is none. */
-static ms__slot ms__slot_newest(const unsigned char *head)
+/* The newest valid checkpoint, zeros if there is none. */
+static ms__checkpoint ms__checkpoint_newest(const unsigned char *head)
 {
-    ms__slot a, b;
-    bool has_a = ms__slot_decode(&a, head + MS__AT_SLOTS);
-    bool has_b = ms__slot_decode(&b, head + MS__AT_SLOTS + MS__SLOT_STEP);
+    ms__checkpoint a, b;
+    bool has_a = ms__checkpoint_decode(&a, head + MS__AT_CHECKPOINTS);
+    bool has_b = ms__checkpoint_decode(&b, head + MS__AT_CHECKPOINTS + MS__CHECKPOINT_STEP);
     if (has_a && (!has_b || ms__generation_after(a.generation, b.generation))) return a;
     if (has_b) return b;
     memset(&a, 0, sizeof a);
@@ -11845,7 +11869,7 @@ static bool ms__state_decode(ms__state *s, const unsigned char *r, uint64_t offs
 
 typedef struct ms__leaf {
     uint64_t offset, base; /* of the record; of the segment */
-    uint64_t next;         /* behind the record */
+    uint64_t next;         /* after the record */
     uint32_t segment, listed, n, streams, postings, tallies, bits, width, holes;
     uint32_t n_changed; /* UINT32_MAX: too many to write them down */
     uint64_t first_seq, last_seq, messages, bytes;
@@ -11885,8 +11909,8 @@ static void ms__leaf_arrays(ms__leaf *l, const unsigned char *r)
     l->changed = p;
 }
 
-/* Reads the record at offset, whose checks hold, as a LEAF; false when what it says cannot
- * be. What its arrays say is checked where it is used. */
+/* Reads the record at offset, whose checks hold, as a LEAF; false when what it says
+ * cannot be. What its arrays say is checked where it is used. */
 static bool ms__leaf_decode(ms__leaf *l, const unsigned char *r, uint64_t offset)
 {
     uint32_t size = ms__get32(r);
@@ -11920,7 +11944,7 @@ static bool ms__leaf_decode(ms__leaf *l, const unsigned char *r, uint64_t offset
         return false;
     ms__leaf_arrays(l, r);
     uint32_t last = 0;
-    for (uint32_t i = 0; i <= l->streams; i++) { /* runs lie one behind the other */
+    for (uint32_t i = 0; i <= l->streams; i++) { /* runs follow one another */
         uint32_t begin = ms__get32(l->begin + (size_t)i * 4) & ~MS__MIXED;
         if (begin < last || begin > l->postings) return false;
         last = begin;
@@ -12065,7 +12089,7 @@ static uint32_t ms__filter_get(const unsigned char *r, uint64_t stream)
  *
  * Everything else goes through a table, so that a test can be the disk. The functions do
  * one thing each and decide nothing; what to do about a short write, an interrupt, a
- * refusal is decided once, behind the table.
+ * refusal is decided once, after the table.
  *
  * A lock of fcntl's old kind is lost when any descriptor of the file is closed in the
  * process; one that belongs to the open file (OFD) is not, and is what flock gives
@@ -12220,7 +12244,7 @@ static int ms__os_sync(void *ctx, ms_file file)
     return FlushFileBuffers(ms__win_file(file)) ? 0 : ms__win_error();
 }
 
-/* One byte far behind every record: locked bytes cannot be read by others. */
+/* One byte far after every record: locked bytes cannot be read by others. */
 static int ms__os_lock(void *ctx, ms_file file)
 {
     OVERLAPPED at = ms__win_at((uint64_t)1 << 62);
@@ -12311,7 +12335,7 @@ static int ms__os_access_like(void *ctx, const char *path, const char *like)
     (void)ctx;
     (void)path;
     (void)like;
-    return 0; /* the folder says who may use its files */
+    return 0; /* the folder decides who may use its files */
 }
 
 /* The time of the last start, in steps of ten seconds: clocks are corrected. */
@@ -12472,7 +12496,7 @@ static int ms__os_allocate(void *ctx, ms_file file, uint64_t offset, uint64_t si
     (void)file;
     (void)offset;
     (void)size;
-    return EOPNOTSUPP; /* posix_fallocate may write where somebody else does */
+    return EOPNOTSUPP; /* posix_fallocate may write where another process does */
 #endif
 }
 
@@ -12774,7 +12798,7 @@ static int ms__os_allocated(const ms_os *os, ms_file file, uint64_t from, uint64
     return code;
 }
 
-/* ---- Fork. A page that a child finds wiped tells it so without a system call (getpid at
+/* ---- Fork. A child finds the page wiped, and needs no system call to see it (getpid at
  * each append costs about 116 ns); elsewhere the process number does. */
 
 typedef struct ms__fork_mark {
@@ -12828,13 +12852,14 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
  * is closed: cursors pin the tail they began with by a counter, and take no lock.
  *
  * Index. LEAFs and SUMMARYs are read when they are first needed, checked once, and then
- * known by a pointer in two tables. The segments that may have a stream are those that the
- * SUMMARY of 32 names; their LEAFs say whether they do. A LEAF that is damaged is made anew
- * from the records of its segment; without a SUMMARY each of the 32 LEAFs is asked.
- * Where a LEAF stands is told by its SUMMARY or by a later LEAF, so a damaged record of
- * either kind hides the place of no other. A SUMMARY has filters and not lists, because
- * these take no merge to make and one place in memory to ask: 32 segments of 65,536
- * messages with a key each take 4 MB, as lists of streams and segments it was 25 MB.
+ * known by a pointer in two tables. The segments that may have a stream are those that
+ * the SUMMARY of 32 names; their LEAFs say whether they do. A LEAF that is damaged is
+ * made anew from the records of its segment; without a SUMMARY each of the 32 LEAFs is
+ * asked. The place of a LEAF is in its SUMMARY and in a later LEAF, so a damaged record
+ * of either kind hides the place of no other. A SUMMARY has filters and not lists,
+ * because these take no merge to make and one place in memory to ask: 32 segments of
+ * 65,536 messages with a key each take 4 MB, as lists of streams and segments it was 25
+ * MB.
  *
  * Writing. Under the lock: names, keys and room first, then the records, one release
  * store of the watermark at the end. Two engines. MAP encodes into a window of 1 MiB that
@@ -12842,69 +12867,76 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
  * steps of 256 KiB: the system then keeps the file in large pieces and maps them at once.
  * That took 130 ns a message of 711 bytes where populating the map took 720 to 1,090, and
  * faults 840 (ext4, Linux 6.18; a file in memory: no difference). Everything else is
- * mapped read-only, so that a stray pointer of the program cannot reach the history. WRITE
+ * mapped read-only, so that a wild pointer of the program cannot reach the history. WRITE
  * encodes in memory and does one pwrite. Room is allocated in steps of a quarter of the
  * file, 64 KiB to 1 MiB (steps of 4 MiB showed as appends of 2 ms, of 1 MiB as 0.6 ms, at
  * the same mean); a full disk shows there, before anything is visible. The head page is
  * mapped alone and with random-access advice: in a large folio, storing to it made each
  * sync write up to 2 MiB.
  *
- * Several writers. In shared mode a writer takes the file's lock for each append: it catches
- * up as a reader does (mostly before it has the lock), appends, gives the lock back. Before
- * it stores past the watermark it raises BUSY to where it will end. A writer that finds BUSY
- * past the watermark knows that another one died there, and makes the place clean first. So
- * does a writer after an exclusive one, a restart of the machine, or a failed sync. Waiting is by trying again, a
- * few times at once, then with pauses: the system has no lock that can be waited for with
- * a bound and is given back when its owner is killed. A SUMMARY is made by whoever wrote the
- * last LEAF.
+ * Several writers. In shared mode a writer takes the file's lock for each append: it
+ * catches up as a reader does (mostly before it has the lock), appends, gives the lock
+ * back. Before it stores past the watermark it raises BUSY to where it will end. A writer
+ * that finds BUSY past the watermark knows that another one died there, and makes the
+ * place clean first. So does a writer after an exclusive one, a restart of the machine,
+ * or a failed sync. Waiting is by trying again, a few times at once, then with pauses:
+ * the system has no lock that can be waited for with a bound and is given back when its
+ * owner is killed. A SUMMARY is made by whoever wrote the last LEAF.
  *
  * Reading. What a cursor gives lies all over the file, and each look at a new place waits
  * for memory as long as ten records take that are at hand. So a cursor over one stream
  * runs ahead of its reader by eight records, over the ends of pages, too, and asks for
- * their memory; three before its turn, also for the rest of a record. What was found whole
- * once by a handle is not checked again: the check of the head at each look was a third of
- * a view. Both together, of 100,000 messages (bench-gate, groups views and tail): a
- * conversation from 173 to 95 ns a message, an agent's from 450 to 330, the newest 20 from
+ * their memory; three before its turn, also for the rest of a record. What was found
+ * whole once by a handle is not checked again: the check of the head at each look was a
+ * third of a view. Both together, of 100,000 messages (bench-gate, groups views and
+ * tail): a conversation from 173 to 95 ns a message, an agent's from 450 to 330, the
+ * newest 20 from
  * 2.2 to 1.1 and 7.2 to 2.8 us. Going back for the newest n the pages are kept that are
  * met, to come forward over them again.
- * Segments have 8 MiB: with 4 an agent's 94 messages of 100,000 lay on 18 pages, each worth
- * five messages of waiting; with 16 opening after a crash has up to 22,000 messages to take
- * in, of 330 ns each.
+ * Segments have 8 MiB: with 4 an agent's 94 messages of 100,000 lay on 18 pages, each
+ * worth five messages of waiting; with 16 opening after a crash has up to 22,000 messages
+ * to take in, of 330 ns each.
  *
- * Syncing happens outside the append lock, one at a time. A thread that comes meanwhile waits
- * for its end, not for its turn: the next sync covers all that was appended meanwhile. (With
- * a lock to queue at, the thread that had just synced took it again before those it had
- * woken, and each append had a sync of its own.) Before it syncs, a thread that had company
- * lets the others run as long as they append: of 8 threads 7.7 share a sync then. A failed
- * one is final: the kernel may have dropped the pages and call them clean. A later handle
- * reads them, and its sync would return success and write nothing. So the handle notes the
- * boot number in the head page, and a writer that finds the number of the running boot
- * writes what is above the durable end again, zeroes what follows it again, and syncs,
- * before it appends. After a restart what is read is what the disk has.
+ * Syncing happens outside the append lock, one at a time. A thread that comes meanwhile
+ * waits for its end, not for its turn: the next sync covers all that was appended
+ * meanwhile. (With a lock to queue at, the thread that had just synced took it again
+ * before those it had woken, and each append had a sync of its own.) Before it syncs, a
+ * thread that had company lets the others run as long as they append: of 8 threads 7.7
+ * share a sync then. A failed one is final: the kernel may have dropped the pages and
+ * call them clean. A later handle reads them, and its sync would return success and write
+ * nothing. So the handle notes the boot number in the head page, and a writer that finds
+ * the number of the running boot writes what is above the durable end again, zeroes what
+ * follows it again, and syncs, before it appends. After a restart what is read is what
+ * the disk has.
  *
  * An explicit sync, a close and the first sync of a handle sync their checkpoint, too. A
- * handle may go on after damage that only the watermark, which a restart takes away, shows
- * to be damage and not the end. The first append in a sync mode costs one sync more for it.
+ * handle may go on after damage that only the watermark, which a restart takes away,
+ * shows to be damage and not the end. The first append in a sync mode costs one sync more
+ * for it.
  *
- * Changes. A view has to know whether its location has any, at no cost. One bit of 65536 by
- * the location's hash says that it may; the bits are in each LEAF (as a list: mostly there
- * are few), so opening has them. Only where the bit is set the location's AMENDs and HIDEs
- * are read, once a handle, and then kept as [plan] describes: some 90 bytes each.
+ * Changes. A view has to know whether its location has any, at no cost. One bit of 65536
+ * by the location's hash says that it may; the bits are in each LEAF (as a list: mostly
+ * there are few), so opening has them. Only where the bit is set the location's AMENDs
+ * and HIDEs are read, once a handle, and then kept as [plan] describes: some 90 bytes
+ * each.
  *
- * A SUMMARY is made in portions, one after each append, so that no append stalls: a LEAF is
- * looked up, or one FILTER is written. A LEAF is written at once: buckets by hash make
+ * A SUMMARY is made in portions, one after each append, so that no append stalls: a LEAF
+ * is looked up, or one FILTER is written. A LEAF is written at once: buckets by hash make
  * sorting its streams linear.
  *
  * (L1) Bytes below the watermark never change; the writer alone moves it, forward.
  * (L2) Entries of the tail below its end have whole records. Its end is stored last.
- * (L3) Every segment below the count of LEAFs can be read, from its LEAF or, where that is
+ * (L3) Every segment below the count of LEAFs can be read, from its LEAF or, where that
+ * is
  *      damaged, from one made in memory.
  * (L4) durable_end <= end; it moves after a sync that began when end was there.
- * (L5) A failed append leaves names, postings, end and watermark as they were; but one that
+ * (L5) A failed append leaves names, postings, end and watermark as they were; but one
+ * that
  *      is MS_E_POISONED and gives a number is visible, its sync alone has failed.
  * (L6) A poisoned handle appends and syncs no more.
  * (L7) Zeros are written only after the end, by a handle that may append.
- * (L8) A record that a cursor lends was found whole by this handle, and its size still fits.
+ * (L8) A record that a cursor lends was found whole by this handle, and its size still
+ * fits.
  * (L9) No append is visible before the bytes after the end are zero on the disk, or were
  *      never anything else.
  * ================================================================================== */
@@ -13064,7 +13096,7 @@ typedef struct ms__log_durable {
     uint64_t end, seq;
     uint64_t checked;        /* a checkpoint of this end was synced by this handle, and no
                                 damage met since; 0: none was */
-    uint64_t generation;     /* of the newest slot */
+    uint64_t generation;     /* of the newest checkpoint */
     uint64_t erased; /* the lowest offset erased since the last sync began */
     uint64_t unsynced, synced_at; /* bytes, microseconds: for EVERY */
     uint64_t zeroed_bytes;   /* after the end, see (F5) */
@@ -13146,7 +13178,7 @@ static bool ms__staging_reach(ms__log *log, size_t size)
     return true;
 }
 
-/* A large batch leaves no large buffer behind. */
+/* Frees the buffer of a large batch. */
 static void ms__staging_trim(ms__log *log)
 {
     if (log->map.staging_size <= MS__STAGING_KEPT) return;
@@ -13156,8 +13188,8 @@ static void ms__staging_trim(ms__log *log)
 }
 
 /* ---- Live words of the head. MAP stores them through the map. WRITE, for sync modes and
- * for file systems that write pages elsewhere (btrfs), writes them by a call: a mapped store
- * that finds no room on the disk is a signal, a call returns an error. */
+ * for file systems that write pages elsewhere (btrfs), writes them by a call: a mapped
+ * store that finds no room on the disk is a signal, a call returns an error. */
 
 static int ms__head_write(ms__log *log, uint32_t at, const void *bytes, size_t n)
 {
@@ -13179,15 +13211,15 @@ static int ms__head_word(ms__log *log, uint32_t at, uint64_t v)
     return 0;
 }
 
-/* ---- Reading ahead. The system is told that places are read at random. Left to itself it
- * reads up to 8 MiB for each that a cold file is asked for: from opening to the newest 20
- * of 1000 locations took 20 ms and 19 MiB then, now 1.2 ms and 0.4 MiB. Whoever goes on
- * from place to place asks here. */
+/* ---- Reading ahead. The system is told that places are read at random. Left to itself
+ * it reads up to 8 MiB for each that a cold file is asked for: from opening to the newest
+ * 20 of 1000 locations took 20 ms and 19 MiB then, now 1.2 ms and 0.4 MiB. A walk from
+ * record to record asks here. */
 
 #define MS__LOOKS    64u
 #define MS__STEP     ((uint64_t)128 << 10)
 #define MS__FURTHER  ((uint64_t)2 << 20)
-#define MS__NEAR     ((uint64_t)32 << 10) /* who goes no further goes from place to place */
+#define MS__NEAR     ((uint64_t)32 << 10) /* the next record is no further: a walk */
 
 static void ms__log_read_ahead(const ms__log *log, uint64_t offset, uint64_t size)
 {
@@ -13195,8 +13227,8 @@ static void ms__log_read_ahead(const ms__log *log, uint64_t offset, uint64_t siz
         (void)log->os->read_ahead(log->os->ctx, log->file.handle, offset, size);
 }
 
-/* The first records that a handle gives are asked for some ahead of their turn: the answers
- * of a cold disk come side by side then. */
+/* The first records that a handle gives are asked for some ahead of their turn: the
+ * answers of a cold disk come side by side then. */
 static void ms__log_first_look(ms__log *log, uint64_t offset)
 {
     uint32_t n = ms__load32(&log->map.looks);
@@ -13205,7 +13237,7 @@ static void ms__log_first_look(ms__log *log, uint64_t offset)
     ms__log_read_ahead(log, offset, 1);
 }
 
-/* Somebody was at `last`, and comes to `at`. */
+/* Reads ahead of a walk that was at `last` and is at `at` now. */
 static void ms__log_pass(const ms__log *log, uint64_t last, uint64_t at)
 {
     if (at / MS__STEP == last / MS__STEP) return;
@@ -13214,7 +13246,7 @@ static void ms__log_pass(const ms__log *log, uint64_t last, uint64_t at)
         ms__log_read_ahead(log, at > MS__FURTHER ? at - MS__FURTHER : 0, MS__FURTHER);
 }
 
-/* ---- The map. Pieces lie one behind the other, a newer one begins where the file ended
+/* ---- The map. Pieces follow one another, a newer one begins where the file ended
  * when it was made; no record lies in two. */
 
 static const unsigned char *ms__log_at(const ms__log *log, uint64_t offset)
@@ -13312,7 +13344,8 @@ static bool ms__tail_reserve(ms__tail *t, uint32_t i)
     return t->blocks[b] != NULL;
 }
 
-/* Takes back blocks made for records from count on: they lie in memory that is rewound. */
+/* Takes back blocks made for records from count on: they lie in memory that is
+ * rewound. */
 static void ms__tail_unreserve(ms__tail *t)
 {
     uint32_t first;
@@ -13364,7 +13397,7 @@ static ms__tail *ms__tail_of(const ms__log *log)
     return (ms__tail *)log->map.tails[log->map.now % MS__PINS];
 }
 
-/* Frees old tails that nobody reads any more, but for one to use again. */
+/* Frees old tails that no cursor reads any more, but for one to use again. */
 static void ms__tails_sweep(ms__log *log)
 {
     for (uint32_t i = 0; i < MS__PINS; i++) {
@@ -13475,7 +13508,8 @@ static bool ms__is_listed(const unsigned char *r)
     return r[4] == MS__KIND_MESSAGE || r[4] == MS__KIND_GAP || ms__is_change(r);
 }
 
-/* Is the record at offset whole? left: how far it may reach. body: look at its body too. */
+/* Is the record at offset whole? left: how far it may reach. body: look at its body
+ * too. */
 static bool ms__log_holds(const ms__log *log, const unsigned char *r, uint64_t offset,
                           uint64_t left, bool body)
 {
@@ -13529,7 +13563,8 @@ static uint32_t ms__log_line(const unsigned char *head)
 }
 
 /* All that the watermark says is taken in, or cannot be trusted until a writer comes: it
- * stores its line then, perhaps with just the same watermark. line: as it was before that. */
+ * stores its line then, perhaps with just the same watermark. line: as it was before
+ * that. */
 static void ms__log_seen(ms__log *log, uint64_t mark, uint32_t line)
 {
     ms__store32(&log->map.seen_line, line);
@@ -13631,7 +13666,8 @@ static uint32_t ms__row_bucket(const ms__row *row, uint32_t bits)
 }
 
 /* Sorts rows by stream: into buckets by the highest bits, which are as good as random,
- * then by insertion inside each. begin has (1 << bits) + 1 numbers: where buckets begin. */
+ * then by insertion inside each. begin has (1 << bits) + 1 numbers: where buckets
+ * begin. */
 static void ms__rows_sort(const ms__row *rows, ms__row *sorted, uint32_t n,
                           uint32_t *begin, uint32_t bits)
 {
@@ -13844,8 +13880,8 @@ static void ms__index_header(unsigned char *r, uint64_t size, unsigned type, uin
     memset(r + size, 0, (size_t)(ms__align8(size) - size));
 }
 
-/* The LEAF of a tail, without list, state and seal, in memory of its own. NULL: no memory, or
- * it would be too large for a record (then *size is not 0). */
+/* The LEAF of a tail, without list, state and seal, in memory of its own. NULL: no
+ * memory, or it would be too large for a record (then *size is not 0). */
 static unsigned char *ms__leaf_make(ms__log *log, const ms__tail *t, uint32_t listed,
                                     uint32_t *size)
 {
@@ -13951,7 +13987,7 @@ static void ms__nodes_free(ms__log *log, ms__node_table *table)
     }
 }
 
-/* A leaf with its bits behind it. */
+/* A leaf, followed by its bits. */
 static ms__leaf *ms__leaf_new(ms__log *log, const ms__leaf *from)
 {
     size_t bits = ms__leaf_bits(from);
@@ -14007,7 +14043,7 @@ typedef struct ms__replay {
 } ms__replay;
 
 typedef enum ms__found {
-    MS__FOUND_RECORD, /* *r: whole, the replay stands behind it */
+    MS__FOUND_RECORD, /* *r: whole, the replay stands after it */
     MS__FOUND_END,    /* at the limit, or at something invalid that is no damage */
     MS__FOUND_FOREIGN /* a record that must be understood, and is not */
 } ms__found;
@@ -14017,8 +14053,8 @@ static bool ms__known_kind(unsigned kind)
     return kind > 0 && kind < MS__KIND_COUNT && kind != MS__KIND_BLOB;
 }
 
-/* Who reads record after record asks for as many bytes as this one has, some records ahead:
- * the processor sees a stream only within a page. */
+/* A walk from record to record prefetches as many bytes as this one has, some records
+ * ahead: the processor sees a stream only within a page. */
 #define MS__STREAM_AHEAD 4096u
 
 static void ms__stream_on(const unsigned char *r, uint32_t size)
@@ -14051,8 +14087,8 @@ static bool ms__replay_candidate(ms__replay *s, uint64_t at, uint64_t limit)
     return ms__replay_body(s, r, at);
 }
 
-/* The next place on the grid, from `from` on, where a whole record begins; limit when there
- * is none. */
+/* The next place on the grid, from `from` on, where a whole record begins; limit when
+ * there is none. */
 static uint64_t ms__replay_seek(ms__replay *s, uint64_t from, uint64_t limit)
 {
     for (uint64_t at = from; at < limit && limit - at >= MS__HEADER; at += 8)
@@ -14060,9 +14096,9 @@ static uint64_t ms__replay_seek(ms__replay *s, uint64_t from, uint64_t limit)
     return limit;
 }
 
-/* Something invalid at s->at, below the trusted end: steps over it. sized: its header holds,
- * and shows how far it reaches. One that reaches over the limit, with nothing whole behind
- * it, would hide what is written there next: all ends before it. */
+/* Something invalid at s->at, below the trusted end: steps over it. sized: its header
+ * holds, and shows how far it reaches. One that reaches over the limit, with nothing
+ * whole after it, would hide what is written there next: all ends before it. */
 static void ms__replay_skip(ms__replay *s, bool sized)
 {
     const unsigned char *r = ms__log_at(s->log, s->at);
@@ -14271,7 +14307,7 @@ static ms__summary *ms__summary_load(ms__log *log, uint32_t i)
     return node;
 }
 
-/* SUMMARY i. Its place is known, or told by a later one that can be read, or else by the
+/* SUMMARY i. Its place is known, or in a later one that can be read, or else in the
  * newest LEAF of one that cannot. NULL: no memory. */
 static ms__summary *ms__summary_get(ms__log *log, uint32_t i)
 {
@@ -14287,7 +14323,7 @@ static ms__summary *ms__summary_get(ms__log *log, uint32_t i)
     return ms__summary_load(log, i);
 }
 
-/* Makes known where LEAF i stands, where anything tells it. False: no memory. */
+/* Finds the place of LEAF i, if any record has it. False: no memory. */
 static bool ms__leaf_find_place(ms__log *log, uint32_t i)
 {
     uint32_t g = i / MS__FAN;
@@ -14393,7 +14429,8 @@ static bool ms__times_miss(const ms_query *q, double first, double last)
 }
 
 /* The next segment from i on (backward: from i downward) that has the stream, below n; n:
- * none (backward: UINT32_MAX). *found: the stream's number in the segment's leaf, and one. */
+ * none (backward: UINT32_MAX). *found: the stream's number in the segment's leaf, and
+ * one. */
 static uint32_t ms__segment_next(ms__log *log, uint64_t stream, uint32_t i, uint32_t n,
                                  bool backward, bool locked, uint32_t *found,
                                  ms_result *result)
@@ -14443,7 +14480,7 @@ static void ms__gaps_there(ms__log *log)
     ms__store32(&log->index.has_gaps, 1);
 }
 
-/* What opening has of the index: the newest LEAF, and what it tells. False: no memory. */
+/* Begins with the newest LEAF, and the places that it lists. False: no memory. */
 static bool ms__index_begin(ms__log *log, const ms__leaf *l)
 {
     ms__node_table *leaves = &log->index.leaves, *summaries = &log->index.summaries;
@@ -14462,8 +14499,8 @@ static bool ms__index_begin(ms__log *log, const ms__leaf *l)
 
 /* ---- Finding messages by number. */
 
-/* Which records of a leaf are messages: those that streams of locations have. NULL: all, or
- * there is no memory to say. */
+/* Which records of a leaf are messages: those that streams of locations have. NULL: all,
+ * or there is no memory to say. */
 static const uint32_t *ms__leaf_which(ms__log *log, const ms__leaf *leaf, bool locked)
 {
     ms__leaf *l = (ms__leaf *)(uintptr_t)leaf;
@@ -14602,9 +14639,9 @@ static const unsigned char *ms__place_record(ms__log *log, const ms__tail *t, ui
     return l && record < l->n ? ms__leaf_record(log, l, record) : NULL;
 }
 
-/* The record of message number seq as it was appended, and its place. NULL: there is none,
- * or (*damaged) it may be a damaged one, or there is no memory (*result). n: records of the
- * tail that count. */
+/* The record of message number seq as it was appended, and its place. NULL: there is
+ * none, or (*damaged) it may be a damaged one, or there is no memory (*result). n:
+ * records of the tail that count. */
 static const unsigned char *ms__log_own(ms__log *log, const ms__tail *t, uint32_t n,
                                         uint64_t seq, bool locked, uint64_t *place,
                                         bool *damaged, ms_result *result)
@@ -14693,7 +14730,7 @@ static void ms__each_leap(ms__each *e, uint64_t place)
     ms__each_cut(e);
 }
 
-/* The next run; false: there is none. */
+/* The next run; false: at the end. */
 static bool ms__each_page(ms__each *e, ms_result *result)
 {
     bool mixed;
@@ -14854,7 +14891,7 @@ static const ms__control *ms__log_control(ms__log *log, ms_str location, uint64_
     return ms__load_ptr(&c->changed) || ms__load_ptr(&c->ranges) || c->damaged ? c : NULL;
 }
 
-/* A change that stands in the file behind what is known: counts it in, the tail included.
+/* Counts in a change that follows in the file what is known, the tail included.
  * False: no memory, and nothing has changed. */
 static MS__APART bool ms__change_take(ms__log *log, const unsigned char *r,
                                       uint64_t offset)
@@ -14938,8 +14975,8 @@ static ms_result ms__log_busy(const ms__log *log, ms_error *err)
                     log->file.path, owner);
 }
 
-/* The writer's lock, waited for. Others hold it for some microseconds where all are shared
- * writers: a few tries at once, then pauses. */
+/* The writer's lock, waited for. Others hold it for some microseconds where all are
+ * shared writers: a few tries at once, then pauses. */
 static ms_result ms__log_lock(ms__log *log, uint32_t wait_ms, ms_error *err)
 {
     uint64_t start = 0;
@@ -14964,18 +15001,19 @@ static ms_result ms__log_lock(ms__log *log, uint32_t wait_ms, ms_error *err)
 
 /* What is durable of a file that was just read: up to its newest checkpoint, or up to
  * `trusted`, which a record's flag showed. */
-static void ms__durable_begin(ms__log *log, const ms__slot *slot, uint64_t trusted)
+static void ms__durable_begin(ms__log *log, const ms__checkpoint *checkpoint, uint64_t trusted)
 {
     ms__log_durable *d = &log->durable;
-    d->end = slot->end < log->end ? slot->end : log->end;
+    d->end = checkpoint->end < log->end ? checkpoint->end : log->end;
     if (trusted > d->end && trusted <= log->end) d->end = trusted;
-    d->seq = slot->seq;
-    d->generation = slot->generation;
+    d->seq = checkpoint->seq;
+    d->generation = checkpoint->generation;
     d->checked = 0;
 }
 
 /* Is it not known what the disk has above the durable end? The word was stored in this
- * boot: a restart drops what only memory had, and then what is read is what the disk has. */
+ * boot: a restart drops what only memory had, and then what is read is what the disk
+ * has. */
 static bool ms__log_unsure(const ms__log *log)
 {
     uint64_t boot = ms__get64(log->map.head + MS__AT_UNSURE);
@@ -15045,14 +15083,14 @@ static ms_result ms__log_poison(ms__log *log, int failed, const char *what, ms_e
     return MS_E_POISONED;
 }
 
-/* Stores a slot that tells of the durable end. Other shared writers store slots, too: where
- * another one's sync has ended first, and covered more, theirs stays. Their lock is waited
- * for only where it `must` be, and then a slot that stays is stored again, too, since a sync
- * of it may have failed; else what is not told now is told later. */
-static ms_result ms__slot_store(ms__log *log, bool must, ms_error *err)
+/* Stores a checkpoint of the durable end. Other shared writers store them, too: where
+ * another one's sync has ended first, and covered more, theirs stays. Their lock is
+ * waited for only where it `must` be, and then a checkpoint that stays is stored again,
+ * too, since a sync of it may have failed; else the next one has it. */
+static ms_result ms__checkpoint_store(ms__log *log, bool must, ms_error *err)
 {
-    ms__slot s;
-    unsigned char bytes[MS__SLOT_SIZE];
+    ms__checkpoint s;
+    unsigned char bytes[MS__CHECKPOINT_SIZE];
     int failed = 0;
     bool told = false, locked = log->opts.shared && !log->recovery.inside;
     if (locked && must) MS__TRY(ms__log_lock(log, log->opts.lock_wait_ms, err));
@@ -15060,7 +15098,7 @@ static ms_result ms__slot_store(ms__log *log, bool must, ms_error *err)
         return MS_E_BUSY;
     memset(&s, 0, sizeof s);
     if (log->opts.shared) {
-        s = ms__slot_newest(log->map.head);
+        s = ms__checkpoint_newest(log->map.head);
         told = s.end > log->durable.end &&
                s.end <= ms__load_mark(log->map.head + MS__AT_MARK);
         if (ms__generation_after(s.generation, log->durable.generation))
@@ -15074,9 +15112,9 @@ static ms_result ms__slot_store(ms__log *log, bool must, ms_error *err)
     }
     if (!told || must) {
         s.generation = ++log->durable.generation;
-        ms__slot_encode(&s, bytes);
+        ms__checkpoint_encode(&s, bytes);
         failed = ms__head_write(
-            log, MS__AT_SLOTS + (uint32_t)(s.generation & 1) * MS__SLOT_STEP, bytes,
+            log, MS__AT_CHECKPOINTS + (uint32_t)(s.generation & 1) * MS__CHECKPOINT_STEP, bytes,
             sizeof bytes);
     }
     if (locked) (void)log->os->unlock(log->os->ctx, log->file.handle);
@@ -15105,8 +15143,8 @@ static ms_result ms__log_folder(ms__log *log, ms_error *err)
     return code;
 }
 
-/* Writes [from, upto) of the file once more, the same bytes: a sync of them failed, and the
- * next one would pass them over. Read, not by way of the map: the file may have been
+/* Writes [from, upto) of the file once more, the same bytes: a sync of them failed, and
+ * the next one would pass them over. Read, not by way of the map: the file may have been
  * truncated since. */
 static MS__APART ms_result ms__log_write_again(ms__log *log, uint64_t from, uint64_t upto,
                                                ms_error *err)
@@ -15157,8 +15195,8 @@ static int ms__file_sync(ms__log *log)
     return failed == 0 ? ms__os_sync_done(log->os, log->file.handle) : failed;
 }
 
-/* Zeroes the dead bytes [log->end, dead) and syncs, see (F5). Where a sync failed before in
- * this boot, what is visible above the durable end is written again, too. Under both
+/* Zeroes the dead bytes [log->end, dead) and syncs, see (F5). Where a sync failed before
+ * in this boot, what is visible above the durable end is written again, too. Under both
  * locks; nothing visible changes. */
 static MS__APART ms_result ms__log_settle(ms__log *log, uint64_t dead, ms_error *err)
 {
@@ -15197,10 +15235,11 @@ static int ms__log_disk(ms__log *log)
     return failed;
 }
 
-/* One sync of all that is visible now, for all threads that wait. checkpoint: its slot is
- * synced, too, and nothing is reported durable before; MS_E_BUSY: other writers kept the
- * lock that storing it needs. The slot describes the moment when the sync began; bytes
- * erased meanwhile are not durable, and the slot before it covers as much. */
+/* One sync of all that is visible now, for all threads that wait. checkpoint: its
+ * checkpoint is synced, too, and nothing is reported durable before; MS_E_BUSY: other
+ * writers kept the lock that storing it needs. The checkpoint describes the moment when
+ * the sync began; bytes erased meanwhile are not durable, and the checkpoint before it
+ * covers as much. */
 static ms_result ms__log_sync_now(ms__log *log, bool checkpoint, ms_error *err)
 {
     uint64_t end = log->end, seq = log->last_seq;
@@ -15212,7 +15251,7 @@ static ms_result ms__log_sync_now(ms__log *log, bool checkpoint, ms_error *err)
     if (failed == 0) {
         log->durable.end = end;
         log->durable.seq = seq;
-        code = ms__slot_store(log, checkpoint, checkpoint ? err : NULL);
+        code = ms__checkpoint_store(log, checkpoint, checkpoint ? err : NULL);
         if (!checkpoint) code = MS_OK; /* what is not stored now is stored later */
     }
     if (failed == 0 && checkpoint) {
@@ -15234,7 +15273,8 @@ static ms_result ms__log_sync_now(ms__log *log, bool checkpoint, ms_error *err)
 }
 
 /* Whom the last sync has woken appends again in a moment: one sync later for all of them
- * is better than one now for the first. Waits as long as more comes; alone, not at all. */
+ * is better than one now for the first. Waits as long as more comes; alone, not at
+ * all. */
 #define MS__GATHER 16
 
 static void ms__log_gather(ms__log *log)
@@ -15252,9 +15292,10 @@ static void ms__log_gather(ms__log *log)
     log->durable.syncing = false;
 }
 
-/* Makes durable what stands below goal: by waiting for the sync that runs, and, where that
- * began too early, by one of our own. checkpoint: the checkpoint, too; a handle's first
- * sync syncs it anyway (shared writers before they append, see ms__log_enter_ahead). */
+/* Makes durable what stands below goal: by waiting for the sync that runs, and, where
+ * that began too early, by one of our own. checkpoint: the checkpoint, too; a handle's
+ * first sync syncs it anyway (shared writers before they append, see
+ * ms__log_enter_ahead). */
 static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool checkpoint,
                                  ms_error *err)
 {
@@ -15374,7 +15415,7 @@ static int ms__log_blank(const ms__log *log, uint64_t from, uint64_t upto)
 }
 
 /* Pages for the window up to `upto` and a step farther, as far as there is room in the
- * file. Who ticks has them mapped, too. */
+ * file. A program that ticks has them mapped, too. */
 static ms_result ms__window_supply(ms__log *log, uint64_t upto, ms_error *err)
 {
     uint64_t goal = upto - log->append.window_start + MS__SUPPLY;
@@ -15451,8 +15492,8 @@ static int ms__hints_store(ms__log *log)
     return ms__head_write(log, MS__AT_HINT, bytes, sizeof bytes);
 }
 
-/* Writes that durable bytes are missing, and makes it and the new durable end durable: the
- * old checkpoint is above the end, and would make a torn append look damaged. */
+/* Writes that durable bytes are missing, and makes it and the new durable end durable:
+ * the old checkpoint is above the end, and would make a torn append look damaged. */
 static MS__APART ms_result ms__lost_write(ms__log *log, ms_error *err)
 {
     unsigned char r[MS__LOST_SIZE];
@@ -15464,14 +15505,15 @@ static MS__APART ms_result ms__lost_write(ms__log *log, ms_error *err)
     int failed = ms__file_sync(log);
     if (failed == 0) {
         ms__durable_at(log, after, log->last_seq);
-        MS__TRY(ms__slot_store(log, true, err));
+        MS__TRY(ms__checkpoint_store(log, true, err));
         failed = ms__file_sync(log);
     }
     return failed == 0 ? MS_OK : ms__log_poison(log, failed, "syncing", err);
 }
 
 /* A copy may share its blocks with the original until they are written. The two that are
- * stored to through maps are written by a call first, which can say that there is no room. */
+ * stored to through maps are written by a call first, which can say that there is no
+ * room. */
 static int ms__blocks_own(ms__log *log)
 {
     unsigned char mark[8];
@@ -15545,7 +15587,8 @@ static void ms__log_lost(ms__log *log, uint64_t end)
     log->append.lost_written = false;
 }
 
-/* Is the place where records go prepared? Else dead bytes reach no further than `stop`. */
+/* Is the place where records go prepared? Else dead bytes reach no further than
+ * `stop`. */
 static void ms__log_begun(ms__log *log, bool begun, uint64_t stop)
 {
     log->append.begun = begun;
@@ -15762,7 +15805,8 @@ static void ms__each_message(ms__each *e, ms__log *log, ms_str location, uint64_
                    t->count, true, true);
 }
 
-/* A walk back has met the hidden message seq: it goes on before the range that hides it. */
+/* A walk back has met the hidden message seq: it goes on before the range that hides
+ * it. */
 static void ms__each_over(ms__each *e, const ms__control *c, uint64_t seq,
                           ms_result *result)
 {
@@ -15821,8 +15865,8 @@ static ms_result ms__log_expect(ms__log *log, const ms_append_opts *opts, ms_err
 }
 
 /* One append on its way. Records are encoded where they will stand (MAP, one message) or
- * in the staging buffer: for 60 bytes 471 ns an append, 300 where they will stand; for 700
- * no difference. */
+ * in the staging buffer: for 60 bytes 471 ns an append, 300 where they will stand; for
+ * 700 no difference. */
 typedef struct ms__put_run {
     ms__append_run *run;
     bool direct;
@@ -16034,9 +16078,9 @@ static void ms__put_enter(ms__log *log, const ms__plan *plan, const ms_msg *msg)
     log->bytes += ms_size(msg);
 }
 
-/* Steps 2 and 3. Flags and checks are put on the records; those that were staged go to the
- * file. Then nothing can fail any more: names, postings and counts are linked, and the
- * watermark moves. */
+/* Steps 2 and 3. Flags and checks are put on the records; those that were staged go to
+ * the file. Then nothing can fail any more: names, postings and counts are linked, and
+ * the watermark moves. */
 static ms_result ms__put_commit(ms__log *log, const ms__put_run *p, const ms__plan *plans,
                                 size_t n, const ms__change_run *c, ms_error *err)
 {
@@ -16070,7 +16114,7 @@ static ms_result ms__put_commit(ms__log *log, const ms__put_run *p, const ms__pl
     return MS_OK;
 }
 
-/* What a failed append stored behind the end is made zero again. */
+/* Makes zero again what a failed append stored after the end. */
 static void ms__put_undo(ms__log *log, const ms__put_run *p, const ms__plan *plans,
                          size_t n, const ms__mark *mark)
 {
@@ -16244,8 +16288,8 @@ static void ms__lost_note(ms__log *log, uint64_t end)
     ms__log_tell(log, MS_LOG_DAMAGE, log->end, bytes, log->last_seq, 0, 0);
 }
 
-/* Takes what stands in [log->end, limit), all of it visible. cut: the file ends there, though
- * more was visible; what follows the last whole record is dead then. */
+/* Takes what stands in [log->end, limit), all of it visible. cut: the file ends there,
+ * though more was visible; what follows the last whole record is dead then. */
 static ms_result ms__log_take_visible(ms__log *log, uint64_t limit, bool cut,
                                       ms_error *err)
 {
@@ -16299,7 +16343,7 @@ static ms_result ms__tail_first(ms__log *log, uint64_t base, uint32_t segment,
     return MS_OK;
 }
 
-/* Where the replay begins: behind a LEAF that can be believed, else at the start. */
+/* Where the replay begins: after a LEAF that can be believed, else at the start. */
 static ms_result ms__log_start(ms__log *log, uint64_t trusted, bool same, uint64_t size,
                                ms_error *err)
 {
@@ -16308,7 +16352,7 @@ static ms_result ms__log_start(ms__log *log, uint64_t trusted, bool same, uint64
     ms__leaf leaf;
     hints[0] = same ? ms__get64(log->map.head + MS__AT_HINT) : 0;
     hints[1] = same ? ms__get64(log->map.head + MS__AT_HINT + 8) : 0;
-    hints[2] = ms__slot_newest(log->map.head).hint;
+    hints[2] = ms__checkpoint_newest(log->map.head).hint;
     log->end = MS__HEAD_SIZE;
     uint32_t segment = 0, i = 0;
     for (; i < 3; i++) {
@@ -16349,7 +16393,7 @@ static ms_result ms__take_range(ms__log *log, ms__replay from, uint64_t upto,
     return MS_OK;
 }
 
-/* Record by record to the end: below the trusted end everything, behind it whole appends
+/* Record by record to the end: below the trusted end everything, after it whole appends
  * only. */
 static ms_result ms__log_recover(ms__log *log, ms__replay *s, bool look_ahead,
                                  ms_error *err)
@@ -16422,7 +16466,7 @@ static ms_result ms__log_strict(ms__log *log, bool same, ms_error *err)
                         s.damaged + (log->append.lost_end > log->end ? 1u : 0u),
                         s.damaged_bytes, s.index_damaged);
     if (same && !log->opts.writer)
-        return MS_OK; /* a writer may be at it behind the end */
+        return MS_OK; /* a writer may be storing after the end */
     if (ms__log_dead_end(log, log->end) == log->end) return MS_OK;
     return ms__fail(
         err, MS_E_DAMAGED,
@@ -16439,12 +16483,12 @@ static MS__APART ms_result ms__log_attach_content(ms__log *log, ms_error *err)
     bool same = ms__mark_trusted(log); /* a writer may be at it: in this order */
     ms__fence();
     uint64_t mark = ms__load_mark(log->map.head + MS__AT_MARK);
-    ms__slot slot = ms__slot_newest(log->map.head);
-    ms__fence(); /* the file has grown before either of them tells of more */
+    ms__checkpoint checkpoint = ms__checkpoint_newest(log->map.head);
+    ms__fence(); /* the file grows before either of them does */
     int failed = log->os->stat(log->os->ctx, log->file.handle, &log->file.stat);
     if (failed != 0) return ms__os_fail(err, failed, "looking at", log->file.path);
     uint64_t size = log->file.stat.size;
-    uint64_t trusted = same && mark > slot.end ? mark : slot.end;
+    uint64_t trusted = same && mark > checkpoint.end ? mark : checkpoint.end;
     MS__TRY(ms__log_reach(log, 0, size, size, err));
     MS__TRY(ms__log_start(log, trusted, same, size, err));
     ms__log_begun(log, log->append.begun, size);
@@ -16460,16 +16504,16 @@ static MS__APART ms_result ms__log_attach_content(ms__log *log, ms_error *err)
     if (same && log->end < mark && mark <= size && !over) log->end = mark;
     log->recovery.mark_back = same && mark < log->end ? mark : UINT64_MAX;
     if (trusted > size || over) ms__lost_note(log, trusted);
-    if (log->opts.writer && slot.seq > log->last_seq)
-        log->last_seq = slot.seq; /* numbers are not used again */
-    ms__durable_begin(log, &slot, !same && !log->opts.salvage ? s.trusted : 0);
+    if (log->opts.writer && checkpoint.seq > log->last_seq)
+        log->last_seq = checkpoint.seq; /* numbers are not used again */
+    ms__durable_begin(log, &checkpoint, !same && !log->opts.salvage ? s.trusted : 0);
     ms__tail *t = ms__tail_of(log);
     ms__store32(&t->end, t->count);
     ms__log_seen(log, same ? log->end : mark, line);
     return log->opts.strict ? ms__log_strict(log, same, err) : MS_OK;
 }
 
-/* Is everything behind the head zero, and not more than creation allocates? */
+/* Is everything after the head zero, and not more than creation allocates? */
 static ms_result ms__rest_is_zero(const ms__log *log, bool *zero, ms_error *err)
 {
     unsigned char part[512];
@@ -16621,7 +16665,7 @@ static ms_result ms__log_attach(ms__log *log, ms_error *err)
     log->map.head = (unsigned char *)head;
     code = ms__log_attach_content(log, err);
     if (code == MS_OK && log->opts.writer && !empty &&
-        ms__slot_newest(log->map.head).generation == 0)
+        ms__checkpoint_newest(log->map.head).generation == 0)
         code = ms__log_head_again(log, err);
     if (code != MS_OK) {
         ms__log_detach(log);
@@ -16713,9 +16757,9 @@ static ms_result ms__log_join(ms__log *log, ms_error *err)
     return ms__log_reach(log, log->end, st.size, st.size, err);
 }
 
-/* Has a shared writer, which has the lock, all that is visible? If the watermark was changed,
- * and nobody has written since, or if the file was cut, what it found when it was opened is
- * all there is. */
+/* Has a shared writer, which has the lock, all that is visible? If the watermark was
+ * changed, and nobody has written since, or if the file was cut, what it found when it
+ * was opened is all there is. */
 static ms_result ms__log_may_go_on(const ms__log *log, ms_error *err)
 {
     ms_os_stat st;
@@ -16737,8 +16781,8 @@ static void ms__log_leave(ms__log *log)
     (void)log->os->unlock(log->os->ctx, log->file.handle);
 }
 
-/* Shared writers: from here to ms__log_leave this handle alone writes, and knows everything
- * that others have written. Under the handle's lock. */
+/* Shared writers: from here to ms__log_leave this handle alone writes, and knows
+ * everything that others have written. Under the handle's lock. */
 static ms_result ms__log_enter(ms__log *log, ms_error *err)
 {
     if (!log->opts.shared) return MS_OK;
@@ -16765,8 +16809,8 @@ static ms_result ms__log_enter(ms__log *log, ms_error *err)
 /* ---- Cursors. A head reads the run of one stream in one segment, then goes on to the
  * next segment that has the stream. */
 
-/* Which names a head is about: 0 the location, 1 the query's agent, 2 and on its team; with
- * a bit more where names are compared record by record. */
+/* Which names a head is about: 0 the location, 1 the query's agent, 2 and on its team;
+ * with a bit more where names are compared record by record. */
 #define MS__COMPARE 0x80000000u
 
 /* Instead of a name: the facts of the location, pieces of the message asked for. */
@@ -16901,8 +16945,8 @@ static void ms__page_holes(ms_cursor *it, uint32_t segment, uint32_t holes)
 }
 
 /* Sets a head to its run in a segment, within the query's bounds. */
-/* Puts a head on what a segment has of its stream. found: the stream's number in the leaf,
- * and one; 0: unknown. */
+/* Puts a head on what a segment has of its stream. found: the stream's number in the
+ * leaf, and one; 0: unknown. */
 static bool ms__page(ms__log *log, ms_cursor *it, ms__head *h, uint32_t segment,
                      uint32_t found)
 {
@@ -16925,8 +16969,8 @@ static bool ms__page(ms__log *log, ms_cursor *it, ms__head *h, uint32_t segment,
     return some;
 }
 
-/* The next segment in the cursor's direction that may have the head's stream; false: there
- * is none. */
+/* The next segment in the cursor's direction that may have the head's stream; false:
+ * there is none. */
 static bool ms__page_next(ms__log *log, ms_cursor *it, const ms__head *h, uint32_t *out,
                           uint32_t *found)
 {
@@ -16991,8 +17035,8 @@ static uint32_t ms__head_entry(ms__head *h, uint32_t i)
     return ms__chunk_entry(c, i);
 }
 
-/* Does a head not offer this record, though its run has it? One that is damaged is offered,
- * and then counted. */
+/* Does a head not offer this record, though its run has it? One that is damaged is
+ * offered, and then counted. */
 static bool ms__head_skips(const ms__log *log, const ms_cursor *it, const ms__head *h,
                            uint32_t entry)
 {
@@ -17247,7 +17291,7 @@ static MS__APART ms_result ms__log_raw_heads(ms__log *log, ms_cursor *it, ms_err
     return ms__log_head(log, it, ms__stream_of(h, MS__S_LOCATION), 0, all, all, err);
 }
 
-/* A raw query: behind the message after_seq, not from the next one on. */
+/* A raw query: after the message after_seq, not from the next one on. */
 static uint64_t ms__log_behind(ms__log *log, ms_cursor *it, uint32_t n)
 {
     ms__merge *merge = &it->of.merge;
@@ -17312,10 +17356,10 @@ static ms_result ms__log_query(ms_store *store, ms_cursor *it, ms_error *err)
 }
 
 /* ---- Plain cursors, which most are: one stream, nothing to look at but damage. Their
- * records lie all over the file and their pages all over the index, and each look at a new
- * place waits for memory as long as ten records take. So a queue runs ahead: a record's
- * place is found, and its memory asked for, MS__AHEAD messages before it is wanted, over
- * the ends of pages, too. */
+ * records lie all over the file and their pages all over the index, and each look at a
+ * new place waits for memory as long as ten records take. So a queue runs ahead: a
+ * record's place is found, and its memory asked for, MS__AHEAD messages before it is
+ * wanted, over the ends of pages, too. */
 
 /* May the entries of a page be given without comparing names? */
 static bool ms__page_is_plain(const ms__head *h)
@@ -17353,10 +17397,10 @@ static void ms__log_look_ahead(ms__log *log, ms_cursor *it, ms__head *h)
 #define MS__AHEAD_BYTES 512u
 #define MS__AHEAD_LONG 4096u
 
-/* Asks for the rest of a record, nearer to its turn: its head says how long it is. Who
- * reads all of each message waits a quarter less then; who looks at the beginnings only
- * does not wait longer (`bench_msgstore read`, conversations, deep and shallow). Of a long
- * one the processor itself sees that it is read on. */
+/* Asks for the rest of a record, nearer to its turn: its header has the size. A reader
+ * of all of each message waits a quarter less then; a reader of the beginnings only
+ * does not wait longer (`bench_msgstore read`, conversations, deep and shallow). Of a
+ * long one the processor itself sees that it is read on. */
 static void ms__rest_soon(const unsigned char *r)
 {
     uint32_t size = ms__get32(r);
@@ -17732,7 +17776,8 @@ static bool ms__few_add(ms__sums *s, const ms__tail *t, bool agents, const ms_ms
     return ms__sums_add(s, &sum);
 }
 
-/* A message on the way back: a name that the query asks for, and that is new, is summed up. */
+/* A message on the way back: a name that the query asks for, and that is new, is summed
+ * up. */
 static bool ms__few_meet(ms__sums *s, const ms__tail *t, const ms_list_query *q,
                          const ms_msg *msg)
 {
@@ -17770,7 +17815,7 @@ static bool ms__sums_few(ms__sums *s, const ms__tail *t, const ms_list_query *q)
     return true;
 }
 
-/* What a listing tells of one; false: it is not asked for, or no record tells its name. */
+/* The entry of one; false: it is not asked for, or no record has its name. */
 static bool ms__sum_info(ms__log *log, const ms__tail *t, uint32_t n,
                          const ms_list_query *q, const ms__sum *sum, ms_info *info)
 {
@@ -17916,7 +17961,8 @@ static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err
     return MS_OK;
 }
 
-/* GAP records of a location: those of the tail in memory, older ones through the index. */
+/* GAP records of a location: those of the tail in memory, older ones through the
+ * index. */
 static ms_result ms__log_left_out(ms_store *store, ms_str location, uint64_t seq,
                                   uint64_t *count, uint64_t *next, ms_error *err)
 {
@@ -17948,8 +17994,8 @@ static ms_result ms__log_left_out(ms_store *store, ms_str location, uint64_t seq
  * The functions of the table, each under the lock; below them all that [api-log] has.
  * ================================================================================== */
 
-/* Enters to append, where a sync may follow: others can keep the file's lock from that, so
- * what it needs beyond a plain sync is done now, while nothing is visible yet. */
+/* Enters to append, where a sync may follow: others can keep the file's lock from that,
+ * so what it needs beyond a plain sync is done now, while nothing is visible yet. */
 static ms_result ms__log_enter_ahead(ms__log *log, ms_error *err)
 {
     MS__TRY(ms__log_enter(log, err));
@@ -17996,7 +18042,8 @@ static ms_result ms__log_append(ms_store *store, ms__append_run *run, ms_error *
     return due ? ms__log_sync_to(log, goal, false, err) : code;
 }
 
-/* Where a record that the store lent stands in the file; 0: it lent none such. */
+/* The offset in the file of a record that the store returned; 0: it is not of the
+ * file. */
 static uint64_t ms__log_where(const ms__log *log, const unsigned char *r)
 {
     for (uint32_t i = 0; i < log->map.n_pieces; i++) {
@@ -18086,7 +18133,7 @@ static ms_result ms__log_leave_out(ms_store *store, ms_str location, uint64_t se
 static uint64_t ms__log_durable_seq(const ms__log *log)
 {
     if (log->opts.writer) return log->durable.seq;
-    return log->map.head ? ms__slot_newest(log->map.head).seq : 0;
+    return log->map.head ? ms__checkpoint_newest(log->map.head).seq : 0;
 }
 
 static ms_result ms__log_sync(ms_store *store, uint64_t *durable_seq, ms_error *err)
@@ -18172,8 +18219,8 @@ static ms_result ms__log_file_once(ms__log *log, const ms_log_desc *desc, ms_err
     return log->opts.writer ? ms__log_lock(log, wait, err) : MS_OK;
 }
 
-/* Does the path still name the file that is open? Somebody may have put another one in its
- * place before the lock was had. */
+/* Does the path still name the file that is open? Somebody may have put another one in
+ * its place before the lock was had. */
 static bool ms__log_in_place(const ms__log *log)
 {
     ms_file file;
@@ -18253,7 +18300,7 @@ static void ms__log_close(ms_store *store)
             (void)ms__file_sync(log);
         else if (log->durable.checked >= log->end ||
                  ms__log_sync_to(log, log->end, true, NULL) == MS_OK)
-            (void)ms__slot_store(log, false, NULL); /* one is on the disk: the same into
+            (void)ms__checkpoint_store(log, false, NULL); /* one is on the disk: the same into
                                                        the other place */
         if (!log->opts.shared && log->append.begun)
             (void)ms__head_word(log, MS__AT_BUSY, log->end);
@@ -18382,9 +18429,9 @@ MS_API ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_error *err)
     out->durable_end = log->durable.end;
     out->durable_seq = log->durable.seq;
     if (log->map.head && !log->opts.writer) {
-        ms__slot slot = ms__slot_newest(log->map.head);
-        out->durable_end = slot.end;
-        out->durable_seq = slot.seq;
+        ms__checkpoint checkpoint = ms__checkpoint_newest(log->map.head);
+        out->durable_end = checkpoint.end;
+        out->durable_seq = checkpoint.seq;
     }
     out->segments = log->index.leaves.n;
     out->summaries = log->index.summaries.n;
@@ -18479,7 +18526,7 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
     ms_log_desc d = *desc;
     d.mode = MS_LOG_READ;
     d.opening = MS_OPEN_NORMAL;
-    d.events.event = NULL; /* told once, by the walk */
+    d.events.event = NULL; /* reported once, by the walk */
     MS__TRY(ms_log_open(&store, &d, err));
     ms__log *log = ms__log_of(store);
     log->events = desc->events;
@@ -18515,7 +18562,7 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
 
 /* ---- Writing a log anew. */
 
-#define MS__PART ".compacting" /* behind the path: the new log while it is written */
+#define MS__PART ".compacting" /* added to the path: the new log while it is written */
 
 /* The path of the new log; in memory of the allocator. */
 static char *ms__path_beside(const ms_alloc *alloc, const char *path, size_t *size)
@@ -18581,8 +18628,8 @@ static ms_result ms__hold_take(ms__hold *h, ms_store *source, const ms_log_desc 
     return ms_log_open(&h->store, &d, err);
 }
 
-/* The old file may come back with a power cut, when a process that was killed here has left
- * the new one, and somebody has read in that how much is durable. */
+/* The old file may come back with a power cut, when a process that was killed here has
+ * left the new one, and somebody has read in that how much is durable. */
 static MS__APART ms_result ms__hold_sync(const ms__hold *h, ms_error *err)
 {
     ms_store *old = h->store ? h->store : h->own;
@@ -18652,7 +18699,7 @@ static ms_result ms__rewrite_run(ms_store *source, const ms_log_desc *to,
     ms_result copied = ms_copy(store, source, keep, NULL, report, err);
     ms_result code = copied == MS_E_DAMAGED ? MS_OK : copied;
     if (code == MS_OK) code = ms_sync(store, NULL, err);
-    if (code == MS_E_POISONED) code = MS_E_IO; /* that one; nobody has it */
+    if (code == MS_E_POISONED) code = MS_E_IO; /* of the new file, which no program has open */
     if (code == MS_E_IO && err) err->code = code;
     ms_close(store);
     if (code == MS_OK) code = ms_log_verify(&d, &verified, err);
@@ -18716,8 +18763,8 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
 
 /* ==== [union] several stores as one ==================================================
  * A union is a concatenation: a cursor reads what the query has in the first store, then
- * in the second one, with one cursor of a store at a time (the lane). A reversed query goes
- * through the row from its end.
+ * in the second one, with one cursor of a store at a time (the lane). A reversed query
+ * goes through the row from its end.
  *
  *      stores[0]  m m m m
  *      stores[1]          m m m
@@ -18725,24 +18772,24 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
  *
  * Bounds. The opening notes the last number of each store and a place after all it has.
  * They bound the lane's query when its turn comes, so a cursor sees all stores as of its
- * opening. A history has several queries and takes these notes once: a snapshot is a union
- * that has bounds.
+ * opening. A history has several queries and takes these notes once: a snapshot is a
+ * union that has bounds.
  *
- * Numbers. A record carries its number in its header. A copy gets another number and a new
- * header check, that of a message on its own; the check of the body is kept.
+ * Numbers. A record carries its number in its header. A copy gets another number and a
+ * new header check, that of a message on its own; the check of the body is kept.
  *
- * Windows. The newest n newest first, and the oldest n oldest first, end the reading after
- * n messages. The other way round, a first pass counts from the window's far end and stops
- * in the store where the window begins. The second pass asks that store for as many
- * messages as the first one counted there, and all stores after it for everything.
+ * Windows. The newest n newest first, and the oldest n oldest first, end the reading
+ * after n messages. The other way round, a first pass counts from the window's far end
+ * and stops in the store where the window begins. The second pass asks that store for as
+ * many messages as the first one counted there, and all stores after it for everything.
  *
  * Order by time. A first pass counts, a second one collects the time and the address of
- * each message; [merge] sorts them. A store of this file keeps a record in its place until
- * it is closed; records of other stores are copied.
+ * each message; [merge] sorts them. A store of this file keeps a record in its place
+ * until it is closed; records of other stores are copied.
  *
- * The cost of a query: a look at each store, for which it takes the store's lock; then per
- * message a copy; by time 24 bytes a message, a second reading, and the sort, also for the
- * newest n.
+ * The cost of a query: a look at each store, for which it takes the store's lock; then
+ * per message a copy; by time 24 bytes a message, a second reading, and the sort, also
+ * for the newest n.
  *
  * (U1) A number of the union is larger than 2^40 times the index of its store, and
  *      smaller than that times the next index; 0 is no number.
@@ -19348,24 +19395,25 @@ MS_API ms_result ms_union_origin(ms_store *store, uint64_t seq, size_t *which,
 /* ==== [memory] the history an agent reads ============================================
  * A history is a concatenation of steps, read through one cursor. A step is one query: of
  * one block (of the team block perhaps one agent's part) and one source. The store is the
- * first source, the runtime store the second one. A step is opened when the step before it
- * has ended. A timeline has one step for each source, over all views of the memory.
+ * first source, the runtime store the second one. A step is opened when the step before
+ * it has ended. A timeline has one step for each source, over all views of the memory.
  *
- * Bounds. All steps see the sources as of the opening: a last number and a place bound each
- * query. Of a union the history reads a snapshot, see [union].
+ * Bounds. All steps see the sources as of the opening: a last number and a place bound
+ * each query. Of a union the history reads a snapshot, see [union].
  *
  * Duplicates. A broadcast with an agent key is in the team view and in the global one. A
- * block shows all messages it holds from one number on, so a later block leaves these out.
- * A limit by time, a limit agent after agent and a union in order of time have no such
- * number. There a block notes each message it shows that a later block could show.
+ * block shows all messages it holds from one number on, so a later block leaves these
+ * out. A limit by time, a limit agent after agent and a union in order of time have no
+ * such number. There a block notes each message it shows that a later block could show.
  *
  * Limits. The newest n of a block are the newest of the second source, filled up from the
  * first one, and of what the scope lets through. A query cannot express some scopes (a
- * phase, a task that bounds some types only): then a first pass counts, a second one skips.
+ * phase, a task that bounds some types only): then a first pass counts, a second one
+ * skips.
  *
- * Time. In a union in order of time, the last task bounds the messages of the other stores
- * by its time. A message without time has that of the message before it in the step: the
- * step is sorted, so this is the time that it was sorted by.
+ * Time. In a union in order of time, the last task bounds the messages of the other
+ * stores by its time. A message without time has that of the message before it in the
+ * step: the step is sorted, so this is the time that it was sorted by.
  *
  * A cursor over a history belongs to a store of its own kind, below: its table makes
  * ms_next go on from step to step, over any backend.
@@ -19472,7 +19520,7 @@ MS_API size_t ms_scope_filter(const ms_scope *scope, ms_str agent_key,
                               const ms_msg *const *history, size_t n, const ms_msg **out)
 {
     size_t kept = 0, turns = ms__scope_turns(scope);
-    size_t task = scope->kind == MS_SCOPE_WORKER ? n : 0; /* when there is none */
+    size_t task = scope->kind == MS_SCOPE_WORKER ? n : 0; /* if it has no task */
     for (size_t i = 0; i < n; i++)
         if (ms_type_of(history[i]) == MS_T_TASK && ms__is_own(history[i], agent_key))
             task = i;
@@ -19484,7 +19532,8 @@ MS_API size_t ms_scope_filter(const ms_scope *scope, ms_str agent_key,
     return turns;
 }
 
-/* ---- The query of a step: of one source, and the block and part where the history is. */
+/* ---- The query of a step: of one source, and the block and part where the history
+ * is. */
 
 static size_t ms__block_limit(const ms_memory *memory, unsigned block)
 {
@@ -19502,7 +19551,8 @@ static bool ms__step_since(const ms__history *h)
            h->block != MS__BLOCK_CONVERSATION;
 }
 
-/* Is the agent's last task in the runtime store, so that all of the store is before it? */
+/* Is the agent's last task in the runtime store, so that all of the store is before
+ * it? */
 static bool ms__task_later(const ms__history *h, const ms__source *s)
 {
     return s == &h->sources[0] && h->sources[1].task > 0;
@@ -19574,8 +19624,8 @@ static bool ms__step_filters(const ms__history *h, const ms__source *s)
     return s->timed && s->task > 0 && ms__step_since(h);
 }
 
-/* Does the scope let a message through that the step's query returned? *time is that of the
- * message before it, and becomes that of this one. */
+/* Does the scope let a message through that the step's query returned? *time is that of
+ * the message before it, and becomes that of this one. */
 static bool ms__scope_passes(const ms__history *h, const ms__source *s, const ms_msg *msg,
                              double *time)
 {
@@ -19612,8 +19662,8 @@ static ms_result ms__step_count(const ms_cursor *it, const ms__source *s, size_t
     return code == MS_E_DAMAGED ? MS_OK : code;
 }
 
-/* Turns the limit of a block into that of one step (0: none) and a number of messages that
- * the step skips first. *some becomes false when the limit leaves nothing. */
+/* Turns the limit of a block into that of one step (0: none) and a number of messages
+ * that the step skips first. *some becomes false when the limit leaves nothing. */
 static ms_result ms__step_limit(ms_cursor *it, const ms__source *s, ms_query *q, bool *some)
 {
     size_t count = 0;
@@ -19691,8 +19741,8 @@ static bool ms__shown_before(ms_cursor *it, ms__source *s, const ms_msg *msg)
 
 /* ---- The cursor. */
 
-/* Opens the query of the step, unless the step shows nothing. Sets only those members of the
- * cursor that a store uses. */
+/* Opens the query of the step, unless the step shows nothing. Sets only those members of
+ * the cursor that a store uses. */
 static ms_result ms__step_open(ms_cursor *it, ms__source *s)
 {
     ms__history *h = &it->history;
@@ -19780,8 +19830,8 @@ static const ms_backend ms__history_backend = {
 /* The store that cursors over histories belong to; never written. */
 static ms_store ms__history_store = {&ms__history_backend, MS_STORE_OPEN};
 
-/* Finds the agent's last task as of the opening. In order of time, a task without a time has
- * that of the task before it. */
+/* Finds the agent's last task as of the opening. In order of time, a task without a time
+ * has that of the task before it. */
 static MS__APART ms_result ms__last_task(const ms_memory *memory, ms__source *s,
                                          ms_error *err)
 {
@@ -19930,14 +19980,14 @@ MS_API ms_result ms_memory_turn(const ms_memory *memory, ms_role role, ms_value 
  * JSON. Its text is cut into tokens: an escape (a pair of surrogates is one), or a byte.
  * A match begins and ends at a token. One without escapes lies in a run between two
  * escapes, as it is. One with escapes has a first one, e; it begins at most a needle's
- * length before e, behind the escape before; from each of these places both ways are
+ * length before e, after the escape before; from each of these places both ways are
  * tried: as it reads, as it is spelled. A search of the whole value comes first: where
  * the needle is nowhere, right or wrong, and no escape could stand for a part of it,
  * there is nothing to cut; most values end there. For a needle without quotes, slashes,
  * backslashes and control characters only escapes of the form \uXXXX could.
  *
  * Memory. Newest first, the processor does not foresee where the next message is: it
- * expects rising addresses. Stores append one record behind the other, so what comes next
+ * expects rising addresses. Stores append one record after the other, so what comes next
  * mostly ends where this message begins: those bytes are asked for while this message is
  * searched. A hint: it is never wrong to ask, and it made searching a log twice as fast.
  *
@@ -20435,7 +20485,7 @@ MS_API ms_result ms_note_usage(ms_store *store, uint64_t seq, const ms_usage *us
 
 /* ---- Reading and adding. */
 
-/* The member of that name, a fraction cut off; 0: there is none, or it is below 0. */
+/* The member of that name without its fraction; 0: it is missing, or below 0. */
 static uint64_t ms__usage_count(ms_str note, ms_str name)
 {
     ms_str value;
@@ -20578,7 +20628,7 @@ static bool ms__usage_begin(ms__summing *s, ms_str location, ms_str part)
     return true;
 }
 
-/* The group of a note, made when there is none; NULL: the arena has no room. */
+/* The group of a note, made if it is new; NULL: the arena has no room. */
 static ms_usage_item *ms__usage_group(ms__summing *s, const ms_msg *note)
 {
     ms_str location = ms_location(note), part = ms__usage_part(s, note);
@@ -20698,11 +20748,11 @@ MS_API ms_result ms_usage_sum(ms_store *store, const ms_usage_query *query,
 /* ==== [selfcheck] promises, walked ===================================================
  * For tests, for tools, for the moment when something looks impossible: everything is
  * read and the first broken invariant is reported with its number. An arena store is
- * walked from the inside: (P1), (P4) and (E2) over all streams, R1 to R5 over all records.
- * A log: each LEAF has to be the one that its records give, each SUMMARY has to know every
- * stream below it. Logs and other stores are walked through a cursor over everything:
- * order, locations, and each message one that a store takes. Keys of an arena store are
- * not walked.
+ * walked from the inside: (P1), (P4) and (E2) over all streams, R1 to R5 over all
+ * records. A log: each LEAF has to be the one that its records give, each SUMMARY has to
+ * know every stream below it. Logs and other stores are walked through a cursor over
+ * everything: order, locations, and each message one that a store takes. Keys of an arena
+ * store are not walked.
  * ================================================================================== */
 
 /* A posting of any stream: inside the store, and a whole record. Nothing is read from a
@@ -20720,8 +20770,8 @@ static ms_result ms__check_posting(const ms__mem *m, uint32_t unit, uint32_t las
     return ms__check_record(r, offset, err);
 }
 
-/* Do the entries of a stream of changes rise, are they whole, of those kinds (by bits) and of
- * that location? loc NULL: of any. */
+/* Do the entries of a stream of changes rise, are they whole, of those kinds (by bits)
+ * and of that location? loc NULL: of any. */
 static ms_result ms__check_changes(const ms__mem *m, const ms__stream *s,
                                    const ms__loc *loc, unsigned kinds, uint64_t *entries,
                                    ms_error *err)
@@ -20902,7 +20952,7 @@ static ms_result ms__check_cursors(ms_store *store, ms_error *err)
 static ms_result ms__check_leaf(ms__log *log, const ms__leaf *l, const ms__leaf *before,
                                 ms_error *err)
 {
-    if (l->own || l->holes > 0) return MS_OK; /* damage is told elsewhere */
+    if (l->own || l->holes > 0) return MS_OK; /* damage is reported elsewhere */
     ms__leaf *made = ms__leaf_derive(log, l->segment, l->base, l->offset,
                                      before ? &before->state : NULL);
     if (!made) return ms__no_memory(err, sizeof *made);
@@ -21068,7 +21118,7 @@ MS__UNUSED static void *stbds_shmode_func(size_t, int);
 }
 #endif
 
-/* What the program had defined comes back behind the section. */
+/* What the program had defined is restored after the section. */
 #pragma push_macro("STBDS_REALLOC")
 #pragma push_macro("STBDS_FREE")
 #undef STBDS_REALLOC
@@ -21155,7 +21205,7 @@ static ms__call *ms__call_slot(ms_writer *w, ms_str agent)
     return stbds_arrlen(w->calls) < MS__CALLS_OPEN ? ms__calls_grow(w) : oldest;
 }
 
-/* Copies s to *at and steps behind it. */
+/* Copies s to *at and moves *at after it. */
 static ms_str ms__call_text(char **at, ms_str s)
 {
     char *copy = s.ptr ? *at : NULL;
@@ -21323,11 +21373,11 @@ static void ms__call_ends(ms_writer *w, const ms_envelope *m, ms_str *id, ms_str
  * together again. Arguments are the text of an object, not an object; text that is no
  * JSON is kept as text.
  *
- * anthropic, gemini, pydantic-ai: a message is a list of blocks; chat-strict is written as
- * openai, and differs only when a history is projected. session, task, envelope: what a
- * format has no member for goes into an object "msgstore", so that every message comes
- * back from them as it was. The rules of each stand where it begins, with what it makes of
- * each type.
+ * anthropic, gemini, pydantic-ai: a message is a list of blocks; chat-strict is written
+ * as openai, and differs only when a history is projected. session, task, envelope: what
+ * a format has no member for goes into an object "msgstore", so that every message comes
+ * back from them as it was. The rules of each stand where it begins, with what it makes
+ * of each type.
  *
  * Exceptions to "equal as JSON": envelope gives back rows in their canonical form;
  * pydantic-ai gives an id to a call that has none, as its readers would; members that
@@ -21352,8 +21402,8 @@ static void ms__call_ends(ms_writer *w, const ms_envelope *m, ms_str *id, ms_str
  * the others everything is. Content that is JSON becomes its text where a format wants
  * text. An extra member whose name means something else in the target is moved into a
  * member `extra`, all others go along: a dialect alone is no filter, ms_project is.
- * What the chat formats have no place for (time, turn, summary, error type, phase) is left
- * out: providers refuse members that they do not know.
+ * What the chat formats have no place for (time, turn, summary, error type, phase) is
+ * left out: providers refuse members that they do not know.
  *
  * Which call does a result without an id answer? The oldest open one of the same agent
  * and turn; once an agent has got results and calls again, what was open before is
@@ -21499,8 +21549,8 @@ static bool ms__has_member(ms_str object, const char *name)
     return object.ptr && ms_json_member(object, ms_str_of(name), &value);
 }
 
-/* The members of extra; those for whom `taken` says so go into a member "extra", then also
- * one that is called so itself. */
+/* The members of extra; those for whom `taken` says so go into a member "extra", then
+ * also one that is called so itself. */
 static void ms__write_extra(ms_writer *w, ms_str extra,
                             bool (*taken)(ms_writer *w, ms_str key, ms_str value))
 {
@@ -21620,8 +21670,8 @@ static bool ms__rest_take(ms_reader *r, ms_str key, ms_str value, ms_envelope *m
     return true;
 }
 
-/* Sets what the object says, over what the format said. When it does not fit: an error, or
- * when lenient *kept is false, nothing is set, and the object is extra. */
+/* Sets what the object says, over what the format said. When it does not fit: an error,
+ * or when lenient *kept is false, nothing is set, and the object is extra. */
 static ms_result ms__rest_read(ms_reader *r, ms_str value, ms_envelope *m, bool *kept)
 {
     ms_envelope with = *m;
@@ -22180,8 +22230,8 @@ static ms_result ms__call_id(ms_reader *r, ms_str call, ms_envelope *m)
     return MS_OK;
 }
 
-/* The type of a call is "function" and not kept; another one is, and "" says that there is
- * none. */
+/* The type of a call is "function" and not kept; another one is, and "" says that there
+ * is none. */
 static ms_result ms__call_type(ms_reader *r, ms_str call)
 {
     ms_str type = MS_STR("\"\"");
@@ -25208,7 +25258,8 @@ static ms_result ms__block_kept(ms_reader *r, ms_role role, ms_str block, ms_env
     return MS_OK;
 }
 
-/* One block as a message; what is none, or stands in a message of the other side, is kept. */
+/* One block as a message; what is none, or stands in a message of the other side, is
+ * kept. */
 static ms_result ms__block_one(ms_reader *r, const ms__block_format *f, ms_role role,
                                ms_str block, ms_envelope *m)
 {
@@ -25247,8 +25298,8 @@ static bool ms__blocks_split(const ms__block_format *f, ms_str list, size_t *n)
     return split;
 }
 
-/* Is every element an object with a type, a text one with a text? The error is the first's
- * that is not. */
+/* Is every element an object with a type, a text one with a text? The error is the
+ * first's that is not. */
 static ms_result ms__blocks_check(ms_reader *r, const char *name, ms_str list)
 {
     ms_str type, text;
@@ -25322,8 +25373,8 @@ static ms_result ms__block_text(ms_reader *r, ms_str block, const char *name,
     return ms__read_kind(r, name, "a string", value);
 }
 
-/* The members of an object but those named, as they are spelled, as an object or absent. A
- * member that may be null is not taken for its field then, and is kept, too. */
+/* The members of an object but those named, as they are spelled, as an object or absent.
+ * A member that may be null is not taken for its field then, and is kept, too. */
 static ms_result ms__members_beside(ms_reader *r, ms_str object, const char *const *names,
                                     const char *const *nullable, ms_str *out)
 {
@@ -25385,7 +25436,8 @@ static void ms__put_blocks(ms_writer *w, ms_str list)
     while (ms_json_next(&it)) ms_json_put_raw(&w->json, it.value);
 }
 
-/* Arguments as an object; what is none is kept under a name that providers know for it. */
+/* Arguments as an object; what is none is kept under a name that providers know for
+ * it. */
 #define MS__INVALID_JSON "INVALID_JSON"
 
 static void ms__put_args(ms_writer *w, ms_value args)
@@ -25483,7 +25535,8 @@ static size_t ms__side_run(const ms_envelope *m, size_t n, bool system_too)
     return i;
 }
 
-/* Between two messages that came as one, and before each: writes it if it is a raw one. */
+/* Between two messages that came as one, and before each: writes it if it is a raw
+ * one. */
 static bool ms__put_raw_message(ms_writer *w, const ms_envelope *m, size_t index)
 {
     if (index > 0 && !w->array) ms_json_separator(&w->json, '\n');
@@ -25533,8 +25586,8 @@ static bool ms__is_texts(ms_str list)
     return n > 0;
 }
 
-/* The texts of such a list as one JSON string, with a blank line between. Their insides are
- * escaped already. */
+/* The texts of such a list as one JSON string, with a blank line between. Their insides
+ * are escaped already. */
 static ms_result ms__put_texts(ms_writer *w, ms_str list, const char *name, ms_str before)
 {
     ms_str text, inside;
@@ -25577,10 +25630,10 @@ static ms_result ms__put_said(ms_writer *w, const ms_envelope *m, const char *na
 
 
 /* ==== [fmt-anthropic] the blocks of anthropic ========================================
- * Each kind of block is read by a function ..._take_..., into one envelope, and written by
- * ..._put_...; [fmt-blocks] walks the list of blocks and calls them. A tool_result is an
- * observation, with is_error true an error. Members that stand for nothing here are kept in
- * call_extra. The rules of the format: https://docs.anthropic.com, Messages.
+ * Each kind of block is read by a function ..._take_..., into one envelope, and written
+ * by ..._put_...; [fmt-blocks] walks the list of blocks and calls them. A tool_result is
+ * an observation, with is_error true an error. Members that stand for nothing here are
+ * kept in call_extra. The rules of the format: https://docs.anthropic.com, Messages.
  * ================================================================================== */
 
 static ms__form_kind ms__anthropic_kind(ms_str block)
@@ -25807,8 +25860,8 @@ static ms_result ms__anthropic_write(ms_writer *w, const ms_envelope *m, size_t 
 
 /* ==== [fmt-gemini] the parts of gemini =============================================
  * A call without arguments has the empty text as arguments. A response is an
- * object: what is none is put into {"result": ...}, an error into {"error": ...}, and both
- * are taken out again when reading.
+ * object: what is none is put into {"result": ...}, an error into {"error": ...}, and
+ * both are taken out again when reading.
  * ================================================================================== */
 
 static ms__form_kind ms__gemini_kind(ms_str block)
@@ -25835,7 +25888,8 @@ static const char *const ms__gemini_nullable[] = {"id", NULL};
 static const char *const ms__gemini_forms[] = {"thought", "text", "functionCall",
                                                "functionResponse", NULL};
 
-/* What stands beside in the part, and in the object inside: {"functionCall": {...}, ...}. */
+/* What stands beside in the part, and in the object inside: {"functionCall": {...},
+ * ...}. */
 static ms_result ms__gemini_beside(ms_reader *r, ms_str block, const char *name,
                                    ms_str inner, const char *const *names, ms_str *out)
 {
@@ -25879,8 +25933,8 @@ static bool ms__only_member(ms_str object, const char *name, ms_str *value)
     return !ms_json_next(&it);
 }
 
-/* Must a result be put into {"result": ...}? What is no object, and what would be taken out
- * of something else when read. */
+/* Must a result be put into {"result": ...}? What is no object, and what would be taken
+ * out of something else when read. */
 static bool ms__gemini_wraps(ms_str value)
 {
     ms_str inside;
@@ -26072,8 +26126,8 @@ static ms_result ms__gemini_write(ms_writer *w, const ms_envelope *m, size_t n,
 
 /* ==== [fmt-pydantic] the parts of pydantic-ai ======================================
  * Arguments may be a string: then they are text, also when it holds an
- * object. A retry-prompt is an error that keeps its part_kind in call_extra; without a tool
- * it is a text to the model and answers no call.
+ * object. A retry-prompt is an error that keeps its part_kind in call_extra; without a
+ * tool it is a text to the model and answers no call.
  * ================================================================================== */
 
 static ms__form_kind ms__pydantic_kind(ms_str block)
@@ -26446,8 +26500,8 @@ static ms_result ms__list_add(ms_reader *r, ms__list *all, const ms_envelopes *m
     return MS_OK;
 }
 
-/* The system text of a request body, as the dialect reads a message of role system with the
- * same content: a string, a list of blocks; or with the same members: an object with
+/* The system text of a request body, as the dialect reads a message of role system with
+ * the same content: a string, a list of blocks; or with the same members: an object with
  * parts. */
 static ms_result ms__read_system(ms_reader *r, const ms_dialect *d, ms_str value,
                                  ms__list *all)
@@ -26541,8 +26595,8 @@ static ms_result ms__writer_result(ms_writer *w, ms_error *err)
     return ms__fail(err, w->json.result, "writing message %u failed", w->written + 1);
 }
 
-/* Writes n messages as one; they count as written. What fails half way spoils the text, so
- * the writer then refuses to go on. */
+/* Writes n messages as one; they count as written. What fails half way spoils the text,
+ * so the writer then refuses to go on. */
 static ms_result ms__writer_emit(ms_writer *w, const ms_envelope *m, size_t n,
                                  ms_error *err)
 {
@@ -28001,9 +28055,9 @@ MS_API ms_str ms_shorten_key(ms_str key, size_t max_chars, char *out)
 /* ==== [project] a history that no provider refuses ===================================
  * What users lose most sessions to is one step: a list of messages that the provider
  * answers with an error, for ever, because something cut a tool call from its result. A
- * stored history is allowed to be like that; what is sent is not. ms_project goes from one
- * to the other. It knows messages and dialects, and takes messages from a next-function,
- * so it works on every store, and on lists without any.
+ * stored history is allowed to be like that; what is sent is not. ms_project goes from
+ * one to the other. It knows messages and dialects, and takes messages from a
+ * next-function, so it works on every store, and on lists without any.
  *
  *   messages -> items -> groups -> window -> one provider message after the other
  *
@@ -28062,15 +28116,15 @@ MS_API ms_str ms_shorten_key(ms_str key, size_t max_chars, char *out)
  * documented as the last resort stands in, on every first call and not only those of the
  * running turn, so that the list's beginning does not change when a turn ends.
  *
- * The whole is made anew for each request: a list that is kept and mended where it changed
- * was tried (0.1.0), saved a caller nothing, who sends the whole body anyway, and cost 400
- * lines.
+ * The whole is made anew for each request: a list that is kept and mended where it
+ * changed was tried (0.1.0), saved a caller nothing, who sends the whole body anyway, and
+ * cost 400 lines.
  *
- * Cost: 1.2 to 1.8 us a message, 1,000 messages are 2 ms (bench-gate, group project). In a
- * profile a fifth of that is copying text, a quarter finding and writing escapes, a tenth
- * pairing ids and names; nothing else stands out. Memory: 144 bytes, 64 more for each turn,
- * 48 for each of the names that a call brings (id, tool, agent), and its text where the
- * caller's does not stay. Tables keep every lookup O(1), for hostile ids too.
+ * Cost: 1.2 to 1.8 us a message, 1,000 messages are 2 ms (bench-gate, group project). In
+ * a profile a fifth of that is copying text, a quarter finding and writing escapes, a
+ * tenth pairing ids and names; nothing else stands out. Memory: 144 bytes, 64 more for
+ * each turn, 48 for each of the names that a call brings (id, tool, agent), and its text
+ * where the caller's does not stay. Tables keep every lookup O(1), for hostile ids too.
  * (P1) In what is written each call has one result behind it (without keep_open), each
  *      result its call before it.
  * (P2) Equal input gives equal bytes.
@@ -28747,8 +28801,8 @@ static bool ms__id_fits(const ms_profile *profile, ms_str id)
 
 #define MS__ID_TAIL 32 /* bytes that a derived id may be longer than its origin */
 
-/* The n-th id derived from one that does not fit or is taken (n 0: the first): as much of it
- * as there is room for, then what tells it from others. Written to text. */
+/* The n-th id derived from one that does not fit or is taken (n 0: the first): as much of
+ * it as there is room for, then what tells it from others. Written to text. */
 static ms_str ms__id_derive(const ms__projector *p, ms_str id, uint32_t n, char *text)
 {
     static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
@@ -28903,8 +28957,8 @@ static bool ms__turn_fits(const ms_envelope *m, const ms__item *call)
     return !m->turn_id.ptr || !call->turn.ptr || ms_str_equal(m->turn_id, call->turn);
 }
 
-/* The oldest call without a result in the agent's newest turn, of the tool that the result
- * names if it names one: item + 1, or 0. */
+/* The oldest call without a result in the agent's newest turn, of the tool that the
+ * result names if it names one: item + 1, or 0. */
 static uint32_t ms__call_by_place(ms__projector *p, const ms_envelope *m)
 {
     ms__name *last = ms__name_known(&p->agents, m->agent_key, ms__absent());
@@ -29379,8 +29433,8 @@ static ms_result ms__emit_group(ms__projector *p, size_t index, ms_error *err)
     return ms__emit_turn(p, g, p->opts.keep_open && index + 1 == p->n_groups, err);
 }
 
-/* What stands before the window: the system text, if it is a message, and a user's message
- * when one must be first. */
+/* What stands before the window: the system text, if it is a message, and a user's
+ * message when one must be first. */
 static ms_result ms__emit_start(ms__projector *p, size_t start, ms_error *err)
 {
     bool apart = p->profile->system == MS_SYSTEM_APART;
@@ -30657,8 +30711,8 @@ static MS__APART ms_result ms__tour_open(ms__tour *tour, ms_store *store, ms_str
     return code;
 }
 
-/* The walk over all messages goes as far as to this one. It may go further when the record
- * that a changed message came as is damaged. */
+/* The walk over all messages goes as far as to this one. It may go further when the
+ * record that a changed message came as is damaged. */
 static ms_result ms__tour_step(ms__tour *tour, uint64_t seq, ms_error *err)
 {
     const ms_msg *msg = NULL;

@@ -355,7 +355,7 @@ controls()
         ms__rewrite_run 'if (code == MS_OK) code = ms_log_verify(&d, &verified, err);' ''
     control durable_told_before_the_sync gcc test_defences a_sync_cut_off_told_nothing 100 \
         ms__log_sync_now 'log->durable.erased = UINT64_MAX;' \
-        'log->durable.erased = UINT64_MAX; log->durable.end = end; ms__slot_store(log, false, NULL);'
+        'log->durable.erased = UINT64_MAX; log->durable.end = end; ms__checkpoint_store(log, false, NULL);'
     control durable_told_of_later_appends gcc test_defences \
         a_sync_covers_what_was_there_before_it 100 \
         ms__log_synced 'return end < log->durable.erased ? end : log->durable.erased;' 'return log->end;'
@@ -395,7 +395,7 @@ controls()
         ms__head_decode 'if (!holds)' 'if (0)'
     control slot_check_dropped gcc test_defences \
         a_slot_that_does_not_match_its_check_is_none 100 \
-        ms__slot_decode 'ms__get32(copy + 40) == ms__crc32c(0, copy, 40) &&' ''
+        ms__checkpoint_decode 'ms__get32(copy + 40) == ms__crc32c(0, copy, 40) &&' ''
     control header_check_dropped gcc test_corrupt each_bit_flipped 50 \
         ms__replay_next 'ms__header_matches(&s->log->id, s->at, r);' 'true;'
     control header_check_of_a_posting_dropped gcc test_corrupt each_bit_flipped 50 \
@@ -457,7 +457,7 @@ controls()
         'return MS__FOUND_END;'
     control durable_end_not_believed gcc test_corrupt cut_at_every_byte 20 \
         ms__log_attach_content \
-        'uint64_t trusted = same && mark > slot.end ? mark : slot.end;' \
+        'uint64_t trusted = same && mark > checkpoint.end ? mark : checkpoint.end;' \
         'uint64_t trusted = same ? mark : 0;'
     control synced_flag_ignored gcc test_defences damage_behind_the_last_slot_is_told 100 \
         ms__replay_synced 'if (found == 0) return false;' 'return false;'
@@ -480,7 +480,7 @@ controls()
         salvage_leaves_what_was_given_up 100 \
         ms__log_begin 'if (unsure || dead > log->end) MS__TRY(ms__log_settle(log, dead, err));' ''
     control numbers_used_again gcc test_defences lost_numbers_are_not_given_again 100 \
-        ms__log_attach_content 'if (log->opts.writer && slot.seq > log->last_seq)' 'if (0)'
+        ms__log_attach_content 'if (log->opts.writer && checkpoint.seq > log->last_seq)' 'if (0)'
     control remains_of_a_dead_writer_kept gcc test_shared a_dead_batch_stays_dead 100 \
         ms__log_join 'ms__load_mark(log->map.head + MS__AT_BUSY) <= mark' 'true'
 

@@ -176,21 +176,21 @@ static void a_slot_that_lies_does_not_count(void **state)
         {"an end off the grid", 8, 8, 8193},
         {"the number that nobody can have", 16, 8, UINT64_MAX},
     };
-    ms__slot good, read;
+    ms__checkpoint good, read;
     unsigned char p[44];
     (void)state;
     memset(&good, 0, sizeof good);
     good.generation = 3;
     good.end = 8192;
     good.seq = 5;
-    ms__slot_encode(&good, p);
-    must(true, ms__slot_decode(&read, p), "a good slot");
+    ms__checkpoint_encode(&good, p);
+    must(true, ms__checkpoint_decode(&read, p), "a good slot");
     for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
-        ms__slot_encode(&good, p);
+        ms__checkpoint_encode(&good, p);
         tell_lie(p, &lies[i]);
-        must(false, ms__slot_decode(&read, p), "a slot whose check does not match");
+        must(false, ms__checkpoint_decode(&read, p), "a slot whose check does not match");
         ms__put32(p + 40, ms__crc32c(0, p, 40));
-        must(false, ms__slot_decode(&read, p), lies[i].what);
+        must(false, ms__checkpoint_decode(&read, p), lies[i].what);
     }
 }
 
@@ -204,15 +204,15 @@ static void the_newest_whole_slot_counts(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         static unsigned char head[MS__HEAD_SIZE];
-        ms__slot s;
+        ms__checkpoint s;
         memset(head, 0, sizeof head);
         memset(&s, 0, sizeof s);
         s.end = 8192;
         s.generation = cases[i].a;
-        if (s.generation) ms__slot_encode(&s, head + MS__AT_SLOTS);
+        if (s.generation) ms__checkpoint_encode(&s, head + MS__AT_CHECKPOINTS);
         s.generation = cases[i].b;
-        if (s.generation) ms__slot_encode(&s, head + MS__AT_SLOTS + MS__SLOT_STEP);
-        assert_int_equal(ms__slot_newest(head).generation, cases[i].newest);
+        if (s.generation) ms__checkpoint_encode(&s, head + MS__AT_CHECKPOINTS + MS__CHECKPOINT_STEP);
+        assert_int_equal(ms__checkpoint_newest(head).generation, cases[i].newest);
     }
 }
 
@@ -1495,7 +1495,7 @@ static uint64_t lose(loss which)
     uint32_t record = which == LOST_ONE ? 2 : 5;
     offset = ms__tail_offset(ms__tail_of(log), record);
     drive.rw[offset + MS__HEADER + 4] ^= 1;
-    memset(drive.rw + MS__AT_SLOTS, 0, 2 * MS__SLOT_STEP);
+    memset(drive.rw + MS__AT_CHECKPOINTS, 0, 2 * MS__CHECKPOINT_STEP);
     ms__log_free(log);
     drive.boot++;
     return offset;
@@ -2044,11 +2044,11 @@ static void a_durable_end_inside_of_a_record_is_survived(void **state)
         ms__log *log = ms__log_of(store);
         uint64_t at = ms__tail_offset(ms__tail_of(log), 3), end = log->end;
         assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
-        ms__slot slot = ms__slot_newest(log->map.head);
+        ms__checkpoint slot = ms__checkpoint_newest(log->map.head);
         slot.end = at + 16;
         slot.generation += 2;
-        ms__slot_encode(&slot, log->map.head + MS__AT_SLOTS);
-        memset(log->map.head + MS__AT_SLOTS + MS__SLOT_STEP, 0, 44);
+        ms__checkpoint_encode(&slot, log->map.head + MS__AT_CHECKPOINTS);
+        memset(log->map.head + MS__AT_CHECKPOINTS + MS__CHECKPOINT_STEP, 0, 44);
         drive.rw[at + 40] ^= 1;
         ms__log_free(log);
         drive.boot++;

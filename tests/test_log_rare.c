@@ -857,17 +857,17 @@ static void a_slot_that_tells_of_more_stays(void **state)
     say_some(one, 5);
     assert_int_equal(ms_sync(one, NULL, NULL), MS_OK);
     ms__log *log = ms__log_of(two);
-    ms__slot before = ms__slot_newest(log->map.head);
+    ms__checkpoint before = ms__checkpoint_newest(log->map.head);
     assert_true(before.end > log->durable.end);
     log->recovery.inside = true;
-    assert_int_equal(ms__slot_store(log, false, NULL), MS_OK);
+    assert_int_equal(ms__checkpoint_store(log, false, NULL), MS_OK);
     log->recovery.inside = false;
-    assert_int_equal(ms__slot_store(log, false, NULL), MS_OK);
-    ms__slot after = ms__slot_newest(log->map.head);
+    assert_int_equal(ms__checkpoint_store(log, false, NULL), MS_OK);
+    ms__checkpoint after = ms__checkpoint_newest(log->map.head);
     assert_true(after.end == before.end && after.generation == before.generation);
     /* once more, where it has to be on the disk: a sync of it may have failed */
-    assert_int_equal(ms__slot_store(log, true, NULL), MS_OK);
-    after = ms__slot_newest(log->map.head);
+    assert_int_equal(ms__checkpoint_store(log, true, NULL), MS_OK);
+    after = ms__checkpoint_newest(log->map.head);
     assert_true(after.end == before.end && after.seq == before.seq);
     assert_true(after.generation == before.generation + 1);
     assert_false(drive.locked);

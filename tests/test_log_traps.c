@@ -592,7 +592,7 @@ static void lying_segment_numbers_cost_no_memory(void **state)
         ms__log_seal(&c.id, at, r);
         write_at(at, r, sizeof r);
     }
-    memset(c.head + MS__AT_SLOTS, 0, 1024);
+    memset(c.head + MS__AT_CHECKPOINTS, 0, 1024);
     memset(c.head + MS__AT_HINT, 0, 120);
     write_at(0, c.head, sizeof c.head);
     ms_store *store = must_open(&desc);
@@ -625,11 +625,11 @@ static double time_to_open_nested(uint64_t size, bool between)
     }
     write_at(c.end, bytes + c.end, size - c.end);
     free(bytes);
-    ms__slot slot = ms__slot_newest(c.head);
+    ms__checkpoint slot = ms__checkpoint_newest(c.head);
     slot.end = size;
     slot.generation += 5;
-    ms__slot_encode(&slot, c.head + MS__AT_SLOTS);
-    memset(c.head + MS__AT_SLOTS + MS__SLOT_STEP, 0, 44);
+    ms__checkpoint_encode(&slot, c.head + MS__AT_CHECKPOINTS);
+    memset(c.head + MS__AT_CHECKPOINTS + MS__CHECKPOINT_STEP, 0, 44);
     memset(c.head + MS__AT_WRITER, 0, 40);
     write_at(0, c.head, sizeof c.head);
     ms_log_desc desc = desc_of(MS_LOG_READ);
@@ -674,10 +674,10 @@ static void the_largest_number_is_never_given(void **state)
     (void)state;
     make_log(2);
     craft c = craft_of();
-    ms__slot slot = ms__slot_newest(c.head);
+    ms__checkpoint slot = ms__checkpoint_newest(c.head);
     slot.seq = UINT64_MAX;
     slot.generation += 5;
-    ms__slot_encode(&slot, c.head + MS__AT_SLOTS);
+    ms__checkpoint_encode(&slot, c.head + MS__AT_CHECKPOINTS);
     write_at(0, c.head, sizeof c.head);
     ms_store *store = must_open(&desc);
     assert_int_equal(append(store, "x", &seq), MS_OK);
@@ -727,9 +727,9 @@ static void no_slot_is_the_newest_for_ever(void **state)
     ms_arena_init(&arena, NULL);
     make_log(2);
     craft c = craft_of();
-    ms__slot slot = ms__slot_newest(c.head);
+    ms__checkpoint slot = ms__checkpoint_newest(c.head);
     slot.generation = UINT64_MAX;
-    ms__slot_encode(&slot, c.head + MS__AT_SLOTS + MS__SLOT_STEP);
+    ms__checkpoint_encode(&slot, c.head + MS__AT_CHECKPOINTS + MS__CHECKPOINT_STEP);
     write_at(0, c.head, sizeof c.head);
     ms_store *store = must_open(&desc);
     assert_int_equal(append(store, "will be damaged", NULL), MS_OK);
@@ -1310,19 +1310,19 @@ static void a_leaf_whose_messages_are_lost_hides_no_new_ones(void **state)
 {
     static const unsigned char zeros[CUT_SIZE];
     ms_log_desc desc = desc_of(MS_LOG_WRITE);
-    unsigned char slots[2 * MS__SLOT_STEP];
-    ms__slot slot;
+    unsigned char slots[2 * MS__CHECKPOINT_STEP];
+    ms__checkpoint slot;
     uint64_t seq;
     (void)state;
     uint64_t leaf = make_two_segments();
     craft c = craft_of();
-    slot = ms__slot_newest(c.head);
+    slot = ms__checkpoint_newest(c.head);
     uint64_t durable = slot.end;
     slot.end = c.end; /* and the number of its last message as it was */
-    memcpy(slots, c.head + MS__AT_SLOTS, sizeof slots);
-    ms__slot_encode(&slot, slots);
-    ms__slot_encode(&slot, slots + MS__SLOT_STEP);
-    write_at(MS__AT_SLOTS, slots, sizeof slots);
+    memcpy(slots, c.head + MS__AT_CHECKPOINTS, sizeof slots);
+    ms__checkpoint_encode(&slot, slots);
+    ms__checkpoint_encode(&slot, slots + MS__CHECKPOINT_STEP);
+    write_at(MS__AT_CHECKPOINTS, slots, sizeof slots);
     assert_true(leaf > durable);
     write_at(durable, zeros, (size_t)(leaf - durable));
     start_the_machine_anew();
@@ -1384,16 +1384,16 @@ static const char dead_text[] =
 static void make_dead_messages(void)
 {
     static const unsigned char zeros[DEAD_SIZE];
-    unsigned char slots[2 * MS__SLOT_STEP];
+    unsigned char slots[2 * MS__CHECKPOINT_STEP];
     ms_log_desc desc = desc_of(MS_LOG_WRITE);
     make_log(2);
     uint64_t end = end_at_path();
-    read_at(MS__AT_SLOTS, slots, sizeof slots);
+    read_at(MS__AT_CHECKPOINTS, slots, sizeof slots);
     ms_store *store = must_open(&desc);
     for (int i = 0; i < 10; i++) assert_int_equal(append(store, dead_text, NULL), MS_OK);
     assert_int_equal(ms__log_of(store)->end, end + 10 * DEAD_SIZE);
     ms_close(store);
-    write_at(MS__AT_SLOTS, slots, sizeof slots);
+    write_at(MS__AT_CHECKPOINTS, slots, sizeof slots);
     write_at(end, zeros, sizeof zeros);
     craft c = craft_of();
     /* none of them shows that what is before it had been synced */
@@ -1593,13 +1593,13 @@ static void first_must_say(const char *text)
 static void a_hint_of_a_dead_session_is_not_followed(void **state)
 {
     static char large[5000], zeros[16384];
-    unsigned char slots[2 * MS__SLOT_STEP], word[8];
+    unsigned char slots[2 * MS__CHECKPOINT_STEP], word[8];
     ms_log_desc desc = desc_of(MS_LOG_WRITE);
     ms_envelope m = ms_user_message(ms_text("amended"));
     (void)state;
     make_log(3);
     uint64_t durable = end_at_path();
-    read_at(MS__AT_SLOTS, slots, sizeof slots);
+    read_at(MS__AT_CHECKPOINTS, slots, sizeof slots);
     memset(large, 'x', sizeof large - 1);
     desc.segment_size = MS_LOG_SEGMENT_MIN;
     ms_store *store = must_open(&desc);
@@ -1612,7 +1612,7 @@ static void a_hint_of_a_dead_session_is_not_followed(void **state)
     uint64_t leaf = ms__get64(word);
     assert_true(leaf > durable && leaf - durable < sizeof zeros);
     write_at(durable, zeros, (size_t)(leaf - durable));
-    write_at(MS__AT_SLOTS, slots, sizeof slots);
+    write_at(MS__AT_CHECKPOINTS, slots, sizeof slots);
     start_the_machine_anew();
     desc.segment_size = 0;
     store = must_open(&desc);
