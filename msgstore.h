@@ -94,8 +94,9 @@
  *   foundation      [platform] [bits] [arena] [str] [numbers] [dates] [fail] [json]
  *                   [message] [record] [query]
  *   store part      [store] [change] [copy] [names] [plan] [merge] [mem] [format] [os]
- *                   [log-map] [log-index] [log-sync] [log-append] [log-recover]
- *                   [log-cursor] [log-open] [union] [memory] [find] [usage] [selfcheck]
+ *                   [log-map] [log-index] [log-find] [log-sync] [log-append]
+ *                   [log-recover] [log-cursor] [log-list] [log-open] [union]
+ *                   [memory] [find] [usage] [selfcheck]
  *   formats part    [calls] [dialect] [fmt-framework] [fmt-openai] [fmt-envelope]
  *                   [fmt-task] [fmt-session] [fmt-blocks] [fmt-anthropic] [fmt-gemini]
  *                   [fmt-pydantic] [formats] [pairs] [deltas] [shorten] [project] [emit]
@@ -2780,11 +2781,6 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 #include <arm_neon.h>
 #else
 #define MS__NEON 0
-#endif
-#if MS__SSE2 && defined(__x86_64__)
-#define MS__AVX2 1
-#else
-#define MS__AVX2 0
 #endif
 
 /* CRC32C in one instruction: asked for at run time on x86, at compile time on ARM. */
@@ -13055,18 +13051,22 @@ typedef struct ms__log_map {
     uint64_t memory;     /* bytes allocated */
 } ms__log_map;
 
-/* [log-index] Index records that were read, and changes of messages. */
+/* [log-index] Index records that were read. */
 typedef struct ms__log_index {
     ms__node_table leaves, summaries;
     bool merges;         /* shared: the next SUMMARY is this handle's to make */
     ms__job job;
     uint64_t leaf_again; /* no LEAF is tried before the end is there */
     uint64_t hint, hint_before; /* newest LEAF, and the one before it */
+} ms__log_index;
+
+/* [log-find] Changes of messages. */
+typedef struct ms__log_edits {
     void *touched;       /* MS__TOUCHED bits: locations with an AMEND or HIDE; atomic */
     uint32_t n_touched;  /* bits set */
     uint32_t has_gaps;   /* there are records that are no messages; atomic */
-    ms__live edits;      /* what became of messages, of locations that were asked for */
-} ms__log_index;
+    ms__live live;       /* what became of messages, of locations that were asked for */
+} ms__log_edits;
 
 /* [log-append] Room in the file, and the append that runs. */
 typedef struct ms__log_writer {
@@ -13127,6 +13127,7 @@ typedef struct ms__log {
     ms__log_opts opts;
     ms__log_map map;
     ms__log_index index;
+    ms__log_edits edits;
     ms__log_writer append;
     ms__log_durable durable;
     ms__log_recovery recovery;
@@ -13579,7 +13580,8 @@ static bool ms__log_follows(const ms__log *log)
 
 
 /* ==== [log-index] the index records of a log, read and made ========================
- * Nodes, walking records, messages by number, changes. Its essay is that of [log-map].
+ * A LEAF is made from a tail, or read; records are walked, as opening and verifying do; the
+ * places of LEAFs and SUMMARYs are found. "Index" in the essay of [log-map].
  * ================================================================================== */
 
 /* ---- Making a LEAF from a tail. */
@@ -13794,13 +13796,13 @@ static void ms__put_postings(const ms__leaf *l, uint32_t at, const uint32_t *ent
 /* How many numbers the filter of a LEAF that is written now has. */
 static uint32_t ms__changed_count(const ms__log *log)
 {
-    return log->index.n_touched > MS__TOUCHED_MOST ? UINT32_MAX : log->index.n_touched;
+    return log->edits.n_touched > MS__TOUCHED_MOST ? UINT32_MAX : log->edits.n_touched;
 }
 
 static void ms__changed_put(const ms__log *log, const ms__leaf *l)
 {
     unsigned char *p = (unsigned char *)(uintptr_t)l->changed;
-    const uint32_t *bits = (const uint32_t *)log->index.touched;
+    const uint32_t *bits = (const uint32_t *)log->edits.touched;
     if (l->n_changed == 0 || l->n_changed == UINT32_MAX) return;
     for (uint32_t i = 0; i < MS__TOUCHED; i++) {
         if (bits[i / 32] == 0) i |= 31; /* most words are empty */
@@ -14474,12 +14476,6 @@ static void ms__segment_close(ms__log *log, uint64_t offset, uint64_t last_seq,
     ms__tail_switch(log, fresh, now);
 }
 
-/* There are records that are no messages. */
-static void ms__gaps_there(ms__log *log)
-{
-    ms__store32(&log->index.has_gaps, 1);
-}
-
 /* Begins with the newest LEAF, and the places that it lists. False: no memory. */
 static bool ms__index_begin(ms__log *log, const ms__leaf *l)
 {
@@ -14492,10 +14488,17 @@ static bool ms__index_begin(ms__log *log, const ms__leaf *l)
     ms__node_entry(leaves, l->segment)->offset = l->offset;
     ms__node_entry(leaves, l->segment)->last_seq = l->state.last_seq;
     log->index.hint = l->offset;
-    log->index.has_gaps = l->state.gap_seq > 0 || l->state.changes > 0;
     ms__leaf_tells(log, l->segment);
     return true;
 }
+
+
+/* ==== [log-find] messages of a log by number, posting list, change ===================
+ * A place is the number of a segment and that of a record in it. A message is found by its
+ * number with two binary searches: over the last numbers of the segments, over the records
+ * of one. ms__each walks a posting list segment by segment, the tail included. "Changes" in
+ * the essay of [log-map].
+ * ==================================================================================== */
 
 /* ---- Finding messages by number. */
 
@@ -14782,6 +14785,12 @@ static bool ms__each_next(ms__each *e, const unsigned char **r, uint64_t *place,
 
 /* ---- Changes: which locations have any, and what became of their messages. */
 
+/* There are records that are no messages. */
+static void ms__gaps_there(ms__log *log)
+{
+    ms__store32(&log->edits.has_gaps, 1);
+}
+
 static uint32_t ms__touch_bit(uint64_t location)
 {
     return (uint32_t)(location >> 48);
@@ -14790,22 +14799,22 @@ static uint32_t ms__touch_bit(uint64_t location)
 /* Remembers that a location has changes. False: no memory. */
 static bool ms__touch(ms__log *log, uint32_t bit)
 {
-    uint32_t *bits = (uint32_t *)log->index.touched;
+    uint32_t *bits = (uint32_t *)log->edits.touched;
     if (!bits) {
         bits = (uint32_t *)ms__log_resize(log, NULL, 0, MS__TOUCHED / 8);
         if (!bits) return false;
         memset(bits, 0, MS__TOUCHED / 8);
-        ms__store_ptr(&log->index.touched, bits);
+        ms__store_ptr(&log->edits.touched, bits);
     }
     if (ms__bit_get(bits, bit)) return true;
     ms__or32(&bits[bit / 32], (uint32_t)1 << (bit % 32));
-    log->index.n_touched++;
+    log->edits.n_touched++;
     return true;
 }
 
 static bool ms__is_touched(const ms__log *log, uint64_t location)
 {
-    uint32_t *bits = (uint32_t *)ms__load_ptr((void *const *)&log->index.touched);
+    uint32_t *bits = (uint32_t *)ms__load_ptr((void *const *)&log->edits.touched);
     return bits && ms__bit_get(bits, ms__touch_bit(location));
 }
 
@@ -14836,7 +14845,7 @@ static bool ms__edit_add(ms__live *edits, ms__control *c, const unsigned char *r
 
 static ms__control *ms__edits_of(const ms__log *log, ms_str location)
 {
-    ms__live *edits = (ms__live *)(uintptr_t)&log->index.edits;
+    ms__live *edits = (ms__live *)(uintptr_t)&log->edits.live;
     const ms__loc *loc = ms__loc_find(edits, location);
     ms__control *c =
         loc ? (ms__control *)ms__load_ptr((void *const *)&loc->control) : NULL;
@@ -14856,17 +14865,17 @@ static MS__APART ms__control *ms__edits_load(ms__log *log, ms_str location)
     ms__control *c = ms__edits_of(log, location);
     if (c) return c;
     uint64_t h = ms__hash_location(&log->id, location);
-    ms__loc *loc = ms__loc_get(&log->index.edits, location);
-    if (loc) c = (ms__control *)ms__live_take(&log->index.edits, sizeof *c);
+    ms__loc *loc = ms__loc_get(&log->edits.live, location);
+    if (loc) c = (ms__control *)ms__live_take(&log->edits.live, sizeof *c);
     if (!c) return NULL;
     memset(c, 0, sizeof *c);
-    ms__names_link(&log->index.edits);
+    ms__names_link(&log->edits.live);
     ms__each_begin(&e, log, t, ms__stream_of(h, MS__S_CHANGE), now ? &now->changes : NULL,
                    t->count, false, true);
     while (ms__each_next(&e, &r, &place, &result)) {
         if (!r) c->damaged++;
         else if (ms_str_equal(ms_location(ms__msg(r)), location) &&
-                 !ms__edit_add(&log->index.edits, c, r, place))
+                 !ms__edit_add(&log->edits.live, c, r, place))
             return NULL;
     }
     if (result != MS_OK) return NULL;
@@ -14899,7 +14908,7 @@ static MS__APART bool ms__change_take(ms__log *log, const unsigned char *r,
     ms_str location = ms_location(ms__msg(r));
     uint64_t first = ms_seq(ms__msg(r)), last = first, hidden = 0;
     ms__tail *t = ms__tail_of(log);
-    ms__arena_mark mark = ms__arena_mark_of(&log->index.edits.nodes);
+    ms__arena_mark mark = ms__arena_mark_of(&log->edits.live.nodes);
     ms__edit edit;
     ms__control *c = NULL;
     bool hide = r[4] == MS__KIND_HIDE, counts = hide || r[4] == MS__KIND_AMEND;
@@ -14911,11 +14920,11 @@ static MS__APART bool ms__change_take(ms__log *log, const unsigned char *r,
         uint64_t h = ms__hash_location(&log->id, location);
         if (!ms__touch(log, ms__touch_bit(h))) return false;
         c = ms__edits_of(log, location);
-        if (c && !ms__edit_reserve(&log->index.edits, c, first, last, &edit))
+        if (c && !ms__edit_reserve(&log->edits.live, c, first, last, &edit))
             return false;
     }
     if (!ms__tail_enter(t, r, offset)) {
-        ms__arena_rewind(&log->index.edits.nodes, &mark);
+        ms__arena_rewind(&log->edits.live.nodes, &mark);
         return false;
     }
     if (c) {
@@ -14925,7 +14934,7 @@ static MS__APART bool ms__change_take(ms__log *log, const unsigned char *r,
     ms__gap_named(&log->gap_seq, log->last_seq, last);
     log->hidden += hidden;
     log->changes++;
-    ms__store32(&log->index.has_gaps, 1);
+    ms__store32(&log->edits.has_gaps, 1);
     return true;
 }
 
@@ -16000,10 +16009,10 @@ static MS__APART ms_result ms__log_change_room(ms__log *log, const ms__put_run *
     if (room && (c->kind == MS__KIND_AMEND || c->kind == MS__KIND_HIDE)) {
         uint64_t hash = ms__hash_location(&log->id, location);
         c->control = ms__edits_load(log, location);
-        c->mark = ms__arena_mark_of(&log->index.edits.nodes);
+        c->mark = ms__arena_mark_of(&log->edits.live.nodes);
         room =
             c->control && ms__touch(log, ms__touch_bit(hash)) &&
-            ms__edit_reserve(&log->index.edits, c->control, c->first, c->last, &c->edit);
+            ms__edit_reserve(&log->edits.live, c->control, c->first, c->last, &c->edit);
     }
     return room ? MS_OK : ms__no_memory(err, sizeof(ms__control));
 }
@@ -16167,7 +16176,7 @@ static MS__APART ms_result ms__log_append_run(ms__log *log, ms__append_run *run,
     if (code == MS_OK && c.kind == MS__KIND_HIDE && seqs) seqs[n - 1] = c.hidden;
     if (code == MS_OK && some) return MS_OK;
     ms__change_undo(&ms__tail_of(log)->live, &c.enter);
-    if (c.control) ms__arena_rewind(&log->index.edits.nodes, &c.mark);
+    if (c.control) ms__arena_rewind(&log->edits.live.nodes, &c.mark);
     ms__put_undo(log, &p, plans, done, &mark);
     return code != MS_OK && code != MS_E_CONFLICT && n > 1 && done > 0
                ? ms__fail_in(err, code, "messages[%u]", (uint64_t)(done - 1))
@@ -16376,6 +16385,7 @@ static ms_result ms__log_start(ms__log *log, uint64_t trusted, bool same, uint64
         log->changes = leaf.state.changes;
         log->hidden = leaf.state.hidden;
         if (!ms__touch_all(log, &leaf)) return ms__no_memory(err, MS__TOUCHED / 8);
+        if (log->gap_seq > 0 || log->changes > 0) ms__gaps_there(log);
         if (!ms__index_begin(log, &leaf)) return ms__no_memory(err, 0);
     }
     return ms__tail_first(log, log->end, segment, err);
@@ -16656,8 +16666,8 @@ static ms_result ms__log_attach(ms__log *log, ms_error *err)
     if (empty && log->opts.must_exist)
         return ms__fail(err, MS_E_NOT_FOUND, "'%s' is empty", log->file.path);
     if (empty) MS__TRY(ms__log_create(log, err));
-    log->index.edits.hash_key[0] = log->id.hash_key[0];
-    log->index.edits.hash_key[1] = log->id.hash_key[1];
+    log->edits.live.hash_key[0] = log->id.hash_key[0];
+    log->edits.live.hash_key[1] = log->id.hash_key[1];
     unsigned how = MS_OS_READ | MS_OS_RANDOM;
     if (log->append.engine == MS_ENGINE_MAP) how |= MS_OS_WRITE;
     failed = log->os->map(log->os->ctx, log->file.handle, 0, MS__HEAD_SIZE, how, &head);
@@ -16802,7 +16812,7 @@ static ms_result ms__log_enter(ms__log *log, ms_error *err)
 }
 
 
-/* ==== [log-cursor] cursors and listings of a log ===================================
+/* ==== [log-cursor] cursors of a log ==================================================
  * "Reading" in the essay of [log-map].
  * ================================================================================== */
 
@@ -17229,8 +17239,8 @@ static ms_result ms__log_heads(ms__log *log, ms_cursor *it, ms_error *err)
     const ms_query *q = &it->query;
     if (ms__is_empty(q->location)) {
         merge->match = !(q->views & MS_VIEW_TIMELINE);
-        merge->filtered = merge->match || ms__load32(&log->index.has_gaps) != 0;
-        merge->changed = ms__load_ptr((void *const *)&log->index.touched) != NULL;
+        merge->filtered = merge->match || ms__load32(&log->edits.has_gaps) != 0;
+        merge->changed = ms__load_ptr((void *const *)&log->edits.touched) != NULL;
         return ms__log_head(log, it, 0, 0, MS_TYPES_ALL, MS_TYPES_ALL, err);
     }
     uint64_t h = ms__hash_location(&log->id, q->location);
@@ -17482,9 +17492,14 @@ static ms_result ms__log_get(ms_store *store, uint64_t seq, ms_arena *arena,
     return ms__fail(err, MS_E_NOT_FOUND, "no message %u", seq);
 }
 
-/* ---- Listings. Tallies of all leaves and the tail are added up by the number of the
- * location or agent; names come from the records. Two names with one number of 61 bits
- * count as one here; nothing else takes them for one. */
+
+/* ==== [log-list] listings and figures of a log =======================================
+ * Tallies of all leaves and the tail are added up by the number of the location or agent;
+ * names come from the records. Two names with one number of 61 bits count as one here;
+ * nothing else takes them for one. The newest few names are found from the newest record
+ * backwards: of 1,000,000 locations the newest 20 take 0.2 ms. A tally (20 bytes a name and
+ * segment) is kept because times in a listing are the smallest and the largest.
+ * ==================================================================================== */
 
 typedef struct ms__sum {
     uint64_t hash; /* kind bits are 0 */
@@ -17797,7 +17812,7 @@ static bool ms__sums_few(ms__sums *s, const ms__tail *t, const ms_list_query *q)
 {
     ms__log *log = s->log;
     uint32_t looked = 0;
-    if (q->limit == 0 || q->limit > MS__LIST_FEW || q->emptied || log->index.touched)
+    if (q->limit == 0 || q->limit > MS__LIST_FEW || q->emptied || log->edits.touched)
         return false;
     for (uint32_t segment = t->segment + 1; segment-- > 0 && s->count < q->limit;) {
         const ms__leaf *l = segment < t->segment
@@ -18272,9 +18287,9 @@ static void ms__log_free(ms__log *log)
     if (log->file.is_open) (void)log->os->close(log->os->ctx, log->file.handle);
     if (log->map.staging)
         (void)ms__log_resize(log, log->map.staging, log->map.staging_size, 0);
-    if (log->index.touched)
-        (void)ms__log_resize(log, log->index.touched, MS__TOUCHED / 8, 0);
-    ms_arena_deinit(&log->index.edits.nodes);
+    if (log->edits.touched)
+        (void)ms__log_resize(log, log->edits.touched, MS__TOUCHED / 8, 0);
+    ms_arena_deinit(&log->edits.live.nodes);
     if (log->file.path) (void)ms__log_resize(log, log->file.path, log->file.path_size, 0);
     ms__fork_mark_unset(&log->file.fork_mark);
     ms__lock_deinit(&log->lock);
@@ -18374,7 +18389,7 @@ static void ms__log_defaults(ms__log *log, const ms_log_desc *desc)
     ms_alloc counted;
     counted.resize = ms__log_counted;
     counted.ctx = log;
-    ms_arena_init(&log->index.edits.nodes, &counted);
+    ms_arena_init(&log->edits.live.nodes, &counted);
     log->file.boot = log->os->boot(log->os->ctx);
     log->durable.synced_at = log->os->micros(log->os->ctx);
     ms__fork_mark_set(&log->file.fork_mark, log->os);
@@ -19972,10 +19987,10 @@ MS_API ms_result ms_memory_turn(const ms_memory *memory, ms_role role, ms_value 
  * Searching. A text is at s when all its bytes are. Two of them are looked at first, of
  * many places s at once: the two that are rarest in usual text, at their distance. What
  * passes is compared in full. Case: 0x20 is set in the byte of the text where the
- * character is an ASCII letter, in the needle's beforehand. The same is written three
- * times: for twice 32 places (AVX2, asked for at run time: half as fast again), 16 (SSE2)
- * and 8 (anywhere). The last step overlaps the one before it, so that nothing beyond a
- * text is read, and only texts of fewer places are done by smaller steps.
+ * character is an ASCII letter, in the needle's beforehand. The same is written twice:
+ * for 16 places (SSE2) and for 8 (anywhere). The last step overlaps the one before it, so
+ * that nothing beyond a text is read, and only texts of fewer places are done by smaller
+ * steps.
  *
  * JSON. Its text is cut into tokens: an escape (a pair of surrogates is one), or a byte.
  * A match begins and ends at a token. One without escapes lies in a run between two
@@ -19994,7 +20009,7 @@ MS_API ms_result ms_memory_turn(const ms_memory *memory, ms_role role, ms_value 
  * Cost: per message the cursor and the directory; at worst, of a text that is nearly
  * everywhere, the product of both lengths.
  * (W1) No byte outside a value is read.
- * (W2) All three ways find the same.
+ * (W2) Both ways find the same.
  * (W3) Matches come in order, do not overlap, and are whole characters.
  * ================================================================================== */
 
@@ -20143,54 +20158,15 @@ static size_t ms__find_sse2(const ms__needle *n, const char *p, size_t places)
 }
 #endif
 
-#if MS__AVX2
-typedef char ms__bytes32 __attribute__((vector_size(32)));
-
-__attribute__((target("avx2"))) static size_t
-ms__find_avx2(const ms__needle *n, const char *p, size_t places)
-{
-    ms__bytes32 zero = {0}, a, b, c, d;
-    ms__bytes32 first = zero + (char)n->first, first_case = zero + (char)n->first_case;
-    ms__bytes32 second = zero + (char)n->second;
-    ms__bytes32 second_case = zero + (char)n->second_case;
-    const char *at_first = p + n->first_at, *at_second = p + n->second_at;
-    if (places < 64) return ms__find_sse2(n, p, places);
-    for (size_t s = 0;;) {
-        ms__ahead(at_first + s, 1024);
-        memcpy(&a, at_first + s, sizeof a);
-        memcpy(&b, at_second + s, sizeof b);
-        memcpy(&c, at_first + s + 32, sizeof c);
-        memcpy(&d, at_second + s + 32, sizeof d);
-        a = (ms__bytes32)((a | first_case) == first) &
-            (ms__bytes32)((b | second_case) == second);
-        c = (ms__bytes32)((c | first_case) == first) &
-            (ms__bytes32)((d | second_case) == second);
-        uint64_t hits = (uint32_t)__builtin_ia32_pmovmskb256(a) |
-                        (uint64_t)(uint32_t)__builtin_ia32_pmovmskb256(c) << 32;
-        for (; hits; hits &= hits - 1) {
-            size_t at = s + (size_t)__builtin_ctzll(hits);
-            if (ms__needle_is(n, p + at)) return at;
-        }
-        if (s == places - 64) return places;
-        s = places - s < 128 ? places - 64 : s + 64;
-    }
-}
-#endif
-
 /* The first place in len bytes from p; SIZE_MAX: none. */
 static size_t ms__needle_find(const ms__needle *n, const char *p, size_t len)
 {
     if (len < n->text.len) return SIZE_MAX;
     size_t places = len - n->text.len + 1, at;
-#if MS__AVX2
-    if (places >= 64 && __builtin_cpu_supports("avx2"))
-        at = ms__find_avx2(n, p, places);
-    else
-#endif
 #if MS__SSE2
-        at = ms__find_sse2(n, p, places);
+    at = ms__find_sse2(n, p, places);
 #else
-        at = ms__find_words(n, p, places);
+    at = ms__find_words(n, p, places);
 #endif
     return at < places ? at : SIZE_MAX;
 }

@@ -8,7 +8,7 @@
 #include "../msgstore.h"
 #endif
 
-enum { FAST_FINDS = 4 };
+enum { FAST_FINDS = 3 };
 
 /* A function that is not there on this machine, or not in this table, is NULL. */
 typedef struct fast {

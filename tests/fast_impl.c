@@ -35,13 +35,6 @@ static size_t by_sse2(ms_str text, bool exact, const char *p, size_t places)
 }
 #endif
 
-#if MS__AVX2
-static size_t by_avx2(ms_str text, bool exact, const char *p, size_t places)
-{
-    return find_by(ms__find_avx2, text, exact, p, places);
-}
-#endif
-
 static void fill_wide(fast *f)
 {
 #if MS__CRC_X86
@@ -53,9 +46,6 @@ static void fill_wide(fast *f)
 #endif
 #if MS__SSE2
     f->find[2] = by_sse2;
-#endif
-#if MS__AVX2
-    if (__builtin_cpu_supports("avx2")) f->find[3] = by_avx2;
 #endif
     f->name = f->ascii_16 != NULL ? "wide" : "plain";
 }

@@ -1217,7 +1217,7 @@ static bool starved_at(const operation *op, size_t left, int which)
     store = must_open(&desc);
     ms__log *log = ms__log_of(store);
     assert_int_equal(append_as(store, "place_1", "worker", "key_0"), MS_OK);
-    ms_arena *arena = which ? &log->index.edits.nodes : &ms__tail_of(log)->live.nodes;
+    ms_arena *arena = which ? &log->edits.live.nodes : &ms__tail_of(log)->live.nodes;
     ms_arena whole = *arena;
     ms_arena_init_fixed(arena, narrow[which].bytes, left);
     ms_result code = op->run(store);
@@ -1254,7 +1254,7 @@ static bool following_starved_at(size_t left, int which, bool known)
     if (known) assert_int_equal(op_newest(reader), MS_OK);
     append_some(store, 8);
     append_rich(store, 1);
-    ms_arena *arena = which ? &log->index.edits.nodes : &ms__tail_of(log)->live.nodes;
+    ms_arena *arena = which ? &log->edits.live.nodes : &ms__tail_of(log)->live.nodes;
     ms_arena whole = *arena;
     ms_arena_init_fixed(arena, narrow[which].bytes, left);
     ms_result code = ms_refresh(reader, &last, NULL);
@@ -1395,7 +1395,7 @@ static void more_changed_locations_than_are_listed_are_all_looked_at(void **stat
     ms_close(store);
     ms_log_desc desc = desc_of(MS_LOG_READ);
     store = must_open(&desc);
-    assert_int_equal(ms__log_of(store)->index.n_touched, MS__TOUCHED);
+    assert_int_equal(ms__log_of(store)->edits.n_touched, MS__TOUCHED);
     const ms_msg *msg;
     assert_int_equal(ms_get_by_seq(store, 4, NULL, &msg, NULL), MS_OK);
     assert_int_equal(ms_get_by_seq(store, 5, NULL, &msg, NULL), MS_E_NOT_FOUND);
