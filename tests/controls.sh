@@ -427,7 +427,6 @@ controls()
         ms__leaf_offset 'if (i >= l->n) return 0;' '' \
         ms__leaf_offset 'return offset < l->offset ? offset : 0;' 'return offset;'
     control runs_not_bounded gcc test_corrupt index_records_that_lie 20 \
-        ms__leaf_decode 'if (begin < last || begin > l->postings) return false;' '' \
         ms__leaf_run 'if (from > to || to > l->postings) return false;' ''
     control segment_number_believed gcc test_log_traps \
         lying_segment_numbers_cost_no_memory 100 \
