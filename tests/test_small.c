@@ -14,7 +14,8 @@
  * make of an empty list of texts. An image must show, to a reader and to a writer, just
  * what the first k steps make, where k is at least the number of steps known to be
  * durable, and at most that of the steps begun; reading changes nothing. Of some images a
- * recovering writer's append is cut in its turn. The second handle always sees all steps
+ * recovering writer's append is cut in its turn. Of some, each sector of the recovered log
+ * is then lost: nothing that was given up comes back, and what is missing is reported. The second handle always sees all steps
  * that have returned, and, after a cut, what the recovered log goes on with.
  *
  * Counts: sequences up to length 2 below MS_TEST_SCALE=1000 (792 workloads), up to length
@@ -23,6 +24,7 @@
  */
 
 #define _GNU_SOURCE
+#include "format.h"
 #include "simdisk.h"
 
 #define LOG "small.msl"
@@ -135,7 +137,7 @@ typedef struct small {
     ms_store *store, *reader; /* of the workload */
     uint64_t opened;          /* the end that the store had then */
     uint64_t rng, entropy, now;
-    uint64_t recoveries, workloads, damage;
+    uint64_t recoveries, workloads, damage, sectors;
     size_t all;
     bool cutting;             /* in the last operation */
     char name[200];
@@ -337,6 +339,89 @@ static int steps_of(small *t, int level, const seen *s, int least, const char *w
 
 static void stands(small *t, int level);
 
+/* ---- a bad sector, after the recovered log went on ---- */
+
+/* What a reader gets of a damaged file: what is shown, and whether damage was reported. */
+static bool look_again(small *t, int level, seen *out, size_t at[ITEMS])
+{
+    ms_query q;
+    ms_cursor it;
+    ms_error err;
+    ms_log_info info;
+    const ms_msg *msg;
+    ms_store *store;
+    ms_log_desc desc = desc_of(t, level, MS_LOG_READ);
+    const unsigned char *ro = sim_at(&t->disks[level], LOG)->ro;
+    t->damage = 0;
+    out->count = 0;
+    must(t, level, ms_log_open(&store, &desc, &err), &err, "reading with a bad sector");
+    memset(&q, 0, sizeof q);
+    q.location = ms_str_of("place");
+    must(t, level, ms_query_open(store, &q, &it, &err), &err, "reading with a bad sector");
+    while ((msg = ms_next(&it)) != NULL) {
+        if (out->count == ITEMS) failed(t, level, "a bad sector: too many messages");
+        at[out->count] = (size_t)((const unsigned char *)(const void *)msg - ro);
+        out->hashes[out->count] = hash_of(ms_content(msg).text);
+        out->seqs[out->count++] = ms_seq(msg);
+    }
+    bool said = ms_cursor_close(&it, NULL) != MS_OK || t->damage != 0;
+    must(t, level, ms_log_stat(store, &info, &err), &err, "stat");
+    ms_close(store);
+    return said || info.damaged != 0;
+}
+
+/* Is that a version of an item which the model has? */
+static bool is_of_model(const model *m, uint64_t hash)
+{
+    char text[TEXT];
+    item items[ITEMS];
+    int count = play(m, m->n, items);
+    for (int i = 0; i < count; i++)
+        for (int version = 0; version <= items[i].version; version++)
+            if (hash_of(text_of(m, i, version, text)) == hash) return true;
+    return false;
+}
+
+/* Each sector in turn is lost. What lies elsewhere is shown as before, but for what an
+ * amendment or its message says alone; nothing that was given up comes back; what is
+ * missing is reported. */
+static void bad_sectors(small *t, int level)
+{
+    static size_t at[ITEMS], now_at[ITEMS];
+    seen before, now;
+    sim_file *f = sim_at(&t->disks[level], LOG);
+    const model *m = &t->models[level];
+    item items[ITEMS];
+    unsigned char kept[512];
+    int count = play(m, m->n, items);
+    if (look_again(t, level, &before, at)) failed(t, level, "damage before a bad sector");
+    if (test_one_in(&t->rng, 2)) t->disks[level].boot++; /* found after a restart */
+    bool amended = false;
+    for (int i = 0; i < count; i++) amended = amended || items[i].version > 0;
+    for (size_t sector = 4096; sector < f->high; sector += 512, t->sectors++) {
+        memcpy(kept, f->rw + sector, 512);
+        for (size_t i = 0; i < 512; i++) f->rw[sector + i] = (unsigned char)(i * 7 + 1);
+        bool said = look_again(t, level, &now, now_at);
+        memcpy(f->rw + sector, kept, 512);
+        for (int i = 0; i < now.count; i++)
+            if (!is_of_model(m, now.hashes[i]))
+                failed(t, level, "bad sector at %u: message %u is none that is there",
+                       (unsigned)sector, (unsigned)now.seqs[i]);
+        for (int i = 0, j = 0; i < before.count; i++) {
+            while (j < now.count && now.seqs[j] < before.seqs[i]) j++;
+            bool there = j < now.count && now.seqs[j] == before.seqs[i];
+            size_t size = file_padded(file_get32(f->ro + at[i]));
+            bool touched = at[i] < sector + 512 && sector < at[i] + size;
+            if (!there && !touched && !amended)
+                failed(t, level, "bad sector at %u: message %u at %u is missing",
+                       (unsigned)sector, (unsigned)before.seqs[i], (unsigned)at[i]);
+            if (!there && !said)
+                failed(t, level, "bad sector at %u: message %u is missing in silence",
+                       (unsigned)sector, (unsigned)before.seqs[i]);
+        }
+    }
+}
+
 static void cut(small *t, int level, size_t all, size_t some, size_t random)
 {
     sim_cuts *c = &t->cuts[level];
@@ -394,9 +479,11 @@ static void stands(small *t, int level)
     if (reader != NULL && !shows(m, k, &s))
         failed(t, level, "reader and writer do not agree");
     if (reader == NULL) k = steps_of(t, level, &s, m->durable, "recovering");
-    if (test_one_in(&t->rng, level == 1 ? 8 : 4)) goes_on(t, level, store, reader, k);
+    bool went_on = test_one_in(&t->rng, level == 1 ? 8 : 4);
+    if (went_on) goes_on(t, level, store, reader, k);
     ms_close(reader);
     ms_close(store);
+    if (went_on && level == 1 && test_one_in(&t->rng, 4)) bad_sectors(t, level);
     if (!sim_idle(&t->disks[level])) failed(t, level, "something was left open");
 }
 
@@ -616,6 +703,7 @@ static void every_small_workload_survives_every_cut(void **state)
     printf("tally: power-cut images %llu\n", (unsigned long long)t->seen.all);
     printf("tally: power-cut images, no two the same %llu\n",
            (unsigned long long)t->seen.count);
+    printf("tally: bad sectors after a recovery %llu\n", (unsigned long long)t->sectors);
     printf("tally: crashes during recovery %llu\n", (unsigned long long)t->recoveries);
     small_free(t);
 }
