@@ -1510,7 +1510,9 @@ typedef enum ms_log_opening {
 typedef enum ms_log_engine {
     MS_ENGINE_AUTO,           /* MAP for MS_SYNC_NONE on file systems known to keep room
                                  once it is allocated, else WRITE */
-    MS_ENGINE_MAP,            /* stores into a map of allocated room: no system call */
+    MS_ENGINE_MAP,            /* stores into a map of allocated room: no system call. WRITE on
+                                 file systems not known to keep it: there a store could find
+                                 no block, which is a signal */
     MS_ENGINE_WRITE           /* one pwrite an append or batch */
 } ms_log_engine;
 
@@ -18233,10 +18235,10 @@ static ms_result ms__log_file_once(ms__log *log, const ms_log_desc *desc, ms_err
     if (!log->file.stat.regular)
         return ms__fail(err, log->opts.must_be_new ? MS_E_CONFLICT : MS_E_FOREIGN,
                         "'%s' is not a regular file", log->file.path);
-    bool map = log->opts.sync == MS_SYNC_NONE && log->file.stat.keeps_room;
-    log->append.engine = desc->engine;
-    if (desc->engine == MS_ENGINE_AUTO && log->opts.writer)
-        log->append.engine = map ? MS_ENGINE_MAP : MS_ENGINE_WRITE;
+    bool map = desc->engine == MS_ENGINE_MAP ||
+               (desc->engine == MS_ENGINE_AUTO && log->opts.sync == MS_SYNC_NONE);
+    log->append.engine =
+        map && log->file.stat.keeps_room ? MS_ENGINE_MAP : MS_ENGINE_WRITE;
     if (!log->opts.writer) log->append.engine = MS_ENGINE_AUTO;
     uint32_t wait = log->opts.shared ? log->opts.lock_wait_ms : desc->lock_wait_ms;
     return log->opts.writer ? ms__log_lock(log, wait, err) : MS_OK;

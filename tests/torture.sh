@@ -64,6 +64,7 @@ compile        sh   test_compile.sh 1000    MS_TEST_SCALE
 lengths        o2   test_crash     1000     a_new_file*
 cuts           o2   test_crash     1000     power_is_cut*
 ext4           sh   ext4.sh        400      EXT4_COPIES
+cow            sh   cow.sh         60       COW_RUNS
 END
 }
 
