@@ -11419,7 +11419,8 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *   1152     8   the writer: boot number of its machine, 0: unknown
  *   1160     8   device,
  *   1168     8   and inode of the file it writes to
- *   1176     8   its process number
+ *   1176     8   zero. With nothing here that differs, a writer of the same boot stores the
+ *                words above as they are: a store that fails midway costs readers nothing
  *   1184     4   epoch: one more than that of the writer before
  *   1188     4   check of bytes 1152 to 1187
  *   1200     8   process number of the last one that opened the file for writing: a hint
@@ -11709,7 +11710,7 @@ static ms__checkpoint ms__checkpoint_newest(const unsigned char *head)
 }
 
 typedef struct ms__writer_line {
-    uint64_t boot, device, inode, pid;
+    uint64_t boot, device, inode;
     uint32_t epoch;
 } ms__writer_line;
 
@@ -11721,7 +11722,7 @@ static void ms__writer_encode(const ms__writer_line *w, unsigned char p[MS__LINE
     ms__put64(p, w->boot);
     ms__put64(p + 8, w->device);
     ms__put64(p + 16, w->inode);
-    ms__put64(p + 24, w->pid);
+    ms__put64(p + 24, 0);
     ms__put32(p + 32, w->epoch);
     ms__put32(p + 36, ms__crc32c(0, p, 36));
 }
@@ -11733,7 +11734,6 @@ static bool ms__writer_decode(ms__writer_line *w, const unsigned char *head)
     w->boot = ms__get64(p);
     w->device = ms__get64(p + 8);
     w->inode = ms__get64(p + 16);
-    w->pid = ms__get64(p + 24);
     w->epoch = ms__get32(p + 32);
     return ms__get32(p + 36) == ms__crc32c(0, p, 36);
 }
@@ -15557,7 +15557,6 @@ static MS__APART ms_result ms__log_begin(ms__log *log, ms_error *err)
     w.boot = log->file.boot;
     w.device = log->file.stat.device;
     w.inode = log->file.stat.inode;
-    w.pid = log->file.fork_mark.process;
     w.epoch = ms__log_line(log->map.head) + 1;
     ms__writer_encode(&w, line);
     int failed = ms__blocks_own(log);
@@ -15568,9 +15567,13 @@ static MS__APART ms_result ms__log_begin(ms__log *log, ms_error *err)
     if (failed == 0) failed = ms__head_word(log, MS__AT_MARK, log->end);
     if (failed == 0) failed = ms__head_write(log, MS__AT_WRITER, line, MS__LINE_EPOCH);
     /* last, the epoch: a reader that sees it sees this watermark, and these hints */
-    if (failed == 0)
+    if (failed == 0) {
+        uint64_t before = ms__get64(log->map.head + MS__AT_WRITER + MS__LINE_EPOCH);
         failed = ms__head_word(log, MS__AT_WRITER + MS__LINE_EPOCH,
                                ms__get64(line + MS__LINE_EPOCH));
+        if (failed != 0) /* it may be torn: readers trusted the line as it was */
+            (void)ms__head_word(log, MS__AT_WRITER + MS__LINE_EPOCH, before);
+    }
     if (failed != 0)
         return ms__os_fail(err, failed, "writing to the head of", log->file.path);
     log->append.begun = true;

@@ -298,6 +298,9 @@ controls()
     control blocks_of_a_copy_stored_to gcc test_log_traps \
         no_store_goes_where_nothing_could_be_written 100 \
         ms__log_begin 'int failed = ms__blocks_own(log);' 'int failed = 0; (void)ms__blocks_own;'
+    control torn_epoch_left gcc test_log_traps \
+        a_torn_epoch_hides_nothing_from_readers 100 \
+        ms__log_begin 'if (failed != 0) /* it may be torn' 'if (false) /* it may be torn'
     control map_where_no_room_is_kept gcc test_branches \
         a_disk_that_cannot_make_room_is_written_to 100 \
         ms__log_file_once 'map && log->file.stat.keeps_room ?' 'map ?'

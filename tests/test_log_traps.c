@@ -1254,6 +1254,46 @@ static void no_store_goes_where_nothing_could_be_written(void **state)
     }
 }
 
+static bool tear_the_line; /* the next store of the writer's epoch gets half */
+
+static int write_half_of_the_line(void *ctx, ms_file file, uint64_t offset,
+                                  const void *from, size_t size, size_t *done)
+{
+    if (!tear_the_line || offset != MS__AT_WRITER + MS__LINE_EPOCH)
+        return ms_os_default()->write(ctx, file, offset, from, size, done);
+    tear_the_line = false;
+    (void)ms_os_default()->write(ctx, file, offset, from, size / 2, done);
+    *done = 0;
+    return ENOSPC;
+}
+
+/* A writer whose first store of its epoch fails midway: readers, one from before and a new
+ * one, still see what the writer before it appended and nobody synced. */
+static void a_torn_epoch_hides_nothing_from_readers(void **state)
+{
+    ms_os os = *ms_os_default();
+    ms_log_desc desc = desc_of(MS_LOG_WRITE), read = desc_of(MS_LOG_READ);
+    (void)state;
+    make_log(3);
+    ms_store *reader = must_open(&read);
+    desc.engine = MS_ENGINE_WRITE;
+    ms_store *store = must_open(&desc);
+    assert_int_equal(append(store, "of the writer before", NULL), MS_OK);
+    kill_writer(store);
+    os.write = write_half_of_the_line;
+    desc.os = &os;
+    store = must_open(&desc);
+    tear_the_line = true;
+    assert_int_equal(append(store, "no room", NULL), MS_E_FULL);
+    assert_false(tear_the_line);
+    assert_int_equal(count_of(reader), 4);
+    assert_int_equal(count_at_path(), 4);
+    assert_int_equal(append(store, "room again", NULL), MS_OK);
+    assert_int_equal(count_of(reader), 5);
+    ms_close(store);
+    ms_close(reader);
+}
+
 /* A system on which a sync does not see what was stored through a map that was not flushed
  * before: what is stored since the last flush of a map is not in the file that it syncs. */
 static struct {
@@ -1786,6 +1826,7 @@ int main(void)
         cmocka_unit_test(what_follows_a_cut_is_seen_wherever_it_was),
         cmocka_unit_test(no_damaged_index_record_hides_a_conversation),
         cmocka_unit_test(no_store_goes_where_nothing_could_be_written),
+        cmocka_unit_test(a_torn_epoch_hides_nothing_from_readers),
         cmocka_unit_test(maps_are_flushed_before_each_sync),
         cmocka_unit_test(a_leaf_whose_messages_are_lost_hides_no_new_ones),
         cmocka_unit_test(messages_inside_of_a_cut_one_stay),
