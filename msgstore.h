@@ -2348,6 +2348,8 @@ typedef struct ms_profile {
     bool signatures;          /* the first call of a message carries a thoughtSignature */
     const char *start_text;   /* stands in where a user's message must be first */
     const char *no_result;    /* result of a call that was never answered */
+    const char *bridge_text;  /* assistant text between results and a user's message, as
+                                 Mistral asks for; NULL: none */
     const ms_dialect *own;    /* written by a dialect of your own instead; NULL: none */
 } ms_profile;
 
@@ -2413,6 +2415,7 @@ typedef struct ms_project_report {
     uint64_t synthesised;     /* * results made up for calls without one */
     uint64_t merged;          /* * texts that went on the message before */
     uint64_t started;         /* * 1: start_text was put in front */
+    uint64_t bridged;         /* * times that bridge_text was put between */
     uint64_t cost;            /* of the window, in units of the budget */
     uint64_t newest_turn;     /* and of its newest turn alone, with the system text */
     uint64_t first_seq;       /* of the first message in the window; 0: none */
@@ -28125,18 +28128,20 @@ MS_API ms_str ms_shorten_key(ms_str key, size_t max_chars, char *out)
 #define MS__NO_RESULT "No result: the call was interrupted."
 #define MS__ID_LEAST 8 /* bytes: room to tell ids apart */
 #define MS__START "(The conversation begins.)"
+/* Of the assistant, where a user speaks before it has said anything about the results. */
+#define MS__BRIDGE "(The results are there.)"
 
 static const ms_profile ms__profiles[] = {
     {"openai", "openai", MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false, false,
-     false, false, false, false, MS__START, MS__NO_RESULT, NULL},
+     false, false, false, false, MS__START, MS__NO_RESULT, NULL, NULL},
     {"chat-strict", "chat-strict", MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
-     false, false, false, false, false, MS__START, MS__NO_RESULT, NULL},
+     false, false, false, false, false, MS__START, MS__NO_RESULT, MS__BRIDGE, NULL},
     {"anthropic", "anthropic", MS_SYSTEM_APART, MS_IDS_WORD, 1, 64, 64, true, true, true,
-     false, true, false, false, MS__START, MS__NO_RESULT, NULL},
+     false, true, false, false, MS__START, MS__NO_RESULT, NULL, NULL},
     {"gemini", "gemini", MS_SYSTEM_APART, MS_IDS_ANY, 1, 64, 64, true, true, false, true,
-     false, false, true, MS__START, MS__NO_RESULT, NULL},
+     false, false, true, MS__START, MS__NO_RESULT, NULL, NULL},
     {"pydantic-ai", "pydantic-ai", MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 0, 64, false, true,
-     true, true, false, true, false, MS__START, MS__NO_RESULT, NULL},
+     true, true, false, true, false, MS__START, MS__NO_RESULT, NULL, NULL},
 };
 
 MS_API const ms_profile *ms_profile_at(size_t index)
@@ -29298,7 +29303,16 @@ static ms_result ms__side_open(ms__projector *p, unsigned side, ms_error *err)
     if (p->side == MS__SIDE_RESULTS && side == MS__SIDE_USER &&
         p->profile->results_take_text)
         return MS_OK;
+    bool bridge = p->side == MS__SIDE_RESULTS && side == MS__SIDE_USER &&
+                  p->profile->bridge_text;
     MS__TRY(ms__side_flush(p, err));
+    if (bridge) {
+        p->side = MS__SIDE_ASSISTANT;
+        p->first_text = ms_str_of(p->profile->bridge_text);
+        p->n_texts = 1;
+        p->report.bridged++;
+        MS__TRY(ms__side_flush(p, err));
+    }
     p->side = side;
     return MS_OK;
 }

@@ -399,11 +399,15 @@ static inline bool pv_strict_start(const pv_place *at, json_t *list)
     return pv_refuse(at, "the first message after the system message must be user");
 }
 
-/* B.7: user and assistant alternate, with calls and results between them. */
+/* B.7: user and assistant alternate, with calls and results between them; an assistant
+ * message stands between results and the user's next one (Mistral: "Unexpected role 'user'
+ * after role 'tool'"). */
 static inline bool pv_strict_alternate(const pv_place *at, json_t *list, size_t i)
 {
     const char *role = pv_text(json_array_get(list, i), "role");
     if (i == 0 || strcmp(role, "tool") == 0) return true;
+    if (strcmp(role, "user") == 0 && pv_is(json_array_get(list, i - 1), "role", "tool"))
+        return pv_refuse(at, "roles must alternate: user follows tool");
     if (!pv_is(json_array_get(list, i - 1), "role", role)) return true;
     return pv_refuse(at, "roles must alternate: %s follows %s", role, role);
 }

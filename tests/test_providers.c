@@ -62,8 +62,6 @@ static const request_case chat_cases[] = {
     {"an id that comes again in a later turn",
      "[" USER "," CALLS(CALL("1")) "," TOOL("1") "," CALLS(CALL("1")) "," TOOL("1") "]",
      TAKEN},
-    {"a user after the results",
-     "[" USER "," CALLS(CALL("1")) "," TOOL("1") "," USER "]", TAKEN},
     {"an id of 40 characters", "[" USER "," CALLS(CALL(ID40)) "," TOOL(ID40) "]", TAKEN},
     {"an id of 40 characters in more bytes",
      "[" USER "," CALLS(CALL("\303\251" "123456789012345678901234567890123456789")) ","
@@ -221,6 +219,8 @@ static const request_case chat_cases[] = {
 
 /* What only openai takes. */
 static const request_case openai_cases[] = {
+    {"a user after the results",
+     "[" USER "," CALLS(CALL("1")) "," TOOL("1") "," USER "]", TAKEN},
     {"nothing", "[]", TAKEN},
     {"a system message alone", "[{'role':'system','content':'s'}]", TAKEN},
     {"system and developer anywhere",
@@ -265,6 +265,10 @@ static const request_case strict_cases[] = {
      "assistant follows assistant"},
     {"a call after a text", "[" USER "," SAYS "," CALLS(CALL("1")) "," TOOL("1") "]",
      "messages[2]: ", "assistant follows assistant"},
+    {"a user after a result", "[" USER "," CALLS(CALL("1")) "," TOOL("1") "," USER "]",
+     "messages[3]: ", "user follows tool"},
+    {"an assistant between a result and a user",
+     "[" USER "," CALLS(CALL("1")) "," TOOL("1") "," SAYS "," USER "]", TAKEN},
 };
 
 #define M(messages) "{'messages':[" messages "]}"

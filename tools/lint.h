@@ -823,7 +823,8 @@ static void lint_chat_pairs(lint *l, const lint_path *at, ms_str list)
 }
 
 /* At most one system message, and that first; then user; then user and assistant in
- * turn, with calls and results between them. before: the role of the message before. */
+ * turn, with calls and results between them; no user right after a result (Mistral).
+ * before: the role of the message before. */
 static void lint_strict_role(lint *l, const lint_path *message, ms_str role,
                              ms_str before, bool first)
 {
@@ -836,7 +837,9 @@ static void lint_strict_role(lint *l, const lint_path *message, ms_str role,
     } else if (first && (tool || assistant)) {
         lint_say(l, &at, role, "the first message that is not system must be user, is %v",
                  role);
-    } else if (!tool && before.ptr != NULL && lint_same(l, role, before)) {
+    } else if (!tool && before.ptr != NULL &&
+               (lint_same(l, role, before) ||
+                (!assistant && ms_json_string_is(before, MS_STR("tool"))))) {
         lint_say(l, &at, role, "roles must alternate, %v follows %v", role, before);
     }
 }
