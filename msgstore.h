@@ -29096,21 +29096,33 @@ static void ms__result_attach(ms__projector *p, ms__item *item, uint32_t call)
     (void)ms__item_push(p, item);
 }
 
+/* A retry prompt of pydantic-ai that names no tool asks for another answer; the call id that
+ * it has was made up with it. */
+static bool ms__is_retry(const ms_envelope *m)
+{
+    ms_str kind;
+    return m->type == MS_T_ERROR && !m->tool.ptr &&
+           ms_json_member(m->call_extra, MS_STR("part_kind"), &kind) &&
+           ms_json_string_is(kind, MS_STR("retry-prompt"));
+}
+
 /* Step 2. A result that brings its arguments along is call and result in one. */
 static ms_result ms__result_add(ms__projector *p, const ms_envelope *m, ms__item *item,
                                 ms_str agent, ms_error *err)
 {
     static const char *const outcomes[] = {"success", "denied", "interrupted", NULL};
-    bool known = false;
-    uint32_t call = m->call_id.len > 0 ? ms__call_by_id(p, m, &known)
-                                       : ms__call_by_place(p, m);
+    bool known = false, retry = ms__is_retry(m);
+    uint32_t call = retry                ? 0
+                    : m->call_id.len > 0 ? ms__call_by_id(p, m, &known)
+                                         : ms__call_by_place(p, m);
     bool object = item->text.json && ms_json_kind_of(item->text.text) == MS_JSON_OBJECT;
     if (p->profile->signatures && !object) p->report.wrapped++;
     if (p->profile->outcomes)
         MS__TRY(
             ms__kept_beside(p, m->call_extra, "outcome", outcomes, &item->beside, err));
     bool brings = !call && !known && m->args.text.ptr;
-    if (!call && !brings && m->call_id.len == 0) return ms__observed_add(p, m, item, err);
+    if (retry || (!call && !brings && m->call_id.len == 0))
+        return ms__observed_add(p, m, item, err);
     if (!call && !brings) {
         p->report.dropped++;
         p->report.duplicates += known;

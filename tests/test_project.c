@@ -825,6 +825,14 @@ static const trouble troubles[] = {
     {"nothing at all", "framework", "", "chat-strict", "[" O_USER(BEGINS) "]",
      "started 1", NULL},
     {"nothing at all, openai", "framework", "", "openai", "[]", "", NULL},
+    {"a retry prompt of no tool", "pydantic-ai",
+     "{'kind':'request','parts':[{'part_kind':'user-prompt','content':'u'}]},"
+     "{'kind':'response','parts':[{'part_kind':'text','content':'a'}]},"
+     "{'kind':'request','parts':[{'part_kind':'retry-prompt','content':'once more',"
+     "'tool_name':null,'tool_call_id':'pyd_ai_1'}]},"
+     "{'kind':'response','parts':[{'part_kind':'text','content':'b'}]},", "openai",
+     "[" O_USER("u") "," O_SAYS("a") "," O_USER("Error: once more") "," O_SAYS("b") "]",
+     "wrapped 1", NULL},
     {"users and assistants twice in a row", "framework",
      USER("a") USER("b") SAYS("c") SAYS("d") USER("e"), "chat-strict",
      "[" O_USER("a\\n\\nb") "," O_SAYS("c\\n\\nd") "," O_USER("e") "]", "merged 2", NULL},
