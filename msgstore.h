@@ -30554,7 +30554,8 @@ MS_API ms_result ms_task_stream_end(ms_stream *stream, const ms_envelope *final_
  * (N2) What lookup returns has the key that was asked for.
  * ================================================================================== */
 
-/* "<n>:<user>/" at out, which has room for MS_KEY_MAX bytes; *len may be NULL. */
+/* Writes "<n>:<user>/" to out, which has room for MS_KEY_MAX bytes, and its length to
+ * *len. */
 static ms_result ms__session_user(ms_str user_id, char *out, size_t *len, ms_error *err)
 {
     if (ms__is_empty(user_id))
@@ -30792,7 +30793,7 @@ static MS__APART ms_result ms__session_row_of(const ms_session *session,
     if (ms_envelope_copy(&m, arena, out) != MS_OK)
         return ms__no_arena(err, arena, ms_size(msg));
     if (position == 0 || ms__chat_role(out) != MS_ROLE_ASSISTANT ||
-        out->content.text.len <= 2 * (opts->shorten.keep ? opts->shorten.keep : 1))
+        out->content.text.len <= 2 * (opts->shorten.keep ? opts->shorten.keep : MS__KEEP))
         return MS_OK;
     char *key = (char *)ms_arena_alloc(arena, MS_ENTITY_KEY_MAX);
     if (!key) return ms__no_arena(err, arena, MS_ENTITY_KEY_MAX);

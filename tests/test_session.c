@@ -847,6 +847,25 @@ static void test_what_is_shortened(void **state)
     store_close(&s);
 }
 
+/* An answer that is too short to be shortened costs no memory for a key. */
+static void test_short_answers_take_no_keys(void **state)
+{
+    static uint64_t room[8192];
+    test_store s = store_open(*state, NULL);
+    ms_session session = session_of(s.store, MS_STR("u"), MS_STR("s"));
+    ms_session_load_opts opts = compressing(0);
+    ms_envelope rows[100];
+    ms_envelopes all;
+    ms_arena own;
+    for (size_t i = 0; i < COUNT(rows); i++)
+        rows[i] = ms_assistant_message(ms_text("short"));
+    must_store(&session, rows, COUNT(rows));
+    ms_arena_init_fixed(&own, room, sizeof room);
+    assert_int_equal(ms_session_load(&session, &opts, &own, &all, NULL), MS_OK);
+    assert_int_equal(all.count, COUNT(rows));
+    store_close(&s);
+}
+
 static void test_no_memory(void **state)
 {
     test_store s = store_open(store_kind_at(0), NULL);
@@ -1644,6 +1663,7 @@ int main(void)
         ON_EVERY_STORE(test_all_or_none),
         ON_EVERY_STORE(test_plain_rows),
         ON_EVERY_STORE(test_what_is_shortened),
+        ON_EVERY_STORE(test_short_answers_take_no_keys),
         WITH_RESET(test_keys_behind_damage),
         ON_EVERY_STORE(test_no_rows),
         WITH_RESET(test_refused_names),
