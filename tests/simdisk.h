@@ -64,6 +64,7 @@
 #ifndef SIMDISK_H
 #define SIMDISK_H
 
+#include <endian.h>
 #include "logs.h"
 
 enum {
@@ -1107,6 +1108,21 @@ static inline void sim_cut_stale(const sim_cuts *c, int file, unsigned char *liv
     memcpy(live + at, c->from->stale + at, size - at);
 }
 
+/* Had a sector held nothing when it was written last? Zeros that a record ends with are
+ * something: below the end that a checkpoint on the disk has, or right after other bytes. */
+static inline bool sim_held_nothing(const sim_file *f, size_t sector)
+{
+    static const unsigned char nothing[SIM_SECTOR];
+    uint64_t ends[2];
+    for (int i = 0; i < 2; i++) {
+        memcpy(&ends[i], f->base + 2048 + 512 * i + 8, 8);
+        ends[i] = le64toh(ends[i]);
+        if (ends[i] < SIM_ROOM && sector < ends[i]) return false;
+    }
+    return memcmp(f->base + sector, nothing, SIM_SECTOR) == 0 &&
+           memcmp(f->base + sector - 16, nothing, 16) == 0;
+}
+
 /* The sectors of a torn page that were on their way and had held nothing are garbage; not
  * in the head, as a file that begins with garbage is nobody's. */
 static inline void sim_cut_garbage(const sim_cuts *c, int file, unsigned char *live)
@@ -1118,7 +1134,9 @@ static inline void sim_cut_garbage(const sim_cuts *c, int file, unsigned char *l
     for (unsigned s = 0; u->file == file && s < 8; s++) {
         unsigned char *at = live + (size_t)u->page * SIM_PAGE + s * SIM_SECTOR;
         if ((c->take[c->garbage] >> s & 1) || !(u->changed >> s & 1)) continue;
-        if (memcmp(at, nothing, SIM_SECTOR) == 0) test_fill(&rng, at, SIM_SECTOR);
+        if (memcmp(at, nothing, SIM_SECTOR) == 0 &&
+            sim_held_nothing(&c->from->files[file], (size_t)(at - live)))
+            test_fill(&rng, at, SIM_SECTOR);
     }
 }
 
