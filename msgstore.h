@@ -2348,6 +2348,8 @@ typedef struct ms_profile {
     bool signatures;          /* the first call of a message carries a thoughtSignature */
     const char *start_text;   /* stands in where a user's message must be first */
     const char *no_result;    /* result of a call that was never answered */
+    const char *error_text;   /* stands before the result of a call that failed, where the
+                                 format has no word for that; NULL: it has one */
     const char *bridge_text;  /* assistant text between results and a user's message, as
                                  Mistral asks for; NULL: none */
     const ms_dialect *own;    /* written by a dialect of your own instead; NULL: none */
@@ -13588,8 +13590,8 @@ static bool ms__log_follows(const ms__log *log)
 
 
 /* ==== [log-index] the index records of a log, read and made ========================
- * A LEAF is made from a tail, or read; records are walked, as opening and verifying do; the
- * places of LEAFs and SUMMARYs are found. "Index" in the essay of [log-map].
+ * A LEAF is made from a tail, or read; records are walked, as opening and verifying do;
+ * the places of LEAFs and SUMMARYs are found. "Index" in the essay of [log-map].
  * ================================================================================== */
 
 /* ---- Making a LEAF from a tail. */
@@ -14503,10 +14505,10 @@ static bool ms__index_begin(ms__log *log, const ms__leaf *l)
 
 
 /* ==== [log-find] messages of a log by number, posting list, change ===================
- * A place is the number of a segment and that of a record in it. A message is found by its
- * number with two binary searches: over the last numbers of the segments, over the records
- * of one. ms__each walks a posting list segment by segment, the tail included. "Changes" in
- * the essay of [log-map].
+ * A place is the number of a segment and that of a record in it. A message is found by
+ * its number with two binary searches: over the last numbers of the segments, over the
+ * records of one. ms__each walks a posting list segment by segment, the tail included.
+ * "Changes" in the essay of [log-map].
  * ==================================================================================== */
 
 /* ---- Finding messages by number. */
@@ -28062,7 +28064,8 @@ MS_API ms_str ms_shorten_key(ms_str key, size_t max_chars, char *out)
  *      with the oldest such call of its agent's newest turn, of the same tool if it names
  *      one. Never through a map of ids alone: ids repeat in real traces. A second result
  *      is dropped, one whose call is not there, too; one without an id becomes user text
- *      instead, for frameworks observe without having acted. A result that carries its
+ *      instead, for frameworks observe without having acted, and so does a retry prompt of
+ *      no tool. A result that carries its
  *      own arguments (a session row) brings its call along. Of calls alike at most
  *      MS__CALLS_OPEN are looked through.
  *   3  It joins a group. A group is one assistant turn: texts and calls that follow each
@@ -28078,7 +28081,9 @@ MS_API ms_str ms_shorten_key(ms_str key, size_t max_chars, char *out)
  *      keep_open not in the last turn. Results go right behind their calls, in the order
  *      of the calls.
  *   7  Neighbours of one role become one message, texts with a blank line between.
- *   8  If the user must be first and is not, start_text is put there.
+ *   8  If the user must be first and is not, start_text is put there; between results and
+ *      a user's message, where Mistral refuses their order, bridge_text. A result whose
+ *      call failed begins with error_text where the format has no word for that.
  *   9  The dialect writes the message, without any member that the format does not have.
  *
  * What each type says, for who reads it (agent_key; absent: everybody is the reader):
@@ -28128,20 +28133,22 @@ MS_API ms_str ms_shorten_key(ms_str key, size_t max_chars, char *out)
 #define MS__NO_RESULT "No result: the call was interrupted."
 #define MS__ID_LEAST 8 /* bytes: room to tell ids apart */
 #define MS__START "(The conversation begins.)"
+#define MS__FAILED "Error: "
 /* Of the assistant, where a user speaks before it has said anything about the results. */
 #define MS__BRIDGE "(The results are there.)"
 
 static const ms_profile ms__profiles[] = {
     {"openai", "openai", MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false, false,
-     false, false, false, false, MS__START, MS__NO_RESULT, NULL, NULL},
+     false, false, false, false, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL},
     {"chat-strict", "chat-strict", MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
-     false, false, false, false, false, MS__START, MS__NO_RESULT, MS__BRIDGE, NULL},
+     false, false, false, false, false, MS__START,
+     MS__NO_RESULT, MS__FAILED, MS__BRIDGE, NULL},
     {"anthropic", "anthropic", MS_SYSTEM_APART, MS_IDS_WORD, 1, 64, 64, true, true, true,
-     false, true, false, false, MS__START, MS__NO_RESULT, NULL, NULL},
+     false, true, false, false, MS__START, MS__NO_RESULT, NULL, NULL, NULL},
     {"gemini", "gemini", MS_SYSTEM_APART, MS_IDS_ANY, 1, 64, 64, true, true, false, true,
-     false, false, true, MS__START, MS__NO_RESULT, NULL, NULL},
+     false, false, true, MS__START, MS__NO_RESULT, NULL, NULL, NULL},
     {"pydantic-ai", "pydantic-ai", MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 0, 64, false, true,
-     true, true, false, true, false, MS__START, MS__NO_RESULT, NULL, NULL},
+     true, true, false, true, false, MS__START, MS__NO_RESULT, NULL, NULL, NULL},
 };
 
 MS_API const ms_profile *ms_profile_at(size_t index)
@@ -29096,8 +29103,8 @@ static void ms__result_attach(ms__projector *p, ms__item *item, uint32_t call)
     (void)ms__item_push(p, item);
 }
 
-/* A retry prompt of pydantic-ai that names no tool asks for another answer; the call id that
- * it has was made up with it. */
+/* A retry prompt of pydantic-ai that names no tool asks for another answer; the call id
+ * that it has was made up with it. */
 static bool ms__is_retry(const ms_envelope *m)
 {
     ms_str kind;
@@ -29385,6 +29392,19 @@ static ms_result ms__result_old(ms__projector *p, const ms__item *result, ms_env
     return MS_OK;
 }
 
+/* The result says that the call failed. */
+static ms_result ms__result_failed(ms__projector *p, ms_envelope *m, ms_error *err)
+{
+    ms_str text = m->content.text;
+    const char *before = p->profile->error_text;
+    m->type = MS_T_ERROR;
+    if (!before || ms_str_starts_with(text, ms_str_of(before))) return MS_OK;
+    MS__TRY(ms__around(p, ms_str_of(before), &text, MS_STR(""), err));
+    m->content = ms_text_n(text);
+    p->report.wrapped++;
+    return MS_OK;
+}
+
 /* The result of a call, or what stands in for it. */
 static ms_result ms__emit_result(ms__projector *p, const ms__item *call, ms_error *err)
 {
@@ -29394,8 +29414,8 @@ static ms_result ms__emit_result(ms__projector *p, const ms__item *call, ms_erro
     MS__TRY(ms__side_row(p, &m, err));
     if (result) {
         *m = ms_observation(result->text);
-        if (result->failed) m->type = MS_T_ERROR;
         if (call->group < p->old_results) MS__TRY(ms__result_old(p, result, m, err));
+        if (result->failed) MS__TRY(ms__result_failed(p, m, err));
         m->call_extra = result->beside;
     } else {
         *m = ms_observation(ms_text(call->delegation ? "Delegated." : missing));

@@ -825,6 +825,14 @@ static const trouble troubles[] = {
     {"nothing at all", "framework", "", "chat-strict", "[" O_USER(BEGINS) "]",
      "started 1", NULL},
     {"nothing at all, openai", "framework", "", "openai", "[]", "", NULL},
+    {"a call that failed", "framework",
+     USER("u") CALL("x", "f") "{'type':'error','content':'no such file','tool_call_id':"
+     "'x'}," CALL("y", "f") "{'type':'error','content':'Error: no','tool_call_id':'y'},"
+     CALL("z", "f") "{'type':'error','content':{'code':5},'tool_call_id':'z'},", "openai",
+     "[" O_USER("u") "," O_CALLS(O_CALL("x", "f")) "," O_RESULT("x", "Error: no such file")
+     "," O_CALLS(O_CALL("y", "f")) "," O_RESULT("y", "Error: no") ","
+     O_CALLS(O_CALL("z", "f")) "," O_RESULT("z", "Error: {\\'code\\':5}") "]",
+     "wrapped 2", NULL},
     {"a retry prompt of no tool", "pydantic-ai",
      "{'kind':'request','parts':[{'part_kind':'user-prompt','content':'u'}]},"
      "{'kind':'response','parts':[{'part_kind':'text','content':'a'}]},"
