@@ -11584,6 +11584,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
 #define MS__CHECKPOINT_SIZE   44u
 #define MS__LOST_SIZE   48u
 #define MS__FAN         32u /* segments of a SUMMARY; as many LEAFs before it a LEAF lists */
+#define MS__SEGMENTS_MOST ((uint32_t)1 << 30)
 #define MS__STATE_AT    32u
 #define MS__LEAF_FIXED  224u
 #define MS__SUM_FIXED   48u
@@ -11944,7 +11945,8 @@ static bool ms__leaf_decode(ms__leaf *l, const unsigned char *r, uint64_t offset
         l->base % 8 != 0 || l->base < MS__HEAD_SIZE || l->tallies > l->streams ||
         l->listed > l->segment || l->listed > MS__FAN ||
         (uint64_t)l->state.summaries * MS__FAN > l->segment ||
-        l->segment >= offset / MS__LEAF_FIXED || ms__leaf_size(l) != size)
+        l->segment >= offset / MS__LEAF_FIXED || l->segment >= MS__SEGMENTS_MOST ||
+        ms__leaf_size(l) != size)
         return false;
     ms__leaf_arrays(l, r);
     return true;
@@ -13059,6 +13061,9 @@ typedef struct ms__log_index {
     bool merges;         /* shared: the next SUMMARY is this handle's to make */
     ms__job job;
     uint64_t leaf_again; /* no LEAF is tried before the end is there */
+    uint32_t unlisted;   /* no LEAF above that has a place and an unread list */
+    uint32_t placed;     /* the next LEAF with a known place, when one was looked for */
+    uint32_t unasked;    /* SUMMARYs above that have told what they know */
     uint64_t hint, hint_before; /* newest LEAF, and the one before it */
 } ms__log_index;
 
@@ -13988,6 +13993,7 @@ static void ms__nodes_clear(ms__log *log)
     ms__store32(&leaves->n, 0);
     ms__store32(&summaries->n, 0);
     log->index.hint = log->index.hint_before = 0;
+    log->index.unlisted = log->index.placed = log->index.unasked = 0;
 }
 
 static void ms__nodes_free(ms__log *log, ms__node_table *table)
@@ -14224,7 +14230,9 @@ static MS__APART ms__leaf *ms__leaf_derive(ms__log *log, uint32_t segment, uint6
     ms__tail_free(log, t);
     if (!own) return NULL;
     memset(&made, 0, sizeof made);
-    if (ms__leaf_decode(&made, own, upto)) leaf = ms__leaf_new(log, &made);
+    bool made_whole = ms__leaf_decode(&made, own, UINT64_MAX / 2);
+    made.offset = upto; /* where it would stand */
+    if (made_whole) leaf = ms__leaf_new(log, &made);
     if (!leaf) {
         (void)ms__log_resize(log, own, ms__padded(size), 0);
         return NULL;
@@ -14236,36 +14244,21 @@ static MS__APART ms__leaf *ms__leaf_derive(ms__log *log, uint32_t segment, uint6
     return leaf;
 }
 
-/* Where a segment ends whose LEAF is not known: where the next one begins. */
-static MS__APART uint64_t ms__leaf_end(ms__log *log, uint32_t i, uint64_t from)
-{
-    ms__replay s;
-    ms__leaf leaf;
-    const unsigned char *r;
-    uint64_t offset;
-    memset(&s, 0, sizeof s);
-    s.log = log;
-    s.at = from;
-    s.limit = s.trusted = ms__tail_of(log)->base;
-    s.quiet = true;
-    while (ms__replay_next(&s, &r, &offset) == MS__FOUND_RECORD)
-        if (r[4] == MS__KIND_INDEX && ms__leaf_decode(&leaf, r, offset) &&
-            leaf.segment > i && leaf.base >= from)
-            return leaf.base;
-    return ms__tail_of(log)->base;
-}
-
 /* ---- Where index records stand. */
 
 /* Takes in a list of places, of numbers from `first` on; what is known already stays. */
-static void ms__list_take(ms__node_table *table, const unsigned char *p, uint32_t first,
-                          uint32_t n)
+static void ms__list_take(ms__log *log, ms__node_table *table, const unsigned char *p,
+                          uint32_t first, uint32_t n)
 {
     for (uint32_t i = first; i < first + n && i < table->n; i++, p += 16) {
         ms__entry_node *e = ms__node_entry(table, i);
-        if (e->offset) continue;
-        e->offset = ms__get64(p);
+        uint64_t offset = ms__get64(p);
+        if (e->offset || offset % 8 != 0) continue;
+        e->offset = offset;
         e->last_seq = ms__get64(p + 8);
+        if (offset == 0 || table != &log->index.leaves) continue;
+        if (i > log->index.unlisted) log->index.unlisted = i;
+        if (i < log->index.placed) log->index.placed = 0;
     }
 }
 
@@ -14279,7 +14272,7 @@ static void ms__leaf_tells(ms__log *log, uint32_t i)
     memset(&l, 0, sizeof l);
     const unsigned char *r = ms__index_record(log, e->offset, log->end);
     if (!r || !ms__leaf_decode(&l, r, e->offset) || l.segment != i) return;
-    ms__list_take(&log->index.leaves, l.list, i - l.listed, l.listed);
+    ms__list_take(log, &log->index.leaves, l.list, i - l.listed, l.listed);
     if (l.state.summaries == 0 || l.state.summaries > log->index.summaries.n) return;
     e = ms__node_entry(&log->index.summaries, l.state.summaries - 1);
     if (e->offset == 0) e->offset = l.state.summary;
@@ -14289,12 +14282,32 @@ static void ms__leaf_tells(ms__log *log, uint32_t i)
 static void ms__leaf_seek(ms__log *log, uint32_t i)
 {
     const ms__node_table *t = &log->index.leaves;
-    for (uint32_t j = i + 1; j < t->n && !ms__node_entry(t, i)->offset; j++) {
+    for (uint32_t j = i + 1; j <= log->index.unlisted && j < t->n; j++) {
         const ms__entry_node *e = ms__node_entry(t, j);
+        if (ms__node_entry(t, i)->offset) return;
         if (e->listed || e->offset == 0) continue;
         ms__leaf_tells(log, j);
         j = i; /* nearer ones may be known now */
     }
+    if (!ms__node_entry(t, i)->offset) log->index.unlisted = i;
+}
+
+/* Where segment i ends whose LEAF has no known place: where the next one begins, or with
+ * that one if its LEAF cannot be read. Of the newest LEAF the place is known. */
+static uint64_t ms__leaf_end(ms__log *log, uint32_t i, uint64_t from)
+{
+    ms__leaf l;
+    uint32_t k = log->index.placed > i ? log->index.placed : i + 1;
+    while (k < log->index.leaves.n &&
+           ms__node_entry(&log->index.leaves, k)->offset < from)
+        k++;
+    log->index.placed = k;
+    if (k >= log->index.leaves.n) return ms__tail_of(log)->base;
+    uint64_t offset = ms__node_entry(&log->index.leaves, k)->offset;
+    memset(&l, 0, sizeof l);
+    const unsigned char *r = ms__index_record(log, offset, log->end);
+    bool whole = r && ms__leaf_decode(&l, r, offset) && l.segment == k && l.base >= from;
+    return whole ? l.base : offset < log->end ? offset : log->end;
 }
 
 /* A SUMMARY whose place may be known. One that cannot be read has no filters. NULL: no
@@ -14313,8 +14326,8 @@ static ms__summary *ms__summary_load(ms__log *log, uint32_t i)
     ms__summary *node = ms__summary_new(log, &s);
     if (!node) return NULL;
     if (s.list) {
-        ms__list_take(&log->index.leaves, s.list, i * MS__FAN, MS__FAN);
-        ms__list_take(&log->index.summaries, s.list + MS__FAN * 16, 0, i);
+        ms__list_take(log, &log->index.leaves, s.list, i * MS__FAN, MS__FAN);
+        ms__list_take(log, &log->index.summaries, s.list + MS__FAN * 16, 0, i);
     }
     ms__store_ptr(&e->node, node);
     return node;
@@ -14325,7 +14338,9 @@ static ms__summary *ms__summary_load(ms__log *log, uint32_t i)
 static ms__summary *ms__summary_get(ms__log *log, uint32_t i)
 {
     const ms__node_table *t = &log->index.summaries;
-    for (uint32_t j = t->n - 1; j > i && !ms__node_entry(t, i)->offset; j--) {
+    uint32_t j = log->index.unasked;
+    for (; j > i && !ms__node_entry(t, i)->offset; j--) {
+        log->index.unasked = j - 1;
         const ms__summary *later = ms__summary_load(log, j);
         if (!later) return NULL;
         if (later->filters) continue;
@@ -14466,6 +14481,14 @@ static uint32_t ms__segment_next(ms__log *log, uint64_t stream, uint32_t i, uint
     return none;
 }
 
+/* Counts a SUMMARY in; there is room for it. */
+static void ms__summary_add(ms__log *log, uint32_t number, uint64_t offset)
+{
+    ms__node_entry(&log->index.summaries, number)->offset = offset;
+    ms__store32(&log->index.summaries.n, number + 1);
+    log->index.unasked = number;
+}
+
 /* Counts a LEAF in; there is room for it. */
 static void ms__index_add(ms__log *log, uint64_t offset, uint64_t last_seq)
 {
@@ -14473,6 +14496,7 @@ static void ms__index_add(ms__log *log, uint64_t offset, uint64_t last_seq)
     ms__node_entry(&log->index.leaves, i)->offset = offset;
     ms__node_entry(&log->index.leaves, i)->last_seq = last_seq;
     ms__store32(&log->index.leaves.n, i + 1);
+    if (offset) log->index.unlisted = i;
 }
 
 /* A segment has its LEAF at offset; a fresh tail takes what follows. Everything that can
@@ -14499,6 +14523,8 @@ static bool ms__index_begin(ms__log *log, const ms__leaf *l)
     ms__node_entry(leaves, l->segment)->offset = l->offset;
     ms__node_entry(leaves, l->segment)->last_seq = l->state.last_seq;
     log->index.hint = l->offset;
+    log->index.unlisted = l->segment;
+    log->index.unasked = n > 0 ? n - 1 : 0;
     ms__leaf_tells(log, l->segment);
     return true;
 }
@@ -15765,8 +15791,7 @@ static MS__APART ms_result ms__job_summary(ms__log *log, ms__job *j, ms_error *e
     ms__list_encode(&log->index.leaves, g * MS__FAN, MS__FAN, j->record + MS__SUM_FIXED);
     ms__list_encode(t, 0, g, j->record + MS__SUM_FIXED + MS__FAN * 16);
     MS__TRY(ms__index_put(log, j->record, &offset, err));
-    ms__node_entry(t, g)->offset = offset;
-    ms__store32(&t->n, g + 1);
+    ms__summary_add(log, g, offset);
     ms__job_end(log);
     return MS_OK;
 }
@@ -16211,6 +16236,7 @@ static ms_result ms__take_leaf(ms__log *log, const ms__leaf *leaf, ms_error *err
     uint32_t now;
     ms__tail *t = ms__tail_of(log);
     if (leaf->segment < t->segment) return MS_OK;
+    if (leaf->segment == t->segment && leaf->base != t->base) return MS_OK; /* it lies */
     if (!ms__tail_slot(log, &now))
         return ms__fail(err, MS_E_BUSY,
                         "'%s' cannot be followed while over %u cursors are open",
@@ -16219,8 +16245,7 @@ static ms_result ms__take_leaf(ms__log *log, const ms__leaf *leaf, ms_error *err
         return ms__no_memory(err, 0);
     ms__tail *fresh = ms__tail_new(log, leaf->next, leaf->segment + 1);
     if (!fresh) return ms__no_memory(err, sizeof *fresh);
-    while (log->index.leaves.n < leaf->segment)
-        ms__index_add(log, leaf->base, leaf->state.last_seq);
+    while (log->index.leaves.n < leaf->segment) ms__index_add(log, 0, 0);
     ms__segment_close(log, leaf->offset, leaf->state.last_seq, fresh, now, false);
     return MS_OK;
 }
@@ -16231,8 +16256,7 @@ static ms_result ms__take_summary(ms__log *log, const ms__summary *s, ms_error *
     if (s->number < t->n || (uint64_t)(s->number + 1) * MS__FAN > log->index.leaves.n)
         return MS_OK;
     if (!ms__nodes_reserve(log, t, s->number)) return ms__no_memory(err, 0);
-    ms__node_entry(t, s->number)->offset = s->offset;
-    ms__store32(&t->n, s->number + 1);
+    ms__summary_add(log, s->number, s->offset);
     return MS_OK;
 }
 
