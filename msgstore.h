@@ -891,7 +891,7 @@ typedef struct ms__head {
     const unsigned char *record; /* what it offers, and */
     uint64_t place;           /* its order */
     uint64_t stream;          /* log: which, over all segments */
-    const struct ms__leaf *leaf; /* log: the segment's index; NULL: still in memory */
+    const struct ms__segment *seg; /* log: the segment's index; NULL: still in memory */
     uint32_t types;           /* asked for of the stream, by bits */
     uint32_t agent;           /* log: which of the query's names it is about */
     uint32_t segment, lo, pos, hi;
@@ -900,7 +900,7 @@ typedef struct ms__head {
 /* Where a head was, to come back to. */
 typedef struct ms__visit {
     const void *run;
-    const struct ms__leaf *leaf;
+    const struct ms__segment *seg;
     uint32_t agent, segment, lo, hi;
 } ms__visit;
 #define MS__VISITS 2
@@ -909,7 +909,7 @@ typedef struct ms__visit {
 #define MS__AHEAD 8u
 typedef struct ms__queue {
     const unsigned char *record[MS__AHEAD];
-    const struct ms__leaf *leaf[MS__AHEAD]; /* NULL: of the tail */
+    const struct ms__segment *seg[MS__AHEAD]; /* NULL: of the tail */
     uint32_t entry[MS__AHEAD];
 } ms__queue;
 
@@ -11417,8 +11417,8 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *   live words, changed by the one writer in place
  *   1024     8   watermark: what is below is visible. Stored last, with release; readers
  *                load it with acquire and look no further
- *   1088     8   offset of the newest LEAF (see below), 0: none
- *   1096     8   offset of the LEAF before it, 0: none
+ *   1088     8   offset of the newest segment index (see below), 0: none
+ *   1096     8   offset of the segment index before it, 0: none
  *                A writer stores both before its line below: those of a writer that a power
  *                loss ended may point at dead bytes. As trusted as the watermark
  *   1152     8   the writer: boot number of its machine, 0: unknown
@@ -11442,7 +11442,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *                   0   8   generation, rising; after the largest number comes 0
  *                   8   8   durable end: all below had been synced when this was written
  *                  16   8   sequence number of the last message below it
- *                  24   8   newest LEAF below it, 0: none
+ *                  24   8   newest segment index below it, 0: none
  *                  32   8   zero
  *                  40   4   check of bytes 0 to 39
  *
@@ -11473,12 +11473,12 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *   it stands: its two checks, then, when that and an AMEND that stands for it are durable,
  *   the values of its fields. That is the one exception to (F6).
  *
- *   kind INDEX: type 1 LEAF, 2 FILTER, 3 SUMMARY; sequence of the message before it; flag
- *   COMMIT; no time. A LEAF holds the postings of the records that stand between it and the
- *   LEAF before it: its segment. SUMMARY g says which streams may occur in which of the
+ *   kind INDEX: type 1 segment index, 2 FILTER, 3 SUMMARY; sequence of the message before it; flag
+ *   COMMIT; no time. A segment index holds the postings of the records that stand between it and the
+ *   segment index before it: its segment. SUMMARY g says which streams may occur in which of the
  *   segments 32 g to 32 g + 31. It is written in small portions while appends go on, as
  *   FILTERs and a record that lists them. All of it can be left out, or be damaged: then
- *   each of its 32 LEAFs is asked.
+ *   each of its 32 segment indexes is asked.
  *
  *   Streams are numbers: the SipHash-1-3 (key: the id) of a location, of a location and an
  *   agent key, of a location and an idempotency key, the low three bits replaced by a kind:
@@ -11489,14 +11489,14 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *   AMEND and HIDE of a location: h; its NOTE and LOCATION records: sip(salt h xor 1,
  *   nothing); PIECEs of message q in it: sip(salt h xor 2, q as 8 bytes).
  *
- *   LEAF body (offsets from the start of the record); first, what opening starts from
+ *   segment index body (offsets from the start of the record); first, what opening starts from
  *     32     8   bytes of damaged ranges so far
  *     40     8   the newest SUMMARY, 0: none   48: 4: its number, and one
  *     52    20   zero
  *     72     8   messages so far
  *     80     8   their bytes
  *     88     8   sequence number of the last one
- *     96     4   how many LEAFs are listed: the 32 before this one, or all there are
+ *     96     4   how many segment indexes are listed: the 32 before this one, or all there are
  *    100     4   damaged ranges so far
  *    104     8   largest sequence number of a GAP so far
  *    112     8   changes so far: records of kinds AMEND to LOCATION, and PIECE
@@ -11512,7 +11512,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *    208     4   f: there are 2^f buckets      212: bytes of a posting, w: 2 or 4
  *    216     4   damaged ranges between its records, known when it was written
  *    220     4   x: how many numbers the last list has; 2^32 - 1: every location counts
- *    224         the list, 16 each, the oldest first: offset of the LEAF, 0: not known;
+ *    224         the list, 16 each, the oldest first: offset of the segment index, 0: not known;
  *                sequence number of the last message up to there
  *                s x 8   streams, sorted
  *                t x 8   smallest time, t x 8 largest time, of a tally
@@ -11530,7 +11530,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *
  *   SUMMARY body
  *     32     4   number g   36: 4: b; there are 2^b FILTERs   40: zero
- *     48         16 each: its 32 LEAFs, as in a LEAF; then the g SUMMARYs before it,
+ *     48         16 each: its 32 segment indexes, as in a segment index; then the g SUMMARYs before it,
  *                offset, 0: not known, and zero
  *                2^b x 8: offsets of the FILTERs
  *
@@ -11550,7 +11550,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  * The watermark is trusted when the writer's boot number, device and inode are those of
  * this machine and file, and it is a multiple of 8: then memory has kept everything
  * since. It has no check: where it stands below the durable end, that one counts.
- * Where it is not trusted, the end is looked for: from the newest LEAF below the durable
+ * Where it is not trusted, the end is looked for: from the newest segment index below the durable
  * end on, record by record to the first byte x that begins no valid one.
  * (F4) x is below the trusted watermark or the durable end, or a valid record after it
  * has
@@ -11569,24 +11569,24 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
 
 #ifndef MSGSTORE_NO_LOG
 
-#define MS__HEAD_SIZE   4096u
+#define MS__SUPER_SIZE   4096u
 #define MS__LOG_VERSION 2u
-#define MS__HEAD_FIXED  56u /* what never changes */
+#define MS__SUPER_FIXED  56u /* what never changes */
 #define MS__AT_MARK     1024u
 #define MS__AT_HINT     1088u
 #define MS__AT_WRITER   1152u
 #define MS__AT_PID      1200u
 #define MS__AT_BUSY     1208u
 #define MS__AT_REPLACED 1224u
-#define MS__AT_UNSURE   1232u
+#define MS__AT_UNCONFIRMED   1232u
 #define MS__AT_CHECKPOINTS    2048u
 #define MS__CHECKPOINT_STEP   512u
 #define MS__CHECKPOINT_SIZE   44u
 #define MS__LOST_SIZE   48u
-#define MS__FAN         32u /* segments of a SUMMARY; as many LEAFs before it a LEAF lists */
+#define MS__FAN         32u /* segments of a SUMMARY; as many segment indexes before it a segment index lists */
 #define MS__SEGMENTS_MOST ((uint32_t)1 << 30)
 #define MS__STATE_AT    32u
-#define MS__LEAF_FIXED  224u
+#define MS__SEGMENT_FIXED  224u
 #define MS__SUM_FIXED   48u
 #define MS__ROWS        256u /* words in a FILTER: */
 #define MS__ROW_STREAMS 24u  /* for as many streams of a segment, 1 in 100 then seems to occur */
@@ -11594,7 +11594,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
 #define MS__PROBES      4u
 #define MS__MIXED       0x80000000u
 
-enum { MS__INDEX_LEAF = 1, MS__INDEX_FILTER = 2, MS__INDEX_SUMMARY = 3 };
+enum { MS__INDEX_SEGMENT = 1, MS__INDEX_FILTER = 2, MS__INDEX_SUMMARY = 3 };
 
 enum {
     MS__S_LOCATION = 0,
@@ -11626,21 +11626,21 @@ static void ms__file_id_set(ms__file_id *f, const unsigned char *id, double crea
     f->hash_key[1] = ms__get64(id + 8);
 }
 
-static void ms__head_encode(const ms__file_id *f, unsigned char *h)
+static void ms__super_encode(const ms__file_id *f, unsigned char *h)
 {
-    memset(h, 0, MS__HEAD_SIZE);
+    memset(h, 0, MS__SUPER_SIZE);
     memcpy(h, ms__log_magic, 8);
     ms__put32(h + 8, MS__LOG_VERSION);
-    ms__put32(h + 12, MS__HEAD_SIZE);
+    ms__put32(h + 12, MS__SUPER_SIZE);
     memcpy(h + 24, f->id, 16);
     ms__put64(h + 40, ms__f64_bits(f->created));
     ms__put32(h + 48, 1);
     ms__put32(h + 52, ms__crc32c(0, h, 52));
-    ms__put64(h + MS__AT_MARK, MS__HEAD_SIZE);
+    ms__put64(h + MS__AT_MARK, MS__SUPER_SIZE);
 }
 
 /* The words before version are checked first: a newer version may check otherwise. */
-static ms_result ms__head_decode(const unsigned char *h, const char *path, ms__file_id *f,
+static ms_result ms__super_decode(const unsigned char *h, const char *path, ms__file_id *f,
                                  ms_error *err)
 {
     if (memcmp(h, ms__log_magic, 8) != 0)
@@ -11659,7 +11659,7 @@ static ms_result ms__head_decode(const unsigned char *h, const char *path, ms__f
         return ms__fail(err, MS_E_FOREIGN,
                         "'%s' has the incompatible flags %u, this library knows none",
                         path, (uint64_t)flags);
-    if (ms__get32(h + 12) != MS__HEAD_SIZE || ms__get32(h + 48) != 1)
+    if (ms__get32(h + 12) != MS__SUPER_SIZE || ms__get32(h + 48) != 1)
         return ms__fail(err, MS_E_FOREIGN,
                         "'%s' has a head of %u bytes and checks of kind %u, 4096 and 1 "
                         "were expected",
@@ -11692,7 +11692,7 @@ static bool ms__checkpoint_decode(ms__checkpoint *s, const unsigned char *p)
     s->end = ms__get64(copy + 8);
     s->seq = ms__get64(copy + 16);
     s->hint = ms__get64(copy + 24);
-    return ms__get32(copy + 40) == ms__crc32c(0, copy, 40) && s->end >= MS__HEAD_SIZE &&
+    return ms__get32(copy + 40) == ms__crc32c(0, copy, 40) && s->end >= MS__SUPER_SIZE &&
            s->end % 8 == 0 && s->seq != UINT64_MAX;
 }
 
@@ -11827,7 +11827,7 @@ static uint64_t ms__hash_key_of(const ms__file_id *f, uint64_t location, ms_str 
     return ms__hash(f->hash_key, ~location, key.ptr, key.len);
 }
 
-/* ---- The state that a LEAF carries. */
+/* ---- The state that a segment index carries. */
 
 typedef struct ms__state {
     uint64_t summary;   /* the newest one's offset */
@@ -11869,12 +11869,12 @@ static bool ms__state_decode(ms__state *s, const unsigned char *r, uint64_t offs
     return s->last_seq != UINT64_MAX && s->gap_seq != UINT64_MAX && s->summary < offset;
 }
 
-/* ---- A LEAF, read. */
+/* ---- A segment index, read. */
 
-typedef struct ms__leaf {
+typedef struct ms__segment {
     uint64_t offset, base; /* of the record; of the segment */
     uint64_t next;         /* after the record */
-    uint32_t segment, listed, n, streams, postings, tallies, bits, width, holes;
+    uint32_t number, listed, n, streams, postings, tallies, bits, width, holes;
     uint32_t n_changed; /* UINT32_MAX: too many to write them down */
     uint64_t first_seq, last_seq, messages, bytes;
     double first_time, last_time;
@@ -11888,20 +11888,20 @@ typedef struct ms__leaf {
     uint32_t run;      /* so many were near the one before; atomic */
     void *which;       /* a bit for each record that is a message; made when it is needed,
                           atomic */
-} ms__leaf;
+} ms__segment;
 
-static uint64_t ms__leaf_size(const ms__leaf *l)
+static uint64_t ms__segment_size(const ms__segment *l)
 {
     uint64_t s = l->streams, t = l->tallies;
-    return MS__LEAF_FIXED + (uint64_t)l->listed * 16 + s * 8 + t * 16 + (uint64_t)l->n * 4 +
+    return MS__SEGMENT_FIXED + (uint64_t)l->listed * 16 + s * 8 + t * 16 + (uint64_t)l->n * 4 +
            (s + 1) * 4 + (((uint64_t)1 << l->bits) + 1) * 4 + t * 4 +
            (uint64_t)l->postings * l->width +
            (l->n_changed == UINT32_MAX ? 0 : (uint64_t)l->n_changed * 2);
 }
 
-static void ms__leaf_arrays(ms__leaf *l, const unsigned char *r)
+static void ms__segment_arrays(ms__segment *l, const unsigned char *r)
 {
-    const unsigned char *p = r + MS__LEAF_FIXED;
+    const unsigned char *p = r + MS__SEGMENT_FIXED;
     l->list = p, p += (size_t)l->listed * 16;
     l->stream = p, p += (size_t)l->streams * 8;
     l->least = p, p += (size_t)l->tallies * 8;
@@ -11914,18 +11914,18 @@ static void ms__leaf_arrays(ms__leaf *l, const unsigned char *r)
     l->changed = p;
 }
 
-/* Reads the record at offset, whose checks hold, as a LEAF; false when what it says
+/* Reads the record at offset, whose checks hold, as a segment index; false when what it says
  * cannot be. What its arrays say is checked where it is used. */
-static bool ms__leaf_decode(ms__leaf *l, const unsigned char *r, uint64_t offset)
+static bool ms__segment_decode(ms__segment *l, const unsigned char *r, uint64_t offset)
 {
     uint32_t size = ms__get32(r);
-    if (r[4] != MS__KIND_INDEX || r[5] != MS__INDEX_LEAF || size < MS__LEAF_FIXED)
+    if (r[4] != MS__KIND_INDEX || r[5] != MS__INDEX_SEGMENT || size < MS__SEGMENT_FIXED)
         return false;
     if (!ms__state_decode(&l->state, r, offset)) return false;
     l->offset = offset;
     l->next = offset + ms__padded(size);
     l->listed = ms__get32(r + 96);
-    l->segment = ms__get32(r + 128);
+    l->number = ms__get32(r + 128);
     l->n = ms__get32(r + 132);
     l->base = ms__get64(r + 136);
     l->first_seq = ms__get64(r + 144);
@@ -11942,35 +11942,35 @@ static bool ms__leaf_decode(ms__leaf *l, const unsigned char *r, uint64_t offset
     l->holes = ms__get32(r + 216);
     l->n_changed = ms__get32(r + 220);
     if (l->bits > 26 || (l->width != 2 && l->width != 4) || l->base > offset ||
-        l->base % 8 != 0 || l->base < MS__HEAD_SIZE || l->tallies > l->streams ||
-        l->listed > l->segment || l->listed > MS__FAN ||
-        (uint64_t)l->state.summaries * MS__FAN > l->segment ||
-        l->segment >= offset / MS__LEAF_FIXED || l->segment >= MS__SEGMENTS_MOST ||
-        ms__leaf_size(l) != size)
+        l->base % 8 != 0 || l->base < MS__SUPER_SIZE || l->tallies > l->streams ||
+        l->listed > l->number || l->listed > MS__FAN ||
+        (uint64_t)l->state.summaries * MS__FAN > l->number ||
+        l->number >= offset / MS__SEGMENT_FIXED || l->number >= MS__SEGMENTS_MOST ||
+        ms__segment_size(l) != size)
         return false;
-    ms__leaf_arrays(l, r);
+    ms__segment_arrays(l, r);
     return true;
 }
 
-static uint64_t ms__leaf_stream(const ms__leaf *l, uint32_t i)
+static uint64_t ms__segment_stream(const ms__segment *l, uint32_t i)
 {
     return ms__get64(l->stream + (size_t)i * 8);
 }
 
-/* The number of a stream among those of the leaf, or UINT32_MAX. */
-static uint32_t ms__leaf_find(const ms__leaf *l, uint64_t stream)
+/* The number of a stream among those of the segment index, or UINT32_MAX. */
+static uint32_t ms__segment_find(const ms__segment *l, uint64_t stream)
 {
     uint32_t b = l->bits ? (uint32_t)(stream >> (64 - l->bits)) : 0;
     uint32_t i = ms__get32(l->bucket + (size_t)b * 4);
     uint32_t end = ms__get32(l->bucket + (size_t)b * 4 + 4);
     if (end > l->streams) return UINT32_MAX;
     for (; i < end; i++)
-        if (ms__leaf_stream(l, i) == stream) return i;
+        if (ms__segment_stream(l, i) == stream) return i;
     return UINT32_MAX;
 }
 
 /* The postings of a stream; false when they lie outside. */
-static bool ms__leaf_run(const ms__leaf *l, uint32_t i, const unsigned char **run,
+static bool ms__segment_run(const ms__segment *l, uint32_t i, const unsigned char **run,
                          uint32_t *n, bool *mixed)
 {
     uint32_t from = ms__get32(l->begin + (size_t)i * 4);
@@ -11990,7 +11990,7 @@ static uint32_t ms__posting(const unsigned char *run, uint32_t i, uint32_t width
 }
 
 /* Where record i stands in the file; 0 when that cannot be. */
-static uint64_t ms__leaf_offset(const ms__leaf *l, uint32_t i)
+static uint64_t ms__segment_offset(const ms__segment *l, uint32_t i)
 {
     if (i >= l->n) return 0;
     uint64_t offset = l->base + (uint64_t)ms__get32(l->record + (size_t)i * 4) * 8;
@@ -12846,16 +12846,16 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
  * newest, unfinished segment in memory (the tail), and finds everything older through the
  * INDEX records in the file. So opening costs the same at any size, and so does memory.
  *
- * Tail. Records that no LEAF stands for yet, in the names and streams of [names]; an
- * entry is the number of the record in the segment. When the segment is full its LEAF is
+ * Tail. Records that no segment index stands for yet, in the names and streams of [names]; an
+ * entry is the number of the record in the segment. When the segment is full its segment index is
  * written and a fresh tail begins. The old one is freed when the last cursor that read it
  * is closed: cursors pin the tail they began with by a counter, and take no lock.
  *
- * Index. LEAFs and SUMMARYs are read when they are first needed, checked once, and then
+ * Index. segment indexes and SUMMARYs are read when they are first needed, checked once, and then
  * known by a pointer in two tables. The segments that may have a stream are those that
- * the SUMMARY of 32 names; their LEAFs say whether they do. A LEAF that is damaged is
- * made anew from the records of its segment; without a SUMMARY each of the 32 LEAFs is
- * asked. The place of a LEAF is in its SUMMARY and in a later LEAF, so a damaged record
+ * the SUMMARY of 32 names; their segment indexes say whether they do. A segment index that is damaged is
+ * made anew from the records of its segment; without a SUMMARY each of the 32 segment indexes is
+ * asked. The place of a segment index is in its SUMMARY and in a later segment index, so a damaged record
  * of either kind hides the place of no other. A SUMMARY has filters and not lists,
  * because these take no merge to make and one place in memory to ask: 32 segments of
  * 65,536 messages with a key each take 4 MB, as lists of streams and segments it was 25
@@ -12881,7 +12881,7 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
  * place clean first. So does a writer after an exclusive one, a restart of the machine,
  * or a failed sync. Waiting is by trying again, a few times at once, then with pauses:
  * the system has no lock that can be waited for with a bound and is given back when its
- * owner is killed. A SUMMARY is made by whoever wrote the last LEAF.
+ * owner is killed. A SUMMARY is made by whoever wrote the last segment index.
  *
  * Reading. What a cursor gives lies all over the file, and each look at a new place waits
  * for memory as long as ten records take that are at hand. So a cursor over one stream
@@ -12915,18 +12915,18 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
  * for it.
  *
  * Changes. A view has to know whether its location has any, at no cost. One bit of 65536
- * by the location's hash says that it may; the bits are in each LEAF (as a list: mostly
+ * by the location's hash says that it may; the bits are in each segment index (as a list: mostly
  * there are few), so opening has them. Only where the bit is set the location's AMENDs
  * and HIDEs are read, once a handle, and then kept as [plan] describes: some 90 bytes
  * each.
  *
- * A SUMMARY is made in portions, one after each append, so that no append stalls: a LEAF
- * is looked up, or one FILTER is written. A LEAF is written at once: buckets by hash make
+ * A SUMMARY is made in portions, one after each append, so that no append stalls: a segment index
+ * is looked up, or one FILTER is written. A segment index is written at once: buckets by hash make
  * sorting its streams linear.
  *
  * (L1) Bytes below the watermark never change; the writer alone moves it, forward.
  * (L2) Entries of the tail below its end have whole records. Its end is stored last.
- * (L3) Every segment below the count of LEAFs can be read, from its LEAF or, where that
+ * (L3) Every segment below the count of segment indexes can be read, from its segment index or, where that
  * is
  *      damaged, from one made in memory.
  * (L4) durable_end <= end; it moves after a sync that began when end was there.
@@ -12957,7 +12957,7 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
 #define MS__LOCK_PAUSE      50u /* microseconds, then */
 #define MS__TOUCHED         65536u
 #define MS__TOUCHED_MOST    8192u /* more are not written down */
-#define MS__CLOSE_LEAF       8u /* at close a LEAF is written for more than 1/8 of a segment */
+#define MS__CLOSE_SEGMENT       8u /* at close a segment index is written for more than 1/8 of a segment */
 
 typedef struct ms__tail {
     ms__live live;
@@ -12977,9 +12977,9 @@ typedef struct ms__piece_map {
     size_t size;
 } ms__piece_map;
 
-/* A LEAF or a SUMMARY. */
+/* A segment index or a SUMMARY. */
 typedef struct ms__entry_node {
-    void *node;        /* ms__leaf or ms__summary; atomic */
+    void *node;        /* ms__segment or ms__summary; atomic */
     uint64_t offset;   /* of its record, 0: not known; under the lock */
     uint64_t last_seq; /* of the last message up to there; under the lock */
     bool listed;       /* what it says of those before it is known, or cannot be read */
@@ -13000,12 +13000,12 @@ typedef struct ms__node_table {
 /* The SUMMARY that is being made. */
 typedef struct ms__job {
     bool runs;
-    uint32_t leaves; /* looked up so far */
-    const ms__leaf *leaf[MS__FAN];
+    uint32_t segments; /* looked up so far */
+    const ms__segment *segment[MS__FAN];
     uint32_t at[MS__FAN]; /* the next stream of each */
     ms__summary sum;
     uint32_t filters;      /* written so far */
-    unsigned char *record; /* the SUMMARY; NULL: not all LEAFs are looked up */
+    unsigned char *record; /* the SUMMARY; NULL: not all segment indexes are looked up */
 } ms__job;
 
 /* The state of a handle: one struct for each section. The section writes its struct, the
@@ -13036,8 +13036,8 @@ typedef struct ms__log_opts {
 
 /* [log-map] The mapped file, and the segment that is not in it as an index yet. */
 typedef struct ms__log_map {
-    unsigned char *head; /* mapped; NULL: the file is still empty */
-    void *head_now;      /* the same, for readers without the lock; atomic */
+    unsigned char *super; /* mapped; NULL: the file is still empty */
+    void *super_now;     /* the same, for readers without the lock; atomic */
     ms__piece_map pieces[MS__PIECES];
     uint32_t n_pieces;   /* atomic */
     void *tails[MS__PINS];   /* ms__tail: the one that takes records, and older ones that
@@ -13057,14 +13057,14 @@ typedef struct ms__log_map {
 
 /* [log-index] Index records that were read. */
 typedef struct ms__log_index {
-    ms__node_table leaves, summaries;
+    ms__node_table segments, summaries;
     bool merges;         /* shared: the next SUMMARY is this handle's to make */
     ms__job job;
-    uint64_t leaf_again; /* no LEAF is tried before the end is there */
-    uint32_t unlisted;   /* no LEAF above that has a place and an unread list */
-    uint32_t placed;     /* the next LEAF with a known place, when one was looked for */
+    uint64_t segment_again; /* no segment index is tried before the end is there */
+    uint32_t unlisted;   /* no segment index above that has a place and an unread list */
+    uint32_t placed;     /* the next segment index with a known place, when one was looked for */
     uint32_t unasked;    /* SUMMARYs above that have told what they know */
-    uint64_t hint, hint_before; /* newest LEAF, and the one before it */
+    uint64_t hint, hint_before; /* newest segment index, and the one before it */
 } ms__log_index;
 
 /* [log-find] Changes of messages. */
@@ -13159,7 +13159,7 @@ static void *ms__log_counted(void *ctx, void *p, size_t old_size, size_t new_siz
     return ms__log_resize((ms__log *)ctx, p, old_size, new_size);
 }
 
-static void ms__log_tell(const ms__log *log, ms_log_event_kind kind, uint64_t offset,
+static void ms__log_event(const ms__log *log, ms_log_event_kind kind, uint64_t offset,
                          uint64_t length, uint64_t after, uint64_t before, int code)
 {
     ms_log_event e;
@@ -13199,23 +13199,23 @@ static void ms__staging_trim(ms__log *log)
  * for file systems that write pages elsewhere (btrfs), writes them by a call: a mapped
  * store that finds no room on the disk is a signal, a call returns an error. */
 
-static int ms__head_write(ms__log *log, uint32_t at, const void *bytes, size_t n)
+static int ms__super_write(ms__log *log, uint32_t at, const void *bytes, size_t n)
 {
     if (log->append.engine != MS_ENGINE_MAP)
         return ms__os_write_all(log->os, log->file.handle, at, (const unsigned char *)bytes,
                                 n);
-    memcpy(log->map.head + at, bytes, n);
+    memcpy(log->map.super + at, bytes, n);
     return 0;
 }
 
 /* A word that readers look at without a lock. */
-static int ms__head_word(ms__log *log, uint32_t at, uint64_t v)
+static int ms__super_word(ms__log *log, uint32_t at, uint64_t v)
 {
     unsigned char bytes[8];
     ms__put64(bytes, v);
     if (log->append.engine != MS_ENGINE_MAP)
-        return ms__head_write(log, at, bytes, sizeof bytes);
-    ms__store_mark(log->map.head + at, v);
+        return ms__super_write(log, at, bytes, sizeof bytes);
+    ms__store_mark(log->map.super + at, v);
     return 0;
 }
 
@@ -13265,8 +13265,8 @@ static void ms__map_drop(ms__log *log)
         (void)log->os->unmap(log->os->ctx, log->map.pieces[i].base,
                              log->map.pieces[i].size);
     ms__store32(&log->map.n_pieces, 0);
-    if (log->map.head) (void)log->os->unmap(log->os->ctx, log->map.head, MS__HEAD_SIZE);
-    log->map.head = NULL;
+    if (log->map.super) (void)log->os->unmap(log->os->ctx, log->map.super, MS__SUPER_SIZE);
+    log->map.super = NULL;
 }
 
 static uint64_t ms__log_mapped(const ms__log *log)
@@ -13528,7 +13528,7 @@ static bool ms__bit_get(uint32_t *bits, uint32_t i)
 
 /* A record of a segment is looked at for the first time. Reads ahead, upward or downward,
  * when the last ones were near each other: a walk. */
-static void ms__leaf_walk(const ms__log *log, ms__leaf *l, uint64_t offset)
+static void ms__segment_walk(const ms__log *log, ms__segment *l, uint64_t offset)
 {
     uint64_t last = l->base + (uint64_t)ms__load32(&l->last) * 8;
     uint64_t step = offset > last ? offset - last : last - offset;
@@ -13542,15 +13542,15 @@ static void ms__leaf_walk(const ms__log *log, ms__leaf *l, uint64_t offset)
     ms__log_read_ahead(log, from, MS__FURTHER);
 }
 
-/* Record i of a leaf, checked the first time. NULL: damaged. */
-static const unsigned char *ms__leaf_record(const ms__log *log, const ms__leaf *l,
+/* Record i of a segment index, checked the first time. NULL: damaged. */
+static const unsigned char *ms__segment_record(const ms__log *log, const ms__segment *l,
                                             uint32_t i)
 {
-    uint64_t offset = ms__leaf_offset(l, i);
+    uint64_t offset = ms__segment_offset(l, i);
     if (offset == 0) return NULL;
     const unsigned char *r = ms__log_at(log, offset);
     if (ms__bit_get(l->checked, i)) return ms__size_fits(r, l->offset - offset) ? r : NULL;
-    ms__leaf_walk(log, (ms__leaf *)(uintptr_t)l, offset);
+    ms__segment_walk(log, (ms__segment *)(uintptr_t)l, offset);
     if (!ms__log_holds(log, r, offset, l->offset - offset, true)) return NULL;
     ms__or32(&l->checked[i / 32], (uint32_t)1 << (i % 32));
     return r;
@@ -13595,11 +13595,11 @@ static bool ms__log_follows(const ms__log *log)
 
 
 /* ==== [log-index] the index records of a log, read and made ========================
- * A LEAF is made from a tail, or read; records are walked, as opening and verifying do;
- * the places of LEAFs and SUMMARYs are found. "Index" in the essay of [log-map].
+ * A segment index is made from a tail, or read; records are walked, as opening and verifying do;
+ * the places of segment indexes and SUMMARYs are found. "Index" in the essay of [log-map].
  * ================================================================================== */
 
-/* ---- Making a LEAF from a tail. */
+/* ---- Making a segment index from a tail. */
 
 typedef struct ms__row {
     uint64_t stream;
@@ -13737,15 +13737,15 @@ static bool ms__entry_less(const void *a, const void *b)
     return *(const uint32_t *)a < *(const uint32_t *)b;
 }
 
-/* Working memory for one LEAF. */
-typedef struct ms__leaf_work {
+/* Working memory for one segment index. */
+typedef struct ms__segment_work {
     ms__row *rows, *sorted;
     uint32_t *begin, *entries;
     size_t size;
     uint32_t n, bits;
-} ms__leaf_work;
+} ms__segment_work;
 
-static bool ms__leaf_work_get(ms__log *log, const ms__tail *t, ms__leaf_work *w)
+static bool ms__segment_work_get(ms__log *log, const ms__tail *t, ms__segment_work *w)
 {
     w->n = ms__tail_rows(t, NULL);
     for (w->bits = 0; w->bits < 26 && w->n >> w->bits > 8;) w->bits++;
@@ -13763,15 +13763,15 @@ static bool ms__leaf_work_get(ms__log *log, const ms__tail *t, ms__leaf_work *w)
 }
 
 /* How many rows from i on have the same stream: more than one when names collide. */
-static uint32_t ms__rows_same(const ms__leaf_work *w, uint32_t i)
+static uint32_t ms__rows_same(const ms__segment_work *w, uint32_t i)
 {
     uint32_t n = 1;
     while (i + n < w->n && w->sorted[i + n].stream == w->sorted[i].stream) n++;
     return n;
 }
 
-/* Counts what the arrays of the LEAF will hold. */
-static void ms__leaf_count(const ms__tail *t, const ms__leaf_work *w, ms__leaf *l)
+/* Counts what the arrays of the segment index will hold. */
+static void ms__segment_count(const ms__tail *t, const ms__segment_work *w, ms__segment *l)
 {
     l->n = t->count;
     l->width = t->count > 65536 ? 4 : 2;
@@ -13794,7 +13794,7 @@ static void ms__put_wide(const unsigned char *array, size_t i, uint64_t v)
     ms__put64((unsigned char *)(uintptr_t)array + i * 8, v);
 }
 
-static void ms__put_postings(const ms__leaf *l, uint32_t at, const uint32_t *entries,
+static void ms__put_postings(const ms__segment *l, uint32_t at, const uint32_t *entries,
                              uint32_t n)
 {
     unsigned char *p = (unsigned char *)(uintptr_t)l->posting + (size_t)at * l->width;
@@ -13808,13 +13808,13 @@ static void ms__put_postings(const ms__leaf *l, uint32_t at, const uint32_t *ent
     }
 }
 
-/* How many numbers the filter of a LEAF that is written now has. */
+/* How many numbers the filter of a segment index that is written now has. */
 static uint32_t ms__changed_count(const ms__log *log)
 {
     return log->edits.n_touched > MS__TOUCHED_MOST ? UINT32_MAX : log->edits.n_touched;
 }
 
-static void ms__changed_put(const ms__log *log, const ms__leaf *l)
+static void ms__changed_put(const ms__log *log, const ms__segment *l)
 {
     unsigned char *p = (unsigned char *)(uintptr_t)l->changed;
     const uint32_t *bits = (const uint32_t *)log->edits.touched;
@@ -13828,7 +13828,7 @@ static void ms__changed_put(const ms__log *log, const ms__leaf *l)
 }
 
 /* Fills the arrays of streams, postings and tallies. */
-static void ms__leaf_fill(const ms__leaf_work *w, const ms__leaf *l)
+static void ms__segment_fill(const ms__segment_work *w, const ms__segment *l)
 {
     uint32_t at = 0, stream = 0, tally = 0, bucket = 0;
     for (uint32_t i = 0, same; i < w->n; i += same, stream++) {
@@ -13857,15 +13857,15 @@ static void ms__leaf_fill(const ms__leaf_work *w, const ms__leaf *l)
     ms__put(l->begin, stream, at);
 }
 
-static void ms__leaf_places(const ms__tail *t, const ms__leaf *l)
+static void ms__segment_places(const ms__tail *t, const ms__segment *l)
 {
     for (uint32_t i = 0; i < t->count; i++) ms__put(l->record, i, *ms__tail_unit(t, i));
 }
 
-static void ms__leaf_fixed(const ms__tail *t, const ms__leaf *l, unsigned char *r)
+static void ms__segment_fixed(const ms__tail *t, const ms__segment *l, unsigned char *r)
 {
     ms__put32(r + 96, l->listed);
-    ms__put32(r + 128, l->segment);
+    ms__put32(r + 128, l->number);
     ms__put32(r + 132, l->n);
     ms__put64(r + 136, l->base);
     ms__put64(r + 144, t->first_seq);
@@ -13897,34 +13897,34 @@ static void ms__index_header(unsigned char *r, uint64_t size, unsigned type, uin
     memset(r + size, 0, (size_t)(ms__align8(size) - size));
 }
 
-/* The LEAF of a tail, without list, state and seal, in memory of its own. NULL: no
+/* The segment index of a tail, without list, state and seal, in memory of its own. NULL: no
  * memory, or it would be too large for a record (then *size is not 0). */
-static unsigned char *ms__leaf_make(ms__log *log, const ms__tail *t, uint32_t listed,
+static unsigned char *ms__segment_make(ms__log *log, const ms__tail *t, uint32_t listed,
                                     uint32_t *size)
 {
-    ms__leaf_work w;
-    ms__leaf l;
+    ms__segment_work w;
+    ms__segment l;
     *size = 0;
-    if (!ms__leaf_work_get(log, t, &w)) return NULL;
+    if (!ms__segment_work_get(log, t, &w)) return NULL;
     memset(&l, 0, sizeof l);
-    l.segment = t->segment;
+    l.number = t->segment;
     l.listed = listed;
     l.base = t->base;
-    ms__leaf_count(t, &w, &l);
+    ms__segment_count(t, &w, &l);
     l.n_changed = ms__changed_count(log);
-    uint64_t bytes = ms__leaf_size(&l);
+    uint64_t bytes = ms__segment_size(&l);
     unsigned char *r = NULL;
     if (bytes <= MS__RECORD_MAX) {
         *size = (uint32_t)bytes;
         r = (unsigned char *)ms__log_resize(log, NULL, 0, ms__padded(*size));
     }
     if (r) {
-        memset(r, 0, MS__LEAF_FIXED);
-        ms__index_header(r, bytes, MS__INDEX_LEAF, log->last_seq);
-        ms__leaf_arrays(&l, r);
-        ms__leaf_fixed(t, &l, r);
-        ms__leaf_places(t, &l);
-        ms__leaf_fill(&w, &l);
+        memset(r, 0, MS__SEGMENT_FIXED);
+        ms__index_header(r, bytes, MS__INDEX_SEGMENT, log->last_seq);
+        ms__segment_arrays(&l, r);
+        ms__segment_fixed(t, &l, r);
+        ms__segment_places(t, &l);
+        ms__segment_fill(&w, &l);
         ms__changed_put(log, &l);
     }
     (void)ms__log_resize(log, w.rows, w.size, 0);
@@ -13958,16 +13958,16 @@ static bool ms__nodes_reserve(ms__log *log, ms__node_table *table, uint32_t i)
     return true;
 }
 
-static size_t ms__leaf_bits(const ms__leaf *l)
+static size_t ms__segment_bits(const ms__segment *l)
 {
     return ((size_t)l->n / 32 + 1) * 4;
 }
 
-static void ms__leaf_free(ms__log *log, ms__leaf *l)
+static void ms__segment_free(ms__log *log, ms__segment *l)
 {
-    if (l->which) (void)ms__log_resize(log, l->which, ms__leaf_bits(l), 0);
+    if (l->which) (void)ms__log_resize(log, l->which, ms__segment_bits(l), 0);
     if (l->own) (void)ms__log_resize(log, l->own, ms__padded(l->own_size), 0);
-    (void)ms__log_resize(log, l, sizeof *l + ms__leaf_bits(l), 0);
+    (void)ms__log_resize(log, l, sizeof *l + ms__segment_bits(l), 0);
 }
 
 static size_t ms__summary_bits(const ms__summary *s)
@@ -13978,10 +13978,10 @@ static size_t ms__summary_bits(const ms__summary *s)
 /* Forgets what was read of both kinds, and how many there are. */
 static void ms__nodes_clear(ms__log *log)
 {
-    ms__node_table *leaves = &log->index.leaves, *summaries = &log->index.summaries;
-    for (uint32_t i = 0; i < leaves->n; i++) {
-        ms__entry_node *e = ms__node_entry(leaves, i);
-        if (e->node) ms__leaf_free(log, (ms__leaf *)e->node);
+    ms__node_table *segments = &log->index.segments, *summaries = &log->index.summaries;
+    for (uint32_t i = 0; i < segments->n; i++) {
+        ms__entry_node *e = ms__node_entry(segments, i);
+        if (e->node) ms__segment_free(log, (ms__segment *)e->node);
         memset(e, 0, sizeof *e);
     }
     for (uint32_t i = 0; i < summaries->n; i++) {
@@ -13990,7 +13990,7 @@ static void ms__nodes_clear(ms__log *log)
         if (s) (void)ms__log_resize(log, s, sizeof *s + ms__summary_bits(s), 0);
         memset(e, 0, sizeof *e);
     }
-    ms__store32(&leaves->n, 0);
+    ms__store32(&segments->n, 0);
     ms__store32(&summaries->n, 0);
     log->index.hint = log->index.hint_before = 0;
     log->index.unlisted = log->index.placed = log->index.unasked = 0;
@@ -14005,11 +14005,11 @@ static void ms__nodes_free(ms__log *log, ms__node_table *table)
     }
 }
 
-/* A leaf, followed by its bits. */
-static ms__leaf *ms__leaf_new(ms__log *log, const ms__leaf *from)
+/* A segment index, followed by its bits. */
+static ms__segment *ms__segment_new(ms__log *log, const ms__segment *from)
 {
-    size_t bits = ms__leaf_bits(from);
-    ms__leaf *l = (ms__leaf *)ms__log_resize(log, NULL, 0, sizeof *l + bits);
+    size_t bits = ms__segment_bits(from);
+    ms__segment *l = (ms__segment *)ms__log_resize(log, NULL, 0, sizeof *l + bits);
     if (!l) return NULL;
     *l = *from;
     l->which = NULL;
@@ -14033,7 +14033,7 @@ static ms__summary *ms__summary_new(ms__log *log, const ms__summary *from)
 static const unsigned char *ms__index_record(const ms__log *log, uint64_t offset,
                                              uint64_t limit)
 {
-    if (offset < MS__HEAD_SIZE || offset % 8 != 0 || offset >= limit) return NULL;
+    if (offset < MS__SUPER_SIZE || offset % 8 != 0 || offset >= limit) return NULL;
     const unsigned char *r = ms__log_at(log, offset);
     if (ms__size_fits(r, limit - offset) && ms__get32(r) > 4096)
         ms__log_read_ahead(log, offset, ms__get32(r));
@@ -14144,7 +14144,7 @@ static void ms__replay_skip(ms__replay *s, bool sized)
         s->damaged_bytes += s->at - from;
     }
     if (!s->quiet)
-        ms__log_tell(s->log, index ? MS_LOG_INDEX_DAMAGE : MS_LOG_DAMAGE, from,
+        ms__log_event(s->log, index ? MS_LOG_INDEX_DAMAGE : MS_LOG_DAMAGE, from,
                      s->at - from, s->last_seq, before, 0);
 }
 
@@ -14156,7 +14156,7 @@ static void ms__replay_lost(ms__replay *s, const unsigned char *r, uint64_t offs
     s->holes++;
     s->damaged_bytes += bytes;
     if (!s->quiet)
-        ms__log_tell(s->log, MS_LOG_DAMAGE, offset, bytes, s->last_seq, 0, 0);
+        ms__log_event(s->log, MS_LOG_DAMAGE, offset, bytes, s->last_seq, 0, 0);
 }
 
 /* The next whole record. Damage below the trusted end is stepped over. */
@@ -14205,12 +14205,12 @@ static bool ms__replay_synced(ms__replay *s)
 
 /* ---- Nodes that have to be made anew. */
 
-/* Scans [from, upto) into a tail of its own and makes a LEAF in memory of it. */
-static MS__APART ms__leaf *ms__leaf_derive(ms__log *log, uint32_t segment, uint64_t from,
+/* Scans [from, upto) into a tail of its own and makes a segment index in memory of it. */
+static MS__APART ms__segment *ms__segment_derive(ms__log *log, uint32_t segment, uint64_t from,
                                            uint64_t upto, const ms__state *state)
 {
     ms__replay s;
-    ms__leaf made, *leaf = NULL;
+    ms__segment made, *seg = NULL;
     const unsigned char *r;
     uint64_t offset;
     uint32_t size = 0;
@@ -14226,22 +14226,22 @@ static MS__APART ms__leaf *ms__leaf_derive(ms__log *log, uint32_t segment, uint6
     while (room && ms__replay_next(&s, &r, &offset) == MS__FOUND_RECORD)
         if (ms__is_listed(r)) room = ms__tail_enter(t, r, offset);
     t->holes = s.holes;
-    unsigned char *own = room ? ms__leaf_make(log, t, 0, &size) : NULL;
+    unsigned char *own = room ? ms__segment_make(log, t, 0, &size) : NULL;
     ms__tail_free(log, t);
     if (!own) return NULL;
     memset(&made, 0, sizeof made);
-    bool made_whole = ms__leaf_decode(&made, own, UINT64_MAX / 2);
+    bool made_whole = ms__segment_decode(&made, own, UINT64_MAX / 2);
     made.offset = upto; /* where it would stand */
-    if (made_whole) leaf = ms__leaf_new(log, &made);
-    if (!leaf) {
+    if (made_whole) seg = ms__segment_new(log, &made);
+    if (!seg) {
         (void)ms__log_resize(log, own, ms__padded(size), 0);
         return NULL;
     }
-    leaf->next = upto;
-    leaf->state.last_seq = s.last_seq;
-    leaf->own = own;
-    leaf->own_size = size;
-    return leaf;
+    seg->next = upto;
+    seg->state.last_seq = s.last_seq;
+    seg->own = own;
+    seg->own_size = size;
+    return seg;
 }
 
 /* ---- Where index records stand. */
@@ -14256,57 +14256,57 @@ static void ms__list_take(ms__log *log, ms__node_table *table, const unsigned ch
         if (e->offset || offset % 8 != 0) continue;
         e->offset = offset;
         e->last_seq = ms__get64(p + 8);
-        if (offset == 0 || table != &log->index.leaves) continue;
+        if (offset == 0 || table != &log->index.segments) continue;
         if (i > log->index.unlisted) log->index.unlisted = i;
         if (i < log->index.placed) log->index.placed = 0;
     }
 }
 
-/* Takes in what LEAF i says of the places of others. */
-static void ms__leaf_tells(ms__log *log, uint32_t i)
+/* Takes in what segment index i says of the places of others. */
+static void ms__segment_tells(ms__log *log, uint32_t i)
 {
-    ms__leaf l;
-    ms__entry_node *e = ms__node_entry(&log->index.leaves, i);
+    ms__segment l;
+    ms__entry_node *e = ms__node_entry(&log->index.segments, i);
     if (e->listed || e->offset == 0) return;
     e->listed = true;
     memset(&l, 0, sizeof l);
     const unsigned char *r = ms__index_record(log, e->offset, log->end);
-    if (!r || !ms__leaf_decode(&l, r, e->offset) || l.segment != i) return;
-    ms__list_take(log, &log->index.leaves, l.list, i - l.listed, l.listed);
+    if (!r || !ms__segment_decode(&l, r, e->offset) || l.number != i) return;
+    ms__list_take(log, &log->index.segments, l.list, i - l.listed, l.listed);
     if (l.state.summaries == 0 || l.state.summaries > log->index.summaries.n) return;
     e = ms__node_entry(&log->index.summaries, l.state.summaries - 1);
     if (e->offset == 0) e->offset = l.state.summary;
 }
 
-/* Looks for the place of LEAF i in later ones, the nearest first. */
-static void ms__leaf_seek(ms__log *log, uint32_t i)
+/* Looks for the place of segment index i in later ones, the nearest first. */
+static void ms__segment_seek(ms__log *log, uint32_t i)
 {
-    const ms__node_table *t = &log->index.leaves;
+    const ms__node_table *t = &log->index.segments;
     for (uint32_t j = i + 1; j <= log->index.unlisted && j < t->n; j++) {
         const ms__entry_node *e = ms__node_entry(t, j);
         if (ms__node_entry(t, i)->offset) return;
         if (e->listed || e->offset == 0) continue;
-        ms__leaf_tells(log, j);
+        ms__segment_tells(log, j);
         j = i; /* nearer ones may be known now */
     }
     if (!ms__node_entry(t, i)->offset) log->index.unlisted = i;
 }
 
-/* Where segment i ends whose LEAF has no known place: where the next one begins, or with
- * that one if its LEAF cannot be read. Of the newest LEAF the place is known. */
-static uint64_t ms__leaf_end(ms__log *log, uint32_t i, uint64_t from)
+/* Where segment i ends whose segment index has no known place: where the next one begins, or with
+ * that one if its segment index cannot be read. Of the newest segment index the place is known. */
+static uint64_t ms__segment_end(ms__log *log, uint32_t i, uint64_t from)
 {
-    ms__leaf l;
+    ms__segment l;
     uint32_t k = log->index.placed > i ? log->index.placed : i + 1;
-    while (k < log->index.leaves.n &&
-           ms__node_entry(&log->index.leaves, k)->offset < from)
+    while (k < log->index.segments.n &&
+           ms__node_entry(&log->index.segments, k)->offset < from)
         k++;
     log->index.placed = k;
-    if (k >= log->index.leaves.n) return ms__tail_of(log)->base;
-    uint64_t offset = ms__node_entry(&log->index.leaves, k)->offset;
+    if (k >= log->index.segments.n) return ms__tail_of(log)->base;
+    uint64_t offset = ms__node_entry(&log->index.segments, k)->offset;
     memset(&l, 0, sizeof l);
     const unsigned char *r = ms__index_record(log, offset, log->end);
-    bool whole = r && ms__leaf_decode(&l, r, offset) && l.segment == k && l.base >= from;
+    bool whole = r && ms__segment_decode(&l, r, offset) && l.number == k && l.base >= from;
     return whole ? l.base : offset < log->end ? offset : log->end;
 }
 
@@ -14321,12 +14321,12 @@ static ms__summary *ms__summary_load(ms__log *log, uint32_t i)
     const unsigned char *r = ms__index_record(log, e->offset, log->end);
     if (!r || !ms__summary_decode(&s, r, e->offset) || s.number != i) {
         memset(&s, 0, sizeof s);
-        ms__log_tell(log, MS_LOG_INDEX_DAMAGE, e->offset, 0, 0, 0, 0);
+        ms__log_event(log, MS_LOG_INDEX_DAMAGE, e->offset, 0, 0, 0, 0);
     }
     ms__summary *node = ms__summary_new(log, &s);
     if (!node) return NULL;
     if (s.list) {
-        ms__list_take(log, &log->index.leaves, s.list, i * MS__FAN, MS__FAN);
+        ms__list_take(log, &log->index.segments, s.list, i * MS__FAN, MS__FAN);
         ms__list_take(log, &log->index.summaries, s.list + MS__FAN * 16, 0, i);
     }
     ms__store_ptr(&e->node, node);
@@ -14334,7 +14334,7 @@ static ms__summary *ms__summary_load(ms__log *log, uint32_t i)
 }
 
 /* SUMMARY i. Its place is known, or in a later one that can be read, or else in the
- * newest LEAF of one that cannot. NULL: no memory. */
+ * newest segment index of one that cannot. NULL: no memory. */
 static ms__summary *ms__summary_get(ms__log *log, uint32_t i)
 {
     const ms__node_table *t = &log->index.summaries;
@@ -14345,78 +14345,78 @@ static ms__summary *ms__summary_get(ms__log *log, uint32_t i)
         if (!later) return NULL;
         if (later->filters) continue;
         uint32_t newest = j * MS__FAN + MS__FAN - 1;
-        ms__leaf_seek(log, newest);
-        ms__leaf_tells(log, newest);
+        ms__segment_seek(log, newest);
+        ms__segment_tells(log, newest);
     }
     return ms__summary_load(log, i);
 }
 
-/* Finds the place of LEAF i, if any record has it. False: no memory. */
-static bool ms__leaf_find_place(ms__log *log, uint32_t i)
+/* Finds the place of segment index i, if any record has it. False: no memory. */
+static bool ms__segment_find_place(ms__log *log, uint32_t i)
 {
     uint32_t g = i / MS__FAN;
-    if (ms__node_entry(&log->index.leaves, i)->offset) return true;
+    if (ms__node_entry(&log->index.segments, i)->offset) return true;
     if (g < log->index.summaries.n && !ms__summary_get(log, g)) return false;
-    ms__leaf_seek(log, i);
+    ms__segment_seek(log, i);
     return true;
 }
 
-/* The LEAF that stands where its place is known; NULL: it cannot be read. */
-static MS__APART ms__leaf *ms__leaf_here(ms__log *log, uint32_t i, bool *room)
+/* The segment index that stands where its place is known; NULL: it cannot be read. */
+static MS__APART ms__segment *ms__segment_here(ms__log *log, uint32_t i, bool *room)
 {
-    ms__leaf l;
-    ms__entry_node *e = ms__node_entry(&log->index.leaves, i);
+    ms__segment l;
+    ms__entry_node *e = ms__node_entry(&log->index.segments, i);
     memset(&l, 0, sizeof l);
     const unsigned char *r = ms__index_record(log, e->offset, log->end);
-    if (!r || !ms__leaf_decode(&l, r, e->offset) || l.segment != i) return NULL;
-    ms__leaf *node = ms__leaf_new(log, &l);
+    if (!r || !ms__segment_decode(&l, r, e->offset) || l.number != i) return NULL;
+    ms__segment *node = ms__segment_new(log, &l);
     *room = node != NULL;
     if (node) ms__store_ptr(&e->node, node);
     return node;
 }
 
-/* A LEAF, if it can be read. *room false: no memory. */
-static ms__leaf *ms__leaf_read(ms__log *log, uint32_t i, bool *room)
+/* A segment index, if it can be read. *room false: no memory. */
+static ms__segment *ms__segment_read(ms__log *log, uint32_t i, bool *room)
 {
-    *room = ms__leaf_find_place(log, i);
-    ms__entry_node *e = ms__node_entry(&log->index.leaves, i);
-    return !*room || e->node ? (ms__leaf *)e->node : ms__leaf_here(log, i, room);
+    *room = ms__segment_find_place(log, i);
+    ms__entry_node *e = ms__node_entry(&log->index.segments, i);
+    return !*room || e->node ? (ms__segment *)e->node : ms__segment_here(log, i, room);
 }
 
-/* A LEAF, read or made; those before it that cannot be read are made first, since each
+/* A segment index, read or made; those before it that cannot be read are made first, since each
  * says where the next segment begins. NULL: no memory. */
-static ms__leaf *ms__leaf_load(ms__log *log, uint32_t i)
+static ms__segment *ms__segment_load(ms__log *log, uint32_t i)
 {
     bool room;
     uint32_t j = i;
-    ms__leaf *leaf = ms__leaf_read(log, i, &room);
-    while (!leaf && room && j > 0) {
-        leaf = ms__leaf_read(log, j - 1, &room);
-        if (!leaf) j--;
+    ms__segment *seg = ms__segment_read(log, i, &room);
+    while (!seg && room && j > 0) {
+        seg = ms__segment_read(log, j - 1, &room);
+        if (!seg) j--;
     }
-    if (leaf && leaf->segment == i) return leaf;
+    if (seg && seg->number == i) return seg;
     for (; room && j <= i; j++) {
-        ms__entry_node *e = ms__node_entry(&log->index.leaves, j);
-        uint64_t from = leaf ? leaf->next : MS__HEAD_SIZE, upto = e->offset;
-        if (upto < from || upto > log->end) upto = ms__leaf_end(log, j, from);
-        leaf = ms__leaf_derive(log, j, from, upto, leaf ? &leaf->state : NULL);
-        if (!leaf) return NULL;
-        ms__log_tell(log, MS_LOG_INDEX_DAMAGE, from, upto - from, 0, 0, 0);
-        ms__store_ptr(&e->node, leaf);
+        ms__entry_node *e = ms__node_entry(&log->index.segments, j);
+        uint64_t from = seg ? seg->next : MS__SUPER_SIZE, upto = e->offset;
+        if (upto < from || upto > log->end) upto = ms__segment_end(log, j, from);
+        seg = ms__segment_derive(log, j, from, upto, seg ? &seg->state : NULL);
+        if (!seg) return NULL;
+        ms__log_event(log, MS_LOG_INDEX_DAMAGE, from, upto - from, 0, 0, 0);
+        ms__store_ptr(&e->node, seg);
     }
-    return room ? leaf : NULL;
+    return room ? seg : NULL;
 }
 
-/* LEAF i. locked: the caller holds the lock. NULL: no memory. */
-static const ms__leaf *ms__leaf_of(ms__log *log, uint32_t i, bool locked)
+/* segment index i. locked: the caller holds the lock. NULL: no memory. */
+static const ms__segment *ms__segment_of(ms__log *log, uint32_t i, bool locked)
 {
-    void *node = ms__load_ptr(&ms__node_entry(&log->index.leaves, i)->node);
-    if (node) return (const ms__leaf *)node;
+    void *node = ms__load_ptr(&ms__node_entry(&log->index.segments, i)->node);
+    if (node) return (const ms__segment *)node;
     if (!locked) ms__lock_take(&log->lock);
-    node = ms__node_entry(&log->index.leaves, i)->node;
-    if (!node) node = ms__leaf_load(log, i);
+    node = ms__node_entry(&log->index.segments, i)->node;
+    if (!node) node = ms__segment_load(log, i);
     if (!locked) ms__lock_give(&log->lock);
-    return (const ms__leaf *)node;
+    return (const ms__segment *)node;
 }
 
 /* In which of the segments of a SUMMARY may a stream occur? When in doubt, in all. */
@@ -14457,7 +14457,7 @@ static bool ms__times_miss(const ms_query *q, double first, double last)
 }
 
 /* The next segment from i on (backward: from i downward) that has the stream, below n; n:
- * none (backward: UINT32_MAX). *found: the stream's number in the segment's leaf, and
+ * none (backward: UINT32_MAX). *found: the stream's number in the segment's segment index, and
  * one. */
 static uint32_t ms__segment_next(ms__log *log, uint64_t stream, uint32_t i, uint32_t n,
                                  bool backward, bool locked, uint32_t *found,
@@ -14470,12 +14470,12 @@ static uint32_t ms__segment_next(ms__log *log, uint64_t stream, uint32_t i, uint
             mask = ms__group_find(log, group, stream, locked);
         }
         if (!(mask >> i % MS__FAN & 1)) continue;
-        const ms__leaf *l = ms__leaf_of(log, i, locked);
+        const ms__segment *l = ms__segment_of(log, i, locked);
         if (!l) {
             *result = MS_E_NO_MEMORY;
             return none;
         }
-        *found = ms__leaf_find(l, stream) + 1;
+        *found = ms__segment_find(l, stream) + 1;
         if (*found > 0) return i;
     }
     return none;
@@ -14489,17 +14489,17 @@ static void ms__summary_add(ms__log *log, uint32_t number, uint64_t offset)
     log->index.unasked = number;
 }
 
-/* Counts a LEAF in; there is room for it. */
+/* Counts a segment index in; there is room for it. */
 static void ms__index_add(ms__log *log, uint64_t offset, uint64_t last_seq)
 {
-    uint32_t i = log->index.leaves.n;
-    ms__node_entry(&log->index.leaves, i)->offset = offset;
-    ms__node_entry(&log->index.leaves, i)->last_seq = last_seq;
-    ms__store32(&log->index.leaves.n, i + 1);
+    uint32_t i = log->index.segments.n;
+    ms__node_entry(&log->index.segments, i)->offset = offset;
+    ms__node_entry(&log->index.segments, i)->last_seq = last_seq;
+    ms__store32(&log->index.segments.n, i + 1);
     if (offset) log->index.unlisted = i;
 }
 
-/* A segment has its LEAF at offset; a fresh tail takes what follows. Everything that can
+/* A segment has its segment index at offset; a fresh tail takes what follows. Everything that can
  * fail was made before. own: this handle wrote it. */
 static void ms__segment_close(ms__log *log, uint64_t offset, uint64_t last_seq,
                               ms__tail *fresh, uint32_t now, bool own)
@@ -14511,21 +14511,21 @@ static void ms__segment_close(ms__log *log, uint64_t offset, uint64_t last_seq,
     ms__tail_switch(log, fresh, now);
 }
 
-/* Begins with the newest LEAF, and the places that it lists. False: no memory. */
-static bool ms__index_begin(ms__log *log, const ms__leaf *l)
+/* Begins with the newest segment index, and the places that it lists. False: no memory. */
+static bool ms__index_begin(ms__log *log, const ms__segment *l)
 {
-    ms__node_table *leaves = &log->index.leaves, *summaries = &log->index.summaries;
+    ms__node_table *segments = &log->index.segments, *summaries = &log->index.summaries;
     uint32_t n = l->state.summaries;
-    if (!ms__nodes_reserve(log, leaves, l->segment)) return false;
+    if (!ms__nodes_reserve(log, segments, l->number)) return false;
     if (n > 0 && !ms__nodes_reserve(log, summaries, n - 1)) return false;
-    ms__store32(&leaves->n, l->segment + 1);
+    ms__store32(&segments->n, l->number + 1);
     ms__store32(&summaries->n, n);
-    ms__node_entry(leaves, l->segment)->offset = l->offset;
-    ms__node_entry(leaves, l->segment)->last_seq = l->state.last_seq;
+    ms__node_entry(segments, l->number)->offset = l->offset;
+    ms__node_entry(segments, l->number)->last_seq = l->state.last_seq;
     log->index.hint = l->offset;
-    log->index.unlisted = l->segment;
+    log->index.unlisted = l->number;
     log->index.unasked = n > 0 ? n - 1 : 0;
-    ms__leaf_tells(log, l->segment);
+    ms__segment_tells(log, l->number);
     return true;
 }
 
@@ -14539,24 +14539,24 @@ static bool ms__index_begin(ms__log *log, const ms__leaf *l)
 
 /* ---- Finding messages by number. */
 
-/* Which records of a leaf are messages: those that streams of locations have. NULL: all,
+/* Which records of a segment index are messages: those that streams of locations have. NULL: all,
  * or there is no memory to say. */
-static const uint32_t *ms__leaf_which(ms__log *log, const ms__leaf *leaf, bool locked)
+static const uint32_t *ms__segment_which(ms__log *log, const ms__segment *seg, bool locked)
 {
-    ms__leaf *l = (ms__leaf *)(uintptr_t)leaf;
+    ms__segment *l = (ms__segment *)(uintptr_t)seg;
     uint32_t *bits = (uint32_t *)ms__load_ptr(&l->which);
     if (bits || l->messages == l->n) return bits;
     if (!locked) ms__lock_take(&log->lock);
     bits = (uint32_t *)l->which;
-    if (!bits) bits = (uint32_t *)ms__log_resize(log, NULL, 0, ms__leaf_bits(l));
+    if (!bits) bits = (uint32_t *)ms__log_resize(log, NULL, 0, ms__segment_bits(l));
     if (bits && !l->which) {
         const unsigned char *run;
         uint32_t n, entry;
         bool mixed;
-        memset(bits, 0, ms__leaf_bits(l));
+        memset(bits, 0, ms__segment_bits(l));
         for (uint32_t i = 0; i < l->streams; i++) {
-            if ((ms__leaf_stream(l, i) & 7) != MS__S_LOCATION) continue;
-            if (!ms__leaf_run(l, i, &run, &n, &mixed)) continue;
+            if ((ms__segment_stream(l, i) & 7) != MS__S_LOCATION) continue;
+            if (!ms__segment_run(l, i, &run, &n, &mixed)) continue;
             for (uint32_t k = 0; k < n; k++)
                 if ((entry = ms__posting(run, k, l->width)) < l->n)
                     bits[entry / 32] |= (uint32_t)1 << (entry % 32);
@@ -14568,11 +14568,11 @@ static const uint32_t *ms__leaf_which(ms__log *log, const ms__leaf *leaf, bool l
 }
 
 /* The first record from i on, below n, that is a message. */
-static uint32_t ms__segment_skip(ms__log *log, const ms__leaf *leaf, const ms__tail *tail,
+static uint32_t ms__segment_skip(ms__log *log, const ms__segment *seg, const ms__tail *tail,
                                  uint32_t i, uint32_t n, bool locked)
 {
-    if (leaf) {
-        const uint32_t *bits = ms__leaf_which(log, leaf, locked);
+    if (seg) {
+        const uint32_t *bits = ms__segment_which(log, seg, locked);
         while (bits && i < n && !(bits[i / 32] >> (i % 32) & 1))
             i = bits[i / 32] >> (i % 32) ? i + 1 : (i | 31) + 1;
         return i < n ? i : n;
@@ -14586,15 +14586,15 @@ static uint32_t ms__segment_skip(ms__log *log, const ms__leaf *leaf, const ms__t
     return entry < n ? entry : n;
 }
 
-/* The first whole message among records [i, n) of a leaf (or, leaf NULL, of a tail). */
-static const ms_msg *ms__segment_message(ms__log *log, const ms__leaf *leaf,
+/* The first whole message among records [i, n) of a segment index (or, segment index NULL, of a tail). */
+static const ms_msg *ms__segment_message(ms__log *log, const ms__segment *seg,
                                          const ms__tail *tail, uint32_t i, uint32_t n,
                                          bool locked)
 {
-    for (i = ms__segment_skip(log, leaf, tail, i, n, locked); i < n;
-         i = ms__segment_skip(log, leaf, tail, i + 1, n, locked)) {
+    for (i = ms__segment_skip(log, seg, tail, i, n, locked); i < n;
+         i = ms__segment_skip(log, seg, tail, i + 1, n, locked)) {
         const unsigned char *r =
-            leaf ? ms__leaf_record(log, leaf, i) : ms__tail_record(log, tail, i);
+            seg ? ms__segment_record(log, seg, i) : ms__tail_record(log, tail, i);
         if (r && r[4] == MS__KIND_MESSAGE) return ms__msg(r);
     }
     return NULL;
@@ -14602,14 +14602,14 @@ static const ms_msg *ms__segment_message(ms__log *log, const ms__leaf *leaf,
 
 /* How many records of a segment stand before the message with that number or a larger
  * one; a damaged record decides nothing. */
-static uint32_t ms__segment_lower(ms__log *log, const ms__leaf *leaf,
+static uint32_t ms__segment_lower(ms__log *log, const ms__segment *seg,
                                   const ms__tail *tail, uint32_t n, uint64_t seq,
                                   bool locked)
 {
     uint32_t low = 0, high = n;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        const ms_msg *msg = ms__segment_message(log, leaf, tail, middle, high, locked);
+        const ms_msg *msg = ms__segment_message(log, seg, tail, middle, high, locked);
         if (msg && ms_seq(msg) < seq)
             low = middle + 1;
         else
@@ -14624,18 +14624,18 @@ static uint64_t ms__place(uint32_t segment, uint32_t record)
 }
 
 /* The number of the last message up to the end of a segment. False: no memory. */
-static bool ms__leaf_last(ms__log *log, uint32_t i, bool locked, uint64_t *last)
+static bool ms__segment_last(ms__log *log, uint32_t i, bool locked, uint64_t *last)
 {
-    const ms__leaf *l =
-        (const ms__leaf *)ms__load_ptr(&ms__node_entry(&log->index.leaves, i)->node);
+    const ms__segment *l =
+        (const ms__segment *)ms__load_ptr(&ms__node_entry(&log->index.segments, i)->node);
     bool known = false;
     if (!l) {
         if (!locked) ms__lock_take(&log->lock);
-        const ms__entry_node *e = ms__node_entry(&log->index.leaves, i);
-        if (ms__leaf_find_place(log, i)) {
+        const ms__entry_node *e = ms__node_entry(&log->index.segments, i);
+        if (ms__segment_find_place(log, i)) {
             known = e->offset != 0;
             *last = e->last_seq;
-            if (!known) l = ms__leaf_of(log, i, true);
+            if (!known) l = ms__segment_of(log, i, true);
         }
         if (!locked) ms__lock_give(&log->lock);
     }
@@ -14655,7 +14655,7 @@ static uint64_t ms__place_of(ms__log *log, const ms__tail *t, uint32_t n, uint64
     while (low < high) { /* the first segment that ends with that number or a larger one */
         uint32_t middle = low + (high - low) / 2;
         uint64_t last = 0;
-        if (!ms__leaf_last(log, middle, locked, &last)) {
+        if (!ms__segment_last(log, middle, locked, &last)) {
             *result = MS_E_NO_MEMORY;
             return ms__place(t->segment, n);
         }
@@ -14663,7 +14663,7 @@ static uint64_t ms__place_of(ms__log *log, const ms__tail *t, uint32_t n, uint64
         else high = middle;
     }
     if (low == t->segment) return ms__place(low, 0);
-    const ms__leaf *l = ms__leaf_of(log, low, locked);
+    const ms__segment *l = ms__segment_of(log, low, locked);
     if (!l) *result = MS_E_NO_MEMORY;
     if (!l) return ms__place(t->segment, n);
     return ms__place(low, ms__segment_lower(log, l, NULL, l->n, seq, locked));
@@ -14675,8 +14675,8 @@ static const unsigned char *ms__place_record(ms__log *log, const ms__tail *t, ui
 {
     uint32_t segment = (uint32_t)(place >> 32), record = (uint32_t)place;
     if (segment == t->segment) return record < n ? ms__tail_record(log, t, record) : NULL;
-    const ms__leaf *l = ms__leaf_of(log, segment, locked);
-    return l && record < l->n ? ms__leaf_record(log, l, record) : NULL;
+    const ms__segment *l = ms__segment_of(log, segment, locked);
+    return l && record < l->n ? ms__segment_record(log, l, record) : NULL;
 }
 
 /* The record of message number seq as it was appended, and its place. NULL: there is
@@ -14691,8 +14691,8 @@ static const unsigned char *ms__log_own(ms__log *log, const ms__tail *t, uint32_
     *damaged = false;
     for (; at < last; at++) { /* damaged records may stand before it */
         uint32_t segment = (uint32_t)(at >> 32), i = (uint32_t)at;
-        const ms__leaf *l = segment < t->segment
-                                ? ms__leaf_of(log, segment, locked)
+        const ms__segment *l = segment < t->segment
+                                ? ms__segment_of(log, segment, locked)
                                 : NULL;
         if (segment < t->segment && !l) {
             *result = MS_E_NO_MEMORY;
@@ -14722,7 +14722,7 @@ typedef struct ms__each {
     uint32_t seen;          /* and how many entries of that count */
     bool backward, locked, tail_done;
     uint32_t segment;       /* forward: the next one; backward: all from here on are done */
-    const ms__leaf *leaf;   /* of the run; NULL: that of the tail */
+    const ms__segment *seg;   /* of the run; NULL: that of the tail */
     const unsigned char *run;
     uint32_t lo, hi;        /* what is left of it */
     uint64_t below;         /* backward: goes on before this place */
@@ -14747,13 +14747,13 @@ static void ms__each_begin(ms__each *e, ms__log *log, const ms__tail *t, uint64_
 /* Leaves of the run what is before the place to go on from. */
 static void ms__each_cut(ms__each *e)
 {
-    uint32_t segment = e->leaf ? e->leaf->segment : e->tail->segment;
+    uint32_t segment = e->seg ? e->seg->number : e->tail->segment;
     uint32_t entry = (uint32_t)e->below, low = e->lo, high = e->hi;
     if (e->below == UINT64_MAX || segment < e->below >> 32) return;
     if (segment > e->below >> 32) low = high = e->lo;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        uint32_t at = e->leaf ? ms__posting(e->run, middle, e->leaf->width)
+        uint32_t at = e->seg ? ms__posting(e->run, middle, e->seg->width)
                               : ms__chunk_entry(ms__stream_chunk(e->live, middle), middle);
         if (at < entry) low = middle + 1;
         else high = middle;
@@ -14790,15 +14790,15 @@ static bool ms__each_page(ms__each *e, ms_result *result)
     }
     if (s >= n) {
         e->tail_done = true;
-        e->leaf = NULL;
+        e->seg = NULL;
         e->lo = 0;
         e->hi = e->seen;
         ms__each_cut(e);
         return *result == MS_OK;
     }
     e->lo = e->hi = 0;
-    e->leaf = ms__leaf_of(e->log, s, e->locked); /* in memory by now */
-    if (!ms__leaf_run(e->leaf, found - 1, &e->run, &e->hi, &mixed)) e->hi = 0;
+    e->seg = ms__segment_of(e->log, s, e->locked); /* in memory by now */
+    if (!ms__segment_run(e->seg, found - 1, &e->run, &e->hi, &mixed)) e->hi = 0;
     e->run = e->hi > 0 ? e->run : NULL;
     if (e->hi > 0) ms__each_cut(e);
     return true;
@@ -14811,11 +14811,11 @@ static bool ms__each_next(ms__each *e, const unsigned char **r, uint64_t *place,
     while (e->lo >= e->hi)
         if (!ms__each_page(e, result)) return false;
     uint32_t i = e->backward ? --e->hi : e->lo++;
-    uint32_t entry = e->leaf ? ms__posting(e->run, i, e->leaf->width)
+    uint32_t entry = e->seg ? ms__posting(e->run, i, e->seg->width)
                              : ms__chunk_entry(ms__stream_chunk(e->live, i), i);
-    uint32_t segment = e->leaf ? e->leaf->segment : e->tail->segment;
+    uint32_t segment = e->seg ? e->seg->number : e->tail->segment;
     *place = ms__place(segment, entry);
-    *r = e->leaf ? ms__leaf_record(e->log, e->leaf, entry)
+    *r = e->seg ? ms__segment_record(e->log, e->seg, entry)
                  : ms__tail_record(e->log, e->tail, entry);
     return true;
 }
@@ -14855,8 +14855,8 @@ static bool ms__is_touched(const ms__log *log, uint64_t location)
     return bits && ms__bit_get(bits, ms__touch_bit(location));
 }
 
-/* Takes over the filter of the LEAF that opening starts from. */
-static bool ms__touch_all(ms__log *log, const ms__leaf *l)
+/* Takes over the filter of the segment index that opening starts from. */
+static bool ms__touch_all(ms__log *log, const ms__segment *l)
 {
     bool every = l->n_changed == UINT32_MAX;
     for (uint32_t i = 0; i < (every ? MS__TOUCHED : l->n_changed); i++) {
@@ -15060,16 +15060,16 @@ static void ms__durable_begin(ms__log *log, const ms__checkpoint *checkpoint, ui
 /* Is it not known what the disk has above the durable end? The word was stored in this
  * boot: a restart drops what only memory had, and then what is read is what the disk
  * has. */
-static bool ms__log_unsure(const ms__log *log)
+static bool ms__log_unconfirmed(const ms__log *log)
 {
-    uint64_t boot = ms__get64(log->map.head + MS__AT_UNSURE);
+    uint64_t boot = ms__get64(log->map.super + MS__AT_UNCONFIRMED);
     return boot != 0 && (boot == log->file.boot || log->file.boot == 0);
 }
 
-static int ms__unsure_set(ms__log *log, bool unsure)
+static int ms__unconfirmed_set(ms__log *log, bool unsure)
 {
     uint64_t boot = log->file.boot ? log->file.boot : 1;
-    int failed = log->map.head ? ms__head_word(log, MS__AT_UNSURE, unsure ? boot : 0) : 0;
+    int failed = log->map.super ? ms__super_word(log, MS__AT_UNCONFIRMED, unsure ? boot : 0) : 0;
     ms__fence();
     return failed;
 }
@@ -15121,8 +15121,8 @@ static void ms__log_refuse(ms__log *log)
 static ms_result ms__log_poison(ms__log *log, int failed, const char *what, ms_error *err)
 {
     ms__log_refuse(log);
-    (void)ms__unsure_set(log, true);
-    ms__log_tell(log, MS_LOG_SYNC_FAILED, log->durable.end, log->end - log->durable.end,
+    (void)ms__unconfirmed_set(log, true);
+    ms__log_event(log, MS_LOG_SYNC_FAILED, log->durable.end, log->end - log->durable.end,
                  log->durable.seq, 0, failed);
     (void)ms__os_fail(err, failed, what, log->file.path);
     if (err) err->code = MS_E_POISONED; /* not FULL or BUSY: what was appended is visible */
@@ -15144,9 +15144,9 @@ static ms_result ms__checkpoint_store(ms__log *log, bool must, ms_error *err)
         return MS_E_BUSY;
     memset(&s, 0, sizeof s);
     if (log->opts.shared) {
-        s = ms__checkpoint_newest(log->map.head);
+        s = ms__checkpoint_newest(log->map.super);
         told = s.end > log->durable.end &&
-               s.end <= ms__load_mark(log->map.head + MS__AT_MARK);
+               s.end <= ms__load_mark(log->map.super + MS__AT_MARK);
         if (ms__generation_after(s.generation, log->durable.generation))
             log->durable.generation = s.generation;
     }
@@ -15159,7 +15159,7 @@ static ms_result ms__checkpoint_store(ms__log *log, bool must, ms_error *err)
     if (!told || must) {
         s.generation = ++log->durable.generation;
         ms__checkpoint_encode(&s, bytes);
-        failed = ms__head_write(
+        failed = ms__super_write(
             log, MS__AT_CHECKPOINTS + (uint32_t)(s.generation & 1) * MS__CHECKPOINT_STEP, bytes,
             sizeof bytes);
     }
@@ -15229,7 +15229,7 @@ static int ms__maps_flush(ms__log *log)
 {
     if (!log->os->flush || log->append.engine != MS_ENGINE_MAP) return 0;
     int failed = log->append.flush_failed;
-    if (failed == 0) failed = log->os->flush(log->os->ctx, log->map.head, MS__HEAD_SIZE);
+    if (failed == 0) failed = log->os->flush(log->os->ctx, log->map.super, MS__SUPER_SIZE);
     if (failed == 0 && log->append.window)
         failed = log->os->flush(log->os->ctx, log->append.window, log->append.window_size);
     return failed;
@@ -15246,19 +15246,19 @@ static int ms__file_sync(ms__log *log)
  * locks; nothing visible changes. */
 static MS__APART ms_result ms__log_settle(ms__log *log, uint64_t dead, ms_error *err)
 {
-    uint64_t from = log->durable.end > MS__HEAD_SIZE ? log->durable.end : MS__HEAD_SIZE;
-    if (ms__log_unsure(log)) MS__TRY(ms__log_write_again(log, from, log->end, err));
-    int failed = ms__unsure_set(log, true);
+    uint64_t from = log->durable.end > MS__SUPER_SIZE ? log->durable.end : MS__SUPER_SIZE;
+    if (ms__log_unconfirmed(log)) MS__TRY(ms__log_write_again(log, from, log->end, err));
+    int failed = ms__unconfirmed_set(log, true);
     if (failed != 0)
         return ms__os_fail(err, failed, "writing to the head of", log->file.path);
     failed = ms__log_zero(log, log->end, dead);
     if (failed != 0) return ms__os_fail(err, failed, "zeroing", log->file.path);
     failed = ms__file_sync(log);
     if (failed != 0) return ms__log_poison(log, failed, "syncing", err);
-    (void)ms__unsure_set(log, false); /* else it is done once more */
+    (void)ms__unconfirmed_set(log, false); /* else it is done once more */
     if (dead > log->end) {
         log->durable.zeroed_bytes += dead - log->end;
-        ms__log_tell(log, MS_LOG_ZEROED, log->end, dead - log->end, log->last_seq, 0, 0);
+        ms__log_event(log, MS_LOG_ZEROED, log->end, dead - log->end, log->last_seq, 0, 0);
     }
     return MS_OK;
 }
@@ -15377,9 +15377,9 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool checkpoint,
 /* Tells other writers that bytes up to `upto` may be stored from here on. */
 static ms_result ms__log_busy_to(ms__log *log, uint64_t upto, ms_error *err)
 {
-    if (!log->opts.shared || ms__load_mark(log->map.head + MS__AT_BUSY) >= upto)
+    if (!log->opts.shared || ms__load_mark(log->map.super + MS__AT_BUSY) >= upto)
         return MS_OK;
-    int failed = ms__head_word(log, MS__AT_BUSY, upto);
+    int failed = ms__super_word(log, MS__AT_BUSY, upto);
     ms__fence();
     return failed == 0 ? MS_OK : ms__os_fail(err, failed, "writing to the head of",
                                              log->file.path);
@@ -15504,9 +15504,9 @@ static ms_result ms__log_put(ms__log *log, uint64_t offset, const unsigned char 
  * log->end on are dead, and zeroed before the next append. */
 static ms_result ms__log_publish(ms__log *log, uint64_t end, ms_error *err)
 {
-    int failed = ms__head_word(log, MS__AT_MARK, end);
-    if (failed != 0 && ms__load_mark(log->map.head + MS__AT_MARK) != end) {
-        (void)ms__head_word(log, MS__AT_MARK, log->end); /* in case it was torn */
+    int failed = ms__super_word(log, MS__AT_MARK, end);
+    if (failed != 0 && ms__load_mark(log->map.super + MS__AT_MARK) != end) {
+        (void)ms__super_word(log, MS__AT_MARK, log->end); /* in case it was torn */
         log->append.begun = false;
         if (log->append.stop < end) log->append.stop = end;
         (void)ms__log_zero(log, log->end, end); /* now, if that can be */
@@ -15514,7 +15514,7 @@ static ms_result ms__log_publish(ms__log *log, uint64_t end, ms_error *err)
     }
     ms__log_grown(log, end);
     log->append.wrote = true;
-    if (log->opts.shared) ms__log_seen(log, end, ms__log_line(log->map.head));
+    if (log->opts.shared) ms__log_seen(log, end, ms__log_line(log->map.super));
     return MS_OK;
 }
 
@@ -15535,7 +15535,7 @@ static int ms__hints_store(ms__log *log)
     unsigned char bytes[16];
     ms__put64(bytes, log->index.hint);
     ms__put64(bytes + 8, log->index.hint_before);
-    return ms__head_write(log, MS__AT_HINT, bytes, sizeof bytes);
+    return ms__super_write(log, MS__AT_HINT, bytes, sizeof bytes);
 }
 
 /* Writes that durable bytes are missing, and makes it and the new durable end durable:
@@ -15564,7 +15564,7 @@ static int ms__blocks_own(ms__log *log)
 {
     unsigned char mark[8];
     if (log->append.engine != MS_ENGINE_MAP) return 0;
-    memcpy(mark, log->map.head + MS__AT_MARK, sizeof mark);
+    memcpy(mark, log->map.super + MS__AT_MARK, sizeof mark);
     int failed = ms__os_write_all(log->os, log->file.handle, MS__AT_MARK, mark, sizeof mark);
     uint64_t page = (log->end + 4095) & ~(uint64_t)4095;
     if (failed != 0 || page == log->end) return failed;
@@ -15578,7 +15578,7 @@ static MS__APART ms_result ms__log_begin(ms__log *log, ms_error *err)
     ms__writer_line w;
     unsigned char line[MS__LINE_SIZE];
     if (log->append.begun) return MS_OK;
-    bool unsure = ms__log_unsure(log);
+    bool unsure = ms__log_unconfirmed(log);
     uint64_t dead = ms__log_dead_end(log, log->end);
     if (unsure && log->append.stop > dead) dead = log->append.stop;
     if (unsure || dead > log->end) MS__TRY(ms__log_settle(log, dead, err));
@@ -15588,28 +15588,28 @@ static MS__APART ms_result ms__log_begin(ms__log *log, ms_error *err)
     w.boot = log->file.boot;
     w.device = log->file.stat.device;
     w.inode = log->file.stat.inode;
-    w.epoch = ms__log_line(log->map.head) + 1;
+    w.epoch = ms__log_line(log->map.super) + 1;
     ms__writer_encode(&w, line);
     int failed = ms__blocks_own(log);
     if (failed == 0)
-        failed = ms__head_word(log, MS__AT_BUSY, log->opts.shared ? log->end : UINT64_MAX);
+        failed = ms__super_word(log, MS__AT_BUSY, log->opts.shared ? log->end : UINT64_MAX);
     /* hints of before a power loss may point at dead bytes */
     if (failed == 0) failed = ms__hints_store(log);
-    if (failed == 0) failed = ms__head_word(log, MS__AT_MARK, log->end);
-    if (failed == 0) failed = ms__head_write(log, MS__AT_WRITER, line, MS__LINE_EPOCH);
+    if (failed == 0) failed = ms__super_word(log, MS__AT_MARK, log->end);
+    if (failed == 0) failed = ms__super_write(log, MS__AT_WRITER, line, MS__LINE_EPOCH);
     /* last, the epoch: a reader that sees it sees this watermark, and these hints */
     if (failed == 0) {
-        uint64_t before = ms__get64(log->map.head + MS__AT_WRITER + MS__LINE_EPOCH);
-        failed = ms__head_word(log, MS__AT_WRITER + MS__LINE_EPOCH,
+        uint64_t before = ms__get64(log->map.super + MS__AT_WRITER + MS__LINE_EPOCH);
+        failed = ms__super_word(log, MS__AT_WRITER + MS__LINE_EPOCH,
                                ms__get64(line + MS__LINE_EPOCH));
         if (failed != 0) /* it may be torn: readers trusted the line as it was */
-            (void)ms__head_word(log, MS__AT_WRITER + MS__LINE_EPOCH, before);
+            (void)ms__super_word(log, MS__AT_WRITER + MS__LINE_EPOCH, before);
     }
     if (failed != 0)
         return ms__os_fail(err, failed, "writing to the head of", log->file.path);
     log->append.begun = true;
     log->append.wrote = true;
-    if (log->opts.shared) ms__log_seen(log, log->end, ms__log_line(log->map.head));
+    if (log->opts.shared) ms__log_seen(log, log->end, ms__log_line(log->map.super));
     if (log->append.lost_end <= log->end || log->append.lost_written) return MS_OK;
     ms_result code = ms__lost_write(log, err);
     if (code == MS_OK) return MS_OK;
@@ -15650,7 +15650,7 @@ static void ms__log_moving(ms__log *log, bool moving)
     log->append.moving = moving;
 }
 
-/* ---- INDEX records. A LEAF when the segment is full; a SUMMARY in portions. */
+/* ---- INDEX records. A segment index when the segment is full; a SUMMARY in portions. */
 
 /* A whole INDEX record, but for its seal, becomes visible. *offset: where. */
 static ms_result ms__index_put(ms__log *log, unsigned char *r, uint64_t *offset,
@@ -15690,9 +15690,9 @@ static void ms__list_encode(const ms__node_table *table, uint32_t first, uint32_
     }
 }
 
-/* Writes the LEAF of the tail and begins the next segment. Without memory or room the
+/* Writes the segment index of the tail and begins the next segment. Without memory or room the
  * tail goes on growing: later is early enough. */
-static MS__APART ms_result ms__leaf_write(ms__log *log, ms_error *err)
+static MS__APART ms_result ms__segment_write(ms__log *log, ms_error *err)
 {
     ms__tail *t = ms__tail_of(log);
     uint32_t size, now;
@@ -15700,13 +15700,13 @@ static MS__APART ms_result ms__leaf_write(ms__log *log, ms_error *err)
     if (t->count == 0 || !ms__tail_slot(log, &now)) return MS_OK;
     MS__TRY(ms__log_begin(log, err));
     uint32_t listed = t->segment < MS__FAN ? t->segment : MS__FAN;
-    if (!ms__nodes_reserve(log, &log->index.leaves, t->segment))
+    if (!ms__nodes_reserve(log, &log->index.segments, t->segment))
         return ms__no_memory(err, 0);
-    unsigned char *r = ms__leaf_make(log, t, listed, &size);
+    unsigned char *r = ms__segment_make(log, t, listed, &size);
     if (!r) return ms__no_memory(err, size);
     ms__state state = ms__log_state(log);
     ms__state_encode(&state, r);
-    ms__list_encode(&log->index.leaves, t->segment - listed, listed, r + MS__LEAF_FIXED);
+    ms__list_encode(&log->index.segments, t->segment - listed, listed, r + MS__SEGMENT_FIXED);
     ms__tail *fresh = ms__tail_new(log, log->end + ms__padded(size), t->segment + 1);
     ms_result code = fresh ? MS_OK : ms__no_memory(err, sizeof *fresh);
     if (code == MS_OK) code = ms__index_put(log, r, &offset, err);
@@ -15729,18 +15729,18 @@ static void ms__job_end(ms__log *log)
     memset(j, 0, sizeof *j);
 }
 
-/* Looks up the next LEAF; after the last one, how many FILTERs there will be is known. */
-static MS__APART ms_result ms__job_leaf(ms__log *log, ms__job *j, ms_error *err)
+/* Looks up the next segment index; after the last one, how many FILTERs there will be is known. */
+static MS__APART ms_result ms__job_segment(ms__log *log, ms__job *j, ms_error *err)
 {
     uint32_t most = 0;
-    j->leaf[j->leaves] = ms__leaf_of(log, j->sum.number * MS__FAN + j->leaves, true);
-    if (!j->leaf[j->leaves]) return ms__no_memory(err, sizeof(ms__leaf));
-    if (j->leaves + 1 < MS__FAN) {
-        j->leaves++;
+    j->segment[j->segments] = ms__segment_of(log, j->sum.number * MS__FAN + j->segments, true);
+    if (!j->segment[j->segments]) return ms__no_memory(err, sizeof(ms__segment));
+    if (j->segments + 1 < MS__FAN) {
+        j->segments++;
         return MS_OK;
     }
     for (unsigned c = 0; c < MS__FAN; c++)
-        if (j->leaf[c]->streams > most) most = j->leaf[c]->streams;
+        if (j->segment[c]->streams > most) most = j->segment[c]->streams;
     for (j->sum.bits = 0; most >> j->sum.bits > MS__ROW_STREAMS;) j->sum.bits++;
     size_t size = (size_t)ms__align8(ms__summary_size(&j->sum));
     unsigned char *r = (unsigned char *)ms__log_resize(log, NULL, 0, size);
@@ -15760,9 +15760,9 @@ static MS__APART ms_result ms__job_filter(ms__log *log, ms__job *j, ms_error *er
     ms__put32(r + 32, j->sum.number);
     ms__put32(r + 36, j->filters);
     for (unsigned c = 0; c < MS__FAN; c++) {
-        const ms__leaf *l = j->leaf[c];
+        const ms__segment *l = j->segment[c];
         for (at[c] = j->at[c]; at[c] < l->streams; at[c]++) {
-            uint64_t stream = ms__leaf_stream(l, at[c]);
+            uint64_t stream = ms__segment_stream(l, at[c]);
             if (ms__filter_of(stream, j->sum.bits) != j->filters) break;
             ms__filter_put(r, stream, c);
         }
@@ -15788,7 +15788,7 @@ static MS__APART ms_result ms__job_summary(ms__log *log, ms__job *j, ms_error *e
     ms__put32(j->record + 32, g);
     ms__put32(j->record + 36, j->sum.bits);
     ms__put64(j->record + 40, 0);
-    ms__list_encode(&log->index.leaves, g * MS__FAN, MS__FAN, j->record + MS__SUM_FIXED);
+    ms__list_encode(&log->index.segments, g * MS__FAN, MS__FAN, j->record + MS__SUM_FIXED);
     ms__list_encode(t, 0, g, j->record + MS__SUM_FIXED + MS__FAN * 16);
     MS__TRY(ms__index_put(log, j->record, &offset, err));
     ms__summary_add(log, g, offset);
@@ -15804,11 +15804,11 @@ static ms_result ms__job_step(ms__log *log, bool *more, ms_error *err)
     *more = false;
     if (!log->append.wrote || (log->opts.shared && !log->index.merges)) return MS_OK;
     if (j->runs && j->sum.number != g) ms__job_end(log); /* another writer made it */
-    if (log->index.leaves.n / MS__FAN <= g) return MS_OK;
+    if (log->index.segments.n / MS__FAN <= g) return MS_OK;
     MS__TRY(ms__log_begin(log, err)); /* again, where a watermark was not written */
     j->runs = *more = true;
     j->sum.number = g;
-    if (!j->record) return ms__job_leaf(log, j, err);
+    if (!j->record) return ms__job_segment(log, j, err);
     if (j->filters >> j->sum.bits == 0) return ms__job_filter(log, j, err);
     return ms__job_summary(log, j, err);
 }
@@ -15820,8 +15820,8 @@ static void ms__log_housekeep(ms__log *log)
     bool more;
     ms__tail *t = ms__tail_of(log);
     if (log->end - t->base >= log->opts.segment_size || t->count >= MS__SEGMENT_RECORDS)
-        if (log->end >= log->index.leaf_again && ms__leaf_write(log, NULL) != MS_OK)
-            log->index.leaf_again =
+        if (log->end >= log->index.segment_again && ms__segment_write(log, NULL) != MS_OK)
+            log->index.segment_again =
                 log->end + log->opts.segment_size / 8; /* not at each append */
     if (!log->opts.ticked) (void)ms__job_step(log, &more, NULL);
 }
@@ -15908,7 +15908,7 @@ static ms_result ms__log_expect(ms__log *log, const ms_append_opts *opts, ms_err
     ms_result result = MS_OK;
     if (!opts->expect) return MS_OK;
     uint64_t last = ms__log_last_of(log, opts->location, &result);
-    if (result != MS_OK) return ms__no_memory(err, sizeof(ms__leaf));
+    if (result != MS_OK) return ms__no_memory(err, sizeof(ms__segment));
     return ms__expect_last(opts, last, err);
 }
 
@@ -15971,7 +15971,7 @@ static MS__APART ms_result ms__log_prepare(ms__log *log, ms__put_run *p, const m
         const ms__key *k = ms__key_find(live, plan->loc, e->key);
         const unsigned char *known =
             k ? k->record : ms__log_key(log, location, e->key, &result);
-        if (result != MS_OK) return ms__no_memory(err, sizeof(ms__leaf));
+        if (result != MS_OK) return ms__no_memory(err, sizeof(ms__segment));
         if (known) return ms__plan_repeat(plan, e, l, known, err);
     }
     if (e->agent_key.ptr) {
@@ -16005,7 +16005,7 @@ static MS__APART ms_result ms__log_hide_begin(ms__log *log, const ms__put_run *p
     if (c->last > log->last_seq) c->last = log->last_seq;
     if (c->first <= c->last)
         c->hidden = ms__log_visible(log, location, c->first, c->last, &result);
-    return result == MS_OK ? MS_OK : ms__no_memory(err, sizeof(ms__leaf));
+    return result == MS_OK ? MS_OK : ms__no_memory(err, sizeof(ms__segment));
 }
 
 /* May this change be made? */
@@ -16027,7 +16027,7 @@ static MS__APART ms_result ms__log_change_begin(ms__log *log, const ms__put_run 
     const unsigned char *own =
         ms__log_own(log, t, t->count, e->seq, true, &place, &damaged, &result);
     const unsigned char *shown = own;
-    if (result != MS_OK) return ms__no_memory(err, sizeof(ms__leaf));
+    if (result != MS_OK) return ms__no_memory(err, sizeof(ms__segment));
     if (!own && damaged)
         return ms__fail(err, MS_E_DAMAGED, "message %u, or one before it, is damaged",
                         e->seq);
@@ -16172,7 +16172,7 @@ static void ms__put_undo(ms__log *log, const ms__put_run *p, const ms__plan *pla
                (size_t)(p->dirty - p->start));
     if (p->direct && log->opts.shared) { /* nothing is left there */
         ms__fence();
-        (void)ms__head_word(log, MS__AT_BUSY, log->end);
+        (void)ms__super_word(log, MS__AT_BUSY, log->end);
     }
     ms__plans_undo(&t->live, plans, n, mark);
     ms__tail_unreserve(t);
@@ -16229,31 +16229,31 @@ static MS__APART ms_result ms__log_append_run(ms__log *log, ms__append_run *run,
 
 /* ---- Taking in records that stand in the file: opening and catching up. */
 
-/* A LEAF that the replay met: its segment needs no tail any more. Leaves that are missing
+/* A segment index that the replay met: its segment needs no tail any more. Indexes that are missing
  * before it will be made anew when they are asked for. */
-static ms_result ms__take_leaf(ms__log *log, const ms__leaf *leaf, ms_error *err)
+static ms_result ms__take_segment(ms__log *log, const ms__segment *seg, ms_error *err)
 {
     uint32_t now;
     ms__tail *t = ms__tail_of(log);
-    if (leaf->segment < t->segment) return MS_OK;
-    if (leaf->segment == t->segment && leaf->base != t->base) return MS_OK; /* it lies */
+    if (seg->number < t->segment) return MS_OK;
+    if (seg->number == t->segment && seg->base != t->base) return MS_OK; /* it lies */
     if (!ms__tail_slot(log, &now))
         return ms__fail(err, MS_E_BUSY,
                         "'%s' cannot be followed while over %u cursors are open",
                         log->file.path, (uint64_t)MS__PINS - 2);
-    if (!ms__nodes_reserve(log, &log->index.leaves, leaf->segment))
+    if (!ms__nodes_reserve(log, &log->index.segments, seg->number))
         return ms__no_memory(err, 0);
-    ms__tail *fresh = ms__tail_new(log, leaf->next, leaf->segment + 1);
+    ms__tail *fresh = ms__tail_new(log, seg->next, seg->number + 1);
     if (!fresh) return ms__no_memory(err, sizeof *fresh);
-    while (log->index.leaves.n < leaf->segment) ms__index_add(log, 0, 0);
-    ms__segment_close(log, leaf->offset, leaf->state.last_seq, fresh, now, false);
+    while (log->index.segments.n < seg->number) ms__index_add(log, 0, 0);
+    ms__segment_close(log, seg->offset, seg->state.last_seq, fresh, now, false);
     return MS_OK;
 }
 
 static ms_result ms__take_summary(ms__log *log, const ms__summary *s, ms_error *err)
 {
     ms__node_table *t = &log->index.summaries;
-    if (s->number < t->n || (uint64_t)(s->number + 1) * MS__FAN > log->index.leaves.n)
+    if (s->number < t->n || (uint64_t)(s->number + 1) * MS__FAN > log->index.segments.n)
         return MS_OK;
     if (!ms__nodes_reserve(log, t, s->number)) return ms__no_memory(err, 0);
     ms__summary_add(log, s->number, s->offset);
@@ -16271,7 +16271,7 @@ static void ms__holes_add(ms__log *log, uint32_t holes)
 static ms_result ms__log_take(ms__log *log, ms__replay *s, const unsigned char *r,
                               uint64_t offset, ms_error *err)
 {
-    ms__leaf leaf;
+    ms__segment seg;
     ms__summary sum;
     ms__holes_add(log, s->holes);
     s->holes = 0;
@@ -16299,9 +16299,9 @@ static ms_result ms__log_take(ms__log *log, ms__replay *s, const unsigned char *
     case MS__KIND_INDEX: /* what it counted is lost, perhaps; numbers are not used again */
         if (log->opts.writer && log->last_seq < ms_seq(ms__msg(r)))
             log->last_seq = ms_seq(ms__msg(r));
-        memset(&leaf, 0, sizeof leaf);
+        memset(&seg, 0, sizeof seg);
         memset(&sum, 0, sizeof sum);
-        if (ms__leaf_decode(&leaf, r, offset)) return ms__take_leaf(log, &leaf, err);
+        if (ms__segment_decode(&seg, r, offset)) return ms__take_segment(log, &seg, err);
         if (ms__summary_decode(&sum, r, offset)) return ms__take_summary(log, &sum, err);
         return MS_OK;
     default:
@@ -16332,7 +16332,7 @@ static void ms__lost_note(ms__log *log, uint64_t end)
     log->recovery.n_damaged++;
     log->recovery.damaged_bytes += bytes;
     ms__holes_add(log, 1);
-    ms__log_tell(log, MS_LOG_DAMAGE, log->end, bytes, log->last_seq, 0, 0);
+    ms__log_event(log, MS_LOG_DAMAGE, log->end, bytes, log->last_seq, 0, 0);
 }
 
 /* Takes what stands in [log->end, limit), all of it visible. cut: the file ends there,
@@ -16369,10 +16369,10 @@ static ms_result ms__log_take_visible(ms__log *log, uint64_t limit, bool cut,
 static bool ms__mark_trusted(const ms__log *log)
 {
     ms__writer_line w;
-    return log->file.boot != 0 && ms__writer_decode(&w, log->map.head) &&
+    return log->file.boot != 0 && ms__writer_decode(&w, log->map.super) &&
            w.boot == log->file.boot && w.device == log->file.stat.device &&
            w.inode == log->file.stat.inode &&
-           ms__load_mark(log->map.head + MS__AT_MARK) % 8 == 0;
+           ms__load_mark(log->map.super + MS__AT_MARK) % 8 == 0;
 }
 
 /* ---- Opening. */
@@ -16391,41 +16391,41 @@ static ms_result ms__tail_first(ms__log *log, uint64_t base, uint32_t segment,
     return MS_OK;
 }
 
-/* Where the replay begins: after a LEAF that can be believed, else at the start. */
+/* Where the replay begins: after a segment index that can be believed, else at the start. */
 static ms_result ms__log_start(ms__log *log, uint64_t trusted, bool same, uint64_t size,
                                ms_error *err)
 {
     uint64_t limit = trusted < size ? trusted : size;
     uint64_t hints[3];
-    ms__leaf leaf;
-    hints[0] = same ? ms__get64(log->map.head + MS__AT_HINT) : 0;
-    hints[1] = same ? ms__get64(log->map.head + MS__AT_HINT + 8) : 0;
-    hints[2] = ms__checkpoint_newest(log->map.head).hint;
-    log->end = MS__HEAD_SIZE;
+    ms__segment seg;
+    hints[0] = same ? ms__get64(log->map.super + MS__AT_HINT) : 0;
+    hints[1] = same ? ms__get64(log->map.super + MS__AT_HINT + 8) : 0;
+    hints[2] = ms__checkpoint_newest(log->map.super).hint;
+    log->end = MS__SUPER_SIZE;
     uint32_t segment = 0, i = 0;
     for (; i < 3; i++) {
         const unsigned char *r = ms__index_record(log, hints[i], limit);
-        memset(&leaf, 0, sizeof leaf);
-        if (r && ms__leaf_decode(&leaf, r, hints[i])) break;
+        memset(&seg, 0, sizeof seg);
+        if (r && ms__segment_decode(&seg, r, hints[i])) break;
     }
     if (i < 3) {
-        segment = leaf.segment + 1;
-        log->end = leaf.next;
-        log->recovery.n_damaged = leaf.state.damaged;
-        log->recovery.damaged_bytes = leaf.state.damaged_bytes;
-        log->messages = leaf.state.messages;
-        log->bytes = leaf.state.bytes;
-        log->last_seq = leaf.state.last_seq;
-        log->gap_seq = leaf.state.gap_seq;
-        if (!MS__CHANGES && leaf.state.changes > 0)
+        segment = seg.number + 1;
+        log->end = seg.next;
+        log->recovery.n_damaged = seg.state.damaged;
+        log->recovery.damaged_bytes = seg.state.damaged_bytes;
+        log->messages = seg.state.messages;
+        log->bytes = seg.state.bytes;
+        log->last_seq = seg.state.last_seq;
+        log->gap_seq = seg.state.gap_seq;
+        if (!MS__CHANGES && seg.state.changes > 0)
             return ms__fail(err, MS_E_FOREIGN,
                             "'%s' has changes, and this program was built without them",
                             log->file.path);
-        log->changes = leaf.state.changes;
-        log->hidden = leaf.state.hidden;
-        if (!ms__touch_all(log, &leaf)) return ms__no_memory(err, MS__TOUCHED / 8);
+        log->changes = seg.state.changes;
+        log->hidden = seg.state.hidden;
+        if (!ms__touch_all(log, &seg)) return ms__no_memory(err, MS__TOUCHED / 8);
         if (log->gap_seq > 0 || log->changes > 0) ms__gaps_there(log);
-        if (!ms__index_begin(log, &leaf)) return ms__no_memory(err, 0);
+        if (!ms__index_begin(log, &seg)) return ms__no_memory(err, 0);
     }
     return ms__tail_first(log, log->end, segment, err);
 }
@@ -16504,7 +16504,7 @@ static ms_result ms__log_strict(ms__log *log, bool same, ms_error *err)
     uint64_t offset;
     memset(&s, 0, sizeof s);
     s.log = log;
-    s.at = MS__HEAD_SIZE;
+    s.at = MS__SUPER_SIZE;
     s.limit = s.trusted = log->end;
     s.quiet = true;
     while (ms__replay_next(&s, &r, &offset) == MS__FOUND_RECORD) continue;
@@ -16528,11 +16528,11 @@ static ms_result ms__log_strict(ms__log *log, bool same, ms_error *err)
 static MS__APART ms_result ms__log_attach_content(ms__log *log, ms_error *err)
 {
     ms__replay s;
-    uint32_t line = ms__log_line(log->map.head);
+    uint32_t line = ms__log_line(log->map.super);
     bool same = ms__mark_trusted(log); /* a writer may be at it: in this order */
     ms__fence();
-    uint64_t mark = ms__load_mark(log->map.head + MS__AT_MARK);
-    ms__checkpoint checkpoint = ms__checkpoint_newest(log->map.head);
+    uint64_t mark = ms__load_mark(log->map.super + MS__AT_MARK);
+    ms__checkpoint checkpoint = ms__checkpoint_newest(log->map.super);
     ms__fence(); /* the file grows before either of them does */
     int failed = log->os->stat(log->os->ctx, log->file.handle, &log->file.stat);
     if (failed != 0) return ms__os_fail(err, failed, "looking at", log->file.path);
@@ -16546,7 +16546,7 @@ static MS__APART ms_result ms__log_attach_content(ms__log *log, ms_error *err)
     s.cut = trusted > size && !log->opts.salvage;
     s.limit = same && trusted < size ? trusted : size & ~(uint64_t)7;
     if (log->opts.salvage)
-        s.limit = s.trusted = ms__log_dead_end(log, MS__HEAD_SIZE) & ~(uint64_t)7;
+        s.limit = s.trusted = ms__log_dead_end(log, MS__SUPER_SIZE) & ~(uint64_t)7;
     MS__TRY(ms__log_recover(log, &s, !same && !log->opts.salvage, err));
     ms__replay_counted(log, &s);
     bool over = s.over != 0 && log->end == s.over;
@@ -16566,9 +16566,9 @@ static MS__APART ms_result ms__log_attach_content(ms__log *log, ms_error *err)
 static ms_result ms__rest_is_zero(const ms__log *log, bool *zero, ms_error *err)
 {
     unsigned char part[512];
-    uint64_t at = MS__HEAD_SIZE;
+    uint64_t at = MS__SUPER_SIZE;
     *zero = false;
-    if (log->file.stat.size > MS__HEAD_SIZE + 2 * MS__ROOM_LEAST) return MS_OK;
+    if (log->file.stat.size > MS__SUPER_SIZE + 2 * MS__ROOM_LEAST) return MS_OK;
     while (at < log->file.stat.size) {
         size_t got = 0;
         int code =
@@ -16585,48 +16585,48 @@ static ms_result ms__rest_is_zero(const ms__log *log, bool *zero, ms_error *err)
 
 /* Is this what a creation leaves that was cut off: parts of a head without any live word
  * but the first watermark, and zeros? got: bytes that the file has. */
-static bool ms__head_unborn(const unsigned char *h, size_t got)
+static bool ms__super_unborn(const unsigned char *h, size_t got)
 {
     size_t same = 0;
     bool zeros = true;
     unsigned char mark[8];
-    ms__put64(mark, MS__HEAD_SIZE);
+    ms__put64(mark, MS__SUPER_SIZE);
     while (same < 8 && h[same] == ms__log_magic[same]) same++;
     for (size_t i = same; zeros && i < 8; i++) zeros = h[i] == 0;
-    for (size_t i = same < 8 ? 8 : MS__HEAD_FIXED; zeros && i < MS__HEAD_SIZE; i++)
+    for (size_t i = same < 8 ? 8 : MS__SUPER_FIXED; zeros && i < MS__SUPER_SIZE; i++)
         zeros = h[i] == 0 || (i >= MS__AT_MARK && i < MS__AT_MARK + 8 &&
                               h[i] == mark[i - MS__AT_MARK]);
-    bool born = got == MS__HEAD_SIZE && same == 8 &&
+    bool born = got == MS__SUPER_SIZE && same == 8 &&
                 ms__get32(h + 52) == ms__crc32c(0, h, 52) &&
-                ms__get64(h + MS__AT_MARK) == MS__HEAD_SIZE;
+                ms__get64(h + MS__AT_MARK) == MS__SUPER_SIZE;
     return zeros && !born;
 }
 
 /* Reads the head of a file that has one. *empty: the file is as good as new, which is so
  * when it is empty or has but the first bytes of a head, and zeros. */
-static MS__APART ms_result ms__log_head_read(ms__log *log, bool *empty, ms_error *err)
+static MS__APART ms_result ms__log_super_read(ms__log *log, bool *empty, ms_error *err)
 {
-    unsigned char *h = (unsigned char *)ms__log_resize(log, NULL, 0, MS__HEAD_SIZE);
+    unsigned char *h = (unsigned char *)ms__log_resize(log, NULL, 0, MS__SUPER_SIZE);
     size_t got = 0;
-    if (!h) return ms__no_memory(err, MS__HEAD_SIZE);
-    int code = ms__os_read_all(log->os, log->file.handle, 0, h, MS__HEAD_SIZE, &got);
+    if (!h) return ms__no_memory(err, MS__SUPER_SIZE);
+    int code = ms__os_read_all(log->os, log->file.handle, 0, h, MS__SUPER_SIZE, &got);
     ms_result result =
         code == 0 ? MS_OK : ms__os_fail(err, code, "reading", log->file.path);
-    if (got < MS__HEAD_SIZE) memset(h + got, 0, MS__HEAD_SIZE - got);
-    bool unborn = result == MS_OK && ms__head_unborn(h, got);
+    if (got < MS__SUPER_SIZE) memset(h + got, 0, MS__SUPER_SIZE - got);
+    bool unborn = result == MS_OK && ms__super_unborn(h, got);
     *empty = false;
     if (unborn) result = ms__rest_is_zero(log, empty, err);
     if (result == MS_OK && unborn && !*empty) { /* it may have been written since */
-        code = ms__os_read_all(log->os, log->file.handle, 0, h, MS__HEAD_SIZE, &got);
+        code = ms__os_read_all(log->os, log->file.handle, 0, h, MS__SUPER_SIZE, &got);
         if (code != 0) result = ms__os_fail(err, code, "reading", log->file.path);
     }
-    if (result == MS_OK && !*empty && got < MS__HEAD_SIZE)
+    if (result == MS_OK && !*empty && got < MS__SUPER_SIZE)
         result = ms__fail(err, memcmp(h, ms__log_magic, 8) ? MS_E_FOREIGN : MS_E_DAMAGED,
                           "'%s' has %u bytes, a log has at least %u", log->file.path,
-                          (uint64_t)got, (uint64_t)MS__HEAD_SIZE);
+                          (uint64_t)got, (uint64_t)MS__SUPER_SIZE);
     if (result == MS_OK && !*empty)
-        result = ms__head_decode(h, log->file.path, &log->id, err);
-    (void)ms__log_resize(log, h, MS__HEAD_SIZE, 0);
+        result = ms__super_decode(h, log->file.path, &log->id, err);
+    (void)ms__log_resize(log, h, MS__SUPER_SIZE, 0);
     return result;
 }
 
@@ -16635,16 +16635,16 @@ static ms_result ms__log_create(ms__log *log, ms_error *err)
 {
     unsigned char id[16];
     void (*fill)(void *, void *, size_t) = log->entropy.fill;
-    unsigned char *h = (unsigned char *)ms__log_resize(log, NULL, 0, MS__HEAD_SIZE);
-    if (!h) return ms__no_memory(err, MS__HEAD_SIZE);
+    unsigned char *h = (unsigned char *)ms__log_resize(log, NULL, 0, MS__SUPER_SIZE);
+    if (!h) return ms__no_memory(err, MS__SUPER_SIZE);
     memset(id, 0, sizeof id);
     (fill ? fill : ms__default_fill)(log->entropy.ctx, id, sizeof id);
     ms__file_id_set(&log->id, id, log->clock.now(log->clock.ctx));
-    ms__head_encode(&log->id, h);
+    ms__super_encode(&log->id, h);
     log->end = 0;
-    ms_result code = ms__log_allocate(log, MS__HEAD_SIZE, err);
+    ms_result code = ms__log_allocate(log, MS__SUPER_SIZE, err);
     int failed = code == MS_OK
-                     ? ms__os_write_all(log->os, log->file.handle, 0, h, MS__HEAD_SIZE)
+                     ? ms__os_write_all(log->os, log->file.handle, 0, h, MS__SUPER_SIZE)
                      : 0;
     /* once: a power cut must not leave live words and records without the head */
     if (code == MS_OK && failed == 0)
@@ -16653,7 +16653,7 @@ static ms_result ms__log_create(ms__log *log, ms_error *err)
         failed = ms__os_folder_done(log->os, log->file.path);
     if (failed != 0)
         code = ms__os_fail(err, failed, "writing the head of", log->file.path);
-    (void)ms__log_resize(log, h, MS__HEAD_SIZE, 0);
+    (void)ms__log_resize(log, h, MS__SUPER_SIZE, 0);
     if (code != MS_OK) return code;
     log->file.folder_synced = true;
     failed = log->os->stat(log->os->ctx, log->file.handle, &log->file.stat);
@@ -16662,10 +16662,10 @@ static ms_result ms__log_create(ms__log *log, ms_error *err)
 
 /* Nothing was ever synced: who made the file may have been killed before its head was on
  * the disk. A power cut must not leave live words and records without it. */
-static MS__APART ms_result ms__log_head_again(ms__log *log, ms_error *err)
+static MS__APART ms_result ms__log_super_again(ms__log *log, ms_error *err)
 {
-    unsigned char h[MS__HEAD_FIXED];
-    memcpy(h, log->map.head, sizeof h);
+    unsigned char h[MS__SUPER_FIXED];
+    memcpy(h, log->map.super, sizeof h);
     int failed = ms__os_write_all(log->os, log->file.handle, 0, h, sizeof h);
     if (failed == 0) failed = ms__os_sync_done(log->os, log->file.handle);
     return failed == 0 ? MS_OK
@@ -16691,7 +16691,7 @@ static ms_result ms__log_attach(ms__log *log, ms_error *err)
     int failed = log->os->stat(log->os->ctx, log->file.handle, &log->file.stat);
     if (failed != 0) return ms__os_fail(err, failed, "looking at", log->file.path);
     uint64_t began = log->os->micros(log->os->ctx);
-    ms_result code = ms__log_head_read(log, &empty, err);
+    ms_result code = ms__log_super_read(log, &empty, err);
     if (log->os->micros(log->os->ctx) - began < MS__COLD) log->map.looks = MS__LOOKS;
     bool looked = code == MS_OK || code == MS_E_FOREIGN || code == MS_E_DAMAGED;
     if (looked && !empty && log->opts.must_be_new)
@@ -16703,7 +16703,7 @@ static ms_result ms__log_attach(ms__log *log, ms_error *err)
                         "'%s' has %u bytes, and no head that was written whole",
                         log->file.path, log->file.stat.size);
     if (empty && !log->opts.writer)
-        return ms__tail_of(log) ? MS_OK : ms__tail_first(log, MS__HEAD_SIZE, 0, err);
+        return ms__tail_of(log) ? MS_OK : ms__tail_first(log, MS__SUPER_SIZE, 0, err);
     if (empty && log->opts.must_exist)
         return ms__fail(err, MS_E_NOT_FOUND, "'%s' is empty", log->file.path);
     if (empty) MS__TRY(ms__log_create(log, err));
@@ -16711,21 +16711,21 @@ static ms_result ms__log_attach(ms__log *log, ms_error *err)
     log->edits.live.hash_key[1] = log->id.hash_key[1];
     unsigned how = MS_OS_READ | MS_OS_RANDOM;
     if (log->append.engine == MS_ENGINE_MAP) how |= MS_OS_WRITE;
-    failed = log->os->map(log->os->ctx, log->file.handle, 0, MS__HEAD_SIZE, how, &head);
+    failed = log->os->map(log->os->ctx, log->file.handle, 0, MS__SUPER_SIZE, how, &head);
     if (failed != 0) return ms__os_fail(err, failed, "mapping", log->file.path);
-    log->map.head = (unsigned char *)head;
+    log->map.super = (unsigned char *)head;
     code = ms__log_attach_content(log, err);
     if (code == MS_OK && log->opts.writer && !empty &&
-        ms__checkpoint_newest(log->map.head).generation == 0)
-        code = ms__log_head_again(log, err);
+        ms__checkpoint_newest(log->map.super).generation == 0)
+        code = ms__log_super_again(log, err);
     if (code != MS_OK) {
         ms__log_detach(log);
         return code;
     }
     unsigned char pid[8];
     ms__put64(pid, log->file.fork_mark.process);
-    if (log->opts.writer) (void)ms__head_write(log, MS__AT_PID, pid, sizeof pid); /* a hint */
-    ms__store_ptr(&log->map.head_now, log->map.head);
+    if (log->opts.writer) (void)ms__super_write(log, MS__AT_PID, pid, sizeof pid); /* a hint */
+    ms__store_ptr(&log->map.super_now, log->map.super);
     return MS_OK;
 }
 
@@ -16734,16 +16734,16 @@ static ms_result ms__log_follow(ms__log *log, ms_error *err)
 {
     ms_result code = MS_OK;
     ms_os_stat st;
-    if (!log->map.head) code = ms__log_attach(log, err);
-    uint32_t line = log->map.head ? ms__log_line(log->map.head) : 0;
-    uint64_t mark = log->map.head ? ms__load_mark(log->map.head + MS__AT_MARK) : 0;
-    if (code == MS_OK && log->map.head && mark == log->end) {
+    if (!log->map.super) code = ms__log_attach(log, err);
+    uint32_t line = log->map.super ? ms__log_line(log->map.super) : 0;
+    uint64_t mark = log->map.super ? ms__load_mark(log->map.super + MS__AT_MARK) : 0;
+    if (code == MS_OK && log->map.super && mark == log->end) {
         ms__log_seen(log, mark, line);
         return MS_OK;
     }
-    bool cut = false, same = log->map.head && ms__mark_trusted(log);
+    bool cut = false, same = log->map.super && ms__mark_trusted(log);
     ms__fence();
-    if (same) mark = ms__load_mark(log->map.head + MS__AT_MARK);
+    if (same) mark = ms__load_mark(log->map.super + MS__AT_MARK);
     if (code == MS_OK && same && mark > log->end) {
         uint64_t limit = mark, size = log->append.allocated;
         if (mark > size) { /* a reader; or others have made room, or it was cut */
@@ -16761,7 +16761,7 @@ static ms_result ms__log_follow(ms__log *log, ms_error *err)
         ms__tail *t = ms__tail_of(log);
         ms__store32(&t->end, t->count);
     }
-    if (code == MS_OK && log->map.head && (log->end == mark || !same || cut))
+    if (code == MS_OK && log->map.super && (log->end == mark || !same || cut))
         ms__log_seen(log, mark, line);
     return code;
 }
@@ -16769,7 +16769,7 @@ static ms_result ms__log_follow(ms__log *log, ms_error *err)
 /* A reader, or one of several writers, looks whether others have gone on. */
 static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
 {
-    const unsigned char *head = (const unsigned char *)ms__load_ptr(&log->map.head_now);
+    const unsigned char *head = (const unsigned char *)ms__load_ptr(&log->map.super_now);
     if (head &&
         ms__load_mark(head + MS__AT_MARK) ==
             (uint64_t)(uintptr_t)ms__load_ptr(&log->map.seen) &&
@@ -16797,9 +16797,9 @@ static ms_result ms__log_refresh(ms_store *store, uint64_t *last_seq, ms_error *
 static ms_result ms__log_join(ms__log *log, ms_error *err)
 {
     ms_os_stat st;
-    uint64_t mark = ms__load_mark(log->map.head + MS__AT_MARK);
+    uint64_t mark = ms__load_mark(log->map.super + MS__AT_MARK);
     bool begun = ms__mark_trusted(log) && log->end == mark &&
-                 ms__load_mark(log->map.head + MS__AT_BUSY) <= mark && !ms__log_unsure(log);
+                 ms__load_mark(log->map.super + MS__AT_BUSY) <= mark && !ms__log_unconfirmed(log);
     ms__log_begun(log, begun, log->append.stop);
     if (begun) return MS_OK;
     int failed = log->os->stat(log->os->ctx, log->file.handle, &st);
@@ -16814,7 +16814,7 @@ static ms_result ms__log_join(ms__log *log, ms_error *err)
 static ms_result ms__log_may_go_on(const ms__log *log, ms_error *err)
 {
     ms_os_stat st;
-    uint64_t mark = ms__load_mark(log->map.head + MS__AT_MARK);
+    uint64_t mark = ms__load_mark(log->map.super + MS__AT_MARK);
     if (!ms__mark_trusted(log) || log->end == mark || log->recovery.mark_back == mark)
         return MS_OK;
     int failed = log->os->stat(log->os->ctx, log->file.handle, &st);
@@ -16841,7 +16841,7 @@ static ms_result ms__log_enter(ms__log *log, ms_error *err)
     MS__TRY(ms__log_lock(log, log->opts.lock_wait_ms, err));
     log->recovery.inside = true;
     ms_result code = MS_OK;
-    if (ms__get32(log->map.head + MS__AT_REPLACED) != 0)
+    if (ms__get32(log->map.super + MS__AT_REPLACED) != 0)
         code = ms__fail(err, MS_E_CONFLICT,
                         "a compaction has put a new file in the place of '%s': open it "
                         "anew", log->file.path);
@@ -16922,7 +16922,7 @@ static const ms__stream *ms__head_stream(const ms_cursor *it, const ms__head *h)
 
 static bool ms__page_tail(const ms_cursor *it, ms__head *h, uint32_t from, uint32_t to)
 {
-    h->leaf = NULL;
+    h->seg = NULL;
     h->run = NULL;
     if (h->stream == 0) {
         h->lo = from < to ? from : to;
@@ -16953,14 +16953,14 @@ static uint32_t ms__run_lower(const unsigned char *run, uint32_t n, uint32_t wid
     return low;
 }
 
-static bool ms__page_leaf(const ms__log *log, const ms_cursor *it, ms__head *h,
-                          const ms__leaf *l, uint32_t found, uint32_t from, uint32_t to)
+static bool ms__page_segment(const ms__log *log, const ms_cursor *it, ms__head *h,
+                          const ms__segment *l, uint32_t found, uint32_t from, uint32_t to)
 {
     const ms__merge *merge = &it->of.merge;
     const unsigned char *run;
     uint32_t n;
     bool mixed;
-    h->leaf = l;
+    h->seg = l;
     h->run = NULL;
     h->agent &= ~MS__COMPARE;
     if (!merge->changed && ms__times_miss(&it->query, l->first_time, l->last_time))
@@ -16970,15 +16970,15 @@ static bool ms__page_leaf(const ms__log *log, const ms_cursor *it, ms__head *h,
         h->hi = to < l->n ? to : l->n;
         return h->lo < h->hi;
     }
-    uint32_t i = (found ? found : ms__leaf_find(l, h->stream) + 1) - 1;
-    if (i == UINT32_MAX || !ms__leaf_run(l, i, &run, &n, &mixed)) return false;
+    uint32_t i = (found ? found : ms__segment_find(l, h->stream) + 1) - 1;
+    if (i == UINT32_MAX || !ms__segment_run(l, i, &run, &n, &mixed)) return false;
     h->run = run;
     h->lo = from > 0 ? ms__run_lower(run, n, l->width, from) : 0;
     h->hi = to < l->n ? ms__run_lower(run, n, l->width, to) : n;
     if (h->lo >= h->hi) return false;
     /* the number is one of 61 bits: look whether the names are the same */
     uint32_t end = merge->backward ? h->hi - 1 : h->lo;
-    const unsigned char *r = ms__leaf_record(log, l, ms__posting(run, end, l->width));
+    const unsigned char *r = ms__segment_record(log, l, ms__posting(run, end, l->width));
     if (mixed || !r || !ms__head_names(it, h, ms__msg(r))) h->agent |= MS__COMPARE;
     return true;
 }
@@ -16997,7 +16997,7 @@ static void ms__page_holes(ms_cursor *it, uint32_t segment, uint32_t holes)
 
 /* Sets a head to its run in a segment, within the query's bounds. */
 /* Puts a head on what a segment has of its stream. found: the stream's number in the
- * leaf, and one; 0: unknown. */
+ * segment index, and one; 0: unknown. */
 static bool ms__page(ms__log *log, ms_cursor *it, ms__head *h, uint32_t segment,
                      uint32_t found)
 {
@@ -17011,9 +17011,9 @@ static bool ms__page(ms__log *log, ms_cursor *it, ms__head *h, uint32_t segment,
         if (h->stream == 0)
             ms__page_holes(it, segment, ms__load32(&merge->tail->holes));
     } else {
-        const ms__leaf *l = ms__leaf_of(log, segment, false);
+        const ms__segment *l = ms__segment_of(log, segment, false);
         if (!l) it->result = MS_E_NO_MEMORY;
-        some = l && ms__page_leaf(log, it, h, l, found, from, to);
+        some = l && ms__page_segment(log, it, h, l, found, from, to);
         if (l && h->stream == 0) ms__page_holes(it, segment, l->holes);
     }
     h->pos = merge->backward ? h->hi : h->lo;
@@ -17056,7 +17056,7 @@ static bool ms__page_turn(ms__log *log, ms_cursor *it, ms__head *h)
     if (!merge->backward && merge->n_visits > 0) {
         const ms__visit *v = &merge->visits[--merge->n_visits];
         h->run = v->run;
-        h->leaf = v->leaf;
+        h->seg = v->seg;
         h->agent = v->agent;
         h->segment = v->segment;
         h->pos = h->lo = v->lo;
@@ -17077,7 +17077,7 @@ static bool ms__page_turn(ms__log *log, ms_cursor *it, ms__head *h)
 static uint32_t ms__head_entry(ms__head *h, uint32_t i)
 {
     if (!h->run) return i;
-    if (h->leaf) return ms__posting((const unsigned char *)h->run, i, h->leaf->width);
+    if (h->seg) return ms__posting((const unsigned char *)h->run, i, h->seg->width);
     const ms__chunk *c = (const ms__chunk *)h->run;
     while (c->first > i) c = c->before;
     while (i - c->first >= ms__chunk_cap(c->first))
@@ -17094,14 +17094,14 @@ static bool ms__head_skips(const ms__log *log, const ms_cursor *it, const ms__he
     const unsigned char *r;
     if (h->stream == 0) {
         /* where all are messages nothing is touched: that would be a cache miss too early */
-        if (h->leaf && h->leaf->messages == h->leaf->n) return false;
+        if (h->seg && h->seg->messages == h->seg->n) return false;
         if (h->record[4] == MS__KIND_MESSAGE) return false;
-        r = h->leaf ? ms__leaf_record(log, h->leaf, entry)
+        r = h->seg ? ms__segment_record(log, h->seg, entry)
                     : ms__tail_record(log, it->of.merge.tail, entry);
         return r && (r[4] == MS__KIND_GAP || (ms__is_change(r) && !it->query.raw));
     }
-    if (!h->leaf || !(h->agent & MS__COMPARE)) return false;
-    r = ms__leaf_record(log, h->leaf, entry);
+    if (!h->seg || !(h->agent & MS__COMPARE)) return false;
+    r = ms__segment_record(log, h->seg, entry);
     return r && !ms__head_names(it, h, ms__msg(r));
 }
 
@@ -17116,10 +17116,10 @@ static bool ms__log_load(ms_store *store, ms_cursor *it, ms__head *h)
         }
         uint32_t entry = ms__head_entry(h, merge->backward ? h->pos - 1 : h->pos);
         uint64_t offset =
-            h->leaf ? ms__leaf_offset(h->leaf, entry)
+            h->seg ? ms__segment_offset(h->seg, entry)
                     : ms__tail_offset(merge->tail, entry);
         h->place = ms__place(h->segment, entry);
-        h->record = offset ? ms__log_at(log, offset) : log->map.head;
+        h->record = offset ? ms__log_at(log, offset) : log->map.super;
         if (!ms__head_skips(log, it, h, entry)) return true;
         if (merge->backward)
             h->pos--;
@@ -17132,7 +17132,7 @@ static bool ms__log_whole(ms_store *store, const ms_cursor *it, const ms__head *
 {
     const ms__log *log = ms__log_of(store);
     uint32_t entry = (uint32_t)h->place;
-    const unsigned char *r = h->leaf ? ms__leaf_record(log, h->leaf, entry)
+    const unsigned char *r = h->seg ? ms__segment_record(log, h->seg, entry)
                                      : ms__tail_record(log, it->of.merge.tail, entry);
     return r && (r[4] == MS__KIND_MESSAGE || it->query.raw);
 }
@@ -17142,10 +17142,10 @@ static bool ms__log_headed(const ms__log *log, const ms_cursor *it, const ms__he
 {
     const ms__merge *merge = &it->of.merge;
     uint32_t entry = (uint32_t)h->place;
-    uint64_t offset = h->leaf ? ms__leaf_offset(h->leaf, entry)
+    uint64_t offset = h->seg ? ms__segment_offset(h->seg, entry)
                               : ms__tail_offset(merge->tail, entry);
     /* what a tail lists was whole, header and size, when it was taken in */
-    uint64_t end = h->leaf ? h->leaf->offset : UINT64_MAX;
+    uint64_t end = h->seg ? h->seg->offset : UINT64_MAX;
     return offset != 0 && ms__log_holds(log, h->record, offset, end - offset, false);
 }
 
@@ -17162,9 +17162,9 @@ static void ms__log_leap(ms__log *log, ms_cursor *it, ms__head *h,
     if (segment < h->segment) to = h->lo;
     else if (segment > h->segment) to = h->hi;
     else if (!h->run) to = entry < h->hi ? entry : h->hi;
-    else if (!h->leaf)
+    else if (!h->seg)
         to = ms__chunks_lower((const ms__chunk *)h->run, h->lo, h->hi, entry);
-    else to = ms__run_lower((const unsigned char *)h->run, h->hi, h->leaf->width, entry);
+    else to = ms__run_lower((const unsigned char *)h->run, h->hi, h->seg->width, entry);
     ms__head_leap(h, merge->backward, to > h->lo ? to : h->lo);
 }
 
@@ -17202,7 +17202,7 @@ static void ms__log_back(ms_store *store, ms_cursor *it, ms__head *h, size_t n)
     while (n > h->pos - h->lo) {
         ms__visit v;
         v.run = h->run;
-        v.leaf = h->leaf;
+        v.seg = h->seg;
         v.agent = h->agent;
         v.segment = h->segment;
         v.lo = h->lo;
@@ -17393,7 +17393,7 @@ static ms_result ms__log_query(ms_store *store, ms_cursor *it, ms_error *err)
     ms_result code = MS_OK;
     merge->plain = false;
     if (it->result == MS_E_NO_MEMORY)
-        code = ms__no_memory(err, sizeof(ms__leaf));
+        code = ms__no_memory(err, sizeof(ms__segment));
     else if (merge->to == 0 && ms__is_empty(it->query.location))
         it->damaged += ms__load32(&merge->tail->holes); /* nothing is left */
     else if (merge->from < merge->to)
@@ -17431,15 +17431,15 @@ static void ms__log_look_ahead(ms__log *log, ms_cursor *it, ms__head *h)
         if (!ms__page_is_plain(h)) return;
         uint32_t entry = ms__head_entry(h, merge->backward ? --h->pos : h->pos++);
         uint64_t offset =
-            h->leaf ? ms__leaf_offset(h->leaf, entry)
+            h->seg ? ms__segment_offset(h->seg, entry)
                     : ms__tail_offset(merge->tail, entry);
-        const unsigned char *r = offset ? ms__log_at(log, offset) : log->map.head;
+        const unsigned char *r = offset ? ms__log_at(log, offset) : log->map.super;
         MS__PREFETCH(r);
         MS__PREFETCH(r + 64);
         if (offset) ms__log_first_look(log, offset);
         uint32_t place = (merge->first + merge->n_queue++) % MS__AHEAD;
         merge->queue.record[place] = r;
-        merge->queue.leaf[place] = h->leaf;
+        merge->queue.seg[place] = h->seg;
         merge->queue.entry[place] = entry;
     }
 }
@@ -17473,12 +17473,12 @@ static const ms_msg *ms__log_next(ms_store *store, ms_cursor *it)
         if (merge->n_queue >= MS__AHEAD_NEAR)
             ms__rest_soon(merge->queue.record[(place + MS__AHEAD_NEAR) % MS__AHEAD]);
         const unsigned char *r = merge->queue.record[place];
-        const ms__leaf *leaf = merge->queue.leaf[place];
+        const ms__segment *seg = merge->queue.seg[place];
         uint32_t entry = merge->queue.entry[place];
-        if (!leaf) r = ms__tail_record(log, merge->tail, entry);
-        else if (entry >= leaf->n || !ms__bit_get(leaf->checked, entry) ||
-                 !ms__size_fits(r, leaf->offset - ms__leaf_offset(leaf, entry)))
-            r = ms__leaf_record(log, leaf, entry);
+        if (!seg) r = ms__tail_record(log, merge->tail, entry);
+        else if (entry >= seg->n || !ms__bit_get(seg->checked, entry) ||
+                 !ms__size_fits(r, seg->offset - ms__segment_offset(seg, entry)))
+            r = ms__segment_record(log, seg, entry);
         if (r && r[4] == MS__KIND_MESSAGE) {
             merge->left--;
             return ms__msg(r);
@@ -17517,7 +17517,7 @@ static ms_result ms__log_get(ms_store *store, uint64_t seq, ms_arena *arena,
     const unsigned char *r = own;
     uint64_t end = ms__place(t->segment, n);
     ms__tail_unpin(log, pin);
-    if (result != MS_OK) return ms__no_memory(err, sizeof(ms__leaf));
+    if (result != MS_OK) return ms__no_memory(err, sizeof(ms__segment));
     if (own) {
         ms_str location = ms_location(ms__msg(own));
         uint64_t h = ms__hash_location(&log->id, location);
@@ -17535,11 +17535,11 @@ static ms_result ms__log_get(ms_store *store, uint64_t seq, ms_arena *arena,
 
 
 /* ==== [log-list] listings and figures of a log =======================================
- * Tallies of all leaves and the tail are added up by the number of the location or agent;
+ * Tallies of all segment indexes and the tail are added up by the number of the location or agent;
  * names come from the records. Two names with one number of 61 bits count as one here;
  * nothing else takes them for one. The newest few names are found from the newest record
  * backwards: the newest 20 of 1,000,000 locations, one message each, take 6 ms the first
- * time, since each of 15 LEAFs is checked, and then 0.02 ms. A tally (20 bytes a name and
+ * time, since each of 15 segment indexes is checked, and then 0.02 ms. A tally (20 bytes a name and
  * segment) is kept because times in a listing are the smallest and the largest.
  * ==================================================================================== */
 
@@ -17609,12 +17609,12 @@ static bool ms__sums_add(ms__sums *s, const ms__sum *add)
 }
 
 /* The tally of a stream from its records: for one message, or for mixed names. */
-static void ms__sum_records(const ms__log *log, const ms__leaf *l,
+static void ms__sum_records(const ms__log *log, const ms__segment *l,
                             const unsigned char *run, uint32_t n, ms__sum *sum)
 {
     for (uint32_t i = 0; i < n; i++) {
         double t;
-        const unsigned char *r = ms__leaf_record(log, l, ms__posting(run, i, l->width));
+        const unsigned char *r = ms__segment_record(log, l, ms__posting(run, i, l->width));
         if (!r) continue;
         sum->bytes += ms_size(ms__msg(r));
         if (!ms_time(ms__msg(r), &t)) continue;
@@ -17634,44 +17634,44 @@ static bool ms__sums_gaps(ms__sums *s, uint64_t hash, uint64_t place)
     return ms__sums_add(s, &sum);
 }
 
-/* One location, agent, or location with gaps of a leaf. */
-typedef struct ms__leaf_name {
+/* One location, agent, or location with gaps of a segment index. */
+typedef struct ms__segment_name {
     uint64_t hash;             /* kind bits are 0 */
     unsigned kind;
     const unsigned char *run, *rest; /* rest: of an agent with both, else n alone counts */
     uint32_t n, m;
     bool mixed;
     bool tallied;              /* has a tally, the one whose number is that of those before */
-} ms__leaf_name;
+} ms__segment_name;
 
 /* The next one among the streams from *i on; false: there is none. */
-static bool ms__leaf_name_next(const ms__leaf *l, uint32_t *i, ms__leaf_name *name)
+static bool ms__segment_name_next(const ms__segment *l, uint32_t *i, ms__segment_name *name)
 {
     while (*i < l->streams) {
         bool mixed;
-        uint64_t stream = ms__leaf_stream(l, *i);
+        uint64_t stream = ms__segment_stream(l, *i);
         unsigned kind = (unsigned)(stream & 7);
         uint32_t at = (*i)++;
         if (kind == MS__S_CONVERSATION || kind == MS__S_GLOBAL || kind == MS__S_KEY ||
             kind == MS__S_CHANGE)
             continue;
         memset(name, 0, sizeof *name);
-        if (!ms__leaf_run(l, at, &name->run, &name->n, &name->mixed) || name->n == 0)
+        if (!ms__segment_run(l, at, &name->run, &name->n, &name->mixed) || name->n == 0)
             continue;
         name->hash = stream & ~(uint64_t)7;
         name->kind = kind;
         name->rest = name->run;
-        if (kind == MS__S_TRACE && *i < l->streams && ms__leaf_stream(l, *i) == stream + 1)
-            if (!ms__leaf_run(l, (*i)++, &name->rest, &name->m, &mixed)) name->m = 0;
+        if (kind == MS__S_TRACE && *i < l->streams && ms__segment_stream(l, *i) == stream + 1)
+            if (!ms__segment_run(l, (*i)++, &name->rest, &name->m, &mixed)) name->m = 0;
         name->tallied = kind != MS__S_GAP && name->n + name->m >= 2 && !name->mixed;
         return true;
     }
     return false;
 }
 
-/* What a leaf has of a name. tally: the number of its tally. */
-static void ms__leaf_name_sum(const ms__log *log, const ms__leaf *l,
-                              const ms__leaf_name *name, uint32_t tally, ms__sum *sum)
+/* What a segment index has of a name. tally: the number of its tally. */
+static void ms__segment_name_sum(const ms__log *log, const ms__segment *l,
+                              const ms__segment_name *name, uint32_t tally, ms__sum *sum)
 {
     memset(sum, 0, sizeof *sum);
     sum->first_time = sum->last_time = ms__f64_from(MS__TIME_UNSET);
@@ -17691,26 +17691,26 @@ static void ms__leaf_name_sum(const ms__log *log, const ms__leaf *l,
         first = ms__posting(name->rest, 0, l->width);
     if (name->m > 0 && ms__posting(name->rest, name->m - 1, l->width) > last)
         last = ms__posting(name->rest, name->m - 1, l->width);
-    sum->first = ms__place(l->segment, first);
-    sum->last = ms__place(l->segment, last);
+    sum->first = ms__place(l->number, first);
+    sum->last = ms__place(l->number, last);
 }
 
-/* Adds the locations, or the agents, of a leaf. */
-static bool ms__sums_leaf(ms__sums *s, const ms__leaf *l, bool agents, bool emptied)
+/* Adds the locations, or the agents, of a segment index. */
+static bool ms__sums_segment(ms__sums *s, const ms__segment *l, bool agents, bool emptied)
 {
     uint32_t i = 0, tally = 0;
-    ms__leaf_name name;
-    while (ms__leaf_name_next(l, &i, &name)) {
+    ms__segment_name name;
+    while (ms__segment_name_next(l, &i, &name)) {
         ms__sum sum;
         if (name.kind == MS__S_GAP) {
-            uint64_t place = ms__place(l->segment, ms__posting(name.run, 0, l->width));
+            uint64_t place = ms__place(l->number, ms__posting(name.run, 0, l->width));
             if (emptied && !agents && !ms__sums_gaps(s, name.hash, place)) return false;
             continue;
         }
         uint32_t own = tally;
         if (name.tallied) tally++;
         if ((name.kind == MS__S_LOCATION) == agents) continue;
-        ms__leaf_name_sum(s->log, l, &name, own, &sum);
+        ms__segment_name_sum(s->log, l, &name, own, &sum);
         if (!ms__sums_add(s, &sum)) return false;
     }
     return true;
@@ -17785,17 +17785,17 @@ static bool ms__sums_tail(ms__sums *s, const ms__tail *t, bool agents, bool empt
 #define MS__LIST_WALK 4096u /* records that are looked at for them */
 #define MS__LIST_READ 32u   /* messages of a name in a segment that are read for its sum */
 
-/* Adds what a leaf has of a name, whose first stream is number `at`. */
-static bool ms__few_leaf(ms__sums *s, const ms__leaf *l, uint32_t at)
+/* Adds what a segment index has of a name, whose first stream is number `at`. */
+static bool ms__few_segment(ms__sums *s, const ms__segment *l, uint32_t at)
 {
-    ms__leaf_name name, before;
+    ms__segment_name name, before;
     ms__sum sum;
     uint32_t i = at, tally = 0;
-    if (!ms__leaf_name_next(l, &i, &name) || name.mixed) return false;
+    if (!ms__segment_name_next(l, &i, &name) || name.mixed) return false;
     if (name.n + name.m <= MS__LIST_READ) name.tallied = false; /* quicker than counting */
-    for (i = 0; name.tallied && i < at && ms__leaf_name_next(l, &i, &before);)
+    for (i = 0; name.tallied && i < at && ms__segment_name_next(l, &i, &before);)
         tally += before.tallied;
-    ms__leaf_name_sum(s->log, l, &name, tally, &sum);
+    ms__segment_name_sum(s->log, l, &name, tally, &sum);
     return ms__sums_add(s, &sum);
 }
 
@@ -17818,11 +17818,11 @@ static bool ms__few_add(ms__sums *s, const ms__tail *t, bool agents, const ms_ms
         if (result != MS_OK) return false;
         i = a < b ? a : b;
         if (i >= n) break;
-        const ms__leaf *l = ms__leaf_of(log, i, true);
+        const ms__segment *l = ms__segment_of(log, i, true);
         if (!l) return false;
-        uint32_t at = ms__leaf_find(l, first);
-        if (at == UINT32_MAX) at = ms__leaf_find(l, second);
-        if (at != UINT32_MAX && !ms__few_leaf(s, l, at)) return false;
+        uint32_t at = ms__segment_find(l, first);
+        if (at == UINT32_MAX) at = ms__segment_find(l, second);
+        if (at != UINT32_MAX && !ms__few_segment(s, l, at)) return false;
     }
     const ms__loc *loc = ms__loc_find(live, ms_location(msg));
     const ms__agent *agent =
@@ -17857,13 +17857,13 @@ static bool ms__sums_few(ms__sums *s, const ms__tail *t, const ms_list_query *q)
     if (q->limit == 0 || q->limit > MS__LIST_FEW || q->emptied || log->edits.touched)
         return false;
     for (uint32_t segment = t->segment + 1; segment-- > 0 && s->count < q->limit;) {
-        const ms__leaf *l = segment < t->segment
-                                ? ms__leaf_of(log, segment, true)
+        const ms__segment *l = segment < t->segment
+                                ? ms__segment_of(log, segment, true)
                                 : NULL;
         if (segment < t->segment && !l) return false;
         for (uint32_t i = l ? l->n : t->count; i-- > 0 && s->count < q->limit;) {
             const unsigned char *r =
-                l ? ms__leaf_record(log, l, i) : ms__tail_record(log, t, i);
+                l ? ms__segment_record(log, l, i) : ms__tail_record(log, t, i);
             if (++looked > MS__LIST_WALK) return false;
             if (!r || r[4] != MS__KIND_MESSAGE) continue;
             if (!ms__few_meet(s, t, q, ms__msg(r))) return false;
@@ -17986,8 +17986,8 @@ static ms_result ms__log_list(ms_store *store, const ms_list_query *q, ms_arena 
         s.count = 0;
     }
     for (uint32_t i = 0; !few && room && i < t->segment; i++) {
-        const ms__leaf *l = ms__leaf_of(log, i, true);
-        room = l && ms__sums_leaf(&s, l, q->agents, q->emptied);
+        const ms__segment *l = ms__segment_of(log, i, true);
+        room = l && ms__sums_segment(&s, l, q->agents, q->emptied);
     }
     room = few || (room && ms__sums_tail(&s, t, q->agents, q->emptied));
     s.seen = t->count;
@@ -18043,7 +18043,7 @@ static ms_result ms__log_left_out(ms_store *store, ms_str location, uint64_t seq
     const ms__loc *loc = ms__loc_find((ms__live *)(uintptr_t)&t->live, location);
     if (loc) ms__gaps_sum(loc, seq, count, next);
     ms__tail_unpin(log, pin);
-    return result == MS_OK ? MS_OK : ms__no_memory(err, sizeof(ms__leaf));
+    return result == MS_OK ? MS_OK : ms__no_memory(err, sizeof(ms__segment));
 }
 
 
@@ -18190,7 +18190,7 @@ static ms_result ms__log_leave_out(ms_store *store, ms_str location, uint64_t se
 static uint64_t ms__log_durable_seq(const ms__log *log)
 {
     if (log->opts.writer) return log->durable.seq;
-    return log->map.head ? ms__checkpoint_newest(log->map.head).seq : 0;
+    return log->map.super ? ms__checkpoint_newest(log->map.super).seq : 0;
 }
 
 static ms_result ms__log_sync(ms_store *store, uint64_t *durable_seq, ms_error *err)
@@ -18201,7 +18201,7 @@ static ms_result ms__log_sync(ms_store *store, uint64_t *durable_seq, ms_error *
         MS__TRY(ms__log_catch_up(log, err)); /* what others have appended, too */
     ms__lock_take(&log->lock);
     ms_result code = MS_OK;
-    if (log->opts.writer && !log->durable.poisoned && ms__log_unsure(log)) {
+    if (log->opts.writer && !log->durable.poisoned && ms__log_unconfirmed(log)) {
         code = ms__log_enter(log, err);
         if (code == MS_OK) code = ms__log_begin(log, err);
         ms__log_leave(log);
@@ -18243,7 +18243,7 @@ static ms_result ms__log_tick(ms_store *store, uint32_t budget_us, ms_error *err
     while (code == MS_OK && more && log->os->micros(log->os->ctx) - start < budget_us)
         if (ms__job_step(log, &more, NULL) != MS_OK) break;
     bool due = code == MS_OK && log->opts.sync == MS_SYNC_EVERY && ms__sync_due(log);
-    if (due && ms__log_unsure(log)) code = ms__log_begin(log, err);
+    if (due && ms__log_unconfirmed(log)) code = ms__log_begin(log, err);
     due = due && code == MS_OK;
     uint64_t goal = log->end;
     ms__log_leave(log);
@@ -18296,8 +18296,8 @@ static void ms__replaced_set(ms__log *log, uint32_t replaced)
 {
     unsigned char word[4];
     ms__put32(word, replaced);
-    if (ms__get32(log->map.head + MS__AT_REPLACED) != replaced)
-        (void)ms__head_write(log, MS__AT_REPLACED, word, sizeof word);
+    if (ms__get32(log->map.super + MS__AT_REPLACED) != replaced)
+        (void)ms__super_write(log, MS__AT_REPLACED, word, sizeof word);
 }
 
 static ms_result ms__log_file_open(ms__log *log, const ms_log_desc *desc, ms_error *err)
@@ -18319,7 +18319,7 @@ static void ms__log_free(ms__log *log)
     ms_alloc alloc = log->alloc;
     ms__job_end(log);
     ms__nodes_clear(log);
-    ms__nodes_free(log, &log->index.leaves);
+    ms__nodes_free(log, &log->index.segments);
     ms__nodes_free(log, &log->index.summaries);
     for (uint32_t i = 0; i < MS__PINS; i++)
         if (log->map.tails[i]) ms__tail_free(log, (ms__tail *)log->map.tails[i]);
@@ -18349,9 +18349,9 @@ static void ms__log_close(ms_store *store)
     if (!child && log->opts.writer && log->append.wrote && !log->durable.poisoned) {
         bool may = ms__log_enter(log, NULL) == MS_OK;
         if (may && log->append.begun &&
-            log->end - ms__tail_of(log)->base > log->opts.segment_size / MS__CLOSE_LEAF)
-            (void)ms__leaf_write(log, NULL);
-        bool unsure = ms__log_unsure(log);
+            log->end - ms__tail_of(log)->base > log->opts.segment_size / MS__CLOSE_SEGMENT)
+            (void)ms__segment_write(log, NULL);
+        bool unsure = ms__log_unconfirmed(log);
         ms__log_leave(log);
         if (unsure) /* no checkpoint, but what this handle has appended */
             (void)ms__file_sync(log);
@@ -18360,7 +18360,7 @@ static void ms__log_close(ms_store *store)
             (void)ms__checkpoint_store(log, false, NULL); /* one is on the disk: the same into
                                                        the other place */
         if (!log->opts.shared && log->append.begun)
-            (void)ms__head_word(log, MS__AT_BUSY, log->end);
+            (void)ms__super_word(log, MS__AT_BUSY, log->end);
     }
     ms__log_free(log);
 }
@@ -18485,30 +18485,30 @@ MS_API ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_error *err)
     out->end = log->end;
     out->durable_end = log->durable.end;
     out->durable_seq = log->durable.seq;
-    if (log->map.head && !log->opts.writer) {
-        ms__checkpoint checkpoint = ms__checkpoint_newest(log->map.head);
+    if (log->map.super && !log->opts.writer) {
+        ms__checkpoint checkpoint = ms__checkpoint_newest(log->map.super);
         out->durable_end = checkpoint.end;
         out->durable_seq = checkpoint.seq;
     }
-    out->segments = log->index.leaves.n;
+    out->segments = log->index.segments.n;
     out->summaries = log->index.summaries.n;
     out->damaged = log->recovery.n_damaged;
     out->damaged_bytes = log->recovery.damaged_bytes;
     out->zeroed_bytes = log->durable.zeroed_bytes;
     out->lost_end = log->append.lost_end;
     out->memory = log->map.memory;
-    out->pid = log->map.head ? ms__get64(log->map.head + MS__AT_PID) : 0;
+    out->pid = log->map.super ? ms__get64(log->map.super + MS__AT_PID) : 0;
     out->engine = log->opts.writer ? log->append.engine : MS_ENGINE_AUTO;
     out->poisoned = log->durable.poisoned;
     ms__lock_give(&log->lock);
     return MS_OK;
 }
 
-/* ---- Verifying: every record, and whether LEAFs list just the records before them. */
+/* ---- Verifying: every record, and whether segment indexes list just the records before them. */
 
 typedef struct ms__verify {
     ms__replay replay;
-    uint32_t *units; /* of the records since the last LEAF */
+    uint32_t *units; /* of the records since the last segment index */
     size_t n, cap;
     uint64_t base;
     ms_log_report *report;
@@ -18529,11 +18529,11 @@ static bool ms__verify_note(ms__verify *v, uint64_t offset)
     return true;
 }
 
-static void ms__verify_leaf(ms__verify *v, const unsigned char *r, uint64_t offset)
+static void ms__verify_segment(ms__verify *v, const unsigned char *r, uint64_t offset)
 {
-    ms__leaf l;
+    ms__segment l;
     memset(&l, 0, sizeof l);
-    bool sound = ms__leaf_decode(&l, r, offset) && l.base == v->base && l.n == v->n;
+    bool sound = ms__segment_decode(&l, r, offset) && l.base == v->base && l.n == v->n;
     for (uint32_t i = 0; sound && i < l.n; i++)
         sound = ms__get32(l.record + (size_t)i * 4) == v->units[i];
     for (uint32_t i = 0; sound && i < l.postings; i++)
@@ -18543,7 +18543,7 @@ static void ms__verify_leaf(ms__verify *v, const unsigned char *r, uint64_t offs
     if (sound || v->replay.damaged > 0)
         return; /* damaged records are in no list of ours */
     v->report->index_damaged++;
-    ms__log_tell(v->replay.log, MS_LOG_INDEX_DAMAGE, offset, v->replay.at - offset,
+    ms__log_event(v->replay.log, MS_LOG_INDEX_DAMAGE, offset, v->replay.at - offset,
                  v->replay.last_seq, 0, 0);
 }
 
@@ -18563,8 +18563,8 @@ static ms_result ms__verify_walk(ms__verify *v, ms_error *err)
         if (ms__is_listed(r)) {
             if (!ms__verify_note(v, offset))
                 return ms__no_memory(err, v->cap * sizeof(uint32_t));
-        } else if (r[4] == MS__KIND_INDEX && r[5] == MS__INDEX_LEAF) {
-            ms__verify_leaf(v, r, offset);
+        } else if (r[4] == MS__KIND_INDEX && r[5] == MS__INDEX_SEGMENT) {
+            ms__verify_segment(v, r, offset);
         }
     }
     if (found == MS__FOUND_FOREIGN)
@@ -18589,11 +18589,11 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
     log->events = desc->events;
     memset(&v, 0, sizeof v);
     v.replay.log = log;
-    v.replay.at = v.base = MS__HEAD_SIZE;
+    v.replay.at = v.base = MS__SUPER_SIZE;
     v.replay.limit = v.replay.trusted = log->end;
     v.report = report;
-    ms_result code = log->map.head ? ms__verify_walk(&v, err) : MS_OK;
-    report->bytes = log->map.head ? log->end - MS__HEAD_SIZE : 0;
+    ms_result code = log->map.super ? ms__verify_walk(&v, err) : MS_OK;
+    report->bytes = log->map.super ? log->end - MS__SUPER_SIZE : 0;
     report->last_seq = v.replay.last_seq;
     report->end = log->end;
     report->damaged = v.replay.damaged;
@@ -18602,10 +18602,10 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
     if (log->append.lost_end > log->end) {
         report->damaged++;
         report->damaged_bytes += log->append.lost_end - log->end;
-        ms__log_tell(log, MS_LOG_DAMAGE, log->end, log->append.lost_end - log->end,
+        ms__log_event(log, MS_LOG_DAMAGE, log->end, log->append.lost_end - log->end,
                      log->last_seq, 0, 0);
     }
-    if (log->map.head && !ms__mark_trusted(log))
+    if (log->map.super && !ms__mark_trusted(log))
         report->torn_bytes = ms__log_dead_end(log, log->end) - log->end;
     if (v.units) (void)ms__log_resize(log, v.units, v.cap * sizeof *v.units, 0);
     if (code == MS_OK && (report->damaged > 0 || report->index_damaged > 0))
@@ -20767,7 +20767,7 @@ MS_API ms_result ms_usage_sum(ms_store *store, const ms_usage_query *query,
  * For tests, for tools, for the moment when something looks impossible: everything is
  * read and the first broken invariant is reported with its number. An arena store is
  * walked from the inside: (P1), (P4) and (E2) over all streams, R1 to R5 over all
- * records. A log: each LEAF has to be the one that its records give, each SUMMARY has to
+ * records. A log: each segment index has to be the one that its records give, each SUMMARY has to
  * know every stream below it. Logs and other stores are walked through a cursor over
  * everything: order, locations, and each message one that a store takes. Keys of an arena
  * store are not walked.
@@ -20966,12 +20966,12 @@ static ms_result ms__check_cursors(ms_store *store, ms_error *err)
 
 #ifndef MSGSTORE_NO_LOG
 
-/* Is a LEAF what the records of its segment give? */
-static ms_result ms__check_leaf(ms__log *log, const ms__leaf *l, const ms__leaf *before,
+/* Is a segment index what the records of its segment give? */
+static ms_result ms__check_segment(ms__log *log, const ms__segment *l, const ms__segment *before,
                                 ms_error *err)
 {
     if (l->own || l->holes > 0) return MS_OK; /* damage is reported elsewhere */
-    ms__leaf *made = ms__leaf_derive(log, l->segment, l->base, l->offset,
+    ms__segment *made = ms__segment_derive(log, l->number, l->base, l->offset,
                                      before ? &before->state : NULL);
     if (!made) return ms__no_memory(err, sizeof *made);
     size_t size = (size_t)(l->posting - l->stream) + (size_t)l->postings * l->width;
@@ -20982,33 +20982,33 @@ static ms_result ms__check_leaf(ms__log *log, const ms__leaf *l, const ms__leaf 
                 made->last_seq == l->last_seq && made->messages == l->messages &&
                 made->bytes == l->bytes && memcmp(made->stream, l->stream, size) == 0;
     bool damaged = made->holes > 0;
-    ms__leaf_free(log, made);
+    ms__segment_free(log, made);
     if (same || damaged) return MS_OK;
     return ms__fail(err, MS_E_DAMAGED,
                     "L3: the index record at %u is not what its segment gives", l->offset);
 }
 
-/* Does the SUMMARY of a leaf know its streams? */
-static ms_result ms__check_summary(ms__log *log, const ms__leaf *l, ms_error *err)
+/* Does the SUMMARY of a segment index know its streams? */
+static ms_result ms__check_summary(ms__log *log, const ms__segment *l, ms_error *err)
 {
     for (uint32_t i = 0; i < l->streams; i++) {
-        uint32_t mask = ms__group_find(log, l->segment / MS__FAN, ms__leaf_stream(l, i), true);
-        if (!(mask >> l->segment % MS__FAN & 1))
+        uint32_t mask = ms__group_find(log, l->number / MS__FAN, ms__segment_stream(l, i), true);
+        if (!(mask >> l->number % MS__FAN & 1))
             return ms__fail(err, MS_E_DAMAGED,
                             "L3: the summary does not know stream %u of segment %u",
-                            (uint64_t)i, (uint64_t)l->segment);
+                            (uint64_t)i, (uint64_t)l->number);
     }
     return MS_OK;
 }
 
 static ms_result ms__check_log(ms__log *log, ms_error *err)
 {
-    const ms__leaf *before = NULL;
+    const ms__segment *before = NULL;
     ms_result code = ms__log_ready(log, err);
     ms__lock_take(&log->lock);
-    for (uint32_t i = 0; code == MS_OK && i < log->index.leaves.n; i++) {
-        const ms__leaf *l = ms__leaf_of(log, i, true);
-        code = l ? ms__check_leaf(log, l, before, err) : ms__no_memory(err, sizeof *l);
+    for (uint32_t i = 0; code == MS_OK && i < log->index.segments.n; i++) {
+        const ms__segment *l = ms__segment_of(log, i, true);
+        code = l ? ms__check_segment(log, l, before, err) : ms__no_memory(err, sizeof *l);
         if (code == MS_OK) code = ms__check_summary(log, l, err);
         before = l;
     }

@@ -315,10 +315,10 @@ controls()
         ms__rewrite_run 'if (code == MS_OK) code = ms__hold_sync(hold, err);' ''
     control doubtful_not_written_again gcc test_power \
         what_a_failed_sync_left_is_durable_once_synced 100 \
-        ms__log_settle 'if (ms__log_unsure(log)) MS__TRY(ms__log_write_again(log, from, log->end, err));' ''
+        ms__log_settle 'if (ms__log_unconfirmed(log)) MS__TRY(ms__log_write_again(log, from, log->end, err));' ''
     control unsure_word_not_stored gcc test_power \
         what_a_failed_sync_left_is_durable_once_synced 100 \
-        ms__log_poison '(void)ms__unsure_set(log, true);' ''
+        ms__log_poison '(void)ms__unconfirmed_set(log, true);' ''
     control closed_without_a_sync gcc test_power \
         a_close_that_cannot_write_again_syncs_what_it_appended 100 \
         ms__log_close 'ms__log_sync_to(log, log->end, true, NULL) == MS_OK)' 'true)'
@@ -356,7 +356,7 @@ controls()
         'failed = 0;'
     control head_of_a_killed_creation_not_synced gcc test_power \
         a_creation_killed_before_its_head_is_durable_leaves_no_headless_log 100 \
-        ms__log_attach 'code = ms__log_head_again(log, err);' ';'
+        ms__log_attach 'code = ms__log_super_again(log, err);' ';'
     control rewrite_not_verified gcc test_defences a_rewrite_with_wrong_bytes_is_refused 100 \
         ms__rewrite_run 'if (code == MS_OK) code = ms_log_verify(&d, &verified, err);' ''
     control durable_told_before_the_sync gcc test_defences a_sync_cut_off_told_nothing 100 \
@@ -372,12 +372,12 @@ controls()
 
     control mark_before_written_bytes gcc test_crash killed_at_every_file_operation 20 \
         ms__log_put 'int code = ms__os_write_all(log->os, log->file.handle, offset, bytes, size);' \
-        'ms__store_mark(log->map.head + MS__AT_MARK, offset + size);
+        'ms__store_mark(log->map.super + MS__AT_MARK, offset + size);
         int code = ms__os_write_all(log->os, log->file.handle, offset, bytes, size);'
     control mark_before_mapped_bytes gcc test_readers \
         readers_see_order_whole_batches_and_all_that_was_told 100 \
         ms__put_room 'p->dirty = at + size;' \
-        'p->dirty = at + size; ms__store_mark(log->map.head + MS__AT_MARK, at + size);'
+        'p->dirty = at + size; ms__store_mark(log->map.super + MS__AT_MARK, at + size);'
     control mark_without_release tsan test_defences readers_of_one_memory_do_not_race 1000 \
         ms__store_ptr '__ATOMIC_RELEASE' '__ATOMIC_RELAXED'
     control end_without_release tsan test_threads \
@@ -398,7 +398,7 @@ controls()
     # What is valid.
 
     control head_check_dropped gcc test_corrupt each_bit_flipped 50 \
-        ms__head_decode 'if (!holds)' 'if (0)'
+        ms__super_decode 'if (!holds)' 'if (0)'
     control slot_check_dropped gcc test_defences \
         a_slot_that_does_not_match_its_check_is_none 100 \
         ms__checkpoint_decode 'ms__get32(copy + 40) == ms__crc32c(0, copy, 40) &&' ''
@@ -430,13 +430,13 @@ controls()
         ms__replay_body \
         '(r[4] != MS__KIND_MESSAGE || ms_seq(ms__msg(r)) > s->last_seq) &&' ''
     control posting_not_bounded gcc test_corrupt index_records_that_lie 20 \
-        ms__leaf_offset 'if (i >= l->n) return 0;' '' \
-        ms__leaf_offset 'return offset < l->offset ? offset : 0;' 'return offset;'
+        ms__segment_offset 'if (i >= l->n) return 0;' '' \
+        ms__segment_offset 'return offset < l->offset ? offset : 0;' 'return offset;'
     control runs_not_bounded gcc test_corrupt index_records_that_lie 20 \
-        ms__leaf_run 'if (from > to || to > l->postings) return false;' ''
+        ms__segment_run 'if (from > to || to > l->postings) return false;' ''
     control segment_number_believed gcc test_log_traps \
         lying_segment_numbers_cost_no_memory 100 \
-        ms__leaf_decode 'l->segment >= offset / MS__LEAF_FIXED ||' ''
+        ms__segment_decode 'l->number >= offset / MS__SEGMENT_FIXED ||' ''
     control nested_sizes_with_large_budget gcc test_log_traps nested_sizes_cost_no_time 100 \
         ms__replay_candidate 's->spent / 4 > s->limit' 's->spent / 8000 > s->limit'
     control generations_without_wrap gcc test_log_traps no_slot_is_the_newest_for_ever 100 \
@@ -487,7 +487,7 @@ controls()
     control numbers_used_again gcc test_defences lost_numbers_are_not_given_again 100 \
         ms__log_attach_content 'if (log->opts.writer && checkpoint.seq > log->last_seq)' 'if (0)'
     control remains_of_a_dead_writer_kept gcc test_shared a_dead_batch_stays_dead 100 \
-        ms__log_join 'ms__load_mark(log->map.head + MS__AT_BUSY) <= mark' 'true'
+        ms__log_join 'ms__load_mark(log->map.super + MS__AT_BUSY) <= mark' 'true'
 
     # What fails leaves all as it was.
 
@@ -502,7 +502,7 @@ controls()
         ms__mem_prepare \
         'if (!p->loc) return ms__mem_no_room(m, sizeof *p->loc + location.len, err);' ''
     control leaf_not_checked gcc test_full each_allocation_fails 50 \
-        ms__leaf_write 'if (!r) return ms__no_memory(err, size);' ''
+        ms__segment_write 'if (!r) return ms__no_memory(err, size);' ''
     control interrupted_write_given_up gcc test_full interrupted_calls_are_repeated 20 \
         ms__os_write_all 'if (code == EINTR) continue;' ''
     control interrupted_read_given_up gcc test_full interrupted_calls_are_repeated 20 \

@@ -114,7 +114,7 @@ static const unsigned char *record_of(ms__log *log, unsigned kind, unsigned type
     const unsigned char *r;
     memset(&s, 0, sizeof s);
     s.log = log;
-    s.at = MS__HEAD_SIZE;
+    s.at = MS__SUPER_SIZE;
     s.limit = s.trusted = log->end;
     s.quiet = true;
     while (ms__replay_next(&s, &r, offset) == MS__FOUND_RECORD)
@@ -155,14 +155,14 @@ static void a_head_that_is_not_ours_is_refused(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        unsigned char head[MS__HEAD_SIZE], id[16] = {1, 2, 3};
+        unsigned char head[MS__SUPER_SIZE], id[16] = {1, 2, 3};
         ms__file_id made, read;
         ms_error err;
         ms__file_id_set(&made, id, 5.0);
-        ms__head_encode(&made, head);
+        ms__super_encode(&made, head);
         tell_lie(head, &cases[i].lie);
         if (cases[i].sealed) ms__put32(head + 52, ms__crc32c(0, head, 52));
-        ms_result code = ms__head_decode(head, "x.msl", &read, &err);
+        ms_result code = ms__super_decode(head, "x.msl", &read, &err);
         if (code != cases[i].code)
             fail_msg("%s: %s instead of %s", cases[i].lie.what, ms_result_text(code),
                      ms_result_text(cases[i].code));
@@ -203,7 +203,7 @@ static void the_newest_whole_slot_counts(void **state)
     } cases[] = {{0, 0, 0}, {4, 0, 4}, {0, 4, 4}, {5, 4, 5}, {4, 5, 5}};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        static unsigned char head[MS__HEAD_SIZE];
+        static unsigned char head[MS__SUPER_SIZE];
         ms__checkpoint s;
         memset(head, 0, sizeof head);
         memset(&s, 0, sizeof s);
@@ -243,35 +243,35 @@ static void a_size_that_does_not_fit_is_refused(void **state)
 static void a_leaf_that_lies_is_not_read(void **state)
 {
     uint64_t offset;
-    ms__leaf l;
+    ms__segment l;
     ms_store *store = make_log(200);
     ms__log *log = ms__log_of(store);
-    const unsigned char *r = record_of(log, MS__KIND_INDEX, MS__INDEX_LEAF, &offset);
+    const unsigned char *r = record_of(log, MS__KIND_INDEX, MS__INDEX_SEGMENT, &offset);
     (void)state;
-    assert_true(ms__leaf_decode(&l, r, offset));
+    assert_true(ms__segment_decode(&l, r, offset));
     const lie lies[] = {
         {"another kind", 4, 1, MS__KIND_NOTE},
         {"another type", 5, 1, MS__INDEX_SUMMARY},
-        {"less than its fixed part", 0, 4, MS__LEAF_FIXED - 8},
+        {"less than its fixed part", 0, 4, MS__SEGMENT_FIXED - 8},
         {"a summary that stands after it", 40, 8, offset},
         {"more summaries than there are segments for", 48, 4, 1},
         {"a number of a segment that cannot be", 128, 4, 0x40000000},
         {"the number that nobody can have", 88, 8, UINT64_MAX},
         {"a gap of such a number", 104, 8, UINT64_MAX},
-        {"more leaves before it than there are", 96, 4, l.segment + 1},
+        {"more leaves before it than there are", 96, 4, l.number + 1},
         {"too many buckets", 208, 4, 27},
         {"postings of three bytes", 212, 4, 3},
         {"a segment that begins behind it", 136, 8, offset + 8},
-        {"a segment off the grid", 136, 8, MS__HEAD_SIZE + 4},
-        {"a segment inside the head", 136, 8, MS__HEAD_SIZE - 8},
+        {"a segment off the grid", 136, 8, MS__SUPER_SIZE + 4},
+        {"a segment inside the head", 136, 8, MS__SUPER_SIZE - 8},
         {"more tallies than streams", 200, 4, l.streams + 1},
         {"a size that its counts do not give", 132, 4, l.n + 1},
     };
     for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
         unsigned char *copy = copy_of(r);
-        ms__leaf read;
+        ms__segment read;
         tell_lie(copy, &lies[i]);
-        must(false, ms__leaf_decode(&read, copy, offset), lies[i].what);
+        must(false, ms__segment_decode(&read, copy, offset), lies[i].what);
         free(copy);
     }
     ms_close(store);
@@ -279,22 +279,22 @@ static void a_leaf_that_lies_is_not_read(void **state)
 
 static void a_leaf_with_wide_postings_and_no_list_is_measured(void **state)
 {
-    ms__leaf l;
+    ms__segment l;
     (void)state;
     memset(&l, 0, sizeof l);
     l.width = 4;
-    uint64_t none = ms__leaf_size(&l);
+    uint64_t none = ms__segment_size(&l);
     l.n_changed = 3;
-    assert_int_equal(ms__leaf_size(&l), none + 6);
+    assert_int_equal(ms__segment_size(&l), none + 6);
     l.n_changed = UINT32_MAX; /* every location counts: nothing is listed */
-    assert_int_equal(ms__leaf_size(&l), none);
+    assert_int_equal(ms__segment_size(&l), none);
 }
 
 /* What the arrays of a LEAF say is checked where it is used. */
 static void arrays_of_a_leaf_that_lie_lead_nowhere(void **state)
 {
     uint64_t offset;
-    ms__leaf l;
+    ms__segment l;
     const unsigned char *run;
     uint32_t n;
     bool mixed;
@@ -302,23 +302,23 @@ static void arrays_of_a_leaf_that_lie_lead_nowhere(void **state)
     ms__log *log = ms__log_of(store);
     (void)state;
     unsigned char *copy =
-        copy_of(record_of(log, MS__KIND_INDEX, MS__INDEX_LEAF, &offset));
-    assert_true(ms__leaf_decode(&l, copy, offset));
-    uint64_t stream = ms__leaf_stream(&l, 0);
-    assert_int_equal(ms__leaf_find(&l, stream), 0);
-    assert_int_equal(ms__leaf_find(&l, stream ^ 8), UINT32_MAX);
+        copy_of(record_of(log, MS__KIND_INDEX, MS__INDEX_SEGMENT, &offset));
+    assert_true(ms__segment_decode(&l, copy, offset));
+    uint64_t stream = ms__segment_stream(&l, 0);
+    assert_int_equal(ms__segment_find(&l, stream), 0);
+    assert_int_equal(ms__segment_find(&l, stream ^ 8), UINT32_MAX);
     for (size_t b = 0; b <= (size_t)1 << l.bits; b++) ms__put(l.bucket, b, l.streams + 1);
-    assert_int_equal(ms__leaf_find(&l, stream), UINT32_MAX); /* no such stream there */
-    assert_true(ms__leaf_run(&l, 0, &run, &n, &mixed) && n > 0 && !mixed);
+    assert_int_equal(ms__segment_find(&l, stream), UINT32_MAX); /* no such stream there */
+    assert_true(ms__segment_run(&l, 0, &run, &n, &mixed) && n > 0 && !mixed);
     ms__put(l.begin, 0, 2);
     ms__put(l.begin, 1, 1);
-    assert_false(ms__leaf_run(&l, 0, &run, &n, &mixed));
+    assert_false(ms__segment_run(&l, 0, &run, &n, &mixed));
     ms__put(l.begin, 1, l.postings + 1);
-    assert_false(ms__leaf_run(&l, 0, &run, &n, &mixed));
-    assert_int_equal(ms__leaf_offset(&l, 0), l.base + 8 * ms__get32(l.record));
-    assert_int_equal(ms__leaf_offset(&l, l.n), 0);
+    assert_false(ms__segment_run(&l, 0, &run, &n, &mixed));
+    assert_int_equal(ms__segment_offset(&l, 0), l.base + 8 * ms__get32(l.record));
+    assert_int_equal(ms__segment_offset(&l, l.n), 0);
     ms__put(l.record, 0, (uint32_t)(offset / 8)); /* behind the leaf */
-    assert_int_equal(ms__leaf_offset(&l, 0), 0);
+    assert_int_equal(ms__segment_offset(&l, 0), 0);
     free(copy);
     ms_close(store);
 }
@@ -399,7 +399,7 @@ static void a_filter_knows_what_went_in_and_little_else(void **state)
 
 static void an_index_record_holds_only_where_it_was_written(void **state)
 {
-    static const unsigned types[] = {MS__INDEX_LEAF, MS__INDEX_FILTER, MS__INDEX_SUMMARY};
+    static const unsigned types[] = {MS__INDEX_SEGMENT, MS__INDEX_FILTER, MS__INDEX_SUMMARY};
     ms_store *store = make_log(2000);
     ms__log *log = ms__log_of(store);
     (void)state;
@@ -685,7 +685,7 @@ static void make_image(shape which)
     static const size_t sizes[SHAPES] = {3, 100, 1, 400, 1, 1};
     ms_store *store = make_log(sizes[which]);
     ms__log_of(store)->opts.ticked = which == DUE; /* appends leave that to a tick */
-    while (which == DUE && ms__log_of(store)->index.leaves.n < MS__FAN) append_some(store, 1);
+    while (which == DUE && ms__log_of(store)->index.segments.n < MS__FAN) append_some(store, 1);
     if (which == TALL || which == NO_SUMMARY)
         while (ms__log_of(store)->index.summaries.n < 2) append_some(store, 10);
     if (which != SMALL && which != DUE)
@@ -695,7 +695,7 @@ static void make_image(shape which)
         }
     assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
     assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
-    if (which == NO_LEAF) damage_index(ms__log_of(store), MS__INDEX_LEAF);
+    if (which == NO_LEAF) damage_index(ms__log_of(store), MS__INDEX_SEGMENT);
     if (which == NO_SUMMARY) damage_index(ms__log_of(store), MS__INDEX_SUMMARY);
     ms__log_free(ms__log_of(store)); /* as if killed: nothing is written at the end */
     image->messages = stat.messages;
@@ -1369,7 +1369,7 @@ static void more_than_65536_records_in_a_segment_are_found(void **state)
     }
     assert_int_equal(ms_append_batch(store, batch, MANY, NULL, NULL), MS_OK);
     free(batch);
-    assert_int_equal(ms__log_of(store)->index.leaves.n, 1);
+    assert_int_equal(ms__log_of(store)->index.segments.n, 1);
     ms_close(store);
     desc.mode = MS_LOG_READ;
     store = must_open(&desc);
@@ -1407,7 +1407,7 @@ static void names_with_one_number_are_told_apart(void **state)
     ms__log *log = ms__log_of(store);
     (void)state;
     log->opts.segment_size = MS__SEGMENT_DEFAULT; /* all of it in one */
-    assert_int_equal(ms__leaf_write(log, NULL), MS_OK);
+    assert_int_equal(ms__segment_write(log, NULL), MS_OK);
     for (int i = 0; i < 20; i++) {
         ms_envelope m = ms_user_message(ms_text(i % 2 ? "2" : "1"));
         char key[8];
@@ -1427,7 +1427,7 @@ static void names_with_one_number_are_told_apart(void **state)
         n->hash = ms__hash_agent(&log->id, loc->hash, MS_STR("x"));
     for (ms__node *n = t->live.names.keys.first; n; n = (ms__node *)n->next)
         n->hash = ms__hash_key_of(&log->id, loc->hash, MS_STR("k0"));
-    assert_int_equal(ms__leaf_write(log, NULL), MS_OK);
+    assert_int_equal(ms__segment_write(log, NULL), MS_OK);
     ms_query q = query_at("first", 0);
     ms_cursor it;
     const ms_msg *msg;
@@ -1571,7 +1571,7 @@ static size_t places_of(shape which, uint64_t *at, size_t most, unsigned kind)
     ms_store *store = must_open(&desc);
     memset(&s, 0, sizeof s);
     s.log = ms__log_of(store);
-    s.at = MS__HEAD_SIZE;
+    s.at = MS__SUPER_SIZE;
     s.limit = s.trusted = s.log->end;
     s.quiet = true;
     while (n < most && ms__replay_next(&s, &r, &at[n]) == MS__FOUND_RECORD)
@@ -1647,7 +1647,7 @@ static void lies_in(shape which, unsigned type, size_t records, size_t stride)
 static void each_word_of_an_index_wrong_leaves_every_operation_working(void **state)
 {
     (void)state;
-    lies_in(RICH, MS__INDEX_LEAF, 2, 5);
+    lies_in(RICH, MS__INDEX_SEGMENT, 2, 5);
     lies_in(TALL, MS__INDEX_SUMMARY, 2, 1);
     lies_in(TALL, MS__INDEX_FILTER, 1, 9);
 }
@@ -1672,7 +1672,7 @@ static void a_summary_that_somebody_else_has_made_is_given_up(void **state)
     assert_int_equal(ms__job_step(log, &more, NULL), MS_OK);
     assert_true(j->runs && more && j->record == NULL); /* begun anew */
     assert_int_equal(j->sum.number, 0);
-    assert_int_equal(j->leaves, 1);
+    assert_int_equal(j->segments, 1);
     while (more) assert_int_equal(ms__job_step(log, &more, NULL), MS_OK);
     assert_int_equal(log->index.summaries.n, 1);
     assert_int_equal(ms_selfcheck(store, NULL), MS_OK);
@@ -1851,8 +1851,8 @@ static int sync_and_more(void *ctx, ms_file file)
     ms__log *log = ms__log_of(syncing);
     if (while_syncing == 0) return disk_sync(ctx, file);
     ms__lock_take(&log->lock);
-    if (while_syncing == 1) assert_int_equal(ms__leaf_write(log, NULL), MS_OK);
-    if (while_syncing == 2) log->durable.erased = MS__HEAD_SIZE + 64;
+    if (while_syncing == 1) assert_int_equal(ms__segment_write(log, NULL), MS_OK);
+    if (while_syncing == 2) log->durable.erased = MS__SUPER_SIZE + 64;
     if (while_syncing == 3) {
         log->durable.checked = log->durable.end;
         assert_int_equal(ms__log_enter_ahead(log, NULL), MS_OK); /* without waiting */
@@ -1885,7 +1885,7 @@ static void a_sync_tells_what_was_there_when_it_began(void **state)
         if (what == 3) ms__log_leave(ms__log_of(syncing));
         while_syncing = 0;
         assert_int_equal(ms_log_stat(syncing, &info, NULL), MS_OK);
-        assert_int_equal(info.durable_end, what == 2 ? MS__HEAD_SIZE + 64 : end);
+        assert_int_equal(info.durable_end, what == 2 ? MS__SUPER_SIZE + 64 : end);
         ms_close(syncing);
     }
 }
@@ -1899,23 +1899,23 @@ static void a_watermark_of_another_machine_or_file_is_not_believed(void **state)
     ms__log *log = ms__log_of(store);
     (void)state;
     assert_true(ms__mark_trusted(log));
-    assert_true(ms__writer_decode(&w, log->map.head));
+    assert_true(ms__writer_decode(&w, log->map.super));
     ms__writer_line other = w;
     other.device++;
-    ms__writer_encode(&other, log->map.head + MS__AT_WRITER);
+    ms__writer_encode(&other, log->map.super + MS__AT_WRITER);
     assert_false(ms__mark_trusted(log));
-    ms__writer_encode(&w, log->map.head + MS__AT_WRITER);
+    ms__writer_encode(&w, log->map.super + MS__AT_WRITER);
     log->file.boot = 0;
     assert_false(ms__mark_trusted(log));
     log->file.boot = w.boot;
     /* nor does a writer go on where a sync of another one has failed */
-    ms__store_mark(log->map.head + MS__AT_BUSY, log->end);
+    ms__store_mark(log->map.super + MS__AT_BUSY, log->end);
     assert_int_equal(ms__log_join(log, NULL), MS_OK);
     assert_true(log->append.begun);
-    assert_int_equal(ms__unsure_set(log, true), 0);
+    assert_int_equal(ms__unconfirmed_set(log, true), 0);
     assert_int_equal(ms__log_join(log, NULL), MS_OK);
     assert_false(log->append.begun);
-    assert_int_equal(ms__unsure_set(log, false), 0);
+    assert_int_equal(ms__unconfirmed_set(log, false), 0);
     ms_close(store);
 }
 
@@ -1926,10 +1926,10 @@ static void a_watermark_that_went_back_takes_nothing_away(void **state)
     ms_log_desc desc = desc_of(MS_LOG_READ);
     ms_store *reader = must_open(&desc);
     (void)state;
-    ms__store_mark(ms__log_of(store)->map.head + MS__AT_MARK, MS__HEAD_SIZE + 64);
+    ms__store_mark(ms__log_of(store)->map.super + MS__AT_MARK, MS__SUPER_SIZE + 64);
     assert_int_equal(ms_refresh(reader, &last, NULL), MS_OK);
     assert_int_equal(last, 9);
-    ms__store_mark(ms__log_of(store)->map.head + MS__AT_MARK, ms__log_of(store)->end);
+    ms__store_mark(ms__log_of(store)->map.super + MS__AT_MARK, ms__log_of(store)->end);
     ms_close(reader);
     ms_close(store);
 }
@@ -2020,7 +2020,7 @@ static void damage_that_leaves_too_little_is_the_last(void **state)
     uint64_t at = ms__tail_offset(ms__tail_of(log), 3), end = log->end;
     (void)state;
     assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
-    ms__store_mark(log->map.head + MS__AT_MARK, end + 16);
+    ms__store_mark(log->map.super + MS__AT_MARK, end + 16);
     drive.rw[at + 40] ^= 1;
     ms__log_free(log);
     ms_log_desc desc = desc_of(MS_LOG_READ);
@@ -2041,11 +2041,11 @@ static void a_durable_end_inside_of_a_record_is_survived(void **state)
         ms__log *log = ms__log_of(store);
         uint64_t at = ms__tail_offset(ms__tail_of(log), 3), end = log->end;
         assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
-        ms__checkpoint slot = ms__checkpoint_newest(log->map.head);
+        ms__checkpoint slot = ms__checkpoint_newest(log->map.super);
         slot.end = at + 16;
         slot.generation += 2;
-        ms__checkpoint_encode(&slot, log->map.head + MS__AT_CHECKPOINTS);
-        memset(log->map.head + MS__AT_CHECKPOINTS + MS__CHECKPOINT_STEP, 0, 44);
+        ms__checkpoint_encode(&slot, log->map.super + MS__AT_CHECKPOINTS);
+        memset(log->map.super + MS__AT_CHECKPOINTS + MS__CHECKPOINT_STEP, 0, 44);
         drive.rw[at + 40] ^= 1;
         ms__log_free(log);
         drive.boot++;
@@ -2219,7 +2219,7 @@ static void agents_without_visible_messages_are_not_listed(void **state)
 static void a_posting_of_another_kind_of_record_is_damage(void **state)
 {
     uint64_t offset;
-    ms__leaf l;
+    ms__segment l;
     const unsigned char *run;
     uint32_t n, note = 0;
     bool mixed;
@@ -2234,14 +2234,14 @@ static void a_posting_of_another_kind_of_record_is_damage(void **state)
     ms_query q = query_at("place_1", 0);
     ms_cursor it;
     size_t before = 0, after = 0;
-    assert_int_equal(ms__leaf_write(log, NULL), MS_OK);
+    assert_int_equal(ms__segment_write(log, NULL), MS_OK);
     unsigned char *r =
-        drive.rw + (record_of(log, MS__KIND_INDEX, MS__INDEX_LEAF, &offset) - drive.ro);
-    assert_true(ms__leaf_decode(&l, r, offset));
-    while (drive.ro[ms__leaf_offset(&l, note) + 4] != MS__KIND_NOTE) note++;
+        drive.rw + (record_of(log, MS__KIND_INDEX, MS__INDEX_SEGMENT, &offset) - drive.ro);
+    assert_true(ms__segment_decode(&l, r, offset));
+    while (drive.ro[ms__segment_offset(&l, note) + 4] != MS__KIND_NOTE) note++;
     uint64_t h = ms__hash_location(&id, q.location);
-    uint32_t s = ms__leaf_find(&l, ms__stream_of(h, MS__S_LOCATION));
-    assert_true(ms__leaf_run(&l, s, &run, &n, &mixed) && n > 2);
+    uint32_t s = ms__segment_find(&l, ms__stream_of(h, MS__S_LOCATION));
+    assert_true(ms__segment_run(&l, s, &run, &n, &mixed) && n > 2);
     assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
     while (ms_next(&it) != NULL) before++;
     assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
@@ -2287,7 +2287,7 @@ static void a_segment_that_cannot_begin_is_not_sealed(void **state)
     allocate_code = ENOSPC;
     desc.os = &os;
     store = must_open(&desc);
-    assert_int_equal(ms__leaf_write(ms__log_of(store), NULL), MS_E_FULL);
+    assert_int_equal(ms__segment_write(ms__log_of(store), NULL), MS_E_FULL);
     ms_close(store);
     drive.boot--;
 }

@@ -81,7 +81,7 @@ static ms_store *make_log(uint32_t leaves)
 {
     begin();
     ms_store *store = open_log(MS_LOG_CREATE, false);
-    while (ms__log_of(store)->index.leaves.n < leaves) say_some(store, 1);
+    while (ms__log_of(store)->index.segments.n < leaves) say_some(store, 1);
     say_some(store, 5);
     return store;
 }
@@ -153,8 +153,8 @@ static void a_walk_does_not_begin_with_a_record_that_lies(void **state)
 {
     ms_store *store = make_log(2);
     ms__log *log = ms__log_of(store);
-    ms__leaf *l = (ms__leaf *)(uintptr_t)ms__leaf_of(log, 0, true);
-    uint64_t at = ms__leaf_offset(l, 3), offset;
+    ms__segment *l = (ms__segment *)(uintptr_t)ms__segment_of(log, 0, true);
+    uint64_t at = ms__segment_offset(l, 3), offset;
     const unsigned char *r;
     (void)state;
     static const size_t lies[] = {4, MS__HEADER + 6}; /* kind, body */
@@ -176,17 +176,17 @@ static void a_segment_ends_where_the_next_one_begins(void **state)
 {
     ms_store *store = make_log(8);
     ms__log *log = ms__log_of(store);
-    ms__leaf *four = (ms__leaf *)(uintptr_t)ms__leaf_of(log, 4, true);
-    ms__leaf *six = (ms__leaf *)(uintptr_t)ms__leaf_of(log, 6, true);
-    ms__leaf *seven = (ms__leaf *)(uintptr_t)ms__leaf_of(log, 7, true);
+    ms__segment *four = (ms__segment *)(uintptr_t)ms__segment_of(log, 4, true);
+    ms__segment *six = (ms__segment *)(uintptr_t)ms__segment_of(log, 6, true);
+    ms__segment *seven = (ms__segment *)(uintptr_t)ms__segment_of(log, 7, true);
     (void)state;
     ms__lock_take(&log->lock);
-    assert_int_equal(ms__leaf_end(log, 5, four->base), six->base);
+    assert_int_equal(ms__segment_end(log, 5, four->base), six->base);
     drive.rw[six->offset + 40] ^= 1; /* with its LEAF, where that cannot be read */
-    assert_int_equal(ms__leaf_end(log, 5, four->base), six->offset);
+    assert_int_equal(ms__segment_end(log, 5, four->base), six->offset);
     drive.rw[six->offset + 40] ^= 1;
-    assert_int_equal(ms__leaf_end(log, 6, six->base), seven->base);
-    assert_int_equal(ms__leaf_end(log, 7, seven->base), ms__tail_of(log)->base);
+    assert_int_equal(ms__segment_end(log, 6, six->base), seven->base);
+    assert_int_equal(ms__segment_end(log, 7, seven->base), ms__tail_of(log)->base);
     ms__lock_give(&log->lock);
     finish(store);
 }
@@ -198,18 +198,18 @@ static void leaves_that_are_damaged_in_a_row_are_made_anew(void **state)
     (void)state;
     assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
     for (uint32_t i = 3; i < 6; i++) {
-        ms__leaf *l = (ms__leaf *)(uintptr_t)ms__leaf_of(ms__log_of(store), i, true);
-        drive.rw[l->offset + MS__LEAF_FIXED] ^= 1;
+        ms__segment *l = (ms__segment *)(uintptr_t)ms__segment_of(ms__log_of(store), i, true);
+        drive.rw[l->offset + MS__SEGMENT_FIXED] ^= 1;
     }
     ms_close(store);
     store = open_log(MS_LOG_WRITE, false);
     ms__log *log = ms__log_of(store);
     ms__lock_take(&log->lock);
-    ms__leaf *l = (ms__leaf *)(uintptr_t)ms__leaf_of(log, 5, true);
+    ms__segment *l = (ms__segment *)(uintptr_t)ms__segment_of(log, 5, true);
     ms__lock_give(&log->lock);
     assert_non_null(l);
     assert_non_null(l->own);
-    ms__leaf *next = (ms__leaf *)(uintptr_t)ms__leaf_of(log, 6, true);
+    ms__segment *next = (ms__segment *)(uintptr_t)ms__segment_of(log, 6, true);
     assert_true(l->next <= next->base);
     assert_int_equal(ms_store_stat(store, &again, NULL), MS_OK);
     assert_int_equal(stat.messages, again.messages);
@@ -228,8 +228,8 @@ static void places_are_found_by_whatever_tells_them(void **state)
         uint64_t leaf[100], sum[3];
         ms_store *store = make_log(1);
         ms__log *log = ms__log_of(store);
-        while (log->index.leaves.n < 100 || log->index.summaries.n < 3) say_some(store, 1);
-        for (uint32_t i = 0; i < 100; i++) leaf[i] = ms__leaf_of(log, i, false)->offset;
+        while (log->index.segments.n < 100 || log->index.summaries.n < 3) say_some(store, 1);
+        for (uint32_t i = 0; i < 100; i++) leaf[i] = ms__segment_of(log, i, false)->offset;
         for (uint32_t i = 0; i < 3; i++)
             sum[i] = ms__node_entry(&log->index.summaries, i)->offset;
         ms_query q = query_at("place_1");
@@ -246,8 +246,8 @@ static void places_are_found_by_whatever_tells_them(void **state)
         assert_int_equal(ms__node_entry(&log->index.summaries, 0)->offset, sum[0]);
         assert_non_null(ms__summary_get(log, 0)->filters);
         for (uint32_t i = 0; i < 100; i++) {
-            assert_true(ms__leaf_find_place(log, i));
-            assert_int_equal(ms__node_entry(&log->index.leaves, i)->offset, leaf[i]);
+            assert_true(ms__segment_find_place(log, i));
+            assert_int_equal(ms__node_entry(&log->index.segments, i)->offset, leaf[i]);
         }
         ms__lock_give(&log->lock);
         assert_int_equal(count_all(store, q, MS_OK), all);
@@ -289,14 +289,14 @@ static void a_hint_to_a_leaf_of_the_future_is_not_believed(void **state)
     (void)state;
     assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
     ms_close(store);
-    unsigned char *r = drive.rw + offset, kept[MS__LEAF_FIXED];
-    ms__leaf leaf;
-    assert_true(ms__leaf_decode(&leaf, r, offset));
+    unsigned char *r = drive.rw + offset, kept[MS__SEGMENT_FIXED];
+    ms__segment leaf;
+    assert_true(ms__segment_decode(&leaf, r, offset));
     memcpy(kept, r, sizeof kept);
-    ms__put32(r + 128, leaf.segment + 0x40000000u);
+    ms__put32(r + 128, leaf.number + 0x40000000u);
     ms__log_seal(&id, offset, r);
     store = open_log(MS_LOG_READ, false);
-    assert_true(ms__log_of(store)->index.leaves.n < 10);
+    assert_true(ms__log_of(store)->index.segments.n < 10);
     assert_int_equal(ms_store_stat(store, &again, NULL), MS_OK);
     assert_int_equal(again.messages, stat.messages);
     ms_close(store);
@@ -457,8 +457,8 @@ static void a_search_that_runs_out_of_memory_in_the_next_segment_says_so(void **
 {
     size_t without = 0;
     ms_store *store = make_log(9);
-    ms__leaf *l = (ms__leaf *)(uintptr_t)ms__leaf_of(ms__log_of(store), 3, true);
-    uint64_t at = ms__leaf_offset(l, l->n - 1);
+    ms__segment *l = (ms__segment *)(uintptr_t)ms__segment_of(ms__log_of(store), 3, true);
+    uint64_t at = ms__segment_offset(l, l->n - 1);
     uint64_t seq = ms_seq(ms__msg(drive.ro + at));
     (void)state;
     drive.rw[at + 9] ^= 0x40;
@@ -495,7 +495,7 @@ static void a_node_that_has_no_memory_is_none(void **state)
         log = ms__log_of(store);
         heap.calls = heap.failed = 0;
         heap.fail_at = k;
-        const ms__leaf *leaf = ms__leaf_of(log, 1, false);
+        const ms__segment *leaf = ms__segment_of(log, 1, false);
         bool failed = heap.failed > 0;
         heap.fail_at = 0;
         if (failed) assert_null(leaf);
@@ -622,7 +622,7 @@ static void a_first_look_without_memory_says_so(void **state)
     (void)state;
     ms_store *store = make_log(1);
     add_rare(store, 2);
-    while (ms__log_of(store)->index.leaves.n < 10) say_some(store, 1);
+    while (ms__log_of(store)->index.segments.n < 10) say_some(store, 1);
     add_rare(store, 2);
     ms_close(store);
     for (size_t i = 0; i < sizeof looks / sizeof looks[0]; i++) must_need_memory(looks[i]);
@@ -637,7 +637,7 @@ static void what_the_tail_has_not_is_not_called_absent(void **state)
     (void)state;
     ms_store *store = make_log(1);
     add_rare(store, 2);
-    while (ms__log_of(store)->index.leaves.n < 10) say_some(store, 1);
+    while (ms__log_of(store)->index.segments.n < 10) say_some(store, 1);
     while (ms__tail_of(ms__log_of(store))->count != 0) say_some(store, 1);
     say(store, "hall", NULL);
     assert_int_equal(ms__tail_of(ms__log_of(store))->count, 1);
@@ -661,7 +661,7 @@ static void a_list_of_gaps_alone_without_memory_says_so(void **state)
             assert_int_equal(
                 store->backend->leave_out(store, ms_str_of(place), 10 + i, 2, NULL), MS_OK);
         }
-        assert_int_equal(ms__log_of(store)->index.leaves.n == 0, in_tail);
+        assert_int_equal(ms__log_of(store)->index.segments.n == 0, in_tail);
         ms_close(store);
         must_need_memory(look_at_list);
         assert_int_equal(seen, 100);
@@ -726,7 +726,7 @@ static void a_summary_that_cannot_be_written_is_written_later(void **state)
             ms_store *store = open_with(&desc);
             ms__log *log = ms__log_of(store);
             log->opts.ticked = true; /* appends leave that to a tick */
-            while (log->index.leaves.n < MS__FAN) say_some(store, 1);
+            while (log->index.segments.n < MS__FAN) say_some(store, 1);
             assert_int_equal(log->index.summaries.n, 0);
             trap(TRIP_BIT(WRITE) | TRIP_BIT(ALLOCATE) | TRIP_BIT(MAP) |
                  TRIP_BIT(POPULATE), k, true, EIO);
@@ -806,7 +806,7 @@ static void a_tick_goes_no_farther_than_the_file_may(void **state)
 /* A head of zeros with something behind it is read a second time, and that read fails. */
 static void a_head_that_cannot_be_read_again_is_an_error(void **state)
 {
-    static unsigned char bytes[MS__HEAD_SIZE + 4096];
+    static unsigned char bytes[MS__SUPER_SIZE + 4096];
     (void)state;
     bytes[sizeof bytes - 1] = 1;
     for (size_t k = 1;; k++) {
@@ -832,7 +832,7 @@ static void strict_opening_misses_what_was_cut_off(void **state)
     ms_store *store = make_log(2);
     (void)state;
     assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
-    ms__leaf *l = (ms__leaf *)(uintptr_t)ms__leaf_of(ms__log_of(store), 1, true);
+    ms__segment *l = (ms__segment *)(uintptr_t)ms__segment_of(ms__log_of(store), 1, true);
     uint64_t end = l->next;
     ms_close(store);
     disk_resize(&drive, end);
@@ -860,17 +860,17 @@ static void a_slot_that_tells_of_more_stays(void **state)
     say_some(one, 5);
     assert_int_equal(ms_sync(one, NULL, NULL), MS_OK);
     ms__log *log = ms__log_of(two);
-    ms__checkpoint before = ms__checkpoint_newest(log->map.head);
+    ms__checkpoint before = ms__checkpoint_newest(log->map.super);
     assert_true(before.end > log->durable.end);
     log->recovery.inside = true;
     assert_int_equal(ms__checkpoint_store(log, false, NULL), MS_OK);
     log->recovery.inside = false;
     assert_int_equal(ms__checkpoint_store(log, false, NULL), MS_OK);
-    ms__checkpoint after = ms__checkpoint_newest(log->map.head);
+    ms__checkpoint after = ms__checkpoint_newest(log->map.super);
     assert_true(after.end == before.end && after.generation == before.generation);
     /* once more, where it has to be on the disk: a sync of it may have failed */
     assert_int_equal(ms__checkpoint_store(log, true, NULL), MS_OK);
-    after = ms__checkpoint_newest(log->map.head);
+    after = ms__checkpoint_newest(log->map.super);
     assert_true(after.end == before.end && after.seq == before.seq);
     assert_true(after.generation == before.generation + 1);
     assert_false(drive.locked);
@@ -944,7 +944,7 @@ static void a_gap_that_is_none_counts_nothing(void **state)
     uint64_t at = ms__log_of(store)->end;
     assert_int_equal(store->backend->leave_out(store, MS_STR("gone"), 500, 2, NULL), MS_OK);
     assert_int_equal(drive.rw[at + 4], MS__KIND_GAP);
-    while (ms__log_of(store)->index.leaves.n == 0) say_some(store, 1); /* of the tail it is known */
+    while (ms__log_of(store)->index.segments.n == 0) say_some(store, 1); /* of the tail it is known */
     for (int lies = 0; lies < 2; lies++) {
         drive.rw[at + 4] = lies ? MS__KIND_NOTE : MS__KIND_GAP;
         assert_int_equal(

@@ -96,7 +96,7 @@ static void read_at(uint64_t offset, void *bytes, size_t size)
 /* As if the machine had been started anew since the last writer. */
 static void start_the_machine_anew(void)
 {
-    unsigned char head[MS__HEAD_SIZE];
+    unsigned char head[MS__SUPER_SIZE];
     ms__writer_line w;
     read_at(0, head, sizeof head);
     assert_true(ms__writer_decode(&w, head));
@@ -107,7 +107,7 @@ static void start_the_machine_anew(void)
 
 /* What a crafted file goes on from: its id, and where its records end. */
 typedef struct craft {
-    unsigned char head[MS__HEAD_SIZE];
+    unsigned char head[MS__SUPER_SIZE];
     ms__file_id id;
     uint64_t end;
 } craft;
@@ -117,7 +117,7 @@ static craft craft_of(void)
     craft c;
     ms_log_desc desc = desc_of(MS_LOG_READ);
     read_at(0, c.head, sizeof c.head);
-    assert_int_equal(ms__head_decode(c.head, path, &c.id, NULL), MS_OK);
+    assert_int_equal(ms__super_decode(c.head, path, &c.id, NULL), MS_OK);
     ms_store *store = must_open(&desc);
     c.end = ms__log_of(store)->end;
     ms_close(store);
@@ -584,10 +584,10 @@ static void lying_segment_numbers_cost_no_memory(void **state)
     for (uint64_t at = c.end; at < FILE_SIZE; at += SIZE) {
         unsigned char r[SIZE];
         memset(r, 0, sizeof r);
-        ms__index_header(r, SIZE - 4, MS__INDEX_LEAF, 1);
-        segment += at / MS__LEAF_FIXED - 1;
+        ms__index_header(r, SIZE - 4, MS__INDEX_SEGMENT, 1);
+        segment += at / MS__SEGMENT_FIXED - 1;
         ms__put32(r + 128, (uint32_t)segment++);
-        ms__put64(r + 136, MS__HEAD_SIZE);
+        ms__put64(r + 136, MS__SUPER_SIZE);
         ms__put32(r + 212, 2);
         ms__log_seal(&c.id, at, r);
         write_at(at, r, sizeof r);
@@ -597,7 +597,7 @@ static void lying_segment_numbers_cost_no_memory(void **state)
     write_at(0, c.head, sizeof c.head);
     ms_store *store = must_open(&desc);
     assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
-    assert_true(info.segments <= FILE_SIZE / MS__LEAF_FIXED);
+    assert_true(info.segments <= FILE_SIZE / MS__SEGMENT_FIXED);
     assert_true(info.memory < (uint64_t)1 << 20);
     ms_close(store);
 }
@@ -905,7 +905,7 @@ static uint64_t make_two_segments(void)
     assert_int_equal(append(store, large, NULL), MS_OK);
     kill_writer(store);
     read_at(MS__AT_HINT, word, sizeof word);
-    assert_true(ms__get64(word) > MS__HEAD_SIZE);
+    assert_true(ms__get64(word) > MS__SUPER_SIZE);
     return ms__get64(word);
 }
 
@@ -1147,7 +1147,7 @@ static size_t index_records(uint64_t end, uint64_t *places, size_t most)
     craft c = craft_of();
     unsigned char r[MS__HEADER];
     size_t n = 0;
-    for (uint64_t at = MS__HEAD_SIZE; at < end; at += ms__padded(ms__get32(r))) {
+    for (uint64_t at = MS__SUPER_SIZE; at < end; at += ms__padded(ms__get32(r))) {
         read_at(at, r, sizeof r);
         assert_true(ms__header_matches(&c.id, at, r));
         if (r[4] == MS__KIND_INDEX && n < most) places[n++] = at;
@@ -1306,7 +1306,7 @@ static int flush_view(void *ctx, void *map, size_t size)
 {
     (void)ctx;
     assert_non_null(map);
-    assert_true(size >= MS__HEAD_SIZE);
+    assert_true(size >= MS__SUPER_SIZE);
     views.flushes++;
     views.flushed = true;
     return views.fails;
@@ -1460,7 +1460,7 @@ static void make_dead_messages(void)
  * shown a new writer. */
 static ms_store *append_without_zeroing(const ms_os *os, ms_result expected)
 {
-    static unsigned char head[MS__AT_UNSURE], now[MS__AT_UNSURE];
+    static unsigned char head[MS__AT_UNCONFIRMED], now[MS__AT_UNCONFIRMED];
     ms_log_desc desc = desc_of(MS_LOG_WRITE);
     desc.os = os;
     ms_store *store = must_open(&desc);
@@ -1549,7 +1549,7 @@ static void dead_messages_do_not_return_when_a_sector_rots(void **state)
     uint64_t end = ms__log_of(store)->end;
     ms_close(store);
     read_at(0, good, sizeof good);
-    for (uint64_t at = MS__HEAD_SIZE; at < end; at += 512) { /* and none at the end */
+    for (uint64_t at = MS__SUPER_SIZE; at < end; at += 512) { /* and none at the end */
         unsigned char rotten[512];
         for (size_t i = 0; i < 512; i++) rotten[i] = good[at + i] ^ 0xa5;
         write_at(at, rotten, sizeof rotten);
@@ -1566,7 +1566,7 @@ static void dead_messages_do_not_return_when_a_sector_rots(void **state)
         while ((msg = ms_next(&it)) != NULL)
             assert_false(ms_str_equal(ms_content(msg).text, ms_str_of(dead_text)));
         size_t left = (size_t)it.returned;
-        size_t touched = at == MS__HEAD_SIZE ? 4 : 3; /* records that a sector can touch */
+        size_t touched = at == MS__SUPER_SIZE ? 4 : 3; /* records that a sector can touch */
         assert_true(left < 7 && left + touched >= 7);
         assert_int_equal(ms_cursor_close(&it, NULL), MS_E_DAMAGED);
         ms_close(store);

@@ -428,7 +428,7 @@ static void a_leaf_that_says_what_its_records_do_not_is_found(void **state)
     (void)state;
     make_log();
     ms_store *log = open_log(MS_LOG_WRITE);
-    ms__leaf *l = (ms__leaf *)(uintptr_t)ms__leaf_of(ms__log_of(log), 3, true);
+    ms__segment *l = (ms__segment *)(uintptr_t)ms__segment_of(ms__log_of(log), 3, true);
     uint32_t *numbers[] = {&l->n,       &l->streams, &l->postings,
                            &l->tallies, &l->bits,    &l->width};
     uint64_t *sums[] = {&l->first_seq, &l->last_seq, &l->messages, &l->bytes};
@@ -436,7 +436,7 @@ static void a_leaf_that_says_what_its_records_do_not_is_found(void **state)
         with32(log, numbers[i], *numbers[i] + 1, "a number of a leaf", "L3");
     for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++)
         with64(log, sums[i], *sums[i] + 1, "a sum of a leaf", "L3");
-    unsigned char *p = drive.rw + l->offset + (l->record - (l->list - MS__LEAF_FIXED));
+    unsigned char *p = drive.rw + l->offset + (l->record - (l->list - MS__SEGMENT_FIXED));
     *p ^= 1;
     must_be_broken(log, "an array of a leaf", "L3");
     *p ^= 1;
@@ -485,15 +485,15 @@ static void a_damaged_record_is_not_blamed_on_its_leaf(void **state)
     (void)state;
     make_log();
     ms_store *log = open_log(MS_LOG_WRITE);
-    ms__leaf *l = (ms__leaf *)(uintptr_t)ms__leaf_of(ms__log_of(log), 1, true);
+    ms__segment *l = (ms__segment *)(uintptr_t)ms__segment_of(ms__log_of(log), 1, true);
     ms_error err;
-    drive.rw[ms__leaf_offset(l, 5) + 8] ^= 1;
+    drive.rw[ms__segment_offset(l, 5) + 8] ^= 1;
     assert_int_equal(ms_selfcheck(log, &err), MS_E_DAMAGED);
     assert_null(strstr(err.message, "L3"));
     ms_close(log);
     log = open_log(MS_LOG_WRITE); /* and without the leaf */
-    l = (ms__leaf *)(uintptr_t)ms__leaf_of(ms__log_of(log), 1, true);
-    drive.rw[l->offset + MS__LEAF_FIXED] ^= 1;
+    l = (ms__segment *)(uintptr_t)ms__segment_of(ms__log_of(log), 1, true);
+    drive.rw[l->offset + MS__SEGMENT_FIXED] ^= 1;
     ms_close(log);
     log = open_log(MS_LOG_WRITE);
     assert_int_equal(ms_selfcheck(log, &err), MS_E_DAMAGED);
