@@ -178,8 +178,9 @@ endef
 object = $(if $(filter $<,$(OWN)),,$(@D)/msgstore.o)
 fast   = $(filter $(@D)/fast_%.o,$^)
 header = msgstore.h Makefile
-tool   = $(wildcard tools/*.h)
-shared = $(header) $(wildcard tests/*.h) $(tool)
+tool   = $(wildcard tools/*.[ch])
+TOOL_C = $(filter-out tools/msgstore.c,$(wildcard tools/*.c))
+shared = $(header) $(wildcard tests/*.h)
 
 LINKED = -DMSGSTORE_IMPLEMENTED
 TOOL_O = $(if $(filter-out -O2 -g,$(CFLAGS)),build/tool.o,build/o2/msgstore.o)
@@ -187,7 +188,7 @@ TOOL_O = $(if $(filter-out -O2 -g,$(CFLAGS)),build/tool.o,build/o2/msgstore.o)
 build/tool.o: tests/msgstore_impl.c $(header)
 	$(call build,$(CC) $(C99) $(CFLAGS) -pthread -c,)
 build/msgstore: tools/msgstore.c $(TOOL_O) $(tool) $(header)
-	$(call build,$(CC) $(C99) $(CFLAGS) $(LINKED) -pthread,$(TOOL_O))
+	$(call build,$(CC) $(C99) $(CFLAGS) $(LINKED) -pthread,$(TOOL_C) $(TOOL_O))
 build/examples.o: tests/msgstore_impl.c $(header)
 	$(call build,$(O2) -O0 -c,)
 build/quickstart: examples/quickstart.c $(header)
@@ -255,7 +256,7 @@ $(OWN:tests/%.c=build/check/%): build/check/%: tests/%.c $(shared)
 build/check/%: tests/%.c build/check/msgstore.o $(shared)
 	$(call build,$(O2) -O0 $(INC),$(object) $(fast) $(LIBS))
 build/check/msgstore: tools/msgstore.c build/check/msgstore.o $(tool) $(header)
-	$(call build,$(O2) -O0 $(LINKED),build/check/msgstore.o)
+	$(call build,$(O2) -O0 $(LINKED),$(TOOL_C) build/check/msgstore.o)
 build/san/%: tests/%.c build/san/msgstore.o $(shared)
 	$(call build,$(SAN) -O0 $(INC),$(object) $(fast) $(LIBS))
 build/tsan/%: tests/%.c build/tsan/msgstore.o $(shared)
@@ -286,7 +287,8 @@ build/fuzz/make_seeds: tests/fuzz/seeds.c build/o2/msgstore.o $(fuzz)
 build/fuzz/seeds_made: build/fuzz/make_seeds
 	@build/fuzz/make_seeds build/fuzz/seeds $${MS_SHARED:-../shared} && touch $@
 
-build/o2/test_lint build/check/test_lint build/san/test_lint: tests/test_providers.c
+build/o2/test_lint build/check/test_lint build/san/test_lint: tests/test_providers.c \
+    tools/lint.c tools/lint.h
 
 build/test_conformance: build/o2/test_conformance
 	@cp $< $@

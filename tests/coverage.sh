@@ -62,7 +62,7 @@ counted()
 {
     local object=$1 source=$2
     shift 2
-    stale "$object" "$source" msgstore.h tests/*.h tools/*.h || return 0
+    stale "$object" "$source" msgstore.h tests/*.h tools/*.[ch] || return 0
     echo "build $object"
     # shellcheck disable=SC2086
     $clang $flags $counters -Xclang -dump-coverage-mapping "$@" -c "$source" \
@@ -94,7 +94,7 @@ build()
     fuzz_*) flags="$flags -DFUZZ_REPLAY" ;;
     esac
     # shellcheck disable=SC2086
-    stale "$out/$name" "$source" tests/coverage_exit.c msgstore.h tests/*.h tools/*.h \
+    stale "$out/$name" "$source" tests/coverage_exit.c msgstore.h tests/*.h tools/*.[ch] \
         tests/fuzz/*.h || return 0
     echo "build $out/$name"
     rm -f "$out/$name"
@@ -178,9 +178,15 @@ if [ -z "$report" ]; then
     counted "$out/msgstore.o" tests/msgstore_impl.c
     counted "$out/fast_wide.o" tests/fast_impl.c
     counted "$out/fast_plain.o" tests/fast_impl.c -DMSGSTORE_NO_SIMD
-    counted "$out/tool.o" tools/msgstore.c
+    tool=
+    for source in tools/*.c; do
+        taken=
+        [ "$source" = tools/msgstore.c ] || taken=-DMSGSTORE_IMPLEMENTED
+        counted "$out/tool_$(basename "$source" .c).o" "$source" $taken
+        tool="$tool $out/tool_$(basename "$source" .c).o"
+    done
     # shellcheck disable=SC2086
-    $clang $flags -o "$out/msgstore" "$out/tool.o" -fprofile-instr-generate
+    $clang $flags -o "$out/msgstore" $tool -fprofile-instr-generate
     # shellcheck disable=SC2086
     printf '%s\n' $programs | xargs -P "$jobs" -I '{}' bash "$0" --one build '{}'
     # shellcheck disable=SC2086

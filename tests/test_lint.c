@@ -1,4 +1,4 @@
-/* The linter of tools/lint.h and the checkers of providers.h, which share no code, give
+/* The linter of tools/lint.c and the checkers of providers.h, which share no code, give
  * the same verdict: on the cases of test_providers.c for every provider, on these joined,
  * shuffled and damaged, on real conversations and on what a plain limit leaves of them.
  * Then what the linter alone promises: every violation, with its path, in the order of
@@ -11,7 +11,7 @@
 #include "test_providers.c"
 #undef main
 
-#include "../tools/lint.h"
+#include "../tools/lint.c"
 
 #include <time.h>
 

@@ -283,7 +283,7 @@ for name in $programs; do
     [ -s "$out/log/$name.count" ] || fail "windows $name" "it left no result"
 done
 # shellcheck disable=SC2086
-if $cc $posix -DWINDOWS_NAMES -O0 -pthread -static -I. $stb -o "$out/msgstore.exe" tools/msgstore.c \
+if $cc $posix -DWINDOWS_NAMES -O0 -pthread -static -I. $stb -o "$out/msgstore.exe" tools/*.c \
     >"$out/log/msgstore" 2>&1; then
     ok tool
     tool_checks

@@ -4,32 +4,13 @@
  * ids, names of locations, members that no field stands for) is not compared unless
  * --also asks for it. It uses the stores and listings of msgstore.c. */
 
-#ifndef DIFF_H
-#define DIFF_H
+#define _GNU_SOURCE
+#include "cmd_diff.h"
+#include "commands.h"
 
-enum { DIFF_PATH = 256 };
-
-/* Where two values part: the text of both, absent where there is none. */
-typedef struct difference {
-    char path[DIFF_PATH];     /* "args.limit" */
-    size_t len;
-    ms_str a, b;
-    ms_arena *arena;          /* of strings with escapes */
-} difference;
-
-/* One of the two runs. */
-typedef struct side {
-    job job;
-    options options;
-    ms_cursor it;
-    const ms_msg *msg;
-} side;
-
-#define DIFF_TIMES ((uint32_t)1 << MS_F_TIME_TEXT)
-#define DIFF_IDS                                                                         \
-    ((uint32_t)1 << MS_F_LOCATION | (uint32_t)1 << MS_F_TURN_ID |                        \
-     (uint32_t)1 << MS_F_CALL_ID | (uint32_t)1 << MS_F_ID | (uint32_t)1 << MS_F_KEY)
-#define DIFF_REST ((uint32_t)1 << MS_F_EXTRA | (uint32_t)1 << MS_F_CALL_EXTRA)
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
 
 
 /* ---- Values ------------------------------------------------------------------------ */
@@ -361,4 +342,22 @@ static int run_diff(job *j)
     return output_end(&out, FINE) != FINE || bad ? USAGE : code;
 }
 
-#endif /* DIFF_H */
+const command diff_command = {"diff", run_diff, false, 2, 2, "two STOREs",
+    INPUT_OPTIONS | VIEW_OPTIONS | BIT(ALSO), 0,
+    "examples:\n"
+    "  msgstore diff monday.log tuesday.log --agent worker\n"
+    "  msgstore diff trace.log trace.log --location job_42 --location job_42.fork\n"
+    "\n"
+    "usage: msgstore diff [OPTION...] A B\n"
+    "Compares two runs, message by message, and tells the first difference: the place,\n"
+    "the field, and both values around it. JSON is compared by what it says. Without\n"
+    "--also, times, numbers of messages, and ids (location, turn, id, key, call_id)\n"
+    "are not compared, nor members that no field stands for. Exit code 0: equal; 1:\n"
+    "different; 2: a store that cannot be read.\n"
+    "\n"
+    "  --also WORDS     compare these, too: times, ids, numbers, rest; with commas\n"
+    "                   between them. rest: members that no field stands for\n"
+    "  --location L     only this location; given again: that is the one of B\n"
+    "  --conversation   what user and assistant said\n"
+    "  --agent A        what agent A did; also the agent of traces that have none\n"
+    VIEW_HELP WHEN_HELP INPUT_HELP};

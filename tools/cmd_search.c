@@ -1,8 +1,12 @@
 /* msgstore search: the messages that have a text, newest first, each with what stands
  * around it. It uses the stores and listings of msgstore.c. */
 
-#ifndef SEARCH_H
-#define SEARCH_H
+#define _GNU_SOURCE
+#include "commands.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
 
 typedef struct searcher {
     job *job;
@@ -166,4 +170,28 @@ static int run_search(job *j)
     return output_end(&s.out, code);
 }
 
-#endif /* SEARCH_H */
+const command search_command = {"search", run_search, false, 2, ANY_NUMBER, "a STORE and a TEXT",
+    INPUT_OPTIONS | PRINT_OPTIONS | VIEW_OPTIONS | BIT(OLDEST) | BIT(ALL) |
+    BIT(FIELDS) | BIT(EXACT) | BIT(BY_STORE), 0,
+    "examples:\n"
+    "  msgstore search trace.log 'rate limit' -n 20\n"
+    "  msgstore search one.log two.log timeout --agent worker --all\n"
+    "\n"
+    "usage: msgstore search [OPTION...] STORE... TEXT\n"
+    "Shows the messages that have the TEXT, newest first, with what stands around it:\n"
+    "in content, tool, arguments, task, summary and type of error. ASCII letters match\n"
+    "in both cases. In JSON it is found as it is spelled, and as its strings read.\n"
+    "Exit code 1: nothing was found.\n"
+    JOIN_HELP
+    "\n"
+    "  --exact-case     letters match in their own case only\n"
+    "  --all-fields     look into all fields: names, ids and other members, too\n"
+    "  --all            a row for each place, not for each message\n"
+    "  -n, --limit N    stop after N messages\n"
+    "  --oldest         oldest first\n"
+    "  --by-store       of several: one after the other, not in order of time\n"
+    "  --conversation   what user and assistant said\n"
+    "  --agent A        what agent A did; also the agent of traces that have none\n"
+    VIEW_HELP
+    "  --location L     only this location, and that of messages that have none\n"
+    WHEN_HELP PRINT_HELP INPUT_HELP};

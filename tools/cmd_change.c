@@ -2,21 +2,27 @@
  * location. Each waits for its input before it opens the log, does one thing, syncs, and
  * says what it did. They use the stores, listings and input of msgstore.c. */
 
-#ifndef CHANGES_H
-#define CHANGES_H
+#define _GNU_SOURCE
+#include "commands.h"
 
-static int wrong_argument(const char *command, const char *expected, const char *text)
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int wrong_argument(const char *name, const char *expected, const char *text)
 {
-    complain("%s expects %s, not %s", command, expected, text);
-    fprintf(stderr, "msgstore %s -h tells more\n", command);
+    complain("%s expects %s, not %s", name, expected, text);
+    fprintf(stderr, "msgstore %s -h tells more\n", name);
     return USAGE;
 }
 
 /* The number of a message; 0 is none, and allowed where it means the beginning. */
-static int take_number(const char *command, const char *text, bool zero, uint64_t *seq)
+static int take_number(const char *name, const char *text, bool zero, uint64_t *seq)
 {
     if (parse_number(text, seq) && (zero || *seq > 0)) return FINE;
-    return wrong_argument(command, "the number of a message", text);
+    return wrong_argument(name, "the number of a message", text);
 }
 
 /* An argument, or standard input ("-" or NULL), without the newline at its end. */
@@ -546,4 +552,108 @@ static int run_redact(job *j)
     return code;
 }
 
-#endif /* CHANGES_H */
+const command amend_command = {"amend", run_amend, false, 2, 3, "a STORE and a NUMBER",
+    WRITE_OPTIONS | BIT(JSON) | BIT(FROM) | BIT(LENIENT), 0,
+    "examples:\n"
+    "  msgstore amend trace.log 17 'List the tables of 2026'\n"
+    "  msgstore amend trace.log 18 '{\"limit\":10}'\n"
+    "  msgstore amend trace.log 19 --json <result.json\n"
+    "\n"
+    "usage: msgstore amend [OPTION...] STORE NUMBER [TEXT|-]\n"
+    "Replaces what a message says; its number and its place in every view stay. TEXT\n"
+    "is the content, of an action its arguments, of a delegation its task; without it,\n"
+    "it is read from standard input.\n"
+    "\n"
+    "  --json           TEXT is JSON\n"
+    "  --from FORMAT    TEXT is a whole message in this format, of the same type\n"
+    "  --lenient        keep odd members of it instead of refusing them\n"
+    WRITE_HELP};
+
+const command hide_command = {"hide", run_hide, false, 2, ANY_NUMBER, "a STORE and a NUMBER",
+    WRITE_OPTIONS | BIT(LOCATION), 0,
+    "examples:\n"
+    "  msgstore hide trace.log 17\n"
+    "  msgstore hide trace.log 17 20-29 --location job_42\n"
+    "\n"
+    "usage: msgstore hide [OPTION...] STORE NUMBER|FIRST-LAST...\n"
+    "Takes messages out of every view. They stay in the file, where view --raw shows\n"
+    "them, until msgstore compact.\n"
+    "\n"
+    "  --location L     whose messages a range hides, when there are several locations\n"
+    WRITE_HELP};
+
+const command rewind_command = {"rewind", run_rewind, false, 2, 2, "a STORE and a NUMBER",
+    WRITE_OPTIONS | BIT(LOCATION) | BIT(DRY_RUN), 0,
+    "examples:\n"
+    "  msgstore rewind trace.log --location job_42 17\n"
+    "  msgstore rewind trace.log --location job_42 0\n"
+    "\n"
+    "usage: msgstore rewind [OPTION...] STORE NUMBER\n"
+    "Goes back to a message of a location: hides everything behind it. 0 hides all.\n"
+    "\n"
+    "  --location L     which location, when there are several\n"
+    "  --dry-run        only tell how many it would hide\n"
+    WRITE_HELP};
+
+const command fork_command = {"fork", run_fork, false, 4, 4, "a STORE, FROM, a NUMBER and TO", WRITE_OPTIONS, 0,
+    "examples:\n"
+    "  msgstore fork trace.log job_42 17 job_42.second\n"
+    "\n"
+    "usage: msgstore fork [OPTION...] STORE FROM NUMBER TO\n"
+    "Gives the new location TO what FROM shows up to a message, with new numbers. The\n"
+    "facts of TO say where it comes from. What is done to one is not seen in the\n"
+    "other.\n"
+    "\n"
+    WRITE_HELP};
+
+const command note_command = {"note", run_note, false, 2, 4, "a STORE and a NUMBER",
+    WRITE_OPTIONS | BIT(JSON), 0,
+    "examples:\n"
+    "  msgstore note trace.log 17 rating 5 --json\n"
+    "  msgstore note trace.log 17 usage '{\"input_tokens\":900}' --json\n"
+    "  msgstore note trace.log 17\n"
+    "\n"
+    "usage: msgstore note [OPTION...] STORE NUMBER [KIND [VALUE|-]]\n"
+    "Attaches a value to a message. Without VALUE it is true, - reads it from standard\n"
+    "input; without KIND the notes of the message are shown. msgstore info --usage\n"
+    "adds up those of the kind usage: their members input_tokens, output_tokens,\n"
+    "cached_tokens, reasoning_tokens and seconds.\n"
+    "\n"
+    "  --json           VALUE is JSON; without KIND: an object a line\n"
+    WRITE_HELP};
+
+const command location_command = {"location", run_location, false, 2, 3, "a STORE and a LOCATION", WRITE_OPTIONS, 0,
+    "examples:\n"
+    "  msgstore location trace.log job_42\n"
+    "  msgstore location trace.log job_42 '{\"title\":\"Tables\",\"model\":null}'\n"
+    "\n"
+    "usage: msgstore location [OPTION...] STORE LOCATION [FACTS|-]\n"
+    "Prints what is known about a location, a JSON object; or sets the members of\n"
+    "FACTS, of which null removes one. - reads them from standard input.\n"
+    "\n"
+    WRITE_HELP};
+
+const command redact_command = {"redact", run_redact, false, 1, ANY_NUMBER, "a STORE",
+    WRITE_OPTIONS | VIEW_OPTIONS | BIT(AGENT) | BIT(LOCATION) | BIT(LIMIT) |
+    BIT(OLDEST) | BIT(RAW) | BIT(APPLY), 0,
+    "examples:\n"
+    "  msgstore redact trace.log 17 18\n"
+    "  msgstore redact trace.log --agent worker --until 2026-03-02 --raw --apply\n"
+    "\n"
+    "usage: msgstore redact [OPTION...] STORE NUMBER...\n"
+    "       msgstore redact [OPTION...] STORE, with options that choose\n"
+    "Erases what messages say where it stands in the file: content, arguments, notes\n"
+    "(but usage), what they said before they were amended. Number, time, type, agent,\n"
+    "ids stay. Without --apply it only shows what would be erased. It cannot be\n"
+    "undone. Copies, backups and other logs keep what they have, and so does what a\n"
+    "crash left of an append, until msgstore compact. Nobody should read meanwhile.\n"
+    "\n"
+    "  --apply          do it\n"
+    "  --raw            hidden messages, too\n"
+    "  --conversation   what user and assistant said\n"
+    "  --agent A        what agent A did\n"
+    VIEW_HELP
+    "  --location L     only this location\n"
+    WHEN_HELP
+    "  -n, --limit N    the newest N of these; with --oldest the oldest N\n"
+    WRITE_HELP};

@@ -1,0 +1,377 @@
+/* See base.h. */
+
+#define _GNU_SOURCE
+#include "base.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+
+/* ---- Exit codes -------------------------------------------------------------------- */
+
+const char *const exit_texts[EXIT_CODES] = {
+    "fine", "failed: bad input, no memory, cannot read or write", "usage",
+    "stored bytes are damaged (the rest was used), or foreign",
+    "no such file or location",
+    "conflict with what is stored", "busy: somebody else writes",
+};
+
+/* Results that end with another code than FAILED. */
+static const struct {
+    ms_result result;
+    int code;
+} exit_codes[] = {
+    {MS_OK, FINE},
+    {MS_E_DAMAGED, DAMAGED},
+    {MS_E_FOREIGN, DAMAGED},
+    {MS_E_NOT_FOUND, NOT_FOUND},
+    {MS_E_CONFLICT, CONFLICT},
+    {MS_E_KEY_REUSED, CONFLICT},
+    {MS_E_HIDDEN, CONFLICT},
+    {MS_E_BUSY, BUSY},
+};
+
+int exit_code(ms_result result)
+{
+    for (size_t i = 0; i < COUNT_OF(exit_codes); i++) {
+        if (exit_codes[i].result == result) return exit_codes[i].code;
+    }
+    return FAILED;
+}
+
+
+/* ---- Text for terminals: columns, and nothing that could steer a terminal ---------- */
+
+typedef struct span {
+    uint32_t first, last;
+} span;
+
+/* Characters of two columns: East Asian wide and full-width ones, pictures. Sorted. */
+static const span wide[] = {
+    {0x1100, 0x115f}, {0x231a, 0x231b}, {0x2329, 0x232a}, {0x23e9, 0x23ec},
+    {0x23f0, 0x23f0}, {0x23f3, 0x23f3}, {0x25fd, 0x25fe}, {0x2614, 0x2615},
+    {0x2648, 0x2653}, {0x267f, 0x267f}, {0x2693, 0x2693}, {0x26a1, 0x26a1},
+    {0x26aa, 0x26ab}, {0x26bd, 0x26be}, {0x26c4, 0x26c5}, {0x26ce, 0x26ce},
+    {0x26d4, 0x26d4}, {0x26ea, 0x26ea}, {0x26f2, 0x26f3}, {0x26f5, 0x26f5},
+    {0x26fa, 0x26fa}, {0x26fd, 0x26fd}, {0x2705, 0x2705}, {0x270a, 0x270b},
+    {0x2728, 0x2728}, {0x274c, 0x274c}, {0x274e, 0x274e}, {0x2753, 0x2755},
+    {0x2757, 0x2757}, {0x2795, 0x2797}, {0x27b0, 0x27b0}, {0x27bf, 0x27bf},
+    {0x2b1b, 0x2b1c}, {0x2b50, 0x2b50}, {0x2b55, 0x2b55}, {0x2e80, 0x3029},
+    {0x302e, 0x303e}, {0x3041, 0x3098}, {0x309b, 0x3247}, {0x3250, 0x4dbf},
+    {0x4e00, 0xa4cf}, {0xa960, 0xa97c}, {0xac00, 0xd7a3}, {0xf900, 0xfaff},
+    {0xfe10, 0xfe19}, {0xfe30, 0xfe6f}, {0xff01, 0xff60}, {0xffe0, 0xffe6},
+    {0x16fe0, 0x18cff}, {0x1aff0, 0x1b2ff}, {0x1f004, 0x1f004}, {0x1f0cf, 0x1f0cf},
+    {0x1f18e, 0x1f18e}, {0x1f191, 0x1f19a}, {0x1f200, 0x1f320}, {0x1f32d, 0x1f335},
+    {0x1f337, 0x1f37c}, {0x1f37e, 0x1f393}, {0x1f3a0, 0x1f3ca}, {0x1f3cf, 0x1f3d3},
+    {0x1f3e0, 0x1f3f0}, {0x1f3f4, 0x1f3f4}, {0x1f3f8, 0x1f43e}, {0x1f440, 0x1f440},
+    {0x1f442, 0x1f4fc}, {0x1f4ff, 0x1f53d}, {0x1f54b, 0x1f54e}, {0x1f550, 0x1f567},
+    {0x1f57a, 0x1f57a}, {0x1f595, 0x1f596}, {0x1f5a4, 0x1f5a4}, {0x1f5fb, 0x1f64f},
+    {0x1f680, 0x1f6c5}, {0x1f6cc, 0x1f6cc}, {0x1f6d0, 0x1f6d2}, {0x1f6d5, 0x1f6df},
+    {0x1f6eb, 0x1f6ec}, {0x1f6f4, 0x1f6fc}, {0x1f7e0, 0x1f7f0}, {0x1f90c, 0x1f93a},
+    {0x1f93c, 0x1f945}, {0x1f947, 0x1f9ff}, {0x1fa70, 0x1faff}, {0x20000, 0x3fffd},
+};
+
+/* Characters of none: marks that go on the one before them. Sorted. */
+static const span joining[] = {
+    {0x300, 0x36f}, {0x483, 0x489}, {0x591, 0x5bd}, {0x5bf, 0x5bf}, {0x5c1, 0x5c2},
+    {0x5c4, 0x5c5}, {0x610, 0x61a}, {0x64b, 0x65f}, {0x670, 0x670}, {0x6d6, 0x6dc},
+    {0x6df, 0x6e4}, {0x6e7, 0x6e8}, {0x6ea, 0x6ed}, {0x8d3, 0x902}, {0x93a, 0x93a},
+    {0x93c, 0x93c}, {0x941, 0x948}, {0x94d, 0x94d}, {0x951, 0x957}, {0xe31, 0xe31},
+    {0xe34, 0xe3a}, {0xe47, 0xe4e}, {0xeb1, 0xeb1}, {0xeb4, 0xebc}, {0xec8, 0xecd},
+    {0x1160, 0x11ff}, {0x1ab0, 0x1aff}, {0x1dc0, 0x1dff}, {0x200b, 0x200f},
+    {0x2060, 0x2064}, {0x20d0, 0x20f0}, {0x2de0, 0x2dff}, {0x302a, 0x302d},
+    {0x3099, 0x309a}, {0xa66f, 0xa672}, {0xa674, 0xa67d}, {0xd7b0, 0xd7fb},
+    {0xfe00, 0xfe0f}, {0xfe20, 0xfe2f}, {0xe0001, 0xe01ef},
+};
+
+static bool is_in(const span *spans, size_t n, uint32_t point)
+{
+    while (n > 0) {
+        const span *mid = spans + n / 2;
+        if (point >= mid->first && point <= mid->last) return true;
+        if (point > mid->last) spans = mid + 1;
+        n = point > mid->last ? n - n / 2 - 1 : n / 2;
+    }
+    return false;
+}
+
+unsigned columns_of(uint32_t point)
+{
+    if (is_in(joining, COUNT_OF(joining), point)) return 0;
+    return is_in(wide, COUNT_OF(wide), point) ? 2 : 1;
+}
+
+uint32_t next_point(ms_str *text)
+{
+    const unsigned char *p = (const unsigned char *)text->ptr;
+    size_t len = p[0] < 0x80 ? 1 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+    bool good = len <= text->len && ms_utf8_check(ms_str_n(text->ptr, len), NULL);
+    uint32_t point = len == 1 ? p[0] : p[0] & (0xffu >> (len + 1));
+    for (size_t i = 1; good && i < len; i++) point = point << 6 | (p[i] & 0x3fu);
+    if (!good) len = 1;
+    *text = ms_str_n(text->ptr + len, text->len - len);
+    return good ? point : 0xfffd;
+}
+
+uint32_t visible(uint32_t point)
+{
+    static const span controls[] = {
+        {0x80, 0x9f}, {0x61c, 0x61c}, {0x200e, 0x200f}, {0x2028, 0x202e},
+        {0x2066, 0x2069}, {0xfeff, 0xfeff}, {0xfff9, 0xfffb},
+    };
+    if (point == '\n' || point == '\r' || point == '\t') return ' ';
+    if (point < 0x20) return 0x2400 + point;
+    if (point == 0x7f) return 0x2421;
+    return is_in(controls, COUNT_OF(controls), point) ? 0xfffd : point;
+}
+
+size_t put_utf8(char *out, uint32_t point)
+{
+    size_t len = point < 0x80 ? 1 : point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
+    for (size_t i = len - 1; i > 0; i--, point >>= 6) {
+        out[i] = (char)(0x80 | (point & 0x3f));
+    }
+    out[0] = (char)(len == 1 ? point : (0xf00u >> len & 0xff) | point);
+    return len;
+}
+
+cell cell_over(char *buf, size_t cap, unsigned limit)
+{
+    cell c = {0};
+    c.buf = buf;
+    c.cap = cap;
+    c.limit = limit;
+    c.blank = true;
+    return c;
+}
+
+void cell_put(cell *c, ms_str text)
+{
+    while (text.len > 0 && !c->full) {
+        uint32_t point = visible(next_point(&text));
+        unsigned columns = columns_of(point);
+        if (point == ' ' && c->blank) continue;
+        if (c->width + columns > c->limit || c->cap - c->len < 8) {
+            c->len = c->cut + put_utf8(c->buf + c->cut, 0x2026);
+            c->width = c->cut_width + 1;
+            c->full = true;
+            return;
+        }
+        c->blank = point == ' ';
+        c->len += put_utf8(c->buf + c->len, point);
+        c->width += columns;
+        if (c->width >= c->limit) continue;
+        c->cut = c->len;
+        c->cut_width = c->width;
+    }
+}
+
+void complain(const char *format, ...)
+{
+    char raw[2048], clean[6 * sizeof raw];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(raw, sizeof raw, format, list);
+    va_end(list);
+    cell c = cell_over(clean, sizeof clean, sizeof clean);
+    cell_put(&c, ms_str_of(raw));
+    fprintf(stderr, "%smsgstore: %.*s\n", isatty(STDERR_FILENO) ? "\r\033[K" : "",
+            (int)c.len, c.buf);
+}
+
+int complain_of(const char *what, ms_result result, const ms_error *err)
+{
+    complain("%s%s%s", what != NULL ? what : "", what != NULL ? ": " : "", err->message);
+    return exit_code(result);
+}
+
+int no_memory(void)
+{
+    complain("no memory");
+    return FAILED;
+}
+
+
+/* ---- Numbers and times ------------------------------------------------------------- */
+
+bool parse_number(const char *text, uint64_t *out)
+{
+    return ms_json_u64(ms_str_of(text), out) == MS_OK;
+}
+
+/* Takes n digits off the text. */
+static bool parse_digits(const char **text, size_t n, int *out)
+{
+    *out = 0;
+    for (; n > 0; n--, (*text)++) {
+        if (**text < '0' || **text > '9') return false;
+        *out = *out * 10 + (**text - '0');
+    }
+    return true;
+}
+
+/* "T09:30", "T09:30:05", "T09:30:05.25", each with or without a Z. */
+static bool parse_clock(const char *at, struct tm *t, double *fraction)
+{
+    if (*at != 'T' && *at != ' ') return false;
+    at++;
+    if (!parse_digits(&at, 2, &t->tm_hour) || *at++ != ':') return false;
+    if (!parse_digits(&at, 2, &t->tm_min)) return false;
+    if (*at == ':' && (at++, !parse_digits(&at, 2, &t->tm_sec))) return false;
+    if (*at == '.') {
+        size_t len = 1 + strspn(at + 1, "0123456789");
+        char text[24] = "0";
+        memcpy(text + 1, at, len < 20 ? len : 20);
+        if (len < 2 || ms_f64_read(ms_str_of(text), fraction) != MS_OK) return false;
+        at += len;
+    }
+    if (*at == 'Z') at++;
+    return *at == '\0' && t->tm_hour < 24 && t->tm_min < 60 && t->tm_sec < 60;
+}
+
+bool parse_time(const char *text, double *out)
+{
+    const char *at = text;
+    struct tm t = {0};
+    double fraction = 0;
+    if (ms_f64_read(ms_str_of(text), out) == MS_OK) return true;
+    if (!parse_digits(&at, 4, &t.tm_year) || *at++ != '-') return false;
+    if (!parse_digits(&at, 2, &t.tm_mon) || *at++ != '-') return false;
+    if (!parse_digits(&at, 2, &t.tm_mday)) return false;
+    if (*at != '\0' && !parse_clock(at, &t, &fraction)) return false;
+    t.tm_year -= 1900;
+    t.tm_mon -= 1;
+    struct tm same = t;
+    *out = (double)timegm(&same) + fraction;
+    return same.tm_mday == t.tm_mday && same.tm_mon == t.tm_mon; /* no 31st of June */
+}
+
+const char *time_text(double seconds, char out[TIME_MAX])
+{
+    bool fits = seconds >= -62167219200.0 && seconds < 253402300800.0;
+    time_t whole = fits ? (time_t)seconds : 0;
+    if (fits && (double)whole > seconds) whole--;
+    struct tm t;
+    if (!fits || gmtime_r(&whole, &t) == NULL ||
+        strftime(out, TIME_MAX, "%Y-%m-%dT%H:%M:%SZ", &t) == 0) {
+        out[ms_f64_write(seconds, out)] = '\0';
+    }
+    return out;
+}
+
+double clock_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+
+/* ---- A counting table: text -> number of times, bytes ------------------------------ */
+
+uint64_t hash_text(ms_str text)
+{
+    uint64_t hash = 14695981039346656037u; /* FNV-1a */
+    for (size_t i = 0; i < text.len; i++) {
+        hash = (hash ^ (unsigned char)text.ptr[i]) * 1099511628211u;
+    }
+    return hash;
+}
+
+static tally_row *tally_slot(const tally *t, ms_str text)
+{
+    uint64_t hash = hash_text(text);
+    size_t at = (size_t)(hash ^ hash >> 32) & (t->cap - 1);
+    while (t->rows[at].text.ptr != NULL && !ms_str_equal(t->rows[at].text, text)) {
+        at = (at + 1) & (t->cap - 1);
+    }
+    return &t->rows[at];
+}
+
+static bool tally_grow(tally *t)
+{
+    tally old = *t;
+    t->cap = old.cap > 0 ? old.cap * 2 : 64;
+    t->rows = calloc(t->cap, sizeof *t->rows);
+    for (size_t i = 0; t->rows != NULL && i < old.cap; i++) {
+        if (old.rows[i].text.ptr != NULL) *tally_slot(t, old.rows[i].text) = old.rows[i];
+    }
+    if (t->rows == NULL) {
+        *t = old;
+        return false;
+    }
+    free(old.rows);
+    return true;
+}
+
+bool copy_text(ms_arena *arena, ms_str text, ms_str *out)
+{
+    char *copy = ms_arena_alloc(arena, text.len);
+    if (copy != NULL && text.len > 0) memcpy(copy, text.ptr, text.len);
+    *out = ms_str_n(copy, text.len);
+    return copy != NULL;
+}
+
+tally_row *tally_row_of(tally *t, ms_str text)
+{
+    if (t->used * 2 >= t->cap && !tally_grow(t)) return NULL;
+    if (text.ptr == NULL) text = MS_STR("");
+    tally_row *row = tally_slot(t, text);
+    if (row->text.ptr != NULL) return row;
+    if (!copy_text(&t->arena, text, &row->text)) return NULL;
+    t->used++;
+    return row;
+}
+
+void tally_free(tally *t)
+{
+    free(t->rows);
+    ms_arena_deinit(&t->arena);
+}
+
+
+/* ---- Options of all commands ------------------------------------------------------- */
+
+
+/* ---- Output ------------------------------------------------------------------------ */
+
+ms_result emit(void *ctx, const char *bytes, size_t len)
+{
+    output *out = ctx;
+    if (out->error == 0 && fwrite(bytes, 1, len, out->file) == len) return MS_OK;
+    if (out->error == 0) out->error = errno != 0 ? errno : EIO;
+    return MS_E_IO;
+}
+
+void emit_text(output *out, const char *text)
+{
+    emit(out, text, strlen(text));
+}
+
+void emit_format(output *out, const char *format, ...)
+{
+    char text[512];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    emit_text(out, text);
+}
+
+void emit_pad(output *out, unsigned used, unsigned width)
+{
+    for (; used < width; used++) emit(out, " ", 1);
+}
+
+int output_end(output *out, int code)
+{
+    if (out->error == 0 && fflush(out->file) != 0) out->error = errno != 0 ? errno : EIO;
+    if (out->error == 0) return code;
+    if (out->error != EPIPE) complain("cannot write: %s", strerror(out->error));
+    return FAILED;
+}

@@ -1,0 +1,182 @@
+/* What every part of the tool uses: exit codes, text for terminals, numbers and times, a
+ * counting table, the options of all commands, and the output. */
+
+#ifndef BASE_H
+#define BASE_H
+
+#include "../msgstore.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#define COUNT_OF(array) (sizeof(array) / sizeof(array)[0])
+
+
+/* ---- Exit codes -------------------------------------------------------------------- */
+
+enum { FINE, FAILED, USAGE, DAMAGED, NOT_FOUND, CONFLICT, BUSY };
+
+/* No exit code: what is at hand is bad and noted as such, the next may be good. */
+enum { SKIPPED = -1 };
+
+enum { EXIT_CODES = 7 };
+extern const char *const exit_texts[EXIT_CODES];
+
+int exit_code(ms_result result);
+
+
+/* ---- Text for terminals: columns, and nothing that could steer a terminal ---------- */
+
+unsigned columns_of(uint32_t point);
+
+/* Takes the next character off a text that is not empty; U+FFFD for a byte that is not
+ * UTF-8. */
+uint32_t next_point(ms_str *text);
+
+/* What is shown for a character: itself, or a picture of a control character. Marks that
+ * turn the direction of the line are controls too. */
+uint32_t visible(uint32_t point);
+size_t put_utf8(char *out, uint32_t point);
+
+/* A piece of a line: text is put in cleaned, up to `limit` columns. */
+typedef struct cell {
+    char *buf;
+    size_t cap, len;
+    unsigned width, limit;    /* columns */
+    size_t cut;               /* where to go back to for a final "…" */
+    unsigned cut_width;
+    bool blank;               /* the last was a blank: further ones are dropped */
+    bool full;
+} cell;
+
+cell cell_over(char *buf, size_t cap, unsigned limit);
+void cell_put(cell *c, ms_str text);
+
+/* Says something on stderr. What comes from files or arguments cannot reach the terminal
+ * as control characters: the whole line is cleaned. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 1, 2)))
+#endif
+void complain(const char *format, ...);
+
+/* Says what a library call returned; what is NULL where the message tells it itself. */
+int complain_of(const char *what, ms_result result, const ms_error *err);
+int no_memory(void);
+
+
+/* ---- Numbers and times ------------------------------------------------------------- */
+
+bool parse_number(const char *text, uint64_t *out);
+
+/* Seconds since 1970, or a date with or without a time, in UTC. */
+bool parse_time(const char *text, double *out);
+
+enum { TIME_MAX = 40 };
+
+/* "2026-03-02T09:00:05Z"; the plain number when it is no year of four digits. */
+const char *time_text(double seconds, char out[TIME_MAX]);
+
+/* Seconds of a clock that only goes forward. */
+double clock_seconds(void);
+
+
+/* ---- A counting table: text -> number of times, bytes ------------------------------ */
+
+typedef struct tally_row {
+    ms_str text;
+    uint64_t count, bytes;
+} tally_row;
+
+typedef struct tally {
+    ms_arena arena;           /* the texts */
+    tally_row *rows;          /* open addressing, at most half full */
+    size_t cap, used;
+} tally;
+
+uint64_t hash_text(ms_str text);
+bool copy_text(ms_arena *arena, ms_str text, ms_str *out);
+
+/* The row of a text, a new one with zeroes if need be, until the next call; NULL: no
+ * memory. */
+tally_row *tally_row_of(tally *t, ms_str text);
+void tally_free(tally *t);
+
+
+/* ---- Options of all commands ------------------------------------------------------- */
+
+#define OPTIONS(X) /* name, word, does it take an argument */                           \
+    X(AFTER, "after", 1)      X(AGENT, "agent", 1)    X(ALL, "all", 0)                  \
+    X(ALSO, "also", 1)        X(APPLY, "apply", 0)    X(ARRAY, "array", 0)              \
+    X(AS, "as", 1)            X(BUDGET, "budget", 1)  X(BY_STORE, "by-store", 0)        \
+    X(CONVERSATION, "conversation", 0)                                                  \
+    X(DRY_RUN, "dry-run", 0)  X(EXACT, "exact-case", 0)                                 \
+    X(FIELDS, "all-fields", 0)                                                          \
+    X(FORMAT, "format", 1)    X(FROM, "from", 1)                                        \
+    X(GLOBAL, "global", 0)    X(HELP, "help", 0)      X(JSON, "json", 0)                \
+    X(KEEP_GOING, "keep-going", 0)                    X(KEEP_LAST, "keep-last", 1)      \
+    X(KEYS, "keys", 0)        X(LENIENT, "lenient", 0)                                  \
+    X(LIMIT, "limit", 1)      X(LOCATION, "location", 1)                                \
+    X(OLDEST, "oldest", 0)    X(PHASE, "phase", 1)    X(RAW, "raw", 0)                  \
+    X(REPLACE, "replace", 0)  X(REPORT, "report", 0)  X(SCOPE, "scope", 1)              \
+    X(SECONDS, "seconds", 1)  X(SHARED, "shared", 0)                                    \
+    X(SINCE, "since", 1)      X(STEP, "step", 1)      X(SYNC, "sync", 1)                \
+    X(SYSTEM, "system", 1)    X(TEAM, "team", 1)      X(TIMELINE, "timeline", 0)        \
+    X(TO, "to", 1)            X(TURN, "turn", 1)      X(UNTIL, "until", 1)              \
+    X(USAGE, "usage", 0)      X(USER, "user", 1)      X(WAIT, "wait", 1)                \
+    X(WITH_LOCATION, "with-location", 0)
+
+enum {
+#define X(name, word, argument) OPT_##name,
+    OPTIONS(X)
+#undef X
+};
+#define BIT(name) ((uint64_t)1 << OPT_##name)
+#define GIVEN(o, name) (((o)->given & BIT(name)) != 0)
+#define VIEW_OPTIONS                                                                     \
+    (BIT(CONVERSATION) | BIT(TEAM) | BIT(GLOBAL) | BIT(TIMELINE) | BIT(TURN) | \
+     BIT(SINCE) | BIT(UNTIL))
+
+typedef enum sync_word { SYNC_UNSET, SYNC_NONE, SYNC_EACH, SYNC_END } sync_word;
+
+typedef struct options {
+    uint64_t given;           /* BIT of each that was given */
+    char **files;             /* the arguments that are no options; a file may be "-" */
+    size_t n_files;
+    const ms_dialect *from;   /* NULL: look at each message */
+    const ms_dialect *to;     /* NULL: a table */
+    const ms_profile *provider; /* of --as, or of --format when it names one */
+    const char *location, *agent, *turn, *system, *user;
+    ms_str *locations;        /* each --location; `location` is the last of them */
+    size_t n_locations;
+    ms_str *team;
+    size_t n_team, limit, keep_last, budget, step;
+    double since, until, seconds;
+    ms_scope_kind scope;
+    int64_t phase;
+    uint64_t after;
+    sync_word sync;
+    uint32_t wait_ms;         /* for another writer */
+    bool also_times, also_numbers; /* of diff: compare them, too */
+    uint32_t also_skip;       /* and which fields not: bits 1 << MS_F_* */
+} options;
+
+
+/* ---- Output ------------------------------------------------------------------------ */
+
+typedef struct output {
+    FILE *file;
+    int error;                /* errno of the first write that failed */
+} output;
+
+ms_result emit(void *ctx, const char *bytes, size_t len);
+void emit_text(output *out, const char *text);
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+void emit_format(output *out, const char *format, ...);
+void emit_pad(output *out, unsigned used, unsigned width);
+
+/* The exit code when all is written; a reader that went away is no news. */
+int output_end(output *out, int code);
+
+#endif /* BASE_H */

@@ -1,0 +1,208 @@
+/* msgstore convert, msgstore export: messages in another format. */
+
+#define _GNU_SOURCE
+#include "commands.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+
+/* ---- msgstore convert, msgstore export --------------------------------------------- */
+
+typedef struct converter {
+    output out;
+    const options *options;
+    const ms_dialect *to;
+    ms_writer_opts opts;
+    ms_arena arena;           /* of the writer */
+    ms_writer writer;
+    uint64_t talk;
+} converter;
+
+static void converter_begin(converter *c, uint64_t talk)
+{
+    c->talk = talk;
+    ms_arena_reset(&c->arena);
+    ms_writer_init(&c->writer, c->to, &c->opts, &c->arena, emit, &c->out);
+}
+
+static int converter_end(converter *c)
+{
+    ms_error err;
+    ms_result result = ms_writer_finish(&c->writer, &err);
+    if (result == MS_OK) return FINE;
+    return c->out.error != 0 ? FAILED : complain_of("writing", result, &err);
+}
+
+/* Open calls of one conversation are none of the next: each has a writer of its own, but
+ * for an array, which is one. */
+static int converter_turn(converter *c, uint64_t talk)
+{
+    if (talk == c->talk || c->opts.array) return FINE;
+    if (converter_end(c) != FINE) return FAILED;
+    converter_begin(c, talk);
+    return FINE;
+}
+
+static int convert_take(void *ctx, const taken *t)
+{
+    converter *c = ctx;
+    ms_error err;
+    if (converter_turn(c, t->talk) != FINE) return FAILED;
+    for (size_t i = 0; i < t->list.count; i++) {
+        if (ms_writer_put(&c->writer, &t->list.items[i], &err) == MS_OK) continue;
+        if (c->out.error != 0) return FAILED;
+        return complain_at(t->source, t->at, "writing this message: ", err.message);
+    }
+    return FINE;
+}
+
+/* The messages of a query that are wanted, as one conversation. */
+static int convert_query(converter *c, ms_store *store, const ms_query *q, uint64_t talk)
+{
+    listing l = {store, q, NULL, NULL, NULL};
+    ms_cursor it;
+    ms_error err;
+    const ms_msg *msg;
+    int code = converter_turn(c, talk);
+    if (code == FINE) code = listing_open(&l, &it);
+    if (code != FINE) return code;
+    while (code == FINE && (msg = ms_next(&it)) != NULL) {
+        if (!is_wanted(c->options, ms_location(msg))) continue;
+        ms_envelope m = ms_envelope_of(msg);
+        complete_agent(c->options, &m);
+        ms_result result = ms_writer_put(&c->writer, &m, &err);
+        if (result == MS_OK) continue;
+        if (c->out.error == 0) complain("message %" PRIu64 ": %s", m.seq, err.message);
+        code = FAILED;
+    }
+    int closed = listing_close(&it);
+    return code != FINE ? code : closed;
+}
+
+static int by_first_seq(const void *a, const void *b)
+{
+    const ms_info *x = a, *y = b;
+    return (x->first_seq > y->first_seq) - (x->first_seq < y->first_seq);
+}
+
+/* A store as its messages came; but chats, which do not say whose they are, conversation
+ * after conversation. What is damaged is left out, and known at the end. */
+static int convert_store(converter *c, job *j)
+{
+    ms_listing list;
+    ms_query q = {0};
+    int code = look_up(j, false, q.location, q.location, &list);
+    for (size_t i = 0; i < c->options->n_locations && code == FINE; i++) {
+        code = look_up(j, false, q.location, c->options->locations[i], &list);
+    }
+    if (code != FINE) return code;
+    bool framework = strcmp(ms_dialect_name(c->to), "framework") == 0;
+    if (framework || c->opts.array) return convert_query(c, j->store, &q, 0);
+    if (list.count > 0) qsort(list.items, list.count, sizeof *list.items, by_first_seq);
+    for (size_t i = 0; i < list.count && (code == FINE || code == DAMAGED); i++) {
+        q.location = list.items[i].location;
+        int one = is_wanted(c->options, q.location)
+                      ? convert_query(c, j->store, &q, i) : FINE;
+        if (one != FINE) code = one;
+    }
+    return code;
+}
+
+/* An array is printed whole or not at all: until its end is known it is in a file. */
+static int print_file(FILE *file)
+{
+    char block[CELL_BYTES];
+    output out = {stdout, 0};
+    size_t n;
+    rewind(file);
+    while ((n = fread(block, 1, sizeof block, file)) > 0) emit(&out, block, n);
+    if (ferror(file)) complain("cannot read back the array");
+    return output_end(&out, ferror(file) ? FAILED : FINE);
+}
+
+static int convert(job *j, const ms_dialect *to, bool with_location)
+{
+    converter c;
+    const options *o = j->options;
+    bool array = GIVEN(o, ARRAY);
+    sink into = {convert_take, &c, false, with_location, false, NULL};
+    memset(&c, 0, sizeof c);
+    c.options = o;
+    c.to = to;
+    c.opts.array = array;
+    c.opts.with_location = with_location;
+    c.out.file = array ? tmpfile() : stdout;
+    if (c.out.file == NULL) {
+        complain("no temporary file for --array: %s", strerror(errno));
+        return FAILED;
+    }
+    converter_begin(&c, 0);
+    int code = j->store != NULL ? convert_store(&c, j)
+                                : read_input(o, o->files[0], &into);
+    int ended = converter_end(&c);
+    code = output_end(&c.out, code != FINE ? code : ended);
+    if (array && (code == FINE || code == DAMAGED)) {
+        int printed = print_file(c.out.file);
+        if (printed != FINE) code = printed;
+    }
+    if (array) fclose(c.out.file);
+    ms_arena_deinit(&c.arena);
+    return code;
+}
+
+static int run_convert(job *j)
+{
+    const options *o = j->options;
+    int code = is_log(o->files[0]) ? open_to_read(j) : FINE;
+    return code == FINE ? convert(j, o->to, GIVEN(o, WITH_LOCATION)) : code;
+}
+
+static int run_export(job *j)
+{
+    const ms_dialect *framework = ms_dialect_find(MS_STR("framework"));
+    const ms_dialect *to = j->options->to != NULL ? j->options->to : framework;
+    if (GIVEN(j->options, FORMAT) && j->options->to == NULL) {
+        complain("export --format expects a message format, not table");
+        return USAGE;
+    }
+    return convert(j, to, to == framework || GIVEN(j->options, WITH_LOCATION));
+}
+
+const command convert_command = {"convert", run_convert, false, 0, 1, "",
+    INPUT_OPTIONS | BIT(TO) | BIT(ARRAY) | BIT(WITH_LOCATION), BIT(TO),
+    "examples:\n"
+    "  msgstore convert --from openai --to framework chat.jsonl\n"
+    "  msgstore convert --to openai --array <trace.jsonl >messages.json\n"
+    "\n"
+    "usage: msgstore convert [OPTION...] --to FORMAT [FILE|-]\n"
+    "Messages in, the same messages out in another format, in order, one a line. FILE\n"
+    "may also be a log: see msgstore export -h.\n"
+    "\n"
+    "  --to FORMAT      the output's format\n"
+    INPUT_HELP
+    "  --array          one array instead of lines; all or nothing\n"
+    "  --with-location  write the members location and agent_key, too\n"
+    "  --location L     the location of messages that have none\n"
+    "  --agent A        the agent of tasks, calls, results and plans that have none\n"};
+
+const command export_command = {"export", run_export, true, 1, 1, "a STORE",
+    INPUT_OPTIONS | BIT(FORMAT) | BIT(WITH_LOCATION) | BIT(ARRAY), 0,
+    "examples:\n"
+    "  msgstore export trace.log >trace.jsonl\n"
+    "  msgstore export trace.log --location job_42 --format openai\n"
+    "\n"
+    "usage: msgstore export [OPTION...] STORE\n"
+    "Writes all messages, one a line, as they came; in chat formats, which do not say\n"
+    "whose they are, conversation after conversation. msgstore import reads it back\n"
+    "(with --lenient also types that the framework format has no word for).\n"
+    "\n"
+    "  --format F       a message format; without it framework with location\n"
+    "  --location L     only this location; may be given several times\n"
+    "  --with-location  write the members location and agent_key in other formats, too\n"
+    "  --array          one array instead of lines; all or nothing\n"
+    "  --agent A        the agent of tasks, calls, results and plans that have none\n"
+    INPUT_HELP};

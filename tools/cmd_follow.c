@@ -1,0 +1,284 @@
+/* msgstore follow: the newest messages of a log, then those that come. */
+
+#define _GNU_SOURCE
+#include "commands.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+
+/* ---- msgstore follow --------------------------------------------------------------- */
+
+enum { FOLLOW_NEWEST = 10, FOLLOW_MS = 100 };
+
+static volatile sig_atomic_t stopped;
+
+static void stop(int signal_number)
+{
+    (void)signal_number;
+    stopped = 1;
+}
+
+typedef struct follower {
+    job *job;
+    output out;
+    table table;
+    ms_writer writer;
+    ms_arena arena;           /* of the writer */
+    struct stat file;         /* the one that is open */
+    uint64_t last;            /* everything up to here was looked at */
+    uint64_t mark;            /* changes behind this message were looked at, */
+    size_t marked;            /* so many of them */
+    uint64_t *writing;        /* messages that were not finished when they came */
+    size_t n_writing, cap_writing;
+    int code;                 /* DAMAGED when something could not be read */
+} follower;
+
+/* In a message format each is printed when it is whole: of one that is being written only
+ * the number is kept. */
+static int follow_later(follower *f, uint64_t seq)
+{
+    if (f->n_writing == f->cap_writing) {
+        size_t cap = f->cap_writing > 0 ? 2 * f->cap_writing : 16;
+        uint64_t *writing = realloc(f->writing, cap * sizeof *writing);
+        if (writing == NULL) return no_memory();
+        f->writing = writing;
+        f->cap_writing = cap;
+    }
+    f->writing[f->n_writing++] = seq;
+    return FINE;
+}
+
+/* Was it one of those? Then it is none any more. */
+static bool follow_ended(follower *f, uint64_t seq)
+{
+    for (size_t i = 0; i < f->n_writing; i++) {
+        if (f->writing[i] != seq) continue;
+        f->writing[i] = f->writing[--f->n_writing];
+        return true;
+    }
+    return false;
+}
+
+static void follow_row(follower *f, const ms_msg *msg)
+{
+    if (GIVEN(f->job->options, RAW)) raw_fit(&f->table, msg);
+    else table_fit(&f->table, msg);
+    table_fill(&f->table);
+    if (GIVEN(f->job->options, RAW)) raw_row(&f->table, msg, &f->out);
+    else print_row(&f->table, msg, &f->out);
+}
+
+static int follow_print(follower *f, const ms_msg *msg)
+{
+    ms_error err;
+    const options *o = f->job->options;
+    if (GIVEN(o, JSON)) raw_line(msg, &f->out);
+    else if (o->to == NULL) follow_row(f, msg);
+    if (o->to == NULL) return FINE;
+    ms_result result = ms_writer_put_msg(&f->writer, msg, &err);
+    if (result == MS_OK || f->out.error != 0) return FINE;
+    return complain_of("writing", result, &err);
+}
+
+/* The end of what was read with a cursor; all of it is printed then. */
+static int follow_end(follower *f, ms_cursor *it, int code)
+{
+    ms_error err;
+    ms_result result = MS_OK;
+    if (f->job->options->to != NULL) result = ms_writer_finish(&f->writer, &err);
+    if (result != MS_OK && code == FINE && f->out.error == 0) {
+        code = complain_of("writing", result, &err);
+    }
+    int closed = listing_close(it);
+    if (closed == DAMAGED) f->code = DAMAGED;
+    complain_of_events(f->job);
+    if (code == FINE && closed != DAMAGED) code = closed;
+    return output_end(&f->out, code);
+}
+
+/* Prints what the query gives, each message whole. */
+static int follow_query(follower *f, const ms_query *q)
+{
+    ms_cursor it;
+    const ms_msg *msg;
+    listing l = {f->job->store, q, NULL, NULL, NULL};
+    bool whole = f->job->options->to != NULL;
+    ms_arena_reset(&f->job->arena);
+    int code = listing_open(&l, &it);
+    if (code != FINE) return code;
+    while (code == FINE && f->out.error == 0 && (msg = ms_next(&it)) != NULL) {
+        bool later = whole && (ms_flags(msg) & MS_FLAG_UNFINISHED) != 0;
+        code = later ? follow_later(f, ms_seq(msg)) : follow_print(f, msg);
+    }
+    return follow_end(f, &it, code);
+}
+
+/* A change of a message that was shown: the message as it is now, or what was hidden. */
+static int follow_change(follower *f, const ms_query *q, const ms_msg *change)
+{
+    const ms_msg *msg;
+    job *j = f->job;
+    uint64_t seq = ms_seq(change);
+    bool format = j->options->to != NULL;
+    if (ms_kind_of(change) == MS_KIND_HIDE && !format) return follow_print(f, change);
+    if (ms_kind_of(change) != MS_KIND_AMEND || seq > f->last) return FINE;
+    if (format && !follow_ended(f, seq)) return FINE;
+    ms_arena_reset(&j->arena);
+    if (ms_get_by_seq(j->store, seq, &j->arena, &msg, NULL) != MS_OK) return FINE;
+    return ms_query_match(q, msg) ? follow_print(f, msg) : FINE;
+}
+
+/* Shows what was done since the last time to messages that were shown; with --raw every
+ * record that came. Silent: only remembers where they are. */
+static int follow_changes(follower *f, const ms_query *q, bool silent)
+{
+    ms_cursor it;
+    const ms_msg *msg;
+    bool raw = GIVEN(f->job->options, RAW);
+    size_t at = 0;
+    ms_query records = {0};
+    listing l = {f->job->store, &records, NULL, NULL, NULL};
+    records.location = q->location;
+    records.after_seq = f->mark;
+    records.raw = raw ? MS_RAW_ALL : MS_RAW_MESSAGES | MS_RAW_AMENDS | MS_RAW_HIDES;
+    int code = listing_open(&l, &it);
+    if (code != FINE) return code;
+    while (code == FINE && f->out.error == 0 && (msg = ms_next(&it)) != NULL) {
+        bool message = ms_kind_of(msg) == MS_KIND_MESSAGE;
+        if (message) {
+            f->mark = ms_seq(msg);
+            f->marked = at = 0;
+        } else if (at++ < f->marked) {
+            continue;
+        } else {
+            f->marked = at;
+        }
+        if (silent) continue;
+        code = raw ? follow_print(f, msg) : message ? FINE : follow_change(f, q, msg);
+    }
+    return follow_end(f, &it, code);
+}
+
+/* Another file has taken the log's place (a compaction): goes on with that one. */
+static int follow_file(follower *f)
+{
+    struct stat now;
+    job *j = f->job;
+    if (stat(j->options->files[0], &now) != 0) return FINE;
+    if (now.st_ino == f->file.st_ino && now.st_dev == f->file.st_dev) return FINE;
+    f->file = now;
+    f->mark = f->last;
+    f->marked = 0;
+    ms_close(j->store);
+    j->store = NULL;
+    return open_to_read(j);
+}
+
+/* What came since the last time, or after a pause nothing. */
+static int follow_on(follower *f, ms_query *q, double left)
+{
+    ms_error err;
+    uint64_t newest;
+    uint32_t pause = left * 1e3 < FOLLOW_MS ? (uint32_t)(left * 1e3) : FOLLOW_MS;
+    ms_result result = ms_wait(f->job->store, f->last, pause, &newest, &err);
+    if (result != MS_OK) return complain_of("waiting", result, &err);
+    int code = follow_changes(f, q, false);
+    if (code != FINE) return code;
+    if (newest <= f->last) return follow_file(f);
+    q->after_seq = f->last;
+    q->before_seq = newest + 1;
+    f->last = newest;
+    return GIVEN(f->job->options, RAW) ? FINE : follow_query(f, q);
+}
+
+/* Begins with the newest messages (with --raw, records), or behind the one that was
+ * named. */
+static int follow_begin(follower *f, ms_query *q)
+{
+    ms_error err;
+    const options *o = f->job->options;
+    ms_writer_opts opts = {false, false, GIVEN(o, WITH_LOCATION), false};
+    ms_writer_init(&f->writer, o->to, &opts, &f->arena, emit, &f->out);
+    f->table = new_table(NULL);
+    f->table.located = o->location == NULL;
+    f->last = f->mark = o->after;
+    if (GIVEN(o, AFTER)) return FINE;
+    ms_result result = ms_refresh(f->job->store, &f->last, &err);
+    if (result != MS_OK) return complain_of("reading the log", result, &err);
+    f->mark = f->last;
+    int code = follow_changes(f, q, true);
+    if (code != FINE || (f->last == 0 && f->marked == 0)) return code;
+    listing l = {f->job->store, q, NULL, &f->job->arena, NULL};
+    q->limit = GIVEN(o, LIMIT) ? o->limit : FOLLOW_NEWEST;
+    if (GIVEN(o, RAW)) {
+        q->raw = MS_RAW_ALL;
+        q->arena = NULL;
+        code = GIVEN(o, JSON) ? FINE : raw_measure(&l, &f->table);
+    } else {
+        q->before_seq = f->last + 1;
+        code = o->to == NULL ? table_measure(&l, &f->table) : FINE;
+    }
+    f->table.located = o->location == NULL;
+    return code == FINE ? follow_query(f, q) : code;
+}
+
+static int run_follow(job *j)
+{
+    follower f;
+    struct sigaction act;
+    const options *o = j->options;
+    double end = clock_seconds() + (GIVEN(o, SECONDS) ? o->seconds : 1e12);
+    memset(&f, 0, sizeof f);
+    memset(&act, 0, sizeof act);
+    act.sa_handler = stop;
+    sigaction(SIGINT, &act, NULL);
+    sigaction(SIGTERM, &act, NULL);
+    f.job = j;
+    f.out.file = stdout;
+    stat(o->files[0], &f.file);
+    int code = check_raw("follow", o);
+    if (code == FINE) code = open_to_read(j);
+    if (code != FINE) return code;
+    ms_query q = query_of(o, &j->arena);
+    q.location = ms_str_of(o->location);
+    code = follow_begin(&f, &q);
+    q.limit = 0;
+    while (code == FINE && !stopped) {
+        double left = end - clock_seconds();
+        if (left <= 0) break;
+        code = follow_on(&f, &q, left);
+    }
+    ms_arena_deinit(&f.arena);
+    free(f.writing);
+    return code != FINE ? code : f.code;
+}
+
+const command follow_command = {"follow", run_follow, false, 1, 1, "a STORE",
+    PRINT_OPTIONS | VIEW_OPTIONS | BIT(HELP) | BIT(LOCATION) | BIT(AGENT) |
+    BIT(AFTER) | BIT(SECONDS) | BIT(RAW) | BIT(JSON), 0,
+    "examples:\n"
+    "  msgstore follow trace.log --agent worker\n"
+    "  msgstore follow trace.log --raw\n"
+    "  msgstore follow trace.log --after 120 --format framework --seconds 60\n"
+    "\n"
+    "usage: msgstore follow [OPTION...] STORE\n"
+    "Shows the newest messages of a log, then those that come, until interrupted. A\n"
+    "message that is amended meanwhile is shown again, with a * behind its type; one\n"
+    "that is being written when it begins, with a ~, and when it ends. In a message\n"
+    "format each is written once, when it is whole.\n"
+    "\n"
+    "  -n, --limit N    begin with the newest N (10); 0: with all\n"
+    "  --after N        begin behind message number N instead\n"
+    "  --seconds S      stop after S seconds\n"
+    "  --raw            every record that comes, as view --raw shows it: pieces of\n"
+    "                   messages that are being written, too\n"
+    "  --json           with --raw: an object a line\n"
+    "  --conversation   what user and assistant said\n"
+    "  --agent A        what agent A did\n"
+    VIEW_HELP
+    "  --location L     only this location\n"
+    WHEN_HELP PRINT_HELP};

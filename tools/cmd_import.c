@@ -1,0 +1,213 @@
+/* msgstore import, msgstore append: messages into a log. */
+
+#define _GNU_SOURCE
+#include "commands.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+
+/* ---- msgstore import, msgstore append ---------------------------------------------- */
+
+typedef struct importer {
+    const options *options;
+    ms_store *store;
+    ms_arena arena;           /* of the object at hand */
+    uint64_t newest;          /* sequence number in the store, */
+    uint64_t last;            /* and that of the message at hand */
+    uint64_t added, known;    /* messages: new ones, and those whose key was there */
+    rescue rescue;
+} importer;
+
+/* Gives message i of an object a key that is the same whenever the file is imported. */
+static bool set_key(importer *im, const taken *t, size_t i)
+{
+    ms_envelope *m = &t->list.items[i];
+    ms_str id = m->id;
+    char *text = ms_arena_alloc(&im->arena, MS_KEY_MAX + 1);
+    if (m->key.ptr != NULL) return true;
+    if (text == NULL) return false;
+    bool fits = id.len > 0 && id.len < MS_KEY_MAX - 40 && ms_utf8_check(id, NULL) &&
+                memchr(id.ptr, '\0', id.len) == NULL;
+    int n = fits ? snprintf(text, MS_KEY_MAX, "id:%.*s", (int)id.len, id.ptr)
+                 : snprintf(text, MS_KEY_MAX, "line:%" PRIu64 ":%016" PRIx64, t->number,
+                            hash_text(t->json));
+    if (i > 0) n += snprintf(text + n, 24, "#%zu", i + 1);
+    m->key = ms_str_n(text, (size_t)n);
+    return true;
+}
+
+static int import_take(void *ctx, const taken *t)
+{
+    importer *im = ctx;
+    ms_arena_reset(&im->arena);
+    uint64_t *seqs = ms_arena_alloc(&im->arena, t->list.count * sizeof *seqs);
+    bool room = seqs != NULL;
+    for (size_t i = 0; i < t->list.count && room && GIVEN(im->options, KEYS); i++) {
+        room = set_key(im, t, i);
+    }
+    int code = room ? store_messages(im->store, t, seqs) : no_memory();
+    for (size_t i = 0; i < t->list.count && code == FINE; i++) {
+        bool known = seqs[i] <= im->newest;
+        if (known) im->known++;
+        else im->added++;
+        if (!known) im->newest = seqs[i];
+        im->last = seqs[i];
+    }
+    return code;
+}
+
+/* Before a log is made: are there messages to be had? */
+static int check_files(const options *o)
+{
+    for (size_t i = 1; i < o->n_files; i++) {
+        const char *path = o->files[i];
+        if (strcmp(path, "-") != 0 && access(path, R_OK) != 0) {
+            int code = errno == ENOENT ? NOT_FOUND : FAILED;
+            complain("%s: %s", path, strerror(errno));
+            return code;
+        }
+        if (!is_log(path)) continue;
+        complain("%s: this is a log; msgstore export makes messages of it", path);
+        return FAILED;
+    }
+    return FINE;
+}
+
+/* Opens, or makes, the log to append to. *newest: its last sequence number. */
+static int open_to_append(job *j, bool keep_unset_times, uint64_t *newest)
+{
+    ms_error err;
+    ms_log_desc desc = {0};
+    desc.mode = MS_LOG_CREATE;
+    desc.sync = j->options->sync == SYNC_EACH ? MS_SYNC_EACH : MS_SYNC_NONE;
+    desc.keep_unset_times = keep_unset_times;
+    set_writing(j->options, &desc);
+    j->appends = true;
+    int code = open_log(j, j->options->files[0], &desc);
+    if (code != FINE) return code;
+    ms_result result = ms_refresh(j->store, newest, &err);
+    return result == MS_OK ? FINE : complain_of("reading the log", result, &err);
+}
+
+static int print_import(const importer *im, int code)
+{
+    output out = {stdout, 0};
+    const rescue *lost = &im->rescue;
+    emit_format(&out, "appended   %" PRIu64 " messages, the last is number %" PRIu64 "\n",
+                im->added, im->newest);
+    if (GIVEN(im->options, KEYS)) {
+        emit_format(&out, "known      %" PRIu64 " messages were there already\n",
+                    im->known);
+    }
+    if (GIVEN(im->options, KEEP_GOING)) {
+        emit_format(&out, "skipped    %" PRIu64 " places in %" PRIu64 " lines, %" PRIu64
+                    " bytes\n", lost->places, lost->lines, lost->bytes);
+        emit_format(&out, "repaired   %" PRIu64 " with bad UTF-8\n", lost->repaired);
+        if (code == FINE && lost->places + lost->repaired > 0) code = DAMAGED;
+    }
+    return output_end(&out, code);
+}
+
+static int run_import(job *j)
+{
+    importer im;
+    ms_error err;
+    const options *o = j->options;
+    bool going = GIVEN(o, KEEP_GOING);
+    sink to = {import_take, &im, true, true, false, going ? &im.rescue : NULL};
+    memset(&im, 0, sizeof im);
+    int code = check_files(o);
+    if (code == FINE) code = open_to_append(j, true, &im.newest);
+    if (code != FINE) return code;
+    im.options = o;
+    im.store = j->store;
+    for (size_t i = 1; i < o->n_files && code == FINE; i++) {
+        code = read_input(o, o->files[i], &to);
+    }
+    if (o->sync != SYNC_NONE) {
+        ms_result result = ms_sync(j->store, NULL, &err);
+        if (result != MS_OK) code = complain_of("syncing", result, &err);
+    }
+    ms_arena_deinit(&im.arena);
+    return print_import(&im, code);
+}
+
+/* Appends, then tells the number: whoever reads it knows that the message is stored. */
+static int append_take(void *ctx, const taken *t)
+{
+    importer *im = ctx;
+    ms_str location = ms_str_of(im->options->location);
+    for (size_t i = 0; i < t->list.count; i++) {
+        ms_envelope *m = &t->list.items[i];
+        if (m->location.ptr == NULL) m->location = location;
+        if (m->location.ptr != NULL) continue;
+        return complain_at(t->source, t->at, "this message has no location: ",
+                           "the member \"location\", or --location, was expected");
+    }
+    int code = import_take(ctx, t);
+    if (code != FINE) return code;
+    output out = {stdout, 0};
+    emit_format(&out, "%" PRIu64 "\n", im->last);
+    return output_end(&out, FINE);
+}
+
+static int run_append(job *j)
+{
+    importer im;
+    sink to = {append_take, &im, true, false, true, NULL};
+    memset(&im, 0, sizeof im);
+    if (j->options->sync == SYNC_END) {
+        complain("append --sync expects none or each, not end");
+        return USAGE;
+    }
+    int code = open_to_append(j, false, &im.newest);
+    im.options = j->options;
+    im.store = j->store;
+    if (code == FINE) code = read_input(j->options, "-", &to);
+    ms_arena_deinit(&im.arena);
+    return code;
+}
+
+const command import_command = {"import", run_import, false, 2, ANY_NUMBER, "a STORE and a FILE",
+    INPUT_OPTIONS | WRITE_OPTIONS | BIT(SYNC) | BIT(KEYS) | BIT(KEEP_GOING), 0,
+    "examples:\n"
+    "  msgstore import trace.log trace.jsonl\n"
+    "  msgstore import --keys --keep-going trace.log part-*.jsonl\n"
+    "\n"
+    "usage: msgstore import [OPTION...] STORE FILE...\n"
+    "Appends the messages of files to a log, which is made when it is not there. A\n"
+    "message is taken whole or not at all; one without a time stays without.\n"
+    "\n"
+    "  --keys           messages get keys made of their own id, or of their text and\n"
+    "                   number in the file: imported again, a file adds what is new\n"
+    "  --keep-going     for damaged JSON Lines: skip what cannot be read, take what is\n"
+    "                   whole, tell each place on standard error; exit code 3\n"
+    "  --sync S         end: one sync behind the last message (the default); each: one\n"
+    "                   for every message; none\n"
+    WRITE_HELP
+    "  --location L     the location of messages that have none\n"
+    "  --agent A        the agent of tasks, calls, results and plans that have none\n"
+    INPUT_HELP};
+
+const command append_command = {"append", run_append, false, 1, 1, "a STORE",
+    INPUT_OPTIONS | WRITE_OPTIONS | BIT(SYNC), 0,
+    "examples:\n"
+    "  agent | msgstore append trace.log --location job_42\n"
+    "  agent | msgstore append trace.log --sync each >acknowledged\n"
+    "\n"
+    "usage: msgstore append [OPTION...] STORE <MESSAGES\n"
+    "Appends messages from standard input, a JSON object a line, to a log, which is\n"
+    "made when it is not there. For each it prints its number once it is stored: from\n"
+    "then on the death of the process does not take it, with --sync each no power cut.\n"
+    "Of an object that becomes several messages it is the number of the last. A bad\n"
+    "line ends it; what was before stays. A message without a time gets the present.\n"
+    "\n"
+    "  --location L     the location of messages that have none\n"
+    "  --sync S         none (the default), or each: what is printed is durable\n"
+    WRITE_HELP
+    "  --agent A        the agent of tasks, calls, results and plans that have none\n"
+    INPUT_HELP};

@@ -1,0 +1,13 @@
+/* What cmd_info.c shows to others. */
+
+#ifndef CMD_INFO_H
+#define CMD_INFO_H
+
+#include "store.h"
+
+
+/* ---- msgstore info ----------------------------------------------------------------- */
+
+enum { INFO_ROWS = 20, INFO_NEWEST = 5 };
+
+#endif /* CMD_INFO_H */

@@ -1,0 +1,189 @@
+/* msgstore verify, msgstore repair, msgstore compact: whole logs. */
+
+#define _GNU_SOURCE
+#include "commands.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+
+/* ---- msgstore verify, msgstore repair, msgstore compact ---------------------------- */
+
+static void print_event(void *ctx, const ms_log_event *event)
+{
+    char text[EVENT_TEXT];
+    emit_format(ctx, "%s\n", event_text(event, text));
+}
+
+static int run_verify(job *j)
+{
+    output out = {stdout, 0};
+    ms_error err;
+    ms_log_report r = {0};
+    ms_log_desc desc = {0};
+    desc.path = j->options->files[0];
+    desc.events.event = print_event;
+    desc.events.ctx = &out;
+    ms_result result = ms_log_verify(&desc, &r, &err);
+    if (result != MS_OK && result != MS_E_DAMAGED) {
+        return complain_of(NULL, result, &err);
+    }
+    emit_format(&out, "bytes      %" PRIu64 " looked at, in use up to %" PRIu64 "\n",
+                r.bytes, r.end);
+    emit_format(&out, "messages   %" PRIu64 " whole, the last is number %" PRIu64 "\n",
+                r.messages, r.last_seq);
+    emit_format(&out, "others     %" PRIu64 " index records, %" PRIu64
+                " more\n", r.index_records, r.other_records);
+    emit_format(&out, "torn       %" PRIu64 " bytes behind the last whole append\n",
+                r.torn_bytes);
+    emit_format(&out, "unreadable %" PRIu64 " ranges, %" PRIu64 " bytes; %" PRIu64
+                " index records\n", r.damaged, r.damaged_bytes, r.index_damaged);
+    emit_format(&out, "verdict    %s\n", result == MS_OK ? "whole" : err.message);
+    return output_end(&out, exit_code(result));
+}
+
+/* "copied ... dropped ...": what was, or on a dry run would be, taken over. */
+static void print_copy(output *out, const ms_copy_report *r)
+{
+    emit_format(out, "copied     %" PRIu64 " messages, %" PRIu64 " bytes of records\n",
+                r->copied, r->bytes);
+    emit_format(out, "dropped    %" PRIu64 " messages\n", r->dropped);
+    emit_format(out, "lost       %" PRIu64 " records that cannot be read\n", r->damaged);
+    if (r->notes > 0) emit_format(out, "notes      %" PRIu64 "\n", r->notes);
+}
+
+static uint64_t file_size(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
+}
+
+/* Writes what is to be kept of the open log into the file `path` (NULL on a dry run), and
+ * reports. */
+static int rewrite_into(job *j, const char *path, const ms_keep *keep)
+{
+    output out = {stdout, 0};
+    ms_error err;
+    ms_copy_report report = {0};
+    ms_log_info info;
+    ms_log_desc to = {0};
+    const options *o = j->options;
+    uint64_t before = file_size(o->files[0]);
+    to.path = path;
+    to.lock_wait_ms = o->wait_ms;
+    ms_result result = ms_log_rewrite(j->store, path != NULL ? &to : NULL,
+                                      GIVEN(o, REPLACE), keep, &report, &err);
+    if (result != MS_OK && result != MS_E_DAMAGED) {
+        return complain_of(NULL, result, &err);
+    }
+    int code = exit_code(result);
+    print_copy(&out, &report);
+    if (ms_log_stat(j->store, &info, NULL) == MS_OK && info.lost_end != 0) {
+        emit_format(&out, "cut        %s was durable up to byte %" PRIu64 " once\n",
+                    "the log", info.lost_end);
+        code = DAMAGED;
+    }
+    print_events(&out, j);
+    if (keep->dry_run) {
+        emit_format(&out, "file       %" PRIu64 " bytes; a dry run writes nothing\n",
+                    before);
+    } else {
+        emit_format(&out, "file       %" PRIu64 " bytes before, %" PRIu64 " after\n",
+                    before, file_size(path));
+    }
+    return output_end(&out, code);
+}
+
+/* The second argument is where to; a link stays: the file that it names is written. */
+static int rewrite(job *j, const ms_keep *keep)
+{
+    const options *o = j->options;
+    const char *path = o->n_files > 1 ? o->files[1] : NULL;
+    char *real = path != NULL ? realpath(path, NULL) : NULL;
+    int code = rewrite_into(j, real != NULL ? real : path, keep);
+    free(real);
+    return code;
+}
+
+static int run_repair(job *j)
+{
+    ms_keep all = {0};
+    ms_log_desc desc = {0};
+    desc.mode = MS_LOG_READ;
+    desc.opening = MS_OPEN_SALVAGE;
+    int code = open_log(j, j->options->files[0], &desc);
+    return code == FINE ? rewrite(j, &all) : code;
+}
+
+/* Are these two names of one file? */
+static bool is_same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev &&
+           x.st_ino == y.st_ino;
+}
+
+static int run_compact(job *j)
+{
+    ms_keep keep = {0};
+    ms_log_desc desc = {0};
+    const options *o = j->options;
+    keep.newest = o->keep_last;
+    keep.has_since = GIVEN(o, SINCE);
+    keep.since = o->since;
+    keep.locations = o->locations;
+    keep.n_locations = o->n_locations;
+    keep.dry_run = GIVEN(o, DRY_RUN);
+    if (o->n_files < 2 && !keep.dry_run) {
+        complain("compact needs a second file, OUT, or --dry-run");
+        return USAGE;
+    }
+    bool in_place = !keep.dry_run && GIVEN(o, REPLACE) &&
+                    is_same_file(o->files[0], o->files[1]);
+    desc.mode = in_place ? MS_LOG_WRITE : MS_LOG_READ; /* nobody else writes meanwhile */
+    desc.lock_wait_ms = o->wait_ms;
+    int code = open_log(j, o->files[0], &desc);
+    return code == FINE ? rewrite(j, &keep) : code;
+}
+
+const command verify_command = {"verify", run_verify, false, 1, 1, "a STORE", BIT(HELP), 0,
+    "examples:\n"
+    "  msgstore verify trace.log\n"
+    "\n"
+    "usage: msgstore verify STORE\n"
+    "Reads every byte of a log and tells what is damaged, a range a line. It changes\n"
+    "nothing. Exit code 0: whole, 3: damaged.\n"};
+
+const command repair_command = {"repair", run_repair, false, 2, 2, "IN and OUT",
+    BIT(HELP) | BIT(REPLACE) | BIT(WAIT), 0,
+    "examples:\n"
+    "  msgstore repair trace.log whole.log\n"
+    "\n"
+    "usage: msgstore repair [OPTION...] IN OUT\n"
+    "Reads whatever is whole in the log IN and writes it to the new log OUT, with its\n"
+    "numbers. Exit code 0: nothing was lost; 3: something was, OUT has all the rest.\n"
+    "\n"
+    "  --replace        OUT may be there, and is replaced at once; it may be IN\n"
+    "  --wait MS        wait so long when somebody else writes to OUT\n"};
+
+const command compact_command = {"compact", run_compact, false, 1, 2, "IN and OUT",
+    BIT(HELP) | BIT(KEEP_LAST) | BIT(SINCE) | BIT(LOCATION) | BIT(DRY_RUN) |
+    BIT(REPLACE) | BIT(WAIT), 0,
+    "examples:\n"
+    "  msgstore compact trace.log --keep-last 1000 --dry-run\n"
+    "  msgstore compact trace.log trace.log --keep-last 1000 --replace\n"
+    "\n"
+    "usage: msgstore compact [OPTION...] IN [OUT]\n"
+    "Copies a log, or what is to be kept of it, into the new log OUT. Messages keep\n"
+    "their numbers. Without a choice all are kept, as they are now: what was hidden,\n"
+    "and what amended messages said before, is left out.\n"
+    "\n"
+    "  --keep-last N    the newest N of each location\n"
+    "  --since T        only from T on: seconds since 1970, 2026-03-02, or\n"
+    "                   2026-03-02T09:30:00Z (UTC); messages without a time stay\n"
+    "  --location L     only this location; may be given several times\n"
+    "  --dry-run        only tell what would be copied; OUT may be left out\n"
+    "  --replace        OUT may be there, and is replaced at once; it may be IN\n"
+    "  --wait MS        wait so long when somebody else writes\n"};

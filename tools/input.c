@@ -1,0 +1,949 @@
+/* See input.h. */
+
+#define _GNU_SOURCE
+#include "input.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+
+/* ---- Input: a splitter over blocks of 64 KiB ------------------------------------------
+ * It finds where a value ends by counting brackets outside of strings; whether the value
+ * is JSON says ms_json_check afterwards. Only the value at hand is in memory, at most
+ * ELEMENT_MAX bytes. Text that cannot become JSON is not collected: each time its length
+ * has doubled, what is there is checked, sooner where much of it is expected. */
+
+#define BLOCK_SIZE ((size_t)64 << 10)
+
+#define ELEMENT_MAX ((size_t)256 << 20)
+
+#define PROGRESS_STEP ((uint64_t)16 << 20)
+
+int source_open(source *s, const char *path)
+{
+    bool standard = strcmp(path, "-") == 0;
+    memset(s, 0, sizeof *s);
+    s->name = standard ? "standard input" : path;
+    s->line = 1;
+    s->progress = isatty(STDERR_FILENO) != 0;
+    s->began = clock_seconds();
+    s->fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    if (s->fd >= 0) return FINE;
+    int code = errno == ENOENT ? NOT_FOUND : FAILED;
+    complain("%s: %s", path, strerror(errno));
+    return code;
+}
+
+void source_close(source *s)
+{
+    if (s->told > 0) fputs("\r\033[K", stderr);
+    if (s->fd != STDIN_FILENO) close(s->fd);
+    free(s->buf);
+}
+
+/* Counts the lines in the first `len` bytes behind the start. */
+static void count_lines(const source *s, size_t len, uint64_t *line, uint64_t *line_base)
+{
+    const char *from = s->buf + s->start, *end = from + len, *newline;
+    while (from < end && (newline = memchr(from, '\n', (size_t)(end - from))) != NULL) {
+        ++*line;
+        from = newline + 1;
+        *line_base = s->base + (uint64_t)(from - s->buf);
+    }
+}
+
+int complain_at(const source *s, size_t at, const char *what, const char *text)
+{
+    fault f;
+    uint64_t line_base = s->line_base;
+    f.line = s->line;
+    f.offset = s->base + s->start + at;
+    count_lines(s, at, &f.line, &line_base);
+    f.column = f.offset - line_base + 1;
+    snprintf(f.text, sizeof f.text, "%s%s", what, text);
+    if (s->fault != NULL) {
+        *s->fault = f;
+        return SKIPPED;
+    }
+    complain("%s: line %" PRIu64 ", column %" PRIu64 " (byte %" PRIu64 "): %s", s->name,
+             f.line, f.column, f.offset, f.text);
+    return FAILED;
+}
+
+/* The first `len` bytes have been used. */
+static void source_take(source *s, size_t len)
+{
+    count_lines(s, len, &s->line, &s->line_base);
+    s->start += len;
+}
+
+/* Makes room for a block behind what is there. */
+static int source_room(source *s)
+{
+    if (s->start > 0) {
+        s->len -= s->start;
+        memmove(s->buf, s->buf + s->start, s->len);
+        s->base += s->start;
+        s->start = 0;
+    }
+    if (s->cap - s->len >= BLOCK_SIZE) return FINE;
+    size_t cap = s->cap > 0 ? s->cap * 2 : 2 * BLOCK_SIZE;
+    if (cap > ELEMENT_MAX) cap = ELEMENT_MAX + 2 * BLOCK_SIZE;
+    char *buf = realloc(s->buf, cap);
+    if (buf == NULL) return no_memory();
+    s->buf = buf;
+    s->cap = cap;
+    return FINE;
+}
+
+/* Reads on; at the end of the file sets eof. */
+static int source_read(source *s)
+{
+    ssize_t n;
+    int code = s->eof ? FINE : source_room(s);
+    if (code != FINE || s->eof) return code;
+    do {
+        n = read(s->fd, s->buf + s->len, BLOCK_SIZE);
+    } while (n < 0 && errno == EINTR);
+    if (n < 0) {
+        complain("%s: cannot read: %s", s->name, strerror(errno));
+        return FAILED;
+    }
+    s->eof = n == 0;
+    s->len += (size_t)n;
+    uint64_t offset = s->base + s->len;
+    if (!s->progress || offset - s->told < PROGRESS_STEP) return FINE;
+    s->told = offset;
+    double seconds = clock_seconds() - s->began;
+    fprintf(stderr, "\r%" PRIu64 " MB read, %" PRIu64 " messages, %.0f MB/s\033[K",
+            offset / 1000000, s->messages, (double)offset / 1e6 / (seconds + 1e-9));
+    return FINE;
+}
+
+bool is_space(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+/* Sets *c to the next byte that is not white space, or to -1 at the end of the file. */
+static int source_peek(source *s, int *c)
+{
+    int code = FINE;
+    *c = -1;
+    while (code == FINE) {
+        size_t len = 0;
+        while (s->start + len < s->len && is_space(s->buf[s->start + len])) len++;
+        if (len > 0) source_take(s, len);
+        if (s->start < s->len) *c = (unsigned char)s->buf[s->start];
+        if (s->start < s->len || s->eof) break;
+        code = source_read(s);
+    }
+    return code;
+}
+
+static int source_skip_byte_order_mark(source *s)
+{
+    int code = FINE;
+    while (code == FINE && s->len < 3 && !s->eof) code = source_read(s);
+    if (code != FINE || s->len < 3 || memcmp(s->buf, "\xef\xbb\xbf", 3) != 0) return code;
+    s->start = 3;
+    s->line_base = 3;
+    return FINE;
+}
+
+typedef struct splitter {
+    unsigned depth;
+    bool string, escape;
+} splitter;
+
+typedef enum split { SPLIT_MORE, SPLIT_BEFORE, SPLIT_BEHIND } split;
+
+/* Does the value end before or behind this byte? */
+static split splitter_step(splitter *p, char c)
+{
+    if (p->string) {
+        bool end = c == '"' && !p->escape;
+        p->escape = !p->escape && c == '\\';
+        p->string = !end;
+        return end && p->depth == 0 ? SPLIT_BEHIND : SPLIT_MORE;
+    }
+    switch (c) {
+    case '"': p->string = true; return SPLIT_MORE;
+    case '{':
+    case '[': p->depth++; return SPLIT_MORE;
+    case '}':
+    case ']':
+        if (p->depth == 0) return SPLIT_BEFORE;
+        return --p->depth == 0 ? SPLIT_BEHIND : SPLIT_MORE;
+    default:
+        return p->depth == 0 && (c == ',' || is_space(c)) ? SPLIT_BEFORE : SPLIT_MORE;
+    }
+}
+
+/* Is this beginning of a value lost for JSON? It may be cut in a string, a number, an
+ * escape, so only what is wrong well before the cut counts. */
+static bool hopeless(const source *s, size_t len)
+{
+    ms_error err;
+    ms_str text = ms_str_n(s->buf + s->start, len);
+    return ms_json_check(text, NULL, NULL, &err) != MS_OK && err.offset < len - 64;
+}
+
+const char *reason_of(const ms_error *err)
+{
+    const char *place = err->line > 0 ? strstr(err->message, "): ") : NULL;
+    return place != NULL ? place + 3 : err->message;
+}
+
+/* The next value, from the start on; valid until the source moves. */
+static int next_value(source *s, ms_str *value)
+{
+    splitter p = {0, false, false};
+    ms_json_opts opts = {0, s->fault != NULL};
+    ms_error err;
+    size_t len = 0, look = s->fault != NULL ? BLOCK_SIZE / 64 : BLOCK_SIZE;
+    for (split found = SPLIT_MORE; found != SPLIT_BEHIND; len++) {
+        int code = s->start + len == s->len ? source_read(s) : FINE;
+        if (code != FINE) return code;
+        if (s->start + len == s->len) break;
+        if (len == look && hopeless(s, len)) break;
+        if (len == look) look *= 2;
+        if (len >= ELEMENT_MAX) return complain_at(s, 0, "a value of over 256 MiB", "");
+        if (s->lines && s->buf[s->start + len] == '\n') break;
+        found = splitter_step(&p, s->buf[s->start + len]);
+        if (found == SPLIT_BEFORE && len > 0) break;
+    }
+    ms_str text = ms_str_n(s->buf + s->start, len);
+    if (ms_json_check(text, &opts, value, &err) == MS_OK) return FINE;
+    size_t at = err.offset < len ? (size_t)err.offset : len;
+    return complain_at(s, at, reason_of(&err), "");
+}
+
+
+/* ---- Messages in the input ------------------------------------------------------------
+ * A value at the top level, or in an array there, is one of
+ *
+ *   a message        {"type": "task", ...}, {"role": "user", ...}, ...
+ *   a conversation   {"task_id": 3, "traj": [message, ...]}, the body of a request
+ *                    {"system": s, "messages": [message, ...]}, or an array of messages
+ *   an entry         of a transcript, {"type": "message", "message": {...}}; those that
+ *                    are no messages are counted
+ *
+ * Each message without a location gets that of its conversation: task_id, instance_id, a
+ * session's id, or the name of the file, with a running number where that was used
+ * before. All messages that stand alone, a line each, are one conversation. */
+
+/* "dir/trace.jsonl" -> "trace". */
+static ms_str stem_of(const char *path)
+{
+    if (strcmp(path, "-") == 0) return MS_STR("stdin");
+    const char *slash = strrchr(path, '/');
+    const char *name = slash != NULL ? slash + 1 : path;
+    const char *dot = strrchr(name, '.');
+    ms_str stem = ms_str_of(name);
+    if (dot != NULL && dot > name) stem.len = (size_t)(dot - name);
+    return stem.len > 0 && ms_utf8_check(stem, NULL) ? stem : MS_STR("input");
+}
+
+/* Gives the conversation its location: "3", and when that is taken "3.2", "3.3", ... */
+static int name_conversation(reader *r, conversation *talk)
+{
+    ms_str name = talk->name.ptr != NULL ? talk->name : r->stem;
+    tally_row *row = tally_row_of(&r->names, name);
+    char *text = ms_arena_alloc(&r->names.arena, name.len + 24);
+    if (row == NULL || text == NULL) return no_memory();
+    memcpy(text, name.ptr, name.len);
+    talk->location = ms_str_n(text, name.len);
+    uint64_t number = ++row->count;
+    while (number > 1) {
+        int n = snprintf(text + name.len, 24, ".%" PRIu64, number);
+        talk->location.len = name.len + (size_t)n;
+        row = tally_row_of(&r->names, talk->location);
+        if (row == NULL) return no_memory();
+        if (row->count++ == 0) break;
+        number++;
+    }
+    return FINE;
+}
+
+#define CHAT_TRACES (MS_BIT(MS_T_ACTION) | MS_BIT(MS_T_OBSERVATION) | MS_BIT(MS_T_ERROR))
+
+#define TRACES (MS_TYPES_AGENT_WIDE & ~MS_TYPES_GLOBAL)
+
+#define FRAMEWORK_TYPES (MS_TYPES_AGENT_WIDE | MS_TYPES_CONVERSATION | MS_TYPES_GLOBAL)
+
+void complete_agent(const options *o, ms_envelope *m)
+{
+    if (m->agent_key.ptr != NULL || o->agent == NULL) return;
+    if ((MS_BIT(m->type) & TRACES) != 0) m->agent_key = ms_str_of(o->agent);
+}
+
+/* Sets what the input lacks. */
+static int complete(reader *r, bool chat, conversation *talk, ms_envelope *m)
+{
+    bool guess = chat && r->sink->guess_agent && r->options->agent == NULL;
+    complete_agent(r->options, m);
+    if (m->agent_key.ptr == NULL && guess) {
+        if ((MS_BIT(m->type) & CHAT_TRACES) != 0) m->agent_key = MS_STR("assistant");
+    }
+    if (m->location.ptr != NULL || !r->sink->needs_location) return FINE;
+    int code = talk->location.ptr == NULL ? name_conversation(r, talk) : FINE;
+    m->location = talk->location;
+    return code;
+}
+
+static conversation next_conversation(reader *r)
+{
+    conversation talk;
+    memset(&talk, 0, sizeof talk);
+    talk.number = r->talks++;
+    return talk;
+}
+
+static size_t offset_of(const reader *r, ms_str part)
+{
+    return (size_t)(part.ptr - (r->source.buf + r->source.start));
+}
+
+/* Hands on what an object became. */
+static int deliver(reader *r, const ms_dialect *dialect, conversation *talk, taken *t)
+{
+    bool chat = strcmp(ms_dialect_name(dialect), "framework") != 0;
+    for (size_t i = 0; i < t->list.count; i++) {
+        int code = complete(r, chat, talk, &t->list.items[i]);
+        if (code != FINE) return code;
+    }
+    r->source.messages += t->list.count;
+    return r->sink->take(r->sink->ctx, t);
+}
+
+/* The string in a member of an object, or absent. */
+static ms_str string_member(reader *r, ms_str object, const char *name)
+{
+    ms_str value, text = {NULL, 0};
+    if (ms_json_member(object, ms_str_of(name), &value)) {
+        ms_json_string(value, &r->arena, &text);
+    }
+    return text;
+}
+
+/* An entry of a transcript that is no message. A session begins a conversation of its
+ * own, with its id as the name. */
+static int note_other(reader *r, ms_str object, conversation *talk)
+{
+    ms_str type = string_member(r, object, "type"), id = string_member(r, object, "id");
+    tally_row *row = tally_row_of(&r->others, type);
+    if (row == NULL) return no_memory();
+    row->count++;
+    if (!ms_str_equal(type, MS_STR("session")) || id.len == 0) return FINE;
+    if (!r->sink->needs_location || r->options->location != NULL) return FINE;
+    *talk = next_conversation(r);
+    return copy_text(&r->names.arena, id, &talk->name) ? FINE : no_memory();
+}
+
+static int take_message(reader *r, ms_str object, const ms_dialect *dialect,
+                        conversation *talk)
+{
+    ms_error err;
+    char what[64];
+    ms_read_opts opts = {GIVEN(r->options, LENIENT), r->sink->rescue != NULL};
+    size_t at = offset_of(r, object);
+    taken t = {&r->source, at, object, ++r->objects, talk->number, {NULL, 0}};
+    ms_arena_reset(&r->arena);
+    if (ms_read(dialect, object, &opts, &r->arena, &t.list, &err) != MS_OK) {
+        if (err.offset < object.len) at += (size_t)err.offset;
+        snprintf(what, sizeof what, "%s message: ", ms_dialect_name(dialect));
+        return complain_at(&r->source, at, what, err.message);
+    }
+    if (t.list.count == 0) return note_other(r, object, talk);
+    return deliver(r, dialect, talk, &t);
+}
+
+/* The system text of a request body stands beside its messages. It is read as a body that
+ * has no others. */
+static int take_system(reader *r, const ms_dialect *d, ms_str body, conversation *talk)
+{
+    static const char form[] = "{\"%s\":%.*s,\"%s\":[]}";
+    ms_error err;
+    ms_str value;
+    ms_read_opts opts = {GIVEN(r->options, LENIENT), r->sink->rescue != NULL};
+    if (d == NULL || d->system == NULL) return FINE;
+    if (!ms_json_member(body, ms_str_of(d->system), &value)) return FINE;
+    taken t = {&r->source, offset_of(r, value), value, ++r->objects, talk->number,
+               {NULL, 0}};
+    ms_arena_reset(&r->arena);
+    size_t cap = value.len + strlen(d->system) + sizeof form + 64;
+    char *text = ms_arena_alloc(&r->arena, cap);
+    if (text == NULL) return no_memory();
+    int n = snprintf(text, cap, form, d->system, (int)value.len, value.ptr,
+                     d->list != NULL ? d->list : "messages");
+    ms_str json = ms_str_n(text, (size_t)n);
+    if (ms_read_list(d, json, &opts, &r->arena, &t.list, &err) != MS_OK) {
+        return complain_at(&r->source, t.at, "the system text: ", err.message);
+    }
+    return t.list.count > 0 ? deliver(r, d, talk, &t) : FINE;
+}
+
+
+/* ---- Which format a message is in -------------------------------------------------- */
+
+/* Is the JSON text of a member name this one? Hardly any is spelled with escapes. */
+static bool key_is(ms_str key, ms_str name)
+{
+    if (memchr(key.ptr, '\\', key.len) != NULL) return ms_json_string_is(key, name);
+    return key.len == name.len + 2 && memcmp(key.ptr + 1, name.ptr, name.len) == 0;
+}
+
+static shape shape_of(reader *r, ms_str object)
+{
+    shape s;
+    ms_str word = {NULL, 0};
+    memset(&s, 0, sizeof s);
+    ms_json_iter it = ms_json_iterate(object);
+    while (ms_json_next(&it)) {
+#define X(name) if (key_is(it.key, MS_STR(#name))) s.name = it.value;
+        MEMBERS(X)
+#undef X
+    }
+    ms_arena_reset(&r->arena);
+    ms_json_string(s.type, &r->arena, &word);
+    s.framework = ms_type_of_word(word);
+    return s;
+}
+
+bool is_kind(ms_str value, ms_json_kind kind)
+{
+    return value.ptr != NULL && ms_json_kind_of(value) == kind;
+}
+
+/* Is it a JSON string that is one of these words, with blanks around each? */
+static bool is_word(ms_str value, const char *words)
+{
+    char text[40];
+    if (!is_kind(value, MS_JSON_STRING) || value.len < 3 || value.len > 32) return false;
+    snprintf(text, sizeof text, " %.*s ", (int)value.len - 2, value.ptr + 1);
+    return strstr(words, text) != NULL;
+}
+
+#define ENVELOPE_WORDS                                                                   \
+    " text tool_call tool_result input_required approval_required error delta "         \
+    "final_result multimodal_part "
+
+static bool shows_envelope(const shape *s)
+{
+    ms_str type;
+    if (ms_json_string_is(s->schema, MS_STR("agents-api.message"))) return true;
+    if (s->version.ptr != NULL && is_word(s->type, ENVELOPE_WORDS) &&
+        (s->payload.ptr != NULL || s->data.ptr != NULL)) {
+        return true;
+    }
+    return is_kind(s->role, MS_JSON_STRING) && is_kind(s->metadata, MS_JSON_OBJECT) &&
+           ms_json_member(s->metadata, MS_STR("type"), &type) &&
+           is_word(type, ENVELOPE_WORDS);
+}
+
+static bool shows_task(const shape *s)
+{
+    static const char words[] = " text data tool_request tool_response reasoning ";
+    ms_str type = s->type, author = s->author;
+    if (is_kind(s->content, MS_JSON_OBJECT) && type.ptr == NULL && author.ptr == NULL) {
+        if (!ms_json_member(s->content, MS_STR("type"), &type)) return false;
+        if (!ms_json_member(s->content, MS_STR("author"), &author)) return false;
+    }
+    return is_word(type, words) && is_kind(author, MS_JSON_STRING);
+}
+
+static bool shows_pydantic(const shape *s)
+{
+    return is_word(s->kind, " request response ") && is_kind(s->parts, MS_JSON_ARRAY);
+}
+
+static bool shows_gemini(const shape *s)
+{
+    return is_kind(s->parts, MS_JSON_ARRAY) && s->kind.ptr == NULL;
+}
+
+static bool shows_claude_code(const shape *s)
+{
+    if (is_word(s->type, " file-history-snapshot queue-operation ")) return true;
+    if (ms_json_string_is(s->type, MS_STR("summary"))) return s->leafUuid.ptr != NULL;
+    return is_kind(s->type, MS_JSON_STRING) && s->role.ptr == NULL &&
+           s->uuid.ptr != NULL && (s->message.ptr != NULL || s->sessionId.ptr != NULL);
+}
+
+static bool shows_pi(const shape *s)
+{
+    if (ms_json_string_is(s->type, MS_STR("session"))) return s->cwd.ptr != NULL;
+    return ms_json_string_is(s->type, MS_STR("message")) && s->role.ptr == NULL &&
+           is_kind(s->message, MS_JSON_OBJECT);
+}
+
+static bool shows_framework(const shape *s)
+{
+    return (MS_BIT(s->framework) & FRAMEWORK_TYPES) != 0;
+}
+
+/* Blocks that only this format has, or a whole answer of the provider. */
+static bool shows_anthropic(const shape *s)
+{
+    ms_str type;
+    if (!is_kind(s->role, MS_JSON_STRING) || !is_kind(s->content, MS_JSON_ARRAY)) {
+        return false;
+    }
+    if (ms_json_string_is(s->type, MS_STR("message"))) return true;
+    ms_json_iter it = ms_json_iterate(s->content);
+    while (ms_json_next(&it)) {
+        if (ms_json_member(it.value, MS_STR("type"), &type) &&
+            is_word(type, " tool_use tool_result thinking redacted_thinking image "
+                          "document ")) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Is it the JSON text of a time like "2026-03-02T09:00:00Z"? */
+static bool is_time(ms_str value)
+{
+    double seconds;
+    return is_kind(value, MS_JSON_STRING) &&
+           ms_iso_read(ms_str_n(value.ptr + 1, value.len - 2), &seconds) == MS_OK;
+}
+
+/* A row says when; its calls are no list. */
+static bool shows_session(const shape *s)
+{
+    if (!is_kind(s->role, MS_JSON_STRING) || is_kind(s->tool_calls, MS_JSON_ARRAY)) {
+        return false;
+    }
+    return s->tool_name.ptr != NULL || s->tool_arguments.ptr != NULL ||
+           is_kind(s->tool_calls, MS_JSON_OBJECT) ||
+           is_kind(s->msgstore, MS_JSON_OBJECT) || is_time(s->timestamp) ||
+           is_time(s->created_at);
+}
+
+/* In this order: the first that fits is the one. */
+static const struct {
+    const char *dialect;
+    bool (*shows)(const shape *s);
+} formats[] = {
+    {"envelope", shows_envelope},       {"task", shows_task},
+    {"pydantic-ai", shows_pydantic},    {"gemini", shows_gemini},
+    {"claude-code", shows_claude_code}, {"pi", shows_pi},
+    {"framework", shows_framework},     {"anthropic", shows_anthropic},
+    {"session", shows_session},
+};
+
+const ms_dialect *find_format(ms_str name)
+{
+    const ms_dialect *dialect = ms_dialect_find(name);
+    return dialect != NULL ? dialect : transcript_find(name);
+}
+
+/* The dialect of a message object; NULL when it shows none. One that has a role and
+ * nothing else that tells is of the dialect `otherwise` (NULL: openai). */
+static const ms_dialect *dialect_of(reader *r, ms_str object, const ms_dialect *otherwise)
+{
+    shape s = shape_of(r, object);
+    for (size_t i = 0; i < COUNT_OF(formats); i++) {
+        if (formats[i].shows(&s)) return find_format(ms_str_of(formats[i].dialect));
+    }
+    if (!is_kind(s.role, MS_JSON_STRING)) return NULL;
+    return otherwise != NULL ? otherwise : ms_dialect_find(MS_STR("openai"));
+}
+
+bool is_object(ms_str value)
+{
+    return ms_json_kind_of(value) == MS_JSON_OBJECT;
+}
+
+/* Does the object carry a list of messages? Of several the first in this order counts; an
+ * empty list is one when there is no other, and so is one of objects that show no format
+ * when the options say what they are. */
+static bool find_list(reader *r, ms_str object, ms_str *list)
+{
+    static const char *const names[] = {"messages", "contents", "traj", "history",
+                                        "trajectory"};
+    ms_str value, first;
+    bool any = r->options->from != NULL;
+    list->ptr = NULL;
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        if (!ms_json_member(object, ms_str_of(names[i]), &value)) continue;
+        if (ms_json_kind_of(value) != MS_JSON_ARRAY) continue;
+        bool empty = !ms_json_element(value, 0, &first);
+        bool shown = !empty && is_object(first) && dialect_of(r, first, NULL) != NULL;
+        if ((empty || (any && is_object(first))) && list->ptr == NULL) *list = value;
+        if (!shown) continue;
+        *list = value;
+        break;
+    }
+    return list->ptr != NULL;
+}
+
+/* Beside the messages of a request its system text says whose format it is. */
+static const ms_dialect *dialect_of_body(const reader *r, ms_str object)
+{
+    ms_str value;
+    if (r->options->from != NULL) return r->options->from;
+    if (ms_json_member(object, MS_STR("contents"), &value)) {
+        return ms_dialect_find(MS_STR("gemini"));
+    }
+    bool apart = ms_json_member(object, MS_STR("system"), &value) &&
+                 (is_kind(value, MS_JSON_STRING) || is_kind(value, MS_JSON_ARRAY));
+    return apart ? ms_dialect_find(MS_STR("anthropic")) : NULL;
+}
+
+/* A number as it is spelled, or the text of a string; else absent. */
+static ms_str find_name(reader *r, ms_str object)
+{
+    static const char *const names[] = {"task_id", "instance_id"};
+    ms_str value, name;
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        if (!ms_json_member(object, ms_str_of(names[i]), &value)) continue;
+        if (ms_json_kind_of(value) == MS_JSON_NUMBER) return value;
+        if (ms_json_string(value, &r->names.arena, &name) == MS_OK && name.len > 0) {
+            return name;
+        }
+    }
+    return ms_str_n(NULL, 0);
+}
+
+/* So many bytes from `offset` on were passed over; the fault says why. */
+static int note_skipped(const source *s, rescue *to, uint64_t offset, uint64_t bytes)
+{
+    const fault *f = &to->fault;
+    complain("%s: line %" PRIu64 ", column %" PRIu64 " (byte %" PRIu64
+             "): %s; skipped bytes %" PRIu64 " to %" PRIu64, s->name, f->line, f->column,
+             f->offset, f->text, offset, offset + bytes - 1);
+    to->places++;
+    to->bytes += bytes;
+    if (f->line != to->line) to->lines++;
+    to->line = f->line;
+    return FINE;
+}
+
+/* The format that a message is to be read in; NULL: it shows none. In a transcript lines
+ * that show none are still its own. */
+static const ms_dialect *format_of(reader *r, ms_str value, const conversation *talk)
+{
+    if (r->options->from != NULL) return r->options->from;
+    const ms_dialect *dialect = dialect_of(r, value, talk->dialect);
+    if (dialect != NULL && dialect->write == NULL) r->transcript = dialect;
+    if (dialect != NULL || r->transcript != NULL) {
+        return dialect != NULL ? dialect : r->transcript;
+    }
+    bool typed = string_member(r, value, "type").ptr != NULL;
+    return typed ? ms_dialect_find(MS_STR("framework")) : NULL;
+}
+
+/* A message, or what should be one. */
+static int read_element(reader *r, ms_str value, conversation *talk)
+{
+    size_t at = offset_of(r, value);
+    if (!is_object(value)) return complain_at(&r->source, at, "no message object", "");
+    const ms_dialect *dialect = format_of(r, value, talk);
+    if (dialect != NULL) return take_message(r, value, dialect, talk);
+    return complain_at(&r->source, at, "this message shows no format: ",
+                       "\"type\" or \"role\" was expected; --from names a format");
+}
+
+static int skip_element(reader *r, ms_str value)
+{
+    uint64_t offset = r->source.base + r->source.start + offset_of(r, value);
+    return note_skipped(&r->source, r->sink->rescue, offset, value.len);
+}
+
+/* The same; a bad one is skipped where that is wanted. */
+static int take_element(reader *r, ms_str value, conversation *talk)
+{
+    int code = read_element(r, value, talk);
+    return code == SKIPPED ? skip_element(r, value) : code;
+}
+
+static int take_list(reader *r, ms_str list, conversation *talk)
+{
+    int code = FINE;
+    ms_json_iter it = ms_json_iterate(list);
+    while (code == FINE && ms_json_next(&it)) code = take_element(r, it.value, talk);
+    return code;
+}
+
+/* A message of `talk`, or a conversation. */
+static int take_value(reader *r, ms_str value, conversation *talk)
+{
+    conversation own = next_conversation(r);
+    ms_str list;
+    if (ms_json_kind_of(value) == MS_JSON_ARRAY) return take_list(r, value, &own);
+    bool object = is_object(value) && dialect_of(r, value, NULL) == NULL;
+    if (!object || !find_list(r, value, &list)) return take_element(r, value, talk);
+    if (r->sink->needs_location) own.name = find_name(r, value);
+    own.dialect = dialect_of_body(r, value);
+    int code = take_system(r, own.dialect, value, &own);
+    if (code == SKIPPED) code = skip_element(r, value);
+    return code == FINE ? take_list(r, list, &own) : code;
+}
+
+static int read_value(reader *r, conversation *talk)
+{
+    ms_str value;
+    int code = next_value(&r->source, &value);
+    if (code == FINE) code = take_value(r, value, talk);
+    if (code == FINE) source_take(&r->source, offset_of(r, value) + value.len);
+    return code;
+}
+
+/* An array at the top level, element by element: its messages are one conversation. */
+static int read_array(reader *r)
+{
+    source *s = &r->source;
+    conversation talk = next_conversation(r);
+    int c, code;
+    source_take(s, 1);
+    if ((code = source_peek(s, &c)) != FINE) return code;
+    while (c != ']') {
+        if ((code = read_value(r, &talk)) != FINE) return code;
+        if ((code = source_peek(s, &c)) != FINE) return code;
+        if (c == ']') break;
+        if (c != ',') {
+            return complain_at(s, 0, c < 0 ? "the file ends in an array: " : "",
+                               "',' or ']' was expected");
+        }
+        source_take(s, 1);
+        if ((code = source_peek(s, &c)) != FINE) return code;
+        if (c == ']') return complain_at(s, 0, "a value was expected behind ','", "");
+    }
+    source_take(s, 1);
+    return FINE;
+}
+
+
+/* ---- Getting over damage in JSON Lines, for --keep-going ------------------------------
+ * What cannot be read is passed over to the end of its line, to a NUL, or to an object in
+ * the line that must be one of its own: lines that were cut, and ran into the next one
+ * when somebody went on writing, and pages of NULs are what crashes leave behind. */
+
+/* How far the line goes: up to a newline, a NUL, or the end of the file. */
+static int line_length(source *s, size_t *len)
+{
+    for (*len = 0; *len < ELEMENT_MAX; ++*len) {
+        int code = s->start + *len == s->len ? source_read(s) : FINE;
+        if (code != FINE) return code;
+        if (s->start + *len == s->len) break;
+        char c = s->buf[s->start + *len];
+        if (c == '\n' || c == '\0') break;
+    }
+    return FINE;
+}
+
+/* Is this one object, with nothing behind it in the line but perhaps the next one? What
+ * stands inside of another object has a comma or a bracket behind it. *last: it ends the
+ * line. */
+static bool stands_alone(ms_str text, bool *last)
+{
+    ms_json_opts repair = {0, true};
+    ms_error err;
+    *last = ms_json_check(text, &repair, NULL, &err) == MS_OK;
+    if (*last) return true;
+    if (err.offset >= text.len || text.ptr[err.offset] != '{') return false;
+    text.len = (size_t)err.offset;
+    return ms_json_check(text, &repair, NULL, NULL) == MS_OK;
+}
+
+/* Where the next object of its own begins in a line whose byte `bad` is wrong, or the
+ * line's end. In front of the bad byte it may be in what looks like a string, since an
+ * object that is quoted in one has its quotes escaped; or where a value was to follow: it
+ * could then be part of the line, but a newline behind it was not written by a process
+ * that died inside of the line. */
+static size_t next_object(reader *r, ms_str line, size_t bad, bool newline)
+{
+    splitter p = {0, false, false};
+    bool last;
+    for (size_t i = 0; i < line.len; i++) {
+        ms_str rest = ms_str_n(line.ptr + i, line.len - i);
+        if (i > 0 && line.ptr[i] == '{' && stands_alone(rest, &last)) {
+            bool apart = i >= bad || p.string;
+            if (apart || (newline && last && dialect_of(r, rest, NULL) != NULL)) return i;
+        }
+        if (i < bad) splitter_step(&p, line.ptr[i]);
+    }
+    return line.len;
+}
+
+static int skip_line(reader *r)
+{
+    source *s = &r->source;
+    ms_json_opts repair = {0, true};
+    ms_error err;
+    size_t len, bad = 0;
+    uint64_t offset = s->base + s->start;
+    if (offset >= r->line_end) {
+        int code = line_length(s, &len);
+        if (code != FINE) return code;
+        r->line_end = offset + len;
+    }
+    len = (size_t)(r->line_end - offset);
+    ms_str line = ms_str_n(s->buf + s->start, len);
+    if (ms_json_check(line, &repair, NULL, &err) != MS_OK) {
+        bad = err.offset < len ? (size_t)err.offset : len;
+        complain_at(s, bad, reason_of(&err), "");
+    }
+    bool newline = s->start + len < s->len && s->buf[s->start + len] == '\n';
+    len = next_object(r, line, bad, newline);
+    source_take(s, len);
+    return note_skipped(s, r->sink->rescue, offset, len);
+}
+
+static int skip_nuls(reader *r)
+{
+    source *s = &r->source;
+    uint64_t offset = s->base + s->start;
+    int code = FINE;
+    complain_at(s, 0, "NUL bytes", "");
+    while (code == FINE) {
+        size_t len = 0;
+        while (s->start + len < s->len && s->buf[s->start + len] == '\0') len++;
+        source_take(s, len);
+        if (s->start < s->len || s->eof) break;
+        code = source_read(s);
+    }
+    note_skipped(s, r->sink->rescue, offset, s->base + s->start - offset);
+    return code;
+}
+
+/* Bytes that are no UTF-8 were replaced in this value: that is worth a word. */
+static void note_repaired(reader *r, ms_str value)
+{
+    ms_error err;
+    if (ms_json_check(value, NULL, NULL, &err) == MS_OK) return;
+    complain_at(&r->source, offset_of(r, value) + (size_t)err.offset, "", "");
+    const fault *f = &r->sink->rescue->fault;
+    complain("%s: line %" PRIu64 ", column %" PRIu64 " (byte %" PRIu64
+             "): bad UTF-8 was replaced by U+FFFD", r->source.name, f->line, f->column,
+             f->offset);
+    r->sink->rescue->repaired++;
+}
+
+/* Does an array of objects begin here? */
+static bool begins_list(const source *s)
+{
+    size_t at = s->start + 1;
+    while (at < s->len && is_space(s->buf[at])) at++;
+    return s->buf[s->start] == '[' && at < s->len && s->buf[at] == '{';
+}
+
+/* Of an array that is damaged somewhere the elements are read one by one: its bracket is
+ * passed over, and so are the commas between them, and its end. */
+static int skip_bracket(reader *r)
+{
+    source *s = &r->source;
+    source_take(s, 1);
+    return note_skipped(s, r->sink->rescue, s->base + s->start - 1, 1);
+}
+
+/* Is this value what is left of an object whose beginning is lost? It does not begin the
+ * line, and more of the object follows. */
+static bool is_rest(const source *s, ms_str value)
+{
+    const char *at = value.ptr + value.len, *end = s->buf + s->len;
+    const char *line = s->buf + s->start;
+    while (line > s->buf && (line[-1] == ' ' || line[-1] == '\t')) line--;
+    if (s->base + (uint64_t)(line - s->buf) <= s->line_base) return false;
+    while (at < end && (*at == ' ' || *at == '\t' || *at == ',' || *at == ']')) at++;
+    return at < end && (*at == '}' || *at == '"');
+}
+
+/* The next value, or past what is damaged. */
+static int rescue_value(reader *r, int c, conversation *talk)
+{
+    source *s = &r->source;
+    ms_str value;
+    if (c == '\0') return skip_nuls(r);
+    if (c == ',' || c == ']') {
+        source_take(s, 1);
+        return FINE;
+    }
+    int code = next_value(s, &value);
+    if (code == SKIPPED && begins_list(s)) return skip_bracket(r);
+    if (code == SKIPPED || (code == FINE && is_rest(s, value))) return skip_line(r);
+    if (code == FINE) note_repaired(r, value);
+    if (code == FINE) code = take_value(r, value, talk);
+    if (code == FINE) source_take(s, offset_of(r, value) + value.len);
+    return code;
+}
+
+
+/* ---- A whole file ------------------------------------------------------------------ */
+
+static int read_values(reader *r)
+{
+    source *s = &r->source;
+    conversation lines = next_conversation(r);
+    int c, code = source_skip_byte_order_mark(s);
+    while (code == FINE) {
+        code = source_peek(s, &c);
+        if (code != FINE || c < 0) break;
+        bool array = c == '[' && !s->lines;
+        code = s->fault != NULL ? rescue_value(r, c, &lines)
+               : array          ? read_array(r)
+                                : read_value(r, &lines);
+    }
+    return code;
+}
+
+/* Tells what of a transcript was left out. */
+static void complain_of_others(reader *r)
+{
+    char text[1024];
+    size_t len = 0;
+    for (size_t i = 0; i < r->others.cap && len < sizeof text; i++) {
+        const tally_row *row = &r->others.rows[i];
+        if (row->text.ptr == NULL) continue;
+        len += (size_t)snprintf(text + len, sizeof text - len, "%s%" PRIu64 " %.*s",
+                                len > 0 ? ", " : "", row->count,
+                                row->text.len < 60 ? (int)row->text.len : 60,
+                                row->text.ptr);
+    }
+    if (len > 0) complain("%s: left out what is no message: %s", r->source.name, text);
+}
+
+int read_input(const options *o, const char *path, const sink *to)
+{
+    reader r;
+    memset(&r, 0, sizeof r);
+    r.options = o;
+    r.sink = to;
+    r.stem = o->location != NULL ? ms_str_of(o->location) : stem_of(path);
+    int code = source_open(&r.source, path);
+    if (code != FINE) return code;
+    r.source.lines = to->lines;
+    if (to->rescue != NULL) {
+        r.source.fault = &to->rescue->fault;
+        to->rescue->line = 0;
+    }
+    code = read_values(&r);
+    source_close(&r.source);
+    bool none = code == FINE && r.source.messages == 0;
+    if (none) complain("%s: no messages in it", r.source.name);
+    complain_of_others(&r);
+    ms_arena_deinit(&r.arena);
+    tally_free(&r.others);
+    tally_free(&r.names);
+    return code;
+}
+
+int read_whole(source *s)
+{
+    int code = source_skip_byte_order_mark(s);
+    while (code == FINE && !s->eof) {
+        if (s->len - s->start >= ELEMENT_MAX) {
+            return complain_at(s, 0, "a file of over 256 MiB", "");
+        }
+        code = source_read(s);
+    }
+    return code;
+}

@@ -1,0 +1,146 @@
+/* The input: a splitter that never holds a file, the format and the conversation of each
+ * message in it, and the way over what is damaged. */
+
+#ifndef INPUT_H
+#define INPUT_H
+
+#include "base.h"
+#include "transcripts.h"
+
+
+/* ---- Input: a splitter over blocks of 64 KiB ------------------------------------------
+ * It finds where a value ends by counting brackets outside of strings; whether the value
+ * is JSON says ms_json_check afterwards. Only the value at hand is in memory, at most
+ * ELEMENT_MAX bytes. Text that cannot become JSON is not collected: each time its length
+ * has doubled, what is there is checked, sooner where much of it is expected. */
+
+/* Something bad in the input, and where it is. */
+typedef struct fault {
+    uint64_t offset, line, column;
+    char text[512];
+} fault;
+
+typedef struct source {
+    const char *name;         /* for messages */
+    int fd;
+    bool eof, progress;
+    bool lines;               /* a value ends with its line */
+    fault *fault;             /* not NULL: complaints about the input are noted here */
+    uint64_t messages;        /* found so far */
+    double began;             /* when the source was opened */
+    char *buf;                /* bytes [start, len) are read and not used yet */
+    size_t cap, start, len;
+    uint64_t base;            /* offset in the file of buf[0] */
+    uint64_t line;            /* of buf[start], from 1 */
+    uint64_t line_base;       /* offset in the file where that line begins */
+    uint64_t told;            /* offset of the last progress message */
+} source;
+
+int source_open(source *s, const char *path);
+void source_close(source *s);
+
+/* Says what is wrong at the byte `at` behind the start, and where that is in the file; or
+ * notes it, where bad input is skipped. */
+int complain_at(const source *s, size_t at, const char *what, const char *text);
+bool is_space(char c);
+
+/* What was found and expected; the place it begins with is one in the value. */
+const char *reason_of(const ms_error *err);
+
+
+/* ---- Messages in the input ------------------------------------------------------------
+ * A value at the top level, or in an array there, is one of
+ *
+ *   a message        {"type": "task", ...}, {"role": "user", ...}, ...
+ *   a conversation   {"task_id": 3, "traj": [message, ...]}, the body of a request
+ *                    {"system": s, "messages": [message, ...]}, or an array of messages
+ *   an entry         of a transcript, {"type": "message", "message": {...}}; those that
+ *                    are no messages are counted
+ *
+ * Each message without a location gets that of its conversation: task_id, instance_id, a
+ * session's id, or the name of the file, with a running number where that was used
+ * before. All messages that stand alone, a line each, are one conversation. */
+
+/* What one message object became. */
+typedef struct taken {
+    const source *source;
+    size_t at;                /* where the object stands, for complain_at */
+    ms_str json;              /* the object */
+    uint64_t number;          /* of the object in the file, from 1 */
+    uint64_t talk;            /* another number for each conversation */
+    ms_envelopes list;
+} taken;
+
+/* What was skipped, with --keep-going, in all files. */
+typedef struct rescue {
+    fault fault;              /* the last one */
+    uint64_t places, lines, bytes;
+    uint64_t repaired;        /* values with bad UTF-8 that were taken nevertheless */
+    uint64_t line;            /* of the last place in this file; 0: none yet */
+} rescue;
+
+/* Where messages go. */
+typedef struct sink {
+    int (*take)(void *ctx, const taken *t);
+    void *ctx;
+    bool guess_agent;         /* calls and results of chats get an agent key */
+    bool needs_location;
+    bool lines;               /* each value stands on a line of its own */
+    rescue *rescue;           /* not NULL: bad input is skipped */
+} sink;
+
+typedef struct reader {
+    source source;
+    const options *options;
+    const sink *sink;
+    ms_arena arena;           /* of the message at hand */
+    tally names;              /* locations given so far */
+    tally others;             /* types of entries that are no messages */
+    const ms_dialect *transcript; /* the file is one of this format */
+    ms_str stem;              /* what a conversation without a name is called */
+    uint64_t objects, talks;  /* so far */
+    uint64_t line_end;        /* where a line that is partly skipped ends in the file */
+} reader;
+
+typedef struct conversation {
+    uint64_t number;
+    ms_str name;              /* its own; absent: the reader's stem */
+    ms_str location;          /* absent until a message needs it */
+    const ms_dialect *dialect; /* of messages that could be of several; NULL: openai */
+} conversation;
+
+/* The agent that was named, for traces without one. */
+void complete_agent(const options *o, ms_envelope *m);
+
+
+/* ---- Which format a message is in -------------------------------------------------- */
+
+#define MEMBERS(X) /* that tell one format from another */                               \
+    X(type) X(role) X(kind) X(parts) X(content) X(author) X(schema) X(version)           \
+    X(payload) X(data) X(metadata) X(message) X(uuid) X(sessionId) X(leafUuid) X(cwd)    \
+    X(tool_name) X(tool_arguments) X(tool_calls) X(timestamp) X(created_at) X(msgstore)
+
+/* What an object has of them: JSON values, absent ones NULL. */
+typedef struct shape {
+#define X(name) ms_str name;
+    MEMBERS(X)
+#undef X
+    ms_type framework;        /* the type that its word means in the framework format */
+} shape;
+
+bool is_kind(ms_str value, ms_json_kind kind);
+
+/* A format to read: one of the library, or of a transcript. */
+const ms_dialect *find_format(ms_str name);
+bool is_object(ms_str value);
+
+
+/* ---- A whole file ------------------------------------------------------------------ */
+
+/* Reads all of a file into a sink. */
+int read_input(const options *o, const char *path, const sink *to);
+
+/* Reads a whole file. */
+int read_whole(source *s);
+
+#endif /* INPUT_H */

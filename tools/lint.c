@@ -1,0 +1,1556 @@
+/* See lint.h. */
+
+#define _GNU_SOURCE
+#include "lint.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <limits.h>
+#include <string.h>
+
+#define LINT_NONE SIZE_MAX
+
+#define LINT_COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+enum {
+    LINT_TEXT = 512,          /* bytes of a path or a text, the longer ones are cut */
+    LINT_SHOWN = 60,          /* bytes of a value or name that a text shows */
+    LINT_MEMBERS = 8          /* members in the longest table, and its end */
+};
+
+/* Where a value stands: a member of this name, or an element, in another value. */
+typedef struct lint_path {
+    const struct lint_path *in;   /* NULL: at the top */
+    ms_str name;                  /* absent: an element */
+    size_t index;
+} lint_path;
+
+typedef struct lint_finding {
+    size_t at;                /* offset in the text */
+    size_t order;             /* of those with the same offset */
+    const char *path, *text;
+} lint_finding;
+
+/* A call id that was seen in a scope, mostly a message. */
+typedef struct lint_call {
+    ms_str id;
+    size_t scope;
+    size_t answers;           /* results that it has */
+    ms_str where;             /* its value in the text; absent: needs no answer */
+    const char *path;
+} lint_call;
+
+typedef struct lint {
+    ms_str json;
+    ms_arena *arena;
+    lint_finding *findings;
+    size_t n_findings, findings_cap;
+    lint_call *calls;         /* in the order of the text */
+    size_t n_calls, calls_cap;
+    size_t *slots;            /* hash table: index in calls plus 1, or 0 */
+    size_t n_slots;           /* a power of 2, at least twice n_calls */
+    bool no_memory;
+} lint;
+
+
+/* ---- memory ---- */
+
+static void *lint_alloc(lint *l, size_t count, size_t size)
+{
+    void *p = count <= SIZE_MAX / size ? ms_arena_alloc(l->arena, count * size) : NULL;
+    if (p == NULL) l->no_memory = true;
+    return p;
+}
+
+/* Room for one item more: the list itself, or twice as much of it; NULL: no memory. */
+static void *lint_room(lint *l, void *list, size_t count, size_t *cap, size_t size)
+{
+    if (count < *cap) return list;
+    size_t more = *cap > 0 ? 2 * *cap : 32;
+    void *fresh = lint_alloc(l, more, size);
+    if (fresh == NULL) return NULL;
+    if (count > 0) memcpy(fresh, list, count * size);
+    *cap = more;
+    return fresh;
+}
+
+
+/* ---- texts ---- */
+
+typedef struct lint_text {
+    char text[LINT_TEXT];
+    size_t len;
+} lint_text;
+
+/* Appends bytes; what does not fit is cut between two characters. */
+static void lint_put(lint_text *out, ms_str bytes)
+{
+    size_t room = sizeof out->text - 1 - out->len, len = bytes.len;
+    if (len > room) {
+        len = room;
+        while (len > 0 && ((unsigned char)bytes.ptr[len] & 0xC0) == 0x80) len--;
+    }
+    if (len > 0) memcpy(out->text + out->len, bytes.ptr, len);
+    out->len += len;
+    out->text[out->len] = '\0';
+}
+
+static void lint_put_text(lint_text *out, const char *text)
+{
+    lint_put(out, ms_str_of(text));
+}
+
+static void lint_put_number(lint_text *out, size_t number)
+{
+    char digits[24];
+    snprintf(digits, sizeof digits, "%lu", (unsigned long)number);
+    lint_put_text(out, digits);
+}
+
+/* A word of a list, behind a separator when it is not the first. */
+static void lint_put_word(lint_text *out, size_t *count, const char *separator,
+                          const char *word)
+{
+    if ((*count)++ > 0) lint_put_text(out, separator);
+    lint_put_text(out, word);
+}
+
+/* Its beginning, with dots when there is more. */
+static void lint_put_start(lint_text *out, ms_str bytes)
+{
+    size_t len = bytes.len;
+    if (len > LINT_SHOWN) {
+        len = LINT_SHOWN;
+        while (len > 0 && ((unsigned char)bytes.ptr[len] & 0xC0) == 0x80) len--;
+    }
+    lint_put(out, ms_str_n(bytes.ptr, len));
+    if (len < bytes.len) lint_put_text(out, "...");
+}
+
+/* What a value is, as one reads it in JSON; lists and objects by kind only. */
+static void lint_put_value(lint_text *out, ms_str value)
+{
+    switch (ms_json_kind_of(value)) {
+    case MS_JSON_NONE: lint_put_text(out, "missing"); break;
+    case MS_JSON_ARRAY: lint_put_text(out, "a list"); break;
+    case MS_JSON_OBJECT: lint_put_text(out, "an object"); break;
+    default: lint_put_start(out, value); break;
+    }
+}
+
+/* Letters, digits, _ and - only, and some of them. */
+static bool lint_plain(ms_str text)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                "0123456789_-";
+    for (size_t i = 0; i < text.len; i++) {
+        if (memchr(plain, text.ptr[i], sizeof plain - 1) == NULL) return false;
+    }
+    return text.len > 0;
+}
+
+/* "messages[3].content"; a name that is not plain as messages[3]["a b"]. */
+static void lint_put_path(lint_text *out, const lint_path *path)
+{
+    if (path == NULL) return;
+    lint_put_path(out, path->in);
+    bool quoted = path->name.ptr != NULL && !lint_plain(path->name);
+    if (path->name.ptr == NULL || quoted) lint_put_text(out, "[");
+    else if (path->in != NULL) lint_put_text(out, ".");
+    if (quoted) lint_put_text(out, "\"");
+    if (path->name.ptr != NULL) lint_put_start(out, path->name);
+    else lint_put_number(out, path->index);
+    if (quoted) lint_put_text(out, "\"");
+    if (path->name.ptr == NULL || quoted) lint_put_text(out, "]");
+}
+
+/* A copy that lasts as long as the arena; NULL: no memory. */
+static const char *lint_keep(lint *l, const lint_text *text)
+{
+    char *copy = (char *)lint_alloc(l, text->len + 1, 1);
+    if (copy != NULL) memcpy(copy, text->text, text->len + 1);
+    return copy;
+}
+
+static const char *lint_keep_path(lint *l, const lint_path *path)
+{
+    lint_text text = {"", 0};
+    if (path == NULL) lint_put_text(&text, "request");
+    lint_put_path(&text, path);
+    return lint_keep(l, &text);
+}
+
+static lint_path lint_in(const lint_path *at, const char *name)
+{
+    lint_path path = {at, {NULL, 0}, 0};
+    path.name = ms_str_of(name);
+    return path;
+}
+
+static lint_path lint_nth(const lint_path *at, size_t index)
+{
+    lint_path path = {at, {NULL, 0}, 0};
+    path.index = index;
+    return path;
+}
+
+
+/* ---- findings ---- */
+
+/* where is a view into the text. */
+static void lint_add(lint *l, const char *path, ms_str where, const lint_text *text)
+{
+    lint_finding *list = (lint_finding *)lint_room(l, l->findings, l->n_findings,
+                                                   &l->findings_cap, sizeof *list);
+    const char *kept = lint_keep(l, text);
+    if (list == NULL || kept == NULL || path == NULL) return;
+    l->findings = list;
+    lint_finding *f = &list[l->n_findings];
+    f->at = (size_t)(where.ptr - l->json.ptr);
+    f->order = l->n_findings++;
+    f->path = path;
+    f->text = kept;
+}
+
+/* The text is a format with three signs: %v a value of the JSON text (ms_str), %n a
+ * number (size_t), %w words (const char *). */
+static void lint_say(lint *l, const lint_path *at, ms_str where, const char *format, ...)
+{
+    lint_text text = {"", 0};
+    va_list args;
+    va_start(args, format);
+    for (const char *p = format; *p != '\0'; p++) {
+        char sign = *p == '%' ? p[1] : '\0';
+        if (sign == 'v') lint_put_value(&text, va_arg(args, ms_str));
+        else if (sign == 'n') lint_put_number(&text, va_arg(args, size_t));
+        else if (sign == 'w') lint_put_text(&text, va_arg(args, const char *));
+        else lint_put(&text, ms_str_n(p, 1));
+        p += sign != '\0';
+    }
+    va_end(args);
+    lint_add(l, lint_keep_path(l, at), where, &text);
+}
+
+static int lint_order(const void *a, const void *b)
+{
+    const lint_finding *x = (const lint_finding *)a, *y = (const lint_finding *)b;
+    if (x->at != y->at) return x->at < y->at ? -1 : 1;
+    return x->order < y->order ? -1 : x->order > y->order;
+}
+
+
+/* ---- values ---- */
+
+/* Kinds of values, as bits. */
+enum {
+    LINT_STRING = 1,
+    LINT_OBJECT = 2,
+    LINT_LIST = 4,
+    LINT_NUMBER = 8,
+    LINT_BOOL = 16,
+    LINT_NULL = 32,
+    LINT_ANY = 63,
+    LINT_NEEDED = 64          /* of a member: must be there */
+};
+
+static unsigned lint_kind(ms_str value)
+{
+    switch (ms_json_kind_of(value)) {
+    case MS_JSON_NULL: return LINT_NULL;
+    case MS_JSON_FALSE:
+    case MS_JSON_TRUE: return LINT_BOOL;
+    case MS_JSON_NUMBER: return LINT_NUMBER;
+    case MS_JSON_STRING: return LINT_STRING;
+    case MS_JSON_ARRAY: return LINT_LIST;
+    case MS_JSON_OBJECT: return LINT_OBJECT;
+    default: return 0;
+    }
+}
+
+/* "a string or a list" */
+static lint_text lint_kinds(unsigned kinds)
+{
+    static const char *const words[] = {"a string", "an object", "a list",
+                                        "a number", "true or false", "null"};
+    lint_text text = {"", 0};
+    size_t count = 0;
+    if ((kinds & LINT_ANY) == LINT_ANY) lint_put_word(&text, &count, "", "any value");
+    else for (size_t i = 0; i < LINT_COUNT(words); i++) {
+        if (kinds >> i & 1) lint_put_word(&text, &count, " or ", words[i]);
+    }
+    return text;
+}
+
+/* The member of that name, absent when there is none. */
+static ms_str lint_get(ms_str object, const char *name)
+{
+    ms_str value = {NULL, 0};
+    ms_json_member(object, ms_str_of(name), &value);
+    return value;
+}
+
+static bool lint_has(ms_str object, const char *name)
+{
+    return lint_get(object, name).ptr != NULL;
+}
+
+static bool lint_is(ms_str object, const char *name, const char *text)
+{
+    return ms_json_string_is(lint_get(object, name), ms_str_of(text));
+}
+
+/* The decoded text of a string; absent for other values and when there is no memory. */
+static ms_str lint_decode(lint *l, ms_str value)
+{
+    ms_str text = {NULL, 0};
+    ms_result code = ms_json_string(value, l->arena, &text);
+    if (code != MS_OK && code != MS_E_KIND) l->no_memory = true;
+    return text;
+}
+
+/* Strings with the same text, or both missing. */
+static bool lint_same(lint *l, ms_str a, ms_str b)
+{
+    if (a.ptr == NULL || b.ptr == NULL) return a.ptr == b.ptr;
+    return ms_str_equal(lint_decode(l, a), lint_decode(l, b));
+}
+
+/* The bytes of the white space character that the text begins with, 0 when it begins
+ * with another: what Unicode calls White_Space. */
+static size_t lint_space(ms_str text)
+{
+    static const char *const wide[] = {
+        "\xC2\x85", "\xC2\xA0", "\xE1\x9A\x80", "\xE2\x80\xA8", "\xE2\x80\xA9",
+        "\xE2\x80\xAF", "\xE2\x81\x9F", "\xE3\x80\x80"};
+    const unsigned char *p = (const unsigned char *)text.ptr;
+    if (text.len == 0) return 0;
+    if (p[0] == ' ' || (p[0] >= '\t' && p[0] <= '\r')) return 1;
+    if (text.len >= 3 && p[0] == 0xE2 && p[1] == 0x80 && p[2] <= 0x8A) return 3;
+    for (size_t i = 0; i < LINT_COUNT(wide); i++) {
+        if (ms_str_starts_with(text, ms_str_of(wide[i]))) return strlen(wide[i]);
+    }
+    return 0;
+}
+
+/* Empty, or nothing but white space. */
+static bool lint_blank(ms_str text)
+{
+    size_t n;
+    while ((n = lint_space(text)) > 0) text = ms_str_n(text.ptr + n, text.len - n);
+    return text.len == 0;
+}
+
+static bool lint_ends_in_space(ms_str text)
+{
+    for (size_t n = 1; n <= 3 && n <= text.len; n++) {
+        if (lint_space(ms_str_n(text.ptr + text.len - n, n)) == n) return true;
+    }
+    return false;
+}
+
+
+/* ---- shapes ---- */
+
+/* Looks closer at a value of the right kind. place is a letter that the tables of a
+ * provider pass on: what the value is part of. */
+typedef void lint_check(lint *l, const lint_path *at, ms_str value, char place);
+
+/* A member of an object; a table of them ends with one without a name. */
+typedef struct lint_member {
+    const char *name;
+    unsigned kinds;           /* LINT_STRING ..., with LINT_NEEDED */
+    lint_check *check;        /* or NULL */
+    char place;               /* for check */
+} lint_member;
+
+#define LINT_END {NULL, 0, NULL, 0}
+
+/* One kind of object. */
+typedef struct lint_shape {
+    const char *tag;          /* "user": the text, or the name, that tells it */
+    const char *places;       /* letters: where it may stand */
+    const lint_member *members;
+    lint_check *after;        /* looks at the object then; or NULL */
+} lint_shape;
+
+/* The kinds of object that may stand somewhere. */
+typedef struct lint_choice {
+    const char *tag;          /* the member whose text is the shape's tag; NULL: the shape
+                                 is the first whose tag is the name of a member */
+    const lint_shape *shapes;
+    size_t count;
+    bool open;                /* other members than those of the table are ignored */
+} lint_choice;
+
+/* A member that is in no table; says which are. */
+static void lint_unknown(lint *l, const lint_path *at, ms_str key, const char *tag,
+                         const lint_member *members)
+{
+    lint_text known = {"", 0};
+    size_t count = 0;
+    lint_path path = {at, {NULL, 0}, 0};
+    path.name = ms_str_n(key.ptr + 1, key.len - 2);
+    if (tag != NULL) lint_put_word(&known, &count, ", ", tag);
+    for (; members->name != NULL; members++) {
+        lint_put_word(&known, &count, ", ", members->name);
+    }
+    lint_say(l, &path, key, "unknown member, known are %w", known.text);
+}
+
+static void lint_one(lint *l, const lint_path *at, ms_str object,
+                     const lint_member *member, ms_str value)
+{
+    lint_path path = lint_in(at, member->name);
+    bool missing = value.ptr == NULL;
+    bool good = (member->kinds & (missing ? 0 : lint_kind(value))) != 0;
+    if (missing && (member->kinds & LINT_NEEDED) == 0) return;
+    if (good && member->check != NULL) member->check(l, &path, value, member->place);
+    if (good) return;
+    lint_text kinds = lint_kinds(member->kinds);
+    if (missing) lint_say(l, &path, object, "missing, must be %w", kinds.text);
+    else lint_say(l, &path, value, "must be %w, is %v", kinds.text, value);
+}
+
+/* The members of an object; of equal names the last counts. */
+static void lint_object(lint *l, const lint_path *at, ms_str object, const char *tag,
+                        const lint_member *members, bool open)
+{
+    ms_str values[LINT_MEMBERS] = {{NULL, 0}};
+    ms_json_iter it = ms_json_iterate(object);
+    while (ms_json_next(&it)) {
+        size_t m = 0;
+        while (members[m].name != NULL &&
+               !ms_json_string_is(it.key, ms_str_of(members[m].name))) m++;
+        bool known = open || members[m].name != NULL ||
+                     (tag != NULL && ms_json_string_is(it.key, ms_str_of(tag)));
+        if (members[m].name != NULL) values[m] = it.value;
+        else if (!known) lint_unknown(l, at, it.key, tag, members);
+    }
+    for (size_t m = 0; members[m].name != NULL; m++) {
+        lint_one(l, at, object, &members[m], values[m]);
+    }
+}
+
+static const lint_shape *lint_shape_of(ms_str object, const lint_choice *of, char place)
+{
+    ms_str tag = of->tag != NULL ? lint_get(object, of->tag) : ms_str_of(NULL);
+    for (size_t i = 0; i < of->count; i++) {
+        const lint_shape *shape = &of->shapes[i];
+        if (strchr(shape->places, place) == NULL) continue;
+        if (of->tag == NULL && lint_has(object, shape->tag)) return shape;
+        if (ms_json_string_is(tag, ms_str_of(shape->tag))) return shape;
+    }
+    return NULL;
+}
+
+/* An object of no shape that may stand there; says which may. */
+static void lint_no_shape(lint *l, const lint_path *at, ms_str object,
+                          const lint_choice *of, char place)
+{
+    lint_text words = {"", 0};
+    size_t count = 0;
+    for (size_t i = 0; i < of->count; i++) {
+        const lint_shape *shape = &of->shapes[i];
+        if (strchr(shape->places, place) == NULL) continue;
+        lint_put_word(&words, &count, " or ", shape->tag);
+    }
+    if (of->tag == NULL) {
+        ms_json_iter it = ms_json_iterate(object);
+        bool some = ms_json_next(&it);
+        if (!some) lint_say(l, at, object, "must hold %w here, is empty", words.text);
+        else lint_say(l, at, object, "must hold %w here, holds %v", words.text, it.key);
+        return;
+    }
+    lint_path path = lint_in(at, of->tag);
+    ms_str tag = lint_get(object, of->tag);
+    if (tag.ptr == NULL) lint_say(l, &path, object, "missing, must be %w", words.text);
+    else lint_say(l, &path, tag, "must be %w here, is %v", words.text, tag);
+}
+
+static void lint_choose(lint *l, const lint_path *at, ms_str value,
+                        const lint_choice *of, char place)
+{
+    if (lint_kind(value) != LINT_OBJECT) {
+        lint_say(l, at, value, "must be an object, is %v", value);
+        return;
+    }
+    const lint_shape *shape = lint_shape_of(value, of, place);
+    if (shape == NULL) {
+        lint_no_shape(l, at, value, of, place);
+        return;
+    }
+    lint_object(l, at, value, of->tag, shape->members, of->open);
+    if (shape->after != NULL) shape->after(l, at, value, place);
+}
+
+/* Every element of a list; the last with a place of its own. Returns how many. */
+static size_t lint_each(lint *l, const lint_path *at, ms_str list, const lint_choice *of,
+                        char place, char last)
+{
+    ms_json_iter it = ms_json_iterate(list);
+    size_t count = 0;
+    bool more = ms_json_next(&it);
+    while (more) {
+        lint_path item = lint_nth(at, count++);
+        ms_str value = it.value;
+        more = ms_json_next(&it);
+        lint_choose(l, &item, value, of, more ? place : last);
+    }
+    return count;
+}
+
+/* The same of a list that must not be empty. */
+static void lint_some(lint *l, const lint_path *at, ms_str list, const lint_choice *of,
+                      char place)
+{
+    if (lint_each(l, at, list, of, place, place) > 0) return;
+    lint_say(l, at, list, "must not be empty");
+}
+
+
+/* ---- checks that several providers share ---- */
+
+/* Tool names. */
+static void lint_tool_name(lint *l, const lint_path *at, ms_str value, char place)
+{
+    ms_str name = lint_decode(l, value);
+    (void)place;
+    if (lint_plain(name) && name.len <= 64) return;
+    lint_say(l, at, value, "must match ^[a-zA-Z0-9_-]{1,64}$, is %v", value);
+}
+
+static void lint_not_empty(lint *l, const lint_path *at, ms_str value, char place)
+{
+    (void)place;
+    if (ms_json_string_is(value, MS_STR(""))) lint_say(l, at, value, "must not be empty");
+}
+
+static void lint_not_blank(lint *l, const lint_path *at, ms_str value, char place)
+{
+    (void)place;
+    if (!lint_blank(lint_decode(l, value))) return;
+    lint_say(l, at, value, "must not be empty or only white space, is %v", value);
+}
+
+
+/* ---- calls and results ----
+ * Each provider reads its list once and tells of the calls and results it meets. A result
+ * answers the call with its id in a scope that the provider names. */
+
+static uint64_t lint_hash(size_t scope, ms_str id)
+{
+    uint64_t hash = (scope + 1) * UINT64_C(0x9E3779B97F4A7C15);
+    for (size_t i = 0; i < id.len; i++) {
+        hash = (hash ^ (unsigned char)id.ptr[i]) * UINT64_C(0x100000001B3);
+    }
+    return hash ^ hash >> 29;
+}
+
+/* The slot with this call, or the empty one where it belongs. */
+static size_t *lint_slot(lint *l, size_t scope, ms_str id)
+{
+    for (size_t i = (size_t)lint_hash(scope, id);; i++) {
+        size_t *slot = &l->slots[i & (l->n_slots - 1)];
+        if (*slot == 0) return slot;
+        const lint_call *call = &l->calls[*slot - 1];
+        if (call->scope == scope && ms_str_equal(call->id, id)) return slot;
+    }
+}
+
+/* Makes the table twice as large. */
+static bool lint_more_slots(lint *l)
+{
+    size_t count = l->n_slots > 0 ? 2 * l->n_slots : 64;
+    size_t *slots = (size_t *)lint_alloc(l, count, sizeof *slots);
+    if (slots == NULL) return false;
+    memset(slots, 0, count * sizeof *slots);
+    l->slots = slots;
+    l->n_slots = count;
+    for (size_t i = 0; i < l->n_calls; i++) {
+        *lint_slot(l, l->calls[i].scope, l->calls[i].id) = i + 1;
+    }
+    return true;
+}
+
+/* NULL when there is none. */
+static lint_call *lint_call_of(lint *l, size_t scope, ms_str id)
+{
+    size_t slot = l->n_slots > 0 ? *lint_slot(l, scope, id) : 0;
+    return slot > 0 ? &l->calls[slot - 1] : NULL;
+}
+
+/* Adds a call that is not there yet; NULL: no memory. */
+static lint_call *lint_new_call(lint *l, size_t scope, ms_str id)
+{
+    lint_call *list = (lint_call *)lint_room(l, l->calls, l->n_calls, &l->calls_cap,
+                                             sizeof *list);
+    if (list == NULL) return NULL;
+    l->calls = list;
+    if (2 * (l->n_calls + 1) > l->n_slots && !lint_more_slots(l)) return NULL;
+    lint_call *call = &list[l->n_calls++];
+    memset(call, 0, sizeof *call);
+    call->scope = scope;
+    call->id = id;
+    *lint_slot(l, scope, id) = l->n_calls;
+    return call;
+}
+
+/* A call waits for its result; value is its id in the text, at its path. */
+static void lint_wait(lint *l, const lint_path *at, lint_call *call, ms_str value)
+{
+    if (call == NULL) return;
+    call->answers = 0;
+    call->where = value;
+    call->path = lint_keep_path(l, at);
+}
+
+/* A call in a scope where no id comes twice; twice is what is said when it does. */
+static void lint_called(lint *l, const lint_path *at, size_t scope, ms_str value,
+                        const char *twice)
+{
+    ms_str id = lint_decode(l, value);
+    if (id.ptr == NULL) return;
+    if (lint_call_of(l, scope, id) != NULL) lint_say(l, at, value, twice, value);
+    else lint_wait(l, at, lint_new_call(l, scope, id), value);
+}
+
+/* A result. orphan and twice are what is said when there is no such call, and when it
+ * has its result already. */
+static void lint_answered(lint *l, const lint_path *at, size_t scope, ms_str value,
+                          const char *orphan, const char *twice)
+{
+    ms_str id = lint_decode(l, value);
+    if (id.ptr == NULL) return;
+    lint_call *call = lint_call_of(l, scope, id);
+    if (call == NULL) lint_say(l, at, value, orphan, value);
+    else if (call->answers++ > 0) lint_say(l, at, value, twice, value);
+}
+
+/* The calls without a result. */
+static void lint_unanswered(lint *l, const char *format)
+{
+    for (size_t i = 0; i < l->n_calls; i++) {
+        const lint_call *call = &l->calls[i];
+        lint_text text = {"", 0};
+        if (call->answers > 0 || call->where.ptr == NULL) continue;
+        lint_put_text(&text, "call ");
+        lint_put_value(&text, call->where);
+        lint_put_text(&text, format);
+        lint_add(l, call->path, call->where, &text);
+    }
+}
+
+
+/* ---- openai and chat-strict: the shape of a message ----
+ * Places of messages: o openai, s chat-strict. Places of parts: u in a user message, a in
+ * an assistant's, t in all others. */
+
+static const lint_member lint_chat_text[] = {
+    {"text", LINT_NEEDED | LINT_STRING, NULL, 0}, LINT_END};
+
+static const lint_member lint_chat_image[] = {
+    {"image_url", LINT_NEEDED | LINT_OBJECT, NULL, 0}, LINT_END};
+
+static const lint_member lint_chat_audio[] = {
+    {"input_audio", LINT_NEEDED | LINT_OBJECT, NULL, 0}, LINT_END};
+
+static const lint_member lint_chat_file[] = {
+    {"file", LINT_NEEDED | LINT_OBJECT, NULL, 0}, LINT_END};
+
+static const lint_member lint_chat_refusal[] = {
+    {"refusal", LINT_NEEDED | LINT_STRING, NULL, 0}, LINT_END};
+
+static const lint_shape lint_chat_parts[] = {
+    {"text", "uat", lint_chat_text, NULL},
+    {"image_url", "u", lint_chat_image, NULL},
+    {"input_audio", "u", lint_chat_audio, NULL},
+    {"file", "u", lint_chat_file, NULL},
+    {"refusal", "a", lint_chat_refusal, NULL},
+};
+
+static const lint_choice lint_chat_part = {"type", lint_chat_parts,
+                                           LINT_COUNT(lint_chat_parts), false};
+
+/* Content is a string or a list of parts that is not empty. */
+static void lint_chat_content(lint *l, const lint_path *at, ms_str value, char place)
+{
+    if (lint_kind(value) == LINT_LIST) lint_some(l, at, value, &lint_chat_part, place);
+}
+
+/* An id has at most 40 characters. */
+static void lint_chat_id(lint *l, const lint_path *at, ms_str value, char place)
+{
+    ms_str id = lint_decode(l, value);
+    size_t count = 0;
+    for (size_t i = 0; i < id.len; i++) {
+        count += ((unsigned char)id.ptr[i] & 0xC0) != 0x80;
+    }
+    lint_not_empty(l, at, value, place);
+    if (count <= 40) return;
+    lint_say(l, at, value, "must have at most 40 characters, has %n", count);
+}
+
+/* Arguments are a string, which may be wrong JSON. */
+static const lint_member lint_chat_function_members[] = {
+    {"name", LINT_NEEDED | LINT_STRING, lint_tool_name, 0},
+    {"arguments", LINT_NEEDED | LINT_STRING, NULL, 0},
+    LINT_END,
+};
+
+static void lint_chat_function(lint *l, const lint_path *at, ms_str value, char place)
+{
+    (void)place;
+    lint_object(l, at, value, NULL, lint_chat_function_members, false);
+}
+
+static const lint_member lint_chat_call_members[] = {
+    {"id", LINT_NEEDED | LINT_STRING, lint_chat_id, 0},
+    {"function", LINT_NEEDED | LINT_OBJECT, lint_chat_function, 0},
+    LINT_END,
+};
+
+static const lint_shape lint_chat_call_shapes[] = {
+    {"function", "a", lint_chat_call_members, NULL},
+};
+
+static const lint_choice lint_chat_call = {"type", lint_chat_call_shapes, 1, false};
+
+/* The list of calls is never empty. */
+static void lint_chat_calls(lint *l, const lint_path *at, ms_str value, char place)
+{
+    lint_some(l, at, value, &lint_chat_call, place);
+}
+
+/* An assistant's content may be missing or null only beside tool_calls. */
+static void lint_chat_assistant(lint *l, const lint_path *at, ms_str message, char place)
+{
+    ms_str content = lint_get(message, "content");
+    bool none = content.ptr == NULL || lint_kind(content) == LINT_NULL;
+    (void)place;
+    if (!none || lint_has(message, "tool_calls")) return;
+    lint_say(l, at, message, "must have content or tool_calls, has neither");
+}
+
+/* All but assistants have content; null is refused in name and in ids. */
+static const lint_member lint_chat_other[] = {
+    {"content", LINT_NEEDED | LINT_STRING | LINT_LIST, lint_chat_content, 't'},
+    {"name", LINT_STRING, NULL, 0},
+    LINT_END,
+};
+
+static const lint_member lint_chat_user[] = {
+    {"content", LINT_NEEDED | LINT_STRING | LINT_LIST, lint_chat_content, 'u'},
+    {"name", LINT_STRING, NULL, 0},
+    LINT_END,
+};
+
+static const lint_member lint_chat_tool[] = {
+    {"tool_call_id", LINT_NEEDED | LINT_STRING, lint_chat_id, 0},
+    {"content", LINT_NEEDED | LINT_STRING | LINT_LIST, lint_chat_content, 't'},
+    {"name", LINT_STRING, NULL, 0},
+    LINT_END,
+};
+
+#define LINT_ASSISTANT                                                        \
+    {"content", LINT_STRING | LINT_LIST | LINT_NULL, lint_chat_content, 'a'}, \
+    {"name", LINT_STRING, NULL, 0},                                           \
+    {"tool_calls", LINT_LIST, lint_chat_calls, 'a'},                          \
+    {"refusal", LINT_STRING | LINT_NULL, NULL, 0}
+
+static const lint_member lint_chat_assistant_members[] = {LINT_ASSISTANT, LINT_END};
+
+static const lint_member lint_strict_assistant_members[] = {
+    LINT_ASSISTANT, {"reasoning_content", LINT_STRING, NULL, 0}, LINT_END};
+
+/* Developer is no role of the templates. */
+static const lint_shape lint_chat_messages[] = {
+    {"system", "os", lint_chat_other, NULL},
+    {"developer", "o", lint_chat_other, NULL},
+    {"user", "os", lint_chat_user, NULL},
+    {"assistant", "o", lint_chat_assistant_members, lint_chat_assistant},
+    {"assistant", "s", lint_strict_assistant_members, lint_chat_assistant},
+    {"tool", "os", lint_chat_tool, NULL},
+};
+
+static const lint_choice lint_chat_message = {"role", lint_chat_messages,
+                                              LINT_COUNT(lint_chat_messages), false};
+
+
+/* ---- openai and chat-strict: calls and results, order of roles ---- */
+
+/* An id stands once in a message. */
+static void lint_chat_called(lint *l, const lint_path *at, ms_str message, size_t scope)
+{
+    lint_path calls = lint_in(at, "tool_calls");
+    ms_json_iter it = ms_json_iterate(lint_get(message, "tool_calls"));
+    for (size_t i = 0; ms_json_next(&it); i++) {
+        lint_path call = lint_nth(&calls, i), id = lint_in(&call, "id");
+        lint_called(l, &id, scope, lint_get(it.value, "id"),
+                    "call id %v is used twice in one message");
+    }
+}
+
+/* After a message with tool_calls, one tool message per id, in any order, before any
+ * other role; a tool message needs a call before it. */
+static void lint_chat_pairs(lint *l, const lint_path *at, ms_str list)
+{
+    ms_json_iter it = ms_json_iterate(list);
+    size_t caller = LINT_NONE;
+    for (size_t i = 0; ms_json_next(&it); i++) {
+        lint_path message = lint_nth(at, i), id = lint_in(&message, "tool_call_id");
+        if (!lint_is(it.value, "role", "tool")) {
+            caller = i;
+            lint_chat_called(l, &message, it.value, caller);
+            continue;
+        }
+        lint_answered(l, &id, caller, lint_get(it.value, "tool_call_id"),
+                      "result %v without a call in the message before the results",
+                      "call %v is answered twice");
+    }
+    lint_unanswered(l, " has no result directly after its message");
+}
+
+/* At most one system message, and that first; then user; then user and assistant in
+ * turn, with calls and results between them; no user right after a result (Mistral).
+ * before: the role of the message before. */
+static void lint_strict_role(lint *l, const lint_path *message, ms_str role,
+                             ms_str before, bool first)
+{
+    lint_path at = lint_in(message, "role");
+    bool tool = ms_json_string_is(role, MS_STR("tool"));
+    bool assistant = ms_json_string_is(role, MS_STR("assistant"));
+    if (ms_json_string_is(role, MS_STR("system"))) {
+        if (before.ptr == NULL) return;
+        lint_say(l, &at, role, "a system message must be the first message");
+    } else if (first && (tool || assistant)) {
+        lint_say(l, &at, role, "the first message that is not system must be user, is %v",
+                 role);
+    } else if (!tool && before.ptr != NULL &&
+               (lint_same(l, role, before) ||
+                (!assistant && ms_json_string_is(before, MS_STR("tool"))))) {
+        lint_say(l, &at, role, "roles must alternate, %v follows %v", role, before);
+    }
+}
+
+static void lint_strict_roles(lint *l, const lint_path *at, ms_str list)
+{
+    ms_json_iter it = ms_json_iterate(list);
+    ms_str before = {NULL, 0};
+    bool first = true;
+    for (size_t i = 0; ms_json_next(&it); i++) {
+        lint_path message = lint_nth(at, i);
+        ms_str role = lint_get(it.value, "role");
+        if (lint_kind(role) == LINT_STRING)
+            lint_strict_role(l, &message, role, before, first);
+        first = first && ms_json_string_is(role, MS_STR("system"));
+        before = role.ptr != NULL ? role : it.value;
+    }
+    if (first) lint_say(l, at, list, "must hold a user message");
+}
+
+static void lint_chat(lint *l, char place)
+{
+    lint_path at = lint_in(NULL, "messages");
+    if (lint_kind(l->json) != LINT_LIST) {
+        lint_say(l, &at, l->json, "must be a list, is %v", l->json);
+        return;
+    }
+    lint_each(l, &at, l->json, &lint_chat_message, place, place);
+    lint_chat_pairs(l, &at, l->json);
+    if (place == 's') lint_strict_roles(l, &at, l->json);
+}
+
+
+/* ---- anthropic: the shape of a message ----
+ * Places of blocks: u in a user message, a in an assistant's, r in a tool result, s in
+ * the system text. Places of messages: l the last, m all others. */
+
+static lint_check lint_blocks;
+
+/* Call ids. */
+static void lint_block_id(lint *l, const lint_path *at, ms_str value, char place)
+{
+    (void)place;
+    if (lint_plain(lint_decode(l, value))) return;
+    lint_say(l, at, value, "must match ^[a-zA-Z0-9_-]+$, is %v", value);
+}
+
+/* A result has text, also an empty one, or blocks. */
+static void lint_block_content(lint *l, const lint_path *at, ms_str value, char place)
+{
+    if (lint_kind(value) == LINT_LIST) lint_blocks(l, at, value, place);
+}
+
+static const lint_member lint_block_text[] = {
+    {"text", LINT_NEEDED | LINT_STRING, lint_not_blank, 0}, LINT_END};
+
+static const lint_member lint_block_source[] = {
+    {"source", LINT_NEEDED | LINT_OBJECT, NULL, 0}, LINT_END};
+
+static const lint_member lint_block_use[] = {
+    {"id", LINT_NEEDED | LINT_STRING, lint_block_id, 0},
+    {"name", LINT_NEEDED | LINT_STRING, lint_tool_name, 0},
+    {"input", LINT_NEEDED | LINT_OBJECT, NULL, 0},
+    LINT_END,
+};
+
+static const lint_member lint_block_result[] = {
+    {"tool_use_id", LINT_NEEDED | LINT_STRING, lint_block_id, 0},
+    {"content", LINT_STRING | LINT_LIST, lint_block_content, 'r'},
+    {"is_error", LINT_BOOL, NULL, 0},
+    LINT_END,
+};
+
+static const lint_member lint_block_thinking[] = {
+    {"thinking", LINT_NEEDED | LINT_STRING, NULL, 0},
+    {"signature", LINT_NEEDED | LINT_STRING, lint_not_empty, 0},
+    LINT_END,
+};
+
+static const lint_member lint_block_redacted[] = {
+    {"data", LINT_NEEDED | LINT_STRING, NULL, 0}, LINT_END};
+
+static const lint_shape lint_block_shapes[] = {
+    {"text", "uars", lint_block_text, NULL},
+    {"image", "ur", lint_block_source, NULL},
+    {"document", "ur", lint_block_source, NULL},
+    {"tool_use", "a", lint_block_use, NULL},
+    {"tool_result", "u", lint_block_result, NULL},
+    {"thinking", "a", lint_block_thinking, NULL},
+    {"redacted_thinking", "a", lint_block_redacted, NULL},
+};
+
+static const lint_choice lint_block = {"type", lint_block_shapes,
+                                       LINT_COUNT(lint_block_shapes), false};
+
+/* A string is short for one text block, and is not blank either. */
+static void lint_blocks(lint *l, const lint_path *at, ms_str value, char place)
+{
+    if (lint_kind(value) == LINT_LIST) lint_some(l, at, value, &lint_block, place);
+    else lint_not_blank(l, at, value, place);
+}
+
+/* Only the last assistant message may be empty. */
+static void lint_last_blocks(lint *l, const lint_path *at, ms_str value, char place)
+{
+    ms_json_iter it = ms_json_iterate(value);
+    bool list = lint_kind(value) == LINT_LIST;
+    if (list && !ms_json_next(&it)) return;
+    if (!ms_json_string_is(value, MS_STR(""))) lint_blocks(l, at, value, place);
+}
+
+static const lint_member lint_anthropic_user[] = {
+    {"content", LINT_NEEDED | LINT_STRING | LINT_LIST, lint_blocks, 'u'}, LINT_END};
+
+static const lint_member lint_anthropic_assistant[] = {
+    {"content", LINT_NEEDED | LINT_STRING | LINT_LIST, lint_blocks, 'a'}, LINT_END};
+
+static const lint_member lint_anthropic_last[] = {
+    {"content", LINT_NEEDED | LINT_STRING | LINT_LIST, lint_last_blocks, 'a'}, LINT_END};
+
+static const lint_shape lint_anthropic_shapes[] = {
+    {"user", "ml", lint_anthropic_user, NULL},
+    {"assistant", "m", lint_anthropic_assistant, NULL},
+    {"assistant", "l", lint_anthropic_last, NULL},
+};
+
+static const lint_choice lint_anthropic_message = {
+    "role", lint_anthropic_shapes, LINT_COUNT(lint_anthropic_shapes), false};
+
+
+/* ---- anthropic: calls, results, first and last ---- */
+
+/* Ids are unique in the request; each result has its call in the message before. The
+ * scope of message n is n + 1, that of the request LINT_NONE. */
+static void lint_anthropic_block(lint *l, const lint_path *at, size_t message,
+                                 ms_str block)
+{
+    lint_path id = lint_in(at, "id"), result = lint_in(at, "tool_use_id");
+    if (lint_is(block, "type", "tool_use")) {
+        ms_str value = lint_get(block, "id"), text = lint_decode(l, value);
+        if (text.ptr != NULL && lint_call_of(l, LINT_NONE, text) != NULL)
+            lint_say(l, &id, value, "call ids must be unique, %v is used twice", value);
+        else if (text.ptr != NULL) lint_new_call(l, LINT_NONE, text);
+        if (text.ptr != NULL && lint_call_of(l, message + 1, text) == NULL)
+            lint_wait(l, &id, lint_new_call(l, message + 1, text), value);
+    } else if (lint_is(block, "type", "tool_result")) {
+        lint_answered(l, &result, message, lint_get(block, "tool_use_id"),
+                      "result %v without a call in the message before",
+                      "call %v is answered twice");
+    }
+}
+
+/* Results stand before all other blocks of their message. */
+static void lint_anthropic_blocks(lint *l, const lint_path *at, size_t message,
+                                  ms_str blocks)
+{
+    ms_json_iter it = ms_json_iterate(blocks);
+    bool result_before = true;
+    if (it.object) return;
+    for (size_t i = 0; ms_json_next(&it); i++) {
+        lint_path block = lint_nth(at, i);
+        bool result = lint_is(it.value, "type", "tool_result");
+        lint_anthropic_block(l, &block, message, it.value);
+        if (result && !result_before)
+            lint_say(l, &block, it.value, "results must stand before all other blocks");
+        result_before = result;
+    }
+}
+
+/* A final assistant message must not end in white space. */
+static void lint_anthropic_end(lint *l, const lint_path *message, ms_str value)
+{
+    lint_path at = lint_in(message, "content"), block, text;
+    ms_str content = lint_get(value, "content"), last = {NULL, 0};
+    ms_json_iter it = ms_json_iterate(content);
+    size_t count = 0;
+    if (!lint_is(value, "role", "assistant")) return;
+    for (; ms_json_next(&it); count++) last = it.value;
+    block = lint_nth(&at, count - 1);
+    text = lint_in(&block, "text");
+    bool string = lint_kind(content) == LINT_STRING;
+    last = string ? content : lint_get(last, "text");
+    if (lint_kind(last) != LINT_STRING || !lint_ends_in_space(lint_decode(l, last)))
+        return;
+    lint_say(l, string ? &at : &text, last,
+             "the final assistant message must not end in white space");
+}
+
+/* The first message should be user; at most 100,000 messages. */
+static void lint_anthropic_list(lint *l, const lint_path *at, ms_str list, char place)
+{
+    ms_json_iter it = ms_json_iterate(list);
+    ms_str last = {NULL, 0};
+    lint_path message = lint_nth(at, 0);
+    size_t count = lint_each(l, at, list, &lint_anthropic_message, 'm', 'l');
+    (void)place;
+    for (size_t i = 0; ms_json_next(&it); i++) {
+        message = lint_nth(at, i);
+        lint_path content = lint_in(&message, "content");
+        lint_path role = lint_in(&message, "role");
+        last = it.value;
+        if (i == 0 && lint_is(last, "role", "assistant"))
+            lint_say(l, &role, lint_get(last, "role"), "the first message must be user");
+        lint_anthropic_blocks(l, &content, i, lint_get(last, "content"));
+    }
+    if (count == 0) lint_say(l, at, list, "must not be empty, the first must be user");
+    else lint_anthropic_end(l, &message, last);
+    if (count > 100000)
+        lint_say(l, at, list, "must have at most 100000 messages, has %n", count);
+    lint_unanswered(l, " has no result in the message after it");
+}
+
+/* System is a string or text blocks. */
+static const lint_member lint_anthropic_request[] = {
+    {"system", LINT_STRING | LINT_LIST, lint_blocks, 's'},
+    {"messages", LINT_NEEDED | LINT_LIST, lint_anthropic_list, 0},
+    LINT_END,
+};
+
+static void lint_body(lint *l, const lint_member *members)
+{
+    if (lint_kind(l->json) == LINT_OBJECT)
+        lint_object(l, NULL, l->json, NULL, members, false);
+    else lint_say(l, NULL, l->json, "must be an object, is %v", l->json);
+}
+
+static void lint_anthropic(lint *l, char place)
+{
+    (void)place;
+    lint_body(l, lint_anthropic_request);
+}
+
+
+/* ---- gemini: the shape of a content ----
+ * Places: u in a user content, m in a model's, s in the system instruction. */
+
+/* Args and response are objects; an id is optional. */
+static const lint_member lint_gemini_call_members[] = {
+    {"name", LINT_NEEDED | LINT_STRING, lint_tool_name, 0},
+    {"args", LINT_NEEDED | LINT_OBJECT, NULL, 0},
+    {"id", LINT_STRING, NULL, 0},
+    LINT_END,
+};
+
+static const lint_member lint_gemini_response_members[] = {
+    {"name", LINT_NEEDED | LINT_STRING, lint_tool_name, 0},
+    {"response", LINT_NEEDED | LINT_OBJECT, NULL, 0},
+    {"id", LINT_STRING, NULL, 0},
+    LINT_END,
+};
+
+static void lint_gemini_call(lint *l, const lint_path *at, ms_str value, char place)
+{
+    (void)place;
+    lint_object(l, at, value, NULL, lint_gemini_call_members, false);
+}
+
+static void lint_gemini_response(lint *l, const lint_path *at, ms_str value, char place)
+{
+    (void)place;
+    lint_object(l, at, value, NULL, lint_gemini_response_members, false);
+}
+
+static const lint_member lint_gemini_text[] = {
+    {"text", LINT_NEEDED | LINT_STRING, NULL, 0},
+    {"thought", LINT_BOOL, NULL, 0},
+    {"thoughtSignature", LINT_STRING, NULL, 0},
+    LINT_END,
+};
+
+static const lint_member lint_gemini_system_text[] = {
+    {"text", LINT_NEEDED | LINT_STRING, NULL, 0}, LINT_END};
+
+static const lint_member lint_gemini_data[] = {
+    {"inlineData", LINT_NEEDED | LINT_OBJECT, NULL, 0},
+    {"thoughtSignature", LINT_STRING, NULL, 0},
+    LINT_END,
+};
+
+static const lint_member lint_gemini_file[] = {
+    {"fileData", LINT_NEEDED | LINT_OBJECT, NULL, 0}, LINT_END};
+
+static const lint_member lint_gemini_call_part[] = {
+    {"functionCall", LINT_NEEDED | LINT_OBJECT, lint_gemini_call, 0},
+    {"thoughtSignature", LINT_STRING, NULL, 0},
+    LINT_END,
+};
+
+static const lint_member lint_gemini_response_part[] = {
+    {"functionResponse", LINT_NEEDED | LINT_OBJECT, lint_gemini_response, 0}, LINT_END};
+
+/* A part holds exactly one thing, in the role that may say it. */
+static const lint_shape lint_gemini_shapes[] = {
+    {"text", "um", lint_gemini_text, NULL},
+    {"text", "s", lint_gemini_system_text, NULL},
+    {"inlineData", "um", lint_gemini_data, NULL},
+    {"fileData", "um", lint_gemini_file, NULL},
+    {"functionCall", "m", lint_gemini_call_part, NULL},
+    {"functionResponse", "u", lint_gemini_response_part, NULL},
+};
+
+static const lint_choice lint_gemini_part = {NULL, lint_gemini_shapes,
+                                             LINT_COUNT(lint_gemini_shapes), false};
+
+static void lint_gemini_parts(lint *l, const lint_path *at, ms_str value, char place)
+{
+    lint_some(l, at, value, &lint_gemini_part, place);
+}
+
+static const lint_member lint_gemini_user[] = {
+    {"parts", LINT_NEEDED | LINT_LIST, lint_gemini_parts, 'u'}, LINT_END};
+
+static const lint_member lint_gemini_model[] = {
+    {"parts", LINT_NEEDED | LINT_LIST, lint_gemini_parts, 'm'}, LINT_END};
+
+static const lint_member lint_gemini_system_members[] = {
+    {"parts", LINT_NEEDED | LINT_LIST, lint_gemini_parts, 's'}, LINT_END};
+
+static const lint_shape lint_gemini_contents[] = {
+    {"user", "c", lint_gemini_user, NULL},
+    {"model", "c", lint_gemini_model, NULL},
+};
+
+static const lint_choice lint_gemini_content = {"role", lint_gemini_contents,
+                                                LINT_COUNT(lint_gemini_contents), false};
+
+static void lint_gemini_system(lint *l, const lint_path *at, ms_str value, char place)
+{
+    (void)place;
+    lint_object(l, at, value, NULL, lint_gemini_system_members, false);
+}
+
+
+/* ---- gemini: calls, responses, signatures ---- */
+
+/* A content of the list, with what the rules ask about it. Calls of a user and responses
+ * of a model do not count, their shape is wrong. */
+typedef struct lint_turn {
+    ms_str value, parts;
+    size_t index;             /* in the list */
+    size_t n_parts, n_calls, n_responses;
+    bool user;
+} lint_turn;
+
+static lint_turn lint_turn_of(ms_str value, size_t index)
+{
+    lint_turn turn = {{NULL, 0}, {NULL, 0}, 0, 0, 0, 0, false};
+    turn.value = value;
+    turn.index = index;
+    turn.parts = lint_get(value, "parts");
+    turn.user = lint_is(value, "role", "user");
+    ms_json_iter it = ms_json_iterate(turn.parts);
+    for (; ms_json_next(&it); turn.n_parts++) {
+        if (turn.user) turn.n_responses += lint_has(it.value, "functionResponse");
+        else turn.n_calls += lint_has(it.value, "functionCall");
+    }
+    return turn;
+}
+
+/* Moves on to the next part with that member. *i counts all parts, from LINT_NONE. */
+static bool lint_gemini_next(ms_json_iter *it, const char *name, size_t *i, ms_str *value)
+{
+    while (ms_json_next(it)) {
+        ++*i;
+        *value = lint_get(it->value, name);
+        if (value->ptr != NULL) return true;
+    }
+    return false;
+}
+
+/* No response without a call turn before it. */
+static void lint_gemini_orphans(lint *l, const lint_path *at, const lint_turn *turn)
+{
+    lint_path content = lint_nth(at, turn->index), parts = lint_in(&content, "parts");
+    ms_json_iter it = ms_json_iterate(turn->parts);
+    size_t i = LINT_NONE;
+    ms_str response;
+    while (lint_gemini_next(&it, "functionResponse", &i, &response)) {
+        lint_path part = lint_nth(&parts, i), path = lint_in(&part, "functionResponse");
+        lint_say(l, &path, response, "response without a call turn directly before it");
+    }
+}
+
+/* Responses stand in the order of their calls: same name, and same id or none. */
+static void lint_gemini_pairs(lint *l, const lint_path *at, const lint_turn *turn,
+                              const lint_turn *next)
+{
+    lint_path content = lint_nth(at, next->index), parts = lint_in(&content, "parts");
+    ms_json_iter calls = ms_json_iterate(turn->parts);
+    ms_json_iter responses = ms_json_iterate(next->parts);
+    size_t i = LINT_NONE, k = LINT_NONE;
+    ms_str call, response;
+    while (lint_gemini_next(&calls, "functionCall", &i, &call) &&
+           lint_gemini_next(&responses, "functionResponse", &k, &response)) {
+        static const char *const names[] = {"name", "id"};
+        for (size_t n = 0; n < 2; n++) {
+            lint_path part = lint_nth(&parts, k), in = lint_in(&part, "functionResponse");
+            lint_path path = lint_in(&in, names[n]);
+            ms_str theirs = lint_get(call, names[n]), ours = lint_get(response, names[n]);
+            if (lint_same(l, theirs, ours)) continue;
+            lint_say(l, &path, ours.ptr != NULL ? ours : response,
+                     "must be as in its call: %v, is %v", theirs, ours);
+            break;
+        }
+    }
+}
+
+/* As many responses as calls, in the one content after the call turn. */
+static void lint_gemini_calls(lint *l, const lint_path *at, const lint_turn *turn,
+                              const lint_turn *next)
+{
+    lint_path path = lint_nth(at, turn->index);
+    size_t responses = next != NULL ? next->n_responses : 0;
+    if (turn->n_calls == responses) {
+        lint_gemini_pairs(l, at, turn, next);
+    } else if (next == NULL) {
+        lint_say(l, &path, turn->value, "%n functionCall parts, but no content after it",
+                 turn->n_calls);
+    } else {
+        lint_say(l, &path, turn->value,
+                 "%n functionCall parts, but %n functionResponse parts in the content "
+                 "after it", turn->n_calls, responses);
+    }
+}
+
+/* Since Gemini 3 the first functionCall of each step of the current turn carries its
+ * thoughtSignature; its siblings need none. */
+static void lint_gemini_signed(lint *l, const lint_path *at, const lint_turn *turn)
+{
+    lint_path content = lint_nth(at, turn->index), parts = lint_in(&content, "parts");
+    ms_json_iter it = ms_json_iterate(turn->parts);
+    size_t i = LINT_NONE;
+    ms_str call;
+    if (turn->n_calls == 0 || !lint_gemini_next(&it, "functionCall", &i, &call)) return;
+    lint_path part = lint_nth(&parts, i), path = lint_in(&part, "thoughtSignature");
+    ms_str signature = lint_get(it.value, "thoughtSignature");
+    if (signature.ptr != NULL && !ms_json_string_is(signature, MS_STR(""))) return;
+    lint_say(l, &path, signature.ptr != NULL ? signature : it.value,
+             "the first call of a step must have a signature, is %v", signature);
+}
+
+/* Do not mix functionResponse with other parts in one content; a call turn comes
+ * directly after a user or a response turn. */
+static void lint_gemini_turn(lint *l, const lint_path *at, const lint_turn *turn,
+                             const lint_turn *before, const lint_turn *next)
+{
+    lint_path path = lint_nth(at, turn->index);
+    if (turn->n_calls > 0) lint_gemini_calls(l, at, turn, next);
+    if (turn->n_calls > 0 && before != NULL && !before->user)
+        lint_say(l, &path, turn->value,
+                 "a call turn must come directly after a user or response turn");
+    if (turn->n_responses == 0) return;
+    if (before == NULL || before->n_calls == 0) lint_gemini_orphans(l, at, turn);
+    if (turn->n_responses < turn->n_parts)
+        lint_say(l, &path, turn->value,
+                 "functionResponse parts must not be mixed with other parts");
+}
+
+static void lint_gemini_turns(lint *l, const lint_path *at, const lint_turn *turns,
+                              size_t count)
+{
+    size_t current = count;
+    while (current > 0) {
+        const lint_turn *turn = &turns[--current];
+        if (turn->user && turn->n_responses == 0) break;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const lint_turn *turn = &turns[i];
+        lint_gemini_turn(l, at, turn, i > 0 ? turn - 1 : NULL,
+                         i + 1 < count ? turn + 1 : NULL);
+        if (i >= current) lint_gemini_signed(l, at, turn);
+    }
+}
+
+/* Contents are not empty and start with user. */
+static void lint_gemini_list(lint *l, const lint_path *at, ms_str list, char place)
+{
+    size_t count = lint_each(l, at, list, &lint_gemini_content, 'c', 'c'), n = 0;
+    lint_turn *turns = (lint_turn *)lint_alloc(l, count, sizeof *turns);
+    ms_json_iter it = ms_json_iterate(list);
+    (void)place;
+    if (count == 0) lint_say(l, at, list, "must not be empty");
+    if (turns == NULL) return;
+    for (; ms_json_next(&it); n++) turns[n] = lint_turn_of(it.value, n);
+    if (count > 0 && lint_is(turns[0].value, "role", "model")) {
+        lint_path first = lint_nth(at, 0), role = lint_in(&first, "role");
+        lint_say(l, &role, lint_get(turns[0].value, "role"),
+                 "the first content must be user");
+    }
+    lint_gemini_turns(l, at, turns, count);
+}
+
+static const lint_member lint_gemini_request[] = {
+    {"systemInstruction", LINT_OBJECT, lint_gemini_system, 0},
+    {"contents", LINT_NEEDED | LINT_LIST, lint_gemini_list, 0},
+    LINT_END,
+};
+
+static void lint_gemini(lint *l, char place)
+{
+    (void)place;
+    lint_body(l, lint_gemini_request);
+}
+
+
+/* ---- pydantic-ai: the shape of a message ----
+ * Places of parts: q in a request, r in a response. Unknown members are ignored. */
+
+/* A timestamp is ISO text or an epoch number. */
+static void lint_pydantic_time(lint *l, const lint_path *at, ms_str value, char place)
+{
+    ms_str text = lint_decode(l, value);
+    char date[32];
+    int year, month, day;
+    (void)place;
+    if (lint_kind(value) != LINT_STRING || text.ptr == NULL) return;
+    size_t len = text.len < sizeof date ? text.len : sizeof date - 1;
+    memcpy(date, text.ptr, len);
+    date[len] = '\0';
+    if (sscanf(date, "%4d-%2d-%2d", &year, &month, &day) == 3 && month >= 1 &&
+        month <= 12 && day >= 1 && day <= 31)
+        return;
+    lint_say(l, at, value, "must be ISO text such as 2026-01-31T10:00:00Z, is %v", value);
+}
+
+/* The outcome of a tool's return. */
+static void lint_pydantic_outcome(lint *l, const lint_path *at, ms_str value, char place)
+{
+    static const char *const words[] = {"success", "failed", "denied", "interrupted"};
+    (void)place;
+    for (size_t i = 0; i < LINT_COUNT(words); i++) {
+        if (ms_json_string_is(value, ms_str_of(words[i]))) return;
+    }
+    lint_say(l, at, value, "must be success or failed or denied or interrupted, is %v",
+             value);
+}
+
+/* A user prompt is a text, or a list of texts and of objects with a kind. */
+static void lint_pydantic_prompt(lint *l, const lint_path *at, ms_str value, char place)
+{
+    ms_json_iter it = ms_json_iterate(value);
+    (void)place;
+    for (size_t i = 0; ms_json_next(&it); i++) {
+        lint_path item = lint_nth(at, i), kind = lint_in(&item, "kind");
+        ms_str word = lint_get(it.value, "kind");
+        if (lint_kind(it.value) == LINT_OBJECT && word.ptr == NULL)
+            lint_say(l, &kind, it.value, "missing, must be a string");
+        else if (lint_kind(it.value) == LINT_OBJECT && lint_kind(word) != LINT_STRING)
+            lint_say(l, &kind, word, "must be a string, is %v", word);
+        else if ((lint_kind(it.value) & (LINT_OBJECT | LINT_STRING)) == 0)
+            lint_say(l, &item, it.value, "must be a string or an object, is %v",
+                     it.value);
+    }
+}
+
+/* Args are an object, a string or null. */
+#define LINT_PART                                                     \
+    {"args", LINT_OBJECT | LINT_STRING | LINT_NULL, NULL, 0},         \
+    {"outcome", LINT_STRING, lint_pydantic_outcome, 0},               \
+    {"timestamp", LINT_STRING | LINT_NUMBER, lint_pydantic_time, 0}
+
+/* A missing id is filled at random and breaks the pair: write it. */
+#define LINT_CALL                                                     \
+    {"tool_name", LINT_NEEDED | LINT_STRING, NULL, 0},                \
+    {"tool_call_id", LINT_NEEDED | LINT_STRING, lint_not_empty, 0}
+
+static const lint_member lint_pydantic_any[] = {LINT_PART, LINT_END};
+
+static const lint_member lint_pydantic_text[] = {
+    LINT_PART, {"content", LINT_NEEDED | LINT_STRING, NULL, 0}, LINT_END};
+
+static const lint_member lint_pydantic_user[] = {
+    LINT_PART,
+    {"content", LINT_NEEDED | LINT_STRING | LINT_LIST, lint_pydantic_prompt, 0},
+    LINT_END,
+};
+
+static const lint_member lint_pydantic_retry[] = {
+    LINT_PART, {"content", LINT_NEEDED | LINT_STRING | LINT_LIST, NULL, 0}, LINT_END};
+
+static const lint_member lint_pydantic_return[] = {
+    LINT_PART, LINT_CALL, {"content", LINT_NEEDED | LINT_ANY, NULL, 0}, LINT_END};
+
+static const lint_member lint_pydantic_call[] = {LINT_PART, LINT_CALL, LINT_END};
+
+static const lint_member lint_pydantic_id[] = {LINT_CALL, LINT_END};
+
+/* A retry prompt that names a tool answers its call; one without is mere text. */
+static void lint_pydantic_answer(lint *l, const lint_path *at, ms_str part, char place)
+{
+    (void)place;
+    if (lint_kind(lint_get(part, "tool_name")) != LINT_STRING) return;
+    lint_object(l, at, part, NULL, lint_pydantic_id, true);
+}
+
+static const lint_shape lint_pydantic_shapes[] = {
+    {"system-prompt", "q", lint_pydantic_text, NULL},
+    {"user-prompt", "q", lint_pydantic_user, NULL},
+    {"tool-return", "q", lint_pydantic_return, NULL},
+    {"retry-prompt", "q", lint_pydantic_retry, lint_pydantic_answer},
+    {"instruction", "q", lint_pydantic_any, NULL},
+    {"tool-availability-delta", "q", lint_pydantic_any, NULL},
+    {"text", "r", lint_pydantic_text, NULL},
+    {"tool-call", "r", lint_pydantic_call, NULL},
+    {"thinking", "r", lint_pydantic_text, NULL},
+    {"builtin-tool-call", "r", lint_pydantic_any, NULL},
+    {"builtin-tool-return", "r", lint_pydantic_any, NULL},
+    {"file", "r", lint_pydantic_any, NULL},
+    {"compaction", "r", lint_pydantic_any, NULL},
+    {"speech", "qr", lint_pydantic_any, NULL},
+};
+
+static const lint_choice lint_pydantic_part = {"part_kind", lint_pydantic_shapes,
+                                               LINT_COUNT(lint_pydantic_shapes), true};
+
+static void lint_pydantic_parts(lint *l, const lint_path *at, ms_str value, char place)
+{
+    lint_each(l, at, value, &lint_pydantic_part, place, place);
+}
+
+static const lint_member lint_pydantic_request[] = {
+    {"parts", LINT_NEEDED | LINT_LIST, lint_pydantic_parts, 'q'},
+    {"timestamp", LINT_STRING | LINT_NUMBER, lint_pydantic_time, 0},
+    LINT_END,
+};
+
+static const lint_member lint_pydantic_response[] = {
+    {"parts", LINT_NEEDED | LINT_LIST, lint_pydantic_parts, 'r'},
+    {"timestamp", LINT_STRING | LINT_NUMBER, lint_pydantic_time, 0},
+    LINT_END,
+};
+
+static const lint_shape lint_pydantic_messages[] = {
+    {"request", "p", lint_pydantic_request, NULL},
+    {"response", "p", lint_pydantic_response, NULL},
+};
+
+static const lint_choice lint_pydantic_message = {
+    "kind", lint_pydantic_messages, LINT_COUNT(lint_pydantic_messages), true};
+
+
+/* ---- pydantic-ai: calls and results ---- */
+
+/* A call is answered once, in a later request; its id may come again then. The scope
+ * is the whole list. */
+static void lint_pydantic_pair(lint *l, const lint_path *at, ms_str part)
+{
+    lint_path path = lint_in(at, "tool_call_id");
+    ms_str value = lint_get(part, "tool_call_id"), id = lint_decode(l, value);
+    bool answer = lint_is(part, "part_kind", "tool-return") ||
+                  (lint_is(part, "part_kind", "retry-prompt") &&
+                   lint_kind(lint_get(part, "tool_name")) == LINT_STRING);
+    if (id.ptr == NULL) return;
+    lint_call *call = lint_call_of(l, 0, id);
+    bool waits = call != NULL && call->answers == 0;
+    if (answer && !waits)
+        lint_say(l, &path, value, "result %v without an open call before it", value);
+    if (answer && waits) call->answers = 1;
+    if (!lint_is(part, "part_kind", "tool-call")) return;
+    if (waits) lint_say(l, &path, value, "call id %v is used while it is open", value);
+    else lint_wait(l, &path, call != NULL ? call : lint_new_call(l, 0, id), value);
+}
+
+static void lint_pydantic_pairs(lint *l, const lint_path *at, ms_str list)
+{
+    ms_json_iter messages = ms_json_iterate(list);
+    for (size_t i = 0; ms_json_next(&messages); i++) {
+        lint_path message = lint_nth(at, i), parts = lint_in(&message, "parts");
+        ms_json_iter it = ms_json_iterate(lint_get(messages.value, "parts"));
+        for (size_t k = 0; ms_json_next(&it); k++) {
+            lint_path part = lint_nth(&parts, k);
+            lint_pydantic_pair(l, &part, it.value);
+        }
+    }
+    lint_unanswered(l, " has no result after it");
+}
+
+static void lint_pydantic(lint *l, char place)
+{
+    lint_path at = lint_in(NULL, "messages");
+    if (lint_kind(l->json) != LINT_LIST) {
+        lint_say(l, &at, l->json, "must be a list, is %v", l->json);
+        return;
+    }
+    lint_each(l, &at, l->json, &lint_pydantic_message, place, place);
+    lint_pydantic_pairs(l, &at, l->json);
+}
+
+
+/* ---- all of them ---- */
+
+static const struct lint_provider {
+    const char *name;
+    void (*check)(lint *l, char place);
+    char place;               /* of the messages */
+} lint_providers[] = {
+    {"openai", lint_chat, 'o'},
+    {"chat-strict", lint_chat, 's'},
+    {"anthropic", lint_anthropic, 0},
+    {"gemini", lint_gemini, 0},
+    {"pydantic-ai", lint_pydantic, 'p'},
+};
+
+int lint_request(const char *provider, ms_str json, ms_arena *arena,
+                 void (*report)(void *ctx, const char *path, const char *text),
+                 void *ctx)
+{
+    const struct lint_provider *p = lint_providers;
+    const struct lint_provider *end = p + LINT_COUNT(lint_providers);
+    lint l;
+    memset(&l, 0, sizeof l);
+    l.json = json;
+    l.arena = arena;
+    while (p < end && strcmp(p->name, provider) != 0) p++;
+    if (p == end) return -1;
+    p->check(&l, p->place);
+    if (l.no_memory || l.n_findings > INT_MAX) return -2;
+    if (l.n_findings > 0)
+        qsort(l.findings, l.n_findings, sizeof *l.findings, lint_order);
+    for (size_t i = 0; i < l.n_findings; i++) {
+        report(ctx, l.findings[i].path, l.findings[i].text);
+    }
+    return (int)l.n_findings;
+}

@@ -1,0 +1,417 @@
+/* See listing.h. */
+
+#define _GNU_SOURCE
+#include "listing.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+
+/* ---- Listings: lines of a format, tables ------------------------------------------- */
+
+int listing_open(const listing *l, ms_cursor *it)
+{
+    ms_error err;
+    ms_result result = l->memory != NULL ? ms_get_history(l->memory, it, &err)
+                                         : ms_query_open(l->store, l->query, it, &err);
+    return result == MS_OK ? FINE : complain_of("reading the store", result, &err);
+}
+
+int listing_close(ms_cursor *it)
+{
+    ms_error err;
+    ms_result result = ms_cursor_close(it, &err);
+    return result == MS_OK ? FINE : complain_of("reading the store", result, &err);
+}
+
+static int print_json(const options *o, const listing *l, output *out)
+{
+    ms_error err;
+    ms_writer w;
+    ms_writer_opts opts = {false, false, GIVEN(o, WITH_LOCATION), false};
+    ms_cursor it;
+    const ms_msg *msg;
+    ms_result result = MS_OK;
+    int code = listing_open(l, &it);
+    if (code != FINE) return code;
+    ms_writer_init(&w, o->to, &opts, l->arena, emit, out);
+    while (result == MS_OK && (msg = ms_next(&it)) != NULL) {
+        result = ms_writer_put_msg(&w, msg, &err);
+    }
+    if (result == MS_OK) result = ms_writer_finish(&w, &err);
+    if (result != MS_OK && out->error == 0) code = complain_of("writing", result, &err);
+    int closed = listing_close(&it);
+    return code != FINE ? code : closed;
+}
+
+static void widen(unsigned *column, ms_str text)
+{
+    char buf[CELL_BYTES];
+    cell c = cell_over(buf, sizeof buf, NAME_LIMIT);
+    cell_put(&c, text);
+    if (c.width > *column) *column = c.width;
+}
+
+/* Is the record a message, or about one and no more? */
+static bool is_of_message(const ms_msg *msg)
+{
+    return ms_kind_of(msg) != MS_KIND_HIDE && ms_kind_of(msg) != MS_KIND_LOCATION;
+}
+
+ms_str seq_text(const table *t, const ms_msg *msg, char out[TIME_MAX])
+{
+    uint64_t own, seq = ms_seq(msg);
+    size_t which;
+    if (!is_of_message(msg)) return MS_STR("-");
+    int n = t != NULL && t->joined != NULL &&
+                    ms_union_origin(t->joined, seq, &which, &own, NULL) == MS_OK
+                ? snprintf(out, TIME_MAX, "%zu:%" PRIu64, which + 1, own)
+                : snprintf(out, TIME_MAX, "%" PRIu64, seq);
+    return ms_str_n(out, (size_t)n);
+}
+
+/* Marks of what was done to a message: * amended, ~ still being written. */
+static ms_str type_text(const ms_msg *msg, char out[CELL_BYTES])
+{
+    ms_str word = ms_type_name(msg);
+    uint32_t flags = ms_flags(msg);
+    if (ms_kind_of(msg) == MS_KIND_HIDE) return MS_STR("hide");
+    const char *mark = (flags & MS_FLAG_UNFINISHED) != 0 ? "~"
+                       : (flags & MS_FLAG_AMENDED) != 0  ? "*"
+                                                         : "";
+    if (mark[0] == '\0' || word.len > CELL_BYTES / 2) return word;
+    int n = snprintf(out, CELL_BYTES, "%.*s%s", (int)word.len, word.ptr, mark);
+    return ms_str_n(out, (size_t)n);
+}
+
+static ms_str when_text(const ms_msg *msg, char out[TIME_MAX])
+{
+    double seconds;
+    return ms_time(msg, &seconds) ? ms_str_of(time_text(seconds, out)) : MS_STR("-");
+}
+
+unsigned line_width(void)
+{
+    struct winsize size;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 100;
+    return size.ws_col < 1000 ? size.ws_col : 1000;
+}
+
+table new_table(ms_store *joined)
+{
+    table t = {0};
+    const char *no_colour = getenv("NO_COLOR");
+    t.joined = joined;
+    t.agent = 1;
+    t.colour = isatty(STDOUT_FILENO) && (no_colour == NULL || no_colour[0] == '\0');
+    return t;
+}
+
+void table_fit(table *t, const ms_msg *msg)
+{
+    char text[TIME_MAX], type[CELL_BYTES];
+    widen(&t->seq, seq_text(t, msg, text));
+    widen(&t->time, when_text(msg, text));
+    widen(&t->location, ms_location(msg));
+    widen(&t->agent, ms_agent_key(msg));
+    widen(&t->type, type_text(msg, type));
+}
+
+void table_fill(table *t)
+{
+    unsigned line = line_width(), used = t->seq + t->time + t->agent + t->type + 8;
+    if (t->located) used += t->location + 2;
+    if (t->kind > 0) used += t->kind + 2;
+    t->body = line > used + 20 ? line - used : 20;
+}
+
+int table_measure(const listing *l, table *t)
+{
+    ms_cursor it;
+    const ms_msg *msg;
+    ms_str first = {NULL, 0};
+    int code = listing_open(l, &it);
+    if (code != FINE) return code;
+    while ((msg = ms_next(&it)) != NULL) {
+        table_fit(t, msg);
+        if (first.ptr == NULL && !copy_text(l->arena, ms_location(msg), &first)) break;
+        t->located = t->located || !ms_str_equal(first, ms_location(msg));
+    }
+    ms_cursor_close(&it, NULL);
+    table_fill(t);
+    return msg == NULL ? FINE : no_memory();
+}
+
+/* A column that is followed by another: padded, and two blanks. */
+static void put_column(output *out, ms_str text, unsigned width, const char *colour)
+{
+    char buf[CELL_BYTES];
+    cell c = cell_over(buf, sizeof buf, width);
+    cell_put(&c, text);
+    if (c.len == 0) cell_put(&c, MS_STR("-"));
+    if (colour != NULL) emit_text(out, colour);
+    emit(out, c.buf, c.len);
+    if (colour != NULL) emit_text(out, "\033[0m");
+    emit_pad(out, c.width, width + 2);
+}
+
+void put_body(cell *c, const ms_msg *msg)
+{
+    ms_type type = ms_type_of(msg);
+    if (type == MS_T_ACTION) {
+        cell_put(c, ms_get(msg, MS_F_TOOL).text);
+        cell_put(c, MS_STR("("));
+        cell_put(c, ms_get(msg, MS_F_ARGS).text);
+        cell_put(c, MS_STR(")"));
+    } else if (type == MS_T_DELEGATION) {
+        cell_put(c, MS_STR("-> "));
+        cell_put(c, ms_get(msg, MS_F_WORKER).text);
+        cell_put(c, MS_STR(": "));
+        cell_put(c, ms_get(msg, MS_F_TASK).text);
+    } else {
+        cell_put(c, ms_content(msg).text);
+    }
+}
+
+static const char *type_colour(const table *t, const ms_msg *msg)
+{
+    static const struct {
+        ms_type_set types;
+        const char *colour;
+    } colours[] = {
+        {MS_BIT(MS_T_ERROR), "\033[31m"},
+        {MS_TYPES_CONVERSATION, "\033[1m"},
+        {MS_BIT(MS_T_ACTION) | MS_BIT(MS_T_DELEGATION), "\033[36m"},
+        {MS_TYPES_GLOBAL, "\033[35m"},
+        {MS_BIT(MS_T_TASK) | MS_BIT(MS_T_FINAL), "\033[32m"},
+    };
+    for (size_t i = 0; t->colour && i < COUNT_OF(colours); i++) {
+        if ((MS_BIT(ms_type_of(msg)) & colours[i].types) != 0) return colours[i].colour;
+    }
+    return NULL;
+}
+
+void print_columns(const table *t, const ms_msg *msg, output *out)
+{
+    char text[TIME_MAX], type[CELL_BYTES];
+    ms_str seq = seq_text(t, msg, text);
+    emit_pad(out, (unsigned)seq.len, t->seq);
+    put_column(out, seq, (unsigned)seq.len, NULL);
+    put_column(out, when_text(msg, text), t->time, t->colour ? "\033[2m" : NULL);
+    if (t->located) put_column(out, ms_location(msg), t->location, NULL);
+    put_column(out, ms_agent_key(msg), t->agent, NULL);
+    put_column(out, type_text(msg, type), t->type, type_colour(t, msg));
+}
+
+void print_row(const table *t, const ms_msg *msg, output *out)
+{
+    char buf[CELL_BYTES];
+    print_columns(t, msg, out);
+    cell body = cell_over(buf, sizeof buf, t->body);
+    put_body(&body, msg);
+    emit(out, body.buf, body.len);
+    emit(out, "\n", 1);
+}
+
+static int print_table(const listing *l, output *out)
+{
+    table t = new_table(l->joined);
+    ms_cursor it;
+    const ms_msg *msg;
+    int code = table_measure(l, &t);
+    if (code == FINE) code = listing_open(l, &it);
+    if (code != FINE) return code;
+    while (out->error == 0 && (msg = ms_next(&it)) != NULL) print_row(&t, msg, out);
+    return listing_close(&it);
+}
+
+int print_listing(const options *o, const listing *l)
+{
+    output out = {stdout, 0};
+    int code = o->to != NULL ? print_json(o, l, &out) : print_table(l, &out);
+    return output_end(&out, code);
+}
+
+static const char *kind_word(const ms_msg *msg)
+{
+    switch (ms_kind_of(msg)) {
+    case MS_KIND_MESSAGE: return "message";
+    case MS_KIND_AMEND: return "amend";
+    case MS_KIND_HIDE: return "hide";
+    case MS_KIND_NOTE: return "note";
+    case MS_KIND_LOCATION: return "location";
+    case MS_KIND_PIECE: return "piece";
+    default: return "?";
+    }
+}
+
+/* Does the record say all of a message? */
+static bool says_message(const ms_msg *msg)
+{
+    return ms_kind_of(msg) == MS_KIND_MESSAGE || ms_kind_of(msg) == MS_KIND_AMEND;
+}
+
+/* The word of a message's type, the kind of a note, else absent. */
+static ms_str raw_type(const ms_msg *msg)
+{
+    return says_message(msg) ? ms_type_name(msg) : ms_get(msg, MS_F_TYPE_NAME).text;
+}
+
+void raw_fit(table *t, const ms_msg *msg)
+{
+    char text[TIME_MAX];
+    widen(&t->seq, seq_text(t, msg, text));
+    widen(&t->time, when_text(msg, text));
+    widen(&t->location, ms_location(msg));
+    widen(&t->agent, ms_agent_key(msg));
+    widen(&t->kind, ms_str_of(kind_word(msg)));
+    widen(&t->type, raw_type(msg));
+}
+
+void raw_row(const table *t, const ms_msg *msg, output *out)
+{
+    char text[TIME_MAX], buf[CELL_BYTES];
+    ms_str seq = seq_text(t, msg, text);
+    emit_pad(out, (unsigned)seq.len, t->seq);
+    put_column(out, seq, (unsigned)seq.len, NULL);
+    put_column(out, when_text(msg, text), t->time, t->colour ? "\033[2m" : NULL);
+    if (t->located) put_column(out, ms_location(msg), t->location, NULL);
+    put_column(out, ms_agent_key(msg), t->agent, NULL);
+    put_column(out, ms_str_of(kind_word(msg)), t->kind, NULL);
+    put_column(out, raw_type(msg), t->type, type_colour(t, msg));
+    cell body = cell_over(buf, sizeof buf, t->body);
+    put_body(&body, msg);
+    emit(out, body.buf, body.len);
+    emit(out, "\n", 1);
+}
+
+static void raw_value(ms_json_writer *w, const char *name, ms_value value)
+{
+    if (value.text.ptr == NULL) return;
+    ms_json_key(w, ms_str_of(name));
+    if (value.json) ms_json_put_raw(w, value.text);
+    else ms_json_put_string(w, value.text);
+}
+
+void raw_line(const ms_msg *msg, output *out)
+{
+    static const struct {
+        ms_field field;
+        const char *name;
+    } fields[] = {
+#define X(number, name, member, kind) {MS_F_##name, #member},
+        MS_FIELDS(X)
+#undef X
+    };
+    ms_json_writer w;
+    double seconds;
+    ms_json_init(&w, emit, out, false);
+    ms_json_begin_object(&w);
+    raw_value(&w, "kind", ms_text(kind_word(msg)));
+    if (is_of_message(msg)) {
+        ms_json_key(&w, MS_STR("seq"));
+        ms_json_put_u64(&w, ms_seq(msg));
+    }
+    if (says_message(msg)) {
+        raw_value(&w, "type", ms_text_n(ms_type_name(msg)));
+        raw_value(&w, "role", ms_text_n(ms_role_name(msg)));
+    }
+    if (ms_time(msg, &seconds)) {
+        ms_json_key(&w, MS_STR("time"));
+        ms_json_put_f64(&w, seconds);
+    }
+    if ((ms_flags(msg) & MS_FLAG_REDACTED) != 0) {
+        ms_json_key(&w, MS_STR("redacted"));
+        ms_json_put_bool(&w, true);
+    }
+    for (size_t i = 0; i < COUNT_OF(fields); i++) {
+        bool said = fields[i].field == MS_F_ROLE_NAME && says_message(msg);
+        if (!said) raw_value(&w, fields[i].name, ms_get(msg, fields[i].field));
+    }
+    ms_json_end_object(&w);
+    ms_json_separator(&w, '\n');
+    ms_json_finish(&w);
+}
+
+int raw_measure(const listing *l, table *t)
+{
+    ms_cursor it;
+    const ms_msg *msg;
+    int code = listing_open(l, &it);
+    if (code != FINE) return code;
+    while ((msg = ms_next(&it)) != NULL) raw_fit(t, msg);
+    ms_cursor_close(&it, NULL);
+    table_fill(t);
+    return FINE;
+}
+
+int print_raw(const options *o, const listing *l)
+{
+    output out = {stdout, 0};
+    table t = new_table(l->joined);
+    bool json = GIVEN(o, JSON);
+    ms_cursor it;
+    const ms_msg *msg;
+    t.located = o->location == NULL;
+    int code = json ? FINE : raw_measure(l, &t);
+    if (code == FINE) code = listing_open(l, &it);
+    if (code != FINE) return code;
+    while (out.error == 0 && (msg = ms_next(&it)) != NULL) {
+        if (json) raw_line(msg, &out);
+        else raw_row(&t, msg, &out);
+    }
+    return output_end(&out, listing_close(&it));
+}
+
+int check_raw(const char *command, const options *o)
+{
+    const uint64_t views = BIT(CONVERSATION) | BIT(AGENT) | BIT(TEAM) | BIT(GLOBAL);
+    const char *what = NULL;
+    if (!GIVEN(o, RAW)) {
+        if (GIVEN(o, JSON)) what = "--json is for --raw; --format names a message format";
+    } else if ((o->given & views) != 0) {
+        what = "--raw shows all: not with --conversation, --agent, --team, --global";
+    } else if (o->to != NULL) {
+        what = "--raw prints a table, or with --json objects; no message format";
+    }
+    if (what == NULL) return FINE;
+    complain("%s %s", command, what);
+    fprintf(stderr, "msgstore %s -h tells more\n", command);
+    return USAGE;
+}
+
+void emit_message_text(output *out, ms_str text)
+{
+    char bytes[4];
+    bool plain = isatty(fileno(out->file)) == 0;
+    if (plain) emit(out, text.ptr, text.len);
+    while (!plain && text.len > 0 && out->error == 0) {
+        uint32_t point = next_point(&text);
+        bool line = point == '\n' || point == '\t';
+        emit(out, bytes, put_utf8(bytes, line ? point : visible(point)));
+    }
+    if (text.len == 0 || text.ptr[text.len - 1] != '\n') emit(out, "\n", 1);
+}
+
+void json_u64(ms_json_writer *w, const char *name, uint64_t value)
+{
+    ms_json_key(w, ms_str_of(name));
+    ms_json_put_u64(w, value);
+}
+
+void json_time(ms_json_writer *w, const char *name, bool known, double value)
+{
+    ms_json_key(w, ms_str_of(name));
+    if (known) ms_json_put_f64(w, value);
+    else ms_json_put_null(w);
+}
+
+void json_text(ms_json_writer *w, const char *name, ms_str value)
+{
+    ms_json_key(w, ms_str_of(name));
+    if (value.ptr != NULL) ms_json_put_string(w, value);
+    else ms_json_put_null(w);
+}

@@ -1,0 +1,78 @@
+/* Listings: lines of a message format, tables for a terminal, records as they stand (of view
+ * --raw and follow --raw), and members of JSON objects. */
+
+#ifndef LISTING_H
+#define LISTING_H
+
+#include "base.h"
+
+
+/* ---- Listings: lines of a format, tables ------------------------------------------- */
+
+/* What a view or a history shows; may be opened several times. */
+typedef struct listing {
+    ms_store *store;
+    const ms_query *query;    /* used when memory is NULL */
+    const ms_memory *memory;
+    ms_arena *arena;
+    ms_store *joined;         /* store, when it is several in one, else NULL */
+} listing;
+
+int listing_open(const listing *l, ms_cursor *it);
+int listing_close(ms_cursor *it);
+
+/* The columns of a table, in their order, with their widths. */
+typedef struct table {
+    unsigned seq, time, location, agent, kind, type, body;
+    bool located;             /* there is a column of locations */
+    bool colour;
+    ms_store *joined;         /* several stores in one: numbers name the store, too */
+} table;
+
+enum { CELL_BYTES = 8192, NAME_LIMIT = 24 };
+
+/* "17", of the second of several stores "2:17". t may be NULL. */
+ms_str seq_text(const table *t, const ms_msg *msg, char out[TIME_MAX]);
+
+/* The terminal's columns, or 100. */
+unsigned line_width(void);
+
+/* joined: several stores in one, whose numbers are to be told apart, else NULL. */
+table new_table(ms_store *joined);
+
+/* Makes room for a message in all columns but the last, which gets the rest. */
+void table_fit(table *t, const ms_msg *msg);
+void table_fill(table *t);
+
+/* Looks at all messages once, to align the columns. What is damaged will be said when
+ * they are read again. */
+int table_measure(const listing *l, table *t);
+
+/* "tool(args)", "-> worker: task", else the content. */
+void put_body(cell *c, const ms_msg *msg);
+
+/* All but the last one. */
+void print_columns(const table *t, const ms_msg *msg, output *out);
+void print_row(const table *t, const ms_msg *msg, output *out);
+int print_listing(const options *o, const listing *l);
+void raw_fit(table *t, const ms_msg *msg);
+void raw_row(const table *t, const ms_msg *msg, output *out);
+
+/* One object a line: kind, number, type, time, then the fields that are there, by their
+ * names in msgstore.h. */
+void raw_line(const ms_msg *msg, output *out);
+int raw_measure(const listing *l, table *t);
+
+/* All records of a raw query. */
+int print_raw(const options *o, const listing *l);
+
+/* Do the options leave only what can be asked of records? */
+int check_raw(const char *command, const options *o);
+
+/* The text of a message to a file as it is; to a terminal without what could steer it. */
+void emit_message_text(output *out, ms_str text);
+void json_u64(ms_json_writer *w, const char *name, uint64_t value);
+void json_time(ms_json_writer *w, const char *name, bool known, double value);
+void json_text(ms_json_writer *w, const char *name, ms_str value);
+
+#endif /* LISTING_H */

@@ -1,0 +1,303 @@
+/* See store.h. */
+
+#define _GNU_SOURCE
+#include "store.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+
+/* ---- Stores: the one place where they are opened ----------------------------------- */
+
+static void note_event(void *ctx, const ms_log_event *event)
+{
+    job *j = ctx;
+    for (size_t i = 0; i < j->n_events; i++) {
+        const ms_log_event *e = &j->events[i];
+        if (e->kind == event->kind && e->offset == event->offset) return;
+    }
+    if (j->events == NULL) j->events = calloc(EVENTS_MAX, sizeof *j->events);
+    if (j->events != NULL && j->n_events < EVENTS_MAX) j->events[j->n_events++] = *event;
+}
+
+const char *event_text(const ms_log_event *e, char out[EVENT_TEXT])
+{
+    static const char *const words[] = {"damaged", "torn", "sync", "index"};
+    uint64_t last = e->offset + (e->length > 0 ? e->length - 1 : 0);
+    int n = snprintf(out, EVENT_TEXT, "%-10s bytes %" PRIu64 " to %" PRIu64,
+                     (size_t)e->kind < COUNT_OF(words) ? words[e->kind] : "event",
+                     e->offset, last);
+    size_t len = (size_t)n, room = EVENT_TEXT - len;
+    if (e->kind == MS_LOG_SYNC_FAILED) {
+        snprintf(out + len, room, ": a sync failed: %s", strerror(e->sys_errno));
+    } else if (e->kind == MS_LOG_INDEX_DAMAGE) {
+        snprintf(out + len, room, ": made anew, nothing is lost");
+    } else if (e->after_seq > 0 && e->before_seq > 0) {
+        snprintf(out + len, room, ", between messages %" PRIu64 " and %" PRIu64,
+                 e->after_seq, e->before_seq);
+    } else if (e->after_seq > 0) {
+        snprintf(out + len, room, ", behind message %" PRIu64, e->after_seq);
+    } else if (e->before_seq > 0) {
+        snprintf(out + len, room, ", before message %" PRIu64, e->before_seq);
+    }
+    return out;
+}
+
+void print_events(output *out, job *j)
+{
+    char text[EVENT_TEXT];
+    for (; j->told < j->n_events; j->told++) {
+        emit_format(out, "%s\n", event_text(&j->events[j->told], text));
+    }
+}
+
+void complain_of_events(job *j)
+{
+    char text[EVENT_TEXT];
+    for (; j->told < j->n_events; j->told++) {
+        complain("%s: %s", j->options->files[0],
+                 event_text(&j->events[j->told], text));
+    }
+}
+
+/* Was anything found damaged that was to be read? */
+static bool met_damage(const job *j)
+{
+    for (size_t i = 0; i < j->n_events && !j->appends; i++) {
+        if (j->events[i].kind == MS_LOG_DAMAGE) return true;
+    }
+    return false;
+}
+
+void set_writing(const options *o, ms_log_desc *desc)
+{
+    desc->shared = GIVEN(o, SHARED);
+    desc->lock_wait_ms = o->wait_ms;
+}
+
+bool is_log(const char *path)
+{
+    static const char magic[] = "\x89MSL\r\n\x1a\n";
+    char found[sizeof magic - 1];
+    struct stat st;
+    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode)) return false;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    ssize_t n = read(fd, found, sizeof found);
+    close(fd);
+    return n == (ssize_t)sizeof found && memcmp(found, magic, sizeof found) == 0;
+}
+
+int open_log(job *j, const char *path, const ms_log_desc *how)
+{
+    ms_error err;
+    ms_log_desc desc = *how;
+    desc.path = path;
+    desc.events.event = note_event;
+    desc.events.ctx = j;
+    ms_result result = ms_log_open(&j->store, &desc, &err);
+    if (result != MS_OK) return complain_of(NULL, result, &err);
+    j->log = true;
+    return FINE;
+}
+
+int open_to_read(job *j)
+{
+    ms_log_desc desc = {0};
+    desc.mode = MS_LOG_READ;
+    return open_log(j, j->options->files[0], &desc);
+}
+
+/* Can another message be stored although this one could not? */
+static bool is_about_message(ms_result result)
+{
+    static const ms_result results[] = {
+        MS_E_ARGUMENT, MS_E_TOO_LARGE, MS_E_KEY_REUSED, MS_E_SYNTAX, MS_E_UTF8,
+        MS_E_DEPTH,    MS_E_KIND,      MS_E_RANGE,      MS_E_MISSING, MS_E_TYPE,
+    };
+    for (size_t i = 0; i < COUNT_OF(results); i++) {
+        if (results[i] == result) return true;
+    }
+    return false;
+}
+
+int store_messages(ms_store *store, const taken *t, uint64_t *seqs)
+{
+    ms_error err;
+    ms_append_opts opts = {0};
+    opts.seqs = seqs;
+    ms_result result = ms_append_batch(store, t->list.items, t->list.count, &opts, &err);
+    if (result == MS_OK) return FINE;
+    if (!is_about_message(result)) return complain_of("storing a message", result, &err);
+    int code = complain_at(t->source, t->at, "storing this message: ", err.message);
+    return code == SKIPPED ? SKIPPED : exit_code(result);
+}
+
+static int load_take(void *ctx, const taken *t)
+{
+    return store_messages(ctx, t, NULL);
+}
+
+int open_store(job *j)
+{
+    ms_error err;
+    ms_mem_desc desc = {0};
+    const char *path = j->options->files[0];
+    if (is_log(path)) return open_to_read(j);
+    desc.keep_unset_times = true;
+    ms_result result = ms_mem_open(&j->store, &desc, &err);
+    if (result != MS_OK) return complain_of("opening a store", result, &err);
+    sink to = {load_take, j->store, true, true, false, NULL};
+    return read_input(j->options, path, &to);
+}
+
+/* Joins the parts of a job into one store. */
+static int join_parts(job *j)
+{
+    ms_error err;
+    ms_union_desc desc;
+    memset(&desc, 0, sizeof desc);
+    ms_store **stores = ms_arena_alloc(&j->arena, j->n_parts * sizeof *stores);
+    if (stores == NULL) return no_memory();
+    for (size_t i = 0; i < j->n_parts; i++) stores[i] = j->parts[i].job.store;
+    desc.stores = stores;
+    desc.n_stores = j->n_parts;
+    desc.order = GIVEN(j->options, BY_STORE) ? MS_UNION_BY_STORE : MS_UNION_BY_TIME;
+    ms_result result = ms_union_open(&j->store, &desc, &err);
+    return result == MS_OK ? FINE : complain_of("joining the stores", result, &err);
+}
+
+int open_stores(job *j, size_t n)
+{
+    if (n == 1) return open_store(j);
+    j->parts = calloc(n, sizeof *j->parts);
+    if (j->parts == NULL) return no_memory();
+    for (; j->n_parts < n; j->n_parts++) {
+        part *p = &j->parts[j->n_parts];
+        p->options = *j->options;
+        p->options.files = j->options->files + j->n_parts;
+        p->job.options = &p->options;
+        int code = open_store(&p->job);
+        if (code == FINE) continue;
+        j->n_parts++; /* it may be half open */
+        return code;
+    }
+    return join_parts(j);
+}
+
+ms_store *joined_store(const job *j)
+{
+    return j->n_parts > 0 ? j->store : NULL;
+}
+
+int close_job(job *j)
+{
+    int code = FINE;
+    ms_close(j->store);
+    j->store = NULL;
+    for (size_t i = 0; i < j->n_parts; i++) {
+        if (close_job(&j->parts[i].job) != FINE) code = DAMAGED;
+    }
+    complain_of_events(j);
+    if (met_damage(j)) code = DAMAGED;
+    ms_arena_deinit(&j->arena);
+    free(j->parts);
+    free(j->events);
+    return code;
+}
+
+
+/* ---- Choosing what to look at ------------------------------------------------------ */
+
+/* Tells which locations, or agents, there are. */
+static void hint(const ms_listing *list, bool agents)
+{
+    char text[1024] = "";
+    size_t len = 0, shown = 0;
+    ms_str last = {NULL, 0};
+    for (size_t i = 0; i < list->count && shown < 10; i++) {
+        ms_str item = agents ? list->items[i].agent_key : list->items[i].location;
+        if (item.len == 0 || ms_str_equal(item, last)) continue;
+        len += (size_t)snprintf(text + len, sizeof text - len, "%s%.*s",
+                                shown > 0 ? ", " : "", item.len < 80 ? (int)item.len : 80,
+                                item.ptr);
+        last = item;
+        shown++;
+    }
+    const char *what = agents ? "agents" : "locations";
+    if (len > 0) complain("there are %s: %s%s", what, text, shown < 10 ? "" : ", ...");
+}
+
+int look_up(job *j, bool agents, ms_str location, ms_str name, ms_listing *list)
+{
+    ms_error err;
+    ms_list_query query = {0};
+    query.agents = agents;
+    query.location = location;
+    ms_result result = ms_list(j->store, &query, &j->arena, list, &err);
+    if (result != MS_OK) return complain_of("listing the store", result, &err);
+    if (name.ptr == NULL) return FINE;
+    for (size_t i = 0; i < list->count; i++) {
+        ms_str item = agents ? list->items[i].agent_key : list->items[i].location;
+        if (ms_str_equal(item, name)) return FINE;
+    }
+    complain("no messages of %s %.*s", agents ? "agent" : "location",
+             name.len < 1024 ? (int)name.len : 1024, name.ptr);
+    hint(list, agents);
+    return NOT_FOUND;
+}
+
+int choose_location(job *j, const char *name, bool needed, ms_str *location)
+{
+    ms_listing list;
+    const options *o = j->options;
+    ms_str all = {NULL, 0};
+    int code = look_up(j, false, all, ms_str_of(name), &list);
+    if (code != FINE) return code;
+    *location = ms_str_of(name);
+    if (name == NULL && needed && list.count == 0) return NOT_FOUND;
+    if (name == NULL && needed && list.count > 1) {
+        complain("--location is needed");
+        hint(&list, false);
+        return USAGE;
+    }
+    if (name == NULL && needed) *location = list.items[0].location;
+    if (o->agent != NULL) look_up(j, true, *location, ms_str_of(o->agent), &list);
+    return FINE;
+}
+
+bool is_wanted(const options *o, ms_str location)
+{
+    bool wanted = o->n_locations == 0;
+    for (size_t i = 0; i < o->n_locations && !wanted; i++) {
+        wanted = ms_str_equal(o->locations[i], location);
+    }
+    return wanted;
+}
+
+ms_query query_of(const options *o, ms_arena *arena)
+{
+    ms_query q = {0};
+    if (GIVEN(o, CONVERSATION)) q.views |= MS_VIEW_CONVERSATION;
+    if (GIVEN(o, AGENT)) q.views |= MS_VIEW_AGENT;
+    if (GIVEN(o, TEAM)) q.views |= MS_VIEW_TEAM;
+    if (GIVEN(o, GLOBAL)) q.views |= MS_VIEW_GLOBAL;
+    if (GIVEN(o, TIMELINE)) q.views |= MS_VIEW_TIMELINE;
+    q.agent_key = ms_str_of(o->agent);
+    q.agent_keys = o->team;
+    q.n_agent_keys = o->n_team;
+    q.turn_id = ms_str_of(o->turn);
+    q.has_since = GIVEN(o, SINCE);
+    q.since = o->since;
+    q.has_until = GIVEN(o, UNTIL);
+    q.until = o->until;
+    q.limit = o->limit;
+    q.oldest = GIVEN(o, OLDEST);
+    q.arena = arena;
+    return q;
+}

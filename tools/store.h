@@ -1,0 +1,84 @@
+/* Stores: the one place where they are opened and closed, what was found damaged in them,
+ * and what a command looks at in them. */
+
+#ifndef STORE_H
+#define STORE_H
+
+#include "input.h"
+#include "listing.h"
+
+
+/* ---- Stores: the one place where they are opened ----------------------------------- */
+
+enum { EVENTS_MAX = 1000 };
+
+/* What a command works with. */
+typedef struct job {
+    const options *options;
+    ms_store *store;          /* NULL: none is open */
+    bool log;                 /* it is a log file, */
+    bool appends;             /* opened for appending */
+    ms_arena arena;
+    ms_log_event *events;     /* what a log reported, each range once, up to EVENTS_MAX */
+    size_t n_events, told;    /* how many, and how many of them were printed */
+    struct part *parts;       /* the stores that `store` joins; none: it is one itself */
+    size_t n_parts;
+} job;
+
+/* One of several stores that are read as one. */
+typedef struct part {
+    job job;
+    options options;          /* with its own file as the first */
+} part;
+
+enum { EVENT_TEXT = 200 };
+
+/* "damaged    bytes 4096 to 4199, between messages 3 and 5" */
+const char *event_text(const ms_log_event *e, char out[EVENT_TEXT]);
+void print_events(output *out, job *j);
+
+/* The same on stderr, for commands whose output is something else. */
+void complain_of_events(job *j);
+
+/* How a log is opened for writing, as far as the options say. */
+void set_writing(const options *o, ms_log_desc *desc);
+
+/* Is the file a log? Its first bytes tell. */
+bool is_log(const char *path);
+int open_log(job *j, const char *path, const ms_log_desc *how);
+int open_to_read(job *j);
+
+/* Stores what an object became, all or nothing. seqs may be NULL. */
+int store_messages(ms_store *store, const taken *t, uint64_t *seqs);
+
+/* Opens what the argument STORE names: a log for reading; a file of messages becomes a
+ * store in memory. */
+int open_store(job *j);
+
+/* Opens the first n arguments as one store. */
+int open_stores(job *j, size_t n);
+
+/* The store, when it is several in one, else NULL. */
+ms_store *joined_store(const job *j);
+
+/* Closes what is open; DAMAGED when something that was read could not be. */
+int close_job(job *j);
+
+
+/* ---- Choosing what to look at ------------------------------------------------------ */
+
+/* Lists the locations, or the agents of one. A name that is not among them (a typing
+ * error, usually) is NOT_FOUND; absent: any will do. */
+int look_up(job *j, bool agents, ms_str location, ms_str name, ms_listing *list);
+
+/* Sets the location to show: the one that is named, which must be there; where one is
+ * needed, the only one; else absent, for all. An agent may be new: then it is said. */
+int choose_location(job *j, const char *name, bool needed, ms_str *location);
+
+/* Is it among those that were named, if any were? */
+bool is_wanted(const options *o, ms_str location);
+
+/* What the options ask for; any location. */
+ms_query query_of(const options *o, ms_arena *arena);
+
+#endif /* STORE_H */
