@@ -2239,62 +2239,38 @@ MS_API ms_result ms_task_convert(const ms_envelope *items, size_t n,
  *
  *     the last 200 characters
  *
- * The key in the hint is what the full text can be found by (see ms_session_lookup);
- * without one the hint tells how many characters are left out. Characters are code
- * points, as the origin of the format counts them; what is not UTF-8 counts as the U+FFFD
- * that would stand for it. All functions are pure: any thread. */
+ * The key in the hint finds the full text (see ms_session_lookup); without a key the hint
+ * has the number of characters that are left out. Characters are code points, as in the
+ * origin of the format; what is not UTF-8 counts as the U+FFFD that would stand for it.
+ * All functions are pure: any thread. */
 
 typedef struct ms_shorten_opts {
-    size_t keep;              /* characters at each end; 0: 200. A text of more than twice
-                                 that is shortened */
-    bool may_grow;            /* as the origin: also where the result is no smaller, and
-                                 what was shortened before once more */
-    bool clusters;            /* cut a little earlier rather than between what belongs
-                                 together: see [shorten] for what does */
+    size_t keep;              /* characters at each end; 0: 200. Shorter texts than twice
+                                 that are left alone */
+    bool as_origin;           /* as the format's origin: also where nothing is gained, also
+                                 what was shortened before, and between any two code
+                                 points */
 } ms_shorten_opts;
 
-/* Would ms_shorten change the text? opts NULL: defaults. key absent or empty: none. */
-MS_API bool ms_shorten_needed(ms_str text, const ms_shorten_opts *opts, ms_str key);
-
-/* *out is the shortened text, in the arena; or text itself where there is nothing to
- * gain: it is short, was shortened before, or would not lose a byte (see may_grow).
- * MS_E_ARENA, MS_E_NO_MEMORY; *out is absent then. */
+/* *out is the shortened text, in the arena; or text itself where shortening would save
+ * fewer bytes than the hint has. opts NULL: defaults; key absent or empty: no key.
+ * MS_E_ARENA, MS_E_NO_MEMORY: *out is absent then. */
 MS_API ms_result ms_shorten(ms_str text, const ms_shorten_opts *opts, ms_str key,
                             ms_arena *arena, ms_str *out, ms_error *err);
 
-/* The same with a message's content, if that is text (or a JSON string, which becomes
- * text): where it is shortened, `extra` gets the members _compressed (true),
+/* The same with a message's content, if that is text or a JSON string (which becomes
+ * text). Where it is shortened, `extra` gets the members _compressed (true),
  * _original_length (characters) and, with a key, _entity_key. A system message, a message
- * that says it is shortened, and all other content stay as they are. Which messages to
- * shorten is the caller's choice: results and what users say are better left whole. New
- * texts are in the arena. On failure m is as before. */
+ * with _compressed true, and all other content stay as they are. New texts are in the
+ * arena. On failure m is as before. */
 MS_API ms_result ms_shorten_message(ms_envelope *m, const ms_shorten_opts *opts,
                                     ms_str key, ms_arena *arena, ms_error *err);
 
-/* Does the message say that it is shortened? */
-MS_API bool ms_is_shortened(const ms_envelope *m);
-/* The key of what it was, absent when it has none; a view into m, or into the arena when
- * it is spelled with escapes (NULL: MS_E_ARENA). */
-MS_API ms_result ms_shortened_key(const ms_envelope *m, ms_arena *arena, ms_str *key);
-
-/* Makes `full`, which is not copied, the content again and takes the three members away.
- * On failure m is as before. */
-MS_API ms_result ms_restore_message(ms_envelope *m, ms_str full, ms_arena *arena,
-                                    ms_error *err);
-
-/* The key of a message of a session: "session-<session id>-msg-<index>", of over
- * MS_ENTITY_KEY_CHARS characters made shorter. Writes it to out, no NUL; returns its
- * length. */
-#define MS_ENTITY_KEY_CHARS 255
-#define MS_ENTITY_KEY_MAX 1024 /* bytes: four a character, and some */
-MS_API size_t ms_entity_key(ms_str session_id, uint64_t index,
+/* Writes the key of a message of a session, "session-<session id>-msg-<seq>", without a
+ * NUL; returns its length. Of a session_id the first MS_KEY_MAX bytes count. */
+#define MS_ENTITY_KEY_MAX (MS_KEY_MAX + 33)
+MS_API size_t ms_entity_key(ms_str session_id, uint64_t seq,
                             char out[MS_ENTITY_KEY_MAX]);
-
-/* A key of over max_chars characters (0: MS_ENTITY_KEY_CHARS) becomes its first
- * max_chars - 9, a hyphen, and the first 8 hexadecimal digits of the MD5 of the whole;
- * less than 9 is taken as 9. out has room for key.len bytes and may be key.ptr; returns
- * the view of it. */
-MS_API ms_str ms_shorten_key(ms_str key, size_t max_chars, char *out);
 
 /* ==== [api-project] a history that no provider refuses ===============================
  * A provider takes a list of messages only when every tool call in it is answered, every
@@ -2570,139 +2546,62 @@ MS_API ms_result ms_task_stream_end(ms_stream *stream, const ms_envelope *final_
                                     ms_arena *arena, ms_error *err);
 
 /* ==== [api-session] conversations of users ===========================================
- * A session is a conversation of one user, kept in full in any store and loaded with long
- * answers shortened. Each of its messages has a key, "session-<session id>-msg-<index>",
- * that a hint may show to a model; the key finds the full message for as long as the
- * message is there: the index counts all messages that the session ever had, from 0, and
- * never changes (see ms_position). Users cannot reach each other's sessions: the user is
- * part of the location that everything here asks for. Text half and store half meet here:
- * rows are envelopes, as the session dialect reads and writes them. */
+ * A session is a conversation of one user: a location of a store. Its messages are rows,
+ * as the session dialect reads and writes them. They are stored in full and loaded with
+ * long answers shortened. The hint in a shortened answer shows a key, "session-<session
+ * id>-msg-<sequence number>", and the key finds the full message as long as the store
+ * has it. A user cannot reach the sessions of another one: every location here begins
+ * with the user. All else is done with the location:
+ *
+ *   take the newest row away  a query with limit 1, then ms_hide
+ *   take all rows away        ms_rewind(store, session.location, 0, ...)
+ *   give it a title           ms_location_set with {"title": "..."}
+ *   note what was read        ms_location_set with {"read_seq": n}; what is unread, a
+ *                             query with after_seq n
+ *   replay it for a model     ms_project with the profile pydantic-ai, or another one
+ */
 
-/* An open struct; init fills it, nothing has to be freed. It holds copies of the ids. For
- * any number of threads at once. */
+/* An open struct. A zeroed one is refused by all functions. Any thread. */
 typedef struct ms_session {
     ms_store *store;
-    bool keep_system;         /* also store system rows; they are not stored otherwise */
-    uint16_t id_at, location_len;   /* private from here */
-    char location_text[MS_KEY_MAX + 1];
+    ms_str location;          /* "<bytes of the user id>:<user id>/<session id>" */
+    ms_str id;                /* the session id: the end of the location */
 } ms_session;
 
-/* Ids are any UTF-8 without NUL, not empty; user and session id together have room for
- * 1000 bytes at least (MS_KEY_MAX less what keeps them apart). MS_E_ARGUMENT,
- * MS_E_TOO_LARGE, MS_E_UTF8; the session is zeroed then, and refused by all below. */
+/* Makes the location, in the arena. Ids are UTF-8 without NUL, not empty; both together
+ * have room for 1000 bytes at least (MS_KEY_MAX less what keeps them apart).
+ * MS_E_ARGUMENT, MS_E_TOO_LARGE, MS_E_UTF8, MS_E_ARENA. */
 MS_API ms_result ms_session_init(ms_session *session, ms_store *store, ms_str user_id,
-                                 ms_str session_id, ms_error *err);
-/* Where its messages are: "<bytes of the user id>:<user id>/<session id>". Valid as long
- * as the session. For queries and memories of your own. */
-MS_API ms_str ms_session_location(const ms_session *session);
+                                 ms_str session_id, ms_arena *arena, ms_error *err);
 
-/* Appends rows, all or none. System rows (TEXT of role system) are left out unless
- * keep_system; seqs (may be NULL) receives n sequence numbers, 0 for those. A location in
- * a row is ignored. The arena (NULL: one over malloc, freed again) is used when rows are
- * left out. */
+/* Appends rows, all or none, but for system rows (TEXT of role system): they are left
+ * out, as in the format's origin. ms_append_batch stores those, too. A row's own location
+ * does not count. The arena holds a list of n rows. */
 MS_API ms_result ms_session_store(const ms_session *session, const ms_envelope *rows,
-                                  size_t n, ms_arena *arena, uint64_t *seqs,
-                                  ms_error *err);
-/* The same with the JSON text of a list of rows in the session dialect. */
-MS_API ms_result ms_session_store_json(const ms_session *session, ms_str json,
-                                       const ms_read_opts *opts, ms_arena *arena,
-                                       ms_error *err);
+                                  size_t n, ms_arena *arena, ms_error *err);
 
 typedef struct ms_session_load_opts {
-    bool compress_on_load;    /* shorten what the assistant says, where it is long */
+    bool compress_on_load;    /* shorten long texts of the assistant */
     ms_shorten_opts shorten;  /* how */
     size_t newest;            /* the newest n rows; 0: all. Keys are the same */
-    bool plain;               /* as the origin gives them: role, content, time, tool name,
-                                 call id and arguments; without id and other members */
 } ms_session_load_opts;
 
-/* The rows of a session, oldest first, as envelopes in the arena. opts NULL: all, in
- * full. No such session: none. MS_E_DAMAGED: some could not be read, *out has the others;
- * after any other failure it is empty. With compress_on_load it costs a walk over the
- * session, else what it returns. */
+/* The rows of a session, oldest first, copied into the arena. opts NULL: all, in full. A
+ * session without rows gives none. MS_E_DAMAGED: some rows could not be read, *out has
+ * the others; after any other failure *out is empty. */
 MS_API ms_result ms_session_load(const ms_session *session,
                                  const ms_session_load_opts *opts, ms_arena *arena,
                                  ms_envelopes *out, ms_error *err);
 
-/* The message of that key, in full, in the arena. MS_E_NOT_FOUND: it is no key, there is
- * no such message of this user, or a copy has left it out (see ms_copy). Costs a walk
- * over the session; of a shortened key (see ms_entity_key) over all of the user's
- * sessions whose ids begin alike. */
+/* The full message of a key; *msg as of ms_get_by_seq. MS_E_NOT_FOUND: it is no key, or
+ * this user has no such message (any more). */
 MS_API ms_result ms_session_lookup(ms_store *store, ms_str user_id, ms_str key,
-                                   ms_arena *arena, ms_envelope *out, ms_error *err);
+                                   ms_arena *arena, const ms_msg **msg, ms_error *err);
 
 /* The sessions of a user, newest activity first; limit 0: all. `location` of an item is
  * the session id alone. */
 MS_API ms_result ms_session_list(ms_store *store, ms_str user_id, size_t limit,
                                  ms_arena *arena, ms_listing *out, ms_error *err);
-
-typedef struct ms_model_opts {
-    ms_str system_prompt;     /* comes first, as a system text; absent or empty: none */
-    ms_str model_name;        /* of recovered answers; absent: "recovered" */
-} ms_model_opts;
-
-/* Rows as a model's messages: what the pydantic-ai dialect then writes as requests and
- * responses. An assistant's row with the tool rows right behind it becomes one response
- * (calls in order, then text, JOINED) and one request with all results (JOINED); a tool
- * row without one, a response and a request of its own. A call that nobody answered
- * stays. System texts and unknown roles are left out. See [session] for the rules. *out
- * is in the arena and views rows. */
-MS_API ms_result ms_session_model_messages(const ms_envelope *rows, size_t n,
-                                           const ms_model_opts *opts, ms_arena *arena,
-                                           ms_envelopes *out, ms_error *err);
-
-/* ---- Changing a session. What is taken away is hidden, see [api-change]: it keeps its
- * index, so that the keys of all other rows stay what they were. The protocol that agent
- * kits ask of a session is: get_items ms_session_load, add_items ms_session_store,
- * pop_item and clear_session the next two. */
-
-/* Takes the newest row away: *out is a copy in the arena, the message is hidden.
- * MS_E_NOT_FOUND: there is none. MS_E_DAMAGED: the newest ones cannot be read; nothing is
- * taken then. Several threads never get the same row. */
-MS_API ms_result ms_session_pop(const ms_session *session, ms_arena *arena,
-                                ms_envelope *out, ms_error *err);
-/* Takes all rows away that there are now; *cleared (may be NULL) receives how many. Title
- * and read mark stay. */
-MS_API ms_result ms_session_clear(const ms_session *session, uint64_t *cleared,
-                                  ms_error *err);
-/* Deletes a session as far as its user can see: takes all rows away, forgets title and
- * read mark, and notes when (by the clock; NULL: the system's). It is in no list any
- * more, nor in any view or search of the store; the next copy leaves its messages out.
- * Rows stored afterwards begin a session with the same id; its keys go on from there.
- * What had been done when this fails stays; once more completes it. */
-MS_API ms_result ms_session_delete(const ms_session *session, const ms_clock *clock,
-                                   uint64_t *hidden, ms_error *err);
-
-/* The title, a fact of the location (see ms_location_set); absent: none any more. The
- * arena (NULL: one over malloc, freed again) holds its text as JSON. */
-MS_API ms_result ms_session_rename(const ms_session *session, ms_str title,
-                                   ms_arena *arena, ms_error *err);
-/* Notes how far the user has read: to the message of that sequence number; 0: all that
- * there is now. It may also go back. */
-MS_API ms_result ms_session_mark_read(const ms_session *session, uint64_t seq,
-                                      ms_error *err);
-
-typedef struct ms_session_facts {
-    ms_str title;             /* absent: none */
-    uint64_t read_seq;        /* 0: nothing was read */
-    bool has_deleted_at;      /* it was deleted once */
-    double deleted_at;        /* seconds since 1970 */
-    ms_str all;               /* every fact of the location: a JSON object */
-} ms_session_facts;
-
-/* What is known of a session, in the arena; of one that never was, nothing. */
-MS_API ms_result ms_session_about(const ms_session *session, ms_arena *arena,
-                                  ms_session_facts *out, ms_error *err);
-/* How many messages of the assistant are newer than the read mark; calls of tools and
- * their results do not count. The arena holds the facts. Costs a walk over what is newer.
- * MS_E_DAMAGED: some could not be read, the others are counted. */
-MS_API ms_result ms_session_unread(const ms_session *session, ms_arena *arena,
-                                   uint64_t *unread, ms_error *err);
-/* The titles of a listing that ms_session_list made for this user: titles has room for
- * list->count. Costs one look at the facts for each. */
-MS_API ms_result ms_session_titles(ms_store *store, ms_str user_id,
-                                   const ms_listing *list, ms_arena *arena,
-                                   ms_str *titles, ms_error *err);
 
 #endif /* MSGSTORE_NO_DIALECTS */
 
@@ -27555,54 +27454,42 @@ MS_API ms_result ms_task_convert(const ms_envelope *items, size_t n,
 
 
 /* ==== [shorten] long texts ===========================================================
- * A history that is read again and again need not carry every long answer in full: its
- * beginning and end remind the model, and a key in between lets it ask for the rest. The
- * store keeps everything; only what is read is shortened. Works on texts and envelopes,
- * knows neither formats nor stores.
+ * A history that is read again and again need not carry every long answer in full. Its
+ * beginning and its end remind the model, and the key between them lets the model ask for
+ * the rest. The store keeps everything: only what is read is shortened. This section
+ * works on texts and envelopes and knows neither formats nor stores.
  *
  *     |<---- keep ---->|                                        |<---- keep ---->|
  *     [      head      ][           left out                   ][      tail      ]
  *     [      head      ] \n\n... [Message truncated - ...] ...\n\n [    tail      ]
  *
- * The format and its figures are those of the origin: 200 characters at each end, from
- * 401 on; characters are code points. Three things are done better. The origin does not
- * look at the size, so that a text of 401 to 486 characters grows; it shortens again what
- * is short, and the inner key is lost with the middle; it takes a length of 0 for
- * "everything".
- *
- * With `clusters` a cut that would fall inside of what a reader sees as one character
- * moves outwards, by at most 32 characters. Held together are: a character and the marks
- * behind it (the combining blocks of Unicode for Latin, Greek, Cyrillic and symbols, the
- * points of Hebrew, Arabic, Thai and Devanagari, the voicing marks of Kana, the vowels
- * and finals of Hangul), variation selectors, emoji modifiers and tags, both sides of a
- * joiner, the two letters of a flag, CR and LF. Other scripts are cut anywhere between
- * code points.
- *
- * Was a text shortened before? A message has a flag. Of a text alone it shows: there is a
- * hint, and what stands before it is about as long as what follows, within the 32
- * characters that a cut may move. A long text that quotes a hint is not taken for one.
- *
- * MD5 (RFC 1321) is here because keys of the origin's have it in them. It finds
- * accidents; who wants two keys to be the same can have that, in sessions of his own.
+ * Format and figures are those of the origin: 200 characters at each end, from 401 on;
+ * characters are code points. Three things differ unless as_origin is set. The origin
+ * lets a text of 401 to 486 characters grow. It shortens a shortened text again, and the
+ * key in it is lost. It separates a letter from its combining mark. Here a text is
+ * shortened when that saves at least as many bytes as the hint has: what was left out of
+ * a shortened text is about one hint, so with the same `keep` it stays as it is. And a
+ * cut moves outwards, by at most 8 characters, while a combining mark, a variation
+ * selector or an emoji modifier follows it, or a joiner is on one side of it.
  *
  * Cost: one pass to count; the text is copied only when it is shortened.
- * (X1) Unless may_grow: a result has fewer bytes than the text, or is the text.
- * (X2) Unless may_grow: a shortened text is not shortened, with whatever options.
+ * (X1) Unless as_origin: a result has fewer bytes than the text, or is the text.
+ * (X2) Unless as_origin: a message is shortened once, whatever the options.
  * (X3) Head and tail are the text's own bytes; no code point is divided.
  * ================================================================================== */
 
 #define MS__KEEP 200
-#define MS__CLUSTER_REACH 32
+#define MS__CUT_REACH 8
 
-/* The bytes of the first character; of what is none those that one U+FFFD replaces. */
+/* The bytes of the first character; of invalid bytes those that one U+FFFD replaces. */
 static size_t ms__char_size(ms_str s)
 {
     unsigned bad, len = ms__utf8_char((const unsigned char *)s.ptr, s.len, &bad);
     return len ? len : bad;
 }
 
-/* How many bytes the first n characters have (fewer when there are no more); *count is
- * how many there were. */
+/* Returns how many bytes the first n characters have (fewer when there are no more), and
+ * in *count how many characters there were. */
 static size_t ms__chars_span(ms_str s, size_t n, size_t *count)
 {
     size_t i = 0;
@@ -27619,81 +27506,27 @@ static size_t ms__chars_span(ms_str s, size_t n, size_t *count)
     return i;
 }
 
-static size_t ms__chars(ms_str s)
-{
-    size_t count;
-    (void)ms__chars_span(s, s.len, &count);
-    return count;
-}
-
-/* ---- What belongs together. */
-
-/* Characters that go on the one before, first and last of each range. */
-static const uint32_t ms__marks[][2] = {
-    {0x0300, 0x036F},   {0x0483, 0x0489},   {0x0591, 0x05BD},   {0x05BF, 0x05BF},
-    {0x05C1, 0x05C2},   {0x05C4, 0x05C5},   {0x05C7, 0x05C7},   {0x0610, 0x061A},
-    {0x064B, 0x065F},   {0x0670, 0x0670},   {0x06D6, 0x06DC},   {0x06DF, 0x06E4},
-    {0x06E7, 0x06E8},   {0x06EA, 0x06ED},   {0x0900, 0x0903},   {0x093A, 0x093C},
-    {0x093E, 0x094F},   {0x0951, 0x0957},   {0x0962, 0x0963},   {0x0E31, 0x0E31},
-    {0x0E34, 0x0E3A},   {0x0E47, 0x0E4E},   {0x1160, 0x11FF},   {0x180B, 0x180D},
-    {0x1AB0, 0x1AFF},   {0x1DC0, 0x1DFF},   {0x200C, 0x200D},   {0x20D0, 0x20FF},
-    {0x3099, 0x309A},   {0xFE00, 0xFE0F},   {0xFE20, 0xFE2F},   {0x1F3FB, 0x1F3FF},
-    {0xE0020, 0xE007F}, {0xE0100, 0xE01EF},
+/* Characters that belong to the one before them: combining marks, joiner, variation
+ * selectors, emoji modifiers. First and last of each range; UTF-8 sorts as its code
+ * points do. */
+static const char ms__marks[][2][5] = {
+    {"\xCC\x80", "\xCD\xAF"},                 {"\xE2\x80\x8D", "\xE2\x80\x8D"},
+    {"\xE2\x83\x90", "\xE2\x83\xBF"},         {"\xE3\x82\x99", "\xE3\x82\x9A"},
+    {"\xEF\xB8\x80", "\xEF\xB8\x8F"},         {"\xF0\x9F\x8F\xBB", "\xF0\x9F\x8F\xBF"},
 };
-#define MS__MARK_ROWS (sizeof ms__marks / sizeof ms__marks[0])
 
-static bool ms__is_mark(uint32_t c)
-{
-    for (size_t i = 0; i < MS__MARK_ROWS && c >= ms__marks[i][0]; i++)
-        if (c <= ms__marks[i][1]) return true;
-    return false;
-}
-
-/* The code point of the first character; U+FFFD for what is none. */
-static uint32_t ms__char_code(ms_str s)
-{
-    const unsigned char *p = (const unsigned char *)s.ptr;
-    unsigned bad, len = s.len > 0 ? ms__utf8_char(p, s.len, &bad) : 0;
-    if (len == 0) return 0xFFFD;
-    uint32_t c = len == 1 ? p[0] : p[0] & (0xFFu >> (len + 1));
-    for (unsigned i = 1; i < len; i++) c = c << 6 | (p[i] & 63u);
-    return c;
-}
-
-/* Where the character before byte `at` begins; 0 < at. */
-static size_t ms__char_before(ms_str s, size_t at)
-{
-    size_t from = at - 1;
-    while (from > 0 && at - from < 4 && ((unsigned char)s.ptr[from] & 0xC0) == 0x80)
-        from--;
-    return from + ms__char_size(ms_str_n(s.ptr + from, at - from)) == at ? from : at - 1;
-}
-
-static bool ms__is_flag_letter(uint32_t c) { return c >= 0x1F1E6 && c <= 0x1F1FF; }
-
-/* Flags are pairs of letters: is the one that ends at byte `at` the first of a pair? */
-static bool ms__is_half_flag(ms_str s, size_t at)
-{
-    bool odd = false;
-    while (at > 0) {
-        at = ms__char_before(s, at);
-        if (!ms__is_flag_letter(ms__char_code(ms_str_n(s.ptr + at, s.len - at)))) break;
-        odd = !odd;
-    }
-    return odd;
-}
-
-/* Would a cut at byte `at` divide what belongs together? */
+/* Would a cut at byte `at` divide what a reader sees as one character? */
 static bool ms__is_inside(ms_str s, size_t at)
 {
     if (at == 0 || at >= s.len) return false;
-    size_t from = ms__char_before(s, at);
-    uint32_t before = ms__char_code(ms_str_n(s.ptr + from, s.len - from));
-    uint32_t after = ms__char_code(ms_str_n(s.ptr + at, s.len - at));
-    if (ms__is_mark(after) || before == 0x200D) return true;
-    if (before == '\r' && after == '\n') return true;
-    return ms__is_flag_letter(before) && ms__is_flag_letter(after) &&
-           ms__is_half_flag(s, at);
+    if (at >= 3 && memcmp(s.ptr + at - 3, "\xE2\x80\x8D", 3) == 0) return true;
+    for (size_t i = 0; i < sizeof ms__marks / sizeof ms__marks[0]; i++) {
+        size_t len = strlen(ms__marks[i][0]);
+        if (s.len - at >= len && memcmp(s.ptr + at, ms__marks[i][0], len) >= 0 &&
+            memcmp(s.ptr + at, ms__marks[i][1], len) <= 0)
+            return true;
+    }
+    return false;
 }
 
 /* Moves a cut outwards until it divides nothing, or not at all; returns by how many
@@ -27701,9 +27534,9 @@ static bool ms__is_inside(ms_str s, size_t at)
 static size_t ms__cut_outwards(ms_str s, size_t *cut, bool back)
 {
     size_t at = *cut, moved = 0;
-    while (moved < MS__CLUSTER_REACH && ms__is_inside(s, at)) {
-        at = back ? ms__char_before(s, at)
-                  : at + ms__char_size(ms_str_n(s.ptr + at, s.len - at));
+    while (moved < MS__CUT_REACH && ms__is_inside(s, at)) {
+        if (!back) at += ms__char_size(ms_str_n(s.ptr + at, s.len - at));
+        else do at--; while (at > 0 && ((unsigned char)s.ptr[at] & 0xC0) == 0x80);
         moved++;
     }
     if (ms__is_inside(s, at)) return 0;
@@ -27720,8 +27553,6 @@ typedef struct ms__short {
     size_t size;       /* bytes of the result */
 } ms__short;
 
-#define MS__HINT "\n\n... [Message truncated - "
-
 /* Puts text at out[*len], or only counts when out is NULL. */
 static void ms__put_text(char *out, size_t *len, ms_str text)
 {
@@ -27729,14 +27560,14 @@ static void ms__put_text(char *out, size_t *len, ms_str text)
     *len += text.len;
 }
 
-/* The hint; out NULL only counts. Returns its length. */
+/* Writes the hint, or only counts when out is NULL. Returns its length. */
 static size_t ms__hint_write(size_t omitted, ms_str key, char *out)
 {
     char digits[20];
     size_t len = 0;
     bool keyed = key.len > 0;
     ms_str number = ms_str_n(digits, ms__u64_write((uint64_t)omitted, digits));
-    ms__put_text(out, &len, MS_STR(MS__HINT));
+    ms__put_text(out, &len, MS_STR("\n\n... [Message truncated - "));
     if (keyed) ms__put_text(out, &len, MS_STR("REM LOOKUP "));
     ms__put_text(out, &len, keyed ? key : number);
     ms__put_text(out, &len, keyed ? MS_STR(" to recover full content")
@@ -27745,69 +27576,27 @@ static size_t ms__hint_write(size_t omitted, ms_str key, char *out)
     return len;
 }
 
-/* The place of `what` in s from byte `from` on; s.len: nowhere. */
-static size_t ms__find_text(ms_str s, size_t from, ms_str what)
-{
-    while (from < s.len) {
-        const char *p = (const char *)memchr(s.ptr + from, what.ptr[0], s.len - from);
-        if (!p) break;
-        from = (size_t)(p - s.ptr);
-        if (ms_str_starts_with(ms_str_n(p, s.len - from), what)) return from;
-        from++;
-    }
-    return s.len;
-}
-
-/* Does the text look shortened: a hint with about as much before as behind it? */
-static bool ms__has_hint(ms_str s, size_t chars)
-{
-    size_t at = 0, before = 0, end = 0, to_end = 0;
-    for (;;) {
-        size_t hint = ms__find_text(s, at, MS_STR(MS__HINT)), begin = sizeof MS__HINT - 1;
-        if (hint == s.len) return false;
-        before += ms__chars(ms_str_n(s.ptr + at, hint - at));
-        if (end < hint + begin + sizeof "] ...\n\n" - 1) {
-            /* several begins, of quotes that were cut, can have one end behind them all */
-            end = ms__find_text(s, hint, MS_STR("] ...\n\n"));
-            if (end == s.len) return false;
-            end += sizeof "] ...\n\n" - 1;
-            to_end = before + ms__chars(ms_str_n(s.ptr + hint, end - hint));
-        }
-        size_t behind = chars - to_end;
-        size_t apart = before > behind ? before - behind : behind - before;
-        if (apart <= MS__CLUSTER_REACH) return true;
-        before += ms__chars(ms_str_n(s.ptr + hint, begin));
-        at = hint + begin;
-    }
-}
-
-/* How to shorten the text; false: not at all. */
+/* Plans how to shorten the text; false: not at all. */
 static bool ms__short_plan(ms_str text, const ms_shorten_opts *opts, ms_str key,
                            ms__short *s)
 {
-    size_t keep = opts && opts->keep > 0 ? opts->keep : MS__KEEP, ignored, middle;
-    bool may_grow = opts && opts->may_grow;
+    size_t keep = opts && opts->keep > 0 ? opts->keep : MS__KEEP, ignored;
+    bool as_origin = opts && opts->as_origin;
     memset(s, 0, sizeof *s);
     if (!text.ptr || text.len / 2 < keep) return false;
-    s->chars = ms__chars(text);
+    (void)ms__chars_span(text, text.len, &s->chars);
     if (s->chars / 2 < keep || s->chars == 2 * keep) return false;
     s->omitted = s->chars - 2 * keep;
     s->head = ms__chars_span(text, keep, &ignored);
-    middle = ms__chars_span(ms_str_n(text.ptr + s->head, text.len - s->head), s->omitted,
-                            &ignored);
-    s->tail = s->head + middle;
-    if (opts && opts->clusters) {
+    s->tail = s->head + ms__chars_span(ms_str_n(text.ptr + s->head, text.len - s->head),
+                                       s->omitted, &ignored);
+    if (!as_origin) {
         s->omitted += ms__cut_outwards(text, &s->head, true);
         s->omitted += ms__cut_outwards(text, &s->tail, false);
     }
-    s->size = s->head + ms__hint_write(s->omitted, key, NULL) + (text.len - s->tail);
-    return may_grow || (s->size < text.len && !ms__has_hint(text, s->chars));
-}
-
-MS_API bool ms_shorten_needed(ms_str text, const ms_shorten_opts *opts, ms_str key)
-{
-    ms__short s;
-    return ms__short_plan(text, opts, key, &s);
+    size_t hint = ms__hint_write(s->omitted, key, NULL);
+    s->size = s->head + hint + (text.len - s->tail);
+    return as_origin || s->size + hint <= text.len;
 }
 
 static ms_result ms__short_write(ms_str text, const ms__short *s, ms_str key,
@@ -27842,17 +27631,14 @@ static bool ms__is_short_flag(ms_str key)
            ms_json_string_is(key, MS_STR("_entity_key"));
 }
 
-/* `extra` without the flags, and with new ones for a text of so many characters (0:
- * none). Absent when it has no member. */
+/* Copies `extra` with the flags of a text that had so many characters. */
 static ms_result ms__short_extra(ms_str extra, size_t chars, ms_str key, ms_arena *arena,
                                  ms_str *out, ms_error *err)
 {
     ms_buf buf;
     ms_json_writer w;
-    size_t n = 0;
     memset(&buf, 0, sizeof buf);
     buf.arena = arena;
-    *out = ms__absent();
     ms_json_init(&w, ms_buf_write, &buf, false);
     ms_json_begin_object(&w);
     ms_json_iter it = ms_json_iterate(extra);
@@ -27861,16 +27647,12 @@ static ms_result ms__short_extra(ms_str extra, size_t chars, ms_str key, ms_aren
         ms_json_put_raw(&w, it.key);
         ms__json_colon(&w);
         ms_json_put_raw(&w, it.value);
-        n++;
     }
-    if (chars == 0 && n == 0) return MS_OK;
-    if (chars > 0) {
-        ms_json_key(&w, MS_STR("_compressed"));
-        ms_json_put_bool(&w, true);
-        ms_json_key(&w, MS_STR("_original_length"));
-        ms_json_put_u64(&w, chars);
-    }
-    if (chars > 0 && key.len > 0) {
+    ms_json_key(&w, MS_STR("_compressed"));
+    ms_json_put_bool(&w, true);
+    ms_json_key(&w, MS_STR("_original_length"));
+    ms_json_put_u64(&w, chars);
+    if (key.len > 0) {
         ms_json_key(&w, MS_STR("_entity_key"));
         ms_json_put_string(&w, key);
     }
@@ -27880,21 +27662,11 @@ static ms_result ms__short_extra(ms_str extra, size_t chars, ms_str key, ms_aren
     return MS_OK;
 }
 
-MS_API bool ms_is_shortened(const ms_envelope *m)
+static bool ms__is_shortened(const ms_envelope *m)
 {
     ms_str flag;
     return m->extra.ptr && ms_json_member(m->extra, MS_STR("_compressed"), &flag) &&
            ms_json_kind_of(flag) == MS_JSON_TRUE;
-}
-
-MS_API ms_result ms_shortened_key(const ms_envelope *m, ms_arena *arena, ms_str *key)
-{
-    ms_str value;
-    *key = ms__absent();
-    if (!ms_is_shortened(m) || !ms_json_member(m->extra, MS_STR("_entity_key"), &value) ||
-        ms_json_kind_of(value) != MS_JSON_STRING)
-        return MS_OK;
-    return ms_json_string(value, arena, key);
 }
 
 MS_API ms_result ms_shorten_message(ms_envelope *m, const ms_shorten_opts *opts,
@@ -27902,11 +27674,10 @@ MS_API ms_result ms_shorten_message(ms_envelope *m, const ms_shorten_opts *opts,
 {
     ms__short s;
     ms_str text, extra, is;
-    bool may_grow = opts && opts->may_grow;
     if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no message to shorten");
     text = m->content.text;
     if (ms__role_of(m->role, m->type) == MS_ROLE_SYSTEM) return MS_OK;
-    if (ms_is_shortened(m) && !may_grow) return MS_OK;
+    if (ms__is_shortened(m) && !(opts && opts->as_origin)) return MS_OK;
     if (m->content.json) {
         if (ms_json_kind_of(text) != MS_JSON_STRING) return MS_OK;
         if (ms_json_string(text, arena, &is) != MS_OK)
@@ -27921,152 +27692,14 @@ MS_API ms_result ms_shorten_message(ms_envelope *m, const ms_shorten_opts *opts,
     return MS_OK;
 }
 
-MS_API ms_result ms_restore_message(ms_envelope *m, ms_str full, ms_arena *arena,
-                                    ms_error *err)
+MS_API size_t ms_entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY_KEY_MAX])
 {
-    ms_str extra;
-    if (!arena) return ms__no_arena(err, arena, m->extra.len);
-    MS__TRY(ms__short_extra(m->extra, 0, ms__absent(), arena, &extra, err));
-    m->content = ms_text_n(full);
-    m->extra = extra;
-    return MS_OK;
-}
-
-/* ---- Keys, and MD5 as RFC 1321 has it. */
-
-typedef struct ms__md5 {
-    uint32_t state[4];
-    uint64_t size; /* bytes so far */
-    unsigned char block[64];
-} ms__md5;
-
-/* The whole part of 2^32 times the sine of 1 to 64 radians, without its sign. */
-static const uint32_t ms__md5_sine[64] = {
-    0xd76aa478, 0xe8c7b756, 0x242070db, 0xc1bdceee, 0xf57c0faf, 0x4787c62a,
-    0xa8304613, 0xfd469501, 0x698098d8, 0x8b44f7af, 0xffff5bb1, 0x895cd7be,
-    0x6b901122, 0xfd987193, 0xa679438e, 0x49b40821, 0xf61e2562, 0xc040b340,
-    0x265e5a51, 0xe9b6c7aa, 0xd62f105d, 0x02441453, 0xd8a1e681, 0xe7d3fbc8,
-    0x21e1cde6, 0xc33707d6, 0xf4d50d87, 0x455a14ed, 0xa9e3e905, 0xfcefa3f8,
-    0x676f02d9, 0x8d2a4c8a, 0xfffa3942, 0x8771f681, 0x6d9d6122, 0xfde5380c,
-    0xa4beea44, 0x4bdecfa9, 0xf6bb4b60, 0xbebfbc70, 0x289b7ec6, 0xeaa127fa,
-    0xd4ef3085, 0x04881d05, 0xd9d4d039, 0xe6db99e5, 0x1fa27cf8, 0xc4ac5665,
-    0xf4292244, 0x432aff97, 0xab9423a7, 0xfc93a039, 0x655b59c3, 0x8f0ccc92,
-    0xffeff47d, 0x85845dd1, 0x6fa87e4f, 0xfe2ce6e0, 0xa3014314, 0x4e0811a1,
-    0xf7537e82, 0xbd3af235, 0x2ad7d2bb, 0xeb86d391,
-};
-
-/* By how many bits step i of a round turns. */
-static const unsigned char ms__md5_turn[4][4] = {
-    {7, 12, 17, 22}, {5, 9, 14, 20}, {4, 11, 16, 23}, {6, 10, 15, 21}};
-
-static void ms__md5_block(uint32_t state[4], const unsigned char *block)
-{
-    uint32_t a = state[0], b = state[1], c = state[2], d = state[3];
-    for (unsigned i = 0; i < 64; i++) {
-        unsigned round = i / 16, word, turn = ms__md5_turn[round][i % 4];
-        uint32_t f;
-        if (round == 0) {
-            f = (b & c) | (~b & d);
-            word = i;
-        } else if (round == 1) {
-            f = (d & b) | (~d & c);
-            word = 5 * i + 1;
-        } else if (round == 2) {
-            f = b ^ c ^ d;
-            word = 3 * i + 5;
-        } else {
-            f = c ^ (b | ~d);
-            word = 7 * i;
-        }
-        f += a + ms__md5_sine[i] + ms__get32(block + word % 16 * 4);
-        a = d;
-        d = c;
-        c = b;
-        b += f << turn | f >> (32 - turn);
-    }
-    state[0] += a;
-    state[1] += b;
-    state[2] += c;
-    state[3] += d;
-}
-
-static void ms__md5_begin(ms__md5 *h)
-{
-    memset(h, 0, sizeof *h);
-    h->state[0] = 0x67452301;
-    h->state[1] = 0xefcdab89;
-    h->state[2] = 0x98badcfe;
-    h->state[3] = 0x10325476;
-}
-
-static void ms__md5_add(ms__md5 *h, ms_str s)
-{
-    for (size_t i = 0; i < s.len;) {
-        size_t at = (size_t)(h->size % 64), n = ms__min(64 - at, s.len - i);
-        memcpy(h->block + at, s.ptr + i, n);
-        h->size += n;
-        i += n;
-        if (at + n == 64) ms__md5_block(h->state, h->block);
-    }
-}
-
-/* Ends the sum; writes its first four bytes as 8 hexadecimal digits. */
-static void ms__md5_end(ms__md5 *h, char out[8])
-{
-    static const char hex[] = "0123456789abcdef";
-    uint64_t bits = h->size * 8;
-    size_t at = (size_t)(h->size % 64);
-    memset(h->block + at, 0, 64 - at);
-    h->block[at] = 0x80;
-    if (at >= 56) {
-        ms__md5_block(h->state, h->block);
-        memset(h->block, 0, 64);
-    }
-    ms__put64(h->block + 56, bits);
-    ms__md5_block(h->state, h->block);
-    for (unsigned i = 0; i < 8; i++)
-        out[i] = hex[h->state[0] >> (i / 2 * 8 + (i % 2 ? 0 : 4)) & 15];
-}
-
-/* The key that these parts make, shortened to max_chars; writes to out. */
-static size_t ms__key_join(const ms_str *part, size_t n, size_t max_chars, char *out)
-{
-    ms__md5 sum;
-    size_t chars = 0, kept = 0, len = 0;
-    for (size_t i = 0; i < n; i++) chars += ms__chars(part[i]);
-    size_t room = chars <= max_chars ? chars : max_chars - 9;
-    ms__md5_begin(&sum);
-    for (size_t i = 0; i < n; i++) {
-        size_t count;
-        if (chars > max_chars) ms__md5_add(&sum, part[i]);
-        size_t size = ms__chars_span(part[i], room - kept, &count);
-        if (size > 0) memmove(out + len, part[i].ptr, size);
-        len += size;
-        kept += count;
-    }
-    if (chars <= max_chars) return len;
-    out[len] = '-';
-    ms__md5_end(&sum, out + len + 1);
-    return len + 9;
-}
-
-MS_API size_t ms_entity_key(ms_str session_id, uint64_t index,
-                            char out[MS_ENTITY_KEY_MAX])
-{
-    char digits[20];
-    ms_str part[4];
-    part[0] = MS_STR("session-");
-    part[1] = session_id;
-    part[2] = MS_STR("-msg-");
-    part[3] = ms_str_n(digits, ms__u64_write(index, digits));
-    return ms__key_join(part, 4, MS_ENTITY_KEY_CHARS, out);
-}
-
-MS_API ms_str ms_shorten_key(ms_str key, size_t max_chars, char *out)
-{
-    if (max_chars == 0) max_chars = MS_ENTITY_KEY_CHARS;
-    size_t len = ms__key_join(&key, 1, max_chars < 9 ? 9 : max_chars, out);
-    return ms_str_n(key.ptr ? out : NULL, len);
+    size_t len = 0;
+    ms__put_text(out, &len, MS_STR("session-"));
+    ms__put_text(out, &len,
+                 ms_str_n(session_id.ptr, ms__min(session_id.len, MS_KEY_MAX)));
+    ms__put_text(out, &len, MS_STR("-msg-"));
+    return len + ms__u64_write(seq, out + len);
 }
 
 
@@ -30558,290 +30191,111 @@ MS_API ms_result ms_task_stream_end(ms_stream *stream, const ms_envelope *final_
 
 
 /* ==== [session] conversations of users ===============================================
- * The one section that stands on both halves: rows are read by a dialect, texts are
- * shortened, messages are in a store. It has no state of its own.
+ * This section stands on both parts: a dialect reads the rows, a store keeps them. It has
+ * no state.
  *
  *     store  |  "7:user-12/abc"   1 2 3 4 5 6 ...      all in full
- *     load   |   user  tool  assistant[head ... session-abc-msg-2 ... tail]
- *     lookup |   (user-12, session-abc-msg-2)  ->  the full text
+ *     load   |   user  tool  assistant[head ... session-abc-msg-3 ... tail]
+ *     lookup |   (user-12, session-abc-msg-3)  ->  the full text
  *
- * Where a session is. The location is "<bytes of the user id>:<user id>/<session id>".
- * The number ends at the first colon and says where the user id ends, whatever is in it:
- * no two pairs have one location, and the locations that begin with "<n>:<user>/" are
- * those of that user. There is no other way in, so there is nothing to check afterwards.
+ * The location is "<bytes of the user id>:<user id>/<session id>". The number ends at the
+ * first colon and gives the length of the user id, whatever bytes that has. So two pairs
+ * of ids never have one location, and a user's locations are those that begin with
+ * "<n>:<user>/".
  *
- * Keys. The origin counts rows as they are loaded, so that a key means another row once
- * the window moves. Here the index is the permanent position in the location, less one;
- * it survives windows, reopening and compaction. A key of over 255 characters has lost
- * its end to a checksum: it is looked for among the sessions whose ids fit its beginning,
- * message by message, and what is found is only returned if its own key is the one asked
- * for. (A full key of exactly 255 characters may look like a shortened one. The full one
- * is tried first.)
- *
- * Model messages. The origin's conversion, with its rules:
- *   system prompt        a system text, first, by itself
- *   user                 a user message; null is ""
- *   assistant and the    calls in order, then the text unless it is empty, JOINED: one
- *     tools behind it    response; then all results, JOINED: one request
- *   tool by itself       a response with the call, a request with the result
- *   system, unknown      nothing; but they part an assistant from its tools
- *   name, id             unknown_tool and call_<row> where they are missing or empty; the
- *                        name sanitised
- *   arguments            the row's, if it has some; else its content where that is a JSON
- *                        object (as the origin stores what a tool was asked); else {}
- *   result               content that is JSON as JSON, empty {}, other text {"raw": text}
- * Better than the origin: arguments are always an object, and actions (which its rows do
- * not have) keep their place: one belongs to the assistant's row that it is JOINED to, or
- * begins a response; a result goes with the action of its id, else the next one open. Of
- * one response the first 256 actions that are open are looked at for that.
+ * The format's origin numbers rows in the order of loading. There a key means another row
+ * as soon as rows go or the window moves. The number in our key is the sequence number,
+ * which survives windows, hidden rows, reopening and compaction; a lookup is one get.
  * (N1) Nothing here reads or writes a location that does not begin with the user.
- * (N2) What lookup returns has the key that was asked for.
+ * (N2) A lookup returns the message that has the number and the session of the key.
  * ================================================================================== */
 
-/* Writes "<n>:<user>/" to out, which has room for MS_KEY_MAX bytes, and its length to
- * *len. */
-static ms_result ms__session_user(ms_str user_id, char *out, size_t *len, ms_error *err)
+static ms_result ms__session_named(ms_str id, const char *name, ms_error *err)
 {
-    if (ms__is_empty(user_id))
-        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "the user id is empty"),
-                            "user_id");
-    MS__TRY(ms__key_check(user_id, "user_id", false, err));
-    if (user_id.len > MS_KEY_MAX - 7) /* "1023:", "/" and a session id */
-        return ms__at_field(err,
-                            ms__fail(err, MS_E_TOO_LARGE, "user_id has %u bytes, there "
-                                     "is room for %u", (uint64_t)user_id.len,
-                                     (uint64_t)MS_KEY_MAX - 7),
-                            "user_id");
-    size_t at = ms__u64_write(user_id.len, out);
-    out[at++] = ':';
-    ms__put_text(out, &at, user_id);
-    out[at++] = '/';
-    *len = at;
+    if (id.len > 0) return ms__key_check(id, name, false, err);
+    return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "%s is empty", name), name);
+}
+
+/* Writes "<n>:<user>/", in the arena; `more` bytes have room after it. */
+static ms_result ms__session_prefix(ms_str user_id, size_t more, ms_arena *arena,
+                                    ms_str *out, ms_error *err)
+{
+    size_t len;
+    *out = ms__absent();
+    MS__TRY(ms__session_named(user_id, "user_id", err));
+    char *at = arena ? (char *)ms_arena_alloc(arena, user_id.len + more + 6) : NULL;
+    if (!at) return ms__no_arena(err, arena, user_id.len + more + 6);
+    len = ms__u64_write(user_id.len, at);
+    at[len++] = ':';
+    memcpy(at + len, user_id.ptr, user_id.len);
+    len += user_id.len;
+    at[len++] = '/';
+    *out = ms_str_n(at, len);
     return MS_OK;
 }
 
 MS_API ms_result ms_session_init(ms_session *session, ms_store *store, ms_str user_id,
-                                 ms_str session_id, ms_error *err)
+                                 ms_str session_id, ms_arena *arena, ms_error *err)
 {
-    size_t at = 0;
+    ms_str place;
     memset(session, 0, sizeof *session);
     if (!store) return ms__fail(err, MS_E_ARGUMENT, "a session needs a store");
-    if (ms__is_empty(session_id))
-        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "the session id is empty"),
-                            "session_id");
-    MS__TRY(ms__key_check(session_id, "session_id", false, err));
-    MS__TRY(ms__session_user(user_id, session->location_text, &at, err));
-    if (session_id.len > MS_KEY_MAX - at)
-        return ms__at_field(err,
-                            ms__fail(err, MS_E_TOO_LARGE, "session_id has %u bytes, with "
-                                     "this user there is room for %u",
-                                     (uint64_t)session_id.len,
-                                     (uint64_t)(MS_KEY_MAX - at)),
-                            "session_id");
+    MS__TRY(ms__session_named(session_id, "session_id", err));
+    MS__TRY(ms__session_prefix(user_id, session_id.len, arena, &place, err));
+    if (place.len + session_id.len > MS_KEY_MAX)
+        return ms__fail(err, MS_E_TOO_LARGE, "user_id and session_id have %u bytes too "
+                        "many", (uint64_t)(place.len + session_id.len - MS_KEY_MAX));
+    char *end = (char *)(uintptr_t)place.ptr + place.len;
+    memcpy(end, session_id.ptr, session_id.len);
     session->store = store;
-    session->id_at = (uint16_t)at;
-    ms__put_text(session->location_text, &at, session_id);
-    session->location_len = (uint16_t)at;
+    session->location = ms_str_n(place.ptr, place.len + session_id.len);
+    session->id = ms_str_n(end, session_id.len);
     return MS_OK;
-}
-
-MS_API ms_str ms_session_location(const ms_session *session)
-{
-    return ms_str_n(session->location_text, session->location_len);
-}
-
-static ms_str ms__session_id(const ms_session *session)
-{
-    return ms_str_n(session->location_text + session->id_at,
-                    (size_t)(session->location_len - session->id_at));
 }
 
 /* An empty location would mean all of them. */
 static ms_result ms__session_check(const ms_session *session, ms_error *err)
 {
-    if (session && session->store && session->location_len > session->id_at &&
-        session->id_at > 0 && session->location_len <= MS_KEY_MAX)
-        return MS_OK;
+    if (session && session->store && session->location.len > 0) return MS_OK;
     return ms__fail(err, MS_E_ARGUMENT, "the session was not initialised");
 }
-
-/* ---- Storing. */
 
 static bool ms__is_system_row(const ms_envelope *m)
 {
     return m->type == MS_T_TEXT && ms__role_of(m->role, m->type) == MS_ROLE_SYSTEM;
 }
 
-/* Appends those of the n rows that are not the system's; `numbers` has room for them. */
-static ms_result ms__session_some(const ms_session *session, const ms_envelope *rows,
-                                  size_t n, ms_envelope *kept, uint64_t *numbers,
-                                  uint64_t *seqs, ms_error *err)
+MS_API ms_result ms_session_store(const ms_session *session, const ms_envelope *rows,
+                                  size_t n, ms_arena *arena, ms_error *err)
 {
     ms_append_opts opts;
     size_t count = 0;
-    memset(&opts, 0, sizeof opts);
-    opts.location = ms_session_location(session);
-    opts.seqs = numbers;
-    for (size_t i = 0; i < n; i++)
-        if (!ms__is_system_row(&rows[i])) kept[count++] = rows[i];
-    ms_result code = ms_append_batch(session->store, kept, count, &opts, err);
-    count = 0;
-    for (size_t i = 0; seqs && i < n; i++)
-        seqs[i] = ms__is_system_row(&rows[i]) ? 0 : numbers[count++];
-    return code;
-}
-
-MS_API ms_result ms_session_store(const ms_session *session, const ms_envelope *rows,
-                                  size_t n, ms_arena *arena, uint64_t *seqs,
-                                  ms_error *err)
-{
-    ms_arena own;
-    ms_append_opts opts;
-    size_t system = 0;
     MS__TRY(ms__session_check(session, err));
     if (!rows && n > 0) return ms__fail(err, MS_E_ARGUMENT, "there are no rows to store");
-    for (size_t i = 0; !session->keep_system && i < n; i++)
-        system += ms__is_system_row(&rows[i]);
-    if (system == 0) {
-        memset(&opts, 0, sizeof opts);
-        opts.location = ms_session_location(session);
-        opts.seqs = seqs;
-        return ms_append_batch(session->store, rows, n, &opts, err);
-    }
-    memset(&own, 0, sizeof own);
-    if (!arena) arena = &own;
-    size_t room = n - system + 1;
-    ms_envelope *kept = (ms_envelope *)ms_arena_alloc(arena, room * sizeof *kept);
-    uint64_t *numbers = (uint64_t *)ms_arena_alloc(arena, room * sizeof *numbers);
-    ms_result code =
-        kept && numbers
-            ? ms__session_some(session, rows, n, kept, numbers, seqs, err)
-            : ms__no_arena(err, arena, room * (sizeof *kept + sizeof *numbers));
-    ms_arena_deinit(&own);
-    return code;
-}
-
-MS_API ms_result ms_session_store_json(const ms_session *session, ms_str json,
-                                       const ms_read_opts *opts, ms_arena *arena,
-                                       ms_error *err)
-{
-    ms_envelopes rows;
-    MS__TRY(ms__session_check(session, err));
-    MS__TRY(ms_read_list(ms_dialect_find(MS_STR("session")), json, opts, arena, &rows,
-                         err));
-    return ms_session_store(session, rows.items, rows.count, arena, NULL, err);
+    ms_envelope *kept = arena && n < SIZE_MAX / sizeof *kept
+                            ? (ms_envelope *)ms_arena_alloc(arena, n * sizeof *kept)
+                            : NULL;
+    if (!kept) return ms__no_arena(err, arena, n * sizeof *kept);
+    for (size_t i = 0; i < n; i++)
+        if (!ms__is_system_row(&rows[i])) kept[count++] = rows[i];
+    memset(&opts, 0, sizeof opts);
+    opts.location = session->location;
+    return ms_append_batch(session->store, kept, count, &opts, err);
 }
 
 /* ---- Loading. */
 
-/* A walk over a session that knows the index of each message. The cursor is large: it
- * lies in the arena, like all that a result needs. */
-typedef struct ms__tour {
-    ms_arena *arena;
-    ms_cursor *it;
-    ms_cursor *all;    /* when it counts: over every message, hidden ones too */
-    ms__count count;   /* along them, as far as */
-    uint64_t at, at_position;
-    uint64_t position; /* of the last message, when it counts */
-} ms__tour;
-
-/* newest 0: all. */
-static MS__APART ms_result ms__tour_open(ms__tour *tour, ms_store *store, ms_str location,
-                                         size_t newest, bool counts, ms_arena *arena,
-                                         ms_error *err)
-{
-    ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, newest);
-    q.by_seq = counts; /* as positions count */
-    memset(tour, 0, sizeof *tour);
-    if (!arena) return ms__no_arena(err, arena, sizeof *tour->it);
-    tour->arena = arena;
-    tour->count.store = store;
-    tour->count.location = location;
-    tour->it = (ms_cursor *)ms_arena_alloc(arena, 2 * sizeof *tour->it);
-    if (!tour->it) return ms__no_arena(err, arena, 2 * sizeof *tour->it);
-    q.arena = arena;
-    MS__TRY(ms_query_open(store, &q, tour->it, err));
-    if (!counts) return MS_OK;
-    q.arena = NULL;
-    q.limit = 0;
-    q.raw = MS_RAW_MESSAGES;
-    tour->all = tour->it + 1;
-    ms_result code = ms_query_open(store, &q, tour->all, err);
-    if (code != MS_OK) (void)ms_cursor_close(tour->it, NULL);
-    return code;
-}
-
-/* The walk over all messages goes as far as to this one. It may go further when the
- * record that a changed message came as is damaged. */
-static ms_result ms__tour_step(ms__tour *tour, uint64_t seq, ms_error *err)
-{
-    const ms_msg *msg = NULL;
-    while (tour->at < seq && (msg = ms_next(tour->all)) != NULL) {
-        tour->at = ms_seq(msg);
-        MS__TRY(ms__count_step(&tour->count, tour->all, tour->at, &tour->at_position,
-                               err));
-    }
-    if (tour->at < seq) tour->position++;
-    else tour->position = tour->at_position - (tour->at > seq);
-    return MS_OK;
-}
-
-/* The next message; NULL at the end, or after a failure in *code. */
-static const ms_msg *ms__tour_next(ms__tour *tour, ms_result *code, ms_error *err)
-{
-    const ms_msg *msg = *code == MS_OK ? ms_next(tour->it) : NULL;
-    if (!msg || !tour->all) return msg;
-    *code = ms__tour_step(tour, ms_seq(msg), err);
-    return *code == MS_OK ? msg : NULL;
-}
-
-/* Closes; `code` is what went wrong before. */
-static ms_result ms__tour_close(ms__tour *tour, ms_result code, ms_error *err)
-{
-    ms_result end = ms_cursor_close(tour->all, code == MS_OK ? err : NULL);
-    if (code == MS_OK && end != MS_E_DAMAGED) code = end;
-    end = ms_cursor_close(tour->it, code == MS_OK ? err : NULL);
-    return code != MS_OK ? code : end;
-}
-
-/* Leaves of a row what the origin leaves. */
-static void ms__row_plain(ms_envelope *m)
-{
-    ms_envelope all = *m;
-    memset(m, 0, sizeof *m);
-    m->type = all.type;
-    m->role = all.role;
-    m->role_name = all.role_name;
-    m->type_name = all.type_name;
-    m->seq = all.seq;
-    m->has_time = all.has_time;
-    m->time = all.time;
-    m->content = all.content;
-    m->tool = all.tool;
-    m->args = all.args;
-    m->call_id = all.call_id;
-    m->worker = all.worker;
-    m->task = all.task;
-    m->from_manager = all.from_manager;
-}
-
-/* One message as a row in the arena; position 0: it is not shortened. */
-static MS__APART ms_result ms__session_row_of(const ms_session *session,
-                                              const ms_session_load_opts *opts,
-                                              const ms_msg *msg, uint64_t position,
-                                              ms_arena *arena, ms_envelope *out,
-                                              ms_error *err)
+/* Copies a message to *out. key: room for a key, or NULL when nothing is shortened. */
+static MS__APART ms_result ms__session_put(const ms_session *session,
+                                           const ms_session_load_opts *opts,
+                                           const ms_msg *msg, char *key, ms_arena *arena,
+                                           ms_envelope *out, ms_error *err)
 {
     ms_envelope m = ms_envelope_of(msg);
-    if (opts && opts->plain) ms__row_plain(&m);
     if (ms_envelope_copy(&m, arena, out) != MS_OK)
         return ms__no_arena(err, arena, ms_size(msg));
-    if (position == 0 || ms__chat_role(out) != MS_ROLE_ASSISTANT ||
-        out->content.text.len <= 2 * (opts->shorten.keep ? opts->shorten.keep : MS__KEEP))
-        return MS_OK;
-    char *key = (char *)ms_arena_alloc(arena, MS_ENTITY_KEY_MAX);
-    if (!key) return ms__no_arena(err, arena, MS_ENTITY_KEY_MAX);
-    size_t len = ms_entity_key(ms__session_id(session), position - 1, key);
+    if (!key || ms__chat_role(out) != MS_ROLE_ASSISTANT) return MS_OK;
+    size_t len = ms_entity_key(session->id, ms_seq(msg), key);
     return ms_shorten_message(out, &opts->shorten, ms_str_n(key, len), arena, err);
 }
 
@@ -30863,644 +30317,82 @@ MS_API ms_result ms_session_load(const ms_session *session,
                                  const ms_session_load_opts *opts, ms_arena *arena,
                                  ms_envelopes *out, ms_error *err)
 {
-    ms__tour tour;
     const ms_msg *msg;
     size_t cap = 0;
-    bool shorten = opts && opts->compress_on_load;
+    char *key = NULL;
     memset(out, 0, sizeof *out);
     MS__TRY(ms__session_check(session, err));
-    MS__TRY(ms__tour_open(&tour, session->store, ms_session_location(session),
-                          opts ? opts->newest : 0, shorten, arena, err));
-    ms_result code = MS_OK;
-    while ((msg = ms__tour_next(&tour, &code, err)) != NULL) {
+    ms_query q = ms__view_query(session->location, MS_VIEW_TIMELINE,
+                                opts ? opts->newest : 0);
+    q.arena = arena;
+    ms_cursor *it = arena ? (ms_cursor *)ms_arena_alloc(arena, sizeof *it) : NULL;
+    if (!it) return ms__no_arena(err, arena, sizeof *it);
+    if (opts && opts->compress_on_load) {
+        key = (char *)ms_arena_alloc(arena, MS_ENTITY_KEY_MAX);
+        if (!key) return ms__no_arena(err, arena, MS_ENTITY_KEY_MAX);
+    }
+    ms_result code = ms_query_open(session->store, &q, it, err);
+    while (code == MS_OK && (msg = ms_next(it)) != NULL) {
         code = ms__session_room(out, &cap, arena, err);
         if (code == MS_OK)
-            code = ms__session_row_of(session, opts, msg, tour.position, arena,
-                                      &out->items[out->count], err);
-        if (code == MS_OK) out->count++;
+            code = ms__session_put(session, opts, msg, key, arena,
+                                   &out->items[out->count++], err);
     }
-    code = ms__tour_close(&tour, code, err);
+    ms_result end = ms_cursor_close(it, code == MS_OK ? err : NULL);
+    if (code == MS_OK) code = end;
     if (code != MS_OK && code != MS_E_DAMAGED) memset(out, 0, sizeof *out);
     return code;
 }
 
 /* ---- Finding. */
 
-/* Cuts a key into session id and index, as ms_entity_key puts them together. */
-static bool ms__key_parse(ms_str key, ms_str *id, uint64_t *index)
+/* Splits a key as ms_entity_key spells it. False: it is no key. */
+static bool ms__key_parse(ms_str key, ms_str *id, uint64_t *seq)
 {
     const size_t head = sizeof "session-" - 1, middle = sizeof "-msg-" - 1;
-    size_t digits = 0;
-    if (!ms_str_starts_with(key, MS_STR("session-"))) return false;
-    while (digits < key.len - head && key.ptr[key.len - 1 - digits] >= '0' &&
-           key.ptr[key.len - 1 - digits] <= '9')
-        digits++;
-    if (digits == 0 || digits > 20 || key.len < head + middle + digits) return false;
-    ms_str end = ms_str_n(key.ptr + key.len - digits - middle, middle + digits);
-    if (!ms_str_starts_with(end, MS_STR("-msg-"))) return false;
-    *id = ms_str_n(key.ptr + head, key.len - head - end.len);
-    return ms_json_u64(ms_str_n(end.ptr + middle, digits), index) == MS_OK &&
-           *index < UINT64_MAX;
-}
-
-static ms_result ms__not_found(ms_str key, ms_error *err)
-{
-    return ms__fail(err, MS_E_NOT_FOUND, "there is no message '%v' of this user",
-                    MS__V(key));
-}
-
-/* A message whose key is known to be the one; a copy in the arena. */
-static MS__APART ms_result ms__lookup_copy(const ms_msg *msg, ms_arena *arena,
-                                           ms_envelope *out, ms_error *err)
-{
-    ms_envelope m = ms_envelope_of(msg);
-    return ms_envelope_copy(&m, arena, out) == MS_OK
-               ? MS_OK
-               : ms__no_arena(err, arena, ms_size(msg));
-}
-
-/* By session id and index; room is for MS_ENTITY_KEY_MAX bytes. */
-static ms_result ms__lookup_exact(ms_store *store, ms_str user_id, ms_str key, char *room,
-                                  ms_arena *arena, ms_envelope *out, ms_error *err)
-{
-    ms_str id;
-    uint64_t index;
-    const ms_msg *msg;
-    size_t len = 0;
-    if (!ms__key_parse(key, &id, &index) || id.len == 0 ||
-        !ms_str_equal(ms_str_n(room, ms_entity_key(id, index, room)), key))
-        return ms__not_found(key, err);
-    MS__TRY(ms__session_user(user_id, room, &len, err));
-    if (id.len > MS_KEY_MAX - len) return ms__not_found(key, err);
-    ms__put_text(room, &len, id);
-    ms_result code =
-        ms_get_by_position(store, ms_str_n(room, len), index + 1, arena, &msg, err);
-    if (code == MS_E_NOT_FOUND) return ms__not_found(key, err);
-    return code == MS_OK ? ms__lookup_copy(msg, arena, out, err) : code;
-}
-
-/* Could a message of that session have the shortened key? */
-static bool ms__key_fits(ms_str key, ms_str id)
-{
-    ms_str rest = ms_str_n(key.ptr + 8, key.len - 8 - 9); /* "session-", the checksum */
-    size_t n = ms__min(rest.len, id.len);
-    return memcmp(rest.ptr, id.ptr, n) == 0;
-}
-
-/* Walks one session. */
-static ms_result ms__lookup_walk(ms_store *store, ms_str location, ms_str id, ms_str key,
-                                 char *room, ms_arena *arena, ms_envelope *out,
-                                 ms_error *err)
-{
-    ms__tour tour;
-    const ms_msg *msg;
-    MS__TRY(ms__tour_open(&tour, store, location, 0, true, arena, err));
-    ms_result code = MS_OK;
-    while ((msg = ms__tour_next(&tour, &code, err)) != NULL) {
-        size_t len = ms_entity_key(id, tour.position - 1, room);
-        if (ms_str_equal(ms_str_n(room, len), key)) break;
-    }
-    if (msg) code = ms__lookup_copy(msg, arena, out, err);
-    bool found = msg && code == MS_OK;
-    code = ms__tour_close(&tour, code, err);
-    if (found && code == MS_E_DAMAGED) return MS_OK;
-    return code == MS_OK && !found ? MS_E_NOT_FOUND : code;
-}
-
-/* The locations of a user's sessions; the first *len bytes of each are the user's. */
-static MS__APART ms_result ms__user_sessions(ms_store *store, ms_str user_id, size_t limit,
-                                             char *room, size_t *len, ms_arena *arena,
-                                             ms_listing *list, ms_error *err)
-{
-    ms_list_query q;
-    memset(&q, 0, sizeof q);
-    MS__TRY(ms__session_user(user_id, room, len, err));
-    q.prefix = ms_str_n(room, *len);
-    q.limit = limit;
-    return ms_list(store, &q, arena, list, err);
-}
-
-/* A shortened key: all of the user's sessions that may have it. */
-static ms_result ms__lookup_long(ms_store *store, ms_str user_id, ms_str key, char *room,
-                                 ms_arena *arena, ms_envelope *out, ms_error *err)
-{
-    ms_listing list;
-    size_t len = 0;
-    ms_result damaged = MS_OK;
-    MS__TRY(ms__user_sessions(store, user_id, 0, room, &len, arena, &list, err));
-    for (size_t i = 0; i < list.count; i++) {
-        ms_str at = list.items[i].location;
-        ms_str id = ms_str_n(at.ptr + len, at.len - len);
-        if (!ms__key_fits(key, id)) continue;
-        ms_result code = ms__lookup_walk(store, at, id, key, room, arena, out, err);
-        if (code == MS_E_DAMAGED) damaged = code;
-        else if (code != MS_E_NOT_FOUND) return code;
-    }
-    return damaged == MS_OK ? ms__not_found(key, err) : damaged;
+    size_t at = key.len;
+    while (at > 0 && key.ptr[at - 1] >= '0' && key.ptr[at - 1] <= '9') at--;
+    ms_str digits = ms_str_n(key.ptr + at, key.len - at);
+    if (digits.len == 0 || digits.ptr[0] == '0' || at <= head + middle ||
+        !ms_str_starts_with(key, MS_STR("session-")) ||
+        memcmp(key.ptr + at - middle, "-msg-", middle) != 0)
+        return false;
+    *id = ms_str_n(key.ptr + head, at - middle - head);
+    return ms_json_u64(digits, seq) == MS_OK;
 }
 
 MS_API ms_result ms_session_lookup(ms_store *store, ms_str user_id, ms_str key,
-                                   ms_arena *arena, ms_envelope *out, ms_error *err)
+                                   ms_arena *arena, const ms_msg **msg, ms_error *err)
 {
-    memset(out, 0, sizeof *out);
-    char *room = arena ? (char *)ms_arena_alloc(arena, MS_ENTITY_KEY_MAX) : NULL;
-    if (!room) return ms__no_arena(err, arena, MS_ENTITY_KEY_MAX);
-    if (!ms_str_starts_with(key, MS_STR("session-"))) return ms__not_found(key, err);
-    if (key.len > MS_ENTITY_KEY_MAX) return ms__not_found(key, err);
-    ms_result code = ms__lookup_exact(store, user_id, key, room, arena, out, err);
-    if (code == MS_E_NOT_FOUND && ms__chars(key) == MS_ENTITY_KEY_CHARS)
-        code = ms__lookup_long(store, user_id, key, room, arena, out, err);
-    if (code != MS_OK) memset(out, 0, sizeof *out);
-    return code;
+    ms_str prefix, id = ms__absent(), place = ms__absent();
+    uint64_t seq = 0;
+    ms_result code = MS_E_NOT_FOUND;
+    *msg = NULL;
+    MS__TRY(ms__session_prefix(user_id, 0, arena, &prefix, err));
+    if (ms__key_parse(key, &id, &seq))
+        code = ms_get_by_seq(store, seq, arena, msg, err);
+    if (code == MS_OK) place = ms_location(*msg);
+    if (ms_str_starts_with(place, prefix) && place.len - prefix.len == id.len &&
+        memcmp(place.ptr + prefix.len, id.ptr, id.len) == 0)
+        return MS_OK;
+    *msg = NULL;
+    if (code != MS_OK && code != MS_E_NOT_FOUND) return code;
+    return ms__fail(err, MS_E_NOT_FOUND, "this user has no message '%v'", MS__V(key));
 }
 
 MS_API ms_result ms_session_list(ms_store *store, ms_str user_id, size_t limit,
                                  ms_arena *arena, ms_listing *out, ms_error *err)
 {
-    size_t len = 0;
+    ms_list_query q;
+    memset(&q, 0, sizeof q);
     memset(out, 0, sizeof *out);
-    char *room = arena ? (char *)ms_arena_alloc(arena, MS_KEY_MAX) : NULL;
-    if (!room) return ms__no_arena(err, arena, MS_KEY_MAX);
-    MS__TRY(ms__user_sessions(store, user_id, limit, room, &len, arena, out, err));
+    q.limit = limit;
+    MS__TRY(ms__session_prefix(user_id, 0, arena, &q.prefix, err));
+    MS__TRY(ms_list(store, &q, arena, out, err));
     for (size_t i = 0; i < out->count; i++) {
-        out->items[i].location.ptr += len;
-        out->items[i].location.len -= len;
+        out->items[i].location.ptr += q.prefix.len;
+        out->items[i].location.len -= q.prefix.len;
     }
-    return MS_OK;
-}
-
-/* ---- Taking away. */
-
-/* The newest row: a copy in the arena, its number in out->seq. */
-static MS__APART ms_result ms__session_newest(const ms_session *session, ms_arena *arena,
-                                              ms_envelope *out, ms_error *err)
-{
-    ms_cursor it;
-    ms_query q = ms__view_query(ms_session_location(session), MS_VIEW_TIMELINE, 1);
-    q.arena = arena;
-    MS__TRY(ms_query_open(session->store, &q, &it, err));
-    const ms_msg *msg = ms_next(&it);
-    ms_result code = msg ? ms__lookup_copy(msg, arena, out, err) : MS_E_NOT_FOUND;
-    ms_result closed = ms_cursor_close(&it, code == MS_OK || !msg ? err : NULL);
-    if (closed == MS_OK && !msg) return ms__fail(err, code, "the session has no rows");
-    return msg && code != MS_OK ? code : closed;
-}
-
-MS_API ms_result ms_session_pop(const ms_session *session, ms_arena *arena,
-                                ms_envelope *out, ms_error *err)
-{
-    ms_result code;
-    uint64_t hidden = 0;
-    memset(out, 0, sizeof *out);
-    MS__TRY(ms__session_check(session, err));
-    if (!arena) return ms__no_arena(err, NULL, sizeof *out);
-    do { /* again when somebody else has taken it meanwhile; by the session's own location,
-            since a row that is damaged may tell another one */
-        code = ms__session_newest(session, arena, out, err);
-        if (code == MS_OK)
-            code = ms_hide_range(session->store, ms_session_location(session), out->seq,
-                                 out->seq, &hidden, err);
-    } while (code == MS_OK && hidden == 0);
-    if (code != MS_OK) memset(out, 0, sizeof *out);
-    return code;
-}
-
-MS_API ms_result ms_session_clear(const ms_session *session, uint64_t *cleared,
-                                  ms_error *err)
-{
-    if (cleared) *cleared = 0;
-    MS__TRY(ms__session_check(session, err));
-    return ms_rewind(session->store, ms_session_location(session), 0, cleared, err);
-}
-
-/* ---- What is known of a session: facts of its location. */
-
-MS_API ms_result ms_session_delete(const ms_session *session, const ms_clock *clock,
-                                   uint64_t *hidden, ms_error *err)
-{
-    char facts[96] = "{\"title\":null,\"read_seq\":null,\"deleted_at\":\"";
-    size_t len = strlen(facts), date = 0;
-    double now = clock && clock->now ? clock->now(clock->ctx) : ms__system_time();
-    if (hidden) *hidden = 0;
-    MS__TRY(ms__session_check(session, err));
-    if (ms__finite(now)) date = ms_iso_write(now, facts + len);
-    if (date == 0) return ms__fail(err, MS_E_RANGE, "no date spells the clock's time");
-    memcpy(facts + len + date, "\"}", 2);
-    MS__TRY(ms_rewind(session->store, ms_session_location(session), 0, hidden, err));
-    return ms_location_set(session->store, ms_session_location(session),
-                           ms_str_n(facts, len + date + 2), err);
-}
-
-/* {"title": title} */
-static MS__APART ms_result ms__session_titled(ms_str title, ms_arena *arena, ms_str *out,
-                                              ms_error *err)
-{
-    ms_buf buf;
-    ms_json_writer w;
-    memset(&buf, 0, sizeof buf);
-    buf.arena = arena;
-    ms_json_init(&w, ms_buf_write, &buf, false);
-    ms_json_begin_object(&w);
-    ms_json_key(&w, MS_STR("title"));
-    if (title.ptr) ms_json_put_string(&w, title);
-    else ms_json_put_null(&w);
-    ms_json_end_object(&w);
-    if (ms_json_finish(&w) != MS_OK) return ms__no_arena(err, arena, title.len);
-    *out = ms_buf_text(&buf);
-    return MS_OK;
-}
-
-MS_API ms_result ms_session_rename(const ms_session *session, ms_str title,
-                                   ms_arena *arena, ms_error *err)
-{
-    ms_arena own;
-    ms_str facts;
-    MS__TRY(ms__session_check(session, err));
-    memset(&own, 0, sizeof own);
-    ms_result code = ms__session_titled(title, arena ? arena : &own, &facts, err);
-    if (code == MS_OK)
-        code = ms_location_set(session->store, ms_session_location(session), facts, err);
-    ms_arena_deinit(&own);
-    return code;
-}
-
-/* The number of the newest row that can be read; 0: there is none. */
-static MS__APART ms_result ms__session_last(const ms_session *session, uint64_t *seq,
-                                            ms_error *err)
-{
-    ms_cursor it;
-    ms_query q = ms__view_query(ms_session_location(session), MS_VIEW_TIMELINE, 1);
-    q.reverse = true;
-    MS__TRY(ms_query_open(session->store, &q, &it, err));
-    const ms_msg *msg = ms_next(&it);
-    *seq = msg ? ms_seq(msg) : 0;
-    ms_result code = ms_cursor_close(&it, err);
-    return code == MS_E_DAMAGED ? MS_OK : code;
-}
-
-MS_API ms_result ms_session_mark_read(const ms_session *session, uint64_t seq,
-                                      ms_error *err)
-{
-    char facts[48] = "{\"read_seq\":";
-    size_t len = strlen(facts);
-    MS__TRY(ms__session_check(session, err));
-    if (seq == 0) MS__TRY(ms__session_last(session, &seq, err));
-    len += ms__u64_write(seq, facts + len);
-    facts[len++] = '}';
-    return ms_location_set(session->store, ms_session_location(session),
-                           ms_str_n(facts, len), err);
-}
-
-/* A fact that is a text; absent: there is none. */
-static ms_result ms__session_text(ms_str facts, ms_str name, ms_arena *arena, ms_str *out,
-                                  ms_error *err)
-{
-    ms_str value = ms__absent();
-    *out = ms__absent();
-    if (!ms_json_member(facts, name, &value) ||
-        ms_json_kind_of(value) != MS_JSON_STRING ||
-        ms_json_string(value, arena, out) == MS_OK)
-        return MS_OK;
-    return ms__no_arena(err, arena, value.len);
-}
-
-MS_API ms_result ms_session_about(const ms_session *session, ms_arena *arena,
-                                  ms_session_facts *out, ms_error *err)
-{
-    ms_str value;
-    ms_session_facts f;
-    memset(out, 0, sizeof *out);
-    memset(&f, 0, sizeof f);
-    MS__TRY(ms__session_check(session, err));
-    if (!arena) return ms__no_arena(err, NULL, sizeof *out);
-    MS__TRY(ms_location_get(session->store, ms_session_location(session), arena, &f.all,
-                            err));
-    MS__TRY(ms__session_text(f.all, MS_STR("title"), arena, &f.title, err));
-    if (ms_json_member(f.all, MS_STR("read_seq"), &value))
-        (void)ms_json_u64(value, &f.read_seq);
-    MS__TRY(ms__session_text(f.all, MS_STR("deleted_at"), arena, &value, err));
-    f.has_deleted_at = value.ptr && ms_iso_read(value, &f.deleted_at) == MS_OK;
-    *out = f;
-    return MS_OK;
-}
-
-static MS__APART ms_result ms__session_newer(const ms_session *session, uint64_t seq,
-                                             uint64_t *unread, ms_error *err)
-{
-    ms_cursor it;
-    const ms_msg *msg;
-    ms_query q = ms__view_query(ms_session_location(session), MS_VIEW_TIMELINE, 0);
-    q.after_seq = seq;
-    q.types = MS_TYPES_ALL & ~(MS_BIT(MS_T_ACTION) | MS_BIT(MS_T_OBSERVATION));
-    MS__TRY(ms_query_open(session->store, &q, &it, err));
-    while ((msg = ms_next(&it)) != NULL) *unread += ms_role_of(msg) == MS_ROLE_ASSISTANT;
-    return ms_cursor_close(&it, err);
-}
-
-MS_API ms_result ms_session_unread(const ms_session *session, ms_arena *arena,
-                                   uint64_t *unread, ms_error *err)
-{
-    ms_session_facts facts;
-    *unread = 0;
-    MS__TRY(ms_session_about(session, arena, &facts, err));
-    return ms__session_newer(session, facts.read_seq, unread, err);
-}
-
-MS_API ms_result ms_session_titles(ms_store *store, ms_str user_id,
-                                   const ms_listing *list, ms_arena *arena,
-                                   ms_str *titles, ms_error *err)
-{
-    ms_str facts;
-    size_t len = 0;
-    for (size_t i = 0; i < list->count; i++) titles[i] = ms__absent();
-    char *room = arena ? (char *)ms_arena_alloc(arena, MS_KEY_MAX) : NULL;
-    if (!room) return ms__no_arena(err, arena, MS_KEY_MAX);
-    MS__TRY(ms__session_user(user_id, room, &len, err));
-    for (size_t i = 0; i < list->count; i++) {
-        ms_str id = list->items[i].location;
-        size_t at = len;
-        if (id.len > MS_KEY_MAX - len)
-            return ms__fail(err, MS_E_ARGUMENT, "'%v' is no session of this user",
-                            MS__V(id));
-        ms__put_text(room, &at, id);
-        MS__TRY(ms_location_get(store, ms_str_n(room, at), arena, &facts, err));
-        MS__TRY(ms__session_text(facts, MS_STR("title"), arena, &titles[i], err));
-    }
-    return MS_OK;
-}
-
-/* ---- For a model. */
-
-/* Where model messages are put; there is room for all. */
-typedef struct ms__model {
-    const ms_envelope *rows;
-    size_t n;
-    ms_arena *arena;
-    ms_error *err;
-    ms_str extra;      /* of the first message of a response */
-    ms_envelope *items;
-    size_t count;
-    size_t side;       /* where the response or request began */
-} ms__model;
-
-static bool ms__is_assistant_row(const ms_envelope *m)
-{
-    return m->type != MS_T_ACTION && ms__chat_role(m) == MS_ROLE_ASSISTANT;
-}
-
-/* A new message with the row's time and place. */
-static ms_envelope *ms__model_add(ms__model *d, const ms_envelope *row, ms_type type)
-{
-    ms_envelope *m = &d->items[d->count];
-    memset(m, 0, sizeof *m);
-    m->type = type;
-    if (d->count > d->side) m->flags = MS_FLAG_JOINED;
-    d->count++;
-    if (!row) return m;
-    m->has_time = row->has_time;
-    m->time = row->time;
-    m->time_text = row->time_text;
-    m->agent_key = row->agent_key;
-    m->turn_id = row->turn_id;
-    return m;
-}
-
-/* Text of the arena. */
-static ms_result ms__model_text(ms__model *d, size_t size, char **out)
-{
-    *out = (char *)ms_arena_alloc(d->arena, size);
-    return *out ? MS_OK : ms__no_arena(d->err, d->arena, size);
-}
-
-/* The name and the id of a call or a result of the row. */
-static ms_result ms__model_names(ms__model *d, size_t row, ms_envelope *m)
-{
-    char *text;
-    m->tool = d->rows[row].tool.len > 0 ? d->rows[row].tool : MS_STR("unknown_tool");
-    m->call_id = d->rows[row].call_id;
-    MS__TRY(ms__model_text(d, m->tool.len + 32, &text));
-    m->tool = ms_sanitize_tool_name(m->tool, text);
-    if (m->call_id.len > 0) return MS_OK;
-    text += m->tool.len;
-    memcpy(text, "call_", 5);
-    m->call_id = ms_str_n(text, 5 + ms__u64_write(row, text + 5));
-    return MS_OK;
-}
-
-/* Text that is JSON, or JSON: the value; absent for other text. */
-static ms_str ms__model_json(ms_value v)
-{
-    ms_str value;
-    ms_json_opts opts;
-    memset(&opts, 0, sizeof opts);
-    opts.max_depth = MS_FIELD_MAX_DEPTH;
-    return ms_json_check(v.text, &opts, &value, NULL) == MS_OK ? value : ms__absent();
-}
-
-static ms_value ms__model_args(const ms_envelope *row)
-{
-    ms_str args = ms__model_json(row->args);
-    if (!row->args.text.ptr && !row->content.json) args = ms__model_json(row->content);
-    return ms_json(ms_json_kind_of(args) == MS_JSON_OBJECT ? args : MS_STR("{}"));
-}
-
-static ms_result ms__model_result(ms__model *d, const ms_envelope *row, ms_value *out)
-{
-    ms_buf buf;
-    ms_json_writer w;
-    bool null = row->content.json && ms_json_kind_of(row->content.text) == MS_JSON_NULL;
-    *out = ms_json(MS_STR("{}"));
-    if (row->content.text.len == 0 || null) return MS_OK;
-    *out = row->content;
-    if (row->content.json) return MS_OK;
-    *out = ms_json(ms__model_json(row->content));
-    if (out->text.ptr) return MS_OK;
-    memset(&buf, 0, sizeof buf);
-    buf.arena = d->arena;
-    ms_json_init(&w, ms_buf_write, &buf, false);
-    ms_json_begin_object(&w);
-    ms_json_key(&w, MS_STR("raw"));
-    ms_json_put_string(&w, row->content.text);
-    ms_json_end_object(&w);
-    if (ms_json_finish(&w) != MS_OK)
-        return ms__no_arena(d->err, d->arena, row->content.text.len);
-    *out = ms_json(ms_buf_text(&buf));
-    return MS_OK;
-}
-
-/* What a row says, as text; *out absent when that is nothing. */
-static ms_result ms__model_said(ms__model *d, const ms_envelope *row, ms_value *out)
-{
-    ms_buf buf;
-    memset(&buf, 0, sizeof buf);
-    buf.arena = d->arena;
-    if (ms__chat_said(row, &buf, out) != MS_OK)
-        return ms__no_arena(d->err, d->arena, row->content.text.len);
-    ms_json_kind kind = out->json ? ms_json_kind_of(out->text) : MS_JSON_NONE;
-    if (kind == MS_JSON_STRING) {
-        if (ms_json_string(out->text, d->arena, &out->text) != MS_OK)
-            return ms__no_arena(d->err, d->arena, out->text.len);
-        out->json = false;
-    }
-    if (kind == MS_JSON_NULL || out->text.len == 0) *out = ms_text(NULL);
-    return MS_OK;
-}
-
-static ms_result ms__model_user(ms__model *d, size_t row)
-{
-    ms_value said;
-    MS__TRY(ms__model_said(d, &d->rows[row], &said));
-    d->side = d->count;
-    ms_envelope *m = ms__model_add(d, &d->rows[row], MS_T_USER_MESSAGE);
-    m->content = said.text.ptr ? said : ms_text("");
-    return MS_OK;
-}
-
-/* One response and the request that answers it, from rows [from, to): an assistant's or
- * none, actions, then results from `results` on. */
-typedef struct ms__exchange {
-    size_t from, results, to;
-    ms_envelope *calls; /* of the actions, in items */
-    size_t n_calls;
-    size_t first_open;
-    unsigned char *answered; /* of each of them */
-} ms__exchange;
-
-/* Which of the actions' calls does a result answer? n_calls: none of them. */
-static size_t ms__exchange_find(const ms__exchange *x, ms_str id)
-{
-    size_t seen = 0;
-    for (size_t i = x->first_open; i < x->n_calls && seen < MS__CALLS_OPEN; i++) {
-        if (x->answered[i]) continue;
-        if (id.len == 0 || ms_str_equal(x->calls[i].call_id, id)) return i;
-        seen++;
-    }
-    return x->n_calls;
-}
-
-static ms_result ms__exchange_call(ms__model *d, size_t row)
-{
-    ms_envelope *m = ms__model_add(d, &d->rows[row], MS_T_ACTION);
-    m->args = ms__model_args(&d->rows[row]);
-    return ms__model_names(d, row, m);
-}
-
-/* The calls: those of the actions, then those that only have a result. The id of each
- * result's call goes to ids. */
-static ms_result ms__exchange_calls(ms__model *d, ms__exchange *x, ms_str *ids)
-{
-    x->calls = &d->items[d->count];
-    for (size_t i = x->from; i < x->results; i++)
-        if (d->rows[i].type == MS_T_ACTION) MS__TRY(ms__exchange_call(d, i));
-    x->n_calls = d->count - d->side;
-    MS__TRY(ms__model_text(d, x->n_calls + 1, (char **)(void *)&x->answered));
-    memset(x->answered, 0, x->n_calls + 1);
-    for (size_t i = x->results; i < x->to; i++) {
-        size_t call = ms__exchange_find(x, d->rows[i].call_id);
-        if (call == x->n_calls) {
-            MS__TRY(ms__exchange_call(d, i));
-            ids[i - x->results] = d->items[d->count - 1].call_id;
-            continue;
-        }
-        x->answered[call] = 1;
-        ids[i - x->results] = x->calls[call].call_id;
-        while (x->first_open < x->n_calls && x->answered[x->first_open]) x->first_open++;
-    }
-    return MS_OK;
-}
-
-static ms_result ms__exchange_results(ms__model *d, const ms__exchange *x,
-                                      const ms_str *ids)
-{
-    d->side = d->count;
-    for (size_t i = x->results; i < x->to; i++) {
-        ms_envelope *m = ms__model_add(d, &d->rows[i], d->rows[i].type);
-        MS__TRY(ms__model_names(d, i, m));
-        MS__TRY(ms__model_result(d, &d->rows[i], &m->content));
-        m->error_type = d->rows[i].error_type;
-        m->call_id = ids[i - x->results];
-    }
-    return MS_OK;
-}
-
-static bool ms__is_joined_call(const ms_envelope *m)
-{
-    return m->type == MS_T_ACTION && (m->flags & MS_FLAG_JOINED) != 0;
-}
-
-/* From the row on: an exchange, or what an assistant said; *next is the row behind it. */
-static ms_result ms__model_exchange(ms__model *d, size_t row, size_t *next)
-{
-    ms__exchange x;
-    ms_value said = ms_text(NULL);
-    char *ids;
-    memset(&x, 0, sizeof x);
-    bool spoken = ms__is_assistant_row(&d->rows[row]);
-    x.from = row;
-    x.results = ms__is_answer(&d->rows[row]) ? row : row + 1;
-    while (x.results > row && x.results < d->n && ms__is_joined_call(&d->rows[x.results]))
-        x.results++;
-    x.to = x.results == row ? row + 1 : x.results;
-    while (x.results > row && x.to < d->n && ms__is_answer(&d->rows[x.to])) x.to++;
-    *next = x.to;
-    if (spoken) MS__TRY(ms__model_said(d, &d->rows[row], &said));
-    MS__TRY(ms__model_text(d, (x.to - x.results + 1) * sizeof(ms_str), &ids));
-    d->side = d->count;
-    MS__TRY(ms__exchange_calls(d, &x, (ms_str *)(void *)ids));
-    if (said.text.ptr)
-        ms__model_add(d, &d->rows[row], MS_T_ASSISTANT_MESSAGE)->content = said;
-    if (d->count > d->side) d->items[d->side].extra = d->extra;
-    return ms__exchange_results(d, &x, (const ms_str *)(const void *)ids);
-}
-
-/* {"model_name": name} */
-static ms_result ms__model_begin(ms__model *d, const ms_model_opts *opts)
-{
-    ms_buf buf;
-    ms_json_writer w;
-    ms_str name = opts && opts->model_name.ptr ? opts->model_name : MS_STR("recovered");
-    memset(&buf, 0, sizeof buf);
-    buf.arena = d->arena;
-    ms_json_init(&w, ms_buf_write, &buf, false);
-    ms_json_begin_object(&w);
-    ms_json_key(&w, MS_STR("model_name"));
-    ms_json_put_string(&w, name);
-    ms_json_end_object(&w);
-    if (ms_json_finish(&w) != MS_OK) return ms__no_arena(d->err, d->arena, name.len);
-    d->extra = ms_buf_text(&buf);
-    if (!opts || opts->system_prompt.len == 0) return MS_OK;
-    ms__model_add(d, NULL, MS_T_TEXT)->content = ms_text_n(opts->system_prompt);
-    return MS_OK;
-}
-
-MS_API ms_result ms_session_model_messages(const ms_envelope *rows, size_t n,
-                                           const ms_model_opts *opts, ms_arena *arena,
-                                           ms_envelopes *out, ms_error *err)
-{
-    ms__model d;
-    size_t next, size;
-    memset(out, 0, sizeof *out);
-    memset(&d, 0, sizeof d);
-    if (n > SIZE_MAX / 4 / sizeof *rows)
-        return ms__fail(err, MS_E_TOO_LARGE, "%u rows are too many", (uint64_t)n);
-    size = (2 * n + 1) * sizeof *d.items; /* a call and a result of a row, a prompt */
-    if (arena) d.items = (ms_envelope *)ms_arena_alloc(arena, size);
-    if (!d.items) return ms__no_arena(err, arena, size);
-    d.rows = rows;
-    d.n = n;
-    d.arena = arena;
-    d.err = err;
-    MS__TRY(ms__model_begin(&d, opts));
-    for (size_t i = 0; i < n; i = next) {
-        next = i + 1;
-        if (rows[i].type == MS_T_ACTION || ms__is_answer(&rows[i]) ||
-            ms__is_assistant_row(&rows[i]))
-            MS__TRY(ms__model_exchange(&d, i, &next));
-        else if (ms__chat_role(&rows[i]) == MS_ROLE_USER)
-            MS__TRY(ms__model_user(&d, i));
-    }
-    out->items = d.items;
-    out->count = d.count;
     return MS_OK;
 }
 

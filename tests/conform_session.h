@@ -63,6 +63,14 @@ static json_int_t count_chars(ms_str s)
     return n;
 }
 
+static bool is_compressed(const ms_envelope *m)
+{
+    ms_str flag;
+    return m->extra.ptr != NULL &&
+           ms_json_member(m->extra, MS_STR("_compressed"), &flag) &&
+           ms_json_kind_of(flag) == MS_JSON_TRUE;
+}
+
 static json_t *op_compress(json_t *input)
 {
     ms_shorten_opts opts;
@@ -71,7 +79,7 @@ static json_t *op_compress(json_t *input)
     ms_str text = {NULL, 0};
     memset(&opts, 0, sizeof opts);
     opts.keep = (size_t)json_integer_value(json_object_get(input, "truncate_length"));
-    opts.may_grow = true;
+    opts.as_origin = true;
     if (read_row(json_object_get(input, "message"), &m, &err) != MS_OK) {
         return failure(&err);
     }
@@ -86,30 +94,45 @@ static json_t *op_compress(json_t *input)
                           JSON_MISSING_IS_NULL, NULL);
     json_decref(unchanged);
     return json_pack("{s:o, s:b, s:I, s:I, s:b}", "equals", write_row(&m),
-                     "is_compressed", ms_is_shortened(&m), "content_chars",
+                     "is_compressed", is_compressed(&m), "content_chars",
                      count_chars(text), "content_bytes_utf8", (json_int_t)text.len,
                      "input_unchanged", same);
 }
 
+/* The library keeps the full text and looks it up; putting it back into a shortened row
+ * is three members less. */
 static json_t *op_decompress(json_t *input)
 {
     ms_envelope m;
     ms_error err;
-    if (read_row(json_object_get(input, "message"), &m, &err) != MS_OK ||
-        ms_restore_message(&m, text_of(json_object_get(input, "full_content")), &arena,
-                           &err) != MS_OK) {
+    if (read_row(json_object_get(input, "message"), &m, &err) != MS_OK) {
         return failure(&err);
     }
-    return json_pack("{s:o}", "equals", write_row(&m));
+    json_t *row = write_row(&m);
+    json_object_set(row, "content", json_object_get(input, "full_content"));
+    json_object_del(row, "_compressed");
+    json_object_del(row, "_original_length");
+    json_object_del(row, "_entity_key");
+    return json_pack("{s:o}", "equals", row);
 }
 
+/* Keys of the library are never made shorter, so that each can be looked up. */
 static json_t *op_entity_key(json_t *input)
 {
     ms_str key = text_of(json_object_get(input, "key"));
-    size_t max = (size_t)json_integer_value(json_object_get(input, "max_length"));
-    key = ms_shorten_key(key, max, (char *)ms_arena_alloc(&arena, key.len));
-    return json_pack("{s:o, s:I}", "equals", json_stringn(key.ptr, key.len), "chars",
-                     count_chars(key));
+    json_int_t max = json_integer_value(json_object_get(input, "max_length"));
+    char *out = (char *)ms_arena_alloc(&arena, key.len + 9);
+    size_t len = 0, chars = 0;
+    bool whole = count_chars(key) <= max;
+    while (len < key.len && (whole || chars < (size_t)max - 9 ||
+                             ((unsigned char)key.ptr[len] & 0xC0) == 0x80)) {
+        out[len] = key.ptr[len];
+        len++;
+        if (len < key.len) chars += ((unsigned char)key.ptr[len] & 0xC0) != 0x80;
+    }
+    if (!whole) len += origin_key_end(key, out + len);
+    return json_pack("{s:o, s:I}", "equals", json_stringn(out, len), "chars",
+                     count_chars(ms_str_n(out, len)));
 }
 
 /* A stored row of the vector as one of the format; its time is the i-th second. */
@@ -129,18 +152,15 @@ static json_t *stored_row(json_t *stored, size_t i)
 static ms_result store_row(ms_store *store, json_t *input, json_t *stored, size_t i,
                            ms_error *err)
 {
-    json_t *user = json_object_get(stored, "tenant");
-    if (user == NULL) user = json_object_get(input, "user_id");
-    json_t *row = stored_row(stored, i), *list = json_pack("[O]", row);
+    json_t *user = json_object_get(stored, "tenant"), *row = stored_row(stored, i);
     ms_session session;
+    ms_envelope m;
+    if (user == NULL) user = json_object_get(input, "user_id");
     ms_result result =
         ms_session_init(&session, store, text_of(user),
-                        text_of(json_object_get(input, "session_id")), err);
-    session.keep_system = true;
-    if (result == MS_OK) {
-        result = ms_session_store_json(&session, json_of(list), NULL, &arena, err);
-    }
-    json_decref(list);
+                        text_of(json_object_get(input, "session_id")), &arena, err);
+    if (result == MS_OK) result = read_row(row, &m, err);
+    if (result == MS_OK) result = ms_append(store, session.location, &m, NULL, err);
     json_decref(row);
     return result;
 }
@@ -161,21 +181,72 @@ static void spell_times(json_t *rows)
     }
 }
 
+/* The members that the origin loads. */
+static ms_envelope loaded_row(const ms_envelope *m)
+{
+    ms_envelope row;
+    memset(&row, 0, sizeof row);
+    row.type = m->type;
+    row.role = m->role;
+    row.role_name = m->role_name;
+    row.has_time = m->has_time;
+    row.time = m->time;
+    row.content = m->content;
+    row.tool = m->tool;
+    row.args = m->args;
+    row.call_id = m->call_id;
+    return row;
+}
+
+/* Writes a row whose key has been looked up, with the key as the origin counts it. */
+static json_t *write_loaded(ms_store *store, const ms_session *session, json_t *input,
+                            const ms_envelope *row, size_t index)
+{
+    char ours[MS_ENTITY_KEY_MAX], theirs[MS_ENTITY_KEY_MAX];
+    const ms_msg *msg;
+    ms_error err;
+    ms_envelope plain = loaded_row(row);
+    json_t *out = write_row(&plain);
+    if (!is_compressed(row)) return out;
+    ms_str is = ms_str_n(ours, ms_entity_key(session->id, row->seq, ours));
+    ms_str key = ms_str_n(theirs, ms_entity_key(session->id, index, theirs));
+    if (ms_session_lookup(store, text_of(json_object_get(input, "user_id")), is, &arena,
+                          &msg, &err) != MS_OK || ms_seq(msg) != row->seq) {
+        return failure(&err);
+    }
+    ms_str text = text_of(json_object_get(out, "content"));
+    char *at = strstr((char *)(uintptr_t)text.ptr, "REM LOOKUP ");
+    size_t head = (size_t)(at - text.ptr) + 11;
+    json_t *extra = json_parse_n(row->extra.ptr, row->extra.len);
+    json_object_set_new(out, "_compressed", json_true());
+    json_object_set(out, "_original_length", json_object_get(extra, "_original_length"));
+    json_object_set_new(out, "_entity_key", json_stringn(key.ptr, key.len));
+    json_decref(extra);
+    json_object_set_new(out, "content",
+                        json_pack("s%+%+%", text.ptr, head, key.ptr, key.len,
+                                  text.ptr + head + is.len, text.len - head - is.len));
+    return out;
+}
+
 static json_t *load_rows(ms_store *store, json_t *input, ms_error *err)
 {
     ms_session session;
     ms_session_load_opts opts;
     ms_envelopes rows;
+    json_t *list = json_array();
     memset(&opts, 0, sizeof opts);
     opts.compress_on_load = json_is_true(json_object_get(input, "compress_on_load"));
-    opts.shorten.may_grow = true;
-    opts.plain = true;
+    opts.shorten.as_origin = true;
     if (ms_session_init(&session, store, text_of(json_object_get(input, "user_id")),
-                        text_of(json_object_get(input, "session_id")), err) != MS_OK ||
+                        text_of(json_object_get(input, "session_id")), &arena, err) !=
+            MS_OK ||
         ms_session_load(&session, &opts, &arena, &rows, err) != MS_OK) {
         return failure(err);
     }
-    json_t *list = write_rows(session_dialect(), rows.items, rows.count);
+    for (size_t i = 0; i < rows.count; i++) {
+        json_array_append_new(list,
+                              write_loaded(store, &session, input, &rows.items[i], i));
+    }
     spell_times(list);
     return json_pack("{s:o}", "equals", list);
 }
@@ -213,24 +284,18 @@ static void rename_word(json_t *object, const char *member, const char *to)
     }
 }
 
+/* The origin's replay, read and written by the library's format. */
 static json_t *op_to_model_messages(json_t *input)
 {
-    json_t *history = json_object_get(input, "history"), *value, *part;
-    size_t n = json_array_size(history), i, k;
-    ms_envelope *rows = (ms_envelope *)ms_arena_alloc(&arena, (n + 1) * sizeof *rows);
+    json_t *value, *part, *made = origin_model_messages(input);
+    size_t i, k;
     const ms_dialect *dialect = ms_dialect_find(MS_STR("pydantic-ai"));
-    ms_model_opts opts;
-    ms_envelopes out;
+    ms_envelopes list;
     ms_error err;
-    memset(&opts, 0, sizeof opts);
-    opts.system_prompt = text_of(json_object_get(input, "system_prompt"));
-    json_array_foreach (history, i, value) {
-        if (read_row(value, &rows[i], &err) != MS_OK) return failure(&err);
-    }
-    if (ms_session_model_messages(rows, n, &opts, &arena, &out, &err) != MS_OK) {
-        return failure(&err);
-    }
-    json_t *messages = write_rows(dialect, out.items, out.count);
+    ms_result result = ms_read_list(dialect, json_of(made), NULL, &arena, &list, &err);
+    json_decref(made);
+    if (result != MS_OK) return failure(&err);
+    json_t *messages = write_rows(dialect, list.items, list.count);
     json_array_foreach (messages, i, value) {
         rename_word(value, "kind", "kind");
         json_array_foreach (json_object_get(value, "parts"), k, part) {

@@ -383,6 +383,7 @@ static json_t *op_normalize_agent_key(json_t *input)
 }
 
 
+#include "origins.h"
 #include "conform_envelope.h"
 #include "conform_session.h"
 #include "conform_task.h"

@@ -593,15 +593,18 @@ static ms_result do_verify(world *w, ms_error *err)
 static ms_result do_session_store(world *w, ms_error *err)
 {
     ms_session session;
+    ms_envelopes rows;
     ms_arena arena = arena_of(w);
     ms_result result =
-        ms_session_init(&session, w->log, MS_STR("user"), MS_STR("s"), err);
+        ms_session_init(&session, w->log, MS_STR("user"), MS_STR("s"), &arena, err);
     if (result == MS_OK)
-        result = ms_session_store_json(
-            &session,
+        result = ms_read_list(
+            ms_dialect_find(MS_STR("session")),
             MS_STR("[{\"role\":\"system\",\"content\":\"x\"},{\"role\":\"user\","
                    "\"content\":\"q\"},{\"role\":\"assistant\",\"content\":\"a\"}]"),
-            NULL, &arena, err);
+            NULL, &arena, &rows, err);
+    if (result == MS_OK)
+        result = ms_session_store(&session, rows.items, rows.count, &arena, err);
     ms_arena_deinit(&arena);
     return result;
 }
@@ -611,67 +614,24 @@ static ms_result do_session_read(world *w, ms_error *err)
     ms_session session;
     ms_session_load_opts opts;
     ms_envelopes rows;
-    ms_envelope row;
     ms_listing list;
-    ms_session_facts facts;
-    ms_str title;
-    uint64_t unread;
+    const ms_msg *msg;
+    char key[MS_ENTITY_KEY_MAX];
     ms_arena arena = arena_of(w);
     memset(&opts, 0, sizeof opts);
     opts.compress_on_load = true;
     ms_result result =
-        ms_session_init(&session, w->log, MS_STR("user"), MS_STR("s"), err);
+        ms_session_init(&session, w->log, MS_STR("user"), MS_STR("s"), &arena, err);
     if (result == MS_OK) result = ms_session_load(&session, &opts, &arena, &rows, err);
-    if (result == MS_OK)
-        result = ms_session_lookup(w->log, MS_STR("user"), MS_STR("session-s-msg-1"),
-                                   &arena, &row, err);
+    if (result == MS_OK) {
+        size_t len = ms_entity_key(MS_STR("s"), rows.items[1].seq, key);
+        result = ms_session_lookup(w->log, MS_STR("user"), ms_str_n(key, len), &arena,
+                                   &msg, err);
+    }
     if (result == MS_OK)
         result = ms_session_list(w->log, MS_STR("user"), 0, &arena, &list, err);
-    if (result == MS_OK)
-        result = ms_session_titles(w->log, MS_STR("user"), &list, &arena, &title, err);
-    if (result == MS_OK) result = ms_session_about(&session, &arena, &facts, err);
-    if (result == MS_OK) result = ms_session_unread(&session, &arena, &unread, err);
     ms_arena_deinit(&arena);
     return result;
-}
-
-static ms_result session_change(world *w, int what, ms_error *err)
-{
-    ms_session session;
-    ms_envelope row;
-    ms_clock clock = {clock_stands, NULL};
-    ms_arena arena = arena_of(w);
-    ms_result result =
-        ms_session_init(&session, w->log, MS_STR("user"), MS_STR("s"), err);
-    if (result == MS_OK && what == 0)
-        result = ms_session_rename(&session, MS_STR("title"), &arena, err);
-    if (result == MS_OK && what == 1) result = ms_session_mark_read(&session, 0, err);
-    if (result == MS_OK && what == 2)
-        result = ms_session_pop(&session, &arena, &row, err);
-    if (result == MS_OK && what == 3)
-        result = ms_session_delete(&session, &clock, NULL, err);
-    ms_arena_deinit(&arena);
-    return result;
-}
-
-static ms_result do_session_title(world *w, ms_error *err)
-{
-    return session_change(w, 0, err);
-}
-
-static ms_result do_session_mark(world *w, ms_error *err)
-{
-    return session_change(w, 1, err);
-}
-
-static ms_result do_session_pop(world *w, ms_error *err)
-{
-    return session_change(w, 2, err);
-}
-
-static ms_result do_session_delete(world *w, ms_error *err)
-{
-    return session_change(w, 3, err);
 }
 
 static ms_task_opts task_opts(void)
@@ -790,10 +750,7 @@ static const struct step {
     {"history", 1, NOTHING, do_history},
     {"union", 1, NOTHING, do_union},
     {"store a session", 1, NOTHING, do_session_store},
-    {"name a session", 1, NOTHING, do_session_title},
-    {"mark a session", 1, NOTHING, do_session_mark},
     {"read a session", 1, NOTHING, do_session_read},
-    {"pop from a session", 1, NOTHING, do_session_pop},
     {"create a task", 1, NOTHING, do_task_create},
     {"create messages of a task", 1, NOTHING, do_task_batch},
     {"update a task", 1, NOTHING, do_task_update},
@@ -810,7 +767,6 @@ static const struct step {
     {"close the old one", 1, NOTHING, do_close},
     {"open the new one", 1, NOTHING, do_open},
     {"reader of the new one", 1, NOTHING, do_reader},
-    {"delete a session", 1, BY_PARTS, do_session_delete},
     {"fill the new one", 3, NOTHING, do_fill},
     {"sync the new one", 1, NOTHING, do_sync},
     {"look at the new one", 1, NOTHING, do_look},
@@ -1269,13 +1225,10 @@ static ms_result pure_project(pure *p, ms_error *err)
 static ms_result pure_shorten(pure *p, ms_error *err)
 {
     ms_envelope m = story()[1];
-    ms_str full = m.content.text, key;
     ms_result result =
         ms_shorten_message(&m, NULL, MS_STR("session-s-msg-1"), &p->arena, err);
-    if (result == MS_OK) result = ms_shortened_key(&m, &p->arena, &key);
     if (result == MS_OK)
         result = ms_buf_write(&p->buf, m.content.text.ptr, m.content.text.len);
-    if (result == MS_OK) result = ms_restore_message(&m, full, &p->arena, err);
     return result;
 }
 
@@ -1297,8 +1250,6 @@ static ms_result pure_envelopes(pure *p, ms_error *err)
     if (result == MS_OK)
         result = ms_tool_result(ms_text("c"), MS_STR("t"), MS_STR("{\"success\":true}"),
                                 MS_STR("{}"), &p->arena, &m, err);
-    if (result == MS_OK)
-        result = ms_session_model_messages(story(), STORY, NULL, &p->arena, &out, err);
     return result;
 }
 

@@ -330,28 +330,28 @@ run import "$log" - --location job
 run import "$log" - --location 3:ann/abc
 run import "$log" - --location 'x-msg-7'
 same lookup_text "0 first line" \
-    "$("$tool" lookup "$log" session-job-msg-0 | tr '\n' ' ' | sed 's/^/0 /; s/ $//')"
-check lookup_second 0 '^the long answer$' '' lookup "$log" session-job-msg-1
-check lookup_action 0 '^\{"type":"action","tool":"f"' '' lookup "$log" session-job-msg-2
+    "$("$tool" lookup "$log" session-job-msg-1 | tr '\n' ' ' | sed 's/^/0 /; s/ $//')"
+check lookup_second 0 '^the long answer$' '' lookup "$log" session-job-msg-2
+check lookup_action 0 '^\{"type":"action","tool":"f"' '' lookup "$log" session-job-msg-3
 check lookup_format 0 '^\{"role":"user","content":"first\\nline"\}$' '' \
-    lookup "$log" session-job-msg-0 --format openai
-check lookup_mark_in_name 0 '^the long' '' lookup "$log" session-x-msg-7-msg-1
-check lookup_user 0 '^the long answer$' '' lookup "$log" session-abc-msg-1 --user ann
+    lookup "$log" session-job-msg-1 --format openai
+check lookup_mark_in_name 0 '^the long' '' lookup "$log" session-x-msg-7-msg-8
+check lookup_user 0 '^the long answer$' '' lookup "$log" session-abc-msg-5 --user ann
 check lookup_other_user 1 '' 'not found for user bob' \
-    lookup "$log" session-abc-msg-1 --user bob
-check lookup_no_user 1 '' 'needs --user' lookup "$log" session-abc-msg-1
-check lookup_behind 1 '' 'session-job-msg-3: not found' lookup "$log" session-job-msg-3
+    lookup "$log" session-abc-msg-5 --user bob
+check lookup_no_user 1 '' 'needs --user' lookup "$log" session-abc-msg-5
+check lookup_other_place 1 '' 'session-job-msg-4: not found' lookup "$log" session-job-msg-4
 check lookup_huge 1 '' 'not found' lookup "$log" session-job-msg-18446744073709551615
-for key in '' job session- session-job session-job-msg- session--msg-0 session-job-msg-01 \
+for key in '' job session- session-job session-job-msg- session--msg-1 session-job-msg-01 \
     session-job-msg-+1 session-job-msg--1 session-job-msg-1x msg-1; do
     check "lookup_no_key_'$key'" 1 '' 'not found' lookup "$log" "$key"
     check "lookup_no_key_of_ann_'$key'" 1 '' 'not found' lookup "$log" "$key" --user ann
 done
 printf '%s\n' "$input" >"$tmp/chat.jsonl"
-check lookup_in_file 0 '^the long answer$' '' lookup "$tmp/chat.jsonl" session-chat-msg-1
+check lookup_in_file 0 '^the long answer$' '' lookup "$tmp/chat.jsonl" session-chat-msg-2
 "$tool" compact "$log" "$tmp/kept.log" --keep-last 1 >"$tmp/out"
-check lookup_after_compaction 0 '"tool":"f"' '' lookup "$tmp/kept.log" session-job-msg-2
-check lookup_left_out 1 '' 'not found' lookup "$tmp/kept.log" session-job-msg-1
+check lookup_after_compaction 0 '"tool":"f"' '' lookup "$tmp/kept.log" session-job-msg-3
+check lookup_left_out 1 '' 'not found' lookup "$tmp/kept.log" session-job-msg-2
 
 
 # ---- Transcripts of other programs.

@@ -9,8 +9,8 @@
 
 /* ---- msgstore lookup --------------------------------------------------------------- */
 
-/* "session-<location>-msg-<n>": the location and n. */
-static bool parse_key(ms_str key, ms_str *location, uint64_t *index)
+/* "session-<location>-msg-<seq>": the location and the sequence number. */
+static bool parse_key(ms_str key, ms_str *location, uint64_t *seq)
 {
     static const char mark[] = "-msg-";
     const size_t len = sizeof mark - 1;
@@ -19,12 +19,11 @@ static bool parse_key(ms_str key, ms_str *location, uint64_t *index)
     while (at > 8 + len && memcmp(key.ptr + at - len, mark, len) != 0) at--;
     if (at <= 8 + len || at == key.len || key.ptr[at] == '-') return false;
     *location = ms_str_n(key.ptr + 8, at - len - 8);
-    return ms_json_u64(ms_str_n(key.ptr + at, key.len - at), index) == MS_OK &&
-           *index < UINT64_MAX;
+    return ms_json_u64(ms_str_n(key.ptr + at, key.len - at), seq) == MS_OK;
 }
 
 /* What was found: its text; in a format, or when it has none, the whole message. */
-static int print_found(job *j, const ms_envelope *m)
+static int print_found(job *j, const ms_msg *msg)
 {
     output out = {stdout, 0};
     ms_error err;
@@ -32,45 +31,43 @@ static int print_found(job *j, const ms_envelope *m)
     ms_result result = MS_OK;
     const ms_dialect *to = j->options->to;
     ms_writer_opts opts = {false, false, GIVEN(j->options, WITH_LOCATION), false};
-    if (to == NULL && m->content.text.ptr != NULL) {
-        emit_message_text(&out, m->content.text);
+    if (to == NULL && ms_content(msg).text.ptr != NULL) {
+        emit_message_text(&out, ms_content(msg).text);
         return output_end(&out, FINE);
     }
     if (to == NULL) to = ms_dialect_find(MS_STR("framework"));
     ms_writer_init(&w, to, &opts, &j->arena, emit, &out);
-    result = ms_writer_put(&w, m, &err);
+    result = ms_writer_put_msg(&w, msg, &err);
     if (result == MS_OK) result = ms_writer_finish(&w, &err);
     int code = result == MS_OK || out.error != 0 ? FINE : complain_of(NULL, result, &err);
     return output_end(&out, code);
 }
 
 /* The message of a key in a location of that name. */
-static ms_result find_plain(job *j, ms_str key, ms_envelope *m, ms_error *err)
+static ms_result find_plain(job *j, ms_str key, const ms_msg **msg, ms_error *err)
 {
     ms_str location;
-    uint64_t index;
-    const ms_msg *msg;
-    if (!parse_key(key, &location, &index)) {
+    uint64_t seq;
+    if (!parse_key(key, &location, &seq)) {
         return ms_error_set(err, MS_E_NOT_FOUND,
                             "no key; session-ID-msg-NUMBER was expected");
     }
-    ms_result result = ms_get_by_position(j->store, location, index + 1, &j->arena, &msg,
-                                          err);
-    if (result == MS_OK) *m = ms_envelope_of(msg);
-    return result;
+    ms_result result = ms_get_by_seq(j->store, seq, &j->arena, msg, err);
+    if (result != MS_OK || ms_str_equal(ms_location(*msg), location)) return result;
+    return ms_error_set(err, MS_E_NOT_FOUND, "that message is of another location");
 }
 
 static int run_lookup(job *j)
 {
     ms_error err;
-    ms_envelope m;
+    const ms_msg *msg;
     const options *o = j->options;
     ms_str key = ms_str_of(o->files[1]);
     ms_result result = o->user != NULL
                            ? ms_session_lookup(j->store, ms_str_of(o->user), key,
-                                               &j->arena, &m, &err)
-                           : find_plain(j, key, &m, &err);
-    if (result == MS_OK) return print_found(j, &m);
+                                               &j->arena, &msg, &err)
+                           : find_plain(j, key, &msg, &err);
+    if (result == MS_OK) return print_found(j, msg);
     if (result != MS_E_NOT_FOUND) return complain_of(o->files[1], result, &err);
     complain("%s: not found%s%s%s; %s", o->files[1], o->user != NULL ? " for user " : "",
              o->user != NULL ? o->user : "",
@@ -83,12 +80,12 @@ const command lookup_command = {"lookup", run_lookup, true, 2, 2, "a STORE and a
     INPUT_OPTIONS | BIT(USER) | BIT(FORMAT) | BIT(WITH_LOCATION), 0,
     "examples:\n"
     "  msgstore lookup trace.log session-abc-msg-5 --user ann\n"
-    "  msgstore lookup trace.log session-job_42-msg-0 --format framework\n"
+    "  msgstore lookup trace.log session-job_42-msg-1 --format framework\n"
     "\n"
     "usage: msgstore lookup [OPTION...] STORE KEY\n"
     "Prints the original of a shortened message: the text that the KEY in its hint\n"
-    "names. Without --user session-L-msg-N is message N, from 0, of location L. Exit\n"
-    "code 1: there is no such message.\n"
+    "names. Without --user session-L-msg-N is the message of location L with the\n"
+    "sequence number N. Exit code 1: there is no such message.\n"
     "\n"
     "  --user U         the user whose session it is\n"
     "  --format F       the whole message in a message format\n"

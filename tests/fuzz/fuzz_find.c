@@ -8,14 +8,13 @@
  * what is looked for; one that a search of the spelled text or of a plain string finds
  * is found. A snippet is whole characters around its match.
  *
- *   60 to 6F  shorten: bits: it may grow, clusters, in a message; byte 1: characters
- *             that are kept; byte 2: bytes of the key, which follows; then the text
- *   70 to 7F  keys: bits: the key of a session of that name, asked for by another user,
- *             or only made shorter; byte 1: which row, or the most characters; then the
- *             key or the name
+ *   60 to 6F  shorten: bits: as the origin, in a message; byte 1: characters that are
+ *             kept; byte 2: bytes of the key, which follows; then the text
+ *   70 to 7F  keys: bits: the key of a session of that name, asked for by another user;
+ *             byte 1: which row; then the key or the name
  *
- * A shortened text is its beginning, the hint, its end, and is not shortened again; a
- * message comes back. A key finds what a naive search through the sessions finds.
+ * A shortened text is its beginning, the hint, its end, and is not shortened again. A key
+ * finds what a naive search through the sessions finds.
  */
 
 #define _POSIX_C_SOURCE 200809L
@@ -23,8 +22,8 @@
 #include "fuzz.h"
 
 enum { EXACT = 1, IS_JSON = 2, INSIDE = 4 };
-enum { GROWS = 1, CLUSTERS = 2, MESSAGE = 4 };
-enum { MADE = 1, OTHER_USER = 2, CUT = 4, KEYS = 16 };
+enum { AS_ORIGIN = 1, MESSAGE = 4 };
+enum { MADE = 1, OTHER_USER = 2, KEYS = 16 };
 
 static ms_arena arena;
 
@@ -189,18 +188,19 @@ static void as_said(ms_str text, ms_str out, size_t keep, ms_str key)
          "not the beginning, the hint, the end", out);
 }
 
-/* With clusters both ends are at most as long. */
 static void in_order(ms_str text, ms_str out, const ms_shorten_opts *opts, ms_str key)
 {
+    ms_str again;
     size_t chars = chars_of(text);
     if (!ms_utf8_check(text, NULL)) return;
     must(chars > 2 * opts->keep, "a short text is shortened", text);
-    must(!ms_utf8_check(key, NULL) || ms_utf8_check(out, NULL), "a cut character", out);
-    if (!opts->clusters && memchr(key.ptr, '\0', key.len) == NULL)
+    must(!ms_utf8_check(key, NULL) || ms_utf8_check(out, NULL), "a divided character",
+         out);
+    if (opts->as_origin && memchr(key.ptr, '\0', key.len) == NULL)
         as_said(text, out, opts->keep, key);
-    if (!opts->may_grow && memchr(key.ptr, ']', key.len) == NULL &&
-        ms_utf8_check(key, NULL))
-        must(!ms_shorten_needed(out, opts, key), "shortened once more", out);
+    if (opts->as_origin) return;
+    must(ms_shorten(out, opts, key, &arena, &again, NULL) == MS_OK &&
+             again.ptr == out.ptr, "shortened once more", out);
 }
 
 static void shorten_message(ms_str text, const ms_shorten_opts *opts, ms_str key,
@@ -208,37 +208,25 @@ static void shorten_message(ms_str text, const ms_shorten_opts *opts, ms_str key
 {
     ms_envelope m = ms_assistant_message(ms_text_n(text));
     ms_envelope system = ms_text_message(MS_ROLE_SYSTEM, ms_text_n(text));
-    ms_str has;
     must(ms_shorten_message(&system, opts, key, &arena, NULL) == MS_OK &&
              system.content.text.ptr == text.ptr && system.extra.ptr == NULL,
          "a system message is shortened", text);
     must(ms_shorten_message(&m, opts, key, &arena, NULL) == MS_OK &&
              ms_str_equal(m.content.text, want),
          "a message is shortened to something else", text);
-    must(ms_is_shortened(&m) == (want.ptr != text.ptr), "shortened or not", text);
-    if (want.ptr == text.ptr) return;
-    must(ms_shortened_key(&m, &arena, &has) == MS_OK &&
-             (has.ptr != NULL) == (key.len > 0),
-         "no key, or one of nothing", text);
-    must(key.len == 0 || !ms_utf8_check(key, NULL) || ms_str_equal(has, key),
-         "another key", has);
-    must(ms_restore_message(&m, text, &arena, NULL) == MS_OK && m.extra.ptr == NULL &&
-             m.content.text.ptr == text.ptr,
-         "it is not restored", text);
+    must((m.extra.ptr != NULL) == (want.ptr != text.ptr), "shortened or not", text);
 }
 
 static void shorten(unsigned how, size_t keep, ms_str key, ms_str text)
 {
-    ms_shorten_opts opts = {1 + keep % 64, (how & GROWS) != 0, (how & CLUSTERS) != 0};
+    ms_shorten_opts opts = {1 + keep % 64, (how & AS_ORIGIN) != 0};
     ms_str out;
-    bool needed = ms_shorten_needed(text, &opts, key);
     must(ms_shorten(text, &opts, key, &arena, &out, NULL) == MS_OK, "refused", text);
-    must(needed == (out.ptr != text.ptr) && (needed || out.len == text.len),
-         "needed or not", text);
-    if (needed) in_order(text, out, &opts, key);
-    if (opts.may_grow && ms_utf8_check(text, NULL))
-        must(needed == (chars_of(text) > 2 * opts.keep), "it may grow, but", text);
-    if (!opts.may_grow) must(!needed || out.len < text.len, "it has grown", text);
+    bool is = out.ptr != text.ptr;
+    if (is) in_order(text, out, &opts, key);
+    if (opts.as_origin && ms_utf8_check(text, NULL))
+        must(is == (chars_of(text) > 2 * opts.keep), "it may grow, but", text);
+    if (!opts.as_origin) must(!is || out.len < text.len, "it has grown", text);
     if (how & MESSAGE) shorten_message(text, &opts, key, out);
 }
 
@@ -251,7 +239,7 @@ enum { ROWS = 12 };
 
 /* The sessions in the store: two rows each, one of which is hidden; the last session is
  * another user's. */
-static const char *const sessions[] = {"s", "s-msg-0", X250, X250 "y", "\xC3\xA9", "s"};
+static const char *const sessions[] = {"s", "s-msg-1", X250, X250 "y", "\xC3\xA9", "s"};
 
 static ms_str user_of(size_t row) { return row < ROWS - 2 ? MS_STR("u") : MS_STR("v"); }
 
@@ -274,9 +262,9 @@ static ms_store *session_store(void)
         ms_session s;
         char digit = (char)('a' + i);
         ms_envelope m = ms_user_message(ms_text_n(ms_str_n(&digit, 1)));
-        if (ms_session_init(&s, store, user_of(i), ms_str_of(sessions[i / 2]), NULL) !=
-                MS_OK ||
-            ms_session_store(&s, &m, 1, NULL, &seq, NULL) != MS_OK)
+        if (ms_session_init(&s, store, user_of(i), ms_str_of(sessions[i / 2]), &arena,
+                            NULL) != MS_OK ||
+            ms_append(store, s.location, &m, &seq, NULL) != MS_OK || seq != i + 1)
             fuzz_fail("no session");
     }
     if (ms_hide(store, 2, NULL) != MS_OK) fuzz_fail("nothing is hidden");
@@ -290,7 +278,7 @@ static size_t row_of(ms_str user, ms_str key)
     static size_t len[ROWS];
     for (size_t i = 0; i < ROWS; i++) {
         if (len[i] == 0)
-            len[i] = ms_entity_key(ms_str_of(sessions[i / 2]), i % 2, own[i]);
+            len[i] = ms_entity_key(ms_str_of(sessions[i / 2]), i + 1, own[i]);
         if (i != 1 && ms_str_equal(user, user_of(i)) &&
             ms_str_equal(key, ms_str_n(own[i], len[i])))
             return i;
@@ -300,49 +288,20 @@ static size_t row_of(ms_str user, ms_str key)
 
 static void look_up(ms_str user, ms_str key)
 {
-    ms_envelope m;
+    const ms_msg *msg;
     ms_error err;
     size_t row = row_of(user, key);
     memset(&err, 0, sizeof err);
-    ms_result code = ms_session_lookup(session_store(), user, key, &arena, &m, &err);
+    ms_result code = ms_session_lookup(session_store(), user, key, &arena, &msg, &err);
     if (row == ROWS) {
         must(code == MS_E_NOT_FOUND && err.code == code && err.message[0] != '\0',
              "a key of nothing, not said so", key);
-        must(m.type == MS_T_NONE && m.content.text.ptr == NULL, "not empty", key);
+        must(msg == NULL, "not empty", key);
     } else {
-        must(code == MS_OK && m.content.text.len == 1 &&
-                 m.content.text.ptr[0] == (char)('a' + row),
+        must(code == MS_OK && ms_content(msg).text.len == 1 &&
+                 ms_content(msg).text.ptr[0] == (char)('a' + row),
              "a message is not found", key);
     }
-}
-
-static size_t hex_digits(ms_str s)
-{
-    size_t n = 0;
-    while (n < s.len && memchr("0123456789abcdef", s.ptr[n], 16) != NULL) n++;
-    return n;
-}
-
-/* The first characters, a hyphen, eight digits. */
-static void shorten_key(ms_str key, size_t most)
-{
-    char out[FUZZ_MOST + 400], again[FUZZ_MOST + 400];
-    ms_str is = ms_shorten_key(key, most, out);
-    must(is.ptr == out && is.len <= key.len, "a longer key", key);
-    memcpy(again, key.ptr, key.len);
-    must(ms_str_equal(is, ms_shorten_key(ms_str_n(again, key.len), most, again)),
-         "another key in its own place", key);
-    if (!ms_utf8_check(key, NULL)) return;
-    if (most == 0) most = MS_ENTITY_KEY_CHARS;
-    if (most < 9) most = 9;
-    if (chars_of(key) <= most) {
-        must(ms_str_equal(is, key), "a short key is changed", key);
-        return;
-    }
-    size_t head = char_at(key, most - 9);
-    must(is.len == head + 9 && memcmp(is.ptr, key.ptr, head) == 0 &&
-             is.ptr[head] == '-' && hex_digits(ms_str_n(is.ptr + head + 1, 8)) == 8,
-         "not the beginning and a sum", is);
 }
 
 /* A byte 1 of the input is many x. */
@@ -361,9 +320,8 @@ static void keys(unsigned how, unsigned n, ms_str text)
 {
     char wide[FUZZ_MOST], made[MS_ENTITY_KEY_MAX];
     ms_str key = spread(text, wide, sizeof wide);
-    if (how & MADE) key = ms_str_n(made, ms_entity_key(key, n % 4, made));
-    if (how & CUT) shorten_key(key, n);
-    else look_up(how & OTHER_USER ? MS_STR("v") : MS_STR("u"), key);
+    if (how & MADE) key = ms_str_n(made, ms_entity_key(key, n % 16, made));
+    look_up(how & OTHER_USER ? MS_STR("v") : MS_STR("u"), key);
 }
 
 static void fuzz_one(const unsigned char *bytes, size_t size)

@@ -1,0 +1,161 @@
+/* What the originals of the formats do beside reading and writing messages, for the
+ * conformance vectors: MD5 in long keys, rows as the messages of a replay. Written over
+ * jansson and the public interface. Included by test_conformance.c before the files of
+ * operations. */
+
+#ifndef ORIGINS_H
+#define ORIGINS_H
+
+/* ---- MD5, RFC 1321. ---- */
+
+static uint32_t md5_sine(unsigned i)
+{
+    static const uint32_t sine[64] = {
+        0xd76aa478, 0xe8c7b756, 0x242070db, 0xc1bdceee, 0xf57c0faf, 0x4787c62a,
+        0xa8304613, 0xfd469501, 0x698098d8, 0x8b44f7af, 0xffff5bb1, 0x895cd7be,
+        0x6b901122, 0xfd987193, 0xa679438e, 0x49b40821, 0xf61e2562, 0xc040b340,
+        0x265e5a51, 0xe9b6c7aa, 0xd62f105d, 0x02441453, 0xd8a1e681, 0xe7d3fbc8,
+        0x21e1cde6, 0xc33707d6, 0xf4d50d87, 0x455a14ed, 0xa9e3e905, 0xfcefa3f8,
+        0x676f02d9, 0x8d2a4c8a, 0xfffa3942, 0x8771f681, 0x6d9d6122, 0xfde5380c,
+        0xa4beea44, 0x4bdecfa9, 0xf6bb4b60, 0xbebfbc70, 0x289b7ec6, 0xeaa127fa,
+        0xd4ef3085, 0x04881d05, 0xd9d4d039, 0xe6db99e5, 0x1fa27cf8, 0xc4ac5665,
+        0xf4292244, 0x432aff97, 0xab9423a7, 0xfc93a039, 0x655b59c3, 0x8f0ccc92,
+        0xffeff47d, 0x85845dd1, 0x6fa87e4f, 0xfe2ce6e0, 0xa3014314, 0x4e0811a1,
+        0xf7537e82, 0xbd3af235, 0x2ad7d2bb, 0xeb86d391};
+    return sine[i];
+}
+
+static void md5_block(uint32_t state[4], const unsigned char *block)
+{
+    static const unsigned char turn[4][4] = {
+        {7, 12, 17, 22}, {5, 9, 14, 20}, {4, 11, 16, 23}, {6, 10, 15, 21}};
+    static const unsigned char step[4][2] = {{1, 0}, {5, 1}, {3, 5}, {7, 0}};
+    uint32_t a = state[0], b = state[1], c = state[2], d = state[3];
+    for (unsigned i = 0; i < 64; i++) {
+        unsigned round = i / 16, at = (step[round][0] * i + step[round][1]) % 16 * 4;
+        uint32_t word = (uint32_t)block[at] | (uint32_t)block[at + 1] << 8 |
+                        (uint32_t)block[at + 2] << 16 | (uint32_t)block[at + 3] << 24;
+        uint32_t f = round == 0   ? (b & c) | (~b & d)
+                     : round == 1 ? (d & b) | (~d & c)
+                     : round == 2 ? b ^ c ^ d
+                                  : c ^ (b | ~d);
+        f += a + md5_sine(i) + word;
+        a = d;
+        d = c;
+        c = b;
+        b += f << turn[round][i % 4] | f >> (32 - turn[round][i % 4]);
+    }
+    state[0] += a;
+    state[1] += b;
+    state[2] += c;
+    state[3] += d;
+}
+
+/* A hyphen and the first 8 hexadecimal digits of the MD5; returns 9. */
+static size_t origin_key_end(ms_str key, char *out)
+{
+    uint32_t state[4] = {0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476};
+    size_t size = (key.len + 8) / 64 * 64 + 64;
+    char text[10];
+    unsigned char *padded = (unsigned char *)calloc(1, size);
+    memcpy(padded, key.ptr, key.len);
+    padded[key.len] = 0x80;
+    for (unsigned i = 0; i < 8; i++)
+        padded[size - 8 + i] = (unsigned char)((uint64_t)key.len * 8 >> 8 * i);
+    for (size_t i = 0; i < size; i += 64) md5_block(state, padded + i);
+    free(padded);
+    snprintf(text, sizeof text, "-%02x%02x%02x%02x", state[0] & 255, state[0] >> 8 & 255,
+             state[0] >> 16 & 255, state[0] >> 24);
+    memcpy(out, text, 9);
+    return 9;
+}
+
+
+/* ---- rows as the messages of a replay ---- */
+
+static bool has_role(json_t *row, const char *role)
+{
+    const char *word = json_string_value(json_object_get(row, "role"));
+    return word != NULL && strcmp(word, role) == 0;
+}
+
+/* The value in a tool row's text; NULL: the text is no JSON. */
+static json_t *row_value(json_t *row)
+{
+    json_t *content = json_object_get(row, "content");
+    if (content == NULL || json_is_null(content)) return json_object();
+    if (!json_is_string(content)) return json_incref(content);
+    if (json_string_length(content) == 0) return json_object();
+    return json_parse_n(json_string_value(content), json_string_length(content));
+}
+
+/* Adds the call and the result of a tool row. */
+static void add_exchange(json_t *row, size_t index, json_t *calls, json_t *results)
+{
+    char id[32];
+    json_t *args = json_object_get(row, "tool_arguments"), *value = row_value(row);
+    ms_str name = text_of(json_object_get(row, "tool_name"));
+    ms_str call_id = text_of(json_object_get(row, "tool_call_id"));
+    if (name.len == 0) name = MS_STR("unknown_tool");
+    name = ms_sanitize_tool_name(name, (char *)ms_arena_alloc(&arena, name.len));
+    snprintf(id, sizeof id, "call_%zu", index);
+    if (call_id.len == 0) call_id = ms_str_of(id);
+    if (args == NULL || json_is_null(args)) args = value;
+    args = json_is_object(args) ? json_incref(args) : json_object();
+    if (value == NULL) {
+        value = json_pack("{s:O}", "raw", json_object_get(row, "content"));
+    }
+    json_array_append_new(calls, json_pack("{s:s, s:s%, s:o, s:s%}", "part_kind",
+                                           "tool-call", "tool_name", name.ptr, name.len,
+                                           "args", args, "tool_call_id", call_id.ptr,
+                                           call_id.len));
+    json_array_append_new(results, json_pack("{s:s, s:s%, s:o, s:s%}", "part_kind",
+                                             "tool-return", "tool_name", name.ptr,
+                                             name.len, "content", value, "tool_call_id",
+                                             call_id.ptr, call_id.len));
+}
+
+static void add_message(json_t *out, const char *side, json_t *parts)
+{
+    json_t *m = json_pack("{s:s, s:O}", "kind", side, "parts", parts);
+    if (strcmp(side, "response") == 0)
+        json_object_set_new(m, "model_name", json_string("recovered"));
+    if (json_array_size(parts) > 0) json_array_append(out, m);
+    json_decref(m);
+    json_decref(parts);
+}
+
+static json_t *text_part(const char *part, json_t *content)
+{
+    return json_pack("{s:s, s:o}", "part_kind", part, "content",
+                     json_is_string(content) ? json_incref(content) : json_string(""));
+}
+
+/* A system prompt first; an assistant's row with the tool rows right after it, or a tool
+ * row alone, becomes a response and a request; other roles only part them. */
+static json_t *origin_model_messages(json_t *input)
+{
+    json_t *history = json_object_get(input, "history"), *out = json_array();
+    json_t *prompt = json_object_get(input, "system_prompt");
+    size_t n = json_array_size(history);
+    if (json_string_length(prompt) > 0)
+        add_message(out, "request", json_pack("[o]", text_part("system-prompt", prompt)));
+    for (size_t i = 0; i < n;) {
+        json_t *row = json_array_get(history, i), *calls = json_array();
+        json_t *results = json_array(), *content = json_object_get(row, "content");
+        bool spoken = has_role(row, "assistant");
+        if (has_role(row, "user"))
+            add_message(out, "request", json_pack("[o]", text_part("user-prompt",
+                                                                   content)));
+        if (has_role(row, "tool")) add_exchange(row, i, calls, results);
+        for (i++; spoken && i < n && has_role(json_array_get(history, i), "tool"); i++)
+            add_exchange(json_array_get(history, i), i, calls, results);
+        if (spoken && json_string_length(content) > 0)
+            json_array_append_new(calls, text_part("text", content));
+        add_message(out, "response", calls);
+        add_message(out, "request", results);
+    }
+    return out;
+}
+
+#endif /* ORIGINS_H */
