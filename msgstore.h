@@ -91,7 +91,7 @@
  *                   [api-store] [api-change] [api-mem] [api-log] [api-union]
  *                   [api-memory] [api-find] [api-dialect] [api-shorten] [api-project]
  *                   [api-task] [api-session] [api-debug]
- *   foundation      [platform] [bits] [arena] [str] [numbers] [dates] [fail] [json]
+ *   foundation      [platform] [bits] [arena] [str] [dates] [fail] [json]
  *                   [message] [record] [query]
  *   store part      [store] [change] [copy] [names] [plan] [merge] [mem] [format] [os]
  *                   [log-map] [log-index] [log-find] [log-sync] [log-append]
@@ -305,10 +305,14 @@ MS_API void *ms_arena_alloc(ms_arena *a, size_t size);
 MS_API void ms_arena_reset(ms_arena *a);    /* forgets all, keeps the memory */
 MS_API void ms_arena_deinit(ms_arena *a);   /* gives all back; NULL is fine */
 
-/* The clock that stamps messages without a time: seconds since 1970 as a double; not a
- * finite number leaves them without. Zeroed: the system's clock. */
+/* Every time is a signed number of nanoseconds since 1970-01-01 UTC, which covers the
+ * years 1678 to 2261. MS_TIME_NONE stands for no time. */
+#define MS_TIME_NONE INT64_MIN
+
+/* The clock that stamps messages without a time. A clock that returns MS_TIME_NONE leaves
+ * them without. Zeroed: the system's clock, in whole microseconds. */
 typedef struct ms_clock {
-    double (*now)(void *ctx);
+    int64_t (*now)(void *ctx);
     void *ctx;
 } ms_clock;
 
@@ -440,7 +444,7 @@ MS_API bool ms_json_next(ms_json_iter *it);
 MS_API ms_result ms_json_bool(ms_str value, bool *out);
 MS_API ms_result ms_json_i64(ms_str value, int64_t *out);
 MS_API ms_result ms_json_u64(ms_str value, uint64_t *out);
-MS_API ms_result ms_json_f64(ms_str value, double *out);      /* correctly rounded */
+MS_API ms_result ms_json_f64(ms_str value, double *out);      /* rounded as strtod does */
 
 /* The decoded text of a JSON string. Without escapes and repairs this is a view into
  * value; otherwise it is decoded into the arena (NULL: MS_E_ARENA). */
@@ -448,21 +452,24 @@ MS_API ms_result ms_json_string(ms_str value, ms_arena *arena, ms_str *out);
 /* Is value a JSON string whose decoded text is text? */
 MS_API bool ms_json_string_is(ms_str value, ms_str text);
 
-/* Shortest decimal text that reads back as the same double, at most MS_F64_MAX bytes,
- * no NUL; returns the length. Integers up to 1e21 have neither point nor exponent. Not
- * a finite number: "null". Locale plays no part. */
-#define MS_F64_MAX 32
-MS_API size_t ms_f64_write(double value, char out[MS_F64_MAX]);
-/* A JSON number as a double, correctly rounded. MS_E_SYNTAX, MS_E_RANGE (overflow). */
-MS_API ms_result ms_f64_read(ms_str text, double *out);
+/* A time as seconds since 1970: the shortest decimal without an exponent, "1723.25".
+ * Returns the length, at most MS_SECONDS_MAX, without a NUL; 0 for MS_TIME_NONE. */
+#define MS_SECONDS_MAX 24
+MS_API size_t ms_seconds_write(int64_t ns, char out[MS_SECONDS_MAX]);
+/* Reads seconds from a JSON number, in whole nanoseconds: further digits are dropped. A
+ * time before 1678 or after 2261 becomes the earliest or the latest one. MS_E_SYNTAX: the
+ * text is no number. */
+MS_API ms_result ms_seconds_read(ms_str text, int64_t *ns);
 
-/* Seconds since 1970 as RFC 3339 writes them in UTC: "2024-01-15T10:30:00Z", fractions to
- * the microsecond where there are any, no NUL; returns the length, 0 outside of the years
- * 1 to 9999. And back: also with a blank for the T, an offset for the Z ("+01:00"; none
- * means UTC), up to 9 digits of fraction. MS_E_SYNTAX, MS_E_RANGE (no such day). */
+/* A time as RFC 3339 has it in UTC: "2024-01-15T10:30:00Z", with 3, 6 or 9 digits of
+ * fraction where it needs them. Returns the length, at most MS_ISO_MAX, without a NUL; 0
+ * for MS_TIME_NONE. */
 #define MS_ISO_MAX 32
-MS_API size_t ms_iso_write(double seconds, char out[MS_ISO_MAX]);
-MS_API ms_result ms_iso_read(ms_str text, double *seconds);
+MS_API size_t ms_iso_write(int64_t ns, char out[MS_ISO_MAX]);
+/* Reads such a time, also with a blank for the T, an offset for the Z ("+01:00"; none
+ * means UTC), and up to 9 digits of fraction. A time before 1678 or after 2261 becomes
+ * the earliest or the latest one. MS_E_SYNTAX; MS_E_RANGE: there is no such day. */
+MS_API ms_result ms_iso_read(ms_str text, int64_t *ns);
 
 /* Where written bytes go. Anything but MS_OK ends the writing and comes back to you. */
 typedef ms_result (*ms_write_fn)(void *ctx, const char *bytes, size_t len);
@@ -507,7 +514,7 @@ MS_API void ms_json_put_bool(ms_json_writer *w, bool value);
 MS_API void ms_json_put_null(ms_json_writer *w);
 MS_API void ms_json_put_i64(ms_json_writer *w, int64_t value);
 MS_API void ms_json_put_u64(ms_json_writer *w, uint64_t value);
-MS_API void ms_json_put_f64(ms_json_writer *w, double value);    /* not finite: null */
+MS_API void ms_json_put_seconds(ms_json_writer *w, int64_t ns);  /* MS_TIME_NONE: null */
 /* A checked JSON value: its tokens as they are spelled, white space as the writer's. */
 MS_API void ms_json_put_raw(ms_json_writer *w, ms_str json);
 /* One byte between top-level values, usually '\n'. */
@@ -686,7 +693,7 @@ typedef struct ms_envelope {
     uint32_t flags;           /* MS_FLAG_*, below 65536; those that stores set are ignored
                                  when it is appended */
     bool has_time;
-    double time;              /* seconds since 1970-01-01 UTC */
+    int64_t time_ns;          /* see MS_TIME_NONE */
     uint64_t seq;             /* position in a store; filled by ms_envelope_of */
     ms_str location;
     ms_str agent_key;
@@ -744,7 +751,7 @@ MS_API ms_envelope ms_other(ms_str type_name, ms_value content);
 MS_API ms_str ms_normalize_agent_key(ms_str name, char *out);
 
 /* Looks at everything a message must fulfil to be stored: a known type, the required
- * fields of the type, a finite time, JSON that is JSON, objects that are objects, names
+ * fields of the type, a time but MS_TIME_NONE, JSON that is JSON, objects that are, names
  * of 1 to MS_KEY_MAX bytes without NUL and valid UTF-8 (location, agent_key, key where
  * they are given; turn_id, which may be empty). err->path names the field. Text that is
  * not UTF-8 passes: it is repaired when encoded. Stores call this themselves. */
@@ -774,7 +781,7 @@ MS_API ms_role ms_role_of(const ms_msg *msg);       /* never NONE: the type's if
 MS_API ms_str ms_role_name(const ms_msg *msg);
 MS_API uint32_t ms_flags(const ms_msg *msg);
 MS_API uint64_t ms_seq(const ms_msg *msg);
-MS_API bool ms_time(const ms_msg *msg, double *seconds);   /* false: has none */
+MS_API bool ms_time(const ms_msg *msg, int64_t *ns);       /* false: has none */
 MS_API size_t ms_size(const ms_msg *msg);           /* bytes, with header and padding */
 MS_API ms_kind ms_kind_of(const ms_msg *msg);       /* MESSAGE or AMEND but in raw queries */
 MS_API ms_value ms_get(const ms_msg *msg, ms_field field); /* absent: text.ptr NULL */
@@ -839,9 +846,9 @@ typedef struct ms_query {
     size_t n_agent_keys;
     ms_str turn_id;           /* only this turn; absent: all */
     bool has_since;           /* since <= time; a message without time does not pass */
-    double since;
+    int64_t since_ns;
     bool has_until;           /* time < until */
-    double until;
+    int64_t until_ns;
     uint64_t after_seq;       /* sequence > after_seq */
     uint64_t before_seq;      /* sequence < before_seq; 0: no bound */
     size_t limit;             /* the newest n; 0: all */
@@ -950,7 +957,7 @@ typedef struct ms__source {
     ms_store *store;          /* of a union a snapshot of it */
     uint64_t last, as_of;     /* the history sees it up to this number and place */
     uint64_t task;            /* number of the agent's last task, 0: none */
-    double task_time;         /* in order of time */
+    int64_t task_time;        /* in order of time */
     uint64_t from[4];         /* each block has shown all it holds from here on; 0: none */
     bool frozen;              /* a snapshot, to be closed */
     bool timed;               /* in order of time */
@@ -964,7 +971,7 @@ typedef struct ms__history {
     unsigned which, block, part; /* the step: source, block, and part of the block */
     bool open;                /* the step's query is */
     size_t skip;              /* messages of the step that are still left out */
-    double time;              /* of the step's last message that has one */
+    int64_t time;             /* of the step's last message that has one */
     ms_arena *arena;          /* of a source in order of time */
     uint64_t *noted;          /* by blocks; those of earlier blocks, n_ranked, are sorted */
     size_t n_noted, n_ranked, cap_noted;
@@ -1091,7 +1098,7 @@ typedef struct ms_info {
     uint64_t messages;
     uint64_t first_seq, last_seq;
     bool has_time;            /* false: none of the messages has one */
-    double first_time, last_time;   /* smallest and largest */
+    int64_t first_time_ns, last_time_ns; /* smallest and largest */
     uint64_t bytes;
 } ms_info;
 
@@ -1149,7 +1156,7 @@ MS_API void ms_close(ms_store *store);
 typedef struct ms_keep {
     size_t newest;            /* the newest n of each location; 0: all */
     bool has_since;           /* messages with since <= time; those without time stay */
-    double since;
+    int64_t since_ns;
     const ms_str *locations;  /* only these */
     size_t n_locations;       /* 0: all */
     bool dry_run;             /* count only */
@@ -1328,7 +1335,7 @@ typedef struct ms_stream {
     ms_store *store;          /* NULL: not begun, or ended */
     uint64_t seq;             /* of the message */
     ms_stream_opts opts;      /* private from here */
-    double flushed;           /* when; 0: nothing yet */
+    int64_t flushed;          /* when; MS_TIME_NONE: nothing yet */
     uint32_t chars;
     uint32_t n_pending;
     char pending[MS__STREAM_ROOM];
@@ -1376,11 +1383,11 @@ typedef struct ms_usage {
     uint64_t input_tokens, output_tokens;
     uint64_t cached_tokens;   /* of the input, read from a cache */
     uint64_t reasoning_tokens;/* of the output */
-    double seconds;           /* duration */
+    int64_t duration_ns;
 } ms_usage;
 
 /* Attaches a usage note to a message: the members that are not 0, in JSON. Errors as of
- * ms_note; MS_E_RANGE: seconds is below 0 or no finite number. */
+ * ms_note; MS_E_RANGE: the duration is below 0. */
 MS_API ms_result ms_note_usage(ms_store *store, uint64_t seq, const ms_usage *usage,
                                ms_error *err);
 
@@ -1647,7 +1654,7 @@ MS_API ms_result ms_log_open(ms_store **store, const ms_log_desc *desc, ms_error
 
 typedef struct ms_log_info {
     unsigned char id[16];     /* of the file, random */
-    double created;           /* seconds since 1970 */
+    int64_t created_ns;
     uint64_t end;             /* bytes of the file in use: visible up to here */
     uint64_t size;            /* bytes of the file, room ahead included */
     uint64_t durable_end;     /* known to survive a power cut */
@@ -2419,7 +2426,7 @@ MS_API ms_result ms_project(const ms_profile *profile, const ms_project_opts *op
 
 typedef struct ms_task_opts {
     bool has_created_at;      /* else the message's own time, or the store's clock */
-    double created_at;        /* seconds since 1970; of a batch that of the first */
+    int64_t created_at_ns;    /* of a batch that of the first */
     ms_str id;                /* absent: the message's own; not for a batch */
 } ms_task_opts;
 
@@ -2430,7 +2437,7 @@ MS_API ms_result ms_task_create(ms_store *store, ms_str task_id,
                                 const ms_task_opts *opts, uint64_t *seq, ms_error *err);
 
 /* Appends n messages, all or none, in order. Message i gets created_at plus i
- * milliseconds, rounded to the millisecond; without created_at the system's clock counts,
+ * milliseconds; without created_at the system's clock counts,
  * and messages that have a time keep it. seqs (may be NULL) receives n numbers. n 0 is
  * fine. The arena holds n envelopes. */
 MS_API ms_result ms_task_create_batch(ms_store *store, ms_str task_id,
@@ -2500,7 +2507,7 @@ typedef struct ms_task_change {
     const ms_envelope *content; /* instead of what it said; NULL: that stays */
     ms_str streaming_status;  /* "IN_PROGRESS" or "DONE"; absent: stays as it is */
     bool has_updated_at;      /* else the system's clock */
-    double updated_at;        /* seconds since 1970 */
+    int64_t updated_at_ns;
 } ms_task_change;
 
 /* Replaces the content of a message (see ms_amend). It keeps id, task, created_at and
@@ -2994,19 +3001,18 @@ static void ms__pause(uint64_t micros)
 #endif
 }
 
-/* Seconds since 1970-01-01 UTC. */
-static double ms__system_time(void)
+/* Nanoseconds since 1970-01-01 UTC, in whole microseconds: times as text stay short. */
+static int64_t ms__system_time(void)
 {
 #if MS__WINDOWS
     FILETIME ft;
     GetSystemTimeAsFileTime(&ft);
     uint64_t ticks = ((uint64_t)ft.dwHighDateTime << 32) | ft.dwLowDateTime;
-    /* whole microseconds, as elsewhere: times as text have no more digits */
-    return (double)((int64_t)(ticks - 116444736000000000u) / 10) / 1e6;
+    return (int64_t)(ticks - 116444736000000000u) / 10 * 1000;
 #else
     struct timeval tv;
-    if (gettimeofday(&tv, NULL) != 0) return 0.0;
-    return (double)tv.tv_sec + (double)tv.tv_usec / 1e6;
+    if (gettimeofday(&tv, NULL) != 0) return 0;
+    return (int64_t)tv.tv_sec * 1000000000 + (int64_t)tv.tv_usec * 1000;
 #endif
 }
 
@@ -3046,25 +3052,6 @@ static void ms__put64(unsigned char *p, uint64_t v)
 {
     ms__put32(p, (uint32_t)v);
     ms__put32(p + 4, (uint32_t)(v >> 32));
-}
-
-static uint64_t ms__f64_bits(double v)
-{
-    uint64_t bits;
-    memcpy(&bits, &v, 8);
-    return bits;
-}
-
-static double ms__f64_from(uint64_t bits)
-{
-    double v;
-    memcpy(&v, &bits, 8);
-    return v;
-}
-
-static bool ms__finite(double v)
-{
-    return (ms__f64_bits(v) >> 52 & 0x7ff) != 0x7ff;
 }
 
 static size_t ms__min(size_t a, size_t b) { return a < b ? a : b; }
@@ -3323,7 +3310,7 @@ static void ms__sort(void *items, size_t n, size_t size,
 
 /* ---- Where numbers come from when the caller does not say. */
 
-static double ms__default_now(void *ctx)
+static int64_t ms__default_now(void *ctx)
 {
     (void)ctx;
     return ms__system_time();
@@ -3334,7 +3321,7 @@ static void ms__default_fill(void *ctx, void *out, size_t len)
 {
     uint64_t seed[2], word;
     unsigned char *p = (unsigned char *)out;
-    seed[0] = ms__f64_bits(ms__system_time());
+    seed[0] = (uint64_t)ms__system_time();
     seed[1] = (uint64_t)(uintptr_t)&seed ^ (uint64_t)(uintptr_t)out << 20;
     (void)ctx;
     for (size_t i = 0; i < len; i += 8) {
@@ -3517,14 +3504,6 @@ static bool ms__keep_copy(ms_arena *arena, ms_str *s)
 /* ==== [str] strings, UTF-8, numbers as text ==========================================
  * Bad UTF-8 is replaced as the WHATWG decoder does it: each maximal run of bytes that
  * could begin a character, or each single byte that could not, becomes one U+FFFD.
- *
- * Numbers are converted here and not by libc, whose printf and strtod obey the locale.
- * The usual cases (integers, times with up to 15 decimals) take a fast exact path: a
- * decimal n / 10^k with n < 2^51 and k <= 15 is one correctly rounded division. The
- * others compare exact big integers: slow (1 to 3 us), short, and right. Where doubles
- * are calculated in more bits (x87), all numbers with a fraction are read that way.
- * (S1) ms_f64_read(ms_f64_write(v)) is v, bit for bit, for every finite v.
- * (S2) No decimal text with fewer digits reads back as v.
  * ================================================================================== */
 
 MS_API ms_str ms_str_of(const char *text)
@@ -3759,264 +3738,35 @@ static size_t ms__u64_write(uint64_t v, char *out)
     return n;
 }
 
-
-/* ==== [numbers] doubles as text, and back ==========================================
- * Exact both ways: the shortest text that reads back as the same double, and the double
- * nearest to any text. No locale, no libc.
- * ================================================================================== */
-
-/* An unsigned integer of up to 3840 bits: 10^1095 and 54 bits more, the largest that
- * reading a double compares (771 digits kept, exponent down to -324). */
-#define MS__BIG_LIMBS 120
-typedef struct ms__big {
-    uint32_t n; /* limbs used, the highest is not 0 */
-    uint32_t limb[MS__BIG_LIMBS];
-} ms__big;
-
-static void ms__big_set(ms__big *b, uint64_t v)
-{
-    b->n = 0;
-    for (; v; v >>= 32) b->limb[b->n++] = (uint32_t)v;
-}
-
-/* b = b * factor + add */
-static void ms__big_mul(ms__big *b, uint32_t factor, uint32_t add)
-{
-    uint64_t carry = add;
-    for (uint32_t i = 0; i < b->n; i++) {
-        carry += (uint64_t)b->limb[i] * factor;
-        b->limb[i] = (uint32_t)carry;
-        carry >>= 32;
-    }
-    if (carry) {
-        MS_ASSERT(b->n < MS__BIG_LIMBS);
-        b->limb[b->n++] = (uint32_t)carry;
-    }
-}
-
-static void ms__big_mul_pow10(ms__big *b, unsigned exponent)
-{
-    for (; exponent >= 9; exponent -= 9) ms__big_mul(b, 1000000000u, 0);
-    for (; exponent > 0; exponent--) ms__big_mul(b, 10, 0);
-}
-
-static void ms__big_shift(ms__big *b, unsigned bits)
-{
-    if (b->n == 0) return;
-    for (; bits >= 31; bits -= 31) ms__big_mul(b, 1u << 31, 0);
-    ms__big_mul(b, 1u << bits, 0);
-}
-
-static int ms__big_compare(const ms__big *a, const ms__big *b)
-{
-    if (a->n != b->n) return a->n < b->n ? -1 : 1;
-    for (uint32_t i = a->n; i-- > 0;)
-        if (a->limb[i] != b->limb[i]) return a->limb[i] < b->limb[i] ? -1 : 1;
-    return 0;
-}
-
-static void ms__big_add(ms__big *a, const ms__big *b)
-{
-    uint64_t carry = 0;
-    for (uint32_t i = 0; i < b->n || carry; i++) {
-        MS_ASSERT(i < MS__BIG_LIMBS);
-        if (i == a->n) a->limb[a->n++] = 0;
-        carry += (uint64_t)a->limb[i] + (i < b->n ? b->limb[i] : 0);
-        a->limb[i] = (uint32_t)carry;
-        carry >>= 32;
-    }
-}
-
-/* a -= b; b is not larger. */
-static void ms__big_sub(ms__big *a, const ms__big *b)
-{
-    uint64_t borrow = 0;
-    for (uint32_t i = 0; i < a->n; i++) {
-        uint64_t take = (uint64_t)(i < b->n ? b->limb[i] : 0) + borrow;
-        borrow = a->limb[i] < take;
-        a->limb[i] = (uint32_t)(a->limb[i] - take);
-    }
-    while (a->n > 0 && a->limb[a->n - 1] == 0) a->n--;
-}
-
-/* a finite double as m * 2^e */
-typedef struct ms__parts {
-    uint64_t m;
-    int e;
-} ms__parts;
-
-static ms__parts ms__f64_parts(double v)
-{
-    uint64_t bits = ms__f64_bits(v);
-    unsigned exponent = (unsigned)(bits >> 52 & 0x7ff);
-    ms__parts p;
-    p.m = bits & (((uint64_t)1 << 52) - 1);
-    if (exponent > 0) p.m |= (uint64_t)1 << 52;
-    p.e = (int)(exponent > 0 ? exponent : 1) - 1075;
-    return p;
-}
-
-/* Powers of ten that are exact doubles. */
-static const double ms__pow10[23] = {
-    1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
-    1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-
-typedef struct ms__decimal {
-    char digits[20]; /* no leading or trailing zero */
-    int n;
-    int point; /* value = 0.d1d2d3... * 10^point */
-} ms__decimal;
-
-static void ms__decimal_of(ms__decimal *d, uint64_t n, int exponent)
-{
-    d->n = (int)ms__u64_write(n, d->digits);
-    d->point = d->n + exponent;
-    while (d->n > 1 && d->digits[d->n - 1] == '0') d->n--;
-}
-
-/* Is v a short decimal? Tries n / 10^k, k rising: the first hit has the fewest digits.
- * Below 2^51 the errors of v and of the product stay under a half together, so n is not
- * missed. */
-static bool ms__shortest_fast(double v, ms__decimal *d)
-{
-    for (int k = 0; k <= 15; k++) {
-        double scaled = v * ms__pow10[k];
-        if (!(scaled < 2251799813685248.0)) return false;
-        uint64_t n = (uint64_t)(scaled + 0.5);
-        if (n > 0 && (double)n / ms__pow10[k] == v) {
-            ms__decimal_of(d, n, -k);
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Free-format digits after Steele and White: with v = r / s and half the distance to its
- * neighbours m_low / s and m_high / s, digits are produced until the rest is inside.
- * m_high is m_low, doubled at a power of two, where the upper neighbour is farther. */
-static void ms__shortest_exact(double v, ms__decimal *d)
-{
-    ms__parts p = ms__f64_parts(v);
-    bool wide = p.m == (uint64_t)1 << 52 && p.e > -1074;
-    bool even = (p.m & 1) == 0;
-    ms__big r, s, m, high;
-    ms__big_set(&r, p.m);
-    ms__big_set(&s, 1);
-    ms__big_set(&m, 1);
-    ms__big_shift(&r, wide ? 2 : 1);
-    ms__big_shift(&s, wide ? 2 : 1);
-    if (p.e > 0) {
-        ms__big_shift(&r, (unsigned)p.e);
-        ms__big_shift(&m, (unsigned)p.e);
-    } else {
-        ms__big_shift(&s, (unsigned)-p.e);
-    }
-    int top = 64;
-    while (!(p.m >> (top - 1) & 1)) top--;
-    int point = (int)((top + p.e) * 0.30103) - 2; /* log10(2): at most two too small */
-    if (point > 0) {
-        ms__big_mul_pow10(&s, (unsigned)point);
-    } else {
-        ms__big_mul_pow10(&r, (unsigned)-point);
-        ms__big_mul_pow10(&m, (unsigned)-point);
-    }
-    for (;;) { /* scale until r + m_high is below s */
-        high = r;
-        ms__big_add(&high, &m);
-        if (wide) ms__big_add(&high, &m);
-        int c = ms__big_compare(&high, &s);
-        if (even ? c < 0 : c <= 0) break;
-        ms__big_mul(&s, 10, 0);
-        point++;
-    }
-    d->n = 0;
-    d->point = point;
-    for (;;) {
-        ms__big_mul(&r, 10, 0);
-        ms__big_mul(&m, 10, 0);
-        int digit = 0;
-        while (ms__big_compare(&r, &s) >= 0) {
-            ms__big_sub(&r, &s);
-            digit++;
-        }
-        int low = ms__big_compare(&r, &m);
-        high = r;
-        ms__big_add(&high, &m);
-        if (wide) ms__big_add(&high, &m);
-        int up = ms__big_compare(&high, &s);
-        bool end_low = even ? low <= 0 : low < 0;
-        bool end_high = even ? up >= 0 : up > 0;
-        if (end_low || end_high) {
-            ms__big_mul(&r, 2, 0);
-            if (end_high && (!end_low || ms__big_compare(&r, &s) >= 0)) digit++;
-        }
-        d->digits[d->n++] = (char)('0' + digit);
-        if (end_low || end_high) return;
-    }
-}
-
-MS_API size_t ms_f64_write(double value, char out[MS_F64_MAX])
-{
-    size_t n = 0;
-    ms__decimal d;
-    if (!ms__finite(value)) {
-        memcpy(out, "null", 4);
-        return 4;
-    }
-    if (ms__f64_bits(value) >> 63) out[n++] = '-';
-    value = ms__f64_from(ms__f64_bits(value) & ~((uint64_t)1 << 63));
-    if (value == 0) {
-        out[n++] = '0';
-        return n;
-    }
-    if (!ms__shortest_fast(value, &d)) ms__shortest_exact(value, &d);
-    if (d.point > 0 && d.point <= 21) {
-        for (int i = 0; i < d.n || i < d.point; i++) {
-            if (i == d.point) out[n++] = '.';
-            out[n++] = i < d.n ? d.digits[i] : '0';
-        }
-    } else if (d.point <= 0 && d.point > -6) {
-        out[n++] = '0';
-        out[n++] = '.';
-        for (int i = d.point; i < 0; i++) out[n++] = '0';
-        for (int i = 0; i < d.n; i++) out[n++] = d.digits[i];
-    } else {
-        int exponent = d.point - 1;
-        for (int i = 0; i < d.n; i++) {
-            if (i == 1) out[n++] = '.';
-            out[n++] = d.digits[i];
-        }
-        out[n++] = 'e';
-        out[n++] = exponent < 0 ? '-' : '+';
-        n += ms__u64_write((uint64_t)(exponent < 0 ? -exponent : exponent), out + n);
-    }
-    return n;
-}
-
-/* A number's text taken apart: sign, significant digits, exponent of the last digit. */
+/* The parts of a JSON number: its value is the n digits times 10 to the exponent. */
 typedef struct ms__number {
     bool negative;
-    const char *digits; /* from the first that is not 0 */
-    const char *end; /* after the last digit before the exponent; a '.' may be inside */
-    uint64_t head;      /* the first 19 significant digits */
-    int n;              /* significant digits, at most 771 are counted */
-    bool more;          /* some digit after those is not 0 */
-    int exponent;       /* value = (the n digits) * 10^exponent */
-    bool integer;       /* no fraction part other than zeros */
+    const char *digits;       /* from the first that is not 0; a '.' may be inside */
+    int64_t n, exponent;      /* n 0: the number is 0 */
 } ms__number;
 
-#define MS__DIGITS_KEPT 770
+/* The exponent after an 'e' at *p, which is moved past it; false: it has no digit. */
+static bool ms__number_exponent(const char **p, const char *end, int64_t *exponent)
+{
+    int64_t e = 0;
+    bool negative = *p < end && **p == '-';
+    if (*p < end && (**p == '+' || **p == '-')) ++*p;
+    const char *first = *p;
+    for (; *p < end && **p >= '0' && **p <= '9'; ++*p)
+        if (e < 100000000000000) e = e * 10 + (**p - '0');
+    *exponent += negative ? -e : e;
+    return *p > first;
+}
 
-/* Splits a JSON number; false when text is not one. */
+/* Splits a JSON number; false when the text is not one. */
 static bool ms__number_split(ms_str text, ms__number *out)
 {
     const char *p = text.ptr, *end = text.ptr ? text.ptr + text.len : NULL;
+    bool dot = false, digit_after = true;
     memset(out, 0, sizeof *out);
     if (p < end && *p == '-') out->negative = true, p++;
     if (p == end || *p < '0' || *p > '9') return false;
     if (*p == '0' && p + 1 < end && p[1] >= '0' && p[1] <= '9') return false;
-    bool dot = false, digit_after = true;
-    int64_t exponent = 0;
     for (; p < end; p++) {
         if (*p == '.' && !dot) {
             dot = true;
@@ -4025,112 +3775,70 @@ static bool ms__number_split(ms_str text, ms__number *out)
         }
         if (*p < '0' || *p > '9') break;
         digit_after = true;
-        if (dot) exponent--;
+        if (dot) out->exponent--;
         if (out->n == 0 && *p == '0') continue;
-        if (out->n == 0) out->digits = p;
-        if (out->n < 19) out->head = out->head * 10 + (uint64_t)(*p - '0');
-        if (out->n < MS__DIGITS_KEPT) out->n++;
-        else exponent++, out->more = out->more || *p != '0';
+        if (out->n++ == 0) out->digits = p;
     }
-    out->end = p;
     if (!digit_after) return false;
     if (p < end && (*p == 'e' || *p == 'E')) {
-        bool negative = false;
-        int64_t e = 0;
-        if (++p < end && (*p == '+' || *p == '-')) negative = *p++ == '-';
-        if (p == end) return false;
-        for (; p < end && *p >= '0' && *p <= '9'; p++)
-            if (e < 100000000000000) e = e * 10 + (*p - '0');
-        if (p[-1] < '0' || p[-1] > '9') return false;
-        exponent += negative ? -e : e;
+        p++;
+        if (!ms__number_exponent(&p, end, &out->exponent)) return false;
     }
-    if (exponent > 2000000000) exponent = 2000000000;
-    if (exponent < -2000000000) exponent = -2000000000;
-    out->exponent = (int)exponent;
     return p == end;
 }
 
-/* The digits as a big integer times 10^exponent, compared with the middle between z and
- * the next double: below 0, at 0, above 0. */
-static int ms__compare_middle(const ms__number *d, double z)
+/* The whole part of a number times 10 to the power of `places`, without its sign. *exact:
+ * nothing but zeros follows it. False: it does not fit. */
+static bool ms__number_whole(const ms__number *d, int places, uint64_t *whole,
+                             bool *exact)
 {
-    ms__big left, right;
-    ms__parts p = ms__f64_parts(z);
-    int n = 0;
-    ms__big_set(&left, 0);
-    for (const char *q = d->digits; n < d->n; q++) {
-        if (*q == '.') continue;
-        ms__big_mul(&left, 10, (uint32_t)(*q - '0'));
-        n++;
-    }
-    int exponent = d->exponent;
-    if (d->more) { /* one more digit stands for all the rest */
-        ms__big_mul(&left, 10, 1);
-        exponent--;
-    }
-    ms__big_set(&right, 2 * p.m + 1);
-    if (exponent > 0) ms__big_mul_pow10(&left, (unsigned)exponent);
-    else ms__big_mul_pow10(&right, (unsigned)-exponent);
-    if (p.e - 1 > 0) ms__big_shift(&right, (unsigned)(p.e - 1));
-    else ms__big_shift(&left, (unsigned)(1 - p.e));
-    return ms__big_compare(&left, &right);
-}
-
-/* Near the right double: a few steps away at most. */
-static double ms__number_guess(const ms__number *d)
-{
-    static const double big[] = {1e1, 1e2, 1e4, 1e8, 1e16, 1e32, 1e64, 1e128, 1e256};
-    double v = (double)d->head;
-    int e = d->exponent + (d->n > 19 ? d->n - 19 : 0);
-    bool down = e < 0;
-    if (down) e = -e;
-    for (int i = 0; e > 0 && i < 9; i++, e >>= 1)
-        if (e & 1) v = down ? v / big[i] : v * big[i];
-    return ms__finite(v) ? v : 1.7976931348623157e308;
-}
-
-static double ms__f64_next(double v) { return ms__f64_from(ms__f64_bits(v) + 1); }
-static double ms__f64_before(double v) { return ms__f64_from(ms__f64_bits(v) - 1); }
-
-/* The powers of ten by which a double is multiplied or divided with one rounding: all
- * that doubles hold exactly; with x87, which rounds to 64 bits first and then again,
- * none. */
-#if defined(FLT_EVAL_METHOD) && FLT_EVAL_METHOD != 0 && FLT_EVAL_METHOD != 1
-#define MS__EXACT_POW10 0
-#else
-#define MS__EXACT_POW10 22
-#endif
-
-MS_API ms_result ms_f64_read(ms_str text, double *out)
-{
-    ms__number d;
-    double v;
-    if (!ms__number_split(text, &d)) return MS_E_SYNTAX;
-    int magnitude = d.exponent + d.n; /* value < 10^magnitude */
-    if (d.n == 0 || magnitude < -324) v = 0;
-    else if (magnitude > 310) return MS_E_RANGE;
-    else if (d.n <= 19 && d.head < (uint64_t)1 << 53 && d.exponent >= -MS__EXACT_POW10 &&
-             d.exponent <= MS__EXACT_POW10)
-        v = d.exponent < 0 ? (double)d.head / ms__pow10[-d.exponent]
-                           : (double)d.head * ms__pow10[d.exponent];
-    else {
-        v = ms__number_guess(&d);
-        for (;;) { /* ties go to the even one */
-            int c = ms__compare_middle(&d, v);
-            if (!(c > 0 || (c == 0 && (ms__f64_bits(v) & 1)))) break;
-            v = ms__f64_next(v);
-            if (!ms__finite(v)) return MS_E_RANGE;
+    int64_t before = d->n + d->exponent + places; /* digits before the point */
+    const char *p = d->digits;
+    *whole = 0;
+    *exact = true;
+    if (d->n == 0) return true;
+    if (before > 20) return false;
+    for (int64_t i = 0; i < d->n || i < before; i++) {
+        unsigned digit = 0;
+        if (i < d->n) {
+            if (*p == '.') p++;
+            digit = (unsigned)(*p++ - '0');
         }
-        while (v > 0) {
-            double before = ms__f64_before(v);
-            int c = ms__compare_middle(&d, before);
-            if (!(c < 0 || (c == 0 && !(ms__f64_bits(before) & 1)))) break;
-            v = before;
+        if (i >= before) {
+            if (digit != 0) *exact = false;
+            continue;
         }
+        if (*whole > (UINT64_MAX - digit) / 10) return false;
+        *whole = *whole * 10 + digit;
     }
-    *out = d.negative ? -v : v;
-    return MS_OK;
+    return true;
 }
+
+/* More digits than decide how a double is rounded. */
+#define MS__DIGITS_KEPT 770
+#define MS__NUMBER_TEXT (MS__DIGITS_KEPT + 24)
+
+/* Spells a number without a decimal point, since libc reads that as the locale has it:
+ * 1723.25 becomes 172325e-2. Digits that do not fit become a 1 if any of them counts. */
+static void ms__number_spell(const ms__number *d, char out[MS__NUMBER_TEXT])
+{
+    int64_t i = 0, exponent = d->exponent;
+    size_t n = 0;
+    bool more = false;
+    if (d->negative) out[n++] = '-';
+    if (d->n == 0) out[n++] = '0', exponent = 0;
+    for (const char *p = d->digits; i < d->n; p++) {
+        if (*p == '.') continue;
+        if (i++ < MS__DIGITS_KEPT) out[n++] = *p;
+        else exponent++, more = more || *p != '0';
+    }
+    if (more) out[n++] = '1', exponent--;
+    out[n++] = 'e';
+    if (exponent < 0) out[n++] = '-', exponent = -exponent;
+    n += ms__u64_write(exponent < 99999 ? (uint64_t)exponent : 99999u, out + n);
+    out[n] = '\0';
+}
+
 
 
 /* ==== [dates] times as text, and back =========================================== */
@@ -4169,26 +3877,42 @@ static void ms__put_digits(char *out, unsigned digits, uint64_t v)
     }
 }
 
-#define MS__YEAR_1 (-62135596800.0)
-#define MS__YEAR_10000 253402300800.0
+#define MS__SECOND ((int64_t)1000000000) /* in nanoseconds */
 
-MS_API size_t ms_iso_write(double seconds, char out[MS_ISO_MAX])
+MS_API size_t ms_seconds_write(int64_t ns, char out[MS_SECONDS_MAX])
 {
-    unsigned date[3], width = 6;
-    if (!(seconds >= MS__YEAR_1 && seconds < MS__YEAR_10000)) return 0;
-    int64_t whole = (int64_t)(seconds - MS__YEAR_1);
-    double part = seconds - MS__YEAR_1 - (double)whole;
-    if (seconds >= 0) {
-        whole = (int64_t)seconds - (int64_t)MS__YEAR_1;
-        part = seconds - (double)(int64_t)seconds;
-    }
-    uint64_t micros = (uint64_t)(part * 1e6 + 0.5);
-    if (micros == 1000000) {
-        whole++;
-        micros = 0;
-    }
-    int64_t of_day = whole % 86400;
-    ms__date_of((whole - of_day) / 86400 + (int64_t)MS__YEAR_1 / 86400, date);
+    size_t n = 0;
+    uint64_t u = ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns;
+    if (ns == MS_TIME_NONE) return 0;
+    if (ns < 0) out[n++] = '-';
+    n += ms__u64_write(u / 1000000000u, out + n);
+    if (u % 1000000000u == 0) return n;
+    out[n] = '.';
+    ms__put_digits(out + n + 1, 9, u % 1000000000u);
+    n += 10;
+    while (out[n - 1] == '0') n--;
+    return n;
+}
+
+MS_API ms_result ms_seconds_read(ms_str text, int64_t *ns)
+{
+    ms__number d;
+    uint64_t whole;
+    bool exact;
+    if (!ms__number_split(text, &d)) return MS_E_SYNTAX;
+    if (!ms__number_whole(&d, 9, &whole, &exact) || whole > INT64_MAX) whole = INT64_MAX;
+    *ns = d.negative ? -(int64_t)whole : (int64_t)whole;
+    return MS_OK;
+}
+
+MS_API size_t ms_iso_write(int64_t ns, char out[MS_ISO_MAX])
+{
+    unsigned date[3], width = 9;
+    int64_t part = (ns % MS__SECOND + MS__SECOND) % MS__SECOND;
+    if (ns == MS_TIME_NONE) return 0;
+    int64_t seconds = ns / MS__SECOND - (ns % MS__SECOND < 0);
+    int64_t of_day = (seconds % 86400 + 86400) % 86400;
+    ms__date_of((seconds - of_day) / 86400, date);
     memcpy(out, "0000-00-00T00:00:00", 19);
     ms__put_digits(out, 4, date[0]);
     ms__put_digits(out + 5, 2, date[1]);
@@ -4197,13 +3921,10 @@ MS_API size_t ms_iso_write(double seconds, char out[MS_ISO_MAX])
     ms__put_digits(out + 14, 2, (uint64_t)(of_day / 60 % 60));
     ms__put_digits(out + 17, 2, (uint64_t)(of_day % 60));
     size_t len = 19;
-    if (micros > 0) {
-        if (micros % 1000 == 0) {
-            width = 3;
-            micros /= 1000;
-        }
+    if (part > 0) {
+        for (; part % 1000 == 0; part /= 1000) width -= 3;
         out[len] = '.';
-        ms__put_digits(out + len + 1, width, micros);
+        ms__put_digits(out + len + 1, width, (uint64_t)part);
         len += 1 + width;
     }
     out[len] = 'Z';
@@ -4233,32 +3954,30 @@ static bool ms__get_char(ms_str *s, char c)
     return true;
 }
 
-/* Behind the seconds: a fraction, an offset. Added to *seconds. */
-static bool ms__iso_tail(ms_str s, double *seconds)
+/* Reads what follows the seconds: a fraction, an offset. */
+static bool ms__iso_tail(ms_str s, int64_t *seconds, int64_t *part)
 {
     unsigned hours = 0, minutes = 0, digit, places = 0;
-    double part = 0, scale = 1;
+    *part = 0;
     if (ms__get_char(&s, '.')) {
-        for (; places < 9 && ms__get_digits(&s, 1, &digit); places++) {
-            part = part * 10 + digit;
-            scale *= 10;
-        }
+        for (; places < 9 && ms__get_digits(&s, 1, &digit); places++)
+            *part = *part * 10 + digit;
         if (places == 0) return false;
     }
+    for (; places < 9; places++) *part *= 10;
     if (!ms__get_char(&s, 'Z') && s.len > 0) {
         bool west = ms__get_char(&s, '-');
         if (!west && !ms__get_char(&s, '+')) return false;
         if (!ms__get_digits(&s, 2, &hours)) return false;
         (void)ms__get_char(&s, ':');
         if (!ms__get_digits(&s, 2, &minutes) || hours > 23 || minutes > 59) return false;
-        double offset = hours * 3600.0 + minutes * 60.0;
+        int64_t offset = hours * 3600 + minutes * 60;
         *seconds += west ? offset : -offset;
     }
-    *seconds += part / scale;
     return s.len == 0;
 }
 
-MS_API ms_result ms_iso_read(ms_str text, double *seconds)
+MS_API ms_result ms_iso_read(ms_str text, int64_t *ns)
 {
     static const unsigned char days[12] = {31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
     unsigned year, month, day, hour, minute, second;
@@ -4276,10 +3995,12 @@ MS_API ms_result ms_iso_read(ms_str text, double *seconds)
         return MS_E_RANGE;
     if (month == 2 && day == 29 && (year % 4 != 0 || (year % 100 == 0 && year % 400 != 0)))
         return MS_E_RANGE;
-    double t = (double)ms__days_of(year, month, day) * 86400.0 + hour * 3600.0 +
-               minute * 60.0 + second;
-    if (!ms__iso_tail(s, &t)) return MS_E_SYNTAX;
-    *seconds = t;
+    int64_t part, t = ms__days_of(year, month, day) * 86400 + hour * 3600 + minute * 60 +
+                      second;
+    if (!ms__iso_tail(s, &t, &part)) return MS_E_SYNTAX;
+    if (t >= INT64_MAX / MS__SECOND) *ns = INT64_MAX;
+    else if (t < -INT64_MAX / MS__SECOND) *ns = -INT64_MAX;
+    else *ns = t * MS__SECOND + part;
     return MS_OK;
 }
 
@@ -4974,35 +4695,26 @@ MS_API ms_result ms_json_bool(ms_str value, bool *out)
 
 MS_API ms_result ms_json_f64(ms_str value, double *out)
 {
+    ms__number d;
+    char text[MS__NUMBER_TEXT];
     if (ms_json_kind_of(value) != MS_JSON_NUMBER) return MS_E_KIND;
-    return ms_f64_read(ms__trim(value), out);
+    if (!ms__number_split(ms__trim(value), &d)) return MS_E_SYNTAX;
+    ms__number_spell(&d, text);
+    double v = strtod(text, NULL);
+    if (!(v >= -1.7976931348623157e308 && v <= 1.7976931348623157e308)) return MS_E_RANGE;
+    *out = v;
+    return MS_OK;
 }
 
 /* The magnitude of an integer, however it is spelled. */
 static ms_result ms__json_integer(ms_str value, uint64_t *magnitude, bool *negative)
 {
     ms__number d;
+    bool exact;
     if (ms_json_kind_of(value) != MS_JSON_NUMBER) return MS_E_KIND;
     if (!ms__number_split(ms__trim(value), &d)) return MS_E_SYNTAX;
     *negative = d.negative;
-    *magnitude = 0;
-    const char *p = d.digits;
-    int64_t digits = (int64_t)d.n + d.exponent; /* before the decimal point */
-    if (d.n > 0 && digits > 20) return MS_E_RANGE;
-    for (int i = 0; i < d.n || (d.n > 0 && i < digits); i++) {
-        unsigned digit = 0;
-        if (i < d.n) {
-            if (*p == '.') p++;
-            digit = (unsigned)(*p++ - '0');
-        }
-        if (i >= digits) {
-            if (digit != 0) return MS_E_RANGE; /* a fraction */
-            continue;
-        }
-        if (*magnitude > (UINT64_MAX - digit) / 10) return MS_E_RANGE;
-        *magnitude = *magnitude * 10 + digit;
-    }
-    return d.more ? MS_E_RANGE : MS_OK;
+    return ms__number_whole(&d, 0, magnitude, &exact) && exact ? MS_OK : MS_E_RANGE;
 }
 
 MS_API ms_result ms_json_u64(ms_str value, uint64_t *out)
@@ -5241,10 +4953,12 @@ MS_API void ms_json_put_i64(ms_json_writer *w, int64_t value)
     ms__json_scalar(w, text, n + minus);
 }
 
-MS_API void ms_json_put_f64(ms_json_writer *w, double value)
+MS_API void ms_json_put_seconds(ms_json_writer *w, int64_t ns)
 {
-    char text[MS_F64_MAX];
-    ms__json_scalar(w, text, ms_f64_write(value, text));
+    char text[MS_SECONDS_MAX];
+    size_t n = ms_seconds_write(ns, text);
+    if (n == 0) ms_json_put_null(w);
+    else ms__json_scalar(w, text, n);
 }
 
 /* The string token at p as it is spelled, but for what is not valid; returns its end.
@@ -5673,9 +5387,9 @@ static ms_result ms__head_check(const ms_envelope *m, ms_error *err)
     if (m->role == MS_ROLE_OTHER && ms__is_empty(m->role_name))
         return ms__at_field(
             err, ms__fail(err, MS_E_MISSING, "role OTHER needs role_name"), "role_name");
-    if (m->has_time && !ms__finite(m->time))
-        return ms__at_field(err, ms__fail(err, MS_E_RANGE, "the time is not a finite "
-                                          "number"), "time");
+    if (m->has_time && m->time_ns == MS_TIME_NONE)
+        return ms__at_field(err, ms__fail(err, MS_E_RANGE, "the time is MS_TIME_NONE"),
+                            "time_ns");
     return MS_OK;
 }
 
@@ -5728,7 +5442,7 @@ MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena, ms_enve
  *                highest is MS_FLAG_UNFINISHED
  *      7     1   flags, MS_FLAG_* below 256
  *      8     8   sequence number
- *     16     8   time, IEEE 754 double, seconds since 1970; a NaN: the message has none
+ *     16     8   time, signed, nanoseconds since 1970; MS_TIME_NONE: the message has none
  *     24     4   body check: CRC32C from byte 32 to the end of the padding; ERASED (below)
  *                while what the record said is being overwritten: then the body is not
  *                checked. A CRC that is ERASED by chance is stored as one more
@@ -5780,7 +5494,6 @@ MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena, ms_enve
  * ================================================================================== */
 
 #define MS__HEADER 32u
-#define MS__TIME_UNSET 0x7FF8000000000000u
 #define MS__TAG_JSON 0x20u
 #define MS__UNFINISHED 0x80u /* in byte 6 */
 #define MS__ERASED 0x44455241u /* a body check: "ARED" */
@@ -5983,7 +5696,7 @@ static unsigned ms__kind_of(const ms_envelope *m)
 }
 
 static void ms__encode_header(const ms_envelope *m, const ms__layout *l, uint64_t seq,
-                              uint64_t time_bits, uint32_t flags, unsigned char *r)
+                              int64_t time, uint32_t flags, unsigned char *r)
 {
     ms__put32(r, l->size);
     r[4] = (unsigned char)ms__kind_of(m);
@@ -5992,7 +5705,7 @@ static void ms__encode_header(const ms_envelope *m, const ms__layout *l, uint64_
                            (flags & MS_FLAG_UNFINISHED ? MS__UNFINISHED : 0u));
     r[7] = (unsigned char)(flags | (l->repaired ? (uint32_t)MS_FLAG_REPAIRED : 0u));
     ms__put64(r + 8, seq);
-    ms__put64(r + 16, time_bits);
+    ms__put64(r + 16, (uint64_t)time);
 }
 
 static uint32_t ms__body_check(const unsigned char *r)
@@ -6019,9 +5732,9 @@ static bool ms__header_holds(const unsigned char *r, uint32_t seed)
     return ms__get32(r + 28) == ms__crc32c(seed, r, 28);
 }
 
-static uint64_t ms__time_bits(const ms_envelope *m)
+static int64_t ms__time_of(const ms_envelope *m)
 {
-    return m->has_time ? ms__f64_bits(m->time) : MS__TIME_UNSET;
+    return m->has_time ? m->time_ns : MS_TIME_NONE;
 }
 
 /* One field as a walk over the directory finds it. */
@@ -6167,11 +5880,11 @@ MS_API size_t ms_size(const ms_msg *msg)
     return ms__padded(ms__get32(ms__bytes(msg)));
 }
 
-MS_API bool ms_time(const ms_msg *msg, double *seconds)
+MS_API bool ms_time(const ms_msg *msg, int64_t *ns)
 {
-    double t = ms__f64_from(ms__get64(ms__bytes(msg) + 16));
-    if (!ms__finite(t)) return false;
-    if (seconds) *seconds = t;
+    int64_t t = (int64_t)ms__get64(ms__bytes(msg) + 16);
+    if (t == MS_TIME_NONE) return false;
+    if (ns) *ns = t;
     return true;
 }
 
@@ -6228,7 +5941,7 @@ MS_API ms_envelope ms_envelope_of(const ms_msg *msg)
     m.type = ms_type_of(msg);
     m.role = (ms_role)(r[6] & 15);
     m.flags = ms_flags(msg);
-    m.has_time = ms_time(msg, &m.time);
+    m.has_time = ms_time(msg, &m.time_ns);
     m.seq = ms_seq(msg);
     while (ms__walk_next(&w, &e)) ms__field_set(&m, e.field, e.text, e.json);
     return m;
@@ -6267,7 +5980,7 @@ static ms_result ms__encode_loose(const ms_envelope *m, uint32_t flags, ms_arena
     uint32_t padded = ms__padded(l.size);
     unsigned char *r = arena ? (unsigned char *)ms_arena_alloc(arena, padded) : NULL;
     if (!r) return ms__no_arena(err, arena, padded);
-    ms__encode_header(m, &l, m->seq, ms__time_bits(m), flags, r);
+    ms__encode_header(m, &l, m->seq, ms__time_of(m), flags, r);
     ms__encode_body(&l, r + MS__HEADER);
     ms__seal(r, 0);
     *out = ms__msg(r);
@@ -6405,8 +6118,6 @@ static ms_result ms__query_check(const ms_query *q, ms_error *err)
                         "a team of %u agents needs an arena, up to %u need "
                         "none",
                         (uint64_t)q->n_agent_keys, (uint64_t)MS_CURSOR_AGENTS);
-    if ((q->has_since && q->since != q->since) || (q->has_until && q->until != q->until))
-        return ms__fail(err, MS_E_RANGE, "since or until is not a number");
     if (q->raw > MS_RAW_ALL)
         return ms__fail(err, MS_E_ARGUMENT, "%u is no set of kinds", (uint64_t)q->raw);
     if (q->raw && (q->views != MS_VIEW_TIMELINE || q->by_time))
@@ -6452,14 +6163,14 @@ static bool ms__in_views(const ms_query *q, const ms_msg *msg)
 /* The filters that a record must be read for. */
 static bool ms__passes(const ms_query *q, const ms_msg *msg)
 {
-    double t = 0;
+    int64_t t = 0;
     if (q->turn_id.ptr) {
         ms_str turn = ms_turn_id(msg);
         if (!turn.ptr || !ms_str_equal(turn, q->turn_id)) return false;
     }
     if (!q->has_since && !q->has_until) return true;
     if (!ms_time(msg, &t)) return false;
-    return !(q->has_since && t < q->since) && !(q->has_until && t >= q->until);
+    return !(q->has_since && t < q->since_ns) && !(q->has_until && t >= q->until_ns);
 }
 
 static unsigned ms__raw_bit(const ms_msg *msg)
@@ -6573,7 +6284,7 @@ typedef struct ms__append_run {
     const ms__layout *layout; /* of the only one; NULL: none was made yet */
     bool utf8;       /* all text is, that is known */
     bool stamp;      /* messages without a time get `now`; else only changes */
-    double now;      /* NaN: nothing gets one */
+    int64_t now;     /* MS_TIME_NONE: nothing gets one */
     uint64_t offset; /* of the next record */
     uint64_t seq;    /* of the next message */
 } ms__append_run;
@@ -7036,17 +6747,18 @@ MS_API ms_result ms_wait(ms_store *store, uint64_t after_seq, uint32_t timeout_m
                          uint64_t *last_seq, ms_error *err)
 {
     uint64_t seq = 0, pause = 50, before, changes;
-    double end = ms__system_time() + timeout_ms / 1e3;
+    const int64_t most = (int64_t)timeout_ms * 1000000;
+    int64_t end = ms__system_time() + most;
     if (last_seq) *last_seq = 0;
     MS__TRY(ms__changes_now(store, &before, err));
     for (;;) {
         MS__TRY(ms_refresh(store, &seq, err));
         MS__TRY(ms__changes_now(store, &changes, err));
-        double left = end - ms__system_time();
+        int64_t left = end - ms__system_time();
         if (last_seq) *last_seq = seq;
-        if (seq > after_seq || changes != before || !(left > 0)) return MS_OK;
-        if (left > timeout_ms / 1e3) end = ms__system_time(); /* the clock was set back */
-        if (left < (double)pause / 1e6) pause = (uint64_t)(left * 1e6) + 1;
+        if (seq > after_seq || changes != before || left <= 0) return MS_OK;
+        if (left > most) end = ms__system_time(); /* the clock was set back */
+        if ((uint64_t)left / 1000 < pause) pause = (uint64_t)left / 1000 + 1;
         ms__pause(pause);
         if (pause < 5000) pause += pause / 2;
     }
@@ -7191,7 +6903,7 @@ static void ms__amend_inherit(ms_envelope *m, const ms_envelope *old)
 {
     if (!m->has_time) {
         m->has_time = old->has_time;
-        m->time = old->time;
+        m->time_ns = old->time_ns;
         if (!m->time_text.ptr) m->time_text = old->time_text;
         m->flags |= old->flags & MS_FLAG_STAMPED;
     }
@@ -7703,7 +7415,7 @@ MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err)
 #define MS__STREAM_MS    50
 #define MS__STREAM_CHARS 128
 
-static double ms__stream_now(const ms_stream *s)
+static int64_t ms__stream_now(const ms_stream *s)
 {
     return s->opts.clock.now ? s->opts.clock.now(s->opts.clock.ctx) : ms__system_time();
 }
@@ -7715,6 +7427,7 @@ MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str loca
     ms_append_opts how;
     memset(stream, 0, sizeof *stream);
     memset(&how, 0, sizeof how);
+    stream->flushed = MS_TIME_NONE;
     MS__TRY(ms__can_change(store, err));
     if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no envelope");
     ms_envelope e = *m;
@@ -7789,6 +7502,7 @@ static ms_result ms__stream_out(ms_stream *s, ms_error *err)
     s->n_pending = (uint32_t)keep;
     s->chars = keep > 0; /* the one that is cut */
     s->flushed = ms__stream_now(s);
+    if (s->flushed == MS_TIME_NONE) s->flushed = 0;
     return MS_OK;
 }
 
@@ -7796,9 +7510,11 @@ static bool ms__stream_due(const ms_stream *s)
 {
     uint32_t chars = s->opts.flush_chars ? s->opts.flush_chars : MS__STREAM_CHARS;
     uint32_t wait = s->opts.flush_ms ? s->opts.flush_ms : MS__STREAM_MS;
-    if (s->opts.every_part || s->chars >= chars || s->flushed == 0) return true;
-    double passed = ms__stream_now(s) - s->flushed;
-    return passed < 0 || passed * 1e3 >= (double)wait;
+    if (s->opts.every_part || s->chars >= chars) return true;
+    if (s->flushed == MS_TIME_NONE) return true;
+    int64_t now = ms__stream_now(s); /* one before `flushed`: the clock was set back */
+    return now != MS_TIME_NONE &&
+           (uint64_t)now - (uint64_t)s->flushed >= (uint64_t)wait * 1000000;
 }
 
 static void ms__stream_hold(ms_stream *s, ms_str part)
@@ -8016,8 +7732,8 @@ static ms_result ms__cuts_make(ms_store *source, const ms_keep *keep, ms_arena *
 
 static bool ms__keeps(const ms_keep *keep, const ms__cut *cut, const ms_msg *msg)
 {
-    double t;
-    if (keep->has_since && ms_time(msg, &t) && t < keep->since) return false;
+    int64_t t;
+    if (keep->has_since && ms_time(msg, &t) && t < keep->since_ns) return false;
     return !cut || (cut->chosen && ms_seq(msg) >= cut->from);
 }
 
@@ -8401,7 +8117,7 @@ typedef struct ms__chain {
 /* What listings tell; changed under the lock. */
 typedef struct ms__tally {
     uint64_t messages, first_seq, last_seq, bytes;
-    double first_time, last_time;
+    int64_t first_time, last_time;
     bool has_time;
 } ms__tally;
 
@@ -9416,7 +9132,7 @@ static uint64_t ms__next_seq(uint64_t last, uint64_t gap, const ms_append_opts *
 static void ms__run_begin(ms__append_run *run, const ms_clock *clock, bool stamp,
                           uint64_t last, uint64_t gap)
 {
-    run->now = ms__f64_from(MS__TIME_UNSET);
+    run->now = MS_TIME_NONE;
     run->stamp = stamp && !run->opts->keep_seq;
     run->seq = ms__next_seq(last, gap, run->opts);
     bool change = ms__kind_of(&run->messages[run->n - 1]) != MS__KIND_MESSAGE;
@@ -9440,17 +9156,17 @@ static ms_result ms__run_measure(const ms__append_run *run, const ms_envelope *e
 static void ms__run_change(const ms__append_run *run, const ms_envelope *e,
                            const ms__layout *l, unsigned char *r)
 {
-    uint64_t time_bits = ms__time_bits(e);
-    if (!e->has_time && ms__kind_of(e) != MS__KIND_AMEND && ms__finite(run->now))
-        time_bits = ms__f64_bits(run->now);
-    ms__encode_header(e, l, e->seq, time_bits, e->flags & MS__COPY_FLAGS, r);
+    bool own = e->has_time || ms__kind_of(e) == MS__KIND_AMEND;
+    ms__encode_header(e, l, e->seq, own ? ms__time_of(e) : run->now,
+                      e->flags & MS__COPY_FLAGS, r);
 }
 
 /* Encodes a message at r, with its sequence number, time and flags. */
 static ms_result ms__run_encode(ms__append_run *run, const ms_envelope *e,
                                 const ms__layout *l, unsigned char *r, ms_error *err)
 {
-    uint64_t seq = run->seq, time_bits = ms__time_bits(e);
+    uint64_t seq = run->seq;
+    int64_t time = ms__time_of(e);
     bool given = run->opts->keep_seq || e->flags >> MS__KIND_SHIFT != 0;
     uint32_t flags = e->flags & (given ? MS__COPY_FLAGS : MS__CALLER_FLAGS);
     if (run->opts->keep_seq) {
@@ -9464,12 +9180,12 @@ static ms_result ms__run_encode(ms__append_run *run, const ms_envelope *e,
         seq = e->seq;
     } else if (seq == UINT64_MAX) {
         return ms__fail(err, MS_E_FULL, "all sequence numbers are used");
-    } else if (!e->has_time && run->stamp && ms__finite(run->now) &&
+    } else if (!e->has_time && run->stamp && run->now != MS_TIME_NONE &&
                !(e->flags & MS__CHANGE_AS_IS)) {
-        time_bits = ms__f64_bits(run->now);
+        time = run->now;
         flags |= MS_FLAG_STAMPED;
     }
-    ms__encode_header(e, l, seq, time_bits, flags, r);
+    ms__encode_header(e, l, seq, time, flags, r);
     ms__encode_body(l, r + MS__HEADER);
     run->seq = seq + 1;
     return MS_OK;
@@ -9494,7 +9210,7 @@ static ms_result ms__plan_repeat(ms__plan *p, const ms_envelope *e, const ms__la
 
 static void ms__tally_add(ms__tally *t, const ms_msg *msg)
 {
-    double time;
+    int64_t time;
     t->messages++;
     t->bytes += ms_size(msg);
     t->last_seq = ms_seq(msg);
@@ -9588,7 +9304,7 @@ static uint32_t ms__gap_encode(ms_str location, uint64_t seq, uint64_t count,
     memset(&e, 0, sizeof e);
     l.parts = parts;
     (void)ms__layout_of(&e, location, false, &l, NULL);
-    ms__encode_header(&e, &l, seq, count, MS_FLAG_COMMIT, r);
+    ms__encode_header(&e, &l, seq, (int64_t)count, MS_FLAG_COMMIT, r);
     r[4] = MS__KIND_GAP;
     ms__encode_body(&l, r + MS__HEADER);
     return ms__padded(l.size);
@@ -9759,15 +9475,10 @@ static ms_result ms__head_put(ms_cursor *it, ms__head *h, ms_type_set holds,
  * by the index of their store in a union, then by sequence. */
 
 typedef struct ms__timed {
-    double time;
+    int64_t time;
     const unsigned char *record;
     size_t which; /* index of the store */
 } ms__timed;
-
-static double ms__before_all(void)
-{
-    return ms__f64_from(0xFFF0000000000000u); /* -infinity */
-}
 
 /* Allocates room for n messages. */
 static ms_result ms__sorted_room(ms__sorted *s, ms_arena *arena, size_t n, ms_error *err)
@@ -9779,12 +9490,12 @@ static ms_result ms__sorted_room(ms__sorted *s, ms_arena *arena, size_t n, ms_er
 
 /* Adds the next message of a store. *last: time of the last one before it that has one,
  * which a message without a time takes. */
-static void ms__sorted_add(ms__sorted *s, const ms_query *q, double *last,
+static void ms__sorted_add(ms__sorted *s, const ms_query *q, int64_t *last,
                            const unsigned char *record, size_t which)
 {
     ms__timed *item = &s->items[s->to++];
     bool timed = ms_time(ms__msg(record), last);
-    item->time = timed || !q->untimed_first ? *last : ms__before_all();
+    item->time = timed || !q->untimed_first ? *last : MS_TIME_NONE;
     item->record = record;
     item->which = which;
 }
@@ -9833,7 +9544,7 @@ static ms_result ms__merge_sort(ms_store *store, const ms__feed *feed, ms_cursor
                                 ms_error *err)
 {
     ms__merge *merge = &it->of.merge;
-    double last = ms__before_all();
+    int64_t last = MS_TIME_NONE;
     const unsigned char *r;
     size_t most = 0;
     for (uint32_t i = 0; i < merge->n_heads; i++)
@@ -9912,8 +9623,8 @@ static ms_info ms__info_of(const ms__tally *t, ms_str location, ms_str agent_key
     i.first_seq = t->first_seq;
     i.last_seq = t->last_seq;
     i.has_time = t->has_time;
-    i.first_time = t->first_time;
-    i.last_time = t->last_time;
+    i.first_time_ns = t->first_time;
+    i.last_time_ns = t->last_time;
     i.bytes = t->bytes;
     return i;
 }
@@ -11291,7 +11002,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
 /* ==== [format] the bytes of a log file ===============================================
  * One file, one stream of records, nothing beside it. This essay is the format: whoever
  * knows [record] and this page can write another reader. Integers are little-endian,
- * times IEEE 754 doubles in seconds since 1970 (a NaN: none), checks CRC32C.
+ * times signed 64-bit nanoseconds since 1970 (MS_TIME_NONE: none), checks CRC32C.
  *
  *   0        4096                                           watermark      end of file
  *   [ head   ][ record record record ... INDEX | record ... INDEX | ... ][ room, zeros ]
@@ -11405,7 +11116,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *    132     4   records in it, n: messages, GAPs, changes
  *    136     8   offset where the segment begins
  *    144     8   first, 152: last sequence number of a message, 0: none
- *    160     8   smallest, 168: largest time, NaN: none has one
+ *    160     8   smallest, 168: largest time; a smallest above the largest: none has one
  *    176     8   messages, 184: their bytes
  *    192     4   streams s   196: postings p   200: tallies t   204: zero
  *    208     4   f: there are 2^f buckets      212: bytes of a posting, w: 2 or 4
@@ -11511,12 +11222,12 @@ static const unsigned char ms__log_magic[8] = {0x89, 'M', 'S', 'L', 13, 10, 26, 
 /* What a file is: from its head, never changed. */
 typedef struct ms__file_id {
     unsigned char id[16];
-    double created;
+    int64_t created;
     uint32_t crc; /* of id: every header check goes on from it */
     uint64_t hash_key[2];
 } ms__file_id;
 
-static void ms__file_id_set(ms__file_id *f, const unsigned char *id, double created)
+static void ms__file_id_set(ms__file_id *f, const unsigned char *id, int64_t created)
 {
     memcpy(f->id, id, 16);
     f->created = created;
@@ -11532,7 +11243,7 @@ static void ms__super_encode(const ms__file_id *f, unsigned char *h)
     ms__put32(h + 8, MS__LOG_VERSION);
     ms__put32(h + 12, MS__SUPER_SIZE);
     memcpy(h + 24, f->id, 16);
-    ms__put64(h + 40, ms__f64_bits(f->created));
+    ms__put64(h + 40, (uint64_t)f->created);
     ms__put32(h + 48, 1);
     ms__put32(h + 52, ms__crc32c(0, h, 52));
     ms__put64(h + MS__AT_MARK, MS__SUPER_SIZE);
@@ -11563,7 +11274,7 @@ static ms_result ms__super_decode(const unsigned char *h, const char *path, ms__
                         "'%s' has a head of %u bytes and checks of kind %u, 4096 and 1 "
                         "were expected",
                         path, (uint64_t)ms__get32(h + 12), (uint64_t)ms__get32(h + 48));
-    ms__file_id_set(f, h + 24, ms__f64_from(ms__get64(h + 40)));
+    ms__file_id_set(f, h + 24, (int64_t)ms__get64(h + 40));
     return MS_OK;
 }
 
@@ -11686,7 +11397,7 @@ static void ms__lost_encode(const ms__file_id *f, uint64_t end, uint64_t offset,
     r[4] = MS__KIND_LOST;
     r[7] = MS_FLAG_COMMIT;
     ms__put64(r + 8, seq);
-    ms__put64(r + 16, MS__TIME_UNSET);
+    ms__put64(r + 16, (uint64_t)MS_TIME_NONE);
     ms__put64(r + 32, end);
     ms__log_seal(f, offset, r);
 }
@@ -11776,7 +11487,7 @@ typedef struct ms__segment {
     uint32_t number, listed, n, streams, postings, tallies, bits, width, holes;
     uint32_t n_changed; /* UINT32_MAX: too many to write them down */
     uint64_t first_seq, last_seq, messages, bytes;
-    double first_time, last_time;
+    int64_t first_time, last_time;
     ms__state state;
     const unsigned char *list, *stream, *least, *largest, *record, *begin, *bucket,
         *size, *posting, *changed;
@@ -11829,8 +11540,8 @@ static bool ms__segment_decode(ms__segment *l, const unsigned char *r, uint64_t 
     l->base = ms__get64(r + 136);
     l->first_seq = ms__get64(r + 144);
     l->last_seq = ms__get64(r + 152);
-    l->first_time = ms__f64_from(ms__get64(r + 160));
-    l->last_time = ms__f64_from(ms__get64(r + 168));
+    l->first_time = (int64_t)ms__get64(r + 160);
+    l->last_time = (int64_t)ms__get64(r + 168);
     l->messages = ms__get64(r + 176);
     l->bytes = ms__get64(r + 184);
     l->streams = ms__get32(r + 192);
@@ -12241,7 +11952,7 @@ static int ms__os_access_like(void *ctx, const char *path, const char *like)
 static uint64_t ms__os_boot(void *ctx)
 {
     (void)ctx;
-    return (uint64_t)(ms__system_time() - (double)GetTickCount64() / 1e3) / 10;
+    return ((uint64_t)ms__system_time() / 1000000 - GetTickCount64()) / 10000;
 }
 
 static uint64_t ms__os_micros(void *ctx)
@@ -12578,7 +12289,7 @@ static uint64_t ms__os_micros(void *ctx)
     if (clock_gettime(CLOCK_MONOTONIC, &now) == 0)
         return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
 #endif
-    return (uint64_t)(ms__system_time() * 1e6);
+    return (uint64_t)ms__system_time() / 1000;
 }
 
 static uint64_t ms__os_process(void *ctx)
@@ -12866,7 +12577,7 @@ typedef struct ms__tail {
     uint32_t holes; /* damaged ranges between them; atomic */
     uint32_t end;   /* of them visible; atomic */
     uint64_t first_seq;
-    double first_time, last_time;
+    int64_t first_time, last_time;
     void *blocks[MS__BLOCKS]; /* ms__spot, each block as long as all before it */
 } ms__tail;
 
@@ -13282,7 +12993,8 @@ static ms__tail *ms__tail_new(ms__log *log, uint64_t base, uint32_t segment)
     t->live.list_all = true;
     t->base = base;
     t->segment = segment;
-    t->first_time = t->last_time = ms__f64_from(MS__TIME_UNSET);
+    t->first_time = INT64_MAX; /* above the last one: no message has a time */
+    t->last_time = MS_TIME_NONE;
     return t;
 }
 
@@ -13355,10 +13067,10 @@ static void ms__tail_unpin(ms__log *log, uint32_t pin)
 
 static void ms__tail_time(ms__tail *t, const ms_msg *msg)
 {
-    double time;
+    int64_t time;
     if (!ms_time(msg, &time)) return;
-    if (!(t->first_time <= time)) t->first_time = time;
-    if (!(t->last_time >= time)) t->last_time = time;
+    if (time < t->first_time) t->first_time = time;
+    if (time > t->last_time) t->last_time = time;
 }
 
 static bool ms__tail_enter_gap(ms__tail *t, const unsigned char *r)
@@ -13743,12 +13455,11 @@ static void ms__segment_fill(const ms__segment_work *w, const ms__segment *l)
         ms__put_postings(l, at, w->entries, n);
         at += n;
         if (same > 1 || !row->tally) continue;
-        double none = ms__f64_from(MS__TIME_UNSET);
         bool timed = row->tally->has_time;
         ms__put_wide(l->least, tally,
-                     ms__f64_bits(timed ? row->tally->first_time : none));
+                     (uint64_t)(timed ? row->tally->first_time : INT64_MAX));
         ms__put_wide(l->largest, tally,
-                     ms__f64_bits(timed ? row->tally->last_time : none));
+                     (uint64_t)(timed ? row->tally->last_time : MS_TIME_NONE));
         ms__put(l->size, tally, (uint32_t)row->tally->bytes);
         tally++;
     }
@@ -13769,8 +13480,8 @@ static void ms__segment_fixed(const ms__tail *t, const ms__segment *l, unsigned 
     ms__put64(r + 136, l->base);
     ms__put64(r + 144, t->first_seq);
     ms__put64(r + 152, t->live.last_seq);
-    ms__put64(r + 160, ms__f64_bits(t->first_time));
-    ms__put64(r + 168, ms__f64_bits(t->last_time));
+    ms__put64(r + 160, (uint64_t)t->first_time);
+    ms__put64(r + 168, (uint64_t)t->last_time);
     ms__put64(r + 176, t->live.messages);
     ms__put64(r + 184, t->live.bytes);
     ms__put32(r + 192, l->streams);
@@ -13792,7 +13503,7 @@ static void ms__index_header(unsigned char *r, uint64_t size, unsigned type, uin
     r[5] = (unsigned char)type;
     r[7] = MS_FLAG_COMMIT;
     ms__put64(r + 8, seq);
-    ms__put64(r + 16, MS__TIME_UNSET);
+    ms__put64(r + 16, (uint64_t)MS_TIME_NONE);
     memset(r + size, 0, (size_t)(ms__align8(size) - size));
 }
 
@@ -14349,10 +14060,9 @@ static uint32_t ms__group_find(ms__log *log, uint32_t g, uint64_t stream, bool l
 }
 
 /* Can a query's time range meet nothing in a segment? */
-static bool ms__times_miss(const ms_query *q, double first, double last)
+static bool ms__times_miss(const ms_query *q, int64_t first, int64_t last)
 {
-    if (first != first) return false; /* unknown, or none: look */
-    return (q->has_since && last < q->since) || (q->has_until && first >= q->until);
+    return (q->has_since && last < q->since_ns) || (q->has_until && first >= q->until_ns);
 }
 
 /* The next segment from i on (backward: from i downward) that has the stream, below n; n:
@@ -17447,7 +17157,7 @@ typedef struct ms__sum {
     bool taken;
     uint64_t messages, bytes;
     uint64_t first, last; /* places */
-    double first_time, last_time;
+    int64_t first_time, last_time;
 } ms__sum;
 
 typedef struct ms__sums {
@@ -17500,11 +17210,16 @@ static bool ms__sums_add(ms__sums *s, const ms__sum *add)
     sum->messages += add->messages;
     sum->bytes += add->bytes;
     sum->last = add->last;
-    if (!(sum->first_time <= add->first_time) && add->first_time == add->first_time)
-        sum->first_time = add->first_time;
-    if (!(sum->last_time >= add->last_time) && add->last_time == add->last_time)
-        sum->last_time = add->last_time;
+    if (add->first_time < sum->first_time) sum->first_time = add->first_time;
+    if (add->last_time > sum->last_time) sum->last_time = add->last_time;
     return true;
+}
+
+/* None of the messages has a time: the first one is above the last. */
+static void ms__sum_untimed(ms__sum *sum)
+{
+    sum->first_time = INT64_MAX;
+    sum->last_time = MS_TIME_NONE;
 }
 
 /* The tally of a stream from its records: for one message, or for mixed names. */
@@ -17512,13 +17227,13 @@ static void ms__sum_records(const ms__log *log, const ms__segment *l,
                             const unsigned char *run, uint32_t n, ms__sum *sum)
 {
     for (uint32_t i = 0; i < n; i++) {
-        double t;
+        int64_t t;
         const unsigned char *r = ms__segment_record(log, l, ms__posting(run, i, l->width));
         if (!r) continue;
         sum->bytes += ms_size(ms__msg(r));
         if (!ms_time(ms__msg(r), &t)) continue;
-        if (!(sum->first_time <= t)) sum->first_time = t;
-        if (!(sum->last_time >= t)) sum->last_time = t;
+        if (t < sum->first_time) sum->first_time = t;
+        if (t > sum->last_time) sum->last_time = t;
     }
 }
 
@@ -17527,7 +17242,7 @@ static bool ms__sums_gaps(ms__sums *s, uint64_t hash, uint64_t place)
 {
     ms__sum sum;
     memset(&sum, 0, sizeof sum);
-    sum.first_time = sum.last_time = ms__f64_from(MS__TIME_UNSET);
+    ms__sum_untimed(&sum);
     sum.hash = hash & ~(uint64_t)7;
     sum.first = sum.last = place;
     return ms__sums_add(s, &sum);
@@ -17573,10 +17288,10 @@ static void ms__segment_name_sum(const ms__log *log, const ms__segment *l,
                               const ms__segment_name *name, uint32_t tally, ms__sum *sum)
 {
     memset(sum, 0, sizeof *sum);
-    sum->first_time = sum->last_time = ms__f64_from(MS__TIME_UNSET);
+    ms__sum_untimed(sum);
     if (name->tallied && tally < l->tallies) {
-        sum->first_time = ms__f64_from(ms__get64(l->least + (size_t)tally * 8));
-        sum->last_time = ms__f64_from(ms__get64(l->largest + (size_t)tally * 8));
+        sum->first_time = (int64_t)ms__get64(l->least + (size_t)tally * 8);
+        sum->last_time = (int64_t)ms__get64(l->largest + (size_t)tally * 8);
         sum->bytes = ms__get32(l->size + (size_t)tally * 4);
     } else if (!name->tallied) {
         ms__sum_records(log, l, name->run, name->n, sum);
@@ -17621,8 +17336,10 @@ static void ms__sum_of_tally(ms__sum *sum, const ms__tally *t, uint64_t hash)
     sum->hash = hash & ~(uint64_t)7;
     sum->messages = t->messages;
     sum->bytes = t->bytes;
-    sum->first_time = t->has_time ? t->first_time : ms__f64_from(MS__TIME_UNSET);
-    sum->last_time = t->has_time ? t->last_time : ms__f64_from(MS__TIME_UNSET);
+    ms__sum_untimed(sum);
+    if (!t->has_time) return;
+    sum->first_time = t->first_time;
+    sum->last_time = t->last_time;
 }
 
 static uint32_t ms__stream_first(const ms__stream *s)
@@ -17791,9 +17508,9 @@ static bool ms__sum_info(ms__log *log, const ms__tail *t, uint32_t n,
     if (sum->messages == 0) return true;
     info->first_seq = first ? ms_seq(ms__msg(first)) : 0;
     info->last_seq = last ? ms_seq(ms__msg(last)) : info->first_seq;
-    info->has_time = sum->first_time == sum->first_time;
-    info->first_time = info->has_time ? sum->first_time : 0;
-    info->last_time = info->has_time ? sum->last_time : 0;
+    info->has_time = sum->first_time <= sum->last_time;
+    info->first_time_ns = info->has_time ? sum->first_time : 0;
+    info->last_time_ns = info->has_time ? sum->last_time : 0;
     return true;
 }
 
@@ -18380,7 +18097,7 @@ MS_API ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_error *err)
     ms__lock_take(&log->lock);
     if (log->os->stat(log->os->ctx, log->file.handle, &st) == 0) out->size = st.size;
     memcpy(out->id, log->id.id, 16);
-    out->created = log->id.created;
+    out->created_ns = log->id.created;
     out->end = log->end;
     out->durable_end = log->durable.end;
     out->durable_seq = log->durable.seq;
@@ -18951,7 +18668,7 @@ static ms_result ms__run_sort(const ms__union *u, ms_cursor *it, ms__union_run *
 {
     const ms_query *q = &it->query;
     ms_arena *arena = q->by_time ? q->arena : &run->arena;
-    double last = ms__before_all();
+    int64_t last = MS_TIME_NONE;
     uint64_t damaged = it->damaged;
     size_t n = 0, which = 0;
     const ms_msg *msg;
@@ -18965,7 +18682,7 @@ static ms_result ms__run_sort(const ms__union *u, ms_cursor *it, ms__union_run *
     while ((msg = ms__run_step(u, it, run, false, err)) != NULL && run->sorted.to < n) {
         const unsigned char *r = ms__lane_keep(u, run, msg, arena);
         if (!r) return ms__no_arena(err, arena, ms_size(msg));
-        if (which != run->which) last = ms__before_all();
+        if (which != run->which) last = MS_TIME_NONE;
         which = run->which;
         ms__sorted_add(&run->sorted, q, &last, r, which);
     }
@@ -19136,7 +18853,8 @@ static bool ms__info_later(const void *a, const void *b)
 {
     const ms_info *x = (const ms_info *)a, *y = (const ms_info *)b;
     if (x->has_time != y->has_time) return x->has_time;
-    if (x->has_time && x->last_time != y->last_time) return x->last_time > y->last_time;
+    if (x->has_time && x->last_time_ns != y->last_time_ns)
+        return x->last_time_ns > y->last_time_ns;
     return ms__info_less(a, b);
 }
 
@@ -19152,10 +18870,10 @@ static void ms__info_add(ms_info *sum, const ms_info *more)
     if (more->first_seq < sum->first_seq) sum->first_seq = more->first_seq;
     if (more->last_seq > sum->last_seq) sum->last_seq = more->last_seq;
     if (!more->has_time) return;
-    if (!sum->has_time || more->first_time < sum->first_time)
-        sum->first_time = more->first_time;
-    if (!sum->has_time || more->last_time > sum->last_time)
-        sum->last_time = more->last_time;
+    if (!sum->has_time || more->first_time_ns < sum->first_time_ns)
+        sum->first_time_ns = more->first_time_ns;
+    if (!sum->has_time || more->last_time_ns > sum->last_time_ns)
+        sum->last_time_ns = more->last_time_ns;
     sum->has_time = true;
 }
 
@@ -19583,7 +19301,7 @@ static bool ms__step_filters(const ms__history *h, const ms__source *s)
 /* Does the scope let a message through that the step's query returned? *time is that of
  * the message before it, and becomes that of this one. */
 static bool ms__scope_passes(const ms__history *h, const ms__source *s, const ms_msg *msg,
-                             double *time)
+                             int64_t *time)
 {
     const ms_memory *memory = h->memory;
     uint64_t seq = ms_seq(msg);
@@ -19606,7 +19324,7 @@ static ms_result ms__step_count(const ms_cursor *it, const ms__source *s, size_t
     ms_cursor own;
     ms_query q;
     const ms_msg *msg;
-    double time = ms__before_all();
+    int64_t time = MS_TIME_NONE;
     *count = 0;
     (void)ms__step_query(it, s, &q);
     q.limit = 0;
@@ -19706,7 +19424,7 @@ static ms_result ms__step_open(ms_cursor *it, ms__source *s)
     bool some = ms__step_query(it, s, &q);
     if (some) MS__TRY(ms__step_limit(it, s, &q, &some));
     if (!some) return MS_OK;
-    h->time = ms__before_all();
+    h->time = MS_TIME_NONE;
     it->query = q;
     it->ctx = NULL;
     memset(it->words, 0, sizeof it->words);
@@ -19799,7 +19517,7 @@ static MS__APART ms_result ms__last_task(const ms_memory *memory, ms__source *s,
     q.untimed_first = memory->untimed_first;
     q.before_seq = s->last + 1;
     q.as_of = s->as_of;
-    s->task_time = ms__before_all();
+    s->task_time = MS_TIME_NONE;
     MS__TRY(ms_query_open(s->store, &q, &it, err));
     const ms_msg *msg = ms__next_stored(&it);
     if (msg) s->task = ms_seq(msg);
@@ -20343,7 +20061,7 @@ MS_API ms_str ms_find_snippet(ms_str text, size_t at, size_t length, size_t arou
  * ================================================================================== */
 
 /* More than the five members take: their names and signs 82 bytes, four numbers of 20
- * digits, one of MS_F64_MAX. */
+ * digits, one of MS_SECONDS_MAX. */
 #define MS__USAGE_TEXT 256
 
 typedef struct ms__usage_text {
@@ -20378,9 +20096,9 @@ static MS__APART void ms__usage_spell(const ms_usage *usage, ms__usage_text *out
     ms__usage_put(&w, MS_STR("output_tokens"), usage->output_tokens);
     ms__usage_put(&w, MS_STR("cached_tokens"), usage->cached_tokens);
     ms__usage_put(&w, MS_STR("reasoning_tokens"), usage->reasoning_tokens);
-    if (usage->seconds > 0) {
+    if (usage->duration_ns > 0) {
         ms_json_key(&w, MS_STR("seconds"));
-        ms_json_put_f64(&w, usage->seconds);
+        ms_json_put_seconds(&w, usage->duration_ns);
     }
     ms_json_end_object(&w);
     (void)ms_json_finish(&w);
@@ -20392,9 +20110,9 @@ MS_API ms_result ms_note_usage(ms_store *store, uint64_t seq, const ms_usage *us
     ms__usage_text text;
     MS__TRY(ms__open_check(store, err));
     if (!usage) return ms__fail(err, MS_E_ARGUMENT, "there is no usage to note");
-    if (!ms__finite(usage->seconds) || usage->seconds < 0)
-        return ms__at_field(err, ms__fail(err, MS_E_RANGE, "seconds is no duration"),
-                            "seconds");
+    if (usage->duration_ns < 0)
+        return ms__at_field(err, ms__fail(err, MS_E_RANGE, "the duration is below 0"),
+                            "duration_ns");
     ms__usage_spell(usage, &text);
     return ms_note(store, seq, MS_STR(MS__USAGE),
                    ms_json(ms_str_n(text.bytes, text.len)), err);
@@ -20407,13 +20125,11 @@ static uint64_t ms__usage_count(ms_str note, ms_str name)
 {
     ms_str value;
     uint64_t count = 0;
-    double d;
-    if (!ms_json_member(note, name, &value) ||
-        ms_json_kind_of(value) != MS_JSON_NUMBER || ms_json_u64(value, &count) == MS_OK)
-        return count;
-    if (ms__trim(value).ptr[0] == '-') return 0;
-    if (ms_json_f64(value, &d) != MS_OK || d >= 18446744073709551616.0) return UINT64_MAX;
-    return (uint64_t)d;
+    ms__number d;
+    bool exact;
+    if (!ms_json_member(note, name, &value) || !ms__number_split(value, &d) || d.negative)
+        return 0;
+    return ms__number_whole(&d, 0, &count, &exact) ? count : UINT64_MAX;
 }
 
 /* What a note says; anything but an object says nothing. */
@@ -20421,7 +20137,7 @@ static ms_usage ms__usage_read(ms_value note)
 {
     ms_usage u;
     ms_str value;
-    double seconds;
+    int64_t duration;
     memset(&u, 0, sizeof u);
     u.notes = 1;
     if (!note.json || ms_json_kind_of(note.text) != MS_JSON_OBJECT) return u;
@@ -20430,8 +20146,8 @@ static ms_usage ms__usage_read(ms_value note)
     u.cached_tokens = ms__usage_count(note.text, MS_STR("cached_tokens"));
     u.reasoning_tokens = ms__usage_count(note.text, MS_STR("reasoning_tokens"));
     if (ms_json_member(note.text, MS_STR("seconds"), &value) &&
-        ms_json_f64(value, &seconds) == MS_OK && seconds > 0)
-        u.seconds = seconds;
+        ms_seconds_read(value, &duration) == MS_OK && duration > 0)
+        u.duration_ns = duration;
     return u;
 }
 
@@ -20447,7 +20163,8 @@ static void ms__usage_add(ms_usage *sum, const ms_usage *u)
     ms__count_up(&sum->output_tokens, u->output_tokens);
     ms__count_up(&sum->cached_tokens, u->cached_tokens);
     ms__count_up(&sum->reasoning_tokens, u->reasoning_tokens);
-    if (ms__finite(sum->seconds + u->seconds)) sum->seconds += u->seconds;
+    sum->duration_ns = u->duration_ns > INT64_MAX - sum->duration_ns
+                           ? INT64_MAX : sum->duration_ns + u->duration_ns;
 }
 
 /* ---- Groups: the items, and a table that finds them: open addressing, linear, at most
@@ -21403,19 +21120,12 @@ static ms_result ms__extra_end(ms_reader *r, ms_str *out)
 static ms_result ms__read_time(ms_reader *r, ms_str value, const char *name,
                                ms_envelope *m)
 {
-    char shortest[MS_F64_MAX];
-    if (ms_json_kind_of(value) != MS_JSON_NUMBER)
+    char shortest[MS_SECONDS_MAX];
+    if (ms_seconds_read(value, &m->time_ns) != MS_OK)
         return ms__read_kind(r, name, "a number of seconds", value);
-    if (ms_json_f64(value, &m->time) != MS_OK)
-        return ms__at_field(r->err,
-                            ms__fail(r->err, MS_E_RANGE,
-                                     "%s is '%v', seconds as a "
-                                     "finite number were expected",
-                                     name, MS__V(value)),
-                            name);
     m->has_time = true;
     m->time_text = ms__absent();
-    ms_str ours = ms_str_n(shortest, ms_f64_write(m->time, shortest));
+    ms_str ours = ms_str_n(shortest, ms_seconds_write(m->time_ns, shortest));
     if (!ms_str_equal(ours, value)) m->time_text = value;
     return MS_OK;
 }
@@ -21497,14 +21207,14 @@ static void ms__write_extra(ms_writer *w, ms_str extra,
 
 static void ms__write_time(ms_writer *w, const char *name, const ms_envelope *m)
 {
-    double spelled;
+    int64_t spelled;
     if (!m->has_time) return;
     ms_json_key(&w->json, ms_str_of(name));
-    if (m->time_text.ptr && ms_json_f64(m->time_text, &spelled) == MS_OK &&
-        spelled == m->time)
+    if (m->time_text.ptr && ms_seconds_read(m->time_text, &spelled) == MS_OK &&
+        spelled == m->time_ns)
         ms_json_put_raw(&w->json, m->time_text);
     else
-        ms_json_put_f64(&w->json, m->time);
+        ms_json_put_seconds(&w->json, m->time_ns);
 }
 
 /* ---- What a format has no place for, in an object "msgstore" where the format lets one
@@ -21538,7 +21248,7 @@ static bool ms__rest_write(ms_writer *w, const ms_envelope *m, ms_type type, ms_
     if (joined) ms__write_field(w, "joined", MS_STR("true"), true);
     if (time) {
         ms_json_key(&w->json, MS_STR("time"));
-        ms_json_put_f64(&w->json, m->time);
+        ms_json_put_seconds(&w->json, m->time_ns);
     }
     for (; set; set &= set - 1) {
         unsigned f = ms__lowest(set);
@@ -21563,7 +21273,7 @@ static bool ms__rest_take(ms_reader *r, ms_str key, ms_str value, ms_envelope *m
     unsigned f = ms__field_named(key);
     ms_str text = value;
     if (ms_json_string_is(key, MS_STR("time")))
-        return (m->has_time = ms_json_f64(value, &m->time) == MS_OK);
+        return (m->has_time = ms_seconds_read(value, &m->time_ns) == MS_OK);
     if (ms_json_string_is(key, MS_STR("joined"))) {
         if (kind == MS_JSON_TRUE) m->flags |= MS_FLAG_JOINED;
         return kind == MS_JSON_TRUE;
@@ -21808,9 +21518,8 @@ static const char **ms__framework_place(ms__framework_last *last, ms_str key)
 static ms_result ms__framework_time(ms_reader *r, ms_str value, ms_envelope *m,
                                     bool *kept)
 {
-    double ignored;
     ms_json_kind kind = ms_json_kind_of(value);
-    *kept = r->lenient ? ms_json_f64(value, &ignored) == MS_OK : kind != MS_JSON_NULL;
+    *kept = r->lenient ? kind == MS_JSON_NUMBER : kind != MS_JSON_NULL;
     return *kept ? ms__read_time(r, value, "timestamp", m) : MS_OK;
 }
 
@@ -22694,25 +22403,25 @@ static bool ms__env_metadata_fits(ms_type type, ms_str value)
 }
 
 /* The time that a JSON string says: at most 35 bytes, so that no arena is needed. */
-static bool ms__iso_string(ms_str value, double *seconds)
+static bool ms__iso_string(ms_str value, int64_t *ns)
 {
     char room[64];
     ms_arena arena;
     ms_str text;
     ms_arena_init_fixed(&arena, room, sizeof room);
     return ms_json_string(value, &arena, &text) == MS_OK &&
-           ms_iso_read(text, seconds) == MS_OK;
+           ms_iso_read(text, ns) == MS_OK;
 }
 
 /* Must a member of extra move into "extra"? Of any name but that. */
 static bool ms__env_moves(ms_type type, ms_str key, ms_str value)
 {
-    double seconds;
+    int64_t ns;
     switch (ms__env_member(key)) {
     case MS__ENV_METADATA:
         return !ms__env_metadata_fits(type, value);
     case MS__ENV_CREATED_AT:
-        return !ms__env_is_word(value) || ms__iso_string(value, &seconds);
+        return !ms__env_is_word(value) || ms__iso_string(value, &ns);
     case MS__ENV_UPDATED_AT:
         return !ms__env_is_word(value);
     case MS__ENV_EXTRA:
@@ -22969,10 +22678,10 @@ static ms_result ms__env_identity(ms_reader *r, ms__env *e, ms_envelope *m)
         return MS_OK;
     }
     MS__TRY(ms__read_text(r, created, &text));
-    m->has_time = ms_iso_read(text, &m->time) == MS_OK;
-    if (!m->has_time) m->time = 0;
+    m->has_time = ms_iso_read(text, &m->time_ns) == MS_OK;
+    if (!m->has_time) m->time_ns = 0;
     if (!m->has_time) e->kept |= MS__ENV_BIT(MS__ENV_CREATED_AT);
-    else if (!ms_str_equal(ms_str_n(ours, ms_iso_write(m->time, ours)), text))
+    else if (!ms_str_equal(ms_str_n(ours, ms_iso_write(m->time_ns, ours)), text))
         m->time_text = text;
     return MS_OK;
 }
@@ -23234,17 +22943,17 @@ static void ms__env_form_say(ms_writer *w, const ms__form *f)
 static ms_str ms__env_form_time(const ms_envelope *m, char out[MS_ISO_MAX], bool *exact)
 {
     static const char name[] = "\"created_at\"";
-    double seconds;
+    int64_t ns;
     ms_str value, text = m->time_text;
     *exact = false;
     if (!m->has_time) return ms__absent();
     if (ms_json_member(m->extra, MS_STR("created_at"), &value) &&
         !ms__env_moves(m->type, ms_str_of(name), value))
         return ms__absent();
-    *exact = text.ptr && ms_iso_read(text, &seconds) == MS_OK && seconds == m->time;
+    *exact = text.ptr && ms_iso_read(text, &ns) == MS_OK && ns == m->time_ns;
     if (*exact) return text;
-    text = ms_str_n(out, ms_iso_write(m->time, out));
-    *exact = text.len > 0 && ms_iso_read(text, &seconds) == MS_OK && seconds == m->time;
+    text = ms_str_n(out, ms_iso_write(m->time_ns, out));
+    *exact = text.len > 0 && ms_iso_read(text, &ns) == MS_OK && ns == m->time_ns;
     return text.len > 0 ? text : ms__absent();
 }
 
@@ -24102,16 +23811,16 @@ static bool ms__task_is_status(ms_str value)
 }
 
 /* A date and time; its text is ASCII, so it needs no decoding unless it hides that. */
-static bool ms__task_is_time(ms_str value, double *seconds)
+static bool ms__task_is_time(ms_str value, int64_t *ns)
 {
     ms_str inside;
-    return ms__string_inside(value, &inside) && ms_iso_read(inside, seconds) == MS_OK;
+    return ms__string_inside(value, &inside) && ms_iso_read(inside, ns) == MS_OK;
 }
 
 /* Is it there, and neither a time nor null? */
 static bool ms__task_bad_time(ms_str value)
 {
-    double ignored;
+    int64_t ignored;
     return value.ptr && ms_json_kind_of(value) != MS_JSON_NULL &&
            !ms__task_is_time(value, &ignored);
 }
@@ -24124,10 +23833,10 @@ static void ms__task_time(ms_envelope *m, ms_str value)
     ms_str spelled = ms__absent();
     (void)ms__string_inside(value, &spelled);
     if (m->has_time &&
-        ms_str_equal(spelled, ms_str_n(ours, ms_iso_write(m->time, ours))))
+        ms_str_equal(spelled, ms_str_n(ours, ms_iso_write(m->time_ns, ours))))
         return;
-    m->has_time = ms__task_is_time(value, &m->time);
-    if (!ms_str_equal(spelled, ms_str_n(ours, ms_iso_write(m->time, ours))))
+    m->has_time = ms__task_is_time(value, &m->time_ns);
+    if (!ms_str_equal(spelled, ms_str_n(ours, ms_iso_write(m->time_ns, ours))))
         m->time_text = spelled;
 }
 
@@ -24135,7 +23844,7 @@ static void ms__task_time(ms_envelope *m, ms_str value)
  * extra: its place is made absent. */
 static ms_result ms__task_wrap_check(ms_reader *r, ms__task_wrap *t, uint32_t *flags)
 {
-    double ignored;
+    int64_t ignored;
     bool lenient = r->lenient;
     ms_json_kind id = ms_json_kind_of(t->id);
     bool bad_id = t->id.ptr && id != MS_JSON_STRING && id != MS_JSON_NULL;
@@ -24451,7 +24160,7 @@ enum {
 /* Members of extra that the reader would take for something else. */
 static bool ms__task_taken(ms_writer *w, ms_str key, ms_str value)
 {
-    double ignored;
+    int64_t ignored;
     bool stays = (w->emitted & MS__TASK_STAYS) != 0;
     bool null = ms_json_kind_of(value) == MS_JSON_NULL;
     bool time = ms__task_is_time(value, &ignored);
@@ -24493,13 +24202,13 @@ static void ms__task_open(ms_writer *w, const ms_envelope *m, ms__task_out *o)
 /* The time as created_at spells it; empty: it cannot. */
 static ms_str ms__task_spelled(const ms_envelope *m, char out[MS_ISO_MAX], bool *exact)
 {
-    double seconds = 0;
+    int64_t ns = 0;
     ms_str text = m->time_text;
     *exact = false;
     if (!m->has_time) return ms_str_n(out, 0);
-    if (!text.ptr || ms_iso_read(text, &seconds) != MS_OK || seconds != m->time)
-        text = ms_str_n(out, ms_iso_write(m->time, out));
-    *exact = text.len > 0 && ms_iso_read(text, &seconds) == MS_OK && seconds == m->time;
+    if (!text.ptr || ms_iso_read(text, &ns) != MS_OK || ns != m->time_ns)
+        text = ms_str_n(out, ms_iso_write(m->time_ns, out));
+    *exact = text.len > 0 && ms_iso_read(text, &ns) == MS_OK && ns == m->time_ns;
     return text;
 }
 
@@ -24671,18 +24380,18 @@ static ms_str ms__row_in(ms_str object, const char *name)
 }
 
 /* A time is text, or a number. */
-static bool ms__row_clock(ms_str value, double *seconds)
+static bool ms__row_clock(ms_str value, int64_t *ns)
 {
     if (ms_json_kind_of(value) == MS_JSON_NUMBER)
-        return ms_json_f64(value, seconds) == MS_OK;
-    return ms__iso_string(value, seconds);
+        return ms_seconds_read(value, ns) == MS_OK;
+    return ms__iso_string(value, ns);
 }
 
 /* The time of a row that has no timestamp. */
-static bool ms__row_other_time(ms_str created, ms_str metadata, double *seconds)
+static bool ms__row_other_time(ms_str created, ms_str metadata, int64_t *ns)
 {
-    return ms__row_clock(created, seconds) ||
-           ms__row_clock(ms__row_in(metadata, "timestamp"), seconds);
+    return ms__row_clock(created, ns) ||
+           ms__row_clock(ms__row_in(metadata, "timestamp"), ns);
 }
 
 /* The next byte that is no white space between tokens; -1 at the end. */
@@ -24807,25 +24516,26 @@ static ms_result ms__row_time(ms_reader *r, ms__session_row *row, ms_str metadat
                               ms_envelope *m)
 {
     char ours[MS_ISO_MAX];
-    double other;
+    int64_t other;
     ms_str value = row->last[MS__ROW_TIMESTAMP];
-    m->has_time = ms__row_clock(value, &m->time);
+    m->has_time = ms__row_clock(value, &m->time_ns);
     if (!m->has_time) {
         bool wrong = ms__row_says(value);
         if (wrong && !r->lenient)
             return ms__read_kind(r, "timestamp", "an RFC 3339 time or seconds", value);
         if (wrong) m->flags |= MS_FLAG_LENIENT;
-        m->has_time = ms__row_other_time(row->last[MS__ROW_CREATED], metadata, &m->time);
+        m->has_time = ms__row_other_time(row->last[MS__ROW_CREATED], metadata,
+                                         &m->time_ns);
         return MS_OK;
     }
     if (ms__row_other_time(row->last[MS__ROW_CREATED], metadata, &other) &&
-        other == m->time)
+        other == m->time_ns)
         return MS_OK; /* said twice: all of it stays in extra */
     row->taken |= MS__ROW_BIT(TIMESTAMP);
     m->time_text = value;
     if (ms_json_kind_of(value) == MS_JSON_NUMBER) return MS_OK;
     MS__TRY(ms__read_text(r, value, &m->time_text));
-    if (ms_str_equal(m->time_text, ms_str_n(ours, ms_iso_write(m->time, ours))))
+    if (ms_str_equal(m->time_text, ms_str_n(ours, ms_iso_write(m->time_ns, ours))))
         m->time_text = ms__absent();
     return MS_OK;
 }
@@ -24933,7 +24643,7 @@ static ms_result ms__session_read(ms_reader *r, ms_envelopes *out)
 /* Would a tool row with that metadata be read with a member that this message has not? */
 static bool ms__row_draws(const ms_envelope *m, ms_str metadata, bool tool)
 {
-    double ignored;
+    int64_t ignored;
     if (!m->has_time && ms__row_clock(ms__row_in(metadata, "timestamp"), &ignored))
         return true;
     if (!tool) return false;
@@ -24947,7 +24657,7 @@ static bool ms__row_draws(const ms_envelope *m, ms_str metadata, bool tool)
  * read as something that it is not? */
 static bool ms__session_taken(ms_writer *w, ms_str key, ms_str value)
 {
-    double ignored;
+    int64_t ignored;
     ms_str call;
     bool stays = (w->emitted & MS__ROW_STAYS) != 0;
     bool tool = (w->emitted & MS__ROW_IS_TOOL) != 0;
@@ -24983,25 +24693,25 @@ static void ms__row_put(ms_writer *w, unsigned member, ms_str text, bool json)
 static bool ms__row_put_time(ms_writer *w, const ms_envelope *m, ms_str metadata)
 {
     char iso[MS_ISO_MAX];
-    double seconds;
+    int64_t ns;
     ms_str text = m->time_text;
     if (!m->has_time) return false;
-    bool own = ms__row_clock(ms__row_in(m->extra, "timestamp"), &seconds);
+    bool own = ms__row_clock(ms__row_in(m->extra, "timestamp"), &ns);
     if (!own)
-        own = ms__row_other_time(ms__row_in(m->extra, "created_at"), metadata, &seconds);
-    if (own && seconds == m->time) {
+        own = ms__row_other_time(ms__row_in(m->extra, "created_at"), metadata, &ns);
+    if (own && ns == m->time_ns) {
         w->emitted |= MS__ROW_KEEP(TIMESTAMP);
         return true;
     }
     if (text.ptr && ms_json_kind_of(text) == MS_JSON_NUMBER &&
-        ms_json_f64(text, &seconds) == MS_OK && seconds == m->time) {
+        ms_seconds_read(text, &ns) == MS_OK && ns == m->time_ns) {
         ms__row_put(w, MS__ROW_TIMESTAMP, text, true);
         return true;
     }
-    if (!text.ptr || ms_iso_read(text, &seconds) != MS_OK || seconds != m->time)
-        text = ms_str_n(iso, ms_iso_write(m->time, iso));
+    if (!text.ptr || ms_iso_read(text, &ns) != MS_OK || ns != m->time_ns)
+        text = ms_str_n(iso, ms_iso_write(m->time_ns, iso));
     if (text.len > 0) ms__row_put(w, MS__ROW_TIMESTAMP, text, false);
-    return text.len > 0 && ms_iso_read(text, &seconds) == MS_OK && seconds == m->time;
+    return text.len > 0 && ms_iso_read(text, &ns) == MS_OK && ns == m->time_ns;
 }
 
 /* Writes a name or the arguments of a tool row, unless extra or the metadata in it has
@@ -29312,10 +29022,10 @@ static ms_result ms__task_id_check(ms_str task_id, ms_error *err)
                         "task_id");
 }
 
-static void ms__task_created(ms_envelope *m, double seconds)
+static void ms__task_created(ms_envelope *m, int64_t ns)
 {
     m->has_time = true;
-    m->time = seconds;
+    m->time_ns = ns;
     m->time_text = ms__absent();
 }
 
@@ -29329,17 +29039,8 @@ MS_API ms_result ms_task_create(ms_store *store, ms_str task_id,
     ms_envelope m = *content;
     m.location = task_id;
     if (opts && opts->id.ptr) m.id = opts->id;
-    if (opts && opts->has_created_at) ms__task_created(&m, opts->created_at);
+    if (opts && opts->has_created_at) ms__task_created(&m, opts->created_at_ns);
     return ms_append(store, task_id, &m, seq, err);
-}
-
-/* base and i milliseconds, as a whole number of milliseconds where that is exact. */
-static double ms__task_moment(double base, size_t i)
-{
-    double ms = base * 1000.0;
-    if (!(ms > -4e15 && ms < 4e15)) return base + (double)i / 1000.0;
-    double whole = (double)(int64_t)(ms < 0 ? ms - 0.5 : ms + 0.5);
-    return (whole + (double)i) / 1000.0;
 }
 
 MS_API ms_result ms_task_create_batch(ms_store *store, ms_str task_id,
@@ -29363,11 +29064,11 @@ MS_API ms_result ms_task_create_batch(ms_store *store, ms_str task_id,
     ms_envelope *m = arena && n < SIZE_MAX / sizeof *m
                          ? (ms_envelope *)ms_arena_alloc(arena, n * sizeof *m) : NULL;
     if (!m) return ms__no_arena(err, arena, (uint64_t)n * sizeof *m);
-    double base = given ? opts->created_at : ms__system_time();
+    int64_t base = given ? opts->created_at_ns : ms__system_time();
     for (size_t i = 0; i < n; i++) {
         m[i] = contents[i];
         m[i].location = task_id;
-        if (given || !m[i].has_time) ms__task_created(&m[i], ms__task_moment(base, i));
+        if (given || !m[i].has_time) ms__task_created(&m[i], base + (int64_t)i * 1000000);
     }
     return ms_append_batch(store, m, n, &how, err);
 }
@@ -29882,7 +29583,7 @@ static ms_result ms__task_change_check(const ms_task_change *c, char iso[MS_ISO_
         return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "'%v' is no status, "
                                           "IN_PROGRESS and DONE are", MS__V(status)),
                             "streaming_status");
-    *len = ms_iso_write(c->has_updated_at ? c->updated_at : ms__system_time(), iso);
+    *len = ms_iso_write(c->has_updated_at ? c->updated_at_ns : ms__system_time(), iso);
     if (*len > 0) return MS_OK;
     return ms__at_field(err, ms__fail(err, MS_E_RANGE, "no date spells that time"),
                         "updated_at");
@@ -30165,8 +29866,8 @@ static MS__APART ms_result ms__task_ended(ms_stream *stream, const ms_envelope *
     const ms_msg *old;
     char iso[MS_ISO_MAX];
     const ms_clock *clock = &stream->opts.clock;
-    double now = clock->now ? clock->now(clock->ctx) : ms__system_time();
-    size_t len = ms__finite(now) ? ms_iso_write(now, iso) : 0;
+    int64_t now = clock->now ? clock->now(clock->ctx) : ms__system_time();
+    size_t len = ms_iso_write(now, iso);
     if (len == 0) len = ms_iso_write(ms__system_time(), iso);
     MS__TRY(ms_get_by_seq(stream->store, stream->seq, arena, &old, err));
     ms_envelope m = given ? *given : ms_envelope_of(old);

@@ -169,7 +169,7 @@ static inline ms_envelope bench_message(const bench_data *d, size_t i)
     memset(&m, 0, sizeof m);
     m.type = (ms_type)item->type;
     m.has_time = true;
-    m.time = 1700000000.0 + (double)i * 0.01;
+    m.time_ns = INT64_C(1700000000000000000) + (int64_t)i * 10000000;
     m.location = ms_str_n(d->locations[item->location], 12);
     m.turn_id = ms_str_n(d->turns[item->turn], 12);
     if (m.type != MS_T_USER_MESSAGE && m.type != MS_T_ASSISTANT_MESSAGE)
@@ -204,7 +204,7 @@ static inline void bench_weigh(bench_data *d, size_t i)
     d->names += (double)names;
     d->payload += (double)(text + m.turn_id.len + m.tool.len + m.worker.len +
                            m.from_worker.len + m.from_manager.len + m.summary.len +
-                           m.error_type.len + sizeof m.time);
+                           m.error_type.len + sizeof m.time_ns);
 }
 
 static inline void bench_draw(bench_data *d, size_t i, uint64_t *state, uint32_t *turn)

@@ -30,7 +30,7 @@ enum {
 
 typedef struct bench_row {
     ms_str column[COLUMNS];
-    double time;
+    int64_t time_ns;
 } bench_row;
 
 /* The views that readers ask for. Of a location, an agent in it: */
@@ -75,7 +75,7 @@ static inline bench_row bench_row_of(const bench_data *d, size_t i)
     row.column[COLUMN_SUMMARY] = m.summary;
     row.column[COLUMN_FROM_WORKER] = m.worker.len > 0 ? m.worker : m.from_worker;
     row.column[COLUMN_FROM_MANAGER] = m.from_manager;
-    row.time = m.time;
+    row.time_ns = m.time_ns;
     return row;
 }
 
@@ -165,7 +165,7 @@ static inline uint64_t bench_hash(uint64_t hash, ms_str text)
 static inline void bench_take(bench_reader *reader, const bench_row *row)
 {
     uint64_t bits;
-    memcpy(&bits, &row->time, sizeof bits);
+    memcpy(&bits, &row->time_ns, sizeof bits);
     reader->rows++;
     if (reader->how == READ_HASH) {
         for (int i = 0; i < COLUMNS; i++)

@@ -226,7 +226,7 @@ static size_t read_all(ms_cursor *it)
     ms_error err;
     const ms_msg *msg;
     unsigned long long sum = 0;
-    double time = 0;
+    int64_t time = 0;
     size_t count = 0;
     for (; (msg = ms_next(it)) != NULL; count++) {
         ms_str text = ms_content(msg).text;

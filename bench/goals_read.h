@@ -247,7 +247,7 @@ static ms_envelope small_message(size_t i, size_t where, char name[BENCH_NAME])
     m.location = bench_name(name);
     if (i % 2 == 1) m.agent_key = bench_name(data->agents[where % BENCH_AGENTS]);
     m.has_time = true;
-    m.time = 1700000000.0 + (double)i;
+    m.time_ns = (int64_t)(1700000000 + i) * 1000000000;
     return m;
 }
 
@@ -267,7 +267,7 @@ static void run_many(void)
         ms_envelope m = small_message(i / locations, i * STRIDE % locations, name);
         must(ms_append(store, m.location, &m, NULL, &err), &err);
         fields += (double)(m.location.len + m.agent_key.len + m.content.text.len +
-                           strlen(ms_type_word(m.type)) + sizeof m.time);
+                           strlen(ms_type_word(m.type)) + sizeof m.time_ns);
     }
     double each = bench_since(begin) / (double)(EACH * locations);
     ms_close(store);

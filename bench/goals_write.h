@@ -379,7 +379,7 @@ static void bare_put(bare_store *b, const ms_envelope *m)
         if (len > 0) memcpy(to, fields[i].ptr, len);
         to += len;
     }
-    memcpy(head + 40, &m->time, 8);
+    memcpy(head + 40, &m->time_ns, 8);
     memcpy(head + 48, &m->type, sizeof m->type);
     bare_push(view, b->used);
     b->used += ((size_t)(to - head) + 7) / 8 * 8;

@@ -23,7 +23,7 @@ enum {
 };
 
 typedef struct kv_header {
-    double time;                 /* seconds */
+    int64_t time_ns;
     uint32_t len[COLUMNS];       /* bytes */
 } kv_header;
 
@@ -42,7 +42,7 @@ static inline void kv_write(void *out, const bench_row *row)
 {
     char *p = (char *)out + KV_HEADER;
     kv_header header;
-    header.time = row->time;
+    header.time_ns = row->time_ns;
     for (int i = 0; i < COLUMNS; i++) {
         size_t len = row->column[i].len;
         header.len[i] = (uint32_t)len;
@@ -62,7 +62,7 @@ static inline void kv_take(bench_reader *reader, const void *record, size_t size
     size_t at = KV_HEADER;
     if (size < KV_HEADER) bench_die("record", "shorter than its header");
     memcpy(&header, record, sizeof header);
-    row.time = header.time;
+    row.time_ns = header.time_ns;
     for (int i = 0; i < COLUMNS; i++) {
         row.column[i] = ms_str_n(p + at, header.len[i]);
         at += header.len[i];

@@ -42,7 +42,7 @@ enum {
 
 typedef struct record {
     uint32_t size, crc;       /* of the whole record, padded to 8; of all behind it */
-    double time;
+    int64_t time_ns;
     uint8_t type, location, agent, named;
     uint32_t len[TEXTS];      /* columns TURN to FROM_MANAGER; the texts follow */
 } record;
@@ -148,7 +148,7 @@ static size_t encode(const bench_data *d, size_t i, char *to)
     for (int c = COLUMN_LOCATION; c < COLUMNS; c++) at = put(at, row.column[c]);
     for (; (at - to) % 8 != 0; at++) *at = 0;
     r.size = (uint32_t)(at - to);
-    r.time = row.time;
+    r.time_ns = row.time_ns;
     r.type = item->type;
     r.location = item->location;
     r.agent = item->agent;
@@ -175,7 +175,7 @@ static void take(uint64_t at, bench_reader *reader)
         row.column[COLUMN_TURN + c] = ms_str_n(text, r.len[c]);
         text += r.len[c];
     }
-    row.time = r.time;
+    row.time_ns = r.time_ns;
     bench_take(reader, &row);
 }
 

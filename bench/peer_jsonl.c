@@ -160,25 +160,19 @@ static inline char *put(char *p, const char *text)
     return p + len;
 }
 
-/* A number of six decimals when it is exactly the time, which is quicker to write. */
-static char *put_time(char *p, double time)
+/* Seconds with six decimals: the data have no more. */
+static char *put_time(char *p, int64_t time_ns)
 {
-    if (time >= 0 && time < 4e9) {
-        uint64_t micros = (uint64_t)(time * 1e6 + 0.5), whole = micros / 1000000;
-        double again = (double)micros / 1e6;
-        if (memcmp(&again, &time, sizeof time) == 0) {
-            char digits[20];
-            int i = 20;
-            for (uint64_t rest = micros % 1000000; i > 14; rest /= 10)
-                digits[--i] = (char)('0' + rest % 10);
-            digits[--i] = '.';
-            do digits[--i] = (char)('0' + whole % 10);
-            while ((whole /= 10) > 0);
-            memcpy(p, digits + i, (size_t)(20 - i));
-            return p + 20 - i;
-        }
-    }
-    return p + snprintf(p, 32, "%.17g", time);
+    uint64_t micros = (uint64_t)time_ns / 1000, whole = micros / 1000000;
+    char digits[24];
+    int i = 24;
+    for (uint64_t rest = micros % 1000000; i > 18; rest /= 10)
+        digits[--i] = (char)('0' + rest % 10);
+    digits[--i] = '.';
+    do digits[--i] = (char)('0' + whole % 10);
+    while ((whole /= 10) > 0);
+    memcpy(p, digits + i, (size_t)(24 - i));
+    return p + 24 - i;
 }
 
 static void add_line(const bench_row *row)
@@ -196,7 +190,7 @@ static void add_line(const bench_row *row)
         p = put(p, "\",");
     }
     p = put(p, "\"time\":");
-    p = put_time(p, row->time);
+    p = put_time(p, row->time_ns);
     p = put(p, "}\n");
     if (p - start > LINE_MOST) bench_die("jsonl", "a line is too long");
     json.used += (size_t)(p - start);
@@ -351,7 +345,7 @@ static void walk(void)
 static inline void put_column(bench_row *row, int column, const cJSON *value)
 {
     if (column == COLUMNS && cJSON_IsNumber(value)) {
-        row->time = value->valuedouble;
+        row->time_ns = (int64_t)(value->valuedouble * 1e6 + 0.5) * 1000;
     } else if (column < COLUMNS && cJSON_IsString(value)) {
         row->column[column] = bench_name(value->valuestring);
     } else {

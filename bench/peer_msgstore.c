@@ -72,7 +72,7 @@ static inline void take(const ms_msg *msg, bench_reader *reader)
             row.column[column_of[field]] = fields[field].text;
     }
     row.column[COLUMN_TYPE] = ms_type_name(msg);
-    ms_time(msg, &row.time);
+    ms_time(msg, &row.time_ns);
     bench_take(reader, &row);
 }
 

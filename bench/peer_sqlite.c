@@ -38,7 +38,7 @@ enum { TAIL = 20 };
 
 #define TABLE(key)                                                                     \
     "CREATE TABLE messages (id " key ", location TEXT NOT NULL, agent_key TEXT,"       \
-    " type TEXT NOT NULL, content TEXT NOT NULL, timestamp REAL, turn_id TEXT,"        \
+    " type TEXT NOT NULL, content TEXT NOT NULL, timestamp INTEGER, turn_id TEXT,"        \
     " tool TEXT, args TEXT, from_worker TEXT, from_manager TEXT, summary TEXT);"
 
 /* The columns in the order of driver.h, then the time, then the number. */
@@ -186,7 +186,8 @@ static void insert(const bench_row *row)
             text.ptr = i == COLUMN_CONTENT ? "" : NULL;
         bind_text(lite.insert, i + 1, text);
     }
-    check(sqlite3_bind_double(lite.insert, COLUMNS + 1, row->time) == SQLITE_OK, "bind");
+    int code = sqlite3_bind_int64(lite.insert, COLUMNS + 1, row->time_ns);
+    check(code == SQLITE_OK, "bind");
     step_once(lite.insert);
 }
 
@@ -223,7 +224,7 @@ static inline bench_row row_of(sqlite3_stmt *statement)
         row.column[i] = ms_str_n((const char *)text,
                                  (size_t)sqlite3_column_bytes(statement, i));
     }
-    row.time = sqlite3_column_double(statement, COLUMNS);
+    row.time_ns = sqlite3_column_int64(statement, COLUMNS);
     return row;
 }
 
@@ -265,21 +266,20 @@ static sqlite3_stmt *agent_rows(const bench_data *data, ms_str location, size_t 
 /* One agent's rows in a merge: where it stands. */
 typedef struct head {
     sqlite3_stmt *statement;
-    double time;
-    sqlite3_int64 id;
+    sqlite3_int64 time, id;
 } head;
 
 static inline bool next_head(head *h)
 {
     if (!next(h->statement)) return false;
-    h->time = sqlite3_column_double(h->statement, COLUMNS);
+    h->time = sqlite3_column_int64(h->statement, COLUMNS);
     h->id = sqlite3_column_int64(h->statement, COLUMNS + 1);
     return true;
 }
 
 static inline bool before(const head *a, const head *b)
 {
-    return a->time < b->time || (!(a->time > b->time) && a->id < b->id);
+    return a->time < b->time || (a->time == b->time && a->id < b->id);
 }
 
 static void team(const bench_data *data, ms_str location, bench_reader *reader)

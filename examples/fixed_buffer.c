@@ -17,10 +17,10 @@
 
 static uint64_t flash[BUFFER_SIZE / 8], ram[BUFFER_SIZE / 8];   /* both 8-byte aligned */
 
-static double frame_time(void *ctx)
+static int64_t frame_time(void *ctx)
 {
     unsigned *frame = (unsigned *)ctx;
-    return (double)++*frame / 60;
+    return (int64_t)++*frame * 16666667;
 }
 
 static void constant_entropy(void *ctx, void *out, size_t len)

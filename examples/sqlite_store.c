@@ -99,7 +99,7 @@ static ms_result sq_insert(ms_store *store, const ms_envelope *m, const ms_msg *
         "INSERT INTO messages VALUES (%llu, %.*Q, %.*Q, %d, %.*Q, ?1, %.*Q, ?2)",
         SQ_NUMBER(m->seq), SQ_TEXT(m->location), SQ_TEXT(m->agent_key), (int)m->type,
         SQ_TEXT(m->turn_id), SQ_TEXT(m->key)));
-    if (m->has_time) sqlite3_bind_double(row, 1, m->time);
+    if (m->has_time) sqlite3_bind_int64(row, 1, m->time_ns);
     sqlite3_bind_blob(row, 2, msg, (int)ms_size(msg), SQLITE_STATIC);
     int done = sqlite3_step(row);
     sqlite3_finalize(row);
@@ -228,8 +228,8 @@ static ms_result sq_query(ms_store *store, ms_cursor *it, ms_error *err)
         cursor->rows = sq_rows(store, sq_select(&it->query, last));
         if (cursor->rows == NULL) result = sq_fail(store, MS_E_IO, NULL, err);
     }
-    if (it->query.has_since) sqlite3_bind_double(cursor->rows, 1, it->query.since);
-    if (it->query.has_until) sqlite3_bind_double(cursor->rows, 2, it->query.until);
+    if (it->query.has_since) sqlite3_bind_int64(cursor->rows, 1, it->query.since_ns);
+    if (it->query.has_until) sqlite3_bind_int64(cursor->rows, 2, it->query.until_ns);
     if (result != MS_OK) sq_cursor_close(store, it);
     return result;
 }
@@ -269,8 +269,8 @@ static void sq_info(sqlite3_stmt *rows, ms_arena *arena, ms_info *info)
     info->last_seq = (uint64_t)sqlite3_column_int64(rows, 4);
     info->bytes = (uint64_t)sqlite3_column_int64(rows, 5);
     info->has_time = sqlite3_column_type(rows, 6) != SQLITE_NULL;
-    info->first_time = sqlite3_column_double(rows, 6);
-    info->last_time = sqlite3_column_double(rows, 7);
+    info->first_time_ns = sqlite3_column_int64(rows, 6);
+    info->last_time_ns = sqlite3_column_int64(rows, 7);
 }
 
 static ms_result sq_list(ms_store *store, const ms_list_query *q, ms_arena *arena,
@@ -331,7 +331,7 @@ static ms_result sqlite_store_open(ms_store **store, const char *path, ms_error 
     if (sqlite3_open(path, &s->db) == SQLITE_OK && sqlite3_exec(s->db,
         "CREATE TABLE IF NOT EXISTS messages (seq INTEGER PRIMARY KEY,"
         " location TEXT NOT NULL, agent_key TEXT, type INTEGER NOT NULL, turn_id TEXT,"
-        " time REAL, key TEXT, body BLOB NOT NULL, UNIQUE (location, key));"
+        " time INTEGER, key TEXT, body BLOB NOT NULL, UNIQUE (location, key));"
         "CREATE INDEX IF NOT EXISTS by_location ON messages (location)", NULL, NULL,
         NULL) == SQLITE_OK) {
         *store = &s->base;

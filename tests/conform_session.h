@@ -190,7 +190,7 @@ static ms_envelope loaded_row(const ms_envelope *m)
     row.role = m->role;
     row.role_name = m->role_name;
     row.has_time = m->has_time;
-    row.time = m->time;
+    row.time_ns = m->time_ns;
     row.content = m->content;
     row.tool = m->tool;
     row.args = m->args;

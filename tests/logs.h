@@ -184,7 +184,7 @@ static inline void scribe_write(const scribe *s, uint64_t n, numbered *out)
     snprintf(out->key, sizeof out->key, "key-%llu", (unsigned long long)n);
     if (test_below(&h, 4) == 0) m->key = ms_str_of(out->key);
     m->has_time = test_below(&h, 3) != 0;
-    if (m->has_time) m->time = (double)n / 2;
+    if (m->has_time) m->time_ns = SECONDS((double)n / 2);
 }
 
 /* How many messages are appended together with number n; *first is the first of them. */
@@ -241,7 +241,7 @@ static inline uint64_t scribe_number(const scribe *s, const ms_msg *msg,
 {
     char text[24] = "";
     numbered want;
-    double time = 0;
+    int64_t time = 0;
     ms_str id = ms_get(msg, MS_F_ID).text;
     *fault = "a message without number";
     if (id.ptr == NULL || id.len == 0 || id.len >= sizeof text) return 0;
@@ -261,7 +261,7 @@ static inline uint64_t scribe_number(const scribe *s, const ms_msg *msg,
         !ms_str_equal(ms_get(msg, MS_F_KEY).text, want.m.key))
         return 0;
     *fault = "another time";
-    if (ms_time(msg, &time) != want.m.has_time || time != want.m.time) return 0;
+    if (ms_time(msg, &time) != want.m.has_time || time != want.m.time_ns) return 0;
     *fault = NULL;
     return n;
 }

@@ -338,12 +338,12 @@ static inline int stat_without_name(void *ctx, ms_file file, ms_os_stat *out)
 /* ---- small helpers ---- */
 
 /* A clock that says what a test sets. */
-static inline double clock_says(void *ctx)
+static inline int64_t clock_says(void *ctx)
 {
-    return *(const double *)ctx;
+    return *(const int64_t *)ctx;
 }
 
-static inline ms_clock clock_at(double *now)
+static inline ms_clock clock_at(int64_t *now)
 {
     ms_clock clock = {clock_says, NULL};
     clock.ctx = now;
@@ -471,10 +471,10 @@ static inline ms_str random_turn(uint64_t *rng)
 }
 
 /* Small whole numbers, so that many are equal; 0 and negative ones among them. */
-static inline double random_time(uint64_t *rng)
+static inline int64_t random_time(uint64_t *rng)
 {
-    double time = (double)test_below(rng, 12) - 3.0;
-    return test_one_in(rng, 4) ? time + 0.25 : time;
+    int64_t time = SECONDS((int64_t)test_below(rng, 12) - 3);
+    return test_one_in(rng, 4) ? time + SECONDS(0.25) : time;
 }
 
 /* Never absent: empty, plain, with NUL, with a byte that is not UTF-8, long. */
@@ -548,7 +548,7 @@ static inline ms_envelope random_message(uint64_t *rng)
     }
     if (test_one_in(rng, 4)) m.flags = (uint32_t)test_below(rng, 64);
     m.has_time = !test_one_in(rng, 3);
-    if (m.has_time) m.time = random_time(rng);
+    if (m.has_time) m.time_ns = random_time(rng);
     m.location = random_location(rng);
     m.agent_key = random_agent(rng);
     m.turn_id = random_turn(rng);
@@ -583,9 +583,9 @@ static inline void random_bounds(uint64_t *rng, uint64_t last, ms_query *q)
 {
     if (test_one_in(rng, 4)) q->turn_id = random_turn(rng);
     q->has_since = test_one_in(rng, 5);
-    if (q->has_since) q->since = random_time(rng);
+    if (q->has_since) q->since_ns = random_time(rng);
     q->has_until = test_one_in(rng, 5);
-    if (q->has_until) q->until = random_time(rng);
+    if (q->has_until) q->until_ns = random_time(rng);
     if (test_one_in(rng, 5)) q->after_seq = test_below(rng, last + 2);
     if (test_one_in(rng, 5)) q->before_seq = test_below(rng, last + 3);
     if (test_one_in(rng, 3)) q->limit = (size_t)test_below(rng, 8);

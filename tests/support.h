@@ -24,6 +24,9 @@
 #include "../msgstore.h"
 #endif
 
+/* A time; exact for halves and quarters. */
+#define SECONDS(s) ((int64_t)((double)(s) * 1e9))
+
 
 /* ---- how long, and with which seed ---- */
 

@@ -213,7 +213,6 @@ static void a_missing_field_is_named_for_each_type(void **state)
 static void types_and_times_and_roles_are_checked(void **state)
 {
     static const int types[] = {0, -1, MS_TYPE_COUNT, 25, 63, 64, 65, 255, 1000000};
-    const double times[] = {(double)NAN, HUGE_VAL, -HUGE_VAL};
     static const int roles[] = {-1, 7, 14, 16, 1000};
     pair p = open_pair(state);
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
@@ -221,12 +220,10 @@ static void types_and_times_and_roles_are_checked(void **state)
         m.type = (ms_type)types[i];
         must_refuse(&p, "unknown type", &m, MS_E_TYPE, "type");
     }
-    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
-        ms_envelope m = ms_user_message(ms_text("x"));
-        m.has_time = true;
-        m.time = times[i];
-        must_refuse(&p, "no finite time", &m, MS_E_RANGE, "time");
-    }
+    ms_envelope timed = ms_user_message(ms_text("x"));
+    timed.has_time = true;
+    timed.time_ns = MS_TIME_NONE;
+    must_refuse(&p, "no time", &timed, MS_E_RANGE, "time_ns");
     for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++) {
         ms_envelope m = ms_user_message(ms_text("x"));
         m.role = (ms_role)roles[i];
@@ -316,12 +313,6 @@ static const struct query_row {
      MS_E_ARENA, "arena"},
     {"by time without arena", {.location = TEXT("job"), .by_time = true}, MS_E_ARENA,
      "arena"},
-    {"since is no number",
-     {.location = TEXT("job"), .has_since = true, .since = (double)NAN}, MS_E_RANGE,
-     NULL},
-    {"until is no number",
-     {.location = TEXT("job"), .has_until = true, .until = (double)NAN}, MS_E_RANGE,
-     NULL},
 };
 
 static void a_bad_query_opens_nothing(void **state)

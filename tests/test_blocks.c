@@ -1689,7 +1689,8 @@ static const char *field_differs(const ms_envelope *a, const ms_envelope *b)
                         : !ms_str_equal(a->content.text, b->content.text))
         return "content";
     if (!same_object(a->args.text, b->args.text)) return "args";
-    if (a->has_time != b->has_time || (a->has_time && a->time != b->time)) return "time";
+    if (a->has_time != b->has_time || (a->has_time && a->time_ns != b->time_ns))
+        return "time";
     return NULL;
 }
 

@@ -90,7 +90,7 @@ static void append_some(ms_store *store, size_t n)
         snprintf(place, sizeof place, "place_%u", (unsigned)(number++ % 7));
         m.agent_key = MS_STR("worker");
         m.has_time = number % 3 != 0;
-        m.time = (double)number;
+        m.time_ns = SECONDS((double)number);
         assert_int_equal(ms_append(store, ms_str_of(place), &m, NULL, NULL), MS_OK);
     }
 }
@@ -550,7 +550,7 @@ static void a_time_may_be_asked_for_without_a_place_to_put_it(void **state)
     assert_int_equal(ms_encode(&m, &arena, &msg, NULL), MS_OK);
     assert_false(ms_time(msg, NULL));
     m.has_time = true;
-    m.time = 12.5;
+    m.time_ns = SECONDS(12.5);
     assert_int_equal(ms_encode(&m, &arena, &msg, NULL), MS_OK);
     assert_true(ms_time(msg, NULL));
     ms_arena_deinit(&arena);
@@ -1415,7 +1415,7 @@ static void names_with_one_number_are_told_apart(void **state)
         m.key = ms_str_of(key);
         m.agent_key = i % 4 < 2 ? MS_STR("x") : MS_STR("y");
         m.has_time = i > 3;
-        m.time = 100 - i;
+        m.time_ns = SECONDS(100 - i);
         assert_int_equal(ms_append(store, ms_str_of(places[i % 2]), &m, NULL, NULL),
                          MS_OK);
     }

@@ -21,7 +21,7 @@
 #define JOB MS_STR("job")
 #define OTHER_JOB MS_STR("other job")
 
-static double now = 1000;
+static int64_t now = SECONDS(1000);
 
 static test_store open_store(void **state)
 {
@@ -29,7 +29,7 @@ static test_store open_store(void **state)
     memset(&options, 0, sizeof options);
     options.clock = clock_at(&now);
     options.room = (size_t)8 << 20;
-    now = 1000;
+    now = SECONDS(1000);
     return store_open((const store_kind *)*state, &options);
 }
 
@@ -45,13 +45,13 @@ static void draw_value(FILE *out, const char *name, ms_value value)
 
 static void draw_message(FILE *out, const ms_msg *msg)
 {
-    double time = 0;
+    int64_t time = 0;
     bool has_time = ms_time(msg, &time);
     unsigned long long seq = (unsigned long long)ms_seq(msg);
     fprintf(out, "kind %d seq %llu type %d role %d flags %u", (int)ms_kind_of(msg), seq,
             (int)ms_type_of(msg), (int)ms_role_of(msg),
             (unsigned)ms_flags(msg) & ~(unsigned)MS_FLAG_SYNCED);
-    if (has_time) fprintf(out, " time %.3f", time);
+    if (has_time) fprintf(out, " time %lld", (long long)time);
     for (int i = 1; i < MS_FIELD_COUNT; i++) {
         char name[16];
         snprintf(name, sizeof name, "f%d", i);
@@ -283,7 +283,7 @@ static ms_envelope full_message(void)
 {
     ms_envelope m = ms_user_message(ms_text("before"));
     m.has_time = true;
-    m.time = 12.5;
+    m.time_ns = SECONDS(12.5);
     m.agent_key = MS_STR("manager");
     m.turn_id = MS_STR("turn");
     m.id = MS_STR("id-1");
@@ -299,7 +299,7 @@ static void what_an_amend_leaves_unset(void **state)
 {
     test_store s = open_store(state);
     ms_envelope m = full_message(), change = ms_user_message(ms_text("after"));
-    double time = 0;
+    int64_t time = 0;
     say(s.store, "first");
     uint64_t seq = must_append(s.store, JOB, &m);
     say(s.store, "last");
@@ -307,7 +307,7 @@ static void what_an_amend_leaves_unset(void **state)
     for (int i = 0; i < 2; i++) {
         const ms_msg *msg = must_get(s.store, seq);
         must_have_text(msg, "after");
-        assert_true(ms_time(msg, &time) && time == 12.5);
+        assert_true(ms_time(msg, &time) && time == SECONDS(12.5));
         assert_true(ms_str_equal(ms_location(msg), JOB));
         assert_true(ms_str_equal(ms_agent_key(msg), MS_STR("manager")));
         assert_true(ms_str_equal(ms_turn_id(msg), MS_STR("turn")));
@@ -331,10 +331,10 @@ static void what_an_amend_sets(void **state)
 {
     test_store s = open_store(state);
     ms_envelope m = full_message();
-    double time = 0;
+    int64_t time = 0;
     uint64_t seq = must_append(s.store, JOB, &m);
     m.content = ms_json(MS_STR("[1,2]"));
-    m.time = 99;
+    m.time_ns = SECONDS(99);
     m.turn_id = MS_STR("turn 2");
     m.id = MS_STR("id-2");
     m.summary = MS_STR("longer");
@@ -343,7 +343,7 @@ static void what_an_amend_sets(void **state)
     assert_int_equal(ms_amend(s.store, seq, &m, NULL), MS_OK);
     const ms_msg *msg = must_get(s.store, seq);
     assert_true(ms_content(msg).json);
-    assert_true(ms_time(msg, &time) && time == 99);
+    assert_true(ms_time(msg, &time) && time == SECONDS(99));
     assert_true(ms_str_equal(ms_turn_id(msg), MS_STR("turn 2")));
     assert_true(ms_str_equal(ms_get(msg, MS_F_ID).text, MS_STR("id-2")));
     assert_true(ms_str_equal(ms_get(msg, MS_F_SUMMARY).text, MS_STR("longer")));
@@ -357,9 +357,9 @@ static void what_an_amend_sets(void **state)
     q.turn_id = MS_STR("turn 2");
     assert_int_equal(count_of(s.store, &q), 1);
     q.has_since = true;
-    q.since = 99;
+    q.since_ns = SECONDS(99);
     assert_int_equal(count_of(s.store, &q), 1);
-    q.since = 100;
+    q.since_ns = SECONDS(100);
     assert_int_equal(count_of(s.store, &q), 0);
     store_close(&s);
 }
@@ -785,16 +785,16 @@ static ms_envelope secret_message(ms_type type)
     m.key = MS_STR("key");
     m.call_id = MS_STR("call");
     m.has_time = true;
-    m.time = 5;
+    m.time_ns = SECONDS(5);
     return m;
 }
 
 static void must_be_redacted(const ms_msg *msg, ms_type type)
 {
-    double time = 0;
+    int64_t time = 0;
     assert_true(ms_flags(msg) & MS_FLAG_REDACTED);
     assert_int_equal(ms_type_of(msg), type);
-    assert_true(ms_time(msg, &time) && time == 5);
+    assert_true(ms_time(msg, &time) && time == SECONDS(5));
     assert_true(ms_str_equal(ms_location(msg), JOB));
     assert_true(ms_str_equal(ms_agent_key(msg), MS_STR("agent")));
     assert_true(ms_str_equal(ms_turn_id(msg), MS_STR("turn")));
@@ -945,16 +945,16 @@ static void notes_carry_where_they_belong(void **state)
     ms_envelope m = full_message();
     uint64_t other = say(s.store, "other"), seq = must_append(s.store, JOB, &m);
     ms_error err;
-    now = 2000;
+    now = SECONDS(2000);
     must_ok(ms_note(s.store, seq, MS_STR("rating"), ms_json(MS_STR("5")), &err), &err,
             "note");
-    now = 2001.5;
+    now = SECONDS(2001.5);
     must_ok(ms_note(s.store, seq, MS_STR("why"), ms_text("good"), &err), &err, "note");
     must_ok(ms_note(s.store, other, MS_STR("why"), ms_text("bad"), &err), &err, "note");
     must_survive(&s);
     ms_query q = query_of(JOB, 0);
     ms_cursor it;
-    double time = 0;
+    int64_t time = 0;
     q.raw = MS_RAW_NOTES;
     q.about_seq = seq;
     must_give(s.store, &q, "5|good|");
@@ -964,7 +964,7 @@ static void notes_carry_where_they_belong(void **state)
     assert_int_equal(ms_kind_of(note), MS_KIND_NOTE);
     assert_int_equal(ms_type_of(note), MS_T_NONE);
     assert_int_equal(ms_seq(note), seq);
-    assert_true(ms_time(note, &time) && time == 2000);
+    assert_true(ms_time(note, &time) && time == SECONDS(2000));
     assert_true(ms_str_equal(ms_location(note), JOB));
     assert_true(ms_str_equal(ms_agent_key(note), MS_STR("manager")));
     assert_true(ms_str_equal(ms_turn_id(note), MS_STR("turn")));
@@ -1022,7 +1022,7 @@ static void usage_is_added_up(void **state)
     memset(&u, 0, sizeof u);
     u.input_tokens = 100;
     u.output_tokens = 7;
-    u.seconds = 1.5;
+    u.duration_ns = SECONDS(1.5);
     ms_arena_init(&arena, NULL);
     must_ok(ms_note_usage(s.store, one, &u, &err), &err, "usage");
     must_ok(ms_note_usage(s.store, two, &u, &err), &err, "usage");
@@ -1177,16 +1177,16 @@ static void a_fork_keeps_times_and_texts(void **state)
     test_store s = open_store(state);
     ms_envelope m = secret_message(MS_T_ERROR);
     ms_cursor it;
-    double time = 0;
+    int64_t time = 0;
     uint64_t seq = must_append(s.store, JOB, &m);
-    now = 7777;
+    now = SECONDS(7777);
     fork_to(s.store, JOB, seq, MS_STR("branch"));
     assert_int_equal(ms_redact(s.store, seq, NULL), MS_OK);
     ms_query q = query_of(MS_STR("branch"), 0);
     assert_int_equal(ms_query_open(s.store, &q, &it, NULL), MS_OK);
     const ms_msg *msg = ms_next(&it);
     assert_non_null(msg);
-    assert_true(ms_time(msg, &time) && time == 5);
+    assert_true(ms_time(msg, &time) && time == SECONDS(5));
     must_have_text(msg, "more than that: " SECRET);
     assert_true(ms_str_equal(ms_get(msg, MS_F_KEY).text, MS_STR("key")));
     assert_true(ms_str_equal(ms_get(msg, MS_F_EXTRA).text, m.extra));
@@ -1313,7 +1313,7 @@ static void a_stream_ends_with_its_text(void **state)
     m.turn_id = MS_STR("turn");
     m.content.text = no_str();
     m.has_time = true;
-    m.time = 3;
+    m.time_ns = SECONDS(3);
     ms_stream w = begin(s.store, &m, NULL);
     uint64_t seq = w.seq;
     must_have_text(must_get(s.store, seq), "");
@@ -1323,12 +1323,12 @@ static void a_stream_ends_with_its_text(void **state)
     assert_null(w.store);
     for (int i = 0; i < 2; i++) {
         const ms_msg *msg = must_get(s.store, seq);
-        double time = 0;
+        int64_t time = 0;
         must_have_text(msg, "one two");
         assert_true(ms_flags(msg) & MS_FLAG_AMENDED);
         assert_false(ms_flags(msg) & MS_FLAG_UNFINISHED);
         assert_true(ms_str_equal(ms_turn_id(msg), MS_STR("turn")));
-        assert_true(ms_time(msg, &time) && time == 3);
+        assert_true(ms_time(msg, &time) && time == SECONDS(3));
         must_show(s.store, JOB, "one two|");
         ms_arena_init(&arena, NULL);
         must_ok(ms_stream_read(s.store, seq, 4, &arena, &text, &err), &err, "follow");
@@ -1415,7 +1415,7 @@ static void pieces_are_put_together(void **state)
     must_read_so_far(s.store, w.seq,
                      "abc\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9" "d");
     feed(&w, "e");
-    now += 0.6;
+    now += SECONDS(0.6);
     feed(&w, "f");
     must_give(s.store, &raw,
               "a|bc\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9" "d|ef|");
@@ -2466,26 +2466,26 @@ static void amended_times_in_old_segments(void **state)
     ms_envelope m = ms_user_message(ms_text("x"));
     ms_envelope large = ms_user_message(ms_text_n(ms_str_n(text, 3000)));
     m.has_time = large.has_time = true;
-    m.time = large.time = 10;
+    m.time_ns = large.time_ns = SECONDS(10);
     uint64_t early = must_append(s.store, JOB, &m), late = must_append(s.store, JOB, &m);
     for (int i = 0; i < 8; i++) must_append(s.store, JOB, &large);
-    m.time = 1;
+    m.time_ns = SECONDS(1);
     assert_int_equal(ms_amend(s.store, early, &m, NULL), MS_OK);
-    m.time = 100;
+    m.time_ns = SECONDS(100);
     assert_int_equal(ms_amend(s.store, late, &m, NULL), MS_OK);
     for (int round = 0; round < 3; round++) {
         for (int place = 0; place < 2; place++) {
             ms_query q = query_of(place ? JOB : no_str(), 0);
             q.has_since = true;
-            q.since = 50;
+            q.since_ns = SECONDS(50);
             assert_int_equal(count_of(s.store, &q), 1);
             q.has_since = false;
             q.has_until = true;
-            q.until = 5;
+            q.until_ns = SECONDS(5);
             assert_int_equal(count_of(s.store, &q), 1);
             q.has_since = true;
-            q.since = 9;
-            q.until = 11;
+            q.since_ns = SECONDS(9);
+            q.until_ns = SECONDS(11);
             assert_int_equal(count_of(s.store, &q), 8 + 8 * round);
         }
         ms_list_query list;
@@ -2495,8 +2495,8 @@ static void amended_times_in_old_segments(void **state)
         ms_arena_init(&arena, NULL);
         assert_int_equal(ms_list(s.store, &list, &arena, &listing, NULL), MS_OK);
         assert_int_equal(listing.count, 1);
-        assert_true(listing.items[0].first_time == 1);
-        assert_true(listing.items[0].last_time == 100);
+        assert_true(listing.items[0].first_time_ns == SECONDS(1));
+        assert_true(listing.items[0].last_time_ns == SECONDS(100));
         ms_arena_deinit(&arena);
         for (int i = 0; i < 8; i++) must_append(s.store, JOB, &large);
         store_reopen(&s);

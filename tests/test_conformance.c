@@ -199,7 +199,7 @@ static void set_common(ms_envelope *m, json_t *args)
 {
     json_t *timestamp = json_object_get(args, "timestamp");
     m->has_time = json_is_number(timestamp);
-    if (m->has_time) m->time = json_number_value(timestamp);
+    if (m->has_time) m->time_ns = SECONDS(json_number_value(timestamp));
     m->turn_id = text_of(json_object_get(args, "turn_id"));
     m->from_worker = text_of(json_object_get(args, "from_worker"));
     m->summary = text_of(json_object_get(args, "summary"));

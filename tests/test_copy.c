@@ -50,7 +50,7 @@ static void source_free(source *from)
 /* Stamps what has no time, so that a copy that lost "unset" shows. */
 static test_store destination(const store_kind *kind, size_t room)
 {
-    static double now = 12345;
+    static int64_t now = SECONDS(12345);
     store_options options;
     memset(&options, 0, sizeof options);
     options.clock = clock_at(&now);
@@ -100,7 +100,7 @@ static void a_keep_rule_takes_what_it_says(void **state)
         snprintf(what, sizeof what, "rule %d", i);
         if (i % 2 != 0) keep.newest = (size_t)(i < 8 ? i : 1000);
         keep.has_since = i / 2 % 2 != 0 && keep.newest == 0;
-        keep.since = i < 8 ? 2.25 : 100;
+        keep.since_ns = SECONDS(i < 8 ? 2.25 : 100);
         keep.locations = i / 4 % 2 != 0 ? names : NULL;
         keep.n_locations = keep.locations == NULL ? 0 : i < 8 ? 2 : 3;
         must_copy(&from, &keep, what);

@@ -345,7 +345,7 @@ static void fields_are_filled(void **state)
     assert_true(m->args.json);
     same_text(m->call_id, MS_STR("c1"));
     same_text(m->id, MS_STR("m"));
-    assert_true(m->has_time && m->time == 7);
+    assert_true(m->has_time && m->time_ns == SECONDS(7));
     assert_null(m->time_text.ptr);
     same_text(m->call_extra, MS_STR("{\"turn\":1}"));
     same_text(m->extra, MS_STR("{\"metadata\":{\"k\":2},\"own\":3}"));
@@ -895,7 +895,7 @@ static void built_messages_come_back(void **state)
     all[2].role_name = MS_STR("elf");
     all[3] = ms_final(ms_text("x"));
     all[3].has_time = true;
-    all[3].time = 1e18;
+    all[3].time_ns = INT64_MAX;
     all[4] = ms_error_message(ms_text("e"), MS_STR("kind"));
     all[4].call_id = MS_STR("");
     all[4].tool = MS_STR("t");
@@ -910,7 +910,7 @@ static void built_messages_come_back(void **state)
     for (size_t i = 0; i < COUNT(all); i++) {
         ms_envelope *m = &back.items[i];
         assert_int_equal(m->type, all[i].type);
-        assert_true(m->has_time == all[i].has_time && m->time == all[i].time);
+        assert_true(m->has_time == all[i].has_time && m->time_ns == all[i].time_ns);
 #define SAME(member)                                       \
     same_text(m->member, all[i].member);                   \
     assert_true((m->member.ptr != NULL) == (all[i].member.ptr != NULL));

@@ -59,10 +59,10 @@ static uint64_t boot_of(void *ctx)
     return boot_now;
 }
 
-static double clock_stands(void *ctx)
+static int64_t clock_stands(void *ctx)
 {
     (void)ctx;
-    return 1700000000;
+    return SECONDS(1700000000);
 }
 
 
@@ -639,7 +639,7 @@ static ms_task_opts task_opts(void)
     ms_task_opts opts;
     memset(&opts, 0, sizeof opts);
     opts.has_created_at = true;
-    opts.created_at = 1700000000;
+    opts.created_at_ns = SECONDS(1700000000);
     return opts;
 }
 
@@ -675,7 +675,7 @@ static ms_result do_task_update(world *w, ms_error *err)
     change.id = MS_STR("task-id");
     change.content = &m;
     change.has_updated_at = true;
-    change.updated_at = 1700000001;
+    change.updated_at_ns = SECONDS(1700000001);
     ms_result result = ms_task_update(w->log, MS_STR("task"), &change, &arena, &msg, err);
     ms_arena_deinit(&arena);
     return result;
@@ -1166,7 +1166,7 @@ static const ms_envelope *story(void)
     m[7] = ms_action(MS_STR("a tool"), ms_json(MS_STR("{}")));
     for (int i = 0; i < STORY; i++) {
         m[i].has_time = true;
-        m[i].time = 1700000000 + i;
+        m[i].time_ns = SECONDS(1700000000 + i);
         m[i].location = MS_STR("job");
         m[i].agent_key = i == 5 ? MS_STR("other") : MS_STR("worker");
     }

@@ -680,7 +680,7 @@ static void a_search_is_its_query_filtered(void **state)
             ms_append_opts opts;
             ms_envelope m = random_message(&rng);
             memset(&opts, 0, sizeof opts);
-            if (!m.has_time) m.has_time = true, m.time = 5;
+            if (!m.has_time) m.has_time = true, m.time_ns = SECONDS(5);
             assert_int_equal(twin_append_both(&t, s.store, &m, 1, &opts, NULL), MS_OK);
         }
         for (size_t i = 0; i < 30; i++) {

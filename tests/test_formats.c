@@ -361,7 +361,8 @@ static const char *const times[] = {
     NULL, NULL, "5", "2024-01-01T00:00:00+00:00", "1704067200.0", "1704067201", "soon",
     "2024-01-01T00:00:01Z", "\"2024-01-01T00:00:00Z\"",
 };
-static const double seconds[] = {1704067200, 5, 0, -1, 1e18, 1704067200.5, 1.0 / 3};
+static const int64_t nanoseconds[] = {
+    SECONDS(1704067200), SECONDS(5), 0, -1, INT64_MAX, SECONDS(1704067200.5), 333333333};
 
 static ms_str text_of(const char *text)
 {
@@ -388,7 +389,7 @@ static ms_envelope any_envelope(uint64_t *rng)
     m.call_extra = text_of(PICK(rng, objects));
     m.extra = text_of(PICK(rng, objects));
     m.has_time = test_one_in(rng, 2);
-    if (m.has_time) m.time = PICK(rng, seconds);
+    if (m.has_time) m.time_ns = PICK(rng, nanoseconds);
     if (m.has_time) m.time_text = text_of(PICK(rng, times));
     m.seq = test_below(rng, 3);
     if (test_one_in(rng, 3)) m.location = MS_STR("place");

@@ -106,10 +106,10 @@ static void entropy_counts(void *ctx, void *out, size_t len)
     test_fill((uint64_t *)ctx, out, len);
 }
 
-static double clock_stands(void *ctx)
+static int64_t clock_stands(void *ctx)
 {
     (void)ctx;
-    return 1700000000;
+    return SECONDS(1700000000);
 }
 
 static ms_log_desc desc_of(bench *b, ms_log_mode mode)
@@ -471,7 +471,7 @@ static void read_queries(bench *b, ms_store *store, ms_arena *arena)
         q.after_seq = test_below(&b->rng, 100);
         q.before_seq = q.after_seq + test_below(&b->rng, 100);
         q.has_since = test_one_in(&b->rng, 2);
-        q.since = 20;
+        q.since_ns = SECONDS(20);
         read_query(b, store, &q, "bounds");
         q.after_seq = q.before_seq = 0;
         q.limit = 0;

@@ -96,7 +96,7 @@ static const char *touch(ms_str v, ms_arena *arena)
     (void)ms_json_i64(v, &i);
     (void)ms_json_u64(v, &u);
     (void)ms_json_f64(v, &f);
-    (void)ms_f64_read(v, &f);
+    (void)ms_seconds_read(v, &i);
     (void)ms_json_string_is(v, MS_STR("abc"));
     for (size_t n = 0; n < 3; n++) {
         if (ms_json_element(v, n, &part) && !inside(part, v)) return "element outside";

@@ -148,7 +148,13 @@ static void put(ms_json_writer *w, json_t *v)
         ms_json_put_string(w, ms_str_n(json_string_value(v), json_string_length(v)));
         return;
     case JSON_INTEGER: ms_json_put_i64(w, json_integer_value(v)); return;
-    case JSON_REAL: ms_json_put_f64(w, json_real_value(v)); return;
+    case JSON_REAL: {
+        char text[40];
+        int len = snprintf(text, sizeof text, "%.17g", json_real_value(v));
+        if (strpbrk(text, ".e") == NULL) len += snprintf(text + len, 4, ".0");
+        ms_json_put_raw(w, ms_str_n(text, (size_t)len));
+        return;
+    }
     case JSON_NULL: ms_json_put_null(w); return;
     default: ms_json_put_bool(w, json_is_true(v)); return;
     }
@@ -383,7 +389,8 @@ static void strings_across_the_stage(void **state)
 static void integers(void **state)
 {
     static const char want[] = "[-9223372036854775808,9223372036854775807,0,-1,0,"
-                               "18446744073709551615,10,null,null,null,true,false,null]";
+                               "18446744073709551615,10,null,9223372036.854775807,-0.5,"
+                               "true,false,null]";
     sink s = {0};
     ms_json_writer w;
     (void)state;
@@ -396,9 +403,9 @@ static void integers(void **state)
     ms_json_put_u64(&w, 0);
     ms_json_put_u64(&w, UINT64_MAX);
     ms_json_put_u64(&w, 10);
-    ms_json_put_f64(&w, (double)NAN);
-    ms_json_put_f64(&w, (double)INFINITY);
-    ms_json_put_f64(&w, -(double)INFINITY);
+    ms_json_put_seconds(&w, MS_TIME_NONE);
+    ms_json_put_seconds(&w, INT64_MAX);
+    ms_json_put_seconds(&w, -500000000);
     ms_json_put_bool(&w, true);
     ms_json_put_bool(&w, false);
     ms_json_put_null(&w);
@@ -660,7 +667,7 @@ static void put_much(ms_json_writer *w)
     for (size_t i = 0; i < 12; i++) {
         put_sample(w);
         ms_json_put_string(w, ms_str_n(text, 50 * i));
-        ms_json_put_f64(w, 1.0 / (double)(i + 3));
+        ms_json_put_seconds(w, (int64_t)(i + 3));
         ms_json_put_raw(w, MS_STR("[ \"raw\" , { \"a\" : 1e5 } ]"));
         ms_json_put_bool(w, true);
         ms_json_put_u64(w, UINT64_MAX);

@@ -120,7 +120,7 @@ static void visible_at_once_durable_after_a_sync(void **state)
 /* What ms_log_stat tells fits to what was appended and to the file. */
 static void a_log_tells_about_itself(void **state)
 {
-    static double now = 1700000000.5;
+    static int64_t now = SECONDS(1700000000.5);
     store_options options;
     struct stat about;
     uint64_t end = 0;
@@ -142,7 +142,7 @@ static void a_log_tells_about_itself(void **state)
     unsigned char id[16];
     memset(id, 0x5a, sizeof id);
     assert_memory_equal(info.id, id, sizeof id);
-    assert_true(info.created == now);
+    assert_true(info.created_ns == now);
     assert_int_equal(info.pid, getpid());
     assert_int_equal(same.end, info.end);
     assert_int_equal(same.engine, MS_ENGINE_AUTO);
@@ -272,7 +272,7 @@ static void a_clock_that_goes_back_is_survived(void **state)
 {
     test_store s = log_at(0, MS_ENGINE_AUTO);
     ms_os os = counted_os();
-    double wall = 1e9;
+    int64_t wall = SECONDS(1e9);
     (void)state;
     os.micros = micros_as_told;
     s.log.os = &os;
@@ -296,7 +296,7 @@ static void a_clock_that_goes_back_is_survived(void **state)
     ms_query q = query_of(no_str(), 0);
     assert_int_equal(count_of(s.store, &q), 7);
     q.has_until = true;
-    q.until = 0;
+    q.until_ns = SECONDS(0);
     assert_int_equal(count_of(s.store, &q), 6);
     store_close(&s);
 }
@@ -573,7 +573,7 @@ static void positions_survive_rewriting(void **state)
         memset(&keep, 0, sizeof keep);
         if (round % 3 == 0) keep.newest = 20;
         keep.has_since = round % 3 == 1;
-        keep.since = 3;
+        keep.since_ns = SECONDS(3);
         if (round % 3 == 2) keep.locations = &one;
         keep.n_locations = round % 3 == 2;
         want = twin_copy(&next, &t, &keep);
@@ -1050,7 +1050,7 @@ static void must_list_all(ms_store *store, const uint32_t *order, size_t n)
         assert_int_equal(info->messages, 1);
         assert_int_equal(info->first_seq, n - i);
         assert_int_equal(info->last_seq, n - i);
-        assert_true(info->has_time && info->first_time == (double)(n - i));
+        assert_true(info->has_time && info->first_time_ns == SECONDS(n - i));
     }
     q.prefix = MS_STR("loc_77");
     assert_int_equal(ms_list(store, &q, &arena, &got, NULL), MS_OK);
@@ -1083,7 +1083,7 @@ static void a_hundred_thousand_locations_are_listed(void **state)
         ms_envelope m = ms_observation(ms_text("x"));
         snprintf(name, sizeof name, "loc_%u", order[i]);
         m.has_time = true;
-        m.time = (double)(i + 1);
+        m.time_ns = SECONDS((double)(i + 1));
         must_append(s.store, ms_str_of(name), &m);
     }
     must_list_all(s.store, order, n);
@@ -1213,7 +1213,7 @@ static void a_relative_path_outlives_a_change_of_folder(void **state)
 /* The bytes of the file after a run that depends on nothing but the seed. */
 static char *run_once(const store_kind *kind, uint64_t seed, size_t *size)
 {
-    static double now = 5;
+    static int64_t now = SECONDS(5);
     store_options options;
     uint64_t rng = seed;
     twin t;

@@ -1421,14 +1421,6 @@ static uint64_t get64(const unsigned char *p)
     return (uint64_t)get32(p) | (uint64_t)get32(p + 4) << 32;
 }
 
-static double get_double(const unsigned char *p)
-{
-    uint64_t bits = get64(p);
-    double value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 static void put32(unsigned char *p, uint32_t value)
 {
     for (int i = 0; i < 4; i++) p[i] = (unsigned char)(value >> (8 * i));
@@ -1437,13 +1429,6 @@ static void put32(unsigned char *p, uint32_t value)
 static void put64(unsigned char *p, uint64_t value)
 {
     for (int i = 0; i < 8; i++) p[i] = (unsigned char)(value >> (8 * i));
-}
-
-static void put_double(unsigned char *p, double value)
-{
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    put64(p, bits);
 }
 
 static uint64_t rotate(uint64_t x, int by)
@@ -1491,7 +1476,7 @@ enum {
 /* One record, its fields found. */
 typedef struct parsed {
     uint64_t offset, seq;
-    double time;
+    int64_t time;
     uint32_t size, padded;
     unsigned kind, type, role, flags;
     ms_value field[MS_FIELD_COUNT];
@@ -1500,7 +1485,7 @@ typedef struct parsed {
 /* A leaf; of a summary the place alone. */
 typedef struct node {
     uint64_t offset, first_seq, last_seq, messages, bytes, last_so_far;
-    double first_time, last_time;         /* NaN: none */
+    int64_t first_time, last_time;        /* first > last: none */
     uint64_t *streams;
     size_t n_streams;
 } node;
@@ -1582,7 +1567,7 @@ static parsed parse_record(const walk *w, uint64_t at)
     p.role = r[6] & 15;
     p.flags = r[7];
     p.seq = get64(r + 8);
-    p.time = get_double(r + 16);
+    p.time = (int64_t)get64(r + 16);
     SOUND(p.size > 32 && at + p.padded <= w->end && r[6] >> 4 == 0);
     SOUND(get32(r + 24) == crc32c(0, r + 32, p.padded - 32));
     for (uint32_t i = p.size; i < p.padded; i++) SOUND(r[i] == 0);
@@ -1625,16 +1610,11 @@ static size_t streams_of(const walk *w, const parsed *p, uint64_t out[STREAMS_MO
     return n;
 }
 
-static void time_into(node *n, double time)
+static void time_into(node *n, int64_t time)
 {
-    if (time != time) return;
-    if (!(n->first_time <= time)) n->first_time = time;
-    if (!(n->last_time >= time)) n->last_time = time;
-}
-
-static bool same_time(double a, double b)
-{
-    return a == b || (a != a && b != b);
+    if (time == INT64_MIN) return;
+    if (time < n->first_time) n->first_time = time;
+    if (time > n->last_time) n->last_time = time;
 }
 
 /* What a summary in the file says against what was counted. */
@@ -1642,8 +1622,8 @@ static void must_sum(uint64_t at, const node *n, const unsigned char *seqs,
                      const unsigned char *times, const unsigned char *sums)
 {
     SOUND(get64(seqs) == n->first_seq && get64(seqs + 8) == n->last_seq);
-    SOUND(same_time(get_double(times), n->first_time));
-    SOUND(same_time(get_double(times + 8), n->last_time));
+    SOUND((int64_t)get64(times) == n->first_time);
+    SOUND((int64_t)get64(times + 8) == n->last_time);
     SOUND(get64(sums) == n->messages && get64(sums + 8) == n->bytes);
 }
 
@@ -1652,7 +1632,8 @@ static node node_new(uint64_t at)
     node n;
     memset(&n, 0, sizeof n);
     n.offset = at;
-    n.first_time = n.last_time = (double)NAN;
+    n.first_time = INT64_MAX;
+    n.last_time = INT64_MIN;
     return n;
 }
 
@@ -1699,8 +1680,8 @@ static void must_tally(const walk *w, uint64_t at, const unsigned char *smallest
         count c = tally_of(w, pairs, n_pairs, stream);
         if (c.messages < 2) continue;
         SOUND(found < t);
-        SOUND(same_time(get_double(smallest + 8 * found), c.sum.first_time));
-        SOUND(same_time(get_double(largest + 8 * found), c.sum.last_time));
+        SOUND((int64_t)get64(smallest + 8 * found) == c.sum.first_time);
+        SOUND((int64_t)get64(largest + 8 * found) == c.sum.last_time);
         SOUND(get32(bytes + 4 * found) == c.sum.bytes);
         found++;
     }
@@ -1861,7 +1842,7 @@ static void parse_one(walk *w, uint64_t *next)
     *next += p.padded;
     if (p.kind == KIND_LOST) {
         SOUND(p.size == 48 && p.type == 0 && p.role == 0 && p.flags == MS_FLAG_COMMIT);
-        SOUND(p.time != p.time && get64(r + 32) > at && get64(r + 40) == 0);
+        SOUND(p.time == INT64_MIN && get64(r + 32) > at && get64(r + 40) == 0);
         w->damaged++;
         w->damaged_bytes += get64(r + 32) - at;
         w->holes++;
@@ -1869,7 +1850,7 @@ static void parse_one(walk *w, uint64_t *next)
         return;
     }
     if (p.kind == KIND_INDEX) {
-        SOUND(p.type >= LEAF && p.type <= SUMMARY && p.time != p.time);
+        SOUND(p.type >= LEAF && p.type <= SUMMARY && p.time == INT64_MIN);
         SOUND(p.seq == w->last_seq);
         SOUND((p.flags & MS_FLAG_COMMIT) != 0);
         if (p.type == LEAF) parse_leaf(w, &p);
@@ -2024,8 +2005,8 @@ static void walk_must_equal(const walk *w, const twin *t)
         assert_int_equal(p->flags & TWIN_FLAGS, want->flags);
         if (want->last) assert_true((p->flags & MS_FLAG_COMMIT) != 0);
         if (want->inside) assert_true((p->flags & MS_FLAG_COMMIT) == 0);
-        assert_int_equal(p->time == p->time, want->has_time);
-        if (want->has_time) assert_true(p->time == want->time);
+        assert_int_equal(p->time != INT64_MIN, want->has_time);
+        if (want->has_time) assert_true(p->time == want->time_ns);
         for (int f = 1; f < MS_FIELD_COUNT; f++)
             if (!twin_value_equal(p->field[f], want->field[f]))
                 fail_msg("message %llu: %s", (unsigned long long)p->seq,
@@ -2122,7 +2103,7 @@ static void built_head(built *b)
     put32(b->bytes + 8, 2);
     put32(b->bytes + 12, 4096);
     memcpy(b->bytes + 24, "an id of 16 byte", 16);
-    put_double(b->bytes + 40, 1700000000);
+    put64(b->bytes + 40, (uint64_t)SECONDS(1700000000));
     put32(b->bytes + 48, 1);
     put32(b->bytes + 52, crc32c(0, b->bytes, 52));
     put64(b->bytes + 1024, 4096); /* trusted by no machine */
@@ -2136,7 +2117,7 @@ static void built_mark(built *b)
 
 /* Header and checks over a body that stands there already. */
 static void built_record(built *b, unsigned kind, unsigned type, unsigned flags,
-                         uint64_t seq, double time, size_t body)
+                         uint64_t seq, int64_t time, size_t body)
 {
     unsigned char *r = b->bytes + b->len;
     size_t padded = (32 + body + 7) / 8 * 8;
@@ -2146,7 +2127,7 @@ static void built_record(built *b, unsigned kind, unsigned type, unsigned flags,
     r[6] = 0;
     r[7] = (unsigned char)flags;
     put64(r + 8, seq);
-    put_double(r + 16, time);
+    put64(r + 16, (uint64_t)time);
     put32(r + 24, crc32c(0, r + 32, padded - 32));
     put32(r + 28, header_check(b->bytes + 24, b->len, r));
     b->len += padded;
@@ -2158,7 +2139,7 @@ static void built_lost(built *b, uint64_t end)
     unsigned char *body = b->bytes + b->len + 32;
     put64(body, end);
     put64(body + 8, 0);
-    built_record(b, KIND_LOST, 0, MS_FLAG_COMMIT, 0, (double)NAN, 16);
+    built_record(b, KIND_LOST, 0, MS_FLAG_COMMIT, 0, INT64_MIN, 16);
 }
 
 static size_t built_field(unsigned char *body, size_t *values, unsigned tag, bool json,
@@ -2174,7 +2155,7 @@ static size_t built_field(unsigned char *body, size_t *values, unsigned tag, boo
 
 /* A message of three fields; an absent text leaves its field out. */
 static void built_message(built *b, ms_type type, unsigned flags, uint64_t seq,
-                          double time, const char *location, const char *agent,
+                          int64_t time, const char *location, const char *agent,
                           const char *content, bool json)
 {
     unsigned char *body = b->bytes + b->len + 32;
@@ -2255,27 +2236,29 @@ static void a_file_built_by_hand_is_read(void **state)
     (void)state;
     built_head(&b);
     must_read_built(&b, "");
-    built_message(&b, MS_T_TASK, MS_FLAG_COMMIT, 1, 1.5, "job", NULL, "one", false);
-    built_message(&b, MS_T_OBSERVATION, 0, 2, (double)NAN, "job", "w1", "[2]", true);
-    built_message(&b, MS_T_FINAL, MS_FLAG_COMMIT, 7, 2.5, "other", "w1", "seven", false);
+    built_message(&b, MS_T_TASK, MS_FLAG_COMMIT, 1, SECONDS(1.5), "job", NULL, "one",
+                  false);
+    built_message(&b, MS_T_OBSERVATION, 0, 2, INT64_MIN, "job", "w1", "[2]", true);
+    built_message(&b, MS_T_FINAL, MS_FLAG_COMMIT, 7, SECONDS(2.5), "other", "w1", "seven",
+                  false);
     must_read_built(&b, "1 one, 2 [2], 7 seven");
     built_mark(&b);
     must_read_built(&b, "1 one, 2 [2], 7 seven");
 
     test_store s = built_store(&b);
     const ms_msg *msg;
-    double time;
+    int64_t time;
     log_open(&s);
     ms_log_info info = log_info_of(s.store);
     assert_memory_equal(info.id, "an id of 16 byte", 16);
-    assert_true(info.created == 1700000000);
+    assert_true(info.created_ns == SECONDS(1700000000));
     assert_int_equal(info.end, b.len);
     assert_int_equal(ms_get_by_seq(s.store, 2, NULL, &msg, NULL), MS_OK);
     assert_true(ms_content(msg).json && !ms_time(msg, &time));
     assert_true(ms_str_equal(ms_agent_key(msg), MS_STR("w1")));
     assert_int_equal(ms_type_of(msg), MS_T_OBSERVATION);
     assert_int_equal(ms_get_by_seq(s.store, 7, NULL, &msg, NULL), MS_OK);
-    assert_true(ms_time(msg, &time) && time == 2.5);
+    assert_true(ms_time(msg, &time) && time == SECONDS(2.5));
     ms_query q = query_of(MS_STR("job"), 0);
     assert_int_equal(count_of(s.store, &q), 2);
     store_close(&s);
@@ -3009,14 +2992,12 @@ static void a_checkpoint_is_synced_when_a_handle_syncs_first_or_closes(void **st
 static void a_gap_built_by_hand_counts(void **state)
 {
     static built b;
-    double three;
-    uint64_t bits = 3, position = 0;
+    uint64_t position = 0;
     const ms_msg *msg;
     (void)state;
-    memcpy(&three, &bits, sizeof three);
     built_head(&b);
     built_message(&b, MS_T_FINAL, MS_FLAG_COMMIT, 1, 1, "job", NULL, "one", false);
-    built_message(&b, MS_T_NONE, MS_FLAG_COMMIT, 5, three, "job", NULL, NULL, false);
+    built_message(&b, MS_T_NONE, MS_FLAG_COMMIT, 5, 3, "job", NULL, NULL, false);
     built_message(&b, MS_T_FINAL, MS_FLAG_COMMIT, 6, 1, "job", NULL, "six", false);
     must_read_built(&b, "1 one, 6 six");
     test_store s = built_store(&b);
@@ -3119,7 +3100,7 @@ static ms_envelope golden_message(uint64_t *state, char text[400])
     m.location = ms_str_of(locations[golden_next(state) % 3]);
     m.agent_key = ms_str_of(agents[golden_next(state) % 3]);
     m.has_time = golden_next(state) % 4 != 0;
-    m.time = m.has_time ? (double)(golden_next(state) % 1000) / 4 : 0;
+    m.time_ns = m.has_time ? (int64_t)(golden_next(state) % 1000) * 250000000 : 0;
     if (golden_next(state) % 5 == 0) m.turn_id = MS_STR("turn");
     if (golden_next(state) % 5 == 0) m.extra = MS_STR("{\"a\":[1.50,null]}");
     if (golden_next(state) % 7 == 0) m.role = MS_ROLE_DEVELOPER;
@@ -3214,7 +3195,7 @@ static void golden_tear(test_store *s)
 /* Writes the file to a fresh folder and what is in it to the twin. */
 static test_store golden_make(const golden *g, twin *t)
 {
-    static double now = 1700000000;
+    static int64_t now = SECONDS(1700000000);
     static ms_os os;
     test_store s = log_at(g->segment, MS_ENGINE_WRITE);
     uint64_t state = g->seed;

@@ -11,7 +11,6 @@
 
 #include "stores.h"
 
-#include <math.h>
 #include <unistd.h>
 
 static ms_result open_sqlite(test_store *s, const store_options *options, ms_error *err)
@@ -128,7 +127,7 @@ typedef struct row {
     int agent;            /* number of the agent; NOBODY: no agent key */
     ms_type type;
     bool timed;
-    double time;
+    int64_t time;
     int phase;            /* NO_PHASE: none */
 } row;
 
@@ -184,7 +183,7 @@ static void tape_add(tape *t, row r)
     m.id = ms_str_of(id);
     m.agent_key = agent_name(r.agent);
     m.has_time = r.timed;
-    m.time = r.time;
+    m.time_ns = r.time;
     snprintf(phase, sizeof phase, "%d", r.phase);
     if (r.phase != NO_PHASE) m.phase_id = ms_json(ms_str_of(phase));
     r.seq = must_append(t->s.store, job_name(r.job), &m);
@@ -237,7 +236,7 @@ static void must_read(const ms_memory *memory, const char *what, const char *wan
 #define W1 1
 #define W2 2
 
-static const struct { int job, agent; ms_type type; double time; int phase; } script[] = {
+static const struct { int job, agent; ms_type type; int time; int phase; } script[] = {
     {1, NOBODY, MS_T_USER_MESSAGE, 10, -1},          /* 1 */
     {1, MANAGER, MS_T_TASK, 20, -1},                 /* 2 */
     {1, MANAGER, MS_T_STRATEGIC_PLAN, 30, -1},       /* 3: in no view but the team's */
@@ -267,7 +266,7 @@ static tape *script_open(const store_kind *kind)
     tape *t = tape_open(kind);
     for (size_t i = 0; i < SCRIPT; i++) {
         row r = {(unsigned)i + 1, 0, script[i].job, script[i].agent, script[i].type, true,
-                 script[i].time, script[i].phase};
+                 SECONDS(script[i].time), script[i].phase};
         tape_add(t, r);
     }
     return t;
@@ -490,14 +489,14 @@ static bool in_scope(const reader *r, picked p, int block)
 /* Stable, by time; what has none takes that of the one before it, or stands first. */
 static void sort_by_time(picked *list, size_t n, bool untimed_first)
 {
-    static double when[MAX_ROWS];
+    static int64_t when[MAX_ROWS];
     for (size_t i = 0; i < n; i++) {
-        when[i] = i != 0 && !untimed_first ? when[i - 1] : -HUGE_VAL;
+        when[i] = i != 0 && !untimed_first ? when[i - 1] : MS_TIME_NONE;
         if (list[i].row->timed) when[i] = list[i].row->time;
     }
     for (size_t i = 1; i < n; i++) {
         picked p = list[i];
-        double time = when[i];
+        int64_t time = when[i];
         size_t at = i;
         for (; at > 0 && when[at - 1] > time; at--) {
             when[at] = when[at - 1];
@@ -608,7 +607,7 @@ static row random_row(uint64_t *rng, unsigned id)
     r.type = (ms_type)(1 + test_below(rng, (uint64_t)MS_TYPE_COUNT - 1));
     if (test_one_in(rng, 3)) r.type = (ms_type)(1 + test_below(rng, 8));
     r.timed = !test_one_in(rng, 4);
-    r.time = (double)test_below(rng, 20) - 2;
+    r.time = SECONDS((double)test_below(rng, 20) - 2);
     r.phase = r.type == MS_T_SYNTHESIS ? (int)test_below(rng, 4) - 1 : NO_PHASE;
     return r;
 }

@@ -263,7 +263,7 @@ static bool wrong(power *p, int level, const char *format, ...)
     return false;
 }
 
-static double clock_of(void *ctx) { return (double)++((power *)ctx)->now; }
+static int64_t clock_of(void *ctx) { return SECONDS(++((power *)ctx)->now); }
 
 static void entropy_of(void *ctx, void *out, size_t len)
 {
@@ -312,14 +312,14 @@ static const numbered *paper_of(power *p, uint64_t n)
 
 static bool same_message(const numbered *want, const ms_msg *msg)
 {
-    double time = 0;
+    int64_t time = 0;
     return ms_str_equal(ms_get(msg, MS_F_ID).text, want->m.id) &&
            ms_str_equal(ms_content(msg).text, want->m.content.text) &&
            ms_type_of(msg) == want->m.type &&
            ms_str_equal(ms_location(msg), want->m.location) &&
            ms_str_equal(ms_agent_key(msg), want->m.agent_key) &&
            ms_str_equal(ms_get(msg, MS_F_KEY).text, want->m.key) &&
-           ms_time(msg, &time) == want->m.has_time && time == want->m.time;
+           ms_time(msg, &time) == want->m.has_time && time == want->m.time_ns;
 }
 
 /* O1 and O2: reads everything. *last: how many messages there are. */

@@ -165,17 +165,17 @@ static void test_row_fields(void **state)
     must_be(m.args.text, MS_STR("{\"q\":\"x\"}"));
     assert_true(m.args.json);
     m = row_of(good_rows[1].row);
-    assert_true(m.has_time && m.time == 1705311000.0);
+    assert_true(m.has_time && m.time_ns == SECONDS(1705311000));
     must_be(m.time_text, MS_STR("2024-01-15 10:30:00+01:00"));
     m = row_of(good_rows[15].row);
     must_be(m.tool, MS_STR("n"));
     must_be(m.call_id, MS_STR("c"));
     must_be(m.args.text, MS_STR("{\"a\":[]}"));
     must_be(m.id, MS_STR("7"));
-    assert_true(m.has_time && m.time == 1705314600.0);
+    assert_true(m.has_time && m.time_ns == SECONDS(1705314600));
     m = row_of(good_rows[17].row);
     must_be(m.tool, MS_STR("in text"));
-    assert_true(m.has_time && m.time == 1704067200.0);
+    assert_true(m.has_time && m.time_ns == SECONDS(1704067200));
     m = row_of(good_rows[19].row);
     assert_null(m.tool.ptr);
 }
@@ -186,7 +186,7 @@ static void test_changed_rows(void **state)
     ms_envelope m = row_of(good_rows[15].row), again;
     (void)state;
     m.tool = MS_STR("renamed");
-    m.time = 5;
+    m.time_ns = SECONDS(5);
     m.args = ms_json(MS_STR("{\"b\":1}"));
     ms_str text = written("session", &m);
     char *copy = (char *)ms_arena_alloc(&arena, text.len + 1);
@@ -196,7 +196,7 @@ static void test_changed_rows(void **state)
     must_be(again.tool, MS_STR("renamed"));
     must_be(again.call_id, MS_STR("c"));
     must_be(again.args.text, MS_STR("{\"b\":1}"));
-    assert_true(again.time == 5);
+    assert_true(again.time_ns == SECONDS(5));
 }
 
 static void test_refused_rows(void **state)
@@ -217,8 +217,6 @@ static void test_refused_rows(void **state)
          MS_E_KIND, "timestamp"},
         {"{\"role\":\"user\",\"content\":\"x\",\"timestamp\":{}}", MS_E_KIND,
          "timestamp"},
-        {"{\"role\":\"user\",\"content\":\"x\",\"timestamp\":1e999}", MS_E_KIND,
-         "timestamp"},
         {"{\"role\":\"tool\",\"content\":\"x\",\"tool_name\":7}", MS_E_KIND, "tool_name"},
         {"{\"role\":\"tool\",\"content\":\"x\",\"tool_call_id\":[]}", MS_E_KIND,
          "tool_call_id"},
@@ -238,7 +236,7 @@ static void test_refused_rows(void **state)
         if (code != bad[i].code || strcmp(err.path, bad[i].path) != 0)
             fail_msg("%s: %d at '%s': %s", bad[i].row, code, err.path, err.message);
         assert_int_equal(all.count, 0);
-        if (i < 2 || i > 12 || i == 8) continue; /* the oracle reads no 1e999 */
+        if (i < 2 || i > 11) continue;
         if (ms_read(dialect("session"), ms_str_of(bad[i].row), &lenient, &arena, &all,
                     &err) != MS_OK)
             fail_msg("%s, lenient: %s", bad[i].row, err.message);
@@ -333,7 +331,7 @@ static void test_rows_by_framework(void **state)
         json_t *b = json_parse_n(back.ptr, back.len);
         if (strstr(good_rows[i].row, "timestamp") != NULL) { /* another spelling */
             assert_int_equal(all.items[0].has_time, m.has_time);
-            assert_true(all.items[0].time == m.time);
+            assert_true(all.items[0].time_ns == m.time_ns);
             json_object_del(a, "timestamp");
             json_object_del(b, "timestamp");
         }

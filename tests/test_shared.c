@@ -91,10 +91,10 @@ static void on_event(void *ctx, const ms_log_event *event)
     if (event->kind == MS_LOG_DAMAGE || event->kind == MS_LOG_INDEX_DAMAGE) c->damage++;
 }
 
-static double fixed_time(void *ctx)
+static int64_t fixed_time(void *ctx)
 {
     (void)ctx;
-    return 1700000000.0;
+    return SECONDS(1700000000);
 }
 
 static ms_log_desc desc_of(crowd *c, ms_log_mode mode)

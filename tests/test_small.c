@@ -143,7 +143,7 @@ typedef struct small {
     char name[200];
 } small;
 
-static double clock_of(void *ctx) { return (double)++((small *)ctx)->now; }
+static int64_t clock_of(void *ctx) { return SECONDS(++((small *)ctx)->now); }
 
 static void entropy_of(void *ctx, void *out, size_t len)
 {

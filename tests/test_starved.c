@@ -62,7 +62,7 @@ static void fill(ms_store *store)
         m.content = ms_text("some words of a message that is not very long");
         m.agent_key = i % 3 ? MS_STR("worker") : MS_STR("helper");
         m.has_time = i % 5 != 0;
-        m.time = 1000.0 + (double)(i * 7 % 11);
+        m.time_ns = SECONDS(1000.0 + (double)(i * 7 % 11));
         snprintf(id, sizeof id, "id-%u", (unsigned)i);
         m.id = ms_str_of(id);
         assert_int_equal(

@@ -264,7 +264,7 @@ static void step_repeat(run *r)
         ms_append_opts opts;
         memset(&opts, 0, sizeof opts);
         m.has_time = test_one_in(&r->rng, 2);
-        m.time = m.has_time ? random_time(&r->rng) : 0;
+        m.time_ns = m.has_time ? random_time(&r->rng) : 0;
         if (test_one_in(&r->rng, 4)) m.turn_id = random_turn(&r->rng);
         if (test_one_in(&r->rng, 4)) m.summary = random_text(&r->rng);
         if (test_one_in(&r->rng, 4)) opts.location = random_location(&r->rng);
@@ -321,7 +321,7 @@ static void step_bad(run *r)
     case 0: batch[bad].type = (ms_type)(MS_TYPE_COUNT + 3); break;
     case 1:
         batch[bad].has_time = true;
-        batch[bad].time = (double)NAN;
+        batch[bad].time_ns = MS_TIME_NONE;
         break;
     case 2: batch[bad].agent_key = MS_STR("a\0b"); break;
     case 3: batch[bad].extra = MS_STR("{\"a\":}"); break;
@@ -370,7 +370,7 @@ static void random_keep(run *r, ms_keep *keep, ms_str names[2])
     memset(keep, 0, sizeof *keep);
     if (test_one_in(&r->rng, 3)) keep->newest = 1 + (size_t)test_below(&r->rng, 5);
     keep->has_since = keep->newest == 0 && test_one_in(&r->rng, 3);
-    if (keep->has_since) keep->since = random_time(&r->rng);
+    if (keep->has_since) keep->since_ns = random_time(&r->rng);
     names[0] = random_location(&r->rng);
     names[1] = random_location(&r->rng);
     keep->locations = names;
@@ -653,7 +653,7 @@ static void step_begin(run *r)
     m.agent_key = random_agent(rng);
     m.turn_id = random_turn(rng);
     m.has_time = test_one_in(rng, 2);
-    if (m.has_time) m.time = random_time(rng);
+    if (m.has_time) m.time_ns = random_time(rng);
     if (test_one_in(rng, 2)) m.call_id = MS_STR("call-1");
     twin_begin_both(&r->t, r->s.store, &r->writing, random_location(rng), &m, &opts,
                     r->s.kind->fixed);

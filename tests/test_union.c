@@ -23,7 +23,7 @@ typedef struct family {
     ms_store *stores[STORES_MAX];
     size_t n;
     twin all;                 /* in order of numbers, which are the union's */
-    double clock;             /* time of the newest message */
+    int64_t clock;            /* time of the newest message */
     ms_store *by_store, *by_time;
 } family;
 
@@ -73,8 +73,8 @@ static void family_grow(family *f, uint64_t *rng, unsigned times)
     ms_envelope m = random_message(rng);
     if (times & TIMES_ALL) m.has_time = true;
     if (times & TIMES_RISE) {
-        f->clock += (double)test_below(rng, 3) / 2;
-        if (m.has_time) m.time = f->clock;
+        f->clock += (int64_t)test_below(rng, 3) * SECONDS(0.5);
+        if (m.has_time) m.time_ns = f->clock;
     }
     family_append(f, (size_t)test_below(rng, f->n), &m);
 }
@@ -114,7 +114,7 @@ static size_t which_of(const twin_msg *m)
 
 typedef struct entry {
     const twin_msg *m;
-    double key;
+    int64_t key;
 } entry;
 
 /* A message without time takes that of the one before it in its store. */
@@ -122,11 +122,11 @@ static void entry_keys(entry *e, size_t n, bool untimed_first)
 {
     for (size_t i = 0; i < n; i++) {
         bool first = i == 0 || which_of(e[i - 1].m) != which_of(e[i].m);
-        e[i].key = first ? -HUGE_VAL : e[i - 1].key;
-        if (e[i].m->has_time) e[i].key = e[i].m->time;
+        e[i].key = first ? MS_TIME_NONE : e[i - 1].key;
+        if (e[i].m->has_time) e[i].key = e[i].m->time_ns;
     }
     for (size_t i = 0; i < n && untimed_first; i++)
-        if (!e[i].m->has_time) e[i].key = -HUGE_VAL;
+        if (!e[i].m->has_time) e[i].key = MS_TIME_NONE;
 }
 
 /* Sorts by key; equal ones stay in their order. */
@@ -363,8 +363,9 @@ static void order_infos(ms_info *out, size_t n)
         for (size_t k = i; k > 0; k--) {
             ms_info *a = &out[k - 1], *b = &out[k], hold = *a;
             bool later = b->has_time != a->has_time ? b->has_time
-                         : b->has_time && b->last_time != a->last_time
-                             ? b->last_time > a->last_time : b->last_seq > a->last_seq;
+                         : b->has_time && b->last_time_ns != a->last_time_ns
+                             ? b->last_time_ns > a->last_time_ns
+                             : b->last_seq > a->last_seq;
             if (!later) break;
             *a = *b;
             *b = hold;
@@ -390,7 +391,7 @@ static void must_list_by_time(const family *f, const ms_list_query *q)
         assert_true(twin_str_equal(got.items[i].agent_key, want[i].agent_key));
         assert_int_equal(got.items[i].messages, want[i].messages);
         assert_int_equal(got.items[i].last_seq, want[i].last_seq);
-        assert_true(got.items[i].last_time == want[i].last_time);
+        assert_true(got.items[i].last_time_ns == want[i].last_time_ns);
     }
     ms_arena_deinit(&arena);
 }
@@ -434,7 +435,7 @@ static void emptied_locations_are_listed_once(void **state)
     memset(&keep, 0, sizeof keep);
     memset(&q, 0, sizeof q);
     keep.has_since = true;
-    keep.since = 1e9;
+    keep.since_ns = SECONDS(1e9);
     q.emptied = true;
     for (size_t k = 0; k < 2; k++) {
         from = store_open(store_kind_at(0), NULL);
@@ -620,11 +621,11 @@ static void two_stores(test_store s[2], ms_store *stores[2], ms_union_order orde
     *u = union_of(stores, 2, order, NULL);
 }
 
-static uint64_t append_at(ms_store *store, ms_type type, const char *agent, double time)
+static uint64_t append_at(ms_store *store, ms_type type, const char *agent, int64_t time)
 {
     ms_envelope m = message_of(type, MS_STR("text"));
     m.has_time = true;
-    m.time = time;
+    m.time_ns = SECONDS(time);
     if (agent != NULL) m.agent_key = ms_str_of(agent);
     return must_append(store, MS_STR("job"), &m);
 }
@@ -640,17 +641,17 @@ static void a_history_stays_as_of_its_opening(void **state)
     (void)state;
     for (size_t i = 0; i < 2; i++) {
         two_stores(s, stores, orders[i], &u);
-        append_at(stores[0], MS_T_USER_MESSAGE, NULL, 1);
-        append_at(stores[1], MS_T_USER_MESSAGE, NULL, 2);
-        append_at(stores[1], MS_T_ACTION, "w", 3);
+        append_at(stores[0], MS_T_USER_MESSAGE, NULL, 10);
+        append_at(stores[1], MS_T_USER_MESSAGE, NULL, 20);
+        append_at(stores[1], MS_T_ACTION, "w", 30);
         ms_memory_init(&memory, u, MS_STR("job"), MS_STR("w"));
         assert_int_equal(ms_get_history(&memory, &it, NULL), MS_OK);
-        append_at(stores[0], MS_T_USER_MESSAGE, NULL, 1.5);
+        append_at(stores[0], MS_T_USER_MESSAGE, NULL, 15);
         assert_int_equal(ms_seq(ms_next(&it)), NUMBER(0, 1));
-        append_at(stores[0], MS_T_ACTION, "w", 2.5);
+        append_at(stores[0], MS_T_ACTION, "w", 25);
         assert_int_equal(ms_seq(ms_next(&it)), NUMBER(1, 1));
-        append_at(stores[0], MS_T_GLOBAL_OBSERVATION, "w", 4);
-        append_at(stores[1], MS_T_GLOBAL_OBSERVATION, "w", 5);
+        append_at(stores[0], MS_T_GLOBAL_OBSERVATION, "w", 40);
+        append_at(stores[1], MS_T_GLOBAL_OBSERVATION, "w", 50);
         assert_int_equal(ms_seq(ms_next(&it)), NUMBER(1, 2));
         assert_null(ms_next(&it));
         assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
@@ -755,7 +756,7 @@ static void a_query_stays_as_of_its_opening(void **state)
         assert_int_equal(ms_query_open(u, &q, &it, NULL), MS_OK);
         for (; ms_next(&it) != NULL; n++)
             for (int k = 0; k < 2; k++)
-                append_at(stores[k], MS_T_TASK, "w", (double)(n % 5) * 3);
+                append_at(stores[k], MS_T_TASK, "w", (int64_t)(n % 5) * 3);
         assert_int_equal(n, i & 4 ? 8 : 10);
         assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
         ms_close(u);
@@ -807,7 +808,7 @@ static void a_copy_keeps_the_numbers(void **state)
         if (test_one_in(&rng, 3)) keep.n_locations = 2;
         if (keep.n_locations != 0) keep.locations = only;
         keep.has_since = test_one_in(&rng, 3);
-        keep.since = 3;
+        keep.since_ns = SECONDS(3);
         must_copy(&f, f.by_store, round, &keep);
         must_copy(&f, f.by_time, round + 3, &keep);
         family_close(&f);
@@ -1436,7 +1437,7 @@ static void family_change(family *f, uint64_t *rng, bool redact, ms_stream *stre
         m.type = ms_type_of(msg);
         m = message_of(m.type, MS_STR("amended"));
         m.has_time = test_one_in(rng, 2);
-        m.time = random_time(rng);
+        m.time_ns = random_time(rng);
         ms_amend(store, seq, &m, NULL);
         break;
     case 2:
@@ -1809,12 +1810,12 @@ static void eight_thousand_stores(void **state)
     for (size_t i = 0; i < MANY; i++) {
         desc.buffer = room + i * ROOM;
         assert_int_equal(ms_mem_open(&stores[i], &desc, NULL), MS_OK);
-        append_at(stores[i], MS_T_TASK, "w", (double)test_below(&rng, 5000));
+        append_at(stores[i], MS_T_TASK, "w", (int64_t)test_below(&rng, 5000));
     }
     ms_store *u = union_of(stores, MANY, MS_UNION_BY_TIME, NULL);
     ms_query q = query_of(MS_STR("job"), MS_VIEW_TIMELINE);
     for (unsigned way = 0; way < 4; way++) {
-        double last = way & 1 ? HUGE_VAL : -1, time;
+        int64_t last = way & 1 ? INT64_MAX : -1, time;
         size_t n = 0;
         q.reverse = way & 1;
         q.limit = way & 2 ? 100 : 0;
@@ -1858,7 +1859,7 @@ static void readers_of_logs_see_what_writers_append(void **state)
     for (size_t n = 0; n < 50; n++) {
         ms_cursor it;
         size_t count = 0;
-        append_at(s[n % 2].store, MS_T_TASK, "w", (double)n);
+        append_at(s[n % 2].store, MS_T_TASK, "w", (int64_t)n);
         assert_int_equal(ms_query_open(u, &q, &it, NULL), MS_OK);
         while (ms_next(&it) != NULL) count++;
         assert_int_equal(count, n + 3);

@@ -8,13 +8,13 @@
 
 /* ---- one small history, and what each query gives of it ---- */
 
-#define UNSET (-1.0)
+#define UNSET (-1)
 
 static const struct row {
     const char *location, *agent;
     ms_type type;
     const char *turn;
-    double time;
+    int time;                 /* seconds */
 } rows[] = {
     {"job", NULL, MS_T_USER_MESSAGE, "t1", 100},              /* 1 */
     {"job", "manager", MS_T_TASK, "t1", 101},                 /* 2 */
@@ -51,7 +51,7 @@ static const struct question {
     const char *agent, *team;     /* team: keys with blanks between */
     ms_type_set types, agent_types;
     const char *turn;
-    double since, until;          /* 0: not asked */
+    int since, until;             /* 0: not asked */
     unsigned after, before;       /* row numbers */
     size_t limit;
     bool oldest, reverse, by_time, untimed_first;
@@ -207,7 +207,7 @@ static history open_history(void **state)
         m.agent_key = ms_str_of(rows[i].agent);
         m.turn_id = ms_str_of(rows[i].turn);
         m.has_time = rows[i].time >= 0;
-        m.time = m.has_time ? rows[i].time : 0;
+        m.time_ns = m.has_time ? SECONDS(rows[i].time) : 0;
         h.seq[i + 1] = must_append(h.s.store, ms_str_of(rows[i].location), &m);
     }
     return h;
@@ -236,9 +236,9 @@ static ms_query query_for(const history *h, const struct question *ask, ms_str t
     q.agent_keys = q.n_agent_keys != 0 ? team : NULL;
     q.turn_id = ms_str_of(ask->turn);
     q.has_since = ask->since > 0;
-    q.since = ask->since;
+    q.since_ns = SECONDS(ask->since);
     q.has_until = ask->until > 0;
-    q.until = ask->until;
+    q.until_ns = SECONDS(ask->until);
     q.after_seq = h->seq[ask->after];
     q.before_seq = h->seq[ask->before];
     q.limit = ask->limit;
@@ -746,8 +746,8 @@ static void a_listing_tells_times_and_sizes(void **state)
         if (is_w2 && ms_str_equal(ms_location(msg), MS_STR("job"))) bytes += ms_size(msg);
     }
     assert_true(got.items[0].has_time);
-    assert_true(got.items[0].first_time == 90);
-    assert_true(got.items[0].last_time == 112);
+    assert_true(got.items[0].first_time_ns == SECONDS(90));
+    assert_true(got.items[0].last_time_ns == SECONDS(112));
     assert_int_equal(got.items[0].bytes, bytes);
     ms_envelope m = ms_task(ms_text("no time"));
     m.agent_key = MS_STR("lonely");
@@ -832,7 +832,7 @@ static void a_repeated_key_gives_the_first_number(void **state)
     opts.seqs = seqs;
     opts.location = MS_STR("job");
     m.has_time = true;      /* the time is not compared */
-    m.time = 5;
+    m.time_ns = SECONDS(5);
     assert_int_equal(must_append(s.store, MS_STR("job"), &m), first);
     assert_int_equal(ms_append(s.store, MS_STR("job"), &other, &seq, NULL),
                      MS_E_KEY_REUSED);

@@ -13,7 +13,6 @@
 #include "support.h"
 
 #include <jansson.h>
-#include <math.h>
 
 typedef struct twin_msg {
     uint64_t seq;
@@ -25,7 +24,7 @@ typedef struct twin_msg {
     uint32_t loose;       /* of them those that are not compared */
     bool last, inside;    /* of its append or batch; neither: not known */
     bool has_time;
-    double time;
+    int64_t time_ns;
     uint64_t size;        /* of the record, learnt from the store */
     uint64_t position;    /* among all that its location ever had, from 1 */
     bool hidden;
@@ -65,7 +64,7 @@ typedef struct twin {
     bool no_commit;       /* the store sets no COMMIT flag */
     uint64_t facts;       /* records of facts */
     bool raw;             /* the store can change: look at each record as it stands */
-    double now;           /* what the store's clock says at the next append */
+    int64_t now;          /* what the store's clock says at the next append */
 } twin;
 
 /* What a caller may set: all but what stores set themselves. */
@@ -229,7 +228,7 @@ static inline twin_msg *twin_msg_new(const ms_envelope *m, ms_str location)
     out->role = m->role != MS_ROLE_NONE ? m->role : twin_role_of_type(m->type);
     out->flags = (m->flags & TWIN_FLAGS) | (repaired ? (uint32_t)MS_FLAG_REPAIRED : 0u);
     out->has_time = m->has_time;
-    out->time = m->time;
+    out->time_ns = m->time_ns;
     return out;
 }
 
@@ -284,7 +283,7 @@ static inline const char *twin_differs(const twin_msg *want, const ms_msg *got)
 {
     ms_envelope m = ms_envelope_of(got);
     ms_value field[MS_FIELD_COUNT];
-    double time = 0;
+    int64_t time = 0;
     bool open = want->open || want->folded;
     if (ms_seq(got) != want->seq || m.seq != want->seq) return "seq";
     if (ms_type_of(got) != want->type || m.type != want->type) return "type";
@@ -296,8 +295,8 @@ static inline const char *twin_differs(const twin_msg *want, const ms_msg *got)
     if (want->inside && (ms_flags(got) & MS_FLAG_COMMIT) != 0) return "a commit flag";
     if (ms_time(got, &time) != want->has_time || m.has_time != want->has_time)
         return "has time";
-    if (want->has_time && memcmp(&time, &want->time, sizeof time) != 0) return "time";
-    if (want->has_time && memcmp(&m.time, &want->time, sizeof time) != 0)
+    if (want->has_time && memcmp(&time, &want->time_ns, sizeof time) != 0) return "time";
+    if (want->has_time && memcmp(&m.time_ns, &want->time_ns, sizeof time) != 0)
         return "time of the envelope";
     if (want->size != 0 && ms_size(got) != want->size) return "size";
     if (want->redacted) return twin_redacted_differs(want, got, false);
@@ -337,7 +336,7 @@ static inline ms_envelope twin_envelope(const twin_msg *m)
     out.role = m->given;
     out.flags = m->flags;
     out.has_time = m->has_time;
-    out.time = m->time;
+    out.time_ns = m->time_ns;
     out.seq = m->seq;
     return out;
 }
@@ -503,7 +502,7 @@ static inline void twin_add(twin *t, const ms_envelope *messages, size_t n,
         m->seq = seqs[i];
         if (!m->has_time && !t->keep_unset_times && !opts->keep_seq) {
             m->has_time = true;
-            m->time = t->now;
+            m->time_ns = t->now;
             m->flags |= (uint32_t)MS_FLAG_STAMPED;
         }
         twin_push(t, m);
@@ -590,23 +589,23 @@ static inline bool twin_match(const ms_query *q, const twin_msg *m)
     if (q->types != 0 && !twin_in_set(q->types, m->type)) return false;
     if (q->turn_id.ptr != NULL && !twin_str_equal(q->turn_id, turn)) return false;
     if ((q->has_since || q->has_until) && !m->has_time) return false;
-    if (q->has_since && !(q->since <= m->time)) return false;
-    if (q->has_until && !(m->time < q->until)) return false;
+    if (q->has_since && !(q->since_ns <= m->time_ns)) return false;
+    if (q->has_until && !(m->time_ns < q->until_ns)) return false;
     return m->seq > q->after_seq && (q->before_seq == 0 || m->seq < q->before_seq);
 }
 
-/* Sorts by time, stable: what has no time takes that of the one before it, or -infinity
- * when there is none or `untimed_first` says so. */
+/* Sorts by time, stable: what has no time takes that of the one before it, or the
+ * earliest when there is none or `untimed_first` says so. */
 static inline void twin_sort_by_time(const twin_msg **list, size_t n, bool untimed_first)
 {
-    double *when = (double *)twin_memory(NULL, n * sizeof when[0]);
+    int64_t *when = (int64_t *)twin_memory(NULL, n * sizeof when[0]);
     for (size_t i = 0; i < n; i++) {
-        when[i] = i != 0 && !untimed_first ? when[i - 1] : -HUGE_VAL;
-        if (list[i]->has_time) when[i] = list[i]->time;
+        when[i] = i != 0 && !untimed_first ? when[i - 1] : MS_TIME_NONE;
+        if (list[i]->has_time) when[i] = list[i]->time_ns;
     }
     for (size_t i = 1; i < n; i++) {
         const twin_msg *m = list[i];
-        double time = when[i];
+        int64_t time = when[i];
         size_t at = i;
         for (; at > 0 && when[at - 1] > time; at--) {
             when[at] = when[at - 1];
@@ -656,8 +655,9 @@ static inline void twin_count_in(ms_info *info, const twin_msg *m)
     info->last_seq = m->seq;
     info->bytes += m->size;
     if (!m->has_time) return;
-    if (!info->has_time || m->time < info->first_time) info->first_time = m->time;
-    if (!info->has_time || m->time > info->last_time) info->last_time = m->time;
+    int64_t ns = m->time_ns;
+    if (!info->has_time || ns < info->first_time_ns) info->first_time_ns = ns;
+    if (!info->has_time || ns > info->last_time_ns) info->last_time_ns = ns;
     info->has_time = true;
 }
 
@@ -705,7 +705,7 @@ static inline bool twin_keeps(const twin *t, const ms_keep *keep, size_t i)
     ms_str location = m->field[MS_F_LOCATION].text;
     size_t newer = 0;
     if (m->hidden || !twin_names(keep, location)) return false;
-    if (keep->has_since && m->has_time && !(keep->since <= m->time)) return false;
+    if (keep->has_since && m->has_time && !(keep->since_ns <= m->time_ns)) return false;
     for (size_t k = i + 1; k < t->count; k++)
         newer += !t->items[k]->hidden &&
                  twin_str_equal(t->items[k]->field[MS_F_LOCATION].text, location);
@@ -843,8 +843,8 @@ static inline void twin_must_list(const twin *t, ms_store *store, const ms_list_
         assert_int_equal(a->last_seq, b->last_seq);
         assert_int_equal(a->bytes, b->bytes);
         assert_int_equal(a->has_time, b->has_time);
-        if (a->has_time) assert_true(a->first_time == b->first_time);
-        if (a->has_time) assert_true(a->last_time == b->last_time);
+        if (a->has_time) assert_true(a->first_time_ns == b->first_time_ns);
+        if (a->has_time) assert_true(a->last_time_ns == b->last_time_ns);
     }
     ms_arena_deinit(&arena);
     free(want);
@@ -949,7 +949,7 @@ static inline uint64_t twin_number_in(ms_str object, const char *name)
 /* What differs between one of the twin's records and the store's, or NULL. */
 static inline const char *twin_raw_differs(const twin_msg *want, const ms_msg *got)
 {
-    double time = 0;
+    int64_t time = 0;
     if (ms_kind_of(got) != want->kind) return "kind";
     if (!twin_str_equal(ms_location(got), want->field[MS_F_LOCATION].text))
         return "location";
@@ -961,7 +961,7 @@ static inline const char *twin_raw_differs(const twin_msg *want, const ms_msg *g
     }
     if (ms_seq(got) != want->seq) return "seq";
     if (ms_time(got, &time) != want->has_time) return "has time";
-    if (want->has_time && memcmp(&time, &want->time, sizeof time) != 0) return "time";
+    if (want->has_time && memcmp(&time, &want->time_ns, sizeof time) != 0) return "time";
     if (want->kind == MS_KIND_NOTE && ms_type_of(got) != MS_T_NONE) return "type";
     if (want->kind != MS_KIND_NOTE && ms_type_of(got) != want->type) return "type";
     if (want->kind != MS_KIND_NOTE && ms_role_of(got) != want->role) return "role";
@@ -1283,7 +1283,7 @@ static inline twin_msg *twin_replace(twin *t, size_t i, const ms_envelope *m,
     }
     if (!full.has_time) {
         full.has_time = old->has_time;
-        full.time = old->time;
+        full.time_ns = old->time_ns;
         full.flags |= old->flags & (uint32_t)MS_FLAG_STAMPED;
         if (full.time_text.ptr == NULL) full.time_text = old->field[MS_F_TIME_TEXT].text;
     }
@@ -1425,7 +1425,7 @@ static inline bool twin_note_both(twin *t, ms_store *store, uint64_t seq, ms_str
     m.type_name = kind;
     m.content = value;
     m.has_time = true;
-    m.time = t->now;
+    m.time_ns = t->now;
     twin_new_record(t, MS_KIND_NOTE, &m, seq);
     return true;
 }

@@ -216,7 +216,7 @@ static bool parse_digits(const char **text, size_t n, int *out)
 }
 
 /* "T09:30", "T09:30:05", "T09:30:05.25", each with or without a Z. */
-static bool parse_clock(const char *at, struct tm *t, double *fraction)
+static bool parse_clock(const char *at, struct tm *t, int64_t *fraction_ns)
 {
     if (*at != 'T' && *at != ' ') return false;
     at++;
@@ -227,40 +227,44 @@ static bool parse_clock(const char *at, struct tm *t, double *fraction)
         size_t len = 1 + strspn(at + 1, "0123456789");
         char text[24] = "0";
         memcpy(text + 1, at, len < 20 ? len : 20);
-        if (len < 2 || ms_f64_read(ms_str_of(text), fraction) != MS_OK) return false;
+        if (len < 2) return false;
+        if (ms_seconds_read(ms_str_of(text), fraction_ns) != MS_OK) return false;
         at += len;
     }
     if (*at == 'Z') at++;
     return *at == '\0' && t->tm_hour < 24 && t->tm_min < 60 && t->tm_sec < 60;
 }
 
-bool parse_time(const char *text, double *out)
+/* In nanoseconds; a time that they cannot hold is the nearest that they can. */
+static int64_t whole_seconds(time_t seconds)
+{
+    const int64_t most = INT64_MAX / 1000000000 - 1;
+    int64_t s = seconds > most ? most : seconds < -most ? -most : (int64_t)seconds;
+    return s * 1000000000;
+}
+
+bool parse_time(const char *text, int64_t *ns)
 {
     const char *at = text;
     struct tm t = {0};
-    double fraction = 0;
-    if (ms_f64_read(ms_str_of(text), out) == MS_OK) return true;
+    int64_t fraction_ns = 0;
+    if (ms_seconds_read(ms_str_of(text), ns) == MS_OK) return true;
     if (!parse_digits(&at, 4, &t.tm_year) || *at++ != '-') return false;
     if (!parse_digits(&at, 2, &t.tm_mon) || *at++ != '-') return false;
     if (!parse_digits(&at, 2, &t.tm_mday)) return false;
-    if (*at != '\0' && !parse_clock(at, &t, &fraction)) return false;
+    if (*at != '\0' && !parse_clock(at, &t, &fraction_ns)) return false;
     t.tm_year -= 1900;
     t.tm_mon -= 1;
     struct tm same = t;
-    *out = (double)timegm(&same) + fraction;
+    *ns = whole_seconds(timegm(&same)) + fraction_ns;
     return same.tm_mday == t.tm_mday && same.tm_mon == t.tm_mon; /* no 31st of June */
 }
 
-const char *time_text(double seconds, char out[TIME_MAX])
+const char *time_text(int64_t ns, char out[TIME_MAX])
 {
-    bool fits = seconds >= -62167219200.0 && seconds < 253402300800.0;
-    time_t whole = fits ? (time_t)seconds : 0;
-    if (fits && (double)whole > seconds) whole--;
-    struct tm t;
-    if (!fits || gmtime_r(&whole, &t) == NULL ||
-        strftime(out, TIME_MAX, "%Y-%m-%dT%H:%M:%SZ", &t) == 0) {
-        out[ms_f64_write(seconds, out)] = '\0';
-    }
+    int64_t part = (ns % 1000000000 + 1000000000) % 1000000000;
+    size_t len = ms_iso_write(ns < part - INT64_MAX ? ns : ns - part, out);
+    out[len] = '\0';
     return out;
 }
 

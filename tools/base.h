@@ -69,12 +69,12 @@ int no_memory(void);
 bool parse_number(const char *text, uint64_t *out);
 
 /* Seconds since 1970, or a date with or without a time, in UTC. */
-bool parse_time(const char *text, double *out);
+bool parse_time(const char *text, int64_t *ns);
 
 enum { TIME_MAX = 40 };
 
 /* "2026-03-02T09:00:05Z"; the plain number when it is no year of four digits. */
-const char *time_text(double seconds, char out[TIME_MAX]);
+const char *time_text(int64_t ns, char out[TIME_MAX]);
 
 /* Seconds of a clock that only goes forward. */
 double clock_seconds(void);
@@ -150,7 +150,8 @@ typedef struct options {
     size_t n_locations;
     ms_str *team;
     size_t n_team, limit, keep_last, budget, step;
-    double since, until, seconds;
+    int64_t since_ns, until_ns;
+    double seconds;
     ms_scope_kind scope;
     int64_t phase;
     uint64_t after;

@@ -148,17 +148,17 @@ static bool names_differ(difference *d, const char *what, ms_str a, ms_str b)
 static bool stamps_differ(difference *d, const options *o, const ms_msg *a,
                           const ms_msg *b, char texts[2][TIME_MAX])
 {
-    double x = 0, y = 0;
+    int64_t x = 0, y = 0;
     if (o->also_numbers && ms_seq(a) != ms_seq(b)) {
         return names_differ(d, "number", seq_text(NULL, a, texts[0]),
                             seq_text(NULL, b, texts[1]));
     }
     bool in_a = ms_time(a, &x), in_b = ms_time(b, &y);
-    if (!o->also_times || (in_a == in_b && !(x < y) && !(x > y))) return false;
+    if (!o->also_times || (in_a == in_b && x == y)) return false;
     ms_str none = {NULL, 0};
     return names_differ(d, "time",
-                        in_a ? ms_str_n(texts[0], ms_f64_write(x, texts[0])) : none,
-                        in_b ? ms_str_n(texts[1], ms_f64_write(y, texts[1])) : none);
+                        in_a ? ms_str_n(texts[0], ms_seconds_write(x, texts[0])) : none,
+                        in_b ? ms_str_n(texts[1], ms_seconds_write(y, texts[1])) : none);
 }
 
 /* The first difference, in the order type, role, agent, fields, numbers, times. */

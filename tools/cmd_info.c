@@ -16,7 +16,7 @@
 typedef struct census {
     tally locations, agents, types;
     uint64_t timed;           /* messages with a time */
-    double first, last;
+    int64_t first_ns, last_ns;
     ms_stat stat;
     ms_log_info log;          /* of a log */
     char id[33];              /* hexadecimal */
@@ -38,7 +38,7 @@ static int count_messages(ms_store *store, census *c)
     listing l = {store, &all, NULL, NULL, NULL};
     ms_cursor it;
     const ms_msg *msg;
-    double seconds;
+    int64_t ns;
     int code = listing_open(&l, &it);
     if (code != FINE) return code;
     while ((msg = ms_next(&it)) != NULL) {
@@ -47,9 +47,9 @@ static int count_messages(ms_store *store, census *c)
             !count_in(&c->types, ms_type_name(msg), msg)) {
             return no_memory();
         }
-        if (!ms_time(msg, &seconds)) continue;
-        if (c->timed == 0 || seconds < c->first) c->first = seconds;
-        if (c->timed == 0 || seconds > c->last) c->last = seconds;
+        if (!ms_time(msg, &ns)) continue;
+        if (c->timed == 0 || ns < c->first_ns) c->first_ns = ns;
+        if (c->timed == 0 || ns > c->last_ns) c->last_ns = ns;
         c->timed++;
     }
     return listing_close(&it);
@@ -98,7 +98,7 @@ static void print_log_info(output *out, job *j, const census *c)
 {
     char made[TIME_MAX], text[TIME_MAX];
     const ms_log_info *log = &c->log;
-    emit_format(out, "log        %s, made %s\n", c->id, time_text(log->created, made));
+    emit_format(out, "log        %s, made %s\n", c->id, time_text(log->created_ns, made));
     emit_format(out, "bytes      %" PRIu64 " in use, %" PRIu64 " in the file\n", log->end,
                 log->size);
     emit_format(out, "durable    up to message %" PRIu64 " (byte %" PRIu64 ")\n",
@@ -114,7 +114,7 @@ static void print_log_info(output *out, job *j, const census *c)
     }
     for (size_t i = 0; i < c->newest.count && i < INFO_NEWEST; i++) {
         const ms_info *info = &c->newest.items[i];
-        const char *when = info->has_time ? time_text(info->last_time, text) : "-";
+        const char *when = info->has_time ? time_text(info->last_time_ns, text) : "-";
         emit_format(out, "%-10s %s %8" PRIu64 " messages  ", i == 0 ? "newest" : "", when,
                     info->messages);
         put_name(out, info->location);
@@ -134,7 +134,7 @@ static void print_info(output *out, job *j, census *c)
     }
     if (c->timed == 0) emit_text(out, "times      none\n");
     else emit_format(out, "times      %s to %s, %" PRIu64 " messages without\n",
-                     time_text(c->first, first), time_text(c->last, last),
+                     time_text(c->first_ns, first), time_text(c->last_ns, last),
                      c->stat.messages - c->timed);
     print_tally(out, "locations", &c->locations, all);
     print_tally(out, "agents", &c->agents, all);
@@ -188,7 +188,7 @@ static void json_newest(ms_json_writer *w, const ms_listing *newest)
         json_text(w, "name", info->location);
         json_u64(w, "messages", info->messages);
         json_u64(w, "last_seq", info->last_seq);
-        json_time(w, "last_time", info->has_time, info->last_time);
+        json_time(w, "last_time", info->has_time, info->last_time_ns);
         ms_json_end_object(w);
     }
     ms_json_end_array(w);
@@ -200,7 +200,7 @@ static void json_log_info(ms_json_writer *w, job *j, const census *c)
     ms_json_key(w, MS_STR("log"));
     ms_json_begin_object(w);
     json_text(w, "id", ms_str_of(c->id));
-    json_time(w, "created", true, log->created);
+    json_time(w, "created", true, log->created_ns);
     json_u64(w, "end", log->end);
     json_u64(w, "size", log->size);
     json_u64(w, "durable_end", log->durable_end);
@@ -230,8 +230,8 @@ static int print_info_json(output *out, job *j, census *c)
     json_u64(&w, "index_bytes", c->stat.index_bytes);
     json_u64(&w, "hidden", c->stat.hidden);
     json_u64(&w, "changes", c->stat.changes);
-    json_time(&w, "first_time", timed, c->first);
-    json_time(&w, "last_time", timed, c->last);
+    json_time(&w, "first_time", timed, c->first_ns);
+    json_time(&w, "last_time", timed, c->last_ns);
     json_u64(&w, "without_time", c->stat.messages - c->timed);
     if (j->log) json_log_info(&w, j, c);
     json_tally(&w, "locations", &c->locations, all);

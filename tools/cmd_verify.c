@@ -132,7 +132,7 @@ static int run_compact(job *j)
     const options *o = j->options;
     keep.newest = o->keep_last;
     keep.has_since = GIVEN(o, SINCE);
-    keep.since = o->since;
+    keep.since_ns = o->since_ns;
     keep.locations = o->locations;
     keep.n_locations = o->n_locations;
     keep.dry_run = GIVEN(o, DRY_RUN);

@@ -510,9 +510,9 @@ static bool shows_anthropic(const shape *s)
 /* Is it the JSON text of a time like "2026-03-02T09:00:00Z"? */
 static bool is_time(ms_str value)
 {
-    double seconds;
+    int64_t ns;
     return is_kind(value, MS_JSON_STRING) &&
-           ms_iso_read(ms_str_n(value.ptr + 1, value.len - 2), &seconds) == MS_OK;
+           ms_iso_read(ms_str_n(value.ptr + 1, value.len - 2), &ns) == MS_OK;
 }
 
 /* A row says when; its calls are no list. */

@@ -89,8 +89,8 @@ static ms_str type_text(const ms_msg *msg, char out[CELL_BYTES])
 
 static ms_str when_text(const ms_msg *msg, char out[TIME_MAX])
 {
-    double seconds;
-    return ms_time(msg, &seconds) ? ms_str_of(time_text(seconds, out)) : MS_STR("-");
+    int64_t ns;
+    return ms_time(msg, &ns) ? ms_str_of(time_text(ns, out)) : MS_STR("-");
 }
 
 unsigned line_width(void)
@@ -307,7 +307,7 @@ void raw_line(const ms_msg *msg, output *out)
 #undef X
     };
     ms_json_writer w;
-    double seconds;
+    int64_t ns;
     ms_json_init(&w, emit, out, false);
     ms_json_begin_object(&w);
     raw_value(&w, "kind", ms_text(kind_word(msg)));
@@ -319,9 +319,9 @@ void raw_line(const ms_msg *msg, output *out)
         raw_value(&w, "type", ms_text_n(ms_type_name(msg)));
         raw_value(&w, "role", ms_text_n(ms_role_name(msg)));
     }
-    if (ms_time(msg, &seconds)) {
+    if (ms_time(msg, &ns)) {
         ms_json_key(&w, MS_STR("time"));
-        ms_json_put_f64(&w, seconds);
+        ms_json_put_seconds(&w, ns);
     }
     if ((ms_flags(msg) & MS_FLAG_REDACTED) != 0) {
         ms_json_key(&w, MS_STR("redacted"));
@@ -402,11 +402,10 @@ void json_u64(ms_json_writer *w, const char *name, uint64_t value)
     ms_json_put_u64(w, value);
 }
 
-void json_time(ms_json_writer *w, const char *name, bool known, double value)
+void json_time(ms_json_writer *w, const char *name, bool known, int64_t ns)
 {
     ms_json_key(w, ms_str_of(name));
-    if (known) ms_json_put_f64(w, value);
-    else ms_json_put_null(w);
+    ms_json_put_seconds(w, known ? ns : MS_TIME_NONE);
 }
 
 void json_text(ms_json_writer *w, const char *name, ms_str value)

@@ -72,7 +72,7 @@ int check_raw(const char *command, const options *o);
 /* The text of a message to a file as it is; to a terminal without what could steer it. */
 void emit_message_text(output *out, ms_str text);
 void json_u64(ms_json_writer *w, const char *name, uint64_t value);
-void json_time(ms_json_writer *w, const char *name, bool known, double value);
+void json_time(ms_json_writer *w, const char *name, bool known, int64_t ns);
 void json_text(ms_json_writer *w, const char *name, ms_str value);
 
 #endif /* LISTING_H */

@@ -246,7 +246,7 @@ static bool set_also(options *o, const char *text)
 
 static bool set_seconds(double *seconds, const char *text)
 {
-    return ms_f64_read(ms_str_of(text), seconds) == MS_OK && *seconds >= 0;
+    return ms_json_f64(ms_str_of(text), seconds) == MS_OK && *seconds >= 0;
 }
 
 static bool set_count(size_t *count, const char *text)
@@ -277,8 +277,8 @@ static const char *set_option(options *o, int id, const char *text)
     case OPT_SCOPE: return set_scope(o, text) ? NULL : "orchestrator, manager or worker";
     case OPT_LIMIT: return set_count(&o->limit, text) ? NULL : number;
     case OPT_PHASE: return set_phase(&o->phase, text) ? NULL : number;
-    case OPT_SINCE: return parse_time(text, &o->since) ? NULL : when;
-    case OPT_UNTIL: return parse_time(text, &o->until) ? NULL : when;
+    case OPT_SINCE: return parse_time(text, &o->since_ns) ? NULL : when;
+    case OPT_UNTIL: return parse_time(text, &o->until_ns) ? NULL : when;
     case OPT_LOCATION: return set_location(o, text) ? NULL : name;
     case OPT_AGENT: return set_name(&o->agent, text) ? NULL : name;
     case OPT_KEEP_LAST: return set_count(&o->keep_last, text) ? NULL : number;

@@ -293,9 +293,9 @@ ms_query query_of(const options *o, ms_arena *arena)
     q.n_agent_keys = o->n_team;
     q.turn_id = ms_str_of(o->turn);
     q.has_since = GIVEN(o, SINCE);
-    q.since = o->since;
+    q.since_ns = o->since_ns;
     q.has_until = GIVEN(o, UNTIL);
-    q.until = o->until;
+    q.until_ns = o->until_ns;
     q.limit = o->limit;
     q.oldest = GIVEN(o, OLDEST);
     q.arena = arena;

@@ -141,18 +141,18 @@ static ms_result transcript_whole(ms_reader *r, ms_result code, ms_envelopes *ou
 }
 
 /* "2025-11-20T23:33:50.805Z" in a member of the line. */
-static bool transcript_time(ms_reader *r, const char *name, double *seconds)
+static bool transcript_time(ms_reader *r, const char *name, int64_t *ns)
 {
     ms_str text = transcript_text(r, r->json, name);
-    return text.ptr != NULL && ms_iso_read(text, seconds) == MS_OK;
+    return text.ptr != NULL && ms_iso_read(text, ns) == MS_OK;
 }
 
 /* All of one line have its time; all but the first are joined to it. */
-static void transcript_join(ms_envelopes *list, bool timed, double seconds)
+static void transcript_join(ms_envelopes *list, bool timed, int64_t ns)
 {
     for (size_t i = 0; i < list->count; i++) {
         list->items[i].has_time = timed;
-        list->items[i].time = timed ? seconds : 0;
+        list->items[i].time_ns = timed ? ns : 0;
         if (i > 0) list->items[i].flags |= MS_FLAG_JOINED;
     }
 }
@@ -333,7 +333,7 @@ static ms_result pi_single(ms_reader *r, ms_str message, ms_str content, bool re
 
 static ms_result pi_message(ms_reader *r, ms_str message, ms_envelopes *out)
 {
-    double milliseconds, seconds = 0;
+    int64_t milliseconds, ns = 0;
     ms_str content, stamp;
     if (ms_json_kind_of(message) != MS_JSON_OBJECT)
         return transcript_wrong(r, MS_E_KIND, "message", "an object was expected");
@@ -350,10 +350,11 @@ static ms_result pi_message(ms_reader *r, ms_str message, ms_envelopes *out)
                                "user, assistant or toolResult was expected");
     if (code != MS_OK) return code;
     bool timed = ms_json_member(message, MS_STR("timestamp"), &stamp) &&
-                 ms_json_f64(stamp, &milliseconds) == MS_OK;
-    if (timed) seconds = milliseconds / 1000;
-    else timed = transcript_time(r, "timestamp", &seconds);
-    transcript_join(out, timed, seconds);
+                 ms_json_i64(stamp, &milliseconds) == MS_OK &&
+                 milliseconds > 0 && milliseconds <= INT64_MAX / 1000000;
+    if (timed) ns = milliseconds * 1000000;
+    else timed = transcript_time(r, "timestamp", &ns);
+    transcript_join(out, timed, ns);
     out->items[0].id = transcript_text(r, r->json, "id");
     return MS_OK;
 }
@@ -411,11 +412,11 @@ static ms_result claude_place(ms_reader *r, ms_envelopes *out)
 {
     static const char *const fields[] = {"type", "message", "uuid", "sessionId", NULL};
     static const char *const none[] = {NULL};
-    double seconds = 0;
+    int64_t ns = 0;
     transcript_rest rest;
-    bool timed = transcript_time(r, "timestamp", &seconds);
+    bool timed = transcript_time(r, "timestamp", &ns);
     ms_str place = transcript_text(r, r->json, "sessionId"), agent = claude_agent(r);
-    transcript_join(out, timed, seconds);
+    transcript_join(out, timed, ns);
     for (size_t i = 0; i < out->count; i++) {
         if (place.len > 0) out->items[i].location = place;
         if (agent.len > 0) out->items[i].agent_key = agent;

@@ -29,8 +29,8 @@ static int sum_usage(job *j, ms_usage_by by, ms_usage_list *list)
 
 static void put_usage(output *out, const ms_usage *u)
 {
-    char seconds[MS_F64_MAX + 1];
-    snprintf(seconds, sizeof seconds, "%.1f", u->seconds);
+    char seconds[32];
+    snprintf(seconds, sizeof seconds, "%.1f", (double)u->duration_ns / 1e9);
     emit_format(out, "%8" PRIu64 " %12" PRIu64 " %12" PRIu64 " %12" PRIu64 " %12" PRIu64
                 " %10s  ", u->notes, u->input_tokens, u->output_tokens, u->cached_tokens,
                 u->reasoning_tokens, seconds);
@@ -80,7 +80,7 @@ static void json_usage_of(ms_json_writer *w, const ms_usage *u)
     json_u64(w, "output_tokens", u->output_tokens);
     json_u64(w, "cached_tokens", u->cached_tokens);
     json_u64(w, "reasoning_tokens", u->reasoning_tokens);
-    json_time(w, "seconds", true, u->seconds);
+    json_time(w, "seconds", true, u->duration_ns);
 }
 
 static void json_usage_item(ms_json_writer *w, const ms_usage_item *item, ms_usage_by by)

@@ -236,10 +236,10 @@ static inline void fuzz_alloc_init(fuzz_alloc *a)
 }
 
 /* Clock and source of numbers that are the same each time. */
-static inline double fuzz_now(void *ctx)
+static inline int64_t fuzz_now(void *ctx)
 {
     (void)ctx;
-    return 1.5e9;
+    return 1500000000 * INT64_C(1000000000);
 }
 
 static inline void fuzz_fill(void *ctx, void *out, size_t len)

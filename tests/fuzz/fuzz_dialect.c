@@ -120,7 +120,8 @@ static bool only_wrapped(const ms_envelope *a, const ms_envelope *b, unsigned ho
 static const char *differs(const ms_envelope *a, const ms_envelope *b)
 {
     if (a->type != b->type) return "type";
-    if (a->has_time != b->has_time || (a->has_time && a->time != b->time)) return "time";
+    if (a->has_time != b->has_time || (a->has_time && a->time_ns != b->time_ns))
+        return "time";
     if ((a->flags ^ b->flags) & MS_FLAG_JOINED) return "joined";
     bool given_ids = strcmp(from, "pydantic-ai") == 0 && a->call_id.ptr == NULL;
 #define TEXT(s) ms_text_n(s)

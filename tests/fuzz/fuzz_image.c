@@ -58,7 +58,7 @@ static void touch(const ms_msg *msg)
 {
     ms_value fields[MS_FIELD_COUNT];
     unsigned sum = 0;
-    double time;
+    int64_t time;
     uint32_t set = ms_fields(msg, fields);
     for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
         if (!(set >> f & 1)) continue;

@@ -138,7 +138,7 @@ static void touch(const ms_msg *msg)
 {
     ms_value fields[MS_FIELD_COUNT];
     unsigned sum = 0;
-    double time;
+    int64_t time;
     uint32_t set = ms_fields(msg, fields);
     for (unsigned f = 1; f < MS_FIELD_COUNT; f++)
         for (size_t i = 0; (set >> f & 1) && i < fields[f].text.len; i++)

@@ -216,7 +216,7 @@ static void fill(ms_store *store, size_t n, size_t much)
         if (i % 2) m.agent_key = MS_STR("a");
         if (i % 5 == 0) m.key = i % 2 ? MS_STR("k1") : MS_STR("k0");
         if (i % 4 == 0) m.has_time = true;
-        m.time = (double)i;
+        m.time_ns = (int64_t)i * 1000000000;
         (void)ms_append(store, i % 4 ? MS_STR("a") : MS_STR("b"), &m, &seqs[i], NULL);
     }
     ms_envelope m = ms_user_message(ms_text("else"));
