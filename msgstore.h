@@ -99,7 +99,7 @@
  *                   [memory] [find] [usage] [selfcheck]
  *   formats part    [calls] [dialect] [fmt-framework] [fmt-openai] [fmt-envelope]
  *                   [fmt-task] [fmt-session] [fmt-blocks] [fmt-anthropic] [fmt-gemini]
- *                   [fmt-pydantic] [formats] [pairs] [deltas] [shorten] [project] [emit]
+ *                   [fmt-pydantic] [formats] [shorten] [project] [emit]
  *                   [task] [session]
  *
  * The implementation is read from top to bottom: a section uses only what is above it.
@@ -2109,134 +2109,6 @@ struct ms_dialect {
     void (*close)(ms_writer *w); /* ends a value that write has left open; NULL: none is */
 };
 
-/* ---- The envelope format: its builders, and lists of its messages. They work on
- * envelopes of any origin, by what the format would call them. All of them take an arena
- * (NULL: MS_E_ARENA) in which the results, and what they view beside the arguments, live;
- * on failure the results are empty. Any thread, with an arena of its own. */
-
-/* What the row {role, content, metadata} says. role: any word; content: text, or JSON
- * that is a list or an object; metadata: the text of an object, or absent. The type is
- * taken from metadata as from a row that is read (its member type, then content that is
- * no text, then its member error), but nothing else is. MS_E_KIND for what does not fit,
- * with its path. */
-MS_API ms_result ms_row(ms_str role, ms_value content, ms_str metadata, ms_arena *arena,
-                        ms_envelope *out, ms_error *err);
-/* A tool call of the assistant: tool and parameters are tool and args of an ACTION, turn
- * stands in call_extra as payload.turn. metadata as above; its member tool_call_id, when
- * that is a text, is the call_id. */
-MS_API ms_result ms_tool_call(ms_value content, ms_str tool, ms_value parameters,
-                              int64_t turn, ms_str metadata, ms_arena *arena,
-                              ms_envelope *out, ms_error *err);
-/* The result, told by the user as in the original: an OBSERVATION. payload (the text of
- * an object, or absent) has what else is to be said: success, turn, tool_data, media,
- * error; tool, unless absent or empty, comes before a tool_name in it. */
-MS_API ms_result ms_tool_result(ms_value content, ms_str tool, ms_str payload,
-                                ms_str metadata, ms_arena *arena, ms_envelope *out,
-                                ms_error *err);
-
-/* Makes neighbours of one role into one MULTIMODAL_PART, for providers that want roles to
- * alternate. Its content are the texts (of messages of type text, not empty), joined by a
- * blank line; its call_extra {"parts": [...]} has the messages whole, as envelopes; its
- * metadata are those of the first; id and time are in the parts alone; location, agent
- * and turn are kept where all have the same. A message that such parts were made into
- * before gives its parts, so that nothing nests, and doing it twice changes nothing.
- * Messages without such a neighbour stay as they are. MS_E_DEPTH when a part is nested
- * too deeply to stand in another message; the path begins with messages[index]. */
-MS_API ms_result ms_coalesce(const ms_envelope *items, size_t n, ms_arena *arena,
-                             ms_envelopes *out, ms_error *err);
-
-/* A tool call without a result, or a result without a call. */
-typedef struct ms_orphan {
-    size_t index;             /* in the list */
-    bool is_call;             /* else it is a result */
-    ms_str tool, call_id;     /* views of the message's; absent: it has none */
-} ms_orphan;
-
-typedef struct ms_pairs {
-    ms_orphan *orphans;       /* in the arena, by index */
-    size_t count;             /* 0: every call and every result has its other half */
-} ms_pairs;
-
-/* Which ACTION belongs to which OBSERVATION? A result with a call_id answers the oldest
- * open call before it with that id; one without the oldest open call without an id and
- * with the same tool. An ERROR with a call_id answers too, but is never an orphan. The
- * time is linear in n, whatever the names. */
-MS_API ms_result ms_pair_check(const ms_envelope *items, size_t n, ms_arena *arena,
-                               ms_pairs *out, ms_error *err);
-/* The list without its orphans; removed (may be NULL) tells them. When a message goes
- * that others were JOINED to, the first of those that stay stands on its own. */
-MS_API ms_result ms_prune(const ms_envelope *items, size_t n, ms_arena *arena,
-                          ms_envelopes *out, ms_pairs *removed, ms_error *err);
-
-/* ---- Task messages that arrive in pieces. A delta is a JSON object of one of the kinds
- *
- *   {"type": "text", "text_delta": s}
- *   {"type": "data", "data_delta": s}
- *   {"type": "tool_request", "tool_call_id": s, "name": s, "arguments_delta": s}
- *   {"type": "tool_response", "tool_call_id": s, "name": s, "content_delta": s}
- *   {"type": "reasoning_summary", "summary_index": n, "summary_delta": s}
- *   {"type": "reasoning_content", "content_index": n, "content_delta": s}
- *
- * and a part that is null or missing is empty. */
-
-/* What has come so far; private. For one thread at a time. */
-typedef struct ms_deltas {
-    ms_arena *arena;
-    unsigned kind;
-    size_t count;
-    ms_str call_id, name;
-    ms_buf text;
-    struct ms__fragment *first, *last;
-} ms_deltas;
-
-/* The arena holds all parts, and must live as long. */
-MS_API void ms_deltas_init(ms_deltas *d, ms_arena *arena);
-
-/* Adds one delta. A message has one kind of deltas, but the two of reasoning may mix; id
- * and name of a tool are those of the first. MS_E_TYPE, MS_E_KIND, MS_E_MISSING and what
- * ms_json_check says: the state is then as it was. */
-MS_API ms_result ms_deltas_put(ms_deltas *d, ms_str delta_json, ms_error *err);
-
-/* The whole message, of an agent: views are into the arena, until the next put. data and
- * arguments must now be a JSON object (MS_E_SYNTAX, MS_E_KIND); texts of a reasoning are
- * joined by index, in its order, empty ones left out, and when none is left the message
- * is an empty text. MS_E_MISSING: there was no delta. More may be put afterwards. */
-MS_API ms_result ms_deltas_finish(ms_deltas *d, ms_envelope *out, ms_error *err);
-
-/* Writes an array of deltas with neighbours of one kind (and tool_call_id, or index)
- * merged into one; it keeps the members of the first. null in the array, an update
- * without a delta, stays and keeps its neighbours apart. Allocates nothing; what is wrong
- * is found before anything is written, err->path names it ("deltas[2].type"). */
-MS_API ms_result ms_deltas_merge(ms_str list, ms_json_writer *w, ms_error *err);
-
-/* ---- Task messages as chat messages for a model, one for each.
- *
- *   text            {"role": "user" or "assistant", "content": s}
- *   data            the same, the content is the text of the JSON
- *   tool_request    {"role": "assistant", "content": null, "tool_calls": [one]}
- *   tool_response   {"role": "tool", "tool_call_id": s, "name": s, "content": s}; of an
- *                   error the content begins with "Error: "
- *   reasoning       nothing
- *
- * A converter of your own writes one JSON value, or nothing when the message is to be
- * left out; an error that it returns ends the conversion. NULL: as above. A type that the
- * task format does not have goes to the one of the kind that it would be written as, see
- * [dialect]. History that a provider does not refuse comes from [api-project]. */
-typedef ms_result (*ms_task_convert_fn)(void *ctx, const ms_envelope *m,
-                                        ms_json_writer *w);
-
-typedef struct ms_task_converters {
-    void *ctx;
-    ms_task_convert_fn text, data, tool_request, tool_response, reasoning;
-} ms_task_converters;
-
-/* Writes one array. converters NULL: all defaults. The arena holds ids of open calls, and
- * text that is put together. On failure err->path begins with "messages[3]", and what was
- * written is not finished. */
-MS_API ms_result ms_task_convert(const ms_envelope *items, size_t n,
-                                 const ms_task_converters *converters, ms_arena *arena,
-                                 ms_json_writer *w, ms_error *err);
-
 /* ==== [api-shorten] long texts =======================================================
  * A long text becomes its beginning, a hint, its end:
  *
@@ -2419,130 +2291,44 @@ MS_API ms_result ms_project(const ms_profile *profile, const ms_project_opts *op
 
 
 /* ==== [api-task] the messages of a task ==============================================
- * A task is a location, its messages are task messages: what the task dialect reads and
- * writes. A message is known by the id that it was given, else by its sequence number in
- * decimal. To list a task as JSON write its messages with the writer of the dialect
- * "task" and the option with_location. */
-
-typedef struct ms_task_opts {
-    bool has_created_at;      /* else the message's own time, or the store's clock */
-    int64_t created_at_ns;    /* of a batch that of the first */
-    ms_str id;                /* absent: the message's own; not for a batch */
-} ms_task_opts;
-
-/* Appends a message to a task. opts NULL: defaults; *seq (may be NULL) receives its
- * sequence number. Errors as of ms_append. */
-MS_API ms_result ms_task_create(ms_store *store, ms_str task_id,
-                                const ms_envelope *content,
-                                const ms_task_opts *opts, uint64_t *seq, ms_error *err);
-
-/* Appends n messages, all or none, in order. Message i gets created_at plus i
- * milliseconds; without created_at the system's clock counts,
- * and messages that have a time keep it. seqs (may be NULL) receives n numbers. n 0 is
- * fine. The arena holds n envelopes. */
-MS_API ms_result ms_task_create_batch(ms_store *store, ms_str task_id,
-                                      const ms_envelope *contents, size_t n,
-                                      const ms_task_opts *opts, ms_arena *arena,
-                                      uint64_t *seqs, ms_error *err);
+ * A task is a location, and its messages are task messages, as the task dialect reads and
+ * writes them. A message has the id that it was given (`id`, before it was appended), or
+ * else its sequence number in decimal. Most of what a task needs, every store does:
+ *
+ *   create     ms_append or ms_append_batch, with the task's id as location
+ *   list       a query of the location. A page is a query with a limit; the cursor to the
+ *              next page is the sequence number of the last message: before_seq with
+ *              newest first (reverse), after_seq with `oldest` (and by_seq in a union
+ *              by time)
+ *   delete     ms_hide; all: ms_rewind to 0
+ *   as JSON    a writer of the dialect "task" with the option with_location
+ *   for a model  ms_project
+ */
 
 /* The message of that id. A number names the message of that sequence number when that
  * has no id of its own; otherwise the task is searched, newest first. MS_E_NOT_FOUND: the
- * task has no such message, whatever other tasks have. *msg is in the store or in the
- * arena. */
+ * task has no such message, whatever other tasks have. *msg as of ms_get_by_seq. */
 MS_API ms_result ms_task_get(ms_store *store, ms_str task_id, ms_str id, ms_arena *arena,
                              const ms_msg **msg, ms_error *err);
 
-/* Which messages of a task, and in which order. Zeroed: the newest 50, newest first. */
-typedef struct ms_task_query {
-    ms_str task_id;
-    size_t limit;             /* messages of a page; 0: 50 */
-    bool has_page;            /* the page with the number page_number, from 1; it moves */
-    int64_t page_number;      /*   when messages are appended, a cursor does not */
-    ms_str cursor;            /* go on behind the page that gave it; absent: begin */
-    bool oldest_first;        /* else newest first */
-    bool by_time;             /* order by created_at, ties by sequence, which sorts the
-                                 whole task for each page; else by sequence */
-    ms_str filters;           /* JSON, see below; absent: all messages */
-} ms_task_query;
-
-typedef struct ms_task_page {
-    const ms_msg **items;     /* copies, in the arena */
-    size_t count;
-    bool has_more;            /* there is at least one more in that direction */
-    ms_str next_cursor;       /* behind the last one, for the same order */
-    ms_str prev_cursor;       /* before the first one, for the other order. Both: of an
-                                 empty page where it began; absent when that is the end */
-} ms_task_page;
-
-/* One page. next_cursor goes on; do so while has_more. prev_cursor given to a query in
- * the other order goes back: after a page with the newest first it finds, oldest first,
- * just what has been appended since, also when there was nothing for a while. Cursors are
- * opaque text of letters, digits, '-' and '_'; what is appended never makes them skip or
- * repeat a message.
- *
- * Filters are a list of objects; each names what a message must be:
- *
- *   [{"content": {"type": "data", "data": {"status": "ok"}}, "streaming_status": "DONE"},
- *    {"content": {"type": "text"}, "exclude": true}]
- *
- * content is part of a content object as the dialect writes it with its defaults: each of
- * its members must be there and equal, objects inside likewise, arrays element by
- * element; null is also equal to what is missing. A message passes when it matches one of
- * the filters (or all of them exclude), and none of those that exclude. A member that no
- * message has matches nothing. At most 12 levels of nesting.
- *
- * The cost follows the page where there are no filters and no by_time; with filters, the
- * messages looked at until the page is full. MS_E_ARGUMENT: a page number below 1, a
- * cursor that is none, or of the other order, or together with a page number (err->path
- * names the member); MS_E_NOT_FOUND: by_time, the message at the cursor is gone;
- * MS_E_SYNTAX, MS_E_KIND, MS_E_DEPTH: bad filters; MS_E_DAMAGED: messages could not be
- * read, the page has the rest. */
-MS_API ms_result ms_task_list(ms_store *store, const ms_task_query *query,
-                              ms_arena *arena,
-                              ms_task_page *page, ms_error *err);
-
 /* What becomes of a message of a task. */
 typedef struct ms_task_change {
-    ms_str id;                /* of the message, as ms_task_get finds it */
-    const ms_envelope *content; /* instead of what it said; NULL: that stays */
+    const ms_envelope *content; /* the new content; NULL: the content stays */
     ms_str streaming_status;  /* "IN_PROGRESS" or "DONE"; absent: stays as it is */
     bool has_updated_at;      /* else the system's clock */
     int64_t updated_at_ns;
 } ms_task_change;
 
-/* Replaces the content of a message (see ms_amend). It keeps id, task, created_at and
- * place, gets a new updated_at, and keeps what stood around the content, unless `content`
- * was read with a wrapper of its own: then that one's other members count. A message that
- * is being streamed ends with this, with the text so far when there is no content.
- * MS_E_TYPE: content of another type. (The format's origin allows that. Here a message
- * stands in views by its type, and stays there: delete it and create another one.)
- * MS_E_NOT_FOUND: the task has no such message, whatever other tasks have; nothing has
- * changed then. MS_E_ARGUMENT: no such streaming_status; MS_E_RANGE: updated_at is no
- * time that a date spells. *msg (may be NULL) is the message as it is now, in the store
- * or in the arena. */
-MS_API ms_result ms_task_update(ms_store *store, ms_str task_id,
+/* Replaces the content of a message (see ms_amend). Id, task, created_at and place stay,
+ * updated_at is new, and the members around the content stay, unless `content` was read
+ * with such members of its own: then those count. A stream that writes the message ends,
+ * with the text so far when there is no content. MS_E_TYPE: content of another type,
+ * which the format's origin allows: delete the message and create another one.
+ * MS_E_NOT_FOUND as of ms_task_get; MS_E_ARGUMENT: no such streaming_status. *msg (may be
+ * NULL) is the message as it is now. */
+MS_API ms_result ms_task_update(ms_store *store, ms_str task_id, ms_str id,
                                 const ms_task_change *change, ms_arena *arena,
                                 const ms_msg **msg, ms_error *err);
-
-/* The same for n changes, one after the other; those whose message the task does not have
- * are skipped. *updated (may be NULL) receives how many were not. All are looked at
- * before the first one is done; an error later on (err->path begins with "changes[2]")
- * leaves those before it done. Messages that have an id of their own are looked for in
- * one walk over the task. MS_E_DAMAGED: some of its messages could not be read, all
- * others were seen to. */
-MS_API ms_result ms_task_update_batch(ms_store *store, ms_str task_id,
-                                      const ms_task_change *changes, size_t n,
-                                      ms_arena *arena, size_t *updated, ms_error *err);
-
-/* Hides the messages of these ids, one after the other. Ids that the task does not have
- * are skipped; *deleted (may be NULL) receives how many messages are gone. Costs and
- * errors as of ms_task_update_batch ("ids[2]"). */
-MS_API ms_result ms_task_delete(ms_store *store, ms_str task_id, const ms_str *ids,
-                                size_t n, ms_arena *arena, size_t *deleted,
-                                ms_error *err);
-/* Hides all messages that the task has now; *deleted may be NULL. */
-MS_API ms_result ms_task_delete_all(ms_store *store, ms_str task_id, uint64_t *deleted,
-                                    ms_error *err);
 
 /* Ends a stream (see ms_stream_begin, whose location is the task) as the format has it:
  * the message has the streaming_status DONE and a new updated_at, by the stream's clock.
@@ -26332,837 +26118,6 @@ MS_API ms_result ms_writer_finish(ms_writer *w, ms_error *err)
 }
 
 
-/* ==== [pairs] neighbours, calls and results in a list =========================== */
-
-/* ---- Neighbours of one role. */
-
-/* Lies in the arena: a writer and a reader on the stack are too much. */
-typedef struct ms__env_merger {
-    ms_arena *arena;
-    ms_error *err;
-    ms_json_writer json;    /* writes call_extra, then extra */
-    ms_buf out, text, said; /* what it writes, the joined texts, one text put together */
-    ms_writer part;         /* writes one part */
-    ms_buf part_text;
-} ms__env_merger;
-
-static ms_str ms__env_role_word(const ms_envelope *m)
-{
-    ms_role role = ms__role_of(m->role, m->type);
-    return ms__env_word(m->type)[0] ? ms__chat_word(m, role)
-                                    : ms__chat_word(m, ms__chat_role(m));
-}
-
-/* Adds one message to the parts, and its text to the text. */
-static ms_result ms__env_merge_part(ms__env_merger *c, const ms_envelope *m)
-{
-    ms__form f;
-    ms_result code = MS_OK;
-    c->part_text.len = 0;
-    MS__TRY(ms__env_form_of(&c->part, m, &f, c->err));
-    if (ms_str_equal(f.word, MS_STR("text")) && f.content.text.len > 0) {
-        if (f.content.json && !ms__env_is_plain(f.content.text)) f.content = ms_text("");
-        if (f.content.json)
-            code = ms_json_string(f.content.text, c->arena, &f.content.text);
-        if (c->text.len > 0 && f.content.text.len > 0)
-            ms__buf_add(&c->text, &code, MS_STR("\n\n"));
-        ms__buf_add(&c->text, &code, f.content.text);
-        if (code != MS_OK) return ms__no_arena(c->err, c->arena, f.content.text.len);
-    }
-    MS__TRY(ms_writer_put(&c->part, m, c->err));
-    MS__TRY(ms_writer_finish(&c->part, c->err));
-    ms_json_put_raw(&c->json, ms_buf_text(&c->part_text));
-    return MS_OK;
-}
-
-/* The messages in the parts of one that was made here before; none when it is no such. */
-static ms_result ms__env_merge_flatten(ms__env_merger *c, const ms_envelope *m,
-                                       ms_envelopes *out)
-{
-    ms_str parts;
-    memset(out, 0, sizeof *out);
-    if (m->type != MS_T_MULTIMODAL_PART ||
-        !ms_json_member(m->call_extra, MS_STR("parts"), &parts) ||
-        ms_json_kind_of(parts) != MS_JSON_ARRAY)
-        return MS_OK;
-    ms_result code = ms_read_list(c->part.dialect, parts, NULL, c->arena, out, NULL);
-    if (code == MS_E_NO_MEMORY || code == MS_E_ARENA)
-        return ms__no_arena(c->err, c->arena, parts.len);
-    return MS_OK;
-}
-
-static ms_result ms__env_merge_parts(ms__env_merger *c, const ms_envelope *run, size_t n)
-{
-    ms_json_begin_object(&c->json);
-    ms_json_key(&c->json, MS_STR("parts"));
-    ms_json_begin_array(&c->json);
-    for (size_t i = 0; i < n; i++) {
-        ms_envelopes inner;
-        MS__TRY(ms__env_merge_flatten(c, &run[i], &inner));
-        if (inner.count == 0) MS__TRY(ms__env_merge_part(c, &run[i]));
-        for (size_t k = 0; k < inner.count; k++)
-            MS__TRY(ms__env_merge_part(c, &inner.items[k]));
-    }
-    ms_json_end_array(&c->json);
-    ms_json_end_object(&c->json);
-    return MS_OK;
-}
-
-/* The metadata of the first message, as extra of the merged one. */
-static void ms__env_merge_metadata(ms__env_merger *c, const ms_envelope *first)
-{
-    ms__form f;
-    memset(&f, 0, sizeof f);
-    if (ms_json_member(first->extra, MS_STR("metadata"), &f.metadata) &&
-        !ms__env_metadata_fits(first->type, f.metadata))
-        f.metadata = ms__absent();
-    bool paired = ms__env_form_has_call_id(first, &f);
-    if (!f.metadata.ptr && !paired) return;
-    ms_json_begin_object(&c->json);
-    ms_json_key(&c->json, MS_STR("metadata"));
-    ms_json_begin_object(&c->json);
-    ms_json_iter it = ms_json_iterate(f.metadata);
-    while (ms_json_next(&it)) ms__env_put(&c->json, it.key, it.value);
-    if (paired) {
-        ms_json_key(&c->json, MS_STR("tool_call_id"));
-        ms_json_put_string(&c->json, first->call_id);
-    }
-    ms_json_end_object(&c->json);
-    ms_json_end_object(&c->json);
-}
-
-/* Ends the JSON text that is being written and begins the next; *out is absent when there
- * was none. */
-static ms_result ms__env_merge_text(ms__env_merger *c, ms_str *out)
-{
-    if (ms_json_finish(&c->json) != MS_OK)
-        return ms__no_arena(c->err, c->arena, c->out.len);
-    *out = c->out.len > 0 ? ms_buf_text(&c->out) : ms__absent();
-    memset(&c->out, 0, sizeof c->out);
-    c->out.arena = c->arena;
-    ms_json_init(&c->json, ms_buf_write, &c->out, false);
-    return MS_OK;
-}
-
-/* Where it belongs, as far as all agree. */
-static void ms__env_merge_place(const ms_envelope *run, size_t n, ms_envelope *m)
-{
-    m->location = run[0].location;
-    m->agent_key = run[0].agent_key;
-    m->turn_id = run[0].turn_id;
-    for (size_t i = 1; i < n; i++) {
-        if (!ms_str_equal(run[i].location, m->location)) m->location = ms__absent();
-        if (!ms_str_equal(run[i].agent_key, m->agent_key)) m->agent_key = ms__absent();
-        if (!ms_str_equal(run[i].turn_id, m->turn_id)) m->turn_id = ms__absent();
-    }
-}
-
-static ms_result ms__env_merge_run(ms__env_merger *c, const ms_envelope *run, size_t n,
-                                   ms_envelope *m)
-{
-    memset(m, 0, sizeof *m);
-    memset(&c->text, 0, sizeof c->text);
-    c->text.arena = c->arena;
-    m->type = MS_T_MULTIMODAL_PART;
-    ms__env_speaks(m, ms__env_role_word(run));
-    MS__TRY(ms__env_merge_parts(c, run, n));
-    MS__TRY(ms__env_merge_text(c, &m->call_extra));
-    ms__env_merge_metadata(c, run);
-    MS__TRY(ms__env_merge_text(c, &m->extra));
-    m->content = ms_text_n(ms_buf_text(&c->text));
-    ms__env_merge_place(run, n, m);
-    return ms_envelope_check(m, c->err);
-}
-
-static ms__env_merger *ms__env_merger_new(ms_arena *arena, ms_error *err)
-{
-    ms_str none;
-    ms_writer_opts opts;
-    ms__env_merger *c = (ms__env_merger *)ms_arena_alloc(arena, sizeof *c);
-    if (!c) return NULL;
-    memset(c, 0, sizeof *c);
-    memset(&opts, 0, sizeof opts);
-    opts.with_location = true;
-    c->arena = c->part_text.arena = arena;
-    c->err = err;
-    ms_writer_init(&c->part, ms_dialect_find(MS_STR("envelope")), &opts, arena,
-                   ms_buf_write, &c->part_text);
-    (void)ms__env_merge_text(c, &none);
-    return c;
-}
-
-static ms_result ms__env_list_check(const ms_envelope *items, size_t n, ms_arena *arena,
-                                    ms_error *err)
-{
-    if (!arena) return ms__no_arena(err, arena, n * sizeof *items);
-    if (n > 0 && !items)
-        return ms__fail(err, MS_E_ARGUMENT, "there are %u messages and no list",
-                        (uint64_t)n);
-    for (size_t i = 0; i < n; i++) {
-        if (items[i].type != MS_T_NONE && (unsigned)items[i].type < MS_TYPE_COUNT)
-            continue;
-        ms_result code = ms__fail(err, MS_E_TYPE, "%u is no message type",
-                                  (uint64_t)(unsigned)items[i].type);
-        (void)ms__at_field(err, code, "type");
-        return ms__fail_in(err, code, "messages[%u]", (uint64_t)i);
-    }
-    return MS_OK;
-}
-
-MS_API ms_result ms_coalesce(const ms_envelope *items, size_t n, ms_arena *arena,
-                             ms_envelopes *out, ms_error *err)
-{
-    memset(out, 0, sizeof *out);
-    MS__TRY(ms__env_list_check(items, n, arena, err));
-    ms_envelope *made = (ms_envelope *)ms_arena_alloc(arena, n * sizeof *made);
-    ms__env_merger *c = made ? ms__env_merger_new(arena, err) : NULL;
-    if (!c) return ms__no_arena(err, arena, n * sizeof *made + sizeof *c);
-    size_t count = 0;
-    for (size_t i = 0, next; i < n; i = next) {
-        ms_str role = ms__env_role_word(&items[i]);
-        for (next = i + 1; next < n; next++)
-            if (!ms_str_equal(ms__env_role_word(&items[next]), role)) break;
-        made[count] = items[i];
-        if (next > i + 1) {
-            ms_result code = ms__env_merge_run(c, items + i, next - i, &made[count]);
-            if (code != MS_OK)
-                return ms__fail_in(err, code, "messages[%u]", (uint64_t)i);
-        }
-        count++;
-    }
-    out->items = made;
-    out->count = count;
-    return MS_OK;
-}
-
-/* ---- Calls and results. Open calls wait in a queue for each id, and for each tool of
- * those without an id; a result takes the first. What is left over waits for ever.
- * (E3) A message is looked at once, whatever the names: no time but linear. */
-
-enum { MS__BY_TOOL, MS__BY_ID };
-
-/* The queue that a message belongs to. */
-static ms__word *ms__pair_queue(const ms__words *t, const ms_envelope *m)
-{
-    bool id = m->call_id.len > 0;
-    ms_str text = id ? m->call_id : m->tool.ptr ? m->tool : MS_STR("");
-    uint64_t kind = id ? MS__BY_ID : MS__BY_TOOL;
-    ms__word *word = ms__words_at(t, text, kind);
-    word->text = text;
-    word->kind = kind;
-    return word;
-}
-
-/* Does a message answer calls? An error does only where it names one. */
-static bool ms__pair_answers(const ms_envelope *m)
-{
-    return m->type == MS_T_OBSERVATION ||
-           (m->type == MS_T_ERROR && m->call_id.len > 0);
-}
-
-/* Sets lonely[i] for every orphan. next[i] is the call that waits behind call i. */
-static size_t ms__pair_all(const ms_envelope *items, size_t n, const ms__words *t,
-                           size_t *next, bool *lonely)
-{
-    size_t orphans = 0;
-    for (size_t i = 0; i < n; i++) {
-        lonely[i] = false;
-        if (items[i].type != MS_T_ACTION && !ms__pair_answers(&items[i])) continue;
-        ms__word *queue = ms__pair_queue(t, &items[i]);
-        if (items[i].type == MS_T_ACTION) {
-            next[i] = 0;
-            if (queue->first) next[queue->last - 1] = i + 1;
-            else queue->first = i + 1;
-            queue->last = i + 1;
-            lonely[i] = true;
-            orphans++;
-        } else if (queue->first) {
-            lonely[queue->first - 1] = false;
-            queue->first = next[queue->first - 1];
-            orphans--;
-        } else if (items[i].type == MS_T_OBSERVATION) {
-            lonely[i] = true;
-            orphans++;
-        }
-    }
-    return orphans;
-}
-
-MS_API ms_result ms_pair_check(const ms_envelope *items, size_t n, ms_arena *arena,
-                               ms_pairs *out, ms_error *err)
-{
-    ms__words words;
-    size_t halves = 0;
-    memset(out, 0, sizeof *out);
-    MS__TRY(ms__env_list_check(items, n, arena, err));
-    for (size_t i = 0; i < n; i++)
-        halves += items[i].type == MS_T_ACTION || ms__pair_answers(&items[i]);
-    size_t cap = ms__words_cap(halves);
-    ms__word *slots = (ms__word *)ms_arena_alloc(arena, cap * sizeof *slots);
-    size_t *next = (size_t *)ms_arena_alloc(arena, n * sizeof *next);
-    bool *lonely = (bool *)ms_arena_alloc(arena, n * sizeof *lonely);
-    if (!slots || !next || !lonely) return ms__no_arena(err, arena, cap * sizeof *slots);
-    ms__words_init(&words, slots, cap);
-    size_t count = ms__pair_all(items, n, &words, next, lonely), k = 0;
-    ms_orphan *orphans = (ms_orphan *)ms_arena_alloc(arena, count * sizeof *orphans);
-    if (!orphans) return ms__no_arena(err, arena, count * sizeof *orphans);
-    for (size_t i = 0; i < n; i++) {
-        if (!lonely[i]) continue;
-        orphans[k].index = i;
-        orphans[k].is_call = items[i].type == MS_T_ACTION;
-        orphans[k].tool = items[i].tool;
-        orphans[k].call_id = items[i].call_id;
-        k++;
-    }
-    out->orphans = orphans;
-    out->count = count;
-    return MS_OK;
-}
-
-MS_API ms_result ms_prune(const ms_envelope *items, size_t n, ms_arena *arena,
-                          ms_envelopes *out, ms_pairs *removed, ms_error *err)
-{
-    ms_pairs pairs;
-    memset(out, 0, sizeof *out);
-    if (removed) memset(removed, 0, sizeof *removed);
-    MS__TRY(ms_pair_check(items, n, arena, &pairs, err));
-    size_t kept = 0, k = 0;
-    ms_envelope *made =
-        (ms_envelope *)ms_arena_alloc(arena, (n - pairs.count) * sizeof *made);
-    if (!made) return ms__no_arena(err, arena, (n - pairs.count) * sizeof *made);
-    bool headless = false; /* the message that the next ones are joined to is gone */
-    for (size_t i = 0; i < n; i++) {
-        bool joined = (items[i].flags & MS_FLAG_JOINED) != 0;
-        if (k < pairs.count && pairs.orphans[k].index == i) {
-            headless = !joined || headless;
-            k++;
-            continue;
-        }
-        made[kept] = items[i];
-        if (headless) made[kept].flags &= ~(uint32_t)MS_FLAG_JOINED;
-        headless = false;
-        kept++;
-    }
-    out->items = made;
-    out->count = kept;
-    if (removed) *removed = pairs;
-    return MS_OK;
-}
-
-
-/* ==== [deltas] a task message in pieces ============================================
- * The pieces in which a task message is streamed.
- *
- * A delta names its kind and one part. Parts of texts are joined in one buffer that
- * doubles; those of a reasoning come for several lists at once, each with the number of
- * its place: they are kept in a list and sorted at the end (merge sort, stable), so that
- * a place of 10^18, or a hundred thousand different ones, cost no more than any other.
- * (D3) A delta that is refused leaves the state as it was.
- * ================================================================================== */
-
-enum {
-    MS__DELTA_NONE,
-    MS__DELTA_TEXT,
-    MS__DELTA_DATA,
-    MS__DELTA_REQUEST,
-    MS__DELTA_RESPONSE,
-    MS__DELTA_SUMMARY,
-    MS__DELTA_THOUGHT,
-    MS__DELTA_KINDS
-};
-
-static const struct ms__delta_row {
-    const char *word, *part, *index; /* index NULL: has none */
-    bool named;                      /* tool_call_id and name */
-} ms__delta_rows[MS__DELTA_KINDS] = {
-    {"", "", NULL, false},
-    {"text", "text_delta", NULL, false},
-    {"data", "data_delta", NULL, false},
-    {"tool_request", "arguments_delta", NULL, true},
-    {"tool_response", "content_delta", NULL, true},
-    {"reasoning_summary", "summary_delta", "summary_index", false},
-    {"reasoning_content", "content_delta", "content_index", false},
-};
-
-/* A delta taken apart; texts are JSON strings. */
-typedef struct ms__delta {
-    unsigned kind;
-    int64_t index;
-    ms_str part, call_id, name;
-} ms__delta;
-
-typedef struct ms__fragment {
-    struct ms__fragment *next;
-    int64_t index;
-    bool thought;             /* of content, not of the summary */
-    ms_str text;
-} ms__fragment;
-
-static ms_result ms__delta_string(ms_str json, const char *name, bool may_lack,
-                                  ms_str *out,
-                                  ms_error *err)
-{
-    ms_reader r;
-    *out = ms__absent();
-    r.err = err;
-    bool there = ms_json_member(json, ms_str_of(name), out);
-    bool null = ms_json_kind_of(*out) == MS_JSON_NULL;
-    if (may_lack && (!there || null)) *out = MS_STR("\"\"");
-    else if (!there) return ms__read_missing(&r, name);
-    else if (ms_json_kind_of(*out) != MS_JSON_STRING)
-        return ms__read_kind(&r, name, "a string", *out);
-    return MS_OK;
-}
-
-/* json is checked. */
-static ms_result ms__delta_read(ms_str json, ms__delta *d, ms_error *err)
-{
-    ms_str type, index;
-    ms_reader r;
-    memset(d, 0, sizeof *d);
-    r.err = err;
-    if (ms_json_kind_of(json) != MS_JSON_OBJECT)
-        return ms__fail(err, MS_E_KIND, "a delta is '%v', an object was expected",
-                        MS__V(json));
-    MS__TRY(ms__delta_string(json, "type", false, &type, err));
-    for (unsigned i = 1; i < MS__DELTA_KINDS; i++)
-        if (ms_json_string_is(type, ms_str_of(ms__delta_rows[i].word))) d->kind = i;
-    if (d->kind == MS__DELTA_NONE)
-        return ms__at_field(err, ms__fail(err, MS_E_TYPE, "type %v is no kind of delta",
-                                          MS__V(type)), "type");
-    const struct ms__delta_row *row = &ms__delta_rows[d->kind];
-    MS__TRY(ms__delta_string(json, row->part, true, &d->part, err));
-    if (row->named) {
-        MS__TRY(ms__delta_string(json, "tool_call_id", false, &d->call_id, err));
-        MS__TRY(ms__delta_string(json, "name", false, &d->name, err));
-    }
-    if (!row->index) return MS_OK;
-    if (!ms_json_member(json, ms_str_of(row->index), &index))
-        return ms__read_missing(&r, row->index);
-    if (ms_json_i64(index, &d->index) != MS_OK)
-        return ms__read_kind(&r, row->index, "a whole number", index);
-    return MS_OK;
-}
-
-static bool ms__delta_reasons(unsigned kind)
-{
-    return kind == MS__DELTA_SUMMARY || kind == MS__DELTA_THOUGHT;
-}
-
-/* A copy of what a JSON string says. */
-static ms_result ms__delta_copy(ms_arena *arena, ms_str json, ms_str *out)
-{
-    ms_str text;
-    MS__TRY(ms_json_string(json, arena, &text));
-    char *copy = (char *)ms_arena_alloc(arena, text.len);
-    if (!copy) return arena->buffer ? MS_E_ARENA : MS_E_NO_MEMORY;
-    if (text.len > 0) memcpy(copy, text.ptr, text.len);
-    *out = ms_str_n(copy, text.len);
-    return MS_OK;
-}
-
-MS_API void ms_deltas_init(ms_deltas *d, ms_arena *arena)
-{
-    memset(d, 0, sizeof *d);
-    d->arena = d->text.arena = arena;
-}
-
-static ms_result ms__deltas_fragment(ms_deltas *d, const ms__delta *delta)
-{
-    ms_str text;
-    MS__TRY(ms__delta_copy(d->arena, delta->part, &text));
-    ms__fragment *f = (ms__fragment *)ms_arena_alloc(d->arena, sizeof *f);
-    if (!f) return d->arena->buffer ? MS_E_ARENA : MS_E_NO_MEMORY;
-    f->next = NULL;
-    f->index = delta->index;
-    f->thought = delta->kind == MS__DELTA_THOUGHT;
-    f->text = text;
-    if (d->last) d->last->next = f;
-    else d->first = f;
-    d->last = f;
-    return MS_OK;
-}
-
-static ms_result ms__deltas_add(ms_deltas *d, const ms__delta *delta)
-{
-    ms_str text, call_id = d->call_id, name = d->name;
-    if (ms__delta_reasons(delta->kind)) return ms__deltas_fragment(d, delta);
-    if (delta->call_id.ptr && d->kind == MS__DELTA_NONE) {
-        MS__TRY(ms__delta_copy(d->arena, delta->call_id, &call_id));
-        MS__TRY(ms__delta_copy(d->arena, delta->name, &name));
-    }
-    MS__TRY(ms_json_string(delta->part, d->arena, &text));
-    MS__TRY(ms_buf_write(&d->text, text.ptr, text.len));
-    d->call_id = call_id;
-    d->name = name;
-    return MS_OK;
-}
-
-MS_API ms_result ms_deltas_put(ms_deltas *d, ms_str delta_json, ms_error *err)
-{
-    ms__delta delta;
-    ms_str json;
-    if (!d->arena) return ms__no_arena(err, NULL, delta_json.len);
-    MS__TRY(ms_json_check(delta_json, NULL, &json, err));
-    MS__TRY(ms__delta_read(json, &delta, err));
-    bool reasons = ms__delta_reasons(d->kind);
-    if (d->kind != MS__DELTA_NONE && d->kind != delta.kind &&
-        !(reasons && ms__delta_reasons(delta.kind))) {
-        ms_result code = ms__fail(err, MS_E_TYPE, "a delta of the kind %s follows one of "
-                                  "the kind %s", ms__delta_rows[delta.kind].word,
-                                  reasons ? "reasoning" : ms__delta_rows[d->kind].word);
-        return ms__at_field(err, code, "type");
-    }
-    if (ms__deltas_add(d, &delta) != MS_OK)
-        return ms__no_arena(err, d->arena, delta_json.len);
-    d->kind = delta.kind;
-    d->count++;
-    return MS_OK;
-}
-
-static bool ms__fragment_before(const ms__fragment *a, const ms__fragment *b)
-{
-    if (a->thought != b->thought) return !a->thought;
-    return a->index < b->index;
-}
-
-/* Two sorted lists into one; of equal ones those of a first. */
-static ms__fragment *ms__fragments_merge(ms__fragment *a, ms__fragment *b)
-{
-    ms__fragment *first = NULL, **at = &first;
-    while (a && b) {
-        ms__fragment **from = ms__fragment_before(b, a) ? &b : &a;
-        *at = *from;
-        at = &(*at)->next;
-        *from = *at;
-    }
-    *at = a ? a : b;
-    return first;
-}
-
-/* Sorts: slot i holds nothing or a sorted list of 2^i, like the digits of a number. */
-static ms__fragment *ms__fragments_sort(ms__fragment *list)
-{
-    ms__fragment *slot[48], *all = NULL;
-    unsigned used = 0, i;
-    while (list) {
-        ms__fragment *one = list;
-        list = list->next;
-        one->next = NULL;
-        for (i = 0; i < used && slot[i]; i++) {
-            one = ms__fragments_merge(slot[i], one);
-            slot[i] = NULL;
-        }
-        if (i == used) used++;
-        slot[i] = one;
-    }
-    for (i = 0; i < used; i++) all = ms__fragments_merge(slot[i], all);
-    return all;
-}
-
-/* The texts of one list, joined by index; empty ones are left out. */
-static void ms__fragments_write(ms_json_writer *w, const ms__fragment *list, bool thought)
-{
-    const ms__fragment *next;
-    ms_json_begin_array(w);
-    for (; list; list = next) {
-        size_t len = 0;
-        for (next = list; next && !ms__fragment_before(list, next); next = next->next)
-            len += next->text.len;
-        if (list->thought != thought || len == 0) continue;
-        ms__json_before(w, false);
-        ms__json_byte(w, '"');
-        for (; list != next; list = list->next) ms__json_escaped(w, list->text);
-        ms__json_byte(w, '"');
-    }
-    ms_json_end_array(w);
-}
-
-/* A writer into a fresh buffer; ms__text_done ends it. */
-static void ms__text_begin(ms_json_writer *w, ms_buf *buf, ms_arena *arena)
-{
-    memset(buf, 0, sizeof *buf);
-    buf->arena = arena;
-    ms_json_init(w, ms_buf_write, buf, false);
-}
-
-static bool ms__fragments_say(const ms__fragment *list, bool thought)
-{
-    for (; list; list = list->next)
-        if (list->thought == thought && list->text.len > 0) return true;
-    return false;
-}
-
-static ms_result ms__deltas_reasoning(ms_deltas *d, ms_envelope *out, ms_error *err)
-{
-    ms_json_writer w;
-    ms_buf buf;
-    d->first = ms__fragments_sort(d->first);
-    for (d->last = d->first; d->last->next;) d->last = d->last->next;
-    bool thoughts = ms__fragments_say(d->first, true);
-    *out = ms_assistant_message(ms_text(""));
-    if (!thoughts && !ms__fragments_say(d->first, false)) return MS_OK;
-    ms__text_begin(&w, &buf, d->arena);
-    ms_json_begin_object(&w);
-    ms_json_key(&w, MS_STR("summary"));
-    ms__fragments_write(&w, d->first, false);
-    ms_json_key(&w, MS_STR("content"));
-    if (thoughts) ms__fragments_write(&w, d->first, true);
-    else ms_json_put_null(&w);
-    ms_json_end_object(&w);
-    if (ms_json_finish(&w) != MS_OK) return ms__no_arena(err, d->arena, buf.len);
-    *out = ms_reasoning(ms_json(ms_buf_text(&buf)));
-    return MS_OK;
-}
-
-/* What was joined, as the object that it must be. */
-static ms_result ms__deltas_object(const ms_deltas *d, ms_value *out, ms_error *err)
-{
-    ms_json_opts opts;
-    const char *name = d->kind == MS__DELTA_DATA ? "data" : "arguments";
-    memset(&opts, 0, sizeof opts);
-    opts.max_depth = MS_FIELD_MAX_DEPTH;
-    out->json = true;
-    ms_result code = ms_json_check(ms_buf_text(&d->text), &opts, &out->text, err);
-    if (code == MS_OK && ms_json_kind_of(out->text) != MS_JSON_OBJECT)
-        code = ms__fail(err, MS_E_KIND, "%s is '%v', an object was expected", name,
-                        MS__V(out->text));
-    return code == MS_OK ? MS_OK : ms__at_field(err, code, name);
-}
-
-MS_API ms_result ms_deltas_finish(ms_deltas *d, ms_envelope *out, ms_error *err)
-{
-    ms_value value = ms_text_n(ms_buf_text(&d->text));
-    memset(out, 0, sizeof *out);
-    if (d->count == 0)
-        return ms__fail(err, MS_E_MISSING, "there was no delta to make a message of");
-    if (ms__delta_reasons(d->kind)) return ms__deltas_reasoning(d, out, err);
-    if (d->kind == MS__DELTA_DATA || d->kind == MS__DELTA_REQUEST)
-        MS__TRY(ms__deltas_object(d, &value, err));
-    if (d->kind == MS__DELTA_TEXT) *out = ms_assistant_message(value);
-    else if (d->kind == MS__DELTA_DATA) *out = ms_data(value);
-    else if (d->kind == MS__DELTA_REQUEST) *out = ms_action(d->name, value);
-    else *out = ms_observation(value);
-    out->tool = d->name;
-    out->call_id = d->call_id;
-    return MS_OK;
-}
-
-/* Does b go on the text of a? */
-static bool ms__delta_continues(const ms__delta *a, const ms__delta *b)
-{
-    ms_str inside;
-    if (a->kind == MS__DELTA_NONE || a->kind != b->kind || a->index != b->index)
-        return false;
-    if (!a->call_id.ptr) return true;
-    if (ms__string_inside(a->call_id, &inside) && !memchr(inside.ptr, '\\', inside.len))
-        return ms_json_string_is(b->call_id, inside);
-    return ms_str_equal(a->call_id, b->call_id);
-}
-
-/* One delta of a list; null stands for an update without a delta, and is of no kind. */
-static ms_result ms__delta_of_list(ms_str json, ms__delta *d, ms_error *err)
-{
-    memset(d, 0, sizeof *d);
-    return ms_json_kind_of(json) == MS_JSON_NULL ? MS_OK : ms__delta_read(json, d, err);
-}
-
-/* The members of the first delta, and the joined parts of all up to `end`. */
-static void ms__deltas_write(ms_json_writer *w, ms_str first, ms_json_iter it,
-                             size_t more)
-{
-    ms__delta d;
-    ms_str inside, json = first;
-    (void)ms__delta_read(first, &d, NULL);
-    ms_str part = ms_str_of(ms__delta_rows[d.kind].part);
-    ms_json_begin_object(w);
-    ms_json_iter members = ms_json_iterate(first);
-    while (ms_json_next(&members)) {
-        if (ms_json_string_is(members.key, part)) continue;
-        ms_json_put_raw(w, members.key);
-        ms__json_colon(w);
-        ms_json_put_raw(w, members.value);
-    }
-    ms_json_key(w, part);
-    ms__json_before(w, false);
-    ms__json_byte(w, '"');
-    for (;; json = it.value) {
-        (void)ms__delta_read(json, &d, NULL);
-        if (ms__string_inside(d.part, &inside)) ms__json_bytes(w, inside.ptr, inside.len);
-        if (more-- == 0 || !ms_json_next(&it)) break;
-    }
-    ms__json_byte(w, '"');
-    ms_json_end_object(w);
-}
-
-MS_API ms_result ms_deltas_merge(ms_str list, ms_json_writer *w, ms_error *err)
-{
-    ms__delta first, next;
-    ms_str value;
-    size_t i = 0;
-    MS__TRY(ms_json_check(list, NULL, &value, err));
-    if (ms_json_kind_of(value) != MS_JSON_ARRAY)
-        return ms__fail(err, MS_E_KIND, "the deltas are '%v', an array was expected",
-                        MS__V(value));
-    ms_json_iter it = ms_json_iterate(value);
-    for (; ms_json_next(&it); i++) {
-        ms_result code = ms__delta_of_list(it.value, &first, err);
-        if (code != MS_OK) return ms__fail_in(err, code, "deltas[%u]", (uint64_t)i);
-    }
-    ms_json_begin_array(w);
-    it = ms_json_iterate(value);
-    bool some = ms_json_next(&it);
-    while (some) {
-        size_t more = 0;
-        ms_str json = it.value;
-        ms_json_iter start = it;
-        (void)ms__delta_of_list(json, &first, NULL);
-        while ((some = ms_json_next(&it)) == true) {
-            (void)ms__delta_of_list(it.value, &next, NULL);
-            if (!ms__delta_continues(&first, &next)) break;
-            more++;
-        }
-        if (more == 0) ms_json_put_raw(w, json);
-        else ms__deltas_write(w, json, start, more);
-    }
-    ms_json_end_array(w);
-    return w->result == MS_OK ? MS_OK : ms__fail(err, w->result, "writing deltas failed");
-}
-
-/* ---- task contents as chat messages, one each. The caller may say for each kind what
- * becomes of it. */
-
-static void ms__convert_text(ms_json_writer *w, ms_value v, bool error)
-{
-    ms_str inside;
-    ms__json_before(w, false);
-    ms__json_byte(w, '"');
-    if (error) ms__json_bytes(w, "Error: ", 7);
-    if (v.json && ms__string_inside(v.text, &inside))
-        ms__json_bytes(w, inside.ptr, inside.len);
-    else ms__json_escaped(w, v.text);
-    ms__json_byte(w, '"');
-}
-
-static void ms__convert_key(ms_json_writer *w, const char *key, ms_str text)
-{
-    ms_json_key(w, ms_str_of(key));
-    ms_json_put_string(w, text);
-}
-
-static void ms__convert_call(ms_json_writer *w, const ms_envelope *m,
-                             const ms__task_out *o)
-{
-    ms__convert_key(w, "role", MS_STR("assistant"));
-    ms_json_key(w, MS_STR("content"));
-    if (m->content.text.ptr) ms__convert_text(w, m->content, false);
-    else ms_json_put_null(w);
-    ms_json_key(w, MS_STR("tool_calls"));
-    ms_json_begin_array(w);
-    ms_json_begin_object(w);
-    ms__convert_key(w, "id", o->id);
-    ms__convert_key(w, "type", MS_STR("function"));
-    ms_json_key(w, MS_STR("function"));
-    ms_json_begin_object(w);
-    ms__convert_key(w, "name", o->name);
-    ms__convert_key(w, "arguments", m->args.text);
-    ms_json_end_object(w);
-    ms_json_end_object(w);
-    ms_json_end_array(w);
-}
-
-static void ms__convert_answer(ms_json_writer *w, const ms_envelope *m,
-                               const ms__task_out *o)
-{
-    ms__convert_key(w, "role", MS_STR("tool"));
-    ms__convert_key(w, "tool_call_id", o->id);
-    ms__convert_key(w, "name", o->name);
-    ms_json_key(w, MS_STR("content"));
-    ms__convert_text(w, m->content, m->type == MS_T_ERROR);
-}
-
-static void ms__convert_said(ms_json_writer *w, const ms_envelope *m, ms_value said)
-{
-    ms_role role = ms__chat_role(m);
-    ms__convert_key(w, "role", role == MS_ROLE_OTHER ? m->role_name
-                                                     : ms_str_of(ms_role_word(role)));
-    ms_json_key(w, MS_STR("content"));
-    ms__convert_text(w, said, false);
-}
-
-/* A message as it is converted when the caller does not say how. */
-static ms_result ms__convert_default(ms_json_writer *w, const ms_envelope *m,
-                                     const ms__task_out *o, ms_buf *scratch)
-{
-    ms_value said;
-    if (o->kind == MS__TASK_REASONING) return MS_OK;
-    MS__TRY(ms__chat_said(m, scratch, &said));
-    ms_json_begin_object(w);
-    if (o->kind == MS__TASK_REQUEST) ms__convert_call(w, m, o);
-    else if (o->kind == MS__TASK_RESPONSE) ms__convert_answer(w, m, o);
-    else ms__convert_said(w, m, said);
-    ms_json_end_object(w);
-    return MS_OK;
-}
-
-static ms_task_convert_fn ms__converter_of(const ms_task_converters *c,
-                                           ms__task_kind kind)
-{
-    switch (kind) {
-    case MS__TASK_TEXT:
-        return c->text;
-    case MS__TASK_DATA:
-        return c->data;
-    case MS__TASK_REQUEST:
-        return c->tool_request;
-    case MS__TASK_RESPONSE:
-        return c->tool_response;
-    case MS__TASK_REASONING:
-    case MS__TASK_KINDS:
-        break;
-    }
-    return c->reasoning;
-}
-
-/* What of the task writer is wanted here is its memory of open calls. */
-static ms_result ms__convert_one(ms_writer *calls, const ms_envelope *m,
-                                 const ms_task_converters *c, ms_json_writer *w,
-                                 ms_error *err)
-{
-    ms__task_out o;
-    ms_task_convert_fn convert = ms__converter_of(c, ms__task_kind_of(m));
-    MS__TRY(ms_envelope_check(m, err));
-    MS__TRY(ms__task_begin(calls, m, &o, err));
-    calls->written++;
-    uint32_t depth = w->depth;
-    ms_result code = convert ? convert(c->ctx, m, w)
-                             : ms__convert_default(w, m, &o, &calls->scratch);
-    if (code == MS_OK) code = w->result;
-    if (code == MS_OK && (w->depth != depth || w->after_key)) code = MS_E_ARGUMENT;
-    return code == MS_OK ? MS_OK : ms__fail(err, code, "the message was not converted");
-}
-
-MS_API ms_result ms_task_convert(const ms_envelope *items, size_t n,
-                                 const ms_task_converters *converters, ms_arena *arena,
-                                 ms_json_writer *w, ms_error *err)
-{
-    ms_task_converters defaults;
-    if (!arena) return ms__no_arena(err, NULL, sizeof(ms_writer));
-    memset(&defaults, 0, sizeof defaults);
-    ms_writer *calls = (ms_writer *)ms_arena_alloc(arena, sizeof *calls);
-    if (!calls) return ms__no_arena(err, arena, sizeof *calls);
-    ms_writer_init(calls, NULL, NULL, arena, ms_buf_write, &calls->scratch);
-    ms_json_begin_array(w);
-    for (size_t i = 0; i < n; i++) {
-        ms_result code = ms__convert_one(calls, &items[i],
-                                         converters ? converters : &defaults, w, err);
-        if (code != MS_OK) return ms__fail_in(err, code, "messages[%u]", (uint64_t)i);
-    }
-    ms_json_end_array(w);
-    return w->result == MS_OK ? MS_OK : ms__fail(err, w->result, "writing failed");
-}
-
-
 /* ==== [shorten] long texts ===========================================================
  * A history that is read again and again need not carry every long answer in full. Its
  * beginning and its end remind the model, and the key between them lets the model ask for
@@ -28995,106 +27950,16 @@ MS_API ms_result ms_project(const ms_profile *profile, const ms_project_opts *op
 
 
 /* ==== [task] the messages of a task ==================================================
- * A thin layer on both halves: a task is a location, a page is a query bounded by a
- * sequence number. A cursor holds that number, not a time: appending never moves a
- * message before another one, so pages have neither gaps nor repeats while messages come
- * in, and a filter cannot get into their way, since it only looks at what the query
- * gives. By time the cursor's number is looked up in the sorted task; that costs the
- * task, as the sort does.
+ * A thin layer on both parts: a task is a location, a page a query, a cursor a sequence
+ * number. Appending never moves a message before another one, so pages have neither gaps
+ * nor repeats while messages come in. (The format's origin has cursors of times, and a
+ * page of the newer messages leaves a gap.)
  *
- * A filter is compared with the text that the task dialect writes for a message, so that
- * it sees what a reader of the page sees, defaults included. The text is made in the
- * arena and taken back after each message.
- * (K1) Pages in one direction, put together, are the filtered task, each message once.
- * (K2) What a listing leaves in the arena is its page, some 5 KiB of its own, and by time
- *      the sorted task; filters leave nothing.
- * (K3) Whatever a change does not name stays: id, time, place, status, other members.
+ * An update is an amended message. Its content is the new one; its extra has a new
+ * updated_at, and the status where the change names one, because that is where the
+ * dialect reads and writes both.
+ * (K1) Whatever a change does not name stays: id, time, place, status, other members.
  * ================================================================================== */
-
-#define MS__TASK_LIMIT 50
-#define MS__TASK_DEPTH 12   /* of the partial record in a filter */
-#define MS__TASK_CURSOR 128 /* bytes, more than any cursor has */
-
-static ms_result ms__task_id_check(ms_str task_id, ms_error *err)
-{
-    if (task_id.ptr) return ms__key_check(task_id, "task_id", false, err);
-    return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "there is no task_id"),
-                        "task_id");
-}
-
-static void ms__task_created(ms_envelope *m, int64_t ns)
-{
-    m->has_time = true;
-    m->time_ns = ns;
-    m->time_text = ms__absent();
-}
-
-MS_API ms_result ms_task_create(ms_store *store, ms_str task_id,
-                                const ms_envelope *content,
-                                const ms_task_opts *opts, uint64_t *seq, ms_error *err)
-{
-    if (seq) *seq = 0;
-    if (!content) return ms__fail(err, MS_E_ARGUMENT, "there is no message to create");
-    MS__TRY(ms__task_id_check(task_id, err));
-    ms_envelope m = *content;
-    m.location = task_id;
-    if (opts && opts->id.ptr) m.id = opts->id;
-    if (opts && opts->has_created_at) ms__task_created(&m, opts->created_at_ns);
-    return ms_append(store, task_id, &m, seq, err);
-}
-
-MS_API ms_result ms_task_create_batch(ms_store *store, ms_str task_id,
-                                      const ms_envelope *contents, size_t n,
-                                      const ms_task_opts *opts, ms_arena *arena,
-                                      uint64_t *seqs, ms_error *err)
-{
-    ms_append_opts how;
-    bool given = opts && opts->has_created_at;
-    memset(&how, 0, sizeof how);
-    how.location = task_id;
-    how.seqs = seqs;
-    MS__TRY(ms__open_check(store, err));
-    MS__TRY(ms__task_id_check(task_id, err));
-    if (!contents && n > 0)
-        return ms__fail(err, MS_E_ARGUMENT, "there are no messages to create");
-    if (opts && opts->id.ptr)
-        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "one id for a batch"),
-                            "id");
-    if (n == 0) return MS_OK;
-    ms_envelope *m = arena && n < SIZE_MAX / sizeof *m
-                         ? (ms_envelope *)ms_arena_alloc(arena, n * sizeof *m) : NULL;
-    if (!m) return ms__no_arena(err, arena, (uint64_t)n * sizeof *m);
-    int64_t base = given ? opts->created_at_ns : ms__system_time();
-    for (size_t i = 0; i < n; i++) {
-        m[i] = contents[i];
-        m[i].location = task_id;
-        if (given || !m[i].has_time) ms__task_created(&m[i], base + (int64_t)i * 1000000);
-    }
-    return ms_append_batch(store, m, n, &how, err);
-}
-
-/* A decimal number as it is written here, from 1 on; 0: it is none. */
-static uint64_t ms__task_number(ms_str id)
-{
-    uint64_t v = 0;
-    if (id.len == 0 || id.len > 20 || id.ptr[0] == '0') return 0;
-    for (size_t i = 0; i < id.len; i++) {
-        unsigned digit = (unsigned)(unsigned char)id.ptr[i] - '0';
-        if (digit > 9 || v > (UINT64_MAX - digit) / 10) return 0;
-        v = v * 10 + digit;
-    }
-    return v;
-}
-
-static ms_result ms__task_copy(const ms_msg *msg, ms_arena *arena, const ms_msg **out,
-                               ms_error *err)
-{
-    void *copy = ms_arena_alloc(arena, ms_size(msg));
-    if (!copy) return ms__no_arena(err, arena, ms_size(msg));
-    memcpy(copy, msg, ms_size(msg));
-    *out = (const ms_msg *)copy;
-    return MS_OK;
-}
 
 static ms_result ms__task_gone(ms_str task_id, ms_str id, ms_error *err)
 {
@@ -29102,498 +27967,60 @@ static ms_result ms__task_gone(ms_str task_id, ms_str id, ms_error *err)
                     MS__V(id));
 }
 
-/* Over a task, newest first; the query is not in the frame of who reads. */
-static MS__APART ms_result ms__task_back(ms_store *store, ms_str task_id, ms_cursor *it,
-                                         ms_error *err)
+/* Returns the sequence number that the id spells, as it is written here; 0: none. */
+static uint64_t ms__task_number(ms_str id)
 {
-    ms_query q = ms__view_query(task_id, MS_VIEW_TIMELINE, 0);
-    q.reverse = true;
-    return ms_query_open(store, &q, it, err);
+    uint64_t seq = 0;
+    bool spelled = id.len > 0 && id.ptr[0] >= '1' && id.ptr[0] <= '9';
+    for (size_t i = 0; i < id.len; i++) spelled &= id.ptr[i] >= '0' && id.ptr[i] <= '9';
+    return spelled && ms_json_u64(id, &seq) == MS_OK ? seq : 0;
 }
 
-/* The newest message of that id: a copy, or the number of one that is not finished. */
+/* Finds the newest message of that id; the cursor, which is large, lies in the arena. */
 static MS__APART ms_result ms__task_search(ms_store *store, ms_str task_id, ms_str id,
-                                           ms_arena *arena, const ms_msg **msg,
-                                           uint64_t *seq, ms_error *err)
+                                           ms_arena *arena, uint64_t *seq, ms_error *err)
 {
     const ms_msg *at;
-    ms_result code = MS_OK;
-    ms_cursor *it = (ms_cursor *)ms_arena_alloc(arena, sizeof *it); /* large */
+    ms_query q = ms__view_query(task_id, MS_VIEW_TIMELINE, 0);
+    q.reverse = true;
+    ms_cursor *it = (ms_cursor *)ms_arena_alloc(arena, sizeof *it);
     if (!it) return ms__no_arena(err, arena, sizeof *it);
-    MS__TRY(ms__task_back(store, task_id, it, err));
+    MS__TRY(ms_query_open(store, &q, it, err));
     while ((at = ms_next(it)) != NULL)
         if (ms_str_equal(ms_get(at, MS_F_ID).text, id)) break;
-    bool open = at && (ms_flags(at) & MS_FLAG_UNFINISHED) != 0;
-    *seq = open ? ms_seq(at) : 0;
-    if (at && !open) code = ms__task_copy(at, arena, msg, err);
+    *seq = at ? ms_seq(at) : 0;
     ms_result closed = ms_cursor_close(it, at ? NULL : err);
-    if (at || closed != MS_OK) return at ? code : closed;
-    return ms__task_gone(task_id, id, err);
-}
-
-/* The message that a number names, when that has no id of its own; NULL: none. */
-static ms_result ms__task_by_number(ms_store *store, ms_str task_id, ms_str id,
-                                    ms_arena *arena, const ms_msg **msg, ms_error *err)
-{
-    uint64_t seq = ms__task_number(id);
-    *msg = NULL;
-    if (seq == 0) return MS_OK;
-    ms_result code = ms_get_by_seq(store, seq, arena, msg, err);
-    if (code == MS_OK && (!ms_str_equal(ms_location(*msg), task_id) ||
-                          ms_get(*msg, MS_F_ID).text.ptr))
-        *msg = NULL;
-    return code == MS_E_NOT_FOUND || code == MS_E_DAMAGED ? MS_OK : code;
+    if (*seq > 0) return MS_OK;
+    return closed != MS_OK ? closed : ms__task_gone(task_id, id, err);
 }
 
 MS_API ms_result ms_task_get(ms_store *store, ms_str task_id, ms_str id, ms_arena *arena,
                              const ms_msg **msg, ms_error *err)
 {
-    uint64_t seq = 0;
+    uint64_t seq = ms__task_number(id);
     *msg = NULL;
     MS__TRY(ms__open_check(store, err));
-    MS__TRY(ms__task_id_check(task_id, err));
-    if (!arena) return ms__no_arena(err, NULL, sizeof(ms_envelope));
+    MS__TRY(ms__key_check(task_id.ptr ? task_id : MS_STR(""), "task_id", false, err));
+    if (!arena) return ms__no_arena(err, NULL, sizeof(ms_cursor));
     if (!id.ptr) return ms__fail(err, MS_E_ARGUMENT, "there is no id to look for");
-    MS__TRY(ms__task_by_number(store, task_id, id, arena, msg, err));
-    if (*msg) return MS_OK;
-    MS__TRY(ms__task_search(store, task_id, id, arena, msg, &seq, err));
-    return seq > 0 ? ms_get_by_seq(store, seq, arena, msg, err) : MS_OK;
-}
-
-/* ---- Cursors: a small JSON object as URL-safe base64 without padding. */
-
-static const char ms__base64[] =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-
-static size_t ms__base64_write(ms_str in, char *out)
-{
-    size_t n = 0;
-    uint32_t bits = 0, have = 0;
-    for (size_t i = 0; i < in.len; i++) {
-        bits = bits << 8 | (unsigned char)in.ptr[i];
-        for (have += 8; have >= 6; have -= 6)
-            out[n++] = ms__base64[bits >> (have - 6) & 63];
+    if (seq > 0) { /* of another task it may be damaged, or not there */
+        ms_result code = ms_get_by_seq(store, seq, arena, msg, err);
+        if (code == MS_OK && ms_str_equal(ms_location(*msg), task_id) &&
+            !ms_get(*msg, MS_F_ID).text.ptr)
+            return MS_OK;
+        *msg = NULL;
+        if (code != MS_OK && code != MS_E_NOT_FOUND && code != MS_E_DAMAGED) return code;
     }
-    if (have > 0) out[n++] = ms__base64[bits << (6 - have) & 63];
-    return n;
+    MS__TRY(ms__task_search(store, task_id, id, arena, &seq, err));
+    return ms_get_by_seq(store, seq, arena, msg, err);
 }
 
-/* False: it is none. Bits behind the last whole byte must be 0. */
-static bool ms__base64_read(ms_str in, char *out, size_t *len)
-{
-    uint32_t bits = 0, have = 0;
-    *len = 0;
-    for (size_t i = 0; i < in.len; i++) {
-        const char *at = in.ptr[i] ? strchr(ms__base64, in.ptr[i]) : NULL;
-        if (!at) return false;
-        bits = bits << 6 | (uint32_t)(at - ms__base64);
-        have += 6;
-        if (have < 8) continue;
-        have -= 8;
-        out[(*len)++] = (char)(unsigned char)(bits >> have & 255);
-    }
-    return have < 6 && (bits & ((1u << have) - 1)) == 0;
-}
+/* ---- Changes. */
 
-/* The number in a cursor, from 1; 0: it is no cursor. */
-static uint64_t ms__task_cursor_seq(ms_str cursor, bool *by_time)
-{
-    char text[MS__TASK_CURSOR];
-    ms_str json, v, seq, by = ms__absent();
-    uint64_t version = 0, number = 0;
-    size_t len;
-    if (cursor.len > sizeof text || !ms__base64_read(cursor, text, &len)) return 0;
-    if (ms_json_check(ms_str_n(text, len), NULL, &json, NULL) != MS_OK ||
-        !ms_json_member(json, MS_STR("v"), &v) || ms_json_u64(v, &version) != MS_OK ||
-        !ms_json_member(json, MS_STR("seq"), &seq) || ms_json_u64(seq, &number) != MS_OK)
-        return 0;
-    *by_time = ms_json_member(json, MS_STR("by"), &by);
-    if (version != 1 || (*by_time && !ms_json_string_is(by, MS_STR("time")))) return 0;
-    return number;
-}
-
-static ms_result ms__task_cursor_read(const ms_task_query *q, uint64_t *seq,
-                                      ms_error *err)
-{
-    bool by_time = false;
-    ms_result code = MS_OK;
-    *seq = 0;
-    if (!q->cursor.ptr) return MS_OK;
-    *seq = ms__task_cursor_seq(q->cursor, &by_time);
-    if (*seq == 0)
-        code = ms__fail(err, MS_E_ARGUMENT, "'%v' is no cursor", MS__V(q->cursor));
-    else if (by_time != q->by_time)
-        code = ms__fail(err, MS_E_ARGUMENT, "the cursor is of an order by %s",
-                        by_time ? "time" : "sequence");
-    else if (q->has_page)
-        code = ms__fail(err, MS_E_ARGUMENT, "a cursor and a page number together");
-    return code == MS_OK ? MS_OK : ms__at_field(err, code, "cursor");
-}
-
-/* ---- Filters. */
-
-static ms_result ms__filter_check(ms_str filter, ms_error *err)
-{
-    ms_reader r;
-    r.err = err;
-    ms_json_iter it = ms_json_iterate(filter);
-    if (!it.object)
-        return ms__fail(err, MS_E_KIND, "a filter is '%v', an object was expected",
-                        MS__V(filter));
-    while (ms_json_next(&it)) {
-        ms_json_kind kind = ms_json_kind_of(it.value);
-        if (ms_json_string_is(it.key, MS_STR("content")) && kind != MS_JSON_OBJECT &&
-            kind != MS_JSON_NULL)
-            return ms__read_kind(&r, "content", "an object", it.value);
-        if (ms_json_string_is(it.key, MS_STR("streaming_status")) &&
-            kind != MS_JSON_STRING && kind != MS_JSON_NULL)
-            return ms__read_kind(&r, "streaming_status", "a string", it.value);
-        if (ms_json_string_is(it.key, MS_STR("exclude")) && kind != MS_JSON_TRUE &&
-            kind != MS_JSON_FALSE)
-            return ms__read_kind(&r, "exclude", "true or false", it.value);
-    }
-    return MS_OK;
-}
-
-static ms_result ms__filters_check(ms_str text, ms_str *filters, ms_error *err)
-{
-    ms_json_opts opts;
-    size_t i = 0;
-    *filters = ms__absent();
-    if (!text.ptr) return MS_OK;
-    memset(&opts, 0, sizeof opts);
-    opts.max_depth = MS__TASK_DEPTH + 2; /* the list and the filter */
-    ms_result code = ms_json_check(text, &opts, filters, err);
-    if (code == MS_OK && ms_json_kind_of(*filters) != MS_JSON_ARRAY)
-        code = ms__fail(err, MS_E_KIND, "the filters are '%v', an array was expected",
-                        MS__V(*filters));
-    if (code != MS_OK) return ms__at_field(err, code, "filters");
-    ms_json_iter it = ms_json_iterate(*filters);
-    for (; ms_json_next(&it); i++) {
-        code = ms__filter_check(it.value, err);
-        if (code != MS_OK) return ms__fail_in(err, code, "filters[%u]", (uint64_t)i);
-    }
-    return MS_OK;
-}
-
-static bool ms__same_number(ms_str a, ms_str b)
-{
-    int64_t i, j;
-    double x, y;
-    if (ms_json_i64(a, &i) == MS_OK && ms_json_i64(b, &j) == MS_OK) return i == j;
-    if (ms_json_f64(a, &x) == MS_OK && ms_json_f64(b, &y) == MS_OK) return x == y;
-    return ms_str_equal(ms__trim(a), ms__trim(b));
-}
-
-/* Are two values equal that are neither objects nor arrays? What strings say is decoded
- * into the arena; *code tells whether it had room. */
-static bool ms__same_scalar(ms_str want, ms_str have, ms_arena *arena, ms_result *code)
-{
-    ms_str text;
-    ms_json_kind kind = ms_json_kind_of(want), other = ms_json_kind_of(have);
-    if (kind == MS_JSON_NULL) return other == MS_JSON_NULL || other == MS_JSON_NONE;
-    if (kind != other) return false;
-    if (kind == MS_JSON_NUMBER) return ms__same_number(want, have);
-    if (kind != MS_JSON_STRING) return true;
-    *code = ms_json_string(want, arena, &text);
-    return *code == MS_OK && ms_json_string_is(have, text);
-}
-
-typedef struct ms__match {
-    ms_json_iter want, have;  /* have: of an array */
-    ms_str object;
-} ms__match;
-
-static void ms__match_enter(ms__match *level, ms_str want, ms_str have)
-{
-    level->want = ms_json_iterate(want);
-    level->have = ms_json_iterate(have);
-    level->object = have;
-}
-
-/* The value that stands opposite the current one; absent: none. */
-static ms_str ms__match_opposite(ms__match *level, ms_arena *arena, ms_result *code)
-{
-    ms_str name, value = ms__absent();
-    if (!level->want.object) {
-        (void)ms_json_next(&level->have);
-        return level->have.value;
-    }
-    *code = ms_json_string(level->want.key, arena, &name);
-    if (*code == MS_OK) (void)ms_json_member(level->object, name, &value);
-    return value;
-}
-
-/* Does `have` say all that `want`, an object, says? */
-static bool ms__matches(ms_str want, ms_str have, ms_arena *arena, ms_result *code)
-{
-    ms__match level[MS__TASK_DEPTH];
-    unsigned depth = 1;
-    ms__match_enter(&level[0], want, have);
-    while (depth > 0) {
-        ms__match *l = &level[depth - 1];
-        if (!ms_json_next(&l->want)) {
-            if (!l->want.object && ms_json_next(&l->have)) return false; /* longer */
-            depth--;
-            continue;
-        }
-        ms_str value = ms__match_opposite(l, arena, code);
-        ms_json_kind kind = ms_json_kind_of(l->want.value);
-        bool inside = kind == MS_JSON_OBJECT || kind == MS_JSON_ARRAY;
-        if (*code != MS_OK) return false;
-        if (inside ? ms_json_kind_of(value) != kind
-                   : !ms__same_scalar(l->want.value, value, arena, code))
-            return false;
-        if (!inside) continue;
-        MS_ASSERT(depth < MS__TASK_DEPTH);
-        ms__match_enter(&level[depth++], l->want.value, value);
-    }
-    return true;
-}
-
-/* One filter and one message. */
-static bool ms__filter_matches(ms_str filter, ms_str message, ms_arena *arena,
-                               ms_result *code)
-{
-    ms_json_iter it = ms_json_iterate(filter);
-    while (ms_json_next(&it)) {
-        ms_str value = ms__absent();
-        bool content = ms_json_string_is(it.key, MS_STR("content"));
-        if (ms_json_string_is(it.key, MS_STR("exclude"))) continue;
-        if (!content && !ms_json_string_is(it.key, MS_STR("streaming_status")))
-            return false;
-        if (ms_json_kind_of(it.value) == MS_JSON_NULL) continue; /* not asked for */
-        (void)ms_json_member(message,
-                             content ? MS_STR("content") : MS_STR("streaming_status"),
-                             &value);
-        if (content ? !ms__matches(it.value, value, arena, code)
-                    : !ms__same_scalar(it.value, value, arena, code))
-            return false;
-    }
-    return *code == MS_OK;
-}
-
-/* All filters and one message: one that includes, if there are any, and none that
- * excludes. */
-static bool ms__filters_pass(ms_str filters, ms_str message, ms_arena *arena,
-                             ms_result *code)
-{
-    bool including = false, included = false;
-    ms_json_iter it = ms_json_iterate(filters);
-    while (ms_json_next(&it)) {
-        ms_str exclude;
-        bool excludes = ms_json_member(it.value, MS_STR("exclude"), &exclude) &&
-                        ms_json_kind_of(exclude) == MS_JSON_TRUE;
-        including = including || !excludes;
-        if (!excludes && included) continue;
-        if (!ms__filter_matches(it.value, message, arena, code)) continue;
-        if (excludes) return false;
-        included = true;
-    }
-    return included || !including;
-}
-
-/* ---- Pages. */
-
-/* A listing at work. */
-typedef struct ms__task_walk {
-    const ms_task_query *query;
-    ms_arena *arena;
-    ms_str filters;
-    uint64_t at;              /* the cursor's number; 0: from the beginning */
-    bool waits;               /* by time: that message has not come yet */
-    uint64_t skip;            /* messages of pages before */
-    size_t limit, cap;
-    ms_cursor it;
-    ms_writer writer;
-    ms_buf text;
-} ms__task_walk;
-
-/* Does the message pass the filters? What that takes in the arena is given back. */
-static ms_result ms__task_passes(ms__task_walk *t, const ms_msg *msg, bool *passes,
-                                 ms_error *err)
-{
-    ms_writer_opts opts;
-    ms_arena *arena = t->arena;
-    size_t used = arena->buffer_used;
-    ms__arena_mark mark = ms__arena_mark_of(arena);
-    memset(&opts, 0, sizeof opts);
-    memset(&t->text, 0, sizeof t->text);
-    opts.with_location = opts.defaults = true;
-    t->text.arena = arena;
-    ms_writer_init(&t->writer, ms_dialect_find(MS_STR("task")), &opts, arena,
-                   ms_buf_write,
-                   &t->text);
-    ms_result code = ms_writer_put_msg(&t->writer, msg, err);
-    if (code == MS_OK) code = ms_writer_finish(&t->writer, err);
-    if (code == MS_OK) {
-        *passes = ms__filters_pass(t->filters, ms_buf_text(&t->text), arena, &code);
-        if (code != MS_OK) (void)ms__no_arena(err, arena, t->text.len);
-    }
-    ms__arena_rewind(arena, &mark);
-    arena->buffer_used = used;
-    return code;
-}
-
-static ms_result ms__task_add(ms__task_walk *t, const ms_msg *msg, ms_task_page *page,
-                              ms_error *err)
-{
-    if (page->count == t->cap) {
-        size_t cap = ms__min(t->cap * 2 + 64, t->limit);
-        const ms_msg **items = (const ms_msg **)ms_arena_alloc(t->arena,
-                                                               cap * sizeof *items);
-        if (!items) return ms__no_arena(err, t->arena, cap * sizeof *items);
-        if (t->cap > 0) memcpy(items, page->items, page->count * sizeof *items);
-        page->items = items;
-        t->cap = cap;
-    }
-    MS__TRY(ms__task_copy(msg, t->arena, &page->items[page->count], err));
-    page->count++;
-    return MS_OK;
-}
-
-/* Reads until the page is full and one more is seen. */
-static ms_result ms__task_fill(ms__task_walk *t, ms_task_page *page, ms_error *err)
-{
-    const ms_msg *msg;
-    while ((msg = ms_next(&t->it)) != NULL) {
-        bool passes = true;
-        if (t->waits) {
-            t->waits = ms_seq(msg) != t->at;
-            continue;
-        }
-        if (t->filters.ptr) MS__TRY(ms__task_passes(t, msg, &passes, err));
-        if (!passes) continue;
-        if (t->skip > 0) {
-            t->skip--;
-            continue;
-        }
-        page->has_more = page->count == t->limit;
-        if (page->has_more) break;
-        MS__TRY(ms__task_add(t, msg, page, err));
-    }
-    return MS_OK;
-}
-
-static ms_result ms__task_open_walk(ms_store *store, ms__task_walk *t, ms_error *err)
-{
-    const ms_task_query *query = t->query;
-    ms_query q = ms__view_query(query->task_id, MS_VIEW_TIMELINE, 0);
-    q.reverse = !query->oldest_first;
-    q.oldest = query->oldest_first;
-    q.by_time = query->by_time;
-    q.by_seq = true;
-    q.arena = t->arena;
-    t->waits = query->by_time && t->at > 0;
-    if (!query->by_time && query->oldest_first) q.after_seq = t->at;
-    if (!query->by_time && !query->oldest_first) q.before_seq = t->at;
-    if (!t->filters.ptr && !t->waits && t->skip < SIZE_MAX / 2 && t->limit < SIZE_MAX / 2)
-        q.limit = (size_t)t->skip + t->limit + 1;
-    return ms_query_open(store, &q, &t->it, err);
-}
-
-/* The cursor of a message; 0: none. */
-static ms_result ms__task_cursor_write(uint64_t seq, const ms__task_walk *t, ms_str *out,
-                                       ms_error *err)
-{
-    char json[MS__TASK_CURSOR / 2] = "{\"v\":1,\"seq\":";
-    size_t n = strlen(json);
-    if (seq == 0) return MS_OK;
-    n += ms__u64_write(seq, json + n);
-    if (t->query->by_time) memcpy(json + n, ",\"by\":\"time\"", 12);
-    if (t->query->by_time) n += 12;
-    json[n++] = '}';
-    char *text = (char *)ms_arena_alloc(t->arena, MS__TASK_CURSOR);
-    if (!text) return ms__no_arena(err, t->arena, MS__TASK_CURSOR);
-    *out = ms_str_n(text, ms__base64_write(ms_str_n(json, n), text));
-    return MS_OK;
-}
-
-/* How many messages stand on the pages before. */
-static ms_result ms__task_skips(ms__task_walk *t, ms_error *err)
-{
-    const ms_task_query *q = t->query;
-    t->limit = q->limit ? q->limit : MS__TASK_LIMIT;
-    if (!q->has_page) return MS_OK;
-    if (q->page_number < 1)
-        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "pages count from 1"),
-                            "page_number");
-    uint64_t before = (uint64_t)q->page_number - 1;
-    t->skip = before > UINT64_MAX / t->limit ? UINT64_MAX : before * t->limit;
-    return MS_OK;
-}
-
-/* The page, and how reading it went. */
-static ms_result ms__task_page_of(ms_store *store, ms__task_walk *t, ms_task_page *page,
-                                  ms_error *err)
-{
-    MS__TRY(ms__task_open_walk(store, t, err));
-    ms_result code = ms__task_fill(t, page, err);
-    ms_result closed = ms_cursor_close(&t->it, code == MS_OK ? err : NULL);
-    if (code != MS_OK || (closed != MS_OK && closed != MS_E_DAMAGED))
-        return code != MS_OK ? code : closed;
-    if (t->waits)
-        return ms__at_field(err, ms__fail(err, MS_E_NOT_FOUND,
-                                          "the cursor's message %u is "
-                                          "not in the task", t->at), "cursor");
-    uint64_t first = page->count > 0 ? ms_seq(page->items[0]) : t->at;
-    uint64_t last = page->count > 0 ? ms_seq(page->items[page->count - 1]) : t->at;
-    MS__TRY(ms__task_cursor_write(first, t, &page->prev_cursor, err));
-    MS__TRY(ms__task_cursor_write(last, t, &page->next_cursor, err));
-    return closed;
-}
-
-MS_API ms_result ms_task_list(ms_store *store, const ms_task_query *query,
-                              ms_arena *arena,
-                              ms_task_page *page, ms_error *err)
-{
-    memset(page, 0, sizeof *page);
-    MS__TRY(ms__open_check(store, err));
-    if (!query) return ms__fail(err, MS_E_ARGUMENT, "there is no query");
-    MS__TRY(ms__task_id_check(query->task_id, err));
-    ms__task_walk *t =
-        arena ? (ms__task_walk *)ms_arena_alloc(arena, sizeof *t) : NULL;
-    if (!t) return ms__no_arena(err, arena, sizeof *t);
-    memset(t, 0, sizeof *t);
-    t->query = query;
-    t->arena = arena;
-    MS__TRY(ms__task_cursor_read(query, &t->at, err));
-    MS__TRY(ms__task_skips(t, err));
-    MS__TRY(ms__filters_check(query->filters, &t->filters, err));
-    ms_result code = ms__task_page_of(store, t, page, err);
-    if (code != MS_OK && code != MS_E_DAMAGED) memset(page, 0, sizeof *page);
-    return code;
-}
-
-/* ---- Changes. An update is an amended message: its content is the new one, its extra
- * has another updated_at, and status where one was named. Both stand in extra because
- * that is where the dialect reads and writes them. Many messages are found together: by
- * number where an id is one, and those that are left in one walk, newest first. */
-
-/* Neither absent nor empty; the time as updated_at spells it is at `iso`. */
-static ms_result ms__task_change_check(const ms_task_change *c, char iso[MS_ISO_MAX],
-                                       size_t *len, ms_error *err)
-{
-    ms_str status = c->streaming_status;
-    if (!c->id.ptr)
-        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "there is no id to look "
-                                          "for"), "id");
-    if (status.ptr && !ms_str_equal(status, MS_STR("DONE")) &&
-        !ms_str_equal(status, MS_STR("IN_PROGRESS")))
-        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "'%v' is no status, "
-                                          "IN_PROGRESS and DONE are", MS__V(status)),
-                            "streaming_status");
-    *len = ms_iso_write(c->has_updated_at ? c->updated_at_ns : ms__system_time(), iso);
-    if (*len > 0) return MS_OK;
-    return ms__at_field(err, ms__fail(err, MS_E_RANGE, "no date spells that time"),
-                        "updated_at");
-}
-
-/* The members of a wrapper but for updated_at and, when there is a new one (the text of a
- * JSON value), the status; then those. */
-static MS__APART ms_result ms__task_wrap_again(ms_str extra, ms_str status, ms_str iso,
-                                               ms_arena *arena, ms_str *out,
-                                               ms_error *err)
+/* Writes the members of an extra but for updated_at and, where a new one is given (as
+ * JSON), the status; then those two. */
+static ms_result ms__task_rewrap(ms_str extra, ms_str status, ms_str iso, ms_arena *arena,
+                               ms_str *out, ms_error *err)
 {
     ms_buf buf;
     ms_json_writer w;
@@ -29621,230 +28048,65 @@ static MS__APART ms_result ms__task_wrap_again(ms_str extra, ms_str status, ms_s
     return MS_OK;
 }
 
-/* The status that a message has, as JSON; absent: none. */
-static ms_str ms__task_status(ms_str extra, bool unfinished)
+/* Returns the status in an extra, as JSON; absent: none. */
+static ms_str ms__task_status(ms_str extra)
 {
     ms_str status = ms__absent();
     (void)ms_json_member(extra, MS_STR("streaming_status"), &status);
-    if (ms_json_kind_of(status) != MS_JSON_NULL && status.ptr) return status;
-    return unfinished ? MS_STR("\"IN_PROGRESS\"") : ms__absent();
+    return ms_json_kind_of(status) == MS_JSON_NULL ? ms__absent() : status;
 }
 
-/* The message as it will be: *m is the old one, or has the new content. status: JSON;
- * absent: as it was. */
-static ms_result ms__task_changed(const ms_msg *old, ms_str status, ms_str iso,
+/* Makes *m, which is the old message or has the new content, the message as it will be.
+ * status: JSON; absent: as it was. */
+static ms_result ms__task_changed(const ms_msg *old, ms_str status, int64_t updated_at_ns,
                                   ms_arena *arena, ms_envelope *m, ms_error *err)
 {
-    ms_str was = ms_get(old, MS_F_EXTRA).text, own = ms__task_status(m->extra, false);
-    if (!status.ptr) status = own;
-    if (!status.ptr)
-        status = ms__task_status(was, (ms_flags(old) & MS_FLAG_UNFINISHED) != 0);
+    char iso[MS_ISO_MAX];
+    ms_str was = ms_get(old, MS_F_EXTRA).text;
+    size_t len = ms_iso_write(updated_at_ns, iso);
+    if (len == 0) len = ms_iso_write(ms__system_time(), iso); /* a clock without time */
+    if (!status.ptr) status = ms__task_status(m->extra);
+    if (!status.ptr) status = ms__task_status(was);
+    if (!status.ptr && (ms_flags(old) & MS_FLAG_UNFINISHED) != 0)
+        status = MS_STR("\"IN_PROGRESS\"");
     m->location = ms_location(old);
     m->id = m->time_text = ms__absent();
     m->has_time = false;
-    return ms__task_wrap_again(m->extra.ptr ? m->extra : was, status, iso, arena,
-                               &m->extra, err);
+    return ms__task_rewrap(m->extra.ptr ? m->extra : was, status, ms_str_n(iso, len), arena,
+                         &m->extra, err);
 }
 
-static MS__APART ms_result ms__task_amend(ms_store *store, const ms_task_change *c,
-                                          ms_str iso, const ms_msg *old, ms_arena *arena,
-                                          ms_error *err)
-{
-    ms_envelope m = c->content ? *c->content : ms_envelope_of(old);
-    ms_str status = ms__absent();
-    if (c->streaming_status.ptr)
-        status = c->streaming_status.len == 4 ? MS_STR("\"DONE\"")
-                                              : MS_STR("\"IN_PROGRESS\"");
-    MS__TRY(ms__task_changed(old, status, iso, arena, &m, err));
-    return ms_amend(store, ms_seq(old), &m, err);
-}
-
-MS_API ms_result ms_task_update(ms_store *store, ms_str task_id,
+MS_API ms_result ms_task_update(ms_store *store, ms_str task_id, ms_str id,
                                 const ms_task_change *change, ms_arena *arena,
                                 const ms_msg **msg, ms_error *err)
 {
     const ms_msg *old;
-    char iso[MS_ISO_MAX];
-    size_t len;
+    ms_str status = ms__absent();
     if (msg) *msg = NULL;
-    MS__TRY(ms__open_check(store, err));
-    MS__TRY(ms__task_id_check(task_id, err));
     if (!change) return ms__fail(err, MS_E_ARGUMENT, "there is no change to make");
-    MS__TRY(ms__task_change_check(change, iso, &len, err));
-    MS__TRY(ms_task_get(store, task_id, change->id, arena, &old, err));
+    if (ms_str_equal(change->streaming_status, MS_STR("DONE")))
+        status = MS_STR("\"DONE\"");
+    else if (ms_str_equal(change->streaming_status, MS_STR("IN_PROGRESS")))
+        status = MS_STR("\"IN_PROGRESS\"");
+    else if (change->streaming_status.ptr)
+        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "'%v' is no status, "
+                                          "IN_PROGRESS and DONE are",
+                                          MS__V(change->streaming_status)),
+                            "streaming_status");
+    MS__TRY(ms_task_get(store, task_id, id, arena, &old, err));
     uint64_t seq = ms_seq(old);
-    ms_result code = ms__task_amend(store, change, ms_str_n(iso, len), old, arena, err);
-    if (code == MS_E_HIDDEN) return ms__task_gone(task_id, change->id, err);
+    int64_t now = change->has_updated_at ? change->updated_at_ns : ms__system_time();
+    ms_envelope m = change->content ? *change->content : ms_envelope_of(old);
+    MS__TRY(ms__task_changed(old, status, now, arena, &m, err));
+    ms_result code = ms_amend(store, seq, &m, err);
+    if (code == MS_E_HIDDEN) return ms__task_gone(task_id, id, err);
     if (code != MS_OK || !msg) return code;
     return ms_get_by_seq(store, seq, arena, msg, err);
 }
 
-/* ---- Several messages at once. */
-
-/* Ids that are looked for. */
-typedef struct ms__task_wanted {
-    ms__words words;          /* first: one more than the index of an id's seq */
-    uint64_t *seqs;           /* 0: the task has no such message */
-    size_t left;              /* ids not found so far */
-} ms__task_wanted;
-
-static ms_result ms__task_wanted_init(ms__task_wanted *w, size_t n, ms_arena *arena,
-                                      ms_error *err)
-{
-    memset(w, 0, sizeof *w);
-    if (n > SIZE_MAX / 8 / sizeof(ms__word))
-        return ms__fail(err, MS_E_TOO_LARGE, "%u ids are too many", (uint64_t)n);
-    size_t cap = ms__words_cap(n), size = cap * sizeof(ms__word);
-    ms__word *slots = arena ? (ms__word *)ms_arena_alloc(arena, size) : NULL;
-    if (slots) w->seqs = (uint64_t *)ms_arena_alloc(arena, n * sizeof *w->seqs);
-    if (!w->seqs) return ms__no_arena(err, arena, size + n * sizeof *w->seqs);
-    memset(w->seqs, 0, n * sizeof *w->seqs);
-    ms__words_init(&w->words, slots, cap);
-    return MS_OK;
-}
-
-/* Asks for the id of that index; a number is looked up at once. What that takes in the
- * arena is given back. */
-static ms_result ms__task_want(ms__task_wanted *w, ms_store *store, ms_str task_id,
-                               ms_str id, size_t index, ms_arena *arena, ms_error *err)
-{
-    const ms_msg *msg;
-    ms__word *word = ms__words_at(&w->words, id, 0);
-    size_t used = arena->buffer_used;
-    ms__arena_mark mark = ms__arena_mark_of(arena);
-    if (word->text.ptr) return MS_OK;
-    word->text = id;
-    word->first = index + 1;
-    MS__TRY(ms__task_by_number(store, task_id, id, arena, &msg, err));
-    if (msg) w->seqs[index] = ms_seq(msg);
-    else w->left++;
-    ms__arena_rewind(arena, &mark);
-    arena->buffer_used = used;
-    return MS_OK;
-}
-
-/* The number of the message of that id, 0: none. */
-static uint64_t ms__task_wanted_seq(const ms__task_wanted *w, ms_str id)
-{
-    return w->seqs[ms__words_at(&w->words, id, 0)->first - 1];
-}
-
-/* Walks the task until all ids that are left are found, each in its newest message.
- * MS_E_DAMAGED: it ended, and some messages could not be read. */
-static MS__APART ms_result ms__task_find(ms_store *store, ms_str task_id,
-                                         ms__task_wanted *w, ms_error *err)
-{
-    ms_cursor it;
-    const ms_msg *msg;
-    if (w->left == 0) return MS_OK;
-    MS__TRY(ms__task_back(store, task_id, &it, err));
-    while (w->left > 0 && (msg = ms_next(&it)) != NULL) {
-        ms_str id = ms_get(msg, MS_F_ID).text;
-        ms__word *word = id.ptr ? ms__words_at(&w->words, id, 0) : NULL;
-        if (!word || !word->text.ptr || w->seqs[word->first - 1] > 0) continue;
-        w->seqs[word->first - 1] = ms_seq(msg);
-        w->left--;
-    }
-    ms_result closed = ms_cursor_close(&it, w->left > 0 ? err : NULL);
-    return w->left > 0 ? closed : MS_OK;
-}
-
-static ms_result ms__task_many_check(ms_store *store, ms_str task_id, const void *list,
-                                     size_t n, ms_error *err)
-{
-    MS__TRY(ms__open_check(store, err));
-    MS__TRY(ms__task_id_check(task_id, err));
-    if (list || n == 0) return MS_OK;
-    return ms__fail(err, MS_E_ARGUMENT, "the list is missing");
-}
-
-/* One change of a batch; *done tells whether the task has the message. */
-static ms_result ms__task_update_one(ms_store *store, const ms_task_change *c,
-                                     uint64_t seq, ms_arena *arena, bool *done,
-                                     ms_error *err)
-{
-    const ms_msg *old;
-    char iso[MS_ISO_MAX];
-    size_t len;
-    *done = false;
-    if (seq == 0) return MS_OK;
-    MS__TRY(ms__task_change_check(c, iso, &len, err));
-    ms_result code = ms_get_by_seq(store, seq, arena, &old, err);
-    if (code == MS_OK)
-        code = ms__task_amend(store, c, ms_str_n(iso, len), old, arena, err);
-    *done = code == MS_OK;
-    return code == MS_E_HIDDEN || code == MS_E_NOT_FOUND ? MS_OK : code;
-}
-
-MS_API ms_result ms_task_update_batch(ms_store *store, ms_str task_id,
-                                      const ms_task_change *changes, size_t n,
-                                      ms_arena *arena, size_t *updated, ms_error *err)
-{
-    ms__task_wanted w;
-    char iso[MS_ISO_MAX];
-    size_t len, count = 0;
-    if (updated) *updated = 0;
-    MS__TRY(ms__task_many_check(store, task_id, changes, n, err));
-    for (size_t i = 0; i < n; i++) {
-        ms_result code = ms__task_change_check(&changes[i], iso, &len, err);
-        if (code != MS_OK) return ms__fail_in(err, code, "changes[%u]", (uint64_t)i);
-    }
-    if (n == 0) return MS_OK;
-    MS__TRY(ms__task_wanted_init(&w, n, arena, err));
-    for (size_t i = 0; i < n; i++)
-        MS__TRY(ms__task_want(&w, store, task_id, changes[i].id, i, arena, err));
-    ms_result found = ms__task_find(store, task_id, &w, err);
-    if (found != MS_OK && found != MS_E_DAMAGED) return found;
-    for (size_t i = 0; i < n; i++) {
-        bool done;
-        uint64_t seq = ms__task_wanted_seq(&w, changes[i].id);
-        ms_result code = ms__task_update_one(store, &changes[i], seq, arena, &done, err);
-        if (code != MS_OK) return ms__fail_in(err, code, "changes[%u]", (uint64_t)i);
-        count += done;
-        if (updated) *updated = count;
-    }
-    return found;
-}
-
-MS_API ms_result ms_task_delete(ms_store *store, ms_str task_id, const ms_str *ids,
-                                size_t n, ms_arena *arena, size_t *deleted, ms_error *err)
-{
-    ms__task_wanted w;
-    size_t count = 0;
-    if (deleted) *deleted = 0;
-    MS__TRY(ms__task_many_check(store, task_id, ids, n, err));
-    for (size_t i = 0; i < n; i++)
-        if (!ids[i].ptr)
-            return ms__fail_in(err, ms__fail(err, MS_E_ARGUMENT, "there is no id to look "
-                                             "for"), "ids[%u]", (uint64_t)i);
-    if (n == 0) return MS_OK;
-    MS__TRY(ms__task_wanted_init(&w, n, arena, err));
-    for (size_t i = 0; i < n; i++)
-        MS__TRY(ms__task_want(&w, store, task_id, ids[i], i, arena, err));
-    ms_result found = ms__task_find(store, task_id, &w, err);
-    if (found != MS_OK && found != MS_E_DAMAGED) return found;
-    for (size_t i = 0; i < n; i++) {
-        ms_result code = w.seqs[i] > 0 ? ms_hide(store, w.seqs[i], err) : MS_E_NOT_FOUND;
-        if (code != MS_OK && code != MS_E_HIDDEN && code != MS_E_NOT_FOUND)
-            return ms__fail_in(err, code, "ids[%u]", (uint64_t)i);
-        count += code == MS_OK;
-        if (deleted) *deleted = count;
-    }
-    return found;
-}
-
-MS_API ms_result ms_task_delete_all(ms_store *store, ms_str task_id, uint64_t *deleted,
-                                    ms_error *err)
-{
-    if (deleted) *deleted = 0;
-    MS__TRY(ms__open_check(store, err));
-    MS__TRY(ms__task_id_check(task_id, err));
-    return ms_rewind(store, task_id, 0, deleted, err);
-}
-
 /* ---- The end of a stream. */
 
-/* DATA whose text was fed is that JSON. */
+/* Makes the text that was fed to DATA JSON. */
 static ms_result ms__task_fed(ms_envelope *m, ms_error *err)
 {
     ms_str json;
@@ -29864,16 +28126,12 @@ static MS__APART ms_result ms__task_ended(ms_stream *stream, const ms_envelope *
                                           ms_arena *arena, ms_error *err)
 {
     const ms_msg *old;
-    char iso[MS_ISO_MAX];
     const ms_clock *clock = &stream->opts.clock;
     int64_t now = clock->now ? clock->now(clock->ctx) : ms__system_time();
-    size_t len = ms_iso_write(now, iso);
-    if (len == 0) len = ms_iso_write(ms__system_time(), iso);
     MS__TRY(ms_get_by_seq(stream->store, stream->seq, arena, &old, err));
     ms_envelope m = given ? *given : ms_envelope_of(old);
     if (!given) MS__TRY(ms__task_fed(&m, err));
-    MS__TRY(ms__task_changed(old, MS_STR("\"DONE\""), ms_str_n(iso, len), arena, &m,
-                             err));
+    MS__TRY(ms__task_changed(old, MS_STR("\"DONE\""), now, arena, &m, err));
     return ms_stream_end(stream, &m, arena, err);
 }
 

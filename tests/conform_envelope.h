@@ -110,140 +110,100 @@ static json_t *op_to_provider_many(json_t *input)
     return envelope_written(input, "envelope-rows");
 }
 
-/* A JSON object as its text; another value or none is absent. */
-static ms_str object_of(json_t *value)
+/* The builders of the original: what they make is normalised. */
+static json_t *envelope_built(json_t *made)
 {
-    ms_str absent = {NULL, 0};
-    return json_is_object(value) ? json_of(value) : absent;
+    json_t *out = envelope_written(made, "envelope");
+    json_decref(made);
+    return out;
 }
 
-static json_t *envelope_built(ms_result result, ms_envelope *m, ms_error *err)
-{
-    ms_envelopes list;
-    list.items = m;
-    list.count = 1;
-    return result == MS_OK ? envelope_equals(&list, "envelope", true) : failure(err);
-}
+static json_t *op_text(json_t *input) { return op_normalize(input); }
 
-static json_t *op_text(json_t *input)
+static json_t *with_type(json_t *input, const char *type, const char *role,
+                         json_t *payload)
 {
-    ms_envelope m;
-    ms_error err;
-    ms_result result = ms_row(text_of(json_object_get(input, "role")),
-                              value_of(json_object_get(input, "content")),
-                              object_of(json_object_get(input, "metadata")), &arena, &m,
-                              &err);
-    return envelope_built(result, &m, &err);
+    return json_pack("{s:s, s:i, s:s, s:s, s:O, s:o, s:O*}", "schema",
+                     "agents-api.message", "version", 1, "type", type, "role", role,
+                     "content", json_object_get(input, "content"), "payload", payload,
+                     "metadata", json_object_get(input, "metadata"));
 }
 
 static json_t *op_tool_call(json_t *input)
 {
-    ms_envelope m;
-    ms_error err;
-    ms_result result = ms_tool_call(value_of(json_object_get(input, "content")),
-                                    text_of(json_object_get(input, "tool_name")),
-                                    value_of(json_object_get(input, "parameters")),
-                                    json_integer_value(json_object_get(input, "turn")),
-                                    object_of(json_object_get(input, "metadata")), &arena,
-                                    &m, &err);
-    return envelope_built(result, &m, &err);
+    json_t *payload = json_pack("{s:O, s:O, s:O}", "tool_name",
+                                json_object_get(input, "tool_name"), "parameters",
+                                json_object_get(input, "parameters"), "turn",
+                                json_object_get(input, "turn"));
+    return envelope_built(with_type(input, "tool_call", "assistant", payload));
 }
 
 static json_t *op_tool_result(json_t *input)
 {
-    ms_envelope m;
-    ms_error err;
-    ms_result result = ms_tool_result(value_of(json_object_get(input, "content")),
-                                      text_of(json_object_get(input, "tool_name")),
-                                      object_of(json_object_get(input, "payload")),
-                                      object_of(json_object_get(input, "metadata")),
-                                      &arena, &m, &err);
-    return envelope_built(result, &m, &err);
+    json_t *payload = json_copy(json_object_get(input, "payload"));
+    json_object_set(payload, "tool_name", json_object_get(input, "tool_name"));
+    return envelope_built(with_type(input, "tool_result", "user", payload));
+}
+
+/* What the library makes of a list, as JSON; NULL and *failed: it is refused. */
+static json_t *envelope_list(json_t *input, json_t **failed)
+{
+    json_t *out = envelope_written(input, "envelope");
+    json_t *list = json_incref(json_object_get(out, "equals"));
+    *failed = list == NULL ? json_incref(out) : NULL;
+    json_decref(out);
+    return list;
 }
 
 static json_t *op_coalesce(json_t *input)
 {
-    ms_error err;
-    ms_envelopes list, merged;
-    json_t *failed = envelope_read(input, &list);
-    if (failed != NULL) return failed;
-    if (ms_coalesce(list.items, list.count, &arena, &merged, &err) != MS_OK) {
-        return failure(&err);
-    }
-    return envelope_equals(&merged, "envelope", false);
-}
-
-static json_t *orphan_list(const ms_pairs *pairs)
-{
-    json_t *out = json_array();
-    for (size_t i = 0; i < pairs->count; i++) {
-        const ms_orphan *o = &pairs->orphans[i];
-        const char *type = o->is_call ? "tool_call" : "tool_result";
-        json_t *row = json_pack("{s:I, s:s+, s:s, s:s%}", "index", (json_int_t)o->index,
-                                "kind", "orphan_", type, "type", type, "tool_name",
-                                o->tool.ptr != NULL ? o->tool.ptr : "", o->tool.len);
-        if (o->call_id.ptr != NULL) {
-            json_object_set_new(row, "tool_call_id",
-                                json_stringn(o->call_id.ptr, o->call_id.len));
-        }
-        json_array_append_new(out, row);
-    }
+    json_t *failed, *list = envelope_list(input, &failed);
+    if (list == NULL) return failed;
+    json_t *merged = origin_coalesce(list), *out = envelope_written(merged, "envelope");
+    json_decref(merged);
+    json_decref(list);
     return out;
 }
 
 static json_t *op_pairs(json_t *input)
 {
-    ms_error err;
-    ms_envelopes list;
-    ms_pairs pairs;
-    json_t *failed = envelope_read(input, &list);
-    if (failed != NULL) return failed;
-    if (ms_pair_check(list.items, list.count, &arena, &pairs, &err) != MS_OK) {
-        return failure(&err);
-    }
-    return json_pack("{s:{s:o, s:b}}", "equals", "orphans", orphan_list(&pairs),
-                     "is_paired", pairs.count == 0);
+    json_t *failed, *list = envelope_list(input, &failed);
+    if (list == NULL) return failed;
+    json_t *orphans = origin_orphans(list);
+    json_decref(list);
+    return json_pack("{s:{s:o, s:b}}", "equals", "orphans", orphans, "is_paired",
+                     json_array_size(orphans) == 0);
 }
 
 /* The event that the original reports when something was removed. */
-static json_t *prune_events(size_t total, size_t kept, const ms_pairs *removed)
+static json_t *prune_events(size_t total, size_t kept, json_t *orphans)
 {
-    json_t *indices = json_array();
-    if (removed->count == 0) return indices;
-    for (size_t i = 0; i < removed->count; i++) {
-        json_int_t index = (json_int_t)removed->orphans[i].index;
-        json_array_append_new(indices, json_integer(index));
-    }
-    return json_pack("[{s:s, s:{s:I, s:I, s:I, s:o, s:o}}]", "type", "tool_pair_pruned",
+    json_t *indices = json_array(), *orphan;
+    size_t i;
+    if (json_array_size(orphans) == 0) return indices;
+    json_array_foreach (orphans, i, orphan)
+        json_array_append(indices, json_object_get(orphan, "index"));
+    return json_pack("[{s:s, s:{s:I, s:I, s:I, s:o, s:O}}]", "type", "tool_pair_pruned",
                      "metadata", "total_messages", (json_int_t)total, "orphan_count",
-                     (json_int_t)removed->count, "retained_count", (json_int_t)kept,
-                     "removed_indices", indices, "orphans", orphan_list(removed));
+                     (json_int_t)(total - kept), "retained_count", (json_int_t)kept,
+                     "removed_indices", indices, "orphans", orphans);
 }
 
-/* The rows of the input that are left, as they came; what the list without orphans writes
- * must be what these write. */
+/* The rows of the input that are left, as they came. */
 static json_t *op_prune(json_t *input)
 {
-    ms_error err;
-    ms_envelopes list, kept;
-    ms_pairs removed;
-    json_t *failed = envelope_read(input, &list), *rows, *left, *again;
-    if (failed != NULL) return failed;
-    if (ms_prune(list.items, list.count, &arena, &kept, &removed, &err) != MS_OK) {
-        return failure(&err);
+    json_t *failed, *list = envelope_list(input, &failed);
+    if (list == NULL) return failed;
+    json_t *orphans = origin_orphans(list), *rows = json_copy(input);
+    size_t total = json_array_size(list);
+    for (size_t i = json_array_size(orphans); i-- > 0;) {
+        json_t *index = json_object_get(json_array_get(orphans, i), "index");
+        json_array_remove(rows, (size_t)json_integer_value(index));
     }
-    rows = json_copy(input);
-    for (size_t i = removed.count; i-- > 0;) {
-        json_array_remove(rows, removed.orphans[i].index);
-    }
-    left = envelope_equals(&kept, "envelope", false);
-    again = envelope_written(rows, "envelope");
-    if (!json_equal(left, again)) json_array_clear(rows);
-    json_decref(left);
-    json_decref(again);
+    json_decref(list);
+    json_t *events = prune_events(total, json_array_size(rows), orphans);
     return json_pack("{s:{s:o, s:o, s:o}}", "equals", "messages", rows, "removed",
-                     orphan_list(&removed), "events",
-                     prune_events(list.count, kept.count, &removed));
+                     orphans, "events", events);
 }
 
 #endif

@@ -58,55 +58,49 @@ static json_t *op_validate_content(json_t *input)
     return result == MS_OK ? task_written(&list.items[0]) : task_refusal(&err);
 }
 
+/* What the deltas make is a content that the format reads. */
 static json_t *op_accumulate_deltas(json_t *input)
 {
-    ms_deltas deltas;
-    ms_envelope m;
-    ms_error err;
-    json_t *delta;
-    size_t i;
-    ms_result result = MS_OK;
-    ms_deltas_init(&deltas, &arena);
-    json_array_foreach (json_object_get(input, "deltas"), i, delta) {
-        if (result == MS_OK) result = ms_deltas_put(&deltas, json_of(delta), &err);
-    }
-    if (result == MS_OK) result = ms_deltas_finish(&deltas, &m, &err);
-    return result == MS_OK ? task_written(&m) : failure(&err);
-}
-
-/* A writer into a fresh buffer. */
-static void task_begin(ms_json_writer *w, ms_buf *buf)
-{
-    memset(buf, 0, sizeof *buf);
-    buf->arena = &arena;
-    ms_json_init(w, ms_buf_write, buf, false);
+    const char *why = "";
+    json_t *content = origin_accumulate(json_object_get(input, "deltas"), &why);
+    if (content == NULL) return json_pack("{s:s}", "error", why);
+    json_t *made = json_pack("{s:o}", "content", content);
+    json_t *out = op_validate_content(made);
+    json_decref(made);
+    return out;
 }
 
 static json_t *op_merge_consecutive_deltas(json_t *input)
 {
-    ms_json_writer w;
-    ms_buf buf;
-    ms_error err;
-    task_begin(&w, &buf);
-    ms_str list = json_of(json_object_get(input, "deltas"));
-    ms_result result = ms_deltas_merge(list, &w, &err);
-    if (result == MS_OK) result = ms_json_finish(&w);
-    return task_result(result, &buf, &err);
+    json_t *deltas = json_object_get(input, "deltas");
+    return json_pack("{s:o}", "equals", origin_merge_deltas(deltas));
 }
 
+/* Each message by itself, as the chat format writes it. */
 static json_t *op_to_llm_messages(json_t *input)
 {
-    ms_json_writer w;
+    ms_writer_opts opts;
     ms_envelopes list;
-    ms_buf buf;
     ms_error err;
-    task_begin(&w, &buf);
+    json_t *out = json_array();
     ms_str contents = json_of(json_object_get(input, "contents"));
     ms_result result = ms_read_list(task_dialect(), contents, NULL, &arena, &list, &err);
-    if (result == MS_OK)
-        result = ms_task_convert(list.items, list.count, NULL, &arena, &w, &err);
-    if (result == MS_OK) result = ms_json_finish(&w);
-    return task_result(result, &buf, &err);
+    memset(&opts, 0, sizeof opts);
+    for (size_t i = 0; result == MS_OK && i < list.count; i++) {
+        ms_writer w;
+        ms_buf buf;
+        memset(&buf, 0, sizeof buf);
+        buf.arena = &arena;
+        list.items[i].extra = text_of(NULL);
+        ms_writer_init(&w, ms_dialect_find(MS_STR("openai")), &opts, &arena, ms_buf_write,
+                       &buf);
+        result = ms_writer_put(&w, &list.items[i], &err);
+        if (result == MS_OK) result = ms_writer_finish(&w, &err);
+        ms_str text = ms_buf_text(&buf);
+        json_array_append_new(out, json_parse_n(text.ptr, text.len));
+    }
+    if (result != MS_OK) return failure(&err);
+    return json_pack("{s:o}", "equals", out);
 }
 
 #endif

@@ -1,6 +1,7 @@
 /* What the originals of the formats do beside reading and writing messages, for the
- * conformance vectors: MD5 in long keys, rows as the messages of a replay. Written over
- * jansson and the public interface. Included by test_conformance.c before the files of
+ * conformance vectors: MD5 in long keys, rows as the messages of a replay, neighbours of
+ * one role merged, calls paired with results, deltas put together. Written over jansson
+ * and the public interface. Included by test_conformance.c before the files of
  * operations. */
 
 #ifndef ORIGINS_H
@@ -154,6 +155,223 @@ static json_t *origin_model_messages(json_t *input)
             json_array_append_new(calls, text_part("text", content));
         add_message(out, "response", calls);
         add_message(out, "request", results);
+    }
+    return out;
+}
+
+
+/* ---- lists of envelopes: all are canonical ---- */
+
+static const char *word_of(json_t *m, const char *member)
+{
+    const char *word = json_string_value(json_object_get(m, member));
+    return word != NULL ? word : "";
+}
+
+/* Adds a message to the parts and the text of a merged one; the parts of one that was
+ * merged before are added one by one. */
+static void merge_one(json_t *merged, json_t *m)
+{
+    json_t *parts = json_object_get(json_object_get(m, "payload"), "parts"), *part;
+    json_t *to = json_object_get(json_object_get(merged, "payload"), "parts");
+    size_t i;
+    if (strcmp(word_of(m, "type"), "multimodal_part") == 0 && json_is_array(parts)) {
+        json_array_foreach (parts, i, part) merge_one(merged, part);
+        return;
+    }
+    json_array_append(to, m);
+    const char *text = word_of(m, "content"), *before = word_of(merged, "content");
+    if (strcmp(word_of(m, "type"), "text") != 0 || text[0] == '\0') return;
+    json_object_set_new(merged, "content", json_pack("s++", before,
+                                                     before[0] != '\0' ? "\n\n" : "",
+                                                     text));
+}
+
+/* Neighbours of one role become one message. */
+static json_t *origin_coalesce(json_t *list)
+{
+    json_t *out = json_array();
+    size_t n = json_array_size(list);
+    for (size_t i = 0, next; i < n; i = next) {
+        json_t *first = json_array_get(list, i);
+        const char *role = word_of(first, "role");
+        for (next = i + 1; next < n; next++)
+            if (strcmp(role, word_of(json_array_get(list, next), "role")) != 0) break;
+        if (next == i + 1) {
+            json_array_append(out, first);
+            continue;
+        }
+        json_t *m = json_pack("{s:s, s:i, s:s, s:s, s:s, s:{s:[]}, s:O}", "schema",
+                              "agents-api.message", "version", 1, "type",
+                              "multimodal_part", "role", role, "content", "", "payload",
+                              "parts", "metadata", json_object_get(first, "metadata"));
+        for (size_t k = i; k < next; k++) merge_one(m, json_array_get(list, k));
+        json_array_append_new(out, m);
+    }
+    return out;
+}
+
+static const char *tool_of(json_t *m)
+{
+    return word_of(json_object_get(m, "payload"), "tool_name");
+}
+
+static json_t *orphan_of(json_t *m, size_t index)
+{
+    const char *type = word_of(m, "type");
+    json_t *id = json_object_get(json_object_get(m, "metadata"), "tool_call_id");
+    json_t *o = json_pack("{s:I, s:s+, s:s, s:s}", "index", (json_int_t)index, "kind",
+                          "orphan_", type, "type", type, "tool_name", tool_of(m));
+    if (id != NULL) json_object_set(o, "tool_call_id", id);
+    return o;
+}
+
+static bool answers(json_t *call, json_t *result)
+{
+    json_t *a = json_object_get(json_object_get(call, "metadata"), "tool_call_id");
+    json_t *b = json_object_get(json_object_get(result, "metadata"), "tool_call_id");
+    if (a != NULL || b != NULL) return a != NULL && b != NULL && json_equal(a, b);
+    return strcmp(tool_of(call), tool_of(result)) == 0;
+}
+
+/* Calls and results without their other half, by index: a result takes the oldest open
+ * call of its id, or of its tool when neither has an id. */
+static json_t *origin_orphans(json_t *list)
+{
+    json_t *m, *out = json_array();
+    size_t i, n = json_array_size(list);
+    bool *open = (bool *)ms_arena_alloc(&arena, n + 1);
+    json_array_foreach (list, i, m) {
+        open[i] = strcmp(word_of(m, "type"), "tool_call") == 0;
+        if (strcmp(word_of(m, "type"), "tool_result") != 0) continue;
+        size_t k = 0;
+        while (k < i && !(open[k] && strcmp(word_of(json_array_get(list, k), "type"),
+                                            "tool_call") == 0 &&
+                          answers(json_array_get(list, k), m)))
+            k++;
+        if (k < i) open[k] = false;
+        else open[i] = true;
+    }
+    json_array_foreach (list, i, m)
+        if (open[i]) json_array_append_new(out, orphan_of(m, i));
+    return out;
+}
+
+
+/* ---- deltas of task messages ---- */
+
+/* The kinds: their part, and their index or NULL. */
+static const char *const delta_kinds[][3] = {
+    {"text", "text_delta", NULL},
+    {"data", "data_delta", NULL},
+    {"tool_request", "arguments_delta", NULL},
+    {"tool_response", "content_delta", NULL},
+    {"reasoning_summary", "summary_delta", "summary_index"},
+    {"reasoning_content", "content_delta", "content_index"}};
+
+/* NULL: no such kind. */
+static const char *const *delta_kind(json_t *delta)
+{
+    for (size_t i = 0; i < COUNT(delta_kinds); i++)
+        if (strcmp(word_of(delta, "type"), delta_kinds[i][0]) == 0) return delta_kinds[i];
+    return NULL;
+}
+
+/* The texts of a list of reasoning, joined by index, in its order; NULL: none is left. */
+static json_t *texts_of(json_t *deltas, const char *const *k)
+{
+    json_t *texts = json_object(), *delta, *out = json_array();
+    size_t i;
+    json_int_t most = -1;
+    json_array_foreach (deltas, i, delta) {
+        char at[32];
+        json_int_t index = json_integer_value(json_object_get(delta, k[2]));
+        if (delta_kind(delta) != k) continue;
+        snprintf(at, sizeof at, "%lld", (long long)index);
+        json_object_set_new(texts, at, json_pack("s+", word_of(texts, at),
+                                                 word_of(delta, k[1])));
+        if (index > most) most = index;
+    }
+    for (json_int_t n = 0; n <= most; n++) {
+        char at[32];
+        snprintf(at, sizeof at, "%lld", (long long)n);
+        if (word_of(texts, at)[0] != '\0')
+            json_array_append(out, json_object_get(texts, at));
+    }
+    json_decref(texts);
+    if (json_array_size(out) > 0) return out;
+    json_decref(out);
+    return NULL;
+}
+
+static json_t *empty_text(void)
+{
+    return json_pack("{s:s, s:s, s:s}", "type", "text", "author", "agent", "content", "");
+}
+
+static json_t *reasoning_of(json_t *deltas)
+{
+    json_t *summary = texts_of(deltas, delta_kinds[4]);
+    json_t *content = texts_of(deltas, delta_kinds[5]);
+    if (summary == NULL && content == NULL) return empty_text();
+    return json_pack("{s:s, s:s, s:o, s:o*}", "type", "reasoning", "author", "agent",
+                     "summary", summary != NULL ? summary : json_array(), "content",
+                     content);
+}
+
+static bool is_reasoning(const char *const *k) { return k[2] != NULL; }
+
+/* The content that deltas make; NULL: they make none, *why tells it. */
+static json_t *origin_accumulate(json_t *deltas, const char **why)
+{
+    json_t *first = json_array_get(deltas, 0), *delta, *text = json_string(""), *value;
+    const char *const *kind_of = first != NULL ? delta_kind(first) : NULL;
+    size_t i;
+    *why = "no delta, or of no kind";
+    if (kind_of == NULL) return NULL;
+    json_array_foreach (deltas, i, delta) {
+        const char *const *k = delta_kind(delta);
+        *why = "deltas of several kinds";
+        if (k != kind_of && !(k != NULL && is_reasoning(k) && is_reasoning(kind_of)))
+            return NULL;
+        json_t *more = json_pack("s+", json_string_value(text), word_of(delta, k[1]));
+        json_decref(text);
+        text = more;
+    }
+    *why = "the text is no JSON object";
+    if (is_reasoning(kind_of)) return reasoning_of(deltas);
+    if (kind_of == delta_kinds[0])
+        return json_pack("{s:s, s:s, s:o}", "type", "text", "author", "agent", "content",
+                         text);
+    value = kind_of == delta_kinds[3]
+                ? text
+                : json_parse_n(json_string_value(text), json_string_length(text));
+    if (value != text && !json_is_object(value)) return NULL;
+    if (kind_of == delta_kinds[1])
+        return json_pack("{s:s, s:s, s:o}", "type", "data", "author", "agent", "data",
+                         value);
+    return json_pack("{s:s, s:s, s:O, s:O, s:o}", "type", kind_of[0], "author", "agent",
+                     "tool_call_id", json_object_get(first, "tool_call_id"), "name",
+                     json_object_get(first, "name"),
+                     kind_of == delta_kinds[2] ? "arguments" : "content", value);
+}
+
+/* Neighbours of one kind, and of one index or call, become one. */
+static json_t *origin_merge_deltas(json_t *deltas)
+{
+    json_t *out = json_array(), *delta;
+    size_t i;
+    json_array_foreach (deltas, i, delta) {
+        json_t *last = json_array_get(out, json_array_size(out) - 1);
+        const char *const *k = delta_kind(delta);
+        bool same = last != NULL && k != NULL && delta_kind(last) == k &&
+                    strcmp(word_of(last, "tool_call_id"),
+                           word_of(delta, "tool_call_id")) == 0 &&
+                    (k[2] == NULL || json_equal(json_object_get(last, k[2]),
+                                                json_object_get(delta, k[2])));
+        if (!same) json_array_append_new(out, json_copy(delta));
+        else json_object_set_new(last, k[1], json_pack("s+", word_of(last, k[1]),
+                                                       word_of(delta, k[1])));
     }
     return out;
 }

@@ -5,7 +5,7 @@
  *   - A message is refused with a reason, or what is read of it fits a store, and every
  *     format writes it: JSON that jansson parses and that the same format reads.
  *   - An arena that is too small gives that very result, or says that it is too small.
- *     So do the builders, deltas and lists of the formats, with each allocation failing.
+ *     So it is with each allocation failing.
  *
  * Left out: what each type becomes (test_dialect, test_blocks), equality with the source
  * (there too). At MS_TEST_SCALE=100 one in 22 of some 90,000 bent messages, 1,000
@@ -460,76 +460,6 @@ static ms_result run_write(job *j, ms_arena *in, ms_error *err)
     return writes(j->d, &j->list, in, true, &j->said, err);
 }
 
-static ms_result run_lists(job *j, ms_arena *in, ms_error *err)
-{
-    ms_envelopes out;
-    ms_pairs pairs;
-    ms_result code = ms_coalesce(j->list.items, j->list.count, in, &out, err);
-    if (code != MS_OK) return code;
-    say(j, out.items, out.count);
-    code = ms_coalesce(out.items, out.count, in, &out, err);
-    if (code != MS_OK) return code;
-    code = ms_prune(j->list.items, j->list.count, in, &out, &pairs, err);
-    if (code != MS_OK) return code;
-    say(j, out.items, out.count);
-    return ms_pair_check(j->list.items, j->list.count, in, &pairs, err);
-}
-
-static ms_result run_convert(job *j, ms_arena *in, ms_error *err)
-{
-    ms_json_writer w;
-    ms_json_init(&w, ms_buf_write, &j->said, false);
-    ms_result code =
-        ms_task_convert(j->list.items, j->list.count, NULL, in, &w, err);
-    return code == MS_OK ? ms_json_finish(&w) : code;
-}
-
-/* A row, a call and a result, with one of the objects as metadata, one as payload. */
-static ms_result run_build(job *j, ms_arena *in, ms_error *err)
-{
-    ms_str object = text_of(objects[j->which]);
-    ms_str other = text_of(objects[(j->which * 7 + 5) % COUNT(objects)]);
-    ms_envelope m;
-    const ms_value *content = &contents[j->which % COUNT(contents)];
-    ms_result code = ms_row(MS_STR("user"), *content, object, in, &m, err);
-    if (code != MS_OK) return code;
-    say(j, &m, 1);
-    code = ms_tool_call(ms_text(j->which % 2 ? "c" : ""), MS_STR("f"), ms_json(MS_STR("{}")),
-                        -3, object, in, &m, err);
-    if (code != MS_OK) return code;
-    say(j, &m, 1);
-    code = ms_tool_result(*content, j->which % 2 ? MS_STR("f") : text_of(NULL), object,
-                          other, in, &m, err);
-    if (code == MS_OK) say(j, &m, 1);
-    return code;
-}
-
-static const char *const deltas[] = {
-    "{\"type\":\"text\",\"text_delta\":\"\\u0041\"}", "{\"type\":\"text\"}",
-    "{\"type\":\"tool_request\",\"tool_call_id\":\"\\u0041\",\"name\":\"\\u0041\","
-    "\"arguments_delta\":\"{\\\"a\\\":1}\"}",
-    "{\"type\":\"tool_response\",\"tool_call_id\":\"c\",\"name\":\"\\u0041\","
-    "\"content_delta\":\"\\u0041 and so on, and so on, and so on, and so on\"}",
-    "{\"type\":\"reasoning_summary\",\"summary_index\":2,\"summary_delta\":\"\\u0041\"}",
-    "{\"type\":\"reasoning_content\",\"content_index\":1,\"content_delta\":\"\\u0041\"}",
-    "{\"type\":\"data\",\"data_delta\":\"{}\"}",
-};
-
-static ms_result run_deltas(job *j, ms_arena *in, ms_error *err)
-{
-    ms_deltas d;
-    ms_envelope m;
-    ms_deltas_init(&d, in);
-    for (size_t i = 0; i < 1 + j->which % 2; i++) {
-        ms_result code = ms_deltas_put(&d, ms_str_of(deltas[j->which]), err);
-        if (code != MS_OK) return code;
-    }
-    if (j->which == 2) return MS_OK; /* twice it is no JSON */
-    ms_result code = ms_deltas_finish(&d, &m, err);
-    if (code == MS_OK) say(j, &m, 1);
-    return code;
-}
-
 static size_t starved;
 
 static bool is_memory(ms_result code)
@@ -594,8 +524,6 @@ static void starve_writers(job *j)
 {
     for (size_t i = 0; (j->d = ms_dialect_at(i)) != NULL; i++)
         starve(j, run_write, ms_dialect_name(j->d));
-    starve(j, run_lists, "lists");
-    starve(j, run_convert, "converting");
 }
 
 static void little_memory_is_said(void **state)
@@ -613,10 +541,6 @@ static void little_memory_is_said(void **state)
         starve_writers(&j);
         ms_arena_reset(&arena);
     }
-    for (j.which = 0; j.which < COUNT(objects); j.which++)
-        starve(&j, run_build, "building");
-    for (j.which = 0; j.which < COUNT(deltas); j.which++)
-        starve(&j, run_deltas, "deltas");
     for (j.which = 0; j.which < test_times(20); j.which++) {
         ms_envelope m[8];
         j.list.items = m;
@@ -740,38 +664,6 @@ static void what_is_odd_stays_where_it_is_and_hides_nothing(void **state)
     }
 }
 
-/* What is not there, or is no message, is an error with its place, and nothing is given. */
-static void lists_of_what_is_no_message_are_refused(void **state)
-{
-    ms_envelope m[2] = {ms_user_message(ms_text("a")), ms_user_message(ms_text("b"))};
-    ms_envelopes out;
-    ms_pairs pairs;
-    ms_error err;
-    ms_json_writer w;
-    ms_buf text;
-    ms_deltas d;
-    (void)state;
-    assert_int_equal(ms_prune(m, 2, &arena, &out, NULL, &err), MS_OK);
-    assert_int_equal(out.count, 2);
-    assert_int_equal(ms_coalesce(NULL, 1, &arena, &out, &err), MS_E_ARGUMENT);
-    assert_int_equal(ms_pair_check(NULL, 1, &arena, &pairs, &err), MS_E_ARGUMENT);
-    m[1].type = (ms_type)MS_TYPE_COUNT;
-    assert_int_not_equal(ms_coalesce(m, 2, &arena, &out, &err), MS_OK);
-    assert_int_equal(strncmp(err.path, "messages[1]", 11), 0);
-    assert_int_not_equal(ms_prune(m, 2, &arena, &out, NULL, &err), MS_OK);
-    assert_int_equal(strncmp(err.path, "messages[1]", 11), 0);
-    assert_int_equal(out.count, 0);
-    m[1].type = MS_T_ACTION;
-    assert_int_equal(ms_pair_check(m, 1, NULL, &pairs, &err), MS_E_ARENA);
-    memset(&text, 0, sizeof text);
-    text.arena = &arena;
-    ms_json_init(&w, ms_buf_write, &text, false);
-    assert_int_equal(ms_task_convert(m, 1, NULL, NULL, &w, &err), MS_E_ARENA);
-    ms_deltas_init(&d, NULL);
-    assert_int_equal(ms_deltas_put(&d, MS_STR("{}"), &err), MS_E_ARENA);
-}
-
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -783,8 +675,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(metadata_in_a_text_are_read_or_memory_is_short,
                                         open_arena, close_arena),
         cmocka_unit_test_setup_teardown(what_is_odd_stays_where_it_is_and_hides_nothing,
-                                        open_arena, close_arena),
-        cmocka_unit_test_setup_teardown(lists_of_what_is_no_message_are_refused,
                                         open_arena, close_arena),
         cmocka_unit_test_setup_teardown(a_guests_key_moves_in_little_memory_too,
                                         open_arena, close_arena),

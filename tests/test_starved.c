@@ -257,14 +257,6 @@ static ms_result history(scene *s, bool timeline)
 static ms_result op_history(scene *s) { return history(s, false); }
 static ms_result op_timeline(scene *s) { return history(s, true); }
 
-static ms_result op_task_create(scene *s)
-{
-    ms_envelope m[3];
-    for (int i = 0; i < 3; i++) m[i] = ms_user_message(ms_text("of a task"));
-    return ms_task_create_batch(s->store, MS_STR("task"), m, 3, NULL, s->arena, NULL,
-                                NULL);
-}
-
 static ms_result op_task_get(scene *s)
 {
     const ms_msg *msg;
@@ -279,47 +271,17 @@ static ms_result op_task_get_number(scene *s)
     return code == MS_E_NOT_FOUND ? MS_OK : code; /* it has an id that is no number */
 }
 
-static ms_result task_list(scene *s, bool by_time, ms_str filters)
-{
-    ms_task_query q;
-    ms_task_page page;
-    memset(&q, 0, sizeof q);
-    q.task_id = MS_STR("task");
-    q.limit = 3;
-    q.by_time = by_time;
-    q.filters = filters;
-    ms_result code = ms_task_list(s->store, &q, s->arena, &page, NULL);
-    if (code != MS_OK) return code;
-    q.cursor = page.next_cursor;
-    return ms_task_list(s->store, &q, s->arena, &page, NULL);
-}
-
-static ms_result op_task_list(scene *s) { return task_list(s, false, ms_str_n(NULL, 0)); }
-static ms_result op_task_times(scene *s) { return task_list(s, true, ms_str_n(NULL, 0)); }
-
-static ms_result op_task_filter(scene *s)
-{
-    return task_list(s, false, MS_STR("[]"));
-}
-
 static ms_result op_task_update(scene *s)
 {
-    ms_envelope m = ms_user_message(ms_text("updated"));
-    ms_task_change c[2];
-    size_t n;
-    memset(c, 0, sizeof c);
-    c[0].id = MS_STR("id-1");
-    c[1].id = MS_STR("id-5");
-    c[0].streaming_status = MS_STR("DONE");
-    m.type = MS_T_ASSISTANT_MESSAGE;
-    c[1].content = &m;
-    return ms_task_update_batch(s->store, MS_STR("task"), c, 2, s->arena, &n, NULL);
-}
-
-static ms_result op_task_delete(scene *s)
-{
-    ms_str ids[] = {{"id-5", 4}, {"none", 4}, {"8", 1}};
-    return ms_task_delete(s->store, MS_STR("task"), ids, 3, s->arena, NULL, NULL);
+    ms_task_change c;
+    ms_envelope m = ms_assistant_message(ms_text("other words"));
+    const ms_msg *msg;
+    memset(&c, 0, sizeof c);
+    c.content = &m;
+    c.has_updated_at = true;
+    c.updated_at_ns = SECONDS(1);
+    return ms_task_update(s->store, MS_STR("task"), MS_STR("id-5"), &c, s->arena, &msg,
+                          NULL);
 }
 
 static ms_result op_session_store(scene *s) { return store_rows(s->store, s->arena); }
@@ -385,10 +347,9 @@ static const operation operations[] = {
     OP(recover),        OP(stream),         OP(facts),          OP(fork),
     OP(redact),         OP(rewind),         OP(usage),          OP(list),
     OP(list_agents),    OP(copy),           OP(copy_all),       OP(history),
-    OP(timeline),       OP(task_create),    OP(task_get),       OP(task_get_number),
-    OP(task_list),      OP(task_times),     OP(task_filter),    OP(task_update),
-    OP(task_delete),    OP(session_store),  OP(session_load),   OP(session_newest),
-    OP(session_lookup), OP(session_list),   OP(append),         OP(selfcheck),
+    OP(timeline),       OP(task_get),       OP(task_get_number), OP(task_update),
+    OP(session_store),  OP(session_load),   OP(session_newest), OP(session_lookup),
+    OP(session_list),   OP(append),         OP(selfcheck),
 };
 enum { OPERATIONS = sizeof operations / sizeof operations[0] };
 
