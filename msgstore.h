@@ -90,22 +90,22 @@
  *   interface       [api-config] [api-types] [api-error] [api-json] [api-message]
  *                   [api-store] [api-change] [api-mem] [api-log] [api-union]
  *                   [api-memory] [api-find] [api-dialect] [api-shorten] [api-project]
- *                   [api-task] [api-session] [api-debug]
+ *                   [api-request] [api-task] [api-session] [api-debug]
  *   foundation      [platform] [bits] [arena] [str] [dates] [fail] [json]
  *                   [message] [record] [query]
  *   store part      [store] [change] [copy] [names] [plan] [merge] [mem] [format] [os]
  *                   [log-map] [log-index] [log-find] [log-sync] [log-append]
  *                   [log-recover] [log-cursor] [log-list] [log-open] [union]
- *                   [memory] [find] [selfcheck]
+ *                   [memory] [find] [usage] [selfcheck]
  *   formats part    [calls] [dialect] [fmt-framework] [fmt-openai] [fmt-envelope]
  *                   [fmt-task] [fmt-session] [fmt-blocks] [fmt-anthropic] [fmt-gemini]
  *                   [fmt-pydantic] [formats] [shorten] [project] [emit]
- *                   [task] [session]
+ *                   [request] [task] [session]
  *
  * The implementation is read from top to bottom: a section uses only what is above it.
  * The formats part knows nothing of how stores work, the store part nothing of formats:
- * no private name crosses between them. [task] and [session] call both through the
- * interface. tests/test_order.sh checks this.
+ * no private name crosses between them. [request], [task] and [session] call both
+ * through the interface. tests/test_order.sh checks this.
  *
  * ---- CHANGES -------------------------------------------------------------------------
  *
@@ -114,7 +114,7 @@
  *
  *   ms_amend        the message says something else     ms_hide, ms_hide_range, ms_rewind
  *   ms_fork         a new location that begins alike    ms_redact     erased for good
- *   ms_note         a value beside a message            ms_note_usage, ms_usage_of
+ *   ms_note         a value beside a message            ms_note_usage, ms_usage_sum
  *   ms_location_set title, model, user of a location    ms_stream_*   text as it comes
  *
  * The past stays in the file until ms_log_rewrite (or ms_copy) makes one that has only
@@ -1376,22 +1376,56 @@ MS_API ms_result ms_stream_read(ms_store *store, uint64_t seq, uint64_t from,
 MS_API ms_result ms_stream_recover(ms_store *store, uint64_t seq, ms_arena *arena,
                                    ms_error *err);
 
-/* ---- What a message cost: a note of the kind "usage". */
+/* ---- What it cost: notes of the kind "usage", added up. */
 
 typedef struct ms_usage {
+    uint64_t notes;           /* how many were added up; not written */
     uint64_t input_tokens, output_tokens;
     uint64_t cached_tokens;   /* of the input, read from a cache */
     uint64_t reasoning_tokens;/* of the output */
     int64_t duration_ns;
 } ms_usage;
 
-/* Attaches a usage note to a message: a JSON object of the members that are not 0, the
- * duration as "seconds". Errors as of ms_note; MS_E_RANGE: the duration is below 0. */
+/* Attaches a usage note to a message: the members that are not 0, in JSON. Errors as of
+ * ms_note; MS_E_RANGE: the duration is below 0. */
 MS_API ms_result ms_note_usage(ms_store *store, uint64_t seq, const ms_usage *usage,
                                ms_error *err);
-/* Reads a note, whichever program wrote it. A member that is missing, no number or below 0
- * counts 0; of a fraction the whole tokens count. False: it is no usage note. */
-MS_API bool ms_usage_of(const ms_msg *note, ms_usage *out);
+
+typedef enum ms_usage_by {
+    MS_USAGE_BY_LOCATION,
+    MS_USAGE_BY_AGENT,        /* agents of each location; messages without one together */
+    MS_USAGE_BY_TURN          /* turns of each location; likewise */
+} ms_usage_by;
+
+typedef struct ms_usage_query {
+    ms_usage_by by;
+    ms_str location;          /* absent: all */
+    ms_str agent_key;         /* only of this agent; absent: all */
+    ms_str turn_id;           /* only of this turn; absent: all */
+    bool hidden;              /* also of messages that are hidden: what was really spent, as
+                                 far as no copy has left it out */
+} ms_usage_query;
+
+typedef struct ms_usage_item {
+    ms_str location, agent_key, turn_id; /* in the arena; absent where not asked for by `by`,
+                                            or where messages have none */
+    ms_usage usage;
+} ms_usage_item;
+
+typedef struct ms_usage_list {
+    ms_usage_item *items;     /* in the arena, in order of their first note */
+    size_t count;
+    ms_usage total;
+} ms_usage_list;
+
+/* Adds up the members input_tokens, output_tokens, cached_tokens, reasoning_tokens
+ * and seconds of usage notes, whoever wrote them; a member that is missing or no number
+ * or is below 0 counts 0, of a fraction the whole tokens; sums stay at UINT64_MAX. A note
+ * counts for the agent and the turn that its message had when it was made. query NULL:
+ * all by location. MS_E_DAMAGED: some notes could not be read, *out has the others; after
+ * any other failure it is empty. */
+MS_API ms_result ms_usage_sum(ms_store *store, const ms_usage_query *query,
+                              ms_arena *arena, ms_usage_list *out, ms_error *err);
 
 /* ==== [api-mem] the arena store =================================================== */
 
@@ -2118,25 +2152,27 @@ MS_API size_t ms_entity_key(ms_str session_id, uint64_t seq,
                             char out[MS_ENTITY_KEY_MAX]);
 
 /* ==== [api-project] a history that no provider refuses ===============================
- * A provider takes a list of messages only when every tool call in it is answered, every
- * result has its call, ids and names have its form, roles come in its order. A stored
- * history often is not like that: a window cut it, a run was interrupted, it came from
- * another provider. ms_project makes of any messages a list that is, and changes as
- * little as it can: see [project] for each step and its order.
+ * A provider takes a list of messages only when every call in it has its result, every
+ * result has its call, ids and names have its form, and roles come in its order. A stored
+ * history often breaks these rules: a window began inside a turn, a run was interrupted,
+ * or another provider wrote it. ms_project writes any messages as a list that keeps the
+ * rules, and changes as little as it can; [project] has each step. ms_request, which
+ * stands on it, writes the whole body of a request.
  *
- *     ms_project_opts opts = {0};                       // no window: everything
- *     opts.newest = 40;
- *     ms_query_open(store, &query, &it, &err);
- *     ms_project(ms_profile_find(MS_STR("anthropic")), &opts, ms_next_of, &it, &arena,
- *                ms_buf_write, &buf, NULL, &err);
- *     ms_cursor_close(&it, &err);
+ *     ms_project_desc desc = {0};                       // no window: everything
+ *     desc.profile = ms_profile_find(MS_STR("anthropic"));
+ *     desc.opts.newest = 40;
+ *     desc.next = ms_next_of;
+ *     desc.next_ctx = &it;                              // a cursor of ms_query_open
+ *     desc.arena = &arena;
+ *     ms_project(&desc, ms_buf_write, &buf, &report, &err);
  *
- * The same input gives the same bytes. What was projected, read back and projected again
- * is the same. With the window's start where it was, more messages only change the end of
- * the list, from the turn that they belong to, so that a provider's prompt cache holds.
- * Give it messages in order of sequence (a timeline), not blocks. It sends text, calls
- * and results: of a list of parts the texts; a picture or file in it is told as "[image
- * left out]", and reasoning is not sent. */
+ * The same input gives the same bytes. What was projected, read and projected again is the
+ * same. While the window's start stays, more messages only change the end of the list,
+ * from the turn that they belong to, so that a provider's prompt cache holds. The messages
+ * must come in order of sequence (a timeline), not in blocks. Pictures are sent where the
+ * provider takes them, by data and by URL; another part of a list becomes its name:
+ * "[file left out]". */
 
 typedef enum ms_system_place {
     MS_SYSTEM_ANYWHERE,       /* a message wherever it stands */
@@ -2150,35 +2186,39 @@ typedef enum ms_call_ids {
     MS_IDS_ALNUM              /* letters and digits */
 } ms_call_ids;
 
+typedef enum ms_shape {       /* how messages, requests and answers are written */
+    MS_SHAPE_CHAT,            /* OpenAI chat completions, and all that copy them */
+    MS_SHAPE_OLLAMA,          /* /api/chat */
+    MS_SHAPE_ANTHROPIC,       /* Messages */
+    MS_SHAPE_GEMINI,          /* generateContent */
+    MS_SHAPE_PYDANTIC         /* ModelMessagesTypeAdapter: a list only, no request */
+} ms_shape;
+
 /* What a provider accepts. Copy one and change it for a server of your own. The strings
  * in it must live as long as what uses it. */
 typedef struct ms_profile {
-    const char *name;
-    const char *dialect;      /* how messages are written: openai, anthropic, gemini or
-                                 pydantic-ai; chat-strict is written as openai */
+    const char *name;         /* thinking goes back only to a provider of this name */
+    ms_shape shape;
     ms_system_place system;
     ms_call_ids ids;
     size_t id_min, id_max;    /* bytes of a call id; 0: no bound */
     size_t name_max;          /* bytes of a tool name, of [a-zA-Z0-9_-] */
     bool start_user;          /* what is first but for system text is the user's */
-    bool results_together;    /* the results of a turn are one message */
-    bool results_take_text;   /* user text that follows goes on that message */
-    bool results_json;        /* a result may be JSON; else it is made text */
     bool trim;                /* assistant text does not end in white space */
-    bool outcomes;            /* a result says how it came about: outcome */
-    bool signatures;          /* the first call of a message carries a thoughtSignature */
+    const char *images;       /* media types of pictures it takes, a blank between them;
+                                 NULL: no pictures */
+    bool image_urls;          /* and pictures by URL */
     const char *start_text;   /* stands in where a user's message must be first */
     const char *no_result;    /* result of a call that was never answered */
     const char *error_text;   /* stands before the result of a call that failed, where the
                                  format has no word for that; NULL: it has one */
     const char *bridge_text;  /* assistant text between results and a user's message, as
                                  Mistral asks for; NULL: none */
-    const ms_dialect *own;    /* written by a dialect of your own instead; NULL: none */
 } ms_profile;
 
-/* "openai", "chat-strict", "anthropic", "gemini", "pydantic-ai". */
+/* "openai", "chat-strict", "anthropic", "gemini", "pydantic-ai", "ollama". */
 MS_API const ms_profile *ms_profile_find(ms_str name);     /* NULL: no such */
-MS_API const ms_profile *ms_profile_at(size_t index);      /* NULL behind the last */
+MS_API const ms_profile *ms_profile_at(size_t index);      /* NULL after the last */
 
 /* A tool name as providers accept it: each character but A-Z a-z 0-9 _ - becomes one '_'.
  * out has room for name.len bytes and may be name.ptr. Returns the view of out. */
@@ -2194,17 +2234,21 @@ MS_API size_t ms_count_tokens(void *ctx, ms_value text);
 MS_API size_t ms_count_bytes(void *ctx, ms_value text);
 
 typedef struct ms_project_opts {
-    ms_str agent_key;         /* who reads: what other agents did is told as user text;
+    ms_str agent_key;         /* who reads: what other agents did becomes user text;
                                  absent: all is one's own */
-    ms_str system;            /* a system prompt in front of what the history has */
-    size_t newest;            /* the window: at most so many messages, 0: all. Never cuts a
-                                 turn: the newest one is there whole, whatever its size */
+    ms_str system;            /* a system prompt before what the history has */
+    ms_str model;             /* whom `thinking` is for; absent: any model */
+    bool thinking;            /* signed thinking of the running turn goes back to its signer,
+                                 unaltered; for requests that have thinking switched on */
+    size_t newest;            /* the window: at most so many messages, 0: all. A turn is
+                                 never split: the newest one is there whole */
     size_t budget;            /* and at most so many tokens; 0: no bound. MS_E_TOO_LARGE
                                  when the newest turn alone takes more */
     size_t step;              /* the window's start moves by so many messages (with a
                                  budget: tokens) at a time, so that what is sent begins the
                                  same for a while; 0: by one */
-    ms_count_fn count;        /* NULL: ms_count_tokens, and 4 for each message */
+    ms_count_fn count;        /* NULL: ms_count_tokens, 4 for each message, and 1,000 for a
+                                 picture. Your own gets a list with pictures as JSON */
     void *count_ctx;
     bool keep_open;           /* calls of the last turn without a result stay so, for a
                                  caller who is about to add it; no provider takes that */
@@ -2222,37 +2266,85 @@ typedef struct ms_project_opts {
     void *key_ctx;
 } ms_project_opts;
 
+typedef struct ms_project_desc {
+    const ms_profile *profile;
+    ms_project_opts opts;
+    ms_next_fn next;          /* the messages, NULL after the last */
+    void *next_ctx;
+    ms_arena *arena;          /* for all memory, and for report->system */
+} ms_project_desc;
+
 /* What was done. Counts are of messages of the history unless they say otherwise; those
  * with a star count what was written. */
 typedef struct ms_project_report {
+    ms_str system;            /* MS_SYSTEM_APART: the system text of the request, in the
+                                 arena; absent: there is none */
     uint64_t read;            /* messages given */
     uint64_t left_out;        /* before the window */
     uint64_t dropped;         /* never sent, empty, doubled, or results without a call */
     uint64_t orphans;         /* of these: results whose call is not there */
     uint64_t duplicates;      /* of these: further results of one call */
-    uint64_t wrapped;         /* said in another form: context, observation, what another
+    uint64_t wrapped;         /* written in another form: context, observation, what another
                                  agent did, arguments and results that are not what the
-                                 provider wants, parts that are no text */
+                                 provider wants, parts that are left out */
     uint64_t renamed;         /* call ids and tool names changed */
     uint64_t shortened;
     uint64_t synthesised;     /* * results made up for calls without one */
     uint64_t merged;          /* * texts that went on the message before */
-    uint64_t started;         /* * 1: start_text was put in front */
+    uint64_t started;         /* * 1: start_text was put first */
     uint64_t bridged;         /* * times that bridge_text was put between */
+    uint64_t thinking_missing;/* * turns of the running loop whose thinking the provider asks
+                                 for, and that is not there, was edited, or is of another
+                                 model: switch thinking off for this request */
     uint64_t cost;            /* of the window, in units of the budget */
     uint64_t newest_turn;     /* and of its newest turn alone, with the system text */
     uint64_t first_seq;       /* of the first message in the window; 0: none */
 } ms_project_report;
 
-/* The whole in one call: reads messages until next gives NULL and writes the request
- * body: an array of messages, or an object with the system text and the messages
- * (anthropic: system, messages; gemini: systemInstruction, contents). All memory is taken
- * from the arena. Whether the cursor met trouble says ms_cursor_close. report may be
- * NULL; it is set on MS_E_TOO_LARGE, too; then nothing was written. After any other
- * failure what was given to `write` is not whole. */
-MS_API ms_result ms_project(const ms_profile *profile, const ms_project_opts *opts,
-                            ms_next_fn next, void *next_ctx, ms_arena *arena,
-                            ms_write_fn write, void *write_ctx,
+/* Reads messages until next gives NULL and writes an array of messages. A cursor's
+ * trouble is reported by ms_cursor_close. report may be NULL; it is set on MS_E_TOO_LARGE,
+ * too; then nothing was written. After any other failure what was given to `write` is not
+ * whole. */
+MS_API ms_result ms_project(const ms_project_desc *desc, ms_write_fn write, void *ctx,
+                            ms_project_report *report, ms_error *err);
+
+
+/* ==== [api-request] what an agent loop sends, and what comes back ====================
+ * ms_request writes the body of the next request from a store: the messages as the
+ * provider takes them (see [api-project]), system text, tools, and what else is given. A
+ * complete loop is examples/loop.c.
+ *
+ *     ms_request_desc ask = {0};
+ *     ask.profile = ms_profile_find(MS_STR("anthropic"));
+ *     ask.store = store;
+ *     ask.location = MS_STR("chat_1");
+ *     ask.opts.model = MS_STR("claude-sonnet-4-5");
+ *     ask.opts.newest = 40;
+ *     ask.tools = tools;
+ *     ask.extra = MS_STR("{\"max_tokens\":4096}");
+ *     ms_request(&ask, ms_buf_write, &body, &report, &err);
+ */
+
+typedef struct ms_request_desc {
+    const ms_profile *profile; /* not pydantic-ai: MS_E_UNSUPPORTED */
+    ms_store *store;           /* everything of the location, in order; or */
+    ms_str location;
+    const ms_memory *memory;   /* what its agent reads, as a timeline; opts.agent_key is
+                                  that of the agent unless set */
+    ms_project_opts opts;      /* model, system text, window, thinking */
+    ms_str tools;              /* a JSON list as the provider has it; absent: none */
+    ms_str extra;              /* a JSON object: more members of the request */
+    ms_arena *arena;           /* for all memory; NULL: one over malloc, and then
+                                  report->system is absent */
+} ms_request_desc;
+
+/* Writes the body of a request: model (gemini has it in its URL), system text, messages,
+ * tools, extra. report may be NULL. MS_E_ARGUMENT: neither store nor memory is there, or
+ * both, or extra has a member of the request's own; MS_E_SYNTAX, MS_E_KIND: tools or extra
+ * are not what they must be; MS_E_TOO_LARGE: see opts.budget; nothing was written then.
+ * MS_E_DAMAGED: messages were skipped (see ms_cursor_close); what was written is not
+ * whole. */
+MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void *ctx,
                             ms_project_report *report, ms_error *err);
 
 
@@ -4627,6 +4719,19 @@ static char ms__escape_letter(unsigned char c)
     }
 }
 
+/* A short run of plain characters and the character to escape after it, at once: text
+ * that holds JSON has one every few bytes. False: it does not fit; nothing is written. */
+static bool ms__json_short(ms_json_writer *w, const char *p, size_t run, const char *end)
+{
+    char letter = p + run < end ? ms__escape_letter((unsigned char)p[run]) : 0;
+    if (run > 16 || !letter || end - p < 16 || sizeof w->stage - w->used < 18) return false;
+    memcpy(w->stage + w->used, p, 16);
+    w->stage[w->used + run] = '\\';
+    w->stage[w->used + run + 1] = letter;
+    w->used += run + 2;
+    return true;
+}
+
 /* The inside of a string. */
 static void ms__json_escaped(ms_json_writer *w, ms_str s)
 {
@@ -4634,6 +4739,10 @@ static void ms__json_escaped(ms_json_writer *w, ms_str s)
     const char *p = s.ptr, *end = s.ptr ? s.ptr + s.len : NULL;
     while (p < end) {
         size_t run = ms__plain_run(p, end);
+        if (ms__json_short(w, p, run, end)) {
+            p += run + 1;
+            continue;
+        }
         ms__json_bytes(w, p, run);
         p += run;
         if (p == end) break;
@@ -7396,80 +7505,6 @@ MS_API ms_result ms_stream_read(ms_store *store, uint64_t seq, uint64_t from,
     out->text = ms_str_n(text.ptr ? text.ptr + skip : "", text.len - skip);
     out->next = text.len;
     return code;
-}
-
-/* ---- Usage. */
-
-static void ms__usage_put(ms_json_writer *w, ms_str name, uint64_t count)
-{
-    if (count == 0) return;
-    ms_json_key(w, name);
-    ms_json_put_u64(w, count);
-}
-
-static MS__APART void ms__usage_spell(const ms_usage *usage, ms_buf *out)
-{
-    ms_json_writer w;
-    ms_json_init(&w, ms_buf_write, out, false);
-    ms_json_begin_object(&w);
-    ms__usage_put(&w, MS_STR("input_tokens"), usage->input_tokens);
-    ms__usage_put(&w, MS_STR("output_tokens"), usage->output_tokens);
-    ms__usage_put(&w, MS_STR("cached_tokens"), usage->cached_tokens);
-    ms__usage_put(&w, MS_STR("reasoning_tokens"), usage->reasoning_tokens);
-    if (usage->duration_ns > 0) {
-        ms_json_key(&w, MS_STR("seconds"));
-        ms_json_put_seconds(&w, usage->duration_ns);
-    }
-    ms_json_end_object(&w);
-    (void)ms_json_finish(&w);
-}
-
-MS_API ms_result ms_note_usage(ms_store *store, uint64_t seq, const ms_usage *usage,
-                               ms_error *err)
-{
-    char room[1024]; /* ms_buf doubles; the text has at most 256 bytes */
-    ms_arena arena;
-    ms_buf buf;
-    memset(&buf, 0, sizeof buf);
-    ms_arena_init_fixed(&arena, room, sizeof room);
-    buf.arena = &arena;
-    MS__TRY(ms__open_check(store, err));
-    if (!usage) return ms__fail(err, MS_E_ARGUMENT, "there is no usage to note");
-    if (usage->duration_ns < 0)
-        return ms__at_field(err, ms__fail(err, MS_E_RANGE, "the duration is below 0"),
-                            "duration_ns");
-    ms__usage_spell(usage, &buf);
-    return ms_note(store, seq, MS_STR(MS__USAGE), ms_json(ms_buf_text(&buf)), err);
-}
-
-static uint64_t ms__usage_count(ms_str note, ms_str name)
-{
-    ms_str value;
-    uint64_t count = 0;
-    ms__number d;
-    bool exact;
-    if (!ms_json_member(note, name, &value) || !ms__number_split(value, &d) || d.negative)
-        return 0;
-    return ms__number_whole(&d, 0, &count, &exact) ? count : UINT64_MAX;
-}
-
-MS_API bool ms_usage_of(const ms_msg *note, ms_usage *out)
-{
-    ms_str value;
-    memset(out, 0, sizeof *out);
-    if (ms_kind_of(note) != MS_KIND_NOTE ||
-        !ms_str_equal(ms_get(note, MS_F_TYPE_NAME).text, MS_STR(MS__USAGE)))
-        return false;
-    ms_value v = ms_content(note);
-    if (!v.json || ms_json_kind_of(v.text) != MS_JSON_OBJECT) return true;
-    out->input_tokens = ms__usage_count(v.text, MS_STR("input_tokens"));
-    out->output_tokens = ms__usage_count(v.text, MS_STR("output_tokens"));
-    out->cached_tokens = ms__usage_count(v.text, MS_STR("cached_tokens"));
-    out->reasoning_tokens = ms__usage_count(v.text, MS_STR("reasoning_tokens"));
-    if (!ms_json_member(v.text, MS_STR("seconds"), &value) ||
-        ms_seconds_read(value, &out->duration_ns) != MS_OK || out->duration_ns < 0)
-        out->duration_ns = 0;
-    return true;
 }
 
 
@@ -19872,6 +19907,339 @@ MS_API ms_str ms_find_snippet(ms_str text, size_t at, size_t length, size_t arou
 }
 
 
+/* ==== [usage] what it cost ===========================================================
+ * What a message cost is a note of the kind "usage", a JSON object of numbers. So it is
+ * a record like any other: it survives, goes with its message into a copy, and other
+ * programs can write it. Nothing is added up while messages come in; a sum is one walk
+ * over the notes of the location (or of the store), and says what they say.
+ *
+ * Cost. The notes are walked once, each looks its group up in a table of hashes. Where
+ * the store has hidden something, each message that has notes is asked for by its number;
+ * notes of one message that follow each other ask once. The arena holds the groups, at
+ * most twice (they double), their names, and a cursor.
+ * (U1) The total is the sum of the items, unless one stays at UINT64_MAX.
+ * (U2) A note counts for the agent and the turn that its message had when it was made.
+ * ================================================================================== */
+
+/* More than the five members take: their names and signs 82 bytes, four numbers of 20
+ * digits, one of MS_SECONDS_MAX. */
+#define MS__USAGE_TEXT 256
+
+typedef struct ms__usage_text {
+    size_t len;
+    char bytes[MS__USAGE_TEXT];
+} ms__usage_text;
+
+static ms_result ms__usage_write(void *ctx, const char *bytes, size_t len)
+{
+    ms__usage_text *text = (ms__usage_text *)ctx;
+    MS_ASSERT(len <= sizeof text->bytes - text->len);
+    memcpy(text->bytes + text->len, bytes, len);
+    text->len += len;
+    return MS_OK;
+}
+
+static void ms__usage_put(ms_json_writer *w, ms_str name, uint64_t count)
+{
+    if (count == 0) return;
+    ms_json_key(w, name);
+    ms_json_put_u64(w, count);
+}
+
+/* Members that are 0 are left out. */
+static MS__APART void ms__usage_spell(const ms_usage *usage, ms__usage_text *out)
+{
+    ms_json_writer w;
+    out->len = 0;
+    ms_json_init(&w, ms__usage_write, out, false);
+    ms_json_begin_object(&w);
+    ms__usage_put(&w, MS_STR("input_tokens"), usage->input_tokens);
+    ms__usage_put(&w, MS_STR("output_tokens"), usage->output_tokens);
+    ms__usage_put(&w, MS_STR("cached_tokens"), usage->cached_tokens);
+    ms__usage_put(&w, MS_STR("reasoning_tokens"), usage->reasoning_tokens);
+    if (usage->duration_ns > 0) {
+        ms_json_key(&w, MS_STR("seconds"));
+        ms_json_put_seconds(&w, usage->duration_ns);
+    }
+    ms_json_end_object(&w);
+    (void)ms_json_finish(&w);
+}
+
+MS_API ms_result ms_note_usage(ms_store *store, uint64_t seq, const ms_usage *usage,
+                               ms_error *err)
+{
+    ms__usage_text text;
+    MS__TRY(ms__open_check(store, err));
+    if (!usage) return ms__fail(err, MS_E_ARGUMENT, "there is no usage to note");
+    if (usage->duration_ns < 0)
+        return ms__at_field(err, ms__fail(err, MS_E_RANGE, "the duration is below 0"),
+                            "duration_ns");
+    ms__usage_spell(usage, &text);
+    return ms_note(store, seq, MS_STR(MS__USAGE),
+                   ms_json(ms_str_n(text.bytes, text.len)), err);
+}
+
+/* ---- Reading and adding. */
+
+/* The member of that name without its fraction; 0: it is missing, or below 0. */
+static uint64_t ms__usage_count(ms_str note, ms_str name)
+{
+    ms_str value;
+    uint64_t count = 0;
+    ms__number d;
+    bool exact;
+    if (!ms_json_member(note, name, &value) || !ms__number_split(value, &d) || d.negative)
+        return 0;
+    return ms__number_whole(&d, 0, &count, &exact) ? count : UINT64_MAX;
+}
+
+/* What a note says; anything but an object says nothing. */
+static ms_usage ms__usage_read(ms_value note)
+{
+    ms_usage u;
+    ms_str value;
+    int64_t duration;
+    memset(&u, 0, sizeof u);
+    u.notes = 1;
+    if (!note.json || ms_json_kind_of(note.text) != MS_JSON_OBJECT) return u;
+    u.input_tokens = ms__usage_count(note.text, MS_STR("input_tokens"));
+    u.output_tokens = ms__usage_count(note.text, MS_STR("output_tokens"));
+    u.cached_tokens = ms__usage_count(note.text, MS_STR("cached_tokens"));
+    u.reasoning_tokens = ms__usage_count(note.text, MS_STR("reasoning_tokens"));
+    if (ms_json_member(note.text, MS_STR("seconds"), &value) &&
+        ms_seconds_read(value, &duration) == MS_OK && duration > 0)
+        u.duration_ns = duration;
+    return u;
+}
+
+static void ms__count_up(uint64_t *sum, uint64_t more)
+{
+    *sum = more > UINT64_MAX - *sum ? UINT64_MAX : *sum + more;
+}
+
+static void ms__usage_add(ms_usage *sum, const ms_usage *u)
+{
+    ms__count_up(&sum->notes, u->notes);
+    ms__count_up(&sum->input_tokens, u->input_tokens);
+    ms__count_up(&sum->output_tokens, u->output_tokens);
+    ms__count_up(&sum->cached_tokens, u->cached_tokens);
+    ms__count_up(&sum->reasoning_tokens, u->reasoning_tokens);
+    sum->duration_ns = u->duration_ns > INT64_MAX - sum->duration_ns
+                           ? INT64_MAX : sum->duration_ns + u->duration_ns;
+}
+
+/* ---- Groups: the items, and a table that finds them: open addressing, linear, at most
+ * half full. */
+
+typedef struct ms__usage_slot {
+    uint64_t hash;
+    size_t item;              /* one more than its index; 0: the slot is free */
+} ms__usage_slot;
+
+/* A sum at work. The cursor is large: it lies in the arena with the rest. */
+typedef struct ms__summing {
+    ms_store *store;
+    const ms_usage_query *query;
+    ms_arena *arena;
+    ms_usage_list *list;
+    ms__usage_slot *slots;
+    size_t n_slots, cap;      /* slots, a power of two; room for items */
+    uint64_t key[2];
+    bool asks;                /* a message may be hidden */
+    bool shown;               /* so was the one asked for last, whose number is */
+    uint64_t asked;
+    ms_cursor it;
+} ms__summing;
+
+/* What parts groups of one location. */
+static ms_str ms__usage_part(const ms__summing *s, const ms_msg *note)
+{
+    if (s->query->by == MS_USAGE_BY_AGENT) return ms_agent_key(note);
+    return s->query->by == MS_USAGE_BY_TURN ? ms_turn_id(note) : ms__absent();
+}
+
+static bool ms__usage_is(const ms_usage_item *item, ms_str location, ms_str part)
+{
+    ms_str own = item->agent_key.ptr ? item->agent_key : item->turn_id;
+    return ms_str_equal(own, part) && ms_str_equal(item->location, location);
+}
+
+static bool ms__usage_widen(ms__summing *s)
+{
+    size_t n = s->n_slots ? s->n_slots * 2 : 32;
+    ms__usage_slot *wider = (ms__usage_slot *)ms_arena_alloc(s->arena, n * sizeof *wider);
+    if (!wider) return false;
+    memset(wider, 0, n * sizeof *wider);
+    for (size_t i = 0; i < s->n_slots; i++) {
+        size_t at = (size_t)s->slots[i].hash & (n - 1);
+        if (s->slots[i].item == 0) continue;
+        while (wider[at].item > 0) at = (at + 1) & (n - 1);
+        wider[at] = s->slots[i];
+    }
+    s->slots = wider;
+    s->n_slots = n;
+    return true;
+}
+
+/* Room for one more item, and for its slot. */
+static bool ms__usage_room(ms__summing *s)
+{
+    ms_usage_list *list = s->list;
+    if ((list->count + 1) * 2 > s->n_slots && !ms__usage_widen(s)) return false;
+    if (list->count < s->cap) return true;
+    size_t cap = s->cap * 2 + 8;
+    ms_usage_item *items = (ms_usage_item *)ms_arena_alloc(s->arena, cap * sizeof *items);
+    if (!items) return false;
+    if (list->count > 0) memcpy(items, list->items, list->count * sizeof *items);
+    list->items = items;
+    s->cap = cap;
+    return true;
+}
+
+/* A copy in the arena; absent stays absent. */
+static bool ms__usage_name(ms__summing *s, ms_str name, ms_str *out)
+{
+    *out = ms__absent();
+    if (!name.ptr) return true;
+    char *copy = (char *)ms_arena_alloc(s->arena, name.len);
+    if (!copy) return false;
+    if (name.len > 0) memcpy(copy, name.ptr, name.len);
+    *out = ms_str_n(copy, name.len);
+    return true;
+}
+
+/* A new group; neighbours share the name of their location. */
+static bool ms__usage_begin(ms__summing *s, ms_str location, ms_str part)
+{
+    ms_usage_list *list = s->list;
+    ms_usage_item *item = &list->items[list->count];
+    memset(item, 0, sizeof *item);
+    if (list->count > 0 && ms_str_equal(item[-1].location, location))
+        item->location = item[-1].location;
+    else if (!ms__usage_name(s, location, &item->location)) return false;
+    ms_str *name = s->query->by == MS_USAGE_BY_TURN ? &item->turn_id : &item->agent_key;
+    if (!ms__usage_name(s, part, name)) return false;
+    list->count++;
+    return true;
+}
+
+/* The group of a note, made if it is new; NULL: the arena has no room. */
+static ms_usage_item *ms__usage_group(ms__summing *s, const ms_msg *note)
+{
+    ms_str location = ms_location(note), part = ms__usage_part(s, note);
+    uint64_t hash = ms__hash(s->key, part.ptr ? 1 : 0, location.ptr, location.len);
+    if (part.ptr) hash = ms__hash(s->key, hash, part.ptr, part.len);
+    if (!ms__usage_room(s)) return NULL;
+    size_t at = (size_t)hash & (s->n_slots - 1);
+    for (; s->slots[at].item > 0; at = (at + 1) & (s->n_slots - 1)) {
+        ms_usage_item *item = &s->list->items[s->slots[at].item - 1];
+        if (s->slots[at].hash == hash && ms__usage_is(item, location, part)) return item;
+    }
+    if (!ms__usage_begin(s, location, part)) return NULL;
+    s->slots[at].hash = hash;
+    s->slots[at].item = s->list->count;
+    return &s->list->items[s->list->count - 1];
+}
+
+/* ---- The walk. */
+
+/* Is the message of the note in a view? One that cannot be read is. A store that cannot
+ * lend it is asked again with the arena, which then has back what that took. */
+static ms_result ms__usage_look(ms__summing *s, const ms_msg *note, bool *shown,
+                                ms_error *err)
+{
+    const ms_msg *msg;
+    *shown = s->shown;
+    if (!s->asks || s->asked == ms_seq(note)) return MS_OK;
+    s->asked = ms_seq(note);
+    ms_result code = ms_get_by_seq(s->store, s->asked, NULL, &msg, NULL);
+    if (code == MS_E_ARENA) {
+        ms__arena_mark mark = ms__arena_mark_of(s->arena);
+        size_t used = s->arena->buffer_used;
+        code = ms_get_by_seq(s->store, s->asked, s->arena, &msg, err);
+        ms__arena_rewind(s->arena, &mark);
+        s->arena->buffer_used = used;
+        if (code == MS_E_ARENA || code == MS_E_NO_MEMORY) return code;
+    }
+    *shown = s->shown = code != MS_E_NOT_FOUND;
+    return MS_OK;
+}
+
+static bool ms__usage_asked_for(const ms_usage_query *q, const ms_msg *note)
+{
+    if (!ms_str_equal(ms_get(note, MS_F_TYPE_NAME).text, MS_STR(MS__USAGE))) return false;
+    if (q->agent_key.ptr && !ms_str_equal(ms_agent_key(note), q->agent_key)) return false;
+    return !q->turn_id.ptr || ms_str_equal(ms_turn_id(note), q->turn_id);
+}
+
+/* One note that was asked for. */
+static ms_result ms__usage_note(ms__summing *s, const ms_msg *note, ms_error *err)
+{
+    bool shown;
+    MS__TRY(ms__usage_look(s, note, &shown, err));
+    if (!shown) return MS_OK;
+    ms_usage u = ms__usage_read(ms_content(note));
+    ms_usage_item *item = ms__usage_group(s, note);
+    if (!item) return ms__no_arena(err, s->arena, sizeof *item);
+    ms__usage_add(&item->usage, &u);
+    ms__usage_add(&s->list->total, &u);
+    return MS_OK;
+}
+
+static MS__APART ms_result ms__usage_open(ms__summing *s, ms_error *err)
+{
+    ms_query q = ms__view_query(s->query->location, MS_VIEW_TIMELINE, 0);
+    q.raw = MS_RAW_NOTES;
+    return ms_query_open(s->store, &q, &s->it, err);
+}
+
+static ms_result ms__usage_walk(ms__summing *s, ms_error *err)
+{
+    const ms_msg *note;
+    ms_result code = MS_OK;
+    MS__TRY(ms__usage_open(s, err));
+    while (code == MS_OK && (note = ms_next(&s->it)) != NULL)
+        if (ms__usage_asked_for(s->query, note)) code = ms__usage_note(s, note, err);
+    ms_result end = ms_cursor_close(&s->it, code == MS_OK ? err : NULL);
+    return code != MS_OK ? code : end;
+}
+
+/* A store that cannot tell may have hidden something. */
+static bool ms__usage_asks(ms_store *store, const ms_usage_query *query)
+{
+    ms_stat stat;
+    if (query->hidden) return false;
+    return ms_store_stat(store, &stat, NULL) != MS_OK || stat.hidden > 0;
+}
+
+MS_API ms_result ms_usage_sum(ms_store *store, const ms_usage_query *query,
+                              ms_arena *arena, ms_usage_list *out, ms_error *err)
+{
+    ms_usage_query all;
+    memset(out, 0, sizeof *out);
+    memset(&all, 0, sizeof all);
+    if (!query) query = &all;
+    MS__TRY(ms__open_check(store, err));
+    if ((unsigned)query->by > MS_USAGE_BY_TURN)
+        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "%u is no way to group",
+                                          (uint64_t)query->by), "by");
+    ms__summing *s = arena ? (ms__summing *)ms_arena_alloc(arena, sizeof *s) : NULL;
+    if (!s) return ms__no_arena(err, arena, sizeof *s);
+    memset(s, 0, sizeof *s);
+    s->store = store;
+    s->query = query;
+    s->arena = arena;
+    s->list = out;
+    s->key[0] = (uint64_t)(uintptr_t)s * 0x9E3779B97F4A7C15u;
+    s->key[1] = (uint64_t)(uintptr_t)out ^ 0xD6E8FEB86659FD93u;
+    s->shown = true;
+    s->asks = ms__usage_asks(store, query);
+    ms_result code = ms__usage_walk(s, err);
+    if (code != MS_OK && code != MS_E_DAMAGED) memset(out, 0, sizeof *out);
+    return code;
+}
+
+
 /* ==== [selfcheck] promises, walked ===================================================
  * For tests, for tools, for the moment when something looks impossible: everything is
  * read and the first broken invariant is reported with its number. An arena store is
@@ -26076,108 +26444,173 @@ MS_API size_t ms_entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY_
 
 
 /* ==== [project] a history that no provider refuses ===================================
- * What users lose most sessions to is one step: a list of messages that the provider
- * answers with an error, for ever, because something cut a tool call from its result. A
- * stored history is allowed to be like that; what is sent is not. ms_project goes from
- * one to the other. It knows messages and dialects, and takes messages from a
- * next-function, so it works on every store, and on lists without any.
+ * A stored history may hold a call without its result: a window began between them, a run
+ * was interrupted, or another provider had other rules. A provider answers a request with
+ * such a list with an error, for this turn and every later one. ms_project writes a list
+ * that the provider takes. It reads messages from a next-function, so that any store, or
+ * no store, can stand behind it.
  *
- *   messages -> items -> groups -> window -> one provider message after the other
+ *   messages -> items -> groups -> window -> provider messages
  *
  * Adding a message:
- *   1  What it says to a chat model: user text, assistant text, system text, call, result,
- *      or nothing. See the table. Lists of text parts become one text; other parts are
- *      told by their type. Text that is white space only is not sent.
- *   2  A result is paired by place: with the nearest call before it of the same agent and
- *      id that has no result yet (of several in one turn the oldest); one without an id
- *      with the oldest such call of its agent's newest turn, of the same tool if it names
- *      one. Never through a map of ids alone: ids repeat in real traces. A second result
- *      is dropped, one whose call is not there, too; one without an id becomes user text
- *      instead, for frameworks observe without having acted, and so does a retry prompt of
- *      no tool. A result that carries its
- *      own arguments (a session row) brings its call along. Of calls alike at most
- *      MS__CALLS_OPEN are looked through.
- *   3  It joins a group. A group is one assistant turn: texts and calls that follow each
- *      other, and the results of those calls, wherever they came. User text and system
- *      text are groups of their own.
- *   4  A call gets its id for good: its own if it has the profile's form and came first,
- *      else one derived from it. The same map for call and result, no two the same.
+ *   1  A message becomes an item: user text, assistant text, system text, a call, a
+ *      result, signed thinking, or nothing. The table below has the item of each type. A
+ *      list of text parts becomes one text. A picture stays where the provider takes it;
+ *      any other part becomes its name in brackets. White space alone is not sent.
+ *   2  A result with an id answers the nearest call before it that has the same agent and
+ *      id and no result; of several such calls in one turn, the oldest. A result without
+ *      an id answers the oldest open call of its agent's newest turn, of its tool if it
+ *      names one. No map of ids is used alone, because real traces repeat ids. A second
+ *      result and a result without its call are dropped. A result with neither id nor
+ *      call becomes user text, and so does a retry prompt of no tool. A result with
+ *      arguments of its own (a session row) brings its call along.
+ *   3  The item joins a group. A group is one assistant turn: consecutive texts and calls
+ *      of one agent, and the results of these calls. User and system texts are groups of
+ *      their own.
+ *   4  A call gets its final id: its own if the profile allows it and no earlier call has
+ *      it, else one derived from it. The result carries the same id.
  *
  * Writing:
- *   5  The window begins at a group, so no turn is cut. Late results count for the group
- *      of their call.
- *   6  Calls without a result get one that says so (a delegation: "Delegated."), but with
- *      keep_open not in the last turn. Results go right behind their calls, in the order
- *      of the calls.
- *   7  Neighbours of one role become one message, texts with a blank line between.
- *   8  If the user must be first and is not, start_text is put there; between results and
- *      a user's message, where Mistral refuses their order, bridge_text. A result whose
- *      call failed begins with error_text where the format has no word for that.
- *   9  The dialect writes the message, without any member that the format does not have.
+ *   5  The window begins at a group, so that no turn is split.
+ *   6  A call without a result gets a made-up one; with keep_open not in the last turn.
+ *      Results follow their calls at once, in the order of the calls.
+ *   7  Neighbours of one role become one message, with a blank line between texts.
+ *   8  start_text stands first where the user must be first; bridge_text stands between
+ *      results and a user's message; error_text begins the result of a failed call.
+ *   9  [emit] writes the message, and no member that the format does not have.
  *
- * What each type says, for who reads it (agent_key; absent: everybody is the reader):
+ * Items of each type, for the reader agent_key (absent: everybody reads):
  *   user_message, task, script_instruction      user text
- *   assistant_message, final, plans, data       assistant text (data of a user: user text);
- *                                               an openai refusal is its text; a final that
- *                                               repeats the text before it, or is repeated:
- *                                               said once
+ *   assistant_message, final, plans, data       assistant text (data of a user: user
+ *                                               text); a refusal of openai is a text; a
+ *                                               final that equals its neighbour is dropped
  *   text of a role, multimodal_part, other      text of that role
- *   director_context, injected_context          system text; where that must be first, behind
- *                                               the first message: user text in <context>
- *   action                                      call, before it the text that it has beside;
- *                                               an openai function_call is one, too
+ *   director_context, injected_context          system text; where system text must be
+ *                                               first, later ones are user text in
+ *                                               <context>
+ *   action                                      its text, then a call; so is a
+ *                                               function_call of openai
  *   observation, error                          result, see 2
  *   delegation                                  call of a tool named delegate
- *   synthesis                                   the reader's own: assistant text; else user
+ *   synthesis                                   assistant text of its author, else user
  *                                               text with its source
  *   global_observation                          user text with its source
- *   what another agent did (all but the          user text that begins with his name
- *     conversation, contexts, global ones)
- *   input_required                              assistant text once the user answers, till
- *                                               then nothing
- *   approval_required, delta, reasoning         nothing
- * Reasoning of one model means nothing to another, and a signed block that is altered in
- * any way is refused; leaving it out is always accepted. The one thing that is sent back
- * is Gemini's thoughtSignature of a call. Where there is none, the value that is
- * documented as the last resort stands in, on every first call and not only those of the
- * running turn, so that the list's beginning does not change when a turn ends.
+ *   work of another agent (all but the          user text that begins with the agent's
+ *     conversation, contexts, global ones)      name
+ *   input_required                              assistant text when the user answers at
+ *                                               once, else nothing
+ *   reasoning                                   signed thinking, see below, else nothing
+ *   approval_required, delta                    nothing
  *
- * The whole is made anew for each request: a list that is kept and mended where it
- * changed was tried (0.1.0), saved a caller nothing, who sends the whole body anyway, and
- * cost 400 lines.
+ * Thinking. A provider refuses signed thinking that was altered, or that another provider
+ * or model signed. With thinking switched on, Anthropic and DeepSeek demand the thinking
+ * of the running turn: of all groups after the last user text before the newest results.
+ * opts.thinking sends it, unaltered, to the provider and the model family that signed it.
+ * ms_answer stores it as REASONING with the member `signed` in extra: {"provider": name,
+ * "model": name, "of": hash, "signature": text}; redacted thinking has "data" instead, and
+ * a call of Gemini its signature alike. `of` is the hash of all messages of the answer.
+ * Where it differs now, the answer was edited, and its thinking stays out. Thinking that a
+ * format's reader has read counts as edited when a message of its answer was amended. The thoughtSignature of a Gemini call is sent with the
+ * switch off, too: Gemini 3 demands it. Where it is missing a documented placeholder stands
+ * on each first call, so that the beginning of the list stays the same when a turn ends.
  *
- * Cost: 1.2 to 1.8 us a message, 1,000 messages are 2 ms (bench-gate, group project). In
- * a profile a fifth of that is copying text, a quarter finding and writing escapes, a
- * tenth pairing ids and names; nothing else stands out. Memory: 144 bytes, 64 more for
- * each turn, 48 for each of the names that a call brings (id, tool, agent), and its text
- * where the caller's does not stay. Tables keep every lookup O(1), for hostile ids too.
- * (P1) In what is written each call has one result behind it (without keep_open), each
- *      result its call before it.
+ * Memory: 152 bytes a message, 64 a turn, 56 for the names of a call, and the text of a
+ * message where the caller's does not stay. One hash table holds ids, calls and agents;
+ * every lookup is O(1), with hostile ids, too.
+ * (P1) Each call that is written has one result after it (without keep_open), and each
+ *      result has its call before it.
  * (P2) Equal input gives equal bytes.
- * (P3) Reading what was written and projecting it gives the same bytes.
+ * (P3) Reading the list and projecting it again gives the same bytes.
  * (P4) With the same start, one message more changes nothing before the group that it
- *      touches.
+ *      joins; with thinking, nothing before the running turn.
  * ================================================================================== */
 
 #define MS__NO_RESULT "No result: the call was interrupted."
 #define MS__ID_LEAST 8 /* bytes: room to tell ids apart */
 #define MS__START "(The conversation begins.)"
 #define MS__FAILED "Error: "
-/* Of the assistant, where a user speaks before it has said anything about the results. */
+/* The assistant's, where a user speaks before the model has answered the results. */
 #define MS__BRIDGE "(The results are there.)"
+#define MS__IMAGES "image/png image/jpeg image/gif image/webp"
 
 static const ms_profile ms__profiles[] = {
-    {"openai", "openai", MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false, false,
-     false, false, false, false, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL},
-    {"chat-strict", "chat-strict", MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
-     false, false, false, false, false, MS__START,
-     MS__NO_RESULT, MS__FAILED, MS__BRIDGE, NULL},
-    {"anthropic", "anthropic", MS_SYSTEM_APART, MS_IDS_WORD, 1, 64, 64, true, true, true,
-     false, true, false, false, MS__START, MS__NO_RESULT, NULL, NULL, NULL},
-    {"gemini", "gemini", MS_SYSTEM_APART, MS_IDS_ANY, 1, 64, 64, true, true, false, true,
-     false, false, true, MS__START, MS__NO_RESULT, NULL, NULL, NULL},
-    {"pydantic-ai", "pydantic-ai", MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 0, 64, false, true,
-     true, true, false, true, false, MS__START, MS__NO_RESULT, NULL, NULL, NULL},
+    {"openai", MS_SHAPE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
+     MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL},
+    {"chat-strict", MS_SHAPE_CHAT, MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
+     MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE},
+    {"anthropic", MS_SHAPE_ANTHROPIC, MS_SYSTEM_APART, MS_IDS_WORD, 1, 64, 64, true, true,
+     MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL},
+    {"gemini", MS_SHAPE_GEMINI, MS_SYSTEM_APART, MS_IDS_ANY, 1, 64, 64, true, false,
+     "image/png image/jpeg image/webp image/heic image/heif", true, MS__START,
+     MS__NO_RESULT, NULL, NULL},
+    {"pydantic-ai", MS_SHAPE_PYDANTIC, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 0, 64, false,
+     false, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL},
+    {"ollama", MS_SHAPE_OLLAMA, MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
+     MS__IMAGES, false, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE},
+};
+
+/* How each shape writes things; ms__out_form explains the holes. NULL: it has none. */
+typedef struct ms__shape_row {
+    const char *system, *user;      /* a message of that role */
+    const char *plain;              /* the assistant's message of texts alone */
+    const char *turn, *turn_end;    /* around the blocks of any other */
+    const char *texts, *text;       /* block of its texts; what begins a block of one text */
+    const char *data, *url;         /* block of a picture: %m media type, %d data or URL */
+    const char *thought, *redacted; /* thinking */
+    const char *call, *sibling;     /* a call; one that is not first, without signature */
+    const char *results, *reply;    /* what begins the message of all results; a result */
+    const char *after;              /* user text on that message */
+    bool json;                      /* a result may be JSON; else it becomes text */
+    bool outcomes;                  /* a result has the member outcome */
+    bool signatures;                /* the first call of a message is signed */
+    bool pictures;                  /* a result may hold pictures */
+    bool always_content;            /* the assistant's message has always a content */
+} ms__shape_row;
+
+#define MS__CHAT_URL "{\"type\":\"image_url\",\"image_url\":{\"url\":\""
+static const ms__shape_row ms__shapes[] = {
+    {"{\"role\":\"system\",\"content\":%c}", "{\"role\":\"user\",\"content\":%c}", NULL,
+     NULL, NULL, NULL, "{\"type\":\"text\",\"text\":",
+     MS__CHAT_URL "data:%m;base64,%d\"}}", MS__CHAT_URL "%d\"}}",
+     ",\"reasoning_content\":\"", NULL,
+     "{\"id\":%i,\"type\":\"function\",\"function\":{\"name\":%n,\"arguments\":%a}}", NULL,
+     NULL, "{\"role\":\"tool\",\"tool_call_id\":%i,\"content\":%r}", NULL,
+     false, false, false, false, false}, /* chat */
+    {"{\"role\":\"system\",\"content\":%t}", "{\"role\":\"user\",\"content\":%t%m}", NULL,
+     NULL, NULL, NULL, NULL, NULL, NULL, ",\"thinking\":\"", NULL,
+     "{\"id\":%i,\"function\":{\"name\":%n,\"arguments\":%o}}", NULL,
+     NULL, "{\"role\":\"tool\",\"tool_name\":%n,\"tool_call_id\":%i,\"content\":%r}", NULL,
+     false, false, false, false, true}, /* ollama */
+    {NULL, "{\"role\":\"user\",\"content\":%c}", "{\"role\":\"assistant\",\"content\":%t}",
+     "{\"role\":\"assistant\",\"content\":[", "]}", "%b", "{\"type\":\"text\",\"text\":",
+     "{\"type\":\"image\",\"source\":{\"type\":\"base64\",\"media_type\":\"%m\",\"data\":\""
+     "%d\"}}", "{\"type\":\"image\",\"source\":{\"type\":\"url\",\"url\":\"%d\"}}",
+     "{\"type\":\"thinking\",\"thinking\":%x,\"signature\":%s}",
+     "{\"type\":\"redacted_thinking\",\"data\":%s}",
+     "{\"type\":\"tool_use\",\"id\":%i,\"name\":%n,\"input\":%o}", NULL,
+     "{\"role\":\"user\",\"content\":[",
+     "{\"type\":\"tool_result\",\"tool_use_id\":%i,\"content\":%r%e}", ",%b",
+     false, false, false, true, false}, /* anthropic */
+    {NULL, "{\"role\":\"user\",\"parts\":[%b]}", NULL,
+     "{\"role\":\"model\",\"parts\":[", "]}", "%b", "{\"text\":",
+     "{\"inlineData\":{\"mimeType\":\"%m\",\"data\":\"%d\"}}",
+     "{\"fileData\":{\"fileUri\":\"%d\"}}", NULL, NULL,
+     "{\"functionCall\":{\"name\":%n,\"args\":%o,\"id\":%i},\"thoughtSignature\":%s}",
+     "{\"functionCall\":{\"name\":%n,\"args\":%o,\"id\":%i}}",
+     "{\"role\":\"user\",\"parts\":[",
+     "{\"functionResponse\":{\"name\":%n,\"response\":%r,\"id\":%i}}", NULL,
+     true, false, true, false, false}, /* gemini */
+    {"{\"kind\":\"request\",\"parts\":[{\"part_kind\":\"system-prompt\",\"content\":%t}]}",
+     "{\"kind\":\"request\",\"parts\":[{\"part_kind\":\"user-prompt\",\"content\":%c}]}",
+     NULL, "{\"kind\":\"response\",\"parts\":[", "]}",
+     "{\"part_kind\":\"text\",\"content\":%t}", "",
+     "{\"data\":\"%d\",\"media_type\":\"%m\",\"kind\":\"binary\"}",
+     "{\"url\":\"%d\",\"kind\":\"image-url\"}", NULL, NULL,
+     "{\"part_kind\":\"tool-call\",\"tool_name\":%n,\"args\":%p,\"tool_call_id\":%i}", NULL,
+     "{\"kind\":\"request\",\"parts\":[",
+     "{\"part_kind\":\"tool-return\",\"tool_name\":%n,\"content\":%r,\"tool_call_id\":%i%f}",
+     ",{\"part_kind\":\"user-prompt\",\"content\":%c}",
+     true, true, false, true, false}, /* pydantic-ai */
 };
 
 MS_API const ms_profile *ms_profile_at(size_t index)
@@ -26237,172 +26670,178 @@ MS_API size_t ms_count_tokens(void *ctx, ms_value text)
     return (twelfths + 11) / 12;
 }
 
-/* ---- Names in a table: open addressing, linear, at most half full. */
-
-typedef struct ms__name {
-    uint64_t hash; /* 0: free */
-    ms_str first, second;
-    uint32_t value, tries;
-} ms__name;
-
-typedef struct ms__name_table {
-    ms__name *slots;
-    size_t cap, n;
-    uint64_t key[2];
-} ms__name_table;
-
-static ms__name *ms__name_slot(const ms__name_table *t, uint64_t hash, ms_str first,
-                               ms_str second)
-{
-    size_t at = (size_t)hash & (t->cap - 1);
-    while (t->slots[at].hash != 0) {
-        ms__name *n = &t->slots[at];
-        if (n->hash == hash && ms_str_equal(n->first, first) &&
-            ms_str_equal(n->second, second))
-            return n;
-        at = (at + 1) & (t->cap - 1);
-    }
-    return &t->slots[at];
-}
-
-static bool ms__names_grow(ms__name_table *t, ms_arena *arena)
-{
-    ms__name_table wider = *t;
-    wider.cap = t->cap ? t->cap * 2 : 32;
-    wider.slots = (ms__name *)ms_arena_alloc(arena, wider.cap * sizeof *wider.slots);
-    if (!wider.slots) return false;
-    memset(wider.slots, 0, wider.cap * sizeof *wider.slots);
-    for (size_t i = 0; i < t->cap; i++) {
-        ms__name *n = &t->slots[i];
-        if (n->hash != 0)
-            *ms__name_slot(&wider, n->hash, n->first, n->second) = *n;
-    }
-    *t = wider;
-    return true;
-}
-
-/* Never 0. */
-static uint64_t ms__name_hash(const ms__name_table *t, ms_str first, ms_str second)
-{
-    uint64_t hash = ms__hash(t->key, first.ptr ? 1 : 2, first.ptr, first.len);
-    return ms__hash(t->key, hash ^ (second.ptr ? 1u : 2u), second.ptr, second.len) | 1;
-}
-
-/* Where it began to live is the key: nobody can choose names that collide. */
-static void ms__names_init(ms__name_table *t, const ms_arena *arena)
-{
-    memset(t, 0, sizeof *t);
-    t->key[0] = (uint64_t)(uintptr_t)t * 0x9E3779B97F4A7C15u;
-    t->key[1] = (uint64_t)(uintptr_t)arena ^ 0x9E3779B97F4A7C15u;
-}
-
-/* The entry of a pair of names, or NULL. There was room made in the table before. */
-static ms__name *ms__name_known(const ms__name_table *t, ms_str first, ms_str second)
-{
-    ms__name *n = ms__name_slot(t, ms__name_hash(t, first, second), first, second);
-    return n->hash != 0 ? n : NULL;
-}
-
-/* Room for so many more; false: no memory. */
-static bool ms__names_room(ms__name_table *t, ms_arena *arena, size_t more)
-{
-    while ((t->n + more) * 2 > t->cap)
-        if (!ms__names_grow(t, arena)) return false;
-    return true;
-}
-
-/* The same, made with value 0 when there was none; the views are kept. There is room. */
-static ms__name *ms__name_of(ms__name_table *t, ms_str first, ms_str second)
-{
-    uint64_t hash = ms__name_hash(t, first, second);
-    ms__name *n = ms__name_slot(t, hash, first, second);
-    if (n->hash != 0) return n;
-    n->hash = hash;
-    n->first = first;
-    n->second = second;
-    t->n++;
-    return n;
-}
-
-/* ---- Items and groups. */
+/* ---- Items, groups, and a table of names. */
 
 typedef enum ms__item_kind {
     MS__ITEM_NONE, /* not sent */
     MS__ITEM_SYSTEM,
     MS__ITEM_USER,
     MS__ITEM_ASSISTANT,
+    MS__ITEM_THOUGHT,
     MS__ITEM_CALL,
     MS__ITEM_RESULT
 } ms__item_kind;
 
+/* The answer of a model that thinking belongs to. */
+typedef struct ms__answer {
+    uint64_t of, sum; /* the hash that it was stored with, and of what is there now */
+    bool has_of, edited;
+} ms__answer;
+
 typedef struct ms__item {
     ms__item_kind kind;
     bool failed, final, delegation;
+    bool redacted;   /* thinking: beside is its data */
+    bool parts;      /* text is a JSON list of parts, with pictures */
     uint32_t group;
     uint32_t next;   /* in its group: item + 1; 0: the last */
-    uint32_t answer; /* of a call: its result, item + 1 */
+    uint32_t result; /* of a call: item + 1 */
     uint32_t before; /* of a call: an earlier one of the same agent and id, item + 1 */
     uint64_t seq;
-    ms_value text;   /* what is said; of a call its arguments */
-    ms_str tool, id, turn, beside; /* beside: call_extra */
-    uint32_t same;   /* of a call: the next one of its turn and tool, item + 1 */
+    ms_value text;   /* of a call its arguments */
+    ms_str tool, named, id, turn; /* named: the tool as the call has it */
+    ms_str beside;   /* a JSON string: signature of thinking and of a call, outcome of a
+                        result */
+    ms__answer *answer; /* of thinking */
 } ms__item;
 
 typedef struct ms__group {
     ms__item_kind kind; /* SYSTEM, USER, ASSISTANT */
     bool has_results;
     uint32_t first, last; /* items */
-    uint32_t count;     /* of items, late results included */
-    uint64_t cost;      /* theirs */
-    uint32_t unanswered, oldest; /* calls; where to look for the oldest, item + 1 */
+    uint32_t count;       /* of items, with results */
+    uint32_t calls, open; /* all, and those without a result */
+    uint32_t oldest;      /* where to look for the oldest open one, item + 1 */
+    uint64_t cost;
     ms_str agent;
 } ms__group;
 
 #define MS__ITEMS_MOST (UINT32_MAX / 2)
+#define MS__LOOK_AT 256 /* open calls that one result is compared with at most */
+
+enum { MS__NAME_ID = 1, MS__NAME_CALL, MS__NAME_AGENT };
+
+/* Open addressing, linear, at most half full. */
+typedef struct ms__name {
+    uint64_t hash; /* 0: free */
+    ms_str first, second;
+    uint32_t value, tries;
+} ms__name;
+
+/* A part of a message: a text, or a picture with data and mime, or one with url. */
+typedef struct ms__element {
+    ms_str text, mime, data, url;
+} ms__element;
 
 /* A history on its way to a provider. Everything is in the arena. */
 typedef struct ms__projector {
     ms_project_report report;
     const ms_profile *profile;
+    const ms__shape_row *shape;
     ms_project_opts opts;
     ms_arena *arena;
     ms__item *items;
     ms__group *groups;
     size_t n_items, cap_items, n_groups, cap_groups;
-    size_t pinned;             /* groups at the start that are system text */
+    size_t pinned;              /* groups at the start that are system text */
     uint64_t system_cost, cost; /* of opts.system, of all items */
-    char *key;                 /* room for one, when opts.key gives them */
-    ms__name_table ids, calls, tools, agents;
-    ms__item *question;        /* an input_required that nobody has answered */
+    char *key;                  /* room for one, when opts.key gives them */
+    ms__name *names;
+    size_t n_names, cap_names;
+    uint64_t hash_key[2];
+    ms__item *question;         /* an input_required that nobody has answered */
     ms_str question_agent;
-    size_t old_results;        /* groups whose results are shortened */
-    /* [emit]: the message that is being put together */
-    ms_writer writer;
-    unsigned side;             /* whose it is */
-    ms_envelope *row;          /* its messages, behind room for a text */
-    size_t n_row, cap_row, n_texts;
-    ms_str first_text;
-    ms_buf text;               /* of several */
+    ms__item *thoughts;         /* thinking, until something of its turn follows */
+    size_t n_thoughts, cap_thoughts;
+    ms_str thoughts_agent;
+    ms__answer *answer;         /* of the newest thinking, while its answer goes on */
+    /* [emit] */
+    ms_json_writer json;
+    size_t start;               /* the group where the window begins */
+    bool comma;                 /* a message was written before */
+    size_t running;             /* groups from here on send their thinking */
+    size_t old_results;         /* groups before here have results that are shortened */
+    ms__element *parts;            /* of the message at work */
+    size_t n_parts, cap_parts;
 } ms__projector;
 
-/* Room for four more items of `size` bytes behind the first n of an array that grows by
- * doubling. */
-static ms_result ms__room_for_four(ms_arena *arena, void **items, size_t *cap, size_t n,
-                                  size_t size, ms_error *err)
+/* Room for `more` items of `size` bytes after the first n of an array that doubles. */
+static ms_result ms__room_for(ms_arena *arena, void **items, size_t *cap, size_t n,
+                              size_t more, size_t size, ms_error *err)
 {
-    if (n + 4 <= *cap) return MS_OK;
-    size_t wider = *cap * 2 + 16;
-    void *more = ms_arena_alloc(arena, wider * size);
-    if (!more) return ms__no_arena(err, arena, wider * size);
-    if (n > 0) memcpy(more, *items, n * size);
-    *items = more;
+    if (n + more <= *cap) return MS_OK;
+    size_t wider = *cap * 2 + more + 28;
+    void *fresh = ms_arena_alloc(arena, wider * size);
+    if (!fresh) return ms__no_arena(err, arena, wider * size);
+    if (n > 0) memcpy(fresh, *items, n * size);
+    *items = fresh;
     *cap = wider;
     return MS_OK;
 }
 
+/* The slot of a pair of names of that kind: theirs, or the free one where they go. */
+static ms__name *ms__name_slot(const ms__projector *p, unsigned kind, ms_str first,
+                               ms_str second, uint64_t *hash)
+{
+    uint64_t h = ms__hash(p->hash_key, kind * 2 + (first.ptr != NULL), first.ptr,
+                          first.len);
+    if (kind == MS__NAME_CALL && second.ptr)
+        h = ms__hash(p->hash_key, h, second.ptr, second.len);
+    *hash = h = h << 3 | kind; /* the kind is compared with the hash; never 0 */
+    size_t at = (size_t)(h >> 3) & (p->cap_names - 1);
+    for (; p->names[at].hash != 0; at = (at + 1) & (p->cap_names - 1)) {
+        const ms__name *n = &p->names[at];
+        if (n->hash == h && ms_str_equal(n->first, first) &&
+            ms_str_equal(n->second, second))
+            break;
+    }
+    return &p->names[at];
+}
+
+/* Room for `more` names; false: no memory. */
+static bool ms__names_room(ms__projector *p, size_t more)
+{
+    if ((p->n_names + more) * 2 <= p->cap_names) return true;
+    ms__name *old = p->names;
+    size_t n = p->cap_names, wider = n ? n * 2 : 64;
+    uint64_t hash;
+    ms__name *fresh = (ms__name *)ms_arena_alloc(p->arena, wider * sizeof *fresh);
+    if (!fresh) return false;
+    memset(fresh, 0, wider * sizeof *fresh);
+    p->names = fresh;
+    p->cap_names = wider;
+    for (size_t i = 0; i < n; i++)
+        if (old[i].hash != 0)
+            *ms__name_slot(p, old[i].hash & 7, old[i].first, old[i].second, &hash) =
+                old[i];
+    return true;
+}
+
+/* The entry of a pair of names, or NULL. The table has a free slot. */
+static ms__name *ms__name_known(const ms__projector *p, unsigned kind, ms_str first,
+                                ms_str second)
+{
+    uint64_t hash;
+    ms__name *n = ms__name_slot(p, kind, first, second, &hash);
+    return n->hash != 0 ? n : NULL;
+}
+
+/* The same, made with value 0 where there was none; the views are kept. There is room. */
+static ms__name *ms__name_of(ms__projector *p, unsigned kind, ms_str first, ms_str second)
+{
+    uint64_t hash;
+    ms__name *n = ms__name_slot(p, kind, first, second, &hash);
+    if (n->hash != 0) return n;
+    n->hash = hash;
+    n->first = first;
+    n->second = second;
+    p->n_names++;
+    return n;
+}
+
 /* ---- Step 1: what a message says. */
 
-/* What Unicode calls white space. */
+/* Is there nothing but what Unicode calls white space? */
 static bool ms__is_blank(ms_str s)
 {
     size_t i = 0;
@@ -26422,6 +26861,12 @@ static bool ms__is_blank(ms_str s)
         i += len;
     }
     return true;
+}
+
+static bool ms__is_word_char(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || ms__is_digit(c) ||
+           c == '_' || c == '-';
 }
 
 /* Without the white space at its end. */
@@ -26450,154 +26895,289 @@ static ms_result ms__stays(ms__projector *p, ms_str s, ms_str *out, ms_error *er
     return MS_OK;
 }
 
-/* Up to five texts in a row, in the arena. */
-static ms_result ms__glued(ms__projector *p, const ms_str *parts, size_t n, ms_str *out,
-                           ms_error *err)
+/* The decoded text of a JSON string that stays. */
+static ms_result ms__decoded(ms__projector *p, ms_str json, ms_str *out, ms_error *err)
 {
-    size_t len = 0;
-    for (size_t i = 0; i < n; i++) len += parts[i].len;
-    char *text = (char *)ms_arena_alloc(p->arena, len), *at = text;
-    if (!text) return ms__no_arena(err, p->arena, len);
-    for (size_t i = 0; i < n; i++) {
-        if (parts[i].len > 0) memcpy(at, parts[i].ptr, parts[i].len);
-        at += parts[i].len;
-    }
-    *out = ms_str_n(text, len);
+    MS__TRY(ms__stays(p, json, &json, err));
+    if (ms_json_string(json, p->arena, out) == MS_OK) return MS_OK;
+    return ms__no_arena(err, p->arena, json.len);
+}
+
+/* Three texts in a row, in the arena. */
+static ms_result ms__glue(ms__projector *p, ms_str *out, ms_error *err, ms_str a, ms_str b,
+                          ms_str c)
+{
+    char *text = (char *)ms_arena_alloc(p->arena, a.len + b.len + c.len);
+    if (!text) return ms__no_arena(err, p->arena, a.len + b.len + c.len);
+    if (a.len > 0) memcpy(text, a.ptr, a.len);
+    if (b.len > 0) memcpy(text + a.len, b.ptr, b.len);
+    if (c.len > 0) memcpy(text + a.len + b.len, c.ptr, c.len);
+    *out = ms_str_n(text, a.len + b.len + c.len);
     return MS_OK;
 }
 
-static ms_result ms__around(ms__projector *p, ms_str before, ms_str *text, ms_str after,
-                            ms_error *err)
+/* What a list of parts can hold, as the formats spell it. `need` is the member that holds
+ * the text or the picture. A list of search results with a member "text" is data: only
+ * these forms count. */
+typedef enum ms__part_kind {
+    MS__PART_TEXT,
+    MS__PART_PICTURE,
+    MS__PART_FILE,   /* left out, its name in brackets */
+    MS__PART_NOTHING /* left out */
+} ms__part_kind;
+
+typedef struct ms__part_form {
+    const char *tag, *word, *need;
+    ms__part_kind kind;
+} ms__part_form;
+
+static const ms__part_form ms__part_forms[] = {
+    {"type", "text", "text", MS__PART_TEXT},
+    {"type", "input_text", "text", MS__PART_TEXT},
+    {"type", "output_text", "text", MS__PART_TEXT},
+    {"type", "refusal", "refusal", MS__PART_TEXT},
+    {"type", "image_url", "image_url", MS__PART_PICTURE},
+    {"type", "input_image", "image_url", MS__PART_PICTURE},
+    {"type", "image", "source", MS__PART_PICTURE},
+    {"type", "image", "data", MS__PART_PICTURE},
+    {"type", "document", "source", MS__PART_FILE},
+    {"type", "input_audio", "input_audio", MS__PART_FILE},
+    {"type", "file", "file", MS__PART_FILE},
+    {"type", "redacted_thinking", "data", MS__PART_NOTHING},
+    {"kind", "image-url", "url", MS__PART_PICTURE},
+    {"kind", "binary", "data", MS__PART_PICTURE},
+    {"kind", "audio-url", "url", MS__PART_FILE},
+    {"kind", "video-url", "url", MS__PART_FILE},
+    {"kind", "document-url", "url", MS__PART_FILE},
+    {NULL, "inlineData", "inlineData", MS__PART_PICTURE},
+    {NULL, "fileData", "fileData", MS__PART_PICTURE},
+    {NULL, "text", "text", MS__PART_TEXT},
+};
+
+/* The form of an element of a list, and its member; NULL: it is no part of a message. */
+static const ms__part_form *ms__part_form_of(ms_str element, ms_str *member)
 {
-    ms_str parts[3];
-    parts[0] = before;
-    parts[1] = *text;
-    parts[2] = after;
-    return ms__glued(p, parts, 3, text, err);
+    ms_str tag = ms__absent(), kind;
+    bool type = ms_json_member(element, MS_STR("type"), &tag);
+    bool has_kind = !type && ms_json_member(element, MS_STR("kind"), &kind);
+    for (size_t i = 0; i < sizeof ms__part_forms / sizeof ms__part_forms[0]; i++) {
+        const ms__part_form *f = &ms__part_forms[i];
+        bool fits = !f->tag ? !type && !has_kind && ms__only_member(element, f->word, member)
+                            : (f->tag[0] == 't' ? type : has_kind) &&
+                                  ms_json_string_is(type ? tag : kind, ms_str_of(f->word)) &&
+                                  ms_json_member(element, ms_str_of(f->need), member);
+        if (!fits) continue;
+        bool string = ms_json_kind_of(*member) == MS_JSON_STRING;
+        return f->kind != MS__PART_TEXT || string ? f : NULL;
+    }
+    return NULL;
 }
 
-/* What an element of a list is as a part of a message: not one (NULL), a text (its
- * member), or something else that has a name. Only forms that the formats have count: a
- * list of search results with a member "text" is data. */
-static const char *ms__part_form(ms_str part, bool strings, bool *text)
+/* Does a list of words, with a blank between them, have that one? */
+static bool ms__has_word(const char *words, ms_str word)
+{
+    ms_str all = ms_str_of(words);
+    for (size_t i = 0; word.len > 0 && i + word.len <= all.len; i++) {
+        size_t end = i + word.len;
+        if ((i == 0 || all.ptr[i - 1] == ' ') && (end == all.len || all.ptr[end] == ' ') &&
+            memcmp(all.ptr + i, word.ptr, word.len) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Is it base64? The letters - and _, which pydantic-ai writes, become + and /. */
+static ms_result ms__base64_fits(ms__projector *p, ms_str *s, bool *is, ms_error *err)
+{
+    size_t n = s->len, url = 0;
+    *is = false;
+    while (n > 0 && s->len - n < 2 && s->ptr[n - 1] == '=') n--;
+    for (size_t i = 0; i < n; i++) {
+        char c = s->ptr[i];
+        if (!ms__is_word_char(c) && c != '+' && c != '/') return MS_OK;
+        url += c == '-' || c == '_';
+    }
+    *is = n > 0 && n % 4 != 1;
+    if (!*is || url == 0) return MS_OK;
+    char *copy = (char *)ms_arena_alloc(p->arena, s->len);
+    if (!copy) return ms__no_arena(err, p->arena, s->len);
+    for (size_t i = 0; i < s->len; i++)
+        copy[i] = s->ptr[i] == '-' ? '+' : s->ptr[i] == '_' ? '/' : s->ptr[i];
+    s->ptr = copy;
+    return MS_OK;
+}
+
+/* A data URL, "data:image/png;base64,AAAA", becomes its media type and data. */
+static void ms__data_url(ms__element *x)
+{
+    static const char mark[] = ";base64,";
+    size_t len = sizeof mark - 1;
+    if (!ms_str_starts_with(x->url, MS_STR("data:"))) return;
+    ms_str rest = ms_str_n(x->url.ptr + 5, x->url.len - 5);
+    x->url = ms__absent();
+    for (size_t i = 0; i < 64 && i + len <= rest.len; i++) {
+        if (memcmp(rest.ptr + i, mark, len) != 0) continue;
+        x->mime = ms_str_n(rest.ptr, i);
+        x->data = ms_str_n(rest.ptr + i + len, rest.len - i - len);
+        return;
+    }
+}
+
+/* Fills x from the members of a picture, by the names that formats have for them. */
+static ms_result ms__picture_members(ms__projector *p, ms_str object, ms__element *x,
+                                     ms_error *err)
 {
     static const struct {
-        const char *type, *member;
-        bool text;
-    } forms[] = {
-        {"text", "text", true},
-        {"input_text", "text", true},
-        {"output_text", "text", true},
-        {"refusal", "refusal", true},
-        {"image_url", "image_url", false},
-        {"input_image", "image_url", false},
-        {"image", "source", false},
-        {"image", "data", false},
-        {"document", "source", false},
-        {"input_audio", "input_audio", false},
-        {"file", "file", false},
-        {"redacted_thinking", "data", false},
-    };
-    ms_str type, value;
-    *text = ms_json_kind_of(part) == MS_JSON_STRING;
-    if (*text) return strings ? "" : NULL;
-    if (ms_json_member(part, MS_STR("type"), &type)) {
-        for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
-            if (!ms_json_string_is(type, ms_str_of(forms[i].type)) ||
-                !ms_json_member(part, ms_str_of(forms[i].member), &value))
+        const char *name;
+        char place;
+    } names[] = {{"url", 'u'},       {"fileUri", 'u'},    {"data", 'd'},
+                 {"mimeType", 'm'},  {"media_type", 'm'}, {"mime_type", 'm'}};
+    ms_json_iter it = ms_json_iterate(object);
+    while (it.object && ms_json_next(&it))
+        for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+            if (!ms_json_string_is(it.key, ms_str_of(names[i].name)) ||
+                ms_json_kind_of(it.value) != MS_JSON_STRING)
                 continue;
-            *text = forms[i].text;
-            if (!*text) return forms[i].type;
-            return ms_json_kind_of(value) == MS_JSON_STRING ? forms[i].member : NULL;
+            MS__TRY(ms__decoded(p, it.value, names[i].place == 'u'   ? &x->url
+                                             : names[i].place == 'd' ? &x->data
+                                                                     : &x->mime, err));
         }
-        return NULL;
-    }
-    if (ms__only_member(part, "inlineData", &value)) return "inlineData";
-    if (ms__only_member(part, "fileData", &value)) return "fileData";
-    *text = ms__only_member(part, "text", &value) &&
-            ms_json_kind_of(value) == MS_JSON_STRING;
-    return *text ? "text" : NULL;
+    return MS_OK;
 }
 
-/* Is it a list of parts of a message? In results a list of strings is data. */
-static bool ms__is_said_in_parts(ms_str json, bool strings)
+/* The picture of a part into *x; *takes: the provider takes it. */
+static ms_result ms__picture_of(ms__projector *p, ms_str element, ms_str member,
+                                ms__element *x, bool *takes, ms_error *err)
 {
-    bool text;
-    size_t n = 0;
-    if (ms_json_kind_of(json) != MS_JSON_ARRAY) return false;
-    ms_json_iter it = ms_json_iterate(json);
-    for (; ms_json_next(&it); n++)
-        if (!ms__part_form(it.value, strings, &text)) return false;
-    return n > 0;
+    const ms_profile *profile = p->profile;
+    bool string = ms_json_kind_of(member) == MS_JSON_STRING;
+    *takes = false;
+    if (!profile->images) return MS_OK;
+    MS__TRY(ms__picture_members(p, string ? element : member, x, err));
+    if (string && !x->url.ptr && !x->data.ptr) MS__TRY(ms__decoded(p, member, &x->url, err));
+    ms__data_url(x);
+    bool known = ms__has_word(profile->images, x->mime);
+    if (x->data.ptr && known) return ms__base64_fits(p, &x->data, takes, err);
+    *takes = !x->data.ptr && profile->image_urls && (known || !x->mime.ptr) &&
+             (ms_str_starts_with(x->url, MS_STR("https://")) ||
+              ms_str_starts_with(x->url, MS_STR("http://")) ||
+              (profile->shape == MS_SHAPE_GEMINI &&
+               ms_str_starts_with(x->url, MS_STR("gs://"))));
+    return MS_OK;
 }
 
-/* The text of one part of a list; of what is none its name in brackets. */
-static ms_result ms__part_said(ms__projector *p, ms_str part, ms_str *text, ms_error *err)
+/* One element of a list as a part; *is: it is one, *out: it is left out. */
+static ms_result ms__part_read(ms__projector *p, ms_str element, bool strings,
+                               ms__element *x, bool *is, bool *out, ms_error *err)
 {
-    bool is_text;
-    const char *name = ms__part_form(part, true, &is_text);
-    if (!is_text) {
-        p->report.wrapped++;
-        *text = ms_str_of(name);
-        return ms__around(p, MS_STR("["), text, MS_STR(" left out]"), err);
-    }
-    if (*name) (void)ms_json_member(part, ms_str_of(name), &part);
-    MS__TRY(ms__stays(p, part, &part, err));
-    if (ms_json_string(part, p->arena, text) == MS_OK) return MS_OK;
-    return ms__no_arena(err, p->arena, part.len);
+    ms_str member = element;
+    bool takes = false;
+    memset(x, 0, sizeof *x);
+    *out = false;
+    *is = strings;
+    if (ms_json_kind_of(element) == MS_JSON_STRING)
+        return strings ? ms__decoded(p, element, &x->text, err) : MS_OK;
+    const ms__part_form *f = ms__part_form_of(element, &member);
+    *is = f != NULL;
+    if (!f) return MS_OK;
+    if (f->kind == MS__PART_TEXT) return ms__decoded(p, member, &x->text, err);
+    if (f->kind == MS__PART_PICTURE)
+        MS__TRY(ms__picture_of(p, element, member, x, &takes, err));
+    if (takes) return MS_OK;
+    memset(x, 0, sizeof *x);
+    x->text = MS_STR("");
+    *out = f->kind != MS__PART_NOTHING;
+    if (!*out) return MS_OK;
+    return ms__glue(p, &x->text, err, MS_STR("["), ms_str_of(f->word), MS_STR(" left out]"));
 }
 
-/* A list of parts as one text. */
-static ms_result ms__parts_said(ms__projector *p, ms_str list, ms_str *out, ms_error *err)
+/* Adds the parts of a list to p->parts; *are false: it is not such a list, and nothing is
+ * added. In results a list of strings is data. */
+static ms_result ms__parts_read(ms__projector *p, ms_str list, bool strings, bool *are,
+                                uint64_t *left_out, ms_error *err)
+{
+    size_t before = p->n_parts;
+    ms_json_iter it = ms_json_iterate(list);
+    *are = false;
+    if (ms_json_kind_of(list) != MS_JSON_ARRAY) return MS_OK;
+    while (ms_json_next(&it)) {
+        void *parts = p->parts;
+        bool out;
+        MS__TRY(ms__room_for(p->arena, &parts, &p->cap_parts, p->n_parts, 1,
+                             sizeof *p->parts, err));
+        p->parts = (ms__element *)parts;
+        ms__element *x = &p->parts[p->n_parts];
+        MS__TRY(ms__part_read(p, it.value, strings, x, are, &out, err));
+        if (!*are) p->n_parts = before;
+        if (!*are) return MS_OK;
+        if (left_out) *left_out += out;
+        if (!x->text.ptr || !ms__is_blank(x->text)) p->n_parts++;
+    }
+    return MS_OK;
+}
+
+/* The texts of p->parts, with a blank line between, pictures as "[image left out]"; the
+ * parts are used up. */
+static ms_result ms__parts_joined(ms__projector *p, ms_str *out, ms_error *err)
 {
     ms_buf buf;
     ms_result code = MS_OK;
     memset(&buf, 0, sizeof buf);
     buf.arena = p->arena;
-    ms_json_iter it = ms_json_iterate(list);
-    while (code == MS_OK && ms_json_next(&it)) {
-        ms_str text;
-        MS__TRY(ms__part_said(p, it.value, &text, err));
-        if (ms__is_blank(text)) continue;
-        if (buf.len == 0 && it.rest.len <= 1) {
-            *out = text;
-            return MS_OK;
-        }
-        if (buf.len > 0) ms__buf_add(&buf, &code, MS_STR("\n\n"));
+    for (size_t i = 0; i < p->n_parts; i++) {
+        ms_str text = p->parts[i].text;
+        if (!text.ptr) text = MS_STR("[image left out]");
+        if (!p->parts[i].text.ptr) p->report.wrapped++;
+        if (i > 0) ms__buf_add(&buf, &code, MS_STR("\n\n"));
         ms__buf_add(&buf, &code, text);
     }
-    *out = ms_buf_text(&buf);
-    return code == MS_OK ? MS_OK : ms__no_arena(err, p->arena, list.len);
+    *out = p->n_parts == 1 && p->parts[0].text.ptr ? p->parts[0].text : ms_buf_text(&buf);
+    p->n_parts = 0;
+    return code == MS_OK ? MS_OK : ms__no_arena(err, p->arena, buf.len);
 }
 
-/* A value as the text that a model reads; what is JSON may stay so. */
-static ms_result ms__value_said(ms__projector *p, ms_value v, bool result, ms_value *out,
-                                ms_error *err)
+static bool ms__has_pictures(const ms__projector *p)
 {
-    bool json = result && p->profile->results_json;
-    ms_str first;
-    *out = v;
-    if (v.json && ms__is_said_in_parts(v.text, !result)) {
-        out->json = false;
-        return ms__parts_said(p, v.text, &out->text, err);
-    }
-    ms_json_kind kind = v.json ? ms_json_kind_of(v.text) : MS_JSON_NONE;
-    MS__TRY(ms__stays(p, v.text, &out->text, err));
-    if (kind == MS_JSON_STRING) {
-        out->json = false;
-        if (ms_json_string(out->text, p->arena, &out->text) != MS_OK)
-            return ms__no_arena(err, p->arena, v.text.len);
+    for (size_t i = 0; i < p->n_parts; i++)
+        if (!p->parts[i].text.ptr) return true;
+    return false;
+}
+
+/* The text of a content that is JSON, or the list of parts where it has pictures. */
+static ms_result ms__json_said(ms__projector *p, const ms_envelope *m, ms__item *item,
+                               ms_error *err)
+{
+    ms_str json = m->content.text, first;
+    bool result = ms__is_answer(m), parts;
+    ms_json_kind kind = ms_json_kind_of(json);
+    MS__TRY(ms__parts_read(p, json, !result, &parts, &p->report.wrapped, err));
+    if (parts) {
+        ms_role role = ms__chat_role(m);
+        item->parts = ms__has_pictures(p) &&
+                      (result ? p->shape->pictures
+                              : role == MS_ROLE_USER || role == MS_ROLE_OTHER);
+        if (!item->parts) return ms__parts_joined(p, &item->text.text, err);
+        p->n_parts = 0;
+    } else if (kind == MS_JSON_STRING) {
+        return ms__decoded(p, json, &item->text.text, err);
     } else if (kind == MS_JSON_NULL ||
-               (kind == MS_JSON_ARRAY && !ms_json_element(v.text, 0, &first))) {
-        *out = ms_text("");
+               (kind == MS_JSON_ARRAY && !ms_json_element(json, 0, &first))) {
+        json = MS_STR("");
     } else {
-        out->json = v.json && json;
+        item->text.json = result && p->shape->json;
     }
-    if (!out->json && !ms_utf8_check(out->text, NULL)) {
-        char *whole = (char *)ms_arena_alloc(p->arena, ms__utf8_repair(out->text, NULL));
-        if (!whole) return ms__no_arena(err, p->arena, out->text.len);
-        out->text = ms_str_n(whole, ms__utf8_repair(out->text, whole));
+    return ms__stays(p, json, &item->text.text, err);
+}
+
+/* Makes a text of an item that has pictures. */
+static ms_result ms__item_flatten(ms__projector *p, ms__item *item, ms_error *err)
+{
+    bool parts;
+    if (item->parts) {
+        MS__TRY(ms__parts_read(p, item->text.text, true, &parts, NULL, err));
+        MS__TRY(ms__parts_joined(p, &item->text.text, err));
     }
+    item->parts = item->text.json = false;
     return MS_OK;
 }
 
@@ -26614,37 +27194,24 @@ static bool ms__is_anothers(const ms__projector *p, const ms_envelope *m)
     return !ms_str_equal(p->opts.agent_key, m->agent_key);
 }
 
-/* What another agent did, as the reader is told it: "[worker] search {"q": 1}". */
+/* What another agent did, as the reader sees it: "[worker] search {"q": 1}". */
 static ms_result ms__anothers_said(ms__projector *p, const ms_envelope *m, ms__item *item,
                                    ms_error *err)
 {
-    ms_str parts[5];
-    item->kind = MS__ITEM_USER;
-    if (m->type == MS_T_ACTION) item->text = ms_text_n(m->args.text);
-    if (m->type == MS_T_DELEGATION) item->text = ms_text_n(m->task);
-    parts[0] = MS_STR("[");
-    parts[1] = m->agent_key;
-    parts[2] = m->type == MS_T_ERROR ? MS_STR("] Error: ") : MS_STR("] ");
-    parts[3] = m->type == MS_T_ACTION ? m->tool
-               : m->type == MS_T_DELEGATION ? m->worker : MS_STR("");
-    parts[4] = m->type == MS_T_ACTION ? MS_STR(" ")
-               : m->type == MS_T_DELEGATION ? MS_STR(": ") : MS_STR("");
-    ms_str text = item->text.text, before = ms__absent();
-    if (m->type != MS_T_ACTION && ms__is_blank(text)) {
-        item->kind = MS__ITEM_NONE;
-        return MS_OK;
-    }
+    bool call = m->type == MS_T_ACTION, delegation = m->type == MS_T_DELEGATION;
+    ms_str name, text = call ? m->args.text : delegation ? m->task : item->text.text;
+    item->kind = call || !ms__is_blank(text) ? MS__ITEM_USER : MS__ITEM_NONE;
+    if (item->kind == MS__ITEM_NONE) return MS_OK;
+    if (!call && !delegation) MS__TRY(ms__item_flatten(p, item, err));
+    if (!call && !delegation) text = item->text.text;
     p->report.wrapped++;
-    MS__TRY(ms__glued(p, parts, 5, &before, err));
-    MS__TRY(ms__around(p, before, &text, MS_STR(""), err));
-    item->text = ms_text_n(text);
-    return MS_OK;
-}
-
-static bool ms__is_word_char(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || ms__is_digit(c) ||
-           c == '_' || c == '-';
+    MS__TRY(ms__glue(p, &name, err, MS_STR("["), m->agent_key,
+                     m->type == MS_T_ERROR ? MS_STR("] Error: ") : MS_STR("] ")));
+    if (call || delegation)
+        MS__TRY(ms__glue(p, &name, err, name, call ? m->tool : m->worker,
+                         call ? MS_STR(" ") : MS_STR(": ")));
+    item->text.json = item->parts = false;
+    return ms__glue(p, &item->text.text, err, name, text, ms__absent());
 }
 
 MS_API ms_str ms_sanitize_tool_name(ms_str name, char *out)
@@ -26662,12 +27229,15 @@ MS_API ms_str ms_sanitize_tool_name(ms_str name, char *out)
 /* The name of a tool, no longer than the profile lets it be. */
 static ms_result ms__tool_named(ms__projector *p, ms_str name, ms_str *out, ms_error *err)
 {
+    size_t most = p->profile->name_max ? p->profile->name_max : name.len, i = 0;
     if (!name.len) name = MS_STR("unknown_tool");
+    while (i < name.len && ms__is_word_char(name.ptr[i])) i++;
+    if (i == name.len && i <= most) return ms__stays(p, name, out, err);
     char *text = (char *)ms_arena_alloc(p->arena, name.len);
     if (!text) return ms__no_arena(err, p->arena, name.len);
     *out = ms_sanitize_tool_name(name, text);
     if (p->profile->name_max != 0) out->len = ms__min(out->len, p->profile->name_max);
-    if (!ms_str_equal(*out, name)) p->report.renamed++;
+    p->report.renamed++;
     return MS_OK;
 }
 
@@ -26705,6 +27275,7 @@ static ms_result ms__delegation_said(ms__projector *p, const ms_envelope *m,
     if (ms_json_finish(&w) != MS_OK) return ms__no_arena(err, p->arena, m->task.len);
     item->kind = MS__ITEM_CALL;
     item->delegation = true;
+    item->parts = false;
     item->tool = MS_STR("delegate");
     item->text = ms_json(ms_buf_text(&buf));
     return ms__stays(p, m->turn_id, &item->turn, err);
@@ -26718,15 +27289,13 @@ static ms_result ms__sourced_said(ms__projector *p, const ms_envelope *m, ms__it
                (ms_str_equal(p->opts.agent_key, m->agent_key) ||
                 ms_str_equal(p->opts.agent_key, source));
     item->kind = own ? MS__ITEM_ASSISTANT : MS__ITEM_USER;
-    if (m->type == MS_T_GLOBAL_OBSERVATION && m->summary.ptr) {
-        item->text = ms_text_n(m->summary);
+    MS__TRY(ms__item_flatten(p, item, err));
+    if (m->type == MS_T_GLOBAL_OBSERVATION && m->summary.ptr)
         MS__TRY(ms__stays(p, m->summary, &item->text.text, err));
-    }
     if (own && p->profile->trim) item->text.text = ms__trim_end(item->text.text);
     if (own || !source.len || ms__is_blank(item->text.text)) return MS_OK;
-    ms_str before = source;
-    MS__TRY(ms__around(p, MS_STR("["), &before, MS_STR("] "), err));
-    return ms__around(p, before, &item->text.text, MS_STR(""), err);
+    MS__TRY(ms__glue(p, &source, err, MS_STR("["), source, MS_STR("] ")));
+    return ms__glue(p, &item->text.text, err, source, item->text.text, ms__absent());
 }
 
 /* System text that may stand here, or what becomes of it. */
@@ -26738,27 +27307,8 @@ static ms_result ms__system_said(ms__projector *p, ms__item *item, ms_error *err
         return MS_OK;
     item->kind = MS__ITEM_USER;
     p->report.wrapped++;
-    return ms__around(p, MS_STR("<context>\n"), &item->text.text, MS_STR("\n</context>"),
-                      err);
-}
-
-/* One member of call_extra that a provider wants back: a string that is not empty, one of
- * those values unless that is NULL. */
-static ms_result ms__kept_beside(ms__projector *p, ms_str extra, const char *name,
-                                 const char *const *values, ms_str *out, ms_error *err)
-{
-    ms_str value, parts[5];
-    *out = ms__absent();
-    if (!extra.ptr || !ms_json_member(extra, ms_str_of(name), &value) ||
-        ms_json_kind_of(value) != MS_JSON_STRING || value.len <= 2 ||
-        (values && !ms__is_named(value, values)))
-        return MS_OK;
-    parts[0] = MS_STR("{\"");
-    parts[1] = ms_str_of(name);
-    parts[2] = MS_STR("\":");
-    parts[3] = value;
-    parts[4] = MS_STR("}");
-    return ms__glued(p, parts, 5, out, err);
+    return ms__glue(p, &item->text.text, err, MS_STR("<context>\n"), item->text.text,
+                    MS_STR("\n</context>"));
 }
 
 /* Text of the assistant, shortened when asked for. */
@@ -26778,29 +27328,168 @@ static ms_result ms__assistant_said(ms__projector *p, const ms_envelope *m, ms__
     return MS_OK;
 }
 
+/* ---- Thinking, and what else only its signer takes back. */
+
+/* The hash `of` an answer, from its first thinking on: after sum comes m. */
+static uint64_t ms__answer_sum(uint64_t sum, const ms_envelope *m)
+{
+    static const uint64_t key[2] = {0x6d73677374, 0x616e7377};
+    sum = ms__hash(key, sum, m->content.text.ptr, m->content.text.len);
+    sum = ms__hash(key, sum, m->tool.ptr, m->tool.len);
+    sum = ms__hash(key, sum, m->call_id.ptr, m->call_id.len);
+    return ms__hash(key, sum, m->args.text.ptr, m->args.text.len);
+}
+
+/* Are two models of one family? They have one name but for what a router puts before it,
+ * a date, the number of a build, or latest. An absent name is any. */
+static bool ms__same_model(ms_str a, ms_str b)
+{
+    for (size_t i = 0; i < a.len; i++)
+        if (a.ptr[i] == '/') a = ms_str_n(a.ptr + i + 1, a.len - i - 1), i = 0;
+    for (size_t i = 0; i < b.len; i++)
+        if (b.ptr[i] == '/') b = ms_str_n(b.ptr + i + 1, b.len - i - 1), i = 0;
+    ms_str shorter = a.len < b.len ? a : b, longer = a.len < b.len ? b : a, rest;
+    if (shorter.len == 0) return true;
+    if (!ms_str_starts_with(longer, shorter)) return false;
+    rest = ms_str_n(longer.ptr + shorter.len, longer.len - shorter.len);
+    if (rest.len == 0 || ms_str_equal(rest, MS_STR("-latest"))) return true;
+    size_t digits = 1;
+    while (digits < rest.len && ms__is_digit(rest.ptr[digits])) digits++;
+    return (rest.ptr[0] == '-' || rest.ptr[0] == '@') && digits > 3;
+}
+
+/* What ms_answer stored as signed by this provider and model; absent: nothing is. */
+static ms_str ms__signed(const ms__projector *p, const ms_envelope *m)
+{
+    ms_str all, name, model;
+    if (!m->extra.ptr || !ms_json_member(m->extra, MS_STR("signed"), &all) ||
+        !ms_json_member(all, MS_STR("provider"), &name) || !p->profile->name ||
+        !ms_json_string_is(name, ms_str_of(p->profile->name)))
+        return ms__absent();
+    if (ms_json_member(all, MS_STR("model"), &name) && ms__string_inside(name, &model) &&
+        !ms__same_model(model, p->opts.model))
+        return ms__absent();
+    return all;
+}
+
+/* Is the message thinking that this provider takes back? *text: what was thought, *beside:
+ * its signature, or the data of redacted thinking, which has no text. */
+static ms_result ms__thought_of(ms__projector *p, const ms_envelope *m, ms__item *item,
+                                bool *is, ms_error *err)
+{
+    ms_str all = ms__signed(p, m), value;
+    ms_shape shape = p->profile->shape;
+    bool signs = shape == MS_SHAPE_ANTHROPIC, reasoning = m->type == MS_T_REASONING;
+    *is = false;
+    item->text = m->content;
+    if (!all.ptr && signs && reasoning) all = m->call_extra; /* as its reader keeps it */
+    if (!reasoning && shape == MS_SHAPE_CHAT && m->extra.ptr &&
+        ms_json_member(m->extra, MS_STR("reasoning_content"), &value) &&
+        ms_json_kind_of(value) == MS_JSON_STRING) {
+        *is = true;
+        return ms__decoded(p, value, &item->text.text, err);
+    }
+    if (!reasoning || !all.ptr || !p->shape->thought || (m->flags & MS_FLAG_UNFINISHED))
+        return MS_OK;
+    item->redacted = ms_json_member(all, MS_STR("data"), &value);
+    *is = item->redacted || !signs ||
+          (ms_json_member(all, MS_STR("signature"), &value) && value.len > 2);
+    if (signs && *is) MS__TRY(ms__stays(p, value, &item->beside, err));
+    return ms__stays(p, item->text.text, &item->text.text, err);
+}
+
+/* Holds the thinking of a message until something of its turn follows. */
+static ms_result ms__thought_keep(ms__projector *p, const ms_envelope *m, bool *kept,
+                                  ms_error *err)
+{
+    ms_str of;
+    void *thoughts = p->thoughts;
+    bool joined = (m->flags & MS_FLAG_JOINED) != 0;
+    MS__TRY(ms__room_for(p->arena, &thoughts, &p->cap_thoughts, p->n_thoughts, 1,
+                         sizeof *p->thoughts, err));
+    p->thoughts = (ms__item *)thoughts;
+    if (!joined || !ms_str_equal(p->thoughts_agent, m->agent_key)) p->n_thoughts = 0;
+    ms__item *item = &p->thoughts[p->n_thoughts];
+    memset(item, 0, sizeof *item);
+    MS__TRY(ms__thought_of(p, m, item, kept, err));
+    if (!*kept) return MS_OK;
+    if (!p->answer) {
+        p->answer = (ms__answer *)ms_arena_alloc(p->arena, sizeof *p->answer);
+        if (!p->answer) return ms__no_arena(err, p->arena, sizeof *p->answer);
+        memset(p->answer, 0, sizeof *p->answer);
+        p->answer->has_of = ms_json_member(ms__signed(p, m), MS_STR("of"), &of) &&
+                            ms_json_u64(of, &p->answer->of) == MS_OK;
+    }
+    item->kind = MS__ITEM_THOUGHT;
+    item->seq = m->seq;
+    item->answer = p->answer;
+    p->n_thoughts++;
+    return ms__stays(p, m->agent_key, &p->thoughts_agent, err);
+}
+
+/* Keeps the thinking of a message, and looks whether its answer is as it was. *kept: the
+ * message says nothing else. */
+static ms_result ms__answer_add(ms__projector *p, const ms_envelope *m, bool *kept,
+                                ms_error *err)
+{
+    if (!(m->flags & MS_FLAG_JOINED)) p->answer = NULL;
+    MS__TRY(ms__thought_keep(p, m, kept, err));
+    *kept = *kept && m->type == MS_T_REASONING;
+    if (!p->answer) return MS_OK;
+    p->answer->sum = ms__answer_sum(p->answer->sum, m);
+    if (m->flags & (MS_FLAG_AMENDED | MS_FLAG_REDACTED)) p->answer->edited = true;
+    return MS_OK;
+}
+
+/* Is the answer of thinking as it was? */
+static bool ms__thought_holds(const ms__item *thought)
+{
+    const ms__answer *a = thought->answer;
+    return a->has_of ? a->of == a->sum : !a->edited;
+}
+
+/* A JSON string that is not empty among the members of an object; absent: none. */
+static ms_result ms__kept_beside(ms__projector *p, ms_str object, const char *name,
+                                 const char *const *values, ms_str *out, ms_error *err)
+{
+    ms_str value;
+    *out = ms__absent();
+    if (!object.ptr || !ms_json_member(object, ms_str_of(name), &value) ||
+        ms_json_kind_of(value) != MS_JSON_STRING || value.len <= 2)
+        return MS_OK;
+    for (; values && *values; values++)
+        if (ms_json_string_is(value, ms_str_of(*values))) break;
+    return values && !*values ? MS_OK : ms__stays(p, value, out, err);
+}
+
 static ms_result ms__result_said(ms__projector *p, const ms_envelope *m, ms__item *item,
                                  ms_error *err)
 {
+    static const char *const outcomes[] = {"success", "denied", "interrupted", NULL};
     item->kind = MS__ITEM_RESULT;
     item->failed = m->type == MS_T_ERROR;
-    return ms__stays(p, m->turn_id, &item->turn, err);
+    if (!p->shape->outcomes) return MS_OK;
+    return ms__kept_beside(p, m->call_extra, "outcome", outcomes, &item->beside, err);
 }
 
 /* Fills kind, text and what goes with it. */
 static ms_result ms__item_said(ms__projector *p, const ms_envelope *m, ms__item *item,
                                ms_error *err)
 {
-    ms_role role = ms__chat_role(m);
     memset(item, 0, sizeof *item);
     item->seq = m->seq;
     if (m->type == MS_T_DELTA || m->type == MS_T_APPROVAL_REQUIRED ||
         m->type == MS_T_REASONING)
         return MS_OK;
-    MS__TRY(ms__value_said(p, m->content, ms__is_answer(m), &item->text, err));
+    item->text.text = m->content.text;
+    if (m->type != MS_T_ACTION)
+        MS__TRY(m->content.json ? ms__json_said(p, m, item, err)
+                                : ms__stays(p, m->content.text, &item->text.text, err));
     if (ms__is_anothers(p, m)) return ms__anothers_said(p, m, item, err);
     if (m->type == MS_T_ACTION) return ms__call_said(p, m, item, err);
     if (m->type == MS_T_DELEGATION) return ms__delegation_said(p, m, item, err);
     if (ms__is_answer(m)) return ms__result_said(p, m, item, err);
+    ms_role role = ms__chat_role(m);
     if (m->type == MS_T_SYNTHESIS || m->type == MS_T_GLOBAL_OBSERVATION)
         MS__TRY(ms__sourced_said(p, m, item, err));
     else if (role == MS_ROLE_SYSTEM || role == MS_ROLE_DEVELOPER)
@@ -26870,14 +27559,14 @@ static ms_str ms__id_derive(const ms__projector *p, ms_str id, uint32_t n, char 
 static ms_str ms__id_give(ms__projector *p, ms_str own, char *text)
 {
     bool fits = ms__id_fits(p->profile, own);
-    ms__name *from = ms__name_of(&p->ids, own, ms__absent()), *made = from;
+    ms__name *from = ms__name_of(p, MS__NAME_ID, own, ms__absent()), *made = from;
     ms_str id = own;
     while (made && (made->value != 0 || !fits)) {
         if (fits && from->tries == 0) from->tries = 1;
         id = ms__id_derive(p, own, from->tries++, text);
-        made = ms__name_known(&p->ids, id, ms__absent());
+        made = ms__name_known(p, MS__NAME_ID, id, ms__absent());
     }
-    if (!made) made = ms__name_of(&p->ids, id, ms__absent());
+    if (!made) made = ms__name_of(p, MS__NAME_ID, id, ms__absent());
     made->value = 1;
     if (!ms_str_equal(id, own)) p->report.renamed++;
     return id;
@@ -26887,13 +27576,10 @@ static ms_str ms__id_give(ms__projector *p, ms_str own, char *text)
 static ms_result ms__id_own(ms__projector *p, const ms_envelope *m, ms_str *out,
                             ms_error *err)
 {
-    char derived[MS__DERIVED_ID];
+    char number[24];
     if (m->call_id.len > 0) return ms__stays(p, m->call_id, out, err);
-    memcpy(derived, "call_", 5);
-    uint64_t number = m->seq ? m->seq : p->report.read;
-    ms_str id = ms_str_n(derived, 5 + ms__u64_write(number, derived + 5));
-    *out = id;
-    return ms__around(p, ms__absent(), out, ms__absent(), err);
+    size_t len = ms__u64_write(m->seq ? m->seq : p->report.read, number);
+    return ms__glue(p, out, err, MS_STR("call_"), ms_str_n(number, len), ms__absent());
 }
 
 /* ---- Steps 2 and 3: pairs and groups. */
@@ -26904,13 +27590,27 @@ static uint64_t ms__text_cost(const ms__projector *p, ms_value text)
     return 4 + ms_count_tokens(NULL, text);
 }
 
+/* An estimate for a list of parts: its texts, and MS__PICTURE for each other part. */
+#define MS__PICTURE 1000 /* tokens; providers count 85 to 1,600 */
+static uint64_t ms__parts_cost(ms_str list)
+{
+    uint64_t cost = 4;
+    ms_str member;
+    ms_json_iter it = ms_json_iterate(list);
+    while (ms_json_next(&it)) {
+        const ms__part_form *f = ms__part_form_of(it.value, &member);
+        cost += f && f->kind != MS__PART_TEXT ? MS__PICTURE
+                : ms_count_tokens(NULL, ms_text_n(f ? member : it.value));
+    }
+    return cost;
+}
+
 static uint64_t ms__item_cost(const ms__projector *p, const ms__item *item)
 {
+    if (item->parts && !p->opts.count) return ms__parts_cost(item->text.text);
     uint64_t cost = ms__text_cost(p, item->text);
     if (!item->tool.len) return cost;
-    if (p->opts.count)
-        return cost + p->opts.count(p->opts.count_ctx, ms_text_n(item->tool));
-    return cost + ms_count_tokens(NULL, ms_text_n(item->tool));
+    return cost + ms__text_cost(p, ms_text_n(item->tool)) - (p->opts.count ? 0 : 4);
 }
 
 static size_t ms__item_push(ms__projector *p, ms__item *item)
@@ -26932,83 +27632,91 @@ static bool ms__group_takes(const ms__projector *p, ms_str agent)
            ms_str_equal(g->agent, agent);
 }
 
-/* Puts text or a call into the turn that it belongs to, or into one of its own. The
- * agent's name stays, and there is room for everything. */
-static void ms__item_join(ms__projector *p, ms__item *item, ms_str agent)
+/* Begins a group of that kind. */
+static void ms__group_begin(ms__projector *p, ms__item_kind kind, ms_str agent)
 {
-    bool turn = item->kind == MS__ITEM_ASSISTANT || item->kind == MS__ITEM_CALL;
-    bool joins = turn && ms__group_takes(p, agent);
-    if (!joins) {
-        ms__group *fresh = &p->groups[p->n_groups];
-        memset(fresh, 0, sizeof *fresh);
-        fresh->kind = turn ? MS__ITEM_ASSISTANT : item->kind;
-        fresh->agent = agent;
-        fresh->first = fresh->last = (uint32_t)p->n_items;
-        if (item->kind == MS__ITEM_SYSTEM && p->pinned == p->n_groups) p->pinned++;
-        p->n_groups++;
-        if (turn)
-            ms__name_of(&p->agents, agent, ms__absent())->value =
-                (uint32_t)p->n_groups;
-    }
+    ms__group *g = &p->groups[p->n_groups];
+    memset(g, 0, sizeof *g);
+    g->kind = kind;
+    g->agent = agent;
+    g->first = g->last = (uint32_t)p->n_items;
+    if (kind == MS__ITEM_SYSTEM && p->pinned == p->n_groups) p->pinned++;
+    p->n_groups++;
+    if (kind == MS__ITEM_ASSISTANT)
+        ms__name_of(p, MS__NAME_AGENT, agent, ms__absent())->value =
+            (uint32_t)p->n_groups;
+}
+
+/* Puts an item at the end of the newest group. */
+static void ms__group_add(ms__projector *p, ms__item *item)
+{
     ms__group *g = &p->groups[p->n_groups - 1];
     item->group = (uint32_t)(p->n_groups - 1);
     size_t at = ms__item_push(p, item);
-    if (joins) p->items[g->last].next = (uint32_t)at + 1;
+    if (at != g->first) p->items[g->last].next = (uint32_t)at + 1;
     g->last = (uint32_t)at;
-    if (item->kind == MS__ITEM_CALL && g->unanswered++ == 0)
-        g->oldest = (uint32_t)at + 1;
+    if (item->kind != MS__ITEM_CALL) return;
+    g->calls++;
+    if (g->open++ == 0) g->oldest = (uint32_t)at + 1;
+}
+
+/* Puts text or a call into the turn that it belongs to, or into one of its own, after the
+ * thinking that came before. The agent's name stays, and there is room for everything. */
+static void ms__item_join(ms__projector *p, ms__item *item, ms_str agent)
+{
+    bool turn = item->kind == MS__ITEM_ASSISTANT || item->kind == MS__ITEM_CALL;
+    if (!turn || !ms__group_takes(p, agent))
+        ms__group_begin(p, turn ? MS__ITEM_ASSISTANT : item->kind, agent);
+    if (turn && ms_str_equal(agent, p->thoughts_agent))
+        for (size_t i = 0; i < p->n_thoughts; i++) ms__group_add(p, &p->thoughts[i]);
+    p->n_thoughts = 0;
+    ms__group_add(p, item);
 }
 
 /* The call of that agent and id without a result that is nearest, of several in one turn
  * the oldest: item + 1, or 0. *known: there was such a call at all. */
 static uint32_t ms__call_by_id(ms__projector *p, const ms_envelope *m, bool *known)
 {
-    ms__name *name = ms__name_known(&p->calls, m->call_id, m->agent_key);
+    ms__name *name = ms__name_known(p, MS__NAME_CALL, m->call_id, m->agent_key);
     *known = name != NULL;
     if (!name) return 0;
     uint32_t at = name->value;
-    while (p->items[at - 1].answer && p->items[at - 1].before)
+    while (p->items[at - 1].result && p->items[at - 1].before)
         at = p->items[at - 1].before;
-    name->value = at; /* those behind it are answered for good */
-    if (p->items[at - 1].answer) return 0;
+    name->value = at; /* those after it are answered for good */
+    if (p->items[at - 1].result) return 0;
     uint32_t turn = p->items[at - 1].group, before = p->items[at - 1].before;
-    for (unsigned looked = 0; before != 0 && looked < MS__CALLS_OPEN; looked++) {
+    for (unsigned looked = 0; before != 0 && looked < MS__LOOK_AT; looked++) {
         const ms__item *call = &p->items[before - 1];
-        if (call->answer || call->group != turn) break;
+        if (call->result || call->group != turn) break;
         at = before;
         before = call->before;
     }
     return at;
 }
 
-/* Does a call belong to the turn that the result names, if it names one? */
-static bool ms__turn_fits(const ms_envelope *m, const ms__item *call)
+/* Is it an open call that the result can answer? Of its tool and its turn, if it names
+ * them. */
+static bool ms__call_fits(const ms_envelope *m, const ms__item *call)
 {
+    if (call->kind != MS__ITEM_CALL || call->result) return false;
+    if (m->tool.len > 0 && !ms_str_equal(m->tool, call->named)) return false;
     return !m->turn_id.ptr || !call->turn.ptr || ms_str_equal(m->turn_id, call->turn);
 }
 
-/* The oldest call without a result in the agent's newest turn, of the tool that the
- * result names if it names one: item + 1, or 0. */
+/* The oldest call without a result in the agent's newest turn that fits: item + 1, or 0. */
 static uint32_t ms__call_by_place(ms__projector *p, const ms_envelope *m)
 {
-    ms__name *last = ms__name_known(&p->agents, m->agent_key, ms__absent());
-    ms__name *tool = ms__name_known(&p->tools, m->tool, m->agent_key);
-    bool named = m->tool.len > 0;
-    if (!last || (named && !tool)) return 0;
+    ms__name *last = ms__name_known(p, MS__NAME_AGENT, m->agent_key, ms__absent());
+    if (!last) return 0;
     ms__group *g = &p->groups[last->value - 1];
-    uint32_t *head = named ? &tool->value : &g->oldest;
-    if (g->unanswered == 0 || (named && p->items[*head - 1].group + 1 != last->value))
-        return 0;
-    for (uint32_t at = *head, looked = 0; at != 0 && looked < MS__CALLS_OPEN; looked++) {
-        const ms__item *call = &p->items[at - 1];
-        uint32_t next = named ? call->same : call->next;
-        bool open = call->kind == MS__ITEM_CALL && !call->answer;
-        if (open && ms__turn_fits(m, call)) return at;
-        if (!open && at == *head && next != 0) {
-            *head = next; /* it is answered for good */
-            looked--;
-        }
-        at = next;
+    if (g->open == 0) return 0;
+    while (p->items[g->oldest - 1].kind != MS__ITEM_CALL || p->items[g->oldest - 1].result)
+        g->oldest = p->items[g->oldest - 1].next; /* answered for good */
+    uint32_t at = g->oldest;
+    for (unsigned looked = 0; at != 0 && looked < MS__LOOK_AT; looked++) {
+        if (ms__call_fits(m, &p->items[at - 1])) return at;
+        at = p->items[at - 1].next;
     }
     return 0;
 }
@@ -27020,16 +27728,14 @@ static ms_result ms__rooms(ms__projector *p, ms_error *err)
     void *items = p->items, *groups = p->groups;
     if (p->n_items + 2 >= MS__ITEMS_MOST)
         return ms__fail(err, MS_E_TOO_LARGE, "over %u messages", (uint64_t)p->n_items);
-    MS__TRY(ms__room_for_four(p->arena, &items, &p->cap_items, p->n_items,
-                              sizeof(ms__item), err));
+    MS__TRY(ms__room_for(p->arena, &items, &p->cap_items, p->n_items, p->n_thoughts + 5,
+                         sizeof(ms__item), err));
     p->items = (ms__item *)items;
-    MS__TRY(ms__room_for_four(p->arena, &groups, &p->cap_groups, p->n_groups,
-                              sizeof(ms__group), err));
+    MS__TRY(ms__room_for(p->arena, &groups, &p->cap_groups, p->n_groups, 4,
+                         sizeof(ms__group), err));
     p->groups = (ms__group *)groups;
-    if (ms__names_room(&p->ids, p->arena, 2) && ms__names_room(&p->calls, p->arena, 1) &&
-        ms__names_room(&p->tools, p->arena, 1) && ms__names_room(&p->agents, p->arena, 2))
-        return MS_OK;
-    return ms__no_arena(err, p->arena, p->ids.cap * sizeof(ms__name));
+    if (ms__names_room(p, 6)) return MS_OK;
+    return ms__no_arena(err, p->arena, p->cap_names * 2 * sizeof(ms__name));
 }
 
 /* Does a final only repeat the text before it, or that text a final? */
@@ -27042,7 +27748,7 @@ static bool ms__repeats(const ms__projector *p, const ms__item *item)
            (item->final || last->final) && ms_str_equal(last->text.text, item->text.text);
 }
 
-/* A question waits; it is told when the user's text comes next, else never. */
+/* A question waits until the user's text comes next; otherwise it is never sent. */
 static void ms__question_tell(ms__projector *p, const ms_envelope *m)
 {
     ms__item *question = p->question;
@@ -27065,28 +27771,31 @@ static ms_result ms__question_keep(ms__projector *p, const ms__item *item, ms_st
     return MS_OK;
 }
 
-/* Remembers a call by its own id, behind those of before. */
+/* Remembers a call by its own id, after those of before. */
 static ms_result ms__call_add(ms__projector *p, const ms_envelope *m, ms__item *item,
                               ms_str agent, ms_error *err)
 {
-    ms_str own, tool_name;
+    ms_str own, from = ms__signed(p, m);
     MS__TRY(ms__id_own(p, m, &own, err));
-    MS__TRY(ms__stays(p, m->tool, &tool_name, err));
-    char *text = (char *)ms_arena_alloc(p->arena, own.len + MS__ID_TAIL);
-    if (!text) return ms__no_arena(err, p->arena, own.len);
-    if (p->profile->signatures)
+    MS__TRY(ms__stays(p, m->tool, &item->named, err));
+    if (p->shape->signatures && from.ptr)
+        MS__TRY(ms__kept_beside(p, from, "signature", NULL, &item->beside, err));
+    else if (p->shape->signatures)
         MS__TRY(ms__kept_beside(p, m->call_extra, "thoughtSignature", NULL, &item->beside,
                                 err));
-    ms__name *name = ms__name_of(&p->calls, own, agent);
-    ms__name *tool = ms__name_of(&p->tools, tool_name, agent);
-    item->id = ms__id_give(p, own, text);
+    item->id = own;
+    ms__name *taken = ms__name_known(p, MS__NAME_ID, own, ms__absent());
+    if (taken || !ms__id_fits(p->profile, own)) {
+        char *text = (char *)ms_arena_alloc(p->arena, own.len + MS__ID_TAIL);
+        if (!text) return ms__no_arena(err, p->arena, own.len);
+        item->id = ms__id_give(p, own, text);
+    } else {
+        ms__name_of(p, MS__NAME_ID, own, ms__absent())->value = 1;
+    }
+    ms__name *name = ms__name_of(p, MS__NAME_CALL, own, agent);
     item->before = name->value;
     ms__item_join(p, item, agent);
     name->value = (uint32_t)p->n_items;
-    bool turn_goes_on = tool->value != 0 && p->items[tool->value - 1].group == item->group;
-    if (turn_goes_on) p->items[tool->tries - 1].same = name->value;
-    else tool->value = name->value;
-    tool->tries = name->value; /* the last one of the tool */
     return MS_OK;
 }
 
@@ -27096,7 +27805,7 @@ static ms_result ms__beside_add(ms__projector *p, const ms_envelope *m, ms_str a
 {
     ms__item item;
     ms_envelope said = ms_assistant_message(m->content);
-    if (!ms__call_says(m)) return MS_OK;
+    if (m->content.text.len == 0) return MS_OK;
     said.agent_key = m->agent_key;
     said.seq = m->seq;
     MS__TRY(ms__item_said(p, &said, &item, err));
@@ -27104,7 +27813,7 @@ static ms_result ms__beside_add(ms__projector *p, const ms_envelope *m, ms_str a
     return MS_OK;
 }
 
-/* An observation of nothing that was called is told by the user. */
+/* An observation of nothing that was called is the user's text. */
 static ms_result ms__observed_add(ms__projector *p, const ms_envelope *m, ms__item *item,
                                   ms_error *err)
 {
@@ -27113,9 +27822,10 @@ static ms_result ms__observed_add(ms__projector *p, const ms_envelope *m, ms__it
         return MS_OK;
     }
     item->kind = MS__ITEM_USER;
-    item->text.json = false;
     p->report.wrapped++;
-    MS__TRY(ms__around(p, ms__answer_prefix(m), &item->text.text, MS_STR(""), err));
+    MS__TRY(ms__item_flatten(p, item, err));
+    MS__TRY(ms__glue(p, &item->text.text, err, ms__answer_prefix(m), item->text.text,
+                     ms__absent()));
     ms__question_tell(p, m);
     ms__item_join(p, item, ms__absent());
     return MS_OK;
@@ -27125,9 +27835,9 @@ static void ms__result_attach(ms__projector *p, ms__item *item, uint32_t call)
 {
     ms__item *c = &p->items[call - 1];
     ms__group *g = &p->groups[c->group];
-    c->answer = (uint32_t)p->n_items + 1;
+    c->result = (uint32_t)p->n_items + 1;
     item->group = c->group;
-    g->unanswered--;
+    g->open--;
     g->has_results = true;
     (void)ms__item_push(p, item);
 }
@@ -27146,16 +27856,12 @@ static bool ms__is_retry(const ms_envelope *m)
 static ms_result ms__result_add(ms__projector *p, const ms_envelope *m, ms__item *item,
                                 ms_str agent, ms_error *err)
 {
-    static const char *const outcomes[] = {"success", "denied", "interrupted", NULL};
     bool known = false, retry = ms__is_retry(m);
     uint32_t call = retry                ? 0
                     : m->call_id.len > 0 ? ms__call_by_id(p, m, &known)
                                          : ms__call_by_place(p, m);
     bool object = item->text.json && ms_json_kind_of(item->text.text) == MS_JSON_OBJECT;
-    if (p->profile->signatures && !object) p->report.wrapped++;
-    if (p->profile->outcomes)
-        MS__TRY(
-            ms__kept_beside(p, m->call_extra, "outcome", outcomes, &item->beside, err));
+    if (p->shape->signatures && !object) p->report.wrapped++;
     bool brings = !call && !known && m->args.text.ptr;
     if (retry || (!call && !brings && m->call_id.len == 0))
         return ms__observed_add(p, m, item, err);
@@ -27178,8 +27884,8 @@ static ms_result ms__result_add(ms__projector *p, const ms_envelope *m, ms__item
     return MS_OK;
 }
 
-/* Members of the openai format that say what content and calls do not: a refusal is the
- * text, the deprecated function_call is a call. *out is m, or what it says then. */
+/* Members of the openai format that content and calls do not have: a refusal is the text,
+ * the deprecated function_call is a call. *out is m, or what it is then. */
 static ms_result ms__members_said(ms__projector *p, const ms_envelope *m,
                                   const ms_envelope **out, ms_error *err)
 {
@@ -27199,28 +27905,26 @@ static ms_result ms__members_said(ms__projector *p, const ms_envelope *m,
     if (!said) return ms__no_arena(err, p->arena, sizeof *said);
     *said = *m;
     *out = said;
-    ms_result code = MS_OK;
-    if (refuses) {
-        said->content.json = false;
-        code = ms_json_string(refusal, p->arena, &said->content.text);
-    }
-    if (calls && code == MS_OK) {
-        said->type = MS_T_ACTION;
-        said->args.json = false;
-        code = ms_json_string(name, p->arena, &said->tool);
-        if (code == MS_OK) code = ms_json_string(args, p->arena, &said->args.text);
-    }
-    return code == MS_OK ? MS_OK : ms__no_arena(err, p->arena, m->extra.len);
+    if (refuses) said->content.json = false;
+    if (refuses) MS__TRY(ms__decoded(p, refusal, &said->content.text, err));
+    if (!calls) return MS_OK;
+    said->type = MS_T_ACTION;
+    said->args.json = false;
+    MS__TRY(ms__decoded(p, name, &said->tool, err));
+    return ms__decoded(p, args, &said->args.text, err);
 }
 
 static ms_result ms__project_add(ms__projector *p, const ms_envelope *m, ms_error *err)
 {
     ms__item item;
     ms_str agent;
+    bool kept = false;
     MS__TRY(ms__rooms(p, err));
     MS__TRY(ms__members_said(p, m, &m, err));
-    MS__TRY(ms__item_said(p, m, &item, err));
     p->report.read++;
+    if (p->opts.thinking) MS__TRY(ms__answer_add(p, m, &kept, err));
+    if (kept) return MS_OK;
+    MS__TRY(ms__item_said(p, m, &item, err));
     if (item.kind == MS__ITEM_NONE || ms__repeats(p, &item)) {
         p->report.dropped++;
         return MS_OK;
@@ -27240,7 +27944,9 @@ static ms_result ms__project_add(ms__projector *p, const ms_envelope *m, ms_erro
 
 
 /* ==== [emit] groups become provider messages =======================================
- * Steps 5 to 9 of [project].
+ * Steps 5 to 9 of [project]. A run of groups of one role becomes one message, so nothing
+ * has to be remembered between messages. How a format spells each thing is a template in
+ * ms__shapes; ms__out_form fills it.
  * ================================================================================== */
 
 /* ---- Step 5: the window. */
@@ -27309,210 +28015,434 @@ static ms_result ms__window_start(ms__projector *p, size_t *start, ms_error *err
 
 /* ---- Steps 6 to 9: one provider message after the other. */
 
-enum {
-    MS__SIDE_NONE,
-    MS__SIDE_SYSTEM,
-    MS__SIDE_USER,
-    MS__SIDE_ASSISTANT,
-    MS__SIDE_RESULTS
-};
-
-#define MS__SIGNATURE "{\"thoughtSignature\":\"skip_thought_signature_validator\"}"
-
-/* Ends the message that is being put together. */
-static ms_result ms__side_flush(ms__projector *p, ms_error *err)
+static void ms__out(ms__projector *p, const char *literal)
 {
-    ms_envelope *row = p->row + 1;
-    size_t n = p->n_row;
-    ms_writer *w = &p->writer;
-    if (p->n_texts > 0) {
-        ms_value said = ms_text_n(p->n_texts > 1 ? ms_buf_text(&p->text) : p->first_text);
-        ms_role role = p->side == MS__SIDE_ASSISTANT ? MS_ROLE_ASSISTANT
-                       : p->side == MS__SIDE_SYSTEM  ? MS_ROLE_SYSTEM
-                                                     : MS_ROLE_USER;
-        ms_envelope *text = p->side == MS__SIDE_ASSISTANT ? --row : row + n;
-        *text = ms__role_text(role, said);
-        n++;
+    ms__json_bytes(&p->json, literal, strlen(literal));
+}
+
+static void ms__out_text(ms__projector *p, ms_str text)
+{
+    ms__json_byte(&p->json, '"');
+    ms__json_escaped(&p->json, text);
+    ms__json_byte(&p->json, '"');
+}
+
+/* Text as a string, JSON without the white space around its tokens. */
+static void ms__out_value(ms__projector *p, ms_str text, bool json)
+{
+    p->json.has_item = false;
+    if (json) ms_json_put_raw(&p->json, text);
+    else ms__out_text(p, text);
+}
+
+/* An object; what is none stands in one, under the name that providers know for it. */
+static void ms__out_object(ms__projector *p, ms_value args)
+{
+    ms_value object = args;
+    if (!args.json)
+        object.json = ms_json_check(args.text, NULL, &object.text, NULL) == MS_OK;
+    if (object.json && ms_json_kind_of(object.text) == MS_JSON_OBJECT) {
+        ms__out_value(p, object.text, true);
+        return;
     }
-    p->n_row = p->n_texts = 0;
-    p->side = MS__SIDE_NONE;
-    if (n == 0) return MS_OK;
-    for (size_t i = 1; i < n; i++) row[i].flags |= MS_FLAG_JOINED;
-    if (w->dialect->joins) return ms__writer_emit(w, row, n, err);
-    for (size_t i = 0; i < n; i++) MS__TRY(ms__writer_emit(w, &row[i], 1, err));
-    if (w->dialect->close) w->dialect->close(w);
+    ms__out(p, "{\"INVALID_JSON\":");
+    ms__out_value(p, args.text, args.json);
+    ms__out(p, "}");
+}
+
+static void ms__message_begin(ms__projector *p)
+{
+    if (p->comma) ms__out(p, ",");
+    p->comma = true;
+}
+
+/* ---- Texts and pictures. */
+
+/* One more text on the message at work. */
+static ms_result ms__said_add(ms__projector *p, ms_str text, bool list, ms_error *err)
+{
+    bool are;
+    void *parts = p->parts;
+    if (p->n_parts > 0) p->report.merged++;
+    if (list) return ms__parts_read(p, text, true, &are, NULL, err);
+    MS__TRY(ms__room_for(p->arena, &parts, &p->cap_parts, p->n_parts, 1, sizeof *p->parts,
+                         err));
+    p->parts = (ms__element *)parts;
+    memset(&p->parts[p->n_parts], 0, sizeof *p->parts);
+    p->parts[p->n_parts++].text = text;
     return MS_OK;
 }
 
-/* Begins a message of that side, or goes on with one. */
-static ms_result ms__side_open(ms__projector *p, unsigned side, ms_error *err)
+/* Texts from a part on, to the next picture, or all, as one JSON string; returns the part
+ * after them. */
+static size_t ms__out_texts(ms__projector *p, size_t i, bool all)
 {
-    if (p->side == side && side != MS__SIDE_RESULTS) return MS_OK;
-    if (p->side == MS__SIDE_RESULTS && side == MS__SIDE_USER &&
-        p->profile->results_take_text)
-        return MS_OK;
-    bool bridge = p->side == MS__SIDE_RESULTS && side == MS__SIDE_USER &&
-                  p->profile->bridge_text;
-    MS__TRY(ms__side_flush(p, err));
-    if (bridge) {
-        p->side = MS__SIDE_ASSISTANT;
-        p->first_text = ms_str_of(p->profile->bridge_text);
-        p->n_texts = 1;
-        p->report.bridged++;
-        MS__TRY(ms__side_flush(p, err));
+    bool some = false;
+    ms__out(p, "\"");
+    for (; i < p->n_parts && (all || p->parts[i].text.ptr); i++) {
+        if (!p->parts[i].text.ptr) continue;
+        if (some) ms__out(p, "\\n\\n");
+        some = true;
+        ms__json_escaped(&p->json, p->parts[i].text);
     }
-    p->side = side;
-    return MS_OK;
+    ms__out(p, "\"");
+    return i;
 }
 
-static ms_result ms__side_text(ms__projector *p, ms_str text, ms_error *err)
+static void ms__out_picture(ms__projector *p, const ms__element *x)
 {
-    ms_result code = MS_OK;
-    if (p->n_texts == 0) {
-        p->first_text = text;
-    } else {
-        if (p->n_texts == 1) {
-            p->text.len = 0;
-            ms__buf_add(&p->text, &code, p->first_text);
+    bool data = x->data.ptr != NULL;
+    const char *form = data ? p->shape->data : p->shape->url;
+    for (; *form; form++) {
+        if (*form == '%') ms__json_escaped(&p->json, *++form == 'm' ? x->mime
+                                                     : data         ? x->data : x->url);
+        else ms__json_byte(&p->json, *form);
+    }
+}
+
+/* The parts as elements of a list, which has some already or not. */
+static void ms__out_blocks(ms__projector *p, bool some)
+{
+    for (size_t i = 0; i < p->n_parts; some = true) {
+        if (some) ms__out(p, ",");
+        if (p->parts[i].text.ptr) {
+            ms__out(p, p->shape->text);
+            i = ms__out_texts(p, i, false);
+            ms__out(p, *p->shape->text ? "}" : "");
+        } else {
+            ms__out_picture(p, &p->parts[i++]);
         }
-        ms__buf_add(&p->text, &code, MS_STR("\n\n"));
-        ms__buf_add(&p->text, &code, text);
-        p->report.merged++;
     }
-    p->n_texts++;
-    return code == MS_OK ? MS_OK : ms__no_arena(err, p->arena, text.len);
 }
 
-/* One more message for the row; there is room for a text before and one behind. */
-static ms_result ms__side_row(ms__projector *p, ms_envelope **out, ms_error *err)
+/* Ollama: pictures are a member of their own. */
+static void ms__out_images(ms__projector *p)
 {
-    void *row = p->row;
-    MS__TRY(ms__room_for_four(p->arena, &row, &p->cap_row, p->n_row + 1, sizeof **out,
-                             err));
-    p->row = (ms_envelope *)row;
-    *out = &p->row[++p->n_row];
-    memset(*out, 0, sizeof **out);
+    bool some = false;
+    for (size_t i = 0; i < p->n_parts; i++) {
+        if (p->parts[i].text.ptr) continue;
+        ms__out(p, some ? "," : ",\"images\":[");
+        some = true;
+        ms__out_text(p, p->parts[i].data);
+    }
+    if (some) ms__out(p, "]");
+}
+
+/* ---- Turns and results. */
+
+/* Is the thinking sent? Of the running turn, where it is as it was signed. */
+static bool ms__thought_goes(const ms__projector *p, const ms__item *item)
+{
+    return item->kind == MS__ITEM_THOUGHT && item->group >= p->running &&
+           ms__thought_holds(item);
+}
+
+/* What the holes of a template are filled with. */
+typedef struct ms__fill {
+    const ms__item *call;   /* or thinking */
+    bool first;             /* it is the first call of its message */
+    size_t from, to;        /* groups of an assistant's message, with so many */
+    size_t texts, calls, thoughts;
+    ms_value reply;
+    bool parts, failed;
+    ms_str outcome;         /* a JSON string */
+} ms__fill;
+
+/* Must a result of gemini stand in {"result": ...}? What is no object must, and what its
+ * reader would take out of something else. */
+static bool ms__response_wraps(ms_value v)
+{
+    ms_str inside;
+    while (v.json && ms__only_member(v.text, "result", &inside)) v.text = inside;
+    return !v.json || ms_json_kind_of(v.text) != MS_JSON_OBJECT ||
+           ms__only_member(v.text, "error", &inside);
+}
+
+static void ms__out_reply(ms__projector *p, const ms__fill *f)
+{
+    bool gemini = p->shape->signatures, wraps = gemini && (f->failed ||
+                                                          ms__response_wraps(f->reply));
+    if (wraps) ms__out(p, f->failed ? "{\"error\":" : "{\"result\":");
+    if (!f->parts) ms__out_value(p, f->reply.text, f->reply.json && p->shape->json);
+    else {
+        ms__out(p, "[");
+        ms__out_blocks(p, false);
+        ms__out(p, "]");
+    }
+    if (wraps) ms__out(p, "}");
+}
+
+/* Writes a template: what stands after % is filled in.
+ *   %t all texts as one string      %c the same, or a list where pictures are among them
+ *   %b texts and pictures in a list %m pictures in a member
+ *   %i id of a call                 %n its tool     %a %o arguments as text, as object
+ *   %p as object if they are one    %s signature    %x text of thinking
+ *   %r content of a result          %e is_error     %f outcome */
+static void ms__out_form(ms__projector *p, const char *form, const ms__fill *f)
+{
+    const ms__item *call = f->call;
+    for (const char *hole; *form; form = hole + 2) {
+        hole = strchr(form, '%');
+        if (!hole) {
+            ms__out(p, form);
+            return;
+        }
+        ms__json_bytes(&p->json, form, (size_t)(hole - form));
+        switch (hole[1]) {
+        case 't': (void)ms__out_texts(p, 0, true); break;
+        case 'b': ms__out_blocks(p, false); break;
+        case 'm': ms__out_images(p); break;
+        case 'i': ms__out_text(p, call->id); break;
+        case 'n': ms__out_text(p, call->tool); break;
+        case 'a': ms__out_text(p, call->text.text); break;
+        case 'x': ms__out_text(p, call->text.text); break;
+        case 'o': ms__out_object(p, call->text); break;
+        case 'p':
+            ms__out_value(p, call->text.text,
+                          call->text.json &&
+                              ms_json_kind_of(call->text.text) == MS_JSON_OBJECT);
+            break;
+        case 's':
+            if (call->beside.ptr) ms__out_value(p, call->beside, true);
+            else ms__out(p, "\"skip_thought_signature_validator\"");
+            break;
+        case 'r': ms__out_reply(p, f); break;
+        case 'e':
+            if (f->failed) ms__out(p, ",\"is_error\":true");
+            break;
+        case 'f':
+            if (f->outcome.ptr) ms__out(p, ",\"outcome\":");
+            if (f->outcome.ptr) ms__out_value(p, f->outcome, true);
+            break;
+        default: /* c */
+            if (!ms__has_pictures(p)) {
+                (void)ms__out_texts(p, 0, true);
+                break;
+            }
+            ms__out(p, "[");
+            ms__out_blocks(p, false);
+            ms__out(p, "]");
+            break;
+        }
+    }
+}
+
+/* Calls, and with `ordered` texts and thinking as well, as elements of a list. */
+static void ms__out_turns(ms__projector *p, ms__fill *f, bool ordered, bool some)
+{
+    f->first = true;
+    for (size_t i = f->from; i < f->to; i++)
+        for (uint32_t at = p->groups[i].first + 1; at; at = p->items[at - 1].next) {
+            const ms__item *item = f->call = &p->items[at - 1];
+            bool call = item->kind == MS__ITEM_CALL, text = item->kind == MS__ITEM_ASSISTANT;
+            if (!call && (!ordered || !(text || ms__thought_goes(p, item)))) continue;
+            if (some) ms__out(p, ",");
+            some = true;
+            if (text) {
+                ms__out(p, p->shape->text);
+                ms__out_text(p, item->text.text);
+                ms__out(p, "}");
+            } else if (!call) {
+                ms__out_form(p, item->redacted ? p->shape->redacted : p->shape->thought, f);
+            } else {
+                bool bare = p->shape->signatures && !f->first && !item->beside.ptr;
+                ms__out_form(p, bare ? p->shape->sibling : p->shape->call, f);
+                f->first = false;
+            }
+        }
+}
+
+/* All thinking of the turns as one text: what DeepSeek and Ollama take. */
+static void ms__out_reasoning(ms__projector *p, const ms__fill *f)
+{
+    if (f->thoughts == 0) return;
+    ms__out(p, p->shape->thought);
+    for (size_t i = f->from; i < f->to; i++)
+        for (uint32_t at = p->groups[i].first + 1; at; at = p->items[at - 1].next)
+            if (ms__thought_goes(p, &p->items[at - 1]))
+                ms__json_escaped(&p->json, p->items[at - 1].text.text);
+    ms__out(p, "\"");
+}
+
+/* The assistant's message of groups [from, to). */
+static ms_result ms__emit_turns(ms__projector *p, size_t from, size_t to, ms_error *err)
+{
+    ms__fill f;
+    memset(&f, 0, sizeof f);
+    f.from = from;
+    f.to = to;
+    for (size_t i = from; i < to; i++)
+        for (uint32_t at = p->groups[i].first + 1; at; at = p->items[at - 1].next) {
+            const ms__item *item = &p->items[at - 1];
+            f.calls += item->kind == MS__ITEM_CALL;
+            f.texts += item->kind == MS__ITEM_ASSISTANT;
+            f.thoughts += ms__thought_goes(p, item);
+            if (item->kind == MS__ITEM_ASSISTANT)
+                MS__TRY(ms__said_add(p, item->text.text, false, err));
+        }
+    ms__message_begin(p);
+    if (p->shape->plain && f.calls + f.thoughts == 0) {
+        ms__out_form(p, p->shape->plain, &f);
+    } else if (p->shape->turn_end) { /* a list of blocks */
+        bool ordered = f.thoughts > 0, texts = !ordered && f.texts > 0;
+        ms__out(p, p->shape->turn);
+        if (texts) ms__out_form(p, p->shape->texts, &f);
+        ms__out_turns(p, &f, ordered, texts);
+        ms__out(p, p->shape->turn_end);
+    } else {
+        bool content = f.texts > 0 || p->shape->always_content;
+        ms__out_form(p, content ? "{\"role\":\"assistant\",\"content\":%t"
+                                : "{\"role\":\"assistant\"", &f);
+        ms__out_reasoning(p, &f);
+        if (f.calls) ms__out(p, ",\"tool_calls\":[");
+        if (f.calls) ms__out_turns(p, &f, false, false);
+        ms__out(p, f.calls ? "]}" : "}");
+    }
+    p->n_parts = 0;
     return MS_OK;
 }
 
-static ms_result ms__emit_call(ms__projector *p, const ms__item *item, ms_error *err)
+/* The result that is there: shortened when it is old, and marked when the call failed. */
+static ms_result ms__reply_there(ms__projector *p, const ms__item *result, ms__fill *f,
+                                 ms_error *err)
 {
-    ms_envelope *m;
-    bool first = p->n_row == 0;
-    MS__TRY(ms__side_row(p, &m, err));
-    *m = ms_action(item->tool, item->text);
-    m->call_id = item->id;
-    m->call_extra = item->beside;
-    if (p->profile->signatures && first && !item->beside.ptr)
-        m->call_extra = MS_STR(MS__SIGNATURE);
-    return MS_OK;
-}
-
-/* The content of a result that has become old. */
-static ms_result ms__result_old(ms__projector *p, const ms__item *result, ms_envelope *m,
-                                ms_error *err)
-{
-    ms_str whole = result->text.text, shorter;
-    if (result->text.json) return MS_OK;
-    MS__TRY(ms_shorten(whole, &p->opts.shorten_opts, ms__absent(), p->arena, &shorter,
-                       err));
-    if (shorter.ptr != whole.ptr) p->report.shortened++;
-    m->content = ms_text_n(shorter);
-    return MS_OK;
-}
-
-/* The result says that the call failed. */
-static ms_result ms__result_failed(ms__projector *p, ms_envelope *m, ms_error *err)
-{
-    ms_str text = m->content.text;
     const char *before = p->profile->error_text;
-    m->type = MS_T_ERROR;
-    if (!before || ms_str_starts_with(text, ms_str_of(before))) return MS_OK;
-    MS__TRY(ms__around(p, ms_str_of(before), &text, MS_STR(""), err));
-    m->content = ms_text_n(text);
+    ms_str *text = &f->reply.text, whole = result->text.text;
+    bool are;
+    f->reply = result->text;
+    f->parts = result->parts;
+    f->failed = result->failed;
+    f->outcome = f->failed ? MS_STR("\"failed\"") : result->beside;
+    if (f->parts) return ms__parts_read(p, whole, true, &are, NULL, err);
+    if (f->call->group < p->old_results && !f->reply.json) {
+        MS__TRY(ms_shorten(whole, &p->opts.shorten_opts, ms__absent(), p->arena, text,
+                           err));
+        if (text->ptr != whole.ptr) p->report.shortened++;
+    }
+    if (!f->failed || !before || ms_str_starts_with(*text, ms_str_of(before))) return MS_OK;
     p->report.wrapped++;
-    return MS_OK;
+    return ms__glue(p, text, err, ms_str_of(before), *text, ms__absent());
 }
 
 /* The result of a call, or what stands in for it. */
-static ms_result ms__emit_result(ms__projector *p, const ms__item *call, ms_error *err)
+static ms_result ms__reply_of(ms__projector *p, const ms__item *call, ms__fill *f,
+                              ms_error *err)
 {
-    ms_envelope *m;
-    const ms__item *result = call->answer ? &p->items[call->answer - 1] : NULL;
-    const char *missing = p->profile->no_result ? p->profile->no_result : MS__NO_RESULT;
-    MS__TRY(ms__side_row(p, &m, err));
-    if (result) {
-        *m = ms_observation(result->text);
-        if (call->group < p->old_results) MS__TRY(ms__result_old(p, result, m, err));
-        if (result->failed) MS__TRY(ms__result_failed(p, m, err));
-        m->call_extra = result->beside;
-    } else {
-        *m = ms_observation(ms_text(call->delegation ? "Delegated." : missing));
-        if (!call->delegation && !p->profile->outcomes) m->type = MS_T_ERROR;
-        if (!call->delegation && p->profile->outcomes)
-            m->call_extra = MS_STR("{\"outcome\":\"interrupted\"}");
-        p->report.synthesised++;
-    }
-    if (p->profile->results_together) m->tool = call->tool; /* openai needs none */
-    m->call_id = call->id;
+    memset(f, 0, sizeof *f);
+    f->call = call;
+    if (call->result) return ms__reply_there(p, &p->items[call->result - 1], f, err);
+    p->report.synthesised++;
+    f->failed = !call->delegation;
+    if (f->failed) f->outcome = MS_STR("\"interrupted\"");
+    f->reply = ms_text(call->delegation        ? "Delegated."
+                       : p->profile->no_result ? p->profile->no_result
+                                               : MS__NO_RESULT);
     return MS_OK;
 }
 
-/* All results of a turn, in the order of its calls. */
-static ms_result ms__emit_results(ms__projector *p, const ms__group *g, bool open,
+/* All results of a turn, in the order of its calls; *next: the group after what was
+ * written. */
+static ms_result ms__emit_results(ms__projector *p, size_t index, bool open, size_t *next,
                                   ms_error *err)
 {
-    for (uint32_t at = g->first + 1; at != 0; at = p->items[at - 1].next) {
+    const ms__shape_row *shape = p->shape;
+    bool some = false;
+    size_t after = *next;
+    ms__fill f;
+    for (uint32_t at = p->groups[index].first + 1; at; at = p->items[at - 1].next) {
         const ms__item *call = &p->items[at - 1];
-        if (call->kind != MS__ITEM_CALL || (open && !call->answer)) continue;
-        if (p->side != MS__SIDE_RESULTS || !p->profile->results_together)
-            MS__TRY(ms__side_open(p, MS__SIDE_RESULTS, err));
-        MS__TRY(ms__emit_result(p, call, err));
+        if (call->kind != MS__ITEM_CALL || (open && !call->result)) continue;
+        MS__TRY(ms__reply_of(p, call, &f, err));
+        if (some && shape->results) ms__out(p, ",");
+        else ms__message_begin(p);
+        if (!some && shape->results) ms__out(p, shape->results);
+        some = true;
+        ms__out_form(p, shape->reply, &f);
+        p->n_parts = 0;
     }
+    if (!some) return MS_OK;
+    while (after < p->n_groups && p->groups[after].kind == MS__ITEM_USER) after++;
+    bool user = after > *next;
+    for (; shape->after && *next < after; ++*next) {
+        const ms__item *item = &p->items[p->groups[*next].first];
+        MS__TRY(ms__said_add(p, item->text.text, item->parts, err));
+    }
+    if (p->n_parts > 0) ms__out_form(p, shape->after, &f);
+    p->n_parts = 0;
+    if (shape->results) ms__out(p, "]}");
+    if (!user || !p->profile->bridge_text) return MS_OK;
+    p->report.bridged++;
+    ms__out(p, ",{\"role\":\"assistant\",\"content\":");
+    ms__out_text(p, ms_str_of(p->profile->bridge_text));
+    ms__out(p, "}");
     return MS_OK;
 }
 
-static ms_result ms__emit_turn(ms__projector *p, const ms__group *g, bool open,
-                               ms_error *err)
+/* ---- Runs of groups. */
+
+/* A message of the system or the user, of the parts. */
+static void ms__out_said(ms__projector *p, bool system)
 {
-    bool calls = false;
-    for (uint32_t at = g->first + 1; at != 0; at = p->items[at - 1].next) {
-        const ms__item *item = &p->items[at - 1];
-        if (item->kind == MS__ITEM_CALL) MS__TRY(ms__emit_call(p, item, err));
-        else MS__TRY(ms__side_text(p, item->text.text, err));
-        calls = calls || item->kind == MS__ITEM_CALL;
+    ms__fill f;
+    memset(&f, 0, sizeof f);
+    ms__message_begin(p);
+    ms__out_form(p, system ? p->shape->system : p->shape->user, &f);
+    p->n_parts = 0;
+}
+
+/* One run from a group on: one message, and its results; *i: the group after it. */
+static ms_result ms__emit_run(ms__projector *p, size_t *i, ms_error *err)
+{
+    size_t from = *i, to = from + 1;
+    ms__item_kind kind = p->groups[from].kind;
+    while (to < p->n_groups && p->groups[to].kind == kind &&
+           (kind != MS__ITEM_ASSISTANT || p->groups[to - 1].calls == 0))
+        to++;
+    *i = to;
+    if (kind == MS__ITEM_ASSISTANT) {
+        bool open = p->opts.keep_open && to == p->n_groups;
+        MS__TRY(ms__emit_turns(p, from, to, err));
+        return p->groups[to - 1].calls ? ms__emit_results(p, to - 1, open, i, err) : MS_OK;
     }
-    return calls ? ms__emit_results(p, g, open, err) : MS_OK;
+    for (; from < to; from++) {
+        const ms__item *item = &p->items[p->groups[from].first];
+        MS__TRY(ms__said_add(p, item->text.text, item->parts, err));
+    }
+    ms__out_said(p, kind == MS__ITEM_SYSTEM);
+    return MS_OK;
 }
 
-static ms_result ms__emit_group(ms__projector *p, size_t index, ms_error *err)
+/* The system text, where it stands apart from the list. */
+static ms_result ms__system_apart(ms__projector *p, ms_error *err)
 {
-    const ms__group *g = &p->groups[index];
-    unsigned side = g->kind == MS__ITEM_SYSTEM ? MS__SIDE_SYSTEM
-                    : g->kind == MS__ITEM_USER ? MS__SIDE_USER
-                                               : MS__SIDE_ASSISTANT;
-    MS__TRY(ms__side_open(p, side, err));
-    if (side != MS__SIDE_ASSISTANT)
-        return ms__side_text(p, p->items[g->first].text.text, err);
-    return ms__emit_turn(p, g, p->opts.keep_open && index + 1 == p->n_groups, err);
+    uint64_t merged = p->report.merged;
+    if (p->profile->system != MS_SYSTEM_APART) return MS_OK;
+    if (p->opts.system.len > 0) MS__TRY(ms__said_add(p, p->opts.system, false, err));
+    for (size_t i = 0; i < p->pinned; i++)
+        MS__TRY(ms__said_add(p, p->items[p->groups[i].first].text.text, false, err));
+    p->report.merged = merged; /* it is no message */
+    return p->n_parts > 0 ? ms__parts_joined(p, &p->report.system, err) : MS_OK;
 }
 
-/* What stands before the window: the system text, if it is a message, and a user's
- * message when one must be first. */
-static ms_result ms__emit_start(ms__projector *p, size_t start, ms_error *err)
+/* What stands before the window: a message of system text, and a user's message where one
+ * must be first. */
+static ms_result ms__emit_start(ms__projector *p, size_t *start, ms_error *err)
 {
-    bool apart = p->profile->system == MS_SYSTEM_APART;
     const char *text = p->profile->start_text ? p->profile->start_text : MS__START;
-    if (!apart && p->opts.system.len > 0) {
-        MS__TRY(ms__side_open(p, MS__SIDE_SYSTEM, err));
-        MS__TRY(ms__side_text(p, p->opts.system, err));
-    }
-    for (size_t i = 0; i < p->pinned && !apart; i++) MS__TRY(ms__emit_group(p, i, err));
-    bool user = start < p->n_groups && p->groups[start].kind == MS__ITEM_USER;
+    bool apart = p->profile->system == MS_SYSTEM_APART;
+    if (!apart && p->opts.system.len > 0)
+        MS__TRY(ms__said_add(p, p->opts.system, false, err));
+    for (size_t i = 0; i < p->pinned && !apart; i++)
+        MS__TRY(ms__said_add(p, p->items[p->groups[i].first].text.text, false, err));
+    for (; *start < p->n_groups && p->groups[*start].kind == MS__ITEM_SYSTEM; ++*start)
+        MS__TRY(ms__said_add(p, p->items[p->groups[*start].first].text.text, false, err));
+    if (p->n_parts > 0) ms__out_said(p, true);
+    bool user = *start < p->n_groups && p->groups[*start].kind == MS__ITEM_USER;
     if (!p->profile->start_user || user) return MS_OK;
     p->report.started = 1;
-    MS__TRY(ms__side_open(p, MS__SIDE_USER, err));
-    return ms__side_text(p, ms_str_of(text), err);
+    MS__TRY(ms__said_add(p, ms_str_of(text), false, err));
+    ms__out_said(p, false);
+    return MS_OK;
 }
 
 /* Where results are old: before so many groups. */
@@ -27523,135 +28453,250 @@ static void ms__results_age(ms__projector *p)
     p->old_results = (p->n_groups - fresh) / step * step;
 }
 
-/* The system text where it is apart, of all there is; absent: none. */
-static ms_result ms__system_apart(ms__projector *p, ms_str *out, ms_error *err)
+/* Does a group send what its format asks for of the running turn? */
+static bool ms__group_thinks(const ms__projector *p, const ms__group *g)
 {
-    ms_buf system;
-    ms_result code = MS_OK;
-    memset(&system, 0, sizeof system);
-    system.arena = p->arena;
-    ms__buf_add(&system, &code, p->opts.system);
-    for (size_t i = 0; i < p->pinned; i++) {
-        if (system.len > 0) ms__buf_add(&system, &code, MS_STR("\n\n"));
-        ms__buf_add(&system, &code, p->items[p->groups[i].first].text.text);
+    for (uint32_t at = g->first + 1; at; at = p->items[at - 1].next) {
+        const ms__item *item = &p->items[at - 1];
+        if (p->shape->signatures && item->kind == MS__ITEM_CALL)
+            return item->beside.ptr != NULL;
+        if (ms__thought_goes(p, item)) return true;
     }
-    *out = system.len > 0 ? ms_buf_text(&system) : ms__absent();
-    return code == MS_OK ? MS_OK : ms__no_arena(err, p->arena, p->opts.system.len);
+    return false;
 }
 
-/* The members of a request body up to the list of messages. */
-static ms_result ms__body_begin(ms__projector *p, ms_error *err)
+/* Where the running turn begins: after the last user text before the newest results, when
+ * nothing of the assistant follows these. Counts what is missing in it. */
+static void ms__running_turn(ms__projector *p, size_t start)
 {
-    ms_json_writer *json = &p->writer.json;
-    const ms_dialect *d = p->writer.dialect;
-    ms_str system;
-    MS__TRY(ms__system_apart(p, &system, err));
-    ms_json_begin_object(json);
-    if (system.len > 0) {
-        ms_json_key(json, ms_str_of(d->system ? d->system : "system"));
-        if (d->system_parts) {
-            ms_json_begin_object(json);
-            ms_json_key(json, MS_STR("parts"));
-            ms_json_begin_array(json);
-            ms_json_begin_object(json);
-            ms_json_key(json, MS_STR("text"));
-        }
-        ms_json_put_string(json, system);
-        if (d->system_parts) {
-            ms_json_end_object(json);
-            ms_json_end_array(json);
-            ms_json_end_object(json);
-        }
+    size_t last = p->n_groups;
+    p->running = p->n_groups;
+    if (!p->opts.thinking) return;
+    while (last > start && p->groups[last - 1].kind != MS__ITEM_ASSISTANT) last--;
+    if (last == start || p->groups[last - 1].calls == 0) return;
+    p->running = last - 1;
+    while (p->running > start && p->groups[p->running - 1].kind == MS__ITEM_ASSISTANT)
+        p->running--;
+    bool first_only = p->profile->shape == MS_SHAPE_ANTHROPIC;
+    for (size_t i = p->running; i < last; i++) {
+        if (p->groups[i].calls > 0 || first_only)
+            p->report.thinking_missing += !ms__group_thinks(p, &p->groups[i]);
+        if (first_only) return;
     }
-    ms_json_key(json, ms_str_of(d->list ? d->list : "messages"));
+}
+
+/* Steps 6 to 9: the list of messages, from the window's first group on. */
+static ms_result ms__emit_list(ms__projector *p, ms_error *err)
+{
+    size_t start = p->start;
+    ms__out(p, "[");
+    MS__TRY(ms__emit_start(p, &start, err));
+    while (start < p->n_groups) MS__TRY(ms__emit_run(p, &start, err));
+    ms__out(p, "]");
     return MS_OK;
 }
 
-/* Steps 5 to 9: the request, from the window's first group on. */
-static ms_result ms__emit_all(ms__projector *p, ms_write_fn write, void *ctx, ms_error *err)
-{
-    ms_json_writer *json = &p->writer.json;
-    bool body = p->profile->system == MS_SYSTEM_APART;
-    void *row = NULL;
-    size_t start = 0;
-    MS__TRY(ms__window_start(p, &start, err));
-    ms__results_age(p);
-    MS__TRY(ms__room_for_four(p->arena, &row, &p->cap_row, 0, sizeof *p->row, err));
-    p->row = (ms_envelope *)row;
-    ms_json_init(json, write, ctx, false);
-    if (body) MS__TRY(ms__body_begin(p, err));
-    ms_json_begin_array(json);
-    MS__TRY(ms__emit_start(p, start, err));
-    for (size_t i = start; i < p->n_groups; i++) MS__TRY(ms__emit_group(p, i, err));
-    MS__TRY(ms__side_flush(p, err));
-    ms_json_end_array(json);
-    if (body) ms_json_end_object(json);
-    (void)ms_json_finish(json);
-    return ms__writer_result(&p->writer, err);
-}
-
-/* A profile that can be kept to, and the dialect in which it is written. */
-static ms_result ms__profile_check(const ms_profile *profile, const ms_dialect **dialect,
+static ms_result ms__project_begin(ms__projector *p, const ms_project_desc *desc,
                                    ms_error *err)
 {
-    if (!profile || (!profile->dialect && !profile->own))
-        return ms__fail(err, MS_E_ARGUMENT, "there is no such profile");
-    const char *name = profile->name ? profile->name : "";
-    *dialect = profile->own ? profile->own : ms_dialect_find(ms_str_of(profile->dialect));
-    if (!*dialect)
-        return ms__fail(err, MS_E_ARGUMENT, "profile %s is written as %s, which is no "
-                        "dialect", name, profile->dialect);
-    if (profile->id_max == 0 || profile->id_max >= MS__ID_LEAST) return MS_OK;
-    return ms__fail(err, MS_E_ARGUMENT, "profile %s: ids of at most %u bytes, at least %u "
-                    "are needed", name, (uint64_t)profile->id_max, (uint64_t)MS__ID_LEAST);
-}
-
-static ms_result ms__project_begin(ms__projector *p, const ms_profile *profile,
-                                   const ms_project_opts *opts, ms_arena *arena,
-                                   ms_write_fn write, void *ctx, ms_error *err)
-{
-    const ms_dialect *dialect = NULL;
-    ms_writer_opts how;
+    const ms_profile *profile = desc->profile;
     memset(p, 0, sizeof *p);
-    memset(&how, 0, sizeof how);
-    MS__TRY(ms__profile_check(profile, &dialect, err));
+    if (!profile || (unsigned)profile->shape >= sizeof ms__shapes / sizeof ms__shapes[0])
+        return ms__fail(err, MS_E_ARGUMENT, "there is no such profile");
+    if (profile->id_max != 0 && profile->id_max < MS__ID_LEAST)
+        return ms__fail(err, MS_E_ARGUMENT, "profile %s: ids of at most %u bytes, at "
+                        "least %u are needed", profile->name ? profile->name : "",
+                        (uint64_t)profile->id_max, (uint64_t)MS__ID_LEAST);
     p->profile = profile;
-    p->arena = p->text.arena = arena;
-    if (opts) p->opts = *opts;
-    ms__names_init(&p->ids, arena);
-    ms__names_init(&p->calls, arena);
-    ms__names_init(&p->tools, arena);
-    ms__names_init(&p->agents, arena);
+    p->shape = &ms__shapes[profile->shape];
+    p->arena = desc->arena;
+    p->opts = desc->opts;
+    /* seeded with the address, so that a hostile history cannot choose colliding names */
+    p->hash_key[0] = (uint64_t)(uintptr_t)p * 0x9E3779B97F4A7C15u;
+    p->hash_key[1] = (uint64_t)(uintptr_t)p->arena ^ 0x9E3779B97F4A7C15u;
     if (ms__is_blank(p->opts.system)) p->opts.system = ms__absent();
     else p->system_cost = ms__text_cost(p, ms_text_n(p->opts.system));
-    if (p->opts.shorten && p->opts.key) {
-        p->key = (char *)ms_arena_alloc(arena, MS_ENTITY_KEY_MAX);
-        if (!p->key) return ms__no_arena(err, arena, MS_ENTITY_KEY_MAX);
-    }
-    how.array = true;
-    ms_writer_init(&p->writer, dialect, &how, arena, write, ctx);
-    p->writer.paired = true;
-    return MS_OK;
+    if (!p->opts.shorten || !p->opts.key) return MS_OK;
+    p->key = (char *)ms_arena_alloc(p->arena, MS_ENTITY_KEY_MAX);
+    return p->key ? MS_OK : ms__no_arena(err, p->arena, MS_ENTITY_KEY_MAX);
 }
 
-MS_API ms_result ms_project(const ms_profile *profile, const ms_project_opts *opts,
-                            ms_next_fn next, void *next_ctx, ms_arena *arena,
-                            ms_write_fn write, void *write_ctx,
-                            ms_project_report *report, ms_error *err)
+/* Steps 1 to 5: reads the messages and looks where the window begins. What is written
+ * then goes to p->json, and ms__project_close ends it. */
+static ms_result ms__project_open(ms__projector **out, const ms_project_desc *desc,
+                                  ms_write_fn write, void *ctx,
+                                  ms_project_report *report, ms_error *err)
 {
+    ms_arena *arena = desc->arena;
     ms__projector *p = arena ? (ms__projector *)ms_arena_alloc(arena, sizeof *p) : NULL;
     const ms_msg *msg;
     if (report) memset(report, 0, sizeof *report);
     if (!p) return ms__no_arena(err, arena, sizeof *p);
-    if (!next || !write)
+    if (!desc->next || !write)
         return ms__fail(err, MS_E_ARGUMENT, "a history needs messages and a place to go");
-    MS__TRY(ms__project_begin(p, profile, opts, arena, write, write_ctx, err));
-    while ((msg = next(next_ctx)) != NULL) {
+    MS__TRY(ms__project_begin(p, desc, err));
+    while ((msg = desc->next(desc->next_ctx)) != NULL) {
         ms_envelope m = ms_envelope_of(msg);
         MS__TRY(ms__project_add(p, &m, err));
     }
-    ms_result code = ms__emit_all(p, write, write_ctx, err);
+    ms_result code = ms__window_start(p, &p->start, err);
+    if (code == MS_OK) code = ms__system_apart(p, err);
+    ms__results_age(p);
+    ms__running_turn(p, p->start);
+    ms_json_init(&p->json, write, ctx, false);
     if (report) *report = p->report;
+    *out = p;
+    return code;
+}
+
+static ms_result ms__project_close(ms__projector *p, ms_project_report *report,
+                                   ms_error *err)
+{
+    if (report) *report = p->report;
+    if (ms_json_finish(&p->json) == MS_OK) return MS_OK;
+    return ms__fail(err, p->json.result, "writing the messages failed");
+}
+
+MS_API ms_result ms_project(const ms_project_desc *desc, ms_write_fn write, void *ctx,
+                            ms_project_report *report, ms_error *err)
+{
+    ms__projector *p;
+    MS__TRY(ms__project_open(&p, desc, write, ctx, report, err));
+    MS__TRY(ms__emit_list(p, err));
+    return ms__project_close(p, report, err);
+}
+
+
+/* ==== [request] the body of the next request ========================================
+ * ms_request opens the history, lets [project] and [emit] write its messages, and puts the
+ * members of a request around them. The system text is known once all messages are read,
+ * so it can stand first.
+ * ================================================================================== */
+
+/* Members that a request writes itself; `extra` must not have them. */
+static const char *const ms__request_members[] = {
+    "model", "system", "systemInstruction", "messages", "contents", "tools"};
+
+static ms_result ms__request_check(const ms_request_desc *desc, ms_error *err)
+{
+    const ms_profile *profile = desc->profile;
+    if (!profile) return ms__fail(err, MS_E_ARGUMENT, "there is no such profile");
+    if (profile->shape == MS_SHAPE_PYDANTIC)
+        return ms__fail(err, MS_E_UNSUPPORTED, "%s has a list of messages (ms_project), "
+                        "but no request", profile->name ? profile->name : "the profile");
+    if (!desc->store == !desc->memory)
+        return ms__fail(err, MS_E_ARGUMENT, "a request needs a store or a memory, and not "
+                        "both");
+    if (desc->tools.ptr) {
+        MS__TRY(ms_json_check(desc->tools, NULL, NULL, err));
+        if (ms_json_kind_of(desc->tools) != MS_JSON_ARRAY)
+            return ms__fail(err, MS_E_KIND, "tools must be a list");
+    }
+    if (!desc->extra.ptr) return MS_OK;
+    MS__TRY(ms_json_check(desc->extra, NULL, NULL, err));
+    ms_json_iter it = ms_json_iterate(desc->extra);
+    if (!it.object) return ms__fail(err, MS_E_KIND, "extra must be an object");
+    while (ms_json_next(&it))
+        for (size_t i = 0; i < sizeof ms__request_members / sizeof *ms__request_members; i++)
+            if (ms_json_string_is(it.key, ms_str_of(ms__request_members[i])))
+                return ms__fail(err, MS_E_ARGUMENT, "the request has its own member %s, "
+                                "extra must not have it", ms__request_members[i]);
+    return MS_OK;
+}
+
+/* Writes what stands before the list. */
+static void ms__request_head(ms__projector *p, const ms_request_desc *desc)
+{
+    bool gemini = desc->profile->shape == MS_SHAPE_GEMINI;
+    ms_str model = desc->opts.model, system = p->report.system;
+    ms__out(p, "{");
+    if (model.len > 0 && !gemini) {
+        ms__out(p, "\"model\":");
+        ms__out_text(p, model);
+        ms__out(p, ",");
+    }
+    if (system.ptr) {
+        ms__out(p, gemini ? "\"systemInstruction\":{\"parts\":[{\"text\":" : "\"system\":");
+        ms__out_text(p, system);
+        ms__out(p, gemini ? "}]}," : ",");
+    }
+    ms__out(p, gemini ? "\"contents\":" : "\"messages\":");
+}
+
+static void ms__request_tail(ms__projector *p, const ms_request_desc *desc)
+{
+    ms_json_iter it = ms_json_iterate(desc->extra);
+    if (desc->tools.ptr) {
+        ms__out(p, ",\"tools\":");
+        ms__out_value(p, desc->tools, true);
+    }
+    while (desc->extra.ptr && ms_json_next(&it)) {
+        ms__out(p, ",");
+        ms__json_bytes(&p->json, it.key.ptr, it.key.len);
+        ms__out(p, ":");
+        ms__out_value(p, it.value, true);
+    }
+    ms__out(p, "}");
+}
+
+/* The history as a cursor: of a memory its timeline, else everything of the location. */
+static ms_result ms__request_open(const ms_request_desc *desc, ms_arena *arena,
+                                  ms_cursor *it, ms_error *err)
+{
+    if (desc->memory) {
+        ms_memory *memory = (ms_memory *)ms_arena_alloc(arena, sizeof *memory);
+        if (!memory) return ms__no_arena(err, arena, sizeof *memory);
+        *memory = *desc->memory;
+        memory->timeline = true;
+        return ms_get_history(memory, it, err);
+    }
+    ms_query *query = (ms_query *)ms_arena_alloc(arena, sizeof *query);
+    if (!query) return ms__no_arena(err, arena, sizeof *query);
+    memset(query, 0, sizeof *query);
+    query->location = desc->location;
+    query->arena = arena;
+    return ms_query_open(desc->store, query, it, err);
+}
+
+static ms_result ms__request_write(const ms_request_desc *desc, ms_arena *arena,
+                                   ms_write_fn write, void *ctx,
+                                   ms_project_report *report, ms_error *err)
+{
+    ms__projector *p;
+    ms_project_desc *history = (ms_project_desc *)ms_arena_alloc(arena, sizeof *history);
+    ms_cursor *it = (ms_cursor *)ms_arena_alloc(arena, sizeof *it);
+    if (!history || !it) return ms__no_arena(err, arena, sizeof *history);
+    MS__TRY(ms__request_open(desc, arena, it, err));
+    memset(history, 0, sizeof *history);
+    history->profile = desc->profile;
+    history->opts = desc->opts;
+    if (desc->memory && !history->opts.agent_key.ptr)
+        history->opts.agent_key = desc->memory->agent_key;
+    history->next = ms_next_of;
+    history->next_ctx = it;
+    history->arena = arena;
+    ms_result code = ms__project_open(&p, history, write, ctx, report, err);
+    if (code == MS_OK) {
+        ms__request_head(p, desc);
+        code = ms__emit_list(p, err);
+    }
+    ms_result closed = ms_cursor_close(it, code == MS_OK ? err : NULL);
+    if (code != MS_OK || closed != MS_OK) return code != MS_OK ? code : closed;
+    ms__request_tail(p, desc);
+    return ms__project_close(p, report, err);
+}
+
+MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void *ctx,
+                            ms_project_report *report, ms_error *err)
+{
+    ms_arena own;
+    memset(&own, 0, sizeof own);
+    if (report) memset(report, 0, sizeof *report);
+    MS__TRY(ms__request_check(desc, err));
+    ms_result code = ms__request_write(desc, desc->arena ? desc->arena : &own, write, ctx,
+                                       report, err);
+    if (!desc->arena && report) report->system = ms__absent();
+    ms_arena_deinit(&own);
     return code;
 }
 

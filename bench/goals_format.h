@@ -202,20 +202,22 @@ static void measure_project(const ms_profile *profile, request *out)
 {
     enum { ROUNDS = 25 };
     double times[ROUNDS];
-    ms_project_opts opts;
+    ms_project_desc desc;
     ms_arena work;
     ms_error err;
     char label[64];
-    memset(&opts, 0, sizeof opts);
+    memset(&desc, 0, sizeof desc);
     memset(&work, 0, sizeof work);
-    opts.stable = true;
+    desc.profile = profile;
+    desc.opts.stable = true;
+    desc.next = feed_next;
+    desc.arena = &work;
     for (int i = -2; i < ROUNDS; i++) { /* the first ones warm up */
         feed f = {0};
         out->used = 0;
         uint64_t begin = bench_now();
-        must(ms_project(profile, &opts, feed_next, &f, &work, request_write, out, NULL,
-                        &err),
-             &err);
+        desc.next_ctx = &f;
+        must(ms_project(&desc, request_write, out, NULL, &err), &err);
         if (i >= 0) times[i] = bench_since(begin) / (double)n_history / 1e3;
         ms_arena_reset(&work);
     }

@@ -87,6 +87,7 @@ static const bench_goal bench_goals[] = {
     {"P1", "anthropic", "project a history", 3, 0.6, "us", false},
     {"P1", "gemini", "project a history", 3, 0.6, "us", false},
     {"P1", "pydantic-ai", "project a history", 3, 0.6, "us", false},
+    {"P1", "ollama", "project a history", 3, 0.6, "us", false},
     {"X1", "-O2", "compile the implementation", 6, 2.5, "s", false},
     {"X1", "-O0", "compile the implementation", 1.5, 0.8, "s", false},
     {"X1", "interface", "include the interface alone", 30, 10, "ms", false},

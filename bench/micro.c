@@ -439,15 +439,17 @@ static ms_result count_bytes(void *ctx, const char *bytes, size_t len)
 static uint64_t project(const char *profile, size_t count)
 {
     static ms_arena work;
-    ms_project_opts opts;
+    ms_project_desc desc;
     ms_error err;
     feed f = {0, count};
     uint64_t sum = 0;
-    memset(&opts, 0, sizeof opts);
-    opts.stable = true;
-    must(ms_project(ms_profile_find(bench_name(profile)), &opts, feed_next, &f, &work,
-                    count_bytes, &sum, NULL, &err),
-         &err);
+    memset(&desc, 0, sizeof desc);
+    desc.profile = ms_profile_find(bench_name(profile));
+    desc.opts.stable = true;
+    desc.next = feed_next;
+    desc.next_ctx = &f;
+    desc.arena = &work;
+    must(ms_project(&desc, count_bytes, &sum, NULL, &err), &err);
     ms_arena_reset(&work);
     return sum;
 }

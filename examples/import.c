@@ -61,19 +61,16 @@ static ms_result take_in(ms_store *store, ms_str json, ms_arena *arena, ms_error
     return result;
 }
 
-static ms_result print_request(ms_store *store, ms_arena *arena, ms_error *err)
+static ms_result print_request(ms_store *store, ms_error *err)
 {
-    ms_cursor it;
-    ms_query query = {0};
+    ms_request_desc desc = {0};
     ms_project_report report;
-    query.location = MS_STR("imported");
-    ms_result closed, result = ms_query_open(store, &query, &it, err);
-    if (result != MS_OK) return result;
-    result = ms_project(ms_profile_find(MS_STR("anthropic")), NULL, ms_next_of, &it,
-                        arena, to_stdout, NULL, &report, err);
-    closed = ms_cursor_close(&it, result == MS_OK ? err : NULL);
+    desc.profile = ms_profile_find(MS_STR("anthropic"));
+    desc.store = store;
+    desc.location = MS_STR("imported");
+    ms_result result = ms_request(&desc, to_stdout, NULL, &report, err);
     if (result == MS_OK) printf("\nresults made up: %d\n", (int)report.synthesised);
-    return result == MS_OK ? closed : result;
+    return result;
 }
 
 int main(int argc, char **argv)
@@ -87,7 +84,7 @@ int main(int argc, char **argv)
     if (json.ptr == NULL) return perror(argv[1]), 1;
     if (ms_log_open(&store, &desc, &err) != MS_OK) return puts(err.message), 1;
     ms_result result = take_in(store, json, &arena, &err);
-    if (result == MS_OK) result = print_request(store, &arena, &err);
+    if (result == MS_OK) result = print_request(store, &err);
     if (result != MS_OK) fprintf(stderr, "%s\n", err.message);
     ms_close(store);
     ms_arena_deinit(&arena);

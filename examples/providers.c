@@ -54,25 +54,19 @@ static ms_result fill(ms_store *store, ms_str chat, ms_error *err)
 static ms_result print_request(ms_store *store, ms_str chat, const char *provider,
                                ms_error *err)
 {
-    ms_arena arena = {0};
-    ms_project_opts opts = {0};
+    ms_request_desc desc = {0};
     ms_project_report report;
-    ms_query query = {0};           /* everything of the location, in order */
-    ms_cursor it;
-    query.location = chat;
-    opts.newest = 4;
-    opts.stable = true;             /* messages of a store stay where they are */
-    ms_result result = ms_query_open(store, &query, &it, err);
-    if (result != MS_OK) return result;
+    desc.profile = ms_profile_find(ms_str_of(provider));
+    desc.store = store;
+    desc.location = chat;
+    desc.opts.newest = 4;
+    desc.opts.stable = true;        /* messages of a store stay where they are */
     printf("%s: ", provider);
-    result = ms_project(ms_profile_find(ms_str_of(provider)), &opts, ms_next_of, &it,
-                        &arena, to_stdout, NULL, &report, err);
-    ms_result closed = ms_cursor_close(&it, result == MS_OK ? err : NULL);
+    ms_result result = ms_request(&desc, to_stdout, NULL, &report, err);
     if (result == MS_OK)
         printf("\n  (left out %d, results made up %d, ids and names changed %d)\n\n",
                (int)report.left_out, (int)report.synthesised, (int)report.renamed);
-    ms_arena_deinit(&arena);
-    return result == MS_OK ? closed : result;
+    return result;
 }
 
 int main(void)

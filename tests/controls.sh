@@ -322,6 +322,22 @@ controls()
     control closed_without_a_sync gcc test_power \
         a_close_that_cannot_write_again_syncs_what_it_appended 100 \
         ms__log_close 'ms__log_sync_to(log, log->end, true, NULL) == MS_OK)' 'true)'
+    control thinking_of_an_edited_answer gcc test_request \
+        thinking_stays_out_when_its_answer_was_edited 100 \
+        ms__thought_holds 'a->has_of ? a->of == a->sum : !a->edited' 'a != NULL'
+    control thinking_of_another_model gcc test_request \
+        thinking_is_one_model_family_when_only_the_date_differs 100 \
+        ms__signed '!ms__same_model(model, p->opts.model)' 'false'
+    control thinking_of_another_provider gcc test_request \
+        thinking_stays_out_when_it_is_off_or_another_signed_it 100 \
+        ms__signed '!ms_json_string_is(name, ms_str_of(p->profile->name))' 'false'
+    control user_after_results gcc test_project 'a call without a result in the middle' 100 \
+        ms__emit_results 'if (!user || !p->profile->bridge_text) return MS_OK;' 'return MS_OK;'
+    control retry_of_no_tool_taken_for_a_result gcc test_project \
+        'a retry prompt of no tool' 100 \
+        ms__result_add 'retry = ms__is_retry(m)' 'retry = false'
+    control failure_not_told gcc test_project 'a call that failed' 100 \
+        ms__reply_there 'if (!f->failed || !before' 'if (true || !before'
     control append_beside_a_compaction gcc test_log_traps \
         an_append_is_refused_when_a_compaction_takes_the_place 100 \
         ms__log_stays 'if (!log->append.moving) return MS_OK;' 'return MS_OK;'

@@ -473,8 +473,11 @@ END {
 
 function is_public(key) { return key ~ /^ms_[^_]/ }
 
-# Only [task] and [session] of the formats part may call public functions of stores.
-function may_call_stores(s) { return tag_of[s] == "task" || tag_of[s] == "session" }
+# Only these sections of the formats part may call public functions of stores.
+function may_call_stores(s)
+{
+    return tag_of[s] ~ /^(request|answer|task|session)$/
+}
 
 # Returns the definition of key that counts. A function or an object may have one in each
 # branch of an #if: the last one counts. Of anything else the first one counts, because a

@@ -4,7 +4,7 @@
  * so that it can judge what the library projects. Every rule is one function, or one row
  * of a table, with the provider's demand in its comment. Request shapes:
  *
- *     openai, chat-strict, pydantic-ai   [message, ...]
+ *     openai, chat-strict, ollama, pydantic-ai   [message, ...]
  *     anthropic    {"system": text or text blocks, "messages": [...]}     system optional
  *     gemini       {"systemInstruction": {"parts": [...]}, "contents": [...]}    likewise
  *
@@ -1118,6 +1118,57 @@ static inline bool pv_pydantic(pv_place *list_at, json_t *list)
 }
 
 
+/* ---- ollama (B.6) ---- */
+
+/* B.6: a call has a function with a name and arguments, which are an object. */
+static inline bool pv_ollama_call(const pv_place *at, json_t *call)
+{
+    json_t *function = json_object_get(call, "function");
+    return pv_object(at, call, "id function") && pv_maybe_string(at, call, "id") &&
+           pv_need_object(at, call, "function") &&
+           pv_object(at, function, "name arguments") &&
+           pv_tool_name(at, function, "name") &&
+           pv_need_object(at, function, "arguments");
+}
+
+/* B.6: content is always a string, images are a list of base64. */
+static inline bool pv_ollama_message(const pv_place *at, json_t *message)
+{
+    json_t *calls = json_object_get(message, "tool_calls");
+    json_t *images = json_object_get(message, "images");
+    if (!pv_object(at, message, "role content thinking images tool_calls tool_name "
+                                "tool_call_id")) return false;
+    if (!pv_word("system user assistant tool", pv_text(message, "role")))
+        return pv_refuse(at, "role '%.60s'", pv_text(message, "role"));
+    if (!pv_need_string(at, message, "content")) return false;
+    if (images != NULL && json_array_size(images) == 0)
+        return pv_refuse(at, "'images' must be a list of base64");
+    if (calls != NULL && json_array_size(calls) == 0)
+        return pv_refuse(at, "'tool_calls' is empty");
+    for (size_t i = 0; i < json_array_size(calls); i++) {
+        pv_place there = pv_at_part(at, "tool_calls", i);
+        if (!pv_ollama_call(&there, json_array_get(calls, i))) return false;
+    }
+    return !pv_is(message, "role", "tool") || pv_need_string(at, message, "tool_name");
+}
+
+/* B.6: templates decide, so calls, results and roles keep the strict rules. */
+static inline bool pv_ollama(pv_place *list_at, json_t *list)
+{
+    if (!json_is_array(list)) return pv_refuse(list_at, "must be a list");
+    if (!pv_strict_start(list_at, list)) return false;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        pv_place at = pv_at_message(list_at, i);
+        if (!pv_ollama_message(&at, json_array_get(list, i))) return false;
+        if (!pv_chat_called(&at, list, i) || !pv_chat_answered(&at, list, i))
+            return false;
+        if (!pv_strict_system(&at, list, i) || !pv_strict_alternate(&at, list, i))
+            return false;
+    }
+    return true;
+}
+
+
 /* ---- all of them ---- */
 
 static const struct pv_provider {
@@ -1130,6 +1181,7 @@ static const struct pv_provider {
     {"anthropic", "messages", false, pv_anthropic},
     {"gemini", "contents", false, pv_gemini},
     {"pydantic-ai", "messages", false, pv_pydantic},
+    {"ollama", "messages", true, pv_ollama},
 };
 
 /* NULL when the provider would take it, else the first rule broken, with where:

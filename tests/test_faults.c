@@ -32,6 +32,7 @@
 
 #define _GNU_SOURCE
 #include "logs.h"
+#include "projection.h"
 
 static uint64_t file_faults, memory_faults, compound_faults;
 
@@ -471,6 +472,7 @@ static ms_result do_look(world *w, ms_error *err)
     ms_listing listing;
     ms_stat stat;
     ms_log_info info;
+    ms_usage_list usage;
     const ms_msg *msg;
     uint64_t position;
     memset(&q, 0, sizeof q);
@@ -479,6 +481,7 @@ static ms_result do_look(world *w, ms_error *err)
     if (result == MS_OK) result = ms_list(w->log, &q, &arena, &listing, err);
     if (result == MS_OK) result = ms_store_stat(w->log, &stat, err);
     if (result == MS_OK) result = ms_log_stat(w->log, &info, err);
+    if (result == MS_OK) result = ms_usage_sum(w->log, NULL, &arena, &usage, err);
     if (result == MS_OK)
         result = ms_get_by_seq(w->log, w->seq[SECOND], &arena, &msg, err);
     if (result == MS_OK) result = ms_position(w->log, w->seq[SECOND], &position, err);
@@ -1165,7 +1168,7 @@ static ms_result pure_project(pure *p, ms_error *err)
     opts.shorten = true;
     opts.newest = 7;
     p->next = 0;
-    return ms_project(ms_profile_at(p->which), &opts, pure_next, p, &p->arena,
+    return projection_write(ms_profile_at(p->which), &opts, pure_next, p, &p->arena,
                       ms_buf_write, &p->buf, NULL, err);
 }
 

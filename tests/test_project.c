@@ -9,13 +9,14 @@
 
 #include "support.h"
 
+#include "projection.h"
 #include "providers.h"
 #include "traces.h"
 
 #include <time.h>
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
-#define PROFILES 5
+#define PROFILES 6
 
 static ms_arena arena; /* what a history views */
 static ms_arena work;  /* what one projection takes */
@@ -147,7 +148,7 @@ static ms_str projected(const ms_profile *profile, const ms_project_opts *opts,
     memset(&out, 0, sizeof out);
     memset(&err, 0, sizeof err);
     out.arena = &work;
-    ms_result got = ms_project(profile, opts, feed_next, &f, &work, ms_buf_write, &out,
+    ms_result got = projection_write(profile, opts, feed_next, &f, &work, ms_buf_write, &out,
                                report, &err);
     if (code != NULL) *code = got;
     else if (got != MS_OK) fail_msg("%s: %s", profile->name, err.message);
@@ -223,7 +224,8 @@ static void must_stay(const ms_profile *profile, ms_str request, const history *
     ms_envelopes read;
     ms_error err;
     history again;
-    const ms_dialect *d = ms_dialect_find(ms_str_of(profile->dialect));
+    const ms_dialect *d = projection_dialect(profile);
+    if (d == NULL) return;
     if (ms_read_list(d, request, NULL, &work, &read, &err) != MS_OK) {
         print_text("request", request);
         fail_msg("%s: %s %s", profile->name, err.path, err.message);
@@ -531,7 +533,8 @@ static ms_str naive_window(const ms_profile *profile, const history *h, size_t c
     ms_buf out;
     memset(&out, 0, sizeof out);
     out.arena = &work;
-    ms_writer_init(&w, ms_dialect_find(ms_str_of(profile->dialect)), &opts, &work,
+    ms_writer_init(&w, projection_dialect(profile) ? projection_dialect(profile)
+                                                   : ms_dialect_find(MS_STR("openai")), &opts, &work,
                    ms_buf_write, &out);
     for (size_t i = cut > 5 ? cut - 5 : 0; i < cut; i++)
         assert_int_equal(ms_writer_put_msg(&w, h->msgs[i], NULL), MS_OK);
@@ -895,16 +898,75 @@ static const trouble troubles[] = {
      USER("u") PLAIN("approval_required", "may I?") PLAIN("delta", "par")
      PLAIN("reasoning", "hm") SAYS("part"), "openai",
      "[" O_USER("u") "," O_SAYS("part") "]", "dropped 3", NULL},
+    {"pictures of users, openai to anthropic", "openai",
+     "{'role':'user','content':[{'type':'text','text':'see'},{'type':'image_url',"
+     "'image_url':{'url':'data:image/png;base64,AAAA','detail':'low'}},{'type':'text',"
+     "'text':'and'},{'type':'text','text':'this'},{'type':'image_url','image_url':{'url':"
+     "'https:\\/\\/example.org\\/a.png'}}]},", "anthropic",
+     "{'messages':[{'role':'user','content':[{'type':'text','text':'see'},{'type':'image',"
+     "'source':{'type':'base64','media_type':'image/png','data':'AAAA'}},{'type':'text',"
+     "'text':'and\\n\\nthis'},{'type':'image','source':{'type':'url','url':"
+     "'https://example.org/a.png'}}]}]}", "", NULL},
+    {"pictures of users, anthropic to openai", "anthropic",
+     "{'role':'user','content':[{'type':'image','source':{'type':'base64','media_type':"
+     "'image/jpeg','data':'AAAA'}},{'type':'image','source':{'type':'url','url':"
+     "'https://example.org/a.png'}}]},", "openai",
+     "[{'role':'user','content':[{'type':'image_url','image_url':{'url':"
+     "'data:image/jpeg;base64,AAAA'}},{'type':'image_url','image_url':{'url':"
+     "'https://example.org/a.png'}}]}]", "", NULL},
+    {"pictures of users, openai to gemini", "openai",
+     "{'role':'user','content':[{'type':'text','text':'see'},{'type':'image_url',"
+     "'image_url':{'url':'data:image/png;base64,AAAA'}},{'type':'image_url','image_url':"
+     "{'url':'data:image/gif;base64,AAAA'}},{'type':'image_url','image_url':{'url':"
+     "'https://example.org/a.png'}}]},", "gemini",
+     "{'contents':[{'role':'user','parts':[{'text':'see'},{'inlineData':{'mimeType':"
+     "'image/png','data':'AAAA'}},{'text':'[image_url left out]'},{'fileData':{'fileUri':"
+     "'https://example.org/a.png'}}]}]}", "wrapped 1", NULL},
+    {"pictures of users, pydantic-ai to ollama", "pydantic-ai",
+     "{'kind':'request','parts':[{'part_kind':'user-prompt','content':['see',{'kind':"
+     "'binary','data':'_-AA','media_type':'image/png'},{'kind':'image-url','url':"
+     "'https://example.org/a.png'}]}]},", "ollama",
+     "[{'role':'user','content':'see\\n\\n[image-url left out]','images':['/+AA']}]",
+     "wrapped 1", NULL},
+    {"pictures of users, gemini to pydantic-ai", "gemini",
+     "{'role':'user','parts':[{'text':'see'}]},{'role':'user','parts':[{'inlineData':"
+     "{'mimeType':'image/png','data':'AAAA'}}]},", "pydantic-ai",
+     "[{'kind':'request','parts':[{'part_kind':'user-prompt','content':['see',{'data':"
+     "'AAAA','media_type':'image/png','kind':'binary'}]}]}]", "merged 1", NULL},
+    {"a picture in a result, anthropic", "anthropic",
+     "{'role':'user','content':'u'},{'role':'assistant','content':[{'type':'tool_use','id':"
+     "'x','name':'f','input':{}}]},{'role':'user','content':[{'type':'tool_result',"
+     "'tool_use_id':'x','content':[{'type':'text','text':'shot'},{'type':'image','source':"
+     "{'type':'base64','media_type':'image/png','data':'AAAA'}}]}]},", "anthropic",
+     "{'messages':[{'role':'user','content':'u'},{'role':'assistant','content':[{'type':"
+     "'tool_use','id':'x','name':'f','input':{}}]},{'role':'user','content':[{'type':"
+     "'tool_result','tool_use_id':'x','content':[{'type':'text','text':'shot'},{'type':"
+     "'image','source':{'type':'base64','media_type':'image/png','data':'AAAA'}}]}]}]}", "",
+     NULL},
+    {"a picture in a result, openai", "anthropic",
+     "{'role':'user','content':'u'},{'role':'assistant','content':[{'type':'tool_use','id':"
+     "'x','name':'f','input':{}}]},{'role':'user','content':[{'type':'tool_result',"
+     "'tool_use_id':'x','content':[{'type':'image','source':{'type':'base64','media_type':"
+     "'image/png','data':'AAAA'}}]}]},", "openai",
+     "[" O_USER("u") "," O_CALLS(O_CALL("x", "f")) "," O_RESULT("x", "[image left out]")
+     "]", "wrapped 1", NULL},
+    {"pictures that are none", "openai",
+     "{'role':'user','content':[{'type':'image_url','image_url':{'url':"
+     "'data:image/svg+xml;base64,AAAA'}},{'type':'image_url','image_url':{'url':"
+     "'data:image/png;base64,A*'}},{'type':'image_url','image_url':{'url':"
+     "'file:///etc/passwd'}},{'type':'image_url','image_url':{}}]},", "anthropic",
+     "{'messages':[{'role':'user','content':'[image_url left out]\\n\\n[image_url left out]"
+     "\\n\\n[image_url left out]\\n\\n[image_url left out]'}]}", "wrapped 4", NULL},
+    {"a redacted thought is no text", "anthropic",
+     "{'role':'user','content':'u'},{'role':'assistant','content':[{'type':"
+     "'redacted_thinking','data':'x'},{'type':'text','text':'a'}]},", "anthropic",
+     "{'messages':[{'role':'user','content':'u'},{'role':'assistant','content':'a'}]}",
+     "", NULL},
     {"parts that are no text", "openai",
      "{'role':'user','content':[{'type':'text','text':'see'},{'type':'image_url',"
      "'image_url':{'url':'data:'}},{'type':'text','text':' '}]},", "anthropic",
      "{'messages':[{'role':'user','content':'see\\n\\n[image_url left out]'}]}", NULL,
      NULL},
-    {"a picture beside a text is left out and counted", "anthropic",
-     "{'role':'user','content':[{'type':'text','text':'what is it'},{'type':'image',"
-     "'source':{'type':'base64','media_type':'image/png','data':'AAAA'}}]},", "anthropic",
-     "{'messages':[{'role':'user','content':'what is it\\n\\n[image left out]'}]}",
-     "wrapped 1", NULL},
     {"a refusal beside null content", "openai",
      "{'role':'user','content':'u'},{'role':'assistant','content':null,'refusal':"
      "'I cannot'},{'role':'user','content':'v'},", "openai",
@@ -1766,9 +1828,9 @@ static void test_nothing_given(void **state)
     (void)state;
     memset(&out, 0, sizeof out);
     out.arena = &work;
-    assert_int_equal(ms_project(openai, NULL, NULL, &f, &work, ms_buf_write, &out, NULL,
+    assert_int_equal(projection_write(openai, NULL, NULL, &f, &work, ms_buf_write, &out, NULL,
                                 &err), MS_E_ARGUMENT);
-    assert_int_equal(ms_project(openai, NULL, feed_next, &f, &work, NULL, &out, NULL,
+    assert_int_equal(projection_write(openai, NULL, feed_next, &f, &work, NULL, &out, NULL,
                                 &err), MS_E_ARGUMENT);
     assert_int_equal(out.len, 0);
     ms_str body = projected(openai, NULL, &h, 0, 1, NULL, NULL);
@@ -1849,7 +1911,7 @@ static ms_result code_of(const ms_profile *profile, ms_arena *arena_of_it)
     ms_buf out;
     memset(&out, 0, sizeof out);
     out.arena = &work;
-    return ms_project(profile, NULL, feed_next, &f, arena_of_it, ms_buf_write, &out, NULL,
+    return projection_write(profile, NULL, feed_next, &f, arena_of_it, ms_buf_write, &out, NULL,
                       NULL);
 }
 
@@ -1865,34 +1927,8 @@ static void test_wrong_profiles(void **state)
     odd.id_max = 7;
     assert_int_equal(code_of(&odd, &work), MS_E_ARGUMENT);
     odd = *profile_of("openai");
-    odd.dialect = "no such dialect";
+    odd.shape = (ms_shape)(MS_SHAPE_PYDANTIC + 1);
     assert_int_equal(code_of(&odd, &work), MS_E_ARGUMENT);
-    odd.dialect = NULL;
-    assert_int_equal(code_of(&odd, &work), MS_E_ARGUMENT);
-}
-
-/* Writes just the types, message by message: a dialect of a program's own. */
-static ms_result own_write(ms_writer *w, const ms_envelope *m, size_t n, ms_error *err)
-{
-    (void)err;
-    ms_json_begin_array(&w->json);
-    for (size_t i = 0; i < n; i++)
-        ms_json_put_string(&w->json, ms_str_of(ms_type_word(m[i].type)));
-    ms_json_end_array(&w->json);
-    return MS_OK;
-}
-
-static void test_own_dialect(void **state)
-{
-    static const ms_dialect words = {"words", NULL, NULL, false, true,
-                                     NULL,    own_write, NULL};
-    ms_profile own = *profile_of("anthropic");
-    history h = history_told("framework", SAYS("a") CALL("x", "f"));
-    (void)state;
-    own.own = &words;
-    ms_str body = projected_all(&own, &everything, &h);
-    assert_true(has_text(body, "[[\"user_message\"],"
-                               "[\"assistant_message\",\"action\"],[\"error\"]]"));
 }
 
 /* A profile's own words stand in, in any dialect of the list. */
@@ -1902,7 +1938,6 @@ static void test_own_profile(void **state)
     history h = history_told("framework", SAYS("a") CALL("x", "f"));
     (void)state;
     own.name = "chat-strict"; /* checked as that */
-    own.dialect = "openai";
     own.start_text = "go";
     own.no_result = "lost";
     own.name_max = 0;
@@ -1959,7 +1994,7 @@ static void test_writing_fails(void **state)
         for (size_t room = 0; room <= whole; room += room < 64 || room + 64 > whole ? 1 : 37) {
             feed f = {&h, 0, h.n};
             size_t left = room;
-            ms_result code = ms_project(ms_profile_at(k), NULL, feed_next, &f, &work,
+            ms_result code = projection_write(ms_profile_at(k), NULL, feed_next, &f, &work,
                                         write_refused, &left, NULL, NULL);
             assert_int_equal(code, room < whole ? MS_E_IO : MS_OK);
             ms_arena_reset(&work);
@@ -1999,7 +2034,7 @@ static void test_store_stays(void **state)
         opts.fresh = 2;
         opts.shorten = opts.stable = k < PROFILES;
         assert_int_equal(ms_query_open(store, &query, &it, &err), MS_OK);
-        assert_int_equal(ms_project(ms_profile_at(k % PROFILES), &opts, ms_next_of, &it,
+        assert_int_equal(projection_write(ms_profile_at(k % PROFILES), &opts, ms_next_of, &it,
                                     &work, ms_buf_write, &out, NULL, &err), MS_OK);
         assert_int_equal(ms_cursor_close(&it, &err), MS_OK);
         assert_true(ms_str_equal(ms_buf_text(&out),
@@ -2351,7 +2386,7 @@ static void test_messages_that_are_only_lent(void **state)
         opts.budget = 0;
         opts.stable = false;
         ms_str whole = projected_all(profile, &opts, &h);
-        assert_int_equal(ms_project(profile, &opts, lender_next, &l, &work, ms_buf_write,
+        assert_int_equal(projection_write(profile, &opts, lender_next, &l, &work, ms_buf_write,
                                     &out, NULL, NULL), MS_OK);
         assert_true(ms_str_equal(ms_buf_text(&out), whole));
         assert_null(l.lent);
@@ -2387,7 +2422,7 @@ static void test_small_buffers(void **state)
             memset(&out, 0, sizeof out);
             out.arena = &work;
             ms_arena_init_fixed(&small, fixed, size);
-            code = ms_project(profile, &opts, feed_next, &f, &small, ms_buf_write, &out,
+            code = projection_write(profile, &opts, feed_next, &f, &small, ms_buf_write, &out,
                               NULL, NULL);
             if (code == MS_OK) assert_true(ms_str_equal(ms_buf_text(&out), whole));
             else assert_true(is_no_memory(code) && size < sizeof fixed);
@@ -2412,7 +2447,7 @@ static void test_failing_heap(void **state)
         test_alloc_init(&heap);
         heap.fail_at = k;
         ms_arena_init(&own, &heap.alloc);
-        ms_result code = ms_project(profile, &everything, feed_next, &f, &own,
+        ms_result code = projection_write(profile, &everything, feed_next, &f, &own,
                                     ms_buf_write, &out, NULL, NULL);
         if (code == MS_OK) assert_true(ms_str_equal(ms_buf_text(&out), whole));
         else assert_int_equal(code, MS_E_NO_MEMORY);
@@ -2547,7 +2582,7 @@ static const struct CMUnitTest more_tests[] = {
     TEST(huge_steps), TEST(late_results_cost_at_their_calls),
     TEST(keep_open), TEST(system_prompt), TEST(shorten), TEST(fresh),
     TEST(nothing_given),
-    TEST(wrong_profiles), TEST(own_profile), TEST(own_dialect),
+    TEST(wrong_profiles), TEST(own_profile),
     TEST(white_space_at_the_end),
     TEST(writing_fails), TEST(store_stays), TEST(messages_that_are_only_lent),
     TEST(hostile), TEST(pairs), TEST(no_utf8),

@@ -8,6 +8,7 @@
  */
 
 #include "arena.h"
+#include "projection.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
@@ -41,7 +42,7 @@ static ms_str told(const ms_profile *profile, const ms_project_opts *opts, histo
     memset(&out, 0, sizeof out);
     out.arena = &arena;
     h->at = 0;
-    if (ms_project(profile, opts, next_of, h, &arena, ms_buf_write, &out, report, &err) !=
+    if (projection_write(profile, opts, next_of, h, &arena, ms_buf_write, &out, report, &err) !=
         MS_OK)
         fail_msg("%s: %s", profile->name ? profile->name : "", err.message);
     return ms_buf_text(&out);
@@ -194,7 +195,7 @@ static void every_size(const ms_profile *profile, const ms_project_opts *opts,
         ms_arena_init_fixed(&out_arena, written, sizeof written);
         out.arena = &out_arena;
         h->at = 0;
-        ms_result code = ms_project(profile, opts, next_of, h, &small, ms_buf_write, &out,
+        ms_result code = projection_write(profile, opts, next_of, h, &small, ms_buf_write, &out,
                                     NULL, NULL);
         if (code == MS_OK) {
             assert_true(ms_str_equal(ms_buf_text(&out), whole));
@@ -222,9 +223,9 @@ static void memory_that_ends_anywhere_is_said(void **state)
         add_work(&h);
         every_size(profile_of(names[i]), &opts, &h);
     }
-    assert_int_equal(ms_project(profile_of("openai"), NULL, next_of, NULL, NULL,
+    assert_int_equal(projection_write(profile_of("openai"), NULL, next_of, NULL, NULL,
                                 ms_buf_write, NULL, NULL, NULL), MS_E_ARENA);
-    assert_int_equal(ms_project(NULL, NULL, next_of, NULL, &arena, ms_buf_write, NULL,
+    assert_int_equal(projection_write(NULL, NULL, next_of, NULL, &arena, ms_buf_write, NULL,
                                 NULL, NULL), MS_E_ARGUMENT);
 }
 
@@ -493,45 +494,6 @@ static void ids_keep_the_rule_of_any_profile(void **state)
     }
 }
 
-static ms_result write_types(ms_writer *w, const ms_envelope *m, size_t n, ms_error *err)
-{
-    (void)err;
-    for (size_t i = 0; i < n; i++)
-        ms_json_put_string(&w->json, ms_str_of(ms_type_word(m[i].type)));
-    return MS_OK;
-}
-
-/* A dialect that takes one message at a time, ends nothing and names no member; its profile
- * has no name and no other dialect. */
-static void a_dialect_of_few_words_is_enough(void **state)
-{
-    static const ms_dialect words = {"words", NULL, NULL, false, false,
-                                     NULL,    write_types, NULL};
-    ms_profile own = *profile_of("anthropic");
-    ms_project_opts opts;
-    history h;
-    ms_error err;
-    (void)state;
-    memset(&h, 0, sizeof h);
-    memset(&opts, 0, sizeof opts);
-    opts.system = MS_STR("be kind");
-    own.own = &words;
-    own.name = own.dialect = NULL;
-    add(&h, ms_user_message(ms_text("u")));
-    add(&h, call("x", "f", ms_json(MS_STR("{}"))));
-    assert_true(ms_str_equal(
-        told(&own, &opts, &h, NULL),
-        MS_STR("{\"system\":\"be kind\",\"messages\":[\"user_message\",\"action\","
-               "\"error\"]}")));
-    own.id_max = 7;
-    assert_int_equal(ms_project(&own, &opts, next_of, &h, &arena, ms_buf_write, NULL, NULL,
-                                &err), MS_E_ARGUMENT);
-    own.own = NULL;
-    own.dialect = "nobody's";
-    assert_int_equal(ms_project(&own, &opts, next_of, &h, &arena, ms_buf_write, NULL, NULL,
-                                &err), MS_E_ARGUMENT);
-}
-
 /* The window ends at what is pinned: with room for everything nothing is left out. */
 static void a_window_that_takes_everything_leaves_out_nothing(void **state)
 {
@@ -571,7 +533,6 @@ int main(void)
         TEST(arguments_that_are_no_object_are_told_as_they_are),
         TEST(a_question_is_told_to_the_user_alone),
         TEST(ids_keep_the_rule_of_any_profile),
-        TEST(a_dialect_of_few_words_is_enough),
         TEST(a_window_that_takes_everything_leaves_out_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, release);

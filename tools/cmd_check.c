@@ -64,18 +64,19 @@ static int list_of_lines(checker *c, ms_str text, ms_str *json)
 static int messages_of(checker *c, const ms_profile *provider, ms_str *json)
 {
     ms_str value, body = *json;
-    const ms_dialect *d = ms_dialect_find(ms_str_of(provider->dialect));
-    ms_str list = ms_str_of(d->list != NULL ? d->list : "messages");
+    bool gemini = provider->shape == MS_SHAPE_GEMINI;
+    ms_str list = gemini ? MS_STR("contents") : MS_STR("messages");
+    ms_str system = gemini ? MS_STR("systemInstruction") : MS_STR("system");
     ms_buf buf = {&c->arena, NULL, 0, 0};
     ms_json_writer w;
     bool alone = is_kind(body, MS_JSON_ARRAY);
     if (!alone && (!is_object(body) || !ms_json_member(body, list, &value))) return FINE;
     if (!alone) *json = value;
-    if (d->system == NULL) return FINE;
+    if (provider->system != MS_SYSTEM_APART) return FINE;
     ms_json_init(&w, ms_buf_write, &buf, false);
     ms_json_begin_object(&w);
-    if (!alone && ms_json_member(body, ms_str_of(d->system), &value)) {
-        ms_json_key(&w, ms_str_of(d->system));
+    if (!alone && ms_json_member(body, system, &value)) {
+        ms_json_key(&w, system);
         ms_json_put_raw(&w, value);
     }
     ms_json_key(&w, list);

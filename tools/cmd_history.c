@@ -49,6 +49,28 @@ static void print_report(const ms_project_report *r)
     }
 }
 
+/* A list of messages; where system text stands apart, both as the body of a request. */
+static void emit_projection(output *out, const ms_profile *provider,
+                            const ms_project_report *report, ms_str list)
+{
+    bool gemini = provider->shape == MS_SHAPE_GEMINI;
+    ms_json_writer w;
+    if (provider->system == MS_SYSTEM_APART) {
+        emit_text(out, "{");
+        if (report->system.ptr != NULL) {
+            emit_text(out, gemini ? "\"systemInstruction\":{\"parts\":[{\"text\":"
+                                  : "\"system\":");
+            ms_json_init(&w, emit, out, false);
+            ms_json_put_string(&w, report->system);
+            (void)ms_json_finish(&w);
+            emit_text(out, gemini ? "}]}," : ",");
+        }
+        emit_text(out, gemini ? "\"contents\":" : "\"messages\":");
+    }
+    emit(out, list.ptr, list.len);
+    emit_text(out, provider->system == MS_SYSTEM_APART ? "}\n" : "\n");
+}
+
 /* The messages of a location as the body of a request that the provider takes. */
 static int project(job *j, ms_str location)
 {
@@ -56,22 +78,26 @@ static int project(job *j, ms_str location)
     ms_cursor it;
     output out = {stdout, 0};
     ms_project_report report = {0};
-    ms_project_opts opts = {0};
+    ms_project_desc desc = {0};
+    ms_buf list = {&j->arena, NULL, 0, 0};
     const options *o = j->options;
     ms_query all = {0};
     listing l = {j->store, &all, NULL, NULL, NULL};
     all.location = location;
-    opts.agent_key = ms_str_of(o->agent);
-    opts.system = ms_str_of(o->system);
-    opts.newest = o->limit;
-    opts.budget = o->budget;
-    opts.step = o->step;
-    opts.stable = true;
+    desc.profile = o->provider;
+    desc.opts.agent_key = ms_str_of(o->agent);
+    desc.opts.system = ms_str_of(o->system);
+    desc.opts.newest = o->limit;
+    desc.opts.budget = o->budget;
+    desc.opts.step = o->step;
+    desc.opts.stable = true;
+    desc.next = ms_next_of;
+    desc.next_ctx = &it;
+    desc.arena = &j->arena;
     int code = listing_open(&l, &it);
     if (code != FINE) return code;
-    ms_result result = ms_project(o->provider, &opts, ms_next_of, &it, &j->arena, emit,
-                                  &out, &report, &err);
-    if (result == MS_OK) emit(&out, "\n", 1);
+    ms_result result = ms_project(&desc, ms_buf_write, &list, &report, &err);
+    if (result == MS_OK) emit_projection(&out, o->provider, &report, ms_buf_text(&list));
     else if (out.error == 0) code = complain_of(NULL, result, &err);
     if (GIVEN(o, REPORT) && out.error == 0) print_report(&report);
     int closed = listing_close(&it);

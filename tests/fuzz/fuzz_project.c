@@ -15,6 +15,7 @@
 #define FUZZ_MOST 1024
 #include "fuzz.h"
 #include "../providers.h"
+#include "../projection.h"
 
 enum { MOST_MESSAGES = 48 };
 #define FORTY "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMN"
@@ -145,7 +146,7 @@ static ms_result project(const ms_profile *profile, const ms_project_opts *opts,
     size_t at = 0;
     memset(&out, 0, sizeof out);
     out.arena = &arena;
-    ms_result result = ms_project(profile, opts, next_of, &at, &arena, ms_buf_write, &out,
+    ms_result result = projection_write(profile, opts, next_of, &at, &arena, ms_buf_write, &out,
                                   NULL, &err);
     if (result != MS_OK && !(result == MS_E_TOO_LARGE && opts->budget > 0))
         fuzz_fail("%s: %s", profile->name, err.message);
@@ -188,7 +189,7 @@ static void must_stay(const ms_profile *profile, ms_str body)
     ms_envelopes read;
     ms_error err;
     ms_str second;
-    const ms_dialect *d = ms_dialect_find(ms_str_of(profile->dialect));
+    const ms_dialect *d = projection_dialect(profile);
     if (ms_read_list(d, body, NULL, &arena, &read, &err) != MS_OK) {
         fuzz_show("request", body);
         fuzz_fail("%s does not read it: %s %s", profile->name, err.path, err.message);

@@ -1,0 +1,67 @@
+/* ms_project for tests: writes the list, and around it what a request has when the system
+ * text stands apart, so that one text shows the whole projection. */
+#ifndef PROJECTION_H
+#define PROJECTION_H
+
+#include "../msgstore.h"
+
+#include <string.h>
+
+/* The format in which a projection is read again; NULL: there is none. */
+static inline const ms_dialect *projection_dialect(const ms_profile *profile)
+{
+    static const char *const names[] = {"openai", "openai", "anthropic", "gemini",
+                                        "pydantic-ai"};
+    if (profile->shape == MS_SHAPE_OLLAMA) return NULL;
+    return ms_dialect_find(ms_str_of(names[profile->shape]));
+}
+
+static inline ms_result projection_write(const ms_profile *profile,
+                                         const ms_project_opts *opts, ms_next_fn next,
+                                         void *next_ctx, ms_arena *memory,
+                                         ms_write_fn write, void *ctx,
+                                         ms_project_report *report, ms_error *err)
+{
+    ms_project_desc desc;
+    ms_project_report own;
+    ms_buf list;
+    memset(&desc, 0, sizeof desc);
+    memset(&list, 0, sizeof list);
+    desc.profile = profile;
+    if (opts != NULL) desc.opts = *opts;
+    desc.next = next;
+    desc.next_ctx = next_ctx;
+    desc.arena = memory;
+    if (profile == NULL || profile->system != MS_SYSTEM_APART || write == NULL)
+        return ms_project(&desc, write, ctx, report, err);
+    if (report == NULL) report = &own;
+    list.arena = memory;
+    ms_result code = ms_project(&desc, ms_buf_write, &list, report, err);
+    if (code != MS_OK) return code;
+    bool gemini = profile->shape == MS_SHAPE_GEMINI;
+    ms_json_writer w;
+    ms_json_init(&w, write, ctx, false);
+    ms_json_begin_object(&w);
+    if (report->system.ptr != NULL) {
+        ms_json_key(&w, gemini ? MS_STR("systemInstruction") : MS_STR("system"));
+        if (gemini) {
+            ms_json_begin_object(&w);
+            ms_json_key(&w, MS_STR("parts"));
+            ms_json_begin_array(&w);
+            ms_json_begin_object(&w);
+            ms_json_key(&w, MS_STR("text"));
+        }
+        ms_json_put_string(&w, report->system);
+        if (gemini) {
+            ms_json_end_object(&w);
+            ms_json_end_array(&w);
+            ms_json_end_object(&w);
+        }
+    }
+    ms_json_key(&w, gemini ? MS_STR("contents") : MS_STR("messages"));
+    ms_json_put_raw(&w, ms_buf_text(&list));
+    ms_json_end_object(&w);
+    return ms_json_finish(&w);
+}
+
+#endif /* PROJECTION_H */
