@@ -10920,9 +10920,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  * The live words share one page because every page that is stored to is written again by
  * each sync. A checkpoint is stored after the sync that it describes, so what a disk
  * holds of it is true, if one sync late; flags in the records catch up (SYNCED below). An
- * explicit sync, a close, and the first sync of a handle sync their checkpoint too: a
- * handle may have read past damage, and then only a durable checkpoint shows a later
- * reader that the log goes on after it.
+ * explicit sync and a close sync their checkpoint too.
  *
  * The header check of a record at offset o is
  *
@@ -12345,14 +12343,10 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
  * mapped alone and with random-access advice: in a large folio, storing to it made each
  * sync write up to 2 MiB.
  *
- * Several writers. In shared mode a writer takes the file's lock for each append: it
- * catches up as a reader does (mostly before it has the lock), appends, gives the lock
- * back. Before it stores past the watermark it raises BUSY to where it will end. A writer
- * that finds BUSY past the watermark knows that another one died there, and makes the
- * place clean first. So does a writer after an exclusive one, a restart of the machine,
- * or a failed sync. Waiting is by trying again, a few times at once, then with pauses:
- * the system has no lock that can be waited for with a bound and is given back when its
- * owner is killed. A SUMMARY is made by whoever wrote the last segment index.
+ * Several writers take turns, see [log-recover]. Waiting for the lock is by trying again,
+ * a few times at once, then with pauses: no system has a lock that can be waited for with
+ * a bound and is released when its owner is killed. The writer of the last segment index
+ * makes the SUMMARY.
  *
  * Reading. What a cursor gives lies all over the file, and each look at a new place waits
  * for memory as long as ten records take that are at hand. So a cursor over one stream
@@ -12367,23 +12361,6 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
  * Segments have 8 MiB: with 4 an agent's 94 messages of 100,000 lay on 18 pages, each
  * worth five messages of waiting; with 16 opening after a crash has up to 22,000 messages
  * to take in, of 330 ns each.
- *
- * Syncing happens outside the append lock, one at a time. A thread that comes meanwhile
- * waits for its end, not for its turn: the next sync covers all that was appended
- * meanwhile. (With a lock to queue at, the thread that had just synced took it again
- * before those it had woken, and each append had a sync of its own.) Before it syncs, a
- * thread that had company lets the others run as long as they append: of 8 threads 7.7
- * share a sync then. A failed one is final: the kernel may have dropped the pages and
- * call them clean. A later handle reads them, and its sync would return success and write
- * nothing. So the handle notes the boot number in the head page, and a writer that finds
- * the number of the running boot writes what is above the durable end again, zeroes what
- * follows it again, and syncs, before it appends. After a restart what is read is what
- * the disk has.
- *
- * An explicit sync, a close and the first sync of a handle sync their checkpoint, too. A
- * handle may go on after damage that only the watermark, which a restart takes away,
- * shows to be damage and not the end. The first append in a sync mode costs one sync more
- * for it.
  *
  * Changes. A view has to know whether its location has any, at no cost. One bit of 65536
  * by the location's hash says that it may; the bits are in each segment index (as a list: mostly
@@ -12566,25 +12543,22 @@ typedef struct ms__log_writer {
 
 /* [log-sync] What is on the disk, and the threads that wait for more. */
 typedef struct ms__log_durable {
-    ms__signal synced;       /* a sync has ended; waited for under `lock` */
-    bool syncing;            /* a thread waits for the disk, without the lock */
-    bool together;           /* lately several threads did */
+    ms__signal synced;     /* a sync has ended; waited for under `lock` */
+    bool syncing;          /* a thread waits for the disk, without the lock */
+    bool together;         /* lately several threads did */
     bool poisoned;
-    uint32_t waiting;        /* threads that wait for the end of a sync */
-    uint64_t end, seq;
-    uint64_t checked;        /* a checkpoint of this end was synced by this handle, and no
-                                damage met since; 0: none was */
-    uint64_t generation;     /* of the newest checkpoint */
-    uint64_t erased; /* the lowest offset erased since the last sync began */
-    uint64_t unsynced, synced_at; /* bytes, microseconds: for EVERY */
-    uint64_t zeroed_bytes;   /* after the end, see (F5) */
+    uint32_t waiting;      /* threads that wait for the end of a sync */
+    uint64_t end, seq;     /* all below is on the disk; its last message */
+    uint64_t confirmed;    /* and a checkpoint of this end, by this handle; 0: none */
+    uint64_t unproven_end; /* the file was found to end here, perhaps with damage below */
+    uint64_t erased;       /* the lowest offset erased since the sync began */
+    uint64_t synced_at;    /* microseconds: for EVERY */
+    uint64_t zeroed_bytes; /* after the end, see (F5) */
 } ms__log_durable;
 
 /* [log-recover] What was found in the file, and how far other writers were followed. */
 typedef struct ms__log_recovery {
     bool inside;         /* shared: this handle has the lock of the file */
-    uint64_t mark_back; /* the watermark at the opening, when it stood below what is there
-                            and was trusted: it was changed from outside; else UINT64_MAX */
     uint64_t n_damaged, damaged_bytes;
 } ms__log_recovery;
 
@@ -14447,8 +14421,50 @@ static MS__APART bool ms__change_take(ms__log *log, const unsigned char *r,
 
 
 /* ==== [log-sync] the lock of a log, and what is durable ============================
- * May this handle write, which process does, what is on the disk. "Syncing" in the essay
- * of [log-map].
+ * This section answers two questions: may this handle write, and which bytes does the
+ * disk have?
+ *
+ *   0 ......... durable.end ............ end ................... end of the file
+ *     durable       |     visible, unsynced  |     room: zeros
+ *
+ * An append moves `end`, and a sync moves durable.end to where `end` was when the sync
+ * began. One sync, as its thread runs it:
+ *
+ *    idle --> gathering --> the disk works --> checkpoint stored --> durable.end moves
+ *     ^                        |                   |       ^                 |
+ *     |                        | fails    explicit |       | a second sync   |
+ *     |                        v                   v       |                 |
+ *     |                     poisoned <--- fails -- the disk works            |
+ *     +----------------------------------------------------------------------+
+ *
+ * One sync serves many threads. The disk works outside the append lock. A thread that
+ * arrives meanwhile waits until that sync ends, and the next sync covers all of them. A
+ * thread that had company lets the others append before it begins (ms__log_gather). Of 8
+ * threads 7.7 then share a sync. Queueing at a lock gave each append its own sync: the
+ * thread that had just synced took the lock again before the others woke.
+ *
+ * What is durable must be provable after a power loss, when the watermark is worth
+ * nothing. Recovery then ends at the first invalid byte, unless something shows that the
+ * bytes after it were durable ((F4) of [format]). There are two proofs:
+ *   - A checkpoint that is itself on the disk. An explicit sync and a close make theirs
+ *     durable by a second sync. The checkpoint of any other sync reaches the disk with
+ *     the sync after it.
+ *   - The flag SYNCED in a later record. An append sets it when all before it is durable.
+ * A handle may find visible bytes above the durable end: another process appended them.
+ * Some of them may be damaged without this handle noticing. So in a sync mode the first
+ * append of a handle syncs them before it writes (unproven_end, ms__log_begin). That
+ * append then carries SYNCED.
+ *
+ * A failed sync is final. The kernel may have dropped the pages and call them clean, so
+ * that the next sync would succeed and write nothing. The handle is poisoned, and the
+ * superblock gets the boot number (MS__AT_UNCONFIRMED). A writer that finds the number of
+ * the running boot writes the visible bytes above the durable end once more, zeroes what
+ * follows them, and syncs, before it appends (ms__log_settle). After a restart nothing
+ * needs that: what a read returns then came from the disk.
+ *
+ * (S1) durable.end moves up in ms__durable_move alone, after a sync that began when `end`
+ *      was at least there. It moves down where bytes are erased.
+ * (S2) The poisoned state is set in ms__log_refuse alone and never left.
  * ================================================================================== */
 
 static ms_result ms__log_may_write(const ms__log *log, ms_error *err)
@@ -14462,13 +14478,13 @@ static ms_result ms__log_poison_check(const ms__log *log, ms_error *err)
 {
     if (!log->durable.poisoned) return MS_OK;
     return ms__fail(err, MS_E_POISONED,
-                    "a sync of '%s' failed: what is durable behind byte %u is not known; "
+                    "a sync of '%s' failed: what is durable after byte %u is not known; "
                     "close it and open it anew",
                     log->file.path, log->durable.end);
 }
 
-/* May records still be added here? A compaction in place would lose what comes after its
- * copy has begun. */
+/* Refuses records while a compaction copies this log to take its place: the copy would
+ * lack them. */
 static ms_result ms__log_stays(const ms__log *log, ms_error *err)
 {
     if (!log->append.moving) return MS_OK;
@@ -14491,8 +14507,8 @@ static ms_result ms__log_busy(const ms__log *log, ms_error *err)
                     log->file.path, owner);
 }
 
-/* The writer's lock, waited for. Others hold it for some microseconds where all are
- * shared writers: a few tries at once, then pauses. */
+/* Takes the writer's lock. Shared writers hold it for some microseconds, so a shared
+ * handle tries several times at once before it pauses. */
 static ms_result ms__log_lock(ms__log *log, uint32_t wait_ms, ms_error *err)
 {
     uint64_t start = 0;
@@ -14513,71 +14529,72 @@ static ms_result ms__log_lock(ms__log *log, uint32_t wait_ms, ms_error *err)
     }
 }
 
-/* ---- Syncing. */
+/* ---- The durable end. */
 
-/* What is durable of a file that was just read: up to its newest checkpoint, or up to
- * `trusted`, which a record's flag showed. */
-static void ms__durable_begin(ms__log *log, const ms__checkpoint *checkpoint, uint64_t trusted)
+/* Sets the durable end of a file that was just read: that of the newest checkpoint, or
+ * `proven`, which the flag of a record showed. */
+static void ms__durable_begin(ms__log *log, const ms__checkpoint *checkpoint,
+                              uint64_t proven)
 {
     ms__log_durable *d = &log->durable;
     d->end = checkpoint->end < log->end ? checkpoint->end : log->end;
-    if (trusted > d->end && trusted <= log->end) d->end = trusted;
+    if (proven > d->end && proven <= log->end) d->end = proven;
     d->seq = checkpoint->seq;
-    d->generation = checkpoint->generation;
-    d->checked = 0;
+    d->confirmed = 0;
+    d->unproven_end = log->end > MS__SUPER_SIZE ? log->end : 0;
 }
 
-/* Is it not known what the disk has above the durable end? The word was stored in this
- * boot: a restart drops what only memory had, and then what is read is what the disk
- * has. */
-static bool ms__log_unconfirmed(const ms__log *log)
+/* A sync that began when the log ended at `end` has succeeded. Bytes that were erased
+ * while it ran are not covered. */
+static void ms__durable_move(ms__log *log, uint64_t end, uint64_t seq)
 {
-    uint64_t boot = ms__get64(log->map.super + MS__AT_UNCONFIRMED);
-    return boot != 0 && (boot == log->file.boot || log->file.boot == 0);
+    if (log->durable.syncing && end > log->durable.erased) end = log->durable.erased;
+    if (end > log->durable.end) log->durable.end = end;
+    if (seq > log->durable.seq) log->durable.seq = seq;
 }
 
-static int ms__unconfirmed_set(ms__log *log, bool unsure)
-{
-    uint64_t boot = log->file.boot ? log->file.boot : 1;
-    int failed = log->map.super ? ms__super_word(log, MS__AT_UNCONFIRMED, unsure ? boot : 0) : 0;
-    ms__fence();
-    return failed;
-}
-
-static bool ms__sync_due(const ms__log *log)
-{
-    if (log->opts.sync == MS_SYNC_EACH) return log->end > log->durable.end;
-    if (log->opts.sync != MS_SYNC_EVERY || log->end <= log->durable.end) return false;
-    if (log->durable.unsynced >= log->opts.sync_bytes) return true;
-    return log->os->micros(log->os->ctx) - log->durable.synced_at >=
-           (uint64_t)log->opts.sync_ms * 1000;
-}
-
-/* The file was extended to `end`, which is not synced. */
-static void ms__log_grown(ms__log *log, uint64_t end)
-{
-    log->durable.unsynced += end - log->end;
-    log->end = end;
-}
-
-/* All below `end` was synced. */
-static void ms__durable_at(ms__log *log, uint64_t end, uint64_t seq)
-{
-    log->durable.end = end;
-    log->durable.seq = seq;
-}
-
-/* Bytes from offset on were stored to again. */
+/* The bytes from offset on were stored to again. */
 static void ms__durable_below(ms__log *log, uint64_t offset)
 {
     if (log->durable.end > offset) log->durable.end = offset;
     if (log->durable.erased > offset) log->durable.erased = offset;
 }
 
-/* Damage was met: the checkpoint has to be synced once more. */
-static void ms__durable_unchecked(ms__log *log)
+/* The handle met damage: the visible bytes are unproven up to here. */
+static void ms__durable_unproven(ms__log *log)
 {
-    log->durable.checked = 0;
+    log->durable.unproven_end = log->end;
+}
+
+/* Does a sync mode require a sync before the next append, so that it carries SYNCED? */
+static bool ms__log_must_prove(const ms__log *log)
+{
+    return log->opts.sync != MS_SYNC_NONE && log->durable.end < log->durable.unproven_end;
+}
+
+static bool ms__sync_due(const ms__log *log)
+{
+    if (log->opts.sync == MS_SYNC_NONE || log->end <= log->durable.end) return false;
+    if (log->opts.sync == MS_SYNC_EACH) return true;
+    if (log->end - log->durable.end >= log->opts.sync_bytes) return true;
+    return log->os->micros(log->os->ctx) - log->durable.synced_at >=
+           (uint64_t)log->opts.sync_ms * 1000;
+}
+
+/* Did a sync fail in this boot, or zeroing remain unfinished? Then it is not known what
+ * the disk has above the durable end. */
+static bool ms__log_unconfirmed(const ms__log *log)
+{
+    uint64_t boot = ms__get64(log->map.super + MS__AT_UNCONFIRMED);
+    return boot != 0 && (boot == log->file.boot || log->file.boot == 0);
+}
+
+static int ms__unconfirmed_set(ms__log *log, bool unconfirmed)
+{
+    uint64_t boot = !unconfirmed ? 0 : log->file.boot ? log->file.boot : 1;
+    int failed = log->map.super ? ms__super_word(log, MS__AT_UNCONFIRMED, boot) : 0;
+    ms__fence();
+    return failed;
 }
 
 /* The handle appends and syncs no more (L6). */
@@ -14586,82 +14603,69 @@ static void ms__log_refuse(ms__log *log)
     log->durable.poisoned = true;
 }
 
-/* From here on it is not known what is durable after the durable end: the handle refuses,
- * and the next writer writes that again. Under the lock. */
+/* A sync failed: this handle refuses, and the next writer settles the file. The caller
+ * holds the handle's lock. */
 static ms_result ms__log_poison(ms__log *log, int failed, const char *what, ms_error *err)
 {
     ms__log_refuse(log);
     (void)ms__unconfirmed_set(log, true);
     ms__log_event(log, MS_LOG_SYNC_FAILED, log->durable.end, log->end - log->durable.end,
-                 log->durable.seq, 0, failed);
+                  log->durable.seq, 0, failed);
     (void)ms__os_fail(err, failed, what, log->file.path);
-    if (err) err->code = MS_E_POISONED; /* not FULL or BUSY: what was appended is visible */
+    if (err) err->code = MS_E_POISONED; /* not FULL: what was appended is visible */
     return MS_E_POISONED;
 }
 
-/* Stores a checkpoint of the durable end. Other shared writers store them, too: where
- * another one's sync has ended first, and covered more, theirs stays. Their lock is
- * waited for only where it `must` be, and then a checkpoint that stays is stored again,
- * too, since a sync of it may have failed; else the next one has it. */
-static ms_result ms__checkpoint_store(ms__log *log, bool must, ms_error *err)
+/* Stores a checkpoint, which the next sync makes durable. Another shared writer may have
+ * synced more meanwhile: its checkpoint stays. must: waits for the file's lock, and
+ * stores again a checkpoint that stays, since a sync of it may have failed. Otherwise a
+ * later sync stores one. */
+static ms_result ms__checkpoint_store(ms__log *log, uint64_t end, uint64_t seq, bool must,
+                                      ms_error *err)
 {
-    ms__checkpoint s;
     unsigned char bytes[MS__CHECKPOINT_SIZE];
+    bool locked = log->opts.shared && !log->recovery.inside;
     int failed = 0;
-    bool told = false, locked = log->opts.shared && !log->recovery.inside;
     if (locked && must) MS__TRY(ms__log_lock(log, log->opts.lock_wait_ms, err));
     else if (locked && log->os->lock(log->os->ctx, log->file.handle) != 0)
         return MS_E_BUSY;
-    memset(&s, 0, sizeof s);
-    if (log->opts.shared) {
-        s = ms__checkpoint_newest(log->map.super);
-        told = s.end > log->durable.end &&
-               s.end <= ms__load_mark(log->map.super + MS__AT_MARK);
-        if (ms__generation_after(s.generation, log->durable.generation))
-            log->durable.generation = s.generation;
+    ms__checkpoint c = ms__checkpoint_newest(log->map.super);
+    bool stays = c.end > end && c.end <= ms__load_mark(log->map.super + MS__AT_MARK);
+    if (!stays) {
+        c.end = end;
+        c.seq = seq;
+        c.hint = log->index.hint < end ? log->index.hint : log->index.hint_before;
     }
-    if (!told) {
-        s.end = log->durable.end;
-        s.seq = log->durable.seq;
-        s.hint =
-            log->index.hint < log->durable.end ? log->index.hint : log->index.hint_before;
-    }
-    if (!told || must) {
-        s.generation = ++log->durable.generation;
-        ms__checkpoint_encode(&s, bytes);
+    if (!stays || must) {
+        c.generation++;
+        ms__checkpoint_encode(&c, bytes);
         failed = ms__super_write(
-            log, MS__AT_CHECKPOINTS + (uint32_t)(s.generation & 1) * MS__CHECKPOINT_STEP, bytes,
-            sizeof bytes);
+            log, MS__AT_CHECKPOINTS + (uint32_t)(c.generation & 1) * MS__CHECKPOINT_STEP,
+            bytes, sizeof bytes);
     }
     if (locked) (void)log->os->unlock(log->os->ctx, log->file.handle);
     if (failed == 0) return MS_OK;
     return must ? ms__log_poison(log, failed, "writing a checkpoint of", err) : MS_E_IO;
 }
 
-/* The file's name has to be durable, too: its folder is synced once a handle, before the
- * first append that needs it is visible. That it could not be opened poisons nothing; one
- * that nobody may read is left alone. */
-static ms_result ms__log_folder(ms__log *log, ms_error *err)
+/* ---- Before the first append: the place where records go. */
+
+static unsigned char ms__zeros[MS__SUPPLY];
+
+static int ms__log_zero(const ms__log *log, uint64_t from, uint64_t upto)
 {
-    ms__lock_take(&log->lock);
-    bool done = log->file.folder_synced;
-    ms__lock_give(&log->lock);
-    if (done) return MS_OK;
-    int failed = ms__os_folder_done(log->os, log->file.path);
-    if (failed == EMFILE || failed == ENFILE || failed == ENOMEM)
-        return ms__os_fail(err, failed, "syncing the folder of", log->file.path);
-    ms__lock_take(&log->lock);
-    ms_result code = MS_OK;
-    if (failed == 0 || failed == EACCES || failed == EPERM)
-        log->file.folder_synced = true;
-    else code = ms__log_poison(log, failed, "syncing the folder of", err);
-    ms__lock_give(&log->lock);
-    return code;
+    int failed = 0;
+    while (failed == 0 && from < upto) {
+        size_t n = upto - from < MS__SUPPLY ? (size_t)(upto - from) : MS__SUPPLY;
+        failed = ms__os_write_all(log->os, log->file.handle, from, ms__zeros, n);
+        from += n;
+    }
+    return failed;
 }
 
-/* Writes [from, upto) of the file once more, the same bytes: a sync of them failed, and
- * the next one would pass them over. Read, not by way of the map: the file may have been
- * truncated since. */
+/* Writes [from, upto) of the file again, the same bytes, since a later sync would pass
+ * over pages that a failed one left clean. They are read by a call, not through the map:
+ * somebody may have truncated the file. */
 static MS__APART ms_result ms__log_write_again(ms__log *log, uint64_t from, uint64_t upto,
                                                ms_error *err)
 {
@@ -14681,27 +14685,17 @@ static MS__APART ms_result ms__log_write_again(ms__log *log, uint64_t from, uint
     return MS_OK;
 }
 
-static unsigned char ms__zeros[MS__SUPPLY];
-
-static int ms__log_zero(const ms__log *log, uint64_t from, uint64_t upto)
-{
-    int failed = 0;
-    while (failed == 0 && from < upto) {
-        size_t n = upto - from < MS__SUPPLY ? (size_t)(upto - from) : MS__SUPPLY;
-        failed = ms__os_write_all(log->os, log->file.handle, from, ms__zeros, n);
-        from += n;
-    }
-    return failed;
-}
-
-/* What was stored through maps goes to the file, where a sync does not see it there. */
+/* Hands what was stored through maps to the file, on systems whose sync does not see it
+ * there. */
 static int ms__maps_flush(ms__log *log)
 {
     if (!log->os->flush || log->append.engine != MS_ENGINE_MAP) return 0;
     int failed = log->append.flush_failed;
-    if (failed == 0) failed = log->os->flush(log->os->ctx, log->map.super, MS__SUPER_SIZE);
+    if (failed == 0)
+        failed = log->os->flush(log->os->ctx, log->map.super, MS__SUPER_SIZE);
     if (failed == 0 && log->append.window)
-        failed = log->os->flush(log->os->ctx, log->append.window, log->append.window_size);
+        failed =
+            log->os->flush(log->os->ctx, log->append.window, log->append.window_size);
     return failed;
 }
 
@@ -14711,21 +14705,34 @@ static int ms__file_sync(ms__log *log)
     return failed == 0 ? ms__os_sync_done(log->os, log->file.handle) : failed;
 }
 
-/* Zeroes the dead bytes [log->end, dead) and syncs, see (F5). Where a sync failed before
- * in this boot, what is visible above the durable end is written again, too. Under both
- * locks; nothing visible changes. */
+/* Syncs all that is visible before this handle appends, and with `confirm` a checkpoint
+ * of it. The caller holds both locks. */
+static ms_result ms__log_sync_before(ms__log *log, bool confirm, ms_error *err)
+{
+    int failed = ms__file_sync(log);
+    if (failed == 0 && confirm) {
+        MS__TRY(ms__checkpoint_store(log, log->end, log->last_seq, true, err));
+        failed = ms__file_sync(log);
+    }
+    if (failed != 0) return ms__log_poison(log, failed, "syncing", err);
+    ms__durable_move(log, log->end, log->last_seq);
+    return MS_OK;
+}
+
+/* Zeroes the dead bytes [log->end, dead) and syncs, see (F5). After a sync that failed in
+ * this boot it first writes the visible bytes above the durable end again. The caller
+ * holds both locks; nothing visible changes. */
 static MS__APART ms_result ms__log_settle(ms__log *log, uint64_t dead, ms_error *err)
 {
     uint64_t from = log->durable.end > MS__SUPER_SIZE ? log->durable.end : MS__SUPER_SIZE;
     if (ms__log_unconfirmed(log)) MS__TRY(ms__log_write_again(log, from, log->end, err));
     int failed = ms__unconfirmed_set(log, true);
     if (failed != 0)
-        return ms__os_fail(err, failed, "writing to the head of", log->file.path);
+        return ms__os_fail(err, failed, "writing to the superblock of", log->file.path);
     failed = ms__log_zero(log, log->end, dead);
     if (failed != 0) return ms__os_fail(err, failed, "zeroing", log->file.path);
-    failed = ms__file_sync(log);
-    if (failed != 0) return ms__log_poison(log, failed, "syncing", err);
-    (void)ms__unconfirmed_set(log, false); /* else it is done once more */
+    MS__TRY(ms__log_sync_before(log, false, err));
+    (void)ms__unconfirmed_set(log, false); /* else a later writer settles again */
     if (dead > log->end) {
         log->durable.zeroed_bytes += dead - log->end;
         ms__log_event(log, MS_LOG_ZEROED, log->end, dead - log->end, log->last_seq, 0, 0);
@@ -14733,64 +14740,66 @@ static MS__APART ms_result ms__log_settle(ms__log *log, uint64_t dead, ms_error 
     return MS_OK;
 }
 
-/* A sync that began with this end has ended: what was erased meanwhile is not durable. */
-static uint64_t ms__log_synced(const ms__log *log, uint64_t end)
+/* Makes the file's name durable: syncs its folder, once a handle, before the first append
+ * that needs it is visible. A folder that the process may not read is left alone. One
+ * that cannot be opened for want of descriptors or memory poisons nothing. */
+static ms_result ms__log_folder(ms__log *log, ms_error *err)
 {
-    return end < log->durable.erased ? end : log->durable.erased;
+    ms__lock_take(&log->lock);
+    bool done = log->file.folder_synced;
+    ms__lock_give(&log->lock);
+    if (done) return MS_OK;
+    int failed = ms__os_folder_done(log->os, log->file.path);
+    if (failed == EMFILE || failed == ENFILE || failed == ENOMEM)
+        return ms__os_fail(err, failed, "syncing the folder of", log->file.path);
+    ms__lock_take(&log->lock);
+    ms_result code = MS_OK;
+    if (failed == 0 || failed == EACCES || failed == EPERM)
+        log->file.folder_synced = true;
+    else code = ms__log_poison(log, failed, "syncing the folder of", err);
+    ms__lock_give(&log->lock);
+    return code;
 }
 
-/* The disk works without the handle's lock, so that others append meanwhile; but with it
- * where the file's lock is had, too, which is the handle's. */
+/* ---- Syncing, for all threads that wait. */
+
+/* The disk works without the handle's lock, so that others append meanwhile. */
 static int ms__log_disk(ms__log *log)
 {
-    bool inside = log->recovery.inside;
     int failed = ms__maps_flush(log);
-    if (!inside) ms__lock_give(&log->lock);
+    ms__lock_give(&log->lock);
     if (failed == 0) failed = ms__os_sync_done(log->os, log->file.handle);
-    if (!inside) ms__lock_take(&log->lock);
+    ms__lock_take(&log->lock);
     return failed;
 }
 
-/* One sync of all that is visible now, for all threads that wait. checkpoint: its
- * checkpoint is synced, too, and nothing is reported durable before; MS_E_BUSY: other
- * writers kept the lock that storing it needs. The checkpoint describes the moment when
- * the sync began; bytes erased meanwhile are not durable, and the checkpoint before it
- * covers as much. */
-static ms_result ms__log_sync_now(ms__log *log, bool checkpoint, ms_error *err)
+/* Runs one sync of all that is visible now. confirm: syncs its checkpoint, too, before
+ * anything counts as durable. It returns MS_E_BUSY where other writers kept the lock that
+ * storing the checkpoint needs. */
+static ms_result ms__log_sync_now(ms__log *log, bool confirm, ms_error *err)
 {
     uint64_t end = log->end, seq = log->last_seq;
-    uint64_t durable_end = log->durable.end, durable_seq = log->durable.seq;
     ms_result code = MS_OK;
     log->durable.syncing = true;
     log->durable.erased = UINT64_MAX;
     int failed = ms__log_disk(log);
-    if (failed == 0) {
-        log->durable.end = end;
-        log->durable.seq = seq;
-        code = ms__checkpoint_store(log, checkpoint, checkpoint ? err : NULL);
-        if (!checkpoint) code = MS_OK; /* what is not stored now is stored later */
-    }
-    if (failed == 0 && checkpoint) {
-        log->durable.end = ms__log_synced(log, durable_end);
-        log->durable.seq = durable_seq;
-        if (code == MS_OK) failed = ms__log_disk(log);
-    }
+    if (failed == 0)
+        code = ms__checkpoint_store(log, end, seq, confirm, confirm ? err : NULL);
+    if (!confirm) code = MS_OK; /* a later sync stores one */
+    if (failed == 0 && code == MS_OK && confirm) failed = ms__log_disk(log);
     if (failed != 0) code = ms__log_poison(log, failed, "syncing", err);
     if (code == MS_OK) {
-        log->durable.end = ms__log_synced(log, end);
-        log->durable.seq = seq;
-        log->durable.unsynced = log->end - end;
+        ms__durable_move(log, end, seq);
         log->durable.synced_at = log->os->micros(log->os->ctx);
-        if (checkpoint) log->durable.checked = log->durable.end;
+        if (confirm) log->durable.confirmed = log->durable.end;
     }
     log->durable.syncing = false;
     ms__signal_all(&log->durable.synced);
     return code;
 }
 
-/* Whom the last sync has woken appends again in a moment: one sync later for all of them
- * is better than one now for the first. Waits as long as more comes; alone, not at
- * all. */
+/* The threads that the last sync woke append again in a moment: one sync later for all of
+ * them is better than one now for the first. Waits as long as more arrives. */
 #define MS__GATHER 16
 
 static void ms__log_gather(ms__log *log)
@@ -14808,28 +14817,24 @@ static void ms__log_gather(ms__log *log)
     log->durable.syncing = false;
 }
 
-/* Makes durable what stands below goal: by waiting for the sync that runs, and, where
- * that began too early, by one of our own. checkpoint: the checkpoint, too; a handle's
- * first sync syncs it anyway (shared writers before they append, see
- * ms__log_enter_ahead). */
-static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool checkpoint,
-                                 ms_error *err)
+/* Makes everything below goal durable: waits for the sync that runs, and runs one where
+ * that sync began too early. confirm: with a checkpoint that is durable. */
+static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_error *err)
 {
+    ms__log_durable *d = &log->durable;
     MS__TRY(ms__log_folder(log, err));
     ms__lock_take(&log->lock);
     ms_result code = ms__log_poison_check(log, err);
-    while (code == MS_OK && (log->durable.end < goal ||
-                             (checkpoint && log->durable.checked < goal))) {
-        if (log->durable.syncing) {
-            log->durable.waiting++;
-            log->durable.together = true;
-            ms__signal_wait(&log->durable.synced, &log->lock);
-            log->durable.waiting--;
+    while (code == MS_OK && (d->end < goal || (confirm && d->confirmed < goal))) {
+        if (d->syncing) {
+            d->waiting++;
+            d->together = true;
+            ms__signal_wait(&d->synced, &log->lock);
+            d->waiting--;
         } else {
-            bool first = log->durable.checked == 0 && !log->opts.shared;
-            if (log->durable.together) ms__log_gather(log);
-            log->durable.together = log->durable.waiting > 0;
-            code = ms__log_sync_now(log, checkpoint || first, err);
+            if (d->together) ms__log_gather(log);
+            d->together = d->waiting > 0;
+            code = ms__log_sync_now(log, confirm, err);
         }
         if (code == MS_OK) code = ms__log_poison_check(log, err);
     }
@@ -14982,7 +14987,7 @@ static ms_result ms__log_publish(ms__log *log, uint64_t end, ms_error *err)
         (void)ms__log_zero(log, log->end, end); /* now, if that can be */
         return ms__os_fail(err, failed, "writing the watermark of", log->file.path);
     }
-    ms__log_grown(log, end);
+    log->end = end;
     log->append.wrote = true;
     if (log->opts.shared) ms__log_seen(log, end, ms__log_line(log->map.super));
     return MS_OK;
@@ -15018,13 +15023,7 @@ static MS__APART ms_result ms__lost_write(ms__log *log, ms_error *err)
     MS__TRY(ms__log_put(log, at, r, sizeof r, err));
     MS__TRY(ms__log_publish(log, after, err));
     log->append.lost_written = true;
-    int failed = ms__file_sync(log);
-    if (failed == 0) {
-        ms__durable_at(log, after, log->last_seq);
-        MS__TRY(ms__checkpoint_store(log, true, err));
-        failed = ms__file_sync(log);
-    }
-    return failed == 0 ? MS_OK : ms__log_poison(log, failed, "syncing", err);
+    return ms__log_sync_before(log, true, err);
 }
 
 /* A copy may share its blocks with the original until they are written. The two that are
@@ -15052,6 +15051,7 @@ static MS__APART ms_result ms__log_begin(ms__log *log, ms_error *err)
     uint64_t dead = ms__log_dead_end(log, log->end);
     if (unsure && log->append.stop > dead) dead = log->append.stop;
     if (unsure || dead > log->end) MS__TRY(ms__log_settle(log, dead, err));
+    if (ms__log_must_prove(log)) MS__TRY(ms__log_sync_before(log, false, err));
     MS__TRY(ms__log_allocate(log, log->end + MS__LOST_SIZE, err));
     MS__TRY(ms__log_reach(log, log->end, log->end + MS__LOST_SIZE, log->append.allocated,
                           err));
@@ -15693,14 +15693,48 @@ static MS__APART ms_result ms__log_append_run(ms__log *log, ms__append_run *run,
 }
 
 
-/* ==== [log-recover] what stands in the file is taken in ============================
- * At opening, when others have appended, and before a shared writer appends.
+/* ==== [log-recover] the file becomes the state of a handle ===========================
+ * Three events lead here: an opening, a look for what other processes have appended, and
+ * the turn of a shared writer.
+ *
+ * Opening has to decide how far the file goes. It knows the watermark, the durable end of
+ * the newest checkpoint, and the size of the file:
+ *
+ *              is the watermark trusted (same boot, device, inode)?
+ *               | yes                           | no: power loss, other machine, copy
+ *               v                               v
+ *      visible = the larger of       ms__log_find_end: record by record, to the first
+ *      watermark and checkpoint      byte x that begins no valid record
+ *               |                       |  x is below the durable end, or a record with
+ *               |                       |  SYNCED follows: damage; it goes on after it
+ *               |                       |  else: visible = after the last COMMIT
+ *               v                       v
+ *      ms__log_take_visible: every record up to `visible` enters the tail; what is
+ *      invalid there is damage, and is reported
+ *               |  visible is beyond the end of the file: ms__lost_note
+ *               v
+ *      attached. Bytes after log->end are dead; the first append zeroes them
+ *      (ms__log_begin). A reader stops at log->end and writes nothing.
+ *
+ * The walk begins after the newest segment index below a trusted end, not at the first
+ * record (ms__log_start). That index carries the counts of all before it. So opening
+ * costs the same at any size of the file.
+ *
+ * A look for appended records compares the watermark with the last one taken in. Where it
+ * moved, ms__log_take_visible does the rest.
+ *
+ * A shared writer holds the lock of the file for one append at a time (ms__log_enter to
+ * ms__log_leave). It first takes in what others appended, mostly before it has the lock.
+ * A writer raises BUSY in the superblock before it stores beyond the watermark. A writer
+ * that finds BUSY past the watermark knows that another writer died there, and prepares
+ * the place anew (ms__log_begin). It does the same after an exclusive writer, a restart
+ * of the machine, a failed sync, and damage that has to be proven.
  * ================================================================================== */
 
-/* ---- Taking in records that stand in the file: opening and catching up. */
+/* ---- Taking in records. */
 
-/* A segment index that the replay met: its segment needs no tail any more. Indexes that are missing
- * before it will be made anew when they are asked for. */
+/* Takes in a segment index: the tail has been indexed, and the next segment begins.
+ * Indexes that are missing before it are derived when they are asked for. */
 static ms_result ms__take_segment(ms__log *log, const ms__segment *seg, ms_error *err)
 {
     uint32_t now;
@@ -15730,84 +15764,90 @@ static ms_result ms__take_summary(ms__log *log, const ms__summary *s, ms_error *
     return MS_OK;
 }
 
-/* Readers look at the count without the lock. */
-static void ms__holes_add(ms__log *log, uint32_t holes)
-{
-    ms__tail *t = ms__tail_of(log);
-    if (holes > 0) ms__store32(&t->holes, t->holes + holes);
-}
-
-/* A whole record. MS_E_BUSY: it has to wait until old cursors are closed. */
-static ms_result ms__log_take(ms__log *log, ms__replay *s, const unsigned char *r,
-                              uint64_t offset, ms_error *err)
+static ms_result ms__take_index(ms__log *log, const unsigned char *r, uint64_t offset,
+                                ms_error *err)
 {
     ms__segment seg;
     ms__summary sum;
-    ms__holes_add(log, s->holes);
-    s->holes = 0;
-    switch (r[4]) {
-    case MS__KIND_AMEND:
-    case MS__KIND_HIDE:
-    case MS__KIND_NOTE:
-    case MS__KIND_LOCATION:
-    case MS__KIND_PIECE:
-        if (!ms__change_take(log, r, offset))
-            return ms__no_memory(err, ms__padded(ms__get32(r)));
-        return MS_OK;
-    case MS__KIND_MESSAGE:
-    case MS__KIND_GAP:
-        if (!ms__tail_enter(ms__tail_of(log), r, offset))
-            return ms__no_memory(err, ms__padded(ms__get32(r)));
-        if (log->gap_seq < ms__tail_of(log)->live.gap_seq)
-            log->gap_seq = ms__tail_of(log)->live.gap_seq;
-        if (log->gap_seq > 0) ms__gaps_there(log);
-        if (r[4] == MS__KIND_GAP) return MS_OK;
+    /* messages that it counts may be damaged: a writer gives no number twice */
+    if (log->opts.writer && log->last_seq < ms_seq(ms__msg(r)))
         log->last_seq = ms_seq(ms__msg(r));
-        log->messages++;
-        log->bytes += ms_size(ms__msg(r));
-        return MS_OK;
-    case MS__KIND_INDEX: /* what it counted is lost, perhaps; numbers are not used again */
-        if (log->opts.writer && log->last_seq < ms_seq(ms__msg(r)))
-            log->last_seq = ms_seq(ms__msg(r));
-        memset(&seg, 0, sizeof seg);
-        memset(&sum, 0, sizeof sum);
-        if (ms__segment_decode(&seg, r, offset)) return ms__take_segment(log, &seg, err);
-        if (ms__summary_decode(&sum, r, offset)) return ms__take_summary(log, &sum, err);
-        return MS_OK;
-    default:
-        return MS_OK;
-    }
+    memset(&seg, 0, sizeof seg);
+    memset(&sum, 0, sizeof sum);
+    if (ms__segment_decode(&seg, r, offset)) return ms__take_segment(log, &seg, err);
+    if (ms__summary_decode(&sum, r, offset)) return ms__take_summary(log, &sum, err);
+    return MS_OK;
 }
 
-static void ms__replay_begin(ms__replay *s, ms__log *log)
+/* Takes in a message, or a GAP. */
+static ms_result ms__take_message(ms__log *log, const unsigned char *r, uint64_t offset,
+                                  ms_error *err)
+{
+    ms__tail *t = ms__tail_of(log);
+    if (!ms__tail_enter(t, r, offset))
+        return ms__no_memory(err, ms__padded(ms__get32(r)));
+    if (log->gap_seq < t->live.gap_seq) log->gap_seq = t->live.gap_seq;
+    if (log->gap_seq > 0) ms__gaps_there(log);
+    if (r[4] == MS__KIND_GAP) return MS_OK;
+    log->last_seq = ms_seq(ms__msg(r));
+    log->messages++;
+    log->bytes += ms_size(ms__msg(r));
+    return MS_OK;
+}
+
+/* Takes in a valid record. MS_E_BUSY: not before old cursors are closed. */
+static ms_result ms__log_take(ms__log *log, const unsigned char *r, uint64_t offset,
+                              ms_error *err)
+{
+    if (r[4] == MS__KIND_INDEX) return ms__take_index(log, r, offset, err);
+    if (r[4] == MS__KIND_MESSAGE || r[4] == MS__KIND_GAP)
+        return ms__take_message(log, r, offset, err);
+    if (!ms__is_change(r) || ms__change_take(log, r, offset)) return MS_OK;
+    return ms__no_memory(err, ms__padded(ms__get32(r)));
+}
+
+/* Counts damaged ranges of the tail; readers look at the count without the lock. */
+static void ms__holes_take(ms__log *log, ms__replay *s)
+{
+    ms__tail *t = ms__tail_of(log);
+    if (s->holes > 0) ms__store32(&t->holes, t->holes + s->holes);
+    s->holes = 0;
+}
+
+/* The file was truncated: the bytes from log->end to `end` were visible once. */
+static void ms__lost_note(ms__log *log, uint64_t end)
+{
+    uint64_t bytes = end - log->end;
+    ms__tail *t = ms__tail_of(log);
+    ms__log_lost(log, end);
+    log->recovery.n_damaged++;
+    log->recovery.damaged_bytes += bytes;
+    ms__store32(&t->holes, t->holes + 1);
+    ms__log_event(log, MS_LOG_DAMAGE, log->end, bytes, log->last_seq, 0, 0);
+}
+
+static ms_result ms__foreign_record(const ms__log *log, uint64_t offset, ms_error *err)
+{
+    return ms__fail(err, MS_E_FOREIGN,
+                    "'%s': a record at %u was written by a newer version", log->file.path,
+                    offset);
+}
+
+static void ms__replay_begin(ms__replay *s, ms__log *log, uint64_t trusted,
+                             uint64_t limit)
 {
     memset(s, 0, sizeof *s);
     s->log = log;
     s->at = log->end;
     s->last_seq = log->last_seq;
+    s->trusted = trusted;
+    s->limit = limit & ~(uint64_t)7;
 }
 
-static void ms__replay_counted(ms__log *log, const ms__replay *s)
-{
-    log->recovery.n_damaged += s->damaged;
-    log->recovery.damaged_bytes += s->damaged_bytes;
-    if (s->damaged + s->index_damaged > 0) ms__durable_unchecked(log);
-}
-
-/* The file was truncated: from the end of what is there to `end` bytes are missing. */
-static void ms__lost_note(ms__log *log, uint64_t end)
-{
-    uint64_t bytes = end - log->end;
-    ms__log_lost(log, end);
-    log->recovery.n_damaged++;
-    log->recovery.damaged_bytes += bytes;
-    ms__holes_add(log, 1);
-    ms__log_event(log, MS_LOG_DAMAGE, log->end, bytes, log->last_seq, 0, 0);
-}
-
-/* Takes what stands in [log->end, limit), all of it visible. cut: the file ends there,
- * though more was visible; what follows the last whole record is dead then. */
-static ms_result ms__log_take_visible(ms__log *log, uint64_t limit, bool cut,
+/* Takes in [log->end, visible). Where the file, of `size` bytes, ends before that, or in
+ * the middle of a record, the rest is lost: the next writer goes on after the last whole
+ * record. */
+static ms_result ms__log_take_visible(ms__log *log, uint64_t visible, uint64_t size,
                                       ms_error *err)
 {
     ms__replay s;
@@ -15815,27 +15855,34 @@ static ms_result ms__log_take_visible(ms__log *log, uint64_t limit, bool cut,
     uint64_t offset;
     ms_result code = MS_OK;
     ms__found found = MS__FOUND_END;
-    ms__replay_begin(&s, log);
-    s.limit = s.trusted = limit;
+    if (visible < log->end) visible = log->end; /* a watermark that is damaged */
+    bool cut = visible > size;
+    ms__replay_begin(&s, log, visible, cut ? size : visible);
+    s.trusted = s.limit;
     s.cut = cut;
-    if (limit - s.at <= MS__STEP) s.asked = limit; /* in memory: it was written just now */
+    if (s.limit - s.at <= MS__STEP) s.asked = s.limit; /* in memory: written just now */
     while ((found = ms__replay_next(&s, &r, &offset)) == MS__FOUND_RECORD) {
-        code = ms__log_take(log, &s, r, offset, err);
+        ms__holes_take(log, &s);
+        code = ms__log_take(log, r, offset, err);
         if (code != MS_OK) break;
         log->end = s.at;
     }
-    ms__replay_counted(log, &s);
-    ms__holes_add(log, s.holes);
     if (code == MS_OK && found == MS__FOUND_FOREIGN)
-        return ms__fail(err, MS_E_FOREIGN,
-                        "'%s': a record at %u was written by a newer version",
-                        log->file.path, offset);
+        code = ms__foreign_record(log, offset, err);
+    ms__holes_take(log, &s);
+    log->recovery.n_damaged += s.damaged;
+    log->recovery.damaged_bytes += s.damaged_bytes;
     if (code == MS_OK && !cut) log->end = s.limit;
+    if (s.damaged + s.index_damaged > 0) ms__durable_unproven(log);
+    if (code == MS_OK && visible > log->end && log->append.lost_end < visible)
+        ms__lost_note(log, visible);
     return code;
 }
 
-/* Was the file's watermark stored by a writer of this machine since it started? One that
- * is off the grid of records never was: its bytes are damaged. */
+/* ---- Opening. */
+
+/* Was the watermark stored by a writer of this machine since it started? It is a multiple
+ * of 8 unless its bytes are damaged. */
 static bool ms__mark_trusted(const ms__log *log)
 {
     ms__writer_line w;
@@ -15845,9 +15892,7 @@ static bool ms__mark_trusted(const ms__log *log)
            ms__load_mark(log->map.super + MS__AT_MARK) % 8 == 0;
 }
 
-/* ---- Opening. */
-
-/* The tail that a handle begins with; a reader of an empty file had an empty one. */
+/* Makes the tail that a handle begins with; a reader of an empty file has one already. */
 static ms_result ms__tail_first(ms__log *log, uint64_t base, uint32_t segment,
                                 ms_error *err)
 {
@@ -15861,178 +15906,147 @@ static ms_result ms__tail_first(ms__log *log, uint64_t base, uint32_t segment,
     return MS_OK;
 }
 
-/* Where the replay begins: after a segment index that can be believed, else at the start. */
-static ms_result ms__log_start(ms__log *log, uint64_t trusted, bool same, uint64_t size,
-                               ms_error *err)
+/* Begins with the counts of a segment index. */
+static ms_result ms__log_start_at(ms__log *log, const ms__segment *seg, ms_error *err)
 {
-    uint64_t limit = trusted < size ? trusted : size;
-    uint64_t hints[3];
-    ms__segment seg;
-    hints[0] = same ? ms__get64(log->map.super + MS__AT_HINT) : 0;
-    hints[1] = same ? ms__get64(log->map.super + MS__AT_HINT + 8) : 0;
-    hints[2] = ms__checkpoint_newest(log->map.super).hint;
-    log->end = MS__SUPER_SIZE;
-    uint32_t segment = 0, i = 0;
-    for (; i < 3; i++) {
-        const unsigned char *r = ms__index_record(log, hints[i], limit);
-        memset(&seg, 0, sizeof seg);
-        if (r && ms__segment_decode(&seg, r, hints[i])) break;
-    }
-    if (i < 3) {
-        segment = seg.number + 1;
-        log->end = seg.next;
-        log->recovery.n_damaged = seg.state.damaged;
-        log->recovery.damaged_bytes = seg.state.damaged_bytes;
-        log->messages = seg.state.messages;
-        log->bytes = seg.state.bytes;
-        log->last_seq = seg.state.last_seq;
-        log->gap_seq = seg.state.gap_seq;
-        if (!MS__CHANGES && seg.state.changes > 0)
-            return ms__fail(err, MS_E_FOREIGN,
-                            "'%s' has changes, and this program was built without them",
-                            log->file.path);
-        log->changes = seg.state.changes;
-        log->hidden = seg.state.hidden;
-        if (!ms__touch_all(log, &seg)) return ms__no_memory(err, MS__TOUCHED / 8);
-        if (log->gap_seq > 0 || log->changes > 0) ms__gaps_there(log);
-        if (!ms__index_begin(log, &seg)) return ms__no_memory(err, 0);
-    }
-    return ms__tail_first(log, log->end, segment, err);
+    const ms__state *state = &seg->state;
+    log->end = seg->next;
+    log->recovery.n_damaged = state->damaged;
+    log->recovery.damaged_bytes = state->damaged_bytes;
+    log->messages = state->messages;
+    log->bytes = state->bytes;
+    log->last_seq = state->last_seq;
+    log->gap_seq = state->gap_seq;
+    log->changes = state->changes;
+    log->hidden = state->hidden;
+    if (!MS__CHANGES && state->changes > 0)
+        return ms__fail(err, MS_E_FOREIGN,
+                        "'%s' has changes, and this program was built without them",
+                        log->file.path);
+    if (!ms__touch_all(log, seg)) return ms__no_memory(err, MS__TOUCHED / 8);
+    if (log->gap_seq > 0 || log->changes > 0) ms__gaps_there(log);
+    return ms__index_begin(log, seg) ? MS_OK : ms__no_memory(err, 0);
 }
 
-/* Takes the records from `from` up to where the replay stands: a batch is complete. */
-static ms_result ms__take_range(ms__log *log, ms__replay from, uint64_t upto,
-                                ms_error *err)
+/* Chooses where the walk begins: after the newest segment index below `limit`, else at
+ * the first record. */
+static ms_result ms__log_start(ms__log *log, uint64_t limit, bool mark_trusted,
+                               ms_error *err)
 {
+    ms__segment seg;
+    uint64_t hints[3];
+    hints[0] = mark_trusted ? ms__get64(log->map.super + MS__AT_HINT) : 0;
+    hints[1] = mark_trusted ? ms__get64(log->map.super + MS__AT_HINT + 8) : 0;
+    hints[2] = ms__checkpoint_newest(log->map.super).hint;
+    log->end = MS__SUPER_SIZE;
+    for (int i = 0; i < 3; i++) {
+        const unsigned char *r = ms__index_record(log, hints[i], limit);
+        memset(&seg, 0, sizeof seg);
+        if (!r || !ms__segment_decode(&seg, r, hints[i])) continue;
+        MS__TRY(ms__log_start_at(log, &seg, err));
+        return ms__tail_first(log, log->end, seg.number + 1, err);
+    }
+    return ms__tail_first(log, log->end, 0, err);
+}
+
+/* Finds the end of a file whose watermark is not trusted, by (F4) and (F5), and takes
+ * nothing in. *proven: all below it was durable; it moves up where a record with SYNCED
+ * follows invalid bytes. *visible: where the log ends. */
+static ms_result ms__log_find_end(ms__log *log, uint64_t size, uint64_t *proven,
+                                  uint64_t *visible, ms_error *err)
+{
+    ms__replay s;
     const unsigned char *r;
-    uint64_t offset;
-    while (from.at < upto && ms__replay_next(&from, &r, &offset) == MS__FOUND_RECORD)
-        MS__TRY(ms__log_take(log, &from, r, offset, err));
-    log->end = from.at;
+    uint64_t offset, committed = log->end;
+    ms__replay_begin(&s, log, *proven, size);
+    s.quiet = true;
+    for (;;) {
+        ms__found found;
+        while ((found = ms__replay_next(&s, &r, &offset)) == MS__FOUND_RECORD)
+            if (offset < s.trusted || (r[7] & MS_FLAG_COMMIT)) committed = s.at;
+        if (found == MS__FOUND_FOREIGN) return ms__foreign_record(log, offset, err);
+        if (s.at >= s.limit || !ms__replay_synced(&s)) break;
+        /* A writer may have begun since, and be at work here. Then a reader stops; its
+         * next look takes in what that writer appends. */
+        if (!log->opts.writer && ms__mark_trusted(log)) break;
+        *proven = s.trusted;
+    }
+    *visible = committed > *proven ? committed : *proven;
     return MS_OK;
 }
 
-/* Record by record to the end: below the trusted end everything, after it whole appends
- * only. */
-static ms_result ms__log_recover(ms__log *log, ms__replay *s, bool look_ahead,
-                                 ms_error *err)
-{
-    const unsigned char *r;
-    uint64_t offset;
-    for (;;) {
-        ms__replay before = *s; /* where the append that is looked at begins */
-        bool pending = false;
-        ms__found found = MS__FOUND_END;
-        ms__replay at = *s;
-        while ((found = ms__replay_next(s, &r, &offset)) == MS__FOUND_RECORD) {
-            if (offset < s->trusted || (r[7] & MS_FLAG_COMMIT)) {
-                if (!pending) before = at;
-                before.trusted = s->trusted;
-                before.quiet = true;
-                before.holes = s->holes = 0; /* counted as they are passed again */
-                MS__TRY(ms__take_range(log, before, s->at, err));
-                pending = false;
-            } else if (!pending) {
-                before = at;
-                pending = true;
-            }
-            at = *s;
-        }
-        if (found == MS__FOUND_FOREIGN)
-            return ms__fail(err, MS_E_FOREIGN,
-                            "'%s': a record at %u was written by a newer version",
-                            log->file.path, offset);
-        if (s->at >= s->limit && !pending) {
-            ms__holes_add(log, s->holes);
-            if (s->at > log->end && s->at <= s->trusted) log->end = s->at;
-            return MS_OK;
-        }
-        bool damage = look_ahead && s->at < s->limit && ms__replay_synced(s);
-        /* unless a writer has begun meanwhile and is at work here: the next look of a reader
-         * takes in what it writes */
-        if (damage && !log->opts.writer && ms__mark_trusted(log)) damage = false;
-        if (!damage) {
-            if (pending) return MS_OK;
-            ms__holes_add(log, s->holes);
-            if (s->at > log->end && s->at <= s->trusted) log->end = s->at;
-            return MS_OK;
-        }
-        if (pending) { /* once more, as damage */
-            uint64_t trusted = s->trusted;
-            *s = before;
-            s->trusted = trusted;
-            s->quiet = false;
-        }
-    }
-}
-
-/* Strict opening: everything is read once, and has to be whole. */
-static ms_result ms__log_strict(ms__log *log, bool same, ms_error *err)
+/* Reads everything once for a strict opening: all has to be valid. */
+static ms_result ms__log_strict(ms__log *log, bool mark_trusted, ms_error *err)
 {
     ms__replay s;
     const unsigned char *r;
     uint64_t offset;
+    bool lost = log->append.lost_end > log->end;
     memset(&s, 0, sizeof s);
     s.log = log;
     s.at = MS__SUPER_SIZE;
     s.limit = s.trusted = log->end;
     s.quiet = true;
     while (ms__replay_next(&s, &r, &offset) == MS__FOUND_RECORD) continue;
-    if (s.damaged + s.index_damaged > 0 || log->append.lost_end > log->end)
+    if (s.damaged + s.index_damaged > 0 || lost)
         return ms__fail(err, MS_E_DAMAGED,
                         "'%s': %u ranges with %u bytes and %u index records are damaged",
-                        log->file.path,
-                        s.damaged + (log->append.lost_end > log->end ? 1u : 0u),
-                        s.damaged_bytes, s.index_damaged);
-    if (same && !log->opts.writer)
-        return MS_OK; /* a writer may be storing after the end */
+                        log->file.path, s.damaged + (lost ? 1u : 0u), s.damaged_bytes,
+                        s.index_damaged);
+    if (mark_trusted && !log->opts.writer) return MS_OK; /* a writer may be at work */
     if (ms__log_dead_end(log, log->end) == log->end) return MS_OK;
-    return ms__fail(
-        err, MS_E_DAMAGED,
-        "'%s': behind the last whole append, which ends at %u, stand bytes of "
-        "one that is not",
-        log->file.path, log->end);
+    return ms__fail(err, MS_E_DAMAGED,
+                    "'%s': after the last whole append, which ends at %u, are bytes of "
+                    "one that is torn",
+                    log->file.path, log->end);
 }
 
-/* Everything about the content of a file with a sound head. */
+/* A durable end above the trusted watermark shows that the watermark was changed from
+ * outside. A writer that opens the file stores it again, for readers and for writers that
+ * share the file. */
+static ms_result ms__mark_restore(ms__log *log, uint64_t mark, ms_error *err)
+{
+    if (!log->opts.writer || mark >= log->end) return MS_OK;
+    int failed = ms__super_word(log, MS__AT_MARK, log->end);
+    return failed == 0 ? MS_OK : ms__os_fail(err, failed, "writing the watermark of",
+                                             log->file.path);
+}
+
+/* Takes in the content of a file with a valid superblock. */
 static MS__APART ms_result ms__log_attach_content(ms__log *log, ms_error *err)
 {
-    ms__replay s;
+    /* A writer may be at work. It makes the file longer before it stores a watermark or a
+     * checkpoint, and stores its line after its first watermark. So they are read in the
+     * opposite order. */
     uint32_t line = ms__log_line(log->map.super);
-    bool same = ms__mark_trusted(log); /* a writer may be at it: in this order */
+    bool same = ms__mark_trusted(log);
     ms__fence();
     uint64_t mark = ms__load_mark(log->map.super + MS__AT_MARK);
     ms__checkpoint checkpoint = ms__checkpoint_newest(log->map.super);
-    ms__fence(); /* the file grows before either of them does */
+    ms__fence();
     int failed = log->os->stat(log->os->ctx, log->file.handle, &log->file.stat);
     if (failed != 0) return ms__os_fail(err, failed, "looking at", log->file.path);
     uint64_t size = log->file.stat.size;
-    uint64_t trusted = same && mark > checkpoint.end ? mark : checkpoint.end;
+    uint64_t proven = same && mark > checkpoint.end ? mark : checkpoint.end;
+    uint64_t visible = proven;
     MS__TRY(ms__log_reach(log, 0, size, size, err));
-    MS__TRY(ms__log_start(log, trusted, same, size, err));
+    MS__TRY(ms__log_start(log, proven < size ? proven : size, same, err));
     ms__log_begun(log, log->append.begun, size);
-    ms__replay_begin(&s, log);
-    s.trusted = trusted;
-    s.cut = trusted > size && !log->opts.salvage;
-    s.limit = same && trusted < size ? trusted : size & ~(uint64_t)7;
-    if (log->opts.salvage)
-        s.limit = s.trusted = ms__log_dead_end(log, MS__SUPER_SIZE) & ~(uint64_t)7;
-    MS__TRY(ms__log_recover(log, &s, !same && !log->opts.salvage, err));
-    ms__replay_counted(log, &s);
-    bool over = s.over != 0 && log->end == s.over;
-    if (same && log->end < mark && mark <= size && !over) log->end = mark;
-    log->recovery.mark_back = same && mark < log->end ? mark : UINT64_MAX;
-    if (trusted > size || over) ms__lost_note(log, trusted);
+    if (log->opts.salvage) visible = ms__log_dead_end(log, MS__SUPER_SIZE) & ~(uint64_t)7;
+    else if (!same) MS__TRY(ms__log_find_end(log, size, &proven, &visible, err));
+    MS__TRY(ms__log_take_visible(log, visible, size, err));
+    if (log->opts.salvage && proven > size) ms__lost_note(log, proven);
     if (log->opts.writer && checkpoint.seq > log->last_seq)
         log->last_seq = checkpoint.seq; /* numbers are not used again */
-    ms__durable_begin(log, &checkpoint, !same && !log->opts.salvage ? s.trusted : 0);
+    ms__durable_begin(log, &checkpoint, !same && !log->opts.salvage ? proven : 0);
+    if (same) MS__TRY(ms__mark_restore(log, mark, err));
     ms__tail *t = ms__tail_of(log);
     ms__store32(&t->end, t->count);
     ms__log_seen(log, same ? log->end : mark, line);
     return log->opts.strict ? ms__log_strict(log, same, err) : MS_OK;
 }
 
-/* Is everything after the head zero, and not more than creation allocates? */
+/* Is everything after the superblock zero, and not more than a creation allocates? */
 static ms_result ms__rest_is_zero(const ms__log *log, bool *zero, ms_error *err)
 {
     unsigned char part[512];
@@ -16053,8 +16067,8 @@ static ms_result ms__rest_is_zero(const ms__log *log, bool *zero, ms_error *err)
     return MS_OK;
 }
 
-/* Is this what a creation leaves that was cut off: parts of a head without any live word
- * but the first watermark, and zeros? got: bytes that the file has. */
+/* Did a creation that a crash interrupted leave these bytes? Then they are parts of a
+ * superblock, the first watermark, and zeros. got: bytes that the file has. */
 static bool ms__super_unborn(const unsigned char *h, size_t got)
 {
     size_t same = 0;
@@ -16072,8 +16086,7 @@ static bool ms__super_unborn(const unsigned char *h, size_t got)
     return zeros && !born;
 }
 
-/* Reads the head of a file that has one. *empty: the file is as good as new, which is so
- * when it is empty or has but the first bytes of a head, and zeros. */
+/* Reads the superblock. *empty: the file counts as new. */
 static MS__APART ms_result ms__log_super_read(ms__log *log, bool *empty, ms_error *err)
 {
     unsigned char *h = (unsigned char *)ms__log_resize(log, NULL, 0, MS__SUPER_SIZE);
@@ -16100,7 +16113,19 @@ static MS__APART ms_result ms__log_super_read(ms__log *log, bool *empty, ms_erro
     return result;
 }
 
-/* Makes room, then the head, of a file that is empty. */
+/* Writes `size` bytes of a superblock and makes them durable, before any record: a power
+ * loss must not leave records without it. */
+static ms_result ms__super_durable(ms__log *log, const unsigned char *h, size_t size,
+                                   bool folder, ms_error *err)
+{
+    int failed = ms__os_write_all(log->os, log->file.handle, 0, h, size);
+    if (failed == 0) failed = ms__os_sync_done(log->os, log->file.handle);
+    if (failed == 0 && folder) failed = ms__os_folder_done(log->os, log->file.path);
+    if (failed == 0) return MS_OK;
+    return ms__os_fail(err, failed, "writing the superblock of", log->file.path);
+}
+
+/* Makes an empty file a log: room first, then the superblock. */
 static ms_result ms__log_create(ms__log *log, ms_error *err)
 {
     unsigned char id[16];
@@ -16113,36 +16138,15 @@ static ms_result ms__log_create(ms__log *log, ms_error *err)
     ms__super_encode(&log->id, h);
     log->end = 0;
     ms_result code = ms__log_allocate(log, MS__SUPER_SIZE, err);
-    int failed = code == MS_OK
-                     ? ms__os_write_all(log->os, log->file.handle, 0, h, MS__SUPER_SIZE)
-                     : 0;
-    /* once: a power cut must not leave live words and records without the head */
-    if (code == MS_OK && failed == 0)
-        failed = ms__os_sync_done(log->os, log->file.handle);
-    if (code == MS_OK && failed == 0)
-        failed = ms__os_folder_done(log->os, log->file.path);
-    if (failed != 0)
-        code = ms__os_fail(err, failed, "writing the head of", log->file.path);
+    if (code == MS_OK) code = ms__super_durable(log, h, MS__SUPER_SIZE, true, err);
     (void)ms__log_resize(log, h, MS__SUPER_SIZE, 0);
     if (code != MS_OK) return code;
     log->file.folder_synced = true;
-    failed = log->os->stat(log->os->ctx, log->file.handle, &log->file.stat);
+    int failed = log->os->stat(log->os->ctx, log->file.handle, &log->file.stat);
     return failed == 0 ? MS_OK : ms__os_fail(err, failed, "looking at", log->file.path);
 }
 
-/* Nothing was ever synced: who made the file may have been killed before its head was on
- * the disk. A power cut must not leave live words and records without it. */
-static MS__APART ms_result ms__log_super_again(ms__log *log, ms_error *err)
-{
-    unsigned char h[MS__SUPER_FIXED];
-    memcpy(h, log->map.super, sizeof h);
-    int failed = ms__os_write_all(log->os, log->file.handle, 0, h, sizeof h);
-    if (failed == 0) failed = ms__os_sync_done(log->os, log->file.handle);
-    return failed == 0 ? MS_OK
-                       : ms__os_fail(err, failed, "writing the head of", log->file.path);
-}
-
-/* Nothing has been taken in: a reader begins again at its next query. */
+/* Forgets what was taken in: a reader begins again at its next query. */
 static void ms__log_detach(ms__log *log)
 {
     ms__map_drop(log);
@@ -16153,11 +16157,41 @@ static void ms__log_detach(ms__log *log)
     ms__log_lost(log, 0);
 }
 
-/* Maps the head and takes in the content. A reader's file may still be empty. */
+/* Maps the superblock and takes in the content. fresh: this handle has just created the
+ * file. */
+static ms_result ms__log_attach_file(ms__log *log, bool fresh, ms_error *err)
+{
+    void *super = NULL;
+    unsigned char pid[8], again[MS__SUPER_FIXED];
+    unsigned how = MS_OS_READ | MS_OS_RANDOM;
+    log->edits.live.hash_key[0] = log->id.hash_key[0];
+    log->edits.live.hash_key[1] = log->id.hash_key[1];
+    if (log->append.engine == MS_ENGINE_MAP) how |= MS_OS_WRITE;
+    int failed =
+        log->os->map(log->os->ctx, log->file.handle, 0, MS__SUPER_SIZE, how, &super);
+    if (failed != 0) return ms__os_fail(err, failed, "mapping", log->file.path);
+    log->map.super = (unsigned char *)super;
+    ms_result code = ms__log_attach_content(log, err);
+    /* nothing was ever synced: its creator may have been killed before the sync */
+    if (code == MS_OK && log->opts.writer && !fresh &&
+        ms__checkpoint_newest(log->map.super).generation == 0) {
+        memcpy(again, log->map.super, sizeof again);
+        code = ms__super_durable(log, again, sizeof again, false, err);
+    }
+    if (code != MS_OK) {
+        ms__log_detach(log);
+        return code;
+    }
+    ms__put64(pid, log->file.fork_mark.process);
+    if (log->opts.writer) (void)ms__super_write(log, MS__AT_PID, pid, sizeof pid);
+    ms__store_ptr(&log->map.super_now, log->map.super);
+    return MS_OK;
+}
+
+/* Reads a file, or creates it. A reader's file may still be empty. */
 static ms_result ms__log_attach(ms__log *log, ms_error *err)
 {
     bool empty = true;
-    void *head = NULL;
     int failed = log->os->stat(log->os->ctx, log->file.handle, &log->file.stat);
     if (failed != 0) return ms__os_fail(err, failed, "looking at", log->file.path);
     uint64_t began = log->os->micros(log->os->ctx);
@@ -16169,81 +16203,58 @@ static ms_result ms__log_attach(ms__log *log, ms_error *err)
                         log->file.path);
     if (code != MS_OK) return code;
     if (empty && log->opts.strict && log->file.stat.size > 0)
-        return ms__fail(err, MS_E_DAMAGED,
-                        "'%s' has %u bytes, and no head that was written whole",
+        return ms__fail(err, MS_E_DAMAGED, "'%s' has %u bytes, and no whole superblock",
                         log->file.path, log->file.stat.size);
     if (empty && !log->opts.writer)
         return ms__tail_of(log) ? MS_OK : ms__tail_first(log, MS__SUPER_SIZE, 0, err);
     if (empty && log->opts.must_exist)
         return ms__fail(err, MS_E_NOT_FOUND, "'%s' is empty", log->file.path);
     if (empty) MS__TRY(ms__log_create(log, err));
-    log->edits.live.hash_key[0] = log->id.hash_key[0];
-    log->edits.live.hash_key[1] = log->id.hash_key[1];
-    unsigned how = MS_OS_READ | MS_OS_RANDOM;
-    if (log->append.engine == MS_ENGINE_MAP) how |= MS_OS_WRITE;
-    failed = log->os->map(log->os->ctx, log->file.handle, 0, MS__SUPER_SIZE, how, &head);
-    if (failed != 0) return ms__os_fail(err, failed, "mapping", log->file.path);
-    log->map.super = (unsigned char *)head;
-    code = ms__log_attach_content(log, err);
-    if (code == MS_OK && log->opts.writer && !empty &&
-        ms__checkpoint_newest(log->map.super).generation == 0)
-        code = ms__log_super_again(log, err);
-    if (code != MS_OK) {
-        ms__log_detach(log);
-        return code;
+    return ms__log_attach_file(log, empty, err);
+}
+
+/* ---- Following other writers. */
+
+/* Takes in what others have appended. The caller holds the handle's lock. */
+static ms_result ms__log_follow(ms__log *log, ms_error *err)
+{
+    ms_os_stat st;
+    if (!log->map.super) MS__TRY(ms__log_attach(log, err));
+    if (!log->map.super) return MS_OK;
+    uint32_t line = ms__log_line(log->map.super);
+    uint64_t mark = ms__load_mark(log->map.super + MS__AT_MARK);
+    if (mark != log->end && ms__mark_trusted(log)) {
+        ms__fence();
+        mark = ms__load_mark(log->map.super + MS__AT_MARK);
+        uint64_t size = log->append.allocated;
+        if (mark > size) { /* a reader; or others made room, or truncated the file */
+            int failed = log->os->stat(log->os->ctx, log->file.handle, &st);
+            if (failed != 0)
+                return ms__os_fail(err, failed, "looking at", log->file.path);
+            size = st.size;
+        }
+        if (mark > log->end) {
+            uint64_t limit = mark < size ? mark : size & ~(uint64_t)7;
+            MS__TRY(ms__log_reach(log, log->end, limit, size, err));
+            ms_result code = ms__log_take_visible(log, mark, size, err);
+            ms__tail *t = ms__tail_of(log);
+            ms__store32(&t->end, t->count);
+            MS__TRY(code);
+        }
     }
-    unsigned char pid[8];
-    ms__put64(pid, log->file.fork_mark.process);
-    if (log->opts.writer) (void)ms__super_write(log, MS__AT_PID, pid, sizeof pid); /* a hint */
-    ms__store_ptr(&log->map.super_now, log->map.super);
+    ms__log_seen(log, mark, line);
     return MS_OK;
 }
 
-/* Takes in what others have appended; under the lock. */
-static ms_result ms__log_follow(ms__log *log, ms_error *err)
-{
-    ms_result code = MS_OK;
-    ms_os_stat st;
-    if (!log->map.super) code = ms__log_attach(log, err);
-    uint32_t line = log->map.super ? ms__log_line(log->map.super) : 0;
-    uint64_t mark = log->map.super ? ms__load_mark(log->map.super + MS__AT_MARK) : 0;
-    if (code == MS_OK && log->map.super && mark == log->end) {
-        ms__log_seen(log, mark, line);
-        return MS_OK;
-    }
-    bool cut = false, same = log->map.super && ms__mark_trusted(log);
-    ms__fence();
-    if (same) mark = ms__load_mark(log->map.super + MS__AT_MARK);
-    if (code == MS_OK && same && mark > log->end) {
-        uint64_t limit = mark, size = log->append.allocated;
-        if (mark > size) { /* a reader; or others have made room, or it was cut */
-            int failed = log->os->stat(log->os->ctx, log->file.handle, &st);
-            if (failed != 0)
-                code = ms__os_fail(err, failed, "looking at", log->file.path);
-            size = st.size;
-            if (failed == 0 && size < mark) limit = size & ~(uint64_t)7;
-        }
-        if (code == MS_OK) code = ms__log_reach(log, log->end, limit, size, err);
-        cut = limit < mark;
-        if (code == MS_OK) code = ms__log_take_visible(log, limit, cut, err);
-        if (code == MS_OK && cut && log->append.lost_end < mark)
-            ms__lost_note(log, mark);
-        ms__tail *t = ms__tail_of(log);
-        ms__store32(&t->end, t->count);
-    }
-    if (code == MS_OK && log->map.super && (log->end == mark || !same || cut))
-        ms__log_seen(log, mark, line);
-    return code;
-}
-
-/* A reader, or one of several writers, looks whether others have gone on. */
+/* Looks whether others have appended; without the lock where they have not. */
 static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
 {
-    const unsigned char *head = (const unsigned char *)ms__load_ptr(&log->map.super_now);
-    if (head &&
-        ms__load_mark(head + MS__AT_MARK) ==
+    const unsigned char *super =
+        (const unsigned char *)ms__load_ptr(&log->map.super_now);
+    if (super &&
+        ms__load_mark(super + MS__AT_MARK) ==
             (uint64_t)(uintptr_t)ms__load_ptr(&log->map.seen) &&
-        ms__log_line(head) == ms__load32(&log->map.seen_line))
+        ms__log_line(super) == ms__load32(&log->map.seen_line))
         return MS_OK;
     ms__lock_take(&log->lock);
     ms_result code = ms__log_follow(log, err);
@@ -16262,37 +16273,31 @@ static ms_result ms__log_refresh(ms_store *store, uint64_t *last_seq, ms_error *
     return MS_OK;
 }
 
-/* A shared writer before it writes: may it just go on? Not after a writer that died while
- * it stored something, after an exclusive one, a restart, or a sync that failed. */
+/* ---- The turn of a shared writer. */
+
+/* Decides whether a shared writer, which has the lock, may append at once, or has to
+ * prepare the place first. Where the watermark does not agree with what the handle took
+ * in, other writers may have written over it: MS_E_CONFLICT. A file that was truncated is
+ * gone on with. */
 static ms_result ms__log_join(ms__log *log, ms_error *err)
 {
     ms_os_stat st;
     uint64_t mark = ms__load_mark(log->map.super + MS__AT_MARK);
-    bool begun = ms__mark_trusted(log) && log->end == mark &&
-                 ms__load_mark(log->map.super + MS__AT_BUSY) <= mark && !ms__log_unconfirmed(log);
-    ms__log_begun(log, begun, log->append.stop);
-    if (begun) return MS_OK;
+    bool trusted = ms__mark_trusted(log);
+    if (trusted && log->end == mark && !ms__log_unconfirmed(log) &&
+        !ms__log_must_prove(log) &&
+        ms__load_mark(log->map.super + MS__AT_BUSY) <= mark) {
+        ms__log_begun(log, true, log->append.stop);
+        return MS_OK;
+    }
     int failed = log->os->stat(log->os->ctx, log->file.handle, &st);
     if (failed != 0) return ms__os_fail(err, failed, "looking at", log->file.path);
+    if (trusted && log->end != mark && st.size >= mark)
+        return ms__fail(err, MS_E_CONFLICT,
+                        "'%s' does not end where its watermark says: open it anew",
+                        log->file.path);
     ms__log_begun(log, false, st.size);
     return ms__log_reach(log, log->end, st.size, st.size, err);
-}
-
-/* Has a shared writer, which has the lock, all that is visible? If the watermark was
- * changed, and nobody has written since, or if the file was cut, what it found when it
- * was opened is all there is. */
-static ms_result ms__log_may_go_on(const ms__log *log, ms_error *err)
-{
-    ms_os_stat st;
-    uint64_t mark = ms__load_mark(log->map.super + MS__AT_MARK);
-    if (!ms__mark_trusted(log) || log->end == mark || log->recovery.mark_back == mark)
-        return MS_OK;
-    int failed = log->os->stat(log->os->ctx, log->file.handle, &st);
-    if (failed != 0) return ms__os_fail(err, failed, "looking at", log->file.path);
-    if (st.size < mark) return MS_OK;
-    return ms__fail(err, MS_E_CONFLICT,
-                    "'%s' does not end where its watermark says: open it anew",
-                    log->file.path);
 }
 
 static void ms__log_leave(ms__log *log)
@@ -16302,8 +16307,8 @@ static void ms__log_leave(ms__log *log)
     (void)log->os->unlock(log->os->ctx, log->file.handle);
 }
 
-/* Shared writers: from here to ms__log_leave this handle alone writes, and knows
- * everything that others have written. Under the handle's lock. */
+/* Begins the turn of a shared writer: until ms__log_leave this handle alone writes, and
+ * has taken in all that others wrote. The caller holds the handle's lock. */
 static ms_result ms__log_enter(ms__log *log, ms_error *err)
 {
     if (!log->opts.shared) return MS_OK;
@@ -16316,10 +16321,25 @@ static ms_result ms__log_enter(ms__log *log, ms_error *err)
                         "a compaction has put a new file in the place of '%s': open it "
                         "anew", log->file.path);
     if (code == MS_OK) code = ms__log_follow(log, err);
-    if (code == MS_OK) code = ms__log_may_go_on(log, err);
     if (code == MS_OK) code = ms__log_join(log, err);
     if (code != MS_OK) ms__log_leave(log);
     return code;
+}
+
+/* Begins a change of the file: takes the handle's lock, and the turn. ms__write_end
+ * follows in any case. */
+static ms_result ms__write_begin(ms__log *log, ms_error *err)
+{
+    ms__lock_take(&log->lock);
+    MS__TRY(ms__log_poison_check(log, err));
+    MS__TRY(ms__log_stays(log, err));
+    return ms__log_enter(log, err);
+}
+
+static void ms__write_end(ms__log *log)
+{
+    ms__log_leave(log);
+    ms__lock_give(&log->lock);
 }
 
 
@@ -17528,23 +17548,6 @@ static ms_result ms__log_left_out(ms_store *store, ms_str location, uint64_t seq
  * The functions of the table, each under the lock; below them all that [api-log] has.
  * ================================================================================== */
 
-/* Enters to append, where a sync may follow: others can keep the file's lock from that,
- * so what it needs beyond a plain sync is done now, while nothing is visible yet. */
-static ms_result ms__log_enter_ahead(ms__log *log, ms_error *err)
-{
-    MS__TRY(ms__log_enter(log, err));
-    if (log->opts.sync == MS_SYNC_NONE) return MS_OK;
-    while (log->durable.syncing && log->durable.checked == 0) {
-        ms__log_leave(log);
-        ms__signal_wait(&log->durable.synced, &log->lock);
-        MS__TRY(ms__log_poison_check(log, err));
-        MS__TRY(ms__log_enter(log, err));
-    }
-    if (log->durable.checked > 0) return MS_OK;
-    MS__TRY(ms__log_begin(log, err));
-    return ms__log_sync_now(log, true, err);
-}
-
 static ms_result ms__log_append(ms_store *store, ms__append_run *run, ms_error *err)
 {
     ms__log *log = ms__log_of(store);
@@ -17552,10 +17555,7 @@ static ms_result ms__log_append(ms_store *store, ms__append_run *run, ms_error *
     size_t n = run->n;
     MS__TRY(ms__log_may_write(log, err));
     if (log->opts.sync != MS_SYNC_NONE) MS__TRY(ms__log_folder(log, err));
-    ms__lock_take(&log->lock);
-    ms_result code = ms__log_poison_check(log, err);
-    if (code == MS_OK) code = ms__log_stays(log, err);
-    if (code == MS_OK && log->opts.shared) code = ms__log_enter_ahead(log, err);
+    ms_result code = ms__write_begin(log, err);
     if (code == MS_OK && n > MS__PLANS_SMALL) {
         plans = n < SIZE_MAX / 2 / sizeof *plans
                     ? (ms__plan *)ms__log_resize(log, NULL, 0, n * sizeof *plans)
@@ -17612,10 +17612,7 @@ static ms_result ms__log_erase(ms_store *store, const ms_msg *record, unsigned s
     const unsigned char *r = ms__bytes(record);
     uint32_t padded = ms__padded(ms__get32(r));
     MS__TRY(ms__log_may_write(log, err));
-    ms__lock_take(&log->lock);
-    ms_result code = ms__log_poison_check(log, err);
-    if (code == MS_OK) code = ms__log_stays(log, err);
-    if (code == MS_OK) code = ms__log_enter(log, err);
+    ms_result code = ms__write_begin(log, err);
     uint64_t offset = ms__log_where(log, r);
     if (code == MS_OK && offset == 0)
         code = ms__fail(err, MS_E_ARGUMENT, "the message is not one that '%s' lent",
@@ -17624,8 +17621,7 @@ static ms_result ms__log_erase(ms_store *store, const ms_msg *record, unsigned s
         code = ms__no_memory(err, padded);
     if (code == MS_OK) code = ms__log_erase_at(log, offset, r, step, err);
     ms__staging_trim(log);
-    ms__log_leave(log);
-    ms__lock_give(&log->lock);
+    ms__write_end(log);
     return code;
 }
 
@@ -17636,10 +17632,7 @@ static ms_result ms__log_leave_out(ms_store *store, ms_str location, uint64_t se
     unsigned char bytes[MS__GAP_MAX];
     MS__TRY(ms__log_may_write(log, err));
     uint32_t size = ms__gap_encode(location, seq, count, bytes);
-    ms__lock_take(&log->lock);
-    ms_result code = ms__log_poison_check(log, err);
-    if (code == MS_OK) code = ms__log_stays(log, err);
-    if (code == MS_OK) code = ms__log_enter(log, err);
+    ms_result code = ms__write_begin(log, err);
     if (code == MS_OK) code = ms__log_begin(log, err);
     uint64_t offset = log->end;
     if (code == MS_OK) {
@@ -17658,8 +17651,7 @@ static ms_result ms__log_leave_out(ms_store *store, ms_str location, uint64_t se
             code = ms__no_memory(err, sizeof(ms__gap));
         }
     }
-    ms__log_leave(log);
-    ms__lock_give(&log->lock);
+    ms__write_end(log);
     return code;
 }
 
@@ -17832,10 +17824,8 @@ static void ms__log_close(ms_store *store)
         ms__log_leave(log);
         if (unsure) /* no checkpoint, but what this handle has appended */
             (void)ms__file_sync(log);
-        else if (log->durable.checked >= log->end ||
-                 ms__log_sync_to(log, log->end, true, NULL) == MS_OK)
-            (void)ms__checkpoint_store(log, false, NULL); /* one is on the disk: the same into
-                                                       the other place */
+        else if (ms__log_sync_to(log, log->end, true, NULL) == MS_OK) /* the same twice */
+            (void)ms__checkpoint_store(log, log->durable.end, log->durable.seq, false, NULL);
         if (!log->opts.shared && log->append.begun)
             (void)ms__super_word(log, MS__AT_BUSY, log->end);
     }

@@ -252,13 +252,14 @@ controls()
     control log_not_synced gcc test_crash power_is_cut 20 \
         ms__os_sync_done 'int code = os->sync(os->ctx, file);' 'int code = 0;'
     control head_not_synced gcc test_crash power_is_cut 40 \
-        ms__log_create \
-        'failed = ms__os_sync_done(log->os, log->file.handle);' ';'
+        ms__super_durable \
+        'if (failed == 0) failed = ms__os_sync_done(log->os, log->file.handle);' ''
     control each_append_not_synced gcc test_log each_append_syncs_in_mode_each 100 \
-        ms__sync_due 'if (log->opts.sync == MS_SYNC_EACH) return log->end > log->durable.end;' \
+        ms__sync_due 'if (log->opts.sync == MS_SYNC_EACH) return true;' \
         'if (log->opts.sync == MS_SYNC_EACH) return false;'
     control name_of_a_new_log_not_synced gcc test_defences a_new_log_keeps_its_name 100 \
-        ms__log_create 'failed = ms__os_folder_done(log->os, log->file.path);' ';'
+        ms__super_durable \
+        'if (failed == 0 && folder) failed = ms__os_folder_done(log->os, log->file.path);' ''
     control name_of_a_log_not_synced gcc test_defences a_log_put_there_keeps_its_name 100 \
         ms__log_folder 'int failed = ms__os_folder_done(log->os, log->file.path);' \
         'int failed = 0;'
@@ -267,8 +268,9 @@ controls()
     control rewrite_not_synced gcc test_defences a_rewrite_keeps_its_place 100 \
         ms__rewrite_run 'if (code == MS_OK) code = ms_sync(store, NULL, err);' \
         'ms__log_of(store)->durable.poisoned = true;'
-    control slot_of_a_rewrite_not_synced gcc test_power a_new_file_vouches_for_all_of_it 100 \
-        ms__log_sync_now 'if (failed == 0 && checkpoint) {' 'if (failed == 0 && checkpoint && !log) {'
+    control checkpoint_of_a_rewrite_not_synced gcc test_power a_new_file_vouches_for_all_of_it 100 \
+        ms__log_sync_now 'if (failed == 0 && code == MS_OK && confirm)' \
+        'if (failed == 0 && code == MS_OK && confirm && !log)'
     control damage_beside_a_redaction_not_told gcc test_log_traps \
         a_redaction_that_skips_a_damaged_record_says_so 100 \
         ms__redact_erase 'if (end == MS_OK && stat.damaged == 0) return MS_OK;' 'return MS_OK;'
@@ -287,11 +289,8 @@ controls()
         ms__summary_find 'place)) return UINT32_MAX;' 'place)) return 0;'
     control erased_meanwhile_taken_for_synced gcc test_power \
         what_is_erased_while_a_sync_works_is_synced_again 100 \
-        ms__log_sync_now 'log->durable.end = ms__log_synced(log, end);
-        log->durable.seq = seq;
-        log->durable.unsynced' 'log->durable.end = end;
-        log->durable.seq = seq;
-        log->durable.unsynced'
+        ms__durable_move \
+        'if (log->durable.syncing && end > log->durable.erased) end = log->durable.erased;' ''
     control zeros_ahead_that_failed_ignored gcc test_log_traps \
         no_store_goes_where_nothing_could_be_written 100 \
         ms__window_supply 'if (failed != 0) return ms__os_fail' 'if (false) return ms__os_fail'
@@ -308,8 +307,8 @@ controls()
         ms__log_disk 'int failed = ms__maps_flush(log);' 'int failed = 0;'
     control unsynced_of_this_boot_taken_for_durable gcc test_log_traps \
         what_was_not_synced_is_not_called_durable 100 \
-        ms__log_attach_content '!same && !log->opts.salvage ? s.trusted : 0' \
-        '!log->opts.salvage ? s.trusted : 0'
+        ms__log_attach_content '!same && !log->opts.salvage ? proven : 0' \
+        '!log->opts.salvage ? proven : 0'
     control old_file_of_a_rewrite_not_synced gcc test_power \
         a_compaction_killed_before_its_name_is_durable_loses_nothing 100 \
         ms__rewrite_run 'if (code == MS_OK) code = ms__hold_sync(hold, err);' ''
@@ -345,16 +344,16 @@ controls()
         a_retry_with_keys_succeeds_when_the_end_has_moved 100 \
         ms__log_append_run 'if (code == MS_OK && some) code = ms__log_expect(log, run->opts, err);' \
         'if (code == MS_OK) code = ms__log_expect(log, run->opts, err);'
-    control slot_in_memory_believed gcc test_log_traps \
+    control found_bytes_not_proven gcc test_log_traps \
         what_is_synced_behind_a_cut_record_survives 100 \
-        ms__log_sync_to 'bool first = log->durable.checked == 0 && !log->opts.shared;' \
-        'bool first = false;'
-    control slot_that_was_not_stored_believed gcc test_power \
+        ms__log_must_prove 'return log->opts.sync != MS_SYNC_NONE &&' 'return false &&'
+    control checkpoint_that_was_not_stored_believed gcc test_power \
         a_slot_that_others_keep_from_being_stored_is_waited_for 100 \
-        ms__log_sync_now 'if (!checkpoint) code = MS_OK;' 'code = MS_OK;'
-    control append_before_its_slot_is_sure gcc test_power \
-        an_append_behind_damage_is_not_left_in_doubt 100 \
-        ms__log_enter_ahead 'return ms__log_sync_now(log, true, err);' 'return MS_OK;'
+        ms__log_sync_now 'if (!confirm) code = MS_OK;' 'code = MS_OK;'
+    control append_before_damage_is_proven gcc test_power \
+        an_append_is_durable_after_damage_when_another_process_keeps_the_lock 100 \
+        ms__log_begin 'if (ms__log_must_prove(log)) MS__TRY(ms__log_sync_before(log, false, err));' \
+        ''
     control closed_behind_a_dead_writer_without_a_sync gcc test_power \
         a_close_behind_a_writer_that_died_syncs_what_was_appended 100 \
         ms__log_close 'log->opts.writer && log->append.wrote' 'log->opts.writer && log->append.begun'
@@ -368,19 +367,18 @@ controls()
         zeros_whose_sync_failed_are_written_again 100 \
         ms__log_begin 'if (unsure && log->append.stop > dead) dead = log->append.stop;' ''
     control zeros_not_synced gcc test_log_traps zeros_whose_sync_failed_are_written_again 100 \
-        ms__log_settle 'failed = ms__file_sync(log);' \
-        'failed = 0;'
+        ms__log_settle 'MS__TRY(ms__log_sync_before(log, false, err));' ''
     control head_of_a_killed_creation_not_synced gcc test_power \
         a_creation_killed_before_its_head_is_durable_leaves_no_headless_log 100 \
-        ms__log_attach 'code = ms__log_super_again(log, err);' ';'
+        ms__log_attach_file 'code = ms__super_durable(log, again, sizeof again, false, err);' ';'
     control rewrite_not_verified gcc test_defences a_rewrite_with_wrong_bytes_is_refused 100 \
         ms__rewrite_run 'if (code == MS_OK) code = ms_log_verify(&d, &verified, err);' ''
     control durable_told_before_the_sync gcc test_defences a_sync_cut_off_told_nothing 100 \
         ms__log_sync_now 'log->durable.erased = UINT64_MAX;' \
-        'log->durable.erased = UINT64_MAX; log->durable.end = end; ms__checkpoint_store(log, false, NULL);'
+        'log->durable.erased = UINT64_MAX; ms__checkpoint_store(log, end, seq, false, NULL);'
     control durable_told_of_later_appends gcc test_defences \
         a_sync_covers_what_was_there_before_it 100 \
-        ms__log_synced 'return end < log->durable.erased ? end : log->durable.erased;' 'return log->end;'
+        ms__log_sync_now 'ms__durable_move(log, end, seq);' 'ms__durable_move(log, log->end, seq);'
     control failed_sync_forgotten gcc test_full each_sync_fails 100 \
         ms__log_poison 'ms__log_refuse(log);' ''
 
@@ -470,7 +468,8 @@ controls()
 
     control commit_ignored gcc test_log_files \
         an_append_is_not_shown_when_its_commit_is_missing 100 \
-        ms__log_recover 'if (offset < s->trusted || (r[7] & MS_FLAG_COMMIT)) {' 'if (true) {'
+        ms__log_find_end \
+        'if (offset < s.trusted || (r[7] & MS_FLAG_COMMIT)) committed = s.at;' 'committed = s.at;'
     control commit_on_every_record gcc test_crash power_is_cut 100 \
         ms__put_commit 'if (i == last) r[7] |= MS_FLAG_COMMIT;' 'r[7] |= MS_FLAG_COMMIT;'
     control damage_taken_for_the_end gcc test_corrupt each_bit_flipped 50 \
@@ -478,30 +477,38 @@ controls()
         'return MS__FOUND_END;'
     control durable_end_not_believed gcc test_corrupt cut_at_every_byte 20 \
         ms__log_attach_content \
-        'uint64_t trusted = same && mark > checkpoint.end ? mark : checkpoint.end;' \
-        'uint64_t trusted = same ? mark : 0;'
+        'uint64_t proven = same && mark > checkpoint.end ? mark : checkpoint.end;' \
+        'uint64_t proven = same ? mark : 0;'
     control synced_flag_ignored gcc test_defences damage_behind_the_last_slot_is_told 100 \
         ms__replay_synced 'if (found == 0) return false;' 'return false;'
     control dead_bytes_not_zeroed gcc test_log_traps \
         dead_messages_do_not_return_when_a_sector_rots 100 \
         ms__log_begin 'if (unsure || dead > log->end) MS__TRY(ms__log_settle(log, dead, err));' ''
-    control slot_behind_damage_not_synced gcc test_log_traps \
+    control checkpoint_after_damage_not_synced gcc test_log_traps \
         what_is_synced_behind_a_cut_record_survives 100 \
-        ms__log_sync_now 'if (failed == 0 && checkpoint) {' 'if (failed == 0 && checkpoint && !log) {'
-    control durable_told_before_its_slot_is gcc test_log_traps \
+        ms__log_sync_now 'if (failed == 0 && code == MS_OK && confirm)' \
+        'if (failed == 0 && code == MS_OK && confirm && !log)'
+    control durable_told_before_its_checkpoint_is gcc test_log_traps \
         a_slot_that_is_not_durable_vouches_for_nothing 100 \
-        ms__log_sync_now 'log->durable.end = ms__log_synced(log, durable_end);' ''
+        ms__log_sync_now 'code = ms__checkpoint_store(log, end, seq, confirm, confirm ? err : NULL);' \
+        '{
+            ms__durable_move(log, end, seq);
+            code = ms__checkpoint_store(log, end, seq, confirm, confirm ? err : NULL);
+        }'
     control header_that_reaches_over_the_end_believed gcc test_log_traps \
         a_watermark_inside_of_a_record_hides_nothing_new 100 \
         ms__replay_skip 'if (s->over != 0) s->at = s->limit = s->trusted = s->over;' ''
     control numbers_of_lost_messages_given_again gcc test_log_traps \
         a_leaf_whose_messages_are_lost_hides_no_new_ones 100 \
-        ms__log_take 'if (log->opts.writer && log->last_seq < ms_seq(ms__msg(r)))' 'if (false)'
+        ms__take_index 'if (log->opts.writer && log->last_seq < ms_seq(ms__msg(r)))' 'if (false)'
     control dead_bytes_salvaged gcc test_defences \
         salvage_leaves_what_was_given_up 100 \
         ms__log_begin 'if (unsure || dead > log->end) MS__TRY(ms__log_settle(log, dead, err));' ''
     control numbers_used_again gcc test_defences lost_numbers_are_not_given_again 100 \
         ms__log_attach_content 'if (log->opts.writer && checkpoint.seq > log->last_seq)' 'if (0)'
+    control watermark_that_went_back_kept gcc test_log_traps \
+        a_flipped_bit_in_the_watermark_stops_nobody 100 \
+        ms__mark_restore 'mark >= log->end' 'true'
     control remains_of_a_dead_writer_kept gcc test_shared a_dead_batch_stays_dead 100 \
         ms__log_join 'ms__load_mark(log->map.super + MS__AT_BUSY) <= mark' 'true'
 

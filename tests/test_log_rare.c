@@ -863,13 +863,13 @@ static void a_slot_that_tells_of_more_stays(void **state)
     ms__checkpoint before = ms__checkpoint_newest(log->map.super);
     assert_true(before.end > log->durable.end);
     log->recovery.inside = true;
-    assert_int_equal(ms__checkpoint_store(log, false, NULL), MS_OK);
+    assert_int_equal(ms__checkpoint_store(log, log->durable.end, 0, false, NULL), MS_OK);
     log->recovery.inside = false;
-    assert_int_equal(ms__checkpoint_store(log, false, NULL), MS_OK);
+    assert_int_equal(ms__checkpoint_store(log, log->durable.end, 0, false, NULL), MS_OK);
     ms__checkpoint after = ms__checkpoint_newest(log->map.super);
     assert_true(after.end == before.end && after.generation == before.generation);
     /* once more, where it has to be on the disk: a sync of it may have failed */
-    assert_int_equal(ms__checkpoint_store(log, true, NULL), MS_OK);
+    assert_int_equal(ms__checkpoint_store(log, log->durable.end, 0, true, NULL), MS_OK);
     after = ms__checkpoint_newest(log->map.super);
     assert_true(after.end == before.end && after.seq == before.seq);
     assert_true(after.generation == before.generation + 1);

@@ -855,6 +855,31 @@ static void what_is_synced_behind_a_cut_record_survives(void **state)
     }
 }
 
+/* No record begins inside of the superblock, whatever the watermark is. */
+static void a_log_begins_after_the_superblock_when_its_watermark_is_inside(void **state)
+{
+    unsigned char word[8];
+    unsigned char none[MS__CHECKPOINT_SIZE] = {0};
+    (void)state;
+    for (int shared = 0; shared < 2; shared++) {
+        ms_log_desc desc = desc_of(MS_LOG_WRITE);
+        make_log(0);
+        ms_store *store = must_open(&desc);
+        assert_int_equal(append(store, "not synced", NULL), MS_OK);
+        kill_writer(store);
+        ms__put64(word, 56);
+        write_at(MS__AT_MARK, word, sizeof word);
+        write_at(MS__AT_CHECKPOINTS, none, sizeof none);
+        write_at(MS__AT_CHECKPOINTS + MS__CHECKPOINT_STEP, none, sizeof none);
+        desc.shared = shared == 1;
+        store = must_open(&desc);
+        assert_int_equal(append(store, "there", NULL), MS_OK);
+        assert_int_equal(append(store, "there, too", NULL), MS_OK);
+        ms_close(store);
+        assert_int_equal(count_left_at_path(), 2);
+    }
+}
+
 /* A file that was cut anywhere in its last record, or in one of a batch before it: what is
  * appended then is seen. */
 static void what_follows_a_cut_is_seen_wherever_it_was(void **state)
@@ -1805,6 +1830,7 @@ int main(void)
         cmocka_unit_test(a_watermark_of_before_the_start_is_not_believed),
         cmocka_unit_test(a_file_cut_below_its_watermark_takes_appends),
         cmocka_unit_test(a_flipped_bit_in_the_watermark_stops_nobody),
+        cmocka_unit_test(a_log_begins_after_the_superblock_when_its_watermark_is_inside),
         cmocka_unit_test(a_hint_of_a_dead_session_is_not_followed),
         cmocka_unit_test(a_reader_that_opens_beside_a_sync_calls_nothing_lost),
         cmocka_unit_test(a_reader_without_memory_begins_again),
