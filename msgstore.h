@@ -26,7 +26,8 @@
  *
  *         ms_envelope ask = ms_user_message(ms_text("List all tables"));
  *         ask.turn_id = MS_STR("turn_1");
- *         ms_envelope call = ms_action(MS_STR("list_tables"), ms_json(MS_STR("{}")));
+ *         ms_envelope call = ms_action(MS_STR("list_tables"), ms_json(MS_STR("{}")),
+ *                                      MS_STR("call_1"));
  *         call.agent_key = MS_STR("worker");
  *         ms_str job = MS_STR("job_123");
  *         if (ms_append(store, job, &ask, NULL, &err) != MS_OK ||
@@ -718,32 +719,21 @@ typedef struct ms_envelope {
     ms_str call_extra;
 } ms_envelope;
 
-/* Builders. Content may be text or any JSON; a member that is not an argument is set
- * afterwards. They cannot fail: what is wrong shows when the envelope is checked or
- * appended. */
+/* Builders. A type that requires more than content has one of its own; so have the most
+ * frequent ones. All other types, and members that are not arguments, are
+ * ms_message(MS_T_FINAL,
+              ms_text("...")) and assignments. Content may be text or any JSON;
+ * an absent view is no argument. They cannot fail: what is wrong shows when the envelope
+ * is checked or appended. */
+MS_API ms_envelope ms_message(ms_type type, ms_value content);
 MS_API ms_envelope ms_user_message(ms_value content);
 MS_API ms_envelope ms_assistant_message(ms_value content);
 MS_API ms_envelope ms_text_message(ms_role role, ms_value content);
-MS_API ms_envelope ms_action(ms_str tool, ms_value args);
-MS_API ms_envelope ms_observation(ms_value content);
+MS_API ms_envelope ms_action(ms_str tool, ms_value args, ms_str call_id);
+MS_API ms_envelope ms_observation(ms_value content, ms_str call_id);
 MS_API ms_envelope ms_error_message(ms_value content, ms_str error_type);
-MS_API ms_envelope ms_final(ms_value content);
-MS_API ms_envelope ms_task(ms_value content);
 MS_API ms_envelope ms_synthesis(ms_value content, ms_str from_manager);
-MS_API ms_envelope ms_strategic_plan(ms_value plan);
-MS_API ms_envelope ms_suggested_plan(ms_value plan);
-MS_API ms_envelope ms_script_plan(ms_value plan);
-MS_API ms_envelope ms_script_instruction(ms_value content);
 MS_API ms_envelope ms_delegation(ms_str worker, ms_str task);
-MS_API ms_envelope ms_global_observation(ms_value content);
-MS_API ms_envelope ms_director_context(ms_value content);
-MS_API ms_envelope ms_injected_context(ms_value content);
-MS_API ms_envelope ms_input_required(ms_value content);
-MS_API ms_envelope ms_approval_required(ms_value content);
-MS_API ms_envelope ms_delta(ms_value content);
-MS_API ms_envelope ms_multimodal_part(ms_role role, ms_value content);
-MS_API ms_envelope ms_data(ms_value content);
-MS_API ms_envelope ms_reasoning(ms_value content);
 MS_API ms_envelope ms_other(ms_str type_name, ms_value content);
 
 /* Lower case (ASCII); '-' and ' ' become '_'. out has room for name.len bytes and may be
@@ -5068,7 +5058,7 @@ MS_API ms_role ms_role_of_word(ms_str word)
     return MS_ROLE_OTHER;
 }
 
-static ms_envelope ms__envelope(ms_type type, ms_value content)
+MS_API ms_envelope ms_message(ms_type type, ms_value content)
 {
     ms_envelope m;
     memset(&m, 0, sizeof m);
@@ -5077,69 +5067,56 @@ static ms_envelope ms__envelope(ms_type type, ms_value content)
     return m;
 }
 
-#define MS__CONTENT_BUILDER(function, type)      \
-    MS_API ms_envelope function(ms_value content) \
-    {                                             \
-        return ms__envelope(type, content);       \
-    }
+MS_API ms_envelope ms_user_message(ms_value content)
+{
+    return ms_message(MS_T_USER_MESSAGE, content);
+}
 
-MS__CONTENT_BUILDER(ms_user_message, MS_T_USER_MESSAGE)
-MS__CONTENT_BUILDER(ms_assistant_message, MS_T_ASSISTANT_MESSAGE)
-MS__CONTENT_BUILDER(ms_observation, MS_T_OBSERVATION)
-MS__CONTENT_BUILDER(ms_final, MS_T_FINAL)
-MS__CONTENT_BUILDER(ms_task, MS_T_TASK)
-MS__CONTENT_BUILDER(ms_strategic_plan, MS_T_STRATEGIC_PLAN)
-MS__CONTENT_BUILDER(ms_suggested_plan, MS_T_SUGGESTED_PLAN)
-MS__CONTENT_BUILDER(ms_script_plan, MS_T_SCRIPT_PLAN)
-MS__CONTENT_BUILDER(ms_script_instruction, MS_T_SCRIPT_INSTRUCTION)
-MS__CONTENT_BUILDER(ms_global_observation, MS_T_GLOBAL_OBSERVATION)
-MS__CONTENT_BUILDER(ms_director_context, MS_T_DIRECTOR_CONTEXT)
-MS__CONTENT_BUILDER(ms_injected_context, MS_T_INJECTED_CONTEXT)
-MS__CONTENT_BUILDER(ms_input_required, MS_T_INPUT_REQUIRED)
-MS__CONTENT_BUILDER(ms_approval_required, MS_T_APPROVAL_REQUIRED)
-MS__CONTENT_BUILDER(ms_delta, MS_T_DELTA)
-MS__CONTENT_BUILDER(ms_data, MS_T_DATA)
-MS__CONTENT_BUILDER(ms_reasoning, MS_T_REASONING)
+MS_API ms_envelope ms_assistant_message(ms_value content)
+{
+    return ms_message(MS_T_ASSISTANT_MESSAGE, content);
+}
 
 MS_API ms_envelope ms_text_message(ms_role role, ms_value content)
 {
-    ms_envelope m = ms__envelope(MS_T_TEXT, content);
+    ms_envelope m = ms_message(MS_T_TEXT, content);
     m.role = role;
     return m;
 }
 
-MS_API ms_envelope ms_multimodal_part(ms_role role, ms_value content)
+MS_API ms_envelope ms_action(ms_str tool, ms_value args, ms_str call_id)
 {
-    ms_envelope m = ms__envelope(MS_T_MULTIMODAL_PART, content);
-    m.role = role;
-    return m;
-}
-
-MS_API ms_envelope ms_action(ms_str tool, ms_value args)
-{
-    ms_envelope m = ms__envelope(MS_T_ACTION, ms_text(NULL));
+    ms_envelope m = ms_message(MS_T_ACTION, ms_text(NULL));
     m.tool = tool;
     m.args = args;
+    m.call_id = call_id;
+    return m;
+}
+
+MS_API ms_envelope ms_observation(ms_value content, ms_str call_id)
+{
+    ms_envelope m = ms_message(MS_T_OBSERVATION, content);
+    m.call_id = call_id;
     return m;
 }
 
 MS_API ms_envelope ms_error_message(ms_value content, ms_str error_type)
 {
-    ms_envelope m = ms__envelope(MS_T_ERROR, content);
+    ms_envelope m = ms_message(MS_T_ERROR, content);
     m.error_type = error_type;
     return m;
 }
 
 MS_API ms_envelope ms_synthesis(ms_value content, ms_str from_manager)
 {
-    ms_envelope m = ms__envelope(MS_T_SYNTHESIS, content);
+    ms_envelope m = ms_message(MS_T_SYNTHESIS, content);
     m.from_manager = from_manager;
     return m;
 }
 
 MS_API ms_envelope ms_delegation(ms_str worker, ms_str task)
 {
-    ms_envelope m = ms__envelope(MS_T_DELEGATION, ms_text(NULL));
+    ms_envelope m = ms_message(MS_T_DELEGATION, ms_text(NULL));
     m.worker = worker;
     m.task = task;
     return m;
@@ -5147,7 +5124,7 @@ MS_API ms_envelope ms_delegation(ms_str worker, ms_str task)
 
 MS_API ms_envelope ms_other(ms_str type_name, ms_value content)
 {
-    ms_envelope m = ms__envelope(MS_T_OTHER, content);
+    ms_envelope m = ms_message(MS_T_OTHER, content);
     m.type_name = type_name;
     return m;
 }
@@ -21728,7 +21705,7 @@ static ms_result ms__chat_call(ms_reader *r, ms_str call, ms_envelope *m)
     if (!it.object)
         return ms__fail(r->err, MS_E_KIND, "a tool call is '%v', an object was expected",
                         MS__V(call));
-    *m = ms_action(ms__absent(), ms_text(NULL));
+    *m = ms_action(ms__absent(), ms_text(NULL), ms__absent());
     ms__extra_begin(r);
     if (!ms_json_member(call, MS_STR("function"), &function))
         return ms__read_missing(r, "function");
@@ -21781,7 +21758,7 @@ static ms_result ms__chat_other(ms_reader *r, const ms__chat *c, ms_str role,
     if (m.role == MS_ROLE_USER) m = ms_user_message(content);
     if (m.role == MS_ROLE_TOOL || m.role == MS_ROLE_FUNCTION) {
         ms_role tool = m.role;
-        m = ms_observation(content);
+        m = ms_observation(content, ms__absent());
         if (c->call_id.ptr) MS__TRY(ms__read_text(r, c->call_id, &m.call_id));
         if (c->name.ptr) MS__TRY(ms__read_text(r, c->name, &m.tool));
         if (tool == MS_ROLE_FUNCTION || !m.call_id.ptr) m.role = tool;
@@ -23130,7 +23107,7 @@ MS_API ms_result ms_tool_call(ms_value content, ms_str tool, ms_value parameters
     char digits[21];
     bool minus = turn < 0;
     MS__TRY(ms__env_build_begin(&r, &e, metadata, arena, out, err));
-    ms_envelope m = ms_action(tool, parameters);
+    ms_envelope m = ms_action(tool, parameters, ms__absent());
     if (content.text.len > 0) m.content = content;
     digits[0] = '-';
     size_t n = ms__u64_write(minus ? 0 - (uint64_t)turn : (uint64_t)turn, digits + minus);
@@ -23153,7 +23130,8 @@ MS_API ms_result ms_tool_result(ms_value content, ms_str tool, ms_str payload,
         if (ms_json_kind_of(payload) != MS_JSON_OBJECT)
             return ms__read_kind(&r, "payload", "an object", payload);
     }
-    ms_envelope m = ms_observation(content.text.ptr ? content : ms_text(""));
+    ms_envelope m = ms_observation(content.text.ptr ? content : ms_text(""),
+                                   ms__absent());
     m.role = MS_ROLE_USER;
     if (tool.len == 0) {
         MS__TRY(ms__env_payload(&r, &e, payload, false, &m));
@@ -24732,7 +24710,8 @@ static ms_result ms__block_kept(ms_reader *r, ms_role role, ms_str block, ms_env
     ms_str list;
     MS__TRY(ms__read_json(r, block, &list));
     MS__TRY(ms__bracketed(r, list, &list));
-    *m = ms_multimodal_part(role, ms_json(list));
+    *m = ms_message(MS_T_MULTIMODAL_PART, ms_json(list));
+    m->role = role;
     return MS_OK;
 }
 
@@ -24819,8 +24798,10 @@ static ms_result ms__blocks_read(ms_reader *r, const ms__block_format *f, ms_rol
         ms_result code = split ? MS_OK : ms__blocks_check(r, f->list, list);
         if (code != MS_OK && !r->lenient) return code;
         MS__TRY(ms__read_json(r, list, &text));
-        ms_envelope m = split || code != MS_OK ? ms_multimodal_part(role, ms_json(text))
-                                               : ms__role_text(role, ms_json(text));
+        bool part = split || code != MS_OK;
+        ms_envelope m = part ? ms_message(MS_T_MULTIMODAL_PART, ms_json(text))
+                             : ms__role_text(role, ms_json(text));
+        if (part) m.role = role;
         m.extra = extra;
         return ms__one_envelope(r, &m, out);
     }
@@ -25137,7 +25118,7 @@ static const char *const ms__anthropic_error[] = {"type", "tool_use_id", "conten
 static ms_result ms__anthropic_take_call(ms_reader *r, ms_str block, ms_envelope *m)
 {
     ms_str input;
-    *m = ms_action(ms__absent(), ms_text(NULL));
+    *m = ms_action(ms__absent(), ms_text(NULL), ms__absent());
     MS__TRY(ms__block_text(r, block, "id", false, &m->call_id));
     MS__TRY(ms__block_text(r, block, "name", false, &m->tool));
     if (!ms_json_member(block, MS_STR("input"), &input))
@@ -25156,7 +25137,7 @@ static ms_result ms__anthropic_take_result(ms_reader *r, ms_str block, ms_envelo
     ms_str content = MS_STR("null"), failed;
     bool there = ms_json_member(block, MS_STR("content"), &content);
     ms_json_kind kind = ms_json_kind_of(content);
-    *m = ms_observation(ms_json(content));
+    *m = ms_observation(ms_json(content), ms__absent());
     if (ms_json_member(block, MS_STR("is_error"), &failed)) {
         ms_json_kind is = ms_json_kind_of(failed);
         if (is != MS_JSON_TRUE && is != MS_JSON_FALSE)
@@ -25182,7 +25163,7 @@ static ms_result ms__anthropic_take(ms_reader *r, ms__form_kind kind, ms_str blo
     bool thinking = kind == MS__FORM_REASONING;
     if (kind == MS__FORM_CALL) return ms__anthropic_take_call(r, block, m);
     if (kind == MS__FORM_RESULT) return ms__anthropic_take_result(r, block, m);
-    if (thinking) *m = ms_reasoning(ms_text(NULL));
+    if (thinking) *m = ms_message(MS_T_REASONING, ms_text(NULL));
     MS__TRY(ms__block_text(r, block, thinking ? "thinking" : "text", false,
                            &m->content.text));
     return ms__members_beside(r, block, thinking ? ms__anthropic_thinking
@@ -25391,7 +25372,7 @@ static ms_result ms__gemini_beside(ms_reader *r, ms_str block, const char *name,
 static ms_result ms__gemini_call_inside(ms_reader *r, ms_str call, ms_envelope *m)
 {
     ms_str args;
-    *m = ms_action(ms__absent(), ms_text(""));
+    *m = ms_action(ms__absent(), ms_text(""), ms__absent());
     MS__TRY(ms__block_text(r, call, "name", false, &m->tool));
     MS__TRY(ms__block_text(r, call, "id", true, &m->call_id));
     if (!ms_json_member(call, MS_STR("args"), &args)) return MS_OK;
@@ -25428,7 +25409,7 @@ static ms_result ms__gemini_result_inside(ms_reader *r, ms_str answer, ms_envelo
         return ms__read_missing(r, "response");
     if (ms_json_kind_of(response) != MS_JSON_OBJECT)
         return ms__read_kind(r, "response", "an object", response);
-    *m = ms_observation(ms_json(response));
+    *m = ms_observation(ms_json(response), ms__absent());
     if (ms__only_member(response, "error", &inside)) {
         m->type = MS_T_ERROR;
         m->content.text = inside;
@@ -25465,7 +25446,7 @@ static ms_result ms__gemini_take(ms_reader *r, ms__form_kind kind, ms_str block,
     bool thought = kind == MS__FORM_REASONING;
     if (kind == MS__FORM_CALL || kind == MS__FORM_RESULT)
         return ms__gemini_function(r, block, kind == MS__FORM_CALL, m);
-    if (thought) *m = ms_reasoning(ms_text(NULL));
+    if (thought) *m = ms_message(MS_T_REASONING, ms_text(NULL));
     MS__TRY(ms__block_text(r, block, "text", false, &m->content.text));
     return ms__members_beside(r, block, thought ? ms__gemini_thought : ms__gemini_text,
                               NULL, &m->call_extra);
@@ -25639,7 +25620,7 @@ static const char *const ms__pydantic_null[] = {"tool_call_id", "tool_name", NUL
 static ms_result ms__pydantic_take_call(ms_reader *r, ms_str block, ms_envelope *m)
 {
     ms_str args;
-    *m = ms_action(ms__absent(), ms_text(""));
+    *m = ms_action(ms__absent(), ms_text(""), ms__absent());
     MS__TRY(ms__block_text(r, block, "tool_name", false, &m->tool));
     MS__TRY(ms__block_text(r, block, "tool_call_id", true, &m->call_id));
     if (ms_json_member(block, MS_STR("args"), &args)) {
@@ -25664,7 +25645,7 @@ static ms_result ms__pydantic_take_result(ms_reader *r, ms_str block, ms_envelop
     bool retry = ms_json_string_is(kind, MS_STR("retry-prompt"));
     if (!ms_json_member(block, MS_STR("content"), &content))
         return ms__read_missing(r, "content");
-    *m = ms_observation(ms_json(content));
+    *m = ms_observation(ms_json(content), ms__absent());
     m->content.json = ms_json_kind_of(content) != MS_JSON_STRING;
     MS__TRY(m->content.json ? ms__read_json(r, content, &m->content.text)
                             : ms__read_text(r, content, &m->content.text));
@@ -25712,7 +25693,7 @@ static ms_result ms__pydantic_take(ms_reader *r, ms__form_kind kind, ms_str bloc
     if (kind == MS__FORM_CALL) return ms__pydantic_take_call(r, block, m);
     if (kind == MS__FORM_RESULT) return ms__pydantic_take_result(r, block, m);
     if (kind == MS__FORM_TEXT) return ms__pydantic_take_text(r, block, m);
-    *m = ms_reasoning(ms_text(NULL));
+    *m = ms_message(MS_T_REASONING, ms_text(NULL));
     MS__TRY(ms__block_text(r, block, "content", false, &m->content.text));
     return ms__members_beside(r, block, ms__pydantic_text, NULL, &m->call_extra);
 }

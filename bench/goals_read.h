@@ -242,7 +242,7 @@ static ms_envelope small_message(size_t i, size_t where, char name[BENCH_NAME])
 {
     ms_str text = ms_str_n(data->pool + (i * 101 + where) % (BENCH_POOL - 100), 100);
     ms_envelope m = i % 2 == 0 ? ms_user_message(ms_text_n(text))
-                               : ms_observation(ms_text_n(text));
+                               : ms_observation(ms_text_n(text), ms_str_of(NULL));
     snprintf(name, BENCH_NAME, "place_%08u", (unsigned)(where % 100000000));
     m.location = bench_name(name);
     if (i % 2 == 1) m.agent_key = bench_name(data->agents[where % BENCH_AGENTS]);

@@ -410,8 +410,8 @@ static void make_conversation(void)
         ms_str text = ms_str_n(data->pool + 1000 * i, 300);
         ms_envelope m = i % 4 == 0   ? ms_user_message(ms_text_n(text))
                         : i % 4 == 1 ? ms_action(MS_STR("read_file"),
-                                                 ms_json(data->args[i]))
-                        : i % 4 == 2 ? ms_observation(ms_text_n(text))
+                                                 ms_json(data->args[i]), ms_str_of(NULL))
+                        : i % 4 == 2 ? ms_observation(ms_text_n(text), ms_str_of(NULL))
                                      : ms_assistant_message(ms_text_n(text));
         snprintf(ids[i], BENCH_NAME, "call_%04u", (unsigned)(i / 4));
         if (i % 4 == 1 || i % 4 == 2) m.call_id = bench_name(ids[i]);

@@ -56,17 +56,21 @@ static ms_result print_for_model(const ms_memory *memory, ms_error *err)
 static ms_envelope next_step(ms_type last)
 {
     switch (last) {
-    case MS_T_TASK: return ms_strategic_plan(ms_json(MS_STR("[\"look\",\"answer\"]")));
-    case MS_T_STRATEGIC_PLAN: return ms_action(MS_STR("tables"), ms_json(MS_STR("{}")));
-    case MS_T_ACTION: return ms_observation(ms_json(MS_STR("[\"users\",\"orders\"]")));
-    default: return ms_final(ms_text("There are 2 tables: users and orders."));
+    case MS_T_TASK:
+        return ms_message(MS_T_STRATEGIC_PLAN, ms_json(MS_STR("[\"look\",\"answer\"]")));
+    case MS_T_STRATEGIC_PLAN:
+        return ms_action(MS_STR("tables"), ms_json(MS_STR("{}")), MS_STR("call_1"));
+    case MS_T_ACTION:
+        return ms_observation(ms_json(MS_STR("[\"users\",\"orders\"]")), MS_STR("call_1"));
+    default:
+        return ms_message(MS_T_FINAL, ms_text("There are 2 tables: users and orders."));
     }
 }
 
 static ms_result run(const ms_memory *memory, ms_error *err)
 {
     ms_envelope user = ms_user_message(ms_text("Which tables are there?"));
-    ms_envelope m = ms_task(ms_text("List all tables of the model"));
+    ms_envelope m = ms_message(MS_T_TASK, ms_text("List all tables of the model"));
     ms_type last = MS_T_NONE;
     ms_result result = ms_append(memory->store, memory->location, &user, NULL, err);
     while (result == MS_OK && m.type != MS_T_FINAL) {

@@ -37,7 +37,7 @@ static ms_result fill(ms_store *store, uint64_t *count, ms_error *err)
         char text[64];
         ms_envelope m;
         snprintf(text, sizeof text, "the goblin %u sees the player", (unsigned)*count);
-        m = ms_observation(ms_text(text));
+        m = ms_message(MS_T_OBSERVATION, ms_text(text));
         m.agent_key = MS_STR("goblin");
         result = ms_append(store, MS_STR("level_1"), &m, NULL, err);
         if (result != MS_OK) break;

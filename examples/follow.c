@@ -33,7 +33,7 @@ static ms_result write_log(const ms_log_desc *desc, ms_error *err)
         char text[32];
         ms_envelope m;
         snprintf(text, sizeof text, "step %d of 10", i);
-        m = i < 10 ? ms_observation(ms_text(text)) : ms_final(ms_text(text));
+        m = ms_message(i < 10 ? MS_T_OBSERVATION : MS_T_FINAL, ms_text(text));
         m.agent_key = MS_STR("worker");
         result = ms_append(store, MS_STR("job_123"), &m, NULL, err);
         sleep_ms(50);

@@ -27,8 +27,8 @@ static ms_result work(const ms_log_desc *desc, int worker, ms_error *err)
     for (int i = 0; i < PAIRS && result == MS_OK; i++) {
         ms_envelope pair[2];
         snprintf(text, sizeof text, "%d", i);
-        pair[0] = ms_action(MS_STR("square"), ms_json(MS_STR("{}")));
-        pair[1] = ms_observation(ms_text(text));
+        pair[0] = ms_action(MS_STR("square"), ms_json(MS_STR("{}")), ms_str_of(text));
+        pair[1] = ms_observation(ms_text(text), ms_str_of(text));
         pair[0].agent_key = pair[1].agent_key = ms_str_of(name);
         result = ms_append_batch(store, pair, 2, &opts, err);
     }

@@ -51,8 +51,9 @@ static ms_result play_frame(ms_store *store, ms_error *err)
     if (result != MS_OK) return result;
     frame++;
     snprintf(text, sizeof text, "{\"frame\":%lld,\"sees\":\"you\"}", (long long)frame);
-    moment[0] = ms_observation(ms_json(ms_str_of(text)));
-    moment[1] = ms_action(ms_str_of(doings[(size_t)frame % 4]), ms_json(MS_STR("{}")));
+    moment[0] = ms_message(MS_T_OBSERVATION, ms_json(ms_str_of(text)));
+    moment[1] = ms_action(ms_str_of(doings[(size_t)frame % 4]), ms_json(MS_STR("{}")),
+                          ms_str_of(NULL));
     moment[0].agent_key = moment[1].agent_key = MS_STR("goblin");
     opts.location = MS_STR("level_1");
     result = ms_append_batch(store, moment, 2, &opts, err); /* both or none */

@@ -20,17 +20,15 @@ static ms_result to_stdout(void *ctx, const char *bytes, size_t len)
 /* A tool call; its id is what the provider of the day gave. */
 static ms_envelope call(const char *id, const char *args)
 {
-    ms_envelope m = ms_action(MS_STR("weather"), ms_json(ms_str_of(args)));
+    ms_envelope m = ms_action(MS_STR("weather"), ms_json(ms_str_of(args)), ms_str_of(id));
     m.agent_key = MS_STR("assistant");
-    m.call_id = ms_str_of(id);
     return m;
 }
 
 static ms_envelope answer(const char *id, const char *text)
 {
-    ms_envelope m = ms_observation(ms_text(text));
+    ms_envelope m = ms_observation(ms_text(text), ms_str_of(id));
     m.agent_key = MS_STR("assistant");
-    m.call_id = ms_str_of(id);
     return m;
 }
 

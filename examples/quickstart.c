@@ -36,13 +36,13 @@ static ms_result append_all(ms_store *store, ms_str job, ms_error *err)
     ms_envelope list[6];
     ms_result result = MS_OK;
     list[0] = ms_user_message(ms_text("List all tables"));
-    list[1] = ms_task(ms_text("Look into the model"));
+    list[1] = ms_message(MS_T_TASK, ms_text("Look into the model"));
     list[1].agent_key = MS_STR("worker");
-    list[2] = ms_action(MS_STR("list_tables"), ms_json(MS_STR("{}")));
+    list[2] = ms_action(MS_STR("list_tables"), ms_json(MS_STR("{}")), MS_STR("c1"));
     list[2].agent_key = MS_STR("worker");
-    list[3] = ms_observation(ms_json(MS_STR("[\"users\",\"orders\"]")));
+    list[3] = ms_observation(ms_json(MS_STR("[\"users\",\"orders\"]")), MS_STR("c1"));
     list[3].agent_key = MS_STR("worker");
-    list[4] = ms_global_observation(ms_text("The schema has 2 tables"));
+    list[4] = ms_message(MS_T_GLOBAL_OBSERVATION, ms_text("The schema has 2 tables"));
     list[5] = ms_assistant_message(ms_text("There are 2: users and orders"));
     for (int i = 0; i < 6 && result == MS_OK; i++)
         result = ms_append(store, job, &list[i], NULL, err);

@@ -61,9 +61,11 @@ static ms_result play(tape *t, const ms_envelope *call, ms_str *answer, ms_error
 static ms_result call_tool(tape *t, const char *tool, const char *args, ms_str *answer,
                            ms_error *err)
 {
-    ms_envelope call = ms_action(ms_str_of(tool), ms_json(ms_str_of(args)));
+    ms_envelope call = ms_action(ms_str_of(tool), ms_json(ms_str_of(args)),
+                                 ms_str_of(NULL));
     if (t->plays) return play(t, &call, answer, err);
-    ms_envelope done = ms_observation(ms_json(MS_STR("[\"users\",\"orders\"]")));
+    ms_envelope done = ms_observation(ms_json(MS_STR("[\"users\",\"orders\"]")),
+                                      ms_str_of(NULL));
     ms_result result = ms_append(t->store, t->location, &call, NULL, err);
     if (result == MS_OK) result = ms_append(t->store, t->location, &done, NULL, err);
     *answer = done.content.text;

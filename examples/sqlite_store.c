@@ -351,7 +351,7 @@ static ms_result append_turn(ms_store *store, ms_str job, ms_error *err)
     turn[0] = ms_user_message(ms_text("List all tables"));
     turn[1] = ms_delegation(MS_STR("worker"), MS_STR("Look into the schema"));
     turn[1].agent_key = MS_STR("manager");
-    turn[2] = ms_action(MS_STR("list_tables"), ms_json(MS_STR("{}")));
+    turn[2] = ms_action(MS_STR("list_tables"), ms_json(MS_STR("{}")), MS_STR("c1"));
     turn[2].agent_key = MS_STR("worker");
     opts.location = job;
     return ms_append_batch(store, turn, 3, &opts, err);

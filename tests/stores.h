@@ -416,7 +416,7 @@ static inline uint64_t must_append(ms_store *store, ms_str location, const ms_en
 
 static inline uint64_t append_text(ms_store *store, const char *text)
 {
-    ms_envelope m = ms_observation(ms_text(text));
+    ms_envelope m = ms_observation(ms_text(text), ms_str_of(NULL));
     return must_append(store, MS_STR("job"), &m);
 }
 

@@ -37,7 +37,7 @@ static pair open_pair(void **state)
         if (m.content.text.len > 1000) m.content = ms_text("x");
         memset(&opts, 0, sizeof opts);
         opts.location = MS_STR("job");
-        if (i == 2) m = ms_observation(ms_text("first"));
+        if (i == 2) m = ms_observation(ms_text("first"), ms_str_of(NULL));
         if (i == 2) m.key = MS_STR("used");
         twin_append_both(&p.t, p.s.store, &m, 1, &opts, false);
     }
@@ -325,7 +325,7 @@ static void a_bad_query_opens_nothing(void **state)
         ms_append_opts opts;
         snprintf(names[i], sizeof names[i], "a%zu", i);
         many[i] = ms_str_of(names[i]);
-        ms_envelope m = ms_task(ms_text("x"));
+        ms_envelope m = ms_message(MS_T_TASK, ms_text("x"));
         m.agent_key = many[i];
         memset(&opts, 0, sizeof opts);
         opts.location = MS_STR("job");
@@ -429,7 +429,8 @@ static void a_key_reused_inside_a_batch(void **state)
     ms_error err;
     memset(&opts, 0, sizeof opts);
     opts.location = MS_STR("job");
-    for (int i = 0; i < 3; i++) batch[i] = ms_observation(ms_text(i < 2 ? "a" : "b"));
+    for (int i = 0; i < 3; i++) batch[i] = ms_observation(ms_text(i < 2 ? "a" : "b"),
+                                                          ms_str_of(NULL));
     for (int i = 0; i < 3; i++) batch[i].key = MS_STR("fresh key");
     ms_result got = ms_append_batch(p.s.store, batch, 3, &opts, &err);
     must_say("reused in a batch", got, MS_E_KEY_REUSED, &err, "messages[2].key", NULL);
@@ -600,7 +601,7 @@ static void a_bad_memory_or_broadcast(void **state)
 {
     static const int types[] = {-1, 0, 25, 36, 64 + MS_T_SYNTHESIS, 100, 1000000};
     pair p = open_pair(state);
-    ms_envelope m = ms_global_observation(ms_text("x"));
+    ms_envelope m = ms_message(MS_T_GLOBAL_OBSERVATION, ms_text("x"));
     ms_memory memory;
     ms_cursor it;
     ms_error err;

@@ -1891,7 +1891,7 @@ static ms_envelopes random_story(uint64_t *rnd)
             if (test_one_in(rnd, 3)) m->content = ms_json(object);
             m->call_id = ms_str_of(id);
         } else if (answered == results && test_one_in(rnd, 2)) {
-            *m = ms_action(MS_STR("f"), ms_json(object));
+            *m = ms_action(MS_STR("f"), ms_json(object), ms_str_of(NULL));
             m->call_id = ms_str_of(id);
             calls++;
         } else if (test_one_in(rnd, 4)) {
@@ -2150,7 +2150,8 @@ static void put_calls(ms_writer *w, open_turn *turn, size_t agent, uint64_t *rnd
     for (size_t i = 0; i < turn->n; i++) {
         snprintf(turn->tools[i], sizeof turn->tools[i], "tool_%lu",
                  (unsigned long)++*number);
-        ms_envelope m = ms_action(ms_str_of(turn->tools[i]), ms_json(MS_STR("{}")));
+        ms_envelope m = ms_action(ms_str_of(turn->tools[i]), ms_json(MS_STR("{}")),
+                                  ms_str_of(NULL));
         m = agent_says(m, agent);
         if (i > 0) m.flags |= MS_FLAG_JOINED;
         must(ms_writer_put(w, &m, &err), &err);
@@ -2160,7 +2161,8 @@ static void put_calls(ms_writer *w, open_turn *turn, size_t agent, uint64_t *rnd
 static void put_result(ms_writer *w, open_turn *turn, size_t agent, uint64_t *rnd)
 {
     ms_error err;
-    ms_envelope m = ms_observation(ms_text(turn->tools[turn->answered++]));
+    ms_envelope m = ms_observation(ms_text(turn->tools[turn->answered++]),
+                                   ms_str_of(NULL));
     m = agent_says(m, agent);
     if (test_one_in(rnd, 3)) m.tool = m.content.text;
     must(ms_writer_put(w, &m, &err), &err);

@@ -627,7 +627,7 @@ static void a_history_of_what_is_there(void **state)
     uint64_t seq[8];
     for (size_t i = 0; i < 8; i++) {
         ms_envelope m = i < 4 ? ms_user_message(ms_text(texts[i]))
-                              : ms_observation(ms_text(texts[i - 4]));
+                              : ms_observation(ms_text(texts[i - 4]), ms_str_of(NULL));
         if (i >= 4) m.agent_key = MS_STR("agent");
         seq[i] = must_append(s.store, JOB, &m);
     }
@@ -878,7 +878,7 @@ static void redaction_of_every_length(void **state)
     uint64_t seq[40];
     for (size_t i = 0; i < sizeof text; i++) text[i] = "#%~"[i % 3];
     for (size_t n = 0; n < 40; n++) {
-        ms_envelope m = ms_observation(ms_text_n(ms_str_n(text, n)));
+        ms_envelope m = ms_observation(ms_text_n(ms_str_n(text, n)), ms_str_of(NULL));
         if (n % 3 == 0) m.summary = ms_str_n(text, n);
         seq[n] = must_append(s.store, JOB, &m);
     }
@@ -1466,7 +1466,7 @@ static void characters_that_are_cut(void **state)
 static void a_call_that_is_being_written(void **state)
 {
     test_store s = open_store(state);
-    ms_envelope m = ms_action(MS_STR("search"), ms_text(""));
+    ms_envelope m = ms_action(MS_STR("search"), ms_text(""), ms_str_of(NULL));
     ms_error err;
     m.args.text = no_str();
     m.call_id = MS_STR("call-1");
@@ -1545,7 +1545,7 @@ static void streams_that_do_not_begin(void **state)
     memset(&w, 0x5a, sizeof w);
     assert_int_not_equal(ms_stream_begin(&w, s.store, no_str(), &m, NULL, NULL), MS_OK);
     assert_null(w.store);
-    ms_envelope action = ms_action(no_str(), ms_text(""));
+    ms_envelope action = ms_action(no_str(), ms_text(""), ms_str_of(NULL));
     assert_int_equal(ms_stream_begin(&w, s.store, JOB, &action, NULL, NULL),
                      MS_E_MISSING);
     assert_int_equal(ms_stream_begin(&w, NULL, JOB, &m, NULL, NULL), MS_E_CLOSED);
@@ -1730,7 +1730,7 @@ static ms_stream_opts stream_opts(void)
 static void scene_make(ms_store *store, stage *scene)
 {
     ms_envelope m = ms_assistant_message(ms_text("begun"));
-    ms_envelope call = ms_action(MS_STR("tool"), ms_text("{\"q\":"));
+    ms_envelope call = ms_action(MS_STR("tool"), ms_text("{\"q\":"), ms_str_of(NULL));
     scene->first = say(store, "first");
     scene->second = say(store, "second");
     scene->third = say(store, "third");
@@ -1818,7 +1818,7 @@ static ms_result do_end(ms_store *store, stage *scene, ms_arena *arena)
 
 static ms_result do_end_as(ms_store *store, stage *scene, ms_arena *arena)
 {
-    ms_envelope m = ms_action(MS_STR("tool"), ms_json(MS_STR("{}")));
+    ms_envelope m = ms_action(MS_STR("tool"), ms_json(MS_STR("{}")), ms_str_of(NULL));
     (void)store;
     return ms_stream_end(&scene->c, &m, arena, NULL);
 }

@@ -164,31 +164,34 @@ static ms_envelope built(const char *builder, json_t *args)
     if (strcmp(builder, "create_assistant_message") == 0) {
         return ms_assistant_message(content);
     }
-    if (strcmp(builder, "create_task_entry") == 0) return ms_task(content);
+    if (strcmp(builder, "create_task_entry") == 0) return ms_message(MS_T_TASK, content);
     if (strcmp(builder, "create_action_entry") == 0) {
         return ms_action(text_of(json_object_get(args, "tool_name")),
-                         value_of(json_object_get(args, "tool_args")));
+                         value_of(json_object_get(args, "tool_args")), ms_str_of(NULL));
     }
-    if (strcmp(builder, "create_observation_entry") == 0) return ms_observation(content);
+    if (strcmp(builder, "create_observation_entry") == 0) {
+        return ms_message(MS_T_OBSERVATION, content);
+    }
     if (strcmp(builder, "create_error_entry") == 0) {
         return ms_error_message(content, text_of(json_object_get(args, "error_type")));
     }
-    if (strcmp(builder, "create_final_entry") == 0) return ms_final(content);
+    if (strcmp(builder, "create_final_entry") == 0) return ms_message(MS_T_FINAL,
+                                                                      content);
     if (strcmp(builder, "create_synthesis_entry") == 0) {
         return ms_synthesis(content, text_of(json_object_get(args, "from_manager")));
     }
     if (strcmp(builder, "create_strategic_plan_entry") == 0) {
-        return ms_strategic_plan(value_of(json_object_get(args, "plan")));
+        return ms_message(MS_T_STRATEGIC_PLAN, value_of(json_object_get(args, "plan")));
     }
     if (strcmp(builder, "create_delegation_entry") == 0) {
         return ms_delegation(text_of(json_object_get(args, "worker")),
                              text_of(json_object_get(args, "task")));
     }
     if (strcmp(builder, "create_global_observation_entry") == 0) {
-        return ms_global_observation(content);
+        return ms_message(MS_T_GLOBAL_OBSERVATION, content);
     }
     if (strcmp(builder, "create_director_context_entry") == 0) {
-        return ms_director_context(content);
+        return ms_message(MS_T_DIRECTOR_CONTEXT, content);
     }
     memset(&none, 0, sizeof none);
     return none;

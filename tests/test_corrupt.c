@@ -412,7 +412,7 @@ static void write_on(bench *b)
     ms_store *store;
     ms_result result;
     ms_error err;
-    ms_envelope m = ms_observation(ms_text("after the damage"));
+    ms_envelope m = ms_observation(ms_text("after the damage"), ms_str_of(NULL));
     uint64_t seq = 0, last = 0;
     bool head = b->damage[0].lo < HEAD || b->damage[1].lo < HEAD;
     memcpy(missing, b->missing, sizeof missing);
@@ -585,7 +585,7 @@ static void must_stay_reported(bench *b, size_t n)
     ms_result result;
     ms_log_info info;
     ms_error err;
-    ms_envelope m = ms_observation(ms_text("after the damage"));
+    ms_envelope m = ms_observation(ms_text("after the damage"), ms_str_of(NULL));
     for (int writer = 0; writer < 2; writer++) {
         if (!opens_with(b, MS_OPEN_NORMAL, MS_LOG_WRITE, &store, &result))
             fail_msg("%s: refused for writing", b->what);
@@ -626,7 +626,7 @@ static void each_bit_of_a_lost_record_flipped(void **state)
     disk_resize(&b->d, at);
     ms_log_desc desc = desc_of(b, MS_LOG_WRITE);
     ms_store *store = must_open(&desc, "a truncated log");
-    ms_envelope m = ms_observation(ms_text("after it was truncated"));
+    ms_envelope m = ms_observation(ms_text("after it was truncated"), ms_str_of(NULL));
     for (int k = 0; k < 3; k++)
         assert_int_equal(ms_append(store, MS_STR("new"), &m, NULL, NULL), MS_OK);
     ms_close(store);
@@ -1298,7 +1298,7 @@ static void changes_cut_at_every_byte(void **state)
 
 static void change_last(ms_store *store, int how)
 {
-    ms_envelope m = ms_observation(ms_text("amended"));
+    ms_envelope m = ms_observation(ms_text("amended"), ms_str_of(NULL));
     if (how == 0) assert_int_equal(ms_amend(store, 3, &m, NULL), MS_OK);
     if (how == 1) assert_int_equal(ms_hide(store, 3, NULL), MS_OK);
     if (how == 2)
@@ -1311,7 +1311,8 @@ static void append_three(ms_store *store)
 {
     uint64_t seq = 0;
     for (uint64_t n = 1; n <= 3; n++) {
-        ms_envelope m = ms_observation(ms_text(n == 3 ? "the lost one" : "another"));
+        ms_envelope m = ms_observation(ms_text(n == 3 ? "the lost one" : "another"),
+                                       ms_str_of(NULL));
         assert_int_equal(ms_append(store, MS_STR("new"), &m, &seq, NULL), MS_OK);
         assert_int_equal(seq, n);
     }
@@ -1340,7 +1341,7 @@ static void no_note_on(bench *b, ms_store *store, uint64_t seq)
 /* What is appended after the damage is seen as it is, and has a number of its own. */
 static void append_behind(bench *b, ms_store *store, uint64_t want)
 {
-    ms_envelope m = ms_observation(ms_text("after the damage"));
+    ms_envelope m = ms_observation(ms_text("after the damage"), ms_str_of(NULL));
     uint64_t seq = 0;
     assert_int_equal(ms_append(store, MS_STR("new"), &m, &seq, NULL), MS_OK);
     must_have_new(b, store, seq);

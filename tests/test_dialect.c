@@ -1317,9 +1317,9 @@ static void ids_from_the_sequence(void **state)
     (void)state;
     ms_envelope pair[2];
     ms_envelopes list = {pair, 2};
-    pair[0] = ms_action(MS_STR("f"), ms_json(MS_STR("{}")));
+    pair[0] = ms_action(MS_STR("f"), ms_json(MS_STR("{}")), ms_str_of(NULL));
     pair[0].seq = 42;
-    pair[1] = ms_observation(ms_json(MS_STR("{\"n\": 1}")));
+    pair[1] = ms_observation(ms_json(MS_STR("{\"n\": 1}")), ms_str_of(NULL));
     pair[1].seq = 43;
     same_json(written_encoded(OA, &list, true),
               MS_STR("[" CALLED("call_42", "f", "{}") ","
@@ -1333,9 +1333,9 @@ static void ids_are_never_the_same(void **state)
     ms_envelope four[4];
     ms_envelopes list = {four, 4};
     for (size_t i = 0; i < 4; i += 2) {
-        four[i] = ms_action(MS_STR("f"), ms_json(MS_STR("{}")));
+        four[i] = ms_action(MS_STR("f"), ms_json(MS_STR("{}")), ms_str_of(NULL));
         four[i].seq = 1;
-        four[i + 1] = ms_observation(ms_text(i ? "second" : "first"));
+        four[i + 1] = ms_observation(ms_text(i ? "second" : "first"), ms_str_of(NULL));
         four[i + 1].seq = 2;
     }
     same_json(written_encoded(OA, &list, true),
@@ -1350,7 +1350,7 @@ static void calls_join_their_neighbour(void **state)
     ms_envelope pair[2];
     ms_envelopes list = {pair, 2};
     pair[0] = ms_assistant_message(ms_text("t"));
-    pair[1] = ms_action(MS_STR("f"), ms_json(MS_STR("{}")));
+    pair[1] = ms_action(MS_STR("f"), ms_json(MS_STR("{}")), ms_str_of(NULL));
     pair[1].flags = MS_FLAG_JOINED;
     pair[0].seq = 6;
     pair[1].seq = 7;
@@ -1373,10 +1373,10 @@ static void built_by_hand(void **state)
               MS_STR("{\"role\":\"user\",\"content\":\"ab\\n\"}"), 0);
     same_json(written(FW, &list, false),
               MS_STR("{\"type\":\"user_message\",\"content\":\"ab\\n\"}"), 0);
-    m = ms_observation(ms_json(MS_STR("\"a\\u0062\\n\"")));
+    m = ms_observation(ms_json(MS_STR("\"a\\u0062\\n\"")), ms_str_of(NULL));
     same_json(written(OA, &list, false),
               MS_STR("{\"role\":\"user\",\"content\":\"Observation: ab\\n\"}"), 0);
-    m = ms_task(ms_text("x"));
+    m = ms_message(MS_T_TASK, ms_text("x"));
     m.role = MS_ROLE_SYSTEM;
     m.extra = MS_STR("{\"role\":7,\"type\":8,\"content\":9,\"k\":1}");
     same_json(written(FW, &list, false),
@@ -1398,7 +1398,7 @@ static void built_by_hand(void **state)
     buf.arena = &arena;
     ms_writer_init(&w, dialect(FW), NULL, &arena, ms_buf_write, &buf);
     assert_int_equal(ms_writer_put(&w, &m, &err), MS_E_TYPE);
-    m = ms_task(ms_text("x"));
+    m = ms_message(MS_T_TASK, ms_text("x"));
     assert_int_equal(ms_writer_put(&w, &m, &err), MS_OK);
     assert_int_equal(ms_writer_finish(&w, &err), MS_OK);
     same_json(ms_buf_text(&buf), MS_STR("{\"type\":\"task\",\"content\":\"x\"}"), 0);

@@ -886,13 +886,13 @@ static void built_messages_come_back(void **state)
     ms_envelope all[6];
     ms_envelopes list = {all, COUNT(all)};
     (void)state;
-    all[0] = ms_action(MS_STR("t"), ms_json(MS_STR("[1]")));
+    all[0] = ms_action(MS_STR("t"), ms_json(MS_STR("[1]")), ms_str_of(NULL));
     all[1] = ms_user_message(ms_json(MS_STR("\"quoted\"")));
     all[2] = ms_other(MS_STR("wish"), ms_text("x"));
     all[2].id = MS_STR("");
     all[2].role = MS_ROLE_OTHER;
     all[2].role_name = MS_STR("elf");
-    all[3] = ms_final(ms_text("x"));
+    all[3] = ms_message(MS_T_FINAL, ms_text("x"));
     all[3].has_time = true;
     all[3].time_ns = INT64_MAX;
     all[4] = ms_error_message(ms_text("e"), MS_STR("kind"));

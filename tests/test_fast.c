@@ -879,7 +879,8 @@ static void must_refuse(ms_store *store, ms_str name, ms_result want, ms_arena *
 {
     for (size_t field = 0; field < 4; field++) {
         const ms_msg *msg;
-        ms_envelope m[2] = {ms_observation(ms_text("x")), ms_observation(ms_text("y"))};
+        ms_envelope m[2] = {ms_message(MS_T_OBSERVATION, ms_text("x")),
+                            ms_message(MS_T_OBSERVATION, ms_text("y"))};
         ms_result code = field == 2 && name.len == 0 ? MS_OK : want;
         m[0].location = m[1].location = MS_STR("job");
         name_set(&m[1], field, name);
@@ -1113,7 +1114,7 @@ static void letter_write(const names *w, uint64_t *rng, uint32_t number, letter 
     out->name = name_pick(rng);
     out->key = KEYS;
     snprintf(out->content, sizeof out->content, "%u", number);
-    out->m = ms_observation(ms_text(out->content));
+    out->m = ms_observation(ms_text(out->content), ms_str_of(NULL));
     out->m.location = ms_str_of(w->text[out->name]);
     if (out->name == 0 || test_one_in(rng, 4)) {
         size_t key = (size_t)test_below(rng, test_one_in(rng, 3) ? KEYS : 20);
@@ -1180,7 +1181,7 @@ static void letters_append(names *w, ms_store *store, uint64_t *rng, bool fails)
         letter_write(w, rng, w->next + (uint32_t)i, &l[i]);
         m[i] = l[i].m;
     }
-    m[n] = ms_observation(ms_text("another content"));
+    m[n] = ms_observation(ms_text("another content"), ms_str_of(NULL));
     m[n].location = MS_STR("keys");
     m[n].key = MS_STR("key");
     if (fails)
@@ -1194,7 +1195,7 @@ static void letters_append(names *w, ms_store *store, uint64_t *rng, bool fails)
 
 static void keep_a_key(ms_store *store)
 {
-    ms_envelope m = ms_observation(ms_text("content"));
+    ms_envelope m = ms_observation(ms_text("content"), ms_str_of(NULL));
     m.location = MS_STR("keys");
     m.key = MS_STR("key");
     must_append(store, ms_str_n(NULL, 0), &m);

@@ -277,7 +277,8 @@ static ms_result do_second(world *w, ms_error *err)
 
 static ms_result do_keyed(world *w, ms_error *err)
 {
-    ms_envelope m = ms_action(MS_STR("tool"), ms_json(MS_STR("{\"a\":[1,2]}")));
+    ms_envelope m = ms_action(MS_STR("tool"), ms_json(MS_STR("{\"a\":[1,2]}")),
+                              ms_str_of(NULL));
     m.key = MS_STR("a key");
     m.agent_key = MS_STR("worker");
     return append_as(w, KEYED, m, err);
@@ -291,7 +292,7 @@ static ms_result do_batch(world *w, ms_error *err)
     memset(&opts, 0, sizeof opts);
     opts.location = MS_STR("job");
     for (int i = 0; i < 4; i++) {
-        batch[i] = ms_observation(ms_text("one of a batch"));
+        batch[i] = ms_observation(ms_text("one of a batch"), ms_str_of(NULL));
         snprintf(keys[i], sizeof keys[i], "b%d", i);
         batch[i].key = ms_str_of(keys[i]);
     }
@@ -320,7 +321,8 @@ static ms_result do_fill(world *w, ms_error *err)
     static char page[700];
     char location[16];
     memset(page, 'a' + (int)(w->repeat % 20), sizeof page - 1);
-    ms_envelope m = ms_observation(ms_text_n(ms_str_n(page, 100 + 40 * w->repeat)));
+    ms_envelope m = ms_observation(ms_text_n(ms_str_n(page, 100 + 40 * w->repeat)),
+                                   ms_str_of(NULL));
     snprintf(location, sizeof location, "place_%d", (int)(w->repeat % 5));
     return ms_append(w->log, ms_str_of(location), &m, NULL, err);
 }
@@ -1105,15 +1107,16 @@ static const ms_envelope *story(void)
     memset(m, 0, sizeof m);
     m[0] = ms_user_message(ms_text("a \"question\"\n\xc3\xa9"));
     m[1] = ms_assistant_message(ms_text_n(ms_str_n(page, sizeof page)));
-    m[2] = ms_action(MS_STR("a tool"), ms_json(MS_STR("{\"a\":[1,\"\\u00e9\\n\"]}")));
+    m[2] = ms_action(MS_STR("a tool"), ms_json(MS_STR("{\"a\":[1,\"\\u00e9\\n\"]}")),
+                     ms_str_of(NULL));
     m[2].call_id = MS_STR("call 1");
-    m[3] = ms_observation(ms_json(MS_STR("{\"b\":\"\\\"\"}")));
+    m[3] = ms_observation(ms_json(MS_STR("{\"b\":\"\\\"\"}")), ms_str_of(NULL));
     m[3].call_id = MS_STR("call 1");
     m[3].tool = MS_STR("a tool");
     m[4] = ms_assistant_message(ms_text("an answer"));
     m[5] = ms_user_message(ms_text("once more"));
     m[6] = ms_user_message(ms_text("and more"));
-    m[7] = ms_action(MS_STR("a tool"), ms_json(MS_STR("{}")));
+    m[7] = ms_action(MS_STR("a tool"), ms_json(MS_STR("{}")), ms_str_of(NULL));
     for (int i = 0; i < STORY; i++) {
         m[i].has_time = true;
         m[i].time_ns = SECONDS(1700000000 + i);

@@ -707,7 +707,7 @@ static void no_match_reaches_from_one_field_into_the_next(void **state)
 {
     test_store s = store_open((store_kind *)*state, NULL);
     ms_str args = MS_STR("{\"begin\":\"args_end\"}");
-    ms_envelope m = ms_action(MS_STR("tool_end"), ms_json(args));
+    ms_envelope m = ms_action(MS_STR("tool_end"), ms_json(args), ms_str_of(NULL));
     m.agent_key = MS_STR("agent");
     m.content = ms_text("content_end");
     m.call_id = MS_STR("call_1");
@@ -734,7 +734,7 @@ static void no_match_reaches_from_one_field_into_the_next(void **state)
 static void matches_do_not_overlap(void **state)
 {
     test_store s = store_open((store_kind *)*state, NULL);
-    ms_envelope m = ms_observation(ms_text("aaaaaaa"));
+    ms_envelope m = ms_observation(ms_text("aaaaaaa"), ms_str_of(NULL));
     must_append(s.store, MS_STR("job"), &m);
     ms_find_query q = ask("aa");
     assert_int_equal(matches_of(s.store, &q), 3);
@@ -775,7 +775,7 @@ static void changed_messages_are_searched_as_they_are_now(void **state)
     uint64_t first = append_text(s.store, "as it was before");
     uint64_t second = append_text(s.store, "also before");
     uint64_t third = append_text(s.store, "a third one before");
-    ms_envelope m = ms_observation(ms_text("as it is after"));
+    ms_envelope m = ms_observation(ms_text("as it is after"), ms_str_of(NULL));
     assert_int_equal(ms_amend(s.store, first, &m, NULL), MS_OK);
     assert_int_equal(ms_hide(s.store, second, NULL), MS_OK);
     assert_int_equal(matches_of(s.store, &before), 1);

@@ -174,7 +174,7 @@ static void fill(twin *t, ms_store *store, uint64_t *rng)
 
 static ms_envelope small_message(void)
 {
-    ms_envelope m = ms_final(ms_text(""));
+    ms_envelope m = ms_message(MS_T_FINAL, ms_text(""));
     m.location = MS_STR("j");
     return m;
 }
@@ -197,7 +197,8 @@ enum { WRITE_STEPS = 5, READ_STEPS = 9, MOVE_STEPS = 4 };
 
 static int write_until_full(ms_store *store, size_t *stored)
 {
-    ms_envelope m = ms_action(MS_STR("list_tables"), ms_json(MS_STR("{\"a\":1}")));
+    ms_envelope m = ms_action(MS_STR("list_tables"), ms_json(MS_STR("{\"a\":1}")),
+                              ms_str_of(NULL));
     ms_envelope batch[10];
     ms_append_opts opts;
     int good = 0;
@@ -427,7 +428,8 @@ static void three_quarters_of_a_buffer_are_payload(void **state)
     buffer b = buffer_new(65536);
     ms_store *store = open_in(b);
     char text[100];
-    ms_envelope m = ms_observation(ms_text_n(ms_str_n(text, sizeof text)));
+    ms_envelope m = ms_observation(ms_text_n(ms_str_n(text, sizeof text)),
+                                   ms_str_of(NULL));
     size_t n = 0, fields = sizeof text + 7 + 8 + 7;
     (void)state;
     memset(text, 't', sizeof text);
@@ -949,7 +951,7 @@ static void records_inside_a_message_are_not_taken_for_records(void **state)
         ms_close(store);
         store = open_in(inner);
         snprintf(text, sizeof text, "%u", i);
-        ms_envelope m = ms_final(ms_text(text));
+        ms_envelope m = ms_message(MS_T_FINAL, ms_text(text));
         m.has_time = true;
         must_append(store, MS_STR("j"), &m);
         ms_str image = ms_mem_image(store);
@@ -964,7 +966,7 @@ static void records_inside_a_message_are_not_taken_for_records(void **state)
         memset(text, ' ', sizeof text);
         for (size_t at = i % 8; at + records.len < sizeof text; at += 96)
             memcpy(text + at, records.ptr, records.len);
-        ms_envelope m = ms_final(ms_text_n(ms_str_n(text, sizeof text)));
+        ms_envelope m = ms_message(MS_T_FINAL, ms_text_n(ms_str_n(text, sizeof text)));
         m.location = MS_STR("j");
         append_both(&p.t, around, &m);
     }

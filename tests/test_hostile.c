@@ -247,7 +247,7 @@ static void make_shared(bench *b, uint64_t entropy)
     ms_store *one = must_open(&desc, "one of two");
     ms_store *two = must_open(&desc, "two of two");
     for (int i = 0; i < 40; i++) write_messages(i % 2 ? one : two, &s, &n, 1);
-    ms_envelope m = ms_task(ms_text("a task"));
+    ms_envelope m = ms_message(MS_T_TASK, ms_text("a task"));
     m.agent_key = MS_STR("worker_1");
     assert_int_equal(ms_append(one, MS_STR("job_1"), &m, NULL, NULL), MS_OK);
     source *kept = &b->sources[b->n_sources++];
@@ -708,7 +708,7 @@ static void add(bench *b, ms_store *store, added *a, size_t i, const ms_envelope
 static void write_on(bench *b, ms_store *store, added *a)
 {
     ms_error err;
-    ms_envelope m = ms_observation(ms_text("written on"));
+    ms_envelope m = ms_observation(ms_text("written on"), ms_str_of(NULL));
     memset(a, 0, sizeof *a);
     add(b, store, a, 0, &m);
     m.key = MS_STR("a new key");
@@ -719,7 +719,7 @@ static void write_on(bench *b, ms_store *store, added *a)
     must_be_of_bytes(b, ms_sync(store, NULL, &err), &err, "sync");
     must_be_of_bytes(b, ms_tick(store, 100, &err), &err, "tick");
     if (!a->there[0]) return;
-    m = ms_observation(ms_text("amended"));
+    m = ms_observation(ms_text("amended"), ms_str_of(NULL));
     must_be_of_bytes(b, ms_amend(store, a->seq[0], &m, &err), &err, "amend");
     must_be_of_bytes(b, ms_note(store, a->seq[0], MS_STR("k"), ms_text("v"), &err), &err,
                      "note");
@@ -1223,7 +1223,7 @@ static void make_outer(nest *n, size_t shift, bool args)
     ms_log_desc desc = nest_desc(n, MS_LOG_CREATE);
     ms_store *store = must_open(&desc, "the log outside");
     char text[8], *value = (char *)malloc(n->inner_size + 2);
-    ms_envelope m = ms_action(MS_STR("tool"), ms_json(MS_STR("{}")));
+    ms_envelope m = ms_action(MS_STR("tool"), ms_json(MS_STR("{}")), ms_str_of(NULL));
     if (value == NULL) abort();
     memset(value, ' ', n->inner_size);
     value[0] = '{', value[n->inner_size - 1] = '}';
@@ -1480,7 +1480,7 @@ static void make_name(naming how, named what, size_t i, uint64_t *next,
 
 static ms_envelope named_message(named what, ms_str name)
 {
-    ms_envelope m = ms_observation(ms_text("content"));
+    ms_envelope m = ms_observation(ms_text("content"), ms_str_of(NULL));
     m.location = what == LOCATIONS ? name : MS_STR("here");
     if (what == AGENTS) m.agent_key = name;
     if (what == KEYS) m.key = name;

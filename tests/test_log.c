@@ -173,7 +173,8 @@ static void each_append_syncs_in_mode_each(void **state)
     (void)state;
     memset(&opts, 0, sizeof opts);
     opts.location = MS_STR("job");
-    for (size_t i = 0; i < 5; i++) batch[i] = ms_observation(ms_text("of a batch"));
+    for (size_t i = 0; i < 5; i++) batch[i] = ms_observation(ms_text("of a batch"),
+                                                             ms_str_of(NULL));
     s.log.os = &os;
     for (int ticked = 0; ticked < 2; ticked++) {
         s.log.sync = MS_SYNC_EACH;
@@ -316,7 +317,7 @@ static void *commit(void *arg)
 {
     committer *c = (committer *)arg;
     for (int i = 0; i < COMMITS; i++) {
-        ms_envelope m = ms_observation(ms_text("x"));
+        ms_envelope m = ms_observation(ms_text("x"), ms_str_of(NULL));
         ms_log_info info;
         uint64_t seq;
         if (ms_append(c->store, MS_STR("job"), &m, &seq, NULL) != MS_OK)
@@ -433,7 +434,8 @@ static void a_failed_append_changes_nothing(void **state)
     ms_envelope batch[3];
     ms_append_opts opts;
     ms_error err;
-    for (size_t i = 0; i < 3; i++) batch[i] = ms_observation(ms_text("of a batch"));
+    for (size_t i = 0; i < 3; i++) batch[i] = ms_observation(ms_text("of a batch"),
+                                                             ms_str_of(NULL));
     batch[0].key = MS_STR("used");
     must_append(s.store, MS_STR("job"), &batch[0]);
     uint64_t end = log_info_of(s.store).end;
@@ -468,7 +470,7 @@ static void a_handle_for_reading_does_not_write(void **state)
 {
     test_store s = store_open((store_kind *)*state, NULL);
     ms_store *reader = log_reader(&s);
-    ms_envelope m = ms_observation(ms_text("x"));
+    ms_envelope m = ms_observation(ms_text("x"), ms_str_of(NULL));
     ms_error err;
     append_text(s.store, "x");
     memset(&err, 0, sizeof err);
@@ -499,7 +501,8 @@ static void must_know_keys(ms_store *store, size_t n, size_t step)
     char location[24], key[24], text[24];
     for (size_t i = 0; i < n; i += step) {
         uint64_t seq = 0;
-        ms_envelope m = ms_observation(ms_text_n(name_of(text, 24, "text", i)));
+        ms_envelope m = ms_observation(ms_text_n(name_of(text, 24, "text", i)),
+                                       ms_str_of(NULL));
         m.key = name_of(key, 24, "key", i / 3);
         m.location = name_of(location, 24, "job", i % 3);
         assert_int_equal(ms_append(store, no_str(), &m, &seq, NULL), MS_OK);
@@ -515,7 +518,8 @@ static void keys_and_numbers_survive_reopening(void **state)
     test_store s = store_open((store_kind *)*state, NULL);
     char location[24], key[24], text[24];
     for (size_t i = 0; i < KEYS; i++) {
-        ms_envelope m = ms_observation(ms_text_n(name_of(text, 24, "text", i)));
+        ms_envelope m = ms_observation(ms_text_n(name_of(text, 24, "text", i)),
+                                       ms_str_of(NULL));
         m.key = name_of(key, 24, "key", i / 3);
         m.location = name_of(location, 24, "job", i % 3);
         assert_int_equal(must_append(s.store, no_str(), &m), i + 1);
@@ -527,7 +531,7 @@ static void keys_and_numbers_survive_reopening(void **state)
     ms_query all = query_of(no_str(), 0);
     assert_int_equal(count_of(s.store, &all), KEYS);
     for (size_t i = 0; i < 3; i++) {
-        ms_envelope m = ms_observation(ms_text("next"));
+        ms_envelope m = ms_observation(ms_text("next"), ms_str_of(NULL));
         ms_append_opts opts;
         memset(&opts, 0, sizeof opts);
         opts.location = name_of(location, 24, "job", i);
@@ -538,7 +542,7 @@ static void keys_and_numbers_survive_reopening(void **state)
         assert_int_equal(ms_append_batch(s.store, &m, 1, &opts, NULL), MS_OK);
         store_reopen(&s);
     }
-    ms_envelope m = ms_observation(ms_text("first"));
+    ms_envelope m = ms_observation(ms_text("first"), ms_str_of(NULL));
     ms_append_opts opts;
     memset(&opts, 0, sizeof opts);
     opts.location = MS_STR("a new job");
@@ -600,7 +604,7 @@ static void the_newest_are_counted_without_gaps(void **state)
     keep.newest = 3;
     for (size_t i = 0; i < 60; i++) {
         char name[24];
-        ms_envelope m = ms_observation(ms_text("x"));
+        ms_envelope m = ms_observation(ms_text("x"), ms_str_of(NULL));
         must_append(s.store, name_of(name, 24, "job", i % 4), &m);
     }
     assert_int_equal(ms_log_rewrite(s.store, &s.log, true, &keep, NULL, NULL), MS_OK);
@@ -762,7 +766,7 @@ static void another_process_sees_each_append(void **state)
         opts.location = MS_STR("job");
         for (size_t i = 0; i < size; i++) {
             snprintf(text[i], sizeof text[i], "%llu", (unsigned long long)(n + i + 1));
-            batch[i] = ms_observation(ms_text(text[i]));
+            batch[i] = ms_observation(ms_text(text[i]), ms_str_of(NULL));
         }
         assert_int_equal(ms_append_batch(s.store, batch, size, &opts, NULL), MS_OK);
         n += size;
@@ -792,7 +796,7 @@ typedef struct late {
 static void *append_late(void *arg)
 {
     late *l = (late *)arg;
-    ms_envelope m = ms_observation(ms_text("late"));
+    ms_envelope m = ms_observation(ms_text("late"), ms_str_of(NULL));
     pause_ms(30);
     l->result = ms_append(l->store, MS_STR("job"), &m, NULL, NULL);
     return NULL;
@@ -911,7 +915,7 @@ static void pointers_hold_until_close(void **state)
     }
     size_t more = test_times(((size_t)64 << 20) / TEXT);
     for (size_t i = 0; i < more; i++) {
-        ms_envelope m = ms_observation(ms_text_n(ms_str_n(text, TEXT)));
+        ms_envelope m = ms_observation(ms_text_n(ms_str_n(text, TEXT)), ms_str_of(NULL));
         must_append(s.store, MS_STR("job"), &m);
     }
     ms_keep keep;
@@ -988,13 +992,13 @@ static void a_location_that_went_cold_is_found(void **state)
     test_store s = store_open((store_kind *)*state, NULL);
     size_t others = test_times(40000);
     for (int i = 0; i < COLD; i++) {
-        ms_envelope m = ms_observation(ms_text("cold"));
+        ms_envelope m = ms_observation(ms_text("cold"), ms_str_of(NULL));
         m.agent_key = i % 2 ? MS_STR("odd") : MS_STR("even");
         must_append(s.store, MS_STR("cold"), &m);
     }
     for (size_t i = 0; i < others; i++) {
         char name[24];
-        ms_envelope m = ms_observation(ms_text("warm"));
+        ms_envelope m = ms_observation(ms_text("warm"), ms_str_of(NULL));
         must_append(s.store, name_of(name, 24, "warm", i % 37), &m);
     }
     for (int again = 0; again < 2; again++) {
@@ -1080,7 +1084,7 @@ static void a_hundred_thousand_locations_are_listed(void **state)
     }
     for (size_t i = 0; i < n; i++) {
         char name[24];
-        ms_envelope m = ms_observation(ms_text("x"));
+        ms_envelope m = ms_observation(ms_text("x"), ms_str_of(NULL));
         snprintf(name, sizeof name, "loc_%u", order[i]);
         m.has_time = true;
         m.time_ns = SECONDS((double)(i + 1));
@@ -1116,7 +1120,7 @@ static void a_large_message_fits(void **state)
     ms_store *reader = log_reader(&s);
     char *text = large_text(len);
     for (int i = 0; i < 3; i++) {
-        ms_envelope m = ms_observation(ms_text_n(ms_str_n(text, len)));
+        ms_envelope m = ms_observation(ms_text_n(ms_str_n(text, len)), ms_str_of(NULL));
         append_text(s.store, "before");
         if (i != 1) must_append(s.store, MS_STR("large"), &m);
         append_text(s.store, "after");
@@ -1152,7 +1156,7 @@ static void every_distance_to_a_boundary_works(void **state)
     char *text = large_text(MOST);
     size_t n = 0;
     for (size_t len = 0; len < MOST; len += 8, n++) {
-        ms_envelope m = ms_observation(ms_text_n(ms_str_n(text, len)));
+        ms_envelope m = ms_observation(ms_text_n(ms_str_n(text, len)), ms_str_of(NULL));
         must_append(s.store, MS_STR("job"), &m);
         if (n % 100 == 99) store_reopen(&s);
     }
@@ -1187,7 +1191,7 @@ static void a_relative_path_outlives_a_change_of_folder(void **state)
     s.log.mode = MS_LOG_READ;
     result[1] = ms_log_open(&reader, &s.log, NULL);
     result[2] = chdir("/") == 0 ? MS_OK : MS_E_IO;
-    ms_envelope m = ms_observation(ms_text("x"));
+    ms_envelope m = ms_observation(ms_text("x"), ms_str_of(NULL));
     for (int i = 0; i < 3000 && result[0] == MS_OK; i++)
         result[0] = ms_append(store, MS_STR("job"), &m, NULL, NULL);
     ms_query all = query_of(no_str(), 0);
@@ -1272,7 +1276,8 @@ static void texts_stand_in_the_file_as_they_are(void **state)
     test_store s = store_open((store_kind *)*state, NULL);
     size_t size;
     append_text(s.store, texts[0]);
-    ms_envelope m = ms_action(MS_STR("search_the_web"), ms_json(ms_str_of(texts[1])));
+    ms_envelope m = ms_action(MS_STR("search_the_web"), ms_json(ms_str_of(texts[1])),
+                              ms_str_of(NULL));
     must_append(s.store, MS_STR("job number nine"), &m);
     append_text(s.store, texts[2]);
     char *bytes = read_file(s.path, &size);

@@ -527,7 +527,7 @@ static pid_t start_holder(const test_store *s, size_t n, bool grandchild, int *s
     pid_t child = fork();
     if (child == 0) {
         ms_store *store;
-        ms_envelope m = ms_observation(ms_text("of the holder"));
+        ms_envelope m = ms_observation(ms_text("of the holder"), ms_str_of(NULL));
         close(stopper[1]);
         if (ms_log_open(&store, &s->log, NULL) != MS_OK) _exit(2);
         for (size_t i = 0; i < n; i++)
@@ -600,7 +600,7 @@ static void a_child_of_a_dead_writer_keeps_the_lock(void **state)
  * or end. Gives how many did not say so; the first of them goes to *which. */
 static int calls_not_refused(ms_store *store, ms_cursor *it, int *which)
 {
-    ms_envelope m = ms_observation(ms_text("of the child"));
+    ms_envelope m = ms_observation(ms_text("of the child"), ms_str_of(NULL));
     ms_query q = query_of(MS_STR("job"), 0);
     ms_cursor other;
     const ms_msg *msg;
@@ -702,7 +702,7 @@ static void a_child_opens_its_own_handle(void **state)
     pid_t child = fork();
     if (child == 0) {
         ms_store *store;
-        ms_envelope m = ms_observation(ms_text("of the child"));
+        ms_envelope m = ms_observation(ms_text("of the child"), ms_str_of(NULL));
         if (ms_log_open(&store, &s.log, NULL) != MS_OK) _exit(1);
         if (ms_append(store, MS_STR("job"), &m, NULL, NULL) != MS_OK) _exit(2);
         ms_close(store);
@@ -773,7 +773,7 @@ static void a_location_is_no_path(void **state)
     test_store s = store_open((store_kind *)*state, NULL);
     size_t around = files_in(scratch_root);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        ms_envelope m = ms_observation(ms_text(names[i]));
+        ms_envelope m = ms_observation(ms_text(names[i]), ms_str_of(NULL));
         m.agent_key = m.turn_id = m.key = ms_str_of(names[i]);
         must_append(s.store, ms_str_of(names[i]), &m);
         assert_int_equal(files_in(s.folder), 1);
@@ -951,7 +951,8 @@ static ms_result append_some(ms_store *store, size_t n, size_t *done, ms_error *
 {
     *done = 0;
     for (size_t i = 0; i < n; i++) {
-        ms_envelope m = ms_observation(ms_text("appended while calls may fail"));
+        ms_envelope m = ms_observation(ms_text("appended while calls may fail"),
+                                       ms_str_of(NULL));
         ms_result result = ms_append(store, MS_STR("job"), &m, NULL, err);
         if (result != MS_OK) return result;
         ++*done;
@@ -3177,7 +3178,8 @@ static uint64_t golden_boot(void *ctx)
 /* Leaves the open file as a power loss does: one more append is torn. */
 static void golden_tear(test_store *s)
 {
-    ms_envelope m = ms_final(ms_text("no sync has followed this append, of some two "
+    ms_envelope m = ms_message(MS_T_FINAL,
+                               ms_text("no sync has followed this append, of some two "
                                      "hundred bytes, of which the last twenty will not "
                                      "be there: the next writer finds a header that "
                                      "holds and a body that ends too early"));

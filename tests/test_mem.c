@@ -316,7 +316,8 @@ static void a_message_costs_at_most_64_bytes_beside_its_fields(void **state)
         char location[16], agent[16];
         int used = snprintf(location, sizeof location, "job_%02u", i % 100);
         used += snprintf(agent, sizeof agent, "worker_%u", i / 100 % 8);
-        ms_envelope m = ms_observation(ms_text_n(ms_str_n(text, FIELDS - (size_t)used)));
+        ms_envelope m = ms_observation(ms_text_n(ms_str_n(text, FIELDS - (size_t)used)),
+                                       ms_str_of(NULL));
         m.agent_key = ms_str_of(agent);
         m.has_time = true;
         m.time_ns = SECONDS(i);
@@ -377,7 +378,7 @@ static void refused_appends_do_not_grow_the_heap(void **state)
     store_options options;
     test_alloc heap;
     ms_stat before, after;
-    ms_envelope m = ms_observation(ms_text("x"));
+    ms_envelope m = ms_observation(ms_text("x"), ms_str_of(NULL));
     test_alloc_init(&heap);
     memset(&options, 0, sizeof options);
     memset(text, 't', sizeof text);
@@ -554,7 +555,7 @@ static void awkward_values_come_back(void **state)
     test_store s = store_open((store_kind *)*state, NULL);
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         char what[32];
-        ms_envelope m = ms_observation(values[i]);
+        ms_envelope m = ms_observation(values[i], ms_str_of(NULL));
         snprintf(what, sizeof what, "value %zu", i);
         m.has_time = true;
         m.location = MS_STR("job");

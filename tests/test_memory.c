@@ -949,7 +949,7 @@ static void added_messages_are_ignored_by_default(void **state)
 {
     tape *t = script_open((const store_kind *)*state);
     ms_memory memory = memory_of(t->s.store, 1, MANAGER);
-    assert_int_equal(must_add(&memory, ms_task(ms_text("x")), "99"), 0);
+    assert_int_equal(must_add(&memory, ms_message(MS_T_TASK, ms_text("x")), "99"), 0);
     assert_int_equal(messages_in(t->s.store), SCRIPT);
     must_read(&memory, "ignored", "1 15 16 2 4 14 19 8 10 13 20");
     assert_int_equal(ms_memory_add(&memory, NULL, NULL, NULL) == MS_OK, false);
@@ -960,12 +960,13 @@ static void added_messages_are_written_through(void **state)
 {
     tape *t = script_open((const store_kind *)*state);
     ms_memory memory = memory_of(t->s.store, 1, MANAGER);
-    ms_envelope by_w1 = ms_task(ms_text("of another agent"));
-    ms_envelope elsewhere = ms_final(ms_text("of another location"));
+    ms_envelope by_w1 = ms_message(MS_T_TASK, ms_text("of another agent"));
+    ms_envelope elsewhere = ms_message(MS_T_FINAL, ms_text("of another location"));
     memory.runtime_mode = MS_RUNTIME_STORE;
     by_w1.agent_key = agent_name(W1);
     elsewhere.location = job_name(2);
-    assert_int_equal(must_add(&memory, ms_task(ms_text("own")), "21"), SCRIPT + 1);
+    assert_int_equal(must_add(&memory, ms_message(MS_T_TASK,
+                                                  ms_text("own")), "21"), SCRIPT + 1);
     assert_int_equal(must_add(&memory, by_w1, "22"), SCRIPT + 2);
     assert_int_equal(must_add(&memory, elsewhere, "23"), SCRIPT + 3);
     must_read(&memory, "written through", "1 15 16 2 4 14 19 21 23 8 10 13 20");
@@ -981,7 +982,7 @@ static void what_does_not_fit_is_not_added(void **state)
     static const ms_runtime modes[] = {MS_RUNTIME_STORE, MS_RUNTIME_MERGE};
     tape *t = script_open((const store_kind *)*state);
     ms_store *runtime;
-    ms_envelope no_tool = ms_action(no_str(), ms_json(MS_STR("{}")));
+    ms_envelope no_tool = ms_action(no_str(), ms_json(MS_STR("{}")), ms_str_of(NULL));
     assert_int_equal(ms_mem_open(&runtime, NULL, NULL), MS_OK);
     for (size_t i = 0; i < 2; i++) {
         ms_memory memory = memory_of(t->s.store, 1, MANAGER);
@@ -1006,17 +1007,18 @@ static void runtime_messages_join_each_block(void **state)
     tape *runtime = tape_open(&store_kinds[0]);
     ms_memory memory = memory_of(t->s.store, 1, MANAGER);
     ms_str team[4];
-    ms_envelope report = ms_action(MS_STR("tool"), ms_json(MS_STR("{}")));
+    ms_envelope report = ms_action(MS_STR("tool"), ms_json(MS_STR("{}")),
+                                   ms_str_of(NULL));
     memory.runtime_mode = MS_RUNTIME_MERGE;
     memory.runtime = runtime->s.store;
     report.agent_key = agent_name(W1);
-    must_add(&memory, ms_task(ms_text("x")), "31");
-    must_add(&memory, ms_task(ms_text("x")), "32");
-    must_add(&memory, ms_task(ms_text("x")), "33");
+    must_add(&memory, ms_message(MS_T_TASK, ms_text("x")), "31");
+    must_add(&memory, ms_message(MS_T_TASK, ms_text("x")), "32");
+    must_add(&memory, ms_message(MS_T_TASK, ms_text("x")), "33");
     must_add(&memory, report, "34");
     must_add(&memory, ms_user_message(ms_text("x")), "35");
-    must_add(&memory, ms_global_observation(ms_text("x")), "36");
-    assert_int_equal(must_add(&memory, ms_final(ms_text("x")), "37"), 7);
+    must_add(&memory, ms_message(MS_T_GLOBAL_OBSERVATION, ms_text("x")), "36");
+    assert_int_equal(must_add(&memory, ms_message(MS_T_FINAL, ms_text("x")), "37"), 7);
     assert_int_equal(messages_in(t->s.store), SCRIPT);
     must_read(&memory, "merged", "1 15 16 35 2 4 14 19 31 32 33 37 8 10 13 20 36");
     memory.n_subordinates = team_of("1", team);
@@ -1044,15 +1046,17 @@ static void a_task_added_while_running_is_the_last_one(void **state)
     ms_memory memory = memory_of(t->s.store, 1, MANAGER);
     memory.runtime_mode = MS_RUNTIME_MERGE;
     memory.runtime = runtime->s.store;
-    must_add(&memory, ms_action(MS_STR("early"), ms_json(MS_STR("{}"))), "31");
+    must_add(&memory, ms_action(MS_STR("early"), ms_json(MS_STR("{}")),
+                                ms_str_of(NULL)), "31");
     memory.scope.kind = MS_SCOPE_SINCE_TASK;
     must_read(&memory, "the task is the store's",
               "1 7 8 23 9 10 11 19 20 21 31 15 16 17 18 22 24");
     memory.scope.kind = MS_SCOPE_WORKER;
     must_read(&memory, "worker, the task is the store's", "10 11 19 31 15");
-    must_add(&memory, ms_task(ms_text("now")), "32");
-    must_add(&memory, ms_action(MS_STR("late"), ms_json(MS_STR("{}"))), "33");
-    must_add(&memory, ms_global_observation(ms_text("x")), "34");
+    must_add(&memory, ms_message(MS_T_TASK, ms_text("now")), "32");
+    must_add(&memory, ms_action(MS_STR("late"), ms_json(MS_STR("{}")),
+                                ms_str_of(NULL)), "33");
+    must_add(&memory, ms_message(MS_T_GLOBAL_OBSERVATION, ms_text("x")), "34");
     must_read(&memory, "worker, the task was added", "33 34");
     memory.scope.kind = MS_SCOPE_SINCE_TASK;
     must_read(&memory, "the task was added", "1 7 8 23 32 33 34");
@@ -1087,16 +1091,17 @@ static tape *shared_open(const store_kind *kind, const char *space)
     ms_memory manager = shared_of(t->s.store, space, MANAGER, NULL, 0);
     ms_memory w1 = shared_of(t->s.store, space, W1, NULL, 0);
     ms_memory w2 = shared_of(t->s.store, space, W2, NULL, 0);
-    ms_envelope broadcast = with_id(ms_global_observation(ms_text("10 tables")), "7");
+    ms_envelope broadcast = with_id(ms_message(MS_T_GLOBAL_OBSERVATION,
+                                               ms_text("10 tables")), "7");
     ms_envelope synthesis = with_id(ms_synthesis(ms_text("sum"), MS_STR("manager")), "9");
-    must_add(&manager, ms_task(ms_text("plan it")), "3");
-    must_add(&w2, ms_task(ms_text("look")), "4");
-    must_add(&w1, ms_action(MS_STR("tool"), ms_json(MS_STR("{}"))), "5");
-    must_add(&w2, ms_final(ms_text("done")), "6");
+    must_add(&manager, ms_message(MS_T_TASK, ms_text("plan it")), "3");
+    must_add(&w2, ms_message(MS_T_TASK, ms_text("look")), "4");
+    must_add(&w1, ms_action(MS_STR("tool"), ms_json(MS_STR("{}")), ms_str_of(NULL)), "5");
+    must_add(&w2, ms_message(MS_T_FINAL, ms_text("done")), "6");
     assert_int_equal(ms_memory_broadcast(&w1, &broadcast, NULL, NULL), MS_OK);
-    must_add(&w1, ms_strategic_plan(ms_json(MS_STR("{}"))), "8");
+    must_add(&w1, ms_message(MS_T_STRATEGIC_PLAN, ms_json(MS_STR("{}"))), "8");
     assert_int_equal(ms_memory_broadcast(&manager, &synthesis, NULL, NULL), MS_OK);
-    must_add(&w2, ms_data(ms_json(MS_STR("{}"))), "10");
+    must_add(&w2, ms_message(MS_T_DATA, ms_json(MS_STR("{}"))), "10");
     return t;
 }
 
@@ -1158,10 +1163,10 @@ static void a_broadcast_says_who_sent_it(void **state)
 {
     tape *t = tape_open((const store_kind *)*state);
     ms_memory w1 = shared_of(t->s.store, "space", W1, NULL, 0);
-    ms_envelope plain = ms_global_observation(ms_text("a"));
-    ms_envelope named = ms_global_observation(ms_text("b"));
+    ms_envelope plain = ms_message(MS_T_GLOBAL_OBSERVATION, ms_text("a"));
+    ms_envelope named = ms_message(MS_T_GLOBAL_OBSERVATION, ms_text("b"));
     ms_envelope synthesis = ms_synthesis(ms_text("c"), MS_STR("boss"));
-    ms_envelope wrong = ms_observation(ms_text("d"));
+    ms_envelope wrong = ms_observation(ms_text("d"), ms_str_of(NULL));
     ms_cursor it;
     const ms_msg *msg;
     named.from_worker = MS_STR("somebody");
@@ -1220,8 +1225,9 @@ static void a_shared_stream_grows_by_what_is_added(void **state)
     ms_cursor it;
     const ms_msg *msg;
     memset(large, 'x', sizeof large);
-    must_add(&w1, ms_observation(ms_text_n(ms_str_n(large, sizeof large))), "1");
-    must_add(&w1, ms_observation(ms_text_n(text)), "2");
+    must_add(&w1, ms_observation(ms_text_n(ms_str_n(large, sizeof large)),
+                                 ms_str_of(NULL)), "1");
+    must_add(&w1, ms_observation(ms_text_n(text), ms_str_of(NULL)), "2");
     assert_int_equal(ms_get_history(&w1, &it, NULL), MS_OK);
     msg = ms_next(&it);
     assert_true(ms_str_equal(ms_content(msg).text, ms_str_n(large, sizeof large)));
@@ -1229,7 +1235,8 @@ static void a_shared_stream_grows_by_what_is_added(void **state)
     assert_true(ms_str_equal(ms_content(msg).text, text));
     assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
     for (size_t i = 3; i < 3 + test_times(300); i++) {
-        must_add(&w1, ms_action(MS_STR("tool"), ms_json(MS_STR("{}"))), "3");
+        must_add(&w1, ms_action(MS_STR("tool"), ms_json(MS_STR("{}")),
+                                ms_str_of(NULL)), "3");
         assert_int_equal(read_ids(&w1, ids), i);
     }
     tape_close(t);
@@ -1254,7 +1261,7 @@ static void a_memory_without_store_location_or_agent_is_refused(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         ms_store *store = cases[i].store ? t->s.store : NULL;
-        ms_envelope m = ms_task(ms_text("x"));
+        ms_envelope m = ms_message(MS_T_TASK, ms_text("x"));
         ms_memory memory, shared;
         ms_cursor it;
         ms_error err;
@@ -1279,7 +1286,7 @@ static void merging_needs_a_runtime_store(void **state)
 {
     tape *t = script_open((const store_kind *)*state);
     ms_memory memory = memory_of(t->s.store, 1, MANAGER);
-    ms_envelope m = ms_task(ms_text("x"));
+    ms_envelope m = ms_message(MS_T_TASK, ms_text("x"));
     ms_cursor it;
     memory.runtime_mode = MS_RUNTIME_MERGE;
     assert_int_not_equal(ms_memory_add(&memory, &m, NULL, NULL), MS_OK);
@@ -1418,7 +1425,7 @@ static void a_sqlite_file_keeps_its_messages(void **state)
     char path[200];
     ms_store *store;
     uint64_t seq;
-    ms_envelope m = ms_task(ms_text("after reopening"));
+    ms_envelope m = ms_message(MS_T_TASK, ms_text("after reopening"));
     (void)state;
     assert_true(temporary_path(path, sizeof path));
     assert_int_equal(sqlite_store_open(&store, path, NULL), MS_OK);

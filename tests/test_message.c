@@ -32,26 +32,27 @@ static ms_envelope make(ms_type type)
     case MS_T_USER_MESSAGE: return ms_user_message(words());
     case MS_T_ASSISTANT_MESSAGE: return ms_assistant_message(words());
     case MS_T_TEXT: return ms_text_message(MS_ROLE_SYSTEM, words());
-    case MS_T_ACTION: return ms_action(MS_STR("grep"), ms_json(MS_STR("{\"a\":1}")));
-    case MS_T_OBSERVATION: return ms_observation(words());
+    case MS_T_ACTION: return ms_action(MS_STR("grep"), ms_json(MS_STR("{\"a\":1}")),
+                                       ms_str_of(NULL));
+    case MS_T_OBSERVATION: return ms_observation(words(), ms_str_of(NULL));
     case MS_T_ERROR: return ms_error_message(words(), MS_STR("ConnectionError"));
-    case MS_T_FINAL: return ms_final(words());
-    case MS_T_TASK: return ms_task(words());
+    case MS_T_FINAL: return ms_message(MS_T_FINAL, words());
+    case MS_T_TASK: return ms_message(MS_T_TASK, words());
     case MS_T_SYNTHESIS: return ms_synthesis(words(), MS_STR("manager"));
-    case MS_T_STRATEGIC_PLAN: return ms_strategic_plan(words());
-    case MS_T_SUGGESTED_PLAN: return ms_suggested_plan(words());
-    case MS_T_SCRIPT_PLAN: return ms_script_plan(words());
-    case MS_T_SCRIPT_INSTRUCTION: return ms_script_instruction(words());
+    case MS_T_STRATEGIC_PLAN: return ms_message(MS_T_STRATEGIC_PLAN, words());
+    case MS_T_SUGGESTED_PLAN: return ms_message(MS_T_SUGGESTED_PLAN, words());
+    case MS_T_SCRIPT_PLAN: return ms_message(MS_T_SCRIPT_PLAN, words());
+    case MS_T_SCRIPT_INSTRUCTION: return ms_message(MS_T_SCRIPT_INSTRUCTION, words());
     case MS_T_DELEGATION: return ms_delegation(MS_STR("to whom"), MS_STR("what"));
-    case MS_T_GLOBAL_OBSERVATION: return ms_global_observation(words());
-    case MS_T_DIRECTOR_CONTEXT: return ms_director_context(words());
-    case MS_T_INJECTED_CONTEXT: return ms_injected_context(words());
-    case MS_T_INPUT_REQUIRED: return ms_input_required(words());
-    case MS_T_APPROVAL_REQUIRED: return ms_approval_required(words());
-    case MS_T_DELTA: return ms_delta(words());
-    case MS_T_MULTIMODAL_PART: return ms_multimodal_part(MS_ROLE_USER, words());
-    case MS_T_DATA: return ms_data(words());
-    case MS_T_REASONING: return ms_reasoning(words());
+    case MS_T_GLOBAL_OBSERVATION: return ms_message(MS_T_GLOBAL_OBSERVATION, words());
+    case MS_T_DIRECTOR_CONTEXT: return ms_message(MS_T_DIRECTOR_CONTEXT, words());
+    case MS_T_INJECTED_CONTEXT: return ms_message(MS_T_INJECTED_CONTEXT, words());
+    case MS_T_INPUT_REQUIRED: return ms_message(MS_T_INPUT_REQUIRED, words());
+    case MS_T_APPROVAL_REQUIRED: return ms_message(MS_T_APPROVAL_REQUIRED, words());
+    case MS_T_DELTA: return ms_message(MS_T_DELTA, words());
+    case MS_T_MULTIMODAL_PART: return ms_message(MS_T_MULTIMODAL_PART, words());
+    case MS_T_DATA: return ms_message(MS_T_DATA, words());
+    case MS_T_REASONING: return ms_message(MS_T_REASONING, words());
     case MS_T_OTHER: return ms_other(MS_STR("heartbeat"), words());
     case MS_T_NONE:
     case MS_TYPE_COUNT: break;
@@ -204,15 +205,16 @@ static void builders_set_nothing_else(void **state)
         assert_false(m.has_time);
         assert_int_equal(m.seq, 0);
         assert_int_equal(m.flags, 0);
-        if (row->type != MS_T_TEXT && row->type != MS_T_MULTIMODAL_PART) {
+        if (row->type != MS_T_TEXT) {
             assert_int_equal(m.role, MS_ROLE_NONE);
         }
     }
     ms_envelope m = ms_text_message(MS_ROLE_DEVELOPER, words());
     assert_int_equal(m.role, MS_ROLE_DEVELOPER);
-    m = ms_multimodal_part(MS_ROLE_ASSISTANT, words());
-    assert_int_equal(m.role, MS_ROLE_ASSISTANT);
-    m = ms_action(MS_STR("grep"), ms_json(MS_STR("{}")));
+    m = ms_observation(words(), MS_STR("c"));
+    assert_true(ms_str_equal(m.call_id, MS_STR("c")));
+    m = ms_action(MS_STR("grep"), ms_json(MS_STR("{}")), MS_STR("c"));
+    assert_true(ms_str_equal(m.call_id, MS_STR("c")));
     assert_true(ms_str_equal(m.tool, MS_STR("grep")));
     assert_true(m.args.json);
     m = ms_delegation(MS_STR("to whom"), MS_STR("what"));
@@ -247,7 +249,7 @@ static void empty_is_not_missing(void **state)
         ms_envelope m = ms_user_message(contents[i]);
         accepted(&m);
     }
-    ms_envelope m = ms_action(MS_STR(""), ms_json(MS_STR("{}")));
+    ms_envelope m = ms_action(MS_STR(""), ms_json(MS_STR("{}")), ms_str_of(NULL));
     accepted(&m);
     m = ms_delegation(MS_STR(""), MS_STR(""));
     accepted(&m);
@@ -390,17 +392,17 @@ static void unfit_types_and_roles(void **state)
     (void)state;
     static const int types[] = {0, MS_TYPE_COUNT, 63, 64, 255, 256 + MS_T_TASK};
     for (size_t i = 0; i < COUNT(types); i++) {
-        ms_envelope m = ms_task(words());
+        ms_envelope m = ms_message(MS_T_TASK, words());
         m.type = (ms_type)types[i];
         refused(&m, MS_E_TYPE, "type");
     }
     static const int roles[] = {7, 9, 14, MS_ROLE_LIMIT, 17, 255, 256};
     for (size_t i = 0; i < COUNT(roles); i++) {
-        ms_envelope m = ms_task(words());
+        ms_envelope m = ms_message(MS_T_TASK, words());
         m.role = (ms_role)roles[i];
         refused(&m, MS_E_ARGUMENT, "role");
     }
-    ms_envelope m = ms_task(words());
+    ms_envelope m = ms_message(MS_T_TASK, words());
     m.role = MS_ROLE_OTHER;
     refused(&m, MS_E_MISSING, "role_name");
     m.role_name = MS_STR("");
@@ -419,7 +421,7 @@ static void a_time_must_be_one(void **state)
     (void)state;
     static const int64_t good[] = {0, -1, 1, SECONDS(1234567890.125), INT64_MAX,
                                    INT64_MIN + 1};
-    ms_envelope m = ms_task(words());
+    ms_envelope m = ms_message(MS_T_TASK, words());
     m.has_time = true;
     for (size_t i = 0; i < COUNT(good); i++) {
         m.time_ns = good[i];

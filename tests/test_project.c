@@ -1084,8 +1084,9 @@ static history history_of_ids(const ms_str *ids, size_t n)
     for (size_t i = 0; i < 2 * n; i++) {
         char number[24];
         snprintf(number, sizeof number, "%lu", (unsigned long)(i % n));
-        ms_envelope m = i < n ? ms_action(MS_STR("f"), ms_json(MS_STR("{}")))
-                              : ms_observation(ms_text(number));
+        ms_envelope m = i < n ? ms_action(MS_STR("f"), ms_json(MS_STR("{}")),
+                                          ms_str_of(NULL))
+                              : ms_observation(ms_text(number), ms_str_of(NULL));
         m.call_id = ids[i % n];
         assert_true(history_add(&h, m));
     }
@@ -1200,9 +1201,10 @@ static void test_long_tool_names(void **state)
     history h = history_of(2 * COUNT(names));
     (void)state;
     for (size_t i = 0; i < COUNT(names); i++) {
-        ms_envelope call = ms_action(ms_str_of(names[i]), ms_json(MS_STR("{}")));
+        ms_envelope call = ms_action(ms_str_of(names[i]), ms_json(MS_STR("{}")),
+                                     ms_str_of(NULL));
         assert_true(history_add(&h, call));
-        assert_true(history_add(&h, ms_observation(ms_text("r"))));
+        assert_true(history_add(&h, ms_observation(ms_text("r"), ms_str_of(NULL))));
     }
     for (size_t k = 0; k < PROFILES; k++) {
         ms_str body = projected_all(ms_profile_at(k), &everything, &h);
@@ -1230,8 +1232,8 @@ static void test_members_beside(void **state)
     (void)state;
     for (size_t i = 0; i < 2 * COUNT(beside); i++) {
         history h = history_of(3);
-        ms_envelope call = ms_action(MS_STR("f"), ms_json(MS_STR("{}")));
-        ms_envelope result = ms_observation(ms_text("r"));
+        ms_envelope call = ms_action(MS_STR("f"), ms_json(MS_STR("{}")), ms_str_of(NULL));
+        ms_envelope result = ms_observation(ms_text("r"), ms_str_of(NULL));
         if (i >= COUNT(beside)) result = ms_error_message(ms_text("r"), ms_str_of(NULL));
         call.call_extra = result.call_extra = ms_str_of(beside[i % COUNT(beside)]);
         call.extra = result.extra = MS_STR("{\"role\":\"x\",\"more\":1}");
@@ -1320,8 +1322,9 @@ static history history_long(size_t n)
         char text[32];
         snprintf(text, sizeof text, "text %lu", (unsigned long)i);
         ms_envelope m = i % 4 == 0   ? ms_user_message(ms_text(text))
-                        : i % 4 == 1 ? ms_action(MS_STR("f"), ms_json(MS_STR("{}")))
-                        : i % 4 == 2 ? ms_observation(ms_text(text))
+                        : i % 4 == 1 ? ms_action(MS_STR("f"), ms_json(MS_STR("{}")),
+                                                 ms_str_of(NULL))
+                        : i % 4 == 2 ? ms_observation(ms_text(text), ms_str_of(NULL))
                                      : ms_assistant_message(ms_text(text));
         assert_true(history_add(&h, m));
     }
@@ -1403,8 +1406,9 @@ static bool turns_add(turns *t, bool user, uint64_t *random)
         char id[32];
         snprintf(id, sizeof id, "id_%lu_%lu", (unsigned long)t->n,
                  (unsigned long)(i % calls));
-        ms_envelope m = i < calls ? ms_action(MS_STR("tool"), ms_json(MS_STR("{}")))
-                                  : ms_observation(ms_text(""));
+        ms_envelope m = i < calls ? ms_action(MS_STR("tool"), ms_json(MS_STR("{}")),
+                                              ms_str_of(NULL))
+                                  : ms_observation(ms_text(""), ms_str_of(NULL));
         m.call_id = ms_str_of(id);
         turns_put(t, m, random);
     }
@@ -1419,7 +1423,7 @@ static turns turns_make(uint64_t *random)
     t.h = history_of(600);
     t.pinned = (size_t)test_below(random, 3);
     for (size_t i = 0; i < t.pinned; i++)
-        turns_put(&t, ms_director_context(ms_text("")), random);
+        turns_put(&t, ms_message(MS_T_DIRECTOR_CONTEXT, ms_text("")), random);
     t.begin[0] = t.h.n;
     bool assistant = true;
     for (size_t n = 1 + (size_t)test_below(random, 40); t.n < n;)
@@ -1850,11 +1854,12 @@ static void test_shorten(void **state)
     ms_value text = text_of_size(2000);
     history h = history_of(6);
     (void)state;
-    assert_true(history_add(&h, ms_director_context(text)));
+    assert_true(history_add(&h, ms_message(MS_T_DIRECTOR_CONTEXT, text)));
     assert_true(history_add(&h, ms_user_message(text)));
     assert_true(history_add(&h, ms_assistant_message(text)));
-    assert_true(history_add(&h, ms_action(MS_STR("f"), ms_json(MS_STR("{}")))));
-    assert_true(history_add(&h, ms_observation(text)));
+    assert_true(history_add(&h, ms_action(MS_STR("f"), ms_json(MS_STR("{}")),
+                                          ms_str_of(NULL))));
+    assert_true(history_add(&h, ms_observation(text, ms_str_of(NULL))));
     opts.shorten = true;
     opts.key = key_of;
     opts.key_ctx = session;
@@ -1878,8 +1883,9 @@ static void test_fresh(void **state)
     history h = history_of(2 * CALLS);
     (void)state;
     for (size_t i = 0; i < CALLS; i++) {
-        assert_true(history_add(&h, ms_action(MS_STR("f"), ms_json(MS_STR("{}")))));
-        assert_true(history_add(&h, ms_observation(text_of_size(1000))));
+        assert_true(history_add(&h, ms_action(MS_STR("f"), ms_json(MS_STR("{}")),
+                                              ms_str_of(NULL))));
+        assert_true(history_add(&h, ms_observation(text_of_size(1000), ms_str_of(NULL))));
     }
     opts.fresh = 6;
     for (opts.fresh_step = 0; opts.fresh_step < 10; opts.fresh_step += 3) {
@@ -2251,10 +2257,10 @@ static void twin_step(twin *t, history *h, uint64_t *random)
     snprintf(text, sizeof text, "%c%lu", what < 6 ? 'c' : 'r',
              (unsigned long)(what < 6 ? t->n : h->n));
     if (what > 0 && what < 6) {
-        m = ms_action(ms_str_of(text), ms_json(MS_STR("{}")));
+        m = ms_action(ms_str_of(text), ms_json(MS_STR("{}")), ms_str_of(NULL));
         twin_calls(t, agent, id);
     } else if (what >= 6) {
-        m = ms_observation(ms_text(text));
+        m = ms_observation(ms_text(text), ms_str_of(NULL));
         twin_result(t, agent, id, text);
     }
     if (what > 0) m.call_id = ms_str_of(ids[id]);
@@ -2490,11 +2496,12 @@ enum {
 static ms_envelope hard_message(int way, size_t i, size_t n, char text[48])
 {
     bool call = way == ONE_ID_TURNS ? i < 2 * n && i % 2 == 0 : i < n;
-    ms_envelope m = call ? ms_action(MS_STR("f"), ms_json(MS_STR("{}")))
-                         : ms_observation(ms_text("r"));
+    ms_envelope m = call ? ms_action(MS_STR("f"), ms_json(MS_STR("{}")), ms_str_of(NULL))
+                         : ms_observation(ms_text("r"), ms_str_of(NULL));
     if (way == ONE_ID_TURNS && i < 2 * n && i % 2 == 1)
         return ms_user_message(ms_text("u"));
-    if (way == ONE_ID_OPEN && i % 50 == 49) m = ms_observation(ms_text("r"));
+    if (way == ONE_ID_OPEN && i % 50 == 49) m = ms_observation(ms_text("r"),
+                                                               ms_str_of(NULL));
     if (way == ONE_ID_OPEN && i % 50 == 48) return ms_user_message(ms_text("u"));
     if (way <= ONE_ID_OPEN) m.call_id = MS_STR("x");
     if (way == LONG_ID) m.call_id = MS_STR(FORTY FORTY);

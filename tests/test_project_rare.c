@@ -77,7 +77,7 @@ static ms_envelope by(const char *agent, ms_envelope m)
 
 static ms_envelope call(const char *id, const char *tool, ms_value args)
 {
-    ms_envelope m = by("ann", ms_action(ms_str_of(tool), args));
+    ms_envelope m = by("ann", ms_action(ms_str_of(tool), args, ms_str_of(NULL)));
     m.call_id = ms_str_of(id);
     m.turn_id = MS_STR("turn-1");
     return m;
@@ -85,7 +85,7 @@ static ms_envelope call(const char *id, const char *tool, ms_value args)
 
 static ms_envelope result(const char *id, ms_value text)
 {
-    ms_envelope m = by("ann", ms_observation(text));
+    ms_envelope m = by("ann", ms_observation(text, ms_str_of(NULL)));
     m.call_id = ms_str_of(id);
     return m;
 }
@@ -96,13 +96,13 @@ static void add_talk(history *h)
     static char page[3000];
     memset(page, 'w', sizeof page);
     for (size_t i = 0; i < sizeof page; i += 7) page[i] = ' ';
-    add(h, ms_director_context(ms_text("be kind")));
+    add(h, ms_message(MS_T_DIRECTOR_CONTEXT, ms_text("be kind")));
     add(h, ms_user_message(ms_json(MS_STR("\"a \\u0041 string\""))));
     add(h, ms_user_message(ms_json(
         MS_STR("[\"one\",{\"type\":\"text\",\"text\":\"t\\u0041wo\"},{\"type\":"
                "\"image_url\",\"image_url\":1},{\"fileData\":{}},{\"text\":\"x\"}]"))));
     add(h, ms_user_message(ms_text("bro\xFFken")));
-    add(h, ms_injected_context(ms_text("it is late")));
+    add(h, ms_message(MS_T_INJECTED_CONTEXT, ms_text("it is late")));
     add(h, by("ann", ms_assistant_message(ms_text_n(ms_str_n(page, sizeof page)))));
     ms_envelope m = ms_assistant_message(ms_json(MS_STR("null")));
     m.extra = MS_STR("{\"refusal\":\"I w\\u006fn't\"}");
@@ -130,7 +130,7 @@ static void add_work(history *h)
     m = result("c 1", ms_text_n(ms_str_n(page, sizeof page)));
     m.call_extra = MS_STR("{\"outcome\":\"denied\"}");
     add(h, m);
-    m = by("ann", ms_observation(ms_json(MS_STR("{\"b\":2}"))));
+    m = by("ann", ms_observation(ms_json(MS_STR("{\"b\":2}")), ms_str_of(NULL)));
     m.args = ms_json(MS_STR("{\"own\":1}"));
     m.tool = MS_STR("own");
     add(h, m);
@@ -138,17 +138,17 @@ static void add_work(history *h)
     m = by("ann", ms_delegation(MS_STR("bob"), MS_STR("dig")));
     m.turn_id = MS_STR("turn-2");
     add(h, m);
-    add(h, by("bob", ms_action(MS_STR("dig"), ms_json(MS_STR("{}")))));
+    add(h, by("bob", ms_action(MS_STR("dig"), ms_json(MS_STR("{}")), ms_str_of(NULL))));
     add(h, by("bob", ms_error_message(ms_text("a stone"), MS_STR("E"))));
-    m = by("bob", ms_global_observation(ms_text("it rains")));
+    m = by("bob", ms_message(MS_T_GLOBAL_OBSERVATION, ms_text("it rains")));
     m.summary = MS_STR("rain");
     m.from_worker = MS_STR("bob");
     add(h, m);
     add(h, by("ann", ms_synthesis(ms_text("all in all"), MS_STR("boss"))));
-    add(h, ms_observation(ms_text("seen by nobody")));
-    add(h, by("ann", ms_input_required(ms_text("which one?"))));
+    add(h, ms_observation(ms_text("seen by nobody"), ms_str_of(NULL)));
+    add(h, by("ann", ms_message(MS_T_INPUT_REQUIRED, ms_text("which one?"))));
     add(h, ms_user_message(ms_text("that one")));
-    add(h, by("ann", ms_final(ms_text("done "))));
+    add(h, by("ann", ms_message(MS_T_FINAL, ms_text("done "))));
     for (int i = 0; i < 20; i++) { /* tables and lists grow */
         char *id = (char *)ms_arena_alloc(&arena, 16);
         snprintf(id, 16, "id%d", i);
@@ -339,7 +339,7 @@ static void a_result_goes_to_the_call_of_its_turn(void **state)
     ms_envelope one = call("x1", "f", ms_json(MS_STR("{}"))), two = one;
     two.call_id = MS_STR("x2");
     two.turn_id = MS_STR("turn-2");
-    ms_envelope said = ms_observation(ms_text("of the second"));
+    ms_envelope said = ms_observation(ms_text("of the second"), ms_str_of(NULL));
     said.agent_key = one.agent_key;
     said.turn_id = MS_STR("turn-2");
     add(&h, one);
@@ -367,7 +367,7 @@ static void a_result_among_too_many_calls_is_observed(void **state)
         m.turn_id = i < 299 ? MS_STR("old") : MS_STR("new");
         add(&h, m);
     }
-    ms_envelope said = by("ann", ms_observation(ms_text("late")));
+    ms_envelope said = by("ann", ms_observation(ms_text("late"), ms_str_of(NULL)));
     said.turn_id = MS_STR("new");
     add(&h, said);
     (void)told(profile_of("openai"), NULL, &h, &report);
@@ -385,11 +385,11 @@ static void answered_calls_in_between_are_stepped_over(void **state)
     add(&h, call("x2", "f", ms_json(MS_STR("{}"))));
     add(&h, call("x3", "f", ms_json(MS_STR("{}"))));
     add(&h, result("x2", ms_text("two")));
-    ms_envelope m = by("ann", ms_observation(ms_text("three")));
+    ms_envelope m = by("ann", ms_observation(ms_text("three"), ms_str_of(NULL)));
     m.turn_id = MS_STR("turn-9");
     add(&h, m); /* no call fits: told by the user */
-    add(&h, by("ann", ms_observation(ms_text("one"))));
-    add(&h, by("ann", ms_observation(ms_text("last"))));
+    add(&h, by("ann", ms_observation(ms_text("one"), ms_str_of(NULL))));
+    add(&h, by("ann", ms_observation(ms_text("last"), ms_str_of(NULL))));
     (void)told(profile_of("openai"), NULL, &h, &report);
     assert_int_equal(report.synthesised, 0);
 }
@@ -429,9 +429,9 @@ static void a_question_is_told_to_the_user_alone(void **state)
     memset(&h, 0, sizeof h);
     memset(&opts, 0, sizeof opts);
     opts.agent_key = MS_STR("ann");
-    add(&h, by("ann", ms_input_required(ms_text("first?"))));
-    add(&h, by("ann", ms_input_required(ms_text("second?"))));
-    add(&h, by("bob", ms_task(ms_text("bob's"))));
+    add(&h, by("ann", ms_message(MS_T_INPUT_REQUIRED, ms_text("first?"))));
+    add(&h, by("ann", ms_message(MS_T_INPUT_REQUIRED, ms_text("second?"))));
+    add(&h, by("bob", ms_message(MS_T_TASK, ms_text("bob's"))));
     ms_str list = told(profile_of("openai"), &opts, &h, &report);
     assert_int_equal(report.dropped, 2);
     assert_false(has(list, "second?"));
@@ -507,7 +507,7 @@ static void a_window_that_takes_everything_leaves_out_nothing(void **state)
             memset(&opts, 0, sizeof opts);
             opts.newest = newest;
             opts.step = step;
-            add(&h, ms_director_context(ms_text("be kind")));
+            add(&h, ms_message(MS_T_DIRECTOR_CONTEXT, ms_text("be kind")));
             for (int i = 0; i < 6; i++) add(&h, ms_user_message(ms_text("u")));
             (void)told(profile_of("openai"), &opts, &h, &report);
             if (newest >= 6) assert_int_equal(report.left_out, 0);

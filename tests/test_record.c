@@ -125,7 +125,7 @@ static ms_value value_of_length(unsigned f, size_t len, bool json)
 /* What every type's requirement is met by, so that any other field may be absent. */
 static ms_envelope smallest(void)
 {
-    ms_envelope m = ms_task(ms_text(""));
+    ms_envelope m = ms_message(MS_T_TASK, ms_text(""));
     return m;
 }
 
@@ -276,7 +276,7 @@ static void absent_empty_and_null(void **state)
         m.phase_id = values[i];
         goes_through(&m);
         if (values[i].text.ptr == NULL) continue;
-        m = ms_observation(values[i]);
+        m = ms_observation(values[i], ms_str_of(NULL));
         goes_through(&m);
     }
 }
@@ -401,7 +401,8 @@ static void every_flipped_bit_is_found(void **state)
     rng = test_seed() + 3;
     ms_envelope m = smallest();
     attack(&m);
-    m = ms_action(MS_STR("list_tables"), ms_json(MS_STR("{\"schema\":\"public\"}")));
+    m = ms_action(MS_STR("list_tables"), ms_json(MS_STR("{\"schema\":\"public\"}")),
+                  ms_str_of(NULL));
     m.has_time = true;
     m.time_ns = SECONDS(1234567890.5);
     m.agent_key = MS_STR("worker");
@@ -552,7 +553,8 @@ static void encoding_without_memory(void **state)
 {
     (void)state;
     static uint64_t room[256];
-    ms_envelope m = ms_action(MS_STR("t"), ms_json(MS_STR("{\"k\":[1,2,3]}")));
+    ms_envelope m = ms_action(MS_STR("t"), ms_json(MS_STR("{\"k\":[1,2,3]}")),
+                              ms_str_of(NULL));
     m.summary = MS_STR("caf\xe9");
     size_t fits = 0;
     for (size_t size = 0; size <= sizeof room && fits == 0; size += 8) {
@@ -588,11 +590,11 @@ static void encoding_checks_first(void **state)
     (void)state;
     const ms_msg *msg = (const ms_msg *)(size_t)8;
     ms_error err;
-    ms_envelope m = ms_action(MS_STR("t"), ms_json(MS_STR("{")));
+    ms_envelope m = ms_action(MS_STR("t"), ms_json(MS_STR("{")), ms_str_of(NULL));
     assert_int_equal(ms_encode(&m, &arena, &msg, &err), MS_E_SYNTAX);
     assert_string_equal(err.path, "args");
     assert_null(msg);
-    m = ms_task(ms_text(NULL));
+    m = ms_message(MS_T_TASK, ms_text(NULL));
     assert_int_equal(ms_encode(&m, &arena, &msg, &err), MS_E_MISSING);
     assert_string_equal(err.path, "content");
     m.type = MS_T_NONE;
@@ -714,7 +716,7 @@ static size_t by_hand(unsigned char *r)
 
 static ms_envelope the_same_by_builder(void)
 {
-    ms_envelope m = ms_task(ms_json(MS_STR("{\"a\":1}")));
+    ms_envelope m = ms_message(MS_T_TASK, ms_json(MS_STR("{\"a\":1}")));
     m.role = MS_ROLE_ASSISTANT;
     m.flags = MS_FLAG_JOINED;
     m.location = MS_STR("job_1");
@@ -756,7 +758,8 @@ static void layout_of_lengths_and_no_time(void **state)
         {65536, {6, 4 | 2 << 6, 0, 0, 1, 0}, 6},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
-        ms_envelope m = ms_task(value_of_length(MS_F_CONTENT, rows[i].len, false));
+        ms_envelope m = ms_message(MS_T_TASK,
+                                   value_of_length(MS_F_CONTENT, rows[i].len, false));
         const unsigned char *r = (const unsigned char *)encoded(&m);
         assert_int_equal(got(r, 4), 32 + rows[i].d + rows[i].len);
         assert_memory_equal(r + 32, rows[i].directory, rows[i].d);

@@ -35,14 +35,14 @@ static uint64_t add(ms_envelope m)
 
 static ms_envelope call(const char *id, const char *tool)
 {
-    ms_envelope m = ms_action(ms_str_of(tool), ms_json(MS_STR("{}")));
+    ms_envelope m = ms_action(ms_str_of(tool), ms_json(MS_STR("{}")), ms_str_of(NULL));
     m.call_id = ms_str_of(id);
     return m;
 }
 
 static ms_envelope result(const char *id, const char *text)
 {
-    ms_envelope m = ms_observation(ms_text(text));
+    ms_envelope m = ms_observation(ms_text(text), ms_str_of(NULL));
     m.call_id = ms_str_of(id);
     return m;
 }
@@ -199,7 +199,7 @@ static void request_is_refused_when_its_parts_do_not_fit(void **state)
 /* Thinking as ms_answer stores it, without a hash of its answer. */
 static ms_envelope thought(const char *text, const char *signed_by)
 {
-    ms_envelope m = ms_reasoning(ms_text(text));
+    ms_envelope m = ms_message(MS_T_REASONING, ms_text(text));
     m.extra = ms_str_of(signed_by);
     return m;
 }

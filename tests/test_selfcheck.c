@@ -102,12 +102,13 @@ static int make_store(void **state)
     for (int i = 0; i < ROUNDS; i++) {
         uint64_t seq = say("room", ms_user_message(ms_text("hello")), "ann");
         if (i == 0) room = seq;
-        (void)say("room", ms_task(ms_text("look")), "ann");
-        (void)say("room", ms_task(ms_text("look, too")), "bob");
-        (void)say("room", ms_global_observation(ms_text("it rains")), "ann");
+        (void)say("room", ms_message(MS_T_TASK, ms_text("look")), "ann");
+        (void)say("room", ms_message(MS_T_TASK, ms_text("look, too")), "bob");
+        (void)say("room", ms_message(MS_T_GLOBAL_OBSERVATION,
+                                     ms_text("it rains")), "ann");
         seq = say("hall", ms_user_message(ms_text("hello there")), "ann");
         if (i == 0) hall = seq;
-        (void)say("hall", ms_task(ms_text("search")), "ann");
+        (void)say("hall", ms_message(MS_T_TASK, ms_text("search")), "ann");
     }
     change_place("room", room);
     change_place("hall", hall);

@@ -432,7 +432,7 @@ static ms_envelope numbered_row(size_t i)
     ms_value said = ms_text_n(ms_str_n(text, len));
     if (i % 3 == 2) return ms_assistant_message(said);
     if (i % 3 == 0) return ms_user_message(said);
-    ms_envelope m = ms_observation(said);
+    ms_envelope m = ms_observation(said, ms_str_of(NULL));
     m.tool = MS_STR("search");
     m.args = ms_json(MS_STR("{}"));
     return m;
@@ -738,8 +738,9 @@ static void only_long_answers_are_shortened_when_loaded(void **state)
     test_store s = store_open(*state, NULL);
     ms_session session = session_of(s.store, MS_STR("u"), MS_STR("s"));
     ms_value text = ms_text_n(times("x", 600)), edge = ms_text_n(times("x", 401));
-    ms_envelope rows[] = {ms_user_message(text), ms_observation(text),
-                          ms_assistant_message(edge), ms_final(text), ms_task(text),
+    ms_envelope rows[] = {ms_user_message(text), ms_observation(text, ms_str_of(NULL)),
+                          ms_assistant_message(edge), ms_message(MS_T_FINAL, text),
+                          ms_message(MS_T_TASK, text),
                           ms_assistant_message(ms_json(MS_STR("[1]"))),
                           ms_assistant_message(text)};
     ms_session_load_opts opts = compressing(0);

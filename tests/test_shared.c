@@ -448,7 +448,7 @@ static void child_repeats(crowd *c, board *b, size_t w)
             char key[32];
             uint64_t k = i < 3 * KEYS ? test_below(&rng, KEYS) : i % KEYS;
             snprintf(key, sizeof key, "key-%llu", (unsigned long long)k);
-            ms_envelope m = ms_observation(ms_text(key));
+            ms_envelope m = ms_observation(ms_text(key), ms_str_of(NULL));
             m.key = ms_str_of(key);
             if (ms_append(store, MS_STR("job"), &m, &seq, &err) != MS_OK) {
                 complain(b, w, "a repeated key", err.message);
@@ -533,7 +533,7 @@ static void child_counts(crowd *c, board *b, size_t w, uint64_t goal)
         uint64_t number = 0;
         if (!last_number(store, &number, &opts.expect_seq)) complain(b, w, "reading", "");
         snprintf(text, sizeof text, "%llu", (unsigned long long)number + 1);
-        ms_envelope m = ms_observation(ms_text(text));
+        ms_envelope m = ms_observation(ms_text(text), ms_str_of(NULL));
         if (done % 16 == w) pause_us(20); /* somebody comes between */
         ms_result result = ms_append_batch(store, &m, 1, &opts, &err);
         if (result == MS_OK) b->told[w] = ++done;
@@ -602,7 +602,7 @@ static ms_envelope some_message(pair *p, char *text, size_t size, char *key)
     size_t used = (size_t)snprintf(text, size, "message %d ", (int)p->count);
     for (uint64_t more = test_below(&p->rng, 200); used < size - 1 && more > 0; more--)
         text[used++] = 'x';
-    m = ms_observation(ms_text_n(ms_str_n(text, used)));
+    m = ms_observation(ms_text_n(ms_str_n(text, used)), ms_str_of(NULL));
     m.agent_key = test_one_in(&p->rng, 2) ? MS_STR("a") : MS_STR("b");
     if (test_one_in(&p->rng, 4)) {
         snprintf(key, 24, "key-%llu", (unsigned long long)test_below(&p->rng, 40));
@@ -837,7 +837,7 @@ static void child_changes(crowd *c, board *b, size_t w, size_t rounds)
         uint64_t seq = last - test_below(&rng, last < 40 ? last + 1 : 40);
         ms_result result = MS_OK;
         snprintf(text, sizeof text, "%zu says %zu", w, i);
-        ms_envelope m = ms_observation(ms_text(text));
+        ms_envelope m = ms_observation(ms_text(text), ms_str_of(NULL));
         switch (test_below(&rng, 10)) {
         default: result = ms_append(store, at, &m, &last, &err); break;
         case 0: result = ms_amend(store, seq, &m, &err); break;
@@ -1143,7 +1143,8 @@ static void child_is_trapped(crowd *c, bool batch)
     if (memory == MAP_FAILED || ms_log_open(&store, &desc, NULL) != MS_OK) _exit(1);
     memset(memory, 'z', trap_size);
     ms_envelope m[2];
-    m[0] = m[1] = ms_observation(ms_text_n(ms_str_n((char *)memory, trap_size)));
+    m[0] = m[1] = ms_observation(ms_text_n(ms_str_n((char *)memory, trap_size)),
+                                 ms_str_of(NULL));
     m[0].location = m[1].location = MS_STR("job_1");
     if (ms_append(store, m[0].location, &m[0], NULL, NULL) != MS_OK) _exit(2);
     trap = (char *)memory;

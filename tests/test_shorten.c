@@ -362,10 +362,10 @@ static void test_messages_left_alone(void **state)
     ms_str quoted = joined(MS_STR("\""), joined(full, MS_STR("\"")));
     ms_envelope left[] = {
         ms_text_message(MS_ROLE_NONE, ms_text_n(full)), /* the system's */
-        ms_director_context(ms_text_n(full)),
+        ms_message(MS_T_DIRECTOR_CONTEXT, ms_text_n(full)),
         ms_assistant_message(ms_json(list)),
         ms_assistant_message(ms_json(MS_STR("null"))),
-        ms_action(MS_STR("t"), ms_text_n(full)), /* has no content */
+        ms_action(MS_STR("t"), ms_text_n(full), ms_str_of(NULL)), /* has no content */
         ms_assistant_message(ms_text("short")),
     };
     (void)state;

@@ -457,9 +457,12 @@ static void openai_calls_come_back(void **state)
 static void results_find_their_calls(void **state)
 {
     (void)state;
-    ms_envelope m[4] = {ms_action(MS_STR("first"), ms_json(MS_STR("{}"))),
-                        ms_action(MS_STR("second"), ms_json(MS_STR("{}"))),
-                        ms_observation(ms_text("1")), ms_observation(ms_text("2"))};
+    ms_envelope m[4] = {ms_action(MS_STR("first"), ms_json(MS_STR("{}")),
+                                  ms_str_of(NULL)),
+                        ms_action(MS_STR("second"), ms_json(MS_STR("{}")),
+                                  ms_str_of(NULL)),
+                        ms_message(MS_T_OBSERVATION, ms_text("1")),
+                        ms_message(MS_T_OBSERVATION, ms_text("2"))};
     ms_envelope orphan = ms_error_message(ms_text("3"), no_str());
     ms_writer_opts opts = {true, false, false, false};
     ms_writer w;
@@ -981,7 +984,7 @@ static void bad_changes_change_nothing(void **state)
     test_store s = store_open((store_kind *)*state, NULL);
     ms_str t = MS_STR("t"), id = MS_STR("m");
     ms_envelope text = ms_user_message(ms_text("x"));
-    ms_envelope data = ms_data(ms_json(MS_STR("{}")));
+    ms_envelope data = ms_message(MS_T_DATA, ms_json(MS_STR("{}")));
     ms_envelope broken = ms_user_message(ms_json(MS_STR("{")));
     ms_task_change base, c;
     const ms_msg *msg;
@@ -1172,12 +1175,12 @@ static void a_stream_is_in_progress_then_done(void **state)
 static void fed_objects_are_objects(void **state)
 {
     test_store s = store_open((store_kind *)*state, NULL);
-    ms_envelope data = ms_data(ms_text("")), call = ms_action(MS_STR("n"), ms_text(NULL));
+    ms_envelope data = ms_message(MS_T_DATA, ms_text(""));
+    ms_envelope call = ms_action(MS_STR("n"), ms_text(NULL), MS_STR("c"));
     int64_t now = SECONDS(1700000000);
     ms_error err;
     static const char *const rest[] = {"}", NULL};
     static const char *const list[] = {"[1]", NULL};
-    call.call_id = MS_STR("c");
     ms_stream stream = stream_of(s.store, &data, &now);
     uint64_t seq = stream.seq;
     must_feed(&stream, object_parts);
@@ -1192,7 +1195,7 @@ static void fed_objects_are_objects(void **state)
     must_feed(&stream, rest);
     assert_int_equal(ms_task_stream_end(&stream, NULL, &arena, &err), MS_E_SYNTAX);
     assert_non_null(stream.store); /* still open */
-    ms_envelope whole = ms_data(ms_json(MS_STR("{\"b\":1}")));
+    ms_envelope whole = ms_message(MS_T_DATA, ms_json(MS_STR("{\"b\":1}")));
     whole.extra = MS_STR("{\"own\":0,\"streaming_status\":\"IN_PROGRESS\"}");
     seq = stream.seq;
     assert_int_equal(ms_task_stream_end(&stream, &whole, &arena, &err), MS_OK);

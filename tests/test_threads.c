@@ -66,7 +66,7 @@ static void write_batch(size_t writer, size_t *count, size_t size, ms_envelope *
 {
     for (size_t i = 0; i < size; i++) {
         snprintf(text[i], 48, "%zu %zu %zu %zu", writer, (*count)++, i, size);
-        out[i] = ms_observation(ms_text(text[i]));
+        out[i] = ms_observation(ms_text(text[i]), ms_str_of(NULL));
         out[i].agent_key = ms_str_of(agents[writer]);
     }
 }
@@ -277,7 +277,7 @@ static void *append_keys(void *arg)
     for (size_t i = 0; i < KEYS; i++) {
         size_t which = w->number % 2 ? KEYS - 1 - i : i;
         char key[16];
-        ms_envelope m = ms_observation(ms_text("result"));
+        ms_envelope m = ms_observation(ms_text("result"), ms_str_of(NULL));
         snprintf(key, sizeof key, "key-%zu", which);
         m.key = ms_str_of(key);
         if (ms_append(w->store, MS_STR("job"), &m, &w->seqs[which], NULL) != MS_OK)
@@ -341,7 +341,7 @@ static void *count_up(void *arg)
         if (!last_number(w->store, &opts.expect_seq, &number))
             return w->wrong = "query failed", NULL;
         snprintf(text, sizeof text, "%u", number + 1);
-        ms_envelope m = ms_observation(ms_text(text)), noise = m;
+        ms_envelope m = ms_observation(ms_text(text), ms_str_of(NULL)), noise = m;
         ms_result result = ms_append_batch(w->store, &m, 1, &opts, NULL);
         if (result != MS_OK && result != MS_E_CONFLICT)
             return w->wrong = "append failed", NULL;
@@ -399,10 +399,10 @@ static void *add_to_shared(void *arg)
                               ms_str_of(agents[w->number]), NULL, 0, NULL) != MS_OK)
         return w->wrong = "init failed", NULL;
     for (size_t i = 0; i < ADDS; i++) {
-        ms_envelope m = ms_observation(ms_text_n(name_space(w->number)));
+        ms_envelope m = ms_observation(ms_text_n(name_space(w->number)), ms_str_of(NULL));
         ms_result result;
         if (i % 10 == 9) {
-            m = ms_global_observation(ms_text_n(name_space(w->number)));
+            m = ms_message(MS_T_GLOBAL_OBSERVATION, ms_text_n(name_space(w->number)));
             result = ms_memory_broadcast(&memory, &m, NULL, NULL);
         } else if (i % 10 == 8) {
             result = ms_memory_turn(&memory, MS_ROLE_USER,

@@ -715,7 +715,7 @@ static void a_task_without_time_divides_every_store(void **state)
     append_at(stores[1], MS_T_TASK, "w", 2);
     append_at(stores[1], MS_T_ACTION, "w", 9);
     append_at(stores[0], MS_T_GLOBAL_OBSERVATION, NULL, 3);
-    ms_envelope m = ms_task(ms_text("untimed"));
+    ms_envelope m = ms_message(MS_T_TASK, ms_text("untimed"));
     m.agent_key = MS_STR("w");
     assert_int_equal(must_append(stores[1], MS_STR("job"), &m), 3);
     append_at(stores[1], MS_T_OBSERVATION, "w", 4);
@@ -1885,7 +1885,7 @@ typedef struct busy {
 static void *keep_busy(void *state)
 {
     busy *b = (busy *)state;
-    ms_envelope m = ms_observation(ms_text("at work"));
+    ms_envelope m = ms_observation(ms_text("at work"), ms_str_of(NULL));
     uint64_t seq;
     m.agent_key = MS_STR("w");
     for (size_t i = 0; i < b->appends; i++) {

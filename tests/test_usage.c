@@ -31,7 +31,7 @@ typedef struct twin {
 static void grow(uint64_t *rng, ms_store *store, twin *t)
 {
     struct twin_message *row = &t->messages[t->n_messages++];
-    ms_envelope m = ms_observation(ms_text("x"));
+    ms_envelope m = ms_observation(ms_text("x"), ms_str_of(NULL));
     assert_true(t->n_messages <= MANY);
     memset(row, 0, sizeof *row);
     row->location = random_location(rng);
@@ -389,7 +389,7 @@ static void any_note_can_be_read(void **state)
         memset(&q, 0, sizeof q);
         snprintf(place, sizeof place, "place %zu", i);
         q.location = ms_str_of(place);
-        ms_envelope m = ms_final(ms_text("x"));
+        ms_envelope m = ms_message(MS_T_FINAL, ms_text("x"));
         uint64_t seq = must_append(s.store, q.location, &m);
         if (ms_note(s.store, seq, MS_STR("usage"), v, &err) != MS_OK)
             fail_msg("%s: %s", said[i].note, err.message);
@@ -480,7 +480,7 @@ static void fill(ms_store *store, size_t agents, size_t notes)
     ms_usage u = {0, 1, 2, 0, 0, 0};
     ms_error err;
     for (size_t i = 0; i < notes; i++) {
-        ms_envelope m = ms_action(MS_STR("t"), ms_json(MS_STR("{}")));
+        ms_envelope m = ms_action(MS_STR("t"), ms_json(MS_STR("{}")), ms_str_of(NULL));
         char agent[32];
         snprintf(agent, sizeof agent, "agent %zu", i % agents);
         m.agent_key = ms_str_of(agent);

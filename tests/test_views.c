@@ -519,7 +519,7 @@ static void a_team_of_many_agents_is_merged_in_order(void **state)
     }
     for (size_t i = 0; i < MESSAGES; i++) {
         author[i] = (uint8_t)test_below(&rng, AGENTS);
-        ms_envelope m = ms_observation(ms_text_n(team[author[i]]));
+        ms_envelope m = ms_observation(ms_text_n(team[author[i]]), ms_str_of(NULL));
         m.agent_key = team[author[i]];
         must_append(s.store, MS_STR("job"), &m);
     }
@@ -628,7 +628,7 @@ static void many_locations_are_kept_apart(void **state)
         for (unsigned i = 0; i < LOCATIONS; i++) {
             size_t from = i % 10 ? LEN - 2 : 0;     /* each tenth is a long one */
             snprintf(name + LEN, sizeof name - LEN, "%u", i);
-            ms_envelope m = ms_observation(ms_text(name + LEN));
+            ms_envelope m = ms_observation(ms_text(name + LEN), ms_str_of(NULL));
             m.agent_key = round % 2 ? MS_STR("w1") : MS_STR("w2");
             must_append(s.store, ms_str_of(name + from), &m);
         }
@@ -749,7 +749,7 @@ static void a_listing_tells_times_and_sizes(void **state)
     assert_true(got.items[0].first_time_ns == SECONDS(90));
     assert_true(got.items[0].last_time_ns == SECONDS(112));
     assert_int_equal(got.items[0].bytes, bytes);
-    ms_envelope m = ms_task(ms_text("no time"));
+    ms_envelope m = ms_message(MS_T_TASK, ms_text("no time"));
     m.agent_key = MS_STR("lonely");
     must_append(h.s.store, MS_STR("job"), &m);
     q.prefix = MS_STR("lonely");
@@ -816,7 +816,7 @@ static void the_location_of_the_call_goes_before_that_of_the_message(void **stat
 
 static ms_envelope keyed(const char *key, const char *text)
 {
-    ms_envelope m = ms_observation(ms_text(text));
+    ms_envelope m = ms_observation(ms_text(text), ms_str_of(NULL));
     m.agent_key = MS_STR("w1");
     m.key = ms_str_of(key);
     return m;

@@ -189,7 +189,8 @@ static ms_result pi_call(ms_reader *r, ms_str part, ms_envelope *m)
     static const char *const known[] = {"type", "id", "name", "arguments", NULL};
     transcript_rest rest;
     ms_str args;
-    *m = ms_action(transcript_text(r, part, "name"), ms_json(MS_STR("{}")));
+    *m = ms_action(transcript_text(r, part, "name"), ms_json(MS_STR("{}")),
+                   ms_str_of(NULL));
     m->call_id = transcript_text(r, part, "id");
     if (m->tool.ptr == NULL || m->call_id.ptr == NULL) {
         return transcript_wrong(r, MS_E_MISSING, "message.content",
@@ -221,7 +222,7 @@ static ms_result pi_part(ms_reader *r, ms_str part, ms_envelope *m,
     if (text.ptr != NULL && (thought || transcript_is(part, "type", "text"))) {
         *known = thought ? of_thought : of_text;
         ms_value said = ms_text_n(text);
-        *m = thought ? ms_reasoning(said) : ms_assistant_message(said);
+        *m = thought ? ms_message(MS_T_REASONING, said) : ms_assistant_message(said);
         return MS_OK;
     }
     if (ms_json_kind_of(part) != MS_JSON_OBJECT) {
@@ -319,7 +320,7 @@ static ms_result pi_single(ms_reader *r, ms_str message, ms_str content, bool re
     if (out->items == NULL) return transcript_no_memory(r);
     out->count = 1;
     ms_envelope *m = out->items;
-    *m = result ? ms_observation(said) : ms_user_message(said);
+    *m = result ? ms_observation(said, ms_str_of(NULL)) : ms_user_message(said);
     if (result && bad) *m = ms_error_message(said, ms_str_n(NULL, 0));
     if (result) {
         m->call_id = transcript_text(r, message, "toolCallId");

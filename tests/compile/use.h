@@ -25,8 +25,8 @@ static int use_dialect(void)
     ms_arena arena;
     ms_buf text;
     ms_writer writer;
-    ms_envelope call = ms_action(MS_STR("list"), ms_json(MS_STR("{}")));
-    ms_envelope answer = ms_observation(ms_text("nothing"));
+    ms_envelope call = ms_action(MS_STR("list"), ms_json(MS_STR("{}")), ms_str_of(NULL));
+    ms_envelope answer = ms_observation(ms_text("nothing"), ms_str_of(NULL));
     ms_arena_init(&arena, NULL);
     memset(&text, 0, sizeof text);
     text.arena = &arena;

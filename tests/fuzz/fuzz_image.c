@@ -138,7 +138,8 @@ static void look(ms_store *store)
 
 static bool change(ms_store *store)
 {
-    ms_envelope m = ms_user_message(ms_text("new")), other = ms_final(ms_text("other"));
+    ms_envelope m = ms_user_message(ms_text("new")), other = ms_message(MS_T_FINAL,
+                                                                        ms_text("other"));
     uint64_t seq = 0, after = 0;
     ms_stat stat;
     m.agent_key = MS_STR("a");

@@ -272,7 +272,7 @@ static void read_it(unsigned how, unsigned then)
 static uint64_t write_some(ms_store *store, uint64_t last)
 {
     ms_envelope batch[2] = {ms_user_message(ms_text("first of two")),
-                            ms_final(ms_text("after"))};
+                            ms_message(MS_T_FINAL, ms_text("after"))};
     ms_append_opts opts;
     uint64_t seqs[2] = {0, 0}, one = 0;
     memset(&opts, 0, sizeof opts);

@@ -211,8 +211,10 @@ static void fill(ms_store *store, size_t n, size_t much)
     ms_stream stream;
     for (size_t i = 0; i < n && i < 64; i++) {
         ms_envelope m = ms_user_message(ms_text("hello"));
-        if (i % 3 == 1) m = ms_action(MS_STR("f"), ms_json(MS_STR("{\"q\":1}")));
-        if (i % 3 == 2) m = ms_observation(ms_text_n(ms_str_n(zeros, much)));
+        if (i % 3 == 1) m = ms_action(MS_STR("f"), ms_json(MS_STR("{\"q\":1}")),
+                                      ms_str_of(NULL));
+        if (i % 3 == 2) m = ms_observation(ms_text_n(ms_str_n(zeros, much)),
+                                           ms_str_of(NULL));
         if (i % 2) m.agent_key = MS_STR("a");
         if (i % 5 == 0) m.key = i % 2 ? MS_STR("k1") : MS_STR("k0");
         if (i % 4 == 0) m.has_time = true;
