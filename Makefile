@@ -180,7 +180,7 @@ fast   = $(filter $(@D)/fast_%.o,$^)
 header = msgstore.h Makefile
 tool   = $(wildcard tools/*.[ch])
 TOOL_C = $(filter-out tools/msgstore.c,$(wildcard tools/*.c))
-shared = $(header) $(wildcard tests/*.h)
+shared = $(header) $(wildcard tests/*.h) tools/usage_sum.h
 
 LINKED = -DMSGSTORE_IMPLEMENTED
 TOOL_O = $(if $(filter-out -O2 -g,$(CFLAGS)),build/tool.o,build/o2/msgstore.o)

@@ -97,7 +97,7 @@
  *   store part      [store] [change] [copy] [names] [plan] [merge] [mem] [format] [os]
  *                   [log-map] [log-index] [log-find] [log-sync] [log-append]
  *                   [log-recover] [log-cursor] [log-list] [log-open] [union]
- *                   [memory] [find] [usage] [selfcheck]
+ *                   [memory] [find] [selfcheck]
  *   formats part    [calls] [dialect] [fmt-framework] [fmt-openai] [fmt-envelope]
  *                   [fmt-task] [fmt-session] [fmt-blocks] [fmt-anthropic] [fmt-gemini]
  *                   [fmt-pydantic] [formats] [shorten] [project] [emit]
@@ -115,7 +115,7 @@
  *
  *   ms_amend        the message says something else     ms_hide, ms_hide_range, ms_rewind
  *   ms_fork         a new location that begins alike    ms_redact     erased for good
- *   ms_note         a value beside a message            ms_note_usage, ms_usage_sum
+ *   ms_note         a value beside a message            ms_note_usage, ms_usage_of
  *   ms_location_set title, model, user of a location    ms_stream_*   text as it comes
  *
  * The past stays in the file until ms_log_rewrite (or ms_copy) makes one that has only
@@ -1366,56 +1366,22 @@ MS_API ms_result ms_stream_read(ms_store *store, uint64_t seq, uint64_t from,
 MS_API ms_result ms_stream_recover(ms_store *store, uint64_t seq, ms_arena *arena,
                                    ms_error *err);
 
-/* ---- What it cost: notes of the kind "usage", added up. */
+/* ---- What a message cost: a note of the kind "usage". */
 
 typedef struct ms_usage {
-    uint64_t notes;           /* how many were added up; not written */
     uint64_t input_tokens, output_tokens;
     uint64_t cached_tokens;   /* of the input, read from a cache */
     uint64_t reasoning_tokens;/* of the output */
     int64_t duration_ns;
 } ms_usage;
 
-/* Attaches a usage note to a message: the members that are not 0, in JSON. Errors as of
- * ms_note; MS_E_RANGE: the duration is below 0. */
+/* Attaches a usage note to a message: a JSON object of the members that are not 0, the
+ * duration as "seconds". Errors as of ms_note; MS_E_RANGE: the duration is below 0. */
 MS_API ms_result ms_note_usage(ms_store *store, uint64_t seq, const ms_usage *usage,
                                ms_error *err);
-
-typedef enum ms_usage_by {
-    MS_USAGE_BY_LOCATION,
-    MS_USAGE_BY_AGENT,        /* agents of each location; messages without one together */
-    MS_USAGE_BY_TURN          /* turns of each location; likewise */
-} ms_usage_by;
-
-typedef struct ms_usage_query {
-    ms_usage_by by;
-    ms_str location;          /* absent: all */
-    ms_str agent_key;         /* only of this agent; absent: all */
-    ms_str turn_id;           /* only of this turn; absent: all */
-    bool hidden;              /* also of messages that are hidden: what was really spent, as
-                                 far as no copy has left it out */
-} ms_usage_query;
-
-typedef struct ms_usage_item {
-    ms_str location, agent_key, turn_id; /* in the arena; absent where not asked for by `by`,
-                                            or where messages have none */
-    ms_usage usage;
-} ms_usage_item;
-
-typedef struct ms_usage_list {
-    ms_usage_item *items;     /* in the arena, in order of their first note */
-    size_t count;
-    ms_usage total;
-} ms_usage_list;
-
-/* Adds up the members input_tokens, output_tokens, cached_tokens, reasoning_tokens
- * and seconds of usage notes, whoever wrote them; a member that is missing or no number
- * or is below 0 counts 0, of a fraction the whole tokens; sums stay at UINT64_MAX. A note
- * counts for the agent and the turn that its message had when it was made. query NULL:
- * all by location. MS_E_DAMAGED: some notes could not be read, *out has the others; after
- * any other failure it is empty. */
-MS_API ms_result ms_usage_sum(ms_store *store, const ms_usage_query *query,
-                              ms_arena *arena, ms_usage_list *out, ms_error *err);
+/* Reads a note, whichever program wrote it. A member that is missing, no number or below 0
+ * counts 0; of a fraction the whole tokens count. False: it is no usage note. */
+MS_API bool ms_usage_of(const ms_msg *note, ms_usage *out);
 
 /* ==== [api-mem] the arena store =================================================== */
 
@@ -7482,6 +7448,80 @@ MS_API ms_result ms_stream_read(ms_store *store, uint64_t seq, uint64_t from,
     out->text = ms_str_n(text.ptr ? text.ptr + skip : "", text.len - skip);
     out->next = text.len;
     return code;
+}
+
+/* ---- Usage. */
+
+static void ms__usage_put(ms_json_writer *w, ms_str name, uint64_t count)
+{
+    if (count == 0) return;
+    ms_json_key(w, name);
+    ms_json_put_u64(w, count);
+}
+
+static MS__APART void ms__usage_spell(const ms_usage *usage, ms_buf *out)
+{
+    ms_json_writer w;
+    ms_json_init(&w, ms_buf_write, out, false);
+    ms_json_begin_object(&w);
+    ms__usage_put(&w, MS_STR("input_tokens"), usage->input_tokens);
+    ms__usage_put(&w, MS_STR("output_tokens"), usage->output_tokens);
+    ms__usage_put(&w, MS_STR("cached_tokens"), usage->cached_tokens);
+    ms__usage_put(&w, MS_STR("reasoning_tokens"), usage->reasoning_tokens);
+    if (usage->duration_ns > 0) {
+        ms_json_key(&w, MS_STR("seconds"));
+        ms_json_put_seconds(&w, usage->duration_ns);
+    }
+    ms_json_end_object(&w);
+    (void)ms_json_finish(&w);
+}
+
+MS_API ms_result ms_note_usage(ms_store *store, uint64_t seq, const ms_usage *usage,
+                               ms_error *err)
+{
+    char room[1024]; /* ms_buf doubles; the text has at most 256 bytes */
+    ms_arena arena;
+    ms_buf buf;
+    memset(&buf, 0, sizeof buf);
+    ms_arena_init_fixed(&arena, room, sizeof room);
+    buf.arena = &arena;
+    MS__TRY(ms__open_check(store, err));
+    if (!usage) return ms__fail(err, MS_E_ARGUMENT, "there is no usage to note");
+    if (usage->duration_ns < 0)
+        return ms__at_field(err, ms__fail(err, MS_E_RANGE, "the duration is below 0"),
+                            "duration_ns");
+    ms__usage_spell(usage, &buf);
+    return ms_note(store, seq, MS_STR(MS__USAGE), ms_json(ms_buf_text(&buf)), err);
+}
+
+static uint64_t ms__usage_count(ms_str note, ms_str name)
+{
+    ms_str value;
+    uint64_t count = 0;
+    ms__number d;
+    bool exact;
+    if (!ms_json_member(note, name, &value) || !ms__number_split(value, &d) || d.negative)
+        return 0;
+    return ms__number_whole(&d, 0, &count, &exact) ? count : UINT64_MAX;
+}
+
+MS_API bool ms_usage_of(const ms_msg *note, ms_usage *out)
+{
+    ms_str value;
+    memset(out, 0, sizeof *out);
+    if (ms_kind_of(note) != MS_KIND_NOTE ||
+        !ms_str_equal(ms_get(note, MS_F_TYPE_NAME).text, MS_STR(MS__USAGE)))
+        return false;
+    ms_value v = ms_content(note);
+    if (!v.json || ms_json_kind_of(v.text) != MS_JSON_OBJECT) return true;
+    out->input_tokens = ms__usage_count(v.text, MS_STR("input_tokens"));
+    out->output_tokens = ms__usage_count(v.text, MS_STR("output_tokens"));
+    out->cached_tokens = ms__usage_count(v.text, MS_STR("cached_tokens"));
+    out->reasoning_tokens = ms__usage_count(v.text, MS_STR("reasoning_tokens"));
+    if (!ms_json_member(v.text, MS_STR("seconds"), &value) ||
+        ms_seconds_read(value, &out->duration_ns) != MS_OK || out->duration_ns < 0)
+        out->duration_ns = 0;
+    return true;
 }
 
 
@@ -19871,339 +19911,6 @@ MS_API ms_str ms_find_snippet(ms_str text, size_t at, size_t length, size_t arou
         do end++;
         while (end < text.len && ms__inside_char(text.ptr[end]));
     return ms_str_n(text.ptr + begin, end - begin);
-}
-
-
-/* ==== [usage] what it cost ===========================================================
- * What a message cost is a note of the kind "usage", a JSON object of numbers. So it is
- * a record like any other: it survives, goes with its message into a copy, and other
- * programs can write it. Nothing is added up while messages come in; a sum is one walk
- * over the notes of the location (or of the store), and says what they say.
- *
- * Cost. The notes are walked once, each looks its group up in a table of hashes. Where
- * the store has hidden something, each message that has notes is asked for by its number;
- * notes of one message that follow each other ask once. The arena holds the groups, at
- * most twice (they double), their names, and a cursor.
- * (U1) The total is the sum of the items, unless one stays at UINT64_MAX.
- * (U2) A note counts for the agent and the turn that its message had when it was made.
- * ================================================================================== */
-
-/* More than the five members take: their names and signs 82 bytes, four numbers of 20
- * digits, one of MS_SECONDS_MAX. */
-#define MS__USAGE_TEXT 256
-
-typedef struct ms__usage_text {
-    size_t len;
-    char bytes[MS__USAGE_TEXT];
-} ms__usage_text;
-
-static ms_result ms__usage_write(void *ctx, const char *bytes, size_t len)
-{
-    ms__usage_text *text = (ms__usage_text *)ctx;
-    MS_ASSERT(len <= sizeof text->bytes - text->len);
-    memcpy(text->bytes + text->len, bytes, len);
-    text->len += len;
-    return MS_OK;
-}
-
-static void ms__usage_put(ms_json_writer *w, ms_str name, uint64_t count)
-{
-    if (count == 0) return;
-    ms_json_key(w, name);
-    ms_json_put_u64(w, count);
-}
-
-/* Members that are 0 are left out. */
-static MS__APART void ms__usage_spell(const ms_usage *usage, ms__usage_text *out)
-{
-    ms_json_writer w;
-    out->len = 0;
-    ms_json_init(&w, ms__usage_write, out, false);
-    ms_json_begin_object(&w);
-    ms__usage_put(&w, MS_STR("input_tokens"), usage->input_tokens);
-    ms__usage_put(&w, MS_STR("output_tokens"), usage->output_tokens);
-    ms__usage_put(&w, MS_STR("cached_tokens"), usage->cached_tokens);
-    ms__usage_put(&w, MS_STR("reasoning_tokens"), usage->reasoning_tokens);
-    if (usage->duration_ns > 0) {
-        ms_json_key(&w, MS_STR("seconds"));
-        ms_json_put_seconds(&w, usage->duration_ns);
-    }
-    ms_json_end_object(&w);
-    (void)ms_json_finish(&w);
-}
-
-MS_API ms_result ms_note_usage(ms_store *store, uint64_t seq, const ms_usage *usage,
-                               ms_error *err)
-{
-    ms__usage_text text;
-    MS__TRY(ms__open_check(store, err));
-    if (!usage) return ms__fail(err, MS_E_ARGUMENT, "there is no usage to note");
-    if (usage->duration_ns < 0)
-        return ms__at_field(err, ms__fail(err, MS_E_RANGE, "the duration is below 0"),
-                            "duration_ns");
-    ms__usage_spell(usage, &text);
-    return ms_note(store, seq, MS_STR(MS__USAGE),
-                   ms_json(ms_str_n(text.bytes, text.len)), err);
-}
-
-/* ---- Reading and adding. */
-
-/* The member of that name without its fraction; 0: it is missing, or below 0. */
-static uint64_t ms__usage_count(ms_str note, ms_str name)
-{
-    ms_str value;
-    uint64_t count = 0;
-    ms__number d;
-    bool exact;
-    if (!ms_json_member(note, name, &value) || !ms__number_split(value, &d) || d.negative)
-        return 0;
-    return ms__number_whole(&d, 0, &count, &exact) ? count : UINT64_MAX;
-}
-
-/* What a note says; anything but an object says nothing. */
-static ms_usage ms__usage_read(ms_value note)
-{
-    ms_usage u;
-    ms_str value;
-    int64_t duration;
-    memset(&u, 0, sizeof u);
-    u.notes = 1;
-    if (!note.json || ms_json_kind_of(note.text) != MS_JSON_OBJECT) return u;
-    u.input_tokens = ms__usage_count(note.text, MS_STR("input_tokens"));
-    u.output_tokens = ms__usage_count(note.text, MS_STR("output_tokens"));
-    u.cached_tokens = ms__usage_count(note.text, MS_STR("cached_tokens"));
-    u.reasoning_tokens = ms__usage_count(note.text, MS_STR("reasoning_tokens"));
-    if (ms_json_member(note.text, MS_STR("seconds"), &value) &&
-        ms_seconds_read(value, &duration) == MS_OK && duration > 0)
-        u.duration_ns = duration;
-    return u;
-}
-
-static void ms__count_up(uint64_t *sum, uint64_t more)
-{
-    *sum = more > UINT64_MAX - *sum ? UINT64_MAX : *sum + more;
-}
-
-static void ms__usage_add(ms_usage *sum, const ms_usage *u)
-{
-    ms__count_up(&sum->notes, u->notes);
-    ms__count_up(&sum->input_tokens, u->input_tokens);
-    ms__count_up(&sum->output_tokens, u->output_tokens);
-    ms__count_up(&sum->cached_tokens, u->cached_tokens);
-    ms__count_up(&sum->reasoning_tokens, u->reasoning_tokens);
-    sum->duration_ns = u->duration_ns > INT64_MAX - sum->duration_ns
-                           ? INT64_MAX : sum->duration_ns + u->duration_ns;
-}
-
-/* ---- Groups: the items, and a table that finds them: open addressing, linear, at most
- * half full. */
-
-typedef struct ms__usage_slot {
-    uint64_t hash;
-    size_t item;              /* one more than its index; 0: the slot is free */
-} ms__usage_slot;
-
-/* A sum at work. The cursor is large: it lies in the arena with the rest. */
-typedef struct ms__summing {
-    ms_store *store;
-    const ms_usage_query *query;
-    ms_arena *arena;
-    ms_usage_list *list;
-    ms__usage_slot *slots;
-    size_t n_slots, cap;      /* slots, a power of two; room for items */
-    uint64_t key[2];
-    bool asks;                /* a message may be hidden */
-    bool shown;               /* so was the one asked for last, whose number is */
-    uint64_t asked;
-    ms_cursor it;
-} ms__summing;
-
-/* What parts groups of one location. */
-static ms_str ms__usage_part(const ms__summing *s, const ms_msg *note)
-{
-    if (s->query->by == MS_USAGE_BY_AGENT) return ms_agent_key(note);
-    return s->query->by == MS_USAGE_BY_TURN ? ms_turn_id(note) : ms__absent();
-}
-
-static bool ms__usage_is(const ms_usage_item *item, ms_str location, ms_str part)
-{
-    ms_str own = item->agent_key.ptr ? item->agent_key : item->turn_id;
-    return ms_str_equal(own, part) && ms_str_equal(item->location, location);
-}
-
-static bool ms__usage_widen(ms__summing *s)
-{
-    size_t n = s->n_slots ? s->n_slots * 2 : 32;
-    ms__usage_slot *wider = (ms__usage_slot *)ms_arena_alloc(s->arena, n * sizeof *wider);
-    if (!wider) return false;
-    memset(wider, 0, n * sizeof *wider);
-    for (size_t i = 0; i < s->n_slots; i++) {
-        size_t at = (size_t)s->slots[i].hash & (n - 1);
-        if (s->slots[i].item == 0) continue;
-        while (wider[at].item > 0) at = (at + 1) & (n - 1);
-        wider[at] = s->slots[i];
-    }
-    s->slots = wider;
-    s->n_slots = n;
-    return true;
-}
-
-/* Room for one more item, and for its slot. */
-static bool ms__usage_room(ms__summing *s)
-{
-    ms_usage_list *list = s->list;
-    if ((list->count + 1) * 2 > s->n_slots && !ms__usage_widen(s)) return false;
-    if (list->count < s->cap) return true;
-    size_t cap = s->cap * 2 + 8;
-    ms_usage_item *items = (ms_usage_item *)ms_arena_alloc(s->arena, cap * sizeof *items);
-    if (!items) return false;
-    if (list->count > 0) memcpy(items, list->items, list->count * sizeof *items);
-    list->items = items;
-    s->cap = cap;
-    return true;
-}
-
-/* A copy in the arena; absent stays absent. */
-static bool ms__usage_name(ms__summing *s, ms_str name, ms_str *out)
-{
-    *out = ms__absent();
-    if (!name.ptr) return true;
-    char *copy = (char *)ms_arena_alloc(s->arena, name.len);
-    if (!copy) return false;
-    if (name.len > 0) memcpy(copy, name.ptr, name.len);
-    *out = ms_str_n(copy, name.len);
-    return true;
-}
-
-/* A new group; neighbours share the name of their location. */
-static bool ms__usage_begin(ms__summing *s, ms_str location, ms_str part)
-{
-    ms_usage_list *list = s->list;
-    ms_usage_item *item = &list->items[list->count];
-    memset(item, 0, sizeof *item);
-    if (list->count > 0 && ms_str_equal(item[-1].location, location))
-        item->location = item[-1].location;
-    else if (!ms__usage_name(s, location, &item->location)) return false;
-    ms_str *name = s->query->by == MS_USAGE_BY_TURN ? &item->turn_id : &item->agent_key;
-    if (!ms__usage_name(s, part, name)) return false;
-    list->count++;
-    return true;
-}
-
-/* The group of a note, made if it is new; NULL: the arena has no room. */
-static ms_usage_item *ms__usage_group(ms__summing *s, const ms_msg *note)
-{
-    ms_str location = ms_location(note), part = ms__usage_part(s, note);
-    uint64_t hash = ms__hash(s->key, part.ptr ? 1 : 0, location.ptr, location.len);
-    if (part.ptr) hash = ms__hash(s->key, hash, part.ptr, part.len);
-    if (!ms__usage_room(s)) return NULL;
-    size_t at = (size_t)hash & (s->n_slots - 1);
-    for (; s->slots[at].item > 0; at = (at + 1) & (s->n_slots - 1)) {
-        ms_usage_item *item = &s->list->items[s->slots[at].item - 1];
-        if (s->slots[at].hash == hash && ms__usage_is(item, location, part)) return item;
-    }
-    if (!ms__usage_begin(s, location, part)) return NULL;
-    s->slots[at].hash = hash;
-    s->slots[at].item = s->list->count;
-    return &s->list->items[s->list->count - 1];
-}
-
-/* ---- The walk. */
-
-/* Is the message of the note in a view? One that cannot be read is. A store that cannot
- * lend it is asked again with the arena, which then has back what that took. */
-static ms_result ms__usage_look(ms__summing *s, const ms_msg *note, bool *shown,
-                                ms_error *err)
-{
-    const ms_msg *msg;
-    *shown = s->shown;
-    if (!s->asks || s->asked == ms_seq(note)) return MS_OK;
-    s->asked = ms_seq(note);
-    ms_result code = ms_get_by_seq(s->store, s->asked, NULL, &msg, NULL);
-    if (code == MS_E_ARENA) {
-        ms__arena_mark mark = ms__arena_mark_of(s->arena);
-        size_t used = s->arena->buffer_used;
-        code = ms_get_by_seq(s->store, s->asked, s->arena, &msg, err);
-        ms__arena_rewind(s->arena, &mark);
-        s->arena->buffer_used = used;
-        if (code == MS_E_ARENA || code == MS_E_NO_MEMORY) return code;
-    }
-    *shown = s->shown = code != MS_E_NOT_FOUND;
-    return MS_OK;
-}
-
-static bool ms__usage_asked_for(const ms_usage_query *q, const ms_msg *note)
-{
-    if (!ms_str_equal(ms_get(note, MS_F_TYPE_NAME).text, MS_STR(MS__USAGE))) return false;
-    if (q->agent_key.ptr && !ms_str_equal(ms_agent_key(note), q->agent_key)) return false;
-    return !q->turn_id.ptr || ms_str_equal(ms_turn_id(note), q->turn_id);
-}
-
-/* One note that was asked for. */
-static ms_result ms__usage_note(ms__summing *s, const ms_msg *note, ms_error *err)
-{
-    bool shown;
-    MS__TRY(ms__usage_look(s, note, &shown, err));
-    if (!shown) return MS_OK;
-    ms_usage u = ms__usage_read(ms_content(note));
-    ms_usage_item *item = ms__usage_group(s, note);
-    if (!item) return ms__no_arena(err, s->arena, sizeof *item);
-    ms__usage_add(&item->usage, &u);
-    ms__usage_add(&s->list->total, &u);
-    return MS_OK;
-}
-
-static MS__APART ms_result ms__usage_open(ms__summing *s, ms_error *err)
-{
-    ms_query q = ms__view_query(s->query->location, MS_VIEW_TIMELINE, 0);
-    q.raw = MS_RAW_NOTES;
-    return ms_query_open(s->store, &q, &s->it, err);
-}
-
-static ms_result ms__usage_walk(ms__summing *s, ms_error *err)
-{
-    const ms_msg *note;
-    ms_result code = MS_OK;
-    MS__TRY(ms__usage_open(s, err));
-    while (code == MS_OK && (note = ms_next(&s->it)) != NULL)
-        if (ms__usage_asked_for(s->query, note)) code = ms__usage_note(s, note, err);
-    ms_result end = ms_cursor_close(&s->it, code == MS_OK ? err : NULL);
-    return code != MS_OK ? code : end;
-}
-
-/* A store that cannot tell may have hidden something. */
-static bool ms__usage_asks(ms_store *store, const ms_usage_query *query)
-{
-    ms_stat stat;
-    if (query->hidden) return false;
-    return ms_store_stat(store, &stat, NULL) != MS_OK || stat.hidden > 0;
-}
-
-MS_API ms_result ms_usage_sum(ms_store *store, const ms_usage_query *query,
-                              ms_arena *arena, ms_usage_list *out, ms_error *err)
-{
-    ms_usage_query all;
-    memset(out, 0, sizeof *out);
-    memset(&all, 0, sizeof all);
-    if (!query) query = &all;
-    MS__TRY(ms__open_check(store, err));
-    if ((unsigned)query->by > MS_USAGE_BY_TURN)
-        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "%u is no way to group",
-                                          (uint64_t)query->by), "by");
-    ms__summing *s = arena ? (ms__summing *)ms_arena_alloc(arena, sizeof *s) : NULL;
-    if (!s) return ms__no_arena(err, arena, sizeof *s);
-    memset(s, 0, sizeof *s);
-    s->store = store;
-    s->query = query;
-    s->arena = arena;
-    s->list = out;
-    s->key[0] = (uint64_t)(uintptr_t)s * 0x9E3779B97F4A7C15u;
-    s->key[1] = (uint64_t)(uintptr_t)out ^ 0xD6E8FEB86659FD93u;
-    s->shown = true;
-    s->asks = ms__usage_asks(store, query);
-    ms_result code = ms__usage_walk(s, err);
-    if (code != MS_OK && code != MS_E_DAMAGED) memset(out, 0, sizeof *out);
-    return code;
 }
 
 

@@ -1010,45 +1010,6 @@ static void notes_that_are_refused(void **state)
     store_close(&s);
 }
 
-static void usage_is_added_up(void **state)
-{
-    test_store s = open_store(state);
-    ms_usage u;
-    ms_usage_query q;
-    ms_usage_list list;
-    ms_arena arena;
-    ms_error err;
-    uint64_t one = say(s.store, "one"), two = say_at(s.store, OTHER_JOB, "two");
-    memset(&u, 0, sizeof u);
-    u.input_tokens = 100;
-    u.output_tokens = 7;
-    u.duration_ns = SECONDS(1.5);
-    ms_arena_init(&arena, NULL);
-    must_ok(ms_note_usage(s.store, one, &u, &err), &err, "usage");
-    must_ok(ms_note_usage(s.store, two, &u, &err), &err, "usage");
-    u.input_tokens = UINT64_MAX - 10;
-    must_ok(ms_note_usage(s.store, two, &u, &err), &err, "usage");
-    must_ok(ms_note(s.store, one, MS_STR("usage"), ms_json(MS_STR("{\"input_tokens\":1,"
-                    "\"output_tokens\":\"x\"}")), &err), &err, "note");
-    memset(&q, 0, sizeof q);
-    must_ok(ms_usage_sum(s.store, &q, &arena, &list, &err), &err, "sum");
-    assert_int_equal(list.count, 2);
-    assert_int_equal(list.items[0].usage.input_tokens, 101);
-    assert_int_equal(list.items[0].usage.notes, 2);
-    assert_int_equal(list.items[1].usage.input_tokens, UINT64_MAX);
-    assert_int_equal(list.items[1].usage.output_tokens, 14);
-    assert_int_equal(list.total.notes, 4);
-    hide(s.store, two);
-    must_ok(ms_usage_sum(s.store, &q, &arena, &list, &err), &err, "sum");
-    assert_int_equal(list.count, 1);
-    assert_int_equal(list.total.notes, 2);
-    q.hidden = true;
-    must_ok(ms_usage_sum(s.store, &q, &arena, &list, &err), &err, "sum");
-    assert_int_equal(list.total.notes, 4);
-    ms_arena_deinit(&arena);
-    store_close(&s);
-}
-
 
 /* ---- facts ---- */
 
@@ -3644,7 +3605,6 @@ int main(void)
         ON_EVERY_STORE(redaction_takes_pieces),
         ON_EVERY_STORE(notes_carry_where_they_belong),
         ON_EVERY_STORE(notes_that_are_refused),
-        ON_EVERY_STORE(usage_is_added_up),
         ON_EVERY_STORE(the_last_word_about_a_location_counts),
         ON_EVERY_STORE(facts_that_are_refused),
         ON_EVERY_STORE(forks_stay_apart),

@@ -474,7 +474,6 @@ static ms_result do_look(world *w, ms_error *err)
     ms_listing listing;
     ms_stat stat;
     ms_log_info info;
-    ms_usage_list usage;
     const ms_msg *msg;
     uint64_t position;
     memset(&q, 0, sizeof q);
@@ -483,7 +482,6 @@ static ms_result do_look(world *w, ms_error *err)
     if (result == MS_OK) result = ms_list(w->log, &q, &arena, &listing, err);
     if (result == MS_OK) result = ms_store_stat(w->log, &stat, err);
     if (result == MS_OK) result = ms_log_stat(w->log, &info, err);
-    if (result == MS_OK) result = ms_usage_sum(w->log, NULL, &arena, &usage, err);
     if (result == MS_OK)
         result = ms_get_by_seq(w->log, w->seq[SECOND], &arena, &msg, err);
     if (result == MS_OK) result = ms_position(w->log, w->seq[SECOND], &position, err);

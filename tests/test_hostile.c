@@ -509,7 +509,6 @@ static void read_the_rest(bench *b, ms_store *store, ms_arena *arena)
     ms_log_info info;
     ms_listing listing;
     ms_list_query list;
-    ms_usage_list usage;
     ms_str facts;
     ms_stream_text text;
     uint64_t last;
@@ -524,7 +523,6 @@ static void read_the_rest(bench *b, ms_store *store, ms_arena *arena)
         must_be_of_bytes(b, ms_list(store, &list, arena, &listing, &err), &err, "list");
         if (listing.count > 4 * b->n_holds) fail_msg("%s: a long listing", running);
     }
-    must_be_of_bytes(b, ms_usage_sum(store, NULL, arena, &usage, &err), &err, "usage");
     must_be_of_bytes(b, ms_location_get(store, MS_STR("place_1"), arena, &facts, &err),
                      &err, "facts");
     ms_result result = ms_stream_read(store, 1 + test_below(&b->rng, 60), 0, arena, &text,
@@ -1033,7 +1031,6 @@ static void read_image(gallery *g, ms_store *store)
     ms_listing listing;
     ms_list_query list;
     ms_error err;
-    ms_usage_list usage;
     ms_str facts;
     memset(&q, 0, sizeof q);
     memset(&list, 0, sizeof list);
@@ -1053,7 +1050,6 @@ static void read_image(gallery *g, ms_store *store)
     list.agents = true;
     assert_int_equal(ms_list(store, &list, &arena, &listing, NULL), MS_OK);
     (void)ms_location_get(store, MS_STR("place_1"), &arena, &facts, NULL);
-    (void)ms_usage_sum(store, NULL, &arena, &usage, NULL);
     ms_result result = ms_selfcheck(store, &err);
     g->found += result != MS_OK;
     if (result != MS_OK && result != MS_E_DAMAGED)

@@ -846,13 +846,11 @@ static void session_works_when_store_has_no_changes(void **state)
     test_store s = store_open(&sqlite_kind, NULL);
     (void)state;
     ms_usage usage;
-    ms_usage_list sums;
     ms_error err;
     fill_session(s.store, MS_STR("u"), MS_STR("s"), 30);
     assert_int_equal(must_find_all(s.store, MS_STR("u"), MS_STR("s"), 7), 3);
     memset(&usage, 0, sizeof usage);
     assert_int_equal(ms_note_usage(s.store, 1, &usage, &err), MS_E_UNSUPPORTED);
-    assert_int_equal(ms_usage_sum(s.store, NULL, &arena, &sums, &err), MS_E_UNSUPPORTED);
     store_close(&s);
 }
 

@@ -184,11 +184,10 @@ static ms_result op_rewind(scene *s)
 
 static ms_result op_usage(scene *s)
 {
-    ms_usage_query q;
-    ms_usage_list list;
-    memset(&q, 0, sizeof q);
-    q.by = MS_USAGE_BY_AGENT;
-    return ms_usage_sum(s->store, &q, s->arena, &list, NULL);
+    ms_usage u;
+    memset(&u, 0, sizeof u);
+    u.output_tokens = 3;
+    return ms_note_usage(s->store, 2, &u, NULL);
 }
 
 static ms_result op_list(scene *s)

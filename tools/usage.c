@@ -3,54 +3,53 @@
 #define _GNU_SOURCE
 #include "usage.h"
 #include "cmd_info.h"
+#include "usage_sum.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 static const struct {
-    ms_usage_by by;
+    usage_by by;
     const char *title;
 } usage_tables[] = {
-    {MS_USAGE_BY_LOCATION, "location"},
-    {MS_USAGE_BY_AGENT, "agent"},
-    {MS_USAGE_BY_TURN, "turn"},
+    {USAGE_BY_LOCATION, "location"},
+    {USAGE_BY_AGENT, "agent"},
+    {USAGE_BY_TURN, "turn"},
 };
 
-static int sum_usage(job *j, ms_usage_by by, ms_usage_list *list)
+static int sum_usage(job *j, usage_by by, usage_list *list)
 {
     ms_error err;
-    ms_usage_query q;
-    memset(&q, 0, sizeof q);
-    q.by = by;
-    ms_result result = ms_usage_sum(j->store, &q, &j->arena, list, &err);
+    ms_result result = usage_sum(j->store, by, &j->arena, list, &err);
     return result == MS_OK ? FINE : complain_of("adding up usage", result, &err);
 }
 
-static void put_usage(output *out, const ms_usage *u)
+static void put_usage(output *out, const usage_item *item)
 {
+    const ms_usage *u = &item->usage;
     char seconds[32];
     snprintf(seconds, sizeof seconds, "%.1f", (double)u->duration_ns / 1e9);
     emit_format(out, "%8" PRIu64 " %12" PRIu64 " %12" PRIu64 " %12" PRIu64 " %12" PRIu64
-                " %10s  ", u->notes, u->input_tokens, u->output_tokens, u->cached_tokens,
+                " %10s  ", item->notes, u->input_tokens, u->output_tokens, u->cached_tokens,
                 u->reasoning_tokens, seconds);
 }
 
 /* Whose row it is: the location, in the second and third table the agent, the turn. */
-static void usage_name(const ms_usage_item *item, ms_usage_by by, char *buf, size_t size)
+static void usage_name(const usage_item *item, usage_by by, char *buf, size_t size)
 {
-    ms_str who = by == MS_USAGE_BY_AGENT ? item->agent_key : item->turn_id;
     cell c = cell_over(buf, size - 1, 60);
     cell_put(&c, item->location);
-    if (by != MS_USAGE_BY_LOCATION) cell_put(&c, MS_STR(" "));
-    if (by != MS_USAGE_BY_LOCATION) cell_put(&c, who.len > 0 ? who : MS_STR("-"));
+    if (by != USAGE_BY_LOCATION) cell_put(&c, MS_STR(" "));
+    if (by != USAGE_BY_LOCATION) cell_put(&c, item->part.len > 0 ? item->part : MS_STR("-"));
     buf[c.len] = '\0';
 }
 
 int print_usage(output *out, job *j)
 {
     char name[CELL_BYTES];
-    ms_usage_list list = {NULL, 0, {0, 0, 0, 0, 0, 0}};
+    usage_list list;
+    memset(&list, 0, sizeof list);
     bool all = GIVEN(j->options, ALL);
     for (size_t t = 0; t < COUNT_OF(usage_tables); t++) {
         int code = sum_usage(j, usage_tables[t].by, &list);
@@ -60,7 +59,7 @@ int print_usage(output *out, job *j)
                     usage_tables[t].title, "notes", "input", "output", "cached",
                     "reasoning", "seconds");
         for (size_t i = 0; i < n; i++) {
-            put_usage(out, &list.items[i].usage);
+            put_usage(out, &list.items[i]);
             usage_name(&list.items[i], usage_tables[t].by, name, sizeof name);
             emit_text(out, name);
             emit_text(out, "\n");
@@ -73,9 +72,10 @@ int print_usage(output *out, job *j)
     return FINE;
 }
 
-static void json_usage_of(ms_json_writer *w, const ms_usage *u)
+static void json_usage_of(ms_json_writer *w, const usage_item *item)
 {
-    json_u64(w, "notes", u->notes);
+    const ms_usage *u = &item->usage;
+    json_u64(w, "notes", item->notes);
     json_u64(w, "input_tokens", u->input_tokens);
     json_u64(w, "output_tokens", u->output_tokens);
     json_u64(w, "cached_tokens", u->cached_tokens);
@@ -83,19 +83,20 @@ static void json_usage_of(ms_json_writer *w, const ms_usage *u)
     json_time(w, "seconds", true, u->duration_ns);
 }
 
-static void json_usage_item(ms_json_writer *w, const ms_usage_item *item, ms_usage_by by)
+static void json_usage_item(ms_json_writer *w, const usage_item *item, usage_by by)
 {
     ms_json_begin_object(w);
     json_text(w, "location", item->location);
-    if (by == MS_USAGE_BY_AGENT) json_text(w, "agent", item->agent_key);
-    if (by == MS_USAGE_BY_TURN) json_text(w, "turn", item->turn_id);
-    json_usage_of(w, &item->usage);
+    if (by == USAGE_BY_AGENT) json_text(w, "agent", item->part);
+    if (by == USAGE_BY_TURN) json_text(w, "turn", item->part);
+    json_usage_of(w, item);
     ms_json_end_object(w);
 }
 
 int json_usage(ms_json_writer *w, job *j)
 {
-    ms_usage_list list = {NULL, 0, {0, 0, 0, 0, 0, 0}};
+    usage_list list;
+    memset(&list, 0, sizeof list);
     int code = FINE;
     ms_json_key(w, MS_STR("usage"));
     ms_json_begin_object(w);
