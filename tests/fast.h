@@ -8,8 +8,6 @@
 #include "../msgstore.h"
 #endif
 
-enum { FAST_FINDS = 3 };
-
 /* A function that is not there on this machine, or not in this table, is NULL. */
 typedef struct fast {
     const char *name;
@@ -29,9 +27,6 @@ typedef struct fast {
                             ms_error *err);
     ms_result (*encode)(const ms_envelope *m, ms_arena *arena, const ms_msg **out,
                         ms_error *err);
-    size_t (*find_in)(ms_str text, ms_str needle, bool exact, size_t from);
-    /* The ways of searching; each gives the first of so many places, or `places`. */
-    size_t (*find[FAST_FINDS])(ms_str needle, bool exact, const char *p, size_t places);
 } fast;
 
 /* What the processor has not is left out. */

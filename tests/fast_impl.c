@@ -8,33 +8,6 @@
 
 #include "fast.h"
 
-typedef size_t find_way(const ms__needle *n, const char *p, size_t places);
-
-static size_t find_by(find_way *way, ms_str text, bool exact, const char *p,
-                      size_t places)
-{
-    ms__needle needle;
-    ms__needle_make(&needle, text, exact);
-    return way(&needle, p, places);
-}
-
-static size_t by_bytes(ms_str text, bool exact, const char *p, size_t places)
-{
-    return find_by(ms__find_bytes, text, exact, p, places);
-}
-
-static size_t by_words(ms_str text, bool exact, const char *p, size_t places)
-{
-    return find_by(ms__find_words, text, exact, p, places);
-}
-
-#if MS__SSE2
-static size_t by_sse2(ms_str text, bool exact, const char *p, size_t places)
-{
-    return find_by(ms__find_sse2, text, exact, p, places);
-}
-#endif
-
 static void fill_wide(fast *f)
 {
 #if MS__CRC_X86
@@ -43,9 +16,6 @@ static void fill_wide(fast *f)
 #if MS__SSE2 || MS__NEON
     f->ascii_16 = ms__ascii_16;
     f->plain_16 = ms__plain_16;
-#endif
-#if MS__SSE2
-    f->find[2] = by_sse2;
 #endif
     f->name = f->ascii_16 != NULL ? "wide" : "plain";
 }
@@ -70,8 +40,5 @@ fast fast_wide(void)
     f.utf8_check = ms_utf8_check;
     f.json_check = ms_json_check;
     f.encode = ms_encode;
-    f.find_in = ms_find_in;
-    f.find[0] = by_bytes;
-    f.find[1] = by_words;
     return f;
 }

@@ -1,5 +1,5 @@
 /* The header's fast paths against naive twins: sixteen bytes at a time, checks by
- * instruction, names in words, text copied by overlapping loads, searches, records that
+ * instruction, names in words, text copied by overlapping loads, records that
  * are measured once, names found lately. Each function is there twice (tests/fast.h),
  * with wide paths and without, and both must give the same. Texts end at a page that may
  * not be touched, or a little before it: one byte too far ends the program. */
@@ -615,85 +615,6 @@ static void random_json_broken_and_whole(void **state)
 }
 
 
-/* ---- searches ---- */
-
-static unsigned char lower(char c)
-{
-    return (unsigned char)(c >= 'A' && c <= 'Z' ? c + 32 : c);
-}
-
-static size_t naive_find(ms_str needle, bool exact, const char *p, size_t places)
-{
-    for (size_t s = 0; s < places; s++) {
-        size_t i = 0;
-        while (i < needle.len && (exact ? p[s + i] == needle.ptr[i]
-                                        : lower(p[s + i]) == lower(needle.ptr[i])))
-            i++;
-        if (i == needle.len) return s;
-    }
-    return places;
-}
-
-static void same_find(ms_str needle, bool exact, ms_str text)
-{
-    size_t places = text.len - needle.len + 1;
-    size_t want = naive_find(needle, exact, text.ptr, places);
-    for (size_t way = 0; way < WAYS; way++) {
-        const fast *f = &ways[way];
-        for (size_t k = 0; k < FAST_FINDS; k++)
-            if (f->find[k] != NULL && f->find[k](needle, exact, text.ptr, places) != want)
-                fail_msg("%s: search %zu for %zu bytes in %zu", f->name, k, needle.len,
-                         text.len);
-        size_t at = f->find_in(text, needle, exact, 0);
-        if (at != (want == places ? SIZE_MAX : want))
-            fail_msg("%s: %zu bytes are not found in %zu", f->name, needle.len, text.len);
-    }
-}
-
-/* One needle at every place of texts of every length; one byte of it is missing in every
- * third of them. */
-static void one_needle_at_every_place(void **state)
-{
-    static const size_t lengths[] = {1, 2, 3, 9, 17, 40};
-    char needle[40];
-    (void)state;
-    for (size_t i = 0; i < sizeof needle; i++) needle[i] = (char)('A' + i * 7 % 26);
-    for (size_t k = 0; k < COUNT(lengths); k++) {
-        size_t len = lengths[k];
-        for (size_t n = len; n <= LONGEST; n += 1 + k) {
-            size_t shift = n % 3 == 0 ? n % SHIFTS : 0;
-            char *text = room_of(n, shift);
-            memset(text, '.', n);
-            memset(text + n, needle[len - 1], shift);
-            for (size_t at = n % 2; at + len <= n; at += 3) {
-                memcpy(text + at, needle, len);
-                if (at % 3 == 0) text[at + at % len] = '.';
-                if (at % 2 == 0) text[at] = (char)lower(text[at]);
-                same_find(ms_str_n(needle, len), n % 2 == 0, ms_str_n(text, n));
-                memset(text + at, '.', len);
-            }
-        }
-    }
-}
-
-static void random_needles_in_random_text(void **state)
-{
-    uint64_t rng = test_seed();
-    char text[700], needle[24];
-    (void)state;
-    for (size_t i = 0; i < test_times(6000); i++) {
-        size_t n = 1 + (size_t)test_below(&rng, sizeof text - 1);
-        size_t len = 1 + (size_t)test_below(&rng, least(n, sizeof needle));
-        uint64_t kinds = 2 + test_below(&rng, 3);
-        for (size_t k = 0; k < n; k++) text[k] = "aAbB{"[test_below(&rng, kinds)];
-        for (size_t k = 0; k < len; k++) needle[k] = "aBbA["[test_below(&rng, kinds)];
-        if (test_one_in(&rng, 2))
-            memcpy(needle, text + test_below(&rng, n - len + 1), len);
-        same_find(ms_str_n(needle, len), test_one_in(&rng, 2), at_end(text, n));
-    }
-}
-
-
 /* ---- records: measured once, written as they were measured ---- */
 
 #define FIELD_TEXT(v) ms_text_n(v)
@@ -1265,8 +1186,6 @@ int main(void)
         T(copies_of_every_length_and_alignment),
         T(json_strings_with_one_odd_byte),
         T(random_json_broken_and_whole),
-        T(one_needle_at_every_place),
-        T(random_needles_in_random_text),
         T(encoded_messages_are_what_was_measured),
         ON(names_that_are_none, 0),
         ON(names_that_are_none, 3),

@@ -63,7 +63,7 @@ static void snippet(ms_str text, size_t at, size_t length)
 static void plain(ms_str text, ms_str needle, bool exact, size_t from)
 {
     for (size_t n = 0; n < 40; n++) {
-        size_t at = ms_find_in(text, needle, exact, from);
+        size_t at = ms_find_in_value(ms_text_n(text), needle, exact, from, NULL);
         if (at != naive(text, needle, exact, from)) {
             fuzz_show("text", text);
             fuzz_show("needle", needle);
