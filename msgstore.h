@@ -98,7 +98,7 @@
  *                   [log-map] [log-index] [log-find] [log-sync] [log-append]
  *                   [log-recover] [log-cursor] [log-list] [log-open] [union]
  *                   [memory] [find] [selfcheck]
- *   formats part    [calls] [dialect] [fmt-framework] [fmt-openai] [fmt-envelope]
+ *   formats part    [calls] [dialect] [template] [fmt-framework] [fmt-openai] [fmt-envelope]
  *                   [fmt-task] [fmt-session] [fmt-blocks] [fmt-anthropic] [fmt-gemini]
  *                   [fmt-pydantic] [formats] [shorten] [project] [emit]
  *                   [request] [task] [session]
@@ -661,7 +661,8 @@ MS_API ms_role ms_role_of_word(ms_str word);   /* OTHER when it is no known word
     X(18, ROLE_NAME, role_name, TEXT)      /* word of a role OTHER */                 \
     X(19, TIME_TEXT, time_text, TEXT)      /* the time as its source spelled it */    \
     X(20, EXTRA, extra, OBJECT)            /* members that no field stands for */     \
-    X(21, CALL_EXTRA, call_extra, OBJECT)  /* the same of a tool call inside */
+    X(21, CALL_EXTRA, call_extra, OBJECT)  /* the same of a tool call inside */       \
+    X(22, SOURCE, source, TEXT)            /* what its format had beside the fields */
 
 typedef enum ms_field {
 #define MS__X(number, name, member, kind) MS_F_##name = number,
@@ -717,6 +718,7 @@ typedef struct ms_envelope {
     ms_str time_text;
     ms_str extra;
     ms_str call_extra;
+    ms_str source;
 } ms_envelope;
 
 /* Builders. A type that requires more than content has one of its own; so have the most
@@ -1965,6 +1967,10 @@ MS_API ms_str ms_find_snippet(ms_str text, size_t at, size_t length, size_t arou
 
 typedef struct ms_dialect ms_dialect;
 
+/* A member of the object that the message was read from, for which it has no field, or one
+ * of `extra`. *value is its JSON text. */
+MS_API bool ms_member(const ms_envelope *m, ms_str name, ms_str *value);
+
 MS_API const ms_dialect *ms_dialect_find(ms_str name);     /* NULL: no such */
 MS_API const ms_dialect *ms_dialect_at(size_t index);      /* NULL behind the last */
 MS_API const char *ms_dialect_name(const ms_dialect *dialect);
@@ -1993,20 +1999,28 @@ MS_API ms_result ms_read_list(const ms_dialect *dialect, ms_str json,
                               const ms_read_opts *opts, ms_arena *arena,
                               ms_envelopes *out, ms_error *err);
 
+/* What a format has no place for, by field: how many messages lost it. TIME_TEXT stands for
+ * times, SOURCE for members of the format that the message came from. */
+typedef struct ms_left_out {
+    uint64_t fields[MS_FIELD_COUNT];
+} ms_left_out;
+
 /* Writes messages as they come: one JSON value a line, or one array. */
 typedef struct ms_writer {
     ms_json_writer json;      /* for the write function of a dialect of your own; all else
                                  is private */
     const ms_dialect *dialect;
     ms_arena *arena;
-    bool array, with_location, defaults, open, calls_open, paired;
-    uint32_t emitted;
+    ms_left_out left_out;     /* what could not be said, for you to read */
+    bool array, with_location, defaults, paired;
+    uint32_t emitted, said;
+    const char *word;
     struct ms__call *calls;   /* open calls of agents; an stb_ds array */
     ms_envelope *held;        /* messages that may still be joined, with copies of */
     struct ms__held_text *held_text; /* their fields */
     size_t n_held, cap_held;
     ms_buf scratch;           /* text put together for one message */
-    uint64_t written, last_seq, last_id, n_calls;
+    uint64_t written, place, last_seq, last_id, n_calls;
 } ms_writer;
 
 typedef struct ms_writer_opts {
@@ -2037,6 +2051,14 @@ typedef struct ms_reader {
     ms_error *err;            /* may be NULL; see ms_error_set */
     ms_buf extra;             /* private from here */
     ms_json_writer writer;
+    ms_envelope *items;       /* what was read; an stb_ds array, as the next one */
+    struct ms__member *members; /* members of the objects at hand */
+    ms_buf outer, block, *text; /* templates; the one at hand */
+    ms_str list;              /* elements to read, once the object is */
+    uint64_t seen;            /* holes of the object, by index */
+    uint32_t needed;          /* fields, by number */
+    const char *word;         /* of the shape */
+    bool whole;               /* what would need another reading is not a hole's */
 } ms_reader;
 
 /* A dialect of your own: fill this and pass it wherever a dialect is asked for. */
@@ -2051,7 +2073,6 @@ struct ms_dialect {
     ms_result (*read)(ms_reader *r, ms_envelopes *out);
     /* Writes n messages as one JSON value to w->json; n is 1 unless `joins`. */
     ms_result (*write)(ms_writer *w, const ms_envelope *m, size_t n, ms_error *err);
-    void (*close)(ms_writer *w); /* ends a value that write has left open; NULL: none is */
 };
 
 /* ==== [api-shorten] long texts =======================================================
@@ -4403,23 +4424,24 @@ static unsigned ms__string_char(const char **p, const char *end, char out[4])
 MS_API ms_result ms_json_string(ms_str value, ms_arena *arena, ms_str *out)
 {
     ms_str in;
-    char one[4];
     if (!ms__string_inside(value, &in)) return MS_E_KIND;
     const char *end = in.ptr + in.len;
-    if ((in.len == 0 || !memchr(in.ptr, '\\', in.len)) && ms_utf8_check(in, NULL)) {
+    bool valid = ms_utf8_check(in, NULL);
+    if (valid && (in.len == 0 || !memchr(in.ptr, '\\', in.len))) {
         *out = in;
         return MS_OK;
     }
     if (!arena) return MS_E_ARENA;
-    size_t n = 0;
-    for (const char *p = in.ptr; p < end;) n += ms__string_char(&p, end, one);
-    char *copy = (char *)ms_arena_alloc(arena, n);
+    /* An escape is longer than its character, a bad byte shorter than U+FFFD. */
+    char *copy = (char *)ms_arena_alloc(arena, valid ? in.len : in.len * 3);
     if (!copy) return arena->buffer ? MS_E_ARENA : MS_E_NO_MEMORY;
-    n = 0;
+    size_t n = 0;
     for (const char *p = in.ptr; p < end;) {
-        unsigned len = ms__string_char(&p, end, one);
-        memcpy(copy + n, one, len);
-        n += len;
+        size_t run = ms__plain_run(p, end);
+        memcpy(copy + n, p, run);
+        n += run;
+        p += run;
+        if (p < end) n += ms__string_char(&p, end, copy + n);
     }
     *out = ms_str_n(copy, n);
     return MS_OK;
@@ -20075,76 +20097,39 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err)
 #ifndef MSGSTORE_NO_DIALECTS
 
 
-/* ==== [calls] stb_ds, and the open calls of a writer ============================ */
+/* ==== [calls] arrays, and the open calls of a writer ============================= */
 
-/* ---- stb_ds, privately. Its functions and types get names of ours, all static, so
- * that a program that uses stb_ds itself, in this file or another one, meets nothing of
- * this. It ignores a NULL from its allocator and passes it no context; so the allocator
- * is an arena that the thread names before a call, and a failure leaves through
- * longjmp. */
+/* ---- Arrays of the formats part are stb_ds' arrays in a caller's arena. ms__grown
+ * reserves room before stbds_arrput is asked, so stb_ds never allocates, never meets a
+ * NULL, and only its header is needed: no implementation, no thread-local, no longjmp.
+ * Its hash maps are not used: making one writes a seed of the whole process, which is a
+ * data race between threads. Types and functions that its header declares get names of
+ * ours until the end of the formats part, so that a program that uses stb_ds itself, in
+ * this file or another one, notices nothing. */
 
-#include <setjmp.h>
-
-#if !MS__THREADS
-#define MS__THREAD_LOCAL
-#elif defined(__cplusplus)
-#define MS__THREAD_LOCAL thread_local
-#elif MS__GNUC
-#define MS__THREAD_LOCAL __thread
-#else
-#define MS__THREAD_LOCAL __declspec(thread)
-#endif
-
-typedef struct ms__scratch {
-    ms_arena *arena;
-    jmp_buf no_memory;
-} ms__scratch;
-
-static MS__THREAD_LOCAL ms__scratch *ms__scratch_now;
-
-static void *ms__scratch_resize(void *ptr, size_t size)
-{
-    size_t *old = ptr ? (size_t *)ptr - MS__ALIGN / sizeof(size_t) : NULL;
-    size_t *fresh = (size_t *)ms_arena_alloc(ms__scratch_now->arena, size + MS__ALIGN);
-    if (!fresh) longjmp(ms__scratch_now->no_memory, 1);
-    *fresh = size;
-    fresh += MS__ALIGN / sizeof(size_t);
-    if (old) memcpy(fresh, ptr, ms__min(*old, size));
-    return fresh;
-}
-
-#define stbds_rand_seed ms__stb_rand_seed
-#define stbds_hash_bytes ms__stb_hash_bytes
-#define stbds_hash_string ms__stb_hash_string
-#define stbds_stralloc ms__stb_stralloc
-#define stbds_strreset ms__stb_strreset
-#define stbds_unit_tests ms__stb_unit_tests
-#define stbds_arrgrowf ms__stb_arrgrowf
-#define stbds_arrfreef ms__stb_arrfreef
-#define stbds_hmfree_func ms__stb_hmfree_func
-#define stbds_hmget_key ms__stb_hmget_key
-#define stbds_hmget_key_ts ms__stb_hmget_key_ts
-#define stbds_hmput_default ms__stb_hmput_default
-#define stbds_hmput_key ms__stb_hmput_key
-#define stbds_hmdel_key ms__stb_hmdel_key
-#define stbds_shmode_func ms__stb_shmode_func
-#define stbds_string_arena ms__stb_string_arena
-#define stbds_string_block ms__stb_string_block
+#pragma push_macro("INCLUDE_STB_DS_H")
+#pragma push_macro("STB_DS_IMPLEMENTATION")
+#pragma push_macro("STBDS_NO_SHORT_NAMES")
+#pragma push_macro("STBDS_REALLOC")
+#pragma push_macro("STBDS_FREE")
+#undef INCLUDE_STB_DS_H
+#undef STB_DS_IMPLEMENTATION
+#undef STBDS_NO_SHORT_NAMES
+#undef STBDS_REALLOC
+#undef STBDS_FREE
+#define STBDS_NO_SHORT_NAMES
+#define STBDS_REALLOC(context, ptr, size) NULL
+#define STBDS_FREE(context, ptr) ((void)(ptr))
 #define stbds_array_header ms__stb_array_header
-#define stbds_hash_bucket ms__stb_hash_bucket
-#define stbds_hash_index ms__stb_hash_index
-#define stbds_hash_seed ms__stb_hash_seed
-#define stbds_probe_position ms__stb_probe_position
-#define stbds_log2 ms__stb_log2
-#define stbds_make_hash_index ms__stb_make_hash_index
-#define stbds_siphash_bytes ms__stb_siphash_bytes
-#define stbds_is_key_equal ms__stb_is_key_equal
-#define stbds_hm_find_slot ms__stb_hm_find_slot
-#define stbds_strdup ms__stb_strdup
+#define stbds_string_block ms__stb_string_block
+#define stbds_string_arena ms__stb_string_arena
 #define STBDS_SH_NONE MS__STB_SH_NONE
 #define STBDS_SH_DEFAULT MS__STB_SH_DEFAULT
 #define STBDS_SH_STRDUP MS__STB_SH_STRDUP
 #define STBDS_SH_ARENA MS__STB_SH_ARENA
+#define stbds_stralloc ms__stb_stralloc
+#define stbds_strreset ms__stb_strreset
+#define stbds_arrgrowf ms__stb_arrgrowf
 #ifdef __cplusplus
 #define stbds_arrgrowf_wrapper ms__stb_arrgrowf_wrapper
 #define stbds_hmget_key_wrapper ms__stb_hmget_key_wrapper
@@ -20155,167 +20140,135 @@ static void *ms__scratch_resize(void *ptr, size_t size)
 #define stbds_shmode_func_wrapper ms__stb_shmode_func_wrapper
 extern "C" {
 #endif
-struct stbds_string_arena;
-MS__UNUSED static void stbds_rand_seed(size_t);
-MS__UNUSED static size_t stbds_hash_bytes(void *, size_t, size_t);
-MS__UNUSED static size_t stbds_hash_string(char *, size_t);
-MS__UNUSED static char *stbds_stralloc(struct stbds_string_arena *, char *);
-MS__UNUSED static void stbds_strreset(struct stbds_string_arena *);
-MS__UNUSED static void *stbds_arrgrowf(void *, size_t, size_t, size_t);
-MS__UNUSED static void stbds_arrfreef(void *);
-MS__UNUSED static void stbds_hmfree_func(void *, size_t);
-MS__UNUSED static void *stbds_hmget_key(void *, size_t, void *, size_t, int);
-MS__UNUSED static void *stbds_hmget_key_ts(void *, size_t, void *, size_t, ptrdiff_t *,
-                                           int);
-MS__UNUSED static void *stbds_hmput_default(void *, size_t);
-MS__UNUSED static void *stbds_hmput_key(void *, size_t, void *, size_t, int);
-MS__UNUSED static void *stbds_hmdel_key(void *, size_t, void *, size_t, size_t, int);
-MS__UNUSED static void *stbds_shmode_func(size_t, int);
+static void *stbds_arrgrowf(void *array, size_t item, size_t more, size_t least);
 #ifdef __cplusplus
 }
 #endif
 
-/* What the program had defined is restored after the section. */
-#pragma push_macro("STBDS_REALLOC")
-#pragma push_macro("STBDS_FREE")
-#undef STBDS_REALLOC
-#undef STBDS_FREE
-#define STBDS_REALLOC(context, ptr, size) ms__scratch_resize(ptr, size)
-#define STBDS_FREE(context, ptr) ((void)(ptr))
-#ifdef INCLUDE_STB_DS_H
-#define MS__STB_SEEN
-#undef INCLUDE_STB_DS_H
-#endif
-#ifdef STB_DS_IMPLEMENTATION
-#define MS__STB_IMPLEMENTATION_SEEN
-#else
-#define STB_DS_IMPLEMENTATION
-#endif
-#ifdef STBDS_NO_SHORT_NAMES
-#define MS__STB_SHORT_NAMES_OFF
-#else
-#define STBDS_NO_SHORT_NAMES
-#endif
-
-#if MS__GNUC
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wconversion"
-#pragma GCC diagnostic ignored "-Wsign-conversion"
-#pragma GCC diagnostic ignored "-Wshadow"
-#pragma GCC diagnostic ignored "-Wcast-qual"
-#pragma GCC diagnostic ignored "-Wsign-compare"
-#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
-#pragma GCC diagnostic ignored "-Wunused-parameter"
-#pragma GCC diagnostic ignored "-Wunused-function"
-#endif
 #ifndef MSGSTORE_STB_DS
 #define MSGSTORE_STB_DS "stb_ds.h"
 #endif
 #include MSGSTORE_STB_DS
-#if MS__GNUC
-#pragma GCC diagnostic pop
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+/* stb_ds calls this where an array is full; after ms__grown none is. */
+static void *stbds_arrgrowf(void *array, size_t item, size_t more, size_t least)
+{
+    (void)item, (void)more, (void)least;
+    MS_ASSERT(array == NULL);
+    return array;
+}
+#ifdef __cplusplus
+}
 #endif
 
-/* ---- The open calls of a writer, at most MS__CALLS_OPEN of them: the oldest makes room.
- * A slot that is closed keeps its memory for the next call. */
+/* Makes room for one more item of `item` bytes in an stb_ds array, which it allocates if
+ * array is NULL. Returns the array, which may have moved, or NULL if the arena is full;
+ * the old one stays as it is. */
+static void *ms__grown(ms_arena *arena, void *array, size_t item)
+{
+    size_t n = stbds_arrlenu(array), cap = stbds_arrcap(array);
+    if (n < cap) return array;
+    cap = cap * 2 + 8;
+    if (cap > (SIZE_MAX - sizeof(stbds_array_header)) / item) return NULL;
+    stbds_array_header *header = (stbds_array_header *)ms_arena_alloc(
+        arena, sizeof *header + cap * item);
+    if (!header) return NULL;
+    memset(header, 0, sizeof *header);
+    header->length = n;
+    header->capacity = cap;
+    if (n > 0) memcpy(header + 1, array, n * item);
+    return header + 1;
+}
+
+/* ---- The open calls of a writer. A result without an id answers the oldest open call of
+ * its agent and turn. At most MS__CALLS_OPEN are remembered; the oldest makes room. */
 
 #define MS__CALLS_OPEN 256 /* twice the calls that a provider takes in one turn */
 
 typedef struct ms__call {
-    ms_str agent, turn, id, tool; /* views into text */
+    uint64_t agent, turn, tool; /* hashes of the names */
+    ms_str id, name;            /* of the call, of its tool: views into text */
     char *text;
     size_t cap;
     uint64_t order;
     bool open;
-    bool old; /* its agent has got a result since */
+    bool old; /* its agent has received a result since */
 } ms__call;
 
-/* stb_ds' array, grown by one zeroed slot; NULL: no memory. */
-static ms__call *ms__calls_grow(ms_writer *w)
+/* A hash of a name; absent and empty names differ. Names whose hashes collide can only
+ * give a result to another call of the caller's own messages. */
+static uint64_t ms__call_hash(ms_str name)
 {
-    ms__scratch scratch;
-    ms__call fresh;
-    memset(&fresh, 0, sizeof fresh);
-    scratch.arena = w->arena;
-    ms__scratch_now = &scratch;
-    if (setjmp(scratch.no_memory) != 0) {
-        ms__scratch_now = NULL;
-        return NULL;
-    }
-    stbds_arrput(w->calls, fresh);
-    ms__scratch_now = NULL;
-    return &stbds_arrlast(w->calls);
+    static const uint64_t key[2] = {0x6d73677374, 0x63616c6c73};
+    return ms__hash(key, name.ptr ? 1 : 2, name.ptr, name.len);
 }
 
-/* A slot for one more call; closes what the agent had left open before its last result.
- */
-static ms__call *ms__call_slot(ms_writer *w, ms_str agent)
+/* Returns an entry for one more call, NULL if the arena is full. Closes the calls that
+ * the agent had left open before its last result. */
+static ms__call *ms__call_entry(ms_writer *w, uint64_t agent)
 {
-    ms__call *closed = NULL, *oldest = NULL;
-    for (ptrdiff_t i = 0; i < stbds_arrlen(w->calls); i++) {
+    ms__call *closed = NULL, *oldest = NULL, fresh;
+    for (size_t i = 0; i < stbds_arrlenu(w->calls); i++) {
         ms__call *c = &w->calls[i];
-        if (c->open && c->old && ms_str_equal(c->agent, agent)) c->open = false;
+        if (c->open && c->old && c->agent == agent) c->open = false;
         if (!c->open) closed = c;
         if (!oldest || c->order < oldest->order) oldest = c;
     }
     if (closed) return closed;
-    return stbds_arrlen(w->calls) < MS__CALLS_OPEN ? ms__calls_grow(w) : oldest;
+    if (stbds_arrlenu(w->calls) >= MS__CALLS_OPEN) return oldest;
+    ms__call *calls = (ms__call *)ms__grown(w->arena, w->calls, sizeof fresh);
+    if (!calls) return NULL;
+    memset(&fresh, 0, sizeof fresh);
+    w->calls = calls;
+    stbds_arrput(w->calls, fresh);
+    return &stbds_arrlast(w->calls);
 }
 
-/* Copies s to *at and moves *at after it. */
-static ms_str ms__call_text(char **at, ms_str s)
-{
-    char *copy = s.ptr ? *at : NULL;
-    if (s.len > 0) memcpy(copy, s.ptr, s.len);
-    *at += s.len;
-    return ms_str_n(copy, s.len);
-}
-
-/* A call is written: remembers its id. */
+/* Remembers a call under its id. */
 static ms_result ms__call_opens(ms_writer *w, const ms_envelope *m, ms_str id,
                                 ms_error *err)
 {
-    size_t size = m->agent_key.len + m->turn_id.len + id.len + m->tool.len;
-    ms__call *c = ms__call_slot(w, m->agent_key);
+    size_t size = id.len + m->tool.len;
+    uint64_t agent = ms__call_hash(m->agent_key);
+    ms__call *c = ms__call_entry(w, agent);
     if (c && size >= c->cap) {
-        size_t cap = size < 48 ? 64 : size * 2;
-        char *text = (char *)ms_arena_alloc(w->arena, cap);
         c->open = false;
-        c->cap = text ? cap : 0;
-        c->text = text;
+        c->cap = size * 2 + 32;
+        c->text = (char *)ms_arena_alloc(w->arena, c->cap);
+        if (!c->text) c->cap = 0;
     }
     if (!c || !c->text) return ms__no_arena(err, w->arena, size);
-    char *at = c->text;
-    c->agent = ms__call_text(&at, m->agent_key);
-    c->turn = ms__call_text(&at, m->turn_id);
-    c->id = ms__call_text(&at, id);
-    c->tool = ms__call_text(&at, m->tool);
+    if (id.len > 0) memcpy(c->text, id.ptr, id.len);
+    if (m->tool.len > 0) memcpy(c->text + id.len, m->tool.ptr, m->tool.len);
+    c->id = ms_str_n(c->text, id.len);
+    c->name = m->tool.ptr ? ms_str_n(c->text + id.len, m->tool.len) : ms__absent();
+    c->agent = agent;
+    c->turn = ms__call_hash(m->turn_id);
+    c->tool = ms__call_hash(m->tool);
     c->order = w->n_calls++;
     c->open = true;
     c->old = false;
     return MS_OK;
 }
 
-/* Does a call come before another one as what a result answers? One of the result's tool
- * first, then the older one. */
-static bool ms__call_is_nearer(const ms__call *c, const ms__call *than, ms_str tool)
-{
-    bool same = tool.ptr && ms_str_equal(c->tool, tool);
-    bool same_than = tool.ptr && ms_str_equal(than->tool, tool);
-    return same != same_than ? same : c->order < than->order;
-}
-
-/* A result is written: the call that it answers, or NULL. */
+/* Closes the call that a result answers, and returns it; NULL if none is open. Of several
+ * a call of the result's tool comes first, then the oldest. */
 static const ms__call *ms__call_answered(ms_writer *w, const ms_envelope *m)
 {
+    uint64_t agent = ms__call_hash(m->agent_key), turn = ms__call_hash(m->turn_id);
+    uint64_t tool = ms__call_hash(m->tool);
     ms__call *found = NULL;
-    for (ptrdiff_t i = 0; i < stbds_arrlen(w->calls); i++) {
+    for (size_t i = 0; i < stbds_arrlenu(w->calls); i++) {
         ms__call *c = &w->calls[i];
-        if (!c->open || !ms_str_equal(c->agent, m->agent_key)) continue;
-        bool answers = m->call_id.ptr ? ms_str_equal(c->id, m->call_id)
-                                      : ms_str_equal(c->turn, m->turn_id);
+        if (!c->open || c->agent != agent) continue;
         c->old = true;
-        if (answers && (!found || ms__call_is_nearer(c, found, m->tool))) found = c;
+        if (m->call_id.ptr ? !ms_str_equal(c->id, m->call_id) : c->turn != turn) continue;
+        bool same = m->tool.ptr && c->tool == tool;
+        bool found_same = found && m->tool.ptr && found->tool == tool;
+        if (!found || (same != found_same ? same : c->order < found->order)) found = c;
     }
     if (found) found->open = false;
     return found;
@@ -20327,15 +20280,15 @@ static const ms__call *ms__call_answered(ms_writer *w, const ms_envelope *m)
 static ms_str ms__id_made_up(ms_writer *w, const ms_envelope *m,
                              char derived[MS__DERIVED_ID])
 {
-    uint64_t number = m->seq ? m->seq : w->written + 1;
+    uint64_t number = m->seq ? m->seq : w->place + 1;
     if (number <= w->last_id) number = w->last_id + 1;
     w->last_id = number;
     memcpy(derived, "call_", 5);
     return ms_str_n(derived, 5 + ms__u64_write(number, derived + 5));
 }
 
-/* A call is about to be written: its id, or one made up. What was paired before (see
- * [project]) needs no remembering. */
+/* Sets *id to the id of a call that the writer is about to write, its own or one made up.
+ * A history that [project] has paired needs no remembering. */
 static ms_result ms__call_begins(ms_writer *w, const ms_envelope *m,
                                  char derived[MS__DERIVED_ID], ms_str *id, ms_error *err)
 {
@@ -20343,68 +20296,14 @@ static ms_result ms__call_begins(ms_writer *w, const ms_envelope *m,
     return w->paired ? MS_OK : ms__call_opens(w, m, *id, err);
 }
 
-/* The id and the tool of a result about to be written, its own or those of its call. */
+/* Sets the id and the tool of a result that the writer is about to write, its own or
+ * those of its call. */
 static void ms__call_ends(ms_writer *w, const ms_envelope *m, ms_str *id, ms_str *tool)
 {
     const ms__call *call = w->paired ? NULL : ms__call_answered(w, m);
     *id = m->call_id.ptr || !call ? m->call_id : call->id;
-    *tool = m->tool.ptr || !call ? m->tool : call->tool;
+    *tool = m->tool.ptr || !call ? m->tool : call->name;
 }
-
-/* ---- stb_ds goes: its names are the program's again. */
-
-#undef stbds_rand_seed
-#undef stbds_hash_bytes
-#undef stbds_hash_string
-#undef stbds_stralloc
-#undef stbds_strreset
-#undef stbds_unit_tests
-#undef stbds_arrgrowf
-#undef stbds_arrfreef
-#undef stbds_hmfree_func
-#undef stbds_hmget_key
-#undef stbds_hmget_key_ts
-#undef stbds_hmput_default
-#undef stbds_hmput_key
-#undef stbds_hmdel_key
-#undef stbds_shmode_func
-#undef stbds_string_arena
-#undef stbds_string_block
-#undef stbds_array_header
-#undef stbds_hash_bucket
-#undef stbds_hash_index
-#undef stbds_hash_seed
-#undef stbds_probe_position
-#undef stbds_log2
-#undef stbds_make_hash_index
-#undef stbds_siphash_bytes
-#undef stbds_is_key_equal
-#undef stbds_hm_find_slot
-#undef stbds_strdup
-#undef STBDS_SH_NONE
-#undef STBDS_SH_DEFAULT
-#undef STBDS_SH_STRDUP
-#undef STBDS_SH_ARENA
-#ifdef __cplusplus
-#undef stbds_arrgrowf_wrapper
-#undef stbds_hmget_key_wrapper
-#undef stbds_hmget_key_ts_wrapper
-#undef stbds_hmput_default_wrapper
-#undef stbds_hmput_key_wrapper
-#undef stbds_hmdel_key_wrapper
-#undef stbds_shmode_func_wrapper
-#endif
-#pragma pop_macro("STBDS_REALLOC")
-#pragma pop_macro("STBDS_FREE")
-#ifndef MS__STB_SEEN
-#undef INCLUDE_STB_DS_H
-#endif
-#ifndef MS__STB_IMPLEMENTATION_SEEN
-#undef STB_DS_IMPLEMENTATION
-#endif
-#ifndef MS__STB_SHORT_NAMES_OFF
-#undef STBDS_NO_SHORT_NAMES
-#endif
 
 
 /* ==== [dialect] published message formats ============================================
@@ -20539,20 +20438,6 @@ static ms_result ms__extra_end(ms_reader *r, ms_str *out)
     return MS_OK;
 }
 
-/* The time of a message from a JSON number, with its spelling when that is not ours. */
-static ms_result ms__read_time(ms_reader *r, ms_str value, const char *name,
-                               ms_envelope *m)
-{
-    char shortest[MS_SECONDS_MAX];
-    if (ms_seconds_read(value, &m->time_ns) != MS_OK)
-        return ms__read_kind(r, name, "a number of seconds", value);
-    m->has_time = true;
-    m->time_text = ms__absent();
-    ms_str ours = ms_str_n(shortest, ms_seconds_write(m->time_ns, shortest));
-    if (!ms_str_equal(ours, value)) m->time_text = value;
-    return MS_OK;
-}
-
 static ms_result ms__one_envelope(ms_reader *r, const ms_envelope *m, ms_envelopes *out)
 {
     out->items = (ms_envelope *)ms_arena_alloc(r->arena, sizeof *m);
@@ -20628,25 +20513,14 @@ static void ms__write_extra(ms_writer *w, ms_str extra,
     }
 }
 
-static void ms__write_time(ms_writer *w, const char *name, const ms_envelope *m)
-{
-    int64_t spelled;
-    if (!m->has_time) return;
-    ms_json_key(&w->json, ms_str_of(name));
-    if (m->time_text.ptr && ms_seconds_read(m->time_text, &spelled) == MS_OK &&
-        spelled == m->time_ns)
-        ms_json_put_raw(&w->json, m->time_text);
-    else
-        ms_json_put_seconds(&w->json, m->time_ns);
-}
-
 /* ---- What a format has no place for, in an object "msgstore" where the format lets one
  * keep something: fields by the names of MS_FIELDS, and type, role, joined, time. `said`
  * has the bits of what the format itself says; type and role are what its reader would
  * make of what was written. A bit of TIME_TEXT means that the time is said. */
 
 #define MS__REST "msgstore"
-#define MS__REST_NEVER ((uint32_t)1 << MS_F_EXTRA | (uint32_t)1 << MS_F_TIME_TEXT)
+#define MS__REST_NEVER \
+    (MS__SAID(EXTRA) | MS__SAID(TIME_TEXT) | MS__SAID(SOURCE))
 #define MS__REST_PLACE ((uint32_t)1 << MS_F_LOCATION | (uint32_t)1 << MS_F_AGENT_KEY)
 #define MS__SAID(field) ((uint32_t)1 << MS_F_##field)
 
@@ -20824,140 +20698,1062 @@ static ms_envelope ms__role_text(ms_role role, ms_value content)
 }
 
 
-/* ==== [fmt-framework] messages of the agent framework =========================== */
+/* ==== [template] one engine reads and writes the formats =============================
+ * A format is tables. A *hole* is a member that stands for a field; a *shape* is the list
+ * of the holes of one kind of object, in the order in which the writer puts them. The
+ * engine does the rest, and nothing is lost by construction:
+ *
+ * Reading looks up each member of the object. A member that has a hole, and whose value
+ * fits it, goes into the field; the hole's letter goes into the template. Every other
+ * member goes into the template as it is spelled. A value that does not fit is an error,
+ * unless the reader is lenient, the value is null, or the hole is a GUEST.
+ *
+ *   {"role":"tool","tool_call_id":"c1","content":"42","cache":{}}
+ *     fields     call_id "c1", content "42"
+ *     template   <r><i><c>"cache":{},
+ *
+ * The template is kept beside the message, in the field `source`, only where the
+ * canonical order of the holes that the message fills is not the same text.
+ *
+ * Writing in the same format goes through the template and puts the fields as they are
+ * now: a changed field shows, a member whose field is gone is left out, a field that has
+ * come since stands at the end. Without a template, in another format, or when type or
+ * role have changed, the writer puts the holes of the shape in their order. Fields that
+ * have no hole there are left out and counted, see ms_left_out.
+ *
+ * One object can become several messages, all but the first JOINED. The outer object's
+ * template belongs to the first one; a message that is an object in its list has a
+ * template of its own for that. So a message can be changed, or lose its neighbours.
+ *
+ *   source    = letter of the format, type + 32, role + 32, outer, byte 2, block
+ *   outer     = nothing (canonical), or letter of the shape, tokens
+ *   block     = the same
+ *   tokens    = byte 1, letter of the hole                 the member
+ *             | byte 1, letter, ":", value, ","            spelled so while it means that
+ *             | byte 1, letter, "{", tokens, "}"           an object inside
+ *             | key, ":", value, ","                       a member without a hole
+ *
+ * Bytes 1 and 2 cannot stand in JSON. Letters of holes, shapes and formats are stored:
+ * they are never used again for something else. A template comes from a file: what is
+ * wrong in it ends it, and the writer goes on with the fields.
+ *
+ * How to write a format:
+ *   1. List the holes of each kind of object with MS__HOLE, an object inside between its
+ *      hole (ms__as_object) and MS__END. `as` says how value and field stand for each
+ *      other: ms__as_text, ms__as_any, ms__as_word, ..., or one of your own.
+ *   2. List the shapes; fill an ms__format: which shape is canonical for a message
+ *      (`outer`, and `block` for the elements of a list), how many joined messages make
+ *      one object (`unit`), which of them stand in the list (`listed`).
+ *   3. Read: ms__object_begin; find out type and shape with ms__member_of; set type and
+ *      role of an envelope; ms__object_take; what it left in r->list is read element by
+ *      element the same way with r->text = &r->block, ms__block_add; at the end
+ *      ms__outer_close.
+ *   4. Write: ms__format_write.
+ * [fmt-openai] is an example with a list, [fmt-framework] one without.
+ *
+ * Cost: a member of the source costs one look at each hole's name length; a template
+ * costs 4 bytes, 2 for each hole and the text of what has none.
+ * (T1) Written in its own format, a message whose fields are unchanged equals its source
+ *      as JSON.
+ * (T2) Whatever the template holds, what is written is JSON.
+ * ================================================================================== */
 
-/* Members that stand for a field. `own` are the framework's: of another kind they are
- * wrong; the others only count when they fit. */
-static const struct ms__member {
-    const char *name;
-    ms_field field;
-    bool own;
-} ms__framework[] = {
-    {"content", MS_F_CONTENT, true},
-    {"tool", MS_F_TOOL, true},
-    {"args", MS_F_ARGS, true},
-    {"worker", MS_F_WORKER, true},
-    {"task", MS_F_TASK, true},
-    {"from_manager", MS_F_FROM_MANAGER, true},
-    {"phase_id", MS_F_PHASE_ID, true},
-    {"error_type", MS_F_ERROR_TYPE, true},
-    {"from_worker", MS_F_FROM_WORKER, true},
-    {"summary", MS_F_SUMMARY, true},
-    {"turn_id", MS_F_TURN_ID, true},
-    {"location", MS_F_LOCATION, true},
-    {"agent_key", MS_F_AGENT_KEY, true},
-    {"tool_call_id", MS_F_CALL_ID, false},
-    {"call", MS_F_CALL_EXTRA, false},
-    {"id", MS_F_ID, false},
-    {"idempotency_key", MS_F_KEY, false},
+enum {
+    MS__NEEDED = 1,     /* a strict reader refuses an object without it */
+    MS__GUEST = 2,      /* only counts where it fits */
+    MS__OTHERWISE = 4,  /* another form of the member before it, of the same name */
+    MS__FOREIGN = 8,    /* read and written again, but not the writer's own form */
+    MS__WRITTEN = 16,   /* written, but to a reader a member without a hole */
+    MS__HOLDS = 32,     /* the list of the joined messages */
+    MS__NOT_EMPTY = 64  /* empty text is not the field's, unless the type requires it */
 };
-#define MS__FRAMEWORK_ROWS (sizeof ms__framework / sizeof ms__framework[0])
-/* The members in front of the timestamp. */
-#define MS__FRAMEWORK_HEAD 6
 
-static const struct ms__member *ms__framework_member(ms_str key)
+typedef struct ms__hole ms__hole;
+typedef struct ms__shape ms__shape;
+typedef struct ms__member ms__member;
+
+#define MS__JSON(kind) (1u << MS_JSON_##kind)
+#define MS__JSON_ANY 0xFEu
+
+#define MS__SPELLED_MAX 64
+
+/* How a value and a field stand for each other. NULL: as ms__field_... do. */
+typedef struct ms__as {
+    unsigned kinds;       /* of JSON values that it takes, by bits */
+    const char *expected; /* the same in words */
+    ms_result (*read)(ms_reader *r, const ms__hole *h, ms_str value, ms_envelope *m,
+                      bool *fits);
+    bool (*has)(const ms__hole *h, const ms_envelope *m, size_t n);
+    void (*put)(ms_writer *w, const ms__hole *h, const ms_envelope *m);
+    /* Where one value has several spellings: the writer's own, and whether another one
+     * means what the field holds. */
+    size_t (*spell)(const ms_envelope *m, char out[MS__SPELLED_MAX]);
+    bool (*means)(const ms_envelope *m, ms_str spelled);
+} ms__as;
+
+struct ms__hole {
+    char letter;
+    char inside;          /* letter of the object that it stands in; 0: the outermost */
+    uint8_t flags;
+    uint8_t field;        /* 0: none */
+    uint8_t len;          /* of the name */
+    const char *name;
+    const ms__as *as;
+};
+
+#define MS__HOLE(letter, inside, name, as, field, flags) \
+    {letter, inside, flags, field, (uint8_t)(sizeof name - 1), name, &ms__as_##as}
+#define MS__END(inside) {'}', inside, 0, 0, 0, "", &ms__as_end}
+
+#define MS__HOLES_MAX 40
+
+struct ms__shape {
+    char letter;
+    const char *word;     /* of its holes that are ms__as_word */
+    const ms__hole *holes;
+    size_t n;             /* at most MS__HOLES_MAX */
+};
+
+#define MS__SHAPE(letter, word, holes) {letter, word, holes, sizeof holes / sizeof holes[0]}
+
+/* What a writer adds to calls and results that have none. */
+typedef enum ms__pairing {
+    MS__PAIRS_NOTHING,
+    MS__PAIRS_IDS,
+    MS__PAIRS_IDS_AND_TOOLS /* results name their tool */
+} ms__pairing;
+
+typedef struct ms__format {
+    char letter;
+    const ms__shape *shapes;
+    size_t n_shapes;
+    /* The writer's own shape of an object that holds n messages. */
+    const ms__shape *(*outer)(const ms_envelope *m, size_t n);
+    /* The same of one in the list. */
+    const ms__shape *(*block)(const ms_envelope *m);
+    /* How many of n joined messages make one object: 1 at least. */
+    size_t (*unit)(const ms_envelope *m, size_t n);
+    /* Does a message of an object stand in its list? NULL: there is no list. */
+    bool (*listed)(const ms_envelope *m);
+    ms__pairing pairing;
+} ms__format;
+
+/* ---- Values and fields. */
+
+static bool ms__hole_needed(const ms_reader *r, const ms__hole *h)
 {
-    for (size_t i = 0; i < MS__FRAMEWORK_ROWS; i++)
-        if (ms_json_string_is(key, ms_str_of(ms__framework[i].name)))
-            return &ms__framework[i];
+    return (h->flags & MS__NEEDED) || (h->field && (r->needed >> h->field & 1));
+}
+
+/* Fields by which messages are found; their text has rules, see ms__key_check. */
+#define MS__NAMES                                                                      \
+    ((uint32_t)1 << MS_F_LOCATION | (uint32_t)1 << MS_F_AGENT_KEY |                    \
+     (uint32_t)1 << MS_F_TURN_ID | (uint32_t)1 << MS_F_KEY)
+
+static ms_result ms__field_read(ms_reader *r, const ms__hole *h, ms_str value,
+                                ms_envelope *m, bool *fits)
+{
+    ms_str text;
+    bool json = ms_json_kind_of(value) != MS_JSON_STRING;
+    bool strict = !r->lenient && !(h->flags & MS__GUEST);
+    MS__TRY(json ? ms__read_json(r, value, &text) : ms__read_text(r, value, &text));
+    *fits = text.len > 0 || !(h->flags & MS__NOT_EMPTY) || ms__hole_needed(r, h);
+    if (*fits && (MS__NAMES >> h->field & 1)) {
+        ms_result code = ms__key_check(text, h->name, h->field == MS_F_TURN_ID,
+                                       strict ? r->err : NULL);
+        if (code != MS_OK && strict) return code;
+        *fits = code == MS_OK;
+    }
+    if (*fits) ms__field_set(m, h->field, text, json);
+    return MS_OK;
+}
+
+static bool ms__field_has(const ms__hole *h, const ms_envelope *m)
+{
+    ms_str text = ms__field_text(m, h->field);
+    if (!text.ptr || text.len > 0 || !(h->flags & MS__NOT_EMPTY)) return text.ptr != NULL;
+    return ms__type_row_of(m->type)->required >> h->field & 1;
+}
+
+static void ms__field_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+{
+    ms_str text = ms__field_text(m, h->field);
+    if (ms__field_is_json(m, h->field)) ms_json_put_raw(&w->json, text);
+    else ms_json_put_string(&w->json, text.ptr ? text : MS_STR(""));
+}
+
+static bool ms__has_always(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)h, (void)m, (void)n;
+    return true;
+}
+
+/* Fields that ms__chat_said puts into the text. */
+#define MS__SAID_IN_TEXT                                                               \
+    (MS__SAID(CONTENT) | MS__SAID(WORKER) | MS__SAID(TASK) | MS__SAID(FROM_MANAGER) |  \
+     MS__SAID(FROM_WORKER) | MS__SAID(SUMMARY))
+
+static const ms__as ms__as_text = {MS__JSON(STRING), "a string", NULL, NULL, NULL, NULL,
+                                   NULL};
+static const ms__as ms__as_members = {MS__JSON(OBJECT), "an object", NULL, NULL, NULL,
+                                      NULL, NULL};
+static const ms__as ms__as_any = {MS__JSON_ANY, "any value", NULL, NULL, NULL, NULL,
+                                  NULL};
+
+/* The word of the shape. Another one stays in the template. */
+static ms_result ms__word_read(ms_reader *r, const ms__hole *h, ms_str value,
+                               ms_envelope *m, bool *fits)
+{
+    (void)h, (void)m;
+    *fits = ms_json_string_is(value, ms_str_of(r->word));
+    return MS_OK;
+}
+
+static void ms__word_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+{
+    (void)h, (void)m;
+    ms_json_put_string(&w->json, ms_str_of(w->word));
+}
+
+static const ms__as ms__as_word = {MS__JSON(STRING), "a word", ms__word_read,
+                                   ms__has_always, ms__word_put, NULL, NULL};
+
+/* A time as a number of seconds; what lies beyond the years becomes their end. */
+static ms_result ms__seconds_read(ms_reader *r, const ms__hole *h, ms_str value,
+                                  ms_envelope *m, bool *fits)
+{
+    (void)r, (void)h;
+    *fits = m->has_time = ms_seconds_read(value, &m->time_ns) == MS_OK;
+    return MS_OK;
+}
+
+static bool ms__time_has(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)h, (void)n;
+    return m->has_time;
+}
+
+static size_t ms__seconds_spell(const ms_envelope *m, char out[MS__SPELLED_MAX])
+{
+    return ms_seconds_write(m->time_ns, out);
+}
+
+static bool ms__seconds_mean(const ms_envelope *m, ms_str spelled)
+{
+    int64_t ns;
+    return ms_seconds_read(spelled, &ns) == MS_OK && ns == m->time_ns;
+}
+
+static const ms__as ms__as_seconds = {MS__JSON(NUMBER), "a number of seconds",
+                                      ms__seconds_read, ms__time_has, NULL,
+                                      ms__seconds_spell, ms__seconds_mean};
+
+/* The list of the joined messages, for the format to read. An empty one has none, and
+ * stays in the template. */
+static ms_result ms__list_read(ms_reader *r, const ms__hole *h, ms_str value,
+                               ms_envelope *m, bool *fits)
+{
+    ms_str first;
+    (void)h, (void)m;
+    *fits = !r->whole && ms_json_element(value, 0, &first);
+    if (*fits) r->list = value;
+    return MS_OK;
+}
+
+/* Objects inside, and members that a caller has added. The engine knows them. */
+static const ms__as ms__as_object = {MS__JSON(OBJECT), "an object", NULL, NULL, NULL,
+                                     NULL, NULL};
+static const ms__as ms__as_end = {0, "", NULL, NULL, NULL, NULL, NULL};
+static const ms__as ms__as_extra = {0, "", NULL, NULL, NULL, NULL, NULL};
+
+/* What every object of a format has at its end. */
+#define MS__PLACE_AND_EXTRA                                                        \
+    MS__HOLE('L', 0, "location", text, MS_F_LOCATION, MS__WRITTEN),                \
+    MS__HOLE('G', 0, "agent_key", text, MS_F_AGENT_KEY, MS__WRITTEN),              \
+    MS__HOLE('X', 0, "", extra, MS_F_EXTRA, MS__WRITTEN)
+
+static bool ms__hole_has(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    if (h->as->has) return h->as->has(h, m, n);
+    return h->field != 0 && ms__field_has(h, m);
+}
+
+static const ms__hole *ms__hole_lettered(const ms__shape *s, char letter)
+{
+    for (size_t i = 0; i < s->n; i++)
+        if (s->holes[i].letter == letter) return &s->holes[i];
     return NULL;
 }
 
-/* May a field hold a JSON value of that kind? Says what may stand there. */
-static const char *ms__framework_expects(ms_field field, ms_json_kind kind, bool *fits)
+/* The hole of a member; the first one of its name. */
+static const ms__hole *ms__hole_named(const ms__shape *s, char inside, ms_str key)
 {
-    switch (field) {
-    case MS_F_CONTENT:
-        *fits = true;
-        return "any value";
-    case MS_F_ARGS:
-        *fits = kind == MS_JSON_OBJECT || kind == MS_JSON_STRING;
-        return "an object";
-    case MS_F_CALL_EXTRA:
-        *fits = kind == MS_JSON_OBJECT;
-        return "an object";
-    case MS_F_PHASE_ID:
-        *fits = kind == MS_JSON_STRING || kind == MS_JSON_NUMBER;
-        return "a number or a string";
-    default:
-        *fits = kind == MS_JSON_STRING;
-        return "a string";
+    const ms__hole *h = s->holes, *end = h + s->n;
+    if (key.len > 2 && memchr(key.ptr, '\\', key.len)) {
+        for (; h < end; h++)
+            if (h->inside == inside && ms_json_string_is(key, ms_str_n(h->name, h->len)))
+                return h;
+        return NULL;
+    }
+    for (; h < end; h++)
+        if (h->len + 2u == key.len && h->inside == inside && h->len > 0 &&
+            memcmp(h->name, key.ptr + 1, h->len) == 0)
+            return h;
+    return NULL;
+}
+
+/* ---- The tokens of a template. */
+
+typedef enum ms__token_kind {
+    MS__TOKEN_END, /* or what is no token */
+    MS__TOKEN_HOLE,
+    MS__TOKEN_OPEN,
+    MS__TOKEN_CLOSE,
+    MS__TOKEN_MEMBER
+} ms__token_kind;
+
+typedef struct ms__token {
+    char letter;       /* HOLE, OPEN */
+    ms_str key, value; /* MEMBER; value: of a HOLE its spelling, or absent */
+} ms__token;
+
+/* Steps over a value and the comma after it. */
+static bool ms__token_value(ms__scan *s, ms_str *value)
+{
+    const char *start = s->p;
+    if (!ms__scan_value(s, MS_JSON_MAX_DEPTH) || s->p == s->end || *s->p != ',')
+        return false;
+    *value = ms_str_n(start, (size_t)(s->p++ - start));
+    return true;
+}
+
+/* Takes the next token from *rest. */
+static ms__token_kind ms__token_next(ms_str *rest, ms__token *token)
+{
+    ms__token_kind kind = MS__TOKEN_END;
+    ms__scan s;
+    memset(&s, 0, sizeof s);
+    s.p = rest->ptr;
+    s.end = s.p ? s.p + rest->len : NULL;
+    token->key = token->value = ms__absent();
+    if (s.p == s.end) return MS__TOKEN_END;
+    if (*s.p == '}') {
+        s.p++;
+        kind = MS__TOKEN_CLOSE;
+    } else if (*s.p == 1 && s.end - s.p >= 2) {
+        token->letter = s.p[1];
+        s.p += 2;
+        kind = MS__TOKEN_HOLE;
+        if (s.p < s.end && *s.p == '{') s.p++, kind = MS__TOKEN_OPEN;
+        else if (s.p < s.end && *s.p == ':' && (s.p++, !ms__token_value(&s, &token->value)))
+            kind = MS__TOKEN_END;
+    } else if (*s.p == '"') {
+        const char *key = s.p;
+        const char *stop = ms__pass_string(key, s.end);
+        if (ms__scan_key(&s) && ms__token_value(&s, &token->value))
+            kind = MS__TOKEN_MEMBER;
+        token->key = ms_str_n(key, (size_t)(stop - key));
+    }
+    *rest = kind == MS__TOKEN_END ? ms__absent() : ms_str_n(s.p, (size_t)(s.end - s.p));
+    return kind;
+}
+
+/* Finds a token of the outermost object: the hole of that letter, or else (letter 0) the
+ * member of that name, whose value it sets. */
+static bool ms__token_find(ms_str tokens, char letter, ms_str name, ms_str *value)
+{
+    ms__token token;
+    ms__token_kind kind;
+    unsigned depth = 0;
+    while ((kind = ms__token_next(&tokens, &token)) != MS__TOKEN_END) {
+        if (kind == MS__TOKEN_OPEN) depth++;
+        if (kind == MS__TOKEN_CLOSE && depth > 0) depth--;
+        if (kind == MS__TOKEN_HOLE && letter && token.letter == letter) return true;
+        if (kind != MS__TOKEN_MEMBER || letter || depth > 0) continue;
+        if (!ms_json_string_is(token.key, name)) continue;
+        *value = token.value;
+        return true;
+    }
+    return false;
+}
+
+/* The canonical tokens of a message, without spellings: what the writer puts when there
+ * is no template. An object inside stands there when a hole in it does. */
+static size_t ms__canonical(const ms__shape *s, const ms_envelope *m, size_t n,
+                            char out[3 * MS__HOLES_MAX])
+{
+    const ms__hole *open = NULL; /* an object that has not been begun */
+    size_t len = 0;
+    bool begun = false;
+    for (const ms__hole *h = s->holes; h < s->holes + s->n; h++) {
+        bool object = h->as == &ms__as_object;
+        if (h->as == &ms__as_end) {
+            if (begun) out[len++] = '}';
+            open = NULL;
+            begun = false;
+            continue;
+        }
+        if (object) open = h;
+        if ((h->flags & MS__FOREIGN) ||
+            (object ? !(h->flags & MS__NEEDED) : !ms__hole_has(h, m, n)))
+            continue;
+        if (open && !begun) {
+            out[len++] = 1;
+            out[len++] = open->letter;
+            out[len++] = '{';
+            begun = true;
+        }
+        if (object) continue;
+        out[len++] = 1;
+        out[len++] = h->letter;
+    }
+    return len;
+}
+
+/* The tokens of a message for a format's outer object, or its block. False: canonical. */
+static bool ms__source_of(const ms__format *f, const ms_envelope *m, bool outer,
+                          const ms__shape **shape, ms_str *tokens)
+{
+    ms_str s = m->source;
+    const char *split = s.len > 3 ? (const char *)memchr(s.ptr, 2, s.len) : NULL;
+    if (!split || s.ptr[0] != f->letter || s.ptr[1] != (char)(m->type + 32) ||
+        s.ptr[2] != (char)(m->role + 32))
+        return false;
+    const char *from = outer ? s.ptr + 3 : split + 1;
+    const char *to = outer ? split : s.ptr + s.len;
+    for (size_t i = 0; from < to && i < f->n_shapes; i++) {
+        if (f->shapes[i].letter != *from) continue;
+        *shape = &f->shapes[i];
+        *tokens = ms_str_n(from + 1, (size_t)(to - from) - 1);
+        return true;
+    }
+    return false;
+}
+
+MS_API bool ms_member(const ms_envelope *m, ms_str name, ms_str *value)
+{
+    ms_str s = m->source;
+    const char *split = s.len > 3 ? (const char *)memchr(s.ptr, 2, s.len) : NULL;
+    if (m->extra.ptr && ms_json_member(m->extra, name, value)) return true;
+    if (!split) return false;
+    const char *end = s.ptr + s.len;
+    if (split + 1 < end &&
+        ms__token_find(ms_str_n(split + 2, (size_t)(end - split) - 2), 0, name, value))
+        return true;
+    return split - s.ptr > 3 &&
+           ms__token_find(ms_str_n(s.ptr + 4, (size_t)(split - s.ptr) - 4), 0, name, value);
+}
+
+/* ---- Reading. */
+
+struct ms__member {
+    ms_str key, value;
+    const ms__hole *hole;
+    bool repeated; /* a later member has the name, and counts */
+};
+
+/* Lists the members of an object behind those in r->members; *base: the first. */
+static ms_result ms__object_begin(ms_reader *r, ms_str object, size_t *base)
+{
+    ms__member e;
+    ms_json_iter it = ms_json_iterate(object);
+    memset(&e, 0, sizeof e);
+    *base = stbds_arrlenu(r->members);
+    while (ms_json_next(&it)) {
+        ms__member *members = (ms__member *)ms__grown(r->arena, r->members, sizeof e);
+        if (!members) return ms__no_arena(r->err, r->arena, sizeof e);
+        r->members = members;
+        e.key = it.key;
+        e.value = it.value;
+        stbds_arrput(r->members, e);
+    }
+    return MS_OK;
+}
+
+/* The value of the last member of that name; absent: there is none. */
+static ms_str ms__member_of(const ms_reader *r, size_t base, const char *name)
+{
+    for (size_t i = stbds_arrlenu(r->members); i-- > base;)
+        if (ms_json_string_is(r->members[i].key, ms_str_of(name)))
+            return r->members[i].value;
+    return ms__absent();
+}
+
+static ms_result ms__text_add(ms_reader *r, ms_str s)
+{
+    if (ms_buf_write(r->text, s.ptr, s.len) == MS_OK) return MS_OK;
+    return ms__no_arena(r->err, r->arena, s.len);
+}
+
+/* A member that has no hole goes into the template. */
+static ms_result ms__member_keep(ms_reader *r, const ms__member *e)
+{
+    ms_str key, value;
+    MS__TRY(ms__read_json(r, e->key, &key));
+    MS__TRY(ms__read_json(r, e->value, &value));
+    MS__TRY(ms__text_add(r, key));
+    MS__TRY(ms__text_add(r, MS_STR(":")));
+    MS__TRY(ms__text_add(r, value));
+    return ms__text_add(r, MS_STR(","));
+}
+
+/* A member that is in its field; `spelled` unless the writer spells the field so. */
+static ms_result ms__hole_keep(ms_reader *r, const ms__hole *h, ms_str spelled)
+{
+    char token[3] = {1, h->letter, ':'};
+    MS__TRY(ms__text_add(r, ms_str_n(token, spelled.ptr ? 3 : 2)));
+    if (!spelled.ptr) return MS_OK;
+    MS__TRY(ms__text_add(r, spelled));
+    return ms__text_add(r, MS_STR(","));
+}
+
+/* Takes a member that is no object inside. */
+static ms_result ms__member_take(ms_reader *r, const ms__shape *s, const ms__member *e,
+                                 ms_envelope *m)
+{
+    const ms__hole *h = e->hole, *end = s->holes + s->n;
+    ms_json_kind kind = ms_json_kind_of(e->value);
+    bool fits = h && (h->as->kinds >> kind & 1);
+    if (!h) return ms__member_keep(r, e);
+    while (!fits && h + 1 < end && (h[1].flags & MS__OTHERWISE)) {
+        h++;
+        fits = (h->as->kinds >> kind & 1) && (r->lenient || !(h->flags & MS__FOREIGN));
+    }
+    if (!fits) {
+        h = e->hole;
+        if (!r->lenient && !(h->flags & MS__GUEST) &&
+            (kind != MS_JSON_NULL || ms__hole_needed(r, h)))
+            return ms__read_kind(r, h->name, h->as->expected, e->value);
+        return ms__member_keep(r, e);
+    }
+    MS__TRY((h->as->read ? h->as->read : ms__field_read)(r, h, e->value, m, &fits));
+    if (!fits) return ms__member_keep(r, e);
+    r->seen |= (uint64_t)1 << (h - s->holes);
+    char own[MS__SPELLED_MAX];
+    bool spelled = h->as->spell && !ms_str_equal(e->value, ms_str_n(own,
+                                                                    h->as->spell(m, own)));
+    return ms__hole_keep(r, h, spelled ? e->value : ms__absent());
+}
+
+/* Gives the members from base on their holes; of repeated members the last counts. */
+static void ms__members_match(ms_reader *r, const ms__shape *s, size_t base, char inside)
+{
+    uint64_t seen = 0;
+    for (size_t i = stbds_arrlenu(r->members); i-- > base;) {
+        ms__member *e = &r->members[i];
+        const ms__hole *h = ms__hole_named(s, inside, e->key);
+        uint64_t bit = h ? (uint64_t)1 << (h - s->holes) : 0;
+        e->repeated = (seen & bit) != 0;
+        e->hole = h && (h->flags & MS__WRITTEN) ? NULL : h;
+        seen |= bit;
     }
 }
 
-/* Names that messages are found by have rules of their own. */
-static ms_result ms__framework_name(ms_reader *r, const struct ms__member *row,
-                                    ms_str text, bool *kept)
+/* Strictly, what is needed must have been seen. */
+static ms_result ms__holes_needed(ms_reader *r, const ms__shape *s, char inside)
 {
-    bool turn = row->field == MS_F_TURN_ID;
-    bool name = turn || row->field == MS_F_LOCATION || row->field == MS_F_AGENT_KEY ||
-                row->field == MS_F_KEY;
-    if (!name) return MS_OK;
-    bool strict = row->own && !r->lenient;
-    ms_result code = ms__key_check(text, row->name, turn, strict ? r->err : NULL);
-    if (code == MS_OK || strict) return code;
-    *kept = false;
+    for (size_t i = 0; !r->lenient && i < s->n; i++) {
+        const ms__hole *h = &s->holes[i];
+        if (h->inside != inside || !(h->flags & MS__NEEDED)) continue;
+        if (!(r->seen >> i & 1)) return ms__read_missing(r, h->name);
+    }
     return MS_OK;
 }
 
-/* Puts a member into its field. *kept tells whether it belongs there; else it is extra.
- */
-static ms_result ms__framework_take(ms_reader *r, const struct ms__member *row,
-                                    ms_str value, ms_envelope *m, bool *kept)
+/* Takes the members of an object inside. */
+static ms_result ms__inside_take(ms_reader *r, const ms__shape *s, const ms__member *e,
+                                 ms_envelope *m)
 {
-    ms_json_kind kind = ms_json_kind_of(value);
-    bool required = ms__type_row_of(m->type)->required >> row->field & 1;
-    bool json = kind != MS_JSON_STRING;
-    ms_str text;
-    const char *expected = ms__framework_expects(row->field, kind, kept);
-    if (!*kept && row->own && !r->lenient && (kind != MS_JSON_NULL || required))
-        return ms__read_kind(r, row->name, expected, value);
-    if (!*kept) return MS_OK;
-    MS__TRY(json ? ms__read_json(r, value, &text) : ms__read_text(r, value, &text));
-    *kept = text.len > 0 || !row->own || required || row->field == MS_F_CONTENT ||
-            row->field == MS_F_LOCATION || row->field == MS_F_AGENT_KEY;
-    if (*kept) MS__TRY(ms__framework_name(r, row, text, kept));
-    if (*kept) ms__field_set(m, row->field, text, json);
+    const ms__hole *h = e->hole;
+    char open[3] = {1, h->letter, '{'};
+    size_t base;
+    ms_result code = MS_OK;
+    r->seen |= (uint64_t)1 << (h - s->holes);
+    MS__TRY(ms__text_add(r, ms_str_n(open, 3)));
+    MS__TRY(ms__object_begin(r, e->value, &base));
+    ms__members_match(r, s, base, h->letter);
+    for (size_t i = base; code == MS_OK && i < stbds_arrlenu(r->members); i++) {
+        ms__member inner = r->members[i];
+        if (!inner.repeated) code = ms__member_take(r, s, &inner, m);
+    }
+    if (code == MS_OK) code = ms__holes_needed(r, s, h->letter);
+    if (code != MS_OK) return ms__fail_in(r->err, code, "%s", h->name);
+    stbds_arrsetlen(r->members, base);
+    return ms__text_add(r, MS_STR("}"));
+}
+
+/* Takes the members that ms__object_begin has listed, into m and r->text. */
+static ms_result ms__object_take(ms_reader *r, const ms__shape *s, size_t base,
+                                 ms_envelope *m)
+{
+    size_t end = stbds_arrlenu(r->members);
+    r->seen = 0;
+    r->word = s->word;
+    ms__members_match(r, s, base, 0);
+    for (size_t i = base; i < end; i++) {
+        ms__member e = r->members[i];
+        bool object = e.hole && e.hole->as == &ms__as_object &&
+                      ms_json_kind_of(e.value) == MS_JSON_OBJECT;
+        if (e.repeated) continue;
+        MS__TRY(object ? ms__inside_take(r, s, &e, m) : ms__member_take(r, s, &e, m));
+    }
+    stbds_arrsetlen(r->members, base);
+    return ms__holes_needed(r, s, 0);
+}
+
+static ms_result ms__item_add(ms_reader *r, const ms_envelope *m)
+{
+    ms_envelope *items = (ms_envelope *)ms__grown(r->arena, r->items, sizeof *m);
+    if (!items) return ms__no_arena(r->err, r->arena, sizeof *m);
+    r->items = items;
+    stbds_arrput(r->items, *m);
     return MS_OK;
 }
 
-/* Of repeated members the last counts: the values, by row. */
-typedef struct ms__framework_last {
-    const char *row[MS__FRAMEWORK_ROWS];
-    const char *timestamp, *role, *joined;
-    ms_str type;
-} ms__framework_last;
-
-static const char **ms__framework_place(ms__framework_last *last, ms_str key)
+/* Sets the source of m: its outer template (absent: canonical) and its block's. */
+static ms_result ms__source_set(ms_reader *r, const ms__format *f, ms_envelope *m,
+                                char outer_shape, ms_str outer, char block_shape,
+                                ms_str block)
 {
-    const struct ms__member *row = ms__framework_member(key);
-    if (row) return &last->row[row - ms__framework];
-    if (ms_json_string_is(key, MS_STR("timestamp"))) return &last->timestamp;
-    if (ms_json_string_is(key, MS_STR("role"))) return &last->role;
-    if (ms_json_string_is(key, MS_STR("joined"))) return &last->joined;
+    size_t size = 6 + outer.len + block.len;
+    char *text = (char *)ms_arena_alloc(r->arena, size), *at = text;
+    if (!text) return ms__no_arena(r->err, r->arena, size);
+    *at++ = f->letter;
+    *at++ = (char)(m->type + 32);
+    *at++ = (char)(m->role + 32);
+    if (outer.ptr) {
+        *at++ = outer_shape;
+        if (outer.len > 0) memcpy(at, outer.ptr, outer.len);
+        at += outer.len;
+    }
+    *at++ = 2;
+    if (block.ptr) {
+        *at++ = block_shape;
+        if (block.len > 0) memcpy(at, block.ptr, block.len);
+        at += block.len;
+    }
+    m->source = ms_str_n(text, (size_t)(at - text));
+    return MS_OK;
+}
+
+/* Are the tokens that were read the writer's own? */
+static bool ms__is_canonical(const ms__shape *s, const ms__shape *own,
+                             const ms_envelope *m, size_t n, ms_str tokens)
+{
+    char room[3 * MS__HOLES_MAX];
+    if (s != own) return false;
+    return ms_str_equal(tokens, ms_str_n(room, ms__canonical(s, m, n, room)));
+}
+
+/* Adds the message that was read from a block of that shape. */
+static ms_result ms__block_add(ms_reader *r, const ms__format *f, const ms__shape *s,
+                               ms_envelope *m)
+{
+    ms_str tokens = ms_buf_text(&r->block);
+    if (!ms__is_canonical(s, f->block(m), m, 1, tokens))
+        MS__TRY(ms__source_set(r, f, m, 0, ms__absent(), s->letter, tokens));
+    return ms__item_add(r, m);
+}
+
+/* The messages from `first` on are one object: keeps its template. */
+static ms_result ms__outer_close(ms_reader *r, const ms__format *f, const ms__shape *s,
+                                 size_t first)
+{
+    const ms__shape *shape = s;
+    ms_envelope *m = &r->items[first];
+    size_t n = stbds_arrlenu(r->items) - first;
+    ms_str tokens = ms_buf_text(&r->outer), block = ms__absent();
+    for (size_t i = 1; i < n; i++) m[i].flags |= MS_FLAG_JOINED;
+    if (ms__is_canonical(s, f->outer(m, n), m, n, tokens)) return MS_OK;
+    if (!ms__source_of(f, m, false, &shape, &block)) block = ms__absent();
+    return ms__source_set(r, f, m, s->letter, tokens, shape->letter, block);
+}
+
+/* ---- Writing. */
+
+/* An object that is being written. */
+typedef struct ms__object {
+    const ms__shape *shape;
+    const ms_envelope *m;
+    size_t n;              /* messages in the object */
+    bool source;           /* the tokens are a template's */
+    ms_str tokens, rest;
+    uint64_t put;          /* holes, by index */
+    uint32_t said;         /* fields, by number */
+    unsigned depth;        /* of objects inside */
+    size_t next;           /* hole, after the tokens */
+    char room[3 * MS__HOLES_MAX];
+} ms__object;
+
+/* Chooses the tokens: the template's if there is one and it has a place for all, else
+ * those of `own`, the writer's form of the message. */
+static void ms__object_open(ms__object *o, const ms__format *f, bool outer,
+                           const ms_envelope *m, const ms_envelope *own, size_t n)
+{
+    const ms__shape *shape;
+    ms_str tokens;
+    bool source = ms__source_of(f, m, outer, &shape, &tokens);
+    for (size_t i = 0; source && outer && n > 1 && i < shape->n; i++)
+        if ((shape->holes[i].flags & MS__HOLDS) && i + 1 < shape->n)
+            source = ms__token_find(tokens, shape->holes[i].letter, ms__absent(), NULL);
+    o->m = source ? m : own;
+    o->n = n;
+    o->source = source;
+    o->put = o->said = 0;
+    o->depth = 0;
+    o->next = 0;
+    o->shape = source ? shape : outer ? f->outer(own, n) : f->block(own);
+    o->tokens = tokens;
+    if (!source)
+        o->tokens =
+            ms_str_n(o->room, ms__canonical(o->shape, own, n, o->room));
+    o->rest = o->tokens;
+}
+
+/* A value that only stands in for what the source had not. */
+static bool ms__is_neutral(const ms__hole *h, const ms_envelope *m)
+{
+    ms_str text = ms__field_text(m, h->field);
+    return text.len == 0 || ms_str_equal(text, MS_STR("{}")) ||
+           ms_str_equal(text, MS_STR("null"));
+}
+
+/* Members that a caller has added, but for names of fields, and of what is written. */
+static void ms__extra_fill(ms_writer *w, ms__object *o)
+{
+    ms_str value;
+    bool all = true;
+    ms_json_iter it = ms_json_iterate(o->m->extra);
+    while (it.object && ms_json_next(&it)) {
+        const ms__hole *h = ms__hole_named(o->shape, 0, it.key);
+        ms_str name = ms_str_n(it.key.ptr + 1, it.key.len - 2);
+        if ((h && (h->field || (h->flags & MS__HOLDS) ||
+                   (o->put >> (h - o->shape->holes) & 1))) ||
+            (o->source && ms__token_find(o->tokens, 0, name, &value))) {
+            all = false;
+            continue;
+        }
+        ms_json_put_raw(&w->json, it.key);
+        ms__json_colon(&w->json);
+        ms_json_put_raw(&w->json, it.value);
+    }
+    if (!all) o->said &= ~MS__SAID(EXTRA);
+}
+
+/* The name of a member, which needs no escapes. */
+static void ms__name_put(ms_writer *w, const ms__hole *h)
+{
+    ms__json_before(&w->json, true);
+    ms__json_byte(&w->json, '"');
+    ms__json_bytes(&w->json, h->name, h->len);
+    ms__json_byte(&w->json, '"');
+    ms__json_colon(&w->json);
+}
+
+/* Writes a member whose field is there. */
+static void ms__hole_fill(ms_writer *w, ms__object *o, const ms__hole *h, ms_str spelled)
+{
+    bool place = h->field == MS_F_LOCATION || h->field == MS_F_AGENT_KEY;
+    if (!ms__hole_has(h, o->m, o->n) || (place && !w->with_location)) return;
+    o->put |= (uint64_t)1 << (h - o->shape->holes);
+    o->said |= (uint32_t)1 << h->field;
+    w->word = o->shape->word;
+    w->said = 0;
+    if (h->as == &ms__as_extra) {
+        ms__extra_fill(w, o);
+        return;
+    }
+    ms__name_put(w, h);
+    if (h->as->spell) {
+        char own[MS__SPELLED_MAX];
+        bool source = spelled.ptr && h->as->means(o->m, spelled);
+        if (!source) spelled = ms_str_n(own, h->as->spell(o->m, own));
+        ms_json_put_raw(&w->json, spelled);
+    } else {
+        (h->as->put ? h->as->put : ms__field_put)(w, h, o->m);
+    }
+    o->said |= w->said;
+}
+
+/* Writes fields that have come since the template was made. */
+static void ms__object_rest(ms_writer *w, ms__object *o)
+{
+    ms_str value;
+    while (o->depth > 0) o->depth--, ms_json_end_object(&w->json);
+    for (; o->source && o->next < o->shape->n; o->next++) {
+        const ms__hole *h = &o->shape->holes[o->next];
+        ms_str name = ms_str_n(h->name, h->len);
+        if (h->inside || !h->field || (h->flags & (MS__HOLDS | MS__FOREIGN)) ||
+            (o->put >> o->next & 1) || !ms__hole_has(h, o->m, o->n))
+            continue;
+        if (h->field != MS_F_TIME_TEXT && ms__is_neutral(h, o->m)) continue;
+        if (ms__token_find(o->tokens, h->letter, name, &value) ||
+            ms__token_find(o->tokens, 0, name, &value))
+            continue;
+        ms__hole_fill(w, o, h, ms__absent());
+    }
+}
+
+/* Writes members up to the end, or to the list of the messages: then its hole is
+ * returned, and the call after it goes on. */
+static const ms__hole *ms__object_fill(ms_writer *w, ms__object *o)
+{
+    ms__token token;
+    ms__token_kind kind;
+    while ((kind = ms__token_next(&o->rest, &token)) != MS__TOKEN_END) {
+        const ms__hole *h = NULL;
+        if (kind == MS__TOKEN_HOLE || kind == MS__TOKEN_OPEN)
+            h = ms__hole_lettered(o->shape, token.letter);
+        if (kind == MS__TOKEN_OPEN && h && h->as == &ms__as_object && o->depth == 0) {
+            ms__name_put(w, h);
+            ms_json_begin_object(&w->json);
+            o->depth++;
+        } else if (kind == MS__TOKEN_CLOSE && o->depth > 0) {
+            ms_json_end_object(&w->json);
+            o->depth--;
+        } else if (kind == MS__TOKEN_MEMBER) {
+            ms_json_put_raw(&w->json, token.key);
+            ms__json_colon(&w->json);
+            ms_json_put_raw(&w->json, token.value);
+        } else if (kind == MS__TOKEN_HOLE && h && (h->flags & MS__HOLDS)) {
+            if (!ms__hole_has(h, o->m, o->n)) continue;
+            ms__name_put(w, h);
+            return h;
+        } else if (kind == MS__TOKEN_HOLE && h) {
+            ms__hole_fill(w, o, h, token.value);
+        }
+    }
+    ms__object_rest(w, o);
     return NULL;
 }
 
-static ms_result ms__framework_time(ms_reader *r, ms_str value, ms_envelope *m,
-                                    bool *kept)
+/* Counts the fields that a message has and that were not written. */
+static void ms__left_count(ms_writer *w, const ms__format *f, const ms_envelope *m,
+                           uint32_t said)
 {
-    ms_json_kind kind = ms_json_kind_of(value);
-    *kept = r->lenient ? kind == MS_JSON_NUMBER : kind != MS_JSON_NULL;
-    return *kept ? ms__read_time(r, value, "timestamp", m) : MS_OK;
+    uint32_t left = ms__fields_of(m) & ~said;
+    left &= ~((uint32_t)1 << MS_F_LOCATION | (uint32_t)1 << MS_F_AGENT_KEY);
+    if (m->source.len > 0 && m->source.ptr[0] == f->letter)
+        left &= ~((uint32_t)1 << MS_F_SOURCE);
+    if (m->has_time && !(said >> MS_F_TIME_TEXT & 1)) left |= (uint32_t)1 << MS_F_TIME_TEXT;
+    for (; left; left &= left - 1) w->left_out.fields[ms__lowest(left)]++;
 }
 
-static ms_result ms__framework_role(ms_reader *r, ms_str value, ms_envelope *m,
-                                    bool *kept)
+/* The message with the id, and the tool, by which it goes. */
+static ms_result ms__identified(ms_writer *w, const ms__format *f, const ms_envelope *m,
+                                ms_envelope *own, char derived[MS__DERIVED_ID],
+                                ms_error *err)
+{
+    ms_result code = MS_OK;
+    ms_str tool = m->tool;
+    *own = *m;
+    if (f->pairing != MS__PAIRS_NOTHING && ms__is_answer(m))
+        ms__call_ends(w, m, &own->call_id, &tool);
+    if (f->pairing != MS__PAIRS_NOTHING && m->type == MS_T_ACTION)
+        code = ms__call_begins(w, m, derived, &own->call_id, err);
+    if (f->pairing == MS__PAIRS_IDS_AND_TOOLS) own->tool = tool;
+    w->place++;
+    return code;
+}
+
+/* Writes one message of an object's list; *said gets the fields that it has said. */
+static ms_result ms__block_put(ms_writer *w, const ms__format *f, const ms_envelope *m,
+                               uint32_t *said, ms_error *err)
+{
+    char derived[MS__DERIVED_ID];
+    ms_envelope own;
+    ms__object o;
+    MS__TRY(ms__identified(w, f, m, &own, derived, err));
+    ms__object_open(&o, f, false, m, &own, 1);
+    ms_json_begin_object(&w->json);
+    (void)ms__object_fill(w, &o);
+    ms_json_end_object(&w->json);
+    *said = o.said;
+    return MS_OK;
+}
+
+/* Writes n messages as one object. */
+static ms_result ms__unit_put(ms_writer *w, const ms__format *f, const ms_envelope *m,
+                              size_t n, ms_error *err)
+{
+    char derived[MS__DERIVED_ID];
+    ms_envelope own;
+    ms__object o;
+    const ms__hole *list;
+    uint32_t first = 0;
+    own = *m;
+    if (!f->listed || !f->listed(m)) MS__TRY(ms__identified(w, f, m, &own, derived, err));
+    ms__object_open(&o, f, true, m, &own, n);
+    ms_json_begin_object(&w->json);
+    while ((list = ms__object_fill(w, &o)) != NULL) {
+        ms_json_begin_array(&w->json);
+        for (size_t i = 0; i < n; i++) {
+            uint32_t said = 0;
+            if (!f->listed(&m[i])) continue;
+            MS__TRY(ms__block_put(w, f, &m[i], &said, err));
+            if (i == 0) first = said;
+            else ms__left_count(w, f, &m[i], said);
+        }
+        ms_json_end_array(&w->json);
+    }
+    ms_json_end_object(&w->json);
+    ms__left_count(w, f, m, o.said | first);
+    return MS_OK;
+}
+
+/* Writes n messages that belong together, as one object or as several. */
+static ms_result ms__format_write(ms_writer *w, const ms__format *f, const ms_envelope *m,
+                                  size_t n, ms_error *err)
+{
+    for (size_t i = 0, unit; i < n; i += unit) {
+        unit = f->unit ? f->unit(m + i, n - i) : 1;
+        if (i > 0 && !w->array) ms_json_separator(&w->json, '\n');
+        MS__TRY(ms__unit_put(w, f, m + i, unit, err));
+    }
+    return MS_OK;
+}
+
+
+/* ==== [fmt-framework] messages of the agent framework ================================
+ * One message, one object. The members are in the order of the framework's builders;
+ * its own come first, then those with which it can say what other formats say: role,
+ * tool_call_id, joined, id, idempotency_key, and source, the template of the format that
+ * the message came from. location and agent_key are read, and written if asked for.
+ * ================================================================================== */
+
+/* The word of the type; [fmt-framework] reads it before the other members. */
+static ms_result ms__type_read(ms_reader *r, const ms__hole *h, ms_str value,
+                               ms_envelope *m, bool *fits)
+{
+    (void)r, (void)h, (void)value, (void)m;
+    *fits = true;
+    return MS_OK;
+}
+
+static void ms__type_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+{
+    (void)h;
+    ms_json_put_string(&w->json, m->type == MS_T_OTHER ? m->type_name
+                                 : m->type == MS_T_TEXT
+                                     ? MS_STR("injected_context")
+                                     : ms_str_of(ms_type_word(m->type)));
+}
+
+/* A role that is not the type's own. */
+static ms_result ms__role_read(ms_reader *r, const ms__hole *h, ms_str value,
+                               ms_envelope *m, bool *fits)
 {
     ms_str word;
-    if (ms_json_kind_of(value) != MS_JSON_STRING) return MS_OK;
+    (void)h;
     MS__TRY(ms__read_text(r, value, &word));
-    *kept = word.len > 0;
-    if (!*kept) return MS_OK;
+    *fits = word.len > 0;
+    if (!*fits) return MS_OK;
     m->role = ms_role_of_word(word);
     if (m->role == MS_ROLE_OTHER) m->role_name = word;
     return MS_OK;
 }
+
+static bool ms__role_has(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)h, (void)n;
+    return m->role != MS_ROLE_NONE || m->type == MS_T_TEXT;
+}
+
+static void ms__role_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+{
+    (void)h;
+    ms_json_put_string(&w->json, ms__chat_word(m, ms__role_of(m->role, m->type)));
+}
+
+static ms_result ms__joined_read(ms_reader *r, const ms__hole *h, ms_str value,
+                                 ms_envelope *m, bool *fits)
+{
+    (void)r, (void)h, (void)value, (void)fits;
+    m->flags |= MS_FLAG_JOINED;
+    return MS_OK;
+}
+
+static bool ms__joined_has(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)h, (void)n;
+    return (m->flags & MS_FLAG_JOINED) != 0;
+}
+
+static void ms__joined_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+{
+    (void)h, (void)m;
+    ms_json_put_bool(&w->json, true);
+}
+
+/* The template of another format; what is none is the framework's own member. */
+static ms_result ms__source_read(ms_reader *r, const ms__hole *h, ms_str value,
+                                 ms_envelope *m, bool *fits)
+{
+    ms_str text;
+    (void)h;
+    MS__TRY(ms__read_text(r, value, &text));
+    *fits = !r->whole && text.len > 3 && text.ptr[0] != 'f' && memchr(text.ptr, 2, text.len);
+    if (*fits) m->source = text;
+    return MS_OK;
+}
+
+static bool ms__source_has(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)h, (void)n;
+    return m->source.len > 3 && m->source.ptr[0] != 'f';
+}
+
+static const ms__as ms__as_type = {MS__JSON(STRING), "a string", ms__type_read,
+                                   ms__has_always, ms__type_put, NULL, NULL};
+static const ms__as ms__as_args_or_text = {MS__JSON(OBJECT) | MS__JSON(STRING),
+                                           "an object", NULL, NULL, NULL, NULL, NULL};
+static const ms__as ms__as_phase = {MS__JSON(NUMBER) | MS__JSON(STRING),
+                                    "a number or a string", NULL, NULL, NULL, NULL, NULL};
+static const ms__as ms__as_role = {MS__JSON(STRING), "a string", ms__role_read,
+                                   ms__role_has, ms__role_put, NULL, NULL};
+static const ms__as ms__as_joined = {MS__JSON(TRUE), "true", ms__joined_read,
+                                     ms__joined_has, ms__joined_put, NULL, NULL};
+static const ms__as ms__as_source = {MS__JSON(STRING), "a template", ms__source_read,
+                                     ms__source_has, NULL, NULL, NULL};
+
+static const ms__hole ms__framework_holes[] = {
+    MS__HOLE('t', 0, "type", type, MS_F_TYPE_NAME, MS__NEEDED),
+    MS__HOLE('c', 0, "content", any, MS_F_CONTENT, 0),
+    MS__HOLE('o', 0, "tool", text, MS_F_TOOL, MS__NOT_EMPTY),
+    MS__HOLE('a', 0, "args", args_or_text, MS_F_ARGS, MS__NOT_EMPTY),
+    MS__HOLE('w', 0, "worker", text, MS_F_WORKER, MS__NOT_EMPTY),
+    MS__HOLE('k', 0, "task", text, MS_F_TASK, MS__NOT_EMPTY),
+    MS__HOLE('m', 0, "from_manager", text, MS_F_FROM_MANAGER, MS__NOT_EMPTY),
+    MS__HOLE('s', 0, "timestamp", seconds, MS_F_TIME_TEXT, 0),
+    MS__HOLE('p', 0, "phase_id", phase, MS_F_PHASE_ID, MS__NOT_EMPTY),
+    MS__HOLE('e', 0, "error_type", text, MS_F_ERROR_TYPE, MS__NOT_EMPTY),
+    MS__HOLE('f', 0, "from_worker", text, MS_F_FROM_WORKER, MS__NOT_EMPTY),
+    MS__HOLE('y', 0, "summary", text, MS_F_SUMMARY, MS__NOT_EMPTY),
+    MS__HOLE('u', 0, "turn_id", text, MS_F_TURN_ID, MS__NOT_EMPTY),
+    MS__HOLE('l', 0, "location", text, MS_F_LOCATION, 0),
+    MS__HOLE('g', 0, "agent_key", text, MS_F_AGENT_KEY, 0),
+    MS__HOLE('i', 0, "tool_call_id", text, MS_F_CALL_ID, MS__GUEST),
+    MS__HOLE('d', 0, "id", text, MS_F_ID, MS__GUEST),
+    MS__HOLE('q', 0, "idempotency_key", text, MS_F_KEY, MS__GUEST),
+    MS__HOLE('r', 0, "role", role, MS_F_ROLE_NAME, MS__GUEST),
+    MS__HOLE('j', 0, "joined", joined, 0, MS__GUEST),
+    MS__HOLE('C', 0, "call", members, MS_F_CALL_EXTRA, MS__GUEST),
+    MS__HOLE('S', 0, "source", source, MS_F_SOURCE, MS__GUEST),
+    MS__HOLE('X', 0, "", extra, MS_F_EXTRA, MS__WRITTEN),
+};
+
+static const ms__shape ms__framework_shape =
+    MS__SHAPE('m', "", ms__framework_holes);
+
+static const ms__shape *ms__framework_outer(const ms_envelope *m, size_t n)
+{
+    (void)m, (void)n;
+    return &ms__framework_shape;
+}
+
+static const ms__format ms__framework_format = {'f', &ms__framework_shape, 1,
+                                         ms__framework_outer, NULL, NULL, NULL,
+                                                MS__PAIRS_NOTHING};
 
 /* The type must be known before the members: what is required depends on it. */
 static ms_result ms__framework_type(ms_reader *r, ms_str value, ms_envelope *m)
@@ -20968,14 +21764,10 @@ static ms_result ms__framework_type(ms_reader *r, ms_str value, ms_envelope *m)
         return ms__read_kind(r, "type", "a string", value);
     MS__TRY(ms__read_text(r, value, &word));
     m->type = ms_type_of_word(word);
-    bool known = m->type != MS_T_NONE && m->type != MS_T_TEXT;
-    if (known) return MS_OK; /* those of other formats come from our own writer */
+    if (m->type != MS_T_NONE && m->type != MS_T_TEXT) return MS_OK;
     if (!r->lenient || word.len == 0)
-        return ms__at_field(r->err,
-                            ms__fail(r->err, MS_E_TYPE,
-                                     "type '%v' is not a word of "
-                                     "the framework format",
-                                     MS__V(word)),
+        return ms__at_field(r->err, ms__fail(r->err, MS_E_TYPE, "type '%v' is not a word "
+                                             "of the framework format", MS__V(word)),
                             "type");
     m->type = MS_T_OTHER;
     m->type_name = word;
@@ -20997,180 +21789,53 @@ static ms_result ms__read_required(ms_reader *r, ms_envelope *m)
     return MS_OK;
 }
 
-/* Is it a member of the framework's own that says something? A strict reader takes that
- * in or refuses it; only null and empty text of what is optional it leaves as extra. */
-static bool ms__framework_owns(const struct ms__member *row, bool timestamp, ms_str value)
-{
-    if (ms_json_kind_of(value) == MS_JSON_NULL) return false;
-    if (!row) return timestamp;
-    return row->own && (row->field == MS_F_LOCATION || row->field == MS_F_AGENT_KEY ||
-                        !ms_json_string_is(value, MS_STR("")));
-}
-
-/* Takes one member in, or keeps it as extra. */
-static ms_result ms__framework_one(ms_reader *r, ms__framework_last *last, ms_str key,
-                                   ms_str value, ms_envelope *m)
-{
-    const char **place = ms__framework_place(last, key);
-    const struct ms__member *row = ms__framework_member(key);
-    bool kept = false;
-    if (place && *place != value.ptr) return MS_OK; /* a later one counts */
-    if (row) MS__TRY(ms__framework_take(r, row, value, m, &kept));
-    else if (place == &last->timestamp) MS__TRY(ms__framework_time(r, value, m, &kept));
-    else if (place == &last->role) MS__TRY(ms__framework_role(r, value, m, &kept));
-    else if (place == &last->joined && ms_json_kind_of(value) == MS_JSON_TRUE) {
-        m->flags |= MS_FLAG_JOINED;
-        kept = true;
-    }
-    if (kept) return MS_OK;
-    bool required = row && (ms__type_row_of(m->type)->required >> row->field & 1);
-    if (required || ms__framework_owns(row, place == &last->timestamp, value))
-        m->flags |= MS_FLAG_LENIENT;
-    ms__extra_put(r, key, value);
-    return MS_OK;
-}
-
+/* A message with a template of another format has none of the framework's: members that
+ * would need one are not a hole's then (r->whole). */
 static ms_result ms__framework_read(ms_reader *r, ms_envelopes *out)
 {
+    size_t base, first = stbds_arrlenu(r->items);
     ms_envelope m;
-    ms__framework_last last;
-    memset(&m, 0, sizeof m);
-    memset(&last, 0, sizeof last);
-    ms_json_iter it = ms_json_iterate(r->json);
-    while (ms_json_next(&it)) {
-        const char **place = ms__framework_place(&last, it.key);
-        if (place) *place = it.value.ptr;
-        else if (ms_json_string_is(it.key, MS_STR("type"))) last.type = it.value;
+    (void)out;
+    for (r->whole = false;; r->whole = true) {
+        memset(&m, 0, sizeof m);
+        MS__TRY(ms__object_begin(r, r->json, &base));
+        MS__TRY(ms__framework_type(r, ms__member_of(r, base, "type"), &m));
+        r->needed = ms__type_row_of(m.type)->required;
+        r->text = &r->outer;
+        r->outer.len = 0;
+        MS__TRY(ms__object_take(r, &ms__framework_shape, base, &m));
+        if (!m.source.ptr || ms__is_canonical(&ms__framework_shape, &ms__framework_shape,
+                                              &m, 1, ms_buf_text(&r->outer)))
+            break;
     }
-    MS__TRY(ms__framework_type(r, last.type, &m));
-    ms__extra_begin(r);
-    it = ms_json_iterate(r->json);
-    while (ms_json_next(&it))
-        if (!ms_json_string_is(it.key, MS_STR("type")))
-            MS__TRY(ms__framework_one(r, &last, it.key, it.value, &m));
-    MS__TRY(ms__extra_end(r, &m.extra));
     MS__TRY(ms__read_required(r, &m));
-    return ms__one_envelope(r, &m, out);
-}
-
-/* Would the reader take a guest's value into its field? What has no room here is too long
- * for a key. */
-static bool ms__framework_fits(const struct ms__member *row, ms_str value)
-{
-    char room[MS_KEY_MAX + 16];
-    ms_arena arena;
-    bool fits;
-    ms_str text;
-    (void)ms__framework_expects(row->field, ms_json_kind_of(value), &fits);
-    if (!fits || row->field != MS_F_KEY) return fits;
-    ms_arena_init_fixed(&arena, room, sizeof room);
-    return ms_json_string(value, &arena, &text) == MS_OK &&
-           ms__key_check(text, row->name, false, NULL) == MS_OK;
-}
-
-/* Must an extra member move, because its name is one that the writer has put itself, or
- * one under which the reader would take it for something else? Bits of `emitted`: the
- * rows, then timestamp, role, joined, and whether the framework's own oddities are to
- * stay. */
-static bool ms__framework_taken(ms_writer *w, ms_str key, ms_str value)
-{
-    const struct ms__member *row = ms__framework_member(key);
-    bool stays = w->emitted >> 28 & 1;
-    if (row && (w->emitted >> (row - ms__framework) & 1)) return true;
-    if (row) {
-        return row->own ? !stays && ms__framework_owns(row, false, value)
-                        : ms__framework_fits(row, value);
+    if (m.source.ptr && m.source.ptr[1] == MS_T_TEXT + 32 &&
+        m.type == MS_T_INJECTED_CONTEXT) {
+        m.type = MS_T_TEXT; /* which has no word in the format */
+        if (m.role == MS_ROLE_SYSTEM) m.role = MS_ROLE_NONE;
     }
-    if (ms_json_string_is(key, MS_STR("type"))) return true;
-    if (ms_json_string_is(key, MS_STR("timestamp")))
-        return (w->emitted >> 29 & 1) ||
-               (!stays && ms__framework_owns(NULL, true, value));
-    if (ms_json_string_is(key, MS_STR("role")))
-        return (w->emitted >> 30 & 1) || (ms_json_kind_of(value) == MS_JSON_STRING &&
-                                          !ms_json_string_is(value, MS_STR("")));
-    if (!ms_json_string_is(key, MS_STR("joined"))) return false;
-    return w->emitted >> 31 || ms_json_kind_of(value) == MS_JSON_TRUE;
-}
-
-/* Does the value only stand in for a member that is in extra (see ms__read_required)? */
-static bool ms__framework_stands_in(const ms_envelope *m, size_t row)
-{
-    ms_str text = ms__field_text(m, (unsigned)ms__framework[row].field);
-    bool neutral = text.len == 0 || ms_str_equal(text, MS_STR("{}")) ||
-                   ms_str_equal(text, MS_STR("null"));
-    return neutral && (m->flags & MS_FLAG_LENIENT) &&
-           ms__has_member(m->extra, ms__framework[row].name);
-}
-
-static void ms__framework_fields(ms_writer *w, const ms_envelope *m, size_t from,
-                                 size_t to)
-{
-    uint32_t required = ms__type_row_of(m->type)->required;
-    for (size_t i = from; i < to; i++) {
-        ms_field field = ms__framework[i].field;
-        ms_str text = ms__field_text(m, (unsigned)field);
-        bool place = field == MS_F_LOCATION || field == MS_F_AGENT_KEY;
-        bool empty = text.len == 0 && field != MS_F_CONTENT && !(required >> field & 1);
-        if (!text.ptr || (place && !w->with_location)) continue;
-        if ((empty && ms__framework[i].own) || ms__framework_stands_in(m, i)) continue;
-        ms__write_field(w, ms__framework[i].name, text,
-                        ms__field_is_json(m, (unsigned)field));
-        w->emitted |= (uint32_t)1 << i;
-    }
+    MS__TRY(ms__item_add(r, &m));
+    return m.source.ptr ? MS_OK
+                        : ms__outer_close(r, &ms__framework_format, &ms__framework_shape, first);
 }
 
 static ms_result ms__framework_write(ms_writer *w, const ms_envelope *m, size_t n,
                                      ms_error *err)
 {
-    (void)n;
-    bool role = m->role != MS_ROLE_NONE || m->type == MS_T_TEXT;
-    ms_str word = m->type == MS_T_OTHER ? m->type_name
-                  : m->type == MS_T_TEXT ? MS_STR("injected_context")
-                                         : ms_str_of(ms_type_word(m->type));
-    if (ms__is_empty(word))
+    if (m->type == MS_T_OTHER ? ms__is_empty(m->type_name) : !ms_type_word(m->type)[0])
         return ms__at_field(err, ms__fail(err, MS_E_TYPE, "type %u has no word",
                                           (uint64_t)(unsigned)m->type), "type");
-    w->emitted = m->flags & MS_FLAG_LENIENT ? (uint32_t)1 << 28 : 0;
-    ms_json_begin_object(&w->json);
-    ms__write_field(w, "type", word, false);
-    ms__framework_fields(w, m, 0, MS__FRAMEWORK_HEAD);
-    ms__write_time(w, "timestamp", m);
-    if (m->has_time) w->emitted |= (uint32_t)1 << 29;
-    ms__framework_fields(w, m, MS__FRAMEWORK_HEAD, MS__FRAMEWORK_ROWS);
-    if (role) {
-        ms_role r = ms__role_of(m->role, m->type);
-        ms__write_field(w, "role",
-                        r == MS_ROLE_OTHER ? m->role_name : ms_str_of(ms_role_word(r)),
-                        false);
-        w->emitted |= (uint32_t)1 << 30;
-    }
-    if (m->flags & MS_FLAG_JOINED) {
-        ms__write_field(w, "joined", MS_STR("true"), true);
-        w->emitted |= (uint32_t)1 << 31;
-    }
-    ms__write_extra(w, m->extra, ms__framework_taken);
-    ms_json_end_object(&w->json);
-    return MS_OK;
+    return ms__format_write(w, &ms__framework_format, m, n, err);
 }
 
 
-/* ==== [fmt-openai] chat messages ================================================ */
-
-typedef struct ms__chat {
-    ms_str role, content, calls, call_id, name; /* JSON texts; absent: not there */
-    ms_str extra;
-} ms__chat;
-
-/* The members that the format has of its own; the rest is extra. */
-static ms_str *ms__chat_member(ms__chat *c, ms_str key)
-{
-    if (ms_json_string_is(key, MS_STR("role"))) return &c->role;
-    if (ms_json_string_is(key, MS_STR("content"))) return &c->content;
-    if (ms_json_string_is(key, MS_STR("tool_calls"))) return &c->calls;
-    if (ms_json_string_is(key, MS_STR("tool_call_id"))) return &c->call_id;
-    if (ms_json_string_is(key, MS_STR("name"))) return &c->name;
-    return NULL;
-}
+/* ==== [fmt-openai] chat messages =====================================================
+ * One chat message is one or more messages: the content is one, each tool call an ACTION
+ * that is JOINED to what stood before it. An ACTION that comes first has the content of
+ * the message, null or nothing. Arguments are the text of an object; text that is none
+ * is kept as text. A call of type "custom" has its input as text. An answer of no call
+ * is a user's text.
+ * ================================================================================== */
 
 /* Are these content parts as the format has them: a list of objects with a type? */
 static bool ms__is_parts(ms_str json)
@@ -21186,293 +21851,32 @@ static bool ms__is_parts(ms_str json)
     return n > 0;
 }
 
-/* Content: a string is text; null and a list of parts are JSON; all else does not fit, is
- * an error, or when lenient extra, with null in its place. */
-static ms_result ms__chat_content(ms_reader *r, ms_str *value, ms_value *out)
+static ms_result ms__chat_content_read(ms_reader *r, const ms__hole *h, ms_str value,
+                                       ms_envelope *m, bool *fits)
 {
-    ms_json_kind kind = ms_json_kind_of(*value);
-    bool json = kind != MS_JSON_STRING;
-    *out = ms_text(NULL);
-    if (!value->ptr) return MS_OK;
-    if (json && kind != MS_JSON_NULL && !ms__is_parts(*value)) {
-        if (!r->lenient)
-            return ms__read_kind(r, "content", "a string, null or a list of parts",
-                                 *value);
-        *value = ms__absent();
-        *out = ms_json(MS_STR("null"));
-        return MS_OK;
-    }
-    MS__TRY(json ? ms__read_json(r, *value, &out->text)
-                 : ms__read_text(r, *value, &out->text));
-    out->json = json;
-    return MS_OK;
+    *fits = ms_json_kind_of(value) != MS_JSON_ARRAY || ms__is_parts(value);
+    if (*fits) return ms__field_read(r, h, value, m, fits);
+    return r->lenient ? MS_OK : ms__read_kind(r, h->name, h->as->expected, value);
 }
 
-static ms_result ms__call_path(ms_reader *r, ms_result code, size_t index)
+/* A call has the content only if its source has one. */
+static bool ms__chat_content_has(const ms__hole *h, const ms_envelope *m, size_t n)
 {
-    return ms__fail_in(r->err, code, "tool_calls[%u]", (uint64_t)index);
+    (void)h, (void)n;
+    return m->type != MS_T_ACTION || m->content.text.ptr;
 }
 
-/* Arguments come as a string that should hold an object; only then they are JSON. */
-static ms_result ms__call_args(ms_reader *r, ms_str value, ms_value *out)
+/* What is said: null, a string or parts as they are, all else as text. */
+static void ms__chat_content_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
 {
-    ms_str inner;
-    ms_json_kind kind = ms_json_kind_of(value);
-    if (kind == MS_JSON_OBJECT && r->lenient) {
-        out->json = true;
-        return ms__read_json(r, value, &out->text);
-    }
-    if (kind != MS_JSON_STRING)
-        return ms__read_kind(r, "function.arguments", "a string", value);
-    MS__TRY(ms__read_text(r, value, &out->text));
-    out->json = ms_json_check(out->text, NULL, &inner, NULL) == MS_OK &&
-                ms_json_kind_of(inner) == MS_JSON_OBJECT;
-    return MS_OK;
-}
-
-/* Keeps an unknown member of a call's function: {"function": {...}} in call_extra. */
-static void ms__function_rest(ms_json_writer *rest, ms_str key, ms_str value)
-{
-    if (rest->depth == 0) ms_json_begin_object(rest);
-    if (rest->depth == 1) {
-        ms_json_key(rest, MS_STR("function"));
-        ms_json_begin_object(rest);
-    }
-    ms_json_put_raw(rest, key);
-    ms__json_colon(rest);
-    ms_json_put_raw(rest, value);
-}
-
-static ms_result ms__call_function(ms_reader *r, ms_str function, ms_envelope *m)
-{
-    ms_str name, args;
-    ms_json_iter it = ms_json_iterate(function);
-    if (!it.object) return ms__read_kind(r, "function", "an object", function);
-    if (!ms_json_member(function, MS_STR("name"), &name))
-        return ms__read_missing(r, "function.name");
-    if (!ms_json_member(function, MS_STR("arguments"), &args))
-        return ms__read_missing(r, "function.arguments");
-    if (ms_json_kind_of(name) != MS_JSON_STRING)
-        return ms__read_kind(r, "function.name", "a string", name);
-    MS__TRY(ms__read_text(r, name, &m->tool));
-    MS__TRY(ms__call_args(r, args, &m->args));
-    if (ms_json_kind_of(args) != MS_JSON_STRING)
-        ms__function_rest(&r->writer, MS_STR("\"arguments\""), args);
-    while (ms_json_next(&it))
-        if (!ms_json_string_is(it.key, MS_STR("name")) &&
-            !ms_json_string_is(it.key, MS_STR("arguments")))
-            ms__function_rest(&r->writer, it.key, it.value);
-    if (r->writer.depth > 1) ms_json_end_object(&r->writer);
-    return MS_OK;
-}
-
-/* The id of a call; what is none is kept when lenient. */
-static ms_result ms__call_id(ms_reader *r, ms_str call, ms_envelope *m)
-{
-    ms_str id;
-    bool there = ms_json_member(call, MS_STR("id"), &id);
-    if (!there && r->lenient) return MS_OK;
-    if (!there) return ms__read_missing(r, "id");
-    if (ms_json_kind_of(id) == MS_JSON_STRING) return ms__read_text(r, id, &m->call_id);
-    if (!r->lenient) return ms__read_kind(r, "id", "a string", id);
-    ms__extra_put(r, MS_STR("\"id\""), id);
-    return MS_OK;
-}
-
-/* The type of a call is "function" and not kept; another one is, and "" says that there
- * is none. */
-static ms_result ms__call_type(ms_reader *r, ms_str call)
-{
-    ms_str type = MS_STR("\"\"");
-    bool there = ms_json_member(call, MS_STR("type"), &type);
-    if (ms_json_string_is(type, MS_STR("function"))) return MS_OK;
-    if (there && !r->lenient && ms_json_string_is(type, MS_STR("")))
-        return ms__read_kind(r, "type", "a word", type);
-    ms__extra_put(r, MS_STR("\"type\""), type);
-    return MS_OK;
-}
-
-/* One tool call as an ACTION. */
-static ms_result ms__chat_call(ms_reader *r, ms_str call, ms_envelope *m)
-{
-    ms_str function;
-    ms_json_iter it = ms_json_iterate(call);
-    if (!it.object)
-        return ms__fail(r->err, MS_E_KIND, "a tool call is '%v', an object was expected",
-                        MS__V(call));
-    *m = ms_action(ms__absent(), ms_text(NULL), ms__absent());
-    ms__extra_begin(r);
-    if (!ms_json_member(call, MS_STR("function"), &function))
-        return ms__read_missing(r, "function");
-    MS__TRY(ms__call_id(r, call, m));
-    MS__TRY(ms__call_type(r, call));
-    while (ms_json_next(&it))
-        if (!ms_json_string_is(it.key, MS_STR("id")) &&
-            !ms_json_string_is(it.key, MS_STR("type")) &&
-            !ms_json_string_is(it.key, MS_STR("function")))
-            ms__extra_put(r, it.key, it.value);
-    MS__TRY(ms__call_function(r, function, m));
-    return ms__extra_end(r, &m->call_extra);
-}
-
-static ms_result ms__chat_assistant(ms_reader *r, const ms__chat *c, ms_value content,
-                                    ms_envelopes *out)
-{
-    size_t n = 0, first;
-    ms_str call;
-    ms_json_iter it = ms_json_iterate(c->calls);
-    while (ms_json_next(&it)) n++;
-    first = content.text.ptr && ms_json_kind_of(c->content) != MS_JSON_NULL ? 1 : 0;
-    if (n == 0) first = 1;
-    ms_envelope *items =
-        (ms_envelope *)ms_arena_alloc(r->arena, (n + first) * sizeof *items);
-    if (!items) return ms__no_arena(r->err, r->arena, (n + first) * sizeof *items);
-    if (first) items[0] = ms_assistant_message(content);
-    it = ms_json_iterate(c->calls);
-    for (size_t i = 0; i < n; i++) {
-        (void)ms_json_next(&it);
-        call = it.value;
-        ms_result code = ms__chat_call(r, call, &items[first + i]);
-        if (code != MS_OK) return ms__call_path(r, code, i);
-        if (first + i > 0) items[first + i].flags |= MS_FLAG_JOINED;
-    }
-    if (!first) items[0].content = content;
-    items[0].extra = c->extra;
-    out->items = items;
-    out->count = n + first;
-    return MS_OK;
-}
-
-/* Everything but an assistant's message. */
-static ms_result ms__chat_other(ms_reader *r, const ms__chat *c, ms_str role,
-                                ms_value content, ms_envelopes *out)
-{
-    ms_envelope m = ms_text_message(ms_role_of_word(role), content);
-    if (m.role == MS_ROLE_OTHER) m.role_name = role;
-    if (m.role == MS_ROLE_SYSTEM) m.role = MS_ROLE_NONE;
-    if (m.role == MS_ROLE_USER) m = ms_user_message(content);
-    if (m.role == MS_ROLE_TOOL || m.role == MS_ROLE_FUNCTION) {
-        ms_role tool = m.role;
-        m = ms_observation(content, ms__absent());
-        if (c->call_id.ptr) MS__TRY(ms__read_text(r, c->call_id, &m.call_id));
-        if (c->name.ptr) MS__TRY(ms__read_text(r, c->name, &m.tool));
-        if (tool == MS_ROLE_FUNCTION || !m.call_id.ptr) m.role = tool;
-    }
-    m.extra = c->extra;
-    return ms__one_envelope(r, &m, out);
-}
-
-/* Sorts the members; those that do not fit their place or the role go to extra. */
-static ms_result ms__chat_members(ms_reader *r, ms__chat *c, ms_str *role)
-{
-    ms_json_iter it = ms_json_iterate(r->json);
-    while (ms_json_next(&it)) {
-        ms_str *place = ms__chat_member(c, it.key);
-        if (place) *place = it.value;
-    }
-    if (!c->role.ptr) return ms__read_missing(r, "role");
-    if (ms_json_kind_of(c->role) != MS_JSON_STRING)
-        return ms__read_kind(r, "role", "a string", c->role);
-    MS__TRY(ms__read_text(r, c->role, role));
-    if (ms_role_of_word(*role) == MS_ROLE_OTHER && (!r->lenient || role->len == 0))
-        return ms__at_field(r->err, ms__fail(r->err, MS_E_TYPE, "role '%v' is not known",
-                                             MS__V(*role)), "role");
-    bool assistant = ms_str_equal(*role, MS_STR("assistant"));
-    bool tool =
-        ms_str_equal(*role, MS_STR("tool")) || ms_str_equal(*role, MS_STR("function"));
-    ms_json_kind calls = ms_json_kind_of(c->calls);
-    ms_str element;
-    if (assistant && c->calls.ptr && calls != MS_JSON_ARRAY && calls != MS_JSON_NULL &&
-        !r->lenient)
-        return ms__read_kind(r, "tool_calls", "an array", c->calls);
-    if (!assistant || calls != MS_JSON_ARRAY || !ms_json_element(c->calls, 0, &element))
-        c->calls = ms__absent();
-    if (tool && c->call_id.ptr && ms_json_kind_of(c->call_id) != MS_JSON_STRING &&
-        ms_json_kind_of(c->call_id) != MS_JSON_NULL && !r->lenient)
-        return ms__read_kind(r, "tool_call_id", "a string", c->call_id);
-    if (!tool || ms_json_kind_of(c->call_id) != MS_JSON_STRING) c->call_id = ms__absent();
-    if (!tool || ms_json_kind_of(c->name) != MS_JSON_STRING) c->name = ms__absent();
-    return MS_OK;
-}
-
-static ms_result ms__chat_extra(ms_reader *r, ms__chat *c)
-{
-    ms__extra_begin(r);
-    ms_json_iter it = ms_json_iterate(r->json);
-    while (ms_json_next(&it)) {
-        ms_str *place = ms__chat_member(c, it.key);
-        if (!place || !place->ptr) ms__extra_put(r, it.key, it.value);
-    }
-    return ms__extra_end(r, &c->extra);
-}
-
-static ms_result ms__openai_message(ms_reader *r, ms_envelopes *out)
-{
-    ms__chat c;
-    ms_str role;
-    ms_value content;
-    memset(&c, 0, sizeof c);
-    MS__TRY(ms__chat_members(r, &c, &role));
-    bool assistant = ms_str_equal(role, MS_STR("assistant"));
-    if (!c.content.ptr && !c.calls.ptr) {
-        if (!r->lenient) return ms__read_missing(r, "content");
-        content = ms_json(MS_STR("null"));
-    } else {
-        MS__TRY(ms__chat_content(r, &c.content, &content));
-    }
-    MS__TRY(ms__chat_extra(r, &c));
-    if (assistant && r->lenient) { /* calls that are none are kept as they came */
-        ms_error *err = r->err;
-        r->err = NULL;
-        ms_result code = ms__chat_assistant(r, &c, content, out);
-        r->err = err;
-        if (code == MS_OK || code == MS_E_NO_MEMORY || code == MS_E_ARENA)
-            return code == MS_OK ? MS_OK : ms__no_arena(err, r->arena, r->json.len);
-        c.calls = ms__absent();
-        if (!content.text.ptr) content = ms_json(MS_STR("null"));
-        MS__TRY(ms__chat_extra(r, &c));
-    }
-    return assistant ? ms__chat_assistant(r, &c, content, out)
-                     : ms__chat_other(r, &c, role, content, out);
-}
-
-/* Read leniently, what a strict reader takes is read the same; the rest says so. */
-static ms_result ms__openai_read(ms_reader *r, ms_envelopes *out)
-{
-    ms_error *err = r->err;
-    bool lenient = r->lenient;
-    r->lenient = false;
-    if (lenient) r->err = NULL;
-    ms_result code = ms__openai_message(r, out);
-    r->lenient = lenient;
-    r->err = err;
-    if (code == MS_OK || !lenient) return code;
-    MS__TRY(ms__openai_message(r, out));
-    out->items[0].flags |= MS_FLAG_LENIENT;
-    return MS_OK;
-}
-
-/* Bits of `emitted`: what the open message has. */
-enum {
-    MS__CHAT_CONTENT = 1,
-    MS__CHAT_CALLS = 2,
-    MS__CHAT_CALL_ID = 4,
-    MS__CHAT_NAME = 8,
-    MS__CHAT_LOCATION = 16,
-    MS__CHAT_AGENT = 32,
-    MS__CHAT_ASSISTANT = 64, /* its role is assistant: calls may join */
-    MS__CHAT_TOOL = 128,     /* its role is tool or function */
-    MS__CHAT_LENIENT = 256   /* extra may hold misfits of the format's own */
-};
-
-/* The content member, unless it only stands in for one that is in extra. */
-static void ms__openai_content(ms_writer *w, const ms_envelope *m, ms_str before,
-                               ms_value v)
-{
+    ms_value v;
+    ms_str inside, before = ms__absent();
+    ms_result code = ms__chat_said(m, &w->scratch, &v);
     ms_json_kind kind = v.json ? ms_json_kind_of(v.text) : MS_JSON_NONE;
-    if (kind == MS_JSON_NULL && ms__has_member(m->extra, "content")) return;
-    ms_json_key(&w->json, MS_STR("content"));
-    w->emitted |= MS__CHAT_CONTENT;
+    (void)h;
+    w->said |= MS__SAID_IN_TEXT;
+    if (code != MS_OK) ms__json_misuse(&w->json, code);
+    if (ms__is_answer(m) && !w->word[0]) before = ms__answer_prefix(m);
     if (!before.len && (kind == MS_JSON_NULL || kind == MS_JSON_STRING ||
                         (v.json && ms__is_parts(v.text)))) {
         ms_json_put_raw(&w->json, v.text);
@@ -21481,179 +21885,243 @@ static void ms__openai_content(ms_writer *w, const ms_envelope *m, ms_str before
     ms__json_before(&w->json, false);
     ms__json_byte(&w->json, '"');
     ms__json_escaped(&w->json, before);
-    if (kind == MS_JSON_STRING) { /* its inside is escaped already */
-        ms_str inside;
-        if (ms__string_inside(v.text, &inside))
-            ms__json_bytes(&w->json, inside.ptr, inside.len);
-    } else {
-        ms__json_escaped(&w->json, v.text);
-    }
+    if (kind != MS_JSON_STRING) ms__json_escaped(&w->json, v.text);
+    else if (ms__string_inside(v.text, &inside))
+        ms__json_bytes(&w->json, inside.ptr, inside.len);
     ms__json_byte(&w->json, '"');
 }
 
-/* Must an extra member move? Its name is one that the writer has put, or one under which
- * the reader would take it for something, or refuse it. */
-static bool ms__openai_taken(ms_writer *w, ms_str key, ms_str value)
+/* Arguments come as a string that should hold an object; only then they are JSON. */
+static ms_result ms__args_text_read(ms_reader *r, const ms__hole *h, ms_str value,
+                                    ms_envelope *m, bool *fits)
 {
-    ms_str first;
-    ms_json_kind kind = ms_json_kind_of(value);
-    bool strict = !(w->emitted & MS__CHAT_LENIENT);
-    bool tool = (w->emitted & MS__CHAT_TOOL) != 0;
-    if (ms_json_string_is(key, MS_STR("role"))) return true;
-    if (ms_json_string_is(key, MS_STR("content")))
-        return strict || (w->emitted & MS__CHAT_CONTENT);
-    if (ms_json_string_is(key, MS_STR("tool_calls"))) {
-        bool empty = kind == MS_JSON_NULL ||
-                     (kind == MS_JSON_ARRAY && !ms_json_element(value, 0, &first));
-        return (w->emitted & MS__CHAT_CALLS) ||
-               ((w->emitted & MS__CHAT_ASSISTANT) && !empty && strict);
-    }
-    if (ms_json_string_is(key, MS_STR("tool_call_id")))
-        return (w->emitted & MS__CHAT_CALL_ID) ||
-               (tool && kind != MS_JSON_NULL && strict);
-    if (ms_json_string_is(key, MS_STR("name")))
-        return (w->emitted & MS__CHAT_NAME) || (tool && kind == MS_JSON_STRING);
-    if (ms_json_string_is(key, MS_STR("location")))
-        return (w->emitted & MS__CHAT_LOCATION) != 0;
-    return (w->emitted & MS__CHAT_AGENT) != 0 &&
-           ms_json_string_is(key, MS_STR("agent_key"));
+    ms_str inner;
+    (void)h, (void)fits;
+    MS__TRY(ms__read_text(r, value, &m->args.text));
+    m->args.json = ms_json_check(m->args.text, NULL, &inner, NULL) == MS_OK &&
+                   ms_json_kind_of(inner) == MS_JSON_OBJECT;
+    return MS_OK;
 }
 
-/* What comes last but for calls: place and extra members. */
-static void ms__openai_rest(ms_writer *w, const ms_envelope *m)
+static void ms__args_text_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
 {
-    if (w->with_location && m->location.ptr) {
-        ms__write_field(w, "location", m->location, false);
-        w->emitted |= MS__CHAT_LOCATION;
-    }
-    if (w->with_location && m->agent_key.ptr) {
-        ms__write_field(w, "agent_key", m->agent_key, false);
-        w->emitted |= MS__CHAT_AGENT;
-    }
-    if (m->flags & MS_FLAG_LENIENT) w->emitted |= MS__CHAT_LENIENT;
-    ms__write_extra(w, m->extra, ms__openai_taken);
+    (void)h;
+    ms_json_put_string(&w->json, m->args.text.ptr ? m->args.text : MS_STR("{}"));
 }
 
-static void ms__openai_close(ms_writer *w)
+/* The type of a call. Another word stays; an empty one is wrong. */
+static ms_result ms__call_type_read(ms_reader *r, const ms__hole *h, ms_str value,
+                                    ms_envelope *m, bool *fits)
 {
-    if (w->calls_open) ms_json_end_array(&w->json);
-    if (w->open) ms_json_end_object(&w->json);
-    if (w->open && !w->array) ms_json_separator(&w->json, '\n');
-    w->open = w->calls_open = false;
+    if (!r->lenient && ms_json_string_is(value, MS_STR("")))
+        return ms__read_kind(r, h->name, h->as->expected, value);
+    return ms__word_read(r, h, value, m, fits);
 }
 
-static void ms__openai_open(ms_writer *w, ms_str role)
+/* The reader has looked at the role before. */
+static void ms__chat_role_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
 {
-    ms__openai_close(w);
-    w->emitted = 0;
-    if (ms_str_equal(role, MS_STR("assistant"))) w->emitted |= MS__CHAT_ASSISTANT;
-    if (ms_str_equal(role, MS_STR("tool")) || ms_str_equal(role, MS_STR("function")))
-        w->emitted |= MS__CHAT_TOOL;
-    ms_json_begin_object(&w->json);
-    w->open = true;
-    ms__write_field(w, "role", role, false);
+    ms_role role = ms__is_answer(m) ? MS_ROLE_USER : ms__chat_role(m);
+    (void)h;
+    ms_json_put_string(&w->json, ms__chat_word(m, role));
 }
 
-/* One element of tool_calls. */
-static void ms__openai_call(ms_writer *w, const ms_envelope *m, ms_str id)
+static bool ms__is_call(const ms_envelope *m) { return m->type == MS_T_ACTION; }
+
+static bool ms__calls_have(const ms__hole *h, const ms_envelope *m, size_t n)
 {
-    static const char *const inside[] = {"arguments", "name", NULL};
-    static const char *const placed[] = {"id", "type", "function", NULL};
-    ms_str type = ms__absent(), function = ms__absent(), args;
-    bool has_type = ms_json_member(m->call_extra, MS_STR("type"), &type);
-    (void)ms_json_member(m->call_extra, MS_STR("function"), &function);
-    bool own_id = m->call_id.ptr || !ms__has_member(m->call_extra, "id");
-    bool own_args = !ms_json_member(function, MS_STR("arguments"), &args) ||
-                    ms_json_kind_of(args) != MS_JSON_OBJECT || !m->args.json;
-    ms_json_begin_object(&w->json);
-    if (own_id) ms__write_field(w, "id", id, false);
-    if (!has_type) ms__write_field(w, "type", MS_STR("function"), false);
-    else if (!ms_json_string_is(type, MS_STR(""))) ms__write_field(w, "type", type, true);
-    ms_json_key(&w->json, MS_STR("function"));
-    ms_json_begin_object(&w->json);
-    ms__write_field(w, "name", m->tool.ptr ? m->tool : MS_STR(""), false);
-    if (own_args)
-        ms__write_field(w, "arguments", m->args.text.ptr ? m->args.text : MS_STR("{}"),
-                        false);
-    ms__put_members(w, function, own_args ? inside : inside + 1);
-    ms_json_end_object(&w->json);
-    ms__put_members(w, m->call_extra, own_id ? placed : placed + 1);
-    ms_json_end_object(&w->json);
+    (void)h;
+    return ms__is_call(m) || n > 1;
 }
 
-/* Does a call go on the message that is open? It must be the assistant's and the one
- * right before; a history can have left that out. */
-static bool ms__openai_joins(const ms_writer *w, const ms_envelope *m)
+static const ms__as ms__as_chat_role = {MS__JSON(STRING), "a string", ms__type_read,
+                                        ms__has_always, ms__chat_role_put, NULL, NULL};
+static const ms__as ms__as_chat_content = {
+    MS__JSON(STRING) | MS__JSON(NULL) | MS__JSON(ARRAY),
+    "a string, null or a list of parts", ms__chat_content_read, ms__chat_content_has,
+    ms__chat_content_put, NULL, NULL};
+static const ms__as ms__as_calls = {MS__JSON(ARRAY), "an array", ms__list_read,
+                                    ms__calls_have, NULL, NULL, NULL};
+static const ms__as ms__as_call_id = {MS__JSON(STRING), "a string", NULL, ms__has_always,
+                                      NULL, NULL, NULL};
+static const ms__as ms__as_call_type = {MS__JSON(STRING), "a word", ms__call_type_read,
+                                        ms__has_always, ms__word_put, NULL, NULL};
+static const ms__as ms__as_args_text = {MS__JSON(STRING), "a string", ms__args_text_read,
+                                        ms__has_always, ms__args_text_put, NULL, NULL};
+
+static const ms__hole ms__chat_text[] = {
+    MS__HOLE('r', 0, "role", chat_role, MS_F_ROLE_NAME, MS__NEEDED),
+    MS__HOLE('c', 0, "content", chat_content, MS_F_CONTENT, 0),
+    MS__PLACE_AND_EXTRA,
+};
+static const ms__hole ms__chat_assistant[] = {
+    MS__HOLE('r', 0, "role", word, 0, MS__NEEDED),
+    MS__HOLE('c', 0, "content", chat_content, MS_F_CONTENT, 0),
+    MS__HOLE('T', 0, "tool_calls", calls, 0, MS__HOLDS),
+    MS__PLACE_AND_EXTRA,
+};
+static const ms__hole ms__chat_result[] = {
+    MS__HOLE('r', 0, "role", word, 0, MS__NEEDED),
+    MS__HOLE('i', 0, "tool_call_id", text, MS_F_CALL_ID, 0),
+    MS__HOLE('n', 0, "name", text, MS_F_TOOL, MS__GUEST),
+    MS__HOLE('c', 0, "content", chat_content, MS_F_CONTENT, 0),
+    MS__PLACE_AND_EXTRA,
+};
+static const ms__hole ms__chat_call[] = {
+    MS__HOLE('i', 0, "id", call_id, MS_F_CALL_ID, MS__NEEDED),
+    MS__HOLE('t', 0, "type", call_type, 0, 0),
+    MS__HOLE('f', 0, "function", object, 0, MS__NEEDED),
+    MS__HOLE('n', 'f', "name", text, MS_F_TOOL, MS__NEEDED),
+    MS__HOLE('a', 'f', "arguments", args_text, MS_F_ARGS, MS__NEEDED),
+    MS__HOLE('A', 'f', "arguments", members, MS_F_ARGS, MS__OTHERWISE | MS__FOREIGN),
+    MS__END('f'),
+};
+static const ms__hole ms__chat_custom[] = {
+    MS__HOLE('i', 0, "id", call_id, MS_F_CALL_ID, MS__NEEDED),
+    MS__HOLE('t', 0, "type", word, 0, 0),
+    MS__HOLE('f', 0, "custom", object, 0, MS__NEEDED),
+    MS__HOLE('n', 'f', "name", text, MS_F_TOOL, MS__NEEDED),
+    MS__HOLE('a', 'f', "input", text, MS_F_ARGS, MS__NEEDED),
+    MS__END('f'),
+};
+
+static const ms__shape ms__chat_shapes[] = {
+    MS__SHAPE('m', "", ms__chat_text),
+    MS__SHAPE('a', "assistant", ms__chat_assistant),
+    MS__SHAPE('t', "tool", ms__chat_result),
+    MS__SHAPE('f', "function", ms__chat_result),
+    MS__SHAPE('c', "function", ms__chat_call),
+    MS__SHAPE('u', "custom", ms__chat_custom),
+};
+
+static const ms__shape *ms__openai_outer(const ms_envelope *m, size_t n)
 {
-    return ms__joins(w, m) && w->open && (w->emitted & MS__CHAT_ASSISTANT);
+    (void)n;
+    if (ms__is_answer(m)) return &ms__chat_shapes[m->call_id.ptr ? 2 : 0];
+    return &ms__chat_shapes[ms__chat_role(m) == MS_ROLE_ASSISTANT];
 }
 
-static ms_result ms__openai_action(ms_writer *w, const ms_envelope *m, ms_error *err)
+static const ms__shape *ms__openai_block(const ms_envelope *m)
 {
-    char derived[MS__DERIVED_ID];
-    ms_str id;
-    MS__TRY(ms__call_begins(w, m, derived, &id, err));
-    if (!ms__openai_joins(w, m)) {
-        ms__openai_open(w, MS_STR("assistant"));
-        if (m->content.text.ptr) {
-            ms__openai_content(w, m, ms__absent(), m->content);
+    (void)m;
+    return &ms__chat_shapes[4];
+}
+
+static size_t ms__openai_unit(const ms_envelope *m, size_t n)
+{
+    size_t unit = 1;
+    bool assistant = ms__chat_role(m) == MS_ROLE_ASSISTANT;
+    while (assistant && unit < n && ms__is_call(&m[unit])) unit++;
+    return unit;
+}
+
+static const ms__format ms__openai = {'o', ms__chat_shapes, 6, ms__openai_outer,
+                                      ms__openai_block, ms__openai_unit, ms__is_call,
+                                      MS__PAIRS_IDS};
+
+/* The messages of the list of calls. */
+static ms_result ms__openai_calls(ms_reader *r)
+{
+    ms_json_iter it = ms_json_iterate(r->list);
+    for (uint64_t i = 0; ms_json_next(&it); i++) {
+        size_t base;
+        ms_result code = MS_OK;
+        ms_envelope m = ms_message(MS_T_ACTION, ms_text(NULL));
+        if (ms_json_kind_of(it.value) != MS_JSON_OBJECT)
+            code = ms__fail(r->err, MS_E_KIND, "a tool call is '%v', an object was "
+                            "expected", MS__V(it.value));
+        r->text = &r->block;
+        r->block.len = 0;
+        if (code == MS_OK) code = ms__object_begin(r, it.value, &base);
+        if (code == MS_OK) {
+            bool custom = ms_json_string_is(ms__member_of(r, base, "type"),
+                                            MS_STR("custom")) &&
+                          !ms__member_of(r, base, "function").ptr;
+            const ms__shape *s = &ms__chat_shapes[custom ? 5 : 4];
+            code = ms__object_take(r, s, base, &m);
+            if (code == MS_OK) code = ms__block_add(r, &ms__openai, s, &m);
         }
-        w->emitted |= MS__CHAT_CALLS;
-        ms__openai_rest(w, m);
+        if (code != MS_OK) return ms__fail_in(r->err, code, "tool_calls[%u]", i);
     }
-    if (!w->calls_open) {
-        ms_json_key(&w->json, MS_STR("tool_calls"));
-        ms_json_begin_array(&w->json);
-        w->calls_open = true;
-    }
-    ms__openai_call(w, m, id);
     return MS_OK;
 }
 
-/* A message that is a role and a text; `before` stands in front of the text. */
-static ms_result ms__openai_text(ms_writer *w, const ms_envelope *m, ms_str role,
-                                 ms_str before, ms_error *err)
+/* Type, role and shape by the word of the role. */
+static ms_result ms__openai_role(ms_reader *r, ms_str value, ms_envelope *m,
+                                 const ms__shape **shape)
 {
-    ms_value said;
-    if (ms__chat_said(m, &w->scratch, &said) != MS_OK)
-        return ms__no_arena(err, w->arena, m->content.text.len);
-    ms__openai_open(w, role);
-    ms__openai_content(w, m, before, said);
-    ms__openai_rest(w, m);
+    ms_str word;
+    if (!value.ptr) return ms__read_missing(r, "role");
+    if (ms_json_kind_of(value) != MS_JSON_STRING)
+        return ms__read_kind(r, "role", "a string", value);
+    MS__TRY(ms__read_text(r, value, &word));
+    ms_role role = ms_role_of_word(word);
+    bool result = role == MS_ROLE_TOOL || role == MS_ROLE_FUNCTION;
+    if (role == MS_ROLE_OTHER && (!r->lenient || word.len == 0))
+        return ms__at_field(r->err, ms__fail(r->err, MS_E_TYPE, "role '%v' is not known",
+                                             MS__V(word)), "role");
+    *m = result ? ms_message(MS_T_OBSERVATION, ms_text(NULL)) : ms__role_text(role, ms_text(NULL));
+    if (role == MS_ROLE_OTHER) m->role_name = word;
+    *shape = &ms__chat_shapes[role == MS_ROLE_ASSISTANT  ? 1
+                              : role == MS_ROLE_TOOL     ? 2
+                              : role == MS_ROLE_FUNCTION ? 3
+                                                         : 0];
     return MS_OK;
 }
 
-static ms_result ms__openai_answer(ms_writer *w, const ms_envelope *m, ms_error *err)
+/* The object as messages. Calls that are none are an error, or when lenient, in the
+ * second go, not taken for calls. */
+static ms_result ms__openai_take(ms_reader *r, const ms__shape **shape, ms_error *err)
 {
-    ms_str id, tool;
-    bool row = m->role == MS_ROLE_TOOL || m->role == MS_ROLE_FUNCTION; /* as it came */
-    ms__call_ends(w, m, &id, &tool);
-    if (row) id = m->call_id;
-    if (!id.ptr && !row)
-        return ms__openai_text(w, m, MS_STR("user"), ms__answer_prefix(m), err);
-    bool function = m->role == MS_ROLE_FUNCTION;
-    ms__openai_open(w, function ? MS_STR("function") : MS_STR("tool"));
-    if (id.ptr && (!function || m->call_id.ptr)) {
-        ms__write_field(w, "tool_call_id", id, false);
-        w->emitted |= MS__CHAT_CALL_ID;
+    size_t base, first = stbds_arrlenu(r->items);
+    ms_envelope m;
+    r->list = ms__absent();
+    r->text = &r->outer;
+    r->outer.len = 0;
+    MS__TRY(ms__object_begin(r, r->json, &base));
+    MS__TRY(ms__openai_role(r, ms__member_of(r, base, "role"), &m, shape));
+    MS__TRY(ms__object_take(r, *shape, base, &m));
+    if (!m.content.text.ptr && !r->list.ptr) {
+        if (!r->lenient) return ms__read_missing(r, "content");
+        m.content = ms_json(MS_STR("null"));
     }
-    if (m->tool.ptr) {
-        ms__write_field(w, "name", m->tool, false);
-        w->emitted |= MS__CHAT_NAME;
-    }
-    ms__openai_content(w, m, ms__absent(), m->content);
-    ms__openai_rest(w, m);
+    MS__TRY(ms__item_add(r, &m));
+    if (!r->list.ptr) return MS_OK;
+    r->err = r->lenient ? NULL : err;
+    ms_result code = ms__openai_calls(r);
+    r->err = err;
+    MS__TRY(code);
+    if (m.content.text.ptr && ms_json_kind_of(m.content.text) != MS_JSON_NULL)
+        return MS_OK;
+    r->items[first + 1].content = m.content;
+    stbds_arrdel(r->items, first);
     return MS_OK;
+}
+
+static ms_result ms__openai_read(ms_reader *r, ms_envelopes *out)
+{
+    size_t first = stbds_arrlenu(r->items);
+    const ms__shape *shape;
+    (void)out;
+    r->needed = 0;
+    r->whole = false;
+    ms_result code = ms__openai_take(r, &shape, r->err);
+    if (code == MS_E_NO_MEMORY || code == MS_E_ARENA)
+        return ms__no_arena(r->err, r->arena, r->json.len);
+    if (code != MS_OK && r->lenient && r->list.ptr) {
+        stbds_arrsetlen(r->items, first);
+        stbds_arrsetlen(r->members, 0);
+        r->whole = true;
+        code = ms__openai_take(r, &shape, r->err);
+    }
+    MS__TRY(code);
+    return ms__outer_close(r, &ms__openai, shape, first);
 }
 
 static ms_result ms__openai_write(ms_writer *w, const ms_envelope *m, size_t n,
                                   ms_error *err)
 {
-    ms_role role = ms__chat_role(m);
-    (void)n;
-    if (m->type == MS_T_ACTION) return ms__openai_action(w, m, err);
-    if (ms__is_answer(m)) return ms__openai_answer(w, m, err);
-    return ms__openai_text(w, m, ms__chat_word(m, role), ms__absent(), err);
+    return ms__format_write(w, &ms__openai, m, n, err);
 }
 
 
@@ -22649,7 +23117,7 @@ static ms_result ms__env_build_begin(ms_reader *r, ms__env *e, ms_str metadata,
     memset(r, 0, sizeof *r);
     memset(e, 0, sizeof *e);
     memset(out, 0, sizeof *out);
-    r->arena = arena;
+    r->arena = r->outer.arena = r->block.arena = arena;
     r->err = err;
     if (!arena) return ms__no_arena(err, arena, metadata.len);
     if (!metadata.ptr) return MS_OK;
@@ -23107,10 +23575,11 @@ static bool ms__task_holds_message(const ms__task_parts *t)
 }
 
 /* Is it a member that the framework format has in front of a message's data? */
-static bool ms__task_carries(const struct ms__member *row)
+static bool ms__task_carries(const ms__hole *h)
 {
-    return row && row->own && row->field != MS_F_LOCATION &&
-           row->field != MS_F_AGENT_KEY;
+    return h && !(h->flags & (MS__GUEST | MS__WRITTEN)) && h->field != MS_F_LOCATION &&
+           h->field != MS_F_AGENT_KEY && h->field != MS_F_TYPE_NAME &&
+           h->field != MS_F_TIME_TEXT;
 }
 
 /* Are these members only what the writer adds with the option `defaults`? */
@@ -23137,7 +23606,7 @@ static ms_result ms__task_rest(ms_reader *r, const ms__task_parts *t, ms_envelop
         with.content = ms_text(NULL);
         ms_json_iter it = ms_json_iterate(ms__task_part(t, "data"));
         while (ms_json_next(&it))
-            if (ms__task_carries(ms__framework_member(it.key)))
+            if (ms__task_carries(ms__hole_named(&ms__framework_shape, 0, it.key)))
                 (void)ms__rest_take(r, it.key, it.value, &with);
     }
     MS__TRY(ms__rest_read(r, t->rest, &with, kept));
@@ -23487,12 +23956,12 @@ static void ms__task_write_data(ms_writer *w, const ms_envelope *m, ms__task_out
     ms__write_field(w, "type", m->type == MS_T_OTHER ? m->type_name
                                                      : ms_str_of(ms_type_word(m->type)),
                     false);
-    for (size_t i = 0; i < MS__FRAMEWORK_ROWS; i++) {
-        ms_field field = ms__framework[i].field;
-        if (!ms__task_carries(&ms__framework[i])) continue;
-        ms__write_field(w, ms__framework[i].name, ms__field_text(m, (unsigned)field),
-                        ms__field_is_json(m, (unsigned)field));
-        o->said |= (uint32_t)1 << field;
+    for (size_t i = 0; i < ms__framework_shape.n; i++) {
+        const ms__hole *h = &ms__framework_holes[i];
+        if (!ms__task_carries(h)) continue;
+        ms__write_field(w, h->name, ms__field_text(m, h->field),
+                        ms__field_is_json(m, h->field));
+        o->said |= (uint32_t)1 << h->field;
     }
     ms_json_end_object(&w->json);
 }
@@ -25451,21 +25920,17 @@ static ms_result ms__pydantic_write(ms_writer *w, const ms_envelope *m, size_t n
 /* ==== [formats] the table of formats ============================================ */
 
 static const ms_dialect ms__dialects[] = {
-    {"framework", NULL, NULL, false, false, ms__framework_read, ms__framework_write,
-     NULL},
-    {"task", NULL, NULL, false, false, ms__task_read, ms__task_write, NULL},
-    {"session", NULL, NULL, false, false, ms__session_read, ms__session_write, NULL},
-    {"envelope", NULL, NULL, false, false, ms__env_read, ms__env_write, NULL},
-    {"envelope-rows", NULL, NULL, false, false, ms__env_read, ms__env_rows_write, NULL},
-    {"openai", NULL, NULL, false, false, ms__openai_read, ms__openai_write,
-     ms__openai_close},
-    {"chat-strict", NULL, NULL, false, false, ms__openai_read, ms__openai_write,
-     ms__openai_close},
-    {"anthropic", NULL, "system", false, true, ms__anthropic_read, ms__anthropic_write,
-     NULL},
+    {"framework", NULL, NULL, false, false, ms__framework_read, ms__framework_write},
+    {"task", NULL, NULL, false, false, ms__task_read, ms__task_write},
+    {"session", NULL, NULL, false, false, ms__session_read, ms__session_write},
+    {"envelope", NULL, NULL, false, false, ms__env_read, ms__env_write},
+    {"envelope-rows", NULL, NULL, false, false, ms__env_read, ms__env_rows_write},
+    {"openai", NULL, NULL, false, true, ms__openai_read, ms__openai_write},
+    {"chat-strict", NULL, NULL, false, true, ms__openai_read, ms__openai_write},
+    {"anthropic", NULL, "system", false, true, ms__anthropic_read, ms__anthropic_write},
     {"gemini", "contents", "systemInstruction", true, true, ms__gemini_read,
-     ms__gemini_write, NULL},
-    {"pydantic-ai", NULL, NULL, false, true, ms__pydantic_read, ms__pydantic_write, NULL},
+     ms__gemini_write},
+    {"pydantic-ai", NULL, NULL, false, true, ms__pydantic_read, ms__pydantic_write},
 };
 
 MS_API const ms_dialect *ms_dialect_at(size_t index)
@@ -25489,20 +25954,21 @@ static ms_result ms__dialect_check(const ms_dialect *dialect, ms_error *err)
     return dialect ? MS_OK : ms__fail(err, MS_E_ARGUMENT, "there is no such dialect");
 }
 
-static ms_result ms__read_one(ms_reader *r, const ms_dialect *d, ms_str value,
-                              ms_envelopes *out)
+/* Reads one message to the end of r->items. */
+static ms_result ms__read_one(ms_reader *r, const ms_dialect *d, ms_str value)
 {
-    ms_result code = MS_OK;
-    memset(out, 0, sizeof *out);
+    ms_envelopes own;
+    size_t first = stbds_arrlenu(r->items);
+    memset(&own, 0, sizeof own);
     if (ms_json_kind_of(value) != MS_JSON_OBJECT)
-        code = ms__fail(r->err, MS_E_KIND, "a message is '%v', an object was expected",
+        return ms__fail(r->err, MS_E_KIND, "a message is '%v', an object was expected",
                         MS__V(value));
     r->json = value;
-    if (code == MS_OK) code = d->read(r, out);
-    for (size_t i = 0; code == MS_OK && i < out->count; i++)
-        code = ms_envelope_check(&out->items[i], r->err);
-    if (code != MS_OK) memset(out, 0, sizeof *out);
-    return code;
+    MS__TRY(d->read(r, &own));
+    for (size_t i = 0; i < own.count; i++) MS__TRY(ms__item_add(r, &own.items[i]));
+    for (size_t i = first; i < stbds_arrlenu(r->items); i++)
+        MS__TRY(ms_envelope_check(&r->items[i], r->err));
+    return MS_OK;
 }
 
 static ms_result ms__reader_begin(ms_reader *r, ms_str json, const ms_read_opts *opts,
@@ -25513,7 +25979,7 @@ static ms_result ms__reader_begin(ms_reader *r, ms_str json, const ms_read_opts 
     memset(&how, 0, sizeof how);
     how.repair = r->repair = opts && opts->repair;
     r->lenient = opts && opts->lenient;
-    r->arena = arena;
+    r->arena = r->outer.arena = r->block.arena = arena;
     r->err = err;
     if (!arena) return ms__no_arena(err, arena, sizeof(ms_envelope));
     return ms_json_check(json, &how, value, err);
@@ -25527,42 +25993,19 @@ MS_API ms_result ms_read(const ms_dialect *dialect, ms_str json, const ms_read_o
     memset(out, 0, sizeof *out);
     MS__TRY(ms__dialect_check(dialect, err));
     MS__TRY(ms__reader_begin(&r, json, opts, arena, &value, err));
-    return ms__read_one(&r, dialect, value, out);
-}
-
-/* A list of envelopes that grows in an arena. */
-typedef struct ms__list {
-    ms_envelopes list;
-    size_t cap;
-} ms__list;
-
-static ms_result ms__list_add(ms_reader *r, ms__list *all, const ms_envelopes *more)
-{
-    size_t count = all->list.count + more->count;
-    if (count > all->cap) {
-        size_t cap = count * 2 + 16;
-        ms_envelope *items = (ms_envelope *)ms_arena_alloc(r->arena, cap * sizeof *items);
-        if (!items) return ms__no_arena(r->err, r->arena, cap * sizeof *items);
-        if (all->list.count > 0)
-            memcpy(items, all->list.items, all->list.count * sizeof *items);
-        all->list.items = items;
-        all->cap = cap;
-    }
-    memcpy(all->list.items + all->list.count, more->items,
-           more->count * sizeof *more->items);
-    all->list.count = count;
+    MS__TRY(ms__read_one(&r, dialect, value));
+    out->items = r.items;
+    out->count = stbds_arrlenu(r.items);
     return MS_OK;
 }
 
 /* The system text of a request body, as the dialect reads a message of role system with
  * the same content: a string, a list of blocks; or with the same members: an object with
  * parts. */
-static ms_result ms__read_system(ms_reader *r, const ms_dialect *d, ms_str value,
-                                 ms__list *all)
+static ms_result ms__read_system(ms_reader *r, const ms_dialect *d, ms_str value)
 {
     static const char before[] = "{\"role\":\"system\",\"content\":";
     static const char after[] = ",\"role\":\"system\"}";
-    ms_envelopes one;
     ms_json_kind kind = ms_json_kind_of(value);
     if (d->system_parts ? kind != MS_JSON_OBJECT
                         : kind != MS_JSON_STRING && kind != MS_JSON_ARRAY)
@@ -25580,14 +26023,12 @@ static ms_result ms__read_system(ms_reader *r, const ms_dialect *d, ms_str value
     memcpy(text + message.len, d->system_parts ? after : "}",
            d->system_parts ? sizeof after - 1 : 1);
     message.len += d->system_parts ? sizeof after - 1 : 1;
-    ms_result code = ms__read_one(r, d, message, &one);
-    if (code != MS_OK) return ms__fail_in(r->err, code, "%s", d->system);
-    return ms__list_add(r, all, &one);
+    ms_result code = ms__read_one(r, d, message);
+    return code == MS_OK ? MS_OK : ms__fail_in(r->err, code, "%s", d->system);
 }
 
 /* Steps from a request body to its list of messages; its system text is the first one. */
-static ms_result ms__read_body(ms_reader *r, const ms_dialect *d, ms_str *value,
-                               ms__list *all)
+static ms_result ms__read_body(ms_reader *r, const ms_dialect *d, ms_str *value)
 {
     ms_str system, body = *value;
     ms_str name = ms_str_of(d->list ? d->list : "messages");
@@ -25597,7 +26038,7 @@ static ms_result ms__read_body(ms_reader *r, const ms_dialect *d, ms_str *value,
         if (!said && d->system_parts) /* as the service also takes it */
             said = ms_json_member(body, MS_STR("system_instruction"), &system);
         if (said && ms_json_kind_of(system) != MS_JSON_NULL)
-            MS__TRY(ms__read_system(r, d, system, all));
+            MS__TRY(ms__read_system(r, d, system));
     }
     if (ms_json_kind_of(*value) == MS_JSON_ARRAY) return MS_OK;
     return ms__fail(r->err, MS_E_KIND,
@@ -25610,21 +26051,18 @@ MS_API ms_result ms_read_list(const ms_dialect *dialect, ms_str json,
 {
     ms_reader r;
     ms_str value;
-    ms__list all;
-    ms_envelopes one;
     memset(out, 0, sizeof *out);
-    memset(&all, 0, sizeof all);
     MS__TRY(ms__dialect_check(dialect, err));
     MS__TRY(ms__reader_begin(&r, json, opts, arena, &value, err));
-    MS__TRY(ms__read_body(&r, dialect, &value, &all));
+    MS__TRY(ms__read_body(&r, dialect, &value));
     size_t index = 0;
     ms_json_iter it = ms_json_iterate(value);
     for (; ms_json_next(&it); index++) {
-        ms_result code = ms__read_one(&r, dialect, it.value, &one);
-        if (code == MS_OK) code = ms__list_add(&r, &all, &one);
+        ms_result code = ms__read_one(&r, dialect, it.value);
         if (code != MS_OK) return ms__fail_in(err, code, "messages[%u]", (uint64_t)index);
     }
-    *out = all.list;
+    out->items = r.items;
+    out->count = stbds_arrlenu(r.items);
     return MS_OK;
 }
 
@@ -25654,12 +26092,13 @@ static ms_result ms__writer_result(ms_writer *w, ms_error *err)
 static ms_result ms__writer_emit(ms_writer *w, const ms_envelope *m, size_t n,
                                  ms_error *err)
 {
+    w->place = w->dialect->joins ? w->written - n : w->written;
     ms_result code = w->dialect->write(w, m, n, err);
     if (code != MS_OK) {
         if (n > 1 || w->dialect->joins) w->json.result = code;
         return code;
     }
-    if (!w->dialect->close && !w->array) ms_json_separator(&w->json, '\n');
+    if (!w->array) ms_json_separator(&w->json, '\n');
     return ms__writer_result(w, err);
 }
 
@@ -25698,11 +26137,13 @@ static bool ms__held_grow(ms_writer *w)
 static ms_result ms__hold_back(ms_writer *w, const ms_envelope *m, ms_error *err)
 {
     size_t size = 0;
+    uint32_t fields = ms__fields_of(m), set;
     if (w->n_held == w->cap_held && !ms__held_grow(w))
         return ms__no_arena(err, w->arena, sizeof *m);
     ms_envelope *copy = &w->held[w->n_held];
     ms__held_text *text = &w->held_text[w->n_held];
-    for (unsigned f = 1; f < MS_FIELD_COUNT; f++) size += ms__field_text(m, f).len;
+    for (set = fields; set; set &= set - 1)
+        size += ms__field_text(m, ms__lowest(set)).len;
     if (size >= text->cap) {
         text->cap = size + size / 2 + 64;
         text->ptr = (char *)ms_arena_alloc(w->arena, text->cap);
@@ -25711,9 +26152,9 @@ static ms_result ms__hold_back(ms_writer *w, const ms_envelope *m, ms_error *err
     }
     *copy = *m;
     char *at = text->ptr;
-    for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
+    for (set = fields; set; set &= set - 1) {
+        unsigned f = ms__lowest(set);
         ms_str s = ms__field_text(m, f);
-        if (!s.ptr) continue;
         if (s.len > 0) memcpy(at, s.ptr, s.len);
         ms__field_set(copy, f, ms_str_n(at, s.len), ms__field_is_json(m, f));
         at += s.len;
@@ -25749,7 +26190,6 @@ MS_API ms_result ms_writer_finish(ms_writer *w, ms_error *err)
 {
     MS__TRY(ms__dialect_check(w->dialect, err));
     MS__TRY(ms__held_flush(w, err));
-    if (w->dialect->close) w->dialect->close(w);
     if (w->array) {
         ms_json_end_array(&w->json);
         ms_json_separator(&w->json, '\n');
@@ -27457,14 +27897,15 @@ static ms_result ms__members_said(ms__projector *p, const ms_envelope *m,
 {
     ms_str call, name = ms__absent(), args, refusal = ms__absent();
     *out = m;
-    if (m->type != MS_T_ASSISTANT_MESSAGE || !m->extra.ptr) return MS_OK;
-    bool calls = ms_json_member(m->extra, MS_STR("function_call"), &call) &&
+    if (m->type != MS_T_ASSISTANT_MESSAGE || (!m->extra.ptr && !m->source.ptr))
+        return MS_OK;
+    bool calls = ms_member(m, MS_STR("function_call"), &call) &&
                  ms_json_member(call, MS_STR("name"), &name) &&
                  ms_json_kind_of(name) == MS_JSON_STRING &&
                  ms_json_member(call, MS_STR("arguments"), &args) &&
                  ms_json_kind_of(args) == MS_JSON_STRING;
     bool refuses = m->content.json && ms_json_kind_of(m->content.text) == MS_JSON_NULL &&
-                   ms_json_member(m->extra, MS_STR("refusal"), &refusal) &&
+                   ms_member(m, MS_STR("refusal"), &refusal) &&
                    ms_json_kind_of(refusal) == MS_JSON_STRING;
     if (!calls && !refuses) return MS_OK;
     ms_envelope *said = (ms_envelope *)ms_arena_alloc(p->arena, sizeof *said);
@@ -28672,6 +29113,34 @@ MS_API ms_result ms_session_list(ms_store *store, ms_str user_id, size_t limit,
     }
     return MS_OK;
 }
+
+
+/* ---- The names of stb_ds are the program's again. */
+
+#undef stbds_array_header
+#undef stbds_string_block
+#undef stbds_string_arena
+#undef STBDS_SH_NONE
+#undef STBDS_SH_DEFAULT
+#undef STBDS_SH_STRDUP
+#undef STBDS_SH_ARENA
+#undef stbds_stralloc
+#undef stbds_strreset
+#undef stbds_arrgrowf
+#ifdef __cplusplus
+#undef stbds_arrgrowf_wrapper
+#undef stbds_hmget_key_wrapper
+#undef stbds_hmget_key_ts_wrapper
+#undef stbds_hmput_default_wrapper
+#undef stbds_hmput_key_wrapper
+#undef stbds_hmdel_key_wrapper
+#undef stbds_shmode_func_wrapper
+#endif
+#pragma pop_macro("INCLUDE_STB_DS_H")
+#pragma pop_macro("STB_DS_IMPLEMENTATION")
+#pragma pop_macro("STBDS_NO_SHORT_NAMES")
+#pragma pop_macro("STBDS_REALLOC")
+#pragma pop_macro("STBDS_FREE")
 
 #endif /* MSGSTORE_NO_DIALECTS */
 

@@ -320,7 +320,7 @@ static void numbers_stay(void **state)
     static const char *const names =
         " location agent_key turn_id content tool args call_id worker task from_manager"
         " from_worker phase_id summary error_type id key type_name role_name time_text"
-        " extra call_extra";
+        " extra call_extra source";
     char all[512] = "";
     for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
         strcat(all, " ");
@@ -332,7 +332,7 @@ static void numbers_stay(void **state)
 #undef X
     assert_int_equal(MS_F_LOCATION, 1);
     assert_int_equal(MS_F_CALL_EXTRA, 21);
-    assert_int_equal(MS_FIELD_COUNT, 22);
+    assert_int_equal(MS_FIELD_COUNT, 23);
     assert_int_equal(MS_FLAG_COMMIT, 1);
     assert_int_equal(MS_FLAG_SYNCED, 2);
     assert_int_equal(MS_FLAG_REPAIRED, 4);
