@@ -442,7 +442,7 @@ against also_time 1 'message 1 .* differs in time$' 's/"type"/"timestamp":5,"typ
 against also_two 1 'message 1 .* differs in location$' 's/"type"/"timestamp":5,"type"/' \
     --also times,ids
 against rest 0 '^equal' 's/alpha"/alpha","extra_member":1/' --lenient
-against also_rest 1 'message 1 .* differs in extra' 's/alpha"/alpha","extra_member":1/' \
+against also_rest 1 'message 1 .* differs in source' 's/alpha"/alpha","extra_member":1/' \
     --lenient --also rest
 against view 0 '^equal, 2 messages$' 's/beta/bets/' --conversation
 against view_agent 1 '^message 2 ' 's/beta/bets/' --agent w

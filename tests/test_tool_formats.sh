@@ -81,7 +81,7 @@ shows session '"type":"observation","content":"r","tool":"f".*"timestamp":' \
     '{"role":"tool","content":"r","tool_name":"f","timestamp":"2026-03-02T09:00:00Z"}'
 shows session_row '"timestamp":1772442000' \
     '{"role":"user","content":"x","created_at":"2026-03-02T09:00:00Z"}'
-shows openai_odd_time '"content":"a","extra":\{"timestamp":"yesterday"\}' \
+shows openai_odd_time '"content":"a","source":".*timestamp\\":\\"yesterday' \
     '{"role":"user","content":"a","timestamp":"yesterday"}'
 shows openai_with_time '"tool":"f"' '{"role":"assistant","timestamp":"yesterday",
     "tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]}'
@@ -154,10 +154,12 @@ cat >"$tmp/openai" <<'END_OF_CHAT'
 {"role":"user","content":"Thanks"}
 END_OF_CHAT
 
-# Some formats want the tool's name with its result, and keep it.
+# Some formats want the tool's name with its result, and keep it; a row that is taken for a
+# chat message keeps its order of members.
 unnamed()
 {
-    sed -E 's/("role":"tool".*),"name":"(tables|views)"/\1/'
+    sed -E 's/("role":"tool".*),"name":"(tables|views)"/\1/
+        s/("content":"[^"]*"),("tool_call_id":"[^"]*")/\2,\1/'
 }
 
 chats="session task envelope $providers"

@@ -26,6 +26,8 @@ typedef struct side {
 #define DIFF_IDS                                                                         \
     ((uint32_t)1 << MS_F_LOCATION | (uint32_t)1 << MS_F_TURN_ID |                        \
      (uint32_t)1 << MS_F_CALL_ID | (uint32_t)1 << MS_F_ID | (uint32_t)1 << MS_F_KEY)
-#define DIFF_REST ((uint32_t)1 << MS_F_EXTRA | (uint32_t)1 << MS_F_CALL_EXTRA)
+#define DIFF_REST                                                                        \
+    ((uint32_t)1 << MS_F_EXTRA | (uint32_t)1 << MS_F_CALL_EXTRA |                        \
+     (uint32_t)1 << MS_F_SOURCE)
 
 #endif /* CMD_DIFF_H */

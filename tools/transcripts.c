@@ -448,8 +448,8 @@ static ms_result claude_read(ms_reader *r, ms_envelopes *out)
 }
 
 const ms_dialect transcripts[TRANSCRIPTS] = {
-    {"pi", NULL, NULL, false, false, pi_read, NULL, NULL},
-    {"claude-code", NULL, NULL, false, false, claude_read, NULL, NULL},
+    {"pi", NULL, NULL, false, false, pi_read, NULL},
+    {"claude-code", NULL, NULL, false, false, claude_read, NULL},
 };
 
 const ms_dialect *transcript_find(ms_str name)
