@@ -1583,6 +1583,11 @@ typedef struct ms_log_desc {
     size_t segment_size;      /* bytes between index records; 0: 8 MiB; at least 4096 */
     size_t max_message;       /* limit on one record in bytes; 0: 256 MiB */
     bool keep_unset_times;    /* false: a message without time is stamped from clock */
+    bool keep_torn;           /* writing: bytes that the first append after a crash zeroes
+                                 are kept in the file PATH.torn, at the same offsets, after
+                                 a copy of the superblock. MS_OPEN_SALVAGE reads from it
+                                 what is whole. An append fails while that file cannot be
+                                 written, and zeroes nothing */
     bool ticked;              /* ms_tick will be called: appends leave index portions, room
                                  ahead and due syncs (not those of EACH) to it */
     bool shared;              /* writing only: several processes write at once. The lock is
@@ -11835,10 +11840,15 @@ static int ms__os_access_like(void *ctx, const char *path, const char *like)
     return 0; /* the folder decides who may use its files */
 }
 
-/* The time of the last start, in steps of ten seconds: clocks are corrected. */
+/* The number of this boot: the BootId of KUSER_SHARED_DATA, a page that every process may
+ * read. Before Windows 10 it is zero. Then the time of the last start serves, in steps of
+ * ten seconds. Two clocks give that time, so it may seldom change by one step while the
+ * machine runs. A reader then stops following until it is opened anew. */
 static uint64_t ms__os_boot(void *ctx)
 {
+    uint32_t boot = *(const volatile uint32_t *)(uintptr_t)(0x7FFE0000u + 0x2C4u);
     (void)ctx;
+    if (boot != 0) return (uint64_t)1 << 63 | boot;
     return ((uint64_t)ms__system_time() / 1000000 - GetTickCount64()) / 10000;
 }
 
@@ -12288,6 +12298,19 @@ static int ms__os_folder_done(const ms_os *os, const char *path)
     return code;
 }
 
+/* Returns the path with `ending` added; *size bytes of the allocator. */
+static char *ms__path_beside(const ms_alloc *alloc, const char *path, const char *ending,
+                             size_t *size)
+{
+    size_t n = strlen(path), more = strlen(ending) + 1;
+    *size = n + more;
+    char *p = (char *)ms__resize(alloc, NULL, 0, *size);
+    if (!p) return NULL;
+    memcpy(p, path, n);
+    memcpy(p + n, ending, more);
+    return p;
+}
+
 static int ms__os_allocated(const ms_os *os, ms_file file, uint64_t from, uint64_t size)
 {
     int code = os->allocate(os->ctx, file, from, size);
@@ -12501,7 +12524,7 @@ typedef struct ms__log_file {
 
 /* What the caller asked for, see ms_log_desc; set when it is opened. */
 typedef struct ms__log_opts {
-    bool writer, salvage, strict, keep_unset_times, ticked;
+    bool writer, salvage, strict, keep_unset_times, keep_torn, ticked;
     bool shared;         /* several write: the lock is held only while `inside` */
     bool must_exist, must_be_new;
     uint32_t lock_wait_ms;
@@ -14691,11 +14714,10 @@ static int ms__log_zero(const ms__log *log, uint64_t from, uint64_t upto)
     return failed;
 }
 
-/* Writes [from, upto) of the file again, the same bytes, since a later sync would pass
- * over pages that a failed one left clean. They are read by a call, not through the map:
- * somebody may have truncated the file. */
-static MS__APART ms_result ms__log_write_again(ms__log *log, uint64_t from, uint64_t upto,
-                                               ms_error *err)
+/* Copies [from, upto) of the file to the same place of `to`. The bytes are read by a
+ * call, not through the map: somebody may have truncated the file. */
+static ms_result ms__log_copy_bytes(ms__log *log, ms_file to, uint64_t from,
+                                    uint64_t upto, ms_error *err)
 {
     while (from < upto) {
         size_t got = 0, n = upto - from < MS__SUPPLY ? (size_t)(upto - from) : MS__SUPPLY;
@@ -14703,14 +14725,35 @@ static MS__APART ms_result ms__log_write_again(ms__log *log, uint64_t from, uint
         int failed = ms__os_read_all(log->os, log->file.handle, from, log->map.staging,
                                      n, &got);
         if (failed == 0)
-            failed = ms__os_write_all(log->os, log->file.handle, from,
-                                      log->map.staging, got);
+            failed = ms__os_write_all(log->os, to, from, log->map.staging, got);
         if (failed != 0)
-            return ms__os_fail(err, failed, "writing again to", log->file.path);
+            return ms__os_fail(err, failed, "writing again what is in", log->file.path);
         from = got == n ? from + n : upto;
     }
     ms__staging_trim(log);
     return MS_OK;
+}
+
+/* Keeps the dead bytes [log->end, dead) in the file PATH.torn, see ms_log_desc. */
+static MS__APART ms_result ms__torn_keep(ms__log *log, uint64_t dead, ms_error *err)
+{
+    const ms_os *os = log->os;
+    size_t size;
+    ms_file file;
+    char *path = ms__path_beside(&log->alloc, log->file.path, ".torn", &size);
+    if (!path) return ms__no_memory(err, size);
+    int failed = os->open(os->ctx, path, MS_OS_READ | MS_OS_WRITE | MS_OS_CREATE, &file);
+    ms_result code = failed == 0 ? MS_OK : ms__os_fail(err, failed, "opening", path);
+    if (code == MS_OK) {
+        code = ms__log_copy_bytes(log, file, 0, MS__SUPER_SIZE, err);
+        if (code == MS_OK) code = ms__log_copy_bytes(log, file, log->end, dead, err);
+        if (code == MS_OK) failed = ms__os_sync_done(os, file);
+        (void)os->close(os->ctx, file);
+    }
+    if (code == MS_OK && failed == 0) failed = ms__os_folder_done(os, path);
+    if (code == MS_OK && failed != 0) code = ms__os_fail(err, failed, "syncing", path);
+    (void)ms__resize(&log->alloc, path, size, 0);
+    return code;
 }
 
 /* Hands what was stored through maps to the file, on systems whose sync does not see it
@@ -14753,7 +14796,9 @@ static ms_result ms__log_sync_before(ms__log *log, bool confirm, ms_error *err)
 static MS__APART ms_result ms__log_settle(ms__log *log, uint64_t dead, ms_error *err)
 {
     uint64_t from = log->durable.end > MS__SUPER_SIZE ? log->durable.end : MS__SUPER_SIZE;
-    if (ms__log_unconfirmed(log)) MS__TRY(ms__log_write_again(log, from, log->end, err));
+    if (log->opts.keep_torn && dead > log->end) MS__TRY(ms__torn_keep(log, dead, err));
+    if (ms__log_unconfirmed(log)) /* a sync would pass over pages that are called clean */
+        MS__TRY(ms__log_copy_bytes(log, log->file.handle, from, log->end, err));
     int failed = ms__unconfirmed_set(log, true);
     if (failed != 0)
         return ms__os_fail(err, failed, "writing to the superblock of", log->file.path);
@@ -17912,6 +17957,7 @@ static void ms__log_defaults(ms__log *log, const ms_log_desc *desc)
     log->opts.salvage = desc->opening == MS_OPEN_SALVAGE;
     log->opts.strict = desc->opening == MS_OPEN_STRICT;
     log->opts.keep_unset_times = desc->keep_unset_times;
+    log->opts.keep_torn = desc->keep_torn;
     log->opts.ticked = desc->ticked;
     log->opts.shared = desc->shared && log->opts.writer;
     log->opts.lock_wait_ms = desc->lock_wait_ms ? desc->lock_wait_ms : 1000;
@@ -18114,19 +18160,7 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
 
 /* ---- Writing a log anew. */
 
-#define MS__PART ".compacting" /* added to the path: the new log while it is written */
-
-/* The path of the new log; in memory of the allocator. */
-static char *ms__path_beside(const ms_alloc *alloc, const char *path, size_t *size)
-{
-    size_t n = strlen(path);
-    *size = n + sizeof MS__PART;
-    char *p = (char *)ms__resize(alloc, NULL, 0, *size);
-    if (!p) return NULL;
-    memcpy(p, path, n);
-    memcpy(p + n, MS__PART, sizeof MS__PART);
-    return p;
-}
+#define MS__NEW ".compacting" /* added to the path: the new log while it is written */
 
 /* What keeps others from the place that a rewritten log is put in. */
 typedef struct ms__hold {
@@ -18297,7 +18331,7 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
     memset(&hold, 0, sizeof hold);
     hold.os = os;
     MS__TRY(ms__hold_take(&hold, source, to, replace, err));
-    char *part = ms__path_beside(&to->alloc, to->path, &size);
+    char *part = ms__path_beside(&to->alloc, to->path, MS__NEW, &size);
     if (!part) {
         ms__hold_give(&hold, to->path, false);
         return ms__no_memory(err, size);

@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #define MSGSTORE_IMPLEMENTATION
 #include "../msgstore.h"
+#include <sys/mman.h>
 #include "support.h"
 #include "simdisk.h"
 
@@ -1246,6 +1247,67 @@ static void no_damaged_index_record_hides_a_conversation(void **state)
     free(whole);
 }
 
+/* Makes all pages of [from, upto) inaccessible that hold no byte of an index record. */
+static void forbid_records(const ms__log *log, uint64_t from, uint64_t upto,
+                           const uint64_t *places, size_t n)
+{
+    size_t forbidden = 0;
+    for (uint64_t page = from & ~(uint64_t)4095; page < upto; page += 4096) {
+        bool index = false;
+        for (size_t i = 0; i < n; i++) {
+            const unsigned char *r = ms__log_at(log, places[i]);
+            index = index || (places[i] < page + 4096 &&
+                              places[i] + ms__padded(ms__get32(r)) > page);
+        }
+        if (index) continue;
+        forbidden++;
+        assert_int_equal(mprotect((void *)(uintptr_t)ms__log_at(log, page), 4096, PROT_NONE),
+                         0);
+    }
+    assert_true(forbidden > 100);
+}
+
+/* A query that a damaged SUMMARY cannot help reads the segment indexes, and no record of
+ * the segments that lack its location. */
+static void a_damaged_summary_costs_its_segment_indexes_alone(void **state)
+{
+    uint64_t places[400], seq;
+    ms_log_desc desc = desc_of(MS_LOG_NEW);
+    ms_query q;
+    ms_cursor it;
+    ms_log_info info;
+    ms_envelope m = ms_user_message(ms_text("of long ago"));
+    (void)state;
+    (void)remove(path);
+    desc.segment_size = 32768;
+    ms_store *store = must_open(&desc);
+    m.key = MS_STR("the first one");
+    assert_int_equal(ms_append(store, MS_STR("early"), &m, NULL, NULL), MS_OK);
+    append_segments(store, 40);
+    assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
+    assert_int_equal(info.summaries, 1);
+    ms_close(store);
+    size_t n = index_records(info.end, places, 400);
+    for (size_t i = 0; i < n; i++) { /* the SUMMARY */
+        unsigned char r[MS__HEADER + 8];
+        read_at(places[i], r, sizeof r);
+        r[MS__HEADER + 5] ^= 1;
+        if (r[5] == MS__INDEX_SUMMARY) write_at(places[i], r, sizeof r);
+    }
+    desc.mode = MS_LOG_WRITE;
+    store = must_open(&desc);
+    forbid_records(ms__log_of(store), 2 * 4096, 31 * 32768, places, n);
+    memset(&q, 0, sizeof q);
+    q.location = MS_STR("early");
+    assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
+    assert_non_null(ms_next(&it));
+    assert_null(ms_next(&it));
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    assert_int_equal(ms_append(store, MS_STR("early"), &m, &seq, NULL), MS_OK);
+    assert_int_equal(seq, 1); /* its key is known */
+    ms_close(store);
+}
+
 static int room_left; /* calls that can still write; -1: as many as you like */
 
 static int write_while_there_is_room(void *ctx, ms_file file, uint64_t offset,
@@ -1600,6 +1662,107 @@ static void dead_messages_do_not_return_when_a_sector_rots(void **state)
     }
 }
 
+static char beside[320]; /* PATH.torn */
+
+/* What the first append zeroes is kept in PATH.torn, and salvage reads what is whole. */
+static void torn_bytes_are_kept_beside_the_log_when_asked(void **state)
+{
+    ms_log_desc desc = desc_of(MS_LOG_WRITE), torn = desc_of(MS_LOG_READ);
+    (void)state;
+    snprintf(beside, sizeof beside, "%s.torn", path);
+    (void)remove(beside);
+    for (int asked = 0; asked < 3; asked++) { /* the second time it is there already */
+        ms_store *store;
+        make_dead_messages();
+        desc.keep_torn = asked > 0;
+        desc.shared = asked == 2;
+        store = must_open(&desc);
+        assert_int_equal(append(store, "alive", NULL), MS_OK);
+        assert_int_equal(append(store, "alive", NULL), MS_OK);
+        ms_close(store);
+        assert_int_equal(count_at_path(), 4);
+        torn.path = beside;
+        torn.opening = MS_OPEN_SALVAGE;
+        if (!asked) {
+            assert_int_equal(ms_log_open(&store, &torn, NULL), MS_E_NOT_FOUND);
+            continue;
+        }
+        store = must_open(&torn);
+        assert_int_equal(count_with(store, MS_E_DAMAGED), 9);
+        ms_close(store);
+    }
+    (void)remove(beside);
+}
+
+static int open_no_torn(void *ctx, const char *file, unsigned how, ms_file *out)
+{
+    size_t n = strlen(file);
+    if (armed && n > 5 && strcmp(file + n - 5, ".torn") == 0) return EACCES;
+    return ms_os_default()->open(ctx, file, how, out);
+}
+
+static void an_append_zeroes_nothing_when_torn_bytes_cannot_be_kept(void **state)
+{
+    static unsigned char before[10 * DEAD_SIZE], after[10 * DEAD_SIZE];
+    ms_os os = *ms_os_default();
+    ms_log_desc desc = desc_of(MS_LOG_WRITE);
+    (void)state;
+    os.open = open_no_torn;
+    desc.os = &os;
+    desc.keep_torn = true;
+    make_dead_messages();
+    uint64_t end = end_at_path();
+    read_at(end, before, sizeof before);
+    ms_store *store = must_open(&desc);
+    armed = true;
+    assert_int_equal(append(store, "not yet", NULL), MS_E_IO);
+    armed = false;
+    read_at(end, after, sizeof after);
+    assert_memory_equal(before, after, sizeof before);
+    assert_int_equal(append(store, "now", NULL), MS_OK);
+    ms_close(store);
+    assert_int_equal(count_at_path(), 3);
+    (void)remove(beside);
+}
+
+static uint64_t written_below, written_bytes;
+
+static int count_writes(void *ctx, ms_file file, uint64_t offset, const void *from,
+                        size_t size, size_t *done)
+{
+    if (offset >= MS__SUPER_SIZE && offset < written_below) written_bytes += size;
+    return ms_os_default()->write(ctx, file, offset, from, size, done);
+}
+
+/* A killed writer synced nothing. The next one syncs, and writes no record again: no sync
+ * has failed. */
+static void a_sync_writes_no_record_again_when_none_failed(void **state)
+{
+    ms_os os = *ms_os_default();
+    ms_log_desc desc = desc_of(MS_LOG_WRITE);
+    (void)state;
+    os.write = count_writes;
+    for (int restarted = 0; restarted < 2; restarted++) {
+        make_log(0);
+        desc.os = NULL;
+        desc.sync = MS_SYNC_NONE;
+        ms_store *store = must_open(&desc);
+        for (int i = 0; i < 20; i++) assert_int_equal(append(store, "hello", NULL), MS_OK);
+        written_below = ms__log_of(store)->end;
+        kill_writer(store);
+        if (restarted) start_the_machine_anew();
+        desc.os = &os;
+        desc.sync = MS_SYNC_EACH;
+        store = must_open(&desc);
+        written_bytes = 0;
+        assert_int_equal(append(store, "more", NULL), MS_OK);
+        assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
+        ms_close(store);
+        assert_int_equal(written_bytes, 0);
+        assert_int_equal(count_at_path(), 21);
+    }
+}
+
 /* Each map is as large as all before it, so that 64 of them reach as far as files go. */
 static int map_nothing(void *ctx, ms_file file, uint64_t offset, size_t size,
                        unsigned how, void **out)
@@ -1851,6 +2014,7 @@ int main(void)
         cmocka_unit_test(a_compaction_that_cannot_keep_the_owner_changes_nothing),
         cmocka_unit_test(what_follows_a_cut_is_seen_wherever_it_was),
         cmocka_unit_test(no_damaged_index_record_hides_a_conversation),
+        cmocka_unit_test(a_damaged_summary_costs_its_segment_indexes_alone),
         cmocka_unit_test(no_store_goes_where_nothing_could_be_written),
         cmocka_unit_test(a_torn_epoch_hides_nothing_from_readers),
         cmocka_unit_test(maps_are_flushed_before_each_sync),
@@ -1859,6 +2023,9 @@ int main(void)
         cmocka_unit_test(dead_bytes_that_cannot_be_zeroed_stop_an_append),
         cmocka_unit_test(zeros_whose_sync_failed_are_written_again),
         cmocka_unit_test(dead_messages_do_not_return_when_a_sector_rots),
+        cmocka_unit_test(torn_bytes_are_kept_beside_the_log_when_asked),
+        cmocka_unit_test(an_append_zeroes_nothing_when_torn_bytes_cannot_be_kept),
+        cmocka_unit_test(a_sync_writes_no_record_again_when_none_failed),
         cmocka_unit_test(a_retry_with_keys_succeeds_when_the_end_has_moved),
         cmocka_unit_test(an_append_is_refused_when_a_compaction_takes_the_place),
         cmocka_unit_test(a_handle_grows_beyond_64_gibibytes),
