@@ -112,6 +112,9 @@ controls: ## builds without one defence each: is there a test that notices?
 	@sh tools/setup.sh controls
 	@JOBS=$(JOBS) bash tests/controls.sh
 
+model: ## check models of publication and recovery with spin, and wrong variants of them
+	@SETUP='$(SETUP)' bash tests/model/run.sh
+
 coverage: ## lines and branches of the header that tests reach; COVERAGE='--missing log'
 	@JOBS=$(JOBS) CLANG='$(CLANG)' bash tests/coverage.sh $(COVERAGE)
 
@@ -157,7 +160,7 @@ install: tool ## install header, tool and pkg-config file under PREFIX
 clean: ## remove build/
 	rm -rf build
 
-.PHONY: help setup demo test check torture fuzz controls coverage test-cross \
+.PHONY: help setup demo test check torture fuzz controls model coverage test-cross \
         test-windows bench bench-gate bench-micro bench-scale tool examples all install \
         clean
 

@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# Checks the models of publication and of recovery with spin: `make model`. Each right
+# model must hold in every state that it can reach, each wrong variant must be refused by
+# an assertion. Needs spin and a C compiler; without spin it says so and checks nothing.
+#
+# The last line counts: "N passed, N failed".
+set -u
+cd "$(dirname "$0")" || exit 1
+if ! command -v spin >/dev/null; then
+    if [ "${SETUP:-1}" != 0 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+        echo "make model installs with apt-get, as root: spin"
+        { apt-get update && apt-get install -y spin; } >/dev/null 2>&1
+    fi
+    if ! command -v spin >/dev/null; then
+        echo "make model: spin is not installed (Debian: apt-get install spin); skipped"
+        echo "0 passed, 0 failed, 1 skipped"
+        exit 0
+    fi
+fi
+work=../../build/model
+mkdir -p "$work"
+passed=0 failed=0
+
+# verify MODEL OPTION ...: spin's verdict in $work/out; 0 when no assertion is violated.
+verify()
+{
+    local model=$1
+    shift
+    cp "$model" "$work/"
+    (
+        cd "$work" || exit 2
+        rm -f pan pan.c ./*.trail out
+        spin -a "$@" "$model" >out 2>&1 || exit 2
+        "${CC:-cc}" -O2 -w -DSAFETY -DCOLLAPSE -DMEMLIM=6000 -o pan pan.c \
+            >>out 2>&1 || exit 2
+        ./pan -E -m200000 >out 2>&1
+        grep -q 'errors: 0' out && ! grep -qE 'too small|out of memory|limit' out && exit 0
+        grep -q 'assertion violated' out && exit 1
+        exit 2
+    )
+}
+
+# result NAME WANTED GOT
+result()
+{
+    if [ "$2" = "$3" ]; then
+        passed=$((passed + 1))
+        echo "ok $1 ($(grep -o '[0-9.e+]* states, stored' "$work/out" | head -n 1))"
+    else
+        failed=$((failed + 1))
+        echo "FAIL $1: wanted verdict $2, got $3 (0 holds, 1 assertion, 2 trouble)"
+        tail -n 5 "$work/out"
+    fi
+}
+
+verify publish.pml
+result publish 0 $?
+for wrong in NO_RELEASE MARK_FIRST READ_PAST; do
+    verify publish.pml -D$wrong
+    result "publish with $wrong" 1 $?
+done
+verify log.pml
+result log 0 $?
+for wrong in NO_ZERO ZERO_NO_SYNC ACK_FIRST TRUST_MARK NO_FOLLOW NO_BUSY NO_COMMIT \
+             CHECKPOINT_FIRST; do
+    verify log.pml -D$wrong
+    result "log with $wrong" 1 $?
+done
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
