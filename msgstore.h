@@ -20982,6 +20982,41 @@ static const ms__as ms__as_seconds = {MS__JSON(NUMBER), "a number of seconds",
                                       ms__seconds_read, ms__time_has, NULL,
                                       ms__seconds_spell, ms__seconds_mean};
 
+/* A date and time as RFC 3339 has it; a guest that is none stays in the template. */
+static bool ms__json_date(ms_str value, int64_t *ns)
+{
+    ms_str inside;
+    return ms__string_inside(value, &inside) && ms_iso_read(inside, ns) == MS_OK;
+}
+
+static ms_result ms__date_read(ms_reader *r, const ms__hole *h, ms_str value,
+                               ms_envelope *m, bool *fits)
+{
+    int64_t ns = 0;
+    *fits = ms__json_date(value, &ns);
+    if (*fits) m->has_time = true, m->time_ns = ns;
+    if (*fits || r->lenient || (h->flags & MS__GUEST)) return MS_OK;
+    return ms__read_kind(r, h->name, h->as->expected, value);
+}
+
+static size_t ms__date_spell(const ms_envelope *m, char out[MS__SPELLED_MAX])
+{
+    out[0] = '"';
+    size_t len = 1 + ms_iso_write(m->time_ns, out + 1);
+    out[len] = '"';
+    return len + 1;
+}
+
+static bool ms__date_means(const ms_envelope *m, ms_str spelled)
+{
+    int64_t ns;
+    return ms__json_date(spelled, &ns) && ns == m->time_ns;
+}
+
+static const ms__as ms__as_date = {MS__JSON(STRING), "a date and time, or null",
+                                   ms__date_read, ms__time_has, NULL, ms__date_spell,
+                                   ms__date_means};
+
 /* The list of the joined messages, for the format to read. An empty one has none, and
  * stays in the template. */
 static ms_result ms__list_read(ms_reader *r, const ms__hole *h, ms_str value,
@@ -23246,944 +23281,616 @@ MS_API ms_result ms_tool_result(ms_value content, ms_str tool, ms_str payload,
 
 
 /* ==== [fmt-task] messages of a task ================================================
- * A task message is a content object with a wrapper around it that says where and when:
+ * A task message is a content object in a wrapper that says where and when:
  *
- *   {"id", "task_id", "content": {"type", "author", ...}, "streaming_status",
- *    "created_at", "updated_at"}
+ *   {"id", "task_id", "content": {"type", "author", ...}, "created_at",
+ *    "streaming_status", "updated_at"}
  *
- * and a content object may stand alone. An object is a wrapper when its content is an
- * object and it has neither type nor author. Reading checks the content as its origin
- * does: author user or agent, five types, each with its members; `result` of a tool
- * response, which the published guide shows, is refused as it is there, and taken when
- * lenient.
+ * A content object may stand alone. An object is a wrapper when its `content` is an
+ * object and it has neither type nor author. To the engine the content is the one element
+ * of the wrapper's list. A message keeps the template of its wrapper even where that is
+ * canonical, since that is how the writer knows that there was one; with_location writes
+ * a wrapper around every message.
  *
- * Where things go: id, task_id, created_at are id, location, time. What else a wrapper
- * has is extra, and a wrapper always has an extra, if only {}: that is how the writer
- * knows that there was one. Of a content object, what fits no field (format, style,
- * attachments, is_error false) is call_extra. So a bare content comes back bare.
+ *   type                             content
+ *   user_message                     text, author user
+ *   assistant_message, final         text, author agent
+ *   text of a role                   text, author user if the role is, else agent
+ *   action                           tool_request
+ *   observation, error               tool_response; an error has is_error true
+ *   reasoning                        reasoning; a text becomes its only `content`
+ *   data that is an object           data
+ *   any other                        data: the members of the framework format
  *
- *   type                           content
- *   user_message                   text, author user
- *   assistant_message, final       text, author agent
- *   text of a role                 text, author user if the role is, else agent
- *   action                         tool_request
- *   observation, error             tool_response; is_error true says which
- *   reasoning                      reasoning; a text becomes its only `content`
- *   data that is an object         data
- *   any other                      data, in it the members that the framework format has:
- *                                  {"type": "task", "content": ...}
+ * id, task_id and created_at are id, location and time. streaming_status and updated_at
+ * are members of `extra`, because ms_task_update changes them. A message without an id
+ * has its sequence number as id; a message that a stream writes is IN_PROGRESS. Format,
+ * style, attachments and is_error false are checked and stay in the template.
  *
- * What has no place stands in a member "msgstore" of the content (see ms__rest_write), so
- * every message comes back as it was; but that a call without an id, and a result without
- * id or name, get what the format requires and keep it. A wrapper without a place has
- * the task_id "", which is read as none. Through the framework format goes all but the
- * spelling of created_at, and the wrapper itself where neither `extra` has a member nor
- * with_location was set. A message that a stream began and has not ended is written with
- * the streaming_status IN_PROGRESS, unless its wrapper says one itself.
- *
- * Read leniently, a word that is no author is a role, and a content that does not fit at
- * all becomes OTHER: its content is the whole object, written again as it came.
+ * Read leniently, another author is a role, `result` of a tool response is its content,
+ * and a content that does not fit at all is an OTHER whose template has all its members.
  * ================================================================================== */
 
-typedef enum ms__task_kind {
+enum {
     MS__TASK_TEXT,
     MS__TASK_DATA,
     MS__TASK_REQUEST,
     MS__TASK_RESPONSE,
     MS__TASK_REASONING,
-    MS__TASK_KINDS
-} ms__task_kind;
-
-static const char *const ms__task_words[MS__TASK_KINDS] = {
-    "text", "data", "tool_request", "tool_response", "reasoning"};
-
-/* What may stand in a member. */
-typedef enum ms__task_rule {
-    MS__TASK_IS_STRING,
-    MS__TASK_IS_OBJECT,
-    MS__TASK_IS_ANY,
-    MS__TASK_IS_TEXTS,
-    MS__TASK_IS_FORMAT,
-    MS__TASK_IS_STYLE,
-    MS__TASK_IS_FILES,
-    MS__TASK_IS_FLAG
-} ms__task_rule;
-
-/* The members of contents; `kinds` by bits. Those that are required are read into fields,
- * the others are kept in call_extra. */
-static const struct ms__task_member {
-    const char *name;
-    unsigned kinds;
-    ms__task_rule rule;
-    bool required, null;    /* null: may also be null */
-    const char *fallback;   /* written with the option `defaults` */
-} ms__task_members[] = {
-    {"content", 1 << MS__TASK_TEXT, MS__TASK_IS_STRING, true, false, NULL},
-    {"content", 1 << MS__TASK_RESPONSE, MS__TASK_IS_ANY, true, true, NULL},
-    {"data", 1 << MS__TASK_DATA, MS__TASK_IS_OBJECT, true, false, NULL},
-    {"tool_call_id", 1 << MS__TASK_REQUEST | 1 << MS__TASK_RESPONSE, MS__TASK_IS_STRING,
-     true, false, NULL},
-    {"name", 1 << MS__TASK_REQUEST | 1 << MS__TASK_RESPONSE, MS__TASK_IS_STRING, true,
-     false, NULL},
-    {"arguments", 1 << MS__TASK_REQUEST, MS__TASK_IS_OBJECT, true, false, NULL},
-    {"summary", 1 << MS__TASK_REASONING, MS__TASK_IS_TEXTS, true, false, NULL},
-    {"content", 1 << MS__TASK_REASONING, MS__TASK_IS_TEXTS, false, true, "null"},
-    {"format", 1 << MS__TASK_TEXT, MS__TASK_IS_FORMAT, false, false, "\"plain\""},
-    {"style", (1 << MS__TASK_KINDS) - 1, MS__TASK_IS_STYLE, false, false, "\"static\""},
-    {"attachments", 1 << MS__TASK_TEXT, MS__TASK_IS_FILES, false, true, "null"},
-    {"is_error", 1 << MS__TASK_RESPONSE, MS__TASK_IS_FLAG, false, true, "null"},
+    MS__TASK_KINDS,
+    MS__TASK_RESULT = MS__TASK_KINDS,
+    MS__TASK_WHOLE,
+    MS__TASK_WRAPPER,
+    MS__TASK_SHAPES
 };
-#define MS__TASK_ROWS (sizeof ms__task_members / sizeof ms__task_members[0])
 
-/* A content object, sorted: of repeated members the last. */
-typedef struct ms__task_parts {
-    ms__task_kind kind;
-    ms_role author;           /* NONE: agent */
-    ms_str type, said_by, rest, result;
-    ms_str row[MS__TASK_ROWS];
-} ms__task_parts;
-
-/* The row of a member of such contents; MS__TASK_ROWS: there is none. */
-static size_t ms__task_row_of(ms__task_kind kind, ms_str key)
+/* Checks a list of texts, or of attachments (objects with a name); the error names the
+ * element. */
+static ms_result ms__task_list(ms_reader *r, const char *name, ms_str list, bool files)
 {
-    size_t i = 0;
-    for (; i < MS__TASK_ROWS; i++)
-        if ((ms__task_members[i].kinds >> kind & 1) &&
-            ms_json_string_is(key, ms_str_of(ms__task_members[i].name)))
-            break;
-    return i;
-}
-
-/* The value of a member by its name; absent: it is not there. */
-static ms_str ms__task_part(const ms__task_parts *t, const char *name)
-{
-    for (size_t i = 0; i < MS__TASK_ROWS; i++)
-        if ((ms__task_members[i].kinds >> t->kind & 1) &&
-            strcmp(ms__task_members[i].name, name) == 0)
-            return t->row[i];
-    return ms__absent();
-}
-
-static bool ms__task_string_in(ms_str object, const char *name)
-{
-    ms_str value;
-    return ms_json_member(object, ms_str_of(name), &value) &&
-           ms_json_kind_of(value) == MS_JSON_STRING;
-}
-
-/* An attachment as the guide has it (name, url, mime_type) or as its code (file_id, name,
- * size, type). */
-static bool ms__task_is_file(ms_str file)
-{
-    ms_str size;
-    if (!ms__task_string_in(file, "name")) return false;
-    if (ms__task_string_in(file, "url")) return ms__task_string_in(file, "mime_type");
-    return ms__task_string_in(file, "file_id") && ms__task_string_in(file, "type") &&
-           ms_json_member(file, MS_STR("size"), &size) &&
-           ms_json_kind_of(size) == MS_JSON_NUMBER;
-}
-
-/* The first element that does not fit a list of texts or files; its length, if all do. */
-static size_t ms__task_misfit(ms_str list, bool files)
-{
-    size_t i = 0;
+    const char *expected = files ? "a list of attachments" : "a list of strings";
+    uint64_t i = 0;
+    ms_str file;
+    if (ms_json_kind_of(list) != MS_JSON_ARRAY)
+        return ms__read_kind(r, name, expected, list);
     ms_json_iter it = ms_json_iterate(list);
-    for (; ms_json_next(&it); i++)
-        if (files ? !ms__task_is_file(it.value)
-                  : ms_json_kind_of(it.value) != MS_JSON_STRING)
-            break;
-    return i;
+    for (; ms_json_next(&it); i++) {
+        bool fits = files ? ms_json_member(it.value, MS_STR("name"), &file)
+                          : ms_json_kind_of(it.value) == MS_JSON_STRING;
+        if (fits) continue;
+        ms_result code = ms__fail(r->err, MS_E_KIND, "%s[%u] is '%v', in %s", name, i,
+                                  MS__V(it.value), expected);
+        return ms__fail_in(r->err, code, "%s[%u]", name, i);
+    }
+    return MS_OK;
 }
 
-static bool ms__task_list_fits(ms_str value, bool files)
+/* Checks a member that stays in the template, unless it is the true of an error. */
+static ms_result ms__task_check(ms_reader *r, const ms__hole *h, ms_str value,
+                                ms_envelope *m, bool *fits)
 {
-    ms_str element;
-    return ms_json_kind_of(value) == MS_JSON_ARRAY &&
-           !ms_json_element(value, ms__task_misfit(value, files), &element);
-}
-
-/* Does a value fit the rule? *expected says what would. */
-static bool ms__task_fits(ms__task_rule rule, ms_str value, const char **expected)
-{
+    static const char *const words[] = {"plain", "markdown", "code", "static", "active"};
     ms_json_kind kind = ms_json_kind_of(value);
-    switch (rule) {
-    case MS__TASK_IS_STRING:
-        *expected = "a string";
-        return kind == MS_JSON_STRING;
-    case MS__TASK_IS_OBJECT:
-        *expected = "an object";
-        return kind == MS_JSON_OBJECT;
-    case MS__TASK_IS_TEXTS:
-        *expected = "a list of strings";
-        return ms__task_list_fits(value, false);
-    case MS__TASK_IS_FORMAT:
-        *expected = "plain, markdown or code";
-        return ms_json_string_is(value, MS_STR("plain")) ||
-               ms_json_string_is(value, MS_STR("markdown")) ||
-               ms_json_string_is(value, MS_STR("code"));
-    case MS__TASK_IS_STYLE:
-        *expected = "static or active";
-        return ms_json_string_is(value, MS_STR("static")) ||
-               ms_json_string_is(value, MS_STR("active"));
-    case MS__TASK_IS_FILES:
-        *expected = "a list of attachments (name, url and mime_type, or file_id, name, "
-                    "size and type)";
-        return ms__task_list_fits(value, true);
-    case MS__TASK_IS_FLAG:
-        *expected = "true, false or null";
-        return kind == MS_JSON_TRUE || kind == MS_JSON_FALSE;
-    case MS__TASK_IS_ANY:
-        break;
-    }
-    *expected = "any value";
-    return true;
-}
-
-static bool ms__task_row_fits(size_t row, ms_str value, const char **expected)
-{
-    const struct ms__task_member *member = &ms__task_members[row];
-    bool fits = ms__task_fits(member->rule, value, expected);
-    return fits || (member->null && ms_json_kind_of(value) == MS_JSON_NULL);
-}
-
-static ms_result ms__task_check(ms_reader *r, const ms__task_parts *t, size_t row,
-                                ms_envelope *m)
-{
-    const struct ms__task_member *member = &ms__task_members[row];
-    const char *expected;
-    ms_str value = t->row[row], element;
-    if (!(member->kinds >> t->kind & 1)) return MS_OK;
-    if (!value.ptr) return member->required ? ms__read_missing(r, member->name) : MS_OK;
-    if (ms__task_row_fits(row, value, &expected)) return MS_OK;
-    bool files = member->rule == MS__TASK_IS_FILES;
-    bool texts = member->rule == MS__TASK_IS_TEXTS;
-    if (r->lenient && !member->required && !texts) { /* kept in call_extra */
-        m->flags |= MS_FLAG_LENIENT;
+    unsigned i = h->letter == 'S' ? 3 : 0, end = h->letter == 'S' ? 5 : 3;
+    *fits = h->letter == 'E' && kind == MS_JSON_TRUE;
+    (void)m;
+    if (*fits || r->lenient) return MS_OK;
+    if (h->letter == 'A' && kind != MS_JSON_NULL)
+        return ms__task_list(r, h->name, value, true);
+    if (h->letter == 'A' || (h->letter == 'E' && kind != MS_JSON_STRING &&
+                             kind != MS_JSON_NUMBER))
         return MS_OK;
-    }
-    size_t at = files || texts ? ms__task_misfit(value, files) : 0;
-    if ((files || texts) && ms_json_element(value, at, &element)) {
-        ms_result code = ms__fail(r->err, MS_E_KIND, "%s[%u] is '%v', in %s",
-                                  member->name, (uint64_t)at, MS__V(element), expected);
-        return ms__fail_in(r->err, code, "%s[%u]", member->name, (uint64_t)at);
-    }
-    return ms__read_kind(r, member->name, expected, value);
+    while (h->letter != 'E' && i < end)
+        if (ms_json_string_is(value, ms_str_of(words[i++]))) return MS_OK;
+    return ms__read_kind(r, h->name, h->as->expected, value);
 }
 
-static ms_result ms__task_word(ms_reader *r, const char *name, ms_str value, ms_str *word)
+static bool ms__has_never(const ms__hole *h, const ms_envelope *m, size_t n)
 {
-    if (!value.ptr) return ms__read_missing(r, name);
-    if (ms_json_kind_of(value) != MS_JSON_STRING)
-        return ms__read_kind(r, name, "a string", value);
-    return ms__read_text(r, value, word);
+    (void)h, (void)m, (void)n;
+    return false;
 }
 
-/* Who speaks. Read leniently any other word is a role, and kept in call_extra. */
-static ms_result ms__task_author(ms_reader *r, const ms__task_parts *t, ms_envelope *m)
+static bool ms__task_error_has(const ms__hole *h, const ms_envelope *m, size_t n)
 {
-    ms_str word;
-    MS__TRY(ms__task_word(r, "author", t->said_by, &word));
-    if (ms_str_equal(word, MS_STR("user")) || ms_str_equal(word, MS_STR("agent")))
-        return MS_OK;
-    if (!r->lenient || word.len == 0) {
-        ms_result code = ms__fail(r->err, MS_E_TYPE, "author is '%v', user or agent was "
-                                  "expected", MS__V(word));
-        return ms__at_field(r->err, code, "author");
-    }
-    m->flags |= MS_FLAG_LENIENT;
-    m->role = ms_role_of_word(word);
-    if (m->role == MS_ROLE_OTHER) m->role_name = word;
+    (void)h, (void)n;
+    return m->type == MS_T_ERROR;
+}
+
+/* The reader has looked at the author before; another one stays in the template. */
+static ms_result ms__task_author_read(ms_reader *r, const ms__hole *h, ms_str value,
+                                      ms_envelope *m, bool *fits)
+{
+    (void)r, (void)h, (void)m;
+    *fits = ms_json_string_is(value, MS_STR("user")) ||
+            ms_json_string_is(value, MS_STR("agent"));
     return MS_OK;
 }
 
-static ms_result ms__task_sort(ms_reader *r, ms_str content, ms__task_parts *t)
+static void ms__task_author_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
 {
-    ms_str word;
-    unsigned kind = 0;
-    memset(t, 0, sizeof *t);
-    (void)ms_json_member(content, MS_STR("type"), &t->type);
-    MS__TRY(ms__task_word(r, "type", t->type, &word));
-    while (kind < MS__TASK_KINDS && !ms_str_equal(word, ms_str_of(ms__task_words[kind])))
-        kind++;
-    if (kind == MS__TASK_KINDS) {
-        ms_result code = ms__fail(r->err, MS_E_TYPE, "type '%v' is no content of a task "
-                                  "message", MS__V(word));
-        return ms__at_field(r->err, code, "type");
-    }
-    t->kind = (ms__task_kind)kind;
-    ms_json_iter it = ms_json_iterate(content);
-    while (ms_json_next(&it)) {
-        size_t row = ms__task_row_of(t->kind, it.key);
-        if (row < MS__TASK_ROWS) t->row[row] = it.value;
-        else if (ms_json_string_is(it.key, MS_STR("author"))) t->said_by = it.value;
-        else if (ms_json_string_is(it.key, MS_STR(MS__REST))) t->rest = it.value;
-        else if (ms_json_string_is(it.key, MS_STR("result"))) t->result = it.value;
-    }
-    return MS_OK;
+    bool user = ms__role_of(m->role, m->type) == MS_ROLE_USER;
+    (void)h;
+    if (m->role != MS_ROLE_OTHER) w->said |= MS__SAID(ROLE_NAME);
+    ms_json_put_string(&w->json, user ? MS_STR("user") : MS_STR("agent"));
 }
 
-/* Is a member of the content in a field, or dealt with elsewhere? */
-static bool ms__task_placed(const ms__task_parts *t, const ms_envelope *m, ms_str key,
-                            ms_str value)
+/* Of a JSON string its text; of other JSON that as text. */
+static void ms__task_text_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
 {
-    size_t row = ms__task_row_of(t->kind, key);
-    if (ms_json_string_is(key, MS_STR("type"))) return true;
-    if (ms_json_string_is(key, MS_STR("author")))
-        return m->role == MS_ROLE_NONE || value.ptr != t->said_by.ptr;
-    if (ms_json_string_is(key, MS_STR(MS__REST))) return true;
-    if (row == MS__TASK_ROWS) return false;
-    if (t->row[row].ptr != value.ptr) return true; /* a later one counts */
-    if (ms__task_members[row].rule == MS__TASK_IS_FLAG)
-        return ms_json_kind_of(value) == MS_JSON_TRUE;
-    return ms__task_members[row].required ||
-        ms__task_members[row].rule == MS__TASK_IS_TEXTS;
+    (void)h;
+    if (m->content.json && ms_json_kind_of(m->content.text) == MS_JSON_STRING)
+        ms_json_put_raw(&w->json, m->content.text);
+    else
+        ms_json_put_string(&w->json, m->content.text);
 }
-
-/* The other members. */
-static ms_result ms__task_others(ms_reader *r, const ms__task_parts *t, ms_str content,
-                                 bool rest, ms_envelope *m)
-{
-    ms_json_iter it = ms_json_iterate(content);
-    ms__extra_begin(r);
-    while (ms_json_next(&it))
-        if (!ms__task_placed(t, m, it.key, it.value))
-            ms__extra_put(r, it.key, it.value);
-    if (rest) ms__extra_put(r, MS_STR("\"" MS__REST "\""), t->rest);
-    return ms__extra_end(r, &m->call_extra);
-}
-
-/* Content that may be text or any JSON. */
-static ms_result ms__task_value(ms_reader *r, ms_str value, ms_value *out)
-{
-    out->json = ms_json_kind_of(value) != MS_JSON_STRING;
-    return out->json ? ms__read_json(r, value, &out->text)
-                     : ms__read_text(r, value, &out->text);
-}
-
-/* summary and content of a reasoning, as one object. */
-static ms_result ms__task_reasoning(ms_reader *r, const ms__task_parts *t, ms_envelope *m)
-{
-    ms_str content = ms__task_part(t, "content");
-    ms__extra_begin(r);
-    ms__extra_put(r, MS_STR("\"summary\""), ms__task_part(t, "summary"));
-    if (content.ptr) ms__extra_put(r, MS_STR("\"content\""), content);
-    m->content.json = true;
-    return ms__extra_end(r, &m->content.text);
-}
-
-/* Type and fields, by the kind of content. */
-static ms_result ms__task_fields(ms_reader *r, const ms__task_parts *t, ms_envelope *m)
-{
-    bool error = ms_json_kind_of(ms__task_part(t, "is_error")) == MS_JSON_TRUE;
-    switch (t->kind) {
-    case MS__TASK_TEXT:
-        m->type = MS_T_ASSISTANT_MESSAGE;
-        if (ms_json_string_is(t->said_by, MS_STR("user"))) m->type = MS_T_USER_MESSAGE;
-        if (m->role != MS_ROLE_NONE) m->type = MS_T_TEXT;
-        return ms__task_value(r, ms__task_part(t, "content"), &m->content);
-    case MS__TASK_DATA:
-        m->type = MS_T_DATA;
-        return ms__task_value(r, ms__task_part(t, "data"), &m->content);
-    case MS__TASK_REASONING:
-        m->type = MS_T_REASONING;
-        return ms__task_reasoning(r, t, m);
-    case MS__TASK_REQUEST:
-        m->type = MS_T_ACTION;
-        MS__TRY(ms__task_value(r, ms__task_part(t, "arguments"), &m->args));
-        break;
-    case MS__TASK_RESPONSE:
-    case MS__TASK_KINDS:
-        m->type = error ? MS_T_ERROR : MS_T_OBSERVATION;
-        MS__TRY(ms__task_value(r, ms__task_part(t, "content"), &m->content));
-        break;
-    }
-    MS__TRY(ms__read_text(r, ms__task_part(t, "name"), &m->tool));
-    return ms__read_text(r, ms__task_part(t, "tool_call_id"), &m->call_id);
-}
-
-/* Does data hold the members of a message of another type? Its msgstore says so. */
-static bool ms__task_holds_message(const ms__task_parts *t)
-{
-    return t->kind == MS__TASK_DATA && (ms__has_member(t->rest, "type") ||
-                                        ms__has_member(t->rest, "type_name"));
-}
-
-/* Is it a member that the framework format has in front of a message's data? */
-static bool ms__task_carries(const ms__hole *h)
-{
-    return h && !(h->flags & (MS__GUEST | MS__WRITTEN)) && h->field != MS_F_LOCATION &&
-           h->field != MS_F_AGENT_KEY && h->field != MS_F_TYPE_NAME &&
-           h->field != MS_F_TIME_TEXT;
-}
-
-/* Are these members only what the writer adds with the option `defaults`? */
-static bool ms__task_only_defaults(ms__task_kind kind, ms_str others)
-{
-    ms_json_iter it = ms_json_iterate(others);
-    while (ms_json_next(&it)) {
-        size_t row = ms__task_row_of(kind, it.key);
-        if (row == MS__TASK_ROWS || !ms__task_members[row].fallback ||
-            !ms_str_equal(it.value, ms_str_of(ms__task_members[row].fallback)))
-            return false;
-    }
-    return true;
-}
-
-/* What "msgstore" says, over what the format said. *kept false: it does not fit. */
-static ms_result ms__task_rest(ms_reader *r, const ms__task_parts *t, ms_envelope *m,
-                               bool *kept)
-{
-    ms_envelope with = *m;
-    ms_str others = m->call_extra;
-    with.call_extra = ms__absent();
-    if (ms__task_holds_message(t)) {
-        with.content = ms_text(NULL);
-        ms_json_iter it = ms_json_iterate(ms__task_part(t, "data"));
-        while (ms_json_next(&it))
-            if (ms__task_carries(ms__hole_named(&ms__framework_shape, 0, it.key)))
-                (void)ms__rest_take(r, it.key, it.value, &with);
-    }
-    MS__TRY(ms__rest_read(r, t->rest, &with, kept));
-    if (*kept && with.call_extra.ptr && !ms__task_only_defaults(t->kind, others)) {
-        *kept = false;
-        if (!r->lenient) {
-            ms_result code = ms__fail(r->err, MS_E_TYPE,
-                                      "call_extra is there and members "
-                                      "that belong to it");
-            return ms__at_field(r->err, code, MS__REST);
-        }
-    }
-    if (*kept && with.call_extra.ptr) others = with.call_extra;
-    if (*kept) *m = with;
-    m->call_extra = others;
-    return MS_OK;
-}
-
-/* One content object. */
-static ms_result ms__task_content(ms_reader *r, ms_str content, ms_envelope *m)
-{
-    ms__task_parts t;
-    bool kept = true;
-    MS__TRY(ms__task_sort(r, content, &t));
-    MS__TRY(ms__task_author(r, &t, m));
-    for (size_t i = 0; i < MS__TASK_ROWS; i++) {
-        bool response = ms__task_members[i].rule == MS__TASK_IS_ANY;
-        if (response && r->lenient && t.kind == MS__TASK_RESPONSE && !t.row[i].ptr) {
-            t.row[i] = t.result; /* stays in call_extra */
-            m->flags |= MS_FLAG_LENIENT;
-        }
-        MS__TRY(ms__task_check(r, &t, i, m));
-    }
-    MS__TRY(ms__task_fields(r, &t, m));
-    ms_type type = m->type;
-    MS__TRY(ms__task_others(r, &t, content, false, m));
-    if (t.rest.ptr) MS__TRY(ms__task_rest(r, &t, m, &kept));
-    if (!kept) {
-        m->flags |= MS_FLAG_LENIENT;
-        MS__TRY(ms__task_others(r, &t, content, true, m));
-    }
-    if (m->type == type && m->role == MS_ROLE_NONE && t.kind != MS__TASK_TEXT &&
-        ms_json_string_is(t.said_by, MS_STR("user")))
-        m->role = MS_ROLE_USER;
-    return MS_OK;
-}
-
-/* A content that does not fit, kept whole. */
-static ms_result ms__task_whole(ms_reader *r, ms_str content, ms_envelope *m)
-{
-    ms_str type = ms__absent();
-    (void)ms_json_member(content, MS_STR("type"), &type);
-    memset(m, 0, sizeof *m);
-    m->flags = MS_FLAG_LENIENT;
-    m->type = MS_T_OTHER;
-    m->type_name = MS_STR("task_content");
-    if (ms_json_kind_of(type) == MS_JSON_STRING && !ms_json_string_is(type, MS_STR("")))
-        MS__TRY(ms__read_text(r, type, &m->type_name));
-    m->content.json = true;
-    return ms__read_json(r, content, &m->content.text);
-}
-
-static ms_result ms__task_any_content(ms_reader *r, ms_str content, ms_envelope *m)
-{
-    ms_error *err = r->err;
-    if (r->lenient) r->err = NULL;
-    ms_result code = ms__task_content(r, content, m);
-    r->err = err;
-    if (code == MS_OK || !r->lenient) return code;
-    if (code == MS_E_NO_MEMORY || code == MS_E_ARENA)
-        return ms__no_arena(err, r->arena, content.len);
-    return ms__task_whole(r, content, m);
-}
-
-/* The members of a wrapper that have a place; absent: not there, or it did not fit. */
-typedef struct ms__task_wrap {
-    ms_str id, task_id, content, created_at, status, updated_at;
-} ms__task_wrap;
-
-static ms_str *ms__task_wrap_member(ms__task_wrap *t, ms_str key)
-{
-    if (ms_json_string_is(key, MS_STR("id"))) return &t->id;
-    if (ms_json_string_is(key, MS_STR("task_id"))) return &t->task_id;
-    if (ms_json_string_is(key, MS_STR("content"))) return &t->content;
-    if (ms_json_string_is(key, MS_STR("created_at"))) return &t->created_at;
-    if (ms_json_string_is(key, MS_STR("streaming_status"))) return &t->status;
-    return ms_json_string_is(key, MS_STR("updated_at")) ? &t->updated_at : NULL;
-}
-
-static bool ms__task_is_status(ms_str value)
-{
-    return ms_json_kind_of(value) == MS_JSON_NULL ||
-           ms_json_string_is(value, MS_STR("IN_PROGRESS")) ||
-           ms_json_string_is(value, MS_STR("DONE"));
-}
-
-/* A date and time; its text is ASCII, so it needs no decoding unless it hides that. */
-static bool ms__task_is_time(ms_str value, int64_t *ns)
-{
-    ms_str inside;
-    return ms__string_inside(value, &inside) && ms_iso_read(inside, ns) == MS_OK;
-}
-
-/* Is it there, and neither a time nor null? */
-static bool ms__task_bad_time(ms_str value)
-{
-    int64_t ignored;
-    return value.ptr && ms_json_kind_of(value) != MS_JSON_NULL &&
-           !ms__task_is_time(value, &ignored);
-}
-
-/* created_at, with its spelling when that is not ours. A time that msgstore gave stays
- * when created_at is what it looks like: it is the exact one. */
-static void ms__task_time(ms_envelope *m, ms_str value)
-{
-    char ours[MS_ISO_MAX];
-    ms_str spelled = ms__absent();
-    (void)ms__string_inside(value, &spelled);
-    if (m->has_time &&
-        ms_str_equal(spelled, ms_str_n(ours, ms_iso_write(m->time_ns, ours))))
-        return;
-    m->has_time = ms__task_is_time(value, &m->time_ns);
-    if (!ms_str_equal(spelled, ms_str_n(ours, ms_iso_write(m->time_ns, ours))))
-        m->time_text = spelled;
-}
-
-/* Checks what stands in the wrapper; what does not fit is an error, or when lenient
- * extra: its place is made absent. */
-static ms_result ms__task_wrap_check(ms_reader *r, ms__task_wrap *t, uint32_t *flags)
-{
-    int64_t ignored;
-    bool lenient = r->lenient;
-    ms_json_kind id = ms_json_kind_of(t->id);
-    bool bad_id = t->id.ptr && id != MS_JSON_STRING && id != MS_JSON_NULL;
-    bool bad_status = t->status.ptr && !ms__task_is_status(t->status);
-    bool bad_created = ms__task_bad_time(t->created_at);
-    bool bad_updated = ms__task_bad_time(t->updated_at);
-    ms_str task = ms__absent();
-    if (!t->task_id.ptr && !lenient) return ms__read_missing(r, "task_id");
-    if (bad_id && !lenient) return ms__read_kind(r, "id", "a string or null", t->id);
-    if (bad_status && !lenient)
-        return ms__read_kind(r, "streaming_status", "IN_PROGRESS, DONE or null",
-                             t->status);
-    if (bad_created && !lenient)
-        return ms__read_kind(r, "created_at", "a date and time, or null", t->created_at);
-    if (bad_updated && !lenient)
-        return ms__read_kind(r, "updated_at", "a date and time, or null", t->updated_at);
-    if (bad_id || bad_status || bad_created || bad_updated) *flags |= MS_FLAG_LENIENT;
-    if (id != MS_JSON_STRING) t->id = ms__absent();
-    if (!ms__task_is_time(t->created_at, &ignored)) t->created_at = ms__absent();
-    if (ms_json_kind_of(t->task_id) == MS_JSON_STRING)
-        MS__TRY(ms__read_text(r, t->task_id, &task));
-    else if (!lenient) return ms__read_kind(r, "task_id", "a string", t->task_id);
-    ms_result code = ms__key_check(task, "task_id", true, lenient ? NULL : r->err);
-    if (code != MS_OK && !lenient) return code;
-    if (!task.ptr || code != MS_OK) {
-        t->task_id = ms__absent();
-        *flags |= MS_FLAG_LENIENT;
-    }
-    return MS_OK;
-}
-
-static ms_result ms__task_wrapped(ms_reader *r, ms_envelope *m)
-{
-    ms__task_wrap t, last;
-    uint32_t flags = 0;
-    memset(&t, 0, sizeof t);
-    ms_json_iter it = ms_json_iterate(r->json);
-    while (ms_json_next(&it)) {
-        ms_str *place = ms__task_wrap_member(&t, it.key);
-        if (place) *place = it.value;
-    }
-    last = t; /* of members that stand there twice */
-    MS__TRY(ms__task_wrap_check(r, &t, &flags));
-    ms_result code = ms__task_any_content(r, t.content, m);
-    if (code != MS_OK) return ms__fail_in(r->err, code, "content");
-    m->flags |= flags;
-    if (t.id.ptr) MS__TRY(ms__read_text(r, t.id, &m->id));
-    if (t.task_id.ptr) MS__TRY(ms__read_text(r, t.task_id, &m->location));
-    if (m->location.len == 0) { /* the writer adds "" to what fits: see ms__task_open */
-        m->location = ms__absent();
-        if (m->flags & MS_FLAG_LENIENT) t.task_id = ms__absent();
-    }
-    if (t.created_at.ptr) ms__task_time(m, t.created_at);
-    t.status = t.updated_at = ms__absent();
-    ms__extra_begin(r);
-    it = ms_json_iterate(r->json);
-    while (ms_json_next(&it)) {
-        const ms_str *place = ms__task_wrap_member(&t, it.key);
-        const ms_str *known = ms__task_wrap_member(&last, it.key);
-        if (!place || (!place->ptr && known->ptr == it.value.ptr))
-            ms__extra_put(r, it.key, it.value);
-    }
-    MS__TRY(ms__extra_end(r, &m->extra));
-    if (!m->extra.ptr) m->extra = MS_STR("{}");
-    return MS_OK;
-}
-
-static ms_result ms__task_read(ms_reader *r, ms_envelopes *out)
-{
-    ms_envelope m;
-    ms_str content = ms__absent();
-    memset(&m, 0, sizeof m);
-    bool wrapper = ms_json_member(r->json, MS_STR("content"), &content) &&
-                   ms_json_kind_of(content) == MS_JSON_OBJECT &&
-                   !ms__has_member(r->json, "type") && !ms__has_member(r->json, "author");
-    if (wrapper) MS__TRY(ms__task_wrapped(r, &m));
-    else MS__TRY(ms__task_any_content(r, r->json, &m));
-    return ms__one_envelope(r, &m, out);
-}
-
-/* ---- and back */
 
 static bool ms__value_is_object(ms_value v)
 {
     return v.json && ms_json_kind_of(v.text) == MS_JSON_OBJECT;
 }
 
-/* The kind of content that a message is written as. */
-static ms__task_kind ms__task_kind_of(const ms_envelope *m)
+/* Arguments that are no object have no place. */
+static void ms__task_args_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+{
+    bool object = ms__value_is_object(m->args);
+    (void)h;
+    ms_json_put_raw(&w->json, object ? m->args.text : MS_STR("{}"));
+}
+
+/* Ids and names that the format requires, made up where there are none. */
+static void ms__task_named_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+{
+    char derived[MS__DERIVED_ID];
+    ms_str text = ms__field_text(m, h->field);
+    if (!text.ptr && h->field == MS_F_TOOL) text = MS_STR("unknown_tool");
+    if (!text.ptr) text = ms__id_made_up(w, m, derived);
+    ms_json_put_string(&w->json, text);
+}
+
+/* Data; of another type the members that the framework format has for it. */
+static void ms__task_data_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+{
+    (void)h;
+    if (m->type == MS_T_DATA && ms__value_is_object(m->content)) {
+        ms_json_put_raw(&w->json, m->content.text);
+        return;
+    }
+    ms_json_begin_object(&w->json);
+    for (size_t i = 0; i < sizeof ms__framework_holes / sizeof ms__framework_holes[0];
+         i++) {
+        const ms__hole *part = &ms__framework_holes[i];
+        if (!strchr("tcoawkmpefyu", part->letter) || !ms__hole_has(part, m, 1)) continue;
+        w->said |= (uint32_t)1 << part->field;
+        ms__name_put(w, part);
+        (part->as->put ? part->as->put : ms__field_put)(w, part, m);
+    }
+    ms_json_end_object(&w->json);
+}
+
+/* Is the content what a reasoning has: summary, and perhaps content? */
+static bool ms__task_reasons(const ms_envelope *m)
+{
+    ms_str list;
+    ms_reader r;
+    memset(&r, 0, sizeof r);
+    if (!ms__value_is_object(m->content) ||
+        !ms_json_member(m->content.text, MS_STR("summary"), &list) ||
+        ms__task_list(&r, "summary", list, false) != MS_OK)
+        return false;
+    return !ms_json_member(m->content.text, MS_STR("content"), &list) ||
+           ms_json_kind_of(list) == MS_JSON_NULL ||
+           ms__task_list(&r, "content", list, false) == MS_OK;
+}
+
+static bool ms__task_texts_has(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)n;
+    return !ms__task_reasons(m) || ms__has_member(m->content.text, h->name);
+}
+
+static void ms__task_texts_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+{
+    ms_str list;
+    if (ms__task_reasons(m)) {
+        (void)ms_json_member(m->content.text, ms_str_of(h->name), &list);
+        ms_json_put_raw(&w->json, list);
+        return;
+    }
+    ms_json_begin_array(&w->json);
+    if (h->name[0] == 'c') ms__task_text_put(w, h, m);
+    ms_json_end_array(&w->json);
+}
+
+/* ---- The wrapper. */
+
+/* A text that is the location; empty, there is none. */
+static ms_result ms__task_id_read(ms_reader *r, const ms__hole *h, ms_str value,
+                                  ms_envelope *m, bool *fits)
+{
+    ms_str text;
+    MS__TRY(ms__read_text(r, value, &text));
+    ms_result code = ms__key_check(text, h->name, true, r->lenient ? NULL : r->err);
+    *fits = code == MS_OK;
+    if (*fits && text.len > 0) m->location = text;
+    return r->lenient ? MS_OK : code;
+}
+
+static void ms__task_id_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+{
+    (void)h;
+    ms_json_put_string(&w->json, m->location.ptr ? m->location : MS_STR(""));
+}
+
+/* The content object waits until the wrapper has been read. */
+static ms_result ms__task_content_read(ms_reader *r, const ms__hole *h, ms_str value,
+                                       ms_envelope *m, bool *fits)
+{
+    (void)h, (void)m, (void)fits;
+    r->list = value;
+    return MS_OK;
+}
+
+/* streaming_status and updated_at are in extra already. */
+static ms_result ms__task_member_read(ms_reader *r, const ms__hole *h, ms_str value,
+                                      ms_envelope *m, bool *fits)
+{
+    int64_t ns;
+    (void)m, (void)fits;
+    bool status = h->name[0] == 's';
+    if (r->lenient || ms_json_kind_of(value) == MS_JSON_NULL ||
+        (!status && ms__json_date(value, &ns)) ||
+        (status && (ms_json_string_is(value, MS_STR("IN_PROGRESS")) ||
+                    ms_json_string_is(value, MS_STR("DONE")))))
+        return MS_OK;
+    return ms__read_kind(r, h->name, h->as->expected, value);
+}
+
+static bool ms__task_member_has(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)n;
+    return ms__has_member(m->extra, h->name) ||
+           (h->name[0] == 's' && (m->flags & MS_FLAG_UNFINISHED));
+}
+
+static void ms__task_member_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+{
+    ms_str value = MS_STR("\"IN_PROGRESS\"");
+    if (m->extra.ptr) (void)ms_json_member(m->extra, ms_str_of(h->name), &value);
+    ms_json_put_raw(&w->json, value);
+}
+
+static const ms__as ms__as_task_format = {
+    MS__JSON_ANY, "plain, markdown or code", ms__task_check, ms__has_never, NULL, NULL, NULL};
+static const ms__as ms__as_task_style = {
+    MS__JSON_ANY, "static or active", ms__task_check, ms__has_never, NULL, NULL, NULL};
+static const ms__as ms__as_task_files = {
+    MS__JSON_ANY, "", ms__task_check, ms__has_never, NULL, NULL, NULL};
+static const ms__as ms__as_task_error = {
+    MS__JSON_ANY, "true, false or null", ms__task_check, ms__task_error_has,
+    ms__joined_put, NULL, NULL};
+static const ms__as ms__as_task_author = {MS__JSON(STRING), "a string",
+                                          ms__task_author_read, ms__has_always,
+                                          ms__task_author_put, NULL, NULL};
+static const ms__as ms__as_task_text = {MS__JSON(STRING), "a string", NULL,
+                                        ms__has_always, ms__task_text_put, NULL, NULL};
+static const ms__as ms__as_task_args = {MS__JSON(OBJECT), "an object", NULL,
+                                        ms__has_always, ms__task_args_put, NULL, NULL};
+static const ms__as ms__as_task_named = {MS__JSON(STRING), "a string", NULL,
+                                         ms__has_always, ms__task_named_put, NULL, NULL};
+static const ms__as ms__as_task_data = {MS__JSON(OBJECT), "an object", NULL,
+                                        ms__has_always, ms__task_data_put, NULL, NULL};
+static const ms__as ms__as_task_texts = {MS__JSON_ANY, "", ms__type_read,
+                                         ms__task_texts_has, ms__task_texts_put, NULL,
+                                         NULL};
+static const ms__as ms__as_task_id = {MS__JSON(STRING), "a string", ms__task_id_read,
+                                      ms__has_always, ms__task_id_put, NULL, NULL};
+static const ms__as ms__as_task_own_id = {MS__JSON(STRING), "a string or null", NULL,
+                                          NULL, NULL, NULL, NULL};
+static const ms__as ms__as_task_content = {MS__JSON(OBJECT), "an object",
+                                           ms__task_content_read, ms__has_always, NULL,
+                                           NULL, NULL};
+static const ms__as ms__as_task_status = {
+    MS__JSON_ANY, "IN_PROGRESS, DONE or null", ms__task_member_read, ms__task_member_has,
+    ms__task_member_put, NULL, NULL};
+static const ms__as ms__as_task_updated = {
+    MS__JSON_ANY, "a date and time, or null", ms__task_member_read, ms__task_member_has,
+    ms__task_member_put, NULL, NULL};
+
+#define MS__TASK_HEAD                                                   \
+    MS__HOLE('t', 0, "type", word, 0, MS__NEEDED),                      \
+    MS__HOLE('a', 0, "author", task_author, 0, MS__NEEDED),             \
+    MS__HOLE('S', 0, "style", task_style, 0, 0)
+#define MS__TASK_TAIL MS__HOLE('X', 0, "", extra, MS_F_EXTRA, MS__WRITTEN)
+
+static const ms__hole ms__task_texts[] = {
+    MS__TASK_HEAD,
+    MS__HOLE('c', 0, "content", task_text, MS_F_CONTENT, MS__NEEDED),
+    MS__HOLE('F', 0, "format", task_format, 0, 0),
+    MS__HOLE('A', 0, "attachments", task_files, 0, 0),
+    MS__TASK_TAIL,
+};
+static const ms__hole ms__task_datas[] = {
+    MS__TASK_HEAD,
+    MS__HOLE('c', 0, "data", task_data, MS_F_CONTENT, MS__NEEDED),
+    MS__TASK_TAIL,
+};
+static const ms__hole ms__task_requests[] = {
+    MS__TASK_HEAD,
+    MS__HOLE('i', 0, "tool_call_id", task_named, MS_F_CALL_ID, MS__NEEDED),
+    MS__HOLE('n', 0, "name", task_named, MS_F_TOOL, MS__NEEDED),
+    MS__HOLE('g', 0, "arguments", task_args, MS_F_ARGS, MS__NEEDED),
+    MS__TASK_TAIL,
+};
+#define MS__TASK_RESPONDS(name)                                                 \
+    MS__TASK_HEAD,                                                              \
+    MS__HOLE('i', 0, "tool_call_id", task_named, MS_F_CALL_ID, MS__NEEDED),     \
+    MS__HOLE('n', 0, "name", task_named, MS_F_TOOL, MS__NEEDED),                \
+    MS__HOLE('c', 0, name, any, MS_F_CONTENT, MS__NEEDED),                      \
+    MS__HOLE('E', 0, "is_error", task_error, 0, 0),                             \
+    MS__TASK_TAIL
+static const ms__hole ms__task_responses[] = {MS__TASK_RESPONDS("content")};
+static const ms__hole ms__task_results[] = {MS__TASK_RESPONDS("result")};
+static const ms__hole ms__task_reasonings[] = {
+    MS__TASK_HEAD,
+    MS__HOLE('y', 0, "summary", task_texts, MS_F_CONTENT, MS__NEEDED),
+    MS__HOLE('c', 0, "content", task_texts, MS_F_CONTENT, 0),
+    MS__TASK_TAIL,
+};
+static const ms__hole ms__task_wholes[] = {MS__TASK_TAIL};
+static const ms__hole ms__task_wrappers[] = {
+    MS__HOLE('i', 0, "id", task_own_id, MS_F_ID, 0),
+    MS__HOLE('k', 0, "task_id", task_id, 0, MS__NEEDED),
+    MS__HOLE('c', 0, "content", task_content, 0, MS__NEEDED | MS__HOLDS),
+    MS__HOLE('d', 0, "created_at", date, MS_F_TIME_TEXT, 0),
+    MS__HOLE('X', 0, "", extra, MS_F_EXTRA, MS__WRITTEN),
+    MS__HOLE('s', 0, "streaming_status", task_status, MS_F_EXTRA, 0),
+    MS__HOLE('u', 0, "updated_at", task_updated, MS_F_EXTRA, 0),
+    MS__HOLE('G', 0, "agent_key", text, MS_F_AGENT_KEY, MS__WRITTEN),
+};
+
+static const ms__shape ms__task_shapes[MS__TASK_SHAPES] = {
+    MS__SHAPE('t', "text", ms__task_texts),
+    MS__SHAPE('d', "data", ms__task_datas),
+    MS__SHAPE('q', "tool_request", ms__task_requests),
+    MS__SHAPE('p', "tool_response", ms__task_responses),
+    MS__SHAPE('r', "reasoning", ms__task_reasonings),
+    MS__SHAPE('R', "tool_response", ms__task_results),
+    MS__SHAPE('o', "", ms__task_wholes),
+    MS__SHAPE('w', "", ms__task_wrappers),
+};
+
+static const ms__shape *ms__task_outer(const ms_envelope *m, size_t n)
+{
+    (void)m, (void)n;
+    return &ms__task_shapes[MS__TASK_WRAPPER];
+}
+
+static const ms__shape *ms__task_block(const ms_envelope *m)
 {
     switch (m->type) {
     case MS_T_USER_MESSAGE:
     case MS_T_ASSISTANT_MESSAGE:
     case MS_T_TEXT:
     case MS_T_FINAL:
-        return MS__TASK_TEXT;
+        return &ms__task_shapes[MS__TASK_TEXT];
     case MS_T_ACTION:
-        return MS__TASK_REQUEST;
+        return &ms__task_shapes[MS__TASK_REQUEST];
     case MS_T_OBSERVATION:
     case MS_T_ERROR:
-        return MS__TASK_RESPONSE;
+        return &ms__task_shapes[MS__TASK_RESPONSE];
     case MS_T_REASONING:
-        return MS__TASK_REASONING;
+        return &ms__task_shapes[MS__TASK_REASONING];
     default:
-        return MS__TASK_DATA;
+        return &ms__task_shapes[MS__TASK_DATA];
     }
 }
 
-/* What is being written, and what the format has said of it. */
-typedef struct ms__task_out {
-    ms__task_kind kind;
-    uint32_t said;
-    bool user;                /* the author */
-    bool odd;                 /* its author is in call_extra, see ms__task_author */
-    bool flat;                /* call_extra stands among the members */
-    ms_str id, name;          /* of a call or result */
-    ms_type type;             /* as it will be read */
-    char derived[MS__DERIVED_ID];
-} ms__task_out;
+static const ms__format ms__task_format = {'k', ms__task_shapes, MS__TASK_SHAPES,
+                                           ms__task_outer, ms__task_block, NULL, NULL,
+                                           MS__PAIRS_IDS_AND_TOOLS};
 
-/* Would the reader put this member of call_extra back there? */
-static bool ms__task_returns(const ms_envelope *m, ms__task_kind kind, ms_str key,
-                             ms_str value)
+/* ---- Reading. */
+
+static ms_result ms__task_word(ms_reader *r, size_t base, const char *name, ms_str *word)
 {
-    const char *expected;
-    size_t row = ms__task_row_of(kind, key);
-    bool lenient = (m->flags & MS_FLAG_LENIENT) != 0;
-    if (ms_json_string_is(key, MS_STR("type"))) return false;
-    if (ms_json_string_is(key, MS_STR("author")) ||
-        ms_json_string_is(key, MS_STR(MS__REST)))
-        return lenient;
-    if (row == MS__TASK_ROWS) return true;
-    if (ms__task_members[row].required || ms__task_members[row].rule == MS__TASK_IS_TEXTS)
-        return false;
-    if (ms__task_members[row].rule == MS__TASK_IS_FLAG &&
-        (m->type == MS_T_ERROR || ms_json_kind_of(value) == MS_JSON_TRUE))
-        return false;
-    return lenient || ms__task_row_fits(row, value, &expected);
+    ms_str value = ms__member_of(r, base, name);
+    if (!value.ptr) return ms__read_missing(r, name);
+    if (ms_json_kind_of(value) != MS_JSON_STRING)
+        return ms__read_kind(r, name, "a string", value);
+    return ms__read_text(r, value, word);
 }
 
-static bool ms__task_is_flat(const ms_envelope *m, ms__task_kind kind)
+/* Who speaks. Read leniently, any other word is a role. */
+static ms_result ms__task_author(ms_reader *r, size_t base, bool text, ms_envelope *m)
 {
-    size_t n = 0;
-    ms_json_iter it = ms_json_iterate(m->call_extra);
-    for (; ms_json_next(&it); n++)
-        if (!ms__task_returns(m, kind, it.key, it.value)) return false;
-    return n > 0;
-}
-
-/* Ids and names that the format requires, made up where there are none. */
-static ms_result ms__task_names(ms_writer *w, const ms_envelope *m, ms__task_out *o,
-                                ms_error *err)
-{
-    o->name = m->tool;
-    if (o->kind == MS__TASK_REQUEST)
-        return ms__call_begins(w, m, o->derived, &o->id, err);
-    ms__call_ends(w, m, &o->id, &o->name);
-    if (!o->id.ptr) o->id = ms__id_made_up(w, m, o->derived);
-    if (!o->name.ptr) o->name = MS_STR("unknown_tool");
+    ms_str word;
+    MS__TRY(ms__task_word(r, base, "author", &word));
+    bool user = ms_str_equal(word, MS_STR("user"));
+    if (user && text) m->type = MS_T_USER_MESSAGE;
+    if (user && !text) m->role = MS_ROLE_USER;
+    if (user || ms_str_equal(word, MS_STR("agent"))) return MS_OK;
+    if (!r->lenient || word.len == 0) {
+        ms_result code = ms__fail(r->err, MS_E_TYPE, "author is '%v', user or agent was "
+                                  "expected", MS__V(word));
+        return ms__at_field(r->err, code, "author");
+    }
+    if (text) m->type = MS_T_TEXT;
+    m->role = ms_role_of_word(word);
+    if (m->role == MS_ROLE_OTHER) m->role_name = word;
     return MS_OK;
 }
 
-/* A text as a string: of a JSON string what it says, of other JSON its text. */
-static void ms__task_put_text(ms_writer *w, ms_value v)
+/* Type, role and shape by the words of the content. */
+static ms_result ms__task_type(ms_reader *r, size_t base, ms_envelope *m,
+                               const ms__shape **shape)
 {
-    if (v.json && ms_json_kind_of(v.text) == MS_JSON_STRING)
-        ms_json_put_raw(&w->json, v.text);
-    else
-        ms_json_put_string(&w->json, v.text);
-}
-
-/* Is it summary and content as the format has them? */
-static bool ms__task_is_reasoning(ms_value v)
-{
-    ms_str summary;
-    const char *expected;
-    if (!ms__value_is_object(v) || !ms_json_member(v.text, MS_STR("summary"), &summary))
-        return false;
-    ms_json_iter it = ms_json_iterate(v.text);
-    while (ms_json_next(&it)) {
-        size_t row = ms__task_row_of(MS__TASK_REASONING, it.key);
-        if (row == MS__TASK_ROWS || ms__task_members[row].rule != MS__TASK_IS_TEXTS ||
-            !ms__task_row_fits(row, it.value, &expected))
-            return false;
+    static const ms_type types[MS__TASK_KINDS] = {
+        MS_T_ASSISTANT_MESSAGE, MS_T_DATA, MS_T_ACTION, MS_T_OBSERVATION, MS_T_REASONING};
+    ms_str word;
+    unsigned kind = 0;
+    MS__TRY(ms__task_word(r, base, "type", &word));
+    while (kind < MS__TASK_KINDS &&
+           !ms_str_equal(word, ms_str_of(ms__task_shapes[kind].word)))
+        kind++;
+    if (kind == MS__TASK_KINDS) {
+        ms_result code = ms__fail(r->err, MS_E_TYPE, "type '%v' is no content of a task "
+                                  "message", MS__V(word));
+        return ms__at_field(r->err, code, "type");
     }
-    return true;
+    m->type = types[kind];
+    if (kind == MS__TASK_RESPONSE &&
+        ms_json_kind_of(ms__member_of(r, base, "is_error")) == MS_JSON_TRUE)
+        m->type = MS_T_ERROR;
+    if (kind == MS__TASK_RESPONSE && r->lenient &&
+        !ms__member_of(r, base, "content").ptr && ms__member_of(r, base, "result").ptr)
+        kind = MS__TASK_RESULT;
+    *shape = &ms__task_shapes[kind];
+    return ms__task_author(r, base, kind == MS__TASK_TEXT, m);
 }
 
-static void ms__task_write_reasoning(ms_writer *w, const ms_envelope *m, ms__task_out *o)
+/* Writes an object of some members, by name, into the arena. */
+static ms_result ms__task_object(ms_reader *r, const char *const *names, const ms_str *values,
+                                 size_t n, ms_str *out)
 {
-    if (!ms__task_is_reasoning(m->content)) {
-        ms__write_field(w, "summary", MS_STR("[]"), true);
-        ms_json_key(&w->json, MS_STR("content"));
-        ms_json_begin_array(&w->json);
-        ms__task_put_text(w, m->content);
-        ms_json_end_array(&w->json);
-        return;
+    ms_buf buf;
+    ms_json_writer w;
+    memset(&buf, 0, sizeof buf);
+    buf.arena = r->arena;
+    ms_json_init(&w, ms_buf_write, &buf, false);
+    ms_json_begin_object(&w);
+    for (size_t i = 0; i < n; i++) {
+        if (!values[i].ptr) continue;
+        ms_json_key(&w, ms_str_of(names[i]));
+        ms_json_put_raw(&w, values[i]);
     }
-    o->said |= MS__SAID(CONTENT);
-    ms__put_members(w, m->content.text, NULL);
-    if (w->defaults && !ms__has_member(m->content.text, "content"))
-        ms__write_field(w, "content", MS_STR("null"), true);
+    ms_json_end_object(&w);
+    if (ms_json_finish(&w) != MS_OK) return ms__no_arena(r->err, r->arena, r->json.len);
+    *out = ms_buf_text(&buf);
+    return MS_OK;
 }
 
-/* A message of another type, as the members that the framework format has. */
-static void ms__task_write_data(ms_writer *w, const ms_envelope *m, ms__task_out *o)
+/* Puts both lists of a reasoning into one content. */
+static ms_result ms__task_reasoning(ms_reader *r, size_t base, ms_envelope *m)
 {
-    ms_json_key(&w->json, MS_STR("data"));
-    if (m->type == MS_T_DATA && ms__value_is_object(m->content)) {
-        ms_json_put_raw(&w->json, m->content.text);
-        o->said |= MS__SAID(CONTENT);
-        return;
+    static const char *const names[] = {"summary", "content"};
+    ms_str lists[2];
+    for (unsigned i = 0; i < 2; i++) lists[i] = ms__member_of(r, base, names[i]);
+    if (!lists[0].ptr) return ms__read_missing(r, names[0]);
+    MS__TRY(ms__task_list(r, names[0], lists[0], false));
+    if (lists[1].ptr && ms_json_kind_of(lists[1]) != MS_JSON_NULL)
+        MS__TRY(ms__task_list(r, names[1], lists[1], false));
+    m->content.json = true;
+    return ms__task_object(r, names, lists, 2, &m->content.text);
+}
+
+/* Reads a content that fits into m and r->block. */
+static ms_result ms__task_content(ms_reader *r, ms_str json, ms_envelope *m,
+                                  const ms__shape **shape)
+{
+    size_t base;
+    MS__TRY(ms__object_begin(r, json, &base));
+    MS__TRY(ms__task_type(r, base, m, shape));
+    if (m->type == MS_T_REASONING) MS__TRY(ms__task_reasoning(r, base, m));
+    MS__TRY(ms__object_take(r, *shape, base, m));
+    for (size_t i = 0; r->lenient && i < (*shape)->n; i++)
+        if (((*shape)->holes[i].flags & MS__NEEDED) && (*shape)->holes[i].field &&
+            !ms__field_text(m, (*shape)->holes[i].field).ptr)
+            return ms__read_missing(r, (*shape)->holes[i].name);
+    return MS_OK;
+}
+
+/* Keeps a content that does not fit whole. */
+static ms_result ms__task_whole(ms_reader *r, ms_str json, ms_envelope *m,
+                                const ms__shape **shape)
+{
+    size_t base;
+    stbds_arrsetlen(r->members, 0);
+    MS__TRY(ms__object_begin(r, json, &base));
+    *shape = &ms__task_shapes[MS__TASK_WHOLE];
+    *m = ms_message(MS_T_OTHER, ms_json(json));
+    m->type_name = ms__absent();
+    (void)ms__task_word(r, base, "type", &m->type_name);
+    if (m->type_name.len == 0) m->type_name = MS_STR("task_content");
+    MS__TRY(ms__read_json(r, json, &m->content.text));
+    return ms__object_take(r, *shape, base, m);
+}
+
+/* Reads a content into *m and r->block. */
+static ms_result ms__task_any(ms_reader *r, ms_str json, ms_envelope *m,
+                              const ms__shape **shape)
+{
+    ms_error *err = r->err;
+    r->text = &r->block;
+    r->block.len = 0;
+    if (r->lenient) r->err = NULL;
+    memset(m, 0, sizeof *m);
+    ms_result code = ms__task_content(r, json, m, shape);
+    if (code == MS_OK || !r->lenient) {
+        r->err = err;
+        return code;
     }
-    o->type = MS_T_NONE; /* msgstore says the type */
-    ms_json_begin_object(&w->json);
-    ms__write_field(w, "type", m->type == MS_T_OTHER ? m->type_name
-                                                     : ms_str_of(ms_type_word(m->type)),
-                    false);
-    for (size_t i = 0; i < ms__framework_shape.n; i++) {
-        const ms__hole *h = &ms__framework_holes[i];
-        if (!ms__task_carries(h)) continue;
-        ms__write_field(w, h->name, ms__field_text(m, h->field),
-                        ms__field_is_json(m, h->field));
-        o->said |= (uint32_t)1 << h->field;
-    }
-    ms_json_end_object(&w->json);
+    r->block.len = 0;
+    if (code != MS_E_NO_MEMORY && code != MS_E_ARENA)
+        code = ms__task_whole(r, json, m, shape);
+    r->err = err;
+    return code == MS_OK ? MS_OK : ms__no_arena(err, r->arena, json.len);
 }
 
-static void ms__task_write_call(ms_writer *w, const ms_envelope *m, ms__task_out *o)
+/* Reads the wrapper, then the content in it. */
+static ms_result ms__task_wrapped(ms_reader *r)
 {
-    o->said |= MS__SAID(CALL_ID) | MS__SAID(TOOL);
-    ms__write_field(w, "tool_call_id", o->id, false);
-    ms__write_field(w, "name", o->name, false);
-    if (o->kind == MS__TASK_REQUEST) {
-        bool object = ms__value_is_object(m->args);
-        ms__write_field(w, "arguments", object ? m->args.text : MS_STR("{}"), true);
-        if (object) o->said |= MS__SAID(ARGS);
-        return;
-    }
-    o->said |= MS__SAID(CONTENT);
-    bool stands_in = (m->flags & MS_FLAG_LENIENT) && o->flat &&
-                     ms__has_member(m->call_extra, "result");
-    if (!stands_in) ms__write_field(w, "content", m->content.text, m->content.json);
-    if (m->type == MS_T_ERROR) ms__write_field(w, "is_error", MS_STR("true"), true);
+    static const char *const names[] = {"streaming_status", "updated_at"};
+    size_t base;
+    ms_str values[2];
+    ms_envelope m, content;
+    const ms__shape *shape;
+    memset(&m, 0, sizeof m);
+    r->text = &r->outer;
+    r->outer.len = 0;
+    MS__TRY(ms__object_begin(r, r->json, &base));
+    for (unsigned i = 0; i < 2; i++) values[i] = ms__member_of(r, base, names[i]);
+    if (values[0].ptr || values[1].ptr)
+        MS__TRY(ms__task_object(r, names, values, 2, &m.extra));
+    MS__TRY(ms__object_take(r, &ms__task_shapes[MS__TASK_WRAPPER], base, &m));
+    ms_result code = ms__task_any(r, r->list, &content, &shape);
+    if (code != MS_OK) return ms__fail_in(r->err, code, "content");
+    content.id = m.id;
+    content.location = m.location;
+    content.has_time = m.has_time;
+    content.time_ns = m.time_ns;
+    content.extra = m.extra;
+    ms_str block = ms_buf_text(&r->block);
+    bool own = ms__is_canonical(shape, ms__task_block(&content), &content, 1, block);
+    MS__TRY(ms__source_set(r, &ms__task_format, &content, 'w', ms_buf_text(&r->outer),
+                           shape->letter, own ? ms__absent() : block));
+    return ms__item_add(r, &content);
 }
 
-static void ms__task_write_defaults(ms_writer *w, const ms_envelope *m,
-                                    const ms__task_out *o)
+static ms_result ms__task_read(ms_reader *r, ms_envelopes *out)
 {
-    for (size_t i = 0; i < MS__TASK_ROWS; i++) {
-        const struct ms__task_member *row = &ms__task_members[i];
-        bool said = row->rule == MS__TASK_IS_TEXTS ||
-                    (row->rule == MS__TASK_IS_FLAG && m->type == MS_T_ERROR) ||
-                    (o->flat && ms__has_member(m->call_extra, row->name));
-        if (row->fallback && (row->kinds >> o->kind & 1) && !said)
-            ms__write_field(w, row->name, ms_str_of(row->fallback), true);
-    }
+    ms_envelope m;
+    const ms__shape *shape;
+    ms_str content = ms__absent();
+    (void)out;
+    r->needed = 0;
+    bool wrapper = ms_json_member(r->json, MS_STR("content"), &content) &&
+                   ms_json_kind_of(content) == MS_JSON_OBJECT &&
+                   !ms__has_member(r->json, "type") && !ms__has_member(r->json, "author");
+    if (wrapper) return ms__task_wrapped(r);
+    MS__TRY(ms__task_any(r, r->json, &m, &shape));
+    return ms__block_add(r, &ms__task_format, shape, &m);
 }
 
-/* The members by kind. */
-static void ms__task_write_fields(ms_writer *w, const ms_envelope *m, ms__task_out *o)
-{
-    switch (o->kind) {
-    case MS__TASK_TEXT:
-        o->type = o->odd ? MS_T_TEXT : o->user ? MS_T_USER_MESSAGE
-                                               : MS_T_ASSISTANT_MESSAGE;
-        ms_json_key(&w->json, MS_STR("content"));
-        ms__task_put_text(w, m->content);
-        if (!m->content.json || ms_json_kind_of(m->content.text) == MS_JSON_STRING)
-            o->said |= MS__SAID(CONTENT);
-        break;
-    case MS__TASK_DATA:
-        ms__task_write_data(w, m, o);
-        break;
-    case MS__TASK_REASONING:
-        ms__task_write_reasoning(w, m, o);
-        break;
-    case MS__TASK_REQUEST:
-    case MS__TASK_RESPONSE:
-    case MS__TASK_KINDS:
-        ms__task_write_call(w, m, o);
-        break;
-    }
-}
-
-static void ms__task_write_content(ms_writer *w, const ms_envelope *m, ms__task_out *o)
-{
-    ms_json_begin_object(&w->json);
-    ms__write_field(w, "type", ms_str_of(ms__task_words[o->kind]), false);
-    if (!o->odd)
-        ms__write_field(w, "author", o->user ? MS_STR("user") : MS_STR("agent"), false);
-    ms__task_write_fields(w, m, o);
-    if (w->defaults) ms__task_write_defaults(w, m, o);
-    if (o->flat) ms__put_members(w, m->call_extra, NULL);
-    if (o->flat) o->said |= MS__SAID(CALL_EXTRA);
-    /* the role that the reader will set, or that none is set */
-    bool author = o->type == m->type && o->kind != MS__TASK_TEXT && o->user;
-    bool same = m->role == (author ? MS_ROLE_USER : MS_ROLE_NONE) || o->odd;
-    ms_role role = same ? ms__role_of(m->role, m->type) : MS_ROLE_NONE;
-    (void)ms__rest_write(w, m, o->type, role, o->said);
-    ms_json_end_object(&w->json);
-}
-
-/* Bits of `emitted`, of a wrapper: what is written already, and whether what a lenient
- * reader kept may stay where it was. */
-enum {
-    MS__TASK_HAS_ID = 1,
-    MS__TASK_HAS_TASK = 2,
-    MS__TASK_HAS_TIME = 4,
-    MS__TASK_STAYS = 8
-};
-
-/* Members of extra that the reader would take for something else. */
-static bool ms__task_taken(ms_writer *w, ms_str key, ms_str value)
-{
-    int64_t ignored;
-    bool stays = (w->emitted & MS__TASK_STAYS) != 0;
-    bool null = ms_json_kind_of(value) == MS_JSON_NULL;
-    bool time = ms__task_is_time(value, &ignored);
-    if (ms_json_string_is(key, MS_STR("id")))
-        return (w->emitted & MS__TASK_HAS_ID) || (!null && !stays) ||
-               ms_json_kind_of(value) == MS_JSON_STRING;
-    if (ms_json_string_is(key, MS_STR("created_at")))
-        return (w->emitted & MS__TASK_HAS_TIME) || time || (!null && !stays);
-    if (ms_json_string_is(key, MS_STR("task_id")))
-        return (w->emitted & MS__TASK_HAS_TASK) != 0;
-    if (ms_json_string_is(key, MS_STR("updated_at"))) return !time && !null && !stays;
-    if (ms_json_string_is(key, MS_STR("streaming_status")))
-        return !ms__task_is_status(value) && !stays;
-    return ms_json_string_is(key, MS_STR("content")) ||
-           ms_json_string_is(key, MS_STR("type")) ||
-           ms_json_string_is(key, MS_STR("author"));
-}
-
-/* What stands before the content. */
-static void ms__task_open(ms_writer *w, const ms_envelope *m, ms__task_out *o)
-{
-    char number[20];
-    ms_str id = m->id;
-    bool lenient = (m->flags & MS_FLAG_LENIENT) != 0;
-    if (!id.ptr && m->seq > 0 && !ms__has_member(m->extra, "id"))
-        id = ms_str_n(number, ms__u64_write(m->seq, number));
-    w->emitted = lenient ? MS__TASK_STAYS : 0;
-    ms_json_begin_object(&w->json);
-    ms__write_field(w, "id", id, false);
-    if (id.ptr) w->emitted |= MS__TASK_HAS_ID;
-    if (m->location.ptr || !lenient) {
-        ms__write_field(w, "task_id", m->location.ptr ? m->location : MS_STR(""), false);
-        w->emitted |= MS__TASK_HAS_TASK;
-    }
-    ms_json_key(&w->json, MS_STR("content"));
-    o->said |= MS__SAID(ID) | MS__SAID(LOCATION);
-}
-
-/* The time as created_at spells it; empty: it cannot. */
-static ms_str ms__task_spelled(const ms_envelope *m, char out[MS_ISO_MAX], bool *exact)
-{
-    int64_t ns = 0;
-    ms_str text = m->time_text;
-    *exact = false;
-    if (!m->has_time) return ms_str_n(out, 0);
-    if (!text.ptr || ms_iso_read(text, &ns) != MS_OK || ns != m->time_ns)
-        text = ms_str_n(out, ms_iso_write(m->time_ns, out));
-    *exact = text.len > 0 && ms_iso_read(text, &ns) == MS_OK && ns == m->time_ns;
-    return text;
-}
-
-/* Was this content kept as it came? */
-static bool ms__task_kept_whole(const ms_envelope *m)
-{
-    return m->type == MS_T_OTHER && (m->flags & MS_FLAG_LENIENT) &&
-           ms__value_is_object(m->content) && !m->call_extra.ptr;
-}
-
-static ms_result ms__task_begin(ms_writer *w, const ms_envelope *m, ms__task_out *o,
-                                ms_error *err)
-{
-    memset(o, 0, sizeof *o);
-    o->kind = ms__task_kind_of(m);
-    o->type = m->type;
-    o->flat = ms__task_is_flat(m, o->kind);
-    o->odd = (m->flags & MS_FLAG_LENIENT) && o->flat &&
-             ms__has_member(m->call_extra, "author");
-    o->user = m->role == MS_ROLE_USER || ms__chat_role(m) == MS_ROLE_USER;
-    if (o->kind != MS__TASK_REQUEST && o->kind != MS__TASK_RESPONSE) return MS_OK;
-    return ms__task_names(w, m, o, err);
-}
+/* ---- Writing. */
 
 static ms_result ms__task_write(ms_writer *w, const ms_envelope *m, size_t n,
                                 ms_error *err)
 {
-    ms__task_out o;
-    char iso[MS_ISO_MAX];
-    bool exact, wrapper = m->extra.ptr || w->with_location;
-    bool stamped = (m->flags & MS_FLAG_STAMPED) && ms__has_member(m->extra, "created_at");
+    const ms__format *f = &ms__task_format;
+    const ms__shape *shape;
+    char number[20];
+    ms_str tokens;
+    ms__object o;
+    ms_envelope outer = *m, inner = *m;
+    uint32_t said = 0;
     (void)n;
-    MS__TRY(ms__task_begin(w, m, &o, err));
-    ms_str time = ms__task_spelled(m, iso, &exact);
-    if (stamped) time.len = 0; /* it came without one, and said so */
-    if (wrapper) ms__task_open(w, m, &o);
-    if (wrapper && (exact || stamped)) o.said |= MS__SAID(TIME_TEXT);
-    if (ms__task_kept_whole(m)) ms_json_put_raw(&w->json, m->content.text);
-    else ms__task_write_content(w, m, &o);
-    if (!wrapper) return MS_OK;
-    if (time.len > 0) {
-        ms__write_field(w, "created_at", time, false);
-        w->emitted |= MS__TASK_HAS_TIME;
+    if (m->type == MS_T_NONE || (unsigned)m->type >= MS_TYPE_COUNT)
+        return ms__at_field(err, ms__fail(err, MS_E_TYPE, "type %u has no word",
+                                          (uint64_t)(unsigned)m->type), "type");
+    if (!w->with_location && !ms__source_of(f, m, true, &shape, &tokens)) {
+        MS__TRY(ms__block_put(w, f, m, &said, err));
+        ms__left_count(w, f, m, said);
+        return MS_OK;
     }
-    if ((m->flags & MS_FLAG_UNFINISHED) && !ms__has_member(m->extra, "streaming_status"))
-        ms__write_field(w, "streaming_status", MS_STR("IN_PROGRESS"), false);
-    ms__write_extra(w, m->extra, ms__task_taken);
+    if (!m->id.ptr && m->seq > 0)
+        outer.id = ms_str_n(number, ms__u64_write(m->seq, number));
+    inner.extra = ms__absent(); /* stands in the wrapper */
+    ms__object_open(&o, f, true, &outer, &outer, 1);
+    ms_json_begin_object(&w->json);
+    while (ms__object_fill(w, &o)) MS__TRY(ms__block_put(w, f, &inner, &said, err));
     ms_json_end_object(&w->json);
+    ms__left_count(w, f, m, o.said | said);
     return MS_OK;
 }
 
@@ -28849,6 +28556,26 @@ static ms_str ms__task_status(ms_str extra)
     return ms_json_kind_of(status) == MS_JSON_NULL ? ms__absent() : status;
 }
 
+/* New content without a wrapper of its own gets the old one's. */
+static ms_result ms__task_rewrapped(const ms_msg *old, ms_arena *arena, ms_envelope *m,
+                                    ms_error *err)
+{
+    const ms__format *f = &ms__task_format;
+    const ms__shape *outer, *block = NULL;
+    ms_str wrapper, content = ms__absent();
+    ms_reader r;
+    ms_envelope was = ms_envelope_of(old);
+    if (ms__source_of(f, m, true, &outer, &wrapper) ||
+        !ms__source_of(f, &was, true, &outer, &wrapper))
+        return MS_OK;
+    if (!ms__source_of(f, m, false, &block, &content)) content = ms__absent();
+    memset(&r, 0, sizeof r);
+    r.arena = arena;
+    r.err = err;
+    return ms__source_set(&r, f, m, outer->letter, wrapper, block ? block->letter : 0,
+                          content);
+}
+
 /* Makes *m, which is the old message or has the new content, the message as it will be.
  * status: JSON; absent: as it was. */
 static ms_result ms__task_changed(const ms_msg *old, ms_str status, int64_t updated_at_ns,
@@ -28865,6 +28592,7 @@ static ms_result ms__task_changed(const ms_msg *old, ms_str status, int64_t upda
     m->location = ms_location(old);
     m->id = m->time_text = ms__absent();
     m->has_time = false;
+    MS__TRY(ms__task_rewrapped(old, arena, m, err));
     return ms__task_rewrap(m->extra.ptr ? m->extra : was, status, ms_str_n(iso, len), arena,
                          &m->extra, err);
 }

@@ -23,21 +23,24 @@ static json_t *task_result(ms_result result, const ms_buf *buf, const ms_error *
     return json_pack("{s:o}", "equals", json_parse_n(text.ptr, text.len));
 }
 
-/* One message as the format writes it with all its defaults. */
+/* One message as the format writes it, with the defaults of the original. */
 static json_t *task_written(const ms_envelope *m)
 {
-    ms_writer_opts opts;
     ms_writer w;
     ms_buf buf;
     ms_error err;
-    memset(&opts, 0, sizeof opts);
     memset(&buf, 0, sizeof buf);
     buf.arena = &arena;
-    opts.defaults = true;
-    ms_writer_init(&w, task_dialect(), &opts, &arena, ms_buf_write, &buf);
+    ms_writer_init(&w, task_dialect(), NULL, &arena, ms_buf_write, &buf);
     ms_result result = ms_writer_put(&w, m, &err);
     if (result == MS_OK) result = ms_writer_finish(&w, &err);
-    return task_result(result, &buf, &err);
+    json_t *out = task_result(result, &buf, &err), *content = json_object_get(out, "equals");
+    json_t *defaults = json_pack("{s:s}", "style", "static");
+    if (strcmp(word_of(content, "type"), "text") == 0)
+        json_object_set_new(defaults, "format", json_string("plain"));
+    json_object_update_missing(content, defaults);
+    json_decref(defaults);
+    return out;
 }
 
 /* An error with the field that it names; the original has a word of its own for a content

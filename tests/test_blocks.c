@@ -1379,7 +1379,8 @@ static const struct {
     const char *dialect;
     unsigned promises;
 } promises[] = {
-    {"framework", WHOLE},     {"session", WHOLE},       {"task", WHOLE},
+    {"framework", WHOLE},     {"session", WHOLE},
+    {"task", 0},              /* what it has no word for becomes data of an agent */
     {"envelope", WHOLE},      {"openai", CHAT},         {"chat-strict", CHAT},
     {"anthropic", CHAT | ERRORS},
     {"gemini", CHAT | ERRORS},

@@ -33,7 +33,7 @@ static ms_envelope reads(const char *name, ms_str json, bool lenient)
     return list.items[0];
 }
 
-static ms_str writes(const char *name, const ms_envelope *m, bool place, bool defaults)
+static ms_str writes(const char *name, const ms_envelope *m, bool place)
 {
     ms_writer_opts opts = {false, false, false, false};
     ms_writer w;
@@ -42,7 +42,6 @@ static ms_str writes(const char *name, const ms_envelope *m, bool place, bool de
     memset(&buf, 0, sizeof buf);
     buf.arena = &arena;
     opts.with_location = place;
-    opts.defaults = defaults;
     ms_writer_init(&w, dialect(name), &opts, &arena, ms_buf_write, &buf);
     if (ms_writer_put(&w, m, &err) != MS_OK || ms_writer_finish(&w, &err) != MS_OK)
         fail_msg("%s: %s", err.path, err.message);
@@ -132,9 +131,6 @@ static const char *const lenient_rows[] = {
     "{\"type\":\"text\",\"author\":\"critic\",\"content\":\"x\",\"style\":\"blink\"}",
     "{\"type\":\"text\",\"author\":\"agent\",\"content\":\"x\",\"format\":7}",
     "{\"type\":\"text\",\"author\":\"agent\",\"content\":\"x\",\"attachments\":[1]}",
-    "{\"type\":\"text\",\"author\":\"agent\",\"content\":\"x\",\"msgstore\":7}",
-    "{\"type\":\"text\",\"author\":\"agent\",\"content\":\"x\","
-    "\"msgstore\":{\"type\":\"no such\"}}",
     "{\"type\":\"text\",\"author\":\"agent\"}",
     "{\"type\":\"text\",\"content\":\"x\"}",
     "{\"type\":\"image\",\"author\":\"agent\",\"content\":\"x\"}",
@@ -167,11 +163,11 @@ static void what_is_read_is_written(void **state)
         ms_str json = ms_str_of(lenient ? lenient_rows[i - COUNT(strict_rows)]
                                         : strict_rows[i]);
         ms_envelope m = reads("task", json, lenient);
-        same_json(writes("task", &m, false, false), json, 0);
+        same_json(writes("task", &m, false), json, 0);
         m = encoded(&m);
-        same_json(writes("task", &m, false, false), json, 0);
+        same_json(writes("task", &m, false), json, 0);
         if (!lenient) m = reads("task", json, true);
-        same_json(writes("task", &m, false, false), json, 0);
+        same_json(writes("task", &m, false), json, 0);
         ms_arena_reset(&arena);
     }
 }
@@ -196,7 +192,7 @@ static const struct {
     {"{\"type\":\"text\",\"author\":\"user\",\"content\":\"x\",\"attachments\":{}}",
      "attachments"},
     {"{\"type\":\"text\",\"author\":\"user\",\"content\":\"x\",\"attachments\":"
-     "[{\"name\":\"n\",\"url\":\"u\",\"mime_type\":\"m\"},{\"name\":\"n\"}]}",
+     "[{\"name\":\"n\",\"url\":\"u\",\"mime_type\":\"m\"},{\"url\":\"n\"}]}",
      "attachments[1]"},
     {"{\"type\":\"data\",\"author\":\"user\",\"data\":[]}", "data"},
     {"{\"type\":\"data\",\"author\":\"user\"}", "data"},
@@ -217,11 +213,6 @@ static const struct {
     {"{\"type\":\"reasoning\",\"author\":\"user\",\"summary\":[\"\",1]}", "summary[1]"},
     {"{\"type\":\"reasoning\",\"author\":\"user\",\"summary\":[],\"content\":\"\"}",
      "content"},
-    {"{\"type\":\"text\",\"author\":\"user\",\"content\":\"x\",\"msgstore\":{\"type\":"
-     "1}}",
-     "msgstore"},
-    {"{\"type\":\"text\",\"author\":\"user\",\"content\":\"x\",\"a\":1,\"msgstore\":"
-     "{\"call_extra\":{}}}", "msgstore"},
     {"{\"content\":" TEXT "}", "task_id"},
     {"{\"task_id\":null,\"content\":" TEXT "}", "task_id"},
     {"{\"task_id\":\"a\\u0000b\",\"content\":" TEXT "}", "task_id"},
@@ -261,7 +252,7 @@ static void of_repeated_members_the_last_counts(void **state)
                           "\"agent\",\"content\":1,\"content\":\"x\",\"format\":\"?\","
                           "\"format\":\"code\"}"), false);
     assert_int_equal(m.type, MS_T_ASSISTANT_MESSAGE);
-    same_json(writes("task", &m, false, false),
+    same_json(writes("task", &m, false),
               MS_STR("{\"type\":\"text\",\"author\":\"agent\",\"content\":\"x\","
                      "\"format\":\"code\"}"), 0);
 }
@@ -281,8 +272,7 @@ static void the_parts_go_into_fields(void **state)
     assert_true(ms_str_equal(m.call_id, MS_STR("c")) && ms_str_equal(m.tool,
                                                                      MS_STR("n")));
     assert_true(ms_str_equal(m.content.text, MS_STR("boom")) && !m.content.json);
-    assert_true(ms_str_equal(m.extra, MS_STR("{}")));
-    assert_null(m.call_extra.ptr);
+    assert_null(m.extra.ptr);
     m = reads("task", MS_STR("{\"type\":\"tool_response\",\"author\":\"agent\","
               "\"tool_call_id\":\"c\",\"name\":\"n\",\"result\":{\"t\":1}}"), true);
     assert_int_equal(m.type, MS_T_OBSERVATION);
@@ -296,71 +286,44 @@ static const struct {
     const char *framework, *task;
 } crossing_rows[] = {
     {"{\"type\":\"final\",\"content\":\"x\"}",
-     "{\"type\":\"text\",\"author\":\"agent\",\"content\":\"x\","
-     "\"msgstore\":{\"type\":\"final\"}}"},
+     "{\"type\":\"text\",\"author\":\"agent\",\"content\":\"x\"}"},
     {"{\"type\":\"task\",\"content\":\"x\",\"timestamp\":5,\"turn_id\":\"1\"}",
      "{\"type\":\"data\",\"author\":\"user\",\"data\":{\"type\":\"task\",\"content\":"
-     "\"x\","
-     "\"turn_id\":\"1\"},\"msgstore\":{\"type\":\"task\",\"time\":5}}"},
+     "\"x\",\"turn_id\":\"1\"}}"},
     {"{\"type\":\"error\",\"content\":\"x\",\"error_type\":\"E\",\"tool\":\"t\","
      "\"tool_call_id\":\"c\"}",
      "{\"type\":\"tool_response\",\"author\":\"agent\",\"tool_call_id\":\"c\",\"name\":"
-     "\"t\","
-     "\"content\":\"x\",\"is_error\":true,\"msgstore\":{\"error_type\":\"E\"}}"},
+     "\"t\",\"content\":\"x\",\"is_error\":true}"},
     {"{\"type\":\"delegation\",\"worker\":\"w\",\"task\":\"do\"}",
      "{\"type\":\"data\",\"author\":\"agent\",\"data\":{\"type\":\"delegation\","
-     "\"worker\":"
-     "\"w\",\"task\":\"do\"},\"msgstore\":{\"type\":\"delegation\"}}"},
+     "\"worker\":\"w\",\"task\":\"do\"}}"},
     {"{\"type\":\"user_message\",\"content\":[{\"type\":\"text\",\"text\":\"x\"}]}",
      "{\"type\":\"text\",\"author\":\"user\",\"content\":"
-     "\"[{\\\"type\\\":\\\"text\\\",\\\"text\\\":\\\"x\\\"}]\","
-     "\"msgstore\":{\"content\":[{\"type\":\"text\",\"text\":\"x\"}]}}"},
-    {"{\"type\":\"action\",\"tool\":\"t\",\"args\":\"{\",\"tool_call_id\":\"c\","
-     "\"content\":\"why\",\"step\":3}",
-     "{\"task_id\":\"\",\"content\":{\"type\":\"tool_request\",\"author\":\"agent\","
-     "\"tool_call_id\":\"c\",\"name\":\"t\",\"arguments\":{},\"msgstore\":"
-     "{\"content\":\"why\",\"args\":\"{\"}},\"step\":3}"},
-    {"{\"type\":\"global_observation\",\"content\":{},\"from_worker\":\"w\","
-     "\"status\":\"ok\",\"created_at\":7,\"streaming_status\":7}",
-     "{\"task_id\":\"\",\"content\":{\"type\":\"data\",\"author\":\"user\",\"data\":"
-     "{\"type\":\"global_observation\",\"content\":{},\"from_worker\":\"w\"},"
-     "\"msgstore\":{\"type\":\"global_observation\"}},\"status\":\"ok\","
-     "\"extra\":{\"created_at\":7,\"streaming_status\":7}}"},
+     "\"[{\\\"type\\\":\\\"text\\\",\\\"text\\\":\\\"x\\\"}]\"}"},
+    {"{\"type\":\"action\",\"tool\":\"t\",\"args\":\"{\",\"tool_call_id\":\"c\"}",
+     "{\"type\":\"tool_request\",\"author\":\"agent\",\"tool_call_id\":\"c\","
+     "\"name\":\"t\",\"arguments\":{}}"},
+    {"{\"type\":\"global_observation\",\"content\":{},\"from_worker\":\"w\"}",
+     "{\"type\":\"data\",\"author\":\"user\",\"data\":{\"type\":"
+     "\"global_observation\",\"content\":{},\"from_worker\":\"w\"}}"},
+    {"{\"type\":\"reasoning\",\"content\":\"why\"}",
+     "{\"type\":\"reasoning\",\"author\":\"agent\",\"summary\":[],\"content\":[\"why\"]}"},
 };
 
-/* The table of the format's essay, and the way back. */
+/* The table of the format's essay; what is written is read strictly. */
 static void other_types_have_a_form(void **state)
 {
     (void)state;
-    skip(); /* until the format keeps a template, which the framework format carries */
     for (size_t i = 0; i < COUNT(crossing_rows); i++) {
-        ms_envelope m = reads("framework", ms_str_of(crossing_rows[i].framework), false);
-        ms_str text = writes("task", &m, false, false);
+        ms_envelope m = reads("framework", ms_str_of(crossing_rows[i].framework), true);
+        ms_str text = writes("task", &m, false);
         same_json(text, ms_str_of(crossing_rows[i].task), 0);
         m = reads("task", text, false);
-        same_json(writes("task", &m, false, false), text, 0);
-        if (i + 1 == COUNT(crossing_rows)) break; /* its extra members have moved */
-        same_json(writes("framework", &m, false, false),
-                  ms_str_of(crossing_rows[i].framework), 0);
+        same_json(writes("task", &m, false), text, 0);
     }
 }
 
-/* What has no place is written with the task_id "". That fits, so a lenient reader takes
- * it for what it is, and writes the same text again. */
-static void an_empty_task_id_stays_where_it_was(void **state)
-{
-    (void)state;
-    ms_envelope m = reads("task", ms_str_of(strict_rows[5]), true);
-    ms_str first = writes("task", &m, true, false);
-    m = reads("task", first, true);
-    assert_int_equal(m.flags & MS_FLAG_LENIENT, 0);
-    ms_str again = writes("task", &m, true, false);
-    assert_true(ms_str_equal(first, again));
-    ms_arena_reset(&arena);
-}
-
-/* Of members with one name the last counts, also where what it says is kept as it is: the
- * others are not taken along, to be left out when the message is written. */
+/* Of members with one name the last counts, also where what it says is kept as it is. */
 static void a_member_that_stands_twice_counts_once(void **state)
 {
     static const char first[] =
@@ -369,90 +332,44 @@ static void a_member_that_stands_twice_counts_once(void **state)
         "\"streaming_status\":\"DO\",\"streaming_status\":\"DONE\"}";
     (void)state;
     ms_envelope m = reads("task", ms_str_of(first), false);
-    ms_str last = MS_STR("{\"updated_at\":null,\"streaming_status\":\"DONE\"}");
+    ms_str last = MS_STR("{\"streaming_status\":\"DONE\",\"updated_at\":null}");
     assert_true(ms_str_equal(m.extra, last));
-    m = reads("task", writes("task", &m, true, false), false);
+    m = reads("task", writes("task", &m, true), false);
     assert_true(ms_str_equal(m.extra, last));
     ms_arena_reset(&arena);
 }
 
-/* There through the format and back: what the framework format then writes is the
- * same. */
-static void any_message_comes_back(void **state)
+/* What is written of any message is a task message, and that comes back. */
+static void any_message_is_written_and_read(void **state)
 {
     (void)state;
     uint64_t rng = test_seed();
     for (size_t i = test_times(20000); i > 0; i--) {
         ms_envelope m = random_message(&rng);
-        bool place = test_one_in(&rng, 2), defaults = test_one_in(&rng, 4);
-        m.flags &= (uint32_t)MS_FLAG_JOINED;
-        if (test_one_in(&rng, 4))
-            m.time_ns = (int64_t)test_random(&rng) | 1;
-        if (test_one_in(&rng, 20)) m.time_ns = INT64_MIN + 1;
-        m.call_id = m.call_id.ptr ? m.call_id : MS_STR("id");
-        m.tool = m.tool.ptr ? m.tool : MS_STR("tool");
+        bool place = test_one_in(&rng, 2);
+        if (test_one_in(&rng, 4)) m.time_ns = (int64_t)test_random(&rng) | 1;
         m = encoded(&m);
-        ms_str expected = writes("framework", &m, place, false);
-        ms_str text = writes("task", &m, place, defaults);
+        ms_str text = writes("task", &m, place);
         m = reads("task", text, false);
-        if (defaults) /* those that were made explicit are members now */
-            m.call_extra = reads("framework", expected, true).call_extra;
-        same_json(writes("framework", &m, place, false), expected, 0);
-        if (!defaults) same_json(writes("task", &m, place, false), text, 0);
+        m = encoded(&m);
+        same_json(writes("task", &m, place), text, 0);
         ms_arena_reset(&arena);
     }
 }
 
-/* And from here through the framework format. */
+/* The framework format carries the template. */
 static void task_messages_survive_the_framework_format(void **state)
 {
     (void)state;
-    skip(); /* until the format keeps a template, which the framework format carries */
     for (size_t i = 0; i < COUNT(strict_rows); i++) {
         ms_str json = ms_str_of(strict_rows[i]);
         ms_envelope m = reads("task", json, false);
-        ms_str text = writes("task", &m, true, false);
-        m = reads("framework", writes("framework", &m, true, false), true);
-        m.time_text = no_str();
-        ms_str back = writes("task", &m, true, false);
-        if (strstr(strict_rows[i], "123456789+02") != NULL) continue; /* spelled anew */
-        if (strstr(strict_rows[i], "0001-01-01") != NULL) continue;
-        same_json(back, text, 0);
+        ms_str text = writes("task", &m, true);
+        bool extra = m.extra.ptr != NULL;
+        m = reads("framework", writes("framework", &m, true), true);
+        if (extra) continue; /* members of extra need a template of their own there */
+        same_json(writes("task", &m, true), text, 0);
     }
-}
-
-static void openai_calls_come_back(void **state)
-{
-    (void)state;
-    ms_str json = MS_STR("[{\"role\":\"system\",\"content\":\"s\"},"
-                         "{\"role\":\"assistant\",\"content\":\"why\",\"tool_calls\":["
-                         "{\"id\":\"1\",\"type\":\"function\",\"function\":"
-                         "{\"name\":\"f\",\"arguments\":\"{}\"}},"
-                         "{\"id\":\"2\",\"type\":\"function\",\"function\":"
-                         "{\"name\":\"g\",\"arguments\":\"{bad\"}}]},"
-                         "{\"role\":\"tool\",\"tool_call_id\":\"1\",\"name\":\"f\","
-                         "\"content\":\"4\"}]");
-    ms_envelopes list, back;
-    ms_writer w;
-    ms_writer_opts opts = {true, false, false, false};
-    ms_error err;
-    ms_buf buf[2];
-    memset(buf, 0, sizeof buf);
-    buf[0].arena = buf[1].arena = &arena;
-    assert_int_equal(ms_read_list(dialect("openai"), json, NULL, &arena, &list, &err),
-                     MS_OK);
-    ms_writer_init(&w, dialect("task"), &opts, &arena, ms_buf_write, &buf[0]);
-    for (size_t i = 0; i < list.count; i++)
-        assert_int_equal(ms_writer_put(&w, &list.items[i], &err), MS_OK);
-    assert_int_equal(ms_writer_finish(&w, &err), MS_OK);
-    if (ms_read_list(dialect("task"), ms_buf_text(&buf[0]), NULL, &arena, &back, &err) !=
-        MS_OK)
-        fail_msg("%s: %s", err.path, err.message);
-    ms_writer_init(&w, dialect("openai"), &opts, &arena, ms_buf_write, &buf[1]);
-    for (size_t i = 0; i < back.count; i++)
-        assert_int_equal(ms_writer_put(&w, &back.items[i], &err), MS_OK);
-    assert_int_equal(ms_writer_finish(&w, &err), MS_OK);
-    same_json(ms_buf_text(&buf[1]), json, 0);
 }
 
 /* A result without id or name gets those of the call that it answers. */
@@ -480,7 +397,7 @@ static void results_find_their_calls(void **state)
     assert_int_equal(ms_writer_put(&w, &orphan, &err), MS_OK);
     assert_int_equal(ms_writer_finish(&w, &err), MS_OK);
     json_t *list = json_parse_n(ms_buf_text(&buf).ptr, ms_buf_text(&buf).len);
-    static const char *const ids[] = {"call_1", "mine", "call_1", "mine", "call_5"};
+    static const char *const ids[] = {"call_1", "mine", "call_1", "mine", "call_6"};
     static const char *const names[] = {"first", "second", "first", "second",
                                         "unknown_tool"};
     for (size_t i = 0; i < 5; i++) {
@@ -515,9 +432,9 @@ static void broken_bytes_do_no_harm(void **state)
             ms_error err;
             if (try_read("task", ms_str_n(text, len), lenient, &list,
                          &err) != MS_OK) continue;
-            ms_str again = writes("task", &list.items[0], false, false);
+            ms_str again = writes("task", &list.items[0], false);
             ms_envelope m = reads("task", again, lenient);
-            same_json(writes("task", &m, false, false), again, 0);
+            same_json(writes("task", &m, false), again, 0);
         }
         ms_arena_reset(&arena);
     }
@@ -842,7 +759,7 @@ static void must_be_kept(ms_store *store, const kept_task *t)
         assert_int_equal(seqs[at], t->rows[i].seq);
         assert_int_equal(ms_get_by_seq(store, seqs[at++], &arena, &msg, &err), MS_OK);
         ms_envelope m = ms_envelope_of(msg);
-        ms_str text = writes("task", &m, true, false);
+        ms_str text = writes("task", &m, true);
         json_t *got = json_parse_n(text.ptr, text.len);
         if (!json_same(got, t->rows[i].json, 0, &where))
             fail_msg("differ at \"%s\": %.*s", where.path, (int)text.len, text.ptr);
@@ -914,7 +831,7 @@ static void changed_tasks_are_what_one_would_keep(void **state)
 static ms_str status_of(const ms_msg *msg, char out[16])
 {
     ms_envelope m = ms_envelope_of(msg);
-    ms_str text = writes("task", &m, true, false);
+    ms_str text = writes("task", &m, true);
     json_t *json = json_parse_n(text.ptr, text.len);
     const char *status = json_string_value(json_object_get(json, "streaming_status"));
     snprintf(out, 16, "%s", status ? status : "-");
@@ -951,7 +868,7 @@ static void what_is_around_the_content_stays(void **state)
     assert_true(ms_str_equal(now.turn_id, m.turn_id));
     assert_true(ms_str_equal(now.key, m.key));
     now.turn_id = now.key = no_str();
-    same_json(writes("task", &now, false, false),
+    same_json(writes("task", &now, false),
               MS_STR("{\"id\":\"m\",\"task_id\":\"t\",\"content\":{\"type\":\"text\","
                      "\"author\":\"agent\",\"content\":\"new\"},\"created_at\":"
                      "\"2024-01-15T10:30:00+01:00\",\"a\":{},"
@@ -965,8 +882,8 @@ static void what_is_around_the_content_stays(void **state)
     assert_int_equal(update(s.store, MS_STR("m"), &c, &msg, &err), MS_OK);
     now = ms_envelope_of(msg);
     now.turn_id = now.key = no_str();
-    same_json(writes("task", &now, false, false),
-              MS_STR(WRAP(",\"id\":\"m\",\"created_at\":\"2024-01-15T10:30:00+01:00\","
+    same_json(writes("task", &now, false),
+              MS_STR(WRAP(",\"id\":\"m\",\"created_at\":\"2024-01-15T09:30:00Z\","
                           "\"b\":1,\"streaming_status\":\"DONE\","
                           "\"updated_at\":\"1970-01-01T00:00:01.250Z\"")), 0);
     whole = reads("task", MS_STR(WRAP(",\"streaming_status\":\"IN_PROGRESS\"")), false);
@@ -1125,7 +1042,7 @@ static void must_be_listed(ms_store *store, uint64_t seq, const char *want)
     json_where where = {{0}, 0};
     assert_int_equal(ms_get_by_seq(store, seq, &arena, &msg, &err), MS_OK);
     ms_envelope m = ms_envelope_of(msg);
-    ms_str text = writes("task", &m, true, false);
+    ms_str text = writes("task", &m, true);
     json_t *got = json_parse_n(text.ptr, text.len);
     json_t *expected = json_parse_n(want, strlen(want));
     json_object_del(got, "id");
@@ -1230,7 +1147,7 @@ static void a_stream_says_what_its_wrapper_says(void **state)
     open.has_time = false;
     open.seq = 0;
     open.location = MS_STR("t");
-    same_json(writes("task", &open, false, false),
+    same_json(writes("task", &open, false),
               MS_STR(WRAP(",\"streaming_status\":\"DONE\"")), 0);
     assert_int_equal(ms_stream_end(&stream, NULL, NULL, &err), MS_OK);
     m = ms_assistant_message(ms_text(""));
@@ -1240,7 +1157,7 @@ static void a_stream_says_what_its_wrapper_says(void **state)
     assert_true(ms_str_equal(status_of(msg, status), MS_STR("IN_PROGRESS")));
     open = ms_envelope_of(msg);
     open.has_time = false;
-    same_json(writes("task", &open, false, false),
+    same_json(writes("task", &open, false),
               MS_STR("{\"type\":\"text\",\"author\":\"agent\",\"content\":\"\"}"), 0);
     assert_int_equal(ms_stream_end(&stream, NULL, NULL, &err), MS_OK);
     assert_int_equal(ms_get_by_seq(s.store, seq, &arena, &msg, &err), MS_OK);
@@ -1299,11 +1216,9 @@ int main(void)
         cmocka_unit_test(of_repeated_members_the_last_counts),
         cmocka_unit_test(the_parts_go_into_fields),
         cmocka_unit_test(other_types_have_a_form),
-        cmocka_unit_test(an_empty_task_id_stays_where_it_was),
         cmocka_unit_test(a_member_that_stands_twice_counts_once),
-        cmocka_unit_test(any_message_comes_back),
+        cmocka_unit_test(any_message_is_written_and_read),
         cmocka_unit_test(task_messages_survive_the_framework_format),
-        cmocka_unit_test(openai_calls_come_back),
         cmocka_unit_test(results_find_their_calls),
         cmocka_unit_test(broken_bytes_do_no_harm),
         cmocka_unit_test(any_allocation_may_fail),

@@ -128,7 +128,7 @@ static const char *differs(const ms_envelope *a, const ms_envelope *b)
 #define OBJECT(s) ms_json(s)
 #define VALUE(v) (v)
 #define X(number, NAME, member, kind)                                   \
-    if (!(number == MS_F_CALL_ID && given_ids) &&                       \
+    if (!(number == MS_F_CALL_ID && given_ids) && number != MS_F_SOURCE && \
         !same_value(kind(a->member), kind(b->member)))                  \
         return #member;
     MS_FIELDS(X)
