@@ -17618,7 +17618,20 @@ static ms_result ms__log_left_out(ms_store *store, ms_str location, uint64_t seq
 
 
 /* ==== [log-open] a log as a store: open, append, sync, close, verify, rewrite ======
- * The functions of the table, each under the lock; below them all that [api-log] has.
+ * First the functions of the backend table, each under the handle's lock. Then the public
+ * functions of [api-log].
+ *
+ * A rewrite (compaction) copies a log to PATH.compacting and renames that file:
+ *
+ *    the place is held --> copied, synced, verified --> the old file is synced --> renamed
+ *      |  its lock, or      |  a source that is           |  a power loss may       |
+ *      |  an empty file     |  replaced refuses           |  bring it back          v
+ *      |  that is locked    |  appends from here on       |              folder synced
+ *      v                    v                             v                         |
+ *   BUSY, CONFLICT       the copy is removed, the source accepts appends again      |
+ *                                                          POISONED, new file <-----+
+ *                                                                            fails
+ * The old file is never changed: readers finish on it.
  * ================================================================================== */
 
 static ms_result ms__log_append(ms_store *store, ms__append_run *run, ms_error *err)
@@ -17649,8 +17662,7 @@ static ms_result ms__log_append(ms_store *store, ms__append_run *run, ms_error *
     return due ? ms__log_sync_to(log, goal, false, err) : code;
 }
 
-/* The offset in the file of a record that the store returned; 0: it is not of the
- * file. */
+/* Returns the offset of a record that the store returned; 0 if it is not in the file. */
 static uint64_t ms__log_where(const ms__log *log, const unsigned char *r)
 {
     for (uint32_t i = 0; i < log->map.n_pieces; i++) {
@@ -17661,7 +17673,7 @@ static uint64_t ms__log_where(const ms__log *log, const unsigned char *r)
     return 0;
 }
 
-/* A record with other checks, or another body, where it stands in the file. */
+/* Stores a record with other checks, or with a blank body, in its place. */
 static ms_result ms__log_erase_at(ms__log *log, uint64_t offset, const unsigned char *r,
                                   unsigned step, ms_error *err)
 {
@@ -17688,7 +17700,7 @@ static ms_result ms__log_erase(ms_store *store, const ms_msg *record, unsigned s
     ms_result code = ms__write_begin(log, err);
     uint64_t offset = ms__log_where(log, r);
     if (code == MS_OK && offset == 0)
-        code = ms__fail(err, MS_E_ARGUMENT, "the message is not one that '%s' lent",
+        code = ms__fail(err, MS_E_ARGUMENT, "the message is not one that '%s' returned",
                         log->file.path);
     if (code == MS_OK && !ms__staging_reach(log, padded))
         code = ms__no_memory(err, padded);
@@ -17728,7 +17740,7 @@ static ms_result ms__log_leave_out(ms_store *store, ms_str location, uint64_t se
     return code;
 }
 
-/* What a reader knows of durability: what the file says. */
+/* A reader knows what is durable from the newest checkpoint. */
 static uint64_t ms__log_durable_seq(const ms__log *log)
 {
     if (log->opts.writer) return log->durable.seq;
@@ -17749,9 +17761,8 @@ static ms_result ms__log_sync(ms_store *store, uint64_t *durable_seq, ms_error *
         ms__log_leave(log);
     }
     uint64_t goal = log->end;
-    bool empty = !log->opts.writer;
     ms__lock_give(&log->lock);
-    if (code == MS_OK && !empty) code = ms__log_sync_to(log, goal, true, err);
+    if (code == MS_OK && log->opts.writer) code = ms__log_sync_to(log, goal, true, err);
     if (code != MS_OK) return code;
     ms__lock_take(&log->lock);
     *durable_seq = ms__log_durable_seq(log);
@@ -17818,8 +17829,8 @@ static ms_result ms__log_file_once(ms__log *log, const ms_log_desc *desc, ms_err
     return log->opts.writer ? ms__log_lock(log, wait, err) : MS_OK;
 }
 
-/* Does the path still name the file that is open? Somebody may have put another one in
- * its place before the lock was had. */
+/* Does the path still name the file that is open? Another process may have renamed a file
+ * to it before this one had the lock. */
 static bool ms__log_in_place(const ms__log *log)
 {
     ms_file file;
@@ -17833,7 +17844,7 @@ static bool ms__log_in_place(const ms__log *log)
            (st.device == log->file.stat.device && st.inode == log->file.stat.inode);
 }
 
-/* Shared writers of a log that a compaction replaced see this, and refuse. */
+/* Marks a file that a compaction replaced: its shared writers refuse. */
 static void ms__replaced_set(ms__log *log, uint32_t replaced)
 {
     unsigned char word[4];
@@ -17881,8 +17892,8 @@ static void ms__log_free(ms__log *log)
     (void)ms__resize(&alloc, log, sizeof *log, 0);
 }
 
-/* At the end of a writer: an index for what was added, if that is much, and a sync. A
- * child of fork only frees. */
+/* A writer that appended much writes a segment index; then it syncs. A child of fork only
+ * frees. */
 static void ms__log_close(ms_store *store)
 {
     ms__log *log = ms__log_of(store);
@@ -17895,7 +17906,7 @@ static void ms__log_close(ms_store *store)
             (void)ms__segment_write(log, NULL);
         bool unsure = ms__log_unconfirmed(log);
         ms__log_leave(log);
-        if (unsure) /* no checkpoint, but what this handle has appended */
+        if (unsure) /* without a checkpoint: bytes below may not be on the disk */
             (void)ms__file_sync(log);
         else if (ms__log_sync_to(log, log->end, true, NULL) == MS_OK) /* the same twice */
             (void)ms__checkpoint_store(log, log->durable.end, log->durable.seq, false, NULL);
@@ -17928,8 +17939,8 @@ static ms_result ms__log_desc_check(const ms_log_desc *desc, ms_error *err)
     const ms_os *os = desc->os ? desc->os : &ms__os_table;
     if (desc->shared && desc->mode != MS_LOG_READ && os->boot(os->ctx) == 0)
         return ms__fail(err, MS_E_UNSUPPORTED,
-                        "opening '%s' shared: this system does not tell when it was started, "
-                        "and without that writers cannot trust each other's watermark",
+                        "opening '%s' shared: the number of this boot is not known, and "
+                        "without it writers cannot trust each other's watermark",
                         desc->path);
     if (desc->opening == MS_OPEN_SALVAGE && desc->mode != MS_LOG_READ)
         return ms__fail(err, MS_E_ARGUMENT,
@@ -18045,55 +18056,69 @@ MS_API ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_error *err)
     return MS_OK;
 }
 
-/* ---- Verifying: every record, and whether segment indexes list just the records before them. */
+/* ---- Verifying: one walk over every record. Each segment index has to list exactly the
+ * records of its segment. */
 
 typedef struct ms__verify {
     ms__replay replay;
-    uint32_t *units; /* of the records since the last segment index */
-    size_t n, cap;
-    uint64_t base;
+    const ms__segment *seg; /* the index of this segment; NULL: it cannot be read */
+    uint32_t segment, n;    /* its number; records met in it */
+    uint64_t damage;        /* ranges of all kinds that were met before it */
+    bool differs;           /* a record was not where the index lists it */
     ms_log_report *report;
 } ms__verify;
 
-static bool ms__verify_note(ms__verify *v, uint64_t offset)
+/* Begins the next segment. */
+static ms_result ms__verify_next(ms__verify *v, ms_error *err)
 {
+    bool room = true;
     ms__log *log = v->replay.log;
-    if (v->n == v->cap) {
-        size_t cap = v->cap ? v->cap * 2 : 1024;
-        uint32_t *units = (uint32_t *)ms__log_resize(
-            log, v->units, v->cap * sizeof *units, cap * sizeof *units);
-        if (!units) return false;
-        v->units = units;
-        v->cap = cap;
-    }
-    v->units[v->n++] = (uint32_t)((offset - v->base) / 8);
-    return true;
+    ms_log_events events = log->events;
+    log->events.event = NULL; /* the walk reports damaged index records itself */
+    v->seg = v->segment < log->index.segments.n
+                 ? ms__segment_read(log, v->segment, &room)
+                 : NULL;
+    log->events = events;
+    v->n = 0;
+    v->differs = false;
+    v->damage = v->replay.damaged + v->replay.index_damaged;
+    return room ? MS_OK : ms__no_memory(err, sizeof *v->seg);
 }
 
-static void ms__verify_segment(ms__verify *v, const unsigned char *r, uint64_t offset)
+/* The walk met a segment index. It is not judged where its segment has damage: a record
+ * that is damaged now is in its list all the same. */
+static ms_result ms__verify_segment(ms__verify *v, const unsigned char *r, uint64_t offset,
+                                    ms_error *err)
 {
     ms__segment l;
+    ms__log *log = v->replay.log;
     memset(&l, 0, sizeof l);
-    bool sound = ms__segment_decode(&l, r, offset) && l.base == v->base && l.n == v->n;
-    for (uint32_t i = 0; sound && i < l.n; i++)
-        sound = ms__get32(l.record + (size_t)i * 4) == v->units[i];
+    bool judged = v->damage == v->replay.damaged + v->replay.index_damaged;
+    bool decoded = ms__segment_decode(&l, r, offset);
+    bool sound = decoded && v->seg && v->seg->offset == offset && l.n == v->n &&
+                 !v->differs;
     for (uint32_t i = 0; sound && i < l.postings; i++)
         sound = ms__posting(l.posting, i, l.width) < l.n;
-    v->n = 0;
-    v->base = v->replay.at;
-    if (sound || v->replay.damaged > 0)
-        return; /* damaged records are in no list of ours */
-    v->report->index_damaged++;
-    ms__log_event(v->replay.log, MS_LOG_INDEX_DAMAGE, offset, v->replay.at - offset,
-                 v->replay.last_seq, 0, 0);
+    if (judged && !sound) {
+        v->report->index_damaged++;
+        ms__log_event(log, MS_LOG_INDEX_DAMAGE, offset, v->replay.at - offset,
+                      v->replay.last_seq, 0, 0);
+    }
+    v->segment = decoded ? l.number + 1 : v->segment + 1;
+    return ms__verify_next(v, err);
 }
 
+/* Walks the log of v->replay. The caller holds the lock, or is alone. */
 static ms_result ms__verify_walk(ms__verify *v, ms_error *err)
 {
     const unsigned char *r;
     uint64_t offset;
     ms__found found;
     ms_log_report *report = v->report;
+    ms__log *log = v->replay.log;
+    v->replay.at = MS__SUPER_SIZE;
+    v->replay.limit = v->replay.trusted = log->end;
+    MS__TRY(ms__verify_next(v, err));
     while ((found = ms__replay_next(&v->replay, &r, &offset)) == MS__FOUND_RECORD) {
         if (r[4] == MS__KIND_MESSAGE)
             report->messages++;
@@ -18102,16 +18127,13 @@ static ms_result ms__verify_walk(ms__verify *v, ms_error *err)
         else
             report->other_records++;
         if (ms__is_listed(r)) {
-            if (!ms__verify_note(v, offset))
-                return ms__no_memory(err, v->cap * sizeof(uint32_t));
+            if (v->seg && ms__segment_offset(v->seg, v->n) != offset) v->differs = true;
+            v->n++;
         } else if (r[4] == MS__KIND_INDEX && r[5] == MS__INDEX_SEGMENT) {
-            ms__verify_segment(v, r, offset);
+            MS__TRY(ms__verify_segment(v, r, offset, err));
         }
     }
-    if (found == MS__FOUND_FOREIGN)
-        return ms__fail(err, MS_E_FOREIGN,
-                        "a record at %u was written by a newer version", offset);
-    return MS_OK;
+    return found == MS__FOUND_FOREIGN ? ms__foreign_record(log, offset, err) : MS_OK;
 }
 
 MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
@@ -18130,8 +18152,6 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
     log->events = desc->events;
     memset(&v, 0, sizeof v);
     v.replay.log = log;
-    v.replay.at = v.base = MS__SUPER_SIZE;
-    v.replay.limit = v.replay.trusted = log->end;
     v.report = report;
     ms_result code = log->map.super ? ms__verify_walk(&v, err) : MS_OK;
     report->bytes = log->map.super ? log->end - MS__SUPER_SIZE : 0;
@@ -18148,7 +18168,6 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
     }
     if (log->map.super && !ms__mark_trusted(log))
         report->torn_bytes = ms__log_dead_end(log, log->end) - log->end;
-    if (v.units) (void)ms__log_resize(log, v.units, v.cap * sizeof *v.units, 0);
     if (code == MS_OK && (report->damaged > 0 || report->index_damaged > 0))
         code = ms__fail(err, MS_E_DAMAGED,
                         "'%s': %u damaged ranges with %u bytes, %u damaged index records",
@@ -18158,11 +18177,11 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
     return code;
 }
 
-/* ---- Writing a log anew. */
+/* ---- Rewriting. */
 
 #define MS__NEW ".compacting" /* added to the path: the new log while it is written */
 
-/* What keeps others from the place that a rewritten log is put in. */
+/* Keeps other processes from the place of the rewritten log. */
 typedef struct ms__hold {
     const ms_os *os;
     ms_store *store; /* the log that is replaced, open for writing */
@@ -18171,8 +18190,8 @@ typedef struct ms__hold {
     bool locked, made;
 } ms__hold;
 
-/* Takes the place: its lock, if it is there (unless source holds that already), else an
- * empty file is made and locked. */
+/* Takes the place: the lock of the log that is there, unless the source holds it already;
+ * or of an empty file, which is made where nothing is. */
 static ms_result ms__hold_take(ms__hold *h, ms_store *source, const ms_log_desc *to,
                                bool replace, ms_error *err)
 {
@@ -18207,15 +18226,15 @@ static ms_result ms__hold_take(ms__hold *h, ms_store *source, const ms_log_desc 
     if (!h->locked) (void)h->os->close(h->os->ctx, h->file);
     if (code != 0) return ms__os_fail(err, code, "taking", to->path);
     if (h->locked || own) return MS_OK;
-    ms_log_desc d = *to; /* says so when what is there is no log */
+    ms_log_desc d = *to; /* this fails if the file is not a log */
     d.mode = MS_LOG_WRITE;
     d.opening = MS_OPEN_NORMAL;
     d.shared = false;
     return ms_log_open(&h->store, &d, err);
 }
 
-/* The old file may come back with a power cut, when a process that was killed here has
- * left the new one, and somebody has read in that how much is durable. */
+/* Syncs the old file: until the new name is durable, a power loss may bring the old file
+ * back, and readers of the new one were shown how much is durable. */
 static MS__APART ms_result ms__hold_sync(const ms__hold *h, ms_error *err)
 {
     ms_store *old = h->store ? h->store : h->own;
@@ -18223,7 +18242,7 @@ static MS__APART ms_result ms__hold_sync(const ms__hold *h, ms_error *err)
     return ms_sync(old, NULL, err);
 }
 
-/* Tells shared writers of the log that is replaced that it is. */
+/* Marks the log that is replaced, for its shared writers. */
 static void ms__hold_mark(const ms__hold *h, uint32_t replaced)
 {
     ms_store *old = h->store ? h->store : h->own;
@@ -18231,9 +18250,9 @@ static void ms__hold_mark(const ms__hold *h, uint32_t replaced)
     ms__fence();
 }
 
-/* The new log is in the place of one that was there, and the name may not be durable. Who
- * went on with the old one would write to what nobody finds. */
-static MS__APART ms_result ms__hold_doubt(const ms__hold *h, ms_error *err)
+/* The new log is in its place, but its name may not be durable. The source refuses: a
+ * file that nobody finds would take its appends. */
+static MS__APART ms_result ms__hold_refuse(const ms__hold *h, ms_error *err)
 {
     if (h->own) {
         ms__log *log = ms__log_of(h->own);
@@ -18245,7 +18264,7 @@ static MS__APART ms_result ms__hold_doubt(const ms__hold *h, ms_error *err)
     return MS_E_POISONED;
 }
 
-/* A source that is replaced refuses records from its copy on, unless that fails. */
+/* A source that is replaced refuses records from its copy on, unless the copy fails. */
 static void ms__hold_moves(const ms__hold *h, bool moving)
 {
     if (!h->own) return;
@@ -18265,7 +18284,7 @@ static void ms__hold_give(ms__hold *h, const char *path, bool done)
     ms_close(h->store);
 }
 
-/* Copies, verifies, and puts the file `part` in its place. */
+/* Copies to the file `part`, verifies it, and renames it. */
 static ms_result ms__rewrite_run(ms_store *source, const ms_log_desc *to,
                                  const char *part, const ms__hold *hold,
                                  const ms_keep *keep, ms_copy_report *report,
@@ -18285,7 +18304,7 @@ static ms_result ms__rewrite_run(ms_store *source, const ms_log_desc *to,
     ms_result copied = ms_copy(store, source, keep, NULL, report, err);
     ms_result code = copied == MS_E_DAMAGED ? MS_OK : copied;
     if (code == MS_OK) code = ms_sync(store, NULL, err);
-    if (code == MS_E_POISONED) code = MS_E_IO; /* of the new file, which no program has open */
+    if (code == MS_E_POISONED) code = MS_E_IO; /* of the new file alone */
     if (code == MS_E_IO && err) err->code = code;
     ms_close(store);
     if (code == MS_OK) code = ms_log_verify(&d, &verified, err);
@@ -18310,7 +18329,7 @@ static ms_result ms__rewrite_run(ms_store *source, const ms_log_desc *to,
         if (failed != 0)
             code = ms__os_fail(err, failed, there ? "syncing the folder of" :
                                "putting in place", to->path);
-        if (failed != 0 && there && !hold->made) code = ms__hold_doubt(hold, err);
+        if (failed != 0 && there && !hold->made) code = ms__hold_refuse(hold, err);
     }
     return code != MS_OK ? code : copied;
 }
@@ -18336,7 +18355,7 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
         ms__hold_give(&hold, to->path, false);
         return ms__no_memory(err, size);
     }
-    (void)os->remove(os->ctx, part); /* of one that was killed: the place is ours */
+    (void)os->remove(os->ctx, part); /* of a rewrite that was killed */
     ms_result code = ms__rewrite_run(source, to, part, &hold, keep, report, err);
     if (code != MS_OK && code != MS_E_DAMAGED) (void)os->remove(os->ctx, part);
     (void)ms__resize(&to->alloc, part, size, 0);
@@ -19859,13 +19878,14 @@ MS_API ms_str ms_find_snippet(ms_str text, size_t at, size_t length, size_t arou
 
 
 /* ==== [selfcheck] promises, walked ===================================================
- * For tests, for tools, for the moment when something looks impossible: everything is
- * read and the first broken invariant is reported with its number. An arena store is
- * walked from the inside: (P1), (P4) and (E2) over all streams, R1 to R5 over all
- * records. A log: each segment index has to be the one that its records give, each SUMMARY has to
- * know every stream below it. Logs and other stores are walked through a cursor over
- * everything: order, locations, and each message one that a store takes. Keys of an arena
- * store are not walked.
+ * For tests, for tools, for the moment when something looks impossible. ms_selfcheck
+ * reads everything and reports the first broken invariant with its number.
+ *   - An arena store is checked from the inside: (P1), (P4) and (E2) over all posting
+ *     lists, R1 to R5 over all records. Its keys are not checked.
+ *   - Each segment index of a log must equal the one that is derived from its records, by
+ *     the walk that opening and ms_log_verify use. Each summary must know its lists.
+ *   - Logs and other stores are then read through a cursor over everything: numbers rise,
+ *     each message has a location, and a store would accept it.
  * ================================================================================== */
 
 /* A posting of any stream: inside the store, and a whole record. Nothing is read from a
@@ -20061,36 +20081,34 @@ static ms_result ms__check_cursors(ms_store *store, ms_error *err)
 
 #ifndef MSGSTORE_NO_LOG
 
-/* Is a segment index what the records of its segment give? */
-static ms_result ms__check_segment(ms__log *log, const ms__segment *l, const ms__segment *before,
-                                ms_error *err)
+/* Compares a segment index with one that is derived from the records of its segment, and
+ * looks its posting lists up in its summary. */
+static ms_result ms__check_segment(ms__log *log, const ms__segment *l,
+                                   const ms__segment *before, ms_error *err)
 {
     if (l->own || l->holes > 0) return MS_OK; /* damage is reported elsewhere */
     ms__segment *made = ms__segment_derive(log, l->number, l->base, l->offset,
-                                     before ? &before->state : NULL);
+                                           before ? &before->state : NULL);
     if (!made) return ms__no_memory(err, sizeof *made);
     size_t size = (size_t)(l->posting - l->stream) + (size_t)l->postings * l->width;
     bool same = made->n == l->n && made->streams == l->streams &&
                 made->postings == l->postings && made->tallies == l->tallies &&
-                made->bits == l->bits &&
-                made->width == l->width && made->first_seq == l->first_seq &&
-                made->last_seq == l->last_seq && made->messages == l->messages &&
-                made->bytes == l->bytes && memcmp(made->stream, l->stream, size) == 0;
+                made->bits == l->bits && made->width == l->width &&
+                made->first_seq == l->first_seq && made->last_seq == l->last_seq &&
+                made->messages == l->messages && made->bytes == l->bytes &&
+                memcmp(made->stream, l->stream, size) == 0;
     bool damaged = made->holes > 0;
     ms__segment_free(log, made);
-    if (same || damaged) return MS_OK;
-    return ms__fail(err, MS_E_DAMAGED,
-                    "L3: the index record at %u is not what its segment gives", l->offset);
-}
-
-/* Does the SUMMARY of a segment index know its streams? */
-static ms_result ms__check_summary(ms__log *log, const ms__segment *l, ms_error *err)
-{
+    if (!same && !damaged)
+        return ms__fail(err, MS_E_DAMAGED,
+                        "L3: the index record at %u is not what its segment gives",
+                        l->offset);
     for (uint32_t i = 0; i < l->streams; i++) {
-        uint32_t mask = ms__group_find(log, l->number / MS__FAN, ms__segment_stream(l, i), true);
+        uint32_t mask =
+            ms__group_find(log, l->number / MS__FAN, ms__segment_stream(l, i), true);
         if (!(mask >> l->number % MS__FAN & 1))
             return ms__fail(err, MS_E_DAMAGED,
-                            "L3: the summary does not know stream %u of segment %u",
+                            "L3: the summary lacks posting list %u of segment %u",
                             (uint64_t)i, (uint64_t)l->number);
     }
     return MS_OK;
@@ -20104,7 +20122,6 @@ static ms_result ms__check_log(ms__log *log, ms_error *err)
     for (uint32_t i = 0; code == MS_OK && i < log->index.segments.n; i++) {
         const ms__segment *l = ms__segment_of(log, i, true);
         code = l ? ms__check_segment(log, l, before, err) : ms__no_memory(err, sizeof *l);
-        if (code == MS_OK) code = ms__check_summary(log, l, err);
         before = l;
     }
     if (code == MS_OK && log->durable.end > log->end)

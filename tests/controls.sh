@@ -359,7 +359,7 @@ controls()
         ms__log_close 'log->opts.writer && log->append.wrote' 'log->opts.writer && log->append.begun'
     control replaced_file_written_on gcc test_power \
         a_compaction_whose_name_is_in_doubt_lets_nobody_append 100 \
-        ms__hold_doubt 'ms__log_refuse(log);' ';'
+        ms__hold_refuse 'ms__log_refuse(log);' ';'
     control number_of_a_doubtful_append_kept_back gcc test_power \
         an_append_whose_sync_failed_tells_whether_it_is_there 100 \
         ms_append '(code == MS_OK || code == MS_E_POISONED)' '(code == MS_OK)'
