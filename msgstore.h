@@ -850,8 +850,6 @@ typedef struct ms_query {
                                  without time takes that of the one before it in the
                                  query; limit counts in this order */
     bool untimed_first;       /* by_time: messages without time stand first instead */
-    bool by_seq;              /* order of sequence also in a store whose own order is
-                                 another: see MS_UNION_BY_TIME */
     ms_arena *arena;          /* for by_time, for teams of over MS_CURSOR_AGENTS, and for
                                  the text so far of unfinished messages (see
                                  ms_stream_begin) */
@@ -949,22 +947,18 @@ typedef struct ms__source {
     ms_store *store;          /* of a union a snapshot of it */
     uint64_t last, as_of;     /* the history sees it up to this number and place */
     uint64_t task;            /* number of the agent's last task, 0: none */
-    int64_t task_time;        /* in order of time */
     uint64_t from[4];         /* each block has shown all it holds from here on; 0: none */
     bool frozen;              /* a snapshot, to be closed */
-    bool timed;               /* in order of time */
 } ms__source;
 
 /* The state of a history, beside the cursor's query of its running step; private. */
 typedef struct ms__history {
-    const struct ms_memory *memory; /* NULL: the cursor is none over a history */
+    const struct ms_memory *memory; /* NULL: the cursor reads no history */
     ms__source sources[2];    /* the store, and the runtime store */
     unsigned n_sources, views; /* views: that the scope shows */
-    unsigned which, block, part; /* the step: source, block, and part of the block */
+    unsigned source, block, part; /* the step */
     bool open;                /* the step's query is */
     size_t skip;              /* messages of the step that are still left out */
-    int64_t time;             /* of the step's last message that has one */
-    ms_arena *arena;          /* of a source in order of time */
     uint64_t *noted;          /* by blocks; those of earlier blocks, n_ranked, are sorted */
     size_t n_noted, n_ranked, cap_noted;
 } ms__history;
@@ -1683,103 +1677,84 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
 #endif /* MSGSTORE_NO_LOG */
 
 /* ==== [api-union] several stores as one ==============================================
- * A read-only store over others: the files of several workers, a log and the arena store
- * of what runs now, old files and the new one. Queries, views, histories, listings,
- * lookup by number, positions and ms_copy work on it; ms_append and all that changes
- * messages return MS_E_READ_ONLY. It copies nothing when it is opened, and shows messages
- * that are appended to its stores later.
+ * A union is a store that reads several stores: all of the first one, then all of the
+ * second one, and so on. Views, histories, listings, search, copies and cursors work on
+ * it as on any store. It is for reading: appends and changes return MS_E_READ_ONLY.
  *
- * A message's number in the union is unique, and stays: (index of its store << 40) | its
- * number there; see ms_union_origin. 53 bits hold it, so JSON numbers do. A copy of a
- * union keeps these numbers.
+ * Message n of stores[k] has the number k * 2^40 + n. With at most 8192 stores numbers
+ * stay below 2^53: a double, so a JSON number, holds them exactly. A copy of a union
+ * keeps these numbers.
  *
- * The order of a query (and of what limit counts) is
+ * A query with by_time orders the messages of all stores by time, ties by number. A
+ * message without a time takes that of the message before it in its store; the first ones
+ * stand first. Such a query reads all its messages when it is opened, also for a small
+ * limit. It keeps 24 to 48 bytes of each, taken from alloc, and a copy of each message of
+ * a store of your own.
  *
- *   BY_STORE   all of the first store, then all of the second, ...: numbers rise
- *   BY_TIME    as if every query had by_time: by time, ties by number. A message without
- *              time takes that of the one before it in its store (there: in the query), the
- *              first ones stand first. Queries with by_seq or raw are BY_STORE
- *
- * Order by time is a sort. The opening reads all messages of the query, twice, and keeps
- * 24 bytes of each (a message of a store of your own is copied as well), also when limit
- * asks for a few of them; BY_STORE reads only what it returns. For query.by_time the
- * memory is the query's arena; for BY_TIME it is taken from alloc until the cursor is
- * closed.
- *
- *   - after_seq and before_seq bound numbers of the union: in BY_TIME they are no points
- *     of time.
- *   - Histories: "after the last task" is a larger number. In BY_TIME that is so in the
- *     task's own store; in the others it is a later time, for a task without time later
- *     than the agent's task before it.
- *   - Positions count in order of numbers what is there now, hidden ones too: what other
- *     stores append moves them.
- *   - What was changed in a store shows in the union. A query with raw goes from store
- *     to store; numbers that stand in a content (what a HIDE hides) are those of its
- *     store. Of facts about one location the word of the last store counts.
- *   - Listings are sums over the stores; newest activity is the largest last_time in
- *     BY_TIME (names without a time come last), else the largest number.
- *   - ms_refresh, ms_wait: the newest number is that of the last store that has messages;
- *     wait for the stores themselves to hear of each.
- *   - A cursor opens its stores one after the other, when it reaches them, as of its own
- *     opening; trouble in a store comes out there. Changes (not messages) that a store of
- *     your own takes in meanwhile may show.
+ *   - "After the last task" of a history is a larger number.
+ *   - Changes in a store show in the union. A query with raw goes from store to store;
+ *     numbers inside a content (what a HIDE hides) are those of its store. Of facts about
+ *     one location, those of the last store win.
+ *   - A listing adds the stores up. Newest activity is the largest last_time_ns; names
+ *     without a time come last.
+ *   - ms_refresh and ms_wait return the newest number of the last store that has messages;
+ *     to notice every append, wait for the stores themselves.
+ *   - A cursor sees all stores as of its opening. It opens a store when it reaches it;
+ *     errors of a store come out then. Changes (not messages) that a store of your own
+ *     takes meanwhile may show.
  *   - A message is valid until the cursor moves; ms_get_by_seq needs an arena. A cursor
- *     must be closed, not copied.
- *   - An open cursor takes about 4.3 KB and 16 bytes for each store from alloc; a history
- *     24 bytes more for each store.
+ *     must be closed, and not be copied. It takes about 4.3 KB and 16 bytes for each
+ *     store from alloc. A window that is not counted from where reading starts takes as
+ *     much as order by time.
  *
- * Any thread, as far as that is so of its stores. They must outlive it: it does not own
- * them. */
+ * Any thread may use a union as far as its stores allow it. They must outlive the union,
+ * which does not own them. */
 
-typedef enum ms_union_order {
-    MS_UNION_BY_STORE,
-    MS_UNION_BY_TIME
-} ms_union_order;
-
-/* Not more than so many stores. */
+/* At most so many stores. */
 #define MS_UNION_MAX 8192
 
 typedef struct ms_union_desc {
     ms_store *const *stores;  /* copied; in order of their index */
     size_t n_stores;          /* 0: an empty store */
-    ms_union_order order;
     ms_alloc alloc;           /* {0}: malloc */
 } ms_union_desc;
 
 /* MS_E_CLOSED, MS_E_ARGUMENT: a store is closed, NULL, or there twice, err->path names it
- * ("stores[2]"); MS_E_UNSUPPORTED: it is a union itself; MS_E_RANGE: too many. A store
- * with a number of 2^40 or more, as a copy of a union has, makes calls on the union fail
- * that ask it: MS_E_RANGE. */
+ * ("stores[2]"); MS_E_UNSUPPORTED: it is a union itself; MS_E_RANGE: too many stores.
+ * Calls on a union that reach a store with a number of 2^40 or more, such as a copy of a
+ * union, return MS_E_RANGE. */
 MS_API ms_result ms_union_open(ms_store **store, const ms_union_desc *desc,
                                ms_error *err);
 
-/* Which store a number of the union belongs to, and the number there; whether there is
- * such a message is not looked at. Both pointers may be NULL. MS_E_ARGUMENT: the store is
- * no union; MS_E_NOT_FOUND: the number is of none of its stores. */
+/* Tells which store a number of the union belongs to, and its number there; the message
+ * need not exist. Both pointers may be NULL. MS_E_ARGUMENT: the store is no union;
+ * MS_E_NOT_FOUND: the number belongs to none of its stores. */
 MS_API ms_result ms_union_origin(ms_store *store, uint64_t seq, size_t *which,
                                  uint64_t *own_seq, ms_error *err);
 
 /* ==== [api-memory] the history that an agent reads ================================ */
 
-/* What is done with messages that the agent adds while it runs. */
+/* What happens to messages that the agent adds while it runs. */
 typedef enum ms_runtime {
-    MS_RUNTIME_IGNORE,        /* option A as the guide has it: add does nothing */
-    MS_RUNTIME_STORE,         /* written through to the store */
-    MS_RUNTIME_MERGE          /* kept in `runtime`, merged into each block when reading */
+    MS_RUNTIME_IGNORE,        /* option A of the guide: ms_memory_add does nothing */
+    MS_RUNTIME_STORE,         /* they are written through to the store */
+    MS_RUNTIME_MERGE          /* they go to `runtime`; each block of a history shows the
+                                 store's messages, then those */
 } ms_runtime;
 
 typedef enum ms_scope_kind {
     MS_SCOPE_ALL,             /* no scoping */
     MS_SCOPE_ORCHESTRATOR,    /* the last `turns` messages of the conversation, whatever
-                                 conversation_limit says */
+                                 conversation_limit is */
     MS_SCOPE_MANAGER,         /* synthesis messages of the previous phase */
-    MS_SCOPE_WORKER,          /* task, action, observation, error of the agent after its
-                                 own last task, and global observations after it; the task
-                                 itself is left out; no task: nothing */
+    MS_SCOPE_WORKER,          /* task, action, observation and error of the agent after its
+                                 own last task (the task itself is left out), and global
+                                 observations after it; no task: nothing */
     MS_SCOPE_SINCE_TASK       /* everything, but own traces, team and global only from the
                                  agent's own last task on (included); no task: everything */
 } ms_scope_kind;
 
+/* "After a task" means with a larger number, also by time. */
 typedef struct ms_scope {
     ms_scope_kind kind;
     size_t turns;             /* ORCHESTRATOR: messages; 0: 8 */
@@ -1790,8 +1765,9 @@ typedef struct ms_scope {
     int64_t previous_phase;
 } ms_scope;
 
-/* A view of a store through one agent's eyes. An open struct: init, then set what you
- * want; must outlive its cursors. */
+/* A store as one agent reads it. An open struct: init, then set members. It must outlive
+ * its cursors. Functions that take a memory without a store, a location or an agent key
+ * return MS_E_ARGUMENT. */
 typedef struct ms_memory {
     ms_store *store;
     ms_str location;
@@ -1815,44 +1791,34 @@ typedef struct ms_memory {
     ms_store *runtime;        /* MERGE: an arena store, yours to open and close */
 } ms_memory;
 
-/* Zeroes, then sets the three members. */
+/* Zeroes the memory, then sets the three members. */
 MS_API void ms_memory_init(ms_memory *memory, ms_store *store, ms_str location,
                            ms_str agent_key);
-/* Without a store, a location or an agent key: MS_E_ARGUMENT; said by every call that
- * takes a memory, and by this one at once. */
-MS_API ms_result ms_memory_check(const ms_memory *memory, ms_error *err);
 
-/* The history as blocks: conversation, own agent, [team], global, each in order; or as a
- * timeline. With MERGE each block has the store's messages, then the runtime's. */
+/* Opens the history as blocks: conversation, own agent, [team], global, each in order; or
+ * as a timeline. */
 MS_API ms_result ms_get_history(const ms_memory *memory, ms_cursor *it, ms_error *err);
 
-/* What the agent adds while it runs; see runtime_mode. Location and, when it has none,
- * the agent key are the memory's. *seq (may be NULL): number in the store written to,
- * or 0. */
+/* Adds a message while the agent runs, see runtime_mode. The location is the memory's, and
+ * so is the agent key unless the message has one. *seq (may be NULL): its number in the
+ * store written to, or 0. */
 MS_API ms_result ms_memory_add(const ms_memory *memory, const ms_envelope *m,
                                uint64_t *seq, ms_error *err);
 
-/* Scoping of a history given as an array: out has room for n pointers; returns how many
- * were kept. What is after the task is so by its place in the array, which is the order
- * of sequence only in a timeline. agent_key absent: the last task of any agent counts. */
-MS_API size_t ms_scope_filter(const ms_scope *scope, ms_str agent_key,
-                              const ms_msg *const *history, size_t n,
-                              const ms_msg **out);
-
-/* ---- Shared in-memory memory: agents of a process that talk through one arena store.
- * The location is the namespace. A worker reads conversation, own stream, broadcasts; a
- * manager (one with subordinates) own stream, team agent after agent, broadcasts. What
- * is added goes to the own stream, whatever its type; but user, assistant,
- * global_observation and synthesis messages are read by everybody, whoever added them. */
+/* ---- Shared memory: agents of a process that talk through one arena store. The location
+ * is the namespace. A worker reads conversation, own stream, broadcasts; a manager (one
+ * with subordinates) own stream, team agent after agent, broadcasts. ms_memory_add writes
+ * to the own stream, whatever the type; but everybody reads user, assistant,
+ * global_observation and synthesis messages, whoever added them. */
 MS_API ms_result ms_shared_memory_init(ms_memory *memory, ms_store *store,
                                        ms_str name_space, ms_str agent_key,
                                        const ms_str *subordinates, size_t n_subordinates,
                                        ms_error *err);
-/* To everybody: a global_observation or synthesis; stored without agent key, from_worker
- * of an observation is the agent's key unless set. */
+/* Sends a global_observation or synthesis to everybody. It is stored without agent key;
+ * from_worker of an observation is the agent's key unless set. */
 MS_API ms_result ms_memory_broadcast(const ms_memory *memory, const ms_envelope *m,
                                      uint64_t *seq, ms_error *err);
-/* A turn of the conversation: role USER or ASSISTANT. */
+/* Adds a turn of the conversation: role USER or ASSISTANT. */
 MS_API ms_result ms_memory_turn(const ms_memory *memory, ms_role role, ms_value content,
                                 uint64_t *seq, ms_error *err);
 
@@ -2327,8 +2293,7 @@ MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void
  *   create     ms_append or ms_append_batch, with the task's id as location
  *   list       a query of the location. A page is a query with a limit; the cursor to the
  *              next page is the sequence number of the last message: before_seq with
- *              newest first (reverse), after_seq with `oldest` (and by_seq in a union
- *              by time)
+ *              newest first (reverse), after_seq with `oldest`
  *   delete     ms_hide; all: ms_rewind to 0
  *   as JSON    a writer of the dialect "task" with the option with_location
  *   for a model  ms_project
@@ -6116,7 +6081,7 @@ typedef struct ms__append_run {
  * without unions do not carry their code. */
 typedef struct ms__inside {
     ms_result (*take)(ms_store *store, ms__append_run *run, ms_error *err);
-    ms_result (*freeze)(ms_store *store, ms_store **out, ms_arena **timed, ms_error *err);
+    ms_result (*freeze)(ms_store *store, ms_store **out, ms_error *err);
 } ms__inside;
 
 /* The entries append and change of a store that has `take`: nothing was measured yet. */
@@ -7588,7 +7553,6 @@ static MS__APART ms_result ms__cut_at(ms_store *source, ms_str location,
                                       uint64_t *from, ms_error *err)
 {
     ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, keep->newest);
-    q.by_seq = true;
     MS__TRY(ms_query_open(source, &q, it, err));
     const ms_msg *oldest = ms__next_stored(it);
     *from = oldest ? ms_seq(oldest) : 0;
@@ -7745,7 +7709,6 @@ static MS__APART ms_result ms__copy_open(const ms__copying *c, unsigned raw, ms_
     *it = (ms_cursor *)ms_arena_alloc(c->arena, sizeof **it);
     if (!*it) return ms__no_arena(err, c->arena, sizeof **it);
     q.raw = raw;
-    q.by_seq = true; /* numbers are kept: they have to rise */
     q.arena = c->arena;
     return ms_query_open(c->source, &q, *it, err);
 }
@@ -18367,40 +18330,35 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
 
 
 /* ==== [union] several stores as one ==================================================
- * A union is a concatenation: a cursor reads what the query has in the first store, then
+ * A union is a concatenation. A cursor reads what the query has in the first store, then
  * in the second one, with one cursor of a store at a time (the lane). A reversed query
- * goes through the row from its end.
+ * starts at the last store.
  *
  *      stores[0]  m m m m
  *      stores[1]          m m m
  *      stores[2]                  m m m m m        each copied and renumbered: ms_next
  *
- * Bounds. The opening notes the last number of each store and a place after all it has.
- * They bound the lane's query when its turn comes, so a cursor sees all stores as of its
- * opening. A history has several queries and takes these notes once: a snapshot is a
+ * Bounds. Opening a cursor notes the last number of each store and a place after all its
+ * records. They bound the lane's query when its turn comes, so a cursor sees all stores
+ * as of its opening. A history runs several queries: it opens a snapshot, which is a
  * union that has bounds.
  *
- * Numbers. A record carries its number in its header. A copy gets another number and a
- * new header check, that of a message on its own; the check of the body is kept.
+ * Numbers. A record carries its number in its header. A copy gets the union's number and
+ * the header check of a message on its own; the body check stays.
  *
- * Windows. The newest n newest first, and the oldest n oldest first, end the reading
- * after n messages. The other way round, a first pass counts from the window's far end
- * and stops in the store where the window begins. The second pass asks that store for as
- * many messages as the first one counted there, and all stores after it for everything.
+ * Collecting. A window that is counted from the end where reading does not start, and a
+ * query in order of time, collect the addresses of their messages first. A store of this
+ * file keeps a record in place until the store is closed; records of other stores are
+ * copied. The sort is that of [merge].
  *
- * Order by time. A first pass counts, a second one collects the time and the address of
- * each message; [merge] sorts them. A store of this file keeps a record in its place
- * until it is closed; records of other stores are copied.
- *
- * The cost of a query: a look at each store, for which it takes the store's lock; then
- * per message a copy; by time 24 bytes a message, a second reading, and the sort, also
- * for the newest n.
+ * Cost. Opening takes the lock of each store once. Each message costs a copy; a collected
+ * one 24 to 48 bytes more.
  *
  * (U1) A number of the union is larger than 2^40 times the index of its store, and
- *      smaller than that times the next index; 0 is no number.
- * (U2) The messages of one store come in its order, backwards in the reverse of it; only
- *      order by time may change that.
- * (U3) A message of the union is valid by itself: it passes ms_decode.
+ *      smaller than 2^40 times the next index.
+ * (U2) Without by_time, the messages of one store come in its order, reversed in a
+ *      reversed query.
+ * (U3) A message of the union passes ms_decode.
  * (U4) A failed opening leaves no cursor of a store open.
  * ================================================================================== */
 
@@ -18408,30 +18366,27 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
 
 /* How far a store went at a moment. */
 typedef struct ms__bound {
-    uint64_t last;  /* its newest number, and */
-    uint64_t as_of; /* a place after all that it had; 0: it has no places */
+    uint64_t last;  /* its newest number */
+    uint64_t as_of; /* a place after all its records; 0: it has no places */
 } ms__bound;
 
 typedef struct ms__union {
     ms_store store;
     ms_alloc alloc;
-    ms_union_order order;
     size_t n, size;    /* stores; bytes of this allocation */
-    ms_store **stores; /* after the room for bounds, which is after this struct */
+    ms_store **stores; /* after the room for bounds, which follows this struct */
     ms__bound *bounds; /* of a snapshot; else NULL */
-    ms_arena arena;    /* of a snapshot, for its history */
 } ms__union;
 
-/* A query that runs. */
+/* A running query. */
 typedef struct ms__union_run {
     size_t size;       /* bytes of this allocation */
-    const ms__bound *bounds; /* the snapshot's, or after this struct */
-    size_t which;      /* the store that is read, beyond the last one: the end */
-    bool counts;       /* reading ends after `left` messages */
-    size_t left;
-    size_t cut;        /* limit of the next store alone; 0: none */
+    const ms__bound *bounds; /* of the snapshot, or after this struct */
+    size_t which;      /* the store that is read; not below n: the end */
+    size_t left;       /* messages that may still be read */
     uint64_t damaged;  /* of the lane's count, added to the union's */
-    ms__sorted sorted; /* by time */
+    ms__sorted sorted; /* collected messages */
+    size_t cap;        /* room for them; 0: nothing is collected */
     ms_arena arena;
     unsigned char *record; /* the message that ms_next returned, in the arena */
     size_t room;
@@ -18455,7 +18410,7 @@ static uint64_t ms__union_own(uint64_t number)
 
 static uint64_t ms__union_which(uint64_t number) { return number >> MS__UNION_SHIFT; }
 
-/* Adds the store to the error, if there is one. */
+/* Names the store in the error. */
 static ms_result ms__union_in(ms_error *err, ms_result code, size_t which)
 {
     return code == MS_OK ? MS_OK : ms__fail_in(err, code, "stores[%u]", (uint64_t)which);
@@ -18468,7 +18423,7 @@ static ms_result ms__union_range(size_t which, uint64_t own, ms_error *err)
                                       "has no place in a union", own), which);
 }
 
-/* Puts the union's number on the copy of a record. */
+/* Puts the union's number on a copy of a record. */
 static void ms__renumber(unsigned char *r, size_t which)
 {
     ms__put64(r + 8, ms__union_number(which, ms__get64(r + 8)));
@@ -18484,7 +18439,7 @@ static unsigned ms__lane_raw(const ms_store *s, unsigned raw)
     return raw & MS_RAW_MESSAGES;
 }
 
-/* Can a store have something of the query? */
+/* Can a store have a result of the query? */
 static bool ms__lane_asked(const ms__union *u, const ms_query *q, size_t which)
 {
     uint64_t about = q->about_seq, first = ms__union_number(which, 1);
@@ -18522,10 +18477,10 @@ static ms_result ms__lane_open(const ms__union *u, const ms_query *q, ms__union_
     if (ms__union_which(q->before_seq) == run->which && before && before <= bound->last)
         own.before_seq = before;
     if (!q->about_seq || !q->as_of) own.as_of = bound->as_of;
-    own.limit = run->cut || !run->counts ? run->cut : run->left;
-    own.by_time = own.by_seq = false;
+    own.limit = run->left == SIZE_MAX ? 0 : run->left;
+    own.oldest = !backward; /* the limit counts where the lane starts */
+    own.by_time = false;
     own.reverse = backward;
-    run->cut = 0;
     run->damaged = 0;
     return ms_query_open(u->stores[run->which], &own, &run->lane, err);
 }
@@ -18534,18 +18489,12 @@ static ms_result ms__lane_open(const ms__union *u, const ms_query *q, ms__union_
 
 static bool ms__sound(ms_result code) { return code == MS_OK || code == MS_E_DAMAGED; }
 
-/* Puts the run before its first store in a direction. */
-static void ms__union_begin(const ms__union *u, ms__union_run *run, bool backward)
-{
-    (void)ms_cursor_close(&run->lane, NULL);
-    run->which = backward ? u->n - 1 : 0;
-}
-
-/* The next message, as its store has it; NULL: the end, or trouble in it->result. */
+/* Returns the next message as its store has it; NULL: the end, or an error in
+ * it->result. */
 static const ms_msg *ms__run_step(const ms__union *u, ms_cursor *it, ms__union_run *run,
                                   bool backward, ms_error *err)
 {
-    if (run->counts && run->left == 0) return NULL;
+    if (run->left == 0) return NULL;
     for (; run->which < u->n; run->which += backward ? SIZE_MAX : 1) {
         ms_cursor *lane = &run->lane;
         ms_result code = MS_OK;
@@ -18557,7 +18506,7 @@ static const ms_msg *ms__run_step(const ms__union *u, ms_cursor *it, ms__union_r
         it->damaged += lane->damaged - run->damaged;
         run->damaged = lane->damaged;
         if (msg) {
-            run->left--;
+            if (run->left != SIZE_MAX) run->left--;
             return msg;
         }
         if (code == MS_OK) code = ms_cursor_close(lane, err);
@@ -18568,58 +18517,52 @@ static const ms_msg *ms__run_step(const ms__union *u, ms_cursor *it, ms__union_r
     return NULL;
 }
 
-/* Finds where reading begins when the window is counted from its other end. */
-static ms_result ms__run_window(const ms__union *u, ms_cursor *it, ms__union_run *run,
-                                ms_error *err)
-{
-    bool reverse = it->query.reverse;
-    uint64_t damaged = it->damaged;
-    ms__union_begin(u, run, !reverse);
-    while (ms__run_step(u, it, run, !reverse, err)) continue;
-    if (!ms__sound(it->result)) return it->result;
-    run->counts = false;
-    run->cut = run->lane.store ? (size_t)run->lane.returned : 0;
-    it->damaged = damaged;
-    if (run->cut) return ms_cursor_close(&run->lane, NULL);
-    ms__union_begin(u, run, reverse);
-    return MS_OK;
-}
-
-/* Where the record of a lane stays until the run is closed; NULL: no memory. */
-static const unsigned char *ms__lane_keep(const ms__union *u, const ms__union_run *run,
-                                          const ms_msg *msg, ms_arena *arena)
+/* Returns the record of the lane at an address where it stays until the run is closed;
+ * NULL: no memory. */
+static const unsigned char *ms__lane_keep(const ms__union *u, ms__union_run *run,
+                                          const ms_msg *msg)
 {
     if (u->stores[run->which]->backend->inside) return ms__bytes(msg);
-    void *copy = ms_arena_alloc(arena, ms_size(msg));
+    void *copy = ms_arena_alloc(&run->arena, ms_size(msg));
     if (copy) memcpy(copy, msg, ms_size(msg));
     return (const unsigned char *)copy;
 }
 
-static ms_result ms__run_sort(const ms__union *u, ms_cursor *it, ms__union_run *run,
-                              ms_error *err)
+/* Makes room for one more collected message. */
+static bool ms__run_room(const ms__union *u, ms__union_run *run)
+{
+    ms__sorted *s = &run->sorted;
+    size_t cap = run->cap ? 2 * run->cap : 64, size = sizeof *s->items;
+    if (s->to < run->cap) return true;
+    void *more = ms__resize(&u->alloc, s->items, run->cap * size, cap * size);
+    if (!more) return false;
+    s->items = (ms__timed *)more;
+    run->cap = cap;
+    return true;
+}
+
+/* Collects all messages of a query by time. Of another query, whose window is counted from
+ * where reading does not start, those of the window, the last one to be read first. */
+static ms_result ms__run_collect(const ms__union *u, ms_cursor *it, ms__union_run *run,
+                                 ms_error *err)
 {
     const ms_query *q = &it->query;
-    ms_arena *arena = q->by_time ? q->arena : &run->arena;
+    bool backward = !q->by_time && !q->reverse;
     int64_t last = MS_TIME_NONE;
-    uint64_t damaged = it->damaged;
-    size_t n = 0, which = 0;
+    size_t which = SIZE_MAX;
     const ms_msg *msg;
-    run->counts = false;
-    ms__union_begin(u, run, false);
-    while (ms__run_step(u, it, run, false, err)) n++;
-    if (!ms__sound(it->result)) return it->result;
-    MS__TRY(ms__sorted_room(&run->sorted, arena, n, err));
-    ms__union_begin(u, run, false);
-    it->damaged = damaged;
-    while ((msg = ms__run_step(u, it, run, false, err)) != NULL && run->sorted.to < n) {
-        const unsigned char *r = ms__lane_keep(u, run, msg, arena);
-        if (!r) return ms__no_arena(err, arena, ms_size(msg));
+    if (!ms__run_room(u, run)) return ms__no_memory(err, sizeof *run->sorted.items);
+    if (q->by_time) run->left = SIZE_MAX;
+    run->which = backward ? u->n - 1 : 0;
+    while ((msg = ms__run_step(u, it, run, backward, err)) != NULL) {
+        const unsigned char *r = ms__lane_keep(u, run, msg);
+        if (!r || !ms__run_room(u, run)) return ms__no_memory(err, ms_size(msg));
         if (which != run->which) last = MS_TIME_NONE;
         which = run->which;
         ms__sorted_add(&run->sorted, q, &last, r, which);
     }
     (void)ms_cursor_close(&run->lane, NULL);
-    ms__sorted_window(&run->sorted, q);
+    if (q->by_time) ms__sorted_window(&run->sorted, q);
     return ms__sound(it->result) ? MS_OK : it->result;
 }
 
@@ -18627,6 +18570,8 @@ static void ms__run_free(const ms__union *u, ms__union_run *run)
 {
     (void)ms_cursor_close(&run->lane, NULL);
     ms_arena_deinit(&run->arena);
+    if (run->cap)
+        (void)ms__resize(&u->alloc, run->sorted.items, run->cap * sizeof(ms__timed), 0);
     (void)ms__resize(&u->alloc, run, run->size, 0);
 }
 
@@ -18643,25 +18588,21 @@ static ms_result ms__union_query(ms_store *store, ms_cursor *it, ms_error *err)
     memset(run, 0, size);
     run->size = size;
     run->bounds = u->bounds;
-    run->counts = q->limit > 0;
-    run->left = q->limit;
+    run->left = q->limit ? q->limit : SIZE_MAX;
+    run->which = q->reverse ? u->n - 1 : 0;
     ms_arena_init(&run->arena, &u->alloc);
-    ms__union_begin(u, run, q->reverse);
     if (!u->bounds) {
         run->bounds = (ms__bound *)(void *)(run + 1);
         code = ms__bounds_take(u, q, (ms__bound *)(void *)(run + 1), err);
     }
-    bool timed = u->order == MS_UNION_BY_TIME && !q->by_seq && !q->raw;
-    if (code == MS_OK && (timed || q->by_time))
-        code = ms__run_sort(u, it, run, err);
-    else if (code == MS_OK && q->limit > 0 && q->oldest == q->reverse)
-        code = ms__run_window(u, it, run, err);
+    if (code == MS_OK && (q->by_time || (q->limit > 0 && q->oldest == q->reverse)))
+        code = ms__run_collect(u, it, run, err);
     it->of.merged = run;
     if (code != MS_OK) ms__run_free(u, run);
     return code;
 }
 
-/* A copy of the record under the union's number; NULL: no memory. */
+/* Copies a record under the union's number; NULL: no memory. */
 static const ms_msg *ms__run_copy(ms_cursor *it, const unsigned char *r, size_t which)
 {
     ms__union_run *run = it->of.merged;
@@ -18681,9 +18622,12 @@ static const ms_msg *ms__run_copy(ms_cursor *it, const unsigned char *r, size_t 
 static const ms_msg *ms__union_next(ms_store *store, ms_cursor *it)
 {
     ms__union_run *run = it->of.merged;
-    if (run->sorted.items) {
-        const ms__timed *item = ms__sorted_next(&run->sorted, &it->query);
-        return item ? ms__run_copy(it, item->record, item->which) : NULL;
+    ms__sorted *s = &run->sorted;
+    if (run->cap && s->from == s->to) return NULL;
+    if (run->cap) {
+        bool forward = it->query.by_time && !it->query.reverse;
+        const ms__timed *item = forward ? &s->items[s->from++] : &s->items[--s->to];
+        return ms__run_copy(it, item->record, item->which);
     }
     const ms_msg *msg =
         ms__run_step(ms__union_of(store), it, run, it->query.reverse, NULL);
@@ -18767,7 +18711,6 @@ static void ms__union_close(ms_store *store)
     ms__union *u = ms__union_of(store);
     ms_alloc alloc = u->alloc;
     u->store.open = 0;
-    ms_arena_deinit(&u->arena);
     (void)ms__resize(&alloc, u, u->size, 0);
 }
 
@@ -18790,10 +18733,11 @@ static bool ms__info_later(const void *a, const void *b)
     return ms__info_less(a, b);
 }
 
-/* Adds what another store has of the same name. */
+/* Adds what another store has of the same name. An emptied location has 0 messages, and a
+ * number that counts only if no store has messages of it. */
 static void ms__info_add(ms_info *sum, const ms_info *more)
 {
-    if (sum->messages == 0 || more->messages == 0) { /* of nothing left, a number stays */
+    if (sum->messages == 0 || more->messages == 0) {
         if (more->messages > 0 || sum->messages + more->messages == 0) *sum = *more;
         return;
     }
@@ -18809,7 +18753,7 @@ static void ms__info_add(ms_info *sum, const ms_info *more)
     sum->has_time = true;
 }
 
-/* The listings of all stores in a row, with the union's numbers. */
+/* Concatenates the listings of all stores, with the union's numbers. */
 static ms_result ms__union_gather(const ms__union *u, const ms_list_query *q,
                                   ms_arena *arena, ms_listing *out, ms_error *err)
 {
@@ -18833,7 +18777,7 @@ static ms_result ms__union_gather(const ms__union *u, const ms_list_query *q,
     return MS_OK;
 }
 
-/* Makes one of those of the same name. */
+/* Joins the entries of the same name; returns how many are left. */
 static size_t ms__infos_join(ms_info *items, size_t n)
 {
     size_t kept = 0;
@@ -18855,8 +18799,7 @@ static ms_result ms__union_list_in(const ms__union *u, const ms_list_query *q,
     memset(&all, 0, sizeof all);
     MS__TRY(ms__union_gather(u, q, work, &all, err));
     size_t n = ms__infos_join(all.items, all.count);
-    ms__sort(all.items, n, sizeof *all.items,
-             u->order == MS_UNION_BY_TIME ? ms__info_later : ms__info_less);
+    ms__sort(all.items, n, sizeof *all.items, ms__info_later);
     if (q->limit && q->limit < n) n = q->limit;
     ms_info *items = (ms_info *)ms_arena_alloc(arena, n * sizeof *items);
     if (!items) return ms__no_arena(err, arena, n * sizeof *items);
@@ -18884,7 +18827,7 @@ static ms_result ms__union_list(ms_store *store, const ms_list_query *q, ms_aren
 
 /* ---- Opening. */
 
-static ms__union *ms__union_make(const ms_alloc *alloc, ms_union_order order,
+static ms__union *ms__union_make(const ms_alloc *alloc, const ms_backend *backend,
                                  ms_store *const *stores, size_t n, ms_error *err)
 {
     size_t size = sizeof(ms__union) + n * (sizeof(ms_store *) + sizeof(ms__bound));
@@ -18894,37 +18837,29 @@ static ms__union *ms__union_make(const ms_alloc *alloc, ms_union_order order,
         return NULL;
     }
     memset(u, 0, size);
+    u->store.backend = backend;
     u->store.open = MS_STORE_OPEN;
     u->alloc = *alloc;
-    u->order = order;
     u->n = n;
     u->size = size;
     u->stores = (ms_store **)(void *)((ms__bound *)(void *)(u + 1) + n);
     if (n > 0) memcpy(u->stores, stores, n * sizeof *stores);
-    ms_arena_init(&u->arena, alloc);
     return u;
 }
 
-/* The union as of now, to be closed with ms_close. *timed: memory for a history that
- * reads it in order of time; NULL: its order is that of numbers. */
-static ms_result ms__union_freeze(ms_store *store, ms_store **out, ms_arena **timed,
-                                  ms_error *err)
+/* Opens a snapshot of the union, to be closed with ms_close. */
+static ms_result ms__union_freeze(ms_store *store, ms_store **out, ms_error *err)
 {
     ms_query all;
     const ms__union *u = ms__union_of(store);
-    ms__union *frozen = ms__union_make(&u->alloc, u->order, u->stores, u->n, err);
+    ms__union *frozen = ms__union_make(&u->alloc, store->backend, u->stores, u->n, err);
     if (!frozen) return MS_E_NO_MEMORY;
     memset(&all, 0, sizeof all);
-    frozen->store.backend = store->backend;
     frozen->bounds = (ms__bound *)(void *)(frozen + 1);
     ms_result code = ms__bounds_take(u, &all, frozen->bounds, err);
-    if (code != MS_OK) {
-        ms__union_close(&frozen->store);
-        return code;
-    }
-    *out = &frozen->store;
-    if (u->order == MS_UNION_BY_TIME) *timed = &frozen->arena;
-    return MS_OK;
+    if (code != MS_OK) ms__union_close(&frozen->store);
+    else *out = &frozen->store;
+    return code;
 }
 
 static const ms__inside ms__union_inside = {NULL, ms__union_freeze};
@@ -18951,12 +18886,10 @@ static ms_result ms__union_check_one(const ms_union_desc *desc, size_t i, ms_err
     return MS_OK;
 }
 
-static ms_result ms__union_check(const ms_union_desc *desc, ms_error *err)
+MS_API ms_result ms_union_open(ms_store **store, const ms_union_desc *desc, ms_error *err)
 {
+    *store = NULL;
     if (!desc) return ms__fail(err, MS_E_ARGUMENT, "a union needs a description");
-    if (desc->order != MS_UNION_BY_STORE && desc->order != MS_UNION_BY_TIME)
-        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "%u is no order of a union",
-                                          (uint64_t)(unsigned)desc->order), "order");
     if (desc->n_stores > 0 && !desc->stores)
         return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "n_stores is %u without "
                                           "stores", (uint64_t)desc->n_stores), "stores");
@@ -18966,17 +18899,9 @@ static ms_result ms__union_check(const ms_union_desc *desc, ms_error *err)
                                           (uint64_t)MS_UNION_MAX), "n_stores");
     for (size_t i = 0; i < desc->n_stores; i++)
         MS__TRY(ms__union_check_one(desc, i, err));
-    return MS_OK;
-}
-
-MS_API ms_result ms_union_open(ms_store **store, const ms_union_desc *desc, ms_error *err)
-{
-    *store = NULL;
-    MS__TRY(ms__union_check(desc, err));
-    ms__union *u =
-        ms__union_make(&desc->alloc, desc->order, desc->stores, desc->n_stores, err);
+    ms__union *u = ms__union_make(&desc->alloc, &ms__union_backend, desc->stores,
+                                  desc->n_stores, err);
     if (!u) return MS_E_NO_MEMORY;
-    u->store.backend = &ms__union_backend;
     *store = &u->store;
     return MS_OK;
 }
@@ -19000,32 +18925,28 @@ MS_API ms_result ms_union_origin(ms_store *store, uint64_t seq, size_t *which,
 
 /* ==== [memory] the history an agent reads ============================================
  * A history is a concatenation of steps, read through one cursor. A step is one query: of
- * one block (of the team block perhaps one agent's part) and one source. The store is the
- * first source, the runtime store the second one. A step is opened when the step before
- * it has ended. A timeline has one step for each source, over all views of the memory.
+ * one block (in the team block perhaps of one agent) and one source. The first source is
+ * the store, the second one the runtime store. The cursor opens a step when the step
+ * before it has ended. A timeline has one step for each source.
  *
  * Bounds. All steps see the sources as of the opening: a last number and a place bound
  * each query. Of a union the history reads a snapshot, see [union].
  *
- * Duplicates. A broadcast with an agent key is in the team view and in the global one. A
- * block shows all messages it holds from one number on, so a later block leaves these
- * out. A limit by time, a limit agent after agent and a union in order of time have no
- * such number. There a block notes each message it shows that a later block could show.
+ * Duplicates. A broadcast with an agent key is in the team view and in the global view. A
+ * block shows all its messages from one number on, so a later block leaves these out. A
+ * limit by time, and a limit agent after agent, have no such number: such a block notes
+ * each message that a later block could show.
  *
  * Limits. The newest n of a block are the newest of the second source, filled up from the
- * first one, and of what the scope lets through. A query cannot express some scopes (a
- * phase, a task that bounds some types only): then a first pass counts, a second one
+ * first one, and of what the scope lets through. A query cannot express two scopes (a
+ * phase; a task that bounds some types only): there a first pass counts, and the step
  * skips.
- *
- * Time. In a union in order of time, the last task bounds the messages of the other
- * stores by its time. A message without time has that of the message before it in the
- * step: the step is sorted, so this is the time that it was sorted by.
  *
  * A cursor over a history belongs to a store of its own kind, below: its table makes
  * ms_next go on from step to step, over any backend.
  * (H1) Blocks come in the order conversation, own, team, global; inside each, the store's
  *      messages before the runtime's.
- * (H2) Unless asked for, no message comes twice.
+ * (H2) Unless the caller asks for duplicates, no message comes twice.
  * ================================================================================== */
 
 /* The bit of a block is that of its view. */
@@ -19046,14 +18967,13 @@ MS_API void ms_memory_init(ms_memory *memory, ms_store *store, ms_str location,
     memory->agent_key = agent_key;
 }
 
-/* Refuses a member of a memory. */
 static ms_result ms__memory_bad(ms_error *err, const char *field, const char *why)
 {
     return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "a memory needs a store, a "
                                       "location and an agent key: %s", why), field);
 }
 
-MS_API ms_result ms_memory_check(const ms_memory *memory, ms_error *err)
+static ms_result ms__memory_check(const ms_memory *memory, ms_error *err)
 {
     if (!memory || !memory->store) return ms__memory_bad(err, "", "there is no store");
     MS__TRY(ms__open_check(memory->store, err));
@@ -19071,7 +18991,7 @@ MS_API ms_result ms_memory_check(const ms_memory *memory, ms_error *err)
 
 /* ---- Scopes. */
 
-/* Which phase a manager is shown; false: none. */
+/* Finds the phase that a manager is shown; false: none. */
 static bool ms__scope_phase(const ms_scope *scope, int64_t *phase)
 {
     bool previous = scope->has_previous_phase;
@@ -19088,68 +19008,22 @@ static bool ms__in_phase(const ms_scope *scope, const ms_msg *msg)
            ms_json_i64(phase.text, &found) == MS_OK && found == wanted;
 }
 
-static size_t ms__scope_turns(const ms_scope *scope)
-{
-    return scope->turns ? scope->turns : 8;
-}
-
 #define MS__WORKER_TYPES                                                                 \
     (MS_BIT(MS_T_TASK) | MS_BIT(MS_T_ACTION) | MS_BIT(MS_T_OBSERVATION) |                \
      MS_BIT(MS_T_ERROR))
 
-static bool ms__is_own(const ms_msg *msg, ms_str agent_key)
-{
-    return ms__is_empty(agent_key) || ms_str_equal(ms_agent_key(msg), agent_key);
-}
-
-/* Is msg, at index i, in the scope? task: index of the last task. */
-static bool ms__scope_keeps(const ms_scope *scope, ms_str agent_key, const ms_msg *msg,
-                            size_t i, size_t task)
-{
-    ms_type_set bit = MS_BIT(ms_type_of(msg));
-    switch (scope->kind) {
-    case MS_SCOPE_ORCHESTRATOR:
-        return (bit & MS_TYPES_CONVERSATION) != 0;
-    case MS_SCOPE_MANAGER:
-        return ms_type_of(msg) == MS_T_SYNTHESIS && ms__in_phase(scope, msg);
-    case MS_SCOPE_WORKER:
-        return task < i && (ms_type_of(msg) == MS_T_GLOBAL_OBSERVATION ||
-                            ((bit & MS__WORKER_TYPES) && ms__is_own(msg, agent_key)));
-    case MS_SCOPE_SINCE_TASK:
-        return task <= i || (bit & MS_TYPES_CONVERSATION) != 0;
-    default:
-        return true;
-    }
-}
-
-MS_API size_t ms_scope_filter(const ms_scope *scope, ms_str agent_key,
-                              const ms_msg *const *history, size_t n, const ms_msg **out)
-{
-    size_t kept = 0, turns = ms__scope_turns(scope);
-    size_t task = scope->kind == MS_SCOPE_WORKER ? n : 0; /* if it has no task */
-    for (size_t i = 0; i < n; i++)
-        if (ms_type_of(history[i]) == MS_T_TASK && ms__is_own(history[i], agent_key))
-            task = i;
-    for (size_t i = 0; i < n; i++)
-        if (ms__scope_keeps(scope, agent_key, history[i], i, task))
-            out[kept++] = history[i];
-    if (scope->kind != MS_SCOPE_ORCHESTRATOR || kept <= turns) return kept;
-    memmove(out, out + (kept - turns), turns * sizeof *out);
-    return turns;
-}
-
-/* ---- The query of a step: of one source, and the block and part where the history
- * is. */
+/* ---- The query of a step. */
 
 static size_t ms__block_limit(const ms_memory *memory, unsigned block)
 {
     const size_t limits[] = {memory->conversation_limit, memory->agent_limit,
                              memory->team_limit, memory->global_limit};
-    if (memory->scope.kind == MS_SCOPE_ORCHESTRATOR) return ms__scope_turns(&memory->scope);
+    if (memory->scope.kind == MS_SCOPE_ORCHESTRATOR)
+        return memory->scope.turns ? memory->scope.turns : 8;
     return memory->timeline ? memory->limit : limits[block];
 }
 
-/* Does the step show nothing from before the agent's last task? */
+/* Does the step show only messages from the agent's last task on? */
 static bool ms__step_since(const ms__history *h)
 {
     if (h->memory->scope.kind == MS_SCOPE_WORKER) return true;
@@ -19157,8 +19031,7 @@ static bool ms__step_since(const ms__history *h)
            h->block != MS__BLOCK_CONVERSATION;
 }
 
-/* Is the agent's last task in the runtime store, so that all of the store is before
- * it? */
+/* Is the agent's last task in the runtime store? Then the whole store precedes it. */
 static bool ms__task_later(const ms__history *h, const ms__source *s)
 {
     return s == &h->sources[0] && h->sources[1].task > 0;
@@ -19194,7 +19067,7 @@ static void ms__history_plan(ms_cursor *it)
     *q = ms__resolve(q);
 }
 
-/* How many steps a block has for each source (the team: one, or one per agent). */
+/* Returns how many steps a block has for each source: one, or one for each agent. */
 static unsigned ms__block_parts(const ms__history *h, unsigned block)
 {
     const ms_memory *memory = h->memory;
@@ -19218,52 +19091,41 @@ static bool ms__step_query(const ms_cursor *it, const ms__source *s, ms_query *q
     q->n_agent_keys = part ? 1 : memory->n_subordinates;
     q->before_seq = s->last + 1;
     q->as_of = s->as_of;
-    q->after_seq = since && s->task > 0 && !s->timed ? s->task - (worker ? 0 : 1) : 0;
+    q->after_seq = since && s->task > 0 ? s->task - (worker ? 0 : 1) : 0;
     return !since || !ms__task_later(h, s);
 }
 
 /* Does the scope leave out messages that the step's query returns? */
-static bool ms__step_filters(const ms__history *h, const ms__source *s)
+static bool ms__step_filters(const ms_memory *memory)
 {
-    if (h->memory->scope.kind == MS_SCOPE_MANAGER) return true;
-    if (h->memory->scope.kind == MS_SCOPE_SINCE_TASK && h->memory->timeline) return true;
-    return s->timed && s->task > 0 && ms__step_since(h);
+    return memory->scope.kind == MS_SCOPE_MANAGER ||
+           (memory->scope.kind == MS_SCOPE_SINCE_TASK && memory->timeline);
 }
 
-/* Does the scope let a message through that the step's query returned? *time is that of
- * the message before it, and becomes that of this one. */
-static bool ms__scope_passes(const ms__history *h, const ms__source *s, const ms_msg *msg,
-                             int64_t *time)
+/* Does the scope let a message through that the step's query returned? */
+static bool ms__scope_passes(const ms__history *h, const ms__source *s, const ms_msg *msg)
 {
     const ms_memory *memory = h->memory;
-    uint64_t seq = ms_seq(msg);
-    bool other = s->timed && ms__union_which(seq) != ms__union_which(s->task);
-    if (!ms__step_filters(h, s)) return true;
+    if (!ms__step_filters(memory)) return true;
     if (memory->scope.kind == MS_SCOPE_MANAGER) return ms__in_phase(&memory->scope, msg);
-    (void)ms_time(msg, time);
-    if (memory->scope.kind == MS_SCOPE_WORKER && seq == s->task) return false;
-    if (!ms__task_later(h, s) &&
-        (other && *time != s->task_time ? *time > s->task_time : seq >= s->task))
-        return true;
-    return memory->timeline && !memory->no_conversation &&
-           (MS_BIT(ms_type_of(msg)) & MS_TYPES_CONVERSATION);
+    if (!ms__task_later(h, s) && ms_seq(msg) >= s->task) return true;
+    return !memory->no_conversation && (MS_BIT(ms_type_of(msg)) & MS_TYPES_CONVERSATION);
 }
 
-/* How many messages a step would show without its limit; stops at most. */
+/* Counts the messages that a step would show without its limit; stops at `most`. */
 static ms_result ms__step_count(const ms_cursor *it, const ms__source *s, size_t most,
                                 size_t *count)
 {
     ms_cursor own;
     ms_query q;
     const ms_msg *msg;
-    int64_t time = MS_TIME_NONE;
     *count = 0;
     (void)ms__step_query(it, s, &q);
     q.limit = 0;
     q.by_time = false;
     MS__TRY(ms_query_open(s->store, &q, &own, NULL));
     while (*count < most && (msg = ms__next_stored(&own)) != NULL)
-        if (ms__scope_passes(&it->history, s, msg, &time)) ++*count;
+        if (ms__scope_passes(&it->history, s, msg)) ++*count;
     ms_result code = ms_cursor_close(&own, NULL);
     return code == MS_E_DAMAGED ? MS_OK : code;
 }
@@ -19280,7 +19142,7 @@ static ms_result ms__step_limit(ms_cursor *it, const ms__source *s, ms_query *q,
         MS__TRY(ms__step_count(it, s + 1, q->limit, &count));
     *some = count < q->limit;
     q->limit -= count;
-    if (!*some || !ms__step_filters(h, s)) return MS_OK;
+    if (!*some || !ms__step_filters(h->memory)) return MS_OK;
     MS__TRY(ms__step_count(it, s, SIZE_MAX, &count));
     if (count > q->limit) h->skip = count - q->limit;
     q->limit = 0;
@@ -19293,7 +19155,6 @@ static ms_result ms__step_limit(ms_cursor *it, const ms__source *s, ms_query *q,
 static bool ms__block_noted(const ms__history *h, unsigned block)
 {
     const ms_memory *memory = h->memory;
-    if (h->arena) return true;
     return ms__block_limit(memory, block) > 0 &&
            (memory->by_time || (block == MS__BLOCK_TEAM && memory->team_by_agent));
 }
@@ -19323,11 +19184,11 @@ static bool ms__in_blocks(const ms_cursor *it, unsigned views, const ms_msg *msg
     return views && ms__in_views(&q, msg);
 }
 
-/* Has an earlier block shown the message? If not, this one shows it: notes so. */
+/* Has an earlier block shown the message? If not, notes that this one shows it. */
 static bool ms__shown_before(ms_cursor *it, ms__source *s, const ms_msg *msg)
 {
     ms__history *h = &it->history;
-    ms_arena *arena = h->memory->arena ? h->memory->arena : h->arena;
+    ms_arena *arena = h->memory->arena;
     uint64_t seq = ms_seq(msg), *from = &s->from[h->block];
     uint64_t note = seq << 1 | (s == h->sources ? 0 : 1);
     unsigned views = 0, later = MS_VIEW_TIMELINE - (2u << h->block);
@@ -19356,7 +19217,6 @@ static ms_result ms__step_open(ms_cursor *it, ms__source *s)
     bool some = ms__step_query(it, s, &q);
     if (some) MS__TRY(ms__step_limit(it, s, &q, &some));
     if (!some) return MS_OK;
-    h->time = MS_TIME_NONE;
     it->query = q;
     it->ctx = NULL;
     memset(it->words, 0, sizeof it->words);
@@ -19367,18 +19227,18 @@ static ms_result ms__step_open(ms_cursor *it, ms__source *s)
     return MS_OK;
 }
 
-/* Closes the query of the step, if it is open, and goes on to the next step. */
+/* Closes the query of the step, if it is open, and moves to the next step. */
 static void ms__step_close(ms_cursor *it)
 {
     ms__history *h = &it->history;
-    ms_store *store = h->sources[h->which].store;
+    ms_store *store = h->sources[h->source].store;
     if (h->open && store->backend->cursor_close) store->backend->cursor_close(store, it);
     h->open = false;
-    h->which = (h->which + 1) % h->n_sources;
-    if (h->which == 0) h->part++;
+    h->source = (h->source + 1) % h->n_sources;
+    if (h->source == 0) h->part++;
 }
 
-/* The source of the step, NULL: there are no more steps. */
+/* Returns the source of the step; NULL: there are no more steps. */
 static ms__source *ms__step_source(ms__history *h)
 {
     while (h->block < MS__BLOCK_COUNT && h->part >= ms__block_parts(h, h->block)) {
@@ -19387,14 +19247,14 @@ static ms__source *ms__step_source(ms__history *h)
         ms__sort(h->noted, h->n_noted, sizeof *h->noted, ms__note_less);
         h->n_ranked = h->n_noted;
     }
-    return h->block < MS__BLOCK_COUNT ? &h->sources[h->which] : NULL;
+    return h->block < MS__BLOCK_COUNT ? &h->sources[h->source] : NULL;
 }
 
-/* Is the message that the step's query returned to be shown? */
+/* Does the history show a message that the step's query returned? */
 static bool ms__history_shows(ms_cursor *it, ms__source *s, const ms_msg *msg)
 {
     ms__history *h = &it->history;
-    if (!ms__scope_passes(h, s, msg, &h->time)) return false;
+    if (!ms__scope_passes(h, s, msg)) return false;
     if (h->skip > 0) {
         h->skip--;
         return false;
@@ -19436,24 +19296,20 @@ static const ms_backend ms__history_backend = {
 /* The store that cursors over histories belong to; never written. */
 static ms_store ms__history_store = {&ms__history_backend, MS_STORE_OPEN};
 
-/* Finds the agent's last task as of the opening. In order of time, a task without a time
- * has that of the task before it. */
+/* Finds the agent's last task as of the opening. */
 static MS__APART ms_result ms__last_task(const ms_memory *memory, ms__source *s,
                                          ms_error *err)
 {
     ms_cursor it;
-    ms_query q = ms__view_query(memory->location, MS_VIEW_AGENT, s->timed ? 0 : 1);
+    ms_query q = ms__view_query(memory->location, MS_VIEW_AGENT, 1);
     q.agent_key = memory->agent_key;
     q.types = MS_BIT(MS_T_TASK);
     q.reverse = true;
-    q.untimed_first = memory->untimed_first;
     q.before_seq = s->last + 1;
     q.as_of = s->as_of;
-    s->task_time = MS_TIME_NONE;
     MS__TRY(ms_query_open(s->store, &q, &it, err));
     const ms_msg *msg = ms__next_stored(&it);
     if (msg) s->task = ms_seq(msg);
-    while (msg && !ms_time(msg, &s->task_time)) msg = ms__next_stored(&it);
     ms_result code = ms_cursor_close(&it, err);
     return code == MS_E_DAMAGED ? MS_OK : code;
 }
@@ -19464,14 +19320,11 @@ static ms_result ms__source_add(ms__history *h, ms_store *store, ms_error *err)
     ms_scope_kind kind = h->memory->scope.kind;
     const ms__inside *inside = store->backend->inside;
     ms__source *s = &h->sources[h->n_sources++];
-    ms_arena *arena = NULL;
     s->store = store;
     s->last = UINT64_MAX;
     if (inside && inside->freeze) {
-        MS__TRY(inside->freeze(store, &s->store, &arena, err));
+        MS__TRY(inside->freeze(store, &s->store, err));
         s->frozen = true;
-        s->timed = arena != NULL;
-        if (arena) h->arena = arena;
     } else {
         MS__TRY(ms__store_now(store, &s->last, &s->as_of, err));
     }
@@ -19482,7 +19335,7 @@ static ms_result ms__source_add(ms__history *h, ms_store *store, ms_error *err)
 static ms_result ms__history_check(const ms_memory *memory, ms_error *err)
 {
     const char *what = NULL;
-    MS__TRY(ms_memory_check(memory, err));
+    MS__TRY(ms__memory_check(memory, err));
     if (memory->arena) return MS_OK;
     if (memory->by_time) what = "order by time";
     else if (memory->n_subordinates > MS_CURSOR_AGENTS &&
@@ -19514,7 +19367,7 @@ MS_API ms_result ms_memory_add(const ms_memory *memory, const ms_envelope *m,
                                uint64_t *seq, ms_error *err)
 {
     if (seq) *seq = 0;
-    MS__TRY(ms_memory_check(memory, err));
+    MS__TRY(ms__memory_check(memory, err));
     if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no envelope");
     ms_envelope own = *m;
     if (!own.agent_key.ptr) own.agent_key = memory->agent_key;
@@ -19536,7 +19389,7 @@ MS_API ms_result ms_shared_memory_init(ms_memory *memory, ms_store *store,
     memory->team_by_agent = true;
     memory->agent_types = MS_TYPES_ALL;
     memory->runtime_mode = MS_RUNTIME_STORE;
-    ms_result code = ms_memory_check(memory, err);
+    ms_result code = ms__memory_check(memory, err);
     if (code != MS_OK) memset(memory, 0, sizeof *memory);
     return code;
 }
@@ -19545,7 +19398,7 @@ MS_API ms_result ms_memory_broadcast(const ms_memory *memory, const ms_envelope 
                                      uint64_t *seq, ms_error *err)
 {
     if (seq) *seq = 0;
-    MS__TRY(ms_memory_check(memory, err));
+    MS__TRY(ms__memory_check(memory, err));
     if (!m || ms__type_row_of(m->type)->view_class != MS__CLASS_GLOBAL)
         return ms__at_field(err, ms__fail(err, MS_E_TYPE, "a broadcast is a "
                                           "global_observation or a synthesis"), "type");
@@ -19560,7 +19413,7 @@ MS_API ms_result ms_memory_turn(const ms_memory *memory, ms_role role, ms_value 
                                 uint64_t *seq, ms_error *err)
 {
     if (seq) *seq = 0;
-    MS__TRY(ms_memory_check(memory, err));
+    MS__TRY(ms__memory_check(memory, err));
     if (role != MS_ROLE_USER && role != MS_ROLE_ASSISTANT)
         return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "a turn is the user's or the "
                                           "assistant's"), "role");
@@ -20069,7 +19922,6 @@ static ms_result ms__check_cursors(ms_store *store, ms_error *err)
     uint64_t last = 0;
     ms_result code = MS_OK;
     ms_query q = ms__view_query(ms__absent(), MS_VIEW_TIMELINE, 0);
-    q.by_seq = true;
     MS__TRY(ms_query_open(store, &q, &it, err));
     while (code == MS_OK && (msg = ms__next_stored(&it)) != NULL) {
         code = ms__check_message(msg, last, err);

@@ -265,7 +265,6 @@ static json_t *op_history(json_t *input)
     return actual;
 }
 
-/* Both doors must be shut: the check, and reading. */
 static json_t *op_history_open(json_t *input)
 {
     json_t *args = json_object_get(input, "args");
@@ -276,8 +275,7 @@ static json_t *op_history_open(json_t *input)
     ms_error err;
     ms_memory_init(&memory, s.store, text_of(json_object_get(args, "location")),
                    text_of(json_object_get(args, "agent_key")));
-    if (ms_memory_check(&memory, &err) != MS_OK &&
-        ms_get_history(&memory, &it, &err) != MS_OK) {
+    if (ms_get_history(&memory, &it, &err) != MS_OK) {
         json_decref(actual);
         actual = failure(&err);
     }
@@ -345,13 +343,50 @@ static void set_scope(ms_scope *scope, json_t *input)
     scope->previous_phase = json_integer_value(previous);
 }
 
+/* Is message i of the array in the scope? task: index of the last task. */
+static bool origin_keeps(const ms_scope *scope, const ms_msg *msg, size_t i, size_t task)
+{
+    ms_value phase = ms_get(msg, MS_F_PHASE_ID);
+    int64_t wanted = scope->has_previous_phase ? scope->previous_phase : scope->phase - 1;
+    int64_t found;
+    ms_type type = ms_type_of(msg);
+    switch (scope->kind) {
+    case MS_SCOPE_ORCHESTRATOR:
+        return type == MS_T_USER_MESSAGE || type == MS_T_ASSISTANT_MESSAGE;
+    case MS_SCOPE_MANAGER:
+        if (!scope->has_previous_phase && !(scope->has_phase && scope->phase > 0))
+            return false;
+        return type == MS_T_SYNTHESIS && phase.text.ptr != NULL && phase.json &&
+               ms_json_i64(phase.text, &found) == MS_OK && found == wanted;
+    case MS_SCOPE_WORKER:
+        return task < i && (type == MS_T_GLOBAL_OBSERVATION || type == MS_T_TASK ||
+                            type == MS_T_ACTION || type == MS_T_OBSERVATION ||
+                            type == MS_T_ERROR);
+    default: return true;
+    }
+}
+
+/* The origin scopes a history that is an array; ours are in queries. */
+static size_t origin_scope(const ms_scope *scope, const ms_msg *const *history, size_t n,
+                           const ms_msg **out)
+{
+    size_t kept = 0, turns = scope->turns != 0 ? scope->turns : 8;
+    size_t task = n; /* if it has no task */
+    for (size_t i = 0; i < n; i++)
+        if (ms_type_of(history[i]) == MS_T_TASK) task = i;
+    for (size_t i = 0; i < n; i++)
+        if (origin_keeps(scope, history[i], i, task)) out[kept++] = history[i];
+    if (scope->kind != MS_SCOPE_ORCHESTRATOR || kept <= turns) return kept;
+    memmove(out, out + (kept - turns), turns * sizeof *out);
+    return turns;
+}
+
 static json_t *op_history_filter(json_t *input)
 {
     json_t *history = json_object_get(input, "history");
     size_t n = json_array_size(history), kept;
     const ms_msg **all = (const ms_msg **)ms_arena_alloc(&arena, sizeof *all * (n + 1));
     const ms_msg **out = (const ms_msg **)ms_arena_alloc(&arena, sizeof *out * (n + 1));
-    ms_str any = {NULL, 0};
     ms_result result = MS_OK;
     ms_scope scope;
     ms_writer w;
@@ -364,7 +399,7 @@ static json_t *op_history_filter(json_t *input)
     }
     if (result != MS_OK) return failure(&err);
     set_scope(&scope, input);
-    kept = ms_scope_filter(&scope, any, all, n, out);
+    kept = origin_scope(&scope, all, n, out);
     start_writing(&w, &buf);
     for (size_t i = 0; i < kept && result == MS_OK; i++) {
         result = ms_writer_put_msg(&w, out[i], &err);

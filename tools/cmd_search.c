@@ -157,6 +157,7 @@ static int run_search(job *j)
     s.out.file = stdout;
     int code = open_stores(j, o->n_files - 1);
     q.query = query_of(o, &j->arena);
+    q.query.by_time = o->n_files > 2 && !GIVEN(o, BY_STORE);
     if (code == FINE) code = choose_location(j, o->location, false, &q.query.location);
     q.query.limit = 0;
     q.query.oldest = false;

@@ -8,6 +8,7 @@ static int run_view(job *j)
     const options *o = j->options;
     ms_query q = query_of(o, &j->arena);
     listing l = {NULL, &q, NULL, &j->arena, NULL};
+    q.by_time = o->n_files > 1 && !GIVEN(o, BY_STORE) && !GIVEN(o, RAW);
     int code = check_raw("view", o);
     if (code == FINE) code = open_stores(j, o->n_files);
     l.store = j->store;

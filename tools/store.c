@@ -167,7 +167,6 @@ static int join_parts(job *j)
     for (size_t i = 0; i < j->n_parts; i++) stores[i] = j->parts[i].job.store;
     desc.stores = stores;
     desc.n_stores = j->n_parts;
-    desc.order = GIVEN(j->options, BY_STORE) ? MS_UNION_BY_STORE : MS_UNION_BY_TIME;
     ms_result result = ms_union_open(&j->store, &desc, &err);
     return result == MS_OK ? FINE : complain_of("joining the stores", result, &err);
 }
