@@ -101,12 +101,12 @@
  *   formats part    [calls] [dialect] [template] [fmt-framework] [fmt-openai] [fmt-envelope]
  *                   [fmt-task] [fmt-session] [fmt-blocks] [fmt-anthropic] [fmt-gemini]
  *                   [fmt-pydantic] [formats] [shorten] [project] [emit]
- *                   [request] [task] [session]
+ *                   [request] [answer] [task] [session]
  *
  * The implementation is read from top to bottom: a section uses only what is above it.
  * The formats part knows nothing of how stores work, the store part nothing of formats:
- * no private name crosses between them. [request], [task] and [session] call both
- * through the interface. tests/test_order.sh checks this.
+ * no private name crosses between them. [request], [answer], [task] and [session] call
+ * both through the interface. tests/test_order.sh checks this.
  *
  * ---- CHANGES -------------------------------------------------------------------------
  *
@@ -353,7 +353,8 @@ typedef struct ms_entropy {
     X(E_READ_ONLY,  "opened for reading")                                 \
     X(E_FORKED,     "the handle belongs to the parent process")           \
     X(E_POISONED,   "a sync failed: what is durable is not known")        \
-    X(E_HIDDEN,     "the message is hidden")
+    X(E_HIDDEN,     "the message is hidden")                              \
+    X(E_REFUSED,    "the provider answered with an error")
 
 typedef enum ms_result {
 #define MS__X(name, text) MS_##name,
@@ -2248,8 +2249,9 @@ MS_API ms_result ms_project(const ms_project_desc *desc, ms_write_fn write, void
 
 /* ==== [api-request] what an agent loop sends, and what comes back ====================
  * ms_request writes the body of the next request from a store: the messages as the
- * provider takes them (see [api-project]), system text, tools, and what else is given. A
- * complete loop is examples/loop.c.
+ * provider takes them (see [api-project]), system text, tools, and what else is given.
+ * ms_answer stores what the provider answers. One description serves both. A complete loop
+ * is examples/loop.c.
  *
  *     ms_request_desc ask = {0};
  *     ask.profile = ms_profile_find(MS_STR("anthropic"));
@@ -2260,6 +2262,8 @@ MS_API ms_result ms_project(const ms_project_desc *desc, ms_write_fn write, void
  *     ask.tools = tools;
  *     ask.extra = MS_STR("{\"max_tokens\":4096}");
  *     ms_request(&ask, ms_buf_write, &body, &report, &err);
+ *     ... send body, receive response ...
+ *     ms_answer(&ask, response, &answered, &err);
  */
 
 typedef struct ms_request_desc {
@@ -2271,6 +2275,8 @@ typedef struct ms_request_desc {
     ms_project_opts opts;      /* model, system text, window, thinking */
     ms_str tools;              /* a JSON list as the provider has it; absent: none */
     ms_str extra;              /* a JSON object: more members of the request */
+    ms_str turn_id;            /* of the messages of the answer */
+    ms_stream_opts stream;     /* of a streamed answer */
     ms_arena *arena;           /* for all memory; NULL: one over malloc, and then
                                   report->system is absent */
 } ms_request_desc;
@@ -2283,6 +2289,55 @@ typedef struct ms_request_desc {
  * whole. */
 MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void *ctx,
                             ms_project_report *report, ms_error *err);
+
+
+/* ---- What comes back: the provider's response becomes messages of the location (or of the
+ * memory's, with its agent key), text, thinking and calls in their order, all but the first
+ * JOINED. agent_key and model are those of opts; an absent model is the one that the answer
+ * names. Thinking is stored as
+ * REASONING, with what its provider signed in `extra` (see [project]). The body may be a
+ * chat completion, a message of Anthropic, a response of Gemini or Ollama, and a stream of
+ * these, as server-sent events or lines of JSON. Results of calls are the caller's to
+ * append. */
+
+typedef struct ms_answered {
+    uint64_t first_seq, last_seq; /* 0: there is no message */
+    size_t messages;
+    size_t calls;              /* of these; 0: nothing is to be done */
+    ms_usage usage;            /* also a note of the last message */
+    char stop[32];             /* the provider's word for why it stopped: "length" */
+} ms_answered;
+
+/* Stores a whole response: all messages in one batch, then the note of its usage. out may
+ * be NULL. MS_E_REFUSED: the provider answered with an error, err->message has its text;
+ * MS_E_MISSING: it is no answer, or not a whole one; MS_E_SYNTAX: it is no JSON. Nothing
+ * was stored then. */
+MS_API ms_result ms_answer(const ms_request_desc *desc, ms_str body, ms_answered *out,
+                           ms_error *err);
+
+/* A streamed answer. For one thread at a time; it must not be moved, and must be ended. */
+typedef struct ms_answer_stream {
+    ms_request_desc desc;       /* private, as all of it */
+    ms_answered out;
+    ms_arena own;
+    struct ms__bit *bits;
+    size_t n_bits;
+    unsigned last_kind, depth;
+    ms_buf object;             /* an event of which not all bytes are there */
+    ms_str model;
+    uint64_t first_seq;
+    bool in_string, escaped, streams, known, whole, failed;
+} ms_answer_stream;
+
+MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *desc,
+                                 ms_error *err);
+/* More bytes of the body, cut anywhere. Each message begins with its first text and is
+ * there for readers; when the process dies it stays, unfinished, with the text that was
+ * there. Errors as of ms_answer, and of ms_stream_feed; after one call ms_answer_end. */
+MS_API ms_result ms_answer_feed(ms_answer_stream *a, ms_str bytes, ms_error *err);
+/* Ends all messages; where the provider's end did not come, they stay unfinished
+ * (MS_E_MISSING unless ms_answer_feed said why). Of no use afterwards. */
+MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *err);
 
 
 /* ==== [api-task] the messages of a task ==============================================
@@ -26777,6 +26832,7 @@ static ms_result ms__json_said(ms__projector *p, const ms_envelope *m, ms__item 
     } else if (kind == MS_JSON_STRING) {
         return ms__decoded(p, json, &item->text.text, err);
     } else if (kind == MS_JSON_NULL ||
+               (m->type == MS_T_MULTIMODAL_PART && m->role == MS_ROLE_ASSISTANT) ||
                (kind == MS_JSON_ARRAY && !ms_json_element(json, 0, &first))) {
         json = MS_STR("");
     } else {
@@ -26999,8 +27055,8 @@ static ms_result ms__thought_of(ms__projector *p, const ms_envelope *m, ms__item
     *is = false;
     item->text = m->content;
     if (!all.ptr && signs && reasoning) all = m->call_extra; /* as its reader keeps it */
-    if (!reasoning && shape == MS_SHAPE_CHAT && m->extra.ptr &&
-        ms_json_member(m->extra, MS_STR("reasoning_content"), &value) &&
+    if (!reasoning && shape == MS_SHAPE_CHAT &&
+        ms_member(m, MS_STR("reasoning_content"), &value) &&
         ms_json_kind_of(value) == MS_JSON_STRING) {
         *is = true;
         return ms__decoded(p, value, &item->text.text, err);
@@ -27170,22 +27226,26 @@ static ms_str ms__id_derive(const ms__projector *p, ms_str id, uint32_t n, char 
     return ms_str_n(text, len + tail_len);
 }
 
-/* The id by which a call goes: its own, or the first derived one that is free, in `text`.
- * The table has room for two. */
-static ms_str ms__id_give(ms__projector *p, ms_str own, char *text)
+/* The id by which a call goes: its own, or the first derived one that is free. The table
+ * has room for two. */
+static ms_result ms__id_give(ms__projector *p, ms_str own, ms_str *id, ms_error *err)
 {
     bool fits = ms__id_fits(p->profile, own);
     ms__name *from = ms__name_of(p, MS__NAME_ID, own, ms__absent()), *made = from;
-    ms_str id = own;
-    while (made && (made->value != 0 || !fits)) {
-        if (fits && from->tries == 0) from->tries = 1;
-        id = ms__id_derive(p, own, from->tries++, text);
-        made = ms__name_known(p, MS__NAME_ID, id, ms__absent());
+    *id = own;
+    if (!fits || from->value != 0) {
+        char *text = (char *)ms_arena_alloc(p->arena, own.len + MS__ID_TAIL);
+        if (!text) return ms__no_arena(err, p->arena, own.len);
+        p->report.renamed++;
+        for (; made && (made->value != 0 || !fits);
+             made = ms__name_known(p, MS__NAME_ID, *id, ms__absent())) {
+            if (fits && from->tries == 0) from->tries = 1;
+            *id = ms__id_derive(p, own, from->tries++, text);
+        }
+        if (!made) made = ms__name_of(p, MS__NAME_ID, *id, ms__absent());
     }
-    if (!made) made = ms__name_of(p, MS__NAME_ID, id, ms__absent());
     made->value = 1;
-    if (!ms_str_equal(id, own)) p->report.renamed++;
-    return id;
+    return MS_OK;
 }
 
 /* A call without an id has one from its sequence number, or its place. */
@@ -27399,15 +27459,7 @@ static ms_result ms__call_add(ms__projector *p, const ms_envelope *m, ms__item *
     else if (p->shape->signatures)
         MS__TRY(ms__kept_beside(p, m->call_extra, "thoughtSignature", NULL, &item->beside,
                                 err));
-    item->id = own;
-    ms__name *taken = ms__name_known(p, MS__NAME_ID, own, ms__absent());
-    if (taken || !ms__id_fits(p->profile, own)) {
-        char *text = (char *)ms_arena_alloc(p->arena, own.len + MS__ID_TAIL);
-        if (!text) return ms__no_arena(err, p->arena, own.len);
-        item->id = ms__id_give(p, own, text);
-    } else {
-        ms__name_of(p, MS__NAME_ID, own, ms__absent())->value = 1;
-    }
+    MS__TRY(ms__id_give(p, own, &item->id, err));
     ms__name *name = ms__name_of(p, MS__NAME_CALL, own, agent);
     item->before = name->value;
     ms__item_join(p, item, agent);
@@ -28314,6 +28366,651 @@ MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void
                                        report, err);
     if (!desc->arena && report) report->system = ms__absent();
     ms_arena_deinit(&own);
+    return code;
+}
+
+
+/* ==== [answer] what a provider answered =============================================
+ * An answer is a list of bits: texts, thinking, calls, and blocks of no such kind. A body
+ * is read as one event, a stream as many; both fill the same bits. Events are found by
+ * their braces: every byte outside of an object is framing ("data: ", "[", ",", new
+ * lines), so server-sent events, lines of JSON and one large array need no code of their
+ * own, and bytes may be cut anywhere.
+ *
+ * ms_answer appends the messages as one batch at the end. A stream begins each message with
+ * its first text, feeds it, and ends all of them when the answer is whole: only then is
+ * the hash known that thinking is stored with. A provider's error, or a connection that
+ * ends early, leaves the messages marked as unfinished.
+ * ================================================================================== */
+
+typedef enum ms__bit_kind { MS__BIT_TEXT, MS__BIT_THOUGHT, MS__BIT_CALL, MS__BIT_OTHER }
+    ms__bit_kind;
+
+typedef struct ms__bit {
+    struct ms__bit *next;
+    ms__bit_kind kind;
+    int64_t index;     /* the provider's, or ours */
+    ms_buf text;       /* of a call its arguments */
+    ms_buf signature;  /* of thinking, of a call of gemini; of redacted thinking its data */
+    bool redacted;
+    ms_str name, id;   /* of a call */
+    ms_stream stream;
+    uint64_t seq;
+    size_t fed;        /* bytes of the text */
+} ms__bit;
+
+static ms_arena *ms__answer_arena(ms_answer_stream *a)
+{
+    return a->desc.arena ? a->desc.arena : &a->own;
+}
+
+/* ---- Bits. */
+
+/* The bit of that kind and index, made when there is none; NULL: no memory. */
+static ms__bit *ms__bit_at(ms_answer_stream *a, ms__bit_kind kind, int64_t index)
+{
+    ms__bit **at = &a->bits;
+    for (; *at; at = &(*at)->next)
+        if ((*at)->kind == kind && (*at)->index == index) return *at;
+    ms__bit *b = (ms__bit *)ms_arena_alloc(ms__answer_arena(a), sizeof *b);
+    if (!b) return NULL;
+    memset(b, 0, sizeof *b);
+    b->kind = kind;
+    b->index = index;
+    b->text.arena = b->signature.arena = ms__answer_arena(a);
+    return *at = b;
+}
+
+/* Adds the text of a JSON string; other values say nothing. */
+static ms_result ms__bit_add(ms_answer_stream *a, ms_buf *buf, ms_str json, ms_error *err)
+{
+    ms_str text;
+    if (ms_json_kind_of(json) != MS_JSON_STRING) return MS_OK;
+    ms_result code = ms_json_string(json, ms__answer_arena(a), &text);
+    if (code == MS_OK) code = ms_buf_write(buf, text.ptr, text.len);
+    return code == MS_OK ? MS_OK : ms__no_arena(err, ms__answer_arena(a), json.len);
+}
+
+/* The same for the name and the id of a call, which come whole. */
+static ms_result ms__bit_word(ms_answer_stream *a, ms_str *word, ms_str object,
+                              const char *member, ms_error *err)
+{
+    ms_buf buf;
+    ms_str json;
+    memset(&buf, 0, sizeof buf);
+    buf.arena = ms__answer_arena(a);
+    if (word->len > 0 || !ms_json_member(object, ms_str_of(member), &json)) return MS_OK;
+    MS__TRY(ms__bit_add(a, &buf, json, err));
+    if (buf.len > 0) *word = ms_buf_text(&buf);
+    return MS_OK;
+}
+
+/* Does the bit say anything? Providers send empty texts beside calls. */
+static bool ms__bit_says(const ms__bit *b)
+{
+    return b->kind == MS__BIT_CALL ? b->name.len > 0
+                                   : b->text.len > 0 || b->signature.len > 0;
+}
+
+/* What is stored about a signature. of 0: the answer is not whole yet. */
+static ms_result ms__bit_signed(ms_answer_stream *a, const ms__bit *b, uint64_t of,
+                                ms_str *extra, ms_error *err)
+{
+    ms_json_writer w;
+    ms_buf buf;
+    memset(&buf, 0, sizeof buf);
+    buf.arena = ms__answer_arena(a);
+    ms_json_init(&w, ms_buf_write, &buf, false);
+    ms_json_begin_object(&w);
+    ms_json_key(&w, MS_STR("signed"));
+    ms_json_begin_object(&w);
+    ms_json_key(&w, MS_STR("provider"));
+    ms_json_put_string(&w, ms_str_of(a->desc.profile->name ? a->desc.profile->name : ""));
+    if (a->model.len > 0) ms_json_key(&w, MS_STR("model"));
+    if (a->model.len > 0) ms_json_put_string(&w, a->model);
+    if (of != 0) ms_json_key(&w, MS_STR("of"));
+    if (of != 0) ms_json_put_u64(&w, of);
+    if (b->signature.len > 0) {
+        ms_json_key(&w, b->redacted ? MS_STR("data") : MS_STR("signature"));
+        ms_json_put_string(&w, ms_buf_text(&b->signature));
+    }
+    ms_json_end_object(&w);
+    ms_json_end_object(&w);
+    if (ms_json_finish(&w) != MS_OK) return ms__no_arena(err, buf.arena, buf.len);
+    *extra = ms_buf_text(&buf);
+    return MS_OK;
+}
+
+/* The message of a bit: as it is now, or, `whole`, as it is stored in the end. */
+static ms_envelope ms__bit_message(const ms_answer_stream *a, const ms__bit *b, bool whole)
+{
+    ms_value text = ms_text_n(ms_buf_text(&b->text));
+    ms_str object;
+    ms_envelope m;
+    if (!whole) text = ms_text("");
+    switch (b->kind) {
+    case MS__BIT_TEXT: m = ms_assistant_message(text); break;
+    case MS__BIT_THOUGHT: m = ms_message(MS_T_REASONING, text); break;
+    case MS__BIT_CALL:
+        if (whole && text.text.len == 0) text = ms_json(MS_STR("{}"));
+        if (ms_json_check(text.text, NULL, &object, NULL) == MS_OK &&
+            ms_json_kind_of(object) == MS_JSON_OBJECT)
+            text = ms_json(object);
+        m = ms_action(b->name, text, b->id.len > 0 ? b->id : ms__absent());
+        break;
+    default:
+        m = ms_message(MS_T_MULTIMODAL_PART, text);
+        m.role = MS_ROLE_ASSISTANT;
+        m.content.json = whole;
+        break;
+    }
+    m.agent_key = a->desc.opts.agent_key;
+    m.turn_id = a->desc.turn_id;
+    if (a->first_seq != 0 && b->seq != a->first_seq) m.flags = MS_FLAG_JOINED;
+    return m;
+}
+
+/* Streams what a bit has got; its message begins with the first text. */
+static ms_result ms__bit_flow(ms_answer_stream *a, ms__bit *b, ms_error *err)
+{
+    if (!a->streams || !ms__bit_says(b)) return MS_OK;
+    if (b->seq == 0) {
+        ms_envelope m = ms__bit_message(a, b, b->kind == MS__BIT_OTHER);
+        if (b->kind == MS__BIT_OTHER) return MS_OK; /* it comes whole, at the end */
+        MS__TRY(ms_stream_begin(&b->stream, a->desc.store, a->desc.location, &m,
+                                &a->desc.stream, err));
+        b->seq = b->stream.seq;
+        if (a->first_seq == 0) a->first_seq = b->seq;
+    }
+    ms_str rest = ms_str_n(b->text.ptr + b->fed, b->text.len - b->fed);
+    if (rest.len == 0) return MS_OK;
+    b->fed = b->text.len;
+    return ms_stream_feed(&b->stream, rest, err);
+}
+
+/* One more piece of text of a kind; the empty ones that providers send make no bit. */
+static ms_result ms__answer_text(ms_answer_stream *a, ms__bit_kind kind, int64_t index,
+                                 ms_str json, ms_error *err)
+{
+    if (ms_json_kind_of(json) != MS_JSON_STRING || json.len <= 2) return MS_OK;
+    ms__bit *b = ms__bit_at(a, kind, index);
+    if (!b) return ms__no_arena(err, ms__answer_arena(a), sizeof *b);
+    MS__TRY(ms__bit_add(a, &b->text, json, err));
+    return ms__bit_flow(a, b, err);
+}
+
+static ms_result ms__answer_member(ms_answer_stream *a, ms__bit_kind kind, int64_t index,
+                                   ms_str object, const char *member, ms_error *err)
+{
+    ms_str json;
+    if (!ms_json_member(object, ms_str_of(member), &json)) return MS_OK;
+    return ms__answer_text(a, kind, index, json, err);
+}
+
+/* A call, or more of it: the object that has its name and its arguments, text or object. */
+static ms_result ms__answer_call(ms_answer_stream *a, int64_t index, ms_str with_id,
+                                 ms_str object, const char *args, ms_error *err)
+{
+    ms_str json;
+    ms__bit *b = ms__bit_at(a, MS__BIT_CALL, index);
+    if (!b) return ms__no_arena(err, ms__answer_arena(a), sizeof *b);
+    MS__TRY(ms__bit_word(a, &b->name, object, "name", err));
+    MS__TRY(ms__bit_word(a, &b->id, with_id, "id", err));
+    if (ms_json_member(object, ms_str_of(args), &json)) {
+        if (ms_json_kind_of(json) != MS_JSON_OBJECT)
+            MS__TRY(ms__bit_add(a, &b->text, json, err));
+        else if (ms_buf_write(&b->text, json.ptr, json.len) != MS_OK)
+            return ms__no_arena(err, ms__answer_arena(a), json.len);
+    }
+    if (ms_json_member(with_id, MS_STR("thoughtSignature"), &json))
+        MS__TRY(ms__bit_add(a, &b->signature, json, err));
+    return ms__bit_flow(a, b, err);
+}
+
+/* A block of no kind that has a meaning here is kept as it is. */
+static ms_result ms__answer_other(ms_answer_stream *a, int64_t index, ms_str block,
+                                  ms_error *err)
+{
+    ms_result code = MS_OK;
+    ms__bit *b = ms__bit_at(a, MS__BIT_OTHER, index);
+    if (!b) return ms__no_arena(err, ms__answer_arena(a), sizeof *b);
+    ms__buf_add(&b->text, &code, MS_STR("["));
+    ms__buf_add(&b->text, &code, block);
+    ms__buf_add(&b->text, &code, MS_STR("]"));
+    return code == MS_OK ? MS_OK : ms__no_arena(err, b->text.arena, block.len);
+}
+
+/* ---- What all four have. */
+
+static void ms__answer_count(ms_str object, const char *member, uint64_t *count)
+{
+    ms_str json;
+    uint64_t n;
+    if (ms_json_member(object, ms_str_of(member), &json) && ms_json_u64(json, &n) == MS_OK)
+        *count = n;
+}
+
+/* The model's name, and the provider's word for why it stopped. */
+static ms_result ms__answer_facts(ms_answer_stream *a, ms_str object, const char *model,
+                                  const char *stop, ms_error *err)
+{
+    ms_str json, word;
+    if (model) MS__TRY(ms__bit_word(a, &a->model, object, model, err));
+    if (!stop || !ms_json_member(object, ms_str_of(stop), &json) ||
+        !ms__string_inside(json, &word) || word.len == 0)
+        return MS_OK;
+    a->whole = true;
+    word.len = ms__min(word.len, sizeof a->out.stop - 1);
+    memcpy(a->out.stop, word.ptr, word.len);
+    a->out.stop[word.len] = 0;
+    return MS_OK;
+}
+
+/* The provider's error: {"error": {"message": text}} or {"error": text}. */
+static ms_result ms__answer_error(ms_answer_stream *a, ms_str event, ms_error *err)
+{
+    ms_str error, message;
+    if (!ms_json_member(event, MS_STR("error"), &error) ||
+        ms_json_kind_of(error) == MS_JSON_NULL)
+        return MS_OK;
+    if (!ms_json_member(error, MS_STR("message"), &message)) message = error;
+    (void)ms_json_string(message, ms__answer_arena(a), &message);
+    a->failed = true;
+    return ms__fail(err, MS_E_REFUSED, "%s answered: %v",
+                    a->desc.profile->name ? a->desc.profile->name : "the provider",
+                    MS__V(message));
+}
+
+/* ---- The events of each provider. */
+
+/* A message or a delta of chat completions. */
+static ms_result ms__answer_chat_message(ms_answer_stream *a, ms_str m, ms_error *err)
+{
+    ms_str list, call, object;
+    MS__TRY(ms__answer_member(a, MS__BIT_THOUGHT, 0, m, "reasoning_content", err));
+    MS__TRY(ms__answer_member(a, MS__BIT_TEXT, 0, m, "content", err));
+    MS__TRY(ms__answer_member(a, MS__BIT_TEXT, 0, m, "refusal", err));
+    if (ms_json_member(m, MS_STR("content"), &list)) {
+        ms_json_iter it = ms_json_iterate(list); /* a list of parts, as Mistral has it */
+        while (!it.object && ms_json_next(&it))
+            MS__TRY(ms__answer_member(a, MS__BIT_TEXT, 0, it.value, "text", err));
+    }
+    if (ms_json_member(m, MS_STR("function_call"), &call) &&
+        ms_json_kind_of(call) == MS_JSON_OBJECT)
+        MS__TRY(ms__answer_call(a, -1, call, call, "arguments", err));
+    if (!ms_json_member(m, MS_STR("tool_calls"), &list)) return MS_OK;
+    ms_json_iter it = ms_json_iterate(list);
+    for (int64_t i = 0; !it.object && ms_json_next(&it); i++) {
+        int64_t index = i;
+        if (ms_json_member(it.value, MS_STR("index"), &object))
+            (void)ms_json_i64(object, &index);
+        bool custom = ms_json_member(it.value, MS_STR("custom"), &object);
+        if (!custom && !ms_json_member(it.value, MS_STR("function"), &object)) continue;
+        MS__TRY(ms__answer_call(a, index, it.value, object,
+                                custom ? "input" : "arguments", err));
+    }
+    return MS_OK;
+}
+
+static ms_result ms__answer_chat(ms_answer_stream *a, ms_str event, ms_error *err)
+{
+    ms_str list, choice, m, usage, inner;
+    if (ms_json_member(event, MS_STR("usage"), &usage)) {
+        ms__answer_count(usage, "prompt_tokens", &a->out.usage.input_tokens);
+        ms__answer_count(usage, "completion_tokens", &a->out.usage.output_tokens);
+        if (ms_json_member(usage, MS_STR("prompt_tokens_details"), &inner))
+            ms__answer_count(inner, "cached_tokens", &a->out.usage.cached_tokens);
+        if (ms_json_member(usage, MS_STR("completion_tokens_details"), &inner))
+            ms__answer_count(inner, "reasoning_tokens", &a->out.usage.reasoning_tokens);
+    }
+    if (!ms_json_member(event, MS_STR("choices"), &list)) return MS_OK;
+    a->known = true;
+    MS__TRY(ms__answer_facts(a, event, "model", NULL, err));
+    if (!ms_json_element(list, 0, &choice)) return MS_OK;
+    bool message = ms_json_member(choice, MS_STR("message"), &m);
+    a->whole = a->whole || message;
+    if (message || ms_json_member(choice, MS_STR("delta"), &m))
+        MS__TRY(ms__answer_chat_message(a, m, err));
+    return ms__answer_facts(a, choice, NULL, "finish_reason", err);
+}
+
+/* A block of anthropic's, whole or as it begins. */
+static ms_result ms__answer_block(ms_answer_stream *a, int64_t index, ms_str block,
+                                  ms_error *err)
+{
+    ms_str type, input;
+    if (!ms_json_member(block, MS_STR("type"), &type)) return MS_OK;
+    if (ms_json_string_is(type, MS_STR("text")))
+        return ms__answer_member(a, MS__BIT_TEXT, index, block, "text", err);
+    if (ms_json_string_is(type, MS_STR("tool_use"))) {
+        ms_json_iter it = ms_json_iterate(block);
+        if (ms_json_member(block, MS_STR("input"), &input)) it = ms_json_iterate(input);
+        bool empty = !ms_json_next(&it); /* deltas may follow */
+        return ms__answer_call(a, index, block, block, empty ? "" : "input", err);
+    }
+    bool redacted = ms_json_string_is(type, MS_STR("redacted_thinking"));
+    if (!redacted && !ms_json_string_is(type, MS_STR("thinking")))
+        return ms__answer_other(a, index, block, err);
+    ms__bit *b = ms__bit_at(a, MS__BIT_THOUGHT, index);
+    if (!b) return ms__no_arena(err, ms__answer_arena(a), sizeof *b);
+    b->redacted = redacted;
+    if (ms_json_member(block, redacted ? MS_STR("data") : MS_STR("signature"), &input))
+        MS__TRY(ms__bit_add(a, &b->signature, input, err));
+    if (ms_json_member(block, MS_STR("thinking"), &input))
+        MS__TRY(ms__bit_add(a, &b->text, input, err));
+    return ms__bit_flow(a, b, err);
+}
+
+/* More of a block. */
+static ms_result ms__answer_delta(ms_answer_stream *a, int64_t index, ms_str delta,
+                                  ms_error *err)
+{
+    ms_str json;
+    MS__TRY(ms__answer_member(a, MS__BIT_TEXT, index, delta, "text", err));
+    MS__TRY(ms__answer_member(a, MS__BIT_THOUGHT, index, delta, "thinking", err));
+    if (ms_json_member(delta, MS_STR("signature"), &json)) {
+        ms__bit *b = ms__bit_at(a, MS__BIT_THOUGHT, index);
+        if (!b) return ms__no_arena(err, ms__answer_arena(a), sizeof *b);
+        MS__TRY(ms__bit_add(a, &b->signature, json, err));
+        return ms__bit_flow(a, b, err);
+    }
+    for (ms__bit *b = a->bits; b; b = b->next) /* a tool of the server has input as well */
+        if (b->kind == MS__BIT_CALL && b->index == index)
+            return ms__answer_member(a, MS__BIT_CALL, index, delta, "partial_json", err);
+    return MS_OK;
+}
+
+static ms_result ms__answer_anthropic(ms_answer_stream *a, ms_str event, ms_error *err)
+{
+    ms_str m = event, type, list, usage, value;
+    int64_t index = 0;
+    if (!ms_json_member(event, MS_STR("type"), &type)) return MS_OK;
+    if (ms_json_string_is(type, MS_STR("message_start")))
+        (void)ms_json_member(event, MS_STR("message"), &m);
+    if (ms_json_member(m, MS_STR("usage"), &usage)) {
+        uint64_t read = 0, made = 0;
+        ms__answer_count(usage, "input_tokens", &a->out.usage.input_tokens);
+        ms__answer_count(usage, "output_tokens", &a->out.usage.output_tokens);
+        ms__answer_count(usage, "cache_read_input_tokens", &read);
+        ms__answer_count(usage, "cache_creation_input_tokens", &made);
+        if (read + made > 0 && a->out.usage.cached_tokens == 0) {
+            a->out.usage.cached_tokens = read;
+            a->out.usage.input_tokens += read + made; /* they are counted apart */
+        }
+    }
+    if (ms_json_member(event, MS_STR("index"), &value)) (void)ms_json_i64(value, &index);
+    if (ms_json_member(event, MS_STR("content_block"), &value))
+        MS__TRY(ms__answer_block(a, index, value, err));
+    if (ms_json_member(event, MS_STR("delta"), &value)) {
+        MS__TRY(ms__answer_delta(a, index, value, err));
+        MS__TRY(ms__answer_facts(a, value, NULL, "stop_reason", err));
+    }
+    if (!ms_json_member(m, MS_STR("content"), &list)) return MS_OK;
+    a->known = true;
+    ms_json_iter it = ms_json_iterate(list);
+    for (int64_t i = 0; !it.object && ms_json_next(&it); i++)
+        MS__TRY(ms__answer_block(a, i, it.value, err));
+    return ms__answer_facts(a, m, "model", "stop_reason", err);
+}
+
+/* A part of gemini's: text goes on the text before it, of the same kind. */
+static ms_result ms__answer_part(ms_answer_stream *a, ms_str part, ms_error *err)
+{
+    ms_str value, call;
+    bool thought = ms_json_member(part, MS_STR("thought"), &value) &&
+                   ms_json_kind_of(value) == MS_JSON_TRUE;
+    ms__bit_kind kind = thought ? MS__BIT_THOUGHT : MS__BIT_TEXT;
+    if (ms_json_member(part, MS_STR("text"), &value)) {
+        if (a->n_bits == 0 || a->last_kind != kind) a->n_bits++;
+        a->last_kind = kind;
+        return ms__answer_text(a, kind, (int64_t)a->n_bits, value, err);
+    }
+    a->n_bits++;
+    a->last_kind = MS__BIT_OTHER;
+    if (!ms_json_member(part, MS_STR("functionCall"), &call))
+        return ms__answer_other(a, (int64_t)a->n_bits, part, err);
+    ms__bit *b = ms__bit_at(a, MS__BIT_CALL, (int64_t)a->n_bits);
+    if (!b) return ms__no_arena(err, ms__answer_arena(a), sizeof *b);
+    MS__TRY(ms__bit_word(a, &b->id, call, "id", err));
+    return ms__answer_call(a, (int64_t)a->n_bits, part, call, "args", err);
+}
+
+static ms_result ms__answer_gemini(ms_answer_stream *a, ms_str event, ms_error *err)
+{
+    ms_str list, candidate, content, parts, usage, value;
+    ms_usage *u = &a->out.usage;
+    if (ms_json_member(event, MS_STR("usageMetadata"), &usage)) {
+        uint64_t answer = 0;
+        ms__answer_count(usage, "promptTokenCount", &u->input_tokens);
+        ms__answer_count(usage, "candidatesTokenCount", &answer);
+        ms__answer_count(usage, "thoughtsTokenCount", &u->reasoning_tokens);
+        ms__answer_count(usage, "cachedContentTokenCount", &u->cached_tokens);
+        u->output_tokens = answer + u->reasoning_tokens;
+    }
+    if (ms_json_member(event, MS_STR("promptFeedback"), &value) &&
+        ms_json_member(value, MS_STR("blockReason"), &value)) {
+        a->failed = true;
+        return ms__fail(err, MS_E_REFUSED, "the prompt was blocked: %v", MS__V(value));
+    }
+    if (!ms_json_member(event, MS_STR("candidates"), &list) ||
+        !ms_json_element(list, 0, &candidate))
+        return MS_OK;
+    a->known = true;
+    MS__TRY(ms__answer_facts(a, event, "modelVersion", NULL, err));
+    if (ms_json_member(candidate, MS_STR("content"), &content) &&
+        ms_json_member(content, MS_STR("parts"), &parts)) {
+        ms_json_iter it = ms_json_iterate(parts);
+        while (!it.object && ms_json_next(&it)) MS__TRY(ms__answer_part(a, it.value, err));
+    }
+    return ms__answer_facts(a, candidate, NULL, "finishReason", err);
+}
+
+static ms_result ms__answer_ollama(ms_answer_stream *a, ms_str event, ms_error *err)
+{
+    ms_str m, list, object, done;
+    uint64_t duration = 0;
+    if (!ms_json_member(event, MS_STR("message"), &m)) return MS_OK;
+    a->known = true;
+    MS__TRY(ms__answer_member(a, MS__BIT_THOUGHT, 0, m, "thinking", err));
+    MS__TRY(ms__answer_member(a, MS__BIT_TEXT, 0, m, "content", err));
+    if (ms_json_member(m, MS_STR("tool_calls"), &list)) {
+        ms_json_iter it = ms_json_iterate(list);
+        while (!it.object && ms_json_next(&it))
+            if (ms_json_member(it.value, MS_STR("function"), &object))
+                MS__TRY(ms__answer_call(a, (int64_t)a->n_bits++, it.value, object,
+                                        "arguments", err));
+    }
+    if (ms_json_member(event, MS_STR("done"), &done) &&
+        ms_json_kind_of(done) == MS_JSON_TRUE)
+        a->whole = true;
+    ms__answer_count(event, "prompt_eval_count", &a->out.usage.input_tokens);
+    ms__answer_count(event, "eval_count", &a->out.usage.output_tokens);
+    ms__answer_count(event, "total_duration", &duration);
+    if (duration <= INT64_MAX) a->out.usage.duration_ns = (int64_t)duration;
+    return ms__answer_facts(a, event, "model", "done_reason", err);
+}
+
+static ms_result ms__answer_event(ms_answer_stream *a, ms_str text, ms_error *err)
+{
+    static const ms_json_opts repair = {0, true};
+    ms_str event;
+    MS__TRY(ms_json_check(text, &repair, &event, err));
+    MS__TRY(ms__answer_error(a, event, err));
+    switch (a->desc.profile->shape) {
+    case MS_SHAPE_CHAT: return ms__answer_chat(a, event, err);
+    case MS_SHAPE_ANTHROPIC: return ms__answer_anthropic(a, event, err);
+    case MS_SHAPE_GEMINI: return ms__answer_gemini(a, event, err);
+    default: return ms__answer_ollama(a, event, err);
+    }
+}
+
+/* ---- Bytes, and the end. */
+
+static ms_result ms__answer_start(ms_answer_stream *a, const ms_request_desc *desc,
+                                  ms_error *err)
+{
+    memset(a, 0, sizeof *a);
+    if (!desc->profile || desc->profile->shape == MS_SHAPE_PYDANTIC ||
+        !desc->store == !desc->memory)
+        return ms__fail(err, MS_E_ARGUMENT, "an answer needs the profile of a provider, "
+                        "and a store or a memory");
+    a->desc = *desc;
+    if (desc->memory) {
+        a->desc.store = desc->memory->store;
+        a->desc.location = desc->memory->location;
+        if (!desc->opts.agent_key.ptr) a->desc.opts.agent_key = desc->memory->agent_key;
+    }
+    a->object.arena = ms__answer_arena(a);
+    a->model = desc->opts.model;
+    return MS_OK;
+}
+
+MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *desc,
+                                 ms_error *err)
+{
+    MS__TRY(ms__answer_start(a, desc, err));
+    a->streams = true;
+    return MS_OK;
+}
+
+/* Where the object that is open ends, or the first one begins: after one byte. */
+static bool ms__answer_byte(ms_answer_stream *a, char c)
+{
+    if (a->in_string) {
+        if (a->escaped) a->escaped = false;
+        else if (c == '\\') a->escaped = true;
+        else if (c == '"') a->in_string = false;
+        return false;
+    }
+    if (c == '"') a->in_string = a->depth > 0;
+    if (c == '{') a->depth++;
+    return c == '}' && a->depth > 0 && --a->depth == 0;
+}
+
+MS_API ms_result ms_answer_feed(ms_answer_stream *a, ms_str bytes, ms_error *err)
+{
+    size_t from = 0;
+    if (!a->desc.store) return ms__fail(err, MS_E_CLOSED, "the answer has ended");
+    for (size_t i = 0; i < bytes.len; i++) {
+        if (a->depth == 0) from = i;
+        if (!ms__answer_byte(a, bytes.ptr[i])) continue;
+        if (ms_buf_write(&a->object, bytes.ptr + from, i + 1 - from) != MS_OK)
+            return ms__no_arena(err, ms__answer_arena(a), i);
+        ms_result code = ms__answer_event(a, ms_buf_text(&a->object), err);
+        a->object.len = 0;
+        if (code != MS_OK) return code;
+    }
+    if (a->depth == 0 || bytes.len == 0) return MS_OK;
+    if (ms_buf_write(&a->object, bytes.ptr + from, bytes.len - from) == MS_OK) return MS_OK;
+    return ms__no_arena(err, ms__answer_arena(a), bytes.len);
+}
+
+/* All messages as they are stored in the end; those of thinking know the hash of all. */
+static ms_result ms__answer_messages(ms_answer_stream *a, ms_envelope **out, size_t *n,
+                                     ms_error *err)
+{
+    uint64_t of = 0;
+    bool thinks = false;
+    *n = 0;
+    for (const ms__bit *b = a->bits; b; b = b->next) *n += ms__bit_says(b);
+    *out = (ms_envelope *)ms_arena_alloc(ms__answer_arena(a), (*n + 1) * sizeof **out);
+    if (!*out) return ms__no_arena(err, ms__answer_arena(a), *n * sizeof **out);
+    ms_envelope *m = *out;
+    for (const ms__bit *b = a->bits; b; b = b->next) {
+        if (!ms__bit_says(b)) continue;
+        *m = ms__bit_message(a, b, true);
+        if (m != *out) m->flags = MS_FLAG_JOINED;
+        thinks = thinks || b->kind == MS__BIT_THOUGHT;
+        if (thinks) of = ms__answer_sum(of, m);
+        a->out.calls += b->kind == MS__BIT_CALL;
+        m++;
+    }
+    m = *out;
+    for (const ms__bit *b = a->bits; b; b = b->next) {
+        if (!ms__bit_says(b)) continue;
+        bool thought = b->kind == MS__BIT_THOUGHT;
+        if (thought || b->signature.len > 0)
+            MS__TRY(ms__bit_signed(a, b, thought ? of : 0, &m->extra, err));
+        m++;
+    }
+    return MS_OK;
+}
+
+/* Ends the streams: as whole messages, or as they were interrupted. */
+static ms_result ms__answer_ends(ms_answer_stream *a, const ms_envelope *m, ms_error *err)
+{
+    ms_result first = MS_OK, code;
+    for (ms__bit *b = a->bits; b; b = b->next) {
+        if (!ms__bit_says(b)) continue;
+        if (b->seq == 0) {
+            code = ms_append(a->desc.store, a->desc.location, m, &b->seq, err);
+            if (a->first_seq == 0) a->first_seq = b->seq;
+        } else if (a->whole) {
+            code = ms_stream_end(&b->stream, m, ms__answer_arena(a), err);
+        } else {
+            code = ms_stream_flush(&b->stream, err);
+            if (code == MS_OK)
+                code = ms_stream_recover(a->desc.store, b->seq, ms__answer_arena(a), err);
+        }
+        if (code == MS_OK) a->out.last_seq = b->seq;
+        if (first == MS_OK) first = code;
+        m++;
+    }
+    a->out.first_seq = a->first_seq;
+    return first;
+}
+
+static ms_result ms__answer_store(ms_answer_stream *a, ms_error *err)
+{
+    ms_envelope *m;
+    uint64_t *seqs;
+    ms_append_opts how;
+    size_t n;
+    MS__TRY(ms__answer_messages(a, &m, &n, err));
+    if (!a->streams && !a->whole) n = 0;
+    a->out.messages = n;
+    if (a->streams) return ms__answer_ends(a, m, err);
+    seqs = (uint64_t *)ms_arena_alloc(ms__answer_arena(a), (n + 1) * sizeof *seqs);
+    if (!seqs) return ms__no_arena(err, ms__answer_arena(a), n * sizeof *seqs);
+    memset(&how, 0, sizeof how);
+    how.location = a->desc.location;
+    how.seqs = seqs;
+    if (n == 0) return MS_OK;
+    MS__TRY(ms_append_batch(a->desc.store, m, n, &how, err));
+    a->out.first_seq = seqs[0];
+    a->out.last_seq = seqs[n - 1];
+    return MS_OK;
+}
+
+MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *err)
+{
+    if (out) memset(out, 0, sizeof *out);
+    if (!a->desc.store) return ms__fail(err, MS_E_CLOSED, "the answer has ended");
+    ms_result code = ms__answer_store(a, err);
+    const ms_usage *u = &a->out.usage;
+    bool used = u->input_tokens + u->output_tokens > 0 || u->duration_ns > 0;
+    if (code == MS_OK && a->out.last_seq != 0 && used) {
+        code = ms_note_usage(a->desc.store, a->out.last_seq, u, err);
+        if (code == MS_E_UNSUPPORTED) code = MS_OK;
+    }
+    if (out) *out = a->out;
+    if (code == MS_OK && !a->whole && !a->failed)
+        code = ms__fail(err, MS_E_MISSING, a->known ? "the answer ended before it was whole"
+                                                    : "there is no answer of a provider");
+    ms_arena_deinit(&a->own);
+    memset(&a->desc, 0, sizeof a->desc);
+    return code;
+}
+
+MS_API ms_result ms_answer(const ms_request_desc *desc, ms_str body, ms_answered *out,
+                           ms_error *err)
+{
+    ms_answer_stream a;
+    if (out) memset(out, 0, sizeof *out);
+    MS__TRY(ms__answer_start(&a, desc, err));
+    ms_result code = ms_answer_feed(&a, body, err);
+    if (code == MS_OK) return ms_answer_end(&a, out, err);
+    ms_arena_deinit(&a.own);
     return code;
 }
 

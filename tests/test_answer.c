@@ -1,0 +1,435 @@
+/* ms_answer and streamed answers: responses of each provider become messages, whole or cut
+ * at every byte; what was stored is a request that sends the same answer back. Errors of
+ * providers, answers that end early, processes that die, memory that ends.
+ */
+
+#define _POSIX_C_SOURCE 200809L
+
+#include "answers.h"
+#include "arena.h"
+
+#include "providers.h"
+
+#define CASES (sizeof provider_answers / sizeof provider_answers[0])
+#define CHAT MS_STR("chat")
+
+static ms_store *store;
+
+static int open_store(void **state)
+{
+    reset(state);
+    return ms_mem_open(&store, NULL, NULL) == MS_OK ? 0 : -1;
+}
+
+static int close_store(void **state)
+{
+    (void)state;
+    ms_close(store);
+    store = NULL;
+    return 0;
+}
+
+static ms_request_desc desc_of(const char *provider)
+{
+    ms_request_desc desc;
+    memset(&desc, 0, sizeof desc);
+    desc.profile = ms_profile_find(ms_str_of(provider));
+    desc.store = store;
+    desc.location = CHAT;
+    return desc;
+}
+
+static void add(ms_envelope m)
+{
+    assert_int_equal(ms_append(store, CHAT, &m, NULL, NULL), MS_OK);
+}
+
+static bool has(ms_str s, ms_str text)
+{
+    for (size_t i = 0; i + text.len <= s.len; i++)
+        if (memcmp(s.ptr + i, text.ptr, text.len) == 0) return true;
+    return false;
+}
+
+/* With " for each ' that has no \ before it, and \" for \'. */
+static ms_str quoted(const char *text)
+{
+    size_t len = strlen(text);
+    char *copy = (char *)ms_arena_alloc(&arena, len + 1);
+    for (size_t i = 0; i < len; i++) copy[i] = text[i] == '\'' ? '"' : text[i];
+    return ms_str_n(copy, len);
+}
+
+/* Feeds a stream in pieces of `size` bytes, the first one of `first`. */
+static void feed(const answer_case *c, size_t first, size_t size, ms_answered *out)
+{
+    ms_request_desc desc = desc_of(c->provider);
+    ms_answer_stream a;
+    ms_error err;
+    size_t len = strlen(c->stream);
+    assert_int_equal(ms_answer_begin(&a, &desc, &err), MS_OK);
+    for (size_t at = 0, n = first; at < len; at += n, n = size) {
+        if (n > len - at) n = len - at;
+        ms_str piece = ms_str_n(c->stream + at, n);
+        if (ms_answer_feed(&a, piece, &err) != MS_OK)
+            fail_msg("%s, byte %zu: %s", c->name, at, err.message);
+    }
+    if (ms_answer_end(&a, out, &err) != MS_OK) fail_msg("%s: %s", c->name, err.message);
+}
+
+/* Every message of the location, a line each. */
+static ms_str stored(void)
+{
+    ms_buf out;
+    ms_query query;
+    ms_cursor it;
+    const ms_msg *msg;
+    memset(&out, 0, sizeof out);
+    memset(&query, 0, sizeof query);
+    out.arena = &arena;
+    query.location = CHAT;
+    assert_int_equal(ms_query_open(store, &query, &it, NULL), MS_OK);
+    while ((msg = ms_next(&it)) != NULL) {
+        char line[1024];
+        ms_envelope m = ms_envelope_of(msg);
+        int n = snprintf(line, sizeof line, "%s %u|%.*s|%.*s|%d %.*s|%.*s|%.*s\n",
+                         ms_type_word(m.type), (unsigned)m.flags & MS_FLAG_JOINED,
+                         (int)m.content.text.len, m.content.text.ptr ? m.content.text.ptr : "",
+                         (int)m.tool.len, m.tool.ptr ? m.tool.ptr : "", (int)m.args.json,
+                         (int)m.args.text.len, m.args.text.ptr ? m.args.text.ptr : "",
+                         (int)m.call_id.len, m.call_id.ptr ? m.call_id.ptr : "",
+                         (int)m.extra.len, m.extra.ptr ? m.extra.ptr : "");
+        assert_int_equal(ms_buf_write(&out, line, (size_t)n), MS_OK);
+    }
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    return ms_buf_text(&out);
+}
+
+/* What the notes of usage say, all in one number. */
+static uint64_t spent(void)
+{
+    ms_query query;
+    ms_cursor it;
+    const ms_msg *note;
+    ms_usage usage;
+    uint64_t sum = 0;
+    memset(&query, 0, sizeof query);
+    query.raw = MS_RAW_NOTES;
+    assert_int_equal(ms_query_open(store, &query, &it, NULL), MS_OK);
+    while ((note = ms_next(&it)) != NULL)
+        if (ms_usage_of(note, &usage)) sum += usage.input_tokens * 1000 + usage.output_tokens;
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    return sum;
+}
+
+static void must_be(const answer_case *c, const ms_answered *out)
+{
+    assert_int_equal(out->messages, c->messages);
+    assert_int_equal(out->calls, c->calls);
+    assert_int_equal(out->last_seq - out->first_seq + 1, c->messages);
+    assert_int_equal(out->usage.input_tokens, c->input);
+    assert_int_equal(out->usage.output_tokens, c->output);
+    assert_string_equal(out->stop, c->stop);
+    assert_int_equal(spent(), c->input * 1000 + c->output);
+}
+
+/* The next request, with a result for each call. */
+static ms_str asked(const answer_case *c)
+{
+    ms_request_desc ask;
+    ms_query query;
+    ms_cursor it;
+    const ms_msg *msg;
+    ms_buf out;
+    ms_error err;
+    char why[PROVIDER_WHY];
+    memset(&query, 0, sizeof query);
+    memset(&ask, 0, sizeof ask);
+    memset(&out, 0, sizeof out);
+    query.location = CHAT;
+    assert_int_equal(ms_query_open(store, &query, &it, NULL), MS_OK);
+    while ((msg = ms_next(&it)) != NULL) {
+        ms_envelope m = ms_observation(ms_text("r"), ms_str_of(NULL));
+        if (ms_type_of(msg) != MS_T_ACTION) continue;
+        m.call_id = ms_get(msg, MS_F_CALL_ID).text;
+        add(m);
+    }
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    ask.profile = ms_profile_find(ms_str_of(c->provider));
+    ask.store = store;
+    ask.location = CHAT;
+    ask.opts.thinking = true;
+    out.arena = &arena;
+    if (ms_request(&ask, ms_buf_write, &out, NULL, &err) != MS_OK)
+        fail_msg("%s: %s", c->name, err.message);
+    json_t *body = json_loadb(out.ptr, out.len, 0, NULL);
+    json_t *list = json_object_get(body, "messages");
+    bool whole = strcmp(c->provider, "openai") != 0 && strcmp(c->provider, "ollama") != 0;
+    bool reasons = strstr(c->sent, "reasoning_content") != NULL; /* no member of openai's */
+    const char *no = reasons ? NULL : provider_check(c->provider, whole ? body : list, why);
+    if (no != NULL) fail_msg("%s: %s\n%.*s", c->name, no, (int)out.len, out.ptr);
+    json_decref(body);
+    return ms_buf_text(&out);
+}
+
+static void answer_is_sent_back_when_it_was_stored(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < CASES; i++) {
+        const answer_case *c = &provider_answers[i];
+        ms_request_desc desc = desc_of(c->provider);
+        ms_answered out;
+        ms_error err;
+        (void)open_store(NULL);
+        desc.store = store;
+        add(ms_user_message(ms_text("u")));
+        if (ms_answer(&desc, ms_str_of(c->body), &out, &err) != MS_OK)
+            fail_msg("%s: %s", c->name, err.message);
+        must_be(c, &out);
+        ms_str body = asked(c), sent = quoted(c->sent);
+        if (!has(body, sent))
+            fail_msg("%s:\n%.*s\nhas not\n%.*s", c->name, (int)body.len, body.ptr,
+                     (int)sent.len, sent.ptr);
+        (void)close_store(NULL);
+    }
+    (void)open_store(NULL);
+}
+
+/* Cut in two at each byte, and into pieces of each small size: the same messages. */
+static void streamed_answer_is_the_same_when_it_is_cut_anywhere(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < CASES; i++) {
+        const answer_case *c = &provider_answers[i];
+        ms_request_desc desc = desc_of(c->provider);
+        ms_answered out;
+        if (c->stream == NULL) continue;
+        size_t len = strlen(c->stream);
+        (void)close_store(NULL);
+        (void)open_store(NULL);
+        desc.store = store;
+        add(ms_user_message(ms_text("u")));
+        assert_int_equal(ms_answer(&desc, ms_str_of(c->body), &out, NULL), MS_OK);
+        char *whole = strndup(stored().ptr, stored().len);
+        for (size_t cut = 1; cut < len + 20; cut++) {
+            (void)close_store(NULL);
+            (void)open_store(NULL);
+            add(ms_user_message(ms_text("u")));
+            feed(c, cut < len ? cut : cut - len + 1, cut < len ? len : cut - len + 1, &out);
+            must_be(c, &out);
+            ms_str got = stored();
+            if (!ms_str_equal(got, ms_str_of(whole)))
+                fail_msg("%s, cut at %zu:\n%.*s\ninstead of\n%s", c->name, cut, (int)got.len,
+                         got.ptr, whole);
+        }
+        ms_str body = asked(c), sent = quoted(c->sent);
+        if (!has(body, sent))
+            fail_msg("%s:\n%.*s", c->name, (int)body.len, body.ptr);
+        free(whole);
+    }
+}
+
+/* A whole body as a stream of one event, and a stream as a body. */
+static void answer_is_read_when_it_comes_the_other_way(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < CASES; i++) {
+        answer_case turned = provider_answers[i];
+        ms_request_desc desc = desc_of(turned.provider);
+        ms_answered out;
+        if (turned.stream == NULL) continue;
+        (void)close_store(NULL);
+        (void)open_store(NULL);
+        desc.store = store;
+        assert_int_equal(ms_answer(&desc, ms_str_of(turned.stream), &out, NULL), MS_OK);
+        must_be(&turned, &out);
+        (void)close_store(NULL);
+        (void)open_store(NULL);
+        turned.stream = turned.body;
+        feed(&turned, 7, 7, &out);
+        must_be(&turned, &out);
+    }
+}
+
+/* Readers see what has come; nobody ends it: it stays, unfinished. */
+static void streamed_answer_stays_unfinished_when_its_writer_dies(void **state)
+{
+    const answer_case *c = &provider_answers[2];
+    ms_request_desc desc = desc_of(c->provider);
+    ms_answer_stream a;
+    ms_query query;
+    ms_cursor it;
+    const ms_msg *msg;
+    size_t n = 0;
+    (void)state;
+    desc.stream.every_part = true;
+    assert_int_equal(ms_answer_begin(&a, &desc, NULL), MS_OK);
+    const char *end = strstr(c->stream, " look.");
+    assert_int_equal(ms_answer_feed(&a, ms_str_n(c->stream, (size_t)(end - c->stream)), NULL),
+                     MS_OK);
+    memset(&query, 0, sizeof query);
+    query.location = CHAT;
+    query.arena = &arena;
+    assert_int_equal(ms_query_open(store, &query, &it, NULL), MS_OK);
+    while ((msg = ms_next(&it)) != NULL) {
+        static const char *const texts[] = {"Two \"places\".", "", "Let me"};
+        assert_true(ms_flags(msg) & MS_FLAG_UNFINISHED);
+        assert_true(ms_str_equal(ms_content(msg).text, ms_str_of(texts[n++])));
+    }
+    assert_int_equal(n, 3);
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    ms_arena_deinit(&a.own);
+}
+
+/* The provider's end does not come, or an error: what has come is kept, unfinished, and
+ * the code says why. Its thinking is not sent. */
+static void streamed_answer_is_kept_when_it_ends_early(void **state)
+{
+    static const char error[] =
+        "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\","
+        "\"message\":\"Overloaded\"}}\n\n";
+    const answer_case *c = &provider_answers[2];
+    const char *end = strstr(c->stream, "event: message_delta");
+    (void)state;
+    for (int with_error = 0; with_error < 2; with_error++) {
+        ms_request_desc desc = desc_of(c->provider);
+        ms_answer_stream a;
+        ms_answered out;
+        ms_error err;
+        (void)close_store(NULL);
+        (void)open_store(NULL);
+        desc.store = store;
+        add(ms_user_message(ms_text("u")));
+        assert_int_equal(ms_answer_begin(&a, &desc, NULL), MS_OK);
+        assert_int_equal(
+            ms_answer_feed(&a, ms_str_n(c->stream, (size_t)(end - c->stream)), NULL), MS_OK);
+        if (with_error) {
+            assert_int_equal(ms_answer_feed(&a, ms_str_of(error), &err), MS_E_REFUSED);
+            assert_non_null(strstr(err.message, "Overloaded"));
+        }
+        assert_int_equal(ms_answer_end(&a, &out, &err), with_error ? MS_OK : MS_E_MISSING);
+        assert_int_equal(out.messages, 5);
+        assert_int_equal(ms_answer_feed(&a, MS_STR("{}"), &err), MS_E_CLOSED);
+        assert_int_equal(ms_answer_end(&a, &out, &err), MS_E_CLOSED);
+        assert_false(has(asked(c), MS_STR("c2ln")));
+        const ms_msg *msg;
+        assert_int_equal(ms_get_by_seq(store, 4, NULL, &msg, NULL), MS_OK);
+        assert_true(ms_flags(msg) & MS_FLAG_UNFINISHED);
+        assert_true(ms_str_equal(ms_content(msg).text, MS_STR("Let me look.")));
+    }
+}
+
+static void error_of_a_provider_is_told_when_it_answers_with_one(void **state)
+{
+    static const struct {
+        const char *provider, *body, *text;
+        ms_result code;
+    } rows[] = {
+        {"openai", "{\"error\":{\"message\":\"Missing names\",\"type\":\"invalid_request_error\","
+                   "\"param\":null,\"code\":null}}", "openai answered: Missing names",
+         MS_E_REFUSED},
+        {"anthropic", "{\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\","
+                      "\"message\":\"no \\\"max_tokens\\\"\"}}", "no \"max_tokens\"",
+         MS_E_REFUSED},
+        {"gemini", "[{\"error\":{\"code\":400,\"message\":\"API key not valid\",\"status\":"
+                   "\"INVALID_ARGUMENT\"}}]", "API key not valid", MS_E_REFUSED},
+        {"gemini", "{\"promptFeedback\":{\"blockReason\":\"SAFETY\"}}", "SAFETY", MS_E_REFUSED},
+        {"ollama", "{\"error\":\"model 'x' not found\"}", "model 'x' not found", MS_E_REFUSED},
+        {"openai", "<html>502 Bad Gateway</html>", "no answer", MS_E_MISSING},
+        {"openai", "", "no answer", MS_E_MISSING},
+        {"openai", "{\"object\":\"list\"}", "no answer", MS_E_MISSING},
+        {"openai", "{\"choices\":[{\"message\":{\"content\":\"a\"}}]", "no answer",
+         MS_E_MISSING},
+        {"openai", "{\"choices\":[{\"delta\":{\"content\":\"a\"}}]}", "before it was whole",
+         MS_E_MISSING},
+        {"anthropic", "{\"type\":nul}", "", MS_E_SYNTAX},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        ms_request_desc desc = desc_of(rows[i].provider);
+        ms_answered out;
+        ms_error err;
+        ms_stat stat;
+        memset(&err, 0, sizeof err);
+        ms_result code = ms_answer(&desc, ms_str_of(rows[i].body), &out, &err);
+        if (code != rows[i].code || strstr(err.message, rows[i].text) == NULL)
+            fail_msg("row %zu: %s: %s", i, ms_result_text(code), err.message);
+        assert_int_equal(out.messages, 0);
+        assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
+        assert_int_equal(stat.messages, 0);
+    }
+}
+
+static void answer_is_refused_when_its_description_is_wrong(void **state)
+{
+    ms_request_desc desc = desc_of("pydantic-ai");
+    (void)state;
+    assert_int_equal(ms_answer(&desc, MS_STR("{}"), NULL, NULL), MS_E_ARGUMENT);
+    desc = desc_of("nobody");
+    assert_int_equal(ms_answer(&desc, MS_STR("{}"), NULL, NULL), MS_E_ARGUMENT);
+    desc = desc_of("openai");
+    desc.store = NULL;
+    assert_int_equal(ms_answer(&desc, MS_STR("{}"), NULL, NULL), MS_E_ARGUMENT);
+}
+
+/* In each smaller arena: a code, and no message. */
+static void answer_stores_nothing_when_memory_ends(void **state)
+{
+    static char room[64 * 1024];
+    const answer_case *c = &provider_answers[2];
+    (void)state;
+    for (size_t size = 0; size < sizeof room; size += 24) {
+        ms_request_desc desc = desc_of(c->provider);
+        ms_arena small;
+        ms_stat stat;
+        ms_answered out;
+        ms_arena_init_fixed(&small, room, size);
+        desc.arena = &small;
+        ms_result code = ms_answer(&desc, ms_str_of(c->body), &out, NULL);
+        assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
+        assert_int_equal(stat.messages, code == MS_OK ? c->messages : 0);
+        if (code == MS_OK) return;
+        assert_int_equal(code, MS_E_ARENA);
+    }
+    fail();
+}
+
+/* Blocks without a meaning here are kept, and not sent. */
+static void block_of_another_kind_is_kept_when_it_comes(void **state)
+{
+    ms_request_desc desc = desc_of("anthropic");
+    answer_case c = {"", "anthropic", "", NULL, NULL, "", 0, 0, 0, 0, ""};
+    ms_answered out;
+    ms_error err;
+    (void)state;
+    add(ms_user_message(ms_text("u")));
+    if (ms_answer(&desc, MS_STR(
+        "{\"type\":\"message\",\"role\":\"assistant\",\"model\":\"m\",\"content\":[{\"type\":"
+        "\"server_tool_use\",\"id\":\"s\",\"name\":\"web_search\",\"input\":{\"q\":1}},{\"type\":"
+        "\"text\",\"text\":\"found\"}],\"stop_reason\":\"end_turn\"}"), &out, &err) != MS_OK)
+        fail_msg("%s", err.message);
+    assert_int_equal(out.messages, 2);
+    assert_true(has(stored(), MS_STR("multimodal_part 0|[{\"type\":\"server_tool_use\"")));
+    ms_str body = asked(&c);
+    assert_true(has(body, MS_STR("\"content\":\"found\"")));
+    assert_false(has(body, MS_STR("server_tool_use")));
+}
+
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_store, close_store)
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        TEST(answer_is_sent_back_when_it_was_stored),
+        TEST(streamed_answer_is_the_same_when_it_is_cut_anywhere),
+        TEST(answer_is_read_when_it_comes_the_other_way),
+        TEST(streamed_answer_stays_unfinished_when_its_writer_dies),
+        TEST(streamed_answer_is_kept_when_it_ends_early),
+        TEST(error_of_a_provider_is_told_when_it_answers_with_one),
+        TEST(answer_is_refused_when_its_description_is_wrong),
+        TEST(answer_stores_nothing_when_memory_ends),
+        TEST(block_of_another_kind_is_kept_when_it_comes),
+    };
+    return cmocka_run_group_tests(tests, NULL, release);
+}
