@@ -12389,16 +12389,6 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
  * written and a fresh tail begins. The old one is freed when the last cursor that read it
  * is closed: cursors pin the tail they began with by a counter, and take no lock.
  *
- * Index. segment indexes and SUMMARYs are read when they are first needed, checked once, and then
- * known by a pointer in two tables. The segments that may have a stream are those that
- * the SUMMARY of 32 names; their segment indexes say whether they do. A segment index that is damaged is
- * made anew from the records of its segment; without a SUMMARY each of the 32 segment indexes is
- * asked. The place of a segment index is in its SUMMARY and in a later segment index, so a damaged record
- * of either kind hides the place of no other. A SUMMARY has filters and not lists,
- * because these take no merge to make and one place in memory to ask: 32 segments of
- * 65,536 messages with a key each take 4 MB, as lists of streams and segments it was 25
- * MB.
- *
  * Writing. Under the lock: names, keys and room first, then the records, one release
  * store of the watermark at the end. Two engines. MAP encodes into a window of 1 MiB that
  * is mapped writable just ahead of the end, and supplied with pages by writing zeros in
@@ -12436,10 +12426,6 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
  * there are few), so opening has them. Only where the bit is set the location's AMENDs
  * and HIDEs are read, once a handle, and then kept as [plan] describes: some 90 bytes
  * each.
- *
- * A SUMMARY is made in portions, one after each append, so that no append stalls: a segment index
- * is looked up, or one FILTER is written. A segment index is written at once: buckets by hash make
- * sorting its streams linear.
  *
  * (L1) Bytes below the watermark never change; the writer alone moves it, forward.
  * (L2) Entries of the tail below its end have whole records. Its end is stored last.
@@ -13110,17 +13096,48 @@ static bool ms__log_follows(const ms__log *log)
 
 
 /* ==== [log-index] the index records of a log, read and made ========================
- * A segment index is made from a tail, or read; records are walked, as opening and verifying do;
- * the places of segment indexes and SUMMARYs are found. "Index" in the essay of [log-map].
+ * The file carries its own index, in two tiers:
+ *
+ *   records [segment index 0] records [segment index 1] ... records [segment index 31] ..
+ *                  ^                         ^                             ^
+ *                  +-------------------- summary 0, filters ---------------+
+ *
+ *   - A segment index holds the posting lists of one segment: for each list its number (a
+ *     hash) and the records that are in it. It is written at once when a segment is full.
+ *   - A summary stands above 32 segments. Its Bloom filters answer which of the 32 may
+ *     have a list. It is written in portions after appends, so that no append stalls.
+ *     Filters need no merge, and a lookup touches one place in memory. For 32 segments of
+ *     65,536 messages with a key each they take 4 MB; lists of segments took 25 MB.
+ *
+ * A lookup of a posting list goes from segment to segment (ms__segment_next): the filter
+ * of a group of 32 excludes most, the segment index confirms. Both are read when they are
+ * first needed, checked once, and known by a pointer afterwards (ms__entry_node).
+ *
+ * Damage never hides a message:
+ *   - A bad summary or filter answers "perhaps" for all of its 32 segments.
+ *   - A bad segment index is derived from the records of its segment, in memory
+ *     (ms__segment_derive).
+ *   - The place of a segment index is in its summary and in each of the next 32 segment
+ *     indexes. The place of a summary is in each later one and in the newest segment
+ *     index. So a damaged record hides the place of no other.
+ *
+ * The walk from record to record (ms__replay) serves opening, following, verifying and
+ * deriving alike. It stops at the first invalid byte, or steps over it as damage:
+ *
+ *      trusted                                        limit
+ *   ------|----------------------------------------------|
+ *   below trusted: invalid bytes are damage, and the walk goes on at the next valid
+ *   record; above: they end the walk. Nothing is read from limit on.
  * ================================================================================== */
 
 /* ---- Making a segment index from a tail. */
 
+/* One posting list of the tail, on its way into the index. */
 typedef struct ms__row {
     uint64_t stream;
     const ms__stream *entries; /* NULL: the one entry, or gaps */
     const ms__loc *gaps;
-    const ms__tally *tally; /* that stands with this stream, or NULL */
+    const ms__tally *tally; /* written beside this list, or NULL */
     uint32_t entry, count;
 } ms__row;
 
@@ -13144,7 +13161,7 @@ static ms__key *ms__key_at(const ms__node *n)
     return (ms__key *)(void *)(uintptr_t)n;
 }
 
-/* Every stream of a tail; rows NULL only counts. */
+/* Collects every posting list of a tail; with rows NULL it only counts them. */
 static uint32_t ms__tail_rows(const ms__tail *t, ms__row *rows)
 {
     uint32_t n = 0;
@@ -13197,9 +13214,9 @@ static uint32_t ms__row_bucket(const ms__row *row, uint32_t bits)
     return bits ? (uint32_t)(row->stream >> (64 - bits)) : 0;
 }
 
-/* Sorts rows by stream: into buckets by the highest bits, which are as good as random,
- * then by insertion inside each. begin has (1 << bits) + 1 numbers: where buckets
- * begin. */
+/* Sorts rows by list number in linear time: into buckets by the highest bits, which are
+ * as good as random, then by insertion within each. begin gets (1 << bits) + 1 numbers:
+ * where each bucket begins. */
 static void ms__rows_sort(const ms__row *rows, ms__row *sorted, uint32_t n,
                           uint32_t *begin, uint32_t bits)
 {
@@ -13224,7 +13241,7 @@ static void ms__rows_sort(const ms__row *rows, ms__row *sorted, uint32_t n,
     }
 }
 
-/* Puts the entries of a row to `to`; returns how many. */
+/* Copies the entries of a row to `to`, and returns how many there are. */
 static uint32_t ms__row_entries(const ms__row *row, uint32_t *to)
 {
     uint32_t n = 0;
@@ -13252,7 +13269,7 @@ static bool ms__entry_less(const void *a, const void *b)
     return *(const uint32_t *)a < *(const uint32_t *)b;
 }
 
-/* Working memory for one segment index. */
+/* Working memory for making one segment index. */
 typedef struct ms__segment_work {
     ms__row *rows, *sorted;
     uint32_t *begin, *entries;
@@ -13277,7 +13294,8 @@ static bool ms__segment_work_get(ms__log *log, const ms__tail *t, ms__segment_wo
     return true;
 }
 
-/* How many rows from i on have the same stream: more than one when names collide. */
+/* Counts the rows from i on that have the same number: more than one where the hashes of
+ * two names collide. */
 static uint32_t ms__rows_same(const ms__segment_work *w, uint32_t i)
 {
     uint32_t n = 1;
@@ -13286,7 +13304,8 @@ static uint32_t ms__rows_same(const ms__segment_work *w, uint32_t i)
 }
 
 /* Counts what the arrays of the segment index will hold. */
-static void ms__segment_count(const ms__tail *t, const ms__segment_work *w, ms__segment *l)
+static void ms__segment_count(const ms__tail *t, const ms__segment_work *w,
+                              ms__segment *l)
 {
     l->n = t->count;
     l->width = t->count > 65536 ? 4 : 2;
@@ -13323,7 +13342,7 @@ static void ms__put_postings(const ms__segment *l, uint32_t at, const uint32_t *
     }
 }
 
-/* How many numbers the filter of a segment index that is written now has. */
+/* Returns how many locations a segment index lists as changed. */
 static uint32_t ms__changed_count(const ms__log *log)
 {
     return log->edits.n_touched > MS__TOUCHED_MOST ? UINT32_MAX : log->edits.n_touched;
@@ -13342,7 +13361,7 @@ static void ms__changed_put(const ms__log *log, const ms__segment *l)
     }
 }
 
-/* Fills the arrays of streams, postings and tallies. */
+/* Fills the arrays of lists, postings and tallies. */
 static void ms__segment_fill(const ms__segment_work *w, const ms__segment *l)
 {
     uint32_t at = 0, stream = 0, tally = 0, bucket = 0;
@@ -13411,8 +13430,8 @@ static void ms__index_header(unsigned char *r, uint64_t size, unsigned type, uin
     memset(r + size, 0, (size_t)(ms__align8(size) - size));
 }
 
-/* The segment index of a tail, without list, state and seal, in memory of its own. NULL: no
- * memory, or it would be too large for a record (then *size is not 0). */
+/* Makes the segment index of a tail, without its directory, state and checks, in memory
+ * of its own. NULL: no memory, or it would be too large for a record (*size is not 0). */
 static unsigned char *ms__segment_make(ms__log *log, const ms__tail *t, uint32_t listed,
                                     uint32_t *size)
 {
@@ -13445,14 +13464,15 @@ static unsigned char *ms__segment_make(ms__log *log, const ms__tail *t, uint32_t
     return r;
 }
 
-/* ---- Nodes. */
+/* ---- What was read, by number. */
 
 static ms__entry_node *ms__node_entry(const ms__node_table *table, uint32_t i)
 {
     return (ms__entry_node *)ms__load_ptr((void *const *)&table->entries) + i;
 }
 
-/* Room for number i. */
+/* Makes room for number i. A table that grows moves; readers without the lock may still
+ * use the old one, which stays. */
 static bool ms__nodes_reserve(ms__log *log, ms__node_table *table, uint32_t i)
 {
     ms__nodes *old = table->nodes;
@@ -13489,7 +13509,7 @@ static size_t ms__summary_bits(const ms__summary *s)
     return (((size_t)1 << s->bits) / 32 + 1) * 4;
 }
 
-/* Forgets what was read of both kinds, and how many there are. */
+/* Forgets all index records. */
 static void ms__nodes_clear(ms__log *log)
 {
     ms__node_table *segments = &log->index.segments, *summaries = &log->index.summaries;
@@ -13519,7 +13539,7 @@ static void ms__nodes_free(ms__log *log, ms__node_table *table)
     }
 }
 
-/* A segment index, followed by its bits. */
+/* Copies a decoded segment index to memory that lasts, with a bit for each record. */
 static ms__segment *ms__segment_new(ms__log *log, const ms__segment *from)
 {
     size_t bits = ms__segment_bits(from);
@@ -13543,7 +13563,7 @@ static ms__summary *ms__summary_new(ms__log *log, const ms__summary *from)
     return s;
 }
 
-/* The record at offset, when it is an INDEX record whose checks hold; else NULL. */
+/* Returns the INDEX record at offset if its checks hold, else NULL. */
 static const unsigned char *ms__index_record(const ms__log *log, uint64_t offset,
                                              uint64_t limit)
 {
@@ -13556,37 +13576,32 @@ static const unsigned char *ms__index_record(const ms__log *log, uint64_t offset
     return r;
 }
 
-/* ---- Walking records, as opening, catching up and verifying do. */
+/* ---- The walk. */
 
 typedef struct ms__replay {
     ms__log *log;
     uint64_t at;      /* where the next record is expected */
-    uint64_t limit;   /* nothing is looked at from here on */
-    uint64_t trusted; /* what is invalid below this is damage */
-    uint64_t asked;   /* read ahead of this; then more is asked for */
+    uint64_t limit;   /* nothing is read from here on */
+    uint64_t trusted; /* invalid bytes below this are damage */
+    uint64_t asked;   /* the walk has read ahead up to here */
     uint64_t last_seq;
-    bool quiet; /* damage is not reported */
-    bool cut;   /* the file ends at the limit, and was longer: what is invalid up to there
-                   belongs to the loss that ms__lost_note reports */
+    bool quiet;       /* damage is not reported */
+    bool cut;         /* the file was truncated at the limit: ms__lost_note reports the
+                         invalid bytes that reach it */
     uint64_t damaged, damaged_bytes, index_damaged;
-    uint32_t holes; /* damaged ranges since it was last set to 0 */
-    uint64_t spent; /* bytes of bodies that a search has looked at */
-    uint64_t over;  /* where a header holds that reaches over the limit; 0: nowhere */
+    uint32_t holes; /* damaged ranges since the caller set it to 0 */
+    uint64_t spent; /* bytes of bodies that a search has checked */
+    uint64_t over;  /* a valid header here reaches over the limit; 0: none does */
 } ms__replay;
 
 typedef enum ms__found {
-    MS__FOUND_RECORD, /* *r: whole, the replay stands after it */
-    MS__FOUND_END,    /* at the limit, or at something invalid that is no damage */
-    MS__FOUND_FOREIGN /* a record that must be understood, and is not */
+    MS__FOUND_RECORD, /* a valid record; the walk is after it */
+    MS__FOUND_END,    /* the limit, or invalid bytes that are no damage */
+    MS__FOUND_FOREIGN /* a record that a reader must understand, and does not */
 } ms__found;
 
-static bool ms__known_kind(unsigned kind)
-{
-    return kind > 0 && kind < MS__KIND_COUNT && kind != MS__KIND_BLOB;
-}
-
-/* A walk from record to record prefetches as many bytes as this one has, some records
- * ahead: the processor sees a stream only within a page. */
+/* The walk prefetches as many bytes as each record has, a page ahead: the processor
+ * recognises a sequential walk only within a page. */
 #define MS__STREAM_AHEAD 4096u
 
 static void ms__stream_on(const unsigned char *r, uint32_t size)
@@ -13595,7 +13610,7 @@ static void ms__stream_on(const unsigned char *r, uint32_t size)
     for (uint32_t i = 0; i < size; i += 64) MS__PREFETCH(r + MS__STREAM_AHEAD + i);
 }
 
-/* Is the body of a record whose header holds whole, and its sequence number in order? */
+/* Is the body of a record with a valid header valid, and does its number rise? */
 static bool ms__replay_body(const ms__replay *s, const unsigned char *r, uint64_t offset)
 {
     ms__stream_on(r, ms__get32(r));
@@ -13604,23 +13619,24 @@ static bool ms__replay_body(const ms__replay *s, const unsigned char *r, uint64_
            ms__check_record(r, offset, NULL) == MS_OK;
 }
 
-/* Does a whole record begin here? Cheap answers first. */
+/* Does a valid record begin here? The cheap checks come first. A budget bounds the bodies
+ * that are checked: a file can be made up so that each looks like the next one. */
 static bool ms__replay_candidate(ms__replay *s, uint64_t at, uint64_t limit)
 {
     const unsigned char *r = ms__log_at(s->log, at);
-    if (!ms__known_kind(r[4]) || !ms__header_matches(&s->log->id, at, r)) return false;
+    if (r[4] == 0 || r[4] >= MS__KIND_COUNT) return false;
+    if (!ms__header_matches(&s->log->id, at, r)) return false;
     uint32_t size = ms__padded(ms__get32(r));
     if (!ms__size_fits(r, limit - at)) {
         if (s->over == 0 && size > s->limit - at) s->over = at;
         return false;
     }
-    if (size > 65536 && s->spent / 4 > s->limit) return false; /* made to be slow */
+    if (size > 65536 && s->spent / 4 > s->limit) return false;
     s->spent += size;
     return ms__replay_body(s, r, at);
 }
 
-/* The next place on the grid, from `from` on, where a whole record begins; limit when
- * there is none. */
+/* Returns the next place on the 8-byte grid where a valid record begins, else limit. */
 static uint64_t ms__replay_seek(ms__replay *s, uint64_t from, uint64_t limit)
 {
     for (uint64_t at = from; at < limit && limit - at >= MS__HEADER; at += 8)
@@ -13628,9 +13644,10 @@ static uint64_t ms__replay_seek(ms__replay *s, uint64_t from, uint64_t limit)
     return limit;
 }
 
-/* Something invalid at s->at, below the trusted end: steps over it. sized: its header
- * holds, and shows how far it reaches. One that reaches over the limit, with nothing
- * whole after it, would hide what is written there next: all ends before it. */
+/* Steps over invalid bytes at s->at, below the trusted end. sized: a valid header shows
+ * how far the record reaches. A record that reaches over the limit, with no valid
+ * one after it, was truncated. Its header would hide what is appended there later, so the
+ * walk ends before it. */
 static void ms__replay_skip(ms__replay *s, bool sized)
 {
     const unsigned char *r = ms__log_at(s->log, s->at);
@@ -13662,7 +13679,7 @@ static void ms__replay_skip(ms__replay *s, bool sized)
                      s->at - from, s->last_seq, before, 0);
 }
 
-/* A LOST record: what it reports was damaged, too. */
+/* Counts the bytes that a LOST record reports as damage. */
 static void ms__replay_lost(ms__replay *s, const unsigned char *r, uint64_t offset)
 {
     uint64_t bytes = ms__lost_bytes(r, offset);
@@ -13673,7 +13690,7 @@ static void ms__replay_lost(ms__replay *s, const unsigned char *r, uint64_t offs
         ms__log_event(s->log, MS_LOG_DAMAGE, offset, bytes, s->last_seq, 0, 0);
 }
 
-/* The next whole record. Damage below the trusted end is stepped over. */
+/* Returns the next valid record, and steps over damage below the trusted end. */
 static ms__found ms__replay_next(ms__replay *s, const unsigned char **out,
                                  uint64_t *offset)
 {
@@ -13702,8 +13719,8 @@ static ms__found ms__replay_next(ms__replay *s, const unsigned char **out,
     return MS__FOUND_END;
 }
 
-/* Does a record after s->at show that all before it had been synced? Then what is invalid
- * here is damage, and trusted moves there. */
+/* Does a valid record after s->at carry SYNCED? Then all before it had been synced. What
+ * is invalid here is damage, and `trusted` moves to that record. */
 static bool ms__replay_synced(ms__replay *s)
 {
     uint64_t at = s->at + 8, found = 0;
@@ -13717,11 +13734,12 @@ static bool ms__replay_synced(ms__replay *s)
     return true;
 }
 
-/* ---- Nodes that have to be made anew. */
+/* ---- A segment index that cannot be read. */
 
-/* Scans [from, upto) into a tail of its own and makes a segment index in memory of it. */
-static MS__APART ms__segment *ms__segment_derive(ms__log *log, uint32_t segment, uint64_t from,
-                                           uint64_t upto, const ms__state *state)
+/* Walks [from, upto) into a tail of its own, and makes a segment index of that. */
+static MS__APART ms__segment *ms__segment_derive(ms__log *log, uint32_t segment,
+                                                 uint64_t from, uint64_t upto,
+                                                 const ms__state *state)
 {
     ms__replay s;
     ms__segment made, *seg = NULL;
@@ -13745,7 +13763,7 @@ static MS__APART ms__segment *ms__segment_derive(ms__log *log, uint32_t segment,
     if (!own) return NULL;
     memset(&made, 0, sizeof made);
     bool made_whole = ms__segment_decode(&made, own, UINT64_MAX / 2);
-    made.offset = upto; /* where it would stand */
+    made.offset = upto; /* where its record would be */
     if (made_whole) seg = ms__segment_new(log, &made);
     if (!seg) {
         (void)ms__log_resize(log, own, ms__padded(size), 0);
@@ -13758,9 +13776,9 @@ static MS__APART ms__segment *ms__segment_derive(ms__log *log, uint32_t segment,
     return seg;
 }
 
-/* ---- Where index records stand. */
+/* ---- The places of index records. */
 
-/* Takes in a list of places, of numbers from `first` on; what is known already stays. */
+/* Takes in n places, of numbers from `first` on. A place that is known stays. */
 static void ms__list_take(ms__log *log, ms__node_table *table, const unsigned char *p,
                           uint32_t first, uint32_t n)
 {
@@ -13776,8 +13794,8 @@ static void ms__list_take(ms__log *log, ms__node_table *table, const unsigned ch
     }
 }
 
-/* Takes in what segment index i says of the places of others. */
-static void ms__segment_tells(ms__log *log, uint32_t i)
+/* Takes in the places that segment index i lists. */
+static void ms__places_take(ms__log *log, uint32_t i)
 {
     ms__segment l;
     ms__entry_node *e = ms__node_entry(&log->index.segments, i);
@@ -13792,7 +13810,8 @@ static void ms__segment_tells(ms__log *log, uint32_t i)
     if (e->offset == 0) e->offset = l.state.summary;
 }
 
-/* Looks for the place of segment index i in later ones, the nearest first. */
+/* Looks for the place of segment index i in later ones, the nearest first. Each is read
+ * once (e->listed), and places that no record has are looked for once (unlisted). */
 static void ms__segment_seek(ms__log *log, uint32_t i)
 {
     const ms__node_table *t = &log->index.segments;
@@ -13800,14 +13819,14 @@ static void ms__segment_seek(ms__log *log, uint32_t i)
         const ms__entry_node *e = ms__node_entry(t, j);
         if (ms__node_entry(t, i)->offset) return;
         if (e->listed || e->offset == 0) continue;
-        ms__segment_tells(log, j);
+        ms__places_take(log, j);
         j = i; /* nearer ones may be known now */
     }
     if (!ms__node_entry(t, i)->offset) log->index.unlisted = i;
 }
 
-/* Where segment i ends whose segment index has no known place: where the next one begins, or with
- * that one if its segment index cannot be read. Of the newest segment index the place is known. */
+/* Returns where segment i ends if the place of its index is not known: where the next
+ * segment begins, or at the next index if that cannot be read. */
 static uint64_t ms__segment_end(ms__log *log, uint32_t i, uint64_t from)
 {
     ms__segment l;
@@ -13820,11 +13839,12 @@ static uint64_t ms__segment_end(ms__log *log, uint32_t i, uint64_t from)
     uint64_t offset = ms__node_entry(&log->index.segments, k)->offset;
     memset(&l, 0, sizeof l);
     const unsigned char *r = ms__index_record(log, offset, log->end);
-    bool whole = r && ms__segment_decode(&l, r, offset) && l.number == k && l.base >= from;
-    return whole ? l.base : offset < log->end ? offset : log->end;
+    bool valid =
+        r && ms__segment_decode(&l, r, offset) && l.number == k && l.base >= from;
+    return valid ? l.base : offset < log->end ? offset : log->end;
 }
 
-/* A SUMMARY whose place may be known. One that cannot be read has no filters. NULL: no
+/* Reads summary i. One that cannot be read becomes a node without filters. NULL: no
  * memory. */
 static ms__summary *ms__summary_load(ms__log *log, uint32_t i)
 {
@@ -13847,8 +13867,8 @@ static ms__summary *ms__summary_load(ms__log *log, uint32_t i)
     return node;
 }
 
-/* SUMMARY i. Its place is known, or in a later one that can be read, or else in the
- * newest segment index of one that cannot. NULL: no memory. */
+/* Returns summary i. Its place is known, or in a later summary. Where that cannot be
+ * read, the newest segment index of its group has it. NULL: no memory. */
 static ms__summary *ms__summary_get(ms__log *log, uint32_t i)
 {
     const ms__node_table *t = &log->index.summaries;
@@ -13860,7 +13880,7 @@ static ms__summary *ms__summary_get(ms__log *log, uint32_t i)
         if (later->filters) continue;
         uint32_t newest = j * MS__FAN + MS__FAN - 1;
         ms__segment_seek(log, newest);
-        ms__segment_tells(log, newest);
+        ms__places_take(log, newest);
     }
     return ms__summary_load(log, i);
 }
@@ -13875,11 +13895,14 @@ static bool ms__segment_find_place(ms__log *log, uint32_t i)
     return true;
 }
 
-/* The segment index that stands where its place is known; NULL: it cannot be read. */
-static MS__APART ms__segment *ms__segment_here(ms__log *log, uint32_t i, bool *room)
+/* Reads segment index i if its place is known and it is valid, else returns NULL. *room
+ * becomes false without memory. */
+static MS__APART ms__segment *ms__segment_read(ms__log *log, uint32_t i, bool *room)
 {
     ms__segment l;
+    *room = ms__segment_find_place(log, i);
     ms__entry_node *e = ms__node_entry(&log->index.segments, i);
+    if (!*room || e->node) return (ms__segment *)e->node;
     memset(&l, 0, sizeof l);
     const unsigned char *r = ms__index_record(log, e->offset, log->end);
     if (!r || !ms__segment_decode(&l, r, e->offset) || l.number != i) return NULL;
@@ -13889,16 +13912,8 @@ static MS__APART ms__segment *ms__segment_here(ms__log *log, uint32_t i, bool *r
     return node;
 }
 
-/* A segment index, if it can be read. *room false: no memory. */
-static ms__segment *ms__segment_read(ms__log *log, uint32_t i, bool *room)
-{
-    *room = ms__segment_find_place(log, i);
-    ms__entry_node *e = ms__node_entry(&log->index.segments, i);
-    return !*room || e->node ? (ms__segment *)e->node : ms__segment_here(log, i, room);
-}
-
-/* A segment index, read or made; those before it that cannot be read are made first, since each
- * says where the next segment begins. NULL: no memory. */
+/* Reads or derives segment index i. Where the ones before it cannot be read they are
+ * derived first, since each determines where the next segment begins. NULL: no memory. */
 static ms__segment *ms__segment_load(ms__log *log, uint32_t i)
 {
     bool room;
@@ -13921,7 +13936,7 @@ static ms__segment *ms__segment_load(ms__log *log, uint32_t i)
     return room ? seg : NULL;
 }
 
-/* segment index i. locked: the caller holds the lock. NULL: no memory. */
+/* Returns segment index i. locked: the caller holds the lock. NULL: no memory. */
 static const ms__segment *ms__segment_of(ms__log *log, uint32_t i, bool locked)
 {
     void *node = ms__load_ptr(&ms__node_entry(&log->index.segments, i)->node);
@@ -13933,8 +13948,10 @@ static const ms__segment *ms__segment_of(ms__log *log, uint32_t i, bool locked)
     return (const ms__segment *)node;
 }
 
-/* In which of the segments of a SUMMARY may a stream occur? When in doubt, in all. */
-static uint32_t ms__summary_find(const ms__log *log, const ms__summary *s, uint64_t stream)
+/* Returns, as bits, the segments of a summary that may have a posting list: all of them
+ * where the filter cannot be read. */
+static uint32_t ms__summary_find(const ms__log *log, const ms__summary *s,
+                                 uint64_t stream)
 {
     if (!s->filters) return UINT32_MAX;
     uint32_t place = ms__filter_of(stream, s->bits);
@@ -13950,7 +13967,7 @@ static uint32_t ms__summary_find(const ms__log *log, const ms__summary *s, uint6
     return ms__filter_get(r, stream);
 }
 
-/* In which of 32 segments, from 32 g on, may a stream occur? When in doubt, in all. */
+/* Returns, as bits, which of the 32 segments of group g may have a posting list. */
 static uint32_t ms__group_find(ms__log *log, uint32_t g, uint64_t stream, bool locked)
 {
     if (g >= ms__load32(&log->index.summaries.n)) return UINT32_MAX;
@@ -13963,15 +13980,15 @@ static uint32_t ms__group_find(ms__log *log, uint32_t g, uint64_t stream, bool l
     return node ? ms__summary_find(log, (const ms__summary *)node, stream) : UINT32_MAX;
 }
 
-/* Can a query's time range meet nothing in a segment? */
+/* Is a segment outside of a query's time range? */
 static bool ms__times_miss(const ms_query *q, int64_t first, int64_t last)
 {
     return (q->has_since && last < q->since_ns) || (q->has_until && first >= q->until_ns);
 }
 
-/* The next segment from i on (backward: from i downward) that has the stream, below n; n:
- * none (backward: UINT32_MAX). *found: the stream's number in the segment's segment index, and
- * one. */
+/* Returns the next segment from i on (backward: from i downward) that has a posting list;
+ * n (backward: UINT32_MAX) if none has. *found: the number of the list in the segment's
+ * index, plus one. */
 static uint32_t ms__segment_next(ms__log *log, uint64_t stream, uint32_t i, uint32_t n,
                                  bool backward, bool locked, uint32_t *found,
                                  ms_result *result)
@@ -13994,7 +14011,7 @@ static uint32_t ms__segment_next(ms__log *log, uint64_t stream, uint32_t i, uint
     return none;
 }
 
-/* Counts a SUMMARY in; there is room for it. */
+/* Adds a summary to its table, which has room. */
 static void ms__summary_add(ms__log *log, uint32_t number, uint64_t offset)
 {
     ms__node_entry(&log->index.summaries, number)->offset = offset;
@@ -14002,7 +14019,7 @@ static void ms__summary_add(ms__log *log, uint32_t number, uint64_t offset)
     log->index.unasked = number;
 }
 
-/* Counts a segment index in; there is room for it. */
+/* Adds a segment index to its table, which has room. */
 static void ms__index_add(ms__log *log, uint64_t offset, uint64_t last_seq)
 {
     uint32_t i = log->index.segments.n;
@@ -14012,8 +14029,8 @@ static void ms__index_add(ms__log *log, uint64_t offset, uint64_t last_seq)
     if (offset) log->index.unlisted = i;
 }
 
-/* A segment has its segment index at offset; a fresh tail takes what follows. Everything that can
- * fail was made before. own: this handle wrote it. */
+/* Ends a segment, whose index is at offset: a fresh tail takes what follows. All that can
+ * fail was done before. own: this handle wrote the index. */
 static void ms__segment_close(ms__log *log, uint64_t offset, uint64_t last_seq,
                               ms__tail *fresh, uint32_t now, bool own)
 {
@@ -14024,7 +14041,7 @@ static void ms__segment_close(ms__log *log, uint64_t offset, uint64_t last_seq,
     ms__tail_switch(log, fresh, now);
 }
 
-/* Begins with the newest segment index, and the places that it lists. False: no memory. */
+/* Begins with the newest segment index and the places that it lists. False: no memory. */
 static bool ms__index_begin(ms__log *log, const ms__segment *l)
 {
     ms__node_table *segments = &log->index.segments, *summaries = &log->index.summaries;
@@ -14038,7 +14055,7 @@ static bool ms__index_begin(ms__log *log, const ms__segment *l)
     log->index.hint = l->offset;
     log->index.unlisted = l->number;
     log->index.unasked = n > 0 ? n - 1 : 0;
-    ms__segment_tells(log, l->number);
+    ms__places_take(log, l->number);
     return true;
 }
 

@@ -492,7 +492,7 @@ controls()
         ms__log_unconfirmed 'return boot != 0 &&' 'return true ||'
     control segments_walked_for_a_summary gcc test_log_traps \
         a_damaged_summary_costs_its_segment_indexes_alone 100 \
-        ms__segment_here 'if (!r ||' 'if (true || !r ||'
+        ms__segment_read 'if (!r ||' 'if (true || !r ||'
     control tail_without_a_place_ignored gcc test_log_rare \
         a_reader_that_cannot_follow_says_so 100 \
         ms__take_segment 'if (!ms__tail_slot(log, &now))' \

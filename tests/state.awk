@@ -14,7 +14,7 @@
 
 BEGIN {
     check = "state_is_written_by_its_section"
-    split("ms__log_attach ms__log_file_once ms__log_defaults ms_log_open", names, " ")
+    split("ms__log_attach ms__log_attach_file ms__log_file_once ms__log_defaults ms_log_open", names, " ")
     for (i in names) first[names[i]] = 1
 }
 
