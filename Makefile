@@ -181,17 +181,26 @@ endef
 object = $(if $(filter $<,$(OWN)),,$(@D)/msgstore.o)
 fast   = $(filter $(@D)/fast_%.o,$^)
 header = msgstore.h Makefile
-tool   = $(wildcard tools/*.[ch])
-TOOL_C = $(filter-out tools/msgstore.c,$(wildcard tools/*.c))
+tool   = $(wildcard tools/*.h)
+TOOL_C = $(filter-out tools/library.c,$(wildcard tools/*.c))
 shared = $(header) $(wildcard tests/*.h) tools/usage_sum.h
 
 LINKED = -DMSGSTORE_IMPLEMENTED
 TOOL_O = $(if $(filter-out -O2 -g,$(CFLAGS)),build/tool.o,build/o2/msgstore.o)
 
+
 build/tool.o: tests/msgstore_impl.c $(header)
 	$(call build,$(CC) $(C99) $(CFLAGS) -pthread -c,)
-build/msgstore: tools/msgstore.c $(TOOL_O) $(tool) $(header)
-	$(call build,$(CC) $(C99) $(CFLAGS) $(LINKED) -pthread,$(TOOL_C) $(TOOL_O))
+# Compressed transcripts are read where these libraries are.
+TOOL_WITH = $(shell pkg-config --exists libzstd 2>/dev/null && echo -DWITH_ZSTD) \
+            $(shell pkg-config --exists libzip 2>/dev/null && echo -DWITH_ZIP)
+TOOL_LIBS = $(shell pkg-config --libs libzstd 2>/dev/null) \
+            $(shell pkg-config --libs libzip 2>/dev/null)
+build/tool/%.o: tools/%.c $(tool) $(header)
+	$(call build,$(CC) $(C99) $(CFLAGS) $(TOOL_WITH) -c,)
+build/msgstore: $(TOOL_C:tools/%.c=build/tool/%.o) $(TOOL_O)
+	@echo 'build $@'
+	@$(CC) $(CFLAGS) -pthread -o $@ $^ $(TOOL_LIBS)
 build/examples.o: tests/msgstore_impl.c $(header)
 	$(call build,$(O2) -O0 -c,)
 build/quickstart: examples/quickstart.c $(header)
@@ -258,8 +267,11 @@ $(OWN:tests/%.c=build/check/%): build/check/%: tests/%.c $(shared)
 	$(call build,$(O2) -O0 $(INC),$(LIBS))
 build/check/%: tests/%.c build/check/msgstore.o $(shared)
 	$(call build,$(O2) -O0 $(INC),$(object) $(fast) $(LIBS))
-build/check/msgstore: tools/msgstore.c build/check/msgstore.o $(tool) $(header)
-	$(call build,$(O2) -O0 $(LINKED),$(TOOL_C) build/check/msgstore.o)
+build/check/tool/%.o: tools/%.c $(tool) $(header)
+	$(call build,$(O2) -O0 $(TOOL_WITH) -c,)
+build/check/msgstore: $(TOOL_C:tools/%.c=build/check/tool/%.o) build/check/msgstore.o
+	@echo 'build $@'
+	@$(O2) -o $@ $^ $(TOOL_LIBS)
 build/san/%: tests/%.c build/san/msgstore.o $(shared)
 	$(call build,$(SAN) -O0 $(INC),$(object) $(fast) $(LIBS))
 build/tsan/%: tests/%.c build/tsan/msgstore.o $(shared)

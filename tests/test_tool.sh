@@ -55,7 +55,7 @@ check empty_agent 2 '' 'a name' history $demo --agent ''
 for team in '' 'a,' ',a' 'a,,b'; do
     check "bad_team_'$team'" 2 '' 'agents with commas' view $demo --team "$team"
 done
-for date in yesterday 2026-02-30 2026-13-01 2026-03-02T24:00 2026-03-02T09:30:60 2026-03 \
+for date in tomorrow '2 lightyears' 'ago' 2026-02-30 2026-13-01 2026-03-02T24:00 2026-03-02T09:30:60 2026-03 \
     2026-03-02T09 2026-03-02T09:30+01:00 2026-03-02T09:30:01. nan ''; do
     check "bad_time_'$date'" 2 '' '2026-03-02T09:30:00Z, not' view $demo --since "$date"
 done
@@ -70,7 +70,7 @@ user='{"role":"user","content":"a"}'
 bad()
 {
     input=$5
-    check "bad_$1" 1 '' "line $2, column $3 \(byte $4\): ." view -
+    check "bad_$1" 1 '' "line $2, column $3 \(byte $4\): ." view - --strict
 }
 
 bad member_missing 1 16 15 '{"type":"task",}'
@@ -100,40 +100,41 @@ bad unfinished_line 2 1 15 "{\"type\":\"task\"\n$task\n"
 bad list_item 3 9 54 "{\"messages\":[$user,\n{\n \"x\":[1,]}]}"
 
 input='{"type":"task"}'
-check bad_content_missing 1 '' 'line 1, column 1 \(byte 0\): framework.*content' view -
+check bad_content_missing 1 '' 'line 1, column 1 \(byte 0\): framework.*content' view - --strict
 input="$task\n{\"type\":\"taks\",\"content\":\"a\"}"
-check bad_type 1 '' 'line 2, .*type' view -
-check lenient 0 '^2 .* taks +a$' '' view - --lenient
+check bad_type 1 '' 'line 2, .*type' view - --strict
+check kind 0 '^2 .* taks +a$' '' view -
 input='{"role":"user","content":5}'
-check bad_role_content 1 '' 'line 1, .*openai.*content' view -
+check bad_role_content 1 '' 'line 1, .*openai.*content' view - --strict
 input=
 check missing_file 4 '' 'no_such_file: No such file' view "$tmp/no_such_file"
-check directory 1 '' 'directory' view "$tmp"
+mkdir "$tmp/folder"
+check directory 0 '' '' view "$tmp/folder"
 check empty_file 0 '' 'no messages' view -
 check empty_convert 0 '' 'no messages' convert --to openai -
 check empty_array 0 '^\[ *\]$' 'no messages' convert --to openai --array -
 check empty_info 0 '^messages +0' 'no messages' info -
 check empty_history 4 '' 'no messages' history - --agent a
-check binary 1 '' 'line 1, column 1 \(byte 0\)' view "$tool"
+check binary 1 '' 'line 1, column 1 \(byte 0\)' view --strict "$tool"
 input='[]\n \n[ ]'
 check empty_arrays 0 '' 'no messages' view -
 
 head -c 100000 /dev/zero | tr '\0' '[' >"$tmp/deep"
-check deep 1 '' 'line 1, column 5[0-9][0-9] \(byte 5[0-9][0-9]\): ' view "$tmp/deep"
+check deep 1 '' 'line 1, column 5[0-9][0-9] \(byte 5[0-9][0-9]\): ' view "$tmp/deep" --strict
 { printf '{"type":"task","content":' && cat "$tmp/deep"; } >"$tmp/deep2"
-check deep_content 1 '' 'line 1, column 5[0-9][0-9] ' view "$tmp/deep2"
+check deep_content 1 '' 'line 1, column 5[0-9][0-9] ' view "$tmp/deep2" --strict
 
 # A place far behind the first block of the reader.
 { yes "$task" | head -n 10000 && echo '{"type":"task",}'; } >"$tmp/far"
-check bad_far 1 '' 'line 10001, column 16 \(byte 300015\)' view "$tmp/far"
+check bad_far 1 '' 'line 10001, column 16 \(byte 300015\)' view "$tmp/far" --strict
 { echo '[' && yes "$task," | head -n 10000 && echo '{"type":"task",}]'; } >"$tmp/far"
-check bad_far_in_array 1 '' 'line 10002, column 16 \(byte 310017\)' view "$tmp/far"
+check bad_far_in_array 1 '' 'line 10002, column 16 \(byte 310017\)' view "$tmp/far" --strict
 
 # What was converted before stays; an array is all or nothing.
 input="$task\n$task\n{\"type\":\"task\",}"
-run convert --to framework -
+run convert --strict --to framework -
 same convert_until_error "1 2" "$status $(grep -c '^{' "$tmp/out")"
-check array_all_or_nothing 1 '' 'line 3' convert --to framework --array -
+check array_all_or_nothing 1 '' 'line 3' convert --strict --to framework --array -
 
 
 # ---- Which format, which conversation.
@@ -202,7 +203,7 @@ check type_before_role 0 '"type": ?"task"' '' convert --to framework -
 input='{"type":"text","role":"user","content":"a"}'
 check role_before_odd_type 0 '"type": ?"user_message"' '' convert --to framework -
 input=$task
-check from_wins 1 '' 'openai message' convert --from openai --to framework -
+check from_wins 1 '' 'openai message' convert --strict --from openai --to framework -
 input='{"type":"message","role":"user","content":"a"}'
 check role_before_unknown_type 0 '"type": ?"user_message"' '' convert --to framework -
 
@@ -348,7 +349,7 @@ run view -
 same clean_lines 3 "$(wc -l <"$tmp/out")"
 same clean_visible 3 "$(grep -c '␛\[31m␇␡�31m�' "$tmp/out")"
 input='{"type":"\\u001b[31m\\u202e","content":"a"}'
-run view -
+run view --strict -
 same clean_message "1 0" "$status $(LC_ALL=C grep -caE "$controls" "$tmp/err")"
 check clean_argument 4 '' '␛\[31m' view $demo --location "$(printf '\033[31m')"
 
@@ -588,12 +589,12 @@ if [ "${MS_TEST_SCALE:-100}" -eq 100 ] &&
     { echo '['; big 60000 '{"task_id":1,"traj":[{"role":"user","content":"'"$text"'"}]},'
         echo "$user]"; } | streamed conversations 60001 convert --to openai -
     { echo '{'; big 60000 "$long"; } >"$tmp/broken"
-    (ulimit -v 30000 && exec "$tool" convert --to framework "$tmp/broken") \
+    (ulimit -v 30000 && exec "$tool" convert --strict --to framework "$tmp/broken") \
         2>"$tmp/err" >"$tmp/out"
     same streamed_broken "1 1" "$? $(grep -c 'line 2, column 1 (byte 2): ' "$tmp/err")"
     rm -f "$tmp/broken"
     { printf '{"type":"task","content":"'; head -c 270000000 /dev/zero | tr '\0' a; } |
-        "$tool" view - 2>"$tmp/err" >"$tmp/out"
+        "$tool" view --strict - 2>"$tmp/err" >"$tmp/out"
     same element_limit "1 1" \
         "$? $(grep -c 'line 1, column 1 (byte 0): .*256 MiB' "$tmp/err")"
 else

@@ -469,7 +469,7 @@ check union_damaged 3 '^ 1:6 .* epsilon$' 'damaged' view "$tmp/bad.log" "$log"
 input=$(messages)
 check diff_stdin 1 '^message 7 is only in A' '' diff "$log" -
 input='{"type":"task"'
-check diff_bad_input 2 '' 'line 1' diff "$log" -
+check diff_bad_input 2 '' 'line 1' diff --strict "$log" -
 input=
 
 

@@ -246,7 +246,7 @@ fresh 3
 same import_no_time '- - -' "$(column 2 view "$log")"
 input='{"type":"task","content":"4"}\n{"type":"task",}\n{"type":"task","content":"5"}'
 check import_bad_line 1 '^appended +1 messages, the last is number 4$' \
-    'line 2, column 16 \(byte 45\)' import "$log" - --location l
+    'line 2, column 16 \(byte 45\)' import --strict "$log" - --location l
 same import_until_bad_line '1 2 3 4' "$(column 5 view "$log")"
 input=
 check import_log_file 1 '' 'this is a log' import "$tmp/b.log" "$log"
@@ -338,7 +338,7 @@ nul()
 rescued()
 {
     rm -f "$tmp/r.log"
-    "$tool" import --keep-going "$tmp/r.log" "$tmp/bad" >"$tmp/out" 2>"$tmp/err"
+    "$tool" import --strict --keep-going "$tmp/r.log" "$tmp/bad" >"$tmp/out" 2>"$tmp/err"
     local code=$? want=3 places=$3
     [ "$places" -ne 0 ] || want=0
     same "rescue_$1" "$want $2" "$code $(column 5 view "$tmp/r.log")"
@@ -408,7 +408,7 @@ check rescue_utf8 3 '^repaired +1 ' 'line 1, column 28 \(byte 27\): bad UTF-8' \
     import --keep-going "$tmp/r.log" "$tmp/bad"
 same rescue_utf8_content 'a�b' "$(column 5 view "$tmp/r.log")"
 check no_rescue 1 '^appended +0' 'line 1, column 28 \(byte 27\)' \
-    import "$tmp/r.log" "$tmp/bad"
+    import --strict "$tmp/r.log" "$tmp/bad"
 
 # A line that was cut anywhere, and ran into the next one or into NULs: the lines around
 # it are there, and it is if it is whole.
@@ -430,7 +430,7 @@ for ((cut = 0; cut <= ${#whole}; cut++)); do
     printf '%s %s%s %s%s ' "a$cut" "$call" "b$cut" "$call" "c$cut"
 done | sed 's/ $//' >"$tmp/want"
 rm -f "$tmp/r.log" "$tmp/s.log"
-"$tool" import --keep-going "$tmp/r.log" "$tmp/bad" >"$tmp/out" 2>"$tmp/err"
+"$tool" import --strict --keep-going "$tmp/r.log" "$tmp/bad" >"$tmp/out" 2>"$tmp/err"
 status=$?
 same rescue_every_cut "3 $(cat "$tmp/want")" "$status $(column 5 view "$tmp/r.log")"
 run import --keep-going --keys "$tmp/s.log" "$tmp/bad"

@@ -1,6 +1,7 @@
 /* See base.h. */
 
 #define _GNU_SOURCE
+#define STB_DS_IMPLEMENTATION
 #include "base.h"
 
 #include <errno.h>
@@ -196,6 +197,13 @@ int no_memory(void)
     return FAILED;
 }
 
+void *room_or_exit(void *old, size_t size)
+{
+    void *room = realloc(old, size);
+    if (room == NULL && size > 0) exit(no_memory());
+    return room;
+}
+
 
 /* ---- Numbers and times ------------------------------------------------------------- */
 
@@ -235,6 +243,82 @@ static bool parse_clock(const char *at, struct tm *t, int64_t *fraction_ns)
     return *at == '\0' && t->tm_hour < 24 && t->tm_min < 60 && t->tm_sec < 60;
 }
 
+const char *cost_by_word(cost_by by)
+{
+    static const char *const words[] = {"model", "day", "session", "agent", "tool"};
+    return words[by];
+}
+
+bool cost_by_of(const char *word, cost_by *by)
+{
+    for (int i = BY_MODEL; i <= BY_TOOL; i++) {
+        *by = (cost_by)i;
+        if (strcmp(word, cost_by_word(*by)) == 0) return true;
+    }
+    return false;
+}
+
+/* What is printed goes to a terminal, perhaps through a pager. */
+static bool output_is_terminal(void)
+{
+    return isatty(STDOUT_FILENO) != 0;
+}
+
+bool colour_wanted(void)
+{
+    const char *none = getenv("NO_COLOR"), *term = getenv("TERM");
+    bool plain = (none != NULL && none[0] != '\0') ||
+                 (term != NULL && strcmp(term, "dumb") == 0);
+    return !plain && output_is_terminal();
+}
+
+/* The length of "2 days ago" or "3h" in seconds. */
+static bool parse_ago(const char *text, double *seconds)
+{
+    static const struct {
+        const char *word;
+        double seconds;
+    } units[] = {
+        {"s", 1}, {"sec", 1}, {"second", 1}, {"m", 60}, {"min", 60}, {"minute", 60},
+        {"h", 3600}, {"hour", 3600}, {"d", 86400}, {"day", 86400}, {"w", 604800},
+        {"week", 604800}, {"month", 2629746}, {"y", 31556952}, {"year", 31556952},
+    };
+    char word[16] = "", *end;
+    size_t len = 0;
+    double n = strncmp(text, "last ", 5) == 0 || strncmp(text, "a ", 2) == 0 ? 1 : 0;
+    if (n > 0) text = strchr(text, ' ');
+    if (n <= 0 && (text[0] < '0' || text[0] > '9')) return false;
+    if (n <= 0) n = strtod(text, &end);
+    else end = (char *)(uintptr_t)text;
+    while (*end == ' ') end++;
+    for (; end[len] >= 'a' && end[len] <= 'z' && len < sizeof word - 1; len++) {
+        word[len] = end[len];
+    }
+    end += len;
+    if (strcmp(end, "") != 0 && strcmp(end, " ago") != 0) return false;
+    if (len > 2 && word[len - 1] == 's') word[len - 1] = '\0';
+    for (size_t i = 0; i < COUNT_OF(units); i++) {
+        if (strcmp(units[i].word, word) != 0) continue;
+        *seconds = n * units[i].seconds;
+        return true;
+    }
+    return false;
+}
+
+/* Words for a time before now; days begin at midnight, UTC. */
+static bool parse_words(const char *text, int64_t *ns)
+{
+    int64_t now = (int64_t)time(NULL), today = now - now % 86400;
+    double ago;
+    if (strcmp(text, "now") == 0) *ns = now;
+    else if (strcmp(text, "today") == 0) *ns = today;
+    else if (strcmp(text, "yesterday") == 0) *ns = today - 86400;
+    else if (parse_ago(text, &ago) && ago < 1e10) *ns = now - (int64_t)ago;
+    else return false;
+    *ns *= 1000000000;
+    return true;
+}
+
 /* In nanoseconds; a time that they cannot hold is the nearest that they can. */
 static int64_t whole_seconds(time_t seconds)
 {
@@ -249,6 +333,7 @@ bool parse_time(const char *text, int64_t *ns)
     struct tm t = {0};
     int64_t fraction_ns = 0;
     if (ms_seconds_read(ms_str_of(text), ns) == MS_OK) return true;
+    if (parse_words(text, ns)) return true;
     if (!parse_digits(&at, 4, &t.tm_year) || *at++ != '-') return false;
     if (!parse_digits(&at, 2, &t.tm_mon) || *at++ != '-') return false;
     if (!parse_digits(&at, 2, &t.tm_mday)) return false;
@@ -287,32 +372,6 @@ uint64_t hash_text(ms_str text)
     return hash;
 }
 
-static tally_row *tally_slot(const tally *t, ms_str text)
-{
-    uint64_t hash = hash_text(text);
-    size_t at = (size_t)(hash ^ hash >> 32) & (t->cap - 1);
-    while (t->rows[at].text.ptr != NULL && !ms_str_equal(t->rows[at].text, text)) {
-        at = (at + 1) & (t->cap - 1);
-    }
-    return &t->rows[at];
-}
-
-static bool tally_grow(tally *t)
-{
-    tally old = *t;
-    t->cap = old.cap > 0 ? old.cap * 2 : 64;
-    t->rows = calloc(t->cap, sizeof *t->rows);
-    for (size_t i = 0; t->rows != NULL && i < old.cap; i++) {
-        if (old.rows[i].text.ptr != NULL) *tally_slot(t, old.rows[i].text) = old.rows[i];
-    }
-    if (t->rows == NULL) {
-        *t = old;
-        return false;
-    }
-    free(old.rows);
-    return true;
-}
-
 bool copy_text(ms_arena *arena, ms_str text, ms_str *out)
 {
     char *copy = ms_arena_alloc(arena, text.len);
@@ -323,18 +382,24 @@ bool copy_text(ms_arena *arena, ms_str text, ms_str *out)
 
 tally_row *tally_row_of(tally *t, ms_str text)
 {
-    if (t->used * 2 >= t->cap && !tally_grow(t)) return NULL;
+    tally_row row = {{NULL, 0}, 0, 0};
     if (text.ptr == NULL) text = MS_STR("");
-    tally_row *row = tally_slot(t, text);
-    if (row->text.ptr != NULL) return row;
-    if (!copy_text(&t->arena, text, &row->text)) return NULL;
-    t->used++;
-    return row;
+    for (uint64_t key = hash_text(text);; key++) { /* another text may have this hash */
+        tally_index *found = hmgetp_null(t->index, key);
+        if (found == NULL) {
+            if (!copy_text(&t->arena, text, &row.text)) return NULL;
+            hmput(t->index, key, arrlenu(t->rows));
+            arrput(t->rows, row);
+            return &arrlast(t->rows);
+        }
+        if (ms_str_equal(t->rows[found->value].text, text)) return &t->rows[found->value];
+    }
 }
 
 void tally_free(tally *t)
 {
-    free(t->rows);
+    arrfree(t->rows);
+    hmfree(t->index);
     ms_arena_deinit(&t->arena);
 }
 

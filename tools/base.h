@@ -8,6 +8,16 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+
+/* Arrays and maps are stb_ds's. Without memory the tool ends: what is stored stays. */
+#define STBDS_REALLOC(context, old, size) room_or_exit(old, size)
+#define STBDS_FREE(context, old) free(old)
+void *room_or_exit(void *old, size_t size);
+#if defined(__GNUC__) && !defined(typeof)
+#define typeof __typeof__ /* what stb_ds calls it, in C99, too */
+#endif
+#include <stb_ds.h>
 
 #define COUNT_OF(array) (sizeof(array) / sizeof(array)[0])
 
@@ -17,7 +27,7 @@
 enum { FINE, FAILED, USAGE, DAMAGED, NOT_FOUND, CONFLICT, BUSY };
 
 /* No exit code: what is at hand is bad and noted as such, the next may be good. */
-enum { SKIPPED = -1 };
+enum { SKIPPED = -1, UNSTORED = -2 };
 
 enum { EXIT_CODES = 7 };
 extern const char *const exit_texts[EXIT_CODES];
@@ -68,13 +78,17 @@ int no_memory(void);
 
 bool parse_number(const char *text, uint64_t *out);
 
-/* Seconds since 1970, or a date with or without a time, in UTC. */
+/* Seconds since 1970, a date with or without a time, in UTC, or human words: now, today,
+ * yesterday, 2 days ago, 3h, last week. */
 bool parse_time(const char *text, int64_t *ns);
 
 enum { TIME_MAX = 40 };
 
 /* "2026-03-02T09:00:05Z"; the plain number when it is no year of four digits. */
 const char *time_text(int64_t ns, char out[TIME_MAX]);
+
+/* Is the output to be coloured? As git does: on a terminal, without NO_COLOR. */
+bool colour_wanted(void);
 
 /* Seconds of a clock that only goes forward. */
 double clock_seconds(void);
@@ -87,10 +101,15 @@ typedef struct tally_row {
     uint64_t count, bytes;
 } tally_row;
 
+typedef struct tally_index {
+    uint64_t key;             /* hash of the text */
+    size_t value;             /* row */
+} tally_index;
+
 typedef struct tally {
     ms_arena arena;           /* the texts */
-    tally_row *rows;          /* open addressing, at most half full */
-    size_t cap, used;
+    tally_row *rows;          /* in the order in which they came: an stb_ds array */
+    tally_index *index;       /* an stb_ds map; rows of one hash follow each other in it */
 } tally;
 
 uint64_t hash_text(ms_str text);
@@ -107,19 +126,21 @@ void tally_free(tally *t);
 #define OPTIONS(X) /* name, word, does it take an argument */                           \
     X(AFTER, "after", 1)      X(AGENT, "agent", 1)    X(ALL, "all", 0)                  \
     X(ALSO, "also", 1)        X(APPLY, "apply", 0)    X(ARRAY, "array", 0)              \
-    X(AS, "as", 1)            X(BUDGET, "budget", 1)  X(BY_STORE, "by-store", 0)        \
-    X(CONVERSATION, "conversation", 0)                                                  \
+    X(AS, "as", 1)            X(BUDGET, "budget", 1)  X(BY, "by", 1)  X(BY_STORE, "by-store", 0)        \
+    X(CONTEXT, "context", 1)  X(CONVERSATION, "conversation", 0) X(CWD, "cwd", 1)       \
     X(DRY_RUN, "dry-run", 0)  X(EXACT, "exact-case", 0)                                 \
     X(FIELDS, "all-fields", 0)                                                          \
     X(FORMAT, "format", 1)    X(FROM, "from", 1)                                        \
-    X(GLOBAL, "global", 0)    X(HELP, "help", 0)      X(JSON, "json", 0)                \
+    X(GLOBAL, "global", 0)    X(GREP, "grep", 1)  X(HELP, "help", 0)      X(JSON, "json", 0)                \
     X(KEEP_GOING, "keep-going", 0)                    X(KEEP_LAST, "keep-last", 1)      \
     X(KEYS, "keys", 0)        X(LENIENT, "lenient", 0)                                  \
     X(LIMIT, "limit", 1)      X(LOCATION, "location", 1)                                \
-    X(OLDEST, "oldest", 0)    X(PHASE, "phase", 1)    X(RAW, "raw", 0)                  \
+    X(OLDEST, "oldest", 0)    X(PHASE, "phase", 1)    X(PRICES, "prices", 1)            \
+    X(QUIET, "quiet", 0)      X(RAW, "raw", 0)                                          \
     X(REPLACE, "replace", 0)  X(REPORT, "report", 0)  X(SCOPE, "scope", 1)              \
     X(SECONDS, "seconds", 1)  X(SHARED, "shared", 0)                                    \
-    X(SINCE, "since", 1)      X(STEP, "step", 1)      X(SYNC, "sync", 1)                \
+    X(SINCE, "since", 1)      X(STEP, "step", 1)      X(STRICT, "strict", 0)            \
+    X(SYNC, "sync", 1)                                                                  \
     X(SYSTEM, "system", 1)    X(TEAM, "team", 1)      X(TIMELINE, "timeline", 0)        \
     X(TO, "to", 1)            X(TURN, "turn", 1)      X(UNTIL, "until", 1)              \
     X(USAGE, "usage", 0)      X(USER, "user", 1)      X(WAIT, "wait", 1)                \
@@ -136,6 +157,10 @@ enum {
     (BIT(CONVERSATION) | BIT(TEAM) | BIT(GLOBAL) | BIT(TIMELINE) | BIT(TURN) | \
      BIT(SINCE) | BIT(UNTIL))
 
+typedef enum cost_by { BY_MODEL, BY_DAY, BY_SESSION, BY_AGENT, BY_TOOL } cost_by;
+const char *cost_by_word(cost_by by);
+bool cost_by_of(const char *word, cost_by *by);
+
 typedef enum sync_word { SYNC_UNSET, SYNC_NONE, SYNC_EACH, SYNC_END } sync_word;
 
 typedef struct options {
@@ -143,13 +168,16 @@ typedef struct options {
     char **files;             /* the arguments that are no options; a file may be "-" */
     size_t n_files;
     const ms_dialect *from;   /* NULL: look at each message */
+    const struct fileformat *transcript; /* of --from, when it names one of transcripts */
     const ms_dialect *to;     /* NULL: a table */
     const ms_profile *provider; /* of --as, or of --format when it names one */
     const char *location, *agent, *turn, *system, *user;
     ms_str *locations;        /* each --location; `location` is the last of them */
     size_t n_locations;
     ms_str *team;
-    size_t n_team, limit, keep_last, budget, step;
+    size_t n_team, limit, keep_last, budget, step, context;
+    const char *cwd, *grep, *prices;
+    cost_by by;
     int64_t since_ns, until_ns;
     double seconds;
     ms_scope_kind scope;

@@ -20,6 +20,7 @@ typedef struct converter {
     ms_arena arena;           /* of the writer */
     ms_writer writer;
     uint64_t talk;
+    bool renamed;             /* --location has named what was read */
 } converter;
 
 static void converter_begin(converter *c, uint64_t talk)
@@ -96,8 +97,10 @@ static int convert_store(converter *c, job *j)
     ms_listing list;
     ms_query q = {0};
     int code = look_up(j, false, q.location, q.location, &list);
-    for (size_t i = 0; i < c->options->n_locations && code == FINE; i++) {
-        code = look_up(j, false, q.location, c->options->locations[i], &list);
+    ms_str name = {NULL, 0};
+    for (size_t i = 0; i < c->options->n_locations && code == FINE && !c->renamed; i++) {
+        code = resolve(j, &list, c->options->locations[i], &name);
+        c->options->locations[i] = name;
     }
     if (code != FINE) return code;
     bool framework = strcmp(ms_dialect_name(c->to), "framework") == 0;
@@ -124,12 +127,26 @@ static int print_file(FILE *file)
     return output_end(&out, ferror(file) ? FAILED : FINE);
 }
 
+/* Messages are written as they come; a transcript is one store first, so that what was
+ * taken back is left out. */
+static int convert_file(converter *c, job *j, const sink *into)
+{
+    int code = open_memory(j);
+    if (code == FINE) code = take_into(j, c->options->files[0], into, false, true);
+    if (code != FINE && code != DAMAGED) return code;
+    if (j->counts.files == 0) return code;
+    c->renamed = true;
+    int stored = convert_store(c, j);
+    return stored != FINE ? stored : code;
+}
+
 static int convert(job *j, const ms_dialect *to, bool with_location)
 {
     converter c;
     const options *o = j->options;
     bool array = GIVEN(o, ARRAY);
-    sink into = {convert_take, &c, false, with_location, false, NULL};
+    rescue *going = GIVEN(o, STRICT) ? NULL : &j->rescue;
+    sink into = {convert_take, &c, false, with_location, false, going};
     memset(&c, 0, sizeof c);
     c.options = o;
     c.to = to;
@@ -141,8 +158,7 @@ static int convert(job *j, const ms_dialect *to, bool with_location)
         return FAILED;
     }
     converter_begin(&c, 0);
-    int code = j->store != NULL ? convert_store(&c, j)
-                                : read_input(o, o->files[0], &into);
+    int code = j->store != NULL ? convert_store(&c, j) : convert_file(&c, j, &into);
     int ended = converter_end(&c);
     code = output_end(&c.out, code != FINE ? code : ended);
     if (array && (code == FINE || code == DAMAGED)) {

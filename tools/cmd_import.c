@@ -2,6 +2,7 @@
 
 #define _GNU_SOURCE
 #include "commands.h"
+#include "sync.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -77,22 +78,6 @@ static int check_files(const options *o)
     return FINE;
 }
 
-/* Opens, or makes, the log to append to. *newest: its last sequence number. */
-static int open_to_append(job *j, bool keep_unset_times, uint64_t *newest)
-{
-    ms_error err;
-    ms_log_desc desc = {0};
-    desc.mode = MS_LOG_CREATE;
-    desc.sync = j->options->sync == SYNC_EACH ? MS_SYNC_EACH : MS_SYNC_NONE;
-    desc.keep_unset_times = keep_unset_times;
-    set_writing(j->options, &desc);
-    j->appends = true;
-    int code = open_log(j, j->options->files[0], &desc);
-    if (code != FINE) return code;
-    ms_result result = ms_refresh(j->store, newest, &err);
-    return result == MS_OK ? FINE : complain_of("reading the log", result, &err);
-}
-
 static int print_import(const importer *im, int code)
 {
     output out = {stdout, 0};
@@ -107,9 +92,27 @@ static int print_import(const importer *im, int code)
         emit_format(&out, "skipped    %" PRIu64 " places in %" PRIu64 " lines, %" PRIu64
                     " bytes\n", lost->places, lost->lines, lost->bytes);
         emit_format(&out, "repaired   %" PRIu64 " with bad UTF-8\n", lost->repaired);
-        if (code == FINE && lost->places + lost->repaired > 0) code = DAMAGED;
     }
     return output_end(&out, code);
+}
+
+/* With --keys a transcript is taken in as sync does it: each message once. */
+static int import_file(job *j, const char *path, const sink *to)
+{
+    syncing s;
+    if (!GIVEN(j->options, KEYS) || !is_transcript(path)) {
+        return take_into(j, path, to, true, true);
+    }
+    memset(&s, 0, sizeof s);
+    s.in.store = j->store;
+    s.in.options = j->options;
+    s.in.counts = &j->counts;
+    s.in.rescue = to->rescue;
+    s.in.guess_agent = true;
+    s.in.rename = true;
+    int code = sync_path(&s, path);
+    sync_free(&s);
+    return code;
 }
 
 static int run_import(job *j)
@@ -117,8 +120,8 @@ static int run_import(job *j)
     importer im;
     ms_error err;
     const options *o = j->options;
-    bool going = GIVEN(o, KEEP_GOING);
-    sink to = {import_take, &im, true, true, false, going ? &im.rescue : NULL};
+    bool strict = GIVEN(o, STRICT) && !GIVEN(o, KEEP_GOING), lossy = false;
+    sink to = {import_take, &im, true, true, false, strict ? NULL : &im.rescue};
     memset(&im, 0, sizeof im);
     int code = check_files(o);
     if (code == FINE) code = open_to_append(j, true, &im.newest);
@@ -126,14 +129,19 @@ static int run_import(job *j)
     im.options = o;
     im.store = j->store;
     for (size_t i = 1; i < o->n_files && code == FINE; i++) {
-        code = read_input(o, o->files[i], &to);
+        int one = import_file(j, o->files[i], &to);
+        if (one == DAMAGED) lossy = true;
+        else code = one;
     }
     if (o->sync != SYNC_NONE) {
         ms_result result = ms_sync(j->store, NULL, &err);
         if (result != MS_OK) code = complain_of("syncing", result, &err);
     }
     ms_arena_deinit(&im.arena);
-    return print_import(&im, code);
+    im.added += j->counts.messages - j->counts.known;
+    im.known += j->counts.known;
+    ms_refresh(j->store, &im.newest, NULL);
+    return print_import(&im, code == FINE && lossy ? DAMAGED : code);
 }
 
 /* Appends, then tells the number: whoever reads it knows that the message is stored. */
@@ -167,7 +175,7 @@ static int run_append(job *j)
     int code = open_to_append(j, false, &im.newest);
     im.options = j->options;
     im.store = j->store;
-    if (code == FINE) code = read_input(j->options, "-", &to);
+    if (code == FINE) code = read_input(j->options, "-", NULL, &to);
     ms_arena_deinit(&im.arena);
     return code;
 }

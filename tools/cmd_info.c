@@ -69,8 +69,9 @@ static int by_count(const void *a, const void *b)
 /* Sorts the rows, unused ones last: no look-ups afterwards. How many to show. */
 static size_t tally_rank(tally *t, bool all)
 {
-    if (t->used > 0) qsort(t->rows, t->cap, sizeof *t->rows, by_count);
-    return all || t->used < INFO_ROWS ? t->used : INFO_ROWS;
+    size_t n = arrlenu(t->rows);
+    if (n > 0) qsort(t->rows, n, sizeof *t->rows, by_count);
+    return all || n < INFO_ROWS ? n : INFO_ROWS;
 }
 
 static void put_name(output *out, ms_str name)
@@ -85,13 +86,14 @@ static void put_name(output *out, ms_str name)
 static void print_tally(output *out, const char *title, tally *t, bool all)
 {
     size_t n = tally_rank(t, all);
-    emit_format(out, "%-10s %zu\n", title, t->used);
+    emit_format(out, "%-10s %zu\n", title, arrlenu(t->rows));
     for (size_t i = 0; i < n; i++) {
         const tally_row *row = &t->rows[i];
         emit_format(out, "%12" PRIu64 " %12" PRIu64 " bytes  ", row->count, row->bytes);
         put_name(out, row->text);
     }
-    if (n < t->used) emit_format(out, "             ... and %zu more\n", t->used - n);
+    if (n == arrlenu(t->rows)) return;
+    emit_format(out, "             ... and %zu more\n", arrlenu(t->rows) - n);
 }
 
 static void print_log_info(output *out, job *j, const census *c)
@@ -146,7 +148,7 @@ static void json_tally(ms_json_writer *w, const char *name, tally *t, bool all)
     size_t n = tally_rank(t, all);
     ms_json_key(w, ms_str_of(name));
     ms_json_begin_object(w);
-    json_u64(w, "count", t->used);
+    json_u64(w, "count", arrlenu(t->rows));
     ms_json_key(w, MS_STR("rows"));
     ms_json_begin_array(w);
     for (size_t i = 0; i < n; i++) {

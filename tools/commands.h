@@ -17,12 +17,12 @@ typedef struct command {
 
 #define ANY_NUMBER SIZE_MAX
 #define INPUT_OPTIONS                                                                    \
-    (BIT(HELP) | BIT(LOCATION) | BIT(AGENT) | BIT(FROM) | BIT(LENIENT))
+    (BIT(HELP) | BIT(LOCATION) | BIT(AGENT) | BIT(FROM) | BIT(LENIENT) | BIT(STRICT))
 #define PRINT_OPTIONS (BIT(FORMAT) | BIT(WITH_LOCATION) | BIT(LIMIT))
 
 #define INPUT_HELP                                                                       \
     "  --from FORMAT    the input's format; without it each message is looked at\n"      \
-    "  --lenient        keep unknown types and odd members instead of refusing them\n"
+    "  --strict         refuse what is unknown or odd instead of keeping it whole\n"
 #define VIEW_HELP                                                                        \
     "  --team A,B       everything that these agents wrote\n"                            \
     "  --global         broadcasts: global_observation, synthesis\n"                     \
@@ -65,5 +65,9 @@ extern const command redact_command;
 extern const command verify_command;
 extern const command repair_command;
 extern const command compact_command;
+extern const command sync_command;
+extern const command sessions_command;
+extern const command usage_command;
+extern const command formats_command;
 
 #endif /* COMMANDS_H */

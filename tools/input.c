@@ -24,7 +24,7 @@
 
 #define PROGRESS_STEP ((uint64_t)16 << 20)
 
-int source_open(source *s, const char *path)
+int source_open(source *s, const char *path, const ms_str *head)
 {
     bool standard = strcmp(path, "-") == 0;
     memset(s, 0, sizeof *s);
@@ -33,6 +33,13 @@ int source_open(source *s, const char *path)
     s->progress = isatty(STDERR_FILENO) != 0;
     s->began = clock_seconds();
     s->fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    if (s->fd >= 0 && head != NULL && head->len > 0) {
+        s->buf = malloc(head->len + 2 * BLOCK_SIZE);
+        if (s->buf == NULL) return no_memory();
+        memcpy(s->buf, head->ptr, head->len);
+        s->cap = head->len + 2 * BLOCK_SIZE;
+        s->len = head->len;
+    }
     if (s->fd >= 0) return FINE;
     int code = errno == ENOENT ? NOT_FOUND : FAILED;
     complain("%s: %s", path, strerror(errno));
@@ -204,9 +211,9 @@ const char *reason_of(const ms_error *err)
 static int next_value(source *s, ms_str *value)
 {
     splitter p = {0, false, false};
-    ms_json_opts opts = {0, s->fault != NULL};
+    ms_json_opts opts = {0, s->rescuing};
     ms_error err;
-    size_t len = 0, look = s->fault != NULL ? BLOCK_SIZE / 64 : BLOCK_SIZE;
+    size_t len = 0, look = s->rescuing ? BLOCK_SIZE / 64 : BLOCK_SIZE;
     for (split found = SPLIT_MORE; found != SPLIT_BEHIND; len++) {
         int code = s->start + len == s->len ? source_read(s) : FINE;
         if (code != FINE) return code;
@@ -305,6 +312,14 @@ static conversation next_conversation(reader *r)
     return talk;
 }
 
+/* Odd messages are kept unless --strict is given; where nothing is passed over (see append)
+ * only with --lenient. */
+static bool is_kind_reader(const reader *r)
+{
+    bool keeps = r->sink->rescue != NULL && !GIVEN(r->options, STRICT);
+    return keeps || GIVEN(r->options, LENIENT);
+}
+
 static size_t offset_of(const reader *r, ms_str part)
 {
     return (size_t)(part.ptr - (r->source.buf + r->source.start));
@@ -351,7 +366,7 @@ static int take_message(reader *r, ms_str object, const ms_dialect *dialect,
 {
     ms_error err;
     char what[64];
-    ms_read_opts opts = {GIVEN(r->options, LENIENT), r->sink->rescue != NULL};
+    ms_read_opts opts = {is_kind_reader(r), r->source.rescuing};
     size_t at = offset_of(r, object);
     taken t = {&r->source, at, object, ++r->objects, talk->number, {NULL, 0}};
     ms_arena_reset(&r->arena);
@@ -371,7 +386,7 @@ static int take_system(reader *r, const ms_dialect *d, ms_str body, conversation
     static const char form[] = "{\"%s\":%.*s,\"%s\":[]}";
     ms_error err;
     ms_str value;
-    ms_read_opts opts = {GIVEN(r->options, LENIENT), r->sink->rescue != NULL};
+    ms_read_opts opts = {is_kind_reader(r), r->source.rescuing};
     if (d == NULL || d->system == NULL) return FINE;
     if (!ms_json_member(body, ms_str_of(d->system), &value)) return FINE;
     taken t = {&r->source, offset_of(r, value), value, ++r->objects, talk->number,
@@ -392,13 +407,6 @@ static int take_system(reader *r, const ms_dialect *d, ms_str body, conversation
 
 /* ---- Which format a message is in -------------------------------------------------- */
 
-/* Is the JSON text of a member name this one? Hardly any is spelled with escapes. */
-static bool key_is(ms_str key, ms_str name)
-{
-    if (memchr(key.ptr, '\\', key.len) != NULL) return ms_json_string_is(key, name);
-    return key.len == name.len + 2 && memcmp(key.ptr + 1, name.ptr, name.len) == 0;
-}
-
 static shape shape_of(reader *r, ms_str object)
 {
     shape s;
@@ -414,11 +422,6 @@ static shape shape_of(reader *r, ms_str object)
     ms_json_string(s.type, &r->arena, &word);
     s.framework = ms_type_of_word(word);
     return s;
-}
-
-bool is_kind(ms_str value, ms_json_kind kind)
-{
-    return value.ptr != NULL && ms_json_kind_of(value) == kind;
 }
 
 /* Is it a JSON string that is one of these words, with blanks around each? */
@@ -466,21 +469,6 @@ static bool shows_pydantic(const shape *s)
 static bool shows_gemini(const shape *s)
 {
     return is_kind(s->parts, MS_JSON_ARRAY) && s->kind.ptr == NULL;
-}
-
-static bool shows_claude_code(const shape *s)
-{
-    if (is_word(s->type, " file-history-snapshot queue-operation ")) return true;
-    if (ms_json_string_is(s->type, MS_STR("summary"))) return s->leafUuid.ptr != NULL;
-    return is_kind(s->type, MS_JSON_STRING) && s->role.ptr == NULL &&
-           s->uuid.ptr != NULL && (s->message.ptr != NULL || s->sessionId.ptr != NULL);
-}
-
-static bool shows_pi(const shape *s)
-{
-    if (ms_json_string_is(s->type, MS_STR("session"))) return s->cwd.ptr != NULL;
-    return ms_json_string_is(s->type, MS_STR("message")) && s->role.ptr == NULL &&
-           is_kind(s->message, MS_JSON_OBJECT);
 }
 
 static bool shows_framework(const shape *s)
@@ -534,16 +522,9 @@ static const struct {
 } formats[] = {
     {"envelope", shows_envelope},       {"task", shows_task},
     {"pydantic-ai", shows_pydantic},    {"gemini", shows_gemini},
-    {"claude-code", shows_claude_code}, {"pi", shows_pi},
     {"framework", shows_framework},     {"anthropic", shows_anthropic},
     {"session", shows_session},
 };
-
-const ms_dialect *find_format(ms_str name)
-{
-    const ms_dialect *dialect = ms_dialect_find(name);
-    return dialect != NULL ? dialect : transcript_find(name);
-}
 
 /* The dialect of a message object; NULL when it shows none. One that has a role and
  * nothing else that tells is of the dialect `otherwise` (NULL: openai). */
@@ -551,15 +532,10 @@ static const ms_dialect *dialect_of(reader *r, ms_str object, const ms_dialect *
 {
     shape s = shape_of(r, object);
     for (size_t i = 0; i < COUNT_OF(formats); i++) {
-        if (formats[i].shows(&s)) return find_format(ms_str_of(formats[i].dialect));
+        if (formats[i].shows(&s)) return ms_dialect_find(ms_str_of(formats[i].dialect));
     }
     if (!is_kind(s.role, MS_JSON_STRING)) return NULL;
     return otherwise != NULL ? otherwise : ms_dialect_find(MS_STR("openai"));
-}
-
-bool is_object(ms_str value)
-{
-    return ms_json_kind_of(value) == MS_JSON_OBJECT;
 }
 
 /* Does the object carry a list of messages? Of several the first in this order counts; an
@@ -617,9 +593,13 @@ static ms_str find_name(reader *r, ms_str object)
 static int note_skipped(const source *s, rescue *to, uint64_t offset, uint64_t bytes)
 {
     const fault *f = &to->fault;
-    complain("%s: line %" PRIu64 ", column %" PRIu64 " (byte %" PRIu64
-             "): %s; skipped bytes %" PRIu64 " to %" PRIu64, s->name, f->line, f->column,
-             f->offset, f->text, offset, offset + bytes - 1);
+    char skipped[64] = "";
+    if (bytes > 0) {
+        snprintf(skipped, sizeof skipped, "; skipped bytes %" PRIu64 " to %" PRIu64, offset,
+                 offset + bytes - 1);
+    }
+    complain("%s: line %" PRIu64 ", column %" PRIu64 " (byte %" PRIu64 "): %s%s", s->name,
+             f->line, f->column, f->offset, f->text, skipped);
     to->places++;
     to->bytes += bytes;
     if (f->line != to->line) to->lines++;
@@ -627,16 +607,12 @@ static int note_skipped(const source *s, rescue *to, uint64_t offset, uint64_t b
     return FINE;
 }
 
-/* The format that a message is to be read in; NULL: it shows none. In a transcript lines
- * that show none are still its own. */
-static const ms_dialect *format_of(reader *r, ms_str value, const conversation *talk)
+/* The format that a message is to be read in; NULL: it shows none. */
+static const ms_dialect *format_for(reader *r, ms_str value, const conversation *talk)
 {
     if (r->options->from != NULL) return r->options->from;
     const ms_dialect *dialect = dialect_of(r, value, talk->dialect);
-    if (dialect != NULL && dialect->write == NULL) r->transcript = dialect;
-    if (dialect != NULL || r->transcript != NULL) {
-        return dialect != NULL ? dialect : r->transcript;
-    }
+    if (dialect != NULL) return dialect;
     bool typed = string_member(r, value, "type").ptr != NULL;
     return typed ? ms_dialect_find(MS_STR("framework")) : NULL;
 }
@@ -646,7 +622,7 @@ static int read_element(reader *r, ms_str value, conversation *talk)
 {
     size_t at = offset_of(r, value);
     if (!is_object(value)) return complain_at(&r->source, at, "no message object", "");
-    const ms_dialect *dialect = format_of(r, value, talk);
+    const ms_dialect *dialect = format_for(r, value, talk);
     if (dialect != NULL) return take_message(r, value, dialect, talk);
     return complain_at(&r->source, at, "this message shows no format: ",
                        "\"type\" or \"role\" was expected; --from names a format");
@@ -658,11 +634,31 @@ static int skip_element(reader *r, ms_str value)
     return note_skipped(&r->source, r->sink->rescue, offset, value.len);
 }
 
-/* The same; a bad one is skipped where that is wanted. */
+/* What no format fits is kept whole, and counted. */
+static int keep_element(reader *r, ms_str value, conversation *talk)
+{
+    taken t = {&r->source, offset_of(r, value), value, ++r->objects, talk->number,
+               {NULL, 0}};
+    ms_str type = string_member(r, value, "type");
+    if (type.ptr == NULL) type = string_member(r, value, "role");
+    if (type.ptr == NULL) type = is_object(value) ? MS_STR("object") : MS_STR("value");
+    tally_row *row = tally_row_of(&r->unknown, type);
+    ms_arena_reset(&r->arena);
+    t.list.items = ms_arena_alloc(&r->arena, sizeof *t.list.items);
+    if (row == NULL || t.list.items == NULL) return no_memory();
+    row->count++;
+    t.list.items[0] = ms_other(MS_STR("unknown:message"), ms_json(value));
+    t.list.count = 1;
+    return deliver(r, ms_dialect_find(MS_STR("framework")), talk, &t);
+}
+
+/* The same; one that fits no format is kept whole where that is wanted. */
 static int take_element(reader *r, ms_str value, conversation *talk)
 {
     int code = read_element(r, value, talk);
-    return code == SKIPPED ? skip_element(r, value) : code;
+    bool skips = code == SKIPPED && GIVEN(r->options, STRICT); /* and --keep-going */
+    if (code == UNSTORED || skips) return skip_element(r, value);
+    return code == SKIPPED ? keep_element(r, value, talk) : code;
 }
 
 static int take_list(reader *r, ms_str list, conversation *talk)
@@ -684,8 +680,14 @@ static int take_value(reader *r, ms_str value, conversation *talk)
     if (r->sink->needs_location) own.name = find_name(r, value);
     own.dialect = dialect_of_body(r, value);
     int code = take_system(r, own.dialect, value, &own);
-    if (code == SKIPPED) code = skip_element(r, value);
-    return code == FINE ? take_list(r, list, &own) : code;
+    if (code == SKIPPED && GIVEN(r->options, STRICT)) code = skip_element(r, value);
+    if (code == SKIPPED) code = keep_element(r, value, &own);
+    if (code == FINE) code = take_list(r, list, &own);
+    ms_str choices = member_at(value, "response.choices"), first;
+    if (code != FINE || !is_kind(choices, MS_JSON_ARRAY)) return code;
+    if (!ms_json_element(choices, 0, &first)) return FINE;
+    ms_str answer = member(first, "message"); /* of a log of LiteLLM */
+    return is_object(answer) ? take_element(r, answer, &own) : FINE;
 }
 
 static int read_value(reader *r, conversation *talk)
@@ -698,15 +700,15 @@ static int read_value(reader *r, conversation *talk)
 }
 
 /* An array at the top level, element by element: its messages are one conversation. */
-static int read_array(reader *r)
+static int read_array(reader *r, conversation *talk)
 {
     source *s = &r->source;
-    conversation talk = next_conversation(r);
+    *talk = next_conversation(r);
     int c, code;
     source_take(s, 1);
     if ((code = source_peek(s, &c)) != FINE) return code;
     while (c != ']') {
-        if ((code = read_value(r, &talk)) != FINE) return code;
+        if ((code = read_value(r, talk)) != FINE) return code;
         if ((code = source_peek(s, &c)) != FINE) return code;
         if (c == ']') break;
         if (c != ',') {
@@ -764,10 +766,10 @@ static size_t next_object(reader *r, ms_str line, size_t bad, bool newline)
     splitter p = {0, false, false};
     bool last;
     for (size_t i = 0; i < line.len; i++) {
-        ms_str rest = ms_str_n(line.ptr + i, line.len - i);
-        if (i > 0 && line.ptr[i] == '{' && stands_alone(rest, &last)) {
+        ms_str left = ms_str_n(line.ptr + i, line.len - i);
+        if (i > 0 && line.ptr[i] == '{' && stands_alone(left, &last)) {
             bool apart = i >= bad || p.string;
-            if (apart || (newline && last && dialect_of(r, rest, NULL) != NULL)) return i;
+            if (apart || (newline && last && dialect_of(r, left, NULL) != NULL)) return i;
         }
         if (i < bad) splitter_step(&p, line.ptr[i]);
     }
@@ -879,61 +881,97 @@ static int rescue_value(reader *r, int c, conversation *talk)
 
 /* ---- A whole file ------------------------------------------------------------------ */
 
+/* Until something is damaged, an array is read element by element. */
 static int read_values(reader *r)
 {
     source *s = &r->source;
-    conversation lines = next_conversation(r);
+    conversation lines = next_conversation(r), list = lines;
     int c, code = source_skip_byte_order_mark(s);
     while (code == FINE) {
         code = source_peek(s, &c);
         if (code != FINE || c < 0) break;
         bool array = c == '[' && !s->lines;
-        code = s->fault != NULL ? rescue_value(r, c, &lines)
-               : array          ? read_array(r)
-                                : read_value(r, &lines);
+        code = s->rescuing ? rescue_value(r, c, &lines)
+               : array     ? read_array(r, &list)
+                           : read_value(r, &lines);
+        if (code != SKIPPED || s->rescuing) continue;
+        s->rescuing = true;
+        if (array) lines = list;
+        r->first = *s->fault;
+        code = FINE;
     }
     return code;
 }
 
-/* Tells what of a transcript was left out. */
-static void complain_of_others(reader *r)
+/* "FILE: WHAT: 3 a, 1 b" */
+static void complain_of_tally(const reader *r, const char *what, const tally *t)
 {
     char text[1024];
     size_t len = 0;
-    for (size_t i = 0; i < r->others.cap && len < sizeof text; i++) {
-        const tally_row *row = &r->others.rows[i];
-        if (row->text.ptr == NULL) continue;
+    for (size_t i = 0; i < arrlenu(t->rows) && len < sizeof text; i++) {
+        const tally_row *row = &t->rows[i];
         len += (size_t)snprintf(text + len, sizeof text - len, "%s%" PRIu64 " %.*s",
                                 len > 0 ? ", " : "", row->count,
                                 row->text.len < 60 ? (int)row->text.len : 60,
                                 row->text.ptr);
     }
-    if (len > 0) complain("%s: left out what is no message: %s", r->source.name, text);
+    if (len > 0) complain("%s: %s: %s", r->source.name, what, text);
 }
 
-int read_input(const options *o, const char *path, const sink *to)
+/* Are there messages? Looks at the first value, a line or all of it. */
+bool shows_messages(ms_str text)
+{
+    reader r;
+    options o;
+    ms_str value, list, first;
+    const char *end = memchr(text.ptr, '\n', text.len);
+    size_t len = end != NULL ? (size_t)(end - text.ptr) : text.len;
+    memset(&r, 0, sizeof r);
+    memset(&o, 0, sizeof o);
+    r.options = &o;
+    bool shown = false;
+    if (ms_json_check(ms_str_n(text.ptr, len), NULL, &value, NULL) == MS_OK ||
+        ms_json_check(text, NULL, &value, NULL) == MS_OK) {
+        if (is_kind(value, MS_JSON_ARRAY) && ms_json_element(value, 0, &first)) value = first;
+        shown = is_object(value) && (dialect_of(&r, value, NULL) != NULL ||
+                                     find_list(&r, value, &list));
+    }
+    ms_arena_deinit(&r.arena);
+    return shown;
+}
+
+int read_input(const options *o, const char *path, const ms_str *head, const sink *to)
 {
     reader r;
     memset(&r, 0, sizeof r);
     r.options = o;
     r.sink = to;
     r.stem = o->location != NULL ? ms_str_of(o->location) : stem_of(path);
-    int code = source_open(&r.source, path);
+    uint64_t places = to->rescue != NULL ? to->rescue->places + to->rescue->repaired : 0;
+    int code = source_open(&r.source, path, head);
     if (code != FINE) return code;
     r.source.lines = to->lines;
     if (to->rescue != NULL) {
         r.source.fault = &to->rescue->fault;
+        r.source.rescuing = GIVEN(o, KEEP_GOING);
         to->rescue->line = 0;
     }
     code = read_values(&r);
     source_close(&r.source);
     bool none = code == FINE && r.source.messages == 0;
     if (none) complain("%s: no messages in it", r.source.name);
-    complain_of_others(&r);
+    complain_of_tally(&r, "left out what is no message", &r.others);
+    complain_of_tally(&r, "unknown, kept whole", &r.unknown);
+    if (r.first.line > 0 && to->rescue->places + to->rescue->repaired == places) {
+        to->rescue->fault = r.first; /* nothing was passed over there, but it is damaged */
+        note_skipped(&r.source, to->rescue, r.first.offset, 0);
+    }
+    bool lost = to->rescue != NULL && to->rescue->places + to->rescue->repaired > places;
     ms_arena_deinit(&r.arena);
     tally_free(&r.others);
+    tally_free(&r.unknown);
     tally_free(&r.names);
-    return code;
+    return code == FINE && lost ? DAMAGED : code;
 }
 
 int read_whole(source *s)

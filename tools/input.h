@@ -4,8 +4,7 @@
 #ifndef INPUT_H
 #define INPUT_H
 
-#include "base.h"
-#include "transcripts.h"
+#include "json.h"
 
 
 /* ---- Input: a splitter over blocks of 64 KiB ------------------------------------------
@@ -26,6 +25,7 @@ typedef struct source {
     bool eof, progress;
     bool lines;               /* a value ends with its line */
     fault *fault;             /* not NULL: complaints about the input are noted here */
+    bool rescuing;            /* it is damaged: see "Getting over damage" */
     uint64_t messages;        /* found so far */
     double began;             /* when the source was opened */
     char *buf;                /* bytes [start, len) are read and not used yet */
@@ -36,7 +36,8 @@ typedef struct source {
     uint64_t told;            /* offset of the last progress message */
 } source;
 
-int source_open(source *s, const char *path);
+/* `head` is what has been read of it already; NULL: nothing. */
+int source_open(source *s, const char *path, const ms_str *head);
 void source_close(source *s);
 
 /* Says what is wrong at the byte `at` behind the start, and where that is in the file; or
@@ -96,8 +97,9 @@ typedef struct reader {
     ms_arena arena;           /* of the message at hand */
     tally names;              /* locations given so far */
     tally others;             /* types of entries that are no messages */
-    const ms_dialect *transcript; /* the file is one of this format */
+    tally unknown;            /* types or roles of what was kept whole */
     ms_str stem;              /* what a conversation without a name is called */
+    fault first;              /* where it was found to be damaged; line 0: it is not */
     uint64_t objects, talks;  /* so far */
     uint64_t line_end;        /* where a line that is partly skipped ends in the file */
 } reader;
@@ -128,17 +130,15 @@ typedef struct shape {
     ms_type framework;        /* the type that its word means in the framework format */
 } shape;
 
-bool is_kind(ms_str value, ms_json_kind kind);
-
-/* A format to read: one of the library, or of a transcript. */
-const ms_dialect *find_format(ms_str name);
-bool is_object(ms_str value);
-
 
 /* ---- A whole file ------------------------------------------------------------------ */
 
-/* Reads all of a file into a sink. */
-int read_input(const options *o, const char *path, const sink *to);
+/* Reads all of a file into a sink; `head` as of source_open. DAMAGED: something was passed
+ * over. */
+int read_input(const options *o, const char *path, const ms_str *head, const sink *to);
+
+/* Does the beginning of the text look like messages, or a list of them? */
+bool shows_messages(ms_str text);
 
 /* Reads a whole file. */
 int read_whole(source *s);

@@ -47,7 +47,7 @@ static int print_json(const options *o, const listing *l, output *out)
     return code != FINE ? code : closed;
 }
 
-static void widen(unsigned *column, ms_str text)
+void widen(unsigned *column, ms_str text)
 {
     char buf[CELL_BYTES];
     cell c = cell_over(buf, sizeof buf, NAME_LIMIT);
@@ -103,10 +103,9 @@ unsigned line_width(void)
 table new_table(ms_store *joined)
 {
     table t = {0};
-    const char *no_colour = getenv("NO_COLOR");
     t.joined = joined;
     t.agent = 1;
-    t.colour = isatty(STDOUT_FILENO) && (no_colour == NULL || no_colour[0] == '\0');
+    t.colour = colour_wanted();
     return t;
 }
 
@@ -146,7 +145,7 @@ int table_measure(const listing *l, table *t)
 }
 
 /* A column that is followed by another: padded, and two blanks. */
-static void put_column(output *out, ms_str text, unsigned width, const char *colour)
+void put_column(output *out, ms_str text, unsigned width, const char *colour)
 {
     char buf[CELL_BYTES];
     cell c = cell_over(buf, sizeof buf, width);

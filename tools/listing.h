@@ -37,6 +37,13 @@ ms_str seq_text(const table *t, const ms_msg *msg, char out[TIME_MAX]);
 /* The terminal's columns, or 100. */
 unsigned line_width(void);
 
+/* The terminal's columns, or 100. */
+unsigned line_width(void);
+/* Makes a column wide enough for a text, up to NAME_LIMIT. */
+void widen(unsigned *column, ms_str text);
+/* A column that is followed by another: padded, and two blanks. */
+void put_column(output *out, ms_str text, unsigned width, const char *colour);
+
 /* joined: several stores in one, whose numbers are to be told apart, else NULL. */
 table new_table(ms_store *joined);
 

@@ -19,7 +19,6 @@
  * why. */
 
 #define _GNU_SOURCE
-#define MSGSTORE_IMPLEMENTATION
 #include "commands.h"
 #include "cmd_diff.h"
 
@@ -38,6 +37,7 @@ static const struct option long_options[] = {
 #define X(name, word, argument) {word, argument, NULL, OPT_FIRST + OPT_##name},
     OPTIONS(X)
 #undef X
+    {"session", 1, NULL, OPT_FIRST + OPT_LOCATION}, /* another word for it */
     {NULL, 0, NULL, 0},
 };
 
@@ -46,7 +46,8 @@ static const command *const commands[] = {
     &lookup_command, &check_command, &info_command, &import_command, &append_command,
     &follow_command, &export_command, &amend_command, &hide_command, &rewind_command,
     &fork_command, &note_command, &location_command, &redact_command, &verify_command,
-    &repair_command, &compact_command,
+    &repair_command, &compact_command, &sync_command, &sessions_command, &usage_command,
+    &formats_command,
 };
 
 static const char main_help[] =
@@ -93,19 +94,38 @@ static const char main_help[] =
     "history or trajectory; and the transcripts of other programs. view, search and\n"
     "info take several stores.\n";
 
+/* A format with two shapes has two rows. */
+static bool is_first_name(size_t index)
+{
+    const char *name = format_at(index)->name;
+    return format_find(ms_str_of(name)) == format_at(index);
+}
+
+/* A word of a list, on the next line when this one is full. */
+static void emit_word(output *out, const char *word, unsigned *used)
+{
+    if (*used + strlen(word) > 79) {
+        emit_text(out, "\n   ");
+        *used = 3;
+    }
+    emit_format(out, " %s", word);
+    *used += (unsigned)strlen(word) + 1;
+}
+
 static int print_help(const char *help, bool exits)
 {
     output out = {stdout, 0};
     char text[128];
     emit_text(&out, help);
     emit_text(&out, "\nmessage formats:");
+    unsigned used = 16;
     for (size_t i = 0; ms_dialect_at(i) != NULL; i++) {
-        if (i == 6) emit_text(&out, "\n   ");
-        emit_format(&out, " %s", ms_dialect_name(ms_dialect_at(i)));
+        emit_word(&out, ms_dialect_name(ms_dialect_at(i)), &used);
     }
     emit_text(&out, "\nto read only:");
-    for (size_t i = 0; i < TRANSCRIPTS; i++) {
-        emit_format(&out, " %s", ms_dialect_name(&transcripts[i]));
+    used = 13;
+    for (size_t i = 0; format_at(i) != NULL; i++) {
+        if (is_first_name(i)) emit_word(&out, format_at(i)->name, &used);
     }
     emit_text(&out, "\nproviders:");
     for (size_t i = 0; ms_profile_at(i) != NULL; i++) {
@@ -166,10 +186,11 @@ static bool set_dialect(const ms_dialect **dialect, const char *text)
     return *dialect != NULL;
 }
 
-static bool set_from(const ms_dialect **dialect, const char *text)
+static bool set_from(options *o, const char *text)
 {
-    *dialect = find_format(ms_str_of(text));
-    return *dialect != NULL;
+    o->from = ms_dialect_find(ms_str_of(text));
+    o->transcript = o->from == NULL ? format_find(ms_str_of(text)) : NULL;
+    return o->from != NULL || o->transcript != NULL;
 }
 
 static bool set_provider(const ms_profile **provider, const char *text)
@@ -265,11 +286,16 @@ static const char *set_option(options *o, int id, const char *text)
     static const char name[] = "a name", when[] = "a number or 2026-03-02T09:30:00Z";
     o->given |= (uint64_t)1 << id;
     switch (id) {
-    case OPT_FROM: return set_from(&o->from, text) ? NULL : format;
+    case OPT_FROM: return set_from(o, text) ? NULL : format;
     case OPT_TO: return set_dialect(&o->to, text) ? NULL : format;
     case OPT_FORMAT: return set_format(o, text) ? NULL : table_or;
     case OPT_AS: return set_provider(&o->provider, text) ? NULL : "a provider";
     case OPT_BUDGET: return set_count(&o->budget, text) ? NULL : number;
+    case OPT_BY: return cost_by_of(text, &o->by) ? NULL : "day, session, model, agent or tool";
+    case OPT_CONTEXT: return set_count(&o->context, text) ? NULL : number;
+    case OPT_CWD: return set_name(&o->cwd, text) ? NULL : "a folder";
+    case OPT_GREP: return set_name(&o->grep, text) ? NULL : "a text";
+    case OPT_PRICES: return set_name(&o->prices, text) ? NULL : "a file";
     case OPT_STEP: return set_count(&o->step, text) ? NULL : number;
     case OPT_SYSTEM: return set_name(&o->system, text) ? NULL : "a text";
     case OPT_USER: return set_name(&o->user, text) ? NULL : name;
@@ -302,8 +328,8 @@ static int bad_word(const command *c, int id, const char *text, const char *word
         for (size_t i = 0; ms_dialect_at(i) != NULL; i++) {
             fprintf(stderr, " %s", ms_dialect_name(ms_dialect_at(i)));
         }
-        for (size_t i = 0; id == OPT_FROM && i < TRANSCRIPTS; i++) {
-            fprintf(stderr, " %s", ms_dialect_name(&transcripts[i]));
+        for (size_t i = 0; id == OPT_FROM && format_at(i) != NULL; i++) {
+            if (is_first_name(i)) fprintf(stderr, " %s", format_at(i)->name);
         }
         fprintf(stderr, "\n");
     }
@@ -320,10 +346,14 @@ static int bad_word(const command *c, int id, const char *text, const char *word
 static int parse_options(const command *c, int argc, char **argv, options *o)
 {
     char text[128];
-    for (int got; (got = getopt_long(argc, argv, ":hn:", long_options, NULL)) != -1;) {
+    for (int got; (got = getopt_long(argc, argv, ":hqn:C:", long_options, NULL)) != -1;) {
         if (got == ':') return bad_usage(c, "needs an argument for ", argv[optind - 1]);
         if (got == '?') return bad_usage(c, "does not understand ", argv[optind - 1]);
-        int id = got == 'h' ? OPT_HELP : got == 'n' ? OPT_LIMIT : got - OPT_FIRST;
+        int id = got == 'h'   ? OPT_HELP
+                 : got == 'n' ? OPT_LIMIT
+                 : got == 'q' ? OPT_QUIET
+                 : got == 'C' ? OPT_CONTEXT
+                              : got - OPT_FIRST;
         const char *word = long_options[id].name;
         if ((c->takes >> id & 1) == 0) return bad_usage(c, "takes no option --", word);
         const char *expected = set_option(o, id, optarg);

@@ -113,6 +113,21 @@ int open_to_read(job *j)
     return open_log(j, j->options->files[0], &desc);
 }
 
+int open_to_append(job *j, bool keep_unset_times, uint64_t *newest)
+{
+    ms_error err;
+    ms_log_desc desc = {0};
+    desc.mode = MS_LOG_CREATE;
+    desc.sync = j->options->sync == SYNC_EACH ? MS_SYNC_EACH : MS_SYNC_NONE;
+    desc.keep_unset_times = keep_unset_times;
+    set_writing(j->options, &desc);
+    j->appends = true;
+    int code = open_log(j, j->options->files[0], &desc);
+    if (code != FINE) return code;
+    ms_result result = ms_refresh(j->store, newest, &err);
+    return result == MS_OK ? FINE : complain_of("reading the log", result, &err);
+}
+
 /* Can another message be stored although this one could not? */
 static bool is_about_message(ms_result result)
 {
@@ -134,8 +149,10 @@ int store_messages(ms_store *store, const taken *t, uint64_t *seqs)
     ms_result result = ms_append_batch(store, t->list.items, t->list.count, &opts, &err);
     if (result == MS_OK) return FINE;
     if (!is_about_message(result)) return complain_of("storing a message", result, &err);
-    int code = complain_at(t->source, t->at, "storing this message: ", err.message);
-    return code == SKIPPED ? SKIPPED : exit_code(result);
+    source loud = *t->source; /* only what is damaged is passed over without a word here */
+    if (!loud.rescuing) loud.fault = NULL;
+    int code = complain_at(&loud, t->at, "storing this message: ", err.message);
+    return code == SKIPPED ? UNSTORED : exit_code(result);
 }
 
 static int load_take(void *ctx, const taken *t)
@@ -143,17 +160,34 @@ static int load_take(void *ctx, const taken *t)
     return store_messages(ctx, t, NULL);
 }
 
-int open_store(job *j)
+int open_memory(job *j)
 {
     ms_error err;
     ms_mem_desc desc = {0};
-    const char *path = j->options->files[0];
-    if (is_log(path)) return open_to_read(j);
     desc.keep_unset_times = true;
     ms_result result = ms_mem_open(&j->store, &desc, &err);
-    if (result != MS_OK) return complain_of("opening a store", result, &err);
-    sink to = {load_take, j->store, true, true, false, NULL};
-    return read_input(j->options, path, &to);
+    return result == MS_OK ? FINE : complain_of("opening a store", result, &err);
+}
+
+int take_into(job *j, const char *path, const sink *messages, bool guess_agent,
+              bool rename)
+{
+    intake in = {j->store, j->options, &j->counts, messages->rescue, messages, guess_agent,
+                 rename};
+    return take_path(&in, path);
+}
+
+int open_store(job *j)
+{
+    const char *path = j->options->files[0];
+    if (is_log(path)) return open_to_read(j);
+    int code = open_memory(j);
+    rescue *going = GIVEN(j->options, STRICT) ? NULL : &j->rescue;
+    sink to = {load_take, j->store, true, true, false, going};
+    if (code == FINE) code = take_into(j, path, &to, true, false);
+    if (code != DAMAGED) return code;
+    j->lossy = true; /* what could be read is shown */
+    return FINE;
 }
 
 /* Joins the parts of a job into one store. */
@@ -203,7 +237,8 @@ int close_job(job *j)
         if (close_job(&j->parts[i].job) != FINE) code = DAMAGED;
     }
     complain_of_events(j);
-    if (met_damage(j)) code = DAMAGED;
+    if (met_damage(j) || j->lossy) code = DAMAGED;
+    counts_free(&j->counts);
     ms_arena_deinit(&j->arena);
     free(j->parts);
     free(j->events);
@@ -251,14 +286,39 @@ int look_up(job *j, bool agents, ms_str location, ms_str name, ms_listing *list)
     return NOT_FOUND;
 }
 
+/* A piece of a name is enough where no other location has it. What is changed has to be
+ * named whole. */
+int resolve(job *j, const ms_listing *list, ms_str name, ms_str *location)
+{
+    size_t found = 0;
+    *location = name;
+    if (name.ptr == NULL) return FINE;
+    for (size_t i = 0; i < list->count; i++) {
+        if (ms_str_equal(list->items[i].location, name)) return FINE;
+    }
+    for (size_t i = 0; i < list->count && !j->appends && name.len > 0; i++) {
+        ms_str item = list->items[i].location;
+        if (memmem(item.ptr, item.len, name.ptr, name.len) == NULL) continue;
+        found++;
+        *location = item;
+    }
+    if (found == 1) return FINE;
+    int len = name.len < 1024 ? (int)name.len : 1024;
+    if (found > 1) complain("%zu locations have %.*s in their names", found, len, name.ptr);
+    else complain("no messages of location %.*s", len, name.ptr);
+    hint(list, false);
+    return found > 1 ? USAGE : NOT_FOUND;
+}
+
 int choose_location(job *j, const char *name, bool needed, ms_str *location)
 {
     ms_listing list;
     const options *o = j->options;
     ms_str all = {NULL, 0};
-    int code = look_up(j, false, all, ms_str_of(name), &list);
+    ms_str none = {NULL, 0};
+    int code = look_up(j, false, all, none, &list);
+    if (code == FINE) code = resolve(j, &list, ms_str_of(name), location);
     if (code != FINE) return code;
-    *location = ms_str_of(name);
     if (name == NULL && needed && list.count == 0) return NOT_FOUND;
     if (name == NULL && needed && list.count > 1) {
         complain("--location is needed");

@@ -4,7 +4,7 @@
 #ifndef STORE_H
 #define STORE_H
 
-#include "input.h"
+#include "intake.h"
 #include "listing.h"
 
 
@@ -23,6 +23,9 @@ typedef struct job {
     size_t n_events, told;    /* how many, and how many of them were printed */
     struct part *parts;       /* the stores that `store` joins; none: it is one itself */
     size_t n_parts;
+    bool lossy;               /* a file of messages was damaged */
+    counts counts;            /* of what was taken in from transcripts, */
+    rescue rescue;            /* and of what was passed over */
 } job;
 
 /* One of several stores that are read as one. */
@@ -48,8 +51,17 @@ bool is_log(const char *path);
 int open_log(job *j, const char *path, const ms_log_desc *how);
 int open_to_read(job *j);
 
+/* Opens, or makes, the log to append to. *newest: its last sequence number. */
+int open_to_append(job *j, bool keep_unset_times, uint64_t *newest);
+
 /* Stores what an object became, all or nothing. seqs may be NULL. */
 int store_messages(ms_store *store, const taken *t, uint64_t *seqs);
+
+/* Opens a store in memory. */
+int open_memory(job *j);
+/* Takes a path into the open store; messages that stand in no transcript go to `messages`. */
+int take_into(job *j, const char *path, const sink *messages, bool guess_agent,
+              bool rename);
 
 /* Opens what the argument STORE names: a log for reading; a file of messages becomes a
  * store in memory. */
@@ -73,6 +85,7 @@ int look_up(job *j, bool agents, ms_str location, ms_str name, ms_listing *list)
 
 /* Sets the location to show: the one that is named, which must be there; where one is
  * needed, the only one; else absent, for all. An agent may be new: then it is said. */
+int resolve(job *j, const ms_listing *list, ms_str name, ms_str *location);
 int choose_location(job *j, const char *name, bool needed, ms_str *location);
 
 /* Is it among those that were named, if any were? */

@@ -1,0 +1,335 @@
+/* msgstore sessions: one line a session, newest first. */
+
+#define _GNU_SOURCE
+#include "commands.h"
+#include "costs.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct session {
+    const ms_info *info;
+    ms_str agent, cwd, title, model, parent;
+    cost_row cost;
+    bool shown;
+} session;
+
+typedef struct session_list {
+    job *job;
+    session *items;           /* an stb_ds array */
+    tally index;              /* location -> number */
+    char *home, *folder;      /* of --cwd, made absolute */
+} session_list;
+
+enum { ID_CHARS = 8 };
+
+static void take_facts(session_list *l, session *s)
+{
+    static const json_key names[] = {KEY("agent"), KEY("cwd"), KEY("title"), KEY("prompt"),
+                                     KEY("model"), KEY("parent")};
+    ms_str facts, v[6];
+    ms_arena *arena = &l->job->arena;
+    if (ms_location_get(l->job->store, s->info->location, arena, &facts, NULL) != MS_OK) {
+        return;
+    }
+    pick(facts, names, 6, v);
+    s->agent = text_of(arena, v[0]);
+    s->cwd = text_of(arena, v[1]);
+    s->title = text_of(arena, v[2].ptr != NULL ? v[2] : v[3]);
+    s->model = text_of(arena, v[4]);
+    s->parent = text_of(arena, v[5]);
+}
+
+/* The first words of a user, for sessions without facts. */
+static void take_words(session_list *l, session *s)
+{
+    ms_cursor it;
+    ms_query q = {0};
+    const ms_msg *msg;
+    q.location = s->info->location;
+    q.types = MS_BIT(MS_T_USER_MESSAGE) | MS_BIT(MS_T_TASK);
+    q.limit = 1;
+    q.oldest = true;
+    if (ms_query_open(l->job->store, &q, &it, NULL) != MS_OK) return;
+    if ((msg = ms_next(&it)) != NULL) {
+        ms_str text = ms_content(msg).text;
+        if (text.len > 200) text.len = 200;
+        while (text.len > 0 && !ms_utf8_check(text, NULL)) text.len--;
+        copy_text(&l->job->arena, text, &s->title);
+    }
+    ms_cursor_close(&it, NULL);
+}
+
+static bool has_piece(ms_str text, const char *piece)
+{
+    return piece == NULL ||
+           (text.len > 0 && memmem(text.ptr, text.len, piece, strlen(piece)) != NULL);
+}
+
+/* A folder is meant with all below it. */
+static bool is_under(ms_str cwd, const char *folder)
+{
+    size_t len = strlen(folder);
+    while (len > 1 && folder[len - 1] == '/') len--;
+    bool begins = cwd.len >= len && memcmp(cwd.ptr, folder, len) == 0;
+    return begins && (cwd.len == len || cwd.ptr[len] == '/' || len == 1);
+}
+
+static bool is_asked_for(const session_list *l, const session *s)
+{
+    const options *o = l->job->options;
+    const ms_info *info = s->info;
+    bool timed = info->has_time;
+    if (GIVEN(o, SINCE) && (!timed || info->last_time_ns < o->since_ns)) return false;
+    if (GIVEN(o, UNTIL) && (!timed || info->first_time_ns >= o->until_ns)) return false;
+    if (!has_piece(s->agent, o->agent)) return false;
+    if (o->cwd == NULL) return true;
+    if (l->folder != NULL && is_under(s->cwd, l->folder)) return true;
+    return strchr(o->cwd, '/') == NULL && strcmp(o->cwd, ".") != 0 &&
+           has_piece(s->cwd, o->cwd);
+}
+
+static int list_all(session_list *l)
+{
+    ms_error err;
+    ms_listing list;
+    ms_list_query query = {0};
+    ms_result result = ms_list(l->job->store, &query, &l->job->arena, &list, &err);
+    if (result != MS_OK) return complain_of("listing the store", result, &err);
+    for (size_t i = 0; i < list.count; i++) {
+        session s;
+        memset(&s, 0, sizeof s);
+        s.info = &list.items[i];
+        take_facts(l, &s);
+        if (s.title.len == 0) take_words(l, &s);
+        s.shown = is_asked_for(l, &s);
+        tally_row *row = tally_row_of(&l->index, s.info->location);
+        if (row == NULL) return no_memory();
+        arrput(l->items, s);
+        row->count = arrlenu(l->items);
+    }
+    return FINE;
+}
+
+static session *session_of(session_list *l, ms_str location)
+{
+    tally_row *row = tally_row_of(&l->index, location);
+    return row != NULL && row->count > 0 ? &l->items[row->count - 1] : NULL;
+}
+
+static int take_costs(session_list *l)
+{
+    cost_row *rows;
+    ms_str all = {NULL, 0};
+    int code = costs_of(l->job->store, all, &l->job->arena, &rows);
+    for (size_t i = 0; i < arrlenu(rows); i++) {
+        session *s = session_of(l, rows[i].location);
+        if (s != NULL) costs_add(&s->cost, &rows[i]);
+    }
+    arrfree(rows);
+    return code;
+}
+
+/* Only sessions with a message that has the text stay. */
+static int take_grep(session_list *l)
+{
+    ms_error err;
+    ms_finder finder;
+    ms_found f;
+    ms_find_query q;
+    const options *o = l->job->options;
+    memset(&q, 0, sizeof q);
+    q.text = ms_str_of(o->grep);
+    q.query.arena = &l->job->arena;
+    bool *found = calloc(arrlenu(l->items) + 1, sizeof *found);
+    if (found == NULL) return no_memory();
+    ms_result result = ms_find_open(l->job->store, &q, &finder, &err);
+    while (result == MS_OK && ms_find_next(&finder, &f)) {
+        session *s = session_of(l, ms_location(f.msg));
+        if (s != NULL) found[s - l->items] = true;
+    }
+    if (result == MS_OK) result = ms_find_close(&finder, &err);
+    for (size_t i = 0; i < arrlenu(l->items); i++) {
+        l->items[i].shown = l->items[i].shown && found[i];
+    }
+    free(found);
+    return result == MS_OK ? FINE : complain_of("searching", result, &err);
+}
+
+static int64_t last_time(const session *s)
+{
+    return s->info->has_time ? s->info->last_time_ns : INT64_MIN;
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    const session *x = a, *y = b;
+    int64_t p = last_time(x), q = last_time(y);
+    if (p != q) return p < q ? 1 : -1;
+    return (x->info->last_seq < y->info->last_seq) - (x->info->last_seq > y->info->last_seq);
+}
+
+/* "1234", "56k", "1.2M" */
+static const char *short_number(uint64_t n, char out[24])
+{
+    if (n < 10000) snprintf(out, 24, "%" PRIu64, n);
+    else if (n < 1000000) snprintf(out, 24, "%" PRIu64 "k", n / 1000);
+    else snprintf(out, 24, "%.1fM", (double)n / 1e6);
+    return out;
+}
+
+/* The beginning of its name where no other session has that; else the whole name. */
+static ms_str short_name(const session_list *l, const session *s)
+{
+    ms_str name = s->info->location;
+    if (name.len <= ID_CHARS) return name;
+    for (size_t i = 0; i < arrlenu(l->items); i++) {
+        ms_str other = l->items[i].info->location;
+        if (&l->items[i] == s) continue;
+        if (memmem(other.ptr, other.len, name.ptr, ID_CHARS) != NULL) return name;
+    }
+    ms_str piece = ms_str_n(name.ptr, ID_CHARS);
+    return ms_utf8_check(piece, NULL) ? piece : name;
+}
+
+static ms_str last_part(ms_str path)
+{
+    while (path.len > 1 && path.ptr[path.len - 1] == '/') path.len--;
+    for (size_t i = path.len; i > 0; i--) {
+        if (path.ptr[i - 1] == '/' && i < path.len) {
+            return ms_str_n(path.ptr + i, path.len - i);
+        }
+    }
+    return path;
+}
+
+typedef struct widths {
+    unsigned when, agent, folder, name, text;
+} widths;
+
+static widths fit(session_list *l)
+{
+    widths w = {line_width() >= 100 ? 16 : 10, 1, 1, 1, 0};
+    unsigned line = line_width();
+    for (size_t i = 0; i < arrlenu(l->items); i++) {
+        const session *s = &l->items[i];
+        if (!s->shown) continue;
+        widen(&w.agent, s->agent);
+        widen(&w.folder, last_part(s->cwd));
+        widen(&w.name, short_name(l, s));
+    }
+    if (line < 100 && w.folder > 12) w.folder = 12;
+    if (line < 100 && w.agent > 11) w.agent = 11;
+    unsigned used = w.when + w.agent + w.folder + w.name + 5 + 6 + 12;
+    w.text = line > used + 10 ? line - used : 10;
+    return w;
+}
+
+static void print_session(const session_list *l, const session *s, const widths *w,
+                          output *out)
+{
+    char when[TIME_MAX], count[24], tokens[24], buf[CELL_BYTES];
+    bool colour = colour_wanted();
+    ms_str date = MS_STR("-");
+    if (s->info->has_time) {
+        time_text(s->info->last_time_ns, when);
+        when[10] = ' ';
+        date = ms_str_n(when, w->when);
+    }
+    put_column(out, date, w->when, colour ? "\033[2m" : NULL);
+    put_column(out, short_name(l, s), w->name, colour ? "\033[33m" : NULL);
+    put_column(out, s->agent, w->agent, NULL);
+    put_column(out, last_part(s->cwd), w->folder, NULL);
+    emit_format(out, "%5s  %6s  ", short_number(s->info->messages, count),
+                short_number(s->cost.input + s->cost.output, tokens));
+    cell c = cell_over(buf, sizeof buf, w->text);
+    cell_put(&c, s->title);
+    emit(out, c.buf, c.len);
+    emit_text(out, "\n");
+}
+
+static void json_session(ms_json_writer *w, const session *s)
+{
+    const ms_info *info = s->info;
+    ms_json_begin_object(w);
+    json_text(w, "session", info->location);
+    json_text(w, "agent", s->agent);
+    json_text(w, "cwd", s->cwd);
+    json_text(w, "title", s->title);
+    json_text(w, "model", s->model);
+    json_text(w, "parent", s->parent);
+    json_u64(w, "messages", info->messages);
+    json_time(w, "first_time", info->has_time, info->first_time_ns);
+    json_time(w, "last_time", info->has_time, info->last_time_ns);
+    json_u64(w, "input_tokens", s->cost.input);
+    json_u64(w, "output_tokens", s->cost.output);
+    json_u64(w, "bytes", info->bytes);
+    ms_json_end_object(w);
+    ms_json_separator(w, '\n');
+}
+
+static void print_sessions(session_list *l, output *out)
+{
+    ms_json_writer w;
+    const options *o = l->job->options;
+    bool json = GIVEN(o, JSON);
+    widths fitted = fit(l);
+    size_t shown = 0;
+    ms_json_init(&w, emit, out, false);
+    for (size_t i = 0; i < arrlenu(l->items) && out->error == 0; i++) {
+        const session *s = &l->items[i];
+        if (!s->shown) continue;
+        if (GIVEN(o, LIMIT) && shown++ >= o->limit) break;
+        if (json) json_session(&w, s);
+        else print_session(l, s, &fitted, out);
+    }
+    if (json) ms_json_finish(&w);
+}
+
+static int run_sessions(job *j)
+{
+    session_list l;
+    const options *o = j->options;
+    output out = {stdout, 0};
+    memset(&l, 0, sizeof l);
+    l.job = j;
+    l.folder = o->cwd != NULL ? realpath(o->cwd, NULL) : NULL;
+    if (o->cwd != NULL && l.folder == NULL) l.folder = strdup(o->cwd);
+    int code = open_stores(j, o->n_files);
+    if (code == FINE) code = list_all(&l);
+    if (code == FINE) code = take_costs(&l);
+    if (code == FINE && o->grep != NULL) code = take_grep(&l);
+    if (arrlenu(l.items) > 1) {
+        qsort(l.items, arrlenu(l.items), sizeof *l.items, newest_first);
+    }
+    if (code == FINE) print_sessions(&l, &out);
+    arrfree(l.items);
+    tally_free(&l.index);
+    free(l.folder);
+    return output_end(&out, code);
+}
+
+const command sessions_command = {"sessions", run_sessions, false, 1, ANY_NUMBER,
+    "a STORE", BIT(HELP) | BIT(SINCE) | BIT(UNTIL) | BIT(CWD) | BIT(AGENT) | BIT(GREP) |
+    BIT(JSON) | BIT(LIMIT) | BIT(FROM) | BIT(LENIENT) | BIT(STRICT), 0,
+    "examples:\n"
+    "  msgstore sessions my.log\n"
+    "  msgstore sessions my.log --since '2 days ago' --cwd .\n"
+    "  msgstore sessions my.log --agent codex --grep 'rate limit' -n 10\n"
+    "\n"
+    "usage: msgstore sessions [OPTION...] STORE...\n"
+    "One line a session, newest first: when it ended, its name, the program, the folder,\n"
+    "messages, tokens, title or first words. view, history, search, usage and export\n"
+    "take any piece of the name that no other session has.\n"
+    "\n"
+    "  --since T        sessions that went on after T: 2026-03-02, '2 days ago'\n"
+    "  --until T        sessions that began before T\n"
+    "  --cwd DIR        in this folder or below it; or a piece of its name\n"
+    "  --agent A        of this program: claude-code, codex, ...\n"
+    "  --grep TEXT      with a message that has the TEXT\n"
+    "  -n, --limit N    the newest N\n"
+    "  --json           a JSON object a line\n"
+    "  --from FORMAT    the input's format; without it each file is looked at\n"
+    "  --strict         refuse what is unknown or odd instead of keeping it whole\n"};

@@ -1,0 +1,118 @@
+/* msgstore sync: transcripts of agent programs into a log, again and again. */
+
+#define _GNU_SOURCE
+#include "commands.h"
+#include "sync.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static void print_sync(output *out, const syncing *s)
+{
+    const counts *c = s->in.counts;
+    emit_format(out, "files      %" PRIu64 " read, %" PRIu64 " unchanged, %" PRIu64
+                " of no format that is known\n", c->files, s->unchanged, s->ignored);
+    emit_format(out, "sessions   %" PRIu64 " new or longer\n", c->sessions);
+    emit_format(out, "messages   %" PRIu64 " new, %" PRIu64 " taken back\n",
+                c->messages - c->known, c->hidden);
+    if (c->unknown > 0) {
+        emit_format(out, "unknown    %" PRIu64 " entries, kept whole\n", c->unknown);
+    }
+    if (c->bad_lines > 0) {
+        emit_format(out, "bad        %" PRIu64 " lines are no JSON\n", c->bad_lines);
+    }
+}
+
+static void print_sync_json(output *out, const syncing *s)
+{
+    ms_json_writer w;
+    const counts *c = s->in.counts;
+    ms_json_init(&w, emit, out, false);
+    ms_json_begin_object(&w);
+    json_u64(&w, "files", c->files);
+    json_u64(&w, "unchanged", s->unchanged);
+    json_u64(&w, "ignored", s->ignored);
+    json_u64(&w, "failed", s->failed);
+    json_u64(&w, "sessions", c->sessions);
+    json_u64(&w, "messages", c->messages - c->known);
+    json_u64(&w, "hidden", c->hidden);
+    json_u64(&w, "unknown", c->unknown);
+    json_u64(&w, "bad_lines", c->bad_lines);
+    json_u64(&w, "bytes", c->bytes);
+    ms_json_end_object(&w);
+    ms_json_separator(&w, '\n');
+    ms_json_finish(&w);
+}
+
+static int sync_all(syncing *s, char **paths, size_t n)
+{
+    int worst = FINE;
+    for (size_t i = 0; i < n; i++) {
+        int code = sync_path(s, paths[i]);
+        if (code != FINE && (worst == FINE || worst == DAMAGED)) worst = code;
+    }
+    return worst;
+}
+
+static int sync_places(syncing *s, const options *o)
+{
+    if (o->n_files > 1) return sync_all(s, o->files + 1, o->n_files - 1);
+    char **places = known_places();
+    if (arrlenu(places) == 0) {
+        complain("sync: no transcripts in the usual places; msgstore formats names them");
+        paths_free(places);
+        return NOT_FOUND;
+    }
+    int code = sync_all(s, places, arrlenu(places));
+    paths_free(places);
+    return code;
+}
+
+static int run_sync(job *j)
+{
+    syncing s;
+    ms_error err;
+    uint64_t newest;
+    const options *o = j->options;
+    output out = {stdout, 0};
+    memset(&s, 0, sizeof s);
+    int code = open_to_append(j, true, &newest);
+    if (code != FINE) return code;
+    s.in.store = j->store;
+    s.in.options = o;
+    s.in.counts = &j->counts;
+    s.in.rescue = GIVEN(o, STRICT) ? NULL : &j->rescue;
+    s.in.guess_agent = true;
+    s.began = clock_seconds();
+    s.progress = isatty(STDERR_FILENO) != 0 && !GIVEN(o, QUIET);
+    code = sync_places(&s, o);
+    if (o->sync != SYNC_NONE) {
+        ms_result result = ms_sync(j->store, NULL, &err);
+        if (result != MS_OK) code = complain_of("syncing", result, &err);
+    }
+    if (!GIVEN(o, QUIET)) complain_of_counts(&j->counts, "sync", false);
+    if (GIVEN(o, JSON)) print_sync_json(&out, &s);
+    else if (!GIVEN(o, QUIET)) print_sync(&out, &s);
+    sync_free(&s);
+    return output_end(&out, code);
+}
+
+const command sync_command = {"sync", run_sync, false, 1, ANY_NUMBER, "a STORE",
+    WRITE_OPTIONS | BIT(SYNC) | BIT(JSON) | BIT(QUIET) | BIT(STRICT) | BIT(AGENT), 0,
+    "examples:\n"
+    "  msgstore sync my.log\n"
+    "  msgstore sync my.log ~/.claude/projects ~/backup/rollouts\n"
+    "\n"
+    "usage: msgstore sync [OPTION...] LOG [FOLDER|FILE...]\n"
+    "Takes new and changed transcripts of agent programs into a log, which is made when\n"
+    "it is not there; without a FOLDER those of the usual places (see msgstore\n"
+    "formats). Each session is a location. Run again it takes only what is new.\n"
+    "\n"
+    "  -q, --quiet      print nothing but complaints\n"
+    "  --json           one JSON object\n"
+    "  --strict         refuse what is unknown or odd instead of keeping it whole\n"
+    "  --sync S         end: one sync behind the last message (the default); none\n"
+    WRITE_HELP
+    "  --agent A        the agent of messages that have none\n"};

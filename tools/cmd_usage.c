@@ -1,0 +1,254 @@
+/* msgstore usage: tokens and costs, by day, session, model, agent or tool. */
+
+#define _GNU_SOURCE
+#include "commands.h"
+#include "costs.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct group {
+    ms_str name;
+    cost_row sum;
+} group;
+
+typedef struct usage_report {
+    job *job;
+    cost_by by;
+    group *groups;            /* stb_ds arrays */
+    cost_row total;
+    cost_row *rows;
+    tally index;              /* name -> group, by its number */
+    tally unpriced;           /* models without a price: answers, tokens */
+    prices prices;
+} usage_report;
+
+static uint64_t tokens_of(const cost_row *row)
+{
+    return row->input + row->output;
+}
+
+static uint64_t fresh_of(const cost_row *row)
+{
+    uint64_t cached = row->cached + row->written;
+    return row->input > cached ? row->input - cached : 0;
+}
+
+/* "claude-code", of a subagent "claude-code/aac57f5". */
+static ms_str agent_name(usage_report *u, const cost_row *row)
+{
+    ms_arena *arena = &u->job->arena;
+    ms_str facts, program = {NULL, 0};
+    ms_buf buf = {arena, NULL, 0, 0};
+    if (ms_location_get(u->job->store, row->location, arena, &facts, NULL) == MS_OK) {
+        program = text_of(arena, member(facts, "agent"));
+    }
+    if (program.len > 0) ms_buf_write(&buf, program.ptr, program.len);
+    bool named = row->agent.len > 0 && !ms_str_equal(row->agent, MS_STR("assistant"));
+    if (named && buf.len > 0) json_piece(&buf, "/");
+    if (named) ms_buf_write(&buf, row->agent.ptr, row->agent.len);
+    if (!named && buf.len == 0) ms_buf_write(&buf, row->agent.ptr, row->agent.len);
+    return ms_buf_text(&buf);
+}
+
+static ms_str group_name(usage_report *u, const cost_row *row, char out[TIME_MAX])
+{
+    switch (u->by) {
+    case BY_DAY:
+        if (row->time <= 0) return MS_STR("");
+        time_text((int64_t)row->time * 1000000000, out);
+        return ms_str_n(out, 10);
+    case BY_SESSION: return row->location;
+    case BY_AGENT: return agent_name(u, row);
+    case BY_TOOL: return row->tool;
+    case BY_MODEL: break;
+    }
+    return row->model;
+}
+
+static bool is_asked_for(const options *o, const cost_row *row)
+{
+    if (GIVEN(o, SINCE) && row->time < (double)o->since_ns / 1e9) return false;
+    if (GIVEN(o, UNTIL) && row->time >= (double)o->until_ns / 1e9) return false;
+    return o->agent == NULL || ms_str_equal(row->agent, ms_str_of(o->agent));
+}
+
+static void add_row(usage_report *u, cost_row *row)
+{
+    char text[TIME_MAX];
+    bool priced = u->prices.list.ptr == NULL || prices_apply(&u->prices, row);
+    if (!priced) {
+        tally_row *lost = tally_row_of(&u->unpriced, row->model);
+        if (lost == NULL) exit(no_memory());
+        lost->count++;
+        lost->bytes += tokens_of(row);
+        row->cost = 0;
+    }
+    ms_str name = group_name(u, row, text);
+    tally_row *at = tally_row_of(&u->index, name);
+    if (at == NULL) exit(no_memory());
+    if (at->count == 0) {
+        group g;
+        memset(&g, 0, sizeof g);
+        g.name = at->text;
+        arrput(u->groups, g);
+        at->count = arrlenu(u->groups);
+    }
+    costs_add(&u->groups[at->count - 1].sum, row);
+    costs_add(&u->total, row);
+}
+
+static int by_tokens(const void *a, const void *b)
+{
+    const group *x = a, *y = b;
+    uint64_t n = tokens_of(&x->sum), m = tokens_of(&y->sum);
+    return (n < m) - (n > m);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const group *x = a, *y = b;
+    size_t len = x->name.len < y->name.len ? x->name.len : y->name.len;
+    int order = len > 0 ? memcmp(x->name.ptr, y->name.ptr, len) : 0;
+    return order != 0 ? order : (x->name.len > y->name.len) - (x->name.len < y->name.len);
+}
+
+static void put_numbers(output *out, const cost_row *row)
+{
+    char cost[32] = "-";
+    if (row->cost > 0) snprintf(cost, sizeof cost, "%.2f", row->cost);
+    emit_format(out, "%7" PRIu64 " %10" PRIu64 " %9" PRIu64 " %10" PRIu64 " %9" PRIu64
+                " %8s  ", row->answers, fresh_of(row), row->written, row->cached,
+                row->output, cost);
+}
+
+static void print_report(usage_report *u, output *out)
+{
+    char buf[CELL_BYTES];
+    unsigned room = line_width() > 80 ? line_width() - 60 : 20;
+    emit_format(out, "%7s %10s %9s %10s %9s %8s\n", "answers", "input", "written",
+                "cached", "output", "cost");
+    for (size_t i = 0; i < arrlenu(u->groups); i++) {
+        cell c = cell_over(buf, sizeof buf, room);
+        put_numbers(out, &u->groups[i].sum);
+        cell_put(&c, u->groups[i].name.len > 0 ? u->groups[i].name : MS_STR("-"));
+        emit(out, c.buf, c.len);
+        emit_text(out, "\n");
+    }
+    put_numbers(out, &u->total);
+    emit_text(out, "in all\n");
+    for (size_t i = 0; i < arrlenu(u->unpriced.rows); i++) {
+        const tally_row *row = &u->unpriced.rows[i];
+        emit_format(out, "no price: %.*s (%" PRIu64 " answers, %" PRIu64 " tokens)\n",
+                    (int)(row->text.len < 100 ? row->text.len : 100),
+                    row->text.len > 0 ? row->text.ptr : "-", row->count, row->bytes);
+    }
+}
+
+static void json_row(ms_json_writer *w, const char *name, ms_str value,
+                     const cost_row *row)
+{
+    ms_json_begin_object(w);
+    if (name != NULL) json_text(w, name, value);
+    json_u64(w, "answers", row->answers);
+    json_u64(w, "input_tokens", fresh_of(row));
+    json_u64(w, "cache_write_tokens", row->written);
+    json_u64(w, "cache_read_tokens", row->cached);
+    json_u64(w, "output_tokens", row->output);
+    json_u64(w, "reasoning_tokens", row->reasoning);
+    json_u64(w, "total_tokens", tokens_of(row));
+    char text[32];
+    snprintf(text, sizeof text, "%.6f", row->cost);
+    ms_json_key(w, MS_STR("cost"));
+    ms_json_put_raw(w, ms_str_of(text));
+    ms_json_end_object(w);
+}
+
+static void print_report_json(usage_report *u, output *out)
+{
+    ms_json_writer w;
+    const char *word = cost_by_word(u->by);
+    ms_json_init(&w, emit, out, false);
+    ms_json_begin_object(&w);
+    json_text(&w, "by", ms_str_of(word));
+    ms_json_key(&w, MS_STR("rows"));
+    ms_json_begin_array(&w);
+    for (size_t i = 0; i < arrlenu(u->groups); i++) {
+        json_row(&w, word, u->groups[i].name, &u->groups[i].sum);
+    }
+    ms_json_end_array(&w);
+    ms_json_key(&w, MS_STR("total"));
+    json_row(&w, NULL, MS_STR(""), &u->total);
+    ms_json_key(&w, MS_STR("unpriced"));
+    ms_json_begin_array(&w);
+    for (size_t i = 0; i < arrlenu(u->unpriced.rows); i++) {
+        ms_json_put_string(&w, u->unpriced.rows[i].text);
+    }
+    ms_json_end_array(&w);
+    ms_json_end_object(&w);
+    ms_json_separator(&w, '\n');
+    ms_json_finish(&w);
+}
+
+static int sum_rows(usage_report *u, ms_str location)
+{
+    const options *o = u->job->options;
+    int code = o->prices != NULL ? prices_load(&u->prices, o->prices) : FINE;
+    if (code == FINE) {
+        code = costs_of(u->job->store, location, &u->job->arena, &u->rows);
+    }
+    for (size_t i = 0; i < arrlenu(u->rows) && code == FINE; i++) {
+        if (is_asked_for(o, &u->rows[i])) add_row(u, &u->rows[i]);
+    }
+    if (arrlenu(u->groups) > 1) {
+        qsort(u->groups, arrlenu(u->groups), sizeof *u->groups,
+              u->by == BY_DAY ? by_name : by_tokens);
+    }
+    return code;
+}
+
+static int run_usage(job *j)
+{
+    usage_report u;
+    ms_str location = {NULL, 0};
+    const options *o = j->options;
+    output out = {stdout, 0};
+    memset(&u, 0, sizeof u);
+    u.job = j;
+    u.by = GIVEN(o, BY) ? o->by : BY_MODEL;
+    const char *name = o->n_files > 1 ? o->files[1] : o->location;
+    int code = open_store(j);
+    if (code == FINE && name != NULL) code = choose_location(j, name, false, &location);
+    if (code == FINE) code = sum_rows(&u, location);
+    if (code == FINE && GIVEN(o, JSON)) print_report_json(&u, &out);
+    else if (code == FINE) print_report(&u, &out);
+    arrfree(u.groups);
+    arrfree(u.rows);
+    tally_free(&u.index);
+    tally_free(&u.unpriced);
+    prices_free(&u.prices);
+    return output_end(&out, code);
+}
+
+const command usage_command = {"usage", run_usage, false, 1, 2, "a STORE",
+    INPUT_OPTIONS | BIT(BY) | BIT(PRICES) | BIT(JSON) | BIT(SINCE) | BIT(UNTIL), 0,
+    "examples:\n"
+    "  msgstore usage my.log\n"
+    "  msgstore usage my.log --by day --since '1 week ago' --prices prices.json\n"
+    "  msgstore usage ~/.claude/projects --by session\n"
+    "\n"
+    "usage: msgstore usage [OPTION...] STORE [SESSION]\n"
+    "Adds up tokens: input that was not cached, written to a cache, read from one,\n"
+    "output. Each answer of a model counts once, with the last report of it; what a\n"
+    "subagent or a fork repeats of its parent does not count again.\n"
+    "\n"
+    "  --by WORD        day (UTC), session, model (the default), agent or tool\n"
+    "  --prices FILE    LiteLLM's price list (model_prices_and_context_window.json);\n"
+    "                   without it costs are those that transcripts have themselves\n"
+    "  --since T        only from T on: 2026-03-02, '2 days ago', yesterday\n"
+    "  --until T        only before T\n"
+    "  --json           one JSON object\n"
+    "  --location L     the same as SESSION: a location, or a piece of its name\n"
+    "  --agent A        only of this agent\n"
+    INPUT_HELP};

@@ -1,0 +1,34 @@
+/* What answers of models cost: the usage notes of a store, each answer once. An answer has
+ * one identity, over all files of a session and its subagents: of several notes of it by
+ * one agent the last counts, and what another agent or session repeats does not count
+ * again. Hidden messages were paid for as well. */
+
+#ifndef COSTS_H
+#define COSTS_H
+
+#include "store.h"
+
+typedef struct cost_row {
+    ms_str location, agent, turn, model, tool; /* absent: not known */
+    uint64_t answers;
+    uint64_t input, cached, written, output, reasoning; /* tokens; input has all */
+    double cost;              /* dollars; 0: not known */
+    double time;              /* seconds since 1970; 0: not known */
+} cost_row;
+
+/* All answers of a location (absent: of all) in an stb_ds array; texts in the arena. */
+int costs_of(ms_store *store, ms_str location, ms_arena *arena, cost_row **rows);
+void costs_add(cost_row *to, const cost_row *row);
+
+/* Prices as LiteLLM's list has them: {"MODEL": {"input_cost_per_token", ...}}. */
+typedef struct prices {
+    file_text file;
+    ms_str list;              /* absent: there is none */
+} prices;
+
+int prices_load(prices *p, const char *path);
+void prices_free(prices *p);
+/* Sets the cost of a row; false: the model has no price. */
+bool prices_apply(const prices *p, cost_row *row);
+
+#endif /* COSTS_H */

@@ -1,0 +1,353 @@
+/* See files.h. */
+
+#define _GNU_SOURCE
+#include "files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifndef _WIN32
+#include <sys/mman.h>
+#endif
+#ifdef WITH_ZSTD
+#include <zstd.h>
+#endif
+#ifdef WITH_ZIP
+#include <zip.h>
+#endif
+
+/* A file below this size is read into a buffer that the next file uses again; a larger one
+ * is mapped. */
+#define MAP_FROM ((uint64_t)64 << 20)
+#define STEP ((size_t)1 << 20)
+#define HEAD_MAX ((size_t)64 << 10)
+
+const char *files_built_with(void)
+{
+#if defined(WITH_ZSTD) && defined(WITH_ZIP)
+    return "zstd, zip";
+#elif defined(WITH_ZSTD)
+    return "zstd; without libzip";
+#elif defined(WITH_ZIP)
+    return "zip; without libzstd";
+#else
+    return "neither libzstd nor libzip";
+#endif
+}
+
+
+/* ---- One file ---------------------------------------------------------------------- */
+
+static void release_map(file_text *f)
+{
+#ifndef _WIN32
+    if (f->map != NULL) munmap(f->map, f->map_size);
+#endif
+    f->map = NULL;
+}
+
+void file_free(file_text *f)
+{
+    release_map(f);
+    free(f->buf);
+    memset(f, 0, sizeof *f);
+}
+
+static bool file_room(file_text *f, size_t size)
+{
+    if (size <= f->cap) return true;
+    size_t cap = f->cap > STEP ? f->cap : STEP;
+    while (cap < size) cap *= 2;
+    char *buf = realloc(f->buf, cap);
+    if (buf == NULL) return false;
+    f->buf = buf;
+    f->cap = cap;
+    return true;
+}
+
+static bool file_map(file_text *f, int fd, uint64_t size)
+{
+#ifdef _WIN32
+    (void)f, (void)fd, (void)size;
+    return false;
+#else
+    void *map = mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (map == MAP_FAILED) return false;
+    madvise(map, (size_t)size, MADV_SEQUENTIAL);
+    f->map = map;
+    f->map_size = (size_t)size;
+    f->text = ms_str_n(map, (size_t)size);
+    return true;
+#endif
+}
+
+/* Reads on behind `len` bytes. */
+static int file_read(file_text *f, int fd, const char *name, uint64_t expected, size_t len)
+{
+    for (;;) {
+        size_t want = len < expected ? (size_t)expected - len : 0;
+        if (!file_room(f, len + (want > 0 ? want + 1 : STEP))) return no_memory();
+        ssize_t n = read(fd, f->buf + len, f->cap - len);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) {
+            complain("%s: cannot read: %s", name, strerror(errno));
+            return FAILED;
+        }
+        if (n == 0) break;
+        len += (size_t)n;
+    }
+    f->text = ms_str_n(f->buf, len);
+    return FINE;
+}
+
+bool is_zstd(ms_str text)
+{
+    return text.len >= 4 && memcmp(text.ptr, "\x28\xb5\x2f\xfd", 4) == 0;
+}
+
+#ifdef WITH_ZSTD
+static int unpack(file_text *f, const char *name)
+{
+    file_text out = {{NULL, 0}, NULL, 0, NULL, 0, false};
+    ZSTD_DStream *stream = ZSTD_createDStream();
+    ZSTD_inBuffer in = {f->text.ptr, f->text.len, 0};
+    size_t len = 0, left = 1;
+    while (stream != NULL && in.pos < in.size && !ZSTD_isError(left)) {
+        if (!file_room(&out, len + 4 * STEP)) break;
+        ZSTD_outBuffer to = {out.buf, out.cap, len};
+        left = ZSTD_decompressStream(stream, &to, &in);
+        len = to.pos;
+    }
+    ZSTD_freeDStream(stream);
+    if (stream == NULL || in.pos < in.size || ZSTD_isError(left)) {
+        complain("%s: cannot unpack: %s", name,
+                 ZSTD_isError(left) ? ZSTD_getErrorName(left) : "no memory");
+        free(out.buf);
+        return FAILED;
+    }
+    if (left != 0) complain("%s: the compressed text ends early", name);
+    file_free(f);
+    *f = out;
+    f->text = ms_str_n(f->buf, len);
+    return FINE;
+}
+#else
+static int unpack(file_text *f, const char *name)
+{
+    (void)f;
+    complain("%s: compressed with zstd; this msgstore was built without libzstd", name);
+    return FAILED;
+}
+#endif
+
+/* A descriptor, or -1, reported. */
+static int open_file(file_text *f, const char *path, uint64_t *size)
+{
+    struct stat st;
+    bool standard = strcmp(path, "-") == 0;
+    int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) != 0) {
+        int error = errno;
+        complain("%s: %s", path, strerror(error));
+        if (fd >= 0 && !standard) close(fd);
+        errno = error;
+        return -1;
+    }
+    f->plain = S_ISREG(st.st_mode) && !standard;
+    if (size != NULL) *size = f->plain && st.st_size > 0 ? (uint64_t)st.st_size : 0;
+    return fd;
+}
+
+int file_load(file_text *f, const char *path)
+{
+    uint64_t size;
+    const char *name = strcmp(path, "-") == 0 ? "standard input" : path;
+    release_map(f);
+    f->text = ms_str_n(NULL, 0);
+    int code = FINE, fd = open_file(f, path, &size);
+    if (fd < 0) return errno == ENOENT ? NOT_FOUND : FAILED;
+    if (size < MAP_FROM || !file_map(f, fd, size)) code = file_read(f, fd, name, size, 0);
+    if (fd != STDIN_FILENO) close(fd);
+    return code == FINE && is_zstd(f->text) ? unpack(f, name) : code;
+}
+
+int file_load_head(file_text *f, const char *path, bool *all)
+{
+    size_t len = 0;
+    int code = FINE, fd = open_file(f, path, NULL);
+    *all = false;
+    f->text = ms_str_n(NULL, 0);
+    if (fd < 0) return errno == ENOENT ? NOT_FOUND : FAILED;
+    if (!file_room(f, HEAD_MAX)) code = no_memory();
+    while (code == FINE && len < HEAD_MAX &&
+           (f->plain || memchr(f->buf, '\n', len) == NULL)) {
+        ssize_t n = read(fd, f->buf + len, HEAD_MAX - len);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) {
+            complain("%s: cannot read: %s", path, strerror(errno));
+            code = FAILED;
+        }
+        *all = n == 0;
+        if (n <= 0) break;
+        len += (size_t)n;
+    }
+    if (fd != STDIN_FILENO) close(fd);
+    f->text = ms_str_n(f->buf, len);
+    return code;
+}
+
+int file_load_rest(file_text *f)
+{
+    int code = file_read(f, STDIN_FILENO, "standard input", 0, f->text.len);
+    return code == FINE && is_zstd(f->text) ? unpack(f, "standard input") : code;
+}
+
+
+/* ---- ZIP --------------------------------------------------------------------------- */
+
+bool is_zip(ms_str text)
+{
+    return text.len >= 4 && memcmp(text.ptr, "PK\x03\x04", 4) == 0;
+}
+
+#ifdef WITH_ZIP
+static int zip_member(zip_t *zip, zip_uint64_t index, file_text *f)
+{
+    zip_stat_t st;
+    size_t len = 0;
+    if (zip_stat_index(zip, index, 0, &st) != 0) return FAILED;
+    zip_file_t *file = zip_fopen_index(zip, index, 0);
+    if (file == NULL) return FAILED;
+    for (zip_int64_t n = 1; n > 0; len += (size_t)n) {
+        if (!file_room(f, len + STEP)) n = -1;
+        else n = zip_fread(file, f->buf + len, f->cap - len);
+        if (n < 0) break;
+        if (n == 0) break;
+    }
+    zip_fclose(file);
+    f->text = ms_str_n(f->buf, len);
+    return len == st.size ? FINE : FAILED;
+}
+
+int zip_each(const char *path, const char *prefix, void *ctx,
+             int (*visit)(void *ctx, const char *name, ms_str text))
+{
+    int error, code = FINE;
+    file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false};
+    zip_t *zip = zip_open(path, ZIP_RDONLY, &error);
+    if (zip == NULL) {
+        complain("%s: no ZIP that can be read (error %d of libzip)", path, error);
+        return FAILED;
+    }
+    zip_int64_t n = zip_get_num_entries(zip, 0);
+    for (zip_int64_t i = 0; i < n && code == FINE; i++) {
+        const char *name = zip_get_name(zip, (zip_uint64_t)i, 0);
+        if (name == NULL || strncmp(name, prefix, strlen(prefix)) != 0) continue;
+        code = zip_member(zip, (zip_uint64_t)i, &f);
+        if (code != FINE) complain("%s: %s cannot be unpacked", path, name);
+        else code = visit(ctx, name, f.text);
+    }
+    zip_discard(zip);
+    file_free(&f);
+    return code;
+}
+#else
+int zip_each(const char *path, const char *prefix, void *ctx,
+             int (*visit)(void *ctx, const char *name, ms_str text))
+{
+    (void)prefix, (void)ctx, (void)visit;
+    complain("%s: a ZIP; this msgstore was built without libzip", path);
+    return FAILED;
+}
+#endif
+
+
+/* ---- Folders ----------------------------------------------------------------------- */
+
+bool is_folder(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+bool is_there(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0;
+}
+
+const char *path_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+bool ends_with(const char *text, const char *end)
+{
+    size_t len = strlen(text), n = strlen(end);
+    return len >= n && strcmp(text + len - n, end) == 0;
+}
+
+char *path_join(const char *folder, const char *name)
+{
+    size_t a = strlen(folder), b = strlen(name);
+    char *path = malloc(a + b + 2);
+    if (path == NULL) exit(no_memory());
+    memcpy(path, folder, a);
+    if (a > 0 && folder[a - 1] != '/') path[a++] = '/';
+    memcpy(path + a, name, b + 1);
+    return path;
+}
+
+static int by_path(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+void paths_free(char **paths)
+{
+    for (size_t i = 0; i < arrlenu(paths); i++) free(paths[i]);
+    arrfree(paths);
+}
+
+/* What kind of entry; asks the file system where the folder does not know. Links to
+ * folders are not followed: they could lead back. */
+static int entry_type(const struct dirent *e, const char *path)
+{
+    struct stat st;
+#ifdef DT_DIR
+    if (e->d_type != DT_UNKNOWN && e->d_type != DT_LNK) return e->d_type == DT_DIR;
+#endif
+    (void)e;
+    return lstat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+char **paths_of(const char *folder)
+{
+    char **files = NULL, **folders = NULL;
+    arrput(folders, path_join(folder, ""));
+    while (arrlenu(folders) > 0) {
+        char *at = arrpop(folders);
+        DIR *dir = opendir(at);
+        struct dirent *e;
+        if (dir == NULL) complain("%s: %s", at, strerror(errno));
+        while (dir != NULL && (e = readdir(dir)) != NULL) {
+            if (e->d_name[0] == '.') {
+                if (strncmp(e->d_name, ".aider.chat", 11) != 0) continue;
+            }
+            char *path = path_join(at, e->d_name);
+            if (entry_type(e, path)) arrput(folders, path);
+            else arrput(files, path);
+        }
+        if (dir != NULL) closedir(dir);
+        free(at);
+    }
+    arrfree(folders);
+    if (arrlenu(files) > 1) qsort(files, arrlenu(files), sizeof *files, by_path);
+    return files;
+}

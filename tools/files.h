@@ -1,0 +1,53 @@
+/* Files as text in memory: plain ones, those compressed with zstd, the members of a ZIP,
+ * and the files of a folder. */
+
+#ifndef FILES_H
+#define FILES_H
+
+#include "base.h"
+
+/* The text of a file. It lives until the next one is loaded, or file_free. */
+typedef struct file_text {
+    ms_str text;
+    char *buf;                /* reused for the next file */
+    size_t cap;
+    void *map;                /* of a large file */
+    size_t map_size;
+    bool plain;               /* a regular file, which can be read once more */
+} file_text;
+
+/* Loads the beginning of a file ("-" is standard input): 64 KiB, of what is no regular file
+ * at least a line. *all: there is no more. Of standard input file_load_rest loads what
+ * follows. */
+int file_load_head(file_text *f, const char *path, bool *all);
+int file_load_rest(file_text *f);
+/* Loads a file ("-" is standard input). What zstd compressed is unpacked; built without
+ * libzstd it is reported. */
+int file_load(file_text *f, const char *path);
+void file_free(file_text *f);
+
+/* Is the text the beginning of a ZIP, of what zstd compressed? */
+bool is_zip(ms_str text);
+bool is_zstd(ms_str text);
+/* Calls visit for each member of the ZIP whose name begins with `prefix`. */
+int zip_each(const char *path, const char *prefix, void *ctx,
+             int (*visit)(void *ctx, const char *name, ms_str text));
+
+bool is_folder(const char *path);
+bool is_there(const char *path);
+
+/* All files under a folder, by name, in stb_ds arrays; hidden folders below it are left
+ * out. free with paths_free. */
+char **paths_of(const char *folder);
+void paths_free(char **paths);
+
+/* "dir/name" in a fresh string. */
+char *path_join(const char *folder, const char *name);
+/* The last part of a path. */
+const char *path_name(const char *path);
+bool ends_with(const char *text, const char *end);
+
+/* What it was built with: "zstd, zip". */
+const char *files_built_with(void);
+
+#endif /* FILES_H */

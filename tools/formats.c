@@ -1,0 +1,520 @@
+/* See formats.h. */
+
+#define _GNU_SOURCE
+#include "formats.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { LOOK_LINES = 40, TOLD_LINES = 5 };
+
+/* The first that fits is the one. */
+static const fileformat *const formats[] = {
+    &claude_format,    &codex_format,          &gemini_format,         &copilot_format,
+    &openhands_format, &sts_format,            &pi_format,             &otel_format,
+    &atif_format,      &gemini_whole_format,   &opencode_format,       &cline_format,
+    &roo_format,       &openhands_list_format, &inspect_format,        &otel_whole_format,
+    &inspect_sample_format, &aider_format,
+};
+
+const fileformat *format_at(size_t index)
+{
+    return index < COUNT_OF(formats) ? formats[index] : NULL;
+}
+
+const fileformat *format_find(ms_str name)
+{
+    for (size_t i = 0; i < COUNT_OF(formats); i++) {
+        if (ms_str_equal(name, ms_str_of(formats[i]->name))) return formats[i];
+    }
+    return NULL;
+}
+
+
+/* ---- Which format ------------------------------------------------------------------ */
+
+/* Takes the next line off the text, without its end. */
+static ms_str next_line(ms_str *text, bool *whole)
+{
+    const char *end = memchr(text->ptr, '\n', text->len);
+    size_t len = end != NULL ? (size_t)(end - text->ptr) : text->len;
+    size_t used = len + (end != NULL);
+    ms_str line = ms_str_n(text->ptr, len);
+    *whole = end != NULL;
+    *text = ms_str_n(text->ptr + used, text->len - used);
+    return line;
+}
+
+static bool is_blank(ms_str line)
+{
+    for (size_t i = 0; i < line.len; i++) {
+        char c = line.ptr[i];
+        if (c != ' ' && c != '\t' && c != '\r' && c != '\n') return false;
+    }
+    return true;
+}
+
+static ms_str without_mark(ms_str text)
+{
+    bool mark = text.len >= 3 && memcmp(text.ptr, "\xef\xbb\xbf", 3) == 0;
+    return mark ? ms_str_n(text.ptr + 3, text.len - 3) : text;
+}
+
+static const fileformat *format_of_value(ms_str value, shape_of_file shape)
+{
+    for (size_t i = 0; i < COUNT_OF(formats); i++) {
+        if (formats[i]->shape == shape && formats[i]->shows(value)) return formats[i];
+    }
+    return NULL;
+}
+
+/* *any: lines that are JSON of their own were seen. */
+static const fileformat *format_of_lines(ms_str text, bool *any)
+{
+    ms_str value;
+    bool whole;
+    size_t n = 0;
+    *any = false;
+    while (text.len > 0 && n < LOOK_LINES) {
+        ms_str line = next_line(&text, &whole);
+        if (is_blank(line)) continue;
+        n++;
+        if (ms_json_check(line, NULL, &value, NULL) != MS_OK || !is_object(value)) continue;
+        *any = true;
+        const fileformat *f = format_of_value(value, FILE_LINES);
+        if (f != NULL) return f;
+    }
+    return NULL;
+}
+
+/* A document is checked whole before it is looked at: only where its beginning has the name
+ * of a member that only these formats have. */
+bool format_hinted(ms_str head)
+{
+    static const char *const names[] = {
+        "\"schema_version\"", "\"projectHash\"", "\"sessionId\"", "\"resourceSpans\"",
+        "\"eval\"", "\"info\"", "\"ts\"", "\"kind\"", "\"epoch\"",
+    };
+    if (head.len > 65536) head.len = 65536;
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        if (memmem(head.ptr, head.len, names[i], strlen(names[i])) != NULL) return true;
+    }
+    return false;
+}
+
+const fileformat *format_of(ms_str text)
+{
+    ms_str value;
+    bool lines;
+    text = without_mark(text);
+    for (size_t i = 0; i < COUNT_OF(formats); i++) {
+        if (formats[i]->shape == FILE_TEXT && formats[i]->shows(text)) return formats[i];
+    }
+    const fileformat *f = format_of_lines(text, &lines);
+    if (f != NULL) return f;
+    ms_str after = text;
+    bool whole;
+    if (lines && after.len > 0) { /* of several lines of JSON no document is made */
+        while (after.len > 0 && is_blank(next_line(&after, &whole))) continue;
+        if (!is_blank(after)) return NULL;
+    }
+    if (!format_hinted(text)) return NULL;
+    if (ms_json_check(text, NULL, &value, NULL) != MS_OK) return NULL;
+    return format_of_value(value, FILE_WHOLE);
+}
+
+
+/* ---- A text in a format ------------------------------------------------------------ */
+
+typedef struct intake {
+    reading r;
+    const fileformat *format;
+    const options *options;
+    counts *counts;
+    ms_arena cleaned;
+    uint64_t line;
+    size_t told;
+    int code;
+} intake;
+
+static void bad_json(intake *in, uint64_t offset, const ms_error *err)
+{
+    const char *place = err->line > 0 ? strstr(err->message, "): ") : NULL;
+    uint64_t line = in->line + (err->line > 0 ? err->line - 1 : 0);
+    in->counts->bad_lines++;
+    in->code = GIVEN(in->options, STRICT) ? FAILED : DAMAGED;
+    if (in->told++ < TOLD_LINES) {
+        const char *path = strcmp(in->r.path, "-") == 0 ? "standard input" : in->r.path;
+        complain("%s: line %" PRIu64 ", column %u (byte %" PRIu64 "): %s%s", path, line,
+                 (unsigned)err->column,
+                 offset + (err->offset != MS_NO_OFFSET ? err->offset : 0),
+                 place != NULL ? place + 3 : err->message,
+                 in->code == DAMAGED ? "; left out" : "");
+    } else if (in->told == TOLD_LINES + 1) {
+        complain("%s: more lines are no JSON", in->r.path);
+    }
+}
+
+/* Text that is not UTF-8, and half surrogates, become U+FFFD. */
+static ms_result clean(intake *in, ms_str text, ms_str *value, ms_error *err)
+{
+    ms_json_opts repair = {0, true};
+    ms_json_writer w;
+    ms_buf buf = {&in->cleaned, NULL, 0, 0};
+    ms_result result = ms_json_check(text, &repair, value, err);
+    if (result != MS_OK) return result;
+    ms_json_init(&w, ms_buf_write, &buf, false);
+    ms_json_put_raw(&w, *value);
+    if (ms_json_finish(&w) != MS_OK) exit(no_memory());
+    *value = ms_buf_text(&buf);
+    return MS_OK;
+}
+
+static ms_result check_value(intake *in, ms_str text, ms_str *value, ms_error *err)
+{
+    ms_result result = ms_json_check(text, NULL, value, err);
+    bool repair = result == MS_E_UTF8 && !GIVEN(in->options, STRICT);
+    return repair ? clean(in, text, value, err) : result;
+}
+
+static bool goes_on(const intake *in)
+{
+    return trace_code(in->r.t) == FINE && in->code != FAILED;
+}
+
+static void read_lines(intake *in, ms_str text, uint64_t base, uint64_t *done)
+{
+    const char *begin = text.ptr;
+    ms_str value;
+    ms_error err;
+    bool whole;
+    for (in->line = 1; text.len > 0 && goes_on(in); in->line++) {
+        uint64_t offset = base + (uint64_t)(text.ptr - begin);
+        ms_str line = next_line(&text, &whole);
+        if (is_blank(line)) {
+            *done = base + (uint64_t)(text.ptr - begin);
+            continue;
+        }
+        if (check_value(in, line, &value, &err) != MS_OK) {
+            if (!whole && in->r.entries > 0) return; /* it is being written */
+            bad_json(in, offset, &err);
+        } else {
+            trace_at(in->r.t, offset, in->line);
+            in->format->read(&in->r, value);
+            in->r.entries++;
+        }
+        *done = base + (uint64_t)(text.ptr - begin);
+    }
+}
+
+static void read_document(intake *in, ms_str text, uint64_t base, uint64_t *done)
+{
+    ms_str value;
+    ms_error err;
+    in->line = 1;
+    if (check_value(in, text, &value, &err) != MS_OK) {
+        bad_json(in, base, &err);
+        return;
+    }
+    trace_at(in->r.t, base, 1);
+    in->format->read(&in->r, value);
+    *done = base + text.len;
+}
+
+int format_read(const fileformat *f, ms_str text, trace *t, const char *path,
+                const options *o, counts *c, uint64_t *done)
+{
+    intake in;
+    memset(&in, 0, sizeof in);
+    in.r.t = t;
+    in.r.path = path;
+    in.format = f;
+    in.options = o;
+    in.counts = c;
+    ms_str marked = without_mark(text);
+    uint64_t base = text.len - marked.len;
+    *done = 0;
+    if (f->shape == FILE_LINES) read_lines(&in, marked, base, done);
+    if (f->shape == FILE_WHOLE) read_document(&in, marked, base, done);
+    if (f->shape == FILE_TEXT) {
+        f->read(&in.r, marked);
+        *done = text.len;
+    }
+    if (f->end != NULL) f->end(&in.r);
+    trace_flush(t); /* messages view the text, and what was cleaned */
+    ms_arena_deinit(&in.cleaned);
+    return trace_code(t) != FINE ? trace_code(t) : in.code;
+}
+
+
+/* ---- Folders ----------------------------------------------------------------------- */
+
+static void stat_of(const char *path, unit *u)
+{
+    struct stat st;
+    if (stat(path, &st) != 0) return;
+    int64_t changed = (int64_t)st.st_mtime * 1000000000;
+#if defined(__linux__)
+    changed += st.st_mtim.tv_nsec;
+#endif
+    u->size += (uint64_t)st.st_size;
+    if (changed > u->changed) u->changed = changed;
+}
+
+/* "ROOT/session/PROJECT/SESSION.json" where ROOT/message is: its ROOT, else NULL. */
+static char *opencode_root(const char *path)
+{
+    const char *at = path + strlen(path);
+    for (int up = 0; up < 3; up++) {
+        while (at > path && at[-1] != '/') at--;
+        if (at == path) return NULL;
+        at--;
+    }
+    if (strncmp(at, "/session/", 9) != 0 || !ends_with(path, ".json")) return NULL;
+    char *root = strndup(path, (size_t)(at - path));
+    if (root == NULL) exit(no_memory());
+    char *messages = path_join(root, "message");
+    bool there = is_folder(messages);
+    free(messages);
+    if (there) return root;
+    free(root);
+    return NULL;
+}
+
+/* The folder of a path. */
+static char *folder_of(const char *path)
+{
+    const char *name = path_name(path);
+    char *folder = strndup(path, name > path ? (size_t)(name - path) - 1 : 0);
+    if (folder == NULL) exit(no_memory());
+    return folder;
+}
+
+/* One of the files of events, each of which has one? */
+static bool is_event(const char *path)
+{
+    const char *name = path_name(path);
+    return strncmp(name, "event-", 6) == 0 && ends_with(name, ".json") &&
+           name - path > 8 && strncmp(name - 8, "/events/", 8) == 0;
+}
+
+/* Is it a file of messages or parts in a tree whose sessions are units? */
+static bool is_in_root(char **roots, const char *path)
+{
+    for (size_t i = 0; i < arrlenu(roots); i++) {
+        size_t len = strlen(roots[i]);
+        if (strncmp(path, roots[i], len) != 0) continue;
+        if (strncmp(path + len, "/message/", 9) == 0) return true;
+        if (strncmp(path + len, "/part/", 6) == 0) return true;
+    }
+    return false;
+}
+
+static void add_root(char ***roots, const char *root)
+{
+    for (size_t i = 0; i < arrlenu(*roots); i++) {
+        if (strcmp((*roots)[i], root) == 0) return;
+    }
+    char *copy = strdup(root);
+    if (copy == NULL) exit(no_memory());
+    arrput(*roots, copy);
+}
+
+static void add_unit(unit **units, char ***roots, char *path)
+{
+    unit u;
+    memset(&u, 0, sizeof u);
+    u.root = opencode_root(path);
+    if (u.root != NULL) add_root(roots, u.root);
+    u.events = u.root == NULL && is_event(path);
+    if (u.events) {
+        char *folder = folder_of(path);
+        size_t n = arrlenu(*units);
+        bool same = n > 0 && (*units)[n - 1].events &&
+                    strcmp((*units)[n - 1].path, folder) == 0;
+        if (same) stat_of(path, &(*units)[n - 1]);
+        if (same) free(folder);
+        if (same) return;
+        u.path = folder;
+    } else {
+        u.path = strdup(path);
+        if (u.path == NULL) exit(no_memory());
+    }
+    stat_of(path, &u);
+    arrput(*units, u);
+}
+
+unit *units_of(const char *path)
+{
+    unit *units = NULL;
+    char **roots = NULL;
+    if (!is_folder(path)) {
+        char *copy = strdup(path);
+        if (copy == NULL) exit(no_memory());
+        unit u = {copy, opencode_root(path), false, 0, 0};
+        stat_of(path, &u);
+        arrput(units, u);
+        return units;
+    }
+    char **paths = paths_of(path);
+    for (size_t i = 0; i < arrlenu(paths); i++) {
+        char *root = opencode_root(paths[i]);
+        if (root != NULL) add_root(&roots, root);
+        free(root);
+    }
+    for (size_t i = 0; i < arrlenu(paths); i++) {
+        if (!is_in_root(roots, paths[i])) add_unit(&units, &roots, paths[i]);
+    }
+    paths_free(paths);
+    paths_free(roots);
+    return units;
+}
+
+void units_free(unit *units)
+{
+    for (size_t i = 0; i < arrlenu(units); i++) {
+        free(units[i].path);
+        free(units[i].root);
+    }
+    arrfree(units);
+}
+
+typedef struct growing {
+    char *text;               /* an stb_ds array */
+} growing;
+
+static void grow(growing *g, const char *bytes, size_t len)
+{
+    size_t at = arrlenu(g->text);
+    arrsetlen(g->text, at + len);
+    memcpy(g->text + at, bytes, len);
+}
+
+static void grow_text(growing *g, const char *text)
+{
+    grow(g, text, strlen(text));
+}
+
+/* The objects in the files of a folder, with commas between them. */
+static int grow_folder(growing *g, const char *folder, const char *before,
+                       const char *behind, const char *between)
+{
+    file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false};
+    int code = FINE;
+    char **paths = is_folder(folder) ? paths_of(folder) : NULL;
+    for (size_t i = 0; i < arrlenu(paths) && code == FINE; i++) {
+        ms_str value;
+        code = file_load(&f, paths[i]);
+        if (code != FINE) break;
+        if (ms_json_check(f.text, NULL, &value, NULL) != MS_OK) {
+            complain("%s: no JSON; left out", paths[i]);
+            continue;
+        }
+        if (i > 0) grow_text(g, between);
+        grow_text(g, before);
+        grow(g, value.ptr, value.len);
+        grow_text(g, behind);
+    }
+    paths_free(paths);
+    file_free(&f);
+    return code;
+}
+
+static char *folder_in(const char *root, const char *kind, ms_str name)
+{
+    char *folder = path_join(root, kind);
+    char *id = strndup(name.ptr != NULL ? name.ptr : "-", name.ptr != NULL ? name.len : 1);
+    char *path = id != NULL ? path_join(folder, id) : NULL;
+    if (path == NULL || strchr(id, '/') != NULL) exit(no_memory());
+    free(folder);
+    free(id);
+    return path;
+}
+
+/* The tree of a session in the form of an export. */
+static int grow_session(growing *g, const unit *u, ms_str info, ms_arena *arena)
+{
+    growing list = {NULL};
+    ms_str id = text_of(arena, member(info, "id")), value;
+    if (id.len == 0 || memchr(id.ptr, '/', id.len) != NULL) return FAILED;
+    char *folder = folder_in(u->root, "message", id);
+    grow_text(&list, "[");
+    int code = grow_folder(&list, folder, "", "", ",");
+    grow_text(&list, "]");
+    free(folder);
+    grow_text(g, "{\"info\":");
+    grow(g, info.ptr, info.len);
+    grow_text(g, ",\"messages\":[");
+    bool first = true;
+    if (code == FINE && ms_json_check(ms_str_n(list.text, arrlenu(list.text)), NULL,
+                                      &value, NULL) == MS_OK) {
+        ms_json_iter it = ms_json_iterate(value);
+        while (code == FINE && ms_json_next(&it)) {
+            ms_str message = text_of(arena, member(it.value, "id"));
+            if (message.len == 0 || memchr(message.ptr, '/', message.len) != NULL) continue;
+            char *parts = folder_in(u->root, "part", message);
+            grow_text(g, first ? "{\"info\":" : ",{\"info\":");
+            grow(g, it.value.ptr, it.value.len);
+            grow_text(g, ",\"parts\":[");
+            code = grow_folder(g, parts, "", "", ",");
+            grow_text(g, "]}");
+            free(parts);
+            first = false;
+        }
+    }
+    grow_text(g, "]}");
+    arrfree(list.text);
+    return code;
+}
+
+int unit_load(const unit *u, file_text *f)
+{
+    growing g = {NULL};
+    ms_str info;
+    ms_arena arena = {0};
+    int code = FINE;
+    if (!u->events) code = file_load(f, u->path);
+    if (code != FINE || (!u->events && u->root == NULL)) return code;
+    if (u->events) {
+        code = grow_folder(&g, u->path, "", "\n", "");
+    } else if (ms_json_check(f->text, NULL, &info, NULL) == MS_OK) {
+        code = grow_session(&g, u, info, &arena);
+    }
+    ms_arena_deinit(&arena);
+    size_t len = arrlenu(g.text);
+    file_free(f);
+    f->buf = malloc(len + 1);
+    if (f->buf == NULL) exit(no_memory());
+    if (len > 0) memcpy(f->buf, g.text, len);
+    f->cap = len + 1;
+    f->text = ms_str_n(f->buf, len);
+    arrfree(g.text);
+    return code;
+}
+
+char **known_places(void)
+{
+    char **places = NULL;
+    const char *home = getenv("HOME");
+    for (size_t i = 0; i < COUNT_OF(formats) && home != NULL; i++) {
+        const char *at = formats[i]->places;
+        while (*at != '\0') {
+            char part[256];
+            size_t len = strcspn(at, ",");
+            snprintf(part, sizeof part, "%.*s", (int)(len < 250 ? len : 250), at);
+            char *path = path_join(home, part);
+            bool known = false;
+            for (size_t k = 0; k < arrlenu(places); k++) {
+                known = known || strcmp(places[k], path) == 0;
+            }
+            if (!known && is_there(path)) arrput(places, path);
+            else free(path);
+            at += len + (at[len] == ',');
+        }
+    }
+    return places;
+}

@@ -1,0 +1,44 @@
+/* Which formats of transcripts there are, which one a text is in, and the way from a text,
+ * a file or a folder into a trace. */
+
+#ifndef FORMATS_H
+#define FORMATS_H
+
+#include "files.h"
+#include "read.h"
+
+/* The formats, in the order in which they are tried; NULL behind the last. */
+const fileformat *format_at(size_t index);
+/* The first of that name; NULL: there is none. */
+const fileformat *format_find(ms_str name);
+
+/* The format of a text; NULL: it is none of these. */
+const fileformat *format_of(ms_str text);
+/* Could the beginning of a document be one of a format? */
+bool format_hinted(ms_str head);
+
+/* Reads a text in that format into a trace, which the caller ends. Bad JSON is
+ * reported and passed over: DAMAGED at the end, or with --strict FAILED at once. *done: the
+ * bytes up to which all was taken; a last line that is not whole yet waits. */
+int format_read(const fileformat *f, ms_str text, trace *t, const char *path,
+                const options *o, counts *c, uint64_t *done);
+
+/* A piece of a folder that is one transcript. */
+typedef struct unit {
+    char *path;               /* a file, or the folder of events */
+    char *root;               /* of OpenCode's tree; NULL: it is none */
+    bool events;              /* a folder of OpenHands' events */
+    uint64_t size;
+    int64_t changed;          /* nanoseconds since 1970 */
+} unit;
+
+/* The units under a path, by name, in an stb_ds array. */
+unit *units_of(const char *path);
+void units_free(unit *units);
+/* The text of a unit. */
+int unit_load(const unit *u, file_text *f);
+
+/* The known places of the programs, those that are there; as paths_of. */
+char **known_places(void);
+
+#endif /* FORMATS_H */

@@ -1,0 +1,162 @@
+/* See intake.h. */
+
+#define _GNU_SOURCE
+#include "intake.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void complain_of_tally(const char *path, const char *what, const tally *t)
+{
+    char text[1024];
+    size_t len = 0, n = arrlenu(t->rows);
+    for (size_t i = 0; i < n && len < sizeof text - 100; i++) {
+        const tally_row *row = &t->rows[i];
+        len += (size_t)snprintf(text + len, sizeof text - len, "%s%" PRIu64 " %.*s",
+                                len > 0 ? ", " : "", row->count,
+                                row->text.len < 60 ? (int)row->text.len : 60,
+                                row->text.ptr);
+    }
+    if (n > 0) complain("%s: %s: %s", path, what, text);
+}
+
+void complain_of_counts(const counts *c, const char *path, bool all)
+{
+    const char *name = strcmp(path, "-") == 0 ? "standard input" : path;
+    if (all) complain_of_tally(name, "left out what is no message", &c->left_out);
+    complain_of_tally(name, "unknown, kept whole", &c->others);
+}
+
+void counts_free(counts *c)
+{
+    tally_free(&c->others);
+    tally_free(&c->left_out);
+}
+
+/* A ZIP is read member by member. */
+typedef struct zip_reading {
+    const intake *in;
+    trace *t;
+    const char *path;
+    int code;
+} zip_reading;
+
+static int take_member(void *ctx, const char *name, ms_str text)
+{
+    zip_reading *z = ctx;
+    uint64_t done;
+    const fileformat *f = format_of(text);
+    if (f == NULL) {
+        complain("%s: %s: in no format that is known", z->path, name);
+        return FINE;
+    }
+    int code = format_read(f, text, z->t, z->path, z->in->options, z->in->counts, &done);
+    if (code == DAMAGED) z->code = code;
+    return code == DAMAGED ? FINE : code;
+}
+
+int take_transcript(const intake *in, const fileformat *f, ms_str text, const char *path,
+              const uint64_t *known, uint64_t before, trace **out, uint64_t *done)
+{
+    trace_desc desc;
+    int code;
+    memset(&desc, 0, sizeof desc);
+    desc.store = in->store;
+    desc.options = in->options;
+    desc.counts = in->counts;
+    desc.format = f != NULL ? f->name : "inspect";
+    desc.path = path;
+    desc.tree = f != NULL ? f->tree : TREE_NONE;
+    desc.guess_agent = in->guess_agent;
+    desc.rename = in->rename;
+    desc.known = known;
+    desc.n_known = arrlenu(known);
+    desc.done = before;
+    trace *t = trace_begin(&desc);
+    *done = text.len;
+    in->counts->files++;
+    in->counts->bytes += text.len;
+    if (f != NULL) {
+        code = format_read(f, text, t, path, in->options, in->counts, done);
+    } else {
+        zip_reading z = {in, t, path, FINE};
+        code = zip_each(path, "samples/", &z, take_member);
+        if (code == FINE) code = z.code;
+    }
+    int ended = trace_end(t);
+    if (ended != FINE) code = ended;
+    *out = t;
+    return code;
+}
+
+static int take_whole(const intake *in, const fileformat *f, ms_str text, const char *path)
+{
+    trace *t = NULL;
+    uint64_t done;
+    int code = take_transcript(in, f, text, path, NULL, 0, &t, &done);
+    trace_free(t);
+    return code;
+}
+
+/* A file, or standard input: transcripts are read whole, messages as they come. */
+static int take_file(const intake *in, const char *path)
+{
+    file_text text = {{NULL, 0}, NULL, 0, NULL, 0, false};
+    bool all, more, open = in->options->transcript == NULL && in->options->from == NULL;
+    const fileformat *f = in->options->transcript;
+    int code = file_load_head(&text, path, &all);
+    if (code == FINE && open) f = format_of(text.text);
+    bool packed = is_zip(text.text) || is_zstd(text.text);
+    more = !all && (f != NULL || packed || (open && format_hinted(text.text)));
+    if (code == FINE && (more || packed)) {
+        code = text.plain ? file_load(&text, path) : file_load_rest(&text);
+        if (open && f == NULL && !is_zip(text.text)) f = format_of(text.text);
+    }
+    if (code == FINE && is_zip(text.text)) {
+        code = take_whole(in, NULL, text.text, path);
+    } else if (code == FINE && f != NULL) {
+        code = take_whole(in, f, text.text, path);
+    } else if (code == FINE) {
+        bool again = text.plain && !is_zstd(text.text);
+        code = read_input(in->options, path, again ? NULL : &text.text, in->messages);
+    }
+    file_free(&text);
+    return code;
+}
+
+/* In a folder what shows no messages is no transcript, and passed over. */
+static int take_unit(const intake *in, const unit *u, file_text *f)
+{
+    int code = unit_load(u, f);
+    if (code != FINE) return code;
+    const fileformat *fmt = format_of(f->text);
+    if (fmt == NULL && !is_zip(f->text)) {
+        if (!shows_messages(f->text)) return FINE;
+        return read_input(in->options, u->path, NULL, in->messages);
+    }
+    return take_whole(in, fmt, f->text, u->path);
+}
+
+int take_path(const intake *in, const char *path)
+{
+    int worst = FINE;
+    bool folder = is_folder(path);
+    unit *units = folder || strstr(path, "/session/") != NULL ? units_of(path) : NULL;
+    bool tree = arrlenu(units) == 1 && units[0].root != NULL;
+    if (!folder && !tree) {
+        units_free(units);
+        worst = take_file(in, path);
+    } else {
+        file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false};
+        for (size_t i = 0; i < arrlenu(units); i++) {
+            int code = take_unit(in, &units[i], &f);
+            if (code != FINE) worst = code;
+        }
+        file_free(&f);
+        units_free(units);
+    }
+    complain_of_counts(in->counts, path, true);
+    return worst;
+}

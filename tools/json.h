@@ -1,0 +1,58 @@
+/* Members of JSON objects by name, in one pass, and their values as text, numbers and
+ * times. All text has passed ms_json_check. */
+
+#ifndef JSON_H
+#define JSON_H
+
+#include "base.h"
+
+typedef struct json_key {
+    const char *name;
+    size_t len;
+} json_key;
+
+#define KEY(name) {name, sizeof(name) - 1}
+
+/* Sets values[i] to the value of the member keys[i], absent: NULL. Of equal names the last
+ * counts. A value that is no object has no members. */
+void pick(ms_str object, const json_key *keys, size_t n, ms_str *values);
+
+bool is_kind(ms_str value, ms_json_kind kind);
+bool is_object(ms_str value);
+
+/* One member; absent: NULL. */
+ms_str member(ms_str object, const char *name);
+/* A member of a member of ...: "message.usage.input". */
+ms_str member_at(ms_str object, const char *path);
+
+/* The decoded text of a JSON string; absent for anything else. */
+ms_str text_of(ms_arena *arena, ms_str value);
+bool text_is(ms_str value, const char *text);
+
+/* A number that is at least 0, else 0. */
+uint64_t count_of(ms_str value);
+double number_of(ms_str value);
+
+/* Is the JSON text of a member name this one? Hardly any is spelled with escapes. */
+bool key_is(ms_str key_text, ms_str name);
+
+/* An object that is put together: the members of others, but for some. */
+typedef struct leftover {
+    ms_buf buf;
+    bool failed;
+} leftover;
+
+void rest_begin(leftover *r, ms_arena *arena);
+/* All members of an object but those named. */
+void rest_add(leftover *r, ms_str object, const json_key *but, size_t n);
+/* The same as one member of that name; nothing when none is left. */
+void rest_nest(leftover *r, const char *name, ms_str object, const json_key *but, size_t n);
+void rest_put(leftover *r, const char *name, ms_str json);
+/* The object; absent when it has no member, or there was no memory. */
+ms_str rest_end(leftover *r);
+
+/* JSON text put together from pieces; a string gets its quotes and escapes. */
+void json_piece(ms_buf *buf, const char *text);
+void json_quoted(ms_buf *buf, ms_str text);
+
+#endif /* JSON_H */

@@ -1,0 +1,81 @@
+/* Readers of transcripts: one file a program, each with the row of its format. A reader is
+ * called for each entry of a file (a line, or the whole document) and gives messages,
+ * usage and facts to the trace. Here is what they share. */
+
+#ifndef READ_H
+#define READ_H
+
+#include "trace.h"
+
+/* The file at hand. */
+typedef struct reading {
+    trace *t;
+    const char *path;
+    ms_str model;             /* the last one that was named; in the file's text */
+    ms_str turn;              /* likewise */
+    use total;                /* running totals of usage, as of the last report */
+    double began;             /* time of the first entry; 0: not known */
+    uint64_t entries;         /* so far */
+    uint64_t said;            /* messages of a conversation that comes again and again */
+    bool replays;             /* the file begins with what another session had */
+} reading;
+
+typedef enum shape_of_file {
+    FILE_LINES,               /* JSON Lines */
+    FILE_WHOLE,               /* one JSON document */
+    FILE_TEXT                 /* no JSON */
+} shape_of_file;
+
+typedef struct fileformat fileformat;
+struct fileformat {
+    const char *name, *program;
+    const char *versions;     /* seen in samples */
+    const char *places;       /* in the home folder, with commas between them */
+    shape_of_file shape;
+    tree_rule tree;
+    /* Is this entry (of FILE_TEXT: the beginning of the text) one of the format? */
+    bool (*shows)(ms_str entry);
+    void (*read)(reading *r, ms_str entry);
+    void (*end)(reading *r);  /* of the file; NULL: nothing to do */
+};
+
+extern const fileformat claude_format, codex_format, gemini_format, gemini_whole_format,
+    opencode_format, opencode_rows_format, cline_format, roo_format, copilot_format,
+    openhands_format, openhands_list_format, atif_format, sts_format, inspect_format,
+    inspect_sample_format, otel_format, otel_whole_format, aider_format, pi_format;
+
+/* A value of JSON: text stays text. */
+ms_value value_of(reading *r, ms_str json);
+/* Content as models have it: a list of one plain text part, or a string, is that text;
+ * everything else stays as it is. `member_name` is where a part has its text. */
+ms_value said_by(reading *r, ms_str content);
+/* All plain text of a content, parts joined with a blank line; absent when it has none. */
+ms_str plain_text(reading *r, ms_str content);
+/* Is the list of parts plain text alone? */
+bool is_plain(ms_str content);
+
+/* A call; of a tool without a name as well. */
+ms_envelope action_of(ms_str tool, ms_value args);
+/* Arguments of a call: an object, or JSON text of one; else text. */
+ms_value args_of(reading *r, ms_str json);
+
+/* Names the session after the file: the part of the path that is unlike others'. */
+void session_of_path(reading *r);
+
+/* The first words of a user, as a fact, unless a program put them there. */
+void note_prompt(reading *r, ms_str text);
+bool is_scaffold(ms_str text);
+
+/* Blocks as Anthropic has them, of a message of that role. What all its messages have
+ * stands in `like`; `extra` goes to the first of them. */
+void put_blocks(reading *r, bool user, ms_str content, const ms_envelope *like,
+                ms_str extra);
+
+/* Reads a message with a format of the library, for what readers do not take apart. */
+void put_by_library(reading *r, const char *dialect, ms_str json, const ms_envelope *like,
+                    ms_str extra);
+
+/* JSON text of an object with those members, for put_by_library. */
+ms_str object_text(reading *r, const char *before, ms_str json, const char *behind);
+
+#endif /* READ_H */

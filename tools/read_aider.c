@@ -1,0 +1,183 @@
+/* aider: .aider.chat.history.md. A session begins with "# aider chat started at DATE"; lines
+ * of the user begin with "#### ", those of the program with "> ", everything else the
+ * model said. A line "#### " inside a fence, or straight after text of the model, is a
+ * heading of the model. */
+
+#define _GNU_SOURCE
+#include "read.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char start[] = "# aider chat started at ";
+
+static bool aider_shows(ms_str text)
+{
+    return ms_str_starts_with(text, ms_str_of(start));
+}
+
+typedef enum voice { NOBODY, USER, PROGRAM, MODEL } voice;
+
+typedef struct chat {
+    reading *r;
+    voice speaks;
+    ms_buf buf;               /* what it said so far */
+    bool fence;
+    bool blank;               /* the line before was empty */
+    bool answered;            /* the model has said something: usage has a place */
+    ms_envelope time;         /* of the session */
+} chat;
+
+/* "> Tokens: 5,244 sent, 604 received. Cost: $0.02 message, ..." */
+static uint64_t aider_number(const char *at)
+{
+    double number = 0, unit = 1, place = 0;
+    for (; (*at >= '0' && *at <= '9') || *at == ',' || *at == '.'; at++) {
+        if (*at == ',') continue;
+        if (*at == '.') {
+            place = 1;
+            continue;
+        }
+        number = number * 10 + (*at - '0');
+        if (place > 0) place *= 10;
+    }
+    if (*at == 'k') unit = 1000;
+    if (*at == 'M') unit = 1000000;
+    return (uint64_t)(number / (place > 0 ? place : 1) * unit + 0.5);
+}
+
+static void take_tokens(chat *c, ms_str text)
+{
+    char line[256];
+    use u;
+    memset(&u, 0, sizeof u);
+    snprintf(line, sizeof line, "%.*s", (int)(text.len < 250 ? text.len : 250), text.ptr);
+    if (strncmp(line, "Tokens: ", 8) != 0) return;
+    const char *received = strstr(line, "sent, "), *cost = strstr(line, "Cost: $");
+    const char *hit = strstr(line, " cache hit");
+    u.input = aider_number(line + 8);
+    while (received != NULL && strstr(received + 6, ", ") != NULL &&
+           strstr(received + 6, ", ") < strstr(received, " received")) {
+        received = strstr(received + 6, ", ") - 4;
+    }
+    if (received != NULL) u.output = aider_number(received + 6);
+    while (hit != NULL && hit > line && hit[-1] != ' ') hit--;
+    if (hit != NULL) u.cached = aider_number(hit);
+    if (cost != NULL) u.cost = strtod(cost + 7, NULL);
+    u.model = c->r->model;
+    if (c->answered) trace_use(c->r->t, &u);
+}
+
+static void aider_flush(chat *c)
+{
+    ms_str none = {NULL, 0};
+    ms_str text = ms_buf_text(&c->buf);
+    while (text.len > 0 && (unsigned char)text.ptr[text.len - 1] <= ' ') text.len--;
+    while (text.len > 0 && (text.ptr[0] == '\n' || text.ptr[0] == '\r')) {
+        text = ms_str_n(text.ptr + 1, text.len - 1);
+    }
+    if (text.len > 0 && c->speaks != NOBODY) {
+        ms_envelope m = c->speaks == USER    ? ms_user_message(ms_text_n(text))
+                        : c->speaks == MODEL ? ms_assistant_message(ms_text_n(text))
+                                             : ms_other(MS_STR("aider:output"),
+                                                        ms_text_n(text));
+        m.has_time = c->time.has_time;
+        m.time_ns = c->time.time_ns;
+        if (c->speaks == USER) note_prompt(c->r, text);
+        if (c->speaks == MODEL) c->answered = true;
+        trace_put(c->r->t, &m);
+    }
+    c->speaks = NOBODY;
+    trace_entry(c->r->t, none, none, 0);
+    memset(&c->buf, 0, sizeof c->buf);
+    c->buf.arena = trace_arena(c->r->t);
+}
+
+static void aider_session(chat *c, ms_str date)
+{
+    char name[64], when[64];
+    aider_flush(c);
+    while (date.len > 0 && (unsigned char)date.ptr[date.len - 1] <= ' ') date.len--;
+    int len = (int)(date.len < 40 ? date.len : 40);
+    int n = snprintf(name, sizeof name, "aider-%.*s", len, date.ptr);
+    for (int i = 0; i < n; i++) name[i] = name[i] == ' ' ? 'T' : name[i];
+    trace_new_session(c->r->t, ms_str_n(name, (size_t)n));
+    trace_fact(c->r->t, "agent", MS_STR("aider"));
+    const char *slash = strrchr(c->r->path, '/');
+    if (slash != NULL) {
+        trace_fact(c->r->t, "cwd", ms_str_n(c->r->path, (size_t)(slash - c->r->path)));
+    }
+    n = snprintf(when, sizeof when, "%.*s", len, date.ptr);
+    c->time.has_time = ms_iso_read(ms_str_n(when, (size_t)n), &c->time.time_ns) == MS_OK;
+    c->fence = false;
+    c->answered = false;
+}
+
+/* "Model: gpt-4o with diff edit format", "Models: claude with ..." */
+static void take_model(chat *c, ms_str text)
+{
+    static const char *const begins[] = {"Model: ", "Models: ", "Main model: "};
+    for (size_t i = 0; i < COUNT_OF(begins); i++) {
+        if (!ms_str_starts_with(text, ms_str_of(begins[i]))) continue;
+        ms_str name = ms_str_n(text.ptr + strlen(begins[i]), text.len - strlen(begins[i]));
+        size_t len = 0;
+        while (len < name.len && name.ptr[len] != ' ') len++;
+        c->r->model = ms_str_n(name.ptr, len);
+        trace_fact(c->r->t, "model", c->r->model);
+    }
+}
+
+static void aider_line(chat *c, ms_str line)
+{
+    voice speaks = MODEL;
+    ms_str text = line;
+    bool heading = ms_str_starts_with(line, MS_STR("#### "));
+    if (ms_str_starts_with(line, MS_STR("```"))) c->fence = !c->fence;
+    if (heading && !c->fence && (c->blank || c->speaks == USER)) speaks = USER;
+    if (!c->fence && line.len > 0 && line.ptr[0] == '>') speaks = PROGRAM;
+    if (speaks == USER) text = ms_str_n(line.ptr + 5, line.len - 5);
+    if (speaks == PROGRAM) {
+        size_t skip = line.len > 1 && line.ptr[1] == ' ' ? 2 : 1;
+        text = ms_str_n(line.ptr + skip, line.len - skip);
+    }
+    while (speaks != MODEL && text.len > 0 && text.ptr[text.len - 1] == ' ') text.len--;
+    bool empty = line.len == 0;
+    if (empty && c->speaks != MODEL) speaks = c->speaks;
+    if (speaks != c->speaks) aider_flush(c);
+    c->speaks = speaks;
+    if (speaks == PROGRAM) {
+        take_model(c, text);
+        take_tokens(c, text);
+    }
+    ms_buf_write(&c->buf, text.ptr, text.len);
+    json_piece(&c->buf, "\n");
+    c->blank = empty;
+}
+
+static void aider_read(reading *r, ms_str text)
+{
+    chat c;
+    memset(&c, 0, sizeof c);
+    c.r = r;
+    c.blank = true;
+    c.buf.arena = trace_arena(r->t);
+    while (text.len > 0 && trace_code(r->t) == FINE) {
+        const char *end = memchr(text.ptr, '\n', text.len);
+        size_t len = end != NULL ? (size_t)(end - text.ptr) : text.len;
+        size_t used = len + (end != NULL);
+        ms_str line = ms_str_n(text.ptr, len);
+        if (line.len > 0 && line.ptr[line.len - 1] == '\r') line.len--;
+        text = ms_str_n(text.ptr + used, text.len - used);
+        if (ms_str_starts_with(line, ms_str_of(start))) {
+            aider_session(&c, ms_str_n(line.ptr + sizeof start - 1,
+                                       line.len - sizeof start + 1));
+        } else {
+            aider_line(&c, line);
+        }
+    }
+    aider_flush(&c);
+}
+
+const fileformat aider_format = {
+    "aider", "aider", "0.47", "", FILE_TEXT, TREE_NONE, aider_shows, aider_read, NULL,
+};

@@ -1,0 +1,156 @@
+/* ATIF, the trajectory.json of harbor: {schema_version: "ATIF-...", session_id, agent,
+ * steps}. A step of the agent has a message, calls and what was observed. References to
+ * subagents and continuations become facts. */
+
+#define _GNU_SOURCE
+#include "read.h"
+
+#include <string.h>
+
+enum { S_SOURCE, S_MESSAGE, S_REASONING, S_CALLS, S_OBSERVED, S_METRICS, S_TIME, S_MODEL,
+       S_ID, S_KEYS };
+static const json_key keys[] = {
+    KEY("source"), KEY("message"), KEY("reasoning_content"), KEY("tool_calls"),
+    KEY("observation"), KEY("metrics"), KEY("timestamp"), KEY("model_name"),
+    KEY("step_id"),
+};
+
+static bool atif_shows(ms_str doc)
+{
+    ms_str version = member(doc, "schema_version");
+    return is_kind(version, MS_JSON_STRING) && version.len > 6 &&
+           memcmp(version.ptr, "\"ATIF-", 6) == 0;
+}
+
+/* An id without a digit is a placeholder: the file's name tells such sessions apart. */
+static void take_header(reading *r, ms_str doc)
+{
+    static const char *const facts[][2] = {
+        {"agent.name", "agent"}, {"agent.version", "version"},
+        {"agent.model_name", "model"}, {"continued_trajectory_ref", "continued"},
+        {"schema_version", "format"},
+    };
+    char name[512];
+    ms_str id = trace_text(r->t, member(doc, "session_id")), stem = stem_text(r->path);
+    bool digit = false;
+    for (size_t i = 0; i < id.len; i++) digit = digit || (id.ptr[i] >= '0' && id.ptr[i] <= '9');
+    int n = snprintf(name, sizeof name, "%.*s/%.*s", (int)(id.len < 200 ? id.len : 200),
+                     id.ptr != NULL ? id.ptr : "", (int)(stem.len < 200 ? stem.len : 200),
+                     stem.ptr);
+    if (id.len == 0) session_of_path(r);
+    else trace_session(r->t, digit ? id : ms_str_n(name, (size_t)n));
+    for (size_t i = 0; i < COUNT_OF(facts); i++) {
+        trace_fact(r->t, facts[i][1], trace_text(r->t, member_at(doc, facts[i][0])));
+    }
+    r->model = member_at(doc, "agent.model_name");
+}
+
+static void put(reading *r, ms_envelope *m, const ms_str *v, ms_str extra, bool *first)
+{
+    bool answer = m->type == MS_T_OBSERVATION || m->type == MS_T_ERROR;
+    trace_time_iso(r->t, m, v[S_TIME]);
+    if (!*first && !answer) m->flags |= MS_FLAG_JOINED;
+    m->extra = extra;
+    *first = false;
+    trace_put(r->t, m);
+}
+
+static void put_calls(reading *r, const ms_str *v, bool *first)
+{
+    ms_str none = {NULL, 0};
+    ms_json_iter it = ms_json_iterate(v[S_CALLS]);
+    while (is_kind(v[S_CALLS], MS_JSON_ARRAY) && ms_json_next(&it)) {
+        ms_str tool = trace_text(r->t, member(it.value, "function_name"));
+        ms_envelope m = action_of(tool, args_of(r, member(it.value, "arguments")));
+        m.call_id = trace_text(r->t, member(it.value, "tool_call_id"));
+        put(r, &m, v, none, first);
+    }
+}
+
+/* What was observed answers a call; without one it is what the agent reads next. */
+static void put_results(reading *r, const ms_str *v, bool *first)
+{
+    static const json_key known[] = {KEY("source_call_id"), KEY("content")};
+    ms_str call, other, results = member(v[S_OBSERVED], "results");
+    bool any = is_kind(v[S_CALLS], MS_JSON_ARRAY) && ms_json_element(v[S_CALLS], 0, &call);
+    bool one = any && !ms_json_element(v[S_CALLS], 1, &other);
+    ms_json_iter it = ms_json_iterate(results);
+    while (is_kind(results, MS_JSON_ARRAY) && ms_json_next(&it)) {
+        leftover all;
+        ms_str id = trace_text(r->t, member(it.value, "source_call_id"));
+        if (id.len == 0 && one) id = trace_text(r->t, member(call, "tool_call_id"));
+        ms_value said = said_by(r, member(it.value, "content"));
+        ms_envelope m = id.len > 0 ? ms_observation(said, ms_str_n(NULL, 0)) : ms_user_message(said);
+        m.call_id = id;
+        rest_begin(&all, trace_arena(r->t));
+        rest_nest(&all, "atif", it.value, known, 2);
+        if (id.len == 0 && said.text.len == 0 && all.buf.len == 0) continue;
+        *first = id.len == 0 ? true : *first;
+        put(r, &m, v, rest_end(&all), first);
+    }
+}
+
+static void take_metrics(reading *r, const ms_str *v)
+{
+    static const json_key names[] = {KEY("prompt_tokens"), KEY("completion_tokens"),
+                                KEY("cached_tokens"), KEY("cost_usd")};
+    ms_str n[4];
+    use u;
+    memset(&u, 0, sizeof u);
+    if (!is_object(v[S_METRICS])) return;
+    pick(v[S_METRICS], names, 4, n);
+    u.input = count_of(n[0]);
+    u.output = count_of(n[1]);
+    u.cached = count_of(n[2]);
+    u.cost = number_of(n[3]);
+    u.reasoning = count_of(member_at(v[S_METRICS], "extra.reasoning_tokens"));
+    u.model = trace_text(r->t, v[S_MODEL].ptr != NULL ? v[S_MODEL] : r->model);
+    trace_fact(r->t, "model", u.model);
+    trace_use(r->t, &u);
+}
+
+static void take_step(reading *r, ms_str step)
+{
+    ms_str v[S_KEYS], none = {NULL, 0}, extra;
+    bool first = true;
+    leftover all;
+    pick(step, keys, S_KEYS, v);
+    trace_entry(r->t, none, none, 0);
+    rest_begin(&all, trace_arena(r->t));
+    rest_nest(&all, "atif", step, keys, S_ID);
+    extra = rest_end(&all);
+    ms_value said = said_by(r, v[S_MESSAGE]);
+    ms_envelope m = ms_user_message(said);
+    if (text_is(v[S_SOURCE], "user")) {
+        note_prompt(r, plain_text(r, v[S_MESSAGE]));
+        put(r, &m, v, extra, &first);
+    } else if (text_is(v[S_SOURCE], "system")) {
+        m = ms_text_message(MS_ROLE_SYSTEM, said);
+        put(r, &m, v, extra, &first);
+    } else if (text_is(v[S_SOURCE], "agent")) {
+        ms_str thought = plain_text(r, v[S_REASONING]);
+        m = ms_message(MS_T_REASONING, ms_text_n(thought));
+        if (thought.len > 0) put(r, &m, v, none, &first);
+        m = ms_assistant_message(said);
+        if (said.text.len > 0 || v[S_CALLS].len <= 2) put(r, &m, v, extra, &first);
+        put_calls(r, v, &first);
+        take_metrics(r, v);
+    } else {
+        trace_unknown(r->t, trace_text(r->t, v[S_SOURCE]), step);
+        return;
+    }
+    put_results(r, v, &first);
+}
+
+static void atif_read(reading *r, ms_str doc)
+{
+    ms_str steps = member(doc, "steps");
+    take_header(r, doc);
+    ms_json_iter it = ms_json_iterate(steps);
+    while (is_kind(steps, MS_JSON_ARRAY) && ms_json_next(&it)) take_step(r, it.value);
+}
+
+const fileformat atif_format = {
+    "atif", "ATIF trajectories (harbor)", "1.5, 1.7", "", FILE_WHOLE, TREE_NONE,
+    atif_shows, atif_read, NULL,
+};

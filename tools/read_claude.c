@@ -1,0 +1,194 @@
+/* Claude Code: ~/.claude/projects/FOLDER/SESSION.jsonl and SESSION/subagents/agent-ID.jsonl.
+ * A line is an entry of a tree by uuid and parentUuid. One answer of the model is several
+ * lines of one message.id, one a block, each with the usage so far. Side chains are the
+ * work of other agents. A compaction begins a new chain, whose logicalParentUuid is the
+ * old one's end. */
+
+#define _GNU_SOURCE
+#include "read.h"
+
+#include <string.h>
+
+enum { C_TYPE, C_UUID, C_PARENT, C_LOGICAL, C_SESSION, C_SIDE, C_AGENT, C_TIME, C_MESSAGE,
+       C_META, C_SUMMARY, C_CWD, C_VERSION, C_BRANCH, C_TITLE, C_CUSTOM, C_AI, C_LEAF,
+       C_KEYS };
+
+static const json_key keys[] = {
+    KEY("type"), KEY("uuid"), KEY("parentUuid"), KEY("logicalParentUuid"),
+    KEY("sessionId"), KEY("isSidechain"), KEY("agentId"), KEY("timestamp"),
+    KEY("message"), KEY("isMeta"), KEY("isCompactSummary"), KEY("cwd"), KEY("version"),
+    KEY("gitBranch"), KEY("summary"), KEY("customTitle"), KEY("aiTitle"),
+    KEY("leafUuid"),
+};
+
+/* Lines that are no messages. */
+static const char *const others[] = {
+    "progress", "file-history-snapshot", "queue-operation", "system", "attachment", "mode",
+    "permission-mode", "last-prompt", "summary", "custom-title", "ai-title", "agent-name",
+    "agent-color", "agent-setting", "pr-link", "tag", "task-summary", "worktree-state",
+    "content-replacement", "started", "result", "speculation-accept",
+    "file-history-delta", "bridge-session", "frame-link",
+};
+
+static bool claude_shows(ms_str line)
+{
+    ms_str v[C_KEYS];
+    pick(line, keys, C_KEYS, v);
+    if (!is_kind(v[C_TYPE], MS_JSON_STRING)) return false;
+    if (text_is(v[C_TYPE], "summary")) return v[C_LEAF].ptr != NULL;
+    if (text_is(v[C_TYPE], "file-history-snapshot")) return true;
+    if (text_is(v[C_TYPE], "queue-operation")) return true;
+    bool speaks = text_is(v[C_TYPE], "user") || text_is(v[C_TYPE], "assistant");
+    return (v[C_UUID].ptr != NULL && v[C_SESSION].ptr != NULL) ||
+           (v[C_UUID].ptr != NULL && speaks && is_object(v[C_MESSAGE]));
+}
+
+static bool is_other(ms_str type)
+{
+    for (size_t i = 0; i < COUNT_OF(others); i++) {
+        if (text_is(type, others[i])) return true;
+    }
+    return false;
+}
+
+/* "0e1f...-....": a file that is named after its session. */
+static bool is_uuid(ms_str text)
+{
+    return text.len == 36 && text.ptr[8] == '-' && text.ptr[13] == '-' &&
+           text.ptr[23] == '-';
+}
+
+static void take_facts(reading *r, const ms_str *v)
+{
+    ms_str stem = stem_text(r->path);
+    if (r->entries == 0) {
+        trace_fact(r->t, "agent", MS_STR("claude-code"));
+        if (is_uuid(stem)) trace_session(r->t, stem);
+    }
+    if (!is_uuid(stem)) trace_session(r->t, trace_text(r->t, v[C_SESSION]));
+    if (v[C_CWD].ptr != NULL) trace_fact(r->t, "cwd", trace_text(r->t, v[C_CWD]));
+    if (v[C_VERSION].ptr != NULL) {
+        trace_fact(r->t, "version", trace_text(r->t, v[C_VERSION]));
+    }
+    if (v[C_BRANCH].ptr != NULL) trace_fact(r->t, "branch", trace_text(r->t, v[C_BRANCH]));
+    if (v[C_AI].ptr != NULL) trace_fact(r->t, "title", trace_text(r->t, v[C_AI]));
+    if (v[C_CUSTOM].ptr != NULL) trace_fact(r->t, "title", trace_text(r->t, v[C_CUSTOM]));
+    if (text_is(v[C_TYPE], "summary")) {
+        trace_fact_first(r->t, "title", trace_text(r->t, v[C_TITLE]));
+    }
+}
+
+/* Did a user type it? Results of calls, echoes of commands and summaries nobody did. */
+static unsigned marks_of(const ms_str *v, ms_str content)
+{
+    unsigned marks = 0;
+    bool side = is_kind(v[C_SIDE], MS_JSON_TRUE);
+    if (side) marks |= ENTRY_SIDE;
+    if (is_kind(v[C_SUMMARY], MS_JSON_TRUE)) return marks | ENTRY_COMPACTED;
+    if (!text_is(v[C_TYPE], "user") || is_kind(v[C_META], MS_JSON_TRUE)) return marks;
+    ms_json_iter it = ms_json_iterate(content);
+    while (is_kind(content, MS_JSON_ARRAY) && ms_json_next(&it)) {
+        if (text_is(member(it.value, "type"), "tool_result")) return marks;
+    }
+    return marks | ENTRY_PROMPT;
+}
+
+static void take_usage(reading *r, const ms_str *v, ms_str message)
+{
+    static const json_key names[] = {KEY("input_tokens"), KEY("output_tokens"),
+                                KEY("cache_read_input_tokens"),
+                                KEY("cache_creation_input_tokens")};
+    static const json_key of_message[] = {KEY("usage"), KEY("model"), KEY("id")};
+    ms_str n[4], m[3];
+    use u;
+    memset(&u, 0, sizeof u);
+    pick(message, of_message, 3, m);
+    if (!is_object(m[0]) || text_is(m[1], "<synthetic>")) return;
+    pick(m[0], names, 4, n);
+    u.cached = count_of(n[2]);
+    u.written = count_of(n[3]);
+    u.input = count_of(n[0]) + u.cached + u.written;
+    u.output = count_of(n[1]);
+    u.model = trace_text(r->t, m[1]);
+    u.answer = trace_text(r->t, m[2]);
+    if (u.answer.len == 0) u.answer = trace_text(r->t, v[C_UUID]);
+    trace_fact(r->t, "model", u.model);
+    trace_use(r->t, &u);
+}
+
+static ms_str extra_of(reading *r, ms_str line, ms_str message)
+{
+    static const json_key of_line[] = {KEY("type"), KEY("message"), KEY("uuid"),
+                                  KEY("sessionId")};
+    static const json_key of_message[] = {KEY("role"), KEY("content"), KEY("type")};
+    leftover all, own;
+    rest_begin(&all, trace_arena(r->t));
+    rest_begin(&own, trace_arena(r->t));
+    rest_add(&own, line, of_line, 4);
+    rest_nest(&own, "message", message, of_message, 3);
+    rest_put(&all, "claude-code", rest_end(&own));
+    return rest_end(&all);
+}
+
+/* A side chain is the work of another agent. */
+static ms_str agent_of(reading *r, const ms_str *v)
+{
+    ms_str agent = {NULL, 0};
+    if (!is_kind(v[C_SIDE], MS_JSON_TRUE)) return agent;
+    agent = trace_text(r->t, v[C_AGENT]);
+    return agent.len > 0 ? agent : MS_STR("sidechain");
+}
+
+static void take_message(reading *r, ms_str line, const ms_str *v)
+{
+    static const json_key names[] = {KEY("role"), KEY("content")};
+    ms_envelope like;
+    ms_str m[2];
+    memset(&like, 0, sizeof like);
+    bool user = text_is(v[C_TYPE], "user");
+    pick(v[C_MESSAGE], names, 2, m);
+    unsigned marks = marks_of(v, m[1]);
+    bool linked = is_kind(v[C_PARENT], MS_JSON_STRING);
+    trace_entry(r->t, v[C_UUID], linked ? v[C_PARENT] : v[C_LOGICAL], marks);
+    bool fits = is_kind(m[1], MS_JSON_STRING) || is_kind(m[1], MS_JSON_ARRAY);
+    if (!is_object(v[C_MESSAGE]) || !fits) {
+        trace_unknown(r->t, user ? MS_STR("user without content")
+                                 : MS_STR("assistant without content"), line);
+        return;
+    }
+    trace_time_iso(r->t, &like, v[C_TIME]);
+    like.agent_key = agent_of(r, v);
+    like.id = trace_text(r->t, v[C_UUID]);
+    if ((marks & (ENTRY_PROMPT | ENTRY_SIDE)) == ENTRY_PROMPT) {
+        note_prompt(r, plain_text(r, m[1]));
+    }
+    put_blocks(r, user, m[1], &like, extra_of(r, line, v[C_MESSAGE]));
+    if (!user) take_usage(r, v, v[C_MESSAGE]);
+}
+
+static void claude_read(reading *r, ms_str line)
+{
+    ms_str v[C_KEYS];
+    pick(line, keys, C_KEYS, v);
+    if (!is_object(line)) {
+        session_of_path(r);
+        trace_entry(r->t, v[C_UUID], v[C_PARENT], 0);
+        trace_unknown(r->t, MS_STR("line that is no object"), line);
+        return;
+    }
+    take_facts(r, v);
+    if (text_is(v[C_TYPE], "user") || text_is(v[C_TYPE], "assistant")) {
+        take_message(r, line, v);
+        return;
+    }
+    bool linked = is_kind(v[C_PARENT], MS_JSON_STRING);
+    unsigned marks = is_kind(v[C_SIDE], MS_JSON_TRUE) ? ENTRY_SIDE : 0;
+    trace_entry(r->t, v[C_UUID], linked ? v[C_PARENT] : v[C_LOGICAL], marks);
+    if (is_other(v[C_TYPE])) trace_left_out(r->t, trace_text(r->t, v[C_TYPE]));
+    else trace_unknown(r->t, trace_text(r->t, v[C_TYPE]), line);
+}
+
+const fileformat claude_format = {
+    "claude-code", "Claude Code", "1.0, 2.1", ".claude/projects", FILE_LINES,
+    TREE_PROMPTS, claude_shows, claude_read, NULL,
+};

@@ -1,0 +1,142 @@
+/* Cline: ID.messages.json, {version, sessionId, messages, system_prompt}, with its facts in
+ * ID.json beside it. Roo Code, Kilo Code and old Cline: api_conversation_history.json, a
+ * bare array. Messages are Anthropic's, with a time in ts. */
+
+#define _GNU_SOURCE
+#include "files.h"
+#include "read.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { M_ROLE, M_CONTENT, M_ID, M_TS, M_METRICS, M_MODEL, M_SUMMARY, M_KEYS };
+static const json_key keys[] = {KEY("role"), KEY("content"), KEY("id"), KEY("ts"),
+                           KEY("metrics"), KEY("modelInfo"), KEY("isSummary")};
+
+static bool cline_shows(ms_str doc)
+{
+    static const json_key names[] = {KEY("version"), KEY("sessionId"), KEY("messages")};
+    ms_str v[3];
+    pick(doc, names, 3, v);
+    return v[0].ptr != NULL && is_kind(v[1], MS_JSON_STRING) &&
+           is_kind(v[2], MS_JSON_ARRAY);
+}
+
+static bool roo_shows(ms_str doc)
+{
+    ms_str first, v[M_KEYS];
+    if (!is_kind(doc, MS_JSON_ARRAY) || !ms_json_element(doc, 0, &first)) return false;
+    pick(first, keys, M_KEYS, v);
+    return v[M_TS].ptr != NULL && v[M_ROLE].ptr != NULL && v[M_CONTENT].ptr != NULL;
+}
+
+/* Here input has what came from a cache. */
+static void take_metrics(reading *r, const ms_str *v)
+{
+    static const json_key names[] = {KEY("inputTokens"), KEY("outputTokens"),
+                                KEY("cacheReadTokens"), KEY("cacheWriteTokens"),
+                                KEY("cost")};
+    ms_str n[5];
+    use u;
+    memset(&u, 0, sizeof u);
+    if (!is_object(v[M_METRICS])) return;
+    pick(v[M_METRICS], names, 5, n);
+    u.input = count_of(n[0]);
+    u.output = count_of(n[1]);
+    u.cached = count_of(n[2]);
+    u.written = count_of(n[3]);
+    u.cost = number_of(n[4]);
+    if (u.input < u.cached + u.written) u.input += u.cached + u.written;
+    u.model = trace_text(r->t, member(v[M_MODEL], "id"));
+    u.answer = trace_text(r->t, v[M_ID]);
+    trace_fact(r->t, "model", u.model);
+    trace_use(r->t, &u);
+}
+
+static void take_message(reading *r, ms_str message)
+{
+    ms_str v[M_KEYS], none = {NULL, 0};
+    ms_envelope like;
+    memset(&like, 0, sizeof like);
+    pick(message, keys, M_KEYS, v);
+    bool user = text_is(v[M_ROLE], "user");
+    trace_entry(r->t, v[M_ID], none, is_kind(v[M_SUMMARY], MS_JSON_TRUE)
+                                         ? ENTRY_COMPACTED : 0);
+    if ((!user && !text_is(v[M_ROLE], "assistant")) || v[M_CONTENT].ptr == NULL) {
+        trace_unknown(r->t, trace_text(r->t, v[M_ROLE]), message);
+        return;
+    }
+    trace_time_ms(&like, v[M_TS]);
+    like.id = trace_text(r->t, v[M_ID]);
+    if (user) note_prompt(r, plain_text(r, v[M_CONTENT]));
+    put_blocks(r, user, v[M_CONTENT], &like, none);
+    if (!user) take_metrics(r, v);
+}
+
+static void take_list(reading *r, ms_str list)
+{
+    ms_json_iter it = ms_json_iterate(list);
+    while (ms_json_next(&it)) take_message(r, it.value);
+}
+
+/* What ID.json tells of ID.messages.json; without it, nothing. */
+static void take_beside(reading *r)
+{
+    static const char *const facts[][2] = {
+        {"cwd", "cwd"}, {"model", "model"}, {"metadata.title", "title"},
+        {"metadata.fork.forkedFromSessionId", "parent"},
+    };
+    static const char end[] = ".messages.json";
+    file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false};
+    ms_str doc;
+    size_t len = strlen(r->path);
+    if (!ends_with(r->path, end)) return;
+    char *path = malloc(len + 1);
+    if (path == NULL) exit(no_memory());
+    memcpy(path, r->path, len - sizeof end + 1);
+    memcpy(path + len - sizeof end + 1, ".json", 6);
+    if (is_there(path) && file_load(&f, path) == FINE &&
+        ms_json_check(f.text, NULL, &doc, NULL) == MS_OK) {
+        for (size_t i = 0; i < COUNT_OF(facts); i++) {
+            trace_fact(r->t, facts[i][1], trace_text(r->t, member_at(doc, facts[i][0])));
+        }
+    }
+    file_free(&f);
+    free(path);
+}
+
+static void cline_read(reading *r, ms_str doc)
+{
+    ms_str system = member(doc, "system_prompt");
+    ms_str none = {NULL, 0};
+    trace_session(r->t, trace_text(r->t, member(doc, "sessionId")));
+    trace_fact(r->t, "agent", MS_STR("cline"));
+    take_beside(r);
+    if (is_kind(system, MS_JSON_STRING) && system.len > 2) {
+        trace_entry(r->t, none, none, 0);
+        ms_envelope m = ms_text_message(MS_ROLE_SYSTEM, value_of(r, system));
+        trace_put(r->t, &m);
+    }
+    take_list(r, member(doc, "messages"));
+}
+
+static void roo_read(reading *r, ms_str doc)
+{
+    bool roo = strstr(r->path, "roo") != NULL, kilo = strstr(r->path, "kilo") != NULL;
+    session_of_path(r);
+    trace_fact(r->t, "agent", roo ? MS_STR("roo-code") : kilo ? MS_STR("kilo-code")
+                                                             : MS_STR("cline"));
+    take_list(r, doc);
+}
+
+const fileformat cline_format = {
+    "cline", "Cline", "1", ".cline/data/sessions", FILE_WHOLE, TREE_NONE, cline_shows,
+    cline_read, NULL,
+};
+const fileformat roo_format = {
+    "roo-code", "Roo Code, Kilo Code, old Cline", "-",
+    ".config/Code/User/globalStorage/rooveterinaryinc.roo-cline/tasks,"
+    ".config/Code/User/globalStorage/saoudrizwan.claude-dev/tasks,"
+    ".config/Code/User/globalStorage/kilocode.kilo-code/tasks",
+    FILE_WHOLE, TREE_NONE, roo_shows, roo_read, NULL,
+};

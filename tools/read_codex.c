@@ -1,0 +1,273 @@
+/* OpenAI Codex: ~/.codex/sessions/Y/M/D/rollout-*.jsonl, also compressed with zstd, and
+ * archived_sessions. A line is {timestamp, type, payload}. Of what stands in it twice,
+ * response_item counts; event_msg gives usage and what was taken back. Usage comes as
+ * running totals: their differences count. The file of a subagent, or of a fork, begins
+ * with what its parent had, all written in its first moment. */
+
+#define _GNU_SOURCE
+#include "read.h"
+
+#include <string.h>
+
+enum { X_TIME, X_TYPE, X_PAYLOAD, X_KEYS };
+static const json_key keys[] = {KEY("timestamp"), KEY("type"), KEY("payload")};
+
+enum { P_TYPE, P_ROLE, P_CONTENT, P_NAME, P_ARGS, P_CALL, P_OUTPUT, P_INPUT, P_ACTION,
+       P_SUMMARY, P_FUNCTION, P_RESULT, P_ID, P_MESSAGE, P_KEYS };
+static const json_key item_keys[] = {
+    KEY("type"), KEY("role"), KEY("content"), KEY("name"), KEY("arguments"),
+    KEY("call_id"), KEY("output"), KEY("input"), KEY("action"), KEY("summary"),
+    KEY("function"), KEY("result"), KEY("id"), KEY("message"),
+};
+
+static const char *const line_types[] = {"session_meta", "response_item", "event_msg",
+                                         "turn_context", "compacted"};
+
+static bool codex_shows(ms_str line)
+{
+    ms_str v[X_KEYS];
+    pick(line, keys, X_KEYS, v);
+    if (v[X_TIME].ptr == NULL || !is_object(v[X_PAYLOAD])) return false;
+    for (size_t i = 0; i < COUNT_OF(line_types); i++) {
+        if (text_is(v[X_TYPE], line_types[i])) return true;
+    }
+    return false;
+}
+
+static void take_meta(reading *r, ms_str meta)
+{
+    static const char *const facts[][2] = {
+        {"cwd", "cwd"}, {"cli_version", "version"}, {"git.branch", "branch"},
+        {"forked_from_id", "parent"},
+        {"source.subagent.thread_spawn.parent_thread_id", "parent"},
+    };
+    trace_session(r->t, trace_text(r->t, member(meta, "id")));
+    trace_fact(r->t, "agent", MS_STR("codex"));
+    for (size_t i = 0; i < COUNT_OF(facts); i++) {
+        ms_str text = trace_text(r->t, member_at(meta, facts[i][0]));
+        trace_fact(r->t, facts[i][1], text);
+        if (i >= 3 && text.len > 0) r->replays = true;
+    }
+    if (is_kind(member_at(meta, "source.subagent"), MS_JSON_STRING)) r->replays = true;
+}
+
+static use totals_of(ms_str usage)
+{
+    static const json_key names[] = {KEY("input_tokens"), KEY("cached_input_tokens"),
+                                KEY("output_tokens"), KEY("reasoning_output_tokens")};
+    ms_str n[4];
+    use u;
+    memset(&u, 0, sizeof u);
+    pick(usage, names, 4, n);
+    u.input = count_of(n[0]);
+    u.cached = count_of(n[1]);
+    u.output = count_of(n[2]);
+    u.reasoning = count_of(n[3]);
+    return u;
+}
+
+/* Totals that fall began anew: then the last call is what was added. */
+static void take_totals(reading *r, ms_str info, double when)
+{
+    ms_str all = member(info, "total_token_usage"), last = member(info, "last_token_usage");
+    if (!is_object(all)) return;
+    use now = totals_of(all), added = now, *old = &r->total;
+    bool falls = now.input < old->input || now.output < old->output;
+    if (falls && is_object(last)) added = totals_of(last);
+    if (!falls) {
+        added.input -= old->input;
+        added.output -= old->output;
+        added.cached = now.cached > old->cached ? now.cached - old->cached : 0;
+        added.reasoning = now.reasoning > old->reasoning ? now.reasoning - old->reasoning
+                                                         : 0;
+    }
+    *old = now;
+    if (r->replays && when > 0 && when - r->began < 1.0) return;
+    added.model = r->model;
+    trace_use(r->t, &added);
+}
+
+static void take_event(reading *r, ms_str event, double when)
+{
+    ms_str type = member(event, "type");
+    if (text_is(type, "token_count")) take_totals(r, member(event, "info"), when);
+    else if (text_is(type, "thread_rolled_back")) {
+        trace_take_back_prompts(r->t, count_of(member(event, "num_turns")));
+    } else if (text_is(type, "task_started")) {
+        r->turn = member(event, "turn_id");
+    } else if (text_is(type, "user_message")) {
+        note_prompt(r, trace_text(r->t, member(event, "message")));
+    } else if (text_is(type, "thread_name_updated")) {
+        trace_fact(r->t, "title", trace_text(r->t, member(event, "thread_name")));
+    }
+    trace_left_out(r->t, MS_STR("event_msg"));
+}
+
+/* {"output": text}, {"output": {"content", "success"}}, {"output": [parts]}, or JSON text
+ * of {"output", "metadata": {"exit_code"}}. */
+static ms_envelope output_of(reading *r, ms_str given)
+{
+    bool failed = is_kind(member(given, "success"), MS_JSON_FALSE);
+    ms_str inner = is_object(given) ? member(given, "content") : given, value;
+    ms_value said = said_by(r, inner.ptr != NULL ? inner : given);
+    if (!said.json && said.text.len > 10 && said.text.ptr[0] == '{' &&
+        ms_json_check(said.text, NULL, &value, NULL) == MS_OK) {
+        ms_str text = member(value, "output");
+        failed = failed || number_of(member_at(value, "metadata.exit_code")) > 0;
+        if (is_kind(text, MS_JSON_STRING)) said = ms_text_n(trace_text(r->t, text));
+    }
+    return failed ? ms_error_message(said, ms_str_n(NULL, 0)) : ms_observation(said, ms_str_n(NULL, 0));
+}
+
+/* The text of a reasoning: its content when there is some, else its summary. */
+static ms_envelope reasoning_of(reading *r, const ms_str *p)
+{
+    ms_str text = plain_text(r, p[P_CONTENT]);
+    if (text.ptr == NULL) text = plain_text(r, p[P_SUMMARY]);
+    return ms_message(MS_T_REASONING, ms_text_n(text.ptr != NULL ? text : MS_STR("")));
+}
+
+static ms_envelope message_of(reading *r, const ms_str *p)
+{
+    ms_value said = said_by(r, p[P_CONTENT]);
+    if (text_is(p[P_ROLE], "assistant")) return ms_assistant_message(said);
+    if (text_is(p[P_ROLE], "user")) return ms_user_message(said);
+    ms_str word = trace_text(r->t, p[P_ROLE]);
+    ms_envelope m = ms_text_message(ms_role_of_word(word), said);
+    if (m.role == MS_ROLE_OTHER) m.role_name = word;
+    return m;
+}
+
+/* A call in one of the forms that versions of Codex have; false: it is none. */
+static bool call_of(reading *r, const ms_str *p, ms_envelope *m)
+{
+    ms_str name = p[P_NAME], args = p[P_ARGS];
+    if (text_is(p[P_TYPE], "local_shell_call")) {
+        name = MS_STR("\"local_shell\"");
+        args = p[P_ACTION];
+    } else if (text_is(p[P_TYPE], "custom_tool_call")) {
+        args = p[P_INPUT];
+    } else if (text_is(p[P_TYPE], "web_search_call")) {
+        name = MS_STR("\"web_search\"");
+        args = p[P_ACTION];
+    } else if (text_is(p[P_TYPE], "tool_search_call")) {
+        name = MS_STR("\"tool_search\"");
+    } else if (text_is(p[P_TYPE], "tool_call")) {
+        if (name.ptr == NULL) name = member(p[P_FUNCTION], "name");
+        if (args.ptr == NULL) args = member(p[P_FUNCTION], "arguments");
+    } else if (!text_is(p[P_TYPE], "function_call")) {
+        return false;
+    }
+    ms_str tool = trace_text(r->t, name);
+    *m = action_of(tool, args_of(r, args));
+    m->call_id = trace_text(r->t, p[P_CALL].ptr != NULL ? p[P_CALL] : p[P_ID]);
+    return true;
+}
+
+static bool result_of(reading *r, const ms_str *p, ms_envelope *m)
+{
+    if (text_is(p[P_TYPE], "tool_result")) {
+        *m = output_of(r, p[P_RESULT].ptr != NULL ? p[P_RESULT] : p[P_OUTPUT]);
+        m->tool = trace_text(r->t, p[P_NAME]);
+    } else if (text_is(p[P_TYPE], "function_call_output") ||
+               text_is(p[P_TYPE], "custom_tool_call_output") ||
+               text_is(p[P_TYPE], "local_shell_call_output") ||
+               text_is(p[P_TYPE], "tool_search_output")) {
+        *m = output_of(r, p[P_OUTPUT]);
+    } else {
+        return false;
+    }
+    m->call_id = trace_text(r->t, p[P_CALL]);
+    return true;
+}
+
+static ms_str extra_of(reading *r, ms_str item)
+{
+    static const json_key known[] = {KEY("type"), KEY("role"), KEY("content"), KEY("name"),
+                                KEY("arguments"), KEY("call_id"), KEY("output"),
+                                KEY("input"), KEY("function"), KEY("result")};
+    leftover all;
+    rest_begin(&all, trace_arena(r->t));
+    rest_nest(&all, "codex", item, known, COUNT_OF(known));
+    return rest_end(&all);
+}
+
+static void take_item(reading *r, ms_str time, ms_str item)
+{
+    ms_str p[P_KEYS], none = {NULL, 0};
+    ms_envelope m;
+    pick(item, item_keys, P_KEYS, p);
+    bool message = text_is(p[P_TYPE], "message");
+    bool user = message && text_is(p[P_ROLE], "user");
+    ms_str text = user ? plain_text(r, p[P_CONTENT]) : none;
+    bool typed = user && text.len > 0 && !is_scaffold(text);
+    trace_entry(r->t, none, none, typed ? ENTRY_PROMPT : 0);
+    if (typed) note_prompt(r, text);
+    if (message) m = message_of(r, p);
+    else if (text_is(p[P_TYPE], "reasoning")) m = reasoning_of(r, p);
+    else if (!call_of(r, p, &m) && !result_of(r, p, &m)) {
+        if (text_is(p[P_TYPE], "ghost_snapshot") || text_is(p[P_TYPE], "compaction") ||
+            text_is(p[P_TYPE], "context_compaction")) {
+            trace_left_out(r->t, trace_text(r->t, p[P_TYPE]));
+        } else {
+            trace_unknown(r->t, trace_text(r->t, p[P_TYPE]), item);
+        }
+        return;
+    }
+    trace_time_iso(r->t, &m, time);
+    m.turn_id = trace_text(r->t, r->turn);
+    m.extra = extra_of(r, item);
+    trace_put(r->t, &m);
+}
+
+/* What stands in replacement_history was said before. */
+static void take_compacted(reading *r, ms_str time, ms_str payload)
+{
+    ms_str none = {NULL, 0};
+    ms_str text = trace_text(r->t, member(payload, "message"));
+    trace_entry(r->t, none, none, ENTRY_COMPACTED);
+    if (text.len == 0) {
+        trace_left_out(r->t, MS_STR("compacted"));
+        return;
+    }
+    ms_envelope m = ms_user_message(ms_text_n(text));
+    trace_time_iso(r->t, &m, time);
+    trace_put(r->t, &m);
+}
+
+static void codex_read(reading *r, ms_str line)
+{
+    ms_str v[X_KEYS], none = {NULL, 0};
+    ms_envelope when;
+    memset(&when, 0, sizeof when);
+    pick(line, keys, X_KEYS, v);
+    trace_time_iso(r->t, &when, v[X_TIME]);
+    if (r->began <= 0 && when.has_time) r->began = (double)when.time_ns / 1e9;
+    if (text_is(v[X_TYPE], "session_meta")) {
+        if (r->entries == 0 || !r->replays) take_meta(r, v[X_PAYLOAD]);
+    } else if (text_is(v[X_TYPE], "response_item")) {
+        take_item(r, v[X_TIME], v[X_PAYLOAD]);
+        return;
+    } else if (text_is(v[X_TYPE], "event_msg")) {
+        take_event(r, v[X_PAYLOAD], when.has_time ? (double)when.time_ns / 1e9 : 0);
+        return;
+    } else if (text_is(v[X_TYPE], "compacted")) {
+        take_compacted(r, v[X_TIME], v[X_PAYLOAD]);
+        return;
+    } else if (text_is(v[X_TYPE], "turn_context")) {
+        r->model = trace_text(r->t, member(v[X_PAYLOAD], "model"));
+        trace_fact(r->t, "model", r->model);
+        ms_str turn = member(v[X_PAYLOAD], "turn_id");
+        if (turn.ptr != NULL) r->turn = turn;
+    } else {
+        trace_entry(r->t, none, none, 0);
+        trace_unknown(r->t, trace_text(r->t, v[X_TYPE]), line);
+        return;
+    }
+    trace_left_out(r->t, trace_text(r->t, v[X_TYPE]));
+}
+
+const fileformat codex_format = {
+    "codex", "OpenAI Codex", "0.50, 0.106, 0.125", ".codex/sessions,.codex/archived_sessions",
+    FILE_LINES, TREE_NONE, codex_shows, codex_read, NULL,
+};

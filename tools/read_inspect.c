@@ -1,0 +1,200 @@
+/* Inspect AI logs: {version: 2, eval, samples: [{id, epoch, messages}]}, and .eval files,
+ * ZIPs whose samples/ID_epoch_N.json are one sample each. The member function of a call
+ * is its name. A long text may be a reference to the sample's attachments. */
+
+#define _GNU_SOURCE
+#include "read.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { I_ROLE, I_CONTENT, I_CALLS, I_CALL, I_FUNCTION, I_ERROR, I_ID, I_MODEL, I_KEYS };
+static const json_key keys[] = {KEY("role"), KEY("content"), KEY("tool_calls"),
+                           KEY("tool_call_id"), KEY("function"), KEY("error"), KEY("id"),
+                           KEY("model")};
+
+static bool inspect_shows(ms_str doc)
+{
+    static const json_key names[] = {KEY("version"), KEY("eval"), KEY("samples"),
+                                KEY("status")};
+    ms_str v[4];
+    pick(doc, names, 4, v);
+    return v[0].ptr != NULL && is_object(v[1]) &&
+           (is_kind(v[2], MS_JSON_ARRAY) || v[3].ptr != NULL);
+}
+
+static bool sample_shows(ms_str doc)
+{
+    static const json_key names[] = {KEY("epoch"), KEY("messages"), KEY("target"), KEY("id")};
+    ms_str v[4];
+    pick(doc, names, 4, v);
+    return v[0].ptr != NULL && is_kind(v[1], MS_JSON_ARRAY) && v[2].ptr != NULL &&
+           v[3].ptr != NULL;
+}
+
+/* "attachment://HASH" stands for a text of the sample. */
+static ms_str attached(reading *r, ms_str sample, ms_str content)
+{
+    static const char begin[] = "\"attachment://";
+    ms_str value;
+    if (content.ptr == NULL || content.len < sizeof begin ||
+        memcmp(content.ptr, begin, sizeof begin - 1) != 0) {
+        return content;
+    }
+    ms_str name = trace_text(r->t, content);
+    name = ms_str_n(name.ptr + sizeof begin - 2, name.len - sizeof begin + 2);
+    ms_str all = member(sample, "attachments");
+    return is_object(all) && ms_json_member(all, name, &value) ? value : content;
+}
+
+static void put(reading *r, ms_envelope *m, const ms_str *v, bool *first)
+{
+    if (*first) m->id = trace_text(r->t, v[I_ID]);
+    else m->flags |= MS_FLAG_JOINED;
+    *first = false;
+    trace_put(r->t, m);
+}
+
+/* Parts of an assistant: text and thoughts apart. */
+static void put_assistant(reading *r, const ms_str *v, ms_str content, bool *first)
+{
+    ms_envelope m;
+    ms_json_iter it = ms_json_iterate(content);
+    while (is_kind(content, MS_JSON_ARRAY) && ms_json_next(&it)) {
+        if (!text_is(member(it.value, "type"), "reasoning")) continue;
+        m = ms_message(MS_T_REASONING, value_of(r, member(it.value, "reasoning")));
+        put(r, &m, v, first);
+    }
+    ms_value said = said_by(r, content);
+    ms_str text = plain_text(r, content);
+    if (!*first) said = ms_text_n(text.ptr != NULL ? text : MS_STR(""));
+    bool calls = is_kind(v[I_CALLS], MS_JSON_ARRAY) && v[I_CALLS].len > 2;
+    m = ms_assistant_message(said);
+    if (said.text.len > 0 || (*first && !calls)) put(r, &m, v, first);
+    it = ms_json_iterate(v[I_CALLS]);
+    while (calls && ms_json_next(&it)) {
+        ms_str name = member(it.value, "function");
+        if (is_object(name)) name = member(name, "name");
+        ms_str tool = trace_text(r->t, name);
+        m = action_of(tool, args_of(r, member(it.value, "arguments")));
+        m.call_id = trace_text(r->t, member(it.value, "id"));
+        put(r, &m, v, first);
+    }
+}
+
+static void take_message(reading *r, ms_str sample, ms_str message)
+{
+    ms_str v[I_KEYS], none = {NULL, 0};
+    bool first = true;
+    pick(message, keys, I_KEYS, v);
+    trace_entry(r->t, v[I_ID], none, 0);
+    ms_str content = attached(r, sample, v[I_CONTENT]);
+    if (text_is(v[I_ROLE], "assistant")) {
+        put_assistant(r, v, content, &first);
+        r->said++;
+        return;
+    }
+    ms_value said = said_by(r, content);
+    ms_envelope m = ms_user_message(said);
+    if (text_is(v[I_ROLE], "user")) {
+        note_prompt(r, plain_text(r, content));
+    } else if (text_is(v[I_ROLE], "system")) {
+        m = ms_text_message(MS_ROLE_SYSTEM, said);
+    } else if (text_is(v[I_ROLE], "tool")) {
+        bool bad = is_object(v[I_ERROR]);
+        if (bad && said.text.len == 0) said = value_of(r, member(v[I_ERROR], "message"));
+        m = bad ? ms_error_message(said, trace_text(r->t, member(v[I_ERROR], "type")))
+                : ms_observation(said, ms_str_n(NULL, 0));
+        m.call_id = trace_text(r->t, v[I_CALL]);
+        m.tool = trace_text(r->t, v[I_FUNCTION]);
+    } else {
+        trace_unknown(r->t, trace_text(r->t, v[I_ROLE]), message);
+        return;
+    }
+    put(r, &m, v, &first);
+}
+
+/* What the sample cost, by model. */
+static void take_usage(reading *r, ms_str sample)
+{
+    static const json_key names[] = {KEY("input_tokens"), KEY("output_tokens"),
+                                KEY("input_tokens_cache_read"),
+                                KEY("input_tokens_cache_write"), KEY("reasoning_tokens")};
+    ms_str n[5], models = member(sample, "model_usage");
+    ms_json_iter it = ms_json_iterate(models);
+    while (is_object(models) && ms_json_next(&it)) {
+        use u;
+        memset(&u, 0, sizeof u);
+        pick(it.value, names, 5, n);
+        u.cached = count_of(n[2]);
+        u.written = count_of(n[3]);
+        u.input = count_of(n[0]) + u.cached + u.written;
+        u.output = count_of(n[1]);
+        u.reasoning = count_of(n[4]);
+        u.model = trace_text(r->t, it.key);
+        trace_fact(r->t, "model", u.model);
+        trace_use(r->t, &u);
+    }
+}
+
+static ms_str short_text(ms_str text, size_t limit)
+{
+    if (text.len > limit) text.len = limit;
+    while (text.len > 0 && !ms_utf8_check(text, NULL)) text.len--;
+    return text;
+}
+
+/* "popularity-hj8C8q8g/1.1": task and run, sample and epoch. */
+static void name_sample(reading *r, ms_str eval, ms_str sample)
+{
+    char name[256];
+    ms_str id = member(sample, "id"), epoch = member(sample, "epoch");
+    ms_str task = short_text(trace_text(r->t, member(eval, "task")), 80);
+    ms_str run = short_text(trace_text(r->t, member(eval, "eval_id")), 8);
+    if (task.len == 0) task = short_text(stem_text(r->path), 80);
+    if (is_kind(id, MS_JSON_STRING)) id = trace_text(r->t, id);
+    id = short_text(id, 80);
+    int n = snprintf(name, sizeof name, "%.*s%s%.*s/%.*s.%.*s", (int)task.len, task.ptr,
+                     run.len > 0 ? "-" : "", (int)run.len, run.ptr != NULL ? run.ptr : "",
+                     (int)id.len, id.ptr, (int)(epoch.len < 20 ? epoch.len : 20),
+                     epoch.ptr != NULL ? epoch.ptr : "");
+    trace_new_session(r->t, ms_str_n(name, (size_t)n));
+    trace_fact(r->t, "agent", MS_STR("inspect"));
+    trace_fact(r->t, "task", task);
+    trace_fact(r->t, "model", trace_text(r->t, member(eval, "model")));
+}
+
+static void take_sample(reading *r, ms_str eval, ms_str sample)
+{
+    ms_str list = member(sample, "messages");
+    name_sample(r, eval, sample);
+    ms_json_iter it = ms_json_iterate(list);
+    while (is_kind(list, MS_JSON_ARRAY) && ms_json_next(&it)) {
+        take_message(r, sample, it.value);
+    }
+    take_usage(r, sample);
+}
+
+static void inspect_read(reading *r, ms_str doc)
+{
+    ms_str eval = member(doc, "eval"), samples = member(doc, "samples");
+    ms_json_iter it = ms_json_iterate(samples);
+    while (is_kind(samples, MS_JSON_ARRAY) && ms_json_next(&it)) {
+        take_sample(r, eval, it.value);
+    }
+}
+
+static void sample_read(reading *r, ms_str doc)
+{
+    ms_str none = {NULL, 0};
+    take_sample(r, none, doc);
+}
+
+const fileformat inspect_format = {
+    "inspect", "Inspect AI", "2", "", FILE_WHOLE, TREE_NONE, inspect_shows, inspect_read,
+    NULL,
+};
+const fileformat inspect_sample_format = {
+    "inspect", "Inspect AI", "2 (a sample, .eval)", "", FILE_WHOLE, TREE_NONE,
+    sample_shows, sample_read, NULL,
+};

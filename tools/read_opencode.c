@@ -1,0 +1,162 @@
+/* OpenCode: what `opencode export` writes, {info, messages: [{info, parts}]}, and the tree
+ * of files before 1.2 (storage/session, message, part), which formats.c puts together in
+ * that form; and rows of its database, as `sqlite3 -json` prints them. A part of the type
+ * tool is a call with its result. */
+
+#define _GNU_SOURCE
+#include "read.h"
+
+#include <string.h>
+
+static bool opencode_shows(ms_str doc)
+{
+    static const json_key names[] = {KEY("info"), KEY("messages")};
+    ms_str v[2], first;
+    pick(doc, names, 2, v);
+    if (!is_object(v[0]) || !is_kind(v[1], MS_JSON_ARRAY)) return false;
+    if (!ms_json_element(v[1], 0, &first)) return member(v[0], "id").ptr != NULL;
+    return member(first, "info").ptr != NULL && member(first, "parts").ptr != NULL;
+}
+
+static void take_info(reading *r, ms_str info)
+{
+    static const char *const facts[][2] = {
+        {"title", "title"}, {"directory", "cwd"}, {"version", "version"},
+        {"parentID", "parent"},
+    };
+    trace_session(r->t, trace_text(r->t, member(info, "id")));
+    trace_fact(r->t, "agent", MS_STR("opencode"));
+    for (size_t i = 0; i < COUNT_OF(facts); i++) {
+        trace_fact(r->t, facts[i][1], trace_text(r->t, member(info, facts[i][0])));
+    }
+}
+
+/* Tokens of a message, or of the end of a step; what a cache gave stands beside input. */
+static bool take_tokens(reading *r, ms_str info, ms_str from)
+{
+    use u;
+    memset(&u, 0, sizeof u);
+    ms_str tokens = member(from, "tokens"), cost = member(from, "cost");
+    if (!is_object(tokens)) return false;
+    u.cached = count_of(member_at(tokens, "cache.read"));
+    u.written = count_of(member_at(tokens, "cache.write"));
+    u.input = count_of(member(tokens, "input")) + u.cached + u.written;
+    u.reasoning = count_of(member(tokens, "reasoning"));
+    u.output = count_of(member(tokens, "output")) + u.reasoning;
+    u.cost = number_of(cost);
+    u.model = trace_text(r->t, member(info, "modelID"));
+    if (u.model.len == 0) u.model = trace_text(r->t, member_at(info, "model.modelID"));
+    u.answer = trace_text(r->t, member(info, "id"));
+    trace_fact(r->t, "model", u.model);
+    trace_use(r->t, &u);
+    return u.input + u.output > 0;
+}
+
+static void put(reading *r, ms_envelope *m, ms_str info, ms_str when, bool *first)
+{
+    bool answer = m->type == MS_T_OBSERVATION || m->type == MS_T_ERROR;
+    ms_str created = when.ptr != NULL ? when : member_at(info, "time.created");
+    trace_time_ms(m, created);
+    if (*first) m->id = trace_text(r->t, member(info, "id"));
+    if (!*first && !answer) m->flags |= MS_FLAG_JOINED;
+    *first = false;
+    trace_put(r->t, m);
+}
+
+static void put_tool(reading *r, ms_str part, ms_str info, bool *first)
+{
+    ms_str state = member(part, "state"), status = member(state, "status");
+    ms_str tool = trace_text(r->t, member(part, "tool"));
+    ms_envelope m = action_of(tool, args_of(r, member(state, "input")));
+    m.call_id = trace_text(r->t, member(part, "callID"));
+    ms_str id = m.call_id;
+    put(r, &m, info, member_at(state, "time.start"), first);
+    bool bad = text_is(status, "error");
+    ms_str said = member(state, bad ? "error" : "output");
+    if (said.ptr == NULL) return; /* it was running */
+    m = bad ? ms_error_message(value_of(r, said), ms_str_n(NULL, 0))
+            : ms_observation(value_of(r, said), ms_str_n(NULL, 0));
+    m.call_id = id;
+    m.tool = tool;
+    put(r, &m, info, member_at(state, "time.end"), first);
+}
+
+/* Parts that are no messages. */
+static bool is_step(ms_str type)
+{
+    static const char *const steps[] = {"step-start", "step-finish", "snapshot", "patch",
+                                        "compaction", "retry", "agent", "subtask"};
+    for (size_t i = 0; i < COUNT_OF(steps); i++) {
+        if (text_is(type, steps[i])) return true;
+    }
+    return false;
+}
+
+static void put_part(reading *r, ms_str part, ms_str info, bool user, bool *first)
+{
+    ms_str type = member(part, "type"), text = member(part, "text");
+    ms_str when = member_at(part, "time.start");
+    if (text_is(type, "text") && is_kind(text, MS_JSON_STRING)) {
+        ms_value said = ms_text_n(trace_text(r->t, text));
+        ms_envelope m = user ? ms_user_message(said) : ms_assistant_message(said);
+        if (user && !is_kind(member(part, "synthetic"), MS_JSON_TRUE)) {
+            note_prompt(r, said.text);
+        }
+        put(r, &m, info, when, first);
+    } else if (text_is(type, "reasoning")) {
+        ms_envelope m = ms_message(MS_T_REASONING, value_of(r, text));
+        put(r, &m, info, when, first);
+    } else if (text_is(type, "tool")) {
+        put_tool(r, part, info, first);
+    } else if (text_is(type, "file")) {
+        ms_value list = ms_json(object_text(r, "[", part, "]"));
+        ms_envelope m = user ? ms_user_message(list) : ms_assistant_message(list);
+        put(r, &m, info, when, first);
+    } else if (is_step(type)) {
+        trace_left_out(r->t, trace_text(r->t, type));
+    } else {
+        trace_unknown(r->t, trace_text(r->t, type), part);
+    }
+}
+
+static void take_message(reading *r, ms_str message)
+{
+    ms_str info = member(message, "info"), parts = member(message, "parts");
+    ms_str none = {NULL, 0};
+    bool first = true, user = text_is(member(info, "role"), "user");
+    unsigned marks = user ? ENTRY_PROMPT : 0;
+    if (is_kind(member(info, "summary"), MS_JSON_TRUE)) marks |= ENTRY_COMPACTED;
+    trace_entry(r->t, member(info, "id"), none, marks);
+    ms_json_iter it = ms_json_iterate(parts);
+    while (is_kind(parts, MS_JSON_ARRAY) && ms_json_next(&it)) {
+        put_part(r, it.value, info, user, &first);
+    }
+    ms_str error = member(info, "error");
+    if (first && is_object(error)) {
+        ms_envelope m = ms_assistant_message(ms_text(""));
+        m.extra = object_text(r, "{\"error\":", error, "}");
+        put(r, &m, info, none, &first);
+    }
+    if (user || first || take_tokens(r, info, info)) return;
+    it = ms_json_iterate(parts);
+    while (is_kind(parts, MS_JSON_ARRAY) && ms_json_next(&it)) {
+        if (text_is(member(it.value, "type"), "step-finish")) {
+            take_tokens(r, info, it.value);
+        }
+    }
+}
+
+static void opencode_read(reading *r, ms_str doc)
+{
+    ms_str info = member(doc, "info"), list = member(doc, "messages");
+    take_info(r, info);
+    ms_json_iter it = ms_json_iterate(list);
+    while (ms_json_next(&it)) take_message(r, it.value);
+    ms_str revert = member_at(info, "revert.messageID");
+    if (is_kind(revert, MS_JSON_STRING)) trace_take_back(r->t, revert);
+}
+
+const fileformat opencode_format = {
+    "opencode", "OpenCode", "1.1, 1.3", ".local/share/opencode/storage", FILE_WHOLE,
+    TREE_NONE, opencode_shows, opencode_read, NULL,
+};

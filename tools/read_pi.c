@@ -1,0 +1,323 @@
+/* pi (~/.pi/agent/sessions) and the session traces of the Hugging Face hub (STS), which are
+ * told apart by the header: pi's has cwd, theirs a harness. Lines {"type": "message",
+ * "message": {"role", ...}}. pi's entries are a tree by id and parentId, of which the way
+ * to the newest one is alive. */
+
+#define _GNU_SOURCE
+#include "read.h"
+
+#include <string.h>
+
+enum { L_TYPE, L_ID, L_PARENT, L_TIME, L_MESSAGE, L_CWD, L_HARNESS, L_SUMMARY, L_NAME,
+       L_CONTENT, L_CUSTOM, L_KEYS };
+static const json_key keys[] = {
+    KEY("type"), KEY("id"), KEY("parentId"), KEY("timestamp"), KEY("message"), KEY("cwd"),
+    KEY("harness"), KEY("summary"), KEY("name"), KEY("content"), KEY("customType"),
+};
+
+enum { M_ROLE, M_CONTENT, M_TIME, M_CALL, M_TOOL, M_ERROR, M_USAGE, M_MODEL, M_REASONING,
+       M_CALLS, M_OUTPUT, M_COMMAND, M_EXIT, M_SUMMARY, M_KEYS };
+static const json_key message_keys[] = {
+    KEY("role"), KEY("content"), KEY("timestamp"), KEY("toolCallId"), KEY("toolName"),
+    KEY("isError"), KEY("usage"), KEY("model"), KEY("reasoningContent"), KEY("toolCalls"),
+    KEY("output"), KEY("command"), KEY("exitCode"), KEY("summary"),
+};
+
+static bool pi_shows(ms_str line)
+{
+    ms_str v[L_KEYS];
+    pick(line, keys, L_KEYS, v);
+    if (text_is(v[L_TYPE], "session")) return v[L_HARNESS].ptr == NULL &&
+                                              v[L_CWD].ptr != NULL;
+    return text_is(v[L_TYPE], "message") && is_object(v[L_MESSAGE]);
+}
+
+static bool sts_shows(ms_str line)
+{
+    ms_str v[L_KEYS];
+    pick(line, keys, L_KEYS, v);
+    return text_is(v[L_TYPE], "session") && v[L_HARNESS].ptr != NULL;
+}
+
+static void put(reading *r, ms_envelope *m, const ms_str *line, const ms_str *v,
+                ms_str extra, bool *first)
+{
+    if (is_kind(v[M_TIME], MS_JSON_NUMBER)) trace_time_ms(m, v[M_TIME]);
+    else trace_time_iso(r->t, m, v[M_TIME].ptr != NULL ? v[M_TIME] : line[L_TIME]);
+    if (*first) m->id = trace_text(r->t, line[L_ID]);
+    else m->flags |= MS_FLAG_JOINED;
+    m->extra = extra;
+    *first = false;
+    trace_put(r->t, m);
+}
+
+/* What no field stands for: of the message, of the line, of the part. */
+static ms_str extra_of(reading *r, ms_str line, ms_str message, ms_str part,
+                       const json_key *known, size_t n, bool first)
+{
+    static const json_key of_line[] = {KEY("type"), KEY("message"), KEY("id"), KEY("parentId")};
+    static const json_key of_message[] = {KEY("role"), KEY("content"), KEY("timestamp"),
+                                     KEY("toolCallId"), KEY("toolName"), KEY("isError")};
+    leftover all;
+    rest_begin(&all, trace_arena(r->t));
+    if (first) rest_add(&all, message, of_message, COUNT_OF(of_message));
+    if (first) rest_nest(&all, "pi", line, of_line, COUNT_OF(of_line));
+    if (known != NULL) rest_nest(&all, "part", part, known, n);
+    return rest_end(&all);
+}
+
+static void take_usage(reading *r, const ms_str *v)
+{
+    static const json_key names[] = {KEY("input"), KEY("output"), KEY("cacheRead"),
+                                KEY("cacheWrite")};
+    ms_str n[4];
+    use u;
+    memset(&u, 0, sizeof u);
+    if (!is_object(v[M_USAGE])) return;
+    pick(v[M_USAGE], names, 4, n);
+    u.cached = count_of(n[2]);
+    u.written = count_of(n[3]);
+    u.input = count_of(n[0]) + u.cached + u.written;
+    u.output = count_of(n[1]);
+    u.cost = number_of(member_at(v[M_USAGE], "cost.total"));
+    u.model = trace_text(r->t, v[M_MODEL]);
+    trace_fact(r->t, "model", u.model);
+    trace_use(r->t, &u);
+}
+
+/* A part of what the assistant said: a text, a thought, a call, or something else. */
+static bool pi_part(reading *r, ms_str part, ms_envelope *m, const json_key **known, size_t *n)
+{
+    static const json_key of_text[] = {KEY("type"), KEY("text")};
+    static const json_key of_thought[] = {KEY("type"), KEY("thinking")};
+    static const json_key of_call[] = {KEY("type"), KEY("id"), KEY("name"), KEY("arguments")};
+    ms_str type = member(part, "type");
+    *known = NULL;
+    *n = 0;
+    if (text_is(type, "toolCall")) {
+        ms_str tool = trace_text(r->t, member(part, "name"));
+        if (tool.len == 0) return false;
+        *m = action_of(tool, args_of(r, member(part, "arguments")));
+        m->call_id = trace_text(r->t, member(part, "id"));
+        *known = of_call;
+        *n = COUNT_OF(of_call);
+    } else if (text_is(type, "thinking")) {
+        *m = ms_message(MS_T_REASONING, value_of(r, member(part, "thinking")));
+        *known = of_thought;
+        *n = COUNT_OF(of_thought);
+    } else if (text_is(type, "text")) {
+        *m = ms_assistant_message(value_of(r, member(part, "text")));
+        *known = of_text;
+        *n = COUNT_OF(of_text);
+    } else if (is_object(part)) {
+        *m = ms_assistant_message(ms_json(object_text(r, "[", part, "]")));
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static void take_assistant(reading *r, ms_str line, ms_str message, const ms_str *v,
+                           const ms_str *of)
+{
+    ms_envelope m;
+    const json_key *known;
+    size_t n;
+    bool first = true;
+    ms_json_iter it = ms_json_iterate(of[M_CONTENT]);
+    while (is_kind(of[M_CONTENT], MS_JSON_ARRAY) && ms_json_next(&it)) {
+        if (!pi_part(r, it.value, &m, &known, &n)) {
+            trace_unknown(r->t, MS_STR("part"), it.value);
+            continue;
+        }
+        put(r, &m, v, of, extra_of(r, line, message, it.value, known, n, first), &first);
+    }
+    if (first) { /* an aborted turn: nothing was said, but there is an error */
+        m = ms_assistant_message(is_kind(of[M_CONTENT], MS_JSON_STRING)
+                                     ? value_of(r, of[M_CONTENT]) : ms_text(""));
+        put(r, &m, v, of, extra_of(r, line, message, line, NULL, 0, true), &first);
+    }
+    take_usage(r, of);
+}
+
+/* What a user said, a tool, or a command that the user ran. */
+static bool single_of(reading *r, const ms_str *of, ms_envelope *m)
+{
+    ms_str none = {NULL, 0};
+    if (text_is(of[M_ROLE], "user")) {
+        *m = ms_user_message(said_by(r, of[M_CONTENT]));
+        note_prompt(r, plain_text(r, of[M_CONTENT]));
+    } else if (text_is(of[M_ROLE], "toolResult")) {
+        ms_value said = said_by(r, of[M_CONTENT]);
+        bool bad = is_kind(of[M_ERROR], MS_JSON_TRUE);
+        *m = bad ? ms_error_message(said, none) : ms_observation(said, ms_str_n(NULL, 0));
+        m->call_id = trace_text(r->t, of[M_CALL]);
+        m->tool = trace_text(r->t, of[M_TOOL]);
+    } else if (text_is(of[M_ROLE], "bashExecution")) {
+        ms_buf buf = {trace_arena(r->t), NULL, 0, 0};
+        ms_str command = trace_text(r->t, of[M_COMMAND]);
+        ms_str printed = trace_text(r->t, of[M_OUTPUT]);
+        json_piece(&buf, "$ ");
+        ms_buf_write(&buf, command.ptr, command.len);
+        json_piece(&buf, "\n");
+        ms_buf_write(&buf, printed.ptr, printed.len);
+        *m = ms_user_message(ms_text_n(ms_buf_text(&buf)));
+    } else if (text_is(of[M_ROLE], "branchSummary") ||
+               text_is(of[M_ROLE], "compactionSummary")) {
+        *m = ms_user_message(value_of(r, of[M_SUMMARY]));
+    } else if (text_is(of[M_ROLE], "custom")) {
+        *m = ms_user_message(said_by(r, of[M_CONTENT]));
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static void take_message(reading *r, ms_str line, const ms_str *v)
+{
+    ms_str of[M_KEYS], message = v[L_MESSAGE];
+    ms_envelope m;
+    bool first = true;
+    pick(message, message_keys, M_KEYS, of);
+    trace_entry(r->t, v[L_ID], v[L_PARENT], 0);
+    bool content = is_kind(of[M_CONTENT], MS_JSON_ARRAY) ||
+                   is_kind(of[M_CONTENT], MS_JSON_STRING) ||
+                   text_is(of[M_ROLE], "bashExecution") || of[M_SUMMARY].ptr != NULL;
+    if (!is_object(message) || !content) {
+        trace_unknown(r->t, MS_STR("message without content"), line);
+    } else if (text_is(of[M_ROLE], "assistant")) {
+        take_assistant(r, line, message, v, of);
+    } else if (single_of(r, of, &m)) {
+        put(r, &m, v, of, extra_of(r, line, message, line, NULL, 0, true), &first);
+    } else {
+        trace_unknown(r->t, trace_text(r->t, of[M_ROLE]), line);
+    }
+}
+
+/* A line that holds a text of its own. */
+static void put_line(reading *r, const ms_str *v, ms_str text, unsigned marks)
+{
+    trace_entry(r->t, v[L_ID], v[L_PARENT], marks);
+    ms_envelope m = ms_user_message(said_by(r, text));
+    trace_time_iso(r->t, &m, v[L_TIME]);
+    m.id = trace_text(r->t, v[L_ID]);
+    trace_put(r->t, &m);
+}
+
+static void pi_read(reading *r, ms_str line)
+{
+    static const char *const others[] = {"session", "model_change", "label", "custom",
+                                         "thinking_level_change", "session_info"};
+    ms_str v[L_KEYS];
+    bool known = false;
+    pick(line, keys, L_KEYS, v);
+    if (text_is(v[L_TYPE], "message") && v[L_MESSAGE].ptr != NULL) {
+        take_message(r, line, v);
+        return;
+    }
+    if (text_is(v[L_TYPE], "compaction") && v[L_SUMMARY].ptr != NULL) {
+        put_line(r, v, v[L_SUMMARY], ENTRY_COMPACTED);
+        return;
+    }
+    if ((text_is(v[L_TYPE], "branch_summary") && v[L_SUMMARY].ptr != NULL) ||
+        (text_is(v[L_TYPE], "custom_message") && v[L_CONTENT].ptr != NULL)) {
+        put_line(r, v, v[L_SUMMARY].ptr != NULL ? v[L_SUMMARY] : v[L_CONTENT], 0);
+        return;
+    }
+    if (text_is(v[L_TYPE], "session")) {
+        trace_new_session(r->t, trace_text(r->t, v[L_ID]));
+        trace_fact(r->t, "agent", MS_STR("pi"));
+        trace_fact(r->t, "cwd", trace_text(r->t, v[L_CWD]));
+        trace_fact(r->t, "parent", trace_text(r->t, member(line, "parentSession")));
+    } else {
+        trace_entry(r->t, v[L_ID], v[L_PARENT], 0);
+    }
+    if (text_is(v[L_TYPE], "session_info")) {
+        trace_fact(r->t, "title", trace_text(r->t, v[L_NAME]));
+    }
+    for (size_t i = 0; i < COUNT_OF(others); i++) {
+        known = known || text_is(v[L_TYPE], others[i]);
+    }
+    if (known) trace_left_out(r->t, trace_text(r->t, v[L_TYPE]));
+    else trace_unknown(r->t, trace_text(r->t, v[L_TYPE]), line);
+}
+
+const fileformat pi_format = {
+    "pi", "pi", "1, 3", ".pi/agent/sessions", FILE_LINES, TREE_CHAIN, pi_shows, pi_read,
+    NULL,
+};
+
+
+/* ---- Session traces of the hub ----------------------------------------------------- */
+
+static void sts_calls(reading *r, const ms_str *v, const ms_str *of, bool *first)
+{
+    ms_json_iter it = ms_json_iterate(of[M_CALLS]);
+    while (is_kind(of[M_CALLS], MS_JSON_ARRAY) && ms_json_next(&it)) {
+        ms_str call = it.value, inner = member(call, "function");
+        if (is_object(inner)) call = inner;
+        ms_str args = member(call, "arguments");
+        if (args.ptr == NULL) args = member(call, "input");
+        ms_str tool = trace_text(r->t, member(call, "name"));
+        ms_envelope m = action_of(tool, args_of(r, args));
+        m.call_id = trace_text(r->t, member(it.value, "id"));
+        put(r, &m, v, of, ms_str_n(NULL, 0), first);
+    }
+}
+
+static void sts_message(reading *r, ms_str line, const ms_str *v)
+{
+    ms_str of[M_KEYS], none = {NULL, 0};
+    bool first = true;
+    pick(v[L_MESSAGE], message_keys, M_KEYS, of);
+    trace_entry(r->t, v[L_ID], none, 0);
+    ms_value said = said_by(r, of[M_CONTENT]);
+    ms_envelope m = ms_user_message(said);
+    if (text_is(of[M_ROLE], "user")) {
+        note_prompt(r, plain_text(r, of[M_CONTENT]));
+        put(r, &m, v, of, none, &first);
+    } else if (text_is(of[M_ROLE], "system")) {
+        m = ms_text_message(MS_ROLE_SYSTEM, said);
+        put(r, &m, v, of, none, &first);
+    } else if (text_is(of[M_ROLE], "tool")) {
+        m = is_kind(of[M_ERROR], MS_JSON_TRUE) ? ms_error_message(said, none)
+                                               : ms_observation(said, ms_str_n(NULL, 0));
+        m.call_id = trace_text(r->t, of[M_CALL]);
+        m.tool = trace_text(r->t, of[M_TOOL]);
+        put(r, &m, v, of, none, &first);
+    } else if (text_is(of[M_ROLE], "assistant")) {
+        ms_str thought = plain_text(r, of[M_REASONING]);
+        bool calls = is_kind(of[M_CALLS], MS_JSON_ARRAY) && of[M_CALLS].len > 2;
+        m = ms_message(MS_T_REASONING, ms_text_n(thought));
+        if (thought.len > 0) put(r, &m, v, of, none, &first);
+        m = ms_assistant_message(said);
+        if (said.text.len > 0 || (first && !calls)) put(r, &m, v, of, none, &first);
+        sts_calls(r, v, of, &first);
+        take_usage(r, of);
+    } else {
+        trace_unknown(r->t, trace_text(r->t, of[M_ROLE]), line);
+    }
+}
+
+static void sts_read(reading *r, ms_str line)
+{
+    ms_str v[L_KEYS];
+    pick(line, keys, L_KEYS, v);
+    if (text_is(v[L_TYPE], "message")) {
+        sts_message(r, line, v);
+    } else if (text_is(v[L_TYPE], "session")) {
+        trace_new_session(r->t, trace_text(r->t, v[L_ID]));
+        trace_fact(r->t, "agent", trace_text(r->t, v[L_HARNESS]));
+        trace_fact(r->t, "title", trace_text(r->t, v[L_NAME]));
+        trace_fact(r->t, "cwd", trace_text(r->t, v[L_CWD]));
+        trace_left_out(r->t, MS_STR("session"));
+    } else {
+        trace_entry(r->t, v[L_ID], v[L_PARENT], 0);
+        trace_unknown(r->t, trace_text(r->t, v[L_TYPE]), line);
+    }
+}
+
+const fileformat sts_format = {
+    "sts", "session traces of the Hugging Face hub", "-", "", FILE_LINES, TREE_NONE,
+    sts_shows, sts_read, NULL,
+};

@@ -1,0 +1,653 @@
+/* See trace.h. */
+
+#define _GNU_SOURCE
+#include "trace.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BATCH_MESSAGES = 512, BATCH_BYTES = 1 << 20, FACT_MAX = 400 };
+
+#define NO_NODE UINT32_MAX
+
+typedef struct node {
+    uint64_t id, text;        /* hashes */
+    uint32_t parent;          /* index, or NO_NODE */
+    uint32_t first, count;    /* messages */
+    uint32_t marks;
+} node;
+
+typedef struct index_of {
+    uint64_t key;
+    uint32_t value;
+} index_of;
+
+/* Usage that belongs to a message. */
+typedef struct cost_note {
+    ms_str json;
+    uint32_t message;
+    bool fresh;
+} cost_note;
+
+typedef struct fact {
+    const char *name;
+    ms_str text;
+} fact;
+
+struct trace {
+    trace_desc desc;
+    int code;
+    uint64_t offset, line;
+    ms_arena batch;           /* texts of the staged messages */
+    ms_arena kept;            /* what lasts as long as the trace */
+    ms_str location;
+    ms_envelope *staged;      /* from here on stb_ds arrays and maps */
+    uint64_t *numbers;        /* sequence number of each message */
+    node *nodes;
+    index_of *ids;            /* hash of an id -> node */
+    index_of *answers;        /* hash of an answer -> cost */
+    cost_note *costs;
+    uint32_t *compacted;      /* messages that a compaction is marked at */
+    fact *facts;
+    size_t bytes;             /* of the staged messages */
+    size_t session_node;      /* the first node of the session at hand */
+    uint64_t last_answer;
+    double last_time;         /* of the last message that was put; 0: none */
+    ms_str last_tool;         /* that it calls; in `kept` */
+    bool mark_next;           /* the next message is what a compaction left */
+    bool diverged;            /* known messages are not the file's any more */
+};
+
+ms_arena *trace_arena(trace *t)
+{
+    return &t->batch;
+}
+
+ms_str trace_text(trace *t, ms_str value)
+{
+    return text_of(&t->batch, value);
+}
+
+int trace_code(const trace *t)
+{
+    return t->code;
+}
+
+void trace_fail(trace *t, int code)
+{
+    if (t->code == FINE) t->code = code;
+}
+
+void trace_at(trace *t, uint64_t offset, uint64_t line)
+{
+    t->offset = offset;
+    t->line = line;
+}
+
+const uint64_t *trace_numbers(const trace *t, size_t *n)
+{
+    *n = arrlenu(t->numbers);
+    return t->numbers;
+}
+
+ms_str trace_location(const trace *t)
+{
+    return t->location;
+}
+
+trace *trace_begin(const trace_desc *desc)
+{
+    trace *t = calloc(1, sizeof *t);
+    if (t == NULL) exit(no_memory());
+    t->desc = *desc;
+    return t;
+}
+
+void trace_free(trace *t)
+{
+    if (t == NULL) return;
+    ms_arena_deinit(&t->batch);
+    ms_arena_deinit(&t->kept);
+    arrfree(t->staged);
+    arrfree(t->numbers);
+    arrfree(t->nodes);
+    arrfree(t->costs);
+    arrfree(t->compacted);
+    arrfree(t->facts);
+    hmfree(t->ids);
+    hmfree(t->answers);
+    free(t);
+}
+
+static void fail_with(trace *t, const char *what, ms_result result, const ms_error *err)
+{
+    if (t->code == FINE) t->code = complain_of(what, result, err);
+}
+
+static void find_dead(trace *t);
+static void write_facts(trace *t);
+
+
+/* ---- Storing messages -------------------------------------------------------------- */
+
+static bool same_value(ms_value a, ms_value b)
+{
+    return a.json == b.json && (a.text.ptr != NULL) == (b.text.ptr != NULL) &&
+           ms_str_equal(a.text, b.text);
+}
+
+static bool same_text(ms_str a, ms_str b)
+{
+    return (a.ptr != NULL) == (b.ptr != NULL) && ms_str_equal(a, b);
+}
+
+static bool same_message(const ms_envelope *a, const ms_envelope *b)
+{
+    return a->type == b->type && same_value(a->content, b->content) &&
+           same_text(a->tool, b->tool) && same_value(a->args, b->args) &&
+           same_text(a->call_id, b->call_id) && same_text(a->id, b->id) &&
+           same_text(a->extra, b->extra);
+}
+
+/* Is the stored message of that number what the file has? One that was redacted, or that
+ * is not there any more, counts as the same: it must not come back. */
+static bool is_stored(trace *t, uint64_t seq, const ms_envelope *m)
+{
+    ms_cursor it;
+    ms_query q = {0};
+    bool same = true;
+    q.raw = MS_RAW_MESSAGES;
+    q.after_seq = seq - 1;
+    q.before_seq = seq + 1;
+    if (ms_query_open(t->desc.store, &q, &it, NULL) != MS_OK) return true;
+    const ms_msg *msg = ms_next(&it);
+    if (msg != NULL && ms_seq(msg) == seq && (ms_flags(msg) & MS_FLAG_REDACTED) == 0) {
+        ms_envelope stored = ms_envelope_of(msg);
+        same = same_message(&stored, m);
+    }
+    ms_cursor_close(&it, NULL);
+    return same;
+}
+
+static void hide(trace *t, uint64_t seq)
+{
+    ms_error err;
+    const ms_msg *msg;
+    if (seq == 0) return;
+    if (ms_get_by_seq(t->desc.store, seq, &t->kept, &msg, NULL) != MS_OK) return;
+    ms_result result = ms_hide(t->desc.store, seq, &err);
+    if (result == MS_OK) t->desc.counts->hidden++;
+    else fail_with(t, "hiding a message", result, &err);
+}
+
+/* From here on the file has other messages than it had: those are hidden. */
+static void diverge(trace *t, size_t from)
+{
+    for (size_t i = from; i < t->desc.n_known; i++) hide(t, t->desc.known[i]);
+    t->desc.n_known = from;
+    t->diverged = true;
+}
+
+/* How many of the staged messages are known. */
+static size_t take_known(trace *t)
+{
+    size_t base = arrlenu(t->numbers), n = 0;
+    while (n < arrlenu(t->staged) && base + n < t->desc.n_known) {
+        uint64_t seq = t->desc.known[base + n];
+        if (t->desc.done == 0 && !is_stored(t, seq, &t->staged[n])) {
+            diverge(t, base + n);
+            break;
+        }
+        arrput(t->numbers, seq);
+        n++;
+    }
+    t->desc.counts->known += n;
+    return n;
+}
+
+static void append_batch(trace *t, ms_envelope *items, size_t n)
+{
+    ms_error err;
+    ms_append_opts opts = {0};
+    size_t base = arrlenu(t->numbers);
+    arrsetlen(t->numbers, base + n);
+    memset(t->numbers + base, 0, n * sizeof *t->numbers);
+    opts.seqs = t->numbers + base;
+    ms_result result = ms_append_batch(t->desc.store, items, n, &opts, &err);
+    if (result == MS_OK) return;
+    char what[64];
+    snprintf(what, sizeof what, "storing messages up to line %" PRIu64, t->line);
+    fail_with(t, what, result, &err);
+}
+
+void trace_flush(trace *t)
+{
+    size_t n = arrlenu(t->staged), known = 0;
+    if (n == 0 || t->code != FINE) return;
+    if (arrlenu(t->numbers) < t->desc.n_known) known = take_known(t);
+    if (known < n) append_batch(t, t->staged + known, n - known);
+    arrsetlen(t->staged, 0);
+    ms_arena_reset(&t->batch);
+    t->bytes = 0;
+}
+
+
+/* ---- What readers give ------------------------------------------------------------- */
+
+void trace_session(trace *t, ms_str name)
+{
+    const options *o = t->desc.options;
+    if (name.ptr == NULL || name.len == 0) return;
+    if (t->desc.rename && o->location != NULL) name = ms_str_of(o->location);
+    if (name.len > MS_KEY_MAX) name.len = MS_KEY_MAX;
+    if (ms_str_equal(name, t->location)) return;
+    if (!copy_text(&t->kept, name, &t->location)) exit(no_memory());
+}
+
+void trace_new_session(trace *t, ms_str name)
+{
+    if (arrlenu(t->nodes) > t->session_node) {
+        find_dead(t);
+        write_facts(t);
+    }
+    arrsetlen(t->facts, 0);
+    t->session_node = arrlenu(t->nodes);
+    trace_session(t, name);
+}
+
+ms_str stem_text(const char *path)
+{
+    static const char *const ends[] = {".zst", ".jsonl", ".json", ".messages", ".md",
+                                       ".traj", ".eval"};
+    if (strcmp(path, "-") == 0) return MS_STR("stdin");
+    const char *slash = strrchr(path, '/');
+    ms_str stem = ms_str_of(slash != NULL ? slash + 1 : path);
+    for (size_t i = 0; i < COUNT_OF(ends); i++) {
+        size_t len = strlen(ends[i]);
+        if (stem.len <= len) continue;
+        if (memcmp(stem.ptr + stem.len - len, ends[i], len) == 0) stem.len -= len;
+    }
+    return stem.len > 0 && ms_utf8_check(stem, NULL) ? stem : MS_STR("input");
+}
+
+static uint64_t id_hash(ms_str id)
+{
+    if (id.len >= 2 && id.ptr[0] == '"') id = ms_str_n(id.ptr + 1, id.len - 2);
+    return hash_text(id);
+}
+
+/* The node of an id. One that is not in the file hangs on the entry before. */
+static uint32_t parent_of(trace *t, ms_str parent)
+{
+    uint32_t last = (uint32_t)arrlenu(t->nodes);
+    uint32_t before = last > t->session_node ? last - 1 : NO_NODE;
+    if (t->desc.tree == TREE_NONE) return before;
+    if (!is_kind(parent, MS_JSON_STRING) || parent.len <= 2) return before;
+    index_of *found = hmgetp_null(t->ids, id_hash(parent));
+    return found != NULL ? found->value : before;
+}
+
+void trace_entry(trace *t, ms_str id, ms_str parent, unsigned marks)
+{
+    node n;
+    if (arrlenu(t->staged) >= BATCH_MESSAGES || t->bytes >= BATCH_BYTES) trace_flush(t);
+    memset(&n, 0, sizeof n);
+    n.parent = parent_of(t, parent);
+    n.first = (uint32_t)(arrlenu(t->numbers) + arrlenu(t->staged));
+    n.marks = marks;
+    if (id.ptr != NULL && id.len > 2) {
+        n.id = id_hash(id);
+        hmput(t->ids, n.id, (uint32_t)arrlenu(t->nodes));
+    }
+    arrput(t->nodes, n);
+    if ((marks & ENTRY_COMPACTED) != 0) t->mark_next = true;
+}
+
+#define CALLS (MS_BIT(MS_T_ACTION) | MS_BIT(MS_T_OBSERVATION) | MS_BIT(MS_T_ERROR))
+
+static void count_message(trace *t, const ms_envelope *m)
+{
+    counts *c = t->desc.counts;
+    if (m->type == MS_T_ACTION) c->calls++;
+    if (m->type == MS_T_OBSERVATION || m->type == MS_T_ERROR) c->results++;
+    c->messages++;
+}
+
+void trace_put(trace *t, const ms_envelope *message)
+{
+    const options *o = t->desc.options;
+    ms_envelope m = *message;
+    if (arrlenu(t->nodes) == 0) trace_entry(t, m.id, m.key, 0);
+    if (t->location.ptr == NULL) trace_session(t, stem_text(t->desc.path));
+    if (m.location.ptr == NULL) m.location = t->location;
+    if (m.agent_key.len == 0) m.agent_key.ptr = NULL;
+    if (m.agent_key.ptr == NULL && o->agent != NULL) m.agent_key = ms_str_of(o->agent);
+    if (m.agent_key.ptr == NULL && t->desc.guess_agent && (CALLS & MS_BIT(m.type)) != 0) {
+        m.agent_key = MS_STR("assistant");
+    }
+    count_message(t, &m);
+    if (m.has_time) t->last_time = (double)m.time_ns / 1e9;
+    bool call = m.type == MS_T_ACTION;
+    if (!call) t->last_tool = ms_str_n(NULL, 0);
+    else if (!ms_str_equal(t->last_tool, m.tool)) copy_text(&t->kept, m.tool, &t->last_tool);
+    if (t->mark_next) {
+        arrput(t->compacted, (uint32_t)(arrlenu(t->numbers) + arrlenu(t->staged)));
+        t->mark_next = false;
+    }
+    arrput(t->staged, m);
+    t->bytes += m.content.text.len + m.args.text.len + m.extra.len + 64;
+    arrlast(t->nodes).count++;
+}
+
+void trace_unknown(trace *t, ms_str type, ms_str json)
+{
+    char word[96];
+    const char *what = type.len > 0 ? type.ptr : "entry without a type";
+    size_t len = type.len > 0 ? type.len : strlen(what);
+    int n = snprintf(word, sizeof word, "%s:%.*s", t->desc.format,
+                     len < 60 ? (int)len : 60, what);
+    if (GIVEN(t->desc.options, STRICT)) {
+        const char *path = strcmp(t->desc.path, "-") == 0 ? "standard input" : t->desc.path;
+        complain("%s: line %" PRIu64 " (byte %" PRIu64 "): %s is unknown", path, t->line,
+                 t->offset, word);
+        trace_fail(t, FAILED);
+        return;
+    }
+    ms_str name;
+    tally_row *row = tally_row_of(&t->desc.counts->others, ms_str_n(word, (size_t)n));
+    if (row == NULL || !copy_text(&t->batch, ms_str_n(word, (size_t)n), &name)) {
+        exit(no_memory());
+    }
+    row->count++;
+    t->desc.counts->unknown++;
+    ms_envelope m = ms_other(name, ms_json(json));
+    trace_put(t, &m);
+}
+
+void trace_left_out(trace *t, ms_str type)
+{
+    if (type.len == 0) type = MS_STR("entry");
+    tally_row *row = tally_row_of(&t->desc.counts->left_out, type);
+    if (row != NULL) row->count++;
+}
+
+static void json_number(ms_buf *buf, const char *name, uint64_t value)
+{
+    char text[96];
+    if (value == 0) return;
+    snprintf(text, sizeof text, "%s\"%s\":%" PRIu64, buf->len > 1 ? "," : "", name, value);
+    json_piece(buf, text);
+}
+
+static void json_named(ms_buf *buf, const char *name, ms_str value)
+{
+    if (value.len == 0) return;
+    json_piece(buf, buf->len > 1 ? ",\"" : "\"");
+    json_piece(buf, name);
+    json_piece(buf, "\":");
+    json_quoted(buf, value);
+}
+
+/* Its members are those that ms_usage_sum adds up, and more. */
+static ms_str use_text(trace *t, const use *u)
+{
+    char text[64];
+    ms_buf buf = {&t->kept, NULL, 0, 0};
+    json_piece(&buf, "{");
+    json_number(&buf, "input_tokens", u->input);
+    json_number(&buf, "output_tokens", u->output);
+    json_number(&buf, "cached_tokens", u->cached);
+    json_number(&buf, "cache_write_tokens", u->written);
+    json_number(&buf, "reasoning_tokens", u->reasoning);
+    if (u->cost > 0) {
+        snprintf(text, sizeof text, "%s\"cost\":%.10g", buf.len > 1 ? "," : "", u->cost);
+        json_piece(&buf, text);
+    }
+    if (t->last_time > 0) {
+        snprintf(text, sizeof text, "%s\"time\":%.3f", buf.len > 1 ? "," : "", t->last_time);
+        json_piece(&buf, text);
+    }
+    json_named(&buf, "tool", t->last_tool);
+    json_named(&buf, "model", u->model);
+    json_named(&buf, "answer", u->answer);
+    json_piece(&buf, "}");
+    return ms_buf_text(&buf);
+}
+
+void trace_use(trace *t, const use *u)
+{
+    cost_note c;
+    size_t messages = arrlenu(t->numbers) + arrlenu(t->staged);
+    if (messages == 0 || (u->input == 0 && u->output == 0)) return;
+    c.json = use_text(t, u);
+    c.message = (uint32_t)(messages - 1);
+    c.fresh = t->offset >= t->desc.done || t->desc.done == 0;
+    uint64_t id = u->answer.len > 0 ? hash_text(u->answer) : 0;
+    index_of *found = id != 0 ? hmgetp_null(t->answers, id) : NULL;
+    if (found != NULL) {
+        t->costs[found->value] = c;
+        return;
+    }
+    if (id != 0) hmput(t->answers, id, (uint32_t)arrlenu(t->costs));
+    arrput(t->costs, c);
+    t->desc.counts->answers++;
+}
+
+static fact *fact_of(trace *t, const char *name)
+{
+    for (size_t i = 0; i < arrlenu(t->facts); i++) {
+        if (strcmp(t->facts[i].name, name) == 0) return &t->facts[i];
+    }
+    fact f = {name, {NULL, 0}};
+    arrput(t->facts, f);
+    return &arrlast(t->facts);
+}
+
+/* Cuts a text to what a fact may have, between characters. */
+static ms_str fact_cut(ms_str text)
+{
+    if (text.len <= FACT_MAX) return text;
+    text.len = FACT_MAX;
+    while (text.len > 0 && ((unsigned char)text.ptr[text.len] & 0xc0) == 0x80) text.len--;
+    return text;
+}
+
+void trace_fact(trace *t, const char *name, ms_str text)
+{
+    if (text.len == 0) return;
+    fact *f = fact_of(t, name);
+    text = fact_cut(text);
+    if (ms_str_equal(f->text, text)) return;
+    if (!copy_text(&t->kept, text, &f->text)) exit(no_memory());
+}
+
+void trace_fact_first(trace *t, const char *name, ms_str text)
+{
+    if (text.len == 0 || fact_of(t, name)->text.len > 0) return;
+    trace_fact(t, name, text);
+}
+
+void trace_time_iso(trace *t, ms_envelope *m, ms_str value)
+{
+    ms_str text = trace_text(t, value);
+    if (text.ptr == NULL) return;
+    m->has_time = ms_iso_read(text, &m->time_ns) == MS_OK;
+    if (!m->has_time) m->time_ns = 0;
+}
+
+void trace_time_ms(ms_envelope *m, ms_str value)
+{
+    double ms = number_of(value);
+    if (ms <= 0 || ms > 9e15 / 1e3) return;
+    m->has_time = true;
+    m->time_ns = (int64_t)(ms * 1e3 + 0.5) * 1000;
+}
+
+
+/* ---- Branches ---------------------------------------------------------------------- */
+
+static void kill_from(trace *t, size_t first)
+{
+    for (size_t i = first; i < arrlenu(t->nodes); i++) t->nodes[i].marks |= ENTRY_DEAD;
+}
+
+void trace_take_back(trace *t, ms_str id)
+{
+    index_of *found = hmgetp_null(t->ids, id_hash(id));
+    kill_from(t, found != NULL ? found->value : t->session_node);
+}
+
+void trace_take_back_prompts(trace *t, uint64_t n)
+{
+    size_t at = arrlenu(t->nodes);
+    for (size_t i = at; i > t->session_node && n > 0; i--) {
+        unsigned marks = t->nodes[i - 1].marks;
+        if ((marks & (ENTRY_PROMPT | ENTRY_DEAD)) != ENTRY_PROMPT) continue;
+        at = i - 1;
+        n--;
+    }
+    kill_from(t, at);
+}
+
+bool trace_replace(trace *t, ms_str id, ms_str json, bool *same)
+{
+    uint64_t text = hash_text(json);
+    index_of *found = hmgetp_null(t->ids, id_hash(id));
+    *same = false;
+    if (found == NULL) return false;
+    node *n = &t->nodes[found->value];
+    *same = n->text == text && (n->marks & ENTRY_DEAD) == 0;
+    if (!*same) n->marks |= ENTRY_DEAD;
+    return true;
+}
+
+void trace_entry_text(trace *t, ms_str json)
+{
+    arrlast(t->nodes).text = hash_text(json);
+}
+
+void trace_take_back_others(trace *t, ms_str list)
+{
+    bool *named = calloc(arrlenu(t->nodes) + 1, sizeof *named);
+    if (named == NULL) exit(no_memory());
+    ms_json_iter it = ms_json_iterate(list);
+    while (ms_json_next(&it)) {
+        ms_str id = member(it.value, "id");
+        index_of *found = id.ptr != NULL ? hmgetp_null(t->ids, id_hash(id)) : NULL;
+        if (found != NULL) named[found->value] = true;
+    }
+    for (size_t i = t->session_node; i < arrlenu(t->nodes); i++) {
+        if (!named[i]) t->nodes[i].marks |= ENTRY_DEAD;
+    }
+    free(named);
+}
+
+/* The entry that the branch ends with: the last one that says something. */
+static uint32_t newest_leaf(const trace *t)
+{
+    for (size_t i = arrlenu(t->nodes); i > t->session_node; i--) {
+        const node *n = &t->nodes[i - 1];
+        if ((n->marks & ENTRY_SIDE) != 0) continue;
+        if (n->count > 0 || t->desc.tree == TREE_CHAIN) return (uint32_t)(i - 1);
+    }
+    return NO_NODE;
+}
+
+/* 1: mark the way from the newest leaf to the root. 2: from the root on, a child of a dead
+ * entry is dead, and so is what the rule takes away. */
+static void find_dead(trace *t)
+{
+    size_t n = arrlenu(t->nodes);
+    if (t->desc.tree == TREE_NONE || n <= t->session_node) return;
+    bool *alive = calloc(n, sizeof *alive);
+    if (alive == NULL) exit(no_memory());
+    for (uint32_t i = newest_leaf(t); i != NO_NODE && !alive[i]; i = t->nodes[i].parent) {
+        alive[i] = true;
+        if (t->nodes[i].parent != NO_NODE && t->nodes[i].parent >= i) break;
+    }
+    for (size_t i = t->session_node; i < n; i++) {
+        node *at = &t->nodes[i];
+        bool lost = at->parent != NO_NODE && at->parent < i && !alive[i] &&
+                    (t->nodes[at->parent].marks & ENTRY_DEAD) != 0;
+        bool off = !alive[i] && (at->marks & ENTRY_SIDE) == 0 &&
+                   (t->desc.tree == TREE_CHAIN || (at->marks & ENTRY_PROMPT) != 0);
+        if (lost || off) at->marks |= ENTRY_DEAD;
+    }
+    free(alive);
+}
+
+
+/* ---- The end ----------------------------------------------------------------------- */
+
+static void hide_dead(trace *t)
+{
+    for (size_t i = 0; i < arrlenu(t->nodes); i++) {
+        const node *n = &t->nodes[i];
+        if ((n->marks & ENTRY_DEAD) == 0) continue;
+        for (uint32_t m = n->first; m < n->first + n->count; m++) hide(t, t->numbers[m]);
+    }
+}
+
+/* A message that is hidden has been paid for as well; its note comes first, since a hidden
+ * message takes none. */
+static void write_notes(trace *t)
+{
+    ms_error err;
+    for (size_t i = 0; i < arrlenu(t->costs) && t->code == FINE; i++) {
+        const cost_note *c = &t->costs[i];
+        bool fresh = t->desc.done > 0 ? c->fresh : c->message >= t->desc.n_known;
+        if (!fresh || c->json.ptr == NULL || t->numbers[c->message] == 0) continue;
+        ms_result result = ms_note(t->desc.store, t->numbers[c->message], MS_STR("usage"),
+                                   ms_json(c->json), &err);
+        if (result != MS_OK && result != MS_E_HIDDEN && result != MS_E_NOT_FOUND) {
+            fail_with(t, "noting usage", result, &err);
+        }
+    }
+    for (size_t i = 0; i < arrlenu(t->compacted) && t->code == FINE; i++) {
+        uint32_t m = t->compacted[i];
+        if (m < t->desc.n_known || m >= arrlenu(t->numbers)) continue;
+        ms_result result = ms_note(t->desc.store, t->numbers[m], MS_STR("compaction"),
+                                   ms_json(MS_STR("true")), &err);
+        if (result != MS_OK) fail_with(t, "noting a compaction", result, &err);
+    }
+}
+
+/* Sets the facts that are new. */
+static void write_facts(trace *t)
+{
+    ms_error err;
+    ms_str old, value;
+    ms_buf buf = {&t->kept, NULL, 0, 0};
+    if (t->location.ptr == NULL || t->code != FINE) return;
+    ms_result result = ms_location_get(t->desc.store, t->location, &t->kept, &old, &err);
+    if (result != MS_OK) {
+        fail_with(t, "reading facts", result, &err);
+        return;
+    }
+    json_piece(&buf, "{");
+    for (size_t i = 0; i < arrlenu(t->facts); i++) {
+        const fact *f = &t->facts[i];
+        bool there = ms_json_member(old, ms_str_of(f->name), &value) &&
+                     ms_json_string_is(value, f->text);
+        if (!there) json_named(&buf, f->name, f->text);
+    }
+    json_piece(&buf, "}");
+    if (buf.len <= 2) return;
+    result = ms_location_set(t->desc.store, t->location, ms_buf_text(&buf), &err);
+    if (result != MS_OK) fail_with(t, "setting facts", result, &err);
+}
+
+int trace_end(trace *t)
+{
+    trace_flush(t);
+    if (t->code == FINE && arrlenu(t->numbers) < t->desc.n_known) {
+        if (t->desc.done == 0) diverge(t, arrlenu(t->numbers));
+    }
+    if (t->code == FINE) find_dead(t);
+    if (t->code == FINE) write_notes(t);
+    if (t->code == FINE) hide_dead(t);
+    if (arrlenu(t->numbers) > 0) write_facts(t);
+    return t->code;
+}
