@@ -22136,13 +22136,12 @@ static ms_result ms__openai_write(ms_writer *w, const ms_envelope *m, size_t n,
 
 
 /* ==== [fmt-envelope] the envelope, and its rows ====================================
- * Reading is normalising. An object is an envelope when version and type say something,
- * and schema says something or payload or data is there; else it is a row {role, content,
- * metadata}, whose type, and for tools whose payload, is in its metadata. Both become the
- * same messages, and what is written is always the canonical envelope: schema, version,
- * type, role, content, payload, metadata, then id, created_at and all others. So
- * canonical envelopes come back equal as JSON, rows and drafts as their canonical form;
- * reading that again changes nothing.
+ * Reading is normalising. An object is an envelope when version and type are there, and
+ * schema or payload or data is; else it is a row {role, content, metadata}, whose type,
+ * and for tools whose payload, is in its metadata. Both become the text of the canonical
+ * envelope, and the engine reads that: schema, version, type, role, content, payload,
+ * metadata, then id, created_at and all others. So canonical envelopes come back equal as
+ * JSON, rows and drafts as their canonical form; reading that again changes nothing.
  *
  *   what is wrong                                   code           path
  *   version neither 1 nor "1"                       MS_E_FOREIGN   version
@@ -22151,80 +22150,47 @@ static ms_result ms__openai_write(ms_writer *w, const ms_envelope *m, size_t n,
  *     and no text                                   MS_E_KIND      type
  *   role no text, or empty                          MS_E_KIND      role
  *   content neither text nor list nor object        MS_E_KIND      content
- *   msgstore in metadata not as it is written       MS_E_TYPE, MS_E_KIND
- *                                                                  metadata.msgstore
- *   a message that is no object                     MS_E_KIND
- *   no JSON, bad UTF-8, nested too deeply           MS_E_SYNTAX, MS_E_UTF8, MS_E_DEPTH
  *
  * What the original drops without a word is dropped here too: payload and metadata that
  * are no objects, data beside a payload, the schema's value; of a row schema, version,
- * type, payload and data; an id or a time that is no text. Read leniently all this is
- * kept, and so is what a strict reader refuses; only lists in payload and metadata of an
- * envelope, which the original keeps, are always kept. Members of other names are kept
- * too, where the original drops them.
+ * type, payload and data; an id or a time that is no text. A lenient reader drops and
+ * refuses nothing: where it would have to, the object is not normalised, and comes back
+ * as it was.
  *
- * Where things are:
- *   payload.tool_name                 tool        of tool_call, a text; of tool_result,
- *                                                 when it is not empty
- *   payload.parameters                args        of tool_call, an object; or a text
- *   all else in payload               call_extra
- *   metadata.tool_call_id             call_id     of these two and error, a text
- *   metadata.msgstore                 fields that the format has no place for
- *   all else in metadata              extra, in a member metadata
- *   id, created_at                    id, time
- *   all others, updated_at too        extra
+ *   payload.tool_name, payload.parameters   tool, args
+ *   metadata.tool_call_id                   call_id
+ *   id, created_at                          id, time
+ *   text of the user, of the assistant      user_message, assistant_message
+ *   tool_call, tool_result                  action, observation
+ *   error, final_result, input_required, approval_required, delta, multimodal_part
+ *                                           the same
+ *   any other type                          written as text of its chat role
  *
- * An action must have a tool and args. Where the payload names none, they are "" and {},
- * and call_extra has "tool_name": "" or "parameters": {} to say that there was none: what
- * is a text or an object never stays there otherwise. Empty content of a tool_call is
- * none.
- *
- * Members of extra whose names mean something in an envelope go into a member "extra"; a
- * reader takes them out again, so that a message of another format finds its own.
- *
- * Crossing. What each type becomes, and what it is read as:
- *   user_message, assistant_message   text of that role              the same
- *   text of a role (injected_         text of that role              text, or the
- *     context with a role too)                                       messages above
- *   action, observation               tool_call, tool_result         the same
- *   error, final                      error, final_result            the same
- *   input_required, approval_required, delta, multimodal_part        the same
- *   any other                         text of its chat role          by msgstore the same
- * Content that is JSON but neither list nor object stands as its text, and in msgstore.
- * Delegations and what has a source say so in the text; their content is in msgstore.
- *
- * envelope-rows reads the same and writes what a provider gets: role, content, and in
- * metadata, in this order of precedence: the type (over a metadata.type), the metadata
- * (null too), the payload but for members type and msgstore. No metadata when there would
- * be only the type text. Id, times, other members and our own msgstore are not told.
+ * envelope-rows reads the same and writes what a provider gets: role, content, and as
+ * metadata, in this order of precedence: the type, the metadata (null too), the payload.
+ * There is no metadata when it would be only the type text.
  * (E1) What was written is read strictly, and written again it is the same text.
  * (E2) A row is the projection of the envelope that would be written.
- * Cost: one pass over the members and one over each of payload and metadata for each name
- * asked for; folding uses a table, so that it is linear in the members too.
  * ================================================================================== */
 
 enum {
     MS__ENV_SCHEMA,
     MS__ENV_VERSION,
     MS__ENV_TYPE,
-    MS__ENV_ROLE,
-    MS__ENV_CONTENT,
     MS__ENV_PAYLOAD,
     MS__ENV_DATA,
+    MS__ENV_ROLE,
+    MS__ENV_CONTENT,
     MS__ENV_METADATA,
     MS__ENV_ID,
     MS__ENV_CREATED_AT,
     MS__ENV_UPDATED_AT,
-    MS__ENV_EXTRA,
     MS__ENV_MEMBERS
 };
 
 static const char *const ms__env_members[MS__ENV_MEMBERS] = {
-    "schema",   "version", "type",       "role",       "content", "payload", "data",
-    "metadata", "id",      "created_at", "updated_at", "extra"};
-
-#define MS__ENV_NAME "agents-api.message"
-#define MS__ENV_BIT(which) ((uint32_t)1 << (which))
+    "schema",   "version", "type",       "payload",   "data", "role", "content",
+    "metadata", "id",      "created_at", "updated_at"};
 
 static const char *const ms__env_words[MS_TYPE_COUNT] = {
     "",
@@ -22233,22 +22199,7 @@ static const char *const ms__env_words[MS_TYPE_COUNT] = {
 #undef MS__X
 };
 
-/* One object at reading: its members, and what becomes of them. */
-typedef struct ms__env {
-    ms_str in[MS__ENV_MEMBERS]; /* JSON texts; absent: not there */
-    uint32_t kept;              /* those that are kept in extra, by bit */
-    ms_str rest;                /* metadata.msgstore; absent: none, or it stays there */
-    bool pairs;                 /* metadata.tool_call_id is the call_id */
-} ms__env;
-
-static unsigned ms__env_member(ms_str key)
-{
-    unsigned i = 0;
-    while (i < MS__ENV_MEMBERS && !ms_json_string_is(key, ms_str_of(ms__env_members[i])))
-        i++;
-    return i;
-}
-
+/* Is there a value that is not null? */
 static bool ms__env_says(ms_str value)
 {
     ms_json_kind kind = ms_json_kind_of(value);
@@ -22261,152 +22212,11 @@ static bool ms__env_is_word(ms_str value)
            !ms_json_string_is(value, MS_STR(""));
 }
 
-/* An array or object without anything in it? */
-static bool ms__env_is_hollow(ms_str value)
+static bool ms__env_is_empty(ms_str value)
 {
-    ms_json_kind kind = ms_json_kind_of(value);
     ms_json_iter it = ms_json_iterate(value);
-    return (kind == MS_JSON_ARRAY || kind == MS_JSON_OBJECT) && !ms_json_next(&it);
-}
-
-static bool ms__env_is_full(ms_str value)
-{
-    return ms_json_kind_of(value) == MS_JSON_OBJECT && !ms__env_is_hollow(value);
-}
-
-/* Types whose metadata.tool_call_id is the call_id. */
-static bool ms__env_has_call_id(ms_type type)
-{
-    return type == MS_T_ACTION || type == MS_T_OBSERVATION || type == MS_T_ERROR;
-}
-
-static bool ms__env_names_tool(ms_type type)
-{
-    return type == MS_T_ACTION || type == MS_T_OBSERVATION;
-}
-
-static void ms__env_put(ms_json_writer *w, ms_str key, ms_str value)
-{
-    ms_json_put_raw(w, key);
-    ms__json_colon(w);
-    ms_json_put_raw(w, value);
-}
-
-/* ---- Which members of extra can stand in an envelope under their own name. */
-
-/* Read from there, is this object the metadata in extra again? */
-static bool ms__env_metadata_fits(ms_type type, ms_str value)
-{
-    ms_str id;
-    if (!ms__env_is_full(value) || ms__has_member(value, MS__REST)) return false;
-    return !ms__env_has_call_id(type) ||
-           !ms_json_member(value, MS_STR("tool_call_id"), &id) || !ms__env_is_word(id);
-}
-
-/* The time that a JSON string says: at most 35 bytes, so that no arena is needed. */
-static bool ms__iso_string(ms_str value, int64_t *ns)
-{
-    char room[64];
-    ms_arena arena;
-    ms_str text;
-    ms_arena_init_fixed(&arena, room, sizeof room);
-    return ms_json_string(value, &arena, &text) == MS_OK &&
-           ms_iso_read(text, ns) == MS_OK;
-}
-
-/* Must a member of extra move into "extra"? Of any name but that. */
-static bool ms__env_moves(ms_type type, ms_str key, ms_str value)
-{
-    int64_t ns;
-    switch (ms__env_member(key)) {
-    case MS__ENV_METADATA:
-        return !ms__env_metadata_fits(type, value);
-    case MS__ENV_CREATED_AT:
-        return !ms__env_is_word(value) || ms__iso_string(value, &ns);
-    case MS__ENV_UPDATED_AT:
-        return !ms__env_is_word(value);
-    case MS__ENV_EXTRA:
-    case MS__ENV_MEMBERS:
-        return false;
-    default:
-        return true;
-    }
-}
-
-/* Is it an object "extra" that a writer has made: one of members that move, or of one
- * that would be taken for it? *names gets the names in it, of all levels, by bit. */
-static bool ms__env_unwraps(ms_type type, ms_str value, uint32_t *names)
-{
-    bool moved = false;
-    for (*names = 0; !moved && ms_json_kind_of(value) == MS_JSON_OBJECT;) {
-        ms_str inner = ms__absent();
-        ms_json_iter it = ms_json_iterate(value);
-        while (ms_json_next(&it)) {
-            unsigned which = ms__env_member(it.key);
-            bool outer = which == MS__ENV_EXTRA;
-            if (outer) inner = it.value;
-            else if (!ms__env_moves(type, it.key, it.value)) return false;
-            moved = moved || !outer;
-            *names |= MS__ENV_BIT(which);
-        }
-        value = inner;
-    }
-    return moved;
-}
-
-/* ---- Reading. */
-
-/* What a strict reader refuses and a lenient one keeps. */
-static ms_result ms__env_refuse(ms_reader *r, ms__env *e, unsigned which, ms_result code,
-                                const char *expected)
-{
-    const char *name = ms__env_members[which];
-    e->kept |= MS__ENV_BIT(which);
-    if (r->lenient) return MS_OK;
-    return ms__at_field(r->err, ms__fail(r->err, code, "%s is '%v', %s was expected",
-                                         name, MS__V(e->in[which]), expected), name);
-}
-
-/* What the original drops: a lenient reader keeps it. */
-static void ms__env_drop(ms_reader *r, ms__env *e, unsigned which)
-{
-    ms_str value = e->in[which];
-    if (r->lenient && ms__env_says(value) && !ms__env_is_hollow(value))
-        e->kept |= MS__ENV_BIT(which);
-}
-
-/* The same of what should be an object; the original keeps lists there. */
-static void ms__env_drop_map(ms_reader *r, ms__env *e, unsigned which)
-{
-    ms_str value = e->in[which];
-    ms__env_drop(r, e, which);
-    if (ms_json_kind_of(value) == MS_JSON_ARRAY && !ms__env_is_hollow(value))
-        e->kept |= MS__ENV_BIT(which);
-}
-
-static bool ms__env_is_envelope(const ms__env *e)
-{
-    return ms__env_says(e->in[MS__ENV_VERSION]) &&
-           ms__env_says(e->in[MS__ENV_TYPE]) &&
-           (ms__env_says(e->in[MS__ENV_SCHEMA]) || e->in[MS__ENV_PAYLOAD].ptr ||
-            e->in[MS__ENV_DATA].ptr);
-}
-
-static ms_result ms__env_version(ms_reader *r, ms__env *e)
-{
-    ms_str value = e->in[MS__ENV_VERSION];
     ms_json_kind kind = ms_json_kind_of(value);
-    bool foreign = kind == MS_JSON_NUMBER || kind == MS_JSON_STRING;
-    if (ms_str_equal(value, MS_STR("1")) || ms_json_string_is(value, MS_STR("1")))
-        return MS_OK;
-    return ms__env_refuse(r, e, MS__ENV_VERSION, foreign ? MS_E_FOREIGN : MS_E_KIND,
-                          "the integer 1");
-}
-
-/* The format's word of a type, "" when it has none. */
-static const char *ms__env_word(ms_type type)
-{
-    return (unsigned)type < MS_TYPE_COUNT ? ms__env_words[(unsigned)type] : "";
+    return (kind == MS_JSON_ARRAY || kind == MS_JSON_OBJECT) && !ms_json_next(&it);
 }
 
 /* The type of a JSON string; NONE when it is no word of the format. */
@@ -22418,681 +22228,419 @@ static ms_type ms__env_type_of(ms_str value)
     return MS_T_NONE;
 }
 
-static ms_result ms__env_type(ms_reader *r, ms__env *e, ms_envelope *m)
+static const char *ms__env_word(ms_type type)
 {
-    ms_str value = e->in[MS__ENV_TYPE];
-    bool text = ms_json_kind_of(value) == MS_JSON_STRING;
-    m->type = ms__env_type_of(value);
-    if (m->type != MS_T_NONE) return MS_OK;
-    m->type = MS_T_TEXT;
-    if (!r->lenient || !ms__env_is_word(value))
-        return ms__env_refuse(r, e, MS__ENV_TYPE, text ? MS_E_TYPE : MS_E_KIND,
-                              text ? "a word of the envelope format" : "a string");
-    m->type = MS_T_OTHER;
-    return ms__read_text(r, value, &m->type_name);
+    return ms__env_words[(unsigned)type][0] ? ms__env_words[(unsigned)type] : "text";
+}
+
+/* ---- Values. */
+
+/* What the writer puts itself; the reader has looked at it before. */
+static ms_result ms__env_fixed_read(ms_reader *r, const ms__hole *h, ms_str value,
+                                    ms_envelope *m, bool *fits)
+{
+    (void)r;
+    *fits = h->letter == 's'   ? ms_json_string_is(value, MS_STR("agents-api.message"))
+            : h->letter == 'v' ? ms_str_equal(value, MS_STR("1"))
+            : h->letter == 'r' ? ms__env_is_word(value)
+                               : ms_json_string_is(value, ms_str_of(ms__env_word(m->type)));
+    return MS_OK;
+}
+
+static void ms__env_schema_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+{
+    (void)h, (void)m;
+    ms_json_put_string(&w->json, MS_STR("agents-api.message"));
+}
+
+static void ms__env_version_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+{
+    (void)h, (void)m;
+    ms_json_put_raw(&w->json, MS_STR("1"));
+}
+
+static void ms__env_type_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+{
+    (void)h;
+    ms_json_put_string(&w->json, ms_str_of(ms__env_word(m->type)));
+}
+
+static void ms__env_role_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+{
+    bool own = ms__env_words[(unsigned)m->type][0] != 0;
+    (void)h;
+    w->said |= MS__SAID(ROLE_NAME);
+    ms_json_put_string(&w->json, ms__chat_word(m, own ? ms__role_of(m->role, m->type)
+                                                      : ms__chat_role(m)));
+}
+
+/* A call has no content where the envelope has an empty one. */
+static ms_result ms__env_content_read(ms_reader *r, const ms__hole *h, ms_str value,
+                                      ms_envelope *m, bool *fits)
+{
+    if (m->type == MS_T_ACTION && ms_json_string_is(value, MS_STR(""))) return MS_OK;
+    return ms__field_read(r, h, value, m, fits);
+}
+
+/* Text, a list or an object; all else stands as its text. */
+static void ms__env_content_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+{
+    ms_value v;
+    ms_result code = ms__chat_said(m, &w->scratch, &v);
+    ms_json_kind kind = v.json ? ms_json_kind_of(v.text) : MS_JSON_NONE;
+    (void)h;
+    w->said |= MS__SAID_IN_TEXT;
+    if (code != MS_OK) ms__json_misuse(&w->json, code);
+    if (kind == MS_JSON_STRING || kind == MS_JSON_ARRAY || kind == MS_JSON_OBJECT)
+        ms_json_put_raw(&w->json, v.text);
+    else
+        ms_json_put_string(&w->json, kind == MS_JSON_NULL || !v.text.ptr ? MS_STR("")
+                                                                         : v.text);
+}
+
+#define MS__ENV_FIXED(kind, put) \
+    {MS__JSON(kind), "", ms__env_fixed_read, ms__has_always, put, NULL, NULL}
+static const ms__as ms__as_env_schema = MS__ENV_FIXED(STRING, ms__env_schema_put);
+static const ms__as ms__as_env_version = MS__ENV_FIXED(NUMBER, ms__env_version_put);
+static const ms__as ms__as_env_type = MS__ENV_FIXED(STRING, ms__env_type_put);
+static const ms__as ms__as_env_role = MS__ENV_FIXED(STRING, ms__env_role_put);
+static const ms__as ms__as_env_content = {
+    MS__JSON(STRING) | MS__JSON(ARRAY) | MS__JSON(OBJECT), "", ms__env_content_read, ms__has_always,
+    ms__env_content_put, NULL, NULL};
+
+#define MS__ENV_HEAD                                                      \
+    MS__HOLE('s', 0, "schema", env_schema, 0, 0),                         \
+    MS__HOLE('v', 0, "version", env_version, 0, 0),                       \
+    MS__HOLE('t', 0, "type", env_type, 0, 0),                             \
+    MS__HOLE('r', 0, "role", env_role, 0, 0),                             \
+    MS__HOLE('c', 0, "content", env_content, MS_F_CONTENT, 0),            \
+    MS__HOLE('p', 0, "payload", object, 0, MS__NEEDED),                   \
+    MS__HOLE('n', 'p', "tool_name", text, MS_F_TOOL, MS__GUEST | MS__NOT_EMPTY)
+#define MS__ENV_TAIL                                                      \
+    MS__END('p'),                                                         \
+    MS__HOLE('m', 0, "metadata", object, 0, MS__NEEDED),                  \
+    MS__HOLE('k', 'm', "tool_call_id", text, MS_F_CALL_ID,                \
+             MS__GUEST | MS__NOT_EMPTY),                                  \
+    MS__END('m'),                                                         \
+    MS__HOLE('i', 0, "id", text, MS_F_ID, MS__GUEST | MS__NOT_EMPTY),     \
+    MS__HOLE('d', 0, "created_at", date, MS_F_TIME_TEXT, MS__GUEST),      \
+    MS__PLACE_AND_EXTRA
+
+static const ms__hole ms__env_calls[] = {
+    MS__ENV_HEAD,
+    MS__HOLE('a', 'p', "parameters", args_or_text, MS_F_ARGS, MS__GUEST),
+    MS__ENV_TAIL,
+};
+static const ms__hole ms__env_others[] = {MS__ENV_HEAD, MS__ENV_TAIL};
+
+static const ms__shape ms__env_shapes[] = {
+    MS__SHAPE('m', "", ms__env_others),
+    MS__SHAPE('c', "", ms__env_calls),
+};
+
+static const ms__shape *ms__env_outer(const ms_envelope *m, size_t n)
+{
+    (void)n;
+    return &ms__env_shapes[m->type == MS_T_ACTION];
+}
+
+static const ms__format ms__env_format = {'e', ms__env_shapes, 2, ms__env_outer, NULL,
+                                          NULL, NULL, MS__PAIRS_NOTHING};
+
+/* ---- Normalising. */
+
+typedef struct ms__env {
+    ms_str in[MS__ENV_MEMBERS]; /* JSON texts, of repeated members the last */
+    bool row;
+    bool lossy;                 /* something would be dropped */
+    ms_type type;
+    ms_buf text;
+    ms_json_writer w;
+} ms__env;
+
+static unsigned ms__env_member(ms_str key)
+{
+    unsigned i = 0;
+    while (i < MS__ENV_MEMBERS && !ms_json_string_is(key, ms_str_of(ms__env_members[i])))
+        i++;
+    return i;
+}
+
+static ms_result ms__env_refuse(ms_reader *r, const ms__env *e, unsigned which,
+                                ms_result code, const char *expected)
+{
+    const char *name = ms__env_members[which];
+    return ms__at_field(r->err, ms__fail(r->err, code, "%s is '%v', %s was expected",
+                                         name, MS__V(e->in[which]), expected), name);
 }
 
 /* The type of a row. */
-static ms_type ms__env_infer(ms_str metadata, bool plain)
+static ms_type ms__env_infer(const ms__env *e)
 {
-    ms_str value = ms__absent();
+    ms_str metadata = e->in[MS__ENV_METADATA], value = ms__absent();
+    ms_json_kind content = ms_json_kind_of(e->in[MS__ENV_CONTENT]);
     ms_type type = MS_T_NONE;
     if (ms_json_member(metadata, MS_STR("type"), &value)) type = ms__env_type_of(value);
     if (type != MS_T_NONE) return type;
-    if (!plain || ms_json_string_is(value, MS_STR("multimodal")))
+    if (content == MS_JSON_ARRAY || content == MS_JSON_OBJECT ||
+        ms_json_string_is(value, MS_STR("multimodal")))
         return MS_T_MULTIMODAL_PART;
     bool error = ms_json_member(metadata, MS_STR("error"), &value);
     return error && ms__env_says(value) ? MS_T_ERROR : MS_T_TEXT;
 }
 
-static bool ms__env_is_plain(ms_str content)
+static ms_result ms__env_check(ms_reader *r, ms__env *e)
 {
-    ms_json_kind kind = ms_json_kind_of(content);
-    return kind != MS_JSON_ARRAY && kind != MS_JSON_OBJECT;
+    ms_str version = e->in[MS__ENV_VERSION], role = e->in[MS__ENV_ROLE];
+    ms_json_kind number = ms_json_kind_of(version);
+    ms_json_kind type = ms_json_kind_of(e->in[MS__ENV_TYPE]);
+    ms_json_kind content = ms_json_kind_of(e->in[MS__ENV_CONTENT]);
+    bool one = ms_str_equal(version, MS_STR("1")) ||
+               ms_json_string_is(version, MS_STR("1"));
+    if (e->row) e->type = ms__env_infer(e);
+    else e->type = ms__env_type_of(e->in[MS__ENV_TYPE]);
+    if (!e->row && !one)
+        return ms__env_refuse(r, e, MS__ENV_VERSION,
+                              number == MS_JSON_NUMBER || number == MS_JSON_STRING
+                                  ? MS_E_FOREIGN : MS_E_KIND, "the integer 1");
+    if (e->type == MS_T_NONE)
+        return ms__env_refuse(r, e, MS__ENV_TYPE,
+                              type == MS_JSON_STRING ? MS_E_TYPE : MS_E_KIND,
+                              "a word of the envelope format");
+    if (ms__env_says(role) && !ms__env_is_word(role))
+        return ms__env_refuse(r, e, MS__ENV_ROLE, MS_E_KIND, "a text that is not empty");
+    if (content == MS_JSON_NUMBER || content == MS_JSON_TRUE || content == MS_JSON_FALSE)
+        return ms__env_refuse(r, e, MS__ENV_CONTENT, MS_E_KIND,
+                              "a string, a list or an object");
+    return MS_OK;
 }
 
-/* The envelope's payload, which drafts of the format called data. */
-static ms_str ms__env_payload_of(ms_reader *r, ms__env *e)
+/* Notes that a member is dropped. */
+static void ms__env_drop(ms__env *e, unsigned which)
 {
-    ms_str payload = e->in[MS__ENV_PAYLOAD], data = e->in[MS__ENV_DATA];
-    bool full = ms__env_is_full(payload);
-    bool draft = !full && ms_json_kind_of(data) == MS_JSON_OBJECT;
-    if (!full) ms__env_drop_map(r, e, MS__ENV_PAYLOAD);
-    if (!draft) ms__env_drop(r, e, MS__ENV_DATA);
-    return full ? payload : draft ? data : ms__absent();
+    e->lossy |= ms__env_says(e->in[which]) && !ms__env_is_empty(e->in[which]);
 }
 
-/* What is promoted from the metadata of a row, by presence. */
-static bool ms__env_promotes(ms_type type, ms_str key)
+static void ms__env_put(ms__env *e, const char *name, ms_str value)
+{
+    ms_json_key(&e->w, ms_str_of(name));
+    ms_json_put_raw(&e->w, value);
+}
+
+/* The payload: of a row what its metadata promote, by presence. */
+static void ms__env_payload(ms__env *e)
 {
     static const char *const call[] = {"tool_name", "parameters", "turn", NULL};
     static const char *const result[] = {"tool_name", "success", "turn", "tool_data",
                                          "media", "error", NULL};
-    const char *const *name = type == MS_T_ACTION ? call : result;
-    if (!ms__env_names_tool(type)) return false;
-    while (*name && !ms_json_string_is(key, ms_str_of(*name))) name++;
-    return *name != NULL;
+    static const char *const none[] = {NULL};
+    ms_str payload = e->in[MS__ENV_PAYLOAD], data = e->in[MS__ENV_DATA], value;
+    bool full = ms_json_kind_of(payload) == MS_JSON_OBJECT && !ms__env_is_empty(payload);
+    bool draft = !full && ms_json_kind_of(data) == MS_JSON_OBJECT;
+    const char *const *name = e->type == MS_T_ACTION        ? call
+                              : e->type == MS_T_OBSERVATION ? result
+                                                            : none;
+    if (!full || e->row) ms__env_drop(e, MS__ENV_PAYLOAD);
+    if (!draft || e->row) ms__env_drop(e, MS__ENV_DATA);
+    if (!e->row) {
+        ms__env_put(e, "payload", full ? payload : draft ? data : MS_STR("{}"));
+        return;
+    }
+    ms_json_key(&e->w, MS_STR("payload"));
+    ms_json_begin_object(&e->w);
+    for (; *name; name++)
+        if (ms_json_member(e->in[MS__ENV_METADATA], ms_str_of(*name), &value))
+            ms__env_put(e, *name, value);
+    ms_json_end_object(&e->w);
+}
+
+/* Writes the canonical envelope of r->json to e->text. */
+static ms_result ms__env_normal(ms_reader *r, ms__env *e)
+{
+    ms_str content = e->in[MS__ENV_CONTENT], metadata = e->in[MS__ENV_METADATA];
+    bool tool = e->type == MS_T_OBSERVATION || e->type == MS_T_INPUT_REQUIRED ||
+                e->type == MS_T_APPROVAL_REQUIRED;
+    ms_json_init(&e->w, ms_buf_write, &e->text, false);
+    ms_json_begin_object(&e->w);
+    ms__env_put(e, "schema", MS_STR("\"agents-api.message\""));
+    ms__env_put(e, "version", MS_STR("1"));
+    ms_json_key(&e->w, MS_STR("type"));
+    ms_json_put_string(&e->w, ms_str_of(ms__env_words[(unsigned)e->type]));
+    ms__env_put(e, "role", ms__env_says(e->in[MS__ENV_ROLE]) ? e->in[MS__ENV_ROLE]
+                           : tool ? MS_STR("\"tool\"") : MS_STR("\"assistant\""));
+    ms__env_put(e, "content", ms__env_says(content) ? content : MS_STR("\"\""));
+    ms__env_payload(e);
+    bool object = ms_json_kind_of(metadata) == MS_JSON_OBJECT;
+    if (!object) ms__env_drop(e, MS__ENV_METADATA);
+    ms__env_put(e, "metadata", object ? metadata : MS_STR("{}"));
+    for (unsigned i = MS__ENV_SCHEMA; e->row && i <= MS__ENV_TYPE; i++)
+        ms__env_drop(e, i);
+    for (unsigned i = MS__ENV_ID; i < MS__ENV_MEMBERS; i++) {
+        if (ms__env_is_word(e->in[i])) ms__env_put(e, ms__env_members[i], e->in[i]);
+        else ms__env_drop(e, i);
+    }
+    ms_json_iter it = ms_json_iterate(r->json);
+    while (ms_json_next(&it)) {
+        if (ms__env_member(it.key) < MS__ENV_MEMBERS) continue;
+        ms_json_put_raw(&e->w, it.key);
+        ms__json_colon(&e->w);
+        ms_json_put_raw(&e->w, it.value);
+    }
+    ms_json_end_object(&e->w);
+    if (ms_json_finish(&e->w) == MS_OK) return MS_OK;
+    return ms__no_arena(r->err, r->arena, r->json.len);
 }
 
 /* Sets who speaks, and with it what a text is. */
-static void ms__env_speaks(ms_envelope *m, ms_str word)
+static ms_result ms__env_speaks(ms_reader *r, size_t base, ms_envelope *m)
 {
+    ms_str value = ms__member_of(r, base, "role"), word = MS_STR("assistant");
+    if (ms__env_is_word(value)) MS__TRY(ms__read_text(r, value, &word));
     ms_role role = ms_role_of_word(word);
     if (m->type == MS_T_TEXT && role == MS_ROLE_USER) m->type = MS_T_USER_MESSAGE;
     if (m->type == MS_T_TEXT && role == MS_ROLE_ASSISTANT)
         m->type = MS_T_ASSISTANT_MESSAGE;
     m->role = role == ms__role_of(MS_ROLE_NONE, m->type) ? MS_ROLE_NONE : role;
     if (role == MS_ROLE_OTHER) m->role_name = word;
-}
-
-static ms_result ms__env_role(ms_reader *r, ms__env *e, ms_envelope *m)
-{
-    ms_str value = e->in[MS__ENV_ROLE];
-    bool tool = m->type == MS_T_OBSERVATION || m->type == MS_T_INPUT_REQUIRED ||
-                m->type == MS_T_APPROVAL_REQUIRED;
-    ms_str word = tool ? MS_STR("tool") : MS_STR("assistant");
-    if (ms__env_is_word(value)) MS__TRY(ms__read_text(r, value, &word));
-    else if (ms__env_says(value))
-        MS__TRY(ms__env_refuse(r, e, MS__ENV_ROLE, MS_E_KIND, "a text that is not "
-                               "empty"));
-    ms__env_speaks(m, word);
     return MS_OK;
 }
 
-static ms_result ms__env_content(ms_reader *r, ms__env *e, ms_envelope *m)
+/* Reads the object, normalised or as it is, into a message. */
+static ms_result ms__env_take(ms_reader *r, const ms__env *e, ms_str json)
 {
-    ms_str value = e->in[MS__ENV_CONTENT];
-    ms_json_kind kind = ms_json_kind_of(value);
-    m->content = ms_text("");
-    if (kind == MS_JSON_STRING) {
-        MS__TRY(ms__read_text(r, value, &m->content.text));
-    } else if (ms__env_says(value)) {
-        if (ms__env_is_plain(value) && !r->lenient)
-            return ms__read_kind(r, "content", "a string, a list or an object", value);
-        m->content.json = true;
-        MS__TRY(ms__read_json(r, value, &m->content.text));
+    ms_envelope m = ms_message(e->type, ms_text(NULL));
+    ms_str content = e->in[MS__ENV_CONTENT];
+    size_t base, first = stbds_arrlenu(r->items);
+    r->text = &r->outer;
+    r->outer.len = 0;
+    MS__TRY(ms__object_begin(r, json, &base));
+    if (m.type == MS_T_NONE) m.type = MS_T_TEXT;
+    if (e->type == MS_T_NONE && ms__env_is_word(e->in[MS__ENV_TYPE])) {
+        m.type = MS_T_OTHER;
+        MS__TRY(ms__read_text(r, e->in[MS__ENV_TYPE], &m.type_name));
     }
-    if (m->type == MS_T_ACTION && m->content.text.len == 0) m->content = ms_text(NULL);
-    return MS_OK;
-}
-
-/* Parameters are an object, or text that was meant to be one. */
-static bool ms__env_are_args(ms_str value)
-{
-    ms_json_kind kind = ms_json_kind_of(value);
-    return kind == MS_JSON_OBJECT || kind == MS_JSON_STRING;
-}
-
-/* Tool and args of a call that names none, and the marks in call_extra that say so. The
- * fields in rest are set afterwards. */
-static void ms__env_no_payload(ms_reader *r, const ms__env *e, bool tool, bool args)
-{
-    bool whole = ms__has_member(e->rest, "call_extra");
-    if (!tool && !whole && !ms__has_member(e->rest, "tool"))
-        ms__extra_put(r, MS_STR("\"tool_name\""), MS_STR("\"\""));
-    if (!args && !whole && !ms__has_member(e->rest, "args"))
-        ms__extra_put(r, MS_STR("\"parameters\""), MS_STR("{}"));
-}
-
-/* Sorts a payload, or what a row's metadata promote, into tool, args and call_extra. */
-static ms_result ms__env_payload(ms_reader *r, const ms__env *e, ms_str source, bool row,
-                                 ms_envelope *m)
-{
-    bool call = m->type == MS_T_ACTION;
-    ms_str tool = ms__absent(), args = ms__absent();
-    bool has_tool = ms_json_member(source, MS_STR("tool_name"), &tool);
-    bool has_args = ms_json_member(source, MS_STR("parameters"), &args);
-    bool tool_fits = call ? ms_json_kind_of(tool) == MS_JSON_STRING
-                          : m->type == MS_T_OBSERVATION && ms__env_is_word(tool);
-    bool args_fit = call && ms__env_are_args(args);
-    ms__extra_begin(r);
-    ms_json_iter it = ms_json_iterate(source);
-    while (it.object && ms_json_next(&it)) {
-        if (row && !ms__env_promotes(m->type, it.key)) continue;
-        if (tool_fits && ms_json_string_is(it.key, MS_STR("tool_name"))) continue;
-        if (args_fit && ms_json_string_is(it.key, MS_STR("parameters"))) continue;
-        ms__extra_put(r, it.key, it.value);
-    }
-    if (call) m->tool = MS_STR("");
-    if (call) m->args = ms_json(MS_STR("{}"));
-    if (call) ms__env_no_payload(r, e, has_tool, has_args);
-    if (tool_fits) MS__TRY(ms__read_text(r, tool, &m->tool));
-    if (args_fit) {
-        m->args.json = ms_json_kind_of(args) == MS_JSON_OBJECT;
-        MS__TRY(m->args.json ? ms__read_json(r, args, &m->args.text)
-                             : ms__read_text(r, args, &m->args.text));
-    }
-    return ms__extra_end(r, &m->call_extra);
-}
-
-static ms_result ms__env_identity(ms_reader *r, ms__env *e, ms_envelope *m)
-{
-    char ours[MS_ISO_MAX];
-    ms_str id = e->in[MS__ENV_ID], created = e->in[MS__ENV_CREATED_AT], text;
-    if (ms__env_is_word(id)) MS__TRY(ms__read_text(r, id, &m->id));
-    else ms__env_drop(r, e, MS__ENV_ID);
-    if (ms__env_is_word(e->in[MS__ENV_UPDATED_AT]))
-        e->kept |= MS__ENV_BIT(MS__ENV_UPDATED_AT);
-    ms__env_drop(r, e, MS__ENV_UPDATED_AT);
-    if (!ms__env_is_word(created)) {
-        ms__env_drop(r, e, MS__ENV_CREATED_AT);
-        return MS_OK;
-    }
-    MS__TRY(ms__read_text(r, created, &text));
-    m->has_time = ms_iso_read(text, &m->time_ns) == MS_OK;
-    if (!m->has_time) m->time_ns = 0;
-    if (!m->has_time) e->kept |= MS__ENV_BIT(MS__ENV_CREATED_AT);
-    else if (!ms_str_equal(ms_str_n(ours, ms_iso_write(m->time_ns, ours)), text))
-        m->time_text = text;
-    return MS_OK;
-}
-
-/* The fields that the format has no place for. A delegation has no content of its own:
- * what was read there was made up to tell it. */
-static ms_result ms__env_rest(ms_reader *r, ms__env *e, ms_envelope *m)
-{
-    bool kept;
-    if (!e->rest.ptr) return MS_OK;
-    ms_result code = ms__rest_read(r, e->rest, m, &kept);
-    if (code != MS_OK) return ms__fail_in(r->err, code, "metadata");
-    if (!kept) e->rest = ms__absent();
-    if (kept && m->type == MS_T_DELEGATION && !ms__has_member(e->rest, "content"))
-        m->content = ms_text(NULL);
-    return ms__read_required(r, m);
-}
-
-/* metadata.tool_call_id becomes the call_id, unless rest has said one. */
-static ms_result ms__env_call_id(ms_reader *r, ms__env *e, ms_envelope *m)
-{
-    ms_str id;
-    if (!ms__env_has_call_id(m->type) || m->call_id.ptr ||
-        !ms_json_member(e->in[MS__ENV_METADATA], MS_STR("tool_call_id"), &id) ||
-        !ms__env_is_word(id))
-        return MS_OK;
-    e->pairs = true;
-    return ms__read_text(r, id, &m->call_id);
-}
-
-/* Does this member of metadata stand in a field? */
-static bool ms__env_is_placed(const ms__env *e, ms_str key)
-{
-    return (e->pairs && ms_json_string_is(key, MS_STR("tool_call_id"))) ||
-           (e->rest.ptr && ms_json_string_is(key, MS_STR(MS__REST)));
-}
-
-/* Puts what remains of the metadata into extra, if anything does. */
-static void ms__env_metadata(ms_reader *r, ms__env *e)
-{
-    bool some = false;
-    ms_json_iter it = ms_json_iterate(e->in[MS__ENV_METADATA]);
-    while (it.object && ms_json_next(&it)) {
-        if (ms__env_is_placed(e, it.key)) continue;
-        if (!some) {
-            if (r->writer.depth == 0) ms_json_begin_object(&r->writer);
-            ms_json_key(&r->writer, MS_STR("metadata"));
-            ms_json_begin_object(&r->writer);
-            e->kept |= MS__ENV_BIT(MS__ENV_METADATA);
-        }
-        some = true;
-        ms__env_put(&r->writer, it.key, it.value);
-    }
-    if (some) ms_json_end_object(&r->writer);
-}
-
-/* Puts the members of one object that are kept. */
-static void ms__env_keep(ms_reader *r, const ms__env *e, bool unwrap)
-{
-    ms_json_iter it = ms_json_iterate(r->json);
-    while (ms_json_next(&it)) {
-        unsigned which = ms__env_member(it.key);
-        bool known = which < MS__ENV_MEMBERS;
-        bool map = which == MS__ENV_METADATA &&
-                   ms_json_kind_of(it.value) == MS_JSON_OBJECT;
-        if (known && it.value.ptr != e->in[which].ptr) continue; /* a later one counts */
-        if (map || (known && which != MS__ENV_EXTRA && !(e->kept >> which & 1))) continue;
-        if (which != MS__ENV_EXTRA || !unwrap) {
-            ms__extra_put(r, it.key, it.value);
-            continue;
-        }
-        ms_json_iter in = ms_json_iterate(it.value);
-        while (ms_json_next(&in)) ms__extra_put(r, in.key, in.value);
-    }
-}
-
-static ms_result ms__env_extra(ms_reader *r, ms__env *e, ms_envelope *m)
-{
-    uint32_t names;
-    ms__extra_begin(r);
-    ms__env_metadata(r, e);
-    bool unwrap = ms__env_unwraps(m->type, e->in[MS__ENV_EXTRA], &names) &&
-                  !(names & e->kept);
-    ms__env_keep(r, e, unwrap);
-    return ms__extra_end(r, &m->extra);
-}
-
-/* From metadata on, all that a row and an envelope have in common. */
-static ms_result ms__env_make(ms_reader *r, ms__env *e, ms_str payload, bool row,
-                              ms_envelope *m)
-{
-    ms_str metadata = e->in[MS__ENV_METADATA];
-    if (ms_json_kind_of(metadata) == MS_JSON_OBJECT)
-        (void)ms_json_member(metadata, MS_STR(MS__REST), &e->rest);
-    else
-        ms__env_drop_map(r, e, MS__ENV_METADATA);
-    MS__TRY(ms__env_role(r, e, m));
-    MS__TRY(ms__env_content(r, e, m));
-    MS__TRY(ms__env_payload(r, e, payload, row, m));
-    MS__TRY(ms__env_identity(r, e, m));
-    MS__TRY(ms__env_rest(r, e, m));
-    MS__TRY(ms__env_call_id(r, e, m));
-    return ms__env_extra(r, e, m);
+    MS__TRY(ms__env_speaks(r, base, &m));
+    const ms__shape *shape = ms__env_outer(&m, 1);
+    MS__TRY(ms__object_take(r, shape, base, &m));
+    if (m.type == MS_T_ACTION && !m.tool.ptr) m.tool = MS_STR("");
+    if (m.type == MS_T_ACTION && !m.args.text.ptr) m.args = ms_json(MS_STR("{}"));
+    if (m.type != MS_T_ACTION && !m.content.text.ptr)
+        m.content = ms__env_says(content) ? ms_json(content) : ms_text("");
+    MS__TRY(ms__item_add(r, &m));
+    return ms__outer_close(r, &ms__env_format, shape, first);
 }
 
 static ms_result ms__env_read(ms_reader *r, ms_envelopes *out)
 {
     ms__env e;
-    ms_str payload;
-    ms_envelope *m = (ms_envelope *)ms_arena_alloc(r->arena, sizeof *m);
-    if (!m) return ms__no_arena(r->err, r->arena, sizeof *m);
-    memset(m, 0, sizeof *m);
+    (void)out;
     memset(&e, 0, sizeof e);
+    e.text.arena = r->arena;
+    r->needed = 0;
     ms_json_iter it = ms_json_iterate(r->json);
     while (ms_json_next(&it)) {
         unsigned which = ms__env_member(it.key);
         if (which < MS__ENV_MEMBERS) e.in[which] = it.value;
     }
-    bool row = !ms__env_is_envelope(&e);
-    if (row) {
-        for (unsigned i = MS__ENV_SCHEMA; i <= MS__ENV_DATA; i++)
-            if (i != MS__ENV_ROLE && i != MS__ENV_CONTENT) ms__env_drop(r, &e, i);
-        payload = e.in[MS__ENV_METADATA];
-        m->type = ms__env_infer(payload, ms__env_is_plain(e.in[MS__ENV_CONTENT]));
-    } else {
-        MS__TRY(ms__env_version(r, &e));
-        MS__TRY(ms__env_type(r, &e, m));
-        payload = ms__env_payload_of(r, &e);
-    }
-    MS__TRY(ms__env_make(r, &e, payload, row, m));
-    out->items = m;
-    out->count = 1;
-    return MS_OK;
+    e.row = !ms__env_says(e.in[MS__ENV_VERSION]) || !ms__env_says(e.in[MS__ENV_TYPE]) ||
+            !(ms__env_says(e.in[MS__ENV_SCHEMA]) || e.in[MS__ENV_PAYLOAD].ptr ||
+              e.in[MS__ENV_DATA].ptr);
+    ms_error *err = r->err;
+    if (r->lenient) r->err = NULL;
+    ms_result code = ms__env_check(r, &e);
+    r->err = err;
+    if (code != MS_OK && !r->lenient) return code;
+    if (code == MS_OK) MS__TRY(ms__env_normal(r, &e));
+    if (r->lenient && (code != MS_OK || e.lossy)) return ms__env_take(r, &e, r->json);
+    return ms__env_take(r, &e, ms_buf_text(&e.text));
 }
 
 /* ---- Writing. */
 
-/* How the format says a message. */
-typedef struct ms__form {
-    ms_str word, role_word;
-    ms_type type;      /* what a reader makes of it, without rest */
-    ms_role role;      /* and who speaks then, once rest has set the type */
-    ms_value content;
-    bool content_said; /* the reader finds the content in it */
-    bool tool, args;   /* payload.tool_name and payload.parameters are written */
-    bool call_extra;   /* so is call_extra */
-    ms_str metadata;   /* of extra; absent: does not fit or not there */
-} ms__form;
-
-/* Marks in call_extra that say that a call names no tool, no parameters. */
-static bool ms__env_is_mark(const ms_envelope *m, ms_str key, ms_str value)
-{
-    if (m->type != MS_T_ACTION) return false;
-    if (ms_json_string_is(key, MS_STR("tool_name")))
-        return ms_json_string_is(value, MS_STR(""));
-    return ms_json_string_is(key, MS_STR("parameters")) &&
-           ms_json_kind_of(value) == MS_JSON_OBJECT && ms__env_is_hollow(value);
-}
-
-static bool ms__env_call_extra_fits(const ms_envelope *m)
-{
-    bool call = m->type == MS_T_ACTION;
-    ms_str tool = ms__absent(), args = ms__absent();
-    if (!m->call_extra.ptr || ms__env_is_hollow(m->call_extra)) return false;
-    if (ms__env_names_tool(m->type) &&
-        ms_json_member(m->call_extra, MS_STR("tool_name"), &tool)) {
-        if (m->tool.len > 0 || ms__env_is_word(tool)) return false;
-    }
-    if (!call || !ms_json_member(m->call_extra, MS_STR("parameters"), &args)) return true;
-    return m->args.json && ms_json_kind_of(m->args.text) == MS_JSON_OBJECT &&
-           ms__env_is_hollow(m->args.text) &&
-           (!ms__env_are_args(args) ||
-            ms__env_is_mark(m, MS_STR("\"parameters\""), args));
-}
-
-static void ms__env_form_payload(const ms_envelope *m, ms__form *f)
-{
-    bool call = m->type == MS_T_ACTION;
-    f->call_extra = ms__env_call_extra_fits(m);
-    ms_str inside = f->call_extra ? m->call_extra : ms__absent();
-    f->tool = (m->type == MS_T_OBSERVATION && m->tool.len > 0) ||
-              (call && !ms__has_member(inside, "tool_name"));
-    f->args = call && (!m->args.json || ms__env_are_args(m->args.text)) &&
-              !ms__has_member(inside, "parameters");
-}
-
-/* Does a text of a role stand for the message, with no more said? */
-static bool ms__env_is_role_text(const ms_envelope *m)
-{
-    return m->type == MS_T_TEXT ||
-           (m->type == MS_T_INJECTED_CONTEXT && m->role != MS_ROLE_NONE &&
-            m->role != MS_ROLE_USER && m->role != MS_ROLE_ASSISTANT);
-}
-
-static void ms__env_form_head(const ms_envelope *m, ms__form *f)
-{
-    ms_envelope read;
-    ms_role is = ms__role_of(m->role, m->type);
-    const char *word = ms__env_word(m->type);
-    ms_role role = word[0] ? is : ms__chat_role(m);
-    f->word = word[0] ? ms_str_of(word) : MS_STR("text");
-    f->role_word = ms__chat_word(m, role);
-    memset(&read, 0, sizeof read);
-    read.type = ms_str_equal(f->word, MS_STR("text")) ? MS_T_TEXT : m->type;
-    ms__env_speaks(&read, f->role_word);
-    f->type = ms__env_is_role_text(m) ? m->type : read.type;
-    f->role = f->type == m->type ? is : ms__role_of(read.role, m->type);
-}
-
-/* Content is text, a list or an object; all else stands as its text, and null as none. */
-static ms_result ms__env_form_content(const ms_envelope *m, ms_buf *scratch, ms__form *f)
-{
-    MS__TRY(ms__chat_said(m, scratch, &f->content));
-    ms_value *v = &f->content;
-    ms_json_kind kind = v->json ? ms_json_kind_of(v->text) : MS_JSON_STRING;
-    bool told = m->type == MS_T_DELEGATION || m->type == MS_T_SYNTHESIS ||
-                m->type == MS_T_GLOBAL_OBSERVATION;
-    bool empty = v->text.len == 0 || (v->json && ms_json_string_is(v->text, MS_STR("")));
-    f->content_said = !told && (kind == MS_JSON_STRING || !ms__env_is_plain(v->text)) &&
-                      (m->type != MS_T_ACTION || !empty);
-    if (kind == MS_JSON_NULL || !v->text.ptr) *v = ms_text("");
-    if (kind != MS_JSON_STRING && ms__env_is_plain(v->text)) v->json = false;
-    return MS_OK;
-}
-
-static ms_result ms__env_form_of(ms_writer *w, const ms_envelope *m, ms__form *f,
-                                 ms_error *err)
-{
-    ms_str value;
-    memset(f, 0, sizeof *f);
-    if (m->type == MS_T_NONE || (unsigned)m->type >= MS_TYPE_COUNT)
-        return ms__at_field(err, ms__fail(err, MS_E_TYPE, "type %u has no word",
-                                          (uint64_t)(unsigned)m->type), "type");
-    if (ms__env_form_content(m, &w->scratch, f) != MS_OK)
-        return ms__no_arena(err, w->arena, m->content.text.len);
-    ms__env_form_head(m, f);
-    ms__env_form_payload(m, f);
-    if (ms_json_member(m->extra, MS_STR("metadata"), &value) &&
-        ms__env_metadata_fits(m->type, value))
-        f->metadata = value;
-    return MS_OK;
-}
-
-/* Is the call_id written into metadata? */
-static bool ms__env_form_has_call_id(const ms_envelope *m, const ms__form *f)
-{
-    return ms__env_has_call_id(m->type) && m->call_id.len > 0 &&
-           !ms__has_member(f->metadata, "tool_call_id");
-}
-
-static void ms__env_form_say(ms_writer *w, const ms__form *f)
-{
-    ms__write_field(w, "role", f->role_word, false);
-    ms__write_field(w, "content", f->content.text, f->content.json);
-}
-
-/* The time as text; *exact tells whether it is the very same when it is read. Absent when
- * there is none, or when extra has a created_at that stays. */
-static ms_str ms__env_form_time(const ms_envelope *m, char out[MS_ISO_MAX], bool *exact)
-{
-    static const char name[] = "\"created_at\"";
-    int64_t ns;
-    ms_str value, text = m->time_text;
-    *exact = false;
-    if (!m->has_time) return ms__absent();
-    if (ms_json_member(m->extra, MS_STR("created_at"), &value) &&
-        !ms__env_moves(m->type, ms_str_of(name), value))
-        return ms__absent();
-    *exact = text.ptr && ms_iso_read(text, &ns) == MS_OK && ns == m->time_ns;
-    if (*exact) return text;
-    text = ms_str_n(out, ms_iso_write(m->time_ns, out));
-    *exact = text.len > 0 && ms_iso_read(text, &ns) == MS_OK && ns == m->time_ns;
-    return text.len > 0 ? text : ms__absent();
-}
-
-static void ms__env_write_payload(ms_writer *w, const ms_envelope *m, const ms__form *f)
-{
-    ms_json_key(&w->json, MS_STR("payload"));
-    ms_json_begin_object(&w->json);
-    if (f->tool) ms__write_field(w, "tool_name", m->tool, false);
-    if (f->args) ms__write_field(w, "parameters", m->args.text, m->args.json);
-    ms_json_iter it = ms_json_iterate(f->call_extra ? m->call_extra : ms__absent());
-    while (ms_json_next(&it))
-        if (!ms__env_is_mark(m, it.key, it.value))
-            ms__env_put(&w->json, it.key, it.value);
-    ms_json_end_object(&w->json);
-}
-
-static void ms__env_write_metadata(ms_writer *w, const ms_envelope *m, const ms__form *f,
-                                   bool time_said)
-{
-    bool paired = ms__env_form_has_call_id(m, f);
-    uint32_t said = f->content_said ? MS__SAID(CONTENT) : 0;
-    if (m->type == MS_T_ACTION || f->tool) said |= MS__SAID(TOOL);
-    if (m->type == MS_T_ACTION && (!m->args.json || ms__env_are_args(m->args.text)))
-        said |= MS__SAID(ARGS);
-    if (f->call_extra) said |= MS__SAID(CALL_EXTRA);
-    if (paired) said |= MS__SAID(CALL_ID);
-    if (m->id.len > 0) said |= MS__SAID(ID);
-    if (time_said) said |= MS__SAID(TIME_TEXT);
-    ms_json_key(&w->json, MS_STR("metadata"));
-    ms_json_begin_object(&w->json);
-    ms_json_iter it = ms_json_iterate(f->metadata);
-    while (ms_json_next(&it)) ms__env_put(&w->json, it.key, it.value);
-    if (paired) ms__write_field(w, "tool_call_id", m->call_id, false);
-    (void)ms__rest_write(w, m, f->type, f->role, said);
-    ms_json_end_object(&w->json);
-}
-
-/* Does any member of extra move into "extra"? One of that name does when a reader would
- * take it apart: that is, unless what stays has a name that is in it. */
-static bool ms__env_some_move(const ms_envelope *m)
-{
-    uint32_t names, stay = 0;
-    ms_str inner = ms__absent();
-    ms_json_iter it = ms_json_iterate(m->extra);
-    while (ms_json_next(&it)) {
-        unsigned which = ms__env_member(it.key);
-        if (which == MS__ENV_EXTRA) inner = it.value;
-        else if (ms__env_moves(m->type, it.key, it.value)) return true;
-        else stay |= MS__ENV_BIT(which);
-    }
-    stay &= MS__ENV_BIT(MS__ENV_MEMBERS) - 1;
-    return ms__env_unwraps(m->type, inner, &names) && !(names & stay);
-}
-
-/* All of extra but the metadata, which are written already. */
-static void ms__env_write_extra(ms_writer *w, const ms_envelope *m)
-{
-    bool some = ms__env_some_move(m);
-    ms_json_iter it;
-    for (int pass = 0; pass < (some ? 2 : 1); pass++) {
-        if (pass) ms_json_key(&w->json, MS_STR("extra"));
-        if (pass) ms_json_begin_object(&w->json);
-        it = ms_json_iterate(m->extra);
-        while (ms_json_next(&it)) {
-            unsigned which = ms__env_member(it.key);
-            bool moves = (some && which == MS__ENV_EXTRA) ||
-                         ms__env_moves(m->type, it.key, it.value);
-            if (moves == (pass == 1) && (moves || which != MS__ENV_METADATA))
-                ms__env_put(&w->json, it.key, it.value);
-        }
-        if (pass) ms_json_end_object(&w->json);
-    }
-}
-
 static ms_result ms__env_write(ms_writer *w, const ms_envelope *m, size_t n,
                                ms_error *err)
 {
-    ms__form f;
-    char room[MS_ISO_MAX];
-    bool exact;
-    (void)n;
-    MS__TRY(ms__env_form_of(w, m, &f, err));
-    ms_str time = ms__env_form_time(m, room, &exact);
-    ms_json_begin_object(&w->json);
-    ms__write_field(w, "schema", MS_STR(MS__ENV_NAME), false);
-    ms__write_field(w, "version", MS_STR("1"), true);
-    ms__write_field(w, "type", f.word, false);
-    ms__env_form_say(w, &f);
-    ms__env_write_payload(w, m, &f);
-    ms__env_write_metadata(w, m, &f, exact);
-    if (m->id.len > 0) ms__write_field(w, "id", m->id, false);
-    ms__write_field(w, "created_at", time, false);
-    ms__env_write_extra(w, m);
-    ms_json_end_object(&w->json);
+    if (m->type == MS_T_NONE || (unsigned)m->type >= MS_TYPE_COUNT)
+        return ms__at_field(err, ms__fail(err, MS_E_TYPE, "type %u has no word",
+                                          (uint64_t)(unsigned)m->type), "type");
+    return ms__format_write(w, &ms__env_format, m, n, err);
+}
+
+/* Finds the slot of a name among a power of two, never all full. */
+static ms_str *ms__env_slot(ms_str *slots, size_t n, ms_str name)
+{
+    uint64_t key[2] = {(uint64_t)(uintptr_t)slots, 0xD6E8FEB86659FD93u};
+    size_t i = (size_t)ms__hash(key, 0, name.ptr, name.len) & (n - 1);
+    while (slots[i].ptr && !ms_str_equal(slots[i], name)) i = (i + 1) & (n - 1);
+    return &slots[i];
+}
+
+/* Returns the tokens inside of an object, and adds how many there are. */
+static ms_str ms__env_inside(ms_str tokens, char letter, size_t *count)
+{
+    ms__token token;
+    ms__token_kind kind;
+    const char *from = NULL;
+    while ((kind = ms__token_next(&tokens, &token)) != MS__TOKEN_END) {
+        if (from && kind == MS__TOKEN_CLOSE)
+            return ms_str_n(from, (size_t)(tokens.ptr - from) - 1);
+        if (from) ++*count;
+        else if (kind == MS__TOKEN_OPEN && token.letter == letter) from = tokens.ptr;
+    }
+    return ms__absent();
+}
+
+/* Writes the members of an object inside that have other names than those before. */
+static ms_result ms__env_part(ms_writer *w, const ms__object *o, ms_str tokens,
+                              ms_str *slots, size_t n)
+{
+    ms__token token;
+    ms__token_kind kind;
+    while ((kind = ms__token_next(&tokens, &token)) != MS__TOKEN_END) {
+        ms_str name = ms__absent();
+        const ms__hole *h = kind == MS__TOKEN_HOLE
+                                ? ms__hole_lettered(o->shape, token.letter) : NULL;
+        if (h && ms__hole_has(h, o->m, 1)) name = ms_str_n(h->name, h->len);
+        if (kind == MS__TOKEN_MEMBER) {
+            MS__TRY(ms_json_string(token.key, w->arena, &name));
+            if (!name.ptr) name = MS_STR("");
+        }
+        ms_str *slot = name.ptr ? ms__env_slot(slots, n, name) : NULL;
+        if (!slot || slot->ptr) continue;
+        *slot = name;
+        if (h) {
+            ms__name_put(w, h);
+            ms__field_put(w, h, o->m);
+        } else {
+            ms_json_put_raw(&w->json, token.key);
+            ms__json_colon(&w->json);
+            ms_json_put_raw(&w->json, token.value);
+        }
+    }
     return MS_OK;
 }
 
-/* ---- A table of words: open addressing, never more than half full. The words of
- * strangers are hashed with a key of this run, so that they cannot all be made to meet.
- * */
-
-typedef struct ms__word {
-    ms_str text;        /* NULL: the slot is free */
-    uint64_t kind;      /* words of different kinds are different */
-    size_t first, last; /* of a queue, one more than the index; 0: empty */
-} ms__word;
-
-typedef struct ms__words {
-    ms__word *slots;
-    size_t mask;
-    uint64_t key[2];
-} ms__words;
-
-/* How many slots n words need: a power of two. */
-static size_t ms__words_cap(size_t n)
+/* Writes type, metadata and payload as one object; its names lie in the scratch. */
+static ms_result ms__env_fold(ms_writer *w, const ms__object *o, ms_str metadata,
+                              ms_str payload, size_t count)
 {
-    size_t cap = 8;
-    while (cap / 2 < n) cap *= 2;
-    return cap;
-}
-
-static void ms__words_init(ms__words *t, ms__word *slots, size_t cap)
-{
-    memset(slots, 0, cap * sizeof *slots);
-    t->slots = slots;
-    t->mask = cap - 1;
-    t->key[0] = (uint64_t)(uintptr_t)slots * 0x9E3779B97F4A7C15u;
-    t->key[1] = (uint64_t)(uintptr_t)t ^ 0xD6E8FEB86659FD93u;
-}
-
-/* The slot of a word, or the free one where it belongs. */
-static ms__word *ms__words_at(const ms__words *t, ms_str text, uint64_t kind)
-{
-    size_t i = (size_t)ms__hash(t->key, kind, text.ptr, text.len) & t->mask;
-    for (;; i = (i + 1) & t->mask) {
-        ms__word *slot = &t->slots[i];
-        if (!slot->text.ptr || (slot->kind == kind && ms_str_equal(slot->text, text)))
-            return slot;
-    }
-}
-
-/* ---- The rows of a provider. */
-
-/* Room in the writer's scratch, for what is there only while one message is written. */
-static void *ms__env_room(ms_writer *w, size_t size)
-{
+    size_t n = 8;
     ms_buf *b = &w->scratch;
+    while (n < 2 * (count + 1)) n *= 2;
     b->len = 0;
-    if (b->cap < size) {
-        char *room = (char *)ms_arena_alloc(w->arena, size * 2);
-        if (!room) return NULL;
-        b->ptr = room;
-        b->cap = size * 2;
+    if (b->cap < n * sizeof(ms_str)) {
+        b->ptr = (char *)ms_arena_alloc(w->arena, 2 * n * sizeof(ms_str));
+        b->cap = b->ptr ? 2 * n * sizeof(ms_str) : 0;
+        if (!b->ptr) return MS_E_NO_MEMORY;
     }
-    return b->ptr;
-}
-
-/* The names that a row's metadata have before the payload comes, "type", and that of our
- * own object, which no member of a payload may become. */
-static ms_result ms__env_rows_names(ms_writer *w, const ms_envelope *m, const ms__form *f,
-                                    ms__words *t)
-{
-    size_t n = 3;
-    ms_str name;
-    ms_json_iter it = ms_json_iterate(f->metadata);
-    while (ms_json_next(&it)) n++;
-    size_t cap = ms__words_cap(n);
-    ms__word *slots = (ms__word *)ms__env_room(w, cap * sizeof *slots);
-    if (!slots) return MS_E_NO_MEMORY;
-    ms__words_init(t, slots, cap);
-    ms__words_at(t, MS_STR("type"), 0)->text = MS_STR("type");
-    ms__words_at(t, MS_STR(MS__REST), 0)->text = MS_STR(MS__REST);
-    if (ms__env_form_has_call_id(m, f))
-        ms__words_at(t, MS_STR("tool_call_id"), 0)->text = MS_STR("tool_call_id");
-    it = ms_json_iterate(f->metadata);
-    while (ms_json_next(&it)) {
-        MS__TRY(ms_json_string(it.key, w->arena, &name));
-        ms__words_at(t, name, 0)->text = name;
-    }
-    return MS_OK;
-}
-
-/* One member of the payload, unless metadata has that name. */
-static ms_result ms__env_rows_fold(ms_writer *w, const ms__words *t, ms_str key,
-                                   ms_str text, bool json)
-{
-    ms_str name;
-    MS__TRY(ms_json_string(key, w->arena, &name));
-    if (ms__words_at(t, name, 0)->text.ptr) return MS_OK;
-    ms_json_put_raw(&w->json, key);
-    ms__json_colon(&w->json);
-    if (json) ms_json_put_raw(&w->json, text);
-    else ms_json_put_string(&w->json, text);
-    return MS_OK;
-}
-
-/* Does the payload have a member? */
-static bool ms__env_rows_has_payload(const ms_envelope *m, const ms__form *f)
-{
-    if (f->tool || f->args) return true;
-    ms_json_iter it = ms_json_iterate(f->call_extra ? m->call_extra : ms__absent());
-    while (ms_json_next(&it))
-        if (!ms__env_is_mark(m, it.key, it.value)) return true;
-    return false;
-}
-
-static ms_result ms__env_rows_payload(ms_writer *w, const ms_envelope *m,
-                                      const ms__form *f, const ms__words *t)
-{
-    if (f->tool)
-        MS__TRY(ms__env_rows_fold(w, t, MS_STR("\"tool_name\""), m->tool, false));
-    if (f->args)
-        MS__TRY(ms__env_rows_fold(w, t, MS_STR("\"parameters\""), m->args.text,
-                              m->args.json));
-    ms_json_iter it = ms_json_iterate(f->call_extra ? m->call_extra : ms__absent());
-    while (ms_json_next(&it))
-        if (!ms__env_is_mark(m, it.key, it.value))
-            MS__TRY(ms__env_rows_fold(w, t, it.key, it.value, true));
-    return MS_OK;
-}
-
-static ms_result ms__env_rows_metadata(ms_writer *w, const ms_envelope *m,
-                                       const ms__form *f, const ms__words *t)
-{
-    bool typed = false;
+    ms_str *slots = (ms_str *)(void *)b->ptr;
+    memset(slots, 0, n * sizeof *slots);
+    *ms__env_slot(slots, n, MS_STR("type")) = MS_STR("type");
     ms_json_key(&w->json, MS_STR("metadata"));
     ms_json_begin_object(&w->json);
-    ms_json_iter it = ms_json_iterate(f->metadata);
-    while (ms_json_next(&it)) {
-        bool type = ms_json_string_is(it.key, MS_STR("type"));
-        if (type) ms__write_field(w, "type", f->word, false);
-        else ms__env_put(&w->json, it.key, it.value);
-        typed = typed || type;
-    }
-    if (ms__env_form_has_call_id(m, f))
-        ms__write_field(w, "tool_call_id", m->call_id, false);
-    if (!typed) ms__write_field(w, "type", f->word, false);
-    MS__TRY(ms__env_rows_payload(w, m, f, t));
+    ms__write_field(w, "type", ms_str_of(ms__env_word(o->m->type)), false);
+    MS__TRY(ms__env_part(w, o, metadata, slots, n));
+    MS__TRY(ms__env_part(w, o, payload, slots, n));
     ms_json_end_object(&w->json);
     return MS_OK;
 }
@@ -23100,124 +22648,27 @@ static ms_result ms__env_rows_metadata(ms_writer *w, const ms_envelope *m,
 static ms_result ms__env_rows_write(ms_writer *w, const ms_envelope *m, size_t n,
                                     ms_error *err)
 {
-    ms__form f;
-    ms__words names;
+    ms__object o;
+    size_t count = 0;
     (void)n;
-    MS__TRY(ms__env_form_of(w, m, &f, err));
-    bool metadata = !ms_str_equal(f.word, MS_STR("text")) || f.metadata.ptr ||
-                    ms__env_form_has_call_id(m, &f) || ms__env_rows_has_payload(m, &f);
+    if (m->type == MS_T_NONE || (unsigned)m->type >= MS_TYPE_COUNT)
+        return ms__env_write(w, m, n, err);
+    ms__object_open(&o, &ms__env_format, true, m, m, 1);
     ms_json_begin_object(&w->json);
-    ms__env_form_say(w, &f);
-    ms_result code = metadata ? ms__env_rows_names(w, m, &f, &names) : MS_OK;
-    if (code == MS_OK && metadata) code = ms__env_rows_metadata(w, m, &f, &names);
-    if (code != MS_OK) {
-        w->json.result = code; /* half of it is written */
-        return ms__no_arena(err, w->arena, m->extra.len);
-    }
+    ms_json_key(&w->json, MS_STR("role"));
+    ms__env_role_put(w, NULL, o.m);
+    ms_json_key(&w->json, MS_STR("content"));
+    ms__env_content_put(w, NULL, o.m);
+    ms_str payload = ms__env_inside(o.tokens, 'p', &count);
+    ms_str metadata = ms__env_inside(o.tokens, 'm', &count);
+    if ((count > 0 || strcmp(ms__env_word(m->type), "text") != 0) &&
+        ms__env_fold(w, &o, metadata, payload, count) != MS_OK)
+        return ms__no_arena(err, w->arena, count * sizeof(ms_str));
     ms_json_end_object(&w->json);
+    ms__left_count(w, &ms__env_format, m,
+                   MS__SAID_IN_TEXT | MS__SAID(ROLE_NAME) | MS__SAID(TOOL) |
+                       MS__SAID(ARGS) | MS__SAID(CALL_ID));
     return MS_OK;
-}
-
-/* ---- Builders. */
-
-/* A reader that has no object of its own, and the metadata, checked. */
-static ms_result ms__env_build_begin(ms_reader *r, ms__env *e, ms_str metadata,
-                                     ms_arena *arena, ms_envelope *out, ms_error *err)
-{
-    memset(r, 0, sizeof *r);
-    memset(e, 0, sizeof *e);
-    memset(out, 0, sizeof *out);
-    r->arena = r->outer.arena = r->block.arena = arena;
-    r->err = err;
-    if (!arena) return ms__no_arena(err, arena, metadata.len);
-    if (!metadata.ptr) return MS_OK;
-    ms_result code = ms_json_check(metadata, NULL, &e->in[MS__ENV_METADATA], err);
-    if (code != MS_OK) return ms__at_field(err, code, "metadata");
-    if (ms_json_kind_of(metadata) != MS_JSON_OBJECT)
-        return ms__read_kind(r, "metadata", "an object", metadata);
-    return MS_OK;
-}
-
-/* Call id and extra from the metadata, then the checks that every message must pass. */
-static ms_result ms__env_build_end(ms_reader *r, ms__env *e, const ms_envelope *m,
-                                   ms_envelope *out)
-{
-    ms_envelope made = *m;
-    MS__TRY(ms__env_call_id(r, e, &made));
-    MS__TRY(ms__env_extra(r, e, &made));
-    MS__TRY(ms_envelope_check(&made, r->err));
-    *out = made;
-    return MS_OK;
-}
-
-MS_API ms_result ms_row(ms_str role, ms_value content, ms_str metadata, ms_arena *arena,
-                        ms_envelope *out, ms_error *err)
-{
-    ms_reader r;
-    ms__env e;
-    ms_envelope m;
-    MS__TRY(ms__env_build_begin(&r, &e, metadata, arena, out, err));
-    ms_json_kind kind = content.json ? ms_json_kind_of(content.text) : MS_JSON_STRING;
-    bool plain = kind == MS_JSON_STRING;
-    if (ms__is_empty(role)) return ms__read_kind(&r, "role", "a word", role);
-    if (!plain && ms__env_is_plain(content.text))
-        return ms__read_kind(&r, "content", "a text, a list or an object", content.text);
-    memset(&m, 0, sizeof m);
-    m.type = ms__env_infer(e.in[MS__ENV_METADATA], plain);
-    ms__env_speaks(&m, role);
-    MS__TRY(ms__env_payload(&r, &e, ms__absent(), true, &m));
-    m.content = content.text.ptr ? content : ms_text("");
-    if (m.type == MS_T_ACTION && content.text.len == 0) m.content = ms_text(NULL);
-    return ms__env_build_end(&r, &e, &m, out);
-}
-
-MS_API ms_result ms_tool_call(ms_value content, ms_str tool, ms_value parameters,
-                              int64_t turn, ms_str metadata, ms_arena *arena,
-                              ms_envelope *out, ms_error *err)
-{
-    ms_reader r;
-    ms__env e;
-    char digits[21];
-    bool minus = turn < 0;
-    MS__TRY(ms__env_build_begin(&r, &e, metadata, arena, out, err));
-    ms_envelope m = ms_action(tool, parameters, ms__absent());
-    if (content.text.len > 0) m.content = content;
-    digits[0] = '-';
-    size_t n = ms__u64_write(minus ? 0 - (uint64_t)turn : (uint64_t)turn, digits + minus);
-    ms__extra_begin(&r);
-    ms__extra_put(&r, MS_STR("\"turn\""), ms_str_n(digits, n + minus));
-    MS__TRY(ms__extra_end(&r, &m.call_extra));
-    return ms__env_build_end(&r, &e, &m, out);
-}
-
-MS_API ms_result ms_tool_result(ms_value content, ms_str tool, ms_str payload,
-                                ms_str metadata, ms_arena *arena, ms_envelope *out,
-                                ms_error *err)
-{
-    ms_reader r;
-    ms__env e;
-    MS__TRY(ms__env_build_begin(&r, &e, metadata, arena, out, err));
-    if (payload.ptr) {
-        ms_result code = ms_json_check(payload, NULL, &payload, err);
-        if (code != MS_OK) return ms__at_field(err, code, "payload");
-        if (ms_json_kind_of(payload) != MS_JSON_OBJECT)
-            return ms__read_kind(&r, "payload", "an object", payload);
-    }
-    ms_envelope m = ms_observation(content.text.ptr ? content : ms_text(""),
-                                   ms__absent());
-    m.role = MS_ROLE_USER;
-    if (tool.len == 0) {
-        MS__TRY(ms__env_payload(&r, &e, payload, false, &m));
-    } else {
-        m.tool = tool;
-        ms__extra_begin(&r);
-        ms_json_iter it = ms_json_iterate(payload);
-        while (ms_json_next(&it))
-            if (!ms_json_string_is(it.key, MS_STR("tool_name")))
-                ms__extra_put(&r, it.key, it.value);
-        MS__TRY(ms__extra_end(&r, &m.call_extra));
-    }
-    return ms__env_build_end(&r, &e, &m, out);
 }
 
 
@@ -23959,7 +23410,7 @@ static bool ms__row_clock(ms_str value, int64_t *ns)
 {
     if (ms_json_kind_of(value) == MS_JSON_NUMBER)
         return ms_seconds_read(value, ns) == MS_OK;
-    return ms__iso_string(value, ns);
+    return ms__json_date(value, ns);
 }
 
 /* The time of a row that has no timestamp. */

@@ -1381,7 +1381,7 @@ static const struct {
 } promises[] = {
     {"framework", WHOLE},     {"session", WHOLE},
     {"task", 0},              /* what it has no word for becomes data of an agent */
-    {"envelope", WHOLE},      {"openai", CHAT},         {"chat-strict", CHAT},
+    {"envelope", CHAT | ERRORS}, {"openai", CHAT},         {"chat-strict", CHAT},
     {"anthropic", CHAT | ERRORS},
     {"gemini", CHAT | ERRORS},
     {"pydantic-ai", CHAT | ERRORS},

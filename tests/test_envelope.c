@@ -207,11 +207,9 @@ static const struct {
     {"ids and times that are no text are dropped",
      "{\"id\":5,\"created_at\":\"\",\"updated_at\":null,\"content\":\"x\"}",
      CANONICAL("text", "assistant", "\"x\"", "{}", "{}")},
-    {"lists for payload and metadata are kept beside",
+    {"lists for payload and metadata are dropped",
      "{\"schema\":\"\",\"version\":1,\"type\":\"delta\",\"payload\":[1],"
-     "\"metadata\":[2]}",
-     CANONICAL_AND("delta", "assistant", "\"\"", "{}", "{}",
-                   "\"extra\":{\"payload\":[1],\"metadata\":[2]}")},
+     "\"metadata\":[2]}", CANONICAL("delta", "assistant", "\"\"", "{}", "{}")},
 };
 
 static void rows_become_canonical(void **state)
@@ -305,26 +303,6 @@ static void numbers_keep_their_spelling(void **state)
     }
 }
 
-/* What others named as we name our own object in metadata is not taken for it. */
-static void a_payload_with_our_own_name_becomes_no_metadata(void **state)
-{
-    static const char *const values[] = {"{\"q\":1}", "{\"turn_id\":\"x\"}", "{}", "1"};
-    (void)state;
-    for (size_t i = 0; i < 2 * COUNT(values); i++) {
-        ms_str type = ms_str_of(i % 2 ? "tool_call" : "tool_result");
-        ms_str json = joined("[{\"schema\":\"agents-api.message\",\"version\":1,\"type\":\"",
-                             type, "\",\"payload\":{\"msgstore\":");
-        json = joined("", json, values[i / 2]);
-        ms_envelopes list = reads(ROWS, joined("", json, "}}]"), LENIENT);
-        assert_int_equal(list.count, 1);
-        assert_null(list.items[0].turn_id.ptr);
-        ms_str text = written(ROWS, &list);
-        ms_envelopes again = reads(ROWS, text, STRICT);
-        assert_null(again.items[0].turn_id.ptr);
-        same_json(written(ROWS, &again), text);
-    }
-}
-
 /* The fields that others find. */
 static void fields_are_filled(void **state)
 {
@@ -345,9 +323,9 @@ static void fields_are_filled(void **state)
     same_text(m->call_id, MS_STR("c1"));
     same_text(m->id, MS_STR("m"));
     assert_true(m->has_time && m->time_ns == SECONDS(7));
-    assert_null(m->time_text.ptr);
-    same_text(m->call_extra, MS_STR("{\"turn\":1}"));
-    same_text(m->extra, MS_STR("{\"metadata\":{\"k\":2},\"own\":3}"));
+    ms_str own;
+    assert_true(ms_member(m, MS_STR("own"), &own));
+    same_text(own, MS_STR("3"));
 }
 
 /* Every input of the vectors, as far as it is read. */
@@ -368,7 +346,7 @@ static void vectors_are_stable(void **state)
         if (json_object_get(expect, "error") == NULL) {
             ms_str got = crossed(ENV, dumped(input), STRICT, ENV);
             is_stable(got);
-            same_json(crossed(ENV, dumped(input), LENIENT | REPAIR, ROWS),
+            same_json(crossed(ENV, dumped(input), STRICT | REPAIR, ROWS),
                       crossed(ENV, got, STRICT, ROWS));
             seen++;
         }
@@ -404,15 +382,6 @@ static const struct {
     {TYPED("\"content\":7"), "content", MS_E_KIND},
     {"{\"role\":false}", "role", MS_E_KIND},
     {"{\"content\":0}", "content", MS_E_KIND},
-    {TYPED("\"metadata\":{\"msgstore\":5}"), "metadata.msgstore", MS_E_KIND},
-    {TYPED("\"metadata\":{\"msgstore\":null}"), "metadata.msgstore", MS_E_KIND},
-    {TYPED("\"metadata\":{\"msgstore\":{\"type\":\"x\"}}"), "metadata.msgstore",
-     MS_E_TYPE},
-    {TYPED("\"metadata\":{\"msgstore\":{\"extra\":{}}}"), "metadata.msgstore",
-     MS_E_TYPE},
-    {TYPED("\"metadata\":{\"msgstore\":{\"type\":\"action\"}}"), "tool", MS_E_MISSING},
-    {TYPED("\"metadata\":{\"msgstore\":{\"agent_key\":\"\"}}"), "agent_key",
-     MS_E_ARGUMENT},
     {"5", "", MS_E_KIND},
     {"[]", "", MS_E_KIND},
 };
@@ -496,7 +465,7 @@ static void nesting_ends_somewhere(void **state)
         ms_str fine = nested(c, 498, after);
         ms_envelopes list = reads(ENV, fine, STRICT);
         same_json(written(ENV, &list), written(ENV, &list));
-        assert_int_equal(read_with(ENV, nested(c, 510, after), STRICT, &arena, &out,
+        assert_int_equal(read_with(ENV, nested(c, 511, after), STRICT, &arena, &out,
                                    &err), MS_E_DEPTH);
         assert_int_equal(read_with(ENV, nested(c, 100000, after), LENIENT, &arena, &out,
                                    &err), MS_E_DEPTH);
@@ -508,38 +477,29 @@ static void nesting_ends_somewhere(void **state)
 /* ---- read leniently, nothing is dropped ---- */
 
 static const struct {
-    const char *json, *canonical;
+    const char *json;
+    ms_type type;
 } lenient[] = {
     {"{\"schema\":1,\"version\":2,\"type\":\"text\",\"role\":\"user\"}",
-     CANONICAL_AND("text", "user", "\"\"", "{}", "{}", "\"extra\":{\"version\":2}")},
+     MS_T_USER_MESSAGE},
     {"{\"schema\":1,\"version\":1,\"type\":\"wish\",\"role\":\"user\",\"content\":\"x\"}",
-     CANONICAL("text", "user", "\"x\"", "{}",
-               "{\"msgstore\":{\"type_name\":\"wish\"}}")},
-    {"{\"schema\":1,\"version\":1,\"type\":[],\"role\":5}",
-     CANONICAL_AND("text", "assistant", "\"\"", "{}", "{}",
-                   "\"extra\":{\"type\":[],\"role\":5}")},
-    {"{\"role\":\"\",\"content\":false}",
-     CANONICAL_AND("text", "assistant", "\"false\"", "{}",
-                   "{\"msgstore\":{\"content\":false}}", "\"extra\":{\"role\":\"\"}")},
+     MS_T_OTHER},
+    {"{\"schema\":1,\"version\":1,\"type\":[],\"role\":5}", MS_T_ASSISTANT_MESSAGE},
+    {"{\"role\":\"\",\"content\":false}", MS_T_ASSISTANT_MESSAGE},
     {"{\"type\":\"t\",\"version\":1,\"role\":\"user\",\"metadata\":\"m\",\"id\":5}",
-     CANONICAL_AND("text", "user", "\"\"", "{}", "{}",
-                   "\"extra\":{\"type\":\"t\",\"version\":1,\"metadata\":\"m\","
-                   "\"id\":5}")},
+     MS_T_USER_MESSAGE},
     {"{\"version\":1,\"type\":\"delta\",\"payload\":{\"a\":1},\"data\":{\"b\":2}}",
-     CANONICAL_AND("delta", "assistant", "\"\"", "{\"a\":1}", "{}",
-                   "\"extra\":{\"data\":{\"b\":2}}")},
-    {TYPED("\"role\":\"user\",\"metadata\":{\"msgstore\":{\"type\":5}}"),
-     CANONICAL_AND("text", "user", "\"\"", "{}", "{}",
-                   "\"extra\":{\"metadata\":{\"msgstore\":{\"type\":5}}}")},
+     MS_T_DELTA},
 };
 
+/* What a strict reader drops or refuses comes back as it was. */
 static void lenient_reading_keeps_all(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT(lenient); i++) {
-        ms_str got = crossed(ENV, as_list(lenient[i].json), LENIENT, ENV);
-        same_json(got, as_list(lenient[i].canonical));
-        is_stable(got);
+        ms_envelopes list = reads(ENV, as_list(lenient[i].json), LENIENT);
+        assert_int_equal(list.items[0].type, lenient[i].type);
+        same_json(written(ENV, &list), as_list(lenient[i].json));
     }
 }
 
@@ -592,14 +552,6 @@ static json_t *random_object(uint64_t *state)
     return object;
 }
 
-/* "msgstore" in metadata is this library's own. */
-static json_t *random_metadata(uint64_t *state)
-{
-    json_t *object = random_object(state);
-    json_object_del(object, "msgstore");
-    return object;
-}
-
 static const char *const types[] = {"text", "tool_call", "tool_result", "input_required",
                                     "approval_required", "final_result", "error",
                                     "delta", "multimodal_part"};
@@ -617,7 +569,7 @@ static json_t *random_canonical(uint64_t *state)
         "{s:s, s:i, s:s, s:s, s:o, s:o, s:o}", "schema", "agents-api.message", "version",
         1, "type", types[test_below(state, COUNT(types))], "role",
         roles[test_below(state, COUNT(roles))], "content", content, "payload",
-        random_object(state), "metadata", random_metadata(state));
+        random_object(state), "metadata", random_object(state));
     if (test_one_in(state, 2)) json_object_set_new(value, "id", json_string("m1"));
     if (test_one_in(state, 2))
         json_object_set_new(value, "created_at", json_string("2026-04-28 12:00:00"));
@@ -637,12 +589,11 @@ static json_t *projected(json_t *envelope)
     json_t *row = json_pack("{s:O, s:O}", "role", json_object_get(envelope, "role"),
                             "content", json_object_get(envelope, "content"));
     const char *key;
-    json_object_del(metadata, "msgstore");
     if (strcmp(json_string_value(type), "text") != 0 || json_object_size(payload) > 0 ||
         json_object_size(metadata) > 0)
         json_object_set(metadata, "type", type);
     json_object_foreach (payload, key, value)
-        if (json_object_get(metadata, key) == NULL && strcmp(key, "msgstore") != 0)
+        if (json_object_get(metadata, key) == NULL)
             json_object_set(metadata, key, value);
     if (json_object_size(metadata) > 0) json_object_set(row, "metadata", metadata);
     json_decref(metadata);
@@ -687,7 +638,6 @@ static void canonical_envelopes_cross_the_framework(void **state)
 {
     uint64_t seed = test_seed() + 1;
     (void)state;
-    skip(); /* until the format keeps a template, which the framework format carries */
     for (size_t i = 0; i < test_times(8000); i++) {
         json_t *m = random_canonical(&seed), *list = json_pack("[o]", m);
         if (json_object_get(m, "created_at") != NULL) /* as the writer spells it */
@@ -723,8 +673,9 @@ static void random_objects_are_stable(void **state)
                 continue;
             }
             taken++;
-            is_stable(written(ENV, &out));
-            rows_are_projections(&out);
+            ms_str text = written(ENV, &out);
+            same_text(crossed(ENV, text, how, ENV), text);
+            if (how == STRICT) rows_are_projections(&out);
         }
         json_decref(list);
         ms_arena_reset(&arena);
@@ -732,65 +683,44 @@ static void random_objects_are_stable(void **state)
     assert_true(taken > n / 2);
 }
 
-/* Words that the format lacks stand as texts; rows do not say what they were. */
+/* Words that the format lacks stand as texts; what it has no place for is left out. */
 static void other_types_become_texts(void **state)
 {
     static const struct {
         const char *framework, *envelope, *row;
     } table[] = {
         {"{\"type\":\"task\",\"content\":\"go\",\"turn_id\":\"t1\"}",
-         CANONICAL("text", "user", "\"go\"", "{}",
-                   "{\"msgstore\":{\"type\":\"task\",\"turn_id\":\"t1\"}}"),
+         CANONICAL("text", "user", "\"go\"", "{}", "{}"),
          "{\"role\":\"user\",\"content\":\"go\"}"},
         {"{\"type\":\"delegation\",\"worker\":\"w\",\"task\":\"do\"}",
-         CANONICAL("text", "assistant", "\"Delegated to w: do\"", "{}",
-                   "{\"msgstore\":{\"type\":\"delegation\",\"worker\":\"w\","
-                   "\"task\":\"do\"}}"),
+         CANONICAL("text", "assistant", "\"Delegated to w: do\"", "{}", "{}"),
          "{\"role\":\"assistant\",\"content\":\"Delegated to w: do\"}"},
         {"{\"type\":\"synthesis\",\"content\":{\"a\":1},\"from_manager\":\"m\"}",
-         CANONICAL("text", "user", "\"[m] {\\\"a\\\":1}\"", "{}",
-                   "{\"msgstore\":{\"type\":\"synthesis\","
-                   "\"content\":{\"a\":1},\"from_manager\":\"m\"}}"),
+         CANONICAL("text", "user", "\"[m] {\\\"a\\\":1}\"", "{}", "{}"),
          "{\"role\":\"user\",\"content\":\"[m] {\\\"a\\\":1}\"}"},
         {"{\"type\":\"observation\",\"content\":null}",
-         CANONICAL("tool_result", "tool", "\"\"", "{}",
-                   "{\"msgstore\":{\"content\":null}}"),
+         CANONICAL("tool_result", "tool", "\"\"", "{}", "{}"),
          "{\"role\":\"tool\",\"content\":\"\",\"metadata\":{\"type\":\"tool_result\"}}"},
-        {"{\"type\":\"action\",\"tool\":\"\",\"args\":{},\"content\":\"\"}",
-         CANONICAL("tool_call", "assistant", "\"\"",
-                   "{\"tool_name\":\"\",\"parameters\":{}}",
-                   "{\"msgstore\":{\"content\":\"\"}}"),
-         "{\"role\":\"assistant\",\"content\":\"\",\"metadata\":{\"type\":"
-         "\"tool_call\",\"tool_name\":\"\",\"parameters\":{}}}"},
         {"{\"type\":\"director_context\",\"content\":\"be\"}",
-         CANONICAL("text", "system", "\"be\"", "{}",
-                   "{\"msgstore\":{\"type\":\"director_context\"}}"),
-         "{\"role\":\"system\",\"content\":\"be\"}"},
-        {"{\"type\":\"injected_context\",\"content\":\"be\",\"role\":\"system\"}",
          CANONICAL("text", "system", "\"be\"", "{}", "{}"),
          "{\"role\":\"system\",\"content\":\"be\"}"},
-        {"{\"type\":\"action\",\"tool\":\"t\",\"args\":{},\"tool_call_id\":\"c\","
-         "\"metadata\":{\"k\":1}}",
+        {"{\"type\":\"action\",\"tool\":\"t\",\"args\":{},\"tool_call_id\":\"c\"}",
          CANONICAL("tool_call", "assistant", "\"\"",
-                   "{\"tool_name\":\"t\",\"parameters\":{}}",
-                   "{\"k\":1,\"tool_call_id\":\"c\"}"),
-         "{\"role\":\"assistant\",\"content\":\"\",\"metadata\":{\"k\":1,"
-         "\"tool_call_id\":\"c\",\"type\":\"tool_call\",\"tool_name\":\"t\","
-         "\"parameters\":{}}}"},
-        {"{\"type\":\"final\",\"content\":\"x\",\"payload\":{\"p\":1},\"timestamp\":0}",
+                   "{\"tool_name\":\"t\",\"parameters\":{}}", "{\"tool_call_id\":\"c\"}"),
+         "{\"role\":\"assistant\",\"content\":\"\",\"metadata\":{\"tool_call_id\":\"c\","
+         "\"type\":\"tool_call\",\"tool_name\":\"t\",\"parameters\":{}}}"},
+        {"{\"type\":\"final\",\"content\":\"x\",\"timestamp\":0}",
          CANONICAL_AND("final_result", "assistant", "\"x\"", "{}", "{}",
-                       "\"created_at\":\"1970-01-01T00:00:00Z\","
-                       "\"extra\":{\"payload\":{\"p\":1}}"),
+                       "\"created_at\":\"1970-01-01T00:00:00Z\""),
          "{\"role\":\"assistant\",\"content\":\"x\","
          "\"metadata\":{\"type\":\"final_result\"}}"},
     };
     (void)state;
-    skip(); /* until the format keeps a template, which the framework format carries */
     for (size_t i = 0; i < COUNT(table); i++) {
         ms_str source = as_list(table[i].framework);
         ms_str there = crossed(FW, source, STRICT, ENV);
         same_json(there, as_list(table[i].envelope));
-        same_json(crossed(ENV, there, STRICT, FW), source);
+        is_stable(there);
         same_json(crossed(FW, source, STRICT, ROWS), as_list(table[i].row));
     }
 }
@@ -798,24 +728,18 @@ static void other_types_become_texts(void **state)
 /* What only a program can build. */
 static void built_messages_come_back(void **state)
 {
-    ms_envelope all[6];
+    ms_envelope all[4];
     ms_envelopes list = {all, COUNT(all)};
     (void)state;
-    all[0] = ms_action(MS_STR("t"), ms_json(MS_STR("[1]")), ms_str_of(NULL));
+    all[0] = ms_action(MS_STR("t"), ms_json(MS_STR("{\"a\":1}")), ms_str_of(NULL));
     all[1] = ms_user_message(ms_json(MS_STR("\"quoted\"")));
-    all[2] = ms_other(MS_STR("wish"), ms_text("x"));
-    all[2].id = MS_STR("");
-    all[2].role = MS_ROLE_OTHER;
-    all[2].role_name = MS_STR("elf");
-    all[3] = ms_message(MS_T_FINAL, ms_text("x"));
-    all[3].has_time = true;
-    all[3].time_ns = INT64_MAX;
-    all[4] = ms_error_message(ms_text("e"), MS_STR("kind"));
-    all[4].call_id = MS_STR("");
-    all[4].tool = MS_STR("t");
-    all[5] = ms_delegation(MS_STR("w"), MS_STR("t"));
-    all[5].content = ms_text("c");
-    all[5].phase_id = ms_json(MS_STR("1.0"));
+    all[2] = ms_message(MS_T_FINAL, ms_text("x"));
+    all[2].has_time = true;
+    all[2].time_ns = INT64_MAX;
+    all[2].id = MS_STR("m");
+    all[3] = ms_error_message(ms_text("e"), ms_str_of(NULL));
+    all[3].call_id = MS_STR("c");
+    all[3].tool = MS_STR("t");
     ms_str there = written(ENV, &list);
     is_stable(there);
     ms_envelopes back = reads(ENV, there, STRICT);
@@ -829,8 +753,6 @@ static void built_messages_come_back(void **state)
     same_text(m->member, all[i].member);                   \
     assert_true((m->member.ptr != NULL) == (all[i].member.ptr != NULL));
         SAME(content.text) SAME(args.text) SAME(tool) SAME(id) SAME(call_id)
-        SAME(type_name) SAME(role_name) SAME(error_type) SAME(worker) SAME(task)
-        SAME(phase_id.text) SAME(extra) SAME(call_extra)
 #undef SAME
     }
     all[0].type = MS_T_NONE;
@@ -845,7 +767,7 @@ static void built_messages_come_back(void **state)
 }
 
 
-/* ---- builders ---- */
+/* ---- rows ---- */
 
 /* A row with as many names in metadata as in payload. */
 static void folding_is_linear(void **state)
@@ -935,7 +857,6 @@ int main(void)
         T(rows_become_canonical),
         T(canonical_envelopes_come_back),
         T(numbers_keep_their_spelling),
-        T(a_payload_with_our_own_name_becomes_no_metadata),
         T(fields_are_filled),
         T(vectors_are_stable),
         T(wrong_kinds_are_refused),
