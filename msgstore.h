@@ -10912,179 +10912,179 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
 
 
 /* ==== [format] the bytes of a log file ===============================================
- * One file, one stream of records, nothing beside it. This essay is the format: whoever
- * knows [record] and this page can write another reader. Integers are little-endian,
+ * A log is one file: a stream of records, with nothing beside it. This essay and [record]
+ * are the format; another reader can be written from them. Integers are little-endian,
  * times signed 64-bit nanoseconds since 1970 (MS_TIME_NONE: none), checks CRC32C.
  *
- *   0        4096                                           watermark      end of file
- *   [ head   ][ record record record ... INDEX | record ... INDEX | ... ][ room, zeros ]
- *              `------ segment 0 ------'         `-- segment 1 --'
+ *   0            4096                                           watermark    end of file
+ *   [ superblock ][ record record ... INDEX | record ... INDEX | ... ][ room: zeros ]
+ *                  `----- segment 0 ------'  `--- segment 1 ---'
  *
- * Nothing below the watermark ever changes or moves, and space is used once. So readers
- * need no locks, pointers into the map stay valid, and a copy made while a writer runs is
- * a file as a crash would have left it. A file only grows; compaction is a copy into a
- * new one (ms_log_rewrite).
+ * Bytes below the watermark never change and never move. So readers need no locks,
+ * pointers into the map stay valid, and a copy that is made beside a writer is a file as
+ * a crash would have left it. A file only grows. Compaction copies into a new file
+ * (ms_log_rewrite).
  *
- *   head page, 4096 bytes; all that is not named is zero, and ignored
+ *   superblock, 4096 bytes; what is not named is zero, and ignored
  *   offset size  field
  *      0     8   89 'M' 'S' 'L' 0D 0A 1A 0A
  *      8     4   version, 2
- *     12     4   size of the head, 4096: the first record stands there
+ *     12     4   size of the superblock, 4096: the first record follows it
  *     16     4   compatible flags: a reader ignores those it does not know
  *     20     4   incompatible flags: a reader refuses a file with one it does not know
  *     24    16   id of the file, random
  *     40     8   time of creation
  *     48     4   kind of check, 1: CRC32C
  *     52     4   check of bytes 0 to 51
- *   live words, changed by the one writer in place
- *   1024     8   watermark: what is below is visible. Stored last, with release; readers
- *                load it with acquire and look no further
+ *   live words, which the one writer changes in place
+ *   1024     8   watermark: all below is visible. The writer stores it last, with
+ *                release; readers load it with acquire and read no further
  *   1088     8   offset of the newest segment index (see below), 0: none
  *   1096     8   offset of the segment index before it, 0: none
- *                A writer stores both before its line below: those of a writer that a power
- *                loss ended may point at dead bytes. As trusted as the watermark
- *   1152     8   the writer: boot number of its machine, 0: unknown
+ *                A writer stores both before its line below. They are as trusted as the
+ *                watermark
+ *   1152     8   the writer's line: boot number of its machine, 0: unknown
  *   1160     8   device,
  *   1168     8   and inode of the file it writes to
- *   1176     8   zero. With nothing here that differs, a writer of the same boot stores the
- *                words above as they are: a store that fails midway costs readers nothing
+ *   1176     8   zero
  *   1184     4   epoch: one more than that of the writer before
  *   1188     4   check of bytes 1152 to 1187
- *   1200     8   process number of the last one that opened the file for writing: a hint
- *   1208     8   up to where a writer may be storing. Shared writers raise it before they
- *                store and reach it with the watermark; an exclusive writer sets it to
- *                2^64 - 1 and, when it closes, to the watermark
+ *   1200     8   process number of the last writer that opened the file: a hint
+ *   1208     8   BUSY: a writer may be storing up to here. Shared writers raise it before
+ *                they store, and reach it with the watermark. An exclusive writer sets it
+ *                to 2^64 - 1 and, when it closes, to the watermark
  *   1224     4   1: a compaction has put another file in the place of this one
- *   1232     8   boot number of the machine when it is not known what the disk has of the
- *                bytes above the durable end: a sync failed, or the one that follows zeroing
- *                has not ended. 0: it is known
+ *   1232     8   UNCONFIRMED: the boot number of the machine while it is not known what
+ *                the disk has above the durable end: a sync failed, or the sync that
+ *                follows zeroing has not ended. 0: it is known
  *   2048    44   checkpoint 0,
  *   2560    44   checkpoint 1: what is durable. The valid one of the later generation
- *                counts; the other one is written next
+ *                counts; the other one is overwritten next
  *                   0   8   generation, rising; after the largest number comes 0
- *                   8   8   durable end: all below had been synced when this was written
+ *                   8   8   durable end: all below was synced before this was written
  *                  16   8   sequence number of the last message below it
- *                  24   8   newest segment index below it, 0: none
+ *                  24   8   offset of the newest segment index below it, 0: none
  *                  32   8   zero
  *                  40   4   check of bytes 0 to 39
  *
- * The live words share one page because every page that is stored to is written again by
- * each sync. A checkpoint is stored after the sync that it describes, so what a disk
- * holds of it is true, if one sync late; flags in the records catch up (SYNCED below). An
- * explicit sync and a close sync their checkpoint too.
+ * The live words share one page because each sync writes every changed page again. A
+ * checkpoint is stored after the sync that it describes, so the next sync makes it
+ * durable. An explicit sync and a close sync it themselves.
  *
  * The header check of a record at offset o is
  *
  *     CRC32C(id of the file, o as 8 bytes, bytes 0 to 27 of the record)
  *
- * so that a record counts only in its own file and place: not a sector of another file,
- * not a log stored inside a message.
+ * so a record is valid only in its own file and place. A sector of another file is not,
+ * nor is a log that is stored inside a message.
  *
  *   kind MESSAGE, see [record]. Flags: COMMIT on the last record of each append; SYNCED
- *   when all that stands before the record had been synced when it was written.
+ *   when all that is before the record was durable when it was written.
  *
- *   kind LOST, size 48, flag COMMIT: bytes that were durable are missing, the file was
- *   truncated. A writer that goes on writes it first. 32: 8 bytes, the durable end that was.
+ *   kind LOST, size 48, flag COMMIT: the file was truncated. The next writer writes this
+ *   record first. 32: 8 bytes, the durable end that was.
  *
- *   kind GAP: header sequence is that of the last message left out, header time an integer
- *   that counts them, one field: LOCATION. See ms_copy.
+ *   kind GAP: header sequence is that of the last message left out, header time an
+ *   integer that counts them, one field: LOCATION. See ms_copy.
  *
- *   kinds AMEND, HIDE, NOTE, LOCATION, PIECE: see [record]. What is redacted is erased where
- *   it stands: its two checks, then, when that and an AMEND that stands for it are durable,
- *   the values of its fields. That is the one exception to (F6).
+ *   kinds AMEND, HIDE, NOTE, LOCATION, PIECE: see [record]. Redaction erases a record in
+ *   place: first its two checks; then, once that and an AMEND that replaces it are
+ *   durable, the values of its fields. That is the one exception to (F6).
  *
- *   kind INDEX: type 1 segment index, 2 FILTER, 3 SUMMARY; sequence of the message before it; flag
- *   COMMIT; no time. A segment index holds the postings of the records that stand between it and the
- *   segment index before it: its segment. SUMMARY g says which streams may occur in which of the
- *   segments 32 g to 32 g + 31. It is written in small portions while appends go on, as
- *   FILTERs and a record that lists them. All of it can be left out, or be damaged: then
- *   each of its 32 segment indexes is asked.
+ *   kind INDEX: type 1 segment index, 2 filter, 3 summary; sequence of the message before
+ *   it; flag COMMIT; no time. A segment index has the posting lists of the records since
+ *   the segment index before it, which are its segment. Summary g stands for the segments
+ *   32 g to 32 g + 31: it lists 2^b filters, which are written before it. Any INDEX
+ *   record may be missing or damaged, see [log-index].
  *
- *   Streams are numbers: the SipHash-1-3 (key: the id) of a location, of a location and an
- *   agent key, of a location and an idempotency key, the low three bits replaced by a kind:
+ *   A posting list ("stream" in names of functions) has a number: the SipHash-1-3 (key:
+ *   the id) of a location, of a location and an agent key, or of a location and an
+ *   idempotency key. A kind replaces its low three bits:
  *     0 location   1 location, conversation   2 location, global   6 location, GAPs
  *     3 agent, trace   4 agent, rest   5 key   7 changes
  *   A location l: sip(salt 0, l). With h = that: an agent sip(salt h, agent key), a key
- *   sip(salt ~h, key); a salt is xored into the second half of the hash key. Of kind 7 are
- *   AMEND and HIDE of a location: h; its NOTE and LOCATION records: sip(salt h xor 1,
+ *   sip(salt ~h, key); a salt is xored into the second half of the hash key. Of kind 7
+ *   are AMEND and HIDE of a location: h; its NOTE and LOCATION records: sip(salt h xor 1,
  *   nothing); PIECEs of message q in it: sip(salt h xor 2, q as 8 bytes).
  *
- *   segment index body (offsets from the start of the record); first, what opening starts from
+ *   segment index; offsets from the start of the record; first the state that opening
+ *   starts from
  *     32     8   bytes of damaged ranges so far
- *     40     8   the newest SUMMARY, 0: none   48: 4: its number, and one
+ *     40     8   the newest summary, 0: none   48: 4: its number, plus one
  *     52    20   zero
  *     72     8   messages so far
  *     80     8   their bytes
  *     88     8   sequence number of the last one
- *     96     4   how many segment indexes are listed: the 32 before this one, or all there are
+ *     96     4   d: segment indexes in the directory: the 32 before this one, or all
  *    100     4   damaged ranges so far
  *    104     8   largest sequence number of a GAP so far
  *    112     8   changes so far: records of kinds AMEND to LOCATION, and PIECE
  *    120     8   messages that HIDEs have hidden so far
- *    then, what it holds
- *    128     4   number of the segment
- *    132     4   records in it, n: messages, GAPs, changes
- *    136     8   offset where the segment begins
+ *    then the segment
+ *    128     4   its number
+ *    132     4   n: records in it: messages, GAPs, changes
+ *    136     8   offset where it begins
  *    144     8   first, 152: last sequence number of a message, 0: none
- *    160     8   smallest, 168: largest time; a smallest above the largest: none has one
+ *    160     8   smallest, 168: largest time, MS_TIME_NONE: none has one
  *    176     8   messages, 184: their bytes
- *    192     4   streams s   196: postings p   200: tallies t   204: zero
- *    208     4   f: there are 2^f buckets      212: bytes of a posting, w: 2 or 4
+ *    192     4   s: posting lists   196: p: postings   200: t: tallies   204: zero
+ *    208     4   f: there are 2^f buckets      212: w: bytes of a posting, 2 or 4
  *    216     4   damaged ranges between its records, known when it was written
- *    220     4   x: how many numbers the last list has; 2^32 - 1: every location counts
- *    224         the list, 16 each, the oldest first: offset of the segment index, 0: not known;
- *                sequence number of the last message up to there
- *                s x 8   streams, sorted
+ *    220     4   x: entries of the last array; 2^32 - 1: every location counts as changed
+ *    224         d x 16  directory, the oldest first: offset of the segment index, 0: not
+ *                        known; sequence number of the last message up to there
+ *                s x 8   numbers of the posting lists, sorted
  *                t x 8   smallest time, t x 8 largest time, of a tally
- *                n x 4   where each record stands: (offset - that of the segment) / 8
- *                (s+1) x 4   where each stream's postings begin; bit 31: mixed
- *                (2^f + 1) x 4   first stream of each bucket (the highest f bits of it)
+ *                n x 4   places of the records: (offset - that of the segment) / 8
+ *                (s+1) x 4   where the postings of each list begin; bit 31: mixed
+ *                (2^f + 1) x 4   first list of each bucket (the highest f bits of its
+ *                        number)
  *                t x 4   bytes of a tally
- *                p x w   postings: records by number, rising within a stream
+ *                p x w   postings: records by number, rising within a list
  *                x x 2   changed: the highest 16 bits of h of each location that has an
- *                        AMEND or HIDE so far, in this segment or an older one
- *   A tally belongs to a location, or to an agent (trace and rest together), with at least
- *   two messages in the segment and not mixed; they stand in the order of the streams. Of
- *   a single message the record tells it all. Mixed: two names share the number, compare
- *   the records.
+ *                        AMEND or HIDE in this segment or an older one
+ *   A tally belongs to a location, or to an agent (trace and rest together), with at
+ *   least two messages in the segment, and not mixed. Tallies are in the order of the
+ *   lists. Mixed: two names share the number, and a reader compares the records.
  *
- *   SUMMARY body
- *     32     4   number g   36: 4: b; there are 2^b FILTERs   40: zero
- *     48         16 each: its 32 segment indexes, as in a segment index; then the g SUMMARYs before it,
- *                offset, 0: not known, and zero
- *                2^b x 8: offsets of the FILTERs
+ *   summary
+ *     32     4   number g   36: 4: b   40: zero
+ *     48         16 each: its 32 segment indexes, as in a directory; then the g summaries
+ *                before it: offset, 0: not known, and zero
+ *                2^b x 8: offsets of the filters
  *
- *   FILTER body: a filter as B. H. Bloom described it (1970) for each of the 32 segments,
- *   side by side, for the streams of which the highest b bits are its place
+ *   filter: a Bloom filter for each of the 32 segments, side by side, over the lists
+ *   whose highest b bits are its place
  *     32     4   number g   36: 4: its place
- *     40  1024   256 words of 32 bits. Stream h, times 0x9E3779B97F4A7C15, has in its four
- *                highest bytes the numbers of four words: where all four have bit i, h may
- *                occur in segment 32 g + i; else it does not
+ *     40  1024   256 words of 32 bits. List h, times 0x9E3779B97F4A7C15, has in its four
+ *                highest bytes the numbers of four words. Segment 32 g + i may have the
+ *                list if all four have bit i; else it has not
  *
  * A record at offset o of a file is valid if and only if
  * (F1) R1 and R2 of [record] hold, with the check above;
- * (F2) its size fits below the watermark, or below the end of the file where that is not
- *      to be trusted;
+ * (F2) its size fits below the watermark, or below the end of the file where the
+ *      watermark is not trusted;
  * (F3) a MESSAGE has a sequence number larger than all before it.
  *
- * The watermark is trusted when the writer's boot number, device and inode are those of
- * this machine and file, and it is a multiple of 8: then memory has kept everything
- * since. It has no check: where it stands below the durable end, that one counts.
- * Where it is not trusted, the end is looked for: from the newest segment index below the durable
- * end on, record by record to the first byte x that begins no valid one.
- * (F4) x is below the trusted watermark or the durable end, or a valid record after it
- * has
- *      SYNCED: bytes were damaged. They stay and are skipped. A whole header shows how far
- *      its record reaches; else records go on at the next valid one on the 8-byte grid.
- * (F5) Otherwise what follows the trusted watermark, or else the last COMMIT before x, is
- *      dead, whatever it holds: a write that had not finished, or that a power loss
- *      reordered. Readers stop there. The next writer zeroes it, up to the last byte that is
- *      not zero, and syncs, before it appends: after that no dead byte is left that a later
- *      fault could bring back. The word at 1232 marks the time until that sync has ended.
+ * The watermark is trusted if the writer's line has the boot number of this machine and
+ * the device and inode of this file, and the watermark is a multiple of 8. Then memory
+ * has kept everything since. It has no check: where it is below the durable end, that
+ * counts. Otherwise a walk finds the end: from the newest segment index below the durable
+ * end on, record by record, to the first byte x that begins no valid one.
+ * (F4) If x is below the trusted watermark or the durable end, or a valid record after x
+ *      has SYNCED, bytes were damaged. They stay and are skipped. A valid header shows
+ *      how far its record reaches; else records go on at the next valid one on the 8-byte
+ *      grid.
+ * (F5) Otherwise all bytes after the last COMMIT before x (or after the trusted
+ *      watermark) are dead, whatever they hold: a write that had not finished, or that a power loss
+ *      reordered. Readers stop there. The next writer zeroes them, up to the last byte
+ *      that is not zero, and syncs, before it appends. After that no dead byte is left
+ *      that a later fault could bring back. UNCONFIRMED marks the time until that sync
+ *      has ended.
  *
  * Invariants: (F6) what is visible never changes and never moves. (F7) A record that was
- * acknowledged durable is in front of x, or the loss is reported. (F8) Derived bytes
- * (INDEX) never make a file unreadable: a bad one is made anew from its segment.
+ * acknowledged durable is before x, or the loss is reported. (F8) INDEX records never
+ * make a file unreadable: a bad one is derived from its segment.
  * ================================================================================== */
 
 #ifndef MSGSTORE_NO_LOG
@@ -11103,13 +11103,13 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
 #define MS__CHECKPOINT_STEP   512u
 #define MS__CHECKPOINT_SIZE   44u
 #define MS__LOST_SIZE   48u
-#define MS__FAN         32u /* segments of a SUMMARY; as many segment indexes before it a segment index lists */
+#define MS__FAN         32u /* segments of a summary; places in a directory */
 #define MS__SEGMENTS_MOST ((uint32_t)1 << 30)
 #define MS__STATE_AT    32u
 #define MS__SEGMENT_FIXED  224u
 #define MS__SUM_FIXED   48u
-#define MS__ROWS        256u /* words in a FILTER: */
-#define MS__ROW_STREAMS 24u  /* for as many streams of a segment, 1 in 100 then seems to occur */
+#define MS__ROWS        256u /* words in a filter */
+#define MS__ROW_STREAMS 24u  /* lists of a segment in it: then 1 in 100 seems to occur */
 #define MS__FILTER_SIZE 1064u
 #define MS__PROBES      4u
 #define MS__MIXED       0x80000000u
@@ -11129,7 +11129,7 @@ enum {
 
 static const unsigned char ms__log_magic[8] = {0x89, 'M', 'S', 'L', 13, 10, 26, 10};
 
-/* What a file is: from its head, never changed. */
+/* What a file is: from its superblock, never changed. */
 typedef struct ms__file_id {
     unsigned char id[16];
     int64_t created;
@@ -11159,9 +11159,9 @@ static void ms__super_encode(const ms__file_id *f, unsigned char *h)
     ms__put64(h + MS__AT_MARK, MS__SUPER_SIZE);
 }
 
-/* The words before version are checked first: a newer version may check otherwise. */
-static ms_result ms__super_decode(const unsigned char *h, const char *path, ms__file_id *f,
-                                 ms_error *err)
+/* Compares the version before the check: a newer version may check otherwise. */
+static ms_result ms__super_decode(const unsigned char *h, const char *path,
+                                  ms__file_id *f, ms_error *err)
 {
     if (memcmp(h, ms__log_magic, 8) != 0)
         return ms__fail(err, MS_E_FOREIGN, "'%s' does not begin like a log of messages",
@@ -11174,15 +11174,15 @@ static ms_result ms__super_decode(const unsigned char *h, const char *path, ms__
                         (uint64_t)version, (uint64_t)MS__LOG_VERSION);
     if (!holds)
         return ms__fail(err, MS_E_DAMAGED,
-                        "'%s': bytes 0 to 51 of the head do not match their check", path);
+                        "'%s': bytes 0 to 51 do not match their check", path);
     if (flags != 0)
         return ms__fail(err, MS_E_FOREIGN,
                         "'%s' has the incompatible flags %u, this library knows none",
                         path, (uint64_t)flags);
     if (ms__get32(h + 12) != MS__SUPER_SIZE || ms__get32(h + 48) != 1)
         return ms__fail(err, MS_E_FOREIGN,
-                        "'%s' has a head of %u bytes and checks of kind %u, 4096 and 1 "
-                        "were expected",
+                        "'%s' has a superblock of %u bytes and checks of kind %u, 4096 "
+                        "and 1 were expected",
                         path, (uint64_t)ms__get32(h + 12), (uint64_t)ms__get32(h + 48));
     ms__file_id_set(f, h + 24, (int64_t)ms__get64(h + 40));
     return MS_OK;
@@ -11216,19 +11216,19 @@ static bool ms__checkpoint_decode(ms__checkpoint *s, const unsigned char *p)
            s->end % 8 == 0 && s->seq != UINT64_MAX;
 }
 
-/* By their difference, so that 0 comes after the largest, should a made-up checkpoint
- * have it. */
+/* Compares by the difference, so that 0 comes after the largest number. */
 static bool ms__generation_after(uint64_t a, uint64_t b)
 {
     return a - b - 1 < UINT64_MAX / 2;
 }
 
-/* The newest valid checkpoint, zeros if there is none. */
-static ms__checkpoint ms__checkpoint_newest(const unsigned char *head)
+/* Returns the newest valid checkpoint; zeros if none is valid. */
+static ms__checkpoint ms__checkpoint_newest(const unsigned char *super)
 {
     ms__checkpoint a, b;
-    bool has_a = ms__checkpoint_decode(&a, head + MS__AT_CHECKPOINTS);
-    bool has_b = ms__checkpoint_decode(&b, head + MS__AT_CHECKPOINTS + MS__CHECKPOINT_STEP);
+    const unsigned char *p = super + MS__AT_CHECKPOINTS;
+    bool has_a = ms__checkpoint_decode(&a, p);
+    bool has_b = ms__checkpoint_decode(&b, p + MS__CHECKPOINT_STEP);
     if (has_a && (!has_b || ms__generation_after(a.generation, b.generation))) return a;
     if (has_b) return b;
     memset(&a, 0, sizeof a);
@@ -11241,7 +11241,7 @@ typedef struct ms__writer_line {
 } ms__writer_line;
 
 #define MS__LINE_SIZE 40u
-#define MS__LINE_EPOCH 32u /* the epoch and the seal: one word, stored last */
+#define MS__LINE_EPOCH 32u /* the epoch and the check: one word, stored last */
 
 static void ms__writer_encode(const ms__writer_line *w, unsigned char p[MS__LINE_SIZE])
 {
@@ -11253,10 +11253,10 @@ static void ms__writer_encode(const ms__writer_line *w, unsigned char p[MS__LINE
     ms__put32(p + 36, ms__crc32c(0, p, 36));
 }
 
-static bool ms__writer_decode(ms__writer_line *w, const unsigned char *head)
+static bool ms__writer_decode(ms__writer_line *w, const unsigned char *super)
 {
     unsigned char p[40];
-    memcpy(p, head + MS__AT_WRITER, sizeof p);
+    memcpy(p, super + MS__AT_WRITER, sizeof p);
     w->boot = ms__get64(p);
     w->device = ms__get64(p + 8);
     w->inode = ms__get64(p + 16);
@@ -11266,7 +11266,7 @@ static bool ms__writer_decode(ms__writer_line *w, const unsigned char *head)
 
 /* ---- Records. */
 
-/* What the header check of the record at an offset is. */
+/* Returns the header check of the record r at an offset. */
 static uint32_t ms__log_check(const ms__file_id *f, uint64_t offset,
                               const unsigned char *r)
 {
@@ -11284,7 +11284,7 @@ static bool ms__header_matches(const ms__file_id *f, uint64_t offset,
     return ms__get32(r + 28) == ms__log_check(f, offset, r);
 }
 
-/* Puts both checks on a record that is otherwise whole. */
+/* Puts both checks on a complete record. */
 static void ms__log_seal(const ms__file_id *f, uint64_t offset, unsigned char *r)
 {
     ms__put32(r + 24, ms__body_check(r));
@@ -11298,7 +11298,7 @@ static bool ms__size_fits(const unsigned char *r, uint64_t left)
     return size > MS__HEADER && size <= MS__RECORD_MAX && ms__padded(size) <= left;
 }
 
-/* A LOST record: the file had been durable up to `end`. */
+/* Encodes a LOST record: the file was durable up to `end`. */
 static void ms__lost_encode(const ms__file_id *f, uint64_t end, uint64_t offset,
                             uint64_t seq, unsigned char *r)
 {
@@ -11312,14 +11312,14 @@ static void ms__lost_encode(const ms__file_id *f, uint64_t end, uint64_t offset,
     ms__log_seal(f, offset, r);
 }
 
-/* How many bytes a LOST record at offset reports as missing. */
+/* Returns how many bytes a LOST record at offset reports as missing. */
 static uint64_t ms__lost_bytes(const unsigned char *r, uint64_t offset)
 {
     uint64_t end = ms__get32(r) >= MS__LOST_SIZE ? ms__get64(r + 32) : offset;
     return end > offset ? end - offset : 0;
 }
 
-/* ---- Streams as numbers. */
+/* ---- The numbers of posting lists. */
 
 static uint64_t ms__stream_of(uint64_t hash, unsigned kind)
 {
@@ -11336,7 +11336,7 @@ static uint64_t ms__hash_agent(const ms__file_id *f, uint64_t location, ms_str a
     return ms__hash(f->hash_key, location, agent.ptr, agent.len);
 }
 
-/* Of facts: of its own, so that views never meet them. */
+/* Facts have a number of their own, so that views never meet them. */
 static uint64_t ms__facts_hash(const uint64_t key[2], uint64_t location)
 {
     return ms__hash(key, location ^ 1, "", 0);
@@ -11347,11 +11347,11 @@ static uint64_t ms__hash_key_of(const ms__file_id *f, uint64_t location, ms_str 
     return ms__hash(f->hash_key, ~location, key.ptr, key.len);
 }
 
-/* ---- The state that a segment index carries. */
+/* ---- The state in a segment index. */
 
 typedef struct ms__state {
     uint64_t summary;   /* the newest one's offset */
-    uint32_t summaries; /* its number, and one */
+    uint32_t summaries; /* its number, plus one */
     uint32_t damaged;   /* ranges */
     uint64_t damaged_bytes;
     uint64_t messages, bytes, last_seq, gap_seq, changes, hidden;
@@ -11372,7 +11372,7 @@ static void ms__state_encode(const ms__state *s, unsigned char *r)
     ms__put64(p + 88, s->hidden);
 }
 
-/* False when the numbers cannot be. */
+/* Returns false for numbers that are impossible. */
 static bool ms__state_decode(ms__state *s, const unsigned char *r, uint64_t offset)
 {
     const unsigned char *p = r + MS__STATE_AT;
@@ -11403,18 +11403,17 @@ typedef struct ms__segment {
         *size, *posting, *changed;
     unsigned char *own; /* made in memory: the record itself, else NULL */
     uint32_t own_size;
-    uint32_t *checked; /* a bit for each record whose body was found whole */
-    uint32_t last;     /* the record that was checked last: its unit; atomic */
-    uint32_t run;      /* so many were near the one before; atomic */
-    void *which;       /* a bit for each record that is a message; made when it is needed,
-                          atomic */
+    uint32_t *checked; /* a bit for each record that was found valid */
+    uint32_t last;     /* the unit of the record that was checked last; atomic */
+    uint32_t run;      /* so many in a row were near the one before; atomic */
+    void *which;       /* a bit for each record that is a message, on demand; atomic */
 } ms__segment;
 
 static uint64_t ms__segment_size(const ms__segment *l)
 {
     uint64_t s = l->streams, t = l->tallies;
-    return MS__SEGMENT_FIXED + (uint64_t)l->listed * 16 + s * 8 + t * 16 + (uint64_t)l->n * 4 +
-           (s + 1) * 4 + (((uint64_t)1 << l->bits) + 1) * 4 + t * 4 +
+    return MS__SEGMENT_FIXED + (uint64_t)l->listed * 16 + s * 8 + t * 16 +
+           (uint64_t)l->n * 4 + (s + 1) * 4 + (((uint64_t)1 << l->bits) + 1) * 4 + t * 4 +
            (uint64_t)l->postings * l->width +
            (l->n_changed == UINT32_MAX ? 0 : (uint64_t)l->n_changed * 2);
 }
@@ -11434,8 +11433,8 @@ static void ms__segment_arrays(ms__segment *l, const unsigned char *r)
     l->changed = p;
 }
 
-/* Reads the record at offset, whose checks hold, as a segment index; false when what it says
- * cannot be. What its arrays say is checked where it is used. */
+/* Decodes the record at offset, whose checks hold, as a segment index; false for numbers
+ * that are impossible. Its arrays are checked where they are used. */
 static bool ms__segment_decode(ms__segment *l, const unsigned char *r, uint64_t offset)
 {
     uint32_t size = ms__get32(r);
@@ -11477,7 +11476,7 @@ static uint64_t ms__segment_stream(const ms__segment *l, uint32_t i)
     return ms__get64(l->stream + (size_t)i * 8);
 }
 
-/* The number of a stream among those of the segment index, or UINT32_MAX. */
+/* Returns which list of the segment has that number, or UINT32_MAX. */
 static uint32_t ms__segment_find(const ms__segment *l, uint64_t stream)
 {
     uint32_t b = l->bits ? (uint32_t)(stream >> (64 - l->bits)) : 0;
@@ -11489,7 +11488,7 @@ static uint32_t ms__segment_find(const ms__segment *l, uint64_t stream)
     return UINT32_MAX;
 }
 
-/* The postings of a stream; false when they lie outside. */
+/* Returns the postings of list i; false if they are not inside the record. */
 static bool ms__segment_run(const ms__segment *l, uint32_t i, const unsigned char **run,
                          uint32_t *n, bool *mixed)
 {
@@ -11509,7 +11508,7 @@ static uint32_t ms__posting(const unsigned char *run, uint32_t i, uint32_t width
     return width == 2 ? (uint32_t)p[0] | (uint32_t)p[1] << 8 : ms__get32(p);
 }
 
-/* Where record i stands in the file; 0 when that cannot be. */
+/* Returns the offset of record i in the file; 0 if it is impossible. */
 static uint64_t ms__segment_offset(const ms__segment *l, uint32_t i)
 {
     if (i >= l->n) return 0;
@@ -11517,18 +11516,19 @@ static uint64_t ms__segment_offset(const ms__segment *l, uint32_t i)
     return offset < l->offset ? offset : 0;
 }
 
-/* ---- A SUMMARY, read. */
+/* ---- A summary, read. */
 
 typedef struct ms__summary {
     uint64_t offset;
     uint32_t number, bits;
     const unsigned char *list, *filters; /* NULL: it cannot be read */
-    uint32_t *checked; /* a bit for each FILTER found whole */
+    uint32_t *checked; /* a bit for each filter that was found valid */
 } ms__summary;
 
 static uint64_t ms__summary_size(const ms__summary *s)
 {
-    return MS__SUM_FIXED + ((uint64_t)MS__FAN + s->number) * 16 + ((uint64_t)8 << s->bits);
+    return MS__SUM_FIXED + ((uint64_t)MS__FAN + s->number) * 16 +
+           ((uint64_t)8 << s->bits);
 }
 
 static bool ms__summary_decode(ms__summary *s, const unsigned char *r, uint64_t offset)
@@ -11545,7 +11545,7 @@ static bool ms__summary_decode(ms__summary *s, const unsigned char *r, uint64_t 
     return true;
 }
 
-/* Is an INDEX record, whose size fits, whole, and of this file and place? */
+/* Do the checks of an INDEX record, whose size fits, hold? */
 static bool ms__index_holds(const ms__file_id *f, uint64_t offset, const unsigned char *r)
 {
     return r[4] == MS__KIND_INDEX && ms__get32(r) >= MS__SUM_FIXED &&
@@ -11553,20 +11553,20 @@ static bool ms__index_holds(const ms__file_id *f, uint64_t offset, const unsigne
            ms__body_check(r) == ms__get32(r + 24);
 }
 
-/* Which FILTER of 2^bits a stream is in. */
+/* Returns which of 2^bits filters a list is in. */
 static uint32_t ms__filter_of(uint64_t stream, uint32_t bits)
 {
     return bits ? (uint32_t)(stream >> (64 - bits)) : 0;
 }
 
-/* Is this the FILTER at that place of a SUMMARY? */
+/* Is this the filter at that place of summary `number`? */
 static bool ms__filter_holds(const unsigned char *r, uint32_t number, uint32_t place)
 {
     return r[5] == MS__INDEX_FILTER && ms__get32(r) == MS__FILTER_SIZE &&
            ms__get32(r + 32) == number && ms__get32(r + 36) == place;
 }
 
-/* Where the words of a stream stand in a FILTER: four numbers of words in one. */
+/* Returns the numbers of a list's four words in a filter, a byte each. */
 static uint32_t ms__probes(uint64_t stream)
 {
     return (uint32_t)(stream * 0x9E3779B97F4A7C15u >> 32);
@@ -11586,7 +11586,7 @@ static void ms__filter_put(unsigned char *r, uint64_t stream, unsigned segment)
     }
 }
 
-/* In which of the 32 a stream may occur, by bits. */
+/* Returns, as bits, which of the 32 segments may have a list. */
 static uint32_t ms__filter_get(const unsigned char *r, uint64_t stream)
 {
     uint32_t probes = ms__probes(stream), mask = UINT32_MAX;
