@@ -124,6 +124,11 @@ test-cross: ## the tests on s390x, i386 and armhf, under qemu-user
 test-windows: ## library, tests, tool and examples built with mingw-w64, run under wine
 	@JOBS=$(JOBS) bash tests/windows.sh
 
+test-report: ## the page of msgstore report in a browser; REPORT_SHOTS=dir keeps pictures
+	@sh tools/setup.sh report || echo 'make test-report: going on with what is there' >&2
+	@$(MAKE) --no-print-directory build/msgstore
+	@bash tests/report/run.sh
+
 bench: ## compare with other stores, and each figure with its goal
 	@sh tools/setup.sh bench || echo 'make bench: going on with what is there' >&2
 	@$(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS)) \
@@ -161,8 +166,8 @@ clean: ## remove build/
 	rm -rf build
 
 .PHONY: help setup demo test check torture fuzz controls model coverage test-cross \
-        test-windows bench bench-gate bench-micro bench-scale tool examples all install \
-        clean
+        test-windows test-report bench bench-gate bench-micro bench-scale tool examples \
+        all install clean
 
 # build COMPILER-AND-FLAGS, LIBRARIES: compile and link the first prerequisite. The old
 # file goes first, so that a failed build leaves none behind.
@@ -189,13 +194,24 @@ LINKED = -DMSGSTORE_IMPLEMENTED
 TOOL_O = $(if $(filter-out -O2 -g,$(CFLAGS)),build/tool.o,build/o2/msgstore.o)
 
 
+# The page that msgstore report fills is built into the tool. With zlib its data is
+# deflated.
+PAGE = tools/report/page.html tools/report/page.css tools/report/page.js
+build/embed: tools/report/embed.c
+	$(call build,$(CC) $(C99) -O1,)
+build/report_page.h: build/embed $(PAGE)
+	@build/embed $(PAGE) >$@
+build/tool/cmd_report.o build/check/tool/cmd_report.o: build/report_page.h
+
 build/tool.o: tests/msgstore_impl.c $(header)
 	$(call build,$(CC) $(C99) $(CFLAGS) -pthread -c,)
 # Compressed transcripts are read where these libraries are.
-TOOL_WITH = $(shell pkg-config --exists libzstd 2>/dev/null && echo -DWITH_ZSTD) \
+ZLIB := $(shell sh tools/setup.sh zlib)
+TOOL_WITH = -Ibuild $(if $(ZLIB),-DWITH_ZLIB) \
+            $(shell pkg-config --exists libzstd 2>/dev/null && echo -DWITH_ZSTD) \
             $(shell pkg-config --exists libzip 2>/dev/null && echo -DWITH_ZIP)
 TOOL_LIBS = $(shell pkg-config --libs libzstd 2>/dev/null) \
-            $(shell pkg-config --libs libzip 2>/dev/null)
+            $(shell pkg-config --libs libzip 2>/dev/null) $(ZLIB) -lm
 build/tool/%.o: tools/%.c $(tool) $(header)
 	$(call build,$(CC) $(C99) $(CFLAGS) $(TOOL_WITH) -c,)
 build/msgstore: $(TOOL_C:tools/%.c=build/tool/%.o) $(TOOL_O)
@@ -304,6 +320,8 @@ build/fuzz/seeds_made: build/fuzz/make_seeds
 
 build/o2/test_lint build/check/test_lint build/san/test_lint: tests/test_providers.c \
     tools/lint.c tools/lint.h
+build/o2/test_secrets build/check/test_secrets build/san/test_secrets: tools/secrets.c \
+    tools/secrets.h
 
 build/test_conformance: build/o2/test_conformance
 	@cp $< $@

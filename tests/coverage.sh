@@ -179,14 +179,15 @@ if [ -z "$report" ]; then
     counted "$out/fast_wide.o" tests/fast_impl.c
     counted "$out/fast_plain.o" tests/fast_impl.c -DMSGSTORE_NO_SIMD
     tool=
+    ${MAKE:-make} -s build/report_page.h || exit 1
     for source in tools/*.c; do
         taken=
         [ "$source" = tools/msgstore.c ] || taken=-DMSGSTORE_IMPLEMENTED
-        counted "$out/tool_$(basename "$source" .c).o" "$source" $taken
+        counted "$out/tool_$(basename "$source" .c).o" "$source" $taken -Ibuild
         tool="$tool $out/tool_$(basename "$source" .c).o"
     done
     # shellcheck disable=SC2086
-    $clang $flags -o "$out/msgstore" $tool -fprofile-instr-generate
+    $clang $flags -o "$out/msgstore" $tool -fprofile-instr-generate -lm
     # shellcheck disable=SC2086
     printf '%s\n' $programs | xargs -P "$jobs" -I '{}' bash "$0" --one build '{}'
     # shellcheck disable=SC2086

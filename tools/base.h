@@ -135,10 +135,13 @@ void tally_free(tally *t);
     X(KEEP_GOING, "keep-going", 0)                    X(KEEP_LAST, "keep-last", 1)      \
     X(KEYS, "keys", 0)        X(LENIENT, "lenient", 0)                                  \
     X(LIMIT, "limit", 1)      X(LOCATION, "location", 1)                                \
-    X(OLDEST, "oldest", 0)    X(PHASE, "phase", 1)    X(PRICES, "prices", 1)            \
+    X(MASK_SECRETS, "mask-secrets", 0)                X(OLDEST, "oldest", 0)            \
+    X(OUTPUT, "output", 1)    X(PERSONAL, "personal", 0)                                \
+    X(PHASE, "phase", 1)      X(PRICES, "prices", 1)                                    \
     X(QUIET, "quiet", 0)      X(RAW, "raw", 0)                                          \
     X(REPLACE, "replace", 0)  X(REPORT, "report", 0)  X(SCOPE, "scope", 1)              \
-    X(SECONDS, "seconds", 1)  X(SHARED, "shared", 0)                                    \
+    X(SECONDS, "seconds", 1)  X(SECRETS, "secrets", 0)                                  \
+    X(SHARED, "shared", 0)    X(SHOW_SECRETS, "show-secrets", 0)                        \
     X(SINCE, "since", 1)      X(STEP, "step", 1)      X(STRICT, "strict", 0)            \
     X(SYNC, "sync", 1)                                                                  \
     X(SYSTEM, "system", 1)    X(TEAM, "team", 1)      X(TIMELINE, "timeline", 0)        \
@@ -172,6 +175,7 @@ typedef struct options {
     const ms_dialect *to;     /* NULL: a table */
     const ms_profile *provider; /* of --as, or of --format when it names one */
     const char *location, *agent, *turn, *system, *user;
+    const char *output;       /* NULL: standard output */
     ms_str *locations;        /* each --location; `location` is the last of them */
     size_t n_locations;
     ms_str *team;

@@ -43,7 +43,8 @@ static const struct option long_options[] = {
 
 static const command *const commands[] = {
     &convert_command, &view_command, &search_command, &diff_command, &history_command,
-    &lookup_command, &check_command, &info_command, &import_command, &append_command,
+    &lookup_command, &check_command, &info_command, &report_command, &import_command,
+    &append_command,
     &follow_command, &export_command, &amend_command, &hide_command, &rewind_command,
     &fork_command, &note_command, &location_command, &redact_command, &verify_command,
     &repair_command, &compact_command, &sync_command, &sessions_command, &usage_command,
@@ -68,6 +69,7 @@ static const char main_help[] =
     "  lookup    the original of a message that was shortened\n"
     "  check     whether a provider would take a list of messages\n"
     "  info      how many messages, of whom, of which types; what they cost\n"
+    "  report    a page of HTML that shows runs\n"
     "\n"
     "  import    files of messages into a log\n"
     "  append    messages from standard input to a log, as they come\n"
@@ -313,6 +315,7 @@ static const char *set_option(options *o, int id, const char *text)
     case OPT_ALSO: return set_also(o, text) ? NULL : "words of times, ids, numbers, rest";
     case OPT_SECONDS: return set_seconds(&o->seconds, text) ? NULL : number;
     case OPT_SYNC: return set_sync(o, text) ? NULL : "none, each or end";
+    case OPT_OUTPUT: return set_name(&o->output, text) ? NULL : "a file";
     case OPT_TURN: return set_name(&o->turn, text) ? NULL : name;
     default: return NULL; /* it is enough that it is given */
     }
@@ -346,13 +349,14 @@ static int bad_word(const command *c, int id, const char *text, const char *word
 static int parse_options(const command *c, int argc, char **argv, options *o)
 {
     char text[128];
-    for (int got; (got = getopt_long(argc, argv, ":hqn:C:", long_options, NULL)) != -1;) {
+    for (int got; (got = getopt_long(argc, argv, ":hqn:o:C:", long_options, NULL)) != -1;) {
         if (got == ':') return bad_usage(c, "needs an argument for ", argv[optind - 1]);
         if (got == '?') return bad_usage(c, "does not understand ", argv[optind - 1]);
         int id = got == 'h'   ? OPT_HELP
                  : got == 'n' ? OPT_LIMIT
                  : got == 'q' ? OPT_QUIET
                  : got == 'C' ? OPT_CONTEXT
+                 : got == 'o' ? OPT_OUTPUT
                               : got - OPT_FIRST;
         const char *word = long_options[id].name;
         if ((c->takes >> id & 1) == 0) return bad_usage(c, "takes no option --", word);

@@ -8,6 +8,7 @@
 #   tools/setup.sh bench   also the libraries of the stores that are compared, and python3
 #   tools/setup.sh cross s390x|i386|armhf    a compiler for that machine and its emulator
 #   tools/setup.sh windows a compiler for Windows, and wine
+#   tools/setup.sh report  what `make test-report` needs: chromium, node, zlib
 #
 # These install nothing:
 #
@@ -15,6 +16,7 @@
 #   tools/setup.sh absent  prints "san" without clang's sanitizers, "val" without valgrind
 #   tools/setup.sh peers   prints which of the stores that are compared can be built
 #   tools/setup.sh stb     prints the compiler flag that finds stb_ds.h
+#   tools/setup.sh zlib    prints the flag that links zlib, when it is there
 #
 # A thing is there when it works, however it came: each is tried. Where all is there,
 # nothing is done and nothing printed. Otherwise the script prints the names of Debian's
@@ -199,16 +201,29 @@ missing_for_windows()
     [ -n "$(stb_flag)" ] || echo libstb-dev
 }
 
+# What a browser test needs. The tool works without zlib, with larger pages.
+missing_for_report()
+{
+    missing_for_demo
+    library zlib z '#include <zlib.h>' || echo zlib1g-dev
+    command -v chromium >/dev/null 2>&1 || echo chromium
+    command -v node >/dev/null 2>&1 || echo nodejs
+}
+
 machine=${2:-}
 case ${1:-}:$machine in
 stb:) stb_flag && exit 0 ;;
+zlib:)
+    if library zlib z '#include <zlib.h>'; then echo -lz; fi
+    exit 0
+    ;;
 peers:) peers && exit 0 ;;
 absent:) absent && exit 0 ;;
-demo: | test: | setup: | check: | fuzz: | controls: | bench: | windows:) ;;
+demo: | test: | setup: | check: | fuzz: | controls: | bench: | windows: | report:) ;;
 cross:s390x | cross:i386 | cross:armhf) ;;
 *)
-    echo "usage: tools/setup.sh demo|test|setup|check|fuzz|controls|bench|windows" >&2
-    echo "       tools/setup.sh absent|peers|stb" >&2
+    echo "usage: tools/setup.sh demo|test|setup|check|fuzz|controls|bench|windows|report" >&2
+    echo "       tools/setup.sh absent|peers|stb|zlib" >&2
     echo "       tools/setup.sh cross s390x|i386|armhf" >&2
     exit 2
     ;;
@@ -235,7 +250,7 @@ fi
 target=$1
 asked="make $target"
 case $target in
-cross | windows) asked="make test-$target" ;;
+cross | windows | report) asked="make test-$target" ;;
 esac
 wanted_by=$asked
 [ -z "$machine" ] || wanted_by="$asked, $machine,"

@@ -1,0 +1,400 @@
+/* Secrets in texts (tools/secrets.c): that planted ones of many kinds are found in many
+ * places, that masking takes all of a secret and nothing else, that JSON stays JSON, that
+ * placeholders and code raise no alarm, and how many alarms recorded transcripts raise.
+ * Every secret is drawn when the test runs: none of them ever worked.
+ */
+
+#define _XOPEN_SOURCE 700
+#include "support.h"
+
+#include "../tools/secrets.c"
+
+#include <ftw.h>
+
+
+/* ---- planted secrets ---- */
+
+static char random_of(uint64_t *rng, char set)
+{
+    static const char all[] = "0123456789abcdefghijklmnopqrstuvwxyz"
+                              "ABCDEFGHIJKLMNOPQRSTUVWXYZ_-+/";
+    static const char base32[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+    switch (set) {
+    case 'd': return all[test_below(rng, 10)];
+    case 'x': return all[test_below(rng, 16)];
+    case 'z': return all[10 + test_below(rng, 26)];
+    case 'U': return base32[test_below(rng, 32)];
+    case 'A': return all[(36 + test_below(rng, 36)) % 62 + 0];
+    case 'w': return all[test_below(rng, 64)];
+    case 'b': return all[test_below(rng, 10) < 9 ? test_below(rng, 62)
+                                                 : 64 + test_below(rng, 2)];
+    default: return all[test_below(rng, 62)];
+    }
+}
+
+/* Draws a secret: "{a36}" stands for 36 random letters and digits, the rest for itself.
+ * Beginnings are written in two halves where a scanner of code hosts would look. */
+static size_t draw(uint64_t *rng, const char *form, char *out)
+{
+    size_t len = 0;
+    for (; *form != '\0'; form++) {
+        if (*form != '{') {
+            out[len++] = *form;
+            continue;
+        }
+        char set = form[1];
+        size_t n = (size_t)strtoul(form + 2, NULL, 10);
+        for (; n > 0; n--) out[len++] = random_of(rng, set);
+        form = strchr(form, '}');
+    }
+    out[len] = '\0';
+    return len;
+}
+
+static const char key_form[] =
+    "-----BE" "GIN {K} PRIVATE KEY-----\n"
+    "{b64}\n{b64}\n{b64}\n{b40}\n-----END {K} PRIVATE KEY-----";
+
+static const struct {
+    const char *kind, *form;
+    const char *place;        /* where it stands, %s; NULL: in each of the places below */
+} planted[] = {
+    {"aws-access-key", "AK" "IA{U16}", NULL},
+    {"secret-value", "{b40}", "aws_secret_access_key = %s"},
+    {"github-token", "gh" "p_{a36}", NULL},
+    {"github-token", "github" "_pat_{a22}_{a59}", NULL},
+    {"gitlab-token", "gl" "pat-{w20}", NULL},
+    {"slack-token", "xox" "b-{d12}-{d12}-{a24}", NULL},
+    {"slack-webhook", "https://hooks.slack" ".com/services/T{d9}A/B{d9}B/{a24}", NULL},
+    {"anthropic-key", "sk-" "ant-api03-{w93}AA", NULL},
+    {"openai-key", "sk-" "proj-{w74}T3Blbk" "FJ{w74}", NULL},
+    {"google-api-key", "AI" "za{w35}", NULL},
+    {"stripe-key", "sk_" "live_{a24}", NULL},
+    {"npm-token", "np" "m_{a36}", NULL},
+    {"pypi-token", "py" "pi-AgEIcHlwaS5vcmc{w140}", NULL},
+    {"huggingface-token", "h" "f_{a34}", NULL},
+    {"sendgrid-key", "S" "G.{w22}.{w43}", NULL},
+    {"telegram-token", "{d9}:" "AA{w33}", NULL},
+    {"discord-token", "M{a23}.G{w5}.{w38}", NULL},
+    {"jwt", "ey" "JhbGciOiJIUzI1NiJ9.ey" "J{a60}.{w43}", NULL},
+    {"private-key", key_form, NULL},
+    {"url-password", "{a14}", "DATABASE_URL=postgres://app:%s@db.internal:5432/prod"},
+    {"password", "{z5}{d3}!{A2}", "password: \"%s\""},
+    {"password", "{a12}#{d2}", "\"db_password\": \"%s\","},
+    {"secret-value", "{x32}", "X-Api-Key: %s"},
+    {"bearer-token", "{a43}", "curl -H 'Accept: */*' -H 'X: Bearer %s' https://host/v1"},
+    {"azure-storage-key", "{b86}==", "EndpointSuffix=core;AccountKey=%s;"},
+    {"shopify-token", "shp" "at_{x32}", NULL},
+};
+
+static const char *const places[] = {
+    "the key is %s, keep it safe",
+    "export SERVICE=%s",
+    "{\"role\": \"user\", \"content\": \"use %s\"}",
+    "{\"args\": \"{\\\"value\\\": \\\"%s\\\"}\"}",
+    "stdout:\\n%s\\nexit 0",
+    "(%s)",
+    "- name: value\n  value: '%s'\n",
+    "%s",
+};
+
+/* The kinds of keys that have a name in the header of their file. */
+static void name_key(char *text)
+{
+    for (char *at; (at = strstr(text, "{K}")) != NULL;) memcpy(at, "RSA", 3);
+}
+
+static size_t plant(uint64_t *rng, size_t kind, size_t nth, char *drawn, char *out)
+{
+    char form[1024];
+    snprintf(form, sizeof form, "%s", planted[kind].form);
+    name_key(form);
+    draw(rng, form, drawn);
+    const char *place = planted[kind].place;
+    if (place == NULL) place = places[nth % (sizeof places / sizeof places[0])];
+    const char *at = strstr(place, "%s");
+    return (size_t)sprintf(out, "%.*s%s%s", (int)(at - place), place, drawn, at + 2);
+}
+
+static void planted_secrets_are_found_when_drawn_by_chance(void **state)
+{
+    uint64_t rng = test_seed();
+    size_t kinds = sizeof planted / sizeof planted[0], n = 0, missed = 0, wrong = 0;
+    (void)state;
+    for (size_t round = 0; round < 16; round++) {
+        for (size_t kind = 0; kind < kinds; kind++, n++) {
+            char drawn[2048], text[4096];
+            size_t from = 0, len = plant(&rng, kind, round, drawn, text);
+            secret found = {0, 0, ""};
+            bool any = secret_next(ms_str_n(text, len), SECRETS_KEYS, &from, &found);
+            bool whole = any && found.len == strlen(drawn) &&
+                         memcmp(text + found.at, drawn, found.len) == 0;
+            if (!whole) {
+                printf("missed %s: %s\n", planted[kind].kind, text);
+                missed++;
+            } else if (strcmp(found.kind, planted[kind].kind) != 0) {
+                printf("%s was called %s\n", planted[kind].kind, found.kind);
+                wrong++;
+            }
+        }
+    }
+    test_tally("planted secrets", n);
+    printf("%zu of %zu missed, %zu with another name\n", missed, n, wrong);
+    assert_true(missed * 50 <= n);
+    assert_true(wrong * 50 <= n);
+}
+
+
+/* ---- masking ---- */
+
+static bool holds_text(ms_str text, const char *word)
+{
+    size_t len = strlen(word);
+    for (size_t i = 0; i + len <= text.len; i++) {
+        if (memcmp(text.ptr + i, word, len) == 0) return true;
+    }
+    return false;
+}
+
+static void masked_json_stays_json_when_secrets_are_in_strings(void **state)
+{
+    uint64_t rng = test_seed() + 1;
+    ms_arena arena = {0};
+    (void)state;
+    for (size_t i = 0; i < test_times(4000); i++) {
+        char drawn[2048], text[4096];
+        size_t kind = (size_t)test_below(&rng, sizeof planted / sizeof planted[0]);
+        plant(&rng, kind, i, drawn, text);
+        ms_buf inner = {&arena, NULL, 0, 0}, outer = {&arena, NULL, 0, 0};
+        for (unsigned level = 0; level < 2; level++) { /* JSON, then JSON in JSON */
+            ms_buf *buf = level == 0 ? &inner : &outer;
+            ms_json_writer w;
+            ms_json_init(&w, ms_buf_write, buf, false);
+            ms_json_begin_object(&w);
+            ms_json_key(&w, MS_STR("n"));
+            ms_json_put_u64(&w, 12345678901u);
+            ms_json_key(&w, MS_STR("text"));
+            ms_json_put_string(&w, level == 0 ? ms_str_of(text) : ms_buf_text(&inner));
+            ms_json_key(&w, MS_STR("token"));
+            ms_json_put_u64(&w, UINT64_MAX);
+            ms_json_end_object(&w);
+            assert_int_equal(ms_json_finish(&w), MS_OK);
+            ms_value masked;
+            ms_error err;
+            assert_true(secrets_mask(ms_json(ms_buf_text(buf)), SECRETS_PERSONAL, &arena,
+                                     NULL, NULL, &masked));
+            if (ms_json_check(masked.text, NULL, NULL, &err) != MS_OK) {
+                print_error("%s: %.*s\n", err.message, (int)masked.text.len,
+                            masked.text.ptr);
+                fail();
+            }
+            if (holds_text(masked.text, "[masked ")) {
+                assert_false(holds_text(masked.text, drawn));
+            } else {
+                printf("kept in JSON: %s\n", text);
+            }
+        }
+        ms_arena_reset(&arena);
+    }
+    ms_arena_deinit(&arena);
+}
+
+static void masking_changes_nothing_else_when_a_text_has_secrets(void **state)
+{
+    uint64_t rng = test_seed() + 2;
+    char token[64], text[256], want[256];
+    ms_arena arena = {0};
+    ms_value masked;
+    (void)state;
+    draw(&rng, "gh" "p_{a36}", token);
+    snprintf(text, sizeof text, "one %s two %s, three", token, token);
+    snprintf(want, sizeof want, "one [masked %s] two [masked %s], three", "github-token",
+             "github-token");
+    assert_true(secrets_mask(ms_text(text), SECRETS_KEYS, &arena, NULL, NULL, &masked));
+    assert_int_equal(masked.text.len, strlen(want));
+    assert_memory_equal(masked.text.ptr, want, masked.text.len);
+    ms_value again;
+    assert_true(secrets_mask(masked, SECRETS_KEYS, &arena, NULL, NULL, &again));
+    assert_ptr_equal(again.text.ptr, masked.text.ptr);
+    ms_value plain = ms_text("nothing to see here");
+    assert_true(secrets_mask(plain, SECRETS_PERSONAL, &arena, NULL, NULL, &masked));
+    assert_ptr_equal(masked.text.ptr, plain.text.ptr);
+    ms_arena_deinit(&arena);
+}
+
+static void masking_says_no_memory_when_the_arena_is_full(void **state)
+{
+    uint64_t rng = test_seed() + 3;
+    char token[64], room[16];
+    ms_arena arena;
+    ms_value masked;
+    (void)state;
+    draw(&rng, "gh" "p_{a36}", token);
+    ms_arena_init_fixed(&arena, room, sizeof room);
+    assert_false(secrets_mask(ms_text(token), SECRETS_KEYS, &arena, NULL, NULL, &masked));
+}
+
+
+/* ---- what is no secret ---- */
+
+static void placeholders_raise_no_alarm_when_they_have_the_form(void **state)
+{
+    static const char *const texts[] = {
+        "AK" "IAIOSFODNN7EXAMPLE", "gh" "p_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+        "sk-" "ant-api03-YOUR-KEY-HERE-YOUR-KEY-HERE-YOUR-KEY-HERE",
+        "password = request.form.password1", "password: \"********\"",
+        "api_key = os.environ[\"API_KEY_2\"]", "token = self.token2",
+        "postgres://user:password@localhost/db", "https://user:$PASS@host/",
+        "max_tokens: 4096", "\"input_tokens\": 123456", "password: string",
+        "const password = generatePassword(16)", "PASSWORD=${DB_PASSWORD1}",
+        "-----BE" "GIN RSA PRIVATE KEY-----\n...\n-----END RSA PRIVATE KEY-----",
+        "Authorization: Bearer <token>", "Authorization: Bearer $TOKEN",
+        "if (password == other1Password) return", "http://host:8080/a@b",
+        "secret_key_base: <%= ENV[\"SECRET\"] %>", "token: 'abc'", "user-agent: x1y2z3",
+        "toolu_018GZVh9ymkrdx1TnR8reg5Y", "msg_01NUXWeNeduGBJVib8gyo9kz",
+        "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        "\"uuid\": \"c1c5c2a8-5edd-4e0e-9d40-3c2f6ad12f0b\"", "sk-learn-pipeline-with-steps",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        secret found;
+        size_t from = 0;
+        if (!secret_next(ms_str_of(texts[i]), SECRETS_KEYS, &from, &found)) continue;
+        print_error("%s is called a %s\n", texts[i], found.kind);
+        fail();
+    }
+}
+
+static void names_and_addresses_are_found_when_they_are_asked_for(void **state)
+{
+    static const struct {
+        const char *text, *found;
+        unsigned classes;
+    } cases[] = {
+        {"mail jane.doe@host.org now", "jane.doe@host.org", SECRETS_MAIL},
+        {"mail jane.doe@host.org.", "jane.doe@host.org", SECRETS_MAIL},
+        {"{\"a\": \"\\njane@host.org\"}", "jane@host.org", SECRETS_MAIL},
+        {"mail jane.doe@host.org now", NULL, SECRETS_KEYS},
+        {"git@github.com:a/b.git", NULL, SECRETS_MAIL},
+        {"react@18.2.0", NULL, SECRETS_MAIL},
+        {"@app.route and a@b", NULL, SECRETS_MAIL},
+        {"@", NULL, SECRETS_MAIL},
+        {"a@", NULL, SECRETS_MAIL},
+        {"a@.", NULL, SECRETS_MAIL},
+        {"cd /home/jane/src", "jane", SECRETS_HOMES},
+        {"/Users/Jane.Doe", "Jane.Doe", SECRETS_HOMES},
+        {"C:\\Users\\jane\\src", "jane", SECRETS_HOMES},
+        {"\"C:\\\\Users\\\\jane\\\\src\"", "jane", SECRETS_HOMES},
+        {"/home/user/src", NULL, SECRETS_HOMES},
+        {"cd /home/", NULL, SECRETS_HOMES},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        secret found;
+        size_t from = 0;
+        ms_str text = ms_str_of(cases[i].text);
+        bool any = secret_next(text, cases[i].classes, &from, &found);
+        if (cases[i].found == NULL) {
+            if (any) print_error("found in %s\n", cases[i].text);
+            assert_false(any);
+            continue;
+        }
+        if (!any) print_error("nothing found in %s\n", cases[i].text);
+        assert_true(any);
+        assert_int_equal(found.len, strlen(cases[i].found));
+        assert_memory_equal(text.ptr + found.at, cases[i].found, found.len);
+    }
+}
+
+/* Any bytes: it ends, stays inside, and goes forward. The text has its own block, so that
+ * a sanitizer sees a byte too many. */
+static void search_stays_inside_when_bytes_are_random(void **state)
+{
+    static const char likely[] = "-----BEGIN PRIVATE KEY://:@=\"'\\npassword token sk_.%";
+    uint64_t rng = test_seed() + 4;
+    (void)state;
+    for (size_t i = 0; i < test_times(20000); i++) {
+        size_t len = (size_t)test_below(&rng, 120), from = 0;
+        char *text = (char *)malloc(len + 1);
+        assert_non_null(text);
+        for (size_t k = 0; k < len; k++) {
+            text[k] = test_one_in(&rng, 3) ? (char)test_random(&rng)
+                                           : likely[test_below(&rng, sizeof likely)];
+        }
+        char *exact = (char *)malloc(len > 0 ? len : 1);
+        assert_non_null(exact);
+        memcpy(exact, text, len);
+        secret found;
+        size_t before = 0;
+        while (secret_next(ms_str_n(exact, len), SECRETS_PERSONAL, &from, &found)) {
+            assert_true(found.at >= before && found.len > 0 && found.at + found.len <= len);
+            before = found.at + found.len;
+        }
+        free(exact);
+        free(text);
+    }
+}
+
+static void rules_are_sorted_by_their_first_character(void **state)
+{
+    (void)state;
+    for (size_t i = 1; i < sizeof rules / sizeof rules[0]; i++) {
+        assert_true(rules[i - 1].pattern[0] <= rules[i].pattern[0]);
+    }
+}
+
+
+/* ---- recorded transcripts ---- */
+
+static struct {
+    uint64_t bytes, alarms;
+} data;
+
+static int look_at_file(const char *path, const struct stat *st, int kind, struct FTW *ftw)
+{
+    (void)ftw;
+    if (kind != FTW_F || strstr(path, "json-test-suite") != NULL) return 0;
+    FILE *file = fopen(path, "rb");
+    size_t size = (size_t)st->st_size, from = 0;
+    char *text = (char *)malloc(size + 1);
+    assert_true(file != NULL && text != NULL);
+    size = fread(text, 1, size, file);
+    fclose(file);
+    secret found;
+    while (secret_next(ms_str_n(text, size), SECRETS_KEYS, &from, &found)) {
+        int len = found.len < 80 ? (int)found.len : 80;
+        printf("%s: %s: %.*s\n", path, found.kind, len, text + found.at);
+        data.alarms++;
+    }
+    data.bytes += size;
+    free(text);
+    return 0;
+}
+
+static void transcripts_raise_few_alarms(void **state)
+{
+    const char *shared = getenv("MS_SHARED");
+    char path[1024];
+    (void)state;
+    snprintf(path, sizeof path, "%s/data", shared != NULL ? shared : "../shared");
+    if (nftw(path, look_at_file, 16, FTW_PHYS) != 0 || data.bytes == 0) skip();
+    printf("%llu alarms in %.1f MB\n", (unsigned long long)data.alarms,
+           (double)data.bytes / 1e6);
+    assert_true(data.alarms * 1000000 <= data.bytes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(planted_secrets_are_found_when_drawn_by_chance),
+        cmocka_unit_test(masked_json_stays_json_when_secrets_are_in_strings),
+        cmocka_unit_test(masking_changes_nothing_else_when_a_text_has_secrets),
+        cmocka_unit_test(masking_says_no_memory_when_the_arena_is_full),
+        cmocka_unit_test(placeholders_raise_no_alarm_when_they_have_the_form),
+        cmocka_unit_test(names_and_addresses_are_found_when_they_are_asked_for),
+        cmocka_unit_test(search_stays_inside_when_bytes_are_random),
+        cmocka_unit_test(rules_are_sorted_by_their_first_character),
+        cmocka_unit_test(transcripts_raise_few_alarms),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

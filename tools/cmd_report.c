@@ -1,0 +1,850 @@
+/* msgstore report: one HTML page that shows runs, with no need of a network. The page is
+ * tools/report/page.html, .css and .js, built into the tool (report_page.h); this file
+ * makes its data, one JSON text, and puts it in:
+ *
+ *   {"tool": s, "title": s, "words": [type words], "masked": {"kinds": [[kind, n]]},
+ *    "profiles": {name: {the texts that a projection adds}},
+ *    "runs": [{"name": s, "damaged": n, "sessions": [{
+ *       "name": s, "facts": {}, "agents": [s],
+ *       "messages": [{"n": number, "t": seconds, "y": type, "a": agent, ...}],
+ *       "usage": [[number, input, output, cached, reasoning, seconds]],
+ *       "notes": [{"n": number, "kind": s, "v": text}],
+ *       "requests": [{"profile": s, "report": {}, "body": {}}]}]}],
+ *    "texts": [s]}
+ *
+ * A text of TEXT_LEAST bytes stands once in "texts", elsewhere is its place in it: a
+ * request repeats what the messages contain. Members of a message are in the table of
+ * `members`. With zlib the data is deflated, in base64; without it is JSON as it is.
+ *
+ * The projection for a provider counts its repairs, but does not name the messages that
+ * its texts came from. The report marks each content before it is projected, takes the
+ * marks off afterwards, and so knows. */
+
+#define _GNU_SOURCE
+#include "commands.h"
+#include "report_page.h"
+#include "secrets.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifdef WITH_ZLIB
+#define ZLIB_CONST
+#include <zlib.h>
+#endif
+
+enum { TEXT_LEAST = 24, MARK_BEGIN = 0x1e, MARK_END = 0x1f };
+
+typedef struct report {
+    job *job;                 /* of the file at hand */
+    const options *options;
+    ms_arena arena, scratch;  /* scratch: of the message at hand */
+    ms_buf buf;               /* the data, */
+    ms_json_writer w;         /* and what writes it */
+    tally texts, words;       /* count: the place of the row, from 1 */
+    tally kinds;              /* of secrets that were masked */
+    unsigned classes;         /* of secrets to mask */
+    size_t messages;
+    bool failed;              /* no memory */
+} report;
+
+
+/* ---- Texts: masked, each long one once --------------------------------------------- */
+
+static void note_secret(void *ctx, const secret *found, ms_str text)
+{
+    report *r = ctx;
+    (void)text;
+    tally_row *row = tally_row_of(&r->kinds, ms_str_of(found->kind));
+    if (row != NULL) row->count++;
+    else r->failed = true;
+}
+
+static ms_str masked(report *r, ms_value value)
+{
+    ms_value out = value;
+    if (!secrets_mask(value, r->classes, &r->scratch, note_secret, r, &out)) {
+        r->failed = true;
+    }
+    return out.text;
+}
+
+/* The place of a text in a list that is written later, from 0. */
+static uint64_t place_of(report *r, tally *list, ms_str text)
+{
+    tally_row *row = tally_row_of(list, text);
+    if (row == NULL) {
+        r->failed = true;
+        return 0;
+    }
+    if (row->count == 0) row->count = (uint64_t)arrlenu(list->rows);
+    return row->count - 1;
+}
+
+/* Writes such a list. */
+static void put_list(report *r, const char *name, const tally *list)
+{
+    ms_json_key(&r->w, ms_str_of(name));
+    ms_json_begin_array(&r->w);
+    for (size_t i = 0; i < arrlenu(list->rows); i++) {
+        ms_json_put_string(&r->w, list->rows[i].text);
+    }
+    ms_json_end_array(&r->w);
+}
+
+static void put_masked(report *r, const char *name, ms_str text)
+{
+    ms_json_key(&r->w, ms_str_of(name));
+    if (text.len < TEXT_LEAST) ms_json_put_string(&r->w, text);
+    else ms_json_put_u64(&r->w, place_of(r, &r->texts, text));
+}
+
+/* A member; nothing when the value is absent. */
+static void put_value(report *r, const char *name, ms_value value)
+{
+    if (value.text.ptr != NULL) put_masked(r, name, masked(r, value));
+}
+
+static void put_name(report *r, ms_str text)
+{
+    ms_json_put_string(&r->w, masked(r, ms_text_n(text)));
+}
+
+static void put_count(report *r, const char *name, uint64_t value)
+{
+    ms_json_key(&r->w, ms_str_of(name));
+    ms_json_put_u64(&r->w, value);
+}
+
+
+/* ---- Messages ---------------------------------------------------------------------- */
+
+/* Fields that become members of the same kind. */
+static const struct {
+    ms_field field;
+    const char *name, *json;  /* json: set to 1 where the value is JSON */
+} members[] = {
+    {MS_F_TURN_ID, "u", NULL},      {MS_F_CONTENT, "c", "cj"},
+    {MS_F_ARGS, "g", NULL},         {MS_F_CALL_ID, "i", NULL},
+    {MS_F_ERROR_TYPE, "et", NULL},  {MS_F_TASK, "k", NULL},
+    {MS_F_SUMMARY, "s", NULL},      {MS_F_EXTRA, "x", NULL},
+    {MS_F_CALL_EXTRA, "z", NULL},
+};
+
+static void put_message(report *r, const ms_msg *msg, bool hidden, tally *agents)
+{
+    ms_json_writer *w = &r->w;
+    int64_t ns;
+    ms_json_begin_object(w);
+    put_count(r, "n", ms_seq(msg));
+    put_count(r, "y", place_of(r, &r->words, masked(r, ms_text_n(ms_type_name(msg)))));
+    if (ms_time(msg, &ns)) {
+        ms_json_key(w, MS_STR("t"));
+        ms_json_put_seconds(w, ns);
+    }
+    ms_str agent = ms_agent_key(msg), role = ms_role_name(msg);
+    if (agent.len > 0) {
+        put_count(r, "a", place_of(r, agents, masked(r, ms_text_n(agent))));
+    }
+    bool usual = ms_role_of(msg) == MS_ROLE_USER || ms_role_of(msg) == MS_ROLE_TOOL ||
+                 ms_role_of(msg) == MS_ROLE_ASSISTANT;
+    if (!usual) put_value(r, "role", ms_text_n(role));
+    for (size_t i = 0; i < COUNT_OF(members); i++) {
+        ms_value value = ms_get(msg, members[i].field);
+        put_value(r, members[i].name, value);
+        if (value.json && members[i].json != NULL) put_count(r, members[i].json, 1);
+    }
+    const ms_field named[] = {MS_F_TOOL, MS_F_WORKER};
+    for (size_t i = 0; i < COUNT_OF(named); i++) {
+        ms_str text = ms_get(msg, named[i]).text;
+        if (text.ptr == NULL) continue;
+        ms_json_key(w, ms_str_of(i == 0 ? "tool" : "w"));
+        put_name(r, text);
+    }
+    if (hidden) put_count(r, "h", 1);
+    put_count(r, "f", ms_flags(msg));
+    put_count(r, "b", ms_size(msg));
+    put_count(r, "q", ms_count_tokens(NULL, ms_content(msg)) +
+                          ms_count_tokens(NULL, ms_get(msg, MS_F_ARGS)));
+    ms_json_end_object(w);
+    r->messages++;
+}
+
+/* Opens a query over one location. */
+static int open_query(report *r, ms_str location, unsigned raw, ms_cursor *it)
+{
+    ms_error err;
+    ms_query q;
+    memset(&q, 0, sizeof q);
+    q.location = location;
+    q.raw = raw;
+    if (raw == 0) q.arena = &r->scratch;
+    ms_result result = ms_query_open(r->job->store, &q, it, &err);
+    return result == MS_OK ? FINE : complain_of("reading the store", result, &err);
+}
+
+/* Damaged records are counted, the page shows how many. */
+static int close_query(ms_cursor *it, uint64_t *damaged)
+{
+    ms_error err;
+    uint64_t n = it->damaged;
+    ms_result result = ms_cursor_close(it, &err);
+    if (damaged != NULL) *damaged += n;
+    if (result == MS_OK || result == MS_E_DAMAGED) return FINE;
+    return complain_of("reading the store", result, &err);
+}
+
+/* All messages of a location as they stand, each in the form that views show now; those
+ * that no view shows are marked as hidden. */
+static int put_messages(report *r, ms_str location, uint64_t skip, tally *agents,
+                        uint64_t *damaged)
+{
+    ms_cursor all, shown;
+    const ms_msg *msg, *now;
+    int code = open_query(r, location, MS_RAW_MESSAGES, &all);
+    if (code != FINE) return code;
+    code = open_query(r, location, 0, &shown);
+    ms_json_key(&r->w, MS_STR("messages"));
+    ms_json_begin_array(&r->w);
+    now = code == FINE ? ms_next(&shown) : NULL;
+    while (code == FINE && !r->failed && (msg = ms_next(&all)) != NULL) {
+        while (now != NULL && ms_seq(now) < ms_seq(msg)) now = ms_next(&shown);
+        bool visible = now != NULL && ms_seq(now) == ms_seq(msg);
+        if (skip > 0) skip--;
+        else put_message(r, visible ? now : msg, !visible, agents);
+        if (visible) {
+            now = ms_next(&shown);
+        } else {
+            ms_arena_reset(&r->scratch);
+        }
+    }
+    ms_json_end_array(&r->w);
+    int closed = close_query(&all, damaged), again = close_query(&shown, NULL);
+    return code != FINE ? code : closed != FINE ? closed : again;
+}
+
+
+/* ---- Notes: what it cost, and others ----------------------------------------------- */
+
+static void put_usage(report *r, uint64_t seq, const ms_usage *usage)
+{
+    ms_json_begin_array(&r->w);
+    ms_json_put_u64(&r->w, seq);
+    ms_json_put_u64(&r->w, usage->input_tokens);
+    ms_json_put_u64(&r->w, usage->output_tokens);
+    ms_json_put_u64(&r->w, usage->cached_tokens);
+    ms_json_put_u64(&r->w, usage->reasoning_tokens);
+    ms_json_put_seconds(&r->w, usage->duration_ns);
+    ms_json_end_array(&r->w);
+}
+
+static void put_note(report *r, const ms_msg *note)
+{
+    ms_json_begin_object(&r->w);
+    put_count(r, "n", ms_seq(note));
+    ms_json_key(&r->w, MS_STR("kind"));
+    put_name(r, ms_get(note, MS_F_TYPE_NAME).text);
+    put_value(r, "v", ms_content(note));
+    ms_json_end_object(&r->w);
+}
+
+/* Notes of usage, or all others. */
+static int put_notes(report *r, ms_str location, bool usage)
+{
+    ms_cursor it;
+    const ms_msg *note;
+    int code = open_query(r, location, MS_RAW_NOTES, &it);
+    if (code != FINE) return code;
+    ms_json_key(&r->w, ms_str_of(usage ? "usage" : "notes"));
+    ms_json_begin_array(&r->w);
+    while (!r->failed && (note = ms_next(&it)) != NULL) {
+        ms_usage sum;
+        bool is_usage = ms_usage_of(note, &sum);
+        if (usage && is_usage) put_usage(r, ms_seq(note), &sum);
+        if (!usage && !is_usage) put_note(r, note);
+    }
+    ms_json_end_array(&r->w);
+    return close_query(&it, NULL);
+}
+
+
+/* ---- Requests: what a provider would see -------------------------------------------- */
+
+/* Gives messages whose contents begin with a mark that has their number. */
+typedef struct marker {
+    ms_cursor it;
+    ms_arena arena;           /* of the message at hand */
+    uint64_t skip;
+    bool failed;
+} marker;
+
+static bool is_blank(ms_str text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        if (!strchr(" \t\r\n", text.ptr[i])) return false;
+    }
+    return true;
+}
+
+/* Puts the mark into the first text of a list of parts. What has none stays. */
+static ms_result mark_parts(ms_str parts, const char *mark, ms_buf *out)
+{
+    ms_str text;
+    ms_json_writer w;
+    bool done = false;
+    ms_json_iter it = ms_json_iterate(parts);
+    ms_json_init(&w, ms_buf_write, out, false);
+    ms_json_begin_array(&w);
+    while (ms_json_next(&it)) {
+        bool here = !done && ms_json_member(it.value, MS_STR("text"), &text) &&
+                    ms_json_kind_of(text) == MS_JSON_STRING && text.len > 2;
+        if (!here) {
+            ms_json_put_raw(&w, it.value);
+            continue;
+        }
+        size_t at = (size_t)(text.ptr + 1 - it.value.ptr);
+        ms_buf with = {out->arena, NULL, 0, 0};
+        char escaped[48];
+        int n = snprintf(escaped, sizeof escaped, "\\u%04x%s\\u%04x", MARK_BEGIN, mark,
+                         MARK_END);
+        ms_buf_write(&with, it.value.ptr, at);
+        ms_buf_write(&with, escaped, (size_t)n);
+        ms_buf_write(&with, it.value.ptr + at, it.value.len - at);
+        ms_json_put_raw(&w, ms_buf_text(&with));
+        done = true;
+    }
+    ms_json_end_array(&w);
+    return ms_json_finish(&w);
+}
+
+static const ms_msg *next_marked(void *ctx)
+{
+    marker *m = ctx;
+    const ms_msg *msg = ms_next(&m->it), *out = NULL;
+    for (; msg != NULL && m->skip > 0; m->skip--) msg = ms_next(&m->it);
+    if (msg == NULL) return NULL;
+    ms_arena_reset(&m->arena);
+    ms_envelope e = ms_envelope_of(msg);
+    ms_buf buf = {&m->arena, NULL, 0, 0};
+    char number[24], mark[32];
+    snprintf(number, sizeof number, "%" PRIu64, e.seq);
+    int n = snprintf(mark, sizeof mark, "%c%s%c", MARK_BEGIN, number, MARK_END);
+    ms_result result = MS_OK;
+    if (e.content.json && ms_json_kind_of(e.content.text) == MS_JSON_ARRAY) {
+        result = mark_parts(e.content.text, number, &buf);
+        e.content.text = ms_buf_text(&buf);
+    } else if (!e.content.json && !is_blank(e.content.text)) {
+        ms_buf_write(&buf, mark, (size_t)n);
+        result = ms_buf_write(&buf, e.content.text.ptr, e.content.text.len);
+        e.content.text = ms_buf_text(&buf);
+    }
+    if (result == MS_OK) result = ms_encode(&e, &m->arena, &out, NULL);
+    m->failed = m->failed || result != MS_OK;
+    return result == MS_OK ? out : msg;
+}
+
+/* Takes the marks off a text; their numbers go to `numbers`, with commas between. */
+static ms_str unmarked(report *r, ms_str text, ms_buf *numbers)
+{
+    if (memchr(text.ptr, MARK_BEGIN, text.len) == NULL) return text;
+    ms_buf buf = {&r->scratch, NULL, 0, 0};
+    size_t from = 0;
+    for (size_t i = 0; i < text.len; i++) {
+        size_t end = i + 1;
+        if (text.ptr[i] != MARK_BEGIN) continue;
+        while (end < text.len && text.ptr[end] >= '0' && text.ptr[end] <= '9') end++;
+        if (end == text.len || end == i + 1 || text.ptr[end] != MARK_END) continue;
+        ms_buf_write(&buf, text.ptr + from, i - from);
+        if (numbers->len > 0) ms_buf_write(numbers, ",", 1);
+        if (ms_buf_write(numbers, text.ptr + i + 1, end - i - 1) != MS_OK) r->failed = true;
+        from = end + 1;
+    }
+    if (ms_buf_write(&buf, text.ptr + from, text.len - from) != MS_OK) r->failed = true;
+    return buf.ptr != NULL ? ms_buf_text(&buf) : MS_STR("");
+}
+
+/* A string of a request: {"$": "#12"} is text 12, {"$": "=hi"} the text itself; "m" are
+ * the messages that it came from. */
+static void put_string(report *r, ms_str token, ms_buf *out)
+{
+    ms_json_writer w;
+    ms_str text = MS_STR("");
+    ms_buf numbers = {&r->scratch, NULL, 0, 0}, inline_text = {&r->scratch, NULL, 0, 0};
+    char place[32];
+    if (ms_json_string(token, &r->scratch, &text) != MS_OK) r->failed = true;
+    text = masked(r, ms_text_n(unmarked(r, text, &numbers)));
+    ms_json_init(&w, ms_buf_write, out, false);
+    ms_json_begin_object(&w);
+    ms_json_key(&w, MS_STR("$"));
+    if (text.len >= TEXT_LEAST) {
+        snprintf(place, sizeof place, "#%" PRIu64, place_of(r, &r->texts, text));
+        ms_json_put_string(&w, ms_str_of(place));
+    } else {
+        ms_buf_write(&inline_text, "=", 1);
+        ms_buf_write(&inline_text, text.ptr, text.len);
+        ms_json_put_string(&w, ms_buf_text(&inline_text));
+    }
+    if (numbers.len > 0) {
+        ms_buf list = {&r->scratch, NULL, 0, 0};
+        ms_buf_write(&list, "[", 1);
+        ms_buf_write(&list, numbers.ptr, numbers.len);
+        if (ms_buf_write(&list, "]", 1) != MS_OK) r->failed = true;
+        ms_json_key(&w, MS_STR("m"));
+        ms_json_put_raw(&w, ms_buf_text(&list));
+    }
+    ms_json_end_object(&w);
+    if (ms_json_finish(&w) != MS_OK) r->failed = true;
+}
+
+/* The length of the string token that begins here. */
+static size_t string_length(ms_str json, size_t at)
+{
+    size_t i = at + 1;
+    while (i < json.len && json.ptr[i] != '"') i += json.ptr[i] == '\\' ? 2 : 1;
+    return i + 1 - at;
+}
+
+/* JSON with each string but the names of members put as put_string does. */
+static void put_strings(report *r, const char *name, ms_str json)
+{
+    ms_buf out = {&r->arena, NULL, 0, 0};
+    for (size_t i = 0; i < json.len && !r->failed;) {
+        size_t len = 1;
+        if (json.ptr[i] != '"') {
+            while (i + len < json.len && json.ptr[i + len] != '"') len++;
+            if (ms_buf_write(&out, json.ptr + i, len) != MS_OK) r->failed = true;
+            i += len;
+            continue;
+        }
+        len = string_length(json, i);
+        bool key = i + len < json.len && json.ptr[i + len] == ':';
+        if (key && ms_buf_write(&out, json.ptr + i, len) != MS_OK) r->failed = true;
+        if (!key) put_string(r, ms_str_n(json.ptr + i, len), &out);
+        ms_arena_reset(&r->scratch);
+        i += len;
+    }
+    ms_json_key(&r->w, ms_str_of(name));
+    if (r->failed) ms_json_put_null(&r->w);
+    else ms_json_put_raw(&r->w, ms_buf_text(&out));
+}
+
+static void put_repairs(report *r, const ms_project_report *p)
+{
+    const struct {
+        const char *name;
+        uint64_t value;
+    } repairs[] = {
+        {"read", p->read},         {"left_out", p->left_out}, {"dropped", p->dropped},
+        {"orphans", p->orphans},   {"duplicates", p->duplicates},
+        {"wrapped", p->wrapped},   {"renamed", p->renamed},   {"shortened", p->shortened},
+        {"synthesised", p->synthesised}, {"merged", p->merged},
+        {"started", p->started},   {"bridged", p->bridged},
+        {"thinking_missing", p->thinking_missing},
+    };
+    ms_json_key(&r->w, MS_STR("report"));
+    ms_json_begin_object(&r->w);
+    for (size_t i = 0; i < COUNT_OF(repairs); i++) {
+        put_count(r, repairs[i].name, repairs[i].value);
+    }
+    ms_json_end_object(&r->w);
+}
+
+/* The system text, where it stands apart from the messages. */
+static void put_system(report *r, ms_str system)
+{
+    ms_buf token = {&r->arena, NULL, 0, 0};
+    ms_json_writer w;
+    ms_json_init(&w, ms_buf_write, &token, false);
+    ms_json_put_string(&w, system);
+    if (ms_json_finish(&w) != MS_OK) r->failed = true;
+    else put_strings(r, "system", ms_buf_text(&token));
+}
+
+/* The request to one provider, or why there is none. */
+static int put_request(report *r, ms_str location, uint64_t skip,
+                       const ms_profile *profile)
+{
+    ms_error err;
+    ms_arena arena = {0};
+    ms_project_report done;
+    ms_project_desc desc;
+    marker m;
+    memset(&m, 0, sizeof m);
+    memset(&desc, 0, sizeof desc);
+    m.skip = skip;
+    ms_buf body = {&arena, NULL, 0, 0};
+    int code = open_query(r, location, 0, &m.it);
+    if (code != FINE) return code;
+    desc.profile = profile;
+    desc.opts.agent_key = ms_str_of(r->options->agent);
+    desc.opts.thinking = true;
+    desc.next = next_marked;
+    desc.next_ctx = &m;
+    desc.arena = &arena;
+    ms_result result = ms_project(&desc, ms_buf_write, &body, &done, &err);
+    ms_json_begin_object(&r->w);
+    ms_json_key(&r->w, MS_STR("profile"));
+    ms_json_put_string(&r->w, ms_str_of(profile->name));
+    if (r->options->agent != NULL) put_value(r, "agent", ms_text(r->options->agent));
+    if (result == MS_OK) {
+        put_repairs(r, &done);
+        if (done.system.ptr != NULL) put_system(r, done.system);
+        put_strings(r, "body", ms_buf_text(&body));
+    } else {
+        put_value(r, "error", ms_text(err.message));
+    }
+    ms_json_end_object(&r->w);
+    ms_arena_deinit(&m.arena);
+    ms_arena_deinit(&arena);
+    return close_query(&m.it, NULL);
+}
+
+static int put_requests(report *r, ms_str location, uint64_t skip)
+{
+    int code = FINE;
+    const ms_profile *profile;
+    ms_json_key(&r->w, MS_STR("requests"));
+    ms_json_begin_array(&r->w);
+    for (size_t i = 0; code == FINE && (profile = ms_profile_at(i)) != NULL; i++) {
+        if (r->options->provider != NULL && r->options->provider != profile) continue;
+        code = put_request(r, location, skip, profile);
+    }
+    ms_json_end_array(&r->w);
+    return code;
+}
+
+static void put_profiles(report *r)
+{
+    const ms_profile *profile;
+    ms_json_key(&r->w, MS_STR("profiles"));
+    ms_json_begin_object(&r->w);
+    for (size_t i = 0; (profile = ms_profile_at(i)) != NULL; i++) {
+        ms_json_key(&r->w, ms_str_of(profile->name));
+        ms_json_begin_object(&r->w);
+        if (profile->no_result != NULL) json_text(&r->w, "no_result", ms_str_of(profile->no_result));
+        if (profile->start_text != NULL) json_text(&r->w, "start_text", ms_str_of(profile->start_text));
+        if (profile->bridge_text != NULL) json_text(&r->w, "bridge_text", ms_str_of(profile->bridge_text));
+        ms_json_end_object(&r->w);
+    }
+    ms_json_end_object(&r->w);
+}
+
+
+/* ---- Sessions and runs -------------------------------------------------------------- */
+
+static int put_facts(report *r, ms_str location)
+{
+    ms_error err;
+    ms_str facts;
+    ms_result result = ms_location_get(r->job->store, location, &r->scratch, &facts, &err);
+    if (result != MS_OK) return complain_of("reading the facts", result, &err);
+    ms_json_key(&r->w, MS_STR("facts"));
+    ms_json_put_raw(&r->w, masked(r, ms_json(facts)));
+    return FINE;
+}
+
+static int put_session(report *r, const ms_info *info, uint64_t *damaged)
+{
+    tally agents;
+    size_t limit = r->options->limit;
+    uint64_t skip = limit > 0 && info->messages > limit ? info->messages - limit : 0;
+    memset(&agents, 0, sizeof agents);
+    ms_json_begin_object(&r->w);
+    ms_json_key(&r->w, MS_STR("name"));
+    put_name(r, info->location);
+    int code = put_facts(r, info->location);
+    if (code == FINE) code = put_messages(r, info->location, skip, &agents, damaged);
+    put_list(r, "agents", &agents);
+    if (code == FINE) code = put_notes(r, info->location, true);
+    if (code == FINE) code = put_notes(r, info->location, false);
+    if (code == FINE) code = put_requests(r, info->location, skip);
+    ms_json_end_object(&r->w);
+    tally_free(&agents);
+    ms_arena_reset(&r->scratch);
+    return code;
+}
+
+static ms_str base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return ms_str_of(strcmp(path, "-") == 0 ? "standard input"
+                                            : slash != NULL ? slash + 1 : path);
+}
+
+static int put_run(report *r, const char *path)
+{
+    ms_listing list;
+    uint64_t damaged = 0;
+    ms_str all = {NULL, 0};
+    int code = look_up(r->job, false, all, ms_str_of(r->options->location), &list);
+    ms_json_begin_object(&r->w);
+    ms_json_key(&r->w, MS_STR("name"));
+    put_name(r, base_name(path));
+    ms_json_key(&r->w, MS_STR("sessions"));
+    ms_json_begin_array(&r->w);
+    for (size_t i = 0; code == FINE && i < list.count; i++) {
+        if (!is_wanted(r->options, list.items[i].location)) continue;
+        code = put_session(r, &list.items[i], &damaged);
+    }
+    ms_json_end_array(&r->w);
+    put_count(r, "damaged", damaged);
+    ms_json_end_object(&r->w);
+    return code;
+}
+
+/* Each file is a run of its own. */
+static int put_file(report *r, job *all, size_t i)
+{
+    job one = {0};
+    options own = *r->options;
+    own.files = r->options->files + i;
+    one.options = &own;
+    r->job = &one;
+    int code = open_store(&one);
+    if (code == FINE) code = put_run(r, own.files[0]);
+    int closed = close_job(&one);
+    r->job = all;
+    return code != FINE ? code : closed;
+}
+
+static void put_masked_kinds(report *r)
+{
+    ms_json_key(&r->w, MS_STR("masked"));
+    ms_json_begin_object(&r->w);
+    if (r->classes != 0) {
+        ms_json_key(&r->w, MS_STR("kinds"));
+        ms_json_begin_array(&r->w);
+        for (size_t i = 0; i < arrlenu(r->kinds.rows); i++) {
+            ms_json_begin_array(&r->w);
+            ms_json_put_string(&r->w, r->kinds.rows[i].text);
+            ms_json_put_u64(&r->w, r->kinds.rows[i].count);
+            ms_json_end_array(&r->w);
+        }
+        ms_json_end_array(&r->w);
+    }
+    ms_json_end_object(&r->w);
+}
+
+static int put_data(report *r, job *j)
+{
+    int code = FINE;
+    ms_json_init(&r->w, ms_buf_write, &r->buf, false);
+    ms_json_begin_object(&r->w);
+    json_text(&r->w, "tool", MS_STR("msgstore " MSGSTORE_VERSION));
+    json_text(&r->w, "title", base_name(r->options->files[0]));
+    put_profiles(r);
+    ms_json_key(&r->w, MS_STR("runs"));
+    ms_json_begin_array(&r->w);
+    for (size_t i = 0; code == FINE && i < r->options->n_files; i++) {
+        code = put_file(r, j, i);
+    }
+    ms_json_end_array(&r->w);
+    put_list(r, "words", &r->words);
+    put_masked_kinds(r);
+    put_list(r, "texts", &r->texts);
+    ms_json_end_object(&r->w);
+    if (code != FINE) return code;
+    return ms_json_finish(&r->w) != MS_OK || r->failed ? no_memory() : FINE;
+}
+
+
+/* ---- The page ----------------------------------------------------------------------- */
+
+/* Text where HTML is expected: of the title, and of data that is no base64. */
+static void emit_escaped(output *out, ms_str text, bool data)
+{
+    size_t from = 0;
+    for (size_t i = 0; i < text.len; i++) {
+        const char *word = NULL;
+        if (text.ptr[i] == '<') word = data ? "\\u003c" : "&lt;";
+        if (text.ptr[i] == '&' && !data) word = "&amp;";
+        if (word == NULL) continue;
+        emit(out, text.ptr + from, i - from);
+        emit_text(out, word);
+        from = i + 1;
+    }
+    emit(out, text.ptr + from, text.len - from);
+}
+
+#ifdef WITH_ZLIB
+static const char data_type[] = "application/octet-stream";
+
+static void emit_base64(output *out, const unsigned char *bytes, size_t len)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                 "0123456789+/";
+    char text[4];
+    for (size_t i = 0; i < len; i += 3) {
+        size_t n = len - i < 3 ? len - i : 3;
+        uint32_t bits = (uint32_t)bytes[i] << 16;
+        if (n > 1) bits |= (uint32_t)bytes[i + 1] << 8;
+        if (n > 2) bits |= bytes[i + 2];
+        for (unsigned k = 0; k < 4; k++) {
+            text[k] = k <= n ? digits[bits >> (18 - 6 * k) & 63] : '=';
+        }
+        emit(out, text, 4);
+    }
+}
+
+/* Deflates in portions of which none exceeds zlib's counters. */
+static int emit_data(output *out, ms_str json)
+{
+    z_stream z;
+    unsigned char room[3 * 16384];
+    size_t held = 0;
+    int state = Z_OK;
+    memset(&z, 0, sizeof z);
+    if (deflateInit2(&z, 6, Z_DEFLATED, -15, 9, Z_DEFAULT_STRATEGY) != Z_OK) {
+        return no_memory();
+    }
+    for (size_t at = 0; state != Z_STREAM_END;) {
+        size_t n = json.len - at < 1u << 20 ? json.len - at : 1u << 20;
+        if (z.avail_in == 0) {
+            z.next_in = (const Bytef *)json.ptr + at;
+            z.avail_in = (uInt)n;
+            at += n;
+        }
+        z.next_out = room + held;
+        z.avail_out = (uInt)(sizeof room - held);
+        state = deflate(&z, at == json.len ? Z_FINISH : Z_NO_FLUSH);
+        held = sizeof room - z.avail_out;
+        size_t whole = state == Z_STREAM_END ? held : held - held % 3;
+        emit_base64(out, room, whole);
+        memmove(room, room + whole, held - whole);
+        held -= whole;
+    }
+    deflateEnd(&z);
+    return FINE;
+}
+#else
+static const char data_type[] = "application/json";
+
+static int emit_data(output *out, ms_str json)
+{
+    emit_escaped(out, json, true);
+    return FINE;
+}
+#endif
+
+static void emit_page(output *out, size_t from, size_t to)
+{
+    emit(out, (const char *)report_page + from, to - from);
+}
+
+static int put_page(report *r, output *out)
+{
+    ms_str title = masked(r, ms_text_n(base_name(r->options->files[0])));
+    emit_page(out, 0, REPORT_TITLE);
+    emit_escaped(out, title, false);
+    emit_page(out, REPORT_TITLE, REPORT_TYPE);
+    emit_text(out, data_type);
+    emit_page(out, REPORT_TYPE, REPORT_DATA);
+    int code = emit_data(out, ms_buf_text(&r->buf));
+    emit_page(out, REPORT_DATA, sizeof report_page);
+    return code;
+}
+
+
+/* ---- The command -------------------------------------------------------------------- */
+
+/* May this file be written? A page may be replaced, nothing else. */
+static int check_output(const char *path)
+{
+    static const char doctype[] = "<!doctype html>";
+    char found[sizeof doctype - 1];
+    struct stat st;
+    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size == 0) return FINE;
+    FILE *file = fopen(path, "rb");
+    bool page = file != NULL && fread(found, 1, sizeof found, file) == sizeof found &&
+                memcmp(found, doctype, sizeof found) == 0;
+    if (file != NULL) fclose(file);
+    if (page) return FINE;
+    complain("%s is there and is no page of HTML; it stays", path);
+    return CONFLICT;
+}
+
+static int write_page(report *r)
+{
+    const char *path = r->options->output;
+    output out = {stdout, 0};
+    int code = FINE;
+    if (path != NULL) {
+        out.file = fopen(path, "wb");
+        if (out.file == NULL) {
+            complain("%s: %s", path, strerror(errno));
+            return FAILED;
+        }
+    }
+    code = output_end(&out, put_page(r, &out));
+    long size = ftell(out.file);
+    if (path == NULL) return code;
+    if (fclose(out.file) != 0 && code == FINE) {
+        complain("%s: %s", path, strerror(errno));
+        code = FAILED;
+    }
+    if (code != FINE) return code;
+    output done = {stdout, 0};
+    emit_format(&done, "wrote      %zu messages, %.1f MB\n", r->messages,
+                (double)size / 1e6);
+    return output_end(&done, FINE);
+}
+
+static unsigned masked_classes(const options *o)
+{
+    if (GIVEN(o, SHOW_SECRETS)) return 0;
+    return GIVEN(o, PERSONAL) ? SECRETS_PERSONAL : SECRETS_KEYS;
+}
+
+static int run_report(job *j)
+{
+    report r;
+    memset(&r, 0, sizeof r);
+    r.job = j;
+    r.options = j->options;
+    r.buf.arena = &r.arena;
+    r.classes = masked_classes(j->options);
+    if (j->options->output == NULL && isatty(STDOUT_FILENO)) {
+        complain("report needs -o FILE, or a pipe to write to");
+        return USAGE;
+    }
+    int code = j->options->output != NULL ? check_output(j->options->output) : FINE;
+    if (code == FINE) code = put_data(&r, j);
+    if (code == FINE || code == DAMAGED) {
+        int written = write_page(&r);
+        if (written != FINE) code = written;
+    }
+    tally_free(&r.texts);
+    tally_free(&r.words);
+    tally_free(&r.kinds);
+    ms_arena_deinit(&r.arena);
+    ms_arena_deinit(&r.scratch);
+    return code;
+}
+
+const command report_command =
+    {"report", run_report, false, 1, ANY_NUMBER, "a STORE",
+     INPUT_OPTIONS | BIT(OUTPUT) | BIT(LIMIT) | BIT(AS) | BIT(SHOW_SECRETS) |
+     BIT(PERSONAL), 0,
+     "examples:\n"
+     "  msgstore report trace.log -o run.html\n"
+     "  msgstore report before.jsonl after.jsonl -o both.html\n"
+     "  msgstore report trace.log --location job_123 --as anthropic -o run.html\n"
+     "\n"
+     "usage: msgstore report [OPTION...] STORE... -o FILE\n"
+     "Writes one page of HTML that shows runs: messages, calls beside their results,\n"
+     "what a provider would see, tokens and bytes, several runs side by side. It loads\n"
+     "nothing from a network. Keys, tokens and passwords are masked.\n"
+     "\n"
+     "  -o, --output FILE  where to; a page that is there is replaced\n"
+     "  --location L     only this location; may be given several times\n"
+     "  -n, --limit N    the newest N messages of each location\n"
+     "  --as PROVIDER    only the request to this provider; without it, to each\n"
+     "  --agent A        what this agent would send, others told as text\n"
+     "  --personal       mask e-mail addresses and names of home folders, too\n"
+     "  --show-secrets   mask nothing\n"
+     INPUT_HELP};

@@ -1,0 +1,789 @@
+/* Finding keys, tokens and passwords. Three kinds of evidence:
+ *
+ *   form      most issuers give their tokens a prefix and a length: the table of rules
+ *   place     "password = ...", "Authorization: ...", user:password@host
+ *   entropy   a random text uses its characters evenly; what people write as a placeholder
+ *             does not. Shannon's measure in bits a character, over the match
+ *
+ * A rule is a pattern: characters stand for themselves, %sN for a run of a set s, of N
+ * characters (N-M: of N to M; N+: of N or more). A run takes all that it can.
+ *
+ *   %d digits    %x 0-9a-f     %U A-Z2-7    %A A-Z0-9    %a letters and digits
+ *   %w letters, digits, _ -    %b letters, digits, + / =  %v as %w, and . ~ + / =
+ *
+ * What is found never begins or ends inside of a word, an escape counts as a boundary
+ * ("\nghp_..."), and never crosses a quote: JSON around it stays JSON. */
+
+#include "secrets.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+
+/* ---- Characters -------------------------------------------------------------------- */
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static bool is_alnum(char c)
+{
+    return is_digit(c) || is_letter(c);
+}
+
+static char to_lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
+}
+
+static bool is_in_set(char set, char c)
+{
+    switch (set) {
+    case 'd': return is_digit(c);
+    case 'x': return is_digit(c) || (c >= 'a' && c <= 'f');
+    case 'U': return (c >= 'A' && c <= 'Z') || (c >= '2' && c <= '7');
+    case 'A': return (c >= 'A' && c <= 'Z') || is_digit(c);
+    case 'a': return is_alnum(c);
+    case 'w': return is_alnum(c) || c == '_' || c == '-';
+    case 'b': return is_alnum(c) || c == '+' || c == '/' || c == '=';
+    default: return is_alnum(c) || (c != '\0' && strchr("_-.~+/=", c) != NULL);
+    }
+}
+
+/* Does a token begin here? Not after a word character, unless that ends an escape. */
+static bool is_begin(ms_str text, size_t at)
+{
+    char before = at > 0 ? text.ptr[at - 1] : ' ';
+    char escape = at > 1 ? text.ptr[at - 2] : ' ';
+    if (before == '\\') return false;
+    if (!is_alnum(before) && before != '_') return true;
+    return escape == '\\' && strchr("nrtbf", before) != NULL;
+}
+
+static bool holds(ms_str text, size_t at, const char *word)
+{
+    size_t len = strlen(word);
+    return len <= text.len - at && memcmp(text.ptr + at, word, len) == 0;
+}
+
+/* The same, whatever the case; word is in lower case. */
+static bool holds_any_case(ms_str text, size_t at, const char *word)
+{
+    size_t i = 0, room = text.len - at;
+    while (word[i] != '\0' && i < room && to_lower(text.ptr[at + i]) == word[i]) i++;
+    return word[i] == '\0';
+}
+
+static bool contains_any_case(ms_str text, const char *word)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        if (holds_any_case(text, i, word)) return true;
+    }
+    return false;
+}
+
+static ms_str part_of(ms_str text, size_t at, size_t len)
+{
+    return ms_str_n(text.ptr + at, len);
+}
+
+
+/* ---- How random a text is ---------------------------------------------------------- */
+
+static double entropy(ms_str text)
+{
+    unsigned counts[256] = {0};
+    double bits = 0;
+    for (size_t i = 0; i < text.len; i++) counts[(unsigned char)text.ptr[i]]++;
+    for (size_t i = 0; i < 256; i++) {
+        double p = (double)counts[i] / (double)text.len;
+        if (counts[i] > 0) bits -= p * log2(p);
+    }
+    return bits;
+}
+
+/* Words of examples, and what is put in the place of a secret. */
+static bool is_placeholder(ms_str text)
+{
+    static const char *const words[] = {
+        "example", "placeholder", "your", "xxxx", "....", "****", "abcdefgh", "12345678",
+        "changeme", "redacted", "masked", "dummy", "insert", "deadbeef", "00000000",
+        "sample", "foobar", "&lt;",
+    };
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (contains_any_case(text, words[i])) return true;
+    }
+    return false;
+}
+
+typedef struct makeup {
+    bool digit, lower, upper, other;
+    unsigned kinds;           /* how many of these */
+    unsigned turns;           /* changes between digits and letters */
+} makeup;
+
+static makeup makeup_of(ms_str text)
+{
+    makeup m = {false, false, false, false, 0, 0};
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.ptr[i];
+        if (is_digit(c)) m.digit = true;
+        else if (c >= 'a' && c <= 'z') m.lower = true;
+        else if (is_letter(c)) m.upper = true;
+        else m.other = true;
+        if (i > 0 && is_alnum(c) && is_digit(c) != is_digit(text.ptr[i - 1])) m.turns++;
+    }
+    m.kinds = (unsigned)m.digit + (unsigned)m.lower + (unsigned)m.upper +
+              (unsigned)m.other;
+    return m;
+}
+
+
+/* ---- By form: the table ------------------------------------------------------------ */
+
+typedef struct rule {
+    const char *pattern;      /* the table is sorted by its first character */
+    const char *kind;
+    double bits;              /* the least entropy, in bits a character */
+} rule;
+
+static const rule rules[] = {
+    {"ABIA%U16", "aws-access-key", 2.5},
+    {"ACCA%U16", "aws-access-key", 2.5},
+    {"AGE-SECRET-KEY-1%A58", "age-key", 3},
+    {"AIza%w35", "google-api-key", 3},
+    {"AKIA%U16", "aws-access-key", 2.5},
+    {"ASIA%U16", "aws-access-key", 2.5},
+    {"ATATT3%v100+", "atlassian-token", 3.5},
+    {"ATCTT3%v100+", "atlassian-token", 3.5},
+    {"ATBB%a32", "bitbucket-password", 3.5},
+    {"AccountKey=%b80-100", "azure-storage-key", 4},
+    {"Basic %b16+", "basic-auth", 3},
+    {"Bearer %v20+", "bearer-token", 3.5},
+    {"EAA%a90+", "facebook-token", 4},
+    {"FLWSECK_TEST-%a12+", "flutterwave-key", 2.5},
+    {"FLWSECK-%a12+", "flutterwave-key", 2.5},
+    {"GOCSPX-%w28", "google-oauth-secret", 3},
+    {"GR1348941%w20+", "gitlab-token", 3},
+    {"HRKU-%w36+", "heroku-key", 3},
+    {"LTAI%a12-20", "alibaba-key", 3},
+    {"NRAK-%A27", "new-relic-key", 3},
+    {"PMAK-%x24-%x34", "postman-key", 3},
+    {"SG.%w16-32.%w32-64", "sendgrid-key", 3.5},
+    {"SK%x32", "twilio-key", 3},
+    {"SharedAccessKey=%b40-50", "azure-shared-key", 3.5},
+    {"age-secret-key-1%a58", "age-key", 3},
+    {"apify_api_%a36+", "apify-token", 3},
+    {"bearer %v20+", "bearer-token", 3.5},
+    {"dapi%x32", "databricks-token", 3},
+    {"dckr_pat_%w27+", "docker-token", 3},
+    {"dckr_oat_%w27+", "docker-token", 3},
+    {"do_v1_%x64", "digitalocean-token", 3},
+    {"doo_v1_%x64", "digitalocean-token", 3},
+    {"dop_v1_%x64", "digitalocean-token", 3},
+    {"dor_v1_%x64", "digitalocean-token", 3},
+    {"dp.ct.%a40+", "doppler-token", 3},
+    {"dp.pt.%a40+", "doppler-token", 3},
+    {"dp.st.%v40+", "doppler-token", 3},
+    {"dt0c01.%A24.%A64", "dynatrace-token", 3},
+    {"duffel_live_%w43", "duffel-token", 3},
+    {"duffel_test_%w43", "duffel-token", 3},
+    {"eyJ%w8+.eyJ%w8+.%w16+", "jwt", 3},
+    {"figd_%w40+", "figma-token", 3},
+    {"fio-u-%w64", "frameio-token", 3},
+    {"fo1_%w43", "fly-token", 3},
+    {"ghb_%a36", "github-token", 3},
+    {"gho_%a36+", "github-token", 3},
+    {"ghp_%a36+", "github-token", 3},
+    {"ghr_%a36+", "github-token", 3},
+    {"ghs_%a36+", "github-token", 3},
+    {"ghu_%a36+", "github-token", 3},
+    {"github_pat_%w60+", "github-token", 3},
+    {"glagent-%w40+", "gitlab-token", 3},
+    {"glc_%b32+", "grafana-token", 3.5},
+    {"glcbt-%w20+", "gitlab-token", 3},
+    {"gldt-%w20+", "gitlab-token", 3},
+    {"glft-%w20+", "gitlab-token", 3},
+    {"gloas-%w40+", "gitlab-token", 3},
+    {"glpat-%v20+", "gitlab-token", 3},
+    {"glptt-%x40", "gitlab-token", 3},
+    {"glrt-%w20+", "gitlab-token", 3},
+    {"glsa_%a32_%x8", "grafana-token", 3},
+    {"glsoat-%w20+", "gitlab-token", 3},
+    {"gsk_%a40+", "groq-key", 3.5},
+    {"hf_%a30+", "huggingface-token", 3.5},
+    {"https://discord.com/api/webhooks/%d16+/%w60+", "discord-webhook", 3},
+    {"https://discordapp.com/api/webhooks/%d16+/%w60+", "discord-webhook", 3},
+    {"https://hooks.slack.com/services/%A8+/%A8+/%a20+", "slack-webhook", 3},
+    {"https://hooks.slack.com/workflows/%A8+/%A8+/%d8+/%a20+", "slack-webhook", 3},
+    {"hvb.%w100+", "vault-token", 3.5},
+    {"hvs.%w20+", "vault-token", 3},
+    {"key-%x32", "mailgun-key", 3},
+    {"lin_api_%a40", "linear-key", 3},
+    {"lin_oauth_%x64", "linear-key", 3},
+    {"live_%w35", "cloud-key", 3.8},
+    {"lsv2_pt_%x32_%x10", "langsmith-key", 3},
+    {"lsv2_sk_%x32_%x10", "langsmith-key", 3},
+    {"mfp_%w30+", "token", 3.5},
+    {"nfp_%w36+", "netlify-token", 3},
+    {"npm_%a36", "npm-token", 3},
+    {"ntn_%a40+", "notion-token", 3.5},
+    {"nvapi-%w50+", "nvidia-key", 3.5},
+    {"ops_eyJ%b100+", "1password-token", 3.5},
+    {"pat%a14.%x64", "airtable-token", 3},
+    {"phc_%a40+", "posthog-key", 3.5},
+    {"phx_%a40+", "posthog-key", 3.5},
+    {"pplx-%a48+", "perplexity-key", 3},
+    {"prefect_%a36", "token", 3.5},
+    {"pscale_oauth_%w32+", "planetscale-token", 3},
+    {"pscale_pw_%w32+", "planetscale-token", 3},
+    {"pscale_tkn_%w32+", "planetscale-token", 3},
+    {"pul-%x40", "pulumi-token", 3},
+    {"pypi-%w60+", "pypi-token", 3.5},
+    {"r8_%w37", "replicate-token", 3.5},
+    {"rdme_%a70", "readme-token", 3.5},
+    {"re_%a8_%a20+", "resend-key", 3},
+    {"rk_live_%a24+", "stripe-key", 3},
+    {"rk_test_%a24+", "stripe-key", 3},
+    {"rubygems_%x48", "rubygems-key", 3},
+    {"sbp_%x40", "supabase-token", 3},
+    {"sb_secret_%w20+", "supabase-token", 3},
+    {"scw_%a36", "token", 3.5},
+    {"secret_%a43", "notion-token", 3.8},
+    {"sgp_%a16_%x40", "sourcegraph-token", 3},
+    {"sgp_%x40", "sourcegraph-token", 3},
+    {"shippo_live_%x40", "shippo-token", 3},
+    {"shpat_%x32", "shopify-token", 3},
+    {"shpca_%x32", "shopify-token", 3},
+    {"shppa_%x32", "shopify-token", 3},
+    {"shpss_%x32", "shopify-token", 3},
+    {"sk-%x32", "deepseek-key", 3},
+    {"sk-ant-%w40+", "anthropic-key", 3.5},
+    {"sk-lf-%w30+", "langfuse-key", 3},
+    {"sk-or-v1-%x64", "openrouter-key", 3},
+    {"sk-%a20T3BlbkFJ%a20", "openai-key", 3.5},
+    {"sk-%a40+", "openai-key", 3.5},
+    {"sk-%w40+", "openai-key", 4},
+    {"sk_live_%a24+", "stripe-key", 3},
+    {"sk_test_%a24+", "stripe-key", 3},
+    {"sk_%x40+", "elevenlabs-key", 3},
+    {"sntryu_%x64", "sentry-token", 3},
+    {"sntrys_%b60+", "sentry-token", 3.5},
+    {"sq0atp-%w22+", "square-token", 3},
+    {"sq0csp-%w43", "square-token", 3},
+    {"tfp_%a40+", "token", 3.5},
+    {"tskey-%w20+", "tailscale-key", 3},
+    {"tvly-%w28+", "tavily-key", 3.5},
+    {"vercel_blob_rw_%w30+", "vercel-token", 3},
+    {"whsec_%b24+", "webhook-secret", 3.5},
+    {"xai-%a70+", "xai-key", 3.5},
+    {"xapp-%d1-%A10+-%d10+-%x60+", "slack-token", 3},
+    {"xoxa-%w20+", "slack-token", 2.5},
+    {"xoxb-%w20+", "slack-token", 2.5},
+    {"xoxc-%w20+", "slack-token", 2.5},
+    {"xoxd-%v20+", "slack-token", 2.5},
+    {"xoxe.xoxb-%w20+", "slack-token", 2.5},
+    {"xoxe.xoxp-%w20+", "slack-token", 2.5},
+    {"xoxe-%w20+", "slack-token", 2.5},
+    {"xoxo-%w20+", "slack-token", 2.5},
+    {"xoxp-%w20+", "slack-token", 2.5},
+    {"xoxr-%w20+", "slack-token", 2.5},
+    {"xoxs-%w20+", "slack-token", 2.5},
+    {"ya29.%w30+", "google-oauth-token", 3.5},
+};
+
+static size_t number_of(const char **at)
+{
+    size_t n = 0;
+    for (; is_digit(**at); (*at)++) n = n * 10 + (size_t)(**at - '0');
+    return n;
+}
+
+/* Reads the counts of a run, "16", "16-32" or "16+". A hyphen that no digit follows is a
+ * character of the pattern. */
+static void run_bounds(const char **at, size_t *least, size_t *most)
+{
+    *least = *most = number_of(at);
+    if (**at == '+') {
+        (*at)++;
+        *most = SIZE_MAX;
+    } else if (**at == '-' && is_digit((*at)[1])) {
+        (*at)++;
+        *most = number_of(at);
+    }
+}
+
+/* Matches a pattern at a place; returns the length, 0: no match. */
+static size_t pattern_match(const char *pattern, ms_str text, size_t at)
+{
+    size_t i = at;
+    while (*pattern != '\0') {
+        if (*pattern != '%') {
+            if (i == text.len || text.ptr[i++] != *pattern++) return 0;
+            continue;
+        }
+        size_t least, most, n = 0;
+        char set = pattern[1];
+        pattern += 2;
+        run_bounds(&pattern, &least, &most);
+        /* Inside of a pattern a run stops at its bound; at the end it must end there. */
+        size_t bound = *pattern != '\0' ? most : SIZE_MAX;
+        while (n < bound && i < text.len && is_in_set(set, text.ptr[i])) {
+            n++;
+            i++;
+        }
+        if (n < least || n > most) return 0;
+    }
+    bool ends = i == text.len || (!is_alnum(text.ptr[i]) && text.ptr[i] != '_');
+    return ends ? i - at : 0;
+}
+
+/* Is this "user:password" in base64? */
+static bool is_credentials(ms_str text)
+{
+    static const char set[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                              "0123456789+/";
+    uint32_t bits = 0;
+    unsigned n = 0;
+    bool colon = false;
+    for (size_t i = 0; i < text.len && text.ptr[i] != '='; i++) {
+        const char *at = strchr(set, text.ptr[i]);
+        if (at == NULL) return false;
+        bits = bits << 6 | (uint32_t)(at - set);
+        n += 6;
+        if (n < 8) continue;
+        n -= 8;
+        unsigned char c = (unsigned char)(bits >> n & 0xff);
+        if (c < ' ' || c == 0x7f) return false;
+        colon = colon || c == ':';
+    }
+    return colon;
+}
+
+/* What follows the fixed beginning of a pattern is what has to be random. */
+static bool is_random(const rule *r, ms_str match)
+{
+    size_t fixed = strcspn(r->pattern, "%");
+    ms_str rest = part_of(match, fixed, match.len - fixed);
+    if (is_placeholder(rest)) return false;
+    if (strcmp(r->kind, "basic-auth") == 0) return is_credentials(rest);
+    makeup m = makeup_of(rest);
+    if (strcmp(r->kind, "bearer-token") == 0) {
+        return m.digit && (m.turns >= 3 || m.kinds >= 3) && entropy(rest) >= r->bits;
+    }
+    bool mixed = m.digit || m.kinds > 1 || strstr(r->pattern, "%U") != NULL;
+    return mixed && entropy(rest) >= r->bits;
+}
+
+static bool find_by_form(ms_str text, size_t at, secret *out)
+{
+    char first = text.ptr[at];
+    if (!is_begin(text, at)) return false;
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        const rule *r = &rules[i];
+        if (r->pattern[0] < first) continue;
+        if (r->pattern[0] > first) break;
+        size_t len = pattern_match(r->pattern, text, at);
+        if (len == 0 || !is_random(r, part_of(text, at, len))) continue;
+        size_t fixed = strcspn(r->pattern, "%");
+        if (strchr(" =", r->pattern[fixed - 1]) == NULL) fixed = 0; /* part of it */
+        out->at = at + fixed;
+        out->len = len - fixed;
+        out->kind = r->kind;
+        return true;
+    }
+    return false;
+}
+
+
+/* ---- Private keys ------------------------------------------------------------------ */
+
+/* "-----BEGIN ... PRIVATE KEY...-----", base64 in lines (or with escapes for their
+ * ends), "-----END ...-----"; the end may be missing. */
+static bool find_private_key(ms_str text, size_t at, secret *out)
+{
+    if (!holds(text, at, "-----BEGIN ")) return false;
+    size_t i = at + 11, key = 0, digits = 0;
+    while (i < text.len && i - at < 60 && text.ptr[i] != '-') {
+        if (holds(text, i, "PRIVATE KEY")) key = i;
+        i++;
+    }
+    if (key == 0 || !holds(text, i, "-----")) return false;
+    i += 5;
+    for (; i < text.len; i++) {
+        char c = text.ptr[i];
+        if (c == '\\' && i + 1 < text.len && strchr("nrt\\", text.ptr[i + 1]) != NULL) {
+            i++;
+        } else if (is_in_set('b', c)) {
+            digits++;
+        } else if (c == '\0' || strchr(" \t\r\n:,-", c) == NULL ||
+                   holds(text, i, "-----END")) {
+            break;
+        }
+    }
+    if (digits < 40) return false;
+    if (i < text.len && holds(text, i, "-----END")) {
+        size_t from = i + 8;
+        while (from < text.len && from - i < 60 && !holds(text, from, "-----")) from++;
+        if (from < text.len && holds(text, from, "-----")) i = from + 5;
+    }
+    out->at = at;
+    out->len = i - at;
+    out->kind = "private-key";
+    return true;
+}
+
+
+/* ---- By place: what a name, or an address, stands before ----------------------------- */
+
+/* Ends of names. A value of the first kind may be any word that a person would choose,
+ * of the second it is random. */
+static const struct {
+    const char *word;
+    bool password;
+} names[] = {
+    {"password", true},     {"passwd", true},        {"passphrase", true},
+    {"passwort", true},     {"pwd", true},           {"pass", true},
+    {"secret", false},      {"token", false},        {"apikey", false},
+    {"api_key", false},     {"api-key", false},      {"accesskey", false},
+    {"access_key", false},  {"access-key", false},   {"secretkey", false},
+    {"secret_key", false},  {"secret-key", false},   {"privatekey", false},
+    {"private_key", false}, {"auth_key", false},     {"authkey", false},
+    {"credential", false},  {"credentials", false},  {"accountkey", false},
+    {"account_key", false}, {"encryption_key", false}, {"signing_key", false},
+    {"service_key", false}, {"master_key", false},   {"authorization", false},
+    {"_auth", false},       {"authtoken", false},    {"client_key", false},
+};
+
+/* What stands before a ':' or '=': the end of a name, perhaps in quotes. 0: no name. */
+static size_t name_end(ms_str text, size_t at)
+{
+    while (at > 0 && (text.ptr[at - 1] == ' ' || text.ptr[at - 1] == '"' ||
+                      text.ptr[at - 1] == '\'' || text.ptr[at - 1] == '\\' ||
+                      text.ptr[at - 1] == ']')) {
+        at--;
+    }
+    return at;
+}
+
+static int name_before(ms_str text, size_t at)
+{
+    size_t end = name_end(text, at);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        size_t len = strlen(names[i].word);
+        if (len > end || !holds_any_case(text, end - len, names[i].word)) continue;
+        if (strcmp(names[i].word, "pass") == 0 && !is_begin(text, end - len)) continue;
+        return (int)i;
+    }
+    return -1;
+}
+
+/* Where a value goes to: in quotes to the same quote, else to a blank or a bracket. */
+static size_t value_length(ms_str text, size_t at, char quote)
+{
+    size_t i = at;
+    for (; i < text.len; i++) {
+        char c = text.ptr[i];
+        if (c <= ' ' || c == 0x7f || c == '\\' || c == '"' || c == '\'' || c == '`') break;
+        if (quote == '\0' && strchr(",;(){}[]<>&|", c) != NULL) break;
+    }
+    return i - at;
+}
+
+static bool looks_like_code(ms_str value, bool quoted)
+{
+    static const char *const marks[] = {"${", "{{", "$(", "%(", "<", "://", "()", "env.",
+                                        "env[", "self."};
+    for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
+        if (contains_any_case(value, marks[i])) return true;
+    }
+    if (value.ptr[0] == '$' || value.ptr[0] == '@') return true;
+    if (value.ptr[0] == '/' && value.len != 40) return true; /* a path; 40: of AWS */
+    if (quoted) return false;
+    for (size_t i = 1; i + 1 < value.len; i++) { /* a member of something: a.b, a->b */
+        if (value.ptr[i] == '.' && is_alnum(value.ptr[i - 1]) &&
+            is_letter(value.ptr[i + 1]) && entropy(value) < 4.5) return true;
+        if (value.ptr[i] == ':' || value.ptr[i] == '=') return true;
+    }
+    return false;
+}
+
+/* Could somebody have chosen, or a program drawn, this value as a password? */
+static bool is_password(ms_str value, bool quoted)
+{
+    makeup m = makeup_of(value);
+    if (value.len < 8 || value.len > 128) return false;
+    bool mixed = m.digit && (m.lower || m.upper);
+    if (quoted) return (mixed || (m.other && m.kinds >= 3)) && entropy(value) >= 2.5;
+    return mixed && m.kinds >= 3 && entropy(value) >= 2.7;
+}
+
+static bool is_token(ms_str value)
+{
+    makeup m = makeup_of(value);
+    size_t i = 0;
+    while (i < value.len && is_in_set('v', value.ptr[i])) i++;
+    if (i < value.len || value.len < 16 || value.len > 4096) return false;
+    return m.digit && (m.lower || m.upper) && m.turns >= 3 && entropy(value) >= 3;
+}
+
+/* "Bearer" and "Basic" stand before the value of a header. */
+static size_t skip_scheme(ms_str text, size_t at)
+{
+    static const char *const schemes[] = {"bearer ", "basic ", "token ", "apikey "};
+    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
+        if (holds_any_case(text, at, schemes[i])) return at + strlen(schemes[i]);
+    }
+    return at;
+}
+
+/* at: a ':' or '=' */
+static bool find_by_name(ms_str text, size_t at, secret *out)
+{
+    int name = name_before(text, at);
+    char quote = '\0';
+    if (name < 0) return false;
+    at++;
+    if (at < text.len && text.ptr[at - 1] == ':' && text.ptr[at] == '=') at++;
+    else if (at < text.len && text.ptr[at] == '=') return false;
+    if (at < text.len && text.ptr[at] == '>') at++;
+    while (at < text.len && text.ptr[at] == ' ') at++;
+    while (at < text.len && text.ptr[at] == '\\') at++;
+    if (at < text.len && strchr("\"'`", text.ptr[at]) != NULL) quote = text.ptr[at++];
+    at = skip_scheme(text, at);
+    size_t len = value_length(text, at, quote);
+    if (len == 0) return false;
+    ms_str value = part_of(text, at, len);
+    if (is_placeholder(value) || looks_like_code(value, quote != '\0')) return false;
+    bool good = names[name].password ? is_password(value, quote != '\0') : is_token(value);
+    out->at = at;
+    out->len = len;
+    out->kind = names[name].password ? "password" : "secret-value";
+    return good;
+}
+
+static bool is_plain_in_url(char c)
+{
+    return c > ' ' && c != 0x7f && strchr("/@\"'`\\<>{}()", c) == NULL;
+}
+
+/* "://user:password@host"; at: the ':' */
+static bool find_in_url(ms_str text, size_t at, secret *out)
+{
+    static const char *const common[] = {"password", "pass", "passwd", "pwd", "secret",
+                                         "pw", "user", "username", "token", "admin"};
+    if (!holds(text, at, "://")) return false;
+    size_t i = at + 3;
+    while (i < text.len && i - at < 200 && text.ptr[i] != ':' &&
+           is_plain_in_url(text.ptr[i])) i++;
+    if (i >= text.len || text.ptr[i] != ':') return false;
+    size_t from = ++i;
+    while (i < text.len && i - from < 200 && is_plain_in_url(text.ptr[i])) i++;
+    if (i >= text.len || text.ptr[i] != '@' || i - from < 4) return false;
+    ms_str value = part_of(text, from, i - from);
+    if (is_placeholder(value) || value.ptr[0] == '$' || value.ptr[0] == '%') return false;
+    for (size_t k = 0; k < sizeof common / sizeof common[0]; k++) {
+        if (value.len == strlen(common[k]) && holds_any_case(value, 0, common[k])) {
+            return false;
+        }
+    }
+    if (from - 1 - (at + 3) == value.len &&
+        memcmp(text.ptr + at + 3, value.ptr, value.len) == 0) return false;
+    out->at = from;
+    out->len = value.len;
+    out->kind = "url-password";
+    return true;
+}
+
+/* Forms that begin with digits or with any letter, found by a character in them.
+ *   Telegram    123456789:AA...            at: the ':'
+ *   Discord     M....................... .XXXXXX.27 and more, at: the first '.'
+ *   Mailchimp   32 hexadecimal digits, -us1  at: the '-' */
+static bool find_around(ms_str text, size_t at, secret *out)
+{
+    static const struct {
+        char mark, set;
+        size_t least, most;   /* of the set before the mark */
+        const char *pattern, *kind;
+        const char *begins;   /* the first is one of these */
+    } forms[] = {
+        {':', 'd', 8, 10, ":AA%w33", "telegram-token", "0123456789"},
+        {'.', 'w', 23, 28, ".%w6.%w27-40", "discord-token", "MNO"},
+        {'-', 'x', 32, 32, "-us%d1-2", "mailchimp-key", "0123456789abcdef"},
+        {'.', 'a', 14, 14, ".atlasv1.%v60+", "terraform-token",
+         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"},
+    };
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        if (forms[i].mark != text.ptr[at]) continue;
+        size_t begin = at;
+        while (begin > 0 && is_in_set(forms[i].set, text.ptr[begin - 1])) begin--;
+        size_t n = at - begin;
+        if (n > 0 && begin > 0 && text.ptr[begin - 1] == '\\') begin++; /* an escape */
+        n = at - begin;
+        if (n < forms[i].least || n > forms[i].most) continue;
+        size_t len = pattern_match(forms[i].pattern, text, at);
+        if (len == 0 || strchr(forms[i].begins, text.ptr[begin]) == NULL) continue;
+        ms_str match = part_of(text, begin, n + len);
+        if (is_placeholder(match) || entropy(match) < 3) continue;
+        out->at = begin;
+        out->len = n + len;
+        out->kind = forms[i].kind;
+        return true;
+    }
+    return false;
+}
+
+
+/* ---- What is personal -------------------------------------------------------------- */
+
+static bool is_local_part(char c)
+{
+    return is_alnum(c) || (c != '\0' && strchr("._%+-", c) != NULL);
+}
+
+/* at: the '@' */
+static bool find_mail(ms_str text, size_t at, secret *out)
+{
+    size_t begin = at, end = at + 1, dot;
+    while (begin > 0 && is_local_part(text.ptr[begin - 1])) begin--;
+    if (begin > 0 && begin < at && text.ptr[begin - 1] == '\\') begin++; /* "\nname@" */
+    while (end < text.len && (is_in_set('w', text.ptr[end]) || text.ptr[end] == '.')) end++;
+    while (end > at + 1 && !is_alnum(text.ptr[end - 1])) end--;
+    for (dot = end; dot > at && is_letter(text.ptr[dot - 1]); dot--) continue;
+    bool domain = end - dot >= 2 && dot > at + 2 && text.ptr[dot - 1] == '.';
+    if (begin == at || !domain) return false;
+    ms_str match = part_of(text, begin, end - begin);
+    if (holds(match, 0, "git@") || contains_any_case(match, "@example.")) return false;
+    out->at = begin;
+    out->len = match.len;
+    out->kind = "e-mail";
+    return true;
+}
+
+/* "/home/NAME", "/Users/NAME", "C:\Users\NAME" (also with doubled backslashes): the
+ * name. at: the first separator */
+static bool find_home(ms_str text, size_t at, secret *out)
+{
+    static const char *const homes[] = {"/home/", "/Users/", "\\Users\\",
+                                        "\\\\Users\\\\"};
+    static const char *const shared[] = {"user", "users", "runner", "shared", "public",
+                                         "root", "ubuntu", "node", "app"};
+    for (size_t i = 0; i < sizeof homes / sizeof homes[0]; i++) {
+        if (!holds(text, at, homes[i])) continue;
+        size_t begin = at + strlen(homes[i]), end = begin;
+        while (end < text.len && (is_alnum(text.ptr[end]) ||
+                                  (text.ptr[end] != '\0' &&
+                                   strchr("._-", text.ptr[end]) != NULL))) end++;
+        ms_str name = part_of(text, begin, end - begin);
+        bool common = name.len < 2;
+        for (size_t k = 0; k < sizeof shared / sizeof shared[0] && !common; k++) {
+            common = name.len == strlen(shared[k]) && holds_any_case(name, 0, shared[k]);
+        }
+        if (common) return false;
+        out->at = begin;
+        out->len = name.len;
+        out->kind = "user-name";
+        return true;
+    }
+    return false;
+}
+
+
+/* ---- A whole text ------------------------------------------------------------------ */
+
+static bool find_here(ms_str text, size_t at, unsigned classes, secret *out)
+{
+    char c = text.ptr[at];
+    bool keys = (classes & SECRETS_KEYS) != 0;
+    if (is_letter(c)) return keys && find_by_form(text, at, out);
+    switch (c) {
+    case '-':
+        return keys && (find_private_key(text, at, out) || find_around(text, at, out));
+    case ':':
+        return keys && (find_in_url(text, at, out) || find_around(text, at, out) ||
+                        find_by_name(text, at, out));
+    case '=': return keys && find_by_name(text, at, out);
+    case '.': return keys && find_around(text, at, out);
+    case '@': return (classes & SECRETS_MAIL) != 0 && find_mail(text, at, out);
+    case '/':
+    case '\\': return (classes & SECRETS_HOMES) != 0 && find_home(text, at, out);
+    default: return false;
+    }
+}
+
+bool secret_next(ms_str text, unsigned classes, size_t *from, secret *out)
+{
+    size_t begin = *from;
+    for (size_t at = begin; at < text.len; at++) {
+        if (!find_here(text, at, classes, out) || out->at < begin) continue;
+        *from = out->at + out->len;
+        return true;
+    }
+    *from = text.len;
+    return false;
+}
+
+
+/* ---- Masking ----------------------------------------------------------------------- */
+
+/* Where a JSON text is in a string, followed from the beginning on. */
+typedef struct strings {
+    size_t at;
+    bool inside;
+} strings;
+
+/* Is the secret the inside of a string, or a part of it? A mark in the place of a number
+ * would be no JSON. */
+static bool is_in_string(strings *s, ms_str json, const secret *found)
+{
+    for (; s->at < found->at; s->at++) {
+        if (json.ptr[s->at] == '"') s->inside = !s->inside;
+        else if (json.ptr[s->at] == '\\' && s->inside) s->at++;
+    }
+    return s->inside && s->at == found->at;
+}
+
+bool secrets_mask(ms_value text, unsigned classes, ms_arena *arena, secret_fn note,
+                  void *ctx, ms_value *out)
+{
+    ms_buf buf = {arena, NULL, 0, 0};
+    strings place = {0, false};
+    secret found;
+    size_t from = 0, done = 0;
+    bool good = true, any = false;
+    *out = text;
+    while (good && secret_next(text.text, classes, &from, &found)) {
+        char mark[64];
+        if (text.json && !is_in_string(&place, text.text, &found)) continue;
+        int n = snprintf(mark, sizeof mark, "[masked %s]", found.kind);
+        good = ms_buf_write(&buf, text.text.ptr + done, found.at - done) == MS_OK &&
+               ms_buf_write(&buf, mark, (size_t)n) == MS_OK;
+        done = found.at + found.len;
+        any = true;
+        if (note != NULL) note(ctx, &found, text.text);
+    }
+    if (!any) return good;
+    good = good && ms_buf_write(&buf, text.text.ptr + done, text.text.len - done) == MS_OK;
+    out->text = ms_buf_text(&buf);
+    return good;
+}
+
+const char *secret_hint(ms_str text, const secret *found, char out[SECRET_HINT])
+{
+    static const char *const whole[] = {"password", "url-password", "secret-value",
+                                        "user-name", "e-mail"};
+    size_t shown = found->len >= 16 ? 4 : 0;
+    for (size_t i = 0; i < sizeof whole / sizeof whole[0]; i++) {
+        if (strcmp(found->kind, whole[i]) == 0) shown = found->len >= 24 ? 2 : 0;
+    }
+    snprintf(out, SECRET_HINT, "%.*s..., %zu characters", (int)shown,
+             text.ptr + found->at, found->len);
+    return out;
+}
