@@ -1427,52 +1427,52 @@ MS_API size_t ms_mem_size(size_t n, size_t field_bytes, size_t locations, size_t
 MS_API ms_result ms_mem_reset(ms_store *store, ms_error *err);
 
 /* ==== [api-log] the log file =========================================================
- * A store in one file that survives: the process's death at once, power cuts as far as
- * it was synced. Reading is through a map of the file, appending at memory speed. One
- * process writes (it holds a lock; with `shared` several take turns), any number read
- * beside it, without locks and without writing a byte: read-only media, snapshots and
- * copies made by `cp` while a writer runs just work. (Such a copy has all that was there
- * when cp began. Seldom, when a sync falls between two reads of cp, it tells of damage
- * behind that.) All functions of [api-store] and [api-memory] work on it. See [format]
- * for the bytes.
+ * A store in one file. It survives the death of the process at once, and a power loss as
+ * far as it was synced. Reading goes through a map of the file; appending runs at memory
+ * speed. One process writes and holds a lock (with `shared` several take turns). Any
+ * number read beside it, without locks and without writing a byte: read-only media,
+ * snapshots and copies that `cp` makes beside a writer work. Such a copy has all that was
+ * visible when cp began. If a sync falls between two reads of cp, the copy may, seldom,
+ * report damage after that. All functions of [api-store] and [api-memory] accept a log.
+ * [format] describes the bytes.
  *
- * Two words: an appended message is *visible* when the append returns: every reader sees
+ * Two words. An appended message is *visible* when the append returns: every reader sees
  * it, and it survives the death of the process. It is *durable* when a sync that began
- * after it has returned: then it survives a power cut. */
+ * after the append has returned: then it survives a power loss. */
 
 #ifndef MSGSTORE_NO_LOG
 
 typedef enum ms_log_mode {
-    MS_LOG_CREATE,            /* read and append; made when it is not there */
+    MS_LOG_CREATE,            /* read and append; created if it is missing */
     MS_LOG_WRITE,             /* read and append; must be there */
     MS_LOG_NEW,               /* read and append; must not be there */
     MS_LOG_READ               /* read only; takes no lock, writes nothing */
 } ms_log_mode;
 
-/* What a power cut can take. The death of the process takes nothing in any mode. */
+/* What a power loss can take. The death of the process takes nothing in any mode. */
 typedef enum ms_sync_mode {
     MS_SYNC_NONE,             /* the messages since the last ms_sync, newest first: never
                                  one from the middle */
-    MS_SYNC_EVERY,            /* the same, but an append (or ms_tick) syncs when sync_bytes
-                                 or sync_ms have passed since the last sync */
+    MS_SYNC_EVERY,            /* the same, but an append (or ms_tick) syncs once
+                                 sync_bytes or sync_ms have passed since the last sync */
     MS_SYNC_EACH              /* nothing that an append has returned for. Appends of
                                  several threads share syncs */
 } ms_sync_mode;
 
 typedef enum ms_log_opening {
-    MS_OPEN_NORMAL,           /* a torn end is cut off, damage is kept, reported, and read
-                                 around */
+    MS_OPEN_NORMAL,           /* a torn end is left out; damage stays, is reported and
+                                 skipped */
     MS_OPEN_STRICT,           /* either one is MS_E_DAMAGED */
-    MS_OPEN_SALVAGE           /* reads whatever is whole, also behind a torn end; with
+    MS_OPEN_SALVAGE           /* reads all that is whole, also after a torn end; with
                                  MS_LOG_READ only */
 } ms_log_opening;
 
 typedef enum ms_log_engine {
     MS_ENGINE_AUTO,           /* MAP for MS_SYNC_NONE on file systems known to keep room
                                  once it is allocated, else WRITE */
-    MS_ENGINE_MAP,            /* stores into a map of allocated room: no system call. WRITE on
-                                 file systems not known to keep it: there a store could find
-                                 no block, which is a signal */
+    MS_ENGINE_MAP,            /* stores into a map of allocated room: no system call.
+                                 On file systems that are not known to keep room a store
+                                 could end in a signal: WRITE there */
     MS_ENGINE_WRITE           /* one pwrite an append or batch */
 } ms_log_engine;
 
@@ -1481,33 +1481,33 @@ typedef enum ms_log_event_kind {
                                  stay where they are */
     MS_LOG_ZEROED,            /* bytes after the last whole append: given up, now zero */
     MS_LOG_SYNC_FAILED,       /* the handle is poisoned from here on */
-    MS_LOG_INDEX_DAMAGE       /* an index record is damaged; its content is made anew from
-                                 the messages, nothing is lost */
+    MS_LOG_INDEX_DAMAGE       /* an index record is damaged; it is derived from the
+                                 messages, nothing is lost */
 } ms_log_event_kind;
 
 typedef struct ms_log_event {
     ms_log_event_kind kind;
     uint64_t offset, length;  /* bytes of the file */
     uint64_t after_seq;       /* sequence number before the range, */
-    uint64_t before_seq;      /* and behind it; 0: not known */
+    uint64_t before_seq;      /* and after it; 0: not known */
     int sys_errno;            /* SYNC_FAILED */
 } ms_log_event;
 
-/* Called from inside the call that found it, perhaps under the store's lock: it must not
- * call the store. */
+/* The callback runs inside the call that found the event, perhaps under the store's lock:
+ * it must not call the store. */
 typedef struct ms_log_events {
     void (*event)(void *ctx, const ms_log_event *event);
     void *ctx;
 } ms_log_events;
 
 /* The file operations: the library's whole contact with the file system. All return 0 or
- * an errno value (of <errno.h>, also on Windows). Any thread; ctx is handed through. */
+ * an errno value (of <errno.h>, also on Windows). Any thread; ctx is passed to them. */
 typedef intptr_t ms_file;
 
 enum {
     MS_OS_READ = 1,           /* open: for reading; always set. map: readable */
     MS_OS_WRITE = 2,          /* open: for writing too. map: writable, shared */
-    MS_OS_CREATE = 4,         /* made when it is not there, readable by the owner alone */
+    MS_OS_CREATE = 4,         /* created if missing, accessible to the owner alone */
     MS_OS_EXCLUSIVE = 8,      /* must not be there */
     MS_OS_RANDOM = 16         /* map: pages are read and written one by one */
 };
@@ -1515,7 +1515,7 @@ enum {
 typedef struct ms_os_stat {
     uint64_t size;            /* bytes */
     uint64_t device, inode;   /* which file it is, under any of its names */
-    bool regular;             /* no folder, pipe or device */
+    bool regular;             /* not a folder, pipe or device */
     bool keeps_room;          /* what was allocated can be written whatever happens */
 } ms_os_stat;
 
@@ -1533,8 +1533,8 @@ typedef struct ms_os {
     /* Makes room, the file grows to offset + size; EOPNOTSUPP: cannot. */
     int (*allocate)(void *ctx, ms_file file, uint64_t offset, uint64_t size);
     int (*sync)(void *ctx, ms_file file);
-    /* The writer's lock, held until unlock or close; EAGAIN: somebody has it. ENOLCK:
-     * cannot. */
+    /* The writer's lock, held until unlock or close; EAGAIN: another process has it.
+     * ENOLCK: cannot. */
     int (*lock)(void *ctx, ms_file file);
     int (*unlock)(void *ctx, ms_file file);
     /* offset is a multiple of 64 KiB. The map may reach beyond the end of the file, which
@@ -1555,7 +1555,7 @@ typedef struct ms_os {
     /* Lets those use the file `path` who may use the file `like`: permissions, owner and
      * group. NULL: nothing to do. */
     int (*access_like)(void *ctx, const char *path, const char *like);
-    /* Hands what was stored through a map over to the file, for sync to make durable. NULL:
+    /* Hands what was stored through a map to the file, for sync to make durable. NULL:
      * sync does so itself. */
     int (*flush)(void *ctx, void *map, size_t size);
     /* Begins to read a part of the file into memory, and does not wait. NULL: nothing to
@@ -1579,24 +1579,24 @@ typedef struct ms_log_desc {
     size_t max_message;       /* limit on one record in bytes; 0: 256 MiB */
     bool keep_unset_times;    /* false: a message without time is stamped from clock */
     bool keep_torn;           /* writing: bytes that the first append after a crash zeroes
-                                 are kept in the file PATH.torn, at the same offsets, after
-                                 a copy of the superblock. MS_OPEN_SALVAGE reads from it
-                                 what is whole. An append fails while that file cannot be
+                                 are kept in the file PATH.torn, at the same offsets,
+                                 after a copy of the superblock. MS_OPEN_SALVAGE reads
+                                 from it what is whole. An append fails while that file cannot be
                                  written, and zeroes nothing */
-    bool ticked;              /* ms_tick will be called: appends leave index portions, room
-                                 ahead and due syncs (not those of EACH) to it */
-    bool shared;              /* writing only: several processes write at once. The lock is
-                                 not held from opening to closing but taken for each append
-                                 or batch, which first takes in what the others have
-                                 appended. An append waits at most lock_wait_ms (0: 1000)
-                                 for it, then MS_E_BUSY, nothing appended. MS_E_CONFLICT: a
-                                 compaction has put a new file in its place, open it anew.
-                                 MS_E_UNSUPPORTED at opening: os->boot does not know */
+    bool ticked;              /* ms_tick will be called: appends leave it index portions,
+                                 room ahead and due syncs (not those of EACH) */
+    bool shared;              /* writing: several processes write at once. Each append or
+                                 batch takes the lock, and first takes in what the others
+                                 have appended. It waits at most lock_wait_ms (0: 1000),
+                                 then returns MS_E_BUSY, with nothing appended.
+                                 MS_E_CONFLICT: a compaction has put a new file in its
+                                 place, open it anew. MS_E_UNSUPPORTED at opening:
+                                 os->boot returns 0 */
     ms_clock clock;           /* {0}: the system's */
     ms_entropy entropy;       /* {0}: see ms_entropy */
     ms_alloc alloc;           /* {0}: malloc */
     const ms_os *os;          /* NULL: the system's; must outlive the store */
-    ms_log_events events;     /* {0}: nobody is told */
+    ms_log_events events;     /* {0}: not reported */
 } ms_log_desc;
 
 #define MS_LOG_SEGMENT_MIN 1024
@@ -1605,9 +1605,9 @@ typedef struct ms_log_desc {
  * there (NEW); MS_E_BUSY: another writer has it, with its process number in the text;
  * MS_E_FOREIGN: not a log, or of a newer version: the file is not touched; MS_E_DAMAGED:
  * see ms_log_opening; MS_E_IO: the system refused, err->sys_errno says why.
- * A file of size 0, or with parts of a head and nothing else, as a creation leaves that
- * was cut off, counts as not there; MS_LOG_READ opens it as empty, MS_OPEN_STRICT refuses
- * all but size 0 (MS_E_DAMAGED). */
+ * A file of size 0 counts as missing, and so do the parts of a superblock that an
+ * interrupted creation leaves. MS_LOG_READ opens such a file as empty; MS_OPEN_STRICT
+ * refuses all but size 0 (MS_E_DAMAGED). */
 MS_API ms_result ms_log_open(ms_store **store, const ms_log_desc *desc, ms_error *err);
 
 typedef struct ms_log_info {
@@ -1622,7 +1622,7 @@ typedef struct ms_log_info {
     uint64_t damaged;         /* ranges of damage met since the store was opened, */
     uint64_t damaged_bytes;   /* and their bytes */
     uint64_t zeroed_bytes;    /* bytes after a torn end, zeroed at the first append */
-    uint64_t lost_end;        /* not 0: the file once was durable up to here, and is cut */
+    uint64_t lost_end;        /* not 0: the file was visible up to here, and truncated */
     uint64_t memory;          /* bytes that the handle has allocated */
     uint64_t pid;             /* of the last writer; a hint */
     ms_log_engine engine;     /* in use; AUTO for a reader */
@@ -1631,7 +1631,7 @@ typedef struct ms_log_info {
 
 MS_API ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_error *err);
 
-/* What a walk over a whole file found. */
+/* The findings of a walk over a whole file. */
 typedef struct ms_log_report {
     uint64_t bytes;           /* walked */
     uint64_t messages;        /* whole */
@@ -1644,33 +1644,35 @@ typedef struct ms_log_report {
     uint64_t end;             /* where the last whole append ends */
 } ms_log_report;
 
-/* Reads every byte of a log, index records included, without writing: desc needs path,
- * and may have os, alloc and events, which are told of each range. MS_OK: all is whole (a
- * torn end is not damage); MS_E_DAMAGED: see report and err. While somebody appends, what
- * was visible at the start is looked at. */
+/* Reads every byte of a log, index records included, without writing. desc needs path,
+ * and may have os, alloc and events, which report each range. MS_OK: all is whole (a torn
+ * end is not damage); MS_E_DAMAGED: see report and err. Beside a writer it reads what was
+ * visible when it began. */
 MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
                                ms_error *err);
 
-/* Copies what keep names (NULL: everything) from an open store into a new log at
- * to->path: compaction, retention, repair (source opened for salvage), export of an arena
- * store. Written beside it, as PATH.compacting (what a killed process left there is
- * removed), verified, synced, then renamed, so that at every moment the path has the old
- * file or the whole new one. An existing file is replaced only with `replace`, and the
- * new one has its permissions, owner and group (MS_E_IO where that cannot be); readers of
- * the old one finish on it. A source that is
- * replaced refuses appends from the beginning of its copy on (MS_E_CONFLICT: close it,
- * open the file anew), and takes them again only when this fails. Before it is replaced
- * the old one is synced, since a power cut can bring it back as long as the new name is
- * not durable. Sequence numbers, times, keys and positions stay. MS_E_POISONED: that sync
- * failed, and the old file stays; or the new one is in place, but a power cut can bring
- * the old one back. A source that alone writes to the file refuses from then on, in both
- * cases: close it, and open the file anew. From a source that refuses already it is
- * replaced as it is. MS_E_BUSY: somebody else writes to the file to be replaced.
- * MS_E_FOREIGN: what is to be replaced is no log; it stays. MS_E_DAMAGED: records of the
- * source could not be read; the new log has all others and is in place. With
- * keep->dry_run nothing is written and `to` may be NULL. Windows replaces no file that is
- * open, so there `replace` fails with MS_E_IO: write to another path, close, and
- * rename. */
+/* Copies what keep names (NULL: all) from an open store into a new log at to->path:
+ * compaction, retention, repair (source opened for salvage), export of an arena store.
+ * Sequence numbers, times and keys stay. With keep->dry_run nothing is written, and `to`
+ * may be NULL.
+ *   - The copy is written to PATH.compacting, verified, synced, and renamed: at every
+ *     moment the path has the old file or the whole new one. What a killed rewrite left
+ *     there is removed.
+ *   - An existing file is replaced only with `replace`. The new file has its permissions,
+ *     owner and group (MS_E_IO where that is impossible). Readers of the old one finish
+ *     on it. It is synced first, since a power loss can bring it back until the new name
+ *     is durable.
+ *   - A source that is replaced refuses appends from the beginning of the copy on
+ *     (MS_E_CONFLICT: close it, open the file anew). It accepts them again only if the
+ *     rewrite fails.
+ * MS_E_DAMAGED: records of the source could not be read; the new log has all others and
+ * is in place. MS_E_BUSY: another process writes to the file to be replaced.
+ * MS_E_FOREIGN: the file to be replaced is not a log; it stays. MS_E_POISONED: a sync
+ * failed. Either the old file stays, or the new one is in place and a power loss can
+ * bring the old one back. A source that alone writes to the file refuses from then on:
+ * close it, open the file anew. From a source that refuses already the file is replaced
+ * as it is. Windows replaces no file that is open, so `replace` fails there with MS_E_IO:
+ * write to another path, close, and rename. */
 MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool replace,
                                 const ms_keep *keep, ms_copy_report *report,
                                 ms_error *err);
@@ -11607,17 +11609,17 @@ static uint32_t ms__filter_get(const unsigned char *r, uint64_t stream)
  *            FlushViewOfFile FlushFileBuffers LockFileEx CreateFileMapping
  *            MapViewOfFile MoveFileEx
  *
- * Everything else goes through a table, so that a test can be the disk. The functions do
- * one thing each and decide nothing; what to do about a short write, an interrupt, a
- * refusal is decided once, after the table.
+ * The other sections use a table (ms_os), so that a test can be the disk. Its functions
+ * do one thing each and decide nothing. Short writes, interrupts and refusals are handled
+ * once, after the table.
  *
- * A lock of fcntl's old kind is lost when any descriptor of the file is closed in the
- * process; one that belongs to the open file (OFD) is not, and is what flock gives
- * elsewhere. fork duplicates both: a child that lives on keeps the file locked.
+ * A process loses a lock of fcntl's old kind when it closes any descriptor of the file. A
+ * lock that belongs to the open file (OFD, or flock elsewhere) stays. fork duplicates
+ * both: a child that lives on keeps the file locked.
  *
- * A map of a file can be longer than the file on POSIX systems: it starts to work as the
- * file grows, so one map serves for a long time. On Windows it cannot (exact_maps), and
- * files are mapped in pieces, each as long as the file was then.
+ * On POSIX systems a map can be longer than the file, and starts to work as the file
+ * grows: one map serves for a long time. On Windows it cannot (exact_maps), and files are
+ * mapped in pieces, each as long as the file was then.
  * ================================================================================== */
 
 #include <errno.h>
@@ -11665,7 +11667,7 @@ static HANDLE ms__win_file(ms_file file)
     return (HANDLE)file;
 }
 
-/* A path as Windows wants it; free() it. */
+/* Converts a path to UTF-16; free() it. */
 static wchar_t *ms__win_path(const char *path)
 {
     int n = MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, NULL, 0);
@@ -11764,7 +11766,7 @@ static int ms__os_sync(void *ctx, ms_file file)
     return FlushFileBuffers(ms__win_file(file)) ? 0 : ms__win_error();
 }
 
-/* One byte far after every record: locked bytes cannot be read by others. */
+/* Locks one byte far after every record: other processes cannot read locked bytes. */
 static int ms__os_lock(void *ctx, ms_file file)
 {
     OVERLAPPED at = ms__win_at((uint64_t)1 << 62);
@@ -11804,7 +11806,7 @@ static int ms__os_unmap(void *ctx, void *map, size_t size)
     return UnmapViewOfFile(map) ? 0 : ms__win_error();
 }
 
-/* FlushFileBuffers alone does not see what was stored through a view. */
+/* FlushFileBuffers alone does not write what was stored through a view. */
 static int ms__os_flush(void *ctx, void *map, size_t size)
 {
     (void)ctx;
@@ -11903,7 +11905,7 @@ static uint64_t ms__os_process(void *ctx)
 #include <sys/file.h>
 #endif
 
-/* When the C library was taken in before with stricter settings, it kept these back. */
+/* The C library hides these if a program includes it first with stricter settings. */
 #if MS__LINUX && !defined(__USE_GNU) && !defined(__cplusplus)
 #if defined(__USE_FILE_OFFSET64) && !defined(__LP64__)
 #define MS__WIDE(name) __asm__(name "64") /* as the system's headers would have it */
@@ -11948,8 +11950,8 @@ static int ms__os_close(void *ctx, ms_file file)
     return close((int)file) == 0 ? 0 : errno;
 }
 
-/* File systems where an allocated block can be written whatever happens. On others (copy
- * on write, network) a store into a map may end in SIGBUS. */
+/* Names file systems that can always write an allocated block. On others (copy on write,
+ * network) a store into a map may end in SIGBUS. */
 static bool ms__keeps_room(int fd)
 {
 #if MS__LINUX
@@ -12136,7 +12138,7 @@ static int ms__os_remove(void *ctx, const char *path)
     return unlink(path) == 0 ? 0 : errno;
 }
 
-/* Where the owner cannot be kept, the group has to be, and has to have all the rights. */
+/* Where the owner cannot be kept, the group must be, and must have all rights. */
 static int ms__os_access_like(void *ctx, const char *path, const char *like)
 {
     struct stat st;
@@ -12152,7 +12154,7 @@ static int ms__os_access_like(void *ctx, const char *path, const char *like)
     return chmod(path, st.st_mode & 0777) == 0 ? 0 : errno;
 }
 
-/* The path up to its last slash is the folder's. */
+/* Syncs the folder: the path up to its last slash. */
 static int ms__os_sync_folder(void *ctx, const char *path)
 {
     size_t n = strlen(path);
@@ -12233,7 +12235,7 @@ MS_API const ms_os *ms_os_default(void)
     return &ms__os_table;
 }
 
-/* ---- Behind the table: what an answer means. */
+/* ---- After the table: the meaning of an answer. */
 
 static ms_result ms__os_fail(ms_error *err, int code, const char *what, const char *path)
 {
@@ -12269,7 +12271,7 @@ static ms_result ms__os_cannot(ms_error *err, int code, const char *what,
     return MS_E_UNSUPPORTED;
 }
 
-/* All of it, or a code. */
+/* Writes all bytes, or returns a code. */
 static int ms__os_write_all(const ms_os *os, ms_file file, uint64_t offset,
                             const unsigned char *from, size_t size)
 {
@@ -12286,7 +12288,7 @@ static int ms__os_write_all(const ms_os *os, ms_file file, uint64_t offset,
     return 0;
 }
 
-/* Up to size bytes; *got is less only at the end of the file. */
+/* Reads up to size bytes; *got is less only at the end of the file. */
 static int ms__os_read_all(const ms_os *os, ms_file file, uint64_t offset,
                            unsigned char *to, size_t size, size_t *got)
 {
@@ -12336,8 +12338,9 @@ static int ms__os_allocated(const ms_os *os, ms_file file, uint64_t from, uint64
     return code;
 }
 
-/* ---- Fork. A child finds the page wiped, and needs no system call to see it (getpid at
- * each append costs about 116 ns); elsewhere the process number does. */
+/* ---- Fork. The kernel wipes a page of each child, so a child needs no system call to
+ * know what it is (getpid costs about 116 ns an append). Elsewhere the process number
+ * serves. */
 
 typedef struct ms__fork_mark {
     volatile unsigned char *page;
@@ -12353,8 +12356,8 @@ static void ms__fork_mark_set(ms__fork_mark *mark, const ms_os *os)
 #if MS__LINUX
     void *p = mmap(NULL, MS__FORK_PAGE, PROT_READ | PROT_WRITE, 0x22, -1, 0);
     if (p == MAP_FAILED) return;
-    /* MADV_WIPEONFORK, Linux 4.14. An emulator may say yes to any advice and follow none:
-     * qemu-user up to 7.2 also does to one that does not exist. */
+    /* MADV_WIPEONFORK, Linux 4.14. qemu-user up to 7.2 accepts any advice, even one that
+     * does not exist, and follows none. */
     if (madvise(p, MS__FORK_PAGE, 18) != 0 || madvise(p, MS__FORK_PAGE, 0x7fff) == 0) {
         (void)munmap(p, MS__FORK_PAGE);
         return;

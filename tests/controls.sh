@@ -493,6 +493,9 @@ controls()
     control segments_walked_for_a_summary gcc test_log_traps \
         a_damaged_summary_costs_its_segment_indexes_alone 100 \
         ms__segment_read 'if (!r ||' 'if (true || !r ||'
+    control maps_read_ahead_at_random_places gcc test_log_traps \
+        a_cold_log_is_read_in_few_pages_when_it_is_opened 100 \
+        ms__os_map 'if (how & MS_OS_RANDOM) (void)madvise(p, size, MS__MADV_RANDOM);' ''
     control tail_without_a_place_ignored gcc test_log_rare \
         a_reader_that_cannot_follow_says_so 100 \
         ms__take_segment 'if (!ms__tail_slot(log, &now))' \

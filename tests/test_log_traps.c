@@ -1308,6 +1308,74 @@ static void a_damaged_summary_costs_its_segment_indexes_alone(void **state)
     ms_close(store);
 }
 
+/* Counts the bytes of the file that are in memory. */
+static size_t bytes_in_memory(bool evicted)
+{
+    int fd = open(path, O_RDONLY);
+    struct stat st;
+    assert_true(fd >= 0 && fstat(fd, &st) == 0);
+    if (evicted) {
+        assert_int_equal(fsync(fd), 0);
+        assert_int_equal(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+    }
+    size_t n = ((size_t)st.st_size + 4095) / 4096, bytes = 0;
+    unsigned char *in = (unsigned char *)malloc(n);
+    void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+    assert_true(in != NULL && map != MAP_FAILED);
+    assert_int_equal(mincore(map, (size_t)st.st_size, in), 0);
+    for (size_t i = 0; i < n; i++) bytes += (in[i] & 1) * (size_t)4096;
+    assert_int_equal(munmap(map, (size_t)st.st_size), 0);
+    assert_int_equal(close(fd), 0);
+    free(in);
+    return bytes;
+}
+
+/* From opening a cold file of 30 MiB to the newest 20 of a location, few pages are read:
+ * the superblock, the newest segment index and some records. */
+static void a_cold_log_is_read_in_few_pages_when_it_is_opened(void **state)
+{
+    static char text[600];
+    char place[32];
+    ms_log_desc desc = desc_of(MS_LOG_NEW);
+    ms_query q;
+    ms_cursor it;
+    char kept[sizeof path];
+    size_t n = 0;
+    (void)state;
+    memcpy(kept, path, sizeof path); /* other files are in memory: this one is on a disk */
+    snprintf(path, sizeof path, "build/cold-%ld.msl", (long)getpid());
+    (void)remove(path);
+    memset(text, 'x', sizeof text - 1);
+    ms_store *store = must_open(&desc);
+    ms_envelope m = ms_user_message(ms_text(text));
+    for (int i = 0; i < 45000; i++) {
+        snprintf(place, sizeof place, "place %d", i % 1000);
+        assert_int_equal(ms_append(store, ms_str_of(place), &m, NULL, NULL), MS_OK);
+    }
+    ms_close(store);
+    if (bytes_in_memory(true) > 0) {
+        printf("skipped: this file system keeps files in memory\n");
+        (void)remove(path);
+        memcpy(path, kept, sizeof path);
+        skip();
+    }
+    desc.mode = MS_LOG_READ;
+    store = must_open(&desc);
+    memset(&q, 0, sizeof q);
+    q.location = MS_STR("place 7");
+    q.limit = 20;
+    assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
+    while (ms_next(&it) != NULL) n++;
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    assert_int_equal(n, 20);
+    size_t read = bytes_in_memory(false);
+    printf("tally: KiB of a cold log read until its first answer %zu\n", read / 1024);
+    ms_close(store);
+    (void)remove(path);
+    memcpy(path, kept, sizeof path);
+    assert_true(read < 1024 * 1024);
+}
+
 static int room_left; /* calls that can still write; -1: as many as you like */
 
 static int write_while_there_is_room(void *ctx, ms_file file, uint64_t offset,
@@ -2015,6 +2083,7 @@ int main(void)
         cmocka_unit_test(what_follows_a_cut_is_seen_wherever_it_was),
         cmocka_unit_test(no_damaged_index_record_hides_a_conversation),
         cmocka_unit_test(a_damaged_summary_costs_its_segment_indexes_alone),
+        cmocka_unit_test(a_cold_log_is_read_in_few_pages_when_it_is_opened),
         cmocka_unit_test(no_store_goes_where_nothing_could_be_written),
         cmocka_unit_test(a_torn_epoch_hides_nothing_from_readers),
         cmocka_unit_test(maps_are_flushed_before_each_sync),
