@@ -118,6 +118,9 @@ model: ## check models of publication and recovery with spin, and wrong variants
 coverage: ## lines and branches of the header that tests reach; COVERAGE='--missing log'
 	@JOBS=$(JOBS) CLANG='$(CLANG)' bash tests/coverage.sh $(COVERAGE)
 
+test-sdk: ## projections judged by the providers' own packages, from PyPI and npm
+	@MAKE='$(MAKE)' bash tests/sdk/run.sh
+
 test-cross: ## the tests on s390x, i386 and armhf, under qemu-user
 	@JOBS=$(JOBS) bash tests/cross.sh
 
@@ -219,6 +222,8 @@ build/msgstore: $(TOOL_C:tools/%.c=build/tool/%.o) $(TOOL_O)
 	@$(CC) $(CFLAGS) -pthread -o $@ $^ $(TOOL_LIBS)
 build/examples.o: tests/msgstore_impl.c $(header)
 	$(call build,$(O2) -O0 -c,)
+build/sdk/project: tests/sdk/project.c build/tool.o $(shared)
+	$(call build,$(CC) $(C99) $(CFLAGS) $(INC) -pthread,build/tool.o $(LIBS))
 build/quickstart: examples/quickstart.c $(header)
 	$(call build,$(O2) -O0,)
 build/%: examples/%.c build/examples.o $(header)

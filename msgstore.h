@@ -25385,7 +25385,7 @@ typedef struct ms__shape_row {
     bool outcomes;                  /* a result has the member outcome */
     bool signatures;                /* the first call of a message is signed */
     bool pictures;                  /* a result may hold pictures */
-    bool always_content;            /* the assistant's message has always a content */
+    bool always_content;            /* content without texts is "", not null */
 } ms__shape_row;
 
 #define MS__CHAT_URL "{\"type\":\"image_url\",\"image_url\":{\"url\":\""
@@ -26213,7 +26213,7 @@ static ms_result ms__thought_of(ms__projector *p, const ms_envelope *m, ms__item
     *is = false;
     item->text = m->content;
     bool own = signs && m->source.len > 0 && m->source.ptr[0] == ms__anthropic.letter;
-    if (!reasoning && shape == MS_SHAPE_CHAT &&
+    if (!reasoning && shape == MS_SHAPE_CHAT && ms__chat_role(m) == MS_ROLE_ASSISTANT &&
         ms_member(m, MS_STR("reasoning_content"), &value) &&
         ms_json_kind_of(value) == MS_JSON_STRING) {
         *is = true;
@@ -27108,7 +27108,7 @@ static ms_result ms__emit_turns(ms__projector *p, size_t from, size_t to, ms_err
     } else {
         bool content = f.texts > 0 || p->shape->always_content;
         ms__out_form(p, content ? "{\"role\":\"assistant\",\"content\":%t"
-                                : "{\"role\":\"assistant\"", &f);
+                                : "{\"role\":\"assistant\",\"content\":null", &f);
         ms__out_reasoning(p, &f);
         if (f.calls) ms__out(p, ",\"tool_calls\":[");
         if (f.calls) ms__out_turns(p, &f, false, false);

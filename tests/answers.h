@@ -81,7 +81,7 @@ static const answer_case provider_answers[] = {
      "\"id\":\"call_1\",\"type\":\"function\",\"function\":{\"name\":\"time\",\"arguments\":"
      "\"{}\"}}]},\"finish_reason\":\"tool_calls\"}],\"usage\":{\"prompt_tokens\":5,"
      "\"completion_tokens\":6,\"total_tokens\":11}}\n\ndata: [DONE]\n\n",
-     "{'role':'assistant','reasoning_content':'They ask \\'when\\'.','tool_calls':[{'id':"
+     "{'role':'assistant','content':null,'reasoning_content':'They ask \\'when\\'.','tool_calls':[{'id':"
      "'call_1','type':'function','function':{'name':'time','arguments':'{}'}}]}",
      2, 1, 5, 6, "tool_calls"},
     {"anthropic, thinking and calls", "anthropic", "claude-sonnet-4-5",
@@ -209,8 +209,8 @@ static const answer_case provider_answers[] = {
      "\"name\":\"shell\",\"input\":\"ls -l\"}}]},\"finish_reason\":\"tool_calls\","
      "\"logprobs\":null}]}",
      NULL,
-     "{'role':'assistant','tool_calls':[{'id':'call_1','type':'function','function':{'name':"
-     "'shell','arguments':'ls -l'}}]}", 1, 1, 0, 0, "tool_calls"},
+     "{'role':'assistant','content':null,'tool_calls':[{'id':'call_1','type':'function',"
+     "'function':{'name':'shell','arguments':'ls -l'}}]}", 1, 1, 0, 0, "tool_calls"},
 };
 
 #endif /* ANSWERS_H */

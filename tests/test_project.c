@@ -599,7 +599,7 @@ static void test_naive_windows(void **state)
 #define O_CALL_WITH(id, tool, args) \
     "{'id':'" id "','type':'function','function':{'name':'" tool "','arguments':'" \
     args "'}}"
-#define O_CALLS(calls) "{'role':'assistant','tool_calls':[" calls "]}"
+#define O_CALLS(calls) "{'role':'assistant','content':null,'tool_calls':[" calls "]}"
 #define O_RESULT(id, text) \
     "{'role':'tool','tool_call_id':'" id "','content':'" text "'}"
 #define NEVER "No result: the call was interrupted."

@@ -1,0 +1,299 @@
+/* Prints projections and answers as lines of JSON, for the judges in tests/sdk.
+ *
+ *     project STORE.msl      projections of every location of a log, and of the traces of
+ *                            ../shared; of short ones at each start and end, of long ones
+ *                            at sampled ones
+ *     project --answers      the answers of tests/answers.h, stored whole and cut at each
+ *                            byte, each with the request that is made of it
+ *
+ * A line is {"profile", "source", "from", "to", "system", "messages"}, for answers
+ * {"profile", "source", "body", "stream", "request"}. MS_TEST_SCALE is the percent of
+ * windows, MS_SHARED the folder of test data.
+ */
+
+#define _POSIX_C_SOURCE 200809L
+
+#include "../answers.h"
+#include "../traces.h"
+
+#define PROFILES 7
+#define SHORT 8       /* messages: every window */
+#define WINDOWS 12    /* of a longer history, at 100 percent */
+
+static ms_arena arena, work;
+
+static ms_result to_stdout(void *ctx, const char *bytes, size_t len)
+{
+    (void)ctx;
+    return fwrite(bytes, 1, len, stdout) == len ? MS_OK : MS_E_IO;
+}
+
+/* The profiles of the library, and one as a caller makes it for Mistral's own service. */
+static const ms_profile *profile_at(size_t index)
+{
+    static ms_profile mistral;
+    if (ms_profile_at(index) != NULL) return ms_profile_at(index);
+    mistral = *ms_profile_find(MS_STR("chat-strict"));
+    mistral.name = "mistral";
+    mistral.ids = MS_IDS_ALNUM;
+    mistral.id_min = mistral.id_max = 9;
+    return &mistral;
+}
+
+typedef struct history {
+    const ms_msg **msgs;
+    size_t n, at, end;
+} history;
+
+static const ms_msg *next_of(void *ctx)
+{
+    history *h = (history *)ctx;
+    return h->at < h->end ? h->msgs[h->at++] : NULL;
+}
+
+static void print_window(history *h, const char *name, size_t from, size_t to)
+{
+    for (size_t i = 0; i < PROFILES; i++) {
+        ms_project_desc desc;
+        ms_project_report report;
+        ms_json_writer w;
+        ms_error err;
+        ms_buf list;
+        memset(&desc, 0, sizeof desc);
+        memset(&list, 0, sizeof list);
+        list.arena = desc.arena = &work;
+        desc.profile = profile_at(i);
+        desc.opts.stable = true;
+        desc.next = next_of;
+        desc.next_ctx = h;
+        h->at = from;
+        h->end = to;
+        if (ms_project(&desc, ms_buf_write, &list, &report, &err) != MS_OK) {
+            fprintf(stderr, "%s: %s\n", name, err.message);
+            exit(1);
+        }
+        ms_json_init(&w, to_stdout, NULL, false);
+        ms_json_begin_object(&w);
+        ms_json_key(&w, MS_STR("profile"));
+        ms_json_put_string(&w, ms_str_of(desc.profile->name));
+        ms_json_key(&w, MS_STR("source"));
+        ms_json_put_string(&w, ms_str_of(name));
+        ms_json_key(&w, MS_STR("from"));
+        ms_json_put_u64(&w, from);
+        ms_json_key(&w, MS_STR("to"));
+        ms_json_put_u64(&w, to);
+        if (report.system.ptr != NULL) {
+            ms_json_key(&w, MS_STR("system"));
+            ms_json_put_string(&w, report.system);
+        }
+        ms_json_key(&w, MS_STR("messages"));
+        ms_json_put_raw(&w, ms_buf_text(&list));
+        ms_json_end_object(&w);
+        ms_json_separator(&w, '\n');
+        (void)ms_json_finish(&w);
+        ms_arena_reset(&work);
+    }
+}
+
+static void print_windows(history *h, const char *name)
+{
+    uint64_t random = 20260101;
+    if (h->n <= SHORT) {
+        for (size_t from = 0; from < h->n; from++)
+            for (size_t to = from + 1; to <= h->n; to++) print_window(h, name, from, to);
+        return;
+    }
+    for (size_t i = 0; i < test_times(WINDOWS); i++) {
+        size_t most = h->n < 24 ? h->n : 24;
+        size_t from = test_below(&random, h->n), to = from + 1 + test_below(&random, most);
+        print_window(h, name, from, to < h->n ? to : h->n);
+    }
+    print_window(h, name, 0, h->n < 60 ? h->n : 60);
+}
+
+/* A list of messages of a format; one that it does not read is left out. */
+static void print_list(const char *format, const char *text, const char *name)
+{
+    static const ms_read_opts lenient = {true, true};
+    ms_envelopes list;
+    ms_error err;
+    history h = {NULL, 0, 0, 0};
+    if (ms_read_list(ms_dialect_find(ms_str_of(format)), ms_str_of(text), &lenient, &arena,
+                     &list, &err) != MS_OK) {
+        fprintf(stderr, "%s: %s %s\n", name, err.path, err.message);
+        return;
+    }
+    h.msgs = (const ms_msg **)ms_arena_alloc(&arena, (list.count + 1) * sizeof *h.msgs);
+    for (size_t k = 0; k < list.count; k++) {
+        list.items[k].seq = k + 1;
+        if (ms_encode(&list.items[k], &arena, &h.msgs[h.n], &err) == MS_OK) h.n++;
+    }
+    print_windows(&h, name);
+    ms_arena_reset(&arena);
+}
+
+static void print_traces(void)
+{
+    static trace traces[TRACES_MOST];
+    size_t n = traces_load(traces, TRACES_MOST);
+    for (size_t i = 0; i < n; i++) {
+        char *text = json_dumps(traces[i].messages, JSON_COMPACT);
+        print_list("openai", text, traces[i].name);
+        free(text);
+    }
+    traces_free(traces, n);
+}
+
+/* Pictures of users and in results, as three formats have them: traces have none. */
+static void print_pictures(void)
+{
+#define DOT "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+    static const struct {
+        const char *format, *list;
+    } rows[] = {
+        {"openai",
+         "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"What is it?\"},{"
+         "\"type\":\"image_url\",\"image_url\":{\"url\":\"data:image/png;base64," DOT
+         "\"}}]},{\"role\":\"assistant\",\"content\":\"A dot.\"},{\"role\":\"user\","
+         "\"content\":[{\"type\":\"image_url\",\"image_url\":{\"url\":"
+         "\"https://example.org/a.png\"}},{\"type\":\"text\",\"text\":\"And this?\"}]}]"},
+        {"anthropic",
+         "[{\"role\":\"user\",\"content\":[{\"type\":\"image\",\"source\":{\"type\":\"base64\","
+         "\"media_type\":\"image/png\",\"data\":\"" DOT "\"}}]},{\"role\":\"assistant\","
+         "\"content\":[{\"type\":\"tool_use\",\"id\":\"x\",\"name\":\"shot\",\"input\":{}}]},{"
+         "\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"tool_use_id\":\"x\","
+         "\"content\":[{\"type\":\"text\",\"text\":\"here\"},{\"type\":\"image\",\"source\":{"
+         "\"type\":\"base64\",\"media_type\":\"image/png\",\"data\":\"" DOT "\"}}]}]}]"},
+        {"gemini",
+         "[{\"role\":\"user\",\"parts\":[{\"inlineData\":{\"mimeType\":\"image/png\",\"data\":"
+         "\"" DOT "\"}}]},{\"role\":\"model\",\"parts\":[{\"text\":\"A dot.\"}]}]"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "pictures, %s", rows[i].format);
+        print_list(rows[i].format, rows[i].list, name);
+    }
+}
+
+static void print_location(ms_store *store, ms_str location)
+{
+    ms_query query;
+    ms_cursor it;
+    const ms_msg *msg;
+    history h = {NULL, 0, 0, 0};
+    char name[200];
+    snprintf(name, sizeof name, "%.*s", (int)location.len, location.ptr);
+    memset(&query, 0, sizeof query);
+    query.location = location;
+    if (ms_query_open(store, &query, &it, NULL) != MS_OK) exit(1);
+    h.msgs = (const ms_msg **)malloc(100000 * sizeof *h.msgs);
+    while (h.msgs != NULL && h.n < 100000 && (msg = ms_next(&it)) != NULL)
+        h.msgs[h.n++] = msg;
+    (void)ms_cursor_close(&it, NULL);
+    print_windows(&h, name);
+    free(h.msgs);
+}
+
+static int print_log(const char *path)
+{
+    ms_store *store;
+    ms_error err;
+    ms_list_query query;
+    ms_listing list;
+    ms_log_desc desc;
+    ms_arena names;
+    memset(&desc, 0, sizeof desc);
+    memset(&query, 0, sizeof query);
+    memset(&names, 0, sizeof names);
+    desc.path = path;
+    desc.mode = MS_LOG_READ;
+    if (ms_log_open(&store, &desc, &err) != MS_OK ||
+        ms_list(store, &query, &names, &list, &err) != MS_OK) {
+        fprintf(stderr, "%s: %s\n", path, err.message);
+        return 1;
+    }
+    for (size_t i = 0; i < list.count; i++) print_location(store, list.items[i].location);
+    ms_close(store);
+    ms_arena_deinit(&names);
+    return 0;
+}
+
+/* Stores an answer, with its results, and gives the next request. */
+static ms_str request_after(const answer_case *c, const char *text, size_t cut)
+{
+    ms_store *store;
+    ms_error err;
+    ms_request_desc desc;
+    ms_answer_stream a;
+    ms_answered answered;
+    ms_buf body;
+    size_t len = strlen(text);
+    ms_envelope user = ms_user_message(ms_text("u"));
+    memset(&desc, 0, sizeof desc);
+    memset(&body, 0, sizeof body);
+    body.arena = &work;
+    if (ms_mem_open(&store, NULL, &err) != MS_OK) exit(1);
+    desc.profile = ms_profile_find(ms_str_of(c->provider));
+    desc.store = store;
+    desc.location = MS_STR("chat");
+    desc.opts.thinking = true;
+    ms_result code = ms_append(store, desc.location, &user, NULL, &err);
+    if (code == MS_OK && cut == 0) {
+        code = ms_answer(&desc, ms_str_of(text), &answered, &err);
+    } else if (code == MS_OK) {
+        code = ms_answer_begin(&a, &desc, &err);
+        if (code == MS_OK) code = ms_answer_feed(&a, ms_str_n(text, cut), &err);
+        if (code == MS_OK) code = ms_answer_feed(&a, ms_str_n(text + cut, len - cut), &err);
+        if (code == MS_OK) code = ms_answer_end(&a, &answered, &err);
+    }
+    for (size_t i = 0; code == MS_OK && i < answered.calls; i++) {
+        ms_envelope result = ms_observation(ms_text("r"), ms_str_of(NULL));
+        code = ms_append(store, desc.location, &result, NULL, &err);
+    }
+    if (code == MS_OK) code = ms_request(&desc, ms_buf_write, &body, NULL, &err);
+    if (code != MS_OK) {
+        fprintf(stderr, "%s, cut at %zu: %s\n", c->name, cut, err.message);
+        exit(1);
+    }
+    ms_close(store);
+    return ms_buf_text(&body);
+}
+
+static void print_answer(const answer_case *c)
+{
+    ms_json_writer w;
+    ms_str request = request_after(c, c->body, 0);
+    for (size_t cut = 1; c->stream != NULL && cut < strlen(c->stream); cut++) {
+        if (ms_str_equal(request_after(c, c->stream, cut), request)) continue;
+        fprintf(stderr, "%s: cut at %zu it is another request\n", c->name, cut);
+        exit(1);
+    }
+    ms_json_init(&w, to_stdout, NULL, false);
+    ms_json_begin_object(&w);
+    ms_json_key(&w, MS_STR("profile"));
+    ms_json_put_string(&w, ms_str_of(c->provider));
+    ms_json_key(&w, MS_STR("source"));
+    ms_json_put_string(&w, ms_str_of(c->name));
+    ms_json_key(&w, MS_STR("body"));
+    ms_json_put_raw(&w, ms_str_of(c->body));
+    if (c->stream != NULL) ms_json_key(&w, MS_STR("stream"));
+    if (c->stream != NULL) ms_json_put_string(&w, ms_str_of(c->stream));
+    ms_json_key(&w, MS_STR("request"));
+    ms_json_put_raw(&w, request);
+    ms_json_end_object(&w);
+    ms_json_separator(&w, '\n');
+    (void)ms_json_finish(&w);
+    ms_arena_reset(&work);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "--answers") == 0) {
+        for (size_t i = 0; i < sizeof provider_answers / sizeof provider_answers[0]; i++)
+            print_answer(&provider_answers[i]);
+        return 0;
+    }
+    print_traces();
+    print_pictures();
+    return argc > 1 ? print_log(argv[1]) : 0;
+}

@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# Do the providers' own packages take what ms_project and ms_request write?
+#
+#   tests/sdk/run.sh            all judges
+#   MS_TEST_SCALE=n             percent of the windows of long traces (100)
+#
+# Installs the packages of versions.txt under build/sdk (pip into a virtual environment, npm
+# into node_modules), names those that it cannot install, and goes on without them. Then
+# every trace of ../shared/data that a format reads is projected for each profile
+# (project.c), and the judges read the lines: judge.py over the Python packages, judge.mjs
+# over those of npm. Prints "ok NAME: N taken" or "FAIL NAME: why" for each judge, "skip
+# NAME: why" for those that are not there, and "N passed, N failed, N skipped".
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+out=build/sdk
+shared=${MS_SHARED:-../shared}
+mkdir -p $out
+
+# packages REGISTRY: NAME VERSION lines
+packages() { awk -v registry="$1" '$1 == registry { print $2, $3 }' tests/sdk/versions.txt; }
+
+install_python()
+{
+    [ -x $out/py/bin/python ] || python3 -m venv $out/py >/dev/null 2>&1 || return
+    local all one
+    all=$(packages pypi | sed 's/ /==/')
+    # shellcheck disable=SC2086
+    $out/py/bin/pip install -q --disable-pip-version-check $all >$out/pip.log 2>&1 && return
+    for one in $all; do
+        $out/py/bin/pip install -q --disable-pip-version-check "$one" >>$out/pip.log 2>&1 ||
+            echo "cannot install $one from PyPI: its judges are left out"
+    done
+}
+
+install_node()
+{
+    local all one
+    mkdir -p $out/js
+    [ -f $out/js/package.json ] || echo '{"private": true}' >$out/js/package.json
+    all=$(packages npm | sed 's/ \([^ ]*\)$/@\1/')
+    # shellcheck disable=SC2086
+    (cd $out/js && npm install -s --no-audit --no-fund --ignore-scripts $all) \
+        >$out/npm.log 2>&1 && return
+    for one in $all; do
+        (cd $out/js && npm install -s --no-audit --no-fund --ignore-scripts "$one") \
+            >>$out/npm.log 2>&1 || echo "cannot install $one from npm: its judges are left out"
+    done
+}
+
+echo "installing into $out: $(packages pypi | wc -l) packages of PyPI, $(packages npm |
+    wc -l) of npm"
+if command -v python3 >/dev/null; then install_python; else echo "there is no python3"; fi
+if command -v npm >/dev/null; then install_node; else echo "there is no npm"; fi
+
+# The traces that other formats read go into a log, one location a file.
+make -s build/msgstore build/sdk/project || exit 1
+rm -f $out/traces.msl
+taken=0 files=0
+while read -r file; do
+    files=$((files + 1))
+    build/msgstore import --lenient --keep-going --location "${file#"$shared"/data/}" \
+        $out/traces.msl "$file" >/dev/null 2>&1
+    [ $? -le 3 ] && taken=$((taken + 1))
+done < <(find "$shared/data" -type f ! -name '*.md' ! -path '*json-test-suite*' \
+    ! -path '*tau-bench*' ! -path '*swe-agent*' 2>/dev/null | sort)
+echo "$taken of $files files of $shared/data were read, beside the traces of tests/traces.h"
+if ! build/sdk/project $out/traces.msl >$out/projections.jsonl ||
+    ! build/sdk/project --answers >$out/answers.jsonl; then
+    echo "FAIL project: the projections were not made"
+    exit 1
+fi
+echo "$(wc -l <$out/projections.jsonl) projections, $(wc -l <$out/answers.jsonl) answers," \
+    "$(($(wc -c <$out/projections.jsonl) / 1000000)) MB"
+
+{
+    if [ -x $out/py/bin/python ]; then
+        LITELLM_LOCAL_MODEL_COST_MAP=True $out/py/bin/python tests/sdk/judge.py $out
+    else
+        echo "skip python: there is no virtual environment"
+    fi
+    if [ -d $out/js/node_modules ]; then node tests/sdk/judge.mjs $out
+    else echo "skip node: no package is there"; fi
+} | tee $out/judged
+passed=$(grep -c '^ok ' $out/judged) failed=$(grep -c '^FAIL ' $out/judged)
+skipped=$(grep -c '^skip ' $out/judged)
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ] && [ "$passed" != 0 ]
