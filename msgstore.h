@@ -1052,19 +1052,11 @@ MS_API ms_result ms_get_team_messages(ms_store *store, ms_str location,
 MS_API ms_result ms_get_by_seq(ms_store *store, uint64_t seq, ms_arena *arena,
                                const ms_msg **msg, ms_error *err);
 
-/* Positions count the messages that a location ever had, from 1, hidden ones and those
- * that a copy has left out since (see ms_copy) included: a message keeps its position for
- * ever. (A copy that does not choose a location takes nothing of it over: there positions
- * begin anew.) Costs a walk over the location's messages before it. MS_E_NOT_FOUND: no
- * such message, or it is hidden; of a position also when its message was left out. */
-MS_API ms_result ms_position(ms_store *store, uint64_t seq, uint64_t *position,
-                             ms_error *err);
-MS_API ms_result ms_get_by_position(ms_store *store, ms_str location, uint64_t position,
-                                    ms_arena *arena, const ms_msg **msg, ms_error *err);
-
 typedef struct ms_stat {
     uint64_t messages;        /* visible */
-    uint64_t last_seq;        /* the largest ever given, of a hidden one too; 0: none */
+    uint64_t last_seq;        /* the largest number of a message, hidden or not; 0: none */
+    uint64_t given_seq;       /* the largest ever given, also to messages that a copy left
+                                 out; 0: the store does not know */
     uint64_t bytes;           /* of the records of messages as appended, hidden ones too,
                                  headers and padding included */
     uint64_t index_bytes;     /* of everything beside them */
@@ -1102,8 +1094,6 @@ typedef struct ms_list_query {
     ms_str location;
     ms_str prefix;
     size_t limit;
-    bool emptied;             /* also locations of which a copy has left nothing: they have
-                                 0 messages, and positions to go on from */
 } ms_list_query;
 
 MS_API ms_result ms_list(ms_store *store, const ms_list_query *query, ms_arena *arena,
@@ -1174,9 +1164,9 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
  * ms_envelope_check, locations are there, a query is resolved (views and agent_types
  * are not 0). Entries that may be NULL: cursor_close, sync and tick (nothing to do), get
  * and refresh (made from a query), list and stat (then MS_E_UNSUPPORTED; histories and
- * unions use stat where it is there), leave_out and left_out (positions then count what
- * is there), change and erase (then nothing can be changed; a query with raw is
- * refused). */
+ * unions use stat where it is there), leave_out (a copy may
+ * then give numbers again), change and erase (then nothing can be changed; a query with
+ * raw is refused). */
 typedef struct ms_backend {
     /* All or none. The location of message i is location if that is not empty, else its
      * own. opts is never NULL; opts->seqs may be. */
@@ -1196,13 +1186,8 @@ typedef struct ms_backend {
     void (*close)(ms_store *store);
     ms_result (*tick)(ms_store *store, uint32_t budget_us, ms_error *err);
     ms_result (*refresh)(ms_store *store, uint64_t *last_seq, ms_error *err);
-    /* Notes that a copy left out `count` messages of a location, the last of them seq. */
-    ms_result (*leave_out)(ms_store *store, ms_str location, uint64_t seq, uint64_t count,
-                           ms_error *err);
-    /* How many messages of a location before seq were noted so; *next: the smallest seq
-     * noted from seq on, 0: none. */
-    ms_result (*left_out)(ms_store *store, ms_str location, uint64_t seq, uint64_t *count,
-                          uint64_t *next, ms_error *err);
+    /* Notes that numbers up to seq were given: none of them is given again. */
+    ms_result (*leave_out)(ms_store *store, uint64_t seq, ms_error *err);
     /* n records for one location, all or none: messages, and as the last one perhaps a
      * change, whose ms_kind is in the bits from 16 on of its flags, its number in seq (of a
      * new message 0). Checks under its lock what only it can know, see ms_amend and the
@@ -1225,8 +1210,8 @@ struct ms_store {
 
 /* ==== [api-change] change without rewriting ==========================================
  * What was appended stays; a change is a record of its own that refers to an earlier
- * message by its sequence number. Views, newest n, counts, listings, positions by number,
- * histories and lookup see the result; a query with `raw` sees every record as it stands.
+ * message by its sequence number. Views, newest n, counts, listings, histories and
+ * lookup see the result; a query with `raw` sees every record as it stands.
  * ms_copy folds changes into what it writes: the copy has only the result.
  *
  * All functions here work on arena stores and logs; on stores of your own that have no
@@ -5886,7 +5871,7 @@ MS_API ms_result ms_decode(const void *bytes, size_t size, const ms_msg **out,
 }
 
 
-/* ==== [query] handles, queries, positions =============================================
+/* ==== [query] handles, queries ========================================================
  * What holds for the store of any backend and needs none: is a handle open, what a query
  * means with its defaults filled in, does a message belong to it, and which position a
  * message has along a walk. Both parts stand on this.
@@ -6044,27 +6029,6 @@ MS_API bool ms_query_match(const ms_query *query, const ms_msg *msg)
     if (!ms__is_empty(q.location) && !ms_str_equal(ms_location(msg), q.location))
         return false;
     return ms__in_views(&q, msg) && ms__passes(&q, msg);
-}
-
-/* A walk over a location that knows the position of each message. */
-typedef struct ms__count {
-    ms_store *store;
-    ms_str location;
-    uint64_t there, gone; /* messages so far, and left out before them */
-    uint64_t next_gap;    /* the next sequence number where some were left out; 0: none */
-} ms__count;
-
-/* The position of the next message, whose sequence number is seq. */
-static ms_result ms__count_step(ms__count *c, const ms_cursor *it, uint64_t seq,
-                                uint64_t *position, ms_error *err)
-{
-    const ms_backend *backend = c->store->backend;
-    if (backend->left_out && (c->there == 0 || (c->next_gap > 0 && c->next_gap < seq)))
-        MS__TRY(backend->left_out(c->store, c->location, seq, &c->gone, &c->next_gap,
-                                  err));
-    c->there++;
-    *position = c->there + c->gone + it->damaged;
-    return MS_OK;
 }
 
 
@@ -6573,69 +6537,6 @@ MS_API ms_result ms_wait(ms_store *store, uint64_t after_seq, uint32_t timeout_m
         ms__pause(pause);
         if (pause < 5000) pause += pause / 2;
     }
-}
-
-/* ---- Positions. */
-
-/* Walks a location until a message's number (or, with by_position, its position) is at
- * least `wanted`; returns both, 0 and 0 if there is none. */
-static ms_result ms__count_to(ms_store *store, ms_str location, bool by_position,
-                              uint64_t wanted, uint64_t *seq, uint64_t *position,
-                              ms_error *err)
-{
-    ms_cursor it;
-    ms__count c;
-    const ms_msg *msg;
-    ms_result code = MS_OK;
-    ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, 0);
-    q.raw = MS_RAW_MESSAGES; /* hidden ones count, too */
-    memset(&c, 0, sizeof c);
-    c.store = store;
-    c.location = location;
-    *seq = *position = 0;
-    MS__TRY(ms_query_open(store, &q, &it, err));
-    while (code == MS_OK && (msg = ms__next_stored(&it)) != NULL) {
-        code = ms__count_step(&c, &it, ms_seq(msg), position, err);
-        *seq = ms_seq(msg);
-        if ((by_position ? *position : *seq) >= wanted) break;
-        *seq = *position = 0;
-    }
-    ms_result end = ms_cursor_close(&it, code == MS_OK ? err : NULL);
-    if (code != MS_OK) return code;
-    return *seq > 0 && end == MS_E_DAMAGED ? MS_OK : end;
-}
-
-MS_API ms_result ms_position(ms_store *store, uint64_t seq, uint64_t *position,
-                             ms_error *err)
-{
-    ms_arena arena;
-    const ms_msg *msg;
-    uint64_t found = 0;
-    *position = 0;
-    memset(&arena, 0, sizeof arena);
-    ms_result code = ms_get_by_seq(store, seq, &arena, &msg, err);
-    if (code == MS_OK)
-        code = ms__count_to(store, ms_location(msg), false, seq, &found, position, err);
-    ms_arena_deinit(&arena);
-    if (code == MS_OK && found != seq)
-        code = ms__fail(err, MS_E_NOT_FOUND, "no message %u", seq);
-    if (code != MS_OK) *position = 0;
-    return code;
-}
-
-MS_API ms_result ms_get_by_position(ms_store *store, ms_str location, uint64_t position,
-                                    ms_arena *arena, const ms_msg **msg, ms_error *err)
-{
-    uint64_t seq, found;
-    *msg = NULL;
-    MS__TRY(ms__open_check(store, err));
-    if (ms__is_empty(location))
-        return ms__fail(err, MS_E_ARGUMENT, "a position needs a location");
-    MS__TRY(ms__count_to(store, location, true, position, &seq, &found, err));
-    if (found == position && position > 0)
-        return ms_get_by_seq(store, seq, arena, msg, err);
-    return ms__fail(err, MS_E_NOT_FOUND, "'%v' has no message at position %u",
-                    MS__V(location), position);
 }
 
 MS_API void ms_close(ms_store *store)
@@ -7533,24 +7434,35 @@ MS_API bool ms_usage_of(const ms_msg *note, ms_usage *out)
 
 
 /* ==== [copy] from one store into another =============================================
- * Compaction, retention, repair, export, loading: all are ms_copy. It reads the source
- * twice at the same time when something was changed there: as it stands, to know what was
- * hidden, and as it shows itself, to know what to write. So a copy has no changes but
- * notes and facts, and no byte of what was hidden, redacted or amended away.
+ * ms_copy is compaction, retention, repair, export and loading. Where the source has
+ * changes, two cursors run side by side: one reads the records as they stand and knows
+ * what is hidden, the other one reads what the source shows. So a copy has no changes but
+ * notes and facts, and no byte of hidden, redacted or replaced text.
  *
- * What is left out leaves its count (leave_out), so that positions stay true.
  * (Y1) The destination shows what the source shows, as far as it is kept, with the same
- *      numbers, positions, notes and facts.
+ *      numbers, notes and facts.
+ * (Y2) The destination gives no number again that the source has given.
  * ================================================================================== */
 
-/* `cuts` says from which sequence number on a location is kept. */
-
+/* A location that is kept, from a number on. */
 typedef struct ms__cut {
     ms_str location;
     uint64_t from;
-    uint64_t dropped, last; /* messages left out since the last one kept */
-    bool chosen;            /* else nothing of the location goes over, not its name */
 } ms__cut;
+
+/* A running copy. */
+typedef struct ms__copying {
+    ms_store *destination, *source;
+    const ms_keep *keep;
+    ms_copy_report *report;
+    ms_arena *arena;
+    ms__cut *cuts;    /* sorted by location; NULL: all locations, from 0 on */
+    size_t n_cuts;
+    uint64_t last;    /* number of the last message read */
+    uint64_t placed;  /* and of the last one copied */
+    bool changed;     /* the source has changes */
+    uint64_t unfit;   /* records that no store takes */
+} ms__copying;
 
 static bool ms__cut_less(const void *a, const void *b)
 {
@@ -7558,132 +7470,76 @@ static bool ms__cut_less(const void *a, const void *b)
            0;
 }
 
-static ms__cut *ms__cut_find(ms__cut *cuts, size_t n, ms_str location)
+/* Does the caller keep a location, and from which number on? */
+static bool ms__cut_find(const ms__copying *c, ms_str location, uint64_t *from)
 {
-    size_t low = 0;
-    while (n > low) {
-        size_t middle = low + (n - low) / 2;
-        int c = ms__str_order(cuts[middle].location, location);
-        if (c == 0) return &cuts[middle];
-        if (c < 0)
-            low = middle + 1;
-        else
-            n = middle;
+    size_t low = 0, high = c->n_cuts;
+    *from = 0;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = ms__str_order(c->cuts[middle].location, location);
+        if (order == 0) *from = c->cuts[middle].from;
+        if (order == 0) return true;
+        if (order < 0) low = middle + 1;
+        else high = middle;
     }
-    return NULL;
+    return c->keep->n_locations == 0;
 }
 
-/* The sequence number of the oldest of the newest n messages. */
-static MS__APART ms_result ms__cut_at(ms_store *source, ms_str location,
-                                      const ms_keep *keep, ms_cursor *it,
+static bool ms__keeps(const ms__copying *c, const ms_msg *msg)
+{
+    int64_t t;
+    uint64_t from;
+    if (c->keep->has_since && ms_time(msg, &t) && t < c->keep->since_ns) return false;
+    return !c->cuts || (ms__cut_find(c, ms_location(msg), &from) && ms_seq(msg) >= from);
+}
+
+/* Finds the number of the oldest of the newest n messages of a location. */
+static MS__APART ms_result ms__cut_at(const ms__copying *c, ms_str location, ms_cursor *it,
                                       uint64_t *from, ms_error *err)
 {
-    ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, keep->newest);
-    MS__TRY(ms_query_open(source, &q, it, err));
+    ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, c->keep->newest);
+    MS__TRY(ms_query_open(c->source, &q, it, err));
     const ms_msg *oldest = ms__next_stored(it);
     *from = oldest ? ms_seq(oldest) : 0;
     ms_result code = ms_cursor_close(it, err);
     return code == MS_E_DAMAGED ? MS_OK : code;
 }
 
-/* One for each location of the source, sorted by location. */
-static ms_result ms__cuts_make(ms_store *source, const ms_keep *keep, ms_arena *arena,
-                               ms__cut **out, size_t *n_out, ms_error *err)
+/* Makes a cut for each location that is kept: those that the caller names, or all. */
+static MS__APART ms_result ms__cuts_make(ms__copying *c, ms_error *err)
 {
+    const ms_keep *keep = c->keep;
     ms_listing listing;
-    ms_list_query all;
-    memset(&all, 0, sizeof all);
-    all.emptied = true;
-    MS__TRY(ms_list(source, &all, arena, &listing, err));
-    size_t n = listing.count;
-    ms__cut *cuts = (ms__cut *)ms_arena_alloc(arena, n * sizeof *cuts);
-    ms_cursor *it = (ms_cursor *)ms_arena_alloc(arena, sizeof *it);
-    if (!cuts || !it) return ms__no_arena(err, arena, n * sizeof *cuts);
+    memset(&listing, 0, sizeof listing);
+    if (keep->newest == 0 && keep->n_locations == 0) return MS_OK;
+    if (keep->n_locations == 0) MS__TRY(ms_list(c->source, NULL, c->arena, &listing, err));
+    size_t n = keep->n_locations ? keep->n_locations : listing.count;
+    ms__cut *cuts = (ms__cut *)ms_arena_alloc(c->arena, n * sizeof *cuts);
+    ms_cursor *it = (ms_cursor *)ms_arena_alloc(c->arena, sizeof *it);
+    if (!cuts || !it) return ms__no_arena(err, c->arena, n * sizeof *cuts);
     for (size_t i = 0; i < n; i++) {
-        memset(&cuts[i], 0, sizeof cuts[i]);
-        cuts[i].location = listing.items[i].location;
-        cuts[i].chosen = keep->n_locations == 0 ||
-                         ms__among(cuts[i].location, keep->locations, keep->n_locations);
-        if (keep->newest > 0 && cuts[i].chosen)
-            MS__TRY(
-                ms__cut_at(source, cuts[i].location, keep, it, &cuts[i].from, err));
+        cuts[i].location = keep->n_locations ? keep->locations[i]
+                                             : listing.items[i].location;
+        cuts[i].from = 0;
+        if (keep->newest > 0 && !ms__is_empty(cuts[i].location))
+            MS__TRY(ms__cut_at(c, cuts[i].location, it, &cuts[i].from, err));
     }
     ms__sort(cuts, n, sizeof *cuts, ms__cut_less);
-    *out = cuts;
-    *n_out = n;
+    c->cuts = cuts;
+    c->n_cuts = n;
     return MS_OK;
 }
 
-static bool ms__keeps(const ms_keep *keep, const ms__cut *cut, const ms_msg *msg)
-{
-    int64_t t;
-    if (keep->has_since && ms_time(msg, &t) && t < keep->since_ns) return false;
-    return !cut || (cut->chosen && ms_seq(msg) >= cut->from);
-}
-
-/* One copy on its way. */
-typedef struct ms__copying {
-    ms_store *destination, *source;
-    const ms_keep *keep;
-    ms_copy_report *report;
-    ms_arena *arena;
-    ms__cut *cuts; /* sorted by location; NULL: no need for them */
-    size_t n_cuts;
-    uint64_t unnamed; /* last number of a location that is not chosen */
-    bool changed;     /* the source has changes */
-    uint64_t unfit;   /* records that no destination takes */
-} ms__copying;
-
-static bool ms__notes_gaps(const ms__copying *c)
-{
-    return !c->keep->dry_run && c->destination->backend->leave_out;
-}
-
-/* What was left out of a location since its last message that was kept. */
-static ms_result ms__copy_gap(const ms__copying *c, ms__cut *cut, ms_error *err)
-{
-    uint64_t dropped = cut ? cut->dropped : 0;
-    if (dropped == 0) return MS_OK;
-    cut->dropped = 0;
-    if (!ms__notes_gaps(c)) return MS_OK;
-    return c->destination->backend->leave_out(c->destination, cut->location, cut->last,
-                                              dropped, err);
-}
-
-/* The gaps that the source has already; of a location that is not chosen only the
- * numbers. */
-static ms_result ms__copy_gaps(ms__copying *c, const ms__cut *cut, ms_error *err)
-{
-    uint64_t count, next, told = 0;
-    const ms_backend *from = c->source->backend, *to;
-    if (!ms__notes_gaps(c) || !from->left_out) return MS_OK;
-    to = c->destination->backend;
-    MS__TRY(from->left_out(c->source, cut->location, 0, &count, &next, err));
-    while (next > 0) { /* also one of nothing: it keeps a number */
-        uint64_t last = next;
-        MS__TRY(from->left_out(c->source, cut->location, last + 1, &count, &next, err));
-        if (!cut->chosen) {
-            if (last > c->unnamed) c->unnamed = last;
-            continue;
-        }
-        MS__TRY(to->leave_out(c->destination, cut->location, last, count - told, err));
-        told = count;
-    }
-    return MS_OK;
-}
-
-/* hidden: it is left out whatever keep says. */
+/* Copies a message unless it is hidden or not kept. */
 static MS__APART ms_result ms__copy_one(ms__copying *c, const ms_msg *msg, bool hidden,
                                         ms_error *err)
 {
     ms_append_opts opts;
-    ms__cut *cut = c->cuts ? ms__cut_find(c->cuts, c->n_cuts, ms_location(msg)) : NULL;
-    if (hidden || !ms__keeps(c->keep, cut, msg)) {
+    ms_store *to = c->destination;
+    c->last = ms_seq(msg);
+    if (hidden || !ms__keeps(c, msg)) {
         c->report->dropped++;
-        if (cut && cut->chosen)
-            cut->dropped++, cut->last = ms_seq(msg);
-        else if (ms_seq(msg) > c->unnamed)
-            c->unnamed = ms_seq(msg);
         return MS_OK;
     }
     ms_envelope m = ms_envelope_of(msg);
@@ -7691,43 +7547,31 @@ static MS__APART ms_result ms__copy_one(ms__copying *c, const ms_msg *msg, bool 
         memset(&opts, 0, sizeof opts);
         opts.keep_seq = true;
         if (ms__message_check(ms__absent(), &m, NULL) != MS_OK) {
-            c->unfit++; /* no message that a store takes: as good as damaged */
+            c->unfit++; /* no store takes it: it counts as damaged */
             return MS_OK;
         }
-        MS__TRY(ms__copy_gap(c, cut, err));
-        ms_store *to = c->destination;
         MS__TRY(ms__open_check(to, err));
         MS__TRY(to->backend->append(to, ms__absent(), &m, 1, &opts, err));
+        c->placed = m.seq;
     }
     c->report->copied++;
     c->report->bytes += ms_size(msg);
     return MS_OK;
 }
 
-/* Numbers that messages of locations that are not chosen had are not used again: a gap of
- * nothing says so. */
-static ms_result ms__copy_unnamed(const ms__copying *c, ms_error *err)
+/* Notes in the destination which numbers the source has given. */
+static ms_result ms__copy_numbers(const ms__copying *c, ms_error *err)
 {
-    for (size_t i = 0; i < c->n_cuts && c->unnamed > 0; i++)
-        if (c->cuts[i].chosen && ms__notes_gaps(c))
-            return c->destination->backend->leave_out(c->destination, c->cuts[i].location,
-                                                      c->unnamed, 0, err);
-    return MS_OK;
+    ms_stat stat;
+    const ms_backend *to = c->keep->dry_run ? NULL : c->destination->backend;
+    uint64_t last = c->last;
+    if (ms_store_stat(c->source, &stat, NULL) == MS_OK && stat.given_seq > last)
+        last = stat.given_seq;
+    if (!to || !to->leave_out || last <= c->placed) return MS_OK;
+    return to->leave_out(c->destination, last, err);
 }
 
-/* What has to be known before the first message: cuts, and gaps of the source. */
-static MS__APART ms_result ms__copy_begin(ms__copying *c, ms_arena *arena, ms_error *err)
-{
-    const ms_keep *keep = c->keep;
-    bool gaps = ms__notes_gaps(c) && c->source->backend->left_out;
-    if (keep->newest > 0 || keep->n_locations > 0 || keep->has_since || gaps || c->changed)
-        MS__TRY(ms__cuts_make(c->source, keep, arena, &c->cuts, &c->n_cuts, err));
-    for (size_t i = 0; i < c->n_cuts; i++)
-        MS__TRY(ms__copy_gaps(c, &c->cuts[i], err));
-    return MS_OK;
-}
-
-/* A cursor over everything of the source, in the arena. raw: kinds as they stand. */
+/* Opens a cursor over everything of the source, in the arena. raw: kinds as they stand. */
 static MS__APART ms_result ms__copy_open(const ms__copying *c, unsigned raw, ms_cursor **it,
                                          ms_error *err)
 {
@@ -7742,12 +7586,12 @@ static MS__APART ms_result ms__copy_open(const ms__copying *c, unsigned raw, ms_
 static ms_result ms__copy_unfit(const ms__copying *c, ms_error *err)
 {
     if (c->unfit == 0) return MS_OK;
-    return ms__fail(err, MS_E_DAMAGED,
-                    "%u records were left out: they are none that a store takes", c->unfit);
+    return ms__fail(err, MS_E_DAMAGED, "%u records were left out: no store takes them",
+                    c->unfit);
 }
 
-/* Steps a message through both cursors: `now` shows what `all` has, but for what is
- * hidden, and but for records that are damaged and were replaced. */
+/* Steps a message through both cursors: `now` shows what `all` has, except for hidden
+ * messages and for damaged records that an AMEND replaces. */
 static ms_result ms__copy_step(ms__copying *c, const ms_msg *msg, ms_cursor *now,
                                const ms_msg **ahead, ms_error *err)
 {
@@ -7775,24 +7619,21 @@ static MS__APART ms_result ms__copy_run(ms__copying *c, ms_error *err)
     c->report->damaged = all->damaged;
     if (now && now->damaged > all->damaged) c->report->damaged = now->damaged;
     c->report->damaged += c->unfit;
-    for (size_t i = 0; code == MS_OK && i < c->n_cuts; i++)
-        code = ms__copy_gap(c, &c->cuts[i], err);
-    if (code == MS_OK) code = ms__copy_unnamed(c, err);
+    if (code == MS_OK) code = ms__copy_numbers(c, err);
     ms_result end = ms_cursor_close(all, code == MS_OK ? err : NULL);
     ms_result shown = ms_cursor_close(now, code == MS_OK && end == MS_OK ? err : NULL);
     if (code == MS_OK) code = end != MS_OK ? end : shown;
     return code == MS_OK ? ms__copy_unfit(c, err) : code;
 }
 
-/* A note goes with its message. */
+/* Copies a note if its message was copied. */
 static MS__APART ms_result ms__copy_note(ms__copying *c, const ms_msg *note, ms_error *err)
 {
     const ms_msg *msg;
     ms_envelope e = ms_envelope_of(note);
-    ms__cut *cut = ms__cut_find(c->cuts, c->n_cuts, ms_location(note));
     ms_result code = ms__get(c->source, e.seq, c->arena, &msg, err);
     if (code == MS_E_HIDDEN || code == MS_E_NOT_FOUND || code == MS_E_DAMAGED) return MS_OK;
-    if (code != MS_OK || !ms__keeps(c->keep, cut, msg)) return code;
+    if (code != MS_OK || !ms__keeps(c, msg)) return code;
     if (!c->keep->dry_run && !c->destination->backend->change) {
         c->report->unplaced++;
         return MS_OK;
@@ -7810,15 +7651,12 @@ static MS__APART ms_result ms__copy_note(ms__copying *c, const ms_msg *note, ms_
     return ms__change_put(c->destination, MS_KIND_NOTE, &e, 0, NULL, err);
 }
 
-/* Facts of a location: what is in force, in one record. */
+/* Copies the facts of a location as one record. */
 static MS__APART ms_result ms__copy_facts(ms__copying *c, ms_str location, ms_error *err)
 {
     ms_str facts;
-    ms__cut *cut = ms__cut_find(c->cuts, c->n_cuts, location);
-    if ((cut && !cut->chosen) || c->keep->dry_run) return MS_OK;
-    if (!cut && c->keep->n_locations > 0 &&
-        !ms__among(location, c->keep->locations, c->keep->n_locations))
-        return MS_OK;
+    uint64_t from;
+    if (c->keep->dry_run || !ms__cut_find(c, location, &from)) return MS_OK;
     ms_result code = ms_location_get(c->source, location, c->arena, &facts, err);
     if (code != MS_OK && code != MS_E_DAMAGED) return code;
     if (ms_str_equal(facts, MS_STR("{}"))) return MS_OK;
@@ -7833,7 +7671,7 @@ static bool ms__text_less(const void *a, const void *b)
     return ms__str_order(*(const ms_str *)a, *(const ms_str *)b) < 0;
 }
 
-/* Notes in order, and the names of locations that have facts. */
+/* Copies the notes, and collects the names of locations that have facts. */
 static ms_result ms__copy_notes(ms__copying *c, ms_str **names, size_t *n, ms_error *err)
 {
     ms_cursor *it;
@@ -7877,12 +7715,16 @@ static MS__APART ms_result ms__copy_rest(ms__copying *c, ms_error *err)
     return damaged == MS_OK ? ms__copy_unfit(c, err) : damaged;
 }
 
-static ms_result ms__copy_changed(ms__copying *c, ms_error *err)
+static ms_result ms__copy_all(ms__copying *c, ms_error *err)
 {
     uint64_t changes;
     MS__TRY(ms__changes_now(c->source, &changes, err));
     c->changed = changes > 0;
-    return MS_OK;
+    MS__TRY(ms__cuts_make(c, err));
+    ms_result code = ms__copy_run(c, err);
+    if (code != MS_OK && code != MS_E_DAMAGED) return code;
+    ms_result rest = ms__copy_rest(c, err);
+    return rest != MS_OK && (code == MS_OK || rest != MS_E_DAMAGED) ? rest : code;
 }
 
 MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep *keep,
@@ -7891,29 +7733,21 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
     ms_keep all;
     ms_copy_report unseen;
     ms_arena own;
+    ms__copying c;
     memset(&all, 0, sizeof all);
     memset(&own, 0, sizeof own);
-    if (!keep) keep = &all;
-    if (!report) report = &unseen;
-    memset(report, 0, sizeof *report);
-    MS__TRY(ms__open_check(source, err));
-    if (!keep->dry_run) MS__TRY(ms__open_check(destination, err));
-    if (destination == source)
-        return ms__fail(err, MS_E_ARGUMENT, "source and destination are the same store");
-    ms__copying c;
     memset(&c, 0, sizeof c);
     c.destination = destination;
     c.source = source;
-    c.keep = keep;
-    c.report = report;
+    c.keep = keep ? keep : &all;
+    c.report = report ? report : &unseen;
     c.arena = arena ? arena : &own;
-    ms_result code = ms__copy_changed(&c, err);
-    if (code == MS_OK) code = ms__copy_begin(&c, c.arena, err);
-    if (code == MS_OK) code = ms__copy_run(&c, err);
-    if (code == MS_OK || code == MS_E_DAMAGED) {
-        ms_result rest = ms__copy_rest(&c, err);
-        if (rest != MS_OK && (code == MS_OK || rest != MS_E_DAMAGED)) code = rest;
-    }
+    memset(c.report, 0, sizeof *c.report);
+    MS__TRY(ms__open_check(source, err));
+    if (!c.keep->dry_run) MS__TRY(ms__open_check(destination, err));
+    if (destination == source)
+        return ms__fail(err, MS_E_ARGUMENT, "source and destination are the same store");
+    ms_result code = ms__copy_all(&c, err);
     ms_arena_deinit(&own);
     return code;
 }
@@ -9163,17 +8997,6 @@ static void ms__gap_add(ms__live *live, ms__loc *loc, ms__gap *gap, uint64_t seq
     ms__store_ptr(&loc->gaps, gap);
 }
 
-static void ms__gaps_sum(const ms__loc *loc, uint64_t seq, uint64_t *count,
-                         uint64_t *next)
-{
-    for (const ms__gap *g = (const ms__gap *)ms__load_ptr(&loc->gaps); g; g = g->next) {
-        if (g->seq < seq)
-            *count += g->count;
-        else if (*next == 0 || g->seq < *next)
-            *next = g->seq;
-    }
-}
-
 /* A record of kind GAP: `count` messages of a location were left out, the last of them
  * seq. The count stands in the place of the time. Not sealed yet; returns its size. */
 #define MS__GAP_MAX (MS__HEADER + 4 + MS_KEY_MAX + 8)
@@ -10064,9 +9887,10 @@ static ms_result ms__mem_append(ms_store *store, ms__append_run *run, ms_error *
 }
 
 /* What a copy left out: a record of its own. */
-static ms_result ms__mem_leave_out(ms_store *store, ms_str location, uint64_t seq,
-                                   uint64_t count, ms_error *err)
+static ms_result ms__mem_leave_out(ms_store *store, uint64_t seq, ms_error *err)
 {
+    const ms_str location = MS_STR("-"); /* each record has one */
+    const uint64_t count = 0;
     ms__mem *m = ms__mem_of(store);
     unsigned char bytes[MS__GAP_MAX];
     uint32_t size = ms__gap_encode(location, seq, count, bytes);
@@ -10091,16 +9915,6 @@ static ms_result ms__mem_leave_out(ms_store *store, ms_str location, uint64_t se
     }
     ms__lock_give(&m->lock);
     return code;
-}
-
-static ms_result ms__mem_left_out(ms_store *store, ms_str location, uint64_t seq,
-                                  uint64_t *count, uint64_t *next, ms_error *err)
-{
-    const ms__loc *loc = ms__loc_find(&ms__mem_of(store)->live, location);
-    (void)err;
-    *count = *next = 0;
-    if (loc) ms__gaps_sum(loc, seq, count, next);
-    return MS_OK;
 }
 
 /* ---- Cursors: entries are units, runs are chunks. */
@@ -10418,7 +10232,7 @@ static size_t ms__mem_collect(const ms__mem *m, const ms_list_query *q, ms_info 
         if (!ms__is_empty(q->location) && !ms_str_equal(l->name, q->location)) continue;
         if (items) {
             ms__tally t = ms__tally_now(m, l, NULL);
-            if (t.messages == 0 && !q->emptied) continue;
+            if (t.messages == 0) continue;
             items[n] = ms__info_of(&t, l->name, ms__absent());
         }
         n++;
@@ -10461,6 +10275,8 @@ static ms_result ms__mem_stat(ms_store *store, ms_stat *out, ms_error *err)
     out->changes = m->live.changes;
     out->as_of = ms__load32(&m->end);
     out->last_seq = m->live.last_seq;
+    out->given_seq = m->live.gap_seq;
+    if (out->given_seq < out->last_seq) out->given_seq = out->last_seq;
     out->bytes = m->live.bytes;
     out->index_bytes = m->live.index_bytes;
     out->room = m->fixed ? m->live.top - (uint64_t)m->end * 8 : 0;
@@ -10492,7 +10308,7 @@ static const ms__inside ms__mem_inside = {ms__mem_append, NULL};
 static const ms_backend ms__mem_backend = {
     ms__append_unmeasured, ms__mem_query, ms__mem_next, NULL, ms__mem_get, ms__mem_list,
     ms__mem_stat,    NULL,          ms__mem_close, NULL, NULL,        ms__mem_leave_out,
-    ms__mem_left_out, MS__CHANGES ? ms__append_unmeasured : NULL,
+    MS__CHANGES ? ms__append_unmeasured : NULL,
     MS__CHANGES ? ms__mem_erase : NULL, &ms__mem_inside};
 
 /* ---- Opening. */
@@ -17198,17 +17014,6 @@ static void ms__sum_records(const ms__log *log, const ms__segment *l,
     }
 }
 
-/* A location that has gaps, perhaps nothing else. */
-static bool ms__sums_gaps(ms__sums *s, uint64_t hash, uint64_t place)
-{
-    ms__sum sum;
-    memset(&sum, 0, sizeof sum);
-    ms__sum_untimed(&sum);
-    sum.hash = hash & ~(uint64_t)7;
-    sum.first = sum.last = place;
-    return ms__sums_add(s, &sum);
-}
-
 /* One location, agent, or location with gaps of a segment index. */
 typedef struct ms__segment_name {
     uint64_t hash;             /* kind bits are 0 */
@@ -17271,17 +17076,13 @@ static void ms__segment_name_sum(const ms__log *log, const ms__segment *l,
 }
 
 /* Adds the locations, or the agents, of a segment index. */
-static bool ms__sums_segment(ms__sums *s, const ms__segment *l, bool agents, bool emptied)
+static bool ms__sums_segment(ms__sums *s, const ms__segment *l, bool agents)
 {
     uint32_t i = 0, tally = 0;
     ms__segment_name name;
     while (ms__segment_name_next(l, &i, &name)) {
         ms__sum sum;
-        if (name.kind == MS__S_GAP) {
-            uint64_t place = ms__place(l->number, ms__posting(name.run, 0, l->width));
-            if (emptied && !agents && !ms__sums_gaps(s, name.hash, place)) return false;
-            continue;
-        }
+        if (name.kind == MS__S_GAP) continue;
         uint32_t own = tally;
         if (name.tallied) tally++;
         if ((name.kind == MS__S_LOCATION) == agents) continue;
@@ -17333,15 +17134,11 @@ static void ms__sum_of_agent(ms__sum *sum, const ms__tail *t, const ms__agent *a
 
 /* Adds those of the tail; under the lock. A location may have gaps or changes alone; an
  * agent is known by its first message. */
-static bool ms__sums_tail(ms__sums *s, const ms__tail *t, bool agents, bool emptied)
+static bool ms__sums_tail(ms__sums *s, const ms__tail *t, bool agents)
 {
     ms__sum sum;
     for (const ms__loc *l = ms__loc_at(t->live.names.locs.first); l && !agents;
          l = ms__loc_at(l->node.next)) {
-        const ms__gap *gap = (const ms__gap *)l->gaps;
-        if (gap && emptied &&
-            !ms__sums_gaps(s, l->node.hash, ms__place(t->segment, gap->entry)))
-            return false;
         if (l->tally.messages == 0) continue;
         ms__sum_of_loc(&sum, t, l);
         if (!ms__sums_add(s, &sum)) return false;
@@ -17431,7 +17228,7 @@ static bool ms__sums_few(ms__sums *s, const ms__tail *t, const ms_list_query *q)
 {
     ms__log *log = s->log;
     uint32_t looked = 0;
-    if (q->limit == 0 || q->limit > MS__LIST_FEW || q->emptied || log->edits.touched)
+    if (q->limit == 0 || q->limit > MS__LIST_FEW || log->edits.touched)
         return false;
     for (uint32_t segment = t->segment + 1; segment-- > 0 && s->count < q->limit;) {
         const ms__segment *l = segment < t->segment
@@ -17538,7 +17335,7 @@ static ms_result ms__sums_list(ms__sums *s, const ms__tail *t, const ms_list_que
             continue;
         if (ms__sum_again(s->log, t, s->seen, &items[n]) != MS_OK)
             return ms__no_memory(err, sizeof(ms__control));
-        if (items[n].messages > 0 || (q->emptied && !q->agents)) n++;
+        if (items[n].messages > 0) n++;
     }
     return ms__listing_finish(items, n, q->limit, arena, out, err);
 }
@@ -17564,9 +17361,9 @@ static ms_result ms__log_list(ms_store *store, const ms_list_query *q, ms_arena 
     }
     for (uint32_t i = 0; !few && room && i < t->segment; i++) {
         const ms__segment *l = ms__segment_of(log, i, true);
-        room = l && ms__sums_segment(&s, l, q->agents, q->emptied);
+        room = l && ms__sums_segment(&s, l, q->agents);
     }
-    room = few || (room && ms__sums_tail(&s, t, q->agents, q->emptied));
+    room = few || (room && ms__sums_tail(&s, t, q->agents));
     s.seen = t->count;
     ms__lock_give(&log->lock);
     ms_result code = room ? ms__sums_list(&s, t, q, arena, out, err)
@@ -17589,38 +17386,11 @@ static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err
     out->damaged = log->recovery.n_damaged;
     out->as_of = ms__place(ms__tail_of(log)->segment, ms__tail_of(log)->count);
     out->last_seq = log->last_seq;
+    out->given_seq = log->last_seq < log->gap_seq ? log->gap_seq : log->last_seq;
     out->bytes = log->bytes;
     out->index_bytes = log->end > log->bytes ? log->end - log->bytes : 0;
     ms__lock_give(&log->lock);
     return MS_OK;
-}
-
-/* GAP records of a location: those of the tail in memory, older ones through the
- * index. */
-static ms_result ms__log_left_out(ms_store *store, ms_str location, uint64_t seq,
-                                  uint64_t *count, uint64_t *next, ms_error *err)
-{
-    uint32_t pin;
-    ms__each e;
-    const unsigned char *r;
-    uint64_t place;
-    ms__log *log = ms__log_of(store);
-    ms_result result = MS_OK;
-    *count = *next = 0;
-    MS__TRY(ms__log_ready(log, err));
-    uint64_t stream = ms__stream_of(ms__hash_location(&log->id, location), MS__S_GAP);
-    const ms__tail *t = ms__tail_pin(log, &pin);
-    ms__each_begin(&e, log, t, stream, NULL, 0, false, false);
-    while (ms__each_next(&e, &r, &place, &result)) {
-        if (!r || r[4] != MS__KIND_GAP || !ms_str_equal(ms_location(ms__msg(r)), location))
-            continue;
-        if (ms_seq(ms__msg(r)) < seq) *count += ms__get64(r + 16);
-        else if (*next == 0 || ms_seq(ms__msg(r)) < *next) *next = ms_seq(ms__msg(r));
-    }
-    const ms__loc *loc = ms__loc_find((ms__live *)(uintptr_t)&t->live, location);
-    if (loc) ms__gaps_sum(loc, seq, count, next);
-    ms__tail_unpin(log, pin);
-    return result == MS_OK ? MS_OK : ms__no_memory(err, sizeof(ms__segment));
 }
 
 
@@ -17717,9 +17487,10 @@ static ms_result ms__log_erase(ms_store *store, const ms_msg *record, unsigned s
     return code;
 }
 
-static ms_result ms__log_leave_out(ms_store *store, ms_str location, uint64_t seq,
-                                   uint64_t count, ms_error *err)
+static ms_result ms__log_leave_out(ms_store *store, uint64_t seq, ms_error *err)
 {
+    const ms_str location = MS_STR("-"); /* each record has one */
+    const uint64_t count = 0;
     ms__log *log = ms__log_of(store);
     unsigned char bytes[MS__GAP_MAX];
     MS__TRY(ms__log_may_write(log, err));
@@ -17929,7 +17700,7 @@ static const ms_backend ms__log_backend = {
     ms__append_unmeasured, ms__log_query, ms__log_next, ms__log_cursor_close,
     ms__log_get,     ms__log_list,  ms__log_store_stat, ms__log_sync,
     ms__log_close,   ms__log_tick,  ms__log_refresh,    ms__log_leave_out,
-    ms__log_left_out, MS__CHANGES ? ms__append_unmeasured : NULL,
+    MS__CHANGES ? ms__append_unmeasured : NULL,
     MS__CHANGES ? ms__log_erase : NULL, &ms__log_inside};
 
 static ms_result ms__log_desc_check(const ms_log_desc *desc, ms_error *err)
@@ -18718,6 +18489,7 @@ static ms_result ms__union_stat(ms_store *store, ms_stat *out, ms_error *err)
         out->hidden += one.hidden;
         out->changes += one.changes;
         if (one.last_seq) out->last_seq = ms__union_number(i, one.last_seq);
+        if (one.given_seq) out->given_seq = ms__union_number(i, one.given_seq);
     }
     return MS_OK;
 }
@@ -18777,14 +18549,9 @@ static bool ms__info_later(const void *a, const void *b)
     return ms__info_less(a, b);
 }
 
-/* Adds what another store has of the same name. An emptied location has 0 messages, and a
- * number that counts only if no store has messages of it. */
+/* Adds what another store has of the same name. */
 static void ms__info_add(ms_info *sum, const ms_info *more)
 {
-    if (sum->messages == 0 || more->messages == 0) {
-        if (more->messages > 0 || sum->messages + more->messages == 0) *sum = *more;
-        return;
-    }
     sum->messages += more->messages;
     sum->bytes += more->bytes;
     if (more->first_seq < sum->first_seq) sum->first_seq = more->first_seq;
@@ -18912,8 +18679,7 @@ static const ms_backend ms__union_backend = {
     ms__union_append, ms__union_query, ms__union_next,    ms__union_cursor_close,
     ms__union_get,    ms__union_list,  ms__union_stat,    NULL,
     ms__union_close,  NULL,            ms__union_refresh, NULL,
-    NULL,             ms__union_append, ms__union_erase,
-    &ms__union_inside};
+    ms__union_append, ms__union_erase, &ms__union_inside};
 
 static ms_result ms__union_check_one(const ms_union_desc *desc, size_t i, ms_error *err)
 {
@@ -19336,7 +19102,7 @@ static void ms__history_close(ms_store *view, ms_cursor *it)
 
 static const ms_backend ms__history_backend = {
     NULL, NULL, ms__history_next, ms__history_close, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, NULL, NULL,             NULL,              NULL, NULL};
+    NULL, NULL, NULL,             NULL,              NULL};
 /* The store that cursors over histories belong to; never written. */
 static ms_store ms__history_store = {&ms__history_backend, MS_STORE_OPEN};
 

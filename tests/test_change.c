@@ -364,11 +364,11 @@ static void what_an_amend_sets(void **state)
     store_close(&s);
 }
 
-/* Nothing of the message's place changes: order, newest n, position, number. */
+/* Nothing of the message's place changes: order, newest n, number. */
 static void an_amended_message_keeps_its_place(void **state)
 {
     test_store s = open_store(state);
-    uint64_t seq[6], position = 0;
+    uint64_t seq[6];
     char text[2] = "a";
     for (int i = 0; i < 6; i++, text[0]++) seq[i] = say(s.store, text);
     amend(s.store, seq[1], "B");
@@ -386,11 +386,7 @@ static void an_amended_message_keeps_its_place(void **state)
     q.after_seq = seq[0];
     q.before_seq = seq[2];
     must_give(s.store, &q, "BB|");
-    assert_int_equal(ms_position(s.store, seq[1], &position, NULL), MS_OK);
-    assert_int_equal(position, 2);
-    const ms_msg *msg;
-    assert_int_equal(ms_get_by_position(s.store, JOB, 2, NULL, &msg, NULL), MS_OK);
-    must_have_text(msg, "BB");
+    must_have_text(must_get(s.store, seq[1]), "BB");
     assert_int_equal(stat_of(s.store).messages, 6);
     assert_int_equal(stat_of(s.store).changes, 3);
     assert_int_equal(stat_of(s.store).last_seq, seq[5]);
@@ -591,19 +587,13 @@ static void a_hidden_message_is_in_no_view(void **state)
 static void a_hidden_message_is_not_found(void **state)
 {
     test_store s = open_store(state);
-    uint64_t one = say(s.store, "one"), two = say(s.store, "two"), position = 0;
+    uint64_t one = say(s.store, "one"), two = say(s.store, "two");
     uint64_t three = say(s.store, "three");
     const ms_msg *msg;
     ms_error err;
     hide(s.store, two);
     assert_int_equal(ms_get_by_seq(s.store, two, NULL, &msg, NULL), MS_E_NOT_FOUND);
-    assert_int_equal(ms_position(s.store, two, &position, NULL), MS_E_NOT_FOUND);
-    assert_int_equal(ms_get_by_position(s.store, JOB, 2, NULL, &msg, NULL),
-                     MS_E_NOT_FOUND);
-    assert_int_equal(ms_position(s.store, three, &position, NULL), MS_OK);
-    assert_int_equal(position, 3);
-    assert_int_equal(ms_get_by_position(s.store, JOB, 1, NULL, &msg, NULL), MS_OK);
-    assert_int_equal(ms_seq(msg), one);
+    assert_int_equal(ms_seq(must_get(s.store, one)), one);
     char *before = picture(s.store);
     assert_int_equal(ms_hide(s.store, two, &err), MS_E_HIDDEN);
     assert_int_equal(err.code, MS_E_HIDDEN);
@@ -1126,9 +1116,6 @@ static void forks_stay_apart(void **state)
              "{\"title\":\"t\",\"parent\":\"branch\",\"parent_seq\":%llu}",
              (unsigned long long)fork_key);
     must_have_facts(s.store, OTHER_JOB, want);
-    uint64_t position = 0;
-    assert_int_equal(ms_position(s.store, fork_key, &position, NULL), MS_OK);
-    assert_int_equal(position, 2);
     store_close(&s);
 }
 
@@ -2140,17 +2127,13 @@ static void must_be_folded(ms_store *store, const ms_stat *source)
     must_show(store, OTHER_JOB, "");
     assert_int_equal(stat_of(store).hidden, 0);
     assert_int_equal(stat_of(store).messages, source->messages);
-    uint64_t position = 0;
     ms_cursor it;
     q = query_of(JOB, 0);
     assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
-    uint64_t first = ms_seq(ms_next(&it)), second = ms_seq(ms_next(&it));
+    assert_non_null(ms_next(&it));
+    uint64_t second = ms_seq(ms_next(&it));
     assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
     assert_true(ms_flags(must_get(store, second)) & MS_FLAG_REDACTED);
-    assert_int_equal(ms_position(store, first, &position, NULL), MS_OK);
-    assert_int_equal(position, 1);
-    assert_int_equal(ms_position(store, second, &position, NULL), MS_OK);
-    assert_int_equal(position, 3);
     assert_true(say(store, "next") > source->last_seq);
 }
 
@@ -3116,12 +3099,6 @@ static ms_result far_get(far_away *f, ms_error *err)
     return ms_get_by_seq(f->store, f->seq, NULL, &msg, err);
 }
 
-static ms_result far_position(far_away *f, ms_error *err)
-{
-    uint64_t position;
-    return ms_position(f->store, f->seq, &position, err);
-}
-
 static ms_result far_read(far_away *f, ms_error *err)
 {
     ms_stream_text text;
@@ -3198,7 +3175,7 @@ static void no_memory_is_not_no_message(void **state)
 {
     static const struct {
         ms_result (*run)(far_away *f, ms_error *err);
-    } calls[] = {{far_get}, {far_position}, {far_amend}, {far_hide}, {far_note},
+    } calls[] = {{far_get}, {far_amend}, {far_hide}, {far_note},
                  {far_rewind}, {far_read}, {far_recover}, {far_fork}};
     test_alloc heap;
     test_store s = far_store((const store_kind *)*state, &heap);
@@ -3417,7 +3394,7 @@ static ms_result lender_change(ms_store *store, ms_str location,
 static const ms_backend lender_backend = {NULL, lender_query, lender_next,
                                           lender_cursor_close, lender_get, lender_list,
                                           lender_stat, NULL, lender_close, NULL, NULL,
-                                          NULL, NULL, lender_change, NULL, NULL};
+                                          NULL, lender_change, NULL, NULL};
 
 static lender lender_over(ms_store *inside)
 {

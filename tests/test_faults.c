@@ -475,7 +475,6 @@ static ms_result do_look(world *w, ms_error *err)
     ms_stat stat;
     ms_log_info info;
     const ms_msg *msg;
-    uint64_t position;
     memset(&q, 0, sizeof q);
     ms_result result = ms_list(w->log, &q, &arena, &listing, err);
     q.agents = true;
@@ -484,9 +483,6 @@ static ms_result do_look(world *w, ms_error *err)
     if (result == MS_OK) result = ms_log_stat(w->log, &info, err);
     if (result == MS_OK)
         result = ms_get_by_seq(w->log, w->seq[SECOND], &arena, &msg, err);
-    if (result == MS_OK) result = ms_position(w->log, w->seq[SECOND], &position, err);
-    if (result == MS_OK)
-        result = ms_get_by_position(w->log, MS_STR("job"), position, &arena, &msg, err);
     ms_arena_deinit(&arena);
     return result;
 }

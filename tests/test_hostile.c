@@ -489,16 +489,11 @@ static void read_one_by_one(bench *b, ms_store *store, ms_arena *arena)
     ms_error err;
     const ms_msg *msg;
     for (int i = 0; i < 12; i++) {
-        uint64_t seq = i == 0 ? UINT64_MAX : test_below(&b->rng, 200), position;
+        uint64_t seq = i == 0 ? UINT64_MAX : test_below(&b->rng, 200);
         ms_result result = ms_get_by_seq(store, seq, arena, &msg, &err);
         if (result == MS_OK) look_at(b, msg);
         if (result == MS_OK) assert_true(ms_seq(msg) == seq);
         must_be_of_bytes(b, result, &err, "get");
-        must_be_of_bytes(b, ms_position(store, seq, &position, &err), &err, "position");
-        result = ms_get_by_position(store, MS_STR("job_1"), seq, arena, &msg, &err);
-        if (seq == 0) continue;
-        if (result == MS_OK) look_at(b, msg);
-        must_be_of_bytes(b, result, &err, "get by position");
     }
 }
 
@@ -518,7 +513,6 @@ static void read_the_rest(bench *b, ms_store *store, ms_arena *arena)
     memset(&list, 0, sizeof list);
     for (int i = 0; i < 4; i++) {
         list.agents = i % 2 == 1;
-        list.emptied = i == 2;
         if (i == 3) list.location = MS_STR("job_1");
         must_be_of_bytes(b, ms_list(store, &list, arena, &listing, &err), &err, "list");
         if (listing.count > 4 * b->n_holds) fail_msg("%s: a long listing", running);

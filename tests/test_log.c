@@ -553,7 +553,7 @@ static void keys_and_numbers_survive_reopening(void **state)
 }
 
 /* Over several rewrites, with rules that drop something each time. */
-static void positions_survive_rewriting(void **state)
+static void numbers_survive_rewriting(void **state)
 {
     uint64_t rng = test_seed();
     store_options options;
@@ -1386,7 +1386,7 @@ int main(void)
         ON_LOGS(a_failed_append_changes_nothing),
         ON_LOGS(a_handle_for_reading_does_not_write),
         ON_LOGS(keys_and_numbers_survive_reopening),
-        ON_LOGS(positions_survive_rewriting),
+        ON_LOGS(numbers_survive_rewriting),
         ON_LOGS(the_newest_are_counted_without_gaps),
         ON_LOGS(a_rewrite_replaces_only_when_told),
         ON_EVERY_STORE(an_arena_store_goes_to_a_file_and_back),

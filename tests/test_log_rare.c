@@ -551,18 +551,11 @@ static ms_result look_at_list(ms_store *store)
     ms_list_query q;
     ms_listing list;
     memset(&q, 0, sizeof q);
-    q.emptied = true;
     ms_arena_init(&arena, NULL);
     ms_result code = ms_list(store, &q, &arena, &list, NULL);
     seen = code == MS_OK ? list.count : 0;
     ms_arena_deinit(&arena);
     return code;
-}
-
-static ms_result look_at_gaps(ms_store *store)
-{
-    uint64_t count, next;
-    return store->backend->left_out(store, MS_STR("gone_3"), 1, &count, &next, NULL);
 }
 
 static ms_result look_at_place(ms_store *store)
@@ -578,16 +571,13 @@ static ms_result look_at_place(ms_store *store)
 /* Notes, facts and places of which nothing is left, in leaves and behind them. */
 static void add_rare(ms_store *store, uint64_t seq)
 {
-    char place[16];
     ms_stat stat;
     assert_int_equal(ms_note(store, seq, MS_STR("stars"), ms_text("5"), NULL), MS_OK);
     assert_int_equal(
         ms_location_set(store, MS_STR("place_1"), MS_STR("{\"a\":1}"), NULL), MS_OK);
     for (unsigned i = 0; i < 40; i++) {
-        snprintf(place, sizeof place, "gone_%u", i);
         assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
-        assert_int_equal(store->backend->leave_out(store, ms_str_of(place),
-                                                   stat.last_seq + 100 + i, 2, NULL),
+        assert_int_equal(store->backend->leave_out(store, stat.last_seq + 100 + i, NULL),
                          MS_OK);
         say_some(store, 1);
     }
@@ -618,7 +608,7 @@ static void must_need_memory(ms_result (*look)(ms_store *))
 static void a_first_look_without_memory_says_so(void **state)
 {
     static ms_result (*const looks[])(ms_store *) = {look_at_team, look_at_facts,
-        look_at_one, look_at_list, look_at_gaps, look_at_place};
+        look_at_one, look_at_list, look_at_place};
     (void)state;
     ms_store *store = make_log(1);
     add_rare(store, 2);
@@ -643,29 +633,6 @@ static void what_the_tail_has_not_is_not_called_absent(void **state)
     assert_int_equal(ms__tail_of(ms__log_of(store))->count, 1);
     ms_close(store);
     for (size_t i = 0; i < sizeof looks / sizeof looks[0]; i++) must_need_memory(looks[i]);
-}
-
-/* A log that tells only what was left out, in its first segments or in the tail: all that
- * a listing adds up are gaps. */
-static void a_list_of_gaps_alone_without_memory_says_so(void **state)
-{
-    char place[16];
-    (void)state;
-    for (int in_tail = 0; in_tail < 2; in_tail++) {
-        begin();
-        ms_log_desc desc = desc_of(MS_LOG_CREATE);
-        if (in_tail) desc.segment_size = 1 << 20;
-        ms_store *store = open_with(&desc);
-        for (unsigned i = 0; i < 100; i++) {
-            snprintf(place, sizeof place, "gone_%u", i);
-            assert_int_equal(
-                store->backend->leave_out(store, ms_str_of(place), 10 + i, 2, NULL), MS_OK);
-        }
-        assert_int_equal(ms__log_of(store)->index.segments.n == 0, in_tail);
-        ms_close(store);
-        must_need_memory(look_at_list);
-        assert_int_equal(seen, 100);
-    }
 }
 
 static void a_log_that_is_made_without_memory_is_not_made(void **state)
@@ -935,44 +902,6 @@ static void a_watermark_behind_the_file_needs_looks_at_it(void **state)
     }
 }
 
-/* What an index names is looked at: a record of another kind counts nothing. */
-static void a_gap_that_is_none_counts_nothing(void **state)
-{
-    uint64_t count, next;
-    (void)state;
-    ms_store *store = make_log(0);
-    uint64_t at = ms__log_of(store)->end;
-    assert_int_equal(store->backend->leave_out(store, MS_STR("gone"), 500, 2, NULL), MS_OK);
-    assert_int_equal(drive.rw[at + 4], MS__KIND_GAP);
-    while (ms__log_of(store)->index.segments.n == 0) say_some(store, 1); /* of the tail it is known */
-    for (int lies = 0; lies < 2; lies++) {
-        drive.rw[at + 4] = lies ? MS__KIND_NOTE : MS__KIND_GAP;
-        assert_int_equal(
-            store->backend->left_out(store, MS_STR("gone"), 1000, &count, &next, NULL),
-            MS_OK);
-        assert_int_equal(count, lies ? 0 : 2);
-    }
-    drive.rw[at + 4] = MS__KIND_GAP;
-    finish(store);
-}
-
-static void a_child_does_not_ask_what_was_left_out(void **state)
-{
-    ms_store *store = make_log(1);
-    ms__log *log = ms__log_of(store);
-    ms__fork_mark kept = log->file.fork_mark;
-    uint64_t count, next;
-    (void)state;
-    log->file.fork_mark.page = NULL;
-    log->file.fork_mark.process = drive.process + 1;
-    assert_int_equal(
-        store->backend->left_out(store, MS_STR("room"), 1, &count, &next, NULL),
-        MS_E_FORKED);
-    log->file.fork_mark = kept;
-    refusals++;
-    finish(store);
-}
-
 /* All places for tails are pinned: a reader of an empty file says that it cannot go on. */
 static void a_reader_without_a_place_for_a_tail_says_so(void **state)
 {
@@ -1070,10 +999,6 @@ static void raw_queries_beyond_the_ends_give_what_is_there(void **state)
         q = query_at("room");
         q.after_seq = UINT64_MAX;
         assert_int_equal(count_all(store, q, MS_OK), 0);
-        uint64_t count, next;
-        assert_int_equal(store->backend->left_out(store, MS_STR("nowhere"), 1, &count,
-                                                  &next, NULL), MS_OK);
-        assert_true(count == 0 && next == 0);
     }
     ms_close(store);
 }
@@ -1124,7 +1049,6 @@ int main(void)
         cmocka_unit_test(a_node_that_has_no_memory_is_none),
         cmocka_unit_test(a_first_look_without_memory_says_so),
         cmocka_unit_test(what_the_tail_has_not_is_not_called_absent),
-        cmocka_unit_test(a_list_of_gaps_alone_without_memory_says_so),
         cmocka_unit_test(a_log_that_is_made_without_memory_is_not_made),
         cmocka_unit_test(a_quota_leaves_room_for_what_is_needed),
         cmocka_unit_test(a_summary_that_cannot_be_written_is_written_later),
@@ -1135,8 +1059,6 @@ int main(void)
         cmocka_unit_test(a_slot_that_tells_of_more_stays),
         cmocka_unit_test(a_shared_writer_that_cannot_look_at_the_file_says_so),
         cmocka_unit_test(a_watermark_behind_the_file_needs_looks_at_it),
-        cmocka_unit_test(a_gap_that_is_none_counts_nothing),
-        cmocka_unit_test(a_child_does_not_ask_what_was_left_out),
         cmocka_unit_test(what_an_arena_store_cannot_be_is_refused),
         cmocka_unit_test(raw_queries_beyond_the_ends_give_what_is_there),
         cmocka_unit_test(a_damaged_record_of_a_changed_place_is_stepped_over),

@@ -99,7 +99,7 @@ static ms_result open_array(test_store *s, const store_options *options, ms_erro
 {
     static const ms_backend backend = {array_append, array_query, array_next, NULL, NULL,
                                        NULL, NULL, NULL, array_close, NULL, NULL,
-                                       NULL, NULL, NULL, NULL, NULL};
+                                       NULL, NULL, NULL, NULL};
     array_store *a = (array_store *)calloc(1, sizeof *a);
     (void)options;
     (void)err;

@@ -261,41 +261,27 @@ static void backwards_is_the_reverse(void **state)
 }
 
 
-/* ---- one message, positions, totals ---- */
+/* ---- one message, totals ---- */
 
-/* Positions count in order of numbers. */
 static void must_find(ms_store *store, const family *f)
 {
     const ms_msg *msg;
     ms_arena arena;
-    ms_error err;
     size_t which;
-    uint64_t own, position;
+    uint64_t own;
     ms_arena_init(&arena, NULL);
     for (size_t i = 0; i < f->all.count; i++) {
         const twin_msg *want = f->all.items[i];
-        const twin_msg *place[200];
-        ms_query q = query_of(want->field[MS_F_LOCATION].text, MS_VIEW_TIMELINE);
-        size_t n = oracle(&f->all, &q, place), at = 0;
-        while (place[at] != want) at++;
         assert_int_equal(ms_get_by_seq(store, want->seq, &arena, &msg, NULL), MS_OK);
         twin_must_match(want, msg, "by number");
         assert_int_equal(ms_get_by_seq(store, want->seq, NULL, &msg, NULL), MS_E_ARENA);
         assert_int_equal(ms_union_origin(store, want->seq, &which, &own, NULL), MS_OK);
         assert_int_equal(NUMBER(which, own), want->seq);
-        if (ms_position(store, want->seq, &position, &err) != MS_OK)
-            fail_msg("position: %s", err.message);
-        assert_int_equal(position, at + 1);
-        assert_int_equal(ms_get_by_position(store, q.location, at + 1, &arena, &msg,
-                                            NULL), MS_OK);
-        twin_must_match(want, msg, "by position");
-        assert_int_equal(ms_get_by_position(store, q.location, n + 1, &arena, &msg, NULL),
-                         MS_E_NOT_FOUND);
     }
     ms_arena_deinit(&arena);
 }
 
-static void every_message_is_found_by_number_and_position(void **state)
+static void every_message_is_found_by_number(void **state)
 {
     uint64_t rng = test_seed() + 2;
     const uint64_t none[] = {0, NUMBER(0, 199), NUMBER(1, 0), NUMBER(STORES_MAX, 1),
@@ -309,12 +295,9 @@ static void every_message_is_found_by_number_and_position(void **state)
         family_open(&f, &rng, 60, (unsigned)test_below(&rng, 4));
         must_find(f.u, &f);
         for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
-            uint64_t position;
             assert_int_equal(ms_get_by_seq(f.u, none[i], &arena, &msg, NULL),
                              MS_E_NOT_FOUND);
             assert_null(msg);
-            assert_int_equal(ms_position(f.u, none[i], &position, NULL),
-                             MS_E_NOT_FOUND);
         }
         family_close(&f);
     }
@@ -406,57 +389,10 @@ static void a_listing_adds_up_the_stores(void **state)
             if (test_one_in(&rng, 3)) q.prefix = MS_STR("job_1");
             if (test_one_in(&rng, 3) && q.agents) q.prefix = MS_STR("w");
             if (test_one_in(&rng, 3)) q.limit = 1 + (size_t)test_below(&rng, 4);
-            q.emptied = test_one_in(&rng, 2);
             must_list_by_time(&f, &q);
         }
         family_close(&f);
     }
-}
-
-/* Of what a copy has emptied nothing is left but the name. */
-static void emptied_locations_are_listed_once(void **state)
-{
-    const size_t kinds[] = {0, 3};
-    test_store from, s[3];
-    ms_store *stores[3];
-    ms_keep keep;
-    ms_list_query q;
-    ms_listing got;
-    ms_arena arena;
-    (void)state;
-    ms_arena_init(&arena, NULL);
-    memset(&keep, 0, sizeof keep);
-    memset(&q, 0, sizeof q);
-    keep.has_since = true;
-    keep.since_ns = SECONDS(1e9);
-    q.emptied = true;
-    for (size_t k = 0; k < 2; k++) {
-        from = store_open(store_kind_at(0), NULL);
-        ms_envelope m = ms_user_message(ms_text("old"));
-        m.has_time = true;
-        must_append(from.store, MS_STR("gone"), &m);
-        for (size_t i = 0; i < 3; i++) {
-            s[i] = store_open(store_kind_at(kinds[k]), NULL);
-            stores[i] = s[i].store;
-            if (i == 1) continue;
-            assert_int_equal(ms_copy(s[i].store, from.store, &keep, NULL, NULL, NULL),
-                             MS_OK);
-        }
-        ms_store *u = union_of(stores, 3);
-        assert_int_equal(ms_list(u, &q, &arena, &got, NULL), MS_OK);
-        assert_int_equal(got.count, 1);
-        assert_int_equal(got.items[0].messages, 0);
-        must_append(s[1].store, MS_STR("gone"), &m);
-        assert_int_equal(ms_list(u, &q, &arena, &got, NULL), MS_OK);
-        assert_int_equal(got.count, 1);
-        assert_int_equal(got.items[0].messages, 1);
-        assert_int_equal(got.items[0].first_seq, got.items[0].last_seq);
-        assert_int_equal(got.items[0].first_seq >> 40, 1);
-        ms_close(u);
-        for (size_t i = 0; i < 3; i++) store_close(&s[i]);
-        store_close(&from);
-    }
-    ms_arena_deinit(&arena);
 }
 
 
@@ -1604,7 +1540,6 @@ static void lookup_sees_changes(void **state)
     ms_stream stream;
     ms_stream_text text;
     const ms_msg *msg;
-    uint64_t position;
     ms_envelope m = ms_assistant_message(ms_text("a"));
     (void)state;
     ms_arena_init(&arena, NULL);
@@ -1620,9 +1555,6 @@ static void lookup_sees_changes(void **state)
     assert_int_equal(ms_stream_flush(&stream, NULL), MS_OK);
     assert_int_equal(ms_get_by_seq(u, NUMBER(1, 1), &arena, &msg, NULL), MS_E_NOT_FOUND);
     assert_null(msg);
-    assert_int_equal(ms_position(u, NUMBER(1, 1), &position, NULL), MS_E_NOT_FOUND);
-    assert_int_equal(ms_position(u, NUMBER(1, 2), &position, NULL), MS_OK);
-    assert_int_equal(position, 2);
     assert_int_equal(ms_get_by_seq(u, NUMBER(1, 3), &arena, &msg, NULL), MS_OK);
     assert_true(ms_str_equal(ms_content(msg).text, MS_STR("abc")));
     assert_int_equal(ms_stream_read(u, NUMBER(1, 3), 1, &arena, &text, NULL), MS_OK);
@@ -1956,10 +1888,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_query_equals_arrays_in_a_row),
         cmocka_unit_test(backwards_is_the_reverse),
-        cmocka_unit_test(every_message_is_found_by_number_and_position),
+        cmocka_unit_test(every_message_is_found_by_number),
         cmocka_unit_test(totals_are_sums),
         cmocka_unit_test(a_listing_adds_up_the_stores),
-        cmocka_unit_test(emptied_locations_are_listed_once),
         cmocka_unit_test(a_history_is_that_of_one_store),
         cmocka_unit_test(a_union_may_be_what_runs_now),
         cmocka_unit_test(a_history_stays_as_of_its_opening),

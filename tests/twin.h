@@ -26,7 +26,6 @@ typedef struct twin_msg {
     bool has_time;
     int64_t time_ns;
     uint64_t size;        /* of the record, learnt from the store */
-    uint64_t position;    /* among all that its location ever had, from 1 */
     bool hidden;
     bool redacted;        /* what it says is gone */
     bool open;            /* a stream writes it */
@@ -39,11 +38,10 @@ typedef struct twin_msg {
     char *bytes;          /* of all fields */
 } twin_msg;
 
-/* How many messages a location ever had, and what is known about it. */
+/* What is known about a location. */
 typedef struct twin_place {
     char *location;
     size_t len;
-    uint64_t ever;
     json_t *facts;            /* NULL: none */
 } twin_place;
 
@@ -411,7 +409,6 @@ static inline twin_place *twin_place_of(twin *t, ms_str location)
     place->location = (char *)twin_memory(NULL, location.len);
     memcpy(place->location, location.ptr, location.len);
     place->len = location.len;
-    place->ever = 0;
     place->facts = NULL;
     return place;
 }
@@ -419,7 +416,6 @@ static inline twin_place *twin_place_of(twin *t, ms_str location)
 /* Adds a message, the newest of its location. */
 static inline void twin_push(twin *t, twin_msg *m)
 {
-    m->position = ++twin_place_of(t, m->field[MS_F_LOCATION].text)->ever;
     if (m->seq > t->given) t->given = m->seq;
     if (t->count == t->cap) {
         t->cap = t->cap != 0 ? 2 * t->cap : 16;
@@ -756,9 +752,8 @@ static inline void twin_copy_rest(twin *to, const twin *from, const ms_keep *kee
     }
 }
 
-/* Copies into an empty twin what `keep` takes. Positions stay, and what is left out
- * counts in them; of a location that is not named nothing goes over. No number is given
- * again that a message of the source has; without names, none that one ever had. */
+/* Copies into an empty twin what `keep` takes. No number is given again that a message of
+ * the source ever had. */
 static inline ms_copy_report twin_copy(twin *to, const twin *from, const ms_keep *keep)
 {
     ms_copy_report report;
@@ -773,16 +768,9 @@ static inline ms_copy_report twin_copy(twin *to, const twin *from, const ms_keep
         if (keep->dry_run) continue;
         twin_msg *copy = twin_fold(from->items[i], ms_str_n(NULL, 0));
         twin_push(to, copy);
-        copy->position = from->items[i]->position;
     }
     twin_copy_rest(to, from, keep, &report);
-    for (size_t i = 0; !keep->dry_run && i < from->n_places; i++) {
-        ms_str location = ms_str_n(from->places[i].location, from->places[i].len);
-        if (!twin_names(keep, location) || from->places[i].ever == 0) continue;
-        twin_place_of(to, location)->ever = from->places[i].ever;
-        uint64_t given = keep->n_locations == 0 ? from->given : twin_last_seq(from);
-        if (given > to->given) to->given = given;
-    }
+    if (!keep->dry_run && from->given > to->given) to->given = from->given;
     return report;
 }
 
@@ -850,51 +838,18 @@ static inline void twin_must_list(const twin *t, ms_store *store, const ms_list_
     free(want);
 }
 
-/* A hidden message keeps its position, and nobody finds it there. */
-static inline void twin_must_not_place(const twin_msg *m, ms_store *store,
-                                       ms_arena *arena)
-{
-    const ms_msg *msg;
-    uint64_t position;
-    ms_str location = m->field[MS_F_LOCATION].text;
-    assert_int_equal(ms_position(store, m->seq, &position, NULL), MS_E_NOT_FOUND);
-    assert_int_equal(
-        ms_get_by_position(store, location, m->position, arena, &msg, NULL),
-        MS_E_NOT_FOUND);
-    assert_int_equal(ms_get_by_seq(store, m->seq, arena, &msg, NULL), MS_E_NOT_FOUND);
-}
-
-/* A message is where it is, and nothing is at a position that it has not. */
+/* A message is found by its number, unless it is hidden. */
 static inline void twin_must_place(const twin *t, ms_store *store, size_t i)
 {
     const twin_msg *want = t->items[i];
-    ms_str location = want->field[MS_F_LOCATION].text;
     const ms_msg *msg;
-    uint64_t position = 0, other = want->position + 1;
     ms_arena arena;
     ms_error err;
     ms_arena_init(&arena, NULL);
-    if (want->hidden) {
-        twin_must_not_place(want, store, &arena);
-        ms_arena_deinit(&arena);
-        return;
-    }
-    if (ms_position(store, want->seq, &position, &err) != MS_OK)
-        fail_msg("position: %s", err.message);
-    if (position != want->position)
-        fail_msg("message %llu: position %llu, should be %llu",
-                 (unsigned long long)want->seq, (unsigned long long)position,
-                 (unsigned long long)want->position);
-    if (ms_get_by_position(store, location, position, &arena, &msg, &err) != MS_OK)
-        fail_msg("by position: %s", err.message);
-    if (want->so_far == NULL || twin_differs(want->so_far, msg) != NULL)
-        twin_must_match(want, msg, "by position");
-    bool there = false;
-    for (size_t k = 0; k < t->count; k++)
-        if (twin_str_equal(t->items[k]->field[MS_F_LOCATION].text, location))
-            there = there || (t->items[k]->position == other && !t->items[k]->hidden);
-    assert_int_equal(ms_get_by_position(store, location, other, &arena, &msg, NULL),
-                     there ? MS_OK : MS_E_NOT_FOUND);
+    ms_result code = ms_get_by_seq(store, want->seq, &arena, &msg, &err);
+    if (want->hidden) assert_int_equal(code, MS_E_NOT_FOUND);
+    else if (code != MS_OK) fail_msg("by number: %s", err.message);
+    else twin_must_match(want->so_far != NULL ? want->so_far : want, msg, "by number");
     ms_arena_deinit(&arena);
 }
 
@@ -1293,7 +1248,6 @@ static inline twin_msg *twin_replace(twin *t, size_t i, const ms_envelope *m,
     if (unfinished) record->flags |= (uint32_t)MS_FLAG_UNFINISHED;
     record->loose = loose | old->loose;
     record->first = old->first != NULL ? old->first : old;
-    record->position = old->position;
     return t->items[i] = record;
 }
 
@@ -1513,8 +1467,6 @@ static inline bool twin_fork_both(twin *t, ms_store *store, ms_str from, uint64_
         wrong |= TWIN_BIT(MS_E_ARGUMENT);
     if (twin_count_of(t, to) != 0) wrong |= TWIN_BIT(MS_E_CONFLICT);
     ms_result got = ms_fork(store, from, seq, to, arena, &err);
-    if (wrong == 0 && twin_place_of(t, to)->ever != 0) /* a copy left them out */
-        wrong = TWIN_BIT(MS_OK) | TWIN_BIT(MS_E_CONFLICT);
     if (!twin_answer(wrong ? wrong : TWIN_BIT(MS_OK), got, may_be_full, "fork", &err))
         return false;
     twin_fork(t, store, from, seq, to);
@@ -1604,7 +1556,6 @@ static inline void twin_show(twin *t, twin_stream *w, size_t len)
     so_far->flags = m->flags;
     so_far->loose = m->loose;
     so_far->open = true;
-    so_far->position = m->position;
     m->so_far = twin_put(&t->others, so_far);
 }
 
