@@ -15871,32 +15871,6 @@ static ms_result ms__log_find_end(ms__log *log, uint64_t size, uint64_t *proven,
     return MS_OK;
 }
 
-/* Reads everything once for a strict opening: all has to be valid. */
-static ms_result ms__log_strict(ms__log *log, bool mark_trusted, ms_error *err)
-{
-    ms__replay s;
-    const unsigned char *r;
-    uint64_t offset;
-    bool lost = log->append.lost_end > log->end;
-    memset(&s, 0, sizeof s);
-    s.log = log;
-    s.at = MS__SUPER_SIZE;
-    s.limit = s.trusted = log->end;
-    s.quiet = true;
-    while (ms__replay_next(&s, &r, &offset) == MS__FOUND_RECORD) continue;
-    if (s.damaged + s.index_damaged > 0 || lost)
-        return ms__fail(err, MS_E_DAMAGED,
-                        "'%s': %u ranges with %u bytes and %u index records are damaged",
-                        log->file.path, s.damaged + (lost ? 1u : 0u), s.damaged_bytes,
-                        s.index_damaged);
-    if (mark_trusted && !log->opts.writer) return MS_OK; /* a writer may be at work */
-    if (ms__log_dead_end(log, log->end) == log->end) return MS_OK;
-    return ms__fail(err, MS_E_DAMAGED,
-                    "'%s': after the last whole append, which ends at %u, are bytes of "
-                    "one that is torn",
-                    log->file.path, log->end);
-}
-
 /* A durable end above the trusted watermark shows that the watermark was changed from
  * outside. A writer that opens the file stores it again, for readers and for writers that
  * share the file. */
@@ -15939,7 +15913,7 @@ static MS__APART ms_result ms__log_attach_content(ms__log *log, ms_error *err)
     ms__tail *t = ms__tail_of(log);
     ms__store32(&t->end, t->count);
     ms__log_seen(log, same ? log->end : mark, line);
-    return log->opts.strict ? ms__log_strict(log, same, err) : MS_OK;
+    return MS_OK;
 }
 
 /* Is everything after the superblock zero, and not more than a creation allocates? */
@@ -17769,71 +17743,6 @@ static void ms__log_defaults(ms__log *log, const ms_log_desc *desc)
     ms__signal_init(&log->durable.synced);
 }
 
-MS_API ms_result ms_log_open(ms_store **store, const ms_log_desc *desc, ms_error *err)
-{
-    *store = NULL;
-    MS__TRY(ms__log_desc_check(desc, err));
-    ms__log *log = (ms__log *)ms__resize(&desc->alloc, NULL, 0, sizeof *log);
-    if (!log) return ms__no_memory(err, sizeof *log);
-    memset(log, 0, sizeof *log);
-    log->alloc = desc->alloc;
-    log->map.memory = sizeof *log;
-    ms__log_defaults(log, desc);
-    log->file.path_size = strlen(desc->path) + 1;
-    log->file.path = (char *)ms__log_resize(log, NULL, 0, log->file.path_size);
-    ms_result code = log->file.path ? MS_OK : ms__no_memory(err, log->file.path_size);
-    if (log->file.path) memcpy(log->file.path, desc->path, log->file.path_size);
-    if (code == MS_OK) code = ms__log_file_open(log, desc, err);
-    if (code != MS_OK) {
-        ms__log_free(log);
-        return code;
-    }
-    log->store.open = MS_STORE_OPEN;
-    *store = &log->store;
-    return MS_OK;
-}
-
-static ms_result ms__log_only(ms_store *store, ms_error *err)
-{
-    MS__TRY(ms__open_check(store, err));
-    if (store->backend == &ms__log_backend) return MS_OK;
-    return ms__fail(err, MS_E_UNSUPPORTED, "this store is not a log");
-}
-
-MS_API ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_error *err)
-{
-    ms_os_stat st;
-    memset(out, 0, sizeof *out);
-    MS__TRY(ms__log_only(store, err));
-    ms__log *log = ms__log_of(store);
-    MS__TRY(ms__log_ready(log, err));
-    if (ms__log_follows(log)) MS__TRY(ms__log_catch_up(log, err));
-    ms__lock_take(&log->lock);
-    if (log->os->stat(log->os->ctx, log->file.handle, &st) == 0) out->size = st.size;
-    memcpy(out->id, log->id.id, 16);
-    out->created_ns = log->id.created;
-    out->end = log->end;
-    out->durable_end = log->durable.end;
-    out->durable_seq = log->durable.seq;
-    if (log->map.super && !log->opts.writer) {
-        ms__checkpoint checkpoint = ms__checkpoint_newest(log->map.super);
-        out->durable_end = checkpoint.end;
-        out->durable_seq = checkpoint.seq;
-    }
-    out->segments = log->index.segments.n;
-    out->summaries = log->index.summaries.n;
-    out->damaged = log->recovery.n_damaged;
-    out->damaged_bytes = log->recovery.damaged_bytes;
-    out->zeroed_bytes = log->durable.zeroed_bytes;
-    out->lost_end = log->append.lost_end;
-    out->memory = log->map.memory;
-    out->pid = log->map.super ? ms__get64(log->map.super + MS__AT_PID) : 0;
-    out->engine = log->opts.writer ? log->append.engine : MS_ENGINE_AUTO;
-    out->poisoned = log->durable.poisoned;
-    ms__lock_give(&log->lock);
-    return MS_OK;
-}
-
 /* ---- Verifying: one walk over every record. Each segment index has to list exactly the
  * records of its segment. */
 
@@ -17914,27 +17823,18 @@ static ms_result ms__verify_walk(ms__verify *v, ms_error *err)
     return found == MS__FOUND_FOREIGN ? ms__foreign_record(log, offset, err) : MS_OK;
 }
 
-MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
-                               ms_error *err)
+static ms_result ms__log_verify(ms__log *log, ms_log_report *report, ms_error *err)
 {
-    ms_store *store;
     ms__verify v;
     memset(report, 0, sizeof *report);
-    MS__TRY(ms__log_desc_check(desc, err));
-    ms_log_desc d = *desc;
-    d.mode = MS_LOG_READ;
-    d.opening = MS_OPEN_NORMAL;
-    d.events.event = NULL; /* reported once, by the walk */
-    MS__TRY(ms_log_open(&store, &d, err));
-    ms__log *log = ms__log_of(store);
-    log->events = desc->events;
     memset(&v, 0, sizeof v);
     v.replay.log = log;
     v.report = report;
-    ms_result code = log->map.super ? ms__verify_walk(&v, err) : MS_OK;
-    report->bytes = log->map.super ? log->end - MS__SUPER_SIZE : 0;
-    report->last_seq = v.replay.last_seq;
     report->end = log->end;
+    if (!log->map.super) return MS_OK;
+    MS__TRY(ms__verify_walk(&v, err));
+    report->bytes = log->end - MS__SUPER_SIZE;
+    report->last_seq = v.replay.last_seq;
     report->damaged = v.replay.damaged;
     report->damaged_bytes = v.replay.damaged_bytes;
     report->index_damaged += v.replay.index_damaged;
@@ -17942,15 +17842,113 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
         report->damaged++;
         report->damaged_bytes += log->append.lost_end - log->end;
         ms__log_event(log, MS_LOG_DAMAGE, log->end, log->append.lost_end - log->end,
-                     log->last_seq, 0, 0);
+                      log->last_seq, 0, 0);
     }
-    if (log->map.super && !ms__mark_trusted(log))
+    if (!ms__mark_trusted(log))
         report->torn_bytes = ms__log_dead_end(log, log->end) - log->end;
-    if (code == MS_OK && (report->damaged > 0 || report->index_damaged > 0))
-        code = ms__fail(err, MS_E_DAMAGED,
-                        "'%s': %u damaged ranges with %u bytes, %u damaged index records",
-                        log->file.path, report->damaged, report->damaged_bytes,
-                        report->index_damaged);
+    if (report->damaged == 0 && report->index_damaged == 0) return MS_OK;
+    return ms__fail(err, MS_E_DAMAGED,
+                    "'%s': %u damaged ranges with %u bytes, %u damaged index records",
+                    log->file.path, report->damaged, report->damaged_bytes,
+                    report->index_damaged);
+}
+
+/* A strict opening: everything is valid, and nothing is torn. */
+static MS__APART ms_result ms__log_strict(ms__log *log, ms_error *err)
+{
+    ms_log_report report;
+    ms_log_events events = log->events;
+    log->events.event = NULL;
+    ms_result code = ms__log_verify(log, &report, err);
+    log->events = events;
+    if (code != MS_OK || !log->map.super) return code;
+    if (!log->opts.writer && ms__mark_trusted(log)) return MS_OK; /* a writer may be at work */
+    if (ms__log_dead_end(log, log->end) == log->end) return MS_OK;
+    return ms__fail(err, MS_E_DAMAGED,
+                    "'%s': after the last whole append, which ends at %u, are bytes of "
+                    "one that is torn",
+                    log->file.path, log->end);
+}
+
+MS_API ms_result ms_log_open(ms_store **store, const ms_log_desc *desc, ms_error *err)
+{
+    *store = NULL;
+    MS__TRY(ms__log_desc_check(desc, err));
+    ms__log *log = (ms__log *)ms__resize(&desc->alloc, NULL, 0, sizeof *log);
+    if (!log) return ms__no_memory(err, sizeof *log);
+    memset(log, 0, sizeof *log);
+    log->alloc = desc->alloc;
+    log->map.memory = sizeof *log;
+    ms__log_defaults(log, desc);
+    log->file.path_size = strlen(desc->path) + 1;
+    log->file.path = (char *)ms__log_resize(log, NULL, 0, log->file.path_size);
+    ms_result code = log->file.path ? MS_OK : ms__no_memory(err, log->file.path_size);
+    if (log->file.path) memcpy(log->file.path, desc->path, log->file.path_size);
+    if (code == MS_OK) code = ms__log_file_open(log, desc, err);
+    if (code == MS_OK && log->opts.strict) code = ms__log_strict(log, err);
+    if (code != MS_OK) {
+        ms__log_free(log);
+        return code;
+    }
+    log->store.open = MS_STORE_OPEN;
+    *store = &log->store;
+    return MS_OK;
+}
+
+static ms_result ms__log_only(ms_store *store, ms_error *err)
+{
+    MS__TRY(ms__open_check(store, err));
+    if (store->backend == &ms__log_backend) return MS_OK;
+    return ms__fail(err, MS_E_UNSUPPORTED, "this store is not a log");
+}
+
+MS_API ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_error *err)
+{
+    ms_os_stat st;
+    memset(out, 0, sizeof *out);
+    MS__TRY(ms__log_only(store, err));
+    ms__log *log = ms__log_of(store);
+    MS__TRY(ms__log_ready(log, err));
+    if (ms__log_follows(log)) MS__TRY(ms__log_catch_up(log, err));
+    ms__lock_take(&log->lock);
+    if (log->os->stat(log->os->ctx, log->file.handle, &st) == 0) out->size = st.size;
+    memcpy(out->id, log->id.id, 16);
+    out->created_ns = log->id.created;
+    out->end = log->end;
+    out->durable_end = log->durable.end;
+    out->durable_seq = log->durable.seq;
+    if (log->map.super && !log->opts.writer) {
+        ms__checkpoint checkpoint = ms__checkpoint_newest(log->map.super);
+        out->durable_end = checkpoint.end;
+        out->durable_seq = checkpoint.seq;
+    }
+    out->segments = log->index.segments.n;
+    out->summaries = log->index.summaries.n;
+    out->damaged = log->recovery.n_damaged;
+    out->damaged_bytes = log->recovery.damaged_bytes;
+    out->zeroed_bytes = log->durable.zeroed_bytes;
+    out->lost_end = log->append.lost_end;
+    out->memory = log->map.memory;
+    out->pid = log->map.super ? ms__get64(log->map.super + MS__AT_PID) : 0;
+    out->engine = log->opts.writer ? log->append.engine : MS_ENGINE_AUTO;
+    out->poisoned = log->durable.poisoned;
+    ms__lock_give(&log->lock);
+    return MS_OK;
+}
+
+MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
+                               ms_error *err)
+{
+    ms_store *store;
+    memset(report, 0, sizeof *report);
+    MS__TRY(ms__log_desc_check(desc, err));
+    ms_log_desc d = *desc;
+    d.mode = MS_LOG_READ;
+    d.opening = MS_OPEN_NORMAL;
+    d.events.event = NULL; /* reported once, by the walk */
+    MS__TRY(ms_log_open(&store, &d, err));
+    ms__log_of(store)->events = desc->events;
+    ms_result code = ms__log_verify(ms__log_of(store), report, err);
     ms_close(store);
     return code;
 }

@@ -807,7 +807,7 @@ static void strict_opening_misses_what_was_cut_off(void **state)
     ms_error err;
     desc.opening = MS_OPEN_STRICT;
     assert_int_equal(ms_log_open(&store, &desc, &err), MS_E_DAMAGED);
-    assert_non_null(strstr(err.message, "1 ranges"));
+    assert_non_null(strstr(err.message, "1 damaged ranges"));
     refusals++;
     drive.boot++; /* nor does a restart make it whole */
     assert_int_equal(ms_log_open(&store, &desc, &err), MS_E_DAMAGED);
