@@ -165,7 +165,7 @@ fi
 mkdir -p "$out/prof" "$out/log"
 rm -f "$out/failed"
 tests=$(cd tests && ls test_*.c fuzz/fuzz_*.c | sed 's/\.c$//; s/^fuzz.//')
-scripts="test_tool test_tool_change test_tool_formats test_tool_log"
+scripts="test_tool test_tool_change test_tool_formats test_tool_log test_tool_transcripts"
 programs=$tests
 names="$tests $scripts"
 if [ -n "$only" ]; then

@@ -117,8 +117,7 @@ check redact_all 2 '' 'needs numbers of messages, or options' redact "$log" --ap
 check redact_both 2 '' 'not both' redact "$log" 1 --agent w
 check raw_agent 2 '' 'not with --conversation, --agent' view "$log" --raw --agent w
 check raw_format 2 '' 'no message format' view "$log" --raw --format openai
-check raw_needed 2 '' 'json is for --raw' view "$log" --json
-check raw_follow 2 '' 'json is for --raw' follow "$log" --json
+check json_or_format 2 '' 'one of them' view "$log" --json --format openai
 same usage_makes_no_file '' "$(find "$tmp" -name '*.log*')"
 
 for arguments in 'amend FILE 1 text' 'hide FILE 1' 'rewind FILE 1' 'fork FILE l 1 k' \

@@ -28,7 +28,7 @@ for word in session task envelope-rows anthropic gemini pydantic-ai claude-code 
     check; do
     same "help_names_$word" yes "$(grep -qw -e "$word" "$tmp/out" && echo yes)"
 done
-check unknown_to 2 '' '^message formats: framework .*pydantic-ai$' convert --to klingon -
+check unknown_to 2 '' '^message formats: framework .*openai' convert --to klingon -
 check to_transcript 2 '' 'a message format, not pi' convert --to pi -
 check from_transcript_named 2 '' ' claude-code codex .* pi ' convert --from klingon --to openai -
 check unknown_provider 2 '' '^providers: openai .*gemini' history $demo --format klingon

@@ -6,7 +6,8 @@
 tool=${MSGSTORE:-build/msgstore}
 shared=${MS_SHARED:-../shared}/data
 demo=tools/demo.jsonl
-unset NO_COLOR
+unset NO_COLOR MSGSTORE_PAGER LESS
+export PAGER=cat
 export LC_ALL=C.UTF-8 # the tool has no locale; bash counts characters by it
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT

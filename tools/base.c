@@ -10,7 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
+
+#ifndef _WIN32
+#include <sys/wait.h>
+#endif
 
 
 /* ---- Exit codes -------------------------------------------------------------------- */
@@ -258,11 +264,88 @@ bool cost_by_of(const char *word, cost_by *by)
     return false;
 }
 
+#ifndef _WIN32
+static pid_t pager;           /* 0: none */
+#endif
+static unsigned pager_width;  /* of the terminal that it writes to; 0: there is none */
+
 /* What is printed goes to a terminal, perhaps through a pager. */
 static bool output_is_terminal(void)
 {
-    return isatty(STDOUT_FILENO) != 0;
+    return pager_width > 0 || isatty(STDOUT_FILENO) != 0;
 }
+
+unsigned line_width(void)
+{
+    struct winsize size;
+    if (pager_width > 0) return pager_width;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 100;
+    return size.ws_col < 1000 ? size.ws_col : 1000;
+}
+
+#ifdef _WIN32
+void pager_begin(void)
+{
+}
+
+void pager_end(void)
+{
+}
+#else
+/* Is there a program of that name on the way? */
+static bool is_program(const char *name)
+{
+    const char *path = getenv("PATH");
+    char file[1024];
+    while (path != NULL && *path != '\0') {
+        size_t len = strcspn(path, ":");
+        snprintf(file, sizeof file, "%.*s/%s", (int)len, path, name);
+        if (access(file, X_OK) == 0) return true;
+        path += len + (path[len] == ':');
+    }
+    return false;
+}
+
+static const char *pager_command(void)
+{
+    const char *command = getenv("MSGSTORE_PAGER");
+    if (command == NULL) command = getenv("PAGER");
+    if (command == NULL) command = is_program("less") ? "less" : "cat";
+    return command[0] == '\0' || strcmp(command, "cat") == 0 ? NULL : command;
+}
+
+void pager_begin(void)
+{
+    int ends[2];
+    const char *command = isatty(STDOUT_FILENO) != 0 ? pager_command() : NULL;
+    if (command == NULL || pipe(ends) != 0) return;
+    unsigned width = line_width();
+    setenv("LESS", "FRX", 0);
+    setenv("LV", "-c", 0);
+    pager = fork();
+    if (pager == 0) {
+        dup2(ends[0], STDIN_FILENO);
+        close(ends[0]);
+        close(ends[1]);
+        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+        _exit(127);
+    }
+    if (pager > 0) {
+        pager_width = width;
+        dup2(ends[1], STDOUT_FILENO);
+    }
+    close(ends[0]);
+    close(ends[1]);
+}
+
+void pager_end(void)
+{
+    if (pager <= 0) return;
+    fflush(stdout);
+    close(STDOUT_FILENO);
+    waitpid(pager, NULL, 0);
+}
+#endif
 
 bool colour_wanted(void)
 {

@@ -87,6 +87,14 @@ enum { TIME_MAX = 40 };
 /* "2026-03-02T09:00:05Z"; the plain number when it is no year of four digits. */
 const char *time_text(int64_t ns, char out[TIME_MAX]);
 
+/* Hands what is printed from here on a terminal to a pager: MSGSTORE_PAGER, PAGER, or less
+ * as git calls it. Nothing happens where the output is no terminal, or the pager is cat. */
+void pager_begin(void);
+/* Waits until it is closed. */
+void pager_end(void);
+/* The terminal's columns, or 100. */
+unsigned line_width(void);
+
 /* Is the output to be coloured? As git does: on a terminal, without NO_COLOR. */
 bool colour_wanted(void);
 
@@ -123,42 +131,38 @@ void tally_free(tally *t);
 
 /* ---- Options of all commands ------------------------------------------------------- */
 
-#define OPTIONS(X) /* name, word, does it take an argument */                           \
-    X(AFTER, "after", 1)      X(AGENT, "agent", 1)    X(ALL, "all", 0)                  \
-    X(ALSO, "also", 1)        X(APPLY, "apply", 0)    X(ARRAY, "array", 0)              \
-    X(AS, "as", 1)            X(BUDGET, "budget", 1)  X(BY, "by", 1)  X(BY_STORE, "by-store", 0)        \
-    X(CONTEXT, "context", 1)  X(CONVERSATION, "conversation", 0) X(CWD, "cwd", 1)       \
-    X(DRY_RUN, "dry-run", 0)  X(EXACT, "exact-case", 0)                                 \
-    X(FIELDS, "all-fields", 0)                                                          \
-    X(FORMAT, "format", 1)    X(FROM, "from", 1)                                        \
-    X(GLOBAL, "global", 0)    X(GREP, "grep", 1)  X(HELP, "help", 0)      X(JSON, "json", 0)                \
-    X(KEEP_GOING, "keep-going", 0)                    X(KEEP_LAST, "keep-last", 1)      \
-    X(KEYS, "keys", 0)        X(LENIENT, "lenient", 0)                                  \
-    X(LIMIT, "limit", 1)      X(LOCATION, "location", 1)                                \
-    X(MASK_SECRETS, "mask-secrets", 0)                X(OLDEST, "oldest", 0)            \
-    X(OUTPUT, "output", 1)    X(PERSONAL, "personal", 0)                                \
-    X(PHASE, "phase", 1)      X(PRICES, "prices", 1)                                    \
-    X(QUIET, "quiet", 0)      X(RAW, "raw", 0)                                          \
-    X(REPLACE, "replace", 0)  X(REPORT, "report", 0)  X(SCOPE, "scope", 1)              \
-    X(SECONDS, "seconds", 1)  X(SECRETS, "secrets", 0)                                  \
-    X(SHARED, "shared", 0)    X(SHOW_SECRETS, "show-secrets", 0)                        \
-    X(SINCE, "since", 1)      X(STEP, "step", 1)      X(STRICT, "strict", 0)            \
-    X(SYNC, "sync", 1)                                                                  \
-    X(SYSTEM, "system", 1)    X(TEAM, "team", 1)      X(TIMELINE, "timeline", 0)        \
-    X(TO, "to", 1)            X(TURN, "turn", 1)      X(UNTIL, "until", 1)              \
-    X(USAGE, "usage", 0)      X(USER, "user", 1)      X(WAIT, "wait", 1)                \
-    X(WITH_LOCATION, "with-location", 0)
+#define OPTIONS(X) /* name, word, its argument in the help */                            \
+    X(AFTER, "after", "N") X(AGENT, "agent", "A") X(ALL, "all", NULL)                   \
+    X(ALSO, "also", "WORDS") X(APPLY, "apply", NULL) X(ARRAY, "array", NULL)            \
+    X(AS, "as", "PROVIDER") X(BUDGET, "budget", "N") X(BY, "by", "WORD")                \
+    X(BY_STORE, "by-store", NULL) X(CONTEXT, "context", "N")                            \
+    X(CONVERSATION, "conversation", NULL) X(CWD, "cwd", "DIR")                          \
+    X(DRY_RUN, "dry-run", NULL) X(EXACT, "exact-case", NULL)                            \
+    X(FIELDS, "all-fields", NULL) X(FORMAT, "format", "F") X(FROM, "from", "FORMAT")    \
+    X(GLOBAL, "global", NULL) X(GREP, "grep", "TEXT") X(HELP, "help", NULL)             \
+    X(JSON, "json", NULL) X(KEEP_GOING, "keep-going", NULL)                             \
+    X(KEEP_LAST, "keep-last", "N") X(KEYS, "keys", NULL) X(LENIENT, "lenient", NULL)    \
+    X(LIMIT, "limit", "N") X(LOCATION, "location", "L")                                 \
+    X(MASK_SECRETS, "mask-secrets", NULL) X(OLDEST, "oldest", NULL)                     \
+    X(OUTPUT, "output", "FILE") X(PERSONAL, "personal", NULL)                           \
+    X(PHASE, "phase", "N") X(PRICES, "prices", "FILE") X(QUIET, "quiet", NULL)          \
+    X(RAW, "raw", NULL) X(REPLACE, "replace", NULL) X(REPORT, "report", NULL)           \
+    X(SCOPE, "scope", "S") X(SECONDS, "seconds", "S") X(SECRETS, "secrets", NULL)       \
+    X(SHARED, "shared", NULL) X(SHOW_SECRETS, "show-secrets", NULL)                     \
+    X(SINCE, "since", "T") X(STEP, "step", "K") X(STRICT, "strict", NULL)               \
+    X(SYNC, "sync", "S") X(SYSTEM, "system", "TEXT") X(TEAM, "team", "A,B")             \
+    X(TIMELINE, "timeline", NULL) X(TO, "to", "FORMAT") X(TURN, "turn", "T")            \
+    X(UNTIL, "until", "T") X(USAGE, "usage", NULL) X(USER, "user", "U")                 \
+    X(WAIT, "wait", "MS") X(WITH_LOCATION, "with-location", NULL)
 
 enum {
 #define X(name, word, argument) OPT_##name,
     OPTIONS(X)
 #undef X
+    OPTION_COUNT
 };
 #define BIT(name) ((uint64_t)1 << OPT_##name)
 #define GIVEN(o, name) (((o)->given & BIT(name)) != 0)
-#define VIEW_OPTIONS                                                                     \
-    (BIT(CONVERSATION) | BIT(TEAM) | BIT(GLOBAL) | BIT(TIMELINE) | BIT(TURN) | \
-     BIT(SINCE) | BIT(UNTIL))
 
 typedef enum cost_by { BY_MODEL, BY_DAY, BY_SESSION, BY_AGENT, BY_TOOL } cost_by;
 const char *cost_by_word(cost_by by);
@@ -174,6 +178,7 @@ typedef struct options {
     const struct fileformat *transcript; /* of --from, when it names one of transcripts */
     const ms_dialect *to;     /* NULL: a table */
     const ms_profile *provider; /* of --as, or of --format when it names one */
+    const char *session;      /* named as the last argument */
     const char *location, *agent, *turn, *system, *user;
     const char *output;       /* NULL: standard output */
     ms_str *locations;        /* each --location; `location` is the last of them */

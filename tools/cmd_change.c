@@ -514,7 +514,9 @@ static int select_and_erase(selection *s)
 /* Numbers and options that choose do not go together; neither would be everything. */
 static int check_redact(const options *o)
 {
-    const uint64_t choosing = VIEW_OPTIONS | BIT(AGENT) | BIT(LOCATION) | BIT(LIMIT);
+    const uint64_t choosing = BIT(CONVERSATION) | BIT(TEAM) | BIT(GLOBAL) |
+                              BIT(TIMELINE) | BIT(TURN) | BIT(SINCE) | BIT(UNTIL) |
+                              BIT(AGENT) | BIT(LOCATION) | BIT(LIMIT);
     const char *what = NULL;
     uint64_t seq;
     bool chosen = (o->given & choosing) != 0;
@@ -552,8 +554,17 @@ static int run_redact(job *j)
     return code;
 }
 
-const command amend_command = {"amend", run_amend, false, 2, 3, "a STORE and a NUMBER",
-    WRITE_OPTIONS | BIT(JSON) | BIT(FROM) | BIT(LENIENT), 0,
+static const option_row amend_rows[] = {
+    {OPT_JSON, "TEXT is JSON"},
+    {OPT_FROM, "TEXT is a whole message in this format, of the same type"},
+    {OPT_LENIENT, "keep odd members of it instead of refusing them"},
+    WRITE_ROWS,
+    {OPT_END, NULL},
+};
+
+const command amend_command = {
+    "amend", "say something else in a message of a log",
+    run_amend, false, 2, 3, "a STORE and a NUMBER", 0, amend_rows,
     "examples:\n"
     "  msgstore amend trace.log 17 'List the tables of 2026'\n"
     "  msgstore amend trace.log 18 '{\"limit\":10}'\n"
@@ -562,52 +573,75 @@ const command amend_command = {"amend", run_amend, false, 2, 3, "a STORE and a N
     "usage: msgstore amend [OPTION...] STORE NUMBER [TEXT|-]\n"
     "Replaces what a message says; its number and its place in every view stay. TEXT\n"
     "is the content, of an action its arguments, of a delegation its task; without it,\n"
-    "it is read from standard input.\n"
-    "\n"
-    "  --json           TEXT is JSON\n"
-    "  --from FORMAT    TEXT is a whole message in this format, of the same type\n"
-    "  --lenient        keep odd members of it instead of refusing them\n"
-    WRITE_HELP};
+    "it is read from standard input.\n",
+    false,
+};
 
-const command hide_command = {"hide", run_hide, false, 2, ANY_NUMBER, "a STORE and a NUMBER",
-    WRITE_OPTIONS | BIT(LOCATION), 0,
+static const option_row hide_rows[] = {
+    {OPT_LOCATION, "whose messages a range hides, when there are several locations"},
+    WRITE_ROWS,
+    {OPT_END, NULL},
+};
+
+const command hide_command = {
+    "hide", "take messages out of every view",
+    run_hide, false, 2, ANY_NUMBER, "a STORE and a NUMBER", 0, hide_rows,
     "examples:\n"
     "  msgstore hide trace.log 17\n"
     "  msgstore hide trace.log 17 20-29 --location job_42\n"
     "\n"
     "usage: msgstore hide [OPTION...] STORE NUMBER|FIRST-LAST...\n"
     "Takes messages out of every view. They stay in the file, where view --raw shows\n"
-    "them, until msgstore compact.\n"
-    "\n"
-    "  --location L     whose messages a range hides, when there are several locations\n"
-    WRITE_HELP};
+    "them, until msgstore compact.\n",
+    false,
+};
 
-const command rewind_command = {"rewind", run_rewind, false, 2, 2, "a STORE and a NUMBER",
-    WRITE_OPTIONS | BIT(LOCATION) | BIT(DRY_RUN), 0,
+static const option_row rewind_rows[] = {
+    {OPT_LOCATION, "which location, when there are several"},
+    {OPT_DRY_RUN, "only tell how many it would hide"},
+    WRITE_ROWS,
+    {OPT_END, NULL},
+};
+
+const command rewind_command = {
+    "rewind", "go back to a message of a location",
+    run_rewind, false, 2, 2, "a STORE and a NUMBER", 0, rewind_rows,
     "examples:\n"
     "  msgstore rewind trace.log --location job_42 17\n"
     "  msgstore rewind trace.log --location job_42 0\n"
     "\n"
     "usage: msgstore rewind [OPTION...] STORE NUMBER\n"
-    "Goes back to a message of a location: hides everything behind it. 0 hides all.\n"
-    "\n"
-    "  --location L     which location, when there are several\n"
-    "  --dry-run        only tell how many it would hide\n"
-    WRITE_HELP};
+    "Goes back to a message of a location: hides everything behind it. 0 hides all.\n",
+    false,
+};
 
-const command fork_command = {"fork", run_fork, false, 4, 4, "a STORE, FROM, a NUMBER and TO", WRITE_OPTIONS, 0,
+static const option_row fork_rows[] = {
+    WRITE_ROWS,
+    {OPT_END, NULL},
+};
+
+const command fork_command = {
+    "fork", "go on in another way from a message",
+    run_fork, false, 4, 4, "a STORE, FROM, a NUMBER and TO", 0, fork_rows,
     "examples:\n"
     "  msgstore fork trace.log job_42 17 job_42.second\n"
     "\n"
     "usage: msgstore fork [OPTION...] STORE FROM NUMBER TO\n"
     "Gives the new location TO what FROM shows up to a message, with new numbers. The\n"
     "facts of TO say where it comes from. What is done to one is not seen in the\n"
-    "other.\n"
-    "\n"
-    WRITE_HELP};
+    "other.\n",
+    false,
+};
 
-const command note_command = {"note", run_note, false, 2, 4, "a STORE and a NUMBER",
-    WRITE_OPTIONS | BIT(JSON), 0,
+static const option_row note_rows[] = {
+    {OPT_JSON, "VALUE is JSON; without KIND: an object a line"},
+    WRITE_ROWS,
+    {OPT_END, NULL},
+};
+
+const command note_command = {
+    "note", "attach a value to a message: a rating, what it cost",
+    run_note, false, 2, 4, "a STORE and a NUMBER", 0, note_rows,
     "examples:\n"
     "  msgstore note trace.log 17 rating 5 --json\n"
     "  msgstore note trace.log 17 usage '{\"input_tokens\":900}' --json\n"
@@ -617,25 +651,45 @@ const command note_command = {"note", run_note, false, 2, 4, "a STORE and a NUMB
     "Attaches a value to a message. Without VALUE it is true, - reads it from standard\n"
     "input; without KIND the notes of the message are shown. msgstore info --usage\n"
     "adds up those of the kind usage: their members input_tokens, output_tokens,\n"
-    "cached_tokens, reasoning_tokens and seconds.\n"
-    "\n"
-    "  --json           VALUE is JSON; without KIND: an object a line\n"
-    WRITE_HELP};
+    "cached_tokens, reasoning_tokens and seconds.\n",
+    false,
+};
 
-const command location_command = {"location", run_location, false, 2, 3, "a STORE and a LOCATION", WRITE_OPTIONS, 0,
+static const option_row location_rows[] = {
+    WRITE_ROWS,
+    {OPT_END, NULL},
+};
+
+const command location_command = {
+    "location", "facts about a location: a title, a model",
+    run_location, false, 2, 3, "a STORE and a LOCATION", 0, location_rows,
     "examples:\n"
     "  msgstore location trace.log job_42\n"
     "  msgstore location trace.log job_42 '{\"title\":\"Tables\",\"model\":null}'\n"
     "\n"
     "usage: msgstore location [OPTION...] STORE LOCATION [FACTS|-]\n"
     "Prints what is known about a location, a JSON object; or sets the members of\n"
-    "FACTS, of which null removes one. - reads them from standard input.\n"
-    "\n"
-    WRITE_HELP};
+    "FACTS, of which null removes one. - reads them from standard input.\n",
+    false,
+};
 
-const command redact_command = {"redact", run_redact, false, 1, ANY_NUMBER, "a STORE",
-    WRITE_OPTIONS | VIEW_OPTIONS | BIT(AGENT) | BIT(LOCATION) | BIT(LIMIT) |
-    BIT(OLDEST) | BIT(RAW) | BIT(APPLY), 0,
+static const option_row redact_rows[] = {
+    {OPT_APPLY, "do it"},
+    {OPT_RAW, "hidden messages, too"},
+    {OPT_CONVERSATION, "what user and assistant said"},
+    {OPT_AGENT, "what agent A did"},
+    VIEW_ROWS,
+    {OPT_LOCATION, "only this location"},
+    WHEN_ROWS,
+    {OPT_LIMIT, "the newest N of these; with --oldest the oldest N"},
+    WRITE_ROWS,
+    {OPT_OLDEST, NULL},
+    {OPT_END, NULL},
+};
+
+const command redact_command = {
+    "redact", "erase what messages say",
+    run_redact, false, 1, ANY_NUMBER, "a STORE", 0, redact_rows,
     "examples:\n"
     "  msgstore redact trace.log 17 18\n"
     "  msgstore redact trace.log --agent worker --until 2026-03-02 --raw --apply\n"
@@ -646,14 +700,6 @@ const command redact_command = {"redact", run_redact, false, 1, ANY_NUMBER, "a S
     "(but usage), what they said before they were amended. Number, time, type, agent,\n"
     "ids stay. Without --apply it only shows what would be erased. It cannot be\n"
     "undone. Copies, backups and other logs keep what they have, and so does what a\n"
-    "crash left of an append, until msgstore compact. Nobody should read meanwhile.\n"
-    "\n"
-    "  --apply          do it\n"
-    "  --raw            hidden messages, too\n"
-    "  --conversation   what user and assistant said\n"
-    "  --agent A        what agent A did\n"
-    VIEW_HELP
-    "  --location L     only this location\n"
-    WHEN_HELP
-    "  -n, --limit N    the newest N of these; with --oldest the oldest N\n"
-    WRITE_HELP};
+    "crash left of an append, until msgstore compact. Nobody should read meanwhile.\n",
+    false,
+};

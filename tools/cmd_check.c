@@ -131,7 +131,14 @@ static int run_check(job *j)
     return output_end(&c.out, worst);
 }
 
-const command check_command = {"check", run_check, false, 0, ANY_NUMBER, "", BIT(HELP) | BIT(AS), BIT(AS),
+static const option_row check_rows[] = {
+    {OPT_AS, "whose rules"},
+    {OPT_END, NULL},
+};
+
+const command check_command = {
+    "check", "whether a provider would take a list of messages",
+    run_check, false, 0, ANY_NUMBER, "", BIT(AS), check_rows,
     "examples:\n"
     "  msgstore check --as anthropic request.json\n"
     "  msgstore history trace.log --format openai | msgstore check --as openai -\n"
@@ -140,6 +147,6 @@ const command check_command = {"check", run_check, false, 0, ANY_NUMBER, "", BIT
     "Tells what the provider would refuse in a list of messages, a line each. A FILE\n"
     "holds the body of a request, a list of messages, or a message a line. Nothing is\n"
     "printed when all is fine. Exit code 0: fine; 1: something would be refused; 2: a\n"
-    "file that cannot be read, or is no JSON.\n"
-    "\n"
-    "  --as PROVIDER    whose rules\n"};
+    "file that cannot be read, or is no JSON.\n",
+    false,
+};

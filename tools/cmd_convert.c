@@ -97,11 +97,7 @@ static int convert_store(converter *c, job *j)
     ms_listing list;
     ms_query q = {0};
     int code = look_up(j, false, q.location, q.location, &list);
-    ms_str name = {NULL, 0};
-    for (size_t i = 0; i < c->options->n_locations && code == FINE && !c->renamed; i++) {
-        code = resolve(j, &list, c->options->locations[i], &name);
-        c->options->locations[i] = name;
-    }
+    if (code == FINE && !c->renamed) code = resolve_all(j);
     if (code != FINE) return code;
     bool framework = strcmp(ms_dialect_name(c->to), "framework") == 0;
     if (framework || c->opts.array) return convert_query(c, j->store, &q, 0);
@@ -146,7 +142,7 @@ static int convert(job *j, const ms_dialect *to, bool with_location)
     const options *o = j->options;
     bool array = GIVEN(o, ARRAY);
     rescue *going = GIVEN(o, STRICT) ? NULL : &j->rescue;
-    sink into = {convert_take, &c, false, with_location, false, going};
+    sink into = {convert_take, &c, false, with_location, false, going, NULL};
     memset(&c, 0, sizeof c);
     c.options = o;
     c.to = to;
@@ -188,25 +184,43 @@ static int run_export(job *j)
     return convert(j, to, to == framework || GIVEN(j->options, WITH_LOCATION));
 }
 
-const command convert_command = {"convert", run_convert, false, 0, 1, "",
-    INPUT_OPTIONS | BIT(TO) | BIT(ARRAY) | BIT(WITH_LOCATION), BIT(TO),
+static const option_row convert_rows[] = {
+    {OPT_TO, "the output's format"},
+    INPUT_ROWS,
+    {OPT_ARRAY, "one array instead of lines; all or nothing"},
+    {OPT_WITH_LOCATION, "write the members location and agent_key, too"},
+    {OPT_LOCATION, "the location of messages that have none"},
+    {OPT_AGENT, "the agent of tasks, calls, results and plans that have none"},
+    {OPT_END, NULL},
+};
+
+const command convert_command = {
+    "convert", "messages in, messages out, in another format",
+    run_convert, false, 0, 1, "", BIT(TO), convert_rows,
     "examples:\n"
     "  msgstore convert --from openai --to framework chat.jsonl\n"
     "  msgstore convert --to openai --array <trace.jsonl >messages.json\n"
     "\n"
     "usage: msgstore convert [OPTION...] --to FORMAT [FILE|-]\n"
     "Messages in, the same messages out in another format, in order, one a line. FILE\n"
-    "may also be a log: see msgstore export -h.\n"
-    "\n"
-    "  --to FORMAT      the output's format\n"
-    INPUT_HELP
-    "  --array          one array instead of lines; all or nothing\n"
-    "  --with-location  write the members location and agent_key, too\n"
-    "  --location L     the location of messages that have none\n"
-    "  --agent A        the agent of tasks, calls, results and plans that have none\n"};
+    "may also be a log: see msgstore export -h.\n",
+    false,
+};
 
-const command export_command = {"export", run_export, true, 1, 1, "a STORE",
-    INPUT_OPTIONS | BIT(FORMAT) | BIT(WITH_LOCATION) | BIT(ARRAY), 0,
+static const option_row export_rows[] = {
+    {OPT_FORMAT, "a message format; without it framework with location"},
+    {OPT_LOCATION, "only this location; may be given several times"},
+    {OPT_WITH_LOCATION, "write the members location and agent_key in other formats, "
+                        "too"},
+    {OPT_ARRAY, "one array instead of lines; all or nothing"},
+    {OPT_AGENT, "the agent of tasks, calls, results and plans that have none"},
+    INPUT_ROWS,
+    {OPT_END, NULL},
+};
+
+const command export_command = {
+    "export", "the messages of a store as lines",
+    run_export, true, 1, 1, "a STORE", 0, export_rows,
     "examples:\n"
     "  msgstore export trace.log >trace.jsonl\n"
     "  msgstore export trace.log --location job_42 --format openai\n"
@@ -214,11 +228,6 @@ const command export_command = {"export", run_export, true, 1, 1, "a STORE",
     "usage: msgstore export [OPTION...] STORE\n"
     "Writes all messages, one a line, as they came; in chat formats, which do not say\n"
     "whose they are, conversation after conversation. msgstore import reads it back\n"
-    "(with --lenient also types that the framework format has no word for).\n"
-    "\n"
-    "  --format F       a message format; without it framework with location\n"
-    "  --location L     only this location; may be given several times\n"
-    "  --with-location  write the members location and agent_key in other formats, too\n"
-    "  --array          one array instead of lines; all or nothing\n"
-    "  --agent A        the agent of tasks, calls, results and plans that have none\n"
-    INPUT_HELP};
+    "(with --lenient also types that the framework format has no word for).\n",
+    true,
+};

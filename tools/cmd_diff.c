@@ -342,8 +342,21 @@ static int run_diff(job *j)
     return output_end(&out, FINE) != FINE || bad ? USAGE : code;
 }
 
-const command diff_command = {"diff", run_diff, false, 2, 2, "two STOREs",
-    INPUT_OPTIONS | VIEW_OPTIONS | BIT(ALSO), 0,
+static const option_row diff_rows[] = {
+    {OPT_ALSO, "compare these, too: times, ids, numbers, rest; with commas between "
+               "them. rest: members that no field stands for"},
+    {OPT_LOCATION, "only this location; given again: that is the one of B"},
+    {OPT_CONVERSATION, "what user and assistant said"},
+    {OPT_AGENT, "what agent A did; also the agent of traces that have none"},
+    VIEW_ROWS,
+    WHEN_ROWS,
+    INPUT_ROWS,
+    {OPT_END, NULL},
+};
+
+const command diff_command = {
+    "diff", "where two runs part",
+    run_diff, false, 2, 2, "two STOREs", 0, diff_rows,
     "examples:\n"
     "  msgstore diff monday.log tuesday.log --agent worker\n"
     "  msgstore diff trace.log trace.log --location job_42 --location job_42.fork\n"
@@ -353,11 +366,6 @@ const command diff_command = {"diff", run_diff, false, 2, 2, "two STOREs",
     "the field, and both values around it. JSON is compared by what it says. Without\n"
     "--also, times, numbers of messages, and ids (location, turn, id, key, call_id)\n"
     "are not compared, nor members that no field stands for. Exit code 0: equal; 1:\n"
-    "different; 2: a store that cannot be read.\n"
-    "\n"
-    "  --also WORDS     compare these, too: times, ids, numbers, rest; with commas\n"
-    "                   between them. rest: members that no field stands for\n"
-    "  --location L     only this location; given again: that is the one of B\n"
-    "  --conversation   what user and assistant said\n"
-    "  --agent A        what agent A did; also the agent of traces that have none\n"
-    VIEW_HELP WHEN_HELP INPUT_HELP};
+    "different; 2: a store that cannot be read.\n",
+    false,
+};

@@ -257,9 +257,25 @@ static int run_follow(job *j)
     return code != FINE ? code : f.code;
 }
 
-const command follow_command = {"follow", run_follow, false, 1, 1, "a STORE",
-    PRINT_OPTIONS | VIEW_OPTIONS | BIT(HELP) | BIT(LOCATION) | BIT(AGENT) |
-    BIT(AFTER) | BIT(SECONDS) | BIT(RAW) | BIT(JSON), 0,
+static const option_row follow_rows[] = {
+    {OPT_LIMIT, "begin with the newest N (10); 0: with all"},
+    {OPT_AFTER, "begin behind message number N instead"},
+    {OPT_SECONDS, "stop after S seconds"},
+    {OPT_RAW, "every record that comes, as view --raw shows it: pieces of messages "
+              "that are being written, too"},
+    {OPT_JSON, "with --raw: an object a line"},
+    {OPT_CONVERSATION, "what user and assistant said"},
+    {OPT_AGENT, "what agent A did"},
+    VIEW_ROWS,
+    {OPT_LOCATION, "only this location"},
+    WHEN_ROWS,
+    PRINT_ROWS,
+    {OPT_END, NULL},
+};
+
+const command follow_command = {
+    "follow", "the newest messages of a log, then those that come",
+    run_follow, false, 1, 1, "a STORE", 0, follow_rows,
     "examples:\n"
     "  msgstore follow trace.log --agent worker\n"
     "  msgstore follow trace.log --raw\n"
@@ -269,16 +285,6 @@ const command follow_command = {"follow", run_follow, false, 1, 1, "a STORE",
     "Shows the newest messages of a log, then those that come, until interrupted. A\n"
     "message that is amended meanwhile is shown again, with a * behind its type; one\n"
     "that is being written when it begins, with a ~, and when it ends. In a message\n"
-    "format each is written once, when it is whole.\n"
-    "\n"
-    "  -n, --limit N    begin with the newest N (10); 0: with all\n"
-    "  --after N        begin behind message number N instead\n"
-    "  --seconds S      stop after S seconds\n"
-    "  --raw            every record that comes, as view --raw shows it: pieces of\n"
-    "                   messages that are being written, too\n"
-    "  --json           with --raw: an object a line\n"
-    "  --conversation   what user and assistant said\n"
-    "  --agent A        what agent A did\n"
-    VIEW_HELP
-    "  --location L     only this location\n"
-    WHEN_HELP PRINT_HELP};
+    "format each is written once, when it is whole.\n",
+    false,
+};

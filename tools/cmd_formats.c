@@ -95,14 +95,20 @@ static int run_formats(job *j)
     return output_end(&out, FINE);
 }
 
-const command formats_command = {"formats", run_formats, false, 0, 0, "",
-    BIT(HELP) | BIT(JSON), 0,
+static const option_row formats_rows[] = {
+    {OPT_JSON, "a JSON object a line"},
+    {OPT_END, NULL},
+};
+
+const command formats_command = {
+    "formats", "the formats that are read and written",
+    run_formats, false, 0, 0, "", 0, formats_rows,
     "examples:\n"
     "  msgstore formats\n"
     "  msgstore formats --json\n"
     "\n"
     "usage: msgstore formats [OPTION...]\n"
     "Lists the formats of transcripts and messages, the versions of them that were seen,\n"
-    "and where sync looks for them.\n"
-    "\n"
-    "  --json           a JSON object a line\n"};
+    "and where sync looks for them.\n",
+    false,
+};

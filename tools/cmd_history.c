@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 /* One agent's view of a location, as the options have it. */
 static void set_memory(job *j, ms_str location, ms_memory *m)
@@ -71,11 +72,64 @@ static void emit_projection(output *out, const ms_profile *provider,
     emit_text(out, provider->system == MS_SYSTEM_APART ? "}\n" : "\n");
 }
 
+/* Messages for a request: of a transcript those of its main agent, unless another is named,
+ * and no entries that its reader did not know. */
+typedef struct said_filter {
+    ms_cursor it;
+    bool transcript;
+} said_filter;
+
+static const ms_msg *next_said(void *ctx)
+{
+    said_filter *f = ctx;
+    const ms_msg *msg;
+    while ((msg = ms_next(&f->it)) != NULL) {
+        ms_str agent = ms_agent_key(msg), word = ms_type_name(msg);
+        bool other = ms_type_of(msg) == MS_T_OTHER && word.len > 0 &&
+                     memchr(word.ptr, ':', word.len) != NULL;
+        bool side = f->transcript && agent.len > 0 &&
+                    !ms_str_equal(agent, MS_STR("assistant"));
+        if (!other && !side) return msg;
+    }
+    return NULL;
+}
+
+/* The message that the newest compaction left, 0: there was none. What was before it is no
+ * part of the context any more. */
+static int newest_compaction(job *j, ms_str location, uint64_t *seq)
+{
+    ms_cursor it;
+    const ms_msg *msg, *shown;
+    ms_query q = {0};
+    listing l = {j->store, &q, NULL, NULL, NULL};
+    q.location = location;
+    q.raw = MS_RAW_NOTES;
+    *seq = 0;
+    int code = listing_open(&l, &it);
+    if (code != FINE) return code;
+    while ((msg = ms_next(&it)) != NULL) {
+        ms_str kind = ms_get(msg, MS_F_TYPE_NAME).text;
+        if (!ms_str_equal(kind, MS_STR("compaction")) || ms_seq(msg) <= *seq) continue;
+        bool alive = ms_get_by_seq(j->store, ms_seq(msg), &j->arena, &shown, NULL) == MS_OK;
+        if (alive) *seq = ms_seq(msg);
+    }
+    return listing_close(&it);
+}
+
+/* Is it a session of an agent program? */
+static bool is_transcript_of(job *j, ms_str location)
+{
+    ms_str facts;
+    return ms_location_get(j->store, location, &j->arena, &facts, NULL) == MS_OK &&
+           member(facts, "agent").ptr != NULL;
+}
+
 /* The messages of a location as the body of a request that the provider takes. */
 static int project(job *j, ms_str location)
 {
     ms_error err;
-    ms_cursor it;
+    said_filter said;
+    uint64_t seq = 0;
     output out = {stdout, 0};
     ms_project_report report = {0};
     ms_project_desc desc = {0};
@@ -91,16 +145,20 @@ static int project(job *j, ms_str location)
     desc.opts.budget = o->budget;
     desc.opts.step = o->step;
     desc.opts.stable = true;
-    desc.next = ms_next_of;
-    desc.next_ctx = &it;
+    desc.next = next_said;
+    desc.next_ctx = &said;
     desc.arena = &j->arena;
-    int code = listing_open(&l, &it);
+    memset(&said, 0, sizeof said);
+    said.transcript = o->agent == NULL && is_transcript_of(j, location);
+    int code = GIVEN(o, ALL) ? FINE : newest_compaction(j, location, &seq);
+    if (seq > 0) all.after_seq = seq - 1;
+    if (code == FINE) code = listing_open(&l, &said.it);
     if (code != FINE) return code;
     ms_result result = ms_project(&desc, ms_buf_write, &list, &report, &err);
     if (result == MS_OK) emit_projection(&out, o->provider, &report, ms_buf_text(&list));
     else if (out.error == 0) code = complain_of(NULL, result, &err);
     if (GIVEN(o, REPORT) && out.error == 0) print_report(&report);
-    int closed = listing_close(&it);
+    int closed = listing_close(&said.it);
     return output_end(&out, code != FINE ? code : closed);
 }
 
@@ -153,9 +211,35 @@ static int run_history(job *j)
     return print_listing(o, &l);
 }
 
-const command history_command = {"history", run_history, false, 1, 2, "a STORE",
-    INPUT_OPTIONS | PRINT_OPTIONS | BIT(TEAM) | BIT(TIMELINE) | BIT(SCOPE) |
-    BIT(PHASE) | BIT(BUDGET) | BIT(REPORT) | BIT(STEP) | BIT(SYSTEM), 0,
+static const option_row history_rows[] = {
+    {OPT_FORMAT, "a provider; or table, or another message format, a line each"},
+    {OPT_AGENT, "who reads: in a request, what others did is told as user text; "
+                "also the agent of traces that have none"},
+    {OPT_LOCATION, "the same as LOCATION, and that of messages that have none; one "
+                   "of them is needed when there are several"},
+    {OPT_LABEL, "in a request"},
+    {OPT_LIMIT, "the newest N messages, never less than the newest turn"},
+    {OPT_BUDGET, "the newest N tokens, by estimate; with -n both hold"},
+    {OPT_STEP, "the window moves on by K (messages, or with --budget tokens) at a "
+               "time, so that requests begin alike for a while"},
+    {OPT_SYSTEM, "a system prompt in front"},
+    {OPT_ALL, "also what was before the newest compaction of a transcript"},
+    {OPT_REPORT, "tell on standard error what was changed"},
+    {OPT_LABEL, "in a list, also in a provider's format"},
+    {OPT_TEAM, "the agents under it"},
+    {OPT_TIMELINE, "in one order instead of block after block"},
+    {OPT_SCOPE, "less: orchestrator (the end of the conversation), manager (the "
+                "synthesis of the phase before), worker (since its last task)"},
+    {OPT_PHASE, "for --scope manager: the phase that runs now"},
+    {OPT_LIMIT, "the newest N of each block; with --timeline, of all"},
+    {OPT_WITH_LOCATION, "with a message format: write location and agent_key, too"},
+    INPUT_ROWS,
+    {OPT_END, NULL},
+};
+
+const command history_command = {
+    "history", "what an agent reads before its next step; requests for a provider",
+    run_history, false, 1, 2, "a STORE", 0, history_rows,
     "examples:\n"
     "  msgstore history trace.log job_42 --format anthropic -n 40 >request.json\n"
     "  msgstore history trace.log --format openai --budget 8000 --report\n"
@@ -166,26 +250,6 @@ const command history_command = {"history", run_history, false, 1, 2, "a STORE",
     "The first prints everything of a location as the body of a request that the\n"
     "provider does not refuse, on one line. The second shows what an agent reads\n"
     "before its next step: the conversation, its own trace, its team's, the\n"
-    "broadcasts.\n"
-    "\n"
-    "  --format F       a provider; or table, or another message format, a line each\n"
-    "  --agent A        who reads: in a request, what others did is told as user text;\n"
-    "                   also the agent of traces that have none\n"
-    "  --location L     the same as LOCATION, and that of messages that have none;\n"
-    "                   one of them is needed when there are several\n"
-    "in a request:\n"
-    "  -n, --limit N    the newest N messages, never less than the newest turn\n"
-    "  --budget N       the newest N tokens, by estimate; with -n both hold\n"
-    "  --step K         the window moves on by K (messages, or with --budget tokens)\n"
-    "                   at a time, so that requests begin alike for a while\n"
-    "  --system TEXT    a system prompt in front\n"
-    "  --report         tell on standard error what was changed\n"
-    "in a list, also in a provider's format:\n"
-    "  --team A,B       the agents under it\n"
-    "  --timeline       in one order instead of block after block\n"
-    "  --scope S        less: orchestrator (the end of the conversation), manager (the\n"
-    "                   synthesis of the phase before), worker (since its last task)\n"
-    "  --phase N        for --scope manager: the phase that runs now\n"
-    "  -n, --limit N    the newest N of each block; with --timeline, of all\n"
-    "  --with-location  with a message format: write location and agent_key, too\n"
-    INPUT_HELP};
+    "broadcasts.\n",
+    false,
+};

@@ -121,7 +121,7 @@ static int run_import(job *j)
     ms_error err;
     const options *o = j->options;
     bool strict = GIVEN(o, STRICT) && !GIVEN(o, KEEP_GOING), lossy = false;
-    sink to = {import_take, &im, true, true, false, strict ? NULL : &im.rescue};
+    sink to = {import_take, &im, true, true, false, strict ? NULL : &im.rescue, NULL};
     memset(&im, 0, sizeof im);
     int code = check_files(o);
     if (code == FINE) code = open_to_append(j, true, &im.newest);
@@ -166,7 +166,7 @@ static int append_take(void *ctx, const taken *t)
 static int run_append(job *j)
 {
     importer im;
-    sink to = {append_take, &im, true, false, true, NULL};
+    sink to = {append_take, &im, true, false, true, NULL, NULL};
     memset(&im, 0, sizeof im);
     if (j->options->sync == SYNC_END) {
         complain("append --sync expects none or each, not end");
@@ -180,29 +180,45 @@ static int run_append(job *j)
     return code;
 }
 
-const command import_command = {"import", run_import, false, 2, ANY_NUMBER, "a STORE and a FILE",
-    INPUT_OPTIONS | WRITE_OPTIONS | BIT(SYNC) | BIT(KEYS) | BIT(KEEP_GOING), 0,
+static const option_row import_rows[] = {
+    {OPT_KEYS, "messages get keys made of their own id, or of their text and number "
+               "in the file: imported again, a file adds what is new"},
+    {OPT_KEEP_GOING, "for damaged JSON Lines: skip what cannot be read, take what "
+                     "is whole, tell each place on standard error; exit code 3"},
+    {OPT_SYNC, "end: one sync behind the last message (the default); each: one for "
+               "every message; none"},
+    WRITE_ROWS,
+    {OPT_LOCATION, "the location of messages that have none"},
+    {OPT_AGENT, "the agent of tasks, calls, results and plans that have none"},
+    INPUT_ROWS,
+    {OPT_END, NULL},
+};
+
+const command import_command = {
+    "import", "files of messages into a log",
+    run_import, false, 2, ANY_NUMBER, "a STORE and a FILE", 0, import_rows,
     "examples:\n"
     "  msgstore import trace.log trace.jsonl\n"
     "  msgstore import --keys --keep-going trace.log part-*.jsonl\n"
     "\n"
     "usage: msgstore import [OPTION...] STORE FILE...\n"
     "Appends the messages of files to a log, which is made when it is not there. A\n"
-    "message is taken whole or not at all; one without a time stays without.\n"
-    "\n"
-    "  --keys           messages get keys made of their own id, or of their text and\n"
-    "                   number in the file: imported again, a file adds what is new\n"
-    "  --keep-going     for damaged JSON Lines: skip what cannot be read, take what is\n"
-    "                   whole, tell each place on standard error; exit code 3\n"
-    "  --sync S         end: one sync behind the last message (the default); each: one\n"
-    "                   for every message; none\n"
-    WRITE_HELP
-    "  --location L     the location of messages that have none\n"
-    "  --agent A        the agent of tasks, calls, results and plans that have none\n"
-    INPUT_HELP};
+    "message is taken whole or not at all; one without a time stays without.\n",
+    false,
+};
 
-const command append_command = {"append", run_append, false, 1, 1, "a STORE",
-    INPUT_OPTIONS | WRITE_OPTIONS | BIT(SYNC), 0,
+static const option_row append_rows[] = {
+    {OPT_LOCATION, "the location of messages that have none"},
+    {OPT_SYNC, "none (the default), or each: what is printed is durable"},
+    WRITE_ROWS,
+    {OPT_AGENT, "the agent of tasks, calls, results and plans that have none"},
+    INPUT_ROWS,
+    {OPT_END, NULL},
+};
+
+const command append_command = {
+    "append", "messages from standard input to a log, as they come",
+    run_append, false, 1, 1, "a STORE", 0, append_rows,
     "examples:\n"
     "  agent | msgstore append trace.log --location job_42\n"
     "  agent | msgstore append trace.log --sync each >acknowledged\n"
@@ -212,10 +228,6 @@ const command append_command = {"append", run_append, false, 1, 1, "a STORE",
     "made when it is not there. For each it prints its number once it is stored: from\n"
     "then on the death of the process does not take it, with --sync each no power cut.\n"
     "Of an object that becomes several messages it is the number of the last. A bad\n"
-    "line ends it; what was before stays. A message without a time gets the present.\n"
-    "\n"
-    "  --location L     the location of messages that have none\n"
-    "  --sync S         none (the default), or each: what is printed is durable\n"
-    WRITE_HELP
-    "  --agent A        the agent of tasks, calls, results and plans that have none\n"
-    INPUT_HELP};
+    "line ends it; what was before stays. A message without a time gets the present.\n",
+    false,
+};

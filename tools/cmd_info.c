@@ -287,8 +287,20 @@ static int run_info(job *j)
     return output_end(&out, code);
 }
 
-const command info_command = {"info", run_info, false, 1, ANY_NUMBER, "a STORE",
-    INPUT_OPTIONS | BIT(ALL) | BIT(JSON) | BIT(USAGE), 0,
+static const option_row info_rows[] = {
+    {OPT_USAGE, "what it cost, by location, agent and turn: usage notes of messages "
+                "added up (see msgstore note -h), but of hidden ones"},
+    {OPT_ALL, "all rows instead of the first 20"},
+    {OPT_JSON, "one JSON object"},
+    {OPT_LOCATION, "the location of messages that have none"},
+    {OPT_AGENT, "the agent of tasks, calls, results and plans that have none"},
+    INPUT_ROWS,
+    {OPT_END, NULL},
+};
+
+const command info_command = {
+    "info", "how many messages, of whom, of which types; what they cost",
+    run_info, false, 1, ANY_NUMBER, "a STORE", 0, info_rows,
     "examples:\n"
     "  msgstore info trace.log\n"
     "  msgstore info --all --json trace.jsonl\n"
@@ -297,12 +309,6 @@ const command info_command = {"info", run_info, false, 1, ANY_NUMBER, "a STORE",
     "usage: msgstore info [OPTION...] STORE...\n"
     "Counts messages by location, agent and type, most first. Of a log it also tells\n"
     "what is in use, durable, indexed and damaged, who wrote last, and where to.\n"
-    "Several STOREs are counted as one.\n"
-    "\n"
-    "  --usage          what it cost, by location, agent and turn: usage notes of\n"
-    "                   messages added up (see msgstore note -h), but of hidden ones\n"
-    "  --all            all rows instead of the first 20\n"
-    "  --json           one JSON object\n"
-    "  --location L     the location of messages that have none\n"
-    "  --agent A        the agent of tasks, calls, results and plans that have none\n"
-    INPUT_HELP};
+    "Several STOREs are counted as one.\n",
+    false,
+};

@@ -76,8 +76,19 @@ static int run_lookup(job *j)
     return FAILED;
 }
 
-const command lookup_command = {"lookup", run_lookup, true, 2, 2, "a STORE and a KEY",
-    INPUT_OPTIONS | BIT(USER) | BIT(FORMAT) | BIT(WITH_LOCATION), 0,
+static const option_row lookup_rows[] = {
+    {OPT_USER, "the user whose session it is"},
+    {OPT_FORMAT, "the whole message in a message format"},
+    {OPT_WITH_LOCATION, "with a message format: write location and agent_key, too"},
+    {OPT_LOCATION, "the location of messages that have none"},
+    {OPT_AGENT, "the agent of tasks, calls, results and plans that have none"},
+    INPUT_ROWS,
+    {OPT_END, NULL},
+};
+
+const command lookup_command = {
+    "lookup", "the original of a message that was shortened",
+    run_lookup, true, 2, 2, "a STORE and a KEY", 0, lookup_rows,
     "examples:\n"
     "  msgstore lookup trace.log session-abc-msg-5 --user ann\n"
     "  msgstore lookup trace.log session-job_42-msg-1 --format framework\n"
@@ -85,11 +96,6 @@ const command lookup_command = {"lookup", run_lookup, true, 2, 2, "a STORE and a
     "usage: msgstore lookup [OPTION...] STORE KEY\n"
     "Prints the original of a shortened message: the text that the KEY in its hint\n"
     "names. Without --user session-L-msg-N is the message of location L with the\n"
-    "sequence number N. Exit code 1: there is no such message.\n"
-    "\n"
-    "  --user U         the user whose session it is\n"
-    "  --format F       the whole message in a message format\n"
-    "  --with-location  with a message format: write location and agent_key, too\n"
-    "  --location L     the location of messages that have none\n"
-    "  --agent A        the agent of tasks, calls, results and plans that have none\n"
-    INPUT_HELP};
+    "sequence number N. Exit code 1: there is no such message.\n",
+    false,
+};

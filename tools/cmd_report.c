@@ -581,16 +581,27 @@ static int put_run(report *r, const char *path)
     ms_listing list;
     uint64_t damaged = 0;
     ms_str all = {NULL, 0};
-    int code = look_up(r->job, false, all, ms_str_of(r->options->location), &list);
+    ms_str *names = NULL; /* of the locations that are wanted, an stb_ds array */
+    const options *o = r->options;
+    int code = look_up(r->job, false, all, all, &list);
+    for (size_t i = 0; i < o->n_locations && code == FINE; i++) {
+        ms_str name = all;
+        code = resolve(r->job, &list, o->locations[i], &name);
+        arrput(names, name);
+    }
     ms_json_begin_object(&r->w);
     ms_json_key(&r->w, MS_STR("name"));
     put_name(r, base_name(path));
     ms_json_key(&r->w, MS_STR("sessions"));
     ms_json_begin_array(&r->w);
     for (size_t i = 0; code == FINE && i < list.count; i++) {
-        if (!is_wanted(r->options, list.items[i].location)) continue;
-        code = put_session(r, &list.items[i], &damaged);
+        bool wanted = arrlenu(names) == 0;
+        for (size_t k = 0; k < arrlenu(names); k++) {
+            wanted = wanted || ms_str_equal(names[k], list.items[i].location);
+        }
+        if (wanted) code = put_session(r, &list.items[i], &damaged);
     }
+    arrfree(names);
     ms_json_end_array(&r->w);
     put_count(r, "damaged", damaged);
     ms_json_end_object(&r->w);
@@ -826,25 +837,30 @@ static int run_report(job *j)
     return code;
 }
 
-const command report_command =
-    {"report", run_report, false, 1, ANY_NUMBER, "a STORE",
-     INPUT_OPTIONS | BIT(OUTPUT) | BIT(LIMIT) | BIT(AS) | BIT(SHOW_SECRETS) |
-     BIT(PERSONAL), 0,
-     "examples:\n"
-     "  msgstore report trace.log -o run.html\n"
-     "  msgstore report before.jsonl after.jsonl -o both.html\n"
-     "  msgstore report trace.log --location job_123 --as anthropic -o run.html\n"
-     "\n"
-     "usage: msgstore report [OPTION...] STORE... -o FILE\n"
-     "Writes one page of HTML that shows runs: messages, calls beside their results,\n"
-     "what a provider would see, tokens and bytes, several runs side by side. It loads\n"
-     "nothing from a network. Keys, tokens and passwords are masked.\n"
-     "\n"
-     "  -o, --output FILE  where to; a page that is there is replaced\n"
-     "  --location L     only this location; may be given several times\n"
-     "  -n, --limit N    the newest N messages of each location\n"
-     "  --as PROVIDER    only the request to this provider; without it, to each\n"
-     "  --agent A        what this agent would send, others told as text\n"
-     "  --personal       mask e-mail addresses and names of home folders, too\n"
-     "  --show-secrets   mask nothing\n"
-     INPUT_HELP};
+static const option_row report_rows[] = {
+    {OPT_OUTPUT, "where to; a page that is there is replaced"},
+    {OPT_LOCATION, "only this location, or a piece of its name that no other has; may be "
+                   "given several times"},
+    {OPT_LIMIT, "the newest N messages of each location"},
+    {OPT_AS, "only the request to this provider; without it, to each"},
+    {OPT_AGENT, "what this agent would send, others told as text"},
+    {OPT_PERSONAL, "mask e-mail addresses and names of home folders, too"},
+    {OPT_SHOW_SECRETS, "mask nothing"},
+    INPUT_ROWS,
+    {OPT_END, NULL},
+};
+
+const command report_command = {
+    "report", "a page of HTML that shows runs",
+    run_report, false, 1, ANY_NUMBER, "a STORE", 0, report_rows,
+    "examples:\n"
+    "  msgstore report my.log 5560 -o run.html\n"
+    "  msgstore report before.jsonl after.jsonl -o both.html\n"
+    "  msgstore report trace.log --location job_123 --as anthropic -o run.html\n"
+    "\n"
+    "usage: msgstore report [OPTION...] STORE... [SESSION] -o FILE\n"
+    "Writes one page of HTML that shows runs: messages, calls beside their results,\n"
+    "what a provider would see, tokens and bytes, several runs side by side. It loads\n"
+    "nothing from a network. Keys, tokens and passwords are masked.\n",
+    true,
+};

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct searcher {
@@ -15,6 +16,7 @@ typedef struct searcher {
     ms_writer writer;
     ms_arena arena;           /* of the writer */
     uint64_t messages;        /* found */
+    ms_arena around;          /* of what stands before and behind a match */
 } searcher;
 
 static const char *field_word(ms_field field)
@@ -98,15 +100,73 @@ static void print_snippet(const searcher *s, const ms_found *f, output *out)
     emit_text(out, "\n");
 }
 
+/* The messages beside one that was found, in its location. */
+static void print_beside(searcher *s, const ms_msg *found, bool before)
+{
+    ms_cursor it;
+    const ms_msg *msg;
+    ms_query q = {0};
+    ms_arena_reset(&s->around);
+    if (!copy_text(&s->around, ms_location(found), &q.location)) exit(no_memory());
+    q.limit = s->job->options->context;
+    if (before) q.before_seq = ms_seq(found);
+    else q.after_seq = ms_seq(found);
+    q.oldest = !before;
+    if (ms_query_open(s->job->store, &q, &it, NULL) != MS_OK) return;
+    while ((msg = ms_next(&it)) != NULL) {
+        table_fit(&s->table, msg);
+        table_fill(&s->table);
+        print_row(&s->table, msg, &s->out);
+    }
+    ms_cursor_close(&it, NULL);
+}
+
+/* An object a line: where it is, and the text around it. */
+static void print_object(searcher *s, const ms_found *f)
+{
+    ms_json_writer w;
+    int64_t ns;
+    const ms_msg *msg = f->msg;
+    ms_str text = ms_get(msg, f->field).text;
+    ms_str near = ms_find_snippet(text, f->at, f->length, 160);
+    ms_json_init(&w, emit, &s->out, false);
+    ms_json_begin_object(&w);
+    json_text(&w, "session", ms_location(msg));
+    json_u64(&w, "seq", ms_seq(msg));
+    json_time(&w, "time", ms_time(msg, &ns), ms_time(msg, &ns) ? ns : 0);
+    json_text(&w, "type", ms_type_name(msg));
+    json_text(&w, "agent", ms_agent_key(msg));
+    json_text(&w, "field", ms_str_of(field_word(f->field)));
+    json_text(&w, "text", near);
+    ms_json_end_object(&w);
+    ms_json_separator(&w, '\n');
+    ms_json_finish(&w);
+}
+
+/* One match, with what stands around it. */
+static void print_match(searcher *s, const ms_found *f)
+{
+    const options *o = s->job->options;
+    if (GIVEN(o, JSON)) {
+        print_object(s, f);
+        return;
+    }
+    bool around = GIVEN(o, CONTEXT) && o->context > 0;
+    if (around && s->messages > 1) emit_text(&s->out, "--\n");
+    if (around) print_beside(s, f->msg, true);
+    table_fit(&s->table, f->msg);
+    table_fill(&s->table);
+    print_columns(&s->table, f->msg, &s->out);
+    print_snippet(s, f, &s->out);
+    if (around) print_beside(s, f->msg, false);
+}
+
 /* The first match of a message; with --all each, a row for each. */
 static void print_matches(searcher *s, ms_finder *finder, ms_found *f)
 {
     bool all = GIVEN(s->job->options, ALL);
     do {
-        table_fit(&s->table, f->msg);
-        table_fill(&s->table);
-        print_columns(&s->table, f->msg, &s->out);
-        print_snippet(s, f, &s->out);
+        print_match(s, f);
     } while (all && s->out.error == 0 && ms_find_more(finder, f));
 }
 
@@ -167,15 +227,35 @@ static int run_search(job *j)
     q.fields = GIVEN(o, FIELDS) ? MS_FIND_ALL : 0;
     if (code == FINE) code = search_in(&s, &q);
     ms_arena_deinit(&s.arena);
+    ms_arena_deinit(&s.around);
     if (code == FINE && s.messages == 0) code = FAILED;
     return output_end(&s.out, code);
 }
 
-const command search_command = {"search", run_search, false, 2, ANY_NUMBER, "a STORE and a TEXT",
-    INPUT_OPTIONS | PRINT_OPTIONS | VIEW_OPTIONS | BIT(OLDEST) | BIT(ALL) |
-    BIT(FIELDS) | BIT(EXACT) | BIT(BY_STORE), 0,
+static const option_row search_rows[] = {
+    {OPT_CONTEXT, "also the N messages before and after each, of its location"},
+    {OPT_JSON, "an object a line: session, seq, time, type, agent, field, text"},
+    {OPT_EXACT, "letters match in their own case only"},
+    {OPT_FIELDS, "look into all fields: names, ids and other members, too"},
+    {OPT_ALL, "a row for each place, not for each message"},
+    {OPT_LIMIT, "stop after N messages"},
+    {OPT_OLDEST, "oldest first"},
+    {OPT_BY_STORE, "of several: one after the other, not in order of time"},
+    {OPT_CONVERSATION, "what user and assistant said"},
+    {OPT_AGENT, "what agent A did; also the agent of traces that have none"},
+    VIEW_ROWS,
+    {OPT_LOCATION, "only this location, and that of messages that have none"},
+    WHEN_ROWS,
+    PRINT_ROWS,
+    INPUT_ROWS,
+    {OPT_END, NULL},
+};
+
+const command search_command = {
+    "search", "messages that have a text",
+    run_search, false, 2, ANY_NUMBER, "a STORE and a TEXT", 0, search_rows,
     "examples:\n"
-    "  msgstore search trace.log 'rate limit' -n 20\n"
+    "  msgstore search my.log 'rate limit' -n 20 -C 2\n"
     "  msgstore search one.log two.log timeout --agent worker --all\n"
     "\n"
     "usage: msgstore search [OPTION...] STORE... TEXT\n"
@@ -183,16 +263,6 @@ const command search_command = {"search", run_search, false, 2, ANY_NUMBER, "a S
     "in content, tool, arguments, task, summary and type of error. ASCII letters match\n"
     "in both cases. In JSON it is found as it is spelled, and as its strings read.\n"
     "Exit code 1: nothing was found.\n"
-    JOIN_HELP
-    "\n"
-    "  --exact-case     letters match in their own case only\n"
-    "  --all-fields     look into all fields: names, ids and other members, too\n"
-    "  --all            a row for each place, not for each message\n"
-    "  -n, --limit N    stop after N messages\n"
-    "  --oldest         oldest first\n"
-    "  --by-store       of several: one after the other, not in order of time\n"
-    "  --conversation   what user and assistant said\n"
-    "  --agent A        what agent A did; also the agent of traces that have none\n"
-    VIEW_HELP
-    "  --location L     only this location, and that of messages that have none\n"
-    WHEN_HELP PRINT_HELP INPUT_HELP};
+    JOIN_HELP,
+    false,
+};

@@ -311,9 +311,23 @@ static int run_sessions(job *j)
     return output_end(&out, code);
 }
 
-const command sessions_command = {"sessions", run_sessions, false, 1, ANY_NUMBER,
-    "a STORE", BIT(HELP) | BIT(SINCE) | BIT(UNTIL) | BIT(CWD) | BIT(AGENT) | BIT(GREP) |
-    BIT(JSON) | BIT(LIMIT) | BIT(FROM) | BIT(LENIENT) | BIT(STRICT), 0,
+static const option_row sessions_rows[] = {
+    {OPT_SINCE, "sessions that went on after T: 2026-03-02, '2 days ago'"},
+    {OPT_UNTIL, "sessions that began before T"},
+    {OPT_CWD, "in this folder or below it; or a piece of its name"},
+    {OPT_AGENT, "of this program: claude-code, codex, ..."},
+    {OPT_GREP, "with a message that has the TEXT"},
+    {OPT_LIMIT, "the newest N"},
+    {OPT_JSON, "a JSON object a line"},
+    {OPT_FROM, "the input's format; without it each file is looked at"},
+    {OPT_STRICT, "refuse what is unknown or odd instead of keeping it whole"},
+    {OPT_LENIENT, NULL},
+    {OPT_END, NULL},
+};
+
+const command sessions_command = {
+    "sessions", "one line a session, newest first",
+    run_sessions, false, 1, ANY_NUMBER, "a STORE", 0, sessions_rows,
     "examples:\n"
     "  msgstore sessions my.log\n"
     "  msgstore sessions my.log --since '2 days ago' --cwd .\n"
@@ -322,14 +336,6 @@ const command sessions_command = {"sessions", run_sessions, false, 1, ANY_NUMBER
     "usage: msgstore sessions [OPTION...] STORE...\n"
     "One line a session, newest first: when it ended, its name, the program, the folder,\n"
     "messages, tokens, title or first words. view, history, search, usage and export\n"
-    "take any piece of the name that no other session has.\n"
-    "\n"
-    "  --since T        sessions that went on after T: 2026-03-02, '2 days ago'\n"
-    "  --until T        sessions that began before T\n"
-    "  --cwd DIR        in this folder or below it; or a piece of its name\n"
-    "  --agent A        of this program: claude-code, codex, ...\n"
-    "  --grep TEXT      with a message that has the TEXT\n"
-    "  -n, --limit N    the newest N\n"
-    "  --json           a JSON object a line\n"
-    "  --from FORMAT    the input's format; without it each file is looked at\n"
-    "  --strict         refuse what is unknown or odd instead of keeping it whole\n"};
+    "take any piece of the name that no other session has.\n",
+    false,
+};

@@ -37,6 +37,9 @@ static void print_sync_json(output *out, const syncing *s)
     json_u64(&w, "failed", s->failed);
     json_u64(&w, "sessions", c->sessions);
     json_u64(&w, "messages", c->messages - c->known);
+    json_u64(&w, "calls", c->calls);
+    json_u64(&w, "results", c->results);
+    json_u64(&w, "answers", c->answers);
     json_u64(&w, "hidden", c->hidden);
     json_u64(&w, "unknown", c->unknown);
     json_u64(&w, "bad_lines", c->bad_lines);
@@ -99,8 +102,19 @@ static int run_sync(job *j)
     return output_end(&out, code);
 }
 
-const command sync_command = {"sync", run_sync, false, 1, ANY_NUMBER, "a STORE",
-    WRITE_OPTIONS | BIT(SYNC) | BIT(JSON) | BIT(QUIET) | BIT(STRICT) | BIT(AGENT), 0,
+static const option_row sync_rows[] = {
+    {OPT_QUIET, "print nothing but complaints"},
+    {OPT_JSON, "one JSON object"},
+    {OPT_STRICT, "refuse what is unknown or odd instead of keeping it whole"},
+    {OPT_SYNC, "end: one sync behind the last message (the default); none"},
+    WRITE_ROWS,
+    {OPT_AGENT, "the agent of messages that have none"},
+    {OPT_END, NULL},
+};
+
+const command sync_command = {
+    "sync", "new and changed transcripts of agent programs into a log",
+    run_sync, false, 1, ANY_NUMBER, "a STORE", 0, sync_rows,
     "examples:\n"
     "  msgstore sync my.log\n"
     "  msgstore sync my.log ~/.claude/projects ~/backup/rollouts\n"
@@ -108,11 +122,6 @@ const command sync_command = {"sync", run_sync, false, 1, ANY_NUMBER, "a STORE",
     "usage: msgstore sync [OPTION...] LOG [FOLDER|FILE...]\n"
     "Takes new and changed transcripts of agent programs into a log, which is made when\n"
     "it is not there; without a FOLDER those of the usual places (see msgstore\n"
-    "formats). Each session is a location. Run again it takes only what is new.\n"
-    "\n"
-    "  -q, --quiet      print nothing but complaints\n"
-    "  --json           one JSON object\n"
-    "  --strict         refuse what is unknown or odd instead of keeping it whole\n"
-    "  --sync S         end: one sync behind the last message (the default); none\n"
-    WRITE_HELP
-    "  --agent A        the agent of messages that have none\n"};
+    "formats). Each session is a location. Run again it takes only what is new.\n",
+    false,
+};

@@ -231,8 +231,22 @@ static int run_usage(job *j)
     return output_end(&out, code);
 }
 
-const command usage_command = {"usage", run_usage, false, 1, 2, "a STORE",
-    INPUT_OPTIONS | BIT(BY) | BIT(PRICES) | BIT(JSON) | BIT(SINCE) | BIT(UNTIL), 0,
+static const option_row usage_rows[] = {
+    {OPT_BY, "day (UTC), session, model (the default), agent or tool"},
+    {OPT_PRICES, "LiteLLM's price list (model_prices_and_context_window.json); "
+                 "without it costs are those that transcripts have themselves"},
+    {OPT_SINCE, "only from T on: 2026-03-02, '2 days ago', yesterday"},
+    {OPT_UNTIL, "only before T"},
+    {OPT_JSON, "one JSON object"},
+    {OPT_LOCATION, "the same as SESSION: a location, or a piece of its name"},
+    {OPT_AGENT, "only of this agent"},
+    INPUT_ROWS,
+    {OPT_END, NULL},
+};
+
+const command usage_command = {
+    "usage", "tokens and costs, by day, session, model, agent or tool",
+    run_usage, false, 1, 2, "a STORE", 0, usage_rows,
     "examples:\n"
     "  msgstore usage my.log\n"
     "  msgstore usage my.log --by day --since '1 week ago' --prices prices.json\n"
@@ -241,14 +255,6 @@ const command usage_command = {"usage", run_usage, false, 1, 2, "a STORE",
     "usage: msgstore usage [OPTION...] STORE [SESSION]\n"
     "Adds up tokens: input that was not cached, written to a cache, read from one,\n"
     "output. Each answer of a model counts once, with the last report of it; what a\n"
-    "subagent or a fork repeats of its parent does not count again.\n"
-    "\n"
-    "  --by WORD        day (UTC), session, model (the default), agent or tool\n"
-    "  --prices FILE    LiteLLM's price list (model_prices_and_context_window.json);\n"
-    "                   without it costs are those that transcripts have themselves\n"
-    "  --since T        only from T on: 2026-03-02, '2 days ago', yesterday\n"
-    "  --until T        only before T\n"
-    "  --json           one JSON object\n"
-    "  --location L     the same as SESSION: a location, or a piece of its name\n"
-    "  --agent A        only of this agent\n"
-    INPUT_HELP};
+    "subagent or a fork repeats of its parent does not count again.\n",
+    false,
+};

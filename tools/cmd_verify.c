@@ -148,29 +148,54 @@ static int run_compact(job *j)
     return code == FINE ? rewrite(j, &keep) : code;
 }
 
-const command verify_command = {"verify", run_verify, false, 1, 1, "a STORE", BIT(HELP), 0,
+static const option_row verify_rows[] = {
+    {OPT_END, NULL},
+};
+
+const command verify_command = {
+    "verify", "whether every byte of a log is whole",
+    run_verify, false, 1, 1, "a STORE", 0, verify_rows,
     "examples:\n"
     "  msgstore verify trace.log\n"
     "\n"
     "usage: msgstore verify STORE\n"
     "Reads every byte of a log and tells what is damaged, a range a line. It changes\n"
-    "nothing. Exit code 0: whole, 3: damaged.\n"};
+    "nothing. Exit code 0: whole, 3: damaged.\n",
+    false,
+};
 
-const command repair_command = {"repair", run_repair, false, 2, 2, "IN and OUT",
-    BIT(HELP) | BIT(REPLACE) | BIT(WAIT), 0,
+static const option_row repair_rows[] = {
+    {OPT_REPLACE, "OUT may be there, and is replaced at once; it may be IN"},
+    {OPT_WAIT, "wait so long when somebody else writes to OUT"},
+    {OPT_END, NULL},
+};
+
+const command repair_command = {
+    "repair", "what is whole of a damaged log into a new one",
+    run_repair, false, 2, 2, "IN and OUT", 0, repair_rows,
     "examples:\n"
     "  msgstore repair trace.log whole.log\n"
     "\n"
     "usage: msgstore repair [OPTION...] IN OUT\n"
     "Reads whatever is whole in the log IN and writes it to the new log OUT, with its\n"
-    "numbers. Exit code 0: nothing was lost; 3: something was, OUT has all the rest.\n"
-    "\n"
-    "  --replace        OUT may be there, and is replaced at once; it may be IN\n"
-    "  --wait MS        wait so long when somebody else writes to OUT\n"};
+    "numbers. Exit code 0: nothing was lost; 3: something was, OUT has all the rest.\n",
+    false,
+};
 
-const command compact_command = {"compact", run_compact, false, 1, 2, "IN and OUT",
-    BIT(HELP) | BIT(KEEP_LAST) | BIT(SINCE) | BIT(LOCATION) | BIT(DRY_RUN) |
-    BIT(REPLACE) | BIT(WAIT), 0,
+static const option_row compact_rows[] = {
+    {OPT_KEEP_LAST, "the newest N of each location"},
+    {OPT_SINCE, "only from T on: seconds since 1970, 2026-03-02, or "
+                "2026-03-02T09:30:00Z (UTC); messages without a time stay"},
+    {OPT_LOCATION, "only this location; may be given several times"},
+    {OPT_DRY_RUN, "only tell what would be copied; OUT may be left out"},
+    {OPT_REPLACE, "OUT may be there, and is replaced at once; it may be IN"},
+    {OPT_WAIT, "wait so long when somebody else writes"},
+    {OPT_END, NULL},
+};
+
+const command compact_command = {
+    "compact", "what is to be kept of a log into a new one",
+    run_compact, false, 1, 2, "IN and OUT", 0, compact_rows,
     "examples:\n"
     "  msgstore compact trace.log --keep-last 1000 --dry-run\n"
     "  msgstore compact trace.log trace.log --keep-last 1000 --replace\n"
@@ -178,12 +203,6 @@ const command compact_command = {"compact", run_compact, false, 1, 2, "IN and OU
     "usage: msgstore compact [OPTION...] IN [OUT]\n"
     "Copies a log, or what is to be kept of it, into the new log OUT. Messages keep\n"
     "their numbers. Without a choice all are kept, as they are now: what was hidden,\n"
-    "and what amended messages said before, is left out.\n"
-    "\n"
-    "  --keep-last N    the newest N of each location\n"
-    "  --since T        only from T on: seconds since 1970, 2026-03-02, or\n"
-    "                   2026-03-02T09:30:00Z (UTC); messages without a time stay\n"
-    "  --location L     only this location; may be given several times\n"
-    "  --dry-run        only tell what would be copied; OUT may be left out\n"
-    "  --replace        OUT may be there, and is replaced at once; it may be IN\n"
-    "  --wait MS        wait so long when somebody else writes\n"};
+    "and what amended messages said before, is left out.\n",
+    false,
+};

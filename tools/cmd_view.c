@@ -13,7 +13,7 @@ static int run_view(job *j)
     if (code == FINE) code = open_stores(j, o->n_files);
     l.store = j->store;
     l.joined = joined_store(j);
-    if (code == FINE) code = choose_location(j, o->location, false, &q.location);
+    if (code == FINE) code = choose_location(j, o->session != NULL ? o->session : o->location, false, &q.location);
     if (code != FINE) return code;
     if (!GIVEN(o, RAW)) return print_listing(o, &l);
     q.raw = MS_RAW_ALL;
@@ -21,31 +21,38 @@ static int run_view(job *j)
     return print_raw(o, &l);
 }
 
-const command view_command = {"view", run_view, false, 1, ANY_NUMBER, "a STORE",
-    INPUT_OPTIONS | PRINT_OPTIONS | VIEW_OPTIONS | BIT(OLDEST) | BIT(RAW) | BIT(JSON) |
-    BIT(BY_STORE), 0,
+static const option_row view_rows[] = {
+    {OPT_CONVERSATION, "what user and assistant said"},
+    {OPT_AGENT, "what agent A did: task, action, observation, error, final, "
+                "delegation; A is also the agent of those that have none"},
+    VIEW_ROWS,
+    {OPT_LOCATION, "only this location, and that of messages that have none"},
+    WHEN_ROWS,
+    {OPT_LIMIT, "the newest N; with --oldest the oldest N"},
+    {OPT_RAW, "every record as it stands, with its kind: messages, hidden ones too, "
+              "what amends and hides them, notes, facts of locations, pieces of "
+              "streams; --turn and times then choose among messages only"},
+    {OPT_JSON, "an object a line, members by their names in msgstore.h"},
+    {OPT_BY_STORE, "of several: one after the other, not in order of time"},
+    PRINT_ROWS,
+    INPUT_ROWS,
+    {OPT_OLDEST, NULL},
+    {OPT_END, NULL},
+};
+
+const command view_command = {
+    "view", "messages of a store: of an agent, a team, a turn, a time",
+    run_view, false, 1, ANY_NUMBER, "a STORE", 0, view_rows,
     "examples:\n"
-    "  msgstore view trace.jsonl -n 20\n"
+    "  msgstore view my.log 5560 -n 20\n"
+    "  msgstore view ~/.codex/sessions --since yesterday\n"
     "  msgstore view trace.log --location job_42 --agent worker --since 2026-03-02\n"
     "  msgstore view trace.jsonl --team worker,writer --format openai\n"
     "  msgstore view trace.log --raw\n"
     "\n"
-    "usage: msgstore view [OPTION...] STORE...\n"
+    "usage: msgstore view [OPTION...] STORE... [SESSION]\n"
     "Shows messages: all, or the views that are named, together. A type with a * was\n"
     "amended, one with a ~ is being written (or its writer died).\n"
-    JOIN_HELP
-    "\n"
-    "  --conversation   what user and assistant said\n"
-    "  --agent A        what agent A did: task, action, observation, error, final,\n"
-    "                   delegation; A is also the agent of those that have none\n"
-    VIEW_HELP
-    "  --location L     only this location, and that of messages that have none\n"
-    WHEN_HELP
-    "  -n, --limit N    the newest N; with --oldest the oldest N\n"
-    "  --raw            every record as it stands, with its kind: messages, hidden\n"
-    "                   ones too, what amends and hides them, notes, facts of\n"
-    "                   locations, pieces of streams; --turn and times then choose\n"
-    "                   among messages only\n"
-    "  --json           with --raw: an object a line\n"
-    "  --by-store       of several: one after the other, not in order of time\n"
-    PRINT_HELP INPUT_HELP};
+    JOIN_HELP,
+    true,
+};

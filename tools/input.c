@@ -687,7 +687,11 @@ static int take_value(reader *r, ms_str value, conversation *talk)
     if (code != FINE || !is_kind(choices, MS_JSON_ARRAY)) return code;
     if (!ms_json_element(choices, 0, &first)) return FINE;
     ms_str answer = member(first, "message"); /* of a log of LiteLLM */
-    return is_object(answer) ? take_element(r, answer, &own) : FINE;
+    code = is_object(answer) ? take_element(r, answer, &own) : FINE;
+    if (code == FINE && r->sink->answered != NULL) {
+        r->sink->answered(r->sink->ctx, member(value, "response"));
+    }
+    return code;
 }
 
 static int read_value(reader *r, conversation *talk)

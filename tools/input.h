@@ -88,6 +88,8 @@ typedef struct sink {
     bool needs_location;
     bool lines;               /* each value stands on a line of its own */
     rescue *rescue;           /* not NULL: bad input is skipped */
+    void (*answered)(void *ctx, ms_str response); /* after the answer in a log of LiteLLM;
+                                 may be NULL */
 } sink;
 
 typedef struct reader {

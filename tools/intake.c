@@ -157,6 +157,6 @@ int take_path(const intake *in, const char *path)
         file_free(&f);
         units_free(units);
     }
-    complain_of_counts(in->counts, path, true);
+    complain_of_counts(in->counts, path, in->rename); /* of what is converted, all */
     return worst;
 }

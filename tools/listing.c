@@ -93,13 +93,6 @@ static ms_str when_text(const ms_msg *msg, char out[TIME_MAX])
     return ms_time(msg, &ns) ? ms_str_of(time_text(ns, out)) : MS_STR("-");
 }
 
-unsigned line_width(void)
-{
-    struct winsize size;
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 100;
-    return size.ws_col < 1000 ? size.ws_col : 1000;
-}
-
 table new_table(ms_store *joined)
 {
     table t = {0};
@@ -227,13 +220,6 @@ static int print_table(const listing *l, output *out)
     return listing_close(&it);
 }
 
-int print_listing(const options *o, const listing *l)
-{
-    output out = {stdout, 0};
-    int code = o->to != NULL ? print_json(o, l, &out) : print_table(l, &out);
-    return output_end(&out, code);
-}
-
 static const char *kind_word(const ms_msg *msg)
 {
     switch (ms_kind_of(msg)) {
@@ -335,6 +321,26 @@ void raw_line(const ms_msg *msg, output *out)
     ms_json_finish(&w);
 }
 
+/* An object a line. */
+static int print_objects(const listing *l, output *out)
+{
+    ms_cursor it;
+    const ms_msg *msg;
+    int code = listing_open(l, &it);
+    if (code != FINE) return code;
+    while (out->error == 0 && (msg = ms_next(&it)) != NULL) raw_line(msg, out);
+    return listing_close(&it);
+}
+
+int print_listing(const options *o, const listing *l)
+{
+    output out = {stdout, 0};
+    int code = o->to != NULL    ? print_json(o, l, &out)
+               : GIVEN(o, JSON) ? print_objects(l, &out)
+                                : print_table(l, &out);
+    return output_end(&out, code);
+}
+
 int raw_measure(const listing *l, table *t)
 {
     ms_cursor it;
@@ -370,7 +376,7 @@ int check_raw(const char *command, const options *o)
     const uint64_t views = BIT(CONVERSATION) | BIT(AGENT) | BIT(TEAM) | BIT(GLOBAL);
     const char *what = NULL;
     if (!GIVEN(o, RAW)) {
-        if (GIVEN(o, JSON)) what = "--json is for --raw; --format names a message format";
+        if (GIVEN(o, JSON) && o->to != NULL) what = "--json and --format: one of them";
     } else if ((o->given & views) != 0) {
         what = "--raw shows all: not with --conversation, --agent, --team, --global";
     } else if (o->to != NULL) {

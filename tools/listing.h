@@ -34,11 +34,7 @@ enum { CELL_BYTES = 8192, NAME_LIMIT = 24 };
 /* "17", of the second of several stores "2:17". t may be NULL. */
 ms_str seq_text(const table *t, const ms_msg *msg, char out[TIME_MAX]);
 
-/* The terminal's columns, or 100. */
-unsigned line_width(void);
 
-/* The terminal's columns, or 100. */
-unsigned line_width(void);
 /* Makes a column wide enough for a text, up to NAME_LIMIT. */
 void widen(unsigned *column, ms_str text);
 /* A column that is followed by another: padded, and two blanks. */

@@ -19,7 +19,7 @@
  * why. */
 
 #define _GNU_SOURCE
-#include "commands.h"
+#include "help.h"
 #include "cmd_diff.h"
 
 #include <getopt.h>
@@ -34,112 +34,12 @@
 enum { OPT_FIRST = 256 }; /* getopt's value of the first option: none is a character */
 
 static const struct option long_options[] = {
-#define X(name, word, argument) {word, argument, NULL, OPT_FIRST + OPT_##name},
+#define X(name, word, argument) {word, (argument) != NULL, NULL, OPT_FIRST + OPT_##name},
     OPTIONS(X)
 #undef X
     {"session", 1, NULL, OPT_FIRST + OPT_LOCATION}, /* another word for it */
     {NULL, 0, NULL, 0},
 };
-
-static const command *const commands[] = {
-    &convert_command, &view_command, &search_command, &diff_command, &history_command,
-    &lookup_command, &check_command, &info_command, &report_command, &import_command,
-    &append_command,
-    &follow_command, &export_command, &amend_command, &hide_command, &rewind_command,
-    &fork_command, &note_command, &location_command, &redact_command, &verify_command,
-    &repair_command, &compact_command, &sync_command, &sessions_command, &usage_command,
-    &formats_command,
-};
-
-static const char main_help[] =
-    "examples:\n"
-    "  msgstore import trace.log trace.jsonl\n"
-    "  msgstore history trace.log --agent worker\n"
-    "  msgstore history trace.log --format anthropic -n 40\n"
-    "  msgstore check --as anthropic request.json\n"
-    "  msgstore convert --from openai --to framework chat.jsonl\n"
-    "\n"
-    "usage: msgstore COMMAND [OPTION...] [FILE...]\n"
-    "\n"
-    "  convert   messages in, messages out, in another format\n"
-    "  view      messages of a store: of an agent, a team, a turn, a time\n"
-    "  history   what an agent reads before its next step; requests for a provider\n"
-    "  search    messages that have a text\n"
-    "  diff      where two runs part\n"
-    "  lookup    the original of a message that was shortened\n"
-    "  check     whether a provider would take a list of messages\n"
-    "  info      how many messages, of whom, of which types; what they cost\n"
-    "  report    a page of HTML that shows runs\n"
-    "\n"
-    "  import    files of messages into a log\n"
-    "  append    messages from standard input to a log, as they come\n"
-    "  follow    the newest messages of a log, then those that come\n"
-    "  export    the messages of a store as lines\n"
-    "  verify    whether every byte of a log is whole\n"
-    "  repair    what is whole of a damaged log into a new one\n"
-    "  compact   what is to be kept of a log into a new one\n"
-    "\n"
-    "  amend     say something else in a message of a log\n"
-    "  hide      take messages out of every view\n"
-    "  rewind    go back to a message of a location\n"
-    "  fork      go on in another way from a message\n"
-    "  note      attach a value to a message: a rating, what it cost\n"
-    "  location  facts about a location: a title, a model\n"
-    "  redact    erase what messages say\n"
-    "\n"
-    "msgstore COMMAND -h tells more, msgstore --version the version.\n"
-    "\n"
-    "A STORE is a log, which import, append, repair, compact and the last seven write.\n"
-    "view, history, search, diff, lookup, info and export also take a file of messages\n"
-    "(- is standard input), JSON or JSON Lines: messages, lists of messages, bodies of\n"
-    "requests, or objects that carry such a list under messages, contents, traj,\n"
-    "history or trajectory; and the transcripts of other programs. view, search and\n"
-    "info take several stores.\n";
-
-/* A format with two shapes has two rows. */
-static bool is_first_name(size_t index)
-{
-    const char *name = format_at(index)->name;
-    return format_find(ms_str_of(name)) == format_at(index);
-}
-
-/* A word of a list, on the next line when this one is full. */
-static void emit_word(output *out, const char *word, unsigned *used)
-{
-    if (*used + strlen(word) > 79) {
-        emit_text(out, "\n   ");
-        *used = 3;
-    }
-    emit_format(out, " %s", word);
-    *used += (unsigned)strlen(word) + 1;
-}
-
-static int print_help(const char *help, bool exits)
-{
-    output out = {stdout, 0};
-    char text[128];
-    emit_text(&out, help);
-    emit_text(&out, "\nmessage formats:");
-    unsigned used = 16;
-    for (size_t i = 0; ms_dialect_at(i) != NULL; i++) {
-        emit_word(&out, ms_dialect_name(ms_dialect_at(i)), &used);
-    }
-    emit_text(&out, "\nto read only:");
-    used = 13;
-    for (size_t i = 0; format_at(i) != NULL; i++) {
-        if (is_first_name(i)) emit_word(&out, format_at(i)->name, &used);
-    }
-    emit_text(&out, "\nproviders:");
-    for (size_t i = 0; ms_profile_at(i) != NULL; i++) {
-        emit_format(&out, " %s", ms_profile_at(i)->name);
-    }
-    emit_text(&out, "\n");
-    for (size_t i = 0; exits && i < EXIT_CODES; i++) {
-        snprintf(text, sizeof text, "exit code %zu: %s\n", i, exit_texts[i]);
-        emit_text(&out, text);
-    }
-    return output_end(&out, FINE);
-}
 
 static int bad_usage(const command *c, const char *what, const char *word)
 {
@@ -324,26 +224,26 @@ static const char *set_option(options *o, int id, const char *text)
 /* The names that an option takes are told when it is given another one. */
 static int bad_word(const command *c, int id, const char *text, const char *word)
 {
+    output err = {stderr, 0};
     int code = bad_usage(c, text, word);
-    uint64_t formats_of = BIT(FROM) | BIT(TO) | BIT(FORMAT);
-    if ((formats_of >> id & 1) != 0) {
-        fprintf(stderr, "message formats:");
-        for (size_t i = 0; ms_dialect_at(i) != NULL; i++) {
-            fprintf(stderr, " %s", ms_dialect_name(ms_dialect_at(i)));
-        }
-        for (size_t i = 0; id == OPT_FROM && format_at(i) != NULL; i++) {
-            if (is_first_name(i)) fprintf(stderr, " %s", format_at(i)->name);
-        }
-        fprintf(stderr, "\n");
+    if (id == OPT_FROM || id == OPT_TO || id == OPT_FORMAT) {
+        put_formats(&err, id == OPT_FROM);
     }
     if (id == OPT_AS || (id == OPT_FORMAT && strcmp(c->name, "history") == 0)) {
-        fprintf(stderr, "providers:");
-        for (size_t i = 0; ms_profile_at(i) != NULL; i++) {
-            fprintf(stderr, " %s", ms_profile_at(i)->name);
-        }
-        fprintf(stderr, "\n");
+        put_providers(&err);
     }
     return code;
+}
+
+/* A last argument that is no file names a session. */
+static void take_session(const command *c, options *o)
+{
+    if (!c->session || o->n_files < 2 || o->location != NULL) return;
+    const char *last = o->files[o->n_files - 1];
+    if (strcmp(last, "-") == 0 || strchr(last, '/') != NULL || is_there(last)) return;
+    o->n_files--;
+    o->session = last;
+    o->locations[o->n_locations++] = ms_str_of(last);
 }
 
 static int parse_options(const command *c, int argc, char **argv, options *o)
@@ -359,7 +259,7 @@ static int parse_options(const command *c, int argc, char **argv, options *o)
                  : got == 'o' ? OPT_OUTPUT
                               : got - OPT_FIRST;
         const char *word = long_options[id].name;
-        if ((c->takes >> id & 1) == 0) return bad_usage(c, "takes no option --", word);
+        if (!takes_option(c, id)) return bad_usage(c, "takes no option --", word);
         const char *expected = set_option(o, id, optarg);
         if (expected == NULL) continue;
         snprintf(text, sizeof text, "--%s expects %s, not ", word, expected);
@@ -373,12 +273,24 @@ static int parse_options(const command *c, int argc, char **argv, options *o)
     static char *standard_input[] = {"-"};
     o->files = optind < argc ? argv + optind : standard_input;
     o->n_files = (size_t)(argc - optind);
+    take_session(c, o);
     if (o->n_files < c->least) return bad_usage(c, "needs ", c->arguments);
     if (o->n_files <= c->most) return FINE;
     static const char *const most[] = {"", "takes one file, not ",
                                        "takes two files, not "};
     return bad_usage(c, c->most < COUNT_OF(most) ? most[c->most] : "takes no ",
                      o->files[c->most]);
+}
+
+/* Commands whose output people read. */
+static bool is_paged(const command *c)
+{
+    static const char *const names[] = {"view", "search", "sessions", "usage", "history",
+                                        "info", "diff", "formats"};
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        if (strcmp(names[i], c->name) == 0) return true;
+    }
+    return false;
 }
 
 static int run_command(const command *c, int argc, char **argv)
@@ -390,8 +302,9 @@ static int run_command(const command *c, int argc, char **argv)
     int code = o.locations != NULL ? parse_options(c, argc, argv, &o) : no_memory();
     j.options = &o;
     if (code == FINE && GIVEN(&o, HELP)) {
-        code = print_help(c->help, false);
+        code = print_command_help(c);
     } else if (code == FINE) {
+        if (is_paged(c) && !GIVEN(&o, JSON) && !GIVEN(&o, QUIET)) pager_begin();
         if (c->store) code = open_store(&j);
         if (code == FINE) code = c->run(&j);
         int closed = close_job(&j);
@@ -399,6 +312,7 @@ static int run_command(const command *c, int argc, char **argv)
     }
     free(o.locations);
     free(o.team);
+    pager_end();
     return code;
 }
 
@@ -407,13 +321,13 @@ int main(int argc, char **argv)
     const char *word = argc > 1 ? argv[1] : "";
     signal(SIGPIPE, SIG_IGN); /* a closed pipe shows as a write that fails */
     opterr = 0;
-    for (size_t i = 0; i < COUNT_OF(commands); i++) {
-        if (strcmp(commands[i]->name, word) != 0) continue;
-        return run_command(commands[i], argc - 1, argv + 1);
+    for (size_t i = 0; commands[i] != NULL; i++) {
+        const char *name = commands[i]->name;
+        if (name != NULL && strcmp(name, word) == 0) {
+            return run_command(commands[i], argc - 1, argv + 1);
+        }
     }
-    if (strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0) {
-        return print_help(main_help, true);
-    }
+    if (strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0) return print_main_help();
     if (strcmp(word, "--version") == 0) {
         output out = {stdout, 0};
         emit_text(&out, "msgstore " MSGSTORE_VERSION "\n");

@@ -114,27 +114,39 @@ static void take_message(reading *r, ms_str sample, ms_str message)
     put(r, &m, v, &first);
 }
 
-/* What the sample cost, by model. */
+/* Input has what came from a cache where the total is input and output alone. */
+static void put_usage(reading *r, ms_str usage, ms_str model)
+{
+    static const json_key names[] = {
+        KEY("input_tokens"), KEY("output_tokens"), KEY("input_tokens_cache_read"),
+        KEY("input_tokens_cache_write"), KEY("reasoning_tokens"), KEY("total_tokens"),
+    };
+    ms_str n[6];
+    use u;
+    memset(&u, 0, sizeof u);
+    pick(usage, names, 6, n);
+    u.cached = count_of(n[2]);
+    u.written = count_of(n[3]);
+    u.input = count_of(n[0]);
+    u.output = count_of(n[1]);
+    if (count_of(n[5]) != u.input + u.output) u.input += u.cached + u.written;
+    u.reasoning = count_of(n[4]);
+    u.model = trace_text(r->t, model);
+    trace_fact(r->t, "model", u.model);
+    trace_use(r->t, &u);
+}
+
+/* What the sample cost, by model; of an older log the last answer's. */
 static void take_usage(reading *r, ms_str sample)
 {
-    static const json_key names[] = {KEY("input_tokens"), KEY("output_tokens"),
-                                KEY("input_tokens_cache_read"),
-                                KEY("input_tokens_cache_write"), KEY("reasoning_tokens")};
-    ms_str n[5], models = member(sample, "model_usage");
+    ms_str models = member(sample, "model_usage"), last = member_at(sample, "output.usage");
     ms_json_iter it = ms_json_iterate(models);
+    bool any = false;
     while (is_object(models) && ms_json_next(&it)) {
-        use u;
-        memset(&u, 0, sizeof u);
-        pick(it.value, names, 5, n);
-        u.cached = count_of(n[2]);
-        u.written = count_of(n[3]);
-        u.input = count_of(n[0]) + u.cached + u.written;
-        u.output = count_of(n[1]);
-        u.reasoning = count_of(n[4]);
-        u.model = trace_text(r->t, it.key);
-        trace_fact(r->t, "model", u.model);
-        trace_use(r->t, &u);
+        put_usage(r, it.value, it.key);
+        any = true;
     }
+    if (!any && is_object(last)) put_usage(r, last, member_at(sample, "output.model"));
 }
 
 static ms_str short_text(ms_str text, size_t limit)

@@ -129,6 +129,9 @@ missing_for_test()
         echo g++-mingw-w64-x86-64
     command -v valgrind >/dev/null 2>&1 || echo valgrind
     command -v pkg-config >/dev/null 2>&1 || echo pkg-config
+    library libzstd zstd '#include <zstd.h>' || echo libzstd-dev
+    library libzip zip '#include <zip.h>' || echo libzip-dev
+    command -v mandoc >/dev/null 2>&1 || echo mandoc
 }
 
 missing_for_setup()

@@ -160,6 +160,19 @@ static int load_take(void *ctx, const taken *t)
     return store_messages(ctx, t, NULL);
 }
 
+/* The usage of the answer that was stored last. */
+static void load_answered(void *ctx, ms_str response)
+{
+    use u;
+    uint64_t last = 0;
+    ms_arena arena = {0};
+    use_of_response(response, &arena, &u);
+    if (u.input + u.output > 0 && ms_refresh(ctx, &last, NULL) == MS_OK) {
+        ms_note(ctx, last, MS_STR("usage"), ms_json(use_json(&u, &arena)), NULL);
+    }
+    ms_arena_deinit(&arena);
+}
+
 int open_memory(job *j)
 {
     ms_error err;
@@ -183,7 +196,7 @@ int open_store(job *j)
     if (is_log(path)) return open_to_read(j);
     int code = open_memory(j);
     rescue *going = GIVEN(j->options, STRICT) ? NULL : &j->rescue;
-    sink to = {load_take, j->store, true, true, false, going};
+    sink to = {load_take, j->store, true, true, false, going, load_answered};
     if (code == FINE) code = take_into(j, path, &to, true, false);
     if (code != DAMAGED) return code;
     j->lossy = true; /* what could be read is shown */
@@ -328,6 +341,19 @@ int choose_location(job *j, const char *name, bool needed, ms_str *location)
     if (name == NULL && needed) *location = list.items[0].location;
     if (o->agent != NULL) look_up(j, true, *location, ms_str_of(o->agent), &list);
     return FINE;
+}
+
+int resolve_all(job *j)
+{
+    ms_listing list;
+    ms_str none = {NULL, 0};
+    const options *o = j->options;
+    int code = o->n_locations > 0 ? look_up(j, false, none, none, &list) : FINE;
+    for (size_t i = 0; i < o->n_locations && code == FINE; i++) {
+        ms_str name = o->locations[i];
+        code = resolve(j, &list, name, &o->locations[i]);
+    }
+    return code;
 }
 
 bool is_wanted(const options *o, ms_str location)

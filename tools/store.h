@@ -85,9 +85,13 @@ int look_up(job *j, bool agents, ms_str location, ms_str name, ms_listing *list)
 
 /* Sets the location to show: the one that is named, which must be there; where one is
  * needed, the only one; else absent, for all. An agent may be new: then it is said. */
+/* The name of the location that has this name or, alone, this piece of one. */
 int resolve(job *j, const ms_listing *list, ms_str name, ms_str *location);
 int choose_location(job *j, const char *name, bool needed, ms_str *location);
 
+/* Is it among those that were named, if any were? */
+/* The same of each --location, in its place. */
+int resolve_all(job *j);
 /* Is it among those that were named, if any were? */
 bool is_wanted(const options *o, ms_str location);
 

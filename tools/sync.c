@@ -190,6 +190,15 @@ static int chat_take(void *ctx, const taken *taken_in)
     return trace_code(c->t);
 }
 
+static void chat_answered(void *ctx, ms_str response)
+{
+    chat_sink *c = ctx;
+    use u;
+    use_of_response(response, trace_arena(c->t), &u);
+    trace_fact(c->t, "model", u.model);
+    trace_use(c->t, &u);
+}
+
 static int sync_messages(syncing *s, const unit *u, const state *st, trace **out)
 {
     trace_desc desc;
@@ -205,7 +214,7 @@ static int sync_messages(syncing *s, const unit *u, const state *st, trace **out
     desc.n_known = arrlenu(st->numbers);
     c.agent = ends_with(u->path, ".traj") ? "swe-agent" : "chat";
     c.t = trace_begin(&desc);
-    sink to = {chat_take, &c, true, true, false, s->in.rescue};
+    sink to = {chat_take, &c, true, true, false, s->in.rescue, chat_answered};
     int code = read_input(s->in.options, u->path, NULL, &to);
     int ended = trace_end(c.t);
     *out = c.t;

@@ -390,28 +390,61 @@ static void json_named(ms_buf *buf, const char *name, ms_str value)
     json_quoted(buf, value);
 }
 
-/* Its members are those that ms_usage_sum adds up, and more. */
+/* Members that usage notes have, and more. */
+static void put_use(ms_buf *buf, const use *u)
+{
+    char text[64];
+    json_number(buf, "input_tokens", u->input);
+    json_number(buf, "output_tokens", u->output);
+    json_number(buf, "cached_tokens", u->cached);
+    json_number(buf, "cache_write_tokens", u->written);
+    json_number(buf, "reasoning_tokens", u->reasoning);
+    if (u->cost > 0) {
+        snprintf(text, sizeof text, "%s\"cost\":%.10g", buf->len > 1 ? "," : "", u->cost);
+        json_piece(buf, text);
+    }
+    json_named(buf, "model", u->model);
+    json_named(buf, "answer", u->answer);
+}
+
+ms_str use_json(const use *u, ms_arena *arena)
+{
+    ms_buf buf = {arena, NULL, 0, 0};
+    json_piece(&buf, "{");
+    put_use(&buf, u);
+    json_piece(&buf, "}");
+    return ms_buf_text(&buf);
+}
+
+void use_of_response(ms_str response, ms_arena *arena, use *u)
+{
+    static const json_key names[] = {KEY("prompt_tokens"), KEY("completion_tokens"),
+                                     KEY("cache_creation_input_tokens")};
+    ms_str n[3], usage = member(response, "usage");
+    memset(u, 0, sizeof *u);
+    pick(usage, names, 3, n);
+    u->input = count_of(n[0]);
+    u->output = count_of(n[1]);
+    u->written = count_of(n[2]);
+    u->cached = count_of(member_at(usage, "prompt_tokens_details.cached_tokens"));
+    u->reasoning = count_of(member_at(usage, "completion_tokens_details.reasoning_tokens"));
+    u->model = text_of(arena, member(response, "model"));
+    u->answer = text_of(arena, member(response, "id"));
+}
+
+/* The same with where the answer stands: its time, and the tool that it calls. */
 static ms_str use_text(trace *t, const use *u)
 {
     char text[64];
     ms_buf buf = {&t->kept, NULL, 0, 0};
     json_piece(&buf, "{");
-    json_number(&buf, "input_tokens", u->input);
-    json_number(&buf, "output_tokens", u->output);
-    json_number(&buf, "cached_tokens", u->cached);
-    json_number(&buf, "cache_write_tokens", u->written);
-    json_number(&buf, "reasoning_tokens", u->reasoning);
-    if (u->cost > 0) {
-        snprintf(text, sizeof text, "%s\"cost\":%.10g", buf.len > 1 ? "," : "", u->cost);
-        json_piece(&buf, text);
-    }
+    put_use(&buf, u);
     if (t->last_time > 0) {
-        snprintf(text, sizeof text, "%s\"time\":%.3f", buf.len > 1 ? "," : "", t->last_time);
+        snprintf(text, sizeof text, "%s\"time\":%.3f", buf.len > 1 ? "," : "",
+                 t->last_time);
         json_piece(&buf, text);
     }
     json_named(&buf, "tool", t->last_tool);
-    json_named(&buf, "model", u->model);
-    json_named(&buf, "answer", u->answer);
     json_piece(&buf, "}");
     return ms_buf_text(&buf);
 }

@@ -74,6 +74,11 @@ void trace_left_out(trace *t, ms_str type);
 /* What the answer cost whose last message was put. */
 void trace_use(trace *t, const use *u);
 
+/* The usage in the answer of a chat completion, as OpenAI and LiteLLM have it. */
+void use_of_response(ms_str response, ms_arena *arena, use *u);
+/* The text of a usage note. */
+ms_str use_json(const use *u, ms_arena *arena);
+
 /* A fact about the session; the last one counts, an empty one is none. */
 void trace_fact(trace *t, const char *name, ms_str text);
 /* The same, but the first one counts. */
