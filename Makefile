@@ -156,6 +156,12 @@ examples: $(EXAMPLES) ## build the examples into build/
 all: tool examples build/quickstart_cpp build/o2/bench_goals build/o2/bench_micro \
      $(PROGRAMS) build/test_conformance
 
+lib: ## build libmsgstore.so, .a and, with mingw, .dll into build/lib, for other languages
+	@bash tools/lib.sh build/lib
+
+test-python: ## the Python package and its adapters, with the packages that they serve
+	@bash tests/python.sh
+
 install: tool ## install header, tool and pkg-config file under PREFIX
 	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/bin \
 	    $(DESTDIR)$(PREFIX)/lib/pkgconfig
@@ -170,7 +176,7 @@ clean: ## remove build/
 
 .PHONY: help setup demo test check torture fuzz controls model coverage test-cross \
         test-windows test-report bench bench-gate bench-micro bench-scale tool examples \
-        all install clean
+        all install lib test-python clean
 
 # build COMPILER-AND-FLAGS, LIBRARIES: compile and link the first prerequisite. The old
 # file goes first, so that a failed build leaves none behind.

@@ -91,7 +91,7 @@
  *   interface       [api-config] [api-types] [api-error] [api-json] [api-message]
  *                   [api-store] [api-change] [api-mem] [api-log] [api-union]
  *                   [api-memory] [api-find] [api-dialect] [api-shorten] [api-project]
- *                   [api-request] [api-task] [api-session] [api-debug]
+ *                   [api-request] [api-task] [api-session] [api-ffi] [api-debug]
  *   foundation      [platform] [bits] [arena] [str] [dates] [fail] [json]
  *                   [message] [record] [query]
  *   store part      [store] [change] [copy] [names] [plan] [merge] [mem] [format] [os]
@@ -101,12 +101,12 @@
  *   formats part    [calls] [dialect] [template] [fmt-framework] [fmt-openai] [fmt-envelope]
  *                   [fmt-task] [fmt-session] [fmt-blocks] [fmt-anthropic] [fmt-gemini]
  *                   [fmt-pydantic] [formats] [shorten] [project] [emit]
- *                   [request] [answer] [task] [session]
+ *                   [request] [answer] [task] [session] [ffi]
  *
  * The implementation is read from top to bottom: a section uses only what is above it.
  * The formats part knows nothing of how stores work, the store part nothing of formats:
- * no private name crosses between them. [request], [answer], [task] and [session] call
- * both through the interface. tests/test_order.sh checks this.
+ * no private name crosses between them. [request], [answer], [task], [session] and [ffi]
+ * call both through the interface. tests/test_order.sh checks this.
  *
  * ---- CHANGES -------------------------------------------------------------------------
  *
@@ -228,7 +228,7 @@
 #else
 #define MS_API static
 #endif
-#else
+#elif !defined(MS_API) /* a shared library may define how its functions are exported */
 #define MS_API extern
 #endif
 
@@ -2432,6 +2432,110 @@ MS_API ms_result ms_session_lookup(ms_store *store, ms_str user_id, ms_str key,
  * the session id alone. */
 MS_API ms_result ms_session_list(ms_store *store, ms_str user_id, size_t limit,
                                  ms_arena *arena, ms_listing *out, ms_error *err);
+
+#ifdef MSGSTORE_FFI
+
+/* ==== [api-ffi] a flat interface for other languages =================================
+ * Sixteen functions with plain arguments: a handle, pointers and lengths. Requests and
+ * results are JSON in UTF-8. Define MSGSTORE_FFI for them. bindings/python and bindings/js
+ * stand on them. A store is closed with ms_close.
+ *
+ * `args` is one JSON object, or NULL with length 0. Every function lists its members; all
+ * are optional unless marked with a star. A member that it does not list is MS_E_ARGUMENT.
+ * Times are seconds. `format` is the name of a dialect, "framework" by default.
+ *
+ * Every function returns an ms_result as int, and *out receives *len bytes of JSON: the
+ * result, or on failure {"code": "E_CONFLICT", "message": s, "path": s, "offset": n}. The
+ * caller frees *out with ms_ffi_free. *out is NULL when there is no memory for it. Threads
+ * as of the functions that each one calls: any thread, but opening and closing. */
+
+/* path: a log, made when it is not there. No path, or an empty one: an arena store.
+ * mode: "create", "write", "new", "read". sync: "none", "every", "each". sync_ms,
+ * lock_wait_ms, shared, keep_unset_times. */
+MS_API int ms_ffi_open(ms_store **store, const char *args, size_t args_len, char **out,
+                       size_t *len);
+MS_API void ms_ffi_free(char *out);
+
+/* messages: a JSON list in the format, or the body of a request. All or none. location: of
+ * all messages, else each has its own member; format, lenient, expect_seq.
+ * Result: {"seqs": [n]}. */
+MS_API int ms_ffi_append(ms_store *store, const char *args, size_t args_len,
+                         const char *messages, size_t messages_len, char **out,
+                         size_t *len);
+
+/* A page of messages. location, views: a list of "conversation", "agent", "team",
+ * "global", "timeline"; types: a list of type words; agent_key, agent_keys, turn_id,
+ * since, until, after_seq, before_seq, limit, oldest, reverse, by_time, format.
+ * Result: {"messages": [{}], "seqs": [n], "damaged": n}. Where the format joins several
+ * messages into one item there are more numbers than items. In "framework" a message has
+ * the members location and agent_key. */
+MS_API int ms_ffi_query(ms_store *store, const char *args, size_t args_len, char **out,
+                        size_t *len);
+
+/* What an agent reads. location*, agent_key*, subordinates: a list; timeline, by_time,
+ * conversation_limit, agent_limit, team_limit, global_limit, limit, scope: "orchestrator",
+ * "manager", "worker", "since_task"; turns, phase, previous_phase, format.
+ * Result: as of ms_ffi_query. */
+MS_API int ms_ffi_history(ms_store *store, const char *args, size_t args_len, char **out,
+                          size_t *len);
+
+/* The body of the next request. provider*, location*, agent_key (then what that agent
+ * reads, with subordinates), model, system, tools: a list as the provider has it; extra:
+ * an object; newest, budget, thinking. Result: {"body": {}, "report": {}}. */
+MS_API int ms_ffi_request(ms_store *store, const char *args, size_t args_len, char **out,
+                          size_t *len);
+
+/* Stores a provider's answer as it came. provider*, location*, agent_key.
+ * Result: {"first_seq": n, "last_seq": n, "messages": n, "calls": n, "stop": s}. calls 0:
+ * nothing is to be done. */
+MS_API int ms_ffi_answer(ms_store *store, const char *args, size_t args_len,
+                         const char *body, size_t body_len, char **out, size_t *len);
+
+/* Matches, newest message first. text*, exact_case, oldest_first, limit (100); location
+ * and the other filters of ms_ffi_query. Result: {"matches": [{"seq": n, "location": s,
+ * "agent_key": s, "type": s, "field": s, "snippet": s}], "damaged": n}. */
+MS_API int ms_ffi_search(ms_store *store, const char *args, size_t args_len, char **out,
+                         size_t *len);
+
+/* op*: "amend" seq*, message*, format; "hide" seq*; "hide_range" location*, first_seq,
+ * last_seq; "rewind" location*, seq; "redact" seq*; "note" seq*, kind*, value*; "fork"
+ * location*, seq*, to*; "facts" location*, value*.
+ * Result: {"hidden": n} for hide_range and rewind, else {}. */
+MS_API int ms_ffi_change(ms_store *store, const char *args, size_t args_len, char **out,
+                         size_t *len);
+
+/* agents, location, prefix, limit. Result: {"items": [{"location": s, "agent_key": s,
+ * "messages": n, "first_seq": n, "last_seq": n, "first_time": t, "last_time": t,
+ * "bytes": n}]}, newest activity first. */
+MS_API int ms_ffi_list(ms_store *store, const char *args, size_t args_len, char **out,
+                       size_t *len);
+
+/* The facts of a location*. Result: an object. */
+MS_API int ms_ffi_facts(ms_store *store, const char *args, size_t args_len, char **out,
+                        size_t *len);
+
+/* Result: {"version": s, "messages": n, "last_seq": n, "bytes": n, "index_bytes": n,
+ * "hidden": n, "changes": n, "damaged": n}. */
+MS_API int ms_ffi_stat(ms_store *store, char **out, size_t *len);
+
+/* What usage notes add up to. location: of it alone.
+ * Result: {"notes": n, "input_tokens": n, "output_tokens": n, "cached_tokens": n,
+ * "reasoning_tokens": n, "seconds": t}. */
+MS_API int ms_ffi_usage(ms_store *store, const char *args, size_t args_len, char **out,
+                        size_t *len);
+
+/* Makes everything durable. Result: {"durable_seq": n}. */
+MS_API int ms_ffi_sync(ms_store *store, char **out, size_t *len);
+
+/* Waits for messages after after_seq, at most timeout_ms. Result: {"last_seq": n}. */
+MS_API int ms_ffi_wait(ms_store *store, uint64_t after_seq, uint32_t timeout_ms, char **out,
+                       size_t *len);
+
+/* Checks every byte of the log at path*. Result: the members of ms_log_report. Damage is
+ * MS_E_DAMAGED with that result, not an error object. */
+MS_API int ms_ffi_verify(const char *args, size_t args_len, char **out, size_t *len);
+
+#endif /* MSGSTORE_FFI */
 
 #endif /* MSGSTORE_NO_DIALECTS */
 
@@ -20455,8 +20559,7 @@ enum {
     MS__LENIENT = 8,    /* only read leniently; not the writer's own form */
     MS__WRITTEN = 16,   /* written, but to a reader a member without a hole */
     MS__HOLDS = 32,     /* the list of the joined messages */
-    MS__NOT_EMPTY = 64, /* empty text is not the field's, unless the type requires it */
-    MS__ALWAYS = 128    /* written even if a template has forgotten it */
+    MS__NOT_EMPTY = 64  /* empty text is not the field's, unless the type requires it */
 };
 
 typedef struct ms__hole ms__hole;
@@ -21438,11 +21541,10 @@ static void ms__object_rest(ms_writer *w, ms__object *o)
     for (; o->source && o->next < o->shape->n; o->next++) {
         const ms__hole *h = &o->shape->holes[o->next];
         ms_str name = ms_str_n(h->name, h->len);
-        bool always = (h->flags & MS__ALWAYS) != 0;
-        if (h->inside || (!h->field && !always) || (h->flags & (MS__HOLDS | MS__LENIENT)) ||
+        if (h->inside || !h->field || (h->flags & (MS__HOLDS | MS__LENIENT)) ||
             (o->put & ms__hole_forms(o->shape, h)) || !ms__hole_has(h, o->m, o->n))
             continue;
-        if (!always && h->field != MS_F_TIME_TEXT && ms__is_neutral(h, o->m)) continue;
+        if (h->field != MS_F_TIME_TEXT && ms__is_neutral(h, o->m)) continue;
         if (ms__token_find(o->tokens, 0, name, &value)) continue;
         ms__hole_fill(w, o, h, ms__absent());
     }
@@ -21458,8 +21560,7 @@ static const ms__hole *ms__object_fill(ms_writer *w, ms__object *o)
         const ms__hole *h = NULL;
         if (kind == MS__TOKEN_HOLE || kind == MS__TOKEN_OPEN)
             h = ms__hole_lettered(o->shape, token.letter);
-        if (h && (kind == MS__TOKEN_HOLE) != (h->as == &ms__as_object))
-            o->put |= (uint64_t)1 << (h - o->shape->holes);
+        if (h) o->put |= (uint64_t)1 << (h - o->shape->holes);
         if (kind == MS__TOKEN_OPEN && h && h->as == &ms__as_object && o->depth == 0) {
             ms__name_put(w, h);
             ms_json_begin_object(&w->json);
@@ -21694,7 +21795,7 @@ static const ms__as ms__as_source = {MS__JSON(STRING), "a template", ms__source_
                                      ms__source_has, NULL, NULL, NULL};
 
 static const ms__hole ms__framework_holes[] = {
-    MS__HOLE('t', 0, "type", type, MS_F_TYPE_NAME, MS__NEEDED | MS__ALWAYS),
+    MS__HOLE('t', 0, "type", type, MS_F_TYPE_NAME, MS__NEEDED),
     MS__HOLE('c', 0, "content", any, MS_F_CONTENT, 0),
     MS__HOLE('o', 0, "tool", text, MS_F_TOOL, MS__NOT_EMPTY),
     MS__HOLE('a', 0, "args", args_or_text, MS_F_ARGS, MS__NOT_EMPTY),
@@ -21900,18 +22001,18 @@ static const ms__as ms__as_args_text = {MS__JSON(STRING), "a string", ms__args_t
                                         ms__has_always, ms__args_text_put, NULL, NULL};
 
 static const ms__hole ms__chat_text[] = {
-    MS__HOLE('r', 0, "role", chat_role, MS_F_ROLE_NAME, MS__NEEDED | MS__ALWAYS),
+    MS__HOLE('r', 0, "role", chat_role, MS_F_ROLE_NAME, MS__NEEDED),
     MS__HOLE('c', 0, "content", chat_content, MS_F_CONTENT, 0),
     MS__PLACE_AND_EXTRA,
 };
 static const ms__hole ms__chat_assistant[] = {
-    MS__HOLE('r', 0, "role", word, 0, MS__NEEDED | MS__ALWAYS),
+    MS__HOLE('r', 0, "role", word, 0, MS__NEEDED),
     MS__HOLE('c', 0, "content", chat_content, MS_F_CONTENT, 0),
     MS__HOLE('T', 0, "tool_calls", calls, 0, MS__HOLDS),
     MS__PLACE_AND_EXTRA,
 };
 static const ms__hole ms__chat_result[] = {
-    MS__HOLE('r', 0, "role", word, 0, MS__NEEDED | MS__ALWAYS),
+    MS__HOLE('r', 0, "role", word, 0, MS__NEEDED),
     MS__HOLE('i', 0, "tool_call_id", text, MS_F_CALL_ID, 0),
     MS__HOLE('n', 0, "name", text, MS_F_TOOL, MS__GUEST),
     MS__HOLE('c', 0, "content", chat_content, MS_F_CONTENT, 0),
@@ -24004,7 +24105,7 @@ static const ms__as ms__as_failed = {MS__JSON(TRUE) | MS__JSON(FALSE), "true or 
                                      NULL};
 
 static const ms__hole ms__anthropic_message[] = {
-    MS__HOLE('r', 0, "role", anthropic_role, MS_F_ROLE_NAME, MS__NEEDED | MS__ALWAYS),
+    MS__HOLE('r', 0, "role", anthropic_role, MS_F_ROLE_NAME, MS__NEEDED),
     MS__HOLE('c', 0, "content", anthropic_content, MS_F_CONTENT, MS__NEEDED),
     MS__HOLE('l', 0, "content", list, 0, MS__OTHERWISE | MS__HOLDS | MS__NEEDED),
     MS__PLACE_AND_EXTRA,
@@ -24349,7 +24450,7 @@ static const ms__as ms__as_outcome = {MS__JSON(STRING), "a word", ms__failed_rea
                                       ms__failed_has, ms__outcome_put, NULL, NULL};
 
 static const ms__hole ms__pydantic_message[] = {
-    MS__HOLE('k', 0, "kind", word, 0, MS__NEEDED | MS__ALWAYS),
+    MS__HOLE('k', 0, "kind", word, 0, MS__NEEDED),
     MS__HOLE('l', 0, "parts", list, 0, MS__HOLDS | MS__NEEDED),
     MS__PLACE_AND_EXTRA,
 };
@@ -28323,6 +28424,1038 @@ MS_API ms_result ms_session_list(ms_store *store, ms_str user_id, size_t limit,
     }
     return MS_OK;
 }
+
+
+#ifdef MSGSTORE_FFI
+
+/* ==== [ffi] a flat interface for other languages =====================================
+ * Every function does three things: decode the arguments by one table, call the interface
+ * above, write the result. What a call needs lies in one block of memory (the stack of a
+ * foreign thread may be small), its scratch in one arena; both go when the call returns.
+ *
+ * (X1) No call leaves anything allocated but *out.
+ * (X2) A member that a function does not know is an error: a misspelled filter must not
+ *      widen a query.
+ * ================================================================================== */
+
+/* Which functions know an argument. */
+enum {
+    MS__FFI_OPEN = 1, MS__FFI_APPEND = 2, MS__FFI_QUERY = 4, MS__FFI_HISTORY = 8,
+    MS__FFI_REQUEST = 16, MS__FFI_ANSWER = 32, MS__FFI_SEARCH = 64, MS__FFI_CHANGE = 128,
+    MS__FFI_LIST = 256, MS__FFI_FACTS = 512, MS__FFI_USAGE = 1024, MS__FFI_VERIFY = 2048,
+    MS__FFI_FILTER = MS__FFI_QUERY | MS__FFI_SEARCH,
+    MS__FFI_PLACE = MS__FFI_FILTER | MS__FFI_APPEND | MS__FFI_HISTORY | MS__FFI_REQUEST |
+                    MS__FFI_ANSWER | MS__FFI_CHANGE | MS__FFI_LIST | MS__FFI_FACTS |
+                    MS__FFI_USAGE
+};
+
+/* X(name, kind, functions that know it, functions that need it). A kind is a member of
+ * ms__ffi_arg. */
+#define MS__FFI_ARGS(X)                                                                \
+    X(path, text, MS__FFI_OPEN | MS__FFI_VERIFY, MS__FFI_VERIFY)                       \
+    X(mode, text, MS__FFI_OPEN, 0)                                                     \
+    X(sync, text, MS__FFI_OPEN, 0)                                                     \
+    X(sync_ms, number, MS__FFI_OPEN, 0)                                                \
+    X(lock_wait_ms, number, MS__FFI_OPEN, 0)                                           \
+    X(shared, truth, MS__FFI_OPEN, 0)                                                  \
+    X(keep_unset_times, truth, MS__FFI_OPEN, 0)                                        \
+    X(location, text, MS__FFI_PLACE,                                                   \
+      MS__FFI_HISTORY | MS__FFI_REQUEST | MS__FFI_ANSWER | MS__FFI_FACTS)              \
+    X(format, text, MS__FFI_APPEND | MS__FFI_QUERY | MS__FFI_HISTORY | MS__FFI_CHANGE, \
+      0)                                                                               \
+    X(lenient, truth, MS__FFI_APPEND, 0)                                               \
+    X(expect_seq, number, MS__FFI_APPEND, 0)                                           \
+    X(views, raw, MS__FFI_FILTER, 0)                                                   \
+    X(types, raw, MS__FFI_FILTER, 0)                                                   \
+    X(agent_key, text,                                                                 \
+      MS__FFI_FILTER | MS__FFI_HISTORY | MS__FFI_REQUEST | MS__FFI_ANSWER,             \
+      MS__FFI_HISTORY)                                                                 \
+    X(agent_keys, raw, MS__FFI_FILTER, 0)                                              \
+    X(subordinates, raw, MS__FFI_HISTORY | MS__FFI_REQUEST, 0)                         \
+    X(turn_id, text, MS__FFI_FILTER, 0)                                                \
+    X(since, time, MS__FFI_FILTER, 0)                                                  \
+    X(until, time, MS__FFI_FILTER, 0)                                                  \
+    X(after_seq, number, MS__FFI_FILTER, 0)                                            \
+    X(before_seq, number, MS__FFI_FILTER, 0)                                           \
+    X(limit, number, MS__FFI_FILTER | MS__FFI_HISTORY | MS__FFI_LIST, 0)               \
+    X(oldest, truth, MS__FFI_QUERY, 0)                                                 \
+    X(reverse, truth, MS__FFI_QUERY, 0)                                                \
+    X(by_time, truth, MS__FFI_QUERY | MS__FFI_HISTORY, 0)                              \
+    X(timeline, truth, MS__FFI_HISTORY, 0)                                             \
+    X(conversation_limit, number, MS__FFI_HISTORY, 0)                                  \
+    X(agent_limit, number, MS__FFI_HISTORY, 0)                                         \
+    X(team_limit, number, MS__FFI_HISTORY, 0)                                          \
+    X(global_limit, number, MS__FFI_HISTORY, 0)                                        \
+    X(scope, text, MS__FFI_HISTORY, 0)                                                 \
+    X(turns, number, MS__FFI_HISTORY, 0)                                               \
+    X(phase, number, MS__FFI_HISTORY, 0)                                               \
+    X(previous_phase, number, MS__FFI_HISTORY, 0)                                      \
+    X(provider, text, MS__FFI_REQUEST | MS__FFI_ANSWER,                                \
+      MS__FFI_REQUEST | MS__FFI_ANSWER)                                                \
+    X(model, text, MS__FFI_REQUEST, 0)                                                 \
+    X(system, text, MS__FFI_REQUEST, 0)                                                \
+    X(tools, raw, MS__FFI_REQUEST, 0)                                                  \
+    X(extra, raw, MS__FFI_REQUEST, 0)                                                  \
+    X(newest, number, MS__FFI_REQUEST, 0)                                              \
+    X(budget, number, MS__FFI_REQUEST, 0)                                              \
+    X(thinking, truth, MS__FFI_REQUEST, 0)                                             \
+    X(text, text, MS__FFI_SEARCH, MS__FFI_SEARCH)                                      \
+    X(exact_case, truth, MS__FFI_SEARCH, 0)                                            \
+    X(oldest_first, truth, MS__FFI_SEARCH, 0)                                          \
+    X(op, text, MS__FFI_CHANGE, MS__FFI_CHANGE)                                        \
+    X(seq, number, MS__FFI_CHANGE, 0)                                                  \
+    X(first_seq, number, MS__FFI_CHANGE, 0)                                            \
+    X(last_seq, number, MS__FFI_CHANGE, 0)                                             \
+    X(message, raw, MS__FFI_CHANGE, 0)                                                 \
+    X(kind, text, MS__FFI_CHANGE, 0)                                                   \
+    X(value, raw, MS__FFI_CHANGE, 0)                                                   \
+    X(to, text, MS__FFI_CHANGE, 0)                                                     \
+    X(agents, truth, MS__FFI_LIST, 0)                                                  \
+    X(prefix, text, MS__FFI_LIST, 0)
+
+enum {
+#define MS__X(name, kind, known, needed) MS__FFI_##name,
+    MS__FFI_ARGS(MS__X)
+#undef MS__X
+    MS__FFI_ARG_COUNT
+};
+
+typedef enum ms__ffi_kind {
+    MS__FFI_KIND_text,
+    MS__FFI_KIND_raw,
+    MS__FFI_KIND_truth,
+    MS__FFI_KIND_number,
+    MS__FFI_KIND_time
+} ms__ffi_kind;
+
+typedef struct ms__ffi_arg {
+    bool given;
+    bool truth;
+    ms_str text;              /* decoded */
+    ms_str raw;               /* JSON */
+    uint64_t number;
+    int64_t time;             /* nanoseconds */
+} ms__ffi_arg;
+
+typedef struct ms__ffi_row {
+    const char *name;
+    ms__ffi_kind kind;
+    unsigned known, needed;
+} ms__ffi_row;
+
+static const ms__ffi_row ms__ffi_rows[] = {
+#define MS__X(name, kind, known, needed) {#name, MS__FFI_KIND_##kind, known, needed},
+    MS__FFI_ARGS(MS__X)
+#undef MS__X
+};
+
+static const char *const ms__result_names[] = {
+#define MS__X(name, text) #name,
+    MS_RESULTS(MS__X)
+#undef MS__X
+};
+
+/* A call at work. */
+typedef struct ms__ffi {
+    ms__ffi_arg args[MS__FFI_ARG_COUNT];
+    ms_arena arena;
+    ms_json_writer w;         /* to `text` */
+    char *text;               /* the result so far, allocated */
+    size_t len, cap;
+    ms_cursor it;
+    ms_finder finder;
+    ms_writer writer;
+    ms_project_report report;
+    ms_error err;
+    ms_result code;
+} ms__ffi;
+
+/* Appends to the result; one byte after it stays free for a NUL. */
+static ms_result ms__ffi_write(void *ctx, const char *bytes, size_t len)
+{
+    ms__ffi *f = (ms__ffi *)ctx;
+    if (len >= f->cap - f->len) {
+        size_t cap = f->cap < 256 ? 256 : f->cap;
+        while (cap - f->len <= len) {
+            if (cap > SIZE_MAX / 2) return MS_E_NO_MEMORY;
+            cap *= 2;
+        }
+        char *text = (char *)realloc(f->text, cap);
+        if (!text) return MS_E_NO_MEMORY;
+        f->text = text;
+        f->cap = cap;
+    }
+    if (len > 0) memcpy(f->text + f->len, bytes, len);
+    f->len += len;
+    return MS_OK;
+}
+
+static ms_result ms__ffi_take(ms__ffi *f, ms_str name, ms_str value, unsigned function)
+{
+    for (int i = 0; i < MS__FFI_ARG_COUNT; i++) {
+        const ms__ffi_row *row = &ms__ffi_rows[i];
+        ms__ffi_arg *arg = &f->args[i];
+        ms_result code = MS_OK;
+        if (!(row->known & function) || !ms_json_string_is(name, ms_str_of(row->name)))
+            continue;
+        if (ms_json_kind_of(value) == MS_JSON_NULL) return MS_OK;
+        arg->given = true;
+        arg->raw = value;
+        if (row->kind == MS__FFI_KIND_text)
+            code = ms_json_string(value, &f->arena, &arg->text);
+        else if (row->kind == MS__FFI_KIND_truth)
+            code = ms_json_bool(value, &arg->truth);
+        else if (row->kind == MS__FFI_KIND_number)
+            code = ms_json_u64(value, &arg->number);
+        else if (row->kind == MS__FFI_KIND_time)
+            code = ms_seconds_read(value, &arg->time);
+        if (code == MS_OK) return MS_OK;
+        (void)ms__fail(&f->err, code, "%s: %s", row->name, ms_result_text(code));
+        return ms__fail_in(&f->err, code, "%s", row->name);
+    }
+    return ms__fail(&f->err, MS_E_ARGUMENT, "no argument is named %v here", MS__V(name));
+}
+
+static ms_result ms__ffi_parse(ms__ffi *f, const char *args, size_t len, unsigned function)
+{
+    ms_str all = ms_str_n(args, len), value = ms_str_n(NULL, 0);
+    if (args && len > 0) MS__TRY(ms_json_check(all, NULL, &value, &f->err));
+    if (value.ptr && ms_json_kind_of(value) != MS_JSON_OBJECT)
+        return ms__fail(&f->err, MS_E_KIND, "the arguments must be a JSON object");
+    ms_json_iter it = ms_json_iterate(value);
+    while (ms_json_next(&it)) MS__TRY(ms__ffi_take(f, it.key, it.value, function));
+    for (int i = 0; i < MS__FFI_ARG_COUNT; i++)
+        if ((ms__ffi_rows[i].needed & function) && !f->args[i].given)
+            return ms__fail(&f->err, MS_E_MISSING, "the argument %s is missing",
+                            ms__ffi_rows[i].name);
+    return MS_OK;
+}
+
+/* NULL: no memory. Else ms__ffi_end must follow. */
+static ms__ffi *ms__ffi_begin(const char *args, size_t len, unsigned function, char **out,
+                              size_t *out_len)
+{
+    *out = NULL;
+    *out_len = 0;
+    ms__ffi *f = (ms__ffi *)calloc(1, sizeof *f);
+    if (!f) return NULL;
+    ms_json_init(&f->w, ms__ffi_write, f, false);
+    f->code = ms__ffi_parse(f, args, len, function);
+    return f;
+}
+
+static void ms__ffi_string(ms__ffi *f, const char *name, ms_str value)
+{
+    if (!value.ptr) return;
+    ms_json_key(&f->w, ms_str_of(name));
+    ms_json_put_string(&f->w, value);
+}
+
+static void ms__ffi_number(ms__ffi *f, const char *name, uint64_t value)
+{
+    ms_json_key(&f->w, ms_str_of(name));
+    ms_json_put_u64(&f->w, value);
+}
+
+/* The error becomes the result. */
+static void ms__ffi_fail(ms__ffi *f)
+{
+    if (f->err.code != f->code) {
+        memset(&f->err, 0, sizeof f->err);
+        (void)ms__fail(&f->err, f->code, "%s", ms_result_text(f->code));
+    }
+    f->len = 0;
+    ms_json_init(&f->w, ms__ffi_write, f, false);
+    ms_json_begin_object(&f->w);
+    ms__ffi_string(f, "code", ms_str_of(ms__result_names[f->code]));
+    ms__ffi_string(f, "message", ms_str_of(f->err.message));
+    if (f->err.path[0]) ms__ffi_string(f, "path", ms_str_of(f->err.path));
+    if (f->err.offset != MS_NO_OFFSET) ms__ffi_number(f, "offset", f->err.offset);
+    ms_json_end_object(&f->w);
+    (void)ms_json_finish(&f->w);
+}
+
+/* Hands the result over and frees the rest. */
+static int ms__ffi_end(ms__ffi *f, char **out, size_t *len)
+{
+    if (f->code == MS_OK) f->code = ms_json_finish(&f->w);
+    ms_result code = f->code;
+    if (code != MS_OK && !(code == MS_E_DAMAGED && f->len > 0)) ms__ffi_fail(f);
+    if (ms__ffi_write(f, "", 0) == MS_OK) {
+        f->text[f->len] = 0;
+        *out = f->text;
+        *len = f->len;
+    } else {
+        free(f->text);
+    }
+    ms_arena_deinit(&f->arena);
+    free(f);
+    return (int)code;
+}
+
+MS_API void ms_ffi_free(char *out) { free(out); }
+
+/* ---- Arguments of some kinds. */
+
+/* The place of an argument's text in a list of words that ends with NULL. *choice stays
+ * when it is not given. */
+static void ms__ffi_choice(ms__ffi *f, int arg, const char *const *words, int *choice)
+{
+    const ms__ffi_arg *a = &f->args[arg];
+    if (f->code != MS_OK || !a->given) return;
+    for (int i = 0; words[i]; i++) {
+        if (!ms_str_equal(a->text, ms_str_of(words[i]))) continue;
+        *choice = i;
+        return;
+    }
+    f->code = ms__fail(&f->err, MS_E_ARGUMENT, "%s: there is no '%v'",
+                       ms__ffi_rows[arg].name, MS__V(a->text));
+}
+
+/* A list of strings, in the arena. */
+static const ms_str *ms__ffi_texts(ms__ffi *f, int arg, size_t *n)
+{
+    ms_json_iter it = ms_json_iterate(f->args[arg].raw);
+    size_t count = 0;
+    *n = 0;
+    if (f->code != MS_OK || !f->args[arg].given) return NULL;
+    if (ms_json_kind_of(f->args[arg].raw) != MS_JSON_ARRAY) {
+        f->code = ms__fail(&f->err, MS_E_KIND, "%s must be a list of strings",
+                           ms__ffi_rows[arg].name);
+        return NULL;
+    }
+    while (ms_json_next(&it)) count++;
+    if (count == 0) return NULL;
+    ms_str *texts = (ms_str *)ms_arena_alloc(&f->arena, count * sizeof *texts);
+    if (!texts) {
+        f->code = ms__no_memory(&f->err, count * sizeof *texts);
+        return NULL;
+    }
+    it = ms_json_iterate(f->args[arg].raw);
+    while (f->code == MS_OK && ms_json_next(&it))
+        f->code = ms_json_string(it.value, &f->arena, &texts[(*n)++]);
+    if (f->code != MS_OK)
+        (void)ms__fail(&f->err, f->code, "%s must be a list of strings",
+                       ms__ffi_rows[arg].name);
+    return texts;
+}
+
+static unsigned ms__ffi_views(ms__ffi *f)
+{
+    static const char *const words[] = {"conversation", "agent", "team", "global",
+                                        "timeline"};
+    size_t n;
+    unsigned views = 0;
+    const ms_str *texts = ms__ffi_texts(f, MS__FFI_views, &n);
+    for (size_t i = 0; f->code == MS_OK && i < n; i++) {
+        unsigned bit = 0;
+        for (unsigned w = 0; w < 5; w++)
+            if (ms_str_equal(texts[i], ms_str_of(words[w]))) bit = 1u << w;
+        views |= bit;
+        if (bit == 0)
+            f->code = ms__fail(&f->err, MS_E_ARGUMENT, "views: there is no '%v'",
+                               MS__V(texts[i]));
+    }
+    return views;
+}
+
+static ms_type_set ms__ffi_types(ms__ffi *f)
+{
+    size_t n;
+    ms_type_set set = 0;
+    const ms_str *texts = ms__ffi_texts(f, MS__FFI_types, &n);
+    for (size_t i = 0; f->code == MS_OK && i < n; i++) {
+        ms_type type = ms_type_of_word(texts[i]);
+        set |= (ms_type_set)1 << type;
+        if (type == MS_T_NONE)
+            f->code = ms__fail(&f->err, MS_E_TYPE, "types: there is no '%v'",
+                               MS__V(texts[i]));
+    }
+    return set;
+}
+
+static const ms_dialect *ms__ffi_format(ms__ffi *f)
+{
+    const ms__ffi_arg *a = &f->args[MS__FFI_format];
+    const ms_dialect *d = ms_dialect_find(a->given ? a->text : MS_STR("framework"));
+    if (!d && f->code == MS_OK)
+        f->code = ms__fail(&f->err, MS_E_ARGUMENT, "format: there is no '%v'",
+                           MS__V(a->text));
+    return d;
+}
+
+static const ms_profile *ms__ffi_provider(ms__ffi *f)
+{
+    const ms__ffi_arg *a = &f->args[MS__FFI_provider];
+    const ms_profile *p = ms_profile_find(a->text);
+    if (!p && f->code == MS_OK)
+        f->code = ms__fail(&f->err, MS_E_ARGUMENT, "provider: there is no '%v'",
+                           MS__V(a->text));
+    return p;
+}
+
+static size_t ms__ffi_size(const ms__ffi *f, int arg)
+{
+    uint64_t n = f->args[arg].number;
+    return n > SIZE_MAX ? SIZE_MAX : (size_t)n;
+}
+
+static uint32_t ms__ffi_u32(const ms__ffi *f, int arg)
+{
+    uint64_t n = f->args[arg].number;
+    return n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
+}
+
+/* A text with a NUL after it, in the arena; NULL when it has one inside. */
+static const char *ms__ffi_path(ms__ffi *f)
+{
+    ms_str path = f->args[MS__FFI_path].text;
+    char *copy = (char *)ms_arena_alloc(&f->arena, path.len + 1);
+    if (!copy) {
+        f->code = ms__no_memory(&f->err, path.len + 1);
+        return NULL;
+    }
+    if (path.len > 0) memcpy(copy, path.ptr, path.len);
+    copy[path.len] = 0;
+    if (strlen(copy) == path.len) return copy;
+    f->code = ms__fail(&f->err, MS_E_ARGUMENT, "path: it has a zero byte");
+    return NULL;
+}
+
+/* ---- Opening, checking. */
+
+#ifndef MSGSTORE_NO_LOG
+static void ms__ffi_open_log(ms__ffi *f, ms_store **store)
+{
+    static const char *const modes[] = {"create", "write", "new", "read", NULL};
+    static const char *const syncs[] = {"none", "every", "each", NULL};
+    ms_log_desc desc;
+    int mode = MS_LOG_CREATE, sync = MS_SYNC_NONE;
+    memset(&desc, 0, sizeof desc);
+    ms__ffi_choice(f, MS__FFI_mode, modes, &mode);
+    ms__ffi_choice(f, MS__FFI_sync, syncs, &sync);
+    desc.path = ms__ffi_path(f);
+    desc.mode = (ms_log_mode)mode;
+    desc.sync = (ms_sync_mode)sync;
+    desc.sync_ms = ms__ffi_u32(f, MS__FFI_sync_ms);
+    desc.lock_wait_ms = ms__ffi_u32(f, MS__FFI_lock_wait_ms);
+    desc.shared = f->args[MS__FFI_shared].truth;
+    desc.keep_unset_times = f->args[MS__FFI_keep_unset_times].truth;
+    if (f->code == MS_OK) f->code = ms_log_open(store, &desc, &f->err);
+}
+
+static void ms__ffi_log_report(ms__ffi *f, const ms_log_report *r)
+{
+    ms_json_begin_object(&f->w);
+    ms__ffi_number(f, "bytes", r->bytes);
+    ms__ffi_number(f, "messages", r->messages);
+    ms__ffi_number(f, "index_records", r->index_records);
+    ms__ffi_number(f, "other_records", r->other_records);
+    ms__ffi_number(f, "damaged", r->damaged);
+    ms__ffi_number(f, "damaged_bytes", r->damaged_bytes);
+    ms__ffi_number(f, "index_damaged", r->index_damaged);
+    ms__ffi_number(f, "torn_bytes", r->torn_bytes);
+    ms__ffi_number(f, "last_seq", r->last_seq);
+    ms__ffi_number(f, "end", r->end);
+    ms_json_end_object(&f->w);
+    (void)ms_json_finish(&f->w);
+}
+
+static void ms__ffi_verify_log(ms__ffi *f)
+{
+    ms_log_desc desc;
+    ms_log_report report;
+    memset(&desc, 0, sizeof desc);
+    desc.path = ms__ffi_path(f);
+    if (f->code == MS_OK) f->code = ms_log_verify(&desc, &report, &f->err);
+    if (f->code == MS_OK || f->code == MS_E_DAMAGED) ms__ffi_log_report(f, &report);
+}
+#endif
+
+static void ms__ffi_open_mem(ms__ffi *f, ms_store **store)
+{
+    ms_mem_desc desc;
+    memset(&desc, 0, sizeof desc);
+    desc.keep_unset_times = f->args[MS__FFI_keep_unset_times].truth;
+    f->code = ms_mem_open(store, &desc, &f->err);
+}
+
+MS_API int ms_ffi_open(ms_store **store, const char *args, size_t args_len, char **out,
+                       size_t *len)
+{
+    *store = NULL;
+    ms__ffi *f = ms__ffi_begin(args, args_len, MS__FFI_OPEN, out, len);
+    if (!f) return MS_E_NO_MEMORY;
+    if (f->code == MS_OK && f->args[MS__FFI_path].text.len == 0)
+        ms__ffi_open_mem(f, store);
+#ifndef MSGSTORE_NO_LOG
+    else if (f->code == MS_OK)
+        ms__ffi_open_log(f, store);
+#else
+    else if (f->code == MS_OK)
+        f->code = ms__fail(&f->err, MS_E_UNSUPPORTED, "this build has no log");
+#endif
+    ms_json_put_null(&f->w);
+    return ms__ffi_end(f, out, len);
+}
+
+MS_API int ms_ffi_verify(const char *args, size_t args_len, char **out, size_t *len)
+{
+    ms__ffi *f = ms__ffi_begin(args, args_len, MS__FFI_VERIFY, out, len);
+    if (!f) return MS_E_NO_MEMORY;
+#ifndef MSGSTORE_NO_LOG
+    if (f->code == MS_OK) ms__ffi_verify_log(f);
+#else
+    f->code = ms__fail(&f->err, MS_E_UNSUPPORTED, "this build has no log");
+#endif
+    return ms__ffi_end(f, out, len);
+}
+
+/* ---- Appending. */
+
+static void ms__ffi_seqs(ms__ffi *f, const uint64_t *seqs, size_t n)
+{
+    ms_json_begin_object(&f->w);
+    ms_json_key(&f->w, MS_STR("seqs"));
+    ms_json_begin_array(&f->w);
+    for (size_t i = 0; i < n; i++) ms_json_put_u64(&f->w, seqs[i]);
+    ms_json_end_array(&f->w);
+    ms_json_end_object(&f->w);
+}
+
+static void ms__ffi_append_all(ms__ffi *f, ms_store *store, const ms_envelopes *list)
+{
+    ms_append_opts opts;
+    memset(&opts, 0, sizeof opts);
+    opts.location = f->args[MS__FFI_location].text;
+    opts.expect = f->args[MS__FFI_expect_seq].given;
+    opts.expect_seq = f->args[MS__FFI_expect_seq].number;
+    opts.seqs = (uint64_t *)ms_arena_alloc(&f->arena, list->count * sizeof *opts.seqs);
+    if (!opts.seqs) f->code = ms__no_memory(&f->err, list->count * sizeof *opts.seqs);
+    else if (list->count > 0)
+        f->code = ms_append_batch(store, list->items, list->count, &opts, &f->err);
+    if (f->code == MS_OK) ms__ffi_seqs(f, opts.seqs, list->count);
+}
+
+MS_API int ms_ffi_append(ms_store *store, const char *args, size_t args_len,
+                         const char *messages, size_t messages_len, char **out,
+                         size_t *len)
+{
+    ms_envelopes list;
+    ms_read_opts opts;
+    ms__ffi *f = ms__ffi_begin(args, args_len, MS__FFI_APPEND, out, len);
+    if (!f) return MS_E_NO_MEMORY;
+    const ms_dialect *format = ms__ffi_format(f);
+    opts.lenient = f->args[MS__FFI_lenient].truth;
+    opts.repair = true;
+    if (f->code == MS_OK)
+        f->code = ms_read_list(format, ms_str_n(messages, messages_len), &opts, &f->arena,
+                               &list, &f->err);
+    if (f->code == MS_OK) ms__ffi_append_all(f, store, &list);
+    return ms__ffi_end(f, out, len);
+}
+
+/* ---- Reading. */
+
+static void ms__ffi_filter(ms__ffi *f, ms_query *q)
+{
+    const ms__ffi_arg *a = f->args;
+    memset(q, 0, sizeof *q);
+    q->location = a[MS__FFI_location].text;
+    q->views = ms__ffi_views(f);
+    q->types = ms__ffi_types(f);
+    q->agent_key = a[MS__FFI_agent_key].text;
+    q->agent_keys = ms__ffi_texts(f, MS__FFI_agent_keys, &q->n_agent_keys);
+    q->turn_id = a[MS__FFI_turn_id].text;
+    q->has_since = a[MS__FFI_since].given;
+    q->since_ns = a[MS__FFI_since].time;
+    q->has_until = a[MS__FFI_until].given;
+    q->until_ns = a[MS__FFI_until].time;
+    q->after_seq = a[MS__FFI_after_seq].number;
+    q->before_seq = a[MS__FFI_before_seq].number;
+    q->arena = &f->arena;
+}
+
+/* Writes what the open cursor gives, then closes it. Numbers are gathered meanwhile. */
+static void ms__ffi_messages(ms__ffi *f, const ms_dialect *format)
+{
+    const ms_msg *msg;
+    ms_buf seqs;
+    ms_json_writer numbers;
+    ms_writer_opts opts;
+    memset(&opts, 0, sizeof opts);
+    memset(&seqs, 0, sizeof seqs);
+    opts.array = true;
+    opts.with_location = strcmp(ms_dialect_name(format), "framework") == 0;
+    seqs.arena = &f->arena;
+    f->code = ms__ffi_write(f, "{\"messages\":", 12);
+    ms_writer_init(&f->writer, format, &opts, &f->arena, ms__ffi_write, f);
+    ms_json_init(&numbers, ms_buf_write, &seqs, false);
+    ms_json_begin_array(&numbers);
+    while (f->code == MS_OK && (msg = ms_next(&f->it)) != NULL) {
+        ms_json_put_u64(&numbers, ms_seq(msg));
+        f->code = ms_writer_put_msg(&f->writer, msg, &f->err);
+    }
+    uint64_t damaged = f->it.damaged;
+    if (f->code == MS_OK) f->code = ms_writer_finish(&f->writer, &f->err);
+    ms_json_end_array(&numbers);
+    if (f->code == MS_OK) f->code = ms_json_finish(&numbers);
+    ms_result closed = ms_cursor_close(&f->it, f->code == MS_OK ? &f->err : NULL);
+    if (f->code == MS_OK && closed != MS_E_DAMAGED) f->code = closed;
+    if (f->code != MS_OK) return;
+    f->code = ms__ffi_write(f, ",\"seqs\":", 8);
+    if (f->code == MS_OK) f->code = ms__ffi_write(f, seqs.ptr, seqs.len);
+    if (f->code == MS_OK) f->code = ms__ffi_write(f, ",\"damaged\":", 11);
+    if (f->code == MS_OK) ms_json_put_u64(&f->w, damaged);
+    if (f->code == MS_OK) f->code = ms_json_finish(&f->w);
+    if (f->code == MS_OK) f->code = ms__ffi_write(f, "}", 1);
+}
+
+MS_API int ms_ffi_query(ms_store *store, const char *args, size_t args_len, char **out,
+                        size_t *len)
+{
+    ms_query q;
+    ms__ffi *f = ms__ffi_begin(args, args_len, MS__FFI_QUERY, out, len);
+    if (!f) return MS_E_NO_MEMORY;
+    const ms_dialect *format = ms__ffi_format(f);
+    ms__ffi_filter(f, &q);
+    q.limit = ms__ffi_size(f, MS__FFI_limit);
+    q.oldest = f->args[MS__FFI_oldest].truth;
+    q.reverse = f->args[MS__FFI_reverse].truth;
+    q.by_time = f->args[MS__FFI_by_time].truth;
+    if (f->code == MS_OK) f->code = ms_query_open(store, &q, &f->it, &f->err);
+    if (f->code == MS_OK) ms__ffi_messages(f, format);
+    return ms__ffi_end(f, out, len);
+}
+
+static void ms__ffi_memory(ms__ffi *f, ms_store *store, ms_memory *m)
+{
+    static const char *const scopes[] = {"all", "orchestrator", "manager", "worker",
+                                         "since_task", NULL};
+    const ms__ffi_arg *a = f->args;
+    int scope = MS_SCOPE_ALL;
+    ms_memory_init(m, store, a[MS__FFI_location].text, a[MS__FFI_agent_key].text);
+    m->subordinates = ms__ffi_texts(f, MS__FFI_subordinates, &m->n_subordinates);
+    m->timeline = a[MS__FFI_timeline].truth;
+    m->by_time = a[MS__FFI_by_time].truth;
+    m->conversation_limit = ms__ffi_size(f, MS__FFI_conversation_limit);
+    m->agent_limit = ms__ffi_size(f, MS__FFI_agent_limit);
+    m->team_limit = ms__ffi_size(f, MS__FFI_team_limit);
+    m->global_limit = ms__ffi_size(f, MS__FFI_global_limit);
+    m->limit = ms__ffi_size(f, MS__FFI_limit);
+    ms__ffi_choice(f, MS__FFI_scope, scopes, &scope);
+    m->scope.kind = (ms_scope_kind)scope;
+    m->scope.turns = ms__ffi_size(f, MS__FFI_turns);
+    m->scope.has_phase = a[MS__FFI_phase].given;
+    m->scope.phase = (int64_t)a[MS__FFI_phase].number;
+    m->scope.has_previous_phase = a[MS__FFI_previous_phase].given;
+    m->scope.previous_phase = (int64_t)a[MS__FFI_previous_phase].number;
+    m->arena = &f->arena;
+}
+
+MS_API int ms_ffi_history(ms_store *store, const char *args, size_t args_len, char **out,
+                          size_t *len)
+{
+    ms_memory memory;
+    ms__ffi *f = ms__ffi_begin(args, args_len, MS__FFI_HISTORY, out, len);
+    if (!f) return MS_E_NO_MEMORY;
+    const ms_dialect *format = ms__ffi_format(f);
+    ms__ffi_memory(f, store, &memory);
+    if (f->code == MS_OK) f->code = ms_get_history(&memory, &f->it, &f->err);
+    if (f->code == MS_OK) ms__ffi_messages(f, format);
+    return ms__ffi_end(f, out, len);
+}
+
+static void ms__ffi_match(ms__ffi *f, const ms_found *found)
+{
+    ms_value field = ms_get(found->msg, found->field);
+    ms_json_begin_object(&f->w);
+    ms__ffi_number(f, "seq", ms_seq(found->msg));
+    ms__ffi_string(f, "location", ms_location(found->msg));
+    ms__ffi_string(f, "agent_key", ms_agent_key(found->msg));
+    ms__ffi_string(f, "type", ms_type_name(found->msg));
+    ms__ffi_string(f, "field", ms_str_of(ms__fields[found->field].name));
+    ms__ffi_string(f, "snippet",
+                   ms_find_snippet(field.text, found->at, found->length, 60));
+    ms_json_end_object(&f->w);
+}
+
+MS_API int ms_ffi_search(ms_store *store, const char *args, size_t args_len, char **out,
+                         size_t *len)
+{
+    ms_find_query q;
+    ms_found found;
+    ms__ffi *f = ms__ffi_begin(args, args_len, MS__FFI_SEARCH, out, len);
+    if (!f) return MS_E_NO_MEMORY;
+    memset(&q, 0, sizeof q);
+    ms__ffi_filter(f, &q.query);
+    q.text = f->args[MS__FFI_text].text;
+    q.exact_case = f->args[MS__FFI_exact_case].truth;
+    q.oldest_first = f->args[MS__FFI_oldest_first].truth;
+    size_t left = f->args[MS__FFI_limit].given ? ms__ffi_size(f, MS__FFI_limit) : 100;
+    if (f->code == MS_OK) f->code = ms_find_open(store, &q, &f->finder, &f->err);
+    if (f->code != MS_OK) return ms__ffi_end(f, out, len);
+    ms_json_begin_object(&f->w);
+    ms_json_key(&f->w, MS_STR("matches"));
+    ms_json_begin_array(&f->w);
+    for (; left > 0 && ms_find_next(&f->finder, &found); left--) ms__ffi_match(f, &found);
+    ms_json_end_array(&f->w);
+    ms__ffi_number(f, "damaged", f->finder.it.damaged);
+    ms_json_end_object(&f->w);
+    ms_result closed = ms_find_close(&f->finder, &f->err);
+    if (closed != MS_E_DAMAGED) f->code = closed;
+    return ms__ffi_end(f, out, len);
+}
+
+MS_API int ms_ffi_list(ms_store *store, const char *args, size_t args_len, char **out,
+                       size_t *len)
+{
+    ms_list_query q;
+    ms_listing list;
+    ms__ffi *f = ms__ffi_begin(args, args_len, MS__FFI_LIST, out, len);
+    if (!f) return MS_E_NO_MEMORY;
+    memset(&q, 0, sizeof q);
+    q.agents = f->args[MS__FFI_agents].truth;
+    q.location = f->args[MS__FFI_location].text;
+    q.prefix = f->args[MS__FFI_prefix].text;
+    q.limit = ms__ffi_size(f, MS__FFI_limit);
+    if (f->code == MS_OK) f->code = ms_list(store, &q, &f->arena, &list, &f->err);
+    if (f->code != MS_OK) return ms__ffi_end(f, out, len);
+    ms_json_begin_object(&f->w);
+    ms_json_key(&f->w, MS_STR("items"));
+    ms_json_begin_array(&f->w);
+    for (size_t i = 0; i < list.count; i++) {
+        const ms_info *info = &list.items[i];
+        ms_json_begin_object(&f->w);
+        ms__ffi_string(f, "location", info->location);
+        ms__ffi_string(f, "agent_key", info->agent_key);
+        ms__ffi_number(f, "messages", info->messages);
+        ms__ffi_number(f, "first_seq", info->first_seq);
+        ms__ffi_number(f, "last_seq", info->last_seq);
+        ms_json_key(&f->w, MS_STR("first_time"));
+        ms_json_put_seconds(&f->w, info->has_time ? info->first_time_ns : MS_TIME_NONE);
+        ms_json_key(&f->w, MS_STR("last_time"));
+        ms_json_put_seconds(&f->w, info->has_time ? info->last_time_ns : MS_TIME_NONE);
+        ms__ffi_number(f, "bytes", info->bytes);
+        ms_json_end_object(&f->w);
+    }
+    ms_json_end_array(&f->w);
+    ms_json_end_object(&f->w);
+    return ms__ffi_end(f, out, len);
+}
+
+MS_API int ms_ffi_facts(ms_store *store, const char *args, size_t args_len, char **out,
+                        size_t *len)
+{
+    ms_str facts;
+    ms__ffi *f = ms__ffi_begin(args, args_len, MS__FFI_FACTS, out, len);
+    if (!f) return MS_E_NO_MEMORY;
+    if (f->code == MS_OK)
+        f->code = ms_location_get(store, f->args[MS__FFI_location].text, &f->arena, &facts,
+                                  &f->err);
+    if (f->code == MS_OK) ms_json_put_raw(&f->w, facts);
+    return ms__ffi_end(f, out, len);
+}
+
+/* ---- A provider. */
+
+static void ms__ffi_report(ms__ffi *f)
+{
+    const ms_project_report *r = &f->report;
+    ms_json_begin_object(&f->w);
+    ms__ffi_number(f, "read", r->read);
+    ms__ffi_number(f, "left_out", r->left_out);
+    ms__ffi_number(f, "dropped", r->dropped);
+    ms__ffi_number(f, "orphans", r->orphans);
+    ms__ffi_number(f, "duplicates", r->duplicates);
+    ms__ffi_number(f, "wrapped", r->wrapped);
+    ms__ffi_number(f, "renamed", r->renamed);
+    ms__ffi_number(f, "shortened", r->shortened);
+    ms__ffi_number(f, "synthesised", r->synthesised);
+    ms__ffi_number(f, "merged", r->merged);
+    ms__ffi_number(f, "started", r->started);
+    ms__ffi_number(f, "bridged", r->bridged);
+    ms__ffi_number(f, "thinking_missing", r->thinking_missing);
+    ms__ffi_number(f, "cost", r->cost);
+    ms__ffi_number(f, "first_seq", r->first_seq);
+    ms_json_end_object(&f->w);
+}
+
+static void ms__ffi_request_of(ms__ffi *f, ms_store *store, ms_memory *memory,
+                               ms_request_desc *ask)
+{
+    const ms__ffi_arg *a = f->args;
+    memset(ask, 0, sizeof *ask);
+    ask->profile = ms__ffi_provider(f);
+    ask->opts.model = a[MS__FFI_model].text;
+    ask->opts.system = a[MS__FFI_system].text;
+    ask->opts.newest = ms__ffi_size(f, MS__FFI_newest);
+    ask->opts.budget = ms__ffi_size(f, MS__FFI_budget);
+    ask->opts.thinking = a[MS__FFI_thinking].truth;
+    ask->tools = a[MS__FFI_tools].raw;
+    ask->extra = a[MS__FFI_extra].raw;
+    ask->arena = &f->arena;
+    if (a[MS__FFI_agent_key].given) {
+        ms__ffi_memory(f, store, memory);
+        memory->timeline = true;
+        ask->memory = memory;
+    } else {
+        ask->store = store;
+        ask->location = a[MS__FFI_location].text;
+    }
+}
+
+MS_API int ms_ffi_request(ms_store *store, const char *args, size_t args_len, char **out,
+                          size_t *len)
+{
+    ms_memory memory;
+    ms_request_desc ask;
+    ms__ffi *f = ms__ffi_begin(args, args_len, MS__FFI_REQUEST, out, len);
+    if (!f) return MS_E_NO_MEMORY;
+    if (f->code == MS_OK) ms__ffi_request_of(f, store, &memory, &ask);
+    if (f->code == MS_OK) f->code = ms__ffi_write(f, "{\"body\":", 8);
+    if (f->code == MS_OK) f->code = ms_request(&ask, ms__ffi_write, f, &f->report, &f->err);
+    if (f->code == MS_OK) f->code = ms__ffi_write(f, ",\"report\":", 10);
+    if (f->code == MS_OK) {
+        ms__ffi_report(f);
+        f->code = ms_json_finish(&f->w);
+    }
+    if (f->code == MS_OK) f->code = ms__ffi_write(f, "}", 1);
+    return ms__ffi_end(f, out, len);
+}
+
+MS_API int ms_ffi_answer(ms_store *store, const char *args, size_t args_len,
+                         const char *body, size_t body_len, char **out, size_t *len)
+{
+    ms_memory memory;
+    ms_request_desc ask;
+    ms_answered told;
+    ms__ffi *f = ms__ffi_begin(args, args_len, MS__FFI_ANSWER, out, len);
+    if (!f) return MS_E_NO_MEMORY;
+    if (f->code == MS_OK) ms__ffi_request_of(f, store, &memory, &ask);
+    if (f->code == MS_OK)
+        f->code = ms_answer(&ask, ms_str_n(body, body_len), &told, &f->err);
+    if (f->code != MS_OK) return ms__ffi_end(f, out, len);
+    ms_json_begin_object(&f->w);
+    ms__ffi_number(f, "first_seq", told.first_seq);
+    ms__ffi_number(f, "last_seq", told.last_seq);
+    ms__ffi_number(f, "messages", told.messages);
+    ms__ffi_number(f, "calls", told.calls);
+    ms__ffi_string(f, "stop", ms_str_of(told.stop));
+    ms_json_end_object(&f->w);
+    return ms__ffi_end(f, out, len);
+}
+
+/* ---- Changes. */
+
+static bool ms__ffi_needs(ms__ffi *f, int arg)
+{
+    if (f->code == MS_OK && !f->args[arg].given)
+        f->code = ms__fail(&f->err, MS_E_MISSING, "%v needs the argument %s",
+                           MS__V(f->args[MS__FFI_op].text), ms__ffi_rows[arg].name);
+    return f->code == MS_OK;
+}
+
+static void ms__ffi_amend(ms__ffi *f, ms_store *store)
+{
+    ms_read_opts opts;
+    ms_envelopes list;
+    memset(&opts, 0, sizeof opts);
+    opts.repair = true;
+    const ms_dialect *format = ms__ffi_format(f);
+    if (!ms__ffi_needs(f, MS__FFI_seq) || !ms__ffi_needs(f, MS__FFI_message)) return;
+    f->code = ms_read(format, f->args[MS__FFI_message].raw, &opts, &f->arena, &list,
+                      &f->err);
+    if (f->code == MS_OK && list.count != 1)
+        f->code = ms__fail(&f->err, MS_E_ARGUMENT, "the message is %u messages, not one",
+                           (uint64_t)list.count);
+    if (f->code == MS_OK)
+        f->code = ms_amend(store, f->args[MS__FFI_seq].number, list.items, &f->err);
+}
+
+static void ms__ffi_hide(ms__ffi *f, ms_store *store)
+{
+    if (ms__ffi_needs(f, MS__FFI_seq))
+        f->code = ms_hide(store, f->args[MS__FFI_seq].number, &f->err);
+}
+
+static void ms__ffi_hidden(ms__ffi *f, uint64_t hidden)
+{
+    if (f->code != MS_OK) return;
+    ms__ffi_number(f, "hidden", hidden);
+}
+
+static void ms__ffi_hide_range(ms__ffi *f, ms_store *store)
+{
+    const ms__ffi_arg *last = &f->args[MS__FFI_last_seq];
+    uint64_t hidden = 0;
+    if (!ms__ffi_needs(f, MS__FFI_location)) return;
+    f->code = ms_hide_range(store, f->args[MS__FFI_location].text,
+                            f->args[MS__FFI_first_seq].number,
+                            last->given ? last->number : UINT64_MAX, &hidden, &f->err);
+    ms__ffi_hidden(f, hidden);
+}
+
+static void ms__ffi_rewind(ms__ffi *f, ms_store *store)
+{
+    uint64_t hidden = 0;
+    if (!ms__ffi_needs(f, MS__FFI_location)) return;
+    f->code = ms_rewind(store, f->args[MS__FFI_location].text, f->args[MS__FFI_seq].number,
+                        &hidden, &f->err);
+    ms__ffi_hidden(f, hidden);
+}
+
+static void ms__ffi_redact(ms__ffi *f, ms_store *store)
+{
+    if (ms__ffi_needs(f, MS__FFI_seq))
+        f->code = ms_redact(store, f->args[MS__FFI_seq].number, &f->err);
+}
+
+static void ms__ffi_note(ms__ffi *f, ms_store *store)
+{
+    const ms__ffi_arg *a = f->args;
+    if (ms__ffi_needs(f, MS__FFI_seq) && ms__ffi_needs(f, MS__FFI_kind) &&
+        ms__ffi_needs(f, MS__FFI_value))
+        f->code = ms_note(store, a[MS__FFI_seq].number, a[MS__FFI_kind].text,
+                          ms_json(a[MS__FFI_value].raw), &f->err);
+}
+
+static void ms__ffi_fork(ms__ffi *f, ms_store *store)
+{
+    const ms__ffi_arg *a = f->args;
+    if (ms__ffi_needs(f, MS__FFI_location) && ms__ffi_needs(f, MS__FFI_seq) &&
+        ms__ffi_needs(f, MS__FFI_to))
+        f->code = ms_fork(store, a[MS__FFI_location].text, a[MS__FFI_seq].number,
+                          a[MS__FFI_to].text, &f->arena, &f->err);
+}
+
+static void ms__ffi_facts_set(ms__ffi *f, ms_store *store)
+{
+    if (ms__ffi_needs(f, MS__FFI_location) && ms__ffi_needs(f, MS__FFI_value))
+        f->code = ms_location_set(store, f->args[MS__FFI_location].text,
+                                  f->args[MS__FFI_value].raw, &f->err);
+}
+
+static const struct ms__ffi_op {
+    const char *word;
+    void (*run)(ms__ffi *f, ms_store *store);
+} ms__ffi_ops[] = {
+    {"amend", ms__ffi_amend},   {"hide", ms__ffi_hide}, {"hide_range", ms__ffi_hide_range},
+    {"rewind", ms__ffi_rewind}, {"redact", ms__ffi_redact}, {"note", ms__ffi_note},
+    {"fork", ms__ffi_fork},     {"facts", ms__ffi_facts_set}, {NULL, NULL}
+};
+
+MS_API int ms_ffi_change(ms_store *store, const char *args, size_t args_len, char **out,
+                         size_t *len)
+{
+    const struct ms__ffi_op *op = ms__ffi_ops;
+    ms__ffi *f = ms__ffi_begin(args, args_len, MS__FFI_CHANGE, out, len);
+    if (!f) return MS_E_NO_MEMORY;
+    ms_str word = f->args[MS__FFI_op].text;
+    while (op->word && !ms_str_equal(word, ms_str_of(op->word))) op++;
+    if (f->code == MS_OK && !op->word)
+        f->code = ms__fail(&f->err, MS_E_ARGUMENT, "op: there is no '%v'", MS__V(word));
+    ms_json_begin_object(&f->w);
+    if (f->code == MS_OK) op->run(f, store);
+    ms_json_end_object(&f->w);
+    return ms__ffi_end(f, out, len);
+}
+
+/* ---- Figures, and what waits. */
+
+MS_API int ms_ffi_stat(ms_store *store, char **out, size_t *len)
+{
+    ms_stat stat;
+    ms__ffi *f = ms__ffi_begin(NULL, 0, 0, out, len);
+    if (!f) return MS_E_NO_MEMORY;
+    f->code = ms_store_stat(store, &stat, &f->err);
+    if (f->code != MS_OK) return ms__ffi_end(f, out, len);
+    ms_json_begin_object(&f->w);
+    ms__ffi_string(f, "version", MS_STR(MSGSTORE_VERSION));
+    ms__ffi_number(f, "messages", stat.messages);
+    ms__ffi_number(f, "last_seq", stat.last_seq);
+    ms__ffi_number(f, "bytes", stat.bytes);
+    ms__ffi_number(f, "index_bytes", stat.index_bytes);
+    ms__ffi_number(f, "hidden", stat.hidden);
+    ms__ffi_number(f, "changes", stat.changes);
+    ms__ffi_number(f, "damaged", stat.damaged);
+    ms_json_end_object(&f->w);
+    return ms__ffi_end(f, out, len);
+}
+
+static void ms__ffi_usage_add(ms_usage *sum, const ms_usage *u)
+{
+    sum->input_tokens += u->input_tokens;
+    sum->output_tokens += u->output_tokens;
+    sum->cached_tokens += u->cached_tokens;
+    sum->reasoning_tokens += u->reasoning_tokens;
+    sum->duration_ns += u->duration_ns;
+}
+
+static void ms__ffi_usage_put(ms__ffi *f, const ms_usage *u, uint64_t notes)
+{
+    ms_json_begin_object(&f->w);
+    ms__ffi_number(f, "notes", notes);
+    ms__ffi_number(f, "input_tokens", u->input_tokens);
+    ms__ffi_number(f, "output_tokens", u->output_tokens);
+    ms__ffi_number(f, "cached_tokens", u->cached_tokens);
+    ms__ffi_number(f, "reasoning_tokens", u->reasoning_tokens);
+    ms_json_key(&f->w, MS_STR("seconds"));
+    ms_json_put_seconds(&f->w, u->duration_ns);
+    ms_json_end_object(&f->w);
+}
+
+MS_API int ms_ffi_usage(ms_store *store, const char *args, size_t args_len, char **out,
+                        size_t *len)
+{
+    ms_query q;
+    ms_usage sum, one;
+    uint64_t notes = 0;
+    const ms_msg *msg;
+    ms__ffi *f = ms__ffi_begin(args, args_len, MS__FFI_USAGE, out, len);
+    if (!f) return MS_E_NO_MEMORY;
+    memset(&q, 0, sizeof q);
+    memset(&sum, 0, sizeof sum);
+    q.location = f->args[MS__FFI_location].text;
+    q.raw = MS_RAW_NOTES;
+    if (f->code == MS_OK) f->code = ms_query_open(store, &q, &f->it, &f->err);
+    if (f->code != MS_OK) return ms__ffi_end(f, out, len);
+    while ((msg = ms_next(&f->it)) != NULL)
+        if (ms_usage_of(msg, &one)) {
+            ms__ffi_usage_add(&sum, &one);
+            notes++;
+        }
+    f->code = ms_cursor_close(&f->it, &f->err);
+    if (f->code == MS_OK) ms__ffi_usage_put(f, &sum, notes);
+    return ms__ffi_end(f, out, len);
+}
+
+MS_API int ms_ffi_sync(ms_store *store, char **out, size_t *len)
+{
+    uint64_t durable = 0;
+    ms__ffi *f = ms__ffi_begin(NULL, 0, 0, out, len);
+    if (!f) return MS_E_NO_MEMORY;
+    f->code = ms_sync(store, &durable, &f->err);
+    ms_json_begin_object(&f->w);
+    ms__ffi_number(f, "durable_seq", durable);
+    ms_json_end_object(&f->w);
+    return ms__ffi_end(f, out, len);
+}
+
+MS_API int ms_ffi_wait(ms_store *store, uint64_t after_seq, uint32_t timeout_ms, char **out,
+                       size_t *len)
+{
+    uint64_t last = 0;
+    ms__ffi *f = ms__ffi_begin(NULL, 0, 0, out, len);
+    if (!f) return MS_E_NO_MEMORY;
+    f->code = ms_wait(store, after_seq, timeout_ms, &last, &f->err);
+    ms_json_begin_object(&f->w);
+    ms__ffi_number(f, "last_seq", last);
+    ms_json_end_object(&f->w);
+    return ms__ffi_end(f, out, len);
+}
+
+#endif /* MSGSTORE_FFI */
 
 
 /* ---- The names of stb_ds are the program's again. */

@@ -476,7 +476,7 @@ function is_public(key) { return key ~ /^ms_[^_]/ }
 # Only these sections of the formats part may call public functions of stores.
 function may_call_stores(s)
 {
-    return tag_of[s] ~ /^(request|answer|task|session)$/
+    return tag_of[s] ~ /^(request|answer|task|session|ffi)$/
 }
 
 # Returns the definition of key that counts. A function or an object may have one in each

@@ -1,0 +1,23 @@
+"""Message store for agent programs.
+
+>>> import msgstore
+>>> with msgstore.open() as store:
+...     _ = store.append([msgstore.user("List all tables"),
+...                       msgstore.action("list_tables", {}, agent_key="worker")], "job_1")
+...     [m.type for m in store.history("job_1", "worker")]
+['user_message', 'action']
+"""
+
+from ._ffi import (ArgumentError, BusyError, ConflictError, DamagedError, FullError,
+                   KeyReusedError, MsgstoreError, NotFoundError, ReadOnlyError,
+                   RefusedError, StorageError, UnsupportedError)
+from .store import (History, Message, Store, action, assistant, observation, open, user,
+                    verify)
+
+__version__ = "0.2.0"
+__all__ = [
+    "ArgumentError", "BusyError", "ConflictError", "DamagedError", "FullError", "History",
+    "KeyReusedError", "Message", "MsgstoreError", "NotFoundError", "ReadOnlyError", "RefusedError",
+    "StorageError", "Store", "UnsupportedError", "action", "assistant", "observation",
+    "open", "user", "verify",
+]

@@ -1,0 +1,205 @@
+"""The shared library through ctypes. Everything above this module is plain Python.
+
+Requests and results are JSON; see [api-ffi] in msgstore.h for the members of each.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import pathlib
+import sys
+from typing import Any, Optional
+
+_NAMES = {"win32": "msgstore.dll", "darwin": "libmsgstore.dylib"}
+
+
+class MsgstoreError(Exception):
+    """A call failed, and the store is as before.
+
+    ``code`` is the name of the result ("E_CONFLICT"), ``path`` the field that was wrong
+    ("messages[3].args") and ``offset`` the byte, where they apply.
+    """
+
+    code = "E_UNKNOWN"
+
+    def __init__(self, code: str, message: str, path: Optional[str] = None,
+                 offset: Optional[int] = None):
+        super().__init__(f"{path}: {message}" if path and path not in message else message)
+        self.code = code
+        self.message = message
+        self.path = path
+        self.offset = offset
+
+
+class ArgumentError(MsgstoreError, ValueError):
+    """An argument is not allowed, or a message lacks something."""
+
+
+class NotFoundError(MsgstoreError, LookupError):
+    """There is no such message, file or location."""
+
+
+class ConflictError(MsgstoreError):
+    """Another append came first (expect_seq), or the name is taken."""
+
+
+class KeyReusedError(ConflictError):
+    """The idempotency key was used with other content."""
+
+
+class BusyError(MsgstoreError):
+    """Another process is writing to the log."""
+
+
+class DamagedError(MsgstoreError):
+    """Stored bytes are damaged. ``result`` has what could be read."""
+
+    result: Any = None
+
+
+class FullError(MsgstoreError):
+    """The disk or the buffer is full. Nothing was appended."""
+
+
+class ReadOnlyError(MsgstoreError):
+    """The log was opened for reading."""
+
+
+class StorageError(MsgstoreError, OSError):
+    """Reading, writing or syncing failed."""
+
+
+class RefusedError(MsgstoreError):
+    """The provider answered with an error."""
+
+
+class UnsupportedError(MsgstoreError):
+    """This store or this build cannot do that."""
+
+
+_ERRORS = {
+    "E_ARGUMENT": ArgumentError, "E_SYNTAX": ArgumentError, "E_UTF8": ArgumentError,
+    "E_DEPTH": ArgumentError, "E_KIND": ArgumentError, "E_RANGE": ArgumentError,
+    "E_MISSING": ArgumentError, "E_TYPE": ArgumentError, "E_TOO_LARGE": ArgumentError,
+    "E_NOT_FOUND": NotFoundError, "E_HIDDEN": NotFoundError, "E_CONFLICT": ConflictError,
+    "E_KEY_REUSED": KeyReusedError, "E_BUSY": BusyError, "E_DAMAGED": DamagedError,
+    "E_FOREIGN": DamagedError, "E_FULL": FullError, "E_NO_MEMORY": FullError,
+    "E_READ_ONLY": ReadOnlyError, "E_IO": StorageError, "E_POISONED": StorageError,
+    "E_UNSUPPORTED": UnsupportedError, "E_REFUSED": RefusedError,
+}
+
+
+def _load() -> ctypes.CDLL:
+    name = _NAMES.get(sys.platform, "libmsgstore.so")
+    beside = pathlib.Path(__file__).with_name(name)
+    path = os.environ.get("MSGSTORE_LIBRARY") or (str(beside) if beside.exists() else name)
+    try:
+        return ctypes.CDLL(path)
+    except OSError as error:
+        raise ImportError(
+            f"cannot load the msgstore library from {path!r} ({error}); install the "
+            "package with pip, or set MSGSTORE_LIBRARY to a library made by `make lib`"
+        ) from error
+
+
+_lib = _load()
+_out = ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_size_t)
+_args = ctypes.c_char_p, ctypes.c_size_t
+_store = ctypes.c_void_p
+
+
+def _function(name: str, *arguments: Any) -> Any:
+    function = getattr(_lib, name)
+    function.argtypes = [*arguments, *_out]
+    function.restype = ctypes.c_int
+    return function
+
+
+_open = _function("ms_ffi_open", ctypes.POINTER(ctypes.c_void_p), *_args)
+_verify = _function("ms_ffi_verify", *_args)
+_wait = _function("ms_ffi_wait", _store, ctypes.c_uint64, ctypes.c_uint32)
+_bare = {name: _function("ms_ffi_" + name, _store) for name in ("stat", "sync")}
+_plain = {
+    name: _function("ms_ffi_" + name, _store, *_args)
+    for name in ("query", "history", "request", "search", "change", "list", "facts",
+                 "usage")
+}
+_with_text = {
+    name: _function("ms_ffi_" + name, _store, *_args, *_args)
+    for name in ("append", "answer")
+}
+_lib.ms_ffi_free.argtypes = [ctypes.c_void_p]
+_lib.ms_ffi_free.restype = None
+_lib.ms_close.argtypes = [_store]
+_lib.ms_close.restype = None
+
+_dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+def encode(value: Any) -> bytes:
+    """JSON as the library takes it. Lone surrogates become U+FFFD."""
+    text = _dumps(value)
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+
+
+def _result(code: int, out: ctypes.c_void_p, size: ctypes.c_size_t, parse: bool) -> Any:
+    if not out.value:
+        raise FullError("E_NO_MEMORY", "no memory for the result")
+    try:
+        text = ctypes.string_at(out.value, size.value)
+    finally:
+        _lib.ms_ffi_free(out)
+    if code == 0:
+        return json.loads(text) if parse else text
+    told = json.loads(text)
+    if "code" not in told:  # verify: damage, with the whole report
+        error = DamagedError("E_DAMAGED", f"{told.get('damaged', 0)} damaged ranges")
+        error.result = told
+        raise error
+    raise _ERRORS.get(told["code"], MsgstoreError)(
+        told["code"], told.get("message", ""), told.get("path"), told.get("offset"))
+
+
+def call(function: Any, *arguments: Any, parse: bool = True) -> Any:
+    out, size = ctypes.c_void_p(), ctypes.c_size_t()
+    code = function(*arguments, ctypes.byref(out), ctypes.byref(size))
+    return _result(code, out, size, parse)
+
+
+def open_store(args: dict) -> ctypes.c_void_p:
+    handle = ctypes.c_void_p()
+    text = encode(args)
+    call(_open, ctypes.byref(handle), text, len(text))
+    return handle
+
+
+def close(handle: ctypes.c_void_p) -> None:
+    _lib.ms_close(handle)
+
+
+def plain(name: str, handle: ctypes.c_void_p, args: dict, parse: bool = True) -> Any:
+    text = encode(args)
+    return call(_plain[name], handle, text, len(text), parse=parse)
+
+
+def with_text(name: str, handle: ctypes.c_void_p, args: dict, body: bytes) -> Any:
+    text = encode(args)
+    return call(_with_text[name], handle, text, len(text), body, len(body))
+
+
+def bare(name: str, handle: ctypes.c_void_p) -> Any:
+    return call(_bare[name], handle)
+
+
+def wait(handle: ctypes.c_void_p, after_seq: int, timeout_ms: int) -> Any:
+    return call(_wait, handle, after_seq, timeout_ms)
+
+
+def verify(args: dict) -> Any:
+    text = encode(args)
+    return call(_verify, text, len(text))

@@ -1,0 +1,50 @@
+"""What the adapters share: a package's own item inside a message, and texts of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Dict, List, Optional
+
+from ..store import History, Message
+
+
+def text_of(content: Any) -> str:
+    """The text of a content that is a string, or a list of parts with texts."""
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        parts = [part if isinstance(part, str) else part.get("text") or part.get("refusal")
+                 for part in content if isinstance(part, (str, dict))]
+        return "\n".join(part for part in parts if part)
+    return json.dumps(content, ensure_ascii=False)
+
+
+def object_of(arguments: Any) -> Dict[str, Any]:
+    """Arguments of a call as an object, whatever the model wrote."""
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments)
+        except ValueError:
+            return {"INVALID_JSON": arguments}
+    return arguments if isinstance(arguments, dict) else {"value": arguments}
+
+
+def wrap(message: Message, item: Any) -> Message:
+    """Puts the package's item into the message."""
+    message["item"] = item
+    return message
+
+
+def items(history: History) -> List[Any]:
+    """The packages' items of messages that have one."""
+    return [message["item"] for message in history if "item" in message]
+
+
+def chat(role: Optional[str], content: Any, **members: Any) -> Message:
+    """A message of a role: user, assistant, or another one."""
+    kind = {"user": "user_message", "assistant": "assistant_message"}.get(role or "")
+    if kind is None:
+        return Message(type="injected_context", content=text_of(content), **members)
+    return Message(type=kind, content=text_of(content), **members)

@@ -1,0 +1,199 @@
+"""Sessions of Google's Agent Development Kit over a store.
+
+A session is a location; its events are messages. The states of app and user are facts of
+locations of their own, those of a session the facts of its location. A deleted session's
+events are hidden.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+import uuid
+from typing import Any, Dict, List, Optional
+
+from google.adk.errors.already_exists_error import AlreadyExistsError
+from google.adk.errors.session_not_found_error import SessionNotFoundError
+from google.adk.events.event import Event
+from google.adk.sessions.base_session_service import (BaseSessionService, GetSessionConfig,
+                                                      ListSessionsResponse)
+from google.adk.sessions.session import Session
+from google.adk.sessions.state import State
+
+from ..store import Message, Store, action, observation
+from ._items import chat, wrap
+
+
+def _location(app_name: str, user_id: str, session_id: str) -> str:
+    """Names have no bounds of their own: each is a JSON string."""
+    return "adk" + json.dumps([app_name, user_id, session_id], ensure_ascii=False)
+
+
+def _scope(app_name: str, user_id: Optional[str] = None) -> str:
+    return "adk-state" + json.dumps([app_name, user_id], ensure_ascii=False)
+
+
+def _messages(event: Event) -> List[Message]:
+    """The event stands in the first message; its calls and results are messages."""
+    role = "user" if event.author == "user" else "assistant"
+    parts = (event.content.parts if event.content else None) or []
+    text = "\n".join(part.text for part in parts if part.text and not part.thought)
+    rest: List[Message] = []
+    for part in parts:
+        if part.function_call:
+            rest.append(action(part.function_call.name or "", part.function_call.args or {},
+                               part.function_call.id))
+        elif part.function_response:
+            rest.append(observation(part.function_response.response,
+                                    part.function_response.id))
+    for message in rest:
+        message["agent_key"] = event.author
+    item = json.loads(event.model_dump_json(exclude_none=True))
+    first = rest.pop(0) if rest and not text else chat(role, text)
+    first["timestamp"] = event.timestamp
+    return [wrap(first, item), *rest]
+
+
+class MsgstoreSessionService(BaseSessionService):
+    """All sessions of a store."""
+
+    def __init__(self, store: Store):
+        self.store = store
+
+    # ---- State.
+
+    def _split(self, delta: Dict[str, Any]) -> Dict[str, Dict[str, Any]]:
+        parts: Dict[str, Dict[str, Any]] = {"app": {}, "user": {}, "session": {}}
+        for key, value in delta.items():
+            if key.startswith(State.APP_PREFIX):
+                parts["app"][key[len(State.APP_PREFIX):]] = value
+            elif key.startswith(State.USER_PREFIX):
+                parts["user"][key[len(State.USER_PREFIX):]] = value
+            elif not key.startswith(State.TEMP_PREFIX):
+                parts["session"][key] = value
+        return parts
+
+    def _facts(self, location: str) -> Dict[str, Any]:
+        return self.store.facts(location)
+
+    def _set(self, location: str, member: str, values: Dict[str, Any]) -> None:
+        """Facts are replaced a member at a time; a state's values may be null."""
+        if values:
+            state = self._facts(location).get(member) or {}
+            state.update(values)
+            self.store.facts(location, **{member: state})
+
+    def _apply(self, app: str, user: str, session: str, delta: Dict[str, Any]) -> None:
+        parts = self._split(delta)
+        self._set(_scope(app), "state", parts["app"])
+        self._set(_scope(app, user), "state", parts["user"])
+        self._set(_location(app, user, session), "state", parts["session"])
+
+    def _state(self, app: str, user: str, own: Dict[str, Any]) -> Dict[str, Any]:
+        state = dict(own)
+        for key, value in (self._facts(_scope(app)).get("state") or {}).items():
+            state[State.APP_PREFIX + key] = value
+        for key, value in (self._facts(_scope(app, user)).get("state") or {}).items():
+            state[State.USER_PREFIX + key] = value
+        return state
+
+    # ---- Sessions.
+
+    def _session(self, app: str, user: str, session: str,
+                 events: List[Event]) -> Optional[Session]:
+        facts = self._facts(_location(app, user, session))
+        if "created" not in facts:
+            return None
+        return Session(id=session, app_name=app, user_id=user, events=events,
+                       state=self._state(app, user, facts.get("state") or {}),
+                       last_update_time=facts.get("updated") or facts["created"])
+
+    def _index(self, app: str) -> Dict[str, List[str]]:
+        return self._facts(_scope(app)).get("sessions") or {}
+
+    def _create(self, app: str, user: str, state: Dict[str, Any], session: str) -> Session:
+        location = _location(app, user, session)
+        if "created" in self._facts(location):
+            raise AlreadyExistsError(f"Session with id {session} already exists.")
+        self.store.facts(location, created=time.time(), state={})
+        index = self._index(app)
+        index.setdefault(user, []).append(session)
+        self.store.facts(_scope(app), sessions=index)
+        self._apply(app, user, session, state)
+        made = self._session(app, user, session, [])
+        assert made is not None
+        return made
+
+    async def create_session(self, *, app_name: str, user_id: str,
+                             state: Optional[Dict[str, Any]] = None,
+                             session_id: Optional[str] = None) -> Session:
+        session_id = (session_id or "").strip() or str(uuid.uuid4())
+        return await asyncio.to_thread(self._create, app_name, user_id, state or {},
+                                       session_id)
+
+    def _get(self, app: str, user: str, session: str,
+             config: Optional[GetSessionConfig]) -> Optional[Session]:
+        limit = config.num_recent_events if config else None
+        found = self._session(app, user, session, [])
+        if found is None or limit == 0:
+            return found
+        events = [Event.model_validate(m["item"])
+                  for m in self.store.query(_location(app, user, session)) if "item" in m]
+        if config and config.after_timestamp is not None:
+            events = [e for e in events if e.timestamp >= config.after_timestamp]
+        found.events = events[-limit:] if limit else events
+        return found
+
+    async def get_session(self, *, app_name: str, user_id: str, session_id: str,
+                          config: Optional[GetSessionConfig] = None) -> Optional[Session]:
+        return await asyncio.to_thread(self._get, app_name, user_id, session_id.strip(),
+                                       config)
+
+    def _list(self, app: str, user: Optional[str]) -> List[Session]:
+        found = [self._session(app, u, session, [])
+                 for u, sessions in self._index(app).items() if user in (None, u)
+                 for session in sessions]
+        return sorted((s for s in found if s is not None),
+                      key=lambda s: (s.last_update_time, s.user_id, s.id))
+
+    async def list_sessions(self, *, app_name: str,
+                            user_id: Optional[str] = None) -> ListSessionsResponse:
+        sessions = await asyncio.to_thread(self._list, app_name, user_id)
+        return ListSessionsResponse(sessions=sessions)
+
+    def _delete(self, app: str, user: str, session: str) -> None:
+        location = _location(app, user, session)
+        index = self._index(app)
+        if session in index.get(user, []):
+            index[user].remove(session)
+            self.store.facts(_scope(app), sessions=index)
+        self.store.rewind(location, 0)
+        self.store.facts(location, created=None, updated=None, state=None)
+
+    async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
+        await asyncio.to_thread(self._delete, app_name, user_id, session_id.strip())
+
+    async def get_user_state(self, *, app_name: str, user_id: str) -> Dict[str, Any]:
+        facts = await asyncio.to_thread(self._facts, _scope(app_name, user_id))
+        return facts.get("state") or {}
+
+    # ---- Events.
+
+    def _append(self, session: Session, event: Event) -> None:
+        location = _location(session.app_name, session.user_id, session.id)
+        if "created" not in self._facts(location):
+            raise SessionNotFoundError(f"Session {session.id} not found.")
+        self.store.append(_messages(event), location)
+        self.store.facts(location, updated=event.timestamp)
+        if event.actions and event.actions.state_delta:
+            self._apply(session.app_name, session.user_id, session.id,
+                        event.actions.state_delta)
+
+    async def append_event(self, session: Session, event: Event) -> Event:
+        if event.partial:
+            return event
+        event = await super().append_event(session=session, event=event)
+        session.last_update_time = event.timestamp
+        await asyncio.to_thread(self._append, session, event)
+        return event

@@ -1,0 +1,77 @@
+"""A Session of the OpenAI Agents SDK over a store.
+
+    store = msgstore.open("agents.msl")
+    session = MsgstoreSession("chat_1", store)
+    await Runner.run(agent, "Hello", session=session)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Dict, List, Optional
+
+from .._ffi import NotFoundError
+from ..store import Message, Store, action, observation
+from ._items import chat, items, object_of, text_of, wrap
+
+
+def _message(item: Dict[str, Any]) -> Message:
+    kind = item.get("type", "message")
+    if kind == "function_call":
+        message = action(item.get("name") or "", object_of(item.get("arguments")),
+                         item.get("call_id"))
+    elif kind == "function_call_output":
+        message = observation(text_of(item.get("output")), item.get("call_id"))
+    elif kind == "message" and "role" in item:
+        message = chat(item["role"], item.get("content"))
+    else:
+        message = Message(type="injected_context", content=f"[{kind}]")
+    return wrap(message, item)
+
+
+class MsgstoreSession:
+    """One conversation; its items come back exactly as they were added.
+
+    An item that is taken away is hidden, not erased: ``store.query(..)`` of another
+    location that was forked before still has it, and ``ms_log_rewrite`` drops it.
+    """
+
+    def __init__(self, session_id: str, store: Store, *, location: Optional[str] = None,
+                 session_settings: Any = None):
+        self.session_id = session_id
+        self.session_settings = session_settings
+        self.store = store
+        self.location = location or session_id
+
+    async def get_items(self, limit: Optional[int] = None) -> List[Any]:
+        """All items, or the newest ``limit``, oldest first."""
+        if limit is None and self.session_settings is not None:
+            limit = self.session_settings.limit
+        if limit is not None and limit <= 0:
+            return []
+        return items(await asyncio.to_thread(self.store.query, self.location, limit=limit))
+
+    async def add_items(self, items: List[Any]) -> None:
+        """Appends items, all or none."""
+        if items:
+            await asyncio.to_thread(self.store.append, [_message(i) for i in items],
+                                    self.location)
+
+    async def pop_item(self) -> Optional[Any]:
+        """Takes the newest item away and returns it; None when there is none."""
+        return await asyncio.to_thread(self._pop)
+
+    def _pop(self) -> Optional[Any]:
+        while True:
+            newest = self.store.query(self.location, limit=1)
+            if not newest:
+                return None
+            try:
+                self.store.hide(newest[0].seq or 0)
+            except NotFoundError:  # another thread was quicker
+                continue
+            return newest[0].get("item")
+
+    async def clear_session(self) -> None:
+        """Takes all items away."""
+        await asyncio.to_thread(self.store.rewind, self.location, 0)

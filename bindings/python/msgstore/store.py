@@ -1,0 +1,349 @@
+"""Stores, messages, histories."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from typing import (Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Union)
+
+from . import _ffi
+from ._ffi import MsgstoreError
+
+PAGE = 500  # messages in one read of an iteration
+
+
+class Message(Dict[str, Any]):
+    """A message as a dictionary in the format that was asked for.
+
+    In the default format, "framework", it has the member ``type`` and those of that type::
+
+        {"type": "user_message", "content": "hello", "timestamp": 1720000000.5}
+
+    ``seq`` is its sequence number in the store, or None where the format joins several
+    messages into one item.
+    """
+
+    seq: Optional[int] = None
+
+    @property
+    def type(self) -> str:
+        return self.get("type", "")
+
+    @property
+    def content(self) -> Any:
+        return self.get("content")
+
+
+class History(List[Message]):
+    """Messages in order. ``damaged`` counts records that could not be read."""
+
+    damaged: int = 0
+
+
+def user(content: Any, **members: Any) -> Message:
+    """A message of the user."""
+    return Message(type="user_message", content=content, **members)
+
+
+def assistant(content: Any, **members: Any) -> Message:
+    """A message of the assistant."""
+    return Message(type="assistant_message", content=content, **members)
+
+
+def action(tool: str, args: Mapping[str, Any], call_id: Optional[str] = None,
+           **members: Any) -> Message:
+    """A call of a tool."""
+    if call_id is not None:
+        members["tool_call_id"] = call_id
+    return Message(type="action", tool=tool, args=dict(args), **members)
+
+
+def observation(content: Any, call_id: Optional[str] = None, **members: Any) -> Message:
+    """What a tool returned."""
+    if call_id is not None:
+        members["tool_call_id"] = call_id
+    return Message(type="observation", content=content, **members)
+
+
+def _history(result: Dict[str, Any]) -> History:
+    history = History(map(Message, result["messages"]))
+    history.damaged = result["damaged"]
+    if len(result["seqs"]) == len(history):
+        for message, seq in zip(history, result["seqs"]):
+            message.seq = seq
+    return history
+
+
+def _given(**arguments: Any) -> Dict[str, Any]:
+    return {name: value for name, value in arguments.items()
+            if value is not None and value is not False}
+
+
+class Store:
+    """A message store: a log file, or an arena in memory. Use :func:`msgstore.open`.
+
+    Any thread may call it, but for :meth:`close`, which needs the store alone. The
+    library works without Python's lock.
+    """
+
+    def __init__(self, handle: Any, path: Optional[str]):
+        self._handle = handle
+        self._pid = os.getpid()
+        self._closing = threading.Lock()
+        self.path = path
+
+    # ---- Life.
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._handle is None else "open"
+        return f"<msgstore.Store {self.path or 'in memory'!r}, {state}>"
+
+    def __del__(self) -> None:
+        try:
+            self.close()
+        except Exception:  # the interpreter may be going down
+            pass
+
+    def close(self) -> None:
+        """Closes it and makes durable what this handle appended. Twice is fine."""
+        with self._closing:
+            handle, self._handle = self._handle, None
+        if handle is not None and self._pid == os.getpid():
+            _ffi.close(handle)
+
+    @property
+    def _open(self) -> Any:
+        if self._handle is None:
+            raise MsgstoreError("E_CLOSED", "the store is closed")
+        return self._handle
+
+    # ---- Appending.
+
+    def append(self, messages: Union[Mapping[str, Any], Iterable[Mapping[str, Any]]],
+               location: Optional[str] = None, *, format: str = "framework",
+               lenient: bool = False, expect_seq: Optional[int] = None) -> List[int]:
+        """Appends one message or several, all or none, and returns their numbers.
+
+        A message without ``location`` in it goes to ``location``. ``expect_seq`` compares
+        first: :class:`ConflictError` unless the last message of the location has that
+        number (0: it has none).
+        """
+        if isinstance(messages, Mapping):
+            messages = [messages]
+        args = _given(location=location, lenient=lenient, expect_seq=expect_seq)
+        if format != "framework":
+            args["format"] = format
+        body = _ffi.encode(messages if isinstance(messages, list) else list(messages))
+        return _ffi.with_text("append", self._open, args, body)["seqs"]
+
+    def answer(self, body: Union[bytes, str, Mapping[str, Any]], provider: str,
+               location: str, *, agent_key: Optional[str] = None) -> Dict[str, Any]:
+        """Stores what a provider answered: the body of its response as it came.
+
+        Returns first_seq, last_seq, messages, stop (the provider's word) and calls:
+        how many tools are to be called now.
+        """
+        if isinstance(body, str):
+            body = body.encode()
+        elif not isinstance(body, (bytes, bytearray)):
+            body = _ffi.encode(body)
+        args = _given(provider=provider, location=location, agent_key=agent_key)
+        return _ffi.with_text("answer", self._open, args, bytes(body))
+
+    # ---- Reading.
+
+    def query(self, location: Optional[str] = None, *, views: Sequence[str] = (),
+              types: Sequence[str] = (), agent_key: Optional[str] = None,
+              agent_keys: Sequence[str] = (), turn_id: Optional[str] = None,
+              since: Optional[float] = None, until: Optional[float] = None,
+              after_seq: Optional[int] = None, before_seq: Optional[int] = None,
+              limit: Optional[int] = None, oldest: bool = False, reverse: bool = False,
+              by_time: bool = False, format: str = "framework") -> History:
+        """One page of messages. ``limit`` keeps the newest n, returned oldest first.
+
+        ``views``: "conversation", "agent", "team", "global", "timeline" (all).
+        """
+        args = _given(location=location, agent_key=agent_key, turn_id=turn_id, since=since,
+                      until=until, after_seq=after_seq, before_seq=before_seq,
+                      limit=limit, oldest=oldest, reverse=reverse, by_time=by_time)
+        for name, value in (("views", views), ("types", types), ("agent_keys", agent_keys)):
+            if value:
+                args[name] = list(value)
+        if format != "framework":
+            args["format"] = format
+        return _history(_ffi.plain("query", self._open, args))
+
+    def messages(self, location: Optional[str] = None, **filters: Any) -> Iterator[Message]:
+        """All messages that a query has, oldest first, a page at a time."""
+        after = filters.pop("after_seq", 0)
+        while True:
+            page = self.query(location, after_seq=after, limit=PAGE, oldest=True, **filters)
+            yield from page
+            if len(page) < PAGE or page[-1].seq is None:
+                return
+            after = page[-1].seq
+
+    def __iter__(self) -> Iterator[Message]:
+        return self.messages()
+
+    def __len__(self) -> int:
+        return self.stat()["messages"]
+
+    def history(self, location: str, agent_key: str, *,
+                subordinates: Sequence[str] = (), timeline: bool = False,
+                by_time: bool = False, conversation_limit: Optional[int] = None,
+                agent_limit: Optional[int] = None, team_limit: Optional[int] = None,
+                global_limit: Optional[int] = None, limit: Optional[int] = None,
+                scope: Optional[str] = None, turns: Optional[int] = None,
+                phase: Optional[int] = None, previous_phase: Optional[int] = None,
+                format: str = "framework") -> History:
+        """What an agent reads: conversation, own steps, its team's, what is for all."""
+        args = _given(location=location, agent_key=agent_key, timeline=timeline,
+                      by_time=by_time, conversation_limit=conversation_limit,
+                      agent_limit=agent_limit, team_limit=team_limit,
+                      global_limit=global_limit, limit=limit, scope=scope, turns=turns,
+                      phase=phase, previous_phase=previous_phase)
+        if subordinates:
+            args["subordinates"] = list(subordinates)
+        if format != "framework":
+            args["format"] = format
+        return _history(_ffi.plain("history", self._open, args))
+
+    def request(self, location: str, provider: str, *, model: Optional[str] = None,
+                system: Optional[str] = None, tools: Optional[Sequence[Any]] = None,
+                agent_key: Optional[str] = None, subordinates: Sequence[str] = (),
+                newest: Optional[int] = None, budget: Optional[int] = None,
+                thinking: bool = False, **extra: Any) -> Dict[str, Any]:
+        """The body of the next request: a history that the provider accepts.
+
+        ``extra`` are further members of the request, such as max_tokens.
+        """
+        args = _given(location=location, provider=provider, model=model, system=system,
+                      agent_key=agent_key, newest=newest, budget=budget,
+                      thinking=thinking)
+        if tools is not None:
+            args["tools"] = list(tools)
+        if subordinates:
+            args["subordinates"] = list(subordinates)
+        if extra:
+            args["extra"] = extra
+        return _ffi.plain("request", self._open, args)["body"]
+
+    def search(self, text: str, location: Optional[str] = None, *, limit: int = 100,
+               exact_case: bool = False, oldest_first: bool = False,
+               types: Sequence[str] = (), agent_key: Optional[str] = None,
+               since: Optional[float] = None,
+               until: Optional[float] = None) -> List[Dict[str, Any]]:
+        """Matches with their seq, location, type, field and a snippet."""
+        args = _given(text=text, location=location, exact_case=exact_case,
+                      oldest_first=oldest_first, since=since, until=until)
+        args["limit"] = limit
+        if types:
+            args["types"] = list(types)
+        if agent_key is not None:
+            args["views"] = ["team"]
+            args["agent_keys"] = [agent_key]
+        return _ffi.plain("search", self._open, args)["matches"]
+
+    # ---- Changes.
+
+    def _change(self, op: str, **arguments: Any) -> Dict[str, Any]:
+        return _ffi.plain("change", self._open, {"op": op, **arguments})
+
+    def amend(self, seq: int, message: Mapping[str, Any], *,
+              format: str = "framework") -> None:
+        """Replaces a message. Its number and place stay."""
+        self._change("amend", seq=seq, message=message, format=format)
+
+    def hide(self, seq: int) -> None:
+        """Takes a message out of every view."""
+        self._change("hide", seq=seq)
+
+    def rewind(self, location: str, seq: int = 0) -> int:
+        """Hides everything after that message (0: everything). How many were visible."""
+        return self._change("rewind", location=location, seq=seq)["hidden"]
+
+    def redact(self, seq: int) -> None:
+        """Erases what a message says, for good."""
+        self._change("redact", seq=seq)
+
+    def note(self, seq: int, kind: str, value: Any) -> None:
+        """Attaches a value to a message."""
+        self._change("note", seq=seq, kind=kind, value=value)
+
+    def fork(self, location: str, seq: int, to: str) -> None:
+        """Makes the location ``to`` of what ``location`` shows up to a message."""
+        self._change("fork", location=location, seq=seq, to=to)
+
+    def facts(self, location: str, /, **facts: Any) -> Dict[str, Any]:
+        """Sets the facts that are named (None removes one) and returns all of them."""
+        if facts:
+            self._change("facts", location=location, value=facts)
+        return _ffi.plain("facts", self._open, {"location": location})
+
+    # ---- Listings, figures, waiting.
+
+    def locations(self, prefix: Optional[str] = None,
+                  limit: Optional[int] = None) -> List[Dict[str, Any]]:
+        """Locations with counts and times, newest activity first."""
+        return _ffi.plain("list", self._open, _given(prefix=prefix, limit=limit))["items"]
+
+    def agents(self, location: Optional[str] = None,
+               limit: Optional[int] = None) -> List[Dict[str, Any]]:
+        """Agent keys of a location, or of all."""
+        args = _given(agents=True, location=location, limit=limit)
+        return _ffi.plain("list", self._open, args)["items"]
+
+    def usage(self, location: Optional[str] = None) -> Dict[str, Any]:
+        """What the notes of kind "usage" add up to."""
+        return _ffi.plain("usage", self._open, _given(location=location))
+
+    def stat(self) -> Dict[str, Any]:
+        """Counts and sizes."""
+        return _ffi.bare("stat", self._open)
+
+    def sync(self) -> int:
+        """Makes all that was appended durable; the last number that is."""
+        return _ffi.bare("sync", self._open)["durable_seq"]
+
+    def wait(self, after_seq: int, timeout: float = 1.0) -> int:
+        """Waits for a message after that number, also of another process. Returns the
+        last number there is, which may be the same."""
+        return _ffi.wait(self._open, after_seq, int(timeout * 1000))["last_seq"]
+
+
+def open(path: Union[str, "os.PathLike[str]", None] = None, *, mode: str = "create",
+         sync: str = "none", shared: bool = False, sync_ms: Optional[int] = None,
+         lock_wait_ms: Optional[int] = None, keep_unset_times: bool = False) -> Store:
+    """Opens a log file, or without a path a store in memory.
+
+    mode: "create" (made when it is not there), "write", "new", "read".
+    sync: "none" survives the death of the process, "every" and "each" power loss, too.
+    shared: several processes may write at once.
+
+    >>> with open() as store:
+    ...     store.append(user("hello"), "chat_1")
+    ...     [m.content for m in store.messages("chat_1")]
+    [1]
+    ['hello']
+    """
+    args: Dict[str, Any] = {}
+    if path is not None:
+        args = _given(path=os.fspath(path), shared=shared, sync_ms=sync_ms,
+                      lock_wait_ms=lock_wait_ms)
+        args.update(mode=mode, sync=sync)
+    if keep_unset_times:
+        args["keep_unset_times"] = True
+    return Store(_ffi.open_store(args), None if path is None else os.fspath(path))
+
+
+def verify(path: Union[str, "os.PathLike[str]"]) -> Dict[str, Any]:
+    """Checks every byte of a log. :class:`DamagedError` has the report in ``result``."""
+    return _ffi.verify({"path": os.fspath(path)})

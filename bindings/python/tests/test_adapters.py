@@ -1,0 +1,350 @@
+"""Each adapter with the package that it serves."""
+
+import asyncio
+
+import pytest
+
+import msgstore
+
+
+def run(coroutine):
+    return asyncio.run(coroutine)
+
+
+# ---- OpenAI Agents SDK
+
+def test_openai_session_keeps_the_protocol(store):
+    pytest.importorskip("agents")
+    from agents.memory.session import Session
+
+    from msgstore.adapters.openai_agents import MsgstoreSession
+
+    session = MsgstoreSession("chat", store)
+    assert isinstance(session, Session)
+    items = [{"role": "user", "content": "hi"},
+             {"type": "function_call", "name": "f", "call_id": "c", "arguments": "{\"a\":1}"},
+             {"type": "function_call_output", "call_id": "c", "output": "42"},
+             {"type": "reasoning", "id": "r", "summary": []},
+             {"type": "message", "role": "assistant", "id": "m", "status": "completed",
+              "content": [{"type": "output_text", "text": "done", "annotations": []}]}]
+
+    async def walk():
+        await session.add_items([])
+        await session.add_items(items[:2])
+        await session.add_items(items[2:])
+        assert await session.get_items() == items
+        assert await session.get_items(limit=2) == items[-2:]
+        assert await session.get_items(limit=0) == []
+        assert await session.pop_item() == items[-1]
+        assert await session.get_items() == items[:-1]
+        await session.clear_session()
+        assert await session.get_items() == [] and await session.pop_item() is None
+        await session.add_items(items[:1])
+        assert await session.get_items() == items[:1]
+
+    run(walk())
+
+
+def test_openai_runner_uses_the_session(store):
+    agents = pytest.importorskip("agents")
+    from agents.items import ModelResponse
+    from agents.models.interface import Model
+    from agents.usage import Usage
+    from openai.types.responses import ResponseOutputMessage, ResponseOutputText
+
+    from msgstore.adapters.openai_agents import MsgstoreSession
+
+    seen = []
+
+    class Echo(Model):
+        async def get_response(self, system_instructions, input, *args, **kwargs):
+            seen.append(input)
+            text = ResponseOutputText(type="output_text", text=f"answer {len(seen)}",
+                                      annotations=[])
+            message = ResponseOutputMessage(id="m", type="message", role="assistant",
+                                            status="completed", content=[text])
+            return ModelResponse(output=[message], usage=Usage(), response_id=None)
+
+        def stream_response(self, *args, **kwargs):
+            raise NotImplementedError
+
+    agents.set_tracing_disabled(True)
+    session = MsgstoreSession("chat", store)
+    agent = agents.Agent(name="a", model=Echo())
+
+    async def walk():
+        for question in ("one", "two"):
+            await agents.Runner.run(agent, question, session=session)
+
+    run(walk())
+    assert [m["role"] for m in seen[1]] == ["user", "assistant", "user"]
+    assert [(m.type, m.content) for m in store.query("chat")] == [
+        ("user_message", "one"), ("assistant_message", "answer 1"),
+        ("user_message", "two"), ("assistant_message", "answer 2")]
+
+
+def test_openai_session_survives_its_process(tmp_path):
+    pytest.importorskip("agents")
+    from msgstore.adapters.openai_agents import MsgstoreSession
+
+    async def add(path, item):
+        with msgstore.open(path) as log:
+            session = MsgstoreSession("chat", log)
+            await session.add_items([item])
+            return await session.get_items()
+
+    for n in range(3):
+        found = run(add(tmp_path / "log.msl", {"role": "user", "content": str(n)}))
+    assert [item["content"] for item in found] == ["0", "1", "2"]
+
+
+# ---- LangChain
+
+def test_langchain_history(store):
+    pytest.importorskip("langchain_core")
+    from langchain_core.chat_history import BaseChatMessageHistory
+    from langchain_core.messages import (AIMessage, HumanMessage, SystemMessage,
+                                         ToolMessage)
+
+    from msgstore.adapters.langchain import MsgstoreChatMessageHistory
+
+    history = MsgstoreChatMessageHistory(store, "chat")
+    assert isinstance(history, BaseChatMessageHistory)
+    messages = [SystemMessage("rules"), HumanMessage("hi", id="h"),
+                AIMessage("", tool_calls=[{"name": "f", "args": {"x": 1}, "id": "c"}]),
+                ToolMessage("7", tool_call_id="c"),
+                AIMessage([{"type": "text", "text": "seven"}])]
+    history.add_messages(messages)
+    assert history.messages == messages
+    history.add_user_message("more")
+    assert run(history.aget_messages())[-1] == HumanMessage("more")
+    run(history.aadd_messages([AIMessage("ok")]))
+    assert len(history.messages) == 7
+    assert [m.type for m in store.query("chat")][:5] == [
+        "injected_context", "user_message", "assistant_message", "action", "observation"]
+    roles = [m["role"] for m in store.request("chat", "openai")["messages"]]
+    assert roles.count("tool") == 1
+    history.clear()
+    assert history.messages == []
+
+
+def test_langchain_runnable_with_history(store):
+    pytest.importorskip("langchain_core")
+    from langchain_core.language_models.fake_chat_models import FakeListChatModel
+    from langchain_core.runnables.history import RunnableWithMessageHistory
+
+    from msgstore.adapters.langchain import MsgstoreChatMessageHistory
+
+    chain = RunnableWithMessageHistory(
+        FakeListChatModel(responses=["one", "two"]),
+        lambda session_id: MsgstoreChatMessageHistory(store, session_id))
+    config = {"configurable": {"session_id": "chat"}}
+    chain.invoke("a", config)
+    chain.invoke("b", config)
+    assert [m.content for m in store.query("chat")] == ["a", "one", "b", "two"]
+
+
+# ---- pydantic-ai
+
+def test_pydantic_ai_messages_come_back_equal(store):
+    pytest.importorskip("pydantic_ai")
+    from pydantic_ai import Agent
+    from pydantic_ai.messages import ModelMessagesTypeAdapter
+    from pydantic_ai.models.test import TestModel
+
+    from msgstore.adapters import pydantic_ai as adapter
+
+    agent = Agent(TestModel(custom_output_text="sunny"))
+
+    @agent.tool_plain
+    def weather(city: str) -> str:
+        return city
+
+    first = agent.run_sync("weather?")
+    adapter.save(store, "chat", first.new_messages())
+    loaded = adapter.load(store, "chat")
+
+    def plain(messages):
+        return ModelMessagesTypeAdapter.dump_python(messages, mode="json")
+
+    assert plain(loaded) == plain(first.all_messages())
+    second = agent.run_sync("and tomorrow?", message_history=loaded)
+    adapter.save(store, "chat", second.new_messages())
+    assert plain(adapter.load(store, "chat")) == plain(second.all_messages())
+    assert "tool" in [m["role"] for m in store.request("chat", "openai")["messages"]]
+    assert adapter.save(store, "chat", []) == []
+
+
+# ---- Microsoft Agent Framework
+
+def test_agent_framework_provider(store):
+    framework = pytest.importorskip("agent_framework")
+    from msgstore.adapters.agent_framework import MsgstoreHistoryProvider
+
+    provider = MsgstoreHistoryProvider(store, prefix="maf/")
+    assert isinstance(provider, framework.HistoryProvider)
+    messages = [framework.Message(role="user", contents=["hi"]),
+                framework.Message(role="assistant", contents=[
+                    framework.Content.from_function_call("c", "f", arguments={"x": 1})]),
+                framework.Message(role="tool", contents=[
+                    framework.Content.from_function_result("c", result="7")]),
+                framework.Message(role="assistant", contents=["seven"])]
+
+    async def walk():
+        assert await provider.get_messages("s") == []
+        await provider.save_messages("s", messages)
+        found = await provider.get_messages("s")
+        assert [m.to_dict() for m in found] == [m.to_dict() for m in messages]
+        assert await provider.get_messages("other") == []
+
+    run(walk())
+    assert [m.type for m in store.query("maf/s")] == [
+        "user_message", "action", "observation", "assistant_message"]
+
+
+def test_agent_framework_agent_remembers(store):
+    framework = pytest.importorskip("agent_framework")
+    from msgstore.adapters.agent_framework import MsgstoreHistoryProvider
+
+    seen = []
+
+    class Client(framework.BaseChatClient):
+        def _inner_get_response(self, *, messages, stream=False, options=None, **kwargs):
+            async def answer():
+                seen.append([m.text for m in messages])
+                return framework.ChatResponse(messages=[
+                    framework.Message(role="assistant", contents=[f"answer {len(seen)}"])])
+            return answer()
+
+    agent = framework.Agent(client=Client(),
+                            context_providers=[MsgstoreHistoryProvider(store)])
+
+    async def walk():
+        session = framework.AgentSession(session_id="s")
+        await agent.run("one", session=session)
+        await agent.run("two", session=session)
+
+    run(walk())
+    assert seen[1] == ["one", "answer 1", "two"]
+    assert [m.content for m in store.query("s")] == ["one", "answer 1", "two", "answer 2"]
+
+
+# ---- Google ADK
+
+def test_adk_sessions(store):
+    pytest.importorskip("google.adk")
+    from google.adk.errors.already_exists_error import AlreadyExistsError
+    from google.adk.errors.session_not_found_error import SessionNotFoundError
+    from google.adk.events.event import Event
+    from google.adk.events.event_actions import EventActions
+    from google.adk.sessions.base_session_service import GetSessionConfig
+    from google.genai import types
+
+    from msgstore.adapters.adk import MsgstoreSessionService
+
+    service = MsgstoreSessionService(store)
+
+    def event(author, text, n, **delta):
+        return Event(author=author, timestamp=float(n), invocation_id="i",
+                     content=types.Content(role="user", parts=[types.Part(text=text)]),
+                     actions=EventActions(state_delta=delta))
+
+    async def walk():
+        made = await service.create_session(app_name="a", user_id="u", session_id=" s ",
+                                            state={"k": 1, "user:n": 2, "app:z": None})
+        assert made.id == "s" and made.state == {"k": 1, "user:n": 2, "app:z": None}
+        with pytest.raises(AlreadyExistsError):
+            await service.create_session(app_name="a", user_id="u", session_id="s")
+        for n in range(4):
+            await service.append_event(made, event("user", f"e{n}", n + 1, k=n))
+        await service.append_event(made, event("user", "t", 9, **{"temp:x": 1}))
+        got = await service.get_session(app_name="a", user_id="u", session_id="s")
+        assert [e.content.parts[0].text for e in got.events] == ["e0", "e1", "e2", "e3", "t"]
+        assert got.events[0] == made.events[0]
+        assert got.state == {"k": 3, "user:n": 2, "app:z": None}
+        assert got.last_update_time == 9.0
+        newest = await service.get_session(app_name="a", user_id="u", session_id="s",
+                                           config=GetSessionConfig(num_recent_events=2))
+        assert len(newest.events) == 2
+        late = await service.get_session(app_name="a", user_id="u", session_id="s",
+                                         config=GetSessionConfig(after_timestamp=3.0))
+        assert [e.timestamp for e in late.events] == [3.0, 4.0, 9.0]
+        other = await service.create_session(app_name="a", user_id="v")
+        assert other.state == {"app:z": None}
+        listed = await service.list_sessions(app_name="a")
+        assert {s.id for s in listed.sessions} == {"s", other.id}
+        assert len((await service.list_sessions(app_name="a", user_id="u")).sessions) == 1
+        assert await service.get_user_state(app_name="a", user_id="u") == {"n": 2}
+        await service.delete_session(app_name="a", user_id="u", session_id="s")
+        assert await service.get_session(app_name="a", user_id="u", session_id="s") is None
+        with pytest.raises(SessionNotFoundError):
+            await service.append_event(made, event("user", "late", 10))
+        again = await service.create_session(app_name="a", user_id="u", session_id="s")
+        assert again.events == [] and again.state == {"user:n": 2, "app:z": None}
+
+    run(walk())
+
+
+def test_adk_runner_uses_the_service(store):
+    pytest.importorskip("google.adk")
+    from google.adk.agents import LlmAgent
+    from google.adk.models.base_llm import BaseLlm
+    from google.adk.models.llm_response import LlmResponse
+    from google.adk.runners import Runner
+    from google.genai import types
+
+    from msgstore.adapters.adk import MsgstoreSessionService
+
+    class Echo(BaseLlm):
+        async def generate_content_async(self, llm_request, stream=False):
+            count = len(llm_request.contents)
+            yield LlmResponse(content=types.Content(
+                role="model", parts=[types.Part(text=f"saw {count}")]))
+
+    service = MsgstoreSessionService(store)
+    runner = Runner(app_name="app", agent=LlmAgent(name="helper", model=Echo(model="echo")),
+                    session_service=service)
+
+    async def walk():
+        await service.create_session(app_name="app", user_id="u", session_id="s")
+        texts = []
+        for question in ("one", "two"):
+            message = types.Content(role="user", parts=[types.Part(text=question)])
+            async for event in runner.run_async(user_id="u", session_id="s",
+                                                new_message=message):
+                texts.append(event.content.parts[0].text)
+        return texts
+
+    assert run(walk()) == ["saw 1", "saw 3"]
+    assert len(store) == 4
+
+
+# ---- the agent framework guide
+
+def test_framework_views_and_memory(store):
+    from msgstore.adapters.framework import MessageStore, MessageStoreMemory, SharedMemory
+
+    messages = MessageStore(store)
+    messages.add_message("l", {"type": "user_message", "content": "q"})
+    messages.add_message("l", {"type": "action", "tool": "f", "args": {}}, "w")
+    messages.add_message("l", {"type": "synthesis", "content": "s", "from_manager": "m"}, "m")
+    assert [m.type for m in messages.get_conversation_messages("l")] == ["user_message"]
+    assert [m.type for m in messages.get_agent_messages("l", "w", limit=5)] == ["action"]
+    assert [m.type for m in messages.get_global_messages("l")] == ["synthesis"]
+    assert [m.type for m in messages.get_team_messages("l", ["w", "m"])] == [
+        "action", "synthesis"]
+    assert messages.get_team_messages("l", []) == []
+
+    memory = MessageStoreMemory(messages, location="l", agent_key="w")
+    assert [m.type for m in memory.get_history()] == ["user_message", "action", "synthesis"]
+    memory.add({"type": "observation", "content": "not kept"})
+    assert len(store) == 3
+
+    worker = SharedMemory(messages, "ns", "w")
+    manager = SharedMemory(messages, "ns", "m", ["w"])
+    worker.add({"type": "observation", "content": "found"})
+    worker.broadcast("for all")
+    manager.add({"type": "task", "content": "t"})
+    assert [m.type for m in worker.get_history()] == ["observation", "global_observation"]
+    assert [m.type for m in manager.get_history()] == [
+        "task", "observation", "global_observation"]

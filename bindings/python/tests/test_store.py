@@ -1,0 +1,245 @@
+"""The package's own interface: stores, messages, histories, errors."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import msgstore
+
+
+def test_append_returns_rising_numbers(store):
+    assert store.append(msgstore.user("a"), "l") == [1]
+    assert store.append([msgstore.user("b"), msgstore.assistant("c")], "l") == [2, 3]
+    assert store.append([], "l") == []
+    assert store.append((m for m in [msgstore.user("d")]), "l") == [4]
+
+
+def test_messages_come_back_with_all_members(store):
+    message = {"type": "action", "tool": "f", "args": {"ä": [1, None, 2.50]}, "agent_key": "w",
+               "timestamp": 1720000000.25, "turn_id": "t", "more": {"deep": [True]}}
+    store.append(message, "l")
+    found = store.query("l")
+    assert dict(found[0]) == {**message, "location": "l"}
+    assert found[0].seq == 1 and found[0].type == "action"
+    assert found.damaged == 0
+
+
+def test_lone_surrogates_become_replacement_characters(store):
+    store.append(msgstore.user("x\ud800y"), "l")
+    assert store.query("l")[0].content == "x\ufffdy"
+
+
+def test_iteration_reads_every_page(store):
+    batch = [msgstore.user(str(n)) for n in range(1201)]
+    store.append(batch, "l")
+    store.append(msgstore.user("other"), "k")
+    assert [m.content for m in store.messages("l")] == [m["content"] for m in batch]
+    assert len(list(store)) == len(store) == 1202
+
+
+def test_history_merges_views(store):
+    store.append([msgstore.user("q"),
+                  msgstore.action("f", {}, "c", agent_key="w"),
+                  msgstore.observation("r", "c", agent_key="w"),
+                  {"type": "global_observation", "content": "g"}], "l")
+    assert [m.type for m in store.history("l", "w")] == [
+        "user_message", "action", "observation", "global_observation"]
+    assert [m.type for m in store.history("l", "m")] == [
+        "user_message", "global_observation"]
+    assert [m.seq for m in store.history("l", "m", subordinates=["w"], team_limit=1)] == [
+        1, 3, 4]
+
+
+def test_request_and_answer_make_a_loop(store):
+    store.append(msgstore.user("weather?"), "l")
+    body = store.request("l", "openai", model="m", system="be brief", max_tokens=5)
+    assert body["model"] == "m" and body["max_tokens"] == 5
+    assert [m["role"] for m in body["messages"]] == ["system", "user"]
+    answer = {"choices": [{"message": {"role": "assistant", "content": None, "tool_calls": [
+        {"id": "c1", "type": "function",
+         "function": {"name": "get", "arguments": "{\"city\":\"Ulm\"}"}}]},
+        "finish_reason": "tool_calls"}], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}
+    told = store.answer(answer, "openai", "l")
+    assert told["calls"] == 1
+    store.append(msgstore.observation("rain", "c1"), "l")
+    roles = [m["role"] for m in store.request("l", "openai")["messages"]]
+    assert roles == ["user", "assistant", "tool"]
+    assert [m["role"] for m in store.request("l", "anthropic", max_tokens=9)["messages"]] == [
+        "user", "assistant", "user"]
+    assert store.usage("l")["output_tokens"] == 2
+    with pytest.raises(msgstore.RefusedError):
+        store.answer({"error": {"message": "overloaded"}}, "openai", "l")
+
+
+def test_changes(store):
+    store.append([msgstore.user("a"), msgstore.assistant("b"), msgstore.user("c")], "l")
+    store.amend(1, msgstore.user("A"))
+    store.fork("l", 2, "branch")
+    store.hide(2)
+    assert [m.content for m in store.query("l")] == ["A", "c"]
+    assert [m.content for m in store.query("branch")] == ["A", "b"]
+    assert store.rewind("l", 1) == 1
+    assert store.facts("l", title="T", gone=1) == {"title": "T", "gone": 1}
+    assert store.facts("l", gone=None) == {"title": "T"}
+    assert store.facts("branch")["parent"] == "l"
+    store.redact(1)
+    assert store.query("l")[0].content == "[redacted]"
+    store.note(1, "rating", {"stars": 5})
+
+
+def test_search_listings_and_figures(store):
+    store.append([msgstore.user("find the Needle here", agent_key="x")], "l")
+    store.append([msgstore.user("nothing")], "k")
+    match, = store.search("needle")
+    assert match["seq"] == 1 and match["field"] == "content"
+    assert store.search("needle", exact_case=True) == []
+    assert store.search("needle", agent_key="nobody") == []
+    assert [i["location"] for i in store.locations()] == ["k", "l"]
+    assert [i["agent_key"] for i in store.agents("l")] == ["x"]
+    assert store.stat()["messages"] == 2
+
+
+@pytest.mark.parametrize("call, error, code", [
+    (lambda s: s.append({"type": "action"}, "l"), msgstore.ArgumentError, "E_MISSING"),
+    (lambda s: s.append({"type": "nope"}, "l"), msgstore.ArgumentError, "E_TYPE"),
+    (lambda s: s.append(msgstore.user("x")), msgstore.ArgumentError, "E_ARGUMENT"),
+    (lambda s: s.append(msgstore.user("x"), "l", expect_seq=7), msgstore.ConflictError,
+     "E_CONFLICT"),
+    (lambda s: s.query("l", format="nope"), msgstore.ArgumentError, "E_ARGUMENT"),
+    (lambda s: s.query("l", views=["nope"]), msgstore.ArgumentError, "E_ARGUMENT"),
+    (lambda s: s.request("l", "nope"), msgstore.ArgumentError, "E_ARGUMENT"),
+    (lambda s: s.hide(5), msgstore.NotFoundError, "E_NOT_FOUND"),
+])
+def test_errors_have_classes_and_codes(store, call, error, code):
+    with pytest.raises(error) as caught:
+        call(store)
+    assert caught.value.code == code and str(caught.value)
+
+
+def test_error_names_the_field(store):
+    with pytest.raises(msgstore.ArgumentError) as caught:
+        store.append([msgstore.user("x"), {"type": "action", "tool": "f", "args": 3}], "l")
+    assert caught.value.path == "messages[1].args"
+    assert len(store) == 0
+
+
+def test_log_keeps_messages(tmp_path):
+    path = tmp_path / "log.msl"
+    with msgstore.open(path, sync="each") as log:
+        log.append(msgstore.user("kept"), "l")
+        assert log.sync() == 1
+        with pytest.raises(msgstore.BusyError):
+            msgstore.open(path)
+        reader = msgstore.open(path, mode="read")
+        assert reader.query("l")[0].content == "kept"
+        with pytest.raises(msgstore.ReadOnlyError):
+            reader.append(msgstore.user("no"), "l")
+        reader.close()
+    with msgstore.open(path) as log:
+        assert [m.content for m in log] == ["kept"]
+    assert msgstore.verify(path)["messages"] == 1
+
+
+def test_verify_reports_damage(tmp_path):
+    path = tmp_path / "log.msl"
+    with msgstore.open(path) as log:
+        log.append(msgstore.user("damaged"), "l")
+    data = bytearray(path.read_bytes())
+    data[4096 + 40] ^= 0x55
+    path.write_bytes(data)
+    with pytest.raises(msgstore.DamagedError) as caught:
+        msgstore.verify(path)
+    assert caught.value.result["damaged"] == 1
+
+
+def test_open_of_a_missing_log_says_which(tmp_path):
+    with pytest.raises(msgstore.NotFoundError) as caught:
+        msgstore.open(tmp_path / "none.msl", mode="write")
+    assert "none.msl" in str(caught.value)
+
+
+def test_closed_store_refuses(store):
+    store.close()
+    store.close()
+    with pytest.raises(msgstore.MsgstoreError) as caught:
+        store.stat()
+    assert caught.value.code == "E_CLOSED"
+    assert "closed" in repr(store)
+
+
+def test_threads_append_side_by_side(log):
+    def work(name):
+        for n in range(200):
+            log.append(msgstore.user(f"{name}.{n}"), "l")
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    contents = [m.content for m in log.messages("l")]
+    assert len(contents) == 800
+    for name in range(4):
+        own = [c for c in contents if c.startswith(f"{name}.")]
+        assert own == [f"{name}.{n}" for n in range(200)]
+
+
+def test_another_process_is_followed(tmp_path):
+    path = tmp_path / "log.msl"
+    writer = (f"import msgstore\nwith msgstore.open({str(path)!r}) as s:\n"
+              "    s.append(msgstore.user('from afar'), 'l')\n")
+    with msgstore.open(path):
+        pass
+    with msgstore.open(path, mode="read") as reader:
+        assert reader.wait(0, 0) == 0
+        subprocess.run([sys.executable, "-c", writer], check=True, env=os.environ)
+        assert reader.wait(0, 5) == 1
+        assert [m.content for m in reader] == ["from afar"]
+
+
+def test_killed_writer_loses_nothing_acknowledged(tmp_path):
+    path = tmp_path / "log.msl"
+    writer = (f"import msgstore, os, signal\ns = msgstore.open({str(path)!r})\n"
+              "for n in range(50): s.append(msgstore.user(str(n)), 'l')\n"
+              "os.kill(os.getpid(), signal.SIGKILL)\n")
+    subprocess.run([sys.executable, "-c", writer], env=os.environ)
+    with msgstore.open(path) as log:
+        assert [m.content for m in log] == [str(n) for n in range(50)]
+
+
+@pytest.mark.parametrize("format", ["framework", "openai", "anthropic", "gemini",
+                                    "pydantic-ai", "envelope", "task"])
+def test_every_format_goes_in_and_out(store, format):
+    store.append([msgstore.user("q"), msgstore.assistant("a")], "l")
+
+    def plain(location):
+        found = json.loads(json.dumps(store.query(location, format=format)))
+        for message in found:
+            message.pop("location", None)
+        return found
+
+    store.append(plain("l"), "again", format=format)
+    assert plain("again") == plain("l") and len(plain("l")) == 2
+
+
+def test_chat_program_of_the_readme_goes_on_after_a_restart(tmp_path, capsys):
+    readme = (pathlib.Path(__file__).parent.parent / "README.md").read_text()
+    program = readme.split("```python\n")[1].split("```")[0]
+    names = {}
+    exec(program, names)
+    bodies = []
+
+    def ask(body):
+        bodies.append(body)
+        return json.dumps({"message": {"role": "assistant", "content": f"a{len(bodies)}"},
+                           "done": True, "done_reason": "stop"}).encode()
+
+    for line in ("one", "two"):
+        names["chat"](str(tmp_path / "log.msl"), ask, iter([line]))
+    assert capsys.readouterr().out == "a1\na2\n"
+    assert [m["content"] for m in bodies[1]["messages"]] == ["one", "a1", "two"]

@@ -1,0 +1,371 @@
+/* The flat interface for other languages: every function once as it should go, what it
+ * returns for arguments of a wrong name, kind or value, and that every member of the
+ * documentation is known. Results are compared as texts. */
+
+#define _POSIX_C_SOURCE 200809L
+#define MSGSTORE_FFI
+#define MSGSTORE_IMPLEMENTATION
+#include "../msgstore.h"
+#include "support.h"
+
+#include <unistd.h>
+
+#define ARGS(text) (text), strlen(text)
+
+/* The result of the last call; freed by the next one. */
+static char *result;
+static size_t result_len;
+
+static char **fresh(void)
+{
+    ms_ffi_free(result);
+    result = NULL;
+    return &result;
+}
+
+static void expect(int code, ms_result wanted, const char *text)
+{
+    if (code != (int)wanted || result == NULL || strcmp(result, text) != 0)
+        fail_msg("expected %d %s\n     got %d %s", (int)wanted, text, code,
+                 result != NULL ? result : "NULL");
+    assert_int_equal(strlen(result), result_len);
+}
+
+/* The result has `part` somewhere. */
+static void expect_part(int code, ms_result wanted, const char *part)
+{
+    if (code != (int)wanted || result == NULL || strstr(result, part) == NULL)
+        fail_msg("expected %d ... %s ...\n     got %d %s", (int)wanted, part, code,
+                 result != NULL ? result : "NULL");
+}
+
+static ms_store *opened(void)
+{
+    ms_store *store = NULL;
+    expect(ms_ffi_open(&store, ARGS("{\"keep_unset_times\":true}"), fresh(), &result_len),
+           MS_OK, "null");
+    assert_non_null(store);
+    return store;
+}
+
+static void append(ms_store *store, const char *messages)
+{
+    assert_int_equal(ms_ffi_append(store, ARGS("{\"location\":\"l\"}"), ARGS(messages),
+                                   fresh(), &result_len),
+                     MS_OK);
+}
+
+static const char conversation[] =
+    "[{\"type\":\"user_message\",\"content\":\"list the tables\"},"
+    "{\"type\":\"action\",\"tool\":\"list\",\"args\":{\"n\":1},\"agent_key\":\"w\","
+    "\"tool_call_id\":\"c1\"},"
+    "{\"type\":\"observation\",\"content\":\"users, orders\",\"agent_key\":\"w\","
+    "\"tool_call_id\":\"c1\"}]";
+
+static void append_returns_numbers(void **state)
+{
+    ms_store *store = opened();
+    (void)state;
+    append(store, conversation);
+    expect(MS_OK, MS_OK, "{\"seqs\":[1,2,3]}");
+    append(store, "[]");
+    expect(MS_OK, MS_OK, "{\"seqs\":[]}");
+    expect_part(ms_ffi_append(store, ARGS("{\"location\":\"l\",\"expect_seq\":2}"),
+                              ARGS("[{\"type\":\"user_message\",\"content\":\"x\"}]"),
+                              fresh(), &result_len),
+                MS_E_CONFLICT, "{\"code\":\"E_CONFLICT\",\"message\":\"");
+    ms_close(store);
+}
+
+static void append_tells_which_message_is_wrong(void **state)
+{
+    ms_store *store = opened();
+    (void)state;
+    int code = ms_ffi_append(store, ARGS("{\"location\":\"l\"}"),
+                             ARGS("[{\"type\":\"user_message\",\"content\":\"x\"},"
+                                  "{\"type\":\"action\"}]"),
+                             fresh(), &result_len);
+    expect_part(code, MS_E_MISSING, "\"path\":\"messages[1].tool\"");
+    code = ms_ffi_append(store, ARGS("{\"location\":\"l\"}"), ARGS("[{]"), fresh(),
+                         &result_len);
+    expect_part(code, MS_E_SYNTAX, "\"offset\":2");
+    code = ms_ffi_append(store, ARGS("{\"location\":\"l\",\"format\":\"nope\"}"),
+                         ARGS("[]"), fresh(), &result_len);
+    expect_part(code, MS_E_ARGUMENT, "nope");
+    code = ms_ffi_query(store, NULL, 0, fresh(), &result_len);
+    expect(code, MS_OK, "{\"messages\":[]\n,\"seqs\":[],\"damaged\":0}");
+    ms_close(store);
+}
+
+static void query_filters_and_limits(void **state)
+{
+    static const struct {
+        const char *args, *seqs;
+    } cases[] = {
+        {"{}", "[1,2,3]"},
+        {"{\"location\":\"l\",\"limit\":1}", "[3]"},
+        {"{\"limit\":2,\"oldest\":true}", "[1,2]"},
+        {"{\"reverse\":true}", "[3,2,1]"},
+        {"{\"views\":[\"conversation\"]}", "[1]"},
+        {"{\"views\":[\"team\"],\"agent_keys\":[\"w\"]}", "[2,3]"},
+        {"{\"views\":[\"agent\"],\"agent_key\":\"w\",\"types\":[\"action\"]}", "[2]"},
+        {"{\"types\":[\"observation\",\"user_message\"]}", "[1,3]"},
+        {"{\"after_seq\":1,\"before_seq\":3}", "[2]"},
+        {"{\"location\":\"other\"}", "[]"},
+        {"{\"since\":1}", "[]"},
+        {"{\"until\":1.5,\"by_time\":true}", "[]"},
+        {"{\"turn_id\":\"t\"}", "[]"},
+        {"{\"limit\":null}", "[1,2,3]"},
+    };
+    ms_store *store = opened();
+    (void)state;
+    append(store, conversation);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char part[64];
+        snprintf(part, sizeof part, "\"seqs\":%s", cases[i].seqs);
+        expect_part(ms_ffi_query(store, ARGS(cases[i].args), fresh(), &result_len), MS_OK,
+                    part);
+    }
+    ms_close(store);
+}
+
+static void query_writes_the_format_that_was_asked_for(void **state)
+{
+    ms_store *store = opened();
+    (void)state;
+    append(store, conversation);
+    expect(ms_ffi_query(store, ARGS("{\"limit\":2,\"format\":\"openai\"}"), fresh(),
+                        &result_len),
+           MS_OK,
+           "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{"
+           "\"id\":\"c1\",\"type\":\"function\",\"function\":{\"name\":\"list\","
+           "\"arguments\":\"{\\\"n\\\":1}\"}}]},{\"role\":\"tool\","
+           "\"tool_call_id\":\"c1\",\"content\":\"users, orders\"}]\n,"
+           "\"seqs\":[2,3],\"damaged\":0}");
+    ms_close(store);
+}
+
+static void arguments_of_a_wrong_name_or_kind_are_refused(void **state)
+{
+    static const struct {
+        const char *args;
+        ms_result code;
+    } cases[] = {
+        {"{\"locations\":\"l\"}", MS_E_ARGUMENT},  /* a name that is not known */
+        {"{\"provider\":\"openai\"}", MS_E_ARGUMENT}, /* one of another function */
+        {"{\"location\":1}", MS_E_KIND},
+        {"{\"limit\":\"1\"}", MS_E_KIND},
+        {"{\"limit\":-1}", MS_E_RANGE},
+        {"{\"limit\":1.5}", MS_E_RANGE},
+        {"{\"reverse\":1}", MS_E_KIND},
+        {"{\"views\":\"team\"}", MS_E_KIND},
+        {"{\"views\":[\"teams\"]}", MS_E_ARGUMENT},
+        {"{\"views\":[1]}", MS_E_KIND},
+        {"{\"types\":[\"nope\"]}", MS_E_TYPE},
+        {"{\"since\":\"now\"}", MS_E_SYNTAX},
+        {"[]", MS_E_KIND},
+        {"{", MS_E_SYNTAX},
+    };
+    ms_store *store = opened();
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        expect_part(ms_ffi_query(store, ARGS(cases[i].args), fresh(), &result_len),
+                    cases[i].code, "{\"code\":\"E_");
+    ms_close(store);
+}
+
+static void history_is_what_the_agent_reads(void **state)
+{
+    ms_store *store = opened();
+    (void)state;
+    append(store, conversation);
+    expect_part(ms_ffi_history(store, ARGS("{\"location\":\"l\",\"agent_key\":\"m\"}"),
+                               fresh(), &result_len),
+                MS_OK, "\"seqs\":[1]");
+    expect_part(ms_ffi_history(store,
+                               ARGS("{\"location\":\"l\",\"agent_key\":\"m\","
+                                    "\"subordinates\":[\"w\"],\"team_limit\":1}"),
+                               fresh(), &result_len),
+                MS_OK, "\"seqs\":[1,3]");
+    expect_part(ms_ffi_history(store, ARGS("{\"location\":\"l\"}"), fresh(), &result_len),
+                MS_E_MISSING, "agent_key");
+    expect_part(ms_ffi_history(store,
+                               ARGS("{\"location\":\"l\",\"agent_key\":\"m\","
+                                    "\"scope\":\"nope\"}"),
+                               fresh(), &result_len),
+                MS_E_ARGUMENT, "scope");
+    ms_close(store);
+}
+
+static void request_and_answer_make_a_loop(void **state)
+{
+    static const char answer[] =
+        "{\"choices\":[{\"message\":{\"role\":\"assistant\",\"content\":\"two tables\"},"
+        "\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":7,"
+        "\"completion_tokens\":2}}";
+    ms_store *store = opened();
+    (void)state;
+    append(store, conversation);
+    expect_part(ms_ffi_request(store,
+                               ARGS("{\"provider\":\"openai\",\"location\":\"l\","
+                                    "\"model\":\"m\",\"extra\":{\"n\":1}}"),
+                               fresh(), &result_len),
+                MS_OK, "{\"body\":{\"model\":\"m\",\"messages\":[{\"role\":\"user\"");
+    expect_part(MS_OK, MS_OK, "\"report\":{\"read\":3,");
+    expect_part(ms_ffi_answer(store,
+                              ARGS("{\"provider\":\"openai\",\"location\":\"l\"}"),
+                              ARGS(answer), fresh(), &result_len),
+                MS_OK, "\"last_seq\":4,\"messages\":1,\"calls\":0,\"stop\":\"stop\"");
+    expect(ms_ffi_usage(store, ARGS("{\"location\":\"l\"}"), fresh(), &result_len), MS_OK,
+           "{\"notes\":1,\"input_tokens\":7,\"output_tokens\":2,\"cached_tokens\":0,"
+           "\"reasoning_tokens\":0,\"seconds\":0}");
+    expect_part(ms_ffi_request(store,
+                               ARGS("{\"provider\":\"nope\",\"location\":\"l\"}"),
+                               fresh(), &result_len),
+                MS_E_ARGUMENT, "nope");
+    ms_close(store);
+}
+
+static void search_gives_snippets(void **state)
+{
+    ms_store *store = opened();
+    (void)state;
+    append(store, conversation);
+    expect(ms_ffi_search(store, ARGS("{\"text\":\"TABLES\",\"location\":\"l\"}"), fresh(),
+                         &result_len),
+           MS_OK,
+           "{\"matches\":[{\"seq\":1,\"location\":\"l\",\"type\":\"user_message\","
+           "\"field\":\"content\",\"snippet\":\"list the tables\"}],\"damaged\":0}");
+    expect(ms_ffi_search(store, ARGS("{\"text\":\"TABLES\",\"exact_case\":true}"), fresh(),
+                         &result_len),
+           MS_OK, "{\"matches\":[],\"damaged\":0}");
+    expect_part(ms_ffi_search(store, ARGS("{}"), fresh(), &result_len), MS_E_MISSING,
+                "text");
+    ms_close(store);
+}
+
+static void changes_show(void **state)
+{
+    static const struct {
+        const char *args, *result;
+    } cases[] = {
+        {"{\"op\":\"amend\",\"seq\":1,\"message\":{\"type\":\"user_message\","
+         "\"content\":\"list them\"}}", "{}"},
+        {"{\"op\":\"note\",\"seq\":1,\"kind\":\"rating\",\"value\":5}", "{}"},
+        {"{\"op\":\"fork\",\"location\":\"l\",\"seq\":2,\"to\":\"b\"}", "{}"},
+        {"{\"op\":\"hide\",\"seq\":2}", "{}"},
+        {"{\"op\":\"hide_range\",\"location\":\"b\",\"first_seq\":1}", "{\"hidden\":2}"},
+        {"{\"op\":\"rewind\",\"location\":\"l\",\"seq\":1}", "{\"hidden\":1}"},
+        {"{\"op\":\"redact\",\"seq\":3}", "{}"},
+        {"{\"op\":\"facts\",\"location\":\"l\",\"value\":{\"title\":\"T\"}}", "{}"},
+    };
+    ms_store *store = opened();
+    (void)state;
+    append(store, conversation);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        expect(ms_ffi_change(store, ARGS(cases[i].args), fresh(), &result_len), MS_OK,
+               cases[i].result);
+    expect_part(ms_ffi_query(store, ARGS("{\"location\":\"l\"}"), fresh(), &result_len),
+                MS_OK, "list them");
+    expect_part(MS_OK, MS_OK, "\"seqs\":[1]");
+    expect_part(ms_ffi_facts(store, ARGS("{\"location\":\"l\"}"), fresh(), &result_len),
+                MS_OK, "\"title\":\"T\"");
+    expect_part(ms_ffi_change(store, ARGS("{\"op\":\"hide\"}"), fresh(), &result_len),
+                MS_E_MISSING, "seq");
+    expect_part(ms_ffi_change(store, ARGS("{\"op\":\"nope\"}"), fresh(), &result_len),
+                MS_E_ARGUMENT, "nope");
+    expect_part(ms_ffi_change(store, ARGS("{\"op\":\"hide\",\"seq\":99}"), fresh(),
+                              &result_len),
+                MS_E_NOT_FOUND, "99");
+    ms_close(store);
+}
+
+static void listings_and_figures(void **state)
+{
+    ms_store *store = opened();
+    (void)state;
+    append(store, conversation);
+    expect_part(ms_ffi_list(store, ARGS("{\"prefix\":\"l\"}"), fresh(), &result_len), MS_OK,
+                "{\"items\":[{\"location\":\"l\",\"messages\":3,\"first_seq\":1,"
+                "\"last_seq\":3,\"first_time\":null,\"last_time\":null,\"bytes\":");
+    expect_part(ms_ffi_list(store, ARGS("{\"agents\":true,\"limit\":1}"), fresh(),
+                            &result_len),
+                MS_OK, "\"agent_key\":\"w\",\"messages\":2");
+    expect_part(ms_ffi_stat(store, fresh(), &result_len), MS_OK,
+                "\"messages\":3,\"last_seq\":3,");
+    expect(ms_ffi_sync(store, fresh(), &result_len), MS_OK, "{\"durable_seq\":0}");
+    expect(ms_ffi_wait(store, 1, 0, fresh(), &result_len), MS_OK, "{\"last_seq\":3}");
+    ms_close(store);
+}
+
+static void a_log_is_opened_synced_verified(void **state)
+{
+    char path[] = "build/ffi_XXXXXX", args[128];
+    int file = mkstemp(path);
+    ms_store *store = NULL, *second = NULL;
+    (void)state;
+    assert_true(file >= 0);
+    close(file);
+    unlink(path);
+    snprintf(args, sizeof args, "{\"path\":\"%s\",\"sync\":\"each\"}", path);
+    expect(ms_ffi_open(&store, ARGS(args), fresh(), &result_len), MS_OK, "null");
+    append(store, conversation);
+    expect(ms_ffi_sync(store, fresh(), &result_len), MS_OK, "{\"durable_seq\":3}");
+    expect_part(ms_ffi_open(&second, ARGS(args), fresh(), &result_len), MS_E_BUSY, path);
+    assert_null(second);
+    ms_close(store);
+    snprintf(args, sizeof args, "{\"path\":\"%s\"}", path);
+    expect_part(ms_ffi_verify(ARGS(args), fresh(), &result_len), MS_OK, "\"messages\":3,");
+
+    FILE *damage = fopen(path, "r+b");
+    fseek(damage, 4096 + 40, SEEK_SET);
+    fputc(0x55, damage);
+    fclose(damage);
+    expect_part(ms_ffi_verify(ARGS(args), fresh(), &result_len), MS_E_DAMAGED,
+                "\"damaged\":1,");
+    snprintf(args, sizeof args, "{\"path\":\"%s\",\"mode\":\"read\"}", path);
+    expect(ms_ffi_open(&store, ARGS(args), fresh(), &result_len), MS_OK, "null");
+    expect_part(ms_ffi_query(store, NULL, 0, fresh(), &result_len), MS_OK, "\"damaged\":1");
+    expect_part(ms_ffi_append(store, ARGS("{\"location\":\"l\"}"), ARGS(conversation),
+                              fresh(), &result_len),
+                MS_E_READ_ONLY, "reading");
+    ms_close(store);
+    unlink(path);
+
+    snprintf(args, sizeof args, "{\"path\":\"%s\",\"mode\":\"write\"}", path);
+    expect_part(ms_ffi_open(&store, ARGS(args), fresh(), &result_len), MS_E_NOT_FOUND, path);
+    expect_part(ms_ffi_open(&store, ARGS("{\"path\":\"x\\u0000y\"}"), fresh(), &result_len),
+                MS_E_ARGUMENT, "zero");
+    expect_part(ms_ffi_open(&store, ARGS("{\"path\":\"x\",\"mode\":\"append\"}"), fresh(),
+                            &result_len),
+                MS_E_ARGUMENT, "append");
+}
+
+static void a_null_store_is_refused(void **state)
+{
+    (void)state;
+    expect_part(ms_ffi_query(NULL, NULL, 0, fresh(), &result_len), MS_E_CLOSED, "E_CLOSED");
+    expect_part(ms_ffi_stat(NULL, fresh(), &result_len), MS_E_CLOSED, "E_CLOSED");
+    ms_ffi_free(*fresh());
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(append_returns_numbers),
+        cmocka_unit_test(append_tells_which_message_is_wrong),
+        cmocka_unit_test(query_filters_and_limits),
+        cmocka_unit_test(query_writes_the_format_that_was_asked_for),
+        cmocka_unit_test(arguments_of_a_wrong_name_or_kind_are_refused),
+        cmocka_unit_test(history_is_what_the_agent_reads),
+        cmocka_unit_test(request_and_answer_make_a_loop),
+        cmocka_unit_test(search_gives_snippets),
+        cmocka_unit_test(changes_show),
+        cmocka_unit_test(listings_and_figures),
+        cmocka_unit_test(a_log_is_opened_synced_verified),
+        cmocka_unit_test(a_null_store_is_refused),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    ms_ffi_free(*fresh());
+    return failed;
+}
