@@ -2559,14 +2559,13 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 #define MSGSTORE_IMPLEMENTED
 
 /* ==== [platform] compiler and system, decided once ===================================
- * Everything that differs between compilers and systems is a 0/1 macro or a small
- * function here; below, no function asks again. The library needs from the system:
- * malloc (through ms_alloc), the time of day, one lock, a pause; what it needs of files
- * is in [os]. No <stdatomic.h>: C++11 cannot
- * read it; the builtins of gcc and clang and the Interlocked functions do the same.
+ * Each difference between compilers and systems is a 0/1 macro or a small function of
+ * this section. The library needs malloc (through ms_alloc), the time of day, one lock and
+ * a pause; [os] has the calls on files. C++11 cannot read <stdatomic.h>, so the builtins of
+ * gcc and clang and the Interlocked functions serve.
  *
- * Atomics are 32-bit words and pointers only. Those are lock-free on every target, and a
- * 64-bit load on a 32-bit machine may be compiled to a write.
+ * Atomics are 32-bit words and pointers: every target has them without a lock. A compiler
+ * may turn a 64-bit load on a 32-bit machine into a write.
  * ================================================================================== */
 
 #include <float.h>
@@ -2602,10 +2601,10 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 #define MS__GNUC 0
 #endif
 
-/* Many bytes compared at once: 16 where the compiler knows the processor to, 32 where it
- * does at run time. */
+/* SSE2 and NEON compare 16 bytes at a time. With -Os, code that serves speed alone is left
+ * out. */
 #ifdef __OPTIMIZE_SIZE__
-#define MS__SMALL 1 /* where size counts most, what is only for speed is left out */
+#define MS__SMALL 1
 #else
 #define MS__SMALL 0
 #endif
@@ -2623,7 +2622,7 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 #define MS__NEON 0
 #endif
 
-/* CRC32C in one instruction: asked for at run time on x86, at compile time on ARM. */
+/* An instruction for CRC32C: detected at run time on x86, at compile time on ARM. */
 #if MS__GNUC && defined(__x86_64__)
 #define MS__CRC_X86 1
 #else
@@ -2678,7 +2677,7 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 #define MS__PREFETCH_WRITE(p) ((void)(p))
 #endif
 
-/* One writer stores with release, readers load with acquire. */
+/* A writer stores with release order, readers load with acquire order. */
 #if !MS__THREADS
 static uint32_t ms__load32(const uint32_t *p) { return *p; }
 static void ms__store32(uint32_t *p, uint32_t v) { *p = v; }
@@ -2718,8 +2717,8 @@ static void ms__store_ptr(void **p, void *v)
 }
 #endif
 
-/* Counters that several threads change, and what has to be seen in one order by all:
- * full barriers. */
+/* Counters that several threads change, and words whose order all threads agree on: full
+ * barriers. */
 #if !MS__THREADS
 static MS__UNUSED uint32_t ms__load32_full(const uint32_t *p) { return *p; }
 static MS__UNUSED void ms__store32_full(uint32_t *p, uint32_t v) { *p = v; }
@@ -2758,8 +2757,8 @@ static uint32_t ms__add32(uint32_t *p, uint32_t v)
 static void ms__or32(uint32_t *p, uint32_t v) { InterlockedOr((volatile LONG *)p, (LONG)v); }
 #endif
 
-/* A full barrier: stores and loads before it come before those after it, for other
- * processes too. */
+/* A full barrier between the loads and stores before and after it, for other processes
+ * too. */
 static MS__UNUSED void ms__fence(void)
 {
 #if MS__GNUC
@@ -2769,8 +2768,8 @@ static MS__UNUSED void ms__fence(void)
 #endif
 }
 
-/* The watermark of a log: 8 bytes, little-endian, in a page that processes share. A host
- * of 32 bits uses the low half: it cannot map a file of 4 GiB. */
+/* The watermark of a log is 8 bytes, little-endian, in a page that processes share. A
+ * 32-bit host uses the low half, since it cannot map a file of 4 GiB. */
 #if MS__GNUC && defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
 #define MS__BIG_ENDIAN 1
 #else
@@ -2797,7 +2796,7 @@ static MS__UNUSED void ms__store_mark(unsigned char *p, uint64_t v)
     ms__store_ptr((void **)(void *)p, (void *)word);
 }
 
-/* A lock held for well under a microsecond. */
+/* A lock; appends hold it for about a microsecond. */
 typedef struct ms__lock {
 #if !MS__THREADS
     char none;
@@ -2850,7 +2849,7 @@ static void ms__lock_give(ms__lock *l)
 #endif
 }
 
-/* Something that threads wait for, under a lock that is given while they wait. */
+/* A condition variable: waiting releases the lock. */
 typedef struct ms__signal {
 #if !MS__THREADS
     char none;
@@ -2904,7 +2903,7 @@ static MS__UNUSED void ms__signal_all(ms__signal *s)
 #endif
 }
 
-/* Lets other threads run that are ready to. */
+/* Lets other threads run. */
 static MS__UNUSED void ms__yield(void)
 {
 #if !MS__THREADS
@@ -2915,7 +2914,7 @@ static MS__UNUSED void ms__yield(void)
 #endif
 }
 
-/* Lets other threads run for about that long. */
+/* Sleeps for about so many microseconds. */
 static void ms__pause(uint64_t micros)
 {
 #if MS__WINDOWS
@@ -2945,15 +2944,15 @@ static int64_t ms__system_time(void)
 
 
 /* ==== [bits] integers, bytes, checksum, hash =========================================
- * Stored integers are little-endian and read byte by byte or by a copy that compilers
- * turn into one load; no struct is ever written as it lies in memory.
+ * Stored integers are little-endian. They are read byte by byte, or by a copy that
+ * compilers turn into one load; the library never writes a struct as it lies in memory.
  *
- * The checksum is CRC32C (Castagnoli, reflected, polynomial 0x82F63B78): every burst of
- * up to 32 bits and, at our lengths, every 1 to 3 flipped bits are found for certain,
- * and one instruction computes it. Without the instruction a table of 256 words does.
+ * The checksum is CRC32C (Castagnoli, reflected, polynomial 0x82F63B78). It detects every
+ * burst of up to 32 bits and, at these lengths, every 1 to 3 flipped bits. Processors have
+ * an instruction for it; a table of 256 words serves elsewhere.
  *
- * The hash is SipHash-1-3: keyed, so that whoever chooses locations cannot choose
- * collisions, and fast on short strings.
+ * The hash is SipHash-1-3: fast on short strings, and keyed, so that nobody can choose
+ * locations that collide.
  * ================================================================================== */
 
 static uint32_t ms__get32(const unsigned char *p)
@@ -3104,8 +3103,8 @@ static bool ms__crc_fast(void)
 }
 #endif
 
-/* The check of an 8-byte number and the first 28 bytes of a record, going on from crc:
- * what a log computes for each record that it takes in, without loops. */
+/* Continues crc over an 8-byte number and the first 28 bytes of a record, without loops: a
+ * log computes this for each record that it reads. */
 #if MS__CRC_X86
 __attribute__((target("sse4.2,pclmul"))) static MS__UNUSED uint32_t
 ms__crc_header_x86(uint32_t crc, uint64_t number, const unsigned char *r)
@@ -3120,7 +3119,7 @@ ms__crc_header_x86(uint32_t crc, uint64_t number, const unsigned char *r)
 }
 #endif
 
-/* Goes on from the check of the bytes before (0: nothing before). */
+/* Continues the check of the bytes before (0: none). */
 static uint32_t ms__crc32c(uint32_t crc, const unsigned char *p, size_t n)
 {
 #if MS__CRC_X86
@@ -3176,8 +3175,8 @@ static uint64_t ms__hash(const uint64_t key[2], uint64_t salt, const char *text,
     return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
 
-/* Sorts n items of `size` bytes; less(a, b) orders them. In place, no memory, not stable:
- * callers make order total. size is at most sizeof(ms_info). */
+/* Heapsort of n items of `size` bytes, at most sizeof(ms_info), in place. It is not
+ * stable: less(a, b) must be a total order. */
 static void ms__sort(void *items, size_t n, size_t size,
                      bool (*less)(const void *, const void *))
 {
@@ -3186,7 +3185,7 @@ static void ms__sort(void *items, size_t n, size_t size,
     for (size_t end = n, start = n / 2; end > 1;) {
         if (start > 0) {
             start--;
-        } else { /* the largest goes after the heap */
+        } else { /* moves the largest after the heap */
             end--;
             memcpy(hold, base + end * size, size);
             memcpy(base + end * size, base, size);
@@ -3203,7 +3202,7 @@ static void ms__sort(void *items, size_t n, size_t size,
     }
 }
 
-/* ---- Where numbers come from when the caller does not say. */
+/* ---- The default clock and entropy. */
 
 static int64_t ms__default_now(void *ctx)
 {
@@ -3211,7 +3210,7 @@ static int64_t ms__default_now(void *ctx)
     return ms__system_time();
 }
 
-/* Time and addresses, mixed: differs from run to run. */
+/* Mixes time and addresses, which differ from run to run. */
 static void ms__default_fill(void *ctx, void *out, size_t len)
 {
     uint64_t seed[2], word;
@@ -3227,11 +3226,11 @@ static void ms__default_fill(void *ctx, void *out, size_t len)
 
 
 /* ==== [arena] memory =================================================================
- * Two shapes: ms_alloc, a caller's allocator that receives old sizes, and the bump arena
- * over it. An arena's blocks double up to 32 KiB: beyond that, what stays unused in the
- * last one weighs more than the calls saved. What asks for more gets a block of its own
- * size, and the block with more room left stays the one in use.
- * (A1) What an arena gave out never moves before reset or deinit.
+ * ms_alloc is a caller's allocator, which receives old sizes; ms_arena is a bump arena
+ * over it. The blocks of an arena double up to 32 KiB: larger ones would waste more room
+ * than they save calls. A larger allocation gets a block of its own size; the block with
+ * more room left stays in use.
+ * (A1) An allocation never moves before reset or deinit.
  * (A2) A failed allocation changes nothing.
  * ================================================================================== */
 
@@ -3279,7 +3278,7 @@ static void *ms__arena_fixed(ms_arena *a, size_t size, size_t align)
     return (char *)a->buffer + a->buffer_used - size;
 }
 
-/* A block with room for size more bytes, from those kept at a reset or a fresh one. */
+/* Returns a block with room for `size` bytes: a spare one, or a new one. */
 static ms__block *ms__block_get(ms_arena *a, size_t size)
 {
     for (ms__block **at = &a->spare; *at; at = &(*at)->before) {
@@ -3310,9 +3309,9 @@ static void *ms__arena_take(ms_arena *a, size_t size, size_t align)
     ms__block *fresh = ms__block_get(a, size);
     if (!fresh) return NULL;
     fresh->used = MS__BLOCK_HEAD + size;
-    bool behind = b && b->size - b->used > fresh->size - fresh->used;
-    fresh->before = behind ? b->before : b; /* the one with more room stays in use */
-    if (behind) b->before = fresh;
+    bool after = b && b->size - b->used > fresh->size - fresh->used;
+    fresh->before = after ? b->before : b; /* the one with more room stays in use */
+    if (after) b->before = fresh;
     else a->block = fresh;
     return (char *)fresh + MS__BLOCK_HEAD;
 }
@@ -3322,7 +3321,7 @@ MS_API void *ms_arena_alloc(ms_arena *a, size_t size)
     return ms__arena_take(a, size, MS__ALIGN);
 }
 
-/* Where an arena stands. */
+/* How far an arena is used. */
 typedef struct ms__arena_mark {
     ms__block *block, *before;
     size_t used;
@@ -3345,8 +3344,7 @@ static void ms__block_spare(ms_arena *a, ms__block **at)
     a->spare = b;
 }
 
-/* Takes back everything since the mark; the oldest block ends up first among the spare,
- * to be used first. */
+/* Frees all allocations since the mark. The oldest block becomes the first spare one. */
 static void ms__arena_rewind(ms_arena *a, const ms__arena_mark *mark)
 {
     while (a->block != mark->block) ms__block_spare(a, &a->block);
@@ -3372,7 +3370,7 @@ MS_API void ms_arena_deinit(ms_arena *a)
     }
 }
 
-/* Room in the arena for one more item after `count` of them; NULL: there is no room. */
+/* Returns the items with room for one more; NULL: the arena has none. */
 static void *ms__list_room(ms_arena *arena, void *items, size_t count, size_t *cap,
                            size_t size)
 {
@@ -3385,7 +3383,7 @@ static void *ms__list_room(ms_arena *arena, void *items, size_t count, size_t *c
     return more;
 }
 
-/* A copy in the arena; false when it has no room. */
+/* Replaces a text by a copy in the arena; false: the arena has no room. */
 static bool ms__keep_copy(ms_arena *arena, ms_str *s)
 {
     char *copy = s->ptr ? (char *)ms_arena_alloc(arena, s->len) : NULL;
@@ -3397,8 +3395,8 @@ static bool ms__keep_copy(ms_arena *arena, ms_str *s)
 
 
 /* ==== [str] strings, UTF-8, numbers as text ==========================================
- * Bad UTF-8 is replaced as the WHATWG decoder does it: each maximal run of bytes that
- * could begin a character, or each single byte that could not, becomes one U+FFFD.
+ * Repair replaces invalid UTF-8 as the WHATWG decoder does: each maximal run of bytes that
+ * could begin a character, and each other byte, becomes one U+FFFD.
  * ================================================================================== */
 
 MS_API ms_str ms_str_of(const char *text)
@@ -3445,8 +3443,8 @@ MS_API ms_value ms_json(ms_str json)
     return v;
 }
 
-/* Length of the character at p (1 to 4), or 0 with *bad the bytes that one U+FFFD
- * replaces. n is at least 1. */
+/* Returns the length of the character at p, 1 to 4; 0: it is invalid, and one U+FFFD
+ * replaces *bad bytes. n is at least 1. */
 static unsigned ms__utf8_char(const unsigned char *p, size_t n, unsigned *bad)
 {
     unsigned c = p[0], len, low = 0x80, high = 0xBF;
@@ -3474,7 +3472,7 @@ static unsigned ms__utf8_char(const unsigned char *p, size_t n, unsigned *bad)
 /* ---- Sixteen bytes at a time. */
 
 #if MS__NEON
-/* The index of the first byte that is not zero; 16: all are. */
+/* Returns the index of the first byte that is not zero; 16: there is none. */
 static unsigned ms__neon_first(uint8x16_t odd)
 {
     uint8x8_t halves = vshrn_n_u16(vreinterpretq_u16_u8(vcgtq_u8(odd, vdupq_n_u8(0))), 4);
@@ -3499,7 +3497,7 @@ static __m128i ms__sse2_load(const unsigned char *p)
 #define MS__BY_16 (MS__SSE2 || MS__NEON)
 
 #if MS__BY_16
-/* How many of 16 bytes come before the first one that is not ASCII. */
+/* Counts the bytes, of 16, before the first one that is not ASCII. */
 static unsigned ms__ascii_16(const unsigned char *p)
 {
 #if MS__SSE2
@@ -3509,8 +3507,8 @@ static unsigned ms__ascii_16(const unsigned char *p)
 #endif
 }
 
-/* And before the first one that JSON text has to look at: a quote, a backslash, a control
- * character, or no ASCII. */
+/* Counts the bytes, of 16, before the first quote, backslash, control character or byte
+ * that is not ASCII. */
 static unsigned ms__plain_16(const unsigned char *p)
 {
 #if MS__SSE2
@@ -3528,7 +3526,7 @@ static unsigned ms__plain_16(const unsigned char *p)
 #endif
 
 #if MS__SSE2
-/* How many bytes before the first 64 with one that is not ASCII. */
+/* Counts the bytes before the first 64 with one that is not ASCII. */
 static size_t ms__ascii_64s(const unsigned char *p, size_t n)
 {
     size_t i = 0;
@@ -3541,7 +3539,7 @@ static size_t ms__ascii_64s(const unsigned char *p, size_t n)
 }
 #endif
 
-/* Are n < 16 bytes ASCII? By loads that overlap. */
+/* Are n < 16 bytes ASCII? Overlapping loads look at all of them. */
 static bool ms__ascii_few(const unsigned char *p, size_t n)
 {
     const uint64_t high = 0x8080808080808080u;
@@ -3561,7 +3559,7 @@ static bool ms__ascii_few(const unsigned char *p, size_t n)
     return seen < 0x80;
 }
 
-/* How many bytes from p on are ASCII. */
+/* Counts the ASCII bytes at p. */
 static size_t ms__ascii_run(const unsigned char *p, size_t n)
 {
     size_t i = 0;
@@ -3574,7 +3572,7 @@ static size_t ms__ascii_run(const unsigned char *p, size_t n)
         unsigned run = ms__ascii_16(p + i);
         if (run < 16) return i + run;
     }
-    if (n >= 16 && ms__ascii_16(p + n - 16) == 16) return n; /* some of them again */
+    if (n >= 16 && ms__ascii_16(p + n - 16) == 16) return n; /* overlaps the last ones */
 #else
     for (uint64_t w; n - i >= 8; i += 8) {
         memcpy(&w, p + i, 8);
@@ -3602,7 +3600,7 @@ MS_API bool ms_utf8_check(ms_str s, size_t *bad)
     return true;
 }
 
-/* Copies s with U+FFFD in place of what is not UTF-8; out NULL only counts. Returns the
+/* Copies s with U+FFFD in place of invalid bytes; out NULL: only counts. Returns the
  * length. */
 static size_t ms__utf8_repair(ms_str s, char *out)
 {
@@ -3738,9 +3736,8 @@ static void ms__number_spell(const ms__number *d, char out[MS__NUMBER_TEXT])
 
 /* ==== [dates] times as text, and back =========================================== */
 
-/* Days since 1970-01-01 of a day of the Gregorian calendar, and back: both count from the
- * 1st of March of a year that begins a 400-year cycle, so that the leap day comes
- * last. */
+/* Days since 1970-01-01 of a Gregorian date, and back. Both count years from the 1st of
+ * March, so that a leap day is the last day of its year, in cycles of 400 years. */
 #define MS__DAYS_TO_EPOCH 719468 /* from 0000-03-01 */
 
 static int64_t ms__days_of(int64_t year, unsigned month, unsigned day)
@@ -3826,7 +3823,7 @@ MS_API size_t ms_iso_write(int64_t ns, char out[MS_ISO_MAX])
     return len + 1;
 }
 
-/* n decimal digits at *p; false: there are fewer. */
+/* Reads n decimal digits; false: there are fewer. */
 static bool ms__get_digits(ms_str *s, unsigned n, unsigned *out)
 {
     *out = 0;
@@ -3901,9 +3898,9 @@ MS_API ms_result ms_iso_read(ms_str text, int64_t *ns)
 
 
 /* ==== [fail] errors ==================================================================
- * One way to make an error, with a small formatter of its own (no stdio): %s a C string,
- * %v a view given as pointer and length, shortened and with control characters shown as
- * '?', %u a uint64_t. Text that does not fit is cut, never overrun.
+ * ms__fail makes every error, with a formatter of its own instead of stdio: %s is a C
+ * string, %v a view given as pointer and length (shortened, with control characters shown
+ * as '?'), %u a uint64_t. Text that does not fit is truncated.
  * ================================================================================== */
 
 #include <stdarg.h>
@@ -3931,8 +3928,8 @@ static void ms__line_add(ms__line *l, const char *p, size_t n)
     l->len += n;
 }
 
-/* A view for a person: at most 40 bytes, whole characters, nothing that moves a cursor.
- */
+/* Adds a view for people: at most 40 bytes of whole characters, without control
+ * characters. */
 static void ms__line_add_view(ms__line *l, ms_str s)
 {
     size_t i = 0;
@@ -3972,7 +3969,7 @@ static void ms__line_format(ms__line *l, const char *format, va_list args)
 
 #define MS__V(s) (s).ptr, (s).len
 
-/* Fills err (may be NULL) and returns the code. */
+/* Fills err, which may be NULL, and returns the code. */
 static ms_result ms__fail(ms_error *err, ms_result code, const char *format, ...)
 {
     va_list args;
@@ -3995,7 +3992,7 @@ MS_API ms_result ms_error_set(ms_error *err, ms_result code, const char *message
     return ms__fail(err, code, "%s", message);
 }
 
-/* Puts text before the path of an error that was made already: "messages[3]" and ".". */
+/* Puts a parent such as "messages[3]" before the path of an error. */
 static ms_result ms__fail_in(ms_error *err, ms_result code, const char *format, ...)
 {
     char whole[sizeof err->path];
@@ -5329,24 +5326,23 @@ MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena, ms_enve
 
 /* ==== [record] one encoded message ===================================================
  * A message is encoded once; the same bytes serve getters, views, images and copies. A
- * record is self-contained (location, agent key and turn inside), so damage elsewhere
- * never makes it meaningless. It starts on a multiple of 8 and is padded with zeros to
- * one.
+ * record contains its location, agent key and turn, so damage elsewhere never makes it
+ * meaningless. It starts at a multiple of 8 and is padded with zeros to one.
  *
  *   header, 32 bytes, integers little-endian
  *   offset size  field
  *      0     4   size of the record: header and body, without padding
  *      4     1   kind, see MS__KINDS
- *      5     1   type number, see MS_TYPES; 0 but of MESSAGE and AMEND
+ *      5     1   type number, see MS_TYPES; 0 except in MESSAGE and AMEND
  *      6     1   role number in the low four bits; then three of codec: 0, plain; the
  *                highest is MS_FLAG_UNFINISHED
  *      7     1   flags, MS_FLAG_* below 256
  *      8     8   sequence number
  *     16     8   time, signed, nanoseconds since 1970; MS_TIME_NONE: the message has none
- *     24     4   body check: CRC32C from byte 32 to the end of the padding; ERASED (below)
- *                while what the record said is being overwritten: then the body is not
- *                checked. A CRC that is ERASED by chance is stored as one more
- *     28     4   header check: CRC32C of bytes 0 to 27, continued from the seed of its home
+ *     24     4   body check: CRC32C from byte 32 to the end of the padding; ERASED while a
+ *                redaction overwrites the body, which is not checked then. A CRC that
+ *                equals ERASED is stored as ERASED + 1
+ *     28     4   header check: CRC32C of bytes 0 to 27, continued from the seed of the home
  *
  *   body
  *      0     1   d, size of the directory, this byte included
@@ -5356,41 +5352,38 @@ MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena, ms_enve
  *                the length of the value in bytes
  *      d    ...  the values, in the order of the directory, nothing between
  *
- * The header check covers the body check, so the pair binds all bytes; of a record
- * whose body is damaged the header still has size and sequence, so it costs just
- * itself. The seed (0 for a message on its own; in an image, from its id and the
- * record's offset) makes a record valid in its own place only: an image inside a
- * message is no record.
+ * The header check covers the body check, so the two checks cover all bytes. A record
+ * with a damaged body still has its size and sequence, so the damage costs one record. The
+ * seed (0 for a message on its own; in an image, from its id and the record's offset)
+ * makes a record valid in its own place only: an image inside a message is no record.
  *
- * Making a record is one look at each field, which checks it and measures it (a layout),
- * and one copy; both are over text that the processor has just got, so the first look is
- * what waits: a third of an append in a profile, and as long in a bare copy. Sixteen
- * bytes are looked at together where there are instructions for it.
+ * Encoding looks at each field once, to check and measure it (a layout), and copies it
+ * once. The first look waits for memory: a third of an append in a profile.
  *
- * Small messages count, so entries have no offsets: a getter adds lengths up (3 to 6
- * entries, a few ns). Interned locations would save 5 to 20 bytes a message, and make
- * every record depend on another one.
+ * Directory entries have no offsets, so that messages stay small: a getter adds lengths up
+ * (3 to 6 entries, a few ns). Interned locations would save 5 to 20 bytes a message, and
+ * make every record depend on another one.
  *
  * A record is valid if and only if
- * (R1) at least a header and a directory byte are there, and the size and its padding fit
- *      in what is left;
+ * (R1) a header and a directory byte are present, and the padded size fits the bytes that
+ *      are left;
  * (R2) the header check matches;
  * (R3) kind, type and codec are known;
  * (R4) the body check matches, or is ERASED;
  * (R5) the directory lies inside the body, tags rise, length sizes are known, and the
  *      lengths add up to exactly the rest of the body.
  *
- * Kinds below 128 may be skipped by a reader that does not know them; a kind from 128 on
- * means that the file must not be read without.
+ * A reader may skip unknown kinds below 128; it must refuse a file with an unknown kind
+ * from 128 on.
  *
  * Changes are records of the same form. An AMEND is a whole message with the sequence
- * number and time of the one that it replaces, so views lend it as it stands. The others
- * have no type, the sequence number of the message they are about (a HIDE: of the first,
- * a LOCATION: 0), the time they were made, LOCATION among their fields, and
+ * number and time of the message that it replaces, so views return it as it is. The others
+ * have no type, the sequence number of their message (a HIDE: of the first, a LOCATION:
+ * 0), the time of the change, LOCATION among their fields, and
  *   HIDE      CONTENT {"first":a,"last":b,"messages":n}: n visible ones of a to b were hidden
  *   NOTE      TYPE_NAME the kind of note, CONTENT its value, AGENT_KEY, TURN_ID as the message
- *   LOCATION  CONTENT an object of facts, null for one that goes
- *   PIECE     CONTENT text that goes on the message's content, of an ACTION on its args
+ *   LOCATION  CONTENT an object of facts, null for one that is removed
+ *   PIECE     CONTENT text that continues the message's content, of an ACTION its args
  * ================================================================================== */
 
 #define MS__HEADER 32u
@@ -5456,7 +5449,7 @@ static void ms__layout_begin(ms__layout *l)
     l->dir = 1;
 }
 
-/* Fields come in rising order. utf8: that is known already. */
+/* Adds a field; they come in rising order. utf8: it is known to be valid. */
 static void ms__layout_add(ms__layout *l, unsigned field, ms_str text, bool json, bool utf8)
 {
     ms__part alone, *part = l->parts ? &l->parts[l->n_parts++] : &alone;
@@ -5486,8 +5479,7 @@ static ms_result ms__layout_end(ms__layout *l, ms_error *err)
     return MS_OK;
 }
 
-/* What the record of m, which was checked, will be. location, if not empty, stands in for
- * m's own. */
+/* Lays out the record of a checked message. location, if not empty, replaces m's own. */
 static ms_result ms__layout_of(const ms_envelope *m, ms_str location, bool utf8,
                                ms__layout *l, ms_error *err)
 {
@@ -5513,7 +5505,7 @@ static ms_result ms__measure_field(const ms_envelope *m, unsigned field, ms_str 
     return MS_OK;
 }
 
-/* The same of a message that is checked on the way: one look at each of its fields. */
+/* Checks a message and lays it out, with one look at each field. */
 static ms_result ms__measure(const ms_envelope *m, ms_str location, ms__layout *l,
                              ms_error *err)
 {
@@ -5541,10 +5533,10 @@ MS_API ms_result ms_envelope_check(const ms_envelope *m, ms_error *err)
     return ms__measure(m, ms__absent(), &l, err);
 }
 
-/* The size that a record takes, padding included. */
+/* Returns the size of a record with its padding. */
 static uint32_t ms__padded(uint32_t size) { return (uint32_t)ms__align8(size); }
 
-/* Copies n bytes; names and words without a call. */
+/* Copies n bytes; short texts without a call. */
 static void ms__copy_text(unsigned char *to, const char *from, size_t n)
 {
     uint64_t first, last;
@@ -5585,8 +5577,8 @@ static void ms__encode_body(const ms__layout *l, unsigned char *body)
     for (unsigned rest = (0u - l->size) & 7; rest > 0; rest--) *value++ = 0;
 }
 
-/* The kind of record that an envelope stands for on its way into a store: in the bits of
- * its flags from 16 on; none: a message. */
+/* On its way into a store an envelope has the kind of its record in bits 16 and up of its
+ * flags; 0: a message. */
 #define MS__KIND_SHIFT 16u
 
 static unsigned ms__kind_of(const ms_envelope *m)
@@ -5620,7 +5612,7 @@ static bool ms__is_erased(const unsigned char *r)
     return ms__get32(r + 24) == MS__ERASED;
 }
 
-/* Puts both checks on a record that is otherwise whole. */
+/* Sets both checks of a record. */
 static void ms__seal(unsigned char *r, uint32_t seed)
 {
     ms__put32(r + 24, ms__body_check(r));
@@ -5637,7 +5629,7 @@ static int64_t ms__time_of(const ms_envelope *m)
     return m->has_time ? m->time_ns : MS_TIME_NONE;
 }
 
-/* One field as a walk over the directory finds it. */
+/* One field of a walk over the directory. */
 typedef struct ms__entry {
     unsigned field;
     bool json;
@@ -5701,8 +5693,7 @@ static ms_result ms__damaged(ms_error *err, uint64_t offset, const char *what)
     return code;
 }
 
-/* R1 and R2: is there a record at r whose header can be trusted? offset is for
- * messages. */
+/* R1 and R2: is there a record with a valid header at r? offset is for error texts. */
 static ms_result ms__check_header(const unsigned char *r, uint64_t left, uint32_t seed,
                                   uint64_t offset, ms_error *err)
 {
@@ -5860,16 +5851,16 @@ MS_API uint32_t ms_fields(const ms_msg *msg, ms_value fields[MS_FIELD_COUNT])
     return set;
 }
 
-/* Of a caller's flags these are stored. */
+/* The flags of a caller that are stored. */
 #define MS__CALLER_FLAGS                                                  \
     ((uint32_t)(MS_FLAG_JOINED | MS_FLAG_STAMPED | MS_FLAG_REPAIRED | MS_FLAG_LENIENT))
 
-/* And of a message that a store hands on as it is. */
+/* The flags that a copy keeps. */
 #define MS__COPY_FLAGS                                                    \
     (MS__CALLER_FLAGS |                                                   \
      (uint32_t)(MS_FLAG_AMENDED | MS_FLAG_REDACTED | MS_FLAG_UNFINISHED))
 
-/* A message of its own in the arena; m was checked. */
+/* Encodes a checked message into the arena. */
 static ms_result ms__encode_loose(const ms_envelope *m, uint32_t flags, ms_arena *arena,
                                   const ms_msg **out, ms_error *err)
 {
@@ -5897,7 +5888,7 @@ MS_API ms_result ms_encode(const ms_envelope *m, ms_arena *arena, const ms_msg *
     return ms__encode_loose(&e, e.flags, arena, out, err);
 }
 
-/* A record of any kind whose header was checked, as stores hold them. */
+/* Checks a record of any kind in a store; its header was checked. */
 static ms_result ms__check_record(const unsigned char *r, uint64_t offset, ms_error *err)
 {
     if (ms__is_message(r)) MS__TRY(ms__check_body(r, offset, err));
@@ -5907,11 +5898,11 @@ static ms_result ms__check_record(const unsigned char *r, uint64_t offset, ms_er
     if (!ms__is_message(r) && (r[5] != 0 || (r[6] & 0x70) != 0))
         return ms__damaged(err, offset, "it has a type or a codec");
     if (ms_seq(ms__msg(r)) == UINT64_MAX)
-        return ms__damaged(err, offset, "a sequence number that nobody can have");
+        return ms__damaged(err, offset, "its sequence number is not allowed");
     return MS_OK;
 }
 
-/* Whether the library knows changes: what only they need is then dead code. */
+/* Without changes, the code that only they need is dead. */
 #ifdef MSGSTORE_NO_CHANGES
 #define MS__CHANGES 0
 #else
@@ -5925,11 +5916,11 @@ static bool ms__is_change(const unsigned char *r)
            r[4] == MS__KIND_PIECE;
 }
 
-/* ---- Erasing. What names things stays, so that the record keeps its place everywhere;
- * lengths stay, so that whoever reads meanwhile stays inside. First the two checks
- * change, eight bytes that lie in one unit of any disk: from then on the body is not
- * checked, so at no moment is there a record that does not hold. Then the body is
- * overwritten, and at last it gets a check again. */
+/* ---- Erasing, in three steps, each durable before the next. The first one marks the
+ * checks: eight bytes, which lie in one sector. From then on the body is not checked, so
+ * the record is valid at every moment. The second one overwrites the body, the third one
+ * computes its check again. Names stay, so that the record keeps its place; lengths stay,
+ * so that concurrent readers stay inside the record. */
 
 enum { MS__ERASE_MARK, MS__ERASE_BODY, MS__ERASE_DONE, MS__ERASE_STEPS };
 
@@ -5949,7 +5940,7 @@ static void ms__blank_value(const ms__entry *e)
     for (size_t i = 0; i < n; i++) p[i] = *empty ? *empty++ : ' ';
 }
 
-/* Overwrites what a record says. */
+/* Overwrites the values of a record. */
 static void ms__blank(unsigned char *r)
 {
     ms__walk w = ms__walk_of(r);
@@ -5969,7 +5960,7 @@ MS_API ms_result ms_decode(const void *bytes, size_t size, const ms_msg **out,
     MS__TRY(ms__check_header(r, size, 0, 0, err));
     MS__TRY(ms__check_body(r, 0, err));
     if (ms__padded(ms__get32(r)) != size)
-        return ms__damaged(err, ms__padded(ms__get32(r)), "bytes behind the message");
+        return ms__damaged(err, ms__padded(ms__get32(r)), "bytes after the message");
     *out = ms__msg(r);
     return MS_OK;
 }
@@ -7491,7 +7482,7 @@ static MS__APART void ms__usage_spell(const ms_usage *usage, ms_buf *out)
 MS_API ms_result ms_note_usage(ms_store *store, uint64_t seq, const ms_usage *usage,
                                ms_error *err)
 {
-    char room[1024]; /* ms_buf doubles; the text has at most 256 bytes */
+    char room[288]; /* the text has at most 256 bytes, the first room of an ms_buf */
     ms_arena arena;
     ms_buf buf;
     memset(&buf, 0, sizeof buf);
