@@ -530,7 +530,7 @@ static void the_size_told_is_enough_and_not_much_more(void **state)
                sh->name ? ", long names" : "", sh->all_fields ? ", all fields" : "", told,
                high, (double)told / (double)high);
         too_little += !shape_fits(sh, told, &fields);
-        too_much += (double)told > 1.6 * (double)high;
+        too_much += (double)told > 1.65 * (double)high;
     }
     assert_int_equal(too_little, 0);
     assert_int_equal(too_much, 0);
