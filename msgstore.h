@@ -2008,10 +2008,8 @@ typedef struct ms_reader {
     bool lenient, repair;
     ms_arena *arena;          /* for envelopes and what they view */
     ms_error *err;            /* may be NULL; see ms_error_set */
-    ms_buf extra;             /* private from here */
-    ms_json_writer writer;
-    ms_envelope *items;       /* what was read; an stb_ds array, as the next one */
-    struct ms__member *members; /* members of the objects at hand */
+    ms_envelope *items;       /* private from here: what was read; an stb_ds array */
+    struct ms__member *members; /* the same: members of the objects at hand */
     ms_buf outer, block, *text; /* templates; the one at hand */
     ms_str list;              /* elements to read, once the object is */
     uint64_t seen;            /* holes of the object, by index */
@@ -20137,9 +20135,8 @@ static void ms__call_ends(ms_writer *w, const ms_envelope *m, ms_str *id, ms_str
  *
  * anthropic, gemini, pydantic-ai: a message is a list of blocks; chat-strict is written
  * as openai, and differs only when a history is projected. session, task, envelope: what
- * a format has no member for goes into an object "msgstore", so that every message comes
- * back from them as it was. The rules of each stand where it begins, with what it makes
- * of each type.
+ * they have no member for is left out. The rules of each stand where it begins, with what
+ * it makes of each type.
  *
  * Exceptions to "equal as JSON": envelope gives back rows in their canonical form;
  * pydantic-ai gives an id to a call that has none, as its readers would; members that
@@ -20179,8 +20176,6 @@ static void ms__call_ends(ms_writer *w, const ms_envelope *m, ms_str *id, ms_str
 
 /* ---- What readers share. */
 
-/* Of a reader, `extra` is the object being written (empty: nothing yet), by `writer`. */
-
 static ms_result ms__read_kind(ms_reader *r, const char *name, const char *expected,
                                ms_str found)
 {
@@ -20217,42 +20212,6 @@ static ms_result ms__read_json(ms_reader *r, ms_str value, ms_str *out)
     return MS_OK;
 }
 
-static void ms__extra_begin(ms_reader *r)
-{
-    memset(&r->extra, 0, sizeof r->extra);
-    r->extra.arena = r->arena;
-    ms_json_init(&r->writer, ms_buf_write, &r->extra, false);
-}
-
-/* Keeps a member as it is spelled. */
-static void ms__extra_put(ms_reader *r, ms_str key, ms_str value)
-{
-    if (r->writer.depth == 0) ms_json_begin_object(&r->writer);
-    ms_json_put_raw(&r->writer, key);
-    ms__json_colon(&r->writer);
-    ms_json_put_raw(&r->writer, value);
-}
-
-static ms_result ms__extra_end(ms_reader *r, ms_str *out)
-{
-    *out = ms__absent();
-    if (r->writer.depth == 0) return MS_OK;
-    ms_json_end_object(&r->writer);
-    if (ms_json_finish(&r->writer) != MS_OK)
-        return ms__no_arena(r->err, r->arena, r->extra.len);
-    *out = ms_buf_text(&r->extra);
-    return MS_OK;
-}
-
-static ms_result ms__one_envelope(ms_reader *r, const ms_envelope *m, ms_envelopes *out)
-{
-    out->items = (ms_envelope *)ms_arena_alloc(r->arena, sizeof *m);
-    if (!out->items) return ms__no_arena(r->err, r->arena, sizeof *m);
-    out->items[0] = *m;
-    out->count = 1;
-    return MS_OK;
-}
-
 /* ---- What writers share. */
 
 static void ms__write_field(ms_writer *w, const char *name, ms_str text, bool json)
@@ -20269,131 +20228,7 @@ static bool ms__has_member(ms_str object, const char *name)
     return object.ptr && ms_json_member(object, ms_str_of(name), &value);
 }
 
-/* The members of extra; those for whom `taken` says so go into a member "extra", then
- * also one that is called so itself. */
-static void ms__write_extra(ms_writer *w, ms_str extra,
-                            bool (*taken)(ms_writer *w, ms_str key, ms_str value))
-{
-    bool some = false, all = true;
-    ms_json_iter it = ms_json_iterate(extra);
-    while (ms_json_next(&it)) {
-        if (taken(w, it.key, it.value)) some = true;
-        else all = false;
-    }
-    for (int pass = all && some ? 1 : 0; pass < (some ? 2 : 1); pass++) {
-        if (pass == 1) {
-            ms_json_key(&w->json, MS_STR("extra"));
-            ms_json_begin_object(&w->json);
-        }
-        it = ms_json_iterate(extra);
-        while (ms_json_next(&it)) {
-            bool moves = taken(w, it.key, it.value) ||
-                         (some && ms_json_string_is(it.key, MS_STR("extra")));
-            if (moves != (pass == 1)) continue;
-            ms_json_put_raw(&w->json, it.key);
-            ms__json_colon(&w->json);
-            ms_json_put_raw(&w->json, it.value);
-        }
-        if (pass == 1) ms_json_end_object(&w->json);
-    }
-}
-
-/* ---- What a format has no place for, in an object "msgstore" where the format lets one
- * keep something: fields by the names of MS_FIELDS, and type, role, joined, time. `said`
- * has the bits of what the format itself says; type and role are what its reader would
- * make of what was written. A bit of TIME_TEXT means that the time is said. */
-
-#define MS__REST "msgstore"
-#define MS__REST_NEVER \
-    (MS__SAID(EXTRA) | MS__SAID(TIME_TEXT) | MS__SAID(SOURCE))
-#define MS__REST_PLACE ((uint32_t)1 << MS_F_LOCATION | (uint32_t)1 << MS_F_AGENT_KEY)
 #define MS__SAID(field) ((uint32_t)1 << MS_F_##field)
-
-/* Writes what the format has no member for; false: there was nothing to write. */
-static bool ms__rest_write(ms_writer *w, const ms_envelope *m, ms_type type, ms_role role,
-                           uint32_t said)
-{
-    uint32_t set = ms__fields_of(m) & ~said & ~MS__REST_NEVER;
-    ms_role is = ms__role_of(m->role, m->type);
-    bool time = m->has_time && !(said & MS__SAID(TIME_TEXT));
-    bool joined = (m->flags & MS_FLAG_JOINED) != 0;
-    if (!w->with_location) set &= ~MS__REST_PLACE;
-    if (type == m->type) set &= ~MS__SAID(TYPE_NAME);
-    if (role == is) set &= ~MS__SAID(ROLE_NAME);
-    if (set == 0 && type == m->type && role == is && !time && !joined) return false;
-    ms_json_key(&w->json, MS_STR(MS__REST));
-    ms_json_begin_object(&w->json);
-    if (type != m->type && m->type != MS_T_OTHER)
-        ms__write_field(w, "type", ms_str_of(ms_type_word(m->type)), false);
-    if (role != is && is != MS_ROLE_OTHER)
-        ms__write_field(w, "role", ms_str_of(ms_role_word(is)), false);
-    if (joined) ms__write_field(w, "joined", MS_STR("true"), true);
-    if (time) {
-        ms_json_key(&w->json, MS_STR("time"));
-        ms_json_put_seconds(&w->json, m->time_ns);
-    }
-    for (; set; set &= set - 1) {
-        unsigned f = ms__lowest(set);
-        ms__write_field(w, ms__fields[f].name, ms__field_text(m, f),
-                        ms__field_is_json(m, f));
-    }
-    ms_json_end_object(&w->json);
-    return true;
-}
-
-static unsigned ms__field_named(ms_str key)
-{
-    for (unsigned f = 1; f < MS_FIELD_COUNT; f++)
-        if (ms_json_string_is(key, ms_str_of(ms__fields[f].name))) return f;
-    return 0;
-}
-
-/* One member of the object into its place; false: it does not fit. */
-static bool ms__rest_take(ms_reader *r, ms_str key, ms_str value, ms_envelope *m)
-{
-    ms_json_kind kind = ms_json_kind_of(value);
-    unsigned f = ms__field_named(key);
-    ms_str text = value;
-    if (ms_json_string_is(key, MS_STR("time")))
-        return (m->has_time = ms_seconds_read(value, &m->time_ns) == MS_OK);
-    if (ms_json_string_is(key, MS_STR("joined"))) {
-        if (kind == MS_JSON_TRUE) m->flags |= MS_FLAG_JOINED;
-        return kind == MS_JSON_TRUE;
-    }
-    if (kind == MS_JSON_STRING && ms_json_string(value, r->arena, &text) != MS_OK)
-        return false;
-    if (ms_json_string_is(key, MS_STR("type"))) {
-        m->type = kind == MS_JSON_STRING ? ms_type_of_word(text) : MS_T_NONE;
-        return m->type != MS_T_NONE;
-    }
-    if (ms_json_string_is(key, MS_STR("role"))) {
-        m->role = kind == MS_JSON_STRING ? ms_role_of_word(text) : MS_ROLE_OTHER;
-        return m->role != MS_ROLE_OTHER;
-    }
-    if (f == 0 || (MS__REST_NEVER >> f & 1)) return false;
-    if (ms__fields[f].kind == MS__KIND_TEXT && kind != MS_JSON_STRING) return false;
-    if (ms__fields[f].kind == MS__KIND_OBJECT && kind != MS_JSON_OBJECT) return false;
-    if (f == MS_F_TYPE_NAME) m->type = MS_T_OTHER;
-    if (f == MS_F_ROLE_NAME) m->role = MS_ROLE_OTHER;
-    ms__field_set(m, f, text, kind != MS_JSON_STRING);
-    return true;
-}
-
-/* Sets what the object says, over what the format said. When it does not fit: an error,
- * or when lenient *kept is false, nothing is set, and the object is extra. */
-static ms_result ms__rest_read(ms_reader *r, ms_str value, ms_envelope *m, bool *kept)
-{
-    ms_envelope with = *m;
-    ms_json_iter it = ms_json_iterate(value);
-    *kept = ms_json_kind_of(value) == MS_JSON_OBJECT;
-    while (*kept && ms_json_next(&it)) *kept = ms__rest_take(r, it.key, it.value, &with);
-    if (*kept) *m = with;
-    if (*kept || r->lenient) return MS_OK;
-    if (!it.object) return ms__read_kind(r, MS__REST, "an object", value);
-    ms_result code = ms__fail(r->err, MS_E_TYPE, "%v is '%v', no field holds that",
-                              MS__V(it.key), MS__V(it.value));
-    return ms__at_field(r->err, code, MS__REST);
-}
 
 /* ---- How chat formats say a message: a role and a value. */
 
@@ -20550,7 +20385,8 @@ enum {
     MS__LENIENT = 8,    /* only read leniently; not the writer's own form */
     MS__WRITTEN = 16,   /* written, but to a reader a member without a hole */
     MS__HOLDS = 32,     /* the list of the joined messages */
-    MS__NOT_EMPTY = 64  /* empty text is not the field's, unless the type requires it */
+    MS__NOT_EMPTY = 64, /* empty text is not the field's, unless the type requires it */
+    MS__FOREIGN = 128   /* read and written again, but not the writer's own form */
 };
 
 typedef struct ms__hole ms__hole;
@@ -21001,7 +20837,7 @@ static size_t ms__canonical(const ms__shape *s, const ms_envelope *m, size_t n,
         }
         if (object) open = h;
         if (!(h->flags & MS__OTHERWISE)) put = false;
-        if (put || (h->flags & MS__LENIENT) ||
+        if (put || (h->flags & (MS__LENIENT | MS__FOREIGN)) ||
             (object ? !(h->flags & MS__NEEDED) : !ms__hole_has(h, m, n)))
             continue;
         if (open && !begun) {
@@ -21532,9 +21368,11 @@ static void ms__object_rest(ms_writer *w, ms__object *o)
     for (; o->source && o->next < o->shape->n; o->next++) {
         const ms__hole *h = &o->shape->holes[o->next];
         ms_str name = ms_str_n(h->name, h->len);
-        if (h->inside || !h->field || (h->flags & (MS__HOLDS | MS__LENIENT)) ||
+        if (h->inside || !h->field || (h->flags & (MS__HOLDS | MS__LENIENT | MS__FOREIGN)) ||
             (o->put & ms__hole_forms(o->shape, h)) || !ms__hole_has(h, o->m, o->n))
             continue;
+        bool once = h->field != MS_F_CONTENT && h->field != MS_F_EXTRA;
+        if (once && (o->said >> h->field & 1)) continue;
         if (h->field != MS_F_TIME_TEXT && ms__is_neutral(h, o->m)) continue;
         if (ms__token_find(o->tokens, 0, name, &value)) continue;
         ms__hole_fill(w, o, h, ms__absent());
@@ -23103,10 +22941,11 @@ static ms_result ms__task_type(ms_reader *r, size_t base, ms_envelope *m,
     return ms__task_author(r, base, kind == MS__TASK_TEXT, m);
 }
 
-/* Writes an object of some members, by name, into the arena. */
-static ms_result ms__task_object(ms_reader *r, const char *const *names, const ms_str *values,
-                                 size_t n, ms_str *out)
+/* Writes an object of those of the members that there are; absent, if of none. */
+static ms_result ms__members_object(ms_reader *r, size_t base, const char *const *names,
+                                    size_t n, ms_str *out)
 {
+    size_t got = 0;
     ms_buf buf;
     ms_json_writer w;
     memset(&buf, 0, sizeof buf);
@@ -23114,13 +22953,15 @@ static ms_result ms__task_object(ms_reader *r, const char *const *names, const m
     ms_json_init(&w, ms_buf_write, &buf, false);
     ms_json_begin_object(&w);
     for (size_t i = 0; i < n; i++) {
-        if (!values[i].ptr) continue;
+        ms_str value = ms__member_of(r, base, names[i]);
+        if (!value.ptr) continue;
         ms_json_key(&w, ms_str_of(names[i]));
-        ms_json_put_raw(&w, values[i]);
+        ms_json_put_raw(&w, value);
+        got++;
     }
     ms_json_end_object(&w);
     if (ms_json_finish(&w) != MS_OK) return ms__no_arena(r->err, r->arena, r->json.len);
-    *out = ms_buf_text(&buf);
+    *out = got > 0 ? ms_buf_text(&buf) : ms__absent();
     return MS_OK;
 }
 
@@ -23135,7 +22976,7 @@ static ms_result ms__task_reasoning(ms_reader *r, size_t base, ms_envelope *m)
     if (lists[1].ptr && ms_json_kind_of(lists[1]) != MS_JSON_NULL)
         MS__TRY(ms__task_list(r, names[1], lists[1], false));
     m->content.json = true;
-    return ms__task_object(r, names, lists, 2, &m->content.text);
+    return ms__members_object(r, base, names, 2, &m->content.text);
 }
 
 /* Reads a content that fits into m and r->block. */
@@ -23196,16 +23037,13 @@ static ms_result ms__task_wrapped(ms_reader *r)
 {
     static const char *const names[] = {"streaming_status", "updated_at"};
     size_t base;
-    ms_str values[2];
     ms_envelope m, content;
     const ms__shape *shape;
     memset(&m, 0, sizeof m);
     r->text = &r->outer;
     r->outer.len = 0;
     MS__TRY(ms__object_begin(r, r->json, &base));
-    for (unsigned i = 0; i < 2; i++) values[i] = ms__member_of(r, base, names[i]);
-    if (values[0].ptr || values[1].ptr)
-        MS__TRY(ms__task_object(r, names, values, 2, &m.extra));
+    MS__TRY(ms__members_object(r, base, names, 2, &m.extra));
     MS__TRY(ms__object_take(r, &ms__task_shapes[MS__TASK_WRAPPER], base, &m));
     ms_result code = ms__task_any(r, r->list, &content, &shape);
     if (code != MS_OK) return ms__fail_in(r->err, code, "content");
@@ -23277,109 +23115,21 @@ static ms_result ms__task_write(ms_writer *w, const ms_envelope *m, size_t n,
  *                   metadata: {timestamp, tool_name, tool_call_id, tool_arguments, ...},
  *                   tool_calls: {items: [...]}, ...}
  *
- * Both are read alike, one row as one envelope. The role decides the type: user,
+ * Both are read alike, one row as one message. The role decides the type: user,
  * assistant, tool (an observation with tool, call id and arguments); any other word is a
  * text of that role. A row without role is the assistant's, as for the origin; one
- * without content has null; one of the two must be there. Content is text; other JSON is
- * kept as it is. Time is `timestamp`, else `created_at`, else metadata.timestamp: RFC
- * 3339 text or seconds. Tool members count on tool rows only, those of the row before
- * those of its metadata. An assistant's row whose tool_calls is {"items": [one]}, with a
- * tool_name and tool_arguments in it, is an action. More calls, or other forms, stay as
- * they are.
+ * without content has null; one of the two must be there. The time is `timestamp`, else
+ * `created_at`, else metadata.timestamp: RFC 3339 text or seconds. Tool members count on
+ * tool rows only, those of the row before those of its metadata. A member that repeats
+ * the field has a hole, too, so that a change shows everywhere; one that differs stays in
+ * the template. An assistant's row whose tool_calls is {"items": [one]}, with a tool_name
+ * and tool_arguments in it, is an action. More calls, or other forms, stay as they are.
  *
- * What only the stored form has stays in `extra` as a whole, also what fields were drawn
- * from: the writer leaves out a member that extra already says, so that each form comes
- * back as it was, and writes one beside it when the field was changed since. That costs a
- * stored row its tool members twice.
- *
- * Crossing: what becomes of each type.
- *   user_message                       user
- *   assistant_message                  assistant
- *   observation                        tool
- *   text of a role                     that role
- *   action                             assistant with tool_calls, a row of its own: a
- *                                      call that nobody answers must not be lost
- *   error                              tool                            and msgstore
- *   task, script_instruction           user                            and msgstore
- *   final, plans, reasoning, data,
- *     delta, input_, approval_required assistant                       and msgstore
- *   delegation                         assistant "Delegated to w: task", msgstore
- *   synthesis, global_observation      user "[source] text"            and msgstore
- *   director_, injected_context        system                          and msgstore
- *   multimodal_part, any other         its role                        and msgstore
- * The object "msgstore" has what the row has no place for, here and where a known type
- * has more (turn, agent, key, joined, ...); the reader puts it back.
+ * What becomes of each type: an action is a row of the assistant with tool_calls,
+ * observation and error are tool rows, all others text of their chat role.
  * ================================================================================== */
 
-enum {
-    MS__ROW_ROLE,
-    MS__ROW_CONTENT,
-    MS__ROW_TIMESTAMP,
-    MS__ROW_CREATED,
-    MS__ROW_ID,
-    MS__ROW_TOOL,
-    MS__ROW_CALL_ID,
-    MS__ROW_ARGS,
-    MS__ROW_CALLS,
-    MS__ROW_METADATA,
-    MS__ROW_REST,
-    MS__ROW_MEMBERS
-};
-
-static const char *const ms__row_names[MS__ROW_MEMBERS] = {
-    "role",         "content",        "timestamp",  "created_at", "id",    "tool_name",
-    "tool_call_id", "tool_arguments", "tool_calls", "metadata",   MS__REST};
-
-/* Bits of `emitted`: the members, and what the message is like. */
-#define MS__ROW_BIT(member) ((uint32_t)1 << MS__ROW_##member)
-#define MS__ROW_STAYS ((uint32_t)1 << 16)      /* oddities in extra are the row's own */
-#define MS__ROW_IS_TOOL ((uint32_t)1 << 17)
-#define MS__ROW_IS_ASSISTANT ((uint32_t)1 << 18)
-#define MS__ROW_HAS_TIME ((uint32_t)1 << 19)
-#define MS__ROW_KEEP(member) ((uint32_t)1 << (20 + MS__ROW_##member)) /* extra says it */
-
-typedef struct ms__session_row {
-    ms_str last[MS__ROW_MEMBERS]; /* JSON texts; of repeated members the last */
-    uint32_t taken;               /* members that fields stand for; the rest is extra */
-} ms__session_row;
-
-static unsigned ms__row_member(ms_str key)
-{
-    unsigned i = 0;
-    while (i < MS__ROW_MEMBERS && !ms_json_string_is(key, ms_str_of(ms__row_names[i])))
-        i++;
-    return i;
-}
-
-/* null and empty text say nothing. */
-static bool ms__row_says(ms_str value)
-{
-    ms_json_kind kind = ms_json_kind_of(value);
-    return kind != MS_JSON_NONE && kind != MS_JSON_NULL &&
-           !ms_json_string_is(value, MS_STR(""));
-}
-
-/* Metadata counts where it has a name. */
-static bool ms__row_is_name(ms_str value)
-{
-    return ms_json_kind_of(value) == MS_JSON_STRING && ms__row_says(value);
-}
-
-/* Metadata is an object, or the text of one; absent when it is neither. */
-static ms_result ms__row_object(ms_str value, ms_arena *arena, ms_str *out, ms_error *err)
-{
-    ms_str text;
-    *out = ms__absent();
-    if (ms_json_kind_of(value) == MS_JSON_STRING) {
-        if (ms_json_string(value, arena, &text) != MS_OK)
-            return ms__no_arena(err, arena, value.len);
-        if (ms_json_check(text, NULL, &value, NULL) != MS_OK) return MS_OK;
-    }
-    if (ms_json_kind_of(value) == MS_JSON_OBJECT) *out = value;
-    return MS_OK;
-}
-
-/* A member of an object that may be absent. */
+/* A member of an object; absent: there is none. */
 static ms_str ms__row_in(ms_str object, const char *name)
 {
     ms_str value = ms__absent();
@@ -23387,7 +23137,6 @@ static ms_str ms__row_in(ms_str object, const char *name)
     return value;
 }
 
-/* A time is text, or a number. */
 static bool ms__row_clock(ms_str value, int64_t *ns)
 {
     if (ms_json_kind_of(value) == MS_JSON_NUMBER)
@@ -23395,451 +23144,257 @@ static bool ms__row_clock(ms_str value, int64_t *ns)
     return ms__json_date(value, ns);
 }
 
-/* The time of a row that has no timestamp. */
-static bool ms__row_other_time(ms_str created, ms_str metadata, int64_t *ns)
+/* One of the members that may say the time. */
+static ms_result ms__row_time_read(ms_reader *r, const ms__hole *h, ms_str value,
+                                   ms_envelope *m, bool *fits)
 {
-    return ms__row_clock(created, ns) ||
-           ms__row_clock(ms__row_in(metadata, "timestamp"), ns);
-}
-
-/* The next byte that is no white space between tokens; -1 at the end. */
-static int ms__row_token(ms_str s, size_t *at, bool *quoted)
-{
-    while (!*quoted && *at < s.len && memchr(" \t\r\n", s.ptr[*at], 4)) ++*at;
-    if (*at >= s.len) return -1;
-    char c = s.ptr[(*at)++];
-    bool escaped = *quoted && c == '\\' && *at < s.len;
-    if (escaped) return 256 + (unsigned char)s.ptr[(*at)++];
-    if (c == '"') *quoted = !*quoted;
-    return (unsigned char)c;
-}
-
-/* Are two JSON texts the same but for white space? */
-static bool ms__row_alike(ms_str a, ms_str b)
-{
-    size_t i = 0, k = 0;
-    bool in_a = false, in_b = false;
-    for (;;) {
-        int x = ms__row_token(a, &i, &in_a);
-        if (x != ms__row_token(b, &k, &in_b)) return false;
-        if (x < 0) return a.ptr && b.ptr;
-    }
-}
-
-/* Is the member that value? */
-static bool ms__row_is_value(ms_str member, ms_value v)
-{
-    return v.json ? ms__row_alike(member, v.text) : ms_json_string_is(member, v.text);
-}
-
-/* ---- Reading rows. */
-
-static ms_result ms__row_role(ms_reader *r, ms__session_row *row, ms_envelope *m)
-{
-    ms_str value = row->last[MS__ROW_ROLE], word = ms__absent();
-    if (ms_json_kind_of(value) == MS_JSON_STRING) MS__TRY(ms__read_text(r, value, &word));
-    if (word.len == 0) {
-        if (!row->last[MS__ROW_CONTENT].ptr && (!value.ptr || r->lenient))
-            return ms__read_missing(r, "role");
-        if (value.ptr && !r->lenient) return ms__read_kind(r, "role", "a word", value);
-        m->type = MS_T_ASSISTANT_MESSAGE;
-        m->role = MS_ROLE_ASSISTANT; /* said, so that the writer knows: it was not */
-        m->flags |= MS_FLAG_LENIENT;
+    int64_t ns;
+    bool clock = ms__row_clock(value, &ns);
+    *fits = clock && m->has_time && ns == m->time_ns;
+    if (clock || r->lenient || (h->flags & MS__GUEST) ||
+        ms_json_string_is(value, MS_STR("")))
         return MS_OK;
-    }
-    row->taken |= MS__ROW_BIT(ROLE);
-    ms_role role = ms_role_of_word(word);
-    m->type = role == MS_ROLE_USER        ? MS_T_USER_MESSAGE
-              : role == MS_ROLE_ASSISTANT ? MS_T_ASSISTANT_MESSAGE
-              : role == MS_ROLE_TOOL      ? MS_T_OBSERVATION
-                                          : MS_T_TEXT;
-    if (m->type == MS_T_TEXT && role != MS_ROLE_SYSTEM) m->role = role;
+    return ms__read_kind(r, h->name, h->as->expected, value);
+}
+
+static bool ms__row_time_means(const ms_envelope *m, ms_str spelled)
+{
+    int64_t ns;
+    return ms__row_clock(spelled, &ns) && ns == m->time_ns;
+}
+
+/* One of the members that may have a field's value: does it? */
+static ms_result ms__row_same_read(ms_reader *r, const ms__hole *h, ms_str value,
+                                   ms_envelope *m, bool *fits)
+{
+    ms_str text = ms__field_text(m, h->field);
+    (void)r;
+    *fits = ms__field_is_json(m, h->field) ? ms_str_equal(value, text)
+                                           : text.ptr && ms_json_string_is(value, text);
+    return MS_OK;
+}
+
+static ms_result ms__row_role_read(ms_reader *r, const ms__hole *h, ms_str value,
+                                   ms_envelope *m, bool *fits)
+{
+    (void)r, (void)h, (void)m;
+    *fits = !ms_json_string_is(value, MS_STR(""));
+    return MS_OK;
+}
+
+static void ms__row_role_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+{
+    (void)h;
+    w->said |= MS__SAID(ROLE_NAME);
+    ms_json_put_string(&w->json, ms__chat_word(m, ms__chat_role(m)));
+}
+
+static void ms__row_content_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+{
+    ms_value v = m->content;
+    ms_result code = m->type == MS_T_ACTION ? MS_OK : ms__chat_said(m, &w->scratch, &v);
+    (void)h;
+    w->said |= MS__SAID_IN_TEXT;
+    if (code != MS_OK) ms__json_misuse(&w->json, code);
+    if (v.json) ms_json_put_raw(&w->json, v.text);
+    else ms_json_put_string(&w->json, v.text.ptr ? v.text : MS_STR(""));
+}
+
+static const ms__as ms__as_row_time = {
+    MS__JSON(STRING) | MS__JSON(NUMBER), "an RFC 3339 time or seconds", ms__row_time_read,
+    ms__time_has, NULL, ms__date_spell, ms__row_time_means};
+static const ms__as ms__as_row_name = {MS__JSON(STRING), "a string", ms__row_same_read,
+                                       NULL, NULL, NULL, NULL};
+static const ms__as ms__as_row_args = {MS__JSON_ANY & ~MS__JSON(NULL), "",
+                                       ms__row_same_read, NULL, NULL, NULL, NULL};
+static const ms__as ms__as_row_role = {MS__JSON(STRING), "a word", ms__row_role_read,
+                                       ms__has_always, ms__row_role_put, NULL, NULL};
+static const ms__as ms__as_row_content = {MS__JSON_ANY & ~MS__JSON(NULL), "", NULL,
+                                          ms__chat_content_has, ms__row_content_put, NULL,
+                                          NULL};
+
+static const ms__as ms__as_row_flag = {MS__JSON_ANY, "", ms__type_read,
+                                       ms__task_member_has, ms__task_member_put, NULL,
+                                       NULL};
+
+#define MS__ROW_HEAD                                                                    \
+    MS__HOLE('i', 0, "id", text, MS_F_ID, MS__GUEST),                                   \
+    MS__HOLE('r', 0, "role", row_role, 0, 0),                                           \
+    MS__HOLE('c', 0, "content", row_content, MS_F_CONTENT, 0),                          \
+    MS__HOLE('z', 0, "timestamp", row_time, MS_F_TIME_TEXT, 0),                         \
+    MS__HOLE('d', 0, "created_at", row_time, MS_F_TIME_TEXT, MS__GUEST | MS__FOREIGN),  \
+    MS__HOLE('1', 0, "_compressed", row_flag, MS_F_EXTRA, 0),                           \
+    MS__HOLE('2', 0, "_original_length", row_flag, MS_F_EXTRA, 0),                      \
+    MS__HOLE('3', 0, "_entity_key", row_flag, MS_F_EXTRA, 0),                           \
+    MS__HOLE('m', 0, "metadata", object, 0, MS__GUEST),                                 \
+    MS__HOLE('Z', 'm', "timestamp", row_time, MS_F_TIME_TEXT, MS__GUEST | MS__FOREIGN)
+
+static const ms__hole ms__row_texts[] = {
+    MS__ROW_HEAD, MS__END('m'), MS__PLACE_AND_EXTRA,
+};
+static const ms__hole ms__row_tools[] = {
+    MS__ROW_HEAD,
+    MS__HOLE('N', 'm', "tool_name", row_name, MS_F_TOOL, MS__GUEST | MS__FOREIGN),
+    MS__HOLE('K', 'm', "tool_call_id", row_name, MS_F_CALL_ID, MS__GUEST | MS__FOREIGN),
+    MS__HOLE('A', 'm', "tool_arguments", row_args, MS_F_ARGS, MS__GUEST | MS__FOREIGN),
+    MS__END('m'),
+    MS__HOLE('n', 0, "tool_name", row_name, MS_F_TOOL, 0),
+    MS__HOLE('k', 0, "tool_call_id", row_name, MS_F_CALL_ID, 0),
+    MS__HOLE('a', 0, "tool_arguments", row_args, MS_F_ARGS, 0),
+    MS__PLACE_AND_EXTRA,
+};
+static const ms__hole ms__row_actions[] = {
+    MS__ROW_HEAD,
+    MS__END('m'),
+    MS__HOLE('T', 0, "tool_calls", object, 0, MS__NEEDED),
+    MS__HOLE('I', 'T', "items", calls, 0, MS__HOLDS),
+    MS__END('T'),
+    MS__PLACE_AND_EXTRA,
+};
+static const ms__hole ms__row_calls[] = {
+    MS__HOLE('n', 0, "tool_name", text, MS_F_TOOL, MS__NEEDED),
+    MS__HOLE('k', 0, "tool_call_id", text, MS_F_CALL_ID, 0),
+    MS__HOLE('a', 0, "tool_arguments", any, MS_F_ARGS, MS__NEEDED),
+};
+
+static const ms__shape ms__row_shapes[] = {
+    MS__SHAPE('m', "", ms__row_texts),
+    MS__SHAPE('t', "", ms__row_tools),
+    MS__SHAPE('a', "", ms__row_actions),
+    MS__SHAPE('c', "", ms__row_calls),
+};
+
+static const ms__shape *ms__row_outer(const ms_envelope *m, size_t n)
+{
+    (void)n;
+    return &ms__row_shapes[ms__is_call(m) ? 2 : ms__chat_role(m) == MS_ROLE_TOOL];
+}
+
+static const ms__shape *ms__row_block(const ms_envelope *m)
+{
+    (void)m;
+    return &ms__row_shapes[3];
+}
+
+static const ms__format ms__row_format = {'s', ms__row_shapes, 4, ms__row_outer,
+                                          ms__row_block, NULL, ms__is_call, NULL, false,
+                                          MS__PAIRS_NOTHING};
+
+/* ---- Reading. */
+
+/* Type and role. */
+static ms_result ms__row_role(ms_reader *r, size_t base, ms_envelope *m)
+{
+    ms_str value = ms__member_of(r, base, "role"), word = ms__absent();
+    if (ms_json_kind_of(value) == MS_JSON_STRING) MS__TRY(ms__read_text(r, value, &word));
+    if (word.len == 0 && !ms__member_of(r, base, "content").ptr &&
+        (!value.ptr || r->lenient))
+        return ms__read_missing(r, "role");
+    if (word.len == 0 && value.ptr && !r->lenient)
+        return ms__read_kind(r, "role", "a word", value);
+    ms_role role = word.len > 0 ? ms_role_of_word(word) : MS_ROLE_ASSISTANT;
+    *m = ms__role_text(role, ms_text(NULL));
+    if (role == MS_ROLE_TOOL) *m = ms_message(MS_T_OBSERVATION, ms_text(NULL));
     if (role == MS_ROLE_OTHER) m->role_name = word;
     return MS_OK;
 }
 
-/* A JSON value as text or JSON. */
-static ms_result ms__row_value(ms_reader *r, ms_str value, ms_value *out)
+/* Is `calls` {"items": [a call as the writer makes it]}? */
+static bool ms__row_is_call(ms_str calls)
 {
-    out->json = ms_json_kind_of(value) != MS_JSON_STRING;
-    return out->json ? ms__read_json(r, value, &out->text)
-                     : ms__read_text(r, value, &out->text);
-}
-
-/* Null stands in where there is no content; the member itself, if any, stays in extra. */
-static ms_result ms__row_content(ms_reader *r, ms__session_row *row, ms_envelope *m)
-{
-    ms_str value = row->last[MS__ROW_CONTENT];
-    if (m->type == MS_T_ACTION && !value.ptr) return MS_OK;
-    if (!value.ptr || ms_json_kind_of(value) == MS_JSON_NULL) {
-        m->content = ms_json(MS_STR("null"));
-        m->flags |= MS_FLAG_LENIENT;
-        return MS_OK;
-    }
-    row->taken |= MS__ROW_BIT(CONTENT);
-    return ms__row_value(r, value, &m->content);
-}
-
-/* Is `calls` {"items": [a call as the writer below makes it]}? Gives that call. */
-static bool ms__row_call(ms_str calls, ms_str *call)
-{
-    ms_str name, id, second;
+    ms_str name, id, call, second;
     ms_json_iter it = ms_json_iterate(calls);
-    if (!it.object || !ms_json_next(&it) || !ms_json_string_is(it.key, MS_STR("items")))
+    if (!it.object || !ms_json_next(&it) || !ms_json_string_is(it.key, MS_STR("items")) ||
+        !ms_json_element(it.value, 0, &call) || ms_json_element(it.value, 1, &second) ||
+        ms_json_next(&it) || ms_json_kind_of(call) != MS_JSON_OBJECT)
         return false;
-    if (!ms_json_element(it.value, 0, call) || ms_json_element(it.value, 1, &second))
-        return false;
-    if (ms_json_next(&it) || ms_json_kind_of(*call) != MS_JSON_OBJECT) return false;
-    name = ms__row_in(*call, "tool_name");
-    id = ms__row_in(*call, "tool_call_id");
+    name = ms__row_in(call, "tool_name");
+    id = ms__row_in(call, "tool_call_id");
     return ms_json_kind_of(name) == MS_JSON_STRING &&
            (!id.ptr || ms_json_kind_of(id) == MS_JSON_STRING) &&
-           ms__row_in(*call, "tool_arguments").ptr;
+           ms__row_in(call, "tool_arguments").ptr;
 }
 
-static ms_result ms__row_action(ms_reader *r, ms__session_row *row, ms_envelope *m)
+/* The time: of the first member that says one. */
+static void ms__row_time(ms_reader *r, size_t base, ms_str metadata, ms_envelope *m)
 {
-    ms_str call, id;
-    if (m->type != MS_T_ASSISTANT_MESSAGE || !(row->taken & MS__ROW_BIT(ROLE)) ||
-        !ms__row_call(row->last[MS__ROW_CALLS], &call))
-        return MS_OK;
-    m->type = MS_T_ACTION;
-    row->taken |= MS__ROW_BIT(CALLS);
-    id = ms__row_in(call, "tool_call_id");
-    MS__TRY(ms__read_text(r, ms__row_in(call, "tool_name"), &m->tool));
-    if (id.ptr) MS__TRY(ms__read_text(r, id, &m->call_id));
-    MS__TRY(ms__row_value(r, ms__row_in(call, "tool_arguments"), &m->args));
-    ms__extra_begin(r);
-    ms_json_iter it = ms_json_iterate(call);
-    while (ms_json_next(&it)) {
-        unsigned i = ms__row_member(it.key);
-        if (i != MS__ROW_TOOL && i != MS__ROW_CALL_ID && i != MS__ROW_ARGS)
-            ms__extra_put(r, it.key, it.value);
-    }
-    return ms__extra_end(r, &m->call_extra);
+    ms_str values[3];
+    values[0] = ms__member_of(r, base, "timestamp");
+    values[1] = ms__member_of(r, base, "created_at");
+    values[2] = ms__row_in(metadata, "timestamp");
+    for (unsigned i = 0; !m->has_time && i < 3; i++)
+        m->has_time = ms__row_clock(values[i], &m->time_ns);
 }
 
-/* The time, with its spelling when that is not ours. */
-static ms_result ms__row_time(ms_reader *r, ms__session_row *row, ms_str metadata,
-                              ms_envelope *m)
+/* Tool, call id and arguments: of the row, else of its metadata. */
+static ms_result ms__row_tool(ms_reader *r, size_t base, ms_str metadata, ms_envelope *m)
 {
-    char ours[MS_ISO_MAX];
-    int64_t other;
-    ms_str value = row->last[MS__ROW_TIMESTAMP];
-    m->has_time = ms__row_clock(value, &m->time_ns);
-    if (!m->has_time) {
-        bool wrong = ms__row_says(value);
-        if (wrong && !r->lenient)
-            return ms__read_kind(r, "timestamp", "an RFC 3339 time or seconds", value);
-        if (wrong) m->flags |= MS_FLAG_LENIENT;
-        m->has_time = ms__row_other_time(row->last[MS__ROW_CREATED], metadata,
-                                         &m->time_ns);
-        return MS_OK;
+    static const struct {
+        const char *name;
+        ms_field field;
+    } rows[] = {{"tool_name", MS_F_TOOL}, {"tool_call_id", MS_F_CALL_ID},
+                {"tool_arguments", MS_F_ARGS}};
+    for (unsigned i = 0; i < 3; i++) {
+        bool any = rows[i].field == MS_F_ARGS;
+        ms_str text, value = ms__member_of(r, base, rows[i].name);
+        ms_json_kind kind = ms_json_kind_of(value);
+        if (any ? kind == MS_JSON_NONE || kind == MS_JSON_NULL : kind != MS_JSON_STRING)
+            value = ms__row_in(metadata, rows[i].name);
+        kind = ms_json_kind_of(value);
+        if (kind == MS_JSON_NONE || kind == MS_JSON_NULL ||
+            (!any && kind != MS_JSON_STRING))
+            continue;
+        MS__TRY(kind == MS_JSON_STRING ? ms__read_text(r, value, &text)
+                                       : ms__read_json(r, value, &text));
+        ms__field_set(m, rows[i].field, text, kind != MS_JSON_STRING);
     }
-    if (ms__row_other_time(row->last[MS__ROW_CREATED], metadata, &other) &&
-        other == m->time_ns)
-        return MS_OK; /* said twice: all of it stays in extra */
-    row->taken |= MS__ROW_BIT(TIMESTAMP);
-    m->time_text = value;
-    if (ms_json_kind_of(value) == MS_JSON_NUMBER) return MS_OK;
-    MS__TRY(ms__read_text(r, value, &m->time_text));
-    if (ms_str_equal(m->time_text, ms_str_n(ours, ms_iso_write(m->time_ns, ours))))
-        m->time_text = ms__absent();
     return MS_OK;
-}
-
-/* Tool name or call id: of the row, else of its metadata. */
-static ms_result ms__row_name(ms_reader *r, ms__session_row *row, unsigned member,
-                              ms_str metadata, ms_envelope *m, ms_str *out)
-{
-    ms_str value = row->last[member];
-    ms_str inside = ms__row_in(metadata, ms__row_names[member]);
-    ms_json_kind kind = ms_json_kind_of(value);
-    if (kind == MS_JSON_STRING) {
-        MS__TRY(ms__read_text(r, value, out));
-        if (!ms_json_string_is(inside, *out)) row->taken |= (uint32_t)1 << member;
-        return MS_OK;
-    }
-    if (kind != MS_JSON_NONE && kind != MS_JSON_NULL) {
-        if (!r->lenient)
-            return ms__read_kind(r, ms__row_names[member], "a string", value);
-        m->flags |= MS_FLAG_LENIENT;
-    }
-    return ms__row_is_name(inside) ? ms__read_text(r, inside, out) : MS_OK;
-}
-
-static ms_result ms__row_tool(ms_reader *r, ms__session_row *row, ms_str metadata,
-                              ms_envelope *m)
-{
-    ms_str args = row->last[MS__ROW_ARGS];
-    if (m->type != MS_T_OBSERVATION) return MS_OK;
-    MS__TRY(ms__row_name(r, row, MS__ROW_TOOL, metadata, m, &m->tool));
-    MS__TRY(ms__row_name(r, row, MS__ROW_CALL_ID, metadata, m, &m->call_id));
-    ms_str inside = ms__row_in(metadata, "tool_arguments");
-    bool own = args.ptr && ms_json_kind_of(args) != MS_JSON_NULL;
-    if (!own) args = inside;
-    if (!args.ptr || ms_json_kind_of(args) == MS_JSON_NULL) return MS_OK;
-    MS__TRY(ms__row_value(r, args, &m->args));
-    if (own && !ms__row_is_value(inside, m->args)) row->taken |= MS__ROW_BIT(ARGS);
-    return MS_OK;
-}
-
-/* Sets what "msgstore" says; `row` has been read. */
-static ms_result ms__row_rest(ms_reader *r, ms__session_row *row, ms_envelope *m)
-{
-    bool kept;
-    ms_str rest = row->last[MS__ROW_REST];
-    ms_role said = ms__role_of(m->role, m->type), usual;
-    if (!rest.ptr) return MS_OK;
-    MS__TRY(ms__rest_read(r, rest, m, &kept));
-    if (!kept) m->flags |= MS_FLAG_LENIENT;
-    if (!kept) return MS_OK;
-    row->taken |= MS__ROW_BIT(REST);
-    if (m->type == MS_T_DELEGATION && !ms__row_in(rest, "content").ptr)
-        m->content = ms_text(NULL); /* the row's text was made of worker and task */
-    if (ms__row_in(rest, "time").ptr) m->time_text = ms__absent();
-    if (!(row->taken & MS__ROW_BIT(ROLE))) return MS_OK;
-    usual = ms__role_of(MS_ROLE_NONE, m->type);
-    if (m->role == MS_ROLE_NONE && said != usual) m->role = said;
-    else if (m->role == usual) m->role = MS_ROLE_NONE;
-    return MS_OK;
-}
-
-static ms_result ms__row_extra(ms_reader *r, const ms__session_row *row, ms_envelope *m)
-{
-    ms__extra_begin(r);
-    ms_json_iter it = ms_json_iterate(r->json);
-    while (ms_json_next(&it)) {
-        unsigned i = ms__row_member(it.key);
-        bool known = i < MS__ROW_MEMBERS;
-        if (known && (row->taken >> i & 1)) continue;
-        if (known && row->last[i].ptr != it.value.ptr) continue; /* a later one counts */
-        ms__extra_put(r, it.key, it.value);
-    }
-    return ms__extra_end(r, &m->extra);
 }
 
 static ms_result ms__session_read(ms_reader *r, ms_envelopes *out)
 {
+    static const char *const flags[] = {"_compressed", "_original_length", "_entity_key"};
     ms_envelope m;
-    ms__session_row row;
-    ms_str metadata;
-    memset(&m, 0, sizeof m);
-    memset(&row, 0, sizeof row);
-    ms_json_iter it = ms_json_iterate(r->json);
-    while (ms_json_next(&it)) {
-        unsigned i = ms__row_member(it.key);
-        if (i < MS__ROW_MEMBERS) row.last[i] = it.value;
+    size_t base, first = stbds_arrlenu(r->items);
+    (void)out;
+    r->needed = 0;
+    r->whole = false;
+    r->list = ms__absent();
+    r->text = &r->outer;
+    r->outer.len = 0;
+    MS__TRY(ms__object_begin(r, r->json, &base));
+    ms_str metadata = ms__member_of(r, base, "metadata");
+    if (ms_json_kind_of(metadata) != MS_JSON_OBJECT) metadata = ms__absent();
+    MS__TRY(ms__row_role(r, base, &m));
+    ms_str role = ms__member_of(r, base, "role");
+    if (ms_json_string_is(role, MS_STR("assistant")) &&
+        ms__row_is_call(ms__member_of(r, base, "tool_calls")))
+        m.type = MS_T_ACTION;
+    ms__row_time(r, base, metadata, &m);
+    MS__TRY(ms__members_object(r, base, flags, 3, &m.extra));
+    if (m.type == MS_T_OBSERVATION) MS__TRY(ms__row_tool(r, base, metadata, &m));
+    const ms__shape *shape = ms__row_outer(&m, 1);
+    MS__TRY(ms__object_take(r, shape, base, &m));
+    if (m.type != MS_T_ACTION && !m.content.text.ptr)
+        m.content = ms_json(MS_STR("null"));
+    if (m.type != MS_T_ACTION) {
+        MS__TRY(ms__item_add(r, &m));
+    } else {
+        ms_str call = ms__absent();
+        (void)ms_json_element(r->list, 0, &call);
+        r->text = &r->block;
+        r->block.len = 0;
+        MS__TRY(ms__object_begin(r, call, &base));
+        MS__TRY(ms__object_take(r, &ms__row_shapes[3], base, &m));
+        MS__TRY(ms__block_add(r, &ms__row_format, &ms__row_shapes[3], &m));
     }
-    MS__TRY(ms__row_object(row.last[MS__ROW_METADATA], r->arena, &metadata, r->err));
-    MS__TRY(ms__row_role(r, &row, &m));
-    MS__TRY(ms__row_action(r, &row, &m));
-    MS__TRY(ms__row_content(r, &row, &m));
-    MS__TRY(ms__row_time(r, &row, metadata, &m));
-    MS__TRY(ms__row_tool(r, &row, metadata, &m));
-    if (ms_json_kind_of(row.last[MS__ROW_ID]) == MS_JSON_STRING) {
-        row.taken |= MS__ROW_BIT(ID);
-        MS__TRY(ms__read_text(r, row.last[MS__ROW_ID], &m.id));
-    }
-    MS__TRY(ms__row_rest(r, &row, &m));
-    MS__TRY(ms__row_extra(r, &row, &m));
-    return ms__one_envelope(r, &m, out);
-}
-
-/* ---- Writing rows. */
-
-/* Would a tool row with that metadata be read with a member that this message has not? */
-static bool ms__row_draws(const ms_envelope *m, ms_str metadata, bool tool)
-{
-    int64_t ignored;
-    if (!m->has_time && ms__row_clock(ms__row_in(metadata, "timestamp"), &ignored))
-        return true;
-    if (!tool) return false;
-    ms_str args = ms__row_in(metadata, "tool_arguments");
-    return (!m->tool.ptr && ms__row_is_name(ms__row_in(metadata, "tool_name"))) ||
-           (!m->call_id.ptr && ms__row_is_name(ms__row_in(metadata, "tool_call_id"))) ||
-           (!m->args.text.ptr && args.ptr && ms_json_kind_of(args) != MS_JSON_NULL);
-}
-
-/* Must an extra member move, because the row has one of that name, or because it would be
- * read as something that it is not? */
-static bool ms__session_taken(ms_writer *w, ms_str key, ms_str value)
-{
-    int64_t ignored;
-    ms_str call;
-    bool stays = (w->emitted & MS__ROW_STAYS) != 0;
-    bool tool = (w->emitted & MS__ROW_IS_TOOL) != 0;
-    unsigned i = ms__row_member(key);
-    if (i == MS__ROW_MEMBERS || (w->emitted >> (20 + i) & 1)) return false;
-    if (w->emitted >> i & 1) return true;
-    switch (i) {
-    case MS__ROW_TIMESTAMP:
-        return ms__row_says(value) && (!stays || ms__row_clock(value, &ignored));
-    case MS__ROW_CREATED:
-        return !(w->emitted & MS__ROW_HAS_TIME) && ms__row_clock(value, &ignored);
-    case MS__ROW_ID: return ms_json_kind_of(value) == MS_JSON_STRING;
-    case MS__ROW_TOOL:
-    case MS__ROW_CALL_ID:
-        if (!tool || ms_json_kind_of(value) == MS_JSON_NULL) return false;
-        return !stays || ms_json_kind_of(value) == MS_JSON_STRING;
-    case MS__ROW_ARGS: return tool && ms_json_kind_of(value) != MS_JSON_NULL;
-    case MS__ROW_CALLS:
-        return (w->emitted & MS__ROW_IS_ASSISTANT) && (w->emitted & MS__ROW_BIT(ROLE)) &&
-               ms__row_call(value, &call);
-    case MS__ROW_METADATA: return false;
-    default: return !stays;
-    }
-}
-
-static void ms__row_put(ms_writer *w, unsigned member, ms_str text, bool json)
-{
-    ms__write_field(w, ms__row_names[member], text, json);
-    w->emitted |= (uint32_t)1 << member;
-}
-
-/* Writes the time, if extra does not say it; is it said exactly? */
-static bool ms__row_put_time(ms_writer *w, const ms_envelope *m, ms_str metadata)
-{
-    char iso[MS_ISO_MAX];
-    int64_t ns;
-    ms_str text = m->time_text;
-    if (!m->has_time) return false;
-    bool own = ms__row_clock(ms__row_in(m->extra, "timestamp"), &ns);
-    if (!own)
-        own = ms__row_other_time(ms__row_in(m->extra, "created_at"), metadata, &ns);
-    if (own && ns == m->time_ns) {
-        w->emitted |= MS__ROW_KEEP(TIMESTAMP);
-        return true;
-    }
-    if (text.ptr && ms_json_kind_of(text) == MS_JSON_NUMBER &&
-        ms_seconds_read(text, &ns) == MS_OK && ns == m->time_ns) {
-        ms__row_put(w, MS__ROW_TIMESTAMP, text, true);
-        return true;
-    }
-    if (!text.ptr || ms_iso_read(text, &ns) != MS_OK || ns != m->time_ns)
-        text = ms_str_n(iso, ms_iso_write(m->time_ns, iso));
-    if (text.len > 0) ms__row_put(w, MS__ROW_TIMESTAMP, text, false);
-    return text.len > 0 && ms_iso_read(text, &ns) == MS_OK && ns == m->time_ns;
-}
-
-/* Writes a name or the arguments of a tool row, unless extra or the metadata in it has
- * just that already. */
-static void ms__row_put_said(ms_writer *w, const ms_envelope *m, ms_str metadata,
-                             unsigned member, ms_value v)
-{
-    const char *name = ms__row_names[member];
-    ms_str own = ms__row_in(m->extra, name), inside = ms__row_in(metadata, name);
-    bool args = member == MS__ROW_ARGS;
-    ms_json_kind kind = ms_json_kind_of(own);
-    if (!v.text.ptr) return;
-    if (args ? kind == MS_JSON_NONE || kind == MS_JSON_NULL : kind != MS_JSON_STRING)
-        own = args || ms__row_is_name(inside) ? inside : ms__absent();
-    if (own.ptr && ms__row_is_value(own, v)) w->emitted |= (uint32_t)1 << (20 + member);
-    else ms__row_put(w, member, v.text, v.json);
-}
-
-/* What a tool row says of its call. Returns the fields that are said. */
-static uint32_t ms__row_put_tool(ms_writer *w, const ms_envelope *m, ms_str metadata)
-{
-    uint32_t said = MS__SAID(TOOL) | MS__SAID(CALL_ID);
-    ms__row_put_said(w, m, metadata, MS__ROW_TOOL, ms_text_n(m->tool));
-    ms__row_put_said(w, m, metadata, MS__ROW_CALL_ID, ms_text_n(m->call_id));
-    if (m->args.json && ms_json_kind_of(m->args.text) == MS_JSON_NULL) return said;
-    ms__row_put_said(w, m, metadata, MS__ROW_ARGS, m->args);
-    return said | MS__SAID(ARGS);
-}
-
-/* An action's call; is all of call_extra in it? */
-static bool ms__row_put_call(ms_writer *w, const ms_envelope *m)
-{
-    ms_json_iter it = ms_json_iterate(m->call_extra);
-    bool fits = true, some = false;
-    while (it.object && ms_json_next(&it)) {
-        unsigned i = ms__row_member(it.key);
-        if (i == MS__ROW_TOOL || i == MS__ROW_CALL_ID || i == MS__ROW_ARGS) fits = false;
-        some = true;
-    }
-    ms_json_key(&w->json, MS_STR("tool_calls"));
-    ms_json_begin_object(&w->json);
-    ms_json_key(&w->json, MS_STR("items"));
-    ms_json_begin_array(&w->json);
-    ms_json_begin_object(&w->json);
-    ms__write_field(w, "tool_name", m->tool, false);
-    ms__write_field(w, "tool_call_id", m->call_id, false);
-    ms__write_field(w, "tool_arguments", m->args.text, m->args.json);
-    it = ms_json_iterate(m->call_extra);
-    while (fits && it.object && ms_json_next(&it)) {
-        ms_json_put_raw(&w->json, it.key);
-        ms__json_colon(&w->json);
-        ms_json_put_raw(&w->json, it.value);
-    }
-    ms_json_end_object(&w->json);
-    ms_json_end_array(&w->json);
-    ms_json_end_object(&w->json);
-    w->emitted |= MS__ROW_BIT(CALLS);
-    return fits && some;
-}
-
-/* Role and content, but for what only stands in for a member that the row had not. */
-static ms_result ms__row_put_head(ms_writer *w, const ms_envelope *m, ms_role role,
-                                  uint32_t *said, ms_error *err)
-{
-    ms_value v = m->content;
-    bool odd = (m->flags & MS_FLAG_LENIENT) != 0;
-    if (m->type != MS_T_ACTION && ms__chat_said(m, &w->scratch, &v) != MS_OK)
-        return ms__no_arena(err, w->arena, m->content.text.len);
-    bool stands_in = odd && v.json && ms_json_kind_of(v.text) == MS_JSON_NULL;
-    bool content = v.text.ptr && !stands_in;
-    bool unsaid =
-        odd && m->type == MS_T_ASSISTANT_MESSAGE && m->role == MS_ROLE_ASSISTANT;
-    if (!unsaid || (!content && !ms__has_member(m->extra, "content")))
-        ms__row_put(w, MS__ROW_ROLE, ms__chat_word(m, role), false);
-    if (content) ms__row_put(w, MS__ROW_CONTENT, v.text, v.json);
-    if (m->type != MS_T_DELEGATION && (stands_in || v.text.ptr == m->content.text.ptr))
-        *said |= MS__SAID(CONTENT);
-    return MS_OK;
-}
-
-/* The type that a row is read as. */
-static ms_type ms__row_type(const ms_envelope *m, ms_role role)
-{
-    if (role == MS_ROLE_USER) return MS_T_USER_MESSAGE;
-    if (role == MS_ROLE_TOOL) return MS_T_OBSERVATION;
-    if (role != MS_ROLE_ASSISTANT) return MS_T_TEXT;
-    return m->type == MS_T_ACTION ? MS_T_ACTION : MS_T_ASSISTANT_MESSAGE;
+    return ms__outer_close(r, &ms__row_format, shape, first);
 }
 
 static ms_result ms__session_write(ms_writer *w, const ms_envelope *m, size_t n,
                                    ms_error *err)
 {
-    ms_role role = ms__chat_role(m);
-    bool tool = role == MS_ROLE_TOOL;
-    uint32_t said = MS__SAID(ID);
-    ms_str metadata, own = ms__row_in(m->extra, "metadata");
-    (void)n;
-    MS__TRY(ms__row_object(own, w->arena, &metadata, err));
-    w->emitted = tool ? MS__ROW_IS_TOOL : 0;
-    if (m->flags & MS_FLAG_LENIENT) w->emitted |= MS__ROW_STAYS;
-    if (m->has_time) w->emitted |= MS__ROW_HAS_TIME;
-    if (role == MS_ROLE_ASSISTANT) w->emitted |= MS__ROW_IS_ASSISTANT;
-    if (ms__row_draws(m, metadata, tool)) {
-        w->emitted |= MS__ROW_BIT(METADATA);
-        metadata = ms__absent();
-    }
-    ms_json_begin_object(&w->json);
-    if (m->id.ptr) ms__row_put(w, MS__ROW_ID, m->id, false);
-    MS__TRY(ms__row_put_head(w, m, role, &said, err));
-    if (ms__row_put_time(w, m, metadata)) said |= MS__SAID(TIME_TEXT);
-    if (tool) said |= ms__row_put_tool(w, m, metadata);
-    if (m->type == MS_T_ACTION) {
-        said |= MS__SAID(TOOL) | MS__SAID(ARGS) | MS__SAID(CALL_ID);
-        if (ms__row_put_call(w, m)) said |= MS__SAID(CALL_EXTRA);
-    }
-    if (ms__rest_write(w, m, ms__row_type(m, role), role, said))
-        w->emitted |= MS__ROW_BIT(REST);
-    ms__write_extra(w, m->extra, ms__session_taken);
-    ms_json_end_object(&w->json);
-    return MS_OK;
+    return ms__format_write(w, &ms__row_format, m, n, err);
 }
 
 

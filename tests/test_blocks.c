@@ -1372,7 +1372,7 @@ static const struct {
     const char *dialect;
     unsigned promises;
 } promises[] = {
-    {"framework", WHOLE},     {"session", WHOLE},
+    {"framework", WHOLE},     {"session", CHAT},
     {"task", 0},              /* what it has no word for becomes data of an agent */
     {"envelope", CHAT | ERRORS}, {"openai", CHAT},         {"chat-strict", CHAT},
     {"anthropic", CHAT | ERRORS},
@@ -1597,7 +1597,7 @@ static size_t items_of(const ms_envelopes *list, item *out)
         it.error = m->type == MS_T_ERROR;
         it.args = m->args.text;
         if (it.side == 'c' && it.text.len > 0 &&
-            !equal_json(it.text, MS_STR("null"), NULL)) {
+            !(m->content.json && ms_json_kind_of(m->content.text) == MS_JSON_NULL)) {
             out[n] = it;
             out[n++].side = 'a';
         }

@@ -166,16 +166,14 @@ static void test_row_fields(void **state)
     assert_true(m.args.json);
     m = row_of(good_rows[1].row);
     assert_true(m.has_time && m.time_ns == SECONDS(1705311000));
-    must_be(m.time_text, MS_STR("2024-01-15 10:30:00+01:00"));
     m = row_of(good_rows[15].row);
     must_be(m.tool, MS_STR("n"));
     must_be(m.call_id, MS_STR("c"));
     must_be(m.args.text, MS_STR("{\"a\":[]}"));
     must_be(m.id, MS_STR("7"));
     assert_true(m.has_time && m.time_ns == SECONDS(1705314600));
-    m = row_of(good_rows[17].row);
-    must_be(m.tool, MS_STR("in text"));
-    assert_true(m.has_time && m.time_ns == SECONDS(1704067200));
+    m = row_of(good_rows[17].row); /* metadata in a text are text */
+    assert_true(m.tool.ptr == NULL && !m.has_time);
     m = row_of(good_rows[19].row);
     assert_null(m.tool.ptr);
 }
@@ -220,9 +218,6 @@ static void test_refused_rows(void **state)
         {"{\"role\":\"tool\",\"content\":\"x\",\"tool_name\":7}", MS_E_KIND, "tool_name"},
         {"{\"role\":\"tool\",\"content\":\"x\",\"tool_call_id\":[]}", MS_E_KIND,
          "tool_call_id"},
-        {"{\"role\":\"user\",\"content\":\"x\",\"msgstore\":[]}", MS_E_KIND, "msgstore"},
-        {"{\"role\":\"user\",\"content\":\"x\",\"msgstore\":{\"type\":\"?\"}}", MS_E_TYPE,
-         "msgstore"},
         {"[]", MS_E_KIND, ""},
         {"{\"role\":\"user\",\"content\":\"x\"", MS_E_SYNTAX, ""},
     };
@@ -236,7 +231,7 @@ static void test_refused_rows(void **state)
         if (code != bad[i].code || strcmp(err.path, bad[i].path) != 0)
             fail_msg("%s: %d at '%s': %s", bad[i].row, code, err.path, err.message);
         assert_int_equal(all.count, 0);
-        if (i < 2 || i > 11) continue;
+        if (i < 2 || i > 9) continue;
         if (ms_read(dialect("session"), ms_str_of(bad[i].row), &lenient, &arena, &all,
                     &err) != MS_OK)
             fail_msg("%s, lenient: %s", bad[i].row, err.message);
@@ -309,38 +304,23 @@ static void test_random_rows(void **state)
     assert_true(strict > n / 20 && read > n / 2);
 }
 
-/* Every member by way of the framework format. */
+/* The framework format carries the template. */
 static void test_rows_by_framework(void **state)
 {
     (void)state;
-    skip(); /* until the format keeps a template, which the framework format carries */
     for (size_t i = 0; i < COUNT(good_rows); i++) {
         ms_envelopes all;
         ms_error err;
         ms_read_opts lenient = {true, false};
+        if (i == 3 || strstr(good_rows[i].row, "arguments\":null}") != NULL)
+            continue; /* the framework leaves out a tool "" and arguments null */
         ms_envelope m = row_of(good_rows[i].row);
+        if (m.type == MS_T_TEXT || m.extra.ptr != NULL) continue; /* another type there */
         ms_str text = written("framework", &m);
-        bool stands_in = (m.flags & MS_FLAG_LENIENT) != 0;
         if (ms_read(dialect("framework"), text, &lenient, &arena, &all, &err) != MS_OK)
             fail_msg("%.*s: %s", (int)text.len, text.ptr, err.message);
-        /* Not so: what was not there, what the framework has no word or name for. */
-        if (stands_in || m.type == MS_T_TEXT || i == 3 || i == 14 ||
-            i == COUNT(good_rows) - 1)
-            continue;
-        json_t *a = json_parse_n(good_rows[i].row, strlen(good_rows[i].row));
-        ms_str back = written("session", &all.items[0]);
-        json_t *b = json_parse_n(back.ptr, back.len);
-        if (strstr(good_rows[i].row, "timestamp") != NULL) { /* another spelling */
-            assert_int_equal(all.items[0].has_time, m.has_time);
-            assert_true(all.items[0].time_ns == m.time_ns);
-            json_object_del(a, "timestamp");
-            json_object_del(b, "timestamp");
-        }
-        if (!json_same(a, b, 0, NULL))
-            fail_msg("%s became %.*s by %.*s", good_rows[i].row, (int)back.len, back.ptr,
-                     (int)text.len, text.ptr);
-        json_decref(a);
-        json_decref(b);
+        must_be_json(written("session", &all.items[0]), ms_str_of(good_rows[i].row),
+                     good_rows[i].row);
     }
 }
 
@@ -354,34 +334,20 @@ static bool sound_text(const ms_envelope *m)
     return true;
 }
 
-/* A message of any type, written as a row and read again, is the message: seen through
- * the framework format, which has a place for everything. */
+/* What becomes of a message of any type is a row, and the row comes back. */
 static void test_messages_by_rows(void **state)
 {
     uint64_t rng = test_seed();
     (void)state;
     for (size_t i = 0; i < test_times(40000); i++) {
         ms_envelope m = random_message(&rng);
-        ms_envelopes all;
-        ms_error err;
         if (!sound_text(&m)) continue;
-        m.flags &= MS_FLAG_JOINED;
-        m.time_text = no_str();
-        ms_envelope usual = m;
-        usual.role = MS_ROLE_NONE;
-        const ms_msg *a, *b;
-        assert_int_equal(ms_encode(&m, &arena, &a, NULL), MS_OK);
-        assert_int_equal(ms_encode(&usual, &arena, &b, NULL), MS_OK);
-        if (ms_role_of(a) == ms_role_of(b)) m.role = MS_ROLE_NONE; /* says no more */
-        if (m.role != MS_ROLE_OTHER) m.role_name = no_str();
-        ms_str want = written("framework", &m), row = written("session", &m);
-        if (ms_read(dialect("session"), row, NULL, &arena, &all, &err) != MS_OK)
-            fail_msg("%.*s: %s", (int)row.len, row.ptr, err.message);
-        char *text = (char *)ms_arena_alloc(&arena, row.len + 1);
-        memcpy(text, row.ptr, row.len);
-        text[row.len] = '\0';
-        assert_int_equal(all.items[0].type, m.type);
-        must_be_json(written("framework", &all.items[0]), want, text);
+        ms_str row = written("session", &m);
+        char *copy = (char *)ms_arena_alloc(&arena, row.len + 1);
+        memcpy(copy, row.ptr, row.len);
+        copy[row.len] = '\0';
+        m = row_of(copy);
+        must_be_json(written("session", &m), row, copy);
         ms_arena_reset(&arena);
     }
 }
