@@ -4,6 +4,7 @@
 
 #define _GNU_SOURCE
 #include "commands.h"
+#include "leaks.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -511,12 +512,14 @@ static int select_and_erase(selection *s)
     return output_end(&s->out, FINE);
 }
 
+#define REDACT_CHOICE \
+    (BIT(CONVERSATION) | BIT(TEAM) | BIT(GLOBAL) | BIT(TIMELINE) | BIT(TURN) | \
+     BIT(SINCE) | BIT(UNTIL) | BIT(AGENT) | BIT(LIMIT))
+
 /* Numbers and options that choose do not go together; neither would be everything. */
 static int check_redact(const options *o)
 {
-    const uint64_t choosing = BIT(CONVERSATION) | BIT(TEAM) | BIT(GLOBAL) |
-                              BIT(TIMELINE) | BIT(TURN) | BIT(SINCE) | BIT(UNTIL) |
-                              BIT(AGENT) | BIT(LOCATION) | BIT(LIMIT);
+    const uint64_t choosing = REDACT_CHOICE | BIT(LOCATION);
     const char *what = NULL;
     uint64_t seq;
     bool chosen = (o->given & choosing) != 0;
@@ -535,13 +538,23 @@ static int check_redact(const options *o)
     return USAGE;
 }
 
+/* Secrets are looked for in whole locations. */
+static int check_secrets(const options *o)
+{
+    if (o->n_files < 2 && (o->given & REDACT_CHOICE) == 0) return FINE;
+    complain("redact --secrets takes no numbers, and of options that choose --location");
+    fprintf(stderr, "msgstore redact -h tells more\n");
+    return USAGE;
+}
+
 static int run_redact(job *j)
 {
     selection s;
     const options *o = j->options;
-    int code = check_redact(o);
+    int code = GIVEN(o, SECRETS) ? check_secrets(o) : check_redact(o);
     if (code == FINE) code = GIVEN(o, APPLY) ? open_to_change(j) : open_to_read(j);
     if (code != FINE) return code;
+    if (GIVEN(o, SECRETS)) return redact_secrets(j);
     memset(&s, 0, sizeof s);
     s.job = j;
     s.out.file = stdout;
@@ -675,6 +688,9 @@ const command location_command = {
 
 static const option_row redact_rows[] = {
     {OPT_APPLY, "do it"},
+    {OPT_SECRETS, "messages that have secrets"},
+    {OPT_MASK_SECRETS, "with --secrets --apply: only the secrets, not the messages"},
+    {OPT_PERSONAL, "with --secrets: e-mail addresses and names of home folders, too"},
     {OPT_RAW, "hidden messages, too"},
     {OPT_CONVERSATION, "what user and assistant said"},
     {OPT_AGENT, "what agent A did"},
@@ -692,14 +708,18 @@ const command redact_command = {
     run_redact, false, 1, ANY_NUMBER, "a STORE", 0, redact_rows,
     "examples:\n"
     "  msgstore redact trace.log 17 18\n"
+    "  msgstore redact trace.log --secrets\n"
     "  msgstore redact trace.log --agent worker --until 2026-03-02 --raw --apply\n"
     "\n"
     "usage: msgstore redact [OPTION...] STORE NUMBER...\n"
     "       msgstore redact [OPTION...] STORE, with options that choose\n"
+    "       msgstore redact --secrets [--location L] [--apply] STORE\n"
     "Erases what messages say where it stands in the file: content, arguments, notes\n"
     "(but usage), what they said before they were amended. Number, time, type, agent,\n"
     "ids stay. Without --apply it only shows what would be erased. It cannot be\n"
     "undone. Copies, backups and other logs keep what they have, and so does what a\n"
-    "crash left of an append, until msgstore compact. Nobody should read meanwhile.\n",
+    "crash left of an append, until msgstore compact. Nobody should read meanwhile.\n"
+    "With --secrets it looks for keys, tokens and passwords in all messages, hidden\n"
+    "ones too, in notes and facts, and shows where they are and how they begin.\n",
     false,
 };

@@ -2,6 +2,7 @@
 
 #define _GNU_SOURCE
 #include "commands.h"
+#include "secrets.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -18,6 +19,7 @@ typedef struct converter {
     const ms_dialect *to;
     ms_writer_opts opts;
     ms_arena arena;           /* of the writer */
+    ms_arena masked;          /* of the message at hand, without its secrets */
     ms_writer writer;
     uint64_t talk;
     bool renamed;             /* --location has named what was read */
@@ -48,13 +50,23 @@ static int converter_turn(converter *c, uint64_t talk)
     return FINE;
 }
 
+static ms_result convert_put(converter *c, ms_envelope *m, ms_error *err)
+{
+    ms_arena_reset(&c->masked);
+    if (GIVEN(c->options, MASK_SECRETS) &&
+        !secrets_mask_message(m, SECRETS_KEYS, &c->masked, NULL, NULL)) {
+        return ms_error_set(err, MS_E_NO_MEMORY, "no memory");
+    }
+    return ms_writer_put(&c->writer, m, err);
+}
+
 static int convert_take(void *ctx, const taken *t)
 {
     converter *c = ctx;
     ms_error err;
     if (converter_turn(c, t->talk) != FINE) return FAILED;
     for (size_t i = 0; i < t->list.count; i++) {
-        if (ms_writer_put(&c->writer, &t->list.items[i], &err) == MS_OK) continue;
+        if (convert_put(c, &t->list.items[i], &err) == MS_OK) continue;
         if (c->out.error != 0) return FAILED;
         return complain_at(t->source, t->at, "writing this message: ", err.message);
     }
@@ -75,7 +87,7 @@ static int convert_query(converter *c, ms_store *store, const ms_query *q, uint6
         if (!is_wanted(c->options, ms_location(msg))) continue;
         ms_envelope m = ms_envelope_of(msg);
         complete_agent(c->options, &m);
-        ms_result result = ms_writer_put(&c->writer, &m, &err);
+        ms_result result = convert_put(c, &m, &err);
         if (result == MS_OK) continue;
         if (c->out.error == 0) complain("message %" PRIu64 ": %s", m.seq, err.message);
         code = FAILED;
@@ -163,6 +175,7 @@ static int convert(job *j, const ms_dialect *to, bool with_location)
     }
     if (array) fclose(c.out.file);
     ms_arena_deinit(&c.arena);
+    ms_arena_deinit(&c.masked);
     return code;
 }
 
@@ -188,6 +201,7 @@ static const option_row convert_rows[] = {
     {OPT_TO, "the output's format"},
     INPUT_ROWS,
     {OPT_ARRAY, "one array instead of lines; all or nothing"},
+    {OPT_MASK_SECRETS, "without keys, tokens and passwords"},
     {OPT_WITH_LOCATION, "write the members location and agent_key, too"},
     {OPT_LOCATION, "the location of messages that have none"},
     {OPT_AGENT, "the agent of tasks, calls, results and plans that have none"},
@@ -213,6 +227,7 @@ static const option_row export_rows[] = {
     {OPT_WITH_LOCATION, "write the members location and agent_key in other formats, "
                         "too"},
     {OPT_ARRAY, "one array instead of lines; all or nothing"},
+    {OPT_MASK_SECRETS, "without keys, tokens and passwords"},
     {OPT_AGENT, "the agent of tasks, calls, results and plans that have none"},
     INPUT_ROWS,
     {OPT_END, NULL},

@@ -566,7 +566,10 @@ static bool find_by_name(ms_str text, size_t at, secret *out)
     out->at = at;
     out->len = len;
     out->kind = names[name].password ? "password" : "secret-value";
-    return good;
+    secret formed;
+    bool known = find_by_form(text, at, &formed);
+    if (known) *out = formed; /* its issuer tells more than its place */
+    return known || good;
 }
 
 static bool is_plain_in_url(char c)
@@ -773,6 +776,42 @@ bool secrets_mask(ms_value text, unsigned classes, ms_arena *arena, secret_fn no
     good = good && ms_buf_write(&buf, text.text.ptr + done, text.text.len - done) == MS_OK;
     out->text = ms_buf_text(&buf);
     return good;
+}
+
+/* The template of a message: three bytes of its own, then members as JSON has them. */
+static bool mask_source(ms_str *source, unsigned classes, ms_arena *arena, secret_fn note,
+                        void *ctx)
+{
+    enum { HEAD = 3 };
+    ms_value out;
+    ms_buf buf = {arena, NULL, 0, 0};
+    if (source->len <= HEAD) return true;
+    ms_value rest = ms_json(part_of(*source, HEAD, source->len - HEAD));
+    if (!secrets_mask(rest, classes, arena, note, ctx, &out)) return false;
+    if (out.text.ptr == rest.text.ptr) return true;
+    bool good = ms_buf_write(&buf, source->ptr, HEAD) == MS_OK &&
+                ms_buf_write(&buf, out.text.ptr, out.text.len) == MS_OK;
+    *source = ms_buf_text(&buf);
+    return good;
+}
+
+bool secrets_mask_message(ms_envelope *m, unsigned classes, ms_arena *arena,
+                          secret_fn note, void *ctx)
+{
+    ms_value *values[] = {&m->content, &m->args, &m->phase_id};
+    ms_str *texts[] = {&m->task, &m->summary, &m->error_type, &m->extra, &m->call_extra};
+    bool good = true;
+    for (size_t i = 0; i < 3 && good; i++) {
+        if (values[i]->text.ptr == NULL) continue;
+        good = secrets_mask(*values[i], classes, arena, note, ctx, values[i]);
+    }
+    for (size_t i = 0; i < 5 && good; i++) {
+        ms_value out = {*texts[i], i >= 3};
+        if (out.text.ptr == NULL) continue;
+        good = secrets_mask(out, classes, arena, note, ctx, &out);
+        *texts[i] = out.text;
+    }
+    return good && mask_source(&m->source, classes, arena, note, ctx);
 }
 
 const char *secret_hint(ms_str text, const secret *found, char out[SECRET_HINT])
