@@ -2514,7 +2514,8 @@ MS_API int ms_ffi_facts(ms_store *store, const char *args, size_t args_len, char
 
 /* Result: {"version": s, "messages": n, "last_seq": n, "bytes": n, "index_bytes": n,
  * "hidden": n, "changes": n, "damaged": n}. */
-MS_API int ms_ffi_stat(ms_store *store, char **out, size_t *len);
+MS_API int ms_ffi_stat(ms_store *store, const char *args, size_t args_len, char **out,
+                       size_t *len);
 
 /* What usage notes add up to. location: of it alone.
  * Result: {"notes": n, "input_tokens": n, "output_tokens": n, "cached_tokens": n,
@@ -2523,10 +2524,12 @@ MS_API int ms_ffi_usage(ms_store *store, const char *args, size_t args_len, char
                         size_t *len);
 
 /* Makes everything durable. Result: {"durable_seq": n}. */
-MS_API int ms_ffi_sync(ms_store *store, char **out, size_t *len);
+MS_API int ms_ffi_sync(ms_store *store, const char *args, size_t args_len, char **out,
+                       size_t *len);
 
-/* Waits for messages after after_seq, at most timeout_ms. Result: {"last_seq": n}. */
-MS_API int ms_ffi_wait(ms_store *store, uint64_t after_seq, uint32_t timeout_ms, char **out,
+/* Waits until there is a message after after_seq, at most timeout_ms.
+ * Result: {"last_seq": n}. */
+MS_API int ms_ffi_wait(ms_store *store, const char *args, size_t args_len, char **out,
                        size_t *len);
 
 /* Checks every byte of the log at path*. Result: the members of ms_log_report. Damage is
@@ -27976,8 +27979,9 @@ MS_API ms_result ms_session_list(ms_store *store, ms_str user_id, size_t limit,
 
 /* ==== [ffi] a flat interface for other languages =====================================
  * Every function does three things: decode the arguments by one table, call the interface
- * above, write the result. What a call needs lies in one block of memory (the stack of a
- * foreign thread may be small), its scratch in one arena; both go when the call returns.
+ * above, write the result. ms__ffi_call does what is common; a function of its own
+ * (ms__ffi_do_...) does the rest. What a call needs lies in one block of memory (the stack
+ * of a foreign thread may be small), its scratch in one arena; both go when it returns.
  *
  * (X1) No call leaves anything allocated but *out.
  * (X2) A member that a function does not know is an error: a misspelled filter must not
@@ -27989,6 +27993,7 @@ enum {
     MS__FFI_OPEN = 1, MS__FFI_APPEND = 2, MS__FFI_QUERY = 4, MS__FFI_HISTORY = 8,
     MS__FFI_REQUEST = 16, MS__FFI_ANSWER = 32, MS__FFI_SEARCH = 64, MS__FFI_CHANGE = 128,
     MS__FFI_LIST = 256, MS__FFI_FACTS = 512, MS__FFI_USAGE = 1024, MS__FFI_VERIFY = 2048,
+    MS__FFI_WAIT = 4096,
     MS__FFI_FILTER = MS__FFI_QUERY | MS__FFI_SEARCH,
     MS__FFI_PLACE = MS__FFI_FILTER | MS__FFI_APPEND | MS__FFI_HISTORY | MS__FFI_REQUEST |
                     MS__FFI_ANSWER | MS__FFI_CHANGE | MS__FFI_LIST | MS__FFI_FACTS |
@@ -28021,7 +28026,8 @@ enum {
     X(turn_id, text, MS__FFI_FILTER, 0)                                                \
     X(since, time, MS__FFI_FILTER, 0)                                                  \
     X(until, time, MS__FFI_FILTER, 0)                                                  \
-    X(after_seq, number, MS__FFI_FILTER, 0)                                            \
+    X(after_seq, number, MS__FFI_FILTER | MS__FFI_WAIT, 0)                             \
+    X(timeout_ms, number, MS__FFI_WAIT, 0)                                             \
     X(before_seq, number, MS__FFI_FILTER, 0)                                           \
     X(limit, number, MS__FFI_FILTER | MS__FFI_HISTORY | MS__FFI_LIST, 0)               \
     X(oldest, truth, MS__FFI_QUERY, 0)                                                 \
@@ -28103,6 +28109,8 @@ static const char *const ms__result_names[] = {
 
 /* A call at work. */
 typedef struct ms__ffi {
+    ms_store *store;
+    ms_str body;              /* messages, or an answer */
     ms__ffi_arg args[MS__FFI_ARG_COUNT];
     ms_arena arena;
     ms_json_writer w;         /* to `text` */
@@ -28116,16 +28124,15 @@ typedef struct ms__ffi {
     ms_result code;
 } ms__ffi;
 
+typedef void (*ms__ffi_fn)(ms__ffi *f);
+
 /* Appends to the result; one byte after it stays free for a NUL. */
 static ms_result ms__ffi_write(void *ctx, const char *bytes, size_t len)
 {
     ms__ffi *f = (ms__ffi *)ctx;
     if (len >= f->cap - f->len) {
-        size_t cap = f->cap < 256 ? 256 : f->cap;
-        while (cap - f->len <= len) {
-            if (cap > SIZE_MAX / 2) return MS_E_NO_MEMORY;
-            cap *= 2;
-        }
+        if (len > SIZE_MAX / 4 || f->len > SIZE_MAX / 4) return MS_E_NO_MEMORY;
+        size_t cap = 2 * (f->len + len) + 256;
         char *text = (char *)realloc(f->text, cap);
         if (!text) return MS_E_NO_MEMORY;
         f->text = text;
@@ -28136,25 +28143,33 @@ static ms_result ms__ffi_write(void *ctx, const char *bytes, size_t len)
     return MS_OK;
 }
 
+static void ms__ffi_add(ms__ffi *f, const char *text)
+{
+    if (f->code == MS_OK) f->code = ms__ffi_write(f, text, strlen(text));
+}
+
+static ms_result ms__ffi_decode(ms__ffi *f, const ms__ffi_row *row, ms__ffi_arg *arg)
+{
+    switch (row->kind) {
+    case MS__FFI_KIND_text: return ms_json_string(arg->raw, &f->arena, &arg->text);
+    case MS__FFI_KIND_truth: return ms_json_bool(arg->raw, &arg->truth);
+    case MS__FFI_KIND_number: return ms_json_u64(arg->raw, &arg->number);
+    case MS__FFI_KIND_time: return ms_seconds_read(arg->raw, &arg->time);
+    case MS__FFI_KIND_raw: return MS_OK;
+    }
+    return MS_E_ARGUMENT;
+}
+
 static ms_result ms__ffi_take(ms__ffi *f, ms_str name, ms_str value, unsigned function)
 {
     for (int i = 0; i < MS__FFI_ARG_COUNT; i++) {
         const ms__ffi_row *row = &ms__ffi_rows[i];
-        ms__ffi_arg *arg = &f->args[i];
-        ms_result code = MS_OK;
         if (!(row->known & function) || !ms_json_string_is(name, ms_str_of(row->name)))
             continue;
         if (ms_json_kind_of(value) == MS_JSON_NULL) return MS_OK;
-        arg->given = true;
-        arg->raw = value;
-        if (row->kind == MS__FFI_KIND_text)
-            code = ms_json_string(value, &f->arena, &arg->text);
-        else if (row->kind == MS__FFI_KIND_truth)
-            code = ms_json_bool(value, &arg->truth);
-        else if (row->kind == MS__FFI_KIND_number)
-            code = ms_json_u64(value, &arg->number);
-        else if (row->kind == MS__FFI_KIND_time)
-            code = ms_seconds_read(value, &arg->time);
+        f->args[i].given = true;
+        f->args[i].raw = value;
+        ms_result code = ms__ffi_decode(f, row, &f->args[i]);
         if (code == MS_OK) return MS_OK;
         (void)ms__fail(&f->err, code, "%s: %s", row->name, ms_result_text(code));
         return ms__fail_in(&f->err, code, "%s", row->name);
@@ -28162,10 +28177,10 @@ static ms_result ms__ffi_take(ms__ffi *f, ms_str name, ms_str value, unsigned fu
     return ms__fail(&f->err, MS_E_ARGUMENT, "no argument is named %v here", MS__V(name));
 }
 
-static ms_result ms__ffi_parse(ms__ffi *f, const char *args, size_t len, unsigned function)
+static ms_result ms__ffi_parse(ms__ffi *f, ms_str args, unsigned function)
 {
-    ms_str all = ms_str_n(args, len), value = ms_str_n(NULL, 0);
-    if (args && len > 0) MS__TRY(ms_json_check(all, NULL, &value, &f->err));
+    ms_str value = ms_str_n(NULL, 0);
+    if (args.ptr && args.len > 0) MS__TRY(ms_json_check(args, NULL, &value, &f->err));
     if (value.ptr && ms_json_kind_of(value) != MS_JSON_OBJECT)
         return ms__fail(&f->err, MS_E_KIND, "the arguments must be a JSON object");
     ms_json_iter it = ms_json_iterate(value);
@@ -28175,19 +28190,6 @@ static ms_result ms__ffi_parse(ms__ffi *f, const char *args, size_t len, unsigne
             return ms__fail(&f->err, MS_E_MISSING, "the argument %s is missing",
                             ms__ffi_rows[i].name);
     return MS_OK;
-}
-
-/* NULL: no memory. Else ms__ffi_end must follow. */
-static ms__ffi *ms__ffi_begin(const char *args, size_t len, unsigned function, char **out,
-                              size_t *out_len)
-{
-    *out = NULL;
-    *out_len = 0;
-    ms__ffi *f = (ms__ffi *)calloc(1, sizeof *f);
-    if (!f) return NULL;
-    ms_json_init(&f->w, ms__ffi_write, f, false);
-    f->code = ms__ffi_parse(f, args, len, function);
-    return f;
 }
 
 static void ms__ffi_string(ms__ffi *f, const char *name, ms_str value)
@@ -28203,13 +28205,17 @@ static void ms__ffi_number(ms__ffi *f, const char *name, uint64_t value)
     ms_json_put_u64(&f->w, value);
 }
 
+static void ms__ffi_time(ms__ffi *f, const char *name, int64_t ns)
+{
+    ms_json_key(&f->w, ms_str_of(name));
+    ms_json_put_seconds(&f->w, ns);
+}
+
 /* The error becomes the result. */
 static void ms__ffi_fail(ms__ffi *f)
 {
-    if (f->err.code != f->code) {
-        memset(&f->err, 0, sizeof f->err);
+    if (f->err.code != f->code)
         (void)ms__fail(&f->err, f->code, "%s", ms_result_text(f->code));
-    }
     f->len = 0;
     ms_json_init(&f->w, ms__ffi_write, f, false);
     ms_json_begin_object(&f->w);
@@ -28221,9 +28227,19 @@ static void ms__ffi_fail(ms__ffi *f)
     (void)ms_json_finish(&f->w);
 }
 
-/* Hands the result over and frees the rest. */
-static int ms__ffi_end(ms__ffi *f, char **out, size_t *len)
+/* Parses, runs, hands the result over, frees the rest. *store is what `run` left there. */
+static int ms__ffi_call(ms_store **store, ms__ffi_fn run, unsigned function, ms_str args,
+                        ms_str body, char **out, size_t *len)
 {
+    *out = NULL;
+    *len = 0;
+    ms__ffi *f = (ms__ffi *)calloc(1, sizeof *f);
+    if (!f) return MS_E_NO_MEMORY;
+    f->store = *store;
+    f->body = body;
+    ms_json_init(&f->w, ms__ffi_write, f, false);
+    f->code = ms__ffi_parse(f, args, function);
+    if (f->code == MS_OK) run(f);
     if (f->code == MS_OK) f->code = ms_json_finish(&f->w);
     ms_result code = f->code;
     if (code != MS_OK && !(code == MS_E_DAMAGED && f->len > 0)) ms__ffi_fail(f);
@@ -28234,6 +28250,7 @@ static int ms__ffi_end(ms__ffi *f, char **out, size_t *len)
     } else {
         free(f->text);
     }
+    *store = f->store;
     ms_arena_deinit(&f->arena);
     free(f);
     return (int)code;
@@ -28241,21 +28258,24 @@ static int ms__ffi_end(ms__ffi *f, char **out, size_t *len)
 
 MS_API void ms_ffi_free(char *out) { free(out); }
 
-/* ---- Arguments of some kinds. */
+/* ---- Arguments of some kinds. After the first that is wrong f->code is set. */
 
-/* The place of an argument's text in a list of words that ends with NULL. *choice stays
- * when it is not given. */
-static void ms__ffi_choice(ms__ffi *f, int arg, const char *const *words, int *choice)
+/* The place of a text in a list of words that ends with NULL; -1: it has none. */
+static int ms__ffi_word(ms__ffi *f, int arg, ms_str text, const char *const *words)
+{
+    for (int i = 0; words[i]; i++)
+        if (ms_str_equal(text, ms_str_of(words[i]))) return i;
+    if (f->code == MS_OK)
+        f->code = ms__fail(&f->err, MS_E_ARGUMENT, "%s: there is no '%v'",
+                           ms__ffi_rows[arg].name, MS__V(text));
+    return -1;
+}
+
+/* The same of an argument; `otherwise` when it is not given. */
+static int ms__ffi_choice(ms__ffi *f, int arg, const char *const *words, int otherwise)
 {
     const ms__ffi_arg *a = &f->args[arg];
-    if (f->code != MS_OK || !a->given) return;
-    for (int i = 0; words[i]; i++) {
-        if (!ms_str_equal(a->text, ms_str_of(words[i]))) continue;
-        *choice = i;
-        return;
-    }
-    f->code = ms__fail(&f->err, MS_E_ARGUMENT, "%s: there is no '%v'",
-                       ms__ffi_rows[arg].name, MS__V(a->text));
+    return a->given ? ms__ffi_word(f, arg, a->text, words) : otherwise;
 }
 
 /* A list of strings, in the arena. */
@@ -28265,22 +28285,14 @@ static const ms_str *ms__ffi_texts(ms__ffi *f, int arg, size_t *n)
     size_t count = 0;
     *n = 0;
     if (f->code != MS_OK || !f->args[arg].given) return NULL;
-    if (ms_json_kind_of(f->args[arg].raw) != MS_JSON_ARRAY) {
-        f->code = ms__fail(&f->err, MS_E_KIND, "%s must be a list of strings",
-                           ms__ffi_rows[arg].name);
-        return NULL;
-    }
     while (ms_json_next(&it)) count++;
-    if (count == 0) return NULL;
     ms_str *texts = (ms_str *)ms_arena_alloc(&f->arena, count * sizeof *texts);
-    if (!texts) {
-        f->code = ms__no_memory(&f->err, count * sizeof *texts);
-        return NULL;
-    }
+    if (!texts) f->code = ms__no_memory(&f->err, count * sizeof *texts);
+    if (ms_json_kind_of(f->args[arg].raw) != MS_JSON_ARRAY) f->code = MS_E_KIND;
     it = ms_json_iterate(f->args[arg].raw);
     while (f->code == MS_OK && ms_json_next(&it))
         f->code = ms_json_string(it.value, &f->arena, &texts[(*n)++]);
-    if (f->code != MS_OK)
+    if (f->code == MS_E_KIND)
         (void)ms__fail(&f->err, f->code, "%s must be a list of strings",
                        ms__ffi_rows[arg].name);
     return texts;
@@ -28289,18 +28301,13 @@ static const ms_str *ms__ffi_texts(ms__ffi *f, int arg, size_t *n)
 static unsigned ms__ffi_views(ms__ffi *f)
 {
     static const char *const words[] = {"conversation", "agent", "team", "global",
-                                        "timeline"};
+                                        "timeline", NULL};
     size_t n;
     unsigned views = 0;
     const ms_str *texts = ms__ffi_texts(f, MS__FFI_views, &n);
     for (size_t i = 0; f->code == MS_OK && i < n; i++) {
-        unsigned bit = 0;
-        for (unsigned w = 0; w < 5; w++)
-            if (ms_str_equal(texts[i], ms_str_of(words[w]))) bit = 1u << w;
-        views |= bit;
-        if (bit == 0)
-            f->code = ms__fail(&f->err, MS_E_ARGUMENT, "views: there is no '%v'",
-                               MS__V(texts[i]));
+        int at = ms__ffi_word(f, MS__FFI_views, texts[i], words);
+        if (at >= 0) views |= 1u << at;
     }
     return views;
 }
@@ -28330,16 +28337,6 @@ static const ms_dialect *ms__ffi_format(ms__ffi *f)
     return d;
 }
 
-static const ms_profile *ms__ffi_provider(ms__ffi *f)
-{
-    const ms__ffi_arg *a = &f->args[MS__FFI_provider];
-    const ms_profile *p = ms_profile_find(a->text);
-    if (!p && f->code == MS_OK)
-        f->code = ms__fail(&f->err, MS_E_ARGUMENT, "provider: there is no '%v'",
-                           MS__V(a->text));
-    return p;
-}
-
 static size_t ms__ffi_size(const ms__ffi *f, int arg)
 {
     uint64_t n = f->args[arg].number;
@@ -28352,7 +28349,37 @@ static uint32_t ms__ffi_u32(const ms__ffi *f, int arg)
     return n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
 }
 
-/* A text with a NUL after it, in the arena; NULL when it has one inside. */
+/* ---- Results of some kinds. */
+
+/* A table of counts in a struct. */
+typedef struct ms__ffi_count {
+    const char *name;
+    size_t at;
+} ms__ffi_count;
+
+#define MS__COUNT(type, member) {#member, offsetof(type, member)}
+
+static void ms__ffi_counts(ms__ffi *f, const void *from, const ms__ffi_count *rows,
+                           size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint64_t count;
+        memcpy(&count, (const char *)from + rows[i].at, sizeof count);
+        ms__ffi_number(f, rows[i].name, count);
+    }
+}
+
+static void ms__ffi_one(ms__ffi *f, const char *name, uint64_t value)
+{
+    ms_json_begin_object(&f->w);
+    if (name) ms__ffi_number(f, name, value);
+    ms_json_end_object(&f->w);
+}
+
+/* ---- Opening, checking. */
+
+#ifndef MSGSTORE_NO_LOG
+/* The path with a NUL after it, in the arena. */
 static const char *ms__ffi_path(ms__ffi *f)
 {
     ms_str path = f->args[MS__FFI_path].text;
@@ -28363,142 +28390,93 @@ static const char *ms__ffi_path(ms__ffi *f)
     }
     if (path.len > 0) memcpy(copy, path.ptr, path.len);
     copy[path.len] = 0;
-    if (strlen(copy) == path.len) return copy;
-    f->code = ms__fail(&f->err, MS_E_ARGUMENT, "path: it has a zero byte");
-    return NULL;
+    if (strlen(copy) != path.len)
+        f->code = ms__fail(&f->err, MS_E_ARGUMENT, "path: it has a zero byte");
+    return copy;
 }
 
-/* ---- Opening, checking. */
-
-#ifndef MSGSTORE_NO_LOG
-static void ms__ffi_open_log(ms__ffi *f, ms_store **store)
+static void ms__ffi_open_log(ms__ffi *f)
 {
     static const char *const modes[] = {"create", "write", "new", "read", NULL};
     static const char *const syncs[] = {"none", "every", "each", NULL};
     ms_log_desc desc;
-    int mode = MS_LOG_CREATE, sync = MS_SYNC_NONE;
     memset(&desc, 0, sizeof desc);
-    ms__ffi_choice(f, MS__FFI_mode, modes, &mode);
-    ms__ffi_choice(f, MS__FFI_sync, syncs, &sync);
-    desc.path = ms__ffi_path(f);
-    desc.mode = (ms_log_mode)mode;
-    desc.sync = (ms_sync_mode)sync;
+    desc.mode = (ms_log_mode)ms__ffi_choice(f, MS__FFI_mode, modes, MS_LOG_CREATE);
+    desc.sync = (ms_sync_mode)ms__ffi_choice(f, MS__FFI_sync, syncs, MS_SYNC_NONE);
+    if (f->code == MS_OK) desc.path = ms__ffi_path(f);
     desc.sync_ms = ms__ffi_u32(f, MS__FFI_sync_ms);
     desc.lock_wait_ms = ms__ffi_u32(f, MS__FFI_lock_wait_ms);
     desc.shared = f->args[MS__FFI_shared].truth;
     desc.keep_unset_times = f->args[MS__FFI_keep_unset_times].truth;
-    if (f->code == MS_OK) f->code = ms_log_open(store, &desc, &f->err);
+    if (f->code == MS_OK) f->code = ms_log_open(&f->store, &desc, &f->err);
 }
 
-static void ms__ffi_log_report(ms__ffi *f, const ms_log_report *r)
+static void ms__ffi_do_verify(ms__ffi *f)
 {
-    ms_json_begin_object(&f->w);
-    ms__ffi_number(f, "bytes", r->bytes);
-    ms__ffi_number(f, "messages", r->messages);
-    ms__ffi_number(f, "index_records", r->index_records);
-    ms__ffi_number(f, "other_records", r->other_records);
-    ms__ffi_number(f, "damaged", r->damaged);
-    ms__ffi_number(f, "damaged_bytes", r->damaged_bytes);
-    ms__ffi_number(f, "index_damaged", r->index_damaged);
-    ms__ffi_number(f, "torn_bytes", r->torn_bytes);
-    ms__ffi_number(f, "last_seq", r->last_seq);
-    ms__ffi_number(f, "end", r->end);
-    ms_json_end_object(&f->w);
-    (void)ms_json_finish(&f->w);
-}
-
-static void ms__ffi_verify_log(ms__ffi *f)
-{
+    static const ms__ffi_count rows[] = {
+        MS__COUNT(ms_log_report, bytes), MS__COUNT(ms_log_report, messages),
+        MS__COUNT(ms_log_report, index_records), MS__COUNT(ms_log_report, other_records),
+        MS__COUNT(ms_log_report, damaged), MS__COUNT(ms_log_report, damaged_bytes),
+        MS__COUNT(ms_log_report, index_damaged), MS__COUNT(ms_log_report, torn_bytes),
+        MS__COUNT(ms_log_report, last_seq), MS__COUNT(ms_log_report, end)};
     ms_log_desc desc;
     ms_log_report report;
     memset(&desc, 0, sizeof desc);
     desc.path = ms__ffi_path(f);
     if (f->code == MS_OK) f->code = ms_log_verify(&desc, &report, &f->err);
-    if (f->code == MS_OK || f->code == MS_E_DAMAGED) ms__ffi_log_report(f, &report);
+    if (f->code != MS_OK && f->code != MS_E_DAMAGED) return;
+    ms_json_begin_object(&f->w);
+    ms__ffi_counts(f, &report, rows, sizeof rows / sizeof rows[0]);
+    ms_json_end_object(&f->w);
+    (void)ms_json_finish(&f->w);
 }
+#else
+static void ms__ffi_do_verify(ms__ffi *f)
+{
+    f->code = ms__fail(&f->err, MS_E_UNSUPPORTED, "this build has no log");
+}
+
+static void ms__ffi_open_log(ms__ffi *f) { ms__ffi_do_verify(f); }
 #endif
 
-static void ms__ffi_open_mem(ms__ffi *f, ms_store **store)
+static void ms__ffi_do_open(ms__ffi *f)
 {
     ms_mem_desc desc;
     memset(&desc, 0, sizeof desc);
     desc.keep_unset_times = f->args[MS__FFI_keep_unset_times].truth;
-    f->code = ms_mem_open(store, &desc, &f->err);
-}
-
-MS_API int ms_ffi_open(ms_store **store, const char *args, size_t args_len, char **out,
-                       size_t *len)
-{
-    *store = NULL;
-    ms__ffi *f = ms__ffi_begin(args, args_len, MS__FFI_OPEN, out, len);
-    if (!f) return MS_E_NO_MEMORY;
-    if (f->code == MS_OK && f->args[MS__FFI_path].text.len == 0)
-        ms__ffi_open_mem(f, store);
-#ifndef MSGSTORE_NO_LOG
-    else if (f->code == MS_OK)
-        ms__ffi_open_log(f, store);
-#else
-    else if (f->code == MS_OK)
-        f->code = ms__fail(&f->err, MS_E_UNSUPPORTED, "this build has no log");
-#endif
-    ms_json_put_null(&f->w);
-    return ms__ffi_end(f, out, len);
-}
-
-MS_API int ms_ffi_verify(const char *args, size_t args_len, char **out, size_t *len)
-{
-    ms__ffi *f = ms__ffi_begin(args, args_len, MS__FFI_VERIFY, out, len);
-    if (!f) return MS_E_NO_MEMORY;
-#ifndef MSGSTORE_NO_LOG
-    if (f->code == MS_OK) ms__ffi_verify_log(f);
-#else
-    f->code = ms__fail(&f->err, MS_E_UNSUPPORTED, "this build has no log");
-#endif
-    return ms__ffi_end(f, out, len);
+    if (f->args[MS__FFI_path].text.len > 0) ms__ffi_open_log(f);
+    else f->code = ms_mem_open(&f->store, &desc, &f->err);
+    if (f->code == MS_OK) ms_json_put_null(&f->w);
 }
 
 /* ---- Appending. */
 
-static void ms__ffi_seqs(ms__ffi *f, const uint64_t *seqs, size_t n)
+static void ms__ffi_do_append(ms__ffi *f)
 {
-    ms_json_begin_object(&f->w);
-    ms_json_key(&f->w, MS_STR("seqs"));
-    ms_json_begin_array(&f->w);
-    for (size_t i = 0; i < n; i++) ms_json_put_u64(&f->w, seqs[i]);
-    ms_json_end_array(&f->w);
-    ms_json_end_object(&f->w);
-}
-
-static void ms__ffi_append_all(ms__ffi *f, ms_store *store, const ms_envelopes *list)
-{
+    ms_envelopes list;
+    ms_read_opts how;
     ms_append_opts opts;
+    const ms_dialect *format = ms__ffi_format(f);
     memset(&opts, 0, sizeof opts);
+    how.lenient = f->args[MS__FFI_lenient].truth;
+    how.repair = true;
+    if (f->code == MS_OK)
+        f->code = ms_read_list(format, f->body, &how, &f->arena, &list, &f->err);
+    if (f->code != MS_OK) return;
     opts.location = f->args[MS__FFI_location].text;
     opts.expect = f->args[MS__FFI_expect_seq].given;
     opts.expect_seq = f->args[MS__FFI_expect_seq].number;
-    opts.seqs = (uint64_t *)ms_arena_alloc(&f->arena, list->count * sizeof *opts.seqs);
-    if (!opts.seqs) f->code = ms__no_memory(&f->err, list->count * sizeof *opts.seqs);
-    else if (list->count > 0)
-        f->code = ms_append_batch(store, list->items, list->count, &opts, &f->err);
-    if (f->code == MS_OK) ms__ffi_seqs(f, opts.seqs, list->count);
-}
-
-MS_API int ms_ffi_append(ms_store *store, const char *args, size_t args_len,
-                         const char *messages, size_t messages_len, char **out,
-                         size_t *len)
-{
-    ms_envelopes list;
-    ms_read_opts opts;
-    ms__ffi *f = ms__ffi_begin(args, args_len, MS__FFI_APPEND, out, len);
-    if (!f) return MS_E_NO_MEMORY;
-    const ms_dialect *format = ms__ffi_format(f);
-    opts.lenient = f->args[MS__FFI_lenient].truth;
-    opts.repair = true;
-    if (f->code == MS_OK)
-        f->code = ms_read_list(format, ms_str_n(messages, messages_len), &opts, &f->arena,
-                               &list, &f->err);
-    if (f->code == MS_OK) ms__ffi_append_all(f, store, &list);
-    return ms__ffi_end(f, out, len);
+    opts.seqs = (uint64_t *)ms_arena_alloc(&f->arena, list.count * sizeof *opts.seqs);
+    if (!opts.seqs) f->code = ms__no_memory(&f->err, list.count * sizeof *opts.seqs);
+    else if (list.count > 0)
+        f->code = ms_append_batch(f->store, list.items, list.count, &opts, &f->err);
+    if (f->code != MS_OK) return;
+    ms_json_begin_object(&f->w);
+    ms_json_key(&f->w, MS_STR("seqs"));
+    ms_json_begin_array(&f->w);
+    for (size_t i = 0; i < list.count; i++) ms_json_put_u64(&f->w, opts.seqs[i]);
+    ms_json_end_array(&f->w);
+    ms_json_end_object(&f->w);
 }
 
 /* ---- Reading. */
@@ -28522,65 +28500,57 @@ static void ms__ffi_filter(ms__ffi *f, ms_query *q)
     q->arena = &f->arena;
 }
 
-/* Writes what the open cursor gives, then closes it. Numbers are gathered meanwhile. */
+/* Writes what the open cursor gives, and its numbers after it; then closes it. */
 static void ms__ffi_messages(ms__ffi *f, const ms_dialect *format)
 {
     const ms_msg *msg;
     ms_buf seqs;
-    ms_json_writer numbers;
+    char number[24];
     ms_writer_opts opts;
     memset(&opts, 0, sizeof opts);
     memset(&seqs, 0, sizeof seqs);
     opts.array = true;
     opts.with_location = strcmp(ms_dialect_name(format), "framework") == 0;
     seqs.arena = &f->arena;
-    f->code = ms__ffi_write(f, "{\"messages\":", 12);
+    ms__ffi_add(f, "{\"messages\":");
     ms_writer_init(&f->writer, format, &opts, &f->arena, ms__ffi_write, f);
-    ms_json_init(&numbers, ms_buf_write, &seqs, false);
-    ms_json_begin_array(&numbers);
     while (f->code == MS_OK && (msg = ms_next(&f->it)) != NULL) {
-        ms_json_put_u64(&numbers, ms_seq(msg));
-        f->code = ms_writer_put_msg(&f->writer, msg, &f->err);
+        size_t len = ms__u64_write(ms_seq(msg), number + 1);
+        number[0] = ',';
+        f->code = ms_buf_write(&seqs, number + (seqs.len == 0), len + (seqs.len > 0));
+        if (f->code == MS_OK) f->code = ms_writer_put_msg(&f->writer, msg, &f->err);
     }
     uint64_t damaged = f->it.damaged;
     if (f->code == MS_OK) f->code = ms_writer_finish(&f->writer, &f->err);
-    ms_json_end_array(&numbers);
-    if (f->code == MS_OK) f->code = ms_json_finish(&numbers);
     ms_result closed = ms_cursor_close(&f->it, f->code == MS_OK ? &f->err : NULL);
     if (f->code == MS_OK && closed != MS_E_DAMAGED) f->code = closed;
-    if (f->code != MS_OK) return;
-    f->code = ms__ffi_write(f, ",\"seqs\":", 8);
-    if (f->code == MS_OK) f->code = ms__ffi_write(f, seqs.ptr, seqs.len);
-    if (f->code == MS_OK) f->code = ms__ffi_write(f, ",\"damaged\":", 11);
-    if (f->code == MS_OK) ms_json_put_u64(&f->w, damaged);
-    if (f->code == MS_OK) f->code = ms_json_finish(&f->w);
-    if (f->code == MS_OK) f->code = ms__ffi_write(f, "}", 1);
+    ms__ffi_add(f, ",\"seqs\":[");
+    if (f->code == MS_OK && seqs.len > 0) f->code = ms__ffi_write(f, seqs.ptr, seqs.len);
+    ms__ffi_add(f, "],\"damaged\":");
+    number[ms__u64_write(damaged, number)] = 0;
+    ms__ffi_add(f, number);
+    ms__ffi_add(f, "}");
 }
 
-MS_API int ms_ffi_query(ms_store *store, const char *args, size_t args_len, char **out,
-                        size_t *len)
+static void ms__ffi_do_query(ms__ffi *f)
 {
     ms_query q;
-    ms__ffi *f = ms__ffi_begin(args, args_len, MS__FFI_QUERY, out, len);
-    if (!f) return MS_E_NO_MEMORY;
     const ms_dialect *format = ms__ffi_format(f);
     ms__ffi_filter(f, &q);
     q.limit = ms__ffi_size(f, MS__FFI_limit);
     q.oldest = f->args[MS__FFI_oldest].truth;
     q.reverse = f->args[MS__FFI_reverse].truth;
     q.by_time = f->args[MS__FFI_by_time].truth;
-    if (f->code == MS_OK) f->code = ms_query_open(store, &q, &f->it, &f->err);
+    if (f->code == MS_OK) f->code = ms_query_open(f->store, &q, &f->it, &f->err);
     if (f->code == MS_OK) ms__ffi_messages(f, format);
-    return ms__ffi_end(f, out, len);
 }
 
-static void ms__ffi_memory(ms__ffi *f, ms_store *store, ms_memory *m)
+static void ms__ffi_memory(ms__ffi *f, ms_memory *m)
 {
     static const char *const scopes[] = {"all", "orchestrator", "manager", "worker",
                                          "since_task", NULL};
     const ms__ffi_arg *a = f->args;
-    int scope = MS_SCOPE_ALL;
-    ms_memory_init(m, store, a[MS__FFI_location].text, a[MS__FFI_agent_key].text);
+    ms_memory_init(m, f->store, a[MS__FFI_location].text, a[MS__FFI_agent_key].text);
     m->subordinates = ms__ffi_texts(f, MS__FFI_subordinates, &m->n_subordinates);
     m->timeline = a[MS__FFI_timeline].truth;
     m->by_time = a[MS__FFI_by_time].truth;
@@ -28589,8 +28559,7 @@ static void ms__ffi_memory(ms__ffi *f, ms_store *store, ms_memory *m)
     m->team_limit = ms__ffi_size(f, MS__FFI_team_limit);
     m->global_limit = ms__ffi_size(f, MS__FFI_global_limit);
     m->limit = ms__ffi_size(f, MS__FFI_limit);
-    ms__ffi_choice(f, MS__FFI_scope, scopes, &scope);
-    m->scope.kind = (ms_scope_kind)scope;
+    m->scope.kind = (ms_scope_kind)ms__ffi_choice(f, MS__FFI_scope, scopes, MS_SCOPE_ALL);
     m->scope.turns = ms__ffi_size(f, MS__FFI_turns);
     m->scope.has_phase = a[MS__FFI_phase].given;
     m->scope.phase = (int64_t)a[MS__FFI_phase].number;
@@ -28599,17 +28568,13 @@ static void ms__ffi_memory(ms__ffi *f, ms_store *store, ms_memory *m)
     m->arena = &f->arena;
 }
 
-MS_API int ms_ffi_history(ms_store *store, const char *args, size_t args_len, char **out,
-                          size_t *len)
+static void ms__ffi_do_history(ms__ffi *f)
 {
     ms_memory memory;
-    ms__ffi *f = ms__ffi_begin(args, args_len, MS__FFI_HISTORY, out, len);
-    if (!f) return MS_E_NO_MEMORY;
     const ms_dialect *format = ms__ffi_format(f);
-    ms__ffi_memory(f, store, &memory);
+    ms__ffi_memory(f, &memory);
     if (f->code == MS_OK) f->code = ms_get_history(&memory, &f->it, &f->err);
     if (f->code == MS_OK) ms__ffi_messages(f, format);
-    return ms__ffi_end(f, out, len);
 }
 
 static void ms__ffi_match(ms__ffi *f, const ms_found *found)
@@ -28626,21 +28591,18 @@ static void ms__ffi_match(ms__ffi *f, const ms_found *found)
     ms_json_end_object(&f->w);
 }
 
-MS_API int ms_ffi_search(ms_store *store, const char *args, size_t args_len, char **out,
-                         size_t *len)
+static void ms__ffi_do_search(ms__ffi *f)
 {
     ms_find_query q;
     ms_found found;
-    ms__ffi *f = ms__ffi_begin(args, args_len, MS__FFI_SEARCH, out, len);
-    if (!f) return MS_E_NO_MEMORY;
     memset(&q, 0, sizeof q);
     ms__ffi_filter(f, &q.query);
     q.text = f->args[MS__FFI_text].text;
     q.exact_case = f->args[MS__FFI_exact_case].truth;
     q.oldest_first = f->args[MS__FFI_oldest_first].truth;
     size_t left = f->args[MS__FFI_limit].given ? ms__ffi_size(f, MS__FFI_limit) : 100;
-    if (f->code == MS_OK) f->code = ms_find_open(store, &q, &f->finder, &f->err);
-    if (f->code != MS_OK) return ms__ffi_end(f, out, len);
+    if (f->code == MS_OK) f->code = ms_find_open(f->store, &q, &f->finder, &f->err);
+    if (f->code != MS_OK) return;
     ms_json_begin_object(&f->w);
     ms_json_key(&f->w, MS_STR("matches"));
     ms_json_begin_array(&f->w);
@@ -28650,89 +28612,56 @@ MS_API int ms_ffi_search(ms_store *store, const char *args, size_t args_len, cha
     ms_json_end_object(&f->w);
     ms_result closed = ms_find_close(&f->finder, &f->err);
     if (closed != MS_E_DAMAGED) f->code = closed;
-    return ms__ffi_end(f, out, len);
 }
 
-MS_API int ms_ffi_list(ms_store *store, const char *args, size_t args_len, char **out,
-                       size_t *len)
+static void ms__ffi_info(ms__ffi *f, const ms_info *info)
+{
+    static const ms__ffi_count rows[] = {
+        MS__COUNT(ms_info, messages), MS__COUNT(ms_info, first_seq),
+        MS__COUNT(ms_info, last_seq), MS__COUNT(ms_info, bytes)};
+    ms_json_begin_object(&f->w);
+    ms__ffi_string(f, "location", info->location);
+    ms__ffi_string(f, "agent_key", info->agent_key);
+    ms__ffi_counts(f, info, rows, sizeof rows / sizeof rows[0]);
+    ms__ffi_time(f, "first_time", info->has_time ? info->first_time_ns : MS_TIME_NONE);
+    ms__ffi_time(f, "last_time", info->has_time ? info->last_time_ns : MS_TIME_NONE);
+    ms_json_end_object(&f->w);
+}
+
+static void ms__ffi_do_list(ms__ffi *f)
 {
     ms_list_query q;
     ms_listing list;
-    ms__ffi *f = ms__ffi_begin(args, args_len, MS__FFI_LIST, out, len);
-    if (!f) return MS_E_NO_MEMORY;
     memset(&q, 0, sizeof q);
     q.agents = f->args[MS__FFI_agents].truth;
     q.location = f->args[MS__FFI_location].text;
     q.prefix = f->args[MS__FFI_prefix].text;
     q.limit = ms__ffi_size(f, MS__FFI_limit);
-    if (f->code == MS_OK) f->code = ms_list(store, &q, &f->arena, &list, &f->err);
-    if (f->code != MS_OK) return ms__ffi_end(f, out, len);
+    f->code = ms_list(f->store, &q, &f->arena, &list, &f->err);
+    if (f->code != MS_OK) return;
     ms_json_begin_object(&f->w);
     ms_json_key(&f->w, MS_STR("items"));
     ms_json_begin_array(&f->w);
-    for (size_t i = 0; i < list.count; i++) {
-        const ms_info *info = &list.items[i];
-        ms_json_begin_object(&f->w);
-        ms__ffi_string(f, "location", info->location);
-        ms__ffi_string(f, "agent_key", info->agent_key);
-        ms__ffi_number(f, "messages", info->messages);
-        ms__ffi_number(f, "first_seq", info->first_seq);
-        ms__ffi_number(f, "last_seq", info->last_seq);
-        ms_json_key(&f->w, MS_STR("first_time"));
-        ms_json_put_seconds(&f->w, info->has_time ? info->first_time_ns : MS_TIME_NONE);
-        ms_json_key(&f->w, MS_STR("last_time"));
-        ms_json_put_seconds(&f->w, info->has_time ? info->last_time_ns : MS_TIME_NONE);
-        ms__ffi_number(f, "bytes", info->bytes);
-        ms_json_end_object(&f->w);
-    }
+    for (size_t i = 0; i < list.count; i++) ms__ffi_info(f, &list.items[i]);
     ms_json_end_array(&f->w);
     ms_json_end_object(&f->w);
-    return ms__ffi_end(f, out, len);
 }
 
-MS_API int ms_ffi_facts(ms_store *store, const char *args, size_t args_len, char **out,
-                        size_t *len)
+static void ms__ffi_do_facts(ms__ffi *f)
 {
     ms_str facts;
-    ms__ffi *f = ms__ffi_begin(args, args_len, MS__FFI_FACTS, out, len);
-    if (!f) return MS_E_NO_MEMORY;
-    if (f->code == MS_OK)
-        f->code = ms_location_get(store, f->args[MS__FFI_location].text, &f->arena, &facts,
-                                  &f->err);
+    f->code = ms_location_get(f->store, f->args[MS__FFI_location].text, &f->arena, &facts,
+                              &f->err);
     if (f->code == MS_OK) ms_json_put_raw(&f->w, facts);
-    return ms__ffi_end(f, out, len);
 }
 
 /* ---- A provider. */
 
-static void ms__ffi_report(ms__ffi *f)
-{
-    const ms_project_report *r = &f->report;
-    ms_json_begin_object(&f->w);
-    ms__ffi_number(f, "read", r->read);
-    ms__ffi_number(f, "left_out", r->left_out);
-    ms__ffi_number(f, "dropped", r->dropped);
-    ms__ffi_number(f, "orphans", r->orphans);
-    ms__ffi_number(f, "duplicates", r->duplicates);
-    ms__ffi_number(f, "wrapped", r->wrapped);
-    ms__ffi_number(f, "renamed", r->renamed);
-    ms__ffi_number(f, "shortened", r->shortened);
-    ms__ffi_number(f, "synthesised", r->synthesised);
-    ms__ffi_number(f, "merged", r->merged);
-    ms__ffi_number(f, "started", r->started);
-    ms__ffi_number(f, "bridged", r->bridged);
-    ms__ffi_number(f, "thinking_missing", r->thinking_missing);
-    ms__ffi_number(f, "cost", r->cost);
-    ms__ffi_number(f, "first_seq", r->first_seq);
-    ms_json_end_object(&f->w);
-}
-
-static void ms__ffi_request_of(ms__ffi *f, ms_store *store, ms_memory *memory,
-                               ms_request_desc *ask)
+static void ms__ffi_desc(ms__ffi *f, ms_memory *memory, ms_request_desc *ask)
 {
     const ms__ffi_arg *a = f->args;
     memset(ask, 0, sizeof *ask);
-    ask->profile = ms__ffi_provider(f);
+    ask->profile = ms_profile_find(a[MS__FFI_provider].text);
     ask->opts.model = a[MS__FFI_model].text;
     ask->opts.system = a[MS__FFI_system].text;
     ask->opts.newest = ms__ffi_size(f, MS__FFI_newest);
@@ -28741,47 +28670,50 @@ static void ms__ffi_request_of(ms__ffi *f, ms_store *store, ms_memory *memory,
     ask->tools = a[MS__FFI_tools].raw;
     ask->extra = a[MS__FFI_extra].raw;
     ask->arena = &f->arena;
+    ms__ffi_memory(f, memory);
+    memory->timeline = true;
     if (a[MS__FFI_agent_key].given) {
-        ms__ffi_memory(f, store, memory);
-        memory->timeline = true;
         ask->memory = memory;
     } else {
-        ask->store = store;
+        ask->store = f->store;
         ask->location = a[MS__FFI_location].text;
     }
+    if (!ask->profile && f->code == MS_OK)
+        f->code = ms__fail(&f->err, MS_E_ARGUMENT, "provider: there is no '%v'",
+                           MS__V(a[MS__FFI_provider].text));
 }
 
-MS_API int ms_ffi_request(ms_store *store, const char *args, size_t args_len, char **out,
-                          size_t *len)
+static void ms__ffi_do_request(ms__ffi *f)
 {
+#define MS__R(member) MS__COUNT(ms_project_report, member)
+    static const ms__ffi_count rows[] = {
+        MS__R(read), MS__R(left_out), MS__R(dropped), MS__R(orphans), MS__R(duplicates),
+        MS__R(wrapped), MS__R(renamed), MS__R(shortened), MS__R(synthesised),
+        MS__R(merged), MS__R(started), MS__R(bridged), MS__R(thinking_missing),
+        MS__R(cost), MS__R(first_seq)};
+#undef MS__R
     ms_memory memory;
     ms_request_desc ask;
-    ms__ffi *f = ms__ffi_begin(args, args_len, MS__FFI_REQUEST, out, len);
-    if (!f) return MS_E_NO_MEMORY;
-    if (f->code == MS_OK) ms__ffi_request_of(f, store, &memory, &ask);
-    if (f->code == MS_OK) f->code = ms__ffi_write(f, "{\"body\":", 8);
+    ms__ffi_desc(f, &memory, &ask);
+    ms__ffi_add(f, "{\"body\":");
     if (f->code == MS_OK) f->code = ms_request(&ask, ms__ffi_write, f, &f->report, &f->err);
-    if (f->code == MS_OK) f->code = ms__ffi_write(f, ",\"report\":", 10);
-    if (f->code == MS_OK) {
-        ms__ffi_report(f);
-        f->code = ms_json_finish(&f->w);
-    }
-    if (f->code == MS_OK) f->code = ms__ffi_write(f, "}", 1);
-    return ms__ffi_end(f, out, len);
+    ms__ffi_add(f, ",\"report\":");
+    if (f->code != MS_OK) return;
+    ms_json_begin_object(&f->w);
+    ms__ffi_counts(f, &f->report, rows, sizeof rows / sizeof rows[0]);
+    ms_json_end_object(&f->w);
+    f->code = ms_json_finish(&f->w);
+    ms__ffi_add(f, "}");
 }
 
-MS_API int ms_ffi_answer(ms_store *store, const char *args, size_t args_len,
-                         const char *body, size_t body_len, char **out, size_t *len)
+static void ms__ffi_do_answer(ms__ffi *f)
 {
     ms_memory memory;
     ms_request_desc ask;
     ms_answered told;
-    ms__ffi *f = ms__ffi_begin(args, args_len, MS__FFI_ANSWER, out, len);
-    if (!f) return MS_E_NO_MEMORY;
-    if (f->code == MS_OK) ms__ffi_request_of(f, store, &memory, &ask);
-    if (f->code == MS_OK)
-        f->code = ms_answer(&ask, ms_str_n(body, body_len), &told, &f->err);
-    if (f->code != MS_OK) return ms__ffi_end(f, out, len);
+    ms__ffi_desc(f, &memory, &ask);
+    if (f->code == MS_OK) f->code = ms_answer(&ask, f->body, &told, &f->err);
+    if (f->code != MS_OK) return;
     ms_json_begin_object(&f->w);
     ms__ffi_number(f, "first_seq", told.first_seq);
     ms__ffi_number(f, "last_seq", told.last_seq);
@@ -28789,217 +28721,220 @@ MS_API int ms_ffi_answer(ms_store *store, const char *args, size_t args_len,
     ms__ffi_number(f, "calls", told.calls);
     ms__ffi_string(f, "stop", ms_str_of(told.stop));
     ms_json_end_object(&f->w);
-    return ms__ffi_end(f, out, len);
 }
 
-/* ---- Changes. */
+/* ---- Changes. Each returns how many it hid; most hide none. */
 
-static bool ms__ffi_needs(ms__ffi *f, int arg)
+static void ms__ffi_amend(ms__ffi *f)
 {
-    if (f->code == MS_OK && !f->args[arg].given)
-        f->code = ms__fail(&f->err, MS_E_MISSING, "%v needs the argument %s",
-                           MS__V(f->args[MS__FFI_op].text), ms__ffi_rows[arg].name);
-    return f->code == MS_OK;
-}
-
-static void ms__ffi_amend(ms__ffi *f, ms_store *store)
-{
-    ms_read_opts opts;
+    ms_read_opts how;
     ms_envelopes list;
-    memset(&opts, 0, sizeof opts);
-    opts.repair = true;
     const ms_dialect *format = ms__ffi_format(f);
-    if (!ms__ffi_needs(f, MS__FFI_seq) || !ms__ffi_needs(f, MS__FFI_message)) return;
-    f->code = ms_read(format, f->args[MS__FFI_message].raw, &opts, &f->arena, &list,
-                      &f->err);
+    memset(&how, 0, sizeof how);
+    how.repair = true;
+    if (f->code == MS_OK)
+        f->code = ms_read(format, f->args[MS__FFI_message].raw, &how, &f->arena, &list,
+                          &f->err);
     if (f->code == MS_OK && list.count != 1)
         f->code = ms__fail(&f->err, MS_E_ARGUMENT, "the message is %u messages, not one",
                            (uint64_t)list.count);
     if (f->code == MS_OK)
-        f->code = ms_amend(store, f->args[MS__FFI_seq].number, list.items, &f->err);
+        f->code = ms_amend(f->store, f->args[MS__FFI_seq].number, list.items, &f->err);
 }
 
-static void ms__ffi_hide(ms__ffi *f, ms_store *store)
+static void ms__ffi_hide(ms__ffi *f)
 {
-    if (ms__ffi_needs(f, MS__FFI_seq))
-        f->code = ms_hide(store, f->args[MS__FFI_seq].number, &f->err);
+    f->code = ms_hide(f->store, f->args[MS__FFI_seq].number, &f->err);
 }
 
-static void ms__ffi_hidden(ms__ffi *f, uint64_t hidden)
+static void ms__ffi_hide_range(ms__ffi *f)
 {
-    if (f->code != MS_OK) return;
+    const ms__ffi_arg *a = f->args, *last = &f->args[MS__FFI_last_seq];
+    uint64_t hidden = 0;
+    f->code = ms_hide_range(f->store, a[MS__FFI_location].text,
+                            a[MS__FFI_first_seq].number,
+                            last->given ? last->number : UINT64_MAX, &hidden, &f->err);
     ms__ffi_number(f, "hidden", hidden);
 }
 
-static void ms__ffi_hide_range(ms__ffi *f, ms_store *store)
-{
-    const ms__ffi_arg *last = &f->args[MS__FFI_last_seq];
-    uint64_t hidden = 0;
-    if (!ms__ffi_needs(f, MS__FFI_location)) return;
-    f->code = ms_hide_range(store, f->args[MS__FFI_location].text,
-                            f->args[MS__FFI_first_seq].number,
-                            last->given ? last->number : UINT64_MAX, &hidden, &f->err);
-    ms__ffi_hidden(f, hidden);
-}
-
-static void ms__ffi_rewind(ms__ffi *f, ms_store *store)
+static void ms__ffi_rewind(ms__ffi *f)
 {
     uint64_t hidden = 0;
-    if (!ms__ffi_needs(f, MS__FFI_location)) return;
-    f->code = ms_rewind(store, f->args[MS__FFI_location].text, f->args[MS__FFI_seq].number,
-                        &hidden, &f->err);
-    ms__ffi_hidden(f, hidden);
+    f->code = ms_rewind(f->store, f->args[MS__FFI_location].text,
+                        f->args[MS__FFI_seq].number, &hidden, &f->err);
+    ms__ffi_number(f, "hidden", hidden);
 }
 
-static void ms__ffi_redact(ms__ffi *f, ms_store *store)
+static void ms__ffi_redact(ms__ffi *f)
 {
-    if (ms__ffi_needs(f, MS__FFI_seq))
-        f->code = ms_redact(store, f->args[MS__FFI_seq].number, &f->err);
+    f->code = ms_redact(f->store, f->args[MS__FFI_seq].number, &f->err);
 }
 
-static void ms__ffi_note(ms__ffi *f, ms_store *store)
+static void ms__ffi_note(ms__ffi *f)
 {
     const ms__ffi_arg *a = f->args;
-    if (ms__ffi_needs(f, MS__FFI_seq) && ms__ffi_needs(f, MS__FFI_kind) &&
-        ms__ffi_needs(f, MS__FFI_value))
-        f->code = ms_note(store, a[MS__FFI_seq].number, a[MS__FFI_kind].text,
-                          ms_json(a[MS__FFI_value].raw), &f->err);
+    f->code = ms_note(f->store, a[MS__FFI_seq].number, a[MS__FFI_kind].text,
+                      ms_json(a[MS__FFI_value].raw), &f->err);
 }
 
-static void ms__ffi_fork(ms__ffi *f, ms_store *store)
+static void ms__ffi_fork(ms__ffi *f)
 {
     const ms__ffi_arg *a = f->args;
-    if (ms__ffi_needs(f, MS__FFI_location) && ms__ffi_needs(f, MS__FFI_seq) &&
-        ms__ffi_needs(f, MS__FFI_to))
-        f->code = ms_fork(store, a[MS__FFI_location].text, a[MS__FFI_seq].number,
-                          a[MS__FFI_to].text, &f->arena, &f->err);
+    f->code = ms_fork(f->store, a[MS__FFI_location].text, a[MS__FFI_seq].number,
+                      a[MS__FFI_to].text, &f->arena, &f->err);
 }
 
-static void ms__ffi_facts_set(ms__ffi *f, ms_store *store)
+static void ms__ffi_facts(ms__ffi *f)
 {
-    if (ms__ffi_needs(f, MS__FFI_location) && ms__ffi_needs(f, MS__FFI_value))
-        f->code = ms_location_set(store, f->args[MS__FFI_location].text,
-                                  f->args[MS__FFI_value].raw, &f->err);
+    f->code = ms_location_set(f->store, f->args[MS__FFI_location].text,
+                              f->args[MS__FFI_value].raw, &f->err);
 }
 
+/* What each change needs; -1: nothing more. */
 static const struct ms__ffi_op {
     const char *word;
-    void (*run)(ms__ffi *f, ms_store *store);
+    ms__ffi_fn run;
+    int needs[3];
 } ms__ffi_ops[] = {
-    {"amend", ms__ffi_amend},   {"hide", ms__ffi_hide}, {"hide_range", ms__ffi_hide_range},
-    {"rewind", ms__ffi_rewind}, {"redact", ms__ffi_redact}, {"note", ms__ffi_note},
-    {"fork", ms__ffi_fork},     {"facts", ms__ffi_facts_set}, {NULL, NULL}
+    {"amend", ms__ffi_amend, {MS__FFI_seq, MS__FFI_message, -1}},
+    {"hide", ms__ffi_hide, {MS__FFI_seq, -1, -1}},
+    {"hide_range", ms__ffi_hide_range, {MS__FFI_location, -1, -1}},
+    {"rewind", ms__ffi_rewind, {MS__FFI_location, -1, -1}},
+    {"redact", ms__ffi_redact, {MS__FFI_seq, -1, -1}},
+    {"note", ms__ffi_note, {MS__FFI_seq, MS__FFI_kind, MS__FFI_value}},
+    {"fork", ms__ffi_fork, {MS__FFI_location, MS__FFI_seq, MS__FFI_to}},
+    {"facts", ms__ffi_facts, {MS__FFI_location, MS__FFI_value, -1}},
+    {NULL, NULL, {-1, -1, -1}}
 };
 
-MS_API int ms_ffi_change(ms_store *store, const char *args, size_t args_len, char **out,
-                         size_t *len)
+static void ms__ffi_do_change(ms__ffi *f)
 {
     const struct ms__ffi_op *op = ms__ffi_ops;
-    ms__ffi *f = ms__ffi_begin(args, args_len, MS__FFI_CHANGE, out, len);
-    if (!f) return MS_E_NO_MEMORY;
     ms_str word = f->args[MS__FFI_op].text;
     while (op->word && !ms_str_equal(word, ms_str_of(op->word))) op++;
-    if (f->code == MS_OK && !op->word)
+    if (!op->word)
         f->code = ms__fail(&f->err, MS_E_ARGUMENT, "op: there is no '%v'", MS__V(word));
+    for (int i = 0; f->code == MS_OK && i < 3; i++)
+        if (op->needs[i] >= 0 && !f->args[op->needs[i]].given)
+            f->code = ms__fail(&f->err, MS_E_MISSING, "%s needs the argument %s", op->word,
+                               ms__ffi_rows[op->needs[i]].name);
     ms_json_begin_object(&f->w);
-    if (f->code == MS_OK) op->run(f, store);
+    if (f->code == MS_OK) op->run(f);
     ms_json_end_object(&f->w);
-    return ms__ffi_end(f, out, len);
 }
 
 /* ---- Figures, and what waits. */
 
-MS_API int ms_ffi_stat(ms_store *store, char **out, size_t *len)
+static void ms__ffi_do_stat(ms__ffi *f)
 {
+    static const ms__ffi_count rows[] = {
+        MS__COUNT(ms_stat, messages), MS__COUNT(ms_stat, last_seq),
+        MS__COUNT(ms_stat, bytes), MS__COUNT(ms_stat, index_bytes),
+        MS__COUNT(ms_stat, hidden), MS__COUNT(ms_stat, changes),
+        MS__COUNT(ms_stat, damaged)};
     ms_stat stat;
-    ms__ffi *f = ms__ffi_begin(NULL, 0, 0, out, len);
-    if (!f) return MS_E_NO_MEMORY;
-    f->code = ms_store_stat(store, &stat, &f->err);
-    if (f->code != MS_OK) return ms__ffi_end(f, out, len);
+    f->code = ms_store_stat(f->store, &stat, &f->err);
+    if (f->code != MS_OK) return;
     ms_json_begin_object(&f->w);
     ms__ffi_string(f, "version", MS_STR(MSGSTORE_VERSION));
-    ms__ffi_number(f, "messages", stat.messages);
-    ms__ffi_number(f, "last_seq", stat.last_seq);
-    ms__ffi_number(f, "bytes", stat.bytes);
-    ms__ffi_number(f, "index_bytes", stat.index_bytes);
-    ms__ffi_number(f, "hidden", stat.hidden);
-    ms__ffi_number(f, "changes", stat.changes);
-    ms__ffi_number(f, "damaged", stat.damaged);
-    ms_json_end_object(&f->w);
-    return ms__ffi_end(f, out, len);
-}
-
-static void ms__ffi_usage_add(ms_usage *sum, const ms_usage *u)
-{
-    sum->input_tokens += u->input_tokens;
-    sum->output_tokens += u->output_tokens;
-    sum->cached_tokens += u->cached_tokens;
-    sum->reasoning_tokens += u->reasoning_tokens;
-    sum->duration_ns += u->duration_ns;
-}
-
-static void ms__ffi_usage_put(ms__ffi *f, const ms_usage *u, uint64_t notes)
-{
-    ms_json_begin_object(&f->w);
-    ms__ffi_number(f, "notes", notes);
-    ms__ffi_number(f, "input_tokens", u->input_tokens);
-    ms__ffi_number(f, "output_tokens", u->output_tokens);
-    ms__ffi_number(f, "cached_tokens", u->cached_tokens);
-    ms__ffi_number(f, "reasoning_tokens", u->reasoning_tokens);
-    ms_json_key(&f->w, MS_STR("seconds"));
-    ms_json_put_seconds(&f->w, u->duration_ns);
+    ms__ffi_counts(f, &stat, rows, sizeof rows / sizeof rows[0]);
     ms_json_end_object(&f->w);
 }
 
-MS_API int ms_ffi_usage(ms_store *store, const char *args, size_t args_len, char **out,
-                        size_t *len)
+static void ms__ffi_do_usage(ms__ffi *f)
 {
+    static const ms__ffi_count rows[] = {
+        MS__COUNT(ms_usage, input_tokens), MS__COUNT(ms_usage, output_tokens),
+        MS__COUNT(ms_usage, cached_tokens), MS__COUNT(ms_usage, reasoning_tokens)};
     ms_query q;
     ms_usage sum, one;
     uint64_t notes = 0;
     const ms_msg *msg;
-    ms__ffi *f = ms__ffi_begin(args, args_len, MS__FFI_USAGE, out, len);
-    if (!f) return MS_E_NO_MEMORY;
     memset(&q, 0, sizeof q);
     memset(&sum, 0, sizeof sum);
     q.location = f->args[MS__FFI_location].text;
     q.raw = MS_RAW_NOTES;
-    if (f->code == MS_OK) f->code = ms_query_open(store, &q, &f->it, &f->err);
-    if (f->code != MS_OK) return ms__ffi_end(f, out, len);
-    while ((msg = ms_next(&f->it)) != NULL)
-        if (ms_usage_of(msg, &one)) {
-            ms__ffi_usage_add(&sum, &one);
-            notes++;
-        }
-    f->code = ms_cursor_close(&f->it, &f->err);
-    if (f->code == MS_OK) ms__ffi_usage_put(f, &sum, notes);
-    return ms__ffi_end(f, out, len);
+    f->code = ms_query_open(f->store, &q, &f->it, &f->err);
+    while (f->code == MS_OK && (msg = ms_next(&f->it)) != NULL) {
+        if (!ms_usage_of(msg, &one)) continue;
+        notes++;
+        sum.input_tokens += one.input_tokens;
+        sum.output_tokens += one.output_tokens;
+        sum.cached_tokens += one.cached_tokens;
+        sum.reasoning_tokens += one.reasoning_tokens;
+        sum.duration_ns += one.duration_ns;
+    }
+    if (f->code == MS_OK) f->code = ms_cursor_close(&f->it, &f->err);
+    if (f->code != MS_OK) return;
+    ms_json_begin_object(&f->w);
+    ms__ffi_number(f, "notes", notes);
+    ms__ffi_counts(f, &sum, rows, sizeof rows / sizeof rows[0]);
+    ms__ffi_time(f, "seconds", sum.duration_ns);
+    ms_json_end_object(&f->w);
 }
 
-MS_API int ms_ffi_sync(ms_store *store, char **out, size_t *len)
+static void ms__ffi_do_sync(ms__ffi *f)
 {
     uint64_t durable = 0;
-    ms__ffi *f = ms__ffi_begin(NULL, 0, 0, out, len);
-    if (!f) return MS_E_NO_MEMORY;
-    f->code = ms_sync(store, &durable, &f->err);
-    ms_json_begin_object(&f->w);
-    ms__ffi_number(f, "durable_seq", durable);
-    ms_json_end_object(&f->w);
-    return ms__ffi_end(f, out, len);
+    f->code = ms_sync(f->store, &durable, &f->err);
+    ms__ffi_one(f, "durable_seq", durable);
 }
 
-MS_API int ms_ffi_wait(ms_store *store, uint64_t after_seq, uint32_t timeout_ms, char **out,
-                       size_t *len)
+static void ms__ffi_do_wait(ms__ffi *f)
 {
     uint64_t last = 0;
-    ms__ffi *f = ms__ffi_begin(NULL, 0, 0, out, len);
-    if (!f) return MS_E_NO_MEMORY;
-    f->code = ms_wait(store, after_seq, timeout_ms, &last, &f->err);
-    ms_json_begin_object(&f->w);
-    ms__ffi_number(f, "last_seq", last);
-    ms_json_end_object(&f->w);
-    return ms__ffi_end(f, out, len);
+    f->code = ms_wait(f->store, f->args[MS__FFI_after_seq].number,
+                      ms__ffi_u32(f, MS__FFI_timeout_ms), &last, &f->err);
+    ms__ffi_one(f, "last_seq", last);
 }
+
+/* ---- The functions. */
+
+MS_API int ms_ffi_open(ms_store **store, const char *args, size_t args_len, char **out,
+                       size_t *len)
+{
+    *store = NULL;
+    return ms__ffi_call(store, ms__ffi_do_open, MS__FFI_OPEN, ms_str_n(args, args_len),
+                        ms_str_n(NULL, 0), out, len);
+}
+
+MS_API int ms_ffi_verify(const char *args, size_t args_len, char **out, size_t *len)
+{
+    ms_store *none = NULL;
+    return ms__ffi_call(&none, ms__ffi_do_verify, MS__FFI_VERIFY, ms_str_n(args, args_len),
+                        ms_str_n(NULL, 0), out, len);
+}
+
+#define MS__FFI_BODY(name, function)                                                    \
+    MS_API int ms_ffi_##name(ms_store *store, const char *args, size_t args_len,        \
+                             const char *body, size_t body_len, char **out, size_t *len) \
+    {                                                                                   \
+        return ms__ffi_call(&store, ms__ffi_do_##name, function,                        \
+                            ms_str_n(args, args_len), ms_str_n(body, body_len), out,    \
+                            len);                                                       \
+    }
+#define MS__FFI_CALL(name, function)                                                    \
+    MS_API int ms_ffi_##name(ms_store *store, const char *args, size_t args_len,        \
+                             char **out, size_t *len)                                   \
+    {                                                                                   \
+        return ms__ffi_call(&store, ms__ffi_do_##name, function,                        \
+                            ms_str_n(args, args_len), ms_str_n(NULL, 0), out, len);     \
+    }
+MS__FFI_BODY(append, MS__FFI_APPEND)
+MS__FFI_BODY(answer, MS__FFI_ANSWER)
+MS__FFI_CALL(query, MS__FFI_QUERY)
+MS__FFI_CALL(history, MS__FFI_HISTORY)
+MS__FFI_CALL(request, MS__FFI_REQUEST)
+MS__FFI_CALL(search, MS__FFI_SEARCH)
+MS__FFI_CALL(change, MS__FFI_CHANGE)
+MS__FFI_CALL(list, MS__FFI_LIST)
+MS__FFI_CALL(facts, MS__FFI_FACTS)
+MS__FFI_CALL(stat, 0)
+MS__FFI_CALL(usage, MS__FFI_USAGE)
+MS__FFI_CALL(sync, 0)
+MS__FFI_CALL(wait, MS__FFI_WAIT)
+#undef MS__FFI_BODY
+#undef MS__FFI_CALL
 
 #endif /* MSGSTORE_FFI */
 

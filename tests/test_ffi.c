@@ -287,14 +287,14 @@ static void listings_and_figures(void **state)
     append(store, conversation);
     expect_part(ms_ffi_list(store, ARGS("{\"prefix\":\"l\"}"), fresh(), &result_len), MS_OK,
                 "{\"items\":[{\"location\":\"l\",\"messages\":3,\"first_seq\":1,"
-                "\"last_seq\":3,\"first_time\":null,\"last_time\":null,\"bytes\":");
+                "\"last_seq\":3,\"bytes\":184,\"first_time\":null,\"last_time\":null}]}");
     expect_part(ms_ffi_list(store, ARGS("{\"agents\":true,\"limit\":1}"), fresh(),
                             &result_len),
                 MS_OK, "\"agent_key\":\"w\",\"messages\":2");
-    expect_part(ms_ffi_stat(store, fresh(), &result_len), MS_OK,
+    expect_part(ms_ffi_stat(store, NULL, 0, fresh(), &result_len), MS_OK,
                 "\"messages\":3,\"last_seq\":3,");
-    expect(ms_ffi_sync(store, fresh(), &result_len), MS_OK, "{\"durable_seq\":0}");
-    expect(ms_ffi_wait(store, 1, 0, fresh(), &result_len), MS_OK, "{\"last_seq\":3}");
+    expect(ms_ffi_sync(store, NULL, 0, fresh(), &result_len), MS_OK, "{\"durable_seq\":0}");
+    expect(ms_ffi_wait(store, ARGS("{\"after_seq\":1}"), fresh(), &result_len), MS_OK, "{\"last_seq\":3}");
     ms_close(store);
 }
 
@@ -310,7 +310,7 @@ static void a_log_is_opened_synced_verified(void **state)
     snprintf(args, sizeof args, "{\"path\":\"%s\",\"sync\":\"each\"}", path);
     expect(ms_ffi_open(&store, ARGS(args), fresh(), &result_len), MS_OK, "null");
     append(store, conversation);
-    expect(ms_ffi_sync(store, fresh(), &result_len), MS_OK, "{\"durable_seq\":3}");
+    expect(ms_ffi_sync(store, NULL, 0, fresh(), &result_len), MS_OK, "{\"durable_seq\":3}");
     expect_part(ms_ffi_open(&second, ARGS(args), fresh(), &result_len), MS_E_BUSY, path);
     assert_null(second);
     ms_close(store);
@@ -345,7 +345,7 @@ static void a_null_store_is_refused(void **state)
 {
     (void)state;
     expect_part(ms_ffi_query(NULL, NULL, 0, fresh(), &result_len), MS_E_CLOSED, "E_CLOSED");
-    expect_part(ms_ffi_stat(NULL, fresh(), &result_len), MS_E_CLOSED, "E_CLOSED");
+    expect_part(ms_ffi_stat(NULL, NULL, 0, fresh(), &result_len), MS_E_CLOSED, "E_CLOSED");
     ms_ffi_free(*fresh());
 }
 

@@ -119,12 +119,10 @@ def _function(name: str, *arguments: Any) -> Any:
 
 _open = _function("ms_ffi_open", ctypes.POINTER(ctypes.c_void_p), *_args)
 _verify = _function("ms_ffi_verify", *_args)
-_wait = _function("ms_ffi_wait", _store, ctypes.c_uint64, ctypes.c_uint32)
-_bare = {name: _function("ms_ffi_" + name, _store) for name in ("stat", "sync")}
 _plain = {
     name: _function("ms_ffi_" + name, _store, *_args)
     for name in ("query", "history", "request", "search", "change", "list", "facts",
-                 "usage")
+                 "usage", "stat", "sync", "wait")
 }
 _with_text = {
     name: _function("ms_ffi_" + name, _store, *_args, *_args)
@@ -190,14 +188,6 @@ def plain(name: str, handle: ctypes.c_void_p, args: dict, parse: bool = True) ->
 def with_text(name: str, handle: ctypes.c_void_p, args: dict, body: bytes) -> Any:
     text = encode(args)
     return call(_with_text[name], handle, text, len(text), body, len(body))
-
-
-def bare(name: str, handle: ctypes.c_void_p) -> Any:
-    return call(_bare[name], handle)
-
-
-def wait(handle: ctypes.c_void_p, after_seq: int, timeout_ms: int) -> Any:
-    return call(_wait, handle, after_seq, timeout_ms)
 
 
 def verify(args: dict) -> Any:

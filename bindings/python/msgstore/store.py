@@ -307,16 +307,17 @@ class Store:
 
     def stat(self) -> Dict[str, Any]:
         """Counts and sizes."""
-        return _ffi.bare("stat", self._open)
+        return _ffi.plain("stat", self._open, {})
 
     def sync(self) -> int:
         """Makes all that was appended durable; the last number that is."""
-        return _ffi.bare("sync", self._open)["durable_seq"]
+        return _ffi.plain("sync", self._open, {})["durable_seq"]
 
     def wait(self, after_seq: int, timeout: float = 1.0) -> int:
         """Waits for a message after that number, also of another process. Returns the
         last number there is, which may be the same."""
-        return _ffi.wait(self._open, after_seq, int(timeout * 1000))["last_seq"]
+        args = {"after_seq": after_seq, "timeout_ms": int(timeout * 1000)}
+        return _ffi.plain("wait", self._open, args)["last_seq"]
 
 
 def open(path: Union[str, "os.PathLike[str]", None] = None, *, mode: str = "create",
