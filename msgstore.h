@@ -238,8 +238,8 @@ extern "C" {
 
 /* ==== [api-types] strings, values, allocators ===================================== */
 
-/* A view of bytes, not NUL-terminated. NULL is absent, length 0 is empty. Whoever owns
- * the bytes decides how long the view holds. */
+/* A view of bytes, not NUL-terminated. ptr NULL: absent; len 0: empty. A view is valid as
+ * long as the bytes it refers to. */
 typedef struct ms_str {
     const char *ptr;
     size_t len; /* bytes */
@@ -253,8 +253,8 @@ static inline ms_str ms_str_n(const char *ptr, size_t len)
     return s;
 }
 
-/* A string literal as ms_str. A compile error about a missing ')' or an operand of type
- * pointer means that the argument is no literal: use ms_str_of or ms_str_n. */
+/* A string literal as ms_str. If the compiler reports a missing ')' or an operand of type
+ * pointer, the argument is not a literal: use ms_str_of or ms_str_n. */
 #define MS_STR(literal) ms_str_n("" literal "", sizeof("" literal "") - 1)
 
 /* A NUL-terminated string as a view; NULL gives absent. */
@@ -272,54 +272,52 @@ MS_API ms_value ms_text(const char *text);           /* NUL-terminated; NULL giv
 MS_API ms_value ms_text_n(ms_str text);
 MS_API ms_value ms_json(ms_str json);                /* checked when appended */
 
-/* Looks at bytes as UTF-8 (RFC 3629: no surrogates, no overlong forms, up to U+10FFFF).
- * True when valid; else *bad is the offset of the first byte that is not (bad may be
- * NULL). */
+/* Checks UTF-8 (RFC 3629: no surrogates, no overlong forms, up to U+10FFFF). If it is not
+ * valid, *bad (may be NULL) receives the offset of the first invalid byte. */
 MS_API bool ms_utf8_check(ms_str s, size_t *bad);
 
-/* How memory is had. resize(ctx, NULL, 0, n) allocates, resize(ctx, p, old, n) grows or
- * shrinks, resize(ctx, p, old, 0) frees and returns NULL. Results are aligned for any
- * type; NULL means that there is no memory, p is then as before. The old size is always
- * told. A zeroed struct means malloc, realloc, free. */
+/* An allocator. resize(ctx, NULL, 0, n) allocates, resize(ctx, p, old, n) grows or
+ * shrinks, resize(ctx, p, old, 0) frees and returns NULL. The old size is always passed.
+ * Results are aligned for any type. NULL: out of memory, p is unchanged. Zeroed: malloc,
+ * realloc, free. */
 typedef struct ms_alloc {
     void *(*resize)(void *ctx, void *ptr, size_t old_size, size_t new_size);
     void *ctx;
 } ms_alloc;
 
-/* A bump allocator: many allocations, freed together. Zeroed, it is a ready arena over
- * malloc. Blocks are taken from an allocator, or all comes from one buffer of yours and
- * nothing is ever allocated. Not for several threads at once. */
+/* A bump allocator: many allocations, freed together. A zeroed arena is ready for use
+ * over malloc. It takes blocks from an allocator, or uses one buffer of the caller and
+ * allocates nothing. For one thread at a time. */
 typedef struct ms_arena {
     ms_alloc alloc;             /* used when buffer is NULL */
     void *buffer;               /* caller's memory, or NULL */
     size_t buffer_size;         /* bytes in it */
     size_t buffer_used;
     struct ms__block *block;    /* newest block; private */
-    struct ms__block *spare;    /* blocks of before a reset; private */
+    struct ms__block *spare;    /* blocks kept by a reset; private */
 } ms_arena;
 
 MS_API void ms_arena_init(ms_arena *a, const ms_alloc *alloc);         /* NULL: malloc */
 MS_API void ms_arena_init_fixed(ms_arena *a, void *buffer, size_t size);
-/* Aligned for any type, not zeroed; NULL when there is no more. size 0 gives a pointer.
- */
+/* Aligned for any type, not zeroed; NULL: out of memory. size 0 gives a pointer. */
 MS_API void *ms_arena_alloc(ms_arena *a, size_t size);
-MS_API void ms_arena_reset(ms_arena *a);    /* forgets all, keeps the memory */
-MS_API void ms_arena_deinit(ms_arena *a);   /* gives all back; NULL is fine */
+MS_API void ms_arena_reset(ms_arena *a);    /* frees everything, keeps the blocks */
+MS_API void ms_arena_deinit(ms_arena *a);   /* returns the blocks; NULL is allowed */
 
-/* Every time is a signed number of nanoseconds since 1970-01-01 UTC, which covers the
- * years 1678 to 2261. MS_TIME_NONE stands for no time. */
+/* A time is a signed number of nanoseconds since 1970-01-01 UTC: the years 1678 to 2261.
+ * MS_TIME_NONE: no time. */
 #define MS_TIME_NONE INT64_MIN
 
-/* The clock that stamps messages without a time. A clock that returns MS_TIME_NONE leaves
- * them without. Zeroed: the system's clock, in whole microseconds. */
+/* Sets the time of messages without one. A clock that returns MS_TIME_NONE leaves them
+ * without. Zeroed: the system clock, in whole microseconds. */
 typedef struct ms_clock {
     int64_t (*now)(void *ctx);
     void *ctx;
 } ms_clock;
 
-/* Where hash keys and image ids come from. Zeroed: clock and addresses mixed, enough
- * against accidents; give a real source where strangers choose the keys. With a constant
- * source equal runs give equal bytes. */
+/* The source of hash keys and image ids. Zeroed: a mix of clock and addresses, which
+ * avoids accidental collisions; pass a random source if untrusted parties choose the
+ * keys. With a constant source, equal runs write equal bytes. */
 typedef struct ms_entropy {
     void (*fill)(void *ctx, void *out, size_t len);
     void *ctx;
@@ -327,34 +325,34 @@ typedef struct ms_entropy {
 
 /* ==== [api-error] results ========================================================= */
 
-#define MS_RESULTS(X)                                                     \
-    X(OK,           "ok")                                                 \
-    X(E_ARGUMENT,   "an argument is not allowed")                         \
-    X(E_CLOSED,     "the handle is closed or was never opened")           \
-    X(E_NO_MEMORY,  "no memory")                                          \
-    X(E_ARENA,      "this needs an arena, none was given or it is full")  \
-    X(E_FULL,       "the store is full")                                  \
-    X(E_TOO_LARGE,  "over the limit")                                     \
-    X(E_NOT_FOUND,  "no such entry")                                      \
-    X(E_CONFLICT,   "another append came first")                          \
-    X(E_KEY_REUSED, "the key was used with other content")                \
-    X(E_SYNTAX,     "not valid JSON")                                     \
-    X(E_UTF8,       "not valid UTF-8")                                    \
-    X(E_DEPTH,      "nested too deeply")                                  \
-    X(E_KIND,       "a value of another kind was expected")               \
-    X(E_RANGE,      "a number out of range")                              \
-    X(E_MISSING,    "a required field is missing")                        \
-    X(E_TYPE,       "unknown or unfit message type")                      \
-    X(E_DAMAGED,    "stored bytes are damaged")                           \
-    X(E_FOREIGN,    "not written by this library or by a newer version")  \
-    X(E_UNSUPPORTED,"this store cannot do that")                          \
-    X(E_IO,         "reading or writing failed")                          \
-    X(E_BUSY,       "somebody else is writing to it")                     \
-    X(E_READ_ONLY,  "opened for reading")                                 \
-    X(E_FORKED,     "the handle belongs to the parent process")           \
-    X(E_POISONED,   "a sync failed: what is durable is not known")        \
-    X(E_HIDDEN,     "the message is hidden")                              \
-    X(E_REFUSED,    "the provider answered with an error")
+#define MS_RESULTS(X)                                                      \
+    X(OK,           "ok")                                                  \
+    X(E_ARGUMENT,   "an argument is not valid")                            \
+    X(E_CLOSED,     "the handle is not open")                              \
+    X(E_NO_MEMORY,  "out of memory")                                       \
+    X(E_ARENA,      "no arena was passed, or it is full")                  \
+    X(E_FULL,       "the store is full")                                   \
+    X(E_TOO_LARGE,  "too large")                                           \
+    X(E_NOT_FOUND,  "not found")                                           \
+    X(E_CONFLICT,   "another append was first")                            \
+    X(E_KEY_REUSED, "the key is used by a message of other content")       \
+    X(E_SYNTAX,     "not valid JSON")                                      \
+    X(E_UTF8,       "not valid UTF-8")                                     \
+    X(E_DEPTH,      "nested too deeply")                                   \
+    X(E_KIND,       "the value has another kind")                          \
+    X(E_RANGE,      "a number is out of range")                            \
+    X(E_MISSING,    "a required field is missing")                         \
+    X(E_TYPE,       "the message type is unknown or does not fit")         \
+    X(E_DAMAGED,    "stored bytes are damaged")                            \
+    X(E_FOREIGN,    "written by another program or a newer version")       \
+    X(E_UNSUPPORTED,"the store does not support this")                     \
+    X(E_IO,         "a system call failed")                                \
+    X(E_BUSY,       "another writer has it")                               \
+    X(E_READ_ONLY,  "opened for reading only")                             \
+    X(E_FORKED,     "the handle belongs to the parent process")            \
+    X(E_POISONED,   "a sync failed: the durable part is unknown")          \
+    X(E_HIDDEN,     "the message is hidden")                               \
+    X(E_REFUSED,    "the provider returned an error")
 
 typedef enum ms_result {
 #define MS__X(name, text) MS_##name,
@@ -372,14 +370,14 @@ typedef struct ms_error {
     ms_result code;
     int sys_errno;        /* errno where a system call failed, else 0 */
     uint64_t offset;      /* byte offset in the input or image, or MS_NO_OFFSET */
-    uint32_t line;        /* of JSON text, from 1; 0: not known */
-    uint32_t column;      /* in bytes, from 1; 0: not known */
-    char path[96];        /* field path, NUL-terminated, empty when it does not apply */
-    char message[256];    /* whole sentence, NUL-terminated, UTF-8 */
+    uint32_t line;        /* of JSON text, from 1; 0: unknown */
+    uint32_t column;      /* in bytes, from 1; 0: unknown */
+    char path[96];        /* field path, NUL-terminated; empty: none */
+    char message[256];    /* a sentence, NUL-terminated, UTF-8 */
 } ms_error;
 
-/* For stores of your own: fills err (may be NULL) with a code and a message that is cut
- * to what fits; returns the code. */
+/* For backends: fills err (may be NULL) with a code and a message, shortened if it does
+ * not fit; returns the code. */
 MS_API ms_result ms_error_set(ms_error *err, ms_result code, const char *message);
 
 /* ==== [api-json] JSON text ===========================================================
@@ -808,8 +806,8 @@ MS_API ms_result ms_decode(const void *bytes, size_t size, const ms_msg **out,
                            ms_error *err);
 
 /* ==== [api-store] stores, queries, cursors ===========================================
- * One handle type for all stores. The functions here work on every store; which one it is
- * shows only when it is opened. */
+ * All stores have one handle type, and these functions work on every store. Only the
+ * functions that open a store depend on its kind. */
 
 typedef struct ms_store ms_store;
 
@@ -964,19 +962,19 @@ typedef struct ms__history {
     size_t n_noted, n_ranked, cap_noted;
 } ms__history;
 
-/* A running query: an open struct, no need to initialise. It sees the store as of its
- * opening. For one thread at a time. Of an arena store (and a query without an arena) it
- * may be copied, both then go on on their own; of a log it must not be copied, and has to
- * be closed: it keeps the memory that it reads. */
+/* A running query: an open struct that needs no initialisation. It sees the store as of
+ * its opening. For one thread at a time. A cursor of an arena store without an arena in
+ * its query may be copied, both copies then advance separately. A cursor of a log must
+ * not be copied and has to be closed: it keeps the memory it reads. */
 typedef struct ms_cursor {
     ms_store *store;          /* NULL: closed */
-    ms_result result;         /* MS_OK until trouble; sticky */
+    ms_result result;         /* the first failure; MS_OK: none */
     uint64_t returned;        /* messages so far */
     uint64_t damaged;         /* records skipped because their check failed */
-    ms_query query;           /* as resolved; private from here */
-    void *ctx;                /* for stores of your own */
-    uint64_t words[4];        /* for stores of your own */
-    uint64_t now;             /* what has a place from here on has not happened */
+    ms_query query;           /* resolved; private from here */
+    void *ctx;                /* for backends */
+    uint64_t words[4];        /* for backends */
+    uint64_t now;             /* records with a place from here on are not seen */
     ms__history history;
     union {                   /* by the kind of store */
         ms__merge merge;
@@ -987,46 +985,46 @@ typedef struct ms_cursor {
 typedef struct ms_append_opts {
     ms_str location;          /* of all messages; absent: each message's own */
     bool expect;              /* compare and append: MS_E_CONFLICT unless the last visible
-                                 message of `location` has the sequence expect_seq (0: it
-                                 has none). Not compared when keys show that all messages
-                                 are there already: a retry succeeds */
+                                 message of `location` has the number expect_seq (0: no
+                                 messages). Not compared if the keys of all messages are
+                                 known already: a retry succeeds */
     uint64_t expect_seq;
-    bool keep_seq;            /* use the sequence of each envelope, larger than those of all
-                                 messages that are there, and its flags; for copies */
-    uint64_t *seqs;           /* receives n sequence numbers, on failure zeros (but see
+    bool keep_seq;            /* use number and flags of each envelope; for copies. Numbers
+                                 are larger than all in the store */
+    uint64_t *seqs;           /* receives n sequence numbers, zeros on failure (but see
                                  DURABILITY); may be NULL */
 } ms_append_opts;
 
-/* Appends one message to a location (absent: m->location). *seq receives its sequence
- * number, or 0 on failure (but see DURABILITY); may be NULL. Numbers start at 1 and grow.
- * A message with a key that the location knows is not stored again: MS_OK and the number
- * of the first, when type, role as given and all fields are the same as when it was
- * appended (the time is not compared), else MS_E_KEY_REUSED. A hidden message keeps its
- * key until a copy leaves it out. Any thread. */
+/* Appends one message to a location (absent: m->location). *seq (may be NULL) receives
+ * its sequence number, 0 on failure (but see DURABILITY). Numbers start at 1 and
+ * increase. A message whose key the location already has is not stored again: MS_OK and
+ * the number of the first message if type, role as passed and all fields are equal to
+ * those appended then (times are not compared), otherwise MS_E_KEY_REUSED. A hidden
+ * message keeps its key until it is left out of a copy. Any thread. */
 MS_API ms_result ms_append(ms_store *store, ms_str location, const ms_envelope *m,
                            uint64_t *seq, ms_error *err);
 
-/* Appends n messages, all or none, visible at once. n 0 is fine. On failure err->path
- * says which ("messages[2].args"). */
+/* Appends n messages, all or none, which become visible together. n may be 0. On failure
+ * err->path names the message ("messages[2].args"). */
 MS_API ms_result ms_append_batch(ms_store *store, const ms_envelope *messages, size_t n,
                                  const ms_append_opts *opts, ms_error *err);
 
-/* Opens a cursor. On failure the cursor is closed and empty; ms_next on it gives NULL.
- * MS_E_BUSY: a log that others write cannot be followed, because over 30 cursors of this
- * handle stand at older ends of it; close some. */
+/* Opens a cursor. On failure the cursor is closed; ms_next returns NULL. MS_E_BUSY: a log
+ * with other writers cannot be followed because over 30 cursors of this handle hold older
+ * snapshots; close some. */
 MS_API ms_result ms_query_open(ms_store *store, const ms_query *query, ms_cursor *it,
                                ms_error *err);
 
-/* The next message or NULL: at the end or after trouble, see ms_cursor_close. It is valid
- * until the cursor moves; an arena store keeps it until reset or close, and allocates
- * nothing here. */
+/* The next message; NULL at the end or on failure, see ms_cursor_close. It is valid until
+ * the next call; of an arena store until reset or close. An arena store allocates nothing
+ * here. */
 MS_API const ms_msg *ms_next(ms_cursor *it);
 
 /* The same as an ms_next_fn, whose ctx is the cursor. */
 MS_API const ms_msg *ms_next_of(void *cursor);
 
-/* Ends a cursor and says how it went: MS_OK, or MS_E_DAMAGED when records were skipped,
- * or what stopped it. A closed or zeroed cursor is fine. */
+/* Closes a cursor and returns its result: MS_OK, MS_E_DAMAGED (records were skipped), or
+ * the failure that ended it. A closed or zeroed cursor is allowed. */
 MS_API ms_result ms_cursor_close(ms_cursor *it, ms_error *err);
 
 /* Does the message belong to the query's views and filters? Order and limits aside. For
@@ -1046,37 +1044,37 @@ MS_API ms_result ms_get_team_messages(ms_store *store, ms_str location,
                                       const ms_str *agent_keys, size_t n_agent_keys,
                                       size_t limit, ms_cursor *it, ms_error *err);
 
-/* The message of that sequence number. MS_E_NOT_FOUND, also when it is hidden;
- * MS_E_DAMAGED. A store that cannot lend it copies it into the arena (arena stores and
- * logs need none, but for the text so far of an unfinished message). */
+/* The message with a sequence number. MS_E_NOT_FOUND (also: it is hidden), MS_E_DAMAGED.
+ * Stores that cannot lend records copy into the arena. Arena stores and logs need an
+ * arena only for the text so far of an unfinished message. */
 MS_API ms_result ms_get_by_seq(ms_store *store, uint64_t seq, ms_arena *arena,
                                const ms_msg **msg, ms_error *err);
 
 typedef struct ms_stat {
     uint64_t messages;        /* visible */
-    uint64_t last_seq;        /* the largest number of a message, hidden or not; 0: none */
-    uint64_t given_seq;       /* the largest ever given, also to messages that a copy left
-                                 out; 0: the store does not know */
-    uint64_t bytes;           /* of the records of messages as appended, hidden ones too,
-                                 headers and padding included */
-    uint64_t index_bytes;     /* of everything beside them */
-    uint64_t room;            /* bytes still free in a fixed buffer, else 0 */
+    uint64_t last_seq;        /* the largest number of a message, hidden or not; 0: empty */
+    uint64_t given_seq;       /* the largest number ever given, also to messages left out of
+                                 a copy; 0: unknown */
+    uint64_t bytes;           /* of all records of messages as appended, with headers and
+                                 padding, hidden ones included */
+    uint64_t index_bytes;     /* of everything else */
+    uint64_t room;            /* bytes free in a fixed buffer, otherwise 0 */
     uint64_t hidden;          /* messages that are not visible */
-    uint64_t changes;         /* records that are no messages: see ms_kind */
-    uint64_t damaged;         /* ranges of a log that were unreadable when it was opened, or
-                                 were missing: no view can tell what stood there */
-    uint64_t as_of;           /* private: a place behind all that is there */
+    uint64_t changes;         /* records other than messages: see ms_kind */
+    uint64_t damaged;         /* ranges of a log that were unreadable or missing when it was
+                                 opened: their messages are in no view */
+    uint64_t as_of;           /* private: the place after all records */
 } ms_stat;
 
 MS_API ms_result ms_store_stat(ms_store *store, ms_stat *out, ms_error *err);
 
-/* What a listing tells of a location, or of one agent in it. */
+/* An entry of a listing: a location, or an agent of a location. */
 typedef struct ms_info {
     ms_str location;          /* in the listing's arena */
     ms_str agent_key;         /* absent in a listing of locations */
     uint64_t messages;
     uint64_t first_seq, last_seq;
-    bool has_time;            /* false: none of the messages has one */
+    bool has_time;            /* false: no message has a time */
     int64_t first_time_ns, last_time_ns; /* smallest and largest */
     uint64_t bytes;
 } ms_info;
@@ -1086,9 +1084,9 @@ typedef struct ms_listing {
     size_t count;
 } ms_listing;
 
-/* Locations (agents false) or the agents of a location (agents true; location absent: of
- * all), newest activity first. prefix: of the location or of the agent key; absent: all.
- * limit 0: all. */
+/* Lists locations, or (agents) the agents of a location (absent: of all locations),
+ * latest activity first. prefix: of the location or agent key; absent: all. limit 0:
+ * all. */
 typedef struct ms_list_query {
     bool agents;
     ms_str location;
@@ -1099,40 +1097,37 @@ typedef struct ms_list_query {
 MS_API ms_result ms_list(ms_store *store, const ms_list_query *query, ms_arena *arena,
                          ms_listing *out, ms_error *err);
 
-/* Makes all that was appended durable where the store can; *durable_seq (may be NULL)
- * receives the last sequence number known to be. An arena store: MS_OK and 0.
- * MS_E_POISONED: see DURABILITY. A writer that has found what nobody had synced, or
- * damage, has more to do once, which can fail as an append does (MS_E_FULL, MS_E_IO,
- * beside other writers MS_E_BUSY): once more, later. MS_E_CONFLICT, there and of ms_tick
- * and appends: a compaction has put another file in the place of a shared log: open it
- * anew. */
+/* Makes all appended messages durable where the store can; *durable_seq (may be NULL)
+ * receives the last number known to be durable. An arena store: MS_OK and 0.
+ * MS_E_POISONED: see DURABILITY. After opening a log with unsynced or damaged parts the
+ * first sync writes index records, which can fail as an append does (MS_E_FULL, MS_E_IO,
+ * with other writers MS_E_BUSY); call again later. MS_E_CONFLICT (also of ms_tick and
+ * appends): a compaction has replaced the file of a shared log; open it again. */
 MS_API ms_result ms_sync(ms_store *store, uint64_t *durable_seq, ms_error *err);
 
-/* Does housekeeping for at most about budget_us microseconds: room and pages ahead,
- * portions of index records, and in MS_SYNC_EVERY a due sync (which takes as long as the
- * disk takes). For frame loops, with desc.ticked. Any store; others have nothing to
- * do. */
+/* Does housekeeping for about budget_us microseconds: extends the file, faults pages in,
+ * writes parts of index records, and with MS_SYNC_EVERY a due sync (as long as the disk
+ * takes). For frame loops, with desc.ticked. Other stores have no housekeeping: MS_OK. */
 MS_API ms_result ms_tick(ms_store *store, uint32_t budget_us, ms_error *err);
 
-/* Looks whether another process has appended, and lets this handle's queries see it.
- * *last_seq (may be NULL): the newest sequence number now. Queries do this by themselves;
- * for any store. */
+/* Makes appends of other processes visible to this handle, as every query does; *last_seq
+ * (may be NULL) receives the newest sequence number. Any store. */
 MS_API ms_result ms_refresh(ms_store *store, uint64_t *last_seq, ms_error *err);
 
-/* Waits until the store has a message with a larger sequence number than after_seq, or
- * something was changed since the call began (an amendment, a piece of a stream), at most
- * timeout_ms; MS_OK in all cases, *last_seq tells whether there are new messages. Polls
- * with growing pauses of up to 5 ms. Any store, any thread. */
+/* Waits until the store has a message with a number larger than after_seq, a change was
+ * made since the call began (an amendment, a piece of a stream), or timeout_ms have
+ * passed: MS_OK in each case, *last_seq receives the newest number. Polls, pausing up to
+ * 5 ms. Any store, any thread. */
 MS_API ms_result ms_wait(ms_store *store, uint64_t after_seq, uint32_t timeout_ms,
                          uint64_t *last_seq, ms_error *err);
 
-/* Frees what the store owns. Needs the store alone. NULL is fine. */
+/* Closes a store and frees its memory. No other thread may use it. NULL is allowed. */
 MS_API void ms_close(ms_store *store);
 
-/* What to keep when copying. Zeroed: everything. */
+/* A selection for ms_copy. Zeroed: everything. */
 typedef struct ms_keep {
     size_t newest;            /* the newest n of each location; 0: all */
-    bool has_since;           /* messages with since <= time; those without time stay */
+    bool has_since;           /* messages with since <= time, and those without time */
     int64_t since_ns;
     const ms_str *locations;  /* only these */
     size_t n_locations;       /* 0: all */
@@ -1142,39 +1137,38 @@ typedef struct ms_keep {
 typedef struct ms_copy_report {
     uint64_t copied, dropped; /* messages */
     uint64_t bytes;           /* of the copied records in the source */
-    uint64_t damaged;         /* records of the source that could not be read */
-    uint64_t notes;           /* copied; notes of messages that were not are left out */
-    uint64_t unplaced;        /* notes and facts that the destination has no place for */
+    uint64_t damaged;         /* unreadable records of the source */
+    uint64_t notes;           /* copied notes; those of dropped messages are left out */
+    uint64_t unplaced;        /* notes and facts the destination cannot store */
 } ms_copy_report;
 
-/* Appends what `keep` (NULL: all) names from source to destination, in order, with its
- * sequence numbers, times and keys, as it is now: amended messages as amended, hidden
- * ones left out, unfinished ones with their text so far; then notes and facts of
- * locations. The destination's numbers must all be smaller than those copied; an empty
- * store is the usual one. The arena (NULL: one over malloc, freed again) holds the
- * listing of the source's locations. When the destination is full its first part stays,
- * and report (may be NULL) tells how much; on a dry run destination may be NULL.
- * MS_E_DAMAGED: records of the source could not be read, all others were copied. */
+/* Copies the messages that `keep` (NULL: all) selects from source to destination, in
+ * order, with sequence numbers, times and keys, in their present form: amended messages
+ * as amended, hidden ones left out, unfinished ones with their text so far; then notes,
+ * and facts of locations. All numbers in the destination must be smaller than those
+ * copied; it is usually empty. The arena (NULL: one over malloc) holds the listing of the
+ * source's locations. If the destination becomes full, the part already copied remains,
+ * counted in report (may be NULL). For a dry run destination may be NULL. MS_E_DAMAGED:
+ * records of the source were unreadable, all others are copied. */
 MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep *keep,
                          ms_arena *arena, ms_copy_report *report, ms_error *err);
 
-/* ---- A store of your own: fill this table, embed struct ms_store first in your own
- * struct, set both members, and every function above and all of [api-memory] work on
- * it. Arguments have been checked before a function is called: envelopes fulfil
- * ms_envelope_check, locations are there, a query is resolved (views and agent_types
- * are not 0). Entries that may be NULL: cursor_close, sync and tick (nothing to do), get
- * and refresh (made from a query), list and stat (then MS_E_UNSUPPORTED; histories and
- * unions use stat where it is there), leave_out (a copy may
- * then give numbers again), change and erase (then nothing can be changed; a query with
- * raw is refused). */
+/* ---- Backends: a store of your own. Embed struct ms_store as the first member of your
+ * struct and set both of its members; all functions above and in [api-memory] then work
+ * on it. Arguments are checked before a function of the table is called: envelopes pass
+ * ms_envelope_check, locations are present, queries are resolved (views and agent_types
+ * are not 0). These may be NULL: cursor_close, sync and tick (nothing to do); get and
+ * refresh (done by a query); list and stat (MS_E_UNSUPPORTED; histories and unions use
+ * stat if present); leave_out (numbers may be given again after a copy); change and erase
+ * (changes and raw queries are MS_E_UNSUPPORTED). */
 typedef struct ms_backend {
     /* All or none. The location of message i is location if that is not empty, else its
      * own. opts is never NULL; opts->seqs may be. */
     ms_result (*append)(ms_store *store, ms_str location, const ms_envelope *messages,
                         size_t n, const ms_append_opts *opts, ms_error *err);
-    /* it->query is set and holds the query; ctx and words are yours. */
+    /* it->query is the resolved query; ctx and words are for the backend. */
     ms_result (*query)(ms_store *store, ms_cursor *it, ms_error *err);
-    /* NULL at the end; on trouble sets it->result. */
+    /* NULL at the end; on failure sets it->result. */
     const ms_msg *(*next)(ms_store *store, ms_cursor *it);
     void (*cursor_close)(ms_store *store, ms_cursor *it);
     ms_result (*get)(ms_store *store, uint64_t seq, ms_arena *arena, const ms_msg **msg,
@@ -1186,16 +1180,17 @@ typedef struct ms_backend {
     void (*close)(ms_store *store);
     ms_result (*tick)(ms_store *store, uint32_t budget_us, ms_error *err);
     ms_result (*refresh)(ms_store *store, uint64_t *last_seq, ms_error *err);
-    /* Notes that numbers up to seq were given: none of them is given again. */
+    /* Numbers up to seq are not given again. */
     ms_result (*leave_out)(ms_store *store, uint64_t seq, ms_error *err);
-    /* n records for one location, all or none: messages, and as the last one perhaps a
-     * change, whose ms_kind is in the bits from 16 on of its flags, its number in seq (of a
-     * new message 0). Checks under its lock what only it can know, see ms_amend and the
-     * others. Of a HIDE, opts->seqs receives how many it hid; 0: nothing was written. */
+    /* Appends n records to one location, all or none: messages (seq 0), then at most one
+     * change, with its ms_kind in the bits from 16 on of its flags and the number of its
+     * message in seq. Checks the target under the store's lock, see ms_amend etc.
+     * Of a HIDE, opts->seqs receives the number of messages hidden; 0: nothing was
+     * written. */
     ms_result (*change)(ms_store *store, ms_str location, const ms_envelope *records,
                         size_t n, const ms_append_opts *opts, ms_error *err);
-    /* Erases what a record that the store lent says: a step of three, each durable before
-     * the next. See [record]. */
+    /* Erases the content of a record lent by the store: one of three steps, each durable
+     * before the next. See [record]. */
     ms_result (*erase)(ms_store *store, const ms_msg *record, unsigned step,
                        ms_error *err);
     const struct ms__inside *inside; /* private; NULL */
@@ -1204,151 +1199,147 @@ typedef struct ms_backend {
 #define MS_STORE_OPEN 0x4d53544fu /* value of `open` while a store is */
 
 struct ms_store {
-    const ms_backend *backend;    /* the one pointer to code; set again after a reload */
-    uint32_t open;                /* MS_STORE_OPEN, else the handle is refused */
+    const ms_backend *backend;    /* the only pointer to code; set again after a reload */
+    uint32_t open;                /* MS_STORE_OPEN; other values are refused */
 };
 
-/* ==== [api-change] change without rewriting ==========================================
- * What was appended stays; a change is a record of its own that refers to an earlier
- * message by its sequence number. Views, newest n, counts, listings, histories and
- * lookup see the result; a query with `raw` sees every record as it stands.
- * ms_copy folds changes into what it writes: the copy has only the result.
+/* ==== [api-change] changes ===========================================================
+ * Records are never rewritten: a change is a record of its own that refers to an earlier
+ * message by sequence number. Views, limits, counts, listings, histories and lookups show
+ * the result; a query with `raw` shows every record as stored. A copy made by ms_copy
+ * contains only the result.
  *
- * All functions here work on arena stores and logs; on stores of your own that have no
- * `change` they return MS_E_UNSUPPORTED. Any thread. What cannot be done is a code, and
- * nothing has changed: MS_E_NOT_FOUND, no message has that number; MS_E_ARGUMENT, it is
- * of another location than the one named; MS_E_HIDDEN, it is hidden already. A cursor
- * that was open before goes on as if nothing had happened. */
+ * These functions work on arena stores and logs; on a backend without `change` they return
+ * MS_E_UNSUPPORTED. Any thread. On failure nothing has changed: MS_E_NOT_FOUND, no message
+ * has the number; MS_E_ARGUMENT, it is of another location; MS_E_HIDDEN, it is hidden.
+ * Cursors opened earlier do not see the change. */
 
-/* Replaces a message; number, place in every view, and what may not change stay. What the
- * envelope leaves unset of time (with time_text), turn_id, id, key, location and
- * agent_key is the old message's, and so is MS_FLAG_JOINED; everything else is as the
- * envelope says. The message has MS_FLAG_AMENDED then. A role of 0 is as the type says.
- * MS_E_TYPE: the type is another one; MS_E_ARGUMENT: location, agent key or key is
- * another one (err->path names it); MS_E_CONFLICT: it is redacted. Other errors as of
- * ms_append. */
+/* Replaces a message; its number and its place in every view stay. time (with time_text),
+ * turn_id, id, key, location and agent_key are inherited if unset in the envelope, and
+ * MS_FLAG_JOINED always; all other fields are those of the envelope. Role 0: the default
+ * of the type. Sets MS_FLAG_AMENDED. MS_E_TYPE: another type; MS_E_ARGUMENT: another
+ * location, agent key or key (named in err->path); MS_E_CONFLICT: the message is
+ * redacted. Other errors as of ms_append. */
 MS_API ms_result ms_amend(ms_store *store, uint64_t seq, const ms_envelope *m,
                           ms_error *err);
 
-/* Takes one message out of every view. It can still be redacted. */
+/* Removes one message from every view. It can still be redacted. */
 MS_API ms_result ms_hide(ms_store *store, uint64_t seq, ms_error *err);
 
-/* Hides what a location has from first_seq to last_seq (both included; UINT64_MAX: to the
- * newest there is now). *hidden (may be NULL) receives how many were visible until now; 0
- * is no error. MS_E_RANGE: first_seq is larger than last_seq. */
+/* Hides the messages of a location from first_seq to last_seq (both included; UINT64_MAX:
+ * up to the newest now). *hidden (may be NULL) receives the number of messages that were
+ * visible; 0 is not an error. MS_E_RANGE: first_seq is larger than last_seq. */
 MS_API ms_result ms_hide_range(ms_store *store, ms_str location, uint64_t first_seq,
                                uint64_t last_seq, uint64_t *hidden, ms_error *err);
 
-/* Goes back to a message of the location: hides everything behind it. seq 0: everything
- * (clears the location). */
+/* Hides all messages of a location after the message seq. seq 0: all of them. */
 MS_API ms_result ms_rewind(ms_store *store, ms_str location, uint64_t seq,
                            uint64_t *hidden, ms_error *err);
 
-/* Erases what a message says, hidden or not. A visible one is amended first (which can
- * fail as ms_amend does); then, where it stands, in its record and in those that amend
- * it, its pieces and its notes (but those of the kind "usage": they tell what it cost),
- * texts are overwritten with "[redacted]" cut or filled with spaces, JSON with an empty
- * value. Kept are number, time, type, role, location, agent key, turn, id, key, call_id
- * and the name of the tool. Views show it with MS_FLAG_REDACTED and the content
- * "[redacted]" (arguments {}). A log is synced before this returns. After a failure the
- * message may be shown as redacted while its bytes are still there: call again, that
- * erases again. Bytes of an append that was cut off by a crash, and was made again, stay
- * where they are until ms_log_rewrite. Nobody may hold the message (or a note of it)
- * meanwhile: this is the one function that changes bytes that readers see. Of a copy made
- * earlier, by ms_fork as well, nothing is erased. MS_E_DAMAGED: all of this is done, but
- * the log has damaged bytes, which may say it, too; ms_log_rewrite leaves them out. */
+/* Erases the content of a message, visible or hidden. A visible message is amended
+ * first (which can fail as ms_amend). Then its record, its amendments, its pieces and
+ * its notes (except notes of the kind "usage") are overwritten in place: texts with
+ * "[redacted]", shortened or padded with spaces, JSON with an empty value. Number,
+ * time, type, role, location, agent key, turn, id, key, call_id and the tool's name
+ * remain. Views show the message with MS_FLAG_REDACTED and the content "[redacted]"
+ * (arguments {}). A log is synced before the call returns. After a failure the message
+ * may be shown as redacted with bytes still in place; another call erases again. Not
+ * erased: forks, copies made earlier, and the bytes of an append that was torn by a
+ * crash and repeated (ms_log_rewrite removes them). No other thread may hold the
+ * message or its notes during the call: only this function changes bytes that readers
+ * see. MS_E_DAMAGED: done, but the log has damaged ranges that may contain the
+ * content; ms_log_rewrite removes them. */
 MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err);
 
-/* Attaches a value to a message: a rating, a verdict, what it cost. kind: a word of your
- * own, 1 to MS_KEY_MAX bytes. A note carries location, agent key and turn of its message,
- * and the time it was made. Read notes with a raw query for MS_RAW_NOTES (about_seq: of
- * one message): ms_seq is the message's number, ms_get(MS_F_TYPE_NAME) the kind,
- * ms_content the value. Notes of a hidden message stay until a copy leaves them out. */
+/* Attaches a value to a message: a rating, a verdict, its cost. kind: a word of 1 to
+ * MS_KEY_MAX bytes. A note has the location, agent key and turn of its message, and the
+ * time of the call. Read notes by a raw query for MS_RAW_NOTES (about_seq: of one
+ * message): ms_seq is the message's number, ms_get(MS_F_TYPE_NAME) the kind, ms_content
+ * the value. Notes of a hidden message remain until a copy. */
 MS_API ms_result ms_note(ms_store *store, uint64_t seq, ms_str kind, ms_value value,
                          ms_error *err);
 
-/* Facts about a location: a JSON object (title, cwd, model, user, parent, what you like).
- * Setting replaces the members that are named, null removes one; the last word counts. A
- * location may have facts before it has messages; listings do not show it then. */
+/* Facts of a location: a JSON object (title, cwd, model, user, parent, ...). Setting
+ * replaces the members present in the object; null removes a member. A location may have
+ * facts before it has messages, but is not listed then. */
 MS_API ms_result ms_location_set(ms_store *store, ms_str location, ms_str facts,
                                  ms_error *err);
-/* All members in force, in the arena; "{}" when there are none. */
+/* All members, in the arena; "{}": no facts. */
 MS_API ms_result ms_location_get(ms_store *store, ms_str location, ms_arena *arena,
                                  ms_str *facts, ms_error *err);
 
-/* Branches off: the location `to` gets what `from` shows up to the message seq (0: of an
- * empty history, nothing), with new numbers, times and keys kept, in one append, and with
- * the facts {"parent": from, "parent_seq": seq} beside those of `from`, but for its own
- * parent. Neither location sees what is done to the other. The arena (NULL: one over
- * malloc) holds the messages meanwhile. MS_E_CONFLICT: `to` has messages, hidden ones
- * too; MS_E_HIDDEN, MS_E_NOT_FOUND, MS_E_ARGUMENT: seq is not a visible message of
- * `from`. */
+/* Copies the visible messages of `from` up to the message seq (0: no messages) to the
+ * location `to` in one append, with new numbers, the same times and keys, the facts of
+ * `from`, and the facts {"parent": from, "parent_seq": seq}. Later changes to either
+ * location do not affect the other. The arena (NULL: one over malloc) holds the messages
+ * during the call. MS_E_CONFLICT: `to` has messages (hidden ones count); MS_E_HIDDEN,
+ * MS_E_NOT_FOUND, MS_E_ARGUMENT: seq is not a visible message of `from`. */
 MS_API ms_result ms_fork(ms_store *store, ms_str from, uint64_t seq, ms_str to,
                          ms_arena *arena, ms_error *err);
 
-/* ---- Streams: a message that is being written. It stands in the views from the
- * beginning, with MS_FLAG_UNFINISHED and what it had then; a query with an arena (and
- * ms_get_by_seq with one) shows it with all text so far. Pieces are records: other
- * processes follow them, and when the writer dies the message stays unfinished, with the
- * text that was there. Once ended, it is an amended message without pieces. */
+/* ---- Streams: a message that is still being written. It is in the views from
+ * ms_stream_begin on, with MS_FLAG_UNFINISHED and its initial text; queries and
+ * ms_get_by_seq with an arena show all text so far. Pieces are records: other processes
+ * can follow them, and if the writer dies the message remains unfinished with the text so
+ * far. When the stream ends, the message is amended with the whole text. */
 
 typedef struct ms_stream_opts {
-    uint32_t flush_ms;        /* pieces are put together until so many milliseconds have */
-    uint32_t flush_chars;     /*   passed or characters are there; 0: 50 and 128. The first
-                                   goes out at once */
-    bool every_part;          /* no coalescing: each part is a record */
+    uint32_t flush_ms;        /* parts are collected for so many milliseconds (0: 50) */
+    uint32_t flush_chars;     /*   or characters (0: 128); the first is written at once */
+    bool every_part;          /* each part becomes a record */
     ms_clock clock;           /* {0}: the system's */
 } ms_stream_opts;
 
 #define MS__STREAM_ROOM 1024
 
-/* An open struct; begin fills it. For one thread at a time; nothing has to be freed. */
+/* Filled by ms_stream_begin. For one thread at a time; nothing has to be freed. */
 typedef struct ms_stream {
     ms_store *store;          /* NULL: not begun, or ended */
     uint64_t seq;             /* of the message */
     ms_stream_opts opts;      /* private from here */
-    int64_t flushed;          /* when; MS_TIME_NONE: nothing yet */
+    int64_t flushed;          /* time of the last flush; MS_TIME_NONE: none yet */
     uint32_t chars;
     uint32_t n_pending;
     char pending[MS__STREAM_ROOM];
 } ms_stream;
 
-/* Appends the message that is to be written, as far as it is known: type, agent key,
- * turn, tool and call id, content or args to begin with (absent: empty). Text that is fed
- * goes on the content, of an ACTION on its args (the text of a JSON object). */
+/* Appends the unfinished message: type, agent key, turn, tool, call id, initial content
+ * or args (absent: empty). Text is then added to the content, of an ACTION to args (the
+ * text of a JSON object). */
 MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str location,
                                  const ms_envelope *m, const ms_stream_opts *opts,
                                  ms_error *err);
-/* More text. Bytes of a character that is cut are held back until the rest comes.
- * MS_E_CLOSED: ended, here or by somebody else (told when a piece goes out); MS_E_HIDDEN:
- * the message was hidden. On failure nothing of the part was taken. */
+/* Adds text. The bytes of an incomplete character are kept back until the rest is fed.
+ * MS_E_CLOSED: the stream has ended, here or elsewhere (reported when a piece is
+ * written); MS_E_HIDDEN: the message was hidden. On failure no byte of the part is
+ * taken. */
 MS_API ms_result ms_stream_feed(ms_stream *stream, ms_str part, ms_error *err);
-/* Makes visible what was held together. */
+/* Writes the collected parts. */
 MS_API ms_result ms_stream_flush(ms_stream *stream, ms_error *err);
-/* The message is whole: as `final` says (its absent fields as of ms_amend), or, NULL,
- * with the text that was fed. The arena (NULL: one over malloc) holds it meanwhile. On
+/* Ends the stream: amends the message with final_message (see ms_amend), or, if NULL,
+ * with all text fed. The arena (NULL: one over malloc) holds the text during the call. On
  * failure the stream stays open. */
 MS_API ms_result ms_stream_end(ms_stream *stream, const ms_envelope *final_message,
                                ms_arena *arena, ms_error *err);
 
-/* What a follower sees of a message that is being written. */
+/* Text of a stream, for followers. */
 typedef struct ms_stream_text {
     ms_str text;              /* from byte `from` on, in the arena */
-    uint64_t next;            /* where the next call goes on */
-    bool ended;               /* text is the rest of the final one, which may have other
-                                 words than what was fed; empty when it is shorter */
+    uint64_t next;            /* `from` of the next call */
+    bool ended;               /* text is of the final message, which may differ from the
+                                 text fed; empty if the final text is shorter than `from` */
 } ms_stream_text;
 
-/* The text of the message's stream from byte `from` on (0: all of it). Any process that
- * has the store open. MS_E_RANGE: the text has not so many bytes. */
+/* Reads the text of a stream from byte `from` on (0: all). From any process that has the
+ * store open. MS_E_RANGE: the text is shorter. */
 MS_API ms_result ms_stream_read(ms_store *store, uint64_t seq, uint64_t from,
                                 ms_arena *arena, ms_stream_text *out, ms_error *err);
-/* Ends a stream whose writer is gone: the text so far becomes the message, which keeps
- * MS_FLAG_UNFINISHED. MS_E_CLOSED: it has ended. */
+/* Ends a stream whose writer has died: the text so far becomes the message, which keeps
+ * MS_FLAG_UNFINISHED. MS_E_CLOSED: the stream has ended. */
 MS_API ms_result ms_stream_recover(ms_store *store, uint64_t seq, ms_arena *arena,
                                    ms_error *err);
 
-/* ---- What a message cost: a note of the kind "usage". */
+/* ---- Usage: the cost of a message, in a note of the kind "usage". */
 
 typedef struct ms_usage {
     uint64_t input_tokens, output_tokens;
@@ -1357,12 +1348,12 @@ typedef struct ms_usage {
     int64_t duration_ns;
 } ms_usage;
 
-/* Attaches a usage note to a message: a JSON object of the members that are not 0, the
- * duration as "seconds". Errors as of ms_note; MS_E_RANGE: the duration is below 0. */
+/* Attaches a usage note: a JSON object of the members that are not 0, the duration as
+ * "seconds". Errors as of ms_note; MS_E_RANGE: the duration is negative. */
 MS_API ms_result ms_note_usage(ms_store *store, uint64_t seq, const ms_usage *usage,
                                ms_error *err);
-/* Reads a note, whichever program wrote it. A member that is missing, no number or below 0
- * counts 0; of a fraction the whole tokens count. False: it is no usage note. */
+/* Reads a usage note of any writer; false: it is not one. Members that are absent,
+ * negative or not a number are 0; fractions of tokens are dropped. */
 MS_API bool ms_usage_of(const ms_msg *note, ms_usage *out);
 
 /* ==== [api-mem] the arena store =================================================== */
@@ -6129,48 +6120,47 @@ MS_API bool ms_query_match(const ms_query *query, const ms_msg *msg)
 
 
 /* ==== [store] what every store has in common =========================================
- * The functions of [api-store] check their arguments once, here, and hand over to the
- * table of the store; so a backend sees only what is right, and the rules have one home.
- * What a backend leaves out is made from what it has: get from a query, the last sequence
- * from a query backwards.
+ * The functions of [api-store] check their arguments and call the store's table, so that
+ * backends see only valid arguments and the rules are in one place. Entries that a backend
+ * lacks are emulated: get by a query, the last number by a query in reverse.
  * (T1) A backend's append is called with at least one message, each of which passes
  *      ms_envelope_check and has a location.
  * (T2) A cursor whose opening failed is closed: ms_next on it gives NULL.
  * ================================================================================== */
 
-/* Asks for the beginning of a text that will be read soon. */
+/* Prefetches the beginning of a text. */
 static void ms__text_soon(ms_str text)
 {
     size_t most = ms__min(text.len, 1024);
     for (size_t i = 0; i < most; i += 64) MS__PREFETCH(text.ptr + i);
 }
 
-/* One append on its way: what the caller gave and what its checks found; then, of the
- * store, where the next record comes. */
+/* The state of an append: arguments and the result of their checks; then, of the store,
+ * the place of the next record. */
 typedef struct ms__append_run {
     ms_str location;
     const ms_envelope *messages;
     size_t n;
     const ms_append_opts *opts;
-    const ms__layout *layout; /* of the only one; NULL: none was made yet */
-    bool utf8;       /* all text is, that is known */
-    bool stamp;      /* messages without a time get `now`; else only changes */
-    int64_t now;     /* MS_TIME_NONE: nothing gets one */
+    const ms__layout *layout; /* of a single message; NULL: not measured */
+    bool utf8;       /* all text is known to be valid */
+    bool stamp;      /* messages without a time get `now`; otherwise only changes */
+    int64_t now;     /* MS_TIME_NONE: no times are set */
     uint64_t offset; /* of the next record */
     uint64_t seq;    /* of the next message */
 } ms__append_run;
 
-/* What the stores of this file have beyond a backend of the caller's. They keep a record
- * in its place until they are closed. `take` appends with what the checks found; NULL:
- * only `append` does. `freeze` is for histories: a store that shows *store as of now, see
- * [union]; NULL: numbers and a place bound what is seen. A table, so that programs
- * without unions do not carry their code. */
+/* Entries of the stores of this file, beyond a backend of the caller's. Their records
+ * stay in place until they are closed. `take` appends with the results of the checks;
+ * NULL: use `append`. `freeze` is for histories: opens a store that shows *store as of
+ * now, see [union]; NULL: numbers and a place bound the view. A table, so that programs
+ * without unions do not link their code. */
 typedef struct ms__inside {
     ms_result (*take)(ms_store *store, ms__append_run *run, ms_error *err);
     ms_result (*freeze)(ms_store *store, ms_store **out, ms_error *err);
 } ms__inside;
 
-/* The entries append and change of a store that has `take`: nothing was measured yet. */
+/* The entries append and change of a store with `take`: nothing is measured yet. */
 static ms_result ms__append_unmeasured(ms_store *store, ms_str location,
                                        const ms_envelope *messages, size_t n,
                                        const ms_append_opts *opts, ms_error *err)
@@ -6184,7 +6174,7 @@ static ms_result ms__append_unmeasured(ms_store *store, ms_str location,
     return store->backend->inside->take(store, &run, err);
 }
 
-/* Hands a checked append to the store. */
+/* Passes a checked append to the store. */
 static ms_result ms__append(ms_store *store, ms__append_run *run, ms_error *err)
 {
     const ms_backend *b = store->backend;
@@ -6192,7 +6182,7 @@ static ms_result ms__append(ms_store *store, ms__append_run *run, ms_error *err)
     return b->append(store, run->location, run->messages, run->n, run->opts, err);
 }
 
-/* Checks a message on its way into a store and measures its record. */
+/* Checks a message and measures its record. */
 static ms_result ms__message_measure(ms_str location, const ms_envelope *m, ms__layout *l,
                                      ms_error *err)
 {
@@ -6252,7 +6242,7 @@ MS_API ms_result ms_query_open(ms_store *store, const ms_query *query, ms_cursor
     ms_result code = ms__query_check(&it->query, err);
     if (code == MS_OK && it->query.raw && !store->backend->change) {
         if (it->query.raw & ~(unsigned)MS_RAW_MESSAGES)
-            code = ms__fail(err, MS_E_UNSUPPORTED, "this store has no changes to tell of");
+            code = ms__fail(err, MS_E_UNSUPPORTED, "this store has no changes");
         it->query.raw = 0;
     }
     if (code == MS_OK) code = store->backend->query(store, it, err);
@@ -6276,7 +6266,7 @@ MS_API ms_result ms_cursor_close(ms_cursor *it, ms_error *err)
     return MS_OK;
 }
 
-/* ---- Messages that are being written: appended parts follow what they began with. */
+/* ---- Unfinished messages: initial text and pieces. */
 
 static ms_field ms__fed_field(ms_type type)
 {
@@ -6288,7 +6278,7 @@ static bool ms__is_open(const ms_msg *msg)
     return ms_kind_of(msg) == MS_KIND_MESSAGE && (ms_flags(msg) & MS_FLAG_UNFINISHED);
 }
 
-/* What putting a message together needs; in the arena, since stacks are small. */
+/* The state of reading an unfinished message; in the arena, to save stack. */
 typedef struct ms__fed {
     ms_cursor it;
     ms_query q;
@@ -6305,7 +6295,7 @@ static ms__fed *ms__fed_new(ms_arena *arena)
     return f;
 }
 
-/* Puts a text into the field that is fed: arguments that are JSON are an object. */
+/* Sets the field that is fed; args that are the text of an object become JSON. */
 static void ms__fed_set(ms_envelope *e, ms_str text)
 {
     ms_str object;
@@ -6317,8 +6307,8 @@ static void ms__fed_set(ms_envelope *e, ms_str text)
     else e->content = v;
 }
 
-/* Reads an open message: f->e with the whole text, as far as it stands before as_of, and
- * rest behind it. */
+/* Reads an unfinished message into f->e: the text from pieces before the place as_of,
+ * then rest. */
 static MS__APART ms_result ms__fed_read(ms_store *store, const ms_msg *msg, uint64_t as_of,
                                         ms_str rest, ms__fed *f, ms_error *err)
 {
@@ -6342,7 +6332,8 @@ static MS__APART ms_result ms__fed_read(ms_store *store, const ms_msg *msg, uint
     return end;
 }
 
-/* An open message with all text so far, in the arena; itself when nothing was fed. */
+/* An unfinished message with all text so far, in the arena; itself if it has no
+ * pieces. */
 static MS__APART ms_result ms__fed_message(ms_store *store, const ms_msg *msg,
                                            uint64_t as_of, ms_arena *arena,
                                            const ms_msg **out, ms_error *err)
@@ -6358,8 +6349,7 @@ static MS__APART ms_result ms__fed_message(ms_store *store, const ms_msg *msg,
     return code;
 }
 
-/* What a cursor with an arena gives for a message of a store: of an open one all text so
- * far. */
+/* The message as a cursor with an arena returns it: with all text so far. */
 static const ms_msg *ms__with_fed(ms_cursor *it, ms_store *store, const ms_msg *msg)
 {
     if (!ms__is_open(msg)) return msg;
@@ -6370,7 +6360,7 @@ static const ms_msg *ms__with_fed(ms_cursor *it, ms_store *store, const ms_msg *
     return code == MS_E_DAMAGED ? msg : NULL;
 }
 
-/* The next message as the store has it. */
+/* The next message as stored. */
 static const ms_msg *ms__next_stored(ms_cursor *it)
 {
     if (!it->store || (it->result != MS_OK && it->result != MS_E_DAMAGED)) return NULL;
@@ -6384,13 +6374,13 @@ MS_API const ms_msg *ms_next(ms_cursor *it)
 {
     const ms_msg *msg = ms__next_stored(it);
     if (!MS__CHANGES || !msg || !it->query.arena || it->query.raw || it->history.memory)
-        return msg; /* a history has done it itself, with the store of the step */
+        return msg; /* a history does it with the store of the step */
     return ms__with_fed(it, it->store, msg);
 }
 
 MS_API const ms_msg *ms_next_of(void *cursor) { return ms_next((ms_cursor *)cursor); }
 
-/* last: the sequence number of the location's last message, 0: it has none. */
+/* last: the number of the location's last message; 0: it is empty. */
 static ms_result ms__expect_last(const ms_append_opts *opts, uint64_t last, ms_error *err)
 {
     if (last == opts->expect_seq) return MS_OK;
@@ -6398,17 +6388,22 @@ static ms_result ms__expect_last(const ms_append_opts *opts, uint64_t last, ms_e
                     MS__V(opts->location), last, opts->expect_seq);
 }
 
-/* An append of nothing that expects something: only the comparison. */
+/* An append of no messages with `expect`: only the comparison. */
 static ms_result ms__expect_only(ms_store *store, const ms_append_opts *opts, ms_error *err)
 {
-    ms_cursor it;
+    ms_arena own;
+    uint64_t last = 0;
     ms_query q = ms__view_query(opts->location, MS_VIEW_TIMELINE, 1);
+    memset(&own, 0, sizeof own);
     q.reverse = true;
-    MS__TRY(ms_query_open(store, &q, &it, err));
-    const ms_msg *newest = ms__next_stored(&it);
-    uint64_t last = newest ? ms_seq(newest) : 0;
-    MS__TRY(ms_cursor_close(&it, err));
-    return ms__expect_last(opts, last, err);
+    ms_cursor *it = (ms_cursor *)ms_arena_alloc(&own, sizeof *it);
+    if (!it) return ms__no_memory(err, sizeof *it);
+    ms_result code = ms_query_open(store, &q, it, err);
+    const ms_msg *newest = ms__next_stored(it);
+    if (newest) last = ms_seq(newest);
+    if (code == MS_OK) code = ms_cursor_close(it, err);
+    ms_arena_deinit(&own);
+    return code == MS_OK ? ms__expect_last(opts, last, err) : code;
 }
 
 MS_API ms_result ms_append_batch(ms_store *store, const ms_envelope *messages, size_t n,
@@ -6441,7 +6436,7 @@ MS_API ms_result ms_append_batch(ms_store *store, const ms_envelope *messages, s
     ms_result code = ms__append(store, &run, err);
     for (size_t i = 0; code != MS_OK && code != MS_E_POISONED && own.seqs && i < n; i++)
         own.seqs[i] = 0;
-    /* a store names the message where there are several */
+    /* stores name the message if n > 1 */
     if (code == MS_OK || n > 1 || code == MS_E_CONFLICT) return code;
     return ms__fail_in(err, code, "messages[%u]", (uint64_t)0);
 }
@@ -6478,8 +6473,8 @@ MS_API ms_result ms_get_team_messages(ms_store *store, ms_str location,
     return ms_query_open(store, &q, it, err);
 }
 
-/* The only message of a range of sequence numbers, or the newest of all; NULL: none. For
- * stores that have no get or stat. */
+/* Finds the message seq, or (0) the newest; *msg NULL: not found. For backends without
+ * get or stat. */
 static ms_result ms__find_one(ms_store *store, uint64_t seq, ms_cursor *it,
                               const ms_msg **msg, ms_error *err)
 {
@@ -6495,8 +6490,8 @@ static ms_result ms__find_one(ms_store *store, uint64_t seq, ms_cursor *it,
     return MS_OK;
 }
 
-/* As ms_get_by_seq; but of a hidden message MS_E_HIDDEN, and *msg is the message as it
- * was appended; of an open one what it began with. */
+/* As ms_get_by_seq, but for a hidden message MS_E_HIDDEN with *msg as appended, and for
+ * an unfinished message without its pieces. */
 static ms_result ms__get(ms_store *store, uint64_t seq, ms_arena *arena,
                          const ms_msg **msg, ms_error *err)
 {
@@ -6536,11 +6531,11 @@ MS_API ms_result ms_store_stat(ms_store *store, ms_stat *out, ms_error *err)
     memset(out, 0, sizeof *out);
     MS__TRY(ms__open_check(store, err));
     if (!store->backend->stat)
-        return ms__fail(err, MS_E_UNSUPPORTED, "this store has no statistics");
+        return ms__fail(err, MS_E_UNSUPPORTED, "this store does not support ms_store_stat");
     return store->backend->stat(store, out, err);
 }
 
-/* The largest sequence number and the end of what is there now. */
+/* The largest sequence number and the end of the store now. */
 static ms_result ms__store_now(ms_store *store, uint64_t *seq, uint64_t *as_of,
                                ms_error *err)
 {
@@ -6570,7 +6565,7 @@ MS_API ms_result ms_list(ms_store *store, const ms_list_query *query, ms_arena *
     MS__TRY(ms__open_check(store, err));
     if (!arena) return ms__no_arena(err, NULL, sizeof(ms_info));
     if (!store->backend->list)
-        return ms__fail(err, MS_E_UNSUPPORTED, "this store has no listings");
+        return ms__fail(err, MS_E_UNSUPPORTED, "this store does not support ms_list");
     return store->backend->list(store, query ? query : &all, arena, out, err);
 }
 
@@ -6601,7 +6596,7 @@ MS_API ms_result ms_refresh(ms_store *store, uint64_t *last_seq, ms_error *err)
     return MS_OK;
 }
 
-/* How many changes a store has; 0 of one that cannot have any. */
+/* The number of changes in a store; 0 if it does not support them. */
 static ms_result ms__changes_now(ms_store *store, uint64_t *changes, ms_error *err)
 {
     ms_stat stat;
@@ -6641,41 +6636,35 @@ MS_API void ms_close(ms_store *store)
 }
 
 
-/* ==== [change] change without rewriting ==============================================
- * A session that people edit, rewind, annotate and stream into, over a file that only
- * grows: each change is a record that names the message it is about. This section makes
- * those records; stores check under their lock what only they can know (is the message
- * still there, is it visible, is its stream open) and answer queries with the result.
+/* ==== [change] changes ===============================================================
+ * Amendments, hidden ranges, notes, facts, forks, redaction and streams over stores that
+ * only grow: a change is a record that names the message it is about. This section builds
+ * those records; stores check them under their lock (the target exists, is visible, its
+ * stream is open) and apply them when they answer queries.
  *
- * Why records and not edits in place: readers hold pointers and take no locks, what was
- * durable stays so, and the past can be shown. What it costs: a view of a location that
- * was changed asks for each message what became of it (a look into a small trie, and for
- * the range that hides it): a third to a half more for a message of a whole view (bench:
- * the group changes of bench-gate). A location that was not changed costs nothing. Space
- * comes back with ms_copy.
+ * Changes are records, not edits in place, because readers hold pointers without locks,
+ * durable data stays valid, and the past remains readable. Cost: a view of a changed
+ * location looks each message up in a small trie and in the hidden ranges, a third to a
+ * half more per message of a whole view (bench-gate, group changes). Unchanged locations
+ * cost nothing. ms_copy reclaims the space.
  *
- * One thing is done in place: redaction. First an AMEND says what is shown from now on,
- * and all records that say something are marked as erased; that is synced; only then
- * their bytes are overwritten, synced, and checked again. So a crash in the middle leaves
- * a message that is shown as redacted, whose records all hold, and ms_redact called again
- * finishes.
+ * Redaction alone works in place: an AMEND with the redacted content is appended and all
+ * records to erase are marked; after a sync their bytes are overwritten; after another sync
+ * their checks are written. After a crash in between, the message is shown as redacted, all
+ * of its records have valid checks, and a second ms_redact finishes.
  *
- * A stream is a message that is appended when it begins, pieces that follow, and an AMEND
- * with the whole text at the end. Pieces are streams of their own in the index, so that
- * only followers of the stream read them.
+ * A stream is an appended message, then pieces, then an AMEND with the whole text. Pieces
+ * have an index stream of their own, which only followers read.
  *
- * A change has its message's number even when that message is damaged. A store that
- * was opened goes on behind all numbers that are told of: else a new message would get
- * one a second time, and be hidden, amended or annotated by a change that is older than
- * it.
+ * A change keeps its message's number even if the message is damaged: when a store is
+ * opened, new numbers start after the numbers in changes, so that no old change applies to
+ * a new message.
  *
- * (C1) A change that was refused has changed nothing. (Redaction that was stopped
- * half-way
- *      has begun: see ms_redact.)
+ * (C1) A refused change has changed nothing. (A redaction that stopped half-way has begun,
+ *      see ms_redact.)
  * (C2) The number, place, type, agent and key of a message never change.
- * (C3) What ms_redact returned MS_OK for stands nowhere in the store any more, but in
- * forks.
- * (C4) A change is never about a message appended after it, whatever is damaged.
+ * (C3) After ms_redact has returned MS_OK, the content is nowhere in the store but in forks.
+ * (C4) A change never applies to a message appended after it, whatever is damaged.
  * ================================================================================== */
 
 static ms_result ms__can_change(const ms_store *store, ms_error *err)
@@ -6685,14 +6674,20 @@ static ms_result ms__can_change(const ms_store *store, ms_error *err)
     return ms__fail(err, MS_E_UNSUPPORTED, "this store cannot change what it holds");
 }
 
-/* In an envelope's flags: the stream must be open; a time that is not set stays so. */
+static ms_result ms__location_check(ms_str location, const char *name, ms_error *err)
+{
+    if (!ms__is_empty(location)) return ms__key_check(location, name, false, err);
+    return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "there is no location"), name);
+}
+
+/* In the flags of an envelope: the stream must be open; an unset time stays unset. */
 #define MS__CHANGE_OPEN  0x1000000u
 #define MS__CHANGE_AS_IS 0x2000000u
 
-/* Appends one change; *told (may be NULL) receives the number that the store returns.
- * last: of a HIDE. */
+/* Appends one change; *count (may be NULL) receives the number of messages hidden. last:
+ * of a HIDE. */
 static ms_result ms__change_put(ms_store *store, ms_kind kind, ms_envelope *m,
-                                uint64_t last, uint64_t *told, ms_error *err)
+                                uint64_t last, uint64_t *count, ms_error *err)
 {
     ms_append_opts opts;
     uint64_t number = 0;
@@ -6702,11 +6697,11 @@ static ms_result ms__change_put(ms_store *store, ms_kind kind, ms_envelope *m,
     m->flags |= (uint32_t)kind << MS__KIND_SHIFT;
     MS__TRY(ms__key_check(m->location, "location", false, err));
     ms_result code = store->backend->change(store, m->location, m, 1, &opts, err);
-    if (told) *told = code == MS_OK || code == MS_E_POISONED ? number : 0;
+    if (count) *count = code == MS_OK || code == MS_E_POISONED ? number : 0;
     return code;
 }
 
-/* What an amended message keeps of the old one. */
+/* Fills in the fields that an amended message inherits. */
 static void ms__amend_inherit(ms_envelope *m, const ms_envelope *old)
 {
     if (!m->has_time) {
@@ -6733,7 +6728,7 @@ static ms_result ms__amend_same(ms_str new_text, ms_str old_text, const char *na
                                       MS__V(old_text), MS__V(new_text)), name);
 }
 
-/* flags: of the new record, beside those that the caller of ms_amend may set. */
+/* flags: of the new record, besides those of the caller. */
 static MS__APART ms_result ms__amend(ms_store *store, const ms_msg *msg,
                                      const ms_envelope *m, uint32_t flags, ms_error *err)
 {
@@ -6753,8 +6748,7 @@ static MS__APART ms_result ms__amend(ms_store *store, const ms_msg *msg,
     return ms__change_put(store, MS_KIND_AMEND, &e, 0, NULL, err);
 }
 
-/* The message that a change is about; *own is an arena of the caller's for stores that
- * copy. */
+/* The target of a change; *own is initialised as the arena of backends that copy. */
 static ms_result ms__change_target(ms_store *store, uint64_t seq, ms_arena *own,
                                    const ms_msg **msg, ms_error *err)
 {
@@ -6804,23 +6798,19 @@ MS_API ms_result ms_hide_range(ms_store *store, ms_str location, uint64_t first_
     if (hidden) *hidden = 0;
     MS__TRY(ms__can_change(store, err));
     if (first_seq > last_seq)
-        return ms__fail(err, MS_E_RANGE, "the range from %u to %u has nothing in it",
+        return ms__fail(err, MS_E_RANGE, "the range from %u to %u is empty",
                         first_seq, last_seq);
-    if (ms__is_empty(location))
-        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "there is no location"),
-                            "location");
+    MS__TRY(ms__location_check(location, "location", err));
     return ms__hide(store, location, first_seq ? first_seq : 1, last_seq, hidden, err);
 }
 
-/* Is seq a visible message of that location? 0 is as good. */
+/* Checks that seq is a visible message of the location, or 0. */
 static ms_result ms__stands_in(ms_store *store, ms_str location, uint64_t seq,
                                ms_error *err)
 {
     ms_arena own;
     const ms_msg *msg;
-    if (ms__is_empty(location))
-        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "there is no location"),
-                            "location");
+    MS__TRY(ms__location_check(location, "location", err));
     if (seq == 0) return MS_OK;
     ms_result code = ms__change_target(store, seq, &own, &msg, err);
     if (code == MS_OK && !ms_str_equal(ms_location(msg), location))
@@ -6848,7 +6838,7 @@ MS_API ms_result ms_note(ms_store *store, uint64_t seq, ms_str kind, ms_value va
     const ms_msg *msg;
     ms_result code = ms__change_target(store, seq, &own, &msg, err);
     if (code == MS_OK && !kind.ptr)
-        code = ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "a note has a kind"), "kind");
+        code = ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "a note needs a kind"), "kind");
     if (code == MS_OK) code = ms__key_check(kind, "kind", false, err);
     if (code == MS_OK) {
         ms_envelope old = ms_envelope_of(msg), e;
@@ -6873,9 +6863,7 @@ MS_API ms_result ms_location_set(ms_store *store, ms_str location, ms_str facts,
     ms_envelope e;
     memset(&e, 0, sizeof e);
     MS__TRY(ms__can_change(store, err));
-    if (ms__is_empty(location))
-        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "there is no location"),
-                            "location");
+    MS__TRY(ms__location_check(location, "location", err));
     e.location = location;
     e.content = ms_json(facts);
     MS__TRY(ms__field_check(&e, MS_F_CONTENT, err));
@@ -6888,8 +6876,8 @@ MS_API ms_result ms_location_set(ms_store *store, ms_str location, ms_str facts,
 /* One member of one record of facts. */
 typedef struct ms__fact {
     ms_str key, value; /* key decoded */
-    uint64_t order;    /* in which the members were set */
-    uint64_t first;    /* when the key came first */
+    uint64_t order;    /* of the member */
+    uint64_t first;    /* of the first member with the key */
 } ms__fact;
 
 static bool ms__fact_by_key(const void *a, const void *b)
@@ -6922,7 +6910,7 @@ static ms_result ms__facts_add(ms__facts *f, ms_str object, ms_error *err)
         fact->value = it.value;
         ms_result read = ms_json_string(it.key, f->arena, &fact->key);
         if (read != MS_OK && read != MS_E_ARENA && read != MS_E_NO_MEMORY)
-            continue; /* no name that anybody can ask for */
+            continue; /* not a valid name */
         if (read != MS_OK || !ms__keep_copy(f->arena, &fact->key) ||
             !ms__keep_copy(f->arena, &fact->value))
             return ms__no_arena(err, f->arena, it.key.len + it.value.len);
@@ -6931,7 +6919,7 @@ static ms_result ms__facts_add(ms__facts *f, ms_str object, ms_error *err)
     return MS_OK;
 }
 
-/* The last word on each key, in the order in which keys came first. */
+/* Keeps the last member of each key, at the place of the first. */
 static void ms__facts_fold(ms__facts *f)
 {
     size_t n = 0;
@@ -6948,7 +6936,7 @@ static void ms__facts_fold(ms__facts *f)
     ms__sort(f->items, n, sizeof *f->items, ms__fact_by_first);
 }
 
-/* Adds what all records of a location say, oldest first. */
+/* Adds the members of all records of a location, oldest first. */
 static MS__APART ms_result ms__facts_read(ms_store *store, ms_str location, ms__facts *f,
                                           ms_error *err)
 {
@@ -6965,7 +6953,7 @@ static MS__APART ms_result ms__facts_read(ms_store *store, ms_str location, ms__
     return code == MS_OK ? end : code;
 }
 
-/* Their text; members whose value is null are left out. */
+/* Writes the object without members whose value is null. */
 static MS__APART ms_result ms__facts_text(const ms__facts *f, ms_str *out, ms_error *err)
 {
     ms_json_writer *w = (ms_json_writer *)ms_arena_alloc(f->arena, sizeof *w);
@@ -6984,8 +6972,8 @@ static MS__APART ms_result ms__facts_text(const ms__facts *f, ms_str *out, ms_er
     ms_result code = ms_json_finish(w);
     if (code == MS_E_NO_MEMORY || code == MS_E_ARENA)
         return ms__no_arena(err, f->arena, buf.len);
-    if (code != MS_OK) /* stored so, with checks that hold */
-        return ms__fail(err, MS_E_DAMAGED, "facts of a location are no JSON");
+    if (code != MS_OK) /* a record with a valid check */
+        return ms__fail(err, MS_E_DAMAGED, "the facts of a location are not JSON");
     *out = ms_buf_text(&buf);
     return MS_OK;
 }
@@ -6999,9 +6987,7 @@ MS_API ms_result ms_location_get(ms_store *store, ms_str location, ms_arena *are
     f.arena = arena;
     MS__TRY(ms__can_change(store, err));
     if (!arena) return ms__no_arena(err, NULL, sizeof(ms_cursor));
-    if (ms__is_empty(location))
-        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "there is no location"),
-                            "location");
+    MS__TRY(ms__location_check(location, "location", err));
     ms_result code = ms__facts_read(store, location, &f, err);
     if (code != MS_OK && code != MS_E_DAMAGED) return code;
     ms__facts_fold(&f);
@@ -7011,7 +6997,7 @@ MS_API ms_result ms_location_get(ms_store *store, ms_str location, ms_arena *are
 
 /* ---- Branches. */
 
-/* Records of a fork on their way. */
+/* The records of a fork. */
 typedef struct ms__fork {
     ms_store *store;
     ms_arena *arena;
@@ -7037,7 +7023,7 @@ static ms_result ms__fork_add(ms__fork *f, const ms_envelope *m, ms_kind kind,
     return MS_OK;
 }
 
-/* Everything that `from` shows up to seq. */
+/* Adds the visible messages of `from` up to seq. */
 static MS__APART ms_result ms__fork_read(ms__fork *f, ms_str from, uint64_t seq,
                                          ms_error *err)
 {
@@ -7057,7 +7043,7 @@ static MS__APART ms_result ms__fork_read(ms__fork *f, ms_str from, uint64_t seq,
     return code == MS_OK ? end : code;
 }
 
-/* The facts of the new location. */
+/* Adds the facts of the new location. */
 static MS__APART ms_result ms__fork_facts(ms__fork *f, ms_str from, uint64_t seq,
                                           ms_error *err)
 {
@@ -7088,7 +7074,7 @@ static MS__APART ms_result ms__fork_facts(ms__fork *f, ms_str from, uint64_t seq
     return ms__fork_add(f, &e, MS_KIND_LOCATION, err);
 }
 
-/* Has a location, or had it ever, a message? */
+/* Checks that a location has no messages, hidden ones included. */
 static MS__APART ms_result ms__fork_empty(ms__fork *f, ms_str to, ms_error *err)
 {
     ms_query q = ms__view_query(to, MS_VIEW_TIMELINE, 1);
@@ -7126,10 +7112,7 @@ MS_API ms_result ms_fork(ms_store *store, ms_str from, uint64_t seq, ms_str to,
     memset(&f, 0, sizeof f);
     MS__TRY(ms__can_change(store, err));
     MS__TRY(ms__stands_in(store, from, seq, err));
-    if (ms__is_empty(to))
-        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "there is no location to "
-                                          "fork into"), "to");
-    MS__TRY(ms__key_check(to, "to", false, err));
+    MS__TRY(ms__location_check(to, "to", err));
     f.store = store;
     f.arena = arena ? arena : &own;
     ms_result code = ms__fork_run(&f, from, seq, to, err);
@@ -7139,9 +7122,9 @@ MS_API ms_result ms_fork(ms_store *store, ms_str from, uint64_t seq, ms_str to,
 
 /* ---- Redaction. */
 
-#define MS__USAGE "usage" /* notes of this kind are numbers: see ms_note_usage */
+#define MS__USAGE "usage" /* notes of this kind survive a redaction */
 
-/* What a redacted message shows. */
+/* The content of a redacted message. */
 static ms_envelope ms__redacted(const ms_msg *msg)
 {
     ms_envelope old = ms_envelope_of(msg), e;
@@ -7161,7 +7144,7 @@ static ms_envelope ms__redacted(const ms_msg *msg)
     return e;
 }
 
-/* Is it what a redacted message shows, or a note of what one cost? */
+/* Is this the redacted content itself, or a note of usage? */
 static bool ms__redact_keeps(const ms_msg *msg)
 {
     if (ms_kind_of(msg) == MS_KIND_AMEND)
@@ -7191,8 +7174,8 @@ static MS__APART ms_result ms__redact_erase(ms_store *store, ms_arena *arena,
     if (step + 1 < MS__ERASE_STEPS) return MS_OK;
     MS__TRY(ms_store_stat(store, &stat, err));
     if (end == MS_OK && stat.damaged == 0) return MS_OK;
-    return ms__fail(err, MS_E_DAMAGED, "message %u is erased where it could be read: damaged "
-                    "bytes may say it, too", ms_seq(own));
+    return ms__fail(err, MS_E_DAMAGED, "message %u is erased, but damaged bytes may contain "
+                    "it, too", ms_seq(own));
 }
 
 MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err)
@@ -7200,13 +7183,12 @@ MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err)
     ms_arena own;
     const ms_msg *msg;
     ms_result code = ms__change_target(store, seq, &own, &msg, NULL);
-    if (code != MS_OK && code != MS_E_HIDDEN) { /* once more, for the error's text */
+    if (code != MS_OK && code != MS_E_HIDDEN) { /* again, to fill err */
         ms_arena_deinit(&own);
         code = ms__change_target(store, seq, &own, &msg, err);
     }
     bool hidden = code == MS_E_HIDDEN;
-    /* its own flag: one marked by a redaction that a cut has ended shows it, too, and the
-     * AMEND of that may be lost */
+    /* the record's own flag: after a crash a message may be marked and its AMEND lost */
     if (code == MS_OK && !(ms__bytes(msg)[7] & MS_FLAG_REDACTED)) {
         ms_envelope e = ms__redacted(msg);
         code = ms__amend(store, msg, &e, MS_FLAG_REDACTED, err);
@@ -7243,8 +7225,8 @@ MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str loca
     const char *name = e.type == MS_T_ACTION ? "args" : "content";
     if (!fed->text.ptr) *fed = ms_text_n(MS_STR(""));
     if (fed->json)
-        return ms__at_field(err, ms__fail(err, MS_E_KIND, "what is fed goes on text, not "
-                                          "on JSON"), name);
+        return ms__at_field(err, ms__fail(err, MS_E_KIND, "text is fed to text, not to "
+                                          "JSON"), name);
     if (ms__is_empty(location)) location = e.location;
     MS__TRY(ms__key_check(location, "location", false, err));
     MS__TRY(ms__message_check(location, &e, err));
@@ -7282,8 +7264,8 @@ static MS__APART ms_result ms__stream_put(ms_stream *s, ms_str text, ms_error *e
     return code;
 }
 
-/* How many bytes at the end of a text are a character that is not whole yet. */
-static size_t ms__cut_tail(ms_str text)
+/* The number of bytes of an incomplete character at the end of a text. */
+static size_t ms__partial_tail(ms_str text)
 {
     for (size_t n = 1; n <= 3 && n <= text.len; n++) {
         unsigned bad, c = (unsigned char)text.ptr[text.len - n];
@@ -7291,24 +7273,24 @@ static size_t ms__cut_tail(ms_str text)
         if (c < 0xC2 || c > 0xF4) return 0;
         size_t whole = c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
         if (n >= whole) return 0;
-        /* what can never become a character is not waited for */
+        /* bytes that cannot become a character are not kept back */
         (void)ms__utf8_char((const unsigned char *)text.ptr + text.len - n, n, &bad);
         return bad == n ? n : 0;
     }
     return 0;
 }
 
-/* Writes out all that is pending but for a character that is cut. */
+/* Writes all pending text except for an incomplete character. */
 static ms_result ms__stream_out(ms_stream *s, ms_error *err)
 {
     ms_str text = ms_str_n(s->pending, s->n_pending);
-    size_t keep = ms__cut_tail(text);
+    size_t keep = ms__partial_tail(text);
     text.len -= keep;
     MS__TRY(ms__stream_put(s, text, err));
     if (text.len == 0) return MS_OK;
     memmove(s->pending, s->pending + text.len, keep);
     s->n_pending = (uint32_t)keep;
-    s->chars = keep > 0; /* the one that is cut */
+    s->chars = keep > 0; /* the incomplete one */
     s->flushed = ms__stream_now(s);
     if (s->flushed == MS_TIME_NONE) s->flushed = 0;
     return MS_OK;
@@ -7320,7 +7302,7 @@ static bool ms__stream_due(const ms_stream *s)
     uint32_t wait = s->opts.flush_ms ? s->opts.flush_ms : MS__STREAM_MS;
     if (s->opts.every_part || s->chars >= chars) return true;
     if (s->flushed == MS_TIME_NONE) return true;
-    int64_t now = ms__stream_now(s); /* one before `flushed`: the clock was set back */
+    int64_t now = ms__stream_now(s); /* before `flushed` if the clock was set back */
     return now != MS_TIME_NONE &&
            (uint64_t)now - (uint64_t)s->flushed >= (uint64_t)wait * 1000000;
 }
@@ -7333,7 +7315,7 @@ static void ms__stream_hold(ms_stream *s, ms_str part)
         if (((unsigned char)part.ptr[i] & 0xC0) != 0x80) s->chars++;
 }
 
-/* A part that the stream has no room for goes out as it is, after a partial character. */
+/* Writes a part that is larger than the room, after a pending incomplete character. */
 static MS__APART ms_result ms__stream_large(ms_stream *s, ms_str part, ms_error *err)
 {
     ms_arena own;
@@ -7345,7 +7327,7 @@ static MS__APART ms_result ms__stream_large(ms_stream *s, ms_str part, ms_error 
         memcpy(text, s->pending, s->n_pending);
         memcpy(text + s->n_pending, part.ptr, part.len);
     }
-    size_t keep = ms__cut_tail(ms_str_n(text, n));
+    size_t keep = ms__partial_tail(ms_str_n(text, n));
     ms_result code = ms__stream_put(s, ms_str_n(text, n - keep), err);
     if (code == MS_OK) {
         s->n_pending = s->chars = 0;
@@ -7381,12 +7363,12 @@ MS_API ms_result ms_stream_flush(ms_stream *stream, ms_error *err)
     return ms__stream_out(stream, err);
 }
 
-/* The open message becomes what it is with the text so far, and then rest. */
+/* Amends an unfinished message with its text so far, then rest. */
 static MS__APART ms_result ms__stream_fold(ms_store *store, const ms_msg *msg, ms_str rest,
                                            uint32_t flags, ms_arena *arena, ms_error *err)
 {
     if (!ms__is_open(msg))
-        return ms__fail(err, MS_E_CLOSED, "message %u is not being written", ms_seq(msg));
+        return ms__fail(err, MS_E_CLOSED, "message %u is not an open stream", ms_seq(msg));
     ms__fed *f = ms__fed_new(arena);
     if (!f) return ms__no_arena(err, arena, sizeof *f);
     MS__TRY(ms__fed_read(store, msg, 0, rest, f, err));
@@ -8749,7 +8731,7 @@ static ms_result ms__change_check(const ms_envelope *e, ms_str location,
     uint32_t flags = ms_flags(ms__msg(shown));
     bool open = shown[4] == MS__KIND_MESSAGE && (flags & MS_FLAG_UNFINISHED);
     if ((kind == MS__KIND_PIECE || (e->flags & MS__CHANGE_OPEN)) && !open)
-        return ms__fail(err, MS_E_CLOSED, "message %u is not being written", e->seq);
+        return ms__fail(err, MS_E_CLOSED, "message %u is not an open stream", e->seq);
     if (kind != MS__KIND_AMEND) return MS_OK;
     if (own[5] != (unsigned)e->type)
         return ms__at_field(
