@@ -20371,7 +20371,8 @@ enum {
     MS__WRITTEN = 16,   /* written, but to a reader a member without a hole */
     MS__HOLDS = 32,     /* the list of the joined messages */
     MS__NOT_EMPTY = 64, /* empty text is not the field's, unless the type requires it */
-    MS__FOREIGN = 128   /* read and written again, but not the writer's own form */
+    MS__FOREIGN = 128,  /* read and written again, but not the writer's own form */
+    MS__ALWAYS = 256    /* written even if a template has forgotten it */
 };
 
 typedef struct ms__hole ms__hole;
@@ -20400,7 +20401,7 @@ typedef struct ms__as {
 struct ms__hole {
     char letter;
     char inside;          /* letter of the object that it stands in; 0: the outermost */
-    uint8_t flags;
+    uint16_t flags;
     uint8_t field;        /* 0: none */
     uint8_t len;          /* of the name */
     const char *name;
@@ -21353,12 +21354,14 @@ static void ms__object_rest(ms_writer *w, ms__object *o)
     for (; o->source && o->next < o->shape->n; o->next++) {
         const ms__hole *h = &o->shape->holes[o->next];
         ms_str name = ms_str_n(h->name, h->len);
-        if (h->inside || !h->field || (h->flags & (MS__HOLDS | MS__LENIENT | MS__FOREIGN)) ||
+        bool always = (h->flags & MS__ALWAYS) != 0;
+        if (h->inside || (!h->field && !always) ||
+            (h->flags & (MS__HOLDS | MS__LENIENT | MS__FOREIGN)) ||
             (o->put & ms__hole_forms(o->shape, h)) || !ms__hole_has(h, o->m, o->n))
             continue;
         bool once = h->field != MS_F_CONTENT && h->field != MS_F_EXTRA;
         if (once && (o->said >> h->field & 1)) continue;
-        if (h->field != MS_F_TIME_TEXT && ms__is_neutral(h, o->m)) continue;
+        if (!always && h->field != MS_F_TIME_TEXT && ms__is_neutral(h, o->m)) continue;
         if (ms__token_find(o->tokens, 0, name, &value)) continue;
         ms__hole_fill(w, o, h, ms__absent());
     }
@@ -21374,7 +21377,8 @@ static const ms__hole *ms__object_fill(ms_writer *w, ms__object *o)
         const ms__hole *h = NULL;
         if (kind == MS__TOKEN_HOLE || kind == MS__TOKEN_OPEN)
             h = ms__hole_lettered(o->shape, token.letter);
-        if (h) o->put |= (uint64_t)1 << (h - o->shape->holes);
+        if (h && (kind == MS__TOKEN_HOLE) != (h->as == &ms__as_object))
+            o->put |= (uint64_t)1 << (h - o->shape->holes);
         if (kind == MS__TOKEN_OPEN && h && h->as == &ms__as_object && o->depth == 0) {
             ms__name_put(w, h);
             ms_json_begin_object(&w->json);
@@ -21609,7 +21613,7 @@ static const ms__as ms__as_source = {MS__JSON(STRING), "a template", ms__source_
                                      ms__source_has, NULL, NULL, NULL};
 
 static const ms__hole ms__framework_holes[] = {
-    MS__HOLE('t', 0, "type", type, MS_F_TYPE_NAME, MS__NEEDED),
+    MS__HOLE('t', 0, "type", type, MS_F_TYPE_NAME, MS__NEEDED | MS__ALWAYS),
     MS__HOLE('c', 0, "content", any, MS_F_CONTENT, 0),
     MS__HOLE('o', 0, "tool", text, MS_F_TOOL, MS__NOT_EMPTY),
     MS__HOLE('a', 0, "args", args_or_text, MS_F_ARGS, MS__NOT_EMPTY),
@@ -21815,18 +21819,18 @@ static const ms__as ms__as_args_text = {MS__JSON(STRING), "a string", ms__args_t
                                         ms__has_always, ms__args_text_put, NULL, NULL};
 
 static const ms__hole ms__chat_text[] = {
-    MS__HOLE('r', 0, "role", chat_role, MS_F_ROLE_NAME, MS__NEEDED),
+    MS__HOLE('r', 0, "role", chat_role, MS_F_ROLE_NAME, MS__NEEDED | MS__ALWAYS),
     MS__HOLE('c', 0, "content", chat_content, MS_F_CONTENT, 0),
     MS__PLACE_AND_EXTRA,
 };
 static const ms__hole ms__chat_assistant[] = {
-    MS__HOLE('r', 0, "role", word, 0, MS__NEEDED),
+    MS__HOLE('r', 0, "role", word, 0, MS__NEEDED | MS__ALWAYS),
     MS__HOLE('c', 0, "content", chat_content, MS_F_CONTENT, 0),
     MS__HOLE('T', 0, "tool_calls", calls, 0, MS__HOLDS),
     MS__PLACE_AND_EXTRA,
 };
 static const ms__hole ms__chat_result[] = {
-    MS__HOLE('r', 0, "role", word, 0, MS__NEEDED),
+    MS__HOLE('r', 0, "role", word, 0, MS__NEEDED | MS__ALWAYS),
     MS__HOLE('i', 0, "tool_call_id", text, MS_F_CALL_ID, 0),
     MS__HOLE('n', 0, "name", text, MS_F_TOOL, MS__GUEST),
     MS__HOLE('c', 0, "content", chat_content, MS_F_CONTENT, 0),
@@ -23636,7 +23640,7 @@ static const ms__as ms__as_failed = {MS__JSON(TRUE) | MS__JSON(FALSE), "true or 
                                      NULL};
 
 static const ms__hole ms__anthropic_message[] = {
-    MS__HOLE('r', 0, "role", anthropic_role, MS_F_ROLE_NAME, MS__NEEDED),
+    MS__HOLE('r', 0, "role", anthropic_role, MS_F_ROLE_NAME, MS__NEEDED | MS__ALWAYS),
     MS__HOLE('c', 0, "content", anthropic_content, MS_F_CONTENT, MS__NEEDED),
     MS__HOLE('l', 0, "content", list, 0, MS__OTHERWISE | MS__HOLDS | MS__NEEDED),
     MS__PLACE_AND_EXTRA,
@@ -23981,7 +23985,7 @@ static const ms__as ms__as_outcome = {MS__JSON(STRING), "a word", ms__failed_rea
                                       ms__failed_has, ms__outcome_put, NULL, NULL};
 
 static const ms__hole ms__pydantic_message[] = {
-    MS__HOLE('k', 0, "kind", word, 0, MS__NEEDED),
+    MS__HOLE('k', 0, "kind", word, 0, MS__NEEDED | MS__ALWAYS),
     MS__HOLE('l', 0, "parts", list, 0, MS__HOLDS | MS__NEEDED),
     MS__PLACE_AND_EXTRA,
 };

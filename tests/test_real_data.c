@@ -268,12 +268,135 @@ static void demo_session(void **state)
     free(bytes);
 }
 
+/* ---- every object of every file ---- */
+
+/* Tries an object as a message of every format: what a strict reader takes is written
+ * equal. The envelope format makes messages canonical, and has tests of its own. */
+static size_t object_comes_back(json_t *object, const char *file)
+{
+    const ms_dialect *d;
+    size_t taken = 0;
+    ms_arena arena;
+    char *text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    assert_non_null(text);
+    ms_arena_init(&arena, NULL);
+    for (size_t i = 0; (d = ms_dialect_at(i)) != NULL; i++) {
+        const char *name = ms_dialect_name(d);
+        ms_writer_opts opts = {true, false, strcmp(name, "framework") == 0, false};
+        ms_envelopes list;
+        ms_error err;
+        ms_writer w;
+        ms_buf buf;
+        json_where where;
+        if (strncmp(name, "envelope", 8) == 0) continue;
+        if (ms_read(d, ms_str_of(text), NULL, &arena, &list, &err) != MS_OK) continue;
+        start(&w, name, &opts, &arena, &buf);
+        for (size_t k = 0; k < list.count; k++)
+            must(ms_writer_put(&w, &list.items[k], &err), &err);
+        must(ms_writer_finish(&w, &err), &err);
+        json_t *got = json_parse_n(ms_buf_text(&buf).ptr, buf.len);
+        if (json_array_size(got) != 1 ||
+            !json_same(json_array_get(got, 0), object, 0, &where))
+            fail_msg("%s, %s: %s\ncame back as %.*s", file, name, text, (int)buf.len,
+                     buf.ptr);
+        json_decref(got);
+        taken++;
+    }
+    ms_arena_deinit(&arena);
+    free(text);
+    return taken;
+}
+
+/* All objects in a value, without recursion. */
+static size_t objects_come_back(json_t *value, const char *file)
+{
+    json_t *stack = json_pack("[O]", value), *member;
+    size_t taken = 0, i;
+    const char *key;
+    while (json_array_size(stack) > 0) {
+        json_t *top = json_incref(json_array_get(stack, json_array_size(stack) - 1));
+        json_array_remove(stack, json_array_size(stack) - 1);
+        if (json_is_object(top) &&
+            (json_object_get(top, "role") || json_object_get(top, "type") ||
+             json_object_get(top, "parts") || json_object_get(top, "content")))
+            taken += object_comes_back(top, file);
+        json_object_foreach (top, key, member)
+            if (json_is_object(member) || json_is_array(member))
+                json_array_append(stack, member);
+        json_array_foreach (top, i, member)
+            if (json_is_object(member) || json_is_array(member))
+                json_array_append(stack, member);
+        json_decref(top);
+    }
+    json_decref(stack);
+    return taken;
+}
+
+/* A file of one value, or of one a line. */
+static size_t file_comes_back(const char *path)
+{
+    size_t size, taken = 0;
+    char *bytes = read_file(path, &size);
+    if (bytes == NULL) return 0;
+    json_t *whole = json_parse_n(bytes, size);
+    if (whole != NULL) taken += objects_come_back(whole, path);
+    for (char *line = bytes; whole == NULL && line < bytes + size;) {
+        char *end = (char *)memchr(line, '\n', (size_t)(bytes + size - line));
+        if (end == NULL) end = bytes + size;
+        json_t *one = json_parse_n(line, (size_t)(end - line));
+        if (one != NULL) taken += objects_come_back(one, path);
+        json_decref(one);
+        line = end + 1;
+    }
+    json_decref(whole);
+    free(bytes);
+    return taken;
+}
+
+/* Each file of the traces, whichever program wrote it. */
+static void every_object_that_a_format_takes_comes_back(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *folder;
+        size_t least;         /* objects that some format takes */
+    } folders[] = {
+        {"tau-bench-airline", 10000}, {"swe-agent-traj", 100},  {"cline-session", 20},
+        {"claude-code-jsonl", 20},    {"claude-code-real", 20}, {"pi-session", 20},
+        {"inspect-logs", 10},         {"openhands-events", 5},  {"gemini-cli", 5},
+        {"codex-rollout", 1},         {"atif-trajectory", 0},   {"copilot-cli", 0},
+        {"otel-genai", 0},
+    };
+    size_t all = 0;
+    for (size_t i = 0; i < COUNT(folders); i++) {
+        char folder[4096], name[512];
+        size_t taken = 0;
+        snprintf(name, sizeof name, "data/%s", folders[i].folder);
+        if (!shared_path(folder, sizeof folder, name)) skip();
+        DIR *dir = opendir(folder);
+        if (dir == NULL) skip();
+        for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+            char path[5000];
+            if (strchr(entry->d_name, '.') == NULL || entry->d_name[0] == '.') continue;
+            if (strstr(entry->d_name, ".md") != NULL) continue;
+            snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+            taken += file_comes_back(path);
+        }
+        closedir(dir);
+        printf("%s: %lu objects\n", folders[i].folder, (unsigned long)taken);
+        assert_true(taken >= folders[i].least);
+        all += taken;
+    }
+    test_tally("objects of traces that came back", all);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(airline),
         cmocka_unit_test(trajectories),
         cmocka_unit_test(demo_session),
+        cmocka_unit_test(every_object_that_a_format_takes_comes_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,338 @@
+/* What a message's format has beside its fields is kept as a template, and written again
+ * with the fields as they are now: edits, lost neighbours, other formats, templates that
+ * are wrong, and the count of what a format has no place for. */
+
+#define _POSIX_C_SOURCE 200809L
+
+#include "dialects.h"
+
+#include <jansson.h>
+
+#define FW "framework"
+#define OA "openai"
+#define AN "anthropic"
+#define GE "gemini"
+#define PY "pydantic-ai"
+
+static ms_envelopes reads(const char *name, const char *json)
+{
+    ms_envelopes list;
+    ms_error err;
+    ms_str text = ms_str_of(json);
+    ms_result code = json[0] == '['
+                         ? ms_read_list(dialect(name), text, NULL, &arena, &list, &err)
+                         : ms_read(dialect(name), text, NULL, &arena, &list, &err);
+    if (code != MS_OK) fail_msg("%s: %s: %s", json, err.path, err.message);
+    return list;
+}
+
+/* Writes a list; the messages are encoded first, as a store has them. */
+static ms_str writes(const char *name, const ms_envelopes *list, bool array,
+                     ms_left_out *left_out)
+{
+    ms_writer_opts opts = {array, false, false, false};
+    ms_writer w;
+    ms_buf buf;
+    ms_error err;
+    memset(&buf, 0, sizeof buf);
+    buf.arena = &arena;
+    ms_writer_init(&w, dialect(name), &opts, &arena, ms_buf_write, &buf);
+    for (size_t i = 0; i < list->count; i++) {
+        const ms_msg *msg;
+        assert_int_equal(ms_encode(&list->items[i], &arena, &msg, &err), MS_OK);
+        if (ms_writer_put_msg(&w, msg, &err) != MS_OK) fail_msg("%s", err.message);
+    }
+    if (ms_writer_finish(&w, &err) != MS_OK) fail_msg("%s", err.message);
+    if (left_out != NULL) *left_out = w.left_out;
+    ms_str text = ms_buf_text(&buf);
+    if (text.len > 0 && text.ptr[text.len - 1] == '\n') text.len--;
+    return text;
+}
+
+static void same_text(ms_str got, const char *expected)
+{
+    if (!ms_str_equal(got, ms_str_of(expected)))
+        fail_msg("   got %.*s\nexpect %s", (int)got.len, got.ptr, expected);
+}
+
+/* ---- what is kept ---- */
+
+/* A source that the writer would write so takes no template; any other takes one. */
+static void a_template_is_kept_when_the_source_is_not_canonical(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *dialect, *json;
+        bool kept;
+    } rows[] = {
+        {OA, "{\"role\":\"user\",\"content\":\"x\"}", false},
+        {OA, " { \"role\" : \"us\\u0065r\", \"content\" : \"\\u0078\" } ", false},
+        {OA, "{\"content\":\"x\",\"role\":\"user\"}", true},
+        {OA, "{\"role\":\"user\",\"content\":\"x\",\"name\":\"ann\"}", true},
+        {OA, "{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"c\","
+             "\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]}",
+         false},
+        {AN, "{\"role\":\"assistant\",\"content\":\"x\"}", false},
+        {AN, "{\"role\":\"assistant\",\"content\":[{\"type\":\"text\",\"text\":\"x\"},"
+             "{\"type\":\"tool_use\",\"id\":\"c\",\"name\":\"f\",\"input\":{}}]}", false},
+        {AN, "{\"role\":\"assistant\",\"content\":[{\"type\":\"thinking\",\"thinking\":"
+             "\"x\",\"signature\":\"s\"}]}", true},
+        {GE, "{\"role\":\"model\",\"parts\":[{\"functionCall\":{\"name\":\"f\","
+             "\"args\":{}}}]}", false},
+        {PY, "{\"kind\":\"request\",\"parts\":[{\"part_kind\":\"user-prompt\",\"content\":"
+             "\"x\"}]}", false},
+        {FW, "{\"type\":\"task\",\"content\":\"x\",\"timestamp\":1.5}", false},
+        {FW, "{\"type\":\"task\",\"content\":\"x\",\"timestamp\":1.50}", true},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        ms_envelopes list = reads(rows[i].dialect, rows[i].json);
+        bool kept = list.items[0].source.ptr != NULL;
+        if (kept != rows[i].kept) fail_msg("%s: kept %d", rows[i].json, kept);
+        assert_null(list.items[0].extra.ptr);
+    }
+}
+
+static void members_without_a_field_can_be_asked_for(void **state)
+{
+    (void)state;
+    ms_str value;
+    ms_envelopes list = reads(AN, "{\"role\":\"assistant\",\"id\":\"m1\",\"content\":["
+                                  "{\"type\":\"thinking\",\"thinking\":\"t\","
+                                  "\"signature\":\"s\"},{\"type\":\"tool_use\",\"id\":"
+                                  "\"c\",\"name\":\"f\",\"input\":{},\"x\":[1]}]}");
+    ms_envelope *m = list.items;
+    assert_int_equal(list.count, 2);
+    assert_true(ms_member(&m[0], MS_STR("signature"), &value));
+    assert_true(ms_str_equal(value, MS_STR("\"s\"")));
+    assert_true(ms_member(&m[0], MS_STR("id"), &value));
+    assert_true(ms_str_equal(value, MS_STR("\"m1\"")));
+    assert_true(ms_member(&m[1], MS_STR("x"), &value));
+    assert_true(ms_str_equal(value, MS_STR("[1]")));
+    assert_false(ms_member(&m[1], MS_STR("signature"), &value));
+    assert_false(ms_member(&m[0], MS_STR("thinking"), &value));
+    m[1].extra = MS_STR("{\"y\":2}");
+    assert_true(ms_member(&m[1], MS_STR("y"), &value));
+    ms_envelope built = ms_user_message(ms_text("x"));
+    assert_false(ms_member(&built, MS_STR("x"), &value));
+}
+
+/* ---- edits ---- */
+
+static void changed_fields_show_in_their_places(void **state)
+{
+    (void)state;
+    ms_envelopes list = reads(OA, "{\"x\":1,\"content\":\"a\",\"role\":\"tool\",\"name\":"
+                                  "\"f\",\"tool_call_id\":\"c\",\"y\":[ 2 ]}");
+    ms_envelope *m = list.items;
+    m->content = ms_text("b\n");
+    same_text(writes(OA, &list, false, NULL),
+              "{\"x\":1,\"content\":\"b\\n\",\"role\":\"tool\",\"name\":\"f\","
+              "\"tool_call_id\":\"c\",\"y\":[2]}");
+    m->content = ms_json(MS_STR("{\"a\":1}"));
+    m->tool.ptr = NULL;
+    same_text(writes(OA, &list, false, NULL),
+              "{\"x\":1,\"content\":\"{\\\"a\\\":1}\",\"role\":\"tool\","
+              "\"tool_call_id\":\"c\",\"y\":[2]}");
+}
+
+/* A member that was missing is written at the end once its field has a value. */
+static void a_field_that_has_come_since_stands_at_the_end(void **state)
+{
+    (void)state;
+    ms_envelopes list = reads(OA, "{\"role\":\"tool\",\"content\":\"a\",\"x\":1}");
+    list.items[0].call_id = MS_STR("c");
+    same_text(writes(OA, &list, false, NULL),
+              "{\"role\":\"tool\",\"content\":\"a\",\"x\":1,\"tool_call_id\":\"c\"}");
+    list = reads(FW, "{\"content\":\"a\",\"type\":\"task\"}");
+    list.items[0].turn_id = MS_STR("t");
+    list.items[0].has_time = true;
+    list.items[0].time_ns = SECONDS(2.5);
+    same_text(writes(FW, &list, false, NULL),
+              "{\"content\":\"a\",\"type\":\"task\",\"timestamp\":2.5,\"turn_id\":\"t\"}");
+}
+
+/* A spelling stands as long as it means what the field holds. */
+static void a_spelling_goes_when_the_time_changes(void **state)
+{
+    (void)state;
+    ms_envelopes list = reads(FW, "{\"type\":\"task\",\"timestamp\":1.50,\"content\":\"a\"}");
+    same_text(writes(FW, &list, false, NULL),
+              "{\"type\":\"task\",\"timestamp\":1.50,\"content\":\"a\"}");
+    list.items[0].time_ns = SECONDS(3);
+    same_text(writes(FW, &list, false, NULL),
+              "{\"type\":\"task\",\"timestamp\":3,\"content\":\"a\"}");
+}
+
+static void another_type_or_role_takes_the_writers_form(void **state)
+{
+    (void)state;
+    ms_envelopes list = reads(OA, "{\"x\":1,\"role\":\"user\",\"content\":\"a\"}");
+    list.items[0].type = MS_T_FINAL;
+    same_text(writes(OA, &list, false, NULL), "{\"role\":\"assistant\",\"content\":\"a\"}");
+    list = reads(OA, "{\"x\":1,\"role\":\"developer\",\"content\":\"a\"}");
+    list.items[0].role = MS_ROLE_SYSTEM;
+    same_text(writes(OA, &list, false, NULL), "{\"role\":\"system\",\"content\":\"a\"}");
+}
+
+/* Each of the messages that were one object keeps what is its own. */
+static void neighbours_can_be_lost(void **state)
+{
+    (void)state;
+    ms_envelopes all = reads(AN, "{\"id\":\"m\",\"role\":\"assistant\",\"content\":["
+                                 "{\"type\":\"text\",\"text\":\"t\",\"c\":1},"
+                                 "{\"type\":\"tool_use\",\"id\":\"1\",\"name\":\"f\","
+                                 "\"input\":{},\"d\":2}]}");
+    ms_envelopes first = {all.items, 1}, last = {all.items + 1, 1};
+    same_text(writes(AN, &first, false, NULL),
+              "{\"id\":\"m\",\"role\":\"assistant\",\"content\":[{\"type\":\"text\","
+              "\"text\":\"t\",\"c\":1}]}");
+    same_text(writes(AN, &last, false, NULL),
+              "{\"role\":\"assistant\",\"content\":[{\"type\":\"tool_use\",\"id\":\"1\","
+              "\"name\":\"f\",\"input\":{},\"d\":2}]}");
+}
+
+/* A message joined to one whose template has no list. */
+static void neighbours_can_be_added(void **state)
+{
+    (void)state;
+    ms_envelope two[2];
+    ms_envelopes list = {two, 2};
+    two[0] = reads(OA, "{\"x\":1,\"role\":\"assistant\",\"content\":\"a\"}").items[0];
+    two[1] = ms_action(MS_STR("f"), ms_json(MS_STR("{}")), MS_STR("c"));
+    two[1].flags |= MS_FLAG_JOINED;
+    same_text(writes(OA, &list, false, NULL),
+              "{\"role\":\"assistant\",\"content\":\"a\",\"tool_calls\":[{\"id\":\"c\","
+              "\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]}");
+}
+
+/* ---- other formats ---- */
+
+static const struct {
+    const char *dialect, *json;
+} odd_rows[] = {
+    {OA, "{\"name\":\"ann\",\"role\":\"system\",\"content\":\"x\"}"},
+    {OA, "{\"role\":\"assistant\",\"refusal\":null,\"content\":null,\"tool_calls\":["
+         "{\"index\":0,\"id\":\"c\",\"function\":{\"strict\":true,\"name\":\"f\","
+         "\"arguments\":\"{}\"}}],\"audio\":{}}"},
+    {AN, "{\"id\":\"m\",\"role\":\"assistant\",\"content\":[{\"type\":\"thinking\","
+         "\"thinking\":\"x\",\"signature\":\"s\"},{\"type\":\"image\",\"source\":{}},"
+         "{\"type\":\"tool_use\",\"id\":\"c\",\"name\":\"f\",\"input\":{},\"x\":1}]}"},
+    {GE, "{\"parts\":[{\"functionCall\":{\"name\":\"f\"},\"thoughtSignature\":\"s\"},"
+         "{\"text\":\"x\",\"thought\":true}],\"role\":\"model\"}"},
+    {PY, "{\"kind\":\"request\",\"run_id\":\"r\",\"parts\":[{\"part_kind\":"
+         "\"retry-prompt\",\"content\":\"x\",\"tool_name\":\"f\",\"tool_call_id\":\"c\","
+         "\"timestamp\":\"now\"}]}"},
+};
+
+/* The framework format can say everything: what it is given comes back as it was. */
+static void the_framework_carries_templates(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(odd_rows); i++) {
+        ms_envelopes list = reads(odd_rows[i].dialect, odd_rows[i].json);
+        ms_str there = writes(FW, &list, true, NULL);
+        char *text = (char *)ms_arena_alloc(&arena, there.len + 1);
+        memcpy(text, there.ptr, there.len);
+        text[there.len] = '\0';
+        ms_envelopes back = reads(FW, text);
+        assert_int_equal(back.count, list.count);
+        same_text(writes(odd_rows[i].dialect, &back, false, NULL), odd_rows[i].json);
+    }
+}
+
+/* No format gets what another one has beside its fields. */
+static void templates_stay_in_their_format(void **state)
+{
+    (void)state;
+    ms_envelopes list = reads(OA, "{\"role\":\"user\",\"content\":\"x\",\"name\":\"ann\"}");
+    same_text(writes(AN, &list, false, NULL), "{\"role\":\"user\",\"content\":\"x\"}");
+    same_text(writes(GE, &list, false, NULL),
+              "{\"role\":\"user\",\"parts\":[{\"text\":\"x\"}]}");
+    same_text(writes("chat-strict", &list, false, NULL),
+              "{\"role\":\"user\",\"content\":\"x\",\"name\":\"ann\"}");
+}
+
+static void what_has_no_place_is_counted(void **state)
+{
+    (void)state;
+    ms_left_out left;
+    ms_envelopes list = reads(FW, "[{\"type\":\"final\",\"content\":\"a\",\"timestamp\":1,"
+                                  "\"turn_id\":\"t\",\"step\":3},"
+                                  "{\"type\":\"error\",\"content\":\"b\",\"error_type\":"
+                                  "\"E\",\"turn_id\":\"t\"},"
+                                  "{\"type\":\"delegation\",\"worker\":\"w\",\"task\":"
+                                  "\"d\"}]");
+    (void)writes(OA, &list, true, &left);
+    for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
+        uint64_t want = f == MS_F_TURN_ID ? 2
+                        : f == MS_F_TIME_TEXT || f == MS_F_ERROR_TYPE || f == MS_F_SOURCE;
+        if (left.fields[f] != want)
+            fail_msg("field %u: %llu", f, (unsigned long long)left.fields[f]);
+    }
+    (void)writes(FW, &list, true, &left);
+    for (unsigned f = 1; f < MS_FIELD_COUNT; f++) assert_int_equal(left.fields[f], 0);
+}
+
+/* ---- templates that are wrong ---- */
+
+static bool is_json_object(ms_str text)
+{
+    json_t *value = json_loadb(text.ptr, text.len, JSON_ALLOW_NUL, NULL);
+    bool object = json_is_object(value);
+    json_decref(value);
+    return object;
+}
+
+/* Whatever stands in a template, what is written is JSON that has the content. */
+static void a_wrong_template_spoils_nothing(void **state)
+{
+    (void)state;
+    static const char letters[] = "\x01\x02{}\":,rcixltfa[]1 n\\u";
+    static const char *const begins[] = {"o!", "a!", "g!", "p!", "f!"};
+    uint64_t rnd = test_seed();
+    for (size_t i = 0; i < test_times(40000); i++) {
+        char source[64];
+        size_t len = 0, n = (size_t)test_below(&rnd, 40), format = test_below(&rnd, 5);
+        ms_envelope m = ms_user_message(ms_text("said"));
+        ms_envelopes list = {&m, 1};
+        memcpy(source, begins[format], 2);
+        len = 2;
+        source[len++] = ' ';
+        source[len++] = format == 3 ? 'q' : 'm';
+        while (n-- > 0) {
+            bool hole = test_one_in(&rnd, 3);
+            if (hole) source[len++] = '\x01';
+            source[len++] = letters[test_below(&rnd, sizeof letters - 1)];
+            if (len > sizeof source - 3) break;
+        }
+        if (test_one_in(&rnd, 2)) source[len++] = '\x02';
+        m.source = ms_str_n(source, len);
+        for (size_t f = 0; f < 5; f++) {
+            static const char *const names[] = {OA, AN, GE, PY, FW};
+            ms_str text = writes(names[f], &list, false, NULL);
+            if (!is_json_object(text) || strstr(text.ptr, "said") == NULL)
+                fail_msg("%s: %.*s", names[f], (int)text.len, text.ptr);
+        }
+        ms_arena_reset(&arena);
+    }
+}
+
+int main(void)
+{
+#define TEST(test) cmocka_unit_test_setup_teardown(test, open_arena, close_arena)
+    const struct CMUnitTest tests[] = {
+        TEST(a_template_is_kept_when_the_source_is_not_canonical),
+        TEST(members_without_a_field_can_be_asked_for),
+        TEST(changed_fields_show_in_their_places),
+        TEST(a_field_that_has_come_since_stands_at_the_end),
+        TEST(a_spelling_goes_when_the_time_changes),
+        TEST(another_type_or_role_takes_the_writers_form),
+        TEST(neighbours_can_be_lost),
+        TEST(neighbours_can_be_added),
+        TEST(the_framework_carries_templates),
+        TEST(templates_stay_in_their_format),
+        TEST(what_has_no_place_is_counted),
+        TEST(a_wrong_template_spoils_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
