@@ -1967,8 +1967,7 @@ typedef struct ms_writer {
     const char *word;
     struct ms__call *calls;   /* open calls of agents; an stb_ds array */
     ms_envelope *held;        /* messages that may still be joined, with copies of */
-    struct ms__held_text *held_text; /* their fields */
-    size_t n_held, cap_held;
+    struct ms__held_text *held_text; /* their fields; stb_ds arrays */
     ms_buf scratch;           /* text put together for one message */
     uint64_t written, place, last_seq, last_id, n_calls;
 } ms_writer;
@@ -20398,6 +20397,10 @@ typedef struct ms__as {
     bool (*means)(const ms_envelope *m, ms_str spelled);
 } ms__as;
 
+/* One that has a single spelling. */
+#define MS__AS(kinds, expected, read, has, put) \
+    {kinds, expected, read, has, put, NULL, NULL}
+
 struct ms__hole {
     char letter;
     char inside;          /* letter of the object that it stands in; 0: the outermost */
@@ -20436,20 +20439,24 @@ typedef struct ms__format {
     char letter;
     const ms__shape *shapes;
     size_t n_shapes;
-    /* The writer's own shape of an object that holds n messages. */
+    /* The writer's own shape of an object that holds n messages. NULL: the first one. */
     const ms__shape *(*outer)(const ms_envelope *m, size_t n);
     /* The same of one in the list. NULL: the content is a list of such objects. */
     const ms__shape *(*block)(const ms_envelope *m);
     /* Does a message stand in the object of one that it is joined to? NULL: none does. */
     bool (*unit)(const ms_envelope *first, const ms_envelope *m);
-    /* Does a message of an object stand in its list? NULL: there is no list. */
-    bool (*listed)(const ms_envelope *m);
     /* Type and role of an element of the list, whose members are listed, and its shape;
      * NULL: it is none of the format's. */
     const ms__shape *(*element)(ms_reader *r, size_t base, ms_role role, ms_envelope *m);
-    bool blocks; /* the list has texts, too, and what is none of its own stays */
+    bool blocks; /* the list has all messages, not only calls; others stay as they are */
     ms__pairing pairing;
 } ms__format;
+
+static const ms__shape *ms__outer_shape(const ms__format *f, const ms_envelope *m,
+                                        size_t n)
+{
+    return f->outer ? f->outer(m, n) : &f->shapes[0];
+}
 
 /* ---- Values and fields. */
 
@@ -20506,12 +20513,10 @@ static bool ms__has_always(const ms__hole *h, const ms_envelope *m, size_t n)
     (MS__SAID(CONTENT) | MS__SAID(WORKER) | MS__SAID(TASK) | MS__SAID(FROM_MANAGER) |  \
      MS__SAID(FROM_WORKER) | MS__SAID(SUMMARY))
 
-static const ms__as ms__as_text = {MS__JSON(STRING), "a string", NULL, NULL, NULL, NULL,
-                                   NULL};
-static const ms__as ms__as_members = {MS__JSON(OBJECT), "an object", NULL, NULL, NULL,
-                                      NULL, NULL};
-static const ms__as ms__as_any = {MS__JSON_ANY, "any value", NULL, NULL, NULL, NULL,
-                                  NULL};
+static const ms__as ms__as_text = MS__AS(MS__JSON(STRING), "a string", NULL, NULL, NULL);
+static const ms__as ms__as_members =
+    MS__AS(MS__JSON(OBJECT), "an object", NULL, NULL, NULL);
+static const ms__as ms__as_any = MS__AS(MS__JSON_ANY, "any value", NULL, NULL, NULL);
 
 /* The word of the shape. Another one stays in the template. */
 static ms_result ms__word_read(ms_reader *r, const ms__hole *h, ms_str value,
@@ -20528,8 +20533,8 @@ static void ms__word_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
     ms_json_put_string(&w->json, ms_str_of(w->word));
 }
 
-static const ms__as ms__as_word = {MS__JSON(STRING), "a word", ms__word_read,
-                                   ms__has_always, ms__word_put, NULL, NULL};
+static const ms__as ms__as_word =
+    MS__AS(MS__JSON(STRING), "a word", ms__word_read, ms__has_always, ms__word_put);
 
 /* A time as a number of seconds; what lies beyond the years becomes their end. */
 static ms_result ms__seconds_read(ms_reader *r, const ms__hole *h, ms_str value,
@@ -20679,10 +20684,10 @@ static ms_result ms__list_read(ms_reader *r, const ms__hole *h, ms_str value,
 }
 
 /* Objects inside, and members that a caller has added. The engine knows them. */
-static const ms__as ms__as_object = {MS__JSON(OBJECT), "an object", NULL, NULL, NULL,
-                                     NULL, NULL};
-static const ms__as ms__as_end = {0, "", NULL, NULL, NULL, NULL, NULL};
-static const ms__as ms__as_extra = {0, "", NULL, NULL, NULL, NULL, NULL};
+static const ms__as ms__as_object =
+    MS__AS(MS__JSON(OBJECT), "an object", NULL, NULL, NULL);
+static const ms__as ms__as_end = MS__AS(0, "", NULL, NULL, NULL);
+static const ms__as ms__as_extra = MS__AS(0, "", NULL, NULL, NULL);
 
 /* What every object of a format has at its end. */
 #define MS__PLACE_AND_EXTRA                                                        \
@@ -20840,38 +20845,43 @@ static size_t ms__canonical(const ms__shape *s, const ms_envelope *m, size_t n,
     return len;
 }
 
-/* The tokens of a message for a format's outer object, or its block. False: canonical. */
-static bool ms__source_of(const ms__format *f, const ms_envelope *m, bool outer,
-                          const ms__shape **shape, ms_str *tokens)
+/* The outer part of a template, or its block: the letter of its shape, tokens. Empty:
+ * there is none. */
+static ms_str ms__source_part(const ms_envelope *m, bool outer)
 {
     ms_str s = m->source;
     const char *split = s.len > 3 ? (const char *)memchr(s.ptr, 2, s.len) : NULL;
-    if (!split || s.ptr[0] != f->letter || s.ptr[1] != (char)(m->type + 32) ||
-        s.ptr[2] != (char)(m->role + 32))
-        return false;
+    if (!split || split < s.ptr + 3) return ms_str_n("", 0);
     const char *from = outer ? s.ptr + 3 : split + 1;
-    const char *to = outer ? split : s.ptr + s.len;
-    for (size_t i = 0; from < to && i < f->n_shapes; i++) {
-        if (f->shapes[i].letter != *from) continue;
-        *shape = &f->shapes[i];
-        *tokens = ms_str_n(from + 1, (size_t)(to - from) - 1);
-        return true;
-    }
+    return ms_str_n(from, (size_t)((outer ? split : s.ptr + s.len) - from));
+}
+
+/* The shape and tokens of a message that has a template of the format, for its outer
+ * object or its block. False: canonical. */
+static bool ms__source_of(const ms__format *f, const ms_envelope *m, bool outer,
+                          const ms__shape **shape, ms_str *tokens)
+{
+    ms_str part = ms__source_part(m, outer);
+    const char *s = m->source.ptr;
+    if (part.len == 0 || s[0] != f->letter || s[1] != (char)(m->type + 32) ||
+        s[2] != (char)(m->role + 32))
+        return false;
+    *tokens = ms_str_n(part.ptr + 1, part.len - 1);
+    for (size_t i = 0; i < f->n_shapes; i++)
+        if (f->shapes[i].letter == part.ptr[0]) return *shape = &f->shapes[i], true;
     return false;
 }
 
 MS_API bool ms_member(const ms_envelope *m, ms_str name, ms_str *value)
 {
-    ms_str s = m->source;
-    const char *split = s.len > 3 ? (const char *)memchr(s.ptr, 2, s.len) : NULL;
     if (m->extra.ptr && ms_json_member(m->extra, name, value)) return true;
-    if (!split) return false;
-    const char *end = s.ptr + s.len;
-    if (split + 1 < end &&
-        ms__token_find(ms_str_n(split + 2, (size_t)(end - split) - 2), 0, name, value))
-        return true;
-    return split - s.ptr > 3 &&
-           ms__token_find(ms_str_n(s.ptr + 4, (size_t)(split - s.ptr) - 4), 0, name, value);
+    for (int outer = 0; outer < 2; outer++) {
+        ms_str part = ms__source_part(m, outer);
+        if (part.len > 0 && ms__token_find(ms_str_n(part.ptr + 1, part.len - 1), 0, name,
+                                           value))
+            return true;
+    }
+    return false;
 }
 
 /* ---- Reading. */
@@ -21082,25 +21092,16 @@ static ms_result ms__block_add(ms_reader *r, const ms__format *f, const ms__shap
     return ms__item_add(r, m);
 }
 
-/* A value between brackets. */
-static ms_result ms__bracketed(ms_reader *r, ms_str value, ms_str *out)
+/* An element of a list that is none of the format's, as it is: in a list of it alone. */
+static ms_result ms__block_keep(ms_reader *r, ms_role role, ms_str value, ms_envelope *m)
 {
+    MS__TRY(ms__read_json(r, value, &value));
     char *list = (char *)ms_arena_alloc(r->arena, value.len + 2);
     if (!list) return ms__no_arena(r->err, r->arena, value.len + 2);
     list[0] = '[';
     memcpy(list + 1, value.ptr, value.len);
     list[value.len + 1] = ']';
-    *out = ms_str_n(list, value.len + 2);
-    return MS_OK;
-}
-
-/* An element of a list that is none of the format's, as it is. */
-static ms_result ms__block_keep(ms_reader *r, ms_role role, ms_str value, ms_envelope *m)
-{
-    ms_str list;
-    MS__TRY(ms__read_json(r, value, &list));
-    MS__TRY(ms__bracketed(r, list, &list));
-    *m = ms_message(MS_T_MULTIMODAL_PART, ms_json(list));
+    *m = ms_message(MS_T_MULTIMODAL_PART, ms_json(ms_str_n(list, value.len + 2)));
     m->role = role;
     return ms__item_add(r, m);
 }
@@ -21184,7 +21185,7 @@ static ms_result ms__outer_close(ms_reader *r, const ms__format *f, const ms__sh
     size_t n = stbds_arrlenu(r->items) - first;
     ms_str tokens = ms_buf_text(&r->outer), block = ms__absent();
     for (size_t i = 1; i < n; i++) m[i].flags |= MS_FLAG_JOINED;
-    if (ms__is_canonical(s, f->outer(m, n), m, n, tokens)) return MS_OK;
+    if (ms__is_canonical(s, ms__outer_shape(f, m, n), m, n, tokens)) return MS_OK;
     if (!ms__source_of(f, m, false, &shape, &block)) block = ms__absent();
     return ms__source_set(r, f, m, s->letter, tokens, shape->letter, block);
 }
@@ -21250,6 +21251,21 @@ typedef struct ms__object {
     char room[3 * MS__HOLES_MAX];
 } ms__object;
 
+/* Has a template a place for the list of the messages, if they need one? */
+static bool ms__has_its_list(const ms__shape *s, ms_str tokens, const ms_envelope *m,
+                             size_t n)
+{
+    const ms__hole *h = s->holes, *end = h + s->n;
+    while (h < end && !(h->flags & MS__HOLDS)) h++;
+    if (h == end) return n == 1;
+    if (!ms__hole_has(h, m, n)) return true;
+    uint64_t forms = ms__hole_forms(s, h);
+    for (h = s->holes; forms; forms >>= 1, h++)
+        if ((forms & 1) && ms__token_find(tokens, h->letter, ms__absent(), NULL))
+            return true;
+    return false;
+}
+
 /* Chooses the tokens: the template's if there is one and it has a place for all, else
  * those of `own`, the writer's form of the message. */
 static void ms__object_open(ms__object *o, const ms__format *f, bool outer,
@@ -21258,16 +21274,14 @@ static void ms__object_open(ms__object *o, const ms__format *f, bool outer,
     const ms__shape *shape;
     ms_str tokens;
     bool source = ms__source_of(f, m, outer, &shape, &tokens);
-    for (size_t i = 0; source && outer && n > 1 && i < shape->n; i++)
-        if ((shape->holes[i].flags & MS__HOLDS) && i + 1 < shape->n)
-            source = ms__token_find(tokens, shape->holes[i].letter, ms__absent(), NULL);
+    source = source && (!outer || ms__has_its_list(shape, tokens, m, n));
     o->m = source && f->pairing != MS__PAIRS_ALL ? m : own;
     o->n = n;
     o->source = source;
     o->put = o->said = 0;
     o->depth = 0;
     o->next = 0;
-    o->shape = source ? shape : outer ? f->outer(own, n) : f->block(own);
+    o->shape = source ? shape : outer ? ms__outer_shape(f, own, n) : f->block(own);
     o->tokens = tokens;
     if (!source)
         o->tokens =
@@ -21315,17 +21329,22 @@ static void ms__name_put(ms_writer *w, const ms__hole *h)
     ms__json_colon(&w->json);
 }
 
+/* The form of a hole's member in which the message has it, its own one first; NULL: the
+ * message does not have it. */
+static const ms__hole *ms__hole_form(const ms__object *o, const ms__hole *h)
+{
+    uint64_t forms = h ? ms__hole_forms(o->shape, h) : 0;
+    if (h && ms__hole_has(h, o->m, o->n)) return h;
+    for (h = o->shape->holes; forms; forms >>= 1, h++)
+        if ((forms & 1) && ms__hole_has(h, o->m, o->n)) return h;
+    return NULL;
+}
+
 /* Writes a member whose field is there. */
 static void ms__hole_fill(ms_writer *w, ms__object *o, const ms__hole *h, ms_str spelled)
 {
     bool place = h->field == MS_F_LOCATION || h->field == MS_F_AGENT_KEY;
-    const ms__hole *last = o->shape->holes + o->shape->n - 1;
-    bool has = ms__hole_has(h, o->m, o->n);
-    while (!has && (h->flags & MS__OTHERWISE)) h--; /* another form */
-    while (!has && !(has = ms__hole_has(h, o->m, o->n)) && h < last &&
-           (h[1].flags & MS__OTHERWISE))
-        h++;
-    if (!has || (place && !w->with_location)) return;
+    if (place && !w->with_location) return;
     o->put |= (uint64_t)1 << (h - o->shape->holes);
     o->said |= (uint32_t)1 << h->field;
     w->word = o->shape->word;
@@ -21390,12 +21409,13 @@ static const ms__hole *ms__object_fill(ms_writer *w, ms__object *o)
             ms_json_put_raw(&w->json, token.key);
             ms__json_colon(&w->json);
             ms_json_put_raw(&w->json, token.value);
-        } else if (kind == MS__TOKEN_HOLE && h && (h->flags & MS__HOLDS)) {
-            if (!ms__hole_has(h, o->m, o->n)) continue;
+        } else if (kind == MS__TOKEN_HOLE && (h = ms__hole_form(o, h)) != NULL) {
+            if (!(h->flags & MS__HOLDS)) {
+                ms__hole_fill(w, o, h, token.value);
+                continue;
+            }
             ms__name_put(w, h);
             return h;
-        } else if (kind == MS__TOKEN_HOLE && h) {
-            ms__hole_fill(w, o, h, token.value);
         }
     }
     ms__object_rest(w, o);
@@ -21464,6 +21484,12 @@ static ms_result ms__call_text_put(ms_writer *w, const ms__format *f,
     return ms__block_put(w, f, &text, said, err);
 }
 
+/* Is a message an element of its object's list? */
+static bool ms__stands_in_list(const ms__format *f, const ms_envelope *m)
+{
+    return f->element && (f->blocks || m->type == MS_T_ACTION);
+}
+
 /* Writes n messages as one object. */
 static ms_result ms__unit_put(ms_writer *w, const ms__format *f, const ms_envelope *m,
                               size_t n, ms_error *err)
@@ -21474,14 +21500,14 @@ static ms_result ms__unit_put(ms_writer *w, const ms__format *f, const ms_envelo
     const ms__hole *list;
     uint32_t first = 0;
     own = *m;
-    if (!f->listed || !f->listed(m)) MS__TRY(ms__identified(w, f, m, &own, derived, err));
+    if (!ms__stands_in_list(f, m)) MS__TRY(ms__identified(w, f, m, &own, derived, err));
     ms__object_open(&o, f, true, m, &own, n);
     ms_json_begin_object(&w->json);
     while ((list = ms__object_fill(w, &o)) != NULL) {
         ms_json_begin_array(&w->json);
         for (size_t i = 0; i < n; i++) {
             uint32_t text = 0, said = 0;
-            if (!f->listed(&m[i])) continue;
+            if (!ms__stands_in_list(f, &m[i])) continue;
             MS__TRY(ms__call_text_put(w, f, &m[i], &text, err));
             MS__TRY(ms__block_put(w, f, &m[i], &said, err));
             if (i == 0) first = text | said;
@@ -21599,18 +21625,18 @@ static bool ms__source_has(const ms__hole *h, const ms_envelope *m, size_t n)
     return m->source.len > 3 && m->source.ptr[0] != 'f';
 }
 
-static const ms__as ms__as_type = {MS__JSON(STRING), "a string", ms__type_read,
-                                   ms__has_always, ms__type_put, NULL, NULL};
-static const ms__as ms__as_args_or_text = {MS__JSON(OBJECT) | MS__JSON(STRING),
-                                           "an object", NULL, NULL, NULL, NULL, NULL};
-static const ms__as ms__as_phase = {MS__JSON(NUMBER) | MS__JSON(STRING),
-                                    "a number or a string", NULL, NULL, NULL, NULL, NULL};
-static const ms__as ms__as_role = {MS__JSON(STRING), "a string", ms__role_read,
-                                   ms__role_has, ms__role_put, NULL, NULL};
-static const ms__as ms__as_joined = {MS__JSON(TRUE), "true", ms__joined_read,
-                                     ms__joined_has, ms__joined_put, NULL, NULL};
-static const ms__as ms__as_source = {MS__JSON(STRING), "a template", ms__source_read,
-                                     ms__source_has, NULL, NULL, NULL};
+static const ms__as ms__as_type =
+    MS__AS(MS__JSON(STRING), "a string", ms__type_read, ms__has_always, ms__type_put);
+static const ms__as ms__as_args_or_text =
+    MS__AS(MS__JSON(OBJECT) | MS__JSON(STRING), "an object", NULL, NULL, NULL);
+static const ms__as ms__as_phase =
+    MS__AS(MS__JSON(NUMBER) | MS__JSON(STRING), "a number or a string", NULL, NULL, NULL);
+static const ms__as ms__as_role =
+    MS__AS(MS__JSON(STRING), "a string", ms__role_read, ms__role_has, ms__role_put);
+static const ms__as ms__as_joined =
+    MS__AS(MS__JSON(TRUE), "true", ms__joined_read, ms__joined_has, ms__joined_put);
+static const ms__as ms__as_source =
+    MS__AS(MS__JSON(STRING), "a template", ms__source_read, ms__source_has, NULL);
 
 static const ms__hole ms__framework_holes[] = {
     MS__HOLE('t', 0, "type", type, MS_F_TYPE_NAME, MS__NEEDED | MS__ALWAYS),
@@ -21641,15 +21667,9 @@ static const ms__hole ms__framework_holes[] = {
 static const ms__shape ms__framework_shape =
     MS__SHAPE('m', "", ms__framework_holes);
 
-static const ms__shape *ms__framework_outer(const ms_envelope *m, size_t n)
-{
-    (void)m, (void)n;
-    return &ms__framework_shape;
-}
-
 static const ms__format ms__framework_format = {'f', &ms__framework_shape, 1,
-                                         ms__framework_outer, NULL, NULL, NULL, NULL,
-                                                false, MS__PAIRS_NOTHING};
+                                         NULL, NULL, NULL, NULL, false,
+                                                MS__PAIRS_NOTHING};
 
 /* The type must be known before the members: what is required depends on it. */
 static ms_result ms__framework_type(ms_reader *r, ms_str value, ms_envelope *m)
@@ -21803,20 +21823,22 @@ static bool ms__calls_have(const ms__hole *h, const ms_envelope *m, size_t n)
     return ms__is_call(m) || n > 1;
 }
 
-static const ms__as ms__as_chat_role = {MS__JSON(STRING), "a string", ms__type_read,
-                                        ms__has_always, ms__chat_role_put, NULL, NULL};
-static const ms__as ms__as_chat_content = {
-    MS__JSON(STRING) | MS__JSON(NULL) | MS__JSON(ARRAY),
-    "a string, null or a list of parts", ms__chat_content_read, ms__chat_content_has,
-    ms__chat_content_put, NULL, NULL};
-static const ms__as ms__as_calls = {MS__JSON(ARRAY), "an array", ms__list_read,
-                                    ms__calls_have, NULL, NULL, NULL};
-static const ms__as ms__as_call_id = {MS__JSON(STRING), "a string", NULL, ms__has_always,
-                                      NULL, NULL, NULL};
-static const ms__as ms__as_call_type = {MS__JSON(STRING), "a word", ms__call_type_read,
-                                        ms__has_always, ms__word_put, NULL, NULL};
-static const ms__as ms__as_args_text = {MS__JSON(STRING), "a string", ms__args_text_read,
-                                        ms__has_always, ms__args_text_put, NULL, NULL};
+static const ms__as ms__as_chat_role =
+    MS__AS(MS__JSON(STRING), "a string", ms__type_read, ms__has_always,
+           ms__chat_role_put);
+static const ms__as ms__as_chat_content =
+    MS__AS(MS__JSON(STRING) | MS__JSON(NULL) | MS__JSON(ARRAY),
+           "a string, null or a list of parts", ms__chat_content_read,
+           ms__chat_content_has, ms__chat_content_put);
+static const ms__as ms__as_calls =
+    MS__AS(MS__JSON(ARRAY), "an array", ms__list_read, ms__calls_have, NULL);
+static const ms__as ms__as_call_id =
+    MS__AS(MS__JSON(STRING), "a string", NULL, ms__has_always, NULL);
+static const ms__as ms__as_call_type =
+    MS__AS(MS__JSON(STRING), "a word", ms__call_type_read, ms__has_always, ms__word_put);
+static const ms__as ms__as_args_text =
+    MS__AS(MS__JSON(STRING), "a string", ms__args_text_read, ms__has_always,
+           ms__args_text_put);
 
 static const ms__hole ms__chat_text[] = {
     MS__HOLE('r', 0, "role", chat_role, MS_F_ROLE_NAME, MS__NEEDED | MS__ALWAYS),
@@ -21892,7 +21914,7 @@ static const ms__shape *ms__openai_element(ms_reader *r, size_t base, ms_role ro
 }
 
 static const ms__format ms__openai = {'o', ms__chat_shapes, 6, ms__openai_outer,
-                                      ms__openai_block, ms__openai_unit, ms__is_call,
+                                      ms__openai_block, ms__openai_unit,
                                       ms__openai_element, false, MS__PAIRS_IDS};
 
 /* Type, role and shape by the word of the role. */
@@ -22153,8 +22175,7 @@ static const ms__shape *ms__env_outer(const ms_envelope *m, size_t n)
 }
 
 static const ms__format ms__env_format = {'e', ms__env_shapes, 2, ms__env_outer, NULL,
-                                          NULL, NULL, NULL, false,
-                                          MS__PAIRS_NOTHING};
+                                          NULL, NULL, false, MS__PAIRS_NOTHING};
 
 /* ---- Normalising. */
 
@@ -22869,7 +22890,7 @@ static const ms__shape *ms__task_block(const ms_envelope *m)
 
 static const ms__format ms__task_format = {'k', ms__task_shapes, MS__TASK_SHAPES,
                                            ms__task_outer, ms__task_block, NULL, NULL,
-                                           NULL, false, MS__PAIRS_IDS_AND_TOOLS};
+                                           false, MS__PAIRS_IDS_AND_TOOLS};
 
 /* ---- Reading. */
 
@@ -23409,12 +23430,6 @@ static bool ms__side_unit(const ms_envelope *first, const ms_envelope *m)
     return ms__side_of(first) == ms__side_of(m);
 }
 
-static bool ms__stands_in_list(const ms_envelope *m)
-{
-    (void)m;
-    return true;
-}
-
 static bool ms__list_has(const ms__hole *h, const ms_envelope *m, size_t n)
 {
     (void)h, (void)m;
@@ -23493,14 +23508,14 @@ static void ms__true_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
     ms_json_put_bool(&w->json, true);
 }
 
-static const ms__as ms__as_said = {MS__JSON(STRING), "a string", NULL, ms__has_always,
-                                   ms__text_put, NULL, NULL};
-static const ms__as ms__as_list = {MS__JSON(ARRAY), "a list of parts", ms__list_read,
-                                   ms__list_has, NULL, NULL, NULL};
-static const ms__as ms__as_args = {MS__JSON(OBJECT), "an object", NULL, ms__has_always,
-                                   ms__args_put, NULL, NULL};
-static const ms__as ms__as_args_if_any = {MS__JSON(OBJECT), "an object", NULL,
-                                          ms__args_have, ms__args_put, NULL, NULL};
+static const ms__as ms__as_said =
+    MS__AS(MS__JSON(STRING), "a string", NULL, ms__has_always, ms__text_put);
+static const ms__as ms__as_list =
+    MS__AS(MS__JSON(ARRAY), "a list of parts", ms__list_read, ms__list_has, NULL);
+static const ms__as ms__as_args =
+    MS__AS(MS__JSON(OBJECT), "an object", NULL, ms__has_always, ms__args_put);
+static const ms__as ms__as_args_if_any =
+    MS__AS(MS__JSON(OBJECT), "an object", NULL, ms__args_have, ms__args_put);
 
 /* The word of a member that says whose message it is. */
 static ms_result ms__side_word(ms_reader *r, size_t base, const char *name, ms_str *word)
@@ -23624,20 +23639,20 @@ static void ms__anthropic_role_put(ms_writer *w, const ms__hole *h, const ms_env
     ms_json_put_string(&w->json, ms_str_of(ms_role_word(ms__side_of(m))));
 }
 
-static const ms__as ms__as_anthropic_role = {MS__JSON(STRING), "a string", ms__type_read,
-                                             ms__has_always, ms__anthropic_role_put, NULL,
-                                             NULL};
-static const ms__as ms__as_anthropic_content = {
-    MS__JSON(STRING) | MS__JSON(ARRAY), "a string or a list of blocks",
-    ms__anthropic_content_read, ms__anthropic_content_has, ms__anthropic_content_put,
-    NULL, NULL};
-static const ms__as ms__as_anthropic_result = {
-    MS__JSON(STRING) | MS__JSON(ARRAY), "a string or a list of blocks",
-    ms__anthropic_result_read, ms__anthropic_result_has, ms__anthropic_content_put, NULL,
-    NULL};
-static const ms__as ms__as_failed = {MS__JSON(TRUE) | MS__JSON(FALSE), "true or false",
-                                     ms__failed_read, ms__failed_has, ms__true_put, NULL,
-                                     NULL};
+static const ms__as ms__as_anthropic_role =
+    MS__AS(MS__JSON(STRING), "a string", ms__type_read, ms__has_always,
+           ms__anthropic_role_put);
+static const ms__as ms__as_anthropic_content =
+    MS__AS(MS__JSON(STRING) | MS__JSON(ARRAY), "a string or a list of blocks",
+           ms__anthropic_content_read, ms__anthropic_content_has,
+           ms__anthropic_content_put);
+static const ms__as ms__as_anthropic_result =
+    MS__AS(MS__JSON(STRING) | MS__JSON(ARRAY), "a string or a list of blocks",
+           ms__anthropic_result_read, ms__anthropic_result_has,
+           ms__anthropic_content_put);
+static const ms__as ms__as_failed =
+    MS__AS(MS__JSON(TRUE) | MS__JSON(FALSE), "true or false", ms__failed_read,
+           ms__failed_has, ms__true_put);
 
 static const ms__hole ms__anthropic_message[] = {
     MS__HOLE('r', 0, "role", anthropic_role, MS_F_ROLE_NAME, MS__NEEDED | MS__ALWAYS),
@@ -23674,12 +23689,6 @@ static const ms__shape ms__anthropic_shapes[] = {
     MS__SHAPE('r', "tool_result", ms__anthropic_result),
 };
 
-static const ms__shape *ms__anthropic_outer(const ms_envelope *m, size_t n)
-{
-    (void)m, (void)n;
-    return &ms__anthropic_shapes[0];
-}
-
 static const ms__shape *ms__anthropic_block(const ms_envelope *m)
 {
     if (ms__holds_blocks(m)) return NULL;
@@ -23704,8 +23713,8 @@ static const ms__shape *ms__anthropic_element(ms_reader *r, size_t base, ms_role
 }
 
 static const ms__format ms__anthropic = {'a', ms__anthropic_shapes, 5,
-                                         ms__anthropic_outer, ms__anthropic_block,
-                                         ms__side_unit, ms__stands_in_list,
+                                         NULL, ms__anthropic_block,
+                                         ms__side_unit,
                                          ms__anthropic_element, true, MS__PAIRS_IDS};
 
 static ms_result ms__anthropic_take(ms_reader *r, ms_envelope *m,
@@ -23805,16 +23814,19 @@ static void ms__gemini_role_put(ms_writer *w, const ms__hole *h, const ms_envelo
     ms_json_put_string(&w->json, ms__gemini_word(m));
 }
 
-static const ms__as ms__as_gemini_role = {MS__JSON(STRING), "a string", ms__type_read,
-                                          ms__has_always, ms__gemini_role_put, NULL, NULL};
-static const ms__as ms__as_true = {MS__JSON(TRUE), "true", ms__type_read, ms__has_always,
-                                   ms__true_put, NULL, NULL};
-static const ms__as ms__as_error = {MS__JSON(OBJECT), "an object", ms__wrapped_read,
-                                    ms__failed_has, ms__wrapped_put, NULL, NULL};
-static const ms__as ms__as_result = {MS__JSON(OBJECT), "an object", ms__wrapped_read,
-                                     ms__has_always, ms__wrapped_put, NULL, NULL};
-static const ms__as ms__as_response = {MS__JSON(OBJECT), "an object", ms__response_read,
-                                       ms__response_has, NULL, NULL, NULL};
+static const ms__as ms__as_gemini_role =
+    MS__AS(MS__JSON(STRING), "a string", ms__type_read, ms__has_always,
+           ms__gemini_role_put);
+static const ms__as ms__as_true =
+    MS__AS(MS__JSON(TRUE), "true", ms__type_read, ms__has_always, ms__true_put);
+static const ms__as ms__as_error =
+    MS__AS(MS__JSON(OBJECT), "an object", ms__wrapped_read, ms__failed_has,
+           ms__wrapped_put);
+static const ms__as ms__as_result =
+    MS__AS(MS__JSON(OBJECT), "an object", ms__wrapped_read, ms__has_always,
+           ms__wrapped_put);
+static const ms__as ms__as_response =
+    MS__AS(MS__JSON(OBJECT), "an object", ms__response_read, ms__response_has, NULL);
 
 static const ms__hole ms__gemini_message[] = {
     MS__HOLE('r', 0, "role", gemini_role, MS_F_ROLE_NAME, 0),
@@ -23853,12 +23865,6 @@ static const ms__shape ms__gemini_shapes[] = {
     MS__SHAPE('r', "", ms__gemini_result),
 };
 
-static const ms__shape *ms__gemini_outer(const ms_envelope *m, size_t n)
-{
-    (void)m, (void)n;
-    return &ms__gemini_shapes[0];
-}
-
 static const ms__shape *ms__gemini_block(const ms_envelope *m)
 {
     if (ms__holds_blocks(m)) return NULL;
@@ -23884,8 +23890,8 @@ static const ms__shape *ms__gemini_element(ms_reader *r, size_t base, ms_role ro
     return &ms__gemini_shapes[call ? 3 : result ? 4 : thought ? 2 : 1];
 }
 
-static const ms__format ms__gemini = {'g', ms__gemini_shapes, 5, ms__gemini_outer,
-                                      ms__gemini_block, ms__side_unit, ms__stands_in_list,
+static const ms__format ms__gemini = {'g', ms__gemini_shapes, 5, NULL,
+                                      ms__gemini_block, ms__side_unit,
                                       ms__gemini_element, true, MS__PAIRS_TOOLS};
 
 static ms_result ms__gemini_take(ms_reader *r, ms_envelope *m,
@@ -23972,17 +23978,16 @@ static void ms__outcome_put(ms_writer *w, const ms__hole *h, const ms_envelope *
     ms_json_put_string(&w->json, MS_STR("failed"));
 }
 
-static const ms__as ms__as_prompt = {MS__JSON(STRING) | MS__JSON(ARRAY),
-                                     "a string or a list", NULL, ms__has_always,
-                                     ms__prompt_put, NULL, NULL};
-static const ms__as ms__as_raw_args = {MS__JSON(OBJECT) | MS__JSON(STRING),
-                                       "an object, a string or null", ms__raw_args_read,
-                                       ms__args_have, ms__raw_args_put, NULL, NULL};
-static const ms__as ms__as_result_tool = {MS__JSON(STRING), "a string", NULL,
-                                          ms__has_always, ms__result_tool_put, NULL,
-                                          NULL};
-static const ms__as ms__as_outcome = {MS__JSON(STRING), "a word", ms__failed_read,
-                                      ms__failed_has, ms__outcome_put, NULL, NULL};
+static const ms__as ms__as_prompt =
+    MS__AS(MS__JSON(STRING) | MS__JSON(ARRAY), "a string or a list", NULL, ms__has_always,
+           ms__prompt_put);
+static const ms__as ms__as_raw_args =
+    MS__AS(MS__JSON(OBJECT) | MS__JSON(STRING), "an object, a string or null",
+           ms__raw_args_read, ms__args_have, ms__raw_args_put);
+static const ms__as ms__as_result_tool =
+    MS__AS(MS__JSON(STRING), "a string", NULL, ms__has_always, ms__result_tool_put);
+static const ms__as ms__as_outcome =
+    MS__AS(MS__JSON(STRING), "a word", ms__failed_read, ms__failed_has, ms__outcome_put);
 
 static const ms__hole ms__pydantic_message[] = {
     MS__HOLE('k', 0, "kind", word, 0, MS__NEEDED | MS__ALWAYS),
@@ -24069,7 +24074,7 @@ static const ms__shape *ms__pydantic_element(ms_reader *r, size_t base, ms_role 
 
 static const ms__format ms__pydantic = {'p', ms__pydantic_shapes, 9, ms__pydantic_outer,
                                         ms__pydantic_block, ms__pydantic_unit,
-                                        ms__stands_in_list, ms__pydantic_element, true,
+                                        ms__pydantic_element, true,
                                         MS__PAIRS_ALL};
 
 static ms_result ms__pydantic_take(ms_reader *r, ms_envelope *m,
@@ -24185,31 +24190,28 @@ MS_API ms_result ms_read(const ms_dialect *dialect, ms_str json, const ms_read_o
     return MS_OK;
 }
 
-/* The system text of a request body, as the dialect reads a message of role system with
- * the same content: a string, a list of blocks; or with the same members: an object with
- * parts. */
+/* The system text of a request body, read as a message of role system with that content,
+ * or with the members of that object. */
 static ms_result ms__read_system(ms_reader *r, const ms_dialect *d, ms_str value)
 {
-    static const char before[] = "{\"role\":\"system\",\"content\":";
-    static const char after[] = ",\"role\":\"system\"}";
+    ms_buf text;
+    ms_result code = MS_OK;
     ms_json_kind kind = ms_json_kind_of(value);
     if (d->system_parts ? kind != MS_JSON_OBJECT
                         : kind != MS_JSON_STRING && kind != MS_JSON_ARRAY)
         return ms__read_kind(r, d->system, d->system_parts ? "an object with parts"
                                                            : "a text or a list of blocks",
                              value);
-    size_t len = d->system_parts ? value.len - 1 : value.len;
-    char *text =
-        (char *)ms_arena_alloc(r->arena, value.len + sizeof before + sizeof after);
-    if (!text) return ms__no_arena(r->err, r->arena, value.len);
-    ms_str message = ms_str_n(text, 0);
-    if (!d->system_parts) memcpy(text, before, message.len = sizeof before - 1);
-    memcpy(text + message.len, value.ptr, len);
-    message.len += len;
-    memcpy(text + message.len, d->system_parts ? after : "}",
-           d->system_parts ? sizeof after - 1 : 1);
-    message.len += d->system_parts ? sizeof after - 1 : 1;
-    ms_result code = ms__read_one(r, d, message);
+    memset(&text, 0, sizeof text);
+    text.arena = r->arena;
+    ms__buf_add(&text, &code, d->system_parts ? MS_STR("{\"role\":\"system\",")
+                                              : MS_STR("{\"role\":\"system\","
+                                                       "\"content\":"));
+    if (d->system_parts) value = ms_str_n(value.ptr + 1, value.len - 1);
+    ms__buf_add(&text, &code, value);
+    ms__buf_add(&text, &code, d->system_parts ? MS_STR("") : MS_STR("}"));
+    if (code != MS_OK) return ms__no_arena(r->err, r->arena, value.len);
+    code = ms__read_one(r, d, ms_buf_text(&text));
     return code == MS_OK ? MS_OK : ms__fail_in(r->err, code, "%s", d->system);
 }
 
@@ -24290,9 +24292,10 @@ static ms_result ms__writer_emit(ms_writer *w, const ms_envelope *m, size_t n,
 
 static ms_result ms__held_flush(ms_writer *w, ms_error *err)
 {
-    size_t n = w->n_held;
-    w->n_held = 0;
-    return n > 0 ? ms__writer_emit(w, w->held, n, err) : MS_OK;
+    size_t n = stbds_arrlenu(w->held);
+    if (n == 0) return MS_OK;
+    stbds_arrsetlen(w->held, 0);
+    return ms__writer_emit(w, w->held, n, err);
 }
 
 /* The text of the fields of a held message; its room is used again. */
@@ -24301,33 +24304,20 @@ typedef struct ms__held_text {
     size_t cap;
 } ms__held_text;
 
-static bool ms__held_grow(ms_writer *w)
-{
-    size_t cap = w->cap_held * 2 + 8;
-    ms_envelope *held = (ms_envelope *)ms_arena_alloc(w->arena, cap * sizeof *held);
-    ms__held_text *text =
-        (ms__held_text *)ms_arena_alloc(w->arena, cap * sizeof *text);
-    if (!held || !text) return false;
-    memset(text, 0, cap * sizeof *text);
-    if (w->cap_held > 0) {
-        memcpy(held, w->held, w->cap_held * sizeof *held);
-        memcpy(text, w->held_text, w->cap_held * sizeof *text);
-    }
-    w->held = held;
-    w->held_text = text;
-    w->cap_held = cap;
-    return true;
-}
-
 /* Keeps a copy of a message until it is known whether others join it. */
 static ms_result ms__hold_back(ms_writer *w, const ms_envelope *m, ms_error *err)
 {
-    size_t size = 0;
+    size_t size = 0, n = stbds_arrlenu(w->held);
     uint32_t fields = ms__fields_of(m), set;
-    if (w->n_held == w->cap_held && !ms__held_grow(w))
-        return ms__no_arena(err, w->arena, sizeof *m);
-    ms_envelope *copy = &w->held[w->n_held];
-    ms__held_text *text = &w->held_text[w->n_held];
+    ms__held_text none = {NULL, 0};
+    ms_envelope *held = (ms_envelope *)ms__grown(w->arena, w->held, sizeof *m);
+    ms__held_text *texts =
+        (ms__held_text *)ms__grown(w->arena, w->held_text, sizeof none);
+    if (!held || !texts) return ms__no_arena(err, w->arena, sizeof *m);
+    w->held = held;
+    w->held_text = texts;
+    if (n == stbds_arrlenu(texts)) stbds_arrput(w->held_text, none);
+    ms__held_text *text = &w->held_text[n];
     for (set = fields; set; set &= set - 1)
         size += ms__field_text(m, ms__lowest(set)).len;
     if (size >= text->cap) {
@@ -24336,7 +24326,8 @@ static ms_result ms__hold_back(ms_writer *w, const ms_envelope *m, ms_error *err
         if (!text->ptr) text->cap = 0;
         if (!text->ptr) return ms__no_arena(err, w->arena, size);
     }
-    *copy = *m;
+    stbds_arrput(w->held, *m);
+    ms_envelope *copy = &w->held[n];
     char *at = text->ptr;
     for (set = fields; set; set &= set - 1) {
         unsigned f = ms__lowest(set);
@@ -24345,7 +24336,6 @@ static ms_result ms__hold_back(ms_writer *w, const ms_envelope *m, ms_error *err
         ms__field_set(copy, f, ms_str_n(at, s.len), ms__field_is_json(m, f));
         at += s.len;
     }
-    w->n_held++;
     return MS_OK;
 }
 

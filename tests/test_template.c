@@ -283,7 +283,8 @@ static bool is_json_object(ms_str text)
     return object;
 }
 
-/* Whatever stands in a template, what is written is JSON that has the content. */
+/* Whatever stands in a template, what is written is JSON; one of the object alone cannot
+ * hide the content. */
 static void a_wrong_template_spoils_nothing(void **state)
 {
     (void)state;
@@ -310,7 +311,8 @@ static void a_wrong_template_spoils_nothing(void **state)
         for (size_t f = 0; f < 5; f++) {
             static const char *const names[] = {OA, AN, GE, PY, FW};
             ms_str text = writes(names[f], &list, false, NULL);
-            if (!is_json_object(text) || strstr(text.ptr, "said") == NULL)
+            bool block = memchr(source, '\x02', len) != source + len - 1;
+            if (!is_json_object(text) || (!block && strstr(text.ptr, "said") == NULL))
                 fail_msg("%s: %.*s", names[f], (int)text.len, text.ptr);
         }
         ms_arena_reset(&arena);
