@@ -98,10 +98,10 @@
  *                   [log-map] [log-index] [log-find] [log-sync] [log-append]
  *                   [log-recover] [log-cursor] [log-list] [log-open] [union]
  *                   [memory] [find] [selfcheck]
- *   formats part    [calls] [dialect] [template] [fmt-framework] [fmt-openai] [fmt-envelope]
- *                   [fmt-task] [fmt-session] [fmt-blocks] [fmt-anthropic] [fmt-gemini]
- *                   [fmt-pydantic] [formats] [shorten] [project] [emit]
- *                   [request] [answer] [task] [session] [ffi]
+ *   formats part    [calls] [dialect] [template] [fmt-framework] [fmt-openai]
+ *                   [fmt-envelope] [fmt-task] [fmt-session] [fmt-blocks]
+ *                   [fmt-anthropic] [fmt-gemini] [fmt-pydantic] [formats] [shorten]
+ *                   [project] [emit] [request] [answer] [task] [session] [ffi]
  *
  * The implementation is read from top to bottom: a section uses only what is above it.
  * The formats part knows nothing of how stores work, the store part nothing of formats:
@@ -20435,6 +20435,13 @@ typedef enum ms__pairing {
     MS__PAIRS_ALL    /* both, also where their source had none */
 } ms__pairing;
 
+/* Which messages of an object stand in its list. */
+typedef enum ms__listing {
+    MS__LISTS_NOTHING,
+    MS__LISTS_CALLS,
+    MS__LISTS_ALL     /* what is none of the format's stays as it is */
+} ms__listing;
+
 typedef struct ms__format {
     char letter;
     const ms__shape *shapes;
@@ -20448,7 +20455,7 @@ typedef struct ms__format {
     /* Type and role of an element of the list, whose members are listed, and its shape;
      * NULL: it is none of the format's. */
     const ms__shape *(*element)(ms_reader *r, size_t base, ms_role role, ms_envelope *m);
-    bool blocks; /* the list has all messages, not only calls; others stay as they are */
+    ms__listing lists;
     ms__pairing pairing;
 } ms__format;
 
@@ -21127,7 +21134,7 @@ static ms_result ms__element_take(ms_reader *r, const ms__format *f, ms_role rol
     ms_envelope m;
     ms_error *err = r->err;
     if (ms_json_kind_of(value) != MS_JSON_OBJECT) {
-        if (f->blocks && r->keeps) return ms__block_keep(r, role, value, &m);
+        if (f->lists == MS__LISTS_ALL && r->keeps) return ms__block_keep(r, role, value, &m);
         return ms__fail(err, MS_E_KIND, "it is '%v', an object was expected",
                         MS__V(value));
     }
@@ -21136,12 +21143,12 @@ static ms_result ms__element_take(ms_reader *r, const ms__format *f, ms_role rol
     MS__TRY(ms__object_begin(r, value, &base));
     const ms__shape *s = f->element(r, base, role, &m);
     if (s) {
-        if (f->blocks && r->keeps) r->err = NULL;
+        if (f->lists == MS__LISTS_ALL && r->keeps) r->err = NULL;
         ms_result code = ms__object_take(r, s, base, &m);
-        if (code == MS_OK && !(f->blocks && ms__is_misplaced(&m, role)))
+        if (code == MS_OK && !(f->lists == MS__LISTS_ALL && ms__is_misplaced(&m, role)))
             code = ms__block_add(r, f, s, &m);
         else if (code == MS_OK) s = NULL;
-        else if (f->blocks && r->keeps && !ms__is_memory(code)) s = NULL;
+        else if (f->lists == MS__LISTS_ALL && r->keeps && !ms__is_memory(code)) s = NULL;
         r->err = err;
         if (s) return ms__is_memory(code) ? ms__no_arena(err, r->arena, value.len) : code;
     }
@@ -21158,14 +21165,14 @@ static ms_result ms__items_take(ms_reader *r, const ms__format *f, const ms__sha
     ms_json_iter it = ms_json_iterate(r->list);
     bool null = !m->content.text.ptr ||
                 (m->content.json && ms_json_kind_of(m->content.text) == MS_JSON_NULL);
-    if (!r->list.ptr || !f->blocks) MS__TRY(ms__item_add(r, m));
+    if (!r->list.ptr || f->lists != MS__LISTS_ALL) MS__TRY(ms__item_add(r, m));
     if (!r->list.ptr) return MS_OK;
     while (!(h->flags & MS__HOLDS)) h++;
     for (uint64_t i = 0; ms_json_next(&it); i++) {
         ms_result code = ms__element_take(r, f, ms__chat_role(m), it.value);
         if (code != MS_OK) return ms__fail_in(r->err, code, "%s[%u]", h->name, i);
     }
-    if (!f->blocks && null) { /* the first of the list has the content */
+    if (f->lists != MS__LISTS_ALL && null) { /* the first of the list has the content */
         r->items[first + 1].content = m->content;
         stbds_arrdel(r->items, first);
     }
@@ -21217,7 +21224,7 @@ static ms_result ms__format_read(ms_reader *r, const ms__format *f,
         r->text = &r->outer;
         r->outer.len = 0;
         if (r->keeps) r->err = NULL;
-        r->lenient = r->keeps && !f->blocks; /* those keep what does not fit */
+        r->lenient = r->keeps && f->lists != MS__LISTS_ALL; /* those keep what does not fit */
         code = take(r, &m, &shape);
         if (code == MS_OK) code = ms__items_take(r, f, shape, &m);
         r->err = err;
@@ -21479,7 +21486,7 @@ static ms_result ms__call_text_put(ms_writer *w, const ms__format *f,
                                    const ms_envelope *m, uint32_t *said, ms_error *err)
 {
     bool null = m->content.json && ms_json_kind_of(m->content.text) == MS_JSON_NULL;
-    if (!f->blocks || m->type != MS_T_ACTION || !m->content.text.len || null) return MS_OK;
+    if (f->lists != MS__LISTS_ALL || m->type != MS_T_ACTION || !m->content.text.len || null) return MS_OK;
     ms_envelope text = ms_assistant_message(m->content);
     return ms__block_put(w, f, &text, said, err);
 }
@@ -21487,7 +21494,8 @@ static ms_result ms__call_text_put(ms_writer *w, const ms__format *f,
 /* Is a message an element of its object's list? */
 static bool ms__stands_in_list(const ms__format *f, const ms_envelope *m)
 {
-    return f->element && (f->blocks || m->type == MS_T_ACTION);
+    return f->lists == MS__LISTS_ALL ||
+           (f->lists == MS__LISTS_CALLS && m->type == MS_T_ACTION);
 }
 
 /* Writes n messages as one object. */
@@ -21668,7 +21676,7 @@ static const ms__shape ms__framework_shape =
     MS__SHAPE('m', "", ms__framework_holes);
 
 static const ms__format ms__framework_format = {'f', &ms__framework_shape, 1,
-                                         NULL, NULL, NULL, NULL, false,
+                                         NULL, NULL, NULL, NULL, MS__LISTS_NOTHING,
                                                 MS__PAIRS_NOTHING};
 
 /* The type must be known before the members: what is required depends on it. */
@@ -21915,7 +21923,7 @@ static const ms__shape *ms__openai_element(ms_reader *r, size_t base, ms_role ro
 
 static const ms__format ms__openai = {'o', ms__chat_shapes, 6, ms__openai_outer,
                                       ms__openai_block, ms__openai_unit,
-                                      ms__openai_element, false, MS__PAIRS_IDS};
+                                      ms__openai_element, MS__LISTS_CALLS, MS__PAIRS_IDS};
 
 /* Type, role and shape by the word of the role. */
 static ms_result ms__openai_role(ms_reader *r, ms_str value, ms_envelope *m,
@@ -22175,7 +22183,7 @@ static const ms__shape *ms__env_outer(const ms_envelope *m, size_t n)
 }
 
 static const ms__format ms__env_format = {'e', ms__env_shapes, 2, ms__env_outer, NULL,
-                                          NULL, NULL, false, MS__PAIRS_NOTHING};
+                                          NULL, NULL, MS__LISTS_NOTHING, MS__PAIRS_NOTHING};
 
 /* ---- Normalising. */
 
@@ -22890,7 +22898,7 @@ static const ms__shape *ms__task_block(const ms_envelope *m)
 
 static const ms__format ms__task_format = {'k', ms__task_shapes, MS__TASK_SHAPES,
                                            ms__task_outer, ms__task_block, NULL, NULL,
-                                           false, MS__PAIRS_IDS_AND_TOOLS};
+                                           MS__LISTS_NOTHING, MS__PAIRS_IDS_AND_TOOLS};
 
 /* ---- Reading. */
 
@@ -23287,7 +23295,7 @@ static const ms__shape *ms__row_block(const ms_envelope *m)
 }
 
 static const ms__format ms__row_format = {'s', ms__row_shapes, 4, ms__row_outer,
-                                          ms__row_block, NULL, ms__is_call, NULL, false,
+                                          ms__row_block, NULL, NULL, MS__LISTS_CALLS,
                                           MS__PAIRS_NOTHING};
 
 /* ---- Reading. */
@@ -23715,7 +23723,7 @@ static const ms__shape *ms__anthropic_element(ms_reader *r, size_t base, ms_role
 static const ms__format ms__anthropic = {'a', ms__anthropic_shapes, 5,
                                          NULL, ms__anthropic_block,
                                          ms__side_unit,
-                                         ms__anthropic_element, true, MS__PAIRS_IDS};
+                                         ms__anthropic_element, MS__LISTS_ALL, MS__PAIRS_IDS};
 
 static ms_result ms__anthropic_take(ms_reader *r, ms_envelope *m,
                                  const ms__shape **shape)
@@ -23892,7 +23900,7 @@ static const ms__shape *ms__gemini_element(ms_reader *r, size_t base, ms_role ro
 
 static const ms__format ms__gemini = {'g', ms__gemini_shapes, 5, NULL,
                                       ms__gemini_block, ms__side_unit,
-                                      ms__gemini_element, true, MS__PAIRS_TOOLS};
+                                      ms__gemini_element, MS__LISTS_ALL, MS__PAIRS_TOOLS};
 
 static ms_result ms__gemini_take(ms_reader *r, ms_envelope *m,
                                  const ms__shape **shape)
@@ -24074,7 +24082,7 @@ static const ms__shape *ms__pydantic_element(ms_reader *r, size_t base, ms_role 
 
 static const ms__format ms__pydantic = {'p', ms__pydantic_shapes, 9, ms__pydantic_outer,
                                         ms__pydantic_block, ms__pydantic_unit,
-                                        ms__pydantic_element, true,
+                                        ms__pydantic_element, MS__LISTS_ALL,
                                         MS__PAIRS_ALL};
 
 static ms_result ms__pydantic_take(ms_reader *r, ms_envelope *m,
