@@ -517,7 +517,8 @@ writer=$!
 exec 7>"$tmp/held" # the writer has the log until this is closed
 check_busy()
 {
-    ! "$tool" hide "$log" 1 >/dev/null 2>"$tmp/err"
+    "$tool" note "$log" 1 asked >/dev/null 2>"$tmp/err"
+    [ $? -eq 6 ]
 }
 if soon check_busy; then ok busy_found; else fail busy_found "nobody has the log"; fi
 check busy_amend 6 '' '.' amend "$log" 2 '{}'

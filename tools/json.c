@@ -49,6 +49,49 @@ bool is_object(ms_str value)
     return is_kind(value, MS_JSON_OBJECT);
 }
 
+void pick_spans(ms_str object, const json_key *keys, size_t n, ms_str *values, spans *rest)
+{
+    memset(values, 0, n * sizeof *values);
+    rest->count = 0;
+    rest->full = false;
+    if (!is_object(object)) return;
+    ms_json_iter it = ms_json_iterate(object);
+    while (ms_json_next(&it)) {
+        const char *name = it.key.ptr + 1;
+        size_t len = it.key.len - 2, i = 0;
+        while (i < n && (keys[i].len != len || memcmp(keys[i].name, name, len) != 0)) i++;
+        if (i < n) {
+            values[i] = it.value;
+        } else if (rest->count < SPANS) {
+            size_t size = (size_t)(it.value.ptr - it.key.ptr) + it.value.len;
+            rest->text[rest->count++] = ms_str_n(it.key.ptr, size);
+        } else {
+            rest->full = true;
+        }
+    }
+}
+
+ms_str peek(ms_str object, const char *name)
+{
+    ms_json_iter it = ms_json_iterate(object);
+    ms_str wanted = ms_str_of(name);
+    while (is_object(object) && ms_json_next(&it)) {
+        if (key_is(it.key, wanted)) return it.value;
+    }
+    return ms_str_n(NULL, 0);
+}
+
+ms_str peek_first(ms_str array, const char *name)
+{
+    size_t at = 1;
+    if (!is_kind(array, MS_JSON_ARRAY)) return ms_str_n(NULL, 0);
+    while (at < array.len && array.ptr[at] != '{') {
+        if (strchr(" \t\r\n", array.ptr[at]) == NULL) return ms_str_n(NULL, 0);
+        at++;
+    }
+    return peek(ms_str_n(array.ptr + at, array.len - at), name);
+}
+
 ms_str member(ms_str object, const char *name)
 {
     ms_str value;
@@ -175,6 +218,18 @@ void rest_put(leftover *r, const char *name, ms_str json)
     if (json.ptr == NULL) return;
     rest_name(r, name);
     rest_write(r, json.ptr, json.len);
+}
+
+void rest_spans(leftover *r, const spans *s, ms_str object, const json_key *but, size_t n)
+{
+    if (s->full) {
+        rest_add(r, object, but, n);
+        return;
+    }
+    for (size_t i = 0; i < s->count; i++) {
+        rest_open(r);
+        rest_write(r, s->text[i].ptr, s->text[i].len);
+    }
 }
 
 ms_str rest_end(leftover *r)

@@ -17,6 +17,21 @@ typedef struct json_key {
  * counts. A value that is no object has no members. */
 void pick(ms_str object, const json_key *keys, size_t n, ms_str *values);
 
+/* The same, and the members that are none of the keys, but at most SPANS of them, as they
+ * stand in the text: one pass over a long line instead of two. */
+enum { SPANS = 40 };
+typedef struct spans {
+    ms_str text[SPANS];       /* "name":value */
+    size_t count;
+    bool full;                /* there were more */
+} spans;
+void pick_spans(ms_str object, const json_key *keys, size_t n, ms_str *values, spans *rest);
+
+/* The first member of that name; what follows it is not looked at. */
+ms_str peek(ms_str object, const char *name);
+/* The same of the first element of an array of objects. */
+ms_str peek_first(ms_str array, const char *name);
+
 bool is_kind(ms_str value, ms_json_kind kind);
 bool is_object(ms_str value);
 
@@ -48,6 +63,8 @@ void rest_add(leftover *r, ms_str object, const json_key *but, size_t n);
 /* The same as one member of that name; nothing when none is left. */
 void rest_nest(leftover *r, const char *name, ms_str object, const json_key *but, size_t n);
 void rest_put(leftover *r, const char *name, ms_str json);
+/* Members as pick_spans gave them; of an object with more than it holds all but `but`. */
+void rest_spans(leftover *r, const spans *s, ms_str object, const json_key *but, size_t n);
 /* The object; absent when it has no member, or there was no memory. */
 ms_str rest_end(leftover *r);
 

@@ -40,10 +40,11 @@ bool is_plain(ms_str content)
 
 ms_value said_by(reading *r, ms_str content)
 {
-    ms_str part, other;
     if (!is_kind(content, MS_JSON_ARRAY)) return value_of(r, content);
-    if (!ms_json_element(content, 0, &part)) return ms_text("");
-    if (ms_json_element(content, 1, &other)) {
+    ms_json_iter it = ms_json_iterate(content);
+    if (!ms_json_next(&it)) return ms_text("");
+    ms_str part = it.value;
+    if (ms_json_next(&it)) {
         return is_plain(content) ? ms_text_n(plain_text(r, content)) : ms_json(content);
     }
     ms_str text = part_text(part);
@@ -113,14 +114,21 @@ bool is_scaffold(ms_str text)
     return false;
 }
 
-void note_prompt(reading *r, ms_str text)
+void note_prompt_text(reading *r, ms_str text)
 {
+    if (trace_has_fact(r->t, "prompt")) return;
+
     while (text.len > 0 && (unsigned char)text.ptr[0] <= ' ') {
         text = ms_str_n(text.ptr + 1, text.len - 1);
     }
     if (text.len > 160) text.len = 160;
     while (text.len > 0 && !ms_utf8_check(text, NULL)) text.len--;
     if (text.len > 0 && !is_scaffold(text)) trace_fact_first(r->t, "prompt", text);
+}
+
+void note_prompt(reading *r, ms_str content)
+{
+    if (!trace_has_fact(r->t, "prompt")) note_prompt_text(r, plain_text(r, content));
 }
 
 
@@ -216,13 +224,10 @@ static void put_block(reading *r, bool user, ms_str block, const ms_envelope *li
     put_like(r, &m, like, extra, joined);
 }
 
+/* Results of calls come first in a message. */
 static bool has_result(ms_str content)
 {
-    ms_json_iter it = ms_json_iterate(content);
-    while (ms_json_next(&it)) {
-        if (text_is(member(it.value, "type"), "tool_result")) return true;
-    }
-    return false;
+    return text_is(peek_first(content, "type"), "tool_result");
 }
 
 void put_blocks(reading *r, bool user, ms_str content, const ms_envelope *like,

@@ -1,7 +1,7 @@
 /* aider: .aider.chat.history.md. A session begins with "# aider chat started at DATE"; lines
  * of the user begin with "#### ", those of the program with "> ", everything else the
- * model said. A line "#### " inside a fence, or straight after text of the model, is a
- * heading of the model. */
+ * model said. A line "#### " of the user ends with two blanks; in files without such lines
+ * one inside a fence, or after text of the model, is a heading of the model. */
 
 #define _GNU_SOURCE
 #include "read.h"
@@ -13,6 +13,9 @@ static const char start[] = "# aider chat started at ";
 
 static bool aider_shows(ms_str text)
 {
+    while (text.len > 0 && (text.ptr[0] == '\n' || text.ptr[0] == '\r')) {
+        text = ms_str_n(text.ptr + 1, text.len - 1);
+    }
     return ms_str_starts_with(text, ms_str_of(start));
 }
 
@@ -23,7 +26,7 @@ typedef struct chat {
     voice speaks;
     ms_buf buf;               /* what it said so far */
     bool fence;
-    bool blank;               /* the line before was empty */
+    bool marked;              /* lines of the user end with two blanks, as aider does */
     bool answered;            /* the model has said something: usage has a place */
     ms_envelope time;         /* of the session */
 } chat;
@@ -83,7 +86,7 @@ static void aider_flush(chat *c)
                                                         ms_text_n(text));
         m.has_time = c->time.has_time;
         m.time_ns = c->time.time_ns;
-        if (c->speaks == USER) note_prompt(c->r, text);
+        if (c->speaks == USER) note_prompt_text(c->r, text);
         if (c->speaks == MODEL) c->answered = true;
         trace_put(c->r->t, &m);
     }
@@ -133,7 +136,8 @@ static void aider_line(chat *c, ms_str line)
     ms_str text = line;
     bool heading = ms_str_starts_with(line, MS_STR("#### "));
     if (ms_str_starts_with(line, MS_STR("```"))) c->fence = !c->fence;
-    if (heading && !c->fence && (c->blank || c->speaks == USER)) speaks = USER;
+    bool ends = line.len > 2 && memcmp(line.ptr + line.len - 2, "  ", 2) == 0;
+    if (heading && !c->fence && (c->marked ? ends : c->speaks != MODEL)) speaks = USER;
     if (!c->fence && line.len > 0 && line.ptr[0] == '>') speaks = PROGRAM;
     if (speaks == USER) text = ms_str_n(line.ptr + 5, line.len - 5);
     if (speaks == PROGRAM) {
@@ -151,7 +155,20 @@ static void aider_line(chat *c, ms_str line)
     }
     ms_buf_write(&c->buf, text.ptr, text.len);
     json_piece(&c->buf, "\n");
-    c->blank = empty;
+}
+
+/* Does a line "#### ..." end with two blanks? */
+static bool has_marks(ms_str text)
+{
+    const char *at = text.ptr, *end = text.ptr + text.len, *found;
+    while ((found = memmem(at, (size_t)(end - at), "\n#### ", 6)) != NULL) {
+        const char *stop = memchr(found + 1, '\n', (size_t)(end - found - 1));
+        if (stop == NULL) return false;
+        if (stop[-1] == '\r') stop--;
+        if (stop[-1] == ' ' && stop[-2] == ' ') return true;
+        at = stop;
+    }
+    return false;
 }
 
 static void aider_read(reading *r, ms_str text)
@@ -159,7 +176,7 @@ static void aider_read(reading *r, ms_str text)
     chat c;
     memset(&c, 0, sizeof c);
     c.r = r;
-    c.blank = true;
+    c.marked = has_marks(text);
     c.buf.arena = trace_arena(r->t);
     while (text.len > 0 && trace_code(r->t) == FINE) {
         const char *end = memchr(text.ptr, '\n', text.len);

@@ -122,7 +122,7 @@ static void take_step(reading *r, ms_str step)
     ms_value said = said_by(r, v[S_MESSAGE]);
     ms_envelope m = ms_user_message(said);
     if (text_is(v[S_SOURCE], "user")) {
-        note_prompt(r, plain_text(r, v[S_MESSAGE]));
+        note_prompt(r, v[S_MESSAGE]);
         put(r, &m, v, extra, &first);
     } else if (text_is(v[S_SOURCE], "system")) {
         m = ms_text_message(MS_ROLE_SYSTEM, said);

@@ -40,7 +40,7 @@ static bool claude_shows(ms_str line)
     if (text_is(v[C_TYPE], "queue-operation")) return true;
     bool speaks = text_is(v[C_TYPE], "user") || text_is(v[C_TYPE], "assistant");
     return (v[C_UUID].ptr != NULL && v[C_SESSION].ptr != NULL) ||
-           (v[C_UUID].ptr != NULL && speaks && is_object(v[C_MESSAGE]));
+           (speaks && member(v[C_MESSAGE], "content").ptr != NULL);
 }
 
 static bool is_other(ms_str type)
@@ -86,46 +86,60 @@ static unsigned marks_of(const ms_str *v, ms_str content)
     if (side) marks |= ENTRY_SIDE;
     if (is_kind(v[C_SUMMARY], MS_JSON_TRUE)) return marks | ENTRY_COMPACTED;
     if (!text_is(v[C_TYPE], "user") || is_kind(v[C_META], MS_JSON_TRUE)) return marks;
-    ms_json_iter it = ms_json_iterate(content);
-    while (is_kind(content, MS_JSON_ARRAY) && ms_json_next(&it)) {
-        if (text_is(member(it.value, "type"), "tool_result")) return marks;
-    }
+    if (text_is(peek_first(content, "type"), "tool_result")) return marks;
     return marks | ENTRY_PROMPT;
 }
 
-static void take_usage(reading *r, const ms_str *v, ms_str message)
+enum { M_ROLE, M_CONTENT, M_TYPE, M_USAGE, M_MODEL, M_ID, M_KEYS };
+static const json_key message_keys[] = {KEY("role"), KEY("content"), KEY("type"),
+                                        KEY("usage"), KEY("model"), KEY("id")};
+
+/* A line, and the message in it, as they were taken apart. */
+typedef struct claude_line {
+    ms_str line, v[C_KEYS], m[M_KEYS];
+    spans rest, message_rest;
+} claude_line;
+
+static void take_usage(reading *r, const claude_line *c)
 {
     static const json_key names[] = {KEY("input_tokens"), KEY("output_tokens"),
-                                KEY("cache_read_input_tokens"),
-                                KEY("cache_creation_input_tokens")};
-    static const json_key of_message[] = {KEY("usage"), KEY("model"), KEY("id")};
-    ms_str n[4], m[3];
+                                     KEY("cache_read_input_tokens"),
+                                     KEY("cache_creation_input_tokens")};
+    ms_str n[4];
     use u;
     memset(&u, 0, sizeof u);
-    pick(message, of_message, 3, m);
-    if (!is_object(m[0]) || text_is(m[1], "<synthetic>")) return;
-    pick(m[0], names, 4, n);
+    if (!is_object(c->m[M_USAGE]) || text_is(c->m[M_MODEL], "<synthetic>")) return;
+    pick(c->m[M_USAGE], names, 4, n);
     u.cached = count_of(n[2]);
     u.written = count_of(n[3]);
     u.input = count_of(n[0]) + u.cached + u.written;
     u.output = count_of(n[1]);
-    u.model = trace_text(r->t, m[1]);
-    u.answer = trace_text(r->t, m[2]);
-    if (u.answer.len == 0) u.answer = trace_text(r->t, v[C_UUID]);
+    u.model = trace_text(r->t, c->m[M_MODEL]);
+    u.answer = trace_text(r->t, c->m[M_ID]);
+    if (u.answer.len == 0) u.answer = trace_text(r->t, c->v[C_UUID]);
     trace_fact(r->t, "model", u.model);
     trace_use(r->t, &u);
 }
 
-static ms_str extra_of(reading *r, ms_str line, ms_str message)
+/* Members of the line that are kept beside the message. */
+static ms_str extra_of(reading *r, const claude_line *c)
 {
-    static const json_key of_line[] = {KEY("type"), KEY("message"), KEY("uuid"),
-                                  KEY("sessionId")};
-    static const json_key of_message[] = {KEY("role"), KEY("content"), KEY("type")};
-    leftover all, own;
+    static const int of_line[] = {C_PARENT, C_LOGICAL, C_SIDE, C_AGENT, C_TIME, C_META,
+                                  C_SUMMARY, C_CWD, C_VERSION, C_BRANCH};
+    static const int of_message[] = {M_ID, M_MODEL, M_USAGE};
+    leftover all, own, inner;
     rest_begin(&all, trace_arena(r->t));
     rest_begin(&own, trace_arena(r->t));
-    rest_add(&own, line, of_line, 4);
-    rest_nest(&own, "message", message, of_message, 3);
+    rest_begin(&inner, trace_arena(r->t));
+    for (size_t i = 0; i < COUNT_OF(of_line); i++) {
+        rest_put(&own, keys[of_line[i]].name, c->v[of_line[i]]);
+    }
+    rest_spans(&own, &c->rest, c->line, keys, C_KEYS);
+    for (size_t i = 0; i < COUNT_OF(of_message); i++) {
+        rest_put(&inner, message_keys[of_message[i]].name, c->m[of_message[i]]);
+    }
+    rest_spans(&inner, &c->message_rest, c->v[C_MESSAGE], message_keys, M_KEYS);
+    rest_put(&own, "message", rest_end(&inner));
     rest_put(&all, "claude-code", rest_end(&own));
     return rest_end(&all);
 }
@@ -139,53 +153,54 @@ static ms_str agent_of(reading *r, const ms_str *v)
     return agent.len > 0 ? agent : MS_STR("sidechain");
 }
 
-static void take_message(reading *r, ms_str line, const ms_str *v)
+static void take_message(reading *r, claude_line *c)
 {
-    static const json_key names[] = {KEY("role"), KEY("content")};
+    const ms_str *v = c->v;
     ms_envelope like;
-    ms_str m[2];
     memset(&like, 0, sizeof like);
     bool user = text_is(v[C_TYPE], "user");
-    pick(v[C_MESSAGE], names, 2, m);
-    unsigned marks = marks_of(v, m[1]);
+    pick_spans(v[C_MESSAGE], message_keys, M_KEYS, c->m, &c->message_rest);
+    ms_str content = c->m[M_CONTENT];
+    unsigned marks = marks_of(v, content);
     bool linked = is_kind(v[C_PARENT], MS_JSON_STRING);
     trace_entry(r->t, v[C_UUID], linked ? v[C_PARENT] : v[C_LOGICAL], marks);
-    bool fits = is_kind(m[1], MS_JSON_STRING) || is_kind(m[1], MS_JSON_ARRAY);
+    bool fits = is_kind(content, MS_JSON_STRING) || is_kind(content, MS_JSON_ARRAY);
     if (!is_object(v[C_MESSAGE]) || !fits) {
         trace_unknown(r->t, user ? MS_STR("user without content")
-                                 : MS_STR("assistant without content"), line);
+                                 : MS_STR("assistant without content"), c->line);
         return;
     }
     trace_time_iso(r->t, &like, v[C_TIME]);
     like.agent_key = agent_of(r, v);
     like.id = trace_text(r->t, v[C_UUID]);
     if ((marks & (ENTRY_PROMPT | ENTRY_SIDE)) == ENTRY_PROMPT) {
-        note_prompt(r, plain_text(r, m[1]));
+        note_prompt(r, content);
     }
-    put_blocks(r, user, m[1], &like, extra_of(r, line, v[C_MESSAGE]));
-    if (!user) take_usage(r, v, v[C_MESSAGE]);
+    put_blocks(r, user, content, &like, extra_of(r, c));
+    if (!user) take_usage(r, c);
 }
 
 static void claude_read(reading *r, ms_str line)
 {
-    ms_str v[C_KEYS];
-    pick(line, keys, C_KEYS, v);
+    claude_line c;
+    c.line = line;
+    pick_spans(line, keys, C_KEYS, c.v, &c.rest);
     if (!is_object(line)) {
         session_of_path(r);
-        trace_entry(r->t, v[C_UUID], v[C_PARENT], 0);
+        trace_entry(r->t, c.v[C_UUID], c.v[C_PARENT], 0);
         trace_unknown(r->t, MS_STR("line that is no object"), line);
         return;
     }
-    take_facts(r, v);
-    if (text_is(v[C_TYPE], "user") || text_is(v[C_TYPE], "assistant")) {
-        take_message(r, line, v);
+    take_facts(r, c.v);
+    if (text_is(c.v[C_TYPE], "user") || text_is(c.v[C_TYPE], "assistant")) {
+        take_message(r, &c);
         return;
     }
-    bool linked = is_kind(v[C_PARENT], MS_JSON_STRING);
-    unsigned marks = is_kind(v[C_SIDE], MS_JSON_TRUE) ? ENTRY_SIDE : 0;
-    trace_entry(r->t, v[C_UUID], linked ? v[C_PARENT] : v[C_LOGICAL], marks);
-    if (is_other(v[C_TYPE])) trace_left_out(r->t, trace_text(r->t, v[C_TYPE]));
-    else trace_unknown(r->t, trace_text(r->t, v[C_TYPE]), line);
+    bool linked = is_kind(c.v[C_PARENT], MS_JSON_STRING);
+    unsigned marks = is_kind(c.v[C_SIDE], MS_JSON_TRUE) ? ENTRY_SIDE : 0;
+    trace_entry(r->t, c.v[C_UUID], linked ? c.v[C_PARENT] : c.v[C_LOGICAL], marks);
+    if (is_other(c.v[C_TYPE])) trace_left_out(r->t, trace_text(r->t, c.v[C_TYPE]));
+    else trace_unknown(r->t, trace_text(r->t, c.v[C_TYPE]), line);
 }
 
 const fileformat claude_format = {

@@ -68,7 +68,7 @@ static void take_message(reading *r, ms_str message)
     }
     trace_time_ms(&like, v[M_TS]);
     like.id = trace_text(r->t, v[M_ID]);
-    if (user) note_prompt(r, plain_text(r, v[M_CONTENT]));
+    if (user) note_prompt(r, v[M_CONTENT]);
     put_blocks(r, user, v[M_CONTENT], &like, none);
     if (!user) take_metrics(r, v);
 }

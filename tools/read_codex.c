@@ -96,7 +96,7 @@ static void take_event(reading *r, ms_str event, double when)
     } else if (text_is(type, "task_started")) {
         r->turn = member(event, "turn_id");
     } else if (text_is(type, "user_message")) {
-        note_prompt(r, trace_text(r->t, member(event, "message")));
+        note_prompt(r, member(event, "message"));
     } else if (text_is(type, "thread_name_updated")) {
         trace_fact(r->t, "title", trace_text(r->t, member(event, "thread_name")));
     }
@@ -197,12 +197,13 @@ static void take_item(reading *r, ms_str time, ms_str item)
     ms_str p[P_KEYS], none = {NULL, 0};
     ms_envelope m;
     pick(item, item_keys, P_KEYS, p);
-    bool message = text_is(p[P_TYPE], "message");
+    bool message = text_is(p[P_TYPE], "message") ||
+                   (p[P_TYPE].ptr == NULL && p[P_ROLE].ptr != NULL);
     bool user = message && text_is(p[P_ROLE], "user");
     ms_str text = user ? plain_text(r, p[P_CONTENT]) : none;
     bool typed = user && text.len > 0 && !is_scaffold(text);
     trace_entry(r->t, none, none, typed ? ENTRY_PROMPT : 0);
-    if (typed) note_prompt(r, text);
+    if (typed) note_prompt_text(r, text);
     if (message) m = message_of(r, p);
     else if (text_is(p[P_TYPE], "reasoning")) m = reasoning_of(r, p);
     else if (!call_of(r, p, &m) && !result_of(r, p, &m)) {
@@ -259,7 +260,8 @@ static void codex_read(reading *r, ms_str line)
         trace_fact(r->t, "model", r->model);
         ms_str turn = member(v[X_PAYLOAD], "turn_id");
         if (turn.ptr != NULL) r->turn = turn;
-    } else {
+    } else if (!text_is(v[X_TYPE], "world_state") &&
+               !text_is(v[X_TYPE], "inter_agent_communication_metadata")) {
         trace_entry(r->t, none, none, 0);
         trace_unknown(r->t, trace_text(r->t, v[X_TYPE]), line);
         return;

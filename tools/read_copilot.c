@@ -129,7 +129,7 @@ static void take_said(reading *r, const ms_str *v, const ms_str *d)
     ms_envelope m = ms_user_message(said);
     if (text_is(v[E_TYPE], "system.message")) m = ms_text_message(MS_ROLE_SYSTEM, said);
     else if (text_is(v[E_TYPE], "assistant.reasoning")) m = ms_message(MS_T_REASONING, said);
-    else note_prompt(r, said.text);
+    else note_prompt_text(r, said.text);
     put(r, &m, v, d, &first);
 }
 

@@ -131,7 +131,7 @@ static void take_message(reading *r, ms_str entry, const ms_str *v)
     trace_entry_text(r->t, entry);
     if (user) {
         ms_envelope m = ms_user_message(said_by(r, v[G_CONTENT]));
-        note_prompt(r, plain_text(r, v[G_CONTENT]));
+        note_prompt(r, v[G_CONTENT]);
         put(r, &m, v, &first);
     } else if (text_is(v[G_TYPE], "gemini") || text_is(v[G_TYPE], "model")) {
         put_thoughts(r, v, &first);

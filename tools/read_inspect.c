@@ -97,7 +97,7 @@ static void take_message(reading *r, ms_str sample, ms_str message)
     ms_value said = said_by(r, content);
     ms_envelope m = ms_user_message(said);
     if (text_is(v[I_ROLE], "user")) {
-        note_prompt(r, plain_text(r, content));
+        note_prompt(r, content);
     } else if (text_is(v[I_ROLE], "system")) {
         m = ms_text_message(MS_ROLE_SYSTEM, said);
     } else if (text_is(v[I_ROLE], "tool")) {

@@ -100,7 +100,7 @@ static void put_part(reading *r, ms_str part, ms_str info, bool user, bool *firs
         ms_value said = ms_text_n(trace_text(r->t, text));
         ms_envelope m = user ? ms_user_message(said) : ms_assistant_message(said);
         if (user && !is_kind(member(part, "synthetic"), MS_JSON_TRUE)) {
-            note_prompt(r, said.text);
+            note_prompt_text(r, said.text);
         }
         put(r, &m, info, when, first);
     } else if (text_is(type, "reasoning")) {

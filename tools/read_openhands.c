@@ -95,7 +95,7 @@ static void take_message(reading *r, const ms_str *v)
     ms_envelope m = ms_user_message(said);
     if (text_is(role, "assistant")) m = ms_assistant_message(said);
     else if (text_is(role, "system")) m = ms_text_message(MS_ROLE_SYSTEM, said);
-    else note_prompt(r, plain_text(r, content));
+    else note_prompt(r, content);
     put(r, &m, v, &first);
 }
 

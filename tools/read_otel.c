@@ -109,7 +109,7 @@ static void put_part(reading *r, ms_str role, ms_str part, ms_str span, const ch
         m = text_is(role, "assistant") ? ms_assistant_message(said)
             : text_is(role, "user")    ? ms_user_message(said)
                                        : ms_text_message(MS_ROLE_SYSTEM, said);
-        if (text_is(role, "user")) note_prompt(r, said.text);
+        if (text_is(role, "user")) note_prompt_text(r, said.text);
     } else if (text_is(type, "tool_call")) {
         ms_str tool = trace_text(r->t, member(part, "name"));
         m = action_of(tool, args_of(r, member(part, "arguments")));
@@ -185,9 +185,9 @@ static void otel_read(reading *r, ms_str entry)
         ms_str scopes = member(a.value, "scopeSpans");
         b = ms_json_iterate(scopes);
         while (is_kind(scopes, MS_JSON_ARRAY) && ms_json_next(&b)) {
-            ms_str spans = member(b.value, "spans");
-            c = ms_json_iterate(spans);
-            while (is_kind(spans, MS_JSON_ARRAY) && ms_json_next(&c)) {
+            ms_str list = member(b.value, "spans");
+            c = ms_json_iterate(list);
+            while (is_kind(list, MS_JSON_ARRAY) && ms_json_next(&c)) {
                 take_span(r, c.value);
             }
         }

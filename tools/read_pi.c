@@ -51,65 +51,81 @@ static void put(reading *r, ms_envelope *m, const ms_str *line, const ms_str *v,
     trace_put(r->t, m);
 }
 
+/* A line, and the message in it, as they were taken apart. */
+typedef struct pi_line {
+    ms_str line, v[L_KEYS], of[M_KEYS];
+    spans rest, message_rest;
+} pi_line;
+
 /* What no field stands for: of the message, of the line, of the part. */
-static ms_str extra_of(reading *r, ms_str line, ms_str message, ms_str part,
-                       const json_key *known, size_t n, bool first)
+static ms_str extra_of(reading *r, const pi_line *p, const spans *part, bool first)
 {
-    static const json_key of_line[] = {KEY("type"), KEY("message"), KEY("id"), KEY("parentId")};
-    static const json_key of_message[] = {KEY("role"), KEY("content"), KEY("timestamp"),
-                                     KEY("toolCallId"), KEY("toolName"), KEY("isError")};
-    leftover all;
+    static const int of_line[] = {L_TIME, L_CWD, L_HARNESS, L_SUMMARY, L_NAME, L_CONTENT,
+                                  L_CUSTOM};
+    static const int of_message[] = {M_USAGE, M_MODEL, M_REASONING, M_CALLS, M_OUTPUT,
+                                     M_COMMAND, M_EXIT, M_SUMMARY};
+    ms_str none = {NULL, 0};
+    leftover all, own;
     rest_begin(&all, trace_arena(r->t));
-    if (first) rest_add(&all, message, of_message, COUNT_OF(of_message));
-    if (first) rest_nest(&all, "pi", line, of_line, COUNT_OF(of_line));
-    if (known != NULL) rest_nest(&all, "part", part, known, n);
+    for (size_t i = 0; first && i < COUNT_OF(of_message); i++) {
+        rest_put(&all, message_keys[of_message[i]].name, p->of[of_message[i]]);
+    }
+    if (first) {
+        rest_spans(&all, &p->message_rest, p->v[L_MESSAGE], message_keys, M_KEYS);
+        rest_begin(&own, trace_arena(r->t));
+        for (size_t i = 0; i < COUNT_OF(of_line); i++) {
+            rest_put(&own, keys[of_line[i]].name, p->v[of_line[i]]);
+        }
+        rest_spans(&own, &p->rest, p->line, keys, L_KEYS);
+        rest_put(&all, "pi", rest_end(&own));
+    }
+    if (part != NULL && part->count > 0) {
+        rest_begin(&own, trace_arena(r->t));
+        rest_spans(&own, part, none, NULL, 0);
+        rest_put(&all, "part", rest_end(&own));
+    }
     return rest_end(&all);
 }
 
 static void take_usage(reading *r, const ms_str *v)
 {
     static const json_key names[] = {KEY("input"), KEY("output"), KEY("cacheRead"),
-                                KEY("cacheWrite")};
-    ms_str n[4];
+                                     KEY("cacheWrite"), KEY("cost")};
+    ms_str n[5];
     use u;
     memset(&u, 0, sizeof u);
     if (!is_object(v[M_USAGE])) return;
-    pick(v[M_USAGE], names, 4, n);
+    pick(v[M_USAGE], names, 5, n);
     u.cached = count_of(n[2]);
     u.written = count_of(n[3]);
     u.input = count_of(n[0]) + u.cached + u.written;
     u.output = count_of(n[1]);
-    u.cost = number_of(member_at(v[M_USAGE], "cost.total"));
+    u.cost_text = member(n[4], "total");
     u.model = trace_text(r->t, v[M_MODEL]);
     trace_fact(r->t, "model", u.model);
     trace_use(r->t, &u);
 }
 
+enum { PART_TYPE, PART_TEXT, PART_THINKING, PART_ID, PART_NAME, PART_ARGS, PART_KEYS };
+static const json_key part_keys[] = {KEY("type"), KEY("text"), KEY("thinking"), KEY("id"),
+                                     KEY("name"), KEY("arguments")};
+
 /* A part of what the assistant said: a text, a thought, a call, or something else. */
-static bool pi_part(reading *r, ms_str part, ms_envelope *m, const json_key **known, size_t *n)
+static bool pi_part(reading *r, ms_str part, ms_envelope *m, spans *beside)
 {
-    static const json_key of_text[] = {KEY("type"), KEY("text")};
-    static const json_key of_thought[] = {KEY("type"), KEY("thinking")};
-    static const json_key of_call[] = {KEY("type"), KEY("id"), KEY("name"), KEY("arguments")};
-    ms_str type = member(part, "type");
-    *known = NULL;
-    *n = 0;
-    if (text_is(type, "toolCall")) {
-        ms_str tool = trace_text(r->t, member(part, "name"));
+    ms_str v[PART_KEYS];
+    pick_spans(part, part_keys, PART_KEYS, v, beside);
+    if (text_is(v[PART_TYPE], "toolCall")) {
+        ms_str tool = trace_text(r->t, v[PART_NAME]);
         if (tool.len == 0) return false;
-        *m = action_of(tool, args_of(r, member(part, "arguments")));
-        m->call_id = trace_text(r->t, member(part, "id"));
-        *known = of_call;
-        *n = COUNT_OF(of_call);
-    } else if (text_is(type, "thinking")) {
-        *m = ms_message(MS_T_REASONING, value_of(r, member(part, "thinking")));
-        *known = of_thought;
-        *n = COUNT_OF(of_thought);
-    } else if (text_is(type, "text")) {
-        *m = ms_assistant_message(value_of(r, member(part, "text")));
-        *known = of_text;
-        *n = COUNT_OF(of_text);
+        *m = action_of(tool, args_of(r, v[PART_ARGS]));
+        m->call_id = trace_text(r->t, v[PART_ID]);
+    } else if (text_is(v[PART_TYPE], "thinking")) {
+        *m = ms_message(MS_T_REASONING, value_of(r, v[PART_THINKING]));
+    } else if (text_is(v[PART_TYPE], "text")) {
+        *m = ms_assistant_message(value_of(r, v[PART_TEXT]));
     } else if (is_object(part)) {
+        beside->count = 0;
         *m = ms_assistant_message(ms_json(object_text(r, "[", part, "]")));
     } else {
         return false;
@@ -117,27 +133,26 @@ static bool pi_part(reading *r, ms_str part, ms_envelope *m, const json_key **kn
     return true;
 }
 
-static void take_assistant(reading *r, ms_str line, ms_str message, const ms_str *v,
-                           const ms_str *of)
+static void take_assistant(reading *r, const pi_line *p)
 {
     ms_envelope m;
-    const json_key *known;
-    size_t n;
+    spans beside;
     bool first = true;
-    ms_json_iter it = ms_json_iterate(of[M_CONTENT]);
-    while (is_kind(of[M_CONTENT], MS_JSON_ARRAY) && ms_json_next(&it)) {
-        if (!pi_part(r, it.value, &m, &known, &n)) {
+    ms_str content = p->of[M_CONTENT];
+    ms_json_iter it = ms_json_iterate(content);
+    while (is_kind(content, MS_JSON_ARRAY) && ms_json_next(&it)) {
+        if (!pi_part(r, it.value, &m, &beside)) {
             trace_unknown(r->t, MS_STR("part"), it.value);
             continue;
         }
-        put(r, &m, v, of, extra_of(r, line, message, it.value, known, n, first), &first);
+        put(r, &m, p->v, p->of, extra_of(r, p, &beside, first), &first);
     }
     if (first) { /* an aborted turn: nothing was said, but there is an error */
-        m = ms_assistant_message(is_kind(of[M_CONTENT], MS_JSON_STRING)
-                                     ? value_of(r, of[M_CONTENT]) : ms_text(""));
-        put(r, &m, v, of, extra_of(r, line, message, line, NULL, 0, true), &first);
+        m = ms_assistant_message(is_kind(content, MS_JSON_STRING) ? value_of(r, content)
+                                                                 : ms_text(""));
+        put(r, &m, p->v, p->of, extra_of(r, p, NULL, true), &first);
     }
-    take_usage(r, of);
+    take_usage(r, p->of);
 }
 
 /* What a user said, a tool, or a command that the user ran. */
@@ -146,7 +161,7 @@ static bool single_of(reading *r, const ms_str *of, ms_envelope *m)
     ms_str none = {NULL, 0};
     if (text_is(of[M_ROLE], "user")) {
         *m = ms_user_message(said_by(r, of[M_CONTENT]));
-        note_prompt(r, plain_text(r, of[M_CONTENT]));
+        note_prompt(r, of[M_CONTENT]);
     } else if (text_is(of[M_ROLE], "toolResult")) {
         ms_value said = said_by(r, of[M_CONTENT]);
         bool bad = is_kind(of[M_ERROR], MS_JSON_TRUE);
@@ -173,24 +188,24 @@ static bool single_of(reading *r, const ms_str *of, ms_envelope *m)
     return true;
 }
 
-static void take_message(reading *r, ms_str line, const ms_str *v)
+static void take_message(reading *r, pi_line *p)
 {
-    ms_str of[M_KEYS], message = v[L_MESSAGE];
+    ms_str message = p->v[L_MESSAGE], *of = p->of;
     ms_envelope m;
     bool first = true;
-    pick(message, message_keys, M_KEYS, of);
-    trace_entry(r->t, v[L_ID], v[L_PARENT], 0);
+    pick_spans(message, message_keys, M_KEYS, of, &p->message_rest);
+    trace_entry(r->t, p->v[L_ID], p->v[L_PARENT], 0);
     bool content = is_kind(of[M_CONTENT], MS_JSON_ARRAY) ||
                    is_kind(of[M_CONTENT], MS_JSON_STRING) ||
                    text_is(of[M_ROLE], "bashExecution") || of[M_SUMMARY].ptr != NULL;
     if (!is_object(message) || !content) {
-        trace_unknown(r->t, MS_STR("message without content"), line);
+        trace_unknown(r->t, MS_STR("message without content"), p->line);
     } else if (text_is(of[M_ROLE], "assistant")) {
-        take_assistant(r, line, message, v, of);
+        take_assistant(r, p);
     } else if (single_of(r, of, &m)) {
-        put(r, &m, v, of, extra_of(r, line, message, line, NULL, 0, true), &first);
+        put(r, &m, p->v, of, extra_of(r, p, NULL, true), &first);
     } else {
-        trace_unknown(r->t, trace_text(r->t, of[M_ROLE]), line);
+        trace_unknown(r->t, trace_text(r->t, of[M_ROLE]), p->line);
     }
 }
 
@@ -208,11 +223,13 @@ static void pi_read(reading *r, ms_str line)
 {
     static const char *const others[] = {"session", "model_change", "label", "custom",
                                          "thinking_level_change", "session_info"};
-    ms_str v[L_KEYS];
+    pi_line p;
+    const ms_str *v = p.v;
     bool known = false;
-    pick(line, keys, L_KEYS, v);
+    p.line = line;
+    pick_spans(line, keys, L_KEYS, p.v, &p.rest);
     if (text_is(v[L_TYPE], "message") && v[L_MESSAGE].ptr != NULL) {
-        take_message(r, line, v);
+        take_message(r, &p);
         return;
     }
     if (text_is(v[L_TYPE], "compaction") && v[L_SUMMARY].ptr != NULL) {
@@ -274,7 +291,7 @@ static void sts_message(reading *r, ms_str line, const ms_str *v)
     ms_value said = said_by(r, of[M_CONTENT]);
     ms_envelope m = ms_user_message(said);
     if (text_is(of[M_ROLE], "user")) {
-        note_prompt(r, plain_text(r, of[M_CONTENT]));
+        note_prompt(r, of[M_CONTENT]);
         put(r, &m, v, of, none, &first);
     } else if (text_is(of[M_ROLE], "system")) {
         m = ms_text_message(MS_ROLE_SYSTEM, said);

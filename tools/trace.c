@@ -222,41 +222,6 @@ static void append_batch(trace *t, ms_envelope *items, size_t n)
     fail_with(t, what, result, &err);
 }
 
-void trace_flush(trace *t)
-{
-    size_t n = arrlenu(t->staged), known = 0;
-    if (n == 0 || t->code != FINE) return;
-    if (arrlenu(t->numbers) < t->desc.n_known) known = take_known(t);
-    if (known < n) append_batch(t, t->staged + known, n - known);
-    arrsetlen(t->staged, 0);
-    ms_arena_reset(&t->batch);
-    t->bytes = 0;
-}
-
-
-/* ---- What readers give ------------------------------------------------------------- */
-
-void trace_session(trace *t, ms_str name)
-{
-    const options *o = t->desc.options;
-    if (name.ptr == NULL || name.len == 0) return;
-    if (t->desc.rename && o->location != NULL) name = ms_str_of(o->location);
-    if (name.len > MS_KEY_MAX) name.len = MS_KEY_MAX;
-    if (ms_str_equal(name, t->location)) return;
-    if (!copy_text(&t->kept, name, &t->location)) exit(no_memory());
-}
-
-void trace_new_session(trace *t, ms_str name)
-{
-    if (arrlenu(t->nodes) > t->session_node) {
-        find_dead(t);
-        write_facts(t);
-    }
-    arrsetlen(t->facts, 0);
-    t->session_node = arrlenu(t->nodes);
-    trace_session(t, name);
-}
-
 ms_str stem_text(const char *path)
 {
     static const char *const ends[] = {".zst", ".jsonl", ".json", ".messages", ".md",
@@ -270,6 +235,45 @@ ms_str stem_text(const char *path)
         if (memcmp(stem.ptr + stem.len - len, ends[i], len) == 0) stem.len -= len;
     }
     return stem.len > 0 && ms_utf8_check(stem, NULL) ? stem : MS_STR("input");
+}
+
+void trace_session(trace *t, ms_str name)
+{
+    const options *o = t->desc.options;
+    if (name.ptr == NULL || name.len == 0) return;
+    if (t->desc.rename && o->location != NULL) name = ms_str_of(o->location);
+    if (name.len > MS_KEY_MAX) name.len = MS_KEY_MAX;
+    if (ms_str_equal(name, t->location)) return;
+    if (!copy_text(&t->kept, name, &t->location)) exit(no_memory());
+}
+
+void trace_flush(trace *t)
+{
+    size_t n = arrlenu(t->staged), known = 0;
+    if (n == 0 || t->code != FINE) return;
+    if (t->location.ptr == NULL) trace_session(t, stem_text(t->desc.path));
+    for (size_t i = 0; i < n; i++) { /* those before the session was named */
+        if (t->staged[i].location.ptr == NULL) t->staged[i].location = t->location;
+    }
+    if (arrlenu(t->numbers) < t->desc.n_known) known = take_known(t);
+    if (known < n) append_batch(t, t->staged + known, n - known);
+    arrsetlen(t->staged, 0);
+    ms_arena_reset(&t->batch);
+    t->bytes = 0;
+}
+
+
+/* ---- What readers give ------------------------------------------------------------- */
+
+void trace_new_session(trace *t, ms_str name)
+{
+    if (arrlenu(t->nodes) > t->session_node) {
+        find_dead(t);
+        write_facts(t);
+    }
+    arrsetlen(t->facts, 0);
+    t->session_node = arrlenu(t->nodes);
+    trace_session(t, name);
 }
 
 static uint64_t id_hash(ms_str id)
@@ -320,8 +324,7 @@ void trace_put(trace *t, const ms_envelope *message)
     const options *o = t->desc.options;
     ms_envelope m = *message;
     if (arrlenu(t->nodes) == 0) trace_entry(t, m.id, m.key, 0);
-    if (t->location.ptr == NULL) trace_session(t, stem_text(t->desc.path));
-    if (m.location.ptr == NULL) m.location = t->location;
+    if (m.location.ptr == NULL) m.location = t->location; /* absent: see trace_flush */
     if (m.agent_key.len == 0) m.agent_key.ptr = NULL;
     if (m.agent_key.ptr == NULL && o->agent != NULL) m.agent_key = ms_str_of(o->agent);
     if (m.agent_key.ptr == NULL && t->desc.guess_agent && (CALLS & MS_BIT(m.type)) != 0) {
@@ -373,47 +376,110 @@ void trace_left_out(trace *t, ms_str type)
     if (row != NULL) row->count++;
 }
 
-static void json_number(ms_buf *buf, const char *name, uint64_t value)
+/* A note is short and there is one for each answer: it is put together here, without a
+ * writer. */
+typedef struct note_text {
+    char text[1024];
+    size_t len;
+} note_text;
+
+static void note_bytes(note_text *n, const char *bytes, size_t len)
 {
-    char text[96];
-    if (value == 0) return;
-    snprintf(text, sizeof text, "%s\"%s\":%" PRIu64, buf->len > 1 ? "," : "", name, value);
-    json_piece(buf, text);
+    if (len > sizeof n->text - 2 - n->len) return;
+    memcpy(n->text + n->len, bytes, len);
+    n->len += len;
 }
 
-static void json_named(ms_buf *buf, const char *name, ms_str value)
+static void note_name(note_text *n, const char *name)
 {
-    if (value.len == 0) return;
-    json_piece(buf, buf->len > 1 ? ",\"" : "\"");
-    json_piece(buf, name);
-    json_piece(buf, "\":");
-    json_quoted(buf, value);
+    note_bytes(n, n->len > 1 ? ",\"" : "\"", n->len > 1 ? 2 : 1);
+    note_bytes(n, name, strlen(name));
+    note_bytes(n, "\":", 2);
+}
+
+static void note_digits(note_text *n, uint64_t value)
+{
+    char digits[24];
+    size_t at = sizeof digits;
+    do {
+        digits[--at] = (char)('0' + value % 10);
+    } while ((value /= 10) > 0);
+    note_bytes(n, digits + at, sizeof digits - at);
+}
+
+static void note_number(note_text *n, const char *name, uint64_t value)
+{
+    if (value == 0) return;
+    note_name(n, name);
+    note_digits(n, value);
+}
+
+/* Names have no quotes or controls as a rule; one that has them is left out. */
+static void note_string(note_text *n, const char *name, ms_str value)
+{
+    if (value.len == 0 || value.len > 300 || !ms_utf8_check(value, NULL)) return;
+    for (size_t i = 0; i < value.len; i++) {
+        unsigned char c = (unsigned char)value.ptr[i];
+        if (c < 0x20 || c == '"' || c == '\\') return;
+    }
+    note_name(n, name);
+    note_bytes(n, "\"", 1);
+    note_bytes(n, value.ptr, value.len);
+    note_bytes(n, "\"", 1);
 }
 
 /* Members that usage notes have, and more. */
-static void put_use(ms_buf *buf, const use *u)
+static void note_use(note_text *n, const use *u)
 {
-    char text[64];
-    json_number(buf, "input_tokens", u->input);
-    json_number(buf, "output_tokens", u->output);
-    json_number(buf, "cached_tokens", u->cached);
-    json_number(buf, "cache_write_tokens", u->written);
-    json_number(buf, "reasoning_tokens", u->reasoning);
-    if (u->cost > 0) {
-        snprintf(text, sizeof text, "%s\"cost\":%.10g", buf->len > 1 ? "," : "", u->cost);
-        json_piece(buf, text);
+    char text[40];
+    n->len = 0;
+    note_bytes(n, "{", 1);
+    note_number(n, "input_tokens", u->input);
+    note_number(n, "output_tokens", u->output);
+    note_number(n, "cached_tokens", u->cached);
+    note_number(n, "cache_write_tokens", u->written);
+    note_number(n, "reasoning_tokens", u->reasoning);
+    if (is_kind(u->cost_text, MS_JSON_NUMBER) && u->cost_text.ptr[0] != '-') {
+        note_name(n, "cost");
+        note_bytes(n, u->cost_text.ptr, u->cost_text.len);
+    } else if (u->cost > 0) {
+        int len = snprintf(text, sizeof text, "%.10g", u->cost);
+        note_name(n, "cost");
+        note_bytes(n, text, (size_t)len);
     }
-    json_named(buf, "model", u->model);
-    json_named(buf, "answer", u->answer);
+    note_string(n, "model", u->model);
+    note_string(n, "answer", u->answer);
+}
+
+static ms_str note_end(note_text *n, ms_arena *arena)
+{
+    ms_str out;
+    n->text[n->len++] = '}';
+    if (!copy_text(arena, ms_str_n(n->text, n->len), &out)) exit(no_memory());
+    return out;
 }
 
 ms_str use_json(const use *u, ms_arena *arena)
 {
-    ms_buf buf = {arena, NULL, 0, 0};
-    json_piece(&buf, "{");
-    put_use(&buf, u);
-    json_piece(&buf, "}");
-    return ms_buf_text(&buf);
+    note_text n;
+    note_use(&n, u);
+    return note_end(&n, arena);
+}
+
+/* The same with where the answer stands: its time, and the tool that it calls. */
+static ms_str use_text(trace *t, const use *u)
+{
+    note_text n;
+    note_use(&n, u);
+    if (t->last_time > 0) {
+        uint64_t ms = (uint64_t)(t->last_time * 1000);
+        note_number(&n, "time", ms / 1000);
+        char fraction[4] = {'.', (char)('0' + ms / 100 % 10), (char)('0' + ms / 10 % 10),
+                            (char)('0' + ms % 10)};
+        if (ms >= 1000) note_bytes(&n, fraction, 4);
+    }
+    note_string(&n, "tool", t->last_tool);
+    return note_end(&n, &t->kept);
 }
 
 void use_of_response(ms_str response, ms_arena *arena, use *u)
@@ -430,23 +496,6 @@ void use_of_response(ms_str response, ms_arena *arena, use *u)
     u->reasoning = count_of(member_at(usage, "completion_tokens_details.reasoning_tokens"));
     u->model = text_of(arena, member(response, "model"));
     u->answer = text_of(arena, member(response, "id"));
-}
-
-/* The same with where the answer stands: its time, and the tool that it calls. */
-static ms_str use_text(trace *t, const use *u)
-{
-    char text[64];
-    ms_buf buf = {&t->kept, NULL, 0, 0};
-    json_piece(&buf, "{");
-    put_use(&buf, u);
-    if (t->last_time > 0) {
-        snprintf(text, sizeof text, "%s\"time\":%.3f", buf.len > 1 ? "," : "",
-                 t->last_time);
-        json_piece(&buf, text);
-    }
-    json_named(&buf, "tool", t->last_tool);
-    json_piece(&buf, "}");
-    return ms_buf_text(&buf);
 }
 
 void trace_use(trace *t, const use *u)
@@ -476,6 +525,11 @@ static fact *fact_of(trace *t, const char *name)
     fact f = {name, {NULL, 0}};
     arrput(t->facts, f);
     return &arrlast(t->facts);
+}
+
+bool trace_has_fact(trace *t, const char *name)
+{
+    return fact_of(t, name)->text.len > 0;
 }
 
 /* Cuts a text to what a fact may have, between characters. */
@@ -645,6 +699,15 @@ static void write_notes(trace *t)
                                    ms_json(MS_STR("true")), &err);
         if (result != MS_OK) fail_with(t, "noting a compaction", result, &err);
     }
+}
+
+static void json_named(ms_buf *buf, const char *name, ms_str value)
+{
+    if (value.len == 0) return;
+    json_piece(buf, buf->len > 1 ? ",\"" : "\"");
+    json_piece(buf, name);
+    json_piece(buf, "\":");
+    json_quoted(buf, value);
 }
 
 /* Sets the facts that are new. */

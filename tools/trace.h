@@ -33,7 +33,8 @@ typedef enum tree_rule {
  * was written into one included. */
 typedef struct use {
     uint64_t input, output, cached, written, reasoning;
-    double cost;              /* as the file has it; 0: not known */
+    double cost;              /* dollars; 0: not known */
+    ms_str cost_text;         /* or a number as the file spells it; absent: not known */
     ms_str model;
     ms_str answer;            /* its identity: of several reports the last counts */
 } use;
@@ -81,6 +82,7 @@ ms_str use_json(const use *u, ms_arena *arena);
 
 /* A fact about the session; the last one counts, an empty one is none. */
 void trace_fact(trace *t, const char *name, ms_str text);
+bool trace_has_fact(trace *t, const char *name);
 /* The same, but the first one counts. */
 void trace_fact_first(trace *t, const char *name, ms_str text);
 
