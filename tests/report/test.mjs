@@ -352,6 +352,22 @@ await test("runs_stand_side_by_side_when_there_are_two", async () => {
   await p.close();
 });
 
+await test("sessions_are_listed_and_opened_when_there_are_several", async () => {
+  const talk = (n) => [{ type: "user_message", content: "Ask about number " + n + " in a sentence", location: "s" + n }, { type: "assistant_message", content: "Answer " + n, location: "s" + n }];
+  const p = await browser.open(page("sessions.html", "--from", "framework", lines("sessions.jsonl", [1, 2, 3].flatMap(talk))));
+  await p.run("setTab('Sessions')");
+  await p.settle();
+  same(await p.run("document.querySelectorAll('.callrow').length"), 3, "lines");
+  await p.run("search('answer 2')");
+  await p.settle();
+  same(await p.run("document.querySelectorAll('.callrow').length"), 1, "lines that match");
+  await p.run("document.querySelector('.callrow').click()");
+  await p.settle();
+  same(await p.run("S.name + ' ' + tab"), "s2 Timeline", "opened");
+  quiet(p);
+  await p.close();
+});
+
 await test("page_is_readable_when_it_is_400_pixels_wide", async () => {
   for (const width of [400, 800, 1280]) {
     for (const name of ["team", "two", "hostile", "many"]) {

@@ -1274,10 +1274,38 @@ function compareCell(m, s, same) {
   return el("article.row." + m.class + (m.bad ? ".error" : ""), el("div.card", head, body));
 }
 
+/* ---- All sessions -------------------------------------------------------------------- */
+
+function drawSessions() {
+  const all = sessionsOf().filter((s) => query === "" || s.messages.some(matches) || low(nameOfSession(s)).includes(query));
+  const line = (s) => el("tr.callrow", { onclick() { choose(s); setTab("Timeline"); } },
+    cell(s.first !== undefined ? day(s.first) + " " + clock(s.first).slice(0, 5) : "–", "nowrap"), cell(clean(nameOfSession(s)), "title"),
+    cell(clean([factOf(s, "agent", "program", "source") || (D.runs.length > 1 ? s.run.name : ""), factOf(s, "model")].filter((x) => x !== "").join(" · ")), "short"),
+    cell(whole(s.messages.filter((m) => !m.h).length), "n"), cell(whole(s.calls.length), "n"),
+    cell(s.failed.length > 0 ? el("span.chip.bad", whole(s.failed.length)) : "", "n"),
+    cell(s.last > s.first ? lasting(s.last - s.first) : "–", "n"),
+    cell(s.sum[0] + s.sum[1] > 0 ? short(s.sum[0]) + " → " + short(s.sum[1]) : "≈ " + short(s.estimate), "n"));
+  const heads = [["when", ""], ["session", ""], ["agent", ""], ["messages", ".n"], ["calls", ".n"], ["errors", ".n"], ["time", ".n"], ["tokens", ".n"]];
+  byId("view").replaceChildren(el("div.page", el("section.panel", el("h2", plural(all.length, "session")),
+    el("p.why", query === "" ? "Press a line to read it; the search looks through all of them." : "Those that have the words of the search."),
+    el("div.scrollx", el("table", el("thead", el("tr", heads.map(([h, kind]) => el("th" + kind, h)))), el("tbody", all.map(line)))))));
+}
+
 /* ---- Filters ------------------------------------------------------------------------- */
 
 const factOf = (s, ...names) => { for (const n of names) if (s.facts && typeof s.facts[n] === "string" && s.facts[n] !== "") return s.facts[n]; return ""; };
 const titleOf = (s) => factOf(s, "title", "summary") || s.name;
+
+/* A title, or what the user asked first. */
+function nameOfSession(s) {
+  if (s.title === undefined) {
+    const asked = s.messages.filter((m) => m.class === "user" && !m.h);
+    const first = asked.find((m) => /^[^/<\[].{14}/.test(saidBy(m))) || asked[0];
+    const told = factOf(s, "title", "summary");
+    s.title = told || (first === undefined ? "" : saidBy(first).replace(/\s+/g, " ").trim().slice(0, 110)) || s.name;
+  }
+  return s.title;
+}
 
 /* The words of a message, without the brackets of JSON. */
 function saidBy(m) {
@@ -1307,7 +1335,8 @@ function drawSide() {
   const all = sessionsOf();
   if (all.length > 1) {
     const select = el("select", { "ariaLabel": "Session", onchange() { choose(all[Number(select.value)]); draw(); } },
-      all.map((s, i) => el("option", { value: i, selected: s === S }, labelOf(s) + " (" + whole(s.messages.length) + ")")));
+      all.map((s, i) => el("option", { value: i, selected: s === S }, (labelOf(s) === clean(s.name) && nameOfSession(s) !== s.name ? clean(s.name.slice(0, 12) + " · " + nameOfSession(s)) : labelOf(s)).slice(0, 70) +
+        " (" + whole(s.messages.length) + ")")));
     nodes.push(el("h2", D.runs.length > 1 ? "Run" : "Session"), select);
   }
   nodes.push(el("h2", "Show"));
@@ -1343,7 +1372,7 @@ function aboutNode() {
 
 /* ---- Views --------------------------------------------------------------------------- */
 
-const VIEWS = { Timeline: drawTimeline, Calls: drawCalls, Request: drawRequest, Figures: drawFigures, Compare: drawCompare };
+const VIEWS = { Timeline: drawTimeline, Calls: drawCalls, Request: drawRequest, Figures: drawFigures, Sessions: drawSessions, Compare: drawCompare };
 
 function draw() {
   if (list !== null) list.end();
@@ -1352,7 +1381,7 @@ function draw() {
 }
 
 function drawTabs() {
-  const names = Object.keys(VIEWS).filter((name) => name !== "Compare" || sessionsOf().length > 1);
+  const names = Object.keys(VIEWS).filter((name) => !["Sessions", "Compare"].includes(name) || sessionsOf().length > 1);
   byId("tabs").replaceChildren(...names.map((name, i) => el("button", { role: "tab", ariaSelected: String(name === tab),
     title: name + " (" + (i + 1) + ")", onclick() { setTab(name); } }, name)));
 }
@@ -1372,10 +1401,7 @@ function choose(session) {
   requestAt = 0;
   makeRows();
   countFound();
-  const title = titleOf(S), asked = S.messages.filter((m) => m.class === "user" && !m.h);
-  const first = asked.find((m) => /^[^/<\[].{14}/.test(saidBy(m))) || asked[0];
-  const name = title !== S.name || first === undefined ? title : saidBy(first).replace(/\s+/g, " ").trim().slice(0, 110);
-  byId("title").textContent = clean(name || D.title);
+  byId("title").textContent = clean(nameOfSession(S));
   const about = [D.runs.length > 1 || S.name !== S.run.name ? S.run.name : "", factOf(S, "agent", "program", "source"), factOf(S, "model"),
     S.first !== undefined ? day(S.first) + " " + clock(S.first) + " UTC" : "", S.name];
   byId("subtitle").textContent = clean([...new Set(about.filter((x) => x !== ""))].join(" · "));
@@ -1403,7 +1429,7 @@ function search(value) {
     list.redraw(true);
     if (n > 0 && !rows[cursor].hit) nextWhere((row) => row.hit, 1);
     drawOverview();
-  } else if (tab === "Calls") draw();
+  } else if (tab === "Calls" || tab === "Sessions") draw();
 }
 
 function nextFound(step) {
