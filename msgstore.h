@@ -6830,6 +6830,21 @@ MS_API ms_result ms_rewind(ms_store *store, ms_str location, uint64_t seq,
 
 /* ---- Notes and facts. */
 
+static MS__APART ms_result ms__note(ms_store *store, const ms_msg *msg, ms_str kind,
+                                    ms_value value, ms_error *err)
+{
+    ms_envelope e;
+    memset(&e, 0, sizeof e);
+    e.location = ms_location(msg);
+    e.agent_key = ms_agent_key(msg);
+    e.turn_id = ms_get(msg, MS_F_TURN_ID).text;
+    e.type_name = kind;
+    e.content = value;
+    e.seq = ms_seq(msg);
+    MS__TRY(ms__field_check(&e, MS_F_CONTENT, err));
+    return ms__change_put(store, MS_KIND_NOTE, &e, 0, NULL, err);
+}
+
 MS_API ms_result ms_note(ms_store *store, uint64_t seq, ms_str kind, ms_value value,
                          ms_error *err)
 {
@@ -6837,21 +6852,10 @@ MS_API ms_result ms_note(ms_store *store, uint64_t seq, ms_str kind, ms_value va
     const ms_msg *msg;
     ms_result code = ms__change_target(store, seq, &own, &msg, err);
     if (code == MS_OK && !kind.ptr)
-        code = ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "a note needs a kind"), "kind");
+        code = ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "a note needs a kind"),
+                            "kind");
     if (code == MS_OK) code = ms__key_check(kind, "kind", false, err);
-    if (code == MS_OK) {
-        ms_envelope old = ms_envelope_of(msg), e;
-        memset(&e, 0, sizeof e);
-        e.location = old.location;
-        e.agent_key = old.agent_key;
-        e.turn_id = old.turn_id;
-        e.type_name = kind;
-        e.content = value;
-        e.seq = seq;
-        code = ms__field_check(&e, MS_F_CONTENT, err);
-        if (code == MS_OK)
-            code = ms__change_put(store, MS_KIND_NOTE, &e, 0, NULL, err);
-    }
+    if (code == MS_OK) code = ms__note(store, msg, kind, value, err);
     ms_arena_deinit(&own);
     return code;
 }
