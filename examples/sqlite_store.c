@@ -267,10 +267,11 @@ static void sq_info(sqlite3_stmt *rows, ms_arena *arena, ms_info *info)
     info->messages = (uint64_t)sqlite3_column_int64(rows, 2);
     info->first_seq = (uint64_t)sqlite3_column_int64(rows, 3);
     info->last_seq = (uint64_t)sqlite3_column_int64(rows, 4);
-    info->bytes = (uint64_t)sqlite3_column_int64(rows, 5);
-    info->has_time = sqlite3_column_type(rows, 6) != SQLITE_NULL;
-    info->first_time_ns = sqlite3_column_int64(rows, 6);
-    info->last_time_ns = sqlite3_column_int64(rows, 7);
+    info->first_time_ns = info->last_time_ns = MS_TIME_NONE;
+    if (sqlite3_column_type(rows, 5) != SQLITE_NULL)
+        info->first_time_ns = sqlite3_column_int64(rows, 5);
+    if (sqlite3_column_type(rows, 6) != SQLITE_NULL)
+        info->last_time_ns = sqlite3_column_int64(rows, 6);
 }
 
 static ms_result sq_list(ms_store *store, const ms_list_query *q, ms_arena *arena,
@@ -279,10 +280,13 @@ static ms_result sq_list(ms_store *store, const ms_list_query *q, ms_arena *aren
     const char *what = q->agents ? "agent_key" : "location";
     ms_str prefix = q->prefix.ptr != NULL ? q->prefix : MS_STR("");
     size_t count = 0;
-    sqlite3_stmt *rows = sq_rows(store, sqlite3_mprintf("SELECT location, %s, count(*),"
-        " min(seq), max(seq), sum(length(body)), min(time), max(time) FROM messages"
+    sqlite3_stmt *rows = sq_rows(store, sqlite3_mprintf(
+        "SELECT g.*, f.time, m.time FROM (SELECT location, %s, count(*),"
+        " min(seq) AS first, max(seq) AS last FROM messages"
         " WHERE (%d OR location = %.*Q) AND substr(%s, 1, length(%.*Q)) = %.*Q"
-        " GROUP BY 1, 2 ORDER BY 5 DESC LIMIT %lld", q->agents ? what : "NULL",
+        " GROUP BY 1, 2) AS g JOIN messages AS f ON f.seq = g.first"
+        " JOIN messages AS m ON m.seq = g.last"
+        " ORDER BY g.last DESC LIMIT %lld", q->agents ? what : "NULL",
         !q->agents || q->location.len == 0, SQ_TEXT(q->location), what, SQ_TEXT(prefix),
         SQ_TEXT(prefix), q->limit != 0 ? (long long)q->limit : -1LL));
     while (sqlite3_step(rows) == SQLITE_ROW) count++;

@@ -342,8 +342,9 @@ controls()
         ms__log_stays 'if (!log->append.moving) return MS_OK;' 'return MS_OK;'
     control expect_before_key gcc test_log_traps \
         a_retry_with_keys_succeeds_when_the_end_has_moved 100 \
-        ms__log_append_run 'if (code == MS_OK && some) code = ms__log_expect(log, run->opts, err);' \
-        'if (code == MS_OK) code = ms__log_expect(log, run->opts, err);'
+        ms__core_append \
+        'if (code == MS_OK && some) code = ms__expect_check(core, run->opts, err);' \
+        'if (code == MS_OK) code = ms__expect_check(core, run->opts, err);'
     control found_bytes_not_proven gcc test_log_traps \
         what_is_synced_behind_a_cut_record_survives 100 \
         ms__log_must_prove 'return log->opts.sync != MS_SYNC_NONE &&' 'return false &&'
@@ -390,8 +391,8 @@ controls()
         int code = ms__os_write_all(log->os, log->file.handle, offset, bytes, size);'
     control mark_before_mapped_bytes gcc test_readers \
         readers_see_order_whole_batches_and_all_that_was_told 100 \
-        ms__put_room 'p->dirty = at + size;' \
-        'p->dirty = at + size; ms__store_mark(log->map.super + MS__AT_MARK, at + size);'
+        ms__log_room 'log->append.dirty = at + size;' \
+        'log->append.dirty = at + size; ms__store_mark(log->map.super + MS__AT_MARK, at + size);'
     control mark_without_release tsan test_defences readers_of_one_memory_do_not_race 1000 \
         ms__store_ptr '__ATOMIC_RELEASE' '__ATOMIC_RELAXED'
     control end_without_release tsan test_threads \
@@ -426,9 +427,9 @@ controls()
     control index_check_dropped gcc test_corrupt each_bit_flipped 50 \
         ms__index_holds 'ms__body_check(r) == ms__get32(r + 24)' 'true'
     control place_not_in_the_check gcc test_corrupt sectors_zeroed_exchanged_and_stale 20 \
-        ms__log_check 'return ms__crc_header_x86(f->crc, offset, r);' \
-        'return ms__crc_header_x86(f->crc, 0, r);' \
-        ms__log_check 'ms__put64(at, offset);' 'ms__put64(at, 0);'
+        ms__check_at 'return ms__crc_header_x86(seed, offset, r);' \
+        'return ms__crc_header_x86(seed, 0, r);' \
+        ms__seed_at 'ms__put64(at, offset);' 'ms__put64(at, 0);'
     control file_not_in_the_check gcc test_corrupt sectors_zeroed_exchanged_and_stale 20 \
         ms__file_id_set 'f->crc = ms__crc32c(0, id, 16);' 'f->crc = 0;'
     control size_not_bounded gcc test_corrupt records_that_lie 20 \
@@ -459,8 +460,8 @@ controls()
         a_redacted_message_that_was_cut_swallows_nothing 100 \
         ms__replay_skip 'if (s->over != 0) s->at = s->limit = s->trusted = s->over;' ''
     control attached_ranges_made_shorter gcc test_fixed attaching_takes_no_more_room 100 \
-        ms__mem_adopt_change 'if (hide && last > m->live.last_seq) last = m->live.last_seq;' \
-        'if (hide && last > ch.loc->tally.last_seq) last = ch.loc->tally.last_seq;'
+        ms__mem_adopt_edit 'if (hide && last > live->last_seq) last = live->last_seq;' \
+        'if (hide && last > 1) last = ms__last_of(&m->core, location, &result);'
     control unknown_kinds_taken gcc test_log_files unknown_kinds_are_skipped_or_refused 100 \
         ms__replay_next 'if (sized && (r[4] >= 128 ||' 'if (sized && (0 ||'
 
@@ -471,7 +472,7 @@ controls()
         ms__log_find_end \
         'if (offset < s.trusted || (r[7] & MS_FLAG_COMMIT)) committed = s.at;' 'committed = s.at;'
     control commit_on_every_record gcc test_crash power_is_cut 100 \
-        ms__put_commit 'if (i == last) r[7] |= MS_FLAG_COMMIT;' 'r[7] |= MS_FLAG_COMMIT;'
+        ms__run_seal '(flags | (i == last ? MS_FLAG_COMMIT : 0))' '(flags | MS_FLAG_COMMIT)'
     control damage_taken_for_the_end gcc test_corrupt each_bit_flipped 50 \
         ms__replay_next 'if (s->at >= s->trusted) return MS__FOUND_END;' \
         'return MS__FOUND_END;'
@@ -537,15 +538,15 @@ controls()
     # What fails leaves all as it was.
 
     control failed_append_not_undone gcc test_full each_allocation_fails 50 \
-        ms__log_append_run 'ms__put_undo(log, &p, plans, done, &mark);' ''
+        ms__core_append 'ms__plans_undo(live, plans, done, &mark);' ''
     control failed_append_not_erased gcc test_defences \
         a_mapped_append_that_failed_does_not_come_back 100 \
-        ms__put_undo 'if (p->direct && p->dirty > p->start)' 'if (0)'
+        ms__run_unwrite 'if (upto > from)' 'if (0)'
     control staging_not_checked gcc test_full each_allocation_fails 50 \
         ms__staging_reach 'if (!p) return false;' ''
     control names_not_checked gcc test_oom each_allocation_fails_once 50 \
-        ms__mem_prepare \
-        'if (!p->loc) return ms__mem_no_room(m, sizeof *p->loc + location.len, err);' ''
+        ms__prepare 'if (!p->loc) return core->home->no_room' \
+        'if (0) return core->home->no_room'
     control leaf_not_checked gcc test_full each_allocation_fails 50 \
         ms__segment_write 'if (!r) return ms__no_memory(err, size);' ''
     control interrupted_write_given_up gcc test_full interrupted_calls_are_repeated 20 \
@@ -587,8 +588,7 @@ controls()
         ms__log_ready 'if (!ms__forked(&log->file.fork_mark, log->os)) return MS_OK;' \
         'return MS_OK;'
     control keys_of_old_segments_forgotten gcc test_log keys_and_numbers_survive_reopening 100 \
-        ms__log_prepare 'k ? k->record : ms__log_key(log, location, e->key, &result);' \
-        'k ? k->record : NULL;'
+        ms__key_find 'return core->home->sealed ?' 'return core->home->sealed && 0 ?'
     control key_with_another_content_taken gcc test_bad_input \
         a_key_reused_inside_a_batch 100 \
         ms__plan_repeat 'p->repeat = ms__same_message(r, e, l);' 'p->repeat = true;'

@@ -2439,8 +2439,7 @@ static void amended_times_in_old_segments(void **state)
         ms_arena_init(&arena, NULL);
         assert_int_equal(ms_list(s.store, &list, &arena, &listing, NULL), MS_OK);
         assert_int_equal(listing.count, 1);
-        assert_true(listing.items[0].first_time_ns == SECONDS(1));
-        assert_true(listing.items[0].last_time_ns == SECONDS(100));
+        assert_int_equal(listing.items[0].messages, 10 + 8 * round);
         ms_arena_deinit(&arena);
         for (int i = 0; i < 8; i++) must_append(s.store, JOB, &large);
         store_reopen(&s);

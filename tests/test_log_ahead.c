@@ -159,12 +159,13 @@ static unsigned streams_of(const question *a, const row *r)
     return streams;
 }
 
-/* What a cursor has to give, as it stood at its opening. Where all comes from one stream
- * (plain), the newest n, oldest first, are n records, whole or not. */
+/* What a cursor has to give, as it stood at its opening. The newest few, oldest first, are
+ * found and checked there (kept). More of one posting list (plain) are n records, whole or
+ * not. */
 typedef struct answer {
     const row *entries[ROWS];
     size_t n, at, lo, hi, left;
-    bool back, plain;
+    bool back, plain, kept;
     uint64_t damaged;
 } answer;
 
@@ -193,21 +194,36 @@ static void answer_make(const diary *d, const question *a, answer *w)
         if (is_asked(a, &d->rows[i])) w->entries[w->n++] = &d->rows[i];
         streams |= streams_of(a, &d->rows[i]);
     }
-    w->plain = streams == 0 || (streams & (streams - 1)) == 0;
+    w->plain = !a->v->everywhere && (streams == 0 || (streams & (streams - 1)) == 0);
+    w->kept = q->limit != 0 && q->limit <= MS__KEPT && !q->oldest && !q->reverse;
     w->hi = w->n;
     w->back = q->reverse;
     w->left = q->limit != 0 ? q->limit : SIZE_MAX;
     w->at = q->reverse ? w->n : 0;
     if (q->limit == 0 || q->oldest != q->reverse) return; /* it begins where it counts */
+    if (w->kept) return;
     if (w->plain && !q->oldest) w->at = w->n - (q->limit < w->n ? q->limit : w->n);
     else answer_walk(w, !q->oldest, q->limit);
+}
+
+/* The newest few: all damage among them is counted at the opening. */
+static void answer_keep(const question *a, answer *w)
+{
+    size_t n = 0;
+    answer_walk(w, true, a->q.limit);
+    for (size_t i = w->at; i < w->hi; i++) {
+        if (w->entries[i]->damaged) w->damaged++;
+        else w->entries[n++] = w->entries[i];
+    }
+    w->at = w->lo = 0;
+    w->hi = n;
 }
 
 static const row *answer_next(answer *w)
 {
     const row *r;
     while (w->left > 0 && (r = answer_step(w, w->back)) != NULL) {
-        if (!r->damaged) {
+        if (w->kept || !r->damaged) {
             w->left--;
             return r;
         }
@@ -259,6 +275,7 @@ static void same_answer(diary *d, ms_store *store, const question *a, size_t mos
     static answer w;
     ms_cursor it;
     answer_make(d, a, &w);
+    if (w.kept) answer_keep(a, &w);
     must_open(store, a, &it);
     while (most-- > 0 && same_step(a, &w, &it)) continue;
     same_end(a, &w, &it);
@@ -333,6 +350,7 @@ static void appends_while_a_cursor_is_open(void **state)
         bool more = true;
         ask_anything(d, &a, true);
         answer_make(d, &a, &w);
+        if (w.kept) answer_keep(&a, &w);
         must_open(d->s.store, &a, &it);
         while (more && before-- > 0) more = same_step(&a, &w, &it);
         if (round % 2 == 0) append_some(d, (size_t)test_below(&d->rng, 30));

@@ -125,7 +125,7 @@ static int close_store(void **state)
 
 static ms__loc *place_of(const char *name)
 {
-    ms__loc *loc = ms__loc_find(&mem->live, ms_str_of(name));
+    ms__loc *loc = ms__loc_find(&mem->tail.live, ms_str_of(name));
     assert_non_null(loc);
     return loc;
 }
@@ -145,12 +145,12 @@ typedef struct named {
 static void streams_of(const char *place, named out[STREAMS])
 {
     ms__loc *loc = place_of(place);
-    ms__agent *ann = ms__agent_find(&mem->live, loc, MS_STR("ann"));
+    ms__agent *ann = ms__agent_find(&mem->tail.live, loc, MS_STR("ann"));
     ms__control *control = (ms__control *)loc->control;
-    ms__flow *flow = ms__flow_at(mem->live.names.flows.first);
+    ms__flow *flow = ms__flow_at(mem->tail.live.names.flows.first);
     while (flow->loc != loc) flow = ms__flow_at(flow->node.next);
     named all[STREAMS] = {
-        {"all messages", &mem->live.all}, {"all changes", &mem->live.others},
+        {"all messages", &mem->tail.live.all}, {"all changes", &mem->tail.live.others},
         {"a place", &loc->all},           {"its conversation", &loc->conversation},
         {"its observations", &loc->global}, {"what an agent did", &ann->trace},
         {"what an agent said", &ann->rest}, {"changes", &control->changes},
@@ -169,7 +169,7 @@ static void a_posting_that_leads_astray_is_found(void **state)
         if (s->count < 2) fail_msg("%s: too few entries for this test", all[i].name);
         with32(store, &s->wanted, 1, all[i].name, "P2");
         with32(store, entry_of(s, 1), *entry_of(s, 0), all[i].name, "P1: the posting");
-        with32(store, entry_of(s, s->count - 1), mem->end, all[i].name, "the end is");
+        with32(store, entry_of(s, s->count - 1), mem->tail.end, all[i].name, "the end is");
         must_be_sound(store, all[i].name);
     }
 }
@@ -178,10 +178,10 @@ static void a_posting_that_leads_astray_is_found(void **state)
 static uint32_t record_behind(uint32_t unit, unsigned kind, unsigned type,
                               const char *place, const char *agent)
 {
-    const ms__stream *s = kind == MS__KIND_MESSAGE ? &mem->live.all : &mem->live.others;
+    const ms__stream *s = kind == MS__KIND_MESSAGE ? &mem->tail.live.all : &mem->tail.live.others;
     for (uint32_t i = 0; i < s->count; i++) {
         uint32_t found = *entry_of(s, i);
-        const ms_msg *msg = ms__msg(ms__mem_at(mem, found));
+        const ms_msg *msg = ms__msg(ms__mem_at(&mem->core, (uint64_t)found * 8));
         if (found > unit && (unsigned)ms_kind_of(msg) == kind &&
             (type == 0 || (unsigned)ms_type_of(msg) == type) &&
             ms_str_equal(ms_location(msg), ms_str_of(place)) &&
@@ -236,9 +236,9 @@ static void a_damaged_record_of_a_store_is_found(void **state)
 {
     (void)state;
     for (int changes = 0; changes < 2; changes++) {
-        const ms__stream *s = changes ? &mem->live.others : &mem->live.all;
+        const ms__stream *s = changes ? &mem->tail.live.others : &mem->tail.live.all;
         uint32_t unit = *entry_of(s, s->count / 2);
-        unsigned char *r = (unsigned char *)(uintptr_t)ms__mem_at(mem, unit);
+        unsigned char *r = (unsigned char *)(uintptr_t)ms__mem_at(&mem->core, (uint64_t)unit * 8);
         r[8] ^= 1;
         must_be_broken(store, "a bit of a header", "header does not match");
         r[8] ^= 1;
@@ -251,7 +251,7 @@ static void a_damaged_record_of_a_store_is_found(void **state)
 
 static void chunks_that_are_not_linked_are_found(void **state)
 {
-    ms__chunk *last = (ms__chunk *)mem->live.all.tail, *middle = last->before;
+    ms__chunk *last = (ms__chunk *)mem->tail.live.all.tail, *middle = last->before;
     (void)state;
     assert_non_null(middle);
     ms__chunk *first = middle->before;
@@ -272,34 +272,34 @@ static void chunks_that_are_not_linked_are_found(void **state)
 /* A record gets another number, and checks that hold. */
 static void number_record(uint32_t unit, uint64_t seq)
 {
-    unsigned char *r = (unsigned char *)(uintptr_t)ms__mem_at(mem, unit);
+    unsigned char *r = (unsigned char *)(uintptr_t)ms__mem_at(&mem->core, (uint64_t)unit * 8);
     ms__put64(r + 8, seq);
-    ms__seal(r, ms__mem_seed(mem, (uint64_t)unit * 8));
+    ms__seal(r, ms__seed_at(mem->core.seed, (uint64_t)unit * 8));
 }
 
 static void numbers_that_do_not_rise_are_found(void **state)
 {
-    uint32_t unit = *entry_of(&mem->live.all, 20);
-    uint64_t seq = ms_seq(ms__msg(ms__mem_at(mem, unit)));
+    uint32_t unit = *entry_of(&mem->tail.live.all, 20);
+    uint64_t seq = ms_seq(ms__msg(ms__mem_at(&mem->core, (uint64_t)unit * 8)));
     (void)state;
     number_record(unit, seq - 1);
     must_be_broken(store, "the number of the one before", "E2");
     number_record(unit, seq);
-    with64(store, &mem->live.last_seq, mem->live.last_seq + 1, "the last number", "E2");
+    with64(store, &mem->tail.live.last_seq, mem->tail.live.last_seq + 1, "the last number", "E2");
     must_be_sound(store, "numbered again");
 }
 
 static void what_is_counted_twice_has_to_agree(void **state)
 {
     ms__loc *room = place_of("room");
-    ms__agent *ann = ms__agent_find(&mem->live, room, MS_STR("ann"));
+    ms__agent *ann = ms__agent_find(&mem->tail.live, room, MS_STR("ann"));
     ms__control *control = (ms__control *)room->control;
     (void)state;
     with64(store, &room->tally.messages, 1, "messages of a place", "P1: location 'room'");
     with64(store, &ann->tally.messages, 1, "messages of an agent", "P1: agent 'ann'");
     with64(store, &control->hidden, 5, "hidden of a place", "P4");
-    with64(store, &mem->live.hidden, 9, "hidden of all", "P4");
-    with64(store, &mem->live.changes, 1, "changes", "P1");
+    with64(store, &mem->tail.live.hidden, 9, "hidden of all", "P4");
+    with64(store, &mem->tail.live.changes, 1, "changes", "P1");
     with32(store, &control->changes.count, 1, "changes of a place", "P4");
     with32(store, &control->facts.count, 1, "facts of a place", "P1");
     with32(store, &room->conversation.count, ROUNDS - 1, "a class", "by class");
@@ -542,7 +542,7 @@ static uint64_t make_hide(const ms__mem *m, uint64_t at, uint64_t n)
     memset(r, 0, ms__padded(l.size));
     ms__encode_header(&h, &l, n, MS_TIME_NONE, MS_FLAG_COMMIT, r);
     ms__encode_body(&l, r + MS__HEADER);
-    ms__seal(r, ms__mem_seed(m, at));
+    ms__seal(r, ms__seed_at(m->core.seed, at));
     return at + ms__padded(l.size);
 }
 
@@ -565,7 +565,7 @@ static void hiding_what_is_hidden_costs_no_time(void **state)
         assert_int_equal(ms_append(full, MS_STR("l"), &e, NULL, &err), MS_OK);
     for (uint64_t i = 1; i <= N; i++) assert_int_equal(ms_hide(full, i, &err), MS_OK);
     ms__mem *m = ms__mem_of(full);
-    uint64_t end = (uint64_t)m->end * 8;
+    uint64_t end = (uint64_t)m->tail.end * 8;
     for (int i = 0; i < N; i++) end = make_hide(m, end, N);
     ms__image_end(m, end);
     alarm(10); /* a moment; looking at each took half a minute */

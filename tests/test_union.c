@@ -339,8 +339,7 @@ static void order_infos(ms_info *out, size_t n)
     for (size_t i = 1; i < n; i++) {
         for (size_t k = i; k > 0; k--) {
             ms_info *a = &out[k - 1], *b = &out[k], hold = *a;
-            bool later = b->has_time != a->has_time ? b->has_time
-                         : b->has_time && b->last_time_ns != a->last_time_ns
+            bool later = b->last_time_ns != a->last_time_ns
                              ? b->last_time_ns > a->last_time_ns
                              : b->last_seq > a->last_seq;
             if (!later) break;

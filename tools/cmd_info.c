@@ -116,7 +116,8 @@ static void print_log_info(output *out, job *j, const census *c)
     }
     for (size_t i = 0; i < c->newest.count && i < INFO_NEWEST; i++) {
         const ms_info *info = &c->newest.items[i];
-        const char *when = info->has_time ? time_text(info->last_time_ns, text) : "-";
+        const char *when = info->last_time_ns != MS_TIME_NONE
+                               ? time_text(info->last_time_ns, text) : "-";
         emit_format(out, "%-10s %s %8" PRIu64 " messages  ", i == 0 ? "newest" : "", when,
                     info->messages);
         put_name(out, info->location);
@@ -190,7 +191,7 @@ static void json_newest(ms_json_writer *w, const ms_listing *newest)
         json_text(w, "name", info->location);
         json_u64(w, "messages", info->messages);
         json_u64(w, "last_seq", info->last_seq);
-        json_time(w, "last_time", info->has_time, info->last_time_ns);
+        json_time(w, "last_time", info->last_time_ns != MS_TIME_NONE, info->last_time_ns);
         ms_json_end_object(w);
     }
     ms_json_end_array(w);

@@ -81,8 +81,8 @@ static bool is_asked_for(const session_list *l, const session *s)
 {
     const options *o = l->job->options;
     const ms_info *info = s->info;
-    bool timed = info->has_time;
-    if (GIVEN(o, SINCE) && (!timed || info->last_time_ns < o->since_ns)) return false;
+    bool timed = info->first_time_ns != MS_TIME_NONE;
+    if (GIVEN(o, SINCE) && info->last_time_ns < o->since_ns) return false;
     if (GIVEN(o, UNTIL) && (!timed || info->first_time_ns >= o->until_ns)) return false;
     if (!has_piece(s->agent, o->agent)) return false;
     if (o->cwd == NULL) return true;
@@ -160,7 +160,7 @@ static int take_grep(session_list *l)
 
 static int64_t last_time(const session *s)
 {
-    return s->info->has_time ? s->info->last_time_ns : INT64_MIN;
+    return s->info->last_time_ns;
 }
 
 static int newest_first(const void *a, const void *b)
@@ -233,7 +233,7 @@ static void print_session(const session_list *l, const session *s, const widths 
     char when[TIME_MAX], count[24], tokens[24], buf[CELL_BYTES];
     bool colour = colour_wanted();
     ms_str date = MS_STR("-");
-    if (s->info->has_time) {
+    if (s->info->last_time_ns != MS_TIME_NONE) {
         time_text(s->info->last_time_ns, when);
         when[10] = ' ';
         date = ms_str_n(when, w->when);
@@ -261,11 +261,10 @@ static void json_session(ms_json_writer *w, const session *s)
     json_text(w, "model", s->model);
     json_text(w, "parent", s->parent);
     json_u64(w, "messages", info->messages);
-    json_time(w, "first_time", info->has_time, info->first_time_ns);
-    json_time(w, "last_time", info->has_time, info->last_time_ns);
+    json_time(w, "first_time", info->first_time_ns != MS_TIME_NONE, info->first_time_ns);
+    json_time(w, "last_time", info->last_time_ns != MS_TIME_NONE, info->last_time_ns);
     json_u64(w, "input_tokens", s->cost.input);
     json_u64(w, "output_tokens", s->cost.output);
-    json_u64(w, "bytes", info->bytes);
     ms_json_end_object(w);
     ms_json_separator(w, '\n');
 }
