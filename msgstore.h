@@ -2448,7 +2448,9 @@ MS_API ms_result ms_session_list(ms_store *store, ms_str user_id, size_t limit,
 
 /* path: a log, made when it is not there. No path, or an empty one: an arena store.
  * mode: "create", "write", "new", "read". sync: "none", "every", "each". sync_ms,
- * lock_wait_ms, shared, keep_unset_times. */
+ * lock_wait_ms, shared, keep_unset_times. buffer_at, buffer_size: the address of a buffer
+ * that an arena store lies in (see ms_mem_desc), which must outlive it; attach: it begins
+ * with the image of a store, see image_size of ms_ffi_stat. */
 MS_API int ms_ffi_open(ms_store **store, const char *args, size_t args_len, char **out,
                        size_t *len);
 MS_API void ms_ffi_free(char *out);
@@ -2502,8 +2504,8 @@ MS_API int ms_ffi_change(ms_store *store, const char *args, size_t args_len, cha
                          size_t *len);
 
 /* agents, location, prefix, limit. Result: {"items": [{"location": s, "agent_key": s,
- * "messages": n, "first_seq": n, "last_seq": n, "first_time": t, "last_time": t,
- * "bytes": n}]}, newest activity first. */
+ * "messages": n, "first_seq": n, "last_seq": n, "first_time": t,
+ * "last_time": t}]}, newest activity first. */
 MS_API int ms_ffi_list(ms_store *store, const char *args, size_t args_len, char **out,
                        size_t *len);
 
@@ -2512,7 +2514,8 @@ MS_API int ms_ffi_facts(ms_store *store, const char *args, size_t args_len, char
                         size_t *len);
 
 /* Result: {"version": s, "messages": n, "last_seq": n, "bytes": n, "index_bytes": n,
- * "hidden": n, "changes": n, "damaged": n}. */
+ * "hidden": n, "changes": n, "damaged": n}, and "image_size": n for a store in a buffer:
+ * that many of the buffer's first bytes are its image. */
 MS_API int ms_ffi_stat(ms_store *store, const char *args, size_t args_len, char **out,
                        size_t *len);
 
@@ -27384,6 +27387,9 @@ enum {
     X(lock_wait_ms, number, MS__FFI_OPEN, 0)                                           \
     X(shared, truth, MS__FFI_OPEN, 0)                                                  \
     X(keep_unset_times, truth, MS__FFI_OPEN, 0)                                        \
+    X(buffer_at, number, MS__FFI_OPEN, 0)                                              \
+    X(buffer_size, number, MS__FFI_OPEN, 0)                                            \
+    X(attach, truth, MS__FFI_OPEN, 0)                                                  \
     X(location, text, MS__FFI_PLACE,                                                   \
       MS__FFI_HISTORY | MS__FFI_REQUEST | MS__FFI_ANSWER | MS__FFI_FACTS)              \
     X(format, text, MS__FFI_APPEND | MS__FFI_QUERY | MS__FFI_HISTORY | MS__FFI_CHANGE, \
@@ -27818,7 +27824,11 @@ static void ms__ffi_do_open(ms__ffi *f)
     ms_mem_desc desc;
     memset(&desc, 0, sizeof desc);
     desc.keep_unset_times = f->args[MS__FFI_keep_unset_times].truth;
+    desc.buffer = (void *)(uintptr_t)f->args[MS__FFI_buffer_at].number;
+    desc.buffer_size = ms__ffi_size(f, MS__FFI_buffer_size);
     if (f->args[MS__FFI_path].text.len > 0) ms__ffi_open_log(f);
+    else if (f->args[MS__FFI_attach].truth)
+        f->code = ms_mem_attach(&f->store, &desc, NULL, &f->err);
     else f->code = ms_mem_open(&f->store, &desc, &f->err);
     if (f->code == MS_OK) ms_json_put_null(&f->w);
 }
@@ -27992,13 +28002,13 @@ static void ms__ffi_info(ms__ffi *f, const ms_info *info)
 {
     static const ms__ffi_count rows[] = {
         MS__COUNT(ms_info, messages), MS__COUNT(ms_info, first_seq),
-        MS__COUNT(ms_info, last_seq), MS__COUNT(ms_info, bytes)};
+        MS__COUNT(ms_info, last_seq)};
     ms_json_begin_object(&f->w);
     ms__ffi_string(f, "location", info->location);
     ms__ffi_string(f, "agent_key", info->agent_key);
     ms__ffi_counts(f, info, rows, sizeof rows / sizeof rows[0]);
-    ms__ffi_time(f, "first_time", info->has_time ? info->first_time_ns : MS_TIME_NONE);
-    ms__ffi_time(f, "last_time", info->has_time ? info->last_time_ns : MS_TIME_NONE);
+    ms__ffi_time(f, "first_time", info->first_time_ns);
+    ms__ffi_time(f, "last_time", info->last_time_ns);
     ms_json_end_object(&f->w);
 }
 
@@ -28209,9 +28219,11 @@ static void ms__ffi_do_stat(ms__ffi *f)
     ms_stat stat;
     f->code = ms_store_stat(f->store, &stat, &f->err);
     if (f->code != MS_OK) return;
+    ms_str image = ms_mem_image(f->store);
     ms_json_begin_object(&f->w);
     ms__ffi_string(f, "version", MS_STR(MSGSTORE_VERSION));
     ms__ffi_counts(f, &stat, rows, sizeof rows / sizeof rows[0]);
+    if (image.ptr) ms__ffi_number(f, "image_size", image.len);
     ms_json_end_object(&f->w);
 }
 
