@@ -813,7 +813,7 @@ typedef struct ms_store ms_store;
 
 /* Views are bits: a query over several gives each message once, in order of sequence.
  *
- *   CONVERSATION  user_message and assistant_message, whoever wrote them
+ *   CONVERSATION  user_message and assistant_message, of any author
  *   AGENT         types of `agent_types` written by `agent_key`
  *   TEAM          any type written by one of `agent_keys`
  *   GLOBAL        global_observation and synthesis
@@ -1797,7 +1797,7 @@ MS_API ms_result ms_memory_add(const ms_memory *memory, const ms_envelope *m,
  * is the namespace. A worker reads conversation, own stream, broadcasts; a manager (one
  * with subordinates) own stream, team agent after agent, broadcasts. ms_memory_add writes
  * to the own stream, whatever the type; but everybody reads user, assistant,
- * global_observation and synthesis messages, whoever added them. */
+ * global_observation and synthesis messages, of any author. */
 MS_API ms_result ms_shared_memory_init(ms_memory *memory, ms_store *store,
                                        ms_str name_space, ms_str agent_key,
                                        const ms_str *subordinates, size_t n_subordinates,
@@ -5679,7 +5679,7 @@ static const char *ms__body_fault(const unsigned char *body, uint32_t size)
         if (code > 2) return "a length of unknown size in its directory";
         if (field <= last || field >= MS_FIELD_COUNT)
             return "its fields are not in order";
-        if ((1u << code) > dir - at - 1) return "its directory is cut";
+        if ((1u << code) > dir - at - 1) return "its directory is incomplete";
         for (unsigned i = 0; i < 1u << code; i++)
             len |= (uint32_t)body[at + 1 + i] << 8 * i;
         values += len;
@@ -7532,8 +7532,8 @@ MS_API bool ms_usage_of(const ms_msg *note, ms_usage *out)
 
 /* ==== [copy] from one store into another =============================================
  * ms_copy is compaction, retention, repair, export and loading. Where the source has
- * changes, two cursors run side by side: one reads the records as they stand and knows
- * what is hidden, the other one reads what the source shows. So a copy has no changes but
+ * changes, two cursors run side by side: one reads the records as stored, hidden ones
+ * included, the other one reads the present messages. So a copy has no changes but
  * notes and facts, and no byte of hidden, redacted or replaced text.
  *
  * (Y1) The destination shows what the source shows, as far as it is kept, with the same
@@ -7541,11 +7541,11 @@ MS_API bool ms_usage_of(const ms_msg *note, ms_usage *out)
  * (Y2) The destination gives no number again that the source has given.
  * ================================================================================== */
 
-/* A location that is kept, from a number on. */
-typedef struct ms__cut {
+/* A location to copy, from a number on. */
+typedef struct ms__kept {
     ms_str location;
     uint64_t from;
-} ms__cut;
+} ms__kept;
 
 /* A running copy. */
 typedef struct ms__copying {
@@ -7553,29 +7553,29 @@ typedef struct ms__copying {
     const ms_keep *keep;
     ms_copy_report *report;
     ms_arena *arena;
-    ms__cut *cuts;    /* sorted by location; NULL: all locations, from 0 on */
-    size_t n_cuts;
+    ms__kept *kept;   /* sorted by location; NULL: all locations, from 0 on */
+    size_t n_kept;
     uint64_t last;    /* number of the last message read */
     uint64_t placed;  /* and of the last one copied */
     bool changed;     /* the source has changes */
     uint64_t unfit;   /* records that no store takes */
 } ms__copying;
 
-static bool ms__cut_less(const void *a, const void *b)
+static bool ms__kept_less(const void *a, const void *b)
 {
-    return ms__str_order(((const ms__cut *)a)->location, ((const ms__cut *)b)->location) <
+    return ms__str_order(((const ms__kept *)a)->location, ((const ms__kept *)b)->location) <
            0;
 }
 
-/* Does the caller keep a location, and from which number on? */
-static bool ms__cut_find(const ms__copying *c, ms_str location, uint64_t *from)
+/* Is a location copied, and from which number on? */
+static bool ms__kept_find(const ms__copying *c, ms_str location, uint64_t *from)
 {
-    size_t low = 0, high = c->n_cuts;
+    size_t low = 0, high = c->n_kept;
     *from = 0;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        int order = ms__str_order(c->cuts[middle].location, location);
-        if (order == 0) *from = c->cuts[middle].from;
+        int order = ms__str_order(c->kept[middle].location, location);
+        if (order == 0) *from = c->kept[middle].from;
         if (order == 0) return true;
         if (order < 0) low = middle + 1;
         else high = middle;
@@ -7588,12 +7588,12 @@ static bool ms__keeps(const ms__copying *c, const ms_msg *msg)
     int64_t t;
     uint64_t from;
     if (c->keep->has_since && ms_time(msg, &t) && t < c->keep->since_ns) return false;
-    return !c->cuts || (ms__cut_find(c, ms_location(msg), &from) && ms_seq(msg) >= from);
+    return !c->kept || (ms__kept_find(c, ms_location(msg), &from) && ms_seq(msg) >= from);
 }
 
 /* Finds the number of the oldest of the newest n messages of a location. */
-static MS__APART ms_result ms__cut_at(const ms__copying *c, ms_str location, ms_cursor *it,
-                                      uint64_t *from, ms_error *err)
+static MS__APART ms_result ms__kept_from(const ms__copying *c, ms_str location,
+                                         ms_cursor *it, uint64_t *from, ms_error *err)
 {
     ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, c->keep->newest);
     MS__TRY(ms_query_open(c->source, &q, it, err));
@@ -7603,8 +7603,9 @@ static MS__APART ms_result ms__cut_at(const ms__copying *c, ms_str location, ms_
     return code == MS_E_DAMAGED ? MS_OK : code;
 }
 
-/* Makes a cut for each location that is kept: those that the caller names, or all. */
-static MS__APART ms_result ms__cuts_make(ms__copying *c, ms_error *err)
+/* Lists the locations to copy, those that the caller names or all, with their first
+ * numbers. */
+static MS__APART ms_result ms__kept_list(ms__copying *c, ms_error *err)
 {
     const ms_keep *keep = c->keep;
     ms_listing listing;
@@ -7612,19 +7613,19 @@ static MS__APART ms_result ms__cuts_make(ms__copying *c, ms_error *err)
     if (keep->newest == 0 && keep->n_locations == 0) return MS_OK;
     if (keep->n_locations == 0) MS__TRY(ms_list(c->source, NULL, c->arena, &listing, err));
     size_t n = keep->n_locations ? keep->n_locations : listing.count;
-    ms__cut *cuts = (ms__cut *)ms_arena_alloc(c->arena, n * sizeof *cuts);
+    ms__kept *kept = (ms__kept *)ms_arena_alloc(c->arena, n * sizeof *kept);
     ms_cursor *it = (ms_cursor *)ms_arena_alloc(c->arena, sizeof *it);
-    if (!cuts || !it) return ms__no_arena(err, c->arena, n * sizeof *cuts);
+    if (!kept || !it) return ms__no_arena(err, c->arena, n * sizeof *kept);
     for (size_t i = 0; i < n; i++) {
-        cuts[i].location = keep->n_locations ? keep->locations[i]
+        kept[i].location = keep->n_locations ? keep->locations[i]
                                              : listing.items[i].location;
-        cuts[i].from = 0;
-        if (keep->newest > 0 && !ms__is_empty(cuts[i].location))
-            MS__TRY(ms__cut_at(c, cuts[i].location, it, &cuts[i].from, err));
+        kept[i].from = 0;
+        if (keep->newest > 0 && !ms__is_empty(kept[i].location))
+            MS__TRY(ms__kept_from(c, kept[i].location, it, &kept[i].from, err));
     }
-    ms__sort(cuts, n, sizeof *cuts, ms__cut_less);
-    c->cuts = cuts;
-    c->n_cuts = n;
+    ms__sort(kept, n, sizeof *kept, ms__kept_less);
+    c->kept = kept;
+    c->n_kept = n;
     return MS_OK;
 }
 
@@ -7753,7 +7754,7 @@ static MS__APART ms_result ms__copy_facts(ms__copying *c, ms_str location, ms_er
 {
     ms_str facts;
     uint64_t from;
-    if (c->keep->dry_run || !ms__cut_find(c, location, &from)) return MS_OK;
+    if (c->keep->dry_run || !ms__kept_find(c, location, &from)) return MS_OK;
     ms_result code = ms_location_get(c->source, location, c->arena, &facts, err);
     if (code != MS_OK && code != MS_E_DAMAGED) return code;
     if (ms_str_equal(facts, MS_STR("{}"))) return MS_OK;
@@ -7817,7 +7818,7 @@ static ms_result ms__copy_all(ms__copying *c, ms_error *err)
     uint64_t changes;
     MS__TRY(ms__changes_now(c->source, &changes, err));
     c->changed = changes > 0;
-    MS__TRY(ms__cuts_make(c, err));
+    MS__TRY(ms__kept_list(c, err));
     ms_result code = ms__copy_run(c, err);
     if (code != MS_OK && code != MS_E_DAMAGED) return code;
     ms_result rest = ms__copy_rest(c, err);
