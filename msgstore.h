@@ -658,10 +658,8 @@ MS_API ms_role ms_role_of_word(ms_str word);   /* OTHER when it is no known word
     X(16, KEY, key, TEXT)                  /* idempotency key, unique in a location */\
     X(17, TYPE_NAME, type_name, TEXT)      /* word of a type OTHER */                 \
     X(18, ROLE_NAME, role_name, TEXT)      /* word of a role OTHER */                 \
-    X(19, TIME_TEXT, time_text, TEXT)      /* the time as its source spelled it */    \
-    X(20, EXTRA, extra, OBJECT)            /* members that no field stands for */     \
-    X(21, CALL_EXTRA, call_extra, OBJECT)  /* the same of a tool call inside */       \
-    X(22, SOURCE, source, TEXT)            /* what its format had beside the fields */
+    X(19, SOURCE, source, TEXT)            /* what its format had beside the fields */\
+    X(20, EXTRA, extra, OBJECT)            /* members that a caller adds */
 
 typedef enum ms_field {
 #define MS__X(number, name, member, kind) MS_F_##name = number,
@@ -678,7 +676,6 @@ enum {
     MS_FLAG_JOINED = 16,   /* goes on the message before it: one assistant turn whose text
                               and calls came as one message in another format; append
                               them in one batch, so that nothing comes between */
-    MS_FLAG_LENIENT = 32,  /* read leniently: extra holds members of its format's own */
     MS_FLAG_AMENDED = 64,  /* was replaced since it was appended; set by stores */
     MS_FLAG_REDACTED = 128,    /* what it said was erased; set by stores */
     MS_FLAG_UNFINISHED = 256   /* a stream began it and has not ended it: it is being
@@ -714,10 +711,8 @@ typedef struct ms_envelope {
     ms_str key;
     ms_str type_name;
     ms_str role_name;
-    ms_str time_text;
+    ms_str source;            /* a template, see ms_member; leave it as it was read */
     ms_str extra;
-    ms_str call_extra;
-    ms_str source;
 } ms_envelope;
 
 /* Builders. A type that requires more than content has one of its own; so have the most
@@ -1223,7 +1218,7 @@ struct ms_store {
  * has the number; MS_E_ARGUMENT, it is of another location; MS_E_HIDDEN, it is hidden.
  * Cursors opened earlier do not see the change. */
 
-/* Replaces a message; its number and its place in every view stay. time (with time_text),
+/* Replaces a message; its number and its place in every view stay. time,
  * turn_id, id, key, location and agent_key are inherited if unset in the envelope, and
  * MS_FLAG_JOINED always; all other fields are those of the envelope. Role 0: the default
  * of the type. Sets MS_FLAG_AMENDED. MS_E_TYPE: another type; MS_E_ARGUMENT: another
@@ -1958,10 +1953,11 @@ MS_API ms_result ms_read_list(const ms_dialect *dialect, ms_str json,
                               const ms_read_opts *opts, ms_arena *arena,
                               ms_envelopes *out, ms_error *err);
 
-/* What a format has no place for, by field: how many messages lost it. TIME_TEXT stands for
- * times, SOURCE for members of the format that the message came from. */
+/* What a format had no place for: how many messages lost a field (SOURCE: members that no
+ * field stands for), or their time. */
 typedef struct ms_left_out {
     uint64_t fields[MS_FIELD_COUNT];
+    uint64_t times;
 } ms_left_out;
 
 /* Writes messages as they come: one JSON value a line, or one array. */
@@ -2018,6 +2014,9 @@ typedef struct ms_reader {
     bool keeps;               /* lenient: what does not fit stays as it is */
 } ms_reader;
 
+/* Adds a message that was read; it is checked afterwards. */
+MS_API ms_result ms_reader_add(ms_reader *r, const ms_envelope *m);
+
 /* A dialect of your own: fill this and pass it wherever a dialect is asked for. */
 struct ms_dialect {
     const char *name;
@@ -2026,8 +2025,8 @@ struct ms_dialect {
     const char *system;       /* and the one with the system text; NULL: none */
     bool system_parts;        /* which is {"parts": [{"text": s}]}, not a string */
     bool joins;               /* a JOINED message is written together with those before */
-    /* Reads one message: out->items in the arena; what it gives is checked afterwards. */
-    ms_result (*read)(ms_reader *r, ms_envelopes *out);
+    /* Reads one message, which can become several, by ms_reader_add. */
+    ms_result (*read)(ms_reader *r);
     /* Writes n messages as one JSON value to w->json; n is 1 unless `joins`. */
     ms_result (*write)(ms_writer *w, const ms_envelope *m, size_t n, ms_error *err);
 };
@@ -5856,7 +5855,7 @@ MS_API uint32_t ms_fields(const ms_msg *msg, ms_value fields[MS_FIELD_COUNT])
 
 /* The flags of a caller that are stored. */
 #define MS__CALLER_FLAGS                                                  \
-    ((uint32_t)(MS_FLAG_JOINED | MS_FLAG_STAMPED | MS_FLAG_REPAIRED | MS_FLAG_LENIENT))
+    ((uint32_t)(MS_FLAG_JOINED | MS_FLAG_STAMPED | MS_FLAG_REPAIRED))
 
 /* The flags that a copy keeps. */
 #define MS__COPY_FLAGS                                                    \
@@ -5931,7 +5930,7 @@ enum { MS__ERASE_MARK, MS__ERASE_BODY, MS__ERASE_DONE, MS__ERASE_STEPS };
 #define MS__KEPT_FIELDS                                                                \
     (1u << MS_F_LOCATION | 1u << MS_F_AGENT_KEY | 1u << MS_F_TURN_ID | 1u << MS_F_ID | \
      1u << MS_F_KEY | 1u << MS_F_CALL_ID | 1u << MS_F_TOOL | 1u << MS_F_TYPE_NAME |    \
-     1u << MS_F_ROLE_NAME | 1u << MS_F_TIME_TEXT)
+     1u << MS_F_ROLE_NAME)
 
 static void ms__blank_value(const ms__entry *e)
 {
@@ -6722,7 +6721,6 @@ static void ms__amend_inherit(ms_envelope *m, const ms_envelope *old)
     if (!m->has_time) {
         m->has_time = old->has_time;
         m->time_ns = old->time_ns;
-        if (!m->time_text.ptr) m->time_text = old->time_text;
         m->flags |= old->flags & MS_FLAG_STAMPED;
     }
     if (!m->turn_id.ptr) m->turn_id = old->turn_id;
@@ -19777,6 +19775,11 @@ typedef struct ms__member ms__member;
 
 #define MS__SPELLED_MAX 64
 
+/* As the field of a hole: the time, which is no text. */
+#define MS__F_TIME 31
+#define MS__SAID_TIME ((uint32_t)1 << MS__F_TIME)
+MS__STATIC_ASSERT(fields_leave_room_for_the_time, MS_FIELD_COUNT <= MS__F_TIME);
+
 /* How a value and a field stand for each other. NULL: as ms__field_... do. */
 typedef struct ms__as {
     unsigned kinds;       /* of JSON values that it takes, by bits */
@@ -20439,7 +20442,7 @@ static ms_result ms__object_take(ms_reader *r, const ms__shape *s, size_t base,
     return ms__holes_needed(r, s, 0);
 }
 
-static ms_result ms__item_add(ms_reader *r, const ms_envelope *m)
+MS_API ms_result ms_reader_add(ms_reader *r, const ms_envelope *m)
 {
     ms_envelope *items = (ms_envelope *)ms__grown(r->arena, r->items, sizeof *m);
     if (!items) return ms__no_arena(r->err, r->arena, sizeof *m);
@@ -20490,7 +20493,7 @@ static ms_result ms__block_add(ms_reader *r, const ms__format *f, const ms__shap
     ms_str tokens = ms_buf_text(&r->block);
     if (!ms__is_canonical(s, f->block(m), m, 1, tokens))
         MS__TRY(ms__source_set(r, f, m, 0, ms__absent(), s->letter, tokens));
-    return ms__item_add(r, m);
+    return ms_reader_add(r, m);
 }
 
 /* An element of a list that is none of the format's, as it is: in a list of it alone. */
@@ -20504,7 +20507,7 @@ static ms_result ms__block_keep(ms_reader *r, ms_role role, ms_str value, ms_env
     list[value.len + 1] = ']';
     *m = ms_message(MS_T_MULTIMODAL_PART, ms_json(ms_str_n(list, value.len + 2)));
     m->role = role;
-    return ms__item_add(r, m);
+    return ms_reader_add(r, m);
 }
 
 /* Does it stand in a message of the other side? */
@@ -20559,7 +20562,7 @@ static ms_result ms__items_take(ms_reader *r, const ms__format *f, const ms__sha
     ms_json_iter it = ms_json_iterate(r->list);
     bool null = !m->content.text.ptr ||
                 (m->content.json && ms_json_kind_of(m->content.text) == MS_JSON_NULL);
-    if (!r->list.ptr || f->lists != MS__LISTS_ALL) MS__TRY(ms__item_add(r, m));
+    if (!r->list.ptr || f->lists != MS__LISTS_ALL) MS__TRY(ms_reader_add(r, m));
     if (!r->list.ptr) return MS_OK;
     while (!(h->flags & MS__HOLDS)) h++;
     for (uint64_t i = 0; ms_json_next(&it); i++) {
@@ -20574,7 +20577,7 @@ static ms_result ms__items_take(ms_reader *r, const ms__format *f, const ms__sha
     ms_role role = ms__chat_role(m);
     *m = ms_message(MS_T_MULTIMODAL_PART, ms_json(r->list)); /* an empty list */
     m->role = role;
-    return ms__item_add(r, m);
+    return ms_reader_add(r, m);
 }
 
 /* The messages from `first` on are one object: keeps its template. */
@@ -20633,7 +20636,7 @@ static ms_result ms__format_read(ms_reader *r, const ms__format *f,
     ms_str text;
     MS__TRY(ms__read_json(r, r->json, &text));
     m = ms_other(MS_STR(MS__RAW_MESSAGE), ms_json(text));
-    return ms__item_add(r, &m);
+    return ms_reader_add(r, &m);
 }
 
 /* ---- Writing. */
@@ -20781,7 +20784,7 @@ static void ms__object_rest(ms_writer *w, ms__object *o)
             continue;
         bool once = h->field != MS_F_CONTENT && h->field != MS_F_EXTRA;
         if (once && (o->said >> h->field & 1)) continue;
-        if (!always && h->field != MS_F_TIME_TEXT && ms__is_neutral(h, o->m)) continue;
+        if (!always && h->field != MS__F_TIME && ms__is_neutral(h, o->m)) continue;
         if (ms__token_find(o->tokens, 0, name, &value)) continue;
         ms__hole_fill(w, o, h, ms__absent());
     }
@@ -20831,7 +20834,7 @@ static void ms__left_count(ms_writer *w, const ms__format *f, const ms_envelope 
     left &= ~((uint32_t)1 << MS_F_LOCATION | (uint32_t)1 << MS_F_AGENT_KEY);
     if (m->source.len > 0 && m->source.ptr[0] == f->letter)
         left &= ~((uint32_t)1 << MS_F_SOURCE);
-    if (m->has_time && !(said >> MS_F_TIME_TEXT & 1)) left |= (uint32_t)1 << MS_F_TIME_TEXT;
+    if (m->has_time && !(said & MS__SAID_TIME)) w->left_out.times++;
     for (; left; left &= left - 1) w->left_out.fields[ms__lowest(left)]++;
 }
 
@@ -21048,7 +21051,7 @@ static const ms__hole ms__framework_holes[] = {
     MS__HOLE('w', 0, "worker", text, MS_F_WORKER, MS__NOT_EMPTY),
     MS__HOLE('k', 0, "task", text, MS_F_TASK, MS__NOT_EMPTY),
     MS__HOLE('m', 0, "from_manager", text, MS_F_FROM_MANAGER, MS__NOT_EMPTY),
-    MS__HOLE('s', 0, "timestamp", seconds, MS_F_TIME_TEXT, 0),
+    MS__HOLE('s', 0, "timestamp", seconds, MS__F_TIME, 0),
     MS__HOLE('p', 0, "phase_id", phase, MS_F_PHASE_ID, MS__NOT_EMPTY),
     MS__HOLE('e', 0, "error_type", text, MS_F_ERROR_TYPE, MS__NOT_EMPTY),
     MS__HOLE('f', 0, "from_worker", text, MS_F_FROM_WORKER, MS__NOT_EMPTY),
@@ -21061,7 +21064,6 @@ static const ms__hole ms__framework_holes[] = {
     MS__HOLE('q', 0, "idempotency_key", text, MS_F_KEY, MS__GUEST),
     MS__HOLE('r', 0, "role", role, MS_F_ROLE_NAME, MS__GUEST),
     MS__HOLE('j', 0, "joined", joined, 0, MS__GUEST),
-    MS__HOLE('C', 0, "call", members, MS_F_CALL_EXTRA, MS__GUEST),
     MS__HOLE('S', 0, "source", source, MS_F_SOURCE, MS__GUEST),
     MS__HOLE('X', 0, "", extra, MS_F_EXTRA, MS__WRITTEN),
 };
@@ -21109,11 +21111,10 @@ static ms_result ms__read_required(ms_reader *r, ms_envelope *m)
 
 /* A message with a template of another format has none of the framework's: members that
  * would need one are not a hole's then (r->whole). */
-static ms_result ms__framework_read(ms_reader *r, ms_envelopes *out)
+static ms_result ms__framework_read(ms_reader *r)
 {
     size_t base, first = stbds_arrlenu(r->items);
     ms_envelope m;
-    (void)out;
     for (r->whole = false;; r->whole = true) {
         memset(&m, 0, sizeof m);
         MS__TRY(ms__object_begin(r, r->json, &base));
@@ -21132,7 +21133,7 @@ static ms_result ms__framework_read(ms_reader *r, ms_envelopes *out)
         m.type = MS_T_TEXT; /* which has no word in the format */
         if (m.role == MS_ROLE_SYSTEM) m.role = MS_ROLE_NONE;
     }
-    MS__TRY(ms__item_add(r, &m));
+    MS__TRY(ms_reader_add(r, &m));
     return m.source.ptr ? MS_OK
                         : ms__outer_close(r, &ms__framework_format, &ms__framework_shape, first);
 }
@@ -21354,9 +21355,8 @@ static ms_result ms__openai_take(ms_reader *r, ms_envelope *m, const ms__shape *
     return MS_OK;
 }
 
-static ms_result ms__openai_read(ms_reader *r, ms_envelopes *out)
+static ms_result ms__openai_read(ms_reader *r)
 {
-    (void)out;
     return ms__format_read(r, &ms__openai, ms__openai_take);
 }
 
@@ -21555,7 +21555,7 @@ static const ms__as ms__as_env_content = {
              MS__GUEST | MS__NOT_EMPTY),                                  \
     MS__END('m'),                                                         \
     MS__HOLE('i', 0, "id", text, MS_F_ID, MS__GUEST | MS__NOT_EMPTY),     \
-    MS__HOLE('d', 0, "created_at", date, MS_F_TIME_TEXT, MS__GUEST),      \
+    MS__HOLE('d', 0, "created_at", date, MS__F_TIME, MS__GUEST),      \
     MS__PLACE_AND_EXTRA
 
 static const ms__hole ms__env_calls[] = {
@@ -21758,14 +21758,13 @@ static ms_result ms__env_take(ms_reader *r, const ms__env *e, ms_str json)
     if (m.type == MS_T_ACTION && !m.args.text.ptr) m.args = ms_json(MS_STR("{}"));
     if (m.type != MS_T_ACTION && !m.content.text.ptr)
         m.content = ms__env_says(content) ? ms_json(content) : ms_text("");
-    MS__TRY(ms__item_add(r, &m));
+    MS__TRY(ms_reader_add(r, &m));
     return ms__outer_close(r, &ms__env_format, shape, first);
 }
 
-static ms_result ms__env_read(ms_reader *r, ms_envelopes *out)
+static ms_result ms__env_read(ms_reader *r)
 {
     ms__env e;
-    (void)out;
     memset(&e, 0, sizeof e);
     e.text.arena = r->arena;
     r->needed = 0;
@@ -22246,7 +22245,7 @@ static const ms__hole ms__task_wrappers[] = {
     MS__HOLE('i', 0, "id", task_own_id, MS_F_ID, 0),
     MS__HOLE('k', 0, "task_id", task_id, 0, MS__NEEDED),
     MS__HOLE('c', 0, "content", task_content, 0, MS__NEEDED | MS__HOLDS),
-    MS__HOLE('d', 0, "created_at", date, MS_F_TIME_TEXT, 0),
+    MS__HOLE('d', 0, "created_at", date, MS__F_TIME, 0),
     MS__HOLE('X', 0, "", extra, MS_F_EXTRA, MS__WRITTEN),
     MS__HOLE('s', 0, "streaming_status", task_status, MS_F_EXTRA, 0),
     MS__HOLE('u', 0, "updated_at", task_updated, MS_F_EXTRA, 0),
@@ -22468,15 +22467,14 @@ static ms_result ms__task_wrapped(ms_reader *r)
     bool own = ms__is_canonical(shape, ms__task_block(&content), &content, 1, block);
     MS__TRY(ms__source_set(r, &ms__task_format, &content, 'w', ms_buf_text(&r->outer),
                            shape->letter, own ? ms__absent() : block));
-    return ms__item_add(r, &content);
+    return ms_reader_add(r, &content);
 }
 
-static ms_result ms__task_read(ms_reader *r, ms_envelopes *out)
+static ms_result ms__task_read(ms_reader *r)
 {
     ms_envelope m;
     const ms__shape *shape;
     ms_str content = ms__absent();
-    (void)out;
     r->needed = 0;
     bool wrapper = ms_json_member(r->json, MS_STR("content"), &content) &&
                    ms_json_kind_of(content) == MS_JSON_OBJECT &&
@@ -22633,13 +22631,13 @@ static const ms__as ms__as_row_flag = {MS__JSON_ANY, "", ms__type_read,
     MS__HOLE('i', 0, "id", text, MS_F_ID, MS__GUEST),                                   \
     MS__HOLE('r', 0, "role", row_role, 0, 0),                                           \
     MS__HOLE('c', 0, "content", row_content, MS_F_CONTENT, 0),                          \
-    MS__HOLE('z', 0, "timestamp", row_time, MS_F_TIME_TEXT, 0),                         \
-    MS__HOLE('d', 0, "created_at", row_time, MS_F_TIME_TEXT, MS__GUEST | MS__FOREIGN),  \
+    MS__HOLE('z', 0, "timestamp", row_time, MS__F_TIME, 0),                         \
+    MS__HOLE('d', 0, "created_at", row_time, MS__F_TIME, MS__GUEST | MS__FOREIGN),  \
     MS__HOLE('1', 0, "_compressed", row_flag, MS_F_EXTRA, 0),                           \
     MS__HOLE('2', 0, "_original_length", row_flag, MS_F_EXTRA, 0),                      \
     MS__HOLE('3', 0, "_entity_key", row_flag, MS_F_EXTRA, 0),                           \
     MS__HOLE('m', 0, "metadata", object, 0, MS__GUEST),                                 \
-    MS__HOLE('Z', 'm', "timestamp", row_time, MS_F_TIME_TEXT, MS__GUEST | MS__FOREIGN)
+    MS__HOLE('Z', 'm', "timestamp", row_time, MS__F_TIME, MS__GUEST | MS__FOREIGN)
 
 static const ms__hole ms__row_texts[] = {
     MS__ROW_HEAD, MS__END('m'), MS__PLACE_AND_EXTRA,
@@ -22763,12 +22761,11 @@ static ms_result ms__row_tool(ms_reader *r, size_t base, ms_str metadata, ms_env
     return MS_OK;
 }
 
-static ms_result ms__session_read(ms_reader *r, ms_envelopes *out)
+static ms_result ms__session_read(ms_reader *r)
 {
     static const char *const flags[] = {"_compressed", "_original_length", "_entity_key"};
     ms_envelope m;
     size_t base, first = stbds_arrlenu(r->items);
-    (void)out;
     r->needed = 0;
     r->whole = false;
     r->list = ms__absent();
@@ -22790,7 +22787,7 @@ static ms_result ms__session_read(ms_reader *r, ms_envelopes *out)
     if (m.type != MS_T_ACTION && !m.content.text.ptr)
         m.content = ms_json(MS_STR("null"));
     if (m.type != MS_T_ACTION) {
-        MS__TRY(ms__item_add(r, &m));
+        MS__TRY(ms_reader_add(r, &m));
     } else {
         ms_str call = ms__absent();
         (void)ms_json_element(r->list, 0, &call);
@@ -23134,9 +23131,8 @@ static ms_result ms__anthropic_take(ms_reader *r, ms_envelope *m,
     return ms__object_take(r, *shape, base, m);
 }
 
-static ms_result ms__anthropic_read(ms_reader *r, ms_envelopes *out)
+static ms_result ms__anthropic_read(ms_reader *r)
 {
-    (void)out;
     return ms__format_read(r, &ms__anthropic, ms__anthropic_take);
 }
 
@@ -23313,9 +23309,8 @@ static ms_result ms__gemini_take(ms_reader *r, ms_envelope *m,
     return ms__object_take(r, *shape, base, m);
 }
 
-static ms_result ms__gemini_read(ms_reader *r, ms_envelopes *out)
+static ms_result ms__gemini_read(ms_reader *r)
 {
-    (void)out;
     return ms__format_read(r, &ms__gemini, ms__gemini_take);
 }
 
@@ -23494,9 +23489,8 @@ static ms_result ms__pydantic_take(ms_reader *r, ms_envelope *m,
     return ms__object_take(r, *shape, base, m);
 }
 
-static ms_result ms__pydantic_read(ms_reader *r, ms_envelopes *out)
+static ms_result ms__pydantic_read(ms_reader *r)
 {
-    (void)out;
     return ms__format_read(r, &ms__pydantic, ms__pydantic_take);
 }
 
@@ -23547,15 +23541,12 @@ static ms_result ms__dialect_check(const ms_dialect *dialect, ms_error *err)
 /* Reads one message to the end of r->items. */
 static ms_result ms__read_one(ms_reader *r, const ms_dialect *d, ms_str value)
 {
-    ms_envelopes own;
     size_t first = stbds_arrlenu(r->items);
-    memset(&own, 0, sizeof own);
     if (ms_json_kind_of(value) != MS_JSON_OBJECT)
         return ms__fail(r->err, MS_E_KIND, "a message is '%v', an object was expected",
                         MS__V(value));
     r->json = value;
-    MS__TRY(d->read(r, &own));
-    for (size_t i = 0; i < own.count; i++) MS__TRY(ms__item_add(r, &own.items[i]));
+    MS__TRY(d->read(r));
     for (size_t i = first; i < stbds_arrlenu(r->items); i++)
         MS__TRY(ms_envelope_check(&r->items[i], r->err));
     return MS_OK;
@@ -27066,7 +27057,7 @@ static ms_result ms__task_changed(const ms_msg *old, ms_str status, int64_t upda
     if (!status.ptr && (ms_flags(old) & MS_FLAG_UNFINISHED) != 0)
         status = MS_STR("\"IN_PROGRESS\"");
     m->location = ms_location(old);
-    m->id = m->time_text = ms__absent();
+    m->id = ms__absent();
     m->has_time = false;
     MS__TRY(ms__task_rewrapped(old, arena, m, err));
     return ms__task_rewrap(m->extra.ptr ? m->extra : was, status, ms_str_n(iso, len), arena,

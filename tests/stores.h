@@ -518,7 +518,7 @@ static inline void random_fields(uint64_t *rng, ms_envelope *m, uint64_t rare)
 {
     const ms_str phases[] = {MS_STR("0"), MS_STR("7"), MS_STR("-1")};
     ms_str *const texts[] = {&m->call_id, &m->from_worker, &m->summary, &m->error_type,
-                             &m->id,      &m->time_text,   &m->tool,    &m->worker,
+                             &m->id,      &m->source,      &m->tool,    &m->worker,
                              &m->task,    &m->from_manager};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         if (test_one_in(rng, rare)) *texts[i] = random_text(rng);
@@ -528,7 +528,6 @@ static inline void random_fields(uint64_t *rng, ms_envelope *m, uint64_t rare)
     if (test_one_in(rng, rare)) m->phase_id = ms_json(random_of(rng, phases, 3));
     if (test_one_in(rng, rare)) m->phase_id = ms_text("first");
     if (test_one_in(rng, rare)) m->extra = random_object(rng);
-    if (test_one_in(rng, rare)) m->call_extra = random_object(rng);
 }
 
 /* A sound envelope without key; its views are static. */

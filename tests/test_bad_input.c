@@ -126,10 +126,6 @@ static const struct field_row {
     {"extra is empty", MS_T_TASK, MS_F_EXTRA, TEXT(""), false, MS_E_SYNTAX, "extra"},
     {"extra is an array", MS_T_TASK, MS_F_EXTRA, TEXT("[]"), false, MS_E_KIND, "extra"},
     {"extra is null", MS_T_TASK, MS_F_EXTRA, TEXT("null"), false, MS_E_KIND, "extra"},
-    {"call_extra is a number", MS_T_ACTION, MS_F_CALL_EXTRA, TEXT("5"), false, MS_E_KIND,
-     "call_extra"},
-    {"call_extra is half", MS_T_ACTION, MS_F_CALL_EXTRA, TEXT("{"), false, MS_E_SYNTAX,
-     "call_extra"},
 };
 
 static void set_field(ms_envelope *m, ms_field field, ms_str text, bool json)

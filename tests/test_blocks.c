@@ -1677,7 +1677,6 @@ static const char *field_differs(const ms_envelope *a, const ms_envelope *b)
     TEXT(summary) TEXT(error_type) TEXT(id) TEXT(key) TEXT(phase_id.text)
     if (a->tool.ptr != NULL || a->type == MS_T_ACTION) TEXT(tool) /* else: its call's */
 #undef TEXT
-    if (!same_object(a->call_extra, b->call_extra)) return "call_extra";
     if (a->content.json != b->content.json) return "kind of content";
     if (a->content.json ? !equal_json(a->content.text, b->content.text, NULL)
                         : !ms_str_equal(a->content.text, b->content.text))

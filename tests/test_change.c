@@ -768,7 +768,7 @@ static ms_envelope secret_message(ms_type type)
     m.worker = m.task = m.from_manager = m.from_worker = MS_STR(SECRET);
     m.summary = m.error_type = MS_STR(SECRET " and more " SECRET);
     m.phase_id = ms_text(SECRET);
-    m.extra = m.call_extra = MS_STR("{\"s\":[\"" SECRET "\"]}");
+    m.extra = MS_STR("{\"s\":[\"" SECRET "\"]}");
     m.agent_key = MS_STR("agent");
     m.turn_id = MS_STR("turn");
     m.id = MS_STR("id");

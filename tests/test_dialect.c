@@ -140,7 +140,7 @@ static void describe(const ms_envelope *m, char *out, size_t size)
 #define OBJECT(s) ms_json(s)
 #define VALUE(v) (v)
 #define X(number, NAME, member, kind)                                               \
-    if (number != MS_F_TIME_TEXT && number != MS_F_SOURCE && kind(m->member).text.ptr != NULL && n < size) { \
+    if (number != MS_F_SOURCE && kind(m->member).text.ptr != NULL && n < size) { \
         ms_value v = kind(m->member);                                               \
         n += (size_t)snprintf(out + n, size - n, "|" #member "%c%.*s",              \
                               v.json ? '=' : ':', (int)v.text.len, v.text.ptr);     \

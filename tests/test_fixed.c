@@ -471,7 +471,7 @@ static ms_envelope shape_message(const shape *sh, size_t i, char names[3][MS_KEY
     if (sh->keys) m.key = ms_str_of(names[2]);
     if (!sh->all_fields) return m;
     m.turn_id = m.tool = m.call_id = m.worker = m.task = m.from_worker = MS_STR("f");
-    m.summary = m.error_type = m.id = m.time_text = m.role_name = MS_STR("f");
+    m.summary = m.error_type = m.id = m.source = m.role_name = MS_STR("f");
     return m;
 }
 

@@ -357,10 +357,6 @@ static const char *const objects[] = {
     "{\"created_at\":5,\"extra\":{\"q\":1},\"payload\":{}}", "{\"kind\":\"request\"}",
 };
 static const char *const texts[] = {NULL, NULL, NULL, "", "x", "call_1", "a name"};
-static const char *const times[] = {
-    NULL, NULL, "5", "2024-01-01T00:00:00+00:00", "1704067200.0", "1704067201", "soon",
-    "2024-01-01T00:00:01Z", "\"2024-01-01T00:00:00Z\"",
-};
 static const int64_t nanoseconds[] = {
     SECONDS(1704067200), SECONDS(5), 0, -1, INT64_MAX, SECONDS(1704067200.5), 333333333};
 
@@ -386,14 +382,11 @@ static ms_envelope any_envelope(uint64_t *rng)
     m.task = text_of(PICK(rng, texts));
     m.summary = text_of(PICK(rng, texts));
     m.id = text_of(PICK(rng, texts));
-    m.call_extra = text_of(PICK(rng, objects));
     m.extra = text_of(PICK(rng, objects));
     m.has_time = test_one_in(rng, 2);
     if (m.has_time) m.time_ns = PICK(rng, nanoseconds);
-    if (m.has_time) m.time_text = text_of(PICK(rng, times));
     m.seq = test_below(rng, 3);
     if (test_one_in(rng, 3)) m.location = MS_STR("place");
-    if (test_one_in(rng, 3)) m.flags |= MS_FLAG_LENIENT;
     if (test_one_in(rng, 4)) m.flags |= MS_FLAG_STAMPED;
     return m;
 }

@@ -1235,8 +1235,7 @@ static void test_members_beside(void **state)
         ms_envelope call = ms_action(MS_STR("f"), ms_json(MS_STR("{}")), ms_str_of(NULL));
         ms_envelope result = ms_observation(ms_text("r"), ms_str_of(NULL));
         if (i >= COUNT(beside)) result = ms_error_message(ms_text("r"), ms_str_of(NULL));
-        call.call_extra = result.call_extra = ms_str_of(beside[i % COUNT(beside)]);
-        call.extra = result.extra = MS_STR("{\"role\":\"x\",\"more\":1}");
+        call.extra = result.extra = ms_str_of(beside[i % COUNT(beside)]);
         assert_true(history_add(&h, ms_user_message(ms_text("u"))));
         assert_true(history_add(&h, call));
         assert_true(history_add(&h, result));
@@ -2121,7 +2120,7 @@ static ms_envelope hostile_message(uint64_t *random)
     m.agent_key = one_of(random, agents, COUNT(agents));
     m.content = hostile_value(random);
     m.call_id = hostile_id(random);
-    m.call_extra = one_of(random, beside, COUNT(beside));
+    m.extra = one_of(random, beside, COUNT(beside));
     if (test_one_in(random, 8)) m.turn_id = MS_STR("t");
     if (test_one_in(random, 10))
         m.extra = MS_STR("{\"role\":\"x\",\"content\":1,\"m\":2}");

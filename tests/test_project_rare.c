@@ -124,11 +124,11 @@ static void add_work(history *h)
     for (size_t i = 0; i < sizeof page; i += 9) page[i] = '\n';
     ms_envelope m = call("c 1", "search", ms_json(MS_STR("{\"q\":1}")));
     m.content = ms_text("let me see");
-    m.call_extra = MS_STR("{\"thoughtSignature\":\"abc\",\"outcome\":\"denied\"}");
+    m.extra = MS_STR("{\"thoughtSignature\":\"abc\",\"outcome\":\"denied\"}");
     add(h, m);
     add(h, call("c2", "search", ms_text("no object")));
     m = result("c 1", ms_text_n(ms_str_n(page, sizeof page)));
-    m.call_extra = MS_STR("{\"outcome\":\"denied\"}");
+    m.extra = MS_STR("{\"outcome\":\"denied\"}");
     add(h, m);
     m = by("ann", ms_observation(ms_json(MS_STR("{\"b\":2}")), ms_str_of(NULL)));
     m.args = ms_json(MS_STR("{\"own\":1}"));

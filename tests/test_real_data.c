@@ -51,7 +51,7 @@ static void finish_and_compare(ms_writer *w, const ms_buf *buf, json_t *expected
 static size_t field_bytes(const ms_envelope *m)
 {
     return m->content.text.len + m->args.text.len + m->tool.len + m->call_id.len +
-           m->extra.len + m->call_extra.len + m->role_name.len + m->id.len +
+           m->extra.len + m->source.len + m->role_name.len + m->id.len +
            sizeof "conversation";
 }
 

@@ -56,7 +56,7 @@ static bool is_value(unsigned f)
 
 static bool is_object(unsigned f)
 {
-    return f == MS_F_EXTRA || f == MS_F_CALL_EXTRA;
+    return f == MS_F_EXTRA;
 }
 
 
@@ -165,8 +165,7 @@ static bool same_value(ms_value a, ms_value b)
 /* Everything that the getters say is what the envelope has. */
 static void expect_same(const ms_msg *msg, const ms_envelope *m)
 {
-    const uint32_t of_a_caller = MS_FLAG_JOINED | MS_FLAG_STAMPED | MS_FLAG_REPAIRED |
-                                 MS_FLAG_LENIENT;
+    const uint32_t of_a_caller = MS_FLAG_JOINED | MS_FLAG_STAMPED | MS_FLAG_REPAIRED;
     ms_envelope back = ms_envelope_of(msg);
     int64_t time = -7;
     for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {

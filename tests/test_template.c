@@ -265,11 +265,13 @@ static void what_has_no_place_is_counted(void **state)
     (void)writes(OA, &list, true, &left);
     for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
         uint64_t want = f == MS_F_TURN_ID ? 2
-                        : f == MS_F_TIME_TEXT || f == MS_F_ERROR_TYPE || f == MS_F_SOURCE;
+                        : f == MS_F_ERROR_TYPE || f == MS_F_SOURCE;
         if (left.fields[f] != want)
             fail_msg("field %u: %llu", f, (unsigned long long)left.fields[f]);
     }
+    assert_int_equal(left.times, 1);
     (void)writes(FW, &list, true, &left);
+    assert_int_equal(left.times, 0);
     for (unsigned f = 1; f < MS_FIELD_COUNT; f++) assert_int_equal(left.fields[f], 0);
 }
 

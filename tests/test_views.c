@@ -871,7 +871,7 @@ static void a_key_stands_for_all_of_its_message(void **state)
         case 6: again.content = ms_json(MS_STR("1")); break;
         case 7: again.call_id = no_str(); break;
         case 8: again.extra = MS_STR("{\"a\":2}"); break;
-        default: again.time_text = MS_STR("12:00"); break;
+        default: again.source = MS_STR("12:00"); break;
         }
         if (ms_append(s.store, MS_STR("job"), &again, &seq, NULL) != MS_E_KEY_REUSED)
             fail_msg("change %d was not found", i);

@@ -66,8 +66,7 @@ typedef struct twin {
 } twin;
 
 /* What a caller may set: all but what stores set themselves. */
-#define TWIN_FLAGS ((uint32_t)(MS_FLAG_JOINED | MS_FLAG_STAMPED | MS_FLAG_REPAIRED | \
-                               MS_FLAG_LENIENT))
+#define TWIN_FLAGS ((uint32_t)(MS_FLAG_JOINED | MS_FLAG_STAMPED | MS_FLAG_REPAIRED))
 #define TWIN_SHOWN (TWIN_FLAGS | (uint32_t)(MS_FLAG_AMENDED | MS_FLAG_REDACTED | \
                                             MS_FLAG_UNFINISHED))
 
@@ -259,7 +258,7 @@ static inline const char *twin_redacted_differs(const twin_msg *want, const ms_m
 {
     for (int i = 1; i < MS_FIELD_COUNT; i++) {
         ms_value old = want->field[i], is = ms_get(got, (ms_field)i);
-        bool word = i == MS_F_TYPE_NAME || i == MS_F_ROLE_NAME || i == MS_F_TIME_TEXT;
+        bool word = i == MS_F_TYPE_NAME || i == MS_F_ROLE_NAME;
         bool kept = i == MS_F_LOCATION || i == MS_F_AGENT_KEY || i == MS_F_TURN_ID ||
                     i == MS_F_ID || i == MS_F_KEY || i == MS_F_CALL_ID || i == MS_F_TOOL;
         if (kept && !twin_value_equal(old, is)) return twin_field_name(i);
@@ -1235,7 +1234,6 @@ static inline twin_msg *twin_replace(twin *t, size_t i, const ms_envelope *m,
         full.has_time = old->has_time;
         full.time_ns = old->time_ns;
         full.flags |= old->flags & (uint32_t)MS_FLAG_STAMPED;
-        if (full.time_text.ptr == NULL) full.time_text = old->field[MS_F_TIME_TEXT].text;
     }
     full.flags |= old->flags & (uint32_t)MS_FLAG_JOINED;
     twin_msg *record = twin_new_record(t, MS_KIND_AMEND, &full, old->seq);
@@ -1344,7 +1342,7 @@ static inline bool twin_redact_both(twin *t, ms_store *store, uint64_t seq,
         m = twin_replace(t, at, &shown, false);
         m->flags &= ~(uint32_t)MS_FLAG_AMENDED;
         m->flags |= (uint32_t)MS_FLAG_REDACTED;
-        m->loose |= (uint32_t)(MS_FLAG_AMENDED | MS_FLAG_LENIENT | MS_FLAG_REPAIRED |
+        m->loose |= (uint32_t)(MS_FLAG_AMENDED | MS_FLAG_REPAIRED |
                                MS_FLAG_UNFINISHED);
     }
     for (size_t i = 0; i < t->records.count; i++) {

@@ -22,12 +22,11 @@ typedef struct side {
     ms_cursor it;
     const ms_msg *msg;
 } side;
-#define DIFF_TIMES ((uint32_t)1 << MS_F_TIME_TEXT)
+#define DIFF_TIMES ((uint32_t)1 << 31) /* a time is no field */
 #define DIFF_IDS                                                                         \
     ((uint32_t)1 << MS_F_LOCATION | (uint32_t)1 << MS_F_TURN_ID |                        \
      (uint32_t)1 << MS_F_CALL_ID | (uint32_t)1 << MS_F_ID | (uint32_t)1 << MS_F_KEY)
 #define DIFF_REST                                                                        \
-    ((uint32_t)1 << MS_F_EXTRA | (uint32_t)1 << MS_F_CALL_EXTRA |                        \
-     (uint32_t)1 << MS_F_SOURCE)
+    ((uint32_t)1 << MS_F_EXTRA | (uint32_t)1 << MS_F_SOURCE)
 
 #endif /* CMD_DIFF_H */

@@ -133,7 +133,6 @@ static const struct {
     {MS_F_ARGS, "g", NULL},         {MS_F_CALL_ID, "i", NULL},
     {MS_F_ERROR_TYPE, "et", NULL},  {MS_F_TASK, "k", NULL},
     {MS_F_SUMMARY, "s", NULL},      {MS_F_EXTRA, "x", NULL},
-    {MS_F_CALL_EXTRA, "z", NULL},
 };
 
 static void put_message(report *r, const ms_msg *msg, bool hidden, tally *agents)

@@ -799,7 +799,7 @@ bool secrets_mask_message(ms_envelope *m, unsigned classes, ms_arena *arena,
                           secret_fn note, void *ctx)
 {
     ms_value *values[] = {&m->content, &m->args, &m->phase_id};
-    ms_str *texts[] = {&m->task, &m->summary, &m->error_type, &m->extra, &m->call_extra};
+    ms_str *texts[] = {&m->task, &m->summary, &m->error_type, &m->extra, &m->source};
     bool good = true;
     for (size_t i = 0; i < 3 && good; i++) {
         if (values[i]->text.ptr == NULL) continue;

@@ -111,7 +111,7 @@ static ms_envelope message_of(fuzz_input *in)
     if (has & 1) m.call_id = name_of(in);
     if (has & 2) m.flags = MS_FLAG_JOINED;
     if (has & 4) m.role = (ms_role)fuzz_below(in, MS_ROLE_FUNCTION + 1);
-    if (has & 8) m.call_extra = ms_str_of(ONE_OF(in, beside));
+    if (has & 8) m.extra = ms_str_of(ONE_OF(in, beside));
     if (has & 16) m.extra = ms_str_of(ONE_OF(in, beside));
     if (has & 32) m.turn_id = MS_STR("t");
     if ((has & 64) && m.type != MS_T_ACTION) call_of(in, &m);
