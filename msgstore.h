@@ -6280,6 +6280,22 @@ MS_API ms_result ms_cursor_close(ms_cursor *it, ms_error *err)
     return MS_OK;
 }
 
+/* Opens a cursor in the arena, to save stack. */
+static MS__APART ms_result ms__cursor_open(ms_store *store, const ms_query *q,
+                                           ms_arena *arena, ms_cursor **it, ms_error *err)
+{
+    *it = arena ? (ms_cursor *)ms_arena_alloc(arena, sizeof **it) : NULL;
+    if (!*it) return ms__no_arena(err, arena, sizeof **it);
+    return ms_query_open(store, q, *it, err);
+}
+
+/* Closes a cursor. The result of reading, code, has precedence. */
+static ms_result ms__cursor_end(ms_cursor *it, ms_result code, ms_error *err)
+{
+    ms_result end = ms_cursor_close(it, code == MS_OK ? err : NULL);
+    return code == MS_OK ? end : code;
+}
+
 /* ---- Unfinished messages: initial text and pieces. */
 
 static ms_field ms__fed_field(ms_type type)
@@ -6406,14 +6422,13 @@ static ms_result ms__expect_last(const ms_append_opts *opts, uint64_t last, ms_e
 static ms_result ms__expect_only(ms_store *store, const ms_append_opts *opts, ms_error *err)
 {
     ms_arena own;
+    ms_cursor *it;
     uint64_t last = 0;
     ms_query q = ms__view_query(opts->location, MS_VIEW_TIMELINE, 1);
     memset(&own, 0, sizeof own);
     q.reverse = true;
-    ms_cursor *it = (ms_cursor *)ms_arena_alloc(&own, sizeof *it);
-    if (!it) return ms__no_memory(err, sizeof *it);
-    ms_result code = ms_query_open(store, &q, it, err);
-    const ms_msg *newest = ms__next_stored(it);
+    ms_result code = ms__cursor_open(store, &q, &own, &it, err);
+    const ms_msg *newest = code == MS_OK ? ms__next_stored(it) : NULL;
     if (newest) last = ms_seq(newest);
     if (code == MS_OK) code = ms_cursor_close(it, err);
     ms_arena_deinit(&own);
@@ -6957,17 +6972,15 @@ static void ms__facts_fold(ms__facts *f)
 static MS__APART ms_result ms__facts_read(ms_store *store, ms_str location, ms__facts *f,
                                           ms_error *err)
 {
+    ms_cursor *it;
     const ms_msg *msg;
     ms_result code = MS_OK;
     ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, 0);
-    ms_cursor *it = (ms_cursor *)ms_arena_alloc(f->arena, sizeof *it);
-    if (!it) return ms__no_arena(err, f->arena, sizeof *it);
     q.raw = MS_RAW_LOCATIONS;
-    MS__TRY(ms_query_open(store, &q, it, err));
+    MS__TRY(ms__cursor_open(store, &q, f->arena, &it, err));
     while (code == MS_OK && (msg = ms_next(it)) != NULL)
         code = ms__facts_add(f, ms_content(msg).text, err);
-    ms_result end = ms_cursor_close(it, code == MS_OK ? err : NULL);
-    return code == MS_OK ? end : code;
+    return ms__cursor_end(it, code, err);
 }
 
 /* Writes the object without members whose value is null. */
@@ -7044,20 +7057,18 @@ static ms_result ms__fork_add(ms__fork *f, const ms_envelope *m, ms_kind kind,
 static MS__APART ms_result ms__fork_read(ms__fork *f, ms_str from, uint64_t seq,
                                          ms_error *err)
 {
+    ms_cursor *it;
     const ms_msg *msg;
     ms_result code = MS_OK;
     ms_query q = ms__view_query(from, MS_VIEW_TIMELINE, 0);
-    ms_cursor *it = (ms_cursor *)ms_arena_alloc(f->arena, sizeof *it);
-    if (!it) return ms__no_arena(err, f->arena, sizeof *it);
     q.before_seq = seq + 1;
     q.arena = f->arena;
-    MS__TRY(ms_query_open(f->store, &q, it, err));
+    MS__TRY(ms__cursor_open(f->store, &q, f->arena, &it, err));
     while (code == MS_OK && (msg = ms_next(it)) != NULL) {
         ms_envelope m = ms_envelope_of(msg);
         code = ms__fork_add(f, &m, MS_KIND_MESSAGE, err);
     }
-    ms_result end = ms_cursor_close(it, code == MS_OK ? err : NULL);
-    return code == MS_OK ? end : code;
+    return ms__cursor_end(it, code, err);
 }
 
 /* Adds the facts of the new location. */
@@ -7094,11 +7105,10 @@ static MS__APART ms_result ms__fork_facts(ms__fork *f, ms_str from, uint64_t seq
 /* Checks that a location has no messages, hidden ones included. */
 static MS__APART ms_result ms__fork_empty(ms__fork *f, ms_str to, ms_error *err)
 {
+    ms_cursor *it;
     ms_query q = ms__view_query(to, MS_VIEW_TIMELINE, 1);
-    ms_cursor *it = (ms_cursor *)ms_arena_alloc(f->arena, sizeof *it);
-    if (!it) return ms__no_arena(err, f->arena, sizeof *it);
     q.raw = MS_RAW_MESSAGES;
-    MS__TRY(ms_query_open(f->store, &q, it, err));
+    MS__TRY(ms__cursor_open(f->store, &q, f->arena, &it, err));
     const ms_msg *msg = ms_next(it);
     uint64_t seq = msg ? ms_seq(msg) : 0;
     ms_result code = ms_cursor_close(it, err);
@@ -7175,15 +7185,14 @@ static MS__APART ms_result ms__redact_erase(ms_store *store, ms_arena *arena,
                                             const ms_msg *own, unsigned step,
                                             ms_error *err)
 {
+    ms_cursor *it;
     const ms_msg *msg;
     ms_stat stat;
     ms_result code = MS_OK;
     ms_query q = ms__view_query(ms_location(own), MS_VIEW_TIMELINE, 0);
-    ms_cursor *it = (ms_cursor *)ms_arena_alloc(arena, sizeof *it);
-    if (!it) return ms__no_arena(err, arena, sizeof *it);
     q.raw = MS_RAW_MESSAGES | MS_RAW_AMENDS | MS_RAW_NOTES | MS_RAW_PIECES;
     q.about_seq = ms_seq(own);
-    MS__TRY(ms_query_open(store, &q, it, err));
+    MS__TRY(ms__cursor_open(store, &q, arena, &it, err));
     while (code == MS_OK && (msg = ms_next(it)) != NULL)
         if (!ms__redact_keeps(msg)) code = store->backend->erase(store, msg, step, err);
     ms_result end = ms_cursor_close(it, NULL);
@@ -7529,10 +7538,9 @@ MS_API bool ms_usage_of(const ms_msg *note, ms_usage *out)
 
 
 /* ==== [copy] from one store into another =============================================
- * ms_copy is compaction, retention, repair, export and loading. Where the source has
- * changes, two cursors run side by side: one reads the records as stored, hidden ones
- * included, the other one reads the present messages. So a copy has no changes but
- * notes and facts, and no byte of hidden, redacted or replaced text.
+ * ms_copy is compaction, retention, repair, export and loading. It appends what a query
+ * over the source returns, so a copy has no changes except for notes and facts, and no
+ * byte of hidden, redacted or replaced text.
  *
  * (Y1) The destination shows what the source shows, as far as it is kept, with the same
  *      numbers, notes and facts.
@@ -7555,7 +7563,6 @@ typedef struct ms__copying {
     size_t n_kept;
     uint64_t last;    /* number of the last message read */
     uint64_t placed;  /* and of the last one copied */
-    bool changed;     /* the source has changes */
     uint64_t unfit;   /* records that no store takes */
 } ms__copying;
 
@@ -7627,14 +7634,13 @@ static MS__APART ms_result ms__kept_list(ms__copying *c, ms_error *err)
     return MS_OK;
 }
 
-/* Copies a message unless it is hidden or not kept. */
-static MS__APART ms_result ms__copy_one(ms__copying *c, const ms_msg *msg, bool hidden,
-                                        ms_error *err)
+/* Copies a message if it is kept. */
+static MS__APART ms_result ms__copy_one(ms__copying *c, const ms_msg *msg, ms_error *err)
 {
     ms_append_opts opts;
     ms_store *to = c->destination;
     c->last = ms_seq(msg);
-    if (hidden || !ms__keeps(c, msg)) {
+    if (!ms__keeps(c, msg)) {
         c->report->dropped++;
         return MS_OK;
     }
@@ -7661,22 +7667,22 @@ static ms_result ms__copy_numbers(const ms__copying *c, ms_error *err)
     ms_stat stat;
     const ms_backend *to = c->keep->dry_run ? NULL : c->destination->backend;
     uint64_t last = c->last;
-    if (ms_store_stat(c->source, &stat, NULL) == MS_OK && stat.given_seq > last)
-        last = stat.given_seq;
+    if (ms_store_stat(c->source, &stat, NULL) == MS_OK) {
+        if (stat.last_seq > last) last = stat.last_seq;
+        if (stat.given_seq > last) last = stat.given_seq;
+    }
     if (!to || !to->leave_out || last <= c->placed) return MS_OK;
     return to->leave_out(c->destination, last, err);
 }
 
-/* Opens a cursor over everything of the source, in the arena. raw: kinds as they stand. */
-static MS__APART ms_result ms__copy_open(const ms__copying *c, unsigned raw, ms_cursor **it,
-                                         ms_error *err)
+/* Opens a cursor over all locations of the source. */
+static ms_result ms__copy_open(const ms__copying *c, unsigned raw, ms_cursor **it,
+                               ms_error *err)
 {
     ms_query q = ms__view_query(ms__absent(), MS_VIEW_TIMELINE, 0);
-    *it = (ms_cursor *)ms_arena_alloc(c->arena, sizeof **it);
-    if (!*it) return ms__no_arena(err, c->arena, sizeof **it);
     q.raw = raw;
     q.arena = c->arena;
-    return ms_query_open(c->source, &q, *it, err);
+    return ms__cursor_open(c->source, &q, c->arena, it, err);
 }
 
 static ms_result ms__copy_unfit(const ms__copying *c, ms_error *err)
@@ -7686,39 +7692,16 @@ static ms_result ms__copy_unfit(const ms__copying *c, ms_error *err)
                     c->unfit);
 }
 
-/* Steps a message through both cursors: `now` shows what `all` has, except for hidden
- * messages and for damaged records that an AMEND replaces. */
-static ms_result ms__copy_step(ms__copying *c, const ms_msg *msg, ms_cursor *now,
-                               const ms_msg **ahead, ms_error *err)
+static ms_result ms__copy_messages(ms__copying *c, ms_error *err)
 {
-    if (!now) return ms__copy_one(c, msg, false, err);
-    uint64_t seq = ms_seq(msg);
-    if (!*ahead) *ahead = ms_next(now);
-    for (; *ahead && ms_seq(*ahead) < seq; *ahead = ms_next(now))
-        MS__TRY(ms__copy_one(c, *ahead, false, err));
-    if (!*ahead || ms_seq(*ahead) > seq) return ms__copy_one(c, msg, true, err);
-    msg = *ahead;
-    *ahead = NULL;
-    return ms__copy_one(c, msg, false, err);
-}
-
-static MS__APART ms_result ms__copy_run(ms__copying *c, ms_error *err)
-{
-    ms_cursor *all, *now = NULL;
-    const ms_msg *msg, *ahead = NULL;
-    MS__TRY(ms__copy_open(c, MS_RAW_MESSAGES, &all, err));
-    ms_result code = c->changed ? ms__copy_open(c, 0, &now, err) : MS_OK;
-    while (code == MS_OK && (msg = ms_next(all)) != NULL)
-        code = ms__copy_step(c, msg, now, &ahead, err);
-    for (; code == MS_OK && now && (ahead || (ahead = ms_next(now)) != NULL); ahead = NULL)
-        code = ms__copy_one(c, ahead, false, err);
-    c->report->damaged = all->damaged;
-    if (now && now->damaged > all->damaged) c->report->damaged = now->damaged;
-    c->report->damaged += c->unfit;
+    ms_cursor *it;
+    const ms_msg *msg;
+    ms_result code = MS_OK;
+    MS__TRY(ms__copy_open(c, 0, &it, err));
+    while (code == MS_OK && (msg = ms_next(it)) != NULL) code = ms__copy_one(c, msg, err);
+    c->report->damaged = it->damaged + c->unfit;
     if (code == MS_OK) code = ms__copy_numbers(c, err);
-    ms_result end = ms_cursor_close(all, code == MS_OK ? err : NULL);
-    ms_result shown = ms_cursor_close(now, code == MS_OK && end == MS_OK ? err : NULL);
-    if (code == MS_OK) code = end != MS_OK ? end : shown;
+    code = ms__cursor_end(it, code, err);
     return code == MS_OK ? ms__copy_unfit(c, err) : code;
 }
 
@@ -7793,15 +7776,13 @@ static ms_result ms__copy_notes(ms__copying *c, ms_str **names, size_t *n, ms_er
         if (ms__keep_copy(c->arena, name)) ++*n;
         else code = ms__no_arena(err, c->arena, name->len);
     }
-    ms_result end = ms_cursor_close(it, code == MS_OK ? err : NULL);
-    return code == MS_OK ? end : code;
+    return ms__cursor_end(it, code, err);
 }
 
 static MS__APART ms_result ms__copy_rest(ms__copying *c, ms_error *err)
 {
     ms_str *names;
     size_t n;
-    if (!c->changed) return MS_OK;
     ms_result damaged = ms__copy_notes(c, &names, &n, err);
     if (damaged != MS_OK && damaged != MS_E_DAMAGED) return damaged;
     ms__sort(names, n, sizeof *names, ms__text_less);
@@ -7813,12 +7794,13 @@ static MS__APART ms_result ms__copy_rest(ms__copying *c, ms_error *err)
 
 static ms_result ms__copy_all(ms__copying *c, ms_error *err)
 {
-    uint64_t changes;
-    MS__TRY(ms__changes_now(c->source, &changes, err));
-    c->changed = changes > 0;
+    ms_stat stat;
+    memset(&stat, 0, sizeof stat);
+    if (c->source->backend->stat) MS__TRY(ms_store_stat(c->source, &stat, err));
+    c->report->dropped = stat.hidden;
     MS__TRY(ms__kept_list(c, err));
-    ms_result code = ms__copy_run(c, err);
-    if (code != MS_OK && code != MS_E_DAMAGED) return code;
+    ms_result code = ms__copy_messages(c, err);
+    if ((code != MS_OK && code != MS_E_DAMAGED) || !stat.changes) return code;
     ms_result rest = ms__copy_rest(c, err);
     return rest != MS_OK && (code == MS_OK || rest != MS_E_DAMAGED) ? rest : code;
 }
