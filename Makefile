@@ -162,6 +162,12 @@ lib: ## build libmsgstore.so, .a and, with mingw, .dll into build/lib, for other
 test-python: ## the Python package and its adapters, with the packages that they serve
 	@bash tests/python.sh
 
+js: ## build the WebAssembly module of bindings/js
+	@bash tools/wasm.sh bindings/js/msgstore.wasm
+
+test-js: ## the JavaScript package under Node, with the SDKs that it serves, and in chromium
+	@SETUP='$(SETUP)' bash tests/js.sh
+
 install: tool ## install header, tool and pkg-config file under PREFIX
 	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/bin \
 	    $(DESTDIR)$(PREFIX)/lib/pkgconfig
@@ -176,7 +182,7 @@ clean: ## remove build/
 
 .PHONY: help setup demo test check torture fuzz controls model coverage test-cross \
         test-windows test-report bench bench-gate bench-micro bench-scale tool examples \
-        all install lib test-python clean
+        all install lib js test-python test-js clean
 
 # build COMPILER-AND-FLAGS, LIBRARIES: compile and link the first prerequisite. The old
 # file goes first, so that a failed build leaves none behind.

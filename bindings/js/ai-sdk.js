@@ -1,0 +1,74 @@
+/* Model messages of the `ai` SDK: what a store has, as generateText({ messages }) takes it,
+ * and back. */
+
+/* A chat message of OpenAI's form, which the library has made whole, as a model message. */
+function modelMessage(message, tools) {
+  if (message.role === "tool") {
+    return { role: "tool", content: [{
+      type: "tool-result", toolCallId: message.tool_call_id,
+      toolName: tools.get(message.tool_call_id) ?? "unknown",
+      output: { type: "text", value: message.content },
+    }] };
+  }
+  if (message.role !== "assistant") return { role: message.role, content: parts(message) };
+  const content = message.content ? [{ type: "text", text: message.content }] : [];
+  for (const call of message.tool_calls ?? []) {
+    tools.set(call.id, call.function.name);
+    let input = {};
+    try {
+      input = JSON.parse(call.function.arguments);
+    } catch {
+      input = { INVALID_JSON: call.function.arguments };
+    }
+    content.push({ type: "tool-call", toolCallId: call.id,
+      toolName: call.function.name, input });
+  }
+  return { role: "assistant", content };
+}
+
+function parts({ content }) {
+  if (typeof content === "string") return content;
+  return content.map((part) => (part.type === "image_url"
+    ? { type: "image", image: part.image_url.url } : { type: "text", text: part.text }));
+}
+
+/** The messages of a location as ModelMessage[]: calls paired, roles in order. */
+export function toModelMessages(store, location, options = {}) {
+  const tools = new Map();
+  const { messages } = store.request(location, "openai", options);
+  const result = [];
+  for (const message of messages) {
+    const made = modelMessage(message, tools);
+    const last = result.at(-1);
+    if (made.role === "tool" && last?.role === "tool") last.content.push(...made.content);
+    else result.push(made);
+  }
+  return result;
+}
+
+const textOf = (output) => (output?.type === "text" || output?.type === "error-text"
+  ? output.value : output?.value ?? output);
+
+/** Appends ModelMessage[], such as result.response.messages; their numbers. */
+export function appendModelMessages(store, location, messages) {
+  const list = [];
+  for (const { role, content } of messages) {
+    const own = typeof content === "string" ? [{ type: "text", text: content }] : content;
+    const words = own.filter((p) => p.type === "text").map((p) => p.text).join("\n");
+    const type = { user: "user_message", assistant: "assistant_message" }[role];
+    if (type && (words || role === "user")) list.push({ type, content: words });
+    if (role === "system") list.push({ type: "injected_context", content: words });
+    for (const part of own) {
+      if (part.type === "tool-call") {
+        const args = part.input && typeof part.input === "object"
+          && !Array.isArray(part.input) ? part.input : { value: part.input };
+        list.push({ type: "action", tool: part.toolName, args,
+          tool_call_id: part.toolCallId });
+      } else if (part.type === "tool-result") {
+        list.push({ type: "observation", content: textOf(part.output),
+          tool_call_id: part.toolCallId });
+      }
+    }
+  }
+  return list.length > 0 ? store.append(list, location) : [];
+}

@@ -1,0 +1,176 @@
+/** A message in the format that was asked for; by default the library's own. */
+export interface Message {
+  type: string;
+  content?: unknown;
+  tool?: string;
+  args?: Record<string, unknown>;
+  tool_call_id?: string;
+  agent_key?: string;
+  turn_id?: string;
+  timestamp?: number;
+  location?: string;
+  [member: string]: unknown;
+  /** Its number in the store; not enumerable. */
+  readonly seq?: number;
+}
+
+export type Messages = Message[] & { readonly damaged: number };
+export type Format = "framework" | "openai" | "chat-strict" | "anthropic" | "gemini"
+  | "pydantic-ai" | "envelope" | "task" | "session";
+export type Provider = "openai" | "chat-strict" | "anthropic" | "gemini" | "ollama";
+export type View = "conversation" | "agent" | "team" | "global" | "timeline";
+
+export interface Filter {
+  location?: string;
+  views?: View[];
+  types?: string[];
+  agentKey?: string;
+  agentKeys?: string[];
+  turnId?: string;
+  /** Seconds since 1970. */
+  since?: number;
+  until?: number;
+  afterSeq?: number;
+  beforeSeq?: number;
+  limit?: number;
+}
+
+export interface Query extends Filter {
+  oldest?: boolean;
+  reverse?: boolean;
+  byTime?: boolean;
+  format?: Format;
+}
+
+export interface HistoryOptions {
+  subordinates?: string[];
+  timeline?: boolean;
+  byTime?: boolean;
+  conversationLimit?: number;
+  agentLimit?: number;
+  teamLimit?: number;
+  globalLimit?: number;
+  limit?: number;
+  scope?: "orchestrator" | "manager" | "worker" | "since_task";
+  turns?: number;
+  phase?: number;
+  previousPhase?: number;
+  format?: Format;
+}
+
+export interface RequestOptions {
+  model?: string;
+  system?: string;
+  tools?: unknown[];
+  agentKey?: string;
+  subordinates?: string[];
+  newest?: number;
+  budget?: number;
+  thinking?: boolean;
+  /** Further members of the request, such as max_tokens. */
+  [member: string]: unknown;
+}
+
+export interface Answered {
+  first_seq: number;
+  last_seq: number;
+  messages: number;
+  /** How many tools are to be called now. */
+  calls: number;
+  /** The provider's word for why it stopped. */
+  stop: string;
+}
+
+export interface Match {
+  seq: number;
+  location: string;
+  agent_key?: string;
+  type: string;
+  field: string;
+  snippet: string;
+}
+
+export interface Info {
+  location: string;
+  agent_key?: string;
+  messages: number;
+  first_seq: number;
+  last_seq: number;
+  first_time: number | null;
+  last_time: number | null;
+}
+
+export interface Usage {
+  notes: number;
+  input_tokens: number;
+  output_tokens: number;
+  cached_tokens: number;
+  reasoning_tokens: number;
+  seconds: number;
+}
+
+export interface Stat {
+  version: string;
+  messages: number;
+  last_seq: number;
+  bytes: number;
+  index_bytes: number;
+  hidden: number;
+  changes: number;
+  damaged: number;
+  image_size: number;
+}
+
+export class MsgstoreError extends Error {
+  readonly code: string;
+  readonly path?: string;
+  readonly offset?: number;
+}
+
+export class Store {
+  append(messages: Partial<Message> | object[], location?: string,
+    options?: { format?: Format; lenient?: boolean; expectSeq?: number }): number[];
+  query(location?: string, options?: Query): Messages;
+  history(location: string, agentKey: string, options?: HistoryOptions): Messages;
+  request(location: string, provider: Provider, options?: RequestOptions):
+    Record<string, any>;
+  answer(body: string | Uint8Array | object, provider: Provider, location: string,
+    options?: { agentKey?: string }): Answered;
+  search(text: string, options?: Filter & { exactCase?: boolean; oldestFirst?: boolean }):
+    Match[];
+  amend(seq: number, message: object, options?: { format?: Format }): void;
+  hide(seq: number): void;
+  rewind(location: string, seq?: number): number;
+  redact(seq: number): void;
+  note(seq: number, kind: string, value: unknown): void;
+  fork(location: string, seq: number, to: string): void;
+  facts(location: string, facts?: Record<string, unknown>): Record<string, unknown>;
+  locations(options?: { prefix?: string; limit?: number }): Info[];
+  agents(location?: string, options?: { limit?: number }): Info[];
+  usage(location?: string): Usage;
+  stat(): Stat;
+  /** The bytes of the store: keep them, and open() them again. */
+  image(): Uint8Array;
+  close(): void;
+}
+
+export interface OpenOptions {
+  image?: Uint8Array;
+  /** Bytes of the first buffer; it doubles as it must, up to maxSize. */
+  size?: number;
+  maxSize?: number;
+  keepUnsetTimes?: boolean;
+}
+
+export class Library {
+  open(options?: OpenOptions): Store;
+}
+
+/** Compiles the module: from bytes, a Response, or a compiled WebAssembly.Module. */
+export function load(source: BufferSource | Response | WebAssembly.Module
+  | Promise<BufferSource | Response | WebAssembly.Module>): Promise<Library>;
+
+export function user(content: unknown, more?: object): Message;
+export function assistant(content: unknown, more?: object): Message;
+export function action(tool: string, args: object, callId?: string, more?: object): Message;
+export function observation(content: unknown, callId?: string, more?: object): Message;

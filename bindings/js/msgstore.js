@@ -1,0 +1,320 @@
+/* msgstore in WebAssembly: a message store in memory, whose bytes are an image that can be
+ * kept anywhere. No dependency. See README.md and msgstore.d.ts. */
+
+const text = { in: new TextEncoder(), out: new TextDecoder() };
+
+/** A call failed; the store is as before. code is the result's name, such as "E_CONFLICT". */
+export class MsgstoreError extends Error {
+  constructor(told) {
+    super(told.path && !told.message.includes(told.path)
+      ? `${told.path}: ${told.message}` : told.message);
+    this.name = "MsgstoreError";
+    this.code = told.code;
+    this.path = told.path;
+    this.offset = told.offset;
+  }
+}
+
+/* The two functions of the system that the library calls: the clock, and a pause. */
+function system(memory) {
+  return {
+    clock_time_get(clock, precision, at) {
+      const ns = clock === 0 ? BigInt(Date.now()) * 1000000n
+        : BigInt(Math.round(performance.now() * 1e6));
+      new DataView(memory().buffer).setBigUint64(at, ns, true);
+      return 0;
+    },
+    poll_oneoff() {
+      return 52; // not supported: there is nobody to wait for in one thread
+    },
+  };
+}
+
+/** Compiles the module: from bytes, a Response, or a compiled WebAssembly.Module. */
+export async function load(source) {
+  let exports;
+  const imports = { wasi_snapshot_preview1: system(() => exports.memory) };
+  let module = await source;
+  if (typeof Response !== "undefined" && module instanceof Response) {
+    module = await module.arrayBuffer();
+  }
+  if (!(module instanceof WebAssembly.Module)) module = await WebAssembly.compile(module);
+  ({ exports } = await WebAssembly.instantiate(module, imports));
+  exports._initialize?.();
+  return new Library(exports);
+}
+
+/** A loaded module. open() makes stores in it. */
+export class Library {
+  #wasm;
+
+  constructor(wasm) {
+    this.#wasm = wasm;
+  }
+
+  get #bytes() {
+    return new Uint8Array(this.#wasm.memory.buffer);
+  }
+
+  #view() {
+    return new DataView(this.#wasm.memory.buffer);
+  }
+
+  /* Memory of the module; the caller frees it. */
+  alloc(size) {
+    const at = this.#wasm.malloc(Math.max(size, 1)) >>> 0;
+    if (at === 0) throw new MsgstoreError({ code: "E_NO_MEMORY", message: "no memory" });
+    return at;
+  }
+
+  free(at) {
+    this.#wasm.free(at);
+  }
+
+  put(bytes, at) {
+    this.#bytes.set(bytes, at);
+  }
+
+  get(at, size) {
+    return this.#bytes.slice(at, at + size);
+  }
+
+  close(store) {
+    this.#wasm.ms_close(store);
+  }
+
+  /* Calls ms_ffi_NAME: first (a handle or a place for one), arguments, texts. */
+  call(name, first, args, body) {
+    const texts = [args, body].filter((t) => t !== undefined)
+      .map((t) => (typeof t === "string" ? text.in.encode(t) : t));
+    const sizes = texts.map((t) => t.length);
+    const at = this.alloc(8 + sizes.reduce((a, b) => a + b, 0));
+    const words = [];
+    let to = at + 8;
+    for (const t of texts) {
+      this.put(t, to);
+      words.push(to, t.length);
+      to += t.length;
+    }
+    try {
+      const code = this.#wasm[`ms_ffi_${name}`](first, ...words, at, at + 4);
+      const out = this.#view().getUint32(at, true);
+      const size = this.#view().getUint32(at + 4, true);
+      if (out === 0) throw new MsgstoreError({ code: "E_NO_MEMORY", message: "no memory" });
+      const told = text.out.decode(this.#bytes.subarray(out, out + size));
+      this.#wasm.ms_ffi_free(out);
+      const result = JSON.parse(told);
+      if (code !== 0) throw new MsgstoreError(result);
+      return result;
+    } finally {
+      this.free(at);
+    }
+  }
+
+  /** Opens a store: empty, or from the bytes of an image. */
+  open({ image, size = 1 << 20, maxSize = 1 << 30, keepUnsetTimes = false } = {}) {
+    return new Store(this, { image, size, maxSize, keepUnsetTimes });
+  }
+}
+
+const names = {
+  agentKey: "agent_key", agentKeys: "agent_keys", turnId: "turn_id", afterSeq: "after_seq",
+  beforeSeq: "before_seq", byTime: "by_time", expectSeq: "expect_seq",
+  conversationLimit: "conversation_limit", agentLimit: "agent_limit",
+  teamLimit: "team_limit", globalLimit: "global_limit", previousPhase: "previous_phase",
+  exactCase: "exact_case", oldestFirst: "oldest_first", firstSeq: "first_seq",
+  lastSeq: "last_seq",
+};
+
+/* Options as the library names them; what is undefined stays away. */
+function json(options) {
+  const named = {};
+  for (const [key, value] of Object.entries(options)) named[names[key] ?? key] = value;
+  return JSON.stringify(named);
+}
+
+/** A message store in a buffer of the module, which grows as it must. */
+export class Store {
+  #lib;
+  #handle = 0;
+  #buffer = 0;
+  #size = 0;
+  #max;
+  #keep;
+
+  constructor(lib, { image, size, maxSize, keepUnsetTimes }) {
+    this.#lib = lib;
+    this.#max = maxSize;
+    this.#keep = keepUnsetTimes;
+    this.#attach(image, Math.max(size, image ? image.length * 2 + 65536 : 0));
+  }
+
+  /* Opens a store in a new buffer, with that image or empty. */
+  #attach(image, size) {
+    size = Math.ceil(size / 8) * 8;
+    const buffer = this.#lib.alloc(size);
+    const at = this.#lib.alloc(8);
+    try {
+      if (image) this.#lib.put(image, buffer);
+      this.#lib.call("open", at, json({
+        buffer_at: buffer, buffer_size: size, attach: image !== undefined,
+        keep_unset_times: this.#keep,
+      }));
+    } catch (error) {
+      this.#lib.free(buffer);
+      throw error;
+    } finally {
+      this.#handle = new DataView(this.#lib.get(at, 4).buffer).getUint32(0, true)
+        || this.#handle;
+      this.#lib.free(at);
+    }
+    this.#buffer = buffer;
+    this.#size = size;
+  }
+
+  #call(name, options, body) {
+    if (this.#buffer === 0) {
+      throw new MsgstoreError({ code: "E_CLOSED", message: "the store is closed" });
+    }
+    return this.#lib.call(name, this.#handle, json(options), body);
+  }
+
+  /* The same for calls that add records: a full buffer is doubled. */
+  #grow(name, options, body) {
+    for (;;) {
+      try {
+        return this.#call(name, options, body);
+      } catch (error) {
+        if (error.code !== "E_FULL" || this.#size * 2 > this.#max) throw error;
+      }
+      const image = this.image();
+      const [handle, buffer] = [this.#handle, this.#buffer];
+      this.#attach(image, this.#size * 2);
+      this.#lib.close(handle);
+      this.#lib.free(buffer);
+    }
+  }
+
+  /** The bytes of the store: keep them, and open() them again. */
+  image() {
+    return this.#lib.get(this.#buffer, this.stat().image_size);
+  }
+
+  close() {
+    if (this.#buffer === 0) return;
+    this.#lib.close(this.#handle);
+    this.#lib.free(this.#buffer);
+    this.#buffer = this.#handle = 0;
+  }
+
+  [Symbol.dispose ?? Symbol.for("Symbol.dispose")]() {
+    this.close();
+  }
+
+  /** Appends one message or several, all or none; their numbers. */
+  append(messages, location, options = {}) {
+    const list = Array.isArray(messages) ? messages : [messages];
+    return this.#grow("append", { location, ...options }, JSON.stringify(list)).seqs;
+  }
+
+  /** One page of messages. limit keeps the newest. */
+  query(location, options = {}) {
+    return pages(this.#call("query", { location, ...options }));
+  }
+
+  /** What an agent reads: conversation, own steps, its team's, what is for all. */
+  history(location, agentKey, options = {}) {
+    return pages(this.#call("history", { location, agentKey, ...options }));
+  }
+
+  /** The body of the next request. Members that are not options go into it as they are. */
+  request(location, provider, options = {}) {
+    const { model, system, tools, agentKey, subordinates, newest, budget, thinking,
+      ...extra } = options;
+    return this.#call("request", {
+      location, provider, model, system, tools, agentKey, subordinates, newest, budget,
+      thinking, extra: Object.keys(extra).length > 0 ? extra : undefined,
+    }).body;
+  }
+
+  /** Stores what a provider answered: the body of its response as it came. */
+  answer(body, provider, location, { agentKey } = {}) {
+    const raw = typeof body === "string" || body instanceof Uint8Array;
+    return this.#grow("answer", { provider, location, agentKey },
+      raw ? body : JSON.stringify(body));
+  }
+
+  search(what, options = {}) {
+    return this.#call("search", { text: what, ...options }).matches;
+  }
+
+  #change(op, options) {
+    return this.#grow("change", { op, ...options });
+  }
+
+  amend(seq, message, options = {}) {
+    this.#change("amend", { seq, message, ...options });
+  }
+
+  hide(seq) {
+    this.#change("hide", { seq });
+  }
+
+  /** Hides everything after that message; how many were visible. */
+  rewind(location, seq = 0) {
+    return this.#change("rewind", { location, seq }).hidden;
+  }
+
+  redact(seq) {
+    this.#change("redact", { seq });
+  }
+
+  note(seq, kind, value) {
+    this.#change("note", { seq, kind, value });
+  }
+
+  fork(location, seq, to) {
+    this.#change("fork", { location, seq, to });
+  }
+
+  /** Sets the facts that are given (null removes one); all of them. */
+  facts(location, facts) {
+    if (facts) this.#change("facts", { location, value: facts });
+    return this.#call("facts", { location });
+  }
+
+  locations(options = {}) {
+    return this.#call("list", options).items;
+  }
+
+  agents(location, options = {}) {
+    return this.#call("list", { agents: true, location, ...options }).items;
+  }
+
+  usage(location) {
+    return this.#call("usage", { location });
+  }
+
+  stat() {
+    return this.#call("stat", {});
+  }
+}
+
+/* Messages with their numbers, where each message has one. */
+function pages({ messages, seqs, damaged }) {
+  if (seqs.length === messages.length) {
+    messages.forEach((message, i) => {
+      Object.defineProperty(message, "seq", { value: seqs[i], enumerable: false });
+    });
+  }
+  Object.defineProperty(messages, "damaged", { value: damaged, enumerable: false });
+  return messages;
+}
+
+export const user = (content, more = {}) => ({ type: "user_message", content, ...more });
+export const assistant = (content, more = {}) => (
+  { type: "assistant_message", content, ...more });
+export const action = (tool, args, callId, more = {}) => (
+  { type: "action", tool, args, ...(callId ? { tool_call_id: callId } : {}), ...more });
+export const observation = (content, callId, more = {}) => (
+  { type: "observation", content, ...(callId ? { tool_call_id: callId } : {}), ...more });

@@ -1,0 +1,76 @@
+/* A Session of the OpenAI Agents SDK for JavaScript over a store. */
+
+const textOf = (content) => {
+  if (content == null) return "";
+  if (typeof content === "string") return content;
+  if (!Array.isArray(content)) return content.text ?? JSON.stringify(content);
+  return content.map((part) => (typeof part === "string" ? part
+    : part.text ?? part.refusal ?? "")).filter(Boolean).join("\n");
+};
+
+const objectOf = (args) => {
+  try {
+    const value = typeof args === "string" ? JSON.parse(args) : args;
+    return value && typeof value === "object" && !Array.isArray(value) ? value : { value };
+  } catch {
+    return { INVALID_JSON: args };
+  }
+};
+
+/* The item stands whole in the message, which has a type and a text of its own. */
+function message(item) {
+  if (item.type === "function_call") {
+    return { type: "action", tool: item.name, args: objectOf(item.arguments),
+      tool_call_id: item.callId, item };
+  }
+  if (item.type === "function_call_result") {
+    return { type: "observation", content: textOf(item.output), tool_call_id: item.callId,
+      item };
+  }
+  const type = { user: "user_message", assistant: "assistant_message" }[item.role];
+  if (type) return { type, content: textOf(item.content), item };
+  return { type: "injected_context", content: textOf(item.content) || `[${item.type}]`,
+    item };
+}
+
+/** One conversation. Items come back exactly as they were added. */
+export class MsgstoreSession {
+  #store;
+  #id;
+  #saved;
+
+  /** onChange(store) is called after each change, to save the image. */
+  constructor(store, id, { onChange } = {}) {
+    this.#store = store;
+    this.#id = id;
+    this.#saved = onChange ?? (() => {});
+  }
+
+  async getSessionId() {
+    return this.#id;
+  }
+
+  async getItems(limit) {
+    if (limit !== undefined && limit <= 0) return [];
+    return this.#store.query(this.#id, { limit }).map((m) => m.item).filter(Boolean);
+  }
+
+  async addItems(items) {
+    if (items.length === 0) return;
+    this.#store.append(items.map(message), this.#id);
+    await this.#saved(this.#store);
+  }
+
+  async popItem() {
+    const [newest] = this.#store.query(this.#id, { limit: 1 });
+    if (!newest) return undefined;
+    this.#store.hide(newest.seq);
+    await this.#saved(this.#store);
+    return newest.item;
+  }
+
+  async clearSession() {
+    this.#store.rewind(this.#id, 0);
+    await this.#saved(this.#store);
+  }
+}

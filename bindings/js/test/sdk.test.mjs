@@ -1,0 +1,93 @@
+// The adapters with the packages that they serve.
+import assert from "node:assert/strict";
+import test from "node:test";
+import { open } from "msgstore/node";
+import { MsgstoreSession } from "msgstore/openai-agents";
+import { appendModelMessages, toModelMessages } from "msgstore/ai-sdk";
+
+const optional = async (name) => {
+  try {
+    return await import(name);
+  } catch {
+    return undefined;
+  }
+};
+const agents = await optional("@openai/agents-core");
+const ai = await optional("ai");
+const mocks = await optional("ai/test");
+const z = await optional("zod");
+
+const items = [
+  { type: "message", role: "user", content: "hi" },
+  { type: "function_call", name: "f", callId: "c", arguments: "{\"a\":1}",
+    status: "completed" },
+  { type: "function_call_result", name: "f", callId: "c", status: "completed",
+    output: { type: "text", text: "42" } },
+  { type: "message", role: "assistant", status: "completed",
+    content: [{ type: "output_text", text: "done" }] },
+];
+
+test("openai agents: items come back as they were added", async () => {
+  const store = await open();
+  let saves = 0;
+  const session = new MsgstoreSession(store, "chat", { onChange: () => { saves++; } });
+  await session.addItems([]);
+  await session.addItems(items);
+  assert.equal(await session.getSessionId(), "chat");
+  assert.deepEqual(await session.getItems(), items);
+  assert.deepEqual(await session.getItems(2), items.slice(-2));
+  assert.deepEqual(await session.getItems(0), []);
+  assert.deepEqual(await session.popItem(), items.at(-1));
+  assert.deepEqual(store.query("chat").map((m) => m.type),
+    ["user_message", "action", "observation"]);
+  await session.clearSession();
+  assert.equal(await session.popItem(), undefined);
+  assert.equal(saves, 3);
+});
+
+test("openai agents: a runner remembers", { skip: !agents && "@openai/agents-core" },
+  async () => {
+    const seen = [];
+    const model = {
+      async getResponse(request) {
+        seen.push(request.input);
+        return { usage: new agents.Usage(), output: [{ type: "message", role: "assistant",
+          status: "completed",
+          content: [{ type: "output_text", text: `answer ${seen.length}` }] }] };
+      },
+      getStreamedResponse() {
+        throw new Error("not used");
+      },
+    };
+    agents.setTracingDisabled(true);
+    const store = await open();
+    const session = new MsgstoreSession(store, "chat");
+    const agent = new agents.Agent({ name: "a", model });
+    for (const question of ["one", "two"]) await agents.run(agent, question, { session });
+    assert.equal(seen[1].length, 3);
+    assert.deepEqual(store.query("chat").map((m) => m.content),
+      ["one", "answer 1", "two", "answer 2"]);
+  });
+
+test("ai sdk: messages pass its schema and go through a model",
+  { skip: !(ai && mocks) && "ai" }, async () => {
+    const store = await open();
+    store.append([{ type: "user_message", content: "weather?" },
+      { type: "action", tool: "get", args: { city: "Ulm" }, tool_call_id: "c1" }], "l");
+    const made = toModelMessages(store, "l", { system: "be brief" });
+    assert.deepEqual(made.map((m) => m.role), ["system", "user", "assistant", "tool"]);
+    for (const message of made) ai.modelMessageSchema.parse(message);
+    const Mock = Object.entries(mocks).filter(([name]) => /^MockLanguageModelV\d$/.test(name))
+      .sort().at(-1)[1];
+    const usage = { inputTokens: { total: 1 }, outputTokens: { total: 1 } };
+    const model = new Mock({ doGenerate: async () => ({
+      finishReason: { unified: "stop", raw: "stop" }, usage, warnings: [],
+      content: [{ type: "text", text: "sunny" }] }) });
+    const result = await ai.generateText({ model, messages: made.slice(1),
+      instructions: "be brief", system: "be brief" });
+    assert.equal(result.text, "sunny");
+    const answer = (result.responseMessages ?? result.response.messages);
+    appendModelMessages(store, "l", answer);
+    assert.equal(store.query("l").at(-1).content, "sunny");
+    assert.deepEqual(appendModelMessages(store, "l", []), []);
+  });

@@ -1,0 +1,164 @@
+// The package's own interface under Node.
+import assert from "node:assert/strict";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import test from "node:test";
+import { action, assistant, MsgstoreError, nodeLibrary, observation, open, save, user }
+  from "msgstore/node";
+
+const fresh = async (options) => (await nodeLibrary()).open(options);
+
+test("append returns rising numbers", async () => {
+  const store = await fresh();
+  assert.deepEqual(store.append(user("a"), "l"), [1]);
+  assert.deepEqual(store.append([user("b"), assistant("c")], "l"), [2, 3]);
+  assert.deepEqual(store.append([], "l"), []);
+  store.close();
+});
+
+test("messages come back with all members", async () => {
+  const store = await fresh();
+  const message = { type: "action", tool: "f", args: { ä: [1, null, 2.5] }, agent_key: "w",
+    timestamp: 1720000000.25, more: { deep: [true] } };
+  store.append(message, "l");
+  const [found] = store.query("l");
+  assert.deepEqual({ ...found }, { ...message, location: "l" });
+  assert.equal(found.seq, 1);
+});
+
+test("a full buffer grows and keeps everything", async () => {
+  const store = await fresh({ size: 4096 });
+  for (let n = 0; n < 500; n++) store.append(user(`message ${n} ${"x".repeat(100)}`), "l");
+  store.note(1, "rating", 5);
+  const found = store.query("l");
+  assert.equal(found.length, 500);
+  assert.equal(found[499].seq, 500);
+  assert.ok(found[0].content.startsWith("message 0 "));
+  store.close();
+});
+
+test("growth ends at maxSize and loses nothing", async () => {
+  const store = await fresh({ size: 4096, maxSize: 16384 });
+  let appended = 0;
+  assert.throws(() => {
+    for (;;) {
+      store.append(user("x".repeat(200)), "l");
+      appended++;
+    }
+  }, { code: "E_FULL" });
+  assert.equal(store.query("l").length, appended);
+});
+
+test("an image is the store", async () => {
+  const store = await fresh();
+  store.append([user("q"), action("f", {}, "c"), observation("r", "c")], "l");
+  store.hide(2);
+  const copy = await fresh({ image: store.image() });
+  assert.deepEqual(copy.query("l").map((m) => m.seq), [1, 3]);
+  copy.append(assistant("a"), "l");
+  assert.equal(copy.query("l").length, 3);
+  assert.equal(store.query("l").length, 2);
+});
+
+test("a damaged image is refused", async () => {
+  const store = await fresh();
+  store.append(user("something"), "l");
+  const image = store.image();
+  image[image.length - 20] ^= 0x55;
+  const library = await nodeLibrary();
+  assert.throws(() => library.open({ image }), { code: "E_DAMAGED" });
+  assert.throws(() => library.open({ image: new Uint8Array(64) }), MsgstoreError);
+});
+
+test("history, request and answer make a loop", async () => {
+  const store = await fresh();
+  store.append(user("weather?"), "l");
+  const body = store.request("l", "openai", { model: "m", system: "brief", max_tokens: 5 });
+  assert.equal(body.max_tokens, 5);
+  assert.deepEqual(body.messages.map((m) => m.role), ["system", "user"]);
+  const told = store.answer({ choices: [{ message: { role: "assistant", content: null,
+    tool_calls: [{ id: "c1", type: "function",
+      function: { name: "get", arguments: "{\"city\":\"Ulm\"}" } }] },
+  finish_reason: "tool_calls" }], usage: { prompt_tokens: 3, completion_tokens: 2 } },
+  "openai", "l");
+  assert.equal(told.calls, 1);
+  store.append(observation("rain", "c1", { agent_key: "w" }), "l");
+  assert.deepEqual(store.request("l", "anthropic", { max_tokens: 9 }).messages
+    .map((m) => m.role), ["user", "assistant", "user"]);
+  assert.deepEqual(store.history("l", "w").map((m) => m.type),
+    ["user_message", "observation"]);
+  assert.equal(store.usage("l").output_tokens, 2);
+});
+
+test("changes show", async () => {
+  const store = await fresh();
+  store.append([user("a"), assistant("b"), user("c")], "l");
+  store.amend(1, user("A"));
+  store.fork("l", 2, "branch");
+  assert.equal(store.rewind("l", 1), 2);
+  assert.deepEqual(store.query("l").map((m) => m.content), ["A"]);
+  assert.deepEqual(store.query("branch").map((m) => m.content), ["A", "b"]);
+  assert.deepEqual(store.facts("l", { title: "T" }), { title: "T" });
+  store.redact(1);
+  assert.equal(store.query("l")[0].content, "[redacted]");
+  assert.equal(store.search("b", { location: "branch" }).length, 1);
+  assert.deepEqual(store.locations().map((i) => i.location), ["branch", "l"]);
+  assert.equal(store.stat().hidden, 2);
+});
+
+test("errors have codes and paths, and change nothing", async () => {
+  const store = await fresh();
+  assert.throws(() => store.append([user("x"), { type: "action", tool: "f", args: 3 }], "l"),
+    { code: "E_KIND", path: "messages[1].args" });
+  assert.throws(() => store.query("l", { lmit: 3 }), { code: "E_ARGUMENT" });
+  assert.throws(() => store.append(user("x"), "l", { expectSeq: 4 }),
+    { code: "E_CONFLICT" });
+  assert.equal(store.stat().messages, 0);
+  store.close();
+  store.close();
+  assert.throws(() => store.stat(), { code: "E_CLOSED" });
+});
+
+test("a file keeps the store", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "msgstore-"));
+  try {
+    const path = join(folder, "chat.msi");
+    for (const word of ["one", "two"]) {
+      const store = await open(path);
+      store.append(user(word), "l");
+      save(store, path);
+      store.close();
+    }
+    const store = await open(path);
+    assert.deepEqual(store.query("l").map((m) => m.content), ["one", "two"]);
+    writeFileSync(path, readFileSync(path).subarray(0, 100));
+    await assert.rejects(open(path), MsgstoreError);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
+test("the README's program goes on after a restart", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "msgstore-"));
+  try {
+    const readme = readFileSync(new URL("../README.md", import.meta.url), "utf8");
+    const program = readme.split("```js\n")[1].split("```")[0];
+    const file = new URL("./readme_program.mjs", import.meta.url);
+    writeFileSync(file, program);
+    const { chat } = await import(file);
+    rmSync(file);
+    const path = join(folder, "chat.msi");
+    const bodies = [];
+    const model = async (body) => {
+      bodies.push(body);
+      return JSON.stringify({ message: { role: "assistant", content: `a${bodies.length}` },
+        done: true });
+    };
+    await chat(path, ["one"], model);
+    await chat(path, ["two"], model);
+    assert.deepEqual(bodies[1].messages.map((m) => m.content), ["one", "a1", "two"]);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});

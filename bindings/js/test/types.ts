@@ -1,0 +1,18 @@
+// The declarations, used as a program would.
+import { load, open, save, user, type Message, type Store } from "msgstore/node";
+import type { Session } from "@openai/agents-core";
+import { generateText, type ModelMessage } from "ai";
+import { MsgstoreSession } from "msgstore/openai-agents";
+import { toModelMessages } from "msgstore/ai-sdk";
+
+export async function program(): Promise<string[]> {
+  const store: Store = await open("chat.msi");
+  const seqs: number[] = store.append(user("hi"), "l", { expectSeq: 0 });
+  const page: Message[] = store.query("l", { limit: 5, views: ["conversation"] });
+  const session: Session = new MsgstoreSession(store, "l");
+  const messages: ModelMessage[] = toModelMessages(store, "l");
+  save(store, "chat.msi");
+  await load(fetch("msgstore.wasm"));
+  return [String(seqs[0]), page[0].type, await session.getSessionId(),
+    messages[0].role, typeof generateText];
+}

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Builds the WebAssembly module of bindings/js: tools/wasm.sh FILE. Needs clang, lld and
+# wasi-libc (Debian: clang lld wasi-libc libclang-rt-14-dev-wasm32). The log is left out:
+# a module has no maps of files.
+set -eu
+cd "$(dirname "$0")/.."
+out=${1:-bindings/js/msgstore.wasm}
+stb=$(sh tools/setup.sh stb)
+exports=$(grep -o '^MS_API int ms_ffi_[a-z]*\|^MS__FFI_[A-Z]*([a-z]*' msgstore.h |
+    sed 's/.*ms_ffi_//; s/.*(//' | grep -v '^name$' | sort -u | sed 's/^/-Wl,--export=ms_ffi_/')
+# shellcheck disable=SC2086
+"${CLANG:-clang}" --target=wasm32-wasi -O2 -DNDEBUG -DMSGSTORE_NO_LOG -DMSGSTORE_NO_THREADS \
+    -DMSGSTORE_FFI -DMSGSTORE_IMPLEMENTATION $stb -mexec-model=reactor \
+    $exports -Wl,--export=ms_ffi_free,--export=ms_close,--export=malloc,--export=free \
+    -Wl,--gc-sections,-s,-z,stack-size=262144 -x c msgstore.h -o "$out"
