@@ -332,9 +332,17 @@ controls()
         ms__signed '!ms_json_string_is(name, ms_str_of(p->profile->name))' 'false'
     control user_after_results gcc test_project 'a call without a result in the middle' 100 \
         ms__emit_results 'if (!user || !p->profile->bridge_text) return MS_OK;' 'return MS_OK;'
-    control retry_of_no_tool_taken_for_a_result gcc test_project \
-        'a retry prompt of no tool' 100 \
-        ms__result_add 'retry = ms__is_retry(m)' 'retry = false'
+    control template_of_another_type gcc test_template \
+        another_type_or_role_takes_the_writers_form 100 \
+        ms__source_of 's[1] != (char)(m->type + 32)' 'false'
+    control template_never_kept gcc test_template \
+        a_template_is_kept_when_the_source_is_not_canonical 100 \
+        ms__is_canonical 'if (s != own) return false;' 'return true;'
+    control template_not_scanned gcc test_template a_wrong_template_spoils_nothing 100 \
+        ms__token_value '!ms__scan_value(s, MS_JSON_MAX_DEPTH)' \
+        '((s->p = ms__pass_value(s->p, s->end)), false)'
+    control fields_not_counted gcc test_template what_has_no_place_is_counted 100 \
+        ms__left_count '& ~said;' '& 0;'
     control failure_not_told gcc test_project 'a call that failed' 100 \
         ms__reply_there 'if (!f->failed || !before' 'if (true || !before'
     control append_beside_a_compaction gcc test_log_traps \

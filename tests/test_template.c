@@ -294,7 +294,7 @@ static void a_wrong_template_spoils_nothing(void **state)
     static const char *const begins[] = {"o!", "a!", "g!", "p!", "f!"};
     uint64_t rnd = test_seed();
     for (size_t i = 0; i < test_times(40000); i++) {
-        char source[64];
+        char source[96];
         size_t len = 0, n = (size_t)test_below(&rnd, 40), format = test_below(&rnd, 5);
         ms_envelope m = ms_user_message(ms_text("said"));
         ms_envelopes list = {&m, 1};
@@ -303,10 +303,12 @@ static void a_wrong_template_spoils_nothing(void **state)
         source[len++] = ' ';
         source[len++] = format == 3 ? 'q' : 'm';
         while (n-- > 0) {
-            bool hole = test_one_in(&rnd, 3);
+            bool hole = test_one_in(&rnd, 3), member = test_one_in(&rnd, 5);
             if (hole) source[len++] = '\x01';
+            else if (member) memcpy(source + len, "\"k\":", 4), len += 4;
             source[len++] = letters[test_below(&rnd, sizeof letters - 1)];
-            if (len > sizeof source - 3) break;
+            if (member && test_one_in(&rnd, 2)) source[len++] = ',';
+            if (len > sizeof source - 10) break;
         }
         if (test_one_in(&rnd, 2)) source[len++] = '\x02';
         m.source = ms_str_n(source, len);

@@ -21,9 +21,28 @@ typedef struct converter {
     ms_arena arena;           /* of the writer */
     ms_arena masked;          /* of the message at hand, without its secrets */
     ms_writer writer;
+    ms_left_out left_out;     /* by the writers that have ended */
     uint64_t talk;
     bool renamed;             /* --location has named what was read */
 } converter;
+
+/* What the format had no place for, a line a field. */
+static void print_left_out(const ms_left_out *left)
+{
+    static const char *const names[MS_FIELD_COUNT] = {
+        "",
+#define X(number, NAME, member, kind) #member,
+        MS_FIELDS(X)
+#undef X
+    };
+    for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
+        if (left->fields[f] == 0) continue;
+        const char *name = f == MS_F_SOURCE ? "what only the source's format has" : names[f];
+        fprintf(stderr, "%-34s left out of %" PRIu64 "\n", name, left->fields[f]);
+    }
+    if (left->times > 0)
+        fprintf(stderr, "%-34s left out of %" PRIu64 "\n", "time", left->times);
+}
 
 static void converter_begin(converter *c, uint64_t talk)
 {
@@ -36,6 +55,9 @@ static int converter_end(converter *c)
 {
     ms_error err;
     ms_result result = ms_writer_finish(&c->writer, &err);
+    for (unsigned f = 0; f < MS_FIELD_COUNT; f++)
+        c->left_out.fields[f] += c->writer.left_out.fields[f];
+    c->left_out.times += c->writer.left_out.times;
     if (result == MS_OK) return FINE;
     return c->out.error != 0 ? FAILED : complain_of("writing", result, &err);
 }
@@ -174,6 +196,7 @@ static int convert(job *j, const ms_dialect *to, bool with_location)
         if (printed != FINE) code = printed;
     }
     if (array) fclose(c.out.file);
+    if (GIVEN(o, REPORT)) print_left_out(&c.left_out);
     ms_arena_deinit(&c.arena);
     ms_arena_deinit(&c.masked);
     return code;
@@ -201,6 +224,7 @@ static const option_row convert_rows[] = {
     {OPT_TO, "the output's format"},
     INPUT_ROWS,
     {OPT_ARRAY, "one array instead of lines; all or nothing"},
+    {OPT_REPORT, "count on standard error what the format has no place for"},
     {OPT_MASK_SECRETS, "without keys, tokens and passwords"},
     {OPT_WITH_LOCATION, "write the members location and agent_key, too"},
     {OPT_LOCATION, "the location of messages that have none"},
@@ -227,6 +251,7 @@ static const option_row export_rows[] = {
     {OPT_WITH_LOCATION, "write the members location and agent_key in other formats, "
                         "too"},
     {OPT_ARRAY, "one array instead of lines; all or nothing"},
+    {OPT_REPORT, "count on standard error what the format has no place for"},
     {OPT_MASK_SECRETS, "without keys, tokens and passwords"},
     {OPT_AGENT, "the agent of tasks, calls, results and plans that have none"},
     INPUT_ROWS,
