@@ -188,10 +188,26 @@ static int check_history(const options *o)
                  of_requests[i].word);
         return USAGE;
     }
-    if (o->agent != NULL) return FINE;
-    complain("history needs the option --agent, or --format PROVIDER");
-    fprintf(stderr, "msgstore history -h tells more\n");
-    return USAGE;
+    return FINE;
+}
+
+/* A session of an agent program has one reader: what it reads is the list of what a request
+ * would have, without --format or --agent. */
+static int list_transcript(job *j, ms_str location)
+{
+    uint64_t seq = 0;
+    const options *o = j->options;
+    ms_query q = query_of(o, &j->arena);
+    listing l = {j->store, &q, NULL, &j->arena, NULL};
+    if (!is_transcript_of(j, location)) {
+        complain("history needs the option --agent, or --format PROVIDER");
+        fprintf(stderr, "msgstore history -h tells more\n");
+        return USAGE;
+    }
+    q.location = location;
+    int code = GIVEN(o, ALL) ? FINE : newest_compaction(j, location, &seq);
+    if (seq > 0) q.after_seq = seq - 1;
+    return code == FINE ? print_listing(o, &l) : code;
 }
 
 static int run_history(job *j)
@@ -207,6 +223,7 @@ static int run_history(job *j)
     code = choose_location(j, name, true, &location);
     if (code != FINE) return code;
     if (is_request(o)) return project(j, location);
+    if (o->agent == NULL) return list_transcript(j, location);
     set_memory(j, location, &m);
     return print_listing(o, &l);
 }
@@ -241,15 +258,15 @@ const command history_command = {
     "history", "what an agent reads before its next step; requests for a provider",
     run_history, false, 1, 2, "a STORE", 0, history_rows,
     "examples:\n"
-    "  msgstore history trace.log job_42 --format anthropic -n 40 >request.json\n"
+    "  msgstore history my.log 5560 --format anthropic -n 40 >request.json\n"
     "  msgstore history trace.log --format openai --budget 8000 --report\n"
     "  msgstore history trace.jsonl --agent manager --team worker,writer\n"
     "\n"
-    "usage: msgstore history [OPTION...] STORE [LOCATION] --format PROVIDER\n"
-    "       msgstore history [OPTION...] STORE [LOCATION] --agent A\n"
-    "The first prints everything of a location as the body of a request that the\n"
-    "provider does not refuse, on one line. The second shows what an agent reads\n"
-    "before its next step: the conversation, its own trace, its team's, the\n"
-    "broadcasts.\n",
+    "usage: msgstore history [OPTION...] STORE [SESSION] [--format PROVIDER]\n"
+    "       msgstore history [OPTION...] STORE [SESSION] --agent A\n"
+    "With a PROVIDER it prints a location as the body of a request that the provider\n"
+    "does not refuse, on one line; of a transcript what its agent has in its context,\n"
+    "from the newest compaction on. With an agent it shows what that agent reads before\n"
+    "its next step: the conversation, its own trace, its team's, the broadcasts.\n",
     false,
 };

@@ -67,6 +67,16 @@ static bool row_of_note(const ms_msg *msg, ms_arena *arena, tally *names, cost_r
     return true;
 }
 
+/* Real ids are unique everywhere, so that a copy of a session counts once; a short one is
+ * only in its location. */
+enum { UNIQUE_ID = 20 };
+
+static uint64_t answer_key(ms_str answer, ms_str location)
+{
+    uint64_t key = hash_text(answer);
+    return answer.len >= UNIQUE_ID ? key : key * 31 + hash_text(location);
+}
+
 int costs_of(ms_store *store, ms_str location, ms_arena *arena, cost_row **rows)
 {
     ms_cursor it;
@@ -87,15 +97,15 @@ int costs_of(ms_store *store, ms_str location, ms_arena *arena, cost_row **rows)
         if (!ms_str_equal(ms_get(msg, MS_F_TYPE_NAME).text, MS_STR("usage"))) continue;
         if (!row_of_note(msg, arena, &names, &row, &answer)) continue;
         uint64_t owner = hash_text(row.location) * 31 + hash_text(row.agent);
-        answer_of *found =
-            answer.len > 0 ? hmgetp_null(answers, hash_text(answer)) : NULL;
+        uint64_t id = answer_key(answer, row.location);
+        answer_of *found = answer.len > 0 ? hmgetp_null(answers, id) : NULL;
         if (found != NULL) {
             if (found->value.owner == owner) (*rows)[found->value.row] = row;
             continue;
         }
         if (answer.len > 0) {
             answer_of entry;
-            entry.key = hash_text(answer);
+            entry.key = id;
             entry.value.owner = owner;
             entry.value.row = arrlenu(*rows);
             hmputs(answers, entry);

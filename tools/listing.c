@@ -112,11 +112,31 @@ void table_fit(table *t, const ms_msg *msg)
     widen(&t->type, type_text(msg, type));
 }
 
-void table_fill(table *t)
+static unsigned columns_used(const table *t)
 {
-    unsigned line = line_width(), used = t->seq + t->time + t->agent + t->type + 8;
+    unsigned used = t->seq + t->time + t->agent + t->type + 8;
     if (t->located) used += t->location + 2;
     if (t->kind > 0) used += t->kind + 2;
+    return used;
+}
+
+enum { NARROW = 100, SHORT_TIME = 16, SHORT_NAME = 8, SHORT_TYPE = 12 };
+
+static void narrow(unsigned *column, unsigned most)
+{
+    if (*column > most) *column = most;
+}
+
+void table_fill(table *t)
+{
+    unsigned line = line_width();
+    if (line < NARROW) { /* then a time has no seconds, a session no more than a piece */
+        narrow(&t->time, SHORT_TIME);
+        narrow(&t->location, SHORT_NAME + 1);
+        narrow(&t->agent, SHORT_NAME + 1);
+        narrow(&t->type, SHORT_TYPE);
+    }
+    unsigned used = columns_used(t);
     t->body = line > used + 20 ? line - used : 20;
 }
 
@@ -186,13 +206,19 @@ static const char *type_colour(const table *t, const ms_msg *msg)
     return NULL;
 }
 
+static ms_str short_time(const table *t, ms_str when)
+{
+    return when.len > t->time ? ms_str_n(when.ptr, t->time) : when;
+}
+
 void print_columns(const table *t, const ms_msg *msg, output *out)
 {
     char text[TIME_MAX], type[CELL_BYTES];
     ms_str seq = seq_text(t, msg, text);
     emit_pad(out, (unsigned)seq.len, t->seq);
     put_column(out, seq, (unsigned)seq.len, NULL);
-    put_column(out, when_text(msg, text), t->time, t->colour ? "\033[2m" : NULL);
+    put_column(out, short_time(t, when_text(msg, text)), t->time,
+               t->colour ? "\033[2m" : NULL);
     if (t->located) put_column(out, ms_location(msg), t->location, NULL);
     put_column(out, ms_agent_key(msg), t->agent, NULL);
     put_column(out, type_text(msg, type), t->type, type_colour(t, msg));
@@ -262,7 +288,8 @@ void raw_row(const table *t, const ms_msg *msg, output *out)
     ms_str seq = seq_text(t, msg, text);
     emit_pad(out, (unsigned)seq.len, t->seq);
     put_column(out, seq, (unsigned)seq.len, NULL);
-    put_column(out, when_text(msg, text), t->time, t->colour ? "\033[2m" : NULL);
+    put_column(out, short_time(t, when_text(msg, text)), t->time,
+               t->colour ? "\033[2m" : NULL);
     if (t->located) put_column(out, ms_location(msg), t->location, NULL);
     put_column(out, ms_agent_key(msg), t->agent, NULL);
     put_column(out, ms_str_of(kind_word(msg)), t->kind, NULL);
