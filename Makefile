@@ -168,11 +168,22 @@ js: ## build the WebAssembly module of bindings/js
 test-js: ## the JavaScript package under Node, with the SDKs that it serves, and in chromium
 	@SETUP='$(SETUP)' bash tests/js.sh
 
-install: tool ## install header, tool and pkg-config file under PREFIX
+install: tool ## install header, tool, its manual and completions under PREFIX
 	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/bin \
 	    $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	install -m 644 msgstore.h $(DESTDIR)$(PREFIX)/include/msgstore.h
 	install -m 755 build/msgstore $(DESTDIR)$(PREFIX)/bin/msgstore
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1 \
+	    $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
+	    $(DESTDIR)$(PREFIX)/share/zsh/site-functions \
+	    $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+	build/msgstore manual >$(DESTDIR)$(PREFIX)/share/man/man1/msgstore.1
+	build/msgstore completion bash \
+	    >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/msgstore
+	build/msgstore completion zsh \
+	    >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_msgstore
+	build/msgstore completion fish \
+	    >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/msgstore.fish
 	version=$$(sed -n 's/^#define MSGSTORE_VERSION *"\(.*\)".*/\1/p' msgstore.h); \
 	sed -e "s|@PREFIX@|$(PREFIX)|" -e "s|@VERSION@|$$version|" tools/msgstore.pc.in \
 	    >$(DESTDIR)$(PREFIX)/lib/pkgconfig/msgstore.pc

@@ -269,7 +269,7 @@ fi
 check completion_unknown 2 '' 'bash, zsh or fish' completion ksh
 check manual 0 '^\.Ss msgstore sync' '' manual
 if command -v mandoc >/dev/null; then
-    same manual_clean '' "$(mandoc -T lint "$tmp/out" 2>&1 | head -n 3)"
+    same manual_clean '' "$(mandoc -T lint <"$tmp/out" 2>&1 | head -n 3)"
 else
     echo "skip manual_clean: no mandoc"
 fi
