@@ -1914,25 +1914,27 @@ MS_API ms_str ms_find_snippet(ms_str text, size_t at, size_t length, size_t arou
  *   gemini         {"role": "user" or "model", "parts": [...]}
  *   pydantic-ai    {"kind": "request" or "response", "parts": [...]}
  *
- * What is read in a dialect and written in it is equal as JSON; see [dialect] for the
- * table of what becomes of each type in another one, and for the exceptions. A list of
- * messages that a provider takes comes from [api-project]; a dialect alone writes what is
- * there, whatever a provider thinks of it. */
+ * Read and written in one format, a message is equal as JSON: members that no field stands
+ * for are kept beside it, see ms_member. In another format it keeps what that has a member
+ * for; a writer counts the rest (ms_left_out). framework has a member for everything. See
+ * [dialect] for what each type becomes, and for the exceptions. A list of messages that a
+ * provider accepts comes from [api-project]. */
 
 typedef struct ms_dialect ms_dialect;
 
-/* A member of the object that the message was read from, for which it has no field, or one
- * of `extra`. *value is its JSON text. */
+/* Finds a member of `extra`, or one that the message's source has and no field stands for.
+ * *value is its JSON text. */
 MS_API bool ms_member(const ms_envelope *m, ms_str name, ms_str *value);
 
 MS_API const ms_dialect *ms_dialect_find(ms_str name);     /* NULL: no such */
-MS_API const ms_dialect *ms_dialect_at(size_t index);      /* NULL behind the last */
+MS_API const ms_dialect *ms_dialect_at(size_t index);      /* NULL after the last */
 MS_API const char *ms_dialect_name(const ms_dialect *dialect);
 
 typedef struct ms_read_opts {
-    bool lenient;             /* unknown words become OTHER, members of a wrong kind go to
-                                 extra, required fields may be missing where a neutral
-                                 value exists; else all of these are errors */
+    bool lenient;             /* unknown words become OTHER; members of a wrong kind stay
+                                 as they are; required fields may be missing where a
+                                 neutral value exists; in chat formats a message of no
+                                 known form is kept whole. Else all of these are errors */
     bool repair;              /* bad UTF-8 becomes U+FFFD; else an error */
 } ms_read_opts;
 
@@ -1966,10 +1968,10 @@ typedef struct ms_writer {
                                  is private */
     const ms_dialect *dialect;
     ms_arena *arena;
-    ms_left_out left_out;     /* what could not be said, for you to read */
-    bool array, with_location, defaults, paired;
-    uint32_t emitted, said;
-    const char *word;
+    ms_left_out left_out;     /* so far; read it when the writer is finished */
+    bool array, with_location;
+    uint32_t said;            /* fields, by number */
+    const char *word;         /* of the shape that is being written */
     struct ms__call *calls;   /* open calls of agents; an stb_ds array */
     ms_envelope *held;        /* messages that may still be joined, with copies of */
     struct ms__held_text *held_text; /* their fields; stb_ds arrays */
@@ -1982,7 +1984,6 @@ typedef struct ms_writer_opts {
     bool pretty;
     bool with_location;       /* adds where a message belongs: the members location and
                                  agent_key, or what the format has for it */
-    bool defaults;            /* task: optional members are written with their defaults */
 } ms_writer_opts;
 
 /* The arena holds what must be remembered between messages (ids of open calls, messages
@@ -19449,87 +19450,65 @@ static ms_str ms__id_made_up(ms_writer *w, const ms_envelope *m,
     return ms_str_n(derived, 5 + ms__u64_write(number, derived + 5));
 }
 
-/* Sets *id to the id of a call that the writer is about to write, its own or one made up.
- * A history that [project] has paired needs no remembering. */
+/* Sets *id to the id of a call that the writer is about to write, its own or one made up. */
 static ms_result ms__call_begins(ms_writer *w, const ms_envelope *m,
                                  char derived[MS__DERIVED_ID], ms_str *id, ms_error *err)
 {
     *id = m->call_id.ptr ? m->call_id : ms__id_made_up(w, m, derived);
-    return w->paired ? MS_OK : ms__call_opens(w, m, *id, err);
+    return ms__call_opens(w, m, *id, err);
 }
 
 /* Sets the id and the tool of a result that the writer is about to write, its own or
  * those of its call. */
 static void ms__call_ends(ms_writer *w, const ms_envelope *m, ms_str *id, ms_str *tool)
 {
-    const ms__call *call = w->paired ? NULL : ms__call_answered(w, m);
+    const ms__call *call = ms__call_answered(w, m);
     *id = m->call_id.ptr || !call ? m->call_id : call->id;
     *tool = m->tool.ptr || !call ? m->tool : call->name;
 }
 
 
 /* ==== [dialect] published message formats ============================================
- * A dialect is a table row: a name, a reader, a writer. Readers turn one JSON object
- * into envelopes, writers turn envelopes into JSON as they come, so that neither needs
- * the whole conversation. Where the messages of one turn are one object, the writer holds
- * them back until another turn begins. Nothing here knows a store.
+ * A format is a row of the table in [formats]: a name, a reader, a writer. A reader turns
+ * one JSON object into messages, a writer turns messages into JSON as they come, so
+ * neither needs the whole conversation. Where the messages of one turn are one object,
+ * the writer holds them until another turn begins. Nothing here knows a store. [template]
+ * is the engine of all formats and explains why nothing is lost; this section has what
+ * they share beside it.
  *
- * Nothing is lost: a member that no field stands for is kept, as it is spelled, in
- * `extra` (of a tool call: in `call_extra`) and comes back. So does a known member
- * whose value says "nothing" (null, or empty text), since the builders of the framework
- * leave those out; and, read leniently, one of a wrong kind, with a neutral value in
- * the field that the writer leaves out again. Of repeated members the last counts.
+ * Written in another format, a message keeps what that format has a member for. The
+ * writer counts the rest by field in ms_left_out. What each type becomes in the chat
+ * formats (openai, chat-strict, anthropic, gemini, pydantic-ai: their words differ, their
+ * meaning does not):
  *
- * framework. One message, one object. Members in the order of its builders: type,
- * content, tool, args, worker, task, from_manager, timestamp, phase_id, error_type,
- * from_worker, summary, turn_id, then the extra ones. location and agent_key are read
- * into the fields and written when asked for. What only other formats have travels in
- * members of its own: role, tool_call_id, joined, call, id, idempotency_key.
- *
- * openai. One chat message, one or more envelopes: content becomes a message, each of
- * its tool calls an ACTION that is JOINED to what stood before it; the writer puts them
- * together again. Arguments are the text of an object, not an object; text that is no
- * JSON is kept as text.
- *
- * anthropic, gemini, pydantic-ai: a message is a list of blocks; chat-strict is written
- * as openai, and differs only when a history is projected. session, task, envelope: what
- * they have no member for is left out. The rules of each stand where it begins, with what
- * it makes of each type.
- *
- * Exceptions to "equal as JSON": envelope gives back rows in their canonical form;
- * pydantic-ai gives an id to a call that has none, as its readers would; members that
- * stand beside the parts of a systemInstruction are not kept.
- *
- * Crossing. What each type becomes in the chat formats (openai, chat-strict, anthropic,
- * gemini, pydantic-ai; their words differ, their meaning does not):
- *   type                              chat                           framework
+ *   type                              chat formats                     framework
  *   user_message, task, script_
- *     instruction                     user text                      same word
- *   assistant_message, final, plans   assistant text                 same word
- *   action                            assistant with a tool call     same word
- *   observation, error                tool result of the call that   same word
- *                                     is open (see below), else
- *                                     user text that says what it is
- *   delegation                        assistant text "Delegated to w: task"
- *   synthesis, global_observation     user text "[source] text"      same word
- *   director_, injected_context       system text                    same word
- *   text of a role                    that role                      injected_context, role
- *   any other                         assistant text or their role   own word, lower case
- * So between chat formats roles, texts, tools, arguments, ids and order are kept; between
- * the others everything is. Content that is JSON becomes its text where a format wants
- * text. An extra member whose name means something else in the target is moved into a
- * member `extra`, all others go along: a dialect alone is no filter, ms_project is.
- * What the chat formats have no place for (time, turn, summary, error type, phase) is
- * left out: providers refuse members that they do not know.
+ *     instruction                     user text                        same word
+ *   assistant_message, final, plans   assistant text                   same word
+ *   action                            tool call of the assistant       same word
+ *   observation, error                tool result of the open call     same word
+ *                                     (see [calls]), else user text
+ *                                     with "Observation: " or "Error: "
+ *   delegation                        assistant text "Delegated to
+ *                                     w: task"                         same word
+ *   synthesis, global_observation     user text "[source] text"        same word
+ *   director_, injected_context       system text                      same word
+ *   text of a role                    that role                        injected_context
+ *   any other                         assistant text, or their role    its name
+ *
+ * Content that is JSON becomes its text where a format takes text only. A format does not
+ * care whether a provider takes the result; ms_project does.
  *
  * Which call does a result without an id answer? The oldest open one of the same agent
- * and turn; once an agent has got results and calls again, what was open before is
- * closed. Ids repeat in real traces, so an id is never looked up in a map of the whole
- * conversation. Of several open calls one of the result's tool comes first. A call
- * without an id is given call_<sequence number>, or one more than the last given where
- * that is not larger, so that no two are the same.
- * (D1) A reader gives envelopes that pass ms_envelope_check, or nothing and an error.
- * (D2) Written in the dialect it came from, a message equals its source as JSON.
+ * and turn, one of the result's tool first. An agent that calls again after a result
+ * closes what it had left open. No map of ids is used, because real traces repeat ids. A
+ * call without an id becomes call_N with its sequence number, or with one more than the
+ * last number given where that is not larger.
+ *
+ * Exceptions to (D2): envelope returns rows in their canonical form; pydantic-ai gives an
+ * id to a call and a result that have none, as its own reader does.
+ * (D1) A reader returns messages that pass ms_envelope_check, or an error and nothing.
+ * (D2) Written in its own format, a message equals its source as JSON.
  * ================================================================================== */
 
 /* ---- What readers share. */
@@ -19554,7 +19533,8 @@ static ms_result ms__read_text(ms_reader *r, ms_str value, ms_str *out)
     return code == MS_OK ? MS_OK : ms__no_arena(r->err, r->arena, value.len);
 }
 
-/* A JSON value as it is; with repair, cleaned of what no reader would take. */
+/* Sets *out to a JSON value as it is; with repair, to a copy with U+FFFD for what is not
+ * UTF-8. */
 static ms_result ms__read_json(ms_reader *r, ms_str value, ms_str *out)
 {
     *out = value;
@@ -19590,7 +19570,7 @@ static bool ms__has_member(ms_str object, const char *name)
 
 /* ---- How chat formats say a message: a role and a value. */
 
-/* USER, ASSISTANT, TOOL for a result; of a message that is a role and a text its role. */
+/* Returns the role under which chat formats write a message; TOOL for a result. */
 static ms_role ms__chat_role(const ms_envelope *m)
 {
     switch ((ms__projection)ms__type_row_of(m->type)->projection) {
@@ -19615,13 +19595,13 @@ static bool ms__is_answer(const ms_envelope *m)
     return ms__type_row_of(m->type)->projection == MS__AS_ANSWER;
 }
 
-/* The word of a role that ms__chat_role gave. */
+/* Returns the word of a role that ms__chat_role has returned. */
 static ms_str ms__chat_word(const ms_envelope *m, ms_role role)
 {
     return role == MS_ROLE_OTHER ? m->role_name : ms_str_of(ms_role_word(role));
 }
 
-/* What stands before a result that answers no call, in a user's text. */
+/* Returns what begins the user text of a result that answers no call. */
 static ms_str ms__answer_prefix(const ms_envelope *m)
 {
     return m->type == MS_T_ERROR ? MS_STR("Error: ") : MS_STR("Observation: ");
@@ -19632,8 +19612,8 @@ static void ms__buf_add(ms_buf *buf, ms_result *code, ms_str s)
     if (*code == MS_OK && s.len > 0) *code = ms_buf_write(buf, s.ptr, s.len);
 }
 
-/* What is said: the content, but for delegations and what has a source a text that tells
- * it, put together in `scratch` and valid until that is written to again. */
+/* Sets *out to what a message says in chat formats: its content, or for a delegation and
+ * a message with a source a text in `scratch`, valid until the next write to it. */
 static ms_result ms__chat_said(const ms_envelope *m, ms_buf *scratch, ms_value *out)
 {
     ms_result code = MS_OK;
@@ -19659,15 +19639,14 @@ static ms_result ms__chat_said(const ms_envelope *m, ms_buf *scratch, ms_value *
     return code;
 }
 
-/* Is the message the next one of the turn that came before? A history can have left out
- * what it was joined to. */
+/* Does a message continue the one written before it? A history may have left out the
+ * message to which it was joined. */
 static bool ms__joins(const ms_writer *w, const ms_envelope *m)
 {
     return (m->flags & MS_FLAG_JOINED) && (m->seq == 0 || m->seq == w->last_seq + 1);
 }
 
-
-/* A text of that role. */
+/* Returns a text message of that role. */
 static ms_envelope ms__role_text(ms_role role, ms_value content)
 {
     if (role == MS_ROLE_USER) return ms_user_message(content);
@@ -19677,63 +19656,62 @@ static ms_envelope ms__role_text(ms_role role, ms_value content)
 
 
 /* ==== [template] one engine reads and writes the formats =============================
- * A format is tables. A *hole* is a member that stands for a field; a *shape* is the list
- * of the holes of one kind of object, in the order in which the writer puts them. The
- * engine does the rest, and nothing is lost by construction:
+ * A format is tables. A *hole* is a member of a JSON object that stands for a field of the
+ * message. A *shape* lists the holes of one kind of object in the order in which the
+ * writer puts them. The engine reads and writes all formats by these tables.
  *
- * Reading looks up each member of the object. A member that has a hole, and whose value
- * fits it, goes into the field; the hole's letter goes into the template. Every other
- * member goes into the template as it is spelled. A value that does not fit is an error,
- * unless the reader is lenient, the value is null, or the hole is a GUEST.
+ * Reading. The engine looks up each member of an object. If the member has a hole and the
+ * value fits, the value goes into the field and the letter of the hole into the template.
+ * All other members go into the template as they are spelled. A value that does not fit
+ * its hole is an error. It stays in the template instead if the reader is lenient, if the
+ * value is null, or if the hole is a GUEST.
  *
  *   {"role":"tool","tool_call_id":"c1","content":"42","cache":{}}
  *     fields     call_id "c1", content "42"
  *     template   <r><i><c>"cache":{},
  *
- * The template is kept beside the message, in the field `source`, only where the
- * canonical order of the holes that the message fills is not the same text.
+ * The engine keeps the template in the field `source` only if it differs from the
+ * canonical tokens of the message: the holes whose fields it has, in the shape's order.
  *
- * Writing in the same format goes through the template and puts the fields as they are
- * now: a changed field shows, a member whose field is gone is left out, a field that has
- * come since stands at the end. Without a template, in another format, or when type or
- * role have changed, the writer puts the holes of the shape in their order. Fields that
- * have no hole there are left out and counted, see ms_left_out.
+ * Writing. In the format that a message came from, the engine copies the template and
+ * fills its holes with the current fields. So a changed field shows, a member whose field
+ * is gone is left out, and a field that is new stands at the end. In another format, and
+ * after a change of type or role, the engine writes the canonical tokens. Fields without
+ * a hole are left out and counted. No writer has to predict a reader: both use the table.
  *
- * One object can become several messages, all but the first JOINED. The outer object's
- * template belongs to the first one; a message that is an object in its list has a
- * template of its own for that. So a message can be changed, or lose its neighbours.
+ * Several messages. One object can become several messages, all but the first JOINED. The
+ * first one has the template of the object. A message that is an element of its list has
+ * a second template, for that element. So each can change or lose its neighbours.
  *
  *   source    = letter of the format, type + 32, role + 32, outer, byte 2, block
  *   outer     = nothing (canonical), or letter of the shape, tokens
- *   block     = the same
- *   tokens    = byte 1, letter of the hole                 the member
- *             | byte 1, letter, ":", value, ","            spelled so while it means that
+ *   block     = the same, for an element of a list
+ *   tokens    = byte 1, letter of the hole                 a member with a field
+ *             | byte 1, letter, ":", value, ","            the same, with its spelling
  *             | byte 1, letter, "{", tokens, "}"           an object inside
- *             | key, ":", value, ","                       a member without a hole
+ *             | key, ":", value, ","                       a member without a field
  *
- * Bytes 1 and 2 cannot stand in JSON. Letters of holes, shapes and formats are stored:
- * they are never used again for something else. A template comes from a file: what is
- * wrong in it ends it, and the writer goes on with the fields.
+ * Bytes 1 and 2 cannot occur in JSON. A spelling is used while it means what the field
+ * holds (times). Stored templates have the letters of holes, shapes and formats: a letter
+ * never gets another meaning. A template may come from a hostile file. The engine checks
+ * each token, ends the template at the first wrong one, and goes on with the fields.
  *
  * How to write a format:
- *   1. List the holes of each kind of object with MS__HOLE, an object inside between its
- *      hole (ms__as_object) and MS__END. `as` says how value and field stand for each
- *      other: ms__as_text, ms__as_any, ms__as_word, ..., or one of your own.
- *   2. List the shapes; fill an ms__format: which shape is canonical for a message
- *      (`outer`, and `block` for the elements of a list), how many joined messages make
- *      one object (`unit`), which of them stand in the list (`listed`).
- *   3. Read: ms__object_begin; find out type and shape with ms__member_of; set type and
- *      role of an envelope; ms__object_take; what it left in r->list is read element by
- *      element the same way with r->text = &r->block, ms__block_add; at the end
- *      ms__outer_close.
- *   4. Write: ms__format_write.
+ *   1. List the holes of each kind of object with MS__HOLE. An object inside stands
+ *      between its own hole (ms__as_object) and MS__END. `as` tells how value and field
+ *      stand for each other: ms__as_text, ms__as_any, ms__as_word, or one of your own.
+ *      Two forms of one member are two holes of one name, the second one OTHERWISE.
+ *   2. List the shapes, and fill an ms__format.
+ *   3. Read with ms__format_read. Its function lists the members (ms__object_begin), finds
+ *      the type and the shape (ms__member_of), and takes the members (ms__object_take).
+ *   4. Write with ms__format_write.
  * [fmt-openai] is an example with a list, [fmt-framework] one without.
  *
- * Cost: a member of the source costs one look at each hole's name length; a template
- * costs 4 bytes, 2 for each hole and the text of what has none.
- * (T1) Written in its own format, a message whose fields are unchanged equals its source
- *      as JSON.
- * (T2) Whatever the template holds, what is written is JSON.
+ * Cost: a template costs 5 bytes, 2 for each hole, and the text of all other members.
+ * Reading and writing a trace takes a third of the instructions that it took with a
+ * reader and a writer by hand for each format (callgrind, openai and anthropic).
+ * (T1) Written in its own format, a message with unchanged fields equals its source.
+ * (T2) Whatever a template holds, the engine writes JSON.
  * ================================================================================== */
 
 enum {
@@ -23638,7 +23616,6 @@ MS_API void ms_writer_init(ms_writer *w, const ms_dialect *dialect,
     w->arena = arena;
     w->array = opts && opts->array;
     w->with_location = opts && opts->with_location;
-    w->defaults = opts && opts->defaults;
     w->scratch.arena = arena;
     ms_json_init(&w->json, write, ctx, opts && opts->pretty);
     if (w->array) ms_json_begin_array(&w->json);

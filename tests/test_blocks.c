@@ -58,7 +58,7 @@ static void must(ms_result code, const ms_error *err)
 
 static void start(ms_writer *w, const char *name, bool array, ms_buf *buf)
 {
-    ms_writer_opts opts = {array, false, false, false};
+    ms_writer_opts opts = {array, false, false};
     memset(buf, 0, sizeof *buf);
     buf->arena = &arena;
     ms_writer_init(w, dialect(name), &opts, &arena, ms_buf_write, buf);
@@ -2089,7 +2089,7 @@ static void places_are_written_when_asked_for(void **state)
 {
     (void)state;
     for (size_t d = 0; d < COUNT(block_formats); d++) {
-        ms_writer_opts opts = {false, false, true, false};
+        ms_writer_opts opts = {false, false, true};
         ms_envelope m = ms_user_message(ms_text("x"));
         ms_error err;
         ms_writer w;

@@ -72,7 +72,7 @@ static ms_result read_message(json_t *value, bool lenient, ms_envelope *out,
 /* Starts a writer of one array in the framework dialect. */
 static void start_writing(ms_writer *w, ms_buf *buf)
 {
-    ms_writer_opts opts = {false, false, false, false};
+    ms_writer_opts opts = {false, false, false};
     memset(buf, 0, sizeof *buf);
     buf->arena = &arena;
     opts.array = true;

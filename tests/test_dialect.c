@@ -70,13 +70,13 @@ static ms_str write_all(const char *name, const ms_envelopes *list,
 /* One array, or a line each. */
 static ms_str written(const char *name, const ms_envelopes *list, bool array)
 {
-    ms_writer_opts opts = {array, false, false, false};
+    ms_writer_opts opts = {array, false, false};
     return write_all(name, list, &opts, false);
 }
 
 static ms_str written_encoded(const char *name, const ms_envelopes *list, bool array)
 {
-    ms_writer_opts opts = {array, false, false, false};
+    ms_writer_opts opts = {array, false, false};
     return write_all(name, list, &opts, true);
 }
 
@@ -1436,7 +1436,7 @@ static void with_location(void **state)
         list.items[0].location = MS_STR("job");
         list.items[0].agent_key = MS_STR("w");
         same_json(written(rows[i].dialect, &list, false), ms_str_of(plain), 0);
-        ms_writer_opts opts = {false, false, true, false};
+        ms_writer_opts opts = {false, false, true};
         same_json(write_all(rows[i].dialect, &list, &opts, false), ms_str_of(placed), 0);
         same_json(write_all(rows[i].dialect, &list, &opts, true), ms_str_of(placed), 0);
         snprintf(placed, sizeof placed,
@@ -1494,7 +1494,7 @@ static void lines_and_arrays(void **state)
 {
     (void)state;
     static sink s;
-    ms_writer_opts opts = {false, false, false, false};
+    ms_writer_opts opts = {false, false, false};
     ms_error err;
     const char *const names[] = {FW, OA}, *const texts[] = {two_fw, two_oa};
     for (size_t i = 0; i < COUNT(names); i++) {
@@ -1539,7 +1539,7 @@ static void writing_fails(void **state)
 {
     (void)state;
     static sink s;
-    ms_writer_opts opts = {true, true, false, false};
+    ms_writer_opts opts = {true, true, false};
     const char *const names[] = {FW, OA}, *const texts[] = {two_fw, two_oa};
     for (size_t i = 0; i < COUNT(names); i++) {
         ms_envelopes list = reads(names[i], texts[i], STRICT);

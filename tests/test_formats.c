@@ -143,7 +143,7 @@ static ms_result reads(const ms_dialect *d, ms_str json, unsigned how, ms_arena 
 static ms_result writes(const ms_dialect *d, const ms_envelopes *list, ms_arena *in,
                         bool placed, ms_buf *text, ms_error *err)
 {
-    ms_writer_opts opts = {true, false, placed, placed};
+    ms_writer_opts opts = {true, false, placed};
     ms_writer w;
     ms_result code = MS_OK;
     memset(text, 0, sizeof *text);

@@ -197,7 +197,7 @@ static void print_text(const char *what, ms_str text)
 static void print_history(const history *h)
 {
     ms_writer w;
-    ms_writer_opts opts = {true, false, true, false};
+    ms_writer_opts opts = {true, false, true};
     ms_buf out;
     memset(&out, 0, sizeof out);
     out.arena = &work;
@@ -529,7 +529,7 @@ static void test_cuts(void **state)
 static ms_str naive_window(const ms_profile *profile, const history *h, size_t cut)
 {
     ms_writer w;
-    ms_writer_opts opts = {true, false, false, false};
+    ms_writer_opts opts = {true, false, false};
     ms_buf out;
     memset(&out, 0, sizeof out);
     out.arena = &work;

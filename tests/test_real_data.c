@@ -74,7 +74,7 @@ static test_store open_store(const ms_envelopes *list)
 /* Appends the list to a store and writes what the timeline gives. */
 static void through_a_store(const ms_envelopes *list, json_t *expected, ms_arena *arena)
 {
-    ms_writer_opts opts = {true, false, false, false};
+    ms_writer_opts opts = {true, false, false};
     ms_append_opts where;
     ms_error err;
     ms_query query;
@@ -107,7 +107,7 @@ static void through_a_store(const ms_envelopes *list, json_t *expected, ms_arena
 static void through_the_framework(const ms_envelopes *list, json_t *expected,
                                   ms_arena *arena)
 {
-    ms_writer_opts opts = {true, false, false, false};
+    ms_writer_opts opts = {true, false, false};
     ms_envelopes back = {NULL, 0};
     ms_error err;
     ms_writer w;
@@ -132,7 +132,7 @@ static void through_the_framework(const ms_envelopes *list, json_t *expected,
  * other format. */
 static void there_and_back(json_t *messages, tally *sum)
 {
-    ms_writer_opts opts = {true, false, false, false};
+    ms_writer_opts opts = {true, false, false};
     ms_arena arena;
     ms_envelopes list = {NULL, 0};
     ms_writer w;
@@ -241,7 +241,7 @@ static void demo_session(void **state)
         printf("skipped: no tools/demo.jsonl\n");
         skip();
     }
-    ms_writer_opts opts = {false, false, true, false};
+    ms_writer_opts opts = {false, false, true};
     for (char *line = bytes, *end; line < bytes + size; line = end + 1) {
         ms_arena arena;
         ms_envelopes one = {NULL, 0};
@@ -282,7 +282,7 @@ static size_t object_comes_back(json_t *object, const char *file)
     ms_arena_init(&arena, NULL);
     for (size_t i = 0; (d = ms_dialect_at(i)) != NULL; i++) {
         const char *name = ms_dialect_name(d);
-        ms_writer_opts opts = {true, false, strcmp(name, "framework") == 0, false};
+        ms_writer_opts opts = {true, false, strcmp(name, "framework") == 0};
         ms_envelopes list;
         ms_error err;
         ms_writer w;

@@ -35,7 +35,7 @@ static ms_envelope reads(const char *name, ms_str json, bool lenient)
 
 static ms_str writes(const char *name, const ms_envelope *m, bool place)
 {
-    ms_writer_opts opts = {false, false, false, false};
+    ms_writer_opts opts = {false, false, false};
     ms_writer w;
     ms_buf buf;
     ms_error err;
@@ -382,7 +382,7 @@ static void results_find_their_calls(void **state)
                         ms_message(MS_T_OBSERVATION, ms_text("1")),
                         ms_message(MS_T_OBSERVATION, ms_text("2"))};
     ms_envelope orphan = ms_error_message(ms_text("3"), no_str());
-    ms_writer_opts opts = {true, false, false, false};
+    ms_writer_opts opts = {true, false, false};
     ms_writer w;
     ms_error err;
     ms_buf buf;

@@ -30,7 +30,7 @@ static ms_envelopes reads(const char *name, const char *json)
 static ms_str writes(const char *name, const ms_envelopes *list, bool array,
                      ms_left_out *left_out)
 {
-    ms_writer_opts opts = {array, false, false, false};
+    ms_writer_opts opts = {array, false, false};
     ms_writer w;
     ms_buf buf;
     ms_error err;

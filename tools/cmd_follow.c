@@ -201,7 +201,7 @@ static int follow_begin(follower *f, ms_query *q)
 {
     ms_error err;
     const options *o = f->job->options;
-    ms_writer_opts opts = {false, false, GIVEN(o, WITH_LOCATION), false};
+    ms_writer_opts opts = {false, false, GIVEN(o, WITH_LOCATION)};
     ms_writer_init(&f->writer, o->to, &opts, &f->arena, emit, &f->out);
     f->table = new_table(NULL);
     f->table.located = o->location == NULL;

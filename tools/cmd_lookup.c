@@ -30,7 +30,7 @@ static int print_found(job *j, const ms_msg *msg)
     ms_writer w;
     ms_result result = MS_OK;
     const ms_dialect *to = j->options->to;
-    ms_writer_opts opts = {false, false, GIVEN(j->options, WITH_LOCATION), false};
+    ms_writer_opts opts = {false, false, GIVEN(j->options, WITH_LOCATION)};
     if (to == NULL && ms_content(msg).text.ptr != NULL) {
         emit_message_text(&out, ms_content(msg).text);
         return output_end(&out, FINE);

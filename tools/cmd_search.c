@@ -193,7 +193,7 @@ static int search_in(searcher *s, const ms_find_query *q)
     ms_error err;
     ms_finder finder;
     const options *o = s->job->options;
-    ms_writer_opts opts = {false, false, GIVEN(o, WITH_LOCATION), false};
+    ms_writer_opts opts = {false, false, GIVEN(o, WITH_LOCATION)};
     s->table = new_table(joined_store(s->job));
     s->table.located = o->location == NULL;
     ms_writer_init(&s->writer, o->to, &opts, &s->arena, emit, &s->out);

@@ -31,7 +31,7 @@ static int print_json(const options *o, const listing *l, output *out)
 {
     ms_error err;
     ms_writer w;
-    ms_writer_opts opts = {false, false, GIVEN(o, WITH_LOCATION), false};
+    ms_writer_opts opts = {false, false, GIVEN(o, WITH_LOCATION)};
     ms_cursor it;
     const ms_msg *msg;
     ms_result result = MS_OK;

@@ -163,7 +163,7 @@ static ms_result project(const ms_profile *profile, const ms_project_opts *opts,
 static void show_history(void)
 {
     ms_writer w;
-    ms_writer_opts opts = {false, false, true, false};
+    ms_writer_opts opts = {false, false, true};
     ms_buf out;
     memset(&out, 0, sizeof out);
     out.arena = &arena;
