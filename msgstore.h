@@ -6505,8 +6505,8 @@ MS_API ms_result ms_get_team_messages(ms_store *store, ms_str location,
 
 /* Finds the message seq, or (0) the newest; *msg NULL: not found. For backends without
  * get or stat. */
-static ms_result ms__find_one(ms_store *store, uint64_t seq, ms_cursor *it,
-                              const ms_msg **msg, ms_error *err)
+static ms_result ms__find_one(ms_store *store, uint64_t seq, ms_arena *arena,
+                              ms_cursor **it, const ms_msg **msg, ms_error *err)
 {
     ms_query q = ms__view_query(ms__absent(), MS_VIEW_TIMELINE, 1);
     q.reverse = true;
@@ -6514,9 +6514,8 @@ static ms_result ms__find_one(ms_store *store, uint64_t seq, ms_cursor *it,
         q.after_seq = seq - 1;
         q.before_seq = seq + 1;
     }
-    *msg = NULL;
-    MS__TRY(ms_query_open(store, &q, it, err));
-    *msg = ms__next_stored(it);
+    MS__TRY(ms__cursor_open(store, &q, arena, it, err));
+    *msg = ms__next_stored(*it);
     return MS_OK;
 }
 
@@ -6525,15 +6524,14 @@ static ms_result ms__find_one(ms_store *store, uint64_t seq, ms_cursor *it,
 static ms_result ms__get(ms_store *store, uint64_t seq, ms_arena *arena,
                          const ms_msg **msg, ms_error *err)
 {
+    ms_cursor *it;
     const ms_msg *found;
     *msg = NULL;
     MS__TRY(ms__open_check(store, err));
     if (store->backend->get) return store->backend->get(store, seq, arena, msg, err);
     if (seq == 0 || seq == UINT64_MAX)
         return ms__fail(err, MS_E_NOT_FOUND, "no message %u", seq);
-    ms_cursor *it = arena ? (ms_cursor *)ms_arena_alloc(arena, sizeof *it) : NULL;
-    if (!it) return ms__no_arena(err, arena, sizeof *it);
-    MS__TRY(ms__find_one(store, seq, it, &found, err));
+    MS__TRY(ms__find_one(store, seq, arena, &it, &found, err));
     void *copy = found ? ms_arena_alloc(arena, ms_size(found)) : NULL;
     if (copy) memcpy(copy, found, ms_size(found));
     ms_result code = ms_cursor_close(it, err);
@@ -6570,7 +6568,8 @@ static ms_result ms__store_now(ms_store *store, uint64_t *seq, uint64_t *as_of,
                                ms_error *err)
 {
     ms_stat stat;
-    ms_cursor it;
+    ms_arena own;
+    ms_cursor *it;
     const ms_msg *newest;
     *seq = *as_of = 0;
     MS__TRY(ms__open_check(store, err));
@@ -6581,9 +6580,12 @@ static ms_result ms__store_now(ms_store *store, uint64_t *seq, uint64_t *as_of,
         *as_of = stat.as_of;
         return MS_OK;
     }
-    MS__TRY(ms__find_one(store, 0, &it, &newest, err));
-    if (newest) *seq = ms_seq(newest);
-    return ms_cursor_close(&it, err);
+    memset(&own, 0, sizeof own);
+    ms_result code = ms__find_one(store, 0, &own, &it, &newest, err);
+    if (code == MS_OK && newest) *seq = ms_seq(newest);
+    if (code == MS_OK) code = ms_cursor_close(it, err);
+    ms_arena_deinit(&own);
+    return code;
 }
 
 MS_API ms_result ms_list(ms_store *store, const ms_list_query *query, ms_arena *arena,
@@ -19177,18 +19179,21 @@ static ms_result ms__check_message(const ms_msg *msg, uint64_t last,
 
 static ms_result ms__check_cursors(ms_store *store, ms_error *err)
 {
-    ms_cursor it;
+    ms_arena own;
+    ms_cursor *it;
     const ms_msg *msg;
     uint64_t last = 0;
-    ms_result code = MS_OK;
     ms_query q = ms__view_query(ms__absent(), MS_VIEW_TIMELINE, 0);
-    MS__TRY(ms_query_open(store, &q, &it, err));
-    while (code == MS_OK && (msg = ms__next_stored(&it)) != NULL) {
+    memset(&own, 0, sizeof own);
+    ms_result code = ms__cursor_open(store, &q, &own, &it, err);
+    bool open = code == MS_OK;
+    while (code == MS_OK && (msg = ms__next_stored(it)) != NULL) {
         code = ms__check_message(msg, last, err);
         last = ms_seq(msg);
     }
-    ms_result end = ms_cursor_close(&it, code == MS_OK ? err : NULL);
-    return code != MS_OK ? code : end;
+    if (open) code = ms__cursor_end(it, code, err);
+    ms_arena_deinit(&own);
+    return code;
 }
 
 #ifndef MSGSTORE_NO_LOG
