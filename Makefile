@@ -132,6 +132,10 @@ test-report: ## the page of msgstore report in a browser; REPORT_SHOTS=dir keeps
 	@$(MAKE) --no-print-directory build/msgstore
 	@bash tests/report/run.sh
 
+test-otlp: ## traces of msgstore export, read with OpenTelemetry's own parser (from PyPI)
+	@$(MAKE) --no-print-directory build/msgstore
+	@bash tests/otlp/run.sh
+
 bench: ## compare with other stores, and each figure with its goal
 	@sh tools/setup.sh bench || echo 'make bench: going on with what is there' >&2
 	@$(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS)) \
@@ -192,8 +196,8 @@ clean: ## remove build/
 	rm -rf build
 
 .PHONY: help setup demo test check torture fuzz controls model coverage test-cross \
-        test-windows test-report bench bench-gate bench-micro bench-scale tool examples \
-        all install lib js test-python test-js clean
+        test-windows test-report test-otlp bench bench-gate bench-micro bench-scale tool \
+        examples all install lib js test-python test-js clean
 
 # build COMPILER-AND-FLAGS, LIBRARIES: compile and link the first prerequisite. The old
 # file goes first, so that a failed build leaves none behind.

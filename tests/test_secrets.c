@@ -253,7 +253,8 @@ static void placeholders_raise_no_alarm_when_they_have_the_form(void **state)
         "secret_key_base: <%= ENV[\"SECRET\"] %>", "token: 'abc'", "user-agent: x1y2z3",
         "toolu_018GZVh9ymkrdx1TnR8reg5Y", "msg_01NUXWeNeduGBJVib8gyo9kz",
         "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
-        "\"uuid\": \"c1c5c2a8-5edd-4e0e-9d40-3c2f6ad12f0b\"", "sk-learn-pipeline-with-steps",
+        "\"uuid\": \"c1c5c2a8-5edd-4e0e-9d40-3c2f6ad12f0b\"",
+        "sk-learn-pipeline-with-steps",
     };
     (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
@@ -327,7 +328,8 @@ static void search_stays_inside_when_bytes_are_random(void **state)
         secret found;
         size_t before = 0;
         while (secret_next(ms_str_n(exact, len), SECRETS_PERSONAL, &from, &found)) {
-            assert_true(found.at >= before && found.len > 0 && found.at + found.len <= len);
+            assert_true(found.at >= before && found.len > 0);
+            assert_true(found.at + found.len <= len);
             before = found.at + found.len;
         }
         free(exact);
@@ -350,7 +352,8 @@ static struct {
     uint64_t bytes, alarms;
 } data;
 
-static int look_at_file(const char *path, const struct stat *st, int kind, struct FTW *ftw)
+static int look_at_file(const char *path, const struct stat *st, int kind,
+                        struct FTW *ftw)
 {
     (void)ftw;
     if (kind != FTW_F || strstr(path, "json-test-suite") != NULL) return 0;

@@ -176,7 +176,8 @@ typedef struct options {
     size_t n_files;
     const ms_dialect *from;   /* NULL: look at each message */
     const struct fileformat *transcript; /* of --from, when it names one of transcripts */
-    const ms_dialect *to;     /* NULL: a table */
+    const ms_dialect *to;     /* NULL: a table, or */
+    bool otlp;                /* --format otlp */
     const ms_profile *provider; /* of --as, or of --format when it names one */
     const char *session;      /* named as the last argument */
     const char *location, *agent, *turn, *system, *user;

@@ -2,6 +2,7 @@
 
 #define _GNU_SOURCE
 #include "commands.h"
+#include "otlp.h"
 #include "secrets.h"
 
 #include <errno.h>
@@ -213,6 +214,7 @@ static int run_export(job *j)
 {
     const ms_dialect *framework = ms_dialect_find(MS_STR("framework"));
     const ms_dialect *to = j->options->to != NULL ? j->options->to : framework;
+    if (j->options->otlp) return export_otlp(j);
     if (GIVEN(j->options, FORMAT) && j->options->to == NULL) {
         complain("export --format expects a message format, not table");
         return USAGE;
@@ -246,7 +248,8 @@ const command convert_command = {
 };
 
 static const option_row export_rows[] = {
-    {OPT_FORMAT, "a message format; without it framework with location"},
+    {OPT_FORMAT, "a message format, or otlp: traces of OpenTelemetry, a session a line; "
+                 "without it framework with location"},
     {OPT_LOCATION, "only this location; may be given several times"},
     {OPT_WITH_LOCATION, "write the members location and agent_key in other formats, "
                         "too"},

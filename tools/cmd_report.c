@@ -272,7 +272,7 @@ static int put_notes(report *r, ms_str location, bool usage)
 }
 
 
-/* ---- Requests: what a provider would see -------------------------------------------- */
+/* ---- Requests: what a provider would see ------------------------------------------- */
 
 /* Gives messages whose contents begin with a mark that has their number. */
 typedef struct marker {
@@ -360,7 +360,8 @@ static ms_str unmarked(report *r, ms_str text, ms_buf *numbers)
         if (end == text.len || end == i + 1 || text.ptr[end] != MARK_END) continue;
         ms_buf_write(&buf, text.ptr + from, i - from);
         if (numbers->len > 0) ms_buf_write(numbers, ",", 1);
-        if (ms_buf_write(numbers, text.ptr + i + 1, end - i - 1) != MS_OK) r->failed = true;
+        ms_result result = ms_buf_write(numbers, text.ptr + i + 1, end - i - 1);
+        r->failed = r->failed || result != MS_OK;
         from = end + 1;
     }
     if (ms_buf_write(&buf, text.ptr + from, text.len - from) != MS_OK) r->failed = true;
@@ -517,6 +518,12 @@ static int put_requests(report *r, ms_str location, uint64_t skip)
     return code;
 }
 
+/* A text that the projection adds of its own. */
+static void put_added(report *r, const char *name, const char *text)
+{
+    if (text != NULL) json_text(&r->w, name, ms_str_of(text));
+}
+
 static void put_profiles(report *r)
 {
     const ms_profile *profile;
@@ -525,22 +532,23 @@ static void put_profiles(report *r)
     for (size_t i = 0; (profile = ms_profile_at(i)) != NULL; i++) {
         ms_json_key(&r->w, ms_str_of(profile->name));
         ms_json_begin_object(&r->w);
-        if (profile->no_result != NULL) json_text(&r->w, "no_result", ms_str_of(profile->no_result));
-        if (profile->start_text != NULL) json_text(&r->w, "start_text", ms_str_of(profile->start_text));
-        if (profile->bridge_text != NULL) json_text(&r->w, "bridge_text", ms_str_of(profile->bridge_text));
+        put_added(r, "no_result", profile->no_result);
+        put_added(r, "start_text", profile->start_text);
+        put_added(r, "bridge_text", profile->bridge_text);
         ms_json_end_object(&r->w);
     }
     ms_json_end_object(&r->w);
 }
 
 
-/* ---- Sessions and runs -------------------------------------------------------------- */
+/* ---- Sessions and runs ------------------------------------------------------------- */
 
 static int put_facts(report *r, ms_str location)
 {
     ms_error err;
     ms_str facts;
-    ms_result result = ms_location_get(r->job->store, location, &r->scratch, &facts, &err);
+    ms_store *store = r->job->store;
+    ms_result result = ms_location_get(store, location, &r->scratch, &facts, &err);
     if (result != MS_OK) return complain_of("reading the facts", result, &err);
     ms_json_key(&r->w, MS_STR("facts"));
     ms_json_put_raw(&r->w, masked(r, ms_json(facts)));
@@ -663,7 +671,7 @@ static int put_data(report *r, job *j)
 }
 
 
-/* ---- The page ----------------------------------------------------------------------- */
+/* ---- The page ---------------------------------------------------------------------- */
 
 /* Text where HTML is expected: of the title, and of data that is no base64. */
 static void emit_escaped(output *out, ms_str text, bool data)
@@ -760,7 +768,7 @@ static int put_page(report *r, output *out)
 }
 
 
-/* ---- The command -------------------------------------------------------------------- */
+/* ---- The command ------------------------------------------------------------------- */
 
 /* May this file be written? A page may be replaced, nothing else. */
 static int check_output(const char *path)

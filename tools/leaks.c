@@ -55,7 +55,7 @@ static void add_location(leaks *l, ms_str location)
     else arrput(l->locations, copy);
 }
 
-/* One line for each secret: "17  now     content  github-token  ghp_..., 40 characters" */
+/* One line for each secret: "17  now  content  github-token  ghp_..., 40 characters" */
 static void print_leak(leaks *l, const ms_msg *msg, const char *state, const char *field,
                        ms_str text, const secret *s)
 {
@@ -96,7 +96,8 @@ static size_t look_at_message(leaks *l, const ms_msg *msg, const char *state)
 static void look_at_words(leaks *l, const ms_msg *msg)
 {
     const ms_msg *now = NULL;
-    ms_result result = ms_get_by_seq(l->job->store, ms_seq(msg), &l->job->arena, &now, NULL);
+    ms_arena *arena = &l->job->arena;
+    ms_result result = ms_get_by_seq(l->job->store, ms_seq(msg), arena, &now, NULL);
     bool hidden = result != MS_OK, present = hidden || now == msg;
     bool streamed = !hidden && (ms_flags(now) & MS_FLAG_UNFINISHED) != 0;
     size_t n = look_at_message(l, streamed ? now : msg, hidden    ? "hidden"
@@ -279,8 +280,8 @@ static void print_sum(leaks *l)
     }
     emit_text(&l->out, "\n");
     if (l->earlier > 0) {
-        emit_format(&l->out, "earlier    %" PRIu64 " of them no message has now: msgstore "
-                    "compact leaves them out\n", l->earlier);
+        emit_format(&l->out, "earlier    %" PRIu64 " of them no message has now: "
+                    "msgstore compact leaves them out\n", l->earlier);
     }
 }
 

@@ -105,7 +105,8 @@ static bool set_provider(const ms_profile **provider, const char *text)
 static bool set_format(options *o, const char *text)
 {
     set_provider(&o->provider, text);
-    return set_dialect(&o->to, text) || strcmp(text, "table") == 0;
+    o->otlp = strcmp(text, "otlp") == 0;
+    return set_dialect(&o->to, text) || strcmp(text, "table") == 0 || o->otlp;
 }
 
 static bool set_name(const char **name, const char *text)
@@ -261,6 +262,7 @@ static int parse_options(const command *c, int argc, char **argv, options *o)
         const char *word = long_options[id].name;
         if (!takes_option(c, id)) return bad_usage(c, "takes no option --", word);
         const char *expected = set_option(o, id, optarg);
+        if (o->otlp && c != &export_command) expected = "table or a message format";
         if (expected == NULL) continue;
         snprintf(text, sizeof text, "--%s expects %s, not ", word, expected);
         return bad_word(c, id, text, optarg);

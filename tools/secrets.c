@@ -2,8 +2,8 @@
  *
  *   form      most issuers give their tokens a prefix and a length: the table of rules
  *   place     "password = ...", "Authorization: ...", user:password@host
- *   entropy   a random text uses its characters evenly; what people write as a placeholder
- *             does not. Shannon's measure in bits a character, over the match
+ *   entropy   a random text uses its characters evenly, a placeholder does not. Shannon's
+ *             measure in bits a character, over the match
  *
  * A rule is a pattern: characters stand for themselves, %sN for a run of a set s, of N
  * characters (N-M: of N to M; N+: of N or more). A run takes all that it can.
@@ -441,7 +441,7 @@ static bool find_private_key(ms_str text, size_t at, secret *out)
 }
 
 
-/* ---- By place: what a name, or an address, stands before ----------------------------- */
+/* ---- By place: what a name, or an address, stands before --------------------------- */
 
 /* Ends of names. A value of the first kind may be any word that a person would choose,
  * of the second it is random. */
@@ -491,7 +491,7 @@ static size_t value_length(ms_str text, size_t at, char quote)
     size_t i = at;
     for (; i < text.len; i++) {
         char c = text.ptr[i];
-        if (c <= ' ' || c == 0x7f || c == '\\' || c == '"' || c == '\'' || c == '`') break;
+        if (c <= ' ' || c == 0x7f || strchr("\\\"'`", c) != NULL) break;
         if (quote == '\0' && strchr(",;(){}[]<>&|", c) != NULL) break;
     }
     return i - at;
@@ -562,7 +562,8 @@ static bool find_by_name(ms_str text, size_t at, secret *out)
     if (len == 0) return false;
     ms_str value = part_of(text, at, len);
     if (is_placeholder(value) || looks_like_code(value, quote != '\0')) return false;
-    bool good = names[name].password ? is_password(value, quote != '\0') : is_token(value);
+    bool good = names[name].password ? is_password(value, quote != '\0')
+                                     : is_token(value);
     out->at = at;
     out->len = len;
     out->kind = names[name].password ? "password" : "secret-value";
@@ -657,7 +658,9 @@ static bool find_mail(ms_str text, size_t at, secret *out)
     size_t begin = at, end = at + 1, dot;
     while (begin > 0 && is_local_part(text.ptr[begin - 1])) begin--;
     if (begin > 0 && begin < at && text.ptr[begin - 1] == '\\') begin++; /* "\nname@" */
-    while (end < text.len && (is_in_set('w', text.ptr[end]) || text.ptr[end] == '.')) end++;
+    while (end < text.len && (is_in_set('w', text.ptr[end]) || text.ptr[end] == '.')) {
+        end++;
+    }
     while (end > at + 1 && !is_alnum(text.ptr[end - 1])) end--;
     for (dot = end; dot > at && is_letter(text.ptr[dot - 1]); dot--) continue;
     bool domain = end - dot >= 2 && dot > at + 2 && text.ptr[dot - 1] == '.';
@@ -773,9 +776,9 @@ bool secrets_mask(ms_value text, unsigned classes, ms_arena *arena, secret_fn no
         if (note != NULL) note(ctx, &found, text.text);
     }
     if (!any) return good;
-    good = good && ms_buf_write(&buf, text.text.ptr + done, text.text.len - done) == MS_OK;
+    ms_result rest = ms_buf_write(&buf, text.text.ptr + done, text.text.len - done);
     out->text = ms_buf_text(&buf);
-    return good;
+    return good && rest == MS_OK;
 }
 
 /* The template of a message: three bytes of its own, then members as JSON has them. */

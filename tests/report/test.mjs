@@ -6,7 +6,15 @@
 //     node tests/report/test.mjs TOOL CHROMIUM [FOLDER]     screenshots go to FOLDER
 
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { inflateRawSync } from "node:zlib";
@@ -16,14 +24,18 @@ const [tool, chromium, shots] = process.argv.slice(2);
 const samples = join(process.env.MS_SHARED || "../shared", "data");
 const tmp = mkdtempSync(join(tmpdir(), "report-"));
 const only = process.env.MS_TEST_ONLY;
-let failed = 0, passed = 0;
+let failed = 0,
+  passed = 0;
 
 function check(condition, what) {
   if (!condition) throw new Error(what);
 }
 
 function same(got, want, what) {
-  check(JSON.stringify(got) === JSON.stringify(want), what + ": " + JSON.stringify(got) + " instead of " + JSON.stringify(want));
+  check(
+    JSON.stringify(got) === JSON.stringify(want),
+    what + ": " + JSON.stringify(got) + " instead of " + JSON.stringify(want),
+  );
 }
 
 async function test(name, run) {
@@ -59,10 +71,13 @@ function page(name, ...args) {
 /* Nothing went wrong, and nothing but the page itself was loaded. */
 function quiet(p) {
   same(p.errors, [], "console");
-  same(p.requests.filter((url) => !url.startsWith("file:") && !url.startsWith("data:image/")), [], "requests");
+  same(
+    p.requests.filter((url) => !url.startsWith("file:") && !url.startsWith("data:image/")),
+    [],
+    "requests",
+  );
   same(p.requests.filter((url) => url.startsWith("file:")).length, 1, "files");
 }
-
 
 /* ---- Runs to show ---- */
 
@@ -70,45 +85,149 @@ const START = 1772442000;
 
 /* n messages: turns of a user, thinking, two calls, their results, an answer. */
 function many(n) {
-  const out = [], lorem = "The quick brown fox looks at the log and finds that nothing is missing from it. ";
+  const out = [],
+    lorem = "The quick brown fox looks at the log and finds that nothing is missing from it. ";
   for (let i = 0; out.length < n; i++) {
-    const at = START + 20 * i, id = "call_" + i, base = { agent_key: "worker" };
-    out.push({ type: "user_message", content: "Question " + i + ": " + lorem.repeat(1 + i % 3), timestamp: at });
-    out.push({ type: "reasoning", ...base, content: lorem.repeat(1 + i % 5), timestamp: at + 1 });
+    const at = START + 20 * i,
+      id = "call_" + i,
+      base = { agent_key: "worker" };
+    out.push({
+      type: "user_message",
+      content: "Question " + i + ": " + lorem.repeat(1 + (i % 3)),
+      timestamp: at,
+    });
+    out.push({
+      type: "reasoning",
+      ...base,
+      content: lorem.repeat(1 + (i % 5)),
+      timestamp: at + 1,
+    });
     for (const half of ["a", "b"]) {
-      out.push({ type: "action", ...base, tool: half === "a" ? "read" : "bash", tool_call_id: id + half,
-        args: { command: "grep -n word" + i + " file_" + i + ".c", path: "src/file_" + i + ".c" }, timestamp: at + 2 });
+      out.push({
+        type: "action",
+        ...base,
+        tool: half === "a" ? "read" : "bash",
+        tool_call_id: id + half,
+        args: {
+          command: "grep -n word" + i + " file_" + i + ".c",
+          path: "src/file_" + i + ".c",
+        },
+        timestamp: at + 2,
+      });
     }
     for (const half of ["a", "b"]) {
       const bad = i % 50 === 7 && half === "b";
       if (i % 100 === 33 && half === "b") continue;
-      out.push({ type: bad ? "error" : "observation", ...base, tool_call_id: id + half,
-        content: bad ? "command failed with code " + i : (i + ": " + lorem).repeat(4 + i % 9) + "\nline\n".repeat(i % 40), timestamp: at + 2.5 + i % 7 });
+      out.push({
+        type: bad ? "error" : "observation",
+        ...base,
+        tool_call_id: id + half,
+        content: bad
+          ? "command failed with code " + i
+          : (i + ": " + lorem).repeat(4 + (i % 9)) + "\nline\n".repeat(i % 40),
+        timestamp: at + 2.5 + (i % 7),
+      });
     }
-    out.push({ type: "assistant_message", content: "Answer " + i + ". " + lorem.repeat(2), timestamp: at + 15 });
+    out.push({
+      type: "assistant_message",
+      content: "Answer " + i + ". " + lorem.repeat(2),
+      timestamp: at + 15,
+    });
   }
   return out.slice(0, n);
 }
 
 const bad = [
-  "<img src=x onerror=\"window.hacked=1;alert(1)\">", "<script>window.hacked=1</script>", "</script><script>window.hacked=1</script>",
-  "<svg onload=alert(1)>", "\"><iframe src=https://example.org></iframe>", "javascript:alert(1)", "<!--<script>", "]]>", "{{constructor}}",
-  "<a href=\"javascript:alert(1)\">x</a>", "<style>*{display:none}</style>", "<base href=https://example.org>", "\u202egnp.exe\u2066", "\u0000\u0001\u001b[31mred\u001b[0m\u0007",
-  "<meta http-equiv=refresh content=0>", "__proto__", "constructor", "\u2028\u2029", "<form action=https://example.org><button>x</button></form>",
-  "![x](https://example.org/x.png)", "`<img src=x onerror=alert(1)>`", "```\n<script>alert(1)</script>\n```", "**<b onmouseover=alert(1)>**", "\uffff\ufdd0",
+  '<img src=x onerror="window.hacked=1;alert(1)">',
+  "<script>window.hacked=1</script>",
+  "</script><script>window.hacked=1</script>",
+  "<svg onload=alert(1)>",
+  '"><iframe src=https://example.org></iframe>',
+  "javascript:alert(1)",
+  "<!--<script>",
+  "]]>",
+  "{{constructor}}",
+  '<a href="javascript:alert(1)">x</a>',
+  "<style>*{display:none}</style>",
+  "<base href=https://example.org>",
+  "\u202egnp.exe\u2066",
+  "\u0000\u0001\u001b[31mred\u001b[0m\u0007",
+  "<meta http-equiv=refresh content=0>",
+  "__proto__",
+  "constructor",
+  "\u2028\u2029",
+  "<form action=https://example.org><button>x</button></form>",
+  "![x](https://example.org/x.png)",
+  "`<img src=x onerror=alert(1)>`",
+  "```\n<script>alert(1)</script>\n```",
+  "**<b onmouseover=alert(1)>**",
+  "\uffff\ufdd0",
 ];
 
 function hostile() {
   const out = [];
   bad.forEach((text, i) => {
     const at = START + i;
-    out.push({ type: "user_message", content: text, timestamp: at, turn_id: text.replace(/\u0000/g, "") });
-    out.push({ type: "assistant_message", content: [{ type: "text", text }, { type: "image", source: { type: "base64", media_type: "image/svg+xml", data: "PHN2ZyBvbmxvYWQ9YWxlcnQoMSk+" } },
-      { type: "image", source: { type: "base64", media_type: "image/png\" onerror=\"alert(1)", data: "x" } }, { type: "image_url", image_url: { url: "https://example.org/x.png" } }, { __proto__: null, ["__proto__"]: text }], timestamp: at });
-    out.push({ type: "action", agent_key: "a" + i % 3 + "<b>", tool: text.replace(/\u0000/g, "") || "t", args: { [text]: text, path: text, "__proto__": { polluted: true } }, tool_call_id: text + i, timestamp: at });
-    out.push({ type: "error", agent_key: "a" + i % 3 + "<b>", content: text, error_type: text.replace(/\u0000/g, ""), tool_call_id: text + i, timestamp: at });
-    out.push({ type: "<img src=x onerror=alert(2)>", content: text, note: text, timestamp: at });
-    out.push({ type: "delegation", agent_key: "m", worker: text.replace(/\u0000/g, "") || "w", task: text, timestamp: at });
+    out.push({
+      type: "user_message",
+      content: text,
+      timestamp: at,
+      turn_id: text.replace(/\u0000/g, ""),
+    });
+    out.push({
+      type: "assistant_message",
+      content: [
+        { type: "text", text },
+        {
+          type: "image",
+          source: {
+            type: "base64",
+            media_type: "image/svg+xml",
+            data: "PHN2ZyBvbmxvYWQ9YWxlcnQoMSk+",
+          },
+        },
+        {
+          type: "image",
+          source: {
+            type: "base64",
+            media_type: 'image/png" onerror="alert(1)',
+            data: "x",
+          },
+        },
+        { type: "image_url", image_url: { url: "https://example.org/x.png" } },
+        { __proto__: null, ["__proto__"]: text },
+      ],
+      timestamp: at,
+    });
+    out.push({
+      type: "action",
+      agent_key: "a" + (i % 3) + "<b>",
+      tool: text.replace(/\u0000/g, "") || "t",
+      args: { [text]: text, path: text, __proto__: { polluted: true } },
+      tool_call_id: text + i,
+      timestamp: at,
+    });
+    out.push({
+      type: "error",
+      agent_key: "a" + (i % 3) + "<b>",
+      content: text,
+      error_type: text.replace(/\u0000/g, ""),
+      tool_call_id: text + i,
+      timestamp: at,
+    });
+    out.push({
+      type: "<img src=x onerror=alert(2)>",
+      content: text,
+      note: text,
+      timestamp: at,
+    });
+    out.push({
+      type: "delegation",
+      agent_key: "m",
+      worker: text.replace(/\u0000/g, "") || "w",
+      task: text,
+      timestamp: at,
+    });
   });
   return out;
 }
@@ -117,57 +236,184 @@ function hostile() {
 function team() {
   const out = [];
   let at = START;
-  const put = (m, after = 2) => out.push({ ...m, timestamp: at += after, location: "job_42" });
-  put({ type: "user_message", content: "Find out why the nightly export is slow, and fix it. Keep the interface **unchanged**.\n\n```sql\nSELECT count(*) FROM exports WHERE night = '2026-03-01';\n```" });
-  put({ type: "task", agent_key: "manager", content: "Find out why the nightly export is slow" });
-  put({ type: "strategic_plan", agent_key: "manager", content: "1. profile the job\n2. look at the queries\n3. change one thing, measure again" });
-  put({ type: "reasoning", agent_key: "manager", content: "The export writes row by row. Two workers can look at the database and at the code at the same time." });
-  put({ type: "delegation", agent_key: "manager", worker: "db", task: "Look at the slow query log of last night" });
-  put({ type: "delegation", agent_key: "manager", worker: "coder", task: "Read export.py: what does it do for each row?" });
+  const put = (m, after = 2) => out.push({ ...m, timestamp: (at += after), location: "job_42" });
+  put({
+    type: "user_message",
+    content:
+      "Find out why the nightly export is slow, and fix it. Keep the interface **unchanged**.\n\n```sql\nSELECT count(*) FROM exports WHERE night = '2026-03-01';\n```",
+  });
+  put({
+    type: "task",
+    agent_key: "manager",
+    content: "Find out why the nightly export is slow",
+  });
+  put({
+    type: "strategic_plan",
+    agent_key: "manager",
+    content: "1. profile the job\n2. look at the queries\n3. change one thing, measure again",
+  });
+  put({
+    type: "reasoning",
+    agent_key: "manager",
+    content:
+      "The export writes row by row. Two workers can look at the database and at the code at the same time.",
+  });
+  put({
+    type: "delegation",
+    agent_key: "manager",
+    worker: "db",
+    task: "Look at the slow query log of last night",
+  });
+  put({
+    type: "delegation",
+    agent_key: "manager",
+    worker: "coder",
+    task: "Read export.py: what does it do for each row?",
+  });
   for (let i = 0; i < 16; i++) {
-    const coder = i % 2 === 1, agent_key = coder ? "coder" : "db", tool = coder ? "read_file" : "query", id = "call_" + i;
-    put({ type: "action", agent_key, tool, tool_call_id: id, args: coder ? { path: "src/export_" + i + ".py", limit: 200 }
-      : { sql: "SELECT query, calls, mean_exec_time FROM pg_stat_statements ORDER BY 3 DESC LIMIT " + (i + 5), database: "prod" } });
+    const coder = i % 2 === 1,
+      agent_key = coder ? "coder" : "db",
+      tool = coder ? "read_file" : "query",
+      id = "call_" + i;
+    put({
+      type: "action",
+      agent_key,
+      tool,
+      tool_call_id: id,
+      args: coder
+        ? { path: "src/export_" + i + ".py", limit: 200 }
+        : {
+            sql:
+              "SELECT query, calls, mean_exec_time FROM pg_stat_statements ORDER BY 3 DESC LIMIT " +
+              (i + 5),
+            database: "prod",
+          },
+    });
     if (i === 9) continue;
-    if (i === 5) { put({ type: "error", agent_key, tool, tool_call_id: id, content: "[Errno 2] No such file or directory: 'src/export_5.py'", error_type: "FileNotFoundError" }, 1.2); continue; }
-    put({ type: "observation", agent_key, tool, tool_call_id: id, content: coder
-      ? "def export_" + i + "(rows, out):\n    for row in rows:\n        out.write(fmt(row))\n        out.flush()   # one write a row\n"
-      : "query                            | calls  | mean\nSELECT * FROM export_rows ...    | 48,211 | 19.3 ms\nUPDATE export_state SET done ... | 48,211 |  4." + i + " ms" }, i === 8 ? 41.7 : 0.4 + i * 0.3);
+    if (i === 5) {
+      put(
+        {
+          type: "error",
+          agent_key,
+          tool,
+          tool_call_id: id,
+          content: "[Errno 2] No such file or directory: 'src/export_5.py'",
+          error_type: "FileNotFoundError",
+        },
+        1.2,
+      );
+      continue;
+    }
+    put(
+      {
+        type: "observation",
+        agent_key,
+        tool,
+        tool_call_id: id,
+        content: coder
+          ? "def export_" +
+            i +
+            "(rows, out):\n    for row in rows:\n        out.write(fmt(row))\n        out.flush()   # one write a row\n"
+          : "query                            | calls  | mean\nSELECT * FROM export_rows ...    | 48,211 | 19.3 ms\nUPDATE export_state SET done ... | 48,211 |  4." +
+            i +
+            " ms",
+      },
+      i === 8 ? 41.7 : 0.4 + i * 0.3,
+    );
   }
-  put({ type: "global_observation", agent_key: "db", from_worker: "db", content: "Each row runs one UPDATE of export_state: 48,211 of them a night." });
-  put({ type: "synthesis", agent_key: "manager", from_manager: "manager", content: "Both agree: a flush and an UPDATE for each row. Batch them by 500." });
-  put({ type: "final", agent_key: "coder", content: "Writes and updates go in batches of 500 rows. The test export takes 41 s instead of 16 min." });
-  put({ type: "assistant_message", content: "The export flushed its file and updated its state **for each row**. It does both every 500 rows now: `41 s` instead of `16 min`." });
+  put({
+    type: "global_observation",
+    agent_key: "db",
+    from_worker: "db",
+    content: "Each row runs one UPDATE of export_state: 48,211 of them a night.",
+  });
+  put({
+    type: "synthesis",
+    agent_key: "manager",
+    from_manager: "manager",
+    content: "Both agree: a flush and an UPDATE for each row. Batch them by 500.",
+  });
+  put({
+    type: "final",
+    agent_key: "coder",
+    content:
+      "Writes and updates go in batches of 500 rows. The test export takes 41 s instead of 16 min.",
+  });
+  put({
+    type: "assistant_message",
+    content:
+      "The export flushed its file and updated its state **for each row**. It does both every 500 rows now: `41 s` instead of `16 min`.",
+  });
   put({ type: "user_message", content: "Good. Is there a test for it?" }, 600);
   put({ type: "assistant_message", content: "I have not looked." });
   return out;
 }
 
 const more = [
-  { type: "compaction", content: "So far: the export is batched by 500 rows; its interface is unchanged." },
+  {
+    type: "compaction",
+    content: "So far: the export is batched by 500 rows; its interface is unchanged.",
+  },
   { type: "user_message", content: "Is there a test for more rows than one batch?" },
-  { type: "action", agent_key: "coder", tool: "bash", tool_call_id: "t2", args: { command: "pytest -q tests/test_export.py -k batches" } },
-  { type: "observation", agent_key: "coder", tool: "bash", tool_call_id: "t2", content: ".   [100%]\n1 passed in 0.41s" },
-  { type: "assistant_message", content: "Yes: `test_batches` writes 1,200 rows, two batches and a half." },
+  {
+    type: "action",
+    agent_key: "coder",
+    tool: "bash",
+    tool_call_id: "t2",
+    args: { command: "pytest -q tests/test_export.py -k batches" },
+  },
+  {
+    type: "observation",
+    agent_key: "coder",
+    tool: "bash",
+    tool_call_id: "t2",
+    content: ".   [100%]\n1 passed in 0.41s",
+  },
+  {
+    type: "assistant_message",
+    content: "Yes: `test_batches` writes 1,200 rows, two batches and a half.",
+  },
 ].map((m, i) => ({ ...m, timestamp: START + 1000 + 3 * i, location: "job_42" }));
 
 function teamLog() {
-  const log = join(tmp, "team.log"), first = team();
+  const log = join(tmp, "team.log"),
+    first = team();
   if (existsSync(log)) return log;
-  const run = (...args) => { const r = msgstore(...args); check(r.status === 0, args.join(" ") + ": " + r.stderr); };
+  const run = (...args) => {
+    const r = msgstore(...args);
+    check(r.status === 0, args.join(" ") + ": " + r.stderr);
+  };
   run("import", log, lines("team.jsonl", first), "--from", "framework");
-  run("location", log, "job_42", JSON.stringify({ title: "Slow nightly export", model: "large-1", agent: "team" }));
+  run(
+    "location",
+    log,
+    "job_42",
+    JSON.stringify({ title: "Slow nightly export", model: "large-1", agent: "team" }),
+  );
   run("rewind", log, String(first.length - 2));
   run("import", log, lines("more.jsonl", more), "--from", "framework", "--lenient");
-  const asked = first.map((m, i) => [m, i + 1]).filter(([m]) => ["action", "strategic_plan", "synthesis", "final"].includes(m.type)).map(([, n]) => n);
+  const asked = first
+    .map((m, i) => [m, i + 1])
+    .filter(([m]) => ["action", "strategic_plan", "synthesis", "final"].includes(m.type))
+    .map(([, n]) => n);
   [...asked, first.length + 3, first.length + 5].forEach((n, i, all) => {
     const size = i < all.length - 2 ? 3000 + i * 2150 : 6000 + i * 40;
-    run("note", log, String(n), "usage", "--json", JSON.stringify({ input_tokens: size, output_tokens: 90 + i * 13, cached_tokens: i > 0 ? Math.floor(size * 0.86) : 0 }));
+    run(
+      "note",
+      log,
+      String(n),
+      "usage",
+      "--json",
+      JSON.stringify({
+        input_tokens: size,
+        output_tokens: 90 + i * 13,
+        cached_tokens: i > 0 ? Math.floor(size * 0.86) : 0,
+      }),
+    );
   });
   run("note", log, "4", "rating", "--json", "5");
   return log;
 }
-
 
 /* The pages that tests share, made when the first of them asks. */
 const recipes = {
@@ -175,7 +421,11 @@ const recipes = {
   hostile: () => ["--from", "framework", lines("<img src=x onerror=alert(3)>.jsonl", hostile())],
   team: () => [teamLog()],
   two: () => {
-    const other = team().filter((m, i) => i !== 12).map((m) => m.tool_call_id === "call_4" && m.args ? { ...m, args: { ...m.args, sql: "SELECT 1" } } : m);
+    const other = team()
+      .filter((m, i) => i !== 12)
+      .map((m) =>
+        m.tool_call_id === "call_4" && m.args ? { ...m, args: { ...m.args, sql: "SELECT 1" } } : m,
+      );
     return ["--from", "framework", lines("one.jsonl", team()), lines("other.jsonl", other)];
   },
 };
@@ -184,11 +434,11 @@ function shared(name) {
   return existsSync(path) ? path : page(name + ".html", ...recipes[name]());
 }
 
-
 /* ---- The tests ---- */
 
 const browser = new Browser(chromium);
-const seen = (p) => p.run("[...document.querySelectorAll('#rows .row')].map((r) => r.innerText).join('\\n')");
+const seen = (p) =>
+  p.run("[...document.querySelectorAll('#rows .row')].map((r) => r.innerText).join('\\n')");
 const current = (p) => p.run("document.querySelector('.row.cur a.seq')?.textContent");
 const fits = "document.documentElement.scrollWidth <= innerWidth";
 
@@ -204,7 +454,13 @@ await test("page_shows_10000_messages_within_2_seconds_when_opened", async () =>
     check(drawn > 2 && drawn < 60, drawn + " rows are drawn");
     await p.close();
   }
-  console.log("tally: ms until 10000 messages are shown " + Math.round(best) + ", page of " + statSync(path).size + " bytes");
+  console.log(
+    "tally: ms until 10000 messages are shown " +
+      Math.round(best) +
+      ", page of " +
+      statSync(path).size +
+      " bytes",
+  );
   check(best < 2000, "it took " + Math.round(best) + " ms");
 });
 
@@ -213,7 +469,7 @@ await test("keys_move_search_and_toggle_when_pressed", async () => {
   for (const key of ["j", "j", "j"]) await p.press(key);
   const third = await current(p);
   await p.press("k");
-  check(third !== await current(p), "k does not move");
+  check(third !== (await current(p)), "k does not move");
   await p.press("G");
   same(await p.run("cursor === rows.length - 1 && rows.length > 6000"), true, "G");
   check((await seen(p)).includes(await current(p)), "the last row is not in sight");
@@ -222,9 +478,14 @@ await test("keys_move_search_and_toggle_when_pressed", async () => {
   await p.press("e");
   same(await p.run("rowIsBad(rows[cursor])"), true, "e");
   await p.press("/");
-  await p.run("document.getElementById('query').value = 'word123 '; document.getElementById('query').dispatchEvent(new Event('input'))");
+  await p.run(
+    "document.getElementById('query').value = 'word123 '; document.getElementById('query').dispatchEvent(new Event('input'))",
+  );
   await p.until("document.querySelector('#rows mark') !== null");
-  check((await p.run("document.getElementById('found').textContent")).startsWith("2 "), "matches: " + await p.run("document.getElementById('found').textContent"));
+  check(
+    (await p.run("document.getElementById('found').textContent")).startsWith("2 "),
+    "matches: " + (await p.run("document.getElementById('found').textContent")),
+  );
   await p.press("Escape");
   await p.until("query === ''");
   const all = await p.run("rows.length");
@@ -244,13 +505,17 @@ await test("rows_stay_in_place_when_scrolled_over_all_heights", async () => {
   for (const part of [0.9, 0.1, 0.5, 0.99, 0.3]) {
     await p.run("byId('rows').scrollTop = " + part + " * byId('rows').scrollHeight");
     await p.settle();
-    const box = await p.run("(() => { const a = byId('rows').getBoundingClientRect(); const r = [...document.querySelectorAll('#rows .row')].map((n) => n.getBoundingClientRect()); " +
-      "return [r[0].top <= a.top + 1 || list.first === 0, r[r.length - 1].bottom >= a.bottom - 1 || list.last === rows.length, r.every((x, i) => i === 0 || Math.abs(x.top - r[i - 1].bottom) < 2)]; })()");
+    const box = await p.run(
+      "(() => { const a = byId('rows').getBoundingClientRect(); const r = [...document.querySelectorAll('#rows .row')].map((n) => n.getBoundingClientRect()); " +
+        "return [r[0].top <= a.top + 1 || list.first === 0, r[r.length - 1].bottom >= a.bottom - 1 || list.last === rows.length, r.every((x, i) => i === 0 || Math.abs(x.top - r[i - 1].bottom) < 2)]; })()",
+    );
     same(box, [true, true, true], "at " + part);
   }
   await p.run("goTo(5005)");
   await p.settle();
-  const place = await p.run("(() => { const r = document.querySelector('.row.cur').getBoundingClientRect(), a = byId('rows').getBoundingClientRect(); return r.top >= a.top - 2 && r.top < a.bottom - 40; })()");
+  const place = await p.run(
+    "(() => { const r = document.querySelector('.row.cur').getBoundingClientRect(), a = byId('rows').getBoundingClientRect(); return r.top >= a.top - 2 && r.top < a.bottom - 40; })()",
+  );
   check(place, "message 5005 is not in sight");
   quiet(p);
   await p.close();
@@ -259,7 +524,13 @@ await test("rows_stay_in_place_when_scrolled_over_all_heights", async () => {
 await test("link_shows_its_message_when_opened", async () => {
   const p = await browser.open(shared("many"), { hash: "#m1.1.7001" });
   await p.settle();
-  same(await p.run("S.bySeq.get(7001) === rows[cursor].m || S.bySeq.get(7001).call === rows[cursor].m"), true, "message");
+  same(
+    await p.run(
+      "S.bySeq.get(7001) === rows[cursor].m || S.bySeq.get(7001).call === rows[cursor].m",
+    ),
+    true,
+    "message",
+  );
   check(await p.run("document.querySelector('.row.cur') !== null"), "it is not drawn");
   await p.close();
 });
@@ -270,21 +541,45 @@ await test("content_stays_text_when_it_is_hostile", async () => {
     await p.run("setTab('" + tab + "')");
     await p.settle();
     if (tab === "Timeline") {
-      await p.run("for (const m of S.messages) { unfolded.add(m.n + ':x'); for (let i = 0; i < 6; i++) unfolded.add(m.n + ':c.' + i); } list.everything()");
+      await p.run(
+        "for (const m of S.messages) { unfolded.add(m.n + ':x'); for (let i = 0; i < 6; i++) unfolded.add(m.n + ':c.' + i); } list.everything()",
+      );
       await p.settle();
     }
-    if (tab === "Request") for (let i = 0; i < 5; i++) { await p.run("requestAt = " + i + "; draw(); list.everything()"); await p.settle(); }
-    const strange = await p.run("[...document.querySelectorAll('body *')].filter((n) => /^(img|iframe|object|embed|link|form|base|meta|audio|video)$/i.test(n.tagName) || (n.tagName === 'SCRIPT' && n.parentNode !== document.body) || [...n.attributes].some((a) => a.name.startsWith('on') || /^\\s*javascript:/i.test(a.value))).length");
+    if (tab === "Request")
+      for (let i = 0; i < 5; i++) {
+        await p.run("requestAt = " + i + "; draw(); list.everything()");
+        await p.settle();
+      }
+    const strange = await p.run(
+      "[...document.querySelectorAll('body *')].filter((n) => /^(img|iframe|object|embed|link|form|base|meta|audio|video)$/i.test(n.tagName) || (n.tagName === 'SCRIPT' && n.parentNode !== document.body) || [...n.attributes].some((a) => a.name.startsWith('on') || /^\\s*javascript:/i.test(a.value))).length",
+    );
     same(strange, 0, "elements in " + tab);
   }
-  same(await p.run("[window.hacked, {}.polluted, document.title.includes('<img')]"), [null, null, true], "traces");
+  same(
+    await p.run("[window.hacked, {}.polluted, document.title.includes('<img')]"),
+    [null, null, true],
+    "traces",
+  );
   same(await p.run("document.querySelectorAll('script').length"), 1, "scripts");
-  check(await p.run("!/[\\u202a-\\u202e\\u2066-\\u2069]/.test(document.body.innerText)"), "a character turns the line");
-  check(await p.run("document.body.innerText.includes('onerror=\"window.hacked=1;alert(1)\"')"), "the text is not shown");
+  check(
+    await p.run("!/[\\u202a-\\u202e\\u2066-\\u2069]/.test(document.body.innerText)"),
+    "a character turns the line",
+  );
+  check(
+    await p.run("document.body.innerText.includes('onerror=\"window.hacked=1;alert(1)\"')"),
+    "the text is not shown",
+  );
   quiet(p);
-  const blocked = await p.run("new Promise((done) => { addEventListener('securitypolicyviolation', () => done('blocked')); try { document.body.insertAdjacentHTML('beforeend', '<b>') } catch (e) { done('refused'); } setTimeout(() => done('done'), 500); })");
+  const blocked = await p.run(
+    "new Promise((done) => { addEventListener('securitypolicyviolation', () => done('blocked')); try { document.body.insertAdjacentHTML('beforeend', '<b>') } catch (e) { done('refused'); } setTimeout(() => done('done'), 500); })",
+  );
   same(blocked, "refused", "HTML made of text");
-  same(await p.run("fetch('https://example.org/').then(() => 'sent', () => 'refused')"), "refused", "fetch");
+  same(
+    await p.run("fetch('https://example.org/').then(() => 'sent', () => 'refused')"),
+    "refused",
+    "fetch",
+  );
   await p.close();
 });
 
@@ -293,18 +588,27 @@ await test("views_show_a_team_when_it_has_lanes_errors_and_branches", async () =
   same(await p.run("byId('title').textContent"), "Slow nightly export", "title");
   same(await p.run("S.lanes.map((l) => l.name)"), ["manager", "db", "coder"], "lanes");
   const head = await p.run("document.querySelector('.kpis').innerText.replace(/\\s+/g, ' ')");
-  for (const word of ["17 calls", "1 error", "1 unanswered", "1 compacted", "from the cache"]) check(head.includes(word), word + " is not in " + head);
+  for (const word of ["17 calls", "1 error", "1 unanswered", "1 compacted", "from the cache"])
+    check(head.includes(word), word + " is not in " + head);
   await p.run("setTab('Calls')");
   await p.settle();
-  const calls = await p.run("[...document.querySelectorAll('.callrow')].map((r) => r.children[1].innerText)");
+  const calls = await p.run(
+    "[...document.querySelectorAll('.callrow')].map((r) => r.children[1].innerText)",
+  );
   same(calls.slice(0, 3), ["FileNotFoundError", "unanswered", "ok"], "order of calls");
-  check((await p.run("document.querySelectorAll('.callrow')[2].innerText")).includes("41.7 s"), "the slowest call comes third");
+  check(
+    (await p.run("document.querySelectorAll('.callrow')[2].innerText")).includes("41.7 s"),
+    "the slowest call comes third",
+  );
   await p.run("document.querySelector('.callrow').click()");
   await p.settle();
   same(await p.run("tab + ' ' + rows[cursor].m.bad"), "Timeline true", "a click on a call");
   await p.run("goTo(S.messages.find((m) => m.h).n)");
   await p.settle();
-  check((await p.run("document.querySelector('.fold').innerText")).includes("2 messages taken back"), "the rewound branch");
+  check(
+    (await p.run("document.querySelector('.fold').innerText")).includes("2 messages taken back"),
+    "the rewound branch",
+  );
   check(await p.run("document.querySelectorAll('.row.gone').length === 2"), "it opens");
   check(await p.run("document.querySelector('.break') !== null"), "the compaction");
   quiet(p);
@@ -322,7 +626,10 @@ await test("request_explains_each_repair_when_calls_are_open", async () => {
     const body = await p.run("byId('view').innerText");
     check(/results? made up/.test(body), names[i] + " tells of no result");
     check(body.includes("added: this call was never answered"), names[i] + " does not mark it");
-    check(await p.run("document.querySelectorAll('.from a').length > 10"), names[i] + " has no links to messages");
+    check(
+      await p.run("document.querySelectorAll('.from a').length > 10"),
+      names[i] + " has no links to messages",
+    );
     check(!/[\u001e\u001f\u241e\u241f]/.test(body), names[i] + " shows a mark");
   }
   quiet(p);
@@ -332,11 +639,17 @@ await test("request_explains_each_repair_when_calls_are_open", async () => {
 await test("figures_add_up_when_messages_have_usage", async () => {
   const p = await browser.open(shared("team"));
   await p.run("setTab('Figures')");
-  const sums = await p.run("[S.sum, [...bySomething(S, (m) => m.a).values()].reduce((n, v) => n + v.sum[0], 0), S.turns.reduce((n, t) => n + (t.sum ? t.sum[0] : 0), 0)]");
-  check(sums[0][0] > 0 && sums[0][0] === sums[1] && sums[1] === sums[2], "sums " + JSON.stringify(sums));
+  const sums = await p.run(
+    "[S.sum, [...bySomething(S, (m) => m.a).values()].reduce((n, v) => n + v.sum[0], 0), S.turns.reduce((n, t) => n + (t.sum ? t.sum[0] : 0), 0)]",
+  );
+  check(
+    sums[0][0] > 0 && sums[0][0] === sums[1] && sums[1] === sums[2],
+    "sums " + JSON.stringify(sums),
+  );
   check(await p.run("document.querySelector('svg.chart') !== null"), "no chart");
   const text = await p.run("byId('view').innerText");
-  for (const word of ["Tokens by agent", "Tokens by turn", "Bytes by type", "By tool"]) check(text.includes(word), word);
+  for (const word of ["Tokens by agent", "Tokens by turn", "Bytes by type", "By tool"])
+    check(text.includes(word), word);
   quiet(p);
   await p.close();
 });
@@ -346,15 +659,30 @@ await test("runs_stand_side_by_side_when_there_are_two", async () => {
   await p.run("setTab('Compare')");
   await p.settle();
   const lines_ = await p.run("aligned(D.runs.map((r) => r.sessions[0])).map((l) => l.same)");
-  check(lines_.filter((s) => !s).length <= 3 && lines_.filter((s) => s).length >= 38, "alike: " + lines_);
-  check((await p.run("byId('view').innerText")).includes("alike in all"), "the alike ones are not folded");
+  check(
+    lines_.filter((s) => !s).length <= 3 && lines_.filter((s) => s).length >= 38,
+    "alike: " + lines_,
+  );
+  check(
+    (await p.run("byId('view').innerText")).includes("alike in all"),
+    "the alike ones are not folded",
+  );
   quiet(p);
   await p.close();
 });
 
 await test("sessions_are_listed_and_opened_when_there_are_several", async () => {
-  const talk = (n) => [{ type: "user_message", content: "Ask about number " + n + " in a sentence", location: "s" + n }, { type: "assistant_message", content: "Answer " + n, location: "s" + n }];
-  const p = await browser.open(page("sessions.html", "--from", "framework", lines("sessions.jsonl", [1, 2, 3].flatMap(talk))));
+  const talk = (n) => [
+    {
+      type: "user_message",
+      content: "Ask about number " + n + " in a sentence",
+      location: "s" + n,
+    },
+    { type: "assistant_message", content: "Answer " + n, location: "s" + n },
+  ];
+  const p = await browser.open(
+    page("sessions.html", "--from", "framework", lines("sessions.jsonl", [1, 2, 3].flatMap(talk))),
+  );
   await p.run("setTab('Sessions')");
   await p.settle();
   same(await p.run("document.querySelectorAll('.callrow').length"), 3, "lines");
@@ -376,7 +704,9 @@ await test("page_is_readable_when_it_is_400_pixels_wide", async () => {
         await p.run("setTab('" + tab + "')");
         await p.settle();
         check(await p.run(fits), name + " is wider than " + width + " in " + tab);
-        const clipped = await p.run("[...document.querySelectorAll('#rows .text, #rows .mono, #rows .head')].filter((n) => n.getBoundingClientRect().right > innerWidth).length");
+        const clipped = await p.run(
+          "[...document.querySelectorAll('#rows .text, #rows .mono, #rows .head')].filter((n) => n.getBoundingClientRect().right > innerWidth).length",
+        );
         same(clipped, 0, "texts over the edge of " + name + " in " + tab + " at " + width);
       }
       await p.close();
@@ -386,10 +716,11 @@ await test("page_is_readable_when_it_is_400_pixels_wide", async () => {
 
 await test("colours_follow_the_system_and_the_key_when_it_is_dark", async () => {
   const background = "getComputedStyle(document.body).backgroundColor";
-  const dark = await browser.open(shared("team"), { dark: true }), night = await dark.run(background);
+  const dark = await browser.open(shared("team"), { dark: true }),
+    night = await dark.run(background);
   await dark.close();
   const light = await browser.open(shared("team"));
-  check(await light.run(background) !== night, "both are " + night);
+  check((await light.run(background)) !== night, "both are " + night);
   await light.press("d");
   same(await light.run(background), night, "d");
   await light.close();
@@ -406,11 +737,32 @@ await test("paper_has_every_row_when_the_page_is_printed", async () => {
 });
 
 await test("secrets_are_masked_when_nobody_asked_for_them", async () => {
-  const token = "gh" + "p_" + Array.from({ length: 36 }, (_, i) => "aB3xK9mQ7zLp2Rt5Vw8Y"[(i * 7 + 3) % 20]).join("");
-  const file = lines("secret.jsonl", [{ type: "user_message", content: "use " + token }, { type: "action", tool: "bash", agent_key: "a", args: { command: "curl -H 'Authorization: token " + token + "'" }, tool_call_id: "1" },
-    { type: "observation", agent_key: "a", content: [{ type: "text", text: "token " + token }], tool_call_id: "1" }]);
-  const whole = (path) => { const m = /<script id="data" type="([^"]*)">([^<]*)</.exec(readFileSync(path, "utf8")); return m[1].includes("json") ? m[2] : inflateRawSync(Buffer.from(m[2], "base64")).toString(); };
-  const masked = page("masked.html", "--from", "framework", file), shown = page("shown.html", "--from", "framework", "--show-secrets", file);
+  const token =
+    "gh" +
+    "p_" +
+    Array.from({ length: 36 }, (_, i) => "aB3xK9mQ7zLp2Rt5Vw8Y"[(i * 7 + 3) % 20]).join("");
+  const file = lines("secret.jsonl", [
+    { type: "user_message", content: "use " + token },
+    {
+      type: "action",
+      tool: "bash",
+      agent_key: "a",
+      args: { command: "curl -H 'Authorization: token " + token + "'" },
+      tool_call_id: "1",
+    },
+    {
+      type: "observation",
+      agent_key: "a",
+      content: [{ type: "text", text: "token " + token }],
+      tool_call_id: "1",
+    },
+  ]);
+  const whole = (path) => {
+    const m = /<script id="data" type="([^"]*)">([^<]*)</.exec(readFileSync(path, "utf8"));
+    return m[1].includes("json") ? m[2] : inflateRawSync(Buffer.from(m[2], "base64")).toString();
+  };
+  const masked = page("masked.html", "--from", "framework", file),
+    shown = page("shown.html", "--from", "framework", "--show-secrets", file);
   check(!whole(masked).includes(token), "the page has the token");
   check(whole(shown).includes(token), "--show-secrets does not show it");
   const p = await browser.open(masked);
@@ -421,8 +773,13 @@ await test("secrets_are_masked_when_nobody_asked_for_them", async () => {
 
 await test("data_is_read_when_it_is_not_packed", async () => {
   const html = readFileSync(shared("hostile"), "utf8");
-  const plain = html.replace(/<script id="data" type="application\/octet-stream">([^<]*)</, (_, data) =>
-    '<script id="data" type="application/json">' + inflateRawSync(Buffer.from(data, "base64")).toString().replace(/</g, "\\u003c") + "<");
+  const plain = html.replace(
+    /<script id="data" type="application\/octet-stream">([^<]*)</,
+    (_, data) =>
+      '<script id="data" type="application/json">' +
+      inflateRawSync(Buffer.from(data, "base64")).toString().replace(/</g, "\\u003c") +
+      "<",
+  );
   writeFileSync(join(tmp, "plain.html"), plain);
   const p = await browser.open(join(tmp, "plain.html"));
   same(await p.run("S.messages.length"), hostile().length, "messages");
@@ -431,21 +788,35 @@ await test("data_is_read_when_it_is_not_packed", async () => {
 });
 
 await test("every_recorded_transcript_is_shown_when_the_tool_reads_it", async () => {
-  const walk = (folder) => readdirSync(folder, { withFileTypes: true }).flatMap((e) => e.isDirectory() ? walk(join(folder, e.name)) : [join(folder, e.name)]);
-  if (!existsSync(samples)) { console.log("skip samples: no folder " + samples); return; }
-  let shown = 0, unread = 0;
+  const walk = (folder) =>
+    readdirSync(folder, { withFileTypes: true }).flatMap((e) =>
+      e.isDirectory() ? walk(join(folder, e.name)) : [join(folder, e.name)],
+    );
+  if (!existsSync(samples)) {
+    console.log("skip samples: no folder " + samples);
+    return;
+  }
+  let shown = 0,
+    unread = 0;
   for (const file of walk(samples)) {
     if (/SOURCE\.md$|json-test-suite/.test(file)) continue;
     const path = join(tmp, "sample.html");
     rmSync(path, { force: true });
     const { status } = msgstore("report", "--lenient", "-o", path, file);
-    if (status !== 0 || !existsSync(path)) { unread++; continue; }
+    if (status !== 0 || !existsSync(path)) {
+      unread++;
+      continue;
+    }
     const p = await browser.open(path);
     for (const tab of await p.run("[...byId('tabs').children].map((b) => b.textContent)")) {
       await p.run("setTab('" + tab + "')");
       await p.settle();
     }
-    try { quiet(p); } catch (error) { throw new Error(relative(samples, file) + ": " + error.message); }
+    try {
+      quiet(p);
+    } catch (error) {
+      throw new Error(relative(samples, file) + ": " + error.message);
+    }
     shown++;
     await p.close();
   }
@@ -462,7 +833,12 @@ if (shots) {
   };
   await of("report-timeline", "team", { width: 1280, height: 860, hash: "#m1.1.17" });
   await of("report-figures", "team", { width: 800, height: 760, dark: true }, "setTab('Figures')");
-  await of("report-narrow", "team", { width: 400, height: 800, dark: true, hash: "#m1.1.17" });
+  await of("report-narrow", "team", {
+    width: 400,
+    height: 800,
+    dark: true,
+    hash: "#m1.1.17",
+  });
 }
 
 await browser.close();

@@ -5,6 +5,7 @@
  *     embed page.html page.css page.js >report_page.h
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +30,7 @@ static char *read_file(const char *path)
 }
 
 
-/* ---- SHA-256, as FIPS 180-4 has it; the constants are computed ----------------------- */
+/* ---- SHA-256, as FIPS 180-4 has it; the constants are computed --------------------- */
 
 static uint32_t turn(uint32_t x, unsigned n)
 {
@@ -43,9 +44,8 @@ static uint32_t root_bits(unsigned n, unsigned root)
     uint64_t low = 0, high = (uint64_t)64 << 32;
     while (high - low > 1) {
         uint64_t mid = low + (high - low) / 2;
-        /* mid^root against n << (32 * root), in long double pieces of 64 bits */
+        /* mid^root against n << (32 * root), in digits of 32 bits */
         uint64_t a = mid >> 32, b = mid & 0xffffffffu;
-        /* square = s2 * 2^64 + s1 * 2^32 + s0 */
         uint64_t s0 = b * b, s1 = 2 * a * b, s2 = a * a;
         s1 += s0 >> 32;
         s0 &= 0xffffffffu;
@@ -111,7 +111,9 @@ static void sha256(const char *text, size_t len, unsigned char out[32])
         }
         for (unsigned i = 0; i < 8; i++) h[i] += v[i];
     }
-    for (unsigned i = 0; i < 32; i++) out[i] = (unsigned char)(h[i / 4] >> (24 - 8 * (i % 4)));
+    for (unsigned i = 0; i < 32; i++) {
+        out[i] = (unsigned char)(h[i / 4] >> (24 - 8 * (i % 4)));
+    }
     free(bytes);
 }
 
@@ -133,7 +135,7 @@ static const char *digest_of(const char *text, char out[45])
 }
 
 
-/* ---- The page ------------------------------------------------------------------------ */
+/* ---- The page ---------------------------------------------------------------------- */
 
 static size_t written;
 
@@ -180,6 +182,7 @@ int main(int argc, char **argv)
     }
     printf("};\nenum { REPORT_TITLE = %zu, REPORT_TYPE = %zu, REPORT_DATA = %zu };\n",
            places[0], places[1], places[2]);
-    if (places[0] == 0 || places[1] == 0 || places[2] == 0) die("a slot is missing in", argv[1]);
+    bool whole = places[0] > 0 && places[1] > 0 && places[2] > 0;
+    if (!whole) die("a slot is missing in", argv[1]);
     return fclose(stdout) == 0 ? 0 : 1;
 }

@@ -1,4 +1,3 @@
-
 "use strict";
 /* The page that msgstore report writes. Everything it shows comes from one block of data
  * and reaches the page as text nodes: no text of a message is ever read as HTML. */
@@ -34,7 +33,10 @@ function colour(node, value) {
 
 /* ---- Numbers and times ------------------------------------------------------------- */
 
-const whole = (n) => Math.round(n).toString().replace(/\B(?=(\d{3})+$)/g, ",");
+const whole = (n) =>
+  Math.round(n)
+    .toString()
+    .replace(/\B(?=(\d{3})+$)/g, ",");
 
 function short(n) {
   if (n < 10000) return whole(n);
@@ -55,8 +57,8 @@ function lasting(seconds) {
   if (seconds < 59.95) return seconds.toFixed(1) + " s";
   const m = Math.round(seconds / 60);
   if (seconds < 3570) return Math.floor(seconds / 60) + " min " + Math.floor(seconds % 60) + " s";
-  if (m < 1440) return Math.floor(m / 60) + " h " + m % 60 + " min";
-  return Math.floor(m / 1440) + " d " + Math.floor(m % 1440 / 60) + " h";
+  if (m < 1440) return Math.floor(m / 60) + " h " + (m % 60) + " min";
+  return Math.floor(m / 1440) + " d " + Math.floor((m % 1440) / 60) + " h";
 }
 
 const dated = (t) => {
@@ -65,13 +67,14 @@ const dated = (t) => {
 };
 const day = (t) => dated(t).slice(0, 10);
 const clock = (t) => dated(t).slice(11, 19);
-const share = (part, all) => all > 0 ? (100 * part / all).toFixed(part / all < 0.0995 ? 1 : 0) + " %" : "–";
+const share = (part, all) =>
+  all > 0 ? ((100 * part) / all).toFixed(part / all < 0.0995 ? 1 : 0) + " %" : "–";
 const plural = (n, word) => whole(n) + " " + word + (n === 1 ? "" : "s");
 
 /* ---- The data ---------------------------------------------------------------------- */
 
-let D = null;     /* what the tool wrote, see cmd_report.c */
-let S = null;     /* the session that is shown */
+let D = null; /* what the tool wrote, see cmd_report.c */
+let S = null; /* the session that is shown */
 let lowered = []; /* D.texts in lower case, as far as a search needed them */
 
 async function unpack() {
@@ -85,7 +88,8 @@ async function unpack() {
 }
 
 /* A text of the data: itself, or its number in the table. */
-const text = (value) => typeof value === "number" ? D.texts[value] : value === undefined ? "" : value;
+const text = (value) =>
+  typeof value === "number" ? D.texts[value] : value === undefined ? "" : value;
 
 function low(value) {
   if (typeof value !== "number") return value === undefined ? "" : value.toLowerCase();
@@ -96,25 +100,49 @@ function low(value) {
 /* What could mislead a reader's eye is shown as a mark: characters that turn the
  * direction of a line, and other controls. Colours of terminals are left out. */
 function clean(raw) {
-  return raw.replace(/\u001b\[[0-9;?]*[A-Za-z]/g, "")
-    .replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g,
-      (c) => c === "\r" ? "" : c < " " ? String.fromCharCode(0x2400 + c.charCodeAt(0)) : "\ufffd");
+  return raw
+    .replace(/\u001b\[[0-9;?]*[A-Za-z]/g, "")
+    .replace(
+      /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g,
+      (c) => (c === "\r" ? "" : c < " " ? String.fromCharCode(0x2400 + c.charCodeAt(0)) : "\ufffd"),
+    );
 }
 
 /* ---- Messages, as the page sees them ----------------------------------------------- */
 
 const CLASSES = [
-  ["user", "User"], ["assistant", "Assistant"], ["thinking", "Thinking"], ["calls", "Calls"],
-  ["results", "Results"], ["context", "System and plans"], ["other", "Hooks and others"],
+  ["user", "User"],
+  ["assistant", "Assistant"],
+  ["thinking", "Thinking"],
+  ["calls", "Calls"],
+  ["results", "Results"],
+  ["context", "System and plans"],
+  ["other", "Hooks and others"],
 ];
 const CLASS_OF = {
-  user_message: "user", task: "user", assistant_message: "assistant", final: "assistant",
-  synthesis: "assistant", delta: "assistant", reasoning: "thinking", action: "calls",
-  delegation: "calls", observation: "results", error: "results", global_observation: "results",
-  text: "context", strategic_plan: "context", suggested_plan: "context", script_plan: "context",
-  script_instruction: "context", director_context: "context", injected_context: "context",
+  user_message: "user",
+  task: "user",
+  assistant_message: "assistant",
+  final: "assistant",
+  synthesis: "assistant",
+  delta: "assistant",
+  reasoning: "thinking",
+  action: "calls",
+  delegation: "calls",
+  observation: "results",
+  error: "results",
+  global_observation: "results",
+  text: "context",
+  strategic_plan: "context",
+  suggested_plan: "context",
+  script_plan: "context",
+  script_instruction: "context",
+  director_context: "context",
+  injected_context: "context",
 };
-const AMENDED = 64, REDACTED = 128, UNFINISHED = 256;
+const AMENDED = 64,
+  REDACTED = 128,
+  UNFINISHED = 256;
 
 const word = (m) => D.words[m.y];
 const hasMember = (value, pattern) => value !== undefined && pattern.test(text(value));
@@ -130,18 +158,33 @@ function isError(m) {
 
 /* The agent's history was summarised here. */
 function isCompaction(m) {
-  return /compact/i.test(word(m)) ||
-    hasMember(m.x, /"isCompactSummary": ?true|"subtype": ?"compact_boundary"/);
+  return (
+    /compact/i.test(word(m)) ||
+    hasMember(m.x, /"isCompactSummary": ?true|"subtype": ?"compact_boundary"/)
+  );
 }
 
-const COLOURS = ["#4f7be8", "#d9822b", "#2a9d8f", "#b65fcf", "#d64f6b", "#7a9a2e", "#3aa0d8", "#a8763e"];
+const COLOURS = [
+  "#4f7be8",
+  "#d9822b",
+  "#2a9d8f",
+  "#b65fcf",
+  "#d64f6b",
+  "#7a9a2e",
+  "#3aa0d8",
+  "#a8763e",
+];
 
 function prepare(run, s, runIndex, sessionIndex) {
   s.run = run;
   s.place = [runIndex, sessionIndex];
   s.bySeq = new Map();
   s.agents = s.agents || [];
-  s.lanes = s.agents.map((name, i) => ({ name: name || "no name", colour: COLOURS[i % COLOURS.length], n: 0 }));
+  s.lanes = s.agents.map((name, i) => ({
+    name: name || "no name",
+    colour: COLOURS[i % COLOURS.length],
+    n: 0,
+  }));
   s.counts = {};
   s.compactions = [];
   s.notesOf = new Map();
@@ -153,7 +196,8 @@ function prepare(run, s, runIndex, sessionIndex) {
   s.messages.forEach((m, i) => {
     m.index = i;
     m.class = classOf(m);
-    m.compact = isCompaction(m) || (s.notesOf.get(m.n) || []).some((note) => note.kind === "compaction");
+    m.compact =
+      isCompaction(m) || (s.notesOf.get(m.n) || []).some((note) => note.kind === "compaction");
     s.bySeq.set(m.n, m);
     if (m.h) return;
     s.counts[m.class] = (s.counts[m.class] || 0) + 1;
@@ -174,7 +218,8 @@ function prepare(run, s, runIndex, sessionIndex) {
  * first; as ms_pair_check pairs them. */
 function pairUp(s) {
   const open = new Map();
-  const opened = (m, id) => (id !== undefined ? "i" + id : "t" + (m.tool || "")) + "\u0000" + (m.h ? 1 : 0);
+  const opened = (m, id) =>
+    (id !== undefined ? "i" + id : "t" + (m.tool || "")) + "\u0000" + (m.h ? 1 : 0);
   s.calls = [];
   s.orphans = [];
   for (const m of s.messages) {
@@ -183,13 +228,21 @@ function pairUp(s) {
       const key = opened(m, m.i);
       if (!open.has(key)) open.set(key, []);
       open.get(key).push(m);
-    } else if (word(m) === "observation" || (word(m) === "error" && (m.i !== undefined || m.tool))) {
+    } else if (
+      word(m) === "observation" ||
+      (word(m) === "error" && (m.i !== undefined || m.tool))
+    ) {
       let list = open.get(opened(m, m.i));
       if ((!list || list.length === 0) && m.i === undefined && !m.tool) {
-        list = [...open.values()].find((l) => l.length > 0 && l[0].i === undefined && l[0].a === m.a && !l[0].h === !m.h);
+        list = [...open.values()].find(
+          (l) => l.length > 0 && l[0].i === undefined && l[0].a === m.a && !l[0].h === !m.h,
+        );
       }
       const call = list && list.shift();
-      if (!call) { s.orphans.push(m); continue; }
+      if (!call) {
+        s.orphans.push(m);
+        continue;
+      }
       call.result = m;
       m.call = call;
       if (m.t !== undefined && call.t !== undefined && m.t >= call.t) call.took = m.t - call.t;
@@ -212,7 +265,10 @@ function turnsOf(s) {
     const name = m.u !== undefined ? text(m.u) : "";
     const starts = m.class === "user" && (turn === null || turn.other > 0);
     if (name !== "") {
-      if (!named.has(name)) { named.set(name, turn = { name, first: m, n: 0, other: 0 }); s.turns.push(turn); }
+      if (!named.has(name)) {
+        named.set(name, (turn = { name, first: m, n: 0, other: 0 }));
+        s.turns.push(turn);
+      }
       turn = named.get(name);
     } else if (turn === null || turn.name !== "" || starts) {
       turn = { name: "", first: m, n: 0, other: 0 };
@@ -247,20 +303,32 @@ function countUsage(s) {
 let query = "";
 
 function matches(m) {
-  return [m.c, m.g, m.tool, m.k, m.w, m.s, m.et, m.i].some((v) => v !== undefined && low(v).includes(query)) ||
-    word(m).includes(query);
+  return (
+    [m.c, m.g, m.tool, m.k, m.w, m.s, m.et, m.i].some(
+      (v) => v !== undefined && low(v).includes(query),
+    ) || word(m).includes(query)
+  );
 }
 
-const rowMatches = (row) => row.list ? row.list.some(matches)
-  : row.m ? matches(row.m) || (row.r !== undefined && matches(row.r)) : false;
+const rowMatches = (row) =>
+  row.list
+    ? row.list.some(matches)
+    : row.m
+      ? matches(row.m) || (row.r !== undefined && matches(row.r))
+      : false;
 
 /* A text node, or several with the matches marked. */
 function marked(value) {
   if (query === "") return [value];
-  const parts = [], lower = value.toLowerCase();
+  const parts = [],
+    lower = value.toLowerCase();
   if (lower.length !== value.length) return [value];
   let at = 0;
-  for (let hit; (hit = lower.indexOf(query, at)) >= 0 && parts.length < 400; at = hit + query.length) {
+  for (
+    let hit;
+    (hit = lower.indexOf(query, at)) >= 0 && parts.length < 400;
+    at = hit + query.length
+  ) {
     if (hit > at) parts.push(value.slice(at, hit));
     parts.push(el("mark", value.slice(hit, hit + query.length)));
   }
@@ -270,7 +338,8 @@ function marked(value) {
 
 /* ---- Texts ------------------------------------------------------------------------- */
 
-const LINES = 16, CHARS = 1800;
+const LINES = 16,
+  CHARS = 1800;
 const unfolded = new Set(); /* keys of texts that are shown whole */
 
 /* As much of a text as a row shows at first; draw(part) makes the nodes. */
@@ -282,24 +351,35 @@ function folded(key, full, draw) {
     if (i === LINES - 1 && full.length - at > 80) cut = at;
   }
   if (cut < 0 || cut > CHARS) cut = full.length > CHARS + 200 ? CHARS : cut;
-  const sought = query !== "" && cut >= 0 && full.toLowerCase().indexOf(query, Math.max(0, cut - query.length)) >= 0;
+  const sought =
+    query !== "" &&
+    cut >= 0 &&
+    full.toLowerCase().indexOf(query, Math.max(0, cut - query.length)) >= 0;
   if (cut < 0 || unfolded.has(key) || printing || sought) {
     const nodes = [draw(full)];
     if (cut >= 0 && unfolded.has(key)) nodes.push(foldButton(key, "Show less"));
     return nodes;
   }
   const lines = full.split("\n").length;
-  return [draw(full.slice(0, cut) + " …"),
-    foldButton(key, "Show all " + (lines > LINES ? plural(lines, "line") : bytes(full.length)))];
+  return [
+    draw(full.slice(0, cut) + " …"),
+    foldButton(key, "Show all " + (lines > LINES ? plural(lines, "line") : bytes(full.length))),
+  ];
 }
 
 function foldButton(key, label) {
-  return el("button.more", { onclick(event) {
-    event.stopPropagation();
-    if (!unfolded.delete(key)) unfolded.add(key);
-    if (list !== null) list.redraw(true);
-    else draw();
-  } }, label);
+  return el(
+    "button.more",
+    {
+      onclick(event) {
+        event.stopPropagation();
+        if (!unfolded.delete(key)) unfolded.add(key);
+        if (list !== null) list.redraw(true);
+        else draw();
+      },
+    },
+    label,
+  );
 }
 
 /* Prose: fences, `code` and **bold** of Markdown are shown as what they are. */
@@ -307,12 +387,16 @@ function prose(value) {
   const node = el("div.text");
   const blocks = clean(value).split(/\n*^```[^\n]*\n?/m);
   blocks.forEach((block, i) => {
-    if (i % 2 === 1) { node.append(el("code.fence", marked(block))); return; }
+    if (i % 2 === 1) {
+      node.append(el("code.fence", marked(block)));
+      return;
+    }
     if (i > 0) block = block.replace(/^\n+/, "");
     for (const part of block.split(/(`[^`\n]+`|\*\*[^*\n]+\*\*)/)) {
       if (part === "") continue;
       if (part[0] === "`" && part.length > 2) node.append(el("code", marked(part.slice(1, -1))));
-      else if (part.startsWith("**") && part.length > 4) node.append(el("strong", marked(part.slice(2, -2))));
+      else if (part.startsWith("**") && part.length > 4)
+        node.append(el("strong", marked(part.slice(2, -2))));
       else node.append(...marked(part));
     }
   });
@@ -324,9 +408,11 @@ const mono = (value) => el("pre.mono", marked(clean(value)));
 /* JSON set in lines; every token stays as it is spelled. */
 function pretty(raw) {
   const tokens = raw.match(/"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g) || [];
-  let out = "", depth = 0;
+  let out = "",
+    depth = 0;
   tokens.forEach((token, i) => {
-    const next = tokens[i + 1], empty = (token === "{" && next === "}") || (token === "[" && next === "]");
+    const next = tokens[i + 1],
+      empty = (token === "{" && next === "}") || (token === "[" && next === "]");
     const closes = token === "}" || token === "]";
     if (closes) depth--;
     if (closes && tokens[i - 1] !== "{" && tokens[i - 1] !== "[") out += "\n" + "  ".repeat(depth);
@@ -340,12 +426,17 @@ function pretty(raw) {
 
 function jsonNode(value) {
   const node = el("pre.mono");
-  if (query !== "" || value.length > 40000) { node.append(...marked(clean(value))); return node; }
+  if (query !== "" || value.length > 40000) {
+    node.append(...marked(clean(value)));
+    return node;
+  }
   for (const part of clean(value).split(/("(?:[^"\\]|\\.)*"(?:: )?)/)) {
     if (part === "") continue;
     if (part[0] !== '"') {
       for (const bit of part.split(/(-?\d[\d.eE+-]*|true|false|null)/)) {
-        node.append(/^-?\d/.test(bit) ? el("span.d", bit) : /^[tfn]/.test(bit) ? el("span.w", bit) : bit);
+        node.append(
+          /^-?\d/.test(bit) ? el("span.d", bit) : /^[tfn]/.test(bit) ? el("span.w", bit) : bit,
+        );
       }
     } else node.append(el(part.endsWith(": ") ? "span.k" : "span.s", part));
   }
@@ -355,9 +446,18 @@ function jsonNode(value) {
 /* Arguments of a call: members by their names, texts as texts. */
 function argumentsNode(key, raw) {
   let value;
-  try { value = JSON.parse(raw); } catch (e) { value = undefined; }
+  try {
+    value = JSON.parse(raw);
+  } catch (e) {
+    value = undefined;
+  }
   const plain = value !== null && typeof value === "object" && !Array.isArray(value);
-  if (!plain) return folded(key, value === undefined ? raw : pretty(raw), value === undefined ? mono : jsonNode);
+  if (!plain)
+    return folded(
+      key,
+      value === undefined ? raw : pretty(raw),
+      value === undefined ? mono : jsonNode,
+    );
   const nodes = [];
   for (const name of Object.keys(value)) {
     const one = value[name];
@@ -372,30 +472,59 @@ function argumentsNode(key, raw) {
 function gist(m) {
   const raw = text(m.g);
   let value;
-  try { value = JSON.parse(raw.length < 60000 ? raw : "null"); } catch (e) { return clean(raw).slice(0, 200); }
+  try {
+    value = JSON.parse(raw.length < 60000 ? raw : "null");
+  } catch (e) {
+    return clean(raw).slice(0, 200);
+  }
   if (value === null || typeof value !== "object") return clean(raw).slice(0, 200);
-  for (const name of ["command", "cmd", "path", "file_path", "query", "pattern", "url", "description"]) {
+  for (const name of [
+    "command",
+    "cmd",
+    "path",
+    "file_path",
+    "query",
+    "pattern",
+    "url",
+    "description",
+  ]) {
     if (typeof value[name] === "string") return clean(value[name]).slice(0, 200);
     if (Array.isArray(value[name])) return clean(value[name].join(" ")).slice(0, 200);
   }
-  return clean(Object.values(value).filter((v) => typeof v !== "object").join("  ")).slice(0, 200);
+  return clean(
+    Object.values(value)
+      .filter((v) => typeof v !== "object")
+      .join("  "),
+  ).slice(0, 200);
 }
 
 /* A picture in a content, shown when asked for. */
 function picture(key, data) {
   const good = /^data:image\/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=\s]+$/.test(data);
   if (!good) return el("span.chip", "picture, " + bytes(data.length));
-  if (!unfolded.has(key)) return foldButton(key, "Show the picture (" + bytes(data.length * 3 / 4) + ")");
-  const image = el("img.picture", { alt: "picture of the message", src: data, onload() { if (list) list.redraw(true); } });
+  if (!unfolded.has(key))
+    return foldButton(key, "Show the picture (" + bytes((data.length * 3) / 4) + ")");
+  const image = el("img.picture", {
+    alt: "picture of the message",
+    src: data,
+    onload() {
+      if (list) list.redraw(true);
+    },
+  });
   return image;
 }
 
 /* Content that is JSON: parts with texts are shown as these. */
 function contentNodes(key, m, plain) {
   const raw = text(m.c);
-  if (!m.cj) return raw === "" ? [el("div.text", el("span.chip", "empty"))] : folded(key, raw, plain);
+  if (!m.cj)
+    return raw === "" ? [el("div.text", el("span.chip", "empty"))] : folded(key, raw, plain);
   let value;
-  try { value = JSON.parse(raw); } catch (e) { return folded(key, raw, mono); }
+  try {
+    value = JSON.parse(raw);
+  } catch (e) {
+    return folded(key, raw, mono);
+  }
   if (typeof value === "string") return folded(key, value, plain);
   if (!Array.isArray(value) || !value.every((p) => p !== null && typeof p === "object")) {
     return folded(key, pretty(raw), jsonNode);
@@ -426,13 +555,19 @@ class List {
     for (let i = 0; i < count; i++) {
       this.sizes[i] = guess(i);
       this.tree[i + 1] += this.sizes[i];
-      const up = i + 1 + (i + 1 & -(i + 1));
+      const up = i + 1 + ((i + 1) & -(i + 1));
       if (up <= count) this.tree[up] += this.tree[i + 1];
     }
     this.window = el("div.window");
     this.spacer = el("div.spacer", this.window);
     scroller.replaceChildren(this.spacer);
-    this.onScroll = () => { if (!this.due) this.due = requestAnimationFrame(() => { this.due = 0; this.redraw(false); }); };
+    this.onScroll = () => {
+      if (!this.due)
+        this.due = requestAnimationFrame(() => {
+          this.due = 0;
+          this.redraw(false);
+        });
+    };
     scroller.addEventListener("scroll", this.onScroll, { passive: true });
     this.watch = new ResizeObserver(() => this.onScroll());
     this.watch.observe(scroller);
@@ -451,10 +586,14 @@ class List {
   }
 
   at(y) {
-    let i = 0, step = 1;
+    let i = 0,
+      step = 1;
     while (step * 2 <= this.count) step *= 2;
     for (; step > 0; step >>= 1) {
-      if (i + step <= this.count && this.tree[i + step] <= y) { i += step; y -= this.tree[i]; }
+      if (i + step <= this.count && this.tree[i + step] <= y) {
+        i += step;
+        y -= this.tree[i];
+      }
     }
     return Math.min(i, Math.max(0, this.count - 1));
   }
@@ -473,12 +612,16 @@ class List {
     const height = this.scroller.clientHeight || 600;
     for (let round = 0; round < 4; round++) {
       const top = this.scroller.scrollTop;
-      const anchor = this.at(top), shift = top - this.offset(anchor);
-      const first = this.at(Math.max(0, top - height / 2)), last = Math.min(this.count, this.at(top + height * 1.5) + 1);
+      const anchor = this.at(top),
+        shift = top - this.offset(anchor);
+      const first = this.at(Math.max(0, top - height / 2)),
+        last = Math.min(this.count, this.at(top + height * 1.5) + 1);
       if (!all && round === 0 && first >= this.first && last <= this.last && this.drawn) return;
       this.fill(first, last, all && round === 0);
       let moved = 0;
-      [...this.window.children].forEach((node, k) => { moved += Math.abs(this.resize(first + k, node.offsetHeight)); });
+      [...this.window.children].forEach((node, k) => {
+        moved += Math.abs(this.resize(first + k, node.offsetHeight));
+      });
       this.spacer.style.height = this.offset(this.count) + "px";
       this.window.style.transform = "translateY(" + this.offset(first) + "px)";
       const want = this.offset(anchor) + shift;
@@ -505,7 +648,8 @@ class List {
   show(i, middle) {
     for (let round = 0; round < 3; round++) {
       const room = this.scroller.clientHeight;
-      const y = this.offset(i), size = this.sizes[i];
+      const y = this.offset(i),
+        size = this.sizes[i];
       const want = middle && size < room ? y - (room - size) / 3 : y - 8;
       this.scroller.scrollTop = Math.max(0, want);
       this.redraw(round === 0);
@@ -514,20 +658,30 @@ class List {
 
   /* Moves no further than is needed to see row i. */
   reveal(i) {
-    const top = this.scroller.scrollTop, y = this.offset(i);
-    const outside = y < top || y + Math.min(this.sizes[i], this.scroller.clientHeight) > top + this.scroller.clientHeight;
+    const top = this.scroller.scrollTop,
+      y = this.offset(i);
+    const outside =
+      y < top ||
+      y + Math.min(this.sizes[i], this.scroller.clientHeight) > top + this.scroller.clientHeight;
     if (outside) this.show(i, false);
     else this.redraw(true);
   }
 
-  everything() { this.fill(0, this.count, true); }
+  everything() {
+    this.fill(0, this.count, true);
+  }
 }
 
 /* ---- State ------------------------------------------------------------------------- */
 
-const off = new Set();   /* classes and "agent:0" that are switched off */
+const off = new Set(); /* classes and "agent:0" that are switched off */
 const opened = new Set(); /* folds that are open */
-let rows = [], cursor = 0, only = "", tab = "Timeline", list = null, printing = false;
+let rows = [],
+  cursor = 0,
+  only = "",
+  tab = "Timeline",
+  list = null,
+  printing = false;
 
 function makeRows() {
   rows = [];
@@ -551,7 +705,7 @@ function makeRows() {
 function addRow(m, gone) {
   if (off.has("agent:" + m.a)) return;
   const inCall = m.call !== undefined && !off.has("calls") && !off.has("agent:" + m.call.a);
-  if (inCall && (!m.call.h === !m.h)) return;
+  if (inCall && !m.call.h === !m.h) return;
   if (off.has(m.class)) return;
   const result = m.class === "calls" && !off.has("results") ? m.result : undefined;
   if (only === "errors" && !m.bad) return;
@@ -573,8 +727,12 @@ const LABEL = { user: "User", assistant: "Assistant", thinking: "Thinking" };
 
 function nameOf(m) {
   const own = LABEL[m.class];
-  if (own !== undefined && ["user_message", "assistant_message", "reasoning"].includes(word(m))) return own;
-  return (word(m) || "message").replace(/_/g, " ") + (m.role && m.class === "context" ? " · " + m.role : "");
+  if (own !== undefined && ["user_message", "assistant_message", "reasoning"].includes(word(m)))
+    return own;
+  return (
+    (word(m) || "message").replace(/_/g, " ") +
+    (m.role && m.class === "context" ? " · " + m.role : "")
+  );
 }
 
 function headOf(m, row) {
@@ -583,15 +741,18 @@ function headOf(m, row) {
     head.append(el("span.who", "delegation"), el("span.tool", "→ ", marked(clean(m.w || "?"))));
   } else if (m.class === "calls") {
     head.append(el("span.tool", marked(clean(m.tool || "call"))));
-    if (row.r !== undefined && row.r.bad) head.append(el("span.chip.bad", row.r.et ? clean(text(row.r.et)) : "error"));
-    else if (row.m.result === undefined && word(m) === "action") head.append(el("span.chip.warn", "unanswered"));
+    if (row.r !== undefined && row.r.bad)
+      head.append(el("span.chip.bad", row.r.et ? clean(text(row.r.et)) : "error"));
+    else if (row.m.result === undefined && word(m) === "action")
+      head.append(el("span.chip.warn", "unanswered"));
     if (m.took !== undefined) head.append(el("span.chip", lasting(m.took)));
     head.append(el("span.gist", marked(gist(m).replace(/\s+/g, " "))));
   } else {
     head.append(el("span.who", nameOf(m)));
     if (m.class === "results" && m.tool) head.append(el("span.tool", clean(m.tool)));
     if (m.bad) head.append(el("span.chip.bad", m.et ? clean(text(m.et)) : "error"));
-    if (m.class === "results" && m.call === undefined) head.append(el("span.chip.warn", "without a call"));
+    if (m.class === "results" && m.call === undefined)
+      head.append(el("span.chip.warn", "without a call"));
   }
   if (S.lanes.length > 1 && m.a !== undefined) {
     head.append(colour(el("span.agent", clean(S.lanes[m.a].name)), S.lanes[m.a].colour));
@@ -600,13 +761,24 @@ function headOf(m, row) {
   if (m.f & REDACTED) head.append(el("span.chip.warn", "redacted"));
   if (m.f & UNFINISHED) head.append(el("span.chip.warn", "unfinished"));
   const meta = el("span.meta");
-  if (m.usage !== undefined) {
-    meta.append(el("span.long", { title: "tokens read and written" }, short(m.usage[1]) + " → " + short(m.usage[2]) + " tok · "));
-  }
+  const usage = m.usage || (row.r && row.r.usage);
+  if (usage)
+    meta.append(
+      el(
+        "span.long",
+        { title: "tokens read and written" },
+        short(usage[1]) + " → " + short(usage[2]) + " tok · ",
+      ),
+    );
   meta.append(el("span.long", bytes(m.b + (row.r ? row.r.b : 0)) + " · "));
   if (m.t !== undefined) meta.append(el("time", { title: dated(m.t) }, clock(m.t)), " ");
   meta.append(seqLink(m));
-  const more = m.x !== undefined || m.z !== undefined || m.usage !== undefined || m.i !== undefined || S.notesOf.has(m.n);
+  const more =
+    m.x !== undefined ||
+    m.z !== undefined ||
+    m.usage !== undefined ||
+    m.i !== undefined ||
+    S.notesOf.has(m.n);
   if (more) meta.append(" ", detailsButton(m));
   head.append(meta);
   return head;
@@ -621,16 +793,26 @@ function bodyOf(m, row) {
     if (m.c !== undefined && text(m.c) !== "") left.append(...contentNodes(key + "c", m, prose));
     if (off.has("results")) return [left];
     if (row.r === undefined) {
-      return [el("div.pair.brief", left, el("div.pane.warn", el("h4", "result"), "This call was never answered."))];
+      return [
+        el(
+          "div.pair.brief",
+          left,
+          el("div.pane.warn", el("h4", "result"), "This call was never answered."),
+        ),
+      ];
     }
-    const right = el(row.r.bad ? "div.pane.bad" : "div.pane", el("h4", row.r.bad ? "error" : "result", seqLink(row.r)));
+    const right = el(
+      row.r.bad ? "div.pane.bad" : "div.pane",
+      el("h4", row.r.bad ? "error" : "result", seqLink(row.r)),
+    );
     right.append(...contentNodes(row.r.n + ":c", row.r, mono));
     const brief = text(m.g).length < 140;
     return [el(brief ? "div.pair.brief" : "div.pair", left, right)];
   }
   const plain = m.class === "results" ? mono : prose;
   const nodes = m.c !== undefined ? contentNodes(key + "c", m, plain) : [];
-  if (m.s !== undefined) nodes.push(el("div.details", "summary: ", ...folded(key + "s", text(m.s), prose)));
+  if (m.s !== undefined)
+    nodes.push(el("div.details", "summary: ", ...folded(key + "s", text(m.s), prose)));
   return nodes;
 }
 
@@ -642,30 +824,54 @@ function detailsOf(m) {
   const node = el("div.details");
   if (m.i !== undefined) node.append(el("div.arg", "call id"), mono(text(m.i)));
   if (m.usage !== undefined) {
-    node.append(el("div.arg", "tokens"), mono(["input", "output", "cached", "reasoning"]
-      .map((name, i) => name + " " + whole(m.usage[i + 1])).join(", ")));
+    node.append(
+      el("div.arg", "tokens"),
+      mono(
+        ["input", "output", "cached", "reasoning"]
+          .map((name, i) => name + " " + whole(m.usage[i + 1]))
+          .join(", "),
+      ),
+    );
   }
-  for (const [name, value] of [["further members", m.x], ["of the call", m.z]]) {
-    if (value !== undefined) node.append(el("div.arg", name), ...folded(key + name, pretty(text(value)), jsonNode));
+  for (const [name, value] of [
+    ["further members", m.x],
+    ["of the call", m.z],
+  ]) {
+    if (value !== undefined)
+      node.append(el("div.arg", name), ...folded(key + name, pretty(text(value)), jsonNode));
   }
-  for (const note of notes) node.append(el("div.arg", "note: " + clean(note.kind)), ...folded(key + note.kind, text(note.v), mono));
+  for (const note of notes)
+    node.append(
+      el("div.arg", "note: " + clean(note.kind)),
+      ...folded(key + note.kind, text(note.v), mono),
+    );
   return [node];
 }
 
 function detailsButton(m) {
   const key = m.n + ":x";
-  return el("button.dots", { title: "Details (x)", ariaLabel: "Details", ariaExpanded: String(unfolded.has(key)), onclick(event) {
-    event.stopPropagation();
-    if (!unfolded.delete(key)) unfolded.add(key);
-    list.redraw(true);
-  } }, "⋯");
+  return el(
+    "button.dots",
+    {
+      title: "Details (x)",
+      ariaLabel: "Details",
+      ariaExpanded: String(unfolded.has(key)),
+      onclick(event) {
+        event.stopPropagation();
+        if (!unfolded.delete(key)) unfolded.add(key);
+        list.redraw(true);
+      },
+    },
+    "⋯",
+  );
 }
 
 function lanesOf(m) {
   const node = el("div.lanes");
   if (S.lanes.length < 2) return node;
   S.lanes.slice(0, 8).forEach((lane, i) => {
-    if (!off.has("agent:" + i)) node.append(colour(el(m.a === i ? "div.lane.here" : "div.lane"), lane.colour));
+    if (!off.has("agent:" + i))
+      node.append(colour(el(m.a === i ? "div.lane.here" : "div.lane"), lane.colour));
   });
   return node;
 }
@@ -675,8 +881,21 @@ function makeRow(i) {
   const here = i === cursor ? ".cur" : "";
   if (row.fold !== undefined) {
     const open = opened.has(row.fold);
-    return el("div.row" + here, lanesOf(row.list[0]), el("button.fold", { onclick() { toggleFold(i); } },
-      (open ? "▾ " : "▸ ") + plural(row.list.length, "message") + " taken back (a branch that was rewound)"));
+    return el(
+      "div.row" + here,
+      lanesOf(row.list[0]),
+      el(
+        "button.fold",
+        {
+          onclick() {
+            toggleFold(i);
+          },
+        },
+        (open ? "▾ " : "▸ ") +
+          plural(row.list.length, "message") +
+          " taken back (a branch that was rewound)",
+      ),
+    );
   }
   if (row.cut !== undefined) {
     return el("div.row", lanesOf(row.cut), el("div.break", "the history was compacted here"));
@@ -687,7 +906,16 @@ function makeRow(i) {
   if (m.bad) classes.push("error");
   if (m.class === "calls" && word(m) === "action" && m.result === undefined) classes.push("open");
   const card = el("div.card", headOf(m, row), bodyOf(m, row), detailsOf(m));
-  return el(classes.join(".") + here, { onclick() { if (String(getSelection()) === "") point(i); } }, lanesOf(m), card);
+  return el(
+    classes.join(".") + here,
+    {
+      onclick() {
+        if (String(getSelection()) === "") point(i);
+      },
+    },
+    lanesOf(m),
+    card,
+  );
 }
 
 function toggleFold(i) {
@@ -701,7 +929,8 @@ function toggleFold(i) {
 function guessRow(i) {
   const row = rows[i];
   if (row.m === undefined) return 40;
-  const lines = (value) => value === undefined ? 0 : Math.min(LINES, 1 + Math.floor(text(value).length / 90));
+  const lines = (value) =>
+    value === undefined ? 0 : Math.min(LINES, 1 + Math.floor(text(value).length / 90));
   return 52 + 20 * Math.max(lines(row.m.c) + lines(row.m.g), row.r ? lines(row.r.c) : 0);
 }
 
@@ -730,21 +959,29 @@ function move(to) {
 function nextWhere(test, step) {
   for (let i = cursor + step, n = rows.length, k = 0; k < n; k++, i += step) {
     const at = ((i % n) + n) % n;
-    if (test(rows[at])) { point(at); list.show(at, true); return; }
+    if (test(rows[at])) {
+      point(at);
+      list.show(at, true);
+      return;
+    }
   }
 }
 
-const rowIsBad = (row) => row.m !== undefined && (row.m.bad || (row.m.class === "calls" && word(row.m) === "action" && !row.m.result));
+const rowIsBad = (row) =>
+  row.m !== undefined &&
+  (row.m.bad || (row.m.class === "calls" && word(row.m) === "action" && !row.m.result));
 
 /* Shows message seq of the session, whatever hides it. */
 function goTo(seq) {
   let m = S.bySeq.get(seq);
   if (m === undefined) return;
-  if (m.call !== undefined && !off.has("calls") && (!m.h === !m.call.h)) m = m.call;
+  if (m.call !== undefined && !off.has("calls") && !m.h === !m.call.h) m = m.call;
   if (tab !== "Timeline") setTab("Timeline");
   const find = () => rows.findIndex((row) => row.m === m);
   if (find() < 0) {
-    off.delete(m.class); off.delete("agent:" + m.a); off.delete("rewound");
+    off.delete(m.class);
+    off.delete("agent:" + m.a);
+    off.delete("rewound");
     only = "";
     makeRows();
     const fold = rows.find((row) => row.list && row.list.includes(m));
@@ -754,13 +991,17 @@ function goTo(seq) {
     drawSide();
   }
   const at = find();
-  if (at >= 0) { point(at); list.show(at, true); }
+  if (at >= 0) {
+    point(at);
+    list.show(at, true);
+  }
 }
 
 function goToHash() {
   const place = /^#m(\d+)\.(\d+)\.(\d+)$/.exec(location.hash);
   if (place === null) return false;
-  const run = D.runs[place[1] - 1], session = run && run.sessions[place[2] - 1];
+  const run = D.runs[place[1] - 1],
+    session = run && run.sessions[place[2] - 1];
   if (!session) return false;
   if (session !== S) choose(session);
   goTo(Number(place[3]));
@@ -774,10 +1015,22 @@ function drawOverview() {
   if (!canvas || rows.length === 0) return;
   const css = getComputedStyle(document.documentElement);
   const ink = (name) => css.getPropertyValue(name).trim();
-  const tracks = { user: 0, assistant: 1, thinking: 1, calls: 2, results: 2, context: 3, other: 3 };
-  const alone = S.lanes.length < 2, extra = S.counts.context > 0 || S.counts.other > 0;
-  const lanes = alone ? (extra ? 4 : 3) : Math.min(6, S.lanes.length), each = 8;
-  const width = canvas.clientWidth || 600, height = lanes * each + 4, scale = devicePixelRatio || 1;
+  const tracks = {
+    user: 0,
+    assistant: 1,
+    thinking: 1,
+    calls: 2,
+    results: 2,
+    context: 3,
+    other: 3,
+  };
+  const alone = S.lanes.length < 2,
+    extra = S.counts.context > 0 || S.counts.other > 0;
+  const lanes = alone ? (extra ? 4 : 3) : Math.min(6, S.lanes.length),
+    each = 8;
+  const width = canvas.clientWidth || 600,
+    height = lanes * each + 4,
+    scale = devicePixelRatio || 1;
   canvas.width = width * scale;
   canvas.height = height * scale;
   canvas.style.height = height + "px";
@@ -785,9 +1038,18 @@ function drawOverview() {
   g.scale(scale, scale);
   g.fillStyle = ink("--sunk");
   g.fillRect(0, 0, width, height);
-  const n = rows.length, step = width / n, thick = Math.max(1, Math.min(10, step * 0.72));
-  const tint = { user: ink("--user"), assistant: ink("--assistant"), thinking: ink("--think"), calls: ink("--call"),
-    results: ink("--call"), context: ink("--other"), other: ink("--other") };
+  const n = rows.length,
+    step = width / n,
+    thick = Math.max(1, Math.min(10, step * 0.72));
+  const tint = {
+    user: ink("--user"),
+    assistant: ink("--assistant"),
+    thinking: ink("--think"),
+    calls: ink("--call"),
+    results: ink("--call"),
+    context: ink("--other"),
+    other: ink("--other"),
+  };
   const tick = (i, lane, paint, alpha) => {
     g.globalAlpha = alpha;
     g.fillStyle = paint;
@@ -799,10 +1061,23 @@ function drawOverview() {
       const lane = Math.min(lanes - 1, alone ? tracks[m.class] : m.a !== undefined ? m.a : 0);
       const loud = row.m !== undefined && rowIsBad(row);
       if (loud === (pass === 1) && row.m !== undefined) {
-        tick(i, lane, loud ? (m.bad ? ink("--bad") : ink("--warn")) : tint[m.class], loud ? 1 : row.gone ? 0.25 : m.class === "user" ? 0.95 : 0.6);
+        tick(
+          i,
+          lane,
+          loud ? (m.bad ? ink("--bad") : ink("--warn")) : tint[m.class],
+          loud ? 1 : row.gone ? 0.25 : m.class === "user" ? 0.95 : 0.6,
+        );
       }
-      if (pass === 1 && row.cut) { g.globalAlpha = 1; g.fillStyle = ink("--warn"); g.fillRect(i * step, 0, 2, height); }
-      if (pass === 1 && query !== "" && row.hit) { g.globalAlpha = 1; g.fillStyle = ink("--mark"); g.fillRect(i * step, 0, Math.max(2, thick), 3); }
+      if (pass === 1 && row.cut) {
+        g.globalAlpha = 1;
+        g.fillStyle = ink("--warn");
+        g.fillRect(i * step, 0, 2, height);
+      }
+      if (pass === 1 && query !== "" && row.hit) {
+        g.globalAlpha = 1;
+        g.fillStyle = ink("--mark");
+        g.fillRect(i * step, 0, Math.max(2, thick), 3);
+      }
     });
   }
   g.globalAlpha = 1;
@@ -815,11 +1090,19 @@ function drawOverview() {
 
 function kpi(value, label, kind, press) {
   const pressed = press !== undefined && only === press ? ".pressed" : "";
-  const node = el((press !== undefined ? "button.kpi" : "div.kpi") + (kind ? "." + kind : "") + pressed,
-    el("b", value), el("span", label));
+  const node = el(
+    (press !== undefined ? "button.kpi" : "div.kpi") + (kind ? "." + kind : "") + pressed,
+    el("b", value),
+    el("span", label),
+  );
   if (press !== undefined) {
     node.title = only === press ? "Show all again" : "Show only these";
-    node.onclick = () => { only = only === press ? "" : press; cursor = 0; makeRows(); drawTimeline(); };
+    node.onclick = () => {
+      only = only === press ? "" : press;
+      cursor = 0;
+      makeRows();
+      drawTimeline();
+    };
   }
   return node;
 }
@@ -827,8 +1110,12 @@ function kpi(value, label, kind, press) {
 function kpis() {
   const alive = S.messages.filter((m) => !m.h).length;
   const nodes = [kpi(whole(alive), "messages"), kpi(whole(S.calls.length), "calls")];
-  if (S.failed.length > 0) nodes.push(kpi(whole(S.failed.length), S.failed.length === 1 ? "error" : "errors", "bad", "errors"));
-  if (S.unanswered.length > 0) nodes.push(kpi(whole(S.unanswered.length), "unanswered", "warn", "open"));
+  if (S.failed.length > 0)
+    nodes.push(
+      kpi(whole(S.failed.length), S.failed.length === 1 ? "error" : "errors", "bad", "errors"),
+    );
+  if (S.unanswered.length > 0)
+    nodes.push(kpi(whole(S.unanswered.length), "unanswered", "warn", "open"));
   if (S.last > S.first) nodes.push(kpi(lasting(S.last - S.first), "in all"));
   if (S.sum[0] + S.sum[1] > 0) {
     nodes.push(kpi(short(S.sum[0]), "tokens in"), kpi(short(S.sum[1]), "out"));
@@ -839,9 +1126,12 @@ function kpis() {
 }
 
 function drawTimeline() {
-  const canvas = el("canvas", { id: "overview", title: "Each tick is a message: press to go there" });
+  const canvas = el("canvas", {
+    id: "overview",
+    title: "Each tick is a message: press to go there",
+  });
   canvas.onclick = (event) => {
-    const at = Math.floor(event.offsetX / canvas.clientWidth * rows.length);
+    const at = Math.floor((event.offsetX / canvas.clientWidth) * rows.length);
     point(at);
     list.show(at, true);
   };
@@ -851,11 +1141,19 @@ function drawTimeline() {
 }
 
 function timeline(keep) {
-  const scroller = byId("rows"), top = scroller.scrollTop;
+  const scroller = byId("rows"),
+    top = scroller.scrollTop;
   if (list !== null) list.end();
   list = new List(scroller, rows.length, guessRow, makeRow);
-  if (rows.length === 0) scroller.append(el("p.empty", query !== "" || only !== "" || off.size > 0
-    ? "Nothing passes the filters." : "No messages."));
+  if (rows.length === 0)
+    scroller.append(
+      el(
+        "p.empty",
+        query !== "" || only !== "" || off.size > 0
+          ? "Nothing passes the filters."
+          : "No messages.",
+      ),
+    );
   if (keep) scroller.scrollTop = top;
   list.redraw(true);
   drawOverview();
@@ -869,7 +1167,8 @@ function toolTable(s) {
   const tools = new Map();
   for (const m of s.calls) {
     const name = m.tool || "?";
-    if (!tools.has(name)) tools.set(name, { name, n: 0, bad: 0, open: 0, took: [], tokens: 0, bytes: 0 });
+    if (!tools.has(name))
+      tools.set(name, { name, n: 0, bad: 0, open: 0, took: [], tokens: 0, bytes: 0 });
     const t = tools.get(name);
     t.n++;
     if (m.bad) t.bad++;
@@ -886,60 +1185,150 @@ function toolTable(s) {
 const cell = (value, kind) => el("td" + (kind ? "." + kind : ""), value);
 
 function toolPanel(s) {
-  const tools = toolTable(s), most = Math.max(1, ...tools.map((t) => t.tokens));
+  const tools = toolTable(s),
+    most = Math.max(1, ...tools.map((t) => t.tokens));
   const body = tools.map((t) => {
     const bar = el("div.bar");
-    bar.style.width = 100 * t.tokens / most + "%";
-    return el("tr", cell(clean(t.name), "label"), cell(whole(t.n), "n"),
-      cell(t.bad > 0 ? el("span.chip.bad", whole(t.bad)) : "", "n"), cell(t.open > 0 ? el("span.chip.warn", whole(t.open)) : "", "n"),
+    bar.style.width = (100 * t.tokens) / most + "%";
+    return el(
+      "tr",
+      cell(clean(t.name), "label"),
+      cell(whole(t.n), "n"),
+      cell(t.bad > 0 ? el("span.chip.bad", whole(t.bad)) : "", "n"),
+      cell(t.open > 0 ? el("span.chip.warn", whole(t.open)) : "", "n"),
       cell(t.took.length > 0 ? lasting(quantile(t.took, 0.5)) : "–", "n"),
       cell(t.took.length > 0 ? lasting(quantile(t.took, 0.95)) : "–", "n"),
       cell(t.took.length > 0 ? lasting(t.took.reduce((a, b) => a + b, 0)) : "–", "n"),
-      cell(short(t.tokens), "n"), cell(bar, "wide"));
+      cell(short(t.tokens), "n"),
+      cell(bar, "wide"),
+    );
   });
-  const head = el("tr", el("th", "tool"), ["calls", "errors", "open", "median", "95 %", "in all", "≈ tokens"].map((h) => el("th.n", h)), el("th", ""));
-  return el("section.panel", el("h2", "By tool"),
-    el("p.why", "Tokens are an estimate of arguments and results: each of them is sent again with every request that follows."),
-    tools.length > 0 ? el("div.scrollx", el("table", el("thead", head), el("tbody", body))) : el("p.why", "No calls."));
+  const head = el(
+    "tr",
+    el("th", "tool"),
+    ["calls", "errors", "open", "median", "95 %", "in all", "≈ tokens"].map((h) => el("th.n", h)),
+    el("th", ""),
+  );
+  return el(
+    "section.panel",
+    el("h2", "By tool"),
+    el(
+      "p.why",
+      "Tokens are an estimate of arguments and results: each of them is sent again with every request that follows.",
+    ),
+    tools.length > 0
+      ? el("div.scrollx", el("table", el("thead", head), el("tbody", body)))
+      : el("p.why", "No calls."),
+  );
 }
 
 function drawCalls() {
-  const rank = (m) => m.bad ? 0 : !m.result ? 1 : 2;
-  const sought = query === "" ? S.calls : S.calls.filter((m) => matches(m) || (m.result && matches(m.result)));
-  const calls = [...sought].sort((a, b) => rank(a) - rank(b) || (b.took || 0) - (a.took || 0) || a.n - b.n);
+  const rank = (m) => (m.bad ? 0 : !m.result ? 1 : 2);
+  const sought =
+    query === "" ? S.calls : S.calls.filter((m) => matches(m) || (m.result && matches(m.result)));
+  const calls = [...sought].sort(
+    (a, b) => rank(a) - rank(b) || (b.took || 0) - (a.took || 0) || a.n - b.n,
+  );
   const longest = Math.max(0.001, ...calls.map((m) => m.took || 0));
   const shown = calls.slice(0, printing ? calls.length : 500);
   const body = shown.map((m) => {
     const bar = el("div.bar");
-    bar.style.width = 100 * (m.took || 0) / longest + "%";
-    const state = m.bad ? el("span.chip.bad", m.result && m.result.et ? clean(text(m.result.et)) : "error")
-      : !m.result ? el("span.chip.warn", "unanswered") : el("span.chip.good", "ok");
-    const answer = m.result && m.result.c !== undefined ? clean(text(m.result.c)).slice(0, 160).replace(/\s+/g, " ") : "";
-    return el("tr.callrow", { onclick() { goTo(m.n); } }, cell(seqLink(m)), cell(state), cell(clean(m.tool || "?")),
-      cell(gist(m).replace(/\s+/g, " ").slice(0, 160), "half"), cell(answer, "half"),
-      cell(m.took !== undefined ? lasting(m.took) : "–", "n"), cell(m.took !== undefined ? bar : "", "small"));
+    bar.style.width = (100 * (m.took || 0)) / longest + "%";
+    const state = m.bad
+      ? el("span.chip.bad", m.result && m.result.et ? clean(text(m.result.et)) : "error")
+      : !m.result
+        ? el("span.chip.warn", "unanswered")
+        : el("span.chip.good", "ok");
+    const answer =
+      m.result && m.result.c !== undefined
+        ? clean(text(m.result.c)).slice(0, 160).replace(/\s+/g, " ")
+        : "";
+    return el(
+      "tr.callrow",
+      {
+        onclick() {
+          goTo(m.n);
+        },
+      },
+      cell(seqLink(m)),
+      cell(state),
+      cell(clean(m.tool || "?")),
+      cell(gist(m).replace(/\s+/g, " ").slice(0, 160), "half"),
+      cell(answer, "half"),
+      cell(m.took !== undefined ? lasting(m.took) : "–", "n"),
+      cell(m.took !== undefined ? bar : "", "small"),
+    );
   });
-  const head = el("tr", el("th", "#"), el("th", ""), el("th", "tool"), el("th", "call"), el("th", "result"), el("th.n", "latency"), el("th", ""));
-  const table = el("section.panel", el("h2", "All calls"),
-    el("p.why", "Errors first, then those that were never answered, then the slowest." +
-      (shown.length < calls.length ? " The first " + whole(shown.length) + " of " + whole(calls.length) + "." : "")),
-    el("div.scrollx", el("table", el("thead", head), el("tbody", body))));
+  const head = el(
+    "tr",
+    el("th", "#"),
+    el("th", ""),
+    el("th", "tool"),
+    el("th", "call"),
+    el("th", "result"),
+    el("th.n", "latency"),
+    el("th", ""),
+  );
+  const table = el(
+    "section.panel",
+    el("h2", "All calls"),
+    el(
+      "p.why",
+      "Errors first, then those that were never answered, then the slowest." +
+        (shown.length < calls.length
+          ? " The first " + whole(shown.length) + " of " + whole(calls.length) + "."
+          : ""),
+    ),
+    el("div.scrollx", el("table", el("thead", head), el("tbody", body))),
+  );
   byId("view").replaceChildren(el("div.page", toolPanel(S), table));
 }
 
 /* ---- What the provider sees --------------------------------------------------------- */
 
 const REPAIRS = [
-  ["synthesised", "results made up", "A provider refuses a call without a result, so each open call is answered with a line that tells it."],
-  ["orphans", "results without their call", "A provider refuses a result whose call it has not seen: these are left out."],
+  [
+    "synthesised",
+    "results made up",
+    "A provider refuses a call without a result, so each open call is answered with a line that tells it.",
+  ],
+  [
+    "orphans",
+    "results without their call",
+    "A provider refuses a result whose call it has not seen: these are left out.",
+  ],
   ["duplicates", "repeated results", "A call may be answered once; the first answer stays."],
-  ["dropped", "messages left out", "Empty ones, those that no model reads, and the two kinds above."],
-  ["wrapped", "said in another form", "What this provider has no form for is told as text: contexts, other agents, thinking, parts that are no text."],
-  ["renamed", "names changed", "Call ids and tool names are spelled as this provider accepts them."],
-  ["merged", "texts joined", "Neighbours of one role become one message, since roles have to alternate."],
+  [
+    "dropped",
+    "messages left out",
+    "Empty ones, those that no model reads, and the two kinds above.",
+  ],
+  [
+    "wrapped",
+    "said in another form",
+    "What this provider has no form for is told as text: contexts, other agents, thinking, parts that are no text.",
+  ],
+  [
+    "renamed",
+    "names changed",
+    "Call ids and tool names are spelled as this provider accepts them.",
+  ],
+  [
+    "merged",
+    "texts joined",
+    "Neighbours of one role become one message, since roles have to alternate.",
+  ],
   ["started", "opening line added", "The first message has to be the user's."],
-  ["bridged", "texts put between", "An assistant's text goes between results and a user's message."],
-  ["thinking_missing", "turns without their thinking", "The provider asks for the signed thinking of the running turn: switch thinking off for this request."],
+  [
+    "bridged",
+    "texts put between",
+    "An assistant's text goes between results and a user's message.",
+  ],
+  [
+    "thinking_missing",
+    "turns without their thinking",
+    "The provider asks for the signed thinking of the running turn: switch thinking off for this request.",
+  ],
   ["shortened", "texts shortened", "Long texts keep their beginning and end."],
   ["left_out", "before the window", "Older than what was asked for."],
 ];
@@ -948,23 +1337,65 @@ let requestAt = 0;
 function drawRequest() {
   const all = S.requests || [];
   const view = byId("view");
-  if (all.length === 0) { view.replaceChildren(el("p.empty", "This report was made without requests.")); return; }
+  if (all.length === 0) {
+    view.replaceChildren(el("p.empty", "This report was made without requests."));
+    return;
+  }
   requestAt = Math.min(requestAt, all.length - 1);
   const request = all[requestAt];
-  const select = el("select", { "ariaLabel": "Provider", onchange() { requestAt = Number(select.value); draw(); } },
-    all.map((r, i) => el("option", { value: i, selected: i === requestAt }, r.profile + (r.agent ? ", for " + clean(r.agent) : ""))));
+  const select = el(
+    "select",
+    {
+      ariaLabel: "Provider",
+      onchange() {
+        requestAt = Number(select.value);
+        draw();
+      },
+    },
+    all.map((r, i) =>
+      el(
+        "option",
+        { value: i, selected: i === requestAt },
+        r.profile + (r.agent ? ", for " + clean(r.agent) : ""),
+      ),
+    ),
+  );
   const bar = el("div.bar2", el("b", "The next request to"), select);
-  if (request.error) { view.replaceChildren(bar, el("p.empty", clean(request.error))); return; }
+  if (request.error) {
+    view.replaceChildren(bar, el("p.empty", clean(request.error)));
+    return;
+  }
   const done = request.report;
   const cards = REPAIRS.filter(([name]) => done[name] > 0).map(([name, label, why]) =>
-    el(["synthesised", "orphans", "duplicates"].includes(name) ? "div.repair.warn" : "div.repair", el("b", whole(done[name]) + " " + (done[name] === 1 ? label.replace(/^(\w+)s\b/, "$1") : label)), el("div", why)));
+    el(
+      ["synthesised", "orphans", "duplicates"].includes(name) ? "div.repair.warn" : "div.repair",
+      el(
+        "b",
+        whole(done[name]) + " " + (done[name] === 1 ? label.replace(/^(\w+)s\b/, "$1") : label),
+      ),
+      el("div", why),
+    ),
+  );
   const entries = providerRows(request);
-  bar.append(el("span.soft", plural(done.read, "message") + " of the history become " + plural(entries.length, "message") + " of the request, " +
-    (cards.length > 0 ? "after these repairs:" : "without any repair.")));
+  bar.append(
+    el(
+      "span.soft",
+      plural(done.read, "message") +
+        " of the history become " +
+        plural(entries.length, "message") +
+        " of the request, " +
+        (cards.length > 0 ? "after these repairs:" : "without any repair."),
+    ),
+  );
   view.replaceChildren(bar, el("div.repairs", cards), el("div.scroll", { id: "rows" }));
   if (cards.length === 0) view.children[1].remove();
   if (list !== null) list.end();
-  list = new List(byId("rows"), entries.length, () => 90, (i) => providerRow(request, entries[i], i));
+  list = new List(
+    byId("rows"),
+    entries.length,
+    () => 90,
+    (i) => providerRow(request, entries[i], i),
+  );
   list.redraw(true);
 }
 
@@ -973,22 +1404,26 @@ function providerRows(request) {
   const body = request.body;
   const entries = [];
   const listOf = Array.isArray(body) ? body : body.messages || body.contents || [];
-  const system = request.system || (Array.isArray(body) ? undefined : body.system || body.systemInstruction);
+  const system =
+    request.system || (Array.isArray(body) ? undefined : body.system || body.systemInstruction);
   if (system !== undefined) entries.push({ role: "system", value: system });
-  for (const value of listOf) entries.push({ role: plainText(value.role || value.kind || "?"), value });
+  for (const value of listOf)
+    entries.push({ role: plainText(value.role || value.kind || "?"), value });
   return entries;
 }
 
 /* Strings of a body are {"$": "#12"}, a text of the table, or {"$": "=text"}; "m" lists
  * the messages that one came from. */
 const isText = (v) => v !== null && typeof v === "object" && typeof v.$ === "string";
-const plainText = (v) => !isText(v) ? v : v.$[0] === "#" ? D.texts[Number(v.$.slice(1))] : v.$.slice(1);
+const plainText = (v) =>
+  !isText(v) ? v : v.$[0] === "#" ? D.texts[Number(v.$.slice(1))] : v.$.slice(1);
 function restore(value) {
   if (isText(value)) return plainText(value);
   if (Array.isArray(value)) return value.map(restore);
   if (value === null || typeof value !== "object") return value;
   const out = {};
-  for (const key of Object.keys(value)) Object.defineProperty(out, key, { value: restore(value[key]), enumerable: true });
+  for (const key of Object.keys(value))
+    Object.defineProperty(out, key, { value: restore(value[key]), enumerable: true });
   return out;
 }
 function origins(value, found) {
@@ -1001,41 +1436,79 @@ function origins(value, found) {
 /* Text of the projection itself, and why it is there. */
 function madeUp(request, said) {
   const profile = D.profiles[request.profile] || {};
-  const whys = { no_result: "added: this call was never answered", start_text: "added: the first message has to be the user's",
-    bridge_text: "added: text between results and a user's message" };
+  const whys = {
+    no_result: "added: this call was never answered",
+    start_text: "added: the first message has to be the user's",
+    bridge_text: "added: text between results and a user's message",
+  };
   for (const name in whys) if (profile[name] && said.includes(profile[name])) return whys[name];
   return "";
 }
 
 function providerRow(request, entry, i) {
-  const kind = /system|developer/.test(entry.role) ? "context" : /user|request/.test(entry.role) ? "user"
-    : /tool|function/.test(entry.role) ? "results" : "assistant";
-  const card = el("div.card", el("div.head", el("span.who", clean(entry.role)), el("span.meta", "message " + (i + 1))));
+  const kind = /system|developer/.test(entry.role)
+    ? "context"
+    : /user|request/.test(entry.role)
+      ? "user"
+      : /tool|function/.test(entry.role)
+        ? "results"
+        : "assistant";
+  const card = el(
+    "div.card",
+    el("div.head", el("span.who", clean(entry.role)), el("span.meta", "message " + (i + 1))),
+  );
   const value = entry.value;
-  const said = isText(value) ? [value] : value.content !== undefined && value.content !== null ? value.content : value.parts || [];
+  const said = isText(value)
+    ? [value]
+    : value.content !== undefined && value.content !== null
+      ? value.content
+      : value.parts || [];
   const parts = Array.isArray(said) ? [...said] : [said];
   for (const call of value.tool_calls || []) parts.push(call);
   parts.forEach((part, k) => card.append(providerPart(request, part, i + "/" + k)));
-  if (value.tool_call_id !== undefined) card.append(el("div.from", "answers the call " + clean(String(plainText(value.tool_call_id)))));
+  if (value.tool_call_id !== undefined)
+    card.append(el("div.from", "answers the call " + clean(String(plainText(value.tool_call_id)))));
   return el("article.row." + kind, el("div.lanes"), card);
 }
 
 function providerPart(request, part, key) {
   const node = el("div.part");
-  const body = isText(part) ? part : part.text !== undefined ? part.text : part.content !== undefined && part.tool_use_id === undefined && part.tool_name === undefined ? part.content : undefined;
-  const named = plainText(part.name || (part.function && part.function.name) || (part.functionCall && part.functionCall.name) || part.tool_name || "");
+  const body = isText(part)
+    ? part
+    : part.text !== undefined
+      ? part.text
+      : part.content !== undefined && part.tool_use_id === undefined && part.tool_name === undefined
+        ? part.content
+        : undefined;
+  const named = plainText(
+    part.name ||
+      (part.function && part.function.name) ||
+      (part.functionCall && part.functionCall.name) ||
+      part.tool_name ||
+      "",
+  );
   const found = origins(part, new Set());
   if (isText(body)) {
     const why = madeUp(request, plainText(body));
     const nodes = folded("p" + key, plainText(body), prose);
     node.append(...(why !== "" ? [el("div.added", el("span.chip.warn", why), nodes)] : nodes));
   } else {
-    const raw = restore(part), why = madeUp(request, JSON.stringify(raw));
+    const raw = restore(part),
+      why = madeUp(request, JSON.stringify(raw));
     if (named) node.append(el("div.head", el("span.tool", clean(String(named)))));
     const nodes = folded("p" + key, pretty(JSON.stringify(raw) || ""), jsonNode);
     node.append(...(why !== "" ? [el("div.added", el("span.chip.warn", why), nodes)] : nodes));
   }
-  if (found.size > 0) node.append(el("div.from", "from ", [...found].slice(0, 12).flatMap((n) => S.bySeq.has(n) ? [seqLink(S.bySeq.get(n)), " "] : [])));
+  if (found.size > 0)
+    node.append(
+      el(
+        "div.from",
+        "from ",
+        [...found]
+          .slice(0, 12)
+          .flatMap((n) => (S.bySeq.has(n) ? [seqLink(S.bySeq.get(n)), " "] : [])),
+      ),
+    );
   return node;
 }
 
@@ -1044,27 +1517,80 @@ function providerPart(request, part, key) {
 function contextChart(s) {
   const usage = s.usage.filter((u) => u[1] > 0 && s.bySeq.has(u[0]));
   if (usage.length < 2) return [];
-  const W = 1000, H = 190, left = 46, bottom = 20, most = Math.max(...usage.map((u) => u[1]));
-  const x = (i) => left + (W - left) * i / (usage.length - 1), y = (v) => (H - bottom) * (1 - v / most) + 4;
-  const line = (of) => usage.map((u, i) => (i > 0 ? "L" : "M") + x(i).toFixed(1) + " " + y(of(u)).toFixed(1)).join("");
+  const W = 1000,
+    H = 190,
+    left = 46,
+    bottom = 20,
+    most = Math.max(...usage.map((u) => u[1]));
+  const x = (i) => left + ((W - left) * i) / (usage.length - 1),
+    y = (v) => (H - bottom) * (1 - v / most) + 4;
+  const line = (of) =>
+    usage.map((u, i) => (i > 0 ? "L" : "M") + x(i).toFixed(1) + " " + y(of(u)).toFixed(1)).join("");
   const area = (of) => line(of) + "L" + W + " " + y(0) + "L" + left + " " + y(0) + "Z";
-  const chart = svg("svg", { class: "chart", viewBox: "0 0 " + W + " " + H, role: "img", "aria-label": "tokens sent with each request" });
+  const chart = svg("svg", {
+    class: "chart",
+    viewBox: "0 0 " + W + " " + H,
+    role: "img",
+    "aria-label": "tokens sent with each request",
+  });
   for (let k = 0; k <= 2; k++) {
-    const v = most * k / 2, t = svg("text", { x: left - 8, y: y(v) + 4, "text-anchor": "end" });
+    const v = (most * k) / 2,
+      t = svg("text", { x: left - 8, y: y(v) + 4, "text-anchor": "end" });
     t.append(short(v));
     chart.append(svg("line", { x1: left, x2: W, y1: y(v), y2: y(v), stroke: "var(--line)" }), t);
   }
-  chart.append(svg("path", { d: area((u) => u[1]), fill: "var(--accent)", opacity: 0.3 }),
-    svg("path", { d: area((u) => Math.min(u[3], u[1])), fill: "var(--good)", opacity: 0.45 }),
-    svg("path", { d: line((u) => u[1]), fill: "none", stroke: "var(--accent)", "stroke-width": 1.5 }));
+  chart.append(
+    svg("path", { d: area((u) => u[1]), fill: "var(--accent)", opacity: 0.3 }),
+    svg("path", {
+      d: area((u) => Math.min(u[3], u[1])),
+      fill: "var(--good)",
+      opacity: 0.45,
+    }),
+    svg("path", {
+      d: line((u) => u[1]),
+      fill: "none",
+      stroke: "var(--accent)",
+      "stroke-width": 1.5,
+    }),
+  );
   for (const m of s.compactions) {
     const i = usage.findIndex((u) => u[0] >= m.n);
-    if (i >= 0) chart.append(svg("line", { x1: x(i), x2: x(i), y1: 0, y2: y(0), stroke: "var(--warn)", "stroke-width": 2, "stroke-dasharray": "5 4" }));
+    if (i >= 0)
+      chart.append(
+        svg("line", {
+          x1: x(i),
+          x2: x(i),
+          y1: 0,
+          y2: y(0),
+          stroke: "var(--warn)",
+          "stroke-width": 2,
+          "stroke-dasharray": "5 4",
+        }),
+      );
   }
-  const key = (paint, label) => { const i = el("i"); i.style.background = paint; return el("span", i, label); };
-  return [el("section.panel", el("h2", "Tokens of each request"),
-    el("p.why", "How the context grew, request after request" + (s.compactions.length > 0 ? "; dashed lines: compacted." : ".")), chart,
-    el("div.legend", key("var(--accent)", "new input"), key("var(--good)", "read from the cache"), s.compactions.length > 0 ? key("var(--warn)", "compaction") : null))];
+  const key = (paint, label) => {
+    const i = el("i");
+    i.style.background = paint;
+    return el("span", i, label);
+  };
+  return [
+    el(
+      "section.panel",
+      el("h2", "Tokens of each request"),
+      el(
+        "p.why",
+        "How the context grew, request after request" +
+          (s.compactions.length > 0 ? "; dashed lines: compacted." : "."),
+      ),
+      chart,
+      el(
+        "div.legend",
+        key("var(--accent)", "new input"),
+        key("var(--good)", "read from the cache"),
+        s.compactions.length > 0 ? key("var(--warn)", "compaction") : null,
+      ),
+    ),
+  ];
 }
 
 /* rows: [label node or text, numbers..., what the bar shows] */
@@ -1073,13 +1599,42 @@ function barTable(title, why, heads, lines, limit) {
   const shown = lines.slice(0, limit || 40);
   const body = shown.map((l) => {
     const bar = el("div.bar");
-    bar.style.width = 100 * l[l.length - 1] / most + "%";
+    bar.style.width = (100 * l[l.length - 1]) / most + "%";
     if (l.colour) bar.style.background = l.colour;
-    return el("tr", cell(l[0], "label"), l.slice(1, -1).map((v) => cell(typeof v === "number" ? short(v) : v, "n")), cell(bar, "wide"));
+    return el(
+      "tr",
+      cell(l[0], "label"),
+      l.slice(1, -1).map((v) => cell(typeof v === "number" ? short(v) : v, "n")),
+      cell(bar, "wide"),
+    );
   });
-  return el("section.panel", el("h2", title),
-    el("p.why", why + (shown.length < lines.length ? " The first " + shown.length + " of " + whole(lines.length) + "." : "")),
-    el("div.scrollx", el("table", el("thead", el("tr", el("th", heads[0]), heads.slice(1).map((h) => el("th.n", h)), el("th", ""))), el("tbody", body))));
+  return el(
+    "section.panel",
+    el("h2", title),
+    el(
+      "p.why",
+      why +
+        (shown.length < lines.length
+          ? " The first " + shown.length + " of " + whole(lines.length) + "."
+          : ""),
+    ),
+    el(
+      "div.scrollx",
+      el(
+        "table",
+        el(
+          "thead",
+          el(
+            "tr",
+            el("th", heads[0]),
+            heads.slice(1).map((h) => el("th.n", h)),
+            el("th", ""),
+          ),
+        ),
+        el("tbody", body),
+      ),
+    ),
+  );
 }
 
 function bySomething(s, keyOf) {
@@ -1098,38 +1653,100 @@ function bySomething(s, keyOf) {
 }
 
 function drawFigures() {
-  const s = S, panels = [], told = s.sum[0] + s.sum[1] > 0;
+  const s = S,
+    panels = [],
+    told = s.sum[0] + s.sum[1] > 0;
   const heads = told ? ["messages", "input", "cached", "output"] : ["messages", "≈ tokens"];
-  const numbers = (v) => told ? [v.n, v.sum[0], v.sum[2], v.sum[1], v.sum[0] + v.sum[1]] : [v.n, v.estimate, v.estimate];
-  const from = told ? "As the provider counted." : "Estimated from the texts: these messages carry no usage.";
+  const numbers = (v) =>
+    told ? [v.n, v.sum[0], v.sum[2], v.sum[1], v.sum[0] + v.sum[1]] : [v.n, v.estimate, v.estimate];
+  const from = told
+    ? "As the provider counted."
+    : "Estimated from the texts: these messages carry no usage.";
   panels.push(...contextChart(s));
   const two = el("div.two");
-  const agents = [...bySomething(s, (m) => m.a)].map(([a, v]) => Object.assign([a === undefined ? "no agent" : clean(s.lanes[a].name), ...numbers(v)],
-    { colour: a === undefined ? undefined : s.lanes[a].colour }));
-  two.append(barTable("Tokens by agent", from, ["agent", ...heads], agents.sort((a, b) => b[b.length - 1] - a[a.length - 1])));
-  const types = [...bySomething(s, (m) => word(m))].map(([name, v]) => [clean(name), v.n, bytes(v.bytes), v.bytes]);
-  two.append(barTable("Bytes by type", "Of the stored messages.", ["type", "messages", "bytes"], types.sort((a, b) => b[3] - a[3])));
+  const agents = [...bySomething(s, (m) => m.a)].map(([a, v]) =>
+    Object.assign([a === undefined ? "no agent" : clean(s.lanes[a].name), ...numbers(v)], {
+      colour: a === undefined ? undefined : s.lanes[a].colour,
+    }),
+  );
+  two.append(
+    barTable(
+      "Tokens by agent",
+      from,
+      ["agent", ...heads],
+      agents.sort((a, b) => b[b.length - 1] - a[a.length - 1]),
+    ),
+  );
+  const types = [...bySomething(s, (m) => word(m))].map(([name, v]) => [
+    clean(name),
+    v.n,
+    bytes(v.bytes),
+    v.bytes,
+  ]);
+  two.append(
+    barTable(
+      "Bytes by type",
+      "Of the stored messages.",
+      ["type", "messages", "bytes"],
+      types.sort((a, b) => b[3] - a[3]),
+    ),
+  );
   panels.push(two);
   const turns = s.turns.map((turn) => {
     const m = turn.said || turn.first;
     const said = clean(saidBy(m)).replace(/\s+/g, " ").slice(0, 90) || turn.name || "turn";
     const sum = turn.sum || [0, 0, 0];
     let estimate = 0;
-    if (!told) for (const one of s.messages) if (one.turn === turn && !one.h) estimate += one.q || 0;
-    return [el("a", { href: seqLink(m).getAttribute("href") }, said), ...numbers({ n: turn.n, sum, estimate })];
+    if (!told)
+      for (const one of s.messages) if (one.turn === turn && !one.h) estimate += one.q || 0;
+    return [
+      el("a", { href: seqLink(m).getAttribute("href") }, said),
+      ...numbers({ n: turn.n, sum, estimate }),
+    ];
   });
-  panels.push(barTable("Tokens by turn", "A turn begins with what the user writes. " + from, ["turn", ...heads], turns, 200));
+  panels.push(
+    barTable(
+      "Tokens by turn",
+      "A turn begins with what the user writes. " + from,
+      ["turn", ...heads],
+      turns,
+      200,
+    ),
+  );
   panels.push(toolPanel(s));
-  if (s.sum[4] > 0) panels.push(el("section.panel", el("h2", "Time"), el("p.why", lasting(s.sum[4]) + " as the messages' usage tells.")));
+  if (s.sum[4] > 0)
+    panels.push(
+      el(
+        "section.panel",
+        el("h2", "Time"),
+        el("p.why", lasting(s.sum[4]) + " as the messages' usage tells."),
+      ),
+    );
   if (D.masked && D.masked.kinds) panels.push(maskPanel());
   byId("view").replaceChildren(el("div.page", panels));
 }
 
 function maskPanel() {
   const kinds = D.masked.kinds;
-  return el("section.panel", el("h2", "Secrets"), el("p.why", kinds.length === 0 ? "No keys, tokens or passwords were found in this report."
-    : "Masked in this page; msgstore redact --secrets takes them out of the log."),
-    kinds.length > 0 ? el("table", el("tbody", kinds.map(([name, n]) => el("tr", cell(name), cell(whole(n), "n"))))) : null);
+  return el(
+    "section.panel",
+    el("h2", "Secrets"),
+    el(
+      "p.why",
+      kinds.length === 0
+        ? "No keys, tokens or passwords were found in this report."
+        : "Masked in this page; msgstore redact --secrets takes them out of the log.",
+    ),
+    kinds.length > 0
+      ? el(
+          "table",
+          el(
+            "tbody",
+            kinds.map(([name, n]) => el("tr", cell(name), cell(whole(n), "n"))),
+          ),
+        )
+      : null,
+  );
 }
 
 /* ---- Runs side by side --------------------------------------------------------------- */
@@ -1137,36 +1754,56 @@ function maskPanel() {
 let sides = [];
 
 /* What makes two messages the same: type, tool, arguments, content; no times, no ids. */
-const signature = (m) => [m.y, m.tool, m.g, m.c, m.k].map((v) => v === undefined ? "" : v).join("\u0001");
+const signature = (m) =>
+  [m.y, m.tool, m.g, m.c, m.k].map((v) => (v === undefined ? "" : v)).join("\u0001");
 
 /* The longest common subsequence (Myers), or, where the runs have little in common, the
  * best that was found within bounds. Gives pairs of indexes. */
 function common(a, b) {
-  let start = 0, endA = a.length, endB = b.length;
+  let start = 0,
+    endA = a.length,
+    endB = b.length;
   const pairs = [];
   while (start < endA && start < endB && a[start] === b[start]) pairs.push([start, start++]);
   const tail = [];
   while (endA > start && endB > start && a[endA - 1] === b[endB - 1]) tail.push([--endA, --endB]);
-  const n = endA - start, m = endB - start, most = Math.min(n + m, 1500), trace = [];
-  let v = new Map([[1, 0]]), found = -1;
+  const n = endA - start,
+    m = endB - start,
+    most = Math.min(n + m, 1500),
+    trace = [];
+  let v = new Map([[1, 0]]),
+    found = -1;
   for (let d = 0; d <= most && found < 0 && n > 0 && m > 0; d++) {
     trace.push(new Map(v));
     for (let k = -d; k <= d; k += 2) {
-      let x = k === -d || (k !== d && (v.get(k - 1) ?? -1) < (v.get(k + 1) ?? -1)) ? v.get(k + 1) ?? 0 : (v.get(k - 1) ?? -1) + 1;
+      let x =
+        k === -d || (k !== d && (v.get(k - 1) ?? -1) < (v.get(k + 1) ?? -1))
+          ? (v.get(k + 1) ?? 0)
+          : (v.get(k - 1) ?? -1) + 1;
       while (x < n && x - k < m && x - k >= 0 && a[start + x] === b[start + x - k]) x++;
       v.set(k, x);
-      if (x >= n && x - k >= m) { found = d; break; }
+      if (x >= n && x - k >= m) {
+        found = d;
+        break;
+      }
     }
   }
   const middle = [];
   if (found >= 0) {
-    let x = n, y = m;
+    let x = n,
+      y = m;
     for (let d = found; d > 0 && (x > 0 || y > 0); d--) {
-      const k = x - y, old = trace[d];
+      const k = x - y,
+        old = trace[d];
       const down = k === -d || (k !== d && (old.get(k - 1) ?? -1) < (old.get(k + 1) ?? -1));
-      const pk = down ? k + 1 : k - 1, px = old.get(pk) ?? 0, py = px - pk;
-      while (x > px && y > py && x > 0 && y > 0) { middle.push([start + --x, start + --y]); }
-      x = px; y = py;
+      const pk = down ? k + 1 : k - 1,
+        px = old.get(pk) ?? 0,
+        py = px - pk;
+      while (x > px && y > py && x > 0 && y > 0) {
+        middle.push([start + --x, start + --y]);
+      }
+      x = px;
+      y = py;
     }
     while (x > 0 && y > 0) middle.push([start + --x, start + --y]);
     middle.reverse();
@@ -1176,7 +1813,10 @@ function common(a, b) {
     let from = start;
     for (let i = start; i < endA; i++) {
       const j = places.get(a[i]);
-      if (j !== undefined && j >= from) { middle.push([i, j]); from = j + 1; }
+      if (j !== undefined && j >= from) {
+        middle.push([i, j]);
+        from = j + 1;
+      }
     }
   }
   return [...pairs, ...middle, ...tail.reverse()];
@@ -1186,13 +1826,20 @@ function common(a, b) {
 function aligned(sessions) {
   const lists = sessions.map((s) => s.messages.filter((m) => !m.h));
   const keys = lists.map((l) => l.map(signature));
-  const at = keys.slice(1).map((k) => { const map = new Map(); for (const [i, j] of common(keys[0], k)) map.set(i, j); return map; });
-  const lines = [], next = sessions.map(() => 0);
+  const at = keys.slice(1).map((k) => {
+    const map = new Map();
+    for (const [i, j] of common(keys[0], k)) map.set(i, j);
+    return map;
+  });
+  const lines = [],
+    next = sessions.map(() => 0);
   const flush = (to) => {
     const spans = to.map((end, r) => lists[r].slice(next[r], end));
     const longest = Math.max(...spans.map((s) => s.length));
     for (let i = 0; i < longest; i++) lines.push({ cells: spans.map((s) => s[i]), same: false });
-    to.forEach((end, r) => { next[r] = end; });
+    to.forEach((end, r) => {
+      next[r] = end;
+    });
   };
   for (let i = 0; i < lists[0].length; i++) {
     const to = [i, ...at.map((map, r) => map.get(i) ?? -1)];
@@ -1206,94 +1853,303 @@ function aligned(sessions) {
 }
 
 const sessionsOf = () => D.runs.flatMap((run) => run.sessions);
-const labelOf = (s) => D.runs.length > 1 && s.run.sessions.length === 1 ? clean(s.run.name) : D.runs.length > 1 ? clean(s.run.name + " · " + titleOf(s)) : clean(titleOf(s));
+const labelOf = (s) =>
+  D.runs.length > 1 && s.run.sessions.length === 1
+    ? clean(s.run.name)
+    : D.runs.length > 1
+      ? clean(s.run.name + " · " + titleOf(s))
+      : clean(titleOf(s));
 
 function drawCompare() {
-  const all = sessionsOf(), view = byId("view");
-  if (all.length < 2) { view.replaceChildren(el("p.empty", "One run only. Give msgstore report several files to see them side by side.")); return; }
+  const all = sessionsOf(),
+    view = byId("view");
+  if (all.length < 2) {
+    view.replaceChildren(
+      el("p.empty", "One run only. Give msgstore report several files to see them side by side."),
+    );
+    return;
+  }
   if (sides.length === 0) {
-    const firsts = D.runs.length > 1 ? D.runs.filter((r) => r.sessions.length > 0).map((r) => r.sessions[0]) : all;
+    const firsts =
+      D.runs.length > 1
+        ? D.runs.filter((r) => r.sessions.length > 0).map((r) => r.sessions[0])
+        : all;
     sides = firsts.slice(0, Math.min(3, firsts.length)).map((s) => all.indexOf(s));
   }
   const chosen = sides.map((i) => all[i]);
   const bar = el("div.bar2", el("b", "Side by side"));
   sides.forEach((at, k) => {
-    const select = el("select", { onchange() { sides[k] = Number(select.value); draw(); } },
-      all.map((s, i) => el("option", { value: i, selected: i === at }, labelOf(s))));
+    const select = el(
+      "select",
+      {
+        onchange() {
+          sides[k] = Number(select.value);
+          draw();
+        },
+      },
+      all.map((s, i) => el("option", { value: i, selected: i === at }, labelOf(s))),
+    );
     bar.append(select);
   });
-  if (sides.length < 4) bar.append(el("button", { onclick() { sides.push(Math.min(sides.length, all.length - 1)); draw(); } }, "+"));
-  if (sides.length > 2) bar.append(el("button", { onclick() { sides.pop(); draw(); } }, "−"));
-  const lines = aligned(chosen), entries = [];
+  if (sides.length < 4)
+    bar.append(
+      el(
+        "button",
+        {
+          onclick() {
+            sides.push(Math.min(sides.length, all.length - 1));
+            draw();
+          },
+        },
+        "+",
+      ),
+    );
+  if (sides.length > 2)
+    bar.append(
+      el(
+        "button",
+        {
+          onclick() {
+            sides.pop();
+            draw();
+          },
+        },
+        "−",
+      ),
+    );
+  const lines = aligned(chosen),
+    entries = [];
   lines.forEach((line) => {
     const last = entries[entries.length - 1];
     if (line.same && last && last.same) last.lines.push(line);
     else entries.push(line.same ? { same: true, lines: [line] } : line);
   });
-  const flat = entries.flatMap((e, i) => !e.same ? [e] : opened.has("same" + i) || e.lines.length < 3
-    ? [...(e.lines.length < 3 ? [] : [{ head: i, n: e.lines.length }]), ...e.lines] : [{ head: i, n: e.lines.length }]);
+  const flat = entries.flatMap((e, i) =>
+    !e.same
+      ? [e]
+      : opened.has("same" + i) || e.lines.length < 3
+        ? [...(e.lines.length < 3 ? [] : [{ head: i, n: e.lines.length }]), ...e.lines]
+        : [{ head: i, n: e.lines.length }],
+  );
   const firstApart = flat.findIndex((e) => e.same === false);
   const different = lines.filter((l) => !l.same).length;
-  bar.append(el("span.soft", different === 0 ? "the same in " + plural(lines.length, "line")
-    : plural(lines.length - different, "line") + " alike, " + whole(different) + " not; they part at line " + whole(1 + lines.findIndex((l) => !l.same))));
-  if (firstApart > 0) bar.append(el("button", { onclick() { list.show(firstApart, true); } }, "To the first difference"));
-  const head = el("div.colhead", chosen.map((s) => el("span", labelOf(s))));
+  bar.append(
+    el(
+      "span.soft",
+      different === 0
+        ? "the same in " + plural(lines.length, "line")
+        : plural(lines.length - different, "line") +
+            " alike, " +
+            whole(different) +
+            " not; they part at line " +
+            whole(1 + lines.findIndex((l) => !l.same)),
+    ),
+  );
+  if (firstApart > 0)
+    bar.append(
+      el(
+        "button",
+        {
+          onclick() {
+            list.show(firstApart, true);
+          },
+        },
+        "To the first difference",
+      ),
+    );
+  const head = el(
+    "div.colhead",
+    chosen.map((s) => el("span", labelOf(s))),
+  );
   head.style.setProperty("--n", chosen.length);
   view.replaceChildren(bar, compareFigures(chosen), head, el("div.scroll", { id: "rows" }));
   if (list !== null) list.end();
-  list = new List(byId("rows"), flat.length, (i) => flat[i].head !== undefined ? 40 : 110, (i) => compareRow(flat[i], chosen));
+  list = new List(
+    byId("rows"),
+    flat.length,
+    (i) => (flat[i].head !== undefined ? 40 : 110),
+    (i) => compareRow(flat[i], chosen),
+  );
   list.redraw(true);
 }
 
 function compareFigures(chosen) {
-  const lines = [["messages", (s) => whole(s.messages.filter((m) => !m.h).length)], ["calls", (s) => whole(s.calls.length)],
-    ["errors", (s) => whole(s.failed.length)], ["unanswered", (s) => whole(s.unanswered.length)],
-    ["time", (s) => s.last > s.first ? lasting(s.last - s.first) : "–"],
-    ["tokens", (s) => s.sum[0] + s.sum[1] > 0 ? short(s.sum[0]) + " → " + short(s.sum[1]) : "≈ " + short(s.estimate)]];
-  return el("div.scrollx.bar2", el("table", el("thead", el("tr", el("th", ""), lines.map(([name]) => el("th.n", name)))),
-    el("tbody", chosen.map((s) => el("tr", cell(labelOf(s), "label"), lines.map(([, of]) => cell(of(s), "n")))))));
+  const lines = [
+    ["messages", (s) => whole(s.messages.filter((m) => !m.h).length)],
+    ["calls", (s) => whole(s.calls.length)],
+    ["errors", (s) => whole(s.failed.length)],
+    ["unanswered", (s) => whole(s.unanswered.length)],
+    ["time", (s) => (s.last > s.first ? lasting(s.last - s.first) : "–")],
+    [
+      "tokens",
+      (s) =>
+        s.sum[0] + s.sum[1] > 0
+          ? short(s.sum[0]) + " → " + short(s.sum[1])
+          : "≈ " + short(s.estimate),
+    ],
+  ];
+  return el(
+    "div.scrollx.bar2",
+    el(
+      "table",
+      el(
+        "thead",
+        el(
+          "tr",
+          el("th", ""),
+          lines.map(([name]) => el("th.n", name)),
+        ),
+      ),
+      el(
+        "tbody",
+        chosen.map((s) =>
+          el(
+            "tr",
+            cell(labelOf(s), "label"),
+            lines.map(([, of]) => cell(of(s), "n")),
+          ),
+        ),
+      ),
+    ),
+  );
 }
 
 function compareRow(line, chosen) {
   if (line.head !== undefined) {
-    return el("div.row", el("button.fold", { onclick() { const id = "same" + line.head; if (!opened.delete(id)) opened.add(id); draw(); } },
-      (opened.has("same" + line.head) ? "▾ " : "▸ ") + plural(line.n, "message") + " alike in all"));
+    return el(
+      "div.row",
+      el(
+        "button.fold",
+        {
+          onclick() {
+            const id = "same" + line.head;
+            if (!opened.delete(id)) opened.add(id);
+            draw();
+          },
+        },
+        (opened.has("same" + line.head) ? "▾ " : "▸ ") +
+          plural(line.n, "message") +
+          " alike in all",
+      ),
+    );
   }
-  const cols = el("div.cols", line.cells.map((m, k) => m === undefined ? el("div.none") : compareCell(m, chosen[k], line.same)));
+  const cols = el(
+    "div.cols",
+    line.cells.map((m, k) =>
+      m === undefined ? el("div.none") : compareCell(m, chosen[k], line.same),
+    ),
+  );
   cols.style.setProperty("--n", chosen.length);
   return el(line.same ? "div.row.gone" : "div.row", cols);
 }
 
 function compareCell(m, s, same) {
-  const head = el("div.head", m.class === "calls" ? el("span.tool", clean(m.tool || m.w || "call")) : el("span.who", nameOf(m)));
+  const head = el(
+    "div.head",
+    m.class === "calls"
+      ? el("span.tool", clean(m.tool || m.w || "call"))
+      : el("span.who", nameOf(m)),
+  );
   if (m.bad) head.append(el("span.chip.bad", "error"));
   if (!same) head.append(el("span.chip.runname", labelOf(s)));
   head.append(el("span.meta", seqLink(m, s)));
   const key = "v" + s.place.join(".") + "." + m.n;
-  const body = m.class === "calls" ? argumentsNode(key, text(m.g)) : m.c !== undefined ? contentNodes(key, m, m.class === "results" ? mono : prose) : [];
+  const body =
+    m.class === "calls"
+      ? argumentsNode(key, text(m.g))
+      : m.c !== undefined
+        ? contentNodes(key, m, m.class === "results" ? mono : prose)
+        : [];
   return el("article.row." + m.class + (m.bad ? ".error" : ""), el("div.card", head, body));
 }
 
 /* ---- All sessions -------------------------------------------------------------------- */
 
 function drawSessions() {
-  const all = sessionsOf().filter((s) => query === "" || s.messages.some(matches) || low(nameOfSession(s)).includes(query));
-  const line = (s) => el("tr.callrow", { onclick() { choose(s); setTab("Timeline"); } },
-    cell(s.first !== undefined ? day(s.first) + " " + clock(s.first).slice(0, 5) : "–", "nowrap"), cell(clean(nameOfSession(s)), "title"),
-    cell(clean([factOf(s, "agent", "program", "source") || (D.runs.length > 1 ? s.run.name : ""), factOf(s, "model")].filter((x) => x !== "").join(" · ")), "short"),
-    cell(whole(s.messages.filter((m) => !m.h).length), "n"), cell(whole(s.calls.length), "n"),
-    cell(s.failed.length > 0 ? el("span.chip.bad", whole(s.failed.length)) : "", "n"),
-    cell(s.last > s.first ? lasting(s.last - s.first) : "–", "n"),
-    cell(s.sum[0] + s.sum[1] > 0 ? short(s.sum[0]) + " → " + short(s.sum[1]) : "≈ " + short(s.estimate), "n"));
-  const heads = [["when", ""], ["session", ""], ["agent", ""], ["messages", ".n"], ["calls", ".n"], ["errors", ".n"], ["time", ".n"], ["tokens", ".n"]];
-  byId("view").replaceChildren(el("div.page", el("section.panel", el("h2", plural(all.length, "session")),
-    el("p.why", query === "" ? "Press a line to read it; the search looks through all of them." : "Those that have the words of the search."),
-    el("div.scrollx", el("table", el("thead", el("tr", heads.map(([h, kind]) => el("th" + kind, h)))), el("tbody", all.map(line)))))));
+  const all = sessionsOf().filter(
+    (s) => query === "" || s.messages.some(matches) || low(nameOfSession(s)).includes(query),
+  );
+  const line = (s) =>
+    el(
+      "tr.callrow",
+      {
+        onclick() {
+          choose(s);
+          setTab("Timeline");
+        },
+      },
+      cell(s.first !== undefined ? day(s.first) + " " + clock(s.first).slice(0, 5) : "–", "nowrap"),
+      cell(clean(nameOfSession(s)), "title"),
+      cell(
+        clean(
+          [
+            factOf(s, "agent", "program", "source") || (D.runs.length > 1 ? s.run.name : ""),
+            factOf(s, "model"),
+          ]
+            .filter((x) => x !== "")
+            .join(" · "),
+        ),
+        "short",
+      ),
+      cell(whole(s.messages.filter((m) => !m.h).length), "n"),
+      cell(whole(s.calls.length), "n"),
+      cell(s.failed.length > 0 ? el("span.chip.bad", whole(s.failed.length)) : "", "n"),
+      cell(s.last > s.first ? lasting(s.last - s.first) : "–", "n"),
+      cell(
+        s.sum[0] + s.sum[1] > 0
+          ? short(s.sum[0]) + " → " + short(s.sum[1])
+          : "≈ " + short(s.estimate),
+        "n",
+      ),
+    );
+  const heads = [
+    ["when", ""],
+    ["session", ""],
+    ["agent", ""],
+    ["messages", ".n"],
+    ["calls", ".n"],
+    ["errors", ".n"],
+    ["time", ".n"],
+    ["tokens", ".n"],
+  ];
+  byId("view").replaceChildren(
+    el(
+      "div.page",
+      el(
+        "section.panel",
+        el("h2", plural(all.length, "session")),
+        el(
+          "p.why",
+          query === ""
+            ? "Press a line to read it; the search looks through all of them."
+            : "Those that have the words of the search.",
+        ),
+        el(
+          "div.scrollx",
+          el(
+            "table",
+            el(
+              "thead",
+              el(
+                "tr",
+                heads.map(([h, kind]) => el("th" + kind, h)),
+              ),
+            ),
+            el("tbody", all.map(line)),
+          ),
+        ),
+      ),
+    ),
+  );
 }
 
 /* ---- Filters ------------------------------------------------------------------------- */
 
-const factOf = (s, ...names) => { for (const n of names) if (s.facts && typeof s.facts[n] === "string" && s.facts[n] !== "") return s.facts[n]; return ""; };
+const factOf = (s, ...names) => {
+  for (const n of names)
+    if (s.facts && typeof s.facts[n] === "string" && s.facts[n] !== "") return s.facts[n];
+  return "";
+};
 const titleOf = (s) => factOf(s, "title", "summary") || s.name;
 
 /* A title, or what the user asked first. */
@@ -1302,7 +2158,10 @@ function nameOfSession(s) {
     const asked = s.messages.filter((m) => m.class === "user" && !m.h);
     const first = asked.find((m) => /^[^/<\[].{14}/.test(saidBy(m))) || asked[0];
     const told = factOf(s, "title", "summary");
-    s.title = told || (first === undefined ? "" : saidBy(first).replace(/\s+/g, " ").trim().slice(0, 110)) || s.name;
+    s.title =
+      told ||
+      (first === undefined ? "" : saidBy(first).replace(/\s+/g, " ").trim().slice(0, 110)) ||
+      s.name;
   }
   return s.title;
 }
@@ -1314,47 +2173,99 @@ function saidBy(m) {
   try {
     const value = JSON.parse(raw);
     if (typeof value === "string") return value;
-    if (Array.isArray(value)) return value.map((p) => p && typeof p.text === "string" ? p.text : "").join(" ");
-  } catch (e) { /* shown as it is */ }
+    if (Array.isArray(value))
+      return value.map((p) => (p && typeof p.text === "string" ? p.text : "")).join(" ");
+  } catch (e) {
+    /* shown as it is */
+  }
   return raw;
 }
 
 function check(label, count, key, dot) {
-  const box = el("input", { type: "checkbox", checked: !off.has(key), onchange() {
-    if (box.checked) off.delete(key); else off.add(key);
-    makeRows();
-    if (tab === "Timeline") timeline(true);
-  } });
-  return el("label.check", box, dot, el("span.name", { title: label }, label), el("span.count", whole(count)));
+  const box = el("input", {
+    type: "checkbox",
+    checked: !off.has(key),
+    onchange() {
+      if (box.checked) off.delete(key);
+      else off.add(key);
+      makeRows();
+      if (tab === "Timeline") timeline(true);
+    },
+  });
+  return el(
+    "label.check",
+    box,
+    dot,
+    el("span.name", { title: label }, label),
+    el("span.count", whole(count)),
+  );
 }
 
-const DOTS = { user: "--user", assistant: "--assistant", thinking: "--think", calls: "--call", results: "--call" };
+const DOTS = {
+  user: "--user",
+  assistant: "--assistant",
+  thinking: "--think",
+  calls: "--call",
+  results: "--call",
+};
 
 function drawSide() {
-  const side = byId("side"), nodes = [];
+  const side = byId("side"),
+    nodes = [];
   const all = sessionsOf();
   if (all.length > 1) {
-    const select = el("select", { "ariaLabel": "Session", onchange() { choose(all[Number(select.value)]); draw(); } },
-      all.map((s, i) => el("option", { value: i, selected: s === S }, (labelOf(s) === clean(s.name) && nameOfSession(s) !== s.name ? clean(s.name.slice(0, 12) + " · " + nameOfSession(s)) : labelOf(s)).slice(0, 70) +
-        " (" + whole(s.messages.length) + ")")));
+    const select = el(
+      "select",
+      {
+        ariaLabel: "Session",
+        onchange() {
+          choose(all[Number(select.value)]);
+          draw();
+        },
+      },
+      all.map((s, i) =>
+        el(
+          "option",
+          { value: i, selected: s === S },
+          (labelOf(s) === clean(s.name) && nameOfSession(s) !== s.name
+            ? clean(s.name.slice(0, 12) + " · " + nameOfSession(s))
+            : labelOf(s)
+          ).slice(0, 70) +
+            " (" +
+            whole(s.messages.length) +
+            ")",
+        ),
+      ),
+    );
     nodes.push(el("h2", D.runs.length > 1 ? "Run" : "Session"), select);
   }
   nodes.push(el("h2", "Show"));
   for (const [name, label] of CLASSES) {
-    if (S.counts[name] > 0) nodes.push(check(label, S.counts[name], name, colour(el("i.dot"), "var(" + (DOTS[name] || "--other") + ")")));
+    if (S.counts[name] > 0)
+      nodes.push(
+        check(
+          label,
+          S.counts[name],
+          name,
+          colour(el("i.dot"), "var(" + (DOTS[name] || "--other") + ")"),
+        ),
+      );
   }
   const gone = S.messages.filter((m) => m.h).length;
   if (gone > 0) nodes.push(check("Rewound", gone, "rewound", el("i.dot")));
   if (S.lanes.length > 1) {
     nodes.push(el("h2", "Agents"));
-    S.lanes.forEach((lane, i) => nodes.push(check(clean(lane.name), lane.n, "agent:" + i, colour(el("i.dot"), lane.colour))));
+    S.lanes.forEach((lane, i) =>
+      nodes.push(check(clean(lane.name), lane.n, "agent:" + i, colour(el("i.dot"), lane.colour))),
+    );
   }
   nodes.push(el("h2", "About"), aboutNode());
   side.replaceChildren(...nodes);
 }
 
 function aboutNode() {
-  const facts = el("dl.facts"), add = (name, value) => facts.append(el("dt", name), el("dd", clean(value)));
+  const facts = el("dl.facts"),
+    add = (name, value) => facts.append(el("dt", name), el("dd", clean(value)));
   add("session", S.name);
   if (D.runs.length > 1) add("file", S.run.name);
   if (S.first !== undefined) add("from", dated(S.first).replace("T", " ").slice(0, 19));
@@ -1363,7 +2274,15 @@ function aboutNode() {
     const value = S.facts[name];
     if (name !== "title") add(name, typeof value === "string" ? value : JSON.stringify(value));
   }
-  if (D.masked) add("secrets", D.masked.kinds ? (D.masked.kinds.length === 0 ? "none found" : whole(D.masked.kinds.reduce((n, k) => n + k[1], 0)) + " masked") : "shown");
+  if (D.masked)
+    add(
+      "secrets",
+      D.masked.kinds
+        ? D.masked.kinds.length === 0
+          ? "none found"
+          : whole(D.masked.kinds.reduce((n, k) => n + k[1], 0)) + " masked"
+        : "shown",
+    );
   if (S.run.damaged > 0) add("damaged", plural(S.run.damaged, "record") + " could not be read");
   add("made by", D.tool);
   add("times", "UTC");
@@ -1372,7 +2291,14 @@ function aboutNode() {
 
 /* ---- Views --------------------------------------------------------------------------- */
 
-const VIEWS = { Timeline: drawTimeline, Calls: drawCalls, Request: drawRequest, Figures: drawFigures, Sessions: drawSessions, Compare: drawCompare };
+const VIEWS = {
+  Timeline: drawTimeline,
+  Calls: drawCalls,
+  Request: drawRequest,
+  Figures: drawFigures,
+  Sessions: drawSessions,
+  Compare: drawCompare,
+};
 
 function draw() {
   if (list !== null) list.end();
@@ -1381,9 +2307,25 @@ function draw() {
 }
 
 function drawTabs() {
-  const names = Object.keys(VIEWS).filter((name) => !["Sessions", "Compare"].includes(name) || sessionsOf().length > 1);
-  byId("tabs").replaceChildren(...names.map((name, i) => el("button", { role: "tab", ariaSelected: String(name === tab),
-    title: name + " (" + (i + 1) + ")", onclick() { setTab(name); } }, name)));
+  const names = Object.keys(VIEWS).filter(
+    (name) => !["Sessions", "Compare"].includes(name) || sessionsOf().length > 1,
+  );
+  byId("tabs").replaceChildren(
+    ...names.map((name, i) =>
+      el(
+        "button",
+        {
+          role: "tab",
+          ariaSelected: String(name === tab),
+          title: name + " (" + (i + 1) + ")",
+          onclick() {
+            setTab(name);
+          },
+        },
+        name,
+      ),
+    ),
+  );
 }
 
 function setTab(name) {
@@ -1402,8 +2344,13 @@ function choose(session) {
   makeRows();
   countFound();
   byId("title").textContent = clean(nameOfSession(S));
-  const about = [D.runs.length > 1 || S.name !== S.run.name ? S.run.name : "", factOf(S, "agent", "program", "source"), factOf(S, "model"),
-    S.first !== undefined ? day(S.first) + " " + clock(S.first) + " UTC" : "", S.name];
+  const about = [
+    D.runs.length > 1 || S.name !== S.run.name ? S.run.name : "",
+    factOf(S, "agent", "program", "source"),
+    factOf(S, "model"),
+    S.first !== undefined ? day(S.first) + " " + clock(S.first) + " UTC" : "",
+    S.name,
+  ];
   byId("subtitle").textContent = clean([...new Set(about.filter((x) => x !== ""))].join(" · "));
   drawSide();
 }
@@ -1411,10 +2358,14 @@ function choose(session) {
 /* ---- Searching ----------------------------------------------------------------------- */
 
 function countFound() {
-  let n = 0, nth = 0;
+  let n = 0,
+    nth = 0;
   rows.forEach((row, i) => {
     row.hit = query !== "" && rowMatches(row);
-    if (row.hit) { n++; if (i <= cursor) nth++; }
+    if (row.hit) {
+      n++;
+      if (i <= cursor) nth++;
+    }
   });
   byId("find").classList.toggle("on", query !== "");
   byId("found").textContent = query === "" ? "" : n === 0 ? "none" : plural(n, "row");
@@ -1461,7 +2412,10 @@ function toggle(name) {
 function unfold() {
   const row = rows[cursor];
   if (!row) return;
-  if (row.fold !== undefined) { toggleFold(cursor); return; }
+  if (row.fold !== undefined) {
+    toggleFold(cursor);
+    return;
+  }
   if (row.m === undefined) return;
   const node = list.window.children[cursor - list.first];
   if (node) node.querySelectorAll("button.more").forEach((button) => button.click());
@@ -1476,11 +2430,33 @@ const KEYS = [
   [["E"], "previous one", () => nextWhere(rowIsBad, -1)],
   [["u"], "next message of the user", () => nextWhere((row) => row.m && row.m.class === "user", 1)],
   [["Enter", "o"], "show all of a message, or less", unfold],
-  [["x"], "details of a message", () => { const b = list.window.children[cursor - list.first]?.querySelector("button.dots"); if (b) b.click(); }],
-  [["/"], "search", () => { byId("query").focus(); byId("query").select(); }],
+  [
+    ["x"],
+    "details of a message",
+    () => {
+      const b = list.window.children[cursor - list.first]?.querySelector("button.dots");
+      if (b) b.click();
+    },
+  ],
+  [
+    ["/"],
+    "search",
+    () => {
+      byId("query").focus();
+      byId("query").select();
+    },
+  ],
   [["n"], "next match", () => nextFound(1)],
   [["N"], "previous match", () => nextFound(-1)],
-  [["m"], "only matches", () => { only = only === "matches" ? "" : "matches"; makeRows(); draw(); }],
+  [
+    ["m"],
+    "only matches",
+    () => {
+      only = only === "matches" ? "" : "matches";
+      makeRows();
+      draw();
+    },
+  ],
   [["t"], "thinking on or off", () => toggle("thinking")],
   [["c"], "calls", () => toggle("calls")],
   [["r"], "results", () => toggle("results")],
@@ -1494,13 +2470,23 @@ function onKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || byId("keys").open) return;
   const target = event.target;
   if (target === byId("query")) {
-    if (event.key === "Escape") { target.value = ""; search(""); byId("view").focus(); }
-    if (event.key === "Enter") { event.preventDefault(); nextFound(event.shiftKey ? -1 : 1); }
+    if (event.key === "Escape") {
+      target.value = "";
+      search("");
+      byId("view").focus();
+    }
+    if (event.key === "Enter") {
+      event.preventDefault();
+      nextFound(event.shiftKey ? -1 : 1);
+    }
     return;
   }
   if (target.tagName === "SELECT" || (target.tagName === "BUTTON" && event.key === "Enter")) return;
   const number = Number(event.key);
-  if (number >= 1 && number <= byId("tabs").children.length) { byId("tabs").children[number - 1].click(); return; }
+  if (number >= 1 && number <= byId("tabs").children.length) {
+    byId("tabs").children[number - 1].click();
+    return;
+  }
   const key = KEYS.find(([names]) => names.includes(event.key));
   if (key === undefined || S === null) return;
   if (tab !== "Timeline" && key[0][0].startsWith("Arrow")) return;
@@ -1514,26 +2500,59 @@ function wire() {
   const dark = matchMedia("(prefers-color-scheme: dark)");
   setTheme(dark.matches ? "dark" : "light");
   dark.addEventListener("change", () => setTheme(dark.matches ? "dark" : "light"));
-  byId("theme").onclick = () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark");
+  byId("theme").onclick = () =>
+    setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark");
   byId("sidebar").onclick = () => {
     const open = document.body.classList.toggle("filters");
     byId("sidebar").setAttribute("aria-expanded", String(open));
   };
   byId("view").addEventListener("click", () => document.body.classList.remove("filters"));
   let due = 0;
-  byId("query").oninput = (event) => { clearTimeout(due); due = setTimeout(() => search(event.target.value), 120); };
+  byId("query").oninput = (event) => {
+    clearTimeout(due);
+    due = setTimeout(() => search(event.target.value), 120);
+  };
   byId("find-next").onclick = () => nextFound(1);
   byId("find-prev").onclick = () => nextFound(-1);
-  const shown = (name) => name.startsWith("Arrow") ? { ArrowDown: "↓", ArrowUp: "↑" }[name] : name;
-  byId("keys").append(el("h2", "Keys"), el("dl", KEYS.flatMap(([names, what]) =>
-    [el("dt", names.flatMap((name, i) => [i > 0 ? " " : "", el("kbd", shown(name))])), el("dd", what)])),
-    el("button", { onclick() { byId("keys").close(); } }, "Close"));
+  const shown = (name) =>
+    name.startsWith("Arrow") ? { ArrowDown: "↓", ArrowUp: "↑" }[name] : name;
+  byId("keys").append(
+    el("h2", "Keys"),
+    el(
+      "dl",
+      KEYS.flatMap(([names, what]) => [
+        el(
+          "dt",
+          names.flatMap((name, i) => [i > 0 ? " " : "", el("kbd", shown(name))]),
+        ),
+        el("dd", what),
+      ]),
+    ),
+    el(
+      "button",
+      {
+        onclick() {
+          byId("keys").close();
+        },
+      },
+      "Close",
+    ),
+  );
   byId("help").onclick = () => byId("keys").showModal();
   addEventListener("keydown", onKey);
   addEventListener("hashchange", () => goToHash());
-  addEventListener("resize", () => { if (tab === "Timeline") drawOverview(); });
-  addEventListener("beforeprint", () => { printing = true; if (list !== null) list.everything(); else draw(); });
-  addEventListener("afterprint", () => { printing = false; draw(); });
+  addEventListener("resize", () => {
+    if (tab === "Timeline") drawOverview();
+  });
+  addEventListener("beforeprint", () => {
+    printing = true;
+    if (list !== null) list.everything();
+    else draw();
+  });
+  addEventListener("afterprint", () => {
+    printing = false;
+    draw();
+  });
 }
 
 /* ---- Beginning ------------------------------------------------------------------------ */
@@ -1558,7 +2577,9 @@ async function main() {
     D = await unpack();
     begin();
   } catch (error) {
-    byId("view").replaceChildren(el("p.empty", "The data of this page could not be shown: " + error.message));
+    byId("view").replaceChildren(
+      el("p.empty", "The data of this page could not be shown: " + error.message),
+    );
     console.error(error);
   }
   document.documentElement.dataset.ready = String(Math.round(performance.now()));
