@@ -1096,6 +1096,9 @@ typedef struct ms_list_query {
     ms_str location;
     ms_str prefix;
     size_t limit;
+    bool names_only;          /* not counted: messages, first_seq are 0, first_time_ns is
+                                 MS_TIME_NONE. To count, a new handle of a log reads the
+                                 index of each segment that may have the name */
 } ms_list_query;
 
 MS_API ms_result ms_list(ms_store *store, const ms_list_query *query, ms_arena *arena,
@@ -9100,9 +9103,9 @@ typedef struct ms__sealed {
     ms__control *(*edit)(struct ms__core *core, ms_str location);
     /* The record at a place, or NULL. */
     const unsigned char *(*record)(struct ms__core *core, uint64_t place);
-    /* Adds the names of a segment to a listing. *seq: its first number, 0: it has none. */
+    /* Adds the names of a segment to a listing. */
     ms_result (*names)(struct ms__core *core, uint32_t segment, const ms_list_query *q,
-                       ms__name_fn *add, void *naming, uint64_t *seq);
+                       ms__name_fn *add, void *naming);
 } ms__sealed;
 
 /* Where the records of a store are. */
@@ -10612,6 +10615,12 @@ static ms_result ms__info_count(ms__naming *n, ms_info *info)
     return n->it->result == MS_E_NO_MEMORY ? MS_E_NO_MEMORY : MS_OK;
 }
 
+static void ms__info_uncounted(ms_info *info)
+{
+    info->messages = info->first_seq = 0;
+    info->first_time_ns = MS_TIME_NONE;
+}
+
 /* Adds an entry for a name, counted or not; false: no memory. */
 static bool ms__naming_put(ms__naming *n, const ms_info *info)
 {
@@ -10644,14 +10653,15 @@ static ms_result ms__naming_walk(ms__naming *n, bool *done)
     ms_info info;
     bool one = !ms__is_empty(q->location);
     size_t want = one && !q->agents ? 1 : q->limit ? q->limit : SIZE_MAX;
+    uint64_t most = MS__LIST_WALK + ms__load32(&n->tail->live.all.count) / 8;
     walk.reverse = true;
     MS__TRY(ms__naming_open(n, &walk));
-    while (n->n_infos < want && (one ? n->n_infos < MS__LIST_MANY
-                                     : n->looked < MS__LIST_WALK)) {
+    while (n->n_infos < want && (one ? n->n_infos < MS__LIST_MANY : n->looked < most)) {
         msg = ms__naming_next(n);
         if (!msg) break;
         memset(&info, 0, sizeof info);
         info.location = ms_location(msg);
+        ms__info_ends(&info, msg, msg);
         if (q->agents) info.agent_key = ms_agent_key(msg);
         if (!ms__name_asked(q, info.location, info.agent_key)) continue;
         if (ms__naming_has(n, info.location, info.agent_key)) continue;
@@ -10660,7 +10670,6 @@ static ms_result ms__naming_walk(ms__naming *n, bool *done)
     *done = n->n_infos == want || !msg;
     if (n->it->result == MS_E_NO_MEMORY) return MS_E_NO_MEMORY;
     if (!*done) n->n_infos = 0;
-    for (size_t i = 0; i < n->n_infos; i++) MS__TRY(ms__info_count(n, &n->infos[i]));
     return MS_OK;
 }
 
@@ -10743,66 +10752,98 @@ static const unsigned char *ms__naming_record(ms__naming *n, uint64_t place)
     return n->core->home->sealed->record(n->core, place);
 }
 
-/* Makes the entry of a name, if it is asked for. complete: all segments were asked. */
-static ms_result ms__naming_take(ms__naming *n, const ms__named *item, bool complete)
+/* Makes the entry of a name, if it is asked for. counted: all segments were asked. Else it
+ * is counted at the end, unless edits may have hidden its last message. */
+static ms_result ms__naming_take(ms__naming *n, const ms__named *item, bool counted)
 {
     ms_info info;
     ms_result result = MS_OK;
     const unsigned char *last = ms__naming_record(n, item->last), *first = last;
-    if (item->first != item->last) first = ms__naming_record(n, item->first);
+    if (counted && item->first != item->last) first = ms__naming_record(n, item->first);
     const unsigned char *named = last ? last : first;
     if (!named) return MS_OK;
     memset(&info, 0, sizeof info);
     info.location = ms_location(ms__msg(named));
     if (n->query->agents) info.agent_key = ms_agent_key(ms__msg(named));
     if (!ms__name_asked(n->query, info.location, info.agent_key)) return MS_OK;
-    bool counted = complete && first && last && item->messages > 0 &&
-                   !ms__edits_of(n->core, info.location, false, &result);
+    bool edited = ms__edits_of(n->core, info.location, false, &result) != NULL;
     if (result != MS_OK) return result;
-    if (counted) {
-        info.messages = item->messages;
-        ms__info_ends(&info, ms__msg(first), ms__msg(last));
-    } else {
+    if (edited || !last || !first) {
         MS__TRY(ms__info_count(n, &info));
+        if (info.messages == 0) return MS_OK;
+    } else {
+        info.messages = counted ? item->messages : 0;
+        ms__info_ends(&info, ms__msg(first), ms__msg(last));
     }
-    if (info.messages == 0) return MS_OK;
     return ms__naming_put(n, &info) ? MS_OK : MS_E_ARENA;
 }
 
-/* Are there enough entries whose last message is not older than a segment? seq: a number
- * that is larger than all before the segment. */
-static bool ms__naming_enough(const ms__naming *n, uint64_t seq)
+/* Are there enough entries whose last message is not older than that of a name? */
+static bool ms__naming_enough(ms__naming *n, const ms__named *item)
 {
     size_t newer = 0;
-    if (n->query->limit == 0) return false;
-    for (size_t i = 0; i < n->n_infos; i++) newer += n->infos[i].last_seq >= seq;
+    if (n->n_infos < n->query->limit) return false;
+    if (!ms__load32(&n->core->edited)) return true;
+    const unsigned char *r = ms__naming_record(n, item->last);
+    if (!r) return false;
+    for (size_t i = 0; i < n->n_infos; i++)
+        newer += n->infos[i].last_seq >= ms_seq(ms__msg(r));
     return newer >= n->query->limit;
+}
+
+/* Restores a heap of items, the newest first, at index i. */
+static void ms__naming_sift(const ms__naming *n, uint32_t *heap, size_t count, size_t i)
+{
+    for (;;) {
+        size_t child = 2 * i + 1;
+        if (child >= count) return;
+        if (child + 1 < count &&
+            n->items[heap[child + 1]].last > n->items[heap[child]].last)
+            child++;
+        if (n->items[heap[child]].last <= n->items[heap[i]].last) return;
+        uint32_t hold = heap[i];
+        heap[i] = heap[child];
+        heap[child] = hold;
+        i = child;
+    }
+}
+
+/* Takes items from number `from` on, the newest first, until there are enough. */
+static ms_result ms__naming_newest(ms__naming *n, size_t from, bool *enough)
+{
+    size_t count = n->count - from;
+    uint32_t *heap = (uint32_t *)ms_arena_alloc(n->arena, count * sizeof *heap);
+    if (!heap) return MS_E_ARENA;
+    for (size_t i = 0; i < count; i++) heap[i] = (uint32_t)(from + i);
+    for (size_t i = count / 2; i-- > 0;) ms__naming_sift(n, heap, count, i);
+    for (; count > 0; ms__naming_sift(n, heap, count, 0)) {
+        const ms__named *item = &n->items[heap[0]];
+        *enough = ms__naming_enough(n, item);
+        if (*enough) return MS_OK;
+        MS__TRY(ms__naming_take(n, item, false));
+        heap[0] = heap[--count];
+    }
+    return MS_OK;
 }
 
 /* Collects names segment by segment, the newest first. */
 static ms_result ms__naming_collect(ms__naming *n, ms__lock *lock)
 {
-    ms_result result = MS_OK;
     uint32_t segment = n->tail->segment;
-    bool all = n->query->limit == 0;
+    bool all = n->query->limit == 0, enough = false;
     size_t taken = 0;
     ms__lock_take(lock);
     bool room = ms__naming_tail(n);
     ms__lock_give(lock);
-    for (; room; segment--) {
-        uint64_t seq = 0;
-        if (segment < n->tail->segment)
-            result = n->core->home->sealed->names(n->core, segment, n->query,
-                                                  ms__naming_add, n, &seq);
-        else if (n->tail->live.all.count > 0)
-            seq = n->tail->first_seq;
-        if (result != MS_OK) return result;
-        for (; !all && taken < n->count; taken++)
-            MS__TRY(ms__naming_take(n, &n->items[taken], false));
-        if (segment == 0 || (seq > 0 && ms__naming_enough(n, seq))) break;
-    }
     if (!room) return MS_E_ARENA;
-    for (; taken < n->count; taken++)
+    for (;;) {
+        if (!all) MS__TRY(ms__naming_newest(n, taken, &enough));
+        taken = all ? 0 : n->count;
+        if (enough || segment == 0) break;
+        MS__TRY(n->core->home->sealed->names(n->core, --segment, n->query, ms__naming_add,
+                                             n));
+    }
+    for (; all && taken < n->count; taken++)
         MS__TRY(ms__naming_take(n, &n->items[taken], true));
     return MS_OK;
 }
@@ -10826,6 +10867,9 @@ static ms_result ms__core_list(ms__core *core, const ms__tail *t, ms__lock *lock
     if (code == MS_OK && !done) code = ms__naming_collect(&n, lock);
     ms__sort(n.infos, n.n_infos, sizeof *n.infos, ms__info_less);
     if (q->limit > 0 && q->limit < n.n_infos) n.n_infos = q->limit;
+    for (size_t i = 0; code == MS_OK && i < n.n_infos; i++)
+        if (q->names_only) ms__info_uncounted(&n.infos[i]);
+        else if (n.infos[i].messages == 0) code = ms__info_count(&n, &n.infos[i]);
     for (size_t i = 0; code == MS_OK && i < n.n_infos; i++)
         if (!ms__keep_copy(arena, &n.infos[i].location) ||
             !ms__keep_copy(arena, &n.infos[i].agent_key))
@@ -16766,14 +16810,13 @@ static ms_result ms__log_get(ms_store *store, uint64_t seq, ms_arena *arena,
  * ================================================================================== */
 
 static ms_result ms__log_names(ms__core *core, uint32_t segment, const ms_list_query *q,
-                               ms__name_fn *add, void *naming, uint64_t *seq)
+                               ms__name_fn *add, void *naming)
 {
     const ms__segment *l = ms__segment_of(ms__log_in(core), segment, false);
     const unsigned char *run;
     uint32_t count;
     bool mixed;
     if (!l) return MS_E_NO_MEMORY;
-    *seq = l->first_seq;
     for (uint32_t i = 0; i < l->streams; i++) {
         uint64_t list = ms__segment_stream(l, i);
         unsigned kind = (unsigned)(list & 7);

@@ -545,13 +545,17 @@ controls()
 
     # What fails leaves all as it was.
 
-    control failed_append_not_undone gcc test_full each_allocation_fails 50 \
+    control failed_append_not_undone gcc test_fixed a_full_store_is_as_before_and_in_use 100 \
         ms__core_append 'ms__plans_undo(live, plans, done, &mark);' ''
     control failed_append_not_erased gcc test_defences \
         a_mapped_append_that_failed_does_not_come_back 100 \
         ms__run_unwrite 'if (upto > from)' 'if (0)'
     control staging_not_checked gcc test_full each_allocation_fails 50 \
         ms__staging_reach 'if (!p) return false;' ''
+    control listing_asks_every_segment gcc test_log_rare \
+        a_listing_looks_at_what_it_returns 100 \
+        ms__naming_enough 'if (!ms__load32(&n->core->edited)) return true;' \
+        'if (!ms__load32(&n->core->edited)) return false;'
     control names_not_checked gcc test_oom each_allocation_fails_once 50 \
         ms__prepare 'if (!p->loc) return core->home->no_room' \
         'if (0) return core->home->no_room'

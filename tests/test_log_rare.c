@@ -1011,9 +1011,77 @@ static void a_damaged_record_of_a_changed_place_is_stepped_over(void **state)
 }
 
 
+/* ---- what a listing looks at ---- */
+
+/* Opens the log anew and lists the newest five. Counts the indexes and records that the
+ * handle has looked at. */
+static ms_store *list_anew(ms_store *store, bool names_only, uint32_t *indexes,
+                           uint32_t *records)
+{
+    ms_list_query q;
+    ms_listing got;
+    ms_arena arena;
+    ms_close(store);
+    store = open_log(MS_LOG_READ, false);
+    ms__log *log = ms__log_of(store);
+    memset(&q, 0, sizeof q);
+    q.limit = 5;
+    q.names_only = names_only;
+    ms_arena_init(&arena, NULL);
+    assert_int_equal(ms_list(store, &q, &arena, &got, NULL), MS_OK);
+    assert_int_equal(got.count, 5);
+    for (size_t i = 0; i < got.count; i++)
+        assert_true(names_only ? got.items[i].messages == 0 : got.items[i].messages > 0);
+    for (size_t i = 1; i < got.count; i++)
+        assert_true(got.items[i].last_seq < got.items[i - 1].last_seq);
+    ms_arena_deinit(&arena);
+    *indexes = *records = 0;
+    for (uint32_t i = 0; i < log->index.segments.n; i++) {
+        const ms__segment *l =
+            (const ms__segment *)ms__node_entry(&log->index.segments, i)->node;
+        if (!l) continue;
+        ++*indexes;
+        for (uint32_t k = 0; k < l->n; k++)
+            *records += l->checked[k / 32] >> (k % 32) & 1;
+    }
+    return store;
+}
+
+static void say_places(ms_store *store, unsigned n)
+{
+    char place[32];
+    for (unsigned i = 0; i < n; i++, said++) {
+        snprintf(place, sizeof place, "own_%u", said);
+        say(store, place, NULL);
+    }
+}
+
+static void a_listing_looks_at_what_it_returns(void **state)
+{
+    uint32_t indexes, records, all;
+    ms_store *store = make_log(1);
+    (void)state;
+    say_places(store, 3000);
+    store = list_anew(store, true, &indexes, &records);
+    all = ms__log_of(store)->index.segments.n;
+    assert_true(all > 10);
+    assert_true(indexes <= 2 && records <= 5);
+    store = list_anew(store, false, &indexes, &records);
+    assert_true(records <= 20); /* each index is asked, no record but those listed */
+    ms_close(store);
+    store = open_log(MS_LOG_WRITE, false);
+    for (unsigned i = 0; i < 3000; i++) say(store, "busy", NULL);
+    store = list_anew(store, true, &indexes, &records);
+    uint32_t busy = ms__log_of(store)->index.segments.n - all;
+    assert_true(indexes <= busy + 2);
+    assert_true(records <= MS__LIST_WALK + 20);
+    finish(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_listing_looks_at_what_it_returns),
         cmocka_unit_test(a_walk_does_not_begin_with_a_record_that_lies),
         cmocka_unit_test(a_segment_ends_where_the_next_one_begins),
         cmocka_unit_test(leaves_that_are_damaged_in_a_row_are_made_anew),

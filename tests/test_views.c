@@ -704,7 +704,7 @@ static void listings_put_the_newest_activity_first(void **state)
     for (size_t i = 0; i < sizeof list_questions / sizeof list_questions[0]; i++) {
         const struct list_question *ask = &list_questions[i];
         ms_list_query q = {ask->agents, ms_str_of(ask->location), ms_str_of(ask->prefix),
-                           ask->limit};
+                           ask->limit, false};
         ms_arena arena;
         ms_listing got;
         char text[512] = "";
@@ -732,7 +732,7 @@ static void listings_put_the_newest_activity_first(void **state)
 static void a_listing_has_the_time_of_the_last_message(void **state)
 {
     history h = open_history(state);
-    ms_list_query q = {true, MS_STR("job"), MS_STR("w2"), 0};
+    ms_list_query q = {true, MS_STR("job"), MS_STR("w2"), 0, false};
     ms_arena arena;
     ms_listing got;
     ms_arena_init(&arena, NULL);
