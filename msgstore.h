@@ -2305,16 +2305,18 @@ MS_API ms_result ms_answer(const ms_request_desc *desc, ms_str body, ms_answered
 
 /* A streamed answer. For one thread at a time; it must not be moved, and must be ended. */
 typedef struct ms_answer_stream {
-    ms_request_desc desc;       /* private, as all of it */
+    ms_request_desc desc;      /* private, as all of it */
     ms_answered out;
     ms_arena own;
+    ms_error *err;             /* of the call at work, and the first trouble */
+    ms_result code;
     struct ms__bit *bits;
-    size_t n_bits;
+    int64_t n_bits;
     unsigned last_kind, depth;
     ms_buf object;             /* an event of which not all bytes are there */
-    ms_str model;
-    uint64_t first_seq;
-    bool in_string, escaped, streams, known, whole, failed;
+    ms_buf model;
+    uint64_t counts[6];
+    bool in_string, escaped, streams, known, whole;
 } ms_answer_stream;
 
 MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *desc,
@@ -4774,17 +4776,25 @@ static char ms__escape_letter(unsigned char c)
     }
 }
 
-/* A short run of plain characters and the character to escape after it, at once: text
- * that holds JSON has one every few bytes. False: it does not fit; nothing is written. */
-static bool ms__json_short(ms_json_writer *w, const char *p, size_t run, const char *end)
+/* Short runs of plain characters, each with the character to escape after it, while they
+ * fit: text that holds JSON has one every few bytes. Returns what is left. */
+static const char *ms__json_short(ms_json_writer *w, const char *p, const char *end)
 {
-    char letter = p + run < end ? ms__escape_letter((unsigned char)p[run]) : 0;
-    if (run > 16 || !letter || end - p < 16 || sizeof w->stage - w->used < 18) return false;
-    memcpy(w->stage + w->used, p, 16);
-    w->stage[w->used + run] = '\\';
-    w->stage[w->used + run + 1] = letter;
-    w->used += run + 2;
-    return true;
+#if MS__BY_16
+    while (end - p >= 16 && sizeof w->stage - w->used >= 18) {
+        unsigned run = ms__plain_16((const unsigned char *)p);
+        char letter = run < 16 ? ms__escape_letter((unsigned char)p[run]) : 0;
+        if (!letter) break;
+        memcpy(w->stage + w->used, p, 16);
+        w->stage[w->used + run] = '\\';
+        w->stage[w->used + run + 1] = letter;
+        w->used += run + 2;
+        p += run + 1;
+    }
+#else
+    (void)w, (void)end;
+#endif
+    return p;
 }
 
 /* The inside of a string. */
@@ -4793,11 +4803,8 @@ static void ms__json_escaped(ms_json_writer *w, ms_str s)
     static const char hex[] = "0123456789abcdef";
     const char *p = s.ptr, *end = s.ptr ? s.ptr + s.len : NULL;
     while (p < end) {
+        p = ms__json_short(w, p, end);
         size_t run = ms__plain_run(p, end);
-        if (ms__json_short(w, p, run, end)) {
-            p += run + 1;
-            continue;
-        }
         ms__json_bytes(w, p, run);
         p += run;
         if (p == end) break;
@@ -24096,9 +24103,10 @@ MS_API size_t ms_entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY_
  * switch off, too: Gemini 3 demands it. Where it is missing a documented placeholder stands
  * on each first call, so that the beginning of the list stays the same when a turn ends.
  *
- * Memory: 152 bytes a message, 64 a turn, 56 for the names of a call, and the text of a
- * message where the caller's does not stay. One hash table holds ids, calls and agents;
- * every lookup is O(1), with hostile ids, too.
+ * Memory: 168 bytes a message, 64 a turn, 96 for the names of a call, and the message where
+ * the caller's does not stay. One hash table holds ids, calls and agents; every lookup is
+ * O(1), with hostile ids, too. A text that is put together can fail for memory: p->lost is
+ * set then, and looked at after each message and at the end.
  * (P1) Each call that is written has one result after it (without keep_open), and each
  *      result has its call before it.
  * (P2) Equal input gives equal bytes.
@@ -24265,10 +24273,10 @@ typedef enum ms__item_kind {
 } ms__item_kind;
 
 /* The answer of a model that thinking belongs to. */
-typedef struct ms__answer {
+typedef struct ms__signer {
     uint64_t of, sum; /* the hash that it was stored with, and of what is there now */
     bool has_of, edited;
-} ms__answer;
+} ms__signer;
 
 typedef struct ms__item {
     ms__item_kind kind;
@@ -24284,12 +24292,12 @@ typedef struct ms__item {
     ms_str tool, named, id, turn; /* named: the tool as the call has it */
     ms_str beside;   /* a JSON string: signature of thinking and of a call, outcome of a
                         result */
-    ms__answer *answer; /* of thinking */
+    ms__signer *signer; /* of thinking */
 } ms__item;
 
 typedef struct ms__group {
     ms__item_kind kind; /* SYSTEM, USER, ASSISTANT */
-    bool has_results;
+    bool has_results, has_texts;
     uint32_t first, last; /* items */
     uint32_t count;       /* of items, with results */
     uint32_t calls, open; /* all, and those without a result */
@@ -24322,6 +24330,7 @@ typedef struct ms__projector {
     const ms__shape_row *shape;
     ms_project_opts opts;
     ms_arena *arena;
+    uint64_t lost;              /* bytes that there was no memory for */
     ms__item *items;
     ms__group *groups;
     size_t n_items, cap_items, n_groups, cap_groups;
@@ -24333,32 +24342,36 @@ typedef struct ms__projector {
     uint64_t hash_key[2];
     ms__item *question;         /* an input_required that nobody has answered */
     ms_str question_agent;
-    ms__item *thoughts;         /* thinking, until something of its turn follows */
-    size_t n_thoughts, cap_thoughts;
-    ms_str thoughts_agent;
-    ms__answer *answer;         /* of the newest thinking, while its answer goes on */
+    ms__signer *signer;         /* of the newest thinking, while its answer goes on */
     /* [emit] */
     ms_json_writer json;
     size_t start;               /* the group where the window begins */
     bool comma;                 /* a message was written before */
     size_t running;             /* groups from here on send their thinking */
     size_t old_results;         /* groups before here have results that are shortened */
-    ms__element *parts;            /* of the message at work */
+    ms__element *parts;         /* of the message at work */
     size_t n_parts, cap_parts;
 } ms__projector;
 
-/* Room for `more` items of `size` bytes after the first n of an array that doubles. */
-static ms_result ms__room_for(ms_arena *arena, void **items, size_t *cap, size_t n,
-                              size_t more, size_t size, ms_error *err)
+static void *ms__take(ms__projector *p, size_t size)
 {
-    if (n + more <= *cap) return MS_OK;
+    void *room = ms_arena_alloc(p->arena, size);
+    if (!room) p->lost = size + 1;
+    return room;
+}
+
+/* Room for `more` items of `size` bytes after the first n of an array that doubles. */
+static bool ms__room_for(ms__projector *p, void **items, size_t *cap, size_t n, size_t more,
+                         size_t size)
+{
+    if (n + more <= *cap) return true;
     size_t wider = *cap * 2 + more + 28;
-    void *fresh = ms_arena_alloc(arena, wider * size);
-    if (!fresh) return ms__no_arena(err, arena, wider * size);
+    void *fresh = ms__take(p, wider * size);
+    if (!fresh) return false;
     if (n > 0) memcpy(fresh, *items, n * size);
     *items = fresh;
     *cap = wider;
-    return MS_OK;
+    return true;
 }
 
 /* The slot of a pair of names of that kind: theirs, or the free one where they go. */
@@ -24380,14 +24393,14 @@ static ms__name *ms__name_slot(const ms__projector *p, unsigned kind, ms_str fir
     return &p->names[at];
 }
 
-/* Room for `more` names; false: no memory. */
+/* Room for `more` names. */
 static bool ms__names_room(ms__projector *p, size_t more)
 {
     if ((p->n_names + more) * 2 <= p->cap_names) return true;
     ms__name *old = p->names;
     size_t n = p->cap_names, wider = n ? n * 2 : 64;
     uint64_t hash;
-    ms__name *fresh = (ms__name *)ms_arena_alloc(p->arena, wider * sizeof *fresh);
+    ms__name *fresh = (ms__name *)ms__take(p, wider * sizeof *fresh);
     if (!fresh) return false;
     memset(fresh, 0, wider * sizeof *fresh);
     p->names = fresh;
@@ -24421,7 +24434,7 @@ static ms__name *ms__name_of(ms__projector *p, unsigned kind, ms_str first, ms_s
     return n;
 }
 
-/* ---- Step 1: what a message says. */
+/* ---- Texts. */
 
 /* Is there nothing but what Unicode calls white space? */
 static bool ms__is_blank(ms_str s)
@@ -24465,38 +24478,47 @@ static ms_str ms__trim_end(ms_str s)
     return s;
 }
 
-/* A copy that stays, or the view itself where the caller's stays. */
-static ms_result ms__stays(ms__projector *p, ms_str s, ms_str *out, ms_error *err)
+/* The decoded text of a JSON string. */
+static ms_str ms__decoded(ms__projector *p, ms_str json)
 {
-    *out = s;
-    if (p->opts.stable || !s.ptr) return MS_OK;
-    char *copy = (char *)ms_arena_alloc(p->arena, s.len);
-    if (!copy) return ms__no_arena(err, p->arena, s.len);
-    if (s.len > 0) memcpy(copy, s.ptr, s.len);
-    *out = ms_str_n(copy, s.len);
-    return MS_OK;
-}
-
-/* The decoded text of a JSON string that stays. */
-static ms_result ms__decoded(ms__projector *p, ms_str json, ms_str *out, ms_error *err)
-{
-    MS__TRY(ms__stays(p, json, &json, err));
-    if (ms_json_string(json, p->arena, out) == MS_OK) return MS_OK;
-    return ms__no_arena(err, p->arena, json.len);
+    ms_str text = MS_STR("");
+    if (ms_json_string(json, p->arena, &text) != MS_OK) p->lost = json.len + 1;
+    return text;
 }
 
 /* Three texts in a row, in the arena. */
-static ms_result ms__glue(ms__projector *p, ms_str *out, ms_error *err, ms_str a, ms_str b,
-                          ms_str c)
+static ms_str ms__glue(ms__projector *p, ms_str a, ms_str b, ms_str c)
 {
-    char *text = (char *)ms_arena_alloc(p->arena, a.len + b.len + c.len);
-    if (!text) return ms__no_arena(err, p->arena, a.len + b.len + c.len);
+    char *text = (char *)ms__take(p, a.len + b.len + c.len);
+    if (!text) return MS_STR("");
     if (a.len > 0) memcpy(text, a.ptr, a.len);
     if (b.len > 0) memcpy(text + a.len, b.ptr, b.len);
     if (c.len > 0) memcpy(text + a.len + b.len, c.ptr, c.len);
-    *out = ms_str_n(text, a.len + b.len + c.len);
-    return MS_OK;
+    return ms_str_n(text, a.len + b.len + c.len);
 }
+
+/* The text as ms_shorten makes it. */
+static ms_str ms__shorter(ms__projector *p, ms_str text, ms_str key)
+{
+    ms_str shorter = text;
+    if (ms_shorten(text, &p->opts.shorten_opts, key, p->arena, &shorter, NULL) != MS_OK)
+        p->lost = text.len + 1;
+    p->report.shortened += shorter.ptr != text.ptr;
+    return shorter;
+}
+
+/* A JSON string with something in it, of that member; absent: there is none. `object`
+ * absent: a member of the message that no field stands for. */
+static ms_str ms__string_of(const ms_envelope *m, ms_str object, const char *name)
+{
+    ms_str value;
+    bool has = object.ptr ? ms_json_member(object, ms_str_of(name), &value)
+                          : ms_member(m, ms_str_of(name), &value);
+    return has && ms_json_kind_of(value) == MS_JSON_STRING && value.len > 2 ? value
+                                                                           : ms__absent();
+}
+
+/* ---- Parts of a message. */
 
 /* What a list of parts can hold, as the formats spell it. `need` is the member that holds
  * the text or the picture. A list of search results with a member "text" is data: only
@@ -24569,24 +24591,21 @@ static bool ms__has_word(const char *words, ms_str word)
 }
 
 /* Is it base64? The letters - and _, which pydantic-ai writes, become + and /. */
-static ms_result ms__base64_fits(ms__projector *p, ms_str *s, bool *is, ms_error *err)
+static bool ms__is_base64(ms__projector *p, ms_str *s)
 {
     size_t n = s->len, url = 0;
-    *is = false;
     while (n > 0 && s->len - n < 2 && s->ptr[n - 1] == '=') n--;
     for (size_t i = 0; i < n; i++) {
         char c = s->ptr[i];
-        if (!ms__is_word_char(c) && c != '+' && c != '/') return MS_OK;
+        if (!ms__is_word_char(c) && c != '+' && c != '/') return false;
         url += c == '-' || c == '_';
     }
-    *is = n > 0 && n % 4 != 1;
-    if (!*is || url == 0) return MS_OK;
-    char *copy = (char *)ms_arena_alloc(p->arena, s->len);
-    if (!copy) return ms__no_arena(err, p->arena, s->len);
-    for (size_t i = 0; i < s->len; i++)
+    if (n == 0 || n % 4 == 1) return false;
+    char *copy = url > 0 ? (char *)ms__take(p, s->len) : NULL;
+    for (size_t i = 0; copy && i < s->len; i++)
         copy[i] = s->ptr[i] == '-' ? '+' : s->ptr[i] == '_' ? '/' : s->ptr[i];
-    s->ptr = copy;
-    return MS_OK;
+    if (copy) s->ptr = copy;
+    return true;
 }
 
 /* A data URL, "data:image/png;base64,AAAA", becomes its media type and data. */
@@ -24606,8 +24625,7 @@ static void ms__data_url(ms__element *x)
 }
 
 /* Fills x from the members of a picture, by the names that formats have for them. */
-static ms_result ms__picture_members(ms__projector *p, ms_str object, ms__element *x,
-                                     ms_error *err)
+static void ms__picture_members(ms__projector *p, ms_str object, ms__element *x)
 {
     static const struct {
         const char *name;
@@ -24620,102 +24638,100 @@ static ms_result ms__picture_members(ms__projector *p, ms_str object, ms__elemen
             if (!ms_json_string_is(it.key, ms_str_of(names[i].name)) ||
                 ms_json_kind_of(it.value) != MS_JSON_STRING)
                 continue;
-            MS__TRY(ms__decoded(p, it.value, names[i].place == 'u'   ? &x->url
-                                             : names[i].place == 'd' ? &x->data
-                                                                     : &x->mime, err));
+            ms_str *place = names[i].place == 'u'   ? &x->url
+                            : names[i].place == 'd' ? &x->data : &x->mime;
+            *place = ms__decoded(p, it.value);
         }
-    return MS_OK;
 }
 
-/* The picture of a part into *x; *takes: the provider takes it. */
-static ms_result ms__picture_of(ms__projector *p, ms_str element, ms_str member,
-                                ms__element *x, bool *takes, ms_error *err)
+/* The picture of a part into *x; false: the provider does not take it. */
+static bool ms__picture_of(ms__projector *p, ms_str element, ms_str member, ms__element *x)
 {
     const ms_profile *profile = p->profile;
     bool string = ms_json_kind_of(member) == MS_JSON_STRING;
-    *takes = false;
-    if (!profile->images) return MS_OK;
-    MS__TRY(ms__picture_members(p, string ? element : member, x, err));
-    if (string && !x->url.ptr && !x->data.ptr) MS__TRY(ms__decoded(p, member, &x->url, err));
+    if (!profile->images) return false;
+    ms__picture_members(p, string ? element : member, x);
+    if (string && !x->url.ptr && !x->data.ptr) x->url = ms__decoded(p, member);
     ms__data_url(x);
     bool known = ms__has_word(profile->images, x->mime);
-    if (x->data.ptr && known) return ms__base64_fits(p, &x->data, takes, err);
-    *takes = !x->data.ptr && profile->image_urls && (known || !x->mime.ptr) &&
-             (ms_str_starts_with(x->url, MS_STR("https://")) ||
-              ms_str_starts_with(x->url, MS_STR("http://")) ||
-              (profile->shape == MS_SHAPE_GEMINI &&
-               ms_str_starts_with(x->url, MS_STR("gs://"))));
-    return MS_OK;
+    if (x->data.ptr) return known && ms__is_base64(p, &x->data);
+    return profile->image_urls && (known || !x->mime.ptr) &&
+           (ms_str_starts_with(x->url, MS_STR("https://")) ||
+            ms_str_starts_with(x->url, MS_STR("http://")) ||
+            (profile->shape == MS_SHAPE_GEMINI &&
+             ms_str_starts_with(x->url, MS_STR("gs://"))));
 }
 
-/* One element of a list as a part; *is: it is one, *out: it is left out. */
-static ms_result ms__part_read(ms__projector *p, ms_str element, bool strings,
-                               ms__element *x, bool *is, bool *out, ms_error *err)
+/* One element of a list as a part; false: it is none. In results a string is data.
+ * *left_out counts what is. */
+static bool ms__part_read(ms__projector *p, ms_str element, bool strings, ms__element *x,
+                          uint64_t *left_out)
 {
-    ms_str member = element;
-    bool takes = false;
+    ms_str member;
     memset(x, 0, sizeof *x);
-    *out = false;
-    *is = strings;
-    if (ms_json_kind_of(element) == MS_JSON_STRING)
-        return strings ? ms__decoded(p, element, &x->text, err) : MS_OK;
+    if (ms_json_kind_of(element) == MS_JSON_STRING) {
+        if (strings) x->text = ms__decoded(p, element);
+        return strings;
+    }
     const ms__part_form *f = ms__part_form_of(element, &member);
-    *is = f != NULL;
-    if (!f) return MS_OK;
-    if (f->kind == MS__PART_TEXT) return ms__decoded(p, member, &x->text, err);
-    if (f->kind == MS__PART_PICTURE)
-        MS__TRY(ms__picture_of(p, element, member, x, &takes, err));
-    if (takes) return MS_OK;
+    if (!f) return false;
+    if (f->kind == MS__PART_TEXT) x->text = ms__decoded(p, member);
+    if (f->kind == MS__PART_TEXT ||
+        (f->kind == MS__PART_PICTURE && ms__picture_of(p, element, member, x)))
+        return true;
     memset(x, 0, sizeof *x);
     x->text = MS_STR("");
-    *out = f->kind != MS__PART_NOTHING;
-    if (!*out) return MS_OK;
-    return ms__glue(p, &x->text, err, MS_STR("["), ms_str_of(f->word), MS_STR(" left out]"));
+    if (f->kind == MS__PART_NOTHING) return true;
+    if (left_out) ++*left_out;
+    x->text = ms__glue(p, MS_STR("["), ms_str_of(f->word), MS_STR(" left out]"));
+    return true;
 }
 
-/* Adds the parts of a list to p->parts; *are false: it is not such a list, and nothing is
- * added. In results a list of strings is data. */
-static ms_result ms__parts_read(ms__projector *p, ms_str list, bool strings, bool *are,
-                                uint64_t *left_out, ms_error *err)
+/* Adds a part to p->parts. */
+static void ms__part_push(ms__projector *p, const ms__element *x)
 {
-    size_t before = p->n_parts;
+    void *parts = p->parts;
+    if (!ms__room_for(p, &parts, &p->cap_parts, p->n_parts, 1, sizeof *x)) return;
+    p->parts = (ms__element *)parts;
+    p->parts[p->n_parts++] = *x;
+}
+
+/* Adds the parts of a list; false: it is not such a list, and nothing is added. */
+static bool ms__parts_read(ms__projector *p, ms_str list, bool strings, uint64_t *left_out)
+{
+    size_t before = p->n_parts, n = 0;
+    ms__element x;
     ms_json_iter it = ms_json_iterate(list);
-    *are = false;
-    if (ms_json_kind_of(list) != MS_JSON_ARRAY) return MS_OK;
-    while (ms_json_next(&it)) {
-        void *parts = p->parts;
-        bool out;
-        MS__TRY(ms__room_for(p->arena, &parts, &p->cap_parts, p->n_parts, 1,
-                             sizeof *p->parts, err));
-        p->parts = (ms__element *)parts;
-        ms__element *x = &p->parts[p->n_parts];
-        MS__TRY(ms__part_read(p, it.value, strings, x, are, &out, err));
-        if (!*are) p->n_parts = before;
-        if (!*are) return MS_OK;
-        if (left_out) *left_out += out;
-        if (!x->text.ptr || !ms__is_blank(x->text)) p->n_parts++;
+    if (ms_json_kind_of(list) != MS_JSON_ARRAY) return false;
+    for (; ms_json_next(&it); n++) {
+        if (!ms__part_read(p, it.value, strings, &x, left_out)) {
+            p->n_parts = before;
+            return false;
+        }
+        if (!x.text.ptr || !ms__is_blank(x.text)) ms__part_push(p, &x);
     }
-    return MS_OK;
+    return n > 0;
 }
 
 /* The texts of p->parts, with a blank line between, pictures as "[image left out]"; the
  * parts are used up. */
-static ms_result ms__parts_joined(ms__projector *p, ms_str *out, ms_error *err)
+static ms_str ms__parts_joined(ms__projector *p)
 {
     ms_buf buf;
     ms_result code = MS_OK;
+    size_t n = p->n_parts;
     memset(&buf, 0, sizeof buf);
     buf.arena = p->arena;
-    for (size_t i = 0; i < p->n_parts; i++) {
-        ms_str text = p->parts[i].text;
-        if (!text.ptr) text = MS_STR("[image left out]");
-        if (!p->parts[i].text.ptr) p->report.wrapped++;
-        if (i > 0) ms__buf_add(&buf, &code, MS_STR("\n\n"));
-        ms__buf_add(&buf, &code, text);
-    }
-    *out = p->n_parts == 1 && p->parts[0].text.ptr ? p->parts[0].text : ms_buf_text(&buf);
     p->n_parts = 0;
-    return code == MS_OK ? MS_OK : ms__no_arena(err, p->arena, buf.len);
+    if (n == 1 && p->parts[0].text.ptr) return p->parts[0].text;
+    for (size_t i = 0; i < n; i++) {
+        ms_str text = p->parts[i].text;
+        p->report.wrapped += !text.ptr;
+        if (i > 0) ms__buf_add(&buf, &code, MS_STR("\n\n"));
+        ms__buf_add(&buf, &code, text.ptr ? text : MS_STR("[image left out]"));
+    }
+    if (code != MS_OK) p->lost = buf.len + 1;
+    return ms_buf_text(&buf);
 }
 
 static bool ms__has_pictures(const ms__projector *p)
@@ -24725,43 +24741,38 @@ static bool ms__has_pictures(const ms__projector *p)
     return false;
 }
 
+/* Makes a text of an item that has pictures. */
+static void ms__item_flatten(ms__projector *p, ms__item *item)
+{
+    if (item->parts && ms__parts_read(p, item->text.text, true, NULL))
+        item->text.text = ms__parts_joined(p);
+    item->parts = item->text.json = false;
+}
+
+/* ---- Step 1: what a message says. */
+
 /* The text of a content that is JSON, or the list of parts where it has pictures. */
-static ms_result ms__json_said(ms__projector *p, const ms_envelope *m, ms__item *item,
-                               ms_error *err)
+static void ms__json_said(ms__projector *p, const ms_envelope *m, ms__item *item)
 {
     ms_str json = m->content.text, first;
-    bool result = ms__is_answer(m), parts;
+    bool result = ms__is_answer(m);
+    ms_role role = ms__chat_role(m);
     ms_json_kind kind = ms_json_kind_of(json);
-    MS__TRY(ms__parts_read(p, json, !result, &parts, &p->report.wrapped, err));
-    if (parts) {
-        ms_role role = ms__chat_role(m);
+    if (ms__parts_read(p, json, !result, &p->report.wrapped)) {
         item->parts = ms__has_pictures(p) &&
                       (result ? p->shape->pictures
                               : role == MS_ROLE_USER || role == MS_ROLE_OTHER);
-        if (!item->parts) return ms__parts_joined(p, &item->text.text, err);
+        if (!item->parts) item->text.text = ms__parts_joined(p);
         p->n_parts = 0;
     } else if (kind == MS_JSON_STRING) {
-        return ms__decoded(p, json, &item->text.text, err);
+        item->text.text = ms__decoded(p, json);
     } else if (kind == MS_JSON_NULL ||
                (m->type == MS_T_MULTIMODAL_PART && m->role == MS_ROLE_ASSISTANT) ||
                (kind == MS_JSON_ARRAY && !ms_json_element(json, 0, &first))) {
-        json = MS_STR("");
+        item->text.text = MS_STR("");
     } else {
         item->text.json = result && p->shape->json;
     }
-    return ms__stays(p, json, &item->text.text, err);
-}
-
-/* Makes a text of an item that has pictures. */
-static ms_result ms__item_flatten(ms__projector *p, ms__item *item, ms_error *err)
-{
-    bool parts;
-    if (item->parts) {
-        MS__TRY(ms__parts_read(p, item->text.text, true, &parts, NULL, err));
-        MS__TRY(ms__parts_joined(p, &item->text.text, err));
-    }
-    item->parts = item->text.json = false;
-    return MS_OK;
 }
 
 /* Did another agent than the reader do this? The conversation and what is for all belongs
@@ -24778,23 +24789,19 @@ static bool ms__is_anothers(const ms__projector *p, const ms_envelope *m)
 }
 
 /* What another agent did, as the reader sees it: "[worker] search {"q": 1}". */
-static ms_result ms__anothers_said(ms__projector *p, const ms_envelope *m, ms__item *item,
-                                   ms_error *err)
+static void ms__anothers_said(ms__projector *p, const ms_envelope *m, ms__item *item)
 {
     bool call = m->type == MS_T_ACTION, delegation = m->type == MS_T_DELEGATION;
-    ms_str name, text = call ? m->args.text : delegation ? m->task : item->text.text;
-    item->kind = call || !ms__is_blank(text) ? MS__ITEM_USER : MS__ITEM_NONE;
-    if (item->kind == MS__ITEM_NONE) return MS_OK;
-    if (!call && !delegation) MS__TRY(ms__item_flatten(p, item, err));
-    if (!call && !delegation) text = item->text.text;
+    ms__item_flatten(p, item);
+    if (call || delegation) item->text.text = call ? m->args.text : m->task;
+    if (!call && ms__is_blank(item->text.text)) return;
+    item->kind = MS__ITEM_USER;
     p->report.wrapped++;
-    MS__TRY(ms__glue(p, &name, err, MS_STR("["), m->agent_key,
-                     m->type == MS_T_ERROR ? MS_STR("] Error: ") : MS_STR("] ")));
-    if (call || delegation)
-        MS__TRY(ms__glue(p, &name, err, name, call ? m->tool : m->worker,
-                         call ? MS_STR(" ") : MS_STR(": ")));
-    item->text.json = item->parts = false;
-    return ms__glue(p, &item->text.text, err, name, text, ms__absent());
+    ms_str name = ms__glue(p, MS_STR("["), m->agent_key,
+                           m->type == MS_T_ERROR ? MS_STR("] Error: ") : MS_STR("] "));
+    if (call) name = ms__glue(p, name, m->tool, MS_STR(" "));
+    if (delegation) name = ms__glue(p, name, m->worker, MS_STR(": "));
+    item->text.text = ms__glue(p, name, item->text.text, ms__absent());
 }
 
 MS_API ms_str ms_sanitize_tool_name(ms_str name, char *out)
@@ -24810,39 +24817,36 @@ MS_API ms_str ms_sanitize_tool_name(ms_str name, char *out)
 }
 
 /* The name of a tool, no longer than the profile lets it be. */
-static ms_result ms__tool_named(ms__projector *p, ms_str name, ms_str *out, ms_error *err)
+static ms_str ms__tool_named(ms__projector *p, ms_str name)
 {
-    size_t most = p->profile->name_max ? p->profile->name_max : name.len, i = 0;
-    if (!name.len) name = MS_STR("unknown_tool");
+    size_t most = p->profile->name_max ? p->profile->name_max : SIZE_MAX, i = 0;
+    if (!name.len) return MS_STR("unknown_tool");
     while (i < name.len && ms__is_word_char(name.ptr[i])) i++;
-    if (i == name.len && i <= most) return ms__stays(p, name, out, err);
-    char *text = (char *)ms_arena_alloc(p->arena, name.len);
-    if (!text) return ms__no_arena(err, p->arena, name.len);
-    *out = ms_sanitize_tool_name(name, text);
-    if (p->profile->name_max != 0) out->len = ms__min(out->len, p->profile->name_max);
+    if (i == name.len && i <= most) return name;
+    char *text = (char *)ms__take(p, name.len);
     p->report.renamed++;
-    return MS_OK;
+    if (!text) return name;
+    name = ms_sanitize_tool_name(name, text);
+    name.len = ms__min(name.len, most);
+    return name;
 }
 
 /* The arguments of a call: an object, or the text that the model gave for one. */
-static ms_result ms__call_said(ms__projector *p, const ms_envelope *m, ms__item *item,
-                               ms_error *err)
+static void ms__call_said(ms__projector *p, const ms_envelope *m, ms__item *item)
 {
     item->kind = MS__ITEM_CALL;
-    MS__TRY(ms__tool_named(p, m->tool, &item->tool, err));
-    MS__TRY(ms__stays(p, m->turn_id, &item->turn, err));
+    item->tool = ms__tool_named(p, m->tool);
+    item->named = m->tool;
+    item->turn = m->turn_id;
     item->text = m->args;
     if (ms__is_blank(m->args.text) ||
         ms_str_equal(ms__trim(m->args.text), MS_STR("null")))
         item->text = ms_json(MS_STR("{}"));
-    MS__TRY(ms__stays(p, item->text.text, &item->text.text, err));
     if (!item->text.json || ms_json_kind_of(item->text.text) != MS_JSON_OBJECT)
         p->report.wrapped++;
-    return MS_OK;
 }
 
-static ms_result ms__delegation_said(ms__projector *p, const ms_envelope *m,
-                                     ms__item *item, ms_error *err)
+static void ms__delegation_said(ms__projector *p, const ms_envelope *m, ms__item *item)
 {
     ms_json_writer w;
     ms_buf buf;
@@ -24855,60 +24859,90 @@ static ms_result ms__delegation_said(ms__projector *p, const ms_envelope *m,
     ms_json_key(&w, MS_STR("task"));
     ms_json_put_string(&w, m->task);
     ms_json_end_object(&w);
-    if (ms_json_finish(&w) != MS_OK) return ms__no_arena(err, p->arena, m->task.len);
+    if (ms_json_finish(&w) != MS_OK) p->lost = m->task.len + 1;
     item->kind = MS__ITEM_CALL;
     item->delegation = true;
     item->parts = false;
     item->tool = MS_STR("delegate");
     item->text = ms_json(ms_buf_text(&buf));
-    return ms__stays(p, m->turn_id, &item->turn, err);
+    item->turn = m->turn_id;
 }
 
-static ms_result ms__sourced_said(ms__projector *p, const ms_envelope *m, ms__item *item,
-                                  ms_error *err)
+static void ms__sourced_said(ms__projector *p, const ms_envelope *m, ms__item *item)
 {
     ms_str source = m->from_manager.ptr ? m->from_manager : m->from_worker;
+    ms_str *text = &item->text.text;
     bool own = m->type == MS_T_SYNTHESIS && p->opts.agent_key.ptr &&
                (ms_str_equal(p->opts.agent_key, m->agent_key) ||
                 ms_str_equal(p->opts.agent_key, source));
     item->kind = own ? MS__ITEM_ASSISTANT : MS__ITEM_USER;
-    MS__TRY(ms__item_flatten(p, item, err));
-    if (m->type == MS_T_GLOBAL_OBSERVATION && m->summary.ptr)
-        MS__TRY(ms__stays(p, m->summary, &item->text.text, err));
-    if (own && p->profile->trim) item->text.text = ms__trim_end(item->text.text);
-    if (own || !source.len || ms__is_blank(item->text.text)) return MS_OK;
-    MS__TRY(ms__glue(p, &source, err, MS_STR("["), source, MS_STR("] ")));
-    return ms__glue(p, &item->text.text, err, source, item->text.text, ms__absent());
+    ms__item_flatten(p, item);
+    if (m->type == MS_T_GLOBAL_OBSERVATION && m->summary.ptr) *text = m->summary;
+    if (own && p->profile->trim) *text = ms__trim_end(*text);
+    if (own || !source.len || ms__is_blank(*text)) return;
+    source = ms__glue(p, MS_STR("["), source, MS_STR("] "));
+    *text = ms__glue(p, source, *text, ms__absent());
 }
 
 /* System text that may stand here, or what becomes of it. */
-static ms_result ms__system_said(ms__projector *p, ms__item *item, ms_error *err)
+static void ms__system_said(ms__projector *p, ms__item *item)
 {
+    ms_str text = item->text.text;
     item->kind = MS__ITEM_SYSTEM;
-    bool first = p->pinned == p->n_groups;
-    if (first || p->profile->system == MS_SYSTEM_ANYWHERE || ms__is_blank(item->text.text))
-        return MS_OK;
+    if (p->pinned == p->n_groups || p->profile->system == MS_SYSTEM_ANYWHERE ||
+        ms__is_blank(text))
+        return;
     item->kind = MS__ITEM_USER;
     p->report.wrapped++;
-    return ms__glue(p, &item->text.text, err, MS_STR("<context>\n"), item->text.text,
-                    MS_STR("\n</context>"));
+    item->text.text = ms__glue(p, MS_STR("<context>\n"), text, MS_STR("\n</context>"));
 }
 
 /* Text of the assistant, shortened when asked for. */
-static ms_result ms__assistant_said(ms__projector *p, const ms_envelope *m, ms__item *item,
-                                    ms_error *err)
+static void ms__assistant_said(ms__projector *p, const ms_envelope *m, ms__item *item)
 {
-    ms_str before = item->text.text;
     item->kind = MS__ITEM_ASSISTANT;
     item->final = m->type == MS_T_FINAL;
     if (p->opts.shorten) {
         size_t len = p->key ? p->opts.key(p->opts.key_ctx, m, p->key) : 0;
-        MS__TRY(ms_shorten(before, &p->opts.shorten_opts, ms_str_n(p->key, len), p->arena,
-                           &item->text.text, err));
-        if (item->text.text.ptr != before.ptr) p->report.shortened++;
+        item->text.text = ms__shorter(p, item->text.text, ms_str_n(p->key, len));
     }
     if (p->profile->trim) item->text.text = ms__trim_end(item->text.text);
-    return MS_OK;
+}
+
+static void ms__result_said(ms__projector *p, const ms_envelope *m, ms__item *item)
+{
+    item->kind = MS__ITEM_RESULT;
+    item->failed = m->type == MS_T_ERROR;
+    if (!p->shape->outcomes) return;
+    ms_str outcome = ms__string_of(m, ms__absent(), "outcome");
+    if (ms_json_string_is(outcome, MS_STR("success")) ||
+        ms_json_string_is(outcome, MS_STR("denied")) ||
+        ms_json_string_is(outcome, MS_STR("interrupted")))
+        item->beside = outcome;
+}
+
+/* Fills kind, text and what goes with it. */
+static void ms__item_said(ms__projector *p, const ms_envelope *m, ms__item *item)
+{
+    ms_role role = ms__chat_role(m);
+    memset(item, 0, sizeof *item);
+    item->seq = m->seq;
+    if (m->type == MS_T_DELTA || m->type == MS_T_APPROVAL_REQUIRED ||
+        m->type == MS_T_REASONING)
+        return;
+    item->text.text = m->content.text;
+    if (m->content.json && m->type != MS_T_ACTION) ms__json_said(p, m, item);
+    if (ms__is_anothers(p, m)) ms__anothers_said(p, m, item);
+    else if (m->type == MS_T_ACTION) ms__call_said(p, m, item);
+    else if (m->type == MS_T_DELEGATION) ms__delegation_said(p, m, item);
+    else if (ms__is_answer(m)) ms__result_said(p, m, item);
+    else if (m->type == MS_T_SYNTHESIS || m->type == MS_T_GLOBAL_OBSERVATION)
+        ms__sourced_said(p, m, item);
+    else if (role == MS_ROLE_SYSTEM || role == MS_ROLE_DEVELOPER) ms__system_said(p, item);
+    else if (role == MS_ROLE_ASSISTANT) ms__assistant_said(p, m, item);
+    else item->kind = MS__ITEM_USER;
+    if (item->kind < MS__ITEM_THOUGHT && ms__is_blank(item->text.text))
+        item->kind = MS__ITEM_NONE;
 }
 
 /* ---- Thinking, and what else only its signer takes back. */
@@ -24955,142 +24989,60 @@ static ms_str ms__signed(const ms__projector *p, const ms_envelope *m)
     return all;
 }
 
-/* A member of an object, or (absent) of what the message has beside its fields. */
-static bool ms__beside(const ms_envelope *m, ms_str object, const char *name,
-                       ms_str *value)
+/* Is the message thinking that this provider takes back? Its text, and its signature, or
+ * the data of redacted thinking, which has no text, go into the item. */
+static bool ms__thought_of(const ms__projector *p, const ms_envelope *m, ms__item *item)
 {
-    return object.ptr ? ms_json_member(object, ms_str_of(name), value)
-                      : ms_member(m, ms_str_of(name), value);
-}
-
-/* Is the message thinking that this provider takes back? *text: what was thought, *beside:
- * its signature, or the data of redacted thinking, which has no text. */
-static ms_result ms__thought_of(ms__projector *p, const ms_envelope *m, ms__item *item,
-                                bool *is, ms_error *err)
-{
-    ms_str all = ms__signed(p, m), value;
-    ms_shape shape = p->profile->shape;
-    bool signs = shape == MS_SHAPE_ANTHROPIC, reasoning = m->type == MS_T_REASONING;
-    *is = false;
-    item->text = m->content;
+    ms_str all = ms__signed(p, m);
+    bool signs = p->profile->shape == MS_SHAPE_ANTHROPIC;
     bool own = signs && m->source.len > 0 && m->source.ptr[0] == ms__anthropic.letter;
-    if (!reasoning && shape == MS_SHAPE_CHAT && ms__chat_role(m) == MS_ROLE_ASSISTANT &&
-        ms_member(m, MS_STR("reasoning_content"), &value) &&
-        ms_json_kind_of(value) == MS_JSON_STRING) {
-        *is = true;
-        return ms__decoded(p, value, &item->text.text, err);
-    }
-    if (!reasoning || (!all.ptr && !own) || !p->shape->thought ||
+    if (m->type != MS_T_REASONING || (!all.ptr && !own) || !p->shape->thought ||
         (m->flags & MS_FLAG_UNFINISHED))
-        return MS_OK;
-    item->redacted = ms__beside(m, all, "data", &value);
-    *is = item->redacted || !signs ||
-          (ms__beside(m, all, "signature", &value) && value.len > 2);
-    if (signs && *is) MS__TRY(ms__stays(p, value, &item->beside, err));
-    return ms__stays(p, item->text.text, &item->text.text, err);
+        return false;
+    item->text = m->content;
+    item->beside = ms__string_of(m, all, "data");
+    item->redacted = item->beside.ptr != NULL;
+    if (!item->redacted) item->beside = ms__string_of(m, all, "signature");
+    return !signs || item->beside.ptr;
 }
 
-/* Holds the thinking of a message until something of its turn follows. */
-static ms_result ms__thought_keep(ms__projector *p, const ms_envelope *m, bool *kept,
-                                  ms_error *err)
+/* The thinking of a message, if it is there; of chat completions it may stand beside the
+ * text. */
+static bool ms__thought_said(ms__projector *p, const ms_envelope *m, ms__item *item)
 {
-    ms_str of;
-    void *thoughts = p->thoughts;
-    bool joined = (m->flags & MS_FLAG_JOINED) != 0;
-    MS__TRY(ms__room_for(p->arena, &thoughts, &p->cap_thoughts, p->n_thoughts, 1,
-                         sizeof *p->thoughts, err));
-    p->thoughts = (ms__item *)thoughts;
-    if (!joined || !ms_str_equal(p->thoughts_agent, m->agent_key)) p->n_thoughts = 0;
-    ms__item *item = &p->thoughts[p->n_thoughts];
+    ms_str beside = ms__absent();
+    if (p->profile->shape == MS_SHAPE_CHAT && ms__chat_role(m) == MS_ROLE_ASSISTANT)
+        beside = ms__string_of(m, beside, "reasoning_content");
     memset(item, 0, sizeof *item);
-    MS__TRY(ms__thought_of(p, m, item, kept, err));
-    if (!*kept) return MS_OK;
-    if (!p->answer) {
-        p->answer = (ms__answer *)ms_arena_alloc(p->arena, sizeof *p->answer);
-        if (!p->answer) return ms__no_arena(err, p->arena, sizeof *p->answer);
-        memset(p->answer, 0, sizeof *p->answer);
-        p->answer->has_of = ms_json_member(ms__signed(p, m), MS_STR("of"), &of) &&
-                            ms_json_u64(of, &p->answer->of) == MS_OK;
-    }
     item->kind = MS__ITEM_THOUGHT;
     item->seq = m->seq;
-    item->answer = p->answer;
-    p->n_thoughts++;
-    return ms__stays(p, m->agent_key, &p->thoughts_agent, err);
+    if (beside.ptr) item->text.text = ms__decoded(p, beside);
+    return beside.ptr || ms__thought_of(p, m, item);
 }
 
-/* Keeps the thinking of a message, and looks whether its answer is as it was. *kept: the
- * message says nothing else. */
-static ms_result ms__answer_add(ms__projector *p, const ms_envelope *m, bool *kept,
-                                ms_error *err)
+/* Looks whether the answer that thinking belongs to is as it was: m is of it, too. */
+static void ms__signer_add(ms__projector *p, const ms_envelope *m, ms__item *thought)
 {
-    if (!(m->flags & MS_FLAG_JOINED)) p->answer = NULL;
-    MS__TRY(ms__thought_keep(p, m, kept, err));
-    *kept = *kept && m->type == MS_T_REASONING;
-    if (!p->answer) return MS_OK;
-    p->answer->sum = ms__answer_sum(p->answer->sum, m);
-    if (m->flags & (MS_FLAG_AMENDED | MS_FLAG_REDACTED)) p->answer->edited = true;
-    return MS_OK;
+    ms_str of;
+    if (!(m->flags & MS_FLAG_JOINED)) p->signer = NULL;
+    if (thought && !p->signer) {
+        p->signer = (ms__signer *)ms__take(p, sizeof *p->signer);
+        if (!p->signer) return;
+        memset(p->signer, 0, sizeof *p->signer);
+        p->signer->has_of = ms_json_member(ms__signed(p, m), MS_STR("of"), &of) &&
+                            ms_json_u64(of, &p->signer->of) == MS_OK;
+    }
+    if (thought) thought->signer = p->signer;
+    if (!p->signer) return;
+    p->signer->sum = ms__answer_sum(p->signer->sum, m);
+    if (m->flags & (MS_FLAG_AMENDED | MS_FLAG_REDACTED)) p->signer->edited = true;
 }
 
 /* Is the answer of thinking as it was? */
 static bool ms__thought_holds(const ms__item *thought)
 {
-    const ms__answer *a = thought->answer;
-    return a->has_of ? a->of == a->sum : !a->edited;
-}
-
-/* A JSON string that is not empty, of an object or (absent) of what the message has beside
- * its fields; absent: none. */
-static ms_result ms__kept_beside(ms__projector *p, const ms_envelope *m, ms_str object,
-                                 const char *name, const char *const *values, ms_str *out,
-                                 ms_error *err)
-{
-    ms_str value;
-    *out = ms__absent();
-    if (!ms__beside(m, object, name, &value) || ms_json_kind_of(value) != MS_JSON_STRING || value.len <= 2)
-        return MS_OK;
-    for (; values && *values; values++)
-        if (ms_json_string_is(value, ms_str_of(*values))) break;
-    return values && !*values ? MS_OK : ms__stays(p, value, out, err);
-}
-
-static ms_result ms__result_said(ms__projector *p, const ms_envelope *m, ms__item *item,
-                                 ms_error *err)
-{
-    static const char *const outcomes[] = {"success", "denied", "interrupted", NULL};
-    item->kind = MS__ITEM_RESULT;
-    item->failed = m->type == MS_T_ERROR;
-    if (!p->shape->outcomes) return MS_OK;
-    return ms__kept_beside(p, m, ms__absent(), "outcome", outcomes, &item->beside, err);
-}
-
-/* Fills kind, text and what goes with it. */
-static ms_result ms__item_said(ms__projector *p, const ms_envelope *m, ms__item *item,
-                               ms_error *err)
-{
-    memset(item, 0, sizeof *item);
-    item->seq = m->seq;
-    if (m->type == MS_T_DELTA || m->type == MS_T_APPROVAL_REQUIRED ||
-        m->type == MS_T_REASONING)
-        return MS_OK;
-    item->text.text = m->content.text;
-    if (m->type != MS_T_ACTION)
-        MS__TRY(m->content.json ? ms__json_said(p, m, item, err)
-                                : ms__stays(p, m->content.text, &item->text.text, err));
-    if (ms__is_anothers(p, m)) return ms__anothers_said(p, m, item, err);
-    if (m->type == MS_T_ACTION) return ms__call_said(p, m, item, err);
-    if (m->type == MS_T_DELEGATION) return ms__delegation_said(p, m, item, err);
-    if (ms__is_answer(m)) return ms__result_said(p, m, item, err);
-    ms_role role = ms__chat_role(m);
-    if (m->type == MS_T_SYNTHESIS || m->type == MS_T_GLOBAL_OBSERVATION)
-        MS__TRY(ms__sourced_said(p, m, item, err));
-    else if (role == MS_ROLE_SYSTEM || role == MS_ROLE_DEVELOPER)
-        MS__TRY(ms__system_said(p, item, err));
-    else if (role == MS_ROLE_ASSISTANT) MS__TRY(ms__assistant_said(p, m, item, err));
-    else item->kind = MS__ITEM_USER;
-    if (ms__is_blank(item->text.text)) item->kind = MS__ITEM_NONE;
-    return MS_OK;
+    const ms__signer *s = thought->signer;
+    return s && (s->has_of ? s->of == s->sum : !s->edited);
 }
 
 /* ---- Step 4: ids. */
@@ -25149,34 +25101,33 @@ static ms_str ms__id_derive(const ms__projector *p, ms_str id, uint32_t n, char 
 
 /* The id by which a call goes: its own, or the first derived one that is free. The table
  * has room for two. */
-static ms_result ms__id_give(ms__projector *p, ms_str own, ms_str *id, ms_error *err)
+static ms_str ms__id_give(ms__projector *p, ms_str own)
 {
     bool fits = ms__id_fits(p->profile, own);
     ms__name *from = ms__name_of(p, MS__NAME_ID, own, ms__absent()), *made = from;
-    *id = own;
+    ms_str id = own;
     if (!fits || from->value != 0) {
-        char *text = (char *)ms_arena_alloc(p->arena, own.len + MS__ID_TAIL);
-        if (!text) return ms__no_arena(err, p->arena, own.len);
+        char *text = (char *)ms__take(p, own.len + MS__ID_TAIL);
+        if (!text) return own;
         p->report.renamed++;
         for (; made && (made->value != 0 || !fits);
-             made = ms__name_known(p, MS__NAME_ID, *id, ms__absent())) {
+             made = ms__name_known(p, MS__NAME_ID, id, ms__absent())) {
             if (fits && from->tries == 0) from->tries = 1;
-            *id = ms__id_derive(p, own, from->tries++, text);
+            id = ms__id_derive(p, own, from->tries++, text);
         }
-        if (!made) made = ms__name_of(p, MS__NAME_ID, *id, ms__absent());
+        if (!made) made = ms__name_of(p, MS__NAME_ID, id, ms__absent());
     }
     made->value = 1;
-    return MS_OK;
+    return id;
 }
 
 /* A call without an id has one from its sequence number, or its place. */
-static ms_result ms__id_own(ms__projector *p, const ms_envelope *m, ms_str *out,
-                            ms_error *err)
+static ms_str ms__id_own(ms__projector *p, const ms_envelope *m)
 {
     char number[24];
-    if (m->call_id.len > 0) return ms__stays(p, m->call_id, out, err);
+    if (m->call_id.len > 0) return m->call_id;
     size_t len = ms__u64_write(m->seq ? m->seq : p->report.read, number);
-    return ms__glue(p, out, err, MS_STR("call_"), ms_str_n(number, len), ms__absent());
+    return ms__glue(p, MS_STR("call_"), ms_str_n(number, len), ms__absent());
 }
 
 /* ---- Steps 2 and 3: pairs and groups. */
@@ -25244,30 +25195,23 @@ static void ms__group_begin(ms__projector *p, ms__item_kind kind, ms_str agent)
             (uint32_t)p->n_groups;
 }
 
-/* Puts an item at the end of the newest group. */
-static void ms__group_add(ms__projector *p, ms__item *item)
+/* Puts an item into the turn that it belongs to, or into a group of its own. There is room
+ * for everything. */
+static void ms__item_join(ms__projector *p, ms__item *item, ms_str agent)
 {
+    bool turn = item->kind >= MS__ITEM_ASSISTANT;
+    if (!turn) agent = ms__absent();
+    if (!turn || !ms__group_takes(p, agent))
+        ms__group_begin(p, turn ? MS__ITEM_ASSISTANT : item->kind, agent);
     ms__group *g = &p->groups[p->n_groups - 1];
     item->group = (uint32_t)(p->n_groups - 1);
     size_t at = ms__item_push(p, item);
     if (at != g->first) p->items[g->last].next = (uint32_t)at + 1;
     g->last = (uint32_t)at;
+    if (item->kind == MS__ITEM_ASSISTANT) g->has_texts = true;
     if (item->kind != MS__ITEM_CALL) return;
     g->calls++;
     if (g->open++ == 0) g->oldest = (uint32_t)at + 1;
-}
-
-/* Puts text or a call into the turn that it belongs to, or into one of its own, after the
- * thinking that came before. The agent's name stays, and there is room for everything. */
-static void ms__item_join(ms__projector *p, ms__item *item, ms_str agent)
-{
-    bool turn = item->kind == MS__ITEM_ASSISTANT || item->kind == MS__ITEM_CALL;
-    if (!turn || !ms__group_takes(p, agent))
-        ms__group_begin(p, turn ? MS__ITEM_ASSISTANT : item->kind, agent);
-    if (turn && ms_str_equal(agent, p->thoughts_agent))
-        for (size_t i = 0; i < p->n_thoughts; i++) ms__group_add(p, &p->thoughts[i]);
-    p->n_thoughts = 0;
-    ms__group_add(p, item);
 }
 
 /* The call of that agent and id without a result that is nearest, of several in one turn
@@ -25325,14 +25269,13 @@ static ms_result ms__rooms(ms__projector *p, ms_error *err)
     void *items = p->items, *groups = p->groups;
     if (p->n_items + 2 >= MS__ITEMS_MOST)
         return ms__fail(err, MS_E_TOO_LARGE, "over %u messages", (uint64_t)p->n_items);
-    MS__TRY(ms__room_for(p->arena, &items, &p->cap_items, p->n_items, p->n_thoughts + 5,
-                         sizeof(ms__item), err));
+    if (!ms__room_for(p, &items, &p->cap_items, p->n_items, 6, sizeof *p->items))
+        return ms__no_arena(err, p->arena, p->lost);
     p->items = (ms__item *)items;
-    MS__TRY(ms__room_for(p->arena, &groups, &p->cap_groups, p->n_groups, 4,
-                         sizeof(ms__group), err));
+    if (!ms__room_for(p, &groups, &p->cap_groups, p->n_groups, 6, sizeof *p->groups))
+        return ms__no_arena(err, p->arena, p->lost);
     p->groups = (ms__group *)groups;
-    if (ms__names_room(p, 6)) return MS_OK;
-    return ms__no_arena(err, p->arena, p->cap_names * 2 * sizeof(ms__name));
+    return ms__names_room(p, 8) ? MS_OK : ms__no_arena(err, p->arena, p->lost);
 }
 
 /* Does a final only repeat the text before it, or that text a final? */
@@ -25356,66 +25299,52 @@ static void ms__question_tell(ms__projector *p, const ms_envelope *m)
     else p->report.dropped++;
 }
 
-static ms_result ms__question_keep(ms__projector *p, const ms__item *item, ms_str agent,
-                                   ms_error *err)
+static void ms__question_keep(ms__projector *p, const ms__item *item, ms_str agent)
 {
-    ms__item *question = (ms__item *)ms_arena_alloc(p->arena, sizeof *question);
-    if (!question) return ms__no_arena(err, p->arena, sizeof *question);
+    ms__item *question = (ms__item *)ms__take(p, sizeof *question);
     if (p->question) p->report.dropped++;
-    *question = *item;
+    if (question) *question = *item;
     p->question = question;
     p->question_agent = agent;
-    return MS_OK;
 }
 
 /* Remembers a call by its own id, after those of before. */
-static ms_result ms__call_add(ms__projector *p, const ms_envelope *m, ms__item *item,
-                              ms_str agent, ms_error *err)
+static void ms__call_add(ms__projector *p, const ms_envelope *m, ms__item *item)
 {
-    ms_str own, from = ms__signed(p, m);
-    MS__TRY(ms__id_own(p, m, &own, err));
-    MS__TRY(ms__stays(p, m->tool, &item->named, err));
+    ms_str own = ms__id_own(p, m), from = ms__signed(p, m);
     if (p->shape->signatures)
-        MS__TRY(ms__kept_beside(p, m, from, from.ptr ? "signature" : "thoughtSignature",
-                                NULL, &item->beside, err));
-    MS__TRY(ms__id_give(p, own, &item->id, err));
-    ms__name *name = ms__name_of(p, MS__NAME_CALL, own, agent);
+        item->beside = ms__string_of(m, from, from.ptr ? "signature" : "thoughtSignature");
+    item->id = ms__id_give(p, own);
+    ms__name *name = ms__name_of(p, MS__NAME_CALL, own, m->agent_key);
     item->before = name->value;
-    ms__item_join(p, item, agent);
+    ms__item_join(p, item, m->agent_key);
     name->value = (uint32_t)p->n_items;
-    return MS_OK;
 }
 
 /* What a call says beside it is a text of its turn. */
-static ms_result ms__beside_add(ms__projector *p, const ms_envelope *m, ms_str agent,
-                                ms_error *err)
+static void ms__beside_add(ms__projector *p, const ms_envelope *m)
 {
     ms__item item;
     ms_envelope said = ms_assistant_message(m->content);
-    if (m->content.text.len == 0) return MS_OK;
-    said.agent_key = m->agent_key;
+    if (m->content.text.len == 0) return;
     said.seq = m->seq;
-    MS__TRY(ms__item_said(p, &said, &item, err));
-    if (item.kind != MS__ITEM_NONE) ms__item_join(p, &item, agent);
-    return MS_OK;
+    ms__item_said(p, &said, &item);
+    if (item.kind != MS__ITEM_NONE) ms__item_join(p, &item, m->agent_key);
 }
 
 /* An observation of nothing that was called is the user's text. */
-static ms_result ms__observed_add(ms__projector *p, const ms_envelope *m, ms__item *item,
-                                  ms_error *err)
+static void ms__observed_add(ms__projector *p, const ms_envelope *m, ms__item *item)
 {
+    ms__item_flatten(p, item);
     if (ms__is_blank(item->text.text)) {
         p->report.dropped++;
-        return MS_OK;
+        return;
     }
     item->kind = MS__ITEM_USER;
     p->report.wrapped++;
-    MS__TRY(ms__item_flatten(p, item, err));
-    MS__TRY(ms__glue(p, &item->text.text, err, ms__answer_prefix(m), item->text.text,
-                     ms__absent()));
+    item->text.text = ms__glue(p, ms__answer_prefix(m), item->text.text, ms__absent());
     ms__question_tell(p, m);
     ms__item_join(p, item, ms__absent());
-    return MS_OK;
 }
 
 static void ms__result_attach(ms__projector *p, ms__item *item, uint32_t call)
@@ -25430,93 +25359,98 @@ static void ms__result_attach(ms__projector *p, ms__item *item, uint32_t call)
 }
 
 /* Step 2. A result that brings its arguments along is call and result in one. */
-static ms_result ms__result_add(ms__projector *p, const ms_envelope *m, ms__item *item,
-                                ms_str agent, ms_error *err)
+static void ms__result_add(ms__projector *p, const ms_envelope *m, ms__item *item)
 {
     bool known = false;
     uint32_t call = m->call_id.len > 0 ? ms__call_by_id(p, m, &known)
                                        : ms__call_by_place(p, m);
     bool object = item->text.json && ms_json_kind_of(item->text.text) == MS_JSON_OBJECT;
-    if (p->shape->signatures && !object) p->report.wrapped++;
     bool brings = !call && !known && m->args.text.ptr;
-    if (!call && !brings && m->call_id.len == 0)
-        return ms__observed_add(p, m, item, err);
+    if (p->shape->signatures && !object) p->report.wrapped++;
+    if (!call && !brings && m->call_id.len == 0) {
+        ms__observed_add(p, m, item);
+        return;
+    }
     if (!call && !brings) {
         p->report.dropped++;
         p->report.duplicates += known;
         p->report.orphans += !known;
-        return MS_OK;
+        return;
     }
     ms__question_tell(p, m);
     if (brings) {
         ms__item own;
         memset(&own, 0, sizeof own);
         own.seq = m->seq;
-        MS__TRY(ms__call_said(p, m, &own, err));
-        MS__TRY(ms__call_add(p, m, &own, agent, err));
+        ms__call_said(p, m, &own);
+        ms__call_add(p, m, &own);
         call = (uint32_t)p->n_items;
     }
     ms__result_attach(p, item, call);
-    return MS_OK;
 }
 
 /* Members of the openai format that content and calls do not have: a refusal is the text,
- * the deprecated function_call is a call. *out is m, or what it is then. */
-static ms_result ms__members_said(ms__projector *p, const ms_envelope *m,
-                                  const ms_envelope **out, ms_error *err)
+ * the deprecated function_call is a call. */
+static void ms__members_said(ms__projector *p, ms_envelope *m)
 {
-    ms_str call, name = ms__absent(), args, refusal = ms__absent();
-    *out = m;
-    if (m->type != MS_T_ASSISTANT_MESSAGE || (!m->extra.ptr && !m->source.ptr))
-        return MS_OK;
-    bool calls = ms_member(m, MS_STR("function_call"), &call) &&
-                 ms_json_member(call, MS_STR("name"), &name) &&
-                 ms_json_kind_of(name) == MS_JSON_STRING &&
-                 ms_json_member(call, MS_STR("arguments"), &args) &&
-                 ms_json_kind_of(args) == MS_JSON_STRING;
-    bool refuses = m->content.json && ms_json_kind_of(m->content.text) == MS_JSON_NULL &&
-                   ms_member(m, MS_STR("refusal"), &refusal) &&
-                   ms_json_kind_of(refusal) == MS_JSON_STRING;
-    if (!calls && !refuses) return MS_OK;
-    ms_envelope *said = (ms_envelope *)ms_arena_alloc(p->arena, sizeof *said);
-    if (!said) return ms__no_arena(err, p->arena, sizeof *said);
-    *said = *m;
-    *out = said;
-    if (refuses) said->content.json = false;
-    if (refuses) MS__TRY(ms__decoded(p, refusal, &said->content.text, err));
-    if (!calls) return MS_OK;
-    said->type = MS_T_ACTION;
-    said->args.json = false;
-    MS__TRY(ms__decoded(p, name, &said->tool, err));
-    return ms__decoded(p, args, &said->args.text, err);
+    ms_str call;
+    if (m->type != MS_T_ASSISTANT_MESSAGE || (!m->extra.ptr && !m->source.ptr)) return;
+    if (m->content.json && ms_json_kind_of(m->content.text) == MS_JSON_NULL) {
+        ms_str refusal = ms__string_of(m, ms__absent(), "refusal");
+        if (refusal.ptr) m->content = ms_text_n(ms__decoded(p, refusal));
+    }
+    if (!ms_member(m, MS_STR("function_call"), &call)) return;
+    ms_str name = ms__string_of(m, call, "name"), args = ms__string_of(m, call, "arguments");
+    if (!name.ptr || !args.ptr) return;
+    m->type = MS_T_ACTION;
+    m->tool = ms__decoded(p, name);
+    m->args = ms_text_n(ms__decoded(p, args));
 }
 
-static ms_result ms__project_add(ms__projector *p, const ms_envelope *m, ms_error *err)
+static void ms__message_add(ms__projector *p, ms_envelope *m)
 {
     ms__item item;
-    ms_str agent;
-    bool kept = false;
-    MS__TRY(ms__rooms(p, err));
-    MS__TRY(ms__members_said(p, m, &m, err));
+    bool thought = p->opts.thinking && ms__thought_said(p, m, &item);
     p->report.read++;
-    if (p->opts.thinking) MS__TRY(ms__answer_add(p, m, &kept, err));
-    if (kept) return MS_OK;
-    MS__TRY(ms__item_said(p, m, &item, err));
+    ms__members_said(p, m);
+    if (p->opts.thinking) ms__signer_add(p, m, thought ? &item : NULL);
+    if (thought) {
+        ms__question_tell(p, m);
+        ms__item_join(p, &item, m->agent_key);
+        if (m->type == MS_T_REASONING) return;
+    }
+    ms__item_said(p, m, &item);
     if (item.kind == MS__ITEM_NONE || ms__repeats(p, &item)) {
         p->report.dropped++;
-        return MS_OK;
+    } else if (item.kind == MS__ITEM_RESULT) {
+        ms__result_add(p, m, &item);
+    } else if (item.kind == MS__ITEM_ASSISTANT && m->type == MS_T_INPUT_REQUIRED) {
+        ms__question_keep(p, &item, m->agent_key);
+    } else {
+        ms__question_tell(p, m);
+        if (item.kind == MS__ITEM_CALL) {
+            ms__beside_add(p, m);
+            ms__call_add(p, m, &item);
+        } else {
+            ms__item_join(p, &item, m->agent_key);
+        }
     }
-    MS__TRY(ms__stays(p, m->agent_key, &agent, err));
-    if (item.kind == MS__ITEM_RESULT) return ms__result_add(p, m, &item, agent, err);
-    if (item.kind == MS__ITEM_ASSISTANT && m->type == MS_T_INPUT_REQUIRED)
-        return ms__question_keep(p, &item, agent, err);
-    ms__question_tell(p, m);
-    if (item.kind == MS__ITEM_CALL) {
-        MS__TRY(ms__beside_add(p, m, agent, err));
-        return ms__call_add(p, m, &item, agent, err);
+}
+
+/* Adds a message; a copy of it where the caller's does not stay. */
+static ms_result ms__project_add(ms__projector *p, const ms_msg *msg, ms_error *err)
+{
+    MS__TRY(ms__rooms(p, err));
+    if (!p->opts.stable) {
+        void *copy = ms__take(p, ms_size(msg));
+        if (copy) memcpy(copy, msg, ms_size(msg));
+        msg = (const ms_msg *)copy;
     }
-    ms__item_join(p, &item, item.kind == MS__ITEM_ASSISTANT ? agent : ms__absent());
-    return MS_OK;
+    if (msg) {
+        ms_envelope m = ms_envelope_of(msg);
+        ms__message_add(p, &m);
+    }
+    return p->lost ? ms__no_arena(err, p->arena, p->lost) : MS_OK;
 }
 
 
@@ -25635,19 +25569,25 @@ static void ms__message_begin(ms__projector *p)
 
 /* ---- Texts and pictures. */
 
-/* One more text on the message at work. */
-static ms_result ms__said_add(ms__projector *p, ms_str text, bool list, ms_error *err)
+/* One more text on the message at work, or a list with pictures. */
+static void ms__said_add(ms__projector *p, ms_str text, bool list)
 {
-    bool are;
-    void *parts = p->parts;
+    ms__element x;
     if (p->n_parts > 0) p->report.merged++;
-    if (list) return ms__parts_read(p, text, true, &are, NULL, err);
-    MS__TRY(ms__room_for(p->arena, &parts, &p->cap_parts, p->n_parts, 1, sizeof *p->parts,
-                         err));
-    p->parts = (ms__element *)parts;
-    memset(&p->parts[p->n_parts], 0, sizeof *p->parts);
-    p->parts[p->n_parts++].text = text;
-    return MS_OK;
+    if (list) {
+        (void)ms__parts_read(p, text, true, NULL);
+        return;
+    }
+    memset(&x, 0, sizeof x);
+    x.text = text;
+    ms__part_push(p, &x);
+}
+
+/* The first item of a group that is one text. */
+static void ms__group_said(ms__projector *p, size_t group)
+{
+    const ms__item *item = &p->items[p->groups[group].first];
+    ms__said_add(p, item->text.text, item->parts);
 }
 
 /* Texts from a part on, to the next picture, or all, as one JSON string; returns the part
@@ -25725,20 +25665,10 @@ typedef struct ms__fill {
     ms_str outcome;         /* a JSON string */
 } ms__fill;
 
-/* Must a result of gemini stand in {"result": ...}? What is no object must, and what its
- * reader would take out of something else. */
-static bool ms__response_wraps(ms_value v)
-{
-    ms_str inside;
-    while (v.json && ms__only_member(v.text, "result", &inside)) v.text = inside;
-    return !v.json || ms_json_kind_of(v.text) != MS_JSON_OBJECT ||
-           ms__only_member(v.text, "error", &inside);
-}
-
 static void ms__out_reply(ms__projector *p, const ms__fill *f)
 {
-    bool gemini = p->shape->signatures, wraps = gemini && (f->failed ||
-                                                          ms__response_wraps(f->reply));
+    bool object = f->reply.json && ms__is_response(f->reply.text);
+    bool wraps = p->shape->signatures && (f->failed || !object); /* gemini */
     if (wraps) ms__out(p, f->failed ? "{\"error\":" : "{\"result\":");
     if (!f->parts) ms__out_value(p, f->reply.text, f->reply.json && p->shape->json);
     else {
@@ -25842,7 +25772,7 @@ static void ms__out_reasoning(ms__projector *p, const ms__fill *f)
 }
 
 /* The assistant's message of groups [from, to). */
-static ms_result ms__emit_turns(ms__projector *p, size_t from, size_t to, ms_error *err)
+static void ms__emit_turns(ms__projector *p, size_t from, size_t to)
 {
     ms__fill f;
     memset(&f, 0, sizeof f);
@@ -25852,22 +25782,21 @@ static ms_result ms__emit_turns(ms__projector *p, size_t from, size_t to, ms_err
         for (uint32_t at = p->groups[i].first + 1; at; at = p->items[at - 1].next) {
             const ms__item *item = &p->items[at - 1];
             f.calls += item->kind == MS__ITEM_CALL;
-            f.texts += item->kind == MS__ITEM_ASSISTANT;
             f.thoughts += ms__thought_goes(p, item);
             if (item->kind == MS__ITEM_ASSISTANT)
-                MS__TRY(ms__said_add(p, item->text.text, false, err));
+                ms__said_add(p, item->text.text, false);
         }
     ms__message_begin(p);
     if (p->shape->plain && f.calls + f.thoughts == 0) {
         ms__out_form(p, p->shape->plain, &f);
     } else if (p->shape->turn_end) { /* a list of blocks */
-        bool ordered = f.thoughts > 0, texts = !ordered && f.texts > 0;
+        bool ordered = f.thoughts > 0, texts = !ordered && p->n_parts > 0;
         ms__out(p, p->shape->turn);
         if (texts) ms__out_form(p, p->shape->texts, &f);
         ms__out_turns(p, &f, ordered, texts);
         ms__out(p, p->shape->turn_end);
     } else {
-        bool content = f.texts > 0 || p->shape->always_content;
+        bool content = p->n_parts > 0 || p->shape->always_content;
         ms__out_form(p, content ? "{\"role\":\"assistant\",\"content\":%t"
                                 : "{\"role\":\"assistant\",\"content\":null", &f);
         ms__out_reasoning(p, &f);
@@ -25876,60 +25805,77 @@ static ms_result ms__emit_turns(ms__projector *p, size_t from, size_t to, ms_err
         ms__out(p, f.calls ? "]}" : "}");
     }
     p->n_parts = 0;
-    return MS_OK;
 }
 
-/* The result that is there: shortened when it is old, and marked when the call failed. */
-static ms_result ms__reply_there(ms__projector *p, const ms__item *result, ms__fill *f,
-                                 ms_error *err)
+/* The result of a call, shortened when it is old and marked when the call failed, or what
+ * stands in for it. */
+static void ms__reply_of(ms__projector *p, const ms__item *call, ms__fill *f)
 {
     const char *before = p->profile->error_text;
-    ms_str *text = &f->reply.text, whole = result->text.text;
-    bool are;
+    memset(f, 0, sizeof *f);
+    f->call = call;
+    if (!call->result) {
+        p->report.synthesised++;
+        f->failed = !call->delegation;
+        if (f->failed) f->outcome = MS_STR("\"interrupted\"");
+        f->reply = ms_text(call->delegation        ? "Delegated."
+                           : p->profile->no_result ? p->profile->no_result
+                                                   : MS__NO_RESULT);
+        return;
+    }
+    const ms__item *result = &p->items[call->result - 1];
+    ms_str *text = &f->reply.text;
     f->reply = result->text;
     f->parts = result->parts;
     f->failed = result->failed;
     f->outcome = f->failed ? MS_STR("\"failed\"") : result->beside;
-    if (f->parts) return ms__parts_read(p, whole, true, &are, NULL, err);
-    if (f->call->group < p->old_results && !f->reply.json) {
-        MS__TRY(ms_shorten(whole, &p->opts.shorten_opts, ms__absent(), p->arena, text,
-                           err));
-        if (text->ptr != whole.ptr) p->report.shortened++;
+    if (f->parts) {
+        (void)ms__parts_read(p, *text, true, NULL);
+        return;
     }
-    if (!f->failed || !before || ms_str_starts_with(*text, ms_str_of(before))) return MS_OK;
+    if (call->group < p->old_results && !f->reply.json)
+        *text = ms__shorter(p, *text, ms__absent());
+    if (!f->failed || !before || ms_str_starts_with(*text, ms_str_of(before))) return;
     p->report.wrapped++;
-    return ms__glue(p, text, err, ms_str_of(before), *text, ms__absent());
+    *text = ms__glue(p, ms_str_of(before), *text, ms__absent());
 }
 
-/* The result of a call, or what stands in for it. */
-static ms_result ms__reply_of(ms__projector *p, const ms__item *call, ms__fill *f,
-                              ms_error *err)
+/* Does an assistant's group send nothing? Thinking alone is none. */
+static bool ms__is_silent(const ms__projector *p, size_t group)
 {
-    memset(f, 0, sizeof *f);
-    f->call = call;
-    if (call->result) return ms__reply_there(p, &p->items[call->result - 1], f, err);
-    p->report.synthesised++;
-    f->failed = !call->delegation;
-    if (f->failed) f->outcome = MS_STR("\"interrupted\"");
-    f->reply = ms_text(call->delegation        ? "Delegated."
-                       : p->profile->no_result ? p->profile->no_result
-                                               : MS__NO_RESULT);
-    return MS_OK;
+    const ms__group *g = &p->groups[group];
+    return g->kind == MS__ITEM_ASSISTANT && !g->calls && !g->has_texts;
 }
 
-/* All results of a turn, in the order of its calls; *next: the group after what was
- * written. */
-static ms_result ms__emit_results(ms__projector *p, size_t index, bool open, size_t *next,
-                                  ms_error *err)
+/* The end of a run: groups of one kind, and silent ones; an assistant's ends with calls. */
+static size_t ms__run_end(const ms__projector *p, size_t from, ms__item_kind kind)
+{
+    while (from < p->n_groups && (p->groups[from].kind == kind || ms__is_silent(p, from))) {
+        bool calls = p->groups[from++].calls > 0;
+        if (kind == MS__ITEM_ASSISTANT && calls) break;
+    }
+    return from;
+}
+
+/* The user's texts of groups [from, to) as parts. */
+static void ms__texts_of(ms__projector *p, size_t from, size_t to)
+{
+    for (; from < to; from++)
+        if (p->groups[from].kind != MS__ITEM_ASSISTANT) ms__group_said(p, from);
+}
+
+/* All results of a turn, in the order of its calls, and where the format wants it so the
+ * user's text after them; returns the group after what was written. */
+static size_t ms__emit_results(ms__projector *p, size_t index, bool open)
 {
     const ms__shape_row *shape = p->shape;
+    size_t next = index + 1, after = ms__run_end(p, next, MS__ITEM_USER);
     bool some = false;
-    size_t after = *next;
     ms__fill f;
     for (uint32_t at = p->groups[index].first + 1; at; at = p->items[at - 1].next) {
         const ms__item *call = &p->items[at - 1];
         if (call->kind != MS__ITEM_CALL || (open && !call->result)) continue;
-        MS__TRY(ms__reply_of(p, call, &f, err));
+        ms__reply_of(p, call, &f);
         if (some && shape->results) ms__out(p, ",");
         else ms__message_begin(p);
         if (!some && shape->results) ms__out(p, shape->results);
@@ -25937,22 +25883,20 @@ static ms_result ms__emit_results(ms__projector *p, size_t index, bool open, siz
         ms__out_form(p, shape->reply, &f);
         p->n_parts = 0;
     }
-    if (!some) return MS_OK;
-    while (after < p->n_groups && p->groups[after].kind == MS__ITEM_USER) after++;
-    bool user = after > *next;
-    for (; shape->after && *next < after; ++*next) {
-        const ms__item *item = &p->items[p->groups[*next].first];
-        MS__TRY(ms__said_add(p, item->text.text, item->parts, err));
-    }
-    if (p->n_parts > 0) ms__out_form(p, shape->after, &f);
-    p->n_parts = 0;
+    if (!some) return next;
+    ms__texts_of(p, next, after);
+    bool user = p->n_parts > 0;
+    if (user && shape->after) ms__out_form(p, shape->after, &f);
     if (shape->results) ms__out(p, "]}");
-    if (!user || !p->profile->bridge_text) return MS_OK;
-    p->report.bridged++;
-    ms__out(p, ",{\"role\":\"assistant\",\"content\":");
-    ms__out_text(p, ms_str_of(p->profile->bridge_text));
-    ms__out(p, "}");
-    return MS_OK;
+    if (!shape->after) p->report.merged -= user ? p->n_parts - 1 : 0; /* not yet */
+    p->n_parts = 0;
+    if (user && p->profile->bridge_text) {
+        p->report.bridged++;
+        ms__out(p, ",{\"role\":\"assistant\",\"content\":");
+        ms__out_text(p, ms_str_of(p->profile->bridge_text));
+        ms__out(p, "}");
+    }
+    return shape->after ? after : next;
 }
 
 /* ---- Runs of groups. */
@@ -25967,59 +25911,44 @@ static void ms__out_said(ms__projector *p, bool system)
     p->n_parts = 0;
 }
 
-/* One run from a group on: one message, and its results; *i: the group after it. */
-static ms_result ms__emit_run(ms__projector *p, size_t *i, ms_error *err)
+/* One run from a group on: one message, and its results; returns the group after it. */
+static size_t ms__emit_run(ms__projector *p, size_t from)
 {
-    size_t from = *i, to = from + 1;
     ms__item_kind kind = p->groups[from].kind;
-    while (to < p->n_groups && p->groups[to].kind == kind &&
-           (kind != MS__ITEM_ASSISTANT || p->groups[to - 1].calls == 0))
-        to++;
-    *i = to;
+    size_t to = ms__run_end(p, from, kind);
+    if (ms__is_silent(p, from)) return from + 1;
     if (kind == MS__ITEM_ASSISTANT) {
-        bool open = p->opts.keep_open && to == p->n_groups;
-        MS__TRY(ms__emit_turns(p, from, to, err));
-        return p->groups[to - 1].calls ? ms__emit_results(p, to - 1, open, i, err) : MS_OK;
+        ms__emit_turns(p, from, to);
+        if (p->groups[to - 1].calls == 0) return to;
+        return ms__emit_results(p, to - 1, p->opts.keep_open && to == p->n_groups);
     }
-    for (; from < to; from++) {
-        const ms__item *item = &p->items[p->groups[from].first];
-        MS__TRY(ms__said_add(p, item->text.text, item->parts, err));
-    }
+    ms__texts_of(p, from, to);
     ms__out_said(p, kind == MS__ITEM_SYSTEM);
-    return MS_OK;
+    return to;
 }
 
-/* The system text, where it stands apart from the list. */
-static ms_result ms__system_apart(ms__projector *p, ms_error *err)
+/* The system text of the request: opts.system, and what the history begins with. */
+static void ms__system_of(ms__projector *p)
 {
-    uint64_t merged = p->report.merged;
-    if (p->profile->system != MS_SYSTEM_APART) return MS_OK;
-    if (p->opts.system.len > 0) MS__TRY(ms__said_add(p, p->opts.system, false, err));
-    for (size_t i = 0; i < p->pinned; i++)
-        MS__TRY(ms__said_add(p, p->items[p->groups[i].first].text.text, false, err));
-    p->report.merged = merged; /* it is no message */
-    return p->n_parts > 0 ? ms__parts_joined(p, &p->report.system, err) : MS_OK;
+    if (p->opts.system.len > 0) ms__said_add(p, p->opts.system, false);
+    ms__texts_of(p, 0, p->pinned);
 }
 
 /* What stands before the window: a message of system text, and a user's message where one
  * must be first. */
-static ms_result ms__emit_start(ms__projector *p, size_t *start, ms_error *err)
+static void ms__emit_start(ms__projector *p, size_t *start)
 {
     const char *text = p->profile->start_text ? p->profile->start_text : MS__START;
-    bool apart = p->profile->system == MS_SYSTEM_APART;
-    if (!apart && p->opts.system.len > 0)
-        MS__TRY(ms__said_add(p, p->opts.system, false, err));
-    for (size_t i = 0; i < p->pinned && !apart; i++)
-        MS__TRY(ms__said_add(p, p->items[p->groups[i].first].text.text, false, err));
-    for (; *start < p->n_groups && p->groups[*start].kind == MS__ITEM_SYSTEM; ++*start)
-        MS__TRY(ms__said_add(p, p->items[p->groups[*start].first].text.text, false, err));
+    if (p->profile->system != MS_SYSTEM_APART) ms__system_of(p);
+    size_t to = ms__run_end(p, *start, MS__ITEM_SYSTEM);
+    ms__texts_of(p, *start, to);
+    *start = to;
     if (p->n_parts > 0) ms__out_said(p, true);
     bool user = *start < p->n_groups && p->groups[*start].kind == MS__ITEM_USER;
-    if (!p->profile->start_user || user) return MS_OK;
+    if (!p->profile->start_user || user) return;
     p->report.started = 1;
-    MS__TRY(ms__said_add(p, ms_str_of(text), false, err));
+    ms__said_add(p, ms_str_of(text), false);
     ms__out_said(p, false);
-    return MS_OK;
 }
 
 /* Where results are old: before so many groups. */
@@ -26063,14 +25992,13 @@ static void ms__running_turn(ms__projector *p, size_t start)
 }
 
 /* Steps 6 to 9: the list of messages, from the window's first group on. */
-static ms_result ms__emit_list(ms__projector *p, ms_error *err)
+static void ms__emit_list(ms__projector *p)
 {
-    size_t start = p->start;
+    size_t at = p->start;
     ms__out(p, "[");
-    MS__TRY(ms__emit_start(p, &start, err));
-    while (start < p->n_groups) MS__TRY(ms__emit_run(p, &start, err));
+    ms__emit_start(p, &at);
+    while (at < p->n_groups) at = ms__emit_run(p, at);
     ms__out(p, "]");
-    return MS_OK;
 }
 
 static ms_result ms__project_begin(ms__projector *p, const ms_project_desc *desc,
@@ -26093,9 +26021,8 @@ static ms_result ms__project_begin(ms__projector *p, const ms_project_desc *desc
     p->hash_key[1] = (uint64_t)(uintptr_t)p->arena ^ 0x9E3779B97F4A7C15u;
     if (ms__is_blank(p->opts.system)) p->opts.system = ms__absent();
     else p->system_cost = ms__text_cost(p, ms_text_n(p->opts.system));
-    if (!p->opts.shorten || !p->opts.key) return MS_OK;
-    p->key = (char *)ms_arena_alloc(p->arena, MS_ENTITY_KEY_MAX);
-    return p->key ? MS_OK : ms__no_arena(err, p->arena, MS_ENTITY_KEY_MAX);
+    if (p->opts.shorten && p->opts.key) p->key = (char *)ms__take(p, MS_ENTITY_KEY_MAX);
+    return p->lost ? ms__no_arena(err, p->arena, p->lost) : MS_OK;
 }
 
 /* Steps 1 to 5: reads the messages and looks where the window begins. What is written
@@ -26112,12 +26039,13 @@ static ms_result ms__project_open(ms__projector **out, const ms_project_desc *de
     if (!desc->next || !write)
         return ms__fail(err, MS_E_ARGUMENT, "a history needs messages and a place to go");
     MS__TRY(ms__project_begin(p, desc, err));
-    while ((msg = desc->next(desc->next_ctx)) != NULL) {
-        ms_envelope m = ms_envelope_of(msg);
-        MS__TRY(ms__project_add(p, &m, err));
-    }
+    while ((msg = desc->next(desc->next_ctx)) != NULL) MS__TRY(ms__project_add(p, msg, err));
     ms_result code = ms__window_start(p, &p->start, err);
-    if (code == MS_OK) code = ms__system_apart(p, err);
+    if (p->profile->system == MS_SYSTEM_APART) {
+        ms__system_of(p);
+        if (p->n_parts > 0) p->report.system = ms__parts_joined(p);
+        p->report.merged = 0; /* it is no message */
+    }
     ms__results_age(p);
     ms__running_turn(p, p->start);
     ms_json_init(&p->json, write, ctx, false);
@@ -26130,6 +26058,7 @@ static ms_result ms__project_close(ms__projector *p, ms_project_report *report,
                                    ms_error *err)
 {
     if (report) *report = p->report;
+    if (p->lost) return ms__no_arena(err, p->arena, p->lost);
     if (ms_json_finish(&p->json) == MS_OK) return MS_OK;
     return ms__fail(err, p->json.result, "writing the messages failed");
 }
@@ -26139,7 +26068,7 @@ MS_API ms_result ms_project(const ms_project_desc *desc, ms_write_fn write, void
 {
     ms__projector *p;
     MS__TRY(ms__project_open(&p, desc, write, ctx, report, err));
-    MS__TRY(ms__emit_list(p, err));
+    ms__emit_list(p);
     return ms__project_close(p, report, err);
 }
 
@@ -26255,7 +26184,7 @@ static ms_result ms__request_write(const ms_request_desc *desc, ms_arena *arena,
     ms_result code = ms__project_open(&p, history, write, ctx, report, err);
     if (code == MS_OK) {
         ms__request_head(p, desc);
-        code = ms__emit_list(p, err);
+        ms__emit_list(p);
     }
     ms_result closed = ms_cursor_close(it, code == MS_OK ? err : NULL);
     if (code != MS_OK || closed != MS_OK) return code != MS_OK ? code : closed;
@@ -26288,28 +26217,51 @@ MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void
  * ms_answer appends the messages as one batch at the end. A stream begins each message with
  * its first text, feeds it, and ends all of them when the answer is whole: only then is
  * the hash known that thinking is stored with. A provider's error, or a connection that
- * ends early, leaves the messages marked as unfinished.
+ * ends early, leaves the messages marked as unfinished. The first trouble stays in a->code.
  * ================================================================================== */
 
-typedef enum ms__bit_kind { MS__BIT_TEXT, MS__BIT_THOUGHT, MS__BIT_CALL, MS__BIT_OTHER }
-    ms__bit_kind;
+typedef enum ms__bit_kind {
+    MS__BIT_TEXT,
+    MS__BIT_THOUGHT,
+    MS__BIT_CALL,
+    MS__BIT_OTHER
+} ms__bit_kind;
 
 typedef struct ms__bit {
     struct ms__bit *next;
     ms__bit_kind kind;
-    int64_t index;     /* the provider's, or ours */
-    ms_buf text;       /* of a call its arguments */
-    ms_buf signature;  /* of thinking, of a call of gemini; of redacted thinking its data */
-    bool redacted;
-    ms_str name, id;   /* of a call */
+    int64_t index;      /* the provider's, or ours */
+    ms_buf text;        /* of a call its arguments */
+    ms_buf name, id;    /* of a call */
+    ms_buf signature;   /* of thinking, of a call of gemini */
+    ms_buf data;        /* of redacted thinking */
     ms_stream stream;
     uint64_t seq;
-    size_t fed;        /* bytes of the text */
+    size_t fed;         /* bytes of the text */
 } ms__bit;
 
 static ms_arena *ms__answer_arena(ms_answer_stream *a)
 {
     return a->desc.arena ? a->desc.arena : &a->own;
+}
+
+static void ms__answer_lost(ms_answer_stream *a, size_t size)
+{
+    if (a->code == MS_OK) a->code = ms__no_arena(a->err, ms__answer_arena(a), size);
+}
+
+/* The value at a path of members and indices, "choices.0.delta"; absent: there is none,
+ * or null. */
+static ms_str ms__at(ms_str v, const char *path)
+{
+    for (size_t len; *path && v.ptr; path += len + (path[len] == '.')) {
+        ms_str of = v;
+        len = strcspn(path, ".");
+        v = ms__absent();
+        if (ms__is_digit(*path)) (void)ms_json_element(of, (size_t)(*path - '0'), &v);
+        else (void)ms_json_member(of, ms_str_n(path, len), &v);
+    }
+    return ms_json_kind_of(v) == MS_JSON_NULL ? ms__absent() : v;
 }
 
 /* ---- Bits. */
@@ -26321,49 +26273,27 @@ static ms__bit *ms__bit_at(ms_answer_stream *a, ms__bit_kind kind, int64_t index
     for (; *at; at = &(*at)->next)
         if ((*at)->kind == kind && (*at)->index == index) return *at;
     ms__bit *b = (ms__bit *)ms_arena_alloc(ms__answer_arena(a), sizeof *b);
+    if (!b) ms__answer_lost(a, sizeof *b);
     if (!b) return NULL;
     memset(b, 0, sizeof *b);
     b->kind = kind;
     b->index = index;
-    b->text.arena = b->signature.arena = ms__answer_arena(a);
+    b->text.arena = b->name.arena = b->id.arena = b->signature.arena = b->data.arena =
+        ms__answer_arena(a);
     return *at = b;
-}
-
-/* Adds the text of a JSON string; other values say nothing. */
-static ms_result ms__bit_add(ms_answer_stream *a, ms_buf *buf, ms_str json, ms_error *err)
-{
-    ms_str text;
-    if (ms_json_kind_of(json) != MS_JSON_STRING) return MS_OK;
-    ms_result code = ms_json_string(json, ms__answer_arena(a), &text);
-    if (code == MS_OK) code = ms_buf_write(buf, text.ptr, text.len);
-    return code == MS_OK ? MS_OK : ms__no_arena(err, ms__answer_arena(a), json.len);
-}
-
-/* The same for the name and the id of a call, which come whole. */
-static ms_result ms__bit_word(ms_answer_stream *a, ms_str *word, ms_str object,
-                              const char *member, ms_error *err)
-{
-    ms_buf buf;
-    ms_str json;
-    memset(&buf, 0, sizeof buf);
-    buf.arena = ms__answer_arena(a);
-    if (word->len > 0 || !ms_json_member(object, ms_str_of(member), &json)) return MS_OK;
-    MS__TRY(ms__bit_add(a, &buf, json, err));
-    if (buf.len > 0) *word = ms_buf_text(&buf);
-    return MS_OK;
 }
 
 /* Does the bit say anything? Providers send empty texts beside calls. */
 static bool ms__bit_says(const ms__bit *b)
 {
     return b->kind == MS__BIT_CALL ? b->name.len > 0
-                                   : b->text.len > 0 || b->signature.len > 0;
+                                   : b->text.len + b->signature.len + b->data.len > 0;
 }
 
 /* What is stored about a signature. of 0: the answer is not whole yet. */
-static ms_result ms__bit_signed(ms_answer_stream *a, const ms__bit *b, uint64_t of,
-                                ms_str *extra, ms_error *err)
+static ms_str ms__bit_signed(ms_answer_stream *a, const ms__bit *b, uint64_t of)
 {
+    const ms_buf *text = b->data.len > 0 ? &b->data : &b->signature;
     ms_json_writer w;
     ms_buf buf;
     memset(&buf, 0, sizeof buf);
@@ -26375,387 +26305,299 @@ static ms_result ms__bit_signed(ms_answer_stream *a, const ms__bit *b, uint64_t 
     ms_json_key(&w, MS_STR("provider"));
     ms_json_put_string(&w, ms_str_of(a->desc.profile->name ? a->desc.profile->name : ""));
     if (a->model.len > 0) ms_json_key(&w, MS_STR("model"));
-    if (a->model.len > 0) ms_json_put_string(&w, a->model);
+    if (a->model.len > 0) ms_json_put_string(&w, ms_buf_text(&a->model));
     if (of != 0) ms_json_key(&w, MS_STR("of"));
     if (of != 0) ms_json_put_u64(&w, of);
-    if (b->signature.len > 0) {
-        ms_json_key(&w, b->redacted ? MS_STR("data") : MS_STR("signature"));
-        ms_json_put_string(&w, ms_buf_text(&b->signature));
+    if (text->len > 0) {
+        ms_json_key(&w, text == &b->data ? MS_STR("data") : MS_STR("signature"));
+        ms_json_put_string(&w, ms_buf_text(text));
     }
     ms_json_end_object(&w);
     ms_json_end_object(&w);
-    if (ms_json_finish(&w) != MS_OK) return ms__no_arena(err, buf.arena, buf.len);
-    *extra = ms_buf_text(&buf);
-    return MS_OK;
+    if (ms_json_finish(&w) != MS_OK) ms__answer_lost(a, buf.len);
+    return ms_buf_text(&buf);
 }
 
-/* The message of a bit: as it is now, or, `whole`, as it is stored in the end. */
+/* The message of a bit: as a stream begins it, or, `whole`, as it is stored in the end. */
 static ms_envelope ms__bit_message(const ms_answer_stream *a, const ms__bit *b, bool whole)
 {
-    ms_value text = ms_text_n(ms_buf_text(&b->text));
+    ms_value text = whole ? ms_text_n(ms_buf_text(&b->text)) : ms_text("");
     ms_str object;
-    ms_envelope m;
-    if (!whole) text = ms_text("");
-    switch (b->kind) {
-    case MS__BIT_TEXT: m = ms_assistant_message(text); break;
-    case MS__BIT_THOUGHT: m = ms_message(MS_T_REASONING, text); break;
-    case MS__BIT_CALL:
+    ms_envelope m = ms_message(b->kind == MS__BIT_THOUGHT ? MS_T_REASONING
+                               : b->kind == MS__BIT_OTHER ? MS_T_MULTIMODAL_PART
+                                                          : MS_T_ASSISTANT_MESSAGE, text);
+    if (b->kind == MS__BIT_CALL) {
         if (whole && text.text.len == 0) text = ms_json(MS_STR("{}"));
         if (ms_json_check(text.text, NULL, &object, NULL) == MS_OK &&
             ms_json_kind_of(object) == MS_JSON_OBJECT)
             text = ms_json(object);
-        m = ms_action(b->name, text, b->id.len > 0 ? b->id : ms__absent());
-        break;
-    default:
-        m = ms_message(MS_T_MULTIMODAL_PART, text);
+        m = ms_action(ms_buf_text(&b->name), text,
+                      b->id.len > 0 ? ms_buf_text(&b->id) : ms__absent());
+    } else if (b->kind == MS__BIT_OTHER) {
         m.role = MS_ROLE_ASSISTANT;
-        m.content.json = whole;
-        break;
+        m.content.json = true;
     }
     m.agent_key = a->desc.opts.agent_key;
     m.turn_id = a->desc.turn_id;
-    if (a->first_seq != 0 && b->seq != a->first_seq) m.flags = MS_FLAG_JOINED;
+    if (a->out.first_seq != 0 && b->seq != a->out.first_seq) m.flags = MS_FLAG_JOINED;
     return m;
 }
 
-/* Streams what a bit has got; its message begins with the first text. */
-static ms_result ms__bit_flow(ms_answer_stream *a, ms__bit *b, ms_error *err)
+/* Streams what a bit has got; its message begins with the first text. Blocks of another
+ * kind come whole, at the end. */
+static void ms__bit_flow(ms_answer_stream *a, ms__bit *b)
 {
-    if (!a->streams || !ms__bit_says(b)) return MS_OK;
+    if (!a->streams || a->code != MS_OK || b->kind == MS__BIT_OTHER || !ms__bit_says(b))
+        return;
     if (b->seq == 0) {
-        ms_envelope m = ms__bit_message(a, b, b->kind == MS__BIT_OTHER);
-        if (b->kind == MS__BIT_OTHER) return MS_OK; /* it comes whole, at the end */
-        MS__TRY(ms_stream_begin(&b->stream, a->desc.store, a->desc.location, &m,
-                                &a->desc.stream, err));
+        ms_envelope m = ms__bit_message(a, b, false);
+        a->code = ms_stream_begin(&b->stream, a->desc.store, a->desc.location, &m,
+                                  &a->desc.stream, a->err);
         b->seq = b->stream.seq;
-        if (a->first_seq == 0) a->first_seq = b->seq;
+        if (a->out.first_seq == 0) a->out.first_seq = b->seq;
     }
-    ms_str rest = ms_str_n(b->text.ptr + b->fed, b->text.len - b->fed);
-    if (rest.len == 0) return MS_OK;
+    if (a->code != MS_OK || b->fed == b->text.len) return;
+    a->code = ms_stream_feed(&b->stream, ms_str_n(b->text.ptr + b->fed,
+                                                  b->text.len - b->fed), a->err);
     b->fed = b->text.len;
-    return ms_stream_feed(&b->stream, rest, err);
 }
 
-/* One more piece of text of a kind; the empty ones that providers send make no bit. */
-static ms_result ms__answer_text(ms_answer_stream *a, ms__bit_kind kind, int64_t index,
-                                 ms_str json, ms_error *err)
+/* More of a bit: the text of a JSON string, other JSON as it is, goes on its text ('t'),
+ * signature ('s') or data ('d'), or becomes its name ('n') or id ('i'), which come once.
+ * Empty texts make no bit, but calls. */
+static void ms__bit_put(ms_answer_stream *a, ms__bit_kind kind, int64_t index, char what,
+                        ms_str json)
 {
-    if (ms_json_kind_of(json) != MS_JSON_STRING || json.len <= 2) return MS_OK;
-    ms__bit *b = ms__bit_at(a, kind, index);
-    if (!b) return ms__no_arena(err, ms__answer_arena(a), sizeof *b);
-    MS__TRY(ms__bit_add(a, &b->text, json, err));
-    return ms__bit_flow(a, b, err);
+    ms_str text = json;
+    ms__bit *b;
+    bool string = ms_json_kind_of(json) == MS_JSON_STRING;
+    if (!json.ptr || a->code != MS_OK) return;
+    if (string && ms_json_string(json, ms__answer_arena(a), &text) != MS_OK)
+        ms__answer_lost(a, json.len);
+    if ((text.len == 0 && kind != MS__BIT_CALL) || !(b = ms__bit_at(a, kind, index))) return;
+    ms_buf *buf = what == 't'   ? &b->text
+                  : what == 's' ? &b->signature
+                  : what == 'd' ? &b->data
+                  : what == 'n' ? &b->name : &b->id;
+    if ((what == 'n' || what == 'i') && buf->len > 0) return;
+    if (ms_buf_write(buf, text.ptr, text.len) != MS_OK) ms__answer_lost(a, text.len);
+    ms__bit_flow(a, b);
 }
 
-static ms_result ms__answer_member(ms_answer_stream *a, ms__bit_kind kind, int64_t index,
-                                   ms_str object, const char *member, ms_error *err)
+/* A call, or more of it: `object` has its name and its arguments, `around` its id. */
+static void ms__answer_call(ms_answer_stream *a, int64_t index, ms_str around, ms_str object,
+                            const char *args)
 {
-    ms_str json;
-    if (!ms_json_member(object, ms_str_of(member), &json)) return MS_OK;
-    return ms__answer_text(a, kind, index, json, err);
+    ms__bit_put(a, MS__BIT_CALL, index, 'i', ms__at(around, "id"));
+    ms__bit_put(a, MS__BIT_CALL, index, 's', ms__at(around, "thoughtSignature"));
+    ms__bit_put(a, MS__BIT_CALL, index, 'n', ms__at(object, "name"));
+    if (args) ms__bit_put(a, MS__BIT_CALL, index, 't', ms__at(object, args));
 }
 
-/* A call, or more of it: the object that has its name and its arguments, text or object. */
-static ms_result ms__answer_call(ms_answer_stream *a, int64_t index, ms_str with_id,
-                                 ms_str object, const char *args, ms_error *err)
-{
-    ms_str json;
-    ms__bit *b = ms__bit_at(a, MS__BIT_CALL, index);
-    if (!b) return ms__no_arena(err, ms__answer_arena(a), sizeof *b);
-    MS__TRY(ms__bit_word(a, &b->name, object, "name", err));
-    MS__TRY(ms__bit_word(a, &b->id, with_id, "id", err));
-    if (ms_json_member(object, ms_str_of(args), &json)) {
-        if (ms_json_kind_of(json) != MS_JSON_OBJECT)
-            MS__TRY(ms__bit_add(a, &b->text, json, err));
-        else if (ms_buf_write(&b->text, json.ptr, json.len) != MS_OK)
-            return ms__no_arena(err, ms__answer_arena(a), json.len);
-    }
-    if (ms_json_member(with_id, MS_STR("thoughtSignature"), &json))
-        MS__TRY(ms__bit_add(a, &b->signature, json, err));
-    return ms__bit_flow(a, b, err);
-}
-
-/* A block of no kind that has a meaning here is kept as it is. */
-static ms_result ms__answer_other(ms_answer_stream *a, int64_t index, ms_str block,
-                                  ms_error *err)
+/* A block of no kind that has a meaning here is kept as it is, in a list. */
+static void ms__answer_other(ms_answer_stream *a, int64_t index, ms_str block)
 {
     ms_result code = MS_OK;
     ms__bit *b = ms__bit_at(a, MS__BIT_OTHER, index);
-    if (!b) return ms__no_arena(err, ms__answer_arena(a), sizeof *b);
+    if (!b) return;
     ms__buf_add(&b->text, &code, MS_STR("["));
     ms__buf_add(&b->text, &code, block);
     ms__buf_add(&b->text, &code, MS_STR("]"));
-    return code == MS_OK ? MS_OK : ms__no_arena(err, b->text.arena, block.len);
-}
-
-/* ---- What all four have. */
-
-static void ms__answer_count(ms_str object, const char *member, uint64_t *count)
-{
-    ms_str json;
-    uint64_t n;
-    if (ms_json_member(object, ms_str_of(member), &json) && ms_json_u64(json, &n) == MS_OK)
-        *count = n;
-}
-
-/* The model's name, and the provider's word for why it stopped. */
-static ms_result ms__answer_facts(ms_answer_stream *a, ms_str object, const char *model,
-                                  const char *stop, ms_error *err)
-{
-    ms_str json, word;
-    if (model) MS__TRY(ms__bit_word(a, &a->model, object, model, err));
-    if (!stop || !ms_json_member(object, ms_str_of(stop), &json) ||
-        !ms__string_inside(json, &word) || word.len == 0)
-        return MS_OK;
-    a->whole = true;
-    word.len = ms__min(word.len, sizeof a->out.stop - 1);
-    memcpy(a->out.stop, word.ptr, word.len);
-    a->out.stop[word.len] = 0;
-    return MS_OK;
-}
-
-/* The provider's error: {"error": {"message": text}} or {"error": text}. */
-static ms_result ms__answer_error(ms_answer_stream *a, ms_str event, ms_error *err)
-{
-    ms_str error, message;
-    if (!ms_json_member(event, MS_STR("error"), &error) ||
-        ms_json_kind_of(error) == MS_JSON_NULL)
-        return MS_OK;
-    if (!ms_json_member(error, MS_STR("message"), &message)) message = error;
-    (void)ms_json_string(message, ms__answer_arena(a), &message);
-    a->failed = true;
-    return ms__fail(err, MS_E_REFUSED, "%s answered: %v",
-                    a->desc.profile->name ? a->desc.profile->name : "the provider",
-                    MS__V(message));
+    if (code != MS_OK) ms__answer_lost(a, block.len);
 }
 
 /* ---- The events of each provider. */
 
 /* A message or a delta of chat completions. */
-static ms_result ms__answer_chat_message(ms_answer_stream *a, ms_str m, ms_error *err)
+static void ms__answer_chat(ms_answer_stream *a, ms_str event)
 {
-    ms_str list, call, object;
-    MS__TRY(ms__answer_member(a, MS__BIT_THOUGHT, 0, m, "reasoning_content", err));
-    MS__TRY(ms__answer_member(a, MS__BIT_TEXT, 0, m, "content", err));
-    MS__TRY(ms__answer_member(a, MS__BIT_TEXT, 0, m, "refusal", err));
-    if (ms_json_member(m, MS_STR("content"), &list)) {
-        ms_json_iter it = ms_json_iterate(list); /* a list of parts, as Mistral has it */
-        while (!it.object && ms_json_next(&it))
-            MS__TRY(ms__answer_member(a, MS__BIT_TEXT, 0, it.value, "text", err));
-    }
-    if (ms_json_member(m, MS_STR("function_call"), &call) &&
-        ms_json_kind_of(call) == MS_JSON_OBJECT)
-        MS__TRY(ms__answer_call(a, -1, call, call, "arguments", err));
-    if (!ms_json_member(m, MS_STR("tool_calls"), &list)) return MS_OK;
-    ms_json_iter it = ms_json_iterate(list);
-    for (int64_t i = 0; !it.object && ms_json_next(&it); i++) {
+    ms_str m = ms__at(event, "choices.0.message"), content, call;
+    a->whole = a->whole || m.ptr;
+    if (!m.ptr) m = ms__at(event, "choices.0.delta");
+    content = ms__at(m, "content");
+    ms__bit_put(a, MS__BIT_THOUGHT, 0, 't', ms__at(m, "reasoning_content"));
+    ms__bit_put(a, MS__BIT_TEXT, 0, 't', ms__at(m, "refusal"));
+    ms_json_iter it = ms_json_iterate(content); /* a list of parts, as Mistral has it */
+    if (ms_json_kind_of(content) == MS_JSON_STRING)
+        ms__bit_put(a, MS__BIT_TEXT, 0, 't', content);
+    while (ms_json_next(&it))
+        ms__bit_put(a, MS__BIT_TEXT, 0, 't', ms__at(it.value, "text"));
+    call = ms__at(m, "function_call");
+    if (call.ptr) ms__answer_call(a, -1, call, call, "arguments");
+    it = ms_json_iterate(ms__at(m, "tool_calls"));
+    for (int64_t i = 0; ms_json_next(&it); i++) {
         int64_t index = i;
-        if (ms_json_member(it.value, MS_STR("index"), &object))
-            (void)ms_json_i64(object, &index);
-        bool custom = ms_json_member(it.value, MS_STR("custom"), &object);
-        if (!custom && !ms_json_member(it.value, MS_STR("function"), &object)) continue;
-        MS__TRY(ms__answer_call(a, index, it.value, object,
-                                custom ? "input" : "arguments", err));
+        ms_str custom = ms__at(it.value, "custom");
+        (void)ms_json_i64(ms__at(it.value, "index"), &index);
+        ms__answer_call(a, index, it.value,
+                        custom.ptr ? custom : ms__at(it.value, "function"),
+                        custom.ptr ? "input" : "arguments");
     }
-    return MS_OK;
-}
-
-static ms_result ms__answer_chat(ms_answer_stream *a, ms_str event, ms_error *err)
-{
-    ms_str list, choice, m, usage, inner;
-    if (ms_json_member(event, MS_STR("usage"), &usage)) {
-        ms__answer_count(usage, "prompt_tokens", &a->out.usage.input_tokens);
-        ms__answer_count(usage, "completion_tokens", &a->out.usage.output_tokens);
-        if (ms_json_member(usage, MS_STR("prompt_tokens_details"), &inner))
-            ms__answer_count(inner, "cached_tokens", &a->out.usage.cached_tokens);
-        if (ms_json_member(usage, MS_STR("completion_tokens_details"), &inner))
-            ms__answer_count(inner, "reasoning_tokens", &a->out.usage.reasoning_tokens);
-    }
-    if (!ms_json_member(event, MS_STR("choices"), &list)) return MS_OK;
-    a->known = true;
-    MS__TRY(ms__answer_facts(a, event, "model", NULL, err));
-    if (!ms_json_element(list, 0, &choice)) return MS_OK;
-    bool message = ms_json_member(choice, MS_STR("message"), &m);
-    a->whole = a->whole || message;
-    if (message || ms_json_member(choice, MS_STR("delta"), &m))
-        MS__TRY(ms__answer_chat_message(a, m, err));
-    return ms__answer_facts(a, choice, NULL, "finish_reason", err);
 }
 
 /* A block of anthropic's, whole or as it begins. */
-static ms_result ms__answer_block(ms_answer_stream *a, int64_t index, ms_str block,
-                                  ms_error *err)
+static void ms__answer_block(ms_answer_stream *a, int64_t index, ms_str block)
 {
-    ms_str type, input;
-    if (!ms_json_member(block, MS_STR("type"), &type)) return MS_OK;
-    if (ms_json_string_is(type, MS_STR("text")))
-        return ms__answer_member(a, MS__BIT_TEXT, index, block, "text", err);
-    if (ms_json_string_is(type, MS_STR("tool_use"))) {
-        ms_json_iter it = ms_json_iterate(block);
-        if (ms_json_member(block, MS_STR("input"), &input)) it = ms_json_iterate(input);
-        bool empty = !ms_json_next(&it); /* deltas may follow */
-        return ms__answer_call(a, index, block, block, empty ? "" : "input", err);
+    ms_str type = ms__at(block, "type");
+    if (ms_json_string_is(type, MS_STR("text"))) {
+        ms__bit_put(a, MS__BIT_TEXT, index, 't', ms__at(block, "text"));
+    } else if (ms_json_string_is(type, MS_STR("tool_use"))) {
+        ms_json_iter it = ms_json_iterate(ms__at(block, "input"));
+        ms__answer_call(a, index, block, block, NULL);
+        if (ms_json_next(&it)) /* {}: deltas may follow */
+            ms__bit_put(a, MS__BIT_CALL, index, 't', ms__at(block, "input"));
+    } else if (ms_json_string_is(type, MS_STR("thinking")) ||
+               ms_json_string_is(type, MS_STR("redacted_thinking"))) {
+        ms__bit_put(a, MS__BIT_THOUGHT, index, 't', ms__at(block, "thinking"));
+        ms__bit_put(a, MS__BIT_THOUGHT, index, 's', ms__at(block, "signature"));
+        ms__bit_put(a, MS__BIT_THOUGHT, index, 'd', ms__at(block, "data"));
+    } else {
+        ms__answer_other(a, index, block);
     }
-    bool redacted = ms_json_string_is(type, MS_STR("redacted_thinking"));
-    if (!redacted && !ms_json_string_is(type, MS_STR("thinking")))
-        return ms__answer_other(a, index, block, err);
-    ms__bit *b = ms__bit_at(a, MS__BIT_THOUGHT, index);
-    if (!b) return ms__no_arena(err, ms__answer_arena(a), sizeof *b);
-    b->redacted = redacted;
-    if (ms_json_member(block, redacted ? MS_STR("data") : MS_STR("signature"), &input))
-        MS__TRY(ms__bit_add(a, &b->signature, input, err));
-    if (ms_json_member(block, MS_STR("thinking"), &input))
-        MS__TRY(ms__bit_add(a, &b->text, input, err));
-    return ms__bit_flow(a, b, err);
 }
 
-/* More of a block. */
-static ms_result ms__answer_delta(ms_answer_stream *a, int64_t index, ms_str delta,
-                                  ms_error *err)
+static void ms__answer_anthropic(ms_answer_stream *a, ms_str event)
 {
-    ms_str json;
-    MS__TRY(ms__answer_member(a, MS__BIT_TEXT, index, delta, "text", err));
-    MS__TRY(ms__answer_member(a, MS__BIT_THOUGHT, index, delta, "thinking", err));
-    if (ms_json_member(delta, MS_STR("signature"), &json)) {
-        ms__bit *b = ms__bit_at(a, MS__BIT_THOUGHT, index);
-        if (!b) return ms__no_arena(err, ms__answer_arena(a), sizeof *b);
-        MS__TRY(ms__bit_add(a, &b->signature, json, err));
-        return ms__bit_flow(a, b, err);
-    }
+    int64_t index = 0;
+    ms_str block = ms__at(event, "content_block"), delta = ms__at(event, "delta");
+    ms_json_iter it = ms_json_iterate(ms__at(event, "content"));
+    for (; ms_json_next(&it); index++) ms__answer_block(a, index, it.value);
+    (void)ms_json_i64(ms__at(event, "index"), &index);
+    if (block.ptr) ms__answer_block(a, index, block);
+    ms__bit_put(a, MS__BIT_TEXT, index, 't', ms__at(delta, "text"));
+    ms__bit_put(a, MS__BIT_THOUGHT, index, 't', ms__at(delta, "thinking"));
+    ms__bit_put(a, MS__BIT_THOUGHT, index, 's', ms__at(delta, "signature"));
     for (ms__bit *b = a->bits; b; b = b->next) /* a tool of the server has input as well */
         if (b->kind == MS__BIT_CALL && b->index == index)
-            return ms__answer_member(a, MS__BIT_CALL, index, delta, "partial_json", err);
-    return MS_OK;
+            ms__bit_put(a, MS__BIT_CALL, index, 't', ms__at(delta, "partial_json"));
 }
 
-static ms_result ms__answer_anthropic(ms_answer_stream *a, ms_str event, ms_error *err)
+/* Parts of gemini's: text goes on the text before it, of the same kind. */
+static void ms__answer_gemini(ms_answer_stream *a, ms_str event)
 {
-    ms_str m = event, type, list, usage, value;
-    int64_t index = 0;
-    if (!ms_json_member(event, MS_STR("type"), &type)) return MS_OK;
-    if (ms_json_string_is(type, MS_STR("message_start")))
-        (void)ms_json_member(event, MS_STR("message"), &m);
-    if (ms_json_member(m, MS_STR("usage"), &usage)) {
-        uint64_t read = 0, made = 0;
-        ms__answer_count(usage, "input_tokens", &a->out.usage.input_tokens);
-        ms__answer_count(usage, "output_tokens", &a->out.usage.output_tokens);
-        ms__answer_count(usage, "cache_read_input_tokens", &read);
-        ms__answer_count(usage, "cache_creation_input_tokens", &made);
-        if (read + made > 0 && a->out.usage.cached_tokens == 0) {
-            a->out.usage.cached_tokens = read;
-            a->out.usage.input_tokens += read + made; /* they are counted apart */
+    ms_json_iter it = ms_json_iterate(ms__at(event, "candidates.0.content.parts"));
+    while (ms_json_next(&it)) {
+        ms_str text = ms__at(it.value, "text"), call = ms__at(it.value, "functionCall");
+        bool thought = ms_json_kind_of(ms__at(it.value, "thought")) == MS_JSON_TRUE;
+        ms__bit_kind kind = call.ptr   ? MS__BIT_CALL
+                            : !text.ptr ? MS__BIT_OTHER
+                            : thought   ? MS__BIT_THOUGHT : MS__BIT_TEXT;
+        if (kind >= MS__BIT_CALL || a->last_kind != (unsigned)kind) a->n_bits++;
+        a->last_kind = kind;
+        if (text.ptr) ms__bit_put(a, kind, a->n_bits, 't', text);
+        else if (!call.ptr) ms__answer_other(a, a->n_bits, it.value);
+        else {
+            ms__answer_call(a, a->n_bits, it.value, call, "args");
+            ms__bit_put(a, MS__BIT_CALL, a->n_bits, 'i', ms__at(call, "id"));
         }
     }
-    if (ms_json_member(event, MS_STR("index"), &value)) (void)ms_json_i64(value, &index);
-    if (ms_json_member(event, MS_STR("content_block"), &value))
-        MS__TRY(ms__answer_block(a, index, value, err));
-    if (ms_json_member(event, MS_STR("delta"), &value)) {
-        MS__TRY(ms__answer_delta(a, index, value, err));
-        MS__TRY(ms__answer_facts(a, value, NULL, "stop_reason", err));
-    }
-    if (!ms_json_member(m, MS_STR("content"), &list)) return MS_OK;
-    a->known = true;
-    ms_json_iter it = ms_json_iterate(list);
-    for (int64_t i = 0; !it.object && ms_json_next(&it); i++)
-        MS__TRY(ms__answer_block(a, i, it.value, err));
-    return ms__answer_facts(a, m, "model", "stop_reason", err);
 }
 
-/* A part of gemini's: text goes on the text before it, of the same kind. */
-static ms_result ms__answer_part(ms_answer_stream *a, ms_str part, ms_error *err)
+static void ms__answer_ollama(ms_answer_stream *a, ms_str event)
 {
-    ms_str value, call;
-    bool thought = ms_json_member(part, MS_STR("thought"), &value) &&
-                   ms_json_kind_of(value) == MS_JSON_TRUE;
-    ms__bit_kind kind = thought ? MS__BIT_THOUGHT : MS__BIT_TEXT;
-    if (ms_json_member(part, MS_STR("text"), &value)) {
-        if (a->n_bits == 0 || a->last_kind != kind) a->n_bits++;
-        a->last_kind = kind;
-        return ms__answer_text(a, kind, (int64_t)a->n_bits, value, err);
-    }
-    a->n_bits++;
-    a->last_kind = MS__BIT_OTHER;
-    if (!ms_json_member(part, MS_STR("functionCall"), &call))
-        return ms__answer_other(a, (int64_t)a->n_bits, part, err);
-    ms__bit *b = ms__bit_at(a, MS__BIT_CALL, (int64_t)a->n_bits);
-    if (!b) return ms__no_arena(err, ms__answer_arena(a), sizeof *b);
-    MS__TRY(ms__bit_word(a, &b->id, call, "id", err));
-    return ms__answer_call(a, (int64_t)a->n_bits, part, call, "args", err);
+    ms_json_iter it = ms_json_iterate(ms__at(event, "message.tool_calls"));
+    ms__bit_put(a, MS__BIT_THOUGHT, 0, 't', ms__at(event, "message.thinking"));
+    ms__bit_put(a, MS__BIT_TEXT, 0, 't', ms__at(event, "message.content"));
+    while (ms_json_next(&it))
+        ms__answer_call(a, a->n_bits++, it.value, ms__at(it.value, "function"), "arguments");
+    if (ms_json_kind_of(ms__at(event, "done")) == MS_JSON_TRUE) a->whole = true;
 }
 
-static ms_result ms__answer_gemini(ms_answer_stream *a, ms_str event, ms_error *err)
-{
-    ms_str list, candidate, content, parts, usage, value;
-    ms_usage *u = &a->out.usage;
-    if (ms_json_member(event, MS_STR("usageMetadata"), &usage)) {
-        uint64_t answer = 0;
-        ms__answer_count(usage, "promptTokenCount", &u->input_tokens);
-        ms__answer_count(usage, "candidatesTokenCount", &answer);
-        ms__answer_count(usage, "thoughtsTokenCount", &u->reasoning_tokens);
-        ms__answer_count(usage, "cachedContentTokenCount", &u->cached_tokens);
-        u->output_tokens = answer + u->reasoning_tokens;
-    }
-    if (ms_json_member(event, MS_STR("promptFeedback"), &value) &&
-        ms_json_member(value, MS_STR("blockReason"), &value)) {
-        a->failed = true;
-        return ms__fail(err, MS_E_REFUSED, "the prompt was blocked: %v", MS__V(value));
-    }
-    if (!ms_json_member(event, MS_STR("candidates"), &list) ||
-        !ms_json_element(list, 0, &candidate))
-        return MS_OK;
-    a->known = true;
-    MS__TRY(ms__answer_facts(a, event, "modelVersion", NULL, err));
-    if (ms_json_member(candidate, MS_STR("content"), &content) &&
-        ms_json_member(content, MS_STR("parts"), &parts)) {
-        ms_json_iter it = ms_json_iterate(parts);
-        while (!it.object && ms_json_next(&it)) MS__TRY(ms__answer_part(a, it.value, err));
-    }
-    return ms__answer_facts(a, candidate, NULL, "finishReason", err);
-}
+/* What all have, at their places: counts of tokens, and of nanoseconds, that it is an
+ * answer at all, the model, why it stopped. */
+enum { MS__IN, MS__OUT, MS__CACHED, MS__THOUGHT, MS__MADE, MS__NS, MS__KNOWN, MS__MODEL,
+       MS__STOP };
 
-static ms_result ms__answer_ollama(ms_answer_stream *a, ms_str event, ms_error *err)
+static const struct ms__answer_place {
+    ms_shape shape;
+    int what;
+    const char *path;
+} ms__answer_places[] = {
+    {MS_SHAPE_CHAT, MS__KNOWN, "choices"},
+    {MS_SHAPE_CHAT, MS__MODEL, "model"},
+    {MS_SHAPE_CHAT, MS__STOP, "choices.0.finish_reason"},
+    {MS_SHAPE_CHAT, MS__IN, "usage.prompt_tokens"},
+    {MS_SHAPE_CHAT, MS__OUT, "usage.completion_tokens"},
+    {MS_SHAPE_CHAT, MS__CACHED, "usage.prompt_tokens_details.cached_tokens"},
+    {MS_SHAPE_CHAT, MS__THOUGHT, "usage.completion_tokens_details.reasoning_tokens"},
+    {MS_SHAPE_ANTHROPIC, MS__KNOWN, "content"},
+    {MS_SHAPE_ANTHROPIC, MS__MODEL, "model"},
+    {MS_SHAPE_ANTHROPIC, MS__STOP, "stop_reason"},
+    {MS_SHAPE_ANTHROPIC, MS__STOP, "delta.stop_reason"},
+    {MS_SHAPE_ANTHROPIC, MS__IN, "usage.input_tokens"},
+    {MS_SHAPE_ANTHROPIC, MS__OUT, "usage.output_tokens"},
+    {MS_SHAPE_ANTHROPIC, MS__CACHED, "usage.cache_read_input_tokens"},
+    {MS_SHAPE_ANTHROPIC, MS__MADE, "usage.cache_creation_input_tokens"},
+    {MS_SHAPE_GEMINI, MS__KNOWN, "candidates"},
+    {MS_SHAPE_GEMINI, MS__MODEL, "modelVersion"},
+    {MS_SHAPE_GEMINI, MS__STOP, "candidates.0.finishReason"},
+    {MS_SHAPE_GEMINI, MS__IN, "usageMetadata.promptTokenCount"},
+    {MS_SHAPE_GEMINI, MS__OUT, "usageMetadata.candidatesTokenCount"},
+    {MS_SHAPE_GEMINI, MS__CACHED, "usageMetadata.cachedContentTokenCount"},
+    {MS_SHAPE_GEMINI, MS__THOUGHT, "usageMetadata.thoughtsTokenCount"},
+    {MS_SHAPE_OLLAMA, MS__KNOWN, "message"},
+    {MS_SHAPE_OLLAMA, MS__MODEL, "model"},
+    {MS_SHAPE_OLLAMA, MS__STOP, "done_reason"},
+    {MS_SHAPE_OLLAMA, MS__IN, "prompt_eval_count"},
+    {MS_SHAPE_OLLAMA, MS__OUT, "eval_count"},
+    {MS_SHAPE_OLLAMA, MS__NS, "total_duration"},
+};
+
+static void ms__answer_facts(ms_answer_stream *a, ms_str event)
 {
-    ms_str m, list, object, done;
-    uint64_t duration = 0;
-    if (!ms_json_member(event, MS_STR("message"), &m)) return MS_OK;
-    a->known = true;
-    MS__TRY(ms__answer_member(a, MS__BIT_THOUGHT, 0, m, "thinking", err));
-    MS__TRY(ms__answer_member(a, MS__BIT_TEXT, 0, m, "content", err));
-    if (ms_json_member(m, MS_STR("tool_calls"), &list)) {
-        ms_json_iter it = ms_json_iterate(list);
-        while (!it.object && ms_json_next(&it))
-            if (ms_json_member(it.value, MS_STR("function"), &object))
-                MS__TRY(ms__answer_call(a, (int64_t)a->n_bits++, it.value, object,
-                                        "arguments", err));
-    }
-    if (ms_json_member(event, MS_STR("done"), &done) &&
-        ms_json_kind_of(done) == MS_JSON_TRUE)
+    ms_str word;
+    for (size_t i = 0; i < sizeof ms__answer_places / sizeof ms__answer_places[0]; i++) {
+        const struct ms__answer_place *f = &ms__answer_places[i];
+        if (f->shape != a->desc.profile->shape) continue;
+        ms_str v = ms__at(event, f->path);
+        if (!v.ptr) continue;
+        if (f->what < MS__KNOWN) (void)ms_json_u64(v, &a->counts[f->what]);
+        if (f->what == MS__KNOWN) a->known = true;
+        if (f->what == MS__MODEL && a->model.len == 0 &&
+            ms_json_string(v, ms__answer_arena(a), &word) == MS_OK &&
+            ms_buf_write(&a->model, word.ptr, word.len) != MS_OK)
+            ms__answer_lost(a, word.len);
+        if (f->what != MS__STOP || !ms__string_inside(v, &word) || word.len == 0) continue;
         a->whole = true;
-    ms__answer_count(event, "prompt_eval_count", &a->out.usage.input_tokens);
-    ms__answer_count(event, "eval_count", &a->out.usage.output_tokens);
-    ms__answer_count(event, "total_duration", &duration);
-    if (duration <= INT64_MAX) a->out.usage.duration_ns = (int64_t)duration;
-    return ms__answer_facts(a, event, "model", "done_reason", err);
+        word.len = ms__min(word.len, sizeof a->out.stop - 1);
+        memcpy(a->out.stop, word.ptr, word.len);
+        a->out.stop[word.len] = 0;
+    }
 }
 
-static ms_result ms__answer_event(ms_answer_stream *a, ms_str text, ms_error *err)
+/* The provider's error: {"error": {"message": text}} or {"error": text}. */
+static bool ms__answer_refused(ms_answer_stream *a, ms_str event)
+{
+    const char *name = a->desc.profile->name ? a->desc.profile->name : "the provider";
+    ms_str error = ms__at(event, "error"), message = ms__at(error, "message");
+    if (!message.ptr) message = error;
+    if (!message.ptr) message = ms__at(event, "promptFeedback.blockReason");
+    if (!message.ptr) return false;
+    (void)ms_json_string(message, ms__answer_arena(a), &message);
+    a->code = ms__fail(a->err, MS_E_REFUSED, "%s answered: %v", name, MS__V(message));
+    return true;
+}
+
+static void ms__answer_event(ms_answer_stream *a, ms_str text)
 {
     static const ms_json_opts repair = {0, true};
-    ms_str event;
-    MS__TRY(ms_json_check(text, &repair, &event, err));
-    MS__TRY(ms__answer_error(a, event, err));
-    switch (a->desc.profile->shape) {
-    case MS_SHAPE_CHAT: return ms__answer_chat(a, event, err);
-    case MS_SHAPE_ANTHROPIC: return ms__answer_anthropic(a, event, err);
-    case MS_SHAPE_GEMINI: return ms__answer_gemini(a, event, err);
-    default: return ms__answer_ollama(a, event, err);
-    }
+    ms_str event, message;
+    ms_shape shape = a->desc.profile->shape;
+    a->code = ms_json_check(text, &repair, &event, a->err);
+    if (a->code != MS_OK || ms__answer_refused(a, event)) return;
+    message = ms__at(event, "message");
+    if (shape == MS_SHAPE_ANTHROPIC && message.ptr) event = message; /* message_start */
+    ms__answer_facts(a, event);
+    if (shape == MS_SHAPE_CHAT) ms__answer_chat(a, event);
+    else if (shape == MS_SHAPE_ANTHROPIC) ms__answer_anthropic(a, event);
+    else if (shape == MS_SHAPE_GEMINI) ms__answer_gemini(a, event);
+    else ms__answer_ollama(a, event);
 }
 
 /* ---- Bytes, and the end. */
 
-static ms_result ms__answer_start(ms_answer_stream *a, const ms_request_desc *desc,
-                                  ms_error *err)
+MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *desc,
+                                 ms_error *err)
 {
     memset(a, 0, sizeof *a);
     if (!desc->profile || desc->profile->shape == MS_SHAPE_PYDANTIC ||
@@ -26768,20 +26610,16 @@ static ms_result ms__answer_start(ms_answer_stream *a, const ms_request_desc *de
         a->desc.location = desc->memory->location;
         if (!desc->opts.agent_key.ptr) a->desc.opts.agent_key = desc->memory->agent_key;
     }
-    a->object.arena = ms__answer_arena(a);
-    a->model = desc->opts.model;
-    return MS_OK;
-}
-
-MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *desc,
-                                 ms_error *err)
-{
-    MS__TRY(ms__answer_start(a, desc, err));
     a->streams = true;
+    a->last_kind = MS__BIT_OTHER;
+    a->object.arena = a->model.arena = ms__answer_arena(a);
+    if (desc->opts.model.len > 0 &&
+        ms_buf_write(&a->model, desc->opts.model.ptr, desc->opts.model.len) != MS_OK)
+        return ms__no_arena(err, a->model.arena, desc->opts.model.len);
     return MS_OK;
 }
 
-/* Where the object that is open ends, or the first one begins: after one byte. */
+/* Looks at one byte; true: an object ends with it. */
 static bool ms__answer_byte(ms_answer_stream *a, char c)
 {
     if (a->in_string) {
@@ -26799,60 +26637,58 @@ MS_API ms_result ms_answer_feed(ms_answer_stream *a, ms_str bytes, ms_error *err
 {
     size_t from = 0;
     if (!a->desc.store) return ms__fail(err, MS_E_CLOSED, "the answer has ended");
-    for (size_t i = 0; i < bytes.len; i++) {
+    a->err = err;
+    for (size_t i = 0; i < bytes.len && a->code == MS_OK; i++) {
         if (a->depth == 0) from = i;
-        if (!ms__answer_byte(a, bytes.ptr[i])) continue;
+        bool ends = ms__answer_byte(a, bytes.ptr[i]);
+        if (!ends && (a->depth == 0 || i + 1 < bytes.len)) continue;
         if (ms_buf_write(&a->object, bytes.ptr + from, i + 1 - from) != MS_OK)
-            return ms__no_arena(err, ms__answer_arena(a), i);
-        ms_result code = ms__answer_event(a, ms_buf_text(&a->object), err);
-        a->object.len = 0;
-        if (code != MS_OK) return code;
+            ms__answer_lost(a, i);
+        else if (ends) ms__answer_event(a, ms_buf_text(&a->object));
+        if (ends) a->object.len = 0;
     }
-    if (a->depth == 0 || bytes.len == 0) return MS_OK;
-    if (ms_buf_write(&a->object, bytes.ptr + from, bytes.len - from) == MS_OK) return MS_OK;
-    return ms__no_arena(err, ms__answer_arena(a), bytes.len);
+    return a->code;
 }
 
 /* All messages as they are stored in the end; those of thinking know the hash of all. */
-static ms_result ms__answer_messages(ms_answer_stream *a, ms_envelope **out, size_t *n,
-                                     ms_error *err)
+static MS__APART ms_envelope *ms__answer_messages(ms_answer_stream *a)
 {
     uint64_t of = 0;
     bool thinks = false;
-    *n = 0;
-    for (const ms__bit *b = a->bits; b; b = b->next) *n += ms__bit_says(b);
-    *out = (ms_envelope *)ms_arena_alloc(ms__answer_arena(a), (*n + 1) * sizeof **out);
-    if (!*out) return ms__no_arena(err, ms__answer_arena(a), *n * sizeof **out);
-    ms_envelope *m = *out;
-    for (const ms__bit *b = a->bits; b; b = b->next) {
+    size_t n = 0;
+    for (const ms__bit *b = a->bits; b; b = b->next) n += ms__bit_says(b);
+    ms_envelope *all =
+        (ms_envelope *)ms_arena_alloc(ms__answer_arena(a), (n + 1) * sizeof *all), *m = all;
+    if (!all) ms__answer_lost(a, n * sizeof *all);
+    for (const ms__bit *b = all ? a->bits : NULL; b; b = b->next) {
         if (!ms__bit_says(b)) continue;
         *m = ms__bit_message(a, b, true);
-        if (m != *out) m->flags = MS_FLAG_JOINED;
+        if (m != all) m->flags = MS_FLAG_JOINED;
         thinks = thinks || b->kind == MS__BIT_THOUGHT;
         if (thinks) of = ms__answer_sum(of, m);
         a->out.calls += b->kind == MS__BIT_CALL;
         m++;
     }
-    m = *out;
-    for (const ms__bit *b = a->bits; b; b = b->next) {
+    a->out.messages = all ? n : 0;
+    m = all;
+    for (const ms__bit *b = all ? a->bits : NULL; b; b = b->next) {
         if (!ms__bit_says(b)) continue;
         bool thought = b->kind == MS__BIT_THOUGHT;
-        if (thought || b->signature.len > 0)
-            MS__TRY(ms__bit_signed(a, b, thought ? of : 0, &m->extra, err));
+        if (thought || b->signature.len > 0) m->extra = ms__bit_signed(a, b, thought ? of : 0);
         m++;
     }
-    return MS_OK;
+    return all;
 }
 
 /* Ends the streams: as whole messages, or as they were interrupted. */
-static ms_result ms__answer_ends(ms_answer_stream *a, const ms_envelope *m, ms_error *err)
+static MS__APART ms_result ms__answer_ends(ms_answer_stream *a, const ms_envelope *m, ms_error *err)
 {
     ms_result first = MS_OK, code;
     for (ms__bit *b = a->bits; b; b = b->next) {
         if (!ms__bit_says(b)) continue;
         if (b->seq == 0) {
             code = ms_append(a->desc.store, a->desc.location, m, &b->seq, err);
-            if (a->first_seq == 0) a->first_seq = b->seq;
+            if (a->out.first_seq == 0) a->out.first_seq = b->seq;
         } else if (a->whole) {
             code = ms_stream_end(&b->stream, m, ms__answer_arena(a), err);
         } else {
@@ -26864,21 +26700,15 @@ static ms_result ms__answer_ends(ms_answer_stream *a, const ms_envelope *m, ms_e
         if (first == MS_OK) first = code;
         m++;
     }
-    a->out.first_seq = a->first_seq;
     return first;
 }
 
-static ms_result ms__answer_store(ms_answer_stream *a, ms_error *err)
+/* All messages in one batch. */
+static MS__APART ms_result ms__answer_batch(ms_answer_stream *a, const ms_envelope *m, ms_error *err)
 {
-    ms_envelope *m;
-    uint64_t *seqs;
+    size_t n = a->out.messages;
     ms_append_opts how;
-    size_t n;
-    MS__TRY(ms__answer_messages(a, &m, &n, err));
-    if (!a->streams && !a->whole) n = 0;
-    a->out.messages = n;
-    if (a->streams) return ms__answer_ends(a, m, err);
-    seqs = (uint64_t *)ms_arena_alloc(ms__answer_arena(a), (n + 1) * sizeof *seqs);
+    uint64_t *seqs = (uint64_t *)ms_arena_alloc(ms__answer_arena(a), (n + 1) * sizeof *seqs);
     if (!seqs) return ms__no_arena(err, ms__answer_arena(a), n * sizeof *seqs);
     memset(&how, 0, sizeof how);
     how.location = a->desc.location;
@@ -26890,19 +26720,41 @@ static ms_result ms__answer_store(ms_answer_stream *a, ms_error *err)
     return MS_OK;
 }
 
+/* Anthropic counts what it cached apart from the input, Gemini its thoughts apart from the
+ * output. */
+static ms_result ms__answer_note(ms_answer_stream *a, ms_error *err)
+{
+    ms_usage *u = &a->out.usage;
+    const uint64_t *n = a->counts;
+    bool apart = a->desc.profile->shape == MS_SHAPE_ANTHROPIC;
+    u->input_tokens = n[MS__IN] + (apart ? n[MS__CACHED] + n[MS__MADE] : 0);
+    apart = a->desc.profile->shape == MS_SHAPE_GEMINI;
+    u->output_tokens = n[MS__OUT] + (apart ? n[MS__THOUGHT] : 0);
+    u->cached_tokens = n[MS__CACHED];
+    u->reasoning_tokens = n[MS__THOUGHT];
+    if (n[MS__NS] <= INT64_MAX) u->duration_ns = (int64_t)n[MS__NS];
+    if (a->out.last_seq == 0 || (u->input_tokens + u->output_tokens == 0)) return MS_OK;
+    ms_result code = ms_note_usage(a->desc.store, a->out.last_seq, u, err);
+    return code == MS_E_UNSUPPORTED ? MS_OK : code;
+}
+
+/* Stores what is there. An answer that failed, or is not whole, leaves the messages of its
+ * streams unfinished; without streams it leaves nothing. */
 MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *err)
 {
     if (out) memset(out, 0, sizeof *out);
     if (!a->desc.store) return ms__fail(err, MS_E_CLOSED, "the answer has ended");
-    ms_result code = ms__answer_store(a, err);
-    const ms_usage *u = &a->out.usage;
-    bool used = u->input_tokens + u->output_tokens > 0 || u->duration_ns > 0;
-    if (code == MS_OK && a->out.last_seq != 0 && used) {
-        code = ms_note_usage(a->desc.store, a->out.last_seq, u, err);
-        if (code == MS_E_UNSUPPORTED) code = MS_OK;
-    }
+    ms_result code = MS_OK, failed = a->code;
+    a->code = MS_OK;
+    a->err = err;
+    a->whole = a->whole && failed == MS_OK;
+    const ms_envelope *m = a->streams || a->whole ? ms__answer_messages(a) : NULL;
+    if (a->code != MS_OK) code = a->code;
+    else if (m && a->streams) code = ms__answer_ends(a, m, err);
+    else if (m) code = ms__answer_batch(a, m, err);
+    if (code == MS_OK) code = ms__answer_note(a, err);
     if (out) *out = a->out;
-    if (code == MS_OK && !a->whole && !a->failed)
+    if (code == MS_OK && failed == MS_OK && !a->whole)
         code = ms__fail(err, MS_E_MISSING, a->known ? "the answer ended before it was whole"
                                                     : "there is no answer of a provider");
     ms_arena_deinit(&a->own);
@@ -26913,12 +26765,20 @@ MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *
 MS_API ms_result ms_answer(const ms_request_desc *desc, ms_str body, ms_answered *out,
                            ms_error *err)
 {
-    ms_answer_stream a;
+    ms_arena own;
+    memset(&own, 0, sizeof own);
+    ms_arena *arena = desc->arena ? desc->arena : &own;
+    ms_answer_stream *a = (ms_answer_stream *)ms_arena_alloc(arena, sizeof *a);
     if (out) memset(out, 0, sizeof *out);
-    MS__TRY(ms__answer_start(&a, desc, err));
-    ms_result code = ms_answer_feed(&a, body, err);
-    if (code == MS_OK) return ms_answer_end(&a, out, err);
-    ms_arena_deinit(&a.own);
+    if (!a) return ms__no_arena(err, arena, sizeof *a);
+    ms_result code = ms_answer_begin(a, desc, err);
+    if (code == MS_OK) {
+        a->desc.arena = a->object.arena = a->model.arena = arena;
+        a->streams = false;
+        code = ms_answer_feed(a, body, err);
+    }
+    if (code == MS_OK) code = ms_answer_end(a, out, err);
+    ms_arena_deinit(&own);
     return code;
 }
 

@@ -323,7 +323,7 @@ controls()
         ms__log_close 'ms__log_sync_to(log, log->end, true, NULL) == MS_OK)' 'true)'
     control thinking_of_an_edited_answer gcc test_request \
         thinking_stays_out_when_its_answer_was_edited 100 \
-        ms__thought_holds 'a->has_of ? a->of == a->sum : !a->edited' 'a != NULL'
+        ms__thought_holds '(s->has_of ? s->of == s->sum : !s->edited)' 'true'
     control thinking_of_another_model gcc test_request \
         thinking_is_one_model_family_when_only_the_date_differs 100 \
         ms__signed '!ms__same_model(model, p->opts.model)' 'false'
@@ -331,7 +331,7 @@ controls()
         thinking_stays_out_when_it_is_off_or_another_signed_it 100 \
         ms__signed '!ms_json_string_is(name, ms_str_of(p->profile->name))' 'false'
     control user_after_results gcc test_project 'a call without a result in the middle' 100 \
-        ms__emit_results 'if (!user || !p->profile->bridge_text) return MS_OK;' 'return MS_OK;'
+        ms__emit_results 'if (user && p->profile->bridge_text)' 'if (false)'
     control template_of_another_type gcc test_template \
         another_type_or_role_takes_the_writers_form 100 \
         ms__source_of 's[1] != (char)(m->type + 32)' 'false'
@@ -344,7 +344,7 @@ controls()
     control fields_not_counted gcc test_template what_has_no_place_is_counted 100 \
         ms__left_count '& ~said;' '& 0;'
     control failure_not_told gcc test_project 'a call that failed' 100 \
-        ms__reply_there 'if (!f->failed || !before' 'if (true || !before'
+        ms__reply_of 'if (!f->failed || !before' 'if (true || !before'
     control append_beside_a_compaction gcc test_log_traps \
         an_append_is_refused_when_a_compaction_takes_the_place 100 \
         ms__log_stays 'if (!log->append.moving) return MS_OK;' 'return MS_OK;'

@@ -793,6 +793,11 @@ static const trouble troubles[] = {
      "{'contents':[{'role':'user','parts':[{'text':'u'}]}" G_STEP("x", "{'result':[1,2]}")
      G_STEP("y", "{'result':5}") G_STEP("z", "{'a':[true]}") G_STEP("w", "{'result':''}")
      G_STEP("v", "{'error':{'a':1}}") "]}", NULL, NULL},
+    {"a result that looks like one that was wrapped", "framework",
+     USER("u") CALL("x", "f")
+     "{'type':'observation','content':{'result':{'a':1}},'tool_call_id':'x'},", "gemini",
+     "{'contents':[{'role':'user','parts':[{'text':'u'}]}"
+     G_STEP("x", "{'result':{'result':{'a':1}}}") "]}", NULL, NULL},
     {"results of every kind of JSON, openai", "framework",
      USER("u") CALL("x", "f") "{'type':'observation','content':[1,2],'tool_call_id':"
      "'x'}," CALL("y", "f") "{'type':'observation','content':{'a':null},"

@@ -206,6 +206,7 @@ static ms_envelope thought(const char *text, const char *signed_by)
 
 #define SIGNED "{\"signed\":{\"provider\":\"anthropic\",\"model\":\"claude-sonnet-4-5-20250929\"" \
                ",\"signature\":\"sig\"}}"
+#define NO_MODEL "{\"signed\":{\"provider\":\"anthropic\",\"signature\":\"sig\"}}"
 #define HIDDEN "{\"signed\":{\"provider\":\"anthropic\",\"data\":\"dat\"}}"
 
 /* A turn in its tool loop, which thinks twice. */
@@ -259,7 +260,7 @@ static void thinking_stays_out_when_it_is_off_or_another_signed_it(void **state)
     (void)state;
     ms_envelope only = call("y", "g");
     add(ms_user_message(ms_text("u")));
-    add(thought("hm", SIGNED));
+    add(thought("hm", SIGNED)); /* then the same without a model */
     only.flags = MS_FLAG_JOINED;
     add(only);
     add(result("y", "r"));
@@ -272,6 +273,15 @@ static void thinking_stays_out_when_it_is_off_or_another_signed_it(void **state)
         assert_false(has(body, "\"sig\""));
         assert_false(has(body, "hm"));
         assert_int_equal(report.thinking_missing, rows[i].missing);
+    }
+    assert_int_equal(ms_rewind(store, CHAT, 1, NULL, NULL), MS_OK);
+    add(thought("hm", NO_MODEL));
+    add(only);
+    add(result("y", "r"));
+    for (size_t i = 2; i < sizeof rows / sizeof rows[0]; i++) {
+        ms_request_desc desc = asked(rows[i].provider);
+        desc.opts.thinking = true;
+        assert_false(has(body_of(&desc, NULL), "hm"));
     }
 }
 
