@@ -19505,7 +19505,7 @@ static ms_str ms__id_made_up(ms_writer *w, const ms_envelope *m,
     return ms_str_n(derived, 5 + ms__u64_write(number, derived + 5));
 }
 
-/* Sets *id to the id of a call that the writer is about to write, its own or one made up. */
+/* Sets *id to the id of the call that comes next, its own or one made up. */
 static ms_result ms__call_begins(ms_writer *w, const ms_envelope *m,
                                  char derived[MS__DERIVED_ID], ms_str *id, ms_error *err)
 {
@@ -19836,7 +19836,8 @@ struct ms__shape {
     size_t n;             /* at most MS__HOLES_MAX */
 };
 
-#define MS__SHAPE(letter, word, holes) {letter, word, holes, sizeof holes / sizeof holes[0]}
+#define MS__SHAPE(letter, word, holes) \
+    {letter, word, holes, sizeof holes / sizeof holes[0]}
 
 /* What a writer adds to calls and results that have none. */
 typedef enum ms__pairing {
@@ -19851,7 +19852,7 @@ typedef enum ms__pairing {
 typedef enum ms__listing {
     MS__LISTS_NOTHING,
     MS__LISTS_CALLS,
-    MS__LISTS_ALL     /* what is none of the format's stays as it is */
+    MS__LISTS_ALL     /* elements of no known kind stay as they are */
 } ms__listing;
 
 typedef struct ms__format {
@@ -19985,7 +19986,7 @@ static const ms__as ms__as_seconds = {MS__JSON(NUMBER), "a number of seconds",
                                       ms__seconds_read, ms__time_has, NULL,
                                       ms__seconds_spell, ms__seconds_mean};
 
-/* A date and time as RFC 3339 has it; a guest that is none stays in the template. */
+/* A date and time as RFC 3339 spells it; another string stays in the template of a GUEST. */
 static bool ms__json_date(ms_str value, int64_t *ns)
 {
     ms_str inside;
@@ -20020,7 +20021,7 @@ static const ms__as ms__as_date = {MS__JSON(STRING), "a date and time, or null",
                                    ms__date_read, ms__time_has, NULL, ms__date_spell,
                                    ms__date_means};
 
-/* Is it a list of parts as chat formats have them: objects with a type? */
+/* Is it a list of parts: objects with a type? */
 static bool ms__is_parts(ms_str json)
 {
     ms_str type;
@@ -20034,7 +20035,7 @@ static bool ms__is_parts(ms_str json)
     return n > 0;
 }
 
-/* Is it a list of parts that are texts and nothing else? */
+/* Are all parts of a list texts? */
 static bool ms__is_texts(ms_str list)
 {
     ms_str type, text;
@@ -20049,8 +20050,8 @@ static bool ms__is_texts(ms_str list)
     return true;
 }
 
-/* JSON as the inside of a string: of a string its own, of texts theirs with a blank line
- * between, of null nothing, else the JSON. */
+/* Writes JSON as the inside of a string: a string without its quotes, texts with a blank
+ * line between, null as nothing, all else as its JSON text. */
 static void ms__json_inside(ms_writer *w, ms_str json)
 {
     ms_str text, inside;
@@ -20068,8 +20069,8 @@ static void ms__json_inside(ms_writer *w, ms_str json)
     }
 }
 
-/* What a message says to a chat model, as a string; as the JSON that it is where `raw`
- * lets it. `prefix`: before it stands that it is a result, which answers no call here. */
+/* Writes the content of a message as a string, or as JSON where `raw` accepts it. `prefix`
+ * marks a result that answers no call. */
 static void ms__said_put(ms_writer *w, const ms_envelope *m, bool prefix,
                          bool (*raw)(ms_str json))
 {
@@ -20089,8 +20090,8 @@ static void ms__said_put(ms_writer *w, const ms_envelope *m, bool prefix,
     ms__json_byte(&w->json, '"');
 }
 
-/* The list of the joined messages, for ms__elements_take. An empty one stays in the template,
- * unless the format needs it. */
+/* The list of the joined messages: ms__items_take reads it later. An empty list stays in
+ * the template unless the format needs it. */
 static ms_result ms__list_read(ms_reader *r, const ms__hole *h, ms_str value,
                                ms_envelope *m, bool *fits)
 {
@@ -20102,13 +20103,14 @@ static ms_result ms__list_read(ms_reader *r, const ms__hole *h, ms_str value,
     return MS_OK;
 }
 
-/* Objects inside, and members that a caller has added. The engine knows them. */
+/* Objects inside, their ends, and members that a caller has added: the engine itself
+ * handles these. */
 static const ms__as ms__as_object =
     MS__AS(MS__JSON(OBJECT), "an object", NULL, NULL, NULL);
 static const ms__as ms__as_end = MS__AS(0, "", NULL, NULL, NULL);
 static const ms__as ms__as_extra = MS__AS(0, "", NULL, NULL, NULL);
 
-/* What every object of a format has at its end. */
+/* The end of a message object: its place if asked for, and the caller's members. */
 #define MS__PLACE_AND_EXTRA                                                        \
     MS__HOLE('L', 0, "location", text, MS_F_LOCATION, MS__WRITTEN),                \
     MS__HOLE('G', 0, "agent_key", text, MS_F_AGENT_KEY, MS__WRITTEN),              \
@@ -20157,7 +20159,7 @@ static const ms__hole *ms__hole_named(const ms__shape *s, char inside, ms_str ke
 /* ---- The tokens of a template. */
 
 typedef enum ms__token_kind {
-    MS__TOKEN_END, /* or what is no token */
+    MS__TOKEN_END, /* or a wrong token */
     MS__TOKEN_HOLE,
     MS__TOKEN_OPEN,
     MS__TOKEN_CLOSE,
@@ -20169,7 +20171,7 @@ typedef struct ms__token {
     ms_str key, value; /* MEMBER; value: of a HOLE its spelling, or absent */
 } ms__token;
 
-/* Steps over a value and the comma after it. */
+/* Steps over a valid value and the comma after it. */
 static bool ms__token_value(ms__scan *s, ms_str *value)
 {
     const char *start = s->p;
@@ -20197,8 +20199,10 @@ static ms__token_kind ms__token_next(ms_str *rest, ms__token *token)
         s.p += 2;
         kind = MS__TOKEN_HOLE;
         if (s.p < s.end && *s.p == '{') s.p++, kind = MS__TOKEN_OPEN;
-        else if (s.p < s.end && *s.p == ':' && (s.p++, !ms__token_value(&s, &token->value)))
-            kind = MS__TOKEN_END;
+        else if (s.p < s.end && *s.p == ':') {
+            s.p++;
+            if (!ms__token_value(&s, &token->value)) kind = MS__TOKEN_END;
+        }
     } else if (*s.p == '"') {
         const char *key = s.p;
         const char *stop = ms__pass_string(key, s.end);
@@ -20210,8 +20214,8 @@ static ms__token_kind ms__token_next(ms_str *rest, ms__token *token)
     return kind;
 }
 
-/* Finds a token of the outermost object: the hole of that letter, or else (letter 0) the
- * member of that name, whose value it sets. */
+/* Finds the hole of that letter; with letter 0 the member of that name in the outermost
+ * object, and sets *value. */
 static bool ms__token_find(ms_str tokens, char letter, ms_str name, ms_str *value)
 {
     ms__token token;
@@ -20229,8 +20233,9 @@ static bool ms__token_find(ms_str tokens, char letter, ms_str name, ms_str *valu
     return false;
 }
 
-/* The canonical tokens of a message, without spellings: what the writer puts when there
- * is no template. An object inside stands there when a hole in it does. */
+/* Writes the canonical tokens of a message to out and returns their length: the holes
+ * whose fields it has, in the shape's order. An object inside is there if one of its
+ * holes is, or if it is NEEDED. */
 static size_t ms__canonical(const ms__shape *s, const ms_envelope *m, size_t n,
                             char out[3 * MS__HOLES_MAX])
 {
@@ -20264,8 +20269,8 @@ static size_t ms__canonical(const ms__shape *s, const ms_envelope *m, size_t n,
     return len;
 }
 
-/* The outer part of a template, or its block: the letter of its shape, tokens. Empty:
- * there is none. */
+/* Returns the outer part of a template, or its block: the letter of the shape, then the
+ * tokens. Empty if the message has no such part. */
 static ms_str ms__source_part(const ms_envelope *m, bool outer)
 {
     ms_str s = m->source;
@@ -20275,8 +20280,8 @@ static ms_str ms__source_part(const ms_envelope *m, bool outer)
     return ms_str_n(from, (size_t)((outer ? split : s.ptr + s.len) - from));
 }
 
-/* The shape and tokens of a message that has a template of the format, for its outer
- * object or its block. False: canonical. */
+/* Sets the shape and the tokens of a message's template in a format, of its outer object
+ * or its block. Returns false if the message is canonical there. */
 static bool ms__source_of(const ms__format *f, const ms_envelope *m, bool outer,
                           const ms__shape **shape, ms_str *tokens)
 {
@@ -20308,10 +20313,10 @@ MS_API bool ms_member(const ms_envelope *m, ms_str name, ms_str *value)
 struct ms__member {
     ms_str key, value;
     const ms__hole *hole;
-    bool repeated; /* a later member has the name, and counts */
+    bool repeated; /* a later member of the same name counts instead */
 };
 
-/* Lists the members of an object behind those in r->members; *base: the first. */
+/* Appends the members of an object to r->members; *base is the index of the first. */
 static ms_result ms__object_begin(ms_reader *r, ms_str object, size_t *base)
 {
     ms__member e;
@@ -20329,7 +20334,7 @@ static ms_result ms__object_begin(ms_reader *r, ms_str object, size_t *base)
     return MS_OK;
 }
 
-/* The value of the last member of that name; absent: there is none. */
+/* Returns the value of the last member of that name, or an absent view. */
 static ms_str ms__member_of(const ms_reader *r, size_t base, const char *name)
 {
     for (size_t i = stbds_arrlenu(r->members); i-- > base;)
@@ -20344,7 +20349,7 @@ static ms_result ms__text_add(ms_reader *r, ms_str s)
     return ms__no_arena(r->err, r->arena, s.len);
 }
 
-/* A member that has no hole goes into the template. */
+/* Puts a member without a hole into the template. */
 static ms_result ms__member_keep(ms_reader *r, const ms__member *e)
 {
     ms_str key, value;
@@ -20356,7 +20361,7 @@ static ms_result ms__member_keep(ms_reader *r, const ms__member *e)
     return ms__text_add(r, MS_STR(","));
 }
 
-/* A member that is in its field; `spelled` unless the writer spells the field so. */
+/* Puts a hole into the template, with a spelling that differs from the writer's. */
 static ms_result ms__hole_keep(ms_reader *r, const ms__hole *h, ms_str spelled)
 {
     char token[3] = {1, h->letter, ':'};
@@ -20366,7 +20371,13 @@ static ms_result ms__hole_keep(ms_reader *r, const ms__hole *h, ms_str spelled)
     return ms__text_add(r, MS_STR(","));
 }
 
-/* Takes a member that is no object inside. */
+static ms_result ms__hole_read(ms_reader *r, const ms__hole *h, ms_str value,
+                               ms_envelope *m, bool *fits)
+{
+    return (h->as->read ? h->as->read : ms__field_read)(r, h, value, m, fits);
+}
+
+/* Takes one member: into its field if a form of its hole fits, else into the template. */
 static ms_result ms__member_take(ms_reader *r, const ms__shape *s, const ms__member *e,
                                  ms_envelope *m)
 {
@@ -20377,7 +20388,7 @@ static ms_result ms__member_take(ms_reader *r, const ms__shape *s, const ms__mem
         fits = (h->as->kinds >> kind & 1) && (r->lenient || !(h->flags & MS__LENIENT));
         takes = takes || fits;
         if (fits)
-            MS__TRY((h->as->read ? h->as->read : ms__field_read)(r, h, e->value, m, &fits));
+            MS__TRY(ms__hole_read(r, h, e->value, m, &fits));
         if (fits) break;
     }
     if (e->hole && !takes && !r->lenient && !(e->hole->flags & MS__GUEST) &&
@@ -20385,13 +20396,13 @@ static ms_result ms__member_take(ms_reader *r, const ms__shape *s, const ms__mem
         return ms__read_kind(r, e->hole->name, e->hole->as->expected, e->value);
     if (!h) return ms__member_keep(r, e);
     r->seen |= (uint64_t)1 << (h - s->holes);
+    if (!h->as->spell) return ms__hole_keep(r, h, ms__absent());
     char own[MS__SPELLED_MAX];
-    bool spelled = h->as->spell && !ms_str_equal(e->value, ms_str_n(own,
-                                                                    h->as->spell(m, own)));
-    return ms__hole_keep(r, h, spelled ? e->value : ms__absent());
+    bool same = ms_str_equal(e->value, ms_str_n(own, h->as->spell(m, own)));
+    return ms__hole_keep(r, h, same ? ms__absent() : e->value);
 }
 
-/* Gives the members from base on their holes; of repeated members the last counts. */
+/* Finds the holes of the members from base on. Of repeated members the last counts. */
 static void ms__members_match(ms_reader *r, const ms__shape *s, size_t base, char inside)
 {
     uint64_t seen = 0;
@@ -20405,7 +20416,7 @@ static void ms__members_match(ms_reader *r, const ms__shape *s, size_t base, cha
     }
 }
 
-/* Strictly, what is needed must have been seen. */
+/* A strict reader refuses an object without a NEEDED member. */
 static ms_result ms__holes_needed(ms_reader *r, const ms__shape *s, char inside)
 {
     for (size_t i = 0; !r->lenient && i < s->n; i++) {
@@ -20466,7 +20477,7 @@ MS_API ms_result ms_reader_add(ms_reader *r, const ms_envelope *m)
     return MS_OK;
 }
 
-/* Sets the source of m: its outer template (absent: canonical) and its block's. */
+/* Sets the source of m. An absent part is canonical. */
 static ms_result ms__source_set(ms_reader *r, const ms__format *f, ms_envelope *m,
                                 char outer_shape, ms_str outer, char block_shape,
                                 ms_str block)
@@ -20492,7 +20503,7 @@ static ms_result ms__source_set(ms_reader *r, const ms__format *f, ms_envelope *
     return MS_OK;
 }
 
-/* Are the tokens that were read the writer's own? */
+/* Are the tokens that were read the canonical ones? */
 static bool ms__is_canonical(const ms__shape *s, const ms__shape *own,
                              const ms_envelope *m, size_t n, ms_str tokens)
 {
@@ -20501,7 +20512,7 @@ static bool ms__is_canonical(const ms__shape *s, const ms__shape *own,
     return ms_str_equal(tokens, ms_str_n(room, ms__canonical(s, m, n, room)));
 }
 
-/* Adds the message that was read from a block of that shape. */
+/* Adds a message that is an element of a list. */
 static ms_result ms__block_add(ms_reader *r, const ms__format *f, const ms__shape *s,
                                ms_envelope *m)
 {
@@ -20511,7 +20522,7 @@ static ms_result ms__block_add(ms_reader *r, const ms__format *f, const ms__shap
     return ms_reader_add(r, m);
 }
 
-/* An element of a list that is none of the format's, as it is: in a list of it alone. */
+/* Keeps an element of no known kind as it is, in a list of it alone. */
 static ms_result ms__block_keep(ms_reader *r, ms_role role, ms_str value, ms_envelope *m)
 {
     MS__TRY(ms__read_json(r, value, &value));
@@ -20525,7 +20536,7 @@ static ms_result ms__block_keep(ms_reader *r, ms_role role, ms_str value, ms_env
     return ms_reader_add(r, m);
 }
 
-/* Does it stand in a message of the other side? */
+/* Does an element belong to the other side than the message that holds it? */
 static bool ms__is_misplaced(const ms_envelope *m, ms_role role)
 {
     bool assistant = ms__chat_role(m) == MS_ROLE_ASSISTANT;
@@ -20538,15 +20549,16 @@ static bool ms__is_memory(ms_result code)
     return code == MS_E_NO_MEMORY || code == MS_E_ARENA;
 }
 
-/* An element of the list, in a message of that role. */
+/* Adds the message of one element of the list, in an object of that role. */
 static ms_result ms__element_take(ms_reader *r, const ms__format *f, ms_role role,
                                   ms_str value)
 {
     size_t base;
     ms_envelope m;
     ms_error *err = r->err;
+    bool all = f->lists == MS__LISTS_ALL, keeps = all && r->keeps;
     if (ms_json_kind_of(value) != MS_JSON_OBJECT) {
-        if (f->lists == MS__LISTS_ALL && r->keeps) return ms__block_keep(r, role, value, &m);
+        if (keeps) return ms__block_keep(r, role, value, &m);
         return ms__fail(err, MS_E_KIND, "it is '%v', an object was expected",
                         MS__V(value));
     }
@@ -20555,12 +20567,12 @@ static ms_result ms__element_take(ms_reader *r, const ms__format *f, ms_role rol
     MS__TRY(ms__object_begin(r, value, &base));
     const ms__shape *s = f->element(r, base, role, &m);
     if (s) {
-        if (f->lists == MS__LISTS_ALL && r->keeps) r->err = NULL;
+        if (keeps) r->err = NULL;
         ms_result code = ms__object_take(r, s, base, &m);
-        if (code == MS_OK && !(f->lists == MS__LISTS_ALL && ms__is_misplaced(&m, role)))
+        if (code == MS_OK && !(all && ms__is_misplaced(&m, role)))
             code = ms__block_add(r, f, s, &m);
-        else if (code == MS_OK) s = NULL;
-        else if (f->lists == MS__LISTS_ALL && r->keeps && !ms__is_memory(code)) s = NULL;
+        else if (code == MS_OK || (keeps && !ms__is_memory(code)))
+            s = NULL;
         r->err = err;
         if (s) return ms__is_memory(code) ? ms__no_arena(err, r->arena, value.len) : code;
     }
@@ -20568,7 +20580,8 @@ static ms_result ms__element_take(ms_reader *r, const ms__format *f, ms_role rol
     return ms__block_keep(r, role, value, &m);
 }
 
-/* Adds the messages of an object: m, what its members are, and those of its list. */
+/* Adds the messages of an object whose members are in m: m itself, unless the list holds
+ * all messages, then those of the list. */
 static ms_result ms__items_take(ms_reader *r, const ms__format *f, const ms__shape *s,
                                 ms_envelope *m)
 {
@@ -20584,7 +20597,7 @@ static ms_result ms__items_take(ms_reader *r, const ms__format *f, const ms__sha
         ms_result code = ms__element_take(r, f, ms__chat_role(m), it.value);
         if (code != MS_OK) return ms__fail_in(r->err, code, "%s[%u]", h->name, i);
     }
-    if (f->lists != MS__LISTS_ALL && null) { /* the first of the list has the content */
+    if (f->lists != MS__LISTS_ALL && null) { /* the first call takes the content */
         r->items[first + 1].content = m->content;
         stbds_arrdel(r->items, first);
     }
@@ -20595,7 +20608,7 @@ static ms_result ms__items_take(ms_reader *r, const ms__format *f, const ms__sha
     return ms_reader_add(r, m);
 }
 
-/* The messages from `first` on are one object: keeps its template. */
+/* Ends an object, whose messages begin at `first`: joins them and keeps the template. */
 static ms_result ms__outer_close(ms_reader *r, const ms__format *f, const ms__shape *s,
                                  size_t first)
 {
@@ -20609,7 +20622,7 @@ static ms_result ms__outer_close(ms_reader *r, const ms__format *f, const ms__sh
     return ms__source_set(r, f, m, s->letter, tokens, shape->letter, block);
 }
 
-/* A message that is none of the format's, read leniently: as it came. */
+/* A lenient reader keeps an object that it cannot read as content of a type OTHER. */
 #define MS__RAW_MESSAGE "message"
 
 static bool ms__is_raw_message(const ms_envelope *m)
@@ -20619,7 +20632,8 @@ static bool ms__is_raw_message(const ms_envelope *m)
            ms_json_kind_of(m->content.text) == MS_JSON_OBJECT;
 }
 
-/* Reads r->json by `take`, which reads its members into m and tells their shape. */
+/* Reads r->json with `take`, which takes its members into m and sets their shape. If the
+ * list does not fit, a lenient reader tries again with the list as a member. */
 static ms_result ms__format_read(ms_reader *r, const ms__format *f,
                                  ms_result (*take)(ms_reader *r, ms_envelope *m,
                                                    const ms__shape **shape))
@@ -20636,7 +20650,7 @@ static ms_result ms__format_read(ms_reader *r, const ms__format *f,
         r->text = &r->outer;
         r->outer.len = 0;
         if (r->keeps) r->err = NULL;
-        r->lenient = r->keeps && f->lists != MS__LISTS_ALL; /* those keep what does not fit */
+        r->lenient = r->keeps && f->lists != MS__LISTS_ALL; /* else it keeps elements */
         code = take(r, &m, &shape);
         if (code == MS_OK) code = ms__items_take(r, f, shape, &m);
         r->err = err;
@@ -20646,7 +20660,7 @@ static ms_result ms__format_read(ms_reader *r, const ms__format *f,
         if (!r->lenient) return code;
         stbds_arrsetlen(r->items, first);
         stbds_arrsetlen(r->members, base);
-        if (r->whole || !r->list.ptr) break; /* once more, without its list */
+        if (r->whole || !r->list.ptr) break;
     }
     ms_str text;
     MS__TRY(ms__read_json(r, r->json, &text));
@@ -20670,7 +20684,7 @@ typedef struct ms__object {
     char room[3 * MS__HOLES_MAX];
 } ms__object;
 
-/* Has a template a place for the list of the messages, if they need one? */
+/* Does a template have a place for the list of the messages, if they need one? */
 static bool ms__has_its_list(const ms__shape *s, ms_str tokens, const ms_envelope *m,
                              size_t n)
 {
@@ -20685,8 +20699,8 @@ static bool ms__has_its_list(const ms__shape *s, ms_str tokens, const ms_envelop
     return false;
 }
 
-/* Chooses the tokens: the template's if there is one and it has a place for all, else
- * those of `own`, the writer's form of the message. */
+/* Begins an object with the tokens of the template, or with the canonical ones of `own`:
+ * the message with the id and the tool that the writer has found for it. */
 static void ms__object_open(ms__object *o, const ms__format *f, bool outer,
                            const ms_envelope *m, const ms_envelope *own, size_t n)
 {
@@ -20708,7 +20722,7 @@ static void ms__object_open(ms__object *o, const ms__format *f, bool outer,
     o->rest = o->tokens;
 }
 
-/* A value that only stands in for what the source had not. */
+/* Is the value one that a lenient reader sets for a missing member? */
 static bool ms__is_neutral(const ms__hole *h, const ms_envelope *m)
 {
     ms_str text = ms__field_text(m, h->field);
@@ -20716,7 +20730,7 @@ static bool ms__is_neutral(const ms__hole *h, const ms_envelope *m)
            ms_str_equal(text, MS_STR("null"));
 }
 
-/* Members that a caller has added, but for names of fields, and of what is written. */
+/* Writes the caller's members, but for names that are fields or are written already. */
 static void ms__extra_fill(ms_writer *w, ms__object *o)
 {
     ms_str value;
@@ -20738,7 +20752,7 @@ static void ms__extra_fill(ms_writer *w, ms__object *o)
     if (!all) o->said &= ~MS__SAID(EXTRA);
 }
 
-/* The name of a member, which needs no escapes. */
+/* Writes the name of a member, which needs no escapes. */
 static void ms__name_put(ms_writer *w, const ms__hole *h)
 {
     ms__json_before(&w->json, true);
@@ -20748,8 +20762,7 @@ static void ms__name_put(ms_writer *w, const ms__hole *h)
     ms__json_colon(&w->json);
 }
 
-/* The form of a hole's member in which the message has it, its own one first; NULL: the
- * message does not have it. */
+/* Returns the form in which the message has a member, the hole's own one first, or NULL. */
 static const ms__hole *ms__hole_form(const ms__object *o, const ms__hole *h)
 {
     uint64_t forms = h ? ms__hole_forms(o->shape, h) : 0;
@@ -20784,7 +20797,7 @@ static void ms__hole_fill(ms_writer *w, ms__object *o, const ms__hole *h, ms_str
     o->said |= w->said;
 }
 
-/* Writes fields that have come since the template was made. */
+/* Ends an object: writes the fields that are new since the template was made. */
 static void ms__object_rest(ms_writer *w, ms__object *o)
 {
     ms_str value;
@@ -20853,7 +20866,7 @@ static void ms__left_count(ms_writer *w, const ms__format *f, const ms_envelope 
     for (; left; left &= left - 1) w->left_out.fields[ms__lowest(left)]++;
 }
 
-/* The message with the id, and the tool, by which it goes. */
+/* Copies a message, with the id and the tool that the writer finds for it. */
 static ms_result ms__identified(ms_writer *w, const ms__format *f, const ms_envelope *m,
                                 ms_envelope *own, char derived[MS__DERIVED_ID],
                                 ms_error *err)
@@ -20871,7 +20884,7 @@ static ms_result ms__identified(ms_writer *w, const ms__format *f, const ms_enve
     return code;
 }
 
-/* Writes one message of an object's list; *said gets the fields that it has said. */
+/* Writes one element of an object's list; sets *said to the fields that it writes. */
 static ms_result ms__block_put(ms_writer *w, const ms__format *f, const ms_envelope *m,
                                uint32_t *said, ms_error *err)
 {
@@ -20893,12 +20906,13 @@ static ms_result ms__block_put(ms_writer *w, const ms__format *f, const ms_envel
     return MS_OK;
 }
 
-/* The text that a call has beside, as a block of its own; *said is CONTENT then. */
+/* Writes the content of a call as an element before it. */
 static ms_result ms__call_text_put(ms_writer *w, const ms__format *f,
                                    const ms_envelope *m, uint32_t *said, ms_error *err)
 {
     bool null = m->content.json && ms_json_kind_of(m->content.text) == MS_JSON_NULL;
-    if (f->lists != MS__LISTS_ALL || m->type != MS_T_ACTION || !m->content.text.len || null) return MS_OK;
+    if (f->lists != MS__LISTS_ALL || m->type != MS_T_ACTION) return MS_OK;
+    if (null || m->content.text.len == 0) return MS_OK;
     ms_envelope text = ms_assistant_message(m->content);
     return ms__block_put(w, f, &text, said, err);
 }
@@ -20958,9 +20972,9 @@ static ms_result ms__format_write(ms_writer *w, const ms__format *f, const ms_en
 
 /* ==== [fmt-framework] messages of the agent framework ================================
  * One message, one object. The members are in the order of the framework's builders;
- * its own come first, then those with which it can say what other formats say: role,
- * tool_call_id, joined, id, idempotency_key, and source, the template of the format that
- * the message came from. location and agent_key are read, and written if asked for.
+ * its own come first. The others hold what only other formats have: role, tool_call_id,
+ * joined, id, idempotency_key, and source, the template of the message's own format.
+ * location and agent_key are read, and written on request.
  * ================================================================================== */
 
 /* The word of the type; [fmt-framework] reads it before the other members. */
@@ -21027,14 +21041,15 @@ static void ms__joined_put(ms_writer *w, const ms__hole *h, const ms_envelope *m
     ms_json_put_bool(&w->json, true);
 }
 
-/* The template of another format; what is none is the framework's own member. */
+/* The template of another format. Another string stays a member. */
 static ms_result ms__source_read(ms_reader *r, const ms__hole *h, ms_str value,
                                  ms_envelope *m, bool *fits)
 {
     ms_str text;
     (void)h;
     MS__TRY(ms__read_text(r, value, &text));
-    *fits = !r->whole && text.len > 3 && text.ptr[0] != 'f' && memchr(text.ptr, 2, text.len);
+    *fits = !r->whole && text.len > 3 && text.ptr[0] != 'f' &&
+            memchr(text.ptr, 2, text.len) != NULL;
     if (*fits) m->source = text;
     return MS_OK;
 }
@@ -21090,7 +21105,7 @@ static const ms__format ms__framework_format = {'f', &ms__framework_shape, 1,
                                          NULL, NULL, NULL, NULL, MS__LISTS_NOTHING,
                                                 MS__PAIRS_NOTHING};
 
-/* The type must be known before the members: what is required depends on it. */
+/* Reads the type first, because it decides which members are required. */
 static ms_result ms__framework_type(ms_reader *r, ms_str value, ms_envelope *m)
 {
     ms_str word;
@@ -21124,8 +21139,8 @@ static ms_result ms__read_required(ms_reader *r, ms_envelope *m)
     return MS_OK;
 }
 
-/* A message with a template of another format has none of the framework's: members that
- * would need one are not a hole's then (r->whole). */
+/* A message has one template. If members would need one of the framework's, the template
+ * of another format stays a member (r->whole). */
 static ms_result ms__framework_read(ms_reader *r)
 {
     size_t base, first = stbds_arrlenu(r->items);
@@ -21149,8 +21164,8 @@ static ms_result ms__framework_read(ms_reader *r)
         if (m.role == MS_ROLE_SYSTEM) m.role = MS_ROLE_NONE;
     }
     MS__TRY(ms_reader_add(r, &m));
-    return m.source.ptr ? MS_OK
-                        : ms__outer_close(r, &ms__framework_format, &ms__framework_shape, first);
+    if (m.source.ptr) return MS_OK;
+    return ms__outer_close(r, &ms__framework_format, &ms__framework_shape, first);
 }
 
 static ms_result ms__framework_write(ms_writer *w, const ms_envelope *m, size_t n,
@@ -21349,7 +21364,8 @@ static ms_result ms__openai_role(ms_reader *r, ms_str value, ms_envelope *m,
     if (role == MS_ROLE_OTHER && (!r->lenient || word.len == 0))
         return ms__at_field(r->err, ms__fail(r->err, MS_E_TYPE, "role '%v' is not known",
                                              MS__V(word)), "role");
-    *m = result ? ms_message(MS_T_OBSERVATION, ms_text(NULL)) : ms__role_text(role, ms_text(NULL));
+    *m = ms__role_text(role, ms_text(NULL));
+    if (result) *m = ms_message(MS_T_OBSERVATION, ms_text(NULL));
     if (role == MS_ROLE_OTHER) m->role_name = word;
     *shape = &ms__chat_shapes[role == MS_ROLE_ASSISTANT  ? 1
                               : role == MS_ROLE_TOOL     ? 2
@@ -22865,14 +22881,14 @@ static bool ms__holds_blocks(const ms_envelope *m)
            ms_json_kind_of(m->content.text) == MS_JSON_ARRAY;
 }
 
-/* A text, as what is said: see ms__said_put. */
+/* A text; see ms__said_put. */
 static void ms__text_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
 {
     (void)h;
     ms__said_put(w, m, ms__is_answer(m), NULL);
 }
 
-/* Arguments as an object; what is none stands under a name that providers know for it. */
+/* Arguments as an object; others stand in an object under a name that providers know. */
 static void ms__args_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
 {
     ms_value args = m->args;
@@ -22899,7 +22915,7 @@ static bool ms__args_have(const ms__hole *h, const ms_envelope *m, size_t n)
     return m->args.json || m->args.text.len > 0;
 }
 
-/* A result that failed, by a member that says so. */
+/* A member that marks a result as failed. */
 static ms_result ms__failed_read(ms_reader *r, const ms__hole *h, ms_str value,
                                  ms_envelope *m, bool *fits)
 {
@@ -22931,7 +22947,7 @@ static const ms__as ms__as_args =
 static const ms__as ms__as_args_if_any =
     MS__AS(MS__JSON(OBJECT), "an object", NULL, ms__args_have, ms__args_put);
 
-/* The word of a member that says whose message it is. */
+/* Reads the member that names the side of a message. */
 static ms_result ms__side_word(ms_reader *r, size_t base, const char *name, ms_str *word)
 {
     ms_str value = ms__member_of(r, base, name);
@@ -23118,7 +23134,8 @@ static const ms__shape *ms__anthropic_element(ms_reader *r, size_t base, ms_role
 {
     ms_str type = ms__member_of(r, base, "type");
     size_t i = 1;
-    while (i < 5 && !ms_json_string_is(type, ms_str_of(ms__anthropic_shapes[i].word))) i++;
+    for (; i < 5; i++)
+        if (ms_json_string_is(type, ms_str_of(ms__anthropic_shapes[i].word))) break;
     if (i == 5) return NULL;
     *m = i == 1   ? ms__role_text(role, ms_text(NULL))
          : i == 4 ? ms_message(MS_T_OBSERVATION, ms_json(MS_STR("null")))
@@ -23128,8 +23145,8 @@ static const ms__shape *ms__anthropic_element(ms_reader *r, size_t base, ms_role
 
 static const ms__format ms__anthropic = {'a', ms__anthropic_shapes, 5,
                                          NULL, ms__anthropic_block,
-                                         ms__side_unit,
-                                         ms__anthropic_element, MS__LISTS_ALL, MS__PAIRS_IDS};
+                                         ms__side_unit, ms__anthropic_element,
+                                         MS__LISTS_ALL, MS__PAIRS_IDS};
 
 static ms_result ms__anthropic_take(ms_reader *r, ms_envelope *m,
                                  const ms__shape **shape)
@@ -23160,7 +23177,7 @@ static ms_result ms__anthropic_write(ms_writer *w, const ms_envelope *m, size_t 
 
 /* ==== [fmt-gemini] the parts of gemini ===============================================
  * A message without a role is the user's. A call without arguments has the empty text as
- * arguments. A response is an object: what is none stands in {"result": ...}, an error in
+ * arguments. A response is an object: other values stand in {"result": ...}, an error in
  * {"error": ...}, and readers take both out again.
  * ================================================================================== */
 
@@ -23314,7 +23331,8 @@ static ms_result ms__gemini_take(ms_reader *r, ms_envelope *m,
     ms_str word = MS_STR("user");
     *shape = &ms__gemini_shapes[0];
     MS__TRY(ms__object_begin(r, r->json, &base));
-    if (ms__member_of(r, base, "role").ptr) MS__TRY(ms__side_word(r, base, "role", &word));
+    if (ms__member_of(r, base, "role").ptr)
+        MS__TRY(ms__side_word(r, base, "role", &word));
     ms_role role = ms_str_equal(word, MS_STR("model"))    ? MS_ROLE_ASSISTANT
                    : ms_str_equal(word, MS_STR("user"))   ? MS_ROLE_USER
                    : ms_str_equal(word, MS_STR("system")) ? MS_ROLE_SYSTEM
@@ -23349,7 +23367,7 @@ static bool ms__pydantic_unit(const ms_envelope *first, const ms_envelope *m)
            (ms__side_of(m) == MS_ROLE_ASSISTANT);
 }
 
-/* A user may say a list, of which texts alone become one. */
+/* The content of a user may be a list; one of texts alone becomes one text. */
 static bool ms__is_prompt_list(ms_str list)
 {
     return ms_json_kind_of(list) == MS_JSON_ARRAY && !ms__is_texts(list);
@@ -23631,7 +23649,7 @@ static ms_result ms__read_body(ms_reader *r, const ms_dialect *d, ms_str *value)
     bool object = ms_json_kind_of(body) == MS_JSON_OBJECT;
     if (object && ms_json_member(body, name, value)) {
         bool said = d->system && ms_json_member(body, ms_str_of(d->system), &system);
-        if (!said && d->system_parts) /* as the service also takes it */
+        if (!said && d->system_parts) /* the service accepts both names */
             said = ms_json_member(body, MS_STR("system_instruction"), &system);
         if (said && ms_json_kind_of(system) != MS_JSON_NULL)
             MS__TRY(ms__read_system(r, d, system));
