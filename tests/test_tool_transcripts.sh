@@ -224,6 +224,21 @@ input='{"type":"session","id":"p1","cwd":"/x"}
 run view --json -
 same pi_chain 'one $ ls\nx' "$(sed 's/.*"content":"\([^"]*\)".*/\1/' "$tmp/out" | tr '\n' ' ' | sed 's/ $//')"
 
+# OpenCode's database, as sqlite3 -json prints it.
+input='[{"id":"s1","project_id":"p","directory":"/x","title":"T"}]
+[{"id":"m1","session_id":"s1","time_created":1,"data":"{\"role\":\"user\",\"time\":{\"created\":1730000000000}}"},
+{"id":"m2","session_id":"s1","time_created":2,"data":"{\"role\":\"assistant\",\"modelID\":\"m\",\"tokens\":{\"input\":5,\"output\":7}}"}]
+[{"id":"p2","message_id":"m2","session_id":"s1","data":"{\"type\":\"text\",\"text\":\"there\"}"},
+{"id":"p1","message_id":"m1","session_id":"s1","data":"{\"type\":\"text\",\"text\":\"hi\"}"}]'
+run view --json -
+same opencode_rows 'hi there' "$(sed 's/.*"content":"\([^"]*\)".*/\1/' "$tmp/out" | tr '\n' ' ' | sed 's/ $//')"
+figure opencode_output_tokens 7 usage --json -
+# A list of messages beside others, and bytes that are not UTF-8 in what is kept whole.
+input='{"info":{"exit_status":"Submitted"},"messages":[{"role":"user","content":"do"},{"role":"exit","content":""}]}'
+check mini_swe 0 ' user_message  do$' '' view -
+printf '{"foo":"a\xff"}\n{"type":"task","content":"x"}\n' >"$tmp/odd.jsonl"
+check odd_bytes 3 ' task  ' 'kept whole: 1 object' view "$tmp/odd.jsonl"
+
 # JSON that is none: the rest is read.
 input='{"type":"user","uuid":"1","sessionId":"s","message":{"role":"user","content":"one"}}
 {"type":"user","uuid":"2","sess

@@ -455,6 +455,28 @@ uint64_t hash_text(ms_str text)
     return hash;
 }
 
+const char *find_bytes(const char *bytes, size_t len, const char *piece, size_t n)
+{
+    const char *end = bytes + len, *at = bytes;
+    if (n == 0) return bytes;
+    while (n <= (size_t)(end - at)) {
+        at = memchr(at, piece[0], (size_t)(end - at) - n + 1);
+        if (at == NULL) return NULL;
+        if (memcmp(at, piece, n) == 0) return at;
+        at++;
+    }
+    return NULL;
+}
+
+char *copy_chars(const char *text, size_t len)
+{
+    char *copy = malloc(len + 1);
+    if (copy == NULL) return NULL;
+    if (len > 0) memcpy(copy, text, len);
+    copy[len] = '\0';
+    return copy;
+}
+
 bool copy_text(ms_arena *arena, ms_str text, ms_str *out)
 {
     char *copy = ms_arena_alloc(arena, text.len);

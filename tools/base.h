@@ -121,6 +121,10 @@ typedef struct tally {
 } tally;
 
 uint64_t hash_text(ms_str text);
+/* Where `piece` begins in the bytes; NULL: nowhere. */
+const char *find_bytes(const char *bytes, size_t len, const char *piece, size_t n);
+/* The first characters of a text in a fresh string; NULL: no memory. */
+char *copy_chars(const char *text, size_t len);
 bool copy_text(ms_arena *arena, ms_str text, ms_str *out);
 
 /* The row of a text, a new one with zeroes if need be, until the next call; NULL: no

@@ -91,7 +91,10 @@ static int convert_take(void *ctx, const taken *t)
     for (size_t i = 0; i < t->list.count; i++) {
         if (convert_put(c, &t->list.items[i], &err) == MS_OK) continue;
         if (c->out.error != 0) return FAILED;
-        return complain_at(t->source, t->at, "writing this message: ", err.message);
+        source loud = *t->source;
+        if (!loud.rescuing) loud.fault = NULL;
+        int code = complain_at(&loud, t->at, "writing this message: ", err.message);
+        return code == SKIPPED ? UNSTORED : code;
     }
     return FINE;
 }

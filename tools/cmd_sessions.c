@@ -65,7 +65,7 @@ static void take_words(session_list *l, session *s)
 static bool has_piece(ms_str text, const char *piece)
 {
     return piece == NULL ||
-           (text.len > 0 && memmem(text.ptr, text.len, piece, strlen(piece)) != NULL);
+           (text.len > 0 && find_bytes(text.ptr, text.len, piece, strlen(piece)) != NULL);
 }
 
 /* A folder is meant with all below it. */
@@ -188,7 +188,7 @@ static ms_str short_name(const session_list *l, const session *s)
     for (size_t i = 0; i < arrlenu(l->items); i++) {
         ms_str other = l->items[i].info->location;
         if (&l->items[i] == s) continue;
-        if (memmem(other.ptr, other.len, name.ptr, ID_CHARS) != NULL) return name;
+        if (find_bytes(other.ptr, other.len, name.ptr, ID_CHARS) != NULL) return name;
     }
     ms_str piece = ms_str_n(name.ptr, ID_CHARS);
     return ms_utf8_check(piece, NULL) ? piece : name;

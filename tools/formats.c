@@ -18,7 +18,7 @@ static const fileformat *const formats[] = {
     &openhands_format, &sts_format,            &pi_format,             &otel_format,
     &atif_format,      &gemini_whole_format,   &opencode_format,       &cline_format,
     &roo_format,       &openhands_list_format, &inspect_format,        &otel_whole_format,
-    &inspect_sample_format, &aider_format,
+    &inspect_sample_format, &aider_format,         &opencode_rows_format,
 };
 
 const fileformat *format_at(size_t index)
@@ -98,10 +98,11 @@ bool format_hinted(ms_str head)
     static const char *const names[] = {
         "\"schema_version\"", "\"projectHash\"", "\"sessionId\"", "\"resourceSpans\"",
         "\"eval\"", "\"info\"", "\"ts\"", "\"kind\"", "\"epoch\"",
+        "\"session_id\"", "\"project_id\"",
     };
     if (head.len > 65536) head.len = 65536;
     for (size_t i = 0; i < COUNT_OF(names); i++) {
-        if (memmem(head.ptr, head.len, names[i], strlen(names[i])) != NULL) return true;
+        if (find_bytes(head.ptr, head.len, names[i], strlen(names[i])) != NULL) return true;
     }
     return false;
 }
@@ -275,7 +276,7 @@ static char *opencode_root(const char *path)
         at--;
     }
     if (strncmp(at, "/session/", 9) != 0 || !ends_with(path, ".json")) return NULL;
-    char *root = strndup(path, (size_t)(at - path));
+    char *root = copy_chars(path, (size_t)(at - path));
     if (root == NULL) exit(no_memory());
     char *messages = path_join(root, "message");
     bool there = is_folder(messages);
@@ -289,7 +290,7 @@ static char *opencode_root(const char *path)
 static char *folder_of(const char *path)
 {
     const char *name = path_name(path);
-    char *folder = strndup(path, name > path ? (size_t)(name - path) - 1 : 0);
+    char *folder = copy_chars(path, name > path ? (size_t)(name - path) - 1 : 0);
     if (folder == NULL) exit(no_memory());
     return folder;
 }
@@ -427,7 +428,7 @@ static int grow_folder(growing *g, const char *folder, const char *before,
 static char *folder_in(const char *root, const char *kind, ms_str name)
 {
     char *folder = path_join(root, kind);
-    char *id = strndup(name.ptr != NULL ? name.ptr : "-", name.ptr != NULL ? name.len : 1);
+    char *id = copy_chars(name.ptr != NULL ? name.ptr : "-", name.ptr != NULL ? name.len : 1);
     char *path = id != NULL ? path_join(folder, id) : NULL;
     if (path == NULL || strchr(id, '/') != NULL) exit(no_memory());
     free(folder);

@@ -634,6 +634,17 @@ static int skip_element(reader *r, ms_str value)
     return note_skipped(&r->source, r->sink->rescue, offset, value.len);
 }
 
+/* In a damaged file a value may have bytes that are not UTF-8. */
+static ms_str cleaned_value(reader *r, ms_str value)
+{
+    ms_json_writer w;
+    ms_buf buf = {&r->arena, NULL, 0, 0};
+    if (!r->source.rescuing) return value;
+    ms_json_init(&w, ms_buf_write, &buf, false);
+    ms_json_put_raw(&w, value);
+    return ms_json_finish(&w) == MS_OK ? ms_buf_text(&buf) : value;
+}
+
 /* What no format fits is kept whole, and counted. */
 static int keep_element(reader *r, ms_str value, conversation *talk)
 {
@@ -647,9 +658,11 @@ static int keep_element(reader *r, ms_str value, conversation *talk)
     t.list.items = ms_arena_alloc(&r->arena, sizeof *t.list.items);
     if (row == NULL || t.list.items == NULL) return no_memory();
     row->count++;
-    t.list.items[0] = ms_other(MS_STR("unknown:message"), ms_json(value));
+    ms_str json = cleaned_value(r, value);
+    t.list.items[0] = ms_other(MS_STR("unknown:message"), ms_json(json));
     t.list.count = 1;
-    return deliver(r, ms_dialect_find(MS_STR("framework")), talk, &t);
+    int code = deliver(r, ms_dialect_find(MS_STR("framework")), talk, &t);
+    return code == UNSTORED ? skip_element(r, value) : code;
 }
 
 /* The same; one that fits no format is kept whole where that is wanted. */

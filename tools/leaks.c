@@ -121,7 +121,7 @@ static void look_at_facts(leaks *l, const ms_msg *msg)
     size_t from = 0;
     secret s;
     while (!now && secret_next(text, l->classes, &from, &s)) {
-        const char *at = memmem(facts.ptr, facts.len, text.ptr + s.at, s.len);
+        const char *at = find_bytes(facts.ptr, facts.len, text.ptr + s.at, s.len);
         now = facts.ptr != NULL && at != NULL;
     }
     size_t n = look_at_field(l, msg, now ? "facts" : "earlier", "content", text);

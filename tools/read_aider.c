@@ -161,7 +161,7 @@ static void aider_line(chat *c, ms_str line)
 static bool has_marks(ms_str text)
 {
     const char *at = text.ptr, *end = text.ptr + text.len, *found;
-    while ((found = memmem(at, (size_t)(end - at), "\n#### ", 6)) != NULL) {
+    while ((found = find_bytes(at, (size_t)(end - at), "\n#### ", 6)) != NULL) {
         const char *stop = memchr(found + 1, '\n', (size_t)(end - found - 1));
         if (stop == NULL) return false;
         if (stop[-1] == '\r') stop--;

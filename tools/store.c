@@ -311,7 +311,7 @@ int resolve(job *j, const ms_listing *list, ms_str name, ms_str *location)
     }
     for (size_t i = 0; i < list->count && !j->appends && name.len > 0; i++) {
         ms_str item = list->items[i].location;
-        if (memmem(item.ptr, item.len, name.ptr, name.len) == NULL) continue;
+        if (find_bytes(item.ptr, item.len, name.ptr, name.len) == NULL) continue;
         found++;
         *location = item;
     }
