@@ -172,6 +172,12 @@ js: ## build the WebAssembly module of bindings/js
 test-js: ## the JavaScript package under Node, with the SDKs that it serves, and in chromium
 	@SETUP='$(SETUP)' bash tests/js.sh
 
+single: ## write build/msgstore_single.h, which has stb_ds.h in it
+	@bash tools/single.sh build/msgstore_single.h
+
+test-packaging: ## a consumer for each build system: CMake, Meson, Conan, xmake, zig, ...
+	@SETUP='$(SETUP)' bash tests/packaging.sh
+
 install: tool ## install header, tool, its manual and completions under PREFIX
 	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/bin \
 	    $(DESTDIR)$(PREFIX)/lib/pkgconfig
@@ -197,7 +203,7 @@ clean: ## remove build/
 
 .PHONY: help setup demo test check torture fuzz controls model coverage test-cross \
         test-windows test-report test-otlp bench bench-gate bench-micro bench-scale tool \
-        examples all install lib js test-python test-js clean
+        examples all install lib js single test-python test-js test-packaging clean
 
 # build COMPILER-AND-FLAGS, LIBRARIES: compile and link the first prerequisite. The old
 # file goes first, so that a failed build leaves none behind.

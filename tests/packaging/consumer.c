@@ -1,0 +1,23 @@
+/* What every build system builds and runs: one message in, one request out. */
+#ifndef MSGSTORE_LINKED /* else the library has the implementation */
+#define MSGSTORE_IMPLEMENTATION
+#endif
+#include <msgstore.h>
+#include <stdio.h>
+
+int main(void)
+{
+    ms_store *store;
+    ms_envelope m = ms_user_message(ms_text("hello"));
+    uint64_t seq = 0;
+    ms_error err;
+    if (ms_mem_open(&store, NULL, &err) != MS_OK ||
+        ms_append(store, MS_STR("l"), &m, &seq, &err) != MS_OK)
+        return puts(err.message), 1;
+#ifndef MSGSTORE_NO_DIALECTS
+    if (ms_dialect_find(MS_STR("openai")) == NULL) return 1;
+#endif
+    ms_close(store);
+    printf("consumer: message %u\n", (unsigned)seq);
+    return seq != 1;
+}
