@@ -569,7 +569,7 @@ typedef enum ms_role {
     X( 6, ERROR,              TOOL,      C,  TRACE,        ANSWER,             \
        "error",                "error",              "tool_response")          \
     X( 7, FINAL,              ASSISTANT, C,  TRACE,        ASSISTANT_TEXT,     \
-       "final",                "final_result",       "")                       \
+       "final",                "final_result",       "text")                   \
     X( 8, TASK,               USER,      C,  TRACE,        USER_TEXT,          \
        "task",                 "",                   "")                       \
     X( 9, SYNTHESIS,          ASSISTANT, CM, GLOBAL,       SOURCED_TEXT,       \
@@ -1979,6 +1979,7 @@ typedef struct ms_writer {
     ms_envelope *held;        /* messages that may still be joined, with copies of */
     struct ms__held_text *held_text; /* their fields; stb_ds arrays */
     ms_buf scratch;           /* text put together for one message */
+    ms_buf aside;             /* a message in another form */
     uint64_t written, place, last_seq, last_id, n_calls;
 } ms_writer;
 
@@ -4995,16 +4996,16 @@ enum {
 };
 
 typedef struct ms__type_row {
-    const char *word;
+    const char *word, *envelope, *task; /* in the formats */
     uint8_t length, number, role, view_class, projection;
     uint32_t required; /* fields, by bit */
 } ms__type_row;
 
 static const ms__type_row ms__types[MS_TYPE_COUNT] = {
-    {"", 0, 0, 0, MS__CLASS_PLAIN, MS__AS_ROLE_TEXT, 0},
-#define MS__X(number, name, role, req, cls, proj, fw, env, task) \
-    {fw, sizeof fw - 1, number, MS_ROLE_##role, MS__CLASS_##cls, MS__AS_##proj, \
-     (uint32_t)MS__NEED_##req},
+    {"", "", "", 0, 0, 0, MS__CLASS_PLAIN, MS__AS_ROLE_TEXT, 0},
+#define MS__X(number, name, role, req, cls, proj, fw, env, task)            \
+    {fw, env, task, sizeof fw - 1, number, MS_ROLE_##role, MS__CLASS_##cls, \
+     MS__AS_##proj, (uint32_t)MS__NEED_##req},
     MS_TYPES(MS__X)
 #undef MS__X
 };
@@ -19607,14 +19608,6 @@ static ms_result ms__read_json(ms_reader *r, ms_str value, ms_str *out)
 
 /* ---- What writers share. */
 
-static void ms__write_field(ms_writer *w, const char *name, ms_str text, bool json)
-{
-    if (!text.ptr) return;
-    ms_json_key(&w->json, ms_str_of(name));
-    if (json) ms_json_put_raw(&w->json, text);
-    else ms_json_put_string(&w->json, text);
-}
-
 static bool ms__has_member(ms_str object, const char *name)
 {
     ms_str value;
@@ -20103,6 +20096,55 @@ static ms_result ms__list_read(ms_reader *r, const ms__hole *h, ms_str value,
     return MS_OK;
 }
 
+/* A member that marks a result as failed. */
+static ms_result ms__failed_read(ms_reader *r, const ms__hole *h, ms_str value,
+                                 ms_envelope *m, bool *fits)
+{
+    (void)r, (void)h;
+    *fits = ms_json_kind_of(value) == MS_JSON_TRUE ||
+            ms_json_string_is(value, MS_STR("failed"));
+    if (*fits) m->type = MS_T_ERROR;
+    return MS_OK;
+}
+
+static bool ms__failed_has(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)h, (void)n;
+    return m->type == MS_T_ERROR;
+}
+
+static void ms__true_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+{
+    (void)h, (void)m;
+    ms_json_put_bool(&w->json, true);
+}
+
+/* Arguments as an object; others stand in an object under a name that providers know. */
+static void ms__args_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+{
+    ms_value args = m->args;
+    (void)h;
+    if (!args.json)
+        args.json = ms_json_check(args.text, NULL, &args.text, NULL) == MS_OK;
+    if (args.json && ms_json_kind_of(args.text) == MS_JSON_OBJECT) {
+        ms_json_put_raw(&w->json, args.text);
+        return;
+    }
+    ms_json_begin_object(&w->json);
+    if (m->args.text.len > 0) {
+        ms_json_key(&w->json, MS_STR("INVALID_JSON"));
+        if (m->args.json) ms_json_put_raw(&w->json, m->args.text);
+        else ms_json_put_string(&w->json, m->args.text);
+    }
+    ms_json_end_object(&w->json);
+}
+
+static const ms__as ms__as_failed =
+    MS__AS(MS__JSON(TRUE) | MS__JSON(FALSE), "true or false", ms__failed_read,
+           ms__failed_has, ms__true_put);
+static const ms__as ms__as_args =
+    MS__AS(MS__JSON(OBJECT), "an object", NULL, ms__has_always, ms__args_put);
+
 /* Objects inside, their ends, and members that a caller has added: the engine itself
  * handles these. */
 static const ms__as ms__as_object =
@@ -20341,6 +20383,62 @@ static ms_str ms__member_of(const ms_reader *r, size_t base, const char *name)
         if (ms_json_string_is(r->members[i].key, ms_str_of(name)))
             return r->members[i].value;
     return ms__absent();
+}
+
+/* Members with holes whose values stay in `extra`, where others find and change them:
+ * writes an object of those that there are; absent, if of none. */
+static ms_result ms__members_kept(ms_reader *r, size_t base, const char *const *names,
+                                    size_t n, ms_str *out)
+{
+    size_t got = 0;
+    ms_buf buf;
+    ms_json_writer w;
+    memset(&buf, 0, sizeof buf);
+    buf.arena = r->arena;
+    ms_json_init(&w, ms_buf_write, &buf, false);
+    ms_json_begin_object(&w);
+    for (size_t i = 0; i < n; i++) {
+        ms_str value = ms__member_of(r, base, names[i]);
+        if (!value.ptr) continue;
+        ms_json_key(&w, ms_str_of(names[i]));
+        ms_json_put_raw(&w, value);
+        got++;
+    }
+    ms_json_end_object(&w);
+    if (ms_json_finish(&w) != MS_OK) return ms__no_arena(r->err, r->arena, r->json.len);
+    *out = got > 0 ? ms_buf_text(&buf) : ms__absent();
+    return MS_OK;
+}
+
+static bool ms__kept_has(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)n;
+    return ms__has_member(m->extra, h->name) ||
+           (h->letter == 's' && (m->flags & MS_FLAG_UNFINISHED));
+}
+
+static void ms__kept_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+{
+    ms_str value = MS_STR("\"IN_PROGRESS\"");
+    if (m->extra.ptr) (void)ms_json_member(m->extra, ms_str_of(h->name), &value);
+    ms_json_put_raw(&w->json, value);
+}
+
+/* Reads the member that names the side of a message. */
+static ms_result ms__side_word(ms_reader *r, size_t base, const char *name, ms_str *word)
+{
+    ms_str value = ms__member_of(r, base, name);
+    if (!value.ptr) return ms__read_missing(r, name);
+    if (ms_json_kind_of(value) != MS_JSON_STRING)
+        return ms__read_kind(r, name, "a string", value);
+    return ms__read_text(r, value, word);
+}
+
+static ms_result ms__side_unknown(ms_reader *r, const char *name, ms_str word,
+                                  const char *expected)
+{
+    return ms__at_field(r->err, ms__fail(r->err, MS_E_TYPE, "%s '%v', %s was expected",
+                                         name, MS__V(word), expected), name);
 }
 
 static ms_result ms__text_add(ms_reader *r, ms_str s)
@@ -21406,13 +21504,9 @@ static ms_result ms__openai_write(ms_writer *w, const ms_envelope *m, size_t n,
  * metadata, then id, created_at and all others. So canonical envelopes come back equal as
  * JSON, rows and drafts as their canonical form; reading that again changes nothing.
  *
- *   what is wrong                                   code           path
- *   version neither 1 nor "1"                       MS_E_FOREIGN   version
- *     and neither a number nor a text               MS_E_KIND      version
- *   type none of the nine words                     MS_E_TYPE      type
- *     and no text                                   MS_E_KIND      type
- *   role no text, or empty                          MS_E_KIND      role
- *   content neither text nor list nor object        MS_E_KIND      content
+ * Refused are a version other than 1 or "1" (MS_E_FOREIGN), a type that is none of the
+ * nine words (MS_E_TYPE), a role that is empty, and, with MS_E_KIND, other kinds of JSON
+ * for these and for the content.
  *
  * What the original drops without a word is dropped here too: payload and metadata that
  * are no objects, data beside a payload, the schema's value; of a row schema, version,
@@ -21436,31 +21530,18 @@ static ms_result ms__openai_write(ms_writer *w, const ms_envelope *m, size_t n,
  * (E2) A row is the projection of the envelope that would be written.
  * ================================================================================== */
 
-enum {
-    MS__ENV_SCHEMA,
-    MS__ENV_VERSION,
-    MS__ENV_TYPE,
-    MS__ENV_PAYLOAD,
-    MS__ENV_DATA,
-    MS__ENV_ROLE,
-    MS__ENV_CONTENT,
-    MS__ENV_METADATA,
-    MS__ENV_ID,
-    MS__ENV_CREATED_AT,
-    MS__ENV_UPDATED_AT,
-    MS__ENV_MEMBERS
+enum { /* names of members; a row has none of the first five */
+    MS__ENV_SCHEMA, MS__ENV_VERSION, MS__ENV_TYPE, MS__ENV_PAYLOAD, MS__ENV_DATA,
+    MS__ENV_ROLE, MS__ENV_CONTENT, MS__ENV_METADATA, MS__ENV_ID, MS__ENV_CREATED_AT,
+    MS__ENV_UPDATED_AT, MS__ENV_MEMBERS
 };
 
 static const char *const ms__env_members[MS__ENV_MEMBERS] = {
     "schema",   "version", "type",       "payload",   "data", "role", "content",
     "metadata", "id",      "created_at", "updated_at"};
 
-static const char *const ms__env_words[MS_TYPE_COUNT] = {
-    "",
-#define MS__X(number, name, role, req, cls, proj, fw, env, task) env,
-    MS_TYPES(MS__X)
-#undef MS__X
-};
+/* The word of a type; "" for one that has none. */
+static const char *ms__env_own(ms_type type) { return ms__type_row_of(type)->envelope; }
 
 /* Is there a value that is not null? */
 static bool ms__env_says(ms_str value)
@@ -21469,31 +21550,28 @@ static bool ms__env_says(ms_str value)
     return kind != MS_JSON_NONE && kind != MS_JSON_NULL;
 }
 
-static bool ms__env_is_word(ms_str value)
+static bool ms__env_is_text(ms_str value)
 {
-    return ms_json_kind_of(value) == MS_JSON_STRING &&
-           !ms_json_string_is(value, MS_STR(""));
+    return ms_json_kind_of(value) == MS_JSON_STRING;
 }
 
-static bool ms__env_is_empty(ms_str value)
+static bool ms__env_is_word(ms_str value)
 {
-    ms_json_iter it = ms_json_iterate(value);
-    ms_json_kind kind = ms_json_kind_of(value);
-    return (kind == MS_JSON_ARRAY || kind == MS_JSON_OBJECT) && !ms_json_next(&it);
+    return ms__env_is_text(value) && !ms_json_string_is(value, MS_STR(""));
 }
 
 /* The type of a JSON string; NONE when it is no word of the format. */
 static ms_type ms__env_type_of(ms_str value)
 {
-    for (unsigned i = MS_T_TEXT; i < MS_TYPE_COUNT; i++)
-        if (ms__env_words[i][0] && ms_json_string_is(value, ms_str_of(ms__env_words[i])))
-            return (ms_type)i;
+    for (ms_type i = MS_T_TEXT; i < MS_TYPE_COUNT; i = (ms_type)(i + 1))
+        if (ms__env_own(i)[0] && ms_json_string_is(value, ms_str_of(ms__env_own(i))))
+            return i;
     return MS_T_NONE;
 }
 
 static const char *ms__env_word(ms_type type)
 {
-    return ms__env_words[(unsigned)type][0] ? ms__env_words[(unsigned)type] : "text";
+    return ms__env_own(type)[0] ? ms__env_own(type) : "text";
 }
 
 /* ---- Values. */
@@ -21510,27 +21588,16 @@ static ms_result ms__env_fixed_read(ms_reader *r, const ms__hole *h, ms_str valu
     return MS_OK;
 }
 
-static void ms__env_schema_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+static void ms__env_fixed_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
 {
-    (void)h, (void)m;
-    ms_json_put_string(&w->json, MS_STR("agents-api.message"));
-}
-
-static void ms__env_version_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
-{
-    (void)h, (void)m;
-    ms_json_put_raw(&w->json, MS_STR("1"));
-}
-
-static void ms__env_type_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
-{
-    (void)h;
-    ms_json_put_string(&w->json, ms_str_of(ms__env_word(m->type)));
+    if (h->letter == 'v') ms_json_put_u64(&w->json, 1);
+    else ms_json_put_string(&w->json, ms_str_of(h->letter == 's' ? "agents-api.message"
+                                                                 : ms__env_word(m->type)));
 }
 
 static void ms__env_role_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
 {
-    bool own = ms__env_words[(unsigned)m->type][0] != 0;
+    bool own = ms__env_own(m->type)[0] != 0;
     (void)h;
     w->said |= MS__SAID(ROLE_NAME);
     ms_json_put_string(&w->json, ms__chat_word(m, own ? ms__role_of(m->role, m->type)
@@ -21545,36 +21612,31 @@ static ms_result ms__env_content_read(ms_reader *r, const ms__hole *h, ms_str va
     return ms__field_read(r, h, value, m, fits);
 }
 
+static bool ms__env_is_nested(ms_str json)
+{
+    ms_json_kind kind = ms_json_kind_of(json);
+    return kind == MS_JSON_ARRAY || kind == MS_JSON_OBJECT;
+}
+
 /* Text, a list or an object; all else stands as its text. */
 static void ms__env_content_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
 {
-    ms_value v;
-    ms_result code = ms__chat_said(m, &w->scratch, &v);
-    ms_json_kind kind = v.json ? ms_json_kind_of(v.text) : MS_JSON_NONE;
     (void)h;
-    w->said |= MS__SAID_IN_TEXT;
-    if (code != MS_OK) ms__json_misuse(&w->json, code);
-    if (kind == MS_JSON_STRING || kind == MS_JSON_ARRAY || kind == MS_JSON_OBJECT)
-        ms_json_put_raw(&w->json, v.text);
-    else
-        ms_json_put_string(&w->json, kind == MS_JSON_NULL || !v.text.ptr ? MS_STR("")
-                                                                         : v.text);
+    ms__said_put(w, m, false, ms__env_is_nested);
 }
 
-#define MS__ENV_FIXED(kind, put) \
-    {MS__JSON(kind), "", ms__env_fixed_read, ms__has_always, put, NULL, NULL}
-static const ms__as ms__as_env_schema = MS__ENV_FIXED(STRING, ms__env_schema_put);
-static const ms__as ms__as_env_version = MS__ENV_FIXED(NUMBER, ms__env_version_put);
-static const ms__as ms__as_env_type = MS__ENV_FIXED(STRING, ms__env_type_put);
-static const ms__as ms__as_env_role = MS__ENV_FIXED(STRING, ms__env_role_put);
-static const ms__as ms__as_env_content = {
-    MS__JSON(STRING) | MS__JSON(ARRAY) | MS__JSON(OBJECT), "", ms__env_content_read, ms__has_always,
-    ms__env_content_put, NULL, NULL};
+#define MS__ENV_FIXED(put) \
+    MS__AS(MS__JSON(STRING) | MS__JSON(NUMBER), "", ms__env_fixed_read, ms__has_always, put)
+static const ms__as ms__as_env_fixed = MS__ENV_FIXED(ms__env_fixed_put);
+static const ms__as ms__as_env_role = MS__ENV_FIXED(ms__env_role_put);
+static const ms__as ms__as_env_content =
+    MS__AS(MS__JSON(STRING) | MS__JSON(ARRAY) | MS__JSON(OBJECT), "",
+           ms__env_content_read, ms__has_always, ms__env_content_put);
 
 #define MS__ENV_HEAD                                                      \
-    MS__HOLE('s', 0, "schema", env_schema, 0, 0),                         \
-    MS__HOLE('v', 0, "version", env_version, 0, 0),                       \
-    MS__HOLE('t', 0, "type", env_type, 0, 0),                             \
+    MS__HOLE('s', 0, "schema", env_fixed, 0, 0),                          \
+    MS__HOLE('v', 0, "version", env_fixed, 0, 0),                         \
+    MS__HOLE('t', 0, "type", env_fixed, 0, 0),                            \
     MS__HOLE('r', 0, "role", env_role, 0, 0),                             \
     MS__HOLE('c', 0, "content", env_content, MS_F_CONTENT, 0),            \
     MS__HOLE('p', 0, "payload", object, 0, MS__NEEDED),                   \
@@ -21632,20 +21694,19 @@ static unsigned ms__env_member(ms_str key)
 static ms_result ms__env_refuse(ms_reader *r, const ms__env *e, unsigned which,
                                 ms_result code, const char *expected)
 {
-    const char *name = ms__env_members[which];
-    return ms__at_field(r->err, ms__fail(r->err, code, "%s is '%v', %s was expected",
-                                         name, MS__V(e->in[which]), expected), name);
+    (void)ms__read_kind(r, ms__env_members[which], expected, e->in[which]);
+    if (r->err) r->err->code = code;
+    return code;
 }
 
 /* The type of a row. */
 static ms_type ms__env_infer(const ms__env *e)
 {
     ms_str metadata = e->in[MS__ENV_METADATA], value = ms__absent();
-    ms_json_kind content = ms_json_kind_of(e->in[MS__ENV_CONTENT]);
     ms_type type = MS_T_NONE;
     if (ms_json_member(metadata, MS_STR("type"), &value)) type = ms__env_type_of(value);
     if (type != MS_T_NONE) return type;
-    if (content == MS_JSON_ARRAY || content == MS_JSON_OBJECT ||
+    if (ms__env_is_nested(e->in[MS__ENV_CONTENT]) ||
         ms_json_string_is(value, MS_STR("multimodal")))
         return MS_T_MULTIMODAL_PART;
     bool error = ms_json_member(metadata, MS_STR("error"), &value);
@@ -21655,24 +21716,23 @@ static ms_type ms__env_infer(const ms__env *e)
 static ms_result ms__env_check(ms_reader *r, ms__env *e)
 {
     ms_str version = e->in[MS__ENV_VERSION], role = e->in[MS__ENV_ROLE];
-    ms_json_kind number = ms_json_kind_of(version);
-    ms_json_kind type = ms_json_kind_of(e->in[MS__ENV_TYPE]);
-    ms_json_kind content = ms_json_kind_of(e->in[MS__ENV_CONTENT]);
+    ms_str type = e->in[MS__ENV_TYPE], content = e->in[MS__ENV_CONTENT];
+        bool number = ms_json_kind_of(version) == MS_JSON_NUMBER;
     bool one = ms_str_equal(version, MS_STR("1")) ||
                ms_json_string_is(version, MS_STR("1"));
-    if (e->row) e->type = ms__env_infer(e);
-    else e->type = ms__env_type_of(e->in[MS__ENV_TYPE]);
+    e->type = e->row ? ms__env_infer(e) : ms__env_type_of(type);
     if (!e->row && !one)
         return ms__env_refuse(r, e, MS__ENV_VERSION,
-                              number == MS_JSON_NUMBER || number == MS_JSON_STRING
-                                  ? MS_E_FOREIGN : MS_E_KIND, "the integer 1");
+                              number || ms__env_is_text(version) ? MS_E_FOREIGN : MS_E_KIND,
+                              "the integer 1");
     if (e->type == MS_T_NONE)
         return ms__env_refuse(r, e, MS__ENV_TYPE,
-                              type == MS_JSON_STRING ? MS_E_TYPE : MS_E_KIND,
+                              ms__env_is_text(type) ? MS_E_TYPE : MS_E_KIND,
                               "a word of the envelope format");
     if (ms__env_says(role) && !ms__env_is_word(role))
         return ms__env_refuse(r, e, MS__ENV_ROLE, MS_E_KIND, "a text that is not empty");
-    if (content == MS_JSON_NUMBER || content == MS_JSON_TRUE || content == MS_JSON_FALSE)
+    if (ms__env_says(content) && !ms__env_is_nested(content) &&
+        !ms__env_is_text(content))
         return ms__env_refuse(r, e, MS__ENV_CONTENT, MS_E_KIND,
                               "a string, a list or an object");
     return MS_OK;
@@ -21681,7 +21741,8 @@ static ms_result ms__env_check(ms_reader *r, ms__env *e)
 /* Notes that a member is dropped. */
 static void ms__env_drop(ms__env *e, unsigned which)
 {
-    e->lossy |= ms__env_says(e->in[which]) && !ms__env_is_empty(e->in[which]);
+    ms_str value = e->in[which];
+    e->lossy |= ms__env_says(value) && !ms_str_equal(value, MS_STR("{}"));
 }
 
 static void ms__env_put(ms__env *e, const char *name, ms_str value)
@@ -21693,16 +21754,14 @@ static void ms__env_put(ms__env *e, const char *name, ms_str value)
 /* The payload: of a row what its metadata promote, by presence. */
 static void ms__env_payload(ms__env *e)
 {
-    static const char *const call[] = {"tool_name", "parameters", "turn", NULL};
-    static const char *const result[] = {"tool_name", "success", "turn", "tool_data",
-                                         "media", "error", NULL};
-    static const char *const none[] = {NULL};
+    static const char *const names[] = {"parameters", "tool_name", "turn", "success",
+                                        "tool_data",  "media",     "error"};
+    unsigned from = e->type == MS_T_ACTION ? 0 : 1;
+    unsigned to = from == 0 ? 3 : e->type == MS_T_OBSERVATION ? 7 : 0;
     ms_str payload = e->in[MS__ENV_PAYLOAD], data = e->in[MS__ENV_DATA], value;
-    bool full = ms_json_kind_of(payload) == MS_JSON_OBJECT && !ms__env_is_empty(payload);
+    ms_json_iter it = ms_json_iterate(payload);
+    bool full = it.object && ms_json_next(&it);
     bool draft = !full && ms_json_kind_of(data) == MS_JSON_OBJECT;
-    const char *const *name = e->type == MS_T_ACTION        ? call
-                              : e->type == MS_T_OBSERVATION ? result
-                                                            : none;
     if (!full || e->row) ms__env_drop(e, MS__ENV_PAYLOAD);
     if (!draft || e->row) ms__env_drop(e, MS__ENV_DATA);
     if (!e->row) {
@@ -21711,9 +21770,9 @@ static void ms__env_payload(ms__env *e)
     }
     ms_json_key(&e->w, MS_STR("payload"));
     ms_json_begin_object(&e->w);
-    for (; *name; name++)
-        if (ms_json_member(e->in[MS__ENV_METADATA], ms_str_of(*name), &value))
-            ms__env_put(e, *name, value);
+    for (unsigned i = from; i < to; i++)
+        if (ms_json_member(e->in[MS__ENV_METADATA], ms_str_of(names[i]), &value))
+            ms__env_put(e, names[i], value);
     ms_json_end_object(&e->w);
 }
 
@@ -21728,7 +21787,7 @@ static ms_result ms__env_normal(ms_reader *r, ms__env *e)
     ms__env_put(e, "schema", MS_STR("\"agents-api.message\""));
     ms__env_put(e, "version", MS_STR("1"));
     ms_json_key(&e->w, MS_STR("type"));
-    ms_json_put_string(&e->w, ms_str_of(ms__env_words[(unsigned)e->type]));
+    ms_json_put_string(&e->w, ms_str_of(ms__env_own(e->type)));
     ms__env_put(e, "role", ms__env_says(e->in[MS__ENV_ROLE]) ? e->in[MS__ENV_ROLE]
                            : tool ? MS_STR("\"tool\"") : MS_STR("\"assistant\""));
     ms__env_put(e, "content", ms__env_says(content) ? content : MS_STR("\"\""));
@@ -21822,13 +21881,10 @@ static ms_result ms__env_read(ms_reader *r)
 static ms_result ms__env_write(ms_writer *w, const ms_envelope *m, size_t n,
                                ms_error *err)
 {
-    if (m->type == MS_T_NONE || (unsigned)m->type >= MS_TYPE_COUNT)
-        return ms__at_field(err, ms__fail(err, MS_E_TYPE, "type %u has no word",
-                                          (uint64_t)(unsigned)m->type), "type");
     return ms__format_write(w, &ms__env_format, m, n, err);
 }
 
-/* Finds the slot of a name among a power of two, never all full. */
+/* Finds the slot of a name among n, a power of two, of which half are empty. */
 static ms_str *ms__env_slot(ms_str *slots, size_t n, ms_str name)
 {
     uint64_t key[2] = {(uint64_t)(uintptr_t)slots, 0xD6E8FEB86659FD93u};
@@ -21837,102 +21893,77 @@ static ms_str *ms__env_slot(ms_str *slots, size_t n, ms_str name)
     return &slots[i];
 }
 
-/* Returns the tokens inside of an object, and adds how many there are. */
-static ms_str ms__env_inside(ms_str tokens, char letter, size_t *count)
+/* Writes the members of a part that have other names than those before. */
+static ms_result ms__env_fold(ms_writer *w, ms_str part, ms_str *slots, size_t n)
 {
-    ms__token token;
-    ms__token_kind kind;
-    const char *from = NULL;
-    while ((kind = ms__token_next(&tokens, &token)) != MS__TOKEN_END) {
-        if (from && kind == MS__TOKEN_CLOSE)
-            return ms_str_n(from, (size_t)(tokens.ptr - from) - 1);
-        if (from) ++*count;
-        else if (kind == MS__TOKEN_OPEN && token.letter == letter) from = tokens.ptr;
-    }
-    return ms__absent();
-}
-
-/* Writes the members of an object inside that have other names than those before. */
-static ms_result ms__env_part(ms_writer *w, const ms__object *o, ms_str tokens,
-                              ms_str *slots, size_t n)
-{
-    ms__token token;
-    ms__token_kind kind;
-    while ((kind = ms__token_next(&tokens, &token)) != MS__TOKEN_END) {
-        ms_str name = ms__absent();
-        const ms__hole *h = kind == MS__TOKEN_HOLE
-                                ? ms__hole_lettered(o->shape, token.letter) : NULL;
-        if (h && ms__hole_has(h, o->m, 1)) name = ms_str_n(h->name, h->len);
-        if (kind == MS__TOKEN_MEMBER) {
-            MS__TRY(ms_json_string(token.key, w->arena, &name));
-            if (!name.ptr) name = MS_STR("");
-        }
-        ms_str *slot = name.ptr ? ms__env_slot(slots, n, name) : NULL;
-        if (!slot || slot->ptr) continue;
+    ms_json_iter it = ms_json_iterate(part);
+    while (it.object && ms_json_next(&it)) {
+        ms_str name;
+        MS__TRY(ms_json_string(it.key, w->arena, &name));
+        ms_str *slot = ms__env_slot(slots, n, name);
+        if (slot->ptr) continue;
         *slot = name;
-        if (h) {
-            ms__name_put(w, h);
-            ms__field_put(w, h, o->m);
-        } else {
-            ms_json_put_raw(&w->json, token.key);
-            ms__json_colon(&w->json);
-            ms_json_put_raw(&w->json, token.value);
-        }
+        ms_json_put_raw(&w->json, it.key);
+        ms__json_colon(&w->json);
+        ms_json_put_raw(&w->json, it.value);
     }
     return MS_OK;
 }
 
-/* Writes type, metadata and payload as one object; its names lie in the scratch. */
-static ms_result ms__env_fold(ms_writer *w, const ms__object *o, ms_str metadata,
-                              ms_str payload, size_t count)
+/* Writes type, metadata and payload as one object; the slots lie in the scratch. */
+static ms_result ms__env_folded(ms_writer *w, const char *type, ms_str metadata,
+                                ms_str payload)
 {
-    size_t n = 8;
-    ms_buf *b = &w->scratch;
-    while (n < 2 * (count + 1)) n *= 2;
-    b->len = 0;
-    if (b->cap < n * sizeof(ms_str)) {
-        b->ptr = (char *)ms_arena_alloc(w->arena, 2 * n * sizeof(ms_str));
-        b->cap = b->ptr ? 2 * n * sizeof(ms_str) : 0;
-        if (!b->ptr) return MS_E_NO_MEMORY;
-    }
-    ms_str *slots = (ms_str *)(void *)b->ptr;
-    memset(slots, 0, n * sizeof *slots);
-    *ms__env_slot(slots, n, MS_STR("type")) = MS_STR("type");
+    size_t count = 1, n = 4;
+    ms_str none = ms__absent();
+    ms_json_iter m = ms_json_iterate(metadata), p = ms_json_iterate(payload);
+    while (ms_json_next(&m) || ms_json_next(&p)) count++;
+    if (count == 1 && strcmp(type, "text") == 0) return MS_OK;
+    while (n < 2 * count) n *= 2;
+    w->scratch.len = 0;
+    for (size_t i = 0; i < n; i++)
+        MS__TRY(ms_buf_write(&w->scratch, (const char *)&none, sizeof none));
+    ms_str *slots = (ms_str *)(void *)w->scratch.ptr;
     ms_json_key(&w->json, MS_STR("metadata"));
     ms_json_begin_object(&w->json);
-    ms__write_field(w, "type", ms_str_of(ms__env_word(o->m->type)), false);
-    MS__TRY(ms__env_part(w, o, metadata, slots, n));
-    MS__TRY(ms__env_part(w, o, payload, slots, n));
+    ms_json_key(&w->json, MS_STR("type"));
+    ms_json_put_string(&w->json, ms_str_of(type));
+    *ms__env_slot(slots, n, MS_STR("type")) = MS_STR("type");
+    MS__TRY(ms__env_fold(w, metadata, slots, n));
+    MS__TRY(ms__env_fold(w, payload, slots, n));
     ms_json_end_object(&w->json);
     return MS_OK;
 }
 
+/* Writes the envelope aside, and then what a row has of it. */
 static ms_result ms__env_rows_write(ms_writer *w, const ms_envelope *m, size_t n,
                                     ms_error *err)
 {
-    ms__object o;
-    size_t count = 0;
-    (void)n;
-    if (m->type == MS_T_NONE || (unsigned)m->type >= MS_TYPE_COUNT)
-        return ms__env_write(w, m, n, err);
-    ms__object_open(&o, &ms__env_format, true, m, m, 1);
+    ms_str payload = ms__absent(), metadata = ms__absent();
+    ms_json_writer row = w->json;
+    ms_left_out left = w->left_out;
+    w->aside.len = 0;
+    ms_json_init(&w->json, ms_buf_write, &w->aside, false);
+    ms_result code = ms__env_write(w, m, n, err), wrote = ms_json_finish(&w->json);
+    w->json = row;
+    w->left_out = left;
+    MS__TRY(code);
+    if (wrote != MS_OK) return ms__no_arena(err, w->arena, m->content.text.len);
+    (void)ms_json_member(ms_buf_text(&w->aside), MS_STR("payload"), &payload);
+    (void)ms_json_member(ms_buf_text(&w->aside), MS_STR("metadata"), &metadata);
     ms_json_begin_object(&w->json);
     ms_json_key(&w->json, MS_STR("role"));
-    ms__env_role_put(w, NULL, o.m);
+    ms__env_role_put(w, NULL, m);
     ms_json_key(&w->json, MS_STR("content"));
-    ms__env_content_put(w, NULL, o.m);
-    ms_str payload = ms__env_inside(o.tokens, 'p', &count);
-    ms_str metadata = ms__env_inside(o.tokens, 'm', &count);
-    if ((count > 0 || strcmp(ms__env_word(m->type), "text") != 0) &&
-        ms__env_fold(w, &o, metadata, payload, count) != MS_OK)
-        return ms__no_arena(err, w->arena, count * sizeof(ms_str));
+    ms__env_content_put(w, NULL, m);
+    if (ms__env_folded(w, ms__env_word(m->type), metadata, payload) != MS_OK)
+        return ms__no_arena(err, w->arena, metadata.len + payload.len);
     ms_json_end_object(&w->json);
     ms__left_count(w, &ms__env_format, m,
                    MS__SAID_IN_TEXT | MS__SAID(ROLE_NAME) | MS__SAID(TOOL) |
                        MS__SAID(ARGS) | MS__SAID(CALL_ID));
     return MS_OK;
 }
-
 
 /* ==== [fmt-task] messages of a task ================================================
  * A task message is a content object in a wrapper that says where and when:
@@ -21941,10 +21972,9 @@ static ms_result ms__env_rows_write(ms_writer *w, const ms_envelope *m, size_t n
  *    "streaming_status", "updated_at"}
  *
  * A content object may stand alone. An object is a wrapper when its `content` is an
- * object and it has neither type nor author. To the engine the content is the one element
- * of the wrapper's list. A message keeps the template of its wrapper even where that is
- * canonical, since that is how the writer knows that there was one; with_location writes
- * a wrapper around every message.
+ * object and it has neither type nor author. To the engine the wrapper is the outer
+ * object, whose template is kept even where it is canonical: so the writer knows that
+ * there was one. with_location writes one around every message.
  *
  *   type                             content
  *   user_message                     text, author user
@@ -21952,42 +21982,36 @@ static ms_result ms__env_rows_write(ms_writer *w, const ms_envelope *m, size_t n
  *   text of a role                   text, author user if the role is, else agent
  *   action                           tool_request
  *   observation, error               tool_response; an error has is_error true
- *   reasoning                        reasoning; a text becomes its only `content`
+ *   reasoning                        reasoning; the field is the text of its `content`, or
+ *                                    the list; without `content` that of its `summary`
  *   data that is an object           data
  *   any other                        data: the members of the framework format
  *
  * id, task_id and created_at are id, location and time. streaming_status and updated_at
- * are members of `extra`, because ms_task_update changes them. A message without an id
- * has its sequence number as id; a message that a stream writes is IN_PROGRESS. Format,
- * style, attachments and is_error false are checked and stay in the template.
- *
- * Read leniently, another author is a role, `result` of a tool response is its content,
- * and a content that does not fit at all is an OTHER whose template has all its members.
+ * are members of `extra`, where ms_task_update changes them. A message without an id has
+ * its sequence number as id; what a stream writes is IN_PROGRESS. Read leniently, another
+ * author is a role, `result` of a tool response is its content, and a content that does
+ * not fit at all is an OTHER whose template has all its members.
  * ================================================================================== */
 
 enum {
-    MS__TASK_TEXT,
-    MS__TASK_DATA,
-    MS__TASK_REQUEST,
-    MS__TASK_RESPONSE,
-    MS__TASK_REASONING,
-    MS__TASK_KINDS,
-    MS__TASK_RESULT = MS__TASK_KINDS,
-    MS__TASK_WHOLE,
-    MS__TASK_WRAPPER,
-    MS__TASK_SHAPES
+    MS__TASK_TEXT, MS__TASK_DATA, MS__TASK_REQUEST, MS__TASK_RESPONSE, MS__TASK_REASONING,
+    MS__TASK_KINDS, MS__TASK_RESULT = MS__TASK_KINDS, MS__TASK_SUMMARY, MS__TASK_WHOLE,
+    MS__TASK_WRAPPER, MS__TASK_SHAPES
 };
+
+/* ---- Values. */
 
 /* Checks a list of texts, or of attachments (objects with a name); the error names the
  * element. */
 static ms_result ms__task_list(ms_reader *r, const char *name, ms_str list, bool files)
 {
-    const char *expected = files ? "a list of attachments" : "a list of strings";
     uint64_t i = 0;
     ms_str file;
+    ms_json_iter it = ms_json_iterate(list);
+    const char *expected = files ? "a list of attachments" : "a list of strings";
     if (ms_json_kind_of(list) != MS_JSON_ARRAY)
         return ms__read_kind(r, name, expected, list);
-    ms_json_iter it = ms_json_iterate(list);
     for (; ms_json_next(&it); i++) {
         bool fits = files ? ms_json_member(it.value, MS_STR("name"), &file)
                           : ms_json_kind_of(it.value) == MS_JSON_STRING;
@@ -21999,39 +22023,22 @@ static ms_result ms__task_list(ms_reader *r, const char *name, ms_str list, bool
     return MS_OK;
 }
 
-/* Checks a member that stays in the template, unless it is the true of an error. */
+/* Attachments, or one of some words. They stay in the template. */
 static ms_result ms__task_check(ms_reader *r, const ms__hole *h, ms_str value,
                                 ms_envelope *m, bool *fits)
 {
     static const char *const words[] = {"plain", "markdown", "code", "static", "active"};
-    ms_json_kind kind = ms_json_kind_of(value);
-    unsigned i = h->letter == 'S' ? 3 : 0, end = h->letter == 'S' ? 5 : 3;
-    *fits = h->letter == 'E' && kind == MS_JSON_TRUE;
+    unsigned style = h->letter == 'S' ? 3 : 0, end = style ? 5 : 3;
+    bool files = h->letter == 'A', null = ms_json_kind_of(value) == MS_JSON_NULL;
     (void)m;
-    if (*fits || r->lenient) return MS_OK;
-    if (h->letter == 'A' && kind != MS_JSON_NULL)
-        return ms__task_list(r, h->name, value, true);
-    if (h->letter == 'A' || (h->letter == 'E' && kind != MS_JSON_STRING &&
-                             kind != MS_JSON_NUMBER))
-        return MS_OK;
-    while (h->letter != 'E' && i < end)
-        if (ms_json_string_is(value, ms_str_of(words[i++]))) return MS_OK;
+    *fits = false;
+    if (r->lenient || (files && null)) return MS_OK;
+    if (files) return ms__task_list(r, h->name, value, true);
+    for (unsigned i = style; i < end; i++)
+        if (ms_json_string_is(value, ms_str_of(words[i]))) return MS_OK;
     return ms__read_kind(r, h->name, h->as->expected, value);
 }
 
-static bool ms__has_never(const ms__hole *h, const ms_envelope *m, size_t n)
-{
-    (void)h, (void)m, (void)n;
-    return false;
-}
-
-static bool ms__task_error_has(const ms__hole *h, const ms_envelope *m, size_t n)
-{
-    (void)h, (void)n;
-    return m->type == MS_T_ERROR;
-}
-
-/* The reader has looked at the author before; another one stays in the template. */
 static ms_result ms__task_author_read(ms_reader *r, const ms__hole *h, ms_str value,
                                       ms_envelope *m, bool *fits)
 {
@@ -22059,17 +22066,9 @@ static void ms__task_text_put(ms_writer *w, const ms__hole *h, const ms_envelope
         ms_json_put_string(&w->json, m->content.text);
 }
 
-static bool ms__value_is_object(ms_value v)
+static bool ms__value_is(ms_value v, ms_json_kind kind)
 {
-    return v.json && ms_json_kind_of(v.text) == MS_JSON_OBJECT;
-}
-
-/* Arguments that are no object have no place. */
-static void ms__task_args_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
-{
-    bool object = ms__value_is_object(m->args);
-    (void)h;
-    ms_json_put_raw(&w->json, object ? m->args.text : MS_STR("{}"));
+    return v.json && ms_json_kind_of(v.text) == kind;
 }
 
 /* Ids and names that the format requires, made up where there are none. */
@@ -22086,7 +22085,7 @@ static void ms__task_named_put(ms_writer *w, const ms__hole *h, const ms_envelop
 static void ms__task_data_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
 {
     (void)h;
-    if (m->type == MS_T_DATA && ms__value_is_object(m->content)) {
+    if (m->type == MS_T_DATA && ms__value_is(m->content, MS_JSON_OBJECT)) {
         ms_json_put_raw(&w->json, m->content.text);
         return;
     }
@@ -22102,41 +22101,44 @@ static void ms__task_data_put(ms_writer *w, const ms__hole *h, const ms_envelope
     ms_json_end_object(&w->json);
 }
 
-/* Is the content what a reasoning has: summary, and perhaps content? */
-static bool ms__task_reasons(const ms_envelope *m)
+/* The texts of a reasoning: one is the content, of more the list is. */
+static ms_result ms__task_texts_read(ms_reader *r, const ms__hole *h, ms_str value,
+                                     ms_envelope *m, bool *fits)
 {
-    ms_str list;
-    ms_reader r;
-    memset(&r, 0, sizeof r);
-    if (!ms__value_is_object(m->content) ||
-        !ms_json_member(m->content.text, MS_STR("summary"), &list) ||
-        ms__task_list(&r, "summary", list, false) != MS_OK)
-        return false;
-    return !ms_json_member(m->content.text, MS_STR("content"), &list) ||
-           ms_json_kind_of(list) == MS_JSON_NULL ||
-           ms__task_list(&r, "content", list, false) == MS_OK;
-}
-
-static bool ms__task_texts_has(const ms__hole *h, const ms_envelope *m, size_t n)
-{
-    (void)n;
-    return !ms__task_reasons(m) || ms__has_member(m->content.text, h->name);
+    ms_str first, second;
+    MS__TRY(ms__task_list(r, h->name, value, false));
+    if (ms_json_element(value, 0, &first) && !ms_json_element(value, 1, &second))
+        value = first;
+    return ms__field_read(r, h, value, m, fits);
 }
 
 static void ms__task_texts_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
 {
-    ms_str list;
-    if (ms__task_reasons(m)) {
-        (void)ms_json_member(m->content.text, ms_str_of(h->name), &list);
-        ms_json_put_raw(&w->json, list);
+    ms_reader r;
+    memset(&r, 0, sizeof r);
+    if (ms__value_is(m->content, MS_JSON_ARRAY) &&
+        ms__task_list(&r, h->name, m->content.text, false) == MS_OK) {
+        ms_json_put_raw(&w->json, m->content.text);
         return;
     }
     ms_json_begin_array(&w->json);
-    if (h->name[0] == 'c') ms__task_text_put(w, h, m);
+    ms__task_text_put(w, h, m);
     ms_json_end_array(&w->json);
 }
 
-/* ---- The wrapper. */
+static ms_result ms__task_summary_read(ms_reader *r, const ms__hole *h, ms_str value,
+                                       ms_envelope *m, bool *fits)
+{
+    (void)m;
+    *fits = ms_str_equal(value, MS_STR("[]"));
+    return ms__task_list(r, h->name, value, false);
+}
+
+static void ms__task_summary_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+{
+    (void)h, (void)m;
+    ms_json_put_raw(&w->json, MS_STR("[]"));
+}
 
 /* A text that is the location; empty, there is none. */
 static ms_result ms__task_id_read(ms_reader *r, const ms__hole *h, ms_str value,
@@ -22156,80 +22158,42 @@ static void ms__task_id_put(ms_writer *w, const ms__hole *h, const ms_envelope *
     ms_json_put_string(&w->json, m->location.ptr ? m->location : MS_STR(""));
 }
 
-/* The content object waits until the wrapper has been read. */
-static ms_result ms__task_content_read(ms_reader *r, const ms__hole *h, ms_str value,
-                                       ms_envelope *m, bool *fits)
-{
-    (void)h, (void)m, (void)fits;
-    r->list = value;
-    return MS_OK;
-}
-
 /* streaming_status and updated_at are in extra already. */
 static ms_result ms__task_member_read(ms_reader *r, const ms__hole *h, ms_str value,
                                       ms_envelope *m, bool *fits)
 {
     int64_t ns;
+    bool ok = h->letter == 'u' ? ms__json_date(value, &ns)
+                               : ms_json_string_is(value, MS_STR("IN_PROGRESS")) ||
+                                     ms_json_string_is(value, MS_STR("DONE"));
     (void)m, (void)fits;
-    bool status = h->name[0] == 's';
-    if (r->lenient || ms_json_kind_of(value) == MS_JSON_NULL ||
-        (!status && ms__json_date(value, &ns)) ||
-        (status && (ms_json_string_is(value, MS_STR("IN_PROGRESS")) ||
-                    ms_json_string_is(value, MS_STR("DONE")))))
-        return MS_OK;
+    if (r->lenient || ok || ms_json_kind_of(value) == MS_JSON_NULL) return MS_OK;
     return ms__read_kind(r, h->name, h->as->expected, value);
 }
 
-static bool ms__task_member_has(const ms__hole *h, const ms_envelope *m, size_t n)
-{
-    (void)n;
-    return ms__has_member(m->extra, h->name) ||
-           (h->name[0] == 's' && (m->flags & MS_FLAG_UNFINISHED));
-}
+#define MS__TASK_AS(name, kinds, expected, read, has, put) \
+    static const ms__as ms__as_task_##name = MS__AS(kinds, expected, read, has, put)
+MS__TASK_AS(format, MS__JSON_ANY, "plain, markdown or code", ms__task_check, NULL, NULL);
+MS__TASK_AS(style, MS__JSON_ANY, "static or active", ms__task_check, NULL, NULL);
+MS__TASK_AS(files, MS__JSON_ANY, "", ms__task_check, NULL, NULL);
+MS__TASK_AS(author, MS__JSON(STRING), "a string", ms__task_author_read, ms__has_always,
+            ms__task_author_put);
+MS__TASK_AS(text, MS__JSON(STRING), "a string", NULL, ms__has_always, ms__task_text_put);
+MS__TASK_AS(named, MS__JSON(STRING), "a string", NULL, ms__has_always, ms__task_named_put);
+MS__TASK_AS(data, MS__JSON(OBJECT), "an object", NULL, ms__has_always, ms__task_data_put);
+MS__TASK_AS(texts, MS__JSON_ANY & ~MS__JSON(NULL), "a list of strings",
+            ms__task_texts_read, NULL, ms__task_texts_put);
+MS__TASK_AS(summary, MS__JSON_ANY, "a list of strings", ms__task_summary_read,
+            ms__has_always, ms__task_summary_put);
+MS__TASK_AS(id, MS__JSON(STRING), "a string", ms__task_id_read, ms__has_always,
+            ms__task_id_put);
+MS__TASK_AS(content, MS__JSON(OBJECT), "an object", ms__type_read, ms__has_always, NULL);
+MS__TASK_AS(status, MS__JSON_ANY, "IN_PROGRESS, DONE or null", ms__task_member_read,
+            ms__kept_has, ms__kept_put);
+MS__TASK_AS(updated, MS__JSON_ANY, "a date and time, or null", ms__task_member_read,
+            ms__kept_has, ms__kept_put);
 
-static void ms__task_member_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
-{
-    ms_str value = MS_STR("\"IN_PROGRESS\"");
-    if (m->extra.ptr) (void)ms_json_member(m->extra, ms_str_of(h->name), &value);
-    ms_json_put_raw(&w->json, value);
-}
-
-static const ms__as ms__as_task_format = {
-    MS__JSON_ANY, "plain, markdown or code", ms__task_check, ms__has_never, NULL, NULL, NULL};
-static const ms__as ms__as_task_style = {
-    MS__JSON_ANY, "static or active", ms__task_check, ms__has_never, NULL, NULL, NULL};
-static const ms__as ms__as_task_files = {
-    MS__JSON_ANY, "", ms__task_check, ms__has_never, NULL, NULL, NULL};
-static const ms__as ms__as_task_error = {
-    MS__JSON_ANY, "true, false or null", ms__task_check, ms__task_error_has,
-    ms__joined_put, NULL, NULL};
-static const ms__as ms__as_task_author = {MS__JSON(STRING), "a string",
-                                          ms__task_author_read, ms__has_always,
-                                          ms__task_author_put, NULL, NULL};
-static const ms__as ms__as_task_text = {MS__JSON(STRING), "a string", NULL,
-                                        ms__has_always, ms__task_text_put, NULL, NULL};
-static const ms__as ms__as_task_args = {MS__JSON(OBJECT), "an object", NULL,
-                                        ms__has_always, ms__task_args_put, NULL, NULL};
-static const ms__as ms__as_task_named = {MS__JSON(STRING), "a string", NULL,
-                                         ms__has_always, ms__task_named_put, NULL, NULL};
-static const ms__as ms__as_task_data = {MS__JSON(OBJECT), "an object", NULL,
-                                        ms__has_always, ms__task_data_put, NULL, NULL};
-static const ms__as ms__as_task_texts = {MS__JSON_ANY, "", ms__type_read,
-                                         ms__task_texts_has, ms__task_texts_put, NULL,
-                                         NULL};
-static const ms__as ms__as_task_id = {MS__JSON(STRING), "a string", ms__task_id_read,
-                                      ms__has_always, ms__task_id_put, NULL, NULL};
-static const ms__as ms__as_task_own_id = {MS__JSON(STRING), "a string or null", NULL,
-                                          NULL, NULL, NULL, NULL};
-static const ms__as ms__as_task_content = {MS__JSON(OBJECT), "an object",
-                                           ms__task_content_read, ms__has_always, NULL,
-                                           NULL, NULL};
-static const ms__as ms__as_task_status = {
-    MS__JSON_ANY, "IN_PROGRESS, DONE or null", ms__task_member_read, ms__task_member_has,
-    ms__task_member_put, NULL, NULL};
-static const ms__as ms__as_task_updated = {
-    MS__JSON_ANY, "a date and time, or null", ms__task_member_read, ms__task_member_has,
-    ms__task_member_put, NULL, NULL};
+/* ---- Shapes. */
 
 #define MS__TASK_HEAD                                                   \
     MS__HOLE('t', 0, "type", word, 0, MS__NEEDED),                      \
@@ -22253,7 +22217,7 @@ static const ms__hole ms__task_requests[] = {
     MS__TASK_HEAD,
     MS__HOLE('i', 0, "tool_call_id", task_named, MS_F_CALL_ID, MS__NEEDED),
     MS__HOLE('n', 0, "name", task_named, MS_F_TOOL, MS__NEEDED),
-    MS__HOLE('g', 0, "arguments", task_args, MS_F_ARGS, MS__NEEDED),
+    MS__HOLE('g', 0, "arguments", args, MS_F_ARGS, MS__NEEDED),
     MS__TASK_TAIL,
 };
 #define MS__TASK_RESPONDS(name)                                                 \
@@ -22261,19 +22225,24 @@ static const ms__hole ms__task_requests[] = {
     MS__HOLE('i', 0, "tool_call_id", task_named, MS_F_CALL_ID, MS__NEEDED),     \
     MS__HOLE('n', 0, "name", task_named, MS_F_TOOL, MS__NEEDED),                \
     MS__HOLE('c', 0, name, any, MS_F_CONTENT, MS__NEEDED),                      \
-    MS__HOLE('E', 0, "is_error", task_error, 0, 0),                             \
+    MS__HOLE('E', 0, "is_error", failed, 0, 0),                             \
     MS__TASK_TAIL
 static const ms__hole ms__task_responses[] = {MS__TASK_RESPONDS("content")};
 static const ms__hole ms__task_results[] = {MS__TASK_RESPONDS("result")};
 static const ms__hole ms__task_reasonings[] = {
     MS__TASK_HEAD,
-    MS__HOLE('y', 0, "summary", task_texts, MS_F_CONTENT, MS__NEEDED),
+    MS__HOLE('y', 0, "summary", task_summary, 0, 0),
     MS__HOLE('c', 0, "content", task_texts, MS_F_CONTENT, 0),
+    MS__TASK_TAIL,
+};
+static const ms__hole ms__task_summaries[] = {
+    MS__TASK_HEAD,
+    MS__HOLE('y', 0, "summary", task_texts, MS_F_CONTENT, MS__NEEDED),
     MS__TASK_TAIL,
 };
 static const ms__hole ms__task_wholes[] = {MS__TASK_TAIL};
 static const ms__hole ms__task_wrappers[] = {
-    MS__HOLE('i', 0, "id", task_own_id, MS_F_ID, 0),
+    MS__HOLE('i', 0, "id", text, MS_F_ID, 0),
     MS__HOLE('k', 0, "task_id", task_id, 0, MS__NEEDED),
     MS__HOLE('c', 0, "content", task_content, 0, MS__NEEDED | MS__HOLDS),
     MS__HOLE('d', 0, "created_at", date, MS__F_TIME, 0),
@@ -22290,9 +22259,20 @@ static const ms__shape ms__task_shapes[MS__TASK_SHAPES] = {
     MS__SHAPE('p', "tool_response", ms__task_responses),
     MS__SHAPE('r', "reasoning", ms__task_reasonings),
     MS__SHAPE('R', "tool_response", ms__task_results),
+    MS__SHAPE('y', "reasoning", ms__task_summaries),
     MS__SHAPE('o', "", ms__task_wholes),
     MS__SHAPE('w', "", ms__task_wrappers),
 };
+
+/* The shape with that word; KINDS: there is none. */
+static unsigned ms__task_kind(ms_str word)
+{
+    unsigned kind = 0;
+    while (kind < MS__TASK_KINDS &&
+           !ms_str_equal(word, ms_str_of(ms__task_shapes[kind].word)))
+        kind++;
+    return kind;
+}
 
 static const ms__shape *ms__task_outer(const ms_envelope *m, size_t n)
 {
@@ -22302,22 +22282,8 @@ static const ms__shape *ms__task_outer(const ms_envelope *m, size_t n)
 
 static const ms__shape *ms__task_block(const ms_envelope *m)
 {
-    switch (m->type) {
-    case MS_T_USER_MESSAGE:
-    case MS_T_ASSISTANT_MESSAGE:
-    case MS_T_TEXT:
-    case MS_T_FINAL:
-        return &ms__task_shapes[MS__TASK_TEXT];
-    case MS_T_ACTION:
-        return &ms__task_shapes[MS__TASK_REQUEST];
-    case MS_T_OBSERVATION:
-    case MS_T_ERROR:
-        return &ms__task_shapes[MS__TASK_RESPONSE];
-    case MS_T_REASONING:
-        return &ms__task_shapes[MS__TASK_REASONING];
-    default:
-        return &ms__task_shapes[MS__TASK_DATA];
-    }
+    unsigned kind = ms__task_kind(ms_str_of(ms__type_row_of(m->type)->task));
+    return &ms__task_shapes[kind < MS__TASK_KINDS ? kind : MS__TASK_DATA];
 }
 
 static const ms__format ms__task_format = {'k', ms__task_shapes, MS__TASK_SHAPES,
@@ -22326,193 +22292,95 @@ static const ms__format ms__task_format = {'k', ms__task_shapes, MS__TASK_SHAPES
 
 /* ---- Reading. */
 
-static ms_result ms__task_word(ms_reader *r, size_t base, const char *name, ms_str *word)
-{
-    ms_str value = ms__member_of(r, base, name);
-    if (!value.ptr) return ms__read_missing(r, name);
-    if (ms_json_kind_of(value) != MS_JSON_STRING)
-        return ms__read_kind(r, name, "a string", value);
-    return ms__read_text(r, value, word);
-}
-
-/* Who speaks. Read leniently, any other word is a role. */
-static ms_result ms__task_author(ms_reader *r, size_t base, bool text, ms_envelope *m)
-{
-    ms_str word;
-    MS__TRY(ms__task_word(r, base, "author", &word));
-    bool user = ms_str_equal(word, MS_STR("user"));
-    if (user && text) m->type = MS_T_USER_MESSAGE;
-    if (user && !text) m->role = MS_ROLE_USER;
-    if (user || ms_str_equal(word, MS_STR("agent"))) return MS_OK;
-    if (!r->lenient || word.len == 0) {
-        ms_result code = ms__fail(r->err, MS_E_TYPE, "author is '%v', user or agent was "
-                                  "expected", MS__V(word));
-        return ms__at_field(r->err, code, "author");
-    }
-    if (text) m->type = MS_T_TEXT;
-    m->role = ms_role_of_word(word);
-    if (m->role == MS_ROLE_OTHER) m->role_name = word;
-    return MS_OK;
-}
-
-/* Type, role and shape by the words of the content. */
+/* Type, role and shape by the words of the content. Read leniently, any author is a
+ * role. */
 static ms_result ms__task_type(ms_reader *r, size_t base, ms_envelope *m,
                                const ms__shape **shape)
 {
     static const ms_type types[MS__TASK_KINDS] = {
         MS_T_ASSISTANT_MESSAGE, MS_T_DATA, MS_T_ACTION, MS_T_OBSERVATION, MS_T_REASONING};
-    ms_str word;
-    unsigned kind = 0;
-    MS__TRY(ms__task_word(r, base, "type", &word));
-    while (kind < MS__TASK_KINDS &&
-           !ms_str_equal(word, ms_str_of(ms__task_shapes[kind].word)))
-        kind++;
-    if (kind == MS__TASK_KINDS) {
-        ms_result code = ms__fail(r->err, MS_E_TYPE, "type '%v' is no content of a task "
-                                  "message", MS__V(word));
-        return ms__at_field(r->err, code, "type");
-    }
+    ms_str type, author, content = ms__member_of(r, base, "content");
+    MS__TRY(ms__side_word(r, base, "type", &type));
+    unsigned kind = ms__task_kind(type);
+    if (kind == MS__TASK_KINDS)
+        return ms__side_unknown(r, "type", type, "a word of the format");
+    MS__TRY(ms__side_word(r, base, "author", &author));
     m->type = types[kind];
-    if (kind == MS__TASK_RESPONSE &&
-        ms_json_kind_of(ms__member_of(r, base, "is_error")) == MS_JSON_TRUE)
-        m->type = MS_T_ERROR;
-    if (kind == MS__TASK_RESPONSE && r->lenient &&
-        !ms__member_of(r, base, "content").ptr && ms__member_of(r, base, "result").ptr)
+    bool text = kind == MS__TASK_TEXT, user = ms_str_equal(author, MS_STR("user"));
+    bool other = !user && !ms_str_equal(author, MS_STR("agent"));
+    if (other && (!r->lenient || author.len == 0))
+        return ms__side_unknown(r, "author", author, "user or agent");
+    if (text && (user || other)) m->type = user ? MS_T_USER_MESSAGE : MS_T_TEXT;
+    if (other || (user && !text)) m->role = ms_role_of_word(author);
+    if (m->role == MS_ROLE_OTHER) m->role_name = author;
+    if (kind == MS__TASK_RESPONSE && r->lenient && !content.ptr &&
+        ms__member_of(r, base, "result").ptr)
         kind = MS__TASK_RESULT;
+    if (kind == MS__TASK_REASONING && !ms__member_of(r, base, "summary").ptr)
+        return ms__read_missing(r, "summary");
+    if (kind == MS__TASK_REASONING &&
+        (!content.ptr || ms_json_kind_of(content) == MS_JSON_NULL))
+        kind = MS__TASK_SUMMARY;
     *shape = &ms__task_shapes[kind];
-    return ms__task_author(r, base, kind == MS__TASK_TEXT, m);
-}
-
-/* Writes an object of those of the members that there are; absent, if of none. */
-static ms_result ms__members_object(ms_reader *r, size_t base, const char *const *names,
-                                    size_t n, ms_str *out)
-{
-    size_t got = 0;
-    ms_buf buf;
-    ms_json_writer w;
-    memset(&buf, 0, sizeof buf);
-    buf.arena = r->arena;
-    ms_json_init(&w, ms_buf_write, &buf, false);
-    ms_json_begin_object(&w);
-    for (size_t i = 0; i < n; i++) {
-        ms_str value = ms__member_of(r, base, names[i]);
-        if (!value.ptr) continue;
-        ms_json_key(&w, ms_str_of(names[i]));
-        ms_json_put_raw(&w, value);
-        got++;
-    }
-    ms_json_end_object(&w);
-    if (ms_json_finish(&w) != MS_OK) return ms__no_arena(r->err, r->arena, r->json.len);
-    *out = got > 0 ? ms_buf_text(&buf) : ms__absent();
     return MS_OK;
 }
 
-/* Puts both lists of a reasoning into one content. */
-static ms_result ms__task_reasoning(ms_reader *r, size_t base, ms_envelope *m)
-{
-    static const char *const names[] = {"summary", "content"};
-    ms_str lists[2];
-    for (unsigned i = 0; i < 2; i++) lists[i] = ms__member_of(r, base, names[i]);
-    if (!lists[0].ptr) return ms__read_missing(r, names[0]);
-    MS__TRY(ms__task_list(r, names[0], lists[0], false));
-    if (lists[1].ptr && ms_json_kind_of(lists[1]) != MS_JSON_NULL)
-        MS__TRY(ms__task_list(r, names[1], lists[1], false));
-    m->content.json = true;
-    return ms__members_object(r, base, names, 2, &m->content.text);
-}
-
-/* Reads a content that fits into m and r->block. */
+/* Reads a content into *m and r->block; leniently, one that does not fit whole. */
 static ms_result ms__task_content(ms_reader *r, ms_str json, ms_envelope *m,
                                   const ms__shape **shape)
 {
     size_t base;
-    MS__TRY(ms__object_begin(r, json, &base));
-    MS__TRY(ms__task_type(r, base, m, shape));
-    if (m->type == MS_T_REASONING) MS__TRY(ms__task_reasoning(r, base, m));
-    MS__TRY(ms__object_take(r, *shape, base, m));
-    for (size_t i = 0; r->lenient && i < (*shape)->n; i++)
-        if (((*shape)->holes[i].flags & MS__NEEDED) && (*shape)->holes[i].field &&
-            !ms__field_text(m, (*shape)->holes[i].field).ptr)
-            return ms__read_missing(r, (*shape)->holes[i].name);
-    return MS_OK;
-}
-
-/* Keeps a content that does not fit whole. */
-static ms_result ms__task_whole(ms_reader *r, ms_str json, ms_envelope *m,
-                                const ms__shape **shape)
-{
-    size_t base;
-    stbds_arrsetlen(r->members, 0);
-    MS__TRY(ms__object_begin(r, json, &base));
-    *shape = &ms__task_shapes[MS__TASK_WHOLE];
-    *m = ms_message(MS_T_OTHER, ms_json(json));
-    m->type_name = ms__absent();
-    (void)ms__task_word(r, base, "type", &m->type_name);
-    if (m->type_name.len == 0) m->type_name = MS_STR("task_content");
-    MS__TRY(ms__read_json(r, json, &m->content.text));
-    return ms__object_take(r, *shape, base, m);
-}
-
-/* Reads a content into *m and r->block. */
-static ms_result ms__task_any(ms_reader *r, ms_str json, ms_envelope *m,
-                              const ms__shape **shape)
-{
     ms_error *err = r->err;
+    memset(m, 0, sizeof *m);
+    *shape = &ms__task_shapes[MS__TASK_WHOLE];
     r->text = &r->block;
     r->block.len = 0;
     if (r->lenient) r->err = NULL;
-    memset(m, 0, sizeof *m);
-    ms_result code = ms__task_content(r, json, m, shape);
-    if (code == MS_OK || !r->lenient) {
-        r->err = err;
-        return code;
-    }
-    r->block.len = 0;
-    if (code != MS_E_NO_MEMORY && code != MS_E_ARENA)
-        code = ms__task_whole(r, json, m, shape);
+    ms_result code = ms__object_begin(r, json, &base);
+    if (code == MS_OK) code = ms__task_type(r, base, m, shape);
+    if (code == MS_OK) code = ms__object_take(r, *shape, base, m);
     r->err = err;
-    return code == MS_OK ? MS_OK : ms__no_arena(err, r->arena, json.len);
-}
-
-/* Reads the wrapper, then the content in it. */
-static ms_result ms__task_wrapped(ms_reader *r)
-{
-    static const char *const names[] = {"streaming_status", "updated_at"};
-    size_t base;
-    ms_envelope m, content;
-    const ms__shape *shape;
-    memset(&m, 0, sizeof m);
-    r->text = &r->outer;
-    r->outer.len = 0;
-    MS__TRY(ms__object_begin(r, r->json, &base));
-    MS__TRY(ms__members_object(r, base, names, 2, &m.extra));
-    MS__TRY(ms__object_take(r, &ms__task_shapes[MS__TASK_WRAPPER], base, &m));
-    ms_result code = ms__task_any(r, r->list, &content, &shape);
-    if (code != MS_OK) return ms__fail_in(r->err, code, "content");
-    content.id = m.id;
-    content.location = m.location;
-    content.has_time = m.has_time;
-    content.time_ns = m.time_ns;
-    content.extra = m.extra;
-    ms_str block = ms_buf_text(&r->block);
-    bool own = ms__is_canonical(shape, ms__task_block(&content), &content, 1, block);
-    MS__TRY(ms__source_set(r, &ms__task_format, &content, 'w', ms_buf_text(&r->outer),
-                           shape->letter, own ? ms__absent() : block));
-    return ms_reader_add(r, &content);
+    if (ms__is_memory(code)) return ms__no_arena(err, r->arena, json.len);
+    if (!r->lenient) return code;
+    if (code == MS_OK && !(ms__type_row_of(m->type)->required & ~ms__fields_of(m)))
+        return MS_OK;
+    stbds_arrsetlen(r->members, base);
+    r->block.len = 0;
+    *shape = &ms__task_shapes[MS__TASK_WHOLE];
+    MS__TRY(ms__read_json(r, json, &json));
+    MS__TRY(ms__object_begin(r, json, &base));
+    ms_str type = ms__member_of(r, base, "type");
+    if (ms_json_kind_of(type) != MS_JSON_STRING || ms_json_string_is(type, MS_STR("")))
+        type = MS_STR("\"task_content\"");
+    MS__TRY(ms__read_text(r, type, &type));
+    *m = ms_other(type, ms_json(json));
+    return ms__object_take(r, *shape, base, m);
 }
 
 static ms_result ms__task_read(ms_reader *r)
 {
-    ms_envelope m;
+    static const char *const names[] = {"streaming_status", "updated_at"};
+    const ms__format *f = &ms__task_format;
     const ms__shape *shape;
-    ms_str content = ms__absent();
+    size_t base;
+    ms_envelope m;
+    ms_str json = ms__absent();
     r->needed = 0;
-    bool wrapper = ms_json_member(r->json, MS_STR("content"), &content) &&
-                   ms_json_kind_of(content) == MS_JSON_OBJECT &&
+    bool wrapper = ms_json_member(r->json, MS_STR("content"), &json) &&
+                   ms_json_kind_of(json) == MS_JSON_OBJECT &&
                    !ms__has_member(r->json, "type") && !ms__has_member(r->json, "author");
-    if (wrapper) return ms__task_wrapped(r);
-    MS__TRY(ms__task_any(r, r->json, &m, &shape));
-    return ms__block_add(r, &ms__task_format, shape, &m);
+    ms_result code = ms__task_content(r, wrapper ? json : r->json, &m, &shape);
+    if (!wrapper) return code == MS_OK ? ms__block_add(r, f, shape, &m) : code;
+    if (code != MS_OK) return ms__fail_in(r->err, code, "content");
+    ms_str block = ms_buf_text(&r->block);
+    if (ms__is_canonical(shape, ms__task_block(&m), &m, 1, block)) block = ms__absent();
+    r->text = &r->outer;
+    r->outer.len = 0;
+    MS__TRY(ms__object_begin(r, r->json, &base));
+    MS__TRY(ms__members_kept(r, base, names, 2, &m.extra));
+    MS__TRY(ms__object_take(r, ms__task_outer(&m, 1), base, &m));
+    MS__TRY(ms__source_set(r, f, &m, 'w', ms_buf_text(&r->outer), shape->letter, block));
+    return ms_reader_add(r, &m);
 }
 
 /* ---- Writing. */
@@ -22528,9 +22396,6 @@ static ms_result ms__task_write(ms_writer *w, const ms_envelope *m, size_t n,
     ms_envelope outer = *m, inner = *m;
     uint32_t said = 0;
     (void)n;
-    if (m->type == MS_T_NONE || (unsigned)m->type >= MS_TYPE_COUNT)
-        return ms__at_field(err, ms__fail(err, MS_E_TYPE, "type %u has no word",
-                                          (uint64_t)(unsigned)m->type), "type");
     if (!w->with_location && !ms__source_of(f, m, true, &shape, &tokens)) {
         MS__TRY(ms__block_put(w, f, m, &said, err));
         ms__left_count(w, f, m, said);
@@ -22546,7 +22411,6 @@ static ms_result ms__task_write(ms_writer *w, const ms_envelope *m, size_t n,
     ms__left_count(w, f, m, o.said | said);
     return MS_OK;
 }
-
 
 /* ==== [fmt-session] rows of a conversation =========================================
  * Rows of a conversation, as an agent service keeps them:
@@ -22630,15 +22494,16 @@ static void ms__row_role_put(ms_writer *w, const ms__hole *h, const ms_envelope 
     ms_json_put_string(&w->json, ms__chat_word(m, ms__chat_role(m)));
 }
 
+static bool ms__is_any(ms_str json)
+{
+    (void)json;
+    return true;
+}
+
 static void ms__row_content_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
 {
-    ms_value v = m->content;
-    ms_result code = m->type == MS_T_ACTION ? MS_OK : ms__chat_said(m, &w->scratch, &v);
     (void)h;
-    w->said |= MS__SAID_IN_TEXT;
-    if (code != MS_OK) ms__json_misuse(&w->json, code);
-    if (v.json) ms_json_put_raw(&w->json, v.text);
-    else ms_json_put_string(&w->json, v.text.ptr ? v.text : MS_STR(""));
+    ms__said_put(w, m, false, ms__is_any);
 }
 
 static const ms__as ms__as_row_time = {
@@ -22655,7 +22520,7 @@ static const ms__as ms__as_row_content = {MS__JSON_ANY & ~MS__JSON(NULL), "", NU
                                           NULL};
 
 static const ms__as ms__as_row_flag = {MS__JSON_ANY, "", ms__type_read,
-                                       ms__task_member_has, ms__task_member_put, NULL,
+                                       ms__kept_has, ms__kept_put, NULL,
                                        NULL};
 
 #define MS__ROW_HEAD                                                                    \
@@ -22811,7 +22676,7 @@ static ms_result ms__session_read(ms_reader *r)
         ms__row_is_call(ms__member_of(r, base, "tool_calls")))
         m.type = MS_T_ACTION;
     ms__row_time(r, base, metadata, &m);
-    MS__TRY(ms__members_object(r, base, flags, 3, &m.extra));
+    MS__TRY(ms__members_kept(r, base, flags, 3, &m.extra));
     if (m.type == MS_T_OBSERVATION) MS__TRY(ms__row_tool(r, base, metadata, &m));
     const ms__shape *shape = ms__row_outer(&m, 1);
     MS__TRY(ms__object_take(r, shape, base, &m));
@@ -22888,26 +22753,6 @@ static void ms__text_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
     ms__said_put(w, m, ms__is_answer(m), NULL);
 }
 
-/* Arguments as an object; others stand in an object under a name that providers know. */
-static void ms__args_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
-{
-    ms_value args = m->args;
-    (void)h;
-    if (!args.json)
-        args.json = ms_json_check(args.text, NULL, &args.text, NULL) == MS_OK;
-    if (args.json && ms_json_kind_of(args.text) == MS_JSON_OBJECT) {
-        ms_json_put_raw(&w->json, args.text);
-        return;
-    }
-    ms_json_begin_object(&w->json);
-    if (m->args.text.len > 0) {
-        ms_json_key(&w->json, MS_STR("INVALID_JSON"));
-        if (m->args.json) ms_json_put_raw(&w->json, m->args.text);
-        else ms_json_put_string(&w->json, m->args.text);
-    }
-    ms_json_end_object(&w->json);
-}
-
 /* Arguments that are there: an empty text stands for none. */
 static bool ms__args_have(const ms__hole *h, const ms_envelope *m, size_t n)
 {
@@ -22915,54 +22760,12 @@ static bool ms__args_have(const ms__hole *h, const ms_envelope *m, size_t n)
     return m->args.json || m->args.text.len > 0;
 }
 
-/* A member that marks a result as failed. */
-static ms_result ms__failed_read(ms_reader *r, const ms__hole *h, ms_str value,
-                                 ms_envelope *m, bool *fits)
-{
-    (void)r, (void)h;
-    *fits = ms_json_kind_of(value) == MS_JSON_TRUE ||
-            ms_json_string_is(value, MS_STR("failed"));
-    if (*fits) m->type = MS_T_ERROR;
-    return MS_OK;
-}
-
-static bool ms__failed_has(const ms__hole *h, const ms_envelope *m, size_t n)
-{
-    (void)h, (void)n;
-    return m->type == MS_T_ERROR;
-}
-
-static void ms__true_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
-{
-    (void)h, (void)m;
-    ms_json_put_bool(&w->json, true);
-}
-
 static const ms__as ms__as_said =
     MS__AS(MS__JSON(STRING), "a string", NULL, ms__has_always, ms__text_put);
 static const ms__as ms__as_list =
     MS__AS(MS__JSON(ARRAY), "a list of parts", ms__list_read, ms__list_has, NULL);
-static const ms__as ms__as_args =
-    MS__AS(MS__JSON(OBJECT), "an object", NULL, ms__has_always, ms__args_put);
 static const ms__as ms__as_args_if_any =
     MS__AS(MS__JSON(OBJECT), "an object", NULL, ms__args_have, ms__args_put);
-
-/* Reads the member that names the side of a message. */
-static ms_result ms__side_word(ms_reader *r, size_t base, const char *name, ms_str *word)
-{
-    ms_str value = ms__member_of(r, base, name);
-    if (!value.ptr) return ms__read_missing(r, name);
-    if (ms_json_kind_of(value) != MS_JSON_STRING)
-        return ms__read_kind(r, name, "a string", value);
-    return ms__read_text(r, value, word);
-}
-
-static ms_result ms__side_unknown(ms_reader *r, const char *name, ms_str word,
-                                  const char *expected)
-{
-    return ms__at_field(r->err, ms__fail(r->err, MS_E_TYPE, "%s '%v', %s was expected",
-                                         name, MS__V(word), expected), name);
-}
 
 
 /* ==== [fmt-anthropic] the blocks of anthropic ========================================
@@ -23080,9 +22883,6 @@ static const ms__as ms__as_anthropic_result =
     MS__AS(MS__JSON(STRING) | MS__JSON(ARRAY), "a string or a list of blocks",
            ms__anthropic_result_read, ms__anthropic_result_has,
            ms__anthropic_content_put);
-static const ms__as ms__as_failed =
-    MS__AS(MS__JSON(TRUE) | MS__JSON(FALSE), "true or false", ms__failed_read,
-           ms__failed_has, ms__true_put);
 
 static const ms__hole ms__anthropic_message[] = {
     MS__HOLE('r', 0, "role", anthropic_role, MS_F_ROLE_NAME, MS__NEEDED | MS__ALWAYS),
@@ -23689,7 +23489,7 @@ MS_API void ms_writer_init(ms_writer *w, const ms_dialect *dialect,
     w->arena = arena;
     w->array = opts && opts->array;
     w->with_location = opts && opts->with_location;
-    w->scratch.arena = arena;
+    w->scratch.arena = w->aside.arena = arena;
     ms_json_init(&w->json, write, ctx, opts && opts->pretty);
     if (w->array) ms_json_begin_array(&w->json);
 }
@@ -23767,6 +23567,9 @@ static ms_result ms__hold_back(ms_writer *w, const ms_envelope *m, ms_error *err
 MS_API ms_result ms_writer_put(ms_writer *w, const ms_envelope *m, ms_error *err)
 {
     if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no message to write");
+    if (m->type == MS_T_NONE || (unsigned)m->type >= MS_TYPE_COUNT)
+        return ms__at_field(err, ms__fail(err, MS_E_TYPE, "type %u has no word",
+                                          (uint64_t)(unsigned)m->type), "type");
     MS__TRY(ms__dialect_check(w->dialect, err));
     MS__TRY(ms__writer_result(w, err));
     if (!w->arena) return ms__no_arena(err, NULL, sizeof(ms__call));

@@ -301,7 +301,7 @@ static const struct {
      "\"[{\\\"type\\\":\\\"text\\\",\\\"text\\\":\\\"x\\\"}]\"}"},
     {"{\"type\":\"action\",\"tool\":\"t\",\"args\":\"{\",\"tool_call_id\":\"c\"}",
      "{\"type\":\"tool_request\",\"author\":\"agent\",\"tool_call_id\":\"c\","
-     "\"name\":\"t\",\"arguments\":{}}"},
+     "\"name\":\"t\",\"arguments\":{\"INVALID_JSON\":\"{\"}}"},
     {"{\"type\":\"global_observation\",\"content\":{},\"from_worker\":\"w\"}",
      "{\"type\":\"data\",\"author\":\"user\",\"data\":{\"type\":"
      "\"global_observation\",\"content\":{},\"from_worker\":\"w\"}}"},
