@@ -7924,18 +7924,10 @@ typedef struct ms__chain {
     ms__node *first, *last;
 } ms__chain;
 
-/* What listings tell; changed under the lock. */
-typedef struct ms__tally {
-    uint64_t messages, first_seq, last_seq, bytes;
-    int64_t first_time, last_time;
-    bool has_time;
-} ms__tally;
-
 typedef struct ms__loc {
     ms__node node;
     ms_str name;
     void *control; /* ms__control, atomic; NULL: nothing was ever changed */
-    ms__tally tally;
     ms__stream all, conversation, global;
 } ms__loc;
 
@@ -7943,7 +7935,6 @@ typedef struct ms__agent {
     ms__node node;
     ms__loc *loc;
     ms_str key;
-    ms__tally tally;
     ms__stream trace, rest;
 } ms__agent;
 
@@ -8994,26 +8985,11 @@ static ms_result ms__plan_repeat(ms__plan *p, const ms_envelope *e, const ms__la
                         "key");
 }
 
-static void ms__tally_add(ms__tally *t, const ms_msg *msg)
-{
-    int64_t time;
-    t->messages++;
-    t->bytes += ms_size(msg);
-    t->last_seq = ms_seq(msg);
-    if (t->first_seq == 0) t->first_seq = t->last_seq;
-    if (!ms_time(msg, &time)) return;
-    if (!t->has_time || time < t->first_time) t->first_time = time;
-    if (!t->has_time || time > t->last_time) t->last_time = time;
-    t->has_time = true;
-}
-
-/* Puts a whole record into its streams and tallies. */
+/* Puts a record into its posting lists. */
 static void ms__live_enter(ms__live *live, const ms__plan *p, const unsigned char *r)
 {
     const ms_msg *msg = ms__msg(r);
     for (unsigned i = 0; i < p->n_streams; i++) ms__stream_push(p->streams[i], p->entry);
-    ms__tally_add(&p->loc->tally, msg);
-    if (p->agent) ms__tally_add(&p->agent->tally, msg);
     live->messages++;
     live->last_seq = ms_seq(msg);
     live->bytes += ms_size(msg);
@@ -11757,25 +11733,21 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *    144     8   first, 152: last sequence number of a message, 0: none
  *    160     8   smallest, 168: largest time, MS_TIME_NONE: none has one
  *    176     8   messages, 184: their bytes
- *    192     4   s: posting lists   196: p: postings   200: t: tallies   204: zero
+ *    192     4   s: posting lists   196: p: postings   200: zero
  *    208     4   f: there are 2^f buckets      212: w: bytes of a posting, 2 or 4
  *    216     4   damaged ranges between its records, known when it was written
  *    220     4   x: entries of the last array; 2^32 - 1: every location counts as changed
  *    224         d x 16  directory, the oldest first: offset of the segment index, 0: not
  *                        known; sequence number of the last message up to there
  *                s x 8   numbers of the posting lists, sorted
- *                t x 8   smallest time, t x 8 largest time, of a tally
  *                n x 4   places of the records: (offset - that of the segment) / 8
  *                (s+1) x 4   where the postings of each list begin; bit 31: mixed
  *                (2^f + 1) x 4   first list of each bucket (the highest f bits of its
  *                        number)
- *                t x 4   bytes of a tally
  *                p x w   postings: records by number, rising within a list
  *                x x 2   changed: the highest 16 bits of h of each location that has an
  *                        AMEND or HIDE in this segment or an older one
- *   A tally belongs to a location, or to an agent (trace and rest together), with at
- *   least two messages in the segment, and not mixed. Tallies are in the order of the
- *   lists. Mixed: two names share the number, and a reader compares the records.
+ *   Mixed: two names share the number of a list, and a reader compares the records.
  *
  *   summary
  *     32     4   number g   36: 4: b   40: zero
@@ -12087,13 +12059,12 @@ static bool ms__state_decode(ms__state *s, const unsigned char *r, uint64_t offs
 typedef struct ms__segment {
     uint64_t offset, base; /* of the record; of the segment */
     uint64_t next;         /* after the record */
-    uint32_t number, listed, n, streams, postings, tallies, bits, width, holes;
+    uint32_t number, listed, n, streams, postings, bits, width, holes;
     uint32_t n_changed; /* UINT32_MAX: too many to write them down */
     uint64_t first_seq, last_seq, messages, bytes;
     int64_t first_time, last_time;
     ms__state state;
-    const unsigned char *list, *stream, *least, *largest, *record, *begin, *bucket,
-        *size, *posting, *changed;
+    const unsigned char *list, *stream, *record, *begin, *bucket, *posting, *changed;
     unsigned char *own; /* made in memory: the record itself, else NULL */
     uint32_t own_size;
     uint32_t *checked; /* a bit for each record that was found valid */
@@ -12104,9 +12075,9 @@ typedef struct ms__segment {
 
 static uint64_t ms__segment_size(const ms__segment *l)
 {
-    uint64_t s = l->streams, t = l->tallies;
-    return MS__SEGMENT_FIXED + (uint64_t)l->listed * 16 + s * 8 + t * 16 +
-           (uint64_t)l->n * 4 + (s + 1) * 4 + (((uint64_t)1 << l->bits) + 1) * 4 + t * 4 +
+    uint64_t s = l->streams;
+    return MS__SEGMENT_FIXED + (uint64_t)l->listed * 16 + s * 8 + (uint64_t)l->n * 4 +
+           (s + 1) * 4 + (((uint64_t)1 << l->bits) + 1) * 4 +
            (uint64_t)l->postings * l->width +
            (l->n_changed == UINT32_MAX ? 0 : (uint64_t)l->n_changed * 2);
 }
@@ -12116,12 +12087,9 @@ static void ms__segment_arrays(ms__segment *l, const unsigned char *r)
     const unsigned char *p = r + MS__SEGMENT_FIXED;
     l->list = p, p += (size_t)l->listed * 16;
     l->stream = p, p += (size_t)l->streams * 8;
-    l->least = p, p += (size_t)l->tallies * 8;
-    l->largest = p, p += (size_t)l->tallies * 8;
     l->record = p, p += (size_t)l->n * 4;
     l->begin = p, p += ((size_t)l->streams + 1) * 4;
     l->bucket = p, p += (((size_t)1 << l->bits) + 1) * 4;
-    l->size = p, p += (size_t)l->tallies * 4;
     l->posting = p, p += (size_t)l->postings * l->width;
     l->changed = p;
 }
@@ -12148,13 +12116,12 @@ static bool ms__segment_decode(ms__segment *l, const unsigned char *r, uint64_t 
     l->bytes = ms__get64(r + 184);
     l->streams = ms__get32(r + 192);
     l->postings = ms__get32(r + 196);
-    l->tallies = ms__get32(r + 200);
     l->bits = ms__get32(r + 208);
     l->width = ms__get32(r + 212);
     l->holes = ms__get32(r + 216);
     l->n_changed = ms__get32(r + 220);
     if (l->bits > 26 || (l->width != 2 && l->width != 4) || l->base > offset ||
-        l->base % 8 != 0 || l->base < MS__SUPER_SIZE || l->tallies > l->streams ||
+        l->base % 8 != 0 || l->base < MS__SUPER_SIZE ||
         l->listed > l->number || l->listed > MS__FAN ||
         (uint64_t)l->state.summaries * MS__FAN > l->number ||
         l->number >= offset / MS__SEGMENT_FIXED || l->number >= MS__SEGMENTS_MOST ||
@@ -13718,12 +13685,11 @@ static bool ms__log_follows(const ms__log *log)
 typedef struct ms__row {
     uint64_t stream;
     const ms__stream *entries; /* NULL: the one entry */
-    const ms__tally *tally; /* written beside this list, or NULL */
     uint32_t entry, count;
 } ms__row;
 
 static void ms__row_add(ms__row *rows, uint32_t *n, uint64_t hash, unsigned kind,
-                        const ms__stream *s, const ms__tally *tally)
+                        const ms__stream *s)
 {
     if (s->count == 0) return;
     if (rows) {
@@ -13732,7 +13698,6 @@ static void ms__row_add(ms__row *rows, uint32_t *n, uint64_t hash, unsigned kind
         row->stream = ms__stream_of(hash, kind);
         row->entries = s;
         row->count = s->count;
-        if (tally && tally->messages >= 2) row->tally = tally;
     }
     ++*n;
 }
@@ -13749,24 +13714,21 @@ static uint32_t ms__tail_rows(const ms__tail *t, ms__row *rows)
     for (const ms__loc *l = ms__loc_at(t->live.names.locs.first); l;
          l = ms__loc_at(l->node.next)) {
         uint64_t h = l->node.hash;
-        ms__row_add(rows, &n, h, MS__S_LOCATION, &l->all, &l->tally);
-        ms__row_add(rows, &n, h, MS__S_CONVERSATION, &l->conversation, NULL);
-        ms__row_add(rows, &n, h, MS__S_GLOBAL, &l->global, NULL);
+        ms__row_add(rows, &n, h, MS__S_LOCATION, &l->all);
+        ms__row_add(rows, &n, h, MS__S_CONVERSATION, &l->conversation);
+        ms__row_add(rows, &n, h, MS__S_GLOBAL, &l->global);
         const ms__control *c = (const ms__control *)l->control;
         if (!c) continue;
-        ms__row_add(rows, &n, h, MS__S_CHANGE, &c->changes, NULL);
-        ms__row_add(rows, &n, ms__facts_hash(t->live.hash_key, h), MS__S_CHANGE, &c->facts,
-                    NULL);
+        ms__row_add(rows, &n, h, MS__S_CHANGE, &c->changes);
+        ms__row_add(rows, &n, ms__facts_hash(t->live.hash_key, h), MS__S_CHANGE, &c->facts);
     }
     for (const ms__flow *f = ms__flow_at(t->live.names.flows.first); f;
          f = ms__flow_at(f->node.next))
-        ms__row_add(rows, &n, f->node.hash, MS__S_CHANGE, &f->pieces, NULL);
+        ms__row_add(rows, &n, f->node.hash, MS__S_CHANGE, &f->pieces);
     for (const ms__agent *a = ms__agent_at(t->live.names.agents.first); a;
          a = ms__agent_at(a->node.next)) {
-        bool traces = a->trace.count > 0;
-        ms__row_add(rows, &n, a->node.hash, MS__S_TRACE, &a->trace, &a->tally);
-        ms__row_add(rows, &n, a->node.hash, MS__S_REST, &a->rest,
-                    traces ? NULL : &a->tally);
+        ms__row_add(rows, &n, a->node.hash, MS__S_TRACE, &a->trace);
+        ms__row_add(rows, &n, a->node.hash, MS__S_REST, &a->rest);
     }
     for (const ms__key *k = ms__key_at(t->live.names.keys.first); k;
          k = ms__key_at(k->node.next)) {
@@ -13927,7 +13889,6 @@ static void ms__segment_count(const ms__tail *t, const ms__segment_work *w,
     for (uint32_t i = 0, same; i < w->n; i += same) {
         same = ms__rows_same(w, i);
         l->streams++;
-        if (same == 1 && w->sorted[i].tally) l->tallies++;
         for (uint32_t k = 0; k < same; k++) l->postings += w->sorted[i + k].count;
     }
 }
@@ -13975,15 +13936,15 @@ static void ms__changed_put(const ms__log *log, const ms__segment *l)
     }
 }
 
-/* Fills the arrays of lists, postings and tallies. */
+/* Fills the arrays of lists and postings. */
 static void ms__segment_fill(const ms__segment_work *w, const ms__segment *l)
 {
-    uint32_t at = 0, stream = 0, tally = 0, bucket = 0;
+    uint32_t at = 0, stream = 0, bucket = 0;
     for (uint32_t i = 0, same; i < w->n; i += same, stream++) {
         uint32_t n = 0;
         const ms__row *row = &w->sorted[i];
         same = ms__rows_same(w, i);
-        for (uint32_t k = 0; k < same; k++) 
+        for (uint32_t k = 0; k < same; k++)
             n += ms__row_entries(w->number, &row[k], w->entries + n);
         if (same > 1) ms__sort(w->entries, n, sizeof *w->entries, ms__entry_less);
         for (; bucket <= ms__row_bucket(row, w->bits); bucket++)
@@ -13992,14 +13953,6 @@ static void ms__segment_fill(const ms__segment_work *w, const ms__segment *l)
         ms__put(l->begin, stream, at | (same > 1 ? MS__MIXED : 0));
         ms__put_postings(l, at, w->entries, n);
         at += n;
-        if (same > 1 || !row->tally) continue;
-        bool timed = row->tally->has_time;
-        ms__put_wide(l->least, tally,
-                     (uint64_t)(timed ? row->tally->first_time : INT64_MAX));
-        ms__put_wide(l->largest, tally,
-                     (uint64_t)(timed ? row->tally->last_time : MS_TIME_NONE));
-        ms__put(l->size, tally, (uint32_t)row->tally->bytes);
-        tally++;
     }
     for (; bucket <= (uint32_t)1 << w->bits; bucket++) ms__put(l->bucket, bucket, stream);
     ms__put(l->begin, stream, at);
@@ -14024,7 +13977,7 @@ static void ms__segment_fixed(const ms__tail *t, const ms__segment *l, unsigned 
     ms__put64(r + 184, t->live.bytes);
     ms__put32(r + 192, l->streams);
     ms__put32(r + 196, l->postings);
-    ms__put32(r + 200, l->tallies);
+    ms__put32(r + 200, 0);
     ms__put32(r + 204, 0);
     ms__put32(r + 208, l->bits);
     ms__put32(r + 212, l->width);
@@ -19193,21 +19146,12 @@ static ms_result ms__check_mem(const ms__mem *m, ms_error *err)
         MS__TRY(ms__check_stream(m, &l->conversation, l, NULL, MS_TYPES_CONVERSATION,
                                  &classed, err));
         MS__TRY(ms__check_stream(m, &l->global, l, NULL, MS_TYPES_GLOBAL, &classed, err));
-        if (l->tally.messages != l->all.count)
-            return ms__fail(err, MS_E_DAMAGED,
-                            "P1: location '%v' counts %u messages and has "
-                            "%u",
-                            MS__V(l->name), l->tally.messages, (uint64_t)l->all.count);
     }
     for (const ms__agent *a = ms__agent_at(m->tail.live.names.agents.first); a;
          a = ms__agent_at(a->node.next)) {
         MS__TRY(ms__check_stream(m, &a->trace, a->loc, a, MS__TYPES_TRACE, &owned, err));
         MS__TRY(ms__check_stream(m, &a->rest, a->loc, a, MS_TYPES_ALL & ~MS__TYPES_TRACE,
                                  &owned, err));
-        if (a->tally.messages != (uint64_t)a->trace.count + a->rest.count)
-            return ms__fail(err, MS_E_DAMAGED, "P1: agent '%v' counts %u messages and has "
-                            "%u", MS__V(a->key), a->tally.messages,
-                            (uint64_t)a->trace.count + a->rest.count);
     }
     if (located != all || classed != with_class || owned != with_agent)
         return ms__fail(err, MS_E_DAMAGED,
@@ -19260,7 +19204,7 @@ static ms_result ms__check_segment(ms__log *log, const ms__segment *l,
     if (!made) return ms__no_memory(err, sizeof *made);
     size_t size = (size_t)(l->posting - l->stream) + (size_t)l->postings * l->width;
     bool same = made->n == l->n && made->streams == l->streams &&
-                made->postings == l->postings && made->tallies == l->tallies &&
+                made->postings == l->postings &&
                 made->bits == l->bits && made->width == l->width &&
                 made->first_seq == l->first_seq && made->last_seq == l->last_seq &&
                 made->messages == l->messages && made->bytes == l->bytes &&

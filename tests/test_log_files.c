@@ -1642,51 +1642,6 @@ static void list_add(list *l, const node *n)
     l->items[l->n++] = *n;
 }
 
-/* The tally of a location (0) or agent (3 or 4) with at least two messages. */
-typedef struct count {
-    uint64_t messages;
-    node sum;
-} count;
-
-static count tally_of(const walk *w, const uint64_t *pairs, size_t n_pairs,
-                      uint64_t stream)
-{
-    count c;
-    memset(&c, 0, sizeof c);
-    c.sum = node_new(0);
-    for (size_t i = 0; i < n_pairs; i++) {
-        bool other = (stream & 7) != 0 && pairs[2 * i] == (stream ^ 7);
-        if (pairs[2 * i] != stream && !other) continue;
-        const parsed *p = &w->records[w->segment_first + pairs[2 * i + 1]];
-        c.messages++;
-        c.sum.bytes += p->padded;
-        time_into(&c.sum, p->time);
-    }
-    return c;
-}
-
-/* Which streams have a tally, in their order; an agent's counts once. */
-static void must_tally(const walk *w, uint64_t at, const unsigned char *smallest,
-                       const unsigned char *largest, const unsigned char *bytes, size_t t,
-                       const node *leaf, const uint64_t *pairs, size_t n_pairs)
-{
-    size_t found = 0;
-    for (size_t i = 0; i < leaf->n_streams; i++) {
-        uint64_t stream = leaf->streams[i], kind = stream & 7;
-        if (kind != 0 && kind != 3 && kind != 4) continue;
-        bool second = kind == 4 && i > 0 && leaf->streams[i - 1] == (stream ^ 7);
-        if (second) continue;
-        count c = tally_of(w, pairs, n_pairs, stream);
-        if (c.messages < 2) continue;
-        SOUND(found < t);
-        SOUND((int64_t)get64(smallest + 8 * found) == c.sum.first_time);
-        SOUND((int64_t)get64(largest + 8 * found) == c.sum.last_time);
-        SOUND(get32(bytes + 4 * found) == c.sum.bytes);
-        found++;
-    }
-    SOUND(found == t);
-}
-
 static uint64_t posting(const unsigned char *p, uint32_t wide, size_t i)
 {
     const unsigned char *at = p + i * wide;
@@ -1724,7 +1679,7 @@ static void parse_leaf(walk *w, const parsed *p)
     const unsigned char *r = w->bytes + p->offset;
     uint64_t at = p->offset;
     size_t n = w->n_records - w->segment_first, n_pairs = 0, k = 0;
-    uint32_t s = get32(r + 192), posts = get32(r + 196), t = get32(r + 200);
+    uint32_t s = get32(r + 192), posts = get32(r + 196);
     uint32_t f = get32(r + 208), wide = get32(r + 212);
     node leaf = node_new(at);
     uint64_t *pairs = (uint64_t *)twin_memory(NULL, (n * STREAMS_MOST + 1) * 16);
@@ -1757,11 +1712,9 @@ static void parse_leaf(walk *w, const parsed *p)
     must_state(w, at, r);
 
     const unsigned char *streams = r + 224 + 16 * get32(r + 96);
-    const unsigned char *smallest = streams + 8 * (size_t)s, *largest = smallest + 8 * t;
-    const unsigned char *places = largest + 8 * t, *begins = places + 4 * n;
+    const unsigned char *places = streams + 8 * (size_t)s, *begins = places + 4 * n;
     const unsigned char *buckets = begins + 4 * (s + 1);
-    const unsigned char *bytes = buckets + 4 * (((size_t)1 << f) + 1);
-    const unsigned char *list_of = bytes + 4 * t;
+    const unsigned char *list_of = buckets + 4 * (((size_t)1 << f) + 1);
     SOUND(list_of + (size_t)posts * wide == r + p->size);
     for (size_t i = 0; i < n; i++)
         SOUND(w->segment_begin + 8 * (uint64_t)get32(places + 4 * i) ==
@@ -1779,7 +1732,6 @@ static void parse_leaf(walk *w, const parsed *p)
         if (f == 0 && b == 1) first = s;
         SOUND(get32(buckets + 4 * b) == first);
     }
-    must_tally(w, at, smallest, largest, bytes, t, &leaf, pairs, n_pairs);
     free(pairs);
     w->newest_leaf = at;
     w->holes = 0;

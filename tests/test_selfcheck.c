@@ -295,20 +295,14 @@ static void what_is_counted_twice_has_to_agree(void **state)
     ms__agent *ann = ms__agent_find(&mem->tail.live, room, MS_STR("ann"));
     ms__control *control = (ms__control *)room->control;
     (void)state;
-    with64(store, &room->tally.messages, 1, "messages of a place", "P1: location 'room'");
-    with64(store, &ann->tally.messages, 1, "messages of an agent", "P1: agent 'ann'");
     with64(store, &control->hidden, 5, "hidden of a place", "P4");
     with64(store, &mem->tail.live.hidden, 9, "hidden of all", "P4");
     with64(store, &mem->tail.live.changes, 1, "changes", "P1");
     with32(store, &control->changes.count, 1, "changes of a place", "P4");
     with32(store, &control->facts.count, 1, "facts of a place", "P1");
     with32(store, &room->conversation.count, ROUNDS - 1, "a class", "by class");
-    ann->tally.messages--;
     with32(store, &ann->rest.count, ann->rest.count - 1, "an agent", "by class");
-    ann->tally.messages++;
-    room->tally.messages--;
     with32(store, &room->all.count, room->all.count - 1, "a place", "by location");
-    room->tally.messages++;
     must_be_sound(store, "counted right again");
 }
 
@@ -430,8 +424,7 @@ static void a_leaf_that_says_what_its_records_do_not_is_found(void **state)
     make_log();
     ms_store *log = open_log(MS_LOG_WRITE);
     ms__segment *l = (ms__segment *)(uintptr_t)ms__segment_of(ms__log_of(log), 3, true);
-    uint32_t *numbers[] = {&l->n,       &l->streams, &l->postings,
-                           &l->tallies, &l->bits,    &l->width};
+    uint32_t *numbers[] = {&l->n, &l->streams, &l->postings, &l->bits, &l->width};
     uint64_t *sums[] = {&l->first_seq, &l->last_seq, &l->messages, &l->bytes};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         with32(log, numbers[i], *numbers[i] + 1, "a number of a leaf", "L3");
