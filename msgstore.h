@@ -2577,7 +2577,6 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
  * may turn a 64-bit load on a 32-bit machine into a write.
  * ================================================================================== */
 
-#include <float.h>
 #include <string.h>
 #include <stdlib.h>
 
