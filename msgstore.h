@@ -14153,8 +14153,6 @@ typedef struct ms__replay {
     uint64_t asked;   /* the walk has read ahead up to here */
     uint64_t last_seq;
     bool quiet;       /* damage is not reported */
-    bool cut;         /* the file was truncated at the limit: ms__lost_note reports the
-                         invalid bytes that reach it */
     uint64_t damaged, damaged_bytes, index_damaged;
     uint32_t holes; /* damaged ranges since the caller set it to 0 */
     uint64_t spent; /* bytes of bodies that a search has checked */
@@ -14233,7 +14231,6 @@ static void ms__replay_skip(ms__replay *s, bool sized)
         if (r[4] == MS__KIND_MESSAGE && ms__header_matches(&s->log->id, s->at, r))
             before = ms_seq(ms__msg(r));
     }
-    if (s->cut && s->at >= limit) return;
     if (index) {
         s->index_damaged++;
     } else {
@@ -16109,9 +16106,8 @@ static void ms__replay_begin(ms__replay *s, ms__log *log, uint64_t trusted,
     s->limit = limit & ~(uint64_t)7;
 }
 
-/* Takes in [log->end, visible). Where the file, of `size` bytes, ends before that, or in
- * the middle of a record, the rest is lost: the next writer goes on after the last whole
- * record. */
+/* Takes in [log->end, visible). Where the file, of `size` bytes, ends before that, or the
+ * last record reaches over the end, the rest is lost: the next writer goes on here. */
 static ms_result ms__log_take_visible(ms__log *log, uint64_t visible, uint64_t size,
                                       ms_error *err)
 {
@@ -16121,10 +16117,8 @@ static ms_result ms__log_take_visible(ms__log *log, uint64_t visible, uint64_t s
     ms_result code = MS_OK;
     ms__found found = MS__FOUND_END;
     if (visible < log->end) visible = log->end; /* a watermark that is damaged */
-    bool cut = visible > size;
-    ms__replay_begin(&s, log, visible, cut ? size : visible);
+    ms__replay_begin(&s, log, visible, visible < size ? visible : size);
     s.trusted = s.limit;
-    s.cut = cut;
     if (s.limit - s.at <= MS__STEP) s.asked = s.limit; /* in memory: written just now */
     while ((found = ms__replay_next(&s, &r, &offset)) == MS__FOUND_RECORD) {
         ms__holes_take(log, &s);
@@ -16137,7 +16131,7 @@ static ms_result ms__log_take_visible(ms__log *log, uint64_t visible, uint64_t s
     ms__holes_take(log, &s);
     log->recovery.n_damaged += s.damaged;
     log->recovery.damaged_bytes += s.damaged_bytes;
-    if (code == MS_OK && !cut) log->end = s.limit;
+    if (code == MS_OK) log->end = s.limit;
     if (s.damaged + s.index_damaged > 0) ms__durable_unproven(log);
     if (code == MS_OK && visible > log->end && log->append.lost_end < visible)
         ms__lost_note(log, visible);

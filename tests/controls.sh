@@ -268,7 +268,7 @@ controls()
     control rewrite_not_synced gcc test_defences a_rewrite_keeps_its_place 100 \
         ms__rewrite_run 'if (code == MS_OK) code = ms_sync(store, NULL, err);' \
         'ms__log_of(store)->durable.poisoned = true;'
-    control checkpoint_of_a_rewrite_not_synced gcc test_power a_new_file_vouches_for_all_of_it 100 \
+    control checkpoint_of_a_rewrite_not_synced gcc test_power a_new_file_proves_all_its_bytes_when_a_compaction_ends 100 \
         ms__log_sync_now 'if (failed == 0 && code == MS_OK && confirm)' \
         'if (failed == 0 && code == MS_OK && confirm && !log)'
     control damage_beside_a_redaction_not_told gcc test_log_traps \
@@ -277,8 +277,8 @@ controls()
     control owner_and_permissions_lost gcc test_log_traps \
         a_compaction_keeps_who_may_use_the_file 100 \
         ms__rewrite_run 'if (code == MS_OK && !hold->made && os->access_like) {' 'if (false) {'
-    control header_at_the_cut_overlooked gcc test_log_traps \
-        what_follows_a_cut_is_seen_wherever_it_was 100 \
+    control header_at_the_watermark_overlooked gcc test_log_traps \
+        a_watermark_inside_of_a_record_hides_nothing_new 100 \
         ms__replay_skip 'if (!sized && limit - from >= MS__HEADER)' \
         'if (!sized && limit - from >= MS__HEADER + 8)'
     control damaged_summary_hides gcc test_log_traps \
@@ -354,20 +354,20 @@ controls()
         'if (code == MS_OK && some) code = ms__expect_check(core, run->opts, err);' \
         'if (code == MS_OK) code = ms__expect_check(core, run->opts, err);'
     control found_bytes_not_proven gcc test_log_traps \
-        what_is_synced_behind_a_cut_record_survives 100 \
+        synced_appends_survive_when_a_record_before_them_is_torn 100 \
         ms__log_must_prove 'return log->opts.sync != MS_SYNC_NONE &&' 'return false &&'
     control checkpoint_that_was_not_stored_believed gcc test_power \
-        a_slot_that_others_keep_from_being_stored_is_waited_for 100 \
+        a_sync_is_busy_when_others_keep_its_checkpoint_from_being_stored 100 \
         ms__log_sync_now 'if (!confirm) code = MS_OK;' 'code = MS_OK;'
     control append_before_damage_is_proven gcc test_power \
         an_append_is_durable_after_damage_when_another_process_keeps_the_lock 100 \
         ms__log_begin 'if (ms__log_must_prove(log)) MS__TRY(ms__log_sync_before(log, false, err));' \
         ''
     control closed_behind_a_dead_writer_without_a_sync gcc test_power \
-        a_close_behind_a_writer_that_died_syncs_what_was_appended 100 \
+        a_close_syncs_the_appends_when_another_writer_died 100 \
         ms__log_close 'log->opts.writer && log->append.wrote' 'log->opts.writer && log->append.begun'
     control replaced_file_written_on gcc test_power \
-        a_compaction_whose_name_is_in_doubt_lets_nobody_append 100 \
+        a_source_refuses_appends_when_the_new_name_may_not_be_durable 100 \
         ms__hold_refuse 'ms__log_refuse(log);' ';'
     control number_of_a_doubtful_append_kept_back gcc test_power \
         an_append_whose_sync_failed_tells_whether_it_is_there 100 \
@@ -378,11 +378,11 @@ controls()
     control zeros_not_synced gcc test_log_traps zeros_whose_sync_failed_are_written_again 100 \
         ms__log_settle 'MS__TRY(ms__log_sync_before(log, false, err));' ''
     control head_of_a_killed_creation_not_synced gcc test_power \
-        a_creation_killed_before_its_head_is_durable_leaves_no_headless_log 100 \
+        a_log_keeps_its_superblock_when_its_creator_was_killed_early 100 \
         ms__log_attach_file 'code = ms__super_durable(log, again, sizeof again, false, err);' ';'
     control rewrite_not_verified gcc test_defences a_rewrite_with_wrong_bytes_is_refused 100 \
         ms__rewrite_run 'if (code == MS_OK) code = ms_log_verify(&d, &verified, err);' ''
-    control durable_told_before_the_sync gcc test_defences a_sync_cut_off_told_nothing 100 \
+    control durable_told_before_the_sync gcc test_defences nothing_is_durable_when_power_is_lost_in_a_sync 100 \
         ms__log_sync_now 'log->durable.erased = UINT64_MAX;' \
         'log->durable.erased = UINT64_MAX; ms__checkpoint_store(log, end, seq, false, NULL);'
     control durable_told_of_later_appends gcc test_defences \
@@ -413,7 +413,7 @@ controls()
         a_watermark_of_before_the_start_is_not_believed 100 \
         ms__mark_trusted 'w.boot == log->file.boot &&' ''
     control mark_of_a_copy_believed gcc test_defences \
-        a_copy_taken_meanwhile_is_as_after_a_cut 100 \
+        a_copy_reads_as_after_a_crash_when_a_writer_ran_beside_it 100 \
         ms__mark_trusted \
         'w.device == log->file.stat.device &&' '' \
         ms__mark_trusted 'w.inode == log->file.stat.inode &&' ''
@@ -423,7 +423,7 @@ controls()
     control head_check_dropped gcc test_corrupt each_bit_flipped 50 \
         ms__super_decode 'if (!holds)' 'if (0)'
     control slot_check_dropped gcc test_defences \
-        a_slot_that_does_not_match_its_check_is_none 100 \
+        a_checkpoint_is_ignored_when_its_check_does_not_match 100 \
         ms__checkpoint_decode 'ms__get32(copy + 40) == ms__crc32c(0, copy, 40) &&' ''
     control header_check_dropped gcc test_corrupt each_bit_flipped 50 \
         ms__replay_next 'ms__header_matches(&s->log->id, s->at, r);' 'true;'
@@ -462,10 +462,10 @@ controls()
         ms__segment_decode 'l->number >= offset / MS__SEGMENT_FIXED ||' ''
     control nested_sizes_with_large_budget gcc test_log_traps nested_sizes_cost_no_time 100 \
         ms__replay_candidate 's->spent / 4 > s->limit' 's->spent / 8000 > s->limit'
-    control generations_without_wrap gcc test_log_traps no_slot_is_the_newest_for_ever 100 \
+    control generations_without_wrap gcc test_log_traps no_checkpoint_is_the_newest_for_ever 100 \
         ms__generation_after 'return a - b - 1 < UINT64_MAX / 2;' 'return a > b;'
     control truncated_record_kept gcc test_log_traps \
-        a_redacted_message_that_was_cut_swallows_nothing 100 \
+        a_redacted_message_hides_nothing_when_it_is_truncated 100 \
         ms__replay_skip 'if (s->over != 0) s->at = s->limit = s->trusted = s->over;' ''
     control attached_ranges_made_shorter gcc test_fixed attaching_takes_no_more_room 100 \
         ms__mem_adopt_edit 'if (hide && last > live->last_seq) last = live->last_seq;' \
@@ -488,7 +488,7 @@ controls()
         ms__log_attach_content \
         'uint64_t proven = same && mark > checkpoint.end ? mark : checkpoint.end;' \
         'uint64_t proven = same ? mark : 0;'
-    control synced_flag_ignored gcc test_defences damage_behind_the_last_slot_is_told 100 \
+    control synced_flag_ignored gcc test_defences damage_is_reported_when_it_is_after_the_last_checkpoint 100 \
         ms__replay_synced 'if (found == 0) return false;' 'return false;'
     control torn_bytes_not_kept gcc test_log_traps \
         torn_bytes_are_kept_beside_the_log_when_asked 100 \
@@ -510,17 +510,17 @@ controls()
         ms__take_segment 'if (!ms__tail_slot(log, &now))' \
         'if (!ms__tail_slot(log, &now)) return MS_OK; if (false)'
     control damage_not_carried_by_the_index gcc test_log_files \
-        damage_is_counted_in_every_later_leaf 100 \
+        damage_is_counted_in_every_later_segment_index 100 \
         ms__log_state 's.damaged = (uint32_t)log->recovery.n_damaged;' ''
     control dead_bytes_not_zeroed gcc test_log_traps \
         dead_messages_do_not_return_when_a_sector_rots 100 \
         ms__log_begin 'if (unsure || dead > log->end) MS__TRY(ms__log_settle(log, dead, err));' ''
     control checkpoint_after_damage_not_synced gcc test_log_traps \
-        what_is_synced_behind_a_cut_record_survives 100 \
+        synced_appends_survive_when_a_record_before_them_is_torn 100 \
         ms__log_sync_now 'if (failed == 0 && code == MS_OK && confirm)' \
         'if (failed == 0 && code == MS_OK && confirm && !log)'
     control durable_told_before_its_checkpoint_is gcc test_log_traps \
-        a_slot_that_is_not_durable_vouches_for_nothing 100 \
+        nothing_is_durable_when_the_sync_of_the_checkpoint_fails 100 \
         ms__log_sync_now 'code = ms__checkpoint_store(log, end, seq, confirm, confirm ? err : NULL);' \
         '{
             ms__durable_move(log, end, seq);
@@ -530,7 +530,7 @@ controls()
         a_watermark_inside_of_a_record_hides_nothing_new 100 \
         ms__replay_skip 'if (s->over != 0) s->at = s->limit = s->trusted = s->over;' ''
     control numbers_of_lost_messages_given_again gcc test_log_traps \
-        a_leaf_whose_messages_are_lost_hides_no_new_ones 100 \
+        a_segment_index_hides_no_new_messages_when_its_own_are_lost 100 \
         ms__take_index 'if (log->opts.writer && log->last_seq < ms_seq(ms__msg(r)))' 'if (false)'
     control dead_bytes_salvaged gcc test_defences \
         salvage_leaves_what_was_given_up 100 \
@@ -585,7 +585,7 @@ controls()
 
     # One writer, one meaning.
 
-    control lock_not_taken gcc test_log_files a_second_writer_is_told_who_the_first_is 100 \
+    control lock_not_taken gcc test_log_files a_second_writer_reports_the_first_when_the_log_is_busy 100 \
         ms__log_file_once 'return log->opts.writer ? ms__log_lock(log, wait, err) : MS_OK;' \
         'return MS_OK;'
     control shared_lock_not_taken gcc test_shared many_processes 20 \

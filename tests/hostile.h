@@ -275,7 +275,7 @@ static inline void hostile_index(hostile_map *m, size_t at, size_t size, uint64_
     hostile_put(m, i, width, at, rng);
 }
 
-/* A place that a SUMMARY or a LEAF lists leads to some INDEX record: a cycle, often. */
+/* A place that a summary or a segment index lists leads to some INDEX record: a cycle, often. */
 static inline void hostile_cycle(hostile_map *m, size_t at, size_t size, uint64_t *rng)
 {
     size_t first = m->bytes[at + 5] == FILE_INDEX_SUMMARY ? 48 : FILE_LEAF_FIXED;

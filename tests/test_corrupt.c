@@ -589,7 +589,7 @@ static void must_stay_reported(bench *b, size_t n)
     for (int writer = 0; writer < 2; writer++) {
         if (!opens_with(b, MS_OPEN_NORMAL, MS_LOG_WRITE, &store, &result))
             fail_msg("%s: refused for writing", b->what);
-        for (int i = 0; i < 40; i++) /* a LEAF, too */
+        for (int i = 0; i < 40; i++) /* a segment index, too */
             if (ms_append(store, MS_STR("new"), &m, NULL, &err) != MS_OK)
                 fail_msg("%s: append: %s", b->what, err.message);
         ms_close(store);
@@ -887,7 +887,7 @@ static void index_records_that_lie(void **state)
     bench_free(b);
 }
 
-/* Postings of a LEAF that name records which it has not: the first one, the first one
+/* Postings of a segment index that name records which it has not: the first one, the first one
  * behind its bits, the last one that a posting can name. */
 static void postings_of_records_that_are_not_there(void **state)
 {
@@ -1273,7 +1273,7 @@ static void sectors_of_changes_lost(void **state)
     changed_free(c);
 }
 
-static void changes_cut_at_every_byte(void **state)
+static void changes_are_a_prefix_when_the_file_is_truncated_at_any_byte(void **state)
 {
     changed *c = changed_new();
     bench *b = &c->b;
@@ -1466,7 +1466,7 @@ int main(void)
         cmocka_unit_test(a_log_inside_a_message),
         cmocka_unit_test(each_bit_of_changes_flipped),
         cmocka_unit_test(sectors_of_changes_lost),
-        cmocka_unit_test(changes_cut_at_every_byte),
+        cmocka_unit_test(changes_are_a_prefix_when_the_file_is_truncated_at_any_byte),
         cmocka_unit_test(a_change_keeps_the_number_of_a_lost_message),
         cmocka_unit_test(a_hide_of_the_future_hides_nothing_new),
         cmocka_unit_test(an_image_keeps_the_number_of_a_lost_message),

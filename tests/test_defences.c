@@ -372,8 +372,8 @@ static int cut_before_the_sync(void *ctx, ms_file file)
     return disk_sync(ctx, file);
 }
 
-/* A slot that tells of a sync that has not ended would make records out of nothing. */
-static void a_sync_cut_off_told_nothing(void **state)
+/* A checkpoint that tells of a sync that has not ended would make records out of nothing. */
+static void nothing_is_durable_when_power_is_lost_in_a_sync(void **state)
 {
     (void)state;
     disks_begin();
@@ -518,9 +518,9 @@ static void salvage_leaves_what_was_given_up(void **state)
     disks_end();
 }
 
-/* Both slots are lost with their sectors, and a record is damaged: the flags of those
+/* Both checkpoints are lost with their sectors, and a record is damaged: the flags of those
  * behind it still tell that it had been synced, so it is damage, and no torn end. */
-static void damage_behind_the_last_slot_is_told(void **state)
+static void damage_is_reported_when_it_is_after_the_last_checkpoint(void **state)
 {
     ms_log_info info;
     (void)state;
@@ -545,8 +545,8 @@ static void damage_behind_the_last_slot_is_told(void **state)
     disks_end();
 }
 
-/* Both slots have another bit: what they say of the durable end is not believed. */
-static void a_slot_that_does_not_match_its_check_is_none(void **state)
+/* Both checkpoints have another bit: what they say of the durable end is not believed. */
+static void a_checkpoint_is_ignored_when_its_check_does_not_match(void **state)
 {
     (void)state;
     disks_begin();
@@ -564,7 +564,7 @@ static void a_slot_that_does_not_match_its_check_is_none(void **state)
 
 /* A copy whose body was taken before a message came, and its head after. It is on the same
  * machine, but not the file whose watermark it has. */
-static void a_copy_taken_meanwhile_is_as_after_a_cut(void **state)
+static void a_copy_reads_as_after_a_crash_when_a_writer_ran_beside_it(void **state)
 {
     (void)state;
     disks_begin();
@@ -712,13 +712,13 @@ int main(void)
         cmocka_unit_test(a_log_put_there_keeps_its_name),
         cmocka_unit_test(a_rewrite_keeps_its_place),
         cmocka_unit_test(a_rewrite_with_wrong_bytes_is_refused),
-        cmocka_unit_test(a_sync_cut_off_told_nothing),
+        cmocka_unit_test(nothing_is_durable_when_power_is_lost_in_a_sync),
         cmocka_unit_test(a_sync_covers_what_was_there_before_it),
         cmocka_unit_test(a_mapped_append_that_failed_does_not_come_back),
         cmocka_unit_test(salvage_leaves_what_was_given_up),
-        cmocka_unit_test(damage_behind_the_last_slot_is_told),
-        cmocka_unit_test(a_slot_that_does_not_match_its_check_is_none),
-        cmocka_unit_test(a_copy_taken_meanwhile_is_as_after_a_cut),
+        cmocka_unit_test(damage_is_reported_when_it_is_after_the_last_checkpoint),
+        cmocka_unit_test(a_checkpoint_is_ignored_when_its_check_does_not_match),
+        cmocka_unit_test(a_copy_reads_as_after_a_crash_when_a_writer_ran_beside_it),
         cmocka_unit_test(lost_numbers_are_not_given_again),
         cmocka_unit_test(readers_of_one_memory_do_not_race),
     };

@@ -374,7 +374,7 @@ static void a_file_of_zeros_counts_as_missing(void **state)
 /* Cut anywhere in its first page, it is no log any more, and nobody makes it one. Cut so
  * early that nothing is left but what a new log begins with, it cannot be told from one.
  */
-static void a_log_cut_in_its_head_is_refused(void **state)
+static void a_log_is_refused_when_its_superblock_is_truncated(void **state)
 {
     test_store s = closed_log();
     size_t size, step = test_scale() < 100 ? 37 : 1;
@@ -415,7 +415,7 @@ static void must_be_busy(const test_store *s, const char *path, pid_t holder)
     assert_int_equal(ms_log_open(&store, &desc, NULL), MS_E_BUSY);
 }
 
-static void a_second_writer_is_told_who_the_first_is(void **state)
+static void a_second_writer_reports_the_first_when_the_log_is_busy(void **state)
 {
     test_store s = closed_log();
     char *soft = scratch_file(s.folder, "soft"), *hard = scratch_file(s.folder, "hard");
@@ -1222,7 +1222,7 @@ static void bytes_of_a_failed_sync_are_written_again_when_a_handle_syncs(void **
 
 /* The same without memory, beside a writer that keeps the lock, at closing, and where the
  * file was truncated meanwhile. */
-static void bytes_of_a_failed_sync_stay_in_doubt_when_they_cannot_be_written(void **state)
+static void bytes_of_a_failed_sync_stay_unconfirmed_when_they_cannot_be_written(void **state)
 {
     test_alloc heap;
     ms_log_info info;
@@ -1506,7 +1506,7 @@ typedef struct walk {
     uint64_t messages, message_bytes, last_seq, last_gap;
     uint64_t damaged, damaged_bytes;      /* that LOST records report */
     uint32_t holes;                       /* of them in the segment */
-    size_t filters;                       /* that no SUMMARY has listed yet */
+    size_t filters;                       /* that no summary has listed yet */
     list leaves, summaries;
     uint64_t newest_leaf;
 } walk;
@@ -1656,7 +1656,7 @@ static void must_list(uint64_t at, const list *l, size_t first, size_t n,
         SOUND(get64(p) == l->items[i].offset && get64(p + 8) == l->items[i].last_so_far);
 }
 
-/* What opening starts from, at the head of a LEAF. */
+/* What opening starts from, at the head of a segment index. */
 static void must_state(const walk *w, uint64_t at, const unsigned char *r)
 {
     SOUND(get64(r + 32) == w->damaged_bytes && get32(r + 100) == w->damaged);
@@ -1673,7 +1673,7 @@ static void must_state(const walk *w, uint64_t at, const unsigned char *r)
     must_list(at, &w->leaves, before - listed, listed, r + 224);
 }
 
-/* A LEAF against the records before it. */
+/* A segment index against the records before it. */
 static void parse_leaf(walk *w, const parsed *p)
 {
     const unsigned char *r = w->bytes + p->offset;
@@ -1748,7 +1748,7 @@ static uint32_t asked(const unsigned char *filter, uint64_t stream)
     return mask;
 }
 
-/* A SUMMARY against its 32 leaves, with the FILTERs that it lists. Streams that are not in
+/* A summary against its 32 leaves, with the FILTERs that it lists. Streams that are not in
  * a leaf may seem to be, but few. */
 static void parse_summary(walk *w, const parsed *p)
 {
@@ -2794,9 +2794,9 @@ static void a_lost_record_is_written_once_when_writers_share_the_file(void **sta
     }
 }
 
-/* A bit of a message in the last segment of a closed log flips, before its LEAF was
- * written: each LEAF from there on carries the count. */
-static void damage_is_counted_in_every_later_leaf(void **state)
+/* A bit of a message in the last segment of a closed log flips, before its segment index was
+ * written: each segment index from there on carries the count. */
+static void damage_is_counted_in_every_later_segment_index(void **state)
 {
     (void)state;
     for (int i = 0; i < 6; i++) {
@@ -3327,8 +3327,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(an_image_of_an_arena_store_is_refused),
         cmocka_unit_test(what_is_no_regular_file_is_refused),
         cmocka_unit_test(a_file_of_zeros_counts_as_missing),
-        cmocka_unit_test(a_log_cut_in_its_head_is_refused),
-        cmocka_unit_test(a_second_writer_is_told_who_the_first_is),
+        cmocka_unit_test(a_log_is_refused_when_its_superblock_is_truncated),
+        cmocka_unit_test(a_second_writer_reports_the_first_when_the_log_is_busy),
         cmocka_unit_test(the_lock_outlives_another_open_and_close),
         cmocka_unit_test(a_writer_waits_for_the_one_before),
         cmocka_unit_test(a_killed_writer_leaves_no_lock),
@@ -3347,7 +3347,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(
             bytes_of_a_failed_sync_are_written_again_when_a_handle_syncs),
         cmocka_unit_test(
-            bytes_of_a_failed_sync_stay_in_doubt_when_they_cannot_be_written),
+            bytes_of_a_failed_sync_stay_unconfirmed_when_they_cannot_be_written),
         cmocka_unit_test(
             a_shared_writer_stores_no_checkpoint_when_a_sync_of_another_failed),
         cmocka_unit_test(a_head_that_cannot_be_made_durable_opens_nothing),
@@ -3363,7 +3363,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_truncated_file_gets_a_lost_record_when_a_writer_goes_on),
         cmocka_unit_test(a_lost_record_is_written_when_an_earlier_try_has_failed),
         cmocka_unit_test(a_lost_record_is_written_once_when_writers_share_the_file),
-        cmocka_unit_test(damage_is_counted_in_every_later_leaf),
+        cmocka_unit_test(damage_is_counted_in_every_later_segment_index),
         cmocka_unit_test(a_writer_has_an_epoch_when_it_has_written),
         cmocka_unit_test(a_shared_writer_begins_anew_when_another_died_while_it_stored),
         cmocka_unit_test(a_checkpoint_is_synced_when_a_caller_syncs_or_closes),

@@ -404,7 +404,7 @@ static size_t count_left_at_path(void)
 
 /* A file that somebody has cut while the machine ran on has a watermark behind its end:
  * several writers go on as one alone does, and touch nothing that is not there. */
-static void a_file_cut_below_its_watermark_takes_appends(void **state)
+static void a_file_takes_appends_when_it_is_truncated_below_its_watermark(void **state)
 {
     (void)state;
     for (int shared = 0; shared < 2; shared++)
@@ -715,9 +715,9 @@ static void kill_writer(ms_store *store)
     write_at(0, now, sizeof now);
 }
 
-/* What is durable is told in a slot that comes after the newest, whatever number that has:
+/* What is durable is told in a checkpoint that comes after the newest, whatever number that has:
  * what is damaged later is damage then, not an end, and hides nothing behind it. */
-static void no_slot_is_the_newest_for_ever(void **state)
+static void no_checkpoint_is_the_newest_for_ever(void **state)
 {
     ms_log_desc desc = desc_of(MS_LOG_WRITE);
     ms_arena arena;
@@ -749,7 +749,7 @@ static void no_slot_is_the_newest_for_ever(void **state)
 /* A redaction ended at its first mark, which stands for the check of the body; then the
  * file was cut in the middle of the message, and written on. No check tells that the
  * message is not whole, but what stands inside of it now does. */
-static void a_redacted_message_that_was_cut_swallows_nothing(void **state)
+static void a_redacted_message_hides_nothing_when_it_is_truncated(void **state)
 {
     static char text[601];
     unsigned char head[MS__HEADER];
@@ -835,7 +835,7 @@ static void append_sync_and_cut(const ms_log_desc *desc)
 /* A file of which nothing was synced is cut within a record while the machine runs, or the
  * record is damaged; what is appended behind that goes on only because the watermark says
  * so, which a cut of power takes away. */
-static void what_is_synced_behind_a_cut_record_survives(void **state)
+static void synced_appends_survive_when_a_record_before_them_is_torn(void **state)
 {
     ms_log_desc desc = desc_of(MS_LOG_WRITE);
     (void)state;
@@ -883,7 +883,7 @@ static void a_log_begins_after_the_superblock_when_its_watermark_is_inside(void 
 
 /* A file that was cut anywhere in its last record, or in one of a batch before it: what is
  * appended then is seen. */
-static void what_follows_a_cut_is_seen_wherever_it_was(void **state)
+static void appends_are_visible_when_the_file_was_truncated_anywhere(void **state)
 {
     ms_envelope batch[3];
     size_t size;
@@ -916,7 +916,7 @@ static void what_follows_a_cut_is_seen_wherever_it_was(void **state)
     free(whole);
 }
 
-/* A log with messages in two segments that were not synced; gives where the LEAF of the
+/* A log with messages in two segments that were not synced; gives where the segment index of the
  * first stands. */
 static uint64_t make_two_segments(void)
 {
@@ -935,10 +935,10 @@ static uint64_t make_two_segments(void)
     return ms__get64(word);
 }
 
-/* Opening begins behind the newest LEAF, and so does not see what is damaged before it and
- * was not durable. Where the LEAF is what was damaged, it is made anew, and no message is
+/* Opening begins behind the newest segment index, and so does not see what is damaged before it and
+ * was not durable. Where the segment index is what was damaged, it is made anew, and no message is
  * missed. Behind both goes on what is synced next. */
-static void what_is_synced_behind_damage_that_nobody_saw_survives(void **state)
+static void synced_appends_survive_when_unseen_damage_is_before_them(void **state)
 {
     ms_log_desc desc = desc_of(MS_LOG_WRITE);
     unsigned char byte;
@@ -980,7 +980,7 @@ static int sync_once(void *ctx, ms_file file)
 
 /* The second of the two syncs that follow damage fails: nobody may find what the first one
  * made durable, and so it is not called durable, nor while the second one runs. */
-static void a_slot_that_is_not_durable_vouches_for_nothing(void **state)
+static void nothing_is_durable_when_the_sync_of_the_checkpoint_fails(void **state)
 {
     ms_os os = *ms_os_default();
     ms_log_desc desc = desc_of(MS_LOG_WRITE);
@@ -998,15 +998,14 @@ static void a_slot_that_is_not_durable_vouches_for_nothing(void **state)
     ms_close(second.store);
 }
 
-/* A flipped bit puts the watermark into the middle of the last record: its header holds,
- * and reaches over what the next writer puts there, which must not vanish under it. */
-static void a_watermark_inside_of_a_record_hides_nothing_new(void **state)
+/* A flipped bit puts the watermark into the last record, `inside` bytes after its begin: a
+ * valid header reaches over what the next writer puts there, which must stay visible. */
+static void watermark_inside(uint64_t inside)
 {
     static char text[501];
     unsigned char word[8];
     ms_log_desc desc = desc_of(MS_LOG_WRITE), reading = desc_of(MS_LOG_READ);
     ms_log_info info;
-    (void)state;
     memset(text, 'l', sizeof text - 1);
     make_log(1);
     read_at(MS__AT_MARK, word, sizeof word);
@@ -1014,7 +1013,7 @@ static void a_watermark_inside_of_a_record_hides_nothing_new(void **state)
     ms_store *store = must_open(&desc);
     assert_int_equal(append(store, text, NULL), MS_OK);
     kill_writer(store);
-    ms__put64(word, begin + 128);
+    ms__put64(word, begin + inside);
     write_at(MS__AT_MARK, word, sizeof word);
     for (size_t written = 0; written < 12; written += 3) {
         store = must_open(&desc);
@@ -1022,15 +1021,22 @@ static void a_watermark_inside_of_a_record_hides_nothing_new(void **state)
             assert_int_equal(append(store, "hello", NULL), MS_OK);
         ms_close(store);
         store = must_open(&reading);
-        assert_int_equal(count_with(store, MS_E_DAMAGED), 1 + written + 3);
+        if (count_with(store, MS_E_DAMAGED) != 1 + written + 3)
+            fail_msg("a watermark after %u bytes", (unsigned)inside);
         ms_close(store);
     }
     start_the_machine_anew();
     store = must_open(&reading);
     assert_int_equal(count_with(store, MS_E_DAMAGED), 13);
     assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
-    assert_int_equal(info.damaged, 1); /* told for good */
+    assert_int_equal(info.damaged, 1); /* reported for good */
     ms_close(store);
+}
+
+static void a_watermark_inside_of_a_record_hides_nothing_new(void **state)
+{
+    (void)state;
+    for (uint64_t inside = 8; inside < 500; inside += 8) watermark_inside(inside);
 }
 
 static bool file_has(const char *text)
@@ -1203,7 +1209,7 @@ static void must_have_all_of_early(ms_store *store)
 }
 
 /* A conversation of long ago and its key stay, whichever index record is damaged: before
- * the next SUMMARY is made over its segments, and after it. */
+ * the next summary is made over its segments, and after it. */
 static void no_damaged_index_record_hides_a_conversation(void **state)
 {
     uint64_t places[400];
@@ -1219,7 +1225,7 @@ static void no_damaged_index_record_hides_a_conversation(void **state)
         assert_int_equal(ms_append(store, MS_STR("early"), &m, NULL, NULL), MS_OK);
         m.key = ms_str_n(NULL, 0);
     }
-    append_segments(store, 60); /* a SUMMARY, and nearly another one */
+    append_segments(store, 60); /* a summary, and nearly another one */
     assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
     assert_int_equal(info.summaries, 1);
     ms_close(store);
@@ -1267,7 +1273,7 @@ static void forbid_records(const ms__log *log, uint64_t from, uint64_t upto,
     assert_true(forbidden > 100);
 }
 
-/* A query that a damaged SUMMARY cannot help reads the segment indexes, and no record of
+/* A query that a damaged summary cannot help reads the segment indexes, and no record of
  * the segments that lack its location. */
 static void a_damaged_summary_costs_its_segment_indexes_alone(void **state)
 {
@@ -1288,7 +1294,7 @@ static void a_damaged_summary_costs_its_segment_indexes_alone(void **state)
     assert_int_equal(info.summaries, 1);
     ms_close(store);
     size_t n = index_records(info.end, places, 400);
-    for (size_t i = 0; i < n; i++) { /* the SUMMARY */
+    for (size_t i = 0; i < n; i++) { /* the summary */
         unsigned char r[MS__HEADER + 8];
         read_at(places[i], r, sizeof r);
         r[MS__HEADER + 5] ^= 1;
@@ -1507,9 +1513,9 @@ static void maps_are_flushed_before_each_sync(void **state)
     ms_close(store);
 }
 
-/* The messages that a LEAF stands for are lost, but for the LEAF: their numbers are not
- * given again, for who begins behind the LEAF takes in only what comes after them. */
-static void a_leaf_whose_messages_are_lost_hides_no_new_ones(void **state)
+/* The messages that a segment index stands for are lost, but for the segment index: their numbers are not
+ * given again, for who begins behind the segment index takes in only what comes after them. */
+static void a_segment_index_hides_no_new_messages_when_its_own_are_lost(void **state)
 {
     static const unsigned char zeros[CUT_SIZE];
     ms_log_desc desc = desc_of(MS_LOG_WRITE);
@@ -1542,7 +1548,7 @@ static void a_leaf_whose_messages_are_lost_hides_no_new_ones(void **state)
 /* A message that a cut has ended, behind which others were written, the VOID before these
  * being damaged: as long as the message reached behind the end they were looked for, and so
  * they are when the log has grown beyond that. */
-static void messages_inside_of_a_cut_one_stay(void **state)
+static void messages_stay_when_a_truncated_one_has_them_inside(void **state)
 {
     static char text[3001];
     ms_log_desc desc = desc_of(MS_LOG_WRITE);
@@ -1891,9 +1897,9 @@ static void first_must_say(const char *text)
     ms_close(store);
 }
 
-/* Of a session that was not synced a cut leaves the head page with its hints, a LEAF, and
+/* Of a session that was not synced a cut leaves the head page with its hints, a segment index, and
  * behind it an amendment, but not what stands before them: the session is dead. The next
- * one writes no LEAF, and who opens the log then must not begin at that of the dead. */
+ * one writes no segment index, and who opens the log then must not begin at that of the dead. */
 static void a_hint_of_a_dead_session_is_not_followed(void **state)
 {
     static char large[5000], zeros[16384];
@@ -2059,7 +2065,7 @@ int main(void)
         cmocka_unit_test(the_same_number_on_another_device_is_another_file),
         cmocka_unit_test(a_rewrite_replaces_no_pipe),
         cmocka_unit_test(a_watermark_of_before_the_start_is_not_believed),
-        cmocka_unit_test(a_file_cut_below_its_watermark_takes_appends),
+        cmocka_unit_test(a_file_takes_appends_when_it_is_truncated_below_its_watermark),
         cmocka_unit_test(a_flipped_bit_in_the_watermark_stops_nobody),
         cmocka_unit_test(a_log_begins_after_the_superblock_when_its_watermark_is_inside),
         cmocka_unit_test(a_hint_of_a_dead_session_is_not_followed),
@@ -2070,25 +2076,25 @@ int main(void)
         cmocka_unit_test(lying_segment_numbers_cost_no_memory),
         cmocka_unit_test(nested_sizes_cost_no_time),
         cmocka_unit_test(the_largest_number_is_never_given),
-        cmocka_unit_test(no_slot_is_the_newest_for_ever),
-        cmocka_unit_test(a_redacted_message_that_was_cut_swallows_nothing),
-        cmocka_unit_test(what_is_synced_behind_a_cut_record_survives),
-        cmocka_unit_test(what_is_synced_behind_damage_that_nobody_saw_survives),
-        cmocka_unit_test(a_slot_that_is_not_durable_vouches_for_nothing),
+        cmocka_unit_test(no_checkpoint_is_the_newest_for_ever),
+        cmocka_unit_test(a_redacted_message_hides_nothing_when_it_is_truncated),
+        cmocka_unit_test(synced_appends_survive_when_a_record_before_them_is_torn),
+        cmocka_unit_test(synced_appends_survive_when_unseen_damage_is_before_them),
+        cmocka_unit_test(nothing_is_durable_when_the_sync_of_the_checkpoint_fails),
         cmocka_unit_test(a_watermark_inside_of_a_record_hides_nothing_new),
         cmocka_unit_test(a_redaction_that_skips_a_damaged_record_says_so),
         cmocka_unit_test(what_was_not_synced_is_not_called_durable),
         cmocka_unit_test(a_compaction_keeps_who_may_use_the_file),
         cmocka_unit_test(a_compaction_that_cannot_keep_the_owner_changes_nothing),
-        cmocka_unit_test(what_follows_a_cut_is_seen_wherever_it_was),
+        cmocka_unit_test(appends_are_visible_when_the_file_was_truncated_anywhere),
         cmocka_unit_test(no_damaged_index_record_hides_a_conversation),
         cmocka_unit_test(a_damaged_summary_costs_its_segment_indexes_alone),
         cmocka_unit_test(a_cold_log_is_read_in_few_pages_when_it_is_opened),
         cmocka_unit_test(no_store_goes_where_nothing_could_be_written),
         cmocka_unit_test(a_torn_epoch_hides_nothing_from_readers),
         cmocka_unit_test(maps_are_flushed_before_each_sync),
-        cmocka_unit_test(a_leaf_whose_messages_are_lost_hides_no_new_ones),
-        cmocka_unit_test(messages_inside_of_a_cut_one_stay),
+        cmocka_unit_test(a_segment_index_hides_no_new_messages_when_its_own_are_lost),
+        cmocka_unit_test(messages_stay_when_a_truncated_one_has_them_inside),
         cmocka_unit_test(dead_bytes_that_cannot_be_zeroed_stop_an_append),
         cmocka_unit_test(zeros_whose_sync_failed_are_written_again),
         cmocka_unit_test(dead_messages_do_not_return_when_a_sector_rots),

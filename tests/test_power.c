@@ -886,7 +886,7 @@ static bool every_kind_came(const power *p, uint64_t wanted)
            p->rewrites > 0;
 }
 
-static void a_cut_of_the_power_loses_nothing_durable(void **state)
+static void nothing_durable_is_lost_when_power_is_lost(void **state)
 {
     power *p = power_new(*(const ms_log_engine *)*state);
     uint64_t wanted = test_times(6000), lives = 0;
@@ -977,7 +977,7 @@ static void when_a_head_is_synced(void *ctx, sim_disk *d, sim_call call)
 }
 
 /* The head is written, and not synced; the next process sees it and appends. */
-static void a_creation_killed_before_its_head_is_durable_leaves_no_headless_log(void **state)
+static void a_log_keeps_its_superblock_when_its_creator_was_killed_early(void **state)
 {
     power *p = power_new(*(const ms_log_engine *)*state);
     ms_store *store;
@@ -1108,10 +1108,10 @@ static void must_be_left(power *p, int from, uint64_t messages)
     ms_close(store);
 }
 
-/* Behind damage the slot has to be on the disk, too. Where the sync of it has failed, it is
+/* Behind damage the checkpoint has to be on the disk, too. Where the sync of it has failed, it is
  * in memory, and the next writer must not believe it, whether it meets the damage or begins
  * at an index record behind it. */
-static void a_slot_whose_sync_failed_is_not_believed(void **state)
+static void a_checkpoint_is_not_believed_when_its_sync_failed(void **state)
 {
     for (int leaves = 0; leaves < 2; leaves++) {
         power *p = power_new(*(const ms_log_engine *)*state);
@@ -1241,7 +1241,7 @@ static void takes_the_lock(void *ctx, sim_disk *d, sim_call call)
     if (!t->has) assert_int_equal(d->os.close(d, t->file), 0);
 }
 
-static void a_slot_that_others_keep_from_being_stored_is_waited_for(void **state)
+static void a_sync_is_busy_when_others_keep_its_checkpoint_from_being_stored(void **state)
 {
     power *p = power_new(*(const ms_log_engine *)*state);
     ms_store *store;
@@ -1292,7 +1292,7 @@ static int refuse_sync(void *ctx, ms_file file)
 
 /* Another writer has appended and is gone without a sync; this one has looked, and not
  * appended since. What it had appended before is durable when it is closed. */
-static void a_close_behind_a_writer_that_died_syncs_what_was_appended(void **state)
+static void a_close_syncs_the_appends_when_another_writer_died(void **state)
 {
     power *p = power_new(*(const ms_log_engine *)*state);
     ms_store *store, *other;
@@ -1318,7 +1318,7 @@ static void a_close_behind_a_writer_that_died_syncs_what_was_appended(void **sta
 
 /* Compacted, and the power cut at once: damage in the new file is told, not taken for the
  * end of an append that was cut off. */
-static void a_new_file_vouches_for_all_of_it(void **state)
+static void a_new_file_proves_all_its_bytes_when_a_compaction_ends(void **state)
 {
     power *p = power_new(*(const ms_log_engine *)*state);
     ms_store *store;
@@ -1384,7 +1384,7 @@ static int refuse_folder(void *ctx, const char *path)
 
 /* The new file has its name, and the folder cannot be synced. Who appended to the old one
  * would be told that it is durable, in a file without a name. */
-static void a_compaction_whose_name_is_in_doubt_lets_nobody_append(void **state)
+static void a_source_refuses_appends_when_the_new_name_may_not_be_durable(void **state)
 {
     power *p = power_new(*(const ms_log_engine *)*state);
     ms_store *store;
@@ -1524,7 +1524,7 @@ static void only_the_mark(void *ctx, sim_disk *d, sim_call call)
     p->images.all = 1;
 }
 
-static void a_redaction_cut_at_its_mark_is_made_again(void **state)
+static void a_redaction_is_made_again_when_it_ended_at_its_mark(void **state)
 {
     power *p = power_new(*(const ms_log_engine *)*state);
     ms_store *store;
@@ -1822,7 +1822,7 @@ static void changes_life(changes *c, uint64_t wanted)
     ms_close(store);
 }
 
-static void a_cut_among_changes_leaves_a_prefix_of_them(void **state)
+static void a_prefix_of_the_changes_stays_when_power_is_lost(void **state)
 {
     changes *c = (changes *)calloc(1, sizeof *c);
     uint64_t wanted = test_times(1000);
@@ -1863,23 +1863,23 @@ int main(void)
         WITH_EACH_ENGINE(a_reader_from_before_the_recovery_sees_what_follows),
         WITH_EACH_ENGINE(what_a_killed_writer_left_is_durable_once_synced),
         WITH_EACH_ENGINE(
-            a_creation_killed_before_its_head_is_durable_leaves_no_headless_log),
+            a_log_keeps_its_superblock_when_its_creator_was_killed_early),
         WITH_EACH_ENGINE(what_a_failed_sync_left_is_durable_once_synced),
         WITH_EACH_ENGINE(a_close_that_cannot_write_again_syncs_what_it_appended),
-        WITH_EACH_ENGINE(a_slot_whose_sync_failed_is_not_believed),
+        WITH_EACH_ENGINE(a_checkpoint_is_not_believed_when_its_sync_failed),
         WITH_EACH_ENGINE(a_message_erased_during_a_sync_takes_nothing_with_it),
         WITH_EACH_ENGINE(what_is_erased_while_a_sync_works_is_synced_again),
         WITH_EACH_ENGINE(an_append_is_durable_after_damage_when_another_process_keeps_the_lock),
-        WITH_EACH_ENGINE(a_slot_that_others_keep_from_being_stored_is_waited_for),
-        WITH_EACH_ENGINE(a_close_behind_a_writer_that_died_syncs_what_was_appended),
-        WITH_EACH_ENGINE(a_compaction_whose_name_is_in_doubt_lets_nobody_append),
+        WITH_EACH_ENGINE(a_sync_is_busy_when_others_keep_its_checkpoint_from_being_stored),
+        WITH_EACH_ENGINE(a_close_syncs_the_appends_when_another_writer_died),
+        WITH_EACH_ENGINE(a_source_refuses_appends_when_the_new_name_may_not_be_durable),
         WITH_EACH_ENGINE(an_append_whose_sync_failed_tells_whether_it_is_there),
-        WITH_EACH_ENGINE(a_new_file_vouches_for_all_of_it),
+        WITH_EACH_ENGINE(a_new_file_proves_all_its_bytes_when_a_compaction_ends),
         WITH_EACH_ENGINE(a_compaction_killed_before_its_name_is_durable_loses_nothing),
         WITH_EACH_ENGINE(a_dead_session_is_not_mended_by_the_next),
-        WITH_EACH_ENGINE(a_redaction_cut_at_its_mark_is_made_again),
-        WITH_EACH_ENGINE(a_cut_of_the_power_loses_nothing_durable),
-        WITH_EACH_ENGINE(a_cut_among_changes_leaves_a_prefix_of_them),
+        WITH_EACH_ENGINE(a_redaction_is_made_again_when_it_ended_at_its_mark),
+        WITH_EACH_ENGINE(nothing_durable_is_lost_when_power_is_lost),
+        WITH_EACH_ENGINE(a_prefix_of_the_changes_stays_when_power_is_lost),
         WITH_EACH_ENGINE(a_sync_that_does_nothing_is_found_out),
         cmocka_unit_test(a_name_that_was_not_synced_is_found_out),
     };
