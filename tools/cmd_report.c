@@ -38,7 +38,7 @@
 #include <zlib.h>
 #endif
 
-enum { TEXT_LEAST = 24, MARK_BEGIN = 0x1e, MARK_END = 0x1f };
+enum { TEXT_LEAST = 24, MARK_BEGIN = 0x1e, MARK_END = 0x1f, HINT_SIZE = 64000000 };
 
 typedef struct report {
     job *job;                 /* of the file at hand */
@@ -806,6 +806,9 @@ static int write_page(report *r)
         code = FAILED;
     }
     if (code != FINE) return code;
+    if (size > HINT_SIZE) {
+        complain("a large page: --location or --limit make it smaller");
+    }
     output done = {stdout, 0};
     emit_format(&done, "wrote      %zu messages, %.1f MB\n", r->messages,
                 (double)size / 1e6);

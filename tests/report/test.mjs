@@ -726,12 +726,22 @@ await test("colours_follow_the_system_and_the_key_when_it_is_dark", async () => 
   await light.close();
 });
 
-await test("paper_has_every_row_when_the_page_is_printed", async () => {
-  const p = await browser.open(shared("team"));
+await test("paper_has_every_row_in_light_colours_when_printed", async () => {
+  const p = await browser.open(shared("team"), { dark: true });
+  await p.run("dispatchEvent(new Event('beforeprint'))");
+  const drawn = await p.run(
+    "[document.querySelectorAll('#rows .row').length === rows.length, document.documentElement.dataset.theme]",
+  );
+  same(drawn, [true, "light"], "before printing");
+  await p.run("dispatchEvent(new Event('afterprint'))");
   const length = await p.print(join(tmp, "team.pdf"));
   check(length > 60000, "a PDF of " + length + " bytes");
   await p.settle();
-  same(await p.run("printing"), false, "printing");
+  same(
+    await p.run("[printing, document.documentElement.dataset.theme]"),
+    [false, "dark"],
+    "after printing",
+  );
   quiet(p);
   await p.close();
 });

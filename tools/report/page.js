@@ -2544,13 +2544,17 @@ function wire() {
   addEventListener("resize", () => {
     if (tab === "Timeline") drawOverview();
   });
+  let theme = "";
   addEventListener("beforeprint", () => {
     printing = true;
+    theme = document.documentElement.dataset.theme;
+    setTheme("light"); /* black on white */
     if (list !== null) list.everything();
     else draw();
   });
   addEventListener("afterprint", () => {
     printing = false;
+    setTheme(theme);
     draw();
   });
 }
