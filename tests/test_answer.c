@@ -18,6 +18,7 @@ static ms_store *store;
 static int open_store(void **state)
 {
     reset(state);
+    ms_close(store);
     return ms_mem_open(&store, NULL, NULL) == MS_OK ? 0 : -1;
 }
 
@@ -190,9 +191,7 @@ static void answer_is_sent_back_when_it_was_stored(void **state)
         if (!has(body, sent))
             fail_msg("%s:\n%.*s\nhas not\n%.*s", c->name, (int)body.len, body.ptr,
                      (int)sent.len, sent.ptr);
-        (void)close_store(NULL);
     }
-    (void)open_store(NULL);
 }
 
 /* Cut in two at each byte, and into pieces of each small size: the same messages. */
@@ -205,14 +204,12 @@ static void streamed_answer_is_the_same_when_it_is_cut_anywhere(void **state)
         ms_answered out;
         if (c->stream == NULL) continue;
         size_t len = strlen(c->stream);
-        (void)close_store(NULL);
         (void)open_store(NULL);
         desc.store = store;
         add(ms_user_message(ms_text("u")));
         assert_int_equal(ms_answer(&desc, ms_str_of(c->body), &out, NULL), MS_OK);
         char *whole = strndup(stored().ptr, stored().len);
         for (size_t cut = 1; cut < len + 20; cut++) {
-            (void)close_store(NULL);
             (void)open_store(NULL);
             add(ms_user_message(ms_text("u")));
             feed(c, cut < len ? cut : cut - len + 1, cut < len ? len : cut - len + 1, &out);
@@ -238,12 +235,10 @@ static void answer_is_read_when_it_comes_the_other_way(void **state)
         ms_request_desc desc = desc_of(turned.provider);
         ms_answered out;
         if (turned.stream == NULL) continue;
-        (void)close_store(NULL);
         (void)open_store(NULL);
         desc.store = store;
         assert_int_equal(ms_answer(&desc, ms_str_of(turned.stream), &out, NULL), MS_OK);
         must_be(&turned, &out);
-        (void)close_store(NULL);
         (void)open_store(NULL);
         turned.stream = turned.body;
         feed(&turned, 7, 7, &out);
@@ -296,7 +291,6 @@ static void streamed_answer_is_kept_when_it_ends_early(void **state)
         ms_answer_stream a;
         ms_answered out;
         ms_error err;
-        (void)close_store(NULL);
         (void)open_store(NULL);
         desc.store = store;
         add(ms_user_message(ms_text("u")));
@@ -394,6 +388,43 @@ static void answer_stores_nothing_when_memory_ends(void **state)
     fail();
 }
 
+/* Bytes that are flipped, left out or repeated: some code, and a store that is whole. */
+static void answer_is_a_code_when_its_bytes_are_wrong(void **state)
+{
+    uint64_t random = test_seed();
+    (void)state;
+    for (size_t round = 0; round < test_times(3000); round++) {
+        const answer_case *c = &provider_answers[test_below(&random, CASES)];
+        ms_request_desc desc = desc_of(c->provider);
+        ms_answer_stream a;
+        const char *text = c->stream != NULL && round % 2 == 0 ? c->stream : c->body;
+        size_t len = strlen(text);
+        char *copy = (char *)malloc(len + 1), *bytes = copy;
+        memcpy(copy, text, len + 1);
+        for (size_t n = 1 + test_below(&random, 4); n > 0; n--) {
+            static const char odd[] = "{}[]\",:\\\0 \n\x80nul0";
+            size_t at = test_below(&random, len);
+            copy[at] = odd[test_below(&random, sizeof odd - 1)];
+        }
+        size_t begin = test_below(&random, 3) == 0 ? test_below(&random, len) : 0;
+        if (round % 5 == 0) desc.profile = ms_profile_at(test_below(&random, 4));
+        if (desc.profile->shape == MS_SHAPE_PYDANTIC) desc.profile = ms_profile_at(0);
+        assert_int_equal(ms_answer_begin(&a, &desc, NULL), MS_OK);
+        for (bytes += begin, len -= begin; len > 0;) {
+            size_t n = 1 + test_below(&random, len);
+            (void)ms_answer_feed(&a, ms_str_n(bytes, n), NULL);
+            bytes += n;
+            len -= n;
+        }
+        (void)ms_answer_end(&a, NULL, NULL);
+        (void)ms_answer(&desc, ms_str_of(copy), NULL, NULL);
+        free(copy);
+        if (round % 50 != 0) continue;
+        assert_int_equal(ms_selfcheck(store, NULL), MS_OK);
+        (void)open_store(NULL);
+    }
+}
+
 /* Blocks without a meaning here are kept, and not sent. */
 static void block_of_another_kind_is_kept_when_it_comes(void **state)
 {
@@ -429,6 +460,7 @@ int main(void)
         TEST(error_of_a_provider_is_told_when_it_answers_with_one),
         TEST(answer_is_refused_when_its_description_is_wrong),
         TEST(answer_stores_nothing_when_memory_ends),
+        TEST(answer_is_a_code_when_its_bytes_are_wrong),
         TEST(block_of_another_kind_is_kept_when_it_comes),
     };
     return cmocka_run_group_tests(tests, NULL, release);
