@@ -2158,7 +2158,6 @@ typedef size_t (*ms_count_fn)(void *ctx, ms_value text);
 /* An estimate of tokens: letters of prose count a quarter, of JSON a third, of other
  * alphabets a half, Chinese, Japanese and Korean characters one. ctx is not used. */
 MS_API size_t ms_count_tokens(void *ctx, ms_value text);
-MS_API size_t ms_count_bytes(void *ctx, ms_value text);
 
 typedef struct ms_project_opts {
     ms_str agent_key;         /* who reads: what other agents did becomes user text;
@@ -2322,7 +2321,7 @@ typedef struct ms_answer_stream {
 
 MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *desc,
                                  ms_error *err);
-/* More bytes of the body, cut anywhere. Each message begins with its first text and is
+/* More bytes of the body, however they arrive. Each message begins with its first text and is
  * there for readers; when the process dies it stays, unfinished, with the text that was
  * there. Errors as of ms_answer, and of ms_stream_feed; after one call ms_answer_end. */
 MS_API ms_result ms_answer_feed(ms_answer_stream *a, ms_str bytes, ms_error *err);
@@ -23977,12 +23976,6 @@ MS_API const ms_profile *ms_profile_find(ms_str name)
 
 /* ---- How much a text is. */
 
-MS_API size_t ms_count_bytes(void *ctx, ms_value text)
-{
-    (void)ctx;
-    return text.text.len;
-}
-
 /* Is the code point of a script whose characters are words or syllables? */
 static bool ms__is_wide_script(uint32_t c)
 {
@@ -24420,8 +24413,8 @@ static bool ms__picture_of(ms__projector *p, ms_str element, ms_str member, ms__
              ms_str_starts_with(x->url, MS_STR("gs://"))));
 }
 
-/* One element of a list as a part; false: it is none. In results a string is data.
- * *left_out counts what is. */
+/* Reads one element of a list as a part; false: it has no form of one. In results a string
+ * is data. *left_out counts parts that are left out. */
 static bool ms__part_read(ms__projector *p, ms_str element, bool strings, ms__element *x,
                           uint64_t *left_out)
 {
@@ -24824,7 +24817,7 @@ static bool ms__id_fits(const ms_profile *profile, ms_str id)
 #define MS__ID_TAIL 32 /* bytes that a derived id may be longer than its origin */
 
 /* The n-th id derived from one that does not fit or is taken (n 0: the first): as much of
- * it as there is room for, then what tells it from others. Written to text. */
+ * it as there is room for, then a part that makes it another one. Written to text. */
 static ms_str ms__id_derive(const ms__projector *p, ms_str id, uint32_t n, char *text)
 {
     static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
@@ -24832,7 +24825,7 @@ static ms_str ms__id_derive(const ms__projector *p, ms_str id, uint32_t n, char 
     bool alnum = p->profile->ids == MS_IDS_ALNUM, fits = ms__id_fits(p->profile, id);
     char tail[MS__ID_TAIL];
     size_t tail_len = 0, max = p->profile->id_max, len = 0;
-    bool whole = max == 0 || id.len + 12 <= max; /* with a number behind it */
+    bool whole = max == 0 || id.len + 12 <= max; /* with a number after it */
     if (fits && n > 0 && !alnum && whole) {
         tail[tail_len++] = '_';
         tail_len += ms__u64_write((uint64_t)n + 1, tail + tail_len);
@@ -25079,7 +25072,7 @@ static void ms__call_add(ms__projector *p, const ms_envelope *m, ms__item *item)
     name->value = (uint32_t)p->n_items;
 }
 
-/* What a call says beside it is a text of its turn. */
+/* Adds the text beside a call to its turn. */
 static void ms__beside_add(ms__projector *p, const ms_envelope *m)
 {
     ms__item item;
@@ -25252,7 +25245,7 @@ static size_t ms__window(const ms__projector *p, uint64_t most, bool cost)
     if (rest > 0 && step - rest < most) {
         size_t group = ms__newest_groups(p, most - (step - rest), cost);
         if (group < p->n_groups) return group;
-    } /* a step behind the end: what is needed */
+    } /* where a step passes the end: only what is needed */
     return ms__newest_groups(p, most, cost);
 }
 
@@ -25304,7 +25297,8 @@ static void ms__out_value(ms__projector *p, ms_str text, bool json)
     else ms__out_text(p, text);
 }
 
-/* An object; what is none stands in one, under the name that providers know for it. */
+/* Arguments as an object; any other text stands in one, under the name that providers
+ * know for it. */
 static void ms__out_object(ms__projector *p, ms_value args)
 {
     ms_value object = args;
@@ -25598,7 +25592,7 @@ static void ms__reply_of(ms__projector *p, const ms__item *call, ms__fill *f)
     *text = ms__glue(p, ms_str_of(before), *text, ms__absent());
 }
 
-/* Does an assistant's group send nothing? Thinking alone is none. */
+/* Does an assistant's group send nothing? Thinking alone is not sent. */
 static bool ms__is_silent(const ms__projector *p, size_t group)
 {
     const ms__group *g = &p->groups[group];
@@ -25685,7 +25679,7 @@ static size_t ms__emit_run(ms__projector *p, size_t from)
     return to;
 }
 
-/* The system text of the request: opts.system, and what the history begins with. */
+/* Adds the system text of the request: opts.system, and that at the history's start. */
 static void ms__system_of(ms__projector *p)
 {
     if (p->opts.system.len > 0) ms__said_add(p, p->opts.system, false);
@@ -25841,34 +25835,35 @@ MS_API ms_result ms_project(const ms_project_desc *desc, ms_write_fn write, void
 static const char *const ms__request_members[] = {
     "model", "system", "systemInstruction", "messages", "contents", "tools"};
 
+/* A JSON value of that kind, or absent. */
+static ms_result ms__given(ms_str json, ms_json_kind kind, const char *must, ms_error *err)
+{
+    if (!json.ptr) return MS_OK;
+    MS__TRY(ms_json_check(json, NULL, NULL, err));
+    return ms_json_kind_of(json) == kind ? MS_OK : ms__fail(err, MS_E_KIND, "%s", must);
+}
+
 static ms_result ms__request_check(const ms_request_desc *desc, ms_error *err)
 {
-    const ms_profile *profile = desc->profile;
-    if (!profile) return ms__fail(err, MS_E_ARGUMENT, "there is no such profile");
-    if (profile->shape == MS_SHAPE_PYDANTIC)
-        return ms__fail(err, MS_E_UNSUPPORTED, "%s has a list of messages (ms_project), "
-                        "but no request", profile->name ? profile->name : "the profile");
+    ms_str value;
+    if (!desc->profile) return ms__fail(err, MS_E_ARGUMENT, "there is no such profile");
+    if (desc->profile->shape == MS_SHAPE_PYDANTIC)
+        return ms__fail(err, MS_E_UNSUPPORTED, "pydantic-ai has a list of messages "
+                        "(ms_project), but no request");
     if (!desc->store == !desc->memory)
         return ms__fail(err, MS_E_ARGUMENT, "a request needs a store or a memory, and not "
                         "both");
-    if (desc->tools.ptr) {
-        MS__TRY(ms_json_check(desc->tools, NULL, NULL, err));
-        if (ms_json_kind_of(desc->tools) != MS_JSON_ARRAY)
-            return ms__fail(err, MS_E_KIND, "tools must be a list");
-    }
-    if (!desc->extra.ptr) return MS_OK;
-    MS__TRY(ms_json_check(desc->extra, NULL, NULL, err));
-    ms_json_iter it = ms_json_iterate(desc->extra);
-    if (!it.object) return ms__fail(err, MS_E_KIND, "extra must be an object");
-    while (ms_json_next(&it))
-        for (size_t i = 0; i < sizeof ms__request_members / sizeof *ms__request_members; i++)
-            if (ms_json_string_is(it.key, ms_str_of(ms__request_members[i])))
-                return ms__fail(err, MS_E_ARGUMENT, "the request has its own member %s, "
-                                "extra must not have it", ms__request_members[i]);
+    MS__TRY(ms__given(desc->tools, MS_JSON_ARRAY, "tools must be a list", err));
+    MS__TRY(ms__given(desc->extra, MS_JSON_OBJECT, "extra must be an object", err));
+    for (size_t i = 0; i < sizeof ms__request_members / sizeof *ms__request_members; i++)
+        if (desc->extra.ptr &&
+            ms_json_member(desc->extra, ms_str_of(ms__request_members[i]), &value))
+            return ms__fail(err, MS_E_ARGUMENT, "the request has its own member %s, extra "
+                            "must not have it", ms__request_members[i]);
     return MS_OK;
 }
 
-/* Writes what stands before the list. */
+/* Writes the members before the list. */
 static void ms__request_head(ms__projector *p, const ms_request_desc *desc)
 {
     bool gemini = desc->profile->shape == MS_SHAPE_GEMINI;
@@ -25970,7 +25965,7 @@ MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void
  * is read as one event, a stream as many; both fill the same bits. Events are found by
  * their braces: every byte outside of an object is framing ("data: ", "[", ",", new
  * lines), so server-sent events, lines of JSON and one large array need no code of their
- * own, and bytes may be cut anywhere.
+ * own, and a piece may end at any byte.
  *
  * ms_answer appends the messages as one batch at the end. A stream begins each message with
  * its first text, feeds it, and ends all of them when the answer is whole: only then is
