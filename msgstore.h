@@ -7843,51 +7843,44 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
 }
 
 
-/* ==== [names] names and streams in memory ============================================
- * Postings make views cost what they return. A stream is a list of 32-bit entries, each
- * of which stands for a record (what it means is the store's: [mem] counts units of 8
- * bytes, a log counts records), in chunks that grow by a quarter of what is there (short
- * streams by more), never move, and are linked both ways. A message is in these streams:
+/* ==== [names] names and posting lists in memory ========================================
+ * Posting lists make views cost what they return. A posting list is a rising list of
+ * 32-bit entries, each of which stands for a record (see [core]). Its chunks grow by a
+ * quarter of what is there (short lists by more), never move, and are linked both ways.
+ * A message is in these lists:
  *
- *      all                      every message (only where the store asks for it)
+ *      all                      every message
  *      location                 every message of a location
  *      location, conversation   class CONVERSATION       location, global   class GLOBAL
  *      agent, trace             class TRACE              agent, rest        all other
  *
- * and a change is in one of these (and, where the store asks for it, in all changes):
+ * and a change is in `others`, and in one of these:
  *
  *      location, changes        AMEND, HIDE            location, facts   NOTE, LOCATION
  *      message, pieces          PIECE
  *
- * so each of the four views is one stream, or a merge of two per agent, and nothing is
- * read to be thrown away but by turn, time or an unusual type set. Growth by a quarter
- * wastes a tenth on average; doubling wasted a third, which was most of the difference to
- * 64 bytes a message.
+ * so each of the four views is one list, or a merge of two per agent. A cursor reads no
+ * record that it leaves out, but for a turn, a time or an unusual type set. Growth by a
+ * quarter wastes a tenth on average; doubling wasted a third.
  *
- * Locations, agents and keys are nodes of hash tries (four children, two bits of a keyed
- * 64-bit hash a level). They need no resizing, so readers walk them while a writer adds.
- * In front of them stand two tables with the names looked up last, found by a cheap mark
- * of their ends: hashing and walking were 700 of the 4,900 instructions of an append.
- * What is in a table is compared as a whole, so names made to collide only cost the walk.
- * Where a message's entries will go is asked for before its record is made: that are six
- * lines of memory, and the record takes as long as they do.
+ * Locations, agents and keys are nodes of hash tries: four children, two bits of a keyed
+ * 64-bit hash a level. Tries need no resizing, so readers walk them while a writer adds.
+ * Two tables in front of them keep the names that were looked up last, found by a few bits
+ * of their ends: hashing and walking were 700 of the 4,900 instructions of an append. The
+ * table compares the whole name, so names made to collide only cost the walk.
  *
- * Writers hold a lock of the store. An append first makes everything that can fail:
- * names, in tries of its own; room for postings. If something is missing, all of that is
- * taken back. Then it links the names and fills in the postings, and the store publishes
- * its new end with one release store. Readers take no lock: a cursor loads the end at its
- * opening and ignores postings from there on. That makes batches atomic and cursors
+ * A writer holds the lock of its store. An append first makes everything that can fail:
+ * names, in tries of its own, and room for postings. If something is missing, the writer
+ * takes all of it back. Then it links the names, fills in the postings and publishes the
+ * new end with one release store. A reader takes no lock: it loads the end when its cursor
+ * opens and ignores postings from there on. That makes batches atomic and cursors
  * snapshots.
  *
- * A cursor is a merge: one head per stream it reads, in a heap by place. Where the
- * entries of a head come from is the store's; it says so by an ms__feed.
- *
- * (P1) Every stream is strictly rising; it holds exactly the records of its kind.
- * (P2) A failed append leaves streams, names and memory as they were.
- * (P3) What a failed append takes back no reader has seen: names were not linked, and a
- *      chunk is stepped into only for an entry below the reader's end.
- * (P4) A location's `hidden` is the number of its messages that no reader of now is
- * shown.
+ * (P1) Every posting list is strictly rising; it has exactly the records of its kind.
+ * (P2) A failed append leaves posting lists, names and memory as they were.
+ * (P3) No reader sees what a failed append takes back: names were not linked, and a reader
+ *      steps into a chunk only for an entry below its end.
+ * (P4) `hidden` of a location counts its messages that no reader of now is shown.
  * ================================================================================== */
 
 #define MS__UNITS_MAX  0xFFFFFFF0u
@@ -8016,7 +8009,7 @@ typedef struct ms__live {
     void *recent; /* ms__recent; NULL: too few messages for one, or a buffer; atomic */
 } ms__live;
 
-/* ---- Memory for nodes and chunks: given back together, and when an append fails. */
+/* ---- Memory for nodes and chunks: freed together, or when an append fails. */
 
 static void *ms__live_take(ms__live *live, size_t size)
 {
@@ -8034,7 +8027,7 @@ static void *ms__live_take(ms__live *live, size_t size)
     return p;
 }
 
-/* Forgets everything; there are no readers. Memory is kept for what comes next. */
+/* Forgets everything and keeps the memory; there are no readers. */
 static void ms__live_reset(ms__live *live)
 {
     memset(&live->all, 0, sizeof live->all);
@@ -8063,7 +8056,7 @@ static uint32_t ms__chunk_cap(uint32_t first)
     return (cap < MS__CHUNK_FIRST ? MS__CHUNK_FIRST : cap) | 1;
 }
 
-/* Makes sure that one entry more than wanted so far can be pushed without failing. */
+/* Reserves room for one entry more. False: no memory. */
 static bool ms__stream_reserve(ms__live *live, ms__stream *s)
 {
     if (s->count + s->wanted == s->cap) {
@@ -8107,7 +8100,7 @@ static void ms__stream_push(ms__stream *s, uint32_t entry)
     s->wanted--;
 }
 
-/* Takes back what an append reserved: at its start the newest chunk was the last one. */
+/* Takes back what an append reserved. At its start the tail was the last chunk. */
 static void ms__stream_undo(ms__stream *s)
 {
     ms__chunk *c = (ms__chunk *)s->tail;
@@ -8477,16 +8470,16 @@ static void ms__names_link(ms__live *live)
 }
 
 
-/* ==== [plan] what an append or a change enters =====================================
- * Reserves names and room first, then links them: see [names].
+/* ==== [plan] what an append or a change enters =======================================
+ * Edits, and what one message or change needs in names and posting lists: it is reserved
+ * first and entered later, see [names].
  * ================================================================================== */
 
-/* ---- Changes. A reader knows a place, its end: what was changed from there on has not
- * happened for it. So nothing is taken back and nothing moves, and an open cursor goes on
- * over what it saw at its opening. Hidden ranges are asked the newest first, with jumps
- * over runs of them that lie elsewhere: some log(ranges) steps where they were made in an
- * order, up or down, nested or not. A walk over messages steps over a wide range, so
- * that what is hidden costs nothing. */
+/* ---- Edits. A reader knows its end: an edit from there on has not happened for it. So an
+ * edit changes nothing in place, and an open cursor goes on over what it saw when it was
+ * opened. A lookup asks hidden ranges from the newest back, and jumps over runs of them
+ * that lie elsewhere: some log(ranges) steps where ranges were made in an order, up or
+ * down, nested or not. A walk over messages leaps over a wide range. */
 
 static uint64_t ms__seq_hash(uint64_t seq)
 {
@@ -8696,8 +8689,8 @@ static void ms__change_run_begin(ms__change_run *c)
     memset(&c->enter, 0, sizeof c->enter);
 }
 
-/* May this change be made? own: the record of the message that it is about, NULL: there
- * is none; shown: what stands for it now, NULL: it is hidden. */
+/* May this change be made? own: the record of the message that it is about, or NULL;
+ * shown: what stands for it now, NULL if it is hidden. */
 static ms_result ms__change_check(const ms_envelope *e, ms_str location,
                                   const unsigned char *own, const unsigned char *shown,
                                   ms_error *err)
@@ -9622,7 +9615,8 @@ static void ms__heads_pop(ms__core *core, ms_cursor *it)
     ms__head *heads = ms__heads(it);
     if (merge->reading.backward) heads[0].pos--;
     else heads[0].pos++;
-    if (!ms__head_load(core, &merge->reading, &heads[0])) ms__heads_swap(&heads[0], &heads[--merge->n_live]);
+    if (!ms__head_load(core, &merge->reading, &heads[0]))
+        ms__heads_swap(&heads[0], &heads[--merge->n_live]);
     if (merge->n_live > 1) ms__heads_sift(it, 0);
     if (merge->n_live > 0) MS__PREFETCH(heads[0].record);
 }
@@ -9647,8 +9641,8 @@ static const unsigned char *ms__merge_step(ms__core *core, ms_cursor *it,
         ms_type_set types = h->types;
         uint64_t place = h->place;
         bool twice = place == merge->last_place;
-        ms__state_of state =
-            twice ? MS__WHOLE : ms__entry_state(core, &merge->reading, h->index, h->entry, r);
+        ms__state_of state = MS__WHOLE;
+        if (!twice) state = ms__entry_state(core, &merge->reading, h->index, h->entry, r);
         if (MS__CHANGES && merge->reading.changed && !twice) {
             r = ms__head_shown(core, &merge->reading, h, &state);
             if (merge->reading.result != MS_OK) return NULL;
@@ -9746,11 +9740,14 @@ static ms_result ms__merge_sort(ms__core *core, ms_cursor *it, ms_error *err)
     int64_t last = MS_TIME_NONE;
     const unsigned char *r;
     size_t most = 0;
-    for (uint32_t i = 0; i < merge->n_heads; i++)
-        most += ms__min(ms__head_count(core, &merge->reading, &ms__heads(it)[i]), SIZE_MAX - most);
+    for (uint32_t i = 0; i < merge->n_heads; i++) {
+        size_t n = ms__head_count(core, &merge->reading, &ms__heads(it)[i]);
+        most += ms__min(n, SIZE_MAX - most);
+    }
     MS__TRY(ms__sorted_room(&merge->sorted, it->query.arena, most, err));
     ms__heads_turn(core, it, false);
-    while (merge->sorted.to < most && (r = ms__merge_step(core, it, &it->damaged)) != NULL)
+    while (merge->sorted.to < most &&
+           (r = ms__merge_step(core, it, &it->damaged)) != NULL)
         ms__sorted_add(&merge->sorted, &it->query, &last, r, 0);
     ms__sorted_window(&merge->sorted, &it->query);
     return MS_OK;
@@ -9823,6 +9820,7 @@ static ms_result ms__head_add(ms__core *core, ms_cursor *it, uint64_t list,
                               ms_type_set types, ms_error *err)
 {
     ms__merge *merge = &it->of.merge;
+    const ms__reading *s = &merge->reading;
     const ms_query *q = &it->query;
     ms__head h;
     memset(&h, 0, sizeof h);
@@ -9831,8 +9829,7 @@ static ms_result ms__head_add(ms__core *core, ms_cursor *it, uint64_t list,
     h.stream = list;
     h.live = live;
     h.agent = agent;
-    h.from =
-        merge->reading.backward ? merge->reading.tail->segment + 1 : (uint32_t)(merge->reading.from >> 32) - 1;
+    h.from = s->backward ? s->tail->segment + 1 : (uint32_t)(s->from >> 32) - 1;
     if (!ms__head_turn(core, &merge->reading, &h))
         return merge->reading.result == MS_E_NO_MEMORY ? ms__no_memory(err, 0) : MS_OK;
     if ((h.types & holds) != holds) merge->filtered = true;
@@ -9902,24 +9899,25 @@ static ms_result ms__raw_messages(ms__core *core, ms_cursor *it, const ms__where
                                   ms_error *err)
 {
     ms__merge *merge = &it->of.merge;
-    uint64_t from = merge->reading.from, to = merge->reading.to, place = 0;
-    uint32_t heads = merge->n_heads;
+    ms__reading *s = &merge->reading;
+    uint64_t from = s->from, to = s->to, place = 0, about = it->query.about_seq;
+    uint32_t heads = merge->n_heads, end = ms__load32(&s->tail->end);
     bool damaged;
-    if (it->query.about_seq) {
-        if (!ms__own(core, merge->reading.tail, ms__load32(&merge->reading.tail->end),
-                     it->query.about_seq, merge->reading.locked, &place, &damaged, &merge->reading.result))
-            return merge->reading.result == MS_E_NO_MEMORY ? ms__no_memory(err, 0) : MS_OK;
-        if (place < from || place >= to) return MS_OK;
-        merge->reading.from = place;
-        merge->reading.to = place + 1;
+    if (about) {
+        bool there = ms__own(core, s->tail, end, about, s->locked, &place, &damaged,
+                             &s->result) != NULL;
+        if (s->result != MS_OK) return ms__no_memory(err, 0);
+        if (!there || place < from || place >= to) return MS_OK;
+        s->from = place;
+        s->to = place + 1;
     }
     ms_result code = ms__head_add(core, it, ms__stream_of(at->hash, MS__S_LOCATION),
                                   at->loc ? &at->loc->all : NULL, MS__FOR_LOCATION,
                                   MS_TYPES_ALL, MS_TYPES_ALL, err);
-    if (it->query.about_seq && merge->n_heads > heads) /* it turns to no other run */
-        merge->heads[heads].from = merge->reading.backward ? 0 : merge->reading.tail->segment;
-    merge->reading.from = from;
-    merge->reading.to = to;
+    if (about && merge->n_heads > heads) /* it turns to no other run */
+        merge->heads[heads].from = s->backward ? 0 : s->tail->segment;
+    s->from = from;
+    s->to = to;
     return code;
 }
 
@@ -9980,38 +9978,38 @@ static ms_result ms__query_heads(ms__core *core, ms_cursor *it, ms_error *err)
     if (!at.loc && !core->home->sealed) return MS_OK;
     at.hash = at.loc ? at.loc->node.hash : ms__loc_hash(live, q->location);
     if (MS__CHANGES && q->raw) return ms__raw_heads(core, it, &at, err);
-    merge->reading.control = ms__edits_of(core, q->location, merge->reading.locked, &result);
+    const ms__control *c =
+        ms__edits_of(core, q->location, merge->reading.locked, &result);
     if (result != MS_OK) return ms__no_memory(err, sizeof(ms__control));
-    merge->reading.changed = merge->reading.control != NULL;
-    if (merge->reading.control) it->damaged += merge->reading.control->damaged;
+    merge->reading.control = c;
+    merge->reading.changed = c != NULL;
+    if (c) it->damaged += c->damaged;
     return ms__view_heads(core, it, &at, err);
 }
 
 /* The places of a query: bounds by sequence number, up to what is visible now. */
 static void ms__query_bounds(ms__core *core, ms_cursor *it)
 {
-    ms__merge *merge = &it->of.merge;
+    ms__reading *s = &it->of.merge.reading;
     const ms_query *q = &it->query;
-    const ms__tail *t = merge->reading.tail;
+    const ms__tail *t = s->tail;
     uint32_t end = ms__load32(&t->end);
     bool damaged;
-    merge->reading.from = 0;
-    merge->reading.to = merge->reading.now = it->now = ms__place(t->segment, end);
-    if (q->as_of > 0 && q->as_of < it->now) merge->reading.to = merge->reading.now = it->now = q->as_of;
+    s->now = ms__place(t->segment, end);
+    if (q->as_of > 0 && q->as_of < s->now) s->now = q->as_of;
+    s->from = 0;
+    s->to = it->now = s->now;
     if (q->before_seq > 0) {
-        uint64_t to = ms__place_of(core, t, end, q->before_seq, merge->reading.locked, &merge->reading.result);
-        if (to < merge->reading.to) merge->reading.to = to;
+        uint64_t to = ms__place_of(core, t, end, q->before_seq, s->locked, &s->result);
+        if (to < s->to) s->to = to;
     }
-    if (q->after_seq == UINT64_MAX) {
-        merge->reading.from = merge->reading.to;
-    } else if (q->after_seq > 0) {
-        if (q->raw && ms__own(core, t, end, q->after_seq, merge->reading.locked, &merge->reading.from,
-                              &damaged, &merge->reading.result))
-            merge->reading.from++; /* its changes may stand before the next message */
-        else
-            merge->reading.from = ms__place_of(core, t, end, q->after_seq + 1, merge->reading.locked,
-                                       &merge->reading.result);
-    }
+    if (q->after_seq == UINT64_MAX) s->from = s->to;
+    if (q->after_seq == UINT64_MAX || q->after_seq == 0) return;
+    if (q->raw && ms__own(core, t, end, q->after_seq, s->locked, &s->from, &damaged,
+                          &s->result))
+        s->from++; /* its changes may stand before the next message */
+    else
+        s->from = ms__place_of(core, t, end, q->after_seq + 1, s->locked, &s->result);
 }
 
 /* Tells the cursor what its heads met. */
@@ -10047,20 +10045,19 @@ static ms_result ms__core_open(ms__core *core, const ms__tail *t, ms_cursor *it,
 
 /* ---- Reading. */
 
-/* Fills the queue of a plain cursor. Stops at a run where names have to be compared. */
+/* Fills the queue of a plain cursor, up to a run where names have to be compared. */
 static void ms__look_ahead(ms__core *core, ms_cursor *it, ms__head *h)
 {
     ms__merge *merge = &it->of.merge;
+    ms__reading *s = &merge->reading;
     while (merge->n_queue < MS__AHEAD && merge->n_queue < merge->left) {
-        if (merge->reading.backward ? h->pos <= h->lo : h->pos >= h->hi) {
-            if (ms__head_turn(core, &merge->reading, h)) continue;
+        if (s->backward ? h->pos <= h->lo : h->pos >= h->hi) {
+            if (ms__head_turn(core, s, h)) continue;
             merge->n_live = 0;
             return;
         }
         if (h->agent & MS__FOR_COMPARE) return;
-        (void)ms__head_offer(core, &merge->reading, h, merge->reading.backward ? h->pos - 1 : h->pos);
-        if (merge->reading.backward) h->pos--;
-        else h->pos++;
+        (void)ms__head_offer(core, s, h, s->backward ? --h->pos : h->pos++);
         MS__PREFETCH(h->record);
         MS__PREFETCH(h->record + 64);
         uint32_t last = (merge->first + merge->n_queue++) % MS__AHEAD;
@@ -10088,6 +10085,7 @@ static void ms__rest_soon(const unsigned char *r)
 static const unsigned char *ms__plain_step(ms__core *core, ms_cursor *it)
 {
     ms__merge *merge = &it->of.merge;
+    ms__reading *s = &merge->reading;
     const ms__queue *q = &merge->queue;
     if (merge->n_live > 0) ms__look_ahead(core, it, &merge->heads[0]);
     while (merge->n_queue > 0) {
@@ -10096,11 +10094,11 @@ static const unsigned char *ms__plain_step(ms__core *core, ms_cursor *it)
         if (--merge->n_queue >= MS__AHEAD_NEAR)
             ms__rest_soon(q->record[(at + MS__AHEAD_NEAR) % MS__AHEAD]);
         const unsigned char *r = q->record[at];
-        if (ms__entry_state(core, &merge->reading, q->index[at], q->entry[at], r) == MS__WHOLE) return r;
+        if (ms__entry_state(core, s, q->index[at], q->entry[at], r) == MS__WHOLE) return r;
         it->damaged++;
     }
     /* the head stands on a run whose names have to be compared */
-    if (merge->n_live > 0 && !ms__head_load(core, &merge->reading, &merge->heads[0])) merge->n_live = 0;
+    if (merge->n_live > 0 && !ms__head_load(core, s, &merge->heads[0])) merge->n_live = 0;
     return NULL;
 }
 
@@ -10492,10 +10490,11 @@ static ms_result ms__core_append(ms__core *core, ms__append_run *run, ms__plan *
 /* ==== [list] listings ==================================================================
  * A listing costs what it returns. The newest few names are mostly those of the newest
  * messages: a walk back over MS__LIST_WALK visible messages finds them in order. (Agents
- * of one location cost a walk over its messages.) If that is not enough, names are collected from posting lists instead: those of the tail, then those
- * of one sealed segment after the other, the newest first, until there are enough. Each
- * segment that is asked costs all its names, since its index has them in the order of
- * their hashes; a name itself is read from a record.
+ * of one location cost a walk over its messages.) If that is not enough, names come from
+ * posting lists: those of the tail, then those of one sealed segment after the other, the
+ * newest first, until there are enough. Each segment that is asked costs all its names,
+ * since its index has them in the order of their hashes; the name itself is read from a
+ * record.
  *
  * Counts are lengths of posting lists. Where all segments were asked they are known by
  * then; else the lists of the names that are returned are followed to their end. Only a
@@ -10718,8 +10717,8 @@ static bool ms__naming_tail(ms__naming *n)
     for (const ms__loc *l = ms__loc_at(names->locs.first); l && room && !n->query->agents;
          l = ms__loc_at(l->node.next))
         room = ms__naming_list(n, l->node.hash, &l->all);
-    for (const ms__agent *a = ms__agent_at(names->agents.first); a && room && n->query->agents;
-         a = ms__agent_at(a->node.next))
+    for (const ms__agent *a = ms__agent_at(names->agents.first);
+         a && room && n->query->agents; a = ms__agent_at(a->node.next))
         room = ms__naming_list(n, a->node.hash, &a->trace) &&
                ms__naming_list(n, a->node.hash, &a->rest);
     return room;
@@ -10864,43 +10863,33 @@ static ms_result ms__core_list(ms__core *core, const ms__tail *t, ms__lock *lock
 }
 
 
-/* ==== [mem] the arena store ==========================================================
- * Records follow one another in a space of virtual offsets that only grows; a
- * table maps it to memory: pieces of equal size on the heap, or the caller's one
- * buffer. A record never crosses a piece (a larger one gets several pieces in a row),
- * so it never moves. In a buffer the space is the buffer: its first bytes are an image
- * that can be saved and attached again, and everything that can be rebuilt is carved
- * from its end.
+/* ==== [mem] the arena store ============================================================
+ * Records follow one another in a space of offsets that only grows; a table maps it to
+ * memory: chunks of equal size on the heap, or the caller's one buffer. A record never
+ * crosses a chunk (a larger one gets several in a row), so it never moves. In a buffer the
+ * space is the buffer: its first bytes are an image that can be saved and attached again,
+ * and all that can be rebuilt grows from its end.
  *
  *      buffer   [ head 64 ][ record record record ... ->      <- postings, names, store ]
  *
- * Entries of streams (see [names]) are offsets in units of 8 bytes: 32 bits, 32 GiB.
- *
- * An append goes as [names] and [plan] say; its records are written after the end before
- * the names are linked, and the end is what is published.
- *
- * What a copy left out is remembered by records of kind GAP in the image: sequence number
- * of the last message left out, their count in the place of the time, and the location as
- * the only field. They are in no stream and do not count as messages. Changes are records
- * among the others, in streams of their own, and counted in as [plan] says; the place
- * of a change is its unit.
+ * Everything else is [core], [merge], [append] and [list]: the store is a tail whose
+ * entries are offsets in units of 8 bytes: 32 bits, 32 GiB.
  *
  *   image head, 64 bytes
  *   offset size  field
  *      0     8   89 'M' 'S' 'G' 0D 0A 1A 0A
  *      8     4   version, 1
  *     12     4   zero
- *     16     8   id, random: seeds every header check together with the record's offset
+ *     16     8   id, random: each header check goes on from it and the record's offset
  *     24     8   end: where the next record will stand
  *     32     4   check of bytes 0 to 23
  *     36     4   check of bytes 16 to 31
  *     40    24   zero
  *
- * (E1) Records below the published end never change.
+ * (E1) Records below the published end never change, except by redaction.
  * (E2) Sequence numbers rise with offsets.
- * (E3) What is attached takes no more memory than when it was made: the same steps ask
- * for
- *      the same pieces. So an image that was in its buffer can be attached in it.
+ * (E3) Attaching takes no more memory than making took: the same steps ask for the same
+ *      memory. So an image can be attached in the buffer where it was made.
  * (P1) and (P2) of [names] hold; a failed append leaves the end as it was, too.
  * ================================================================================== */
 
@@ -11509,7 +11498,7 @@ static ms_result ms__image_next(ms__image *im, bool salvage, const unsigned char
     return MS_E_NOT_FOUND;
 }
 
-/* Where the last record stands that the image's own end, or a COMMIT, vouches for. */
+/* Finds the end of the last valid record, and of the last one with COMMIT. */
 static ms_result ms__image_verify(ms__image *im, bool salvage, uint64_t *end,
                                   uint64_t *committed, ms_error *err)
 {
@@ -13039,66 +13028,51 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
 
 
 /* ==== [log-map] append-only log over a mapped file ===================================
- * What [format] says, done. A handle maps the file to read, holds the postings of the
- * newest, unfinished segment in memory (the tail), and finds everything older through the
- * INDEX records in the file. So opening costs the same at any size, and so does memory.
+ * A handle maps the file for reading, keeps names and postings of the newest segment in
+ * memory (the tail, see [core]), and finds everything older through the index records in
+ * the file. So the cost of opening does not depend on the size of the file, and neither
+ * does memory.
  *
- * Tail. Records that no segment index stands for yet, in the names and streams of [names]; an
- * entry is the number of the record in the segment. When the segment is full its segment index is
- * written and a fresh tail begins. The old one is freed when the last cursor that read it
- * is closed: cursors pin the tail they began with by a counter, and take no lock.
+ * Tail. When a segment is full the writer appends its index and begins a fresh tail. A
+ * cursor pins the tail that it opened with by a counter and takes no lock; the handle
+ * frees an old tail when no cursor pins it.
  *
- * Writing. Under the lock: names, keys and room first, then the records, one release
- * store of the watermark at the end. Two engines. MAP encodes into a window of 1 MiB that
- * is mapped writable just ahead of the end, and supplied with pages by writing zeros in
- * steps of 256 KiB: the system then keeps the file in large pieces and maps them at once.
- * That took 130 ns a message of 711 bytes where populating the map took 720 to 1,090, and
- * faults 840 (ext4, Linux 6.18; a file in memory: no difference). Everything else is
- * mapped read-only, so that a wild pointer of the program cannot reach the history. WRITE
- * encodes in memory and does one pwrite. Room is allocated in steps of a quarter of the
- * file, 64 KiB to 1 MiB (steps of 4 MiB showed as appends of 2 ms, of 1 MiB as 0.6 ms, at
- * the same mean); a full disk shows there, before anything is visible. The head page is
- * mapped alone and with random-access advice: in a large folio, storing to it made each
- * sync write up to 2 MiB.
+ * Writing. One of two engines stores the bytes. MAP encodes into a window of 1 MiB that is
+ * mapped writable just ahead of the end. The writer supplies the window with pages by
+ * writing zeros in steps of 256 KiB, so the kernel keeps the file in large folios: 130 ns
+ * a message of 711 bytes, where populating the map took 720 to 1,090 and page faults 840
+ * (ext4, Linux 6.18; a file in memory: no difference). Everything else is mapped
+ * read-only, so a stray pointer of the program cannot reach the history. WRITE encodes in
+ * memory and makes one pwrite. Room is allocated in steps of a quarter of the file, 64 KiB
+ * to 1 MiB: steps of 4 MiB showed as appends of 2 ms, of 1 MiB as 0.6 ms, at the same
+ * mean. A full disk shows there, before anything is visible. The superblock is mapped
+ * alone, with random-access advice: in a large folio, each sync after a store to it wrote
+ * up to 2 MiB.
  *
- * Several writers take turns, see [log-recover]. Waiting for the lock is by trying again,
- * a few times at once, then with pauses: no system has a lock that can be waited for with
- * a bound and is released when its owner is killed. The writer of the last segment index
- * makes the SUMMARY.
+ * Several writers take turns, see [log-recover]. A writer waits for the lock by trying
+ * again, a few times at once, then with pauses: no kernel has a lock with a bounded wait
+ * that the death of its owner releases.
  *
- * Reading. What a cursor gives lies all over the file, and each look at a new place waits
- * for memory as long as ten records take that are at hand. So a cursor over one stream
- * runs ahead of its reader by eight records, over the ends of pages, too, and asks for
- * their memory; three before its turn, also for the rest of a record. What was found
- * whole once by a handle is not checked again: the check of the head at each look was a
- * third of a view. Both together, of 100,000 messages (bench-gate, groups views and
- * tail): a conversation from 173 to 95 ns a message, an agent's from 450 to 330, the
- * newest 20 from
- * 2.2 to 1.1 and 7.2 to 2.8 us. Going back for the newest n the pages are kept that are
- * met, to come forward over them again.
- * Segments have 8 MiB: with 4 an agent's 94 messages of 100,000 lay on 18 pages, each
- * worth five messages of waiting; with 16 opening after a crash has up to 22,000 messages
- * to take in, of 330 ns each.
+ * Reading. A handle checks a record when it first reads it, and notes that in a bit: a
+ * check at each look was a third of a view. Segments have 8 MiB: with 4 an agent's 94
+ * messages of 100,000 were in 18 of them, each worth five messages of waiting; with 16,
+ * opening after a crash enters up to 22,000 messages, at 330 ns each.
  *
- * Changes. A view has to know whether its location has any, at no cost. One bit of 65536
- * by the location's hash says that it may; the bits are in each segment index (as a list: mostly
- * there are few), so opening has them. Only where the bit is set the location's AMENDs
- * and HIDEs are read, once a handle, and then kept as [plan] describes: some 90 bytes
- * each.
+ * Edits. A view must know at no cost whether its location has any. One bit of 65,536, by
+ * the location's hash, shows that it may have some; each segment index has the bits that
+ * are set. Only then the handle reads the AMENDs and HIDEs of the location, once, and
+ * keeps them as [plan] describes, in some 90 bytes each.
  *
- * (L1) Bytes below the watermark never change; the writer alone moves it, forward.
- * (L2) Entries of the tail below its end have whole records. Its end is stored last.
- * (L3) Every segment below the count of segment indexes can be read, from its segment index or, where that
- * is
- *      damaged, from one made in memory.
+ * (L1) Bytes below the watermark never change; only the writer moves it, and forward.
+ * (L2) Each entry of the tail below its end is a valid record. The end is stored last.
+ * (L3) A reader can read each sealed segment: by its index, or, where that is damaged, by
+ *      one that is made in memory.
  * (L4) durable_end <= end; it moves after a sync that began when end was there.
- * (L5) A failed append leaves names, postings, end and watermark as they were; but one
- * that
- *      is MS_E_POISONED and gives a number is visible, its sync alone has failed.
+ * (L5) A failed append leaves names, postings, end and watermark as they were. One that
+ *      returns MS_E_POISONED and a number is visible: only its sync failed.
  * (L6) A poisoned handle appends and syncs no more.
  * (L7) Zeros are written only after the end, by a handle that may append.
- * (L8) A record that a cursor lends was found whole by this handle, and its size still
- * fits.
+ * (L8) This handle has checked each record that a cursor returns, and its size still fits.
  * (L9) No append is visible before the bytes after the end are zero on the disk, or were
  *      never anything else.
  * ================================================================================== */
@@ -13331,7 +13305,7 @@ static bool ms__staging_reach(ms__log *log, size_t size)
     return true;
 }
 
-/* Frees the buffer of a large batch. */
+/* Frees the buffer after a large batch. */
 static void ms__staging_trim(ms__log *log)
 {
     if (log->map.staging_size <= MS__STAGING_KEPT) return;
@@ -13403,7 +13377,7 @@ static const unsigned char *ms__log_at(const ms__log *log, uint64_t offset)
     return log->map.pieces[i].base + (offset - log->map.pieces[i].start);
 }
 
-/* Nothing of the file is mapped any more. */
+/* Unmaps the file. */
 static void ms__map_drop(ms__log *log)
 {
     for (uint32_t i = 0; i < log->map.n_pieces; i++)
@@ -13502,7 +13476,7 @@ static ms__tail *ms__tail_of(const ms__log *log)
     return (ms__tail *)log->map.tails[log->map.now % MS__PINS];
 }
 
-/* Frees old tails that no cursor reads any more, but for one to use again. */
+/* Frees old tails that no cursor reads, but for one that is used again. */
 static void ms__tails_sweep(ms__log *log)
 {
     for (uint32_t i = 0; i < MS__PINS; i++) {
@@ -13517,7 +13491,7 @@ static void ms__tails_sweep(ms__log *log)
     }
 }
 
-/* Is there a slot for one more tail? Not when that many old ones are still read. */
+/* Finds a slot for one more tail; false: cursors still read that many old ones. */
 static bool ms__tail_slot(ms__log *log, uint32_t *now)
 {
     ms__tails_sweep(log);
@@ -13539,8 +13513,8 @@ static void ms__tail_switch(ms__log *log, ms__tail *fresh, uint32_t now)
     ms__tails_sweep(log);
 }
 
-/* The tail as a reader holds it: pinned, so that it is not freed. That `now` is still the
- * same after the count was raised means that no sweep can have missed it. */
+/* Pins the tail, so that it is not freed. When `now` is unchanged after the count was
+ * raised, each later sweep sees the count. */
 static const ms__tail *ms__tail_pin(ms__log *log, uint32_t *pin)
 {
     for (;;) {
@@ -13560,7 +13534,7 @@ static void ms__tail_unpin(ms__log *log, uint32_t pin)
 
 /* ---- Records by place. */
 
-/* Is it of a kind that segments list? */
+/* Do segment indexes list records of this kind? */
 static bool ms__is_listed(const unsigned char *r)
 {
     return r[4] == MS__KIND_MESSAGE || ms__is_change(r);
@@ -15408,9 +15382,9 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
  * "Writing" in the essay of [log-map].
  * ================================================================================== */
 
-/* ---- Writing: room, then bytes. */
+/* ---- Room, then bytes. */
 
-/* Tells other writers that bytes up to `upto` may be stored from here on. */
+/* Shows other writers how far this one may store bytes. */
 static ms_result ms__log_busy_to(ms__log *log, uint64_t upto, ms_error *err)
 {
     if (!log->opts.shared || ms__load_mark(log->map.super + MS__AT_BUSY) >= upto)
@@ -15660,7 +15634,7 @@ static ms_result ms__log_over(ms__log *log, uint64_t offset, const unsigned char
     return failed == 0 ? MS_OK : ms__os_fail(err, failed, "writing to", log->file.path);
 }
 
-/* What others found: the file was longer, up to `end`, 0: it was not. */
+/* Notes that the file was longer, up to `end`; 0: it was not. */
 static void ms__log_lost(ms__log *log, uint64_t end)
 {
     log->append.lost_end = end;
@@ -15675,7 +15649,7 @@ static void ms__log_begun(ms__log *log, bool begun, uint64_t stop)
     log->append.stop = stop;
 }
 
-/* A compaction copies this log, to put the copy in its place; or does so no more. */
+/* Notes whether a compaction copies this log to take its place. */
 static void ms__log_moving(ms__log *log, bool moving)
 {
     log->append.moving = moving;
