@@ -21417,12 +21417,10 @@ static ms_result ms__openai_write(ms_writer *w, const ms_envelope *m, size_t n,
  * Refused are a version other than 1 or "1" (MS_E_FOREIGN), a type that is none of the
  * nine words (MS_E_TYPE), a role that is empty, and, with MS_E_KIND, other kinds of JSON
  * for these and for the content.
- *
- * What the original drops without a word is dropped here too: payload and metadata that
- * are no objects, data beside a payload, the schema's value; of a row schema, version,
- * type, payload and data; an id or a time that is no text. A lenient reader drops and
- * refuses nothing: where it would have to, the object is not normalised, and comes back
- * as it was.
+ * Dropped, as by the original, are payload and metadata that are no objects, data beside
+ * a payload, the schema's value; of a row schema, version, type, payload and data; an id
+ * or a time that is no text. A lenient reader drops and refuses nothing: where it would
+ * have to, the object is not normalised, and comes back as it was.
  *
  *   payload.tool_name, payload.parameters   tool, args
  *   metadata.tool_call_id                   call_id
@@ -21535,10 +21533,10 @@ static void ms__env_content_put(ms_writer *w, const ms__hole *h, const ms_envelo
     ms__said_put(w, m, false, ms__env_is_nested);
 }
 
-#define MS__ENV_FIXED(put) \
-    MS__AS(MS__JSON(STRING) | MS__JSON(NUMBER), "", ms__env_fixed_read, ms__has_always, put)
-static const ms__as ms__as_env_fixed = MS__ENV_FIXED(ms__env_fixed_put);
-static const ms__as ms__as_env_role = MS__ENV_FIXED(ms__env_role_put);
+static const ms__as ms__as_env_fixed =
+    MS__AS(MS__JSON_ANY, "", ms__env_fixed_read, ms__has_always, ms__env_fixed_put);
+static const ms__as ms__as_env_role =
+    MS__AS(MS__JSON_ANY, "", ms__env_fixed_read, ms__has_always, ms__env_role_put);
 static const ms__as ms__as_env_content =
     MS__AS(MS__JSON(STRING) | MS__JSON(ARRAY) | MS__JSON(OBJECT), "",
            ms__env_content_read, ms__has_always, ms__env_content_put);
@@ -21558,7 +21556,7 @@ static const ms__as ms__as_env_content =
              MS__GUEST | MS__NOT_EMPTY),                                  \
     MS__END('m'),                                                         \
     MS__HOLE('i', 0, "id", text, MS_F_ID, MS__GUEST | MS__NOT_EMPTY),     \
-    MS__HOLE('d', 0, "created_at", date, MS__F_TIME, MS__GUEST),      \
+    MS__HOLE('d', 0, "created_at", date, MS__F_TIME, MS__GUEST),          \
     MS__PLACE_AND_EXTRA
 
 static const ms__hole ms__env_calls[] = {
@@ -21604,8 +21602,8 @@ static unsigned ms__env_member(ms_str key)
 static ms_result ms__env_refuse(ms_reader *r, const ms__env *e, unsigned which,
                                 ms_result code, const char *expected)
 {
-    (void)ms__read_kind(r, ms__env_members[which], expected, e->in[which]);
-    if (r->err) r->err->code = code;
+    if (!r->lenient) (void)ms__read_kind(r, ms__env_members[which], expected, e->in[which]);
+    if (!r->lenient && r->err) r->err->code = code;
     return code;
 }
 
@@ -21627,7 +21625,7 @@ static ms_result ms__env_check(ms_reader *r, ms__env *e)
 {
     ms_str version = e->in[MS__ENV_VERSION], role = e->in[MS__ENV_ROLE];
     ms_str type = e->in[MS__ENV_TYPE], content = e->in[MS__ENV_CONTENT];
-        bool number = ms_json_kind_of(version) == MS_JSON_NUMBER;
+    bool number = ms_json_kind_of(version) == MS_JSON_NUMBER;
     bool one = ms_str_equal(version, MS_STR("1")) ||
                ms_json_string_is(version, MS_STR("1"));
     e->type = e->row ? ms__env_infer(e) : ms__env_type_of(type);
@@ -21651,8 +21649,7 @@ static ms_result ms__env_check(ms_reader *r, ms__env *e)
 /* Notes that a member is dropped. */
 static void ms__env_drop(ms__env *e, unsigned which)
 {
-    ms_str value = e->in[which];
-    e->lossy |= ms__env_says(value) && !ms_str_equal(value, MS_STR("{}"));
+    e->lossy |= ms__env_says(e->in[which]) && !ms_str_equal(e->in[which], MS_STR("{}"));
 }
 
 static void ms__env_put(ms__env *e, const char *name, ms_str value)
@@ -21674,16 +21671,13 @@ static void ms__env_payload(ms__env *e)
     bool draft = !full && ms_json_kind_of(data) == MS_JSON_OBJECT;
     if (!full || e->row) ms__env_drop(e, MS__ENV_PAYLOAD);
     if (!draft || e->row) ms__env_drop(e, MS__ENV_DATA);
-    if (!e->row) {
-        ms__env_put(e, "payload", full ? payload : draft ? data : MS_STR("{}"));
-        return;
-    }
     ms_json_key(&e->w, MS_STR("payload"));
-    ms_json_begin_object(&e->w);
-    for (unsigned i = from; i < to; i++)
+    if (!e->row) ms_json_put_raw(&e->w, full ? payload : draft ? data : MS_STR("{}"));
+    else ms_json_begin_object(&e->w);
+    for (unsigned i = from; e->row && i < to; i++)
         if (ms_json_member(e->in[MS__ENV_METADATA], ms_str_of(names[i]), &value))
             ms__env_put(e, names[i], value);
-    ms_json_end_object(&e->w);
+    if (e->row) ms_json_end_object(&e->w);
 }
 
 /* Writes the canonical envelope of r->json to e->text. */
@@ -21723,35 +21717,25 @@ static ms_result ms__env_normal(ms_reader *r, ms__env *e)
     return ms__no_arena(r->err, r->arena, r->json.len);
 }
 
-/* Sets who speaks, and with it what a text is. */
-static ms_result ms__env_speaks(ms_reader *r, size_t base, ms_envelope *m)
-{
-    ms_str value = ms__member_of(r, base, "role"), word = MS_STR("assistant");
-    if (ms__env_is_word(value)) MS__TRY(ms__read_text(r, value, &word));
-    ms_role role = ms_role_of_word(word);
-    if (m->type == MS_T_TEXT && role == MS_ROLE_USER) m->type = MS_T_USER_MESSAGE;
-    if (m->type == MS_T_TEXT && role == MS_ROLE_ASSISTANT)
-        m->type = MS_T_ASSISTANT_MESSAGE;
-    m->role = role == ms__role_of(MS_ROLE_NONE, m->type) ? MS_ROLE_NONE : role;
-    if (role == MS_ROLE_OTHER) m->role_name = word;
-    return MS_OK;
-}
-
 /* Reads the object, normalised or as it is, into a message. */
 static ms_result ms__env_take(ms_reader *r, const ms__env *e, ms_str json)
 {
     ms_envelope m = ms_message(e->type, ms_text(NULL));
-    ms_str content = e->in[MS__ENV_CONTENT];
+    ms_str content = e->in[MS__ENV_CONTENT], role;
+    ms_str type = e->in[MS__ENV_TYPE], word = MS_STR("assistant");
     size_t base, first = stbds_arrlenu(r->items);
     r->text = &r->outer;
     r->outer.len = 0;
     MS__TRY(ms__object_begin(r, json, &base));
-    if (m.type == MS_T_NONE) m.type = MS_T_TEXT;
-    if (e->type == MS_T_NONE && ms__env_is_word(e->in[MS__ENV_TYPE])) {
-        m.type = MS_T_OTHER;
-        MS__TRY(ms__read_text(r, e->in[MS__ENV_TYPE], &m.type_name));
-    }
-    MS__TRY(ms__env_speaks(r, base, &m));
+    role = ms__member_of(r, base, "role");
+    if (ms__env_is_word(role)) MS__TRY(ms__read_text(r, role, &word));
+    m.role = ms_role_of_word(word);
+    if (m.role == MS_ROLE_OTHER) m.role_name = word;
+    if (m.type == MS_T_NONE) m.type = ms__env_is_word(type) ? MS_T_OTHER : MS_T_TEXT;
+    if (m.type == MS_T_OTHER) MS__TRY(ms__read_text(r, type, &m.type_name));
+    if (m.type == MS_T_TEXT && m.role == MS_ROLE_USER) m.type = MS_T_USER_MESSAGE;
+    if (m.type == MS_T_TEXT && m.role == MS_ROLE_ASSISTANT) m.type = MS_T_ASSISTANT_MESSAGE;
+    if (m.role == ms__role_of(MS_ROLE_NONE, m.type)) m.role = MS_ROLE_NONE;
     const ms__shape *shape = ms__env_outer(&m, 1);
     MS__TRY(ms__object_take(r, shape, base, &m));
     if (m.type == MS_T_ACTION && !m.tool.ptr) m.tool = MS_STR("");
@@ -21776,14 +21760,11 @@ static ms_result ms__env_read(ms_reader *r)
     e.row = !ms__env_says(e.in[MS__ENV_VERSION]) || !ms__env_says(e.in[MS__ENV_TYPE]) ||
             !(ms__env_says(e.in[MS__ENV_SCHEMA]) || e.in[MS__ENV_PAYLOAD].ptr ||
               e.in[MS__ENV_DATA].ptr);
-    ms_error *err = r->err;
-    if (r->lenient) r->err = NULL;
     ms_result code = ms__env_check(r, &e);
-    r->err = err;
     if (code != MS_OK && !r->lenient) return code;
     if (code == MS_OK) MS__TRY(ms__env_normal(r, &e));
-    if (r->lenient && (code != MS_OK || e.lossy)) return ms__env_take(r, &e, r->json);
-    return ms__env_take(r, &e, ms_buf_text(&e.text));
+    bool raw = r->lenient && (code != MS_OK || e.lossy);
+    return ms__env_take(r, &e, raw ? r->json : ms_buf_text(&e.text));
 }
 
 /* ---- Writing. */
