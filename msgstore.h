@@ -1564,8 +1564,8 @@ typedef struct ms_log_desc {
     bool keep_torn;           /* writing: bytes that the first append after a crash zeroes
                                  are kept in the file PATH.torn, at the same offsets,
                                  after a copy of the superblock. MS_OPEN_SALVAGE reads
-                                 from it what is whole. An append fails while that file cannot be
-                                 written, and zeroes nothing */
+                                 from it what is whole. An append fails while that file
+                                 cannot be written, and zeroes nothing */
     bool ticked;              /* ms_tick will be called: appends leave it index portions,
                                  room ahead and due syncs (not those of EACH) */
     bool shared;              /* writing: several processes write at once. Each append or
@@ -11765,11 +11765,11 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *      how far its record reaches; else records go on at the next valid one on the 8-byte
  *      grid.
  * (F5) Otherwise all bytes after the last COMMIT before x (or after the trusted
- *      watermark) are dead, whatever they hold: a write that had not finished, or that a power loss
- *      reordered. Readers stop there. The next writer zeroes them, up to the last byte
- *      that is not zero, and syncs, before it appends. After that no dead byte is left
- *      that a later fault could bring back. UNCONFIRMED marks the time until that sync
- *      has ended.
+ *      watermark) are dead, whatever they hold: a write that had not finished, or that a
+ *      power loss reordered. Readers stop there. The next writer zeroes them, up to the
+ *      last byte that is not zero, and syncs, before it appends. After that no dead byte
+ *      is left that a later fault could bring back. UNCONFIRMED marks the time until that
+ *      sync has ended.
  *
  * Invariants: (F6) what is visible never changes and never moves. (F7) A record that was
  * acknowledged durable is before x, or the loss is reported. (F8) INDEX records never
@@ -13692,7 +13692,8 @@ static uint32_t ms__tail_rows(const ms__tail *t, ms__row *rows)
         const ms__control *c = (const ms__control *)l->control;
         if (!c) continue;
         ms__row_add(rows, &n, h, MS__S_CHANGE, &c->changes);
-        ms__row_add(rows, &n, ms__facts_hash(t->live.hash_key, h), MS__S_CHANGE, &c->facts);
+        uint64_t facts = ms__facts_hash(t->live.hash_key, h);
+        ms__row_add(rows, &n, facts, MS__S_CHANGE, &c->facts);
     }
     for (const ms__flow *f = ms__flow_at(t->live.names.flows.first); f;
          f = ms__flow_at(f->node.next))
@@ -13780,7 +13781,8 @@ static void ms__entries_step(ms__entries *e)
  * number has i at a fourth of that, since a record is longer than 4 units. */
 static void ms__records_number(const ms__tail *t, uint32_t *units, uint32_t *number)
 {
-    ms__entries all = ms__entries_of(&t->live.all), others = ms__entries_of(&t->live.others);
+    ms__entries all = ms__entries_of(&t->live.all);
+    ms__entries others = ms__entries_of(&t->live.others);
     for (uint32_t i = 0; i < t->count; i++) {
         uint32_t a = ms__entries_next(&all), b = ms__entries_next(&others);
         units[i] = a < b ? a : b;
@@ -16036,7 +16038,8 @@ static ms_result ms__log_take(ms__log *log, const unsigned char *r, uint64_t off
 {
     if (r[4] == MS__KIND_INDEX) return ms__take_index(log, r, offset, err);
     if (r[4] == MS__KIND_MESSAGE) return ms__take_message(log, r, offset, err);
-    if (r[4] == MS__KIND_GAP) ms__gap_named(&log->gap_seq, log->last_seq, ms_seq(ms__msg(r)));
+    if (r[4] == MS__KIND_GAP)
+        ms__gap_named(&log->gap_seq, log->last_seq, ms_seq(ms__msg(r)));
     if (!ms__is_change(r) || ms__change_take(log, r, offset)) return MS_OK;
     return ms__no_memory(err, ms__padded(ms__get32(r)));
 }
@@ -16800,14 +16803,14 @@ static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err
  *
  * A rewrite (compaction) copies a log to PATH.compacting and renames that file:
  *
- *    the place is held --> copied, synced, verified --> the old file is synced --> renamed
- *      |  its lock, or      |  a source that is           |  a power loss may       |
- *      |  an empty file     |  replaced refuses           |  bring it back          v
- *      |  that is locked    |  appends from here on       |              folder synced
- *      v                    v                             v                         |
- *   BUSY, CONFLICT       the copy is removed, the source accepts appends again      |
- *                                                          POISONED, new file <-----+
- *                                                                            fails
+ *    the place is held -> copied, synced, verified -> the old file is synced -> renamed
+ *      |  its lock, or      |  a source that is         |  a power loss may     |
+ *      |  an empty file     |  replaced refuses         |  bring it back        v
+ *      |  that is locked    |  appends from here on     |           folder synced
+ *      v                    v                           v                       |
+ *   BUSY, CONFLICT       the copy is removed, the source accepts appends again  |
+ *                                                      POISONED, new file <-----+
+ *                                                                        fails
  * The old file is never changed: readers finish on it.
  * ================================================================================== */
 
@@ -17070,15 +17073,16 @@ static void ms__log_close(ms_store *store)
     log->core.store.open = 0;
     if (!child && log->opts.writer && log->append.wrote && !log->durable.poisoned) {
         bool may = ms__log_enter(log, NULL) == MS_OK;
-        if (may && log->append.begun &&
-            log->end - ms__tail_of(log)->base > log->opts.segment_size / MS__CLOSE_SEGMENT)
+        uint64_t least = log->opts.segment_size / MS__CLOSE_SEGMENT;
+        if (may && log->append.begun && log->end - ms__tail_of(log)->base > least)
             (void)ms__segment_write(log, NULL);
         bool unsure = ms__log_unconfirmed(log);
         ms__log_leave(log);
         if (unsure) /* without a checkpoint: bytes below may not be on the disk */
             (void)ms__file_sync(log);
         else if (ms__log_sync_to(log, log->end, true, NULL) == MS_OK) /* the same twice */
-            (void)ms__checkpoint_store(log, log->durable.end, log->durable.seq, false, NULL);
+            (void)ms__checkpoint_store(log, log->durable.end, log->durable.seq, false,
+                                       NULL);
         if (!log->opts.shared && log->append.begun)
             (void)ms__super_word(log, MS__AT_BUSY, log->end);
     }
@@ -17200,8 +17204,8 @@ static ms_result ms__verify_next(ms__verify *v, ms_error *err)
 
 /* The walk met a segment index. It is not judged where its segment has damage: a record
  * that is damaged now is in its list all the same. */
-static ms_result ms__verify_segment(ms__verify *v, const unsigned char *r, uint64_t offset,
-                                    ms_error *err)
+static ms_result ms__verify_segment(ms__verify *v, const unsigned char *r,
+                                    uint64_t offset, ms_error *err)
 {
     ms__segment l;
     ms__log *log = v->replay.log;
@@ -17288,7 +17292,7 @@ static MS__APART ms_result ms__log_strict(ms__log *log, ms_error *err)
     ms_result code = ms__log_verify(log, &report, err);
     log->events = events;
     if (code != MS_OK || !log->map.super) return code;
-    if (!log->opts.writer && ms__mark_trusted(log)) return MS_OK; /* a writer may be at work */
+    if (!log->opts.writer && ms__mark_trusted(log)) return MS_OK; /* a writer may work */
     if (ms__log_dead_end(log, log->end) == log->end) return MS_OK;
     return ms__fail(err, MS_E_DAMAGED,
                     "'%s': after the last whole append, which ends at %u, are bytes of "
@@ -17512,14 +17516,15 @@ static ms_result ms__rewrite_run(ms_store *source, const ms_log_desc *to,
     if (code == MS_OK) code = ms_log_verify(&d, &verified, err);
     if (code == MS_E_DAMAGED) /* the copy, not the source: it does not go in place */
         code = ms__fail(err, MS_E_IO,
-                        "'%s' does not hold what was written to it: %u damaged ranges with "
-                        "%u bytes, %u damaged index records",
+                        "'%s' does not hold what was written to it: %u damaged ranges "
+                        "with %u bytes, %u damaged index records",
                         part, verified.damaged, verified.damaged_bytes,
                         verified.index_damaged);
     if (code == MS_OK && !hold->made && os->access_like) {
         int failed = os->access_like(os->ctx, part, to->path);
         if (failed != 0)
-            code = ms__os_fail(err, failed, "keeping the owner and permissions of", to->path);
+            code = ms__os_fail(err, failed, "keeping the owner and permissions of",
+                               to->path);
     }
     if (code == MS_OK) code = ms__hold_sync(hold, err);
     if (code == MS_OK) {
