@@ -87,8 +87,9 @@ enum { TIME_MAX = 40 };
 /* "2026-03-02T09:00:05Z"; the plain number when it is no year of four digits. */
 const char *time_text(int64_t ns, char out[TIME_MAX]);
 
-/* Hands what is printed from here on a terminal to a pager: MSGSTORE_PAGER, PAGER, or less
- * as git calls it. Nothing happens where the output is no terminal, or the pager is cat. */
+/* Hands what is printed from here on a terminal to a pager: MSGSTORE_PAGER, PAGER, or
+ * less as git calls it. Nothing happens where the output is no terminal, or the pager
+ * is cat. */
 void pager_begin(void);
 /* Waits until it is closed. */
 void pager_end(void);

@@ -1,5 +1,5 @@
-/* msgstore completion, msgstore manual: what shells and man(1) read, made from the rows of
- * the commands. */
+/* msgstore completion, msgstore manual: what shells and man(1) read, made from the rows
+ * of the commands. */
 
 #define _GNU_SOURCE
 #include "help.h"
@@ -108,7 +108,8 @@ static void zsh_option(output *out, const command *c, int id, const char *text)
 {
     char names[1024];
     (void)c;
-    const char *argument = option_argument(id), *choices = choices_of(id, names, sizeof names);
+    const char *argument = option_argument(id);
+    const char *choices = choices_of(id, names, sizeof names);
     emit_format(out, " \\\n            '--%s[", option_word(id));
     put_quoted(out, text, true);
     emit_text(out, "]");
@@ -156,7 +157,8 @@ static void put_zsh(output *out)
 static void fish_option(output *out, const command *c, int id, const char *text)
 {
     char names[1024];
-    const char *argument = option_argument(id), *choices = choices_of(id, names, sizeof names);
+    const char *argument = option_argument(id);
+    const char *choices = choices_of(id, names, sizeof names);
     emit_format(out, "complete -c msgstore -n '__fish_seen_subcommand_from %s' -l %s",
                 c->name, option_word(id));
     if (option_letter(id) != '\0') emit_format(out, " -s %c", option_letter(id));

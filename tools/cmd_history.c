@@ -1,4 +1,5 @@
-/* msgstore history: what an agent reads before its next step, or the body of a request. */
+/* msgstore history: what an agent reads before its next step, or the body of a request.
+ * */
 
 #define _GNU_SOURCE
 #include "commands.h"
@@ -72,8 +73,8 @@ static void emit_projection(output *out, const ms_profile *provider,
     emit_text(out, provider->system == MS_SYSTEM_APART ? "}\n" : "\n");
 }
 
-/* Messages for a request: of a transcript those of its main agent, unless another is named,
- * and no entries that its reader did not know. */
+/* Messages for a request: of a transcript those of its main agent, unless another is
+ * named, and no entries that its reader did not know. */
 typedef struct said_filter {
     ms_cursor it;
     bool transcript;
@@ -94,8 +95,8 @@ static const ms_msg *next_said(void *ctx)
     return NULL;
 }
 
-/* The message that the newest compaction left, 0: there was none. What was before it is no
- * part of the context any more. */
+/* The message that the newest compaction left, 0: there was none. What was before it is
+ * no part of the context any more. */
 static int newest_compaction(job *j, ms_str location, uint64_t *seq)
 {
     ms_cursor it;
@@ -191,8 +192,8 @@ static int check_history(const options *o)
     return FINE;
 }
 
-/* A session of an agent program has one reader: what it reads is the list of what a request
- * would have, without --format or --agent. */
+/* A session of an agent program has one reader: what it reads is the list of what a
+ * request would have, without --format or --agent. */
 static int list_transcript(job *j, ms_str location)
 {
     uint64_t seq = 0;

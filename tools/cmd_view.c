@@ -13,7 +13,8 @@ static int run_view(job *j)
     if (code == FINE) code = open_stores(j, o->n_files);
     l.store = j->store;
     l.joined = joined_store(j);
-    if (code == FINE) code = choose_location(j, o->session != NULL ? o->session : o->location, false, &q.location);
+    const char *name = o->session != NULL ? o->session : o->location;
+    if (code == FINE) code = choose_location(j, name, false, &q.location);
     if (code != FINE) return code;
     if (!GIVEN(o, RAW)) return print_listing(o, &l);
     q.raw = MS_RAW_ALL;

@@ -1,7 +1,7 @@
-/* What answers of models cost: the usage notes of a store, each answer once. An answer has
- * one identity, over all files of a session and its subagents: of several notes of it by
- * one agent the last counts, and what another agent or session repeats does not count
- * again. Hidden messages were paid for as well. */
+/* What answers of models cost: the usage notes of a store, each answer once. An answer
+ * has one identity, over all files of a session and its subagents: of several notes of
+ * it by one agent the last counts, and what another agent or session repeats does not
+ * count again. Hidden messages were paid for as well. */
 
 #ifndef COSTS_H
 #define COSTS_H

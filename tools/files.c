@@ -21,8 +21,8 @@
 #include <zip.h>
 #endif
 
-/* A file below this size is read into a buffer that the next file uses again; a larger one
- * is mapped. */
+/* A file below this size is read into a buffer that the next file uses again; a larger
+ * one is mapped. */
 #define MAP_FROM ((uint64_t)64 << 20)
 #define STEP ((size_t)1 << 20)
 #define HEAD_MAX ((size_t)64 << 10)

@@ -16,9 +16,9 @@ typedef struct file_text {
     bool plain;               /* a regular file, which can be read once more */
 } file_text;
 
-/* Loads the beginning of a file ("-" is standard input): 64 KiB, of what is no regular file
- * at least a line. *all: there is no more. Of standard input file_load_rest loads what
- * follows. */
+/* Loads the beginning of a file ("-" is standard input): 64 KiB, of what is no regular
+ * file at least a line. *all: there is no more. Of standard input file_load_rest loads
+ * what follows. */
 int file_load_head(file_text *f, const char *path, bool *all);
 int file_load_rest(file_text *f);
 /* Loads a file ("-" is standard input). What zstd compressed is unpacked; built without

@@ -91,8 +91,8 @@ static const fileformat *format_of_lines(ms_str text, bool *any)
     return NULL;
 }
 
-/* A document is checked whole before it is looked at: only where its beginning has the name
- * of a member that only these formats have. */
+/* A document is checked whole before it is looked at: only where its beginning has the
+ * name of a member that only these formats have. */
 bool format_hinted(ms_str head)
 {
     static const char *const names[] = {
@@ -428,7 +428,8 @@ static int grow_folder(growing *g, const char *folder, const char *before,
 static char *folder_in(const char *root, const char *kind, ms_str name)
 {
     char *folder = path_join(root, kind);
-    char *id = copy_chars(name.ptr != NULL ? name.ptr : "-", name.ptr != NULL ? name.len : 1);
+    if (name.ptr == NULL) name = MS_STR("-");
+    char *id = copy_chars(name.ptr, name.len);
     char *path = id != NULL ? path_join(folder, id) : NULL;
     if (path == NULL || strchr(id, '/') != NULL) exit(no_memory());
     free(folder);

@@ -1,5 +1,5 @@
-/* Which formats of transcripts there are, which one a text is in, and the way from a text,
- * a file or a folder into a trace. */
+/* Which formats of transcripts there are, which one a text is in, and the way from a
+ * text, a file or a folder into a trace. */
 
 #ifndef FORMATS_H
 #define FORMATS_H
@@ -17,8 +17,8 @@ const fileformat *format_of(ms_str text);
 /* Could the beginning of a document be one of a format? */
 bool format_hinted(ms_str head);
 
-/* Reads a text in that format into a trace, which the caller ends. Bad JSON is
- * reported and passed over: DAMAGED at the end, or with --strict FAILED at once. *done: the
+/* Reads a text in that format into a trace, which the caller ends. Bad JSON is reported
+ * and passed over: DAMAGED at the end, or with --strict FAILED at once. *done: the
  * bytes up to which all was taken; a last line that is not whole yet waits. */
 int format_read(const fileformat *f, ms_str text, trace *t, const char *path,
                 const options *o, counts *c, uint64_t *done);

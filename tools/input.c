@@ -312,8 +312,8 @@ static conversation next_conversation(reader *r)
     return talk;
 }
 
-/* Odd messages are kept unless --strict is given; where nothing is passed over (see append)
- * only with --lenient. */
+/* Odd messages are kept unless --strict is given; where nothing is passed over (see
+ * append) only with --lenient. */
 static bool is_kind_reader(const reader *r)
 {
     bool keeps = r->sink->rescue != NULL && !GIVEN(r->options, STRICT);

@@ -135,8 +135,8 @@ typedef struct shape {
 
 /* ---- A whole file ------------------------------------------------------------------ */
 
-/* Reads all of a file into a sink; `head` as of source_open. DAMAGED: something was passed
- * over. */
+/* Reads all of a file into a sink; `head` as of source_open. DAMAGED: something was
+ * passed over. */
 int read_input(const options *o, const char *path, const ms_str *head, const sink *to);
 
 /* Does the beginning of the text look like messages, or a list of them? */

@@ -13,8 +13,8 @@ typedef struct json_key {
 
 #define KEY(name) {name, sizeof(name) - 1}
 
-/* Sets values[i] to the value of the member keys[i], absent: NULL. Of equal names the last
- * counts. A value that is no object has no members. */
+/* Sets values[i] to the value of the member keys[i], absent: NULL. Of equal names the
+ * last counts. A value that is no object has no members. */
 void pick(ms_str object, const json_key *keys, size_t n, ms_str *values);
 
 /* The same, and the members that are none of the keys, but at most SPANS of them, as they

@@ -1,5 +1,5 @@
-/* Listings: lines of a message format, tables for a terminal, records as they stand (of view
- * --raw and follow --raw), and members of JSON objects. */
+/* Listings: lines of a message format, tables for a terminal, records as they stand (of
+ * view --raw and follow --raw), and members of JSON objects. */
 
 #ifndef LISTING_H
 #define LISTING_H

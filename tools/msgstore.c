@@ -194,7 +194,8 @@ static const char *set_option(options *o, int id, const char *text)
     case OPT_FORMAT: return set_format(o, text) ? NULL : table_or;
     case OPT_AS: return set_provider(&o->provider, text) ? NULL : "a provider";
     case OPT_BUDGET: return set_count(&o->budget, text) ? NULL : number;
-    case OPT_BY: return cost_by_of(text, &o->by) ? NULL : "day, session, model, agent or tool";
+    case OPT_BY:
+        return cost_by_of(text, &o->by) ? NULL : "day, session, model, agent or tool";
     case OPT_CONTEXT: return set_count(&o->context, text) ? NULL : number;
     case OPT_CWD: return set_name(&o->cwd, text) ? NULL : "a folder";
     case OPT_GREP: return set_name(&o->grep, text) ? NULL : "a text";

@@ -71,6 +71,12 @@ ms_envelope action_of(ms_str tool, ms_value args)
     return ms_action(tool.len > 0 ? tool : MS_STR("unknown"), args, ms_str_n(NULL, 0));
 }
 
+ms_envelope result_message(ms_value said, bool failed)
+{
+    ms_str none = {NULL, 0};
+    return failed ? ms_error_message(said, none) : ms_observation(said, none);
+}
+
 ms_value args_of(reading *r, ms_str json)
 {
     ms_str value;
@@ -184,9 +190,7 @@ static const json_key block_keys[] = {KEY("type"), KEY("text"), KEY("id"), KEY("
 static ms_envelope block_result(reading *r, const ms_str *v)
 {
     ms_value said = said_by(r, v[BLOCK_CONTENT]);
-    ms_envelope m = is_kind(v[BLOCK_ERROR], MS_JSON_TRUE)
-                        ? ms_error_message(said, ms_str_n(NULL, 0))
-                        : ms_observation(said, ms_str_n(NULL, 0));
+    ms_envelope m = result_message(said, is_kind(v[BLOCK_ERROR], MS_JSON_TRUE));
     m.call_id = trace_text(r->t, v[BLOCK_CALL]);
     m.tool = trace_text(r->t, v[BLOCK_NAME]);
     return m;

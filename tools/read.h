@@ -1,6 +1,6 @@
-/* Readers of transcripts: one file a program, each with the row of its format. A reader is
- * called for each entry of a file (a line, or the whole document) and gives messages,
- * usage and facts to the trace. Here is what they share. */
+/* Readers of transcripts: one file a program, each with the row of its format. A reader
+ * is called for each entry of a file (a line, or the whole document) and gives
+ * messages, usage and facts to the trace. Here is what they share. */
 
 #ifndef READ_H
 #define READ_H
@@ -49,13 +49,16 @@ ms_value value_of(reading *r, ms_str json);
 /* Content as models have it: a list of one plain text part, or a string, is that text;
  * everything else stays as it is. `member_name` is where a part has its text. */
 ms_value said_by(reading *r, ms_str content);
-/* All plain text of a content, parts joined with a blank line; absent when it has none. */
+/* All plain text of a content, parts joined with a blank line; absent when it has none.
+ * */
 ms_str plain_text(reading *r, ms_str content);
 /* Is the list of parts plain text alone? */
 bool is_plain(ms_str content);
 
 /* A call; of a tool without a name as well. */
 ms_envelope action_of(ms_str tool, ms_value args);
+/* The result of a call, of one that failed an error. */
+ms_envelope result_message(ms_value said, bool failed);
 /* Arguments of a call: an object, or JSON text of one; else text. */
 ms_value args_of(reading *r, ms_str json);
 

@@ -1,7 +1,8 @@
-/* aider: .aider.chat.history.md. A session begins with "# aider chat started at DATE"; lines
- * of the user begin with "#### ", those of the program with "> ", everything else the
- * model said. A line "#### " of the user ends with two blanks; in files without such lines
- * one inside a fence, or after text of the model, is a heading of the model. */
+/* aider: .aider.chat.history.md. A session begins with "# aider chat started at DATE";
+ * lines of the user begin with "#### ", those of the program with "> ", everything else
+ * the model said. A line "#### " of the user ends with two blanks; in files without
+ * such lines one inside a fence, or after text of the model, is a heading of the model.
+ * */
 
 #define _GNU_SOURCE
 #include "read.h"

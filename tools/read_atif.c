@@ -33,7 +33,9 @@ static void take_header(reading *r, ms_str doc)
     char name[512];
     ms_str id = trace_text(r->t, member(doc, "session_id")), stem = stem_text(r->path);
     bool digit = false;
-    for (size_t i = 0; i < id.len; i++) digit = digit || (id.ptr[i] >= '0' && id.ptr[i] <= '9');
+    for (size_t i = 0; i < id.len; i++) {
+        digit = digit || (id.ptr[i] >= '0' && id.ptr[i] <= '9');
+    }
     int n = snprintf(name, sizeof name, "%.*s/%.*s", (int)(id.len < 200 ? id.len : 200),
                      id.ptr != NULL ? id.ptr : "", (int)(stem.len < 200 ? stem.len : 200),
                      stem.ptr);
@@ -80,7 +82,7 @@ static void put_results(reading *r, const ms_str *v, bool *first)
         ms_str id = trace_text(r->t, member(it.value, "source_call_id"));
         if (id.len == 0 && one) id = trace_text(r->t, member(call, "tool_call_id"));
         ms_value said = said_by(r, member(it.value, "content"));
-        ms_envelope m = id.len > 0 ? ms_observation(said, ms_str_n(NULL, 0)) : ms_user_message(said);
+        ms_envelope m = id.len > 0 ? result_message(said, false) : ms_user_message(said);
         m.call_id = id;
         rest_begin(&all, trace_arena(r->t));
         rest_nest(&all, "atif", it.value, known, 2);

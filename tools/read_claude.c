@@ -1,8 +1,8 @@
-/* Claude Code: ~/.claude/projects/FOLDER/SESSION.jsonl and SESSION/subagents/agent-ID.jsonl.
- * A line is an entry of a tree by uuid and parentUuid. One answer of the model is several
- * lines of one message.id, one a block, each with the usage so far. Side chains are the
- * work of other agents. A compaction begins a new chain, whose logicalParentUuid is the
- * old one's end. */
+/* Claude Code: ~/.claude/projects/FOLDER/SESSION.jsonl and
+ * SESSION/subagents/agent-ID.jsonl. A line is an entry of a tree by uuid and
+ * parentUuid. One answer of the model is several lines of one message.id, one a block,
+ * each with the usage so far. Side chains are the work of other agents. A compaction
+ * begins a new chain, whose logicalParentUuid is the old one's end. */
 
 #define _GNU_SOURCE
 #include "read.h"

@@ -1,6 +1,7 @@
-/* Cline: ID.messages.json, {version, sessionId, messages, system_prompt}, with its facts in
- * ID.json beside it. Roo Code, Kilo Code and old Cline: api_conversation_history.json, a
- * bare array. Messages are Anthropic's, with a time in ts. */
+/* Cline: ID.messages.json, {version, sessionId, messages, system_prompt}, with its
+ * facts in ID.json beside it. Roo Code, Kilo Code and old Cline:
+ * api_conversation_history.json, a bare array. Messages are Anthropic's, with a time in
+ * ts. */
 
 #define _GNU_SOURCE
 #include "files.h"

@@ -116,7 +116,7 @@ static ms_envelope output_of(reading *r, ms_str given)
         failed = failed || number_of(member_at(value, "metadata.exit_code")) > 0;
         if (is_kind(text, MS_JSON_STRING)) said = ms_text_n(trace_text(r->t, text));
     }
-    return failed ? ms_error_message(said, ms_str_n(NULL, 0)) : ms_observation(said, ms_str_n(NULL, 0));
+    return result_message(said, failed);
 }
 
 /* The text of a reasoning: its content when there is some, else its summary. */

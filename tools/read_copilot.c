@@ -1,6 +1,6 @@
-/* GitHub Copilot CLI: ~/.copilot/session-state/ID/events.jsonl. A line is {type, data, id,
- * parentId}; events form a tree by parentId. What a subagent does names the call that
- * began it. */
+/* GitHub Copilot CLI: ~/.copilot/session-state/ID/events.jsonl. A line is {type, data,
+ * id, parentId}; events form a tree by parentId. What a subagent does names the call
+ * that began it. */
 
 #define _GNU_SOURCE
 #include "read.h"
@@ -115,8 +115,7 @@ static void take_result(reading *r, const ms_str *v, const ms_str *d)
     if (said.ptr == NULL) said = member(d[D_ERROR], "message");
     if (said.ptr == NULL) said = d[D_RESULT].ptr != NULL ? d[D_RESULT] : d[D_ERROR];
     ms_value value = said_by(r, said);
-    ms_envelope m = bad ? ms_error_message(value, ms_str_n(NULL, 0))
-                        : ms_observation(value, ms_str_n(NULL, 0));
+    ms_envelope m = result_message(value, bad);
     m.call_id = trace_text(r->t, d[D_CALL]);
     m.tool = trace_text(r->t, d[D_TOOL]);
     put(r, &m, v, d, &first);

@@ -113,8 +113,7 @@ static void put_calls(reading *r, const ms_str *v, bool *first)
         if (c[3].ptr == NULL && !text_is(c[4], "error")) continue;
         ms_value said = result_of(r, c[3]);
         bool bad = text_is(c[4], "error") || text_is(c[4], "cancelled");
-        ms_envelope m = bad ? ms_error_message(said, ms_str_n(NULL, 0))
-                            : ms_observation(said, ms_str_n(NULL, 0));
+        ms_envelope m = result_message(said, bad);
         m.call_id = trace_text(r->t, c[0]);
         m.tool = trace_text(r->t, c[1]);
         put(r, &m, v, first);

@@ -1,7 +1,7 @@
-/* OpenCode: what `opencode export` writes, {info, messages: [{info, parts}]}, and the tree
- * of files before 1.2 (storage/session, message, part), which formats.c puts together in
- * that form; and rows of its database, as `sqlite3 -json` prints them. A part of the type
- * tool is a call with its result. */
+/* OpenCode: what `opencode export` writes, {info, messages: [{info, parts}]}, and the
+ * tree of files before 1.2 (storage/session, message, part), which formats.c puts
+ * together in that form; and rows of its database, as `sqlite3 -json` prints them. A
+ * part of the type tool is a call with its result. */
 
 #define _GNU_SOURCE
 #include "read.h"
@@ -74,8 +74,7 @@ static void put_tool(reading *r, ms_str part, ms_str info, bool *first)
     bool bad = text_is(status, "error");
     ms_str said = member(state, bad ? "error" : "output");
     if (said.ptr == NULL) return; /* it was running */
-    m = bad ? ms_error_message(value_of(r, said), ms_str_n(NULL, 0))
-            : ms_observation(value_of(r, said), ms_str_n(NULL, 0));
+    m = result_message(value_of(r, said), bad);
     m.call_id = id;
     m.tool = tool;
     put(r, &m, info, member_at(state, "time.end"), first);

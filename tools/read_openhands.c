@@ -1,5 +1,6 @@
-/* OpenHands: events with kind and source, one a line, in a list, or one a file in a folder
- * events. Usage comes as running totals for each of the conversation's models. */
+/* OpenHands: events with kind and source, one a line, in a list, or one a file in a
+ * folder events. Usage comes as running totals for each of the conversation's models.
+ * */
 
 #define _GNU_SOURCE
 #include "read.h"
@@ -122,8 +123,7 @@ static void take_result(reading *r, const ms_str *v, ms_str said, bool bad)
 {
     bool first = true;
     ms_value value = said_by(r, said);
-    ms_envelope m = bad ? ms_error_message(value, ms_str_n(NULL, 0))
-                        : ms_observation(value, ms_str_n(NULL, 0));
+    ms_envelope m = result_message(value, bad);
     m.call_id = trace_text(r->t, v[O_CALL]);
     m.tool = trace_text(r->t, v[O_TOOL]);
     put(r, &m, v, &first);

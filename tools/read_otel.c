@@ -91,7 +91,7 @@ static void take_tool(reading *r, ms_str span, const ms_str *v, ms_str agent)
     if (result.ptr == NULL) result = member_at(span, "status.message");
     if (result.ptr == NULL && !bad) return;
     ms_value said = value_of(r, result);
-    m = bad ? ms_error_message(said, ms_str_n(NULL, 0)) : ms_observation(said, ms_str_n(NULL, 0));
+    m = result_message(said, bad);
     m.call_id = id;
     m.tool = tool;
     put(r, &m, span, "endTimeUnixNano", agent);
@@ -116,7 +116,8 @@ static void put_part(reading *r, ms_str role, ms_str part, ms_str span, const ch
         m.call_id = id;
     } else if (text_is(type, "tool_call_response")) {
         ms_str said = member(part, "response");
-        m = ms_observation(value_of(r, said.ptr != NULL ? said : member(part, "result")), ms_str_n(NULL, 0));
+        if (said.ptr == NULL) said = member(part, "result");
+        m = result_message(value_of(r, said), false);
         m.call_id = id;
     } else if (text_is(type, "reasoning")) {
         m = ms_message(MS_T_REASONING, value_of(r, content));

@@ -1,7 +1,7 @@
-/* pi (~/.pi/agent/sessions) and the session traces of the Hugging Face hub (STS), which are
- * told apart by the header: pi's has cwd, theirs a harness. Lines {"type": "message",
- * "message": {"role", ...}}. pi's entries are a tree by id and parentId, of which the way
- * to the newest one is alive. */
+/* pi (~/.pi/agent/sessions) and the session traces of the Hugging Face hub (STS), which
+ * are told apart by the header: pi's has cwd, theirs a harness. Lines {"type":
+ * "message", "message": {"role", ...}}. pi's entries are a tree by id and parentId, of
+ * which the way to the newest one is alive. */
 
 #define _GNU_SOURCE
 #include "read.h"
@@ -158,14 +158,13 @@ static void take_assistant(reading *r, const pi_line *p)
 /* What a user said, a tool, or a command that the user ran. */
 static bool single_of(reading *r, const ms_str *of, ms_envelope *m)
 {
-    ms_str none = {NULL, 0};
     if (text_is(of[M_ROLE], "user")) {
         *m = ms_user_message(said_by(r, of[M_CONTENT]));
         note_prompt(r, of[M_CONTENT]);
     } else if (text_is(of[M_ROLE], "toolResult")) {
         ms_value said = said_by(r, of[M_CONTENT]);
         bool bad = is_kind(of[M_ERROR], MS_JSON_TRUE);
-        *m = bad ? ms_error_message(said, none) : ms_observation(said, ms_str_n(NULL, 0));
+        *m = result_message(said, bad);
         m->call_id = trace_text(r->t, of[M_CALL]);
         m->tool = trace_text(r->t, of[M_TOOL]);
     } else if (text_is(of[M_ROLE], "bashExecution")) {
@@ -297,8 +296,7 @@ static void sts_message(reading *r, ms_str line, const ms_str *v)
         m = ms_text_message(MS_ROLE_SYSTEM, said);
         put(r, &m, v, of, none, &first);
     } else if (text_is(of[M_ROLE], "tool")) {
-        m = is_kind(of[M_ERROR], MS_JSON_TRUE) ? ms_error_message(said, none)
-                                               : ms_observation(said, ms_str_n(NULL, 0));
+        m = result_message(said, is_kind(of[M_ERROR], MS_JSON_TRUE));
         m.call_id = trace_text(r->t, of[M_CALL]);
         m.tool = trace_text(r->t, of[M_TOOL]);
         put(r, &m, v, of, none, &first);

@@ -59,7 +59,8 @@ int store_messages(ms_store *store, const taken *t, uint64_t *seqs);
 
 /* Opens a store in memory. */
 int open_memory(job *j);
-/* Takes a path into the open store; messages that stand in no transcript go to `messages`. */
+/* Takes a path into the open store; messages that stand in no transcript go to
+ * `messages`. */
 int take_into(job *j, const char *path, const sink *messages, bool guess_agent,
               bool rename);
 

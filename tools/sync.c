@@ -118,8 +118,8 @@ static int write_state(syncing *s, ms_str name, const unit *u, const trace *t,
     return result == MS_OK ? FINE : complain_of("noting what was read", result, &err);
 }
 
-/* The state of a file of the same name in another folder, when this one begins as that one
- * did. */
+/* The state of a file of the same name in another folder, when this one begins as that
+ * one did. */
 static void find_moved(syncing *s, const char *path, ms_str text, state *st)
 {
     char name[MS_KEY_MAX + 1], old[MS_KEY_MAX + 1];
@@ -233,8 +233,8 @@ static void tell_progress(syncing *s)
     s->told = now;
     double rate = (double)s->bytes / (seconds + 1e-9);
     double left = rate > 0 ? (double)(s->bytes_all - s->bytes) / rate : 0;
-    fprintf(stderr, "\r%" PRIu64 " of %" PRIu64 " files, %.0f MB, %.0f MB/s, %.0f s left\033[K",
-            s->done, s->all, (double)s->bytes / 1e6, rate / 1e6, left);
+    fprintf(stderr, "\r%" PRIu64 " of %" PRIu64 " files, %.0f MB, %.0f MB/s, "
+            "%.0f s left\033[K", s->done, s->all, (double)s->bytes / 1e6, rate / 1e6, left);
 }
 
 /* Of a file of lines what was there before is the same when its hash is (Y2). */

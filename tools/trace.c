@@ -642,8 +642,8 @@ static uint32_t newest_leaf(const trace *t)
     return NO_NODE;
 }
 
-/* 1: mark the way from the newest leaf to the root. 2: from the root on, a child of a dead
- * entry is dead, and so is what the rule takes away. */
+/* 1: mark the way from the newest leaf to the root. 2: from the root on, a child of a
+ * dead entry is dead, and so is what the rule takes away. */
 static void find_dead(trace *t)
 {
     size_t n = arrlenu(t->nodes);
@@ -677,8 +677,8 @@ static void hide_dead(trace *t)
     }
 }
 
-/* A message that is hidden has been paid for as well; its note comes first, since a hidden
- * message takes none. */
+/* A message that is hidden has been paid for as well; its note comes first, since a
+ * hidden message takes none. */
 static void write_notes(trace *t)
 {
     ms_error err;

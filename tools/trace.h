@@ -132,8 +132,8 @@ int trace_end(trace *t);
 /* An exit code other than FINE: the reading is to stop. */
 int trace_code(const trace *t);
 void trace_fail(trace *t, int code);
-/* After the end: numbers of all messages of the file, in order; those that the session has
- * now. In stb_ds arrays that trace_free frees. */
+/* After the end: numbers of all messages of the file, in order; those that the session
+ * has now. In stb_ds arrays that trace_free frees. */
 const uint64_t *trace_numbers(const trace *t, size_t *n);
 ms_str trace_location(const trace *t);
 void trace_free(trace *t);
