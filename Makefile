@@ -172,6 +172,9 @@ js: ## build the WebAssembly module of bindings/js
 test-js: ## the JavaScript package under Node, with the SDKs that it serves, and in chromium
 	@SETUP='$(SETUP)' bash tests/js.sh
 
+static: build/report_page.h ## build the tool as one static binary, build/msgstore-static, with musl
+	@bash tools/static.sh build/msgstore-static
+
 single: ## write build/msgstore_single.h, which has stb_ds.h in it
 	@bash tools/single.sh build/msgstore_single.h
 
@@ -203,7 +206,7 @@ clean: ## remove build/
 
 .PHONY: help setup demo test check torture fuzz controls model coverage test-cross \
         test-windows test-report test-otlp bench bench-gate bench-micro bench-scale tool \
-        examples all install lib js single test-python test-js test-packaging clean
+        examples all install lib js single static test-python test-js test-packaging clean
 
 # build COMPILER-AND-FLAGS, LIBRARIES: compile and link the first prerequisite. The old
 # file goes first, so that a failed build leaves none behind.

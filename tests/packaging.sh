@@ -185,6 +185,24 @@ try_zig()
     ./app
 }
 
+try_static()
+{
+    make -C "$root" static
+    cp "$root/build/msgstore-static" tool
+    if ldd tool 2>/dev/null; then return 1; fi
+    echo '{"type":"user_message","content":"hello"}' >in.jsonl
+    env -i ./tool import new.log in.jsonl --location l
+    env -i ./tool view new.log
+    [ "$(env -i ./tool view new.log | grep -c hello)" = 1 ]
+    # Start-up: the median of eleven runs, in milliseconds.
+    for _ in 1 2 3 4 5 6 7 8 9 10 11; do
+        start=$(date +%s%N)
+        env -i ./tool --version >/dev/null
+        echo $((($(date +%s%N) - start) / 1000))
+    done | sort -n | sed -n '6s/$/ us to start and end/p'
+    echo "consumer: message 1"
+}
+
 try_single()
 {
     bash "$root/tools/single.sh" "$PWD/msgstore.h"
@@ -203,6 +221,12 @@ else
 fi
 consumer pkg_config
 consumer single
+if apt_tool musl-gcc musl-tools; then
+    consumer static
+    grep -h -e 'msgstore-static:' -e 'us to start' "$work/static.log"
+else
+    skip static "musl-gcc is not installed (Debian: musl-tools)"
+fi
 if pip_tool ninja ninja && pip_tool meson meson; then consumer meson
 else skip meson "meson is not installed (PyPI: meson, ninja)"; fi
 if pip_tool conan conan; then consumer conan
