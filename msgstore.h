@@ -898,7 +898,7 @@ typedef struct ms__head {
 
 /* Records on their way out: a ring of those read ahead, or all that the query returns. */
 #define MS__AHEAD 8u
-#define MS__KEPT 32u
+#define MS__KEPT 20u
 typedef struct ms__queue {
     const unsigned char *record[MS__KEPT];
     ms__index index[MS__AHEAD];
@@ -10266,8 +10266,8 @@ static ms_result ms__record_room(ms__core *core, ms__append_run *run, const ms__
 }
 
 /* Step 1 for a message. */
-static ms_result ms__prepare(ms__core *core, ms__append_run *run, const ms_envelope *e,
-                             ms__plan *p, ms_error *err)
+static MS__APART ms_result ms__prepare(ms__core *core, ms__append_run *run,
+                                       const ms_envelope *e, ms__plan *p, ms_error *err)
 {
     ms__part parts[MS_FIELD_COUNT];
     ms__layout room;
