@@ -2053,9 +2053,9 @@ struct ms_dialect {
 typedef struct ms_shorten_opts {
     size_t keep;              /* characters at each end; 0: 200. Shorter texts than twice
                                  that are left alone */
-    bool as_origin;           /* as the format's origin: also where nothing is gained, also
-                                 what was shortened before, and between any two code
-                                 points */
+    bool as_origin;           /* as the format's origin: also where nothing is gained,
+                                 also what was shortened before, and between any two
+                                 code points */
 } ms_shorten_opts;
 
 /* *out is the shortened text, in the arena; or text itself where shortening would save
@@ -21494,18 +21494,18 @@ static ms_result ms__env_fixed_read(ms_reader *r, const ms__hole *h, ms_str valu
                                     ms_envelope *m, bool *fits)
 {
     (void)r;
+    ms_str type = ms_str_of(ms__env_word(m->type));
     *fits = h->letter == 's'   ? ms_json_string_is(value, MS_STR("agents-api.message"))
             : h->letter == 'v' ? ms_str_equal(value, MS_STR("1"))
-            : h->letter == 'r' ? ms__env_is_word(value)
-                               : ms_json_string_is(value, ms_str_of(ms__env_word(m->type)));
+            : h->letter == 'r' ? ms__env_is_word(value) : ms_json_string_is(value, type);
     return MS_OK;
 }
 
 static void ms__env_fixed_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
 {
+    const char *word = h->letter == 's' ? "agents-api.message" : ms__env_word(m->type);
     if (h->letter == 'v') ms_json_put_u64(&w->json, 1);
-    else ms_json_put_string(&w->json, ms_str_of(h->letter == 's' ? "agents-api.message"
-                                                                 : ms__env_word(m->type)));
+    else ms_json_put_string(&w->json, ms_str_of(word));
 }
 
 static void ms__env_role_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
@@ -21582,8 +21582,9 @@ static const ms__shape *ms__env_outer(const ms_envelope *m, size_t n)
     return &ms__env_shapes[m->type == MS_T_ACTION];
 }
 
-static const ms__format ms__env_format = {'e', ms__env_shapes, 2, ms__env_outer, NULL,
-                                          NULL, NULL, MS__LISTS_NOTHING, MS__PAIRS_NOTHING};
+static const ms__format ms__env_format = {'e', ms__env_shapes, 2, ms__env_outer,
+                                          NULL, NULL, NULL, MS__LISTS_NOTHING,
+                                          MS__PAIRS_NOTHING};
 
 /* ---- Normalising. */
 
@@ -21607,8 +21608,9 @@ static unsigned ms__env_member(ms_str key)
 static ms_result ms__env_refuse(ms_reader *r, const ms__env *e, unsigned which,
                                 ms_result code, const char *expected)
 {
-    if (!r->lenient) (void)ms__read_kind(r, ms__env_members[which], expected, e->in[which]);
-    if (!r->lenient && r->err) r->err->code = code;
+    if (r->lenient) return code;
+    (void)ms__read_kind(r, ms__env_members[which], expected, e->in[which]);
+    if (r->err) r->err->code = code;
     return code;
 }
 
@@ -21634,9 +21636,9 @@ static ms_result ms__env_check(ms_reader *r, ms__env *e)
     bool one = ms_str_equal(version, MS_STR("1")) ||
                ms_json_string_is(version, MS_STR("1"));
     e->type = e->row ? ms__env_infer(e) : ms__env_type_of(type);
+    number = number || ms__env_is_text(version);
     if (!e->row && !one)
-        return ms__env_refuse(r, e, MS__ENV_VERSION,
-                              number || ms__env_is_text(version) ? MS_E_FOREIGN : MS_E_KIND,
+        return ms__env_refuse(r, e, MS__ENV_VERSION, number ? MS_E_FOREIGN : MS_E_KIND,
                               "the integer 1");
     if (e->type == MS_T_NONE)
         return ms__env_refuse(r, e, MS__ENV_TYPE,
@@ -21739,7 +21741,8 @@ static ms_result ms__env_take(ms_reader *r, const ms__env *e, ms_str json)
     if (m.type == MS_T_NONE) m.type = ms__env_is_word(type) ? MS_T_OTHER : MS_T_TEXT;
     if (m.type == MS_T_OTHER) MS__TRY(ms__read_text(r, type, &m.type_name));
     if (m.type == MS_T_TEXT && m.role == MS_ROLE_USER) m.type = MS_T_USER_MESSAGE;
-    if (m.type == MS_T_TEXT && m.role == MS_ROLE_ASSISTANT) m.type = MS_T_ASSISTANT_MESSAGE;
+    if (m.type == MS_T_TEXT && m.role == MS_ROLE_ASSISTANT)
+        m.type = MS_T_ASSISTANT_MESSAGE;
     if (m.role == ms__role_of(MS_ROLE_NONE, m.type)) m.role = MS_ROLE_NONE;
     const ms__shape *shape = ms__env_outer(&m, 1);
     MS__TRY(ms__object_take(r, shape, base, &m));
@@ -21878,8 +21881,8 @@ static ms_result ms__env_rows_write(ms_writer *w, const ms_envelope *m, size_t n
  *   text of a role                   text, author user if the role is, else agent
  *   action                           tool_request
  *   observation, error               tool_response; an error has is_error true
- *   reasoning                        reasoning; the field is the text of its `content`, or
- *                                    the list; without `content` that of its `summary`
+ *   reasoning                        reasoning; the field is the text of its `content`,
+ *                                    or the list; without `content` of its `summary`
  *   data that is an object           data
  *   any other                        data: the members of the framework format
  *
@@ -22075,7 +22078,8 @@ MS__TASK_AS(files, MS__JSON_ANY, "", ms__task_check, NULL, NULL);
 MS__TASK_AS(author, MS__JSON(STRING), "a string", ms__task_author_read, ms__has_always,
             ms__task_author_put);
 MS__TASK_AS(text, MS__JSON(STRING), "a string", NULL, ms__has_always, ms__task_text_put);
-MS__TASK_AS(named, MS__JSON(STRING), "a string", NULL, ms__has_always, ms__task_named_put);
+MS__TASK_AS(named, MS__JSON(STRING), "a string", NULL, ms__has_always,
+            ms__task_named_put);
 MS__TASK_AS(data, MS__JSON(OBJECT), "an object", NULL, ms__has_always, ms__task_data_put);
 MS__TASK_AS(texts, MS__JSON_ANY & ~MS__JSON(NULL), "a list of strings",
             ms__task_texts_read, NULL, ms__task_texts_put);
@@ -26640,8 +26644,8 @@ static ms_result ms__task_changed(const ms_msg *old, ms_str status, int64_t upda
     m->id = ms__absent();
     m->has_time = false;
     MS__TRY(ms__task_rewrapped(old, arena, m, err));
-    return ms__task_rewrap(m->extra.ptr ? m->extra : was, status, ms_str_n(iso, len), arena,
-                         &m->extra, err);
+    return ms__task_rewrap(m->extra.ptr ? m->extra : was, status, ms_str_n(iso, len),
+                           arena, &m->extra, err);
 }
 
 MS_API ms_result ms_task_update(ms_store *store, ms_str task_id, ms_str id,
