@@ -3,12 +3,12 @@
  *     #define MSGSTORE_IMPLEMENTATION      in exactly one C or C++ source file,
  *     #include "msgstore.h"                everywhere else only this line.
  *
- * An agent program writes typed messages (what the user said, which tool was called, what
- * it returned, what a worker reported) and reads, before each step, the history that one
- * agent should see. This file is that store: message structs and builders, an in-memory
- * store that can live in one buffer of yours, a log file that appends at memory speed and
- * survives kill -9 and power cuts, merged histories, and readers and writers of published
- * message formats. It needs libc, and stb_ds for the formats.
+ * An agent program appends typed messages (user messages, tool calls, results, reports
+ * of workers) and reads, before each step, the history that one agent should see. This
+ * file is the store for it: message structs and builders, an in-memory store that can
+ * live in one buffer of the caller, a log file that survives kill -9 and power failures,
+ * merged histories, and readers and writers of published message formats. It needs libc,
+ * and stb_ds for the formats.
  *
  * ---- A COMPLETE PROGRAM -------------------------------------------------------------
  *
@@ -48,43 +48,44 @@
  *         return 0;
  *     }
  *
- * It prints "1 user_message" and "2 action"; run again, four lines: the messages are
- * still there. With ms_mem_open(&store, NULL, &err) the same program keeps them in
- * memory.
+ * It prints "1 user_message" and "2 action"; a second run prints four lines, since the
+ * messages are in the file. With ms_mem_open(&store, NULL, &err) instead, the program
+ * keeps them in memory.
  *
- * ---- WHAT IT GUARANTEES, AND WHAT NOT ------------------------------------------------
+ * ---- GUARANTEES AND LIMITS -----------------------------------------------------------
  *
- *   - An append either is whole and visible when it returns, or returns an error code and
- *     the store is as before. A batch is visible all at once or not at all.
- *   - A message never changes and never moves: pointers from an arena store stay valid
- *     until reset or close, those from a log until close. What edits, hides or replaces
- *     one is a record of its own (see CHANGES); only ms_redact overwrites bytes.
- *   - Whatever a dialect reader took in comes back when written in the same dialect,
- *     equal as JSON: unknown members, null, empty, number spelling included.
- *   - Every function that can fail says so by its result; nothing is kept in hidden state.
- *   - Any thread may append (appends to one store are serialised inside), any thread may
- *     read while others append; cursors take no lock (on a log: but for the first look at
- *     an old part of the file). Open, reset and close need the store alone.
- *   - A log: what an append returned for survives the death of the process, in every
- *     mode. A power cut takes nothing that was acknowledged durable, and of the rest only
- *     the newest, never one from the middle. See DURABILITY.
- *   - A log: damaged bytes cost the messages they are in, no others; it is said (cursor,
- *     event, ms_log_stat, ms_log_verify), and nothing is cut away because of it.
- *   - A log: a full disk is an error code before anything is visible.
- *   - A log: one process writes (several, when all open it with desc.shared), any number
- *     read. A child of fork cannot use its parent's
- *     handle (MS_E_FORKED), but keeps the file locked while it lives.
- *   - A log is for local file systems that can map and lock. Elsewhere it says so, or, on
- *     network file systems, works as well as they keep maps and files the same. If
- *     somebody cuts a file short while it is open, reading may end in SIGBUS: no library
- *     can catch that in somebody else's program.
- *   - An arena store checks headers at every read, bodies at attach and ms_selfcheck; a
- *     log headers at every read, bodies at the first.
- *   - Checks (CRC32C) find accidents, every single flipped bit among them; they are no
- *     defence against somebody who edits bytes and recomputes the checks.
- *   - Limits: a message up to 256 MiB (less by option), an arena store up to 32 GiB, a log
- *     up to the address space, location, agent key, turn id and idempotency key 1 to 1023
- *     bytes, JSON nesting 512 (500 inside one field).
+ *   - Appends are atomic: an append is complete and visible when it returns, or returns
+ *     an error code and the store is unchanged. The messages of a batch become visible
+ *     together.
+ *   - Messages are immutable and never move: pointers from an arena store are valid until
+ *     reset or close, pointers from a log until close. Changes are separate records (see
+ *     CHANGES); only ms_redact overwrites bytes.
+ *   - A message read from a format and written in the same format is equal as JSON,
+ *     including unknown members, null, empty values and the spelling of numbers.
+ *   - Functions that can fail return a result; there is no hidden error state.
+ *   - Any thread may append (appends to one store are serialised) and any thread may
+ *     read during appends. Cursors take no lock, except for the first access to an old
+ *     part of a log. Open, reset and close need exclusive use of the store.
+ *   - Log: appended messages survive the death of the process in every sync mode. A power
+ *     failure loses no message that was reported durable; of the others it loses only the
+ *     newest, never one in the middle. See DURABILITY.
+ *   - Log: damaged bytes affect only the messages they belong to. Damage is reported
+ *     (cursor, event, ms_log_stat, ms_log_verify), and the file is never truncated for
+ *     it.
+ *   - Log: a full disk is an error code, before anything is visible.
+ *   - Log: one process writes (several, if all open it with desc.shared), any number
+ *     read. After fork, the child cannot use its parent's handle (MS_E_FORKED), but
+ *     keeps the file locked as long as it lives.
+ *   - Log: the file system must be local and support mapping and locking. Where they are
+ *     missing, opening fails; on network file systems a log is as reliable as their maps
+ *     and locks. If another program truncates an open file, reading may raise SIGBUS.
+ *   - An arena store checks headers at every read, bodies in attach and ms_selfcheck. A
+ *     log checks headers at every read, bodies at the first.
+ *   - Checks (CRC32C) detect accidents, every single flipped bit included. They are no
+ *     protection against deliberate changes with recomputed checks.
+ *   - Limits: a message up to 256 MiB (less by option), an arena store up to 32 GiB, a
+ *     log up to the address space; location, agent key, turn id and idempotency key 1 to
+ *     1023 bytes; JSON nesting 512 (500 inside a field).
  *
  * ---- CONTENTS (search for the tag) ---------------------------------------------------
  *
@@ -110,98 +111,97 @@
  *
  * ---- CHANGES -------------------------------------------------------------------------
  *
- * People edit, rewind, annotate, branch and stream. Each of these is one call, in arena
- * stores and logs; views, counts, listings, histories and projections show the result:
+ * Each change is one call, on arena stores and logs. Views, counts, listings, histories
+ * and projections show the result:
  *
- *   ms_amend        the message says something else     ms_hide, ms_hide_range, ms_rewind
- *   ms_fork         a new location that begins alike    ms_redact     erased for good
- *   ms_note         a value beside a message            ms_note_usage, ms_usage_of
- *   ms_location_set title, model, user of a location    ms_stream_*   text as it comes
+ *   ms_amend        replaces a message                  ms_hide, ms_hide_range, ms_rewind
+ *   ms_fork         branches off a location             ms_redact     erases the content
+ *   ms_note         attaches a value to a message       ms_note_usage, ms_usage_of
+ *   ms_location_set title, model, user of a location    ms_stream_*   text as it arrives
  *
- * The past stays in the file until ms_log_rewrite (or ms_copy) makes one that has only
- * the result; a query with `raw` shows all of it. ms_find searches the text of a view.
- * ms_union reads several stores as one.
+ * The earlier state stays in the file until ms_log_rewrite or ms_copy writes one with
+ * only the result; a query with `raw` shows all records. ms_find searches the text of a
+ * view. ms_union_open reads several stores as one.
  *
  * ---- STRINGS -------------------------------------------------------------------------
  *
- * An ms_str is a pointer and a length, not NUL-terminated, UTF-8. A NULL pointer means
- * "absent", length 0 with any other pointer means "empty": two different things, also in
- * a stored message. MS_STR("literal") makes one, ms_str_of(p) takes a C string.
- * An ms_value is a string that says what it holds: text as a person reads it, or the text
- * of a JSON value. ms_text("hi") and ms_json(MS_STR("\"hi\"")) are both the word hi.
+ * An ms_str is a pointer and a length: UTF-8, not NUL-terminated. ptr NULL is "absent",
+ * len 0 with any other pointer is "empty"; stored messages keep the difference.
+ * MS_STR("literal") and ms_str_of(p) make one. An ms_value is a string with its kind:
+ * plain text, or the text of a JSON value. ms_text("hi") and ms_json(MS_STR("\"hi\""))
+ * have the same meaning.
  *
  * ---- MEMORY --------------------------------------------------------------------------
  *
- * Everything you pass in is copied before a call returns; you may free it. What you get
- * out is borrowed, and each function says until when. A function that has to allocate a
- * result takes an ms_arena; without one in its signature it allocates nothing. Stores
- * allocate through the ms_alloc of their description ({0} is malloc) and remember it. A
- * failed open or init leaves nothing to clean up and its outputs at NULL or zero.
+ * Arguments are copied before a call returns. Results are borrowed; each function
+ * documents for how long. A function that allocates a result has an ms_arena parameter;
+ * others allocate nothing. Stores keep and use the ms_alloc of their description ({0}:
+ * malloc). After a failed open or init there is nothing to free, and outputs are NULL or
+ * zero.
  *
  * ---- ERRORS --------------------------------------------------------------------------
  *
- * Functions that can fail return an ms_result and take an optional ms_error last (NULL is
- * fine). It is written only on failure: code, a message that says what was tried, where,
- * what was found and what was expected, and where it applies an offset with line and
- * column, or the path of a field ("messages[3].args"). Out of memory, a full buffer,
- * wrong input, damaged bytes: a code, and the store is as before.
+ * Functions that can fail return an ms_result and take an ms_error (may be NULL) as the
+ * last argument. It is written only on failure: code, a message with the operation, the
+ * value found and the value expected, and, where they apply, an offset with line and
+ * column or the path of a field ("messages[3].args"). For out of memory, a full buffer,
+ * wrong input and damaged bytes a code is returned, and the store is unchanged.
  *
  * ---- DURABILITY ----------------------------------------------------------------------
  *
- * Two words. A message is visible when its append has returned: every reader sees it, and
- * it is in the system's hands, so that the death of the process cannot take it. It is
- * durable when a sync that began after that has returned: then a power cut cannot take
- * it.
+ * A message is visible when its append has returned: all readers see it, and the death of
+ * the process does not lose it, since the operating system has it. It is durable when a
+ * sync that began after that has returned: a power failure does not lose it.
  *
- *   desc.sync       visible     durable                           a power cut may take
+ *   desc.sync       visible     durable                           lost by a power failure
  *   MS_SYNC_NONE    on return   when ms_sync or ms_close returns  all since then
  *   MS_SYNC_EVERY   on return   at most sync_ms or sync_bytes     that much
  *                               later, if appends or ticks go on
  *   MS_SYNC_EACH    on return   on return                         nothing
  *
- * What it takes are the newest messages; a batch is there whole or not at all. ms_sync
- * returns the highest durable sequence number. In MS_SYNC_EACH several threads share one
- * sync; a single thread waits for the disk at each append, so append in batches. When a
- * sync fails, the call that it was made for says so (MS_E_POISONED), and from then on the
- * handle refuses: what the system had not written may be lost while it says otherwise. An
- * append that says so gives the sequence number where its message is visible, and nobody
- * knows whether durable; 0 where nothing was appended, as with any other code. Close,
- * look at the disk, open again: the next writer writes what was not synced once more.
- * Not promised: anything against a disk that says "written" and has not; that the name of
- * a new file is durable in a folder that the process may not read.
+ * Only the newest messages are lost, and a batch is lost as a whole or not at all.
+ * ms_sync returns the highest durable sequence number. In MS_SYNC_EACH, concurrent
+ * threads share a sync; a single thread waits for the disk at each append, so append in
+ * batches. If a sync fails, the call that needed it returns MS_E_POISONED, and so do all
+ * later ones on the handle, because the system may have dropped unwritten pages. An
+ * append that fails this way returns the sequence number if its message is visible
+ * (whether it is durable is unknown), otherwise 0, as with any other code. Close the
+ * log, check the disk, and open it again: the next writer writes all unsynced data once
+ * more. Not covered: disks that report writes they have not made; the name of a new file
+ * in a directory that the process may not read.
  *
- * Opening a log after a crash needs nothing from you. Bytes of an append that had not
- * finished are dead: readers stop there, and the next writer zeroes and syncs them before
- * it appends.
+ * Opening a log after a crash needs no action of the caller. The bytes of an unfinished
+ * append are ignored by readers; the next writer zeroes and syncs them before it appends.
  *
- * An arena store in a fixed buffer is one contiguous image from the start of the buffer:
- * write those bytes anywhere (file, flash, socket), read them back into a buffer, and
- * ms_mem_attach() verifies every record before it trusts one. See ms_mem_image().
+ * An arena store in a fixed buffer is one contiguous image from the start of the buffer.
+ * It can be stored or sent anywhere (file, flash, socket) and read back into a buffer;
+ * ms_mem_attach() verifies every record. See ms_mem_image().
  *
  * ---- COMPILE-TIME OPTIONS (define before the implementation) -------------------------
  *
- *   MSGSTORE_STATIC         all functions static: everything in one source file.
- *   MSGSTORE_NO_DIALECTS    no readers and writers of formats; stb_ds is not needed.
- *   MSGSTORE_NO_THREADS     no lock, no atomics: one thread at a time per store.
- *   MSGSTORE_NO_STDIO       the default MS_ASSERT traps instead of using assert().
- *   MSGSTORE_NO_LOG         no log file, no system calls on files.
- *   MSGSTORE_NO_CHANGES     nothing can be amended, hidden, noted, streamed (the functions
- *                           say MS_E_UNSUPPORTED), and images and logs in which something
- *                           was are refused: 12 KiB less in the smallest program.
- *                           (With -Os what is there only for speed is left out, too.)
- *   MSGSTORE_NO_SIMD        text is looked at byte by byte or by words, not by 16 bytes
- *                           (SSE2, NEON). Results are the same.
- *   MSGSTORE_STB_DS         where stb_ds.h is; default "stb_ds.h".
- *   MS_ASSERT(condition)    a promise inside the library; default assert(), so that
- *                           NDEBUG removes it. Wrong input is never an assert.
+ *   MSGSTORE_STATIC         all functions static: everything in one source file
+ *   MSGSTORE_NO_DIALECTS    no readers and writers of formats; stb_ds is not needed
+ *   MSGSTORE_NO_THREADS     no locks and atomics: one thread at a time per store
+ *   MSGSTORE_NO_STDIO       the default MS_ASSERT calls abort() instead of assert()
+ *   MSGSTORE_NO_LOG         no log, no system calls on files
+ *   MSGSTORE_NO_CHANGES     no amendments, hiding, notes, streams: the functions return
+ *                           MS_E_UNSUPPORTED, and images and logs with changes are refused.
+ *                           Saves 12 KiB in the smallest program. (-Os leaves out code that
+ *                           only serves speed.)
+ *   MSGSTORE_NO_SIMD        text is scanned by words instead of 16 bytes (SSE2, NEON); the
+ *                           results are equal
+ *   MSGSTORE_STB_DS         the path of stb_ds.h; default "stb_ds.h"
+ *   MSGSTORE_FFI            functions for other languages, see [api-ffi]
+ *   MS_ASSERT(condition)    internal invariants; default assert(). Wrong input never causes
+ *                           a failed assertion.
  *
- * MSGSTORE_STATIC, MSGSTORE_NO_DIALECTS and MSGSTORE_NO_LOG must be the same in all files
- * of a program. For the log on 32-bit Linux, include msgstore.h before any other header
- * where the implementation is, so that files over 2 GiB work.
+ * MSGSTORE_STATIC, MSGSTORE_NO_DIALECTS and MSGSTORE_NO_LOG must be the same in all
+ * files of a program. For logs on 32-bit Linux, include msgstore.h first in the file
+ * with the implementation, so that files over 2 GiB work.
  */
 
-/* The log asks the system's headers for more than C99; works best when this file is the
- * first that is included where the implementation is. */
+/* The log needs more than C99 from the system's headers: include this file first where the
+ * implementation is. */
 #if defined(MSGSTORE_IMPLEMENTATION) && !defined(MSGSTORE_NO_LOG)
 #if defined(__linux__) && !defined(_GNU_SOURCE)
 #define _GNU_SOURCE

@@ -94,7 +94,7 @@ promised()
 # ---- the program in the manual ----
 
 # The part of the manual under "A COMPLETE PROGRAM", without the comment's frame.
-sed -n '/^ \* ---- A COMPLETE PROGRAM/,/^ \* ---- WHAT/p' msgstore.h | sed '1d;$d' |
+sed -n '/^ \* ---- A COMPLETE PROGRAM/,/^ \* ---- GUARANTEES/p' msgstore.h | sed '1d;$d' |
     sed 's/^ \*$//; s/^ \* //' >"$out/manual.txt"
 sed -n 's/^    //p; s/^$//p' "$out/manual.txt" >"$out/manual.c"
 grep -v '^    ' "$out/manual.txt" | promised >"$out/manual.want"
