@@ -18976,8 +18976,8 @@ MS_API ms_str ms_find_snippet(ms_str text, size_t at, size_t length, size_t arou
  *     each message has a location, and a store would accept it.
  * ================================================================================== */
 
-/* A posting of any stream: inside the store, and a whole record. Nothing is read from a
- * record before this. */
+/* Checks that a posting follows `last`, and that a valid record is there. Nothing else is
+ * read from a record before this. */
 static ms_result ms__check_posting(const ms__mem *m, uint32_t unit, uint32_t last,
                                    ms_error *err)
 {
@@ -18985,74 +18985,22 @@ static ms_result ms__check_posting(const ms__mem *m, uint32_t unit, uint32_t las
     if (unit <= last || unit >= m->tail.end)
         return ms__fail(err, MS_E_DAMAGED, "P1: the posting %u follows %u, the end is %u",
                         (uint64_t)unit, (uint64_t)last, (uint64_t)m->tail.end);
-    const unsigned char *r = ms__mem_at(&m->core, (uint64_t)unit * 8);
+    const unsigned char *r = ms__mem_at(&m->core, offset);
     uint64_t left = (uint64_t)m->tail.end * 8 - offset;
     MS__TRY(ms__check_header(r, left, ms__seed_at(m->core.seed, offset), offset, err));
     return ms__check_record(r, offset, err);
 }
 
-/* Do the entries of a stream of changes rise, are they whole, of those kinds (by bits)
- * and of that location? loc NULL: of any. */
-static ms_result ms__check_changes(const ms__mem *m, const ms__stream *s,
-                                   const ms__loc *loc, unsigned kinds, uint64_t *entries,
-                                   ms_error *err)
-{
-    uint32_t last = 0;
-    if (s->wanted != 0) return ms__fail(err, MS_E_DAMAGED, "P2: room is still reserved");
-    for (uint32_t i = 0; i < s->count; i++) {
-        uint32_t unit = ms__stream_entry(s, i);
-        MS__TRY(ms__check_posting(m, unit, last, err));
-        const ms_msg *msg = ms__msg(ms__mem_at(&m->core, (uint64_t)unit * 8));
-        if (!(kinds >> (unsigned)ms_kind_of(msg) & 1) ||
-            (loc && !ms_str_equal(ms_location(msg), loc->name)))
-            return ms__fail(err, MS_E_DAMAGED,
-                            "P1: the change at %u is in a stream where it does not belong",
-                            (uint64_t)unit * 8);
-        last = unit;
-    }
-    *entries += s->count;
-    return MS_OK;
-}
-
+#define MS__KINDS_MESSAGE (1u << MS__KIND_MESSAGE)
 #define MS__KINDS_EDITS (1u << MS__KIND_AMEND | 1u << MS__KIND_HIDE)
 #define MS__KINDS_FACTS (1u << MS__KIND_NOTE | 1u << MS__KIND_LOCATION)
 #define MS__KINDS_PIECES (1u << MS__KIND_PIECE)
 
-/* The streams of changes, and what they say is hidden. */
-static ms_result ms__check_controls(const ms__mem *m, ms_error *err)
-{
-    uint64_t all = 0, placed = 0, hidden = 0;
-    MS__TRY(ms__check_changes(m, &m->tail.live.others, NULL,
-                              MS__KINDS_EDITS | MS__KINDS_FACTS | MS__KINDS_PIECES, &all,
-                              err));
-    for (const ms__loc *l = ms__loc_at(m->tail.live.names.locs.first); l;
-         l = ms__loc_at(l->node.next)) {
-        const ms__control *c = (const ms__control *)l->control;
-        if (!c) continue;
-        MS__TRY(ms__check_changes(m, &c->changes, l, MS__KINDS_EDITS, &placed, err));
-        MS__TRY(ms__check_changes(m, &c->facts, l, MS__KINDS_FACTS, &placed, err));
-        ms_result result = MS_OK;
-        ms__core *core = (ms__core *)(uintptr_t)&m->core;
-        uint64_t visible = ms__visible(core, l->name, 0, UINT64_MAX, &result);
-        if (visible + c->hidden != l->all.count)
-            return ms__fail(err, MS_E_DAMAGED,
-                            "P4: '%v' has %u messages, %u visible and %u hidden",
-                            MS__V(l->name), (uint64_t)l->all.count, visible, c->hidden);
-        hidden += c->hidden;
-    }
-    for (const ms__flow *f = ms__flow_at(m->tail.live.names.flows.first); f;
-         f = ms__flow_at(f->node.next))
-        MS__TRY(ms__check_changes(m, &f->pieces, f->loc, MS__KINDS_PIECES, &placed, err));
-    if (all == placed && all == m->tail.live.changes && hidden == m->tail.live.hidden) return MS_OK;
-    return ms__fail(err, MS_E_DAMAGED,
-                    "P1: %u changes, %u in streams; P4: %u hidden of locations, %u of all",
-                    all, placed, hidden, m->tail.live.hidden);
-}
-
-/* One stream: rising postings of whole records that belong here, chunks linked. */
-static ms_result ms__check_stream(const ms__mem *m, const ms__stream *s,
-                                  const ms__loc *loc, const ms__agent *agent,
-                                  ms_type_set types, uint64_t *entries, ms_error *err)
+/* Checks one posting list: its postings rise, their records belong there, its chunks are
+ * linked. Adds its length to *entries. */
+static ms_result ms__check_list(const ms__mem *m, const ms__stream *s, const ms__loc *loc,
+                                const ms__agent *agent, unsigned kinds, ms_type_set types,
+                                uint64_t *entries, ms_error *err)
 {
     uint32_t last = 0;
     const ms__chunk *before = NULL;
@@ -19065,13 +19013,14 @@ static ms_result ms__check_stream(const ms__mem *m, const ms__stream *s,
             return ms__fail(err, MS_E_DAMAGED, "P1: chunks are not linked at entry %u",
                             (uint64_t)i);
         const ms_msg *msg = ms__msg(ms__mem_at(&m->core, (uint64_t)unit * 8));
-        bool right = (MS_BIT(ms_type_of(msg)) & types) != 0;
+        bool right = (kinds >> (unsigned)ms_kind_of(msg) & 1) != 0;
+        if (kinds == MS__KINDS_MESSAGE)
+            right = right && (MS_BIT(ms_type_of(msg)) & types) != 0;
         if (loc) right = right && ms_str_equal(ms_location(msg), loc->name);
         if (agent) right = right && ms_str_equal(ms_agent_key(msg), agent->key);
         if (!right)
             return ms__fail(err, MS_E_DAMAGED,
-                            "P1: the record at %u is in a stream where it "
-                            "does not belong",
+                            "P1: the record at %u is in a list where it does not belong",
                             (uint64_t)unit * 8);
         last = unit;
         before = c;
@@ -19080,60 +19029,93 @@ static ms_result ms__check_stream(const ms__mem *m, const ms__stream *s,
     return MS_OK;
 }
 
-/* Sequence numbers of all records, already checked, and what of them streams must hold.
- */
+/* Checks the lists of changes, and the counts of hidden messages. */
+static ms_result ms__check_controls(const ms__mem *m, ms_error *err)
+{
+    const ms__live *live = &m->tail.live;
+    uint64_t all = 0, placed = 0, hidden = 0;
+    MS__TRY(ms__check_list(m, &live->others, NULL, NULL,
+                           MS__KINDS_EDITS | MS__KINDS_FACTS | MS__KINDS_PIECES, 0, &all,
+                           err));
+    for (const ms__loc *l = ms__loc_at(live->names.locs.first); l;
+         l = ms__loc_at(l->node.next)) {
+        const ms__control *c = (const ms__control *)l->control;
+        if (!c) continue;
+        MS__TRY(ms__check_list(m, &c->changes, l, NULL, MS__KINDS_EDITS, 0, &placed,
+                               err));
+        MS__TRY(ms__check_list(m, &c->facts, l, NULL, MS__KINDS_FACTS, 0, &placed, err));
+        ms_result result = MS_OK;
+        ms__core *core = (ms__core *)(uintptr_t)&m->core;
+        uint64_t visible = ms__visible(core, l->name, 0, UINT64_MAX, &result);
+        if (visible + c->hidden != l->all.count)
+            return ms__fail(err, MS_E_DAMAGED,
+                            "P4: '%v' has %u messages, %u visible and %u hidden",
+                            MS__V(l->name), (uint64_t)l->all.count, visible, c->hidden);
+        hidden += c->hidden;
+    }
+    for (const ms__flow *f = ms__flow_at(live->names.flows.first); f;
+         f = ms__flow_at(f->node.next))
+        MS__TRY(ms__check_list(m, &f->pieces, f->loc, NULL, MS__KINDS_PIECES, 0, &placed,
+                               err));
+    if (all == placed && all == live->changes && hidden == live->hidden) return MS_OK;
+    return ms__fail(err, MS_E_DAMAGED,
+                    "P1: %u changes, %u in lists; P4: %u hidden of locations, %u of all",
+                    all, placed, hidden, live->hidden);
+}
+
+/* Checks that the numbers of all messages rise, and counts those that the lists of agents
+ * and of classes must hold. */
 static ms_result ms__check_order(const ms__mem *m, uint64_t *agents, uint64_t *classed,
                                  ms_error *err)
 {
+    const ms__live *live = &m->tail.live;
     uint64_t last = 0;
-    for (uint32_t i = 0; i < m->tail.live.all.count; i++) {
-        uint32_t unit = ms__chunk_entry(ms__stream_chunk(&m->tail.live.all, i), i);
-        const ms_msg *msg = ms__msg(ms__mem_at(&m->core, (uint64_t)unit * 8));
+    for (uint32_t i = 0; i < live->all.count; i++) {
+        uint64_t offset = (uint64_t)ms__stream_entry(&live->all, i) * 8;
+        const ms_msg *msg = ms__msg(ms__mem_at(&m->core, offset));
         if (ms_seq(msg) <= last)
-            return ms__damaged(err, (uint64_t)unit * 8,
-                               "E2: its sequence number does not "
-                               "follow");
+            return ms__damaged(err, offset, "E2: its sequence number does not follow");
         last = ms_seq(msg);
         if (ms_agent_key(msg).ptr) ++*agents;
         if (MS_BIT(ms_type_of(msg)) & (MS_TYPES_CONVERSATION | MS_TYPES_GLOBAL))
             ++*classed;
     }
-    if (last != m->tail.live.last_seq)
-        return ms__fail(err, MS_E_DAMAGED,
-                        "E2: the last sequence number is %u, the store "
-                        "says %u",
-                        last, m->tail.live.last_seq);
-    return MS_OK;
+    if (last == live->last_seq) return MS_OK;
+    return ms__fail(err, MS_E_DAMAGED,
+                    "E2: the last sequence number is %u, the store has %u", last,
+                    live->last_seq);
 }
 
 static ms_result ms__check_mem(const ms__mem *m, ms_error *err)
 {
+    const ms__live *live = &m->tail.live;
+    const unsigned kinds = MS__KINDS_MESSAGE;
     uint64_t with_agent = 0, with_class = 0, all = 0, located = 0, classed = 0, owned = 0;
-    MS__TRY(ms__check_stream(m, &m->tail.live.all, NULL, NULL, MS_TYPES_ALL, &all, err));
+    MS__TRY(ms__check_list(m, &live->all, NULL, NULL, kinds, MS_TYPES_ALL, &all, err));
     MS__TRY(ms__check_order(m, &with_agent, &with_class, err));
-    for (const ms__loc *l = ms__loc_at(m->tail.live.names.locs.first); l;
+    for (const ms__loc *l = ms__loc_at(live->names.locs.first); l;
          l = ms__loc_at(l->node.next)) {
-        MS__TRY(ms__check_stream(m, &l->all, l, NULL, MS_TYPES_ALL, &located, err));
-        MS__TRY(ms__check_stream(m, &l->conversation, l, NULL, MS_TYPES_CONVERSATION,
-                                 &classed, err));
-        MS__TRY(ms__check_stream(m, &l->global, l, NULL, MS_TYPES_GLOBAL, &classed, err));
+        MS__TRY(ms__check_list(m, &l->all, l, NULL, kinds, MS_TYPES_ALL, &located, err));
+        MS__TRY(ms__check_list(m, &l->conversation, l, NULL, kinds, MS_TYPES_CONVERSATION,
+                               &classed, err));
+        MS__TRY(ms__check_list(m, &l->global, l, NULL, kinds, MS_TYPES_GLOBAL, &classed,
+                               err));
     }
-    for (const ms__agent *a = ms__agent_at(m->tail.live.names.agents.first); a;
+    for (const ms__agent *a = ms__agent_at(live->names.agents.first); a;
          a = ms__agent_at(a->node.next)) {
-        MS__TRY(ms__check_stream(m, &a->trace, a->loc, a, MS__TYPES_TRACE, &owned, err));
-        MS__TRY(ms__check_stream(m, &a->rest, a->loc, a, MS_TYPES_ALL & ~MS__TYPES_TRACE,
-                                 &owned, err));
+        MS__TRY(ms__check_list(m, &a->trace, a->loc, a, kinds, MS__TYPES_TRACE, &owned,
+                               err));
+        MS__TRY(ms__check_list(m, &a->rest, a->loc, a, kinds,
+                               MS_TYPES_ALL & ~MS__TYPES_TRACE, &owned, err));
     }
-    if (located != all || classed != with_class || owned != with_agent)
-        return ms__fail(err, MS_E_DAMAGED,
-                        "P1: %u messages, but streams hold %u by location, "
-                        "%u by class of %u",
-                        all, located, classed, with_class);
-    return ms__check_controls(m, err);
+    if (located == all && classed == with_class && owned == with_agent)
+        return ms__check_controls(m, err);
+    return ms__fail(err, MS_E_DAMAGED,
+                    "P1: %u messages, but lists hold %u by location, %u by class of %u",
+                    all, located, classed, with_class);
 }
 
-static ms_result ms__check_message(const ms_msg *msg, uint64_t last,
-                                             ms_error *err)
+static ms_result ms__check_message(const ms_msg *msg, uint64_t last, ms_error *err)
 {
     ms_envelope m = ms_envelope_of(msg);
     if (m.seq <= last)
