@@ -2034,6 +2034,7 @@ struct ms_dialect {
     ms_result (*read)(ms_reader *r);
     /* Writes n messages as one JSON value to w->json; n is 1 unless `joins`. */
     ms_result (*write)(ms_writer *w, const ms_envelope *m, size_t n, ms_error *err);
+    const struct ms__format *format; /* private; NULL */
 };
 
 /* ==== [api-shorten] long texts =======================================================
@@ -19646,10 +19647,10 @@ static ms_envelope ms__role_text(ms_role role, ms_value content)
  *      between its own hole (ms__as_object) and MS__END. `as` tells how value and field
  *      stand for each other: ms__as_text, ms__as_any, ms__as_word, or one of your own.
  *      Two forms of one member are two holes of one name, the second one OTHERWISE.
- *   2. List the shapes, and fill an ms__format.
- *   3. Read with ms__format_read. Its function lists the members (ms__object_begin), finds
- *      the type and the shape (ms__member_of), and takes the members (ms__object_take).
- *   4. Write with ms__format_write.
+ *   2. List the shapes, and fill an ms__format. Its function `take` lists the members
+ *      (ms__object_begin), finds the type and the shape (ms__member_of), and takes the
+ *      members (ms__object_take).
+ *   3. Add a row to the table in [formats].
  * [fmt-openai] is an example with a list, [fmt-framework] one without.
  *
  * Cost: a template costs 5 bytes, 2 for each hole, and the text of all other members.
@@ -19760,6 +19761,9 @@ typedef struct ms__format {
     const ms__shape *(*element)(ms_reader *r, size_t base, ms_role role, ms_envelope *m);
     ms__listing lists;
     ms__pairing pairing;
+    /* Takes the members of r->json into m and sets their shape. NULL: the format has a
+     * reader of its own. */
+    ms_result (*take)(ms_reader *r, ms_envelope *m, const ms__shape **shape);
 } ms__format;
 
 static const ms__shape *ms__outer_shape(const ms__format *f, const ms_envelope *m,
@@ -20627,11 +20631,9 @@ static bool ms__is_raw_message(const ms_envelope *m)
            ms_json_kind_of(m->content.text) == MS_JSON_OBJECT;
 }
 
-/* Reads r->json with `take`, which takes its members into m and sets their shape. If the
- * list does not fit, a lenient reader tries again with the list as a member. */
-static ms_result ms__format_read(ms_reader *r, const ms__format *f,
-                                 ms_result (*take)(ms_reader *r, ms_envelope *m,
-                                                   const ms__shape **shape))
+/* Reads r->json. If its list does not fit, a lenient reader tries again with the list as a
+ * member. */
+static ms_result ms__format_read(ms_reader *r, const ms__format *f)
 {
     size_t first = stbds_arrlenu(r->items), base = stbds_arrlenu(r->members);
     const ms__shape *shape;
@@ -20646,7 +20648,7 @@ static ms_result ms__format_read(ms_reader *r, const ms__format *f,
         r->outer.len = 0;
         if (r->keeps) r->err = NULL;
         r->lenient = r->keeps && f->lists != MS__LISTS_ALL; /* else it keeps elements */
-        code = take(r, &m, &shape);
+        code = f->take(r, &m, &shape);
         if (code == MS_OK) code = ms__items_take(r, f, shape, &m);
         r->err = err;
         r->lenient = r->keeps;
@@ -21096,9 +21098,9 @@ static const ms__hole ms__framework_holes[] = {
 static const ms__shape ms__framework_shape =
     MS__SHAPE('m', "", ms__framework_holes);
 
-static const ms__format ms__framework_format = {'f', &ms__framework_shape, 1,
-                                         NULL, NULL, NULL, NULL, MS__LISTS_NOTHING,
-                                                MS__PAIRS_NOTHING};
+static const ms__format ms__framework_format = {
+    'f', &ms__framework_shape, 1, NULL, NULL, NULL, NULL, MS__LISTS_NOTHING,
+    MS__PAIRS_NOTHING, NULL};
 
 /* Reads the type first, because it decides which members are required. */
 static ms_result ms__framework_type(ms_reader *r, ms_str value, ms_envelope *m)
@@ -21341,10 +21343,6 @@ static const ms__shape *ms__openai_element(ms_reader *r, size_t base, ms_role ro
     return &ms__chat_shapes[custom ? 5 : 4];
 }
 
-static const ms__format ms__openai = {'o', ms__chat_shapes, 6, ms__openai_outer,
-                                      ms__openai_block, ms__openai_unit,
-                                      ms__openai_element, MS__LISTS_CALLS, MS__PAIRS_IDS};
-
 /* Type, role and shape by the word of the role. */
 static ms_result ms__openai_role(ms_reader *r, ms_str value, ms_envelope *m,
                                  const ms__shape **shape)
@@ -21381,16 +21379,9 @@ static ms_result ms__openai_take(ms_reader *r, ms_envelope *m, const ms__shape *
     return MS_OK;
 }
 
-static ms_result ms__openai_read(ms_reader *r)
-{
-    return ms__format_read(r, &ms__openai, ms__openai_take);
-}
-
-static ms_result ms__openai_write(ms_writer *w, const ms_envelope *m, size_t n,
-                                  ms_error *err)
-{
-    return ms__format_write(w, &ms__openai, m, n, err);
-}
+static const ms__format ms__openai = {
+    'o', ms__chat_shapes, 6, ms__openai_outer, ms__openai_block, ms__openai_unit,
+    ms__openai_element, MS__LISTS_CALLS, MS__PAIRS_IDS, ms__openai_take};
 
 
 /* ==== [fmt-envelope] the envelope, and its rows ====================================
@@ -21564,9 +21555,9 @@ static const ms__shape *ms__env_outer(const ms_envelope *m, size_t n)
     return &ms__env_shapes[m->type == MS_T_ACTION];
 }
 
-static const ms__format ms__env_format = {'e', ms__env_shapes, 2, ms__env_outer,
-                                          NULL, NULL, NULL, MS__LISTS_NOTHING,
-                                          MS__PAIRS_NOTHING};
+static const ms__format ms__env_format = {
+    'e', ms__env_shapes, 2, ms__env_outer, NULL, NULL, NULL, MS__LISTS_NOTHING,
+    MS__PAIRS_NOTHING, NULL};
 
 /* ---- Normalising. */
 
@@ -22170,7 +22161,7 @@ static const ms__shape *ms__task_block(const ms_envelope *m)
 
 static const ms__format ms__task_format = {'k', ms__task_shapes, MS__TASK_SHAPES,
                                            ms__task_outer, ms__task_block, NULL, NULL,
-                                           MS__LISTS_NOTHING, MS__PAIRS_IDS_AND_TOOLS};
+                                           MS__LISTS_NOTHING, MS__PAIRS_IDS_AND_TOOLS, NULL};
 
 /* ---- Reading. */
 
@@ -22466,7 +22457,7 @@ static const ms__shape *ms__row_block(const ms_envelope *m)
 
 static const ms__format ms__row_format = {'s', ms__row_shapes, 4, ms__row_outer,
                                           ms__row_block, NULL, NULL, MS__LISTS_CALLS,
-                                          MS__PAIRS_NOTHING};
+                                          MS__PAIRS_NOTHING, NULL};
 
 /* ---- Reading. */
 
@@ -22825,11 +22816,6 @@ static const ms__shape *ms__anthropic_element(ms_reader *r, size_t base, ms_role
     return &ms__anthropic_shapes[i];
 }
 
-static const ms__format ms__anthropic = {'a', ms__anthropic_shapes, 5,
-                                         NULL, ms__anthropic_block,
-                                         ms__side_unit, ms__anthropic_element,
-                                         MS__LISTS_ALL, MS__PAIRS_IDS};
-
 static ms_result ms__anthropic_take(ms_reader *r, ms_envelope *m,
                                  const ms__shape **shape)
 {
@@ -22845,16 +22831,9 @@ static ms_result ms__anthropic_take(ms_reader *r, ms_envelope *m,
     return ms__object_take(r, *shape, base, m);
 }
 
-static ms_result ms__anthropic_read(ms_reader *r)
-{
-    return ms__format_read(r, &ms__anthropic, ms__anthropic_take);
-}
-
-static ms_result ms__anthropic_write(ms_writer *w, const ms_envelope *m, size_t n,
-                                     ms_error *err)
-{
-    return ms__format_write(w, &ms__anthropic, m, n, err);
-}
+static const ms__format ms__anthropic = {
+    'a', ms__anthropic_shapes, 5, NULL, ms__anthropic_block, ms__side_unit,
+    ms__anthropic_element, MS__LISTS_ALL, MS__PAIRS_IDS, ms__anthropic_take};
 
 
 /* ==== [fmt-gemini] the parts of gemini ===============================================
@@ -23002,10 +22981,6 @@ static const ms__shape *ms__gemini_element(ms_reader *r, size_t base, ms_role ro
     return &ms__gemini_shapes[call ? 3 : result ? 4 : thought ? 2 : 1];
 }
 
-static const ms__format ms__gemini = {'g', ms__gemini_shapes, 5, NULL,
-                                      ms__gemini_block, ms__side_unit,
-                                      ms__gemini_element, MS__LISTS_ALL, MS__PAIRS_TOOLS};
-
 static ms_result ms__gemini_take(ms_reader *r, ms_envelope *m,
                                  const ms__shape **shape)
 {
@@ -23024,16 +22999,9 @@ static ms_result ms__gemini_take(ms_reader *r, ms_envelope *m,
     return ms__object_take(r, *shape, base, m);
 }
 
-static ms_result ms__gemini_read(ms_reader *r)
-{
-    return ms__format_read(r, &ms__gemini, ms__gemini_take);
-}
-
-static ms_result ms__gemini_write(ms_writer *w, const ms_envelope *m, size_t n,
-                                  ms_error *err)
-{
-    return ms__format_write(w, &ms__gemini, m, n, err);
-}
+static const ms__format ms__gemini = {
+    'g', ms__gemini_shapes, 5, NULL, ms__gemini_block, ms__side_unit, ms__gemini_element,
+    MS__LISTS_ALL, MS__PAIRS_TOOLS, ms__gemini_take};
 
 
 /* ==== [fmt-pydantic] the parts of pydantic-ai ========================================
@@ -23184,11 +23152,6 @@ static const ms__shape *ms__pydantic_element(ms_reader *r, size_t base, ms_role 
     return NULL;
 }
 
-static const ms__format ms__pydantic = {'p', ms__pydantic_shapes, 9, ms__pydantic_outer,
-                                        ms__pydantic_block, ms__pydantic_unit,
-                                        ms__pydantic_element, MS__LISTS_ALL,
-                                        MS__PAIRS_ALL};
-
 static ms_result ms__pydantic_take(ms_reader *r, ms_envelope *m,
                                  const ms__shape **shape)
 {
@@ -23204,32 +23167,25 @@ static ms_result ms__pydantic_take(ms_reader *r, ms_envelope *m,
     return ms__object_take(r, *shape, base, m);
 }
 
-static ms_result ms__pydantic_read(ms_reader *r)
-{
-    return ms__format_read(r, &ms__pydantic, ms__pydantic_take);
-}
-
-static ms_result ms__pydantic_write(ms_writer *w, const ms_envelope *m, size_t n,
-                                    ms_error *err)
-{
-    return ms__format_write(w, &ms__pydantic, m, n, err);
-}
+static const ms__format ms__pydantic = {
+    'p', ms__pydantic_shapes, 9, ms__pydantic_outer, ms__pydantic_block,
+    ms__pydantic_unit, ms__pydantic_element, MS__LISTS_ALL, MS__PAIRS_ALL,
+    ms__pydantic_take};
 
 
 /* ==== [formats] the table of formats ============================================ */
 
 static const ms_dialect ms__dialects[] = {
-    {"framework", NULL, NULL, false, false, ms__framework_read, ms__framework_write},
-    {"task", NULL, NULL, false, false, ms__task_read, ms__task_write},
-    {"session", NULL, NULL, false, false, ms__session_read, ms__session_write},
-    {"envelope", NULL, NULL, false, false, ms__env_read, ms__env_write},
-    {"envelope-rows", NULL, NULL, false, false, ms__env_read, ms__env_rows_write},
-    {"openai", NULL, NULL, false, true, ms__openai_read, ms__openai_write},
-    {"chat-strict", NULL, NULL, false, true, ms__openai_read, ms__openai_write},
-    {"anthropic", NULL, "system", false, true, ms__anthropic_read, ms__anthropic_write},
-    {"gemini", "contents", "systemInstruction", true, true, ms__gemini_read,
-     ms__gemini_write},
-    {"pydantic-ai", NULL, NULL, false, true, ms__pydantic_read, ms__pydantic_write},
+    {"framework", NULL, NULL, false, false, ms__framework_read, ms__framework_write, NULL},
+    {"task", NULL, NULL, false, false, ms__task_read, ms__task_write, NULL},
+    {"session", NULL, NULL, false, false, ms__session_read, ms__session_write, NULL},
+    {"envelope", NULL, NULL, false, false, ms__env_read, ms__env_write, NULL},
+    {"envelope-rows", NULL, NULL, false, false, ms__env_read, ms__env_rows_write, NULL},
+    {"openai", NULL, NULL, false, true, NULL, NULL, &ms__openai},
+    {"chat-strict", NULL, NULL, false, true, NULL, NULL, &ms__openai},
+    {"anthropic", NULL, "system", false, true, NULL, NULL, &ms__anthropic},
+    {"gemini", "contents", "systemInstruction", true, true, NULL, NULL, &ms__gemini},
+    {"pydantic-ai", NULL, NULL, false, true, NULL, NULL, &ms__pydantic},
 };
 
 MS_API const ms_dialect *ms_dialect_at(size_t index)
@@ -23261,7 +23217,7 @@ static ms_result ms__read_one(ms_reader *r, const ms_dialect *d, ms_str value)
         return ms__fail(r->err, MS_E_KIND, "a message is '%v', an object was expected",
                         MS__V(value));
     r->json = value;
-    MS__TRY(d->read(r));
+    MS__TRY(d->format ? ms__format_read(r, d->format) : d->read(r));
     for (size_t i = first; i < stbds_arrlenu(r->items); i++)
         MS__TRY(ms_envelope_check(&r->items[i], r->err));
     return MS_OK;
@@ -23388,7 +23344,9 @@ static ms_result ms__writer_emit(ms_writer *w, const ms_envelope *m, size_t n,
                                  ms_error *err)
 {
     w->place = w->dialect->joins ? w->written - n : w->written;
-    ms_result code = w->dialect->write(w, m, n, err);
+    const ms_dialect *d = w->dialect;
+    ms_result code = d->format ? ms__format_write(w, d->format, m, n, err)
+                               : d->write(w, m, n, err);
     if (code != MS_OK) {
         if (n > 1 || w->dialect->joins) w->json.result = code;
         return code;
