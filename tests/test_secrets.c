@@ -222,6 +222,21 @@ static void masking_changes_nothing_else_when_a_text_has_secrets(void **state)
     ms_arena_deinit(&arena);
 }
 
+/* A number may look like a password; a mark in its place would be no JSON. */
+static void numbers_stay_when_they_look_like_secrets(void **state)
+{
+    static const char json[] = "{\"a\": \"\\\"password\", \"password\": 13579.2468e17}";
+    ms_arena arena = {0};
+    ms_value masked, number = ms_json(ms_str_of(json));
+    (void)state;
+    assert_true(secrets_mask(number, SECRETS_KEYS, &arena, NULL, NULL, &masked));
+    assert_ptr_equal(masked.text.ptr, json);
+    number.json = false;
+    assert_true(secrets_mask(number, SECRETS_KEYS, &arena, NULL, NULL, &masked));
+    assert_true(holds_text(masked.text, "[masked password]"));
+    ms_arena_deinit(&arena);
+}
+
 static void masking_says_no_memory_when_the_arena_is_full(void **state)
 {
     uint64_t rng = test_seed() + 3;
@@ -392,6 +407,7 @@ int main(void)
         cmocka_unit_test(planted_secrets_are_found_when_drawn_by_chance),
         cmocka_unit_test(masked_json_stays_json_when_secrets_are_in_strings),
         cmocka_unit_test(masking_changes_nothing_else_when_a_text_has_secrets),
+        cmocka_unit_test(numbers_stay_when_they_look_like_secrets),
         cmocka_unit_test(masking_says_no_memory_when_the_arena_is_full),
         cmocka_unit_test(placeholders_raise_no_alarm_when_they_have_the_form),
         cmocka_unit_test(names_and_addresses_are_found_when_they_are_asked_for),

@@ -44,6 +44,7 @@ typedef struct report {
     job *job;                 /* of the file at hand */
     const options *options;
     ms_arena arena, scratch;  /* scratch: of the message at hand */
+    ms_arena reading;         /* of cursors: text of unfinished messages */
     ms_buf buf;               /* the data, */
     ms_json_writer w;         /* and what writes it */
     tally texts, words;       /* count: the place of the row, from 1 */
@@ -182,7 +183,7 @@ static int open_query(report *r, ms_str location, unsigned raw, ms_cursor *it)
     memset(&q, 0, sizeof q);
     q.location = location;
     q.raw = raw;
-    if (raw == 0) q.arena = &r->scratch;
+    if (raw == 0) q.arena = &r->reading;
     ms_result result = ms_query_open(r->job->store, &q, it, &err);
     return result == MS_OK ? FINE : complain_of("reading the store", result, &err);
 }
@@ -216,11 +217,8 @@ static int put_messages(report *r, ms_str location, uint64_t skip, tally *agents
         bool visible = now != NULL && ms_seq(now) == ms_seq(msg);
         if (skip > 0) skip--;
         else put_message(r, visible ? now : msg, !visible, agents);
-        if (visible) {
-            now = ms_next(&shown);
-        } else {
-            ms_arena_reset(&r->scratch);
-        }
+        if (visible) now = ms_next(&shown);
+        ms_arena_reset(&r->scratch);
     }
     ms_json_end_array(&r->w);
     int closed = close_query(&all, damaged), again = close_query(&shown, NULL);
@@ -573,6 +571,7 @@ static int put_session(report *r, const ms_info *info, uint64_t *damaged)
     ms_json_end_object(&r->w);
     tally_free(&agents);
     ms_arena_reset(&r->scratch);
+    ms_arena_reset(&r->reading);
     return code;
 }
 
@@ -844,6 +843,7 @@ static int run_report(job *j)
     tally_free(&r.kinds);
     ms_arena_deinit(&r.arena);
     ms_arena_deinit(&r.scratch);
+    ms_arena_deinit(&r.reading);
     return code;
 }
 
