@@ -2095,12 +2095,12 @@ MS_API size_t ms_entity_key(ms_str session_id, uint64_t seq,
  *     desc.arena = &arena;
  *     ms_project(&desc, ms_buf_write, &buf, &report, &err);
  *
- * The same input gives the same bytes. What was projected, read and projected again is the
- * same. While the window's start stays, more messages only change the end of the list,
- * from the turn that they belong to, so that a provider's prompt cache holds. The messages
- * must come in order of sequence (a timeline), not in blocks. Pictures are sent where the
- * provider takes them, by data and by URL; another part of a list becomes its name:
- * "[file left out]". */
+ * The same input gives the same bytes. What was projected, read and projected again is
+ * the same. While the window's start stays, more messages only change the end of the
+ * list, from the turn that they belong to, so that a provider's prompt cache holds. The
+ * messages must come in order of sequence (a timeline), not in blocks. Pictures are sent
+ * where the provider takes them, by data and by URL; another part of a list becomes its
+ * name: "[file left out]". */
 
 typedef enum ms_system_place {
     MS_SYSTEM_ANYWHERE,       /* a message wherever it stands */
@@ -2165,30 +2165,30 @@ typedef struct ms_project_opts {
                                  absent: all is one's own */
     ms_str system;            /* a system prompt before what the history has */
     ms_str model;             /* whom `thinking` is for; absent: any model */
-    bool thinking;            /* signed thinking of the running turn goes back to its signer,
-                                 unaltered; for requests that have thinking switched on */
+    bool thinking;            /* signed thinking of the running turn goes back to its
+                                 signer, unaltered; for requests that have thinking on */
     size_t newest;            /* the window: at most so many messages, 0: all. A turn is
                                  never split: the newest one is there whole */
     size_t budget;            /* and at most so many tokens; 0: no bound. MS_E_TOO_LARGE
                                  when the newest turn alone takes more */
     size_t step;              /* the window's start moves by so many messages (with a
-                                 budget: tokens) at a time, so that what is sent begins the
-                                 same for a while; 0: by one */
-    ms_count_fn count;        /* NULL: ms_count_tokens, 4 for each message, and 1,000 for a
+                                 budget: tokens) at a time, so that what is sent begins
+                                 the same for a while; 0: by one */
+    ms_count_fn count;        /* NULL: ms_count_tokens, 4 for each message, 1,000 for a
                                  picture. Your own gets a list with pictures as JSON */
     void *count_ctx;
     bool keep_open;           /* calls of the last turn without a result stay so, for a
                                  caller who is about to add it; no provider takes that */
-    bool stable;              /* what messages view stays until ms_project returns, whatever
-                                 `next` is called for (an arena store, a log): nothing is
-                                 copied */
+    bool stable;              /* messages stay until ms_project returns, whatever `next`
+                                 is called for (an arena store, a log): none is copied */
     bool shorten;             /* assistant text as ms_shorten makes it, by */
     ms_shorten_opts shorten_opts;
     size_t fresh;             /* results of all but the newest so many turns (the user's
                                  count, too) are shortened, moving on by `fresh_step`
                                  turns at a time; 0: never */
     size_t fresh_step;        /* 0: fresh */
-    /* The key for a shortened message, written to out; its length, 0: none. NULL: none. */
+    /* The key for a shortened message, written to out; its length, 0: none. NULL: none.
+     * */
     size_t (*key)(void *ctx, const ms_envelope *m, char out[MS_ENTITY_KEY_MAX]);
     void *key_ctx;
 } ms_project_opts;
@@ -2211,27 +2211,27 @@ typedef struct ms_project_report {
     uint64_t dropped;         /* never sent, empty, doubled, or results without a call */
     uint64_t orphans;         /* of these: results whose call is not there */
     uint64_t duplicates;      /* of these: further results of one call */
-    uint64_t wrapped;         /* written in another form: context, observation, what another
-                                 agent did, arguments and results that are not what the
-                                 provider wants, parts that are left out */
+    uint64_t wrapped;         /* written in another form: context, observation, another
+                                 agent's work, arguments and results that are not what
+                                 the provider wants, parts that are left out */
     uint64_t renamed;         /* call ids and tool names changed */
     uint64_t shortened;
     uint64_t synthesised;     /* * results made up for calls without one */
     uint64_t merged;          /* * texts that went on the message before */
     uint64_t started;         /* * 1: start_text was put first */
     uint64_t bridged;         /* * times that bridge_text was put between */
-    uint64_t thinking_missing;/* * turns of the running loop whose thinking the provider asks
-                                 for, and that is not there, was edited, or is of another
-                                 model: switch thinking off for this request */
+    uint64_t thinking_missing;/* * turns of the running loop whose thinking the provider
+                                 asks for, and that is not there, was edited, or is of
+                                 another model: switch thinking off for this request */
     uint64_t cost;            /* of the window, in units of the budget */
     uint64_t newest_turn;     /* and of its newest turn alone, with the system text */
     uint64_t first_seq;       /* of the first message in the window; 0: none */
 } ms_project_report;
 
 /* Reads messages until next gives NULL and writes an array of messages. A cursor's
- * trouble is reported by ms_cursor_close. report may be NULL; it is set on MS_E_TOO_LARGE,
- * too; then nothing was written. After any other failure what was given to `write` is not
- * whole. */
+ * trouble is reported by ms_cursor_close. report may be NULL; it is set on
+ * MS_E_TOO_LARGE, too; then nothing was written. After any other failure what was given
+ * to `write` is not whole. */
 MS_API ms_result ms_project(const ms_project_desc *desc, ms_write_fn write, void *ctx,
                             ms_project_report *report, ms_error *err);
 
@@ -2239,8 +2239,8 @@ MS_API ms_result ms_project(const ms_project_desc *desc, ms_write_fn write, void
 /* ==== [api-request] what an agent loop sends, and what comes back ====================
  * ms_request writes the body of the next request from a store: the messages as the
  * provider takes them (see [api-project]), system text, tools, and what else is given.
- * ms_answer stores what the provider answers. One description serves both. A complete loop
- * is examples/loop.c.
+ * ms_answer stores what the provider answers. One description serves both. A complete
+ * loop is examples/loop.c.
  *
  *     ms_request_desc ask = {0};
  *     ask.profile = ms_profile_find(MS_STR("anthropic"));
@@ -2272,21 +2272,21 @@ typedef struct ms_request_desc {
 
 /* Writes the body of a request: model (gemini has it in its URL), system text, messages,
  * tools, extra. report may be NULL. MS_E_ARGUMENT: neither store nor memory is there, or
- * both, or extra has a member of the request's own; MS_E_SYNTAX, MS_E_KIND: tools or extra
- * are not what they must be; MS_E_TOO_LARGE: see opts.budget; nothing was written then.
- * MS_E_DAMAGED: messages were skipped (see ms_cursor_close); what was written is not
- * whole. */
+ * both, or extra has a member of the request's own; MS_E_SYNTAX, MS_E_KIND: tools or
+ * extra are not what they must be; MS_E_TOO_LARGE: see opts.budget; nothing was written
+ * then. MS_E_DAMAGED: messages were skipped (see ms_cursor_close); what was written is
+ * not whole. */
 MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void *ctx,
                             ms_project_report *report, ms_error *err);
 
 
-/* ---- What comes back: the provider's response becomes messages of the location (or of the
- * memory's, with its agent key), text, thinking and calls in their order, all but the first
- * JOINED. agent_key and model are those of opts; an absent model is the one that the answer
- * names. Thinking is stored as
+/* ---- What comes back: the provider's response becomes messages of the location (or of
+ * the memory's, with its agent key), text, thinking and calls in their order, all but the
+ * first JOINED. agent_key and model are those of opts; an absent model is the one that
+ * the answer names. Thinking is stored as
  * REASONING, with what its provider signed in `extra` (see [project]). The body may be a
- * chat completion, a message of Anthropic, a response of Gemini or Ollama, and a stream of
- * these, as server-sent events or lines of JSON. Results of calls are the caller's to
+ * chat completion, a message of Anthropic, a response of Gemini or Ollama, and a stream
+ * of these, as server-sent events or lines of JSON. Results of calls are the caller's to
  * append. */
 
 typedef struct ms_answered {
@@ -2304,7 +2304,8 @@ typedef struct ms_answered {
 MS_API ms_result ms_answer(const ms_request_desc *desc, ms_str body, ms_answered *out,
                            ms_error *err);
 
-/* A streamed answer. For one thread at a time; it must not be moved, and must be ended. */
+/* A streamed answer. For one thread at a time; it must not be moved, and must be ended.
+ * */
 typedef struct ms_answer_stream {
     ms_request_desc desc;      /* private, as all of it */
     ms_answered out;
@@ -2322,9 +2323,10 @@ typedef struct ms_answer_stream {
 
 MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *desc,
                                  ms_error *err);
-/* More bytes of the body, however they arrive. Each message begins with its first text and is
- * there for readers; when the process dies it stays, unfinished, with the text that was
- * there. Errors as of ms_answer, and of ms_stream_feed; after one call ms_answer_end. */
+/* More bytes of the body, however they arrive. Each message begins with its first text
+ * and is there for readers; when the process dies it stays, unfinished, with the text
+ * that was there. Errors as of ms_answer, and of ms_stream_feed; after one call
+ * ms_answer_end. */
 MS_API ms_result ms_answer_feed(ms_answer_stream *a, ms_str bytes, ms_error *err);
 /* Ends all messages; where the provider's end did not come, they stay unfinished
  * (MS_E_MISSING unless ms_answer_feed said why). Of no use afterwards. */
@@ -23732,8 +23734,8 @@ MS_API size_t ms_entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY_
  * Items of each type, for the reader agent_key (absent: everybody reads):
  *   user_message, task, script_instruction      user text
  *   assistant_message, final, plans, data       assistant text (data of a user: user
- *                                               text); a refusal of openai is a text; a
- *                                               final that equals its neighbour is dropped
+ *                                               text); a refusal of openai is a text; of
+ *                                               a final and an equal text one is sent
  *   text of a role, multimodal_part, other      text of that role
  *   director_context, injected_context          system text; where system text must be
  *                                               first, later ones are user text in
@@ -23757,17 +23759,18 @@ MS_API size_t ms_entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY_
  * of the running turn: of all groups after the last user text before the newest results.
  * opts.thinking sends it, unaltered, to the provider and the model family that signed it.
  * ms_answer stores it as REASONING with the member `signed` in extra: {"provider": name,
- * "model": name, "of": hash, "signature": text}; redacted thinking has "data" instead, and
- * a call of Gemini its signature alike. `of` is the hash of all messages of the answer.
- * Where it differs now, the answer was edited, and its thinking stays out. Thinking that a
- * format's reader has read counts as edited when a message of its answer was amended. The thoughtSignature of a Gemini call is sent with the
- * switch off, too: Gemini 3 demands it. Where it is missing a documented placeholder stands
- * on each first call, so that the beginning of the list stays the same when a turn ends.
+ * "model": name, "of": hash, "signature": text}; redacted thinking has "data" instead,
+ * and a call of Gemini its signature alike. `of` is the hash of all messages of the
+ * answer. Where it differs now, the answer was edited, and its thinking stays out.
+ * Thinking that a format's reader has read counts as edited when a message of its answer
+ * was amended. The thoughtSignature of a Gemini call is sent with the switch off, too:
+ * Gemini 3 demands it. Where it is missing a documented placeholder stands on each first
+ * call, so that the beginning of the list stays the same when a turn ends.
  *
- * Memory: 168 bytes a message, 64 a turn, 96 for the names of a call, and the message where
- * the caller's does not stay. One hash table holds ids, calls and agents; every lookup is
- * O(1), with hostile ids, too. A text that is put together can fail for memory: p->lost is
- * set then, and looked at after each message and at the end.
+ * Memory: 168 bytes a message, 64 a turn, 96 for the names of a call, and the message
+ * where the caller's does not stay. One hash table holds ids, calls and agents; every
+ * lookup is O(1), with hostile ids, too. A text that is put together can fail for memory:
+ * p->lost is set then, and looked at after each message and at the end.
  * (P1) Each call that is written has one result after it (without keep_open), and each
  *      result has its call before it.
  * (P2) Equal input gives equal bytes.
@@ -23805,8 +23808,8 @@ typedef struct ms__shape_row {
     const char *system, *user;      /* a message of that role */
     const char *plain;              /* the assistant's message of texts alone */
     const char *turn, *turn_end;    /* around the blocks of any other */
-    const char *texts, *text;       /* block of its texts; what begins a block of one text */
-    const char *data, *url;         /* block of a picture: %m media type, %d data or URL */
+    const char *texts, *text;       /* block of its texts; what begins one of one text */
+    const char *data, *url;         /* picture: %m its media type, %d its data or URL */
     const char *thought, *redacted; /* thinking */
     const char *call, *sibling;     /* a call; one that is not first, without signature */
     const char *results, *reply;    /* what begins the message of all results; a result */
@@ -23824,18 +23827,20 @@ static const ms__shape_row ms__shapes[] = {
      NULL, NULL, NULL, "{\"type\":\"text\",\"text\":",
      MS__CHAT_URL "data:%m;base64,%d\"}}", MS__CHAT_URL "%d\"}}",
      ",\"reasoning_content\":\"", NULL,
-     "{\"id\":%i,\"type\":\"function\",\"function\":{\"name\":%n,\"arguments\":%a}}", NULL,
-     NULL, "{\"role\":\"tool\",\"tool_call_id\":%i,\"content\":%r}", NULL,
+     "{\"id\":%i,\"type\":\"function\",\"function\":{\"name\":%n,\"arguments\":%a}}",
+     NULL, NULL, "{\"role\":\"tool\",\"tool_call_id\":%i,\"content\":%r}", NULL,
      false, false, false, false, false}, /* chat */
     {"{\"role\":\"system\",\"content\":%t}", "{\"role\":\"user\",\"content\":%t%m}", NULL,
      NULL, NULL, NULL, NULL, NULL, NULL, ",\"thinking\":\"", NULL,
      "{\"id\":%i,\"function\":{\"name\":%n,\"arguments\":%o}}", NULL,
-     NULL, "{\"role\":\"tool\",\"tool_name\":%n,\"tool_call_id\":%i,\"content\":%r}", NULL,
-     false, false, false, false, true}, /* ollama */
-    {NULL, "{\"role\":\"user\",\"content\":%c}", "{\"role\":\"assistant\",\"content\":%t}",
+     NULL, "{\"role\":\"tool\",\"tool_name\":%n,\"tool_call_id\":%i,\"content\":%r}",
+     NULL, false, false, false, false, true}, /* ollama */
+    {NULL, "{\"role\":\"user\",\"content\":%c}",
+     "{\"role\":\"assistant\",\"content\":%t}",
      "{\"role\":\"assistant\",\"content\":[", "]}", "%b", "{\"type\":\"text\",\"text\":",
-     "{\"type\":\"image\",\"source\":{\"type\":\"base64\",\"media_type\":\"%m\",\"data\":\""
-     "%d\"}}", "{\"type\":\"image\",\"source\":{\"type\":\"url\",\"url\":\"%d\"}}",
+     "{\"type\":\"image\",\"source\":{\"type\":\"base64\",\"media_type\":\"%m\","
+     "\"data\":\"%d\"}}",
+     "{\"type\":\"image\",\"source\":{\"type\":\"url\",\"url\":\"%d\"}}",
      "{\"type\":\"thinking\",\"thinking\":%x,\"signature\":%s}",
      "{\"type\":\"redacted_thinking\",\"data\":%s}",
      "{\"type\":\"tool_use\",\"id\":%i,\"name\":%n,\"input\":%o}", NULL,
@@ -23851,15 +23856,19 @@ static const ms__shape_row ms__shapes[] = {
      "{\"role\":\"user\",\"parts\":[",
      "{\"functionResponse\":{\"name\":%n,\"response\":%r,\"id\":%i}}", NULL,
      true, false, true, false, false}, /* gemini */
-    {"{\"kind\":\"request\",\"parts\":[{\"part_kind\":\"system-prompt\",\"content\":%t}]}",
-     "{\"kind\":\"request\",\"parts\":[{\"part_kind\":\"user-prompt\",\"content\":%c}]}",
+    {"{\"kind\":\"request\",\"parts\":[{\"part_kind\":\"system-prompt\",\"content\":%t"
+     "}]}",
+     "{\"kind\":\"request\",\"parts\":[{\"part_kind\":\"user-prompt\",\"content\":%c"
+     "}]}",
      NULL, "{\"kind\":\"response\",\"parts\":[", "]}",
      "{\"part_kind\":\"text\",\"content\":%t}", "",
      "{\"data\":\"%d\",\"media_type\":\"%m\",\"kind\":\"binary\"}",
      "{\"url\":\"%d\",\"kind\":\"image-url\"}", NULL, NULL,
-     "{\"part_kind\":\"tool-call\",\"tool_name\":%n,\"args\":%p,\"tool_call_id\":%i}", NULL,
+     "{\"part_kind\":\"tool-call\",\"tool_name\":%n,\"args\":%p,\"tool_call_id\":%i}",
+     NULL,
      "{\"kind\":\"request\",\"parts\":[",
-     "{\"part_kind\":\"tool-return\",\"tool_name\":%n,\"content\":%r,\"tool_call_id\":%i%f}",
+     "{\"part_kind\":\"tool-return\",\"tool_name\":%n,\"content\":%r,"
+     "\"tool_call_id\":%i%f}",
      ",{\"part_kind\":\"user-prompt\",\"content\":%c}",
      true, true, false, true, false}, /* pydantic-ai */
 };
@@ -24016,8 +24025,8 @@ static void *ms__take(ms__projector *p, size_t size)
 }
 
 /* Room for `more` items of `size` bytes after the first n of an array that doubles. */
-static bool ms__room_for(ms__projector *p, void **items, size_t *cap, size_t n, size_t more,
-                         size_t size)
+static bool ms__room_for(ms__projector *p, void **items, size_t *cap, size_t n,
+                         size_t more, size_t size)
 {
     if (n + more <= *cap) return true;
     size_t wider = *cap * 2 + more + 28;
@@ -24221,11 +24230,11 @@ static const ms__part_form *ms__part_form_of(ms_str element, ms_str *member)
     bool has_kind = !type && ms_json_member(element, MS_STR("kind"), &kind);
     for (size_t i = 0; i < sizeof ms__part_forms / sizeof ms__part_forms[0]; i++) {
         const ms__part_form *f = &ms__part_forms[i];
-        bool fits = !f->tag ? !type && !has_kind && ms__only_member(element, f->word, member)
-                            : (f->tag[0] == 't' ? type : has_kind) &&
-                                  ms_json_string_is(type ? tag : kind, ms_str_of(f->word)) &&
-                                  ms_json_member(element, ms_str_of(f->need), member);
-        if (!fits) continue;
+        if (f->tag ? !(f->tag[0] == 't' ? type : has_kind) ||
+                         !ms_json_string_is(type ? tag : kind, ms_str_of(f->word)) ||
+                         !ms_json_member(element, ms_str_of(f->need), member)
+                   : type || has_kind || !ms__only_member(element, f->word, member))
+            continue;
         bool string = ms_json_kind_of(*member) == MS_JSON_STRING;
         return f->kind != MS__PART_TEXT || string ? f : NULL;
     }
@@ -24238,7 +24247,8 @@ static bool ms__has_word(const char *words, ms_str word)
     ms_str all = ms_str_of(words);
     for (size_t i = 0; word.len > 0 && i + word.len <= all.len; i++) {
         size_t end = i + word.len;
-        if ((i == 0 || all.ptr[i - 1] == ' ') && (end == all.len || all.ptr[end] == ' ') &&
+        if ((i == 0 || all.ptr[i - 1] == ' ') &&
+            (end == all.len || all.ptr[end] == ' ') &&
             memcmp(all.ptr + i, word.ptr, word.len) == 0)
             return true;
     }
@@ -24300,7 +24310,8 @@ static void ms__picture_members(ms__projector *p, ms_str object, ms__element *x)
 }
 
 /* The picture of a part into *x; false: the provider does not take it. */
-static bool ms__picture_of(ms__projector *p, ms_str element, ms_str member, ms__element *x)
+static bool ms__picture_of(ms__projector *p, ms_str element, ms_str member,
+                           ms__element *x)
 {
     const ms_profile *profile = p->profile;
     bool string = ms_json_kind_of(member) == MS_JSON_STRING;
@@ -24317,8 +24328,8 @@ static bool ms__picture_of(ms__projector *p, ms_str element, ms_str member, ms__
              ms_str_starts_with(x->url, MS_STR("gs://"))));
 }
 
-/* Reads one element of a list as a part; false: it has no form of one. In results a string
- * is data. *left_out counts parts that are left out. */
+/* Reads one element of a list as a part; false: it has no form of one. In results a
+ * string is data. *left_out counts parts that are left out. */
 static bool ms__part_read(ms__projector *p, ms_str element, bool strings, ms__element *x,
                           uint64_t *left_out)
 {
@@ -24352,7 +24363,8 @@ static void ms__part_push(ms__projector *p, const ms__element *x)
 }
 
 /* Adds the parts of a list; false: it is not such a list, and nothing is added. */
-static bool ms__parts_read(ms__projector *p, ms_str list, bool strings, uint64_t *left_out)
+static bool ms__parts_read(ms__projector *p, ms_str list, bool strings,
+                           uint64_t *left_out)
 {
     size_t before = p->n_parts, n = 0;
     ms__element x;
@@ -24593,7 +24605,8 @@ static void ms__item_said(ms__projector *p, const ms_envelope *m, ms__item *item
     else if (ms__is_answer(m)) ms__result_said(p, m, item);
     else if (m->type == MS_T_SYNTHESIS || m->type == MS_T_GLOBAL_OBSERVATION)
         ms__sourced_said(p, m, item);
-    else if (role == MS_ROLE_SYSTEM || role == MS_ROLE_DEVELOPER) ms__system_said(p, item);
+    else if (role == MS_ROLE_SYSTEM || role == MS_ROLE_DEVELOPER)
+        ms__system_said(p, item);
     else if (role == MS_ROLE_ASSISTANT) ms__assistant_said(p, m, item);
     else item->kind = MS__ITEM_USER;
     if (item->kind < MS__ITEM_THOUGHT && ms__is_blank(item->text.text))
@@ -24850,8 +24863,8 @@ static void ms__group_begin(ms__projector *p, ms__item_kind kind, ms_str agent)
             (uint32_t)p->n_groups;
 }
 
-/* Puts an item into the turn that it belongs to, or into a group of its own. There is room
- * for everything. */
+/* Puts an item into the turn that it belongs to, or into a group of its own. There is
+ * room for everything. */
 static void ms__item_join(ms__projector *p, ms__item *item, ms_str agent)
 {
     bool turn = item->kind >= MS__ITEM_ASSISTANT;
@@ -24900,14 +24913,16 @@ static bool ms__call_fits(const ms_envelope *m, const ms__item *call)
     return !m->turn_id.ptr || !call->turn.ptr || ms_str_equal(m->turn_id, call->turn);
 }
 
-/* The oldest call without a result in the agent's newest turn that fits: item + 1, or 0. */
+/* The oldest call without a result in the agent's newest turn that fits: item + 1, or 0.
+ * */
 static uint32_t ms__call_by_place(ms__projector *p, const ms_envelope *m)
 {
     ms__name *last = ms__name_known(p, MS__NAME_AGENT, m->agent_key, ms__absent());
     if (!last) return 0;
     ms__group *g = &p->groups[last->value - 1];
     if (g->open == 0) return 0;
-    while (p->items[g->oldest - 1].kind != MS__ITEM_CALL || p->items[g->oldest - 1].result)
+    while (p->items[g->oldest - 1].kind != MS__ITEM_CALL ||
+           p->items[g->oldest - 1].result)
         g->oldest = p->items[g->oldest - 1].next; /* answered for good */
     uint32_t at = g->oldest;
     for (unsigned looked = 0; at != 0 && looked < MS__LOOK_AT; looked++) {
@@ -24968,7 +24983,8 @@ static void ms__call_add(ms__projector *p, const ms_envelope *m, ms__item *item)
 {
     ms_str own = ms__id_own(p, m), from = ms__signed(p, m);
     if (p->shape->signatures)
-        item->beside = ms__string_of(m, from, from.ptr ? "signature" : "thoughtSignature");
+        item->beside =
+            ms__string_of(m, from, from.ptr ? "signature" : "thoughtSignature");
     item->id = ms__id_give(p, own);
     ms__name *name = ms__name_of(p, MS__NAME_CALL, own, m->agent_key);
     item->before = name->value;
@@ -25055,7 +25071,8 @@ static void ms__members_said(ms__projector *p, ms_envelope *m)
         if (refusal.ptr) m->content = ms_text_n(ms__decoded(p, refusal));
     }
     if (!ms_member(m, MS_STR("function_call"), &call)) return;
-    ms_str name = ms__string_of(m, call, "name"), args = ms__string_of(m, call, "arguments");
+    ms_str name = ms__string_of(m, call, "name");
+    ms_str args = ms__string_of(m, call, "arguments");
     if (!name.ptr || !args.ptr) return;
     m->type = MS_T_ACTION;
     m->tool = ms__decoded(p, name);
@@ -25397,7 +25414,8 @@ static void ms__out_turns(ms__projector *p, ms__fill *f, bool ordered, bool some
     for (size_t i = f->from; i < f->to; i++)
         for (uint32_t at = p->groups[i].first + 1; at; at = p->items[at - 1].next) {
             const ms__item *item = f->call = &p->items[at - 1];
-            bool call = item->kind == MS__ITEM_CALL, text = item->kind == MS__ITEM_ASSISTANT;
+            bool call = item->kind == MS__ITEM_CALL;
+            bool text = item->kind == MS__ITEM_ASSISTANT;
             if (!call && (!ordered || !(text || ms__thought_goes(p, item)))) continue;
             if (some) ms__out(p, ",");
             some = true;
@@ -25406,7 +25424,8 @@ static void ms__out_turns(ms__projector *p, ms__fill *f, bool ordered, bool some
                 ms__out_text(p, item->text.text);
                 ms__out(p, "}");
             } else if (!call) {
-                ms__out_form(p, item->redacted ? p->shape->redacted : p->shape->thought, f);
+                ms__out_form(p, item->redacted ? p->shape->redacted
+                                               : p->shape->thought, f);
             } else {
                 bool bare = p->shape->signatures && !f->first && !item->beside.ptr;
                 ms__out_form(p, bare ? p->shape->sibling : p->shape->call, f);
@@ -25503,10 +25522,12 @@ static bool ms__is_silent(const ms__projector *p, size_t group)
     return g->kind == MS__ITEM_ASSISTANT && !g->calls && !g->has_texts;
 }
 
-/* The end of a run: groups of one kind, and silent ones; an assistant's ends with calls. */
+/* The end of a run: groups of one kind, and silent ones; an assistant's ends with calls.
+ * */
 static size_t ms__run_end(const ms__projector *p, size_t from, ms__item_kind kind)
 {
-    while (from < p->n_groups && (p->groups[from].kind == kind || ms__is_silent(p, from))) {
+    while (from < p->n_groups &&
+           (p->groups[from].kind == kind || ms__is_silent(p, from))) {
         bool calls = p->groups[from++].calls > 0;
         if (kind == MS__ITEM_ASSISTANT && calls) break;
     }
@@ -25695,7 +25716,8 @@ static ms_result ms__project_open(ms__projector **out, const ms_project_desc *de
     if (!desc->next || !write)
         return ms__fail(err, MS_E_ARGUMENT, "a history needs messages and a place to go");
     MS__TRY(ms__project_begin(p, desc, err));
-    while ((msg = desc->next(desc->next_ctx)) != NULL) MS__TRY(ms__project_add(p, msg, err));
+    while ((msg = desc->next(desc->next_ctx)) != NULL)
+        MS__TRY(ms__project_add(p, msg, err));
     ms_result code = ms__window_start(p, &p->start, err);
     if (p->profile->system == MS_SYSTEM_APART) {
         ms__system_of(p);
@@ -25730,9 +25752,9 @@ MS_API ms_result ms_project(const ms_project_desc *desc, ms_write_fn write, void
 
 
 /* ==== [request] the body of the next request ========================================
- * ms_request opens the history, lets [project] and [emit] write its messages, and puts the
- * members of a request around them. The system text is known once all messages are read,
- * so it can stand first.
+ * ms_request opens the history, lets [project] and [emit] write its messages, and puts
+ * the members of a request around them. The system text is known once all messages are
+ * read, so it can stand first.
  * ================================================================================== */
 
 /* Members that a request writes itself; `extra` must not have them. */
@@ -25740,7 +25762,8 @@ static const char *const ms__request_members[] = {
     "model", "system", "systemInstruction", "messages", "contents", "tools"};
 
 /* A JSON value of that kind, or absent. */
-static ms_result ms__given(ms_str json, ms_json_kind kind, const char *must, ms_error *err)
+static ms_result ms__given(ms_str json, ms_json_kind kind, const char *must,
+                           ms_error *err)
 {
     if (!json.ptr) return MS_OK;
     MS__TRY(ms_json_check(json, NULL, NULL, err));
@@ -25755,15 +25778,15 @@ static ms_result ms__request_check(const ms_request_desc *desc, ms_error *err)
         return ms__fail(err, MS_E_UNSUPPORTED, "pydantic-ai has a list of messages "
                         "(ms_project), but no request");
     if (!desc->store == !desc->memory)
-        return ms__fail(err, MS_E_ARGUMENT, "a request needs a store or a memory, and not "
-                        "both");
+        return ms__fail(err, MS_E_ARGUMENT, "a request needs a store or a memory, and "
+                        "not both");
     MS__TRY(ms__given(desc->tools, MS_JSON_ARRAY, "tools must be a list", err));
     MS__TRY(ms__given(desc->extra, MS_JSON_OBJECT, "extra must be an object", err));
     for (size_t i = 0; i < sizeof ms__request_members / sizeof *ms__request_members; i++)
         if (desc->extra.ptr &&
             ms_json_member(desc->extra, ms_str_of(ms__request_members[i]), &value))
-            return ms__fail(err, MS_E_ARGUMENT, "the request has its own member %s, extra "
-                            "must not have it", ms__request_members[i]);
+            return ms__fail(err, MS_E_ARGUMENT, "the request has its own member %s, "
+                            "extra must not have it", ms__request_members[i]);
     return MS_OK;
 }
 
@@ -25779,7 +25802,8 @@ static void ms__request_head(ms__projector *p, const ms_request_desc *desc)
         ms__out(p, ",");
     }
     if (system.ptr) {
-        ms__out(p, gemini ? "\"systemInstruction\":{\"parts\":[{\"text\":" : "\"system\":");
+        ms__out(p, gemini ? "\"systemInstruction\":{\"parts\":[{\"text\":"
+                          : "\"system\":");
         ms__out_text(p, system);
         ms__out(p, gemini ? "}]}," : ",");
     }
@@ -25871,10 +25895,11 @@ MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void
  * lines), so server-sent events, lines of JSON and one large array need no code of their
  * own, and a piece may end at any byte.
  *
- * ms_answer appends the messages as one batch at the end. A stream begins each message with
- * its first text, feeds it, and ends all of them when the answer is whole: only then is
- * the hash known that thinking is stored with. A provider's error, or a connection that
- * ends early, leaves the messages marked as unfinished. The first trouble stays in a->code.
+ * ms_answer appends the messages as one batch at the end. A stream begins each message
+ * with its first text, feeds it, and ends all of them when the answer is whole: only then
+ * is the hash known that thinking is stored with. A provider's error, or a connection
+ * that ends early, leaves the messages marked as unfinished. The first trouble stays in
+ * a->code.
  * ================================================================================== */
 
 typedef enum ms__bit_kind {
@@ -25975,8 +26000,10 @@ static ms_str ms__bit_signed(ms_answer_stream *a, const ms__bit *b, uint64_t of)
     return ms_buf_text(&buf);
 }
 
-/* The message of a bit: as a stream begins it, or, `whole`, as it is stored in the end. */
-static ms_envelope ms__bit_message(const ms_answer_stream *a, const ms__bit *b, bool whole)
+/* The message of a bit: as a stream begins it, or, `whole`, as it is stored in the end.
+ * */
+static ms_envelope ms__bit_message(const ms_answer_stream *a, const ms__bit *b,
+                                   bool whole)
 {
     ms_value text = whole ? ms_text_n(ms_buf_text(&b->text)) : ms_text("");
     ms_str object;
@@ -26031,7 +26058,9 @@ static void ms__bit_put(ms_answer_stream *a, ms__bit_kind kind, int64_t index, c
     if (!json.ptr || a->code != MS_OK) return;
     if (string && ms_json_string(json, ms__answer_arena(a), &text) != MS_OK)
         ms__answer_lost(a, json.len);
-    if ((text.len == 0 && kind != MS__BIT_CALL) || !(b = ms__bit_at(a, kind, index))) return;
+    if (text.len == 0 && kind != MS__BIT_CALL) return;
+    b = ms__bit_at(a, kind, index);
+    if (!b) return;
     ms_buf *buf = what == 't'   ? &b->text
                   : what == 's' ? &b->signature
                   : what == 'd' ? &b->data
@@ -26042,8 +26071,8 @@ static void ms__bit_put(ms_answer_stream *a, ms__bit_kind kind, int64_t index, c
 }
 
 /* A call, or more of it: `object` has its name and its arguments, `around` its id. */
-static void ms__answer_call(ms_answer_stream *a, int64_t index, ms_str around, ms_str object,
-                            const char *args)
+static void ms__answer_call(ms_answer_stream *a, int64_t index, ms_str around,
+                            ms_str object, const char *args)
 {
     ms__bit_put(a, MS__BIT_CALL, index, 'i', ms__at(around, "id"));
     ms__bit_put(a, MS__BIT_CALL, index, 's', ms__at(around, "thoughtSignature"));
@@ -26124,7 +26153,7 @@ static void ms__answer_anthropic(ms_answer_stream *a, ms_str event)
     ms__bit_put(a, MS__BIT_TEXT, index, 't', ms__at(delta, "text"));
     ms__bit_put(a, MS__BIT_THOUGHT, index, 't', ms__at(delta, "thinking"));
     ms__bit_put(a, MS__BIT_THOUGHT, index, 's', ms__at(delta, "signature"));
-    for (ms__bit *b = a->bits; b; b = b->next) /* a tool of the server has input as well */
+    for (ms__bit *b = a->bits; b; b = b->next) /* a server's tool has input as well */
         if (b->kind == MS__BIT_CALL && b->index == index)
             ms__bit_put(a, MS__BIT_CALL, index, 't', ms__at(delta, "partial_json"));
 }
@@ -26156,7 +26185,8 @@ static void ms__answer_ollama(ms_answer_stream *a, ms_str event)
     ms__bit_put(a, MS__BIT_THOUGHT, 0, 't', ms__at(event, "message.thinking"));
     ms__bit_put(a, MS__BIT_TEXT, 0, 't', ms__at(event, "message.content"));
     while (ms_json_next(&it))
-        ms__answer_call(a, a->n_bits++, it.value, ms__at(it.value, "function"), "arguments");
+        ms__answer_call(a, a->n_bits++, it.value, ms__at(it.value, "function"),
+                        "arguments");
     if (ms_json_kind_of(ms__at(event, "done")) == MS_JSON_TRUE) a->whole = true;
 }
 
@@ -26214,7 +26244,8 @@ static void ms__answer_facts(ms_answer_stream *a, ms_str event)
             ms_json_string(v, ms__answer_arena(a), &word) == MS_OK &&
             ms_buf_write(&a->model, word.ptr, word.len) != MS_OK)
             ms__answer_lost(a, word.len);
-        if (f->what != MS__STOP || !ms__string_inside(v, &word) || word.len == 0) continue;
+        if (f->what != MS__STOP || !ms__string_inside(v, &word) || word.len == 0)
+            continue;
         a->whole = true;
         word.len = ms__min(word.len, sizeof a->out.stop - 1);
         memcpy(a->out.stop, word.ptr, word.len);
@@ -26315,7 +26346,8 @@ static MS__APART ms_envelope *ms__answer_messages(ms_answer_stream *a)
     size_t n = 0;
     for (const ms__bit *b = a->bits; b; b = b->next) n += ms__bit_says(b);
     ms_envelope *all =
-        (ms_envelope *)ms_arena_alloc(ms__answer_arena(a), (n + 1) * sizeof *all), *m = all;
+        (ms_envelope *)ms_arena_alloc(ms__answer_arena(a), (n + 1) * sizeof *all);
+    ms_envelope *m = all;
     if (!all) ms__answer_lost(a, n * sizeof *all);
     for (const ms__bit *b = all ? a->bits : NULL; b; b = b->next) {
         if (!ms__bit_says(b)) continue;
@@ -26331,14 +26363,16 @@ static MS__APART ms_envelope *ms__answer_messages(ms_answer_stream *a)
     for (const ms__bit *b = all ? a->bits : NULL; b; b = b->next) {
         if (!ms__bit_says(b)) continue;
         bool thought = b->kind == MS__BIT_THOUGHT;
-        if (thought || b->signature.len > 0) m->extra = ms__bit_signed(a, b, thought ? of : 0);
+        if (thought || b->signature.len > 0)
+            m->extra = ms__bit_signed(a, b, thought ? of : 0);
         m++;
     }
     return all;
 }
 
 /* Ends the streams: as whole messages, or as they were interrupted. */
-static MS__APART ms_result ms__answer_ends(ms_answer_stream *a, const ms_envelope *m, ms_error *err)
+static MS__APART ms_result ms__answer_ends(ms_answer_stream *a, const ms_envelope *m,
+                                           ms_error *err)
 {
     ms_result first = MS_OK, code;
     for (ms__bit *b = a->bits; b; b = b->next) {
@@ -26361,11 +26395,13 @@ static MS__APART ms_result ms__answer_ends(ms_answer_stream *a, const ms_envelop
 }
 
 /* All messages in one batch. */
-static MS__APART ms_result ms__answer_batch(ms_answer_stream *a, const ms_envelope *m, ms_error *err)
+static MS__APART ms_result ms__answer_batch(ms_answer_stream *a, const ms_envelope *m,
+                                            ms_error *err)
 {
     size_t n = a->out.messages;
     ms_append_opts how;
-    uint64_t *seqs = (uint64_t *)ms_arena_alloc(ms__answer_arena(a), (n + 1) * sizeof *seqs);
+    uint64_t *seqs =
+        (uint64_t *)ms_arena_alloc(ms__answer_arena(a), (n + 1) * sizeof *seqs);
     if (!seqs) return ms__no_arena(err, ms__answer_arena(a), n * sizeof *seqs);
     memset(&how, 0, sizeof how);
     how.location = a->desc.location;
@@ -26377,8 +26413,8 @@ static MS__APART ms_result ms__answer_batch(ms_answer_stream *a, const ms_envelo
     return MS_OK;
 }
 
-/* Anthropic counts what it cached apart from the input, Gemini its thoughts apart from the
- * output. */
+/* Anthropic counts what it cached apart from the input, Gemini its thoughts apart from
+ * the output. */
 static ms_result ms__answer_note(ms_answer_stream *a, ms_error *err)
 {
     ms_usage *u = &a->out.usage;
@@ -26395,8 +26431,8 @@ static ms_result ms__answer_note(ms_answer_stream *a, ms_error *err)
     return code == MS_E_UNSUPPORTED ? MS_OK : code;
 }
 
-/* Stores what is there. An answer that failed, or is not whole, leaves the messages of its
- * streams unfinished; without streams it leaves nothing. */
+/* Stores what is there. An answer that failed, or is not whole, leaves the messages of
+ * its streams unfinished; without streams it leaves nothing. */
 MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *err)
 {
     if (out) memset(out, 0, sizeof *out);
@@ -26412,8 +26448,9 @@ MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *
     if (code == MS_OK) code = ms__answer_note(a, err);
     if (out) *out = a->out;
     if (code == MS_OK && failed == MS_OK && !a->whole)
-        code = ms__fail(err, MS_E_MISSING, a->known ? "the answer ended before it was whole"
-                                                    : "there is no answer of a provider");
+        code = ms__fail(err, MS_E_MISSING, a->known
+                                               ? "the answer ended before it was whole"
+                                               : "there is no answer of a provider");
     ms_arena_deinit(&a->own);
     memset(&a->desc, 0, sizeof a->desc);
     return code;
