@@ -154,7 +154,7 @@ void tally_free(tally *t);
     X(RAW, "raw", NULL) X(REPLACE, "replace", NULL) X(REPORT, "report", NULL)           \
     X(SCOPE, "scope", "S") X(SECONDS, "seconds", "S") X(SECRETS, "secrets", NULL)       \
     X(SHARED, "shared", NULL) X(SHOW_SECRETS, "show-secrets", NULL)                     \
-    X(SINCE, "since", "T") X(STEP, "step", "K") X(STRICT, "strict", NULL)               \
+    X(SINCE, "since", "T") X(STEP, "step", "K") X(REFUSE, "strict", NULL)               \
     X(SYNC, "sync", "S") X(SYSTEM, "system", "TEXT") X(TEAM, "team", "A,B")             \
     X(TIMELINE, "timeline", NULL) X(TO, "to", "FORMAT") X(TURN, "turn", "T")            \
     X(UNTIL, "until", "T") X(USAGE, "usage", NULL) X(USER, "user", "U")                 \

@@ -179,7 +179,7 @@ static int convert(job *j, const ms_dialect *to, bool with_location)
     converter c;
     const options *o = j->options;
     bool array = GIVEN(o, ARRAY);
-    rescue *going = GIVEN(o, STRICT) ? NULL : &j->rescue;
+    rescue *going = GIVEN(o, REFUSE) ? NULL : &j->rescue;
     sink into = {convert_take, &c, false, with_location, false, going, NULL};
     memset(&c, 0, sizeof c);
     c.options = o;

@@ -120,7 +120,7 @@ static int run_import(job *j)
     importer im;
     ms_error err;
     const options *o = j->options;
-    bool strict = GIVEN(o, STRICT) && !GIVEN(o, KEEP_GOING), lossy = false;
+    bool strict = GIVEN(o, REFUSE) && !GIVEN(o, KEEP_GOING), lossy = false;
     sink to = {import_take, &im, true, true, false, strict ? NULL : &im.rescue, NULL};
     memset(&im, 0, sizeof im);
     int code = check_files(o);

@@ -319,7 +319,7 @@ static const option_row sessions_rows[] = {
     {OPT_LIMIT, "the newest N"},
     {OPT_JSON, "a JSON object a line"},
     {OPT_FROM, "the input's format; without it each file is looked at"},
-    {OPT_STRICT, "refuse what is unknown or odd instead of keeping it whole"},
+    {OPT_REFUSE, "refuse what is unknown or odd instead of keeping it whole"},
     {OPT_LENIENT, NULL},
     {OPT_END, NULL},
 };

@@ -86,7 +86,7 @@ static int run_sync(job *j)
     s.in.store = j->store;
     s.in.options = o;
     s.in.counts = &j->counts;
-    s.in.rescue = GIVEN(o, STRICT) ? NULL : &j->rescue;
+    s.in.rescue = GIVEN(o, REFUSE) ? NULL : &j->rescue;
     s.in.guess_agent = true;
     s.began = clock_seconds();
     s.progress = isatty(STDERR_FILENO) != 0 && !GIVEN(o, QUIET);
@@ -105,7 +105,7 @@ static int run_sync(job *j)
 static const option_row sync_rows[] = {
     {OPT_QUIET, "print nothing but complaints"},
     {OPT_JSON, "one JSON object"},
-    {OPT_STRICT, "refuse what is unknown or odd instead of keeping it whole"},
+    {OPT_REFUSE, "refuse what is unknown or odd instead of keeping it whole"},
     {OPT_SYNC, "end: one sync behind the last message (the default); none"},
     WRITE_ROWS,
     {OPT_AGENT, "the agent of messages that have none"},

@@ -36,7 +36,7 @@ extern const command *const commands[];
 #define INPUT_ROWS                                                                      \
     {OPT_FROM, "the input's format; without it each message is looked at"},             \
     {OPT_LENIENT, NULL},                                                                \
-    {OPT_STRICT, "refuse what is unknown or odd instead of keeping it whole"}
+    {OPT_REFUSE, "refuse what is unknown or odd instead of keeping it whole"}
 #define VIEW_ROWS                                                                       \
     {OPT_TEAM, "everything that these agents wrote"},                                   \
     {OPT_GLOBAL, "broadcasts: global_observation, synthesis"},                          \

@@ -147,7 +147,7 @@ static void bad_json(intake *in, uint64_t offset, const ms_error *err)
     const char *place = err->line > 0 ? strstr(err->message, "): ") : NULL;
     uint64_t line = in->line + (err->line > 0 ? err->line - 1 : 0);
     in->counts->bad_lines++;
-    in->code = GIVEN(in->options, STRICT) ? FAILED : DAMAGED;
+    in->code = GIVEN(in->options, REFUSE) ? FAILED : DAMAGED;
     if (in->told++ < TOLD_LINES) {
         const char *path = strcmp(in->r.path, "-") == 0 ? "standard input" : in->r.path;
         complain("%s: line %" PRIu64 ", column %u (byte %" PRIu64 "): %s%s", path, line,
@@ -178,7 +178,7 @@ static ms_result clean(intake *in, ms_str text, ms_str *value, ms_error *err)
 static ms_result check_value(intake *in, ms_str text, ms_str *value, ms_error *err)
 {
     ms_result result = ms_json_check(text, NULL, value, err);
-    bool repair = result == MS_E_UTF8 && !GIVEN(in->options, STRICT);
+    bool repair = result == MS_E_UTF8 && !GIVEN(in->options, REFUSE);
     return repair ? clean(in, text, value, err) : result;
 }
 

@@ -316,7 +316,7 @@ static conversation next_conversation(reader *r)
  * append) only with --lenient. */
 static bool is_kind_reader(const reader *r)
 {
-    bool keeps = r->sink->rescue != NULL && !GIVEN(r->options, STRICT);
+    bool keeps = r->sink->rescue != NULL && !GIVEN(r->options, REFUSE);
     return keeps || GIVEN(r->options, LENIENT);
 }
 
@@ -669,7 +669,7 @@ static int keep_element(reader *r, ms_str value, conversation *talk)
 static int take_element(reader *r, ms_str value, conversation *talk)
 {
     int code = read_element(r, value, talk);
-    bool skips = code == SKIPPED && GIVEN(r->options, STRICT); /* and --keep-going */
+    bool skips = code == SKIPPED && GIVEN(r->options, REFUSE); /* and --keep-going */
     if (code == UNSTORED || skips) return skip_element(r, value);
     return code == SKIPPED ? keep_element(r, value, talk) : code;
 }
@@ -693,7 +693,7 @@ static int take_value(reader *r, ms_str value, conversation *talk)
     if (r->sink->needs_location) own.name = find_name(r, value);
     own.dialect = dialect_of_body(r, value);
     int code = take_system(r, own.dialect, value, &own);
-    if (code == SKIPPED && GIVEN(r->options, STRICT)) code = skip_element(r, value);
+    if (code == SKIPPED && GIVEN(r->options, REFUSE)) code = skip_element(r, value);
     if (code == SKIPPED) code = keep_element(r, value, &own);
     if (code == FINE) code = take_list(r, list, &own);
     ms_str choices = member_at(value, "response.choices"), first;

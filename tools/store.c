@@ -195,7 +195,7 @@ int open_store(job *j)
     const char *path = j->options->files[0];
     if (is_log(path)) return open_to_read(j);
     int code = open_memory(j);
-    rescue *going = GIVEN(j->options, STRICT) ? NULL : &j->rescue;
+    rescue *going = GIVEN(j->options, REFUSE) ? NULL : &j->rescue;
     sink to = {load_take, j->store, true, true, false, going, load_answered};
     if (code == FINE) code = take_into(j, path, &to, true, false);
     if (code != DAMAGED) return code;

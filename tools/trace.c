@@ -351,7 +351,7 @@ void trace_unknown(trace *t, ms_str type, ms_str json)
     size_t len = type.len > 0 ? type.len : strlen(what);
     int n = snprintf(word, sizeof word, "%s:%.*s", t->desc.format,
                      len < 60 ? (int)len : 60, what);
-    if (GIVEN(t->desc.options, STRICT)) {
+    if (GIVEN(t->desc.options, REFUSE)) {
         const char *path = strcmp(t->desc.path, "-") == 0 ? "standard input" : t->desc.path;
         complain("%s: line %" PRIu64 " (byte %" PRIu64 "): %s is unknown", path, t->line,
                  t->offset, word);
