@@ -11730,7 +11730,8 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *    224         d x 16  directory, the oldest first: offset of the segment index, 0: not
  *                        known; sequence number of the last message up to there
  *                s x 8   numbers of the posting lists, sorted
- *                n x 4   places of the records: (offset - that of the segment) / 8
+ *                n x 4   places of the records: (offset - that of the segment) / 8;
+ *                        bit 31: it is a message
  *                (s+1) x 4   where the postings of each list begin; bit 31: mixed
  *                (2^f + 1) x 4   first list of each bucket (the highest f bits of its
  *                        number)
@@ -12060,7 +12061,6 @@ typedef struct ms__segment {
     uint32_t *checked; /* a bit for each record that was found valid */
     uint32_t last;     /* the unit of the record that was checked last; atomic */
     uint32_t run;      /* so many in a row were near the one before; atomic */
-    void *which;       /* a bit for each record that is a message, on demand; atomic */
 } ms__segment;
 
 static uint64_t ms__segment_size(const ms__segment *l)
@@ -12158,11 +12158,24 @@ static uint32_t ms__posting(const unsigned char *run, uint32_t i, uint32_t width
     return width == 2 ? (uint32_t)p[0] | (uint32_t)p[1] << 8 : ms__get32(p);
 }
 
+#define MS__IS_MESSAGE 0x80000000u /* beside the unit of a record in a segment index */
+
+/* The unit of record i, and whether the record is a message. */
+static uint32_t ms__segment_unit(const ms__segment *l, uint32_t i)
+{
+    return ms__get32(l->record + (size_t)i * 4) & ~MS__IS_MESSAGE;
+}
+
+static bool ms__segment_message(const ms__segment *l, uint32_t i)
+{
+    return (ms__get32(l->record + (size_t)i * 4) & MS__IS_MESSAGE) != 0;
+}
+
 /* Returns the offset of record i in the file; 0 if it is impossible. */
 static uint64_t ms__segment_offset(const ms__segment *l, uint32_t i)
 {
     if (i >= l->n) return 0;
-    uint64_t offset = l->base + (uint64_t)ms__get32(l->record + (size_t)i * 4) * 8;
+    uint64_t offset = l->base + (uint64_t)ms__segment_unit(l, i) * 8;
     return offset < l->offset ? offset : 0;
 }
 
@@ -13788,8 +13801,8 @@ static void ms__records_number(const ms__tail *t, uint32_t *units, uint32_t *num
     ms__entries others = ms__entries_of(&t->live.others);
     for (uint32_t i = 0; i < t->count; i++) {
         uint32_t a = ms__entries_next(&all), b = ms__entries_next(&others);
-        units[i] = a < b ? a : b;
-        number[units[i] / 4] = i;
+        units[i] = a < b ? a | MS__IS_MESSAGE : b;
+        number[(a < b ? a : b) / 4] = i;
         ms__entries_step(a < b ? &all : &others);
     }
 }
@@ -13983,7 +13996,7 @@ static unsigned char *ms__segment_make(ms__log *log, const ms__tail *t, uint32_t
     ms__segment_work w;
     ms__segment l;
     *size = 0;
-    if (!ms__segment_work_get(log, t, &w)) return NULL;
+    if (t->filled >= MS__IS_MESSAGE || !ms__segment_work_get(log, t, &w)) return NULL;
     memset(&l, 0, sizeof l);
     l.number = t->segment;
     l.listed = listed;
@@ -14044,7 +14057,6 @@ static size_t ms__segment_bits(const ms__segment *l)
 
 static void ms__segment_free(ms__log *log, ms__segment *l)
 {
-    if (l->which) (void)ms__log_resize(log, l->which, ms__segment_bits(l), 0);
     if (l->own) (void)ms__log_resize(log, l->own, ms__padded(l->own_size), 0);
     (void)ms__log_resize(log, l, sizeof *l + ms__segment_bits(l), 0);
 }
@@ -14091,7 +14103,6 @@ static ms__segment *ms__segment_new(ms__log *log, const ms__segment *from)
     ms__segment *l = (ms__segment *)ms__log_resize(log, NULL, 0, sizeof *l + bits);
     if (!l) return NULL;
     *l = *from;
-    l->which = NULL;
     l->checked = (uint32_t *)(void *)(l + 1);
     memset(l->checked, 0, bits);
     return l;
@@ -14614,62 +14625,30 @@ static bool ms__index_begin(ms__log *log, const ms__segment *l)
 
 /* ---- Messages by number. */
 
-/* Which records of a segment are messages: a bit each. NULL: all, or no memory. */
-static const uint32_t *ms__segment_which(ms__log *log, const ms__segment *index,
-                                         bool locked)
+/* The first message, valid or not, among records [i, n) of a segment; n: none. */
+static uint32_t ms__segment_skip(const ms__segment *l, uint32_t i, uint32_t n)
 {
-    ms__segment *l = (ms__segment *)(uintptr_t)index;
-    uint32_t *bits = (uint32_t *)ms__load_ptr(&l->which);
-    if (bits || l->messages == l->n) return bits;
-    if (!locked) ms__lock_take(&log->lock);
-    bits = (uint32_t *)l->which;
-    if (!bits) bits = (uint32_t *)ms__log_resize(log, NULL, 0, ms__segment_bits(l));
-    if (bits && !l->which) {
-        const unsigned char *run;
-        uint32_t n, entry;
-        bool mixed;
-        memset(bits, 0, ms__segment_bits(l));
-        for (uint32_t i = 0; i < l->streams; i++) {
-            if ((ms__segment_stream(l, i) & 7) != MS__S_LOCATION) continue;
-            if (!ms__segment_run(l, i, &run, &n, &mixed)) continue;
-            for (uint32_t k = 0; k < n; k++)
-                if ((entry = ms__posting(run, k, l->width)) < l->n)
-                    bits[entry / 32] |= (uint32_t)1 << (entry % 32);
-        }
-        ms__store_ptr(&l->which, bits);
-    }
-    if (!locked) ms__lock_give(&log->lock);
-    return bits;
-}
-
-/* The first message, sound or not, among records [i, n) of a segment; n: none. */
-static uint32_t ms__segment_skip(ms__log *log, const ms__segment *l, uint32_t i,
-                                 uint32_t n, bool locked)
-{
-    const uint32_t *bits = ms__segment_which(log, l, locked);
-    while (bits && i < n && !(bits[i / 32] >> (i % 32) & 1))
-        i = bits[i / 32] >> (i % 32) ? i + 1 : (i | 31) + 1;
-    return i < n ? i : n;
+    while (i < n && !ms__segment_message(l, i)) i++;
+    return i;
 }
 
 /* How many records of a segment stand before the message with that number or a larger
  * one; a damaged record decides nothing. */
-static uint32_t ms__segment_lower(ms__log *log, const ms__segment *l, uint64_t seq,
-                                  bool locked)
+static uint32_t ms__segment_lower(const ms__log *log, const ms__segment *l, uint64_t seq)
 {
     uint32_t low = 0, high = l->n;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         const unsigned char *r = NULL;
-        for (uint32_t i = ms__segment_skip(log, l, middle, high, locked); i < high && !r;
-             i = ms__segment_skip(log, l, i + 1, high, locked)) {
+        for (uint32_t i = ms__segment_skip(l, middle, high); i < high && !r;
+             i = ms__segment_skip(l, i + 1, high)) {
             r = ms__segment_record(log, l, i);
             if (r && r[4] != MS__KIND_MESSAGE) r = NULL;
         }
         if (r && ms_seq(ms__msg(r)) < seq) low = middle + 1;
         else high = middle;
     }
-    return ms__segment_skip(log, l, low, l->n, locked);
+    return ms__segment_skip(l, low, l->n);
 }
 
 /* The number of the last message up to the end of a segment. False: no memory. */
@@ -14710,11 +14689,6 @@ static uint32_t ms__segment_with(ms__log *log, uint32_t n, uint64_t seq, bool lo
     return low;
 }
 
-static uint32_t ms__segment_unit(const ms__segment *l, uint32_t entry)
-{
-    return ms__get32(l->record + (size_t)entry * 4);
-}
-
 static uint64_t ms__log_seek(ms__core *core, uint32_t n, uint64_t seq, bool locked,
                              ms_result *result)
 {
@@ -14724,7 +14698,7 @@ static uint64_t ms__log_seek(ms__core *core, uint32_t n, uint64_t seq, bool lock
         const ms__segment *l = ms__segment_of(log, s, locked);
         if (!l) *result = MS_E_NO_MEMORY;
         if (!l) break;
-        uint32_t i = ms__segment_lower(log, l, seq, locked);
+        uint32_t i = ms__segment_lower(log, l, seq);
         if (i < l->n) return ms__place(s, ms__segment_unit(l, i));
     }
     return MS__NO_PLACE;
@@ -14740,8 +14714,8 @@ static const unsigned char *ms__log_own(ms__core *core, uint32_t n, uint64_t seq
         const ms__segment *l = ms__segment_of(log, s, locked);
         if (!l) *result = MS_E_NO_MEMORY;
         if (!l) break;
-        if (i == UINT32_MAX) i = ms__segment_lower(log, l, seq, locked);
-        for (; i < l->n; i = ms__segment_skip(log, l, i + 1, l->n, locked)) {
+        if (i == UINT32_MAX) i = ms__segment_lower(log, l, seq);
+        for (; i < l->n; i = ms__segment_skip(l, i + 1, l->n)) {
             const unsigned char *r = ms__segment_record(log, l, i);
             *place = ms__place(s, ms__segment_unit(l, i));
             if (!r) *damaged = true;
@@ -16653,22 +16627,14 @@ static bool ms__log_turn(ms__core *core, ms__reading *s, ms__head *h, bool *some
     return true;
 }
 
-/* Is a record left out, though it is in the run? One that is damaged is not: it is
- * counted. */
+/* Is a record left out, though it is in the run? Where names are compared a damaged one is
+ * not: it is counted. */
 static bool ms__head_skips(const ms__log *log, const ms__reading *s, const ms__head *h)
 {
-    const ms__segment *l = h->index;
-    const unsigned char *r;
-    bool message = true;
-    if (h->stream == MS__LIST_MESSAGES) { /* mostly the record is not looked at yet */
-        if (l->messages == l->n || h->record[4] == MS__KIND_MESSAGE) return false;
-    } else if (h->stream == MS__LIST_OTHERS) {
-        message = false;
-    }
-    r = ms__segment_record(log, l, h->entry);
-    if (!r) return false;
-    if (h->stream > MS__LIST_OTHERS) return !ms__head_names(s, h, ms__msg(r));
-    return (r[4] == MS__KIND_MESSAGE) != message;
+    if (h->stream <= MS__LIST_OTHERS)
+        return ms__segment_message(h->index, h->entry) != (h->stream == MS__LIST_MESSAGES);
+    const unsigned char *r = ms__segment_record(log, h->index, h->entry);
+    return r && !ms__head_names(s, h, ms__msg(r));
 }
 
 static bool ms__log_offer(ms__core *core, ms__reading *s, ms__head *h, uint32_t i)

@@ -1716,9 +1716,12 @@ static void parse_leaf(walk *w, const parsed *p)
     const unsigned char *buckets = begins + 4 * (s + 1);
     const unsigned char *list_of = buckets + 4 * (((size_t)1 << f) + 1);
     SOUND(list_of + (size_t)posts * wide == r + p->size);
-    for (size_t i = 0; i < n; i++)
-        SOUND(w->segment_begin + 8 * (uint64_t)get32(places + 4 * i) ==
-              w->records[w->segment_first + i].offset);
+    for (size_t i = 0; i < n; i++) {
+        const parsed *one = &w->records[w->segment_first + i];
+        uint32_t place = get32(places + 4 * i);
+        SOUND(w->segment_begin + 8 * (uint64_t)(place & INT32_MAX) == one->offset);
+        SOUND((place >> 31 != 0) == (one->kind == KIND_MESSAGE));
+    }
     for (size_t i = 0; i < s; i++) {
         SOUND(get64(streams + 8 * i) == leaf.streams[i]);
         SOUND(get32(begins + 4 * i) == k);
