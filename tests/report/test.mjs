@@ -630,6 +630,10 @@ await test("request_explains_each_repair_when_calls_are_open", async () => {
       await p.run("document.querySelectorAll('.from a').length > 10"),
       names[i] + " has no links to messages",
     );
+    const links = await p.run(
+      "[...document.querySelectorAll('.repair.warn .from a')].map((a) => a.textContent)",
+    );
+    same(links.includes("#" + (await p.run("S.unanswered[0].n"))), true, "link to the open call");
     check(!/[\u001e\u001f\u241e\u241f]/.test(body), names[i] + " shows a mark");
   }
   quiet(p);

@@ -1332,6 +1332,20 @@ const REPAIRS = [
   ["shortened", "texts shortened", "Long texts keep their beginning and end."],
   ["left_out", "before the window", "Older than what was asked for."],
 ];
+
+/* The messages that a repair is about, as far as the page can tell. */
+function messagesOf(request, repair) {
+  const alive = S.messages.filter((m) => !m.h);
+  if (repair === "synthesised") return alive.filter((m) => m.class === "calls" && !m.result);
+  if (repair === "orphans") return S.orphans.filter((m) => !m.h);
+  if (repair !== "dropped") return [];
+  const sent = origins([request.body, request.system], new Set());
+  return alive.filter((m) => {
+    const marked = !m.cj || text(m.c)[0] === "["; /* the tool marks texts and lists of parts */
+    return m.class !== "calls" && marked && !sent.has(m.n);
+  });
+}
+
 let requestAt = 0;
 
 function drawRequest() {
@@ -1366,16 +1380,19 @@ function drawRequest() {
     return;
   }
   const done = request.report;
-  const cards = REPAIRS.filter(([name]) => done[name] > 0).map(([name, label, why]) =>
-    el(
-      ["synthesised", "orphans", "duplicates"].includes(name) ? "div.repair.warn" : "div.repair",
-      el(
-        "b",
-        whole(done[name]) + " " + (done[name] === 1 ? label.replace(/^(\w+)s\b/, "$1") : label),
-      ),
+  const cards = REPAIRS.filter(([name]) => done[name] > 0).map(([name, label, why]) => {
+    const loud = ["synthesised", "orphans", "duplicates"].includes(name);
+    const title = done[name] === 1 ? label.replace(/^(\w+)s\b/, "$1") : label;
+    const where = messagesOf(request, name);
+    const links = where.slice(0, 12).flatMap((one) => [" ", seqLink(one)]);
+    if (where.length > 12) links.push(" …");
+    return el(
+      loud ? "div.repair.warn" : "div.repair",
+      el("b", whole(done[name]) + " " + title),
       el("div", why),
-    ),
-  );
+      links.length > 0 ? el("div.from", "messages", links) : null,
+    );
+  });
   const entries = providerRows(request);
   bar.append(
     el(
