@@ -185,23 +185,23 @@
  *   MSGSTORE_NO_STDIO       the default MS_ASSERT calls abort() instead of assert()
  *   MSGSTORE_NO_LOG         no log, no system calls on files
  *   MSGSTORE_NO_CHANGES     no amendments, hiding, notes, streams: the functions return
- *                           MS_E_UNSUPPORTED, and images and logs with changes are refused.
- *                           Saves 12 KiB in the smallest program. (-Os leaves out code that
- *                           only serves speed.)
- *   MSGSTORE_NO_SIMD        text is scanned by words instead of 16 bytes (SSE2, NEON); the
- *                           results are equal
+ *                           MS_E_UNSUPPORTED, and images and logs with changes are
+ *                           refused. Saves 12 KiB in the smallest program. (-Os leaves
+ *                           out code that only serves speed.)
+ *   MSGSTORE_NO_SIMD        text is scanned by words instead of 16 bytes (SSE2, NEON);
+ *                           the results are equal
  *   MSGSTORE_STB_DS         the path of stb_ds.h; default "stb_ds.h"
  *   MSGSTORE_FFI            functions for other languages, see [api-ffi]
- *   MS_ASSERT(condition)    internal invariants; default assert(). Wrong input never causes
- *                           a failed assertion.
+ *   MS_ASSERT(condition)    internal invariants; default assert(). Wrong input never
+ *                           causes a failed assertion.
  *
  * MSGSTORE_STATIC, MSGSTORE_NO_DIALECTS and MSGSTORE_NO_LOG must be the same in all
  * files of a program. For logs on 32-bit Linux, include msgstore.h first in the file
  * with the implementation, so that files over 2 GiB work.
  */
 
-/* The log needs more than C99 from the system's headers: include this file first where the
- * implementation is. */
+/* The log needs more than C99 from the system's headers: include this file first where
+ * the implementation is. */
 #if defined(MSGSTORE_IMPLEMENTATION) && !defined(MSGSTORE_NO_LOG)
 #if defined(__linux__) && !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
@@ -268,7 +268,7 @@ typedef struct ms_value {
     bool json; /* true: text is JSON */
 } ms_value;
 
-MS_API ms_value ms_text(const char *text);           /* NUL-terminated; NULL gives absent */
+MS_API ms_value ms_text(const char *text);           /* NUL-terminated; NULL: absent */
 MS_API ms_value ms_text_n(ms_str text);
 MS_API ms_value ms_json(ms_str json);                /* checked when appended */
 
@@ -840,8 +840,8 @@ typedef struct ms_query {
     size_t limit;             /* the newest n; 0: all */
     bool oldest;              /* limit keeps the oldest n instead */
     bool reverse;             /* newest first; else oldest first */
-    bool by_time;             /* order by time, ties by sequence; needs an arena. A message
-                                 without time takes that of the one before it in the
+    bool by_time;             /* order by time, ties by sequence; needs an arena. A
+                                 message without time takes that of the one before it in the
                                  query; limit counts in this order */
     bool untimed_first;       /* by_time: messages without time stand first instead */
     ms_arena *arena;          /* for by_time, for teams of over MS_CURSOR_AGENTS, and for
@@ -952,7 +952,7 @@ typedef struct ms__source {
     ms_store *store;          /* of a union a snapshot of it */
     uint64_t last, as_of;     /* the history sees it up to this number and place */
     uint64_t task;            /* number of the agent's last task, 0: none */
-    uint64_t from[4];         /* each block has shown all it holds from here on; 0: none */
+    uint64_t from[4];         /* each block has shown all from here on; 0: none */
     bool frozen;              /* a snapshot, to be closed */
 } ms__source;
 
@@ -964,7 +964,7 @@ typedef struct ms__history {
     unsigned source, block, part; /* the step */
     bool open;                /* the step's query is */
     size_t skip;              /* messages of the step that are still left out */
-    uint64_t *noted;          /* by blocks; those of earlier blocks, n_ranked, are sorted */
+    uint64_t *noted;          /* by blocks; the n_ranked of earlier blocks are sorted */
     size_t n_noted, n_ranked, cap_noted;
 } ms__history;
 
@@ -995,8 +995,8 @@ typedef struct ms_append_opts {
                                  messages). Not compared if the keys of all messages are
                                  known already: a retry succeeds */
     uint64_t expect_seq;
-    bool keep_seq;            /* use number and flags of each envelope; for copies. Numbers
-                                 are larger than all in the store */
+    bool keep_seq;            /* use number and flags of each envelope; for copies. The
+                                 numbers are larger than all in the store */
     uint64_t *seqs;           /* receives n sequence numbers, zeros on failure (but see
                                  DURABILITY); may be NULL */
 } ms_append_opts;
@@ -1058,17 +1058,17 @@ MS_API ms_result ms_get_by_seq(ms_store *store, uint64_t seq, ms_arena *arena,
 
 typedef struct ms_stat {
     uint64_t messages;        /* visible */
-    uint64_t last_seq;        /* the largest number of a message, hidden or not; 0: empty */
-    uint64_t given_seq;       /* the largest number ever given, also to messages left out of
-                                 a copy; 0: unknown */
+    uint64_t last_seq;        /* the largest number, of hidden messages too; 0: empty */
+    uint64_t given_seq;       /* the largest number ever given, also to messages left out
+                                 of a copy; 0: unknown */
     uint64_t bytes;           /* of all records of messages as appended, with headers and
                                  padding, hidden ones included */
     uint64_t index_bytes;     /* of everything else */
     uint64_t room;            /* bytes free in a fixed buffer, otherwise 0 */
     uint64_t hidden;          /* messages that are not visible */
     uint64_t changes;         /* records other than messages: see ms_kind */
-    uint64_t damaged;         /* ranges of a log that were unreadable or missing when it was
-                                 opened: their messages are in no view */
+    uint64_t damaged;         /* ranges of a log that were unreadable or missing when it
+                                 was opened: their messages are in no view */
     uint64_t as_of;           /* private: the place after all records */
 } ms_stat;
 
@@ -1080,7 +1080,7 @@ typedef struct ms_info {
     ms_str agent_key;         /* absent in a listing of locations */
     uint64_t messages;
     uint64_t first_seq, last_seq;
-    int64_t first_time_ns, last_time_ns; /* of those messages; MS_TIME_NONE: it has none */
+    int64_t first_time_ns, last_time_ns; /* of those messages; MS_TIME_NONE: none */
 } ms_info;
 
 typedef struct ms_listing {
@@ -1216,10 +1216,10 @@ struct ms_store {
  * the result; a query with `raw` shows every record as stored. A copy made by ms_copy
  * contains only the result.
  *
- * These functions work on arena stores and logs; on a backend without `change` they return
- * MS_E_UNSUPPORTED. Any thread. On failure nothing has changed: MS_E_NOT_FOUND, no message
- * has the number; MS_E_ARGUMENT, it is of another location; MS_E_HIDDEN, it is hidden.
- * Cursors opened earlier do not see the change. */
+ * These functions work on arena stores and logs; on a backend without `change` they
+ * return MS_E_UNSUPPORTED. Any thread. On failure nothing has changed: MS_E_NOT_FOUND, no
+ * message has the number; MS_E_ARGUMENT, it is of another location; MS_E_HIDDEN, it is
+ * hidden. Cursors opened earlier do not see the change. */
 
 /* Replaces a message; its number and its place in every view stay. time,
  * turn_id, id, key, location and agent_key are inherited if unset in the envelope, and
@@ -1334,7 +1334,7 @@ typedef struct ms_stream_text {
     ms_str text;              /* from byte `from` on, in the arena */
     uint64_t next;            /* `from` of the next call */
     bool ended;               /* text is of the final message, which may differ from the
-                                 text fed; empty if the final text is shorter than `from` */
+                                 text fed; empty if that is shorter than `from` */
 } ms_stream_text;
 
 /* Reads the text of a stream from byte `from` on (0: all). From any process that has the
@@ -1683,8 +1683,8 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
  *     one location, those of the last store win.
  *   - A listing adds the stores up. Newest activity is the largest last_time_ns; names
  *     without a time come last.
- *   - ms_refresh and ms_wait return the newest number of the last store that has messages;
- *     to notice every append, wait for the stores themselves.
+ *   - ms_refresh and ms_wait return the newest number of the last store that has
+ *     messages; to notice every append, wait for the stores themselves.
  *   - A cursor sees all stores as of its opening. It opens a store when it reaches it;
  *     errors of a store come out then. Changes (not messages) that a store of your own
  *     takes meanwhile may show.
@@ -1733,11 +1733,11 @@ typedef enum ms_scope_kind {
     MS_SCOPE_ORCHESTRATOR,    /* the last `turns` messages of the conversation, whatever
                                  conversation_limit is */
     MS_SCOPE_MANAGER,         /* synthesis messages of the previous phase */
-    MS_SCOPE_WORKER,          /* task, action, observation and error of the agent after its
+    MS_SCOPE_WORKER,          /* task, action, observation, error of the agent after its
                                  own last task (the task itself is left out), and global
                                  observations after it; no task: nothing */
     MS_SCOPE_SINCE_TASK       /* everything, but own traces, team and global only from the
-                                 agent's own last task on (included); no task: everything */
+                                 agent's own last task on (included); no task: all */
 } ms_scope_kind;
 
 /* "After a task" means with a larger number, also by time. */
@@ -1785,9 +1785,9 @@ MS_API void ms_memory_init(ms_memory *memory, ms_store *store, ms_str location,
  * as a timeline. */
 MS_API ms_result ms_get_history(const ms_memory *memory, ms_cursor *it, ms_error *err);
 
-/* Adds a message while the agent runs, see runtime_mode. The location is the memory's, and
- * so is the agent key unless the message has one. *seq (may be NULL): its number in the
- * store written to, or 0. */
+/* Adds a message while the agent runs, see runtime_mode. The location is the memory's,
+ * and so is the agent key unless the message has one. *seq (may be NULL): its number in
+ * the store written to, or 0. */
 MS_API ms_result ms_memory_add(const ms_memory *memory, const ms_envelope *m,
                                uint64_t *seq, ms_error *err);
 
@@ -1821,11 +1821,11 @@ MS_API ms_result ms_memory_turn(const ms_memory *memory, ms_role role, ms_value 
  *     if (ms_find_close(&finder, &err) != MS_OK) ...
  *
  * In plain text a match has the same bytes; ASCII letters match in both cases unless
- * exact_case is set. In JSON text a match is either the same bytes as they are spelled, so
- * that "limit":10 can be found; or the same decoded characters of one JSON string, so that
- * say "hi" is found in "say \"hi\"", and any word where it is spelled with escapes such as
- * \u00e9. An escape is one character: the n of \n is no letter n. A match lies in one
- * field. */
+ * exact_case is set. In JSON text a match is either the same bytes as they are spelled,
+ * so that "limit":10 can be found; or the same decoded characters of one JSON string, so
+ * that say "hi" is found in "say \"hi\"", and any word where it is spelled with escapes
+ * such as \u00e9. An escape is one character: the n of \n is no letter n. A match lies in
+ * one field. */
 
 /* The fields that people read, by bits: what a search looks into by default. */
 #define MS_FIND_TEXT                                                               \
@@ -1887,12 +1887,12 @@ MS_API bool ms_find_next(ms_finder *finder, ms_found *found);
  * more. */
 MS_API bool ms_find_more(ms_finder *finder, ms_found *found);
 
-/* Ends a search and returns its result, as ms_cursor_close does. A closed or zeroed finder
- * is fine. */
+/* Ends a search and returns its result, as ms_cursor_close does. A closed or zeroed
+ * finder is fine. */
 MS_API ms_result ms_find_close(ms_finder *finder, ms_error *err);
 
-/* Returns the first match in a value at byte `from` or later, or SIZE_MAX. *length (may be
- * NULL) receives the bytes of the match. `from` must not be inside an escape. */
+/* Returns the first match in a value at byte `from` or later, or SIZE_MAX. *length (may
+ * be NULL) receives the bytes of the match. `from` must not be inside an escape. */
 MS_API size_t ms_find_in_value(ms_value value, ms_str needle, bool exact_case,
                                size_t from, size_t *length);
 
@@ -2571,9 +2571,9 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 
 /* ==== [platform] compiler and system, decided once ===================================
  * Each difference between compilers and systems is a 0/1 macro or a small function of
- * this section. The library needs malloc (through ms_alloc), the time of day, one lock and
- * a pause; [os] has the calls on files. C++11 cannot read <stdatomic.h>, so the builtins of
- * gcc and clang and the Interlocked functions serve.
+ * this section. The library needs malloc (through ms_alloc), the time of day, one lock
+ * and a pause; [os] has the calls on files. C++11 cannot read <stdatomic.h>, so the
+ * builtins of gcc and clang and the Interlocked functions serve.
  *
  * Atomics are 32-bit words and pointers: every target has them without a lock. A compiler
  * may turn a 64-bit load on a 32-bit machine into a write.
@@ -2611,8 +2611,8 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 #define MS__GNUC 0
 #endif
 
-/* SSE2 and NEON compare 16 bytes at a time. With -Os, code that serves speed alone is left
- * out. */
+/* SSE2 and NEON compare 16 bytes at a time. With -Os, code that serves speed alone is
+ * left out. */
 #ifdef __OPTIMIZE_SIZE__
 #define MS__SMALL 1
 #else
@@ -2624,8 +2624,8 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 #else
 #define MS__SSE2 0
 #endif
-#if MS__GNUC && defined(__ARM_NEON) && defined(__aarch64__) && !defined(MSGSTORE_NO_SIMD) && \
-    !MS__SMALL
+#if MS__GNUC && defined(__ARM_NEON) && defined(__aarch64__) && !MS__SMALL && \
+    !defined(MSGSTORE_NO_SIMD)
 #define MS__NEON 1
 #include <arm_neon.h>
 #else
@@ -2673,7 +2673,7 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 
 #if MS__GNUC
 #define MS__UNUSED __attribute__((unused))
-#define MS__APART __attribute__((noinline)) /* keeps large locals out of the caller's frame */
+#define MS__APART __attribute__((noinline)) /* large locals not in the caller's frame */
 #define MS__LIKELY(x) __builtin_expect(!!(x), 1)
 #define MS__UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define MS__PREFETCH(p) (MS__SMALL ? (void)0 : __builtin_prefetch(p))
@@ -2764,7 +2764,10 @@ static uint32_t ms__add32(uint32_t *p, uint32_t v)
 {
     return (uint32_t)InterlockedExchangeAdd((volatile LONG *)p, (LONG)v) + v;
 }
-static void ms__or32(uint32_t *p, uint32_t v) { InterlockedOr((volatile LONG *)p, (LONG)v); }
+static void ms__or32(uint32_t *p, uint32_t v)
+{
+    InterlockedOr((volatile LONG *)p, (LONG)v);
+}
 #endif
 
 /* A full barrier between the loads and stores before and after it, for other processes
@@ -2958,8 +2961,8 @@ static int64_t ms__system_time(void)
  * compilers turn into one load; the library never writes a struct as it lies in memory.
  *
  * The checksum is CRC32C (Castagnoli, reflected, polynomial 0x82F63B78). It detects every
- * burst of up to 32 bits and, at these lengths, every 1 to 3 flipped bits. Processors have
- * an instruction for it; a table of 256 words serves elsewhere.
+ * burst of up to 32 bits and, at these lengths, every 1 to 3 flipped bits. Processors
+ * have an instruction for it; a table of 256 words serves elsewhere.
  *
  * The hash is SipHash-1-3: fast on short strings, and keyed, so that nobody can choose
  * locations that collide.
@@ -3113,8 +3116,8 @@ static bool ms__crc_fast(void)
 }
 #endif
 
-/* Continues crc over an 8-byte number and the first 28 bytes of a record, without loops: a
- * log computes this for each record that it reads. */
+/* Continues crc over an 8-byte number and the first 28 bytes of a record, without loops:
+ * a log computes this for each record that it reads. */
 #if MS__CRC_X86
 __attribute__((target("sse4.2,pclmul"))) static MS__UNUSED uint32_t
 ms__crc_header_x86(uint32_t crc, uint64_t number, const unsigned char *r)
@@ -3405,8 +3408,8 @@ static bool ms__keep_copy(ms_arena *arena, ms_str *s)
 
 
 /* ==== [str] strings, UTF-8, numbers as text ==========================================
- * Repair replaces invalid UTF-8 as the WHATWG decoder does: each maximal run of bytes that
- * could begin a character, and each other byte, becomes one U+FFFD.
+ * Repair replaces invalid UTF-8 as the WHATWG decoder does: each maximal run of bytes
+ * that could begin a character, and each other byte, becomes one U+FFFD.
  * ================================================================================== */
 
 MS_API ms_str ms_str_of(const char *text)
@@ -3522,14 +3525,15 @@ static unsigned ms__ascii_16(const unsigned char *p)
 static unsigned ms__plain_16(const unsigned char *p)
 {
 #if MS__SSE2
-    __m128i v = ms__sse2_load(p); /* compared as signed: what is not ASCII is below, too */
+    __m128i v = ms__sse2_load(p); /* signed: other than ASCII is below, too */
     __m128i marks = _mm_or_si128(_mm_cmpeq_epi8(v, _mm_set1_epi8('"')),
                                  _mm_cmpeq_epi8(v, _mm_set1_epi8('\\')));
     return ms__sse2_first(_mm_or_si128(marks, _mm_cmplt_epi8(v, _mm_set1_epi8(0x20))));
 #else
     uint8x16_t v = vld1q_u8(p);
-    uint8x16_t marks = vorrq_u8(vceqq_u8(v, vdupq_n_u8('"')), vceqq_u8(v, vdupq_n_u8('\\')));
-    uint8x16_t ends = vorrq_u8(vcltq_u8(v, vdupq_n_u8(0x20)), vcgeq_u8(v, vdupq_n_u8(0x80)));
+    uint8x16_t quote = vceqq_u8(v, vdupq_n_u8('"')), high = vcgeq_u8(v, vdupq_n_u8(0x80));
+    uint8x16_t marks = vorrq_u8(quote, vceqq_u8(v, vdupq_n_u8('\\')));
+    uint8x16_t ends = vorrq_u8(high, vcltq_u8(v, vdupq_n_u8(0x20)));
     return ms__neon_first(vorrq_u8(marks, ends));
 #endif
 }
@@ -3881,7 +3885,7 @@ static bool ms__iso_tail(ms_str s, int64_t *seconds, int64_t *part)
 
 MS_API ms_result ms_iso_read(ms_str text, int64_t *ns)
 {
-    static const unsigned char days[12] = {31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    static const uint8_t days[12] = {31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
     unsigned year, month, day, hour, minute, second;
     ms_str s = text;
     if (!ms__get_digits(&s, 4, &year) || !ms__get_char(&s, '-') ||
@@ -3895,8 +3899,8 @@ MS_API ms_result ms_iso_read(ms_str text, int64_t *ns)
     if (year < 1 || month < 1 || month > 12 || day < 1 || day > days[month - 1] ||
         hour > 23 || minute > 59 || second > 60)
         return MS_E_RANGE;
-    if (month == 2 && day == 29 && (year % 4 != 0 || (year % 100 == 0 && year % 400 != 0)))
-        return MS_E_RANGE;
+    bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    if (month == 2 && day == 29 && !leap) return MS_E_RANGE;
     int64_t part, t = ms__days_of(year, month, day) * 86400 + hour * 3600 + minute * 60 +
                       second;
     if (!ms__iso_tail(s, &t, &part)) return MS_E_SYNTAX;
@@ -5354,28 +5358,29 @@ MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena, ms_enve
  *      7     1   flags, MS_FLAG_* below 256
  *      8     8   sequence number
  *     16     8   time, signed, nanoseconds since 1970; MS_TIME_NONE: the message has none
- *     24     4   body check: CRC32C from byte 32 to the end of the padding; ERASED while a
- *                redaction overwrites the body, which is not checked then. A CRC that
+ *     24     4   body check: CRC32C from byte 32 to the end of the padding; ERASED while
+ *                a redaction overwrites the body, which is not checked then. A CRC that
  *                equals ERASED is stored as ERASED + 1
- *     28     4   header check: CRC32C of bytes 0 to 27, continued from the seed of the home
+ *     28     4   header check: CRC32C of bytes 0 to 27, from the seed of the home on
  *
  *   body
  *      0     1   d, size of the directory, this byte included
  *      1   d-1   directory: an entry per field, tags rising. One byte tag: bits 0-4 the
- *                field number of MS_FIELDS, bit 5 set when the value is JSON, bits 6-7 how
- *                many bytes the length takes (0: one, 1: two, 2: four; 3 is not used); then
+ *                field number of MS_FIELDS, bit 5 set if the value is JSON, bits 6-7 the
+ *                size of the length (0: one byte, 1: two, 2: four; 3 is not used); then
  *                the length of the value in bytes
  *      d    ...  the values, in the order of the directory, nothing between
  *
  * The header check covers the body check, so the two checks cover all bytes. A record
- * with a damaged body still has its size and sequence, so the damage costs one record. The
- * seed (0 for a message on its own; in an image, from its id and the record's offset)
+ * with a damaged body still has its size and sequence, so the damage costs one record.
+ * The seed (0 for a message on its own; in an image, from its id and the record's offset)
  * makes a record valid in its own place only: an image inside a message is no record.
  *
  * Encoding looks at each field once, to check and measure it (a layout), and copies it
  * once. The first look waits for memory: a third of an append in a profile.
  *
- * Directory entries have no offsets, so that messages stay small: a getter adds lengths up
+ * Directory entries have no offsets, so that messages stay small: a getter adds lengths
+ * up
  * (3 to 6 entries, a few ns). Interned locations would save 5 to 20 bytes a message, and
  * make every record depend on another one.
  *
@@ -5392,11 +5397,12 @@ MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena, ms_enve
  * from 128 on.
  *
  * Changes are records of the same form. An AMEND is a whole message with the sequence
- * number and time of the message that it replaces, so views return it as it is. The others
- * have no type, the sequence number of their message (a HIDE: of the first, a LOCATION:
- * 0), the time of the change, LOCATION among their fields, and
- *   HIDE      CONTENT {"first":a,"last":b,"messages":n}: n visible ones of a to b were hidden
- *   NOTE      TYPE_NAME the kind of note, CONTENT its value, AGENT_KEY, TURN_ID as the message
+ * number and time of the message that it replaces, so views return it as it is. The
+ * others have no type, the sequence number of their message (a HIDE: of the first, a
+ * LOCATION: 0), the time of the change, LOCATION among their fields, and
+ *   HIDE      CONTENT {"first":a,"last":b,"messages":n}: n visible ones of a to b hidden
+ *   NOTE      TYPE_NAME the kind of note, CONTENT its value, AGENT_KEY and TURN_ID of the
+ *             message
  *   LOCATION  CONTENT an object of facts, null for one that is removed
  *   PIECE     CONTENT text that continues the message's content, of an ACTION its args
  * ================================================================================== */
@@ -5465,7 +5471,8 @@ static void ms__layout_begin(ms__layout *l)
 }
 
 /* Adds a field; they come in rising order. utf8: it is known to be valid. */
-static void ms__layout_add(ms__layout *l, unsigned field, ms_str text, bool json, bool utf8)
+static void ms__layout_add(ms__layout *l, unsigned field, ms_str text, bool json,
+                           bool utf8)
 {
     ms__part alone, *part = l->parts ? &l->parts[l->n_parts++] : &alone;
     part->text = text;
@@ -5534,7 +5541,8 @@ static ms_result ms__measure(const ms_envelope *m, ms_str location, ms__layout *
     uint32_t set = ms__fields_of(m) & ~(given ? (uint32_t)1 << MS_F_LOCATION : 0u);
     for (; set; set &= set - 1) {
         unsigned f = ms__lowest(set);
-        MS__TRY(ms__measure_field(m, f, ms__field_text(m, f), ms__field_is_json(m, f), l, err));
+        MS__TRY(ms__measure_field(m, f, ms__field_text(m, f), ms__field_is_json(m, f), l,
+                                  err));
     }
     MS__TRY(ms__required_check(m, l->present, err));
     return ms__layout_end(l, err);
@@ -5729,8 +5737,8 @@ static ms_result ms__check_header(const unsigned char *r, uint64_t left, uint32_
 static ms_result ms__foreign(ms_error *err, uint64_t offset, const unsigned char *r)
 {
     return ms__fail(err, MS_E_FOREIGN,
-                    "record at %u: kind %u (%s), type %u, codec %u: no message, or written "
-                    "by a newer version",
+                    "record at %u: kind %u (%s), type %u, codec %u: not a message, or "
+                    "of a newer version",
                     offset, (uint64_t)r[4],
                     r[4] < MS__KIND_COUNT ? ms__kind_words[r[4]] : "unknown",
                     (uint64_t)r[5], (uint64_t)(r[6] >> 4 & 7));
@@ -6144,8 +6152,8 @@ MS_API bool ms_query_match(const ms_query *query, const ms_msg *msg)
 
 /* ==== [store] what every store has in common =========================================
  * The functions of [api-store] check their arguments and call the store's table, so that
- * backends see only valid arguments and the rules are in one place. Entries that a backend
- * lacks are emulated: get by a query, the last number by a query in reverse.
+ * backends see only valid arguments and the rules are in one place. Entries that a
+ * backend lacks are emulated: get by a query, the last number by a query in reverse.
  * (T1) A backend's append is called with at least one message, each of which passes
  *      ms_envelope_check and has a location.
  * (T2) A cursor whose opening failed is closed: ms_next on it gives NULL.
@@ -6352,8 +6360,9 @@ static void ms__fed_set(ms_envelope *e, ms_str text)
 
 /* Reads an unfinished message into f->e: the text from pieces before the place as_of,
  * then rest. */
-static MS__APART ms_result ms__fed_read(ms_store *store, const ms_msg *msg, uint64_t as_of,
-                                        ms_str rest, ms__fed *f, ms_error *err)
+static MS__APART ms_result ms__fed_read(ms_store *store, const ms_msg *msg,
+                                        uint64_t as_of, ms_str rest, ms__fed *f,
+                                        ms_error *err)
 {
     const ms_msg *piece;
     ms_str text = ms_get(msg, ms__fed_field(ms_type_of(msg))).text;
@@ -6432,7 +6441,8 @@ static ms_result ms__expect_last(const ms_append_opts *opts, uint64_t last, ms_e
 }
 
 /* An append of no messages with `expect`: only the comparison. */
-static ms_result ms__expect_only(ms_store *store, const ms_append_opts *opts, ms_error *err)
+static ms_result ms__expect_only(ms_store *store, const ms_append_opts *opts,
+                                 ms_error *err)
 {
     ms_arena own;
     ms_cursor *it;
@@ -6571,7 +6581,7 @@ MS_API ms_result ms_store_stat(ms_store *store, ms_stat *out, ms_error *err)
     memset(out, 0, sizeof *out);
     MS__TRY(ms__open_check(store, err));
     if (!store->backend->stat)
-        return ms__fail(err, MS_E_UNSUPPORTED, "this store does not support ms_store_stat");
+        return ms__fail(err, MS_E_UNSUPPORTED, "the store has no ms_store_stat");
     return store->backend->stat(store, out, err);
 }
 
@@ -6609,7 +6619,7 @@ MS_API ms_result ms_list(ms_store *store, const ms_list_query *query, ms_arena *
     MS__TRY(ms__open_check(store, err));
     if (!arena) return ms__no_arena(err, NULL, sizeof(ms_info));
     if (!store->backend->list)
-        return ms__fail(err, MS_E_UNSUPPORTED, "this store does not support ms_list");
+        return ms__fail(err, MS_E_UNSUPPORTED, "the store has no ms_list");
     return store->backend->list(store, query ? query : &all, arena, out, err);
 }
 
@@ -6693,21 +6703,22 @@ MS_API void ms_close(ms_store *store)
  * cost nothing. ms_copy reclaims the space.
  *
  * Redaction alone works in place: an AMEND with the redacted content is appended and all
- * records to erase are marked; after a sync their bytes are overwritten; after another sync
- * their checks are written. After a crash in between, the message is shown as redacted, all
- * of its records have valid checks, and a second ms_redact finishes.
+ * records to erase are marked; after a sync their bytes are overwritten; after another
+ * sync their checks are written. After a crash in between, the message is shown as
+ * redacted, all of its records have valid checks, and a second ms_redact finishes.
  *
  * A stream is an appended message, then pieces, then an AMEND with the whole text. Pieces
  * have an index stream of their own, which only followers read.
  *
  * A change keeps its message's number even if the message is damaged: when a store is
- * opened, new numbers start after the numbers in changes, so that no old change applies to
- * a new message.
+ * opened, new numbers start after the numbers in changes, so that no old change applies
+ * to a new message.
  *
- * (C1) A refused change has changed nothing. (A redaction that stopped half-way has begun,
- *      see ms_redact.)
+ * (C1) A refused change has changed nothing. (A redaction that stopped half-way has
+ *      begun, see ms_redact.)
  * (C2) The number, place, type, agent and key of a message never change.
- * (C3) After ms_redact has returned MS_OK, the content is nowhere in the store but in forks.
+ * (C3) After ms_redact has returned MS_OK, the content is nowhere in the store but in
+ *      forks.
  * (C4) A change never applies to a message appended after it, whatever is damaged.
  * ================================================================================== */
 
@@ -7053,10 +7064,9 @@ typedef struct ms__fork {
 static ms_result ms__fork_add(ms__fork *f, const ms_envelope *m, ms_kind kind,
                               ms_error *err)
 {
-    ms_envelope *items = (ms_envelope *)ms__list_room(f->arena, f->items, f->count, &f->cap,
-                                                      sizeof *items);
-    if (!items) return ms__no_arena(err, f->arena, f->count * sizeof *items);
-    f->items = items;
+    void *items = ms__list_room(f->arena, f->items, f->count, &f->cap, sizeof *f->items);
+    if (!items) return ms__no_arena(err, f->arena, f->count * sizeof *f->items);
+    f->items = (ms_envelope *)items;
     ms_envelope *e = &f->items[f->count];
     if (ms_envelope_copy(m, f->arena, e) != MS_OK)
         return ms__no_arena(err, f->arena, m->content.text.len);
@@ -7215,8 +7225,8 @@ static MS__APART ms_result ms__redact_erase(ms_store *store, ms_arena *arena,
     if (step + 1 < MS__ERASE_STEPS) return MS_OK;
     MS__TRY(ms_store_stat(store, &stat, err));
     if (end == MS_OK && stat.damaged == 0) return MS_OK;
-    return ms__fail(err, MS_E_DAMAGED, "message %u is erased, but damaged bytes may contain "
-                    "it, too", ms_seq(own));
+    return ms__fail(err, MS_E_DAMAGED, "message %u is erased, but damaged bytes may "
+                    "contain it, too", ms_seq(own));
 }
 
 MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err)
@@ -7362,7 +7372,8 @@ static MS__APART ms_result ms__stream_large(ms_stream *s, ms_str part, ms_error 
     ms_arena own;
     memset(&own, 0, sizeof own);
     size_t n = s->n_pending + part.len;
-    char *text = n > part.len ? (char *)ms_arena_alloc(&own, n) : (char *)(uintptr_t)part.ptr;
+    char *text = (char *)(uintptr_t)part.ptr;
+    if (n > part.len) text = (char *)ms_arena_alloc(&own, n);
     if (!text) return ms__no_memory(err, n);
     if (n > part.len) {
         memcpy(text, s->pending, s->n_pending);
@@ -7405,11 +7416,12 @@ MS_API ms_result ms_stream_flush(ms_stream *stream, ms_error *err)
 }
 
 /* Amends an unfinished message with its text so far, then rest. */
-static MS__APART ms_result ms__stream_fold(ms_store *store, const ms_msg *msg, ms_str rest,
-                                           uint32_t flags, ms_arena *arena, ms_error *err)
+static MS__APART ms_result ms__stream_fold(ms_store *store, const ms_msg *msg,
+                                           ms_str rest, uint32_t flags, ms_arena *arena,
+                                           ms_error *err)
 {
     if (!ms__is_open(msg))
-        return ms__fail(err, MS_E_CLOSED, "message %u is not an open stream", ms_seq(msg));
+        return ms__fail(err, MS_E_CLOSED, "message %u is no open stream", ms_seq(msg));
     ms__fed *f = ms__fed_new(arena);
     if (!f) return ms__no_arena(err, arena, sizeof *f);
     MS__TRY(ms__fed_read(store, msg, 0, rest, f, err));
@@ -7583,8 +7595,8 @@ typedef struct ms__copying {
 
 static bool ms__kept_less(const void *a, const void *b)
 {
-    return ms__str_order(((const ms__kept *)a)->location, ((const ms__kept *)b)->location) <
-           0;
+    const ms__kept *x = (const ms__kept *)a, *y = (const ms__kept *)b;
+    return ms__str_order(x->location, y->location) < 0;
 }
 
 /* Is a location copied, and from which number on? */
@@ -7631,7 +7643,8 @@ static MS__APART ms_result ms__kept_list(ms__copying *c, ms_error *err)
     ms_listing listing;
     memset(&listing, 0, sizeof listing);
     if (keep->newest == 0 && keep->n_locations == 0) return MS_OK;
-    if (keep->n_locations == 0) MS__TRY(ms_list(c->source, NULL, c->arena, &listing, err));
+    if (keep->n_locations == 0)
+        MS__TRY(ms_list(c->source, NULL, c->arena, &listing, err));
     size_t n = keep->n_locations ? keep->n_locations : listing.count;
     ms__kept *kept = (ms__kept *)ms_arena_alloc(c->arena, n * sizeof *kept);
     ms_cursor *it = (ms_cursor *)ms_arena_alloc(c->arena, sizeof *it);
@@ -7721,12 +7734,14 @@ static ms_result ms__copy_messages(ms__copying *c, ms_error *err)
 }
 
 /* Copies a note if its message was copied. */
-static MS__APART ms_result ms__copy_note(ms__copying *c, const ms_msg *note, ms_error *err)
+static MS__APART ms_result ms__copy_note(ms__copying *c, const ms_msg *note,
+                                         ms_error *err)
 {
     const ms_msg *msg;
     ms_envelope e = ms_envelope_of(note);
     ms_result code = ms__get(c->source, e.seq, c->arena, &msg, err);
-    if (code == MS_E_HIDDEN || code == MS_E_NOT_FOUND || code == MS_E_DAMAGED) return MS_OK;
+    if (code == MS_E_HIDDEN || code == MS_E_NOT_FOUND || code == MS_E_DAMAGED)
+        return MS_OK;
     if (code != MS_OK || !ms__keeps(c, msg)) return code;
     if (!c->keep->dry_run && !c->destination->backend->change) {
         c->report->unplaced++;
@@ -17754,8 +17769,9 @@ static bool ms__run_room(const ms__union *u, ms__union_run *run)
     return true;
 }
 
-/* Collects all messages of a query by time. Of another query, whose window is counted from
- * where reading does not start, those of the window, the last one to be read first. */
+/* Collects all messages of a query by time. Of another query, whose window is counted
+ * from where reading does not start, those of the window, the last one to be read
+ * first. */
 static ms_result ms__run_collect(const ms__union *u, ms_cursor *it, ms__union_run *run,
                                  ms_error *err)
 {
@@ -17973,7 +17989,8 @@ static ms_result ms__union_gather(const ms__union *u, const ms_list_query *q,
             MS__TRY(ms__union_range(i, info->last_seq, err));
             info->first_seq = ms__union_number(i, info->first_seq);
             info->last_seq = ms__union_number(i, info->last_seq);
-            void *items = ms__list_room(arena, out->items, out->count, &cap, sizeof *info);
+            void *items =
+                ms__list_room(arena, out->items, out->count, &cap, sizeof *info);
             if (!items) return ms__no_arena(err, arena, sizeof *info);
             out->items = (ms_info *)items;
             out->items[out->count++] = *info;
@@ -18078,15 +18095,16 @@ static const ms_backend ms__union_backend = {
 static ms_result ms__union_check_one(const ms_union_desc *desc, size_t i, ms_error *err)
 {
     const ms_store *s = desc->stores[i];
-    if (!s) return ms__union_in(err, ms__fail(err, MS_E_ARGUMENT, "there is no store"), i);
+    if (!s)
+        return ms__union_in(err, ms__fail(err, MS_E_ARGUMENT, "there is no store"), i);
     MS__TRY(ms__union_in(err, ms__open_check(s, err), i));
     if (s->backend == &ms__union_backend)
         return ms__union_in(err, ms__fail(err, MS_E_UNSUPPORTED, "a union of unions: "
                                           "give it the stores of that union"), i);
     for (size_t k = 0; k < i; k++)
         if (desc->stores[k] == s)
-            return ms__union_in(err, ms__fail(err, MS_E_ARGUMENT, "the store is stores[%u] "
-                                              "already", (uint64_t)k), i);
+            return ms__union_in(err, ms__fail(err, MS_E_ARGUMENT, "the store is already "
+                                              "stores[%u]", (uint64_t)k), i);
     return MS_OK;
 }
 
@@ -18260,7 +18278,8 @@ static void ms__history_plan(ms_cursor *it)
     if (memory->scope.kind == MS_SCOPE_ORCHESTRATOR) h->views &= MS_VIEW_CONVERSATION;
     if (memory->scope.kind == MS_SCOPE_MANAGER) {
         q->types = MS_BIT(MS_T_SYNTHESIS);
-        h->views &= ms__scope_phase(&memory->scope, &phase) ? (unsigned)MS_VIEW_GLOBAL : 0;
+        h->views &= (unsigned)MS_VIEW_GLOBAL;
+        if (!ms__scope_phase(&memory->scope, &phase)) h->views = 0;
     }
     if (memory->scope.kind == MS_SCOPE_WORKER) {
         bool any = h->sources[0].task > 0 || h->sources[1].task > 0;
@@ -18277,8 +18296,8 @@ static unsigned ms__block_parts(const ms__history *h, unsigned block)
     const ms_memory *memory = h->memory;
     if (memory->timeline) return block == 0 && h->views ? 1 : 0;
     if (!(h->views & 1u << block)) return 0;
-    return block == MS__BLOCK_TEAM && memory->team_by_agent ? (unsigned)memory->n_subordinates
-                                                            : 1;
+    bool by_agent = block == MS__BLOCK_TEAM && memory->team_by_agent;
+    return by_agent ? (unsigned)memory->n_subordinates : 1;
 }
 
 /* Makes the query of a step; false: the step shows nothing. */
@@ -18336,7 +18355,8 @@ static ms_result ms__step_count(const ms_cursor *it, const ms__source *s, size_t
 
 /* Turns the limit of a block into that of one step (0: none) and a number of messages
  * that the step skips first. *some becomes false when the limit leaves nothing. */
-static ms_result ms__step_limit(ms_cursor *it, const ms__source *s, ms_query *q, bool *some)
+static ms_result ms__step_limit(ms_cursor *it, const ms__source *s, ms_query *q,
+                                bool *some)
 {
     size_t count = 0;
     ms__history *h = &it->history;
@@ -18543,7 +18563,8 @@ static ms_result ms__history_check(const ms_memory *memory, ms_error *err)
     if (memory->arena) return MS_OK;
     if (memory->by_time) what = "order by time";
     else if (memory->n_subordinates > MS_CURSOR_AGENTS &&
-             (memory->timeline || !memory->team_by_agent)) what = "a team of so many agents";
+             (memory->timeline || !memory->team_by_agent))
+        what = "a team of so many agents";
     else if (memory->team_by_agent && memory->team_limit > 0 && !memory->timeline &&
              !memory->keep_duplicates) what = "team_by_agent with team_limit";
     if (!what) return MS_OK;
@@ -18577,8 +18598,8 @@ MS_API ms_result ms_memory_add(const ms_memory *memory, const ms_envelope *m,
     if (!own.agent_key.ptr) own.agent_key = memory->agent_key;
     if (memory->runtime_mode == MS_RUNTIME_IGNORE) return ms_envelope_check(&own, err);
     bool through = memory->runtime_mode == MS_RUNTIME_STORE;
-    return ms_append(through ? memory->store : memory->runtime, memory->location, &own, seq,
-                     err);
+    ms_store *store = through ? memory->store : memory->runtime;
+    return ms_append(store, memory->location, &own, seq, err);
 }
 
 MS_API ms_result ms_shared_memory_init(ms_memory *memory, ms_store *store,
@@ -18619,8 +18640,8 @@ MS_API ms_result ms_memory_turn(const ms_memory *memory, ms_role role, ms_value 
     if (seq) *seq = 0;
     MS__TRY(ms__memory_check(memory, err));
     if (role != MS_ROLE_USER && role != MS_ROLE_ASSISTANT)
-        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "a turn is the user's or the "
-                                          "assistant's"), "role");
+        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "a turn has the role user "
+                                          "or assistant"), "role");
     ms_envelope m = role == MS_ROLE_USER ? ms_user_message(content)
                                          : ms_assistant_message(content);
     return ms_append(memory->store, memory->location, &m, seq, err);
@@ -18629,8 +18650,8 @@ MS_API ms_result ms_memory_turn(const ms_memory *memory, ms_role role, ms_value 
 
 /* ==== [find] text in messages ========================================================
  * A search reads the messages of a query one after the other and scans the fields that
- * the caller asked for. There is no word index: it would be as large as the text, and each
- * append would have to maintain it. Scanning reads memory at several GB/s.
+ * the caller asked for. There is no word index: it would be as large as the text, and
+ * each append would have to maintain it. Scanning reads memory at several GB/s.
  *
  * Scanning. memchr finds the rarest character of the needle; each hit is compared in
  * full. A search that ignores case scans for both cases of that character.
@@ -18709,10 +18730,12 @@ static size_t ms__needle_find(const ms__needle *n, const char *p, size_t len)
     if (len < n->text.len) return SIZE_MAX;
     const char *from = p + n->rare_at, *end = from + (len - n->text.len + 1);
     const char *one = ms__next_byte(from, end, n->rare[0]);
-    const char *two = n->rare[1] == n->rare[0] ? end : ms__next_byte(from, end, n->rare[1]);
+    const char *two = end;
+    if (n->rare[1] != n->rare[0]) two = ms__next_byte(from, end, n->rare[1]);
     while (one < end || two < end) {
         const char *hit = one < two ? one : two, *place = hit - n->rare_at;
-        if (ms__bytes_match(n, place, n->text.ptr, n->text.len)) return (size_t)(place - p);
+        if (ms__bytes_match(n, place, n->text.ptr, n->text.len))
+            return (size_t)(place - p);
         if (hit == one) one = ms__next_byte(hit + 1, end, n->rare[0]);
         else two = ms__next_byte(hit + 1, end, n->rare[1]);
     }
@@ -18737,8 +18760,8 @@ static const char *ms__spelled_at(const ms__needle *n, const char *p, const char
     return p == stop ? p : NULL;
 }
 
-/* Compares the needle with the decoded text at p, up to the end of the string. Returns the
- * end of the match, or NULL. */
+/* Compares the needle with the decoded text at p, up to the end of the string. Returns
+ * the end of the match, or NULL. */
 static const char *ms__read_at(const ms__needle *n, const char *p, const char *end)
 {
     char out[4];
@@ -22124,7 +22147,7 @@ static const ms__shape *ms__task_outer(const ms_envelope *m, size_t n)
 static const ms__shape *ms__task_block(const ms_envelope *m)
 {
     unsigned kind = ms__task_kind(ms_str_of(ms__type_row_of(m->type)->task));
-    return &ms__task_shapes[kind < MS__TASK_KINDS ? kind : MS__TASK_DATA];
+    return &ms__task_shapes[kind < MS__TASK_KINDS ? kind : (unsigned)MS__TASK_DATA];
 }
 
 static const ms__format ms__task_format = {'k', ms__task_shapes, MS__TASK_SHAPES,
