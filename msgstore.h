@@ -25550,12 +25550,14 @@ static size_t ms__emit_results(ms__projector *p, size_t index, bool open)
         p->n_parts = 0;
     }
     if (!some) return next;
-    ms__texts_of(p, next, after);
-    bool user = p->n_parts > 0;
-    if (user && shape->after) ms__out_form(p, shape->after, &f);
+    bool user = false;
+    for (size_t i = next; i < after; i++) user = user || !ms__is_silent(p, i);
+    if (user && shape->after) {
+        ms__texts_of(p, next, after);
+        ms__out_form(p, shape->after, &f);
+        p->n_parts = 0;
+    }
     if (shape->results) ms__out(p, "]}");
-    if (!shape->after) p->report.merged -= user ? p->n_parts - 1 : 0; /* not yet */
-    p->n_parts = 0;
     if (user && p->profile->bridge_text) {
         p->report.bridged++;
         ms__out(p, ",{\"role\":\"assistant\",\"content\":");
