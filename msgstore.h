@@ -22293,6 +22293,7 @@ static ms_result ms__task_write(ms_writer *w, const ms_envelope *m, size_t n,
  * the field has a hole, too, so that a change shows everywhere; one that differs stays in
  * the template. An assistant's row whose tool_calls is {"items": [one]}, with a tool_name
  * and tool_arguments in it, is an action. More calls, or other forms, stay as they are.
+ * The flags of ms_shorten_message are members of `extra`.
  *
  * What becomes of each type: an action is a row of the assistant with tool_calls,
  * observation and error are tool rows, all others text of their chat role.
