@@ -841,8 +841,8 @@ typedef struct ms_query {
     bool oldest;              /* limit keeps the oldest n instead */
     bool reverse;             /* newest first; else oldest first */
     bool by_time;             /* order by time, ties by sequence; needs an arena. A
-                                 message without time takes that of the one before it in the
-                                 query; limit counts in this order */
+                                 message without time takes that of the one before it in
+                                 the query; limit counts in this order */
     bool untimed_first;       /* by_time: messages without time stand first instead */
     ms_arena *arena;          /* for by_time, for teams of over MS_CURSOR_AGENTS, and for
                                  the text so far of unfinished messages (see
