@@ -27836,34 +27836,34 @@ MS_API int ms_ffi_verify(const char *args, size_t args_len, char **out, size_t *
                         ms_str_n(NULL, 0), out, len);
 }
 
-#define MS__FFI_BODY(name, function)                                                    \
-    MS_API int ms_ffi_##name(ms_store *store, const char *args, size_t args_len,        \
-                             const char *body, size_t body_len, char **out, size_t *len) \
+#define MS__FFI_BODY(name, run, function)                                               \
+    MS_API int name(ms_store *store, const char *args, size_t args_len,                 \
+                    const char *body, size_t body_len, char **out, size_t *len)         \
     {                                                                                   \
-        return ms__ffi_call(&store, ms__ffi_do_##name, function,                        \
+        return ms__ffi_call(&store, run, function,                                      \
                             ms_str_n(args, args_len), ms_str_n(body, body_len), out,    \
                             len);                                                       \
     }
-#define MS__FFI_CALL(name, function)                                                    \
-    MS_API int ms_ffi_##name(ms_store *store, const char *args, size_t args_len,        \
-                             char **out, size_t *len)                                   \
+#define MS__FFI_CALL(name, run, function)                                               \
+    MS_API int name(ms_store *store, const char *args, size_t args_len,                 \
+                    char **out, size_t *len)                                            \
     {                                                                                   \
-        return ms__ffi_call(&store, ms__ffi_do_##name, function,                        \
+        return ms__ffi_call(&store, run, function,                                      \
                             ms_str_n(args, args_len), ms_str_n(NULL, 0), out, len);     \
     }
-MS__FFI_BODY(append, MS__FFI_APPEND)
-MS__FFI_BODY(answer, MS__FFI_ANSWER)
-MS__FFI_CALL(query, MS__FFI_QUERY)
-MS__FFI_CALL(history, MS__FFI_HISTORY)
-MS__FFI_CALL(request, MS__FFI_REQUEST)
-MS__FFI_CALL(search, MS__FFI_SEARCH)
-MS__FFI_CALL(change, MS__FFI_CHANGE)
-MS__FFI_CALL(list, MS__FFI_LIST)
-MS__FFI_CALL(facts, MS__FFI_FACTS)
-MS__FFI_CALL(stat, 0)
-MS__FFI_CALL(usage, MS__FFI_USAGE)
-MS__FFI_CALL(sync, 0)
-MS__FFI_CALL(wait, MS__FFI_WAIT)
+MS__FFI_BODY(ms_ffi_append, ms__ffi_do_append, MS__FFI_APPEND)
+MS__FFI_BODY(ms_ffi_answer, ms__ffi_do_answer, MS__FFI_ANSWER)
+MS__FFI_CALL(ms_ffi_query, ms__ffi_do_query, MS__FFI_QUERY)
+MS__FFI_CALL(ms_ffi_history, ms__ffi_do_history, MS__FFI_HISTORY)
+MS__FFI_CALL(ms_ffi_request, ms__ffi_do_request, MS__FFI_REQUEST)
+MS__FFI_CALL(ms_ffi_search, ms__ffi_do_search, MS__FFI_SEARCH)
+MS__FFI_CALL(ms_ffi_change, ms__ffi_do_change, MS__FFI_CHANGE)
+MS__FFI_CALL(ms_ffi_list, ms__ffi_do_list, MS__FFI_LIST)
+MS__FFI_CALL(ms_ffi_facts, ms__ffi_do_facts, MS__FFI_FACTS)
+MS__FFI_CALL(ms_ffi_stat, ms__ffi_do_stat, 0)
+MS__FFI_CALL(ms_ffi_usage, ms__ffi_do_usage, MS__FFI_USAGE)
+MS__FFI_CALL(ms_ffi_sync, ms__ffi_do_sync, 0)
+MS__FFI_CALL(ms_ffi_wait, ms__ffi_do_wait, MS__FFI_WAIT)
 #undef MS__FFI_BODY
 #undef MS__FFI_CALL
 
