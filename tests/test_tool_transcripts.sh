@@ -146,6 +146,13 @@ if [ -d "$shared/claude-code-real" ]; then
     sed 's/remove 2 and 3 line/remove all lines/' "$chat" >"$tmp/chat"
     cp "$tmp/chat" "$chat"
     check rewritten 0 '^messages   [1-9][0-9]? new, [1-9][0-9]? taken back' '' sync "$log"
+    # What was redacted does not come back when the file changes behind it.
+    seq=$("$tool" search "$log" 'expore repository' --json | sed 's/.*"seq":\([0-9]*\).*/\1/')
+    run redact "$log" "$seq" --apply
+    sed 's/remove all lines/remove no line/' "$chat" >"$tmp/chat"
+    cp "$tmp/chat" "$chat"
+    check redacted_stays 0 '^messages   [1-9][0-9]? new' '' sync "$log"
+    check redacted_gone 1 '' '' search "$log" 'expore repository'
     check rewritten_again 0 '^messages   0 new, 0 taken back' '' sync "$log"
     if command -v zstd >/dev/null && "$tool" formats | grep -q 'files: zstd'; then
         zstd -q --rm "$HOME/.codex/sessions/2026/05/11"/*.jsonl

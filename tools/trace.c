@@ -151,6 +151,18 @@ static bool same_message(const ms_envelope *a, const ms_envelope *b)
            same_text(a->extra, b->extra);
 }
 
+/* Was it erased? A hidden message shows it in its text alone. */
+static bool is_redacted(trace *t, const ms_msg *msg)
+{
+    const ms_msg *shown;
+    uint32_t flags = ms_flags(msg);
+    if (ms_get_by_seq(t->desc.store, ms_seq(msg), &t->kept, &shown, NULL) == MS_OK) {
+        flags |= ms_flags(shown);
+    }
+    return (flags & MS_FLAG_REDACTED) != 0 ||
+           ms_str_starts_with(ms_content(msg).text, MS_STR("[redacted]"));
+}
+
 /* Is the stored message of that number what the file has? One that was redacted, or that
  * is not there any more, counts as the same: it must not come back. */
 static bool is_stored(trace *t, uint64_t seq, const ms_envelope *m)
@@ -163,9 +175,9 @@ static bool is_stored(trace *t, uint64_t seq, const ms_envelope *m)
     q.before_seq = seq + 1;
     if (ms_query_open(t->desc.store, &q, &it, NULL) != MS_OK) return true;
     const ms_msg *msg = ms_next(&it);
-    if (msg != NULL && ms_seq(msg) == seq && (ms_flags(msg) & MS_FLAG_REDACTED) == 0) {
+    if (msg != NULL && ms_seq(msg) == seq) {
         ms_envelope stored = ms_envelope_of(msg);
-        same = same_message(&stored, m);
+        same = same_message(&stored, m) || is_redacted(t, msg);
     }
     ms_cursor_close(&it, NULL);
     return same;
