@@ -25,9 +25,24 @@ typedef struct session_list {
 
 enum { ID_CHARS = 8 };
 
+/* The beginning of a message. */
+static ms_str words_of(session_list *l, ms_str number)
+{
+    uint64_t seq;
+    const ms_msg *msg;
+    ms_str words = {NULL, 0};
+    if (ms_json_u64(number, &seq) != MS_OK) return words;
+    if (ms_get_by_seq(l->job->store, seq, &l->job->arena, &msg, NULL) != MS_OK) return words;
+    ms_str text = ms_content(msg).text;
+    if (text.len > 200) text.len = 200;
+    while (text.len > 0 && !ms_utf8_check(text, NULL)) text.len--;
+    copy_text(&l->job->arena, text, &words);
+    return words;
+}
+
 static void take_facts(session_list *l, session *s)
 {
-    static const json_key names[] = {KEY("agent"), KEY("cwd"), KEY("title"), KEY("prompt"),
+    static const json_key names[] = {KEY("agent"), KEY("cwd"), KEY("title"), KEY("first"),
                                      KEY("model"), KEY("parent")};
     ms_str facts, v[6];
     ms_arena *arena = &l->job->arena;
@@ -37,7 +52,8 @@ static void take_facts(session_list *l, session *s)
     pick(facts, names, 6, v);
     s->agent = text_of(arena, v[0]);
     s->cwd = text_of(arena, v[1]);
-    s->title = text_of(arena, v[2].ptr != NULL ? v[2] : v[3]);
+    s->title = text_of(arena, v[2]);
+    if (s->title.len == 0) s->title = words_of(l, text_of(arena, v[3]));
     s->model = text_of(arena, v[4]);
     s->parent = text_of(arena, v[5]);
 }

@@ -122,19 +122,16 @@ bool is_scaffold(ms_str text)
 
 void note_prompt_text(reading *r, ms_str text)
 {
-    if (trace_has_fact(r->t, "prompt")) return;
-
+    if (trace_has_prompt(r->t)) return;
     while (text.len > 0 && (unsigned char)text.ptr[0] <= ' ') {
         text = ms_str_n(text.ptr + 1, text.len - 1);
     }
-    if (text.len > 160) text.len = 160;
-    while (text.len > 0 && !ms_utf8_check(text, NULL)) text.len--;
-    if (text.len > 0 && !is_scaffold(text)) trace_fact_first(r->t, "prompt", text);
+    if (text.len > 0 && !is_scaffold(text)) trace_first_prompt(r->t);
 }
 
 void note_prompt(reading *r, ms_str content)
 {
-    if (!trace_has_fact(r->t, "prompt")) note_prompt_text(r, plain_text(r, content));
+    if (!trace_has_prompt(r->t)) note_prompt_text(r, plain_text(r, content));
 }
 
 

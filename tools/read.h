@@ -65,8 +65,8 @@ ms_value args_of(reading *r, ms_str json);
 /* Names the session after the file: the part of the path that is unlike others'. */
 void session_of_path(reading *r);
 
-/* The first words of a user, as a fact, unless a program put them there: of a content in
- * JSON, or of a text. */
+/* The next message is what a user typed first, unless a program put it there: a content
+ * in JSON, or a text. */
 void note_prompt(reading *r, ms_str content);
 void note_prompt_text(reading *r, ms_str text);
 bool is_scaffold(ms_str text);

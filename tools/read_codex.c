@@ -95,8 +95,6 @@ static void take_event(reading *r, ms_str event, double when)
         trace_take_back_prompts(r->t, count_of(member(event, "num_turns")));
     } else if (text_is(type, "task_started")) {
         r->turn = member(event, "turn_id");
-    } else if (text_is(type, "user_message")) {
-        note_prompt(r, member(event, "message"));
     } else if (text_is(type, "thread_name_updated")) {
         trace_fact(r->t, "title", trace_text(r->t, member(event, "thread_name")));
     }

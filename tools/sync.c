@@ -182,7 +182,7 @@ static int chat_take(void *ctx, const taken *taken_in)
     for (size_t i = 0; i < taken_in->list.count; i++) {
         const ms_envelope *m = &taken_in->list.items[i];
         if (m->type == MS_T_USER_MESSAGE && !m->content.json) {
-            trace_fact_first(c->t, "prompt", m->content.text);
+            if (!trace_has_prompt(c->t)) trace_first_prompt(c->t);
         }
         trace_put(c->t, m);
     }

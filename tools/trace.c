@@ -56,6 +56,7 @@ struct trace {
     uint64_t last_answer;
     double last_time;         /* of the last message that was put; 0: none */
     ms_str last_tool;         /* that it calls; in `kept` */
+    uint32_t first_prompt;    /* of the session: its message, plus one; 0: none yet */
     bool mark_next;           /* the next message is what a compaction left */
     bool diverged;            /* known messages are not the file's any more */
 };
@@ -280,10 +281,12 @@ void trace_flush(trace *t)
 void trace_new_session(trace *t, ms_str name)
 {
     if (arrlenu(t->nodes) > t->session_node) {
+        trace_flush(t);
         find_dead(t);
         write_facts(t);
     }
     arrsetlen(t->facts, 0);
+    t->first_prompt = 0;
     t->session_node = arrlenu(t->nodes);
     trace_session(t, name);
 }
@@ -539,9 +542,14 @@ static fact *fact_of(trace *t, const char *name)
     return &arrlast(t->facts);
 }
 
-bool trace_has_fact(trace *t, const char *name)
+void trace_first_prompt(trace *t)
 {
-    return fact_of(t, name)->text.len > 0;
+    t->first_prompt = (uint32_t)(arrlenu(t->numbers) + arrlenu(t->staged)) + 1;
+}
+
+bool trace_has_prompt(const trace *t)
+{
+    return t->first_prompt > 0;
 }
 
 /* Cuts a text to what a fact may have, between characters. */
@@ -729,6 +737,11 @@ static void write_facts(trace *t)
     ms_str old, value;
     ms_buf buf = {&t->kept, NULL, 0, 0};
     if (t->location.ptr == NULL || t->code != FINE) return;
+    if (t->first_prompt > 0 && t->first_prompt <= arrlenu(t->numbers)) {
+        char text[24];
+        int n = snprintf(text, sizeof text, "%" PRIu64, t->numbers[t->first_prompt - 1]);
+        trace_fact(t, "first", ms_str_n(text, (size_t)n));
+    }
     ms_result result = ms_location_get(t->desc.store, t->location, &t->kept, &old, &err);
     if (result != MS_OK) {
         fail_with(t, "reading facts", result, &err);

@@ -82,7 +82,10 @@ ms_str use_json(const use *u, ms_arena *arena);
 
 /* A fact about the session; the last one counts, an empty one is none. */
 void trace_fact(trace *t, const char *name, ms_str text);
-bool trace_has_fact(trace *t, const char *name);
+/* The next message is the first that a user typed: a fact names its number, not its words,
+ * so that they can be redacted. */
+void trace_first_prompt(trace *t);
+bool trace_has_prompt(const trace *t);
 /* The same, but the first one counts. */
 void trace_fact_first(trace *t, const char *name, ms_str text);
 
