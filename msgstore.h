@@ -21403,8 +21403,8 @@ static const ms__format ms__openai = {
  * envelope-rows reads the same and writes what a provider gets: role, content, and as
  * metadata, in this order of precedence: the type, the metadata (null too), the payload.
  * There is no metadata when it would be only the type text.
- * (E1) What was written is read strictly, and written again it is the same text.
- * (E2) A row is the projection of the envelope that would be written.
+ * (E1) What was written is read strictly, and written again it is the same text. A row
+ *      is the projection of the envelope that would be written.
  * ================================================================================== */
 
 enum { /* names of members; a row has none of the first five */
@@ -21596,11 +21596,11 @@ static ms_result ms__env_check(ms_reader *r, ms__env *e)
 {
     ms_str version = e->in[MS__ENV_VERSION], role = e->in[MS__ENV_ROLE];
     ms_str type = e->in[MS__ENV_TYPE], content = e->in[MS__ENV_CONTENT];
-    bool number = ms_json_kind_of(version) == MS_JSON_NUMBER;
+    bool number = ms__env_is_text(version) ||
+                  ms_json_kind_of(version) == MS_JSON_NUMBER;
     bool one = ms_str_equal(version, MS_STR("1")) ||
                ms_json_string_is(version, MS_STR("1"));
     e->type = e->row ? ms__env_infer(e) : ms__env_type_of(type);
-    number = number || ms__env_is_text(version);
     if (!e->row && !one)
         return ms__env_refuse(r, e, MS__ENV_VERSION, number ? MS_E_FOREIGN : MS_E_KIND,
                               "the integer 1");
@@ -21738,8 +21738,6 @@ static ms_result ms__env_read(ms_reader *r)
     bool raw = r->lenient && (code != MS_OK || e.lossy);
     return ms__env_take(r, &e, raw ? r->json : ms_buf_text(&e.text));
 }
-
-/* ---- Writing. */
 
 static ms_result ms__env_write(ms_writer *w, const ms_envelope *m, size_t n,
                                ms_error *err)
