@@ -26900,8 +26900,9 @@ MS_API ms_result ms_session_list(ms_store *store, ms_str user_id, size_t limit,
 /* ==== [ffi] a flat interface for other languages =====================================
  * Every function does three things: decode the arguments by one table, call the interface
  * above, write the result. ms__ffi_call does what is common; a function of its own
- * (ms__ffi_do_...) does the rest. What a call needs lies in one block of memory (the stack
- * of a foreign thread may be small), its scratch in one arena; both go when it returns.
+ * (ms__ffi_do_...) does the rest. What a call needs lies in one block of memory (the
+ * stack of a foreign thread may be small), its scratch in one arena; both go when it
+ * returns.
  *
  * (X1) No call leaves anything allocated but *out.
  * (X2) A member that a function does not know is an error: a misspelled filter must not
@@ -27150,7 +27151,7 @@ static void ms__ffi_fail(ms__ffi *f)
     (void)ms_json_finish(&f->w);
 }
 
-/* Parses, runs, hands the result over, frees the rest. *store is what `run` left there. */
+/* Parses, runs, hands the result over, frees the rest. *store is what `run` left. */
 static int ms__ffi_call(ms_store **store, ms__ffi_fn run, unsigned function, ms_str args,
                         ms_str body, char **out, size_t *len)
 {
@@ -27623,7 +27624,8 @@ static void ms__ffi_do_request(ms__ffi *f)
     ms_request_desc ask;
     ms__ffi_desc(f, &memory, &ask);
     ms__ffi_add(f, "{\"body\":");
-    if (f->code == MS_OK) f->code = ms_request(&ask, ms__ffi_write, f, &f->report, &f->err);
+    if (f->code == MS_OK)
+        f->code = ms_request(&ask, ms__ffi_write, f, &f->report, &f->err);
     ms__ffi_add(f, ",\"report\":");
     if (f->code != MS_OK) return;
     ms_json_begin_object(&f->w);
@@ -27743,8 +27745,8 @@ static void ms__ffi_do_change(ms__ffi *f)
         f->code = ms__fail(&f->err, MS_E_ARGUMENT, "op: there is no '%v'", MS__V(word));
     for (int i = 0; f->code == MS_OK && i < 3; i++)
         if (op->needs[i] >= 0 && !f->args[op->needs[i]].given)
-            f->code = ms__fail(&f->err, MS_E_MISSING, "%s needs the argument %s", op->word,
-                               ms__ffi_rows[op->needs[i]].name);
+            f->code = ms__fail(&f->err, MS_E_MISSING, "%s needs the argument %s",
+                               op->word, ms__ffi_rows[op->needs[i]].name);
     ms_json_begin_object(&f->w);
     if (f->code == MS_OK) op->run(f);
     ms_json_end_object(&f->w);
@@ -27830,8 +27832,8 @@ MS_API int ms_ffi_open(ms_store **store, const char *args, size_t args_len, char
 MS_API int ms_ffi_verify(const char *args, size_t args_len, char **out, size_t *len)
 {
     ms_store *none = NULL;
-    return ms__ffi_call(&none, ms__ffi_do_verify, MS__FFI_VERIFY, ms_str_n(args, args_len),
-                        ms_str_n(NULL, 0), out, len);
+    return ms__ffi_call(&none, ms__ffi_do_verify, MS__FFI_VERIFY,
+                        ms_str_n(args, args_len), ms_str_n(NULL, 0), out, len);
 }
 
 #define MS__FFI_BODY(name, run, function)                                               \

@@ -6,8 +6,8 @@ set -eu
 cd "$(dirname "$0")/.."
 out=${1:-bindings/js/msgstore.wasm}
 stb=$(sh tools/setup.sh stb)
-exports=$(grep -o '^MS_API int ms_ffi_[a-z]*\|^MS__FFI_[A-Z]*([a-z]*' msgstore.h |
-    sed 's/.*ms_ffi_//; s/.*(//' | grep -v '^name$' | sort -u | sed 's/^/-Wl,--export=ms_ffi_/')
+exports=$(grep -o 'MS_API int ms_ffi_[a-z]*(' msgstore.h | sed 's/.*\(ms_ffi.*\)(/\1/' |
+    grep -v verify | sort -u | sed 's/^/-Wl,--export=/')
 # shellcheck disable=SC2086
 "${CLANG:-clang}" --target=wasm32-wasi -O2 -DNDEBUG -DMSGSTORE_NO_LOG -DMSGSTORE_NO_THREADS \
     -DMSGSTORE_FFI -DMSGSTORE_IMPLEMENTATION $stb -mexec-model=reactor \
