@@ -1975,6 +1975,7 @@ typedef struct ms_writer {
     bool array, with_location;
     uint32_t said;            /* fields, by number */
     const char *word;         /* of the shape that is being written */
+    const struct ms__hole *hole; /* the one at hand */
     struct ms__call *calls;   /* open calls of agents; an stb_ds array */
     ms_envelope *held;        /* messages that may still be joined, with copies of */
     struct ms__held_text *held_text; /* their fields; stb_ds arrays */
@@ -19593,8 +19594,8 @@ static ms_envelope ms__role_text(ms_role role, ms_value content)
 
 
 /* ==== [template] one engine reads and writes the formats =============================
- * A format is tables. A *hole* is a member of a JSON object that stands for a field of the
- * message. A *shape* lists the holes of one kind of object in the order in which the
+ * A format is tables. A *hole* is a member of a JSON object that stands for a field of
+ * the message. A *shape* lists the holes of one kind of object in the order in which the
  * writer puts them. The engine reads and writes all formats by these tables.
  *
  * Reading. The engine looks up each member of an object. If the member has a hole and the
@@ -19638,9 +19639,8 @@ static ms_envelope ms__role_text(ms_role role, ms_value content)
  *      between its own hole (ms__as_object) and MS__END. `as` tells how value and field
  *      stand for each other: ms__as_text, ms__as_any, ms__as_word, or one of your own.
  *      Two forms of one member are two holes of one name, the second one OTHERWISE.
- *   2. List the shapes, and fill an ms__format. Its function `take` lists the members
- *      (ms__object_begin), finds the type and the shape (ms__member_of), and takes the
- *      members (ms__object_take).
+ *   2. List the shapes, and fill an ms__format. Its function `begin` finds the type, the
+ *      role and the shape of an object (ms__member_of, ms__side_word).
  *   3. Add a row to the table in [formats].
  * [fmt-openai] is an example with a list, [fmt-framework] one without.
  *
@@ -19677,23 +19677,26 @@ typedef struct ms__member ms__member;
 #define MS__SAID_TIME ((uint32_t)1 << MS__F_TIME)
 MS__STATIC_ASSERT(fields_leave_room_for_the_time, MS_FIELD_COUNT <= MS__F_TIME);
 
+/* A value that a reader tries to put into the field of a hole. */
+typedef struct ms__fit {
+    ms_reader *r;
+    const ms__hole *h;
+    ms_str value;
+    ms_envelope *m;
+    bool fits;
+} ms__fit;
+
 /* How a value and a field stand for each other. NULL: as ms__field_... do. */
 typedef struct ms__as {
     unsigned kinds;       /* of JSON values that it takes, by bits */
     const char *expected; /* the same in words */
-    ms_result (*read)(ms_reader *r, const ms__hole *h, ms_str value, ms_envelope *m,
-                      bool *fits);
+    ms_result (*read)(ms__fit *f);
     bool (*has)(const ms__hole *h, const ms_envelope *m, size_t n);
-    void (*put)(ms_writer *w, const ms__hole *h, const ms_envelope *m);
-    /* Where one value has several spellings: the writer's own, and whether another one
-     * means what the field holds. */
-    size_t (*spell)(const ms_envelope *m, char out[MS__SPELLED_MAX]);
-    bool (*means)(const ms_envelope *m, ms_str spelled);
+    void (*put)(ms_writer *w, const ms_envelope *m); /* the value of w->hole */
 } ms__as;
 
-/* One that has a single spelling. */
-#define MS__AS(kinds, expected, read, has, put) \
-    {kinds, expected, read, has, put, NULL, NULL}
+#define MS__AS(name, kinds, expected, read, has, put) \
+    static const ms__as ms__as_##name = {kinds, expected, read, has, put}
 
 struct ms__hole {
     char letter;
@@ -19752,9 +19755,10 @@ typedef struct ms__format {
     const ms__shape *(*element)(ms_reader *r, size_t base, ms_role role, ms_envelope *m);
     ms__listing lists;
     ms__pairing pairing;
-    /* Takes the members of r->json into m and sets their shape. NULL: the format has a
+    /* Type, role and shape of an object whose members are listed. NULL: the format has a
      * reader of its own. */
-    ms_result (*take)(ms_reader *r, ms_envelope *m, const ms__shape **shape);
+    ms_result (*begin)(ms_reader *r, size_t base, ms_envelope *m,
+                       const ms__shape **shape);
 } ms__format;
 
 static const ms__shape *ms__outer_shape(const ms__format *f, const ms_envelope *m,
@@ -19775,21 +19779,28 @@ static bool ms__hole_needed(const ms_reader *r, const ms__hole *h)
     ((uint32_t)1 << MS_F_LOCATION | (uint32_t)1 << MS_F_AGENT_KEY |                    \
      (uint32_t)1 << MS_F_TURN_ID | (uint32_t)1 << MS_F_KEY)
 
-static ms_result ms__field_read(ms_reader *r, const ms__hole *h, ms_str value,
-                                ms_envelope *m, bool *fits)
+/* Returns the error for a value that does not fit; a GUEST stays in the template. */
+static ms_result ms__fit_refuse(const ms__fit *f)
+{
+    if (f->r->lenient || (f->h->flags & MS__GUEST)) return MS_OK;
+    return ms__read_kind(f->r, f->h->name, f->h->as->expected, f->value);
+}
+
+static ms_result ms__field_read(ms__fit *f)
 {
     ms_str text;
-    bool json = ms_json_kind_of(value) != MS_JSON_STRING;
-    bool strict = !r->lenient && !(h->flags & MS__GUEST);
-    MS__TRY(json ? ms__read_json(r, value, &text) : ms__read_text(r, value, &text));
-    *fits = text.len > 0 || !(h->flags & MS__NOT_EMPTY) || ms__hole_needed(r, h);
-    if (*fits && (MS__NAMES >> h->field & 1)) {
-        ms_result code = ms__key_check(text, h->name, h->field == MS_F_TURN_ID,
-                                       strict ? r->err : NULL);
+    bool json = ms_json_kind_of(f->value) != MS_JSON_STRING;
+    bool strict = !f->r->lenient && !(f->h->flags & MS__GUEST);
+    MS__TRY((json ? ms__read_json : ms__read_text)(f->r, f->value, &text));
+    f->fits = text.len > 0 || !(f->h->flags & MS__NOT_EMPTY) ||
+              ms__hole_needed(f->r, f->h);
+    if (f->fits && (MS__NAMES >> f->h->field & 1)) {
+        ms_result code = ms__key_check(text, f->h->name, f->h->field == MS_F_TURN_ID,
+                                       strict ? f->r->err : NULL);
         if (code != MS_OK && strict) return code;
-        *fits = code == MS_OK;
+        f->fits = code == MS_OK;
     }
-    if (*fits) ms__field_set(m, h->field, text, json);
+    if (f->fits) ms__field_set(f->m, f->h->field, text, json);
     return MS_OK;
 }
 
@@ -19800,11 +19811,17 @@ static bool ms__field_has(const ms__hole *h, const ms_envelope *m)
     return ms__type_row_of(m->type)->required >> h->field & 1;
 }
 
-static void ms__field_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+static void ms__field_put(ms_writer *w, const ms_envelope *m)
 {
-    ms_str text = ms__field_text(m, h->field);
-    if (ms__field_is_json(m, h->field)) ms_json_put_raw(&w->json, text);
+    ms_str text = ms__field_text(m, w->hole->field);
+    if (ms__field_is_json(m, w->hole->field)) ms_json_put_raw(&w->json, text);
     else ms_json_put_string(&w->json, text.ptr ? text : MS_STR(""));
+}
+
+static void ms__value_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+{
+    w->hole = h;
+    (h->as->put ? h->as->put : ms__field_put)(w, m);
 }
 
 static bool ms__has_always(const ms__hole *h, const ms_envelope *m, size_t n)
@@ -19818,135 +19835,88 @@ static bool ms__has_always(const ms__hole *h, const ms_envelope *m, size_t n)
     (MS__SAID(CONTENT) | MS__SAID(WORKER) | MS__SAID(TASK) | MS__SAID(FROM_MANAGER) |  \
      MS__SAID(FROM_WORKER) | MS__SAID(SUMMARY))
 
-static const ms__as ms__as_text = MS__AS(MS__JSON(STRING), "a string", NULL, NULL, NULL);
-static const ms__as ms__as_members =
-    MS__AS(MS__JSON(OBJECT), "an object", NULL, NULL, NULL);
-static const ms__as ms__as_any = MS__AS(MS__JSON_ANY, "any value", NULL, NULL, NULL);
+MS__AS(text, MS__JSON(STRING), "a string", NULL, NULL, NULL);
+MS__AS(members, MS__JSON(OBJECT), "an object", NULL, NULL, NULL);
+MS__AS(any, MS__JSON_ANY, "any value", NULL, NULL, NULL);
 
 /* The word of the shape. Another one stays in the template. */
-static ms_result ms__word_read(ms_reader *r, const ms__hole *h, ms_str value,
-                               ms_envelope *m, bool *fits)
+static ms_result ms__word_read(ms__fit *f)
 {
-    (void)h, (void)m;
-    *fits = ms_json_string_is(value, ms_str_of(r->word));
+    f->fits = ms_json_string_is(f->value, ms_str_of(f->r->word));
     return MS_OK;
 }
 
-static void ms__word_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+static void ms__word_put(ms_writer *w, const ms_envelope *m)
 {
-    (void)h, (void)m;
+    (void)m;
     ms_json_put_string(&w->json, ms_str_of(w->word));
 }
 
-static const ms__as ms__as_word =
-    MS__AS(MS__JSON(STRING), "a word", ms__word_read, ms__has_always, ms__word_put);
+MS__AS(word, MS__JSON(STRING), "a word", ms__word_read, ms__has_always, ms__word_put);
 
-/* A time as a number of seconds; what lies beyond the years becomes their end. */
-static ms_result ms__seconds_read(ms_reader *r, const ms__hole *h, ms_str value,
-                                  ms_envelope *m, bool *fits)
+/* A time: a number of seconds, or a text as RFC 3339 spells it. */
+static bool ms__json_time(ms_str value, int64_t *ns)
 {
-    (void)r, (void)h;
-    *fits = m->has_time = ms_seconds_read(value, &m->time_ns) == MS_OK;
-    return MS_OK;
+    ms_str text;
+    if (ms_json_kind_of(value) == MS_JSON_NUMBER)
+        return ms_seconds_read(value, ns) == MS_OK;
+    return ms__string_inside(value, &text) && ms_iso_read(text, ns) == MS_OK;
 }
 
-static bool ms__time_has(const ms__hole *h, const ms_envelope *m, size_t n)
+static ms_result ms__time_read(ms__fit *f)
 {
-    (void)h, (void)n;
-    return m->has_time;
+    f->fits = ms__json_time(f->value, &f->m->time_ns);
+    if (f->fits) f->m->has_time = true;
+    return f->fits ? MS_OK : ms__fit_refuse(f);
 }
 
-static size_t ms__seconds_spell(const ms_envelope *m, char out[MS__SPELLED_MAX])
+/* Returns the writer's own spelling of a time. */
+static ms_str ms__time_spell(const ms__hole *h, const ms_envelope *m,
+                             char out[MS__SPELLED_MAX])
 {
-    return ms_seconds_write(m->time_ns, out);
-}
-
-static bool ms__seconds_mean(const ms_envelope *m, ms_str spelled)
-{
-    int64_t ns;
-    return ms_seconds_read(spelled, &ns) == MS_OK && ns == m->time_ns;
-}
-
-static const ms__as ms__as_seconds = {MS__JSON(NUMBER), "a number of seconds",
-                                      ms__seconds_read, ms__time_has, NULL,
-                                      ms__seconds_spell, ms__seconds_mean};
-
-/* A date and time as RFC 3339 spells it; another string stays in the template of a GUEST. */
-static bool ms__json_date(ms_str value, int64_t *ns)
-{
-    ms_str inside;
-    return ms__string_inside(value, &inside) && ms_iso_read(inside, ns) == MS_OK;
-}
-
-static ms_result ms__date_read(ms_reader *r, const ms__hole *h, ms_str value,
-                               ms_envelope *m, bool *fits)
-{
-    int64_t ns = 0;
-    *fits = ms__json_date(value, &ns);
-    if (*fits) m->has_time = true, m->time_ns = ns;
-    if (*fits || r->lenient || (h->flags & MS__GUEST)) return MS_OK;
-    return ms__read_kind(r, h->name, h->as->expected, value);
-}
-
-static size_t ms__date_spell(const ms_envelope *m, char out[MS__SPELLED_MAX])
-{
-    out[0] = '"';
+    if (h->as->kinds == MS__JSON(NUMBER))
+        return ms_str_n(out, ms_seconds_write(m->time_ns, out));
     size_t len = 1 + ms_iso_write(m->time_ns, out + 1);
-    out[len] = '"';
-    return len + 1;
+    out[0] = out[len] = '"';
+    return ms_str_n(out, len + 1);
 }
 
-static bool ms__date_means(const ms_envelope *m, ms_str spelled)
-{
-    int64_t ns;
-    return ms__json_date(spelled, &ns) && ns == m->time_ns;
-}
+MS__AS(seconds, MS__JSON(NUMBER), "a number of seconds", ms__time_read, NULL, NULL);
+MS__AS(date, MS__JSON(STRING), "a date and time, or null", ms__time_read, NULL, NULL);
 
-static const ms__as ms__as_date = {MS__JSON(STRING), "a date and time, or null",
-                                   ms__date_read, ms__time_has, NULL, ms__date_spell,
-                                   ms__date_means};
-
-/* Is it a list of parts: objects with a type? */
-static bool ms__is_parts(ms_str json)
+/* Is it a list of parts: objects with a type? With `texts`: are all of them texts? */
+static bool ms__parts_are(ms_str list, bool texts)
 {
-    ms_str type;
+    ms_str type, text;
     size_t n = 0;
-    if (ms_json_kind_of(json) != MS_JSON_ARRAY) return false;
-    ms_json_iter it = ms_json_iterate(json);
-    for (; ms_json_next(&it); n++)
+    if (ms_json_kind_of(list) != MS_JSON_ARRAY) return false;
+    ms_json_iter it = ms_json_iterate(list);
+    for (; ms_json_next(&it); n++) {
         if (!ms_json_member(it.value, MS_STR("type"), &type) ||
             ms_json_kind_of(type) != MS_JSON_STRING)
             return false;
+        if (texts && !(ms_json_string_is(type, MS_STR("text")) &&
+                       ms_json_member(it.value, MS_STR("text"), &text) &&
+                       ms_json_kind_of(text) == MS_JSON_STRING))
+            return false;
+    }
     return n > 0;
 }
 
-/* Are all parts of a list texts? */
-static bool ms__is_texts(ms_str list)
-{
-    ms_str type, text;
-    if (!ms__is_parts(list)) return false;
-    ms_json_iter it = ms_json_iterate(list);
-    while (ms_json_next(&it))
-        if (!ms_json_member(it.value, MS_STR("type"), &type) ||
-            !ms_json_string_is(type, MS_STR("text")) ||
-            !ms_json_member(it.value, MS_STR("text"), &text) ||
-            ms_json_kind_of(text) != MS_JSON_STRING)
-            return false;
-    return true;
-}
+static bool ms__is_parts(ms_str list) { return ms__parts_are(list, false); }
 
 /* Writes JSON as the inside of a string: a string without its quotes, texts with a blank
  * line between, null as nothing, all else as its JSON text. */
 static void ms__json_inside(ms_writer *w, ms_str json)
 {
     ms_str text, inside;
-    ms_json_kind kind = ms_json_kind_of(json);
+    bool texts = ms__parts_are(json, true), first = true;
     ms_json_iter it = ms_json_iterate(json);
-    if (kind == MS_JSON_STRING && ms__string_inside(json, &inside))
+    if (ms__string_inside(json, &inside))
         ms__json_bytes(&w->json, inside.ptr, inside.len);
-    else if (kind != MS_JSON_NULL && !ms__is_texts(json))
+    else if (ms_json_kind_of(json) != MS_JSON_NULL && !texts)
         ms__json_escaped(&w->json, json);
-    for (bool first = true; ms__is_texts(json) && ms_json_next(&it); first = false) {
+    for (; texts && ms_json_next(&it); first = false) {
         if (!first) ms__json_bytes(&w->json, "\\n\\n", 4);
         if (ms_json_member(it.value, MS_STR("text"), &text) &&
             ms__string_inside(text, &inside))
@@ -19954,8 +19924,8 @@ static void ms__json_inside(ms_writer *w, ms_str json)
     }
 }
 
-/* Writes the content of a message as a string, or as JSON where `raw` accepts it. `prefix`
- * marks a result that answers no call. */
+/* Writes the content of a message as a string, or as JSON where `raw` accepts it.
+ * `prefix` marks a result that answers no call. */
 static void ms__said_put(ms_writer *w, const ms_envelope *m, bool prefix,
                          bool (*raw)(ms_str json))
 {
@@ -19977,25 +19947,21 @@ static void ms__said_put(ms_writer *w, const ms_envelope *m, bool prefix,
 
 /* The list of the joined messages: ms__items_take reads it later. An empty list stays in
  * the template unless the format needs it. */
-static ms_result ms__list_read(ms_reader *r, const ms__hole *h, ms_str value,
-                               ms_envelope *m, bool *fits)
+static ms_result ms__list_read(ms__fit *f)
 {
     ms_str first;
-    (void)m;
-    *fits = !r->whole &&
-            ((h->flags & MS__NEEDED) || ms_json_element(value, 0, &first));
-    if (*fits) r->list = value;
+    f->fits = !f->r->whole &&
+              ((f->h->flags & MS__NEEDED) || ms_json_element(f->value, 0, &first));
+    if (f->fits) f->r->list = f->value;
     return MS_OK;
 }
 
 /* A member that marks a result as failed. */
-static ms_result ms__failed_read(ms_reader *r, const ms__hole *h, ms_str value,
-                                 ms_envelope *m, bool *fits)
+static ms_result ms__failed_read(ms__fit *f)
 {
-    (void)r, (void)h;
-    *fits = ms_json_kind_of(value) == MS_JSON_TRUE ||
-            ms_json_string_is(value, MS_STR("failed"));
-    if (*fits) m->type = MS_T_ERROR;
+    f->fits = ms_json_kind_of(f->value) == MS_JSON_TRUE ||
+              ms_json_string_is(f->value, MS_STR("failed"));
+    if (f->fits) f->m->type = MS_T_ERROR;
     return MS_OK;
 }
 
@@ -20005,17 +19971,16 @@ static bool ms__failed_has(const ms__hole *h, const ms_envelope *m, size_t n)
     return m->type == MS_T_ERROR;
 }
 
-static void ms__true_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+static void ms__true_put(ms_writer *w, const ms_envelope *m)
 {
-    (void)h, (void)m;
+    (void)m;
     ms_json_put_bool(&w->json, true);
 }
 
 /* Arguments as an object; others stand in an object under a name that providers know. */
-static void ms__args_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+static void ms__args_put(ms_writer *w, const ms_envelope *m)
 {
     ms_value args = m->args;
-    (void)h;
     if (!args.json)
         args.json = ms_json_check(args.text, NULL, &args.text, NULL) == MS_OK;
     if (args.json && ms_json_kind_of(args.text) == MS_JSON_OBJECT) {
@@ -20031,18 +19996,15 @@ static void ms__args_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
     ms_json_end_object(&w->json);
 }
 
-static const ms__as ms__as_failed =
-    MS__AS(MS__JSON(TRUE) | MS__JSON(FALSE), "true or false", ms__failed_read,
-           ms__failed_has, ms__true_put);
-static const ms__as ms__as_args =
-    MS__AS(MS__JSON(OBJECT), "an object", NULL, ms__has_always, ms__args_put);
+MS__AS(failed, MS__JSON(TRUE) | MS__JSON(FALSE), "true or false", ms__failed_read,
+       ms__failed_has, ms__true_put);
+MS__AS(args, MS__JSON(OBJECT), "an object", NULL, ms__has_always, ms__args_put);
 
 /* Objects inside, their ends, and members that a caller has added: the engine itself
  * handles these. */
-static const ms__as ms__as_object =
-    MS__AS(MS__JSON(OBJECT), "an object", NULL, NULL, NULL);
-static const ms__as ms__as_end = MS__AS(0, "", NULL, NULL, NULL);
-static const ms__as ms__as_extra = MS__AS(0, "", NULL, NULL, NULL);
+MS__AS(object, MS__JSON(OBJECT), "an object", NULL, NULL, NULL);
+MS__AS(end, 0, "", NULL, NULL, NULL);
+MS__AS(extra, 0, "", NULL, NULL, NULL);
 
 /* The end of a message object: its place if asked for, and the caller's members. */
 #define MS__PLACE_AND_EXTRA                                                        \
@@ -20052,6 +20014,7 @@ static const ms__as ms__as_extra = MS__AS(0, "", NULL, NULL, NULL);
 
 static bool ms__hole_has(const ms__hole *h, const ms_envelope *m, size_t n)
 {
+    if (h->field == MS__F_TIME) return m->has_time;
     if (h->as->has) return h->as->has(h, m, n);
     return h->field != 0 && ms__field_has(h, m);
 }
@@ -20076,17 +20039,13 @@ static const ms__hole *ms__hole_lettered(const ms__shape *s, char letter)
 /* The hole of a member; the first one of its name. */
 static const ms__hole *ms__hole_named(const ms__shape *s, char inside, ms_str key)
 {
-    const ms__hole *h = s->holes, *end = h + s->n;
-    if (key.len > 2 && memchr(key.ptr, '\\', key.len)) {
-        for (; h < end; h++)
-            if (h->inside == inside && ms_json_string_is(key, ms_str_n(h->name, h->len)))
-                return h;
-        return NULL;
-    }
-    for (; h < end; h++)
-        if (h->len + 2u == key.len && h->inside == inside && h->len > 0 &&
-            memcmp(h->name, key.ptr + 1, h->len) == 0)
+    bool escaped = key.len > 2 && memchr(key.ptr, '\\', key.len);
+    for (const ms__hole *h = s->holes; h < s->holes + s->n; h++) {
+        if (h->inside != inside || h->len == 0) continue;
+        if (escaped ? ms_json_string_is(key, ms_str_n(h->name, h->len))
+                    : h->len + 2u == key.len && memcmp(h->name, key.ptr + 1, h->len) == 0)
             return h;
+    }
     return NULL;
 }
 
@@ -20251,7 +20210,7 @@ struct ms__member {
 };
 
 /* Appends the members of an object to r->members; *base is the index of the first. */
-static ms_result ms__object_begin(ms_reader *r, ms_str object, size_t *base)
+static ms_result ms__members_list(ms_reader *r, ms_str object, size_t *base)
 {
     ms__member e;
     ms_json_iter it = ms_json_iterate(object);
@@ -20266,6 +20225,14 @@ static ms_result ms__object_begin(ms_reader *r, ms_str object, size_t *base)
         stbds_arrput(r->members, e);
     }
     return MS_OK;
+}
+
+/* Begins to read an object whose template goes to `text`. */
+static ms_result ms__object_begin(ms_reader *r, ms_buf *text, ms_str object, size_t *base)
+{
+    r->text = text;
+    text->len = 0;
+    return ms__members_list(r, object, base);
 }
 
 /* Returns the value of the last member of that name, or an absent view. */
@@ -20309,10 +20276,10 @@ static bool ms__kept_has(const ms__hole *h, const ms_envelope *m, size_t n)
            (h->letter == 's' && (m->flags & MS_FLAG_UNFINISHED));
 }
 
-static void ms__kept_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+static void ms__kept_put(ms_writer *w, const ms_envelope *m)
 {
     ms_str value = MS_STR("\"IN_PROGRESS\"");
-    if (m->extra.ptr) (void)ms_json_member(m->extra, ms_str_of(h->name), &value);
+    if (m->extra.ptr) (void)ms_json_member(m->extra, ms_str_of(w->hole->name), &value);
     ms_json_put_raw(&w->json, value);
 }
 
@@ -20361,11 +20328,6 @@ static ms_result ms__hole_keep(ms_reader *r, const ms__hole *h, ms_str spelled)
     return ms__text_add(r, MS_STR(","));
 }
 
-static ms_result ms__hole_read(ms_reader *r, const ms__hole *h, ms_str value,
-                               ms_envelope *m, bool *fits)
-{
-    return (h->as->read ? h->as->read : ms__field_read)(r, h, value, m, fits);
-}
 
 /* Takes one member: into its field if a form of its hole fits, else into the template. */
 static ms_result ms__member_take(ms_reader *r, const ms__shape *s, const ms__member *e,
@@ -20377,18 +20339,18 @@ static ms_result ms__member_take(ms_reader *r, const ms__shape *s, const ms__mem
     for (; h; h = h + 1 < end && (h[1].flags & MS__OTHERWISE) ? h + 1 : NULL) {
         fits = (h->as->kinds >> kind & 1) && (r->lenient || !(h->flags & MS__LENIENT));
         takes = takes || fits;
-        if (fits)
-            MS__TRY(ms__hole_read(r, h, e->value, m, &fits));
-        if (fits) break;
+        ms__fit f = {r, h, e->value, m, fits};
+        if (fits) MS__TRY((h->as->read ? h->as->read : ms__field_read)(&f));
+        if (fits && f.fits) break;
     }
     if (e->hole && !takes && !r->lenient && !(e->hole->flags & MS__GUEST) &&
         (kind != MS_JSON_NULL || ms__hole_needed(r, e->hole)))
         return ms__read_kind(r, e->hole->name, e->hole->as->expected, e->value);
     if (!h) return ms__member_keep(r, e);
     r->seen |= (uint64_t)1 << (h - s->holes);
-    if (!h->as->spell) return ms__hole_keep(r, h, ms__absent());
+    if (h->field != MS__F_TIME) return ms__hole_keep(r, h, ms__absent());
     char own[MS__SPELLED_MAX];
-    bool same = ms_str_equal(e->value, ms_str_n(own, h->as->spell(m, own)));
+    bool same = ms_str_equal(e->value, ms__time_spell(h, m, own));
     return ms__hole_keep(r, h, same ? ms__absent() : e->value);
 }
 
@@ -20426,8 +20388,8 @@ static ms_result ms__inside_take(ms_reader *r, const ms__shape *s, const ms__mem
     size_t base;
     ms_result code = MS_OK;
     r->seen |= (uint64_t)1 << (h - s->holes);
+    MS__TRY(ms__members_list(r, e->value, &base));
     MS__TRY(ms__text_add(r, ms_str_n(open, 3)));
-    MS__TRY(ms__object_begin(r, e->value, &base));
     ms__members_match(r, s, base, h->letter);
     for (size_t i = base; code == MS_OK && i < stbds_arrlenu(r->members); i++) {
         ms__member inner = r->members[i];
@@ -20552,9 +20514,7 @@ static ms_result ms__element_take(ms_reader *r, const ms__format *f, ms_role rol
         return ms__fail(err, MS_E_KIND, "it is '%v', an object was expected",
                         MS__V(value));
     }
-    r->text = &r->block;
-    r->block.len = 0;
-    MS__TRY(ms__object_begin(r, value, &base));
+    MS__TRY(ms__object_begin(r, &r->block, value, &base));
     const ms__shape *s = f->element(r, base, role, &m);
     if (s) {
         if (keeps) r->err = NULL;
@@ -20612,6 +20572,20 @@ static ms_result ms__outer_close(ms_reader *r, const ms__format *f, const ms__sh
     return ms__source_set(r, f, m, s->letter, tokens, shape->letter, block);
 }
 
+/* Takes the members of r->json. A message without content and without a list lacks it. */
+static ms_result ms__outer_take(ms_reader *r, const ms__format *f, ms_envelope *m,
+                                const ms__shape **shape)
+{
+    size_t base;
+    MS__TRY(ms__object_begin(r, &r->outer, r->json, &base));
+    MS__TRY(f->begin(r, base, m, shape));
+    MS__TRY(ms__object_take(r, *shape, base, m));
+    if (m->content.text.ptr || r->list.ptr) return MS_OK;
+    if (!r->lenient) return ms__read_missing(r, "content");
+    m->content = ms_json(MS_STR("null"));
+    return MS_OK;
+}
+
 /* A lenient reader keeps an object that it cannot read as content of a type OTHER. */
 #define MS__RAW_MESSAGE "message"
 
@@ -20622,24 +20596,20 @@ static bool ms__is_raw_message(const ms_envelope *m)
            ms_json_kind_of(m->content.text) == MS_JSON_OBJECT;
 }
 
-/* Reads r->json. If its list does not fit, a lenient reader tries again with the list as a
- * member. */
+/* Reads r->json. If its list does not fit, a lenient reader tries again with the list as
+ * a member. */
 static ms_result ms__format_read(ms_reader *r, const ms__format *f)
 {
     size_t first = stbds_arrlenu(r->items), base = stbds_arrlenu(r->members);
     const ms__shape *shape;
     ms_envelope m;
     ms_error *err = r->err;
-    r->needed = 0;
     r->keeps = r->lenient;
-    ms_result code = MS_OK;
-    for (r->whole = false;; r->whole = true) {
+    for (;; r->whole = true) {
         r->list = ms__absent();
-        r->text = &r->outer;
-        r->outer.len = 0;
         if (r->keeps) r->err = NULL;
         r->lenient = r->keeps && f->lists != MS__LISTS_ALL; /* else it keeps elements */
-        code = f->take(r, &m, &shape);
+        ms_result code = ms__outer_take(r, f, &m, &shape);
         if (code == MS_OK) code = ms__items_take(r, f, shape, &m);
         r->err = err;
         r->lenient = r->keeps;
@@ -20750,7 +20720,8 @@ static void ms__name_put(ms_writer *w, const ms__hole *h)
     ms__json_colon(&w->json);
 }
 
-/* Returns the form in which the message has a member, the hole's own one first, or NULL. */
+/* Returns the form in which the message has a member, the hole's own one first. NULL: it
+ * has none. */
 static const ms__hole *ms__hole_form(const ms__object *o, const ms__hole *h)
 {
     uint64_t forms = h ? ms__hole_forms(o->shape, h) : 0;
@@ -20774,13 +20745,14 @@ static void ms__hole_fill(ms_writer *w, ms__object *o, const ms__hole *h, ms_str
         return;
     }
     ms__name_put(w, h);
-    if (h->as->spell) {
+    if (h->field == MS__F_TIME) {
         char own[MS__SPELLED_MAX];
-        bool source = spelled.ptr && h->as->means(o->m, spelled);
-        if (!source) spelled = ms_str_n(own, h->as->spell(o->m, own));
-        ms_json_put_raw(&w->json, spelled);
+        int64_t ns;
+        bool source = spelled.ptr && ms__json_time(spelled, &ns) && ns == o->m->time_ns &&
+                      (h->as->kinds >> ms_json_kind_of(spelled) & 1);
+        ms_json_put_raw(&w->json, source ? spelled : ms__time_spell(h, o->m, own));
     } else {
-        (h->as->put ? h->as->put : ms__field_put)(w, h, o->m);
+        ms__value_put(w, h, o->m);
     }
     o->said |= w->said;
 }
@@ -20966,17 +20938,14 @@ static ms_result ms__format_write(ms_writer *w, const ms__format *f, const ms_en
  * ================================================================================== */
 
 /* The word of the type; [fmt-framework] reads it before the other members. */
-static ms_result ms__type_read(ms_reader *r, const ms__hole *h, ms_str value,
-                               ms_envelope *m, bool *fits)
+static ms_result ms__type_read(ms__fit *f)
 {
-    (void)r, (void)h, (void)value, (void)m;
-    *fits = true;
+    f->fits = true;
     return MS_OK;
 }
 
-static void ms__type_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+static void ms__type_put(ms_writer *w, const ms_envelope *m)
 {
-    (void)h;
     ms_json_put_string(&w->json, m->type == MS_T_OTHER ? m->type_name
                                  : m->type == MS_T_TEXT
                                      ? MS_STR("injected_context")
@@ -20984,16 +20953,14 @@ static void ms__type_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
 }
 
 /* A role that is not the type's own. */
-static ms_result ms__role_read(ms_reader *r, const ms__hole *h, ms_str value,
-                               ms_envelope *m, bool *fits)
+static ms_result ms__role_read(ms__fit *f)
 {
     ms_str word;
-    (void)h;
-    MS__TRY(ms__read_text(r, value, &word));
-    *fits = word.len > 0;
-    if (!*fits) return MS_OK;
-    m->role = ms_role_of_word(word);
-    if (m->role == MS_ROLE_OTHER) m->role_name = word;
+    MS__TRY(ms__read_text(f->r, f->value, &word));
+    f->fits = word.len > 0;
+    if (!f->fits) return MS_OK;
+    f->m->role = ms_role_of_word(word);
+    if (f->m->role == MS_ROLE_OTHER) f->m->role_name = word;
     return MS_OK;
 }
 
@@ -21003,17 +20970,14 @@ static bool ms__role_has(const ms__hole *h, const ms_envelope *m, size_t n)
     return m->role != MS_ROLE_NONE || m->type == MS_T_TEXT;
 }
 
-static void ms__role_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+static void ms__role_put(ms_writer *w, const ms_envelope *m)
 {
-    (void)h;
     ms_json_put_string(&w->json, ms__chat_word(m, ms__role_of(m->role, m->type)));
 }
 
-static ms_result ms__joined_read(ms_reader *r, const ms__hole *h, ms_str value,
-                                 ms_envelope *m, bool *fits)
+static ms_result ms__joined_read(ms__fit *f)
 {
-    (void)r, (void)h, (void)value, (void)fits;
-    m->flags |= MS_FLAG_JOINED;
+    f->m->flags |= MS_FLAG_JOINED;
     return MS_OK;
 }
 
@@ -21023,22 +20987,20 @@ static bool ms__joined_has(const ms__hole *h, const ms_envelope *m, size_t n)
     return (m->flags & MS_FLAG_JOINED) != 0;
 }
 
-static void ms__joined_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+static void ms__joined_put(ms_writer *w, const ms_envelope *m)
 {
-    (void)h, (void)m;
+    (void)m;
     ms_json_put_bool(&w->json, true);
 }
 
 /* The template of another format. Another string stays a member. */
-static ms_result ms__source_read(ms_reader *r, const ms__hole *h, ms_str value,
-                                 ms_envelope *m, bool *fits)
+static ms_result ms__source_read(ms__fit *f)
 {
     ms_str text;
-    (void)h;
-    MS__TRY(ms__read_text(r, value, &text));
-    *fits = !r->whole && text.len > 3 && text.ptr[0] != 'f' &&
-            memchr(text.ptr, 2, text.len) != NULL;
-    if (*fits) m->source = text;
+    MS__TRY(ms__read_text(f->r, f->value, &text));
+    f->fits = !f->r->whole && text.len > 3 && text.ptr[0] != 'f' &&
+              memchr(text.ptr, 2, text.len) != NULL;
+    if (f->fits) f->m->source = text;
     return MS_OK;
 }
 
@@ -21048,18 +21010,13 @@ static bool ms__source_has(const ms__hole *h, const ms_envelope *m, size_t n)
     return m->source.len > 3 && m->source.ptr[0] != 'f';
 }
 
-static const ms__as ms__as_type =
-    MS__AS(MS__JSON(STRING), "a string", ms__type_read, ms__has_always, ms__type_put);
-static const ms__as ms__as_args_or_text =
-    MS__AS(MS__JSON(OBJECT) | MS__JSON(STRING), "an object", NULL, NULL, NULL);
-static const ms__as ms__as_phase =
-    MS__AS(MS__JSON(NUMBER) | MS__JSON(STRING), "a number or a string", NULL, NULL, NULL);
-static const ms__as ms__as_role =
-    MS__AS(MS__JSON(STRING), "a string", ms__role_read, ms__role_has, ms__role_put);
-static const ms__as ms__as_joined =
-    MS__AS(MS__JSON(TRUE), "true", ms__joined_read, ms__joined_has, ms__joined_put);
-static const ms__as ms__as_source =
-    MS__AS(MS__JSON(STRING), "a template", ms__source_read, ms__source_has, NULL);
+MS__AS(type, MS__JSON(STRING), "a string", ms__type_read, ms__has_always, ms__type_put);
+MS__AS(args_or_text, MS__JSON(OBJECT) | MS__JSON(STRING), "an object", NULL, NULL, NULL);
+MS__AS(phase, MS__JSON(NUMBER) | MS__JSON(STRING), "a number or a string", NULL, NULL,
+       NULL);
+MS__AS(role, MS__JSON(STRING), "a string", ms__role_read, ms__role_has, ms__role_put);
+MS__AS(joined, MS__JSON(TRUE), "true", ms__joined_read, ms__joined_has, ms__joined_put);
+MS__AS(source, MS__JSON(STRING), "a template", ms__source_read, ms__source_has, NULL);
 
 static const ms__hole ms__framework_holes[] = {
     MS__HOLE('t', 0, "type", type, MS_F_TYPE_NAME, MS__NEEDED | MS__ALWAYS),
@@ -21094,13 +21051,10 @@ static const ms__format ms__framework_format = {
     MS__PAIRS_NOTHING, NULL};
 
 /* Reads the type first, because it decides which members are required. */
-static ms_result ms__framework_type(ms_reader *r, ms_str value, ms_envelope *m)
+static ms_result ms__framework_type(ms_reader *r, size_t base, ms_envelope *m)
 {
     ms_str word;
-    if (!value.ptr) return ms__read_missing(r, "type");
-    if (ms_json_kind_of(value) != MS_JSON_STRING)
-        return ms__read_kind(r, "type", "a string", value);
-    MS__TRY(ms__read_text(r, value, &word));
+    MS__TRY(ms__side_word(r, base, "type", &word));
     m->type = ms_type_of_word(word);
     if (m->type != MS_T_NONE && m->type != MS_T_TEXT) return MS_OK;
     if (!r->lenient || word.len == 0)
@@ -21133,13 +21087,11 @@ static ms_result ms__framework_read(ms_reader *r)
 {
     size_t base, first = stbds_arrlenu(r->items);
     ms_envelope m;
-    for (r->whole = false;; r->whole = true) {
+    for (;; r->whole = true) {
         memset(&m, 0, sizeof m);
-        MS__TRY(ms__object_begin(r, r->json, &base));
-        MS__TRY(ms__framework_type(r, ms__member_of(r, base, "type"), &m));
+        MS__TRY(ms__object_begin(r, &r->outer, r->json, &base));
+        MS__TRY(ms__framework_type(r, base, &m));
         r->needed = ms__type_row_of(m.type)->required;
-        r->text = &r->outer;
-        r->outer.len = 0;
         MS__TRY(ms__object_take(r, &ms__framework_shape, base, &m));
         if (!m.source.ptr || ms__is_canonical(&ms__framework_shape, &ms__framework_shape,
                                               &m, 1, ms_buf_text(&r->outer)))
@@ -21174,12 +21126,11 @@ static ms_result ms__framework_write(ms_writer *w, const ms_envelope *m, size_t 
  * is a user's text.
  * ================================================================================== */
 
-static ms_result ms__chat_content_read(ms_reader *r, const ms__hole *h, ms_str value,
-                                       ms_envelope *m, bool *fits)
+static ms_result ms__chat_content_read(ms__fit *f)
 {
-    *fits = ms_json_kind_of(value) != MS_JSON_ARRAY || ms__is_parts(value);
-    if (*fits) return ms__field_read(r, h, value, m, fits);
-    return r->lenient ? MS_OK : ms__read_kind(r, h->name, h->as->expected, value);
+    f->fits = ms_json_kind_of(f->value) != MS_JSON_ARRAY || ms__is_parts(f->value);
+    if (f->fits) return ms__field_read(f);
+    return ms__fit_refuse(f);
 }
 
 /* A call has the content only if its source has one. */
@@ -21195,44 +21146,38 @@ static bool ms__is_chat_content(ms_str json)
     return ms_json_kind_of(json) == MS_JSON_NULL || ms__is_parts(json);
 }
 
-static void ms__chat_content_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+static void ms__chat_content_put(ms_writer *w, const ms_envelope *m)
 {
-    (void)h;
     ms__said_put(w, m, ms__is_answer(m) && !w->word[0], ms__is_chat_content);
 }
 
 /* Arguments come as a string that should hold an object; only then they are JSON. */
-static ms_result ms__args_text_read(ms_reader *r, const ms__hole *h, ms_str value,
-                                    ms_envelope *m, bool *fits)
+static ms_result ms__args_text_read(ms__fit *f)
 {
     ms_str inner;
-    (void)h, (void)fits;
-    MS__TRY(ms__read_text(r, value, &m->args.text));
-    m->args.json = ms_json_check(m->args.text, NULL, &inner, NULL) == MS_OK &&
+    MS__TRY(ms__read_text(f->r, f->value, &f->m->args.text));
+    f->m->args.json = ms_json_check(f->m->args.text, NULL, &inner, NULL) == MS_OK &&
                    ms_json_kind_of(inner) == MS_JSON_OBJECT;
     return MS_OK;
 }
 
-static void ms__args_text_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+static void ms__args_text_put(ms_writer *w, const ms_envelope *m)
 {
-    (void)h;
     ms_json_put_string(&w->json, m->args.text.ptr ? m->args.text : MS_STR("{}"));
 }
 
 /* The type of a call. Another word stays; an empty one is wrong. */
-static ms_result ms__call_type_read(ms_reader *r, const ms__hole *h, ms_str value,
-                                    ms_envelope *m, bool *fits)
+static ms_result ms__call_type_read(ms__fit *f)
 {
-    if (!r->lenient && ms_json_string_is(value, MS_STR("")))
-        return ms__read_kind(r, h->name, h->as->expected, value);
-    return ms__word_read(r, h, value, m, fits);
+    f->fits = false;
+    if (ms_json_string_is(f->value, MS_STR(""))) return ms__fit_refuse(f);
+    return ms__word_read(f);
 }
 
 /* The reader has looked at the role before. */
-static void ms__chat_role_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+static void ms__chat_role_put(ms_writer *w, const ms_envelope *m)
 {
     ms_role role = ms__is_answer(m) ? MS_ROLE_USER : ms__chat_role(m);
-    (void)h;
     ms_json_put_string(&w->json, ms__chat_word(m, role));
 }
 
@@ -21244,22 +21189,17 @@ static bool ms__calls_have(const ms__hole *h, const ms_envelope *m, size_t n)
     return ms__is_call(m) || n > 1;
 }
 
-static const ms__as ms__as_chat_role =
-    MS__AS(MS__JSON(STRING), "a string", ms__type_read, ms__has_always,
-           ms__chat_role_put);
-static const ms__as ms__as_chat_content =
-    MS__AS(MS__JSON(STRING) | MS__JSON(NULL) | MS__JSON(ARRAY),
-           "a string, null or a list of parts", ms__chat_content_read,
-           ms__chat_content_has, ms__chat_content_put);
-static const ms__as ms__as_calls =
-    MS__AS(MS__JSON(ARRAY), "an array", ms__list_read, ms__calls_have, NULL);
-static const ms__as ms__as_call_id =
-    MS__AS(MS__JSON(STRING), "a string", NULL, ms__has_always, NULL);
-static const ms__as ms__as_call_type =
-    MS__AS(MS__JSON(STRING), "a word", ms__call_type_read, ms__has_always, ms__word_put);
-static const ms__as ms__as_args_text =
-    MS__AS(MS__JSON(STRING), "a string", ms__args_text_read, ms__has_always,
-           ms__args_text_put);
+MS__AS(chat_role, MS__JSON(STRING), "a string", ms__type_read, ms__has_always,
+       ms__chat_role_put);
+MS__AS(chat_content, MS__JSON(STRING) | MS__JSON(NULL) | MS__JSON(ARRAY),
+       "a string, null or a list of parts", ms__chat_content_read, ms__chat_content_has,
+       ms__chat_content_put);
+MS__AS(calls, MS__JSON(ARRAY), "an array", ms__list_read, ms__calls_have, NULL);
+MS__AS(call_id, MS__JSON(STRING), "a string", NULL, ms__has_always, NULL);
+MS__AS(call_type, MS__JSON(STRING), "a word", ms__call_type_read, ms__has_always,
+       ms__word_put);
+MS__AS(args_text, MS__JSON(STRING), "a string", ms__args_text_read, ms__has_always,
+       ms__args_text_put);
 
 static const ms__hole ms__chat_text[] = {
     MS__HOLE('r', 0, "role", chat_role, MS_F_ROLE_NAME, MS__NEEDED | MS__ALWAYS),
@@ -21334,15 +21274,11 @@ static const ms__shape *ms__openai_element(ms_reader *r, size_t base, ms_role ro
     return &ms__chat_shapes[custom ? 5 : 4];
 }
 
-/* Type, role and shape by the word of the role. */
-static ms_result ms__openai_role(ms_reader *r, ms_str value, ms_envelope *m,
-                                 const ms__shape **shape)
+static ms_result ms__openai_begin(ms_reader *r, size_t base, ms_envelope *m,
+                                  const ms__shape **shape)
 {
     ms_str word;
-    if (!value.ptr) return ms__read_missing(r, "role");
-    if (ms_json_kind_of(value) != MS_JSON_STRING)
-        return ms__read_kind(r, "role", "a string", value);
-    MS__TRY(ms__read_text(r, value, &word));
+    MS__TRY(ms__side_word(r, base, "role", &word));
     ms_role role = ms_role_of_word(word);
     bool result = role == MS_ROLE_TOOL || role == MS_ROLE_FUNCTION;
     if (role == MS_ROLE_OTHER && (!r->lenient || word.len == 0))
@@ -21358,21 +21294,9 @@ static ms_result ms__openai_role(ms_reader *r, ms_str value, ms_envelope *m,
     return MS_OK;
 }
 
-static ms_result ms__openai_take(ms_reader *r, ms_envelope *m, const ms__shape **shape)
-{
-    size_t base;
-    MS__TRY(ms__object_begin(r, r->json, &base));
-    MS__TRY(ms__openai_role(r, ms__member_of(r, base, "role"), m, shape));
-    MS__TRY(ms__object_take(r, *shape, base, m));
-    if (m->content.text.ptr || r->list.ptr) return MS_OK;
-    if (!r->lenient) return ms__read_missing(r, "content");
-    m->content = ms_json(MS_STR("null"));
-    return MS_OK;
-}
-
 static const ms__format ms__openai = {
     'o', ms__chat_shapes, 6, ms__openai_outer, ms__openai_block, ms__openai_unit,
-    ms__openai_element, MS__LISTS_CALLS, MS__PAIRS_IDS, ms__openai_take};
+    ms__openai_element, MS__LISTS_CALLS, MS__PAIRS_IDS, ms__openai_begin};
 
 
 /* ==== [fmt-envelope] the envelope, and its rows ====================================
@@ -21453,40 +21377,41 @@ static const char *ms__env_word(ms_type type)
 
 /* ---- Values. */
 
-/* What the writer puts itself; the reader has looked at it before. */
-static ms_result ms__env_fixed_read(ms_reader *r, const ms__hole *h, ms_str value,
-                                    ms_envelope *m, bool *fits)
+/* Returns the word that the writer itself puts; the reader has looked at it before. */
+static ms_str ms__env_fixed(const ms__hole *h, const ms_envelope *m)
 {
-    (void)r;
-    ms_str type = ms_str_of(ms__env_word(m->type));
-    *fits = h->letter == 's'   ? ms_json_string_is(value, MS_STR("agents-api.message"))
-            : h->letter == 'v' ? ms_str_equal(value, MS_STR("1"))
-            : h->letter == 'r' ? ms__env_is_word(value) : ms_json_string_is(value, type);
+    return ms_str_of(h->letter == 's' ? "agents-api.message" : ms__env_word(m->type));
+}
+
+static ms_result ms__env_fixed_read(ms__fit *f)
+{
+    f->fits = f->h->letter == 'v'   ? ms_str_equal(f->value, MS_STR("1"))
+              : f->h->letter == 'r' ? ms__env_is_word(f->value)
+                                    : ms_json_string_is(f->value,
+                                                        ms__env_fixed(f->h, f->m));
     return MS_OK;
 }
 
-static void ms__env_fixed_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+static void ms__env_fixed_put(ms_writer *w, const ms_envelope *m)
 {
-    const char *word = h->letter == 's' ? "agents-api.message" : ms__env_word(m->type);
-    if (h->letter == 'v') ms_json_put_u64(&w->json, 1);
-    else ms_json_put_string(&w->json, ms_str_of(word));
+    if (w->hole->letter == 'v') ms_json_put_u64(&w->json, 1);
+    else ms_json_put_string(&w->json, ms__env_fixed(w->hole, m));
 }
 
-static void ms__env_role_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+static void ms__env_role_put(ms_writer *w, const ms_envelope *m)
 {
     bool own = ms__env_own(m->type)[0] != 0;
-    (void)h;
     w->said |= MS__SAID(ROLE_NAME);
     ms_json_put_string(&w->json, ms__chat_word(m, own ? ms__role_of(m->role, m->type)
                                                       : ms__chat_role(m)));
 }
 
 /* A call has no content where the envelope has an empty one. */
-static ms_result ms__env_content_read(ms_reader *r, const ms__hole *h, ms_str value,
-                                      ms_envelope *m, bool *fits)
+static ms_result ms__env_content_read(ms__fit *f)
 {
-    if (m->type == MS_T_ACTION && ms_json_string_is(value, MS_STR(""))) return MS_OK;
-    return ms__field_read(r, h, value, m, fits);
+    bool empty = ms_json_string_is(f->value, MS_STR(""));
+    if (empty && f->m->type == MS_T_ACTION) return MS_OK;
+    return ms__field_read(f);
 }
 
 static bool ms__env_is_nested(ms_str json)
@@ -21496,19 +21421,16 @@ static bool ms__env_is_nested(ms_str json)
 }
 
 /* Text, a list or an object; all else stands as its text. */
-static void ms__env_content_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+static void ms__env_content_put(ms_writer *w, const ms_envelope *m)
 {
-    (void)h;
     ms__said_put(w, m, false, ms__env_is_nested);
 }
 
-static const ms__as ms__as_env_fixed =
-    MS__AS(MS__JSON_ANY, "", ms__env_fixed_read, ms__has_always, ms__env_fixed_put);
-static const ms__as ms__as_env_role =
-    MS__AS(MS__JSON_ANY, "", ms__env_fixed_read, ms__has_always, ms__env_role_put);
-static const ms__as ms__as_env_content =
-    MS__AS(MS__JSON(STRING) | MS__JSON(ARRAY) | MS__JSON(OBJECT), "",
-           ms__env_content_read, ms__has_always, ms__env_content_put);
+MS__AS(env_fixed, MS__JSON_ANY, "", ms__env_fixed_read, ms__has_always,
+       ms__env_fixed_put);
+MS__AS(env_role, MS__JSON_ANY, "", ms__env_fixed_read, ms__has_always, ms__env_role_put);
+MS__AS(env_content, MS__JSON(STRING) | MS__JSON(ARRAY) | MS__JSON(OBJECT), "",
+       ms__env_content_read, ms__has_always, ms__env_content_put);
 
 #define MS__ENV_HEAD                                                      \
     MS__HOLE('s', 0, "schema", env_fixed, 0, 0),                          \
@@ -21695,9 +21617,7 @@ static ms_result ms__env_take(ms_reader *r, const ms__env *e, ms_str json)
     ms_str content = e->in[MS__ENV_CONTENT], role;
     ms_str type = e->in[MS__ENV_TYPE], word = MS_STR("assistant");
     size_t base, first = stbds_arrlenu(r->items);
-    r->text = &r->outer;
-    r->outer.len = 0;
-    MS__TRY(ms__object_begin(r, json, &base));
+    MS__TRY(ms__object_begin(r, &r->outer, json, &base));
     role = ms__member_of(r, base, "role");
     if (ms__env_is_word(role)) MS__TRY(ms__read_text(r, role, &word));
     m.role = ms_role_of_word(word);
@@ -21723,7 +21643,6 @@ static ms_result ms__env_read(ms_reader *r)
     ms__env e;
     memset(&e, 0, sizeof e);
     e.text.arena = r->arena;
-    r->needed = 0;
     ms_json_iter it = ms_json_iterate(r->json);
     while (ms_json_next(&it)) {
         unsigned which = ms__env_member(it.key);
@@ -21737,12 +21656,6 @@ static ms_result ms__env_read(ms_reader *r)
     if (code == MS_OK) MS__TRY(ms__env_normal(r, &e));
     bool raw = r->lenient && (code != MS_OK || e.lossy);
     return ms__env_take(r, &e, raw ? r->json : ms_buf_text(&e.text));
-}
-
-static ms_result ms__env_write(ms_writer *w, const ms_envelope *m, size_t n,
-                               ms_error *err)
-{
-    return ms__format_write(w, &ms__env_format, m, n, err);
 }
 
 /* Finds the slot of a name among n, a power of two, of which half are empty. */
@@ -21805,7 +21718,8 @@ static ms_result ms__env_rows_write(ms_writer *w, const ms_envelope *m, size_t n
     ms_left_out left = w->left_out;
     w->aside.len = 0;
     ms_json_init(&w->json, ms_buf_write, &w->aside, false);
-    ms_result code = ms__env_write(w, m, n, err), wrote = ms_json_finish(&w->json);
+    ms_result code = ms__format_write(w, &ms__env_format, m, n, err);
+    ms_result wrote = ms_json_finish(&w->json);
     w->json = row;
     w->left_out = left;
     MS__TRY(code);
@@ -21814,9 +21728,9 @@ static ms_result ms__env_rows_write(ms_writer *w, const ms_envelope *m, size_t n
     (void)ms_json_member(ms_buf_text(&w->aside), MS_STR("metadata"), &metadata);
     ms_json_begin_object(&w->json);
     ms_json_key(&w->json, MS_STR("role"));
-    ms__env_role_put(w, NULL, m);
+    ms__env_role_put(w, m);
     ms_json_key(&w->json, MS_STR("content"));
-    ms__env_content_put(w, NULL, m);
+    ms__env_content_put(w, m);
     if (ms__env_folded(w, ms__env_word(m->type), metadata, payload) != MS_OK)
         return ms__no_arena(err, w->arena, metadata.len + payload.len);
     ms_json_end_object(&w->json);
@@ -21885,42 +21799,36 @@ static ms_result ms__task_list(ms_reader *r, const char *name, ms_str list, bool
 }
 
 /* Attachments, or one of some words. They stay in the template. */
-static ms_result ms__task_check(ms_reader *r, const ms__hole *h, ms_str value,
-                                ms_envelope *m, bool *fits)
+static ms_result ms__task_check(ms__fit *f)
 {
     static const char *const words[] = {"plain", "markdown", "code", "static", "active"};
-    unsigned style = h->letter == 'S' ? 3 : 0, end = style ? 5 : 3;
-    bool files = h->letter == 'A', null = ms_json_kind_of(value) == MS_JSON_NULL;
-    (void)m;
-    *fits = false;
-    if (r->lenient || (files && null)) return MS_OK;
-    if (files) return ms__task_list(r, h->name, value, true);
+    unsigned style = f->h->letter == 'S' ? 3 : 0, end = style ? 5 : 3;
+    bool files = f->h->letter == 'A', null = ms_json_kind_of(f->value) == MS_JSON_NULL;
+    f->fits = false;
+    if (f->r->lenient || (files && null)) return MS_OK;
+    if (files) return ms__task_list(f->r, f->h->name, f->value, true);
     for (unsigned i = style; i < end; i++)
-        if (ms_json_string_is(value, ms_str_of(words[i]))) return MS_OK;
-    return ms__read_kind(r, h->name, h->as->expected, value);
+        if (ms_json_string_is(f->value, ms_str_of(words[i]))) return MS_OK;
+    return ms__fit_refuse(f);
 }
 
-static ms_result ms__task_author_read(ms_reader *r, const ms__hole *h, ms_str value,
-                                      ms_envelope *m, bool *fits)
+static ms_result ms__task_author_read(ms__fit *f)
 {
-    (void)r, (void)h, (void)m;
-    *fits = ms_json_string_is(value, MS_STR("user")) ||
-            ms_json_string_is(value, MS_STR("agent"));
+    f->fits = ms_json_string_is(f->value, MS_STR("user")) ||
+              ms_json_string_is(f->value, MS_STR("agent"));
     return MS_OK;
 }
 
-static void ms__task_author_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+static void ms__task_author_put(ms_writer *w, const ms_envelope *m)
 {
     bool user = ms__role_of(m->role, m->type) == MS_ROLE_USER;
-    (void)h;
     if (m->role != MS_ROLE_OTHER) w->said |= MS__SAID(ROLE_NAME);
     ms_json_put_string(&w->json, user ? MS_STR("user") : MS_STR("agent"));
 }
 
 /* Of a JSON string its text; of other JSON that as text. */
-static void ms__task_text_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+static void ms__task_text_put(ms_writer *w, const ms_envelope *m)
 {
-    (void)h;
     if (m->content.json && ms_json_kind_of(m->content.text) == MS_JSON_STRING)
         ms_json_put_raw(&w->json, m->content.text);
     else
@@ -21933,19 +21841,18 @@ static bool ms__value_is(ms_value v, ms_json_kind kind)
 }
 
 /* Ids and names that the format requires, made up where there are none. */
-static void ms__task_named_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+static void ms__task_named_put(ms_writer *w, const ms_envelope *m)
 {
     char derived[MS__DERIVED_ID];
-    ms_str text = ms__field_text(m, h->field);
-    if (!text.ptr && h->field == MS_F_TOOL) text = MS_STR("unknown_tool");
+    ms_str text = ms__field_text(m, w->hole->field);
+    if (!text.ptr && w->hole->field == MS_F_TOOL) text = MS_STR("unknown_tool");
     if (!text.ptr) text = ms__id_made_up(w, m, derived);
     ms_json_put_string(&w->json, text);
 }
 
 /* Data; of another type the members that the framework format has for it. */
-static void ms__task_data_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+static void ms__task_data_put(ms_writer *w, const ms_envelope *m)
 {
-    (void)h;
     if (m->type == MS_T_DATA && ms__value_is(m->content, MS_JSON_OBJECT)) {
         ms_json_put_raw(&w->json, m->content.text);
         return;
@@ -21957,103 +21864,96 @@ static void ms__task_data_put(ms_writer *w, const ms__hole *h, const ms_envelope
         if (!strchr("tcoawkmpefyu", part->letter) || !ms__hole_has(part, m, 1)) continue;
         w->said |= (uint32_t)1 << part->field;
         ms__name_put(w, part);
-        (part->as->put ? part->as->put : ms__field_put)(w, part, m);
+        ms__value_put(w, part, m);
     }
     ms_json_end_object(&w->json);
 }
 
 /* The texts of a reasoning: one is the content, of more the list is. */
-static ms_result ms__task_texts_read(ms_reader *r, const ms__hole *h, ms_str value,
-                                     ms_envelope *m, bool *fits)
+static ms_result ms__task_texts_read(ms__fit *f)
 {
     ms_str first, second;
-    MS__TRY(ms__task_list(r, h->name, value, false));
-    if (ms_json_element(value, 0, &first) && !ms_json_element(value, 1, &second))
-        value = first;
-    return ms__field_read(r, h, value, m, fits);
+    MS__TRY(ms__task_list(f->r, f->h->name, f->value, false));
+    if (ms_json_element(f->value, 0, &first) && !ms_json_element(f->value, 1, &second))
+        f->value = first;
+    return ms__field_read(f);
 }
 
-static void ms__task_texts_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+static void ms__task_texts_put(ms_writer *w, const ms_envelope *m)
 {
     ms_reader r;
     memset(&r, 0, sizeof r);
     if (ms__value_is(m->content, MS_JSON_ARRAY) &&
-        ms__task_list(&r, h->name, m->content.text, false) == MS_OK) {
+        ms__task_list(&r, w->hole->name, m->content.text, false) == MS_OK) {
         ms_json_put_raw(&w->json, m->content.text);
         return;
     }
     ms_json_begin_array(&w->json);
-    ms__task_text_put(w, h, m);
+    ms__task_text_put(w, m);
     ms_json_end_array(&w->json);
 }
 
-static ms_result ms__task_summary_read(ms_reader *r, const ms__hole *h, ms_str value,
-                                       ms_envelope *m, bool *fits)
+static ms_result ms__task_summary_read(ms__fit *f)
 {
-    (void)m;
-    *fits = ms_str_equal(value, MS_STR("[]"));
-    return ms__task_list(r, h->name, value, false);
+    f->fits = ms_str_equal(f->value, MS_STR("[]"));
+    return ms__task_list(f->r, f->h->name, f->value, false);
 }
 
-static void ms__task_summary_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+static void ms__task_summary_put(ms_writer *w, const ms_envelope *m)
 {
-    (void)h, (void)m;
+    (void)m;
     ms_json_put_raw(&w->json, MS_STR("[]"));
 }
 
 /* A text that is the location; empty, there is none. */
-static ms_result ms__task_id_read(ms_reader *r, const ms__hole *h, ms_str value,
-                                  ms_envelope *m, bool *fits)
+static ms_result ms__task_id_read(ms__fit *f)
 {
     ms_str text;
-    MS__TRY(ms__read_text(r, value, &text));
-    ms_result code = ms__key_check(text, h->name, true, r->lenient ? NULL : r->err);
-    *fits = code == MS_OK;
-    if (*fits && text.len > 0) m->location = text;
-    return r->lenient ? MS_OK : code;
+    MS__TRY(ms__read_text(f->r, f->value, &text));
+    ms_error *err = f->r->lenient ? NULL : f->r->err;
+    ms_result code = ms__key_check(text, f->h->name, true, err);
+    f->fits = code == MS_OK;
+    if (f->fits && text.len > 0) f->m->location = text;
+    return f->r->lenient ? MS_OK : code;
 }
 
-static void ms__task_id_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+static void ms__task_id_put(ms_writer *w, const ms_envelope *m)
 {
-    (void)h;
     ms_json_put_string(&w->json, m->location.ptr ? m->location : MS_STR(""));
 }
 
 /* streaming_status and updated_at are in extra already. */
-static ms_result ms__task_member_read(ms_reader *r, const ms__hole *h, ms_str value,
-                                      ms_envelope *m, bool *fits)
+static ms_result ms__task_member_read(ms__fit *f)
 {
     int64_t ns;
-    bool ok = h->letter == 'u' ? ms__json_date(value, &ns)
-                               : ms_json_string_is(value, MS_STR("IN_PROGRESS")) ||
-                                     ms_json_string_is(value, MS_STR("DONE"));
-    (void)m, (void)fits;
-    if (r->lenient || ok || ms_json_kind_of(value) == MS_JSON_NULL) return MS_OK;
-    return ms__read_kind(r, h->name, h->as->expected, value);
+    ms_json_kind kind = ms_json_kind_of(f->value);
+    bool status = ms_json_string_is(f->value, MS_STR("IN_PROGRESS")) ||
+                  ms_json_string_is(f->value, MS_STR("DONE"));
+    bool time = kind == MS_JSON_STRING && ms__json_time(f->value, &ns);
+    if (kind == MS_JSON_NULL || (f->h->letter == 'u' ? time : status)) return MS_OK;
+    return ms__fit_refuse(f);
 }
 
-#define MS__TASK_AS(name, kinds, expected, read, has, put) \
-    static const ms__as ms__as_task_##name = MS__AS(kinds, expected, read, has, put)
-MS__TASK_AS(format, MS__JSON_ANY, "plain, markdown or code", ms__task_check, NULL, NULL);
-MS__TASK_AS(style, MS__JSON_ANY, "static or active", ms__task_check, NULL, NULL);
-MS__TASK_AS(files, MS__JSON_ANY, "", ms__task_check, NULL, NULL);
-MS__TASK_AS(author, MS__JSON(STRING), "a string", ms__task_author_read, ms__has_always,
-            ms__task_author_put);
-MS__TASK_AS(text, MS__JSON(STRING), "a string", NULL, ms__has_always, ms__task_text_put);
-MS__TASK_AS(named, MS__JSON(STRING), "a string", NULL, ms__has_always,
-            ms__task_named_put);
-MS__TASK_AS(data, MS__JSON(OBJECT), "an object", NULL, ms__has_always, ms__task_data_put);
-MS__TASK_AS(texts, MS__JSON_ANY & ~MS__JSON(NULL), "a list of strings",
-            ms__task_texts_read, NULL, ms__task_texts_put);
-MS__TASK_AS(summary, MS__JSON_ANY, "a list of strings", ms__task_summary_read,
-            ms__has_always, ms__task_summary_put);
-MS__TASK_AS(id, MS__JSON(STRING), "a string", ms__task_id_read, ms__has_always,
-            ms__task_id_put);
-MS__TASK_AS(content, MS__JSON(OBJECT), "an object", ms__type_read, ms__has_always, NULL);
-MS__TASK_AS(status, MS__JSON_ANY, "IN_PROGRESS, DONE or null", ms__task_member_read,
-            ms__kept_has, ms__kept_put);
-MS__TASK_AS(updated, MS__JSON_ANY, "a date and time, or null", ms__task_member_read,
-            ms__kept_has, ms__kept_put);
+MS__AS(task_format, MS__JSON_ANY, "plain, markdown or code", ms__task_check, NULL, NULL);
+MS__AS(task_style, MS__JSON_ANY, "static or active", ms__task_check, NULL, NULL);
+MS__AS(task_files, MS__JSON_ANY, "", ms__task_check, NULL, NULL);
+MS__AS(task_author, MS__JSON(STRING), "a string", ms__task_author_read, ms__has_always,
+       ms__task_author_put);
+MS__AS(task_text, MS__JSON(STRING), "a string", NULL, ms__has_always, ms__task_text_put);
+MS__AS(task_named, MS__JSON(STRING), "a string", NULL, ms__has_always,
+       ms__task_named_put);
+MS__AS(task_data, MS__JSON(OBJECT), "an object", NULL, ms__has_always, ms__task_data_put);
+MS__AS(task_texts, MS__JSON_ANY & ~MS__JSON(NULL), "a list of strings",
+       ms__task_texts_read, NULL, ms__task_texts_put);
+MS__AS(task_summary, MS__JSON_ANY, "a list of strings", ms__task_summary_read,
+       ms__has_always, ms__task_summary_put);
+MS__AS(task_id, MS__JSON(STRING), "a string", ms__task_id_read, ms__has_always,
+       ms__task_id_put);
+MS__AS(task_content, MS__JSON(OBJECT), "an object", ms__type_read, ms__has_always, NULL);
+MS__AS(task_status, MS__JSON_ANY, "IN_PROGRESS, DONE or null", ms__task_member_read,
+       ms__kept_has, ms__kept_put);
+MS__AS(task_updated, MS__JSON_ANY, "a date and time, or null", ms__task_member_read,
+       ms__kept_has, ms__kept_put);
 
 /* ---- Shapes. */
 
@@ -22148,9 +22048,9 @@ static const ms__shape *ms__task_block(const ms_envelope *m)
     return &ms__task_shapes[kind < MS__TASK_KINDS ? kind : (unsigned)MS__TASK_DATA];
 }
 
-static const ms__format ms__task_format = {'k', ms__task_shapes, MS__TASK_SHAPES,
-                                           ms__task_outer, ms__task_block, NULL, NULL,
-                                           MS__LISTS_NOTHING, MS__PAIRS_IDS_AND_TOOLS, NULL};
+static const ms__format ms__task_format = {
+    'k', ms__task_shapes, MS__TASK_SHAPES, ms__task_outer, ms__task_block, NULL, NULL,
+    MS__LISTS_NOTHING, MS__PAIRS_IDS_AND_TOOLS, NULL};
 
 /* ---- Reading. */
 
@@ -22195,10 +22095,8 @@ static ms_result ms__task_content(ms_reader *r, ms_str json, ms_envelope *m,
     ms_error *err = r->err;
     memset(m, 0, sizeof *m);
     *shape = &ms__task_shapes[MS__TASK_WHOLE];
-    r->text = &r->block;
-    r->block.len = 0;
     if (r->lenient) r->err = NULL;
-    ms_result code = ms__object_begin(r, json, &base);
+    ms_result code = ms__object_begin(r, &r->block, json, &base);
     if (code == MS_OK) code = ms__task_type(r, base, m, shape);
     if (code == MS_OK) code = ms__object_take(r, *shape, base, m);
     r->err = err;
@@ -22207,10 +22105,9 @@ static ms_result ms__task_content(ms_reader *r, ms_str json, ms_envelope *m,
     if (code == MS_OK && !(ms__type_row_of(m->type)->required & ~ms__fields_of(m)))
         return MS_OK;
     stbds_arrsetlen(r->members, base);
-    r->block.len = 0;
     *shape = &ms__task_shapes[MS__TASK_WHOLE];
     MS__TRY(ms__read_json(r, json, &json));
-    MS__TRY(ms__object_begin(r, json, &base));
+    MS__TRY(ms__object_begin(r, &r->block, json, &base));
     ms_str type = ms__member_of(r, base, "type");
     if (ms_json_kind_of(type) != MS_JSON_STRING || ms_json_string_is(type, MS_STR("")))
         type = MS_STR("\"task_content\"");
@@ -22227,7 +22124,6 @@ static ms_result ms__task_read(ms_reader *r)
     size_t base;
     ms_envelope m;
     ms_str json = ms__absent();
-    r->needed = 0;
     bool wrapper = ms_json_member(r->json, MS_STR("content"), &json) &&
                    ms_json_kind_of(json) == MS_JSON_OBJECT &&
                    !ms__has_member(r->json, "type") && !ms__has_member(r->json, "author");
@@ -22236,9 +22132,7 @@ static ms_result ms__task_read(ms_reader *r)
     if (code != MS_OK) return ms__fail_in(r->err, code, "content");
     ms_str block = ms_buf_text(&r->block);
     if (ms__is_canonical(shape, ms__task_block(&m), &m, 1, block)) block = ms__absent();
-    r->text = &r->outer;
-    r->outer.len = 0;
-    MS__TRY(ms__object_begin(r, r->json, &base));
+    MS__TRY(ms__object_begin(r, &r->outer, r->json, &base));
     MS__TRY(ms__members_kept(r, base, names, 2, &m.extra));
     MS__TRY(ms__object_take(r, ms__task_outer(&m, 1), base, &m));
     MS__TRY(ms__source_set(r, f, &m, 'w', ms_buf_text(&r->outer), shape->letter, block));
@@ -22305,54 +22199,34 @@ static ms_str ms__row_in(ms_str object, const char *name)
     return value;
 }
 
-static bool ms__row_clock(ms_str value, int64_t *ns)
-{
-    if (ms_json_kind_of(value) == MS_JSON_NUMBER)
-        return ms_seconds_read(value, ns) == MS_OK;
-    return ms__json_date(value, ns);
-}
-
 /* One of the members that may say the time. */
-static ms_result ms__row_time_read(ms_reader *r, const ms__hole *h, ms_str value,
-                                   ms_envelope *m, bool *fits)
+static ms_result ms__row_time_read(ms__fit *f)
 {
     int64_t ns;
-    bool clock = ms__row_clock(value, &ns);
-    *fits = clock && m->has_time && ns == m->time_ns;
-    if (clock || r->lenient || (h->flags & MS__GUEST) ||
-        ms_json_string_is(value, MS_STR("")))
-        return MS_OK;
-    return ms__read_kind(r, h->name, h->as->expected, value);
-}
-
-static bool ms__row_time_means(const ms_envelope *m, ms_str spelled)
-{
-    int64_t ns;
-    return ms__row_clock(spelled, &ns) && ns == m->time_ns;
+    bool clock = ms__json_time(f->value, &ns);
+    f->fits = clock && f->m->has_time && ns == f->m->time_ns;
+    if (clock || ms_json_string_is(f->value, MS_STR(""))) return MS_OK;
+    return ms__fit_refuse(f);
 }
 
 /* One of the members that may have a field's value: does it? */
-static ms_result ms__row_same_read(ms_reader *r, const ms__hole *h, ms_str value,
-                                   ms_envelope *m, bool *fits)
+static ms_result ms__row_same_read(ms__fit *f)
 {
-    ms_str text = ms__field_text(m, h->field);
-    (void)r;
-    *fits = ms__field_is_json(m, h->field) ? ms_str_equal(value, text)
-                                           : text.ptr && ms_json_string_is(value, text);
+    ms_str text = ms__field_text(f->m, f->h->field);
+    f->fits = ms__field_is_json(f->m, f->h->field)
+                  ? ms_str_equal(f->value, text)
+                  : text.ptr && ms_json_string_is(f->value, text);
     return MS_OK;
 }
 
-static ms_result ms__row_role_read(ms_reader *r, const ms__hole *h, ms_str value,
-                                   ms_envelope *m, bool *fits)
+static ms_result ms__row_role_read(ms__fit *f)
 {
-    (void)r, (void)h, (void)m;
-    *fits = !ms_json_string_is(value, MS_STR(""));
+    f->fits = !ms_json_string_is(f->value, MS_STR(""));
     return MS_OK;
 }
 
-static void ms__row_role_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+static void ms__row_role_put(ms_writer *w, const ms_envelope *m)
 {
-    (void)h;
     w->said |= MS__SAID(ROLE_NAME);
     ms_json_put_string(&w->json, ms__chat_word(m, ms__chat_role(m)));
 }
@@ -22363,28 +22237,21 @@ static bool ms__is_any(ms_str json)
     return true;
 }
 
-static void ms__row_content_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+static void ms__row_content_put(ms_writer *w, const ms_envelope *m)
 {
-    (void)h;
     ms__said_put(w, m, false, ms__is_any);
 }
 
-static const ms__as ms__as_row_time = {
-    MS__JSON(STRING) | MS__JSON(NUMBER), "an RFC 3339 time or seconds", ms__row_time_read,
-    ms__time_has, NULL, ms__date_spell, ms__row_time_means};
-static const ms__as ms__as_row_name = {MS__JSON(STRING), "a string", ms__row_same_read,
-                                       NULL, NULL, NULL, NULL};
-static const ms__as ms__as_row_args = {MS__JSON_ANY & ~MS__JSON(NULL), "",
-                                       ms__row_same_read, NULL, NULL, NULL, NULL};
-static const ms__as ms__as_row_role = {MS__JSON(STRING), "a word", ms__row_role_read,
-                                       ms__has_always, ms__row_role_put, NULL, NULL};
-static const ms__as ms__as_row_content = {MS__JSON_ANY & ~MS__JSON(NULL), "", NULL,
-                                          ms__chat_content_has, ms__row_content_put, NULL,
-                                          NULL};
+MS__AS(row_time, MS__JSON(STRING) | MS__JSON(NUMBER), "an RFC 3339 time or seconds",
+       ms__row_time_read, NULL, NULL);
+MS__AS(row_name, MS__JSON(STRING), "a string", ms__row_same_read, NULL, NULL);
+MS__AS(row_args, MS__JSON_ANY & ~MS__JSON(NULL), "", ms__row_same_read, NULL, NULL);
+MS__AS(row_role, MS__JSON(STRING), "a word", ms__row_role_read, ms__has_always,
+       ms__row_role_put);
+MS__AS(row_content, MS__JSON_ANY & ~MS__JSON(NULL), "", NULL, ms__chat_content_has,
+       ms__row_content_put);
 
-static const ms__as ms__as_row_flag = {MS__JSON_ANY, "", ms__type_read,
-                                       ms__kept_has, ms__kept_put, NULL,
-                                       NULL};
+MS__AS(row_flag, MS__JSON_ANY, "", ms__type_read, ms__kept_has, ms__kept_put);
 
 #define MS__ROW_HEAD                                                                    \
     MS__HOLE('i', 0, "id", text, MS_F_ID, MS__GUEST),                                   \
@@ -22492,7 +22359,7 @@ static void ms__row_time(ms_reader *r, size_t base, ms_str metadata, ms_envelope
     values[1] = ms__member_of(r, base, "created_at");
     values[2] = ms__row_in(metadata, "timestamp");
     for (unsigned i = 0; !m->has_time && i < 3; i++)
-        m->has_time = ms__row_clock(values[i], &m->time_ns);
+        m->has_time = ms__json_time(values[i], &m->time_ns);
 }
 
 /* Tool, call id and arguments: of the row, else of its metadata. */
@@ -22525,12 +22392,7 @@ static ms_result ms__session_read(ms_reader *r)
     static const char *const flags[] = {"_compressed", "_original_length", "_entity_key"};
     ms_envelope m;
     size_t base, first = stbds_arrlenu(r->items);
-    r->needed = 0;
-    r->whole = false;
-    r->list = ms__absent();
-    r->text = &r->outer;
-    r->outer.len = 0;
-    MS__TRY(ms__object_begin(r, r->json, &base));
+    MS__TRY(ms__object_begin(r, &r->outer, r->json, &base));
     ms_str metadata = ms__member_of(r, base, "metadata");
     if (ms_json_kind_of(metadata) != MS_JSON_OBJECT) metadata = ms__absent();
     MS__TRY(ms__row_role(r, base, &m));
@@ -22550,19 +22412,11 @@ static ms_result ms__session_read(ms_reader *r)
     } else {
         ms_str call = ms__absent();
         (void)ms_json_element(r->list, 0, &call);
-        r->text = &r->block;
-        r->block.len = 0;
-        MS__TRY(ms__object_begin(r, call, &base));
+        MS__TRY(ms__object_begin(r, &r->block, call, &base));
         MS__TRY(ms__object_take(r, &ms__row_shapes[3], base, &m));
         MS__TRY(ms__block_add(r, &ms__row_format, &ms__row_shapes[3], &m));
     }
     return ms__outer_close(r, &ms__row_format, shape, first);
-}
-
-static ms_result ms__session_write(ms_writer *w, const ms_envelope *m, size_t n,
-                                   ms_error *err)
-{
-    return ms__format_write(w, &ms__row_format, m, n, err);
 }
 
 
@@ -22610,9 +22464,8 @@ static bool ms__holds_blocks(const ms_envelope *m)
 }
 
 /* A text; see ms__said_put. */
-static void ms__text_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+static void ms__text_put(ms_writer *w, const ms_envelope *m)
 {
-    (void)h;
     ms__said_put(w, m, ms__is_answer(m), NULL);
 }
 
@@ -22623,12 +22476,9 @@ static bool ms__args_have(const ms__hole *h, const ms_envelope *m, size_t n)
     return m->args.json || m->args.text.len > 0;
 }
 
-static const ms__as ms__as_said =
-    MS__AS(MS__JSON(STRING), "a string", NULL, ms__has_always, ms__text_put);
-static const ms__as ms__as_list =
-    MS__AS(MS__JSON(ARRAY), "a list of parts", ms__list_read, ms__list_has, NULL);
-static const ms__as ms__as_args_if_any =
-    MS__AS(MS__JSON(OBJECT), "an object", NULL, ms__args_have, ms__args_put);
+MS__AS(said, MS__JSON(STRING), "a string", NULL, ms__has_always, ms__text_put);
+MS__AS(list, MS__JSON(ARRAY), "a list of parts", ms__list_read, ms__list_has, NULL);
+MS__AS(args_if_any, MS__JSON(OBJECT), "an object", NULL, ms__args_have, ms__args_put);
 
 
 /* ==== [fmt-anthropic] the blocks of anthropic ========================================
@@ -22687,16 +22537,15 @@ static ms_result ms__blocks_check(ms_reader *r, const char *name, ms_str list)
 }
 
 /* Content that is one value: a string, or a list that is not split. */
-static ms_result ms__anthropic_content_read(ms_reader *r, const ms__hole *h, ms_str value,
-                                            ms_envelope *m, bool *fits)
+static ms_result ms__anthropic_content_read(ms__fit *f)
 {
     bool own, others;
-    if (ms_json_kind_of(value) == MS_JSON_ARRAY) {
-        ms__anthropic_look(value, &own, &others);
-        *fits = others && !own;
-        if (*fits) MS__TRY(ms__blocks_check(r, h->name, value));
+    if (ms_json_kind_of(f->value) == MS_JSON_ARRAY) {
+        ms__anthropic_look(f->value, &own, &others);
+        f->fits = others && !own;
+        if (f->fits) MS__TRY(ms__blocks_check(f->r, f->h->name, f->value));
     }
-    return *fits ? ms__field_read(r, h, value, m, fits) : MS_OK;
+    return f->fits ? ms__field_read(f) : MS_OK;
 }
 
 static bool ms__anthropic_content_has(const ms__hole *h, const ms_envelope *m, size_t n)
@@ -22706,20 +22555,17 @@ static bool ms__anthropic_content_has(const ms__hole *h, const ms_envelope *m, s
            !ms__is_answer(m);
 }
 
-static void ms__anthropic_content_put(ms_writer *w, const ms__hole *h,
-                                      const ms_envelope *m)
+static void ms__anthropic_content_put(ms_writer *w, const ms_envelope *m)
 {
-    (void)h;
     ms__said_put(w, m, false, ms__is_blocks);
 }
 
 /* The content of a result. */
-static ms_result ms__anthropic_result_read(ms_reader *r, const ms__hole *h, ms_str value,
-                                           ms_envelope *m, bool *fits)
+static ms_result ms__anthropic_result_read(ms__fit *f)
 {
-    if (ms_json_kind_of(value) == MS_JSON_ARRAY)
-        MS__TRY(ms__blocks_check(r, h->name, value));
-    return ms__field_read(r, h, value, m, fits);
+    if (ms_json_kind_of(f->value) == MS_JSON_ARRAY)
+        MS__TRY(ms__blocks_check(f->r, f->h->name, f->value));
+    return ms__field_read(f);
 }
 
 /* A result that has none has null for content. */
@@ -22729,23 +22575,19 @@ static bool ms__anthropic_result_has(const ms__hole *h, const ms_envelope *m, si
     return !m->content.json || ms_json_kind_of(m->content.text) != MS_JSON_NULL;
 }
 
-static void ms__anthropic_role_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+static void ms__anthropic_role_put(ms_writer *w, const ms_envelope *m)
 {
-    (void)h;
     ms_json_put_string(&w->json, ms_str_of(ms_role_word(ms__side_of(m))));
 }
 
-static const ms__as ms__as_anthropic_role =
-    MS__AS(MS__JSON(STRING), "a string", ms__type_read, ms__has_always,
-           ms__anthropic_role_put);
-static const ms__as ms__as_anthropic_content =
-    MS__AS(MS__JSON(STRING) | MS__JSON(ARRAY), "a string or a list of blocks",
-           ms__anthropic_content_read, ms__anthropic_content_has,
-           ms__anthropic_content_put);
-static const ms__as ms__as_anthropic_result =
-    MS__AS(MS__JSON(STRING) | MS__JSON(ARRAY), "a string or a list of blocks",
-           ms__anthropic_result_read, ms__anthropic_result_has,
-           ms__anthropic_content_put);
+MS__AS(anthropic_role, MS__JSON(STRING), "a string", ms__type_read, ms__has_always,
+       ms__anthropic_role_put);
+MS__AS(anthropic_content, MS__JSON(STRING) | MS__JSON(ARRAY),
+       "a string or a list of blocks", ms__anthropic_content_read,
+       ms__anthropic_content_has, ms__anthropic_content_put);
+MS__AS(anthropic_result, MS__JSON(STRING) | MS__JSON(ARRAY),
+       "a string or a list of blocks", ms__anthropic_result_read,
+       ms__anthropic_result_has, ms__anthropic_content_put);
 
 static const ms__hole ms__anthropic_message[] = {
     MS__HOLE('r', 0, "role", anthropic_role, MS_F_ROLE_NAME, MS__NEEDED | MS__ALWAYS),
@@ -22806,24 +22648,22 @@ static const ms__shape *ms__anthropic_element(ms_reader *r, size_t base, ms_role
     return &ms__anthropic_shapes[i];
 }
 
-static ms_result ms__anthropic_take(ms_reader *r, ms_envelope *m,
-                                 const ms__shape **shape)
+static ms_result ms__anthropic_begin(ms_reader *r, size_t base, ms_envelope *m,
+                                     const ms__shape **shape)
 {
-    size_t base;
     ms_str word;
     *shape = &ms__anthropic_shapes[0];
-    MS__TRY(ms__object_begin(r, r->json, &base));
     MS__TRY(ms__side_word(r, base, "role", &word));
     ms_role role = ms_role_of_word(word);
     if (role != MS_ROLE_USER && role != MS_ROLE_ASSISTANT && role != MS_ROLE_SYSTEM)
         return ms__side_unknown(r, "role", word, "user, assistant or system");
     *m = ms__role_text(role, ms_text(NULL));
-    return ms__object_take(r, *shape, base, m);
+    return MS_OK;
 }
 
 static const ms__format ms__anthropic = {
     'a', ms__anthropic_shapes, 5, NULL, ms__anthropic_block, ms__side_unit,
-    ms__anthropic_element, MS__LISTS_ALL, MS__PAIRS_IDS, ms__anthropic_take};
+    ms__anthropic_element, MS__LISTS_ALL, MS__PAIRS_IDS, ms__anthropic_begin};
 
 
 /* ==== [fmt-gemini] the parts of gemini ===============================================
@@ -22843,21 +22683,21 @@ static bool ms__only_member(ms_str object, const char *name, ms_str *value)
 }
 
 /* The forms of a response, each taken out and put in by itself. */
-static ms_result ms__wrapped_read(ms_reader *r, const ms__hole *h, ms_str value,
-                                  ms_envelope *m, bool *fits)
+static ms_result ms__wrapped_read(ms__fit *f)
 {
     ms_str inside;
-    bool error = h->letter == 'e';
-    *fits = ms__only_member(value, error ? "error" : "result", &inside);
-    if (*fits && error) m->type = MS_T_ERROR;
-    return *fits ? ms__field_read(r, h, inside, m, fits) : MS_OK;
+    bool error = f->h->letter == 'e';
+    f->fits = ms__only_member(f->value, error ? "error" : "result", &inside);
+    if (f->fits && error) f->m->type = MS_T_ERROR;
+    if (f->fits) f->value = inside;
+    return f->fits ? ms__field_read(f) : MS_OK;
 }
 
-static void ms__wrapped_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+static void ms__wrapped_put(ms_writer *w, const ms_envelope *m)
 {
     ms_json_begin_object(&w->json);
-    ms_json_key(&w->json, h->letter == 'e' ? MS_STR("error") : MS_STR("result"));
-    ms__field_put(w, h, m);
+    ms_json_key(&w->json, w->hole->letter == 'e' ? MS_STR("error") : MS_STR("result"));
+    ms__field_put(w, m);
     ms_json_end_object(&w->json);
 }
 
@@ -22870,11 +22710,10 @@ static bool ms__is_response(ms_str value)
            !ms__only_member(value, "error", &inside);
 }
 
-static ms_result ms__response_read(ms_reader *r, const ms__hole *h, ms_str value,
-                                   ms_envelope *m, bool *fits)
+static ms_result ms__response_read(ms__fit *f)
 {
-    *fits = ms__is_response(value);
-    return *fits ? ms__field_read(r, h, value, m, fits) : MS_OK;
+    f->fits = ms__is_response(f->value);
+    return f->fits ? ms__field_read(f) : MS_OK;
 }
 
 static bool ms__response_has(const ms__hole *h, const ms_envelope *m, size_t n)
@@ -22889,25 +22728,20 @@ static ms_str ms__gemini_word(const ms_envelope *m)
     return side == MS_ROLE_ASSISTANT ? MS_STR("model") : ms_str_of(ms_role_word(side));
 }
 
-static void ms__gemini_role_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+static void ms__gemini_role_put(ms_writer *w, const ms_envelope *m)
 {
-    (void)h;
     ms_json_put_string(&w->json, ms__gemini_word(m));
 }
 
-static const ms__as ms__as_gemini_role =
-    MS__AS(MS__JSON(STRING), "a string", ms__type_read, ms__has_always,
-           ms__gemini_role_put);
-static const ms__as ms__as_true =
-    MS__AS(MS__JSON(TRUE), "true", ms__type_read, ms__has_always, ms__true_put);
-static const ms__as ms__as_error =
-    MS__AS(MS__JSON(OBJECT), "an object", ms__wrapped_read, ms__failed_has,
-           ms__wrapped_put);
-static const ms__as ms__as_result =
-    MS__AS(MS__JSON(OBJECT), "an object", ms__wrapped_read, ms__has_always,
-           ms__wrapped_put);
-static const ms__as ms__as_response =
-    MS__AS(MS__JSON(OBJECT), "an object", ms__response_read, ms__response_has, NULL);
+MS__AS(gemini_role, MS__JSON(STRING), "a string", ms__type_read, ms__has_always,
+       ms__gemini_role_put);
+MS__AS(true, MS__JSON(TRUE), "true", ms__type_read, ms__has_always, ms__true_put);
+MS__AS(error, MS__JSON(OBJECT), "an object", ms__wrapped_read, ms__failed_has,
+       ms__wrapped_put);
+MS__AS(result, MS__JSON(OBJECT), "an object", ms__wrapped_read, ms__has_always,
+       ms__wrapped_put);
+MS__AS(response, MS__JSON(OBJECT), "an object", ms__response_read, ms__response_has,
+       NULL);
 
 static const ms__hole ms__gemini_message[] = {
     MS__HOLE('r', 0, "role", gemini_role, MS_F_ROLE_NAME, 0),
@@ -22971,13 +22805,11 @@ static const ms__shape *ms__gemini_element(ms_reader *r, size_t base, ms_role ro
     return &ms__gemini_shapes[call ? 3 : result ? 4 : thought ? 2 : 1];
 }
 
-static ms_result ms__gemini_take(ms_reader *r, ms_envelope *m,
-                                 const ms__shape **shape)
+static ms_result ms__gemini_begin(ms_reader *r, size_t base, ms_envelope *m,
+                                  const ms__shape **shape)
 {
-    size_t base;
     ms_str word = MS_STR("user");
     *shape = &ms__gemini_shapes[0];
-    MS__TRY(ms__object_begin(r, r->json, &base));
     if (ms__member_of(r, base, "role").ptr)
         MS__TRY(ms__side_word(r, base, "role", &word));
     ms_role role = ms_str_equal(word, MS_STR("model"))    ? MS_ROLE_ASSISTANT
@@ -22986,12 +22818,12 @@ static ms_result ms__gemini_take(ms_reader *r, ms_envelope *m,
                                                           : MS_ROLE_NONE;
     if (role == MS_ROLE_NONE) return ms__side_unknown(r, "role", word, "user or model");
     *m = ms__role_text(role, ms_text(NULL));
-    return ms__object_take(r, *shape, base, m);
+    return MS_OK;
 }
 
 static const ms__format ms__gemini = {
     'g', ms__gemini_shapes, 5, NULL, ms__gemini_block, ms__side_unit, ms__gemini_element,
-    MS__LISTS_ALL, MS__PAIRS_TOOLS, ms__gemini_take};
+    MS__LISTS_ALL, MS__PAIRS_TOOLS, ms__gemini_begin};
 
 
 /* ==== [fmt-pydantic] the parts of pydantic-ai ========================================
@@ -23010,54 +22842,49 @@ static bool ms__pydantic_unit(const ms_envelope *first, const ms_envelope *m)
 /* The content of a user may be a list; one of texts alone becomes one text. */
 static bool ms__is_prompt_list(ms_str list)
 {
-    return ms_json_kind_of(list) == MS_JSON_ARRAY && !ms__is_texts(list);
+    return ms_json_kind_of(list) == MS_JSON_ARRAY && !ms__parts_are(list, true);
 }
 
-static void ms__prompt_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+static void ms__prompt_put(ms_writer *w, const ms_envelope *m)
 {
-    (void)h;
     ms__said_put(w, m, ms__is_answer(m), ms__is_prompt_list);
 }
 
 /* Arguments as they came; an empty string is a member without a field. */
-static ms_result ms__raw_args_read(ms_reader *r, const ms__hole *h, ms_str value,
-                                   ms_envelope *m, bool *fits)
+static ms_result ms__raw_args_read(ms__fit *f)
 {
-    *fits = !ms_json_string_is(value, MS_STR(""));
-    return *fits ? ms__field_read(r, h, value, m, fits) : MS_OK;
+    f->fits = !ms_json_string_is(f->value, MS_STR(""));
+    return f->fits ? ms__field_read(f) : MS_OK;
 }
 
-static void ms__raw_args_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+static void ms__raw_args_put(ms_writer *w, const ms_envelope *m)
 {
     ms_json_kind kind = ms_json_kind_of(m->args.text);
     bool raw = m->args.json && (kind == MS_JSON_OBJECT || kind == MS_JSON_STRING);
-    if (raw) ms__field_put(w, h, m);
+    if (raw) ms__field_put(w, m);
     else ms_json_put_string(&w->json, m->args.text);
 }
 
 /* The format wants a name. */
-static void ms__result_tool_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+static void ms__result_tool_put(ms_writer *w, const ms_envelope *m)
 {
-    (void)h;
     ms_json_put_string(&w->json, m->tool.ptr ? m->tool : MS_STR("unknown_tool"));
 }
 
-static void ms__outcome_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+static void ms__outcome_put(ms_writer *w, const ms_envelope *m)
 {
-    (void)h, (void)m;
+    (void)m;
     ms_json_put_string(&w->json, MS_STR("failed"));
 }
 
-static const ms__as ms__as_prompt =
-    MS__AS(MS__JSON(STRING) | MS__JSON(ARRAY), "a string or a list", NULL, ms__has_always,
-           ms__prompt_put);
-static const ms__as ms__as_raw_args =
-    MS__AS(MS__JSON(OBJECT) | MS__JSON(STRING), "an object, a string or null",
-           ms__raw_args_read, ms__args_have, ms__raw_args_put);
-static const ms__as ms__as_result_tool =
-    MS__AS(MS__JSON(STRING), "a string", NULL, ms__has_always, ms__result_tool_put);
-static const ms__as ms__as_outcome =
-    MS__AS(MS__JSON(STRING), "a word", ms__failed_read, ms__failed_has, ms__outcome_put);
+MS__AS(prompt, MS__JSON(STRING) | MS__JSON(ARRAY), "a string or a list", NULL,
+       ms__has_always, ms__prompt_put);
+MS__AS(raw_args, MS__JSON(OBJECT) | MS__JSON(STRING), "an object, a string or null",
+       ms__raw_args_read, ms__args_have, ms__raw_args_put);
+MS__AS(result_tool, MS__JSON(STRING), "a string", NULL, ms__has_always,
+       ms__result_tool_put);
+MS__AS(outcome, MS__JSON(STRING), "a word", ms__failed_read, ms__failed_has,
+       ms__outcome_put);
 
 static const ms__hole ms__pydantic_message[] = {
     MS__HOLE('k', 0, "kind", word, 0, MS__NEEDED | MS__ALWAYS),
@@ -23142,34 +22969,33 @@ static const ms__shape *ms__pydantic_element(ms_reader *r, size_t base, ms_role 
     return NULL;
 }
 
-static ms_result ms__pydantic_take(ms_reader *r, ms_envelope *m,
-                                 const ms__shape **shape)
+static ms_result ms__pydantic_begin(ms_reader *r, size_t base, ms_envelope *m,
+                                    const ms__shape **shape)
 {
-    size_t base;
     ms_str word;
-    MS__TRY(ms__object_begin(r, r->json, &base));
     MS__TRY(ms__side_word(r, base, "kind", &word));
     bool response = ms_str_equal(word, MS_STR("response"));
     if (!response && !ms_str_equal(word, MS_STR("request")))
         return ms__side_unknown(r, "kind", word, "request or response");
     *shape = &ms__pydantic_shapes[response];
     *m = ms__role_text(response ? MS_ROLE_ASSISTANT : MS_ROLE_USER, ms_text(NULL));
-    return ms__object_take(r, *shape, base, m);
+    return MS_OK;
 }
 
 static const ms__format ms__pydantic = {
     'p', ms__pydantic_shapes, 9, ms__pydantic_outer, ms__pydantic_block,
     ms__pydantic_unit, ms__pydantic_element, MS__LISTS_ALL, MS__PAIRS_ALL,
-    ms__pydantic_take};
+    ms__pydantic_begin};
 
 
 /* ==== [formats] the table of formats ============================================ */
 
 static const ms_dialect ms__dialects[] = {
-    {"framework", NULL, NULL, false, false, ms__framework_read, ms__framework_write, NULL},
+    {"framework", NULL, NULL, false, false, ms__framework_read, ms__framework_write,
+     NULL},
     {"task", NULL, NULL, false, false, ms__task_read, ms__task_write, NULL},
-    {"session", NULL, NULL, false, false, ms__session_read, ms__session_write, NULL},
-    {"envelope", NULL, NULL, false, false, ms__env_read, ms__env_write, NULL},
+    {"session", NULL, NULL, false, false, ms__session_read, NULL, &ms__row_format},
+    {"envelope", NULL, NULL, false, false, ms__env_read, NULL, &ms__env_format},
     {"envelope-rows", NULL, NULL, false, false, ms__env_read, ms__env_rows_write, NULL},
     {"openai", NULL, NULL, false, true, NULL, NULL, &ms__openai},
     {"chat-strict", NULL, NULL, false, true, NULL, NULL, &ms__openai},
@@ -23207,7 +23033,10 @@ static ms_result ms__read_one(ms_reader *r, const ms_dialect *d, ms_str value)
         return ms__fail(r->err, MS_E_KIND, "a message is '%v', an object was expected",
                         MS__V(value));
     r->json = value;
-    MS__TRY(d->format ? ms__format_read(r, d->format) : d->read(r));
+    r->list = ms__absent();
+    r->needed = 0;
+    r->whole = false;
+    MS__TRY(d->read ? d->read(r) : ms__format_read(r, d->format));
     for (size_t i = first; i < stbds_arrlenu(r->items); i++)
         MS__TRY(ms_envelope_check(&r->items[i], r->err));
     return MS_OK;
@@ -23335,8 +23164,8 @@ static ms_result ms__writer_emit(ms_writer *w, const ms_envelope *m, size_t n,
 {
     w->place = w->dialect->joins ? w->written - n : w->written;
     const ms_dialect *d = w->dialect;
-    ms_result code = d->format ? ms__format_write(w, d->format, m, n, err)
-                               : d->write(w, m, n, err);
+    ms_result code = d->write ? d->write(w, m, n, err)
+                              : ms__format_write(w, d->format, m, n, err);
     if (code != MS_OK) {
         if (n > 1 || w->dialect->joins) w->json.result = code;
         return code;
