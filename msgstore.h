@@ -26678,6 +26678,7 @@ static bool ms__key_parse(ms_str key, ms_str *id, uint64_t *seq)
 {
     const size_t head = sizeof "session-" - 1, middle = sizeof "-msg-" - 1;
     size_t at = key.len;
+    if (at == 0) return false; /* an absent key has no pointer to add to */
     while (at > 0 && key.ptr[at - 1] >= '0' && key.ptr[at - 1] <= '9') at--;
     ms_str digits = ms_str_n(key.ptr + at, key.len - at);
     if (digits.len == 0 || digits.ptr[0] == '0' || at <= head + middle ||

@@ -46,7 +46,7 @@ int main(void)
     ms_request_desc ask = {0};
     ms_buf request = {&arena, NULL, 0, 0};
     bool done = false;
-    desc.path = "build/loop.msl";
+    desc.path = "loop.msl";
     if (ms_log_open(&ask.store, &desc, &err) != MS_OK) return puts(err.message), 1;
     ask.profile = ms_profile_find(MS_STR("openai"));
     ask.location = MS_STR("chat_1");

@@ -321,6 +321,12 @@ static json_t *reasoning_of(json_t *deltas)
 
 static bool is_reasoning(const char *const *k) { return k[2] != NULL; }
 
+static json_t *dropped(json_t *value)
+{
+    json_decref(value);
+    return NULL;
+}
+
 /* The content that deltas make; NULL: they make none, *why tells it. */
 static json_t *origin_accumulate(json_t *deltas, const char **why)
 {
@@ -328,25 +334,30 @@ static json_t *origin_accumulate(json_t *deltas, const char **why)
     const char *const *kind_of = first != NULL ? delta_kind(first) : NULL;
     size_t i;
     *why = "no delta, or of no kind";
-    if (kind_of == NULL) return NULL;
+    if (kind_of == NULL) return dropped(text);
     json_array_foreach (deltas, i, delta) {
         const char *const *k = delta_kind(delta);
         *why = "deltas of several kinds";
         if (k != kind_of && !(k != NULL && is_reasoning(k) && is_reasoning(kind_of)))
-            return NULL;
+            return dropped(text);
         json_t *more = json_pack("s+", json_string_value(text), word_of(delta, k[1]));
         json_decref(text);
         text = more;
     }
     *why = "the text is no JSON object";
-    if (is_reasoning(kind_of)) return reasoning_of(deltas);
+    if (is_reasoning(kind_of)) {
+        json_decref(text);
+        return reasoning_of(deltas);
+    }
     if (kind_of == delta_kinds[0])
         return json_pack("{s:s, s:s, s:o}", "type", "text", "author", "agent", "content",
                          text);
-    value = kind_of == delta_kinds[3]
-                ? text
-                : json_parse_n(json_string_value(text), json_string_length(text));
-    if (value != text && !json_is_object(value)) return NULL;
+    value = text;
+    if (kind_of != delta_kinds[3]) {
+        value = json_parse_n(json_string_value(text), json_string_length(text));
+        json_decref(text);
+        if (!json_is_object(value)) return dropped(value);
+    }
     if (kind_of == delta_kinds[1])
         return json_pack("{s:s, s:s, s:o}", "type", "data", "author", "agent", "data",
                          value);
