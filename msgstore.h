@@ -11694,7 +11694,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *   when all that is before the record was durable when it was written.
  *
  *   kind LOST, size 48, flag COMMIT: the file was truncated. The next writer writes this
- *   record first. 32: 8 bytes, the durable end that was.
+ *   record first. 32: 8 bytes, where the visible log had ended.
  *
  *   kind GAP: numbers up to the one in the header were given, though no record has them.
  *   One field: LOCATION, "-". See ms_copy.
@@ -13099,7 +13099,7 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
  * (L2) Each entry of the tail below its end is a valid record. The end is stored last.
  * (L3) A reader can read each sealed segment: by its index, or, where that is damaged, by
  *      one that is made in memory.
- * (L4) durable_end <= end; it moves after a sync that began when end was there.
+ * (L4) durable.end <= end; it moves after a sync that began when end was there.
  * (L5) A failed append leaves names, postings, end and watermark as they were. One that
  *      returns MS_E_POISONED and a number is visible: only its sync failed.
  * (L6) A poisoned handle appends and syncs no more.
@@ -13263,7 +13263,7 @@ typedef struct ms__log_durable {
     uint64_t zeroed_bytes; /* after the end, see (F5) */
 } ms__log_durable;
 
-/* [log-recover] What was found in the file, and how far other writers were followed. */
+/* [log-recover] Whose turn it is, and the damage that was met. */
 typedef struct ms__log_recovery {
     bool inside;         /* shared: this handle has the lock of the file */
     uint64_t n_damaged, damaged_bytes;
@@ -15938,9 +15938,10 @@ static MS__APART ms_result ms__log_append_run(ms__log *log, ms__append_run *run,
  *               v                               v
  *      visible = the larger of       ms__log_find_end: record by record, to the first
  *      watermark and checkpoint      byte x that begins no valid record
- *               |                       |  x is below the durable end, or a record with
- *               |                       |  SYNCED follows: damage; it goes on after it
- *               |                       |  else: visible = after the last COMMIT
+ *               |                       |  x is below `proven` (the durable end, or the
+ *               |                       |  last record with SYNCED): damage; it goes on
+ *               |                       |  else: visible = after the last COMMIT, but not
+ *               |                       |  below `proven`
  *               v                       v
  *      ms__log_take_visible: every record up to `visible` enters the tail; what is
  *      invalid there is damage, and is reported
@@ -15948,6 +15949,14 @@ static MS__APART ms_result ms__log_append_run(ms__log *log, ms__append_run *run,
  *               v
  *      attached. Bytes after log->end are dead; the first append zeroes them
  *      (ms__log_begin). A reader stops at log->end and writes nothing.
+ *
+ * A watermark that is no multiple of 8 is not trusted. MS_OPEN_SALVAGE takes in everything
+ * that is valid, to the last byte that is not zero.
+ *
+ * The first append then does in order: zero and sync the dead bytes (ms__log_settle; after
+ * a failed sync in this boot it writes the visible bytes above the durable end again,
+ * first), in a sync mode sync what is unproven, and store BUSY, the hints, the watermark
+ * and the writer's line with its epoch; a LOST record where bytes are missing.
  *
  * The walk begins after the newest segment index below a trusted end, not at the first
  * record (ms__log_start). That index carries the counts of all before it. So opening
@@ -16087,7 +16096,7 @@ static ms_result ms__log_take_visible(ms__log *log, uint64_t visible, uint64_t s
     ms__found found = MS__FOUND_END;
     if (visible < log->end) visible = log->end; /* a watermark that is damaged */
     ms__replay_begin(&s, log, visible, visible < size ? visible : size);
-    s.trusted = s.limit;
+    s.trusted = s.limit; /* a file that is shorter is not walked past its end */
     if (s.limit - s.at <= MS__STEP) s.asked = s.limit; /* in memory: written just now */
     while ((found = ms__replay_next(&s, &r, &offset)) == MS__FOUND_RECORD) {
         ms__holes_take(log, &s);
@@ -16177,8 +16186,8 @@ static ms_result ms__log_start(ms__log *log, uint64_t limit, bool mark_trusted,
 }
 
 /* Finds the end of a file whose watermark is not trusted, by (F4) and (F5), and takes
- * nothing in. *proven: all below it was durable; it moves up where a record with SYNCED
- * follows invalid bytes. *visible: where the log ends. */
+ * nothing in. *proven: all below it was durable; where records with SYNCED follow invalid
+ * bytes it moves up to the last of them. *visible: where the log ends. */
 static ms_result ms__log_find_end(ms__log *log, uint64_t size, uint64_t *proven,
                                   uint64_t *visible, ms_error *err)
 {
