@@ -22497,7 +22497,8 @@ MS__AS(args_if_any, MS__JSON(OBJECT), "an object", NULL, ms__args_have, ms__args
  * Messages.
  * ================================================================================== */
 
-/* What a list of blocks holds beside texts: the format's own kinds, or others. */
+/* What a list of blocks holds beside texts: own kinds (calls, results, thinking), for which
+ * it is split into messages, or others (pictures), with which alone it stays one value. */
 static void ms__anthropic_look(ms_str list, bool *own, bool *others)
 {
     static const char *const words[] = {"text", "tool_use", "tool_result", "thinking"};

@@ -2452,12 +2452,45 @@ static void a_writer_does_not_grow(void **state)
     }
 }
 
+/* How many messages a list of blocks becomes, and of which types. That the JSON comes back
+ * does not show it: a list that is kept whole comes back as well. */
+static void list_of_blocks_becomes_messages_when_it_has_own_kinds(void **state)
+{
+    static const struct {
+        const char *content, *types;
+    } cases[] = {
+        {"\"hi\"", "user_message"},
+        {"[{'type':'text','text':'a'},{'type':'text','text':'b'}]",
+         "user_message user_message"},
+        {"[{'type':'tool_result','tool_use_id':'c','content':'r'}]", "observation"},
+        {"[{'type':'tool_result','tool_use_id':'c','content':'r'},"
+         "{'type':'text','text':'a'}]", "observation user_message"},
+        {"[{'type':'image','source':{}},{'type':'tool_result','tool_use_id':'c'}]",
+         "multimodal_part observation"},
+        {"[{'type':'text','text':'a'},{'type':'image','source':{}}]", "user_message"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char json[512], got[128] = "";
+        snprintf(json, sizeof json, "{\"role\":\"user\",\"content\":%s}", cases[i].content);
+        for (char *c = json; *c != '\0'; c++)
+            if (*c == '\'') *c = '"';
+        ms_envelopes list = reads(AN, ms_str_of(json), 0);
+        for (size_t m = 0; m < list.count; m++) {
+            strcat(got, m > 0 ? " " : "");
+            strcat(got, ms_type_word(list.items[m].type));
+        }
+        assert_string_equal(got, cases[i].types);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(function) \
     cmocka_unit_test_setup_teardown(function, open_arena, close_arena)
         TEST(tables_come_back),
+        TEST(list_of_blocks_becomes_messages_when_it_has_own_kinds),
         TEST(tables_come_back_as_lists),
         TEST(blocks_of_the_other_side),
         TEST(random_messages_come_back),
