@@ -19405,23 +19405,6 @@ static ms_str ms__id_made_up(ms_writer *w, const ms_envelope *m,
     return ms_str_n(derived, 5 + ms__u64_write(number, derived + 5));
 }
 
-/* Sets *id to the id of the call that comes next, its own or one made up. */
-static ms_result ms__call_begins(ms_writer *w, const ms_envelope *m,
-                                 char derived[MS__DERIVED_ID], ms_str *id, ms_error *err)
-{
-    *id = m->call_id.ptr ? m->call_id : ms__id_made_up(w, m, derived);
-    return ms__call_opens(w, m, *id, err);
-}
-
-/* Sets the id and the tool of a result that the writer is about to write, its own or
- * those of its call. */
-static void ms__call_ends(ms_writer *w, const ms_envelope *m, ms_str *id, ms_str *tool)
-{
-    const ms__call *call = ms__call_answered(w, m);
-    *id = m->call_id.ptr || !call ? m->call_id : call->id;
-    *tool = m->tool.ptr || !call ? m->tool : call->name;
-}
-
 
 /* ==== [dialect] published message formats ============================================
  * A format is a row of the table in [formats]: a name, a reader, a writer. A reader turns
@@ -19565,23 +19548,19 @@ static ms_result ms__chat_said(const ms_envelope *m, ms_buf *scratch, ms_value *
 {
     ms_result code = MS_OK;
     bool delegation = m->type == MS_T_DELEGATION;
+    bool global = m->type == MS_T_GLOBAL_OBSERVATION;
     ms_str source = delegation ? m->worker
                     : m->from_manager.ptr ? m->from_manager : m->from_worker;
-    *out = m->content;
-    if (m->type == MS_T_GLOBAL_OBSERVATION && m->summary.ptr)
-        *out = ms_text_n(m->summary);
-    if (!delegation && (m->type != MS_T_GLOBAL_OBSERVATION || !source.len) &&
-        (m->type != MS_T_SYNTHESIS || !source.len))
+    *out = delegation                     ? ms_text_n(m->task)
+           : global && m->summary.ptr ? ms_text_n(m->summary)
+                                          : m->content;
+    if (!source.len || !(delegation || global || m->type == MS_T_SYNTHESIS))
         return MS_OK;
     scratch->len = 0;
-    if (delegation && !source.len) {
-        *out = ms_text_n(m->task);
-        return MS_OK;
-    }
     ms__buf_add(scratch, &code, delegation ? MS_STR("Delegated to ") : MS_STR("["));
     ms__buf_add(scratch, &code, source);
     ms__buf_add(scratch, &code, delegation ? MS_STR(": ") : MS_STR("] "));
-    ms__buf_add(scratch, &code, delegation ? m->task : out->text);
+    ms__buf_add(scratch, &code, out->text);
     *out = ms_text_n(ms_buf_text(scratch));
     return code;
 }
@@ -19845,7 +19824,6 @@ static bool ms__has_always(const ms__hole *h, const ms_envelope *m, size_t n)
      MS__SAID(FROM_WORKER) | MS__SAID(SUMMARY))
 
 MS__AS(text, MS__JSON(STRING), "a string", NULL, NULL, NULL);
-MS__AS(members, MS__JSON(OBJECT), "an object", NULL, NULL, NULL);
 MS__AS(any, MS__JSON_ANY, "any value", NULL, NULL, NULL);
 
 /* The word of the shape. Another one stays in the template. */
@@ -20843,10 +20821,15 @@ static ms_result ms__identified(ms_writer *w, const ms__format *f, const ms_enve
     ms_result code = MS_OK;
     ms_str tool = m->tool, id = m->call_id;
     *own = *m;
-    if (f->pairing != MS__PAIRS_NOTHING && ms__is_answer(m))
-        ms__call_ends(w, m, &id, &tool);
-    if (f->pairing != MS__PAIRS_NOTHING && m->type == MS_T_ACTION)
-        code = ms__call_begins(w, m, derived, &id, err);
+    if (f->pairing != MS__PAIRS_NOTHING && ms__is_answer(m)) {
+        const ms__call *call = ms__call_answered(w, m);
+        if (call && !id.ptr) id = call->id;
+        if (call && !tool.ptr) tool = call->name;
+    }
+    if (f->pairing != MS__PAIRS_NOTHING && m->type == MS_T_ACTION) {
+        if (!id.ptr) id = ms__id_made_up(w, m, derived);
+        code = ms__call_opens(w, m, id, err);
+    }
     if (f->pairing != MS__PAIRS_TOOLS) own->call_id = id;
     if (f->pairing >= MS__PAIRS_TOOLS) own->tool = tool;
     w->place++;
@@ -20996,12 +20979,6 @@ static bool ms__joined_has(const ms__hole *h, const ms_envelope *m, size_t n)
     return (m->flags & MS_FLAG_JOINED) != 0;
 }
 
-static void ms__joined_put(ms_writer *w, const ms_envelope *m)
-{
-    (void)m;
-    ms_json_put_bool(&w->json, true);
-}
-
 /* The template of another format. Another string stays a member. */
 static ms_result ms__source_read(ms__fit *f)
 {
@@ -21024,7 +21001,7 @@ MS__AS(args_or_text, MS__JSON(OBJECT) | MS__JSON(STRING), "an object", NULL, NUL
 MS__AS(phase, MS__JSON(NUMBER) | MS__JSON(STRING), "a number or a string", NULL, NULL,
        NULL);
 MS__AS(role, MS__JSON(STRING), "a string", ms__role_read, ms__role_has, ms__role_put);
-MS__AS(joined, MS__JSON(TRUE), "true", ms__joined_read, ms__joined_has, ms__joined_put);
+MS__AS(joined, MS__JSON(TRUE), "true", ms__joined_read, ms__joined_has, ms__true_put);
 MS__AS(source, MS__JSON(STRING), "a template", ms__source_read, ms__source_has, NULL);
 
 static const ms__hole ms__framework_holes[] = {
@@ -21234,7 +21211,7 @@ static const ms__hole ms__chat_call[] = {
     MS__HOLE('f', 0, "function", object, 0, MS__NEEDED),
     MS__HOLE('n', 'f', "name", text, MS_F_TOOL, MS__NEEDED),
     MS__HOLE('a', 'f', "arguments", args_text, MS_F_ARGS, MS__NEEDED),
-    MS__HOLE('A', 'f', "arguments", members, MS_F_ARGS, MS__OTHERWISE | MS__LENIENT),
+    MS__HOLE('A', 'f', "arguments", args_or_text, MS_F_ARGS, MS__OTHERWISE | MS__LENIENT),
     MS__END('f'),
 };
 static const ms__hole ms__chat_custom[] = {
@@ -22446,15 +22423,17 @@ static ms_role ms__side_of(const ms_envelope *m)
                                                                : MS_ROLE_USER;
 }
 
+/* The word of the side; the shape has the assistant's. */
+static void ms__side_put(ms_writer *w, const ms_envelope *m)
+{
+    ms_role side = ms__side_of(m);
+    bool assistant = side == MS_ROLE_ASSISTANT;
+    ms_json_put_string(&w->json, ms_str_of(assistant ? w->word : ms_role_word(side)));
+}
+
 static bool ms__side_unit(const ms_envelope *first, const ms_envelope *m)
 {
     return ms__side_of(first) == ms__side_of(m);
-}
-
-static bool ms__list_has(const ms__hole *h, const ms_envelope *m, size_t n)
-{
-    (void)h, (void)m;
-    return n > 0;
 }
 
 /* Is it a list of objects with a type, or an empty one? */
@@ -22485,8 +22464,9 @@ static bool ms__args_have(const ms__hole *h, const ms_envelope *m, size_t n)
     return m->args.json || m->args.text.len > 0;
 }
 
+MS__AS(side, MS__JSON(STRING), "a string", ms__type_read, ms__has_always, ms__side_put);
 MS__AS(said, MS__JSON(STRING), "a string", NULL, ms__has_always, ms__text_put);
-MS__AS(list, MS__JSON(ARRAY), "a list of parts", ms__list_read, ms__list_has, NULL);
+MS__AS(list, MS__JSON(ARRAY), "a list of parts", ms__list_read, ms__has_always, NULL);
 MS__AS(args_if_any, MS__JSON(OBJECT), "an object", NULL, ms__args_have, ms__args_put);
 
 
@@ -22497,51 +22477,52 @@ MS__AS(args_if_any, MS__JSON(OBJECT), "an object", NULL, ms__args_have, ms__args
  * Messages.
  * ================================================================================== */
 
-/* What a list of blocks holds beside texts: own kinds (calls, results, thinking), for which
- * it is split into messages, or others (pictures), with which alone it stays one value. */
-static void ms__anthropic_look(ms_str list, bool *own, bool *others)
+/* Does a list stay one value? It does with blocks of other kinds (pictures), but not with
+ * own ones (calls, results, thinking), which become messages. */
+static bool ms__anthropic_is_one(ms_str list)
 {
-    static const char *const words[] = {"text", "tool_use", "tool_result", "thinking"};
-    ms_str type;
+    bool others = false;
     ms_json_iter it = ms_json_iterate(list);
-    *own = *others = false;
     while (ms_json_next(&it)) {
-        size_t i = 0;
-        bool typed = ms_json_member(it.value, MS_STR("type"), &type);
-        while (i < 4 && !(typed && ms_json_string_is(type, ms_str_of(words[i])))) i++;
-        if (i == 4) *others = true;
-        else if (i > 0) *own = true;
+        ms_str type = ms__absent();
+        (void)ms_json_member(it.value, MS_STR("type"), &type);
+        if (ms_json_string_is(type, MS_STR("text"))) continue;
+        if (ms_json_string_is(type, MS_STR("thinking")) ||
+            ms_json_string_is(type, MS_STR("tool_use")) ||
+            ms_json_string_is(type, MS_STR("tool_result")))
+            return false;
+        others = true;
     }
+    return others;
 }
 
-/* Is every element an object with a type, a text one with a text? The error is that of
- * the first that is not. */
+/* Is a block an object with a type, a text one with a text? */
+static ms_result ms__block_check(ms_error *err, ms_str block)
+{
+    ms_str value;
+    const char *member = "type";
+    if (ms_json_kind_of(block) != MS_JSON_OBJECT)
+        return ms__fail(err, MS_E_KIND, "it is '%v', an object was expected",
+                        MS__V(block));
+    bool found = ms_json_member(block, MS_STR("type"), &value);
+    if (found && ms_json_string_is(value, MS_STR("text")))
+        found = ms_json_member(block, ms_str_of(member = "text"), &value);
+    if (found && ms_json_kind_of(value) == MS_JSON_STRING) return MS_OK;
+    ms_result code = found ? ms__fail(err, MS_E_KIND,
+                                      "it is '%v', a string was expected", MS__V(value))
+                           : ms__fail(err, MS_E_MISSING, "the member %s is missing",
+                                      member);
+    return ms__fail_in(err, code, "%s", member);
+}
+
+/* Checks the blocks of a list; the error is that of the first wrong one. */
 static ms_result ms__blocks_check(ms_reader *r, const char *name, ms_str list)
 {
-    ms_str type, text;
     ms_error *err = r->lenient ? NULL : r->err;
     ms_json_iter it = ms_json_iterate(list);
-    for (size_t i = 0; ms_json_next(&it); i++) {
-        const char *member = "type", *expected = "a string";
-        bool found = ms_json_member(it.value, MS_STR("type"), &type);
-        text = type;
-        if (ms_json_kind_of(it.value) != MS_JSON_OBJECT) {
-            member = "";
-            expected = "an object";
-            text = it.value;
-        } else if (found && ms_json_string_is(type, MS_STR("text"))) {
-            found = ms_json_member(it.value, MS_STR("text"), &text);
-            member = "text";
-        }
-        if (found && *member && ms_json_kind_of(text) == MS_JSON_STRING) continue;
-        ms_result code =
-            found || !*member
-                ? ms__fail(err, MS_E_KIND, "%s[%u]: it is '%v', %s was expected", name,
-                           (uint64_t)i, MS__V(text), expected)
-                : ms__fail(err, MS_E_MISSING, "%s[%u]: the member %s is missing", name,
-                           (uint64_t)i, member);
-        if (*member) code = ms__fail_in(err, code, "%s", member);
-        return ms__fail_in(err, code, "%s[%u]", name, (uint64_t)i);
+    for (uint64_t i = 0; ms_json_next(&it); i++) {
+        ms_result code = ms__block_check(err, it.value);
+        if (code != MS_OK) return ms__fail_in(err, code, "%s[%u]", name, i);
     }
     return MS_OK;
 }
@@ -22549,10 +22530,8 @@ static ms_result ms__blocks_check(ms_reader *r, const char *name, ms_str list)
 /* Content that is one value: a string, or a list that is not split. */
 static ms_result ms__anthropic_content_read(ms__fit *f)
 {
-    bool own, others;
     if (ms_json_kind_of(f->value) == MS_JSON_ARRAY) {
-        ms__anthropic_look(f->value, &own, &others);
-        f->fits = others && !own;
+        f->fits = ms__anthropic_is_one(f->value);
         if (f->fits) MS__TRY(ms__blocks_check(f->r, f->h->name, f->value));
     }
     return f->fits ? ms__field_read(f) : MS_OK;
@@ -22585,13 +22564,6 @@ static bool ms__anthropic_result_has(const ms__hole *h, const ms_envelope *m, si
     return !m->content.json || ms_json_kind_of(m->content.text) != MS_JSON_NULL;
 }
 
-static void ms__anthropic_role_put(ms_writer *w, const ms_envelope *m)
-{
-    ms_json_put_string(&w->json, ms_str_of(ms_role_word(ms__side_of(m))));
-}
-
-MS__AS(anthropic_role, MS__JSON(STRING), "a string", ms__type_read, ms__has_always,
-       ms__anthropic_role_put);
 MS__AS(anthropic_content, MS__JSON(STRING) | MS__JSON(ARRAY),
        "a string or a list of blocks", ms__anthropic_content_read,
        ms__anthropic_content_has, ms__anthropic_content_put);
@@ -22600,7 +22572,7 @@ MS__AS(anthropic_result, MS__JSON(STRING) | MS__JSON(ARRAY),
        ms__anthropic_result_has, ms__anthropic_content_put);
 
 static const ms__hole ms__anthropic_message[] = {
-    MS__HOLE('r', 0, "role", anthropic_role, MS_F_ROLE_NAME, MS__NEEDED | MS__ALWAYS),
+    MS__HOLE('r', 0, "role", side, MS_F_ROLE_NAME, MS__NEEDED | MS__ALWAYS),
     MS__HOLE('c', 0, "content", anthropic_content, MS_F_CONTENT, MS__NEEDED),
     MS__HOLE('l', 0, "content", list, 0, MS__OTHERWISE | MS__HOLDS | MS__NEEDED),
     MS__PLACE_AND_EXTRA,
@@ -22627,7 +22599,7 @@ static const ms__hole ms__anthropic_result[] = {
 };
 
 static const ms__shape ms__anthropic_shapes[] = {
-    MS__SHAPE('m', "", ms__anthropic_message),
+    MS__SHAPE('m', "assistant", ms__anthropic_message),
     MS__SHAPE('t', "text", ms__anthropic_text),
     MS__SHAPE('h', "thinking", ms__anthropic_thinking),
     MS__SHAPE('c', "tool_use", ms__anthropic_call),
@@ -22732,19 +22704,6 @@ static bool ms__response_has(const ms__hole *h, const ms_envelope *m, size_t n)
     return m->content.json && ms__is_response(m->content.text);
 }
 
-static ms_str ms__gemini_word(const ms_envelope *m)
-{
-    ms_role side = ms__side_of(m);
-    return side == MS_ROLE_ASSISTANT ? MS_STR("model") : ms_str_of(ms_role_word(side));
-}
-
-static void ms__gemini_role_put(ms_writer *w, const ms_envelope *m)
-{
-    ms_json_put_string(&w->json, ms__gemini_word(m));
-}
-
-MS__AS(gemini_role, MS__JSON(STRING), "a string", ms__type_read, ms__has_always,
-       ms__gemini_role_put);
 MS__AS(true, MS__JSON(TRUE), "true", ms__type_read, ms__has_always, ms__true_put);
 MS__AS(error, MS__JSON(OBJECT), "an object", ms__wrapped_read, ms__failed_has,
        ms__wrapped_put);
@@ -22754,7 +22713,7 @@ MS__AS(response, MS__JSON(OBJECT), "an object", ms__response_read, ms__response_
        NULL);
 
 static const ms__hole ms__gemini_message[] = {
-    MS__HOLE('r', 0, "role", gemini_role, MS_F_ROLE_NAME, 0),
+    MS__HOLE('r', 0, "role", side, MS_F_ROLE_NAME, 0),
     MS__HOLE('l', 0, "parts", list, 0, MS__HOLDS | MS__NEEDED),
     MS__PLACE_AND_EXTRA,
 };
@@ -22783,7 +22742,7 @@ static const ms__hole ms__gemini_result[] = {
 };
 
 static const ms__shape ms__gemini_shapes[] = {
-    MS__SHAPE('m', "", ms__gemini_message),
+    MS__SHAPE('m', "model", ms__gemini_message),
     MS__SHAPE('t', "", ms__gemini_text),
     MS__SHAPE('h', "", ms__gemini_thought),
     MS__SHAPE('c', "", ms__gemini_call),
@@ -22875,12 +22834,6 @@ static void ms__raw_args_put(ms_writer *w, const ms_envelope *m)
     else ms_json_put_string(&w->json, m->args.text);
 }
 
-/* The format wants a name. */
-static void ms__result_tool_put(ms_writer *w, const ms_envelope *m)
-{
-    ms_json_put_string(&w->json, m->tool.ptr ? m->tool : MS_STR("unknown_tool"));
-}
-
 static void ms__outcome_put(ms_writer *w, const ms_envelope *m)
 {
     (void)m;
@@ -22891,8 +22844,6 @@ MS__AS(prompt, MS__JSON(STRING) | MS__JSON(ARRAY), "a string or a list", NULL,
        ms__has_always, ms__prompt_put);
 MS__AS(raw_args, MS__JSON(OBJECT) | MS__JSON(STRING), "an object, a string or null",
        ms__raw_args_read, ms__args_have, ms__raw_args_put);
-MS__AS(result_tool, MS__JSON(STRING), "a string", NULL, ms__has_always,
-       ms__result_tool_put);
 MS__AS(outcome, MS__JSON(STRING), "a word", ms__failed_read, ms__failed_has,
        ms__outcome_put);
 
@@ -22917,7 +22868,7 @@ static const ms__hole ms__pydantic_call[] = {
 };
 static const ms__hole ms__pydantic_return[] = {
     MS__HOLE('k', 0, "part_kind", word, 0, 0),
-    MS__HOLE('n', 0, "tool_name", result_tool, MS_F_TOOL, MS__NEEDED),
+    MS__HOLE('n', 0, "tool_name", task_named, MS_F_TOOL, MS__NEEDED),
     MS__HOLE('c', 0, "content", any, MS_F_CONTENT, MS__NEEDED),
     MS__HOLE('i', 0, "tool_call_id", text, MS_F_CALL_ID, 0),
     MS__HOLE('o', 0, "outcome", outcome, 0, MS__GUEST),
@@ -23052,37 +23003,6 @@ static ms_result ms__read_one(ms_reader *r, const ms_dialect *d, ms_str value)
     return MS_OK;
 }
 
-/* `around`: how deep in a text a message may stand that this library writes. */
-static ms_result ms__reader_begin(ms_reader *r, ms_str json, const ms_read_opts *opts,
-                                  unsigned around, ms_arena *arena, ms_str *value,
-                                  ms_error *err)
-{
-    ms_json_opts how;
-    memset(r, 0, sizeof *r);
-    memset(&how, 0, sizeof how);
-    how.max_depth = MS_JSON_MAX_DEPTH - around;
-    how.repair = r->repair = opts && opts->repair;
-    r->lenient = opts && opts->lenient;
-    r->arena = r->outer.arena = r->block.arena = arena;
-    r->err = err;
-    if (!arena) return ms__no_arena(err, arena, sizeof(ms_envelope));
-    return ms_json_check(json, &how, value, err);
-}
-
-MS_API ms_result ms_read(const ms_dialect *dialect, ms_str json, const ms_read_opts *opts,
-                         ms_arena *arena, ms_envelopes *out, ms_error *err)
-{
-    ms_reader r;
-    ms_str value;
-    memset(out, 0, sizeof *out);
-    MS__TRY(ms__dialect_check(dialect, err));
-    MS__TRY(ms__reader_begin(&r, json, opts, 1, arena, &value, err));
-    MS__TRY(ms__read_one(&r, dialect, value));
-    out->items = r.items;
-    out->count = stbds_arrlenu(r.items);
-    return MS_OK;
-}
-
 /* The system text of a request body, read as a message of role system with that content,
  * or with the members of that object. */
 static ms_result ms__read_system(ms_reader *r, const ms_dialect *d, ms_str value)
@@ -23097,12 +23017,11 @@ static ms_result ms__read_system(ms_reader *r, const ms_dialect *d, ms_str value
                              value);
     memset(&text, 0, sizeof text);
     text.arena = r->arena;
-    ms__buf_add(&text, &code, d->system_parts ? MS_STR("{\"role\":\"system\",")
-                                              : MS_STR("{\"role\":\"system\","
-                                                       "\"content\":"));
+    ms__buf_add(&text, &code, MS_STR("{\"role\":\"system\","));
+    if (!d->system_parts) ms__buf_add(&text, &code, MS_STR("\"content\":"));
     if (d->system_parts) value = ms_str_n(value.ptr + 1, value.len - 1);
     ms__buf_add(&text, &code, value);
-    ms__buf_add(&text, &code, d->system_parts ? MS_STR("") : MS_STR("}"));
+    if (!d->system_parts) ms__buf_add(&text, &code, MS_STR("}"));
     if (code != MS_OK) return ms__no_arena(r->err, r->arena, value.len);
     code = ms__read_one(r, d, ms_buf_text(&text));
     return code == MS_OK ? MS_OK : ms__fail_in(r->err, code, "%s", d->system);
@@ -23126,25 +23045,53 @@ static ms_result ms__read_body(ms_reader *r, const ms_dialect *d, ms_str *value)
                     "a list of messages is '%v', an array was expected", MS__V(*value));
 }
 
+static ms_result ms__read_each(ms_reader *r, const ms_dialect *d, ms_str body)
+{
+    MS__TRY(ms__read_body(r, d, &body));
+    ms_json_iter it = ms_json_iterate(body);
+    for (uint64_t index = 0; ms_json_next(&it); index++) {
+        ms_result code = ms__read_one(r, d, it.value);
+        if (code != MS_OK) return ms__fail_in(r->err, code, "messages[%u]", index);
+    }
+    return MS_OK;
+}
+
+/* Reads one message, or a list of them. A message may stand less deep by one, because
+ * this library writes it into lists. */
+static ms_result ms__read_text_of(const ms_dialect *dialect, ms_str json, bool list,
+                                  const ms_read_opts *opts, ms_arena *arena,
+                                  ms_envelopes *out, ms_error *err)
+{
+    ms_reader r;
+    ms_json_opts how;
+    memset(out, 0, sizeof *out);
+    memset(&r, 0, sizeof r);
+    memset(&how, 0, sizeof how);
+    MS__TRY(ms__dialect_check(dialect, err));
+    how.max_depth = MS_JSON_MAX_DEPTH - (list ? 0 : 1);
+    how.repair = r.repair = opts && opts->repair;
+    r.lenient = opts && opts->lenient;
+    r.arena = r.outer.arena = r.block.arena = arena;
+    r.err = err;
+    if (!arena) return ms__no_arena(err, arena, sizeof(ms_envelope));
+    MS__TRY(ms_json_check(json, &how, &json, err));
+    MS__TRY(list ? ms__read_each(&r, dialect, json) : ms__read_one(&r, dialect, json));
+    out->items = r.items;
+    out->count = stbds_arrlenu(r.items);
+    return MS_OK;
+}
+
+MS_API ms_result ms_read(const ms_dialect *dialect, ms_str json, const ms_read_opts *opts,
+                         ms_arena *arena, ms_envelopes *out, ms_error *err)
+{
+    return ms__read_text_of(dialect, json, false, opts, arena, out, err);
+}
+
 MS_API ms_result ms_read_list(const ms_dialect *dialect, ms_str json,
                               const ms_read_opts *opts, ms_arena *arena,
                               ms_envelopes *out, ms_error *err)
 {
-    ms_reader r;
-    ms_str value;
-    memset(out, 0, sizeof *out);
-    MS__TRY(ms__dialect_check(dialect, err));
-    MS__TRY(ms__reader_begin(&r, json, opts, 0, arena, &value, err));
-    MS__TRY(ms__read_body(&r, dialect, &value));
-    size_t index = 0;
-    ms_json_iter it = ms_json_iterate(value);
-    for (; ms_json_next(&it); index++) {
-        ms_result code = ms__read_one(&r, dialect, it.value);
-        if (code != MS_OK) return ms__fail_in(err, code, "messages[%u]", (uint64_t)index);
-    }
-    out->items = r.items;
-    out->count = stbds_arrlenu(r.items);
-    return MS_OK;
+    return ms__read_text_of(dialect, json, true, opts, arena, out, err);
 }
 
 MS_API void ms_writer_init(ms_writer *w, const ms_dialect *dialect,
