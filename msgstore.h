@@ -99,7 +99,7 @@
  *                   [list] [mem] [format] [os] [log-map] [log-index] [log-find]
  *                   [log-sync] [log-append] [log-recover] [log-cursor] [log-list]
  *                   [log-open] [union] [memory] [find] [selfcheck]
- *   formats part    [calls] [dialect] [template] [fmt-framework] [fmt-openai]
+ *   formats part    [calls] [dialect] [template] [engine] [fmt-framework] [fmt-openai]
  *                   [fmt-envelope] [fmt-task] [fmt-session] [fmt-blocks]
  *                   [fmt-anthropic] [fmt-gemini] [fmt-pydantic] [formats] [shorten]
  *                   [project] [emit] [request] [answer] [task] [session] [ffi]
@@ -19410,8 +19410,8 @@ static ms_str ms__id_made_up(ms_writer *w, const ms_envelope *m,
  * A format is a row of the table in [formats]: a name, a reader, a writer. A reader turns
  * one JSON object into messages, a writer turns messages into JSON as they come, so
  * neither needs the whole conversation. Where the messages of one turn are one object,
- * the writer holds them until another turn begins. Nothing here knows a store. [template]
- * is the engine of all formats and explains why nothing is lost; this section has what
+ * the writer holds them until another turn begins. Nothing here knows a store. [engine]
+ * reads and writes all formats and explains why nothing is lost; this section has what
  * they share beside it.
  *
  * Written in another format, a message keeps what that format has a member for. The
@@ -19581,33 +19581,11 @@ static ms_envelope ms__role_text(ms_role role, ms_value content)
 }
 
 
-/* ==== [template] one engine reads and writes the formats =============================
+/* ==== [template] holes, shapes, and the tokens of a template =========================
  * A format is tables. A *hole* is a member of a JSON object that stands for a field of
  * the message. A *shape* lists the holes of one kind of object in the order in which the
- * writer puts them. The engine reads and writes all formats by these tables.
- *
- * Reading. The engine looks up each member of an object. If the member has a hole and the
- * value fits, the value goes into the field and the letter of the hole into the template.
- * All other members go into the template as they are spelled. A value that does not fit
- * its hole is an error. It stays in the template instead if the reader is lenient, if the
- * value is null, or if the hole is a GUEST.
- *
- *   {"role":"tool","tool_call_id":"c1","content":"42","cache":{}}
- *     fields     call_id "c1", content "42"
- *     template   <r><i><c>"cache":{},
- *
- * The engine keeps the template in the field `source` only if it differs from the
- * canonical tokens of the message: the holes whose fields it has, in the shape's order.
- *
- * Writing. In the format that a message came from, the engine copies the template and
- * fills its holes with the current fields. So a changed field shows, a member whose field
- * is gone is left out, and a field that is new stands at the end. In another format, and
- * after a change of type or role, the engine writes the canonical tokens. Fields without
- * a hole are left out and counted. No writer has to predict a reader: both use the table.
- *
- * Several messages. One object can become several messages, all but the first JOINED. The
- * first one has the template of the object. A message that is an element of its list has
- * a second template, for that element. So each can change or lose its neighbours.
+ * writer puts them. A *template* is what a message keeps of its source beside its fields:
+ * the members without a field, and where each hole stood.
  *
  *   source    = letter of the format, type + 32, role + 32, outer, byte 2, block
  *   outer     = nothing (canonical), or letter of the shape, tokens
@@ -19631,12 +19609,6 @@ static ms_envelope ms__role_text(ms_role role, ms_value content)
  *      role and the shape of an object (ms__member_of, ms__side_word).
  *   3. Add a row to the table in [formats].
  * [fmt-openai] is an example with a list, [fmt-framework] one without.
- *
- * Cost: a template costs 5 bytes, 2 for each hole, and the text of all other members.
- * Reading and writing a trace takes a third of the instructions that it took with a
- * reader and a writer by hand for each format (callgrind, openai and anthropic).
- * (T1) Written in its own format, a message with unchanged fields equals its source.
- * (T2) Whatever a template holds, the engine writes JSON.
  * ================================================================================== */
 
 enum {
@@ -19653,7 +19625,6 @@ enum {
 
 typedef struct ms__hole ms__hole;
 typedef struct ms__shape ms__shape;
-typedef struct ms__member ms__member;
 
 #define MS__JSON(kind) (1u << MS_JSON_##kind)
 #define MS__JSON_ANY 0xFEu
@@ -19682,9 +19653,6 @@ typedef struct ms__as {
     bool (*has)(const ms__hole *h, const ms_envelope *m, size_t n);
     void (*put)(ms_writer *w, const ms_envelope *m); /* the value of w->hole */
 } ms__as;
-
-#define MS__AS(name, kinds, expected, read, has, put) \
-    static const ms__as ms__as_##name = {kinds, expected, read, has, put}
 
 struct ms__hole {
     char letter;
@@ -19823,8 +19791,8 @@ static bool ms__has_always(const ms__hole *h, const ms_envelope *m, size_t n)
     (MS__SAID(CONTENT) | MS__SAID(WORKER) | MS__SAID(TASK) | MS__SAID(FROM_MANAGER) |  \
      MS__SAID(FROM_WORKER) | MS__SAID(SUMMARY))
 
-MS__AS(text, MS__JSON(STRING), "a string", NULL, NULL, NULL);
-MS__AS(any, MS__JSON_ANY, "any value", NULL, NULL, NULL);
+static const ms__as ms__as_text = {MS__JSON(STRING), "a string", NULL, NULL, NULL};
+static const ms__as ms__as_any = {MS__JSON_ANY, "any value", NULL, NULL, NULL};
 
 /* The word of the shape. Another one stays in the template. */
 static ms_result ms__word_read(ms__fit *f)
@@ -19839,7 +19807,8 @@ static void ms__word_put(ms_writer *w, const ms_envelope *m)
     ms_json_put_string(&w->json, ms_str_of(w->word));
 }
 
-MS__AS(word, MS__JSON(STRING), "a word", ms__word_read, ms__has_always, ms__word_put);
+static const ms__as ms__as_word = {
+    MS__JSON(STRING), "a word", ms__word_read, ms__has_always, ms__word_put};
 
 /* A time: a number of seconds, or a text as RFC 3339 spells it. */
 static bool ms__json_time(ms_str value, int64_t *ns)
@@ -19868,8 +19837,10 @@ static ms_str ms__time_spell(const ms__hole *h, const ms_envelope *m,
     return ms_str_n(out, len + 1);
 }
 
-MS__AS(seconds, MS__JSON(NUMBER), "a number of seconds", ms__time_read, NULL, NULL);
-MS__AS(date, MS__JSON(STRING), "a date and time, or null", ms__time_read, NULL, NULL);
+static const ms__as ms__as_seconds = {
+    MS__JSON(NUMBER), "a number of seconds", ms__time_read, NULL, NULL};
+static const ms__as ms__as_date = {
+    MS__JSON(STRING), "a date and time, or null", ms__time_read, NULL, NULL};
 
 /* Is it a list of parts: objects with a type? With `texts`: are all of them texts? */
 static bool ms__parts_are(ms_str list, bool texts)
@@ -19983,15 +19954,17 @@ static void ms__args_put(ms_writer *w, const ms_envelope *m)
     ms_json_end_object(&w->json);
 }
 
-MS__AS(failed, MS__JSON(TRUE) | MS__JSON(FALSE), "true or false", ms__failed_read,
-       ms__failed_has, ms__true_put);
-MS__AS(args, MS__JSON(OBJECT), "an object", NULL, ms__has_always, ms__args_put);
+static const ms__as ms__as_failed = {
+    MS__JSON(TRUE) | MS__JSON(FALSE), "true or false", ms__failed_read, ms__failed_has,
+    ms__true_put};
+static const ms__as ms__as_args = {
+    MS__JSON(OBJECT), "an object", NULL, ms__has_always, ms__args_put};
 
 /* Objects inside, their ends, and members that a caller has added: the engine itself
  * handles these. */
-MS__AS(object, MS__JSON(OBJECT), "an object", NULL, NULL, NULL);
-MS__AS(end, 0, "", NULL, NULL, NULL);
-MS__AS(extra, 0, "", NULL, NULL, NULL);
+static const ms__as ms__as_object = {MS__JSON(OBJECT), "an object", NULL, NULL, NULL};
+static const ms__as ms__as_end = {0, "", NULL, NULL, NULL};
+static const ms__as ms__as_extra = {0, "", NULL, NULL, NULL};
 
 /* The end of a message object: its place if asked for, and the caller's members. */
 #define MS__PLACE_AND_EXTRA                                                        \
@@ -20188,13 +20161,45 @@ MS_API bool ms_member(const ms_envelope *m, ms_str name, ms_str *value)
     return false;
 }
 
+
+/* ==== [engine] reads and writes messages by the tables ===============================
+ * Reading. The engine looks up each member of an object. If the member has a hole and the
+ * value fits, the value goes into the field and the letter of the hole into the template.
+ * All other members go into the template as they are spelled. A value that does not fit
+ * its hole is an error. It stays in the template instead if the reader is lenient, if the
+ * value is null, or if the hole is a GUEST.
+ *
+ *   {"role":"tool","tool_call_id":"c1","content":"42","cache":{}}
+ *     fields     call_id "c1", content "42"
+ *     template   <r><i><c>"cache":{},
+ *
+ * The engine keeps the template in the field `source` only if it differs from the
+ * canonical tokens of the message: the holes whose fields it has, in the shape's order.
+ *
+ * Writing. In the format that a message came from, the engine copies the template and
+ * fills its holes with the current fields. So a changed field shows, a member whose field
+ * is gone is left out, and a field that is new stands at the end. In another format, and
+ * after a change of type or role, the engine writes the canonical tokens. Fields without
+ * a hole are left out and counted. No writer has to predict a reader: both use the table.
+ *
+ * Several messages. One object can become several messages, all but the first JOINED. The
+ * first one has the template of the object. A message that is an element of its list has
+ * a second template, for that element. So each can change or lose its neighbours.
+ *
+ * Cost: a template costs 5 bytes, 2 for each hole, and the text of all other members.
+ * Reading and writing a trace takes a third of the instructions that it took with a
+ * reader and a writer by hand for each format (callgrind, openai and anthropic).
+ * (T1) Written in its own format, a message with unchanged fields equals its source.
+ * (T2) Whatever a template holds, the engine writes JSON.
+ * ================================================================================== */
+
 /* ---- Reading. */
 
-struct ms__member {
+typedef struct ms__member {
     ms_str key, value;
     const ms__hole *hole;
     bool repeated; /* a later member of the same name counts instead */
-};
+} ms__member;
 
 /* Appends the members of an object to r->members; *base is the index of the first. */
 static ms_result ms__members_list(ms_reader *r, ms_str object, size_t *base)
@@ -20996,13 +21001,18 @@ static bool ms__source_has(const ms__hole *h, const ms_envelope *m, size_t n)
     return m->source.len > 3 && m->source.ptr[0] != 'f';
 }
 
-MS__AS(type, MS__JSON(STRING), "a string", ms__type_read, ms__has_always, ms__type_put);
-MS__AS(args_or_text, MS__JSON(OBJECT) | MS__JSON(STRING), "an object", NULL, NULL, NULL);
-MS__AS(phase, MS__JSON(NUMBER) | MS__JSON(STRING), "a number or a string", NULL, NULL,
-       NULL);
-MS__AS(role, MS__JSON(STRING), "a string", ms__role_read, ms__role_has, ms__role_put);
-MS__AS(joined, MS__JSON(TRUE), "true", ms__joined_read, ms__joined_has, ms__true_put);
-MS__AS(source, MS__JSON(STRING), "a template", ms__source_read, ms__source_has, NULL);
+static const ms__as ms__as_type = {
+    MS__JSON(STRING), "a string", ms__type_read, ms__has_always, ms__type_put};
+static const ms__as ms__as_args_or_text = {
+    MS__JSON(OBJECT) | MS__JSON(STRING), "an object", NULL, NULL, NULL};
+static const ms__as ms__as_phase = {
+    MS__JSON(NUMBER) | MS__JSON(STRING), "a number or a string", NULL, NULL, NULL};
+static const ms__as ms__as_role = {
+    MS__JSON(STRING), "a string", ms__role_read, ms__role_has, ms__role_put};
+static const ms__as ms__as_joined = {
+    MS__JSON(TRUE), "true", ms__joined_read, ms__joined_has, ms__true_put};
+static const ms__as ms__as_source = {
+    MS__JSON(STRING), "a template", ms__source_read, ms__source_has, NULL};
 
 static const ms__hole ms__framework_holes[] = {
     MS__HOLE('t', 0, "type", type, MS_F_TYPE_NAME, MS__NEEDED | MS__ALWAYS),
@@ -21175,17 +21185,20 @@ static bool ms__calls_have(const ms__hole *h, const ms_envelope *m, size_t n)
     return ms__is_call(m) || n > 1;
 }
 
-MS__AS(chat_role, MS__JSON(STRING), "a string", ms__type_read, ms__has_always,
-       ms__chat_role_put);
-MS__AS(chat_content, MS__JSON(STRING) | MS__JSON(NULL) | MS__JSON(ARRAY),
-       "a string, null or a list of parts", ms__chat_content_read, ms__chat_content_has,
-       ms__chat_content_put);
-MS__AS(calls, MS__JSON(ARRAY), "an array", ms__list_read, ms__calls_have, NULL);
-MS__AS(call_id, MS__JSON(STRING), "a string", NULL, ms__has_always, NULL);
-MS__AS(call_type, MS__JSON(STRING), "a word", ms__call_type_read, ms__has_always,
-       ms__word_put);
-MS__AS(args_text, MS__JSON(STRING), "a string", ms__args_text_read, ms__has_always,
-       ms__args_text_put);
+static const ms__as ms__as_chat_role = {
+    MS__JSON(STRING), "a string", ms__type_read, ms__has_always, ms__chat_role_put};
+static const ms__as ms__as_chat_content = {
+    MS__JSON(STRING) | MS__JSON(NULL) | MS__JSON(ARRAY),
+    "a string, null or a list of parts", ms__chat_content_read, ms__chat_content_has,
+    ms__chat_content_put};
+static const ms__as ms__as_calls = {
+    MS__JSON(ARRAY), "an array", ms__list_read, ms__calls_have, NULL};
+static const ms__as ms__as_call_id = {
+    MS__JSON(STRING), "a string", NULL, ms__has_always, NULL};
+static const ms__as ms__as_call_type = {
+    MS__JSON(STRING), "a word", ms__call_type_read, ms__has_always, ms__word_put};
+static const ms__as ms__as_args_text = {
+    MS__JSON(STRING), "a string", ms__args_text_read, ms__has_always, ms__args_text_put};
 
 static const ms__hole ms__chat_text[] = {
     MS__HOLE('r', 0, "role", chat_role, MS_F_ROLE_NAME, MS__NEEDED | MS__ALWAYS),
@@ -21412,11 +21425,13 @@ static void ms__env_content_put(ms_writer *w, const ms_envelope *m)
     ms__said_put(w, m, false, ms__env_is_nested);
 }
 
-MS__AS(env_fixed, MS__JSON_ANY, "", ms__env_fixed_read, ms__has_always,
-       ms__env_fixed_put);
-MS__AS(env_role, MS__JSON_ANY, "", ms__env_fixed_read, ms__has_always, ms__env_role_put);
-MS__AS(env_content, MS__JSON(STRING) | MS__JSON(ARRAY) | MS__JSON(OBJECT), "",
-       ms__env_content_read, ms__has_always, ms__env_content_put);
+static const ms__as ms__as_env_fixed = {
+    MS__JSON_ANY, "", ms__env_fixed_read, ms__has_always, ms__env_fixed_put};
+static const ms__as ms__as_env_role = {
+    MS__JSON_ANY, "", ms__env_fixed_read, ms__has_always, ms__env_role_put};
+static const ms__as ms__as_env_content = {
+    MS__JSON(STRING) | MS__JSON(ARRAY) | MS__JSON(OBJECT), "", ms__env_content_read,
+    ms__has_always, ms__env_content_put};
 
 #define MS__ENV_HEAD                                                      \
     MS__HOLE('s', 0, "schema", env_fixed, 0, 0),                          \
@@ -21920,26 +21935,36 @@ static ms_result ms__task_member_read(ms__fit *f)
     return ms__fit_refuse(f);
 }
 
-MS__AS(task_format, MS__JSON_ANY, "plain, markdown or code", ms__task_check, NULL, NULL);
-MS__AS(task_style, MS__JSON_ANY, "static or active", ms__task_check, NULL, NULL);
-MS__AS(task_files, MS__JSON_ANY, "", ms__task_check, NULL, NULL);
-MS__AS(task_author, MS__JSON(STRING), "a string", ms__task_author_read, ms__has_always,
-       ms__task_author_put);
-MS__AS(task_text, MS__JSON(STRING), "a string", NULL, ms__has_always, ms__task_text_put);
-MS__AS(task_named, MS__JSON(STRING), "a string", NULL, ms__has_always,
-       ms__task_named_put);
-MS__AS(task_data, MS__JSON(OBJECT), "an object", NULL, ms__has_always, ms__task_data_put);
-MS__AS(task_texts, MS__JSON_ANY & ~MS__JSON(NULL), "a list of strings",
-       ms__task_texts_read, NULL, ms__task_texts_put);
-MS__AS(task_summary, MS__JSON_ANY, "a list of strings", ms__task_summary_read,
-       ms__has_always, ms__task_summary_put);
-MS__AS(task_id, MS__JSON(STRING), "a string", ms__task_id_read, ms__has_always,
-       ms__task_id_put);
-MS__AS(task_content, MS__JSON(OBJECT), "an object", ms__type_read, ms__has_always, NULL);
-MS__AS(task_status, MS__JSON_ANY, "IN_PROGRESS, DONE or null", ms__task_member_read,
-       ms__kept_has, ms__kept_put);
-MS__AS(task_updated, MS__JSON_ANY, "a date and time, or null", ms__task_member_read,
-       ms__kept_has, ms__kept_put);
+static const ms__as ms__as_task_format = {
+    MS__JSON_ANY, "plain, markdown or code", ms__task_check, NULL, NULL};
+static const ms__as ms__as_task_style = {
+    MS__JSON_ANY, "static or active", ms__task_check, NULL, NULL};
+static const ms__as ms__as_task_files = {MS__JSON_ANY, "", ms__task_check, NULL, NULL};
+static const ms__as ms__as_task_author = {
+    MS__JSON(STRING), "a string", ms__task_author_read, ms__has_always,
+    ms__task_author_put};
+static const ms__as ms__as_task_text = {
+    MS__JSON(STRING), "a string", NULL, ms__has_always, ms__task_text_put};
+static const ms__as ms__as_task_named = {
+    MS__JSON(STRING), "a string", NULL, ms__has_always, ms__task_named_put};
+static const ms__as ms__as_task_data = {
+    MS__JSON(OBJECT), "an object", NULL, ms__has_always, ms__task_data_put};
+static const ms__as ms__as_task_texts = {
+    MS__JSON_ANY & ~MS__JSON(NULL), "a list of strings", ms__task_texts_read, NULL,
+    ms__task_texts_put};
+static const ms__as ms__as_task_summary = {
+    MS__JSON_ANY, "a list of strings", ms__task_summary_read, ms__has_always,
+    ms__task_summary_put};
+static const ms__as ms__as_task_id = {
+    MS__JSON(STRING), "a string", ms__task_id_read, ms__has_always, ms__task_id_put};
+static const ms__as ms__as_task_content = {
+    MS__JSON(OBJECT), "an object", ms__type_read, ms__has_always, NULL};
+static const ms__as ms__as_task_status = {
+    MS__JSON_ANY, "IN_PROGRESS, DONE or null", ms__task_member_read, ms__kept_has,
+    ms__kept_put};
+static const ms__as ms__as_task_updated = {
+    MS__JSON_ANY, "a date and time, or null", ms__task_member_read, ms__kept_has,
+    ms__kept_put};
 
 /* ---- Shapes. */
 
@@ -22228,16 +22253,20 @@ static void ms__row_content_put(ms_writer *w, const ms_envelope *m)
     ms__said_put(w, m, false, ms__is_any);
 }
 
-MS__AS(row_time, MS__JSON(STRING) | MS__JSON(NUMBER), "an RFC 3339 time or seconds",
-       ms__row_time_read, NULL, NULL);
-MS__AS(row_name, MS__JSON(STRING), "a string", ms__row_same_read, NULL, NULL);
-MS__AS(row_args, MS__JSON_ANY & ~MS__JSON(NULL), "", ms__row_same_read, NULL, NULL);
-MS__AS(row_role, MS__JSON(STRING), "a word", ms__row_role_read, ms__has_always,
-       ms__row_role_put);
-MS__AS(row_content, MS__JSON_ANY & ~MS__JSON(NULL), "", NULL, ms__chat_content_has,
-       ms__row_content_put);
+static const ms__as ms__as_row_time = {
+    MS__JSON(STRING) | MS__JSON(NUMBER), "an RFC 3339 time or seconds", ms__row_time_read,
+    NULL, NULL};
+static const ms__as ms__as_row_name = {
+    MS__JSON(STRING), "a string", ms__row_same_read, NULL, NULL};
+static const ms__as ms__as_row_args = {
+    MS__JSON_ANY & ~MS__JSON(NULL), "", ms__row_same_read, NULL, NULL};
+static const ms__as ms__as_row_role = {
+    MS__JSON(STRING), "a word", ms__row_role_read, ms__has_always, ms__row_role_put};
+static const ms__as ms__as_row_content = {
+    MS__JSON_ANY & ~MS__JSON(NULL), "", NULL, ms__chat_content_has, ms__row_content_put};
 
-MS__AS(row_flag, MS__JSON_ANY, "", ms__type_read, ms__kept_has, ms__kept_put);
+static const ms__as ms__as_row_flag = {
+    MS__JSON_ANY, "", ms__type_read, ms__kept_has, ms__kept_put};
 
 #define MS__ROW_HEAD                                                                    \
     MS__HOLE('i', 0, "id", text, MS_F_ID, MS__GUEST),                                   \
@@ -22464,10 +22493,14 @@ static bool ms__args_have(const ms__hole *h, const ms_envelope *m, size_t n)
     return m->args.json || m->args.text.len > 0;
 }
 
-MS__AS(side, MS__JSON(STRING), "a string", ms__type_read, ms__has_always, ms__side_put);
-MS__AS(said, MS__JSON(STRING), "a string", NULL, ms__has_always, ms__text_put);
-MS__AS(list, MS__JSON(ARRAY), "a list of parts", ms__list_read, ms__has_always, NULL);
-MS__AS(args_if_any, MS__JSON(OBJECT), "an object", NULL, ms__args_have, ms__args_put);
+static const ms__as ms__as_side = {
+    MS__JSON(STRING), "a string", ms__type_read, ms__has_always, ms__side_put};
+static const ms__as ms__as_said = {
+    MS__JSON(STRING), "a string", NULL, ms__has_always, ms__text_put};
+static const ms__as ms__as_list = {
+    MS__JSON(ARRAY), "a list of parts", ms__list_read, ms__has_always, NULL};
+static const ms__as ms__as_args_if_any = {
+    MS__JSON(OBJECT), "an object", NULL, ms__args_have, ms__args_put};
 
 
 /* ==== [fmt-anthropic] the blocks of anthropic ========================================
@@ -22564,12 +22597,12 @@ static bool ms__anthropic_result_has(const ms__hole *h, const ms_envelope *m, si
     return !m->content.json || ms_json_kind_of(m->content.text) != MS_JSON_NULL;
 }
 
-MS__AS(anthropic_content, MS__JSON(STRING) | MS__JSON(ARRAY),
-       "a string or a list of blocks", ms__anthropic_content_read,
-       ms__anthropic_content_has, ms__anthropic_content_put);
-MS__AS(anthropic_result, MS__JSON(STRING) | MS__JSON(ARRAY),
-       "a string or a list of blocks", ms__anthropic_result_read,
-       ms__anthropic_result_has, ms__anthropic_content_put);
+static const ms__as ms__as_anthropic_content = {
+    MS__JSON(STRING) | MS__JSON(ARRAY), "a string or a list of blocks",
+    ms__anthropic_content_read, ms__anthropic_content_has, ms__anthropic_content_put};
+static const ms__as ms__as_anthropic_result = {
+    MS__JSON(STRING) | MS__JSON(ARRAY), "a string or a list of blocks",
+    ms__anthropic_result_read, ms__anthropic_result_has, ms__anthropic_content_put};
 
 static const ms__hole ms__anthropic_message[] = {
     MS__HOLE('r', 0, "role", side, MS_F_ROLE_NAME, MS__NEEDED | MS__ALWAYS),
@@ -22704,13 +22737,14 @@ static bool ms__response_has(const ms__hole *h, const ms_envelope *m, size_t n)
     return m->content.json && ms__is_response(m->content.text);
 }
 
-MS__AS(true, MS__JSON(TRUE), "true", ms__type_read, ms__has_always, ms__true_put);
-MS__AS(error, MS__JSON(OBJECT), "an object", ms__wrapped_read, ms__failed_has,
-       ms__wrapped_put);
-MS__AS(result, MS__JSON(OBJECT), "an object", ms__wrapped_read, ms__has_always,
-       ms__wrapped_put);
-MS__AS(response, MS__JSON(OBJECT), "an object", ms__response_read, ms__response_has,
-       NULL);
+static const ms__as ms__as_true = {
+    MS__JSON(TRUE), "true", ms__type_read, ms__has_always, ms__true_put};
+static const ms__as ms__as_error = {
+    MS__JSON(OBJECT), "an object", ms__wrapped_read, ms__failed_has, ms__wrapped_put};
+static const ms__as ms__as_result = {
+    MS__JSON(OBJECT), "an object", ms__wrapped_read, ms__has_always, ms__wrapped_put};
+static const ms__as ms__as_response = {
+    MS__JSON(OBJECT), "an object", ms__response_read, ms__response_has, NULL};
 
 static const ms__hole ms__gemini_message[] = {
     MS__HOLE('r', 0, "role", side, MS_F_ROLE_NAME, 0),
@@ -22840,12 +22874,14 @@ static void ms__outcome_put(ms_writer *w, const ms_envelope *m)
     ms_json_put_string(&w->json, MS_STR("failed"));
 }
 
-MS__AS(prompt, MS__JSON(STRING) | MS__JSON(ARRAY), "a string or a list", NULL,
-       ms__has_always, ms__prompt_put);
-MS__AS(raw_args, MS__JSON(OBJECT) | MS__JSON(STRING), "an object, a string or null",
-       ms__raw_args_read, ms__args_have, ms__raw_args_put);
-MS__AS(outcome, MS__JSON(STRING), "a word", ms__failed_read, ms__failed_has,
-       ms__outcome_put);
+static const ms__as ms__as_prompt = {
+    MS__JSON(STRING) | MS__JSON(ARRAY), "a string or a list", NULL, ms__has_always,
+    ms__prompt_put};
+static const ms__as ms__as_raw_args = {
+    MS__JSON(OBJECT) | MS__JSON(STRING), "an object, a string or null", ms__raw_args_read,
+    ms__args_have, ms__raw_args_put};
+static const ms__as ms__as_outcome = {
+    MS__JSON(STRING), "a word", ms__failed_read, ms__failed_has, ms__outcome_put};
 
 static const ms__hole ms__pydantic_message[] = {
     MS__HOLE('k', 0, "kind", word, 0, MS__NEEDED | MS__ALWAYS),
